@@ -1,0 +1,154 @@
+package handshake
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-sdn/holdfast/openflow"
+	"github.com/holdfast-sdn/holdfast/openflow/of10"
+	"github.com/holdfast-sdn/holdfast/openflow/of13"
+)
+
+func hello(v uint8, offers ...uint8) []byte {
+	h := of13.Hello{Version: v, Versions: of13.VersionsOf(offers...)}
+	return h.Append(nil, 1)
+}
+
+func features(id openflow.DatapathID) []byte {
+	f := of13.FeaturesReply{DatapathID: id}
+	return f.Append(nil, featuresXID)
+}
+
+// ports is a part of a PORT_DESC reply with n ports.
+func ports(n int, flags uint16) []byte {
+	p := of13.MultipartReply{Part: of13.PartPortDesc, Flags: flags, Body: make([]byte, 64*n)}
+	return p.Append(nil, portsXID)
+}
+
+func run(msgs ...[]byte) (h *Handshake, out []byte, err error) {
+	h = &Handshake{}
+	for _, m := range msgs {
+		if out, err = h.Input(out, m); err != nil {
+			break
+		}
+	}
+	return h, out, err
+}
+
+func TestNegotiation(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		hello []byte
+		want  uint8
+	}{
+		{"1.0 without bitmap", hello(1), 1},
+		{"1.3 without bitmap", hello(4), 4},
+		{"1.4 without bitmap", hello(5), 4},
+		{"1.5 that offers 1.0 and 1.3", hello(6, 1, 4, 6), 4},
+		{"1.5 that offers 1.0", hello(6, 1, 6), 1},
+		{"1.1", hello(2), 0},
+		{"1.4 only", hello(5, 5), 0},
+	} {
+		h, out, err := run(tc.hello)
+		if h.Version != tc.want || (err == nil) != (tc.want != 0) {
+			t.Errorf("%s: version %d, %v", tc.name, h.Version, err)
+		}
+		if tc.want == 0 && (len(out) == 0 || out[1] != openflow.TypeError) {
+			t.Errorf("%s: the switch is not told: %x", tc.name, out)
+		}
+	}
+}
+
+func TestPortsInParts(t *testing.T) {
+	h, _, err := run(hello(4), features(7), ports(3, of13.FlagMore), ports(2, of13.FlagMore), ports(1, 0))
+	if err != nil || !h.Done || h.Datapath != 7 {
+		t.Fatalf("%+v, %v", h, err)
+	}
+	var all of13.MultipartReply
+	if err := all.Decode(h.Ports); err != nil || len(all.Body) != 6*64 || all.Flags != 0 {
+		t.Fatalf("%d bytes, flags %d, %v", len(all.Body), all.Flags, err)
+	}
+}
+
+func TestTooManyPortsAreNone(t *testing.T) {
+	h, _, err := run(hello(4), features(7), ports(900, of13.FlagMore), ports(900, of13.FlagMore), ports(1, 0))
+	if err != nil || !h.Done || h.Ports != nil {
+		t.Fatalf("done %v, %d bytes, %v", h.Done, len(h.Ports), err)
+	}
+}
+
+func TestSwitchWithoutPortDescription(t *testing.T) {
+	e := of13.Error{ErrType: of13.ErrTypeBadRequest, Data: make([]byte, 8)}
+	h, _, err := run(hello(4), features(7), e.Append(nil, portsXID))
+	if err != nil || !h.Done || h.Ports != nil {
+		t.Fatalf("%+v, %v", h, err)
+	}
+}
+
+func Test10NeedsTheFeaturesOnly(t *testing.T) {
+	f := of10.FeaturesReply{DatapathID: 7}
+	msg := f.Append(nil, 99)
+	h, out, err := run(hello(1), msg)
+	if err != nil || !h.Done || h.Datapath != 7 || !bytes.Equal(h.Features, msg) {
+		t.Fatalf("%+v, %v", h, err)
+	}
+	if want := Bare(nil, 1, of10.TypeFeaturesRequest, featuresXID); !bytes.Equal(out, want) {
+		t.Fatalf("asked %x", out)
+	}
+}
+
+func TestEchoAndEarlyEvents(t *testing.T) {
+	p := of13.PacketIn{BufferID: of13.NoBuffer}
+	early := p.Append(nil, 0)
+	echo := of13.EchoRequest{Data: []byte("x")}
+	h, out, err := run(hello(4), echo.Append(nil, 9), early, features(7), early, ports(0, 0))
+	if err != nil || !h.Done || !bytes.Equal(h.Early, append(bytes.Clone(early), early...)) {
+		t.Fatalf("%+v, %v", h, err)
+	}
+	if reply := out[8:17]; reply[1] != openflow.TypeEchoReply || openflow.XID(reply) != 9 || reply[8] != 'x' {
+		t.Fatalf("%x", out)
+	}
+}
+
+func TestRestart(t *testing.T) {
+	h, _, err := run(hello(4), features(7), ports(3, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := h.Restart(nil)
+	if h.Done || len(out) != 8 {
+		t.Fatalf("%x", out)
+	}
+	for _, m := range [][]byte{ports(3, 0), features(7), ports(4, 0)} { // the first is late
+		if _, err := h.Input(nil, m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !h.Done || len(h.Ports) != 16+4*64 {
+		t.Fatalf("done %v, %d bytes", h.Done, len(h.Ports))
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	flood := of13.PacketIn{BufferID: of13.NoBuffer, Data: make([]byte, 60000)}
+	failed := of13.Error{ErrType: of13.ErrTypeHelloFailed, Data: []byte("no")}
+	many := [][]byte{hello(4)}
+	for range 20 {
+		many = append(many, flood.Append(nil, 0))
+	}
+	for _, tc := range []struct {
+		fails string
+		msgs  [][]byte
+	}{
+		{"no OpenFlow HELLO", [][]byte{features(7)}},
+		{"error type 0", [][]byte{hello(4), failed.Append(nil, 1)}},
+		{"version 1", [][]byte{hello(4), Bare(nil, 1, 2, 1)}},
+		{"bad length", [][]byte{hello(4), append(Bare(nil, 4, of13.TypeFeaturesReply, 1)[:2], append([]byte{0, 36, 0, 0, 0, 1}, make([]byte, 28)...)...)}},
+		{"has not answered", many},
+	} {
+		if _, _, err := run(tc.msgs...); err == nil || !strings.Contains(err.Error(), tc.fails) {
+			t.Errorf("error %v, want %q in it", err, tc.fails)
+		}
+	}
+}

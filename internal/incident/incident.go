@@ -1,0 +1,78 @@
+// Package incident keeps a fault that repeats from filling the log: the first occurrence is
+// logged at once, further ones are counted, and the count goes with the next line, at the
+// earliest one period later. It is not a logger of its own: lines go to slog.
+package incident
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+const (
+	period  = 10 * time.Second
+	maxKeys = 1024 // more sources than this share one line in each period
+)
+
+// Log logs incidents. Safe for concurrent use.
+type Log struct {
+	to  *slog.Logger
+	now func() time.Time
+
+	mu   sync.Mutex
+	keys map[string]*entry
+}
+
+type entry struct {
+	next       time.Time // no line before
+	suppressed int
+}
+
+// New logs to the given logger.
+func New(to *slog.Logger) *Log { return &Log{to: to, now: time.Now, keys: map[string]*entry{}} }
+
+// Warn logs a warning about the source that key names, unless there was a line just now.
+func (l *Log) Warn(key, msg string, args ...any) { l.log(slog.LevelWarn, key, msg, args) }
+
+// Info does the same for what is worth a line and no fault.
+func (l *Log) Info(key, msg string, args ...any) { l.log(slog.LevelInfo, key, msg, args) }
+
+func (l *Log) log(level slog.Level, key, msg string, args []any) {
+	l.mu.Lock()
+	now := l.now()
+	e := l.entry(key, now)
+	if now.Before(e.next) {
+		e.suppressed++
+		l.mu.Unlock()
+		return
+	}
+	if e.suppressed > 0 {
+		args = append(args, "suppressed", e.suppressed)
+	}
+	e.suppressed, e.next = 0, now.Add(period)
+	l.mu.Unlock()
+	l.to.Log(context.Background(), level, msg, args...)
+}
+
+func (l *Log) entry(key string, now time.Time) *entry {
+	if e := l.keys[key]; e != nil {
+		return e
+	}
+	if len(l.keys) >= maxKeys {
+		for k, e := range l.keys {
+			if now.After(e.next.Add(period)) {
+				delete(l.keys, k)
+			}
+		}
+		if len(l.keys) >= maxKeys {
+			key = ""
+			if e := l.keys[key]; e != nil {
+				return e
+			}
+		}
+	}
+	e := &entry{}
+	l.keys[key] = e
+	return e
+}

@@ -1,0 +1,129 @@
+package vswitch
+
+import (
+	"encoding/binary"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/openflow/of13"
+)
+
+func bundleControl(id uint32, kind uint16) *of13.Experimenter {
+	d := binary.BigEndian.AppendUint32(nil, id)
+	d = binary.BigEndian.AppendUint16(d, kind)
+	return &of13.Experimenter{ID: onfID, ExpType: onfBundleControl, Data: binary.BigEndian.AppendUint16(d, bundleAtomic|bundleOrdered)}
+}
+
+func (r *rig) bundle(id uint32, kind uint16) {
+	r.t.Helper()
+	a := answer[*of13.Experimenter](r, bundleControl(id, kind))
+	if a.ID != onfID || a.ExpType != onfBundleControl || binary.BigEndian.Uint16(a.Data[4:]) != kind+1 {
+		r.t.Fatalf("answer to %d: %+v", kind, a)
+	}
+}
+
+// inBundle wraps a message, which gets the next xid.
+func (r *rig) inBundle(id uint32, m of13.Message) *of13.Experimenter {
+	d := binary.BigEndian.AppendUint32(nil, id)
+	d = append(d, 0, 0, 0, byte(bundleAtomic|bundleOrdered))
+	return &of13.Experimenter{ID: onfID, ExpType: onfBundleAdd, Data: m.Append(d, r.xid+1)}
+}
+
+// All messages of a bundle are executed, in their order, at the commit.
+func TestBundleCommit(t *testing.T) {
+	var seen []uint8
+	r := newRig(t, func(c *Config) { c.Observe = func(_ ConnID, msg []byte) { seen = append(seen, msg[1]) } })
+	r.bundle(1, bundleOpen)
+	po := &of13.PacketOut{BufferID: of13.NoBuffer, InPort: 1, Actions: of13.Actions(nil).Output(of13.PortTable, 0), Data: ping(1)}
+	r.ok(r.inBundle(1, add(0, 1, nil, out(2))))
+	r.ok(r.inBundle(1, po))
+	r.ok(r.inBundle(1, groupMod(1, of13.GroupTypeAll, bucketTo(3, of13.PortAny, 0))))
+	r.ok(r.inBundle(1, add(0, 1, nil, toGroup(1))))
+	r.ok(r.inBundle(1, po))
+	r.wantFlows(0)
+	r.bundle(1, bundleClose)
+	r.bundle(1, bundleCommit)
+	if got := r.frames(); len(got[2]) != 1 || len(got[3]) != 1 {
+		t.Fatalf("sent %v", got)
+	}
+	want := []uint8{of13.TypeFlowMod, of13.TypePacketOut, of13.TypeGroupMod, of13.TypeFlowMod, of13.TypePacketOut}
+	if !reflect.DeepEqual(seen, want) {
+		t.Fatalf("observed %v, want %v", seen, want)
+	}
+}
+
+// If one message is bad nothing has happened, whatever came before it.
+func TestBundleIsAtomic(t *testing.T) {
+	r := newRig(t, func(c *Config) { c.Observe = func(_ ConnID, msg []byte) {} })
+	for i := range 5 {
+		m := add(uint8(i%2), uint16(i), of13.Match(nil).WithInPort(of13.Port(i+1)), out(2))
+		m.HardTimeout, m.Flags = uint16(100+i), of13.FlowSendFlowRem
+		r.ok(m)
+	}
+	r.ok(groupMod(1, of13.GroupTypeAll, bucketTo(2, of13.PortAny, 0)))
+	r.goes(2, ping(1))
+	before := r.flows()
+	del := add(of13.TableAll, 0, nil, nil)
+	del.Command = of13.FlowDelete
+	mod := add(0, 0, nil, out(4))
+	mod.Command, mod.Flags = of13.FlowModify, of13.FlowResetCounts
+	modGroup := groupMod(1, of13.GroupTypeAll, bucketTo(3, of13.PortAny, 0))
+	modGroup.Command = of13.GroupModify
+	hw := Ports(1, 4)[1].HwAddr
+	for _, m := range []of13.Message{
+		mod, add(0, 7, of13.Match(nil).WithEthDst(macB), out(3)), modGroup, add(0, 0, of13.Match(nil).WithInPort(1), out(3)), del,
+		add(1, 1, nil, toGroup(1)), &of13.GroupMod{Command: of13.GroupDelete, GroupID: 1},
+		&of13.PortMod{Port: 2, HwAddr: hw, Config: of13.PortConfigDown, Mask: of13.PortConfigDown},
+		&of13.PacketOut{BufferID: of13.NoBuffer, InPort: 1, Actions: of13.Actions(nil).Output(3, 0), Data: ping(1)},
+		add(0, 1, nil, toGroup(55)),
+	} {
+		r.ok(r.inBundle(9, m)) // opens implicitly
+	}
+	answers := r.from(1, bundleControl(9, bundleCommit))
+	if len(answers) != 2 {
+		t.Fatalf("answers %v", answers)
+	}
+	first, second := answers[0].(*of13.Error), answers[1].(*of13.Error)
+	if first.ErrType != of13.ErrTypeBadAction || second.ErrType != of13.ErrTypeExperimenter || second.Code != bundleMsgFailed {
+		t.Fatalf("answers %v", answers)
+	}
+	if after := r.flows(); !reflect.DeepEqual(before, after) {
+		t.Fatalf("entries before %+v, after %+v", before, after)
+	}
+	if got := r.frames(); len(got) != 0 {
+		t.Fatalf("sent %v", got)
+	}
+	r.ok(add(0, 9, nil, toGroup(1)))
+	r.goes(1, ping(1), 2)
+	r.advance(200 * time.Second)
+	if n := len(r.take(1)); n != 5 {
+		t.Fatalf("%d entries timed out, want 5", n)
+	}
+}
+
+func TestBundleErrors(t *testing.T) {
+	r := newRig(t)
+	fails := func(m of13.Message, code uint16) {
+		t.Helper()
+		r.fails(m, of13.ErrTypeExperimenter, code)
+	}
+	fails(bundleControl(1, bundleCommit), bundleBadID)
+	fails(bundleControl(1, bundleDiscard), bundleBadID)
+	fails(bundleControl(1, bundleClose), bundleBadID)
+	fails(bundleControl(1, 12), bundleBadType)
+	r.bundle(1, bundleOpen)
+	fails(r.inBundle(1, &of13.BarrierRequest{}), bundleMsgUnsup)
+	fails(r.inBundle(1, &of13.MeterMod{}), bundleMsgUnsup)
+	bad := r.inBundle(1, add(0, 0, nil, nil))
+	bad.Data[8+7]++
+	fails(bad, bundleMsgBadXID)
+	r.bundle(1, bundleClose)
+	fails(r.inBundle(1, add(0, 0, nil, nil)), bundleClosed)
+	r.bundle(1, bundleDiscard)
+	r.bundle(2, bundleOpen)
+	fails(bundleControl(2, bundleOpen), bundleExists)
+	r.bundle(2, bundleOpen)
+	r.advance(bundleIdle)
+	fails(bundleControl(2, bundleCommit), bundleBadID)
+}
