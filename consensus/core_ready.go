@@ -1,0 +1,228 @@
+package consensus
+
+import (
+	"github.com/holdfast-sdn/holdfast/consensus/storage"
+	"github.com/holdfast-sdn/holdfast/consensus/wire"
+	"go.etcd.io/raft/v3"
+	"go.etcd.io/raft/v3/raftpb"
+)
+
+// saving is a batch that is not durable yet, and what raft says once it is.
+type saving struct {
+	batch   storage.Batch
+	answers []*raftpb.Message
+}
+
+// apply is what raft hears once the owner has taken the entries up to last, its own ones included.
+type apply struct {
+	last   uint64 // 0: nothing in it is for the owner
+	answer *raftpb.Message
+}
+
+// pendingProposals counts the bytes that were proposed here and are not committed.
+type pendingProposals struct {
+	proposed int // since the last Ready, their indexes not known yet
+	total    int
+	entries  []pendingEntry
+}
+
+type pendingEntry struct {
+	index uint64
+	size  int
+}
+
+func (p *pendingProposals) bytes() int { return p.proposed + p.total }
+
+func (p *pendingProposals) appended(entries []*raftpb.Entry) {
+	p.proposed = 0
+	for _, e := range entries {
+		p.entries = append(p.entries, pendingEntry{e.GetIndex(), len(e.GetData())})
+		p.total += len(e.GetData())
+	}
+}
+
+func (p *pendingProposals) committed(index uint64) {
+	n := 0
+	for n < len(p.entries) && p.entries[n].index <= index {
+		p.total -= p.entries[n].size
+		n++
+	}
+	if n == len(p.entries) {
+		p.entries = p.entries[:0]
+	} else {
+		p.entries = p.entries[n:]
+	}
+}
+
+// HasReady says whether Ready has something to do.
+func (c *Core) HasReady() bool {
+	return c.raft.HasReady() || len(c.appends) > c.handed || len(c.acks) > 0 || len(c.updates) > 0 || c.election.armed || c.members.changed
+}
+
+// Ready returns all that is to be done since the last Ready.
+func (c *Core) Ready() Ready {
+	var out Ready
+	if c.raft.HasReady() {
+		c.take(c.raft.Ready(), &out)
+	}
+	for _, m := range c.acks {
+		out.Messages = append(out.Messages, wire.Message{Raft: m})
+	}
+	c.acks = nil
+	for _, s := range c.appends[c.handed:] {
+		out.Append = append(out.Append, s.batch)
+	}
+	c.handed = len(c.appends)
+	out.Updates, c.updates = c.updates, nil
+	if c.members.changed {
+		c.members.changed = false
+		out.Members = c.members.addresses()
+	}
+	out.Removed = c.members.removed
+	out.Elect = c.election.take()
+	return out
+}
+
+func (c *Core) take(rd raft.Ready, out *Ready) {
+	c.observe(rd)
+	var committed *raftpb.Message
+	for _, m := range rd.Messages {
+		switch m.GetTo() {
+		case raft.LocalAppendThread:
+			c.append(m)
+		case raft.LocalApplyThread:
+			committed = m
+		default:
+			out.Messages = append(out.Messages, c.outgoing(m))
+		}
+	}
+	clear(c.incoming)
+	clear(c.log.lent)
+	if committed != nil {
+		c.apply(committed)
+	}
+}
+
+// observe takes over raft's state, and tells the owner before anything else if this member
+// leads no more, or has another leader.
+func (c *Core) observe(rd raft.Ready) {
+	before := [3]uint64{c.term, c.vote, uint64(c.state)}
+	lead := c.role.Leader
+	if rd.SoftState != nil {
+		c.state, lead = rd.SoftState.RaftState, rd.SoftState.Lead
+	}
+	if !raft.IsEmptyHardState(rd.HardState) {
+		c.term, c.vote, c.commit = rd.HardState.GetTerm(), rd.HardState.GetVote(), rd.HardState.GetCommit()
+	}
+	if before != [3]uint64{c.term, c.vote, uint64(c.state)} {
+		c.election.restart()
+	}
+	if c.state == raft.StateLeader {
+		c.pending.appended(rd.Entries)
+		c.pending.committed(c.commit)
+	} else {
+		c.pending = pendingProposals{}
+	}
+	if c.term != c.role.Term || lead != c.role.Leader {
+		c.setRole(Role{Term: c.term, Leader: lead})
+	}
+}
+
+func (c *Core) setRole(r Role) {
+	c.role = r
+	c.updates = append(c.updates, Update{Role: &r})
+}
+
+func (c *Core) append(m *raftpb.Message) {
+	s := saving{batch: storage.Batch{Entries: m.GetEntries()}, answers: m.GetResponses()}
+	if n := len(s.batch.Entries); n > 0 {
+		c.last, c.lastTerm = s.batch.Entries[n-1].GetIndex(), s.batch.Entries[n-1].GetTerm()
+	}
+	if m.Term != nil {
+		s.batch.Hard = &raftpb.HardState{Term: m.Term, Vote: m.Vote, Commit: m.Commit}
+	}
+	if snap := m.GetSnapshot(); !raft.IsEmptySnap(snap) {
+		s.batch.Snapshot = &storage.Snapshot{Raft: snap, State: c.incoming[snap.GetMetadata().GetIndex()]}
+		if err := c.members.restore(*s.batch.Snapshot); err != nil {
+			panic("consensus: " + err.Error()) // Step has looked
+		}
+		c.newest = snap.GetMetadata().GetIndex()
+		if len(s.batch.Entries) == 0 {
+			c.last, c.lastTerm = c.newest, snap.GetMetadata().GetTerm()
+		}
+	}
+	c.appends = append(c.appends, s)
+}
+
+// outgoing puts the state beside a snapshot message.
+func (c *Core) outgoing(m *raftpb.Message) wire.Message {
+	out := wire.Message{Raft: m}
+	if m.GetType() == raftpb.MsgSnap {
+		out.State = c.log.lent[m.GetSnapshot().GetMetadata().GetIndex()]
+	}
+	return out
+}
+
+// apply turns committed entries into updates, and finds the place from which this member leads.
+func (c *Core) apply(m *raftpb.Message) {
+	a := apply{answer: m.GetResponses()[0]}
+	entries := make([]Entry, 0, len(m.GetEntries()))
+	flush := func() {
+		if len(entries) > 0 {
+			c.updates = append(c.updates, Update{Entries: entries})
+			a.last = entries[len(entries)-1].Index
+			entries = nil
+		}
+	}
+	for _, e := range m.GetEntries() {
+		switch {
+		case e.GetType() != raftpb.EntryNormal:
+			c.applyConfChange(e)
+		case len(e.GetData()) > 0:
+			entries = append(entries, Entry{Index: e.GetIndex(), Term: e.GetTerm(), Data: e.GetData()})
+		}
+		if c.state == raft.StateLeader && e.GetTerm() == c.term && !c.role.Leading {
+			flush()
+			c.setRole(Role{Term: c.term, Leader: c.id, Leading: true})
+		}
+	}
+	flush()
+	c.applies = append(c.applies, a)
+	c.Delivered(0)
+}
+
+// Stored says that the n oldest batches of Append which were not yet acknowledged are durable.
+func (c *Core) Stored(n int) {
+	for _, s := range c.appends[:n] {
+		if s.batch.Snapshot != nil {
+			c.log.restore(*s.batch.Snapshot)
+			c.deliverSnapshot(*s.batch.Snapshot)
+		}
+		c.log.append(s.batch.Entries)
+		for _, m := range s.answers {
+			if m.GetTo() == c.id {
+				_ = c.raft.Step(m)
+			} else {
+				c.acks = append(c.acks, m)
+			}
+		}
+	}
+	c.appends = append(c.appends[:0], c.appends[n:]...)
+	c.handed -= n
+}
+
+// Delivered says that the owner has taken the entries up to index.
+func (c *Core) Delivered(index uint64) {
+	n := 0
+	for n < len(c.applies) && c.applies[n].last <= index {
+		_ = c.raft.Step(c.applies[n].answer) // nothing can refuse it
+		n++
+	}
+	c.applies = append(c.applies[:0], c.applies[n:]...)
+}
+
+func (c *Core) deliverSnapshot(s storage.Snapshot) {
+	if meta := s.Raft.GetMetadata(); meta.GetIndex() > bootIndex {
+		c.updates = append(c.updates, Update{Snapshot: &Snapshot{Index: meta.GetIndex(), Term: meta.GetTerm(), State: s.State}})
+	}
+}

@@ -1,0 +1,178 @@
+package consensus
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/holdfast-sdn/holdfast/consensus/wire"
+	"go.etcd.io/raft/v3/raftpb"
+)
+
+// led is three members of which 1 leads.
+func led(t *testing.T) *sim {
+	s := newSim(t, 1, 1, 2, 3)
+	s.members[1].core.campaign()
+	s.drain(s.members[1])
+	s.rest()
+	s.check(s.members[1].role.Leading, "member 1 does not lead")
+	return s
+}
+
+// beat lets one tick pass at a member.
+func (s *sim) beat(id uint64) {
+	s.members[id].core.Tick()
+	s.drain(s.members[id])
+	s.rest()
+}
+
+func (s *sim) hint(at, down uint64) {
+	s.members[at].core.Hint(down)
+	s.drain(s.members[at])
+}
+
+func (s *sim) die(id uint64) { s.members[id].core = nil }
+
+// TestHint: no time passes between the death of a leader and the next one, whichever
+// of the others hears of it first.
+func TestHint(t *testing.T) {
+	for _, order := range [][]uint64{{2, 3}, {3, 2}} {
+		s := led(t)
+		s.die(1)
+		s.hint(order[0], 1)
+		s.rest() // if it is 2, its request is at 3 now, where 1 still seems to live
+		s.check(!s.members[2].role.Leading, "member 2 leads alone")
+		s.hint(order[1], 1)
+		s.rest()
+		s.check(s.members[2].role.Leading, "hints at %v: member 2 does not lead, but is %+v", order, s.members[2].role)
+		s.check(s.members[3].role.Leader == 2, "member 3 follows %d", s.members[3].role.Leader)
+		s.check(s.members[2].role.Term == 3, "%d terms instead of one more", s.members[2].role.Term)
+	}
+}
+
+// TestHintByRank: the second in rank waits, and does not stand when the first has won.
+func TestHintByRank(t *testing.T) {
+	s := led(t)
+	s.die(1)
+	three := s.members[3].core
+	three.Hint(1)
+	rd := three.Ready()
+	s.check(rd.Elect == stagger && len(rd.Messages) == 0, "member 3 asks to stand after %v, and sends %d messages", rd.Elect, len(rd.Messages))
+	s.hint(2, 1)
+	s.rest()
+	three.Elect()
+	s.check(!three.HasReady(), "member 3 stands against a leader")
+
+	s = led(t) // the same, but the first in rank hears of it last
+	s.die(1)
+	s.hint(3, 1)
+	s.members[3].core.Elect()
+	s.rest() // the request is at 2 before its hint
+	s.hint(2, 1)
+	s.rest()
+	s.check(s.members[3].role.Leading, "member 3 does not lead, but is %+v", s.members[3].role)
+}
+
+// TestHintWithShorterLog: the first in rank cannot win, and the second does not wait for its turn.
+func TestHintWithShorterLog(t *testing.T) {
+	s := led(t)
+	s.cut[[2]uint64{1, 2}] = true
+	s.propose(s.members[1])
+	s.rest()
+	s.die(1)
+	s.hint(2, 1)
+	s.hint(3, 1)
+	s.rest()
+	s.check(s.members[3].role.Leading, "member 3 does not lead, but is %+v", s.members[3].role)
+	s.check(s.members[2].applied == s.members[3].applied && s.newest > 0, "the entry is lost")
+}
+
+// TestWrongHint: a leader that lives stays, whoever believes it dead.
+func TestWrongHint(t *testing.T) {
+	s := led(t)
+	for range 10 {
+		s.hint(2, 1)
+		s.rest()
+		s.beat(1)
+		s.check(s.members[1].role.Leading && s.members[1].role.Term == 2, "member 1 is %+v", s.members[1].role)
+		s.check(s.members[2].role == Role{Term: 2, Leader: 1}, "member 2 is %+v", s.members[2].role)
+	}
+}
+
+// TestSilentLeader: without any hint the others wait for the election timeout, and the
+// leader, cut off, steps down by itself.
+func TestSilentLeader(t *testing.T) {
+	s := led(t)
+	for _, pair := range [][2]uint64{{1, 2}, {1, 3}, {2, 1}, {3, 1}} {
+		s.cut[pair] = true
+	}
+	ticks := 0
+	for ; !s.members[2].role.Leading && !s.members[3].role.Leading; ticks++ {
+		s.check(ticks < 20, "nobody leads after %d ticks", ticks)
+		for id := range uint64(3) {
+			s.beat(id + 1)
+		}
+	}
+	s.check(ticks >= 4, "a leader was given up after %d ticks", ticks)
+	for range 10 {
+		s.beat(1)
+	}
+	s.check(!s.members[1].role.Leading, "two leaders")
+}
+
+// TestTransfer: proposals wait meanwhile. If the other does not take over they go on in the
+// same term, and the owner has noticed nothing.
+func TestTransfer(t *testing.T) {
+	s := led(t)
+	one := s.members[1]
+	s.check(one.core.TransferLeader(1) != nil && one.core.TransferLeader(9) != nil, "transfer to nobody")
+	s.check(errors.Is(s.members[2].core.TransferLeader(3), ErrNotLeader), "transfer by a follower")
+	s.cut[[2]uint64{1, 2}] = true
+	s.must(one.core.TransferLeader(2))
+	s.drain(one)
+	s.rest()
+	s.check(!one.core.Accepts(), "proposals are taken during a transfer")
+	for ticks := 0; !one.core.Accepts(); ticks++ {
+		s.check(ticks < 10, "the transfer does not end")
+		s.beat(1)
+	}
+	s.check(one.role.Leading && one.role.Term == 2, "member 1 is %+v", one.role)
+	s.propose(one)
+	clear(s.cut)
+	s.beat(1)
+	s.check(s.newest > 0, "the proposal is lost")
+
+	s.must(one.core.TransferLeader(2))
+	s.drain(one)
+	s.rest()
+	s.check(s.members[2].role.Leading, "member 2 does not lead, but is %+v", s.members[2].role)
+}
+
+func TestCoreLostLog(t *testing.T) {
+	s := led(t)
+	s.propose(s.members[1])
+	s.rest()
+	commit, typ := s.members[1].core.commit, raftpb.MsgHeartbeat
+	blank := newSim(t, 1, 1, 2, 3).members[2].core
+	err := blank.Step(wire.Message{Raft: &raftpb.Message{Type: &typ, From: ptr(uint64(1)), To: ptr(uint64(2)), Term: ptr(uint64(2)), Commit: &commit}})
+	var lost *LostLogError
+	if !errors.As(err, &lost) || *lost != (LostLogError{ID: 2, Leader: 1, Known: commit, Has: bootIndex}) {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestTail: what a follower that is a little behind still needs stays in memory.
+func TestTail(t *testing.T) {
+	s := newSim(t, 1, 1)
+	m := s.members[1]
+	s.rest()
+	for range 3 * tailEntries {
+		s.propose(m)
+	}
+	s.rest()
+	s.compact(m)
+	s.rest()
+	status := m.core.Status()
+	if kept := status.Snapshot - status.First + 1; kept != tailEntries || status.Snapshot != m.applied {
+		t.Errorf("%d entries before the snapshot are kept, not %d", kept, tailEntries)
+	}
+}

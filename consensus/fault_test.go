@@ -1,0 +1,396 @@
+package consensus
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.etcd.io/raft/v3"
+)
+
+// wire between two members, which can be cut. One direction of one pair.
+type link struct {
+	l      net.Listener
+	target string
+	mu     sync.Mutex
+	conns  []net.Conn
+	down   bool
+	wait   sync.WaitGroup
+}
+
+func newLink(t testing.TB, target string) *link {
+	k := &link{l: listen(t), target: target}
+	k.wait.Go(func() {
+		for {
+			in, err := k.l.Accept()
+			if err != nil {
+				return
+			}
+			out, err := net.Dial("tcp", target)
+			if err != nil {
+				in.Close()
+				continue
+			}
+			k.mu.Lock()
+			k.conns = append(k.conns, in, out)
+			down := k.down
+			k.mu.Unlock()
+			k.wait.Go(func() { _, _ = io.Copy(out, in); out.Close() })
+			k.wait.Go(func() { _, _ = io.Copy(in, out); in.Close() })
+			if down {
+				k.cut()
+			}
+		}
+	})
+	t.Cleanup(func() {
+		k.l.Close()
+		k.cut()
+		k.wait.Wait()
+	})
+	return k
+}
+
+// cut breaks the connections that are there.
+func (k *link) cut() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, c := range k.conns {
+		c.Close()
+	}
+	k.conns = nil
+}
+
+func (k *link) setDown(down bool) {
+	k.mu.Lock()
+	k.down = down
+	k.mu.Unlock()
+	if down {
+		k.cut()
+	}
+}
+
+// linked starts three members with a link for each ordered pair.
+func linked(t testing.TB) ([]*owner, map[[2]uint64]*link) {
+	links := make(map[[2]uint64]*link)
+	var owners []*owner
+	for _, cfg := range configs(t, 3) {
+		members := maps.Clone(cfg.Members)
+		for id, addr := range cfg.Members {
+			if id != cfg.ID {
+				k := newLink(t, addr)
+				links[[2]uint64{cfg.ID, id}] = k
+				members[id] = k.l.Addr().String()
+			}
+		}
+		cfg.Members = members
+		owners = append(owners, start(t, cfg))
+	}
+	return owners, links
+}
+
+// TestBrokenConnections: a leader that lives keeps its place when one connection breaks,
+// however often, and the group heals.
+func TestBrokenConnections(t *testing.T) {
+	owners, links := linked(t)
+	leader := leaderOf(t, owners...)
+	id := leader.n.cfg.ID
+	other := id%3 + 1
+	settle(t, leader, owners)
+	for range 20 {
+		links[[2]uint64{id, other}].cut()
+		time.Sleep(20 * time.Millisecond)
+		links[[2]uint64{other, id}].cut()
+		time.Sleep(20 * time.Millisecond)
+	}
+	settle(t, leader, owners)
+	if term := leader.n.leading.Load(); term != leader.term {
+		t.Errorf("term %d after broken connections in term %d", term, leader.term)
+	}
+
+	// A member that is cut off from the leader only, both ways, follows through nobody and
+	// deposes nobody.
+	for _, pair := range [][2]uint64{{id, other}, {other, id}} {
+		links[pair].setDown(true)
+	}
+	time.Sleep(time.Second)
+	if term := leader.n.leading.Load(); term != leader.term {
+		t.Errorf("term %d after a partition in term %d", term, leader.term)
+	}
+	for _, pair := range [][2]uint64{{id, other}, {other, id}} {
+		links[pair].setDown(false)
+	}
+	settle(t, leader, owners)
+}
+
+// settle proposes something and waits until all have it.
+func settle(t testing.TB, leader leadership, owners []*owner) {
+	t.Helper()
+	mark := fmt.Sprint("mark", time.Now().UnixNano())
+	if err := leader.n.Propose(leader.term, []byte(mark)); err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range owners {
+		for string(o.entry(t).Data) != mark {
+		}
+	}
+}
+
+func TestFollowerCatchesUpBySnapshot(t *testing.T) {
+	cfgs := configs(t, 3)
+	dir := t.TempDir()
+	for i := range cfgs {
+		cfgs[i].Dir = filepath.Join(dir, fmt.Sprint(i))
+	}
+	var owners []*owner
+	for _, cfg := range cfgs {
+		owners = append(owners, start(t, cfg))
+	}
+	leader := leaderOf(t, owners...)
+	late := leader.n.cfg.ID % 3
+	addr := cfgs[late].Listener.Addr().String()
+	settle(t, leader, owners)
+	if err := owners[late].n.Close(); err != nil {
+		t.Fatal(err)
+	}
+	// More than the tail that is kept, and a state of several chunks.
+	state := make([]byte, 3<<20)
+	var last Entry
+	for i := range 2 * tailEntries {
+		if err := leader.n.Propose(leader.term, fmt.Appendf(nil, "%d", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 * tailEntries {
+		last = leader.entry(t)
+	}
+	binary.BigEndian.PutUint64(state, last.Index)
+	if err := leader.n.Compact(last.Index, state); err != nil {
+		t.Fatal(err)
+	}
+	if err := leader.n.Compact(last.Index, state); err == nil {
+		t.Error("compacted twice at one index")
+	}
+	for leader.n.Status().First < 1000 {
+		time.Sleep(time.Millisecond)
+	}
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfgs[late].Listener = l
+	again := start(t, cfgs[late])
+	select {
+	case s := <-again.snaps:
+		if s.Index != last.Index || len(s.State) != len(state) || binary.BigEndian.Uint64(s.State) != last.Index {
+			t.Errorf("snapshot at %d of %d bytes", s.Index, len(s.State))
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("no snapshot within 10s")
+	}
+	settle(t, leader, []*owner{again})
+	for _, p := range leader.n.Status().Peers {
+		if !p.Connected || !p.Active || p.State != "replicate" {
+			t.Errorf("peer %+v", p)
+		}
+	}
+}
+
+// TestTransferUnderLoad: whoever leads proposes all the time, and no proposal is in the way
+// of a transfer, nor the other way round.
+func TestTransferUnderLoad(t *testing.T) {
+	var owners []*owner
+	for _, cfg := range configs(t, 3) {
+		owners = append(owners, start(t, cfg))
+	}
+	leaderOf(t, owners...)
+	stop := make(chan struct{})
+	var proposing sync.WaitGroup
+	for _, o := range owners {
+		proposing.Go(func() {
+			for seq := uint64(0); ; seq++ {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if o.n.Propose(o.n.leading.Load(), binary.BigEndian.AppendUint64(nil, seq)) != nil || seq%256 == 0 {
+					time.Sleep(100 * time.Microsecond)
+				}
+			}
+		})
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	done := 0
+	for range 30 {
+		leader := leaderOf(t, owners...)
+		if err := leader.n.Transfer(ctx, leader.n.cfg.ID%3+1); err == nil {
+			done++
+		}
+	}
+	close(stop)
+	proposing.Wait()
+	if done < 10 {
+		t.Errorf("%d of 30 transfers came about", done)
+	}
+	for _, o := range owners {
+		if err := o.n.Err(); err != nil {
+			t.Error(err)
+		}
+	}
+	settle(t, leaderOf(t, owners...), owners)
+}
+
+func TestChangeMembers(t *testing.T) {
+	cfgs := configs(t, 3)
+	var owners []*owner
+	for _, cfg := range cfgs {
+		owners = append(owners, start(t, cfg))
+	}
+	leader := leaderOf(t, owners...)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	settle(t, leader, owners)
+
+	l := listen(t)
+	fourth := start(t, Config{Election: 300 * time.Millisecond, ID: 4, Cluster: "test", Join: true, Members: cfgs[0].Members, Listener: l, Logger: testLogger(t)})
+	gone := owners[leader.n.cfg.ID%3]
+	for _, c := range []struct {
+		change MemberChange
+		says   string
+	}{
+		{MemberChange{}, "empty"},
+		{MemberChange{Remove: []uint64{leader.n.cfg.ID}}, "transfer the leadership first"},
+		{MemberChange{Remove: []uint64{9}}, "not in the group"},
+		{MemberChange{Add: map[uint64]string{1: "x"}}, "already"},
+		{MemberChange{Add: map[uint64]string{5: ""}}, "address"},
+	} {
+		if err := leader.n.ChangeMembers(ctx, c.change); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%+v: %v, which does not say %q", c.change, err, c.says)
+		}
+	}
+	if err := gone.n.ChangeMembers(ctx, MemberChange{Remove: []uint64{1}}); !errors.Is(err, ErrNotLeader) {
+		t.Errorf("change at a follower: %v", err)
+	}
+	change := MemberChange{Add: map[uint64]string{4: l.Addr().String()}, Remove: []uint64{gone.n.cfg.ID}}
+	if err := leader.n.ChangeMembers(ctx, change); err != nil {
+		t.Fatal(err)
+	}
+	members := leader.n.Status().Members
+	if _, still := members[gone.n.cfg.ID]; still || members[4] != l.Addr().String() || len(members) != 3 {
+		t.Errorf("members %v", members)
+	}
+	gone.n.Close()
+	rest := []*owner{fourth}
+	for _, o := range owners {
+		if o != gone {
+			rest = append(rest, o)
+		}
+	}
+	settle(t, leader, rest)
+	if err := leader.n.Transfer(ctx, 4); err != nil {
+		t.Fatal(err)
+	}
+	settle(t, leaderOf(t, fourth), rest)
+}
+
+// TestLostLog: a member that comes back blank says so, instead of voting or panicking.
+func TestLostLog(t *testing.T) {
+	cfgs := configs(t, 3)
+	var owners []*owner
+	for _, cfg := range cfgs {
+		owners = append(owners, start(t, cfg))
+	}
+	leader := leaderOf(t, owners...)
+	settle(t, leader, owners)
+	blank := leader.n.cfg.ID % 3
+	addr := cfgs[blank].Listener.Addr().String()
+	owners[blank].n.Close()
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfgs[blank].Listener = l
+	again := start(t, cfgs[blank])
+	select {
+	case <-again.ended:
+	case <-time.After(10 * time.Second):
+		t.Fatal("it goes on")
+	}
+	var lost *LostLogError
+	if err := again.n.Err(); !errors.As(err, &lost) || !strings.Contains(err.Error(), "add it again under a new id") {
+		t.Errorf("%v", err)
+	}
+	if err := again.n.Propose(1, []byte("x")); !errors.As(err, &lost) {
+		t.Errorf("Propose: %v", err)
+	}
+}
+
+// TestFullDisk: the owner hears of it, and nothing that was not saved is acknowledged.
+func TestFullDisk(t *testing.T) {
+	dir := t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=150m"); err != nil {
+		t.Skipf("cannot mount a small file system: %v", err)
+	}
+	t.Cleanup(func() { _ = syscall.Unmount(dir, 0) })
+	cfg := Config{ID: 1, Members: map[uint64]string{1: ""}, Dir: filepath.Join(dir, "log"), Logger: testLogger(t)}
+	o := start(t, cfg)
+	term := o.leads(t)
+	data := make([]byte, 1<<20)
+	var err error
+	sent := uint64(0)
+	for ; err == nil; sent++ {
+		binary.BigEndian.PutUint64(data, sent)
+		err = o.n.Propose(term, append([]byte(nil), data...))
+	}
+	<-o.ended
+	if err := o.n.Close(); !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), dir) {
+		t.Errorf("%v, which does not say that %s is full", err, dir)
+	}
+	committed := uint64(len(o.entries))
+	if committed == 0 || committed >= sent {
+		t.Errorf("%d of %d proposals of 1 MiB fit into 150 MB", committed, sent)
+	}
+	if err := os.Remove(filepath.Join(dir, "log", "wal", "0.tmp")); err != nil && !errors.Is(err, os.ErrNotExist) {
+		t.Fatal(err)
+	}
+	t.Logf("%d of %d MiB committed", committed, sent)
+}
+
+func TestConfig(t *testing.T) {
+	good := Config{ID: 1, Members: map[uint64]string{1: "", 2: "127.0.0.1:1"}, Listener: listen(t)}
+	defer good.Listener.Close()
+	for _, c := range []struct {
+		says   string
+		change func(*Config)
+	}{
+		{"id 0 is reserved", func(c *Config) { c.ID = 0 }},
+		{"is reserved", func(c *Config) { c.ID = raft.LocalAppendThread }},
+		{"not among the members", func(c *Config) { c.ID = 3 }},
+		{"member id 0", func(c *Config) { c.Members = map[uint64]string{0: "x", 1: ""} }},
+		{"member 2 has no address", func(c *Config) { c.Members = map[uint64]string{1: "", 2: ""} }},
+		{"needs a listener", func(c *Config) { c.Listener = nil }},
+		{"fsync without a directory", func(c *Config) { c.Fsync = true }},
+		{"at least 1ms", func(c *Config) { c.Heartbeat = time.Microsecond }},
+		{"would depose the leader", func(c *Config) { c.Election = 10 * time.Millisecond }},
+		{"not a multiple", func(c *Config) { c.Election = 55 * time.Millisecond }},
+		{"at most 255", func(c *Config) { c.Cluster = strings.Repeat("x", 256) }},
+	} {
+		cfg := good
+		c.change(&cfg)
+		if _, err := Start(cfg); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%v, which does not say %q", err, c.says)
+		}
+	}
+}

@@ -1,0 +1,165 @@
+package consensus
+
+import (
+	"encoding/binary"
+	"errors"
+	"maps"
+	"slices"
+
+	"github.com/holdfast-sdn/holdfast/consensus/storage"
+	"go.etcd.io/raft/v3/raftpb"
+)
+
+// bootIndex and bootTerm are those of the snapshot that every first member starts from. It
+// holds no state of the owner, only who the members are; so a member that joins later gets
+// them the same way as everything else.
+const (
+	bootIndex = 1
+	bootTerm  = 1
+)
+
+// Bootstrap is what the first members of a new group save before they start: all must
+// start from the same members.
+func Bootstrap(members map[uint64]string) storage.Batch {
+	voters := slices.Sorted(maps.Keys(members))
+	return storage.Batch{
+		Hard: &raftpb.HardState{Term: ptr(uint64(bootTerm)), Vote: ptr(uint64(0)), Commit: ptr(uint64(bootIndex))},
+		Snapshot: &storage.Snapshot{Raft: &raftpb.Snapshot{
+			Data: appendMembers(binary.AppendUvarint(nil, bootIndex), members),
+			Metadata: &raftpb.SnapshotMetadata{
+				Index: ptr(uint64(bootIndex)), Term: ptr(uint64(bootTerm)), ConfState: &raftpb.ConfState{Voters: voters},
+			},
+		}},
+	}
+}
+
+func ptr[T any](v T) *T { return &v }
+
+// appendMembers encodes ids and addresses: count, then id, length and bytes of the address,
+// all numbers as uvarints, in the order of the ids.
+func appendMembers(dst []byte, members map[uint64]string) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(members)))
+	for _, id := range slices.Sorted(maps.Keys(members)) {
+		dst = binary.AppendUvarint(dst, id)
+		dst = binary.AppendUvarint(dst, uint64(len(members[id])))
+		dst = append(dst, members[id]...)
+	}
+	return dst
+}
+
+var errMembers = errors.New("the list of members is damaged")
+
+// parseMembers decodes what appendMembers has made, and returns what follows it.
+func parseMembers(b []byte) (map[uint64]string, []byte, error) {
+	next := func() uint64 {
+		v, n := binary.Uvarint(b)
+		if n <= 0 {
+			b = nil
+			return 1 << 32 // more than any list or address can have
+		}
+		b = b[n:]
+		return v
+	}
+	count := next()
+	if count > uint64(len(b)) {
+		return nil, nil, errMembers
+	}
+	members := make(map[uint64]string, count)
+	for range count {
+		id, n := next(), next()
+		if n > uint64(len(b)) {
+			return nil, nil, errMembers
+		}
+		members[id], b = string(b[:n]), b[n:]
+	}
+	return members, b, nil
+}
+
+// membership is who the members are, at each index since the last snapshot.
+type membership struct {
+	history []membersAt // never empty after restore
+	last    uint64      // id of the last change that was applied
+	changed bool        // since the last Ready
+	removed bool        // this member was one, and is no more
+}
+
+type membersAt struct {
+	index uint64 // of the log, from which on they are the members
+	known uint64 // changes up to this index are contained; more than index after some snapshots
+	conf  *raftpb.ConfState
+	addrs map[uint64]string
+}
+
+func (m *membership) restore(s storage.Snapshot) error {
+	at := membersAt{index: s.Index(), conf: raftpb.EnsureConfState(s.Raft.GetMetadata().GetConfState())}
+	if s.Raft != nil {
+		var err error
+		if at.known, at.addrs, err = parseSnapshotData(s.Raft.GetData()); err != nil {
+			return err
+		}
+		m.changed = true
+	}
+	m.history = []membersAt{at}
+	return nil
+}
+
+// raftSnapshot is what raft sees of a snapshot: the place in the log, and the members.
+func (at membersAt) raftSnapshot(index, term uint64) *raftpb.Snapshot {
+	return &raftpb.Snapshot{
+		Data:     appendMembers(binary.AppendUvarint(nil, max(at.known, index)), at.addrs),
+		Metadata: &raftpb.SnapshotMetadata{Index: &index, Term: &term, ConfState: at.conf},
+	}
+}
+
+func parseSnapshotData(b []byte) (known uint64, addrs map[uint64]string, err error) {
+	known, n := binary.Uvarint(b)
+	if n <= 0 {
+		return 0, nil, errMembers
+	}
+	addrs, _, err = parseMembers(b[n:])
+	return known, addrs, err
+}
+
+func (m *membership) now() membersAt               { return m.history[len(m.history)-1] }
+func (m *membership) conf() *raftpb.ConfState      { return m.now().conf }
+func (m *membership) addresses() map[uint64]string { return m.now().addrs }
+func (m *membership) joint() bool                  { return len(m.conf().VotersOutgoing) > 0 }
+
+func (m *membership) votes(id uint64) bool {
+	return slices.Contains(m.conf().Voters, id) || slices.Contains(m.conf().VotersOutgoing, id)
+}
+
+func (m *membership) alone(id uint64) bool {
+	return len(m.conf().Voters) == 1 && m.conf().Voters[0] == id && !m.joint()
+}
+
+// at returns the members as of index, which is not before the last snapshot.
+func (m *membership) at(index uint64) membersAt {
+	i := len(m.history) - 1
+	for i > 0 && m.history[i].index > index {
+		i--
+	}
+	return m.history[i]
+}
+
+// forget drops what is needed only before index.
+func (m *membership) forget(index uint64) {
+	for len(m.history) > 1 && m.history[1].index <= index {
+		m.history = m.history[1:]
+	}
+}
+
+// apply notes a change. Members that no longer vote keep their addresses while a joint
+// configuration lasts.
+func (m *membership) apply(index uint64, conf *raftpb.ConfState, added map[uint64]string, self uint64) {
+	was := m.votes(self)
+	addrs := maps.Clone(m.addresses())
+	if addrs == nil {
+		addrs = make(map[uint64]string)
+	}
+	maps.Copy(addrs, added)
+	m.history = append(m.history, membersAt{index: index, known: index, conf: conf, addrs: addrs})
+	maps.DeleteFunc(addrs, func(id uint64, _ string) bool { return !m.votes(id) })
+	m.changed = true
+	m.removed = m.removed || was && !m.votes(self)
+}

@@ -1,0 +1,351 @@
+package consensus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/consensus/storage"
+	"github.com/holdfast-sdn/holdfast/consensus/storage/disk"
+	"github.com/holdfast-sdn/holdfast/consensus/transport"
+)
+
+// ErrClosed says that the Node was closed by its owner.
+var ErrClosed = errors.New("consensus: closed")
+
+// Node is one running member. Its methods may be called from any goroutine, except as they say.
+type Node struct {
+	cfg       Config
+	core      *Core // only the loop touches it
+	inbox     *inbox
+	saver     *saver
+	transport *transport.Transport
+	updates   chan Update
+	leading   atomic.Uint64 // the term in which proposals are taken; 0: none
+	compacts  atomic.Bool   // a snapshot is being written
+	helpers   sync.WaitGroup
+	done      chan struct{} // closed when everything has ended
+
+	// The loop's own.
+	ticker  *time.Ticker
+	elect   *time.Timer
+	backlog []Update // not yet taken by the owner
+	waiting []waiter
+}
+
+// waiter is a call that ends when something has come about.
+type waiter struct {
+	check  func(*Core) (bool, error)
+	result chan error
+}
+
+// Start loads the log and begins to take part. The first updates are the newest snapshot
+// and all committed entries after it.
+func Start(cfg Config) (*Node, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	store, saved, err := open(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("consensus: %w", err)
+	}
+	core, err := NewCore(CoreConfig{
+		ID: cfg.ID, HeartbeatTicks: 1, ElectionTicks: int(cfg.Election / cfg.Heartbeat), Stagger: stagger,
+		Seed: rand.Uint64(), Saved: saved, Logger: cfg.Logger,
+	})
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("consensus: %w", err), store.Close())
+	}
+	n := &Node{
+		cfg: cfg, core: core, inbox: newInbox(), updates: make(chan Update), done: make(chan struct{}),
+		ticker: time.NewTicker(cfg.Heartbeat), elect: time.NewTimer(time.Hour),
+	}
+	n.elect.Stop()
+	n.saver = newSaver(store, n.inbox)
+	n.transport = transport.Start(transport.Config{
+		ID: cfg.ID, Cluster: cfg.Cluster, Listener: cfg.Listener, Peers: cfg.Members, Handler: peers{n}, Logger: cfg.Logger,
+	})
+	n.helpers.Go(n.saver.run)
+	go func() { // ends with Close, or with what the member cannot survive
+		n.run()
+		n.end()
+	}()
+	return n, nil
+}
+
+// open loads the log, and begins one if there is none.
+func open(cfg Config) (storage.Storage, storage.Saved, error) {
+	var store storage.Storage = new(storage.Memory)
+	if cfg.Dir != "" {
+		var err error
+		owner := disk.Owner{Cluster: cfg.Cluster, ID: cfg.ID}
+		if store, err = disk.Open(cfg.Dir, owner, cfg.Fsync, cfg.Logger); err != nil {
+			return nil, storage.Saved{}, err
+		}
+	}
+	saved, err := store.Load()
+	if err == nil && saved.Hard == nil && !cfg.Join {
+		boot := Bootstrap(cfg.Members)
+		err = store.Save([]storage.Batch{boot})
+		saved = storage.Saved{Hard: boot.Hard, Snapshot: *boot.Snapshot}
+	}
+	if err != nil {
+		return nil, saved, errors.Join(err, store.Close())
+	}
+	return store, saved, nil
+}
+
+// run is the loop. It never waits for anything but new work: not for the disk, the
+// network or the owner.
+func (n *Node) run() {
+	var t turn
+	for {
+		n.ready()
+		out, next := n.next()
+		select {
+		case <-n.ticker.C:
+			n.core.Tick()
+		case <-n.elect.C:
+			n.core.Elect()
+		case out <- next:
+			n.taken(next)
+		case <-n.inbox.wake:
+			select { // a tick goes before queued work
+			case <-n.ticker.C:
+				n.core.Tick()
+			default:
+			}
+			n.inbox.take(&t, n.core.Accepts())
+			if err := n.work(&t); err != nil {
+				n.inbox.stop(err)
+				return
+			}
+		}
+	}
+}
+
+// work does what others have left. The error ends the loop.
+func (n *Node) work(t *turn) error {
+	if t.err != nil {
+		return t.err
+	}
+	n.core.Stored(t.stored)
+	for _, a := range t.arrivals {
+		if a.down != 0 {
+			n.core.Hint(a.down)
+		} else if err := n.core.Step(a.message); err != nil {
+			return fmt.Errorf("consensus: %w", err)
+		}
+	}
+	for rest := t.propose; len(rest) > 0; { // all of one term at once; stale ones are refused
+		var data [][]byte
+		term := rest[0].term
+		for len(rest) > 0 && rest[0].term == term {
+			data = append(data, rest[0].data)
+			rest = rest[1:]
+		}
+		if err := n.core.Propose(term, data...); err != nil && !errors.Is(err, ErrNotLeader) {
+			return fmt.Errorf("consensus: %w", err)
+		}
+	}
+	for _, call := range t.calls { // after the proposals, which a transfer would not let through
+		call(n.core)
+	}
+	return nil
+}
+
+// ready hands out what the core wants done.
+func (n *Node) ready() {
+	for n.core.HasReady() {
+		rd := n.core.Ready()
+		n.transport.Send(rd.Messages)
+		n.saver.add(rd.Append)
+		n.queue(rd.Updates)
+		if rd.Members != nil {
+			n.transport.SetPeers(n.addresses(rd.Members))
+		}
+		if rd.Elect > 0 {
+			n.elect.Reset(rd.Elect)
+		}
+		if rd.Removed {
+			n.inbox.stop(fmt.Errorf("consensus: member %d: %w", n.cfg.ID, ErrRemoved))
+		}
+	}
+	keep := n.waiting[:0]
+	for _, w := range n.waiting {
+		if done, err := w.check(n.core); done {
+			w.result <- err
+		} else {
+			keep = append(keep, w)
+		}
+	}
+	clear(n.waiting[len(keep):])
+	n.waiting = keep
+	if n.core.Accepts() {
+		n.inbox.resume()
+	}
+}
+
+// addresses are those of members, where the configuration overrides the log.
+func (n *Node) addresses(members map[uint64]string) map[uint64]string {
+	peers := make(map[uint64]string, len(members))
+	for id, addr := range members {
+		if configured := n.cfg.Members[id]; configured != "" {
+			addr = configured
+		}
+		peers[id] = addr
+	}
+	return peers
+}
+
+// queue adds updates to those which the owner has not taken. Their number is bounded: raft
+// hands out no more entries than maxUndelivered, and roles without entries between them
+// are joined.
+func (n *Node) queue(updates []Update) {
+	for _, u := range updates {
+		if u.Role != nil {
+			n.leading.Store(0)
+			if u.Role.Leading {
+				n.leading.Store(u.Role.Term)
+			}
+		}
+		last := len(n.backlog) - 1
+		switch {
+		case last >= 0 && u.Entries != nil && n.backlog[last].Entries != nil:
+			n.backlog[last].Entries = append(n.backlog[last].Entries, u.Entries...)
+		case last >= 0 && u.Role != nil && !u.Role.Leading && n.backlog[last].Role != nil:
+			n.backlog[last] = u
+		default:
+			n.backlog = append(n.backlog, u)
+		}
+	}
+}
+
+// next returns the oldest update that waits, or a nil channel.
+func (n *Node) next() (chan<- Update, Update) {
+	if len(n.backlog) == 0 {
+		return nil, Update{}
+	}
+	return n.updates, n.backlog[0]
+}
+
+// taken notes that the owner has the oldest update.
+func (n *Node) taken(u Update) {
+	n.backlog[0] = Update{}
+	if n.backlog = n.backlog[1:]; len(n.backlog) == 0 {
+		n.backlog = nil
+	}
+	if len(u.Entries) > 0 {
+		n.core.Delivered(u.Entries[len(u.Entries)-1].Index)
+	}
+}
+
+// end stops everything that the loop has used, and tells whoever waits.
+func (n *Node) end() {
+	n.ticker.Stop()
+	n.elect.Stop()
+	n.leading.Store(0)
+	n.transport.Close()
+	n.saver.stop()
+	n.helpers.Wait()
+	if err := n.saver.store.Close(); err != nil {
+		n.cfg.Logger.Warn("consensus: closing the log", "dir", n.cfg.Dir, "err", err)
+	}
+	for _, w := range n.waiting {
+		w.result <- n.inbox.reason()
+	}
+	close(n.updates)
+	close(n.done)
+}
+
+// Updates is the ordered stream of what the owner must know. It is closed when the node
+// has stopped; Err then says why. The node goes on working, elections and heartbeats
+// included, while nobody reads: it keeps at most 16 MiB of entries and what cannot be
+// joined of the rest, then stops taking entries off the log.
+//
+// The one goroutine that reads may call Propose, Compact and Status between two reads: none of
+// them waits for a read.
+func (n *Node) Updates() <-chan Update { return n.updates }
+
+// Err says why the node has stopped; nil while it runs. ErrClosed if the owner closed it.
+func (n *Node) Err() error {
+	select {
+	case <-n.done:
+		return n.inbox.reason()
+	default:
+		return nil
+	}
+}
+
+// Propose appends data to the log in the given term, in which this member leads. It is called from
+// one goroutine, and data must not be changed afterwards. It waits while 8 MiB of proposals are
+// queued, which ends when the log takes them or this member leads no more.
+//
+// The error is ErrNotLeader, or that which stopped the node. Without an error, the
+// proposal is appended in this term after all earlier ones, or else a Role with Leading ==
+// false follows, and none of the later ones is appended either.
+func (n *Node) Propose(term uint64, data []byte) error {
+	switch {
+	case len(data) == 0:
+		return errors.New("consensus: empty proposal")
+	case len(data) > MaxProposal:
+		return fmt.Errorf("consensus: proposal of %d bytes; at most %d are allowed", len(data), MaxProposal)
+	case term == 0 || n.leading.Load() != term:
+		if err := n.inbox.reason(); err != nil {
+			return err
+		}
+		return ErrNotLeader
+	}
+	return n.inbox.proposal(term, data)
+}
+
+// Close ends the node at once, without giving the leadership away; see Transfer. It returns nil, or
+// the error which had stopped the node before.
+func (n *Node) Close() error {
+	n.inbox.stop(ErrClosed)
+	<-n.done
+	if err := n.inbox.reason(); !errors.Is(err, ErrClosed) {
+		return err
+	}
+	return nil
+}
+
+// do runs f in the loop.
+func (n *Node) do(f func(*Core) error) error {
+	result := make(chan error, 1)
+	if err := n.inbox.call(func(c *Core) { result <- f(c) }); err != nil {
+		return err
+	}
+	select {
+	case err := <-result:
+		return err
+	case <-n.done:
+		return n.inbox.reason()
+	}
+}
+
+// await runs begin in the loop, then check after each turn until it is done.
+func (n *Node) await(ctx context.Context, begin func(*Core) error, check func(*Core) (bool, error)) error {
+	result := make(chan error, 1)
+	err := n.do(func(c *Core) error {
+		err := begin(c)
+		if err == nil {
+			n.waiting = append(n.waiting, waiter{check, result})
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	select {
+	case err := <-result:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("consensus: undecided: %w", context.Cause(ctx))
+	}
+}

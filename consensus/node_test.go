@@ -1,0 +1,235 @@
+package consensus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"testing"
+	"time"
+)
+
+func testLogger(t testing.TB) *slog.Logger {
+	if os.Getenv("CONSENSUS_TEST_LOG") == "" {
+		return slog.New(slog.DiscardHandler)
+	}
+	return slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
+}
+
+// owner is what a ledger does with a node, in the least code: it reads updates, and keeps
+// what it was told.
+type owner struct {
+	n       *Node
+	entries chan Entry
+	roles   chan Role
+	snaps   chan Snapshot
+	ended   chan struct{}
+}
+
+func own(n *Node) *owner {
+	o := &owner{n: n, entries: make(chan Entry, 1<<20), roles: make(chan Role, 1024), snaps: make(chan Snapshot, 16), ended: make(chan struct{})}
+	go func() {
+		defer close(o.ended)
+		for u := range n.Updates() {
+			for _, e := range u.Entries {
+				o.entries <- e
+			}
+			if u.Role != nil {
+				o.roles <- *u.Role
+			}
+			if u.Snapshot != nil {
+				o.snaps <- *u.Snapshot
+			}
+		}
+	}()
+	return o
+}
+
+func (o *owner) entry(t testing.TB) Entry {
+	t.Helper()
+	select {
+	case e := <-o.entries:
+		return e
+	case <-time.After(10 * time.Second):
+		t.Fatal("no entry within 10s")
+		return Entry{}
+	}
+}
+
+// leads waits until the node leads, and returns the term.
+func (o *owner) leads(t testing.TB) uint64 {
+	t.Helper()
+	return leaderOf(t, o).term
+}
+
+type leadership struct {
+	*owner
+	term uint64
+}
+
+// leaderOf waits until one of the owners leads.
+func leaderOf(t testing.TB, owners ...*owner) leadership {
+	t.Helper()
+	deadline := time.Now().Add(10 * time.Second)
+	for time.Now().Before(deadline) {
+		for _, o := range owners {
+			if term := o.n.leading.Load(); term != 0 {
+				return leadership{o, term}
+			}
+		}
+		time.Sleep(200 * time.Microsecond)
+	}
+	t.Fatal("nobody leads within 10s")
+	return leadership{}
+}
+
+func listen(t testing.TB) net.Listener {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// configs makes a group of members on loopback.
+func configs(t testing.TB, count int) []Config {
+	t.Helper()
+	members := make(map[uint64]string)
+	cfgs := make([]Config, count)
+	for i := range cfgs {
+		l := listen(t)
+		members[uint64(i+1)] = l.Addr().String()
+		cfgs[i] = Config{
+			ID: uint64(i + 1), Cluster: "test", Members: members, Listener: l, Logger: testLogger(t),
+			Election: 300 * time.Millisecond, // the tests are not about a machine that is too busy
+		}
+	}
+	return cfgs
+}
+
+func start(t testing.TB, cfg Config) *owner {
+	t.Helper()
+	n, err := Start(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := own(n)
+	t.Cleanup(func() {
+		n.Close()
+		<-o.ended
+	})
+	return o
+}
+
+func TestOneMember(t *testing.T) {
+	o := start(t, Config{ID: 1, Members: map[uint64]string{1: ""}, Logger: testLogger(t)})
+	term := o.leads(t)
+	for i := range 100 {
+		if err := o.n.Propose(term, fmt.Appendf(nil, "%d", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 100 {
+		if e := o.entry(t); string(e.Data) != fmt.Sprint(i) || e.Term != term {
+			t.Fatalf("entry %d is %q of term %d", i, e.Data, e.Term)
+		}
+	}
+	if err := o.n.Propose(term+1, []byte("x")); !errors.Is(err, ErrNotLeader) {
+		t.Errorf("proposal in a later term: %v", err)
+	}
+	if err := o.n.Close(); err != nil {
+		t.Errorf("Close: %v", err)
+	}
+	if err := o.n.Err(); !errors.Is(err, ErrClosed) {
+		t.Errorf("Err after Close: %v", err)
+	}
+}
+
+func TestThreeMembers(t *testing.T) {
+	var owners []*owner
+	for _, cfg := range configs(t, 3) {
+		owners = append(owners, start(t, cfg))
+	}
+	leader := leaderOf(t, owners...)
+	for i := range 1000 {
+		if err := leader.n.Propose(leader.term, fmt.Appendf(nil, "%d", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, o := range owners {
+		for i := range 1000 {
+			if e := o.entry(t); string(e.Data) != fmt.Sprint(i) {
+				t.Fatalf("member %d: entry %d is %q", o.n.cfg.ID, i, e.Data)
+			}
+		}
+	}
+	to := leader.n.cfg.ID%3 + 1
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	if err := leader.n.Transfer(ctx, to); err != nil {
+		t.Fatal(err)
+	}
+	if next := leaderOf(t, owners[to-1]); next.term <= leader.term {
+		t.Errorf("leads in term %d after term %d", next.term, leader.term)
+	}
+}
+
+// TestOwnerDoesNotRead: one goroutine may propose as much as it likes before it reads. The
+// updates that wait are bounded, and nothing else stops.
+func TestOwnerDoesNotRead(t *testing.T) {
+	n, err := Start(Config{ID: 1, Members: map[uint64]string{1: ""}, Logger: testLogger(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer n.Close()
+	term, count := uint64(0), 0
+	for term == 0 {
+		if u := <-n.Updates(); u.Role != nil && u.Role.Leading {
+			term = u.Role.Term
+		}
+	}
+	for range 150 {
+		if err := n.Propose(term, make([]byte, 1<<20)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for n.Status().Committed < 100 {
+		time.Sleep(time.Millisecond)
+	}
+	if s := n.Status(); s.Delivered > 5 {
+		t.Errorf("%d entries delivered to nobody", s.Delivered)
+	}
+	for count < 150 {
+		u := <-n.Updates()
+		count += len(u.Entries)
+		if len(u.Entries) > maxUndelivered>>20+1 {
+			t.Errorf("%d MiB in one update", len(u.Entries))
+		}
+	}
+}
+
+func TestLargeProposals(t *testing.T) {
+	var owners []*owner
+	for _, cfg := range configs(t, 3) {
+		owners = append(owners, start(t, cfg))
+	}
+	leader := leaderOf(t, owners...)
+	for _, size := range []int{1 << 20, MaxProposal, 1} {
+		if err := leader.n.Propose(leader.term, make([]byte, size)); err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range owners {
+			if e := o.entry(t); len(e.Data) != size {
+				t.Errorf("%d bytes of %d", len(e.Data), size)
+			}
+		}
+	}
+	for _, size := range []int{0, MaxProposal + 1} {
+		if err := leader.n.Propose(leader.term, make([]byte, size)); err == nil {
+			t.Errorf("a proposal of %d bytes is taken", size)
+		}
+	}
+}

@@ -1,0 +1,57 @@
+package disk
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// A log that is written without fsync is whole as long as the machine runs, and after that may
+// lack its end without a trace: a member that goes on with it has forgotten votes and
+// entries that others count on. So such a directory holds the boot id of the machine,
+// and a log of another boot is refused.
+const unsyncedFile = "unsynced"
+
+// bootID is what Linux calls this boot of the machine.
+func bootID() (string, error) {
+	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return "", fmt.Errorf("tell this boot of the machine from another: %w", err)
+	}
+	return strings.TrimSpace(string(id)), nil
+}
+
+// checkBoot refuses a log that may have lost its end, and marks or clears the directory
+// for how it is written from now on.
+func checkBoot(dir string, fsync bool, boot string) error {
+	mark := filepath.Join(dir, unsyncedFile)
+	old, err := os.ReadFile(mark)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && fsync:
+		return nil
+	case err == nil && strings.TrimSpace(string(old)) != boot:
+		return fmt.Errorf("the log in %s was kept with durability memory and the machine has restarted since, so its end may be missing: "+
+			"if a majority of the other members kept theirs, remove this folder and let the member join under a new id; if none did, remove all of them and start afresh", dir)
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("read how the log was kept: %w", err)
+	case !fsync:
+		if err := os.WriteFile(mark, []byte(boot+"\n"), 0o600); err != nil {
+			return fmt.Errorf("mark the log as not synced: %w", err)
+		}
+		return nil
+	}
+	d, err := os.Open(dir) // from memory to disk: what there is becomes durable first
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	if err := unix.Syncfs(int(d.Fd())); err != nil {
+		return fmt.Errorf("sync %s: %w", dir, err)
+	}
+	return os.Remove(mark)
+}

@@ -1,0 +1,299 @@
+// Package disk is a storage.Storage on a file system: etcd's write-ahead log for entries,
+// votes and terms, and one file for each snapshot.
+//
+//	DIR/wal/…              segments of 64 MB, preallocated; the newest and one more in reserve
+//	DIR/snap/TERM-INDEX    the newest snapshot, and while it is replaced the one before
+//
+// A record that a power failure or a kill has cut off at the end of the log was never
+// acknowledged; it is removed, with a log line. Any other damage is an error that names the file.
+package disk
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"github.com/holdfast-sdn/holdfast/consensus/storage"
+	"go.etcd.io/etcd/client/pkg/v3/fileutil"
+	"go.etcd.io/etcd/server/v3/storage/wal"
+	"go.etcd.io/etcd/server/v3/storage/wal/walpb"
+	"go.etcd.io/raft/v3/raftpb"
+)
+
+// Owner is whose log it is. A directory serves one owner for ever.
+type Owner struct {
+	Cluster string
+	ID      uint64
+}
+
+func (o Owner) String() string { return fmt.Sprintf("member %d of cluster %q", o.ID, o.Cluster) }
+
+// remedy ends every error about damage.
+const remedy = "restore the directory from a copy of this member made while it was down, or remove the member from the " +
+	"group and add it again under a new id with an empty directory"
+
+// Disk implements storage.Storage.
+type Disk struct {
+	dir, walDir, snapDir string
+	owner                Owner
+	fsync                bool
+	log                  *slog.Logger
+	wal                  *wal.WAL        // nil before Load
+	last                 uint64          // of the log
+	entries              []*raftpb.Entry // of the batches being saved; kept for the next ones
+}
+
+// Open prepares a directory, and creates it if need be. Without fsync the files survive the end
+// of the process, not that of the machine.
+func Open(dir string, owner Owner, fsync bool, log *slog.Logger) (*Disk, error) {
+	d := &Disk{dir: dir, walDir: filepath.Join(dir, "wal"), snapDir: filepath.Join(dir, "snap"), owner: owner, fsync: fsync, log: log}
+	if err := os.MkdirAll(d.snapDir, 0o700); err != nil {
+		return nil, fmt.Errorf("create the directory of the log: %w; name one that this process may write", err)
+	}
+	boot, err := bootID()
+	if err != nil {
+		return nil, err
+	}
+	if err := checkBoot(dir, fsync, boot); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// Load reads the log, and creates an empty one if there is none.
+func (d *Disk) Load() (storage.Saved, error) {
+	if err := d.removeTemporary(); err != nil {
+		return storage.Saved{}, err
+	}
+	if !wal.Exist(d.walDir) {
+		return storage.Saved{}, d.create()
+	}
+	snapshots, err := d.snapshots()
+	if err != nil {
+		return storage.Saved{}, err
+	}
+	for _, name := range snapshots {
+		saved, err := d.loadFrom(name)
+		if !errors.Is(err, errUnfinished) {
+			return saved, err
+		}
+	}
+	return d.loadFrom(snapshotFile{})
+}
+
+// errUnfinished says that a snapshot from the leader had not become part of the log.
+var errUnfinished = errors.New("the snapshot is newer than what the log has committed")
+
+// loadFrom reads a snapshot and the log behind it.
+func (d *Disk) loadFrom(f snapshotFile) (storage.Saved, error) {
+	start := &walpb.Snapshot{Index: new(f.index), Term: new(f.term)}
+	saved, err := d.read(start)
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		d.log.Warn("consensus: the log ends in a record that was cut off; removing it", "dir", d.walDir, "err", err)
+		if !wal.Repair(nil, d.walDir) {
+			return storage.Saved{}, d.damaged(err)
+		}
+		saved, err = d.read(start)
+	}
+	if err != nil {
+		return storage.Saved{}, err
+	}
+	if saved.Hard.GetCommit() < f.index {
+		return storage.Saved{}, errors.Join(errUnfinished, d.Close())
+	}
+	d.last = f.index + uint64(len(saved.Entries))
+	if f.index > 0 {
+		if saved.Snapshot, err = readSnapshot(filepath.Join(d.snapDir, f.name())); err != nil {
+			return storage.Saved{}, fmt.Errorf("%w; %s", err, remedy)
+		}
+	}
+	return saved, nil
+}
+
+func (d *Disk) create() error {
+	if names, err := d.snapshots(); err != nil || len(names) > 0 {
+		return errors.Join(err, fmt.Errorf("%s has snapshots, but no log in %s: %s", d.snapDir, d.walDir, remedy))
+	}
+	w, err := wal.Create(nil, d.walDir, []byte(d.owner.String()))
+	if err != nil {
+		return fmt.Errorf("create the log in %s: %w", d.walDir, err)
+	}
+	d.use(w)
+	return nil
+}
+
+func (d *Disk) use(w *wal.WAL) {
+	d.wal = w
+	if !d.fsync {
+		w.SetUnsafeNoFsync()
+	}
+}
+
+// read opens the log for writing and reads all that follows start.
+func (d *Disk) read(start *walpb.Snapshot) (storage.Saved, error) {
+	w, err := wal.Open(nil, d.walDir, start)
+	if errors.Is(err, fileutil.ErrLocked) {
+		return storage.Saved{}, fmt.Errorf("%s is in use by another process", d.dir)
+	}
+	if err != nil {
+		return storage.Saved{}, d.damaged(err)
+	}
+	owner, hard, entries, err := w.ReadAll()
+	if err != nil {
+		return storage.Saved{}, errors.Join(d.damaged(err), w.Close())
+	}
+	if string(owner) != d.owner.String() {
+		return storage.Saved{}, errors.Join(fmt.Errorf("%s belongs to %s, not to %s: name its own directory", d.dir, owner, d.owner), w.Close())
+	}
+	d.use(w)
+	saved := storage.Saved{Entries: valid(start.GetTerm(), entries)}
+	if hard.GetTerm() != 0 {
+		saved.Hard = hard
+	}
+	return saved, nil
+}
+
+func (d *Disk) damaged(err error) error {
+	return fmt.Errorf("the log in %s is damaged: %w; %s", d.walDir, err, remedy)
+}
+
+// Save writes all batches, with one fsync if no snapshot is among them.
+func (d *Disk) Save(batches []storage.Batch) error {
+	var hard *raftpb.HardState
+	entries := d.entries[:0]
+	flush := func() error {
+		err := d.wal.Save(hard, entries)
+		clear(entries)
+		hard, entries = nil, entries[:0]
+		if err != nil {
+			return fmt.Errorf("write the log in %s: %w", d.walDir, err)
+		}
+		return nil
+	}
+	for _, b := range batches {
+		if b.Snapshot != nil || b.Compact != nil {
+			if err := flush(); err != nil {
+				return err
+			}
+		}
+		if b.Compact != nil {
+			if err := d.mark(*b.Compact); err != nil {
+				return err
+			}
+		}
+		if b.Hard != nil {
+			hard = b.Hard
+		}
+		if b.Snapshot == nil {
+			entries = d.replace(entries, b.Entries)
+			continue
+		}
+		if err := d.WriteSnapshot(*b.Snapshot); err != nil {
+			return err
+		}
+		if err := d.record(*b.Snapshot); err != nil {
+			return err
+		}
+		entries = append(entries, cut(b.Snapshot.Index()))
+		d.last = b.Snapshot.Index()
+		entries = d.replace(entries, b.Entries)
+		if err := flush(); err != nil { // with hard, whose commit makes the snapshot valid
+			return err
+		}
+		if err := d.purge(*b.Snapshot); err != nil {
+			return err
+		}
+	}
+	err := flush()
+	d.entries = entries
+	return err
+}
+
+// replace appends the next entries to those being saved. If they make the log shorter, a cut follows.
+func (d *Disk) replace(saving, next []*raftpb.Entry) []*raftpb.Entry {
+	if len(next) == 0 {
+		return saving
+	}
+	last := next[len(next)-1].GetIndex()
+	saving = append(saving, next...)
+	if last < d.last {
+		saving = append(saving, cut(last))
+	}
+	d.last = last
+	return saving
+}
+
+// cut makes an entry that ends the log after index. The file still holds what stood
+// behind it before, and reading from a snapshot at index, or one of the leader that replaces the
+// whole log, would take that for valid. The next real entry takes this one's place.
+func cut(index uint64) *raftpb.Entry {
+	return &raftpb.Entry{Index: new(index + 1), Term: new(uint64(0))}
+}
+
+// valid returns the entries that follow one of the given term, up to the first that the file
+// holds and the log does not: a cut, or what a snapshot or a later leader has replaced and
+// no cut hides, since reading began behind it. Terms never fall in a log, and such entries are
+// of a lower term than what replaced them.
+func valid(term uint64, entries []*raftpb.Entry) []*raftpb.Entry {
+	for i, e := range entries {
+		if e.GetTerm() == 0 || e.GetTerm() < term {
+			return entries[:i]
+		}
+		term = e.GetTerm()
+	}
+	return entries
+}
+
+// mark makes an own snapshot count, and removes what came before.
+func (d *Disk) mark(s storage.Snapshot) error {
+	if err := d.record(s); err != nil {
+		return err
+	}
+	return d.purge(s)
+}
+
+func (d *Disk) record(s storage.Snapshot) error {
+	meta := s.Raft.GetMetadata()
+	err := d.wal.SaveSnapshot(&walpb.Snapshot{Index: meta.Index, Term: meta.Term, ConfState: meta.ConfState})
+	if err != nil {
+		return fmt.Errorf("write the log in %s: %w", d.walDir, err)
+	}
+	return nil
+}
+
+// purge removes the segments and snapshots that s makes needless.
+func (d *Disk) purge(s storage.Snapshot) error {
+	if err := d.wal.ReleaseLockTo(s.Index()); err != nil {
+		return fmt.Errorf("release old segments of the log in %s: %w", d.walDir, err)
+	}
+	segments, err := fileutil.ReadDir(d.walDir, fileutil.WithExt(".wal"))
+	if err != nil {
+		return fmt.Errorf("list the log in %s: %w", d.walDir, err)
+	}
+	for i := 0; i+1 < len(segments); i++ { // a segment ends where the next one begins
+		var seq, first uint64
+		if _, err := fmt.Sscanf(segments[i+1], "%016x-%016x.wal", &seq, &first); err != nil || first > s.Index() {
+			break
+		}
+		if err := os.Remove(filepath.Join(d.walDir, segments[i])); err != nil {
+			return fmt.Errorf("remove an old segment of the log: %w", err)
+		}
+	}
+	return d.removeSnapshotsBefore(s)
+}
+
+// Close closes the log; what was saved stays.
+func (d *Disk) Close() error {
+	if d.wal == nil {
+		return nil
+	}
+	w := d.wal
+	d.wal = nil
+	if err := w.Close(); err != nil {
+		return fmt.Errorf("close the log in %s: %w", d.walDir, err)
+	}
+	return nil
+}

@@ -1,0 +1,357 @@
+package disk
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/holdfast-sdn/holdfast/consensus/storage"
+	"go.etcd.io/etcd/server/v3/storage/wal"
+	"go.etcd.io/raft/v3/raftpb"
+	"go.uber.org/goleak"
+	"google.golang.org/protobuf/testing/protocmp"
+	"pgregory.net/rapid"
+)
+
+func TestMain(m *testing.M) {
+	wal.SegmentSizeBytes = 64 << 10 // so that tests see many segments
+	goleak.VerifyTestMain(m)
+}
+
+var owner = Owner{Cluster: "test", ID: 1}
+
+// T is what testing.T and rapid.T share.
+type T interface {
+	Helper()
+	Fatal(...any)
+}
+
+func open(t T, dir string, log *slog.Logger) (*Disk, storage.Saved) {
+	t.Helper()
+	d, err := Open(dir, owner, false, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	saved, err := d.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d, saved
+}
+
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+func must(t T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func hard(term, vote, commit uint64) *raftpb.HardState {
+	return &raftpb.HardState{Term: &term, Vote: &vote, Commit: &commit}
+}
+
+func entries(term, first uint64, count int, size int) []*raftpb.Entry {
+	var es []*raftpb.Entry
+	for i := range count {
+		data := bytes.Repeat([]byte{byte(first + uint64(i))}, size)
+		es = append(es, &raftpb.Entry{Term: &term, Index: new(first + uint64(i)), Data: data})
+	}
+	return es
+}
+
+func snapshot(term, index uint64, state string) *storage.Snapshot {
+	return &storage.Snapshot{State: []byte(state), Raft: &raftpb.Snapshot{
+		Data:     []byte("members"),
+		Metadata: &raftpb.SnapshotMetadata{Index: &index, Term: &term, ConfState: &raftpb.ConfState{Voters: []uint64{1, 2, 3}}},
+	}}
+}
+
+// TestLikeMemory: whatever is saved, the disk holds what the memory holds, after any restart.
+func TestLikeMemory(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		dir, err := os.MkdirTemp(memory(), "disk")
+		must(t, err)
+		defer os.RemoveAll(dir)
+		d, _ := open(t, dir, quiet())
+		defer func() { must(t, d.Close()) }()
+		var m storage.Memory
+		term, commit, last, snap := uint64(1), uint64(0), uint64(0), uint64(0)
+		save := func(b ...storage.Batch) {
+			must(t, d.Save(b))
+			must(t, m.Save(b))
+		}
+		save(storage.Batch{Snapshot: snapshot(1, 1, ""), Hard: hard(1, 0, 1)})
+		commit, last, snap = 1, 1, 1
+		terms := map[uint64]uint64{1: 1} // of the entries
+		saved := func(first uint64, n int) {
+			for i := range uint64(n) {
+				terms[first+i] = term
+			}
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"append": func(t *rapid.T) { // and truncate
+				term += rapid.Uint64Range(0, 1).Draw(t, "term")
+				first := rapid.Uint64Range(commit+1, last+1).Draw(t, "first")
+				n := rapid.IntRange(0, 5).Draw(t, "count")
+				if n > 0 {
+					if first <= last && terms[last] == term {
+						term++ // only the leader of a later term replaces entries
+					}
+					last = first + uint64(n) - 1
+					saved(first, n)
+				}
+				save(storage.Batch{Entries: entries(term, first, n, rapid.IntRange(0, 9000).Draw(t, "size")), Hard: hard(term, 2, commit)})
+			},
+			"commit": func(t *rapid.T) {
+				commit = rapid.Uint64Range(commit, last).Draw(t, "commit")
+				save(storage.Batch{Hard: hard(term, 0, commit)}, storage.Batch{})
+			},
+			"compact": func(t *rapid.T) {
+				if commit == snap {
+					return
+				}
+				snap = rapid.Uint64Range(snap+1, commit).Draw(t, "at")
+				s := snapshot(terms[snap], snap, "own")
+				must(t, d.WriteSnapshot(*s))
+				if rapid.Bool().Draw(t, "crash before it counts") {
+					return // the file alone is as good, as soon as it is there
+				}
+				save(storage.Batch{Compact: s})
+			},
+			"restore": func(t *rapid.T) {
+				term++
+				commit += rapid.Uint64Range(1, 10).Draw(t, "ahead")
+				snap, last = commit, commit
+				n := rapid.IntRange(0, 2).Draw(t, "count")
+				save(storage.Batch{Snapshot: snapshot(term, snap, "theirs"), Hard: hard(term, 0, commit), Entries: entries(term, snap+1, n, 10)})
+				saved(snap, n+1)
+				last += uint64(n)
+			},
+			"restart": func(t *rapid.T) {
+				must(t, d.Close())
+				var got storage.Saved
+				d, got = open(t, dir, quiet())
+				want, _ := m.Load()
+				if got.Snapshot.Index() > want.Snapshot.Index() { // its Save did not happen, and was not needed
+					must(t, m.Save([]storage.Batch{{Compact: &got.Snapshot}}))
+					want, _ = m.Load()
+				}
+				if diff := cmp.Diff(want, got, protocmp.Transform(), cmpopts.EquateEmpty()); diff != "" {
+					t.Fatal(diff)
+				}
+			},
+		})
+	})
+}
+
+// What a leader's snapshot and a later entry have replaced does not come back when the log is
+// read from a newer snapshot at its very end.
+func TestReplacedTailStaysGone(t *testing.T) {
+	dir := t.TempDir()
+	d, _ := open(t, dir, quiet())
+	own := snapshot(2, 3, "own")
+	must(t, d.Save([]storage.Batch{{Snapshot: snapshot(1, 1, ""), Hard: hard(1, 0, 1)}}))
+	must(t, d.Save([]storage.Batch{{Entries: entries(1, 2, 3, 10)}}))
+	must(t, d.Save([]storage.Batch{{Snapshot: snapshot(2, 2, "theirs"), Hard: hard(2, 0, 2)}}))
+	must(t, d.Save([]storage.Batch{{Entries: entries(2, 3, 1, 10), Hard: hard(2, 0, 3)}}))
+	must(t, d.WriteSnapshot(*own))
+	must(t, d.Save([]storage.Batch{{Compact: own}}))
+	must(t, d.Close())
+	d, got := open(t, dir, quiet())
+	defer d.Close()
+	if got.Snapshot.Index() != 3 || len(got.Entries) != 0 {
+		t.Errorf("snapshot at %d and entries %v; want 3 and none", got.Snapshot.Index(), got.Entries)
+	}
+}
+
+// memory is a directory that needs no disk, if there is one.
+func memory() string {
+	const shm = "/dev/shm"
+	if _, err := os.Stat(shm); err == nil {
+		return shm
+	}
+	return ""
+}
+
+func TestEmptyDirectory(t *testing.T) {
+	dir := t.TempDir()
+	d, saved := open(t, dir, quiet())
+	if saved.Hard != nil || saved.Entries != nil {
+		t.Errorf("an empty directory holds %v", saved)
+	}
+	must(t, d.Close())
+	d, saved = open(t, dir, quiet())
+	if saved.Hard != nil {
+		t.Errorf("a log without entries holds %v", saved)
+	}
+	must(t, d.Close())
+}
+
+// TestSnapshotEndsLog: what stood in the log before a snapshot of the leader does not come
+// back behind it.
+func TestSnapshotEndsLog(t *testing.T) {
+	dir := t.TempDir()
+	d, _ := open(t, dir, quiet())
+	must(t, d.Save([]storage.Batch{{Snapshot: snapshot(1, 1, ""), Hard: hard(1, 0, 1)}}))
+	must(t, d.Save([]storage.Batch{{Entries: entries(3, 2, 99, 10), Hard: hard(3, 0, 1)}}))
+	must(t, d.Save([]storage.Batch{{Snapshot: snapshot(2, 50, "theirs"), Hard: hard(4, 0, 50)}}))
+	must(t, d.Close())
+	d, saved := open(t, dir, quiet())
+	defer d.Close()
+	if len(saved.Entries) > 0 || saved.Snapshot.Index() != 50 || string(saved.Snapshot.State) != "theirs" {
+		t.Errorf("snapshot %d, %d entries behind it", saved.Snapshot.Index(), len(saved.Entries))
+	}
+}
+
+// filled makes a closed log of several segments, and returns their paths.
+func filled(t *testing.T, dir string) []string {
+	d, _ := open(t, dir, quiet())
+	must(t, d.Save([]storage.Batch{{Snapshot: snapshot(1, 1, ""), Hard: hard(1, 0, 1)}}))
+	for i := range 100 {
+		must(t, d.Save([]storage.Batch{{Entries: entries(1, uint64(2+i), 1, 3000), Hard: hard(1, 0, uint64(1+i))}}))
+	}
+	must(t, d.Close())
+	segments, err := filepath.Glob(filepath.Join(dir, "wal", "*.wal"))
+	must(t, err)
+	if len(segments) < 3 {
+		t.Fatalf("only %d segments", len(segments))
+	}
+	return segments
+}
+
+// end is where the zeros begin.
+func end(t *testing.T, path string) int64 {
+	b, err := os.ReadFile(path)
+	must(t, err)
+	return int64(len(bytes.TrimRight(b, "\x00")))
+}
+
+func TestTornTail(t *testing.T) {
+	for _, keep := range []int64{1, 700, 2500} { // bytes of the last record that were cut off
+		dir := t.TempDir()
+		segments := filled(t, dir)
+		tail := segments[len(segments)-1]
+		f, err := os.OpenFile(tail, os.O_RDWR, 0)
+		must(t, err)
+		at := end(t, tail)
+		from := (at - keep) / 512 * 512 // a sector is written whole or not at all
+		_, err = f.WriteAt(make([]byte, at-from), from)
+		must(t, err)
+		must(t, f.Close())
+		var log bytes.Buffer
+		d, saved := open(t, dir, slog.New(slog.NewTextHandler(&log, nil)))
+		if n := len(saved.Entries); n < 97 || n > 99 {
+			t.Errorf("%d bytes lost: %d entries of 100 left", keep, n)
+		}
+		if !strings.Contains(log.String(), "cut off") {
+			t.Errorf("no log line about it, but %q", log.String())
+		}
+		next := uint64(len(saved.Entries) + 2)
+		must(t, d.Save([]storage.Batch{{Entries: entries(2, next, 1, 10), Hard: hard(2, 0, next-1)}}))
+		must(t, d.Close())
+		d, saved = open(t, dir, quiet())
+		if last := saved.Entries[len(saved.Entries)-1]; last.GetIndex() != next || last.GetTerm() != 2 {
+			t.Errorf("what was saved after the repair is lost")
+		}
+		must(t, d.Close())
+	}
+}
+
+func TestDamage(t *testing.T) {
+	flip := func(path string, at int64) func(*testing.T) {
+		return func(t *testing.T) {
+			f, err := os.OpenFile(path, os.O_RDWR, 0)
+			must(t, err)
+			b := make([]byte, 1)
+			_, err = f.ReadAt(b, at)
+			must(t, err)
+			b[0] ^= 0xff
+			_, err = f.WriteAt(b, at)
+			must(t, err)
+			must(t, f.Close())
+		}
+	}
+	for _, c := range []struct {
+		name   string
+		damage func(dir string, segments []string) func(*testing.T)
+		says   []string
+	}{
+		{"middle of the log", func(_ string, s []string) func(*testing.T) { return flip(s[1], 20_000) }, []string{"damaged", "0000000000000001-", "remove the member"}},
+		{"segment missing", func(_ string, s []string) func(*testing.T) { return func(t *testing.T) { must(t, os.Remove(s[1])) } }, []string{"damaged"}},
+		{"snapshot", func(dir string, _ []string) func(*testing.T) {
+			return flip(filepath.Join(dir, "snap", "0000000000000001-0000000000000001"), 30)
+		}, []string{"checksum", "snap/0000000000000001-0000000000000001", "remove the member"}},
+		{"no log", func(dir string, _ []string) func(*testing.T) {
+			return func(t *testing.T) { must(t, os.RemoveAll(filepath.Join(dir, "wal"))) }
+		}, []string{"no log in", "remove the member"}},
+		{"no snapshot", func(dir string, _ []string) func(*testing.T) {
+			return func(t *testing.T) { must(t, os.RemoveAll(filepath.Join(dir, "snap"))) }
+		}, []string{"damaged"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			c.damage(dir, filled(t, dir))(t)
+			d, err := Open(dir, owner, false, quiet())
+			must(t, err)
+			defer d.Close()
+			_, err = d.Load()
+			for _, says := range c.says {
+				if err == nil || !strings.Contains(err.Error(), says) {
+					t.Errorf("%v, which does not say %q", err, says)
+				}
+			}
+		})
+	}
+}
+
+func TestWhose(t *testing.T) {
+	dir := t.TempDir()
+	d, _ := open(t, dir, quiet())
+	second, err := Open(dir, owner, false, quiet())
+	must(t, err)
+	if _, err := second.Load(); err == nil || !strings.Contains(err.Error(), "in use") {
+		t.Errorf("second process: %v", err)
+	}
+	must(t, d.Close())
+	other, err := Open(dir, Owner{Cluster: "test", ID: 2}, false, quiet())
+	must(t, err)
+	if _, err := other.Load(); err == nil || !strings.Contains(err.Error(), `belongs to member 1 of cluster "test", not to member 2`) {
+		t.Errorf("other member: %v", err)
+	}
+}
+
+func TestPurge(t *testing.T) {
+	dir := t.TempDir()
+	before := len(filled(t, dir))
+	d, saved := open(t, dir, quiet())
+	if len(saved.Entries) != 100 {
+		t.Fatalf("%d entries", len(saved.Entries))
+	}
+	s := snapshot(1, 95, "own")
+	must(t, d.WriteSnapshot(*s))
+	must(t, d.Save([]storage.Batch{{Compact: s}}))
+	must(t, d.Close())
+	segments, _ := filepath.Glob(filepath.Join(dir, "wal", "*.wal"))
+	snaps, _ := filepath.Glob(filepath.Join(dir, "snap", "*"))
+	if len(segments) >= before || len(segments) > 2 || len(snaps) != 1 {
+		t.Errorf("%d segments of %d left, and snapshots %v", len(segments), before, snaps)
+	}
+	d, saved = open(t, dir, quiet())
+	if saved.Snapshot.Index() != 95 || len(saved.Entries) != 6 {
+		t.Errorf("snapshot %d and %d entries", saved.Snapshot.Index(), len(saved.Entries))
+	}
+	must(t, d.Close())
+}
+
+func ExampleOwner() {
+	fmt.Println(Owner{Cluster: "lab", ID: 2})
+	// Output: member 2 of cluster "lab"
+}

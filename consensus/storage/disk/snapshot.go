@@ -1,0 +1,150 @@
+package disk
+
+import (
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/holdfast-sdn/holdfast/consensus/storage"
+	"go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
+)
+
+// A snapshot file is: magic | CRC-32C of all that follows, u32 | length of the raftpb.Snapshot, u32
+// | raftpb.Snapshot | state. Numbers are big endian.
+const (
+	snapshotMagic  = "HFSNAP01"
+	snapshotHeader = len(snapshotMagic) + 8
+	temporary      = ".tmp"
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+type snapshotFile struct{ term, index uint64 }
+
+func (f snapshotFile) name() string { return fmt.Sprintf("%016x-%016x", f.term, f.index) }
+
+// WriteSnapshot writes the file under another name first, so that it is there whole or not at all.
+func (d *Disk) WriteSnapshot(s storage.Snapshot) error {
+	meta := s.Raft.GetMetadata()
+	path := filepath.Join(d.snapDir, snapshotFile{meta.GetTerm(), meta.GetIndex()}.name())
+	if err := d.writeFile(path, s); err != nil {
+		return fmt.Errorf("write snapshot %s: %w", path, err)
+	}
+	return nil
+}
+
+func (d *Disk) writeFile(path string, s storage.Snapshot) error {
+	raft, err := proto.Marshal(s.Raft)
+	if err != nil {
+		return err
+	}
+	head := append(make([]byte, 0, snapshotHeader+len(raft)), snapshotMagic...)
+	head = binary.BigEndian.AppendUint32(head, 0)
+	head = binary.BigEndian.AppendUint32(head, uint32(len(raft)))
+	head = append(head, raft...)
+	crc := crc32.Update(crc32.Checksum(head[len(snapshotMagic)+4:], castagnoli), castagnoli, s.State)
+	binary.BigEndian.PutUint32(head[len(snapshotMagic):], crc)
+
+	f, err := os.OpenFile(path+temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(head)
+	if err == nil {
+		_, err = f.Write(s.State)
+	}
+	if err == nil && d.fsync {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(path+temporary, path); err != nil || !d.fsync {
+		return err
+	}
+	return syncDir(d.snapDir)
+}
+
+func syncDir(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+func readSnapshot(path string) (storage.Snapshot, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return storage.Snapshot{}, err
+	}
+	if len(b) < snapshotHeader || string(b[:len(snapshotMagic)]) != snapshotMagic {
+		return storage.Snapshot{}, fmt.Errorf("%s is not a snapshot", path)
+	}
+	sum, body := binary.BigEndian.Uint32(b[len(snapshotMagic):]), b[len(snapshotMagic)+4:]
+	if got := crc32.Checksum(body, castagnoli); got != sum {
+		return storage.Snapshot{}, fmt.Errorf("%s is damaged: checksum %08x instead of %08x", path, got, sum)
+	}
+	n := binary.BigEndian.Uint32(body)
+	if body = body[4:]; uint64(n) > uint64(len(body)) {
+		return storage.Snapshot{}, fmt.Errorf("%s is damaged: %d bytes where %d are announced", path, len(body), n)
+	}
+	s := storage.Snapshot{Raft: new(raftpb.Snapshot), State: body[n:]}
+	if err := proto.Unmarshal(body[:n], s.Raft); err != nil {
+		return storage.Snapshot{}, fmt.Errorf("%s is damaged: %w", path, err)
+	}
+	return s, nil
+}
+
+// snapshots lists the files, the newest first.
+func (d *Disk) snapshots() ([]snapshotFile, error) {
+	entries, err := os.ReadDir(d.snapDir)
+	if err != nil {
+		return nil, fmt.Errorf("list snapshots: %w", err)
+	}
+	var files []snapshotFile
+	for _, e := range entries {
+		var f snapshotFile
+		if _, err := fmt.Sscanf(e.Name(), "%016x-%016x", &f.term, &f.index); err == nil && f.name() == e.Name() {
+			files = append(files, f)
+		}
+	}
+	slices.SortFunc(files, func(a, b snapshotFile) int { return cmp.Compare(b.index, a.index) })
+	return files, nil
+}
+
+func (d *Disk) removeSnapshotsBefore(s storage.Snapshot) error {
+	files, err := d.snapshots()
+	if err != nil {
+		return err
+	}
+	for _, f := range files {
+		if f.index >= s.Index() {
+			continue
+		}
+		if err := os.Remove(filepath.Join(d.snapDir, f.name())); err != nil {
+			return fmt.Errorf("remove an old snapshot: %w", err)
+		}
+	}
+	return nil
+}
+
+// removeTemporary removes what was not finished when the process ended.
+func (d *Disk) removeTemporary() error {
+	files, err := filepath.Glob(filepath.Join(d.snapDir, "*"+temporary))
+	if err != nil {
+		return err
+	}
+	for _, f := range files {
+		if err := os.Remove(f); err != nil {
+			return fmt.Errorf("remove an unfinished snapshot: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,125 @@
+package transport
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/consensus/wire"
+)
+
+// readSize is how much is asked of a connection at once.
+const readSize = 256 << 10
+
+// welcome reads the hello of who has connected, and answers it.
+func welcome(conn net.Conn, cfg Config) (uint64, error) {
+	if err := conn.SetDeadline(time.Now().Add(handshakeTime)); err != nil {
+		return 0, err
+	}
+	h, err := readHello(conn)
+	if err != nil {
+		return 0, err
+	}
+	reason := refusal(h, cfg)
+	if _, err := conn.Write(append([]byte{byte(len(reason))}, reason...)); err != nil {
+		return 0, fmt.Errorf("answer the hello: %w", err)
+	}
+	if reason != "" {
+		return 0, errors.New(reason)
+	}
+	limitStall(conn)
+	return h.From, conn.SetDeadline(time.Time{})
+}
+
+func readHello(conn net.Conn) (wire.Hello, error) {
+	b := make([]byte, wire.HelloLen)
+	if _, err := io.ReadFull(conn, b); err != nil {
+		return wire.Hello{}, fmt.Errorf("read the hello: %w", err)
+	}
+	h, n, err := wire.ParseHello(b)
+	if err != nil {
+		return h, err
+	}
+	name := make([]byte, n)
+	if _, err := io.ReadFull(conn, name); err != nil {
+		return h, fmt.Errorf("read the hello: %w", err)
+	}
+	h.Cluster = string(name)
+	return h, nil
+}
+
+// refusal says why a hello is not accepted, in at most 255 bytes; "" if it is.
+func refusal(h wire.Hello, cfg Config) string {
+	reason := ""
+	switch {
+	case h.Version != wire.Version:
+		reason = fmt.Sprintf("protocol version %d here, %d there", wire.Version, h.Version)
+	case h.Cluster != cfg.Cluster:
+		reason = fmt.Sprintf("cluster %q here, %q there", cfg.Cluster, h.Cluster)
+	case h.To != cfg.ID:
+		reason = fmt.Sprintf("member %d is here, not member %d: the address is wrong", cfg.ID, h.To)
+	case h.From == cfg.ID || h.From == 0:
+		reason = fmt.Sprintf("two members have the id %d", h.From)
+	}
+	return reason[:min(len(reason), 255)]
+}
+
+// introduce says hello and reads the answer.
+func introduce(conn net.Conn, h wire.Hello) error {
+	if err := conn.SetDeadline(time.Now().Add(handshakeTime)); err != nil {
+		return err
+	}
+	if _, err := conn.Write(wire.AppendHello(nil, h)); err != nil {
+		return fmt.Errorf("say hello: %w", err)
+	}
+	answer := make([]byte, 256)
+	if _, err := io.ReadFull(conn, answer[:1]); err != nil {
+		return fmt.Errorf("read the answer to hello: %w", err)
+	}
+	reason := answer[1 : 1+int(answer[0])]
+	if _, err := io.ReadFull(conn, reason); err != nil {
+		return fmt.Errorf("read the answer to hello: %w", err)
+	}
+	if len(reason) > 0 {
+		return fmt.Errorf("refused: %s", reason)
+	}
+	limitStall(conn)
+	return conn.SetDeadline(time.Time{})
+}
+
+// receive hands all messages to the handler until the connection breaks.
+func receive(conn net.Conn, from uint64, cfg Config) error {
+	r := bufio.NewReaderSize(conn, readSize)
+	var header [wire.FrameHeaderLen]byte
+	var body []byte
+	var d wire.Decoder
+	for {
+		if _, err := io.ReadFull(r, header[:]); err != nil {
+			return err
+		}
+		typ, n, err := wire.ParseFrameHeader(header)
+		if err != nil {
+			return err
+		}
+		if cap(body) < n || cap(body) > 4*readSize && n < readSize { // one large frame must not pin its buffer
+			body = make([]byte, max(n, readSize))
+		}
+		if _, err := io.ReadFull(r, body[:n]); err != nil {
+			return err
+		}
+		m, ok, err := d.Frame(typ, body[:n])
+		if err != nil {
+			return err
+		}
+		if !ok {
+			continue
+		}
+		if m.Raft.GetFrom() != from || m.Raft.GetTo() != cfg.ID {
+			return fmt.Errorf("message from %d to %d on a connection from %d to %d", m.Raft.GetFrom(), m.Raft.GetTo(), from, cfg.ID)
+		}
+		cfg.Handler.Received(m)
+	}
+}

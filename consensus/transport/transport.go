@@ -1,0 +1,201 @@
+// Package transport carries Raft messages between members over TCP. Each member dials
+// every other one and writes on that connection only; so there are two for each pair, and
+// neither side waits for the other to dial. It knows framing and connections, nothing of Raft:
+// what cannot be sent is dropped and reported, and Raft sends again.
+//
+// Whoever can connect is trusted; give the listener a network of its own.
+package transport
+
+import (
+	"errors"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/consensus/wire"
+)
+
+// Handler hears what comes from others, from several goroutines.
+type Handler interface {
+	// Received is given each message; the connection is not read before it returns.
+	Received(wire.Message)
+	// Disconnected says that the connection on which a member sent has broken, and no newer
+	// one is there: it may be dead.
+	Disconnected(member uint64)
+	// Dropped says that messages with entries for a member were dropped. Called by Send too.
+	Dropped(member uint64)
+	// SnapshotSent says what has become of a snapshot message. Called by Send too.
+	SnapshotSent(member uint64, ok bool)
+}
+
+// Config is what a Transport needs to know.
+type Config struct {
+	ID       uint64
+	Cluster  string
+	Listener net.Listener      // closed by Close; nil: nobody dials
+	Peers    map[uint64]string // id to address; ID itself is ignored
+	Handler  Handler
+	Logger   *slog.Logger
+}
+
+// Bounds.
+const (
+	maxQueueBytes    = 32 << 20 // to one member, not yet written; more is dropped
+	maxQueueMessages = 4096
+	maxHandshakes    = 64               // incoming connections that have not said hello
+	handshakeTime    = 2 * time.Second  // for dialing, and for hello and answer
+	stallTime        = 10 * time.Second // for a write, and for the other side's acknowledgement
+	minBackoff       = 5 * time.Millisecond
+	maxBackoff       = 200 * time.Millisecond // how long a member that returns may wait
+	steady           = time.Second            // a connection that lasted so long makes the back-off begin anew
+)
+
+// Transport is the connections of one member. Its methods are safe for concurrent use.
+type Transport struct {
+	cfg  Config
+	wait sync.WaitGroup
+
+	mu       sync.Mutex
+	closed   bool
+	peers    map[uint64]*peer
+	incoming map[uint64]net.Conn // the newest of each member
+	accepted map[net.Conn]bool   // all, so that Close finds them
+}
+
+// Start begins to accept and to dial.
+func Start(cfg Config) *Transport {
+	t := &Transport{cfg: cfg, peers: make(map[uint64]*peer), incoming: make(map[uint64]net.Conn), accepted: make(map[net.Conn]bool)}
+	t.SetPeers(cfg.Peers)
+	if cfg.Listener != nil {
+		t.wait.Go(t.accept)
+	}
+	return t
+}
+
+// SetPeers replaces the members that are dialed. Connections to those that stay are kept.
+func (t *Transport) SetPeers(addrs map[uint64]string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return
+	}
+	for id, p := range t.peers {
+		if addrs[id] != p.addr {
+			p.stop()
+			delete(t.peers, id)
+		}
+	}
+	for id, addr := range addrs {
+		if id != t.cfg.ID && t.peers[id] == nil {
+			p := newPeer(t.cfg, id, addr)
+			t.peers[id] = p
+			t.wait.Go(p.run)
+		}
+	}
+}
+
+// Send queues messages for the members they name. It never waits.
+func (t *Transport) Send(messages []wire.Message) {
+	for _, m := range messages {
+		t.mu.Lock()
+		p := t.peers[m.Raft.GetTo()]
+		t.mu.Unlock()
+		if p != nil {
+			p.send(m)
+		} else {
+			lost(t.cfg.Handler, m)
+		}
+	}
+}
+
+// Connected says whether there is a connection to a member.
+func (t *Transport) Connected(member uint64) bool {
+	t.mu.Lock()
+	p := t.peers[member]
+	t.mu.Unlock()
+	return p != nil && p.isConnected()
+}
+
+// Close ends all connections and waits for its goroutines, but not for the Handler: a
+// Handler that blocks in Received must be released first.
+func (t *Transport) Close() {
+	t.mu.Lock()
+	t.closed = true
+	for _, p := range t.peers {
+		p.stop()
+	}
+	for conn := range t.accepted {
+		conn.Close()
+	}
+	t.mu.Unlock()
+	if t.cfg.Listener != nil {
+		t.cfg.Listener.Close()
+	}
+	t.wait.Wait()
+}
+
+func (t *Transport) accept() {
+	handshakes := make(chan struct{}, maxHandshakes)
+	for {
+		conn, err := t.cfg.Listener.Accept()
+		if err != nil {
+			if errors.Is(err, net.ErrClosed) {
+				return
+			}
+			t.cfg.Logger.Warn("consensus: accept", "listener", t.cfg.Listener.Addr(), "err", err)
+			time.Sleep(minBackoff) // out of file descriptors, most likely
+			continue
+		}
+		t.mu.Lock()
+		if t.closed {
+			t.mu.Unlock()
+			conn.Close()
+			return
+		}
+		t.accepted[conn] = true
+		t.wait.Go(func() { t.serve(conn, handshakes) })
+		t.mu.Unlock()
+	}
+}
+
+// serve reads from one incoming connection until it breaks.
+func (t *Transport) serve(conn net.Conn, handshakes chan struct{}) {
+	defer func() {
+		conn.Close()
+		t.mu.Lock()
+		delete(t.accepted, conn)
+		t.mu.Unlock()
+	}()
+	select {
+	case handshakes <- struct{}{}:
+	default:
+		return
+	}
+	from, err := welcome(conn, t.cfg)
+	<-handshakes
+	if err != nil {
+		t.cfg.Logger.Warn("consensus: refused a connection", "from", conn.RemoteAddr(), "err", err)
+		return
+	}
+	t.mu.Lock()
+	if old := t.incoming[from]; old != nil {
+		old.Close() // the member has dialed again, so it has given the old one up
+	}
+	t.incoming[from] = conn
+	t.mu.Unlock()
+
+	err = receive(conn, from, t.cfg)
+
+	t.mu.Lock()
+	newest := t.incoming[from] == conn
+	if newest {
+		delete(t.incoming, from)
+	}
+	closed := t.closed
+	t.mu.Unlock()
+	if newest && !closed {
+		t.cfg.Logger.Info("consensus: lost the connection from a member", "member", from, "err", err)
+		t.cfg.Handler.Disconnected(from)
+	}
+}

@@ -1,0 +1,289 @@
+package transport
+
+import (
+	"bytes"
+	"io"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/consensus/wire"
+	"go.etcd.io/raft/v3/raftpb"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// heard records what a transport hears.
+type heard struct {
+	messages chan wire.Message
+	down     chan uint64
+	dropped  chan uint64
+	sent     chan bool
+	block    chan struct{} // if not nil: Received waits for it
+}
+
+func newHeard() *heard {
+	return &heard{make(chan wire.Message, 1<<16), make(chan uint64, 64), make(chan uint64, 1<<16), make(chan bool, 64), nil}
+}
+
+func (h *heard) Received(m wire.Message) {
+	if h.block != nil {
+		<-h.block
+	}
+	h.messages <- m
+}
+func (h *heard) Disconnected(id uint64)        { h.down <- id }
+func (h *heard) Dropped(id uint64)             { h.dropped <- id }
+func (h *heard) SnapshotSent(_ uint64, k bool) { h.sent <- k }
+
+func wait[T any](t *testing.T, what string, c <-chan T) T {
+	t.Helper()
+	select {
+	case v := <-c:
+		return v
+	case <-time.After(30 * time.Second):
+		t.Fatalf("%s: nothing within 30s", what)
+		panic("unreachable")
+	}
+}
+
+// log is a buffer that several goroutines may write.
+type log struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *log) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *log) says(t *testing.T, what string) {
+	t.Helper()
+	for range 1000 {
+		l.mu.Lock()
+		found := strings.Contains(l.b.String(), what)
+		l.mu.Unlock()
+		if found {
+			return
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	t.Errorf("no log line says %q, but: %s", what, l.b.String())
+}
+
+func listen(t *testing.T, addr string) net.Listener {
+	t.Helper()
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func run(t *testing.T, cfg Config) *Transport {
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	tr := Start(cfg)
+	t.Cleanup(tr.Close)
+	return tr
+}
+
+func message(typ raftpb.MessageType, from, to uint64, size int) wire.Message {
+	return wire.Message{Raft: &raftpb.Message{Type: &typ, From: &from, To: &to, Entries: []*raftpb.Entry{{Data: make([]byte, size)}}}}
+}
+
+// pair connects 1 to 2, one way only.
+func pair(t *testing.T, h1, h2 *heard) *Transport {
+	l2 := listen(t, "127.0.0.1:0")
+	run(t, Config{ID: 2, Cluster: "c", Listener: l2, Handler: h2})
+	t1 := run(t, Config{ID: 1, Cluster: "c", Peers: map[uint64]string{1: "", 2: l2.Addr().String()}, Handler: h1})
+	for !t1.Connected(2) {
+		time.Sleep(time.Millisecond)
+	}
+	return t1
+}
+
+func TestOrder(t *testing.T) {
+	h := newHeard()
+	t1 := pair(t, newHeard(), h)
+	for i := range 3000 {
+		m := message(raftpb.MsgApp, 1, 2, i)
+		t1.Send([]wire.Message{m})
+	}
+	for i := range 3000 {
+		if m := wait(t, "message", h.messages); len(m.Raft.GetEntries()[0].GetData()) != i {
+			t.Fatalf("message %d has %d bytes", i, len(m.Raft.GetEntries()[0].GetData()))
+		}
+	}
+}
+
+// TestHeartbeatPassesSnapshot: what is sent after a large snapshot does not wait for its end.
+func TestHeartbeatPassesSnapshot(t *testing.T) {
+	h1, h2 := newHeard(), newHeard()
+	h2.block = make(chan struct{})
+	t1 := pair(t, h1, h2)
+	snap := message(raftpb.MsgSnap, 1, 2, 0)
+	snap.State = bytes.Repeat([]byte("0123456789abcdef"), 1<<20)
+	t1.Send([]wire.Message{snap})
+	t1.Send([]wire.Message{snap}) // a second one at once is refused
+	if wait(t, "second snapshot", h1.sent) {
+		t.Error("two snapshots at once")
+	}
+	t1.Send([]wire.Message{message(raftpb.MsgHeartbeat, 1, 2, 0)})
+	close(h2.block)
+	if m := wait(t, "message", h2.messages); m.Raft.GetType() != raftpb.MsgHeartbeat {
+		t.Errorf("%s comes first", m.Raft.GetType())
+	}
+	if m := wait(t, "snapshot", h2.messages); !bytes.Equal(m.State, snap.State) {
+		t.Errorf("state of %d bytes", len(m.State))
+	}
+	if !wait(t, "snapshot sent", h1.sent) {
+		t.Error("the snapshot is reported as lost")
+	}
+}
+
+// TestSlowReader: the queue is bounded, what does not fit is dropped and reported, and Send
+// does not wait.
+func TestSlowReader(t *testing.T) {
+	h1, h2 := newHeard(), newHeard()
+	h2.block = make(chan struct{})
+	t1 := pair(t, h1, h2)
+	start := time.Now()
+	for range 200 {
+		t1.Send([]wire.Message{message(raftpb.MsgApp, 1, 2, 1<<20)})
+	}
+	if took := time.Since(start); took > time.Second {
+		t.Errorf("Send took %v", took)
+	}
+	if wait(t, "dropped", h1.dropped) != 2 {
+		t.Error("another member")
+	}
+	close(h2.block)
+	n := 0
+	for len(h2.messages) > 0 || n < 20 {
+		wait(t, "message", h2.messages)
+		n++
+	}
+}
+
+// TestReconnect: a member that goes away is reported once, and dialed again, but not too often.
+func TestReconnect(t *testing.T) {
+	h1, h2 := newHeard(), newHeard()
+	l1, l2 := listen(t, "127.0.0.1:0"), listen(t, "127.0.0.1:0")
+	addrs := map[uint64]string{1: l1.Addr().String(), 2: l2.Addr().String()}
+	t1 := run(t, Config{ID: 1, Listener: l1, Peers: addrs, Handler: h1})
+	t2 := Start(Config{ID: 2, Listener: l2, Peers: addrs, Handler: h2, Logger: slog.New(slog.DiscardHandler)})
+	for !t1.Connected(2) || !t2.Connected(1) {
+		time.Sleep(time.Millisecond)
+	}
+	t2.Send([]wire.Message{message(raftpb.MsgHeartbeat, 2, 1, 0)})
+	wait(t, "message", h1.messages)
+	t2.Close()
+	if wait(t, "disconnected", h1.down) != 2 {
+		t.Error("another member")
+	}
+	for t1.Connected(2) {
+		time.Sleep(time.Millisecond)
+	}
+	t1.Send([]wire.Message{message(raftpb.MsgApp, 1, 2, 0), message(raftpb.MsgSnap, 1, 2, 0), message(raftpb.MsgApp, 1, 9, 0)})
+	if wait(t, "snapshot", h1.sent) || wait(t, "dropped", h1.dropped) != 2 || wait(t, "dropped", h1.dropped) != 9 {
+		t.Error("what cannot be sent is not reported")
+	}
+
+	l2 = listen(t, addrs[2])
+	dials := 0
+	deadline := time.Now().Add(time.Second)
+	for time.Now().Before(deadline) { // accepted and broken at once
+		_ = l2.(*net.TCPListener).SetDeadline(deadline)
+		if conn, err := l2.Accept(); err == nil {
+			dials++
+			conn.Close()
+		}
+	}
+	if dials < 3 || dials > 20 {
+		t.Errorf("%d dials in a second", dials)
+	}
+	_ = l2.(*net.TCPListener).SetDeadline(time.Time{})
+	run(t, Config{ID: 2, Listener: l2, Handler: h2})
+	start := time.Now()
+	for !t1.Connected(2) {
+		time.Sleep(time.Millisecond)
+	}
+	if took := time.Since(start); took > time.Second {
+		t.Errorf("connected only after %v", took)
+	}
+	if len(h1.down) > 0 {
+		t.Error("reported again")
+	}
+}
+
+func TestStrangers(t *testing.T) {
+	l2 := listen(t, "127.0.0.1:0")
+	addr := l2.Addr().String()
+	var log2 log
+	h2 := newHeard()
+	run(t, Config{ID: 2, Cluster: "right", Listener: l2, Handler: h2, Logger: slog.New(slog.NewTextHandler(&log2, nil))})
+	for _, c := range []struct {
+		cfg  Config
+		says string
+	}{
+		{Config{ID: 1, Cluster: "wrong", Peers: map[uint64]string{2: addr}}, `cluster \"right\" here, \"wrong\" there`},
+		{Config{ID: 1, Cluster: "right", Peers: map[uint64]string{3: addr}}, "member 2 is here, not member 3"},
+	} {
+		var l log
+		c.cfg.Handler, c.cfg.Logger = newHeard(), slog.New(slog.NewTextHandler(&l, nil))
+		tr := Start(c.cfg)
+		l.says(t, c.says)
+		log2.says(t, c.says)
+		tr.Close()
+	}
+	for _, say := range []string{
+		"GET / HTTP/1.1\r\nHost: somebody-else\r\n\r\n",
+		string(wire.AppendHello(nil, wire.Hello{Version: 9, From: 1, To: 2, Cluster: "right"})),
+		string(wire.AppendHello(nil, wire.Hello{Version: wire.Version, From: 2, To: 2, Cluster: "right"})),
+		string(append(wire.AppendHello(nil, wire.Hello{Version: wire.Version, From: 1, To: 2, Cluster: "right"}), "rubbish rubbish"...)),
+		string(forged(t)),
+	} {
+		conn, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.WriteString(conn, say)
+		_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
+		if _, err := io.ReadAll(conn); err != nil && strings.Contains(err.Error(), "timeout") {
+			t.Errorf("still connected after %q", say)
+		}
+		conn.Close()
+	}
+	if len(h2.messages) > 0 {
+		t.Error("a stranger was heard")
+	}
+}
+
+// forged is a message in the name of another member.
+func forged(t *testing.T) []byte {
+	b := wire.AppendHello(nil, wire.Hello{Version: wire.Version, From: 1, To: 2, Cluster: "right"})
+	b, err := wire.AppendMessage(b, message(raftpb.MsgApp, 3, 2, 0).Raft)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func TestSetPeers(t *testing.T) {
+	h1, h2 := newHeard(), newHeard()
+	t1 := pair(t, h1, h2)
+	t1.Send([]wire.Message{message(raftpb.MsgHeartbeat, 1, 2, 0)})
+	wait(t, "message", h2.messages)
+	t1.SetPeers(map[uint64]string{1: ""})
+	if wait(t, "disconnected", h2.down) != 1 || t1.Connected(2) {
+		t.Error("still connected")
+	}
+}

@@ -1,0 +1,168 @@
+// Package wire is what controllers of one group say to each other, as bytes: a hello and
+// its answer, then frames. No I/O.
+//
+//	hello   "HOLDRAFT" | version u16 | from u64 | to u64 | length u8 | cluster name
+//	answer  length u8 | reason, empty if the hello was accepted
+//	frame   length u32 of what follows | type u8 | body
+//
+//	message      a raftpb.Message
+//	state begin  u64: bytes of the state that belongs to the next snapshot message
+//	state chunk  the next bytes of it
+//
+// All numbers are big endian. A state travels in chunks, between the messages, so that
+// heartbeats pass a large snapshot.
+package wire
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
+)
+
+// Version of the protocol; controllers of different versions refuse each other.
+const Version = 1
+
+// Bounds of what a peer may send.
+const (
+	MaxFrame   = 8 << 20   // of one frame, in bytes: one entry of 4 MiB and what is around it
+	MaxState   = 1 << 30   // of the state in a snapshot
+	ChunkSize  = 256 << 10 // of a state chunk as it is sent: under a millisecond at 10 Gbit/s
+	MaxCluster = 255       // of a cluster's name
+)
+
+// Message is a Raft message and, beside it, the state of the snapshot it carries.
+type Message struct {
+	Raft  *raftpb.Message
+	State []byte // of a MsgSnap; shared, never modified
+}
+
+// Types of frames.
+const (
+	TypeMessage byte = iota + 1
+	TypeStateBegin
+	TypeStateChunk
+)
+
+// FrameHeaderLen is the length field and the type.
+const FrameHeaderLen = 5
+
+const magic = "HOLDRAFT"
+
+// HelloLen is the fixed part of a hello, up to and including the length of the name.
+const HelloLen = len(magic) + 2 + 8 + 8 + 1
+
+// Hello is what the dialing side says first.
+type Hello struct {
+	Version  uint16
+	From, To uint64
+	Cluster  string
+}
+
+// AppendHello appends h; its cluster name has at most MaxCluster bytes.
+func AppendHello(dst []byte, h Hello) []byte {
+	dst = append(dst, magic...)
+	dst = binary.BigEndian.AppendUint16(dst, h.Version)
+	dst = binary.BigEndian.AppendUint64(dst, h.From)
+	dst = binary.BigEndian.AppendUint64(dst, h.To)
+	dst = append(dst, byte(len(h.Cluster)))
+	return append(dst, h.Cluster...)
+}
+
+// ParseHello reads the fixed part of a hello, and says how many bytes of name follow.
+func ParseHello(b []byte) (Hello, int, error) {
+	if len(b) != HelloLen || string(b[:len(magic)]) != magic {
+		return Hello{}, 0, errors.New("the peer does not speak Holdfast's consensus protocol")
+	}
+	b = b[len(magic):]
+	h := Hello{Version: binary.BigEndian.Uint16(b), From: binary.BigEndian.Uint64(b[2:]), To: binary.BigEndian.Uint64(b[10:])}
+	return h, int(b[18]), nil
+}
+
+// AppendMessage appends the frame of m, without its state.
+func AppendMessage(dst []byte, m *raftpb.Message) ([]byte, error) {
+	start := len(dst)
+	dst = append(dst, 0, 0, 0, 0, TypeMessage)
+	dst, err := proto.MarshalOptions{}.MarshalAppend(dst, m)
+	if err != nil {
+		return dst[:start], fmt.Errorf("encode %s: %w", m.GetType(), err)
+	}
+	if n := len(dst) - start - 4; n > MaxFrame {
+		return dst[:start], fmt.Errorf("%s of %d bytes is larger than a frame of %d", m.GetType(), n, MaxFrame)
+	}
+	binary.BigEndian.PutUint32(dst[start:], uint32(len(dst)-start-4))
+	return dst, nil
+}
+
+// AppendStateBegin appends the frame that announces a state of n bytes.
+func AppendStateBegin(dst []byte, n int) []byte {
+	dst = append(dst, 0, 0, 0, 9, TypeStateBegin)
+	return binary.BigEndian.AppendUint64(dst, uint64(n))
+}
+
+// AppendStateChunk appends the frame of one chunk, of at most ChunkSize bytes.
+func AppendStateChunk(dst, chunk []byte) []byte {
+	dst = binary.BigEndian.AppendUint32(dst, uint32(len(chunk)+1))
+	dst = append(dst, TypeStateChunk)
+	return append(dst, chunk...)
+}
+
+// ParseFrameHeader returns the type of a frame and the length of its body.
+func ParseFrameHeader(b [FrameHeaderLen]byte) (typ byte, body int, err error) {
+	n := binary.BigEndian.Uint32(b[:])
+	if n == 0 || n > MaxFrame {
+		return 0, 0, fmt.Errorf("frame of %d bytes; 1 to %d are allowed", n, MaxFrame)
+	}
+	return b[4], int(n) - 1, nil
+}
+
+// Decoder turns the frames of one connection into messages.
+type Decoder struct {
+	state []byte // chunks so far
+	want  int    // announced length of state
+}
+
+// Frame takes one frame. It returns a message when the frame completes one; the message
+// does not alias body.
+func (d *Decoder) Frame(typ byte, body []byte) (Message, bool, error) {
+	switch typ {
+	case TypeMessage:
+		return d.message(body)
+	case TypeStateBegin:
+		if len(body) != 8 {
+			return Message{}, false, fmt.Errorf("state begin of %d bytes instead of 8", len(body))
+		}
+		n := binary.BigEndian.Uint64(body)
+		if n > MaxState {
+			return Message{}, false, fmt.Errorf("state of %d bytes; at most %d are allowed", n, MaxState)
+		}
+		d.state, d.want = nil, int(n)
+	case TypeStateChunk:
+		if len(d.state)+len(body) > d.want {
+			return Message{}, false, fmt.Errorf("state chunks exceed the %d bytes announced", d.want)
+		}
+		if d.state == nil {
+			d.state = make([]byte, 0, min(d.want, 16<<20)) // the announcement alone must not cost memory
+		}
+		d.state = append(d.state, body...)
+	default:
+		return Message{}, false, fmt.Errorf("unknown frame type %d", typ)
+	}
+	return Message{}, false, nil
+}
+
+func (d *Decoder) message(body []byte) (Message, bool, error) {
+	m := Message{Raft: new(raftpb.Message)}
+	if err := proto.Unmarshal(body, m.Raft); err != nil {
+		return Message{}, false, fmt.Errorf("decode message: %w", err)
+	}
+	if m.Raft.GetType() == raftpb.MsgSnap {
+		if len(d.state) != d.want {
+			return Message{}, false, fmt.Errorf("snapshot with %d of %d bytes of state", len(d.state), d.want)
+		}
+		m.State, d.state, d.want = d.state, nil, 0
+	}
+	return m, true, nil
+}

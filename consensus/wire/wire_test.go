@@ -1,0 +1,107 @@
+package wire
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/testing/protocmp"
+)
+
+func TestHello(t *testing.T) {
+	want := Hello{Version: Version, From: 1, To: 1<<63 + 2, Cluster: "lab"}
+	b := AppendHello(nil, want)
+	got, n, err := ParseHello(b[:HelloLen])
+	got.Cluster = string(b[HelloLen:])
+	if err != nil || got != want || n != len(want.Cluster) {
+		t.Errorf("%+v, %d, %v", got, n, err)
+	}
+	if _, _, err := ParseHello([]byte("GET / HTTP/1.1\r\nHost: controller")[:HelloLen]); err == nil {
+		t.Error("a web browser is a member")
+	}
+}
+
+// frames splits b and decodes it.
+func frames(b []byte) ([]Message, error) {
+	var d Decoder
+	var all []Message
+	for len(b) >= FrameHeaderLen {
+		typ, n, err := ParseFrameHeader([FrameHeaderLen]byte(b))
+		if err != nil {
+			return all, err
+		}
+		if b = b[FrameHeaderLen:]; len(b) < n {
+			break
+		}
+		m, ok, err := d.Frame(typ, b[:n])
+		if err != nil {
+			return all, err
+		}
+		if ok {
+			all = append(all, m)
+		}
+		b = b[n:]
+	}
+	return all, nil
+}
+
+func message(typ raftpb.MessageType) *raftpb.Message {
+	return &raftpb.Message{Type: &typ, From: new(uint64(1)), To: new(uint64(2)), Term: new(uint64(3)), Entries: []*raftpb.Entry{
+		{Index: new(uint64(7)), Term: new(uint64(3)), Data: []byte("data")},
+	}}
+}
+
+func TestMessages(t *testing.T) {
+	app, snap := message(raftpb.MsgApp), message(raftpb.MsgSnap)
+	state := bytes.Repeat([]byte("state "), ChunkSize/5)
+	b, err := AppendMessage(nil, app)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b = AppendStateBegin(b, len(state))
+	b = AppendStateChunk(b, state[:ChunkSize])
+	b, _ = AppendMessage(b, app) // a message may pass a snapshot
+	b = AppendStateChunk(b, state[ChunkSize:])
+	b, _ = AppendMessage(b, snap)
+	b, _ = AppendMessage(b, snap) // without any state
+	got, err := frames(b)
+	want := []Message{{Raft: app}, {Raft: app}, {Raft: snap, State: state}, {Raft: snap}}
+	if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" || err != nil {
+		t.Error(diff, err)
+	}
+}
+
+func TestRefused(t *testing.T) {
+	snap, _ := AppendMessage(nil, message(raftpb.MsgSnap))
+	for name, b := range map[string][]byte{
+		"frame too long":   {0xff, 0, 0, 0, TypeMessage},
+		"empty frame":      {0, 0, 0, 0, TypeMessage},
+		"unknown type":     {0, 0, 0, 1, 99},
+		"no protobuf":      {0, 0, 0, 2, TypeMessage, 0xff},
+		"short begin":      {0, 0, 0, 2, TypeStateBegin, 1},
+		"state too large":  AppendStateBegin(nil, MaxState+1),
+		"unasked chunk":    AppendStateChunk(nil, []byte("x")),
+		"incomplete state": append(AppendStateBegin(nil, 5), snap...),
+		"too much state":   AppendStateChunk(AppendStateBegin(nil, 1), []byte("xx")),
+	} {
+		if _, err := frames(b); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+}
+
+// FuzzFrames: no bytes make the decoder panic or hold more than they are.
+func FuzzFrames(f *testing.F) {
+	b, _ := AppendMessage(nil, message(raftpb.MsgApp))
+	f.Add(b)
+	f.Add(AppendStateChunk(AppendStateBegin(nil, 2), []byte("xx")))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		all, _ := frames(b)
+		for _, m := range all {
+			if len(m.State) > len(b) {
+				t.Errorf("%d bytes of state from %d bytes", len(m.State), len(b))
+			}
+		}
+	})
+}
