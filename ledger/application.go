@@ -1,0 +1,102 @@
+package ledger
+
+import (
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/openflow"
+	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
+)
+
+// Application is what the ledger runs. Package app makes one out of typed handlers.
+type Application interface {
+	// Name is unique in a cluster and does not change: the log refers to it.
+	Name() string
+	// Handle processes one input in a transaction, on the leader only. If it fails or
+	// panics, what it did in this call is discarded and the failure is recorded. It may be
+	// nondeterministic: followers get the outcome. It must not keep tx or in.
+	Handle(tx *Tx, in *Input) error
+}
+
+// InputKind says what an application is told.
+type InputKind uint8
+
+// The kinds of input.
+const (
+	SwitchUp   InputKind = iota + 1 // Message is an experimenter.SwitchUp
+	SwitchDown                      // Reason
+	Message                         // Message, from the switch, a whole OpenFlow 1.3 message
+	Timer                           // Name, Message: the data given to SetTimer
+	Emitted                         // Name, Message: what an application gave to Emit
+)
+
+// Input is one thing that happens. Its slices are valid during the call.
+type Input struct {
+	Kind    InputKind
+	Switch  openflow.DatapathID
+	Epoch   uint64
+	Seq     uint64 // of the event; 0 when no switch sent it
+	Message []byte
+	Name    string
+	Reason  experimenter.Reason
+}
+
+// maxEmitted bounds the messages that one transaction may emit.
+const maxEmitted = 1024
+
+// maxTimers bounds the timers that are set at a time.
+const maxTimers = 1 << 16
+
+// Failure reports an application that failed on an input.
+type Failure struct {
+	App   string
+	Input Input // without Message
+	Err   error
+	Stack []byte // of a panic
+}
+
+// Release is what a committed entry lets out for one switch. The slice is valid until the
+// next call of a Core method.
+type Release struct {
+	Switch   openflow.DatapathID
+	Epoch    uint64
+	Acked    uint64 // events up to it, and all of earlier epochs, are logged
+	First    uint64 // sequence of the first command
+	Count    int    // how many commands; may be 0
+	Commands []byte // whole messages
+	Closed   bool   // the ledger has closed the epoch: the switch is to begin a new one
+}
+
+// Limits bounds a Core.
+type Limits struct {
+	// BatchInputs and BatchBytes bound one entry: 1,024 inputs and 1 MiB by default. The last
+	// transaction of an entry may go beyond BatchBytes.
+	BatchInputs, BatchBytes int
+	// EntryBytes bounds one entry with the transaction that is too large for BatchBytes: 3 MiB
+	// by default. An application that goes beyond fails. The consensus must take such an entry.
+	EntryBytes int
+	// InFlight bounds the entries that are proposed and not committed: 4 by default.
+	// Together they are the window of about 2,000 to 4,000 events beyond which more in
+	// flight only queues.
+	InFlight int
+	// QueueCommands and QueueBytes bound the commands of a switch that are not complete:
+	// 65,536 and 64 MiB by default. Beyond, its epoch is closed.
+	QueueCommands, QueueBytes int
+}
+
+func (l Limits) withDefaults() Limits {
+	set := func(v *int, d int) {
+		if *v <= 0 {
+			*v = d
+		}
+	}
+	set(&l.BatchInputs, 1024)
+	set(&l.BatchBytes, 1<<20)
+	set(&l.EntryBytes, 3<<20)
+	set(&l.InFlight, 4)
+	set(&l.QueueCommands, 1<<16)
+	set(&l.QueueBytes, 64<<20)
+	return l
+}
+
+// nanos converts ledger time.
+func nanos(t int64) time.Time { return time.Unix(0, t) }

@@ -1,0 +1,111 @@
+package ledger
+
+// batch is an entry in the making, or proposed and not committed.
+type batch struct {
+	number  uint64
+	time    int64 // ledger time of all its transactions
+	buf     []byte
+	inputs  int
+	undo    []undo
+	tables  []*table // numbered in this entry
+	touched []touch
+	dones   []completion
+}
+
+// touch is a switch that the batch concerns; the watermarks are those at the cut.
+type touch struct {
+	sw           *switchState
+	events       watermark
+	closed       bool   // the epoch, by the ledger
+	position     uint64 // end of the queue
+	nextSequence uint64
+}
+
+type completion struct {
+	sw   *switchState
+	upTo watermark // of commands
+}
+
+// mark is a point within a transaction to which a failed application is taken back.
+type mark struct{ buf, undo, tables, emitted, stalled int }
+
+func (b *batch) table(t *table) uint64 {
+	if t.number == 0 {
+		b.tables = append(b.tables, t)
+		t.number = uint64(len(b.tables))
+		b.buf = appendTableName(b.buf, t.name)
+	}
+	return t.number - 1
+}
+
+func (b *batch) touch(sw *switchState) {
+	if sw.touched != b.number {
+		sw.touched = b.number
+		b.touched = append(b.touched, touch{sw: sw})
+	}
+}
+
+// seal notes the watermarks and ends the numbering of tables.
+func (b *batch) seal() {
+	for i := range b.touched {
+		t := &b.touched[i]
+		t.events, t.closed = watermark{t.sw.epoch, t.sw.events}, t.sw.closed
+		t.position, t.nextSequence = t.sw.queue.end(), t.sw.queue.next
+	}
+	b.forgetTables(0)
+}
+
+func (b *batch) forgetTables(from int) {
+	for _, t := range b.tables[from:] {
+		t.number = 0
+	}
+	b.tables = b.tables[:from]
+}
+
+// release turns a committed touch into what may leave now.
+func (t *touch) release() Release {
+	sw := t.sw
+	sw.committed = t.events
+	r := Release{Switch: sw.id, Epoch: t.events.epoch, Acked: t.events.seq, First: sw.releasedNext}
+	if sw.epoch != t.events.epoch {
+		// A newer epoch began in a later, uncommitted batch. The events of the old one are
+		// logged; its commands are void.
+		return r
+	}
+	sw.refused, r.Closed = t.closed, t.closed
+	r.Commands = sw.queue.slice(sw.released, t.position)
+	if len(r.Commands) > 0 {
+		r.Count = int(t.nextSequence - sw.releasedNext)
+	}
+	sw.released, sw.releasedNext = t.position, t.nextSequence
+	return r
+}
+
+// resume is what a switch's new master sends first: all that is not complete.
+func (sw *switchState) resume() Release {
+	r := sw.acknowledge()
+	if sw.epoch != r.Epoch {
+		return r // nothing is committed of the epoch that began
+	}
+	r.First, r.Closed = sw.queue.first, sw.refused
+	r.Commands = sw.queue.slice(sw.queue.base, sw.released)
+	if len(r.Commands) > 0 {
+		r.Count = int(sw.releasedNext - sw.queue.first)
+	}
+	return r
+}
+
+// acknowledge tells what is committed of the switch's events, and nothing else.
+func (sw *switchState) acknowledge() Release {
+	return Release{Switch: sw.id, Epoch: sw.committed.epoch, Acked: sw.committed.seq, First: 1}
+}
+
+// String names an input for log lines.
+func (in *Input) String() string {
+	kinds := [...]string{"input", "switch up", "switch down", "message", "timer " + in.Name, "emitted " + in.Name}
+	s := kinds[min(int(in.Kind), len(kinds)-1)]
+	if in.Switch != 0 {
+		s += " of switch " + in.Switch.String()
+	}
+	return s
+}

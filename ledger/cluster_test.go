@@ -1,0 +1,457 @@
+package ledger
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/holdfast-sdn/holdfast/openflow"
+)
+
+var seedFlag = flag.Uint64("seed", 0, "run TestCluster with this seed only")
+
+// TestCluster runs three ledgers, switches with agents and nondeterministic applications
+// against each other, with leaders, switches and connections coming and going at random.
+func TestCluster(t *testing.T) {
+	first, n := uint64(1), uint64(500)
+	if testing.Short() {
+		n = 100
+	}
+	if *seedFlag != 0 {
+		first, n = *seedFlag, 1
+	}
+	var sum Counters
+	var closed, stale, entries, leaders int
+	for seed := first; seed < first+n; seed++ {
+		c := newCluster(t, seed)
+		c.run(600)
+		c.drain()
+		c.check()
+		for _, node := range c.nodes {
+			k := node.core.Counters()
+			sum.Transactions += k.Transactions
+			sum.Duplicates += k.Duplicates
+			sum.Failures += k.Failures
+			sum.Reverted += k.Reverted
+			sum.Completions += k.Completions
+		}
+		closed, stale, entries, leaders = closed+len(c.oracle.closed), stale+c.stale, entries+len(c.log), leaders+int(c.term)
+	}
+	t.Logf("%d seeds: %d entries, %d leaders, %+v, %d epochs closed, %d events of stale epochs", n, entries, leaders, sum, closed, stale)
+	if *seedFlag == 0 && !testing.Short() && (sum.Duplicates == 0 || sum.Failures == 0 || sum.Reverted == 0 || sum.Completions == 0 || closed == 0) {
+		t.Error("the simulation does not reach what it is to test")
+	}
+}
+
+// cluster is the simulated world. log[:committed] is what consensus has decided; the rest is what
+// the leader of term has proposed.
+type cluster struct {
+	t         testing.TB
+	seed      uint64
+	rng       *rand.Rand
+	now       int64
+	uniques   uint64
+	log       [][]byte
+	committed int
+	term      uint64
+	leader    int // of term, whether it knows or not
+	barrier   int // length of the log that the leader must have applied
+	quiet     bool
+	stale     int
+	nodes     []*simNode
+	switches  []*simSwitch
+	oracle    *oracle
+}
+
+// simNode is a controller.
+type simNode struct {
+	c        *cluster
+	id       int
+	core     *Core
+	applied  int
+	skew     int64
+	encode   func() []byte // of a snapshot that is being taken
+	frozenAt int
+}
+
+func newCluster(t testing.TB, seed uint64) *cluster {
+	c := &cluster{t: t, seed: seed, rng: rand.New(rand.NewPCG(seed, 0)), now: 1_000_000}
+	for i := range 3 {
+		c.nodes = append(c.nodes, &simNode{c: c, id: i, skew: c.rng.Int64N(100_000) - 50_000})
+	}
+	limits := Limits{BatchInputs: 1 + c.rng.IntN(8), InFlight: 1 + c.rng.IntN(4)}
+	if seed%3 == 0 {
+		limits.QueueCommands = 4 + c.rng.IntN(12)
+	}
+	if seed%5 == 0 {
+		limits.BatchBytes = 300
+	}
+	for _, n := range c.nodes {
+		n.core = c.newCore(limits)
+	}
+	c.oracle = newOracle(c.newCore(limits))
+	for i := range 1 + c.rng.IntN(4) {
+		s := newSimSwitch(c, openflow.DatapathID(i+1))
+		c.switches = append(c.switches, s)
+		s.begin(uint64(1 + i))
+	}
+	c.elect()
+	return c
+}
+
+func (c *cluster) newCore(limits Limits) *Core {
+	core, err := New([]Application{&counting{}, &chaos{c, "chaos"}, &chaos{c, "mayhem"}}, limits)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return core
+}
+
+func (c *cluster) unique() uint64 { c.uniques++; return c.uniques }
+
+func (c *cluster) fatalf(format string, args ...any) {
+	c.t.Helper()
+	c.t.Fatalf("seed %d (go test ./ledger -run TestCluster -seed=%d): %s", c.seed, c.seed, fmt.Sprintf(format, args...))
+}
+
+// elect makes another, or the same, node leader: some of what was proposed survives. Nobody
+// is told yet.
+func (c *cluster) elect() {
+	c.log = c.log[:c.committed+c.rng.IntN(len(c.log)-c.committed+1)]
+	c.term++
+	c.leader, c.barrier = c.rng.IntN(len(c.nodes)), len(c.log)
+}
+
+// commit decides the next proposal.
+func (c *cluster) commit() {
+	if c.committed < len(c.log) {
+		if err := c.oracle.commit(c.log[c.committed]); err != nil {
+			c.fatalf("entry %d: %v", c.committed, err)
+		}
+		c.committed++
+	}
+}
+
+func (c *cluster) run(steps int) {
+	for range steps {
+		c.now += c.rng.Int64N(1000)
+		n, s := c.nodes[c.rng.IntN(len(c.nodes))], c.switches[c.rng.IntN(len(c.switches))]
+		switch p := c.rng.IntN(1000); {
+		case p < 120:
+			s.packet()
+		case p < 125:
+			s.down()
+		case p < 135:
+			if !s.live {
+				s.begin(s.epoch + 1)
+			}
+		case p < 138:
+			s.restart()
+		case p < 143:
+			s.disconnect(n.id)
+		case p < 153:
+			c.elect()
+		case p < 157:
+			n.restart()
+		case p < 170:
+			n.core.Unreachable(s.id)
+		case p < 200:
+			n.compare()
+		case p < 300:
+			c.commit()
+		case p < 420:
+			n.step()
+		case p < 500:
+			n.turn()
+		case p < 540:
+			s.finish()
+		default:
+			c.deliver(s, n.id)
+		}
+	}
+}
+
+// deliver moves a frame each way, if there is one.
+func (c *cluster) deliver(s *simSwitch, node int) {
+	if l := &s.links[node]; len(l.toAgent) > 0 {
+		s.receive(node)
+	}
+	if l := &s.links[node]; len(l.toController) > 0 {
+		f := l.toController[0]
+		if c.nodes[node].receive(s, f) && len(l.toController) > 0 {
+			l.toController = l.toController[1:]
+		}
+	}
+}
+
+// step lets consensus tell the node one thing: an entry, or its role.
+func (n *simNode) step() {
+	c := n.c
+	term, leading := n.core.Leading()
+	lost := leading && term != c.term
+	switch {
+	case lost && (n.applied >= c.barrier || n.foreign() || c.rng.IntN(4) == 0):
+		n.must(n.core.Follow())
+		n.compare()
+	case n.applied < c.committed:
+		n.must(n.core.Commit(c.log[n.applied]))
+		n.applied++
+	case !leading && c.leader == n.id && n.applied >= c.barrier:
+		n.must(n.core.Lead(c.term, c.now+n.skew))
+		for _, s := range c.switches {
+			n.attached(s)
+		}
+	}
+}
+
+// foreign reports whether the next entry is not what this leader waits for.
+func (n *simNode) foreign() bool {
+	if n.applied >= n.c.committed {
+		return false
+	}
+	term, _ := n.core.Leading()
+	h, _ := Walk(n.c.log[n.applied][:headerLen(n.c.log[n.applied])], nil)
+	return h.Term != term
+}
+
+// turn is what the loop of a controller does.
+func (n *simNode) turn() {
+	term, leading := n.core.Leading()
+	if !leading {
+		return
+	}
+	n.core.Tick(n.c.now + n.skew)
+	cut := n.core.Cut
+	if !n.c.quiet && n.c.rng.IntN(2) == 0 {
+		cut = n.core.CutTransactions
+	}
+	for {
+		entry, ok := cut()
+		if !ok {
+			break
+		}
+		if term == n.c.term {
+			n.c.log = append(n.c.log, entry)
+		}
+	}
+	for _, r := range n.core.Releases() {
+		n.release(term, r)
+	}
+}
+
+func (n *simNode) release(term uint64, r Release) {
+	l := &n.c.switches[r.Switch-1].links[n.id]
+	l.toAgent = append(l.toAgent, frame{kind: frameAck, epoch: r.Epoch, seq: r.Acked})
+	if r.Count > 0 {
+		l.toAgent = append(l.toAgent, frame{kind: frameCommands, term: term, epoch: r.Epoch, seq: r.First, count: r.Count, data: slices.Clone(r.Commands)})
+	}
+	if r.Closed {
+		l.toAgent = append(l.toAgent, frame{kind: frameRefuse, term: term, epoch: r.Epoch})
+	}
+}
+
+// attached takes over a switch that has a connection.
+func (n *simNode) attached(s *simSwitch) {
+	term, leading := n.core.Leading()
+	if !leading {
+		return
+	}
+	l := &s.links[n.id]
+	l.toAgent = append(l.toAgent, frame{kind: frameMaster, term: term})
+	if r, ok := n.core.Resume(s.id); ok {
+		n.core.Reachable(s.id, s.epoch)
+		n.release(term, r)
+	}
+}
+
+// receive takes a frame of an agent, unless there is no room for it now.
+func (n *simNode) receive(s *simSwitch, f frame) bool {
+	term, leading := n.core.Leading()
+	switch {
+	case f.kind == frameRole:
+		s.links[n.id].term = f.term
+	case !leading || s.links[n.id].term != term:
+	case f.kind == frameDone:
+		n.must(n.core.Done(s.id, f.epoch, f.seq))
+	case !n.core.Room():
+		return false
+	default:
+		err := n.core.Event(s.id, f.epoch, f.seq, f.data)
+		if errors.Is(err, ErrStaleEpoch) {
+			if n.core.limits.QueueCommands == 1<<16 {
+				n.c.fatalf("node %d: %v", n.id, err)
+			}
+			n.c.stale++
+			s.links[n.id].toAgent = append(s.links[n.id].toAgent, frame{kind: frameRefuse, term: term, epoch: f.epoch})
+			return true
+		}
+		n.must(err)
+	}
+	return true
+}
+
+// restart is a crash: what is left is a snapshot and the log.
+func (n *simNode) restart() {
+	n.applied = n.c.rng.IntN(n.c.committed + 1)
+	if n.c.leader == n.id {
+		n.c.elect()
+	}
+	n.core, n.encode = n.c.newCore(n.core.limits), nil
+	n.must(n.core.Restore(n.c.oracle.snaps[n.applied]))
+	for _, s := range n.c.switches {
+		s.disconnect(n.id)
+	}
+}
+
+// compare checks that a replica has what the entries say, and nothing else.
+func (n *simNode) compare() {
+	if n.encode != nil {
+		if !n.c.quiet && n.c.rng.IntN(4) != 0 {
+			return // goes on while frozen
+		}
+		n.thaw()
+	}
+	if !n.core.Quiet() {
+		return
+	}
+	if !n.c.quiet && n.c.rng.IntN(4) == 0 {
+		encode, err := n.core.Freeze()
+		n.must(err)
+		n.encode, n.frozenAt = encode, n.applied
+		return
+	}
+	got, err := n.core.Snapshot()
+	n.must(err)
+	if !bytes.Equal(got, n.c.oracle.snaps[n.applied]) {
+		n.c.fatalf("node %d after %d entries differs from what these give:\n got %s\nwant %s", n.id, n.applied, dump(got), dump(n.c.oracle.snaps[n.applied]))
+	}
+}
+
+// thaw ends a snapshot in the background, and checks that it is of the moment when it began.
+func (n *simNode) thaw() {
+	data := n.encode()
+	n.core.Thaw()
+	n.encode = nil
+	again := n.c.newCore(n.core.limits)
+	n.must(again.Restore(data))
+	got, err := again.Snapshot()
+	n.must(err)
+	if !bytes.Equal(got, n.c.oracle.snaps[n.frozenAt]) {
+		n.c.fatalf("node %d froze after %d entries and encoded another state:\n got %s\nwant %s", n.id, n.frozenAt, dump(got), dump(n.c.oracle.snaps[n.frozenAt]))
+	}
+}
+
+func (n *simNode) must(err error) {
+	if err != nil {
+		n.c.t.Helper()
+		n.c.fatalf("node %d: %v", n.id, err)
+	}
+}
+
+// drain lets everything come to rest.
+func (c *cluster) drain() {
+	c.quiet = true
+	for _, s := range c.switches {
+		if !s.live {
+			s.begin(s.epoch + 1)
+		}
+	}
+	for round := 0; ; round++ {
+		if round > 2000 {
+			c.fatalf("no rest after %d rounds", round)
+		}
+		c.now += 50_000
+		c.commit()
+		for _, n := range c.nodes {
+			n.step()
+			n.turn()
+			for _, s := range c.switches {
+				s.finish()
+				c.deliver(s, n.id)
+			}
+		}
+		if c.resting() {
+			return
+		}
+	}
+}
+
+func (c *cluster) resting() bool {
+	if _, leading := c.nodes[c.leader].core.Leading(); !leading || c.committed < len(c.log) || len(c.oracle.timers) > 0 {
+		return false
+	}
+	for _, n := range c.nodes {
+		if term, leading := n.core.Leading(); leading && term != c.term || n.applied < c.committed || !n.core.Quiet() {
+			return false
+		}
+	}
+	for _, s := range c.switches {
+		if len(s.held) > 0 || s.done < s.forwarded {
+			return false
+		}
+		for _, l := range s.links {
+			if len(l.toAgent)+len(l.toController) > 0 {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// check is for the end, when all is at rest.
+func (c *cluster) check() {
+	for _, n := range c.nodes {
+		n.compare()
+		for _, st := range n.core.Switches() {
+			if st.Done != st.Commands || !st.Live {
+				c.fatalf("node %d: %+v is not at rest", n.id, st)
+			}
+		}
+	}
+	again := c.newCore(Limits{})
+	for _, entry := range c.log {
+		if err := again.Commit(entry); err != nil {
+			c.fatalf("apply the log again: %v", err)
+		}
+	}
+	if got, _ := again.Snapshot(); !bytes.Equal(got, c.oracle.snaps[len(c.log)]) {
+		c.fatalf("the log applied again gives another state")
+	}
+	for _, s := range c.switches {
+		c.checkSwitch(s)
+		v, _ := again.state.table(TableName{"counting", "events"}).get(Key{A: uint64(s.id)}, Key{})
+		if got := binary.BigEndian.Uint64(append(make([]byte, 8-len(v)), v...)); got != c.oracle.counts[s.id] {
+			c.fatalf("switch %s: the application counted %d packets of %d", s.id, got, c.oracle.counts[s.id])
+		}
+	}
+}
+
+func (c *cluster) checkSwitch(s *simSwitch) {
+	equal := func(a, b [][]byte) bool { return slices.EqualFunc(a, b, bytes.Equal) }
+	for k, made := range s.generated {
+		got := c.oracle.events[k]
+		if len(got) > len(made) || !equal(got, made[:len(got)]) {
+			c.fatalf("switch %s, epoch %d: events in the ledger are not those that were made", s.id, k.epoch)
+		}
+		if len(got) < len(made) && !s.forgotten[k] && !c.oracle.closed[k] {
+			c.fatalf("switch %s, epoch %d: %d events of %d are in the ledger", s.id, k.epoch, len(got), len(made))
+		}
+		sent, ran := c.oracle.commands[k], s.executed[k]
+		if len(ran) > len(sent) || !equal(ran, sent[:len(ran)]) {
+			c.fatalf("switch %s, epoch %d: executed commands are not a prefix of those in the ledger", s.id, k.epoch)
+		}
+		if k.epoch == s.epoch && len(ran) != len(sent) {
+			c.fatalf("switch %s, epoch %d: %d commands of %d executed", s.id, k.epoch, len(ran), len(sent))
+		}
+	}
+}
+
+func dump(snapshot []byte) (s string) {
+	h, err := Walk(snapshot, func(r *Record) error { s += fmt.Sprintf("\n   %+v", *r); return nil })
+	return fmt.Sprintf("%+v %v%s", h, err, s)
+}

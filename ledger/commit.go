@@ -1,0 +1,340 @@
+package ledger
+
+import (
+	"bytes"
+	"cmp"
+	"container/heap"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/holdfast-sdn/holdfast/openflow"
+)
+
+// Done notes that a switch has executed its commands up to seq. The fact goes into the
+// next entry; once that is committed every replica forgets the commands.
+func (c *Core) Done(id openflow.DatapathID, epoch, seq uint64) error {
+	sw := c.state.switches[id]
+	if !c.leading || sw == nil || sw.epoch != epoch || seq <= sw.doneSeen {
+		return nil
+	}
+	if seq >= sw.releasedNext {
+		return fmt.Errorf("switch %s: acknowledges command %d, %d is the last that it was sent", id, seq, sw.releasedNext-1)
+	}
+	if !sw.acking {
+		sw.acking = true
+		c.acked = append(c.acked, sw)
+	}
+	sw.doneSeen = seq
+	return nil
+}
+
+// CutTransactions is Cut if a transaction waits. What is complete rides along with it; since
+// nobody waits for that alone, Cut need only be called now and then.
+func (c *Core) CutTransactions() ([]byte, bool) {
+	if c.batch.inputs == 0 {
+		return nil, false
+	}
+	return c.Cut()
+}
+
+// Cut returns the next entry to propose, if something waits and fewer than
+// Limits.InFlight entries are on their way. The slice is the caller's to keep.
+func (c *Core) Cut() ([]byte, bool) {
+	idle := c.batch.inputs == 0 && len(c.acked) == 0 && c.wanted != c.batch.number
+	if !c.leading || len(c.inflight) >= c.limits.InFlight || idle {
+		return nil, false
+	}
+	c.open()
+	b := &c.batch
+	for _, sw := range c.acked {
+		sw.acking = false
+		if sw.doneSeen == 0 {
+			continue // of an epoch that has ended since
+		}
+		b.buf = binary.BigEndian.AppendUint64(append(b.buf, byte(OpDone)), uint64(sw.id))
+		b.buf = binary.BigEndian.AppendUint64(b.buf, sw.epoch)
+		b.buf = binary.AppendUvarint(b.buf, sw.doneSeen)
+		b.dones = append(b.dones, completion{sw, watermark{sw.epoch, sw.doneSeen}})
+	}
+	c.acked = c.acked[:0]
+	b.seal()
+	entry, scratch := bytes.Clone(b.buf), b.buf // exactly as large as it is: the consensus keeps it long
+	b.buf = nil
+	c.inflight = append(c.inflight, *b)
+	c.begin()
+	if cap(scratch) <= 2*c.limits.BatchBytes {
+		c.batch.buf = scratch[:0]
+	}
+	return entry, true
+}
+
+// Confirm asks for an entry, be it an empty one, and returns a number. When Confirmed has
+// reached it in this term, nobody else led when Confirm was called: what was logged by then,
+// by whomever, is in this ledger. A leader that was deposed may not know it yet.
+func (c *Core) Confirm() uint64 {
+	c.wanted = c.batch.number
+	return c.wanted
+}
+
+// Confirmed returns the number up to which Confirm has its answer.
+func (c *Core) Confirmed() uint64 { return c.proven }
+
+// Commit takes the next committed entry: releases its outputs if it is this leader's own,
+// else applies it. An error means that this replica cannot go on.
+func (c *Core) Commit(data []byte) error {
+	c.counters.Entries++
+	if c.leading {
+		return c.commitOwn(data)
+	}
+	h, err := Walk(data, c.state.apply)
+	if err != nil {
+		return err
+	}
+	c.state.time = max(c.state.time, h.Time)
+	return nil
+}
+
+func (c *Core) commitOwn(data []byte) error {
+	d := decoder{b: data}
+	d.byte()
+	h := Header{d.uvarint(), d.uvarint(), int64(d.uvarint())}
+	if d.err != nil || len(c.inflight) == 0 || h.Term != c.term || h.Batch != c.inflight[0].number {
+		return fmt.Errorf("ledger: committed entry (term %d, batch %d) is not the one that this leader of term %d waits for", h.Term, h.Batch, c.term)
+	}
+	b := c.inflight[0]
+	c.inflight = append(c.inflight[:0], c.inflight[1:]...)
+	c.state.time, c.proven = h.Time, h.Batch
+	c.counters.Completions += uint64(len(b.dones))
+	for _, done := range b.dones {
+		done.sw.completed = done.upTo
+		if done.sw.epoch == done.upTo.epoch {
+			done.sw.queue.pop(done.upTo.seq)
+		}
+	}
+	c.committed = append(c.committed, b.touched...)
+	clear(b.undo)
+	c.free = append(c.free, b)
+	return nil
+}
+
+// Releases returns what may leave since the last call, and forgets it. Valid until the
+// next call of any method.
+func (c *Core) Releases() []Release {
+	c.releases = c.releases[:0]
+	for i := range c.committed {
+		c.releases = append(c.releases, c.committed[i].release())
+	}
+	c.committed = c.committed[:0]
+	for _, sw := range c.duplicates {
+		sw.repeated = false
+		if sw.committed.epoch != 0 {
+			c.releases = append(c.releases, sw.acknowledge())
+		}
+	}
+	c.duplicates = c.duplicates[:0]
+	return c.releases
+}
+
+// Resume returns what a master sends when it takes over a switch: all that is committed
+// and not complete, and was released already. ok is false for a switch of which nothing is committed.
+func (c *Core) Resume(id openflow.DatapathID) (Release, bool) {
+	sw := c.state.switches[id]
+	if !c.leading || sw == nil || sw.committed.epoch == 0 {
+		return Release{}, false
+	}
+	return sw.resume(), true
+}
+
+// Failures returns the failures of applications since the last call.
+func (c *Core) Failures() []Failure {
+	f := c.failures
+	c.failures = nil
+	return f
+}
+
+// Snapshot encodes the replicated state. Equal states give equal bytes. While leading it
+// is possible only when Quiet, and not between Freeze and Thaw.
+func (c *Core) Snapshot() ([]byte, error) {
+	if err := c.still(); err != nil {
+		return nil, err
+	}
+	return c.state.snapshot(Header{Time: c.state.time}), nil
+}
+
+// Freeze is Snapshot without holding up the Core: it returns the function that encodes the
+// state as it is now, in any order, and that another goroutine may run meanwhile. Thaw ends it.
+func (c *Core) Freeze() (encode func() []byte, err error) {
+	if err := c.still(); err != nil {
+		return nil, err
+	}
+	start := c.state.appendSwitches(Header{Time: c.state.time}.append(nil))
+	end := c.state.appendTimers(nil)
+	frozen := map[TableName]content{}
+	for name, t := range c.state.tables {
+		if len(t.cells) > 0 {
+			frozen[name] = t.cells
+			t.freeze()
+		}
+	}
+	c.frozen = true
+	return func() []byte {
+		b, n := start, uint64(0)
+		for name, cells := range frozen {
+			b = cells.append(b, name, n)
+			n++
+		}
+		return append(b, end...)
+	}, nil
+}
+
+// Thaw says that the function which Freeze gave has returned, or will not be called.
+func (c *Core) Thaw() {
+	for _, t := range c.state.tables {
+		t.thaw()
+	}
+	c.frozen = false
+}
+
+// still reports why no snapshot can be taken now.
+func (c *Core) still() error {
+	if !c.Quiet() {
+		return fmt.Errorf("ledger: snapshot while %d entries are uncommitted", len(c.inflight))
+	}
+	if c.frozen {
+		return errors.New("ledger: snapshot while another is being taken")
+	}
+	return nil
+}
+
+// Restore replaces the state by that of a snapshot.
+func (c *Core) Restore(snapshot []byte) error {
+	if err := c.Follow(); err != nil {
+		return err
+	}
+	s := newState()
+	h, err := Walk(snapshot, s.apply)
+	if err != nil {
+		return fmt.Errorf("restore snapshot: %w", err)
+	}
+	s.time = h.Time
+	c.state, c.frozen = s, false // what is being encoded is the old state's, which nobody writes
+	return nil
+}
+
+// Tick tells the time, in ns of the clock that Lead was given, and executes the timers
+// that are due, as far as there is room.
+func (c *Core) Tick(now int64) {
+	if !c.leading {
+		return
+	}
+	c.clock = max(c.clock, now+c.offset)
+	at := c.clock
+	if len(c.batch.buf) > 0 {
+		at = c.batch.time // what is due later belongs to a later batch: Tx.Now must have got there
+	}
+	for len(c.due) > 0 && c.due[0].at <= at && c.Room() {
+		next := heap.Pop(&c.due).(dueTimer)
+		t, set := c.state.timers[next.name]
+		if !set || t.due != next.at {
+			continue // cancelled, or set anew
+		}
+		app := slices.IndexFunc(c.apps, func(a Application) bool { return a.Name() == next.name.app })
+		if app < 0 {
+			continue // it stays for a leader that has this application
+		}
+		c.open()
+		b := &c.batch
+		b.inputs++
+		b.buf = appendString(appendString(append(b.buf, byte(OpTimer)), next.name.app), next.name.name)
+		b.undo = append(b.undo, undo{kind: undoTimer, timer: &oldTimer{next.name, t}, existed: true})
+		delete(c.state.timers, next.name)
+		c.input = Input{Kind: Timer, Name: next.name.name, Message: t.data}
+		c.call(app)
+		c.runEmitted()
+		c.finish()
+	}
+}
+
+// NextTimer returns when, on the caller's clock, Tick has something to do.
+func (c *Core) NextTimer() (at int64, ok bool) {
+	if !c.leading || len(c.due) == 0 {
+		return 0, false
+	}
+	return c.due[0].at - c.offset, true
+}
+
+// Filled returns how much of the bound on its commands that are not complete a switch has
+// used up, in percent. At 100 its epoch is closed.
+func (c *Core) Filled(id openflow.DatapathID) int {
+	sw := c.state.switches[id]
+	if sw == nil {
+		return 0
+	}
+	return max(100*sw.queue.len()/c.limits.QueueCommands, 100*sw.queue.bytes()/c.limits.QueueBytes)
+}
+
+// SwitchStatus is what the ledger knows of a switch, for operators.
+type SwitchStatus struct {
+	Switch        openflow.DatapathID
+	Epoch         uint64
+	Live          bool
+	Reachable     bool
+	Events        uint64 // watermark of the epoch
+	Commands      uint64 // last sequence of the epoch
+	Done          uint64 // complete up to
+	TotalEvents   uint64 // over all epochs
+	TotalCommands uint64
+}
+
+// Switches returns the status of every switch that the ledger has seen, by datapath id.
+func (c *Core) Switches() []SwitchStatus {
+	list := make([]SwitchStatus, 0, len(c.state.switches))
+	for _, sw := range c.state.switches {
+		if sw.epoch != 0 {
+			list = append(list, SwitchStatus{sw.id, sw.epoch, sw.live, sw.reachable, sw.events, sw.queue.next - 1, sw.queue.done(), sw.totalEvents, sw.totalCommands})
+		}
+	}
+	slices.SortFunc(list, func(a, b SwitchStatus) int { return cmp.Compare(a.Switch, b.Switch) })
+	return list
+}
+
+// Counters returns what was counted.
+func (c *Core) Counters() Counters { return c.counters }
+
+// schedule adds a timer to the heap. Timers that were set anew leave stale entries behind;
+// when these are the most of it, the heap is made again.
+func (c *Core) schedule(at int64, name timerName) {
+	if len(c.due) > 2*len(c.state.timers)+64 {
+		c.due = c.due[:0]
+		for name, t := range c.state.timers {
+			c.due = append(c.due, dueTimer{t.due, name})
+		}
+		heap.Init(&c.due)
+	}
+	heap.Push(&c.due, dueTimer{at, name})
+}
+
+// dueHeap orders timers; entries that no longer hold are dropped when they come up.
+type dueTimer struct {
+	at   int64
+	name timerName
+}
+
+func (d dueTimer) compare(o dueTimer) int {
+	return cmp.Or(cmp.Compare(d.at, o.at), cmp.Compare(d.name.app, o.name.app), cmp.Compare(d.name.name, o.name.name))
+}
+
+type dueHeap []dueTimer
+
+func (h dueHeap) Len() int           { return len(h) }
+func (h dueHeap) Less(i, j int) bool { return h[i].compare(h[j]) < 0 }
+func (h dueHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *dueHeap) Push(x any)        { *h = append(*h, x.(dueTimer)) }
+func (h *dueHeap) Pop() any {
+	old := *h
+	x := old[len(old)-1]
+	*h = old[:len(old)-1]
+	return x
+}

@@ -1,0 +1,375 @@
+package ledger
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"runtime/debug"
+
+	"github.com/holdfast-sdn/holdfast/openflow"
+	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
+	"github.com/holdfast-sdn/holdfast/openflow/of13"
+)
+
+// Core is the ledger of one group at one controller.
+type Core struct {
+	apps   []Application
+	limits Limits
+	state  *state
+	frozen bool // between Freeze and Thaw
+
+	// The rest is used while leading.
+	leading  bool
+	term     uint64
+	clock    int64 // ledger time
+	offset   int64 // of ledger time from the caller's clock
+	numbers  uint64
+	wanted   uint64 // number of the batch that Confirm wants to become an entry, even an empty one
+	proven   uint64 // number of the newest own entry that is committed
+	batch    batch
+	inflight []batch
+	free     []batch // spent, for their slices
+	due      dueHeap
+
+	// Of the transaction that executes.
+	emitted []Input
+	stalled []*switchState
+
+	tx    Tx    // given to every handler: none runs beside another
+	input Input // likewise
+
+	committed  []touch        // what may leave, not asked for yet
+	duplicates []*switchState // to be acknowledged again
+	acked      []*switchState // have a done watermark that no entry carries yet
+	releases   []Release
+	failures   []Failure
+	counters   Counters
+}
+
+// Counters count since the process began.
+type Counters struct {
+	Transactions uint64 // executed here as leader
+	Duplicates   uint64 // events dropped since they are in the ledger already
+	Failures     uint64 // of applications, as leader
+	Entries      uint64 // applied or committed
+	Reverted     uint64 // transactions taken back when leadership was lost
+	Completions  uint64 // watermarks of executed commands that were logged, as leader
+}
+
+// New makes an empty ledger that runs apps, in this order, on every input. All controllers
+// of a group have the same applications in the same order.
+func New(apps []Application, limits Limits) (*Core, error) {
+	if len(apps) > 127 {
+		return nil, fmt.Errorf("ledger: %d applications; at most 127 are possible", len(apps))
+	}
+	names := map[string]bool{}
+	for _, a := range apps {
+		if names[a.Name()] {
+			return nil, fmt.Errorf("ledger: application %q is there twice", a.Name())
+		}
+		names[a.Name()] = true
+	}
+	return &Core{apps: apps, limits: limits.withDefaults(), state: newState()}, nil
+}
+
+// ErrStaleEpoch says that the ledger knows a newer epoch of the switch, or has closed this one.
+var ErrStaleEpoch = errors.New("stale epoch")
+
+var errNotLeading = errors.New("ledger: event at a controller that does not lead")
+
+// ErrGap says that events are missing before this one.
+var ErrGap = errors.New("gap in the event sequence")
+
+// Lead begins leadership of a term. Everything committed before it has been applied. now
+// is the caller's clock, in ns since 1970.
+func (c *Core) Lead(term uint64, now int64) error {
+	if err := c.Follow(); err != nil {
+		return err
+	}
+	c.leading, c.term, c.numbers, c.wanted, c.proven = true, term, 0, 0, 0
+	c.offset = max(0, c.state.time-now)
+	c.clock = now + c.offset
+	for _, sw := range c.state.switches {
+		sw.committed, sw.refused = watermark{sw.epoch, sw.events}, sw.closed
+		sw.released, sw.releasedNext = sw.queue.end(), sw.queue.next
+		sw.doneSeen, sw.completed = sw.queue.done(), watermark{}
+		sw.touched, sw.acking, sw.repeated = 0, false, false
+	}
+	c.due = c.due[:0]
+	for name, t := range c.state.timers {
+		c.schedule(t.due, name)
+	}
+	c.begin()
+	return nil
+}
+
+// Follow ends leadership, if there is one: everything that is not committed is undone.
+func (c *Core) Follow() error {
+	if !c.leading {
+		return nil
+	}
+	c.leading = false
+	c.batch.forgetTables(0)
+	c.counters.Reverted += uint64(c.batch.inputs)
+	if err := c.state.revert(c.batch.undo); err != nil {
+		return fmt.Errorf("ledger: %w", err)
+	}
+	for i := len(c.inflight) - 1; i >= 0; i-- {
+		c.counters.Reverted += uint64(c.inflight[i].inputs)
+		if err := c.state.revert(c.inflight[i].undo); err != nil {
+			return fmt.Errorf("ledger: %w", err)
+		}
+	}
+	c.batch, c.inflight, c.free = batch{}, nil, nil
+	c.committed, c.releases, c.duplicates, c.acked, c.stalled, c.emitted = nil, nil, nil, nil, nil, nil
+	return nil
+}
+
+// Leading returns the term that this ledger leads in.
+func (c *Core) Leading() (term uint64, ok bool) { return c.term, c.leading }
+
+// Room reports whether an input can be executed now. When it cannot, Cut and Commit make room.
+func (c *Core) Room() bool {
+	return c.leading && c.batch.inputs < c.limits.BatchInputs && len(c.batch.buf) < c.limits.BatchBytes
+}
+
+// Quiet reports whether nothing is executed and uncommitted, so that Snapshot is possible.
+func (c *Core) Quiet() bool {
+	return !c.leading || c.batch.inputs == 0 && len(c.inflight) == 0 && len(c.acked) == 0
+}
+
+// begin starts the next batch.
+func (c *Core) begin() {
+	c.numbers++
+	var b batch
+	if n := len(c.free); n > 0 {
+		b, c.free = c.free[n-1], c.free[:n-1]
+	}
+	c.batch = batch{number: c.numbers, undo: b.undo[:0], tables: b.tables[:0], touched: b.touched[:0], dones: b.dones[:0]}
+}
+
+// open gives the batch its header before the first operation.
+func (c *Core) open() {
+	if len(c.batch.buf) == 0 {
+		c.batch.time = max(c.clock, c.state.time)
+		c.batch.buf = Header{c.term, c.batch.number, c.batch.time}.append(c.batch.buf)
+	}
+}
+
+// Event executes an event of a switch, or drops it as a duplicate. The caller has asked
+// Room. ErrStaleEpoch and ErrGap concern the connection that brought it; nothing changed.
+func (c *Core) Event(id openflow.DatapathID, epoch, seq uint64, msg []byte) error {
+	if !c.leading {
+		return errNotLeading
+	}
+	sw := c.state.sw(id)
+	special, ours := experimenter.Is(msg)
+	fresh := epoch > sw.epoch && seq == 1
+	down := !fresh && ours && special == experimenter.TypeSwitchDown
+	switch {
+	case sw.logged(epoch, seq):
+		c.duplicate(sw)
+		return nil
+	case epoch < sw.epoch:
+		return fmt.Errorf("switch %s: epoch %d, %d is known: %w", id, epoch, sw.epoch, ErrStaleEpoch)
+	case epoch == sw.epoch && !sw.live:
+		return fmt.Errorf("switch %s: epoch %d is closed: %w", id, epoch, ErrStaleEpoch)
+	case !fresh && (epoch != sw.epoch || seq != sw.events+1):
+		return fmt.Errorf("switch %s: event %d of epoch %d after %d of %d: %w", id, seq, epoch, sw.events, sw.epoch, ErrGap)
+	case fresh && !(ours && special == experimenter.TypeSwitchUp):
+		return fmt.Errorf("switch %s: epoch %d begins with a message of type %d, not with SWITCH_UP: update its agent", id, epoch, msg[1])
+	}
+	if !fresh && !down && !sw.reachable {
+		c.setReachable(sw, true)
+		if !sw.live { // what the applications sent it at that was too much
+			return fmt.Errorf("switch %s: epoch %d is closed: %w", id, epoch, ErrStaleEpoch)
+		}
+	}
+	wasUp := sw.live && sw.reachable
+	c.logEvent(sw, epoch, seq, msg, fresh || down)
+	if err := c.state.applyEvent(id, epoch, seq, msg); err != nil {
+		return err
+	}
+	in := Input{Kind: Message, Switch: id, Epoch: epoch, Seq: seq, Message: msg}
+	switch {
+	case fresh:
+		if wasUp {
+			c.run(Input{Kind: SwitchDown, Switch: id, Reason: experimenter.ReasonConnectionLost})
+		}
+		in.Kind = SwitchUp
+	case down:
+		in.Kind = SwitchDown
+		in.Reason, _ = experimenter.ParseSwitchDown(msg)
+		if !wasUp { // they were told when it became unreachable
+			c.finish()
+			return nil
+		}
+	}
+	c.run(in)
+	c.finish()
+	return nil
+}
+
+func (c *Core) duplicate(sw *switchState) {
+	c.counters.Duplicates++
+	if !sw.repeated {
+		sw.repeated = true
+		c.duplicates = append(c.duplicates, sw)
+	}
+}
+
+// logEvent begins a transaction. whole says that the event begins or ends an epoch.
+func (c *Core) logEvent(sw *switchState, epoch, seq uint64, msg []byte, whole bool) {
+	c.open()
+	b := &c.batch
+	b.touch(sw)
+	b.inputs++
+	b.buf = binary.BigEndian.AppendUint64(append(b.buf, byte(OpEvent)), uint64(sw.id))
+	b.buf = binary.BigEndian.AppendUint64(b.buf, epoch)
+	b.buf = appendBytes(binary.AppendUvarint(b.buf, seq), msg)
+	if whole {
+		saved := *sw
+		b.undo = append(b.undo, undo{kind: undoEpoch, sw: sw, saved: &saved})
+	} else {
+		b.undo = append(b.undo, undo{kind: undoEvent, sw: sw})
+	}
+}
+
+// Unreachable tells the applications that a switch is down though its epoch has not ended:
+// the leader has had no connection for it for the switch timeout. Its commands are kept.
+func (c *Core) Unreachable(id openflow.DatapathID) {
+	if sw := c.state.switches[id]; c.leading && sw != nil && sw.live && sw.reachable {
+		c.setReachable(sw, false)
+	}
+}
+
+// Reachable takes Unreachable back, when the same epoch is there again.
+func (c *Core) Reachable(id openflow.DatapathID, epoch uint64) {
+	if sw := c.state.switches[id]; c.leading && sw != nil && sw.live && !sw.reachable && sw.epoch == epoch {
+		c.setReachable(sw, true)
+	}
+}
+
+func (c *Core) setReachable(sw *switchState, up bool) {
+	op, in := OpUnreachable, Input{Kind: SwitchDown, Switch: sw.id, Epoch: sw.epoch, Reason: experimenter.ReasonUnreachable}
+	if up {
+		op, in = OpReachable, Input{Kind: SwitchUp, Switch: sw.id, Epoch: sw.epoch, Message: sw.hello}
+	}
+	c.switchInput(sw, op)
+	c.batch.undo = append(c.batch.undo, undo{kind: undoReachable, sw: sw, existed: sw.reachable})
+	sw.reachable = up
+	c.run(in)
+	c.finish()
+}
+
+// closeEpoch ends the epoch of a switch that does not take its commands.
+func (c *Core) closeEpoch(sw *switchState) {
+	c.switchInput(sw, OpCloseEpoch)
+	saved := *sw
+	c.batch.undo = append(c.batch.undo, undo{kind: undoEpoch, sw: sw, saved: &saved})
+	sw.end()
+	sw.closed = true
+	c.run(Input{Kind: SwitchDown, Switch: sw.id, Epoch: sw.epoch, Reason: experimenter.ReasonUnreachable})
+}
+
+func (c *Core) switchInput(sw *switchState, op Op) {
+	c.open()
+	b := &c.batch
+	b.inputs++
+	b.touch(sw)
+	b.buf = binary.BigEndian.AppendUint64(append(b.buf, byte(op)), uint64(sw.id))
+	b.buf = binary.BigEndian.AppendUint64(b.buf, sw.epoch)
+}
+
+// run hands an input to the applications that it concerns, and then what they emit.
+func (c *Core) run(in Input) {
+	c.input = in
+	c.dispatch()
+	c.runEmitted()
+}
+
+func (c *Core) runEmitted() {
+	for i := 0; i < len(c.emitted); i++ {
+		c.input = c.emitted[i]
+		c.dispatch()
+	}
+	clear(c.emitted)
+	c.emitted, c.input = c.emitted[:0], Input{}
+}
+
+// finish ends a transaction: switches whose queues overflowed meanwhile lose their epoch.
+func (c *Core) finish() {
+	c.counters.Transactions++
+	for len(c.stalled) > 0 {
+		sw := c.stalled[0]
+		c.stalled = c.stalled[1:]
+		if sw.live {
+			c.closeEpoch(sw)
+		}
+	}
+	c.stalled = nil
+}
+
+const tagShift = 24
+
+func (c *Core) dispatch() {
+	in := &c.input
+	if in.Kind == Message && len(in.Message) >= openflow.HeaderLen && !asynchronous(in.Message[1]) {
+		// An answer goes to the application that asked. Tag 0 is nobody's command.
+		if tag := openflow.XID(in.Message) >> tagShift & 0x7f; tag > 0 && int(tag) <= len(c.apps) {
+			c.call(int(tag - 1))
+			return
+		}
+	}
+	for i := range c.apps {
+		c.call(i)
+	}
+}
+
+// asynchronous reports whether a switch sends the message of its own accord.
+func asynchronous(typ uint8) bool {
+	return typ == of13.TypePacketIn || typ == of13.TypeFlowRemoved || typ == of13.TypePortStatus
+}
+
+// call runs one application on c.input and takes back what it did if it fails.
+func (c *Core) call(app int) {
+	m := mark{len(c.batch.buf), len(c.batch.undo), len(c.batch.tables), len(c.emitted), len(c.stalled)}
+	c.tx = Tx{c: c, app: app, tag: uint32(app+1) << tagShift}
+	stack, err := protect(c.apps[app], &c.tx, &c.input)
+	b := &c.batch
+	if n := len(b.buf); err == nil && n > c.limits.EntryBytes {
+		err = fmt.Errorf("the entry of this transaction has %d bytes, %d are possible: do less at a time, with timers", n, c.limits.EntryBytes)
+	}
+	if err == nil {
+		return
+	}
+	if undoErr := c.state.revert(b.undo[m.undo:]); undoErr != nil {
+		err = errors.Join(err, undoErr)
+	}
+	for _, u := range b.undo[m.undo:] {
+		if u.kind == undoTimer && u.existed {
+			c.schedule(u.timer.due, u.timer.name) // the heap may have been made anew without it
+		}
+	}
+	b.undo = b.undo[:m.undo]
+	b.buf = b.buf[:m.buf]
+	b.forgetTables(m.tables)
+	c.emitted, c.stalled = c.emitted[:m.emitted], c.stalled[:m.stalled]
+	name, text := c.apps[app].Name(), err.Error()
+	b.buf = appendString(appendString(append(b.buf, byte(OpFailure)), name), text[:min(len(text), 1024)])
+	c.counters.Failures++
+	if len(c.failures) < 64 { // the caller logs them; more in one go say nothing new
+		f := Failure{App: name, Input: c.input, Err: err, Stack: stack}
+		f.Input.Message = nil
+		c.failures = append(c.failures, f)
+	}
+}
+
+func protect(a Application, tx *Tx, in *Input) (stack []byte, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			stack, err = debug.Stack(), fmt.Errorf("panic: %v", r)
+		}
+	}()
+	return nil, a.Handle(tx, in)
+}

@@ -1,0 +1,186 @@
+package ledger
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/holdfast-sdn/holdfast/openflow"
+)
+
+// An entry is a small program: a header and a sequence of operations that, applied in
+// order, give the state after its transactions. A snapshot is the same program for the
+// whole state. All integers are unsigned varints, but for datapath ids and epochs (8 bytes).
+//
+//	header: version (1 byte), term, batch, time (ns, Unix)
+const entryVersion = 1
+
+// Op is the kind of a Record.
+type Op uint8
+
+// The operations of an entry. An input operation begins a transaction; what follows up to
+// the next input is what that transaction did.
+const (
+	OpTable       Op = iota + 1 // App, Name: gives the next table number of this entry
+	OpEvent                     // input: Switch, Epoch, Seq, Bytes (an event of a switch)
+	OpTimer                     // input: App, Name (a timer that is due)
+	OpUnreachable               // input: Switch, Epoch (the leader does not reach it any more)
+	OpReachable                 // input: Switch, Epoch (it is back, same epoch)
+	OpCloseEpoch                // input: Switch, Epoch (does not take its commands)
+	OpPut                       // table number, Cell, Field, Bytes
+	OpDelete                    // table number, Cell, Field
+	OpCommand                   // Switch, Seq, Bytes (a message for a switch)
+	OpSetTimer                  // App, Name, Time, Bytes
+	OpCancelTimer               // App, Name
+	OpFailure                   // App, Name (the error): an application failed on this input
+	OpDone                      // Switch, Epoch, Seq: commands complete up to Seq (the second stage)
+	OpSwitch                    // snapshots only: the state of a switch
+)
+
+// Record is one operation of an entry, decoded. Which fields count is said at each Op;
+// Bytes aliases the entry.
+type Record struct {
+	Op          Op
+	Switch      openflow.DatapathID
+	Epoch, Seq  uint64
+	App, Name   string
+	Table       TableName
+	Cell, Field Key
+	Time        int64
+	Bytes       []byte
+	Saved       savedSwitch
+}
+
+// Header starts an entry.
+type Header struct {
+	Term, Batch uint64 // the leader's term, and its count of entries in it from 1
+	Time        int64  // ledger time in ns: never less than in the entry before
+}
+
+var errVersion = errors.New("written by another release: run releases that share a log format")
+
+func (h Header) append(dst []byte) []byte {
+	dst = append(dst, entryVersion)
+	dst = binary.AppendUvarint(dst, h.Term)
+	dst = binary.AppendUvarint(dst, h.Batch)
+	return binary.AppendUvarint(dst, uint64(h.Time))
+}
+
+// Walk decodes an entry or snapshot and calls f for each record, in order. The record is
+// valid during the call. It returns the first error of the decoder or of f.
+func Walk(data []byte, f func(*Record) error) (Header, error) {
+	d := decoder{b: data}
+	if v := d.byte(); v != entryVersion && d.err == nil {
+		return Header{}, fmt.Errorf("ledger: entry of format %d, this release reads %d: %w", v, entryVersion, errVersion)
+	}
+	h := Header{d.uvarint(), d.uvarint(), int64(d.uvarint())}
+	var r Record
+	var tables []TableName
+	for d.err == nil && len(d.b) > 0 {
+		at := len(data) - len(d.b)
+		d.record(&r, &tables)
+		if d.err == nil {
+			d.err = f(&r)
+		}
+		if d.err != nil {
+			return h, fmt.Errorf("ledger: entry (term %d, batch %d), operation %d at byte %d: %w", h.Term, h.Batch, r.Op, at, d.err)
+		}
+	}
+	if d.err != nil {
+		return h, fmt.Errorf("ledger: entry header: %w", d.err)
+	}
+	return h, nil
+}
+
+var errShort = errors.New("ends within a field")
+
+// decoder reads fields; after the first error it returns zero values.
+type decoder struct {
+	b   []byte
+	err error
+}
+
+func (d *decoder) byte() byte {
+	if len(d.b) == 0 {
+		d.fail(errShort)
+		return 0
+	}
+	v := d.b[0]
+	d.b = d.b[1:]
+	return v
+}
+
+func (d *decoder) uvarint() uint64 {
+	v, n := binary.Uvarint(d.b)
+	if n <= 0 {
+		d.fail(errShort)
+		return 0
+	}
+	d.b = d.b[n:]
+	return v
+}
+
+func (d *decoder) uint64() uint64 {
+	if len(d.b) < 8 {
+		d.fail(errShort)
+		return 0
+	}
+	v := binary.BigEndian.Uint64(d.b)
+	d.b = d.b[8:]
+	return v
+}
+
+func (d *decoder) bytes() []byte {
+	n := d.uvarint()
+	if n > uint64(len(d.b)) {
+		d.fail(errShort)
+		return nil
+	}
+	v := d.b[:n:n]
+	d.b = d.b[n:]
+	return v
+}
+
+func (d *decoder) string() string { return string(d.bytes()) }
+func (d *decoder) key() Key       { return Key{d.uvarint(), d.uvarint(), d.string()} }
+func (d *decoder) fail(err error) {
+	if d.err == nil {
+		d.err = err
+	}
+	d.b = nil
+}
+
+func (d *decoder) record(r *Record, tables *[]TableName) {
+	*r = Record{Op: Op(d.byte())}
+	switch r.Op {
+	case OpTable:
+		r.Table = TableName{d.string(), d.string()}
+		*tables = append(*tables, r.Table)
+	case OpEvent:
+		r.Switch, r.Epoch, r.Seq, r.Bytes = openflow.DatapathID(d.uint64()), d.uint64(), d.uvarint(), d.bytes()
+	case OpTimer, OpCancelTimer, OpFailure:
+		r.App, r.Name = d.string(), d.string()
+	case OpUnreachable, OpReachable, OpCloseEpoch:
+		r.Switch, r.Epoch = openflow.DatapathID(d.uint64()), d.uint64()
+	case OpPut, OpDelete:
+		n := d.uvarint()
+		if n >= uint64(len(*tables)) {
+			d.fail(fmt.Errorf("table number %d of %d", n, len(*tables)))
+			return
+		}
+		r.Table, r.Cell, r.Field = (*tables)[n], d.key(), d.key()
+		if r.Op == OpPut {
+			r.Bytes = d.bytes()
+		}
+	case OpCommand:
+		r.Switch, r.Seq, r.Bytes = openflow.DatapathID(d.uint64()), d.uvarint(), d.bytes()
+	case OpSetTimer:
+		r.App, r.Name, r.Time, r.Bytes = d.string(), d.string(), int64(d.uvarint()), d.bytes()
+	case OpDone:
+		r.Switch, r.Epoch, r.Seq = openflow.DatapathID(d.uint64()), d.uint64(), d.uvarint()
+	case OpSwitch:
+		r.Switch, r.Saved = openflow.DatapathID(d.uint64()), d.savedSwitch()
+	default:
+		d.fail(fmt.Errorf("unknown operation: %w", errVersion))
+	}
+}

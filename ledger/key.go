@@ -1,0 +1,34 @@
+package ledger
+
+import (
+	"cmp"
+	"encoding/binary"
+	"strings"
+)
+
+// Key names a cell of a table, or a field within a cell. It is comparable and holds the
+// usual keys of a network without allocating: A and B for numbers (a datapath id and a
+// port, an Ethernet address), S for text. Zero parts are simply not used.
+type Key struct {
+	A, B uint64
+	S    string
+}
+
+// Compare orders keys by A, then B, then S.
+func (k Key) Compare(o Key) int {
+	return cmp.Or(cmp.Compare(k.A, o.A), cmp.Compare(k.B, o.B), strings.Compare(k.S, o.S))
+}
+
+func (k Key) append(dst []byte) []byte {
+	dst = binary.AppendUvarint(dst, k.A)
+	dst = binary.AppendUvarint(dst, k.B)
+	return appendString(dst, k.S)
+}
+
+func appendString(dst []byte, s string) []byte {
+	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
+}
+
+func appendBytes(dst []byte, b []byte) []byte {
+	return append(binary.AppendUvarint(dst, uint64(len(b))), b...)
+}

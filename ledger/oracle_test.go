@@ -1,0 +1,114 @@
+package ledger
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+
+	"github.com/holdfast-sdn/holdfast/openflow"
+	"github.com/holdfast-sdn/holdfast/openflow/of13"
+)
+
+type epochKey struct {
+	sw    openflow.DatapathID
+	epoch uint64
+}
+
+// oracle knows what is committed, from the entries alone, and checks what any log of a
+// correct ledger has.
+type oracle struct {
+	time     int64
+	events   map[epochKey][][]byte
+	commands map[epochKey][][]byte
+	newest   map[openflow.DatapathID]uint64 // epochs
+	closed   map[epochKey]bool
+	timers   map[timerName]int64
+	counts   map[openflow.DatapathID]uint64 // packets, over all epochs
+	ref      *Core                          // applies every entry as it is committed
+	snaps    [][]byte                       // of ref, by the number of entries
+}
+
+func newOracle(ref *Core) *oracle {
+	o := &oracle{events: map[epochKey][][]byte{}, commands: map[epochKey][][]byte{}, newest: map[openflow.DatapathID]uint64{},
+		closed: map[epochKey]bool{}, timers: map[timerName]int64{}, counts: map[openflow.DatapathID]uint64{}, ref: ref}
+	o.snaps = append(o.snaps, o.snapshot())
+	return o
+}
+
+func (o *oracle) snapshot() []byte {
+	b, err := o.ref.Snapshot()
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
+
+func (o *oracle) logged(k epochKey, seq uint64) bool { return seq <= uint64(len(o.events[k])) }
+
+// commit takes the next committed entry.
+func (o *oracle) commit(data []byte) error {
+	h, err := Walk(data, func(r *Record) error { return o.record(r, data) })
+	if err != nil {
+		return err
+	}
+	if h.Time < o.time {
+		return fmt.Errorf("ledger time went back from %d to %d", o.time, h.Time)
+	}
+	o.time = h.Time
+	if err := o.ref.Commit(data); err != nil {
+		return err
+	}
+	o.snaps = append(o.snaps, o.snapshot())
+	return nil
+}
+
+func (o *oracle) record(r *Record, data []byte) error {
+	k := epochKey{r.Switch, r.Epoch}
+	if bytes.Contains(r.Bytes, []byte("poison")) || r.Table.Name == "poison" || r.Op != OpFailure && r.Name == "poison" {
+		return fmt.Errorf("what a failed application did is in the log: %+v", r)
+	}
+	switch r.Op {
+	case OpEvent:
+		if r.Epoch < o.newest[r.Switch] || r.Seq != uint64(len(o.events[k]))+1 || o.closed[k] {
+			return fmt.Errorf("switch %s: event %d of epoch %d after %d, epoch %d is known", r.Switch, r.Seq, r.Epoch, len(o.events[k]), o.newest[r.Switch])
+		}
+		o.newest[r.Switch] = r.Epoch
+		o.events[k] = append(o.events[k], slices.Clone(r.Bytes))
+		if r.Bytes[1] == of13.TypePacketIn {
+			o.counts[r.Switch]++
+		}
+	case OpCloseEpoch:
+		o.closed[k] = true
+	case OpCommand:
+		k.epoch = o.newest[r.Switch]
+		if r.Seq != uint64(len(o.commands[k]))+1 {
+			return fmt.Errorf("switch %s: command %d after %d", r.Switch, r.Seq, len(o.commands[k]))
+		}
+		o.commands[k] = append(o.commands[k], slices.Clone(r.Bytes))
+	case OpSetTimer:
+		o.timers[timerName{r.App, r.Name}] = r.Time
+	case OpCancelTimer:
+		delete(o.timers, timerName{r.App, r.Name})
+	case OpTimer:
+		due, set := o.timers[timerName{r.App, r.Name}]
+		h, _ := Walk(data[:headerLen(data)], nil)
+		if !set || due > h.Time {
+			return fmt.Errorf("timer %s/%s fires at %d; set %v, due %d", r.App, r.Name, h.Time, set, due)
+		}
+		delete(o.timers, timerName{r.App, r.Name})
+	case OpDone:
+		if k.epoch == o.newest[r.Switch] && r.Seq > uint64(len(o.commands[k])) {
+			return fmt.Errorf("switch %s: %d commands done of %d", r.Switch, r.Seq, len(o.commands[k]))
+		}
+	}
+	return nil
+}
+
+func headerLen(data []byte) int {
+	d := decoder{b: data}
+	d.byte()
+	for range 3 {
+		d.uvarint()
+	}
+	return len(data) - len(d.b)
+}

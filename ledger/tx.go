@@ -1,0 +1,203 @@
+package ledger
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/openflow"
+)
+
+// Encoder is a message that a Tx can send; the messages of of13 are.
+type Encoder interface {
+	Append(dst []byte, xid uint32) []byte
+}
+
+// Table is an application's handle of one of its dictionaries, from Tx.Table. It is valid
+// as long as the Tx is: a snapshot may bring other tables.
+type Table = table
+
+// Tx is the view that an application has of one transaction: it reads the newest state and
+// collects what is to change. It is valid during Application.Handle only.
+type Tx struct {
+	c   *Core
+	app int
+	tag uint32 // of the application, in the xids of its commands
+}
+
+// Now is ledger time: it never goes back, also not across leaders.
+func (tx *Tx) Now() time.Time { return nanos(tx.c.batch.time) }
+
+// Table returns the application's dictionary of that name.
+func (tx *Tx) Table(name string) *Table {
+	return tx.c.state.table(TableName{tx.c.apps[tx.app].Name(), name})
+}
+
+// Get reads a value; it must not be modified.
+func (tx *Tx) Get(t *Table, cell, field Key) ([]byte, bool) { return t.get(cell, field) }
+
+// Fields yields the fields of a cell in key order.
+func (tx *Tx) Fields(t *Table, cell Key) iter.Seq2[Key, []byte] {
+	return func(yield func(Key, []byte) bool) {
+		for _, k := range t.fields(cell) {
+			if v, ok := t.get(cell, k); ok && !yield(k, v) { // the loop's body may delete
+				return
+			}
+		}
+	}
+}
+
+// Put writes a copy of value. Writing what is there already changes and logs nothing.
+func (tx *Tx) Put(t *Table, cell, field Key, value []byte) {
+	old, existed := t.get(cell, field)
+	if existed && bytes.Equal(old, value) {
+		return
+	}
+	b := &tx.c.batch
+	b.undo = append(b.undo, undo{kind: undoValue, value: &oldValue{t, cell, field, old}, existed: existed})
+	t.put(cell, field, bytes.Clone(value))
+	n := b.table(t)
+	b.buf = appendPut(b.buf, n, cell, field, value)
+}
+
+// Delete removes a field of a cell, if it is there.
+func (tx *Tx) Delete(t *Table, cell, field Key) {
+	old, existed := t.get(cell, field)
+	if !existed {
+		return
+	}
+	b := &tx.c.batch
+	b.undo = append(b.undo, undo{kind: undoValue, value: &oldValue{t, cell, field, old}, existed: true})
+	t.delete(cell, field)
+	n := b.table(t)
+	b.buf = binary.AppendUvarint(append(b.buf, byte(OpDelete)), n)
+	b.buf = field.append(cell.append(b.buf))
+}
+
+// Send queues a command, which leaves after commit, and returns the transaction id that
+// the switch's answer will carry. Commands of one transaction to one switch keep their
+// order. A command to a switch that is not up is void, as if the switch had died a
+// moment later, and the result is 0: what the switch needs is sent when it comes up.
+func (tx *Tx) Send(id openflow.DatapathID, m Encoder) uint32 {
+	sw := tx.commandable(id)
+	if sw == nil {
+		return 0
+	}
+	b := &tx.c.batch
+	start := tx.beginCommand(sw)
+	b.buf = m.Append(b.buf, tx.xid(sw))
+	return tx.endCommand(sw, start)
+}
+
+// SendBytes is Send for a message that is encoded already; its xid is replaced.
+func (tx *Tx) SendBytes(id openflow.DatapathID, msg []byte) (uint32, error) {
+	if h, err := openflow.ParseHeader(msg); err != nil || int(h.Length) != len(msg) {
+		return 0, fmt.Errorf("send to switch %s: %d bytes are not one message", id, len(msg))
+	}
+	sw := tx.commandable(id)
+	if sw == nil {
+		return 0, nil
+	}
+	b := &tx.c.batch
+	start := tx.beginCommand(sw)
+	at := len(b.buf)
+	b.buf = append(b.buf, msg...)
+	openflow.SetXID(b.buf[at:], tx.xid(sw))
+	return tx.endCommand(sw, start), nil
+}
+
+func (tx *Tx) commandable(id openflow.DatapathID) *switchState {
+	sw := tx.c.state.switches[id]
+	if sw == nil || !sw.live {
+		return nil
+	}
+	if sw.queue.len() >= tx.c.limits.QueueCommands || sw.queue.bytes() >= tx.c.limits.QueueBytes {
+		tx.c.stalled = append(tx.c.stalled, sw)
+		return nil
+	}
+	return sw
+}
+
+// The xid of a command tells whose it is (bits 24 to 30) and, modulo 2^24, which.
+func (tx *Tx) xid(sw *switchState) uint32 { return tx.tag | uint32(sw.queue.next)&0xffffff }
+
+// commandLen is the room for the length of a command in an entry: a varint of 3 bytes.
+const commandLen = 3
+
+func (tx *Tx) beginCommand(sw *switchState) int {
+	b := &tx.c.batch
+	b.touch(sw)
+	b.buf = binary.BigEndian.AppendUint64(append(b.buf, byte(OpCommand)), uint64(sw.id))
+	b.buf = binary.AppendUvarint(b.buf, sw.queue.next)
+	b.buf = append(b.buf, 0, 0, 0) // commandLen
+	return len(b.buf)
+}
+
+func (tx *Tx) endCommand(sw *switchState, start int) uint32 {
+	b := &tx.c.batch
+	msg := b.buf[start:]
+	n := len(msg)
+	if n < openflow.HeaderLen || n > openflow.MaxMessageLen {
+		panic(fmt.Sprintf("command of %d bytes for switch %s: a message has 8 to 65,535", n, sw.id)) // the application fails
+	}
+	if h, err := openflow.ParseHeader(msg); err != nil || int(h.Length) != n {
+		panic(fmt.Sprintf("command of %d bytes for switch %s: its header says %d", n, sw.id, h.Length))
+	}
+	b.undo = append(b.undo, undo{kind: undoCommand, sw: sw, position: sw.queue.end()})
+	copy(b.buf[start-commandLen:], []byte{byte(n) | 0x80, byte(n>>7) | 0x80, byte(n >> 14)})
+	sw.command(msg)
+	return openflow.XID(msg)
+}
+
+// Emit hands a message to every application, in this transaction, after the handlers of
+// the present input. It fails beyond 1,024 messages in one transaction.
+func (tx *Tx) Emit(name string, data []byte) error {
+	if len(tx.c.emitted) >= maxEmitted {
+		return fmt.Errorf("emit %q: a transaction may emit %d messages; this one loops or is too large", name, maxEmitted)
+	}
+	tx.c.emitted = append(tx.c.emitted, Input{Kind: Emitted, Name: name, Message: bytes.Clone(data)})
+	return nil
+}
+
+// SetTimer sets, or sets anew, the application's timer of that name. It survives failover.
+func (tx *Tx) SetTimer(name string, after time.Duration, data []byte) error {
+	c, key := tx.c, timerName{tx.c.apps[tx.app].Name(), name}
+	old, existed := c.state.timers[key]
+	if !existed && len(c.state.timers) >= maxTimers {
+		return fmt.Errorf("set timer %q: %d timers are set, no more are possible", name, maxTimers)
+	}
+	c.batch.undo = append(c.batch.undo, undo{kind: undoTimer, timer: &oldTimer{key, old}, existed: existed})
+	// At least 1 ns: a timer does not fire in the batch that sets it, or Tick would not end.
+	t := timer{c.batch.time + int64(max(after, 1)), bytes.Clone(data)}
+	c.state.timers[key] = t
+	c.schedule(t.due, key)
+	c.batch.buf = t.append(c.batch.buf, key)
+	return nil
+}
+
+// CancelTimer removes the application's timer of that name, if it is set.
+func (tx *Tx) CancelTimer(name string) {
+	c, key := tx.c, timerName{tx.c.apps[tx.app].Name(), name}
+	old, existed := c.state.timers[key]
+	if !existed {
+		return
+	}
+	c.batch.undo = append(c.batch.undo, undo{kind: undoTimer, timer: &oldTimer{key, old}, existed: true})
+	delete(c.state.timers, key)
+	c.batch.buf = appendString(appendString(append(c.batch.buf, byte(OpCancelTimer)), key.app), name)
+}
+
+// Switches yields the switches that are up, by datapath id.
+func (tx *Tx) Switches() iter.Seq[openflow.DatapathID] {
+	return func(yield func(openflow.DatapathID) bool) {
+		for _, id := range slices.Sorted(maps.Keys(tx.c.state.switches)) {
+			if tx.c.state.switches[id].live && !yield(id) {
+				return
+			}
+		}
+	}
+}
