@@ -1,0 +1,157 @@
+// Package app is what applications import, and all they need of Holdfast: an App has
+// typed tables and handlers; a handler gets one message and a transaction. It is written
+// as if one controller that never fails ran the whole network. What a handler writes,
+// sends, emits and sets happens after it returned nil, all of it and exactly once,
+// whichever controllers die meanwhile; if it fails or panics, none of it happens.
+//
+//	func New() *app.App {
+//		a := app.New("learning")
+//		hosts := app.NewMap[app.Switch, app.MAC, app.Port](a, "hosts")
+//		app.Handle(a,
+//			func(in app.PacketIn) app.Cells { return app.Need(hosts.Cell(in.Switch)) },
+//			func(tx *app.Tx, in app.PacketIn) error { … })
+//		return a
+//	}
+//
+// Handlers run on the leader only, one at a time, and need not be deterministic. They keep
+// no state outside tables: what is in a variable is gone with the leader.
+//
+// The model is Beehive's (SOSR 2014 demo; applications as handlers over dictionaries): a
+// handler says which cells a message needs, and messages whose cells intersect are
+// handled one after the other, wherever that is. A handler that touches another cell fails.
+// It is not the runtime: that is ledger, below it.
+package app
+
+import (
+	"fmt"
+	"reflect"
+
+	"github.com/fxamacker/cbor/v2"
+
+	"github.com/holdfast-sdn/holdfast/ledger"
+	"github.com/holdfast-sdn/holdfast/openflow"
+	"github.com/holdfast-sdn/holdfast/openflow/of13"
+)
+
+// The vocabulary of handlers.
+type (
+	// Switch names a switch by its datapath id.
+	Switch = openflow.DatapathID
+	// Port is a port number of a switch, or a reserved one such as of13.PortFlood.
+	Port = of13.Port
+	// MAC is an Ethernet address.
+	MAC = of13.MAC
+)
+
+// App is one application: a name, tables and handlers. Make it, add tables and handlers,
+// and then give it to one controller; it is not to be changed or shared after that.
+type App struct {
+	name     string
+	tables   map[string]bool
+	handlers [256][]handler       // of OpenFlow messages, by type
+	inputs   [8][]handler         // of the other inputs, by ledger.InputKind
+	emitted  map[string][]handler // of applications' messages, by type name
+	tx       Tx
+}
+
+// handler decodes the input, and runs what the application gave to Handle.
+type handler func(tx *Tx, in *ledger.Input) error
+
+// New makes an application without tables or handlers. The name is for logs and the
+// tables' names; it must not change between releases, and be unique in a cluster.
+func New(name string) *App {
+	return &App{name: name, tables: map[string]bool{}, emitted: map[string][]handler{}}
+}
+
+// Name returns the application's name.
+func (a *App) Name() string { return a.name }
+
+// Handle implements ledger.Application.
+func (a *App) Handle(ltx *ledger.Tx, in *ledger.Input) error {
+	var list []handler
+	switch in.Kind {
+	case ledger.Message:
+		if len(in.Message) < openflow.HeaderLen {
+			return fmt.Errorf("%s: message of %d bytes", a.name, len(in.Message))
+		}
+		list = a.handlers[in.Message[1]]
+	case ledger.Emitted:
+		list = a.emitted[in.Name]
+	default:
+		list = a.inputs[in.Kind]
+	}
+	a.tx.ledger = ltx
+	for _, h := range list {
+		if err := h(&a.tx, in); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// event is a message type of this package: it knows which inputs it stands for.
+type event[M any] interface {
+	*M
+	input() (ledger.InputKind, uint8)
+	decode(in *ledger.Input) error
+}
+
+// Handle adds a handler for a message of the network: PacketIn, PortStatus, FlowRemoved,
+// SwitchUp, SwitchDown, Timer, Reply, BarrierReply, Refused. cells names the cells that the handler
+// reads or writes for a message, with Need; nil means none. Byte slices in the
+// message are valid during the call.
+func Handle[M any, P event[M]](a *App, cells func(M) Cells, run func(*Tx, M) error) {
+	m := new(M) // one for all calls: handlers of an application never run side by side
+	kind, typ := P(m).input()
+	h := func(tx *Tx, in *ledger.Input) error {
+		if err := P(m).decode(in); err != nil {
+			return fmt.Errorf("%s: %w", in, err)
+		}
+		tx.allowed = Cells{}
+		if cells != nil {
+			tx.allowed = cells(*m)
+		}
+		return run(tx, *m)
+	}
+	if kind == ledger.Message {
+		a.handlers[typ] = append(a.handlers[typ], h)
+	} else {
+		a.inputs[kind] = append(a.inputs[kind], h)
+	}
+}
+
+// HandleEmitted adds a handler for messages of type M that any application emits with
+// Emit. They travel as CBOR, so M's fields must be exported.
+func HandleEmitted[M any](a *App, cells func(M) Cells, run func(*Tx, M) error) {
+	name := typeName[M]()
+	a.emitted[name] = append(a.emitted[name], func(tx *Tx, in *ledger.Input) error {
+		var m M
+		if err := cbor.Unmarshal(in.Message, &m); err != nil {
+			return fmt.Errorf("emitted %s: %w", name, err)
+		}
+		tx.allowed = Cells{}
+		if cells != nil {
+			tx.allowed = cells(m)
+		}
+		return run(tx, m)
+	})
+}
+
+// Emit hands m to the handlers of M in all applications, within this transaction and
+// after the handlers of the present message.
+func Emit[M any](tx *Tx, m M) error {
+	data, err := cbor.Marshal(m)
+	if err != nil {
+		return fmt.Errorf("emit %s: %w", typeName[M](), err)
+	}
+	return tx.ledger.Emit(typeName[M](), data)
+}
+
+// typeName has the path of the package: two may end in the same word.
+func typeName[M any]() string {
+	t := reflect.TypeFor[M]()
+	if t.Name() == "" {
+		return t.String()
+	}
+	return t.PkgPath() + "." + t.Name()
+}

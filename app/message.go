@@ -1,0 +1,151 @@
+package app
+
+import (
+	"github.com/holdfast-sdn/holdfast/ledger"
+	"github.com/holdfast-sdn/holdfast/openflow"
+	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
+	"github.com/holdfast-sdn/holdfast/openflow/of13"
+)
+
+// PacketIn is a packet that a switch handed to its controller.
+type PacketIn struct {
+	Switch Switch
+	InPort Port
+	of13.PacketIn
+}
+
+// EthDst returns the destination of the Ethernet frame, zero if there is none.
+func (p *PacketIn) EthDst() (a MAC) { copy(a[:], p.Data); return a }
+
+// EthSrc returns the source of the Ethernet frame, zero if there is none.
+func (p *PacketIn) EthSrc() (a MAC) {
+	if len(p.Data) >= 12 {
+		copy(a[:], p.Data[6:])
+	}
+	return a
+}
+
+func (*PacketIn) input() (ledger.InputKind, uint8) { return ledger.Message, of13.TypePacketIn }
+func (p *PacketIn) decode(in *ledger.Input) error {
+	p.Switch = in.Switch
+	err := p.PacketIn.Decode(in.Message)
+	p.InPort, _ = p.Match.InPort()
+	return err
+}
+
+// PortStatus says that a port was added, removed or changed.
+type PortStatus struct {
+	Switch Switch
+	of13.PortStatus
+}
+
+func (*PortStatus) input() (ledger.InputKind, uint8) { return ledger.Message, of13.TypePortStatus }
+func (p *PortStatus) decode(in *ledger.Input) error {
+	p.Switch = in.Switch
+	return p.PortStatus.Decode(in.Message)
+}
+
+// FlowRemoved says that a flow entry timed out or was deleted.
+type FlowRemoved struct {
+	Switch Switch
+	of13.FlowRemoved
+}
+
+func (*FlowRemoved) input() (ledger.InputKind, uint8) { return ledger.Message, of13.TypeFlowRemoved }
+func (f *FlowRemoved) decode(in *ledger.Input) error {
+	f.Switch = in.Switch
+	return f.FlowRemoved.Decode(in.Message)
+}
+
+// Reply is a (part of a) multipart reply to a request that this application sent.
+type Reply struct {
+	Switch Switch
+	XID    uint32 // as Tx.Send returned it
+	of13.MultipartReply
+}
+
+func xid(in *ledger.Input) uint32 { return openflow.XID(in.Message) }
+
+func (*Reply) input() (ledger.InputKind, uint8) { return ledger.Message, of13.TypeMultipartReply }
+func (r *Reply) decode(in *ledger.Input) error {
+	r.Switch, r.XID = in.Switch, xid(in)
+	return r.MultipartReply.Decode(in.Message)
+}
+
+// BarrierReply answers a barrier that this application sent.
+type BarrierReply struct {
+	Switch Switch
+	XID    uint32
+}
+
+func (*BarrierReply) input() (ledger.InputKind, uint8) { return ledger.Message, of13.TypeBarrierReply }
+func (b *BarrierReply) decode(in *ledger.Input) error {
+	b.Switch, b.XID = in.Switch, xid(in)
+	return nil
+}
+
+// Refused is a switch's error in answer to a command of this application.
+type Refused struct {
+	Switch Switch
+	XID    uint32
+	of13.Error
+}
+
+func (*Refused) input() (ledger.InputKind, uint8) { return ledger.Message, of13.TypeError }
+func (r *Refused) decode(in *ledger.Input) error {
+	r.Switch, r.XID = in.Switch, xid(in)
+	return r.Error.Decode(in.Message)
+}
+
+// SwitchUp says that a switch is there: new; back, with flow tables that are empty, or as they
+// were if only its agent had restarted; or within reach again with everything that it had.
+type SwitchUp struct {
+	Switch   Switch
+	Features of13.FeaturesReply
+	Ports    of13.List[of13.PortDesc] // empty when they did not fit one message
+}
+
+func (*SwitchUp) input() (ledger.InputKind, uint8) { return ledger.SwitchUp, 0 }
+func (u *SwitchUp) decode(in *ledger.Input) error {
+	hello, err := experimenter.ParseSwitchUp(in.Message)
+	if err != nil {
+		return err
+	}
+	u.Switch, u.Ports = in.Switch, nil
+	if err := u.Features.Decode(hello.Features); err != nil {
+		return err
+	}
+	if len(hello.Ports) == 0 {
+		return nil
+	}
+	var reply of13.MultipartReply
+	if err := reply.Decode(hello.Ports); err != nil {
+		return err
+	}
+	u.Ports = reply.PortDescs()
+	return nil
+}
+
+// SwitchDown says that a switch is gone. Its flow tables are to be taken for lost.
+type SwitchDown struct {
+	Switch Switch
+	Reason experimenter.Reason
+}
+
+func (*SwitchDown) input() (ledger.InputKind, uint8) { return ledger.SwitchDown, 0 }
+func (d *SwitchDown) decode(in *ledger.Input) error {
+	d.Switch, d.Reason = in.Switch, in.Reason
+	return nil
+}
+
+// Timer says that a timer of this application is due.
+type Timer struct {
+	Name string
+	Data []byte // as given to Tx.SetTimer
+}
+
+func (*Timer) input() (ledger.InputKind, uint8) { return ledger.Timer, 0 }
+func (t *Timer) decode(in *ledger.Input) error {
+	t.Name, t.Data = in.Name, in.Message
+	return nil
+}

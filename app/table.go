@@ -1,0 +1,238 @@
+package app
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"iter"
+
+	"github.com/fxamacker/cbor/v2"
+
+	"github.com/holdfast-sdn/holdfast/ledger"
+	"github.com/holdfast-sdn/holdfast/openflow"
+	"github.com/holdfast-sdn/holdfast/openflow/of13"
+)
+
+// PortOf names a port in the whole network.
+type PortOf struct {
+	Switch Switch
+	Port   Port
+}
+
+// Key is what a table may be keyed by.
+type Key interface {
+	string | uint64 | uint32 | openflow.DatapathID | of13.Port | of13.MAC | PortOf
+}
+
+// Table is a dictionary of one value for each key. Each key is a cell.
+type Table[K Key, V any] struct{ dictionary[V] }
+
+// NewTable adds a table to an application. Numbers, strings, byte slices, switches, ports and
+// Ethernet addresses are stored as they are, other values as CBOR (RFC 8949).
+func NewTable[K Key, V any](a *App, name string) Table[K, V] {
+	return Table[K, V]{newDictionary[V](a, name)}
+}
+
+// Cell names the cell of a key, for Need.
+func (t Table[K, V]) Cell(k K) Cell { return Cell{t.name, toKey(k)} }
+
+// Get returns the value at k, if there is one.
+func (t Table[K, V]) Get(tx *Tx, k K) (V, bool) { return t.get(tx, toKey(k), ledger.Key{}) }
+
+// Put stores v at k.
+func (t Table[K, V]) Put(tx *Tx, k K, v V) { t.put(tx, toKey(k), ledger.Key{}, v) }
+
+// Delete removes what is at k.
+func (t Table[K, V]) Delete(tx *Tx, k K) { t.delete(tx, toKey(k), ledger.Key{}) }
+
+// Map is a dictionary of dictionaries: each key is a cell, which holds a value for each
+// field. Writing one field logs only that field.
+type Map[K, F Key, V any] struct{ dictionary[V] }
+
+// NewMap adds a map to an application; see NewTable.
+func NewMap[K, F Key, V any](a *App, name string) Map[K, F, V] {
+	return Map[K, F, V]{newDictionary[V](a, name)}
+}
+
+// Cell names the cell of a key, for Need.
+func (m Map[K, F, V]) Cell(k K) Cell { return Cell{m.name, toKey(k)} }
+
+// Get returns the value of field f at k, if there is one.
+func (m Map[K, F, V]) Get(tx *Tx, k K, f F) (V, bool) { return m.get(tx, toKey(k), toKey(f)) }
+
+// Put stores v in field f at k.
+func (m Map[K, F, V]) Put(tx *Tx, k K, f F, v V) { m.put(tx, toKey(k), toKey(f), v) }
+
+// Delete removes field f at k.
+func (m Map[K, F, V]) Delete(tx *Tx, k K, f F) { m.delete(tx, toKey(k), toKey(f)) }
+
+// All yields the fields at k, in order.
+func (m Map[K, F, V]) All(tx *Tx, k K) iter.Seq2[F, V] {
+	return func(yield func(F, V) bool) {
+		tx.use(m.Cell(k))
+		for key, b := range tx.ledger.Fields(tx.ledger.Table(m.name), toKey(k)) {
+			if !yield(fromKey[F](key), m.must(b, toKey(k))) {
+				return
+			}
+		}
+	}
+}
+
+// dictionary is what tables and maps share.
+type dictionary[V any] struct {
+	name string
+	codec[V]
+}
+
+func newDictionary[V any](a *App, name string) dictionary[V] {
+	if a.tables[name] {
+		panic(fmt.Sprintf("application %s: table %q is there twice", a.name, name))
+	}
+	a.tables[name] = true
+	return dictionary[V]{name, codecOf[V]()}
+}
+
+func (d *dictionary[V]) get(tx *Tx, cell, field ledger.Key) (v V, ok bool) {
+	tx.use(Cell{d.name, cell})
+	b, ok := tx.ledger.Get(tx.ledger.Table(d.name), cell, field)
+	if !ok {
+		return v, false
+	}
+	return d.must(b, cell), true
+}
+
+func (d *dictionary[V]) put(tx *Tx, cell, field ledger.Key, v V) {
+	tx.use(Cell{d.name, cell})
+	tx.scratch = d.append(tx.scratch[:0], v)
+	tx.ledger.Put(tx.ledger.Table(d.name), cell, field, tx.scratch)
+}
+
+func (d *dictionary[V]) delete(tx *Tx, cell, field ledger.Key) {
+	tx.use(Cell{d.name, cell})
+	tx.ledger.Delete(tx.ledger.Table(d.name), cell, field)
+}
+
+// must decodes a stored value. It panics, which fails the handler: the application's
+// release has changed the type of a table.
+func (d *dictionary[V]) must(b []byte, cell ledger.Key) V {
+	v, err := d.parse(b)
+	if err != nil {
+		panic(fmt.Sprintf("value of cell %s is not a %T: %v: give the new type a new table", Cell{d.name, cell}, v, err))
+	}
+	return v
+}
+
+func toKey[K Key](k K) ledger.Key {
+	switch k := any(k).(type) {
+	case string:
+		return ledger.Key{S: k}
+	case uint64:
+		return ledger.Key{A: k}
+	case uint32:
+		return ledger.Key{A: uint64(k)}
+	case openflow.DatapathID:
+		return ledger.Key{A: uint64(k)}
+	case of13.Port:
+		return ledger.Key{A: uint64(k)}
+	case of13.MAC:
+		return ledger.Key{A: uint64(binary.BigEndian.Uint32(k[:4]))<<16 | uint64(binary.BigEndian.Uint16(k[4:]))}
+	case PortOf:
+		return ledger.Key{A: uint64(k.Switch), B: uint64(k.Port)}
+	}
+	panic("unreachable: not a Key")
+}
+
+func fromKey[K Key](key ledger.Key) (k K) {
+	switch p := any(&k).(type) {
+	case *string:
+		*p = key.S
+	case *uint64:
+		*p = key.A
+	case *uint32:
+		*p = uint32(key.A)
+	case *openflow.DatapathID:
+		*p = openflow.DatapathID(key.A)
+	case *of13.Port:
+		*p = of13.Port(key.A)
+	case *of13.MAC:
+		binary.BigEndian.PutUint32(p[:4], uint32(key.A>>16))
+		binary.BigEndian.PutUint16(p[4:], uint16(key.A))
+	case *PortOf:
+		*p = PortOf{Switch(key.A), Port(key.B)}
+	}
+	return k
+}
+
+// codec stores a V as bytes.
+type codec[V any] struct {
+	append func(dst []byte, v V) []byte
+	parse  func(b []byte) (V, error)
+}
+
+// codecOf picks the codec when the table is made, so that no reflection is needed for
+// plain values later.
+func codecOf[V any]() codec[V] {
+	var v V
+	var plain any
+	switch any(v).(type) {
+	case uint64:
+		plain = number[uint64]()
+	case uint32:
+		plain = number[uint32]()
+	case uint16:
+		plain = number[uint16]()
+	case int64:
+		plain = number[int64]()
+	case int:
+		plain = number[int]()
+	case of13.Port:
+		plain = number[of13.Port]()
+	case openflow.DatapathID:
+		plain = number[openflow.DatapathID]()
+	case string:
+		plain = codec[string]{
+			func(dst []byte, v string) []byte { return append(dst, v...) },
+			func(b []byte) (string, error) { return string(b), nil },
+		}
+	case []byte:
+		plain = codec[[]byte]{
+			func(dst, v []byte) []byte { return append(dst, v...) },
+			func(b []byte) ([]byte, error) { return bytes.Clone(b), nil }, // the stored one must not change
+		}
+	case of13.MAC:
+		plain = codec[of13.MAC]{
+			func(dst []byte, v of13.MAC) []byte { return append(dst, v[:]...) },
+			func(b []byte) (v of13.MAC, err error) {
+				if copy(v[:], b) != len(b) || len(b) != len(v) {
+					err = fmt.Errorf("%d bytes are not an Ethernet address", len(b))
+				}
+				return v, err
+			},
+		}
+	default:
+		return codec[V]{
+			func(dst []byte, v V) []byte {
+				b, err := cbor.Marshal(v)
+				if err != nil {
+					panic(fmt.Sprintf("value of type %T cannot be stored: %v", v, err))
+				}
+				return append(dst, b...)
+			},
+			func(b []byte) (v V, err error) { err = cbor.Unmarshal(b, &v); return v, err },
+		}
+	}
+	return plain.(codec[V])
+}
+
+func number[N ~uint16 | ~uint32 | ~uint64 | ~int | ~int64]() codec[N] {
+	return codec[N]{
+		func(dst []byte, v N) []byte { return binary.AppendUvarint(dst, uint64(v)) },
+		func(b []byte) (N, error) {
+			v, n := binary.Uvarint(b)
+			if n != len(b) || n <= 0 || uint64(N(v)) != v {
+				return 0, fmt.Errorf("%d bytes are not such a number", len(b))
+			}
+			return N(v), nil
+		},
+	}
+}

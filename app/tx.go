@@ -1,0 +1,114 @@
+package app
+
+import (
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/ledger"
+	"github.com/holdfast-sdn/holdfast/openflow/of13"
+)
+
+// Tx is one transaction: a message and all that its handler does. It is valid until the
+// handler returns. Tables are read and written through their own methods.
+type Tx struct {
+	ledger  *ledger.Tx
+	allowed Cells
+	scratch []byte
+
+	// Copies of what is being sent: the encoders are called through an interface, and
+	// these do not move to the heap for every message.
+	packetOut of13.PacketOut
+	flowMod   of13.FlowMod
+}
+
+// PacketOut sends a PACKET_OUT; see Send.
+func (tx *Tx) PacketOut(to Switch, m of13.PacketOut) uint32 {
+	tx.packetOut = m
+	return tx.ledger.Send(to, &tx.packetOut)
+}
+
+// FlowMod sends a FLOW_MOD; see Send.
+func (tx *Tx) FlowMod(to Switch, m of13.FlowMod) uint32 {
+	tx.flowMod = m
+	return tx.ledger.Send(to, &tx.flowMod)
+}
+
+// Send sends any message of of13 to a switch, exactly once, after the transaction is
+// committed. It returns the transaction id that an answer (Reply, Refused) will carry. To a
+// switch that is down it does nothing and returns 0: when the switch is back, SwitchUp
+// is the time to send what it needs.
+func (tx *Tx) Send(to Switch, m of13.Message) uint32 { return tx.ledger.Send(to, m) }
+
+// Now is the time in the ledger: it never goes back, also not from one leader to the next.
+func (tx *Tx) Now() time.Time { return tx.ledger.Now() }
+
+// SetTimer sets, or sets anew, this application's timer of that name. A Timer message
+// comes once it is due, also if the leader has changed.
+func (tx *Tx) SetTimer(name string, after time.Duration, data []byte) error {
+	return tx.ledger.SetTimer(name, after, data)
+}
+
+// CancelTimer removes this application's timer of that name, if it is set.
+func (tx *Tx) CancelTimer(name string) { tx.ledger.CancelTimer(name) }
+
+// Switches yields the switches that are up, by datapath id.
+func (tx *Tx) Switches() iter.Seq[Switch] { return tx.ledger.Switches() }
+
+// Cell is one (table, key) of this application.
+type Cell struct {
+	table string
+	key   ledger.Key
+}
+
+func (c Cell) String() string { return fmt.Sprintf("%s[%s]", c.table, keyString(c.key)) }
+
+func keyString(k ledger.Key) string {
+	switch {
+	case k.S != "":
+		return k.S
+	case k.B != 0:
+		return fmt.Sprintf("%x/%d", k.A, k.B)
+	}
+	return fmt.Sprintf("%x", k.A)
+}
+
+// Cells is what a handler needs for a message.
+type Cells struct {
+	few  [4]Cell // the usual number, without allocating
+	n    int
+	many []Cell
+}
+
+// Need lists cells.
+func Need(cells ...Cell) (c Cells) {
+	c.n = copy(c.few[:], cells)
+	if len(cells) > len(c.few) {
+		c.many = append(c.many, cells[len(c.few):]...)
+	}
+	return c
+}
+
+func (c *Cells) has(cell Cell) bool {
+	for i := range c.n {
+		if c.few[i] == cell {
+			return true
+		}
+	}
+	for _, m := range c.many {
+		if m == cell {
+			return true
+		}
+	}
+	return false
+}
+
+// use fails the handler if it did not ask for the cell: with cells on many controllers it
+// would read a stranger's.
+func (tx *Tx) use(c Cell) {
+	if !tx.allowed.has(c) {
+		panic(fmt.Sprintf("uses cell %s, which its cells function does not name: add it to Need(…)", c))
+	}
+}
+
+var _ ledger.Encoder = of13.Message(nil)

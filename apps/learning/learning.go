@@ -1,0 +1,87 @@
+// Package learning is a layer-2 learning switch, for each switch by itself: it remembers
+// behind which port a source address was seen, installs a flow for known destinations
+// and floods what is for others. Networks with loops need a spanning tree beside it.
+package learning
+
+import (
+	"github.com/holdfast-sdn/holdfast/app"
+	"github.com/holdfast-sdn/holdfast/openflow/of13"
+)
+
+// IdleTimeout is how long an unused flow stays in a switch, in seconds.
+const IdleTimeout = 60
+
+const flowPriority = 10
+
+// New returns the application.
+func New() *app.App {
+	a := app.New("learning")
+	l := &learning{hosts: app.NewMap[app.Switch, app.MAC, app.Port](a, "hosts")}
+	app.Handle(a, nil, l.switchUp)
+	app.Handle(a, func(in app.PacketIn) app.Cells { return app.Need(l.hosts.Cell(in.Switch)) }, l.packetIn)
+	app.Handle(a, func(s app.PortStatus) app.Cells { return app.Need(l.hosts.Cell(s.Switch)) }, l.portStatus)
+	return a
+}
+
+type learning struct {
+	hosts app.Map[app.Switch, app.MAC, app.Port]
+
+	// Buffers for what is being sent; handlers run one at a time.
+	match        of13.Match
+	actions      of13.Actions
+	instructions of13.Instructions
+}
+
+// switchUp asks for the packets that no flow matches.
+func (l *learning) switchUp(tx *app.Tx, up app.SwitchUp) error {
+	toController := of13.Actions(nil).Output(of13.PortController, of13.MaxLenNoBuffer)
+	tx.FlowMod(up.Switch, of13.FlowMod{Command: of13.FlowAdd, BufferID: of13.NoBuffer,
+		Instructions: of13.Instructions(nil).Apply(toController)})
+	return nil
+}
+
+func (l *learning) packetIn(tx *app.Tx, in app.PacketIn) error {
+	src, dst := in.EthSrc(), in.EthDst()
+	if port, known := l.hosts.Get(tx, in.Switch, src); src[0]&1 == 0 && (!known || port != in.InPort) {
+		l.hosts.Put(tx, in.Switch, src, in.InPort)
+		if known { // the host has moved: its flows lead to the old port
+			tx.FlowMod(in.Switch, of13.FlowMod{Command: of13.FlowDelete, BufferID: of13.NoBuffer, TableID: of13.TableAll,
+				OutPort: of13.PortAny, OutGroup: of13.GroupAny, Match: of13.Match(nil).WithEthDst(src)})
+		}
+	}
+	out, known := l.hosts.Get(tx, in.Switch, dst)
+	if !known {
+		out = of13.PortFlood
+	}
+	l.actions = l.actions[:0].Output(out, 0)
+	if known {
+		l.match = l.match[:0].WithInPort(in.InPort).WithEthDst(dst).WithEthSrc(src)
+		l.instructions = l.instructions[:0].Apply(l.actions)
+		tx.FlowMod(in.Switch, of13.FlowMod{Command: of13.FlowAdd, Priority: flowPriority, IdleTimeout: IdleTimeout,
+			BufferID: in.BufferID, Match: l.match, Instructions: l.instructions})
+		if in.BufferID != of13.NoBuffer || out == in.InPort {
+			return nil // the flow takes the buffered packet along; and a switch sends nothing back by itself
+		}
+	}
+	packet := of13.PacketOut{BufferID: in.BufferID, InPort: in.InPort, Actions: l.actions}
+	if in.BufferID == of13.NoBuffer {
+		packet.Data = in.Data
+	}
+	tx.PacketOut(in.Switch, packet)
+	return nil
+}
+
+// portStatus forgets the hosts behind a port that is gone or down.
+func (l *learning) portStatus(tx *app.Tx, s app.PortStatus) error {
+	if s.Reason != of13.PortDelete && s.Port.Up() {
+		return nil
+	}
+	for mac, port := range l.hosts.All(tx, s.Switch) {
+		if port == s.Port.Port {
+			l.hosts.Delete(tx, s.Switch, mac)
+		}
+	}
+	tx.FlowMod(s.Switch, of13.FlowMod{Command: of13.FlowDelete, BufferID: of13.NoBuffer, TableID: of13.TableAll,
+		OutPort: s.Port.Port, OutGroup: of13.GroupAny})
+	return nil
+}
