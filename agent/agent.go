@@ -1,0 +1,310 @@
+// Package agent is what stands beside a switch, or a few, and gives the control path its
+// two ends there: it keeps every event until the controllers have logged it, and lets every
+// command pass once (the switch runtime of Ravana, SOSR 2015, sections 3 and 6.2). Toward the
+// switch it is an OpenFlow controller, 1.3 or 1.0; toward each controller it is the switch,
+// which also speaks openflow/experimenter. The protocol is in docs/design/control-path.md.
+//
+// It never looks into an event or a command, holds everything in memory, and forgets it
+// with its process: a new agent means a new epoch of the switch. One agent must not be
+// shared by switches that are to fail independently.
+//
+// core is the protocol, pure; device, link and Agent move its bytes.
+package agent
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/internal/handshake"
+	"github.com/holdfast-sdn/holdfast/internal/incident"
+	"github.com/holdfast-sdn/holdfast/internal/ofconn"
+	"github.com/holdfast-sdn/holdfast/openflow"
+)
+
+// Config tells an agent whom to connect, and its bounds. Zero fields take the defaults.
+type Config struct {
+	Listen      net.Listener     // for switches; Run closes it. May be nil when Serve is used
+	Controllers []string         // addresses, each dialled for each switch
+	Logger      *slog.Logger     // default: no log
+	Now         func() time.Time // gives the epochs; default time.Now
+	// Dial opens the connection to a controller; default TCP.
+	Dial func(ctx context.Context, address string) (net.Conn, error)
+
+	BufferEvents     int           // held for one switch; default 65,536
+	BufferBytes      int           // held for one switch; default 32 MiB
+	CommandBytes     int           // not yet written to one switch; default 8 MiB
+	MaxSwitches      int           // datapath ids over the agent's life; default 1,024
+	EchoInterval     time.Duration // between echo requests; default 1 s
+	SilentAfter      time.Duration // a peer that sends nothing for so long is dead; default 5 s
+	HandshakeTimeout time.Duration // for a switch; default 5 s
+	WriteTimeout     time.Duration // for one write; default 10 s
+}
+
+func (c Config) withDefaults() Config {
+	number := func(n *int, v int) {
+		if *n == 0 {
+			*n = v
+		}
+	}
+	duration := func(d *time.Duration, v time.Duration) {
+		if *d == 0 {
+			*d = v
+		}
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Dial == nil {
+		c.Dial = func(ctx context.Context, address string) (net.Conn, error) {
+			d := net.Dialer{Timeout: dialTimeout}
+			return d.DialContext(ctx, "tcp", address)
+		}
+	}
+	number(&c.BufferEvents, 1<<16)
+	number(&c.BufferBytes, 32<<20)
+	number(&c.CommandBytes, 8<<20)
+	number(&c.MaxSwitches, 1024)
+	duration(&c.EchoInterval, time.Second)
+	duration(&c.SilentAfter, 5*time.Second)
+	duration(&c.HandshakeTimeout, 5*time.Second)
+	duration(&c.WriteTimeout, 10*time.Second)
+	return c
+}
+
+func (c Config) validate() error {
+	switch {
+	case len(c.Controllers) == 0:
+		return errors.New("agent: no controllers: name at least one address")
+	case c.BufferBytes < 2*openflow.MaxMessageLen || c.BufferEvents < 4:
+		return fmt.Errorf("agent: an event buffer of %d events and %d bytes is too small: at least 4 events and %d bytes, two of the largest messages",
+			c.BufferEvents, c.BufferBytes, 2*openflow.MaxMessageLen)
+	case c.EchoInterval >= c.SilentAfter:
+		return fmt.Errorf("agent: EchoInterval %v must be less than SilentAfter %v, or every quiet peer counts as dead", c.EchoInterval, c.SilentAfter)
+	}
+	return nil
+}
+
+// Agent serves switches. Its methods are safe for concurrent use.
+type Agent struct {
+	cfg       Config
+	log       *slog.Logger
+	incidents *incident.Log
+
+	mu      sync.Mutex // guards the fields below; never taken while a device's is held
+	ctx     context.Context
+	running sync.WaitGroup
+	devices map[openflow.DatapathID]*device
+}
+
+// New makes an agent. It does nothing until Run.
+func New(cfg Config) (*Agent, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	return &Agent{cfg: cfg, log: cfg.Logger, incidents: incident.New(cfg.Logger), devices: map[openflow.DatapathID]*device{}}, nil
+}
+
+// Run is New and Agent.Run.
+func Run(ctx context.Context, cfg Config) error {
+	a, err := New(cfg)
+	if err != nil {
+		return err
+	}
+	return a.Run(ctx)
+}
+
+// Run serves until ctx ends, and is to be called once. It returns nil then, after all
+// connections are closed, or the error of the listener.
+func (a *Agent) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	a.mu.Lock()
+	a.ctx = ctx
+	a.mu.Unlock()
+	defer a.running.Wait()
+	defer func() {
+		a.mu.Lock() // no device or connection is added from here on
+		cancel()
+		a.mu.Unlock()
+	}()
+	if a.cfg.Listen == nil {
+		<-ctx.Done()
+		return nil
+	}
+	stop := context.AfterFunc(ctx, func() { a.cfg.Listen.Close() })
+	defer stop()
+	defer a.cfg.Listen.Close()
+	return a.accept(ctx)
+}
+
+func (a *Agent) accept(ctx context.Context) error {
+	slots := make(chan struct{}, 2*a.cfg.MaxSwitches)
+	for {
+		conn, err := a.cfg.Listen.Accept()
+		switch {
+		case ctx.Err() != nil:
+			if conn != nil {
+				conn.Close()
+			}
+			return nil
+		case errors.Is(err, net.ErrClosed):
+			return fmt.Errorf("agent: listener for switches: %w", err)
+		case err != nil: // such as too many open files: the other connections go on
+			a.incidents.Warn("accept", "cannot accept switches; trying again", "error", err)
+			sleep(ctx, 100*time.Millisecond)
+			continue
+		}
+		select {
+		case slots <- struct{}{}:
+		case <-ctx.Done():
+			conn.Close()
+			return nil
+		}
+		a.running.Go(func() {
+			a.serve(ctx, conn)
+			<-slots
+		})
+	}
+}
+
+// Serve serves one connection of a switch until it ends, and closes it. Run must be running.
+func (a *Agent) Serve(conn net.Conn) error {
+	a.mu.Lock()
+	ctx := a.ctx
+	if ctx == nil || ctx.Err() != nil {
+		a.mu.Unlock()
+		conn.Close()
+		return errors.New("agent: Serve without Run")
+	}
+	a.running.Add(1)
+	a.mu.Unlock()
+	defer a.running.Done()
+	a.serve(ctx, conn)
+	return nil
+}
+
+func (a *Agent) serve(ctx context.Context, conn net.Conn) {
+	defer conn.Close()
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	defer stop()
+	in := ofconn.NewReader(ofconn.NewWatched(conn, a.cfg.SilentAfter))
+	hs, rest, err := a.handshake(conn, in)
+	if err != nil {
+		if ctx.Err() == nil {
+			a.incidents.Warn(host(conn), "switch refused: no OpenFlow handshake", "remote", conn.RemoteAddr(), "error", err)
+		}
+		return
+	}
+	d, err := a.device(hs.Datapath)
+	if err == nil {
+		err = d.serve(ctx, conn, in, hs, rest)
+	}
+	if err != nil && ctx.Err() == nil {
+		a.incidents.Warn(hs.Datapath.String(), "switch refused", "switch", hs.Datapath, "remote", conn.RemoteAddr(), "error", err)
+	}
+}
+
+// handshake returns what the switch said about itself, and what it sent after that.
+func (a *Agent) handshake(conn net.Conn, in *ofconn.Reader) (*handshake.Handshake, []byte, error) {
+	late := time.AfterFunc(a.cfg.HandshakeTimeout, func() { conn.Close() })
+	fail := func(err error) (*handshake.Handshake, []byte, error) {
+		if !late.Stop() || errors.Is(err, ofconn.ErrSilent) {
+			err = fmt.Errorf("it did not complete the handshake in %v: is it an OpenFlow switch?", a.cfg.HandshakeTimeout)
+		}
+		return nil, nil, err
+	}
+	if _, err := conn.Write(handshake.Start(nil)); err != nil {
+		return fail(err)
+	}
+	hs := &handshake.Handshake{}
+	var out []byte
+	for {
+		batch, err := in.Next()
+		if err != nil {
+			return fail(err)
+		}
+		out = out[:0]
+		for len(batch) > 0 && !hs.Done {
+			var msg []byte
+			if msg, batch, err = openflow.Next(batch); err == nil {
+				out, err = hs.Input(out, msg)
+			}
+			if err != nil {
+				conn.Write(out) // the reason for the refusal; what matters is err
+				return fail(err)
+			}
+		}
+		if _, err := conn.Write(out); err != nil {
+			return fail(err)
+		}
+		if hs.Done {
+			if !late.Stop() {
+				return fail(nil)
+			}
+			return hs, append(hs.Early, batch...), nil
+		}
+	}
+}
+
+// device returns the state of a switch, new or from an earlier connection.
+func (a *Agent) device(id openflow.DatapathID) (*device, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if d := a.devices[id]; d != nil {
+		return d, nil
+	}
+	if a.ctx.Err() != nil {
+		return nil, a.ctx.Err()
+	}
+	if len(a.devices) >= a.cfg.MaxSwitches {
+		return nil, fmt.Errorf("the agent has its maximum of %d switches: run another agent", a.cfg.MaxSwitches)
+	}
+	d := newDevice(a, id)
+	a.devices[id] = d
+	a.running.Go(func() { d.tick(a.ctx) })
+	for _, address := range a.cfg.Controllers {
+		a.running.Go(func() { d.keepConnected(a.ctx, address) })
+	}
+	return d, nil
+}
+
+// Status returns a snapshot of every switch, by datapath id.
+func (a *Agent) Status() []Status {
+	a.mu.Lock()
+	devices := slices.Collect(maps.Values(a.devices))
+	a.mu.Unlock()
+	all := make([]Status, len(devices))
+	for i, d := range devices {
+		all[i] = d.status()
+	}
+	slices.SortFunc(all, func(x, y Status) int { return cmp.Compare(x.Switch, y.Switch) })
+	return all
+}
+
+func host(conn net.Conn) string {
+	h, _, err := net.SplitHostPort(conn.RemoteAddr().String())
+	if err != nil {
+		return conn.RemoteAddr().String()
+	}
+	return h
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}

@@ -1,0 +1,426 @@
+package agent
+
+import (
+	"encoding/binary"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-sdn/holdfast/openflow"
+	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
+	"github.com/holdfast-sdn/holdfast/openflow/of13"
+)
+
+// message makes a whole message with a body.
+func message(version, typ uint8, xid uint32, body ...byte) []byte {
+	m := append(openflow.AppendHeader(nil, version, typ, xid), body...)
+	openflow.SetLength(m)
+	return m
+}
+
+func packetIn(tag uint64, size int) []byte {
+	return message(4, 10, 0, binary.BigEndian.AppendUint64(make([]byte, size), tag)...)
+}
+
+func command(tag uint64) []byte {
+	return message(4, 14, 7, binary.BigEndian.AppendUint64(nil, tag)...)
+}
+
+func split(t interface{ Fatalf(string, ...any) }, b []byte) [][]byte {
+	var list [][]byte
+	for len(b) > 0 {
+		msg, rest, err := openflow.Next(b)
+		if err != nil || msg == nil {
+			t.Fatalf("the agent wrote what is not OpenFlow: %x: %v", b, err)
+		}
+		list, b = append(list, msg), rest
+	}
+	return list
+}
+
+func concat(parts ...[]byte) []byte {
+	var all []byte
+	for _, p := range parts {
+		all = append(all, p...)
+	}
+	return all
+}
+
+func roleRequest(term uint64) []byte {
+	r := of13.RoleRequest{Role: of13.RoleMaster, GenerationID: term}
+	return r.Append(nil, 5)
+}
+
+func commands(term, epoch, first uint64, msgs ...[]byte) []byte {
+	all := concat(msgs...)
+	b := experimenter.Block{Term: term, Epoch: epoch, First: first, Count: uint32(len(msgs)), Bytes: uint32(len(all))}
+	return append(b.Append(nil, 4, experimenter.TypeCommands), all...)
+}
+
+func eventAck(epoch, seq uint64) []byte {
+	return experimenter.Ack{Epoch: epoch, Seq: seq}.Append(nil, 4, experimenter.TypeEventAck)
+}
+
+var helloBytes = message(4, 0, 1)
+
+// upCore is a core whose switch is up in epoch 100, with one controller that said HELLO.
+func upCore(t *testing.T) (*core, *peer) {
+	t.Helper()
+	c := newCore(64, 1<<16)
+	if err := c.switchUp(100, 4, message(4, 6, 0, make([]byte, 24)...), nil); err != nil {
+		t.Fatal(err)
+	}
+	p := c.connect()
+	mustController(t, c, p, helloBytes)
+	c.take(p, nil)
+	return c, p
+}
+
+func mustController(t *testing.T, c *core, p *peer, b []byte) {
+	t.Helper()
+	if err := c.fromController(p, b); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// events returns what take gave, as "epoch/seq" for the messages of blocks, and the other messages.
+func events(t *testing.T, out []byte) (ids []string, others [][]byte) {
+	t.Helper()
+	var b experimenter.Block
+	for _, m := range split(t, out) {
+		if b.Count > 0 {
+			ids = append(ids, fmt.Sprintf("%d/%d", b.Epoch, b.First))
+			b.First, b.Count = b.First+1, b.Count-1
+			continue
+		}
+		if typ, ok := experimenter.Is(m); ok && typ == experimenter.TypeEvents {
+			var err error
+			if b, err = experimenter.ParseBlock(m, typ); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		others = append(others, m)
+	}
+	return ids, others
+}
+
+func TestConnectBeginsWithHelloAndAttach(t *testing.T) {
+	c := newCore(64, 1<<16)
+	c.switchUp(100, 4, message(4, 6, 0), nil)
+	c.fromSwitch(concat(packetIn(1, 0), packetIn(2, 0)))
+	msgs := split(t, c.take(c.connect(), nil))
+	if len(msgs) != 2 || msgs[0][1] != openflow.TypeHello {
+		t.Fatalf("wrote %x, want HELLO and ATTACH", msgs)
+	}
+	a, err := experimenter.ParseAttach(msgs[1])
+	if want := (experimenter.Attach{Epoch: 100, FirstHeld: 1, NextEvent: 4}); err != nil || a != want {
+		t.Fatalf("attach = %+v, %v; want %+v", a, err, want)
+	}
+}
+
+func TestOnlyTheMasterGetsEventsAndAllThatAreHeld(t *testing.T) {
+	c, p := upCore(t)
+	c.fromSwitch(concat(packetIn(1, 0), packetIn(2, 0)))
+	if out := c.take(p, nil); len(out) != 0 {
+		t.Fatalf("a follower got %x", out)
+	}
+	mustController(t, c, p, concat(roleRequest(3), eventAck(100, 1)))
+	ids, others := events(t, c.take(p, nil))
+	if got := strings.Join(ids, " "); got != "100/2 100/3" {
+		t.Fatalf("the new master got %q: what is acknowledged in one breath with the claim is not to be sent", got)
+	}
+	if len(others) != 1 || others[0][1] != of13.TypeRoleReply {
+		t.Fatalf("others = %x", others)
+	}
+	q := c.connect()
+	mustController(t, c, q, concat(helloBytes, roleRequest(4)))
+	if ids, _ := events(t, c.take(q, nil)); strings.Join(ids, " ") != "100/2 100/3" {
+		t.Fatalf("the next master got %v", ids)
+	}
+	c.fromSwitch(packetIn(3, 0))
+	if c.pending(p) {
+		t.Fatal("the deposed master gets events")
+	}
+}
+
+func TestFencing(t *testing.T) {
+	c, old := upCore(t)
+	mustController(t, c, old, concat(roleRequest(3), commands(3, 100, 1, command(1))))
+	now := c.connect()
+	mustController(t, c, now, concat(helloBytes, roleRequest(4)))
+	c.take(old, nil)
+
+	mustController(t, c, old, concat(commands(3, 100, 2, command(99), command(99)), commands(4, 100, 2, command(99)), roleRequest(3)))
+	_, others := events(t, c.take(old, nil))
+	var e of13.Error
+	var codes []string
+	for _, m := range others {
+		if err := e.Decode(m); err != nil {
+			t.Fatal(err)
+		}
+		codes = append(codes, of13.ErrorName(e.ErrType, e.Code))
+	}
+	if len(others) != 3 || c.count.RefusedBlocks != 2 || c.count.RefusedRoles != 1 || c.master != now {
+		t.Fatalf("errors %v, counters %+v", codes, c.count)
+	}
+	mustController(t, c, now, commands(4, 100, 1, command(1), command(2)))
+	if c.commands.Forwarded != 2 || c.count.Duplicates != 1 {
+		t.Fatalf("forwarded %d, %+v", c.commands.Forwarded, c.count)
+	}
+}
+
+func TestDeposedInTheMiddleOfABlock(t *testing.T) {
+	c, old := upCore(t)
+	block := commands(3, 100, 1, command(1), command(99))
+	cut := len(block) - len(command(99))
+	mustController(t, c, old, concat(roleRequest(3), block[:cut]))
+	now := c.connect()
+	mustController(t, c, now, concat(helloBytes, roleRequest(4), commands(4, 100, 1, command(1), command(2))))
+	mustController(t, c, old, block[cut:])
+	var tags []uint64
+	for _, m := range split(t, c.takeSwitch(nil)) {
+		if m[1] == 14 {
+			tags = append(tags, binary.BigEndian.Uint64(m[8:]))
+		}
+	}
+	if fmt.Sprint(tags) != "[1 2]" {
+		t.Fatalf("the switch got %v", tags)
+	}
+}
+
+func TestBarrierTellsWhatIsDone(t *testing.T) {
+	c, p := upCore(t)
+	mustController(t, c, p, concat(roleRequest(3), commands(3, 100, 1, command(1), command(2))))
+	c.take(p, nil)
+	msgs := split(t, c.takeSwitch(nil))
+	if len(msgs) != 3 || msgs[2][1] != of13.TypeBarrierRequest {
+		t.Fatalf("to the switch: %x", msgs)
+	}
+	mustController(t, c, p, commands(3, 100, 3, command(3)))
+	if len(split(t, c.takeSwitch(nil))) != 1 {
+		t.Fatal("a second barrier is outstanding")
+	}
+	c.fromSwitch(message(4, of13.TypeBarrierReply, openflow.XID(msgs[2])))
+	_, acks := events(t, c.take(p, nil))
+	if len(acks) != 1 {
+		t.Fatalf("acks = %x", acks)
+	}
+	if ack, err := experimenter.ParseAck(acks[0], experimenter.TypeCommandAck); err != nil || ack.Seq != 2 || ack.Epoch != 100 {
+		t.Fatalf("ack = %+v, %v", ack, err)
+	}
+	if again := split(t, c.takeSwitch(nil)); len(again) != 1 || again[0][1] != of13.TypeBarrierRequest {
+		t.Fatalf("no barrier for command 3: %x", again)
+	}
+	if c.events.held() != 1 {
+		t.Fatalf("the answer to the agent's barrier became an event")
+	}
+}
+
+func TestSwitchThatAnswersNoBarrier(t *testing.T) {
+	c := newCore(64, 1<<16)
+	c.switchUp(100, 1, message(1, 6, 0), nil)
+	p := c.connect()
+	c1 := message(1, 14, 0, make([]byte, 64)...)
+	b := experimenter.Block{Term: 1, Epoch: 100, First: 1, Count: 1, Bytes: uint32(len(c1))}
+	mustController(t, c, p, concat(helloBytes, roleRequest(1), b.Append(nil, 1, experimenter.TypeCommands), c1))
+	for range 3 {
+		c.tick(nil)
+	}
+	if c.commands.Done != 1 || !p.ackDue {
+		t.Fatalf("done = %d after patience", c.commands.Done)
+	}
+}
+
+func TestEpochsFollowEachOther(t *testing.T) {
+	c, p := upCore(t)
+	mustController(t, c, p, roleRequest(1))
+	c.fromSwitch(packetIn(1, 0))
+	c.switchDown(experimenter.ReasonSilent)
+	if err := c.switchUp(200, 4, message(4, 6, 0), nil); err != nil {
+		t.Fatal(err)
+	}
+	ids, _ := events(t, c.take(p, nil))
+	if got := strings.Join(ids, " "); got != "100/1 100/2 100/3 200/1" {
+		t.Fatalf("got %q", got)
+	}
+	mustController(t, c, p, eventAck(100, 3))
+	if c.events.held() != 1 || len(c.epochs) != 1 {
+		t.Fatalf("held %d, epochs %v", c.events.held(), c.epochs)
+	}
+	mustController(t, c, p, concat(eventAck(100, 1), eventAck(200, 1)))
+	if c.events.held() != 0 {
+		t.Fatalf("held %d", c.events.held())
+	}
+	mustController(t, c, p, commands(1, 100, 1, command(99)))
+	if c.count.Stale != 1 || len(c.commands.Out) != 0 {
+		t.Fatal("a command of the former epoch passed")
+	}
+}
+
+func TestFullBufferTakesPartAndStillSaysDown(t *testing.T) {
+	c, p := upCore(t)
+	var batch []byte
+	for i := range 100 {
+		batch = append(batch, packetIn(uint64(i), 0)...)
+	}
+	n, err := c.fromSwitch(batch)
+	if err != nil || n != 62*len(packetIn(0, 0)) {
+		t.Fatalf("took %d bytes, %v", n, err)
+	}
+	if n, _ := c.fromSwitch(batch[n:]); n != 0 || c.count.Full != 2 {
+		t.Fatalf("took %d bytes with a full buffer", n)
+	}
+	c.switchDown(experimenter.ReasonConnectionLost)
+	if c.events.held() != 64 {
+		t.Fatalf("held %d", c.events.held())
+	}
+	if err := c.switchUp(200, 4, message(4, 6, 0), nil); err == nil {
+		t.Fatal("an epoch began without room for its first event")
+	}
+	mustController(t, c, p, concat(roleRequest(1), eventAck(100, 64)))
+	if err := c.switchUp(200, 4, message(4, 6, 0), nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestWhatIsAnEvent(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		version uint8
+		msg     []byte
+		event   bool
+		fails   string
+	}{
+		{"packet-in", 4, packetIn(1, 0), true, ""},
+		{"packet-in with a high xid", 4, message(4, 10, 0xffffffff), true, ""},
+		{"port status with a high xid", 4, message(4, 12, 0x80000005), true, ""},
+		{"echo request", 4, message(4, 2, 1), false, ""},
+		{"echo reply", 4, message(4, 3, 1), false, ""},
+		{"hello", 4, message(4, 0, 1), false, ""},
+		{"answer to a command's barrier", 4, message(4, 21, 5), true, ""},
+		{"answer to an own barrier", 4, message(4, 21, 0x80000101), false, ""},
+		{"answer to an own barrier, 1.0", 1, message(1, 19, 0x80000101), false, ""},
+		{"late port description", 4, message(4, 19, 0x80000002), false, ""},
+		{"multipart reply to a command", 4, message(4, 19, 9), true, ""},
+		{"error about a command", 4, message(4, 1, 9, 0, 1, 0, 1), true, ""},
+		{"error about an echo of ours", 4, message(4, 1, 0x80000000, 0, 1, 0, 1), false, ""},
+		{"somebody's experimenter", 4, message(4, 4, 9, 0, 0, 0x23, 0x20, 0, 0, 0, 1), true, ""},
+		{"another agent", 4, experimenter.Attach{}.Append(nil, 4), false, "only an agent"},
+		{"another version", 4, message(1, 10, 1), false, "version 1"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c := newCore(64, 1<<16)
+			c.switchUp(100, tc.version, message(tc.version, 6, 0), nil)
+			n, err := c.fromSwitch(tc.msg)
+			if tc.fails != "" {
+				if err == nil || !strings.Contains(err.Error(), tc.fails) {
+					t.Fatalf("error %v", err)
+				}
+				return
+			}
+			if err != nil || n != len(tc.msg) || (c.events.held() == 2) != tc.event {
+				t.Fatalf("took %d, %v, held %d", n, err, c.events.held())
+			}
+		})
+	}
+}
+
+func TestWrongController(t *testing.T) {
+	c1 := command(1)
+	short := commands(1, 100, 1, c1)
+	long := experimenter.Block{Term: 1, Epoch: 100, First: 1, Count: 1, Bytes: 100}.Append(nil, 4, experimenter.TypeCommands)
+	for _, tc := range []struct {
+		name, fails string
+		in          []byte
+	}{
+		{"gap", "gap", commands(1, 100, 2, c1)},
+		{"flow-mod without block", "outside of a block", c1},
+		{"another version", "version 2", message(2, 2, 0)},
+		{"ack of the future", "acknowledges event 9", eventAck(100, 9)},
+		{"ack of a future epoch", "newest is 100", eventAck(101, 1)},
+		{"block of sequence 0", "begins at 0", commands(1, 100, 0, c1)},
+		{"block too long for its header", "longer", concat(experimenter.Block{Term: 1, Epoch: 100, First: 1, Count: 1, Bytes: 8}.Append(nil, 4, experimenter.TypeCommands), c1)},
+		{"block too short for its header", "shorter", concat(long, c1)},
+		{"command of another version", "OpenFlow version 1 to", commands(1, 100, 1, message(1, 14, 0))},
+		{"truncated role request", "truncated", message(4, 24, 1)},
+		{"refusal", "stale epoch", experimenter.Refuse{Reason: experimenter.ReasonStaleEpoch, Epoch: 5}.Append(nil, 4)},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c, p := upCore(t)
+			mustController(t, c, p, roleRequest(1))
+			err := c.fromController(p, tc.in)
+			if err == nil || !strings.Contains(err.Error(), tc.fails) {
+				t.Fatalf("error %v, want %q in it", err, tc.fails)
+			}
+		})
+	}
+	c, p := upCore(t)
+	mustController(t, c, p, concat(roleRequest(1), short))
+}
+
+func TestControllerThatOnlyAsks(t *testing.T) {
+	c, p := upCore(t)
+	flood := strings.Repeat(string(message(4, 2, 1, make([]byte, 1000)...)), 1200)
+	if err := c.fromController(p, []byte(flood)); err != errNotReading {
+		t.Fatalf("error %v after 1.2 MB of echo requests whose answers nobody read", err)
+	}
+}
+
+func TestLargeBacklogGoesInSeveralWrites(t *testing.T) {
+	c := newCore(1<<16, 32<<20)
+	c.switchUp(100, 4, message(4, 6, 0), nil)
+	for i := range 2000 {
+		c.fromSwitch(packetIn(uint64(i), 1000))
+	}
+	p := c.connect()
+	mustController(t, c, p, concat(helloBytes, roleRequest(1)))
+	got, writes := 0, 0
+	for c.pending(p) {
+		out := c.take(p, nil)
+		if len(out) > takeAtMost+openflow.MaxMessageLen {
+			t.Fatalf("%d bytes at once", len(out))
+		}
+		ids, _ := events(t, out)
+		got += len(ids)
+		writes++
+	}
+	if got != 2001 || writes < 7 {
+		t.Fatalf("%d events in %d writes", got, writes)
+	}
+}
+
+// FuzzCore: whatever a switch or a controller sends, the core neither panics nor sends
+// what is not OpenFlow.
+func FuzzCore(f *testing.F) {
+	f.Add(concat(packetIn(1, 3), message(4, 21, 0x80000101)), concat(roleRequest(1), eventAck(100, 1), commands(1, 100, 1, command(1))))
+	f.Add(message(4, 2, 1), concat(message(4, 5, 1), experimenter.Refuse{Epoch: 5}.Append(nil, 4)))
+	f.Fuzz(func(t *testing.T, fromSwitch, fromController []byte) {
+		c := newCore(8, 1<<12)
+		c.switchUp(100, 4, message(4, 6, 0), nil)
+		p := c.connect()
+		if err := c.fromController(p, helloBytes); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.fromSwitch(wholeMessages(fromSwitch)); err != nil {
+			c.switchDown(experimenter.ReasonGarbage)
+		}
+		if err := c.fromController(p, wholeMessages(fromController)); err != nil {
+			c.disconnect(p)
+		}
+		split(t, c.takeSwitch(nil))
+		split(t, c.take(p, nil))
+	})
+}
+
+// wholeMessages cuts b after its last whole message, as ofconn does.
+func wholeMessages(b []byte) []byte {
+	n := 0
+	for {
+		msg, _, err := openflow.Next(b[n:])
+		if msg == nil || err != nil {
+			return b[:n]
+		}
+		n += len(msg)
+	}
+}

@@ -1,0 +1,300 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/internal/handshake"
+	"github.com/holdfast-sdn/holdfast/internal/ofconn"
+	"github.com/holdfast-sdn/holdfast/openflow"
+	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
+)
+
+// device moves the bytes of one switch in and out of its core. It outlives the switch's
+// connections. Readers put what arrives into the core; for each connection one writer
+// takes out what is due, so that events wait nowhere but in the event buffer.
+type device struct {
+	a   *Agent
+	id  openflow.DatapathID
+	log *slog.Logger
+
+	mu      sync.Mutex // guards the fields below; held for copies only, never for I/O
+	changed *sync.Cond // a reader that was held up may go on, or a dialler start
+	core    *core
+	floor   uint64 // the newest epoch that controllers have refused as stale
+	sw      *outlet
+	links   map[*peer]*link
+}
+
+// outlet is one connection with its writer.
+type outlet struct {
+	conn  net.Conn
+	wake  chan struct{} // capacity 1: there is something to write
+	done  chan struct{} // closed when the reader has ended
+	cause error         // why it was closed from this side; guarded by the device's mu
+}
+
+func newOutlet(conn net.Conn) *outlet {
+	return &outlet{conn: conn, wake: make(chan struct{}, 1), done: make(chan struct{})}
+}
+
+func (o *outlet) signal() {
+	select {
+	case o.wake <- struct{}{}:
+	default:
+	}
+}
+
+// fail closes the connection from this side. The device's mu is held.
+func (o *outlet) fail(cause error) {
+	if o.cause == nil {
+		o.cause = cause
+	}
+	o.conn.Close()
+}
+
+var errVersion = errors.New("the switch came back with another OpenFlow version")
+
+func newDevice(a *Agent, id openflow.DatapathID) *device {
+	d := &device{a: a, id: id, log: a.log.With("switch", id), links: map[*peer]*link{},
+		core: newCore(a.cfg.BufferEvents, a.cfg.BufferBytes)}
+	d.changed = sync.NewCond(&d.mu)
+	return d
+}
+
+// serve runs one connection of the switch, from the end of the handshake until it is lost.
+// The error says why the switch cannot be taken at all.
+func (d *device) serve(ctx context.Context, conn net.Conn, in *ofconn.Reader, hs *handshake.Handshake, rest []byte) error {
+	sw := newOutlet(conn)
+	epoch, err := d.up(sw, hs)
+	if err != nil {
+		return err
+	}
+	d.a.incidents.Info("up "+d.id.String(), "switch up", "switch", d.id, "remote", conn.RemoteAddr(), "epoch", epoch, "version", hs.Version)
+	stop := context.AfterFunc(ctx, func() { d.mu.Lock(); d.changed.Broadcast(); d.mu.Unlock() })
+	defer stop()
+	var writer sync.WaitGroup
+	writer.Go(func() {
+		d.write(sw, func(dst []byte) []byte {
+			if d.sw != sw {
+				return dst // what is queued is for the next connection
+			}
+			dst = d.core.takeSwitch(dst)
+			d.wakeMaster()
+			return dst
+		})
+	})
+	err = d.readSwitch(ctx, sw, in, rest)
+	close(sw.done)
+	d.down(ctx, sw, err)
+	writer.Wait()
+	return nil
+}
+
+// up opens an epoch, unless the switch is there already.
+func (d *device) up(sw *outlet, hs *handshake.Handshake) (uint64, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for d.sw != nil && d.sw.cause != nil { // we closed it, and it is about to end
+		d.changed.Wait()
+	}
+	if d.sw != nil {
+		return 0, fmt.Errorf("its datapath id is in use by %v: give each switch its own", d.sw.conn.RemoteAddr())
+	}
+	epoch := max(uint64(d.a.cfg.Now().UnixNano()), d.core.epoch()+1, d.floor+1)
+	before := d.core.version
+	if err := d.core.switchUp(epoch, hs.Version, hs.Features, hs.Ports); err != nil {
+		return 0, err
+	}
+	d.sw = sw
+	if before != 0 && before != hs.Version {
+		d.failLinks(errVersion)
+	}
+	d.wakeAll()
+	d.changed.Broadcast()
+	return epoch, nil
+}
+
+// down closes the epoch, and says so to the controllers and in the log. An agent that is
+// stopping says nothing: the switch is not down.
+func (d *device) down(ctx context.Context, sw *outlet, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	sw.conn.Close()
+	d.sw = nil
+	if ctx.Err() != nil {
+		return
+	}
+	switch {
+	case sw.cause != nil:
+		err = sw.cause
+	case err == io.EOF:
+		err = fmt.Errorf("it closed the connection: %w", err)
+	}
+	reason := reasonOf(err)
+	d.core.switchDown(reason)
+	d.wakeAll()
+	d.changed.Broadcast()
+	d.a.incidents.Warn("down "+d.id.String(), "switch down", "switch", d.id, "remote", sw.conn.RemoteAddr(), "reason", reason, "error", err,
+		"events held", d.core.events.held())
+}
+
+func reasonOf(err error) experimenter.Reason {
+	var network net.Error
+	switch {
+	case errors.Is(err, ofconn.ErrSilent):
+		return experimenter.ReasonSilent
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed), errors.As(err, &network),
+		errors.Is(err, errNotReading), errors.Is(err, errStale):
+		return experimenter.ReasonConnectionLost
+	}
+	return experimenter.ReasonGarbage
+}
+
+// readSwitch puts what the switch says into the core until the connection ends.
+func (d *device) readSwitch(ctx context.Context, sw *outlet, in *ofconn.Reader, batch []byte) error {
+	for {
+		if err := d.takeIn(ctx, sw, batch); err != nil {
+			return err
+		}
+		var err error
+		if batch, err = in.Next(); err != nil {
+			return err
+		}
+	}
+}
+
+// takeIn waits for room as long as it must: nothing that was read is lost.
+func (d *device) takeIn(ctx context.Context, sw *outlet, batch []byte) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for {
+		n, err := d.core.fromSwitch(batch)
+		if n > 0 {
+			d.wakeMaster()
+			d.wakeSwitch()
+		}
+		if err != nil {
+			return err
+		}
+		batch = batch[n:]
+		queued := len(d.core.commands.Out)
+		switch {
+		case sw.cause != nil:
+			return sw.cause
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case len(batch) == 0 && queued <= d.a.cfg.CommandBytes:
+			return nil
+		case len(batch) > 0:
+			d.a.incidents.Warn("full "+d.id.String(), "event buffer is full: the switch is not read until the controllers acknowledge events",
+				"switch", d.id, "events", d.core.events.held(), "bytes", d.core.events.heldBytes(), "controllers", len(d.links))
+		}
+		d.changed.Wait()
+	}
+}
+
+// write writes what take gives until the connection is closed or its reader has ended.
+func (d *device) write(o *outlet, take func(dst []byte) []byte) {
+	var buf []byte
+	for {
+		select {
+		case <-o.wake:
+		case <-o.done:
+			return
+		}
+		for {
+			d.mu.Lock()
+			buf = take(buf[:0])
+			d.changed.Broadcast()
+			d.mu.Unlock()
+			if len(buf) == 0 {
+				break
+			}
+			o.conn.SetWriteDeadline(time.Now().Add(d.a.cfg.WriteTimeout))
+			if _, err := o.conn.Write(buf); err != nil {
+				if errors.Is(err, os.ErrDeadlineExceeded) {
+					err = fmt.Errorf("%w: nothing for %v", errNotReading, d.a.cfg.WriteTimeout)
+				}
+				d.mu.Lock()
+				o.fail(err)
+				d.changed.Broadcast()
+				d.mu.Unlock()
+				return
+			}
+		}
+	}
+}
+
+// tick turns the core's clock.
+func (d *device) tick(ctx context.Context) {
+	t := time.NewTicker(d.a.cfg.EchoInterval)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+		}
+		d.mu.Lock()
+		peers := make([]*peer, 0, len(d.links))
+		for p, l := range d.links {
+			peers = append(peers, p)
+			l.announce()
+		}
+		d.core.tick(peers)
+		d.wakeAll()
+		d.mu.Unlock()
+	}
+}
+
+// The wakers run with mu held.
+
+func (d *device) wakeMaster() {
+	if m := d.core.master; m != nil && d.core.pending(m) {
+		d.links[m].signal()
+	}
+}
+
+func (d *device) wakeSwitch() {
+	if d.sw != nil && len(d.core.commands.Out) > 0 {
+		d.sw.signal()
+	}
+}
+
+func (d *device) wakeAll() {
+	for p, l := range d.links {
+		if d.core.pending(p) {
+			l.signal()
+		}
+	}
+	d.wakeSwitch()
+}
+
+func (d *device) failLinks(cause error) {
+	for _, l := range d.links {
+		l.fail(cause)
+	}
+}
+
+func (d *device) status() Status {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	s := Status{
+		Switch: d.id, Version: d.core.version, Connected: d.core.live, Epoch: d.core.epoch(),
+		Held: d.core.events.held(), HeldBytes: d.core.events.heldBytes(),
+		Forwarded: d.core.commands.Forwarded, Done: d.core.commands.Done,
+		Term: d.core.generation, Controllers: len(d.links), Counters: d.core.count,
+	}
+	if l := d.links[d.core.master]; l != nil {
+		s.Master = l.address
+	}
+	return s
+}

@@ -1,0 +1,329 @@
+package agent_test
+
+import (
+	"encoding/binary"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/agent"
+	"github.com/holdfast-sdn/holdfast/internal/ofconn"
+	"github.com/holdfast-sdn/holdfast/openflow"
+	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
+	"github.com/holdfast-sdn/holdfast/openflow/of10"
+	"github.com/holdfast-sdn/holdfast/openflow/of13"
+)
+
+// TestLeadersComeAndGo is Ravana's section 3: whatever dies, every event is logged once and
+// every command executed once, in order.
+func TestLeadersComeAndGo(t *testing.T) {
+	g := &group{t: t, react: (*group).tagged}
+	members := []*member{g.start(t), g.start(t), g.start(t)}
+	b := startAgent(t, agent.Config{Controllers: []string{members[0].addr, members[1].addr, members[2].addr}})
+	g.lead(members[0])
+	sw := dialSwitch(t, b.addr, 7)
+	const n = 20000
+	var talk sync.WaitGroup
+	talk.Go(func() {
+		for tag := uint64(1); tag <= n; tag += 100 {
+			sw.say(tag, tag+99)
+			time.Sleep(time.Millisecond)
+		}
+	})
+	eventually(t, "some events", func() bool { return len(g.events()) > n/10 })
+	g.lead(members[1]) // the old leader lives on
+	eventually(t, "more events", func() bool { return len(g.events()) > n/4 })
+	members[1].stop() // the leader dies
+	g.lead(members[2])
+	talk.Wait()
+	eventually(t, "all events", func() bool { return len(g.events()) == n+1 && g.finished() })
+	for i, e := range g.events() {
+		if i > 0 && e != fmt.Sprint(i) {
+			t.Fatalf("event %d is %s", i, e)
+		}
+	}
+	tags := sw.commands()
+	if len(tags) != n {
+		t.Fatalf("%d commands executed, want %d", len(tags), n)
+	}
+	for i, tag := range tags {
+		if tag != uint64(i+1) {
+			t.Fatalf("command %d is %x", i+1, tag)
+		}
+	}
+	eventually(t, "everything acknowledged", func() bool { return b.status().Held == 0 })
+	if s := b.status(); s.Term != 3 || s.Master != members[2].addr || s.Done != n || s.Counters.Forwarded != n {
+		t.Fatalf("status %+v", s)
+	}
+}
+
+func TestSwitchGoesAndReturns(t *testing.T) {
+	g := &group{t: t}
+	m := g.start(t)
+	b := startAgent(t, agent.Config{Controllers: []string{m.addr}})
+	sw := dialSwitch(t, b.addr, 7)
+	sw.say(1, 2)
+	eventually(t, "events are held", func() bool { return b.status().Held == 3 })
+	first := b.status().Epoch
+	sw.conn.Close()
+	eventually(t, "the switch is down", func() bool { return !b.status().Connected })
+	dialSwitch(t, b.addr, 7).say(3, 3)
+	eventually(t, "the switch is up", func() bool { return b.status().Epoch > first })
+	g.lead(m)
+	g.want(t, "up", "1", "2", "down: connection lost", "up", "3")
+}
+
+func TestSilentSwitch(t *testing.T) {
+	g := &group{t: t}
+	m := g.start(t)
+	g.lead(m)
+	b := startAgent(t, agent.Config{Controllers: []string{m.addr}, EchoInterval: 50 * time.Millisecond, SilentAfter: 300 * time.Millisecond})
+	sw := dialSwitch(t, b.addr, 7)
+	g.want(t, "up")
+	time.Sleep(400 * time.Millisecond)
+	g.want(t, "up")
+	sw.mu.Lock()
+	sw.mute = true
+	sw.mu.Unlock()
+	g.want(t, "up", "down: silent")
+}
+
+func TestGarbageFromSwitch(t *testing.T) {
+	b := startAgent(t, agent.Config{Controllers: []string{"127.0.0.1:1"}})
+	good, bad := dialSwitch(t, b.addr, 7), dialSwitch(t, b.addr, 8)
+	eventually(t, "both are up", func() bool { return len(b.log.lines("switch up")) == 2 })
+	bad.conn.Write([]byte{4, 10, 0, 3, 0, 0, 0, 0})
+	eventually(t, "the bad one is down", func() bool { return len(b.log.lines("switch down")) == 1 })
+	if line := b.log.lines("switch down")[0]; !strings.Contains(line, "sent garbage") || !strings.Contains(line, "0000000000000008") {
+		t.Fatal(line)
+	}
+	good.say(1, 1)
+	eventually(t, "the other one goes on", func() bool { return b.status().Switch == 7 && b.status().Held == 2 })
+}
+
+func TestNoSwitchAtAll(t *testing.T) {
+	b := startAgent(t, agent.Config{Controllers: []string{"127.0.0.1:1"}, HandshakeTimeout: 100 * time.Millisecond})
+	for range 20 {
+		conn, err := net.Dial("tcp", b.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprint(conn, "GET / HTTP/1.1\r\n\r\n")
+		buf := make([]byte, 64)
+		for err == nil { // until the agent closes
+			_, err = conn.Read(buf)
+		}
+		conn.Close()
+	}
+	if lines := b.log.lines("switch refused"); len(lines) != 1 || !strings.Contains(lines[0], "is it an OpenFlow switch?") {
+		t.Fatalf("%d lines: %v", len(lines), lines)
+	}
+}
+
+func TestSecondSwitchWithTheSameDatapath(t *testing.T) {
+	g := &group{t: t}
+	m := g.start(t)
+	g.lead(m)
+	b := startAgent(t, agent.Config{Controllers: []string{m.addr}})
+	first := dialSwitch(t, b.addr, 7)
+	g.want(t, "up")
+	for range 5 {
+		second := dialSwitch(t, b.addr, 7)
+		<-second.done
+	}
+	if lines := b.log.lines("switch refused"); len(lines) != 1 || !strings.Contains(lines[0], "give each switch its own") {
+		t.Fatalf("%d lines: %v", len(lines), lines)
+	}
+	first.say(1, 1)
+	g.want(t, "up", "1")
+}
+
+func TestFullBufferLosesNothing(t *testing.T) {
+	g := &group{t: t}
+	m := g.start(t)
+	b := startAgent(t, agent.Config{Controllers: []string{m.addr}, BufferEvents: 16, EchoInterval: 50 * time.Millisecond, SilentAfter: 200 * time.Millisecond})
+	sw := dialSwitch(t, b.addr, 7)
+	sw.say(1, 500)
+	eventually(t, "the buffer is full", func() bool { return b.status().Held == 15 })
+	time.Sleep(400 * time.Millisecond) // longer than a switch may be silent
+	if s := b.status(); !s.Connected || s.Held != 15 {
+		t.Fatalf("status %+v", s)
+	}
+	g.lead(m)
+	eventually(t, "all events", func() bool { return len(g.events()) == 501 })
+	for i, e := range g.events() {
+		if i > 0 && e != fmt.Sprint(i) {
+			t.Fatalf("event %d is %s", i, e)
+		}
+	}
+	if n := len(b.log.lines("event buffer is full")); n != 1 {
+		t.Fatalf("%d lines", n)
+	}
+}
+
+func TestControllerThatDoesNotRead(t *testing.T) {
+	g := &group{t: t, stall: make(chan struct{})}
+	m := g.start(t)
+	g.lead(m)
+	b := startAgent(t, agent.Config{Controllers: []string{m.addr}, WriteTimeout: 300 * time.Millisecond})
+	sw := dialSwitch(t, b.addr, 7)
+	big := make([]byte, 60000)
+	p := of13.PacketIn{BufferID: of13.NoBuffer, Match: of13.Match(nil).WithInPort(1), Data: big}
+	msg := p.Append(nil, 0)
+	go func() {
+		for range 400 { // 24 MB: more than the sockets' buffers
+			if _, err := sw.conn.Write(msg); err != nil {
+				return
+			}
+		}
+	}()
+	eventually(t, "the controller is given up", func() bool { return len(b.log.lines("does not read")) > 0 })
+	close(g.stall)
+	eventually(t, "all events after all", func() bool { return len(g.events()) == 401 })
+}
+
+// The refusal arrives while the agent is writing events that the controller does not take.
+func TestRefusedWhileWriting(t *testing.T) {
+	ln := listen(t)
+	defer ln.Close()
+	b := startAgent(t, agent.Config{Controllers: []string{ln.Addr().String()}})
+	sw := dialSwitch(t, b.addr, 7)
+	p := of13.PacketIn{BufferID: of13.NoBuffer, Match: of13.Match(nil).WithInPort(1), Data: make([]byte, 60000)}
+	msg := p.Append(nil, 0)
+	go func() {
+		for range 400 { // 24 MB: more than the sockets' buffers
+			if _, err := sw.conn.Write(msg); err != nil {
+				return
+			}
+		}
+	}()
+	conn, err := ln.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	eventually(t, "there is much to write", func() bool { return b.status().HeldBytes > 16<<20 })
+	hello, role := of13.NewHello(of13.VersionsOf(of13.Version)), of13.RoleRequest{Role: of13.RoleMaster, GenerationID: 1}
+	conn.Write(role.Append(hello.Append(nil, 1), 2))
+	eventually(t, "the writer is busy", func() bool { return b.status().Counters.Sent > 10 })
+	time.Sleep(100 * time.Millisecond) // until the sockets are full
+	refuse := experimenter.Refuse{Reason: experimenter.ReasonStaleEpoch, Epoch: b.status().Epoch}
+	conn.Write(refuse.Append(nil, of13.Version))
+	<-sw.done // it begins anew
+	eventually(t, "the log says why", func() bool { return len(b.log.lines("it refuses the switch: stale epoch")) == 1 })
+}
+
+func TestStaleEpoch(t *testing.T) {
+	g := &group{t: t}
+	m := g.start(t)
+	b := startAgent(t, agent.Config{Controllers: []string{m.addr}, Now: func() time.Time { return time.Unix(0, 1000) }})
+	sw := dialSwitch(t, b.addr, 7)
+	sw.say(1, 3)
+	eventually(t, "attached", func() bool { g.mu.Lock(); defer g.mu.Unlock(); return m.session != nil && b.status().Held == 4 })
+	g.mu.Lock()
+	m.session.Refuse(experimenter.ReasonStaleEpoch, 5000)
+	g.mu.Unlock()
+	<-sw.done
+	dialSwitch(t, b.addr, 7)
+	g.lead(m)
+	g.want(t, "up")
+	if s := b.status(); s.Epoch != 5001 {
+		t.Fatalf("epoch %d, want one above the newest", s.Epoch)
+	}
+}
+
+func TestDeadControllerIsOneLine(t *testing.T) {
+	ln := listen(t)
+	addr := ln.Addr().String()
+	ln.Close()
+	b := startAgent(t, agent.Config{Controllers: []string{addr}})
+	dialSwitch(t, b.addr, 7)
+	eventually(t, "the line", func() bool { return len(b.log.lines("controller lost")) == 1 })
+	time.Sleep(700 * time.Millisecond)
+	if n := len(b.log.lines("controller lost")); n != 1 {
+		t.Fatalf("%d lines after many attempts", n)
+	}
+}
+
+// TestOldSwitch is one of OpenFlow 1.0, behind an agent: the controllers see 1.3.
+func TestOldSwitch(t *testing.T) {
+	g := &group{t: t, react: func(g *group, event []byte) {
+		if event[1] == of13.TypePacketIn {
+			out := of13.PacketOut{BufferID: of13.NoBuffer, InPort: 1, Actions: of13.Actions(nil).Output(of13.PortFlood, 0), Data: make([]byte, 64)}
+			g.given = append(g.given, out.Append(nil, uint32(len(g.given)+1)))
+		}
+	}}
+	m := g.start(t)
+	g.lead(m)
+	b := startAgent(t, agent.Config{Controllers: []string{m.addr}})
+	conn, err := net.Dial("tcp", b.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+	conn.Write((&of10.Hello{}).Append(nil, 1))
+	in := ofconn.NewReader(conn)
+	outs := 0
+	for done := false; !done; {
+		batch, err := in.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for len(batch) > 0 {
+			var msg []byte
+			msg, batch, _ = openflow.Next(batch)
+			switch xid := openflow.XID(msg); msg[1] {
+			case of10.TypeFeaturesRequest:
+				f := of10.FeaturesReply{DatapathID: 7, NTables: 1}
+				p := of10.PacketIn{BufferID: of10.NoBuffer, InPort: 1, Data: binary.BigEndian.AppendUint64(nil, 1)}
+				conn.Write(append(f.Append(nil, xid), p.Append(p.Append(nil, 0), 0)...))
+			case of10.TypePacketOut:
+				outs++
+			case of10.TypeBarrierRequest:
+				conn.Write((&of10.BarrierReply{}).Append(nil, xid))
+				done = outs == 2
+			}
+		}
+	}
+	eventually(t, "both are done", func() bool { return g.finished() && b.status().Done == 2 })
+	g.want(t, "up", "1", "1")
+}
+
+// TestTwoAgentsForOneDatapath: the second is refused, keeps asking slowly, says so once, and
+// takes over when the first is gone.
+func TestTwoAgentsForOneDatapath(t *testing.T) {
+	g := &group{t: t}
+	m := g.start(t)
+	g.lead(m)
+	first := startAgent(t, agent.Config{Controllers: []string{m.addr}, EchoInterval: 50 * time.Millisecond})
+	sw := dialSwitch(t, first.addr, 7)
+	g.want(t, "up")
+	second := startAgent(t, agent.Config{Controllers: []string{m.addr}, EchoInterval: 50 * time.Millisecond})
+	other := dialSwitch(t, second.addr, 7)
+	time.Sleep(2500 * time.Millisecond)
+	if lines := second.log.lines("controller lost"); len(lines) != 1 || !strings.Contains(lines[0], "duplicate datapath id") {
+		t.Fatalf("%d lines: %s", len(lines), lines)
+	}
+	sw.say(1, 1)
+	g.want(t, "up", "1")
+	other.say(2, 2)
+	eventually(t, "the second keeps its events", func() bool { return second.status().Held == 2 })
+	first.stop()
+	g.want(t, "up", "1", "up", "2")
+}
+
+func TestConfigIsChecked(t *testing.T) {
+	for _, cfg := range []agent.Config{
+		{},
+		{Controllers: []string{"x"}, BufferBytes: 100},
+		{Controllers: []string{"x"}, EchoInterval: time.Minute},
+	} {
+		if _, err := agent.New(cfg); err == nil {
+			t.Errorf("%+v passed", cfg)
+		}
+	}
+}

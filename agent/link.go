@@ -1,0 +1,182 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/internal/ofconn"
+	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
+)
+
+const (
+	dialTimeout  = time.Second
+	backoffFirst = 5 * time.Millisecond
+	backoffMost  = 200 * time.Millisecond
+	refusedPause = time.Second // after a REFUSE, which does not go away by asking faster
+)
+
+// errStale ends the connections of a switch whose epoch the controllers do not accept.
+var errStale = errors.New("the controllers know a newer epoch of the switch: it begins anew above that")
+
+// link is one controller connection of one switch.
+type link struct {
+	*outlet
+	*peer
+	d         *device
+	address   string
+	announced bool // its connection is in the log
+}
+
+// keepConnected dials the controller for the device, again and again, until ctx ends. The
+// log tells a loss once, however many attempts follow.
+func (d *device) keepConnected(ctx context.Context, address string) {
+	stop := context.AfterFunc(ctx, func() { d.mu.Lock(); d.changed.Broadcast(); d.mu.Unlock() })
+	defer stop()
+	pause, told := backoffFirst, ""
+	for d.waitForEpoch(ctx) {
+		l := &link{d: d, address: address}
+		conn, err := d.a.cfg.Dial(ctx, address)
+		if err == nil {
+			l.outlet = newOutlet(conn)
+			err = l.run(ctx)
+			if l.announced { // it lasted
+				pause = backoffFirst
+			}
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		if text := reasonText(err); l.announced || text != told {
+			d.log.Warn("controller lost", "controller", address, "error", text)
+			told = text
+		}
+		var no *refused
+		switch refusal := errors.As(err, &no); {
+		case refusal && no.Reason == experimenter.ReasonStaleEpoch:
+			d.beginAnew(no.Epoch)
+			pause = backoffFirst
+		case refusal:
+			pause = refusedPause
+		}
+		sleep(ctx, pause)
+		pause = min(2*pause, backoffMost)
+	}
+}
+
+// waitForEpoch waits until there is something to attach with. It returns false when ctx ends.
+func (d *device) waitForEpoch(ctx context.Context) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for len(d.core.epochs) == 0 && ctx.Err() == nil {
+		d.changed.Wait()
+	}
+	return ctx.Err() == nil
+}
+
+// beginAnew closes the switch's connection, so that it returns with an epoch above newest.
+// All that is held belongs to an epoch that is over for the controllers.
+func (d *device) beginAnew(newest uint64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.floor = max(d.floor, newest)
+	if d.core.epoch() > newest {
+		return // it has begun already
+	}
+	d.core.forget()
+	d.failLinks(errStale)
+	if d.sw != nil {
+		d.sw.fail(errStale)
+	}
+	d.changed.Broadcast()
+}
+
+// run serves the connection until it ends, and says why it did.
+func (l *link) run(ctx context.Context) error {
+	d := l.d
+	stop := context.AfterFunc(ctx, func() { l.conn.Close() })
+	defer stop()
+	d.mu.Lock()
+	if len(d.core.epochs) == 0 {
+		d.mu.Unlock()
+		l.conn.Close()
+		return errStale
+	}
+	p := d.core.connect()
+	l.peer = p
+	d.links[p] = l
+	l.signal()
+	d.mu.Unlock()
+
+	var writer sync.WaitGroup
+	writer.Go(func() { d.write(l.outlet, func(dst []byte) []byte { return d.core.take(p, dst) }) })
+	err := l.read(ctx)
+	close(l.done)
+	l.conn.Close()
+	writer.Wait()
+
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.core.disconnect(p)
+	delete(d.links, p)
+	var no *refused
+	if l.cause != nil && !errors.As(err, &no) { // a writer that was busy fails because of the refusal
+		err = l.cause
+	}
+	return err
+}
+
+func (l *link) read(ctx context.Context) error {
+	in := ofconn.NewReader(ofconn.NewWatched(l.conn, l.d.a.cfg.SilentAfter))
+	for {
+		batch, err := in.Next()
+		if err != nil {
+			return err
+		}
+		if err := l.takeIn(ctx, batch); err != nil {
+			return err
+		}
+	}
+}
+
+// takeIn puts what the controller says into the core. A master is held up while the switch
+// does not take its commands.
+func (l *link) takeIn(ctx context.Context, batch []byte) error {
+	d, p := l.d, l.peer
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for d.core.master == p && len(d.core.commands.Out) >= d.a.cfg.CommandBytes && l.cause == nil && ctx.Err() == nil {
+		d.changed.Wait()
+	}
+	err := d.core.fromController(p, batch)
+	if d.core.pending(p) {
+		l.signal()
+	}
+	d.wakeMaster()
+	d.wakeSwitch()
+	d.changed.Broadcast()
+	return err
+}
+
+// announce tells the log about a connection that lasts; the device's mu is held.
+func (l *link) announce() {
+	if l.ready && !l.announced {
+		l.announced = true
+		l.d.log.Info("connected to controller", "controller", l.address)
+	}
+}
+
+// reasonText leaves out port numbers, which differ between attempts.
+func reasonText(err error) string {
+	if errors.Is(err, io.EOF) {
+		return "it closed the connection"
+	}
+	var op *net.OpError
+	if errors.As(err, &op) {
+		return op.Op + ": " + op.Err.Error()
+	}
+	return err.Error()
+}

@@ -1,0 +1,292 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/holdfast-sdn/holdfast/internal/handshake"
+	"github.com/holdfast-sdn/holdfast/openflow"
+	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
+	"github.com/holdfast-sdn/holdfast/openflow/of13"
+)
+
+// peer is the agent's side of one controller connection, for one switch.
+type peer struct {
+	out    []byte // what is to be written before the next events
+	ready  bool   // the controller's HELLO came
+	ackDue bool   // it is to hear which commands are done
+	// void are commands of an epoch that is over, which it is to hear of like of those that are
+	// done: else they would fill its ledger while it works off the events of that epoch.
+	void   experimenter.Ack
+	cursor uint64 // while master: ordinal of the next event to write
+	block  block
+}
+
+// block is what is still to come of a COMMANDS block.
+type block struct {
+	experimenter.Block      // First, Count and Bytes are of the rest
+	told               bool // it was refused already
+	open               bool // Count or Bytes is not zero
+}
+
+// maxControl bounds what waits for a controller that does not read, besides events.
+const maxControl = 1 << 20
+
+// takeAtMost is about how many bytes of events are written at once.
+const takeAtMost = 256 << 10
+
+var errNotReading = errors.New("it does not read")
+
+// refused is what a controller answered instead of accepting the switch.
+type refused struct{ experimenter.Refuse }
+
+func (r *refused) Error() string { return fmt.Sprintf("it refuses the switch: %s", r.Reason) }
+
+// connect begins a controller connection. There must have been a first epoch.
+func (c *core) connect() *peer {
+	hello := of13.Hello{Version: c.version}
+	if c.version >= openflow.Version13 {
+		hello.Versions = of13.VersionsOf(c.version)
+	}
+	out := hello.Append(nil, ownXID)
+	return &peer{out: c.attach().Append(out, c.version)}
+}
+
+// disconnect ends it. Events wait for the next master.
+func (c *core) disconnect(p *peer) {
+	if c.master == p {
+		c.master = nil
+	}
+}
+
+// fromController takes whole messages from a controller. An error says what is wrong with
+// it, and ends the connection.
+func (c *core) fromController(p *peer, batch []byte) error {
+	for len(batch) > 0 {
+		n := int(batch[2])<<8 | int(batch[3])
+		msg := batch[:n]
+		batch = batch[n:]
+		var err error
+		switch {
+		case p.block.open:
+			err = c.command(p, msg)
+		case !p.ready:
+			err = c.controllerHello(p, msg)
+		default:
+			err = c.control(p, msg)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	c.commands.Ask()
+	if len(p.out) > maxControl {
+		return errNotReading
+	}
+	return nil
+}
+
+func (c *core) controllerHello(p *peer, msg []byte) error {
+	var hello of13.Hello
+	if err := hello.Decode(msg); err != nil {
+		return fmt.Errorf("its first message is no OpenFlow HELLO, so this is no controller: %w", err)
+	}
+	if _, ok := hello.Negotiate(of13.VersionsOf(c.version)); !ok {
+		return fmt.Errorf("it does not speak the switch's OpenFlow version %d", c.version)
+	}
+	p.ready = true
+	return nil
+}
+
+// control deals with a message that stands outside of blocks.
+func (c *core) control(p *peer, msg []byte) error {
+	// OpenFlow 1.0 has no roles: those messages are of 1.3 always.
+	if msg[0] != c.version && msg[0] != of13.Version {
+		return fmt.Errorf("it sent a message of OpenFlow version %d after agreeing on %d", msg[0], c.version)
+	}
+	switch msg[1] {
+	case openflow.TypeHello, openflow.TypeEchoReply, openflow.TypeError:
+		return nil
+	case openflow.TypeEchoRequest:
+		p.out = handshake.EchoReply(p.out, msg)
+		return nil
+	case of13.TypeFeaturesRequest: // the same number in 1.0
+		n := len(p.out)
+		p.out = append(p.out, c.features...)
+		openflow.SetXID(p.out[n:], openflow.XID(msg))
+		return nil
+	case of13.TypeRoleRequest:
+		return c.role(p, msg)
+	case openflow.TypeExperimenter:
+		switch t, _ := experimenter.Is(msg); t {
+		case experimenter.TypeEventAck:
+			ack, err := experimenter.ParseAck(msg, t)
+			if err != nil || p != c.master {
+				return err
+			}
+			err = c.ackEvents(ack)
+			p.cursor = max(p.cursor, c.events.first)
+			return err
+		case experimenter.TypeCommands:
+			b, err := experimenter.ParseBlock(msg, t)
+			if err != nil {
+				return err
+			}
+			return c.beginBlock(p, b)
+		case experimenter.TypeRefuse:
+			r, err := experimenter.ParseRefuse(msg)
+			if err != nil {
+				return err
+			}
+			return &refused{r}
+		}
+	}
+	return fmt.Errorf("it sent a message of type %d outside of a block of commands: is it a Holdfast controller?", msg[1])
+}
+
+// role makes p the master, or says that it is none (Ravana, section 3.1: the new master's
+// role request makes the switch send what it has buffered).
+func (c *core) role(p *peer, msg []byte) error {
+	var req of13.RoleRequest
+	if err := req.Decode(msg); err != nil {
+		return err
+	}
+	claims := req.Role == of13.RoleMaster || req.Role == of13.RoleSlave
+	if claims && c.claimed && int64(req.GenerationID-c.generation) < 0 {
+		c.count.RefusedRoles++
+		p.out = appendError(p.out, msg, of13.ErrTypeRoleRequestFailed, of13.RoleRequestFailedStale)
+		return nil
+	}
+	if claims {
+		c.generation, c.claimed = req.GenerationID, true
+	}
+	switch {
+	case req.Role == of13.RoleMaster:
+		c.master = p
+		p.cursor = c.events.first
+		p.ackDue = c.commands.Done > 0
+	case req.Role != of13.RoleNoChange && c.master == p:
+		c.master = nil
+	}
+	reply := of13.RoleReply{Role: of13.RoleSlave, GenerationID: c.generation}
+	if c.master == p {
+		reply.Role = of13.RoleMaster
+	}
+	p.out = reply.Append(p.out, openflow.XID(msg))
+	return nil
+}
+
+// beginBlock takes the header of a COMMANDS block.
+func (c *core) beginBlock(p *peer, b experimenter.Block) error {
+	p.block = block{Block: b, open: b.Count > 0}
+	if b.First == 0 || b.Count == 0 && b.Bytes != 0 {
+		return fmt.Errorf("it sent a block of %d commands of %d bytes that begins at %d", b.Count, b.Bytes, b.First)
+	}
+	return nil
+}
+
+func (c *core) fenced(p *peer, term uint64) bool { return p != c.master || term != c.generation }
+func (c *core) current(epoch uint64) bool        { return c.live && epoch == c.epoch() }
+
+// command takes the next message of the block. Each is judged by itself, since another
+// controller may become master, or the epoch end, in the middle.
+func (c *core) command(p *peer, msg []byte) error {
+	b := &p.block
+	if len(msg) > int(b.Bytes) {
+		return fmt.Errorf("a block of commands is longer than its header says")
+	}
+	seq := b.First
+	b.First, b.Count, b.Bytes = b.First+1, b.Count-1, b.Bytes-uint32(len(msg))
+	if b.open = b.Count > 0; !b.open && b.Bytes > 0 {
+		return fmt.Errorf("a block of commands is %d bytes shorter than its header says", b.Bytes)
+	}
+	switch {
+	case c.fenced(p, b.Term):
+		if !b.told {
+			b.told = true
+			c.count.RefusedBlocks++
+			p.out = appendError(p.out, msg, of13.ErrTypeBadRequest, of13.BadRequestIsSlave)
+		}
+	case !c.current(b.Epoch):
+		c.count.Stale++
+		if b.Epoch <= c.epoch() {
+			p.void = experimenter.Ack{Epoch: b.Epoch, Seq: seq}
+		}
+	case seq <= c.commands.Forwarded:
+		c.count.Duplicates++
+	case seq != c.commands.Forwarded+1:
+		return fmt.Errorf("it left a gap in the commands: %d after %d", seq, c.commands.Forwarded)
+	case msg[0] != c.version:
+		return fmt.Errorf("it sent a command of OpenFlow version %d to a switch of version %d", msg[0], c.version)
+	default:
+		c.commands.Pass(msg)
+		c.count.Forwarded++
+	}
+	return nil
+}
+
+// appendError appends an ERROR about msg, of OpenFlow 1.3 since 1.0 lacks the codes.
+func appendError(dst, msg []byte, typ, code uint16) []byte {
+	e := of13.Error{ErrType: typ, Code: code, Data: msg[:min(len(msg), 64)]}
+	return e.Append(dst, openflow.XID(msg))
+}
+
+func (p *peer) echo(version uint8) {
+	p.out = handshake.Bare(p.out, version, openflow.TypeEchoRequest, ownXID)
+}
+
+// pending reports whether take would append something.
+func (c *core) pending(p *peer) bool {
+	return len(p.out) > 0 || p.ackDue || p.void.Seq > 0 || p == c.master && p.cursor < c.events.next
+}
+
+// take appends what is to be written to the controller now.
+func (c *core) take(p *peer, dst []byte) []byte {
+	dst = append(dst, p.out...)
+	p.out = p.out[:0]
+	if p != c.master {
+		p.ackDue, p.void = false, experimenter.Ack{}
+		return dst
+	}
+	if p.void.Seq > 0 {
+		dst = p.void.Append(dst, c.version, experimenter.TypeCommandAck)
+		p.void = experimenter.Ack{}
+	}
+	if p.ackDue {
+		p.ackDue = false
+		if c.live {
+			dst = experimenter.Ack{Epoch: c.epoch(), Seq: c.commands.Done}.Append(dst, c.version, experimenter.TypeCommandAck)
+		}
+	}
+	for i := 0; p.cursor < c.events.next && len(dst) < takeAtMost; {
+		for i+1 < len(c.epochs) && c.epochs[i+1].base <= p.cursor {
+			i++
+		}
+		limit := c.events.next
+		if i+1 < len(c.epochs) {
+			limit = c.epochs[i+1].base
+		}
+		to := c.events.upTo(p.cursor, limit, takeAtMost-len(dst))
+		b := experimenter.Block{
+			Epoch: c.epochs[i].epoch,
+			First: p.cursor - c.epochs[i].base + 1,
+			Count: uint32(to - p.cursor),
+			Bytes: uint32(c.events.start(to) - c.events.start(p.cursor)),
+		}
+		dst = b.Append(dst, c.version, experimenter.TypeEvents)
+		dst = c.events.appendTo(dst, p.cursor, to)
+		p.cursor = to
+		c.count.Sent += uint64(b.Count)
+	}
+	return dst
+}
+
+// takeSwitch appends what is to be written to the switch now.
+func (c *core) takeSwitch(dst []byte) []byte {
+	dst = append(dst, c.commands.Out...)
+	c.commands.Out = c.commands.Out[:0]
+	if c.commands.Written() {
+		c.tellDone()
+	}
+	return dst
+}

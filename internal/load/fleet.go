@@ -1,0 +1,270 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/internal/ofconn"
+	"github.com/holdfast-sdn/holdfast/openflow"
+)
+
+// fleet runs the switches of a Config.
+type fleet struct {
+	cfg   Config
+	start time.Time
+	links []*link
+}
+
+// link is one switch on its connection. A reader and a writer share the switch, so that
+// neither side ever waits for the other to read.
+type link struct {
+	mu      sync.Mutex
+	s       *fakeSwitch
+	wake    chan struct{} // capacity 1: the writer has something to send
+	ready   chan struct{} // closed when the switch may send packet-ins
+	cfg     *Config
+	start   time.Time
+	conn    net.Conn
+	scratch []byte // what is being written
+}
+
+// sendLimit bounds one write, in bytes; it is how full cbench keeps its buffer.
+const sendLimit = 64 << 10
+
+func newFleet(cfg Config) *fleet {
+	f := &fleet{cfg: cfg, start: time.Now().Add(-1)} // so that no packet-in is sent at 0
+	create, ids := newSwitch13, dialect13.ids
+	if cfg.Version == openflow.Version10 {
+		create, ids = newSwitch10, dialect10.ids
+	}
+	for i := range cfg.Switches {
+		var win *window
+		if cfg.Window > 0 {
+			win = newWindow(cfg.Window, ids)
+		}
+		f.links = append(f.links, &link{s: create(cfg.FirstDatapathID+openflow.DatapathID(i), cfg.MACsPerSwitch, win),
+			wake: make(chan struct{}, 1), ready: make(chan struct{}), cfg: &f.cfg, start: f.start})
+	}
+	return f
+}
+
+// run connects and serves all switches until ctx ends, or one fails: then it calls fail.
+func (f *fleet) run(ctx context.Context, fail context.CancelCauseFunc) {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	for i, l := range f.links {
+		conn, err := f.cfg.Dial(ctx, i)
+		if err != nil {
+			fail(fmt.Errorf("load: connect switch %v: %w", l.s.id, err))
+			return
+		}
+		l.conn = conn
+		done := func(what string, err error) {
+			if ctx.Err() == nil {
+				fail(fmt.Errorf("load: switch %v: %s: %w", l.s.id, what, err))
+			}
+		}
+		wg.Go(func() { <-ctx.Done(); conn.Close() })
+		wg.Go(func() { done("write", l.write(ctx)) })
+		wg.Go(func() { done("read", l.read()) })
+	}
+	<-ctx.Done()
+}
+
+func (l *link) now() time.Duration { return time.Since(l.start) }
+
+// read takes what the controller sends until the connection ends.
+func (l *link) read() error {
+	in := ofconn.NewReader(l.conn)
+	var deadline time.Duration
+	for {
+		if now := l.now(); deadline-now < l.cfg.LostAfter { // not for every read: it costs
+			deadline = now + 2*l.cfg.LostAfter
+			if err := l.conn.SetReadDeadline(l.start.Add(deadline)); err != nil {
+				return err
+			}
+		}
+		batch, err := in.Next()
+		switch {
+		case errors.Is(err, io.EOF):
+			return fmt.Errorf("the controller closed the connection: %w", err)
+		case err != nil && !errors.Is(err, os.ErrDeadlineExceeded):
+			return err
+		}
+		if err := l.take(batch, err != nil); err != nil {
+			return err
+		}
+	}
+}
+
+// take gives messages to the switch, or tells it that none came for long, and sees that
+// what it now wants to send is sent.
+func (l *link) take(batch []byte, silent bool) error {
+	now := l.now()
+	l.mu.Lock()
+	before := l.s.ready
+	err := l.s.receive(batch, now)
+	if silent {
+		l.s.expire(now - l.cfg.LostAfter)
+	}
+	became, waits := l.s.ready && !before, l.s.waits()
+	l.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	if became {
+		close(l.ready)
+	}
+	if waits && l.cfg.Mode == Latency {
+		return l.flush() // one small message: no need to wake the writer, which takes microseconds
+	}
+	if waits {
+		l.signal()
+	}
+	return nil
+}
+
+func (l *link) signal() {
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+// write sends HELLO and then whatever the switch wants to send.
+func (l *link) write(ctx context.Context) error {
+	if _, err := l.conn.Write(l.s.hello); err != nil {
+		return err
+	}
+	for {
+		select {
+		case <-l.wake:
+			if err := l.flush(); err != nil {
+				return err
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// flush sends until the switch has nothing more to send. In Latency mode only the reader calls
+// it, else only the writer.
+func (l *link) flush() error {
+	for {
+		now := l.now()
+		l.mu.Lock()
+		l.scratch = l.s.fill(l.scratch[:0], now, sendLimit)
+		l.mu.Unlock()
+		if len(l.scratch) == 0 {
+			return nil
+		}
+		if _, err := l.conn.Write(l.scratch); err != nil {
+			return err
+		}
+	}
+}
+
+// measure waits for the handshakes, and takes the figures.
+func (f *fleet) measure(ctx context.Context) (Result, error) {
+	var r Result
+	ready, cancel := context.WithTimeout(ctx, f.cfg.ReadyTimeout)
+	defer cancel()
+	for i, l := range f.links {
+		select {
+		case <-l.ready:
+		case <-ready.Done():
+			if ctx.Err() != nil {
+				return r, context.Cause(ctx)
+			}
+			return r, fmt.Errorf("load: switch %v (%d of %d before it are ready) was not asked for its features within %v", l.s.id, i, len(f.links), f.cfg.ReadyTimeout)
+		}
+	}
+	if err := sleep(ctx, f.cfg.Warmup); err != nil {
+		return r, err
+	}
+	f.each(func(s *fakeSwitch) { s.measuring = true })
+	first, begin := f.counts(), time.Now()
+	err := f.sample(ctx, &r, first, begin)
+	r.Elapsed = time.Since(begin)
+	r.Counts = f.counts().minus(first)
+	f.each(func(s *fakeSwitch) {
+		s.measuring, s.stopped = false, true
+		r.Latency.Merge(&s.latency)
+	})
+	r.PerSecond = float64(r.Answered) / r.Elapsed.Seconds()
+	if err != nil {
+		return r, err
+	}
+	return r, f.drain(ctx)
+}
+
+// sample takes a sample every second until the measurement is over; a last, shorter one counts
+// when there is no other, or when it is of half a second or more.
+func (f *fleet) sample(ctx context.Context, r *Result, last Counts, begin time.Time) error {
+	lastAt := begin
+	for end := begin.Add(f.cfg.Duration); time.Now().Before(end); {
+		err := sleep(ctx, min(time.Second, time.Until(end)))
+		now := f.counts()
+		took := time.Since(lastAt)
+		if len(r.Samples) == 0 || took >= time.Second/2 {
+			r.Samples = append(r.Samples, float64(now.Answered-last.Answered)/took.Seconds())
+		}
+		last, lastAt = now, time.Now()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// drain waits until everything is answered, as long as Drain says.
+func (f *fleet) drain(ctx context.Context) error {
+	const poll = 2 * time.Millisecond
+	for end := time.Now().Add(f.cfg.Drain); f.outstanding() > 0 && time.Now().Before(end); {
+		if err := sleep(ctx, poll); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *fleet) each(do func(*fakeSwitch)) {
+	for _, l := range f.links {
+		l.mu.Lock()
+		do(l.s)
+		l.mu.Unlock()
+	}
+}
+
+func (f *fleet) counts() (sum Counts) {
+	f.each(func(s *fakeSwitch) { sum = sum.plus(s.counts) })
+	return sum
+}
+
+func (f *fleet) outstanding() (sum uint64) {
+	f.each(func(s *fakeSwitch) {
+		if s.win != nil {
+			sum += uint64(s.win.open)
+		}
+	})
+	return sum
+}
+
+// sleep waits, and returns why ctx ended if it did.
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

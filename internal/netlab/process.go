@@ -1,0 +1,101 @@
+package netlab
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// stopTimeout is how long a daemon may take to end on its own.
+const stopTimeout = 3 * time.Second
+
+// process is a daemon that dies with us.
+type process struct {
+	name   string
+	cmd    *exec.Cmd
+	output string        // file of its standard output and error
+	ended  chan struct{} // closed when it has ended
+}
+
+// start runs a daemon in the foreground, with its output in dir.
+func start(dir, name string, args ...string) (*process, error) {
+	p := &process{name: name, cmd: exec.Command(name, args...), output: filepath.Join(dir, name+".out"), ended: make(chan struct{})}
+	out, err := os.Create(p.output)
+	if err != nil {
+		return nil, fmt.Errorf("start %s: %w", name, err)
+	}
+	defer out.Close()
+	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = dir, out, out
+	p.cmd.Env = append(os.Environ(), "OVS_RUNDIR="+dir, "OVS_LOGDIR="+dir, "OVS_DBDIR="+dir)
+	// A group of its own: Ctrl-C reaches us only, and we stop it in order.
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	started := make(chan error)
+	go func() {
+		// The kernel takes the thread that forked, not the process, for the parent of
+		// Pdeathsig: the thread must live as long as the daemon.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := p.cmd.Start()
+		started <- err
+		if err == nil {
+			p.cmd.Wait() // how it ended does not matter: whoever needs it alive looks at ended
+			close(p.ended)
+		}
+	}()
+	if err := <-started; err != nil {
+		return nil, fmt.Errorf("start %s: %w", name, err)
+	}
+	return p, nil
+}
+
+// waitFile waits until the daemon has made a file, which is usually its socket.
+func (p *process) waitFile(path string) error {
+	deadline := time.After(commandTimeout)
+	for {
+		if _, err := os.Stat(path); err == nil {
+			return nil
+		}
+		select {
+		case <-p.ended:
+			return fmt.Errorf("%s ended: %s", p.name, p.lastOutput())
+		case <-deadline:
+			return fmt.Errorf("%s made no %s in %v: %s", p.name, path, commandTimeout, p.lastOutput())
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+func (p *process) lastOutput() string {
+	text, err := os.ReadFile(p.output)
+	if err != nil {
+		return err.Error()
+	}
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	return strings.Join(lines[max(0, len(lines)-5):], "; ")
+}
+
+// kill ends the daemon with SIGKILL and waits. A nil or ended one is no error.
+func (p *process) kill() error { return p.end(syscall.SIGKILL) }
+
+// stop ends the daemon in order, by force if it does not obey.
+func (p *process) stop() error { return p.end(syscall.SIGTERM) }
+
+func (p *process) end(sig syscall.Signal) error {
+	if p == nil {
+		return nil
+	}
+	for _, s := range []syscall.Signal{sig, syscall.SIGKILL} {
+		p.cmd.Process.Signal(s) // fails only if it has ended
+		select {
+		case <-p.ended:
+			return nil
+		case <-time.After(stopTimeout):
+		}
+	}
+	return fmt.Errorf("%s (pid %d) does not end", p.name, p.cmd.Process.Pid)
+}

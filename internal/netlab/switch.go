@@ -1,0 +1,204 @@
+package netlab
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+)
+
+// schema is where Debian's openvswitch-common keeps the schema of the switch's database.
+const schema = "/usr/share/openvswitch/vswitch.ovsschema"
+
+// maxSwitches bounds the switches of a lab: their addresses share a /24 with Lab.Addr.
+const maxSwitches = 250
+
+// bridge is the name of the one bridge of a switch, within its namespace.
+const bridge = "br0"
+
+// Switch is an unmodified Open vSwitch with one bridge, which speaks OpenFlow 1.3 and, without
+// a controller, forwards nothing (fail mode secure).
+type Switch struct {
+	Name       string
+	DatapathID uint64
+	Namespace  string // of the network, for `ip netns exec`
+	Management *Link  // over which it reaches its controllers
+
+	dir string
+
+	mu       sync.Mutex // guards the fields below
+	database *process
+	daemon   *process // nil while killed
+	ports    int      // given so far; numbered from 1
+}
+
+// AddSwitch starts a switch. It connects to nobody before SetControllers.
+func (l *Lab) AddSwitch(name string, datapathID uint64) (*Switch, error) {
+	if err := l.claim(name); err != nil {
+		return nil, err
+	}
+	s := &Switch{Name: name, DatapathID: datapathID, Namespace: l.scoped(name), dir: filepath.Join(l.dir, name)}
+	l.mu.Lock()
+	l.switches = append(l.switches, s) // before it starts: Close stops whatever came up
+	number := len(l.switches)
+	l.mu.Unlock()
+	if number > maxSwitches {
+		return nil, fmt.Errorf("switch %s: the lab has %d already", name, maxSwitches)
+	}
+	for _, step := range []func() error{
+		func() error { return addNamespace(s.Namespace) },
+		func() error { return s.manage(l, l.managementAddr(1+number)) },
+		s.startDatabase,
+		s.addBridge,
+		s.Start,
+	} {
+		if err := step(); err != nil {
+			return nil, fmt.Errorf("switch %s: %w", name, err)
+		}
+	}
+	return s, nil
+}
+
+// manage plugs the switch into the management network.
+func (s *Switch) manage(l *Lab, addr netip.Addr) error {
+	ours, theirs := end{device: l.scoped(s.Name)}, end{namespace: s.Namespace, device: "mgmt"}
+	s.Management = &Link{a: ours, b: theirs, down: ours}
+	if err := s.Management.plug(); err != nil {
+		return err
+	}
+	return errors.Join(
+		ours.ip("link", "set", ours.device, "master", l.scoped("mgmt")),
+		theirs.ip("addr", "add", addr.String()+"/24", "dev", theirs.device))
+}
+
+func (s *Switch) startDatabase() error {
+	if err := os.MkdirAll(s.dir, 0o755); err != nil {
+		return err
+	}
+	if _, err := run("ovsdb-tool", "create", s.path("conf.db"), schema); err != nil {
+		return err
+	}
+	var err error
+	s.database, err = start(s.dir, "ovsdb-server", "--remote=punix:"+s.path("db.sock"), "--unixctl="+s.path("db.ctl"),
+		"--log-file="+s.path("ovsdb-server.log"), "-vconsole:err", "-vsyslog:off", s.path("conf.db"))
+	if err != nil {
+		return err
+	}
+	return s.database.waitFile(s.path("db.sock"))
+}
+
+func (s *Switch) addBridge() error {
+	_, err := s.vsctl("--no-wait", "init", "--", "add-br", bridge, "--", "set", "bridge", bridge, "datapath_type=netdev", "protocols=OpenFlow13",
+		"fail_mode=secure", fmt.Sprintf("other_config:datapath-id=%016x", s.DatapathID), "other_config:disable-in-band=true")
+	return err
+}
+
+// Start starts the switch again after Kill. Its ports and controllers are as before, its
+// flow table is empty.
+func (s *Switch) Start() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.daemon != nil {
+		return fmt.Errorf("start switch %s: it runs", s.Name)
+	}
+	os.Remove(s.path(bridge + ".mgmt")) // of a killed one
+	// `ip netns exec`, which becomes the daemon, gives it the /sys of its namespace as well.
+	daemon, err := start(s.dir, "ip", "netns", "exec", s.Namespace, "ovs-vswitchd", "unix:"+s.path("db.sock"), "--unixctl="+s.path("vswitchd.ctl"),
+		"--log-file="+s.path("ovs-vswitchd.log"), "-vconsole:err", "-vsyslog:off")
+	if err != nil {
+		return err
+	}
+	s.daemon = daemon
+	// The last thing that it makes, when the bridge and its ports are there.
+	if err := daemon.waitFile(s.path(bridge + ".mgmt")); err != nil {
+		return err
+	}
+	return quiet(s.Namespace, bridge)
+}
+
+// Kill ends the switch with SIGKILL, as a power cut would. Its configuration survives.
+func (s *Switch) Kill() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err := s.daemon.kill()
+	s.daemon = nil
+	return err
+}
+
+func (s *Switch) stop() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err := errors.Join(s.daemon.stop(), s.database.stop())
+	s.daemon, s.database = nil, nil
+	return err
+}
+
+// SetControllers makes the switch connect to these TCP addresses, and to no others. After a
+// loss it tries again within a second: Open vSwitch takes no shorter back-off.
+func (s *Switch) SetControllers(addresses ...string) error {
+	var create, ids []string
+	for i, a := range addresses {
+		id := fmt.Sprintf("@c%d", i)
+		ids = append(ids, id)
+		create = append(create, "--", "--id="+id, "create", "controller", `target="tcp:`+a+`"`, "max_backoff=1000", "connection_mode=out-of-band")
+	}
+	args := append([]string{"set", "bridge", bridge, "controller=[" + strings.Join(ids, ",") + "]"}, create...)
+	if _, err := s.vsctl(args...); err != nil {
+		return fmt.Errorf("controllers of switch %s: %w", s.Name, err)
+	}
+	return nil
+}
+
+// Flows returns the flow entries, one line each, as ovs-ofctl prints them without counters.
+func (s *Switch) Flows() ([]string, error) {
+	out, err := s.OFCtl("dump-flows", "--no-stats")
+	if err != nil {
+		return nil, err
+	}
+	var flows []string
+	for line := range strings.Lines(out) {
+		if line = strings.TrimSpace(line); line != "" {
+			flows = append(flows, line)
+		}
+	}
+	return flows, nil
+}
+
+// OFCtl runs `ovs-ofctl COMMAND switch ARGS…` in OpenFlow 1.3, over the switch's own management
+// socket: it needs no controller and works beside one.
+func (s *Switch) OFCtl(command string, args ...string) (string, error) {
+	out, err := run("ovs-ofctl", append([]string{"-O", "OpenFlow13", command, "unix:" + s.path(bridge+".mgmt")}, args...)...)
+	if err != nil {
+		return "", fmt.Errorf("switch %s: %w", s.Name, err)
+	}
+	return out, nil
+}
+
+func (s *Switch) newEnd() (end, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ports++
+	return end{namespace: s.Namespace, device: fmt.Sprintf("p%d", s.ports), port: s.ports}, nil
+}
+
+func (s *Switch) attach(e end) error {
+	_, err := s.vsctl("add-port", bridge, e.device, "--", "set", "interface", e.device, fmt.Sprintf("ofport_request=%d", e.port))
+	if err != nil {
+		return err
+	}
+	got, err := s.vsctl("get", "interface", e.device, "ofport")
+	if err == nil && strings.TrimSpace(got) != fmt.Sprint(e.port) {
+		err = fmt.Errorf("switch %s: port %d came up as %s", s.Name, e.port, strings.TrimSpace(got))
+	}
+	return err
+}
+
+// vsctl changes the configuration and waits until the switch has taken it.
+func (s *Switch) vsctl(args ...string) (string, error) {
+	return run("ovs-vsctl", append([]string{"--db=unix:" + s.path("db.sock"), "--timeout=10"}, args...)...)
+}
+
+func (s *Switch) path(file string) string { return filepath.Join(s.dir, file) }

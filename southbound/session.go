@@ -1,0 +1,415 @@
+package southbound
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/internal/ofconn"
+	"github.com/holdfast-sdn/holdfast/openflow"
+	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
+)
+
+// Session is one switch, connected by its agent or by itself. Its methods are safe for
+// concurrent use and never block.
+type Session struct {
+	srv    *server
+	conn   net.Conn
+	heard  *ofconn.Watched
+	in     *ofconn.Reader
+	out    *ofconn.Writer
+	remote string
+
+	busy  atomic.Bool   // the reader is in the handler
+	taken chan struct{} // capacity 1: the first TakeMaster came
+	gone  chan struct{} // closed when the session has ended altogether
+
+	mu    sync.Mutex // guards the fields below; held for copies only, never for I/O or a handler
+	core  core
+	fresh bool  // Direct: nothing that the switch said is lost yet
+	cause error // why the session was closed from this side
+}
+
+// ErrNotMaster says that a command was sent before TakeMaster, or in a term that has passed.
+var ErrNotMaster = errors.New("southbound: not master of the switch in this term")
+
+var (
+	errRefused = errors.New("refused by the controllers")
+	errSlow    = errors.New("it does not read: see whether it is overloaded, or its network")
+	errLate    = errors.New("it did not complete the handshake in time: is it an OpenFlow switch?")
+)
+
+// lingerAfterRefuse is how long a refused agent has to read why.
+const lingerAfterRefuse = time.Second
+
+// Switch names the switch.
+func (s *Session) Switch() openflow.DatapathID { return s.core.id }
+
+// Mode says whether an agent stands before the switch.
+func (s *Session) Mode() Mode { return s.core.mode }
+
+// Version is the OpenFlow version that the peer speaks.
+func (s *Session) Version() uint8 { return s.core.hs.Version }
+
+// Attach is what the agent said first; zero in Direct mode.
+func (s *Session) Attach() experimenter.Attach { return s.core.attach }
+
+// Features is the switch's FEATURES_REPLY when it connected, a whole message of
+// OpenFlow 1.3. Read only.
+func (s *Session) Features() []byte { return s.core.features }
+
+// Remote is the peer's network address.
+func (s *Session) Remote() string { return s.remote }
+
+// Epoch is the newest epoch that the peer named. An agent names it in ATTACH and by the
+// next SWITCH_UP, so a session that is not master may hear of it late. A switch without agent
+// has none before TakeMaster, 0.
+func (s *Session) Epoch() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.core.epoch
+}
+
+// TakeMaster claims the switch for the leader of a term. An agent then sends every event
+// that is not acknowledged, from the first. For a switch without agent every claim
+// begins a new epoch. ErrNotMaster: this session was claimed in a later term.
+func (s *Session) TakeMaster(term uint64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err := s.core.takeMaster(term, s.now(), s.fresh)
+	if s.fresh {
+		s.fresh = false
+		s.taken <- struct{}{}
+	}
+	if err != nil {
+		return err
+	}
+	return s.flush()
+}
+
+// Hold drops what an agent has to say until Resend, but for acknowledgements of commands. It may be
+// called within Handler.Events: then nothing that comes behind those events is handed over. Without effect in Direct mode.
+func (s *Session) Hold() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.core.hold()
+}
+
+// Resend asks an agent for every event that is not acknowledged, from the first.
+func (s *Session) Resend() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.core.resend()
+	return s.flush()
+}
+
+// AckEvents tells the agent that everything up to seq is logged. Without effect in Direct mode.
+func (s *Session) AckEvents(epoch, seq uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.core.ackEvents(experimenter.Ack{Epoch: epoch, Seq: seq})
+	s.flush()
+}
+
+// Send queues a block of commands: count messages of OpenFlow 1.3 one after the other, the
+// first with sequence first. It copies them. Commands of another epoch than the switch's
+// are dropped, by the agent or here. A peer that does not read fills its queue; then the
+// session is closed, and the commands are to be sent again when it is back. ErrNotMaster:
+// term is not that of the last TakeMaster.
+func (s *Session) Send(term, epoch, first uint64, count int, messages []byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before := s.core.untranslated
+	if err := s.core.send(experimenter.Block{Term: term, Epoch: epoch, First: first, Count: uint32(count)}, messages); err != nil {
+		return err
+	}
+	if s.core.untranslated != before {
+		s.srv.incidents.Warn("untranslated "+s.core.id.String(), "a command cannot be said in the switch's OpenFlow version: the application gets an ERROR", "switch", s.core.id)
+	}
+	return s.flush()
+}
+
+// Refuse tells the peer why it cannot stay, and closes. epoch is the newest that the
+// controllers know. A switch without agent that is refused for a stale epoch stays
+// connected and begins a new epoch above.
+func (s *Session) Refuse(reason experimenter.Reason, epoch uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.core.refuse(experimenter.Refuse{Reason: reason, Epoch: epoch}, s.now()) {
+		s.flush()
+		return
+	}
+	if s.cause == nil {
+		s.cause = fmt.Errorf("%w: %s", errRefused, reason)
+	}
+	if s.flush() == nil && s.core.mode == Agent {
+		// Closing at once, with bytes unread, would destroy what is on its way.
+		time.AfterFunc(lingerAfterRefuse, func() { s.conn.Close() })
+		return
+	}
+	s.conn.Close()
+}
+
+// Close ends the session; Detached gets err.
+func (s *Session) Close(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fail(err)
+}
+
+// The following run with mu held.
+
+func (s *Session) fail(err error) {
+	if s.cause == nil {
+		s.cause = err
+	}
+	s.conn.Close()
+}
+
+func (s *Session) now() uint64 { return uint64(s.srv.cfg.Now().UnixNano()) }
+
+// flush queues what the core has to say. If that fails the session ends, and Detached tells.
+func (s *Session) flush() error {
+	if len(s.core.out) == 0 {
+		return nil
+	}
+	err := s.out.Send(s.core.out)
+	s.core.out = s.core.out[:0]
+	if cap(s.core.out) > keepOut {
+		s.core.out = nil
+	}
+	if err != nil {
+		if errors.Is(err, ofconn.ErrFull) {
+			err = fmt.Errorf("%w; %d bytes wait", errSlow, s.srv.cfg.SendQueue)
+		}
+		s.fail(err)
+		return err
+	}
+	if seq, yes := s.core.doneAtWrite(); yes {
+		s.out.Mark(seq)
+	}
+	return nil
+}
+
+// keepOut is the largest out that a session keeps for reuse.
+const keepOut = 256 << 10
+
+// run serves the connection until it ends.
+func (s *Session) run(ctx context.Context) {
+	defer close(s.gone)
+	defer s.out.Close()
+	defer s.conn.Close()
+	rest, err := s.handshake()
+	if err == nil {
+		err = s.srv.register(ctx, s)
+	}
+	if err != nil {
+		if ctx.Err() == nil {
+			host, _, _ := net.SplitHostPort(s.remote)
+			s.srv.incidents.Warn(host, "connection refused", "remote", s.remote, "switch", s.core.id, "error", err)
+		}
+		return
+	}
+	defer s.srv.unregister(s)
+	s.srv.incidents.Info("attached "+s.core.id.String(), "switch attached", "switch", s.core.id, "remote", s.remote, "mode", s.core.mode, "version", s.core.hs.Version)
+	s.call(func() { s.srv.handler.Attached(s) })
+	err = s.reason(s.read(ctx, rest))
+	s.conn.Close()
+	s.out.Close() // no CommandsDone after this
+	s.detach(ctx, err)
+}
+
+// detach tells the handler and the log. The end of a switch that has no agent is an event.
+func (s *Session) detach(ctx context.Context, err error) {
+	s.mu.Lock()
+	ours := s.cause != nil || ctx.Err() != nil
+	down, ended := s.core.end(downReason(err))
+	s.mu.Unlock()
+	if ended && !ours {
+		s.call(func() { s.srv.handler.Events(s, down) }) // the session ends anyway
+	}
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	} else {
+		s.srv.incidents.Warn("detached "+s.core.id.String(), "switch detached", "switch", s.core.id, "remote", s.remote, "error", err)
+	}
+	s.call(func() { s.srv.handler.Detached(s, err) })
+}
+
+func downReason(err error) experimenter.Reason {
+	var network net.Error
+	switch {
+	case errors.Is(err, ofconn.ErrSilent):
+		return experimenter.ReasonSilent
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, errSlow), errors.As(err, &network):
+		return experimenter.ReasonConnectionLost
+	}
+	return experimenter.ReasonGarbage
+}
+
+// reason returns why the session ended: what this side or the writer found first.
+func (s *Session) reason(err error) error {
+	s.mu.Lock()
+	cause := s.cause
+	s.mu.Unlock()
+	if err == io.EOF {
+		err = fmt.Errorf("it closed the connection: %w", err)
+	}
+	if cause != nil || !errors.Is(err, net.ErrClosed) {
+		return cmp.Or(cause, err)
+	}
+	werr := s.out.Close() // without mu, which the writer may need to end
+	if errors.Is(werr, os.ErrDeadlineExceeded) {
+		werr = fmt.Errorf("%w; a write waits for %v", errSlow, s.srv.cfg.WriteTimeout)
+	}
+	return cmp.Or(werr, err)
+}
+
+// call marks the time that the handler takes: then nothing can be said about the peer.
+func (s *Session) call(f func()) {
+	s.busy.Store(true)
+	f()
+	s.busy.Store(false)
+}
+
+// handshake returns what the peer sent after it.
+func (s *Session) handshake() ([]byte, error) {
+	late := time.AfterFunc(s.srv.cfg.HandshakeTimeout, func() { s.Close(errLate) })
+	defer late.Stop()
+	s.mu.Lock()
+	s.core.start()
+	s.flush()
+	s.mu.Unlock()
+	for {
+		batch, err := s.in.Next()
+		if errors.Is(err, ofconn.ErrSilent) {
+			err = errLate
+		}
+		if err != nil {
+			return nil, s.reason(err)
+		}
+		for len(batch) > 0 {
+			s.mu.Lock()
+			var a action
+			batch, a, err = s.core.next(batch)
+			if unsupported(err) {
+				s.core.refuse(experimenter.Refuse{Reason: experimenter.ReasonUnsupportedVersion}, 0)
+			}
+			if ferr := s.flush(); err == nil {
+				err = ferr
+			}
+			s.fresh = a.kind == attached && s.core.mode == Direct
+			s.mu.Unlock()
+			if err != nil {
+				s.out.Close() // sends what there is to say about it
+				return nil, err
+			}
+			if a.kind == attached {
+				return batch, nil
+			}
+		}
+	}
+}
+
+// unsupported tells an agent of another release, which deserves an answer.
+func unsupported(err error) bool {
+	var e *openflow.Error
+	return errors.As(err, &e) && e.Kind == openflow.Unsupported && e.Message == experimenter.TypeAttach.String()
+}
+
+// read hands what the peer says to the handler until the connection ends.
+func (s *Session) read(ctx context.Context, batch []byte) error {
+	if s.core.mode == Direct {
+		if err := s.awaitMaster(ctx); err != nil {
+			return err
+		}
+	}
+	for {
+		for len(batch) > 0 {
+			s.mu.Lock()
+			rest, a, err := s.core.next(batch)
+			if ferr := s.flush(); err == nil {
+				err = ferr
+			}
+			s.mu.Unlock()
+			if err == nil {
+				err = s.deliver(a)
+			}
+			if err != nil {
+				return err
+			}
+			batch = rest
+		}
+		var err error
+		if batch, err = s.in.Next(); err != nil {
+			return err
+		}
+	}
+}
+
+// awaitMaster gives the leader the time to take a new switch that has no agent, before
+// anything that it says would be lost; then, if it is taken, its epoch begins.
+func (s *Session) awaitMaster(ctx context.Context) error {
+	patience := time.NewTimer(s.srv.cfg.EchoInterval)
+	defer patience.Stop()
+	select {
+	case <-s.taken:
+	case <-patience.C:
+	case <-ctx.Done():
+	}
+	s.mu.Lock()
+	begin := s.core.master && s.core.hs.Done // else it was claimed twice, and is being asked
+	s.fresh = false
+	var a action
+	if begin {
+		a = s.core.begin()
+	}
+	s.mu.Unlock()
+	return s.deliver(a)
+}
+
+func (s *Session) deliver(a action) error {
+	switch a.kind {
+	case events:
+		s.busy.Store(true)
+		err := s.srv.handler.Events(s, a.batch)
+		s.busy.Store(false)
+		if err != nil && !s.told(a.batch.Epoch) {
+			err = fmt.Errorf("the controller refuses its events: %w", err)
+			s.Close(err)
+			return err
+		}
+	case done:
+		s.call(func() { s.srv.handler.CommandsDone(s, a.batch.Epoch, a.done) })
+	}
+	return nil
+}
+
+// told reports whether the peer was told what is wrong with an epoch: an agent by a refusal,
+// which it needs a moment to read; a switch without agent has begun anew.
+func (s *Session) told(epoch uint64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.core.refused || s.core.mode == Direct && s.core.epoch != epoch
+}
+
+// commandsWritten is called by the writer: OpenFlow 1.0 without agent is done at the write.
+func (s *Session) commandsWritten(mark uint64) {
+	s.mu.Lock()
+	epoch := s.core.epoch
+	tell := s.core.up && mark > s.core.commands.Done && mark <= s.core.commands.Forwarded
+	if tell {
+		s.core.commands.Done = mark
+	}
+	s.mu.Unlock()
+	if tell {
+		s.srv.handler.CommandsDone(s, epoch, mark)
+	}
+}

@@ -1,0 +1,143 @@
+package southbound
+
+import (
+	"encoding/binary"
+
+	"github.com/holdfast-sdn/holdfast/openflow"
+	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
+	"github.com/holdfast-sdn/holdfast/openflow/of10"
+	"github.com/holdfast-sdn/holdfast/openflow/of13"
+)
+
+// translator turns what an OpenFlow 1.0 switch says into 1.3, and commands into 1.0. Its
+// results are valid until the next call of the same direction.
+type translator struct {
+	in, out10    []byte
+	untranslated uint64   // messages that the other version cannot say
+	asked        []uint32 // xids of PORT_DESC requests, which 1.0 answers with FEATURES_REPLY
+}
+
+// maxAsked bounds asked; what is older is answered by the features alone.
+const maxAsked = 64
+
+// eventsToV13 translates a run of numbered events: each becomes exactly one message.
+func (t *translator) eventsToV13(run []byte) []byte {
+	t.in = t.in[:0]
+	for len(run) > 0 {
+		n := int(run[2])<<8 | int(run[3])
+		msg := run[:n]
+		run = run[n:]
+		at := len(t.in)
+		if t.in = t.toV13(t.in, msg); countMessages(t.in[at:]) != 1 {
+			t.in = t.cannotSay(t.in[:at], msg, of13.BadRequestMultipartBufferOverflow)
+		}
+	}
+	return t.in
+}
+
+// runToV13 translates events that have no numbers yet, and returns how many there are now.
+func (t *translator) runToV13(run []byte) ([]byte, int) {
+	t.in = t.in[:0]
+	for len(run) > 0 {
+		n := int(run[2])<<8 | int(run[3])
+		t.in = t.toV13(t.in, run[:n])
+		run = run[n:]
+	}
+	return t.in, countMessages(t.in)
+}
+
+func (t *translator) toV13(dst, msg []byte) []byte {
+	if msg[0] == of13.Version {
+		return append(dst, msg...)
+	}
+	var err error
+	at := len(dst)
+	switch typ, ours := experimenter.Is(msg); {
+	case ours && typ == experimenter.TypeSwitchUp:
+		var up experimenter.SwitchUp
+		if up, err = experimenter.ParseSwitchUp(msg); err == nil {
+			return append(dst, t.upToV13(up.Features, up.Ports)...)
+		}
+	case ours:
+		dst = append(dst, msg...)
+		dst[at] = of13.Version // the layout is the same
+		return dst
+	case msg[1] == of10.TypeFeaturesReply && t.wasAsked(openflow.XID(msg)):
+		dst, err = of10.PortsToV13(dst, msg)
+	default:
+		dst, err = of10.ToV13(dst, msg)
+	}
+	if err != nil {
+		return t.cannotSay(dst[:at], msg, of13.BadRequestBadType)
+	}
+	return dst
+}
+
+// cannotSay puts an ERROR in the place of a message that 1.3 cannot express: whoever asked
+// gets an answer, and the numbering stays.
+func (t *translator) cannotSay(dst, msg []byte, code uint16) []byte {
+	t.untranslated++
+	e := of13.Error{ErrType: of13.ErrTypeBadRequest, Code: code, Data: msg[:min(len(msg), 64)]}
+	return e.Append(dst, openflow.XID(msg))
+}
+
+func (t *translator) wasAsked(xid uint32) bool {
+	for i, x := range t.asked {
+		if x == xid {
+			t.asked = append(t.asked[:i], t.asked[i+1:]...)
+			return true
+		}
+	}
+	return false
+}
+
+// upToV13 makes SWITCH_UP. Ports that do not fit are left out, all of them.
+func (t *translator) upToV13(features, ports []byte) []byte {
+	up := experimenter.SwitchUp{Features: features, Ports: ports}
+	if features[0] == openflow.Version10 {
+		var err error
+		if up.Features, err = of10.ToV13(nil, features); err != nil {
+			up.Features = nil
+		}
+		up.Ports, err = of10.PortsToV13(nil, features)
+		if err != nil || countMessages(up.Ports) != 1 || len(up.Ports)+len(up.Features) > openflow.MaxMessageLen-64 {
+			up.Ports = nil
+		}
+	}
+	return up.Append(nil, of13.Version)
+}
+
+func (t *translator) featuresToV13(dst, features []byte) ([]byte, error) {
+	if features[0] == of13.Version {
+		return append(dst, features...), nil
+	}
+	return of10.ToV13(dst, features)
+}
+
+// commandsToV10 translates commands, each into exactly one message. One that 1.0 cannot say
+// becomes a VENDOR message that no switch knows, so that the switch itself refuses it,
+// under the command's xid, and the application that sent it hears of it.
+func (t *translator) commandsToV10(messages []byte) []byte {
+	t.out10 = t.out10[:0]
+	for len(messages) > 0 {
+		n := int(messages[2])<<8 | int(messages[3])
+		msg := messages[:n]
+		messages = messages[n:]
+		at := len(t.out10)
+		var err error
+		if t.out10, err = of10.FromV13(t.out10, msg); err != nil || countMessages(t.out10[at:]) != 1 {
+			t.untranslated++
+			t.out10 = openflow.AppendHeader(t.out10[:at], openflow.Version10, openflow.TypeExperimenter, openflow.XID(msg))
+			t.out10 = binary.BigEndian.AppendUint64(t.out10, uint64(experimenter.ID)<<32)
+			openflow.SetLength(t.out10[at:])
+			continue
+		}
+		if t.out10[at+1] == of10.TypeFeaturesRequest && msg[1] == of13.TypeMultipartRequest {
+			if len(t.asked) == maxAsked {
+				t.asked = t.asked[1:]
+			}
+			t.asked = append(t.asked, openflow.XID(msg))
+		}
+	}
+	return t.out10
+}
