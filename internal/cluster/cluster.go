@@ -1,0 +1,377 @@
+// Package cluster runs a whole site of real holdfast processes on loopback, and kills,
+// stops and restarts them: for the demo, the benchmarks and the tests. Every process ends
+// with Close, and with the process that started it. It knows the command line of
+// holdfast and nothing of its insides.
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Config says what to run.
+type Config struct {
+	Binary        string   // the holdfast binary
+	Dir           string   // for the site file, logs, data and audit files; must exist
+	Controllers   int      // 3 if 0
+	Apps          []string // of the site file
+	Durability    string   // "memory" if empty
+	Agents        int      // agent processes, each for one or more switches
+	Audit         bool     // controllers write audit files
+	SnapshotEvery int      // entries between snapshots; 0 is the default of serve
+	Listen        string   // address to bind to, "127.0.0.1" if empty
+	// Election is how long a leader may be silent; 0 is the site file's default. Heartbeats are ten
+	// times as frequent. Machines with much else to do need more. A leader that dies is noticed at once.
+	Election time.Duration
+	// Route says at which address process from finds process to, so that a relay can stand between
+	// them; nil: at the address itself. They are called c1, c2 and so on, and agent1.
+	Route func(from, to, address string) string
+	// Before is called with Dir before anything starts; may be nil.
+	Before func(dir string) error
+	// Env adds variables to the environment of controller i, as "NAME=value"; may be nil.
+	Env func(i int) []string
+}
+
+// Cluster is a running site.
+type Cluster struct {
+	cfg         Config
+	controllers []*Controller
+	agents      []*Agent
+}
+
+// Controller is one controller process of the site.
+type Controller struct {
+	Name                string
+	Peer, OpenFlow, API string // addresses
+	process
+}
+
+// Agent is one agent process.
+type Agent struct {
+	Listen string // switches connect here
+	process
+}
+
+// Start runs the site's processes and waits until a controller leads.
+func Start(ctx context.Context, cfg Config) (*Cluster, error) {
+	if cfg.Controllers == 0 {
+		cfg.Controllers = 3
+	}
+	if cfg.Durability == "" {
+		cfg.Durability = "memory"
+	}
+	if cfg.Listen == "" {
+		cfg.Listen = "127.0.0.1"
+	}
+	addrs, err := freeAddresses(cfg.Listen, 3*cfg.Controllers+cfg.Agents)
+	if err != nil {
+		return nil, err
+	}
+	c := &Cluster{cfg: cfg}
+	for i := range cfg.Controllers {
+		n := &Controller{Name: fmt.Sprintf("c%d", i+1), Peer: addrs[3*i], OpenFlow: addrs[3*i+1], API: addrs[3*i+2]}
+		n.process = process{name: n.Name, binary: cfg.Binary, log: filepath.Join(cfg.Dir, n.Name+".log"),
+			args: []string{"serve", "--config", c.siteFile(n.Name), "--name", n.Name}}
+		if cfg.Audit {
+			n.args = append(n.args, "--audit", c.auditFile(i))
+		}
+		if cfg.SnapshotEvery > 0 {
+			n.args = append(n.args, "--snapshot-every", fmt.Sprint(cfg.SnapshotEvery))
+		}
+		if cfg.Env != nil {
+			n.env = cfg.Env(i)
+		}
+		c.controllers = append(c.controllers, n)
+	}
+	for i := range cfg.Agents {
+		a := &Agent{Listen: addrs[3*cfg.Controllers+i]}
+		name := fmt.Sprintf("agent%d", i+1)
+		a.process = process{name: name, binary: cfg.Binary, log: filepath.Join(cfg.Dir, name+".log"),
+			args: []string{"agent", "--config", c.siteFile(name), "--listen", a.Listen}}
+		c.agents = append(c.agents, a)
+	}
+	if err := c.run(ctx); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
+}
+
+func (c *Cluster) run(ctx context.Context) error {
+	if c.cfg.Before != nil {
+		if err := c.cfg.Before(c.cfg.Dir); err != nil {
+			return err
+		}
+	}
+	if err := c.writeSiteFiles(); err != nil {
+		return fmt.Errorf("write site file: %w", err)
+	}
+	for _, n := range c.controllers {
+		if err := n.start(); err != nil {
+			return err
+		}
+	}
+	for _, a := range c.agents {
+		if err := a.start(); err != nil {
+			return err
+		}
+	}
+	for _, a := range c.agents {
+		for !a.listens() {
+			if err := c.pause(ctx); err != nil {
+				return fmt.Errorf("wait for %s to listen: %w", a.name, c.WithLogs(err))
+			}
+		}
+	}
+	_, err := c.WaitLeader(ctx)
+	return err
+}
+
+// listens reports whether the agent has said that it listens.
+func (a *Agent) listens() bool {
+	text, err := os.ReadFile(a.log)
+	return err == nil && bytes.Contains(text, []byte("listen="))
+}
+
+// SiteFile is the path of the file that the processes share, unless Config.Route gives each its own.
+func (c *Cluster) SiteFile() string { return filepath.Join(c.cfg.Dir, "holdfast.yaml") }
+
+// siteFile is that of one process.
+func (c *Cluster) siteFile(name string) string {
+	if c.cfg.Route == nil {
+		return c.SiteFile()
+	}
+	return filepath.Join(c.cfg.Dir, name+".yaml")
+}
+
+func (c *Cluster) writeSiteFiles() error {
+	err := os.WriteFile(c.SiteFile(), c.site(func(_, address string) string { return address }), 0o600)
+	if c.cfg.Route == nil || err != nil {
+		return err
+	}
+	var names []string
+	for _, n := range c.controllers {
+		names = append(names, n.Name)
+	}
+	for _, a := range c.agents {
+		names = append(names, a.name)
+	}
+	for _, name := range names {
+		text := c.site(func(to, address string) string {
+			if to == name {
+				return address
+			}
+			return c.cfg.Route(name, to, address)
+		})
+		if err := os.WriteFile(c.siteFile(name), text, 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *Cluster) auditFile(i int) string {
+	return filepath.Join(c.cfg.Dir, fmt.Sprintf("c%d.audit", i+1))
+}
+
+// AuditFiles are the audit files of all controllers, as far as they exist.
+func (c *Cluster) AuditFiles() []string {
+	var files []string
+	for i := range c.controllers {
+		if _, err := os.Stat(c.auditFile(i)); err == nil {
+			files = append(files, c.auditFile(i))
+		}
+	}
+	return files
+}
+
+// site is the site file for a process that finds the others by route.
+func (c *Cluster) site(route func(to, address string) string) []byte {
+	var b strings.Builder
+	b.WriteString("controllers:\n")
+	for _, n := range c.controllers {
+		fmt.Fprintf(&b, "  - name: %s\n    peer: %s\n    openflow: %s\n    api: %s\n", n.Name, route(n.Name, n.Peer), route(n.Name, n.OpenFlow), n.API)
+	}
+	fmt.Fprintf(&b, "apps: [%s]\ndurability: %s\ndata: %s\n", strings.Join(c.cfg.Apps, ", "), c.cfg.Durability, filepath.Join(c.cfg.Dir, "data"))
+	if e := c.cfg.Election; e > 0 {
+		fmt.Fprintf(&b, "heartbeat_ms: %d\nelection_ms: %d\n", max(1, e.Milliseconds()/10), e.Milliseconds())
+	}
+	return []byte(b.String())
+}
+
+// Controllers are the controllers, running or not.
+func (c *Cluster) Controllers() []*Controller { return c.controllers }
+
+// Agents are the agents, running or not.
+func (c *Cluster) Agents() []*Agent { return c.agents }
+
+// Close kills what runs.
+func (c *Cluster) Close() error {
+	var errs []error
+	for _, a := range c.agents {
+		errs = append(errs, a.Kill())
+	}
+	for _, n := range c.controllers {
+		errs = append(errs, n.Kill())
+	}
+	return errors.Join(errs...)
+}
+
+// Status is the part of a controller's status that callers need.
+type Status struct {
+	Role     string `json:"role"`
+	Term     uint64 `json:"term"`
+	Applied  uint64 `json:"applied_index"`
+	Switches []struct {
+		Switch        string `json:"switch"`
+		State         string `json:"state"`
+		Role          string `json:"role"`
+		Mode          string `json:"mode"`
+		EventsLogged  uint64 `json:"events_logged"`
+		CommandsSent  uint64 `json:"commands_issued"`
+		CommandsDone  uint64 `json:"commands_done"`
+		TotalEvents   uint64 `json:"total_events"`
+		TotalCommands uint64 `json:"total_commands"`
+	} `json:"switches"`
+}
+
+// Status asks one controller.
+func (n *Controller) Status(ctx context.Context) (Status, error) {
+	var s Status
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+n.API+"/v1/status", nil)
+	if err != nil {
+		return s, err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return s, err
+	}
+	defer resp.Body.Close()
+	return s, json.NewDecoder(resp.Body).Decode(&s)
+}
+
+// pollInterval is how often a wait looks again.
+const pollInterval = 5 * time.Millisecond
+
+// WaitLeader waits for a controller that leads in the highest term, and returns it.
+func (c *Cluster) WaitLeader(ctx context.Context) (*Controller, error) {
+	for {
+		var leader *Controller
+		var term uint64
+		for _, n := range c.controllers {
+			if !n.Running() {
+				continue
+			}
+			if s, err := n.Status(ctx); err == nil && s.Role == "leader" && s.Term > term {
+				leader, term = n, s.Term
+			}
+		}
+		if leader != nil {
+			return leader, nil
+		}
+		if err := c.pause(ctx); err != nil {
+			return nil, fmt.Errorf("no controller leads: %w", c.WithLogs(err))
+		}
+	}
+}
+
+// Wait polls the leader until ok, and returns its last status.
+func (c *Cluster) Wait(ctx context.Context, what string, ok func(Status) bool) (Status, error) {
+	for {
+		leader, err := c.WaitLeader(ctx)
+		if err != nil {
+			return Status{}, err
+		}
+		s, err := leader.Status(ctx)
+		if err == nil && ok(s) {
+			return s, nil
+		}
+		if err := c.pause(ctx); err != nil {
+			return s, fmt.Errorf("waited for %s; the leader says %+v: %w", what, s, c.WithLogs(err))
+		}
+	}
+}
+
+// pause also notices a process that ended by itself.
+func (c *Cluster) pause(ctx context.Context) error {
+	for _, n := range c.controllers {
+		if err := n.failed(); err != nil {
+			return err
+		}
+	}
+	for _, a := range c.agents {
+		if err := a.failed(); err != nil {
+			return err
+		}
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(pollInterval):
+		return nil
+	}
+}
+
+// WithLogs adds the ends of the logs to err, unless somebody has just called it all off.
+func (c *Cluster) WithLogs(err error) error {
+	if errors.Is(err, context.Canceled) {
+		return err
+	}
+	return fmt.Errorf("%w\n%s", err, c.Logs())
+}
+
+// Logs returns the last lines of every process's log, for error messages.
+func (c *Cluster) Logs() string {
+	var b strings.Builder
+	add := func(p *process) {
+		text, err := os.ReadFile(p.log)
+		if err != nil {
+			return
+		}
+		lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+		fmt.Fprintf(&b, "--- %s\n%s\n", p.log, strings.Join(lines[max(0, len(lines)-10):], "\n"))
+	}
+	for _, n := range c.controllers {
+		add(&n.process)
+	}
+	for _, a := range c.agents {
+		add(&a.process)
+	}
+	return b.String()
+}
+
+// Ports are taken from below those that the kernel gives to outgoing connections, so that a
+// controller finds its port free when it is restarted.
+const (
+	firstPort = 10_000
+	lastPort  = 32_000
+)
+
+// freeAddresses finds addresses that nobody listens on.
+func freeAddresses(host string, n int) ([]string, error) {
+	var addrs []string
+	for range 100 * n {
+		l, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(firstPort+rand.IntN(lastPort-firstPort))))
+		if err != nil {
+			continue // somebody's
+		}
+		defer l.Close() // only once all are found, so that they differ
+		addrs = append(addrs, l.Addr().String())
+		if len(addrs) == n {
+			return addrs, nil
+		}
+	}
+	return nil, fmt.Errorf("no %d free ports between %d and %d on %s", n, firstPort, lastPort, host)
+}

@@ -1,0 +1,124 @@
+// Package config reads the file that all controllers and agents of a site share: who the
+// controllers are, which applications run, and how long they wait for each other. It says
+// of every mistake where it is and what to do. It does not know which applications exist
+// (the caller hands in their names), nor does it open sockets or folders.
+package config
+
+import (
+	"fmt"
+	"hash/fnv"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// Durability says where the log lives before an input is acknowledged.
+type Durability string
+
+// The two kinds of durability.
+const (
+	Disk   Durability = "disk"   // synced to the data folder: survives a power cut of the whole site
+	Memory Durability = "memory" // written there and not synced: survives the death of processes, not of a majority of the machines
+)
+
+// Site is a checked configuration, with the defaults filled in.
+type Site struct {
+	Controllers   []Controller // in the order of the file; an odd number
+	Apps          []string     // names of applications, in the order in which they see an event
+	Durability    Durability
+	Data          string        // folder; each controller uses the sub-folder of its name
+	Heartbeat     time.Duration // between two heartbeats of a leader
+	Election      time.Duration // without a heartbeat until a follower stands for election
+	SwitchTimeout time.Duration // without a connection until a switch counts as gone
+}
+
+// Controller is one controller of a site. Its addresses are both what it listens on and
+// what the others dial.
+type Controller struct {
+	Name     string
+	ID       uint64 // Raft's name for it: never 0, at most MaxID, and the same wherever the controller stands in the file
+	Peer     string // host:port, for the other controllers
+	OpenFlow string // host:port, for agents and switches
+	API      string // host:port, for the command line
+}
+
+// MaxID is the largest controller id: JSON readers keep integers up to here exact.
+const MaxID = 1<<53 - 1
+
+// MaxFile is the largest file that is read, in bytes.
+const MaxFile = 1 << 20
+
+func defaults() Site {
+	return Site{
+		Apps:          []string{"learning"},
+		Durability:    Disk,
+		Data:          "/var/lib/holdfast",
+		Heartbeat:     10 * time.Millisecond,
+		Election:      50 * time.Millisecond,
+		SwitchTimeout: 3 * time.Second,
+	}
+}
+
+// Load reads and checks the file at path. apps are the names of the known applications.
+// A mistake in the file is an *Error.
+func Load(path string, apps []string) (*Site, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, &Error{File: path, Problem: "cannot open: " + cause(err), Remedy: "name an existing file that you may read"}
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, MaxFile+1))
+	if err != nil {
+		return nil, &Error{File: path, Problem: "cannot read: " + cause(err), Remedy: "name a file that you may read"}
+	}
+	return Parse(path, text, apps)
+}
+
+// Parse checks text, which errors call file. apps are the names of the known applications.
+func Parse(file string, text []byte, apps []string) (*Site, error) {
+	p := parser{file: file, apps: apps, site: defaults()}
+	if err := p.parse(text); err != nil {
+		return nil, err
+	}
+	return &p.site, nil
+}
+
+// Controller returns the controller of that name.
+func (s *Site) Controller(name string) (Controller, bool) {
+	for _, c := range s.Controllers {
+		if c.Name == name {
+			return c, true
+		}
+	}
+	return Controller{}, false
+}
+
+// DataDir returns the folder of controller c.
+func (s *Site) DataDir(c Controller) string { return filepath.Join(s.Data, c.Name) }
+
+// defaultID derives an id from the name, so that a reordered file means the same site.
+// The upper 48 bits of the hash are enough to keep a handful of names apart, and short
+// enough to read.
+func defaultID(name string) uint64 {
+	h := fnv.New64a()
+	h.Write([]byte(name)) // a hash never fails
+	return max(h.Sum64()>>16, 1)
+}
+
+// Error is a mistake in a configuration file.
+type Error struct {
+	File    string
+	Line    int // counted from 1; 0 if the mistake is not in one line
+	Problem string
+	Remedy  string
+}
+
+// Error returns one line: place, problem, remedy.
+func (e *Error) Error() string {
+	place := e.File
+	if e.Line > 0 {
+		place = fmt.Sprintf("%s:%d", e.File, e.Line)
+	}
+	return fmt.Sprintf("%s: %s; %s", place, e.Problem, e.Remedy)
+}

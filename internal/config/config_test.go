@@ -1,0 +1,214 @@
+package config_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/holdfast-sdn/holdfast/internal/config"
+)
+
+var apps = []string{"hub", "learning"}
+
+const three = `controllers:
+  - name: c1
+    peer: 127.0.0.1:7001
+    openflow: 127.0.0.1:6653
+    api: 127.0.0.1:8653
+  - name: c2
+    peer: 127.0.0.1:7002
+    openflow: 127.0.0.1:6654
+    api: 127.0.0.1:8654
+  - name: c3
+    id: 3
+    peer: "[::1]:7003"
+    openflow: sdn3.example.org:6653
+    api: 127.0.0.1:8655
+`
+
+const one = `controllers:
+  - {name: c1, peer: "127.0.0.1:7001", openflow: "127.0.0.1:6653", api: "127.0.0.1:8653"}
+`
+
+func wantThree() *config.Site {
+	return &config.Site{
+		Controllers: []config.Controller{
+			{Name: "c1", ID: 9494008935754, Peer: "127.0.0.1:7001", OpenFlow: "127.0.0.1:6653", API: "127.0.0.1:8653"},
+			{Name: "c2", ID: 9493958604106, Peer: "127.0.0.1:7002", OpenFlow: "127.0.0.1:6654", API: "127.0.0.1:8654"},
+			{Name: "c3", ID: 3, Peer: "[::1]:7003", OpenFlow: "sdn3.example.org:6653", API: "127.0.0.1:8655"},
+		},
+		Apps: []string{"learning"}, Durability: config.Disk, Data: "/var/lib/holdfast",
+		Heartbeat: 10 * time.Millisecond, Election: 50 * time.Millisecond, SwitchTimeout: 3 * time.Second,
+	}
+}
+
+func TestParse(t *testing.T) {
+	full := wantThree()
+	full.Apps = []string{"hub", "learning"}
+	full.Durability, full.Data = config.Memory, "/tmp/hf"
+	full.Heartbeat, full.Election, full.SwitchTimeout = 20*time.Millisecond, 100*time.Millisecond, time.Second
+	for _, tc := range []struct {
+		name, text string
+		want       *config.Site
+	}{
+		{"defaults", three, wantThree()},
+		{"everything", three + "apps: [hub, learning]\ndurability: memory\ndata: /tmp/hf\nheartbeat_ms: 20\nelection_ms: 100\nswitch_timeout_ms: 1000\n", full},
+		{"alias", strings.Replace(three, "api: 127.0.0.1:8655", "api: &a 127.0.0.1:8655", 1) + "data: *a\n", func() *config.Site {
+			s := wantThree()
+			s.Data = "127.0.0.1:8655"
+			return s
+		}()},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			got, err := config.Parse("site.yaml", []byte(tc.text), apps)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := cmp.Diff(tc.want, got); d != "" {
+				t.Errorf("site (-want +got):\n%s", d)
+			}
+		})
+	}
+}
+
+func TestIDsDoNotDependOnOrder(t *testing.T) {
+	site, err := config.Parse("site.yaml", []byte(three), apps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, body, _ := strings.Cut(three, "\n")
+	items := strings.SplitAfter(body, "8653\n")
+	reordered, err := config.Parse("site.yaml", []byte(head+"\n"+items[1]+items[0]), apps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range site.Controllers {
+		if got, ok := reordered.Controller(c.Name); !ok || got != c {
+			t.Errorf("controller %s is %+v in the reordered file, was %+v", c.Name, got, c)
+		}
+	}
+	if _, ok := site.Controller("c4"); ok {
+		t.Error("found a controller that is not there")
+	}
+	if got := site.DataDir(site.Controllers[1]); got != "/var/lib/holdfast/c2" {
+		t.Errorf("data folder is %s", got)
+	}
+}
+
+func TestMistakes(t *testing.T) {
+	edit := func(old, new string) string {
+		if !strings.Contains(three, old) {
+			t.Fatalf("no %q in the good file", old)
+		}
+		return strings.Replace(three, old, new, 1)
+	}
+	for _, tc := range []struct{ name, text, want string }{
+		{"empty", "", "f: the file is empty; begin with a list `controllers:`"},
+		{"only comments", "# nothing\n", "f: the file is empty; begin with a list `controllers:`"},
+		{"null", "~\n", "f: the file is empty; begin with a list `controllers:`"},
+		{"not a mapping", "- a\n", "f:1: the file is a list; write `key: value` lines"},
+		{"no controllers", "apps: [hub]\n", "f:1: no controllers; add a list `controllers:` with name, peer, openflow and api of each"},
+		{"no controller", "controllers: []\n", "f:1: no controllers; add at least one, better three, each with name, peer, openflow and api"},
+		{"controllers not a list", "controllers:\n  name: c1\n", "f:2: controllers is a mapping; write a list: lines that begin with `- `"},
+		{"controller not a mapping", "controllers: [c1]\n", "f:1: a controller is the text \"c1\"; write `key: value` lines"},
+		{"two controllers", strings.Join(strings.SplitAfter(three, "\n")[:9], ""), "f:2: 2 controllers survive no more failures than 1; use 1 or 3: an odd number"},
+		{"tab", one + "apps:\n\t- hub\n", "f:4: a tab in the indentation; YAML wants spaces"},
+		{"syntax", one + "data: [a\nheartbeat_ms: 3\n", "f:3: not YAML: did not find expected ',' or ']'; look at the indentation, colons and quotes around here"},
+		{"missing colon", one + "data: x\napps\ndurability: disk\n", "f:4: not YAML: could not find expected ':'; look at the indentation, colons and quotes around here"},
+		{"bad indentation", one + "apps:\n  - hub\n - learning\n", "f:5: not YAML: did not find expected key; look at the indentation, colons and quotes around here"},
+		{"bad alias", one + "data: *a\n", "f: not YAML: unknown anchor 'a' referenced; look at the indentation, colons and quotes around here"},
+		{"two documents", one + "---\n" + one, "f:3: a second document; remove the line `---` before it"},
+		{"too large", one + strings.Repeat("#\n", config.MaxFile/2), "f: larger than 1048576 bytes; is this the right file?"},
+		{"unknown key", one + "hartbeat_ms: 3\n", `f:3: unknown key "hartbeat_ms"; did you mean "heartbeat_ms"? (known: controllers, apps, durability, data, heartbeat_ms, election_ms, switch_timeout_ms)`},
+		{"unknown key, nothing near", one + "colour: red\n", `f:3: unknown key "colour"; known: controllers, apps, durability, data, heartbeat_ms, election_ms, switch_timeout_ms`},
+		{"unknown key of a controller", edit("    openflow: 127", "    openflw: 127"), `f:4: unknown key "openflw"; did you mean "openflow"? (known: name, peer, openflow, api, id)`},
+		{"key twice", one + "data: a\ndata: b\n", `f:4: key "data" is already in line 3; remove one`},
+		{"no name", edit("- name: c1\n    peer", "- peer"), "f:2: a controller without name; add `name:`"},
+		{"no api", edit("    api: 127.0.0.1:8653\n", ""), "f:2: a controller without api; add `api:`"},
+		{"empty value", edit("peer: 127.0.0.1:7001", "peer:"), "f:3: peer is empty; write a text; quote it if it looks like a number"},
+		{"bad name", edit("name: c1", "name: C/1"), `f:2: name "C/1"; use at most 63 of a-z, 0-9, - and _, beginning with a letter or digit`},
+		{"number as name", edit("name: c1", "name: 17"), "f:2: name is 17 (int); write a text; quote it if it looks like a number"},
+		{"name twice", edit("name: c2", "name: c1"), "f:6: name c1 is already that of line 2; give each its own"},
+		{"address twice", edit("127.0.0.1:8654", "127.0.0.1:7001"), "f:9: address 127.0.0.1:7001 is already that of line 3; give each its own"},
+		{"id twice", edit("name: c2", "name: c2\n    id: 3"), "f:12: id 3 is already that of line 7; give each its own"},
+		{"id 0", edit("id: 3", "id: 0"), "f:11: id is 0; write a whole number from 1 to 9007199254740991"},
+		{"id collides with a derived one", edit("id: 3", "id: 9494008935754"), "f:11: id 9494008935754 is already that of line 2; give each its own"},
+		{"no port", edit("127.0.0.1:7001", "127.0.0.1"), `f:3: peer address "127.0.0.1" is not host:port; write it like 127.0.0.1:7001 or [::1]:7001`},
+		{"port 0", edit("127.0.0.1:7001", "127.0.0.1:0"), `f:3: peer address "127.0.0.1:0" has no port from 1 to 65535; write it like 127.0.0.1:7001`},
+		{"port too large", edit("127.0.0.1:6653", "127.0.0.1:66530"), `f:4: openflow address "127.0.0.1:66530" has no port from 1 to 65535; write it like 127.0.0.1:7001`},
+		{"wildcard", edit("127.0.0.1:8653", "0.0.0.0:8653"), `f:5: api address "0.0.0.0:8653" cannot be dialled; name the address of one interface: others use it too`},
+		{"no host", edit("127.0.0.1:8653", "\":8653\""), `f:5: api address ":8653" cannot be dialled; name the address of one interface: others use it too`},
+		{"bad host", edit("127.0.0.1:8653", "127.0.0.256:8653"), `f:5: api address "127.0.0.256:8653" has no valid host; use an IP address or a host name`},
+		{"unknown app", one + "apps: [learnin]\n", `f:3: unknown app "learnin"; did you mean "learning"? (known: hub, learning)`},
+		{"app twice", one + "apps:\n- hub\n- hub\n", `f:5: app "hub" twice; remove one`},
+		{"no apps", one + "apps: []\n", "f:3: no apps; name at least one, or leave `apps` out for the default"},
+		{"apps not a list", one + "apps: hub\n", "f:3: apps is the text \"hub\"; write a list: lines that begin with `- `"},
+		{"durability", one + "durability: disc\n", `f:3: unknown durability "disc"; did you mean "disk"? (known: disk, memory)`},
+		{"wrong type", one + "heartbeat_ms: 10ms\n", `f:3: heartbeat_ms is the text "10ms"; write a whole number from 1 to 10000`},
+		{"fraction", one + "heartbeat_ms: 1.5\n", "f:3: heartbeat_ms is 1.5 (float); write a whole number from 1 to 10000"},
+		{"negative", one + "heartbeat_ms: -1\n", "f:3: heartbeat_ms is -1; write a whole number from 1 to 10000"},
+		{"out of range", one + "switch_timeout_ms: 1\n", "f:3: switch_timeout_ms is 1; write a whole number from 100 to 3600000"},
+		{"list for a number", one + "election_ms: [1]\n", "f:3: election_ms is a list; write a whole number from 3 to 60000"},
+		{"election too short", one + "heartbeat_ms: 20\nelection_ms: 59\n", "f:4: election_ms 59 is less than 3 heartbeats of 20 ms; set election_ms to 60 or more, or lower heartbeat_ms"},
+		{"home folder", one + "data: ~/holdfast\n", `f:3: data "~/holdfast": nothing replaces the ~; write the whole path`},
+		{"election between heartbeats", one + "heartbeat_ms: 20\nelection_ms: 70\n", "f:4: election_ms 70 is no multiple of heartbeat_ms 20; set election_ms to 80"},
+		{"election too short by default", one + "heartbeat_ms: 20\n", "f:3: election_ms 50 is less than 3 heartbeats of 20 ms; set election_ms to 60 or more, or lower heartbeat_ms"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			site, err := config.Parse("f", []byte(tc.text), apps)
+			if err == nil {
+				t.Fatalf("accepted: %+v", site)
+			}
+			if err.Error() != tc.want {
+				t.Errorf("error:\n got %s\nwant %s", err, tc.want)
+			}
+		})
+	}
+}
+
+func TestLoad(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "site.yaml")
+	if err := os.WriteFile(path, []byte(three), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	site, err := config.Load(path, apps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(wantThree(), site); d != "" {
+		t.Errorf("site (-want +got):\n%s", d)
+	}
+
+	_, err = config.Load(path+".yml", apps)
+	if want := path + ".yml: cannot open: no such file or directory; name an existing file that you may read"; err == nil || err.Error() != want {
+		t.Errorf("missing file: got %v, want %s", err, want)
+	}
+	_, err = config.Load(dir, apps)
+	if want := dir + ": cannot read: is a directory; name a file that you may read"; err == nil || err.Error() != want {
+		t.Errorf("folder: got %v, want %s", err, want)
+	}
+}
+
+// Whatever the bytes, Parse answers with a checked site or with one line that names the file.
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(three))
+	f.Add([]byte(one + "heartbeat_ms: &x [*x]\n"))
+	f.Add([]byte("controllers: &x\n- *x\n? {a: b}\n: c\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		site, err := config.Parse("f", text, apps)
+		if err != nil {
+			if !strings.HasPrefix(err.Error(), "f:") || strings.Contains(err.Error(), "\n") {
+				t.Errorf("error %q", err)
+			}
+			return
+		}
+		if len(site.Controllers)%2 == 0 || len(site.Apps) == 0 || site.Election < 3*site.Heartbeat {
+			t.Errorf("accepted %+v", site)
+		}
+	})
+}

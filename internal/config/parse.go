@@ -1,0 +1,296 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/netip"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// parser fills in site from one file. Its methods stop at the first mistake.
+type parser struct {
+	file string
+	apps []string
+	site Site
+
+	heartbeatNode, electionNode *yaml.Node // where they stand, if they do
+}
+
+func (p *parser) parse(text []byte) error {
+	root, err := p.document(text)
+	if err != nil {
+		return err
+	}
+	s := &p.site
+	var controllers *yaml.Node
+	err = p.mapping(root, "the file", []field{
+		{"controllers", func(n *yaml.Node) error { controllers = n; return p.controllers(n) }},
+		{"apps", p.appList},
+		{"durability", p.durability},
+		{"data", p.data},
+		{"heartbeat_ms", func(n *yaml.Node) error {
+			p.heartbeatNode = n
+			return p.millis(n, "heartbeat_ms", 1, 10_000, &s.Heartbeat)
+		}},
+		{"election_ms", func(n *yaml.Node) error {
+			p.electionNode = n
+			return p.millis(n, "election_ms", 3, 60_000, &s.Election)
+		}},
+		{"switch_timeout_ms", func(n *yaml.Node) error {
+			return p.millis(n, "switch_timeout_ms", 100, 3_600_000, &s.SwitchTimeout)
+		}},
+	})
+	if err != nil {
+		return err
+	}
+	if controllers == nil {
+		return p.mistake(root, "no controllers", "add a list `controllers:` with name, peer, openflow and api of each")
+	}
+	return p.checkTimes()
+}
+
+// document returns the top node of the only document in text.
+func (p *parser) document(text []byte) (*yaml.Node, error) {
+	if len(text) > MaxFile {
+		return nil, &Error{p.file, 0, fmt.Sprintf("larger than %d bytes", MaxFile), "is this the right file?"}
+	}
+	dec := yaml.NewDecoder(bytes.NewReader(text))
+	var doc yaml.Node
+	switch err := dec.Decode(&doc); {
+	case err == io.EOF, err == nil && doc.Content[0].Tag == "!!null":
+		return nil, &Error{p.file, 0, "the file is empty", "begin with a list `controllers:`"}
+	case err != nil:
+		return nil, p.syntax(text, err)
+	}
+	var second yaml.Node
+	switch err := dec.Decode(&second); {
+	case err == nil:
+		return nil, p.mistake(&second, "a second document", "remove the line `---` before it")
+	case err != io.EOF:
+		return nil, p.syntax(text, err)
+	}
+	return doc.Content[0], nil
+}
+
+var (
+	tabIndent = regexp.MustCompile(`(?m)^ *\t`)
+	yamlLine  = regexp.MustCompile(`^yaml: (?:line (\d+): )?(.*)$`)
+	offByOne  = regexp.MustCompile(`^did not find expected (<document start>|node content|'-' indicator|key|',' or)`)
+)
+
+// syntax turns an error of the YAML parser into one with a place. Tabs are so common a
+// cause, and so badly described by the parser, that they are looked for first. Some of the
+// parser's messages count lines from 0.
+func (p *parser) syntax(text []byte, err error) error {
+	if at := tabIndent.FindIndex(text); at != nil {
+		line := 1 + bytes.Count(text[:at[0]], []byte("\n"))
+		return &Error{p.file, line, "a tab in the indentation", "YAML wants spaces"}
+	}
+	e := &Error{p.file, 0, "not YAML: " + err.Error(), "look at the indentation, colons and quotes around here"}
+	if m := yamlLine.FindStringSubmatch(err.Error()); m != nil {
+		e.Problem = "not YAML: " + m[2]
+		e.Line, _ = strconv.Atoi(m[1]) // no line: 0, which prints none
+		if e.Line > 0 && offByOne.MatchString(m[2]) {
+			e.Line++
+		}
+	}
+	return e
+}
+
+func (p *parser) controllers(n *yaml.Node) error {
+	items, err := p.sequence(n, "controllers")
+	if err != nil {
+		return err
+	}
+	if len(items) == 0 {
+		return p.mistake(n, "no controllers", "add at least one, better three, each with name, peer, openflow and api")
+	}
+	taken := map[string]string{} // "name c1", "address 127.0.0.1:7001", "id 7" -> where
+	for _, item := range items {
+		if err := p.controller(item, taken); err != nil {
+			return err
+		}
+	}
+	if k := len(items); k%2 == 0 {
+		return p.mistake(n, fmt.Sprintf("%d controllers survive no more failures than %d", k, k-1),
+			fmt.Sprintf("use %d or %d: an odd number", k-1, k+1))
+	}
+	return nil
+}
+
+var validName = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,62}$`) // it is also the name of a folder
+
+func (p *parser) controller(n *yaml.Node, taken map[string]string) error {
+	var c Controller
+	var idNode *yaml.Node
+	claim := func(n *yaml.Node, what string) error {
+		if where, ok := taken[what]; ok {
+			return p.mistake(n, what+" is already that of "+where, "give each its own")
+		}
+		taken[what] = fmt.Sprintf("line %d", n.Line)
+		return nil
+	}
+	address := func(key string, to *string) field {
+		return field{key, func(n *yaml.Node) error {
+			if err := p.address(n, key, to); err != nil {
+				return err
+			}
+			return claim(n, "address "+*to)
+		}}
+	}
+	err := p.mapping(n, "a controller", []field{
+		{"name", func(n *yaml.Node) error {
+			if err := p.text(n, "name", &c.Name); err != nil {
+				return err
+			}
+			if !validName.MatchString(c.Name) {
+				return p.mistake(n, fmt.Sprintf("name %q", c.Name), "use at most 63 of a-z, 0-9, - and _, beginning with a letter or digit")
+			}
+			return claim(n, "name "+c.Name)
+		}},
+		address("peer", &c.Peer),
+		address("openflow", &c.OpenFlow),
+		address("api", &c.API),
+		{"id", func(n *yaml.Node) error { idNode = n; return p.number(n, "id", 1, MaxID, &c.ID) }},
+	})
+	if err != nil {
+		return err
+	}
+	for _, f := range []struct{ key, value string }{
+		{"name", c.Name}, {"peer", c.Peer}, {"openflow", c.OpenFlow}, {"api", c.API}} {
+		if f.value == "" {
+			return p.mistake(n, "a controller without "+f.key, "add `"+f.key+":`")
+		}
+	}
+	if idNode == nil {
+		idNode, c.ID = n, defaultID(c.Name)
+	}
+	if err := claim(idNode, fmt.Sprintf("id %d", c.ID)); err != nil {
+		return err
+	}
+	p.site.Controllers = append(p.site.Controllers, c)
+	return nil
+}
+
+// address reads host:port that others can dial.
+func (p *parser) address(n *yaml.Node, key string, to *string) error {
+	if err := p.text(n, key, to); err != nil {
+		return err
+	}
+	bad := func(problem, remedy string) error {
+		return p.mistake(n, fmt.Sprintf("%s address %q %s", key, *to, problem), remedy)
+	}
+	host, port, err := net.SplitHostPort(*to)
+	if err != nil {
+		return bad("is not host:port", "write it like 127.0.0.1:7001 or [::1]:7001")
+	}
+	if num, err := strconv.ParseUint(port, 10, 16); err != nil || num == 0 {
+		return bad("has no port from 1 to 65535", "write it like 127.0.0.1:7001")
+	}
+	ip, err := netip.ParseAddr(host)
+	switch {
+	case host == "", err == nil && ip.IsUnspecified():
+		return bad("cannot be dialled", "name the address of one interface: others use it too")
+	case err != nil && !validHost.MatchString(host):
+		return bad("has no valid host", "use an IP address or a host name")
+	}
+	return nil
+}
+
+// validHost leaves out names of digits and dots only: those are IP addresses gone wrong.
+var validHost = regexp.MustCompile(`^[A-Za-z0-9.-]*[A-Za-z][A-Za-z0-9.-]*$`)
+
+func (p *parser) appList(n *yaml.Node) error {
+	items, err := p.sequence(n, "apps")
+	if err != nil {
+		return err
+	}
+	if len(items) == 0 {
+		return p.mistake(n, "no apps", "name at least one, or leave `apps` out for the default")
+	}
+	p.site.Apps = nil
+	for _, item := range items {
+		var app string
+		if err := p.text(item, "an app", &app); err != nil {
+			return err
+		}
+		if !slices.Contains(p.apps, app) {
+			return p.unknown(item, "app", app, p.apps)
+		}
+		if slices.Contains(p.site.Apps, app) {
+			return p.mistake(item, fmt.Sprintf("app %q twice", app), "remove one")
+		}
+		p.site.Apps = append(p.site.Apps, app)
+	}
+	return nil
+}
+
+func (p *parser) durability(n *yaml.Node) error {
+	var s string
+	if err := p.text(n, "durability", &s); err != nil {
+		return err
+	}
+	p.site.Durability = Durability(s)
+	if p.site.Durability != Disk && p.site.Durability != Memory {
+		return p.unknown(n, "durability", s, []string{string(Disk), string(Memory)})
+	}
+	return nil
+}
+
+// data reads the folder. Only a shell knows ~: here it would become a folder of that name.
+func (p *parser) data(n *yaml.Node) error {
+	if err := p.text(n, "data", &p.site.Data); err != nil {
+		return err
+	}
+	if strings.HasPrefix(p.site.Data, "~") {
+		return p.mistake(n, fmt.Sprintf("data %q: nothing replaces the ~", p.site.Data), "write the whole path")
+	}
+	return nil
+}
+
+// checkTimes refuses an election timeout that a single late heartbeat would trip, or that the
+// consensus, whose clock ticks with the heartbeats, cannot measure.
+func (p *parser) checkTimes() error {
+	beat, election := p.site.Heartbeat, p.site.Election
+	if election >= 3*beat && election%beat == 0 {
+		return nil
+	}
+	at := p.electionNode
+	if at == nil {
+		at = p.heartbeatNode // one of them is there: the defaults pass
+	}
+	if election >= 3*beat {
+		return p.mistake(at, fmt.Sprintf("election_ms %d is no multiple of heartbeat_ms %d", election.Milliseconds(), beat.Milliseconds()),
+			fmt.Sprintf("set election_ms to %d", (election+beat-election%beat).Milliseconds()))
+	}
+	return p.mistake(at, fmt.Sprintf("election_ms %d is less than 3 heartbeats of %d ms", election.Milliseconds(), beat.Milliseconds()),
+		fmt.Sprintf("set election_ms to %d or more, or lower heartbeat_ms", 3*beat.Milliseconds()))
+}
+
+func (p *parser) millis(n *yaml.Node, key string, low, high uint64, to *time.Duration) error {
+	var ms uint64
+	if err := p.number(n, key, low, high, &ms); err != nil {
+		return err
+	}
+	*to = time.Duration(ms) * time.Millisecond
+	return nil
+}
+
+// cause strips the operation and path that a file error repeats.
+func cause(err error) string {
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		return pe.Err.Error()
+	}
+	return strings.TrimSpace(err.Error())
+}

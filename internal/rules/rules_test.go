@@ -1,0 +1,113 @@
+// Package rules holds no code: its tests keep the rules of CONTRIBUTING.md that a compiler does not.
+package rules
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/holdfast-sdn/holdfast/"
+
+// layers is the order of the packages, by the first folder of their path: a package
+// imports its own folder and those below it, and only those.
+var layers = []string{
+	"scripts",
+	"cmd",
+	"trial",
+	"sim",
+	"e2e",
+	"apps",
+	"network",
+	"app",
+	"platform",
+	"store",
+	"ryuhost",
+	"ledger",
+	"consensus",
+	"southbound",
+	"agent",
+	"vswitch",
+	"ovsdb",
+	"internal",
+	"openflow",
+}
+
+type pkg struct {
+	ImportPath, Doc  string
+	GoFiles, Imports []string
+}
+
+func packages(t *testing.T) []pkg {
+	t.Helper()
+	out, err := exec.Command("go", "list", "-json=ImportPath,Doc,GoFiles,Imports", module+"...").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []pkg
+	for dec := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p pkg
+		err := dec.Decode(&p)
+		if errors.Is(err, io.EOF) {
+			return list
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(p.GoFiles) > 0 { // else it is tests only
+			list = append(list, p)
+		}
+	}
+}
+
+// layer returns the place of a package in layers, or -1 for one of another module.
+func layer(t *testing.T, path string) int {
+	t.Helper()
+	inside, ours := strings.CutPrefix(path, module)
+	if !ours {
+		return -1
+	}
+	top, _, _ := strings.Cut(inside, "/")
+	i := slices.Index(layers, top)
+	if i < 0 {
+		t.Fatalf("%s: folder %s has no place among layers in rules_test.go: give it one", path, top)
+	}
+	return i
+}
+
+func TestPackageComments(t *testing.T) {
+	for _, p := range packages(t) {
+		if p.Doc == "" {
+			t.Errorf("%s has no package comment: say what it is and what it is not", p.ImportPath)
+		}
+	}
+}
+
+func TestImportsPointDown(t *testing.T) {
+	for _, p := range packages(t) {
+		for _, imported := range p.Imports {
+			if to := layer(t, imported); to >= 0 && to < layer(t, p.ImportPath) {
+				t.Errorf("%s imports %s, which is above it", p.ImportPath, imported)
+			}
+		}
+	}
+}
+
+// Applications see package app and the wire, and nothing else of the platform.
+func TestAppsSeeOnlyApp(t *testing.T) {
+	allowed := []string{"apps", "network", "app", "openflow"}
+	for _, p := range packages(t) {
+		if !strings.HasPrefix(p.ImportPath, module+"apps/") {
+			continue
+		}
+		for _, imported := range p.Imports {
+			if to := layer(t, imported); to >= 0 && !slices.Contains(allowed, layers[to]) {
+				t.Errorf("%s imports %s: an application may import %s", p.ImportPath, imported, strings.Join(allowed, ", "))
+			}
+		}
+	}
+}

@@ -1,0 +1,61 @@
+package platform
+
+import (
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/southbound"
+)
+
+// A switch whose agent has much to tell, after an outage, may be slower at executing commands than
+// the ledger at making them. Before its commands reach the bound at which its epoch ends, its
+// events are held up. They stay with its agent, which is asked for them when the switch has caught up. The
+// session goes on reading meanwhile, since behind the events come the acknowledgements of commands.
+//
+// Figures are percentages of the bound.
+const (
+	holdAt   = 25
+	resumeAt = 12
+	// The switch's answers may themselves be behind events that its full agent does not read. So no hold
+	// lasts longer than holdTime; then some events pass.
+	holdTime = 500 * time.Millisecond
+	somePass = 6
+)
+
+// pressure is what is known of a switch that was held up.
+type pressure struct {
+	since time.Time // of the hold
+	limit int       // hold again at this
+}
+
+// hold reports whether the switch is to get no more commands for events of its own for now.
+func (c *Controller) hold(s *attached) bool {
+	if s == nil || s.Mode() != southbound.Agent {
+		return false
+	}
+	filled := c.core.Filled(s.Switch())
+	if filled < max(holdAt, s.pressure.limit) {
+		return false
+	}
+	s.pressure.since = time.Now()
+	c.held[s.Switch()] = s
+	s.Hold()
+	return true
+}
+
+// resume asks for the events of switches that have caught up, or were held for long.
+func (c *Controller) resume(now time.Time) {
+	for id, s := range c.held {
+		switch filled := c.core.Filled(id); {
+		case filled <= resumeAt:
+			s.pressure = pressure{}
+		case now.Sub(s.pressure.since) >= holdTime:
+			s.pressure = pressure{limit: filled + somePass}
+		default:
+			continue
+		}
+		delete(c.held, id)
+		if err := s.Resend(); err != nil {
+			s.Close(err)
+		}
+	}
+}

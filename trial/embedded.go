@@ -1,0 +1,72 @@
+package trial
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/holdfast-sdn/holdfast/openflow"
+	"github.com/holdfast-sdn/holdfast/openflow/of13"
+	"github.com/holdfast-sdn/holdfast/vswitch"
+)
+
+// embeddedNetwork is a row of software switches in this process, with a host at each.
+type embeddedNetwork struct {
+	runners []*vswitch.Runner
+	ends    []*Host
+}
+
+// Ports of each switch.
+const (
+	portHost  of13.Port = 1
+	portLeft  of13.Port = 2
+	portRight of13.Port = 3
+)
+
+var errNetworkFull = errors.New("the switch has no room for the frame")
+
+func newEmbeddedNetwork(n int) *embeddedNetwork {
+	return &embeddedNetwork{runners: make([]*vswitch.Runner, n), ends: newHosts(n)}
+}
+
+// newHosts makes hosts that cannot send yet.
+func newHosts(n int) []*Host {
+	hosts := make([]*Host, n)
+	for i := range hosts {
+		hosts[i] = newHost(i+1, func([]byte) error { return errors.New("no cable") })
+	}
+	return hosts
+}
+
+func (e *embeddedNetwork) hosts() []*Host        { return e.ends }
+func (e *embeddedNetwork) listenAddress() string { return "127.0.0.1" }
+
+// connect starts switch i, with its controller, and links it to the one before.
+func (e *embeddedNetwork) connect(i int, addr string) error {
+	if i > 0 && e.runners[i-1] == nil {
+		return fmt.Errorf("switch %d starts before switch %d", i+1, i)
+	}
+	r := vswitch.StartRunner(vswitch.RunnerConfig{Controllers: []string{addr},
+		Switch: vswitch.Config{DatapathID: openflow.DatapathID(i + 1), Ports: vswitch.Ports(i+1, int(portRight))}})
+	e.runners[i] = r
+	h := e.ends[i]
+	h.send = func(frame []byte) error {
+		if !r.Receive(portHost, frame) {
+			return errNetworkFull
+		}
+		return nil
+	}
+	r.Transmit(portHost, h.receive)
+	if i > 0 {
+		vswitch.Connect(e.runners[i-1].Port(portRight), r.Port(portLeft))
+	}
+	return nil
+}
+
+func (e *embeddedNetwork) Close() error {
+	for _, r := range e.runners {
+		if r != nil {
+			r.Close()
+		}
+	}
+	return nil
+}

@@ -1,0 +1,129 @@
+package trial
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/openflow/of13"
+)
+
+// Host is an end of the network. Its pings are numbered frames of an EtherType for local
+// experiments (IEEE 802), which no kernel answers: each packet is unlike every other.
+type Host struct {
+	mac  of13.MAC
+	send func(frame []byte) error
+
+	mu       sync.Mutex // guards the fields below
+	seq      uint64
+	waiting  map[uint64]time.Time // pings sent and not answered
+	replies  []time.Time
+	requests int // pings of others that were answered
+	err      error
+}
+
+const (
+	etherType   = 0x88b5
+	frameLen    = 60
+	kindRequest = 1
+	kindReply   = 2
+)
+
+func newHost(n int, send func(frame []byte) error) *Host {
+	return &Host{mac: of13.MAC{0x02, 0, 0, 0, 0, byte(n)}, send: send, waiting: map[uint64]time.Time{}}
+}
+
+func frame(dst, src of13.MAC, kind byte, seq uint64) []byte {
+	f := make([]byte, frameLen)
+	copy(f, dst[:])
+	copy(f[6:], src[:])
+	binary.BigEndian.PutUint16(f[12:], etherType)
+	f[14] = kind
+	binary.BigEndian.PutUint64(f[15:], seq)
+	return f
+}
+
+// receive is called with every frame that reaches the host.
+func (h *Host) receive(f []byte) {
+	if len(f) < frameLen || binary.BigEndian.Uint16(f[12:]) != etherType || of13.MAC(f[:6]) != h.mac {
+		return // flooded here, and for someone else
+	}
+	seq := binary.BigEndian.Uint64(f[15:])
+	if f[14] == kindRequest {
+		err := h.send(frame(of13.MAC(f[6:12]), h.mac, kindReply, seq))
+		h.mu.Lock()
+		h.requests++
+		h.fail(err)
+		h.mu.Unlock()
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if _, ok := h.waiting[seq]; ok { // a reply that comes twice is no second answer
+		delete(h.waiting, seq)
+		h.replies = append(h.replies, time.Now())
+	}
+}
+
+func (h *Host) fail(err error) {
+	if h.err == nil && err != nil {
+		h.err = fmt.Errorf("host %s: send: %w", h.mac, err)
+	}
+}
+
+// pingUntil sends a ping to peer at each interval until ctx ends, as far as fewer than
+// maxWaiting are unanswered.
+func (h *Host) pingUntil(ctx context.Context, peer *Host, interval time.Duration) {
+	t := time.NewTicker(interval)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+			h.ping(peer)
+		}
+	}
+}
+
+// maxWaiting bounds the unanswered pings of a host: beyond, it waits.
+const maxWaiting = 1000
+
+func (h *Host) ping(peer *Host) {
+	h.mu.Lock()
+	if len(h.waiting) >= maxWaiting {
+		h.mu.Unlock()
+		return
+	}
+	h.seq++
+	seq := h.seq
+	h.waiting[seq] = time.Now()
+	h.mu.Unlock()
+	if err := h.send(frame(peer.mac, h.mac, kindRequest, seq)); err != nil {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.fail(err)
+	}
+}
+
+// counts returns pings sent, answered and waiting for an answer.
+func (h *Host) counts() (sent, answered, waiting int, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return int(h.seq), len(h.replies), len(h.waiting), h.err
+}
+
+// longestSilence returns the longest time between two answers that overlaps [from, to].
+func (h *Host) longestSilence(from, to time.Time) time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var longest time.Duration
+	for i := 1; i < len(h.replies); i++ {
+		if h.replies[i].After(from) && h.replies[i-1].Before(to) {
+			longest = max(longest, h.replies[i].Sub(h.replies[i-1]))
+		}
+	}
+	return longest
+}

@@ -1,0 +1,378 @@
+// Package trial puts a whole site on trial: real controller and agent processes, a network
+// of switches and pinging hosts (embedded switches, or Open vSwitch), a witness on the
+// wire, and kills of the leader under traffic. It counts what was lost and repeated, and how
+// long the network waited. The demo, the failover benchmark and the tests are trials.
+package trial
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/internal/cluster"
+	"github.com/holdfast-sdn/holdfast/internal/handshake"
+	"github.com/holdfast-sdn/holdfast/internal/tap"
+	"github.com/holdfast-sdn/holdfast/openflow"
+	"github.com/holdfast-sdn/holdfast/platform/audit"
+)
+
+// Config says what to run.
+type Config struct {
+	Binary       string                       // the holdfast binary
+	OVS          bool                         // Open vSwitch in network namespaces (root), not embedded switches
+	Switches     int                          // in a row, each with one host; 4 if 0
+	Kills        int                          // of the leader, with SIGKILL; it is restarted each time
+	Between      time.Duration                // undisturbed traffic before each kill, and after the last
+	PingInterval time.Duration                // of each host
+	Durability   string                       // "memory" if empty
+	Say          func(line string)            // what happens, as it happens; may be nil
+	Progress     func(done float64, s string) // may be nil
+}
+
+func (c Config) withDefaults() Config {
+	if c.Switches == 0 {
+		c.Switches = 4
+	}
+	if c.Say == nil {
+		c.Say = func(string) {}
+	}
+	if c.Progress == nil {
+		c.Progress = func(float64, string) {}
+	}
+	return c
+}
+
+// Kill is one failover.
+type Kill struct {
+	Controller string
+	// Command is the time from SIGKILL until the switches got commands again: until the end
+	// of the longest silence that began before inFlight had passed.
+	Command time.Duration
+	// Hosts is the longest time in that second that some host waited between two answers. It
+	// includes the interval of the pings.
+	Hosts time.Duration
+}
+
+// Result is what a trial found.
+type Result struct {
+	audit.Result
+	Kills         []Kill
+	PingsSent     int
+	PingsAnswered int
+	// Evidence is the folder with the logs and audit files. It is kept when something was lost,
+	// repeated or out of order, and is empty otherwise.
+	Evidence string
+}
+
+// network is what the trial needs of either kind of switches.
+type network interface {
+	hosts() []*Host
+	// connect makes switch i dial its controller, the address given.
+	connect(i int, addr string) error
+	// listenAddress is where the switches can reach listeners of this process.
+	listenAddress() string
+	Close() error
+}
+
+// trial is one run.
+type trial struct {
+	Config
+	net     network
+	cluster *cluster.Cluster
+	tally   *audit.Tally
+	clock   *commandClock
+	taps    []*tap.Tap
+}
+
+// Run runs a trial. The error is about the trial itself; what was lost is in the Result.
+func Run(ctx context.Context, cfg Config) (r Result, err error) {
+	cfg = cfg.withDefaults()
+	dir, err := os.MkdirTemp("", "holdfast-trial-")
+	if err != nil {
+		return r, fmt.Errorf("folder for the trial: %w", err)
+	}
+	defer func() {
+		if r.Exact() {
+			err = errors.Join(err, os.RemoveAll(dir))
+		} else {
+			r.Evidence = dir
+		}
+	}()
+	tally := audit.NewTally()
+	t := &trial{Config: cfg, tally: tally, clock: &commandClock{Observer: tally}}
+	defer func() { err = errors.Join(err, t.close()) }()
+	if err := t.start(ctx, dir); err != nil {
+		return r, err
+	}
+	return t.run(ctx)
+}
+
+func (t *trial) start(ctx context.Context, dir string) (err error) {
+	t.Say(fmt.Sprintf("starting 3 controllers, %d agents and %d switches", t.Switches, t.Switches))
+	if t.OVS {
+		t.net, err = newOVSNetwork(dir, t.Switches)
+	} else {
+		t.net = newEmbeddedNetwork(t.Switches)
+	}
+	if err != nil {
+		return err
+	}
+	t.cluster, err = cluster.Start(ctx, cluster.Config{Binary: t.Binary, Dir: dir, Controllers: 3, Agents: t.Switches,
+		Apps: []string{"hub"}, Durability: t.Durability, Audit: true})
+	if err != nil {
+		return err
+	}
+	for i, a := range t.cluster.Agents() {
+		l, err := net.Listen("tcp", net.JoinHostPort(t.net.listenAddress(), "0"))
+		if err != nil {
+			return fmt.Errorf("listen for switch %d: %w", i+1, err)
+		}
+		t.taps = append(t.taps, tap.Start(l, a.Listen, t.clock))
+		if err := t.net.connect(i, l.Addr().String()); err != nil {
+			return err
+		}
+	}
+	_, err = t.cluster.Wait(ctx, "all switches to be up", func(s cluster.Status) bool {
+		up := 0
+		for _, sw := range s.Switches {
+			if sw.State == "up" && sw.Role == "master" && sw.CommandsSent > 0 && sw.CommandsDone == sw.CommandsSent {
+				up++
+			}
+		}
+		return up == t.Switches
+	})
+	return err
+}
+
+func (t *trial) close() error {
+	var errs []error
+	if t.net != nil {
+		errs = append(errs, t.net.Close())
+	}
+	for _, tp := range t.taps {
+		errs = append(errs, tp.Close())
+	}
+	if t.cluster != nil {
+		errs = append(errs, t.cluster.Close())
+	}
+	return errors.Join(errs...)
+}
+
+func (t *trial) run(ctx context.Context) (Result, error) {
+	stop := t.startPings(ctx)
+	defer stop()
+	var r Result
+	for n := range t.Kills {
+		if err := t.traffic(ctx, n); err != nil {
+			return r, err
+		}
+		k, err := t.kill(ctx)
+		if err != nil {
+			return r, fmt.Errorf("kill %d of %d: %w", n+1, t.Kills, err)
+		}
+		r.Kills = append(r.Kills, k)
+	}
+	if err := t.traffic(ctx, t.Kills); err != nil {
+		return r, err
+	}
+	stop()
+	t.Progress(1, "waiting for the last answers")
+	var err error
+	if r.Result, err = t.compare(ctx); err != nil {
+		return r, err
+	}
+	for _, h := range t.net.hosts() {
+		sent, answered, _, err := h.counts()
+		if err != nil {
+			return r, err
+		}
+		r.PingsSent += sent
+		r.PingsAnswered += answered
+	}
+	if n := r.Epochs - t.Switches; n > 0 {
+		t.Say(fmt.Sprintf("switches lost their connection %d times: their %d open commands are void", n, r.CommandsVoid))
+	}
+	return r, nil
+}
+
+// startPings makes every host ping the next one. The function it returns ends that.
+func (t *trial) startPings(ctx context.Context) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	hosts := t.net.hosts()
+	for i, h := range hosts {
+		wg.Go(func() { h.pingUntil(ctx, hosts[(i+1)%len(hosts)], t.PingInterval) })
+	}
+	return func() { cancel(); wg.Wait() }
+}
+
+// traffic lets the hosts ping for a while.
+func (t *trial) traffic(ctx context.Context, kills int) error {
+	const step = 100 * time.Millisecond
+	for passed := time.Duration(0); passed < t.Between; passed += step {
+		sent, _ := t.tally.Counts()
+		share := (float64(kills) + float64(passed)/float64(t.Between)) / float64(t.Kills+1)
+		t.Progress(share, fmt.Sprintf("%d events, %d kills", sent, kills))
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(min(step, t.Between-passed)):
+		}
+	}
+	return nil
+}
+
+// observed is how long after a kill its silences are looked for.
+const observed = time.Second
+
+// kill kills the leader, watches the next one take over, and restarts the dead one.
+func (t *trial) kill(ctx context.Context) (Kill, error) {
+	leader, err := t.cluster.WaitLeader(ctx)
+	if err != nil {
+		return Kill{}, err
+	}
+	k := Kill{Controller: leader.Name}
+	at := time.Now()
+	if err := leader.Kill(); err != nil {
+		return k, err
+	}
+	select {
+	case <-ctx.Done():
+		return k, ctx.Err()
+	case <-time.After(observed):
+	}
+	next, err := t.cluster.WaitLeader(ctx)
+	if err != nil {
+		return k, err
+	}
+	var ok bool
+	if k.Command, ok = t.clock.resumed(at, at.Add(observed)); !ok {
+		return k, fmt.Errorf("no switch got a command in the %v after %s was killed\n%s", observed, leader.Name, t.cluster.Logs())
+	}
+	for _, h := range t.net.hosts() {
+		k.Hosts = max(k.Hosts, h.longestSilence(at, at.Add(observed)))
+	}
+	t.Say(fmt.Sprintf("killed leader %s (SIGKILL); %s leads; first command after %s, hosts waited %s", leader.Name, next.Name,
+		k.Command.Round(100*time.Microsecond), k.Hosts.Round(100*time.Microsecond)))
+	if err := leader.Restart(); err != nil {
+		return k, err
+	}
+	if err := t.caughtUp(ctx, leader); err != nil {
+		return k, err
+	}
+	t.Say(fmt.Sprintf("restarted %s; it has caught up", leader.Name))
+	return k, nil
+}
+
+// caughtUp waits until a restarted controller has what the leader has.
+func (t *trial) caughtUp(ctx context.Context, n *cluster.Controller) error {
+	var have cluster.Status
+	target, err := t.cluster.Wait(ctx, "a leader", func(cluster.Status) bool { return true })
+	if err != nil {
+		return err
+	}
+	_, err = t.cluster.Wait(ctx, n.Name+" to catch up", func(cluster.Status) bool {
+		have, err = n.Status(ctx)
+		return err == nil && have.Applied >= target.Applied
+	})
+	return err
+}
+
+// patience is how long nothing may move until what is missing counts as lost. On a busy machine
+// a process may wait for a second, with what it has to do in its sockets.
+const patience = 10 * time.Second
+
+// compare waits until every event is processed and every command executed, or until nothing
+// has moved for patience: then the comparison says what is missing.
+func (t *trial) compare(ctx context.Context) (audit.Result, error) {
+	for moved := time.Now(); ; {
+		before, done, err := t.movement(ctx)
+		if err != nil {
+			return audit.Result{}, err
+		}
+		over := time.Since(moved) > patience
+		if done || over {
+			r, err := t.tally.Compare(t.cluster.AuditFiles())
+			if err != nil || r.Exact() || over {
+				return r, err
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return audit.Result{}, ctx.Err()
+		case <-time.After(300 * time.Millisecond):
+		}
+		after, _, err := t.movement(ctx)
+		if err != nil {
+			return audit.Result{}, err
+		}
+		if after != before {
+			moved = time.Now()
+		}
+	}
+}
+
+// movement is what changes as long as something moves. done says that the leader knows of
+// nothing that is to be done, and of no less than the switches.
+func (t *trial) movement(ctx context.Context) (m [4]uint64, done bool, err error) {
+	s, err := t.cluster.Wait(ctx, "a leader", func(cluster.Status) bool { return true })
+	sent, executed := t.tally.Counts()
+	m[0], m[1] = uint64(sent), uint64(executed)
+	done = true
+	for _, sw := range s.Switches {
+		m[2] += sw.TotalEvents
+		m[3] += sw.TotalCommands
+		done = done && sw.CommandsDone == sw.CommandsSent
+	}
+	return m, done && m[2] >= m[0] && m[3] <= m[1], err
+}
+
+// commandClock notes when commands arrive at switches.
+type commandClock struct {
+	tap.Observer
+
+	mu    sync.Mutex // guards times
+	times []time.Time
+}
+
+// maxTimes bounds the times that are kept: older ones go.
+const maxTimes = 1 << 20
+
+// ToSwitch implements tap.Observer.
+func (c *commandClock) ToSwitch(sw openflow.DatapathID, msg []byte) {
+	c.Observer.ToSwitch(sw, msg)
+	if openflow.XID(msg) >= handshake.OwnXID || msg[1] == openflow.TypeHello {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.times) >= maxTimes {
+		c.times = append(c.times[:0], c.times[maxTimes/2:]...)
+	}
+	c.times = append(c.times, time.Now())
+}
+
+// inFlight is how long after a kill commands that the dead leader had sent may still arrive.
+const inFlight = 5 * time.Millisecond
+
+// resumed returns the time from the kill to the command that ended the longest silence
+// which began at most inFlight after it and ended before to.
+func (c *commandClock) resumed(kill, to time.Time) (time.Duration, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var longest, at time.Duration
+	for i := 1; i < len(c.times); i++ {
+		begin, end := c.times[i-1], c.times[i]
+		if end.Before(kill) || end.After(to) || begin.After(kill.Add(inFlight)) {
+			continue
+		}
+		if d := end.Sub(begin); d > longest {
+			longest, at = d, end.Sub(kill)
+		}
+	}
+	return at, longest > 0
+}
