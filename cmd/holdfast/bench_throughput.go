@@ -1,0 +1,137 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-sdn/holdfast/internal/cluster"
+	"github.com/holdfast-sdn/holdfast/internal/load"
+)
+
+// ownMessages is what the learning application sends each switch besides answers: the
+// table-miss entry, and the packet-out for the announcement of the destination.
+const ownMessages = 2
+
+// throughput is a benchmark run.
+type throughput struct {
+	switches, replicas, window int
+	durability                 string
+	seconds                    int
+}
+
+func benchThroughputCommand() *cobra.Command {
+	var t throughput
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "throughput",
+		Short: "Packet-ins per second answered with a flow-mod, exactly once",
+		Long: `Run controllers with the learning application and an agent, and fake switches that send
+packet-ins as fast as they are answered. Every event is in the log of a majority before
+its answer leaves; the answer is executed exactly once. Then measure the latency with
+one packet-in outstanding for each switch.`,
+		Example: `  holdfast bench throughput --switches 16 --replicas 3 --durability memory --json`,
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := t.validate(); err != nil {
+				return err
+			}
+			bar := newProgress(cmd.ErrOrStderr())
+			r, err := t.run(cmd.Context(), bar)
+			bar.clear()
+			if err != nil {
+				return err
+			}
+			return r.print(cmd.OutOrStdout(), asJSON)
+		},
+	}
+	cmd.Flags().IntVar(&t.switches, "switches", 16, "how many fake switches")
+	cmd.Flags().IntVar(&t.replicas, "replicas", 3, "how many controllers: an odd number")
+	cmd.Flags().IntVar(&t.window, "window", 256, "packet-ins outstanding for each switch")
+	cmd.Flags().StringVar(&t.durability, "durability", "memory", "memory or disk")
+	cmd.Flags().IntVar(&t.seconds, "seconds", 8, "how long each of the two measurements lasts")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func (t throughput) validate() error {
+	if t.replicas%2 == 0 || t.replicas < 1 || t.replicas > 9 {
+		return fmt.Errorf("--replicas %d: use an odd number from 1 to 9; an even one survives no more failures", t.replicas)
+	}
+	return cmp.Or(
+		inRange("switches", t.switches, 1, load.MaxSwitches),
+		inRange("window", t.window, 1, load.MaxWindow),
+		inRange("seconds", t.seconds, 1, 3600),
+		isDurability(t.durability))
+}
+
+func (t throughput) run(ctx context.Context, bar *progress) (report, error) {
+	full, idle, err := t.measure(ctx, bar, t.replicas)
+	if err != nil {
+		return report{}, err
+	}
+	us := func(d time.Duration) float64 { return float64(d) / 1e3 }
+	figures := map[string]float64{
+		"answers_per_s":               full.PerSecond,
+		"unanswered":                  float64(full.Unanswered),
+		"repeated_answers":            float64(full.Total.Unexpected) - float64(ownMessages*t.switches),
+		"latency_us_median_saturated": us(full.Latency.Quantile(0.5)),
+		"latency_us_p99_saturated":    us(full.Latency.Quantile(0.99)),
+		"latency_us_median":           us(idle.Latency.Quantile(0.5)),
+		"latency_us_p99":              us(idle.Latency.Quantile(0.99)),
+		"latency_answers_per_s":       idle.PerSecond,
+	}
+	if t.replicas > 1 {
+		one, _, err := t.measure(ctx, bar, 1)
+		if err != nil {
+			return report{}, err
+		}
+		figures["answers_per_s_one_controller"] = one.PerSecond
+		figures["throughput_ratio_one_controller"] = full.PerSecond / one.PerSecond
+	}
+	return report{"throughput", figures, map[string]any{
+		"controllers": fmt.Sprintf("%d processes on loopback; then 1, for the ratio", t.replicas), "agents": "1 process for all switches", "app": "learning",
+		"switches": fmt.Sprintf("%d fake OpenFlow 1.3 switches in this process, %d packet-ins outstanding each; 1 for latency", t.switches, t.window),
+		"answer":   "a flow-mod, after the event and its outcome are logged by a majority", "durability": t.durability, "seconds": t.seconds,
+	}}, nil
+}
+
+// measure runs a site of so many controllers, first with all that the window lets in flight, then
+// with one packet-in for each switch.
+func (t throughput) measure(ctx context.Context, bar *progress, replicas int) (full, idle load.Result, err error) {
+	binary, err := self()
+	if err != nil {
+		return full, idle, err
+	}
+	dir, err := os.MkdirTemp("", "holdfast-bench-")
+	if err != nil {
+		return full, idle, fmt.Errorf("folder for the benchmark: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	c, err := cluster.Start(ctx, cluster.Config{Binary: binary, Dir: dir, Controllers: replicas, Agents: 1,
+		Apps: []string{"learning"}, Durability: t.durability})
+	if err != nil {
+		return full, idle, err
+	}
+	defer c.Close()
+	cfg := load.Config{Mode: load.Throughput, Switches: t.switches, Window: t.window, Dial: load.TCP(c.Agents()[0].Listen),
+		Warmup: 2 * time.Second, Duration: time.Duration(t.seconds) * time.Second, Drain: 5 * time.Second}
+	stop := bar.during(cfg.Warmup+cfg.Duration, fmt.Sprintf("throughput, %d controllers", replicas))
+	full, err = load.Run(ctx, cfg)
+	stop()
+	if err != nil {
+		return full, idle, fmt.Errorf("throughput: %w", c.WithLogs(err))
+	}
+	cfg.Mode, cfg.FirstDatapathID, cfg.Warmup = load.Latency, 1<<32, time.Second
+	stop = bar.during(cfg.Warmup+cfg.Duration, fmt.Sprintf("latency, %d controllers", replicas))
+	idle, err = load.Run(ctx, cfg)
+	stop()
+	if err != nil {
+		return full, idle, fmt.Errorf("latency: %w", c.WithLogs(err))
+	}
+	return full, idle, nil
+}

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-sdn/holdfast/internal/config"
+)
+
+func configCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "config",
+		Short: "Work with the site file",
+		Long: `Work with the site file, which all controllers and agents of a site share:
+
+  controllers:                   # an odd number; three survive the loss of one
+    - name: c1
+      peer: 10.0.0.1:7001        # the other controllers connect here
+      openflow: 10.0.0.1:6653    # agents and switches connect here
+      api: 10.0.0.1:8653         # holdfast status asks here
+      id: 1                      # optional; derived from the name
+  apps: [learning]               # the rest is optional; these are the defaults
+  durability: disk               # disk or memory
+  data: /var/lib/holdfast        # each controller uses the folder of its name
+  heartbeat_ms: 10
+  election_ms: 50                # a multiple of heartbeat_ms, at least 3
+  switch_timeout_ms: 3000`,
+		Example: `  holdfast config check holdfast.yaml`,
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(configCheckCommand())
+	return cmd
+}
+
+func configCheckCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "check FILE",
+		Short: "Check a site file and print what was understood",
+		Long: `Check a site file and print what was understood, with the defaults filled in.
+The first mistake, if any, is printed with its line and its remedy, and the exit code is 1.`,
+		Example: `  holdfast config check holdfast.yaml`,
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			site, err := config.Load(args[0], applicationNames())
+			if err != nil {
+				return err
+			}
+			return printSite(cmd.OutOrStdout(), site)
+		},
+	}
+}
+
+func printSite(out io.Writer, s *config.Site) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "CONTROLLER\tID\tPEER\tOPENFLOW\tAPI\tDATA")
+	for _, c := range s.Controllers {
+		fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\t%s\n", c.Name, c.ID, c.Peer, c.OpenFlow, c.API, s.DataDir(c))
+	}
+	fmt.Fprintf(w, "\napps\t%s\n", strings.Join(s.Apps, ", "))
+	fmt.Fprintf(w, "durability\t%s\n", s.Durability)
+	fmt.Fprintf(w, "heartbeat\t%v\n", s.Heartbeat)
+	fmt.Fprintf(w, "election\t%v\n", s.Election)
+	fmt.Fprintf(w, "switch timeout\t%v\n", s.SwitchTimeout)
+	return w.Flush()
+}

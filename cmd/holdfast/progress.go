@@ -1,0 +1,68 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// progress is one line that is written again and again, on a terminal only.
+type progress struct {
+	out io.Writer
+	on  bool
+}
+
+func newProgress(out io.Writer) *progress {
+	f, ok := out.(*os.File)
+	if ok {
+		_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
+		ok = err == nil
+	}
+	return &progress{out, ok}
+}
+
+const progressWidth = 24
+
+// show draws the line: done is the share from 0 to 1.
+func (p *progress) show(done float64, what string) {
+	if !p.on {
+		return
+	}
+	n := int(done * progressWidth)
+	fmt.Fprintf(p.out, "\r\x1b[K[%s%s] %s", strings.Repeat("#", n), strings.Repeat(".", progressWidth-n), what)
+}
+
+// during draws the line, by the clock, for work that takes about so long. The function it
+// returns ends that.
+func (p *progress) during(about time.Duration, what string) (stop func()) {
+	if !p.on {
+		return func() {}
+	}
+	start, ended := time.Now(), make(chan struct{})
+	var drawing sync.WaitGroup
+	drawing.Go(func() {
+		t := time.NewTicker(100 * time.Millisecond)
+		defer t.Stop()
+		for {
+			p.show(min(1, float64(time.Since(start))/float64(about)), what)
+			select {
+			case <-t.C:
+			case <-ended:
+				return
+			}
+		}
+	})
+	return func() { close(ended); drawing.Wait() }
+}
+
+// clear removes the line, so that something else can be printed.
+func (p *progress) clear() {
+	if p.on {
+		fmt.Fprint(p.out, "\r\x1b[K")
+	}
+}

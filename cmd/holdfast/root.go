@@ -1,0 +1,84 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// Exit codes.
+const (
+	exitOK          = 0
+	exitFailed      = 1
+	exitUsage       = 2
+	exitInterrupted = 130 // as a shell says of a command that Ctrl-C has ended
+)
+
+func rootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "holdfast",
+		Short: "A network controller that loses and repeats nothing when it fails",
+		Long: `Holdfast runs applications that control a network of OpenFlow switches. It runs them on
+several controllers, and when one of those dies, hangs or is cut off, no event of
+a switch is lost and no command to a switch is repeated.`,
+		Example: `  holdfast demo
+  holdfast config check holdfast.yaml
+  holdfast serve --config holdfast.yaml --name c1`,
+		Version:       version(),
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.SetVersionTemplate("{{.Version}}\n")
+	root.AddCommand(
+		agentCommand(),
+		configCommand(),
+		benchCommand(),
+		demoCommand(),
+		serveCommand(),
+		statusCommand(),
+		versionCommand(),
+		vswitchCommand(),
+	)
+	return root
+}
+
+// execute runs the command line and returns the exit code. What goes wrong becomes one line on
+// stderr, behind which the ends of the logs of child processes may stand. Every command ends, and
+// clears up, when ctx does.
+func execute(ctx context.Context, root *cobra.Command, args []string, stderr io.Writer) int {
+	started := false // errors before a command has started are about how it was called
+	observeRuns(root, &started)
+	root.SetArgs(args)
+	cmd, err := root.ExecuteContextC(ctx)
+	if err == nil {
+		return exitOK
+	}
+	if started && ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		fmt.Fprintf(stderr, "holdfast: interrupted (%v)\n", err)
+		return exitInterrupted
+	}
+	if started {
+		fmt.Fprintf(stderr, "holdfast: %s\n", strings.TrimSpace(err.Error()))
+		return exitFailed
+	}
+	line := strings.Join(strings.Fields(err.Error()), " ") // cobra's suggestions span several
+	fmt.Fprintf(stderr, "holdfast: %s (see `%s --help`)\n", line, cmd.CommandPath())
+	return exitUsage
+}
+
+// observeRuns sets started when cmd or a command below it runs.
+func observeRuns(cmd *cobra.Command, started *bool) {
+	if run := cmd.RunE; run != nil {
+		cmd.RunE = func(cmd *cobra.Command, args []string) error {
+			*started = true
+			return run(cmd, args)
+		}
+	}
+	for _, c := range cmd.Commands() {
+		observeRuns(c, started)
+	}
+}

@@ -1,0 +1,196 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// commands calls f for cmd and all below it.
+func commands(cmd *cobra.Command, f func(*cobra.Command)) {
+	f(cmd)
+	for _, c := range cmd.Commands() {
+		commands(c, f)
+	}
+}
+
+func TestEveryCommandExplainsItself(t *testing.T) {
+	commands(rootCommand(), func(c *cobra.Command) {
+		for what, text := range map[string]string{"Short": c.Short, "Long": c.Long, "Example": c.Example} {
+			if text == "" {
+				t.Errorf("%q has no %s text", c.CommandPath(), what)
+			}
+		}
+		if c.Example != "" && !strings.Contains(c.Example, c.CommandPath()) {
+			t.Errorf("the example of %q does not call it", c.CommandPath())
+		}
+		if !c.HasSubCommands() && c.Args == nil {
+			t.Errorf("%q does not check its arguments", c.CommandPath())
+		}
+	})
+}
+
+// invoke runs a command line and returns the exit code and both outputs.
+func invoke(ctx context.Context, args ...string) (code int, stdout, stderr string) {
+	var out, errs bytes.Buffer
+	root := rootCommand()
+	root.SetOut(&out)
+	code = execute(ctx, root, args, &errs)
+	return code, out.String(), errs.String()
+}
+
+func TestExitCodes(t *testing.T) {
+	for _, tc := range []struct {
+		args   string
+		code   int
+		stderr string
+	}{
+		{"", 0, ""},
+		{"--help", 0, ""},
+		{"config", 0, ""},
+		{"config check --help", 0, ""},
+		{"versoin", 2, "holdfast: unknown command \"versoin\" for \"holdfast\" Did you mean this? version (see `holdfast --help`)\n"},
+		{"config chekc", 2, "holdfast: unknown command \"chekc\" for \"holdfast config\" (see `holdfast config --help`)\n"},
+		{"config check", 2, "holdfast: accepts 1 arg(s), received 0 (see `holdfast config check --help`)\n"},
+		{"version --loud", 2, "holdfast: unknown flag: --loud (see `holdfast version --help`)\n"},
+		{"agent", 2, "holdfast: at least one of the flags in the group [config controllers] is required (see `holdfast agent --help`)\n"},
+		{"agent --config a --controllers b", 2, "holdfast: if any flags in the group [config controllers] are set none of the others can be; [config controllers] were all set (see `holdfast agent --help`)\n"},
+		{"agent --controllers 10.0.0.1", 1, "holdfast: controller address \"10.0.0.1\": write it like 127.0.0.1:6653\n"},
+		{"agent --controllers 10.0.0.1:70000", 1, "holdfast: controller address \"10.0.0.1:70000\": write it like 127.0.0.1:6653\n"},
+		{"agent --controllers=", 1, "holdfast: no controller address: write it like 127.0.0.1:6653\n"},
+		{"bench throughptu", 2, "holdfast: unknown command \"throughptu\" for \"holdfast bench\" (see `holdfast bench --help`)\n"},
+		{"bench throughput --replicas 2", 1, "holdfast: --replicas 2: use an odd number from 1 to 9; an even one survives no more failures\n"},
+		{"bench throughput --durability foo", 1, "holdfast: --durability \"foo\": use memory or disk\n"},
+		{"bench throughput --switches 0", 1, "holdfast: --switches 0: use 1 to 4096\n"},
+		{"bench throughput --window 0", 1, "holdfast: --window 0: use 1 to 16384\n"},
+		{"bench throughput --seconds 0", 1, "holdfast: --seconds 0: use 1 to 3600\n"},
+		{"bench failover --kills -1", 1, "holdfast: --kills -1: use 1 to 10000\n"},
+		{"bench failover --durability foo", 1, "holdfast: --durability \"foo\": use memory or disk\n"},
+		{"agent --controllers 10.0.0.1:1 --log-level loud", 1, "holdfast: log level \"loud\": use debug, info, warn or error\n"},
+		{"config check /nonexistent", 1, "holdfast: /nonexistent: cannot open: no such file or directory; name an existing file that you may read\n"},
+	} {
+		t.Run(tc.args, func(t *testing.T) {
+			code, _, stderr := invoke(t.Context(), strings.Fields(tc.args)...)
+			if code != tc.code || stderr != tc.stderr {
+				t.Errorf("exit code %d, want %d; stderr:\n got %swant %s", code, tc.code, stderr, tc.stderr)
+			}
+		})
+	}
+}
+
+func TestVersion(t *testing.T) {
+	for _, args := range [][]string{{"version"}, {"--version"}} {
+		code, out, stderr := invoke(t.Context(), args...)
+		if code != 0 || stderr != "" || !strings.HasPrefix(out, "holdfast ") || strings.Count(out, "\n") != 1 || !strings.Contains(out, " go1.") {
+			t.Errorf("%v: exit code %d, printed %q and %q", args, code, out, stderr)
+		}
+	}
+}
+
+const siteText = `controllers:
+  - name: c1
+    peer: 127.0.0.1:7001
+    openflow: 127.0.0.1:6653
+    api: 127.0.0.1:8653
+    id: 1
+`
+
+func writeSite(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "site.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestConfigCheck(t *testing.T) {
+	code, out, stderr := invoke(t.Context(), "config", "check", writeSite(t, siteText))
+	want := `CONTROLLER  ID  PEER            OPENFLOW        API             DATA
+c1          1   127.0.0.1:7001  127.0.0.1:6653  127.0.0.1:8653  /var/lib/holdfast/c1
+
+apps            learning
+durability      disk
+heartbeat       10ms
+election        50ms
+switch timeout  3s
+`
+	if code != 0 || out != want || stderr != "" {
+		t.Errorf("exit code %d, stderr %q, printed\n%s", code, stderr, out)
+	}
+
+	bad := writeSite(t, siteText+"apps: [lerning]\n")
+	code, out, stderr = invoke(t.Context(), "config", "check", bad)
+	want = "holdfast: " + bad + ":7: unknown app \"lerning\"; did you mean \"learning\"? (known: hub, learning)\n"
+	if code != 1 || out != "" || stderr != want {
+		t.Errorf("exit code %d, printed %q, stderr\n got %swant %s", code, out, stderr, want)
+	}
+}
+
+// The site file in the help is one that passes.
+func TestConfigHelpIsValid(t *testing.T) {
+	_, text, _ := strings.Cut(configCommand().Long, "\n\n")
+	if code, _, stderr := invoke(t.Context(), "config", "check", writeSite(t, text)); code != 0 {
+		t.Error(stderr)
+	}
+}
+
+// The agent greets a switch, and ends without an error when it is told to.
+func TestAgent(t *testing.T) {
+	busy, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := busy.Addr().String()
+	code, _, stderr := invoke(t.Context(), "agent", "--listen", address, "--controllers", "127.0.0.1:1")
+	if want := "holdfast: listen for switches: listen tcp " + address + ": bind: address already in use: free the address or choose another with --listen\n"; code != 1 || stderr != want {
+		t.Errorf("exit code %d, stderr\n got %swant %s", code, stderr, want)
+	}
+	busy.Close()
+
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan int)
+	go func() {
+		code, _, _ := invoke(ctx, "agent", "--listen", address, "--config", writeSite(t, siteText), "--log-level", "error")
+		ended <- code
+	}()
+	var conn net.Conn
+	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		if conn, err = net.Dial("tcp", address); err == nil {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+	}
+	defer conn.Close()
+	conn.Write([]byte{4, 0, 0, 8, 0, 0, 0, 1}) // HELLO
+	hello := make([]byte, 2)
+	conn.SetReadDeadline(time.Now().Add(5 * time.Second))
+	if _, err := conn.Read(hello); err != nil || hello[1] != 0 {
+		t.Errorf("the agent says %x, %v", hello, err)
+	}
+	cancel()
+	if code := <-ended; code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+}
+
+// A command that a signal has ended says so, and fails.
+func TestInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	root := &cobra.Command{Use: "work", SilenceErrors: true, SilenceUsage: true,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Context().Err() }}
+	var stderr bytes.Buffer
+	if code := execute(ctx, root, []string{}, &stderr); code != exitInterrupted || stderr.String() != "holdfast: interrupted (context canceled)\n" {
+		t.Errorf("exit code %d, stderr %q", code, stderr.String())
+	}
+}

@@ -1,0 +1,162 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"runtime/debug"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-sdn/holdfast/consensus"
+	"github.com/holdfast-sdn/holdfast/internal/config"
+	"github.com/holdfast-sdn/holdfast/platform"
+	"github.com/holdfast-sdn/holdfast/platform/audit"
+	"github.com/holdfast-sdn/holdfast/southbound"
+)
+
+func serveCommand() *cobra.Command {
+	var site, name, audit, level string
+	var every int
+	cmd := &cobra.Command{
+		Use:   "serve --config FILE --name CONTROLLER",
+		Short: "Run one controller of a site",
+		Long: `Run one controller of a site, until SIGINT or SIGTERM.
+
+All controllers of a site share one file; --name says which of them this is. Agents and
+switches connect to every controller. One leads and is their master, the others stand
+by; when it dies they elect another, and no event is lost and no command repeated.`,
+		Example: `  holdfast serve --config holdfast.yaml --name c1
+  holdfast status --config holdfast.yaml`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			log, err := newLogger(level)
+			if err != nil {
+				return err
+			}
+			s, err := config.Load(site, applicationNames())
+			if err != nil {
+				return err
+			}
+			if every < 0 {
+				return fmt.Errorf("--snapshot-every %d: use 1 or more entries, or 0 for the default", every)
+			}
+			return serve(cmd.Context(), s, serveOptions{name, audit, every}, log)
+		},
+	}
+	cmd.Flags().StringVar(&site, "config", "holdfast.yaml", "the site file")
+	cmd.Flags().StringVar(&name, "name", "", "the name of this controller in the site file")
+	cmd.Flags().StringVar(&audit, "audit", "", "append every event and command of the ledger to this file, as JSON lines (slow)")
+	cmd.Flags().IntVar(&every, "snapshot-every", 0, "log entries from one snapshot to the next, at most; 0 is 200,000")
+	cmd.Flags().StringVar(&level, "log-level", "info", "debug, info, warn or error")
+	_ = cmd.MarkFlagRequired("name")
+	return cmd
+}
+
+func newLogger(level string) (*slog.Logger, error) {
+	var l slog.Level
+	if err := l.UnmarshalText([]byte(level)); err != nil {
+		return nil, fmt.Errorf("log level %q: use debug, info, warn or error", level)
+	}
+	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: l})), nil
+}
+
+// serveOptions are the flags of serve that concern the controller.
+type serveOptions struct {
+	name          string
+	audit         string // file, "" for none
+	snapshotEvery int    // entries, 0 for the default
+}
+
+// serve runs the controller until ctx ends or it fails.
+func serve(ctx context.Context, s *config.Site, o serveOptions, log *slog.Logger) error {
+	name := o.name
+	me, ok := s.Controller(name)
+	if !ok {
+		return fmt.Errorf("no controller is called %q in the site file; there are %v", name, controllerNames(s))
+	}
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(400) // the live heap is small, and a fourth of the collections costs nothing
+	}
+	log = log.With("controller", name)
+	cfg := platform.Config{
+		Name:          name,
+		Names:         map[uint64]string{},
+		Southbound:    southbound.Config{Logger: log},
+		SwitchTimeout: s.SwitchTimeout,
+		SnapshotEvery: o.snapshotEvery,
+		Logger:        log,
+	}
+	var err error
+	if cfg.Applications, err = newApplications(s.Apps); err != nil {
+		return err
+	}
+	if cfg.Consensus, err = consensusConfig(s, me, log); err != nil {
+		return err
+	}
+	for _, c := range s.Controllers {
+		cfg.Names[c.ID] = c.Name
+	}
+	if cfg.OpenFlow, err = listen("switches and agents", me.OpenFlow); err != nil {
+		return err
+	}
+	if cfg.API, err = listen("the API", me.API); err != nil {
+		return err
+	}
+	if o.audit != "" {
+		if cfg.Audit, err = audit.Open(o.audit); err != nil {
+			return fmt.Errorf("%w; name a file that can be written with --audit", err)
+		}
+	}
+	c, err := platform.Start(cfg)
+	if err != nil {
+		return err
+	}
+	log.Info("serving", "openflow", me.OpenFlow, "api", me.API, "peer", me.Peer, "apps", s.Apps, "durability", s.Durability)
+	select {
+	case <-ctx.Done():
+		log.Info("stopping")
+		return c.Close()
+	case <-c.Done():
+		return c.Err()
+	}
+}
+
+func consensusConfig(s *config.Site, me config.Controller, log *slog.Logger) (consensus.Config, error) {
+	c := consensus.Config{
+		Cluster:   strings.Join(slices.Sorted(slices.Values(controllerNames(s))), ","), // so that sites do not mix
+		ID:        me.ID,
+		Members:   map[uint64]string{},
+		Dir:       s.DataDir(me),
+		Fsync:     s.Durability == config.Disk,
+		Heartbeat: s.Heartbeat,
+		Election:  s.Election,
+		Logger:    log,
+	}
+	for _, m := range s.Controllers {
+		c.Members[m.ID] = m.Peer
+	}
+	var err error
+	c.Listener, err = listen("the other controllers", me.Peer)
+	return c, err
+}
+
+func listen(whom, addr string) (net.Listener, error) {
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("listen for %s: %w: free the address, or give this controller another one in the site file", whom, err)
+	}
+	return l, nil
+}
+
+func controllerNames(s *config.Site) []string {
+	var names []string
+	for _, c := range s.Controllers {
+		names = append(names, c.Name)
+	}
+	return names
+}

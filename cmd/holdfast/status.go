@@ -1,0 +1,167 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"sync"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-sdn/holdfast/internal/config"
+	"github.com/holdfast-sdn/holdfast/platform"
+)
+
+func statusCommand() *cobra.Command {
+	var site string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "status --config FILE",
+		Short: "Show the controllers and switches of a site",
+		Long: `Ask every controller of a site how it is: who leads in which term, where their logs
+are, and for every switch its master, the guarantee it has, how far its events are logged
+and its commands done. Exits 1 if no controller leads.`,
+		Example: `  holdfast status --config holdfast.yaml
+  holdfast status --config holdfast.yaml --json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s, err := config.Load(site, applicationNames())
+			if err != nil {
+				return err
+			}
+			answers := askAll(cmd.Context(), s)
+			if asJSON {
+				enc := json.NewEncoder(cmd.OutOrStdout())
+				enc.SetIndent("", "  ")
+				err = enc.Encode(map[string]any{"controllers": answers})
+			} else {
+				err = printStatus(cmd.OutOrStdout(), answers)
+			}
+			if err == nil && leaderOf(answers) == nil {
+				err = fmt.Errorf("no controller leads: a majority of the %d controllers must run and reach each other", len(answers))
+			}
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&site, "config", "holdfast.yaml", "the site file")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+// answer is what one controller said, or why it said nothing.
+type answer struct {
+	Name   string           `json:"name"`
+	Error  string           `json:"error,omitempty"`
+	Status *platform.Status `json:"status,omitempty"`
+}
+
+// askTimeout bounds how long a controller may take to answer.
+const askTimeout = 2 * time.Second
+
+// askAll asks all controllers at once.
+func askAll(ctx context.Context, s *config.Site) []answer {
+	answers := make([]answer, len(s.Controllers))
+	var wg sync.WaitGroup
+	for i, c := range s.Controllers {
+		wg.Go(func() {
+			answers[i].Name = c.Name
+			st, err := askStatus(ctx, c.API)
+			if err != nil {
+				answers[i].Error = err.Error()
+				return
+			}
+			answers[i].Status = st
+		})
+	}
+	wg.Wait()
+	return answers
+}
+
+func askStatus(ctx context.Context, addr string) (*platform.Status, error) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/v1/status", nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		text, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<10))
+		return nil, fmt.Errorf("%s: %s", resp.Status, text)
+	}
+	st := new(platform.Status)
+	if err := json.NewDecoder(resp.Body).Decode(st); err != nil {
+		return nil, fmt.Errorf("answer of %s: %w", addr, err)
+	}
+	return st, nil
+}
+
+func leaderOf(answers []answer) *platform.Status {
+	var leader *platform.Status
+	for _, a := range answers {
+		if a.Status != nil && a.Status.Role == "leader" && (leader == nil || a.Status.Term > leader.Term) {
+			leader = a.Status
+		}
+	}
+	return leader
+}
+
+func printStatus(out io.Writer, answers []answer) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "CONTROLLER\tROLE\tTERM\tLAST\tCOMMITTED\tAPPLIED\tSNAPSHOT")
+	for _, a := range answers {
+		if s := a.Status; s != nil {
+			fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%d\t%d\n", a.Name, s.Role, s.Term, s.LastIndex, s.CommitIndex, s.Applied, s.Snapshot)
+		} else {
+			fmt.Fprintf(w, "%s\tno answer\t-\t-\t-\t-\t-\n", a.Name)
+		}
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	for _, a := range answers {
+		if a.Error != "" {
+			fmt.Fprintf(out, "%s: %s\n", a.Name, a.Error)
+		}
+	}
+	leader := leaderOf(answers)
+	if leader == nil {
+		return nil
+	}
+	for _, a := range answers {
+		if a.Status != nil && !slices.Equal(a.Status.Apps, leader.Apps) {
+			fmt.Fprintf(out, "%s runs %v and the leader %v: give all controllers the same site file, or events go elsewhere when %s leads\n",
+				a.Name, a.Status.Apps, leader.Apps, a.Name)
+		}
+	}
+	if len(leader.Switches) == 0 {
+		_, err := fmt.Fprintln(out, "\nno switch has connected yet")
+		return err
+	}
+	fmt.Fprintln(w, "\nSWITCH\tSTATE\tMASTER\tMODE\tOPENFLOW\tGUARANTEE\tEVENTS LOGGED\tCOMMANDS ISSUED\tDONE\tALL EVENTS\tALL COMMANDS")
+	for _, s := range leader.Switches {
+		master := "-"
+		if s.Role == "master" {
+			master = leader.Name
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\n", s.Switch, s.State, master, dash(s.Mode), dash(s.Version), dash(s.Guarantee),
+			s.EventsLogged, s.CommandsSent, s.CommandsDone, s.TotalEvents, s.TotalCommands)
+	}
+	return w.Flush()
+}
+
+func dash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}

@@ -1,0 +1,48 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/holdfast-sdn/holdfast/platform"
+)
+
+func TestPrintStatus(t *testing.T) {
+	leader := &platform.Status{Name: "c1", Role: "leader", Term: 3, Applied: 9, Apps: []string{"hub"},
+		Switches: []platform.SwitchStatus{{Switch: "0000000000000001", State: "up", Role: "master", Mode: "agent", Version: "1.3", Guarantee: "exactly-once", EventsLogged: 5, CommandsSent: 7, CommandsDone: 6}}}
+	other := &platform.Status{Name: "c2", Role: "follower", Term: 3, Apps: []string{"learning"}}
+	stale := &platform.Status{Name: "c3", Role: "leader", Term: 2, Apps: []string{"hub"}}
+	for _, c := range []struct {
+		name    string
+		answers []answer
+		want    []string // in this order
+		not     string
+	}{
+		{"a leader, and one without an answer", []answer{{Name: "c1", Status: leader}, {Name: "c2", Error: "connection refused"}},
+			[]string{"c1", "leader", "c2", "no answer", "c2: connection refused", "0000000000000001", "up", "c1", "agent", "1.3", "exactly-once", "5", "7", "6"}, "site file"},
+		{"another application", []answer{{Name: "c1", Status: leader}, {Name: "c2", Status: other}},
+			[]string{"follower", "c2 runs [learning] and the leader [hub]", "site file"}, "no answer"},
+		{"two that say they lead: the higher term does", []answer{{Name: "c3", Status: stale}, {Name: "c1", Status: leader}},
+			[]string{"SWITCH", "0000000000000001", "c1"}, "no switch"},
+		{"nobody leads", []answer{{Name: "c2", Status: other}}, []string{"follower"}, "SWITCH"},
+		{"no switch yet", []answer{{Name: "c3", Status: stale}}, []string{"no switch has connected yet"}, "MASTER"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var b strings.Builder
+			if err := printStatus(&b, c.answers); err != nil {
+				t.Fatal(err)
+			}
+			rest := b.String()
+			for _, w := range c.want {
+				i := strings.Index(rest, w)
+				if i < 0 {
+					t.Fatalf("%q is missing, or not in its place, in\n%s", w, b.String())
+				}
+				rest = rest[i+len(w):]
+			}
+			if strings.Contains(b.String(), c.not) {
+				t.Errorf("%q in\n%s", c.not, b.String())
+			}
+		})
+	}
+}

@@ -1,0 +1,157 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-sdn/holdfast/openflow"
+	"github.com/holdfast-sdn/holdfast/openflow/of13"
+	"github.com/holdfast-sdn/holdfast/vswitch"
+)
+
+// maxSwitchPorts bounds the ports of a switch on the command line.
+const maxSwitchPorts = 1024
+
+func vswitchCommand() *cobra.Command {
+	var o vswitchOptions
+	var dpid, level string
+	cmd := &cobra.Command{
+		Use:   "vswitch --dpid ID --controller ADDRESS,…",
+		Short: "Run a software OpenFlow 1.3 switch",
+		Long: `Run a software OpenFlow 1.3 switch, until SIGINT or SIGTERM. It is for trying things out and
+for tests, not a fast datapath.
+
+Its ports are network interfaces, numbered from 1 in the order of --device: existing
+ones, such as ends of veth pairs, or with "tap:" before the name TAP interfaces that it
+makes (bring them up with ip link set NAME up). Both need root. With --ports it has
+more ports than that; these are up, and lead nowhere.
+
+Let --controller be the agent beside it, or all controllers if it has no agent.`,
+		Example: `  holdfast vswitch --dpid 1 --ports 4 --controller 127.0.0.1:6653
+  holdfast vswitch --dpid 00000000000000a1 --device veth0,veth2,tap:tap0 --controller 127.0.0.1:6653`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			log, err := newLogger(level)
+			if err != nil {
+				return err
+			}
+			if o.datapathID, err = parseDatapathID(dpid); err != nil {
+				return err
+			}
+			if err := dialable(o.controllers); err != nil {
+				return err
+			}
+			return runSwitch(cmd.Context(), o, log)
+		},
+	}
+	cmd.Flags().StringVar(&dpid, "dpid", "", "datapath id: a number, or 16 hexadecimal digits")
+	cmd.Flags().StringSliceVar(&o.controllers, "controller", nil, "addresses to connect to")
+	cmd.Flags().StringSliceVar(&o.devices, "device", nil, "interfaces that are its ports; tap:NAME makes a TAP interface")
+	cmd.Flags().IntVar(&o.ports, "ports", 0, "number of ports (default: one for each device)")
+	cmd.Flags().StringVar(&level, "log-level", "info", "debug, info, warn or error")
+	_ = cmd.MarkFlagRequired("dpid")
+	_ = cmd.MarkFlagRequired("controller")
+	return cmd
+}
+
+type vswitchOptions struct {
+	datapathID  openflow.DatapathID
+	controllers []string
+	devices     []string
+	ports       int
+}
+
+// parseDatapathID takes 16 digits for hexadecimal, as ovs-vsctl prints them.
+func parseDatapathID(s string) (openflow.DatapathID, error) {
+	base := 0
+	if len(s) == 16 {
+		base = 16
+	}
+	id, err := strconv.ParseUint(s, base, 64)
+	if err != nil || id == 0 {
+		return 0, fmt.Errorf("datapath id %q: use a number from 1, such as 17 or 0x11, or 16 hexadecimal digits", s)
+	}
+	return openflow.DatapathID(id), nil
+}
+
+// runSwitch runs the switch until ctx ends or a device fails.
+func runSwitch(ctx context.Context, o vswitchOptions, log *slog.Logger) error {
+	ports, err := o.describePorts()
+	if err != nil {
+		return err
+	}
+	devices, err := openDevices(o.devices)
+	defer func() {
+		for _, d := range devices {
+			d.Close()
+		}
+	}()
+	if err != nil {
+		return err
+	}
+	r := vswitch.StartRunner(vswitch.RunnerConfig{
+		Switch:      vswitch.Config{DatapathID: o.datapathID, Ports: ports},
+		Controllers: o.controllers,
+		Log:         log,
+	})
+	log.Info("switch", "dpid", o.datapathID, "ports", len(ports), "controllers", o.controllers)
+	failed := make(chan error, len(devices))
+	var serving sync.WaitGroup
+	for i, d := range devices {
+		serving.Go(func() { failed <- d.Serve(r, of13.Port(i+1)) })
+	}
+	select {
+	case <-ctx.Done():
+		err = nil
+	case err = <-failed:
+	}
+	r.Close()
+	serving.Wait()
+	return err
+}
+
+// describePorts gives the ports of devices the names of these. They have no link before
+// the device says so.
+func (o vswitchOptions) describePorts() ([]of13.PortDesc, error) {
+	n := max(o.ports, len(o.devices))
+	if o.ports < 0 {
+		return nil, fmt.Errorf("--ports %d: use 1 to %d", o.ports, maxSwitchPorts)
+	}
+	if n > maxSwitchPorts {
+		return nil, fmt.Errorf("%d ports: use at most %d", n, maxSwitchPorts)
+	}
+	ports := vswitch.Ports(int(uint16(o.datapathID)), n)
+	for i, d := range o.devices {
+		ports[i].Name = strings.TrimPrefix(d, "tap:")
+		ports[i].State |= of13.PortStateLinkDown
+	}
+	return ports, nil
+}
+
+// openDevices returns what it opened even if it fails.
+func openDevices(names []string) ([]*vswitch.Device, error) {
+	var devices []*vswitch.Device
+	for _, name := range names {
+		open := vswitch.OpenDevice
+		tap, isTAP := strings.CutPrefix(name, "tap:")
+		if isTAP {
+			open, name = vswitch.OpenTAP, tap
+		}
+		if name == "" {
+			return devices, errors.New("--device has an empty name")
+		}
+		d, err := open(name)
+		if err != nil {
+			return devices, err
+		}
+		devices = append(devices, d)
+	}
+	return devices, nil
+}

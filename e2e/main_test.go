@@ -1,0 +1,60 @@
+// Package e2e puts real controllers, agents and switches together and makes them die: its
+// tests show what docs/guarantees.md promises. Agents and controllers are processes of the
+// real binary. It holds no code but tests; the applications that these need are in apps.
+package e2e
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+// The binaries under test: plain is what users run; armed also has the crash points of
+// internal/crash and the applications of e2e/apps.
+var plain, armed string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "holdfast-e2e-")
+	if err == nil {
+		plain, armed = filepath.Join(dir, "holdfast"), filepath.Join(dir, "holdfast-armed")
+		err = build(plain)
+	}
+	if err == nil {
+		err = build(armed, "-tags", "crashpoints")
+	}
+	code := 1
+	flag.Parse()
+	if err == nil {
+		err = flag.Set("test.parallel", "32") // tests that run side by side wait, most of the time
+	}
+	if err == nil {
+		code = m.Run()
+	} else {
+		fmt.Fprintln(os.Stderr, err)
+	}
+	os.RemoveAll(dir)
+	if code == 0 {
+		if err := goleak.Find(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+// race is "-race" if these tests run with the race detector: then the processes do as well.
+var race []string
+
+func build(to string, flags ...string) error {
+	args := slices.Concat([]string{"build", "-o", to}, race, flags, []string{"github.com/holdfast-sdn/holdfast/cmd/holdfast"})
+	if out, err := exec.Command("go", args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("build the binary under test: %w\n%s", err, out)
+	}
+	return nil
+}
