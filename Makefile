@@ -1,0 +1,29 @@
+# Everything a contributor runs. `make` alone says what there is.
+
+.PHONY: help build demo test lint bench fuzz clean
+
+help: ## Say what there is
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: ## Make bin/holdfast
+	go build -o bin/holdfast ./cmd/holdfast
+
+demo: build ## Kill controllers under traffic and count what was lost: nothing (no root needed)
+	bin/holdfast demo
+
+test: ## Install what the tests need, lint, run all tests (as root: also those with real switches)
+	go run ./scripts/check test
+
+lint: ## Check format, vet and staticcheck
+	go run ./scripts/check lint
+
+bench: build ## Measure failover and throughput
+	bin/holdfast bench failover --kills 30
+	bin/holdfast bench throughput --switches 16 --replicas 3 --durability memory
+	bin/holdfast bench throughput --switches 16 --replicas 3 --durability disk
+
+fuzz: ## Run each fuzz target for a few seconds
+	go run ./scripts/check fuzz
+
+clean: ## Remove what was built and installed here
+	rm -rf bin .venv

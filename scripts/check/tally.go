@@ -1,0 +1,165 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+)
+
+// tally counts tests over several runs of `go test`. A test that ran twice counts
+// once: failed if it failed once, skipped if it never ran to its end. The zero value is ready.
+type tally struct {
+	results map[id]result
+}
+
+// id names a test, or with Test "" what went wrong outside any test of a package.
+type id struct{ pkg, test string }
+
+type result struct {
+	action string // pass, skip or fail
+	output string
+}
+
+// event is a line of `go test -json` (see `go doc test2json`).
+type event struct {
+	Action, Package, Test, Output string
+}
+
+// run runs `go test -json args…` and prints the closing line of every package, and all that failed
+// tests printed.
+func (t *tally) run(out io.Writer, args ...string) error {
+	cmd := exec.Command("go", append([]string{"test", "-json"}, args...)...)
+	cmd.Stderr = os.Stderr
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	readErr := t.read(stdout, out)
+	if err := cmd.Wait(); err != nil {
+		return fmt.Errorf("go test: %w", err)
+	}
+	return readErr
+}
+
+// read takes the events of one run.
+func (t *tally) read(in io.Reader, out io.Writer) error {
+	if t.results == nil {
+		t.results = map[id]result{}
+	}
+	running := map[id]*strings.Builder{} // what unfinished tests and packages printed
+	lines := bufio.NewReader(in)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("read the results of go test: %w", err)
+		}
+		var e event
+		if err := json.Unmarshal(line, &e); err != nil {
+			return fmt.Errorf("go test said %q: %w", line, err)
+		}
+		t.event(e, running, out)
+	}
+}
+
+func (t *tally) event(e event, running map[id]*strings.Builder, out io.Writer) {
+	test := id{e.Package, e.Test}
+	switch e.Action {
+	case "build-output":
+		fmt.Fprint(out, e.Output)
+	case "start", "run":
+		running[test] = &strings.Builder{}
+	case "output":
+		if b := running[test]; b != nil {
+			b.WriteString(e.Output)
+		}
+	case "pass", "skip", "fail":
+		said := ""
+		if b := running[test]; b != nil {
+			said = b.String()
+		}
+		delete(running, test)
+		if e.Test != "" {
+			t.note(test, result{e.Action, said}, out)
+		} else {
+			t.closePackage(e, said, running, out)
+		}
+	}
+}
+
+// closePackage prints the closing line of a package, and all of its output if it failed.
+// Tests that had not ended (the process died) have failed.
+func (t *tally) closePackage(e event, said string, running map[id]*strings.Builder, out io.Writer) {
+	blamed := false
+	for test, b := range running {
+		if test.pkg == e.Package {
+			t.note(test, result{"fail", b.String()}, out)
+			delete(running, test)
+		}
+	}
+	for test, r := range t.results {
+		blamed = blamed || test.pkg == e.Package && r.action == "fail"
+	}
+	lines := strings.Split(strings.TrimSpace(said), "\n")
+	switch {
+	case e.Action == "fail" && !blamed: // it did not build, or failed outside its tests
+		t.note(id{e.Package, ""}, result{"fail", said}, out)
+	case strings.Contains(said, "[no test files]"):
+	default:
+		fmt.Fprintln(out, lines[len(lines)-1])
+	}
+}
+
+// note keeps the result that counts, and prints what a failed test said.
+func (t *tally) note(test id, r result, out io.Writer) {
+	if r.action == "fail" {
+		fmt.Fprint(out, r.output)
+	}
+	rank := []string{"skip", "pass", "fail"}
+	if old, ok := t.results[test]; !ok || slices.Index(rank, r.action) > slices.Index(rank, old.action) {
+		t.results[test] = r
+	}
+}
+
+// skips lists the skipped tests, each with its reason.
+func (t *tally) skips() []string {
+	var list []string
+	tests := slices.SortedFunc(maps.Keys(t.results), func(a, b id) int {
+		return cmp.Or(strings.Compare(a.pkg, b.pkg), strings.Compare(a.test, b.test))
+	})
+	for _, test := range tests {
+		r := t.results[test]
+		if r.action != "skip" {
+			continue
+		}
+		reason := "no reason given"
+		for line := range strings.Lines(r.output) {
+			if line = strings.TrimSpace(line); !strings.HasPrefix(line, "===") && !strings.HasPrefix(line, "---") {
+				reason = line
+			}
+		}
+		list = append(list, fmt.Sprintf("%s.%s: %s", test.pkg, test.test, reason))
+	}
+	return list
+}
+
+// String is the closing line.
+func (t *tally) String() string {
+	n := map[string]int{}
+	for _, r := range t.results {
+		n[r.action]++
+	}
+	return fmt.Sprintf("%d passed, %d failed, %d skipped", n["pass"], n["fail"], n["skip"])
+}
