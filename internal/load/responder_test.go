@@ -32,11 +32,12 @@ type responder struct {
 func (r *responder) serve(conn net.Conn, i int) {
 	r.wg.Go(func() {
 		defer conn.Close()
-		if err := r.talk(conn, i); err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) && !errors.Is(err, io.ErrClosedPipe) {
-			var op *net.OpError // a reset, when the load ends with answers on their way
-			if !errors.As(err, &op) {
-				panic(err)
-			}
+		// When the load ends, its last message may be cut off, and answers may be on their way.
+		var reset *net.OpError
+		err := r.talk(conn, i)
+		ended := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) || errors.Is(err, io.ErrClosedPipe)
+		if err != nil && !ended && !errors.As(err, &reset) {
+			panic(err)
 		}
 	})
 }
