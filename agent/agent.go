@@ -8,7 +8,7 @@
 // with its process: a new agent means a new epoch of the switch. One agent must not be
 // shared by switches that are to fail independently.
 //
-// core is the protocol, pure; device, link and Agent move its bytes.
+// Core is the protocol, pure; device, link and Agent move its bytes.
 package agent
 
 import (

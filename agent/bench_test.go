@@ -9,10 +9,10 @@ import (
 // BenchmarkEvents takes batches of 100 events of 128 bytes from the switch, writes them to
 // the master, and has them acknowledged.
 func BenchmarkEvents(b *testing.B) {
-	c := newCore(1<<16, 32<<20)
-	c.switchUp(100, 4, message(4, 6, 0), nil)
-	p := c.connect()
-	if err := c.fromController(p, concat(helloBytes, roleRequest(1))); err != nil {
+	c := NewCore(1<<16, 32<<20)
+	c.SwitchUp(100, 4, message(4, 6, 0), nil)
+	p := c.Connect()
+	if err := c.FromController(p, concat(helloBytes, roleRequest(1))); err != nil {
 		b.Fatal(err)
 	}
 	var batch, out, ack []byte
@@ -23,13 +23,13 @@ func BenchmarkEvents(b *testing.B) {
 	b.ReportAllocs()
 	seq := uint64(1)
 	for b.Loop() {
-		if _, err := c.fromSwitch(batch); err != nil {
+		if _, err := c.FromSwitch(batch); err != nil {
 			b.Fatal(err)
 		}
-		out = c.take(p, out[:0])
+		out = c.Take(p, out[:0])
 		seq += 100
 		ack = experimenter.Ack{Epoch: 100, Seq: seq}.Append(ack[:0], 4, experimenter.TypeEventAck)
-		if err := c.fromController(p, ack); err != nil {
+		if err := c.FromController(p, ack); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -38,10 +38,10 @@ func BenchmarkEvents(b *testing.B) {
 
 // BenchmarkCommands forwards blocks of 100 commands of 80 bytes.
 func BenchmarkCommands(b *testing.B) {
-	c := newCore(1<<16, 32<<20)
-	c.switchUp(100, 4, message(4, 6, 0), nil)
-	p := c.connect()
-	if err := c.fromController(p, concat(helloBytes, roleRequest(1))); err != nil {
+	c := NewCore(1<<16, 32<<20)
+	c.SwitchUp(100, 4, message(4, 6, 0), nil)
+	p := c.Connect()
+	if err := c.FromController(p, concat(helloBytes, roleRequest(1))); err != nil {
 		b.Fatal(err)
 	}
 	var all, out, block []byte
@@ -53,10 +53,10 @@ func BenchmarkCommands(b *testing.B) {
 	for b.Loop() {
 		h := experimenter.Block{Term: 1, Epoch: 100, First: seq, Count: 100, Bytes: uint32(len(all))}
 		block = append(h.Append(block[:0], 4, experimenter.TypeCommands), all...)
-		if err := c.fromController(p, block); err != nil {
+		if err := c.FromController(p, block); err != nil {
 			b.Fatal(err)
 		}
-		out = c.takeSwitch(out[:0])
+		out = c.TakeSwitch(out[:0])
 		seq += 100
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*100), "ns/command")

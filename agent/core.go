@@ -11,22 +11,26 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// core is the protocol of one switch and its controllers, without I/O, clock or locks.
-// Bytes from the switch go in by fromSwitch, bytes from a controller by fromController,
-// the clock by tick; what is to be written is taken by takeSwitch and take. It lives as
-// long as the agent: epochs of the switch come and go.
-type core struct {
+// Core is the protocol of one switch and its controllers, without I/O, clock or locks.
+// Bytes from the switch go in by FromSwitch, bytes from a controller by FromController,
+// the clock by Tick; what is to be written is taken by TakeSwitch and Take. It lives as
+// long as the agent: epochs of the switch come and go, and so do controllers. The same
+// calls in the same order have the same results.
+//
+// The handshake with the switch comes before SwitchUp; internal/handshake is that.
+type Core struct {
 	version  uint8 // of the switch
 	features []byte
 
 	events buffer
 	epochs []span // of the events held, oldest first; the last is the newest, held or not
 	live   bool   // the switch is there, and the newest epoch is open
-	lens   []int  // scratch of fromSwitch
+	floor  uint64 // the newest epoch that controllers have refused as stale
+	lens   []int  // scratch of FromSwitch
 
 	generation uint64 // the highest of any master
 	claimed    bool   // there was a master
-	master     *peer  // nil when none is connected
+	master     *Peer  // nil when none is connected
 	commands   filter.Filter
 
 	count Counters
@@ -37,40 +41,34 @@ type span struct{ epoch, base uint64 }
 
 const ownXID = handshake.OwnXID
 
-func newCore(maxEvents, maxBytes int) *core {
-	return &core{events: buffer{maxEvents: maxEvents, maxBytes: maxBytes}}
+// NewCore makes the core of a switch that was never there. Its buffer holds as many events
+// and bytes: at least 4, and two of the largest messages.
+func NewCore(maxEvents, maxBytes int) *Core {
+	return &Core{events: buffer{maxEvents: maxEvents, maxBytes: maxBytes}}
 }
 
-// epoch returns the newest epoch, open or closed; 0 before the first.
-func (c *core) epoch() uint64 {
-	if len(c.epochs) == 0 {
-		return 0
-	}
-	return c.epochs[len(c.epochs)-1].epoch
-}
-
-// switchUp opens an epoch, which must be higher than every earlier one. It fails when the
-// buffer has no room for the event that says so.
-func (c *core) switchUp(epoch uint64, version uint8, features, ports []byte) error {
+// SwitchUp says that the switch has completed its handshake, with the whole messages that
+// told features and ports. It opens an epoch and returns it: now, in nanoseconds, unless the
+// agent or the controllers know one as high. It fails when the buffer has no room for the
+// event that says so; then the switch cannot be taken yet. SwitchDown comes before the next.
+func (c *Core) SwitchUp(now uint64, version uint8, features, ports []byte) (epoch uint64, err error) {
 	up := experimenter.SwitchUp{Features: features, Ports: ports}
 	msg := up.Append(nil, version)
 	if n, bytes := c.events.room(); n < 1 || bytes < len(msg) {
-		return fmt.Errorf("its event buffer is full: %d events of earlier epochs wait for a controller", c.events.held())
+		return 0, fmt.Errorf("its event buffer is full: %d events of earlier epochs wait for a controller", c.events.held())
 	}
-	if epoch <= c.epoch() {
-		panic(fmt.Sprintf("agent: epoch %d after %d", epoch, c.epoch()))
-	}
+	epoch = max(now, c.Epoch()+1, c.floor+1)
 	c.version, c.features, c.live = version, features, true
 	c.epochs = append(c.epochs, span{epoch, c.events.next})
 	c.events.add(msg, []int{len(msg)})
 	c.count.Events++
 	c.commands = filter.New(version, true)
-	return nil
+	return epoch, nil
 }
 
-// switchDown closes the epoch. Commands that were not written are dropped: the next epoch
-// is a clean slate. The events held stay.
-func (c *core) switchDown(reason experimenter.Reason) {
+// SwitchDown says that the switch's connection is gone, and closes the epoch. Commands that
+// were not written are dropped: the next epoch is a clean slate. The events held stay.
+func (c *Core) SwitchDown(reason experimenter.Reason) {
 	if !c.live {
 		return
 	}
@@ -80,8 +78,20 @@ func (c *core) switchDown(reason experimenter.Reason) {
 	c.live, c.commands = false, filter.Filter{}
 }
 
-// forget drops all epochs and events: the controllers know a newer epoch.
-func (c *core) forget() {
+// Stale takes a refusal for a stale epoch, with the newest that the controllers know. True:
+// all that is held belongs to epochs that are over for them, and is forgotten; every connection
+// to a controller, and the switch's, is to be closed, so that the switch returns with an epoch
+// above newest. False: such an epoch has begun already.
+func (c *Core) Stale(newest uint64) bool {
+	c.floor = max(c.floor, newest)
+	if c.Epoch() > newest {
+		return false
+	}
+	c.forget()
+	return true
+}
+
+func (c *Core) forget() {
 	c.live, c.commands = false, filter.Filter{}
 	c.events.release(c.events.next)
 	c.epochs = c.epochs[:0]
@@ -90,9 +100,11 @@ func (c *core) forget() {
 	}
 }
 
-// fromSwitch takes whole messages from the switch and returns how many bytes of them it
-// took: fewer than all when the buffer is full. An error says what is wrong with the switch.
-func (c *core) fromSwitch(batch []byte) (int, error) {
+// FromSwitch takes whole messages from the switch and returns how many bytes of them it
+// took: fewer than all when the buffer is full, and then the rest is to be offered again,
+// before anything else of the switch. An error says what is wrong with the switch, and ends
+// the connection.
+func (c *Core) FromSwitch(batch []byte) (taken int, err error) {
 	freeEvents, freeBytes := c.events.room()
 	start, off := 0, 0 // batch[start:off] are events that are not in the buffer yet
 	c.lens = c.lens[:0]
@@ -131,7 +143,7 @@ func (c *core) fromSwitch(batch []byte) (int, error) {
 }
 
 // isEvent tells what the switch has to say from what is between it and the agent.
-func (c *core) isEvent(msg []byte) (bool, error) {
+func (c *Core) isEvent(msg []byte) (bool, error) {
 	if msg[0] != c.version {
 		return false, fmt.Errorf("it sent a message of OpenFlow version %d after agreeing on %d", msg[0], c.version)
 	}
@@ -150,7 +162,7 @@ func (c *core) isEvent(msg []byte) (bool, error) {
 }
 
 // answer deals with a message from the switch that is no event.
-func (c *core) answer(msg []byte) {
+func (c *Core) answer(msg []byte) {
 	_, barrier := c.answerTypes()
 	switch msg[1] {
 	case openflow.TypeEchoRequest:
@@ -163,7 +175,7 @@ func (c *core) answer(msg []byte) {
 }
 
 // ackEvents releases what is logged. The error says that the acknowledgement is impossible.
-func (c *core) ackEvents(a experimenter.Ack) error {
+func (c *Core) ackEvents(a experimenter.Ack) error {
 	for i, s := range c.epochs {
 		if s.epoch != a.Epoch {
 			continue
@@ -183,14 +195,14 @@ func (c *core) ackEvents(a experimenter.Ack) error {
 		}
 		return nil
 	}
-	if a.Epoch > c.epoch() {
-		return fmt.Errorf("it acknowledges an event of epoch %d, and the newest is %d", a.Epoch, c.epoch())
+	if a.Epoch > c.Epoch() {
+		return fmt.Errorf("it acknowledges an event of epoch %d, and the newest is %d", a.Epoch, c.Epoch())
 	}
 	return nil // of an epoch whose events are all acknowledged
 }
 
 // attach describes what is held, for ATTACH.
-func (c *core) attach() experimenter.Attach {
+func (c *Core) attach() experimenter.Attach {
 	s := c.epochs[len(c.epochs)-1]
 	return experimenter.Attach{
 		Epoch:       s.epoch,
@@ -200,9 +212,10 @@ func (c *core) attach() experimenter.Attach {
 	}
 }
 
-// tick sends an echo request to everyone, so that everyone hears from the agent, and a live
-// peer has something to answer. It is to be called about once a second.
-func (c *core) tick(peers []*peer) {
+// Tick sends an echo request to everyone, so that everyone hears from the agent, and a live
+// peer has something to answer. It is to be called about once a second, with all that Connect
+// returned and Disconnect did not get yet.
+func (c *Core) Tick(peers []*Peer) {
 	for _, p := range peers {
 		p.echo(c.version)
 	}
@@ -216,15 +229,25 @@ func (c *core) tick(peers []*peer) {
 }
 
 // tellDone tells the master which commands are executed.
-func (c *core) tellDone() {
+func (c *Core) tellDone() {
 	if c.master != nil {
 		c.master.ackDue = true
 	}
 }
 
+// TakeSwitch appends what is to be written to the switch now.
+func (c *Core) TakeSwitch(dst []byte) []byte {
+	dst = append(dst, c.commands.Out...)
+	c.commands.Out = c.commands.Out[:0]
+	if c.commands.Written() {
+		c.tellDone()
+	}
+	return dst
+}
+
 // answerTypes are the types of the replies, other than FEATURES_REPLY, to what the agent
 // asks a switch.
-func (c *core) answerTypes() (multipart, barrier uint8) {
+func (c *Core) answerTypes() (multipart, barrier uint8) {
 	if c.version == openflow.Version10 {
 		return of10.TypeStatsReply, of10.TypeBarrierReply
 	}

@@ -64,21 +64,21 @@ func eventAck(epoch, seq uint64) []byte {
 var helloBytes = message(4, 0, 1)
 
 // upCore is a core whose switch is up in epoch 100, with one controller that said HELLO.
-func upCore(t *testing.T) (*core, *peer) {
+func upCore(t *testing.T) (*Core, *Peer) {
 	t.Helper()
-	c := newCore(64, 1<<16)
-	if err := c.switchUp(100, 4, message(4, 6, 0, make([]byte, 24)...), nil); err != nil {
+	c := NewCore(64, 1<<16)
+	if _, err := c.SwitchUp(100, 4, message(4, 6, 0, make([]byte, 24)...), nil); err != nil {
 		t.Fatal(err)
 	}
-	p := c.connect()
+	p := c.Connect()
 	mustController(t, c, p, helloBytes)
-	c.take(p, nil)
+	c.Take(p, nil)
 	return c, p
 }
 
-func mustController(t *testing.T, c *core, p *peer, b []byte) {
+func mustController(t *testing.T, c *Core, p *Peer, b []byte) {
 	t.Helper()
-	if err := c.fromController(p, b); err != nil {
+	if err := c.FromController(p, b); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -106,10 +106,10 @@ func events(t *testing.T, out []byte) (ids []string, others [][]byte) {
 }
 
 func TestConnectBeginsWithHelloAndAttach(t *testing.T) {
-	c := newCore(64, 1<<16)
-	c.switchUp(100, 4, message(4, 6, 0), nil)
-	c.fromSwitch(concat(packetIn(1, 0), packetIn(2, 0)))
-	msgs := split(t, c.take(c.connect(), nil))
+	c := NewCore(64, 1<<16)
+	c.SwitchUp(100, 4, message(4, 6, 0), nil)
+	c.FromSwitch(concat(packetIn(1, 0), packetIn(2, 0)))
+	msgs := split(t, c.Take(c.Connect(), nil))
 	if len(msgs) != 2 || msgs[0][1] != openflow.TypeHello {
 		t.Fatalf("wrote %x, want HELLO and ATTACH", msgs)
 	}
@@ -121,25 +121,25 @@ func TestConnectBeginsWithHelloAndAttach(t *testing.T) {
 
 func TestOnlyTheMasterGetsEventsAndAllThatAreHeld(t *testing.T) {
 	c, p := upCore(t)
-	c.fromSwitch(concat(packetIn(1, 0), packetIn(2, 0)))
-	if out := c.take(p, nil); len(out) != 0 {
+	c.FromSwitch(concat(packetIn(1, 0), packetIn(2, 0)))
+	if out := c.Take(p, nil); len(out) != 0 {
 		t.Fatalf("a follower got %x", out)
 	}
 	mustController(t, c, p, concat(roleRequest(3), eventAck(100, 1)))
-	ids, others := events(t, c.take(p, nil))
+	ids, others := events(t, c.Take(p, nil))
 	if got := strings.Join(ids, " "); got != "100/2 100/3" {
 		t.Fatalf("the new master got %q: what is acknowledged in one breath with the claim is not to be sent", got)
 	}
 	if len(others) != 1 || others[0][1] != of13.TypeRoleReply {
 		t.Fatalf("others = %x", others)
 	}
-	q := c.connect()
+	q := c.Connect()
 	mustController(t, c, q, concat(helloBytes, roleRequest(4)))
-	if ids, _ := events(t, c.take(q, nil)); strings.Join(ids, " ") != "100/2 100/3" {
+	if ids, _ := events(t, c.Take(q, nil)); strings.Join(ids, " ") != "100/2 100/3" {
 		t.Fatalf("the next master got %v", ids)
 	}
-	c.fromSwitch(packetIn(3, 0))
-	if c.pending(p) {
+	c.FromSwitch(packetIn(3, 0))
+	if c.Pending(p) {
 		t.Fatal("the deposed master gets events")
 	}
 }
@@ -147,12 +147,12 @@ func TestOnlyTheMasterGetsEventsAndAllThatAreHeld(t *testing.T) {
 func TestFencing(t *testing.T) {
 	c, old := upCore(t)
 	mustController(t, c, old, concat(roleRequest(3), commands(3, 100, 1, command(1))))
-	now := c.connect()
+	now := c.Connect()
 	mustController(t, c, now, concat(helloBytes, roleRequest(4)))
-	c.take(old, nil)
+	c.Take(old, nil)
 
 	mustController(t, c, old, concat(commands(3, 100, 2, command(99), command(99)), commands(4, 100, 2, command(99)), roleRequest(3)))
-	_, others := events(t, c.take(old, nil))
+	_, others := events(t, c.Take(old, nil))
 	var e of13.Error
 	var codes []string
 	for _, m := range others {
@@ -175,11 +175,11 @@ func TestDeposedInTheMiddleOfABlock(t *testing.T) {
 	block := commands(3, 100, 1, command(1), command(99))
 	cut := len(block) - len(command(99))
 	mustController(t, c, old, concat(roleRequest(3), block[:cut]))
-	now := c.connect()
+	now := c.Connect()
 	mustController(t, c, now, concat(helloBytes, roleRequest(4), commands(4, 100, 1, command(1), command(2))))
 	mustController(t, c, old, block[cut:])
 	var tags []uint64
-	for _, m := range split(t, c.takeSwitch(nil)) {
+	for _, m := range split(t, c.TakeSwitch(nil)) {
 		if m[1] == 14 {
 			tags = append(tags, binary.BigEndian.Uint64(m[8:]))
 		}
@@ -192,24 +192,24 @@ func TestDeposedInTheMiddleOfABlock(t *testing.T) {
 func TestBarrierTellsWhatIsDone(t *testing.T) {
 	c, p := upCore(t)
 	mustController(t, c, p, concat(roleRequest(3), commands(3, 100, 1, command(1), command(2))))
-	c.take(p, nil)
-	msgs := split(t, c.takeSwitch(nil))
+	c.Take(p, nil)
+	msgs := split(t, c.TakeSwitch(nil))
 	if len(msgs) != 3 || msgs[2][1] != of13.TypeBarrierRequest {
 		t.Fatalf("to the switch: %x", msgs)
 	}
 	mustController(t, c, p, commands(3, 100, 3, command(3)))
-	if len(split(t, c.takeSwitch(nil))) != 1 {
+	if len(split(t, c.TakeSwitch(nil))) != 1 {
 		t.Fatal("a second barrier is outstanding")
 	}
-	c.fromSwitch(message(4, of13.TypeBarrierReply, openflow.XID(msgs[2])))
-	_, acks := events(t, c.take(p, nil))
+	c.FromSwitch(message(4, of13.TypeBarrierReply, openflow.XID(msgs[2])))
+	_, acks := events(t, c.Take(p, nil))
 	if len(acks) != 1 {
 		t.Fatalf("acks = %x", acks)
 	}
 	if ack, err := experimenter.ParseAck(acks[0], experimenter.TypeCommandAck); err != nil || ack.Seq != 2 || ack.Epoch != 100 {
 		t.Fatalf("ack = %+v, %v", ack, err)
 	}
-	if again := split(t, c.takeSwitch(nil)); len(again) != 1 || again[0][1] != of13.TypeBarrierRequest {
+	if again := split(t, c.TakeSwitch(nil)); len(again) != 1 || again[0][1] != of13.TypeBarrierRequest {
 		t.Fatalf("no barrier for command 3: %x", again)
 	}
 	if c.events.held() != 1 {
@@ -218,43 +218,17 @@ func TestBarrierTellsWhatIsDone(t *testing.T) {
 }
 
 func TestSwitchThatAnswersNoBarrier(t *testing.T) {
-	c := newCore(64, 1<<16)
-	c.switchUp(100, 1, message(1, 6, 0), nil)
-	p := c.connect()
+	c := NewCore(64, 1<<16)
+	c.SwitchUp(100, 1, message(1, 6, 0), nil)
+	p := c.Connect()
 	c1 := message(1, 14, 0, make([]byte, 64)...)
 	b := experimenter.Block{Term: 1, Epoch: 100, First: 1, Count: 1, Bytes: uint32(len(c1))}
 	mustController(t, c, p, concat(helloBytes, roleRequest(1), b.Append(nil, 1, experimenter.TypeCommands), c1))
 	for range 3 {
-		c.tick(nil)
+		c.Tick(nil)
 	}
 	if c.commands.Done != 1 || !p.ackDue {
 		t.Fatalf("done = %d after patience", c.commands.Done)
-	}
-}
-
-func TestEpochsFollowEachOther(t *testing.T) {
-	c, p := upCore(t)
-	mustController(t, c, p, roleRequest(1))
-	c.fromSwitch(packetIn(1, 0))
-	c.switchDown(experimenter.ReasonSilent)
-	if err := c.switchUp(200, 4, message(4, 6, 0), nil); err != nil {
-		t.Fatal(err)
-	}
-	ids, _ := events(t, c.take(p, nil))
-	if got := strings.Join(ids, " "); got != "100/1 100/2 100/3 200/1" {
-		t.Fatalf("got %q", got)
-	}
-	mustController(t, c, p, eventAck(100, 3))
-	if c.events.held() != 1 || len(c.epochs) != 1 {
-		t.Fatalf("held %d, epochs %v", c.events.held(), c.epochs)
-	}
-	mustController(t, c, p, concat(eventAck(100, 1), eventAck(200, 1)))
-	if c.events.held() != 0 {
-		t.Fatalf("held %d", c.events.held())
-	}
-	mustController(t, c, p, commands(1, 100, 1, command(99)))
-	if c.count.Stale != 1 || len(c.commands.Out) != 0 {
-		t.Fatal("a command of the former epoch passed")
 	}
 }
 
@@ -264,22 +238,22 @@ func TestFullBufferTakesPartAndStillSaysDown(t *testing.T) {
 	for i := range 100 {
 		batch = append(batch, packetIn(uint64(i), 0)...)
 	}
-	n, err := c.fromSwitch(batch)
+	n, err := c.FromSwitch(batch)
 	if err != nil || n != 62*len(packetIn(0, 0)) {
 		t.Fatalf("took %d bytes, %v", n, err)
 	}
-	if n, _ := c.fromSwitch(batch[n:]); n != 0 || c.count.Full != 2 {
+	if n, _ := c.FromSwitch(batch[n:]); n != 0 || c.count.Full != 2 {
 		t.Fatalf("took %d bytes with a full buffer", n)
 	}
-	c.switchDown(experimenter.ReasonConnectionLost)
+	c.SwitchDown(experimenter.ReasonConnectionLost)
 	if c.events.held() != 64 {
 		t.Fatalf("held %d", c.events.held())
 	}
-	if err := c.switchUp(200, 4, message(4, 6, 0), nil); err == nil {
+	if _, err := c.SwitchUp(200, 4, message(4, 6, 0), nil); err == nil {
 		t.Fatal("an epoch began without room for its first event")
 	}
 	mustController(t, c, p, concat(roleRequest(1), eventAck(100, 64)))
-	if err := c.switchUp(200, 4, message(4, 6, 0), nil); err != nil {
+	if _, err := c.SwitchUp(200, 4, message(4, 6, 0), nil); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -310,9 +284,9 @@ func TestWhatIsAnEvent(t *testing.T) {
 		{"another version", 4, message(1, 10, 1), false, "version 1"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			c := newCore(64, 1<<16)
-			c.switchUp(100, tc.version, message(tc.version, 6, 0), nil)
-			n, err := c.fromSwitch(tc.msg)
+			c := NewCore(64, 1<<16)
+			c.SwitchUp(100, tc.version, message(tc.version, 6, 0), nil)
+			n, err := c.FromSwitch(tc.msg)
 			if tc.fails != "" {
 				if err == nil || !strings.Contains(err.Error(), tc.fails) {
 					t.Fatalf("error %v", err)
@@ -349,7 +323,7 @@ func TestWrongController(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			c, p := upCore(t)
 			mustController(t, c, p, roleRequest(1))
-			err := c.fromController(p, tc.in)
+			err := c.FromController(p, tc.in)
 			if err == nil || !strings.Contains(err.Error(), tc.fails) {
 				t.Fatalf("error %v, want %q in it", err, tc.fails)
 			}
@@ -362,22 +336,22 @@ func TestWrongController(t *testing.T) {
 func TestControllerThatOnlyAsks(t *testing.T) {
 	c, p := upCore(t)
 	flood := strings.Repeat(string(message(4, 2, 1, make([]byte, 1000)...)), 1200)
-	if err := c.fromController(p, []byte(flood)); err != errNotReading {
+	if err := c.FromController(p, []byte(flood)); err != errNotReading {
 		t.Fatalf("error %v after 1.2 MB of echo requests whose answers nobody read", err)
 	}
 }
 
 func TestLargeBacklogGoesInSeveralWrites(t *testing.T) {
-	c := newCore(1<<16, 32<<20)
-	c.switchUp(100, 4, message(4, 6, 0), nil)
+	c := NewCore(1<<16, 32<<20)
+	c.SwitchUp(100, 4, message(4, 6, 0), nil)
 	for i := range 2000 {
-		c.fromSwitch(packetIn(uint64(i), 1000))
+		c.FromSwitch(packetIn(uint64(i), 1000))
 	}
-	p := c.connect()
+	p := c.Connect()
 	mustController(t, c, p, concat(helloBytes, roleRequest(1)))
 	got, writes := 0, 0
-	for c.pending(p) {
-		out := c.take(p, nil)
+	for c.Pending(p) {
+		out := c.Take(p, nil)
 		if len(out) > takeAtMost+openflow.MaxMessageLen {
 			t.Fatalf("%d bytes at once", len(out))
 		}
@@ -396,20 +370,20 @@ func FuzzCore(f *testing.F) {
 	f.Add(concat(packetIn(1, 3), message(4, 21, 0x80000101)), concat(roleRequest(1), eventAck(100, 1), commands(1, 100, 1, command(1))))
 	f.Add(message(4, 2, 1), concat(message(4, 5, 1), experimenter.Refuse{Epoch: 5}.Append(nil, 4)))
 	f.Fuzz(func(t *testing.T, fromSwitch, fromController []byte) {
-		c := newCore(8, 1<<12)
-		c.switchUp(100, 4, message(4, 6, 0), nil)
-		p := c.connect()
-		if err := c.fromController(p, helloBytes); err != nil {
+		c := NewCore(8, 1<<12)
+		c.SwitchUp(100, 4, message(4, 6, 0), nil)
+		p := c.Connect()
+		if err := c.FromController(p, helloBytes); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := c.fromSwitch(wholeMessages(fromSwitch)); err != nil {
-			c.switchDown(experimenter.ReasonGarbage)
+		if _, err := c.FromSwitch(wholeMessages(fromSwitch)); err != nil {
+			c.SwitchDown(experimenter.ReasonGarbage)
 		}
-		if err := c.fromController(p, wholeMessages(fromController)); err != nil {
-			c.disconnect(p)
+		if err := c.FromController(p, wholeMessages(fromController)); err != nil {
+			c.Disconnect(p)
 		}
-		split(t, c.takeSwitch(nil))
-		split(t, c.take(p, nil))
+		split(t, c.TakeSwitch(nil))
+		split(t, c.Take(p, nil))
 	})
 }
 

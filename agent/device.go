@@ -27,10 +27,9 @@ type device struct {
 
 	mu      sync.Mutex // guards the fields below; held for copies only, never for I/O
 	changed *sync.Cond // a reader that was held up may go on, or a dialler start
-	core    *core
-	floor   uint64 // the newest epoch that controllers have refused as stale
+	core    *Core
 	sw      *outlet
-	links   map[*peer]*link
+	links   map[*Peer]*link
 }
 
 // outlet is one connection with its writer.
@@ -63,8 +62,8 @@ func (o *outlet) fail(cause error) {
 var errVersion = errors.New("the switch came back with another OpenFlow version")
 
 func newDevice(a *Agent, id openflow.DatapathID) *device {
-	d := &device{a: a, id: id, log: a.log.With("switch", id), links: map[*peer]*link{},
-		core: newCore(a.cfg.BufferEvents, a.cfg.BufferBytes)}
+	d := &device{a: a, id: id, log: a.log.With("switch", id), links: map[*Peer]*link{},
+		core: NewCore(a.cfg.BufferEvents, a.cfg.BufferBytes)}
 	d.changed = sync.NewCond(&d.mu)
 	return d
 }
@@ -86,7 +85,7 @@ func (d *device) serve(ctx context.Context, conn net.Conn, in *ofconn.Reader, hs
 			if d.sw != sw {
 				return dst // what is queued is for the next connection
 			}
-			dst = d.core.takeSwitch(dst)
+			dst = d.core.TakeSwitch(dst)
 			d.wakeMaster()
 			return dst
 		})
@@ -108,14 +107,15 @@ func (d *device) up(sw *outlet, hs *handshake.Handshake) (uint64, error) {
 	if d.sw != nil {
 		return 0, fmt.Errorf("its datapath id is in use by %v: give each switch its own", d.sw.conn.RemoteAddr())
 	}
-	epoch := max(uint64(d.a.cfg.Now().UnixNano()), d.core.epoch()+1, d.floor+1)
-	before := d.core.version
-	if err := d.core.switchUp(epoch, hs.Version, hs.Features, hs.Ports); err != nil {
+	epoch, err := d.core.SwitchUp(uint64(d.a.cfg.Now().UnixNano()), hs.Version, hs.Features, hs.Ports)
+	if err != nil {
 		return 0, err
 	}
 	d.sw = sw
-	if before != 0 && before != hs.Version {
-		d.failLinks(errVersion)
+	for p, l := range d.links {
+		if d.core.Outdated(p) {
+			l.fail(errVersion)
+		}
 	}
 	d.wakeAll()
 	d.changed.Broadcast()
@@ -139,11 +139,11 @@ func (d *device) down(ctx context.Context, sw *outlet, err error) {
 		err = fmt.Errorf("it closed the connection: %w", err)
 	}
 	reason := reasonOf(err)
-	d.core.switchDown(reason)
+	d.core.SwitchDown(reason)
 	d.wakeAll()
 	d.changed.Broadcast()
 	d.a.incidents.Warn("down "+d.id.String(), "switch down", "switch", d.id, "remote", sw.conn.RemoteAddr(), "reason", reason, "error", err,
-		"events held", d.core.events.held())
+		"events held", d.core.Held())
 }
 
 func reasonOf(err error) experimenter.Reason {
@@ -176,7 +176,7 @@ func (d *device) takeIn(ctx context.Context, sw *outlet, batch []byte) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for {
-		n, err := d.core.fromSwitch(batch)
+		n, err := d.core.FromSwitch(batch)
 		if n > 0 {
 			d.wakeMaster()
 			d.wakeSwitch()
@@ -185,17 +185,17 @@ func (d *device) takeIn(ctx context.Context, sw *outlet, batch []byte) error {
 			return err
 		}
 		batch = batch[n:]
-		queued := len(d.core.commands.Out)
 		switch {
 		case sw.cause != nil:
 			return sw.cause
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case len(batch) == 0 && queued <= d.a.cfg.CommandBytes:
+		case len(batch) == 0 && d.core.QueuedCommands() <= d.a.cfg.CommandBytes:
 			return nil
 		case len(batch) > 0:
+			held := d.core.Status()
 			d.a.incidents.Warn("full "+d.id.String(), "event buffer is full: the switch is not read until the controllers acknowledge events",
-				"switch", d.id, "events", d.core.events.held(), "bytes", d.core.events.heldBytes(), "controllers", len(d.links))
+				"switch", d.id, "events", held.Held, "bytes", held.HeldBytes, "controllers", len(d.links))
 		}
 		d.changed.Wait()
 	}
@@ -244,12 +244,12 @@ func (d *device) tick(ctx context.Context) {
 		case <-t.C:
 		}
 		d.mu.Lock()
-		peers := make([]*peer, 0, len(d.links))
+		peers := make([]*Peer, 0, len(d.links))
 		for p, l := range d.links {
 			peers = append(peers, p)
 			l.announce()
 		}
-		d.core.tick(peers)
+		d.core.Tick(peers)
 		d.wakeAll()
 		d.mu.Unlock()
 	}
@@ -258,42 +258,32 @@ func (d *device) tick(ctx context.Context) {
 // The wakers run with mu held.
 
 func (d *device) wakeMaster() {
-	if m := d.core.master; m != nil && d.core.pending(m) {
+	if m := d.core.Master(); m != nil && d.core.Pending(m) {
 		d.links[m].signal()
 	}
 }
 
 func (d *device) wakeSwitch() {
-	if d.sw != nil && len(d.core.commands.Out) > 0 {
+	if d.sw != nil && d.core.QueuedCommands() > 0 {
 		d.sw.signal()
 	}
 }
 
 func (d *device) wakeAll() {
 	for p, l := range d.links {
-		if d.core.pending(p) {
+		if d.core.Pending(p) {
 			l.signal()
 		}
 	}
 	d.wakeSwitch()
 }
 
-func (d *device) failLinks(cause error) {
-	for _, l := range d.links {
-		l.fail(cause)
-	}
-}
-
 func (d *device) status() Status {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	s := Status{
-		Switch: d.id, Version: d.core.version, Connected: d.core.live, Epoch: d.core.epoch(),
-		Held: d.core.events.held(), HeldBytes: d.core.events.heldBytes(),
-		Forwarded: d.core.commands.Forwarded, Done: d.core.commands.Done,
-		Term: d.core.generation, Controllers: len(d.links), Counters: d.core.count,
-	}
-	if l := d.links[d.core.master]; l != nil {
+	s := d.core.Status()
+	s.Switch, s.Controllers = d.id, len(d.links)
+	if l := d.links[d.core.Master()]; l != nil {
 		s.Master = l.address
 	}
 	return s

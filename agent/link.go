@@ -25,7 +25,7 @@ var errStale = errors.New("the controllers know a newer epoch of the switch: it 
 // link is one controller connection of one switch.
 type link struct {
 	*outlet
-	*peer
+	*Peer
 	d         *device
 	address   string
 	announced bool // its connection is in the log
@@ -54,7 +54,7 @@ func (d *device) keepConnected(ctx context.Context, address string) {
 			d.log.Warn("controller lost", "controller", address, "error", text)
 			told = text
 		}
-		var no *refused
+		var no *Refused
 		switch refusal := errors.As(err, &no); {
 		case refusal && no.Reason == experimenter.ReasonStaleEpoch:
 			d.beginAnew(no.Epoch)
@@ -71,23 +71,23 @@ func (d *device) keepConnected(ctx context.Context, address string) {
 func (d *device) waitForEpoch(ctx context.Context) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for len(d.core.epochs) == 0 && ctx.Err() == nil {
+	for !d.core.Attachable() && ctx.Err() == nil {
 		d.changed.Wait()
 	}
 	return ctx.Err() == nil
 }
 
-// beginAnew closes the switch's connection, so that it returns with an epoch above newest.
-// All that is held belongs to an epoch that is over for the controllers.
+// beginAnew closes the switch's connection, so that it returns with an epoch above newest,
+// unless it has already.
 func (d *device) beginAnew(newest uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.floor = max(d.floor, newest)
-	if d.core.epoch() > newest {
-		return // it has begun already
+	if !d.core.Stale(newest) {
+		return
 	}
-	d.core.forget()
-	d.failLinks(errStale)
+	for _, l := range d.links {
+		l.fail(errStale)
+	}
 	if d.sw != nil {
 		d.sw.fail(errStale)
 	}
@@ -100,19 +100,19 @@ func (l *link) run(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() { l.conn.Close() })
 	defer stop()
 	d.mu.Lock()
-	if len(d.core.epochs) == 0 {
+	if !d.core.Attachable() {
 		d.mu.Unlock()
 		l.conn.Close()
 		return errStale
 	}
-	p := d.core.connect()
-	l.peer = p
+	p := d.core.Connect()
+	l.Peer = p
 	d.links[p] = l
 	l.signal()
 	d.mu.Unlock()
 
 	var writer sync.WaitGroup
-	writer.Go(func() { d.write(l.outlet, func(dst []byte) []byte { return d.core.take(p, dst) }) })
+	writer.Go(func() { d.write(l.outlet, func(dst []byte) []byte { return d.core.Take(p, dst) }) })
 	err := l.read(ctx)
 	close(l.done)
 	l.conn.Close()
@@ -120,9 +120,9 @@ func (l *link) run(ctx context.Context) error {
 
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.core.disconnect(p)
+	d.core.Disconnect(p)
 	delete(d.links, p)
-	var no *refused
+	var no *Refused
 	if l.cause != nil && !errors.As(err, &no) { // a writer that was busy fails because of the refusal
 		err = l.cause
 	}
@@ -145,14 +145,14 @@ func (l *link) read(ctx context.Context) error {
 // takeIn puts what the controller says into the core. A master is held up while the switch
 // does not take its commands.
 func (l *link) takeIn(ctx context.Context, batch []byte) error {
-	d, p := l.d, l.peer
+	d, p := l.d, l.Peer
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for d.core.master == p && len(d.core.commands.Out) >= d.a.cfg.CommandBytes && l.cause == nil && ctx.Err() == nil {
+	for d.core.Master() == p && d.core.QueuedCommands() >= d.a.cfg.CommandBytes && l.cause == nil && ctx.Err() == nil {
 		d.changed.Wait()
 	}
-	err := d.core.fromController(p, batch)
-	if d.core.pending(p) {
+	err := d.core.FromController(p, batch)
+	if d.core.Pending(p) {
 		l.signal()
 	}
 	d.wakeMaster()
@@ -163,7 +163,7 @@ func (l *link) takeIn(ctx context.Context, batch []byte) error {
 
 // announce tells the log about a connection that lasts; the device's mu is held.
 func (l *link) announce() {
-	if l.ready && !l.announced {
+	if l.Ready() && !l.announced {
 		l.announced = true
 		l.d.log.Info("connected to controller", "controller", l.address)
 	}

@@ -10,11 +10,13 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// peer is the agent's side of one controller connection, for one switch.
-type peer struct {
-	out    []byte // what is to be written before the next events
-	ready  bool   // the controller's HELLO came
-	ackDue bool   // it is to hear which commands are done
+// Peer is the agent's side of one controller connection, for one switch. It belongs to the
+// Core that made it.
+type Peer struct {
+	version uint8  // of the switch, when it was connected
+	out     []byte // what is to be written before the next events
+	ready   bool   // the controller's HELLO came
+	ackDue  bool   // it is to hear which commands are done
 	// void are commands of an epoch that is over, which it is to hear of like of those that are
 	// done: else they would fill its ledger while it works off the events of that epoch.
 	void   experimenter.Ack
@@ -37,31 +39,42 @@ const takeAtMost = 256 << 10
 
 var errNotReading = errors.New("it does not read")
 
-// refused is what a controller answered instead of accepting the switch.
-type refused struct{ experimenter.Refuse }
+// Refused is the error of FromController when a controller answered with REFUSE instead of
+// accepting the switch. For a stale epoch, Stale is to be told.
+type Refused struct{ experimenter.Refuse }
 
-func (r *refused) Error() string { return fmt.Sprintf("it refuses the switch: %s", r.Reason) }
+func (r *Refused) Error() string { return fmt.Sprintf("it refuses the switch: %s", r.Reason) }
 
-// connect begins a controller connection. There must have been a first epoch.
-func (c *core) connect() *peer {
+// Attachable reports whether there is an epoch that a controller can be told of.
+func (c *Core) Attachable() bool { return len(c.epochs) > 0 }
+
+// Connect begins a controller connection. The core must be Attachable.
+func (c *Core) Connect() *Peer {
 	hello := of13.Hello{Version: c.version}
 	if c.version >= openflow.Version13 {
 		hello.Versions = of13.VersionsOf(c.version)
 	}
 	out := hello.Append(nil, ownXID)
-	return &peer{out: c.attach().Append(out, c.version)}
+	return &Peer{version: c.version, out: c.attach().Append(out, c.version)}
 }
 
-// disconnect ends it. Events wait for the next master.
-func (c *core) disconnect(p *peer) {
+// Disconnect ends it. Events wait for the next master.
+func (c *Core) Disconnect(p *Peer) {
 	if c.master == p {
 		c.master = nil
 	}
 }
 
-// fromController takes whole messages from a controller. An error says what is wrong with
-// it, and ends the connection.
-func (c *core) fromController(p *peer, batch []byte) error {
+// Outdated reports that the switch came back with another OpenFlow version since p was
+// connected. Then the connection is to be closed, and made again.
+func (c *Core) Outdated(p *Peer) bool { return p.version != c.version }
+
+// Ready reports whether the controller has said HELLO, and was not refused for it.
+func (p *Peer) Ready() bool { return p.ready }
+
+// FromController takes whole messages from a controller. An error says what is wrong with
+// it, and ends the connection; it is a *Refused if the controller ends it.
+func (c *Core) FromController(p *Peer, batch []byte) error {
 	for len(batch) > 0 {
 		n := int(batch[2])<<8 | int(batch[3])
 		msg := batch[:n]
@@ -86,7 +99,7 @@ func (c *core) fromController(p *peer, batch []byte) error {
 	return nil
 }
 
-func (c *core) controllerHello(p *peer, msg []byte) error {
+func (c *Core) controllerHello(p *Peer, msg []byte) error {
 	var hello of13.Hello
 	if err := hello.Decode(msg); err != nil {
 		return fmt.Errorf("its first message is no OpenFlow HELLO, so this is no controller: %w", err)
@@ -99,7 +112,7 @@ func (c *core) controllerHello(p *peer, msg []byte) error {
 }
 
 // control deals with a message that stands outside of blocks.
-func (c *core) control(p *peer, msg []byte) error {
+func (c *Core) control(p *Peer, msg []byte) error {
 	// OpenFlow 1.0 has no roles: those messages are of 1.3 always.
 	if msg[0] != c.version && msg[0] != of13.Version {
 		return fmt.Errorf("it sent a message of OpenFlow version %d after agreeing on %d", msg[0], c.version)
@@ -138,7 +151,7 @@ func (c *core) control(p *peer, msg []byte) error {
 			if err != nil {
 				return err
 			}
-			return &refused{r}
+			return &Refused{r}
 		}
 	}
 	return fmt.Errorf("it sent a message of type %d outside of a block of commands: is it a Holdfast controller?", msg[1])
@@ -146,7 +159,7 @@ func (c *core) control(p *peer, msg []byte) error {
 
 // role makes p the master, or says that it is none (Ravana, section 3.1: the new master's
 // role request makes the switch send what it has buffered).
-func (c *core) role(p *peer, msg []byte) error {
+func (c *Core) role(p *Peer, msg []byte) error {
 	var req of13.RoleRequest
 	if err := req.Decode(msg); err != nil {
 		return err
@@ -177,7 +190,7 @@ func (c *core) role(p *peer, msg []byte) error {
 }
 
 // beginBlock takes the header of a COMMANDS block.
-func (c *core) beginBlock(p *peer, b experimenter.Block) error {
+func (c *Core) beginBlock(p *Peer, b experimenter.Block) error {
 	p.block = block{Block: b, open: b.Count > 0}
 	if b.First == 0 || b.Count == 0 && b.Bytes != 0 {
 		return fmt.Errorf("it sent a block of %d commands of %d bytes that begins at %d", b.Count, b.Bytes, b.First)
@@ -185,12 +198,12 @@ func (c *core) beginBlock(p *peer, b experimenter.Block) error {
 	return nil
 }
 
-func (c *core) fenced(p *peer, term uint64) bool { return p != c.master || term != c.generation }
-func (c *core) current(epoch uint64) bool        { return c.live && epoch == c.epoch() }
+func (c *Core) fenced(p *Peer, term uint64) bool { return p != c.master || term != c.generation }
+func (c *Core) current(epoch uint64) bool        { return c.live && epoch == c.Epoch() }
 
 // command takes the next message of the block. Each is judged by itself, since another
 // controller may become master, or the epoch end, in the middle.
-func (c *core) command(p *peer, msg []byte) error {
+func (c *Core) command(p *Peer, msg []byte) error {
 	b := &p.block
 	if len(msg) > int(b.Bytes) {
 		return fmt.Errorf("a block of commands is longer than its header says")
@@ -209,7 +222,7 @@ func (c *core) command(p *peer, msg []byte) error {
 		}
 	case !c.current(b.Epoch):
 		c.count.Stale++
-		if b.Epoch <= c.epoch() {
+		if b.Epoch <= c.Epoch() {
 			p.void = experimenter.Ack{Epoch: b.Epoch, Seq: seq}
 		}
 	case seq <= c.commands.Forwarded:
@@ -231,17 +244,17 @@ func appendError(dst, msg []byte, typ, code uint16) []byte {
 	return e.Append(dst, openflow.XID(msg))
 }
 
-func (p *peer) echo(version uint8) {
+func (p *Peer) echo(version uint8) {
 	p.out = handshake.Bare(p.out, version, openflow.TypeEchoRequest, ownXID)
 }
 
-// pending reports whether take would append something.
-func (c *core) pending(p *peer) bool {
+// Pending reports whether Take would append something.
+func (c *Core) Pending(p *Peer) bool {
 	return len(p.out) > 0 || p.ackDue || p.void.Seq > 0 || p == c.master && p.cursor < c.events.next
 }
 
-// take appends what is to be written to the controller now.
-func (c *core) take(p *peer, dst []byte) []byte {
+// Take appends what is to be written to the controller now; more may be pending after that.
+func (c *Core) Take(p *Peer, dst []byte) []byte {
 	dst = append(dst, p.out...)
 	p.out = p.out[:0]
 	if p != c.master {
@@ -255,7 +268,7 @@ func (c *core) take(p *peer, dst []byte) []byte {
 	if p.ackDue {
 		p.ackDue = false
 		if c.live {
-			dst = experimenter.Ack{Epoch: c.epoch(), Seq: c.commands.Done}.Append(dst, c.version, experimenter.TypeCommandAck)
+			dst = experimenter.Ack{Epoch: c.Epoch(), Seq: c.commands.Done}.Append(dst, c.version, experimenter.TypeCommandAck)
 		}
 	}
 	for i := 0; p.cursor < c.events.next && len(dst) < takeAtMost; {
@@ -277,16 +290,6 @@ func (c *core) take(p *peer, dst []byte) []byte {
 		dst = c.events.appendTo(dst, p.cursor, to)
 		p.cursor = to
 		c.count.Sent += uint64(b.Count)
-	}
-	return dst
-}
-
-// takeSwitch appends what is to be written to the switch now.
-func (c *core) takeSwitch(dst []byte) []byte {
-	dst = append(dst, c.commands.Out...)
-	c.commands.Out = c.commands.Out[:0]
-	if c.commands.Written() {
-		c.tellDone()
 	}
 	return dst
 }

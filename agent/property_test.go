@@ -16,7 +16,7 @@ import (
 // term has passed go on sending, which is to have no effect.
 type world struct {
 	t     *rapid.T
-	core  *core
+	core  *Core
 	epoch uint64
 	tag   uint64
 
@@ -34,7 +34,7 @@ type world struct {
 
 // controller is one connection. Its terms may be old.
 type controller struct {
-	*peer
+	*Peer
 	term  uint64
 	in    []byte // bytes on their way to the agent, at message boundaries
 	block experimenter.Block
@@ -48,7 +48,7 @@ const fencedTag = 1 << 63
 
 func TestEveryEventAndEveryCommandWhateverHappens(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		w := &world{t: t, core: newCore(12, 4096), said: map[uint64][][]byte{}, logged: map[uint64]uint64{}, commands: map[uint64]uint64{}}
+		w := &world{t: t, core: NewCore(12, 4096), said: map[uint64][][]byte{}, logged: map[uint64]uint64{}, commands: map[uint64]uint64{}}
 		w.switchUp()
 		for range rapid.IntRange(1, 400).Draw(t, "steps") {
 			w.step(t, rapid.IntRange(0, 99).Draw(t, "step"))
@@ -90,7 +90,7 @@ func (w *world) step(t *rapid.T, dice int) {
 	case dice < 99:
 		w.switchUp()
 	default:
-		w.core.tick(nil)
+		w.core.Tick(nil)
 	}
 }
 
@@ -105,17 +105,18 @@ func (w *world) switchUp() {
 		return
 	}
 	features := message(4, 6, 0, make([]byte, 24)...)
-	if w.core.switchUp(w.epoch+10, 4, features, nil) != nil {
+	epoch, err := w.core.SwitchUp(w.epoch+10, 4, features, nil)
+	if err != nil {
 		return // full
 	}
-	w.epoch += 10
+	w.epoch = epoch
 	w.said[w.epoch] = [][]byte{experimenter.SwitchUp{Features: features}.Append(nil, 4)}
 	w.executed, w.barriers = 0, nil
 }
 
 func (w *world) switchDown() {
 	if w.core.live {
-		w.core.switchDown(experimenter.ReasonSilent)
+		w.core.SwitchDown(experimenter.ReasonSilent)
 		w.said[w.epoch] = append(w.said[w.epoch], experimenter.AppendSwitchDown(nil, 4, experimenter.ReasonSilent))
 	}
 }
@@ -127,7 +128,7 @@ func (w *world) say(n int) {
 	for range n {
 		w.tag++
 		msg := packetIn(w.tag, int(w.tag%97))
-		took, err := w.core.fromSwitch(concat(message(4, 3, 1), msg, message(4, 2, 1)))
+		took, err := w.core.FromSwitch(concat(message(4, 3, 1), msg, message(4, 2, 1)))
 		if err != nil {
 			w.t.Fatal(err)
 		}
@@ -139,7 +140,7 @@ func (w *world) say(n int) {
 
 // switchReads checks that commands come once each, in order, and none that is fenced.
 func (w *world) switchReads() {
-	for _, m := range split(w.t, w.core.takeSwitch(nil)) {
+	for _, m := range split(w.t, w.core.TakeSwitch(nil)) {
 		switch m[1] {
 		case 14:
 			tag := binary.BigEndian.Uint64(m[8:])
@@ -155,7 +156,7 @@ func (w *world) switchReads() {
 
 func (w *world) switchAnswers() {
 	if w.core.live && len(w.barriers) > 0 {
-		if _, err := w.core.fromSwitch(message(4, 21, w.barriers[0])); err != nil {
+		if _, err := w.core.FromSwitch(message(4, 21, w.barriers[0])); err != nil {
 			w.t.Fatal(err)
 		}
 		w.barriers = w.barriers[1:]
@@ -166,7 +167,7 @@ func (w *world) switchAnswers() {
 }
 
 func (w *world) connect() *controller {
-	c := &controller{peer: w.core.connect(), in: helloBytes, next: map[uint64]uint64{}}
+	c := &controller{Peer: w.core.Connect(), in: helloBytes, next: map[uint64]uint64{}}
 	if len(w.controllers) >= 3 {
 		w.lose(w.controllers[0])
 	}
@@ -175,7 +176,7 @@ func (w *world) connect() *controller {
 }
 
 func (w *world) lose(c *controller) {
-	w.core.disconnect(c.peer)
+	w.core.Disconnect(c.Peer)
 	for i, o := range w.controllers {
 		if o == c {
 			w.controllers = append(w.controllers[:i:i], w.controllers[i+1:]...)
@@ -202,7 +203,7 @@ func (w *world) claim(t *rapid.T) {
 
 // read is the controller's side: the leader logs what it gets, and finds gaps.
 func (w *world) read(c *controller) {
-	for _, m := range split(w.t, w.core.take(c.peer, nil)) {
+	for _, m := range split(w.t, w.core.Take(c.Peer, nil)) {
 		if c.block.Count > 0 {
 			w.event(c, m)
 			continue
@@ -290,7 +291,7 @@ func (w *world) arrive(c *controller, n int) {
 			w.t.Fatal(err)
 		}
 		c.in = rest
-		if err := w.core.fromController(c.peer, msg); err != nil {
+		if err := w.core.FromController(c.Peer, msg); err != nil {
 			w.lose(c)
 			return
 		}

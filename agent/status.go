@@ -30,3 +30,35 @@ type Status struct {
 	Controllers int    // connections to controllers
 	Counters    Counters
 }
+
+// Status returns what the core knows. Which switch this is, and who the controllers are, is
+// known around it.
+func (c *Core) Status() Status {
+	return Status{
+		Version: c.version, Connected: c.live, Epoch: c.Epoch(),
+		Held: c.events.held(), HeldBytes: c.events.heldBytes(),
+		Forwarded: c.commands.Forwarded, Done: c.commands.Done,
+		Term: c.generation, Counters: c.count,
+	}
+}
+
+// Epoch returns the newest epoch, open or closed; 0 when there is none.
+func (c *Core) Epoch() uint64 {
+	if len(c.epochs) == 0 {
+		return 0
+	}
+	return c.epochs[len(c.epochs)-1].epoch
+}
+
+// Live reports whether the newest epoch is open.
+func (c *Core) Live() bool { return c.live }
+
+// Held returns how many events wait for an acknowledgement.
+func (c *Core) Held() int { return c.events.held() }
+
+// QueuedCommands returns how many bytes wait for the switch. Who bounds them reads neither
+// from the master nor from the switch while there are too many.
+func (c *Core) QueuedCommands() int { return len(c.commands.Out) }
+
+// Master returns the connection of the master; nil when it has none.
+func (c *Core) Master() *Peer { return c.master }

@@ -1,0 +1,94 @@
+package agent
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
+)
+
+func TestEpochsFollowEachOther(t *testing.T) {
+	c, p := upCore(t)
+	mustController(t, c, p, roleRequest(1))
+	c.FromSwitch(packetIn(1, 0))
+	c.SwitchDown(experimenter.ReasonSilent)
+	if _, err := c.SwitchUp(200, 4, message(4, 6, 0), nil); err != nil {
+		t.Fatal(err)
+	}
+	ids, _ := events(t, c.Take(p, nil))
+	if got := strings.Join(ids, " "); got != "100/1 100/2 100/3 200/1" {
+		t.Fatalf("got %q", got)
+	}
+	mustController(t, c, p, eventAck(100, 3))
+	if c.events.held() != 1 || len(c.epochs) != 1 {
+		t.Fatalf("held %d, epochs %v", c.events.held(), c.epochs)
+	}
+	mustController(t, c, p, concat(eventAck(100, 1), eventAck(200, 1)))
+	if c.events.held() != 0 {
+		t.Fatalf("held %d", c.events.held())
+	}
+	mustController(t, c, p, commands(1, 100, 1, command(99)))
+	if c.count.Stale != 1 || len(c.commands.Out) != 0 {
+		t.Fatal("a command of the former epoch passed")
+	}
+}
+
+func TestStaleEpochBeginsAnewAboveIt(t *testing.T) {
+	c, p := upCore(t)
+	mustController(t, c, p, roleRequest(1))
+	if c.Stale(99) {
+		t.Fatal("a refusal of an earlier epoch took away the newer one")
+	}
+	refusal := experimenter.Refuse{Reason: experimenter.ReasonStaleEpoch, Epoch: 5000}
+	var no *Refused
+	if err := c.FromController(p, refusal.Append(nil, 4)); !errors.As(err, &no) || no.Refuse != refusal {
+		t.Fatalf("error %v", err)
+	}
+	if !c.Stale(no.Epoch) || c.Attachable() || c.Live() || c.Held() != 0 {
+		t.Fatalf("it stays in epoch %d with %d events", c.Epoch(), c.Held())
+	}
+	c.Disconnect(p)
+	c.SwitchDown(experimenter.ReasonConnectionLost)
+	if epoch, err := c.SwitchUp(200, 4, message(4, 6, 0), nil); err != nil || epoch != 5001 {
+		t.Fatalf("epoch %d, %v", epoch, err)
+	}
+	q := c.Connect()
+	mustController(t, c, q, concat(helloBytes, roleRequest(1)))
+	if ids, _ := events(t, c.Take(q, nil)); strings.Join(ids, " ") != "5001/1" {
+		t.Fatalf("the controller got %v", ids)
+	}
+	if c.Stale(5000) {
+		t.Fatal("the same refusal, by another controller, took away the new epoch")
+	}
+}
+
+func TestEpochsGrowWhateverTheClockSays(t *testing.T) {
+	c := NewCore(64, 1<<16)
+	var last uint64
+	for _, now := range []uint64{1000, 1000, 5, 2000} {
+		epoch, err := c.SwitchUp(now, 4, message(4, 6, 0), nil)
+		if err != nil || epoch < now || epoch <= last || c.Epoch() != epoch {
+			t.Fatalf("epoch %d after %d at %d: %v", epoch, last, now, err)
+		}
+		last = epoch
+		c.SwitchDown(experimenter.ReasonSilent)
+	}
+	if last != 2000 {
+		t.Fatalf("epoch %d, and the clock said 2000", last)
+	}
+}
+
+func TestAnotherVersionOutdatesControllers(t *testing.T) {
+	c, p := upCore(t)
+	c.SwitchDown(experimenter.ReasonSilent)
+	c.SwitchUp(200, 4, message(4, 6, 0), nil)
+	if c.Outdated(p) {
+		t.Fatal("the version is the same")
+	}
+	c.SwitchDown(experimenter.ReasonSilent)
+	c.SwitchUp(300, 1, message(1, 6, 0), nil)
+	if q := c.Connect(); !c.Outdated(p) || c.Outdated(q) {
+		t.Fatalf("outdated: %v, new: %v", c.Outdated(p), c.Outdated(q))
+	}
+}
