@@ -105,6 +105,9 @@ func (c *Core) forget() {
 // before anything else of the switch. An error says what is wrong with the switch, and ends
 // the connection.
 func (c *Core) FromSwitch(batch []byte) (taken int, err error) {
+	if !c.live {
+		return len(batch), nil // read before Stale closed the connection: of no epoch
+	}
 	freeEvents, freeBytes := c.events.room()
 	start, off := 0, 0 // batch[start:off] are events that are not in the buffer yet
 	c.lens = c.lens[:0]

@@ -48,6 +48,11 @@ func TestStaleEpochBeginsAnewAboveIt(t *testing.T) {
 	if !c.Stale(no.Epoch) || c.Attachable() || c.Live() || c.Held() != 0 {
 		t.Fatalf("it stays in epoch %d with %d events", c.Epoch(), c.Held())
 	}
+	// The connection is about to be closed, and what had arrived is nobody's.
+	late := concat(packetIn(1, 0), message(4, 2, 1))
+	if n, err := c.FromSwitch(late); n != len(late) || err != nil || c.Held() != 0 {
+		t.Fatalf("took %d of %d bytes, %v, holds %d events of no epoch", n, len(late), err, c.Held())
+	}
 	c.Disconnect(p)
 	c.SwitchDown(experimenter.ReasonConnectionLost)
 	if epoch, err := c.SwitchUp(200, 4, message(4, 6, 0), nil); err != nil || epoch != 5001 {
