@@ -87,17 +87,13 @@ func (c *Core) Stale(newest uint64) bool {
 	if c.Epoch() > newest {
 		return false
 	}
-	c.forget()
-	return true
-}
-
-func (c *Core) forget() {
 	c.live, c.commands = false, filter.Filter{}
 	c.events.release(c.events.next)
 	c.epochs = c.epochs[:0]
 	if c.master != nil {
 		c.master.cursor = c.events.next
 	}
+	return true
 }
 
 // FromSwitch takes whole messages from the switch and returns how many bytes of them it
