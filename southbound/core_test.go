@@ -47,6 +47,10 @@ func eventBlock(epoch, first uint64, msgs ...[]byte) []byte {
 	return append(b.Append(nil, 4, experimenter.TypeEvents), all...)
 }
 
+func commandBlock(term, epoch, first uint64, count uint32) experimenter.Block {
+	return experimenter.Block{Term: term, Epoch: epoch, First: first, Count: count}
+}
+
 func roleReply(term uint64) []byte {
 	r := of13.RoleReply{Role: of13.RoleMaster, GenerationID: term}
 	return r.Append(nil, handshake.OwnXID)
@@ -58,18 +62,18 @@ var (
 )
 
 // feed gives the core all of in and returns what came out.
-func feed(c *core, in []byte) (list []action, err error) {
+func feed(c *Core, in []byte) (list []Action, err error) {
 	for len(in) > 0 && err == nil {
-		var a action
-		if in, a, err = c.next(in); a.kind != nothing {
-			a.batch.Messages = bytes.Clone(a.batch.Messages)
+		var a Action
+		if in, a, err = c.Next(in); a.Kind != Nothing {
+			a.Batch.Messages = bytes.Clone(a.Batch.Messages)
 			list = append(list, a)
 		}
 	}
 	return list, err
 }
 
-func mustFeed(t *testing.T, c *core, in ...[]byte) []action {
+func mustFeed(t *testing.T, c *Core, in ...[]byte) []Action {
 	t.Helper()
 	list, err := feed(c, concat(in...))
 	if err != nil {
@@ -79,7 +83,7 @@ func mustFeed(t *testing.T, c *core, in ...[]byte) []action {
 }
 
 // types lists the messages to the peer by type, and clears them.
-func (c *core) types(t *testing.T) string {
+func (c *Core) types(t *testing.T) string {
 	t.Helper()
 	var list []string
 	for b := c.out; len(b) > 0; {
@@ -98,12 +102,12 @@ func (c *core) types(t *testing.T) string {
 	return strings.Join(list, " ")
 }
 
-func agentCore(t *testing.T) *core {
+func agentCore(t *testing.T) *Core {
 	t.Helper()
-	c := &core{}
-	c.start()
+	c := &Core{}
+	c.Start()
 	got := mustFeed(t, c, hello13, experimenter.Attach{Epoch: 100, FirstHeld: 1, NextEvent: 3}.Append(nil, 4), features13(7))
-	if len(got) != 1 || got[0].kind != attached || c.mode != Agent || c.id != 7 || c.epoch != 100 {
+	if len(got) != 1 || got[0].Kind != Attached || c.mode != Agent || c.id != 7 || c.epoch != 100 {
 		t.Fatalf("after the handshake: %+v, mode %s, id %s, epoch %d", got, c.mode, c.id, c.epoch)
 	}
 	if out := c.types(t); out != "4:HELLO 4:FEATURES_REQUEST" {
@@ -112,15 +116,15 @@ func agentCore(t *testing.T) *core {
 	return c
 }
 
-func directCore(t *testing.T, version uint8) *core {
+func directCore(t *testing.T, version uint8) *Core {
 	t.Helper()
-	c := &core{}
-	c.start()
+	c := &Core{}
+	c.Start()
 	in := concat(hello13, features13(7), ports13())
 	if version == 1 {
 		in = concat(hello10, features10(7))
 	}
-	if got := mustFeed(t, c, in); len(got) != 1 || got[0].kind != attached || c.mode != Direct {
+	if got := mustFeed(t, c, in); len(got) != 1 || got[0].Kind != Attached || c.mode != Direct {
 		t.Fatalf("after the handshake: %+v", got)
 	}
 	c.types(t)
@@ -129,7 +133,7 @@ func directCore(t *testing.T, version uint8) *core {
 
 func TestAgentEventsInPieces(t *testing.T) {
 	c := agentCore(t)
-	c.takeMaster(3, 0, false)
+	c.TakeMaster(3, 0)
 	if out := c.types(t); out != "4:ROLE_REQUEST" {
 		t.Fatal(out)
 	}
@@ -145,182 +149,69 @@ func TestAgentEventsInPieces(t *testing.T) {
 	cut := experimenter.BlockLen + 2*one // one read ends between two messages of the block
 	var ids []string
 	for _, a := range append(mustFeed(t, c, all[:cut]), mustFeed(t, c, all[cut:])...) {
-		ids = append(ids, fmt.Sprintf("%d/%d+%d", a.batch.Epoch, a.batch.First, a.batch.Count))
-		if len(a.batch.Messages) != a.batch.Count*one {
-			t.Fatalf("%d bytes in %d messages", len(a.batch.Messages), a.batch.Count)
+		ids = append(ids, fmt.Sprintf("%d/%d+%d", a.Batch.Epoch, a.Batch.First, a.Batch.Count))
+		if len(a.Batch.Messages) != a.Batch.Count*one {
+			t.Fatalf("%d bytes in %d messages", len(a.Batch.Messages), a.Batch.Count)
 		}
 	}
 	if got := strings.Join(ids, " "); got != "100/1+2 100/3+1 200/1+1" || c.epoch != 200 {
 		t.Fatalf("%s, epoch %d", got, c.epoch)
 	}
 	ack := experimenter.Ack{Epoch: 200, Seq: 5}
-	if got := mustFeed(t, c, ack.Append(nil, 4, experimenter.TypeCommandAck)); len(got) != 1 || got[0].kind != done || got[0].done != 5 {
+	if got := mustFeed(t, c, ack.Append(nil, 4, experimenter.TypeCommandAck)); len(got) != 1 || got[0].Kind != CommandsDone || got[0].Done != 5 {
 		t.Fatalf("%+v", got)
 	}
 }
 
 func TestAgentCommands(t *testing.T) {
 	c := agentCore(t)
-	b := experimenter.Block{Term: 3, Epoch: 100, First: 1, Count: 2}
 	msgs := concat(message(4, 14, 1), message(4, 13, 2))
-	if err := c.send(b, msgs); err != ErrNotMaster {
+	if err := c.Send(commandBlock(3, 100, 1, 2), msgs); err != ErrNotMaster {
 		t.Fatalf("before the claim: %v", err)
 	}
-	c.takeMaster(3, 0, false)
-	if err := c.send(b, msgs[:8]); err == nil {
+	c.TakeMaster(3, 0)
+	if err := c.Send(commandBlock(3, 100, 1, 2), msgs[:8]); err == nil {
 		t.Fatal("one message in a block of two passed")
 	}
-	if err := c.send(b, msgs[:12]); err == nil {
+	if err := c.Send(commandBlock(3, 100, 1, 2), msgs[:12]); err == nil {
 		t.Fatal("half a message passed")
 	}
-	if err := c.send(b, msgs); err != nil {
+	if err := c.Send(commandBlock(3, 100, 1, 2), msgs); err != nil {
 		t.Fatal(err)
 	}
-	c.ackEvents(experimenter.Ack{Epoch: 100, Seq: 1})
+	c.AckEvents(experimenter.Ack{Epoch: 100, Seq: 1})
 	if out := c.types(t); out != "4:ROLE_REQUEST 4:COMMANDS 4:FLOW_MOD 4:PACKET_OUT 4:EVENT_ACK" {
 		t.Fatal(out)
 	}
-	if err := c.takeMaster(2, 0, false); err != ErrNotMaster {
+	if err := c.TakeMaster(2, 0); err != ErrNotMaster {
 		t.Fatalf("an older term: %v", err)
 	}
-	c.takeMaster(4, 0, false)
-	if err := c.send(b, msgs); err != ErrNotMaster {
+	c.TakeMaster(4, 0)
+	if err := c.Send(commandBlock(3, 100, 1, 2), msgs); err != ErrNotMaster {
 		t.Fatalf("in an older term: %v", err)
 	}
-	c.refuse(experimenter.Refuse{Reason: experimenter.ReasonStaleEpoch, Epoch: 9}, 0)
+	c.Refuse(experimenter.Refuse{Reason: experimenter.ReasonStaleEpoch, Epoch: 9}, 0)
 	c.types(t)
 	if got := mustFeed(t, c, eventBlock(100, 1, packetIn13(1))); len(got) != 0 {
 		t.Fatalf("a refused agent is heard: %+v", got)
 	}
 }
 
-func TestDirectEpochs(t *testing.T) {
-	c := directCore(t, 4)
-	if got := mustFeed(t, c, packetIn13(1)); len(got) != 0 {
-		t.Fatalf("events before a leader took the switch: %+v", got)
-	}
-	c.takeMaster(3, 1000, false)
-	if out := c.types(t); out != "4:ROLE_REQUEST 4:FEATURES_REQUEST" || c.epoch != 1000 {
-		t.Fatalf("%s, epoch %d", out, c.epoch)
-	}
-	got := mustFeed(t, c, packetIn13(2), features13(7), ports13(), packetIn13(3), message(4, 2, 1), packetIn13(4), packetIn13(5))
-	want := []string{"1000/1+1", "1000/2+1", "1000/3+2"}
-	for i, a := range got {
-		if id := fmt.Sprintf("%d/%d+%d", a.batch.Epoch, a.batch.First, a.batch.Count); len(got) != len(want) || id != want[i] {
-			t.Fatalf("batch %d of %d is %s", i, len(got), id)
-		}
-	}
-	if typ, _ := experimenter.Is(got[0].batch.Messages); typ != experimenter.TypeSwitchUp {
-		t.Fatal("the epoch does not begin with SWITCH_UP")
-	}
-	c.types(t)
-
-	if !c.refuse(experimenter.Refuse{Reason: experimenter.ReasonStaleEpoch, Epoch: 5000}, 1001) {
-		t.Fatal("it must stay")
-	}
-	if got := mustFeed(t, c, packetIn13(6), features13(7), ports13()); len(got) != 1 || got[0].batch.Epoch != 5001 {
-		t.Fatalf("%+v", got)
-	}
-	if b, yes := c.end(experimenter.ReasonSilent); !yes || b.First != 2 || b.Epoch != 5001 {
-		t.Fatalf("%+v", b)
-	}
-	if _, err := feed(directCoreMaster(t, 4), features13(8)); err != nil {
-		t.Fatalf("an answer nobody asked for: %v", err)
-	}
-	c = directCore(t, 4)
-	c.takeMaster(3, 1000, false)
-	if _, err := feed(c, concat(features13(8), ports13())); err == nil {
-		t.Fatal("the switch may not change its name")
-	}
-}
-
-func directCoreMaster(t *testing.T, version uint8) *core {
-	t.Helper()
-	c := directCore(t, version)
-	c.takeMaster(3, 1000, true)
-	c.begin()
-	c.types(t)
-	return c
-}
-
-func TestDirectCommands(t *testing.T) {
-	c := directCoreMaster(t, 4)
-	b := experimenter.Block{Term: 3, Epoch: 1000, First: 1, Count: 2}
-	msgs := concat(message(4, 14, 1), message(4, 13, 2))
-	if err := c.send(b, msgs); err != nil {
-		t.Fatal(err)
-	}
-	barrier := bytes.Clone(c.out[len(c.out)-8:])
-	if out := c.types(t); out != "4:FLOW_MOD 4:PACKET_OUT 4:BARRIER_REQUEST" {
-		t.Fatal(out)
-	}
-	got := mustFeed(t, c, message(4, 21, openflow.XID(barrier)))
-	if len(got) != 1 || got[0].kind != done || got[0].done != 2 || got[0].batch.Epoch != 1000 {
-		t.Fatalf("%+v", got)
-	}
-	if err := c.send(b, msgs); err != nil || c.types(t) != "" {
-		t.Fatalf("repeated commands: %v", err)
-	}
-	b.Epoch = 999
-	if err := c.send(b, msgs); err != nil || c.types(t) != "" {
-		t.Fatalf("commands of another epoch: %v", err)
-	}
-	if err := c.send(experimenter.Block{Term: 3, Epoch: 1000, First: 4, Count: 2}, msgs); err == nil {
-		t.Fatal("a gap passed")
-	}
-	if got := mustFeed(t, c, message(4, 21, 5)); len(got) != 1 || got[0].kind != events {
-		t.Fatalf("the answer to a command's barrier: %+v", got)
-	}
-}
-
-func TestDirect10(t *testing.T) {
-	c := directCoreMaster(t, 1)
-	in := of10.PacketIn{BufferID: 5, InPort: 3, Data: []byte("packet")}
-	got := mustFeed(t, c, in.Append(nil, 0), in.Append(nil, 0))
-	if len(got) != 1 || got[0].batch.Count != 2 {
-		t.Fatalf("%+v", got)
-	}
-	msg, _, _ := openflow.Next(got[0].batch.Messages)
-	var p of13.PacketIn
-	if err := p.Decode(msg); err != nil {
-		t.Fatal(err)
-	}
-	if port, _ := p.Match.InPort(); port != 3 || p.BufferID != 5 || string(p.Data) != "packet" {
-		t.Fatalf("%+v", p)
-	}
-	out := of13.PacketOut{BufferID: 5, InPort: 3, Actions: of13.Actions(nil).Output(of13.PortFlood, 0)}
-	group := of13.GroupMod{Command: of13.GroupAdd}
-	if err := c.send(experimenter.Block{Term: 3, Epoch: 1000, First: 1, Count: 2}, concat(out.Append(nil, 1), group.Append(nil, 2))); err != nil {
-		t.Fatal(err)
-	}
-	if got := c.types(t); got != "1:PACKET_OUT 1:type 0" || c.untranslated != 1 {
-		t.Fatalf("%s, %d untranslated", got, c.untranslated)
-	}
-	if seq, yes := c.doneAtWrite(); !yes || seq != 2 {
-		t.Fatalf("%d, %v", seq, yes)
-	}
-	// The switch does not know that message, and says so under the command's xid.
-	e := of10.Error{ErrType: 1, Code: 3, Data: []byte{1, 4, 0, 16, 0, 0, 0, 2}}
-	if got := mustFeed(t, c, e.Append(nil, 2)); len(got) != 1 || openflow.XID(got[0].batch.Messages) != 2 || got[0].batch.Messages[1] != openflow.TypeError {
-		t.Fatalf("%+v", got)
-	}
-}
-
 func TestAgentOf10SwitchKeepsTheNumbers(t *testing.T) {
-	c := &core{}
-	c.start()
+	c := &Core{}
+	c.Start()
 	up := experimenter.SwitchUp{Features: features10(7)}.Append(nil, 1)
 	mustFeed(t, c, hello10, experimenter.Attach{Epoch: 100, FirstHeld: 1, NextEvent: 2}.Append(nil, 1), features10(7))
-	c.takeMaster(3, 0, false)
+	c.TakeMaster(3, 0)
 	in := of10.PacketIn{BufferID: 5, InPort: 3, Data: []byte("packet")}
 	strange := message(1, 99, 4)
 	all := concat(up, in.Append(nil, 0), strange, in.Append(nil, 0))
 	b := experimenter.Block{Epoch: 100, First: 1, Count: 4, Bytes: uint32(len(all))}
 	got := mustFeed(t, c, roleReply(3), b.Append(nil, 1, experimenter.TypeEvents), all)
-	if len(got) != 1 || got[0].batch.Count != 4 || countMessages(got[0].batch.Messages) != 4 {
+	if len(got) != 1 || got[0].Batch.Count != 4 || countMessages(got[0].Batch.Messages) != 4 {
 		t.Fatalf("%+v", got)
 	}
-	first, rest, _ := openflow.Next(got[0].batch.Messages)
+	first, rest, _ := openflow.Next(got[0].Batch.Messages)
 	u, err := experimenter.ParseSwitchUp(first)
 	var f of13.FeaturesReply
 	if err != nil || f.Decode(u.Features) != nil || f.DatapathID != 7 {
@@ -361,8 +252,8 @@ func TestWrongPeers(t *testing.T) {
 		{"direct: other version", "version 1", concat(direct, message(1, 10, 0))},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			c := &core{}
-			c.start()
+			c := &Core{}
+			c.Start()
 			if _, err := feed(c, tc.in); err == nil || !strings.Contains(err.Error(), tc.fails) {
 				t.Fatalf("error %v, want %q in it", err, tc.fails)
 			}
@@ -377,8 +268,8 @@ func FuzzSession(f *testing.F) {
 	f.Add(concat(hello13, features13(7), ports13(), packetIn13(1), message(4, 21, 0x80000101)))
 	f.Add(concat(hello10, features10(7), message(1, 10, 0, make([]byte, 20)...)))
 	f.Fuzz(func(t *testing.T, in []byte) {
-		c := &core{}
-		c.start()
+		c := &Core{}
+		c.Start()
 		whole := in[:0:0]
 		for rest := in; ; {
 			msg, next, err := openflow.Next(rest)
@@ -388,28 +279,28 @@ func FuzzSession(f *testing.F) {
 			whole, rest = append(whole, msg...), next
 		}
 		for len(whole) > 0 {
-			rest, a, err := c.next(whole)
+			rest, a, err := c.Next(whole)
 			if err != nil {
 				return
 			}
-			switch a.kind {
-			case attached:
-				c.takeMaster(1, 50, true)
+			switch a.Kind {
+			case Attached:
+				c.TakeMaster(1, 50)
 				if c.mode == Direct {
-					c.begin()
+					c.Begin()
 				}
-			case events:
-				if n := countMessages(a.batch.Messages); n != a.batch.Count || n == 0 {
-					t.Fatalf("%d messages in a batch of %d", n, a.batch.Count)
+			case Events:
+				if n := countMessages(a.Batch.Messages); n != a.Batch.Count || n == 0 {
+					t.Fatalf("%d messages in a batch of %d", n, a.Batch.Count)
 				}
-				for b := a.batch.Messages; len(b) > 0; {
+				for b := a.Batch.Messages; len(b) > 0; {
 					var msg []byte
 					if msg, b, _ = openflow.Next(b); msg[0] != 4 {
 						t.Fatalf("%x is not OpenFlow 1.3", msg)
 					}
 				}
 			}
-			if len(rest) >= len(whole) && a.kind != attached { // which gives back early events
+			if len(rest) >= len(whole) && a.Kind != Attached { // which gives back early events
 				t.Fatal("no progress")
 			}
 			whole = rest

@@ -139,7 +139,7 @@ func (srv *server) tick(ctx context.Context) {
 func (s *Session) echo() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.core.echo()
+	s.core.Echo()
 	s.flush()
 }
 
@@ -150,9 +150,9 @@ func (srv *server) register(ctx context.Context, s *Session) error {
 	defer limit.Stop()
 	for {
 		srv.mu.Lock()
-		old := srv.attached[s.core.id]
+		old := srv.attached[s.core.Switch()]
 		if old == nil {
-			srv.attached[s.core.id] = s
+			srv.attached[s.core.Switch()] = s
 			srv.mu.Unlock()
 			return nil
 		}
@@ -165,7 +165,7 @@ func (srv *server) register(ctx context.Context, s *Session) error {
 		select {
 		case <-old.gone:
 		case <-limit.C:
-			return fmt.Errorf("the former connection of switch %s, from %s, does not end", s.core.id, old.remote)
+			return fmt.Errorf("the former connection of switch %s, from %s, does not end", s.core.Switch(), old.remote)
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -175,7 +175,7 @@ func (srv *server) register(ctx context.Context, s *Session) error {
 func (srv *server) unregister(s *Session) {
 	srv.mu.Lock()
 	defer srv.mu.Unlock()
-	delete(srv.attached, s.core.id)
+	delete(srv.attached, s.core.Switch())
 }
 
 // alive asks the peer for a sign of life.
@@ -186,15 +186,16 @@ func (s *Session) alive(ctx context.Context) bool {
 	defer limit.Stop()
 	look := time.NewTicker(10 * time.Millisecond)
 	defer look.Stop()
-	for {
-		if s.heard.Heard() != before {
-			return true
+	for p := (Probe{}); ; {
+		p.Heard, p.Busy = s.heard.Heard() != before, s.busy.Load()
+		if alive, known := p.Alive(); known {
+			return alive
 		}
 		select {
 		case <-s.gone:
-			return false
+			p.Gone = true
 		case <-limit.C:
-			return s.busy.Load()
+			p.Late = true
 		case <-look.C:
 		case <-ctx.Done():
 			return true
@@ -204,11 +205,11 @@ func (s *Session) alive(ctx context.Context) bool {
 
 // refuseAndWait refuses a session that was not attached, and lets its agent read why.
 func (s *Session) refuseAndWait(ctx context.Context, r experimenter.Refuse) {
-	if s.core.mode != Agent {
+	if s.core.Mode() != Agent {
 		return
 	}
 	s.mu.Lock()
-	s.core.refuse(r, 0)
+	s.core.Refuse(r, 0)
 	s.flush()
 	s.mu.Unlock()
 	linger := time.AfterFunc(lingerAfterRefuse, func() { s.conn.Close() })

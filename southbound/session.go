@@ -32,13 +32,9 @@ type Session struct {
 	gone  chan struct{} // closed when the session has ended altogether
 
 	mu    sync.Mutex // guards the fields below; held for copies only, never for I/O or a handler
-	core  core
-	fresh bool  // Direct: nothing that the switch said is lost yet
+	core  Core
 	cause error // why the session was closed from this side
 }
-
-// ErrNotMaster says that a command was sent before TakeMaster, or in a term that has passed.
-var ErrNotMaster = errors.New("southbound: not master of the switch in this term")
 
 var (
 	errRefused = errors.New("refused by the controllers")
@@ -50,20 +46,20 @@ var (
 const lingerAfterRefuse = time.Second
 
 // Switch names the switch.
-func (s *Session) Switch() openflow.DatapathID { return s.core.id }
+func (s *Session) Switch() openflow.DatapathID { return s.core.Switch() }
 
 // Mode says whether an agent stands before the switch.
-func (s *Session) Mode() Mode { return s.core.mode }
+func (s *Session) Mode() Mode { return s.core.Mode() }
 
 // Version is the OpenFlow version that the peer speaks.
-func (s *Session) Version() uint8 { return s.core.hs.Version }
+func (s *Session) Version() uint8 { return s.core.Version() }
 
 // Attach is what the agent said first; zero in Direct mode.
-func (s *Session) Attach() experimenter.Attach { return s.core.attach }
+func (s *Session) Attach() experimenter.Attach { return s.core.Attach() }
 
 // Features is the switch's FEATURES_REPLY when it connected, a whole message of
 // OpenFlow 1.3. Read only.
-func (s *Session) Features() []byte { return s.core.features }
+func (s *Session) Features() []byte { return s.core.Features() }
 
 // Remote is the peer's network address.
 func (s *Session) Remote() string { return s.remote }
@@ -74,7 +70,7 @@ func (s *Session) Remote() string { return s.remote }
 func (s *Session) Epoch() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.core.epoch
+	return s.core.Epoch()
 }
 
 // TakeMaster claims the switch for the leader of a term. An agent then sends every event
@@ -83,9 +79,9 @@ func (s *Session) Epoch() uint64 {
 func (s *Session) TakeMaster(term uint64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	err := s.core.takeMaster(term, s.now(), s.fresh)
-	if s.fresh {
-		s.fresh = false
+	fresh := s.core.Fresh()
+	err := s.core.TakeMaster(term, s.now())
+	if fresh {
 		s.taken <- struct{}{}
 	}
 	if err != nil {
@@ -99,14 +95,14 @@ func (s *Session) TakeMaster(term uint64) error {
 func (s *Session) Hold() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.core.hold()
+	s.core.Hold()
 }
 
 // Resend asks an agent for every event that is not acknowledged, from the first.
 func (s *Session) Resend() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.core.resend()
+	s.core.Resend()
 	return s.flush()
 }
 
@@ -114,7 +110,7 @@ func (s *Session) Resend() error {
 func (s *Session) AckEvents(epoch, seq uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.core.ackEvents(experimenter.Ack{Epoch: epoch, Seq: seq})
+	s.core.AckEvents(experimenter.Ack{Epoch: epoch, Seq: seq})
 	s.flush()
 }
 
@@ -126,12 +122,12 @@ func (s *Session) AckEvents(epoch, seq uint64) {
 func (s *Session) Send(term, epoch, first uint64, count int, messages []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	before := s.core.untranslated
-	if err := s.core.send(experimenter.Block{Term: term, Epoch: epoch, First: first, Count: uint32(count)}, messages); err != nil {
+	before := s.core.Untranslated()
+	if err := s.core.Send(experimenter.Block{Term: term, Epoch: epoch, First: first, Count: uint32(count)}, messages); err != nil {
 		return err
 	}
-	if s.core.untranslated != before {
-		s.srv.incidents.Warn("untranslated "+s.core.id.String(), "a command cannot be said in the switch's OpenFlow version: the application gets an ERROR", "switch", s.core.id)
+	if s.core.Untranslated() != before {
+		s.srv.incidents.Warn("untranslated "+s.core.Switch().String(), "a command cannot be said in the switch's OpenFlow version: the application gets an ERROR", "switch", s.core.Switch())
 	}
 	return s.flush()
 }
@@ -142,14 +138,14 @@ func (s *Session) Send(term, epoch, first uint64, count int, messages []byte) er
 func (s *Session) Refuse(reason experimenter.Reason, epoch uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.core.refuse(experimenter.Refuse{Reason: reason, Epoch: epoch}, s.now()) {
+	if s.core.Refuse(experimenter.Refuse{Reason: reason, Epoch: epoch}, s.now()) {
 		s.flush()
 		return
 	}
 	if s.cause == nil {
 		s.cause = fmt.Errorf("%w: %s", errRefused, reason)
 	}
-	if s.flush() == nil && s.core.mode == Agent {
+	if s.flush() == nil && s.core.Mode() == Agent {
 		// Closing at once, with bytes unread, would destroy what is on its way.
 		time.AfterFunc(lingerAfterRefuse, func() { s.conn.Close() })
 		return
@@ -177,29 +173,22 @@ func (s *Session) now() uint64 { return uint64(s.srv.cfg.Now().UnixNano()) }
 
 // flush queues what the core has to say. If that fails the session ends, and Detached tells.
 func (s *Session) flush() error {
-	if len(s.core.out) == 0 {
+	out := s.core.TakeOut()
+	if len(out) == 0 {
 		return nil
 	}
-	err := s.out.Send(s.core.out)
-	s.core.out = s.core.out[:0]
-	if cap(s.core.out) > keepOut {
-		s.core.out = nil
-	}
-	if err != nil {
+	if err := s.out.Send(out); err != nil {
 		if errors.Is(err, ofconn.ErrFull) {
 			err = fmt.Errorf("%w; %d bytes wait", errSlow, s.srv.cfg.SendQueue)
 		}
 		s.fail(err)
 		return err
 	}
-	if seq, yes := s.core.doneAtWrite(); yes {
-		s.out.Mark(seq)
+	if mark, yes := s.core.DoneAtWrite(); yes {
+		s.out.Mark(mark)
 	}
 	return nil
 }
-
-// keepOut is the largest out that a session keeps for reuse.
-const keepOut = 256 << 10
 
 // run serves the connection until it ends.
 func (s *Session) run(ctx context.Context) {
@@ -213,12 +202,12 @@ func (s *Session) run(ctx context.Context) {
 	if err != nil {
 		if ctx.Err() == nil {
 			host, _, _ := net.SplitHostPort(s.remote)
-			s.srv.incidents.Warn(host, "connection refused", "remote", s.remote, "switch", s.core.id, "error", err)
+			s.srv.incidents.Warn(host, "connection refused", "remote", s.remote, "switch", s.core.Switch(), "error", err)
 		}
 		return
 	}
 	defer s.srv.unregister(s)
-	s.srv.incidents.Info("attached "+s.core.id.String(), "switch attached", "switch", s.core.id, "remote", s.remote, "mode", s.core.mode, "version", s.core.hs.Version)
+	s.srv.incidents.Info("attached "+s.core.Switch().String(), "switch attached", "switch", s.core.Switch(), "remote", s.remote, "mode", s.core.Mode(), "version", s.core.Version())
 	s.call(func() { s.srv.handler.Attached(s) })
 	err = s.reason(s.read(ctx, rest))
 	s.conn.Close()
@@ -230,15 +219,15 @@ func (s *Session) run(ctx context.Context) {
 func (s *Session) detach(ctx context.Context, err error) {
 	s.mu.Lock()
 	ours := s.cause != nil || ctx.Err() != nil
-	down, ended := s.core.end(downReason(err))
+	down := s.core.End(downReason(err))
 	s.mu.Unlock()
-	if ended && !ours {
-		s.call(func() { s.srv.handler.Events(s, down) }) // the session ends anyway
+	if down.Kind == Events && !ours {
+		s.call(func() { s.srv.handler.Events(s, down.Batch) }) // the session ends anyway
 	}
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
 	} else {
-		s.srv.incidents.Warn("detached "+s.core.id.String(), "switch detached", "switch", s.core.id, "remote", s.remote, "error", err)
+		s.srv.incidents.Warn("detached "+s.core.Switch().String(), "switch detached", "switch", s.core.Switch(), "remote", s.remote, "error", err)
 	}
 	s.call(func() { s.srv.handler.Detached(s, err) })
 }
@@ -284,7 +273,7 @@ func (s *Session) handshake() ([]byte, error) {
 	late := time.AfterFunc(s.srv.cfg.HandshakeTimeout, func() { s.Close(errLate) })
 	defer late.Stop()
 	s.mu.Lock()
-	s.core.start()
+	s.core.Start()
 	s.flush()
 	s.mu.Unlock()
 	for {
@@ -297,36 +286,26 @@ func (s *Session) handshake() ([]byte, error) {
 		}
 		for len(batch) > 0 {
 			s.mu.Lock()
-			var a action
-			batch, a, err = s.core.next(batch)
-			if unsupported(err) {
-				s.core.refuse(experimenter.Refuse{Reason: experimenter.ReasonUnsupportedVersion}, 0)
-			}
+			var a Action
+			batch, a, err = s.core.Next(batch)
 			if ferr := s.flush(); err == nil {
 				err = ferr
 			}
-			s.fresh = a.kind == attached && s.core.mode == Direct
 			s.mu.Unlock()
 			if err != nil {
 				s.out.Close() // sends what there is to say about it
 				return nil, err
 			}
-			if a.kind == attached {
+			if a.Kind == Attached {
 				return batch, nil
 			}
 		}
 	}
 }
 
-// unsupported tells an agent of another release, which deserves an answer.
-func unsupported(err error) bool {
-	var e *openflow.Error
-	return errors.As(err, &e) && e.Kind == openflow.Unsupported && e.Message == experimenter.TypeAttach.String()
-}
-
 // read hands what the peer says to the handler until the connection ends.
 func (s *Session) read(ctx context.Context, batch []byte) error {
-	if s.core.mode == Direct {
+	if s.core.Mode() == Direct {
 		if err := s.awaitMaster(ctx); err != nil {
 			return err
 		}
@@ -334,7 +313,7 @@ func (s *Session) read(ctx context.Context, batch []byte) error {
 	for {
 		for len(batch) > 0 {
 			s.mu.Lock()
-			rest, a, err := s.core.next(batch)
+			rest, a, err := s.core.Next(batch)
 			if ferr := s.flush(); err == nil {
 				err = ferr
 			}
@@ -365,51 +344,40 @@ func (s *Session) awaitMaster(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	s.mu.Lock()
-	begin := s.core.master && s.core.hs.Done // else it was claimed twice, and is being asked
-	s.fresh = false
-	var a action
-	if begin {
-		a = s.core.begin()
-	}
+	a := s.core.Begin()
 	s.mu.Unlock()
 	return s.deliver(a)
 }
 
-func (s *Session) deliver(a action) error {
-	switch a.kind {
-	case events:
+func (s *Session) deliver(a Action) error {
+	switch a.Kind {
+	case Events:
 		s.busy.Store(true)
-		err := s.srv.handler.Events(s, a.batch)
+		err := s.srv.handler.Events(s, a.Batch)
 		s.busy.Store(false)
-		if err != nil && !s.told(a.batch.Epoch) {
+		if err != nil && !s.told(a.Batch.Epoch) {
 			err = fmt.Errorf("the controller refuses its events: %w", err)
 			s.Close(err)
 			return err
 		}
-	case done:
-		s.call(func() { s.srv.handler.CommandsDone(s, a.batch.Epoch, a.done) })
+	case CommandsDone:
+		s.call(func() { s.srv.handler.CommandsDone(s, a.Batch.Epoch, a.Done) })
 	}
 	return nil
 }
 
-// told reports whether the peer was told what is wrong with an epoch: an agent by a refusal,
-// which it needs a moment to read; a switch without agent has begun anew.
 func (s *Session) told(epoch uint64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.core.refused || s.core.mode == Direct && s.core.epoch != epoch
+	return s.core.Told(epoch)
 }
 
 // commandsWritten is called by the writer: OpenFlow 1.0 without agent is done at the write.
 func (s *Session) commandsWritten(mark uint64) {
 	s.mu.Lock()
-	epoch := s.core.epoch
-	tell := s.core.up && mark > s.core.commands.Done && mark <= s.core.commands.Forwarded
-	if tell {
-		s.core.commands.Done = mark
-	}
+	a := s.core.Written(mark)
 	s.mu.Unlock()
-	if tell {
-		s.srv.handler.CommandsDone(s, epoch, mark)
+	if a.Kind == CommandsDone {
+		s.srv.handler.CommandsDone(s, a.Batch.Epoch, a.Done)
 	}
 }

@@ -5,6 +5,8 @@
 // translated here. It keeps no event and no command: what is not acknowledged is the
 // agent's or the ledger's to send again.
 //
+// Core is the protocol, pure; Session and Serve move its bytes.
+//
 //	ln, err := net.Listen("tcp", ":6653")
 //	err = southbound.Serve(ctx, ln, southbound.Config{Logger: log}, handler)
 package southbound

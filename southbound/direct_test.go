@@ -1,0 +1,167 @@
+package southbound
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+
+	"github.com/holdfast-sdn/holdfast/openflow"
+	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
+	"github.com/holdfast-sdn/holdfast/openflow/of10"
+	"github.com/holdfast-sdn/holdfast/openflow/of13"
+)
+
+func TestDirectEpochs(t *testing.T) {
+	c := directCore(t, 4)
+	if a := c.Begin(); a.Kind != Nothing {
+		t.Fatalf("an epoch began before a leader took the switch: %+v", a)
+	}
+	if got := mustFeed(t, c, packetIn13(1)); len(got) != 0 {
+		t.Fatalf("events before a leader took the switch: %+v", got)
+	}
+	c.TakeMaster(3, 1000)
+	if out := c.types(t); out != "4:ROLE_REQUEST 4:FEATURES_REQUEST" || c.epoch != 1000 {
+		t.Fatalf("%s, epoch %d", out, c.epoch)
+	}
+	got := mustFeed(t, c, packetIn13(2), features13(7), ports13(), packetIn13(3), message(4, 2, 1), packetIn13(4), packetIn13(5))
+	want := []string{"1000/1+1", "1000/2+1", "1000/3+2"}
+	for i, a := range got {
+		if id := fmt.Sprintf("%d/%d+%d", a.Batch.Epoch, a.Batch.First, a.Batch.Count); len(got) != len(want) || id != want[i] {
+			t.Fatalf("batch %d of %d is %s", i, len(got), id)
+		}
+	}
+	if typ, _ := experimenter.Is(got[0].Batch.Messages); typ != experimenter.TypeSwitchUp {
+		t.Fatal("the epoch does not begin with SWITCH_UP")
+	}
+	c.types(t)
+
+	if !c.Refuse(experimenter.Refuse{Reason: experimenter.ReasonStaleEpoch, Epoch: 5000}, 1001) {
+		t.Fatal("it must stay")
+	}
+	if got := mustFeed(t, c, packetIn13(6), features13(7), ports13()); len(got) != 1 || got[0].Batch.Epoch != 5001 {
+		t.Fatalf("%+v", got)
+	}
+	if a := c.End(experimenter.ReasonSilent); a.Kind != Events || a.Batch.First != 2 || a.Batch.Epoch != 5001 {
+		t.Fatalf("%+v", a)
+	}
+	if a := c.End(experimenter.ReasonSilent); a.Kind != Nothing {
+		t.Fatalf("a second end: %+v", a)
+	}
+	if _, err := feed(directCoreMaster(t, 4), features13(8)); err != nil {
+		t.Fatalf("an answer nobody asked for: %v", err)
+	}
+	c = directCore(t, 4)
+	c.Begin()
+	c.TakeMaster(3, 1000)
+	if _, err := feed(c, concat(features13(8), ports13())); err == nil {
+		t.Fatal("the switch may not change its name")
+	}
+}
+
+func TestFreshSwitchIsClaimedBeforeItIsRead(t *testing.T) {
+	c := directCore(t, 4)
+	if !c.Fresh() || agentCore(t).Fresh() {
+		t.Fatal("who waits for a leader is the switch without agent that has just connected")
+	}
+	c.TakeMaster(3, 1000)
+	if out := c.types(t); out != "4:ROLE_REQUEST" || c.Fresh() {
+		t.Fatalf("wrote %s, fresh: %v: its features are known", out, c.Fresh())
+	}
+	if a := c.Begin(); a.Kind != Events || a.Batch.Epoch != 1000 || a.Batch.First != 1 {
+		t.Fatalf("%+v", a)
+	}
+	if a := c.Begin(); a.Kind != Nothing {
+		t.Fatalf("the epoch began twice: %+v", a)
+	}
+	c = directCore(t, 4)
+	c.TakeMaster(3, 1000)
+	c.TakeMaster(4, 1000) // it is asked for its features then
+	if a := c.Begin(); a.Kind != Nothing {
+		t.Fatalf("%+v", a)
+	}
+	if got := mustFeed(t, c, features13(7), ports13()); len(got) != 1 || got[0].Kind != Events || got[0].Batch.Epoch != 1001 {
+		t.Fatalf("%+v", got)
+	}
+}
+
+func TestTold(t *testing.T) {
+	a, d := agentCore(t), directCoreMaster(t, 4)
+	if a.Told(100) || d.Told(1000) {
+		t.Fatal("nobody was told anything")
+	}
+	a.Refuse(experimenter.Refuse{Reason: experimenter.ReasonStaleEpoch, Epoch: 200}, 0)
+	d.Refuse(experimenter.Refuse{Reason: experimenter.ReasonStaleEpoch, Epoch: 2000}, 0)
+	if !a.Told(100) || !d.Told(1000) || d.Told(d.Epoch()) {
+		t.Fatalf("agent: %v, switch: %v, switch in its new epoch: %v", a.Told(100), d.Told(1000), d.Told(d.Epoch()))
+	}
+}
+
+func directCoreMaster(t *testing.T, version uint8) *Core {
+	t.Helper()
+	c := directCore(t, version)
+	c.TakeMaster(3, 1000)
+	c.Begin()
+	c.types(t)
+	return c
+}
+
+func TestDirectCommands(t *testing.T) {
+	c := directCoreMaster(t, 4)
+	msgs := concat(message(4, 14, 1), message(4, 13, 2))
+	if err := c.Send(commandBlock(3, 1000, 1, 2), msgs); err != nil {
+		t.Fatal(err)
+	}
+	barrier := bytes.Clone(c.out[len(c.out)-8:])
+	if out := c.types(t); out != "4:FLOW_MOD 4:PACKET_OUT 4:BARRIER_REQUEST" {
+		t.Fatal(out)
+	}
+	got := mustFeed(t, c, message(4, 21, openflow.XID(barrier)))
+	if len(got) != 1 || got[0].Kind != CommandsDone || got[0].Done != 2 || got[0].Batch.Epoch != 1000 {
+		t.Fatalf("%+v", got)
+	}
+	if err := c.Send(commandBlock(3, 1000, 1, 2), msgs); err != nil || c.types(t) != "" {
+		t.Fatalf("repeated commands: %v", err)
+	}
+	if err := c.Send(commandBlock(3, 999, 1, 2), msgs); err != nil || c.types(t) != "" {
+		t.Fatalf("commands of another epoch: %v", err)
+	}
+	if err := c.Send(commandBlock(3, 1000, 4, 2), msgs); err == nil {
+		t.Fatal("a gap passed")
+	}
+	if got := mustFeed(t, c, message(4, 21, 5)); len(got) != 1 || got[0].Kind != Events {
+		t.Fatalf("the answer to a command's barrier: %+v", got)
+	}
+}
+
+func TestDirect10(t *testing.T) {
+	c := directCoreMaster(t, 1)
+	in := of10.PacketIn{BufferID: 5, InPort: 3, Data: []byte("packet")}
+	got := mustFeed(t, c, in.Append(nil, 0), in.Append(nil, 0))
+	if len(got) != 1 || got[0].Batch.Count != 2 {
+		t.Fatalf("%+v", got)
+	}
+	msg, _, _ := openflow.Next(got[0].Batch.Messages)
+	var p of13.PacketIn
+	if err := p.Decode(msg); err != nil {
+		t.Fatal(err)
+	}
+	if port, _ := p.Match.InPort(); port != 3 || p.BufferID != 5 || string(p.Data) != "packet" {
+		t.Fatalf("%+v", p)
+	}
+	out := of13.PacketOut{BufferID: 5, InPort: 3, Actions: of13.Actions(nil).Output(of13.PortFlood, 0)}
+	group := of13.GroupMod{Command: of13.GroupAdd}
+	if err := c.Send(commandBlock(3, 1000, 1, 2), concat(out.Append(nil, 1), group.Append(nil, 2))); err != nil {
+		t.Fatal(err)
+	}
+	if got := c.types(t); got != "1:PACKET_OUT 1:type 0" || c.untranslated != 1 {
+		t.Fatalf("%s, %d untranslated", got, c.untranslated)
+	}
+	if seq, yes := c.DoneAtWrite(); !yes || seq != 2 {
+		t.Fatalf("%d, %v", seq, yes)
+	}
+	// The switch does not know that message, and says so under the command's xid.
+	e := of10.Error{ErrType: 1, Code: 3, Data: []byte{1, 4, 0, 16, 0, 0, 0, 2}}
+	if got := mustFeed(t, c, e.Append(nil, 2)); len(got) != 1 || openflow.XID(got[0].Batch.Messages) != 2 || got[0].Batch.Messages[1] != openflow.TypeError {
+		t.Fatalf("%+v", got)
+	}
+}

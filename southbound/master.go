@@ -1,0 +1,160 @@
+package southbound
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/holdfast-sdn/holdfast/internal/handshake"
+	"github.com/holdfast-sdn/holdfast/openflow"
+	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
+	"github.com/holdfast-sdn/holdfast/openflow/of13"
+)
+
+// Here is what Core does because the controller says so.
+
+// ErrNotMaster says that a command was sent before TakeMaster, or in a term that has passed.
+var ErrNotMaster = errors.New("southbound: not master of the switch in this term")
+
+// Switch names the switch, once it is attached.
+func (c *Core) Switch() openflow.DatapathID { return c.id }
+
+// Mode says whether an agent stands before the switch, once it is attached.
+func (c *Core) Mode() Mode { return c.mode }
+
+// Version is the OpenFlow version that the peer speaks; 0 before it has said so.
+func (c *Core) Version() uint8 { return c.hs.Version }
+
+// Attach is what the agent said first; zero in Direct mode.
+func (c *Core) Attach() experimenter.Attach { return c.attach }
+
+// Features is the switch's FEATURES_REPLY when it connected, a whole message of
+// OpenFlow 1.3; nil before. Read only.
+func (c *Core) Features() []byte { return c.features }
+
+// Epoch is the newest epoch that the peer named, see Session.Epoch.
+func (c *Core) Epoch() uint64 { return c.epoch }
+
+// Untranslated counts the messages that the other OpenFlow version cannot say.
+func (c *Core) Untranslated() uint64 { return c.untranslated }
+
+// TakeMaster claims the switch for the leader of a term. For one without agent each claim
+// begins an epoch, above now (in nanoseconds): as soon as Begin is called if it is Fresh; else
+// its features and ports are asked for again.
+func (c *Core) TakeMaster(term, now uint64) error {
+	fresh := c.fresh
+	c.fresh = false
+	if c.master && term <= c.term {
+		if term < c.term {
+			return ErrNotMaster
+		}
+		return nil
+	}
+	c.master, c.term, c.accepted = true, term, false
+	if c.mode == Agent || c.hs.Version == of13.Version {
+		role := of13.RoleRequest{Role: of13.RoleMaster, GenerationID: term}
+		c.out = role.Append(c.out, handshake.OwnXID)
+	}
+	if c.mode == Direct {
+		c.newEpoch(now)
+		if !fresh {
+			c.out = c.hs.Restart(c.out)
+		}
+	}
+	return nil
+}
+
+// Hold drops events until the agent has accepted the claim that Resend makes.
+func (c *Core) Hold() {
+	if c.mode == Agent {
+		c.accepted = false
+	}
+}
+
+// Resend asks an agent for every event that is not acknowledged, from the first.
+func (c *Core) Resend() {
+	if c.mode == Agent && c.master && !c.refused {
+		role := of13.RoleRequest{Role: of13.RoleMaster, GenerationID: c.term}
+		c.out = role.Append(c.out, handshake.OwnXID)
+	}
+}
+
+// AckEvents tells the agent what is logged. Without effect in Direct mode.
+func (c *Core) AckEvents(a experimenter.Ack) {
+	if c.mode == Agent && !c.refused {
+		c.out = a.Append(c.out, c.hs.Version, experimenter.TypeEventAck)
+	}
+}
+
+// Send queues a block of commands; it copies messages, of OpenFlow 1.3 one after the other,
+// and sets b.Bytes. Commands of another epoch than the switch's are dropped, by the agent or
+// here. ErrNotMaster: b.Term is not that of the last TakeMaster.
+func (c *Core) Send(b experimenter.Block, messages []byte) error {
+	if !c.master || b.Term != c.term {
+		return ErrNotMaster
+	}
+	if n := countMessages(messages); n != int(b.Count) {
+		return fmt.Errorf("southbound: %d messages in a block of %d", n, b.Count)
+	}
+	if c.refused || b.Count == 0 || c.mode == Direct && (b.Epoch != c.epoch || !c.up) {
+		return nil // of an epoch that is over
+	}
+	if c.hs.Version != of13.Version {
+		messages = c.commandsToV10(messages)
+	}
+	if c.mode == Direct {
+		return c.forward(b.First, messages)
+	}
+	b.Bytes = uint32(len(messages))
+	c.out = append(b.Append(c.out, c.hs.Version, experimenter.TypeCommands), messages...)
+	return nil
+}
+
+// Refuse tells the peer why it cannot stay. It reports whether it can, all the same: a switch
+// without agent whose epoch is stale begins one above r.Epoch and now. Else it is Refused, and
+// the connection is to be closed; an agent needs a moment to read why.
+func (c *Core) Refuse(r experimenter.Refuse, now uint64) (stays bool) {
+	if c.mode == Direct {
+		if r.Reason != experimenter.ReasonStaleEpoch {
+			c.refused = true
+			return false
+		}
+		if c.floor = max(c.floor, r.Epoch); c.epoch <= c.floor {
+			c.newEpoch(now)
+			c.out = c.hs.Restart(c.out)
+		}
+		return true
+	}
+	c.refused = true
+	c.out = r.Append(c.out, c.hs.Version)
+	return false
+}
+
+// Refused reports that the peer cannot stay: nothing that it says counts any more.
+func (c *Core) Refused() bool { return c.refused }
+
+// Told reports whether the peer knows already what is wrong with events of an epoch: an agent
+// by a refusal; a switch without agent has begun anew. Then an error of Handler.Events about
+// them does not end the session.
+func (c *Core) Told(epoch uint64) bool {
+	return c.refused || c.mode == Direct && c.epoch != epoch
+}
+
+// Echo asks the peer for a sign of life. It is to be called about once a second.
+func (c *Core) Echo() {
+	if c.hs.Version != 0 && !c.refused {
+		c.out = handshake.Bare(c.out, c.hs.Version, openflow.TypeEchoRequest, handshake.OwnXID)
+	}
+}
+
+// keepOut is the largest out that a session keeps for reuse.
+const keepOut = 256 << 10
+
+// TakeOut returns what is to be written to the peer now, valid until the next call of the Core.
+func (c *Core) TakeOut() []byte {
+	out := c.out
+	c.out = out[:0]
+	if cap(out) > keepOut {
+		c.out = nil
+	}
+	return out
+}
