@@ -98,13 +98,14 @@ func (c *Core) handshake(buf []byte) ([]byte, Action, error) {
 		if t != experimenter.TypeAttach || c.hs.Version == 0 || c.mode == Agent {
 			return rest, Action{}, fmt.Errorf("it sent %s where only HELLO and one ATTACH belong", t)
 		}
+		c.mode, c.hs.NoPorts = Agent, true
 		if c.attach, err = experimenter.ParseAttach(msg); err != nil {
 			if unsupported(err) {
 				c.Refuse(experimenter.Refuse{Reason: experimenter.ReasonUnsupportedVersion}, 0)
 			}
 			return rest, Action{}, err
 		}
-		c.mode, c.hs.NoPorts, c.epoch = Agent, true, c.attach.Epoch
+		c.epoch = c.attach.Epoch
 		return rest, Action{}, nil
 	}
 	if c.features != nil {

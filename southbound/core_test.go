@@ -261,6 +261,21 @@ func TestWrongPeers(t *testing.T) {
 	}
 }
 
+func TestAgentOfAnotherReleaseIsTold(t *testing.T) {
+	other := experimenter.Attach{Epoch: 100}.Append(nil, 4)
+	other[19]++ // protocol version
+	c := &Core{}
+	c.Start()
+	if _, err := feed(c, concat(hello13, other)); err == nil || !c.Refused() {
+		t.Fatalf("error %v, refused: %v", err, c.Refused())
+	}
+	refusal := c.TakeOut()
+	refusal = refusal[len(refusal)-len(experimenter.Refuse{}.Append(nil, 4)):]
+	if r, err := experimenter.ParseRefuse(refusal); err != nil || r.Reason != experimenter.ReasonUnsupportedVersion {
+		t.Fatalf("%+v, %v", r, err)
+	}
+}
+
 // FuzzSession: whatever a peer sends, the core neither panics nor counts wrongly.
 func FuzzSession(f *testing.F) {
 	attach := experimenter.Attach{Epoch: 100}.Append(nil, 4)

@@ -394,47 +394,6 @@ func TestTooManySessions(t *testing.T) {
 	}
 }
 
-func TestDuplicateIsRefusedWhileTheFirstLives(t *testing.T) {
-	b := (&bed{t: t}).start(Config{})
-	first := b.agent(7, 100)
-	eventually(t, "attached", func() bool { return b.session(7) != nil })
-	stop := make(chan struct{})
-	var alive sync.WaitGroup
-	alive.Go(func() {
-		for {
-			msg, err := first.in.Next()
-			if err != nil {
-				return
-			}
-			if msg[1] == openflow.TypeEchoRequest {
-				first.say(message(4, 3, 0))
-			}
-		}
-	})
-	second := b.agent(7, 200)
-	r, err := experimenter.ParseRefuse(second.expect(openflow.TypeExperimenter))
-	if err != nil || r.Reason != experimenter.ReasonDuplicateDatapath {
-		t.Fatalf("%+v, %v", r, err)
-	}
-	second.Close()
-	b.direct13(7).closed()
-	if lines := b.lines("give each switch its own"); len(lines) != 1 {
-		t.Fatalf("%s", lines)
-	}
-	b.want(t, "attached 7 agent")
-	close(stop)
-	first.Close()
-	alive.Wait()
-}
-
-func TestHalfDeadSessionIsReplaced(t *testing.T) {
-	b := (&bed{t: t}).start(Config{ProbeTimeout: 100 * time.Millisecond})
-	b.agent(7, 100) // answers nothing any more
-	eventually(t, "attached", func() bool { return b.session(7) != nil })
-	b.agent(7, 100)
-	b.want(t, "attached 7 agent, detached 7, attached 7 agent")
-}
-
 func TestBusyHandlerIsNoDeadSwitch(t *testing.T) {
 	b := (&bed{t: t, lead: true, gate: make(chan struct{})}).start(Config{ProbeTimeout: 50 * time.Millisecond, EchoInterval: 50 * time.Millisecond, SilentAfter: 200 * time.Millisecond})
 	first := b.agent(7, 100)
@@ -468,4 +427,20 @@ func TestConfigIsChecked(t *testing.T) {
 	if err := Serve(t.Context(), ln, Config{EchoInterval: time.Minute}, &bed{}); err == nil {
 		t.Fatal("it passed")
 	}
+}
+
+func TestAgentOfAnotherReleaseReadsWhy(t *testing.T) {
+	b := (&bed{t: t}).start(Config{})
+	p := b.dial()
+	other := experimenter.Attach{Epoch: 100}.Append(nil, 4)
+	other[19]++ // protocol version
+	p.say(hello13, other)
+	p.expect(of13.TypeFeaturesRequest)
+	p.say(features13(7)) // crosses the refusal
+	r, err := experimenter.ParseRefuse(p.expect(openflow.TypeExperimenter))
+	if err != nil || r.Reason != experimenter.ReasonUnsupportedVersion {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	p.Close()
+	eventually(t, "a line", func() bool { return len(b.lines("same release")) == 1 })
 }

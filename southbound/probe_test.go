@@ -1,6 +1,13 @@
 package southbound
 
-import "testing"
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/openflow"
+	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
+)
 
 func TestProbe(t *testing.T) {
 	for _, tc := range []struct {
@@ -19,4 +26,45 @@ func TestProbe(t *testing.T) {
 			t.Errorf("%+v: alive %v, known %v", tc.p, alive, known)
 		}
 	}
+}
+
+func TestDuplicateIsRefusedWhileTheFirstLives(t *testing.T) {
+	b := (&bed{t: t}).start(Config{})
+	first := b.agent(7, 100)
+	eventually(t, "attached", func() bool { return b.session(7) != nil })
+	stop := make(chan struct{})
+	var alive sync.WaitGroup
+	alive.Go(func() {
+		for {
+			msg, err := first.in.Next()
+			if err != nil {
+				return
+			}
+			if msg[1] == openflow.TypeEchoRequest {
+				first.say(message(4, 3, 0))
+			}
+		}
+	})
+	second := b.agent(7, 200)
+	r, err := experimenter.ParseRefuse(second.expect(openflow.TypeExperimenter))
+	if err != nil || r.Reason != experimenter.ReasonDuplicateDatapath {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	second.Close()
+	b.direct13(7).closed()
+	if lines := b.lines("give each switch its own"); len(lines) != 1 {
+		t.Fatalf("%s", lines)
+	}
+	b.want(t, "attached 7 agent")
+	close(stop)
+	first.Close()
+	alive.Wait()
+}
+
+func TestHalfDeadSessionIsReplaced(t *testing.T) {
+	b := (&bed{t: t}).start(Config{ProbeTimeout: 100 * time.Millisecond})
+	b.agent(7, 100) // answers nothing any more
+	eventually(t, "attached", func() bool { return b.session(7) != nil })
+	b.agent(7, 100)
+	b.want(t, "attached 7 agent, detached 7, attached 7 agent")
 }

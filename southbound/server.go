@@ -203,7 +203,7 @@ func (s *Session) alive(ctx context.Context) bool {
 	}
 }
 
-// refuseAndWait refuses a session that was not attached, and lets its agent read why.
+// refuseAndWait refuses a session that was not attached.
 func (s *Session) refuseAndWait(ctx context.Context, r experimenter.Refuse) {
 	if s.core.Mode() != Agent {
 		return
@@ -212,8 +212,13 @@ func (s *Session) refuseAndWait(ctx context.Context, r experimenter.Refuse) {
 	s.core.Refuse(r, 0)
 	s.flush()
 	s.mu.Unlock()
-	linger := time.AfterFunc(lingerAfterRefuse, func() { s.conn.Close() })
-	defer linger.Stop()
+	s.linger(ctx)
+}
+
+// linger lets an agent that was refused before it was attached read why.
+func (s *Session) linger(ctx context.Context) {
+	end := time.AfterFunc(lingerAfterRefuse, func() { s.conn.Close() })
+	defer end.Stop()
 	for ctx.Err() == nil {
 		if _, err := s.in.Next(); err != nil {
 			return

@@ -195,7 +195,7 @@ func (s *Session) run(ctx context.Context) {
 	defer close(s.gone)
 	defer s.out.Close()
 	defer s.conn.Close()
-	rest, err := s.handshake()
+	rest, err := s.handshake(ctx)
 	if err == nil {
 		err = s.srv.register(ctx, s)
 	}
@@ -269,7 +269,7 @@ func (s *Session) call(f func()) {
 }
 
 // handshake returns what the peer sent after it.
-func (s *Session) handshake() ([]byte, error) {
+func (s *Session) handshake(ctx context.Context) ([]byte, error) {
 	late := time.AfterFunc(s.srv.cfg.HandshakeTimeout, func() { s.Close(errLate) })
 	defer late.Stop()
 	s.mu.Lock()
@@ -293,6 +293,9 @@ func (s *Session) handshake() ([]byte, error) {
 			}
 			s.mu.Unlock()
 			if err != nil {
+				if s.core.Refused() {
+					s.linger(ctx)
+				}
 				s.out.Close() // sends what there is to say about it
 				return nil, err
 			}
