@@ -36,6 +36,7 @@ type Core struct {
 	up        bool          // Direct: the epoch has begun
 	nextEvent uint64        // Direct
 	commands  filter.Filter // Direct
+	passed    uint64        // Direct: commands of the epochs before
 
 	translator
 }

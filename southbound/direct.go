@@ -101,7 +101,7 @@ func (c *Core) Begin() Action {
 
 // begin opens the epoch of a switch without agent, by its first event.
 func (c *Core) begin() Action {
-	c.up, c.nextEvent = true, 2
+	c.up, c.nextEvent, c.passed = true, 2, c.passed+c.commands.Forwarded
 	c.commands = filter.New(c.hs.Version, c.hs.Version == of13.Version)
 	msg := c.upToV13(c.hs.Features, c.hs.Ports)
 	return Action{Kind: Events, Batch: Batch{c.epoch, 1, 1, msg}}
@@ -142,16 +142,16 @@ func (c *Core) takeCommands() {
 }
 
 // DoneAtWrite is for after TakeOut. It reports whether commands count as done when they are
-// written, and what Written is to be told then.
+// written, and what Written is to be told then: never the same for two epochs.
 func (c *Core) DoneAtWrite() (mark uint64, yes bool) {
-	return c.commands.Forwarded, c.mode == Direct && c.hs.Version == openflow.Version10
+	return c.passed + c.commands.Forwarded, c.mode == Direct && c.hs.Version == openflow.Version10
 }
 
 // Written says that everything is written that was taken out before DoneAtWrite gave mark.
 func (c *Core) Written(mark uint64) Action {
-	if !c.up || mark <= c.commands.Done || mark > c.commands.Forwarded {
+	if !c.up || mark <= c.passed+c.commands.Done || mark > c.passed+c.commands.Forwarded {
 		return Action{}
 	}
-	c.commands.Done = mark
+	c.commands.Done = mark - c.passed
 	return c.doneAction()
 }

@@ -165,3 +165,40 @@ func TestDirect10(t *testing.T) {
 		t.Fatalf("%+v", got)
 	}
 }
+
+func TestDoneAtWriteInTheNextEpoch(t *testing.T) {
+	c := directCoreMaster(t, 1)
+	out := of13.PacketOut{BufferID: of13.NoBuffer, Actions: of13.Actions(nil).Output(of13.PortFlood, 0)}
+	command := out.Append(nil, 1)
+	write := func(epoch uint64) (mark uint64) {
+		t.Helper()
+		if err := c.Send(commandBlock(c.term, epoch, 1, 1), command); err != nil {
+			t.Fatal(err)
+		}
+		if out := c.types(t); out != "1:PACKET_OUT" {
+			t.Fatalf("wrote %q", out)
+		}
+		mark, yes := c.DoneAtWrite()
+		if !yes {
+			t.Fatal("it waits for an answer")
+		}
+		return mark
+	}
+	first := write(1000)
+	if a := c.Written(first); a.Kind != CommandsDone || a.Done != 1 || a.Batch.Epoch != 1000 {
+		t.Fatalf("%+v", a)
+	}
+	c.TakeMaster(4, 2000)
+	mustFeed(t, c, features10(7))
+	c.types(t)
+	second := write(2000)
+	if second == first {
+		t.Fatal("who tells only what is new would not tell this")
+	}
+	if a := c.Written(first); a.Kind != Nothing {
+		t.Fatalf("what was written in the former epoch counts in this: %+v", a)
+	}
+	if a := c.Written(second); a.Kind != CommandsDone || a.Done != 1 || a.Batch.Epoch != 2000 {
+		t.Fatalf("%+v", a)
+	}
+}
