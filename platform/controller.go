@@ -1,6 +1,7 @@
 // Package platform is one controller: it joins the consensus group, the ledger, the
-// applications and the switches' sessions in one loop. The loop's goroutine owns the
-// ledger; sessions, the network and the API speak to it through channels.
+// applications and the switches' sessions in one loop. Core is what the loop does, pure;
+// Controller is the goroutine that owns it, to which sessions, the network and the API
+// speak through channels.
 //
 // It is where actors, the directory and placement will live; the rules of exactly-once
 // are in ledger, the protocols in consensus and southbound.
@@ -15,9 +16,7 @@ import (
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/consensus"
-	"github.com/holdfast-sdn/holdfast/internal/crash"
 	"github.com/holdfast-sdn/holdfast/ledger"
-	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/platform/audit"
 	"github.com/holdfast-sdn/holdfast/southbound"
 )
@@ -38,34 +37,21 @@ type Config struct {
 	Logger        *slog.Logger  // must be set
 }
 
-// Controller is a running controller.
+// Controller is a running controller: a Core, and the I/O around it.
 type Controller struct {
 	cfg          Config
 	log          *slog.Logger
-	core         *ledger.Core
+	core         *Core // only the loop touches it
 	node         *consensus.Node
 	switches     chan error // what ended the service of switches
 	stopSwitches context.CancelFunc
 	inbox        chan item
 	ask          chan func()
+	encoded      chan []byte   // capacity 1: the snapshot that was being encoded
+	encoding     bool          // the loop's: one comes
 	stop         chan struct{} // closed by Close
 	done         chan struct{} // closed when the loop has ended
 	err          error         // why the loop ended; read after done
-
-	// The loop's own.
-	role     consensus.Role
-	applied  uint64      // index of the last committed entry
-	snapshot uint64      // index of the last snapshot
-	size     int         // bytes of that snapshot
-	logged   int         // bytes of entries since
-	draining bool        // no input is executed until a snapshot can begin
-	encoding uint64      // index of the snapshot that is being made in the background; 0 is none
-	encoded  chan []byte // capacity 1: that snapshot
-	waiting  []*delivery
-	sessions map[openflow.DatapathID]*attached
-	absent   map[openflow.DatapathID]time.Time // since when a switch has no session
-	suspects []suspect
-	held     map[openflow.DatapathID]*attached // see pressure
 }
 
 // inboxSize bounds what sessions have for the loop. A session that finds it full waits, and
@@ -78,22 +64,19 @@ const tickInterval = 5 * time.Millisecond
 // Start runs a controller until Close, or until it fails: see Done and Err. On an error the
 // listeners and the audit file are still the caller's to close.
 func Start(cfg Config) (*Controller, error) {
-	core, err := ledger.New(cfg.Applications, cfg.Limits)
+	c := &Controller{
+		cfg: cfg, log: cfg.Logger,
+		inbox: make(chan item, inboxSize), ask: make(chan func()), encoded: make(chan []byte, 1),
+		stop: make(chan struct{}), done: make(chan struct{}),
+	}
+	var err error
+	c.core, err = NewCore(CoreConfig{Name: cfg.Name, ID: cfg.Consensus.ID, Names: cfg.Names, Applications: cfg.Applications, Limits: cfg.Limits,
+		SwitchTimeout: cfg.SwitchTimeout, SnapshotEvery: cfg.SnapshotEvery, Logger: cfg.Logger}, outside{c})
 	if err != nil {
 		return nil, err
 	}
-	if cfg.SnapshotEvery <= 0 {
-		cfg.SnapshotEvery = 200_000
-	}
-	node, err := consensus.Start(cfg.Consensus)
-	if err != nil {
+	if c.node, err = consensus.Start(cfg.Consensus); err != nil {
 		return nil, fmt.Errorf("start consensus of controller %s: %w", cfg.Name, err)
-	}
-	c := &Controller{
-		cfg: cfg, log: cfg.Logger, core: core, node: node,
-		inbox: make(chan item, inboxSize), ask: make(chan func()), encoded: make(chan []byte, 1),
-		stop: make(chan struct{}), done: make(chan struct{}),
-		sessions: map[openflow.DatapathID]*attached{}, absent: map[openflow.DatapathID]time.Time{}, held: map[openflow.DatapathID]*attached{},
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	c.switches, c.stopSwitches = make(chan error, 1), cancel
@@ -148,9 +131,7 @@ func (c *Controller) handOver() {
 func (c *Controller) run(api *api) {
 	defer close(c.done)
 	c.err = c.loop()
-	for _, d := range c.waiting {
-		d.finish(errClosing)
-	}
+	c.core.Stop()
 	c.stopSwitches()
 	for ended := false; !ended; { // sessions may wait for the loop
 		select {
@@ -160,7 +141,7 @@ func (c *Controller) run(api *api) {
 			c.err, ended = errors.Join(c.err, err), true
 		}
 	}
-	if c.encoding != 0 {
+	if c.encoding {
 		<-c.encoded
 	}
 	if api != nil {
@@ -168,8 +149,6 @@ func (c *Controller) run(api *api) {
 	}
 	c.err = errors.Join(c.err, c.node.Close(), c.cfg.Audit.Close())
 }
-
-var errClosing = errors.New("the controller is stopping")
 
 // loop is the one mechanism at work. Each turn takes all that waits, executes what there
 // is room for, proposes one entry, and lets out what was committed.
@@ -189,11 +168,12 @@ func (c *Controller) loop() error {
 		case f := <-c.ask:
 			f()
 		case state := <-c.encoded:
-			if err := c.keep(state); err != nil {
+			c.encoding = false
+			if err := c.core.Encoded(state); err != nil {
 				return err
 			}
 		case now := <-ticker.C:
-			if err := c.tick(now); err != nil {
+			if err := c.core.Tick(now); err != nil {
 				return err
 			}
 		case err := <-c.switches:
@@ -203,7 +183,7 @@ func (c *Controller) loop() error {
 		if err := c.drain(); err != nil {
 			return err
 		}
-		if err := c.turn(); err != nil {
+		if err := c.core.Turn(time.Now()); err != nil {
 			return err
 		}
 	}
@@ -230,147 +210,27 @@ func (c *Controller) drain() error {
 	return nil
 }
 
-// turn executes, proposes and releases.
-func (c *Controller) turn() error {
-	c.execute()
-	if entry, ok := c.core.CutTransactions(); ok {
-		if err := c.propose(entry); err != nil {
-			return err
-		}
-	}
-	c.release(c.core.Releases())
-	c.judge()
-	for _, f := range c.core.Failures() {
-		c.log.Error("application failed; what it did for this input is discarded", "app", f.App, "input", f.Input.String(), "err", f.Err, "stack", string(f.Stack))
-	}
-	return c.compact()
-}
-
-// propose hands an entry to the consensus. If this member leads no more, the node says so with
-// a Role as well, and until then nothing is released.
-func (c *Controller) propose(entry []byte) error {
-	err := c.node.Propose(c.role.Term, entry)
-	if err == nil || errors.Is(err, consensus.ErrNotLeader) {
-		return nil
-	}
-	return fmt.Errorf("controller %s: propose an entry in term %d: %w", c.cfg.Name, c.role.Term, err)
-}
-
 // update takes what the consensus says; ok is false when it has ended.
 func (c *Controller) update(u consensus.Update, ok bool) error {
-	switch {
-	case !ok:
+	if !ok {
 		return fmt.Errorf("controller %s: consensus ended: %w", c.cfg.Name, c.node.Err())
-	case u.Role != nil:
-		return c.changeRole(*u.Role)
-	case u.Snapshot != nil:
-		c.applied, c.snapshot = u.Snapshot.Index, u.Snapshot.Index
-		c.size, c.logged = len(u.Snapshot.State), 0
-		c.log.Info("state restored from a snapshot", "index", u.Snapshot.Index, "bytes", len(u.Snapshot.State))
-		return c.core.Restore(u.Snapshot.State)
 	}
-	for _, e := range u.Entries {
-		before := c.core.Counters().Completions
-		if err := c.core.Commit(e.Data); err != nil {
-			return fmt.Errorf("controller %s: entry %d: %w", c.cfg.Name, e.Index, err)
-		}
-		if c.core.Counters().Completions > before && c.role.Leading {
-			crash.At(crash.AfterComplete)
-		}
-		if err := c.cfg.Audit.Append(e.Index, e.Data); err != nil {
-			return err
-		}
-		c.applied = e.Index
-		c.logged += len(e.Data)
-	}
-	return nil
+	return c.core.Update(time.Now(), u)
 }
 
-func (c *Controller) changeRole(r consensus.Role) error {
-	was := c.role
-	c.role = r
-	clear(c.held) // each leader claims all switches anew
-	if !r.Leading {
-		if was.Leading {
-			c.log.Warn("no longer leader", "term", was.Term)
-		}
-		if err := c.core.Follow(); err != nil {
-			return fmt.Errorf("controller %s: %w", c.cfg.Name, err)
-		}
-		for _, d := range c.waiting {
-			d.finish(nil) // whoever leads now gets them again
-		}
-		c.waiting, c.draining, c.suspects = c.waiting[:0], false, nil
-		return nil
-	}
-	if err := c.core.Lead(r.Term, time.Now().UnixNano()); err != nil {
-		return fmt.Errorf("controller %s: %w", c.cfg.Name, err)
-	}
-	c.suspects = nil
-	c.log.Info("leader", "term", r.Term, "index", c.applied, "switches", len(c.sessions))
-	c.takeOverAll()
-	return nil
-}
+// outside is what the core asks for.
+type outside struct{ c *Controller }
 
-// tick fires timers, reports switches that stayed away, and logs what is complete.
-func (c *Controller) tick(now time.Time) error {
-	if !c.role.Leading {
-		return nil
-	}
-	if entry, ok := c.core.Cut(); ok {
-		if err := c.propose(entry); err != nil {
-			return err
-		}
-	}
-	if !c.draining {
-		c.core.Tick(now.UnixNano())
-		c.resume(now)
-		c.reportAbsent(now)
-	}
-	return nil
-}
+func (o outside) Propose(term uint64, entry []byte) error { return o.c.node.Propose(term, entry) }
 
-// snapshotBytes is the least log that is worth a snapshot; a large state waits for a log
-// several times as large.
-const (
-	snapshotBytes = 16 << 20
-	snapshotRatio = 4
-)
+func (o outside) Compact(index uint64, state []byte) error { return o.c.node.Compact(index, state) }
 
-// compact begins a snapshot when enough entries have come since the last. It is encoded by
-// a goroutine of its own, while the loop goes on.
-func (c *Controller) compact() error {
-	due := c.applied-c.snapshot >= uint64(c.cfg.SnapshotEvery) || c.logged >= max(snapshotBytes, snapshotRatio*c.size)
-	if !due || c.encoding != 0 {
-		return nil
-	}
-	if !c.core.Quiet() {
-		c.draining = true
-		return nil
-	}
-	c.draining = false
-	encode, err := c.core.Freeze()
-	if err != nil {
-		return fmt.Errorf("controller %s: %w", c.cfg.Name, err)
-	}
-	c.encoding, c.snapshot, c.logged = c.applied, c.applied, 0
-	go func() { c.encoded <- encode() }() // run waits for it
-	return nil
-}
+func (o outside) Audit(index uint64, entry []byte) error { return o.c.cfg.Audit.Append(index, entry) }
 
-// keep hands an encoded snapshot to the consensus.
-func (c *Controller) keep(state []byte) error {
-	index := c.encoding
-	c.encoding = 0
-	c.core.Thaw()
-	if index < c.snapshot {
-		return nil // the leader sent a newer one meanwhile
-	}
-	c.size = len(state)
-	if err := c.node.Compact(index, state); err != nil && !errors.Is(err, consensus.ErrCompacting) { // the next one will do
-		return fmt.Errorf("controller %s: keep snapshot at %d: %w", c.cfg.Name, index, err)
-	}
-	return nil
+// Encode has a goroutine of its own, while the loop goes on.
+func (o outside) Encode(encode func() []byte) {
+	o.c.encoding = true
+	go func() { o.c.encoded <- encode() }() // run waits for it
 }
 
 // inLoop runs f in the loop's goroutine and waits for it.

@@ -28,30 +28,30 @@ type pressure struct {
 }
 
 // hold reports whether the switch is to get no more commands for events of its own for now.
-func (c *Controller) hold(s *attached) bool {
+func (c *Core) hold(now time.Time, s *attached) bool {
 	if s == nil || s.Mode() != southbound.Agent {
 		return false
 	}
-	filled := c.core.Filled(s.Switch())
+	filled := c.ledger.Filled(s.Switch())
 	if filled < max(holdAt, s.pressure.limit) {
 		return false
 	}
-	s.pressure.since = time.Now()
+	s.pressure.since = now
 	c.held[s.Switch()] = s
 	s.Hold()
 	return true
 }
 
 // resume asks for the events of switches that have caught up, or were held for long.
-func (c *Controller) resume(now time.Time) {
-	for id, s := range c.held {
-		switch filled := c.core.Filled(id); {
-		case filled <= resumeAt:
+func (c *Core) resume(now time.Time) {
+	for _, id := range sorted(c.held, func(s *attached) bool {
+		return c.ledger.Filled(s.Switch()) <= resumeAt || now.Sub(s.pressure.since) >= holdTime
+	}) {
+		s := c.held[id]
+		if filled := c.ledger.Filled(id); filled <= resumeAt {
 			s.pressure = pressure{}
-		case now.Sub(s.pressure.since) >= holdTime:
+		} else {
 			s.pressure = pressure{limit: filled + somePass}
-		default:
-			continue
 		}
 		delete(c.held, id)
 		if err := s.Resend(); err != nil {

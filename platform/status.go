@@ -66,7 +66,7 @@ type Counters struct {
 // Status returns the present state. Safe for concurrent use.
 func (c *Controller) Status(ctx context.Context) (Status, error) {
 	var s Status
-	err := c.inLoop(ctx, func() { s = c.status() })
+	err := c.inLoop(ctx, func() { s = c.core.Status() })
 	if err != nil {
 		return s, fmt.Errorf("status of controller %s: %w", c.cfg.Name, err)
 	}
@@ -78,10 +78,11 @@ func (c *Controller) Status(ctx context.Context) (Status, error) {
 	return s, nil
 }
 
-func (c *Controller) status() Status {
-	k := c.core.Counters()
+// Status returns the present state, but for what only the consensus knows: LastIndex, CommitIndex and Members.
+func (c *Core) Status() Status {
+	k := c.ledger.Counters()
 	s := Status{
-		Name: c.cfg.Name, ID: c.cfg.Consensus.ID, Term: c.role.Term, Leader: c.cfg.Names[c.role.Leader],
+		Name: c.cfg.Name, ID: c.cfg.ID, Term: c.role.Term, Leader: c.cfg.Names[c.role.Leader],
 		Applied: c.applied, Snapshot: c.snapshot,
 		Counters: Counters{k.Transactions, k.Duplicates, k.Failures, k.Entries, k.Reverted},
 	}
@@ -96,9 +97,9 @@ func (c *Controller) status() Status {
 	for _, a := range c.cfg.Applications {
 		s.Apps = append(s.Apps, a.Name())
 	}
-	seen := map[openflow.DatapathID]bool{}
-	for _, sw := range c.core.Switches() {
-		seen[sw.Switch] = true
+	known := map[openflow.DatapathID]bool{}
+	for _, sw := range c.ledger.Switches() {
+		known[sw.Switch] = true
 		out := SwitchStatus{Switch: sw.Switch.String(), State: "up", Epoch: sw.Epoch, EventsLogged: sw.Events,
 			CommandsSent: sw.Commands, CommandsDone: sw.Done, TotalEvents: sw.TotalEvents, TotalCommands: sw.TotalCommands}
 		if !sw.Live {
@@ -108,16 +109,14 @@ func (c *Controller) status() Status {
 		}
 		s.Switches = append(s.Switches, c.connection(out, sw.Switch))
 	}
-	for id := range c.sessions {
-		if !seen[id] {
-			s.Switches = append(s.Switches, c.connection(SwitchStatus{Switch: id.String(), State: "down"}, id))
-		}
+	for _, id := range sorted(c.sessions, func(s *attached) bool { return !known[s.Switch()] }) {
+		s.Switches = append(s.Switches, c.connection(SwitchStatus{Switch: id.String(), State: "down"}, id))
 	}
 	return s
 }
 
 // connection completes the status with how the switch is connected to this controller.
-func (c *Controller) connection(out SwitchStatus, id openflow.DatapathID) SwitchStatus {
+func (c *Core) connection(out SwitchStatus, id openflow.DatapathID) SwitchStatus {
 	s := c.sessions[id]
 	if s == nil {
 		out.Role = "none"

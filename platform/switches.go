@@ -2,6 +2,7 @@ package platform
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/internal/crash"
@@ -11,146 +12,128 @@ import (
 	"github.com/holdfast-sdn/holdfast/southbound"
 )
 
-// attached is a session that the loop knows.
+// Session is one connected switch. A *southbound.Session is one; what the methods do is said there. None
+// of them waits.
+type Session interface {
+	Switch() openflow.DatapathID
+	Mode() southbound.Mode
+	Version() uint8
+	Attach() experimenter.Attach
+	Epoch() uint64
+	TakeMaster(term uint64) error
+	AckEvents(epoch, seq uint64)
+	Send(term, epoch, first uint64, count int, messages []byte) error
+	Refuse(reason experimenter.Reason, epoch uint64)
+	Hold()
+	Resend() error
+	Close(err error)
+}
+
+// attached is a session that the Core knows.
 type attached struct {
-	*southbound.Session
+	Session
 	master   bool // we are its master
 	pressure pressure
 }
 
-// item is what a session has for the loop. Which fields count is said at each kind.
-type item struct {
-	kind       itemKind
-	session    *southbound.Session
-	delivery   *delivery // events
-	epoch, seq uint64    // commandsDone
-}
-
-type itemKind uint8
-
-const (
-	attach itemKind = iota
-	detach
-	events
-	commandsDone
-)
-
-// delivery is a batch of events on its way. Its session waits until the loop has executed
-// all of it, so the bytes need no copy and a busy ledger slows the switch down.
+// delivery is a batch of events on its way.
 type delivery struct {
-	session *southbound.Session
-	batch   southbound.Batch
-	done    chan error
+	session Session
+	batch   southbound.Batch // what is not executed yet
+	done    func(error)
 }
 
-func (d *delivery) finish(err error) { d.done <- err }
-
-func (it *item) reject() {
-	if it.kind == events {
-		it.delivery.finish(errClosing)
+// Attached starts a session.
+func (c *Core) Attached(session Session) {
+	s, id := &attached{Session: session}, session.Switch()
+	c.sessions[id] = s
+	delete(c.absent, id)
+	delete(c.held, id)
+	if c.role.Leading {
+		c.takeOver(s)
 	}
 }
 
-// handler passes on what sessions call; see southbound.Handler.
-type handler struct{ c *Controller }
-
-func (h handler) Attached(s *southbound.Session) { h.put(item{kind: attach, session: s}) }
-
-func (h handler) Detached(s *southbound.Session, _ error) { h.put(item{kind: detach, session: s}) }
-
-func (h handler) CommandsDone(s *southbound.Session, epoch, seq uint64) {
-	h.put(item{kind: commandsDone, session: s, epoch: epoch, seq: seq})
-}
-
-func (h handler) Events(s *southbound.Session, b southbound.Batch) error {
-	d := &delivery{session: s, batch: b, done: make(chan error, 1)}
-	if !h.put(item{kind: events, session: s, delivery: d}) {
-		return errClosing
-	}
-	return <-d.done
-}
-
-func (h handler) put(it item) bool {
-	select {
-	case h.c.inbox <- it:
-		return true
-	case <-h.c.done:
-		return false
-	}
-}
-
-func (c *Controller) take(it item) {
-	id := it.session.Switch()
-	switch it.kind {
-	case attach:
-		s := &attached{Session: it.session}
-		c.sessions[id] = s
-		delete(c.absent, id)
+// Detached ends a session.
+func (c *Core) Detached(now time.Time, session Session) {
+	id := session.Switch()
+	if s := c.sessions[id]; s != nil && s.Session == session {
+		delete(c.sessions, id)
 		delete(c.held, id)
-		if c.role.Leading {
-			c.takeOver(s)
-		}
-	case detach:
-		if s := c.sessions[id]; s != nil && s.Session == it.session {
-			delete(c.sessions, id)
-			delete(c.held, id)
-			c.absent[id] = time.Now()
-		}
-	case events:
-		if !c.role.Leading {
-			it.delivery.finish(nil) // kept by the agent for the next master
-			return
-		}
-		c.waiting = append(c.waiting, it.delivery)
-	case commandsDone:
-		if err := c.core.Done(id, it.epoch, it.seq); err != nil {
-			it.session.Close(err)
-			return
-		}
-		crash.At(crash.AfterCommandAck)
+		c.absent[id] = now
 	}
+}
+
+// Events takes events of a session. done is called once, now or in a later call, when all of them are
+// executed, or with why they are not to be; until then b.Messages must not change, and the session brings
+// no more: so a busy ledger slows its switch down.
+func (c *Core) Events(session Session, b southbound.Batch, done func(error)) {
+	if !c.role.Leading {
+		done(nil) // kept by the agent for the next master
+		return
+	}
+	c.waiting = append(c.waiting, delivery{session, b, done})
+}
+
+// CommandsDone notes that a switch has executed its commands up to seq.
+func (c *Core) CommandsDone(session Session, epoch, seq uint64) {
+	if err := c.ledger.Done(session.Switch(), epoch, seq); err != nil {
+		session.Close(err)
+		return
+	}
+	crash.At(crash.AfterCommandAck)
+}
+
+// finishWaiting tells all sessions that wait.
+func (c *Core) finishWaiting(err error) {
+	for _, d := range c.waiting {
+		d.done(err)
+	}
+	clear(c.waiting)
+	c.waiting = c.waiting[:0]
 }
 
 // execute runs waiting events, oldest first, while the ledger has room.
-func (c *Controller) execute() {
+func (c *Core) execute(now time.Time) {
 	if c.draining {
 		return
 	}
 	n := 0
-	for _, d := range c.waiting {
-		finished, err := c.executeBatch(&d.batch, d.session)
+	for i := range c.waiting {
+		d := &c.waiting[i]
+		finished, err := c.executeBatch(now, &d.batch, d.session)
 		if !finished {
 			break
 		}
 		n++
-		d.finish(err)
+		d.done(err)
 	}
-	c.waiting = append(c.waiting[:0], c.waiting[n:]...)
+	c.waiting = slices.Delete(c.waiting, 0, n)
 	if n > 0 {
 		crash.At(crash.BeforeReplicate)
 	}
 }
 
-func (c *Controller) executeBatch(b *southbound.Batch, s *southbound.Session) (finished bool, err error) {
+func (c *Core) executeBatch(now time.Time, b *southbound.Batch, s Session) (finished bool, err error) {
 	id := s.Switch()
 	current := c.sessions[id]
 	if current != nil && current.Session != s {
 		current = nil
 	}
 	for len(b.Messages) > 0 {
-		if !c.core.Room() {
+		if !c.ledger.Room() {
 			return false, nil
 		}
-		if c.hold(current) {
+		if c.hold(now, current) {
 			return true, nil
 		}
 		msg, rest, err := openflow.Next(b.Messages)
 		if err != nil {
 			return true, err
 		}
-		if err := c.core.Event(id, b.Epoch, b.First, msg); err != nil {
+		if err := c.ledger.Event(id, b.Epoch, b.First, msg); err != nil {
 			// The agent of a refused epoch forgets what it holds, so only what is committed counts.
-			if r, _ := c.core.Resume(id); errors.Is(err, ledger.ErrStaleEpoch) && (r.Closed || r.Epoch > b.Epoch) {
+			if r, _ := c.ledger.Resume(id); errors.Is(err, ledger.ErrStaleEpoch) && (r.Closed || r.Epoch > b.Epoch) {
 				s.Refuse(experimenter.ReasonStaleEpoch, r.Epoch)
 			}
 			return true, err // else the agent connects anew and sends what it holds
@@ -161,87 +144,8 @@ func (c *Controller) executeBatch(b *southbound.Batch, s *southbound.Session) (f
 	return true, nil
 }
 
-// takeOverAll makes this new leader the master of every switch that is connected, and
-// starts waiting for those that are not.
-func (c *Controller) takeOverAll() {
-	for _, s := range c.sessions {
-		c.takeOver(s)
-	}
-	now := time.Now()
-	for _, sw := range c.core.Switches() {
-		if c.sessions[sw.Switch] == nil {
-			c.absent[sw.Switch] = now
-		}
-	}
-}
-
-// suspect is a switch whose events were acknowledged, as its agent says, and are not in this
-// log. Either the log is lost, or another controller leads and this one does not know yet:
-// an entry of its own that is committed tells.
-type suspect struct {
-	session *attached
-	number  uint64 // of that entry; see ledger.Core.Confirm
-}
-
-// suspicious reports whether what the switch was told is logged is not in this log.
-func (c *Controller) suspicious(s *attached) bool {
-	r, _ := c.core.Resume(s.Switch())
-	held := s.Attach()
-	return held.Epoch > r.Epoch && held.FirstHeld > 1 || held.Epoch == r.Epoch && held.FirstHeld > r.Acked+1
-}
-
-// judge deals with suspects once it is certain that this controller led when they came.
-func (c *Controller) judge() {
-	if len(c.suspects) == 0 {
-		return
-	}
-	keep := c.suspects[:0]
-	for _, x := range c.suspects {
-		s := x.session
-		switch {
-		case c.sessions[s.Switch()] != s: // gone
-		case c.core.Confirmed() < x.number:
-			keep = append(keep, x)
-		case c.suspicious(s):
-			held := s.Attach()
-			c.log.Error("this switch's events were acknowledged by controllers whose log is lost; it begins a new epoch", "switch", s.Switch(),
-				"epoch", held.Epoch, "first held", held.FirstHeld)
-			s.Refuse(experimenter.ReasonStaleEpoch, held.Epoch)
-		default:
-			c.claim(s)
-		}
-	}
-	c.suspects = keep
-}
-
-// takeOver makes this leader the master of a switch, unless the switch knows better.
-func (c *Controller) takeOver(s *attached) {
-	if c.suspicious(s) {
-		c.suspects = append(c.suspects, suspect{s, c.core.Confirm()})
-		return
-	}
-	c.claim(s)
-}
-
-// claim takes a switch with our term as generation id and sends what is not complete;
-// the other end drops what it has done.
-func (c *Controller) claim(s *attached) {
-	id := s.Switch()
-	r, known := c.core.Resume(id)
-	if err := s.TakeMaster(c.role.Term); err != nil {
-		s.Close(err)
-		return
-	}
-	s.master = true
-	if !known {
-		return // its first event says what it is
-	}
-	c.core.Reachable(id, s.Epoch())
-	c.send(s, r)
-}
-
 // release lets out what is committed.
-func (c *Controller) release(list []ledger.Release) {
+func (c *Core) release(list []ledger.Release) {
 	if len(list) == 0 {
 		return
 	}
@@ -272,31 +176,34 @@ func (c *Controller) release(list []ledger.Release) {
 	}
 }
 
-// send is what a new master says: what is logged, and what is not complete.
-func (c *Controller) send(s *attached, r ledger.Release) {
-	s.AckEvents(r.Epoch, r.Acked)
-	switch {
-	case r.Closed:
-		s.Refuse(experimenter.ReasonStaleEpoch, r.Epoch)
-	case r.Count > 0:
-		c.sendCommands(s, r)
-	}
-}
-
 // sendCommands hands commands to the session. If that fails the session ends, and the
 // commands are sent again to the next one: they stay in the ledger until they are done.
-func (c *Controller) sendCommands(s *attached, r ledger.Release) {
+func (c *Core) sendCommands(s *attached, r ledger.Release) {
 	if err := s.Send(c.role.Term, r.Epoch, r.First, r.Count, r.Commands); err != nil {
 		s.Close(err)
 	}
 }
 
 // reportAbsent tells the applications of switches that had no connection for the timeout.
-func (c *Controller) reportAbsent(now time.Time) {
-	for id, since := range c.absent {
-		if now.Sub(since) >= c.cfg.SwitchTimeout && c.core.Room() {
-			delete(c.absent, id)
-			c.core.Unreachable(id)
+func (c *Core) reportAbsent(now time.Time) {
+	for _, id := range sorted(c.absent, func(since time.Time) bool { return now.Sub(since) >= c.cfg.SwitchTimeout }) {
+		if !c.ledger.Room() {
+			return
+		}
+		delete(c.absent, id)
+		c.ledger.Unreachable(id)
+	}
+}
+
+// sorted returns the switches for which which holds, by datapath id: what a Core does may not depend on
+// the order of a map.
+func sorted[V any](m map[openflow.DatapathID]V, which func(V) bool) []openflow.DatapathID {
+	var list []openflow.DatapathID
+	for id, v := range m {
+		if which(v) {
+			list = append(list, id)
 		}
 	}
+	slices.Sort(list)
+	return list
 }

@@ -1,0 +1,182 @@
+package platform
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/consensus"
+	"github.com/holdfast-sdn/holdfast/internal/crash"
+	"github.com/holdfast-sdn/holdfast/ledger"
+	"github.com/holdfast-sdn/holdfast/openflow"
+)
+
+// Core is what a controller does, without I/O, clock, goroutine or lock: it is told what happens and
+// when, and acts on sessions and on what is Outside. Neither may call it back before the call returns. After an
+// error it is of no more use but for Stop. What it does is the same for the same calls.
+type Core struct {
+	cfg     CoreConfig
+	log     *slog.Logger
+	outside Outside
+	ledger  *ledger.Core
+
+	role     consensus.Role
+	applied  uint64 // index of the last committed entry
+	snapshot uint64 // index of the last snapshot
+	size     int    // bytes of that snapshot
+	logged   int    // bytes of entries since
+	draining bool   // no input is executed until a snapshot can begin
+	encoding uint64 // index of the snapshot that is being encoded; 0 is none
+
+	waiting  []delivery // oldest first; one of each session at most
+	sessions map[openflow.DatapathID]*attached
+	absent   map[openflow.DatapathID]time.Time // since when a switch has no session
+	suspects []suspect
+	held     map[openflow.DatapathID]*attached // see pressure
+}
+
+// Outside is what a Core asks of the rest of its controller.
+type Outside interface {
+	// Propose hands an entry, which is not changed any more, to the consensus.
+	// consensus.ErrNotLeader: a Role comes that says so as well.
+	Propose(term uint64, entry []byte) error
+	// Encode has encode run, anywhere, while the Core goes on, and then calls Core.Encoded with the
+	// result. There is one at a time.
+	Encode(encode func() []byte)
+	// Compact hands over a snapshot of the state at index. consensus.ErrCompacting: the last is still
+	// being written; the next one will do.
+	Compact(index uint64, state []byte) error
+	// Audit is given every committed entry, in order.
+	Audit(index uint64, entry []byte) error
+}
+
+// CoreConfig makes a Core.
+type CoreConfig struct {
+	Name          string
+	ID            uint64            // of this member, for status
+	Names         map[uint64]string // of the members, for status
+	Applications  []ledger.Application
+	Limits        ledger.Limits
+	SwitchTimeout time.Duration // without any connection, a switch is reported down
+	SnapshotEvery int           // entries from one snapshot to the next, at most; 0 is 200,000
+	Logger        *slog.Logger  // must be set
+}
+
+// NewCore makes a Core that follows and knows nothing yet.
+func NewCore(cfg CoreConfig, outside Outside) (*Core, error) {
+	l, err := ledger.New(cfg.Applications, cfg.Limits)
+	if err != nil {
+		return nil, err
+	}
+	if cfg.SnapshotEvery <= 0 {
+		cfg.SnapshotEvery = 200_000
+	}
+	return &Core{
+		cfg: cfg, log: cfg.Logger, outside: outside, ledger: l,
+		sessions: map[openflow.DatapathID]*attached{}, absent: map[openflow.DatapathID]time.Time{}, held: map[openflow.DatapathID]*attached{},
+	}, nil
+}
+
+// Ledger is the ledger, to read.
+func (c *Core) Ledger() *ledger.Core { return c.ledger }
+
+// Stop finishes what sessions wait for; nothing may be called after it.
+func (c *Core) Stop() { c.finishWaiting(errClosing) }
+
+var errClosing = errors.New("the controller is stopping")
+
+// Update takes what the consensus says.
+func (c *Core) Update(now time.Time, u consensus.Update) error {
+	switch {
+	case u.Role != nil:
+		return c.changeRole(now, *u.Role)
+	case u.Snapshot != nil:
+		return c.restore(u.Snapshot)
+	}
+	for _, e := range u.Entries {
+		before := c.ledger.Counters().Completions
+		if err := c.ledger.Commit(e.Data); err != nil {
+			return fmt.Errorf("controller %s: entry %d: %w", c.cfg.Name, e.Index, err)
+		}
+		if c.ledger.Counters().Completions > before && c.role.Leading {
+			crash.At(crash.AfterComplete)
+		}
+		if err := c.outside.Audit(e.Index, e.Data); err != nil {
+			return err
+		}
+		c.applied = e.Index
+		c.logged += len(e.Data)
+	}
+	return nil
+}
+
+func (c *Core) changeRole(now time.Time, r consensus.Role) error {
+	was := c.role
+	c.role = r
+	clear(c.held) // each leader claims all switches anew
+	if !r.Leading {
+		if was.Leading {
+			c.log.Warn("no longer leader", "term", was.Term)
+		}
+		if err := c.ledger.Follow(); err != nil {
+			return fmt.Errorf("controller %s: %w", c.cfg.Name, err)
+		}
+		c.finishWaiting(nil) // whoever leads now gets them again
+		c.draining, c.suspects = false, nil
+		return nil
+	}
+	if err := c.ledger.Lead(r.Term, now.UnixNano()); err != nil {
+		return fmt.Errorf("controller %s: %w", c.cfg.Name, err)
+	}
+	c.suspects = nil
+	c.log.Info("leader", "term", r.Term, "index", c.applied, "switches", len(c.sessions))
+	c.takeOverAll(now)
+	return nil
+}
+
+// Turn executes what there is room for, proposes one entry, and lets out what was committed. It is
+// called after each of the other calls, or after several that come together.
+func (c *Core) Turn(now time.Time) error {
+	c.execute(now)
+	if entry, ok := c.ledger.CutTransactions(); ok {
+		if err := c.propose(entry); err != nil {
+			return err
+		}
+	}
+	c.release(c.ledger.Releases())
+	c.judge()
+	for _, f := range c.ledger.Failures() {
+		c.log.Error("application failed; what it did for this input is discarded", "app", f.App, "input", f.Input.String(), "err", f.Err, "stack", string(f.Stack))
+	}
+	return c.compact()
+}
+
+// propose hands an entry to the consensus. If this member leads no more, the node says so with
+// a Role as well, and until then nothing is released.
+func (c *Core) propose(entry []byte) error {
+	err := c.outside.Propose(c.role.Term, entry)
+	if err == nil || errors.Is(err, consensus.ErrNotLeader) {
+		return nil
+	}
+	return fmt.Errorf("controller %s: propose an entry in term %d: %w", c.cfg.Name, c.role.Term, err)
+}
+
+// Tick fires timers, reports switches that stayed away, and logs what is complete. It is called
+// every few milliseconds.
+func (c *Core) Tick(now time.Time) error {
+	if !c.role.Leading {
+		return nil
+	}
+	if entry, ok := c.ledger.Cut(); ok {
+		if err := c.propose(entry); err != nil {
+			return err
+		}
+	}
+	if !c.draining {
+		c.ledger.Tick(now.UnixNano())
+		c.resume(now)
+		c.reportAbsent(now)
+	}
+	return nil
+}

@@ -1,0 +1,97 @@
+package platform
+
+import (
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/ledger"
+	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
+)
+
+// takeOverAll makes this new leader the master of every switch that is connected, and
+// starts waiting for those that are not.
+func (c *Core) takeOverAll(now time.Time) {
+	for _, id := range sorted(c.sessions, func(*attached) bool { return true }) {
+		c.takeOver(c.sessions[id])
+	}
+	for _, sw := range c.ledger.Switches() {
+		if c.sessions[sw.Switch] == nil {
+			c.absent[sw.Switch] = now
+		}
+	}
+}
+
+// suspect is a switch whose events were acknowledged, as its agent says, and are not in this
+// log. Either the log is lost, or another controller leads and this one does not know yet:
+// an entry of its own that is committed tells.
+type suspect struct {
+	session *attached
+	number  uint64 // of that entry; see ledger.Core.Confirm
+}
+
+// suspicious reports whether what the switch was told is logged is not in this log.
+func (c *Core) suspicious(s *attached) bool {
+	r, _ := c.ledger.Resume(s.Switch())
+	held := s.Attach()
+	return held.Epoch > r.Epoch && held.FirstHeld > 1 || held.Epoch == r.Epoch && held.FirstHeld > r.Acked+1
+}
+
+// judge deals with suspects once it is certain that this controller led when they came.
+func (c *Core) judge() {
+	if len(c.suspects) == 0 {
+		return
+	}
+	keep := c.suspects[:0]
+	for _, x := range c.suspects {
+		s := x.session
+		switch {
+		case c.sessions[s.Switch()] != s: // gone
+		case c.ledger.Confirmed() < x.number:
+			keep = append(keep, x)
+		case c.suspicious(s):
+			held := s.Attach()
+			c.log.Error("this switch's events were acknowledged by controllers whose log is lost; it begins a new epoch", "switch", s.Switch(),
+				"epoch", held.Epoch, "first held", held.FirstHeld)
+			s.Refuse(experimenter.ReasonStaleEpoch, held.Epoch)
+		default:
+			c.claim(s)
+		}
+	}
+	c.suspects = keep
+}
+
+// takeOver makes this leader the master of a switch, unless the switch knows better.
+func (c *Core) takeOver(s *attached) {
+	if c.suspicious(s) {
+		c.suspects = append(c.suspects, suspect{s, c.ledger.Confirm()})
+		return
+	}
+	c.claim(s)
+}
+
+// claim takes a switch with our term as generation id and sends what is not complete;
+// the other end drops what it has done.
+func (c *Core) claim(s *attached) {
+	id := s.Switch()
+	r, known := c.ledger.Resume(id)
+	if err := s.TakeMaster(c.role.Term); err != nil {
+		s.Close(err)
+		return
+	}
+	s.master = true
+	if !known {
+		return // its first event says what it is
+	}
+	c.ledger.Reachable(id, s.Epoch())
+	c.send(s, r)
+}
+
+// send is what a new master says: what is logged, and what is not complete.
+func (c *Core) send(s *attached, r ledger.Release) {
+	s.AckEvents(r.Epoch, r.Acked)
+	switch {
+	case r.Closed:
+		s.Refuse(experimenter.ReasonStaleEpoch, r.Epoch)
+	case r.Count > 0:
+		c.sendCommands(s, r)
+	}
+}
