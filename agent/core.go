@@ -2,6 +2,7 @@ package agent
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/holdfast-sdn/holdfast/internal/filter"
 	"github.com/holdfast-sdn/holdfast/internal/handshake"
@@ -78,22 +79,25 @@ func (c *Core) SwitchDown(reason experimenter.Reason) {
 	c.live, c.commands = false, filter.Filter{}
 }
 
-// Stale takes a refusal for a stale epoch, with the newest that the controllers know. True:
-// all that is held belongs to epochs that are over for them, and is forgotten; every connection
-// to a controller, and the switch's, is to be closed, so that the switch returns with an epoch
-// above newest. False: such an epoch has begun already.
+// Stale takes a refusal for a stale epoch, with the newest that the controllers know. What is held
+// of epochs up to that is over for them, and is forgotten. True: that is all there is; every
+// connection to a controller, and the switch's, is to be closed, so that the switch returns with
+// an epoch above newest. False: such an epoch has begun already, and its events stay.
 func (c *Core) Stale(newest uint64) bool {
 	c.floor = max(c.floor, newest)
-	if c.Epoch() > newest {
-		return false
+	keep := slices.IndexFunc(c.epochs, func(s span) bool { return s.epoch > newest })
+	if begun := keep >= 0; begun {
+		c.events.release(c.epochs[keep].base)
+		c.epochs = c.epochs[keep:]
+	} else {
+		c.live, c.commands = false, filter.Filter{}
+		c.events.release(c.events.next)
+		c.epochs = c.epochs[:0]
 	}
-	c.live, c.commands = false, filter.Filter{}
-	c.events.release(c.events.next)
-	c.epochs = c.epochs[:0]
 	if c.master != nil {
-		c.master.cursor = c.events.next
+		c.master.cursor = max(c.master.cursor, c.events.first)
 	}
-	return true
+	return keep < 0
 }
 
 // FromSwitch takes whole messages from the switch and returns how many bytes of them it

@@ -97,3 +97,25 @@ func TestAnotherVersionOutdatesControllers(t *testing.T) {
 		t.Fatalf("outdated: %v, new: %v", c.Outdated(p), c.Outdated(q))
 	}
 }
+
+// A refusal is about epochs up to one: what is held of a newer one stays, and what is older is not
+// sent again, or it would be refused for ever.
+func TestStaleForgetsOnlyWhatIsOver(t *testing.T) {
+	c, p := upCore(t)
+	c.FromSwitch(packetIn(1, 0))
+	c.SwitchDown(experimenter.ReasonConnectionLost)
+	if _, err := c.SwitchUp(200, 4, message(4, 6, 0), nil); err != nil {
+		t.Fatal(err)
+	}
+	c.FromSwitch(packetIn(2, 0))
+	mustController(t, c, p, roleRequest(1))
+	if c.Stale(100) || !c.Live() || c.Epoch() != 200 {
+		t.Fatalf("live %t, epoch %d", c.Live(), c.Epoch())
+	}
+	if got, want := c.attach(), (experimenter.Attach{Epoch: 200, FirstHeld: 1, NextEvent: 3}); got != want {
+		t.Errorf("it attaches with %+v, want %+v", got, want)
+	}
+	if ids, _ := events(t, c.Take(p, nil)); strings.Join(ids, " ") != "200/1 200/2" {
+		t.Errorf("the master gets %v", ids)
+	}
+}

@@ -36,6 +36,13 @@ type attached struct {
 	pressure pressure
 }
 
+// refuseEpoch says that an epoch is over, unless the switch has begun a newer one.
+func (s *attached) refuseEpoch(epoch uint64) {
+	if s.Epoch() <= epoch {
+		s.Refuse(experimenter.ReasonStaleEpoch, epoch)
+	}
+}
+
 // delivery is a batch of events on its way.
 type delivery struct {
 	session Session
@@ -162,7 +169,7 @@ func (c *Core) release(list []ledger.Release) {
 		switch {
 		case s == nil:
 		case r.Closed:
-			s.Refuse(experimenter.ReasonStaleEpoch, r.Epoch)
+			s.refuseEpoch(r.Epoch)
 		case r.Count > 0:
 			if sent {
 				crash.At(crash.BetweenCommands)

@@ -94,13 +94,19 @@ func TestClosedEpoch(t *testing.T) {
 	s.commit()
 	s.said("2: ack 5/102", "1: ack 5/1", "1: refused, stale epoch 5")
 	s.saw("up 1", "up 2", "down 1 unreachable")
+	one.events(5, 2, packetIn)
+	s.turn()
+	if len(s.trace) != 2 || s.trace[0] != "1: refused, stale epoch 5" || !strings.HasPrefix(s.trace[1], "1: not taken, ") {
+		t.Errorf("events of a closed epoch: %q", s.trace)
+	}
+	s.trace = nil
 	s.core.Detached(s.now, one)
 	s.attached(1, experimenter.Attach{Epoch: 5, FirstHeld: 2, NextEvent: 3})
 	s.said("1: master in 3", "1: ack 5/1", "1: refused, stale epoch 5")
 	s.attached(1, fresh(6)).events(6, 1, switchUp)
 	s.turn()
 	s.commit()
-	s.said("1: master in 3", "1: ack 5/1", "1: refused, stale epoch 5", "1: taken", "1: ack 6/1")
+	s.said("1: master in 3", "1: ack 5/1", "1: taken", "1: ack 6/1")
 }
 
 // Applications are told once that a switch is away for the timeout, and once that it is back.

@@ -90,7 +90,7 @@ func (c *Core) send(s *attached, r ledger.Release) {
 	s.AckEvents(r.Epoch, r.Acked)
 	switch {
 	case r.Closed:
-		s.Refuse(experimenter.ReasonStaleEpoch, r.Epoch)
+		s.refuseEpoch(r.Epoch)
 	case r.Count > 0:
 		c.sendCommands(s, r)
 	}
