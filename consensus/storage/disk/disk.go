@@ -194,13 +194,13 @@ func (d *Disk) Save(batches []storage.Batch) error {
 		if err := d.WriteSnapshot(*b.Snapshot); err != nil {
 			return err
 		}
-		if err := d.record(*b.Snapshot); err != nil {
+		if err := d.install(*b.Snapshot, hard); err != nil {
 			return err
 		}
 		entries = append(entries, cut(b.Snapshot.Index()))
 		d.last = b.Snapshot.Index()
 		entries = d.replace(entries, b.Entries)
-		if err := flush(); err != nil { // with hard, whose commit makes the snapshot valid
+		if err := flush(); err != nil {
 			return err
 		}
 		if err := d.purge(*b.Snapshot); err != nil {
@@ -210,6 +210,20 @@ func (d *Disk) Save(batches []storage.Batch) error {
 	err := flush()
 	d.entries = entries
 	return err
+}
+
+// install makes a snapshot from the leader count: the state's commit reaches it. That comes before any
+// entry behind the snapshot: a log that is cut off in between is read from an older
+// snapshot, and for that one they would leave a gap.
+func (d *Disk) install(s storage.Snapshot, hard *raftpb.HardState) error {
+	if err := d.record(s); err != nil || hard == nil {
+		return err
+	}
+	state := &raftpb.HardState{Term: hard.Term, Vote: hard.Vote, Commit: new(s.Index())}
+	if err := d.wal.Save(state, nil); err != nil {
+		return fmt.Errorf("write the log in %s: %w", d.walDir, err)
+	}
+	return nil
 }
 
 // replace appends the next entries to those being saved. If they make the log shorter, a cut follows.

@@ -2,10 +2,12 @@ package disk
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -262,6 +264,40 @@ func TestTornTail(t *testing.T) {
 			t.Errorf("what was saved after the repair is lost")
 		}
 		must(t, d.Close())
+	}
+}
+
+// TestTornSnapshot: wherever the log ends while a snapshot from the leader is saved, the member has either
+// what it had before or the snapshot.
+func TestTornSnapshot(t *testing.T) {
+	dir := t.TempDir()
+	d, _ := open(t, dir, quiet())
+	must(t, d.Save([]storage.Batch{{Snapshot: snapshot(1, 1, ""), Hard: hard(1, 0, 1)}}))
+	must(t, d.Save([]storage.Batch{{Entries: entries(1, 2, 3, 10), Hard: hard(1, 0, 2)}}))
+	tail := filepath.Join(dir, "wal", "0000000000000000-0000000000000000.wal")
+	from := end(t, tail)
+	theirs := storage.Batch{Snapshot: snapshot(2, 9, "theirs"), Entries: entries(2, 10, 2, 10), Hard: hard(2, 0, 11)}
+	must(t, d.WriteSnapshot(*theirs.Snapshot))
+	before := t.TempDir()
+	must(t, os.CopyFS(before, os.DirFS(dir)))
+	must(t, d.Save([]storage.Batch{theirs}))
+	must(t, d.Close())
+	whole, err := os.ReadFile(tail)
+	must(t, err)
+	for at := (from + 7) / 8 * 8; at < end(t, tail); at += 8 {
+		size := int64(binary.LittleEndian.Uint64(whole[at:]) & (1<<56 - 1))
+		torn := t.TempDir()
+		must(t, os.CopyFS(torn, os.DirFS(before)))
+		must(t, os.WriteFile(filepath.Join(torn, "wal", filepath.Base(tail)), append(slices.Clone(whole[:at]), make([]byte, int64(len(whole))-at)...), 0o600))
+		d, saved := open(t, torn, quiet())
+		must(t, d.Close())
+		last := saved.Snapshot.Index() + uint64(len(saved.Entries))
+		old := saved.Snapshot.Index() == 1 && last == 4 && saved.Hard.GetTerm() == 1
+		installed := saved.Snapshot.Index() == 9 && last >= 9 && saved.Hard.GetTerm() == 2 && saved.Hard.GetCommit() <= last
+		if !old && !installed {
+			t.Errorf("cut off at %d: snapshot %d, the log ends at %d, state %v", at, saved.Snapshot.Index(), last, saved.Hard)
+		}
+		at += (size + 7) / 8 * 8 // a record is its length and its data
 	}
 }
 
