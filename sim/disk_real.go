@@ -17,6 +17,8 @@ import (
 	"github.com/holdfast-sdn/holdfast/consensus/storage"
 	logdisk "github.com/holdfast-sdn/holdfast/consensus/storage/disk"
 	"go.etcd.io/etcd/server/v3/storage/wal"
+	"go.etcd.io/etcd/server/v3/storage/wal/walpb"
+	"google.golang.org/protobuf/proto"
 )
 
 // realDisk is storage/disk in a folder of its own. A process ends without a last word to its log: what
@@ -147,11 +149,14 @@ func (r *realDisk) flip(random *rand.Rand) error {
 	}
 	at := 0
 	f := files[len(files)-1] // the newest segment
-	if logs > 0 && random.IntN(4) == 0 {
-		f = files[logs-1] // the newest snapshot
+	if logs == 1 && random.IntN(4) == 0 { // of two, one may not count
+		f = files[0]
 		at = random.IntN(len(f.data))
 	} else {
 		contents := contents(f.data)
+		if len(contents) == 0 {
+			return fmt.Errorf("there is no record in %s", f.name)
+		}
 		c := contents[random.IntN(len(contents))]
 		at = c[0] + random.IntN(c[1]-c[0])
 	}
@@ -160,22 +165,19 @@ func (r *realDisk) flip(random *rand.Rand) error {
 }
 
 // contents finds what the records of a segment hold: from, to. A record is its length, of eight
-// bytes with the length of the padding in the highest, a type, a checksum and the rest.
+// bytes with the length of the padding in the highest, and a walpb.Record, whose data come last.
 func contents(segment []byte) (all [][2]int) {
 	for at := 0; at+8 <= len(segment); {
-		l := binary.LittleEndian.Uint64(segment[at:])
-		if l == 0 {
+		size := int(binary.LittleEndian.Uint64(segment[at:]) & (1<<56 - 1))
+		from, to := at+8, at+8+size
+		at = from + (size+7)/8*8
+		if size == 0 || at > len(segment) { // the end, perhaps torn
 			break
 		}
-		size := int(l & (1<<56 - 1))
-		next := at + 8 + (size+7)/8*8
-		if next > len(segment) { // torn
-			break
+		var r walpb.Record
+		if err := proto.Unmarshal(segment[from:to], &r); err == nil && len(r.Data) > 0 && !hasZeroSector(segment, from, at) {
+			all = append(all, [2]int{to - len(r.Data), to})
 		}
-		if segment[at+9] != byte(wal.CrcType) && !hasZeroSector(segment, at+8, next) {
-			all = append(all, [2]int{at + 10, at + 8 + size})
-		}
-		at = next
 	}
 	return all
 }

@@ -132,6 +132,12 @@ func (s *scribe) start() {
 	if s.restarts++; s.restarts > 1 {
 		s.compare(loaded)
 	}
+	var again *storage.Batch // a snapshot that was not installed: the leader sends it again, since what it holds is committed
+	for _, b := range s.pending {
+		if b.Snapshot != nil {
+			again = &b
+		}
+	}
 	s.acked, s.pending, s.compacting = storage.Memory{}, nil, false
 	if err := s.acked.Save([]storage.Batch{{Hard: loaded.Hard, Snapshot: &loaded.Snapshot, Entries: loaded.Entries}}); err != nil {
 		s.t.Fatal(err)
@@ -143,6 +149,11 @@ func (s *scribe) start() {
 	}
 	for _, e := range loaded.Entries {
 		s.term = max(s.term, e.GetTerm())
+	}
+	if again != nil && again.Snapshot.Index() > s.snap {
+		s.snap, s.term = again.Snapshot.Index(), max(s.term, again.Hard.GetTerm())
+		s.commit, s.last = s.snap, s.snap+uint64(len(again.Entries))
+		s.save(*again)
 	}
 	s.d.p.every(700*time.Microsecond, s.write)
 }
