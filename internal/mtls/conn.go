@@ -1,0 +1,114 @@
+package mtls
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+
+	"github.com/holdfast-sdn/holdfast/internal/pki"
+)
+
+// Conn is one end of a connection over TLS. Its errors say what to do.
+type Conn struct {
+	*tls.Conn
+	raw net.Conn
+}
+
+// Read implements net.Conn. Its first call, or that of Write, waits for the handshake.
+func (c *Conn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	return n, explain(err)
+}
+
+// Write implements net.Conn.
+func (c *Conn) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	return n, explain(err)
+}
+
+// Close closes the connection beneath without a word. The last words of TLS might wait for a
+// peer that does not read, while callers hold locks; and nothing depends on them, since whole messages
+// are all that counts above.
+func (c *Conn) Close() error { return c.raw.Close() }
+
+// Peer is who is at the other end. The handshake must be over.
+func (c *Conn) Peer() (pki.Identity, error) {
+	chain := c.ConnectionState().PeerCertificates
+	if len(chain) == 0 {
+		return pki.Identity{}, errors.New("the TLS handshake is not over")
+	}
+	return pki.Of(chain[0])
+}
+
+// Dial connects to an address at which there is somebody whom p takes.
+func (c *Credentials) Dial(ctx context.Context, address string, p Policy) (net.Conn, error) {
+	raw, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	cfg := c.config(x509.ExtKeyUsageServerAuth, p)
+	cfg.InsecureSkipVerify = true // by host name: names of holders stand for more, and VerifyConnection looks at them
+	conn := &Conn{tls.Client(raw, cfg), raw}
+	if err := conn.HandshakeContext(ctx); err != nil {
+		raw.Close()
+		if errors.Is(err, io.EOF) {
+			err = fmt.Errorf("it closed the connection in the TLS handshake: does it speak TLS? Its log says more (%w)", err)
+		}
+		return nil, explain(err)
+	}
+	return conn, nil
+}
+
+// Listener makes of the connections that l accepts such as only those can use whom p takes. The
+// handshake is left to the first Read or Write, and to its deadline.
+func (c *Credentials) Listener(l net.Listener, p Policy) net.Listener { return &listener{l, c, p} }
+
+type listener struct {
+	net.Listener
+	credentials *Credentials
+	policy      Policy
+}
+
+func (l *listener) Accept() (net.Conn, error) {
+	raw, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	cfg := l.credentials.config(x509.ExtKeyUsageClientAuth, l.policy)
+	cfg.ClientAuth = tls.RequireAnyClientCert // VerifyConnection looks at it
+	return &Conn{tls.Server(raw, cfg), raw}, nil
+}
+
+// config is for one connection, with somebody whose certificate is for usage.
+func (c *Credentials) config(usage x509.ExtKeyUsage, p Policy) *tls.Config {
+	m := c.material()
+	return &tls.Config{
+		MinVersion:   tls.VersionTLS12, // not all switches have 1.3
+		Certificates: []tls.Certificate{m.cert},
+		VerifyConnection: func(s tls.ConnectionState) error {
+			_, err := verify(s.PeerCertificates, m.roots, usage, c.now(), p)
+			return err
+		},
+		SessionTicketsDisabled:      true, // so that every connection is verified anew
+		DynamicRecordSizingDisabled: true, // batches are large, and a small record costs as much as a large one
+	}
+}
+
+// explain adds to an error of TLS what it means for who reads the log.
+func explain(err error) error {
+	var plain tls.RecordHeaderError
+	var op *net.OpError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &plain):
+		return fmt.Errorf("it does not speak TLS, which this side does: give both the certificates (of Open vSwitch: set-ssl, and ssl: for tcp:), or neither (%w)", err)
+	case errors.As(err, &op) && op.Op == "remote error":
+		return fmt.Errorf("it ended the connection because of TLS, most likely of this side's certificate; its log says why (%w)", err)
+	}
+	return err
+}

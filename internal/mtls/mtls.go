@@ -1,0 +1,209 @@
+// Package mtls is TLS with certificates on both sides, for everything that Holdfast says over a
+// network. It reads certificate, key and authority from files, follows them when they change, and
+// tells who is at the other end. What that one may do its caller says, by a Policy. Package pki makes
+// certificates, and knows how they name their holders.
+package mtls
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/internal/pki"
+)
+
+// Files are what a process needs, as PEM.
+type Files struct {
+	CA   string // authorities that are believed; several while one replaces another
+	Cert string // the process's own certificate, and any between it and the authority
+	Key  string // of Cert
+}
+
+// Policy says whether somebody may be what a certificate is shown for; else the error tells why not.
+type Policy func(pki.Identity) error
+
+// Role is the policy that takes everybody of these roles.
+func Role(roles ...pki.Role) Policy {
+	return func(id pki.Identity) error {
+		if slices.Contains(roles, id.Role) {
+			return nil
+		}
+		var names []string
+		for _, r := range roles {
+			names = append(names, string(r))
+		}
+		return fmt.Errorf("it is that of %s, and %s is expected here: look at the address, or issue the right one with `holdfast pki issue`",
+			id, strings.Join(names, " or "))
+	}
+}
+
+// Only is the policy that takes one holder.
+func Only(want pki.Identity) Policy {
+	return func(id pki.Identity) error {
+		if id == want {
+			return nil
+		}
+		return fmt.Errorf("it is that of %s, and %s is expected here: look at the address, or issue the right one with `holdfast pki issue`", id, want)
+	}
+}
+
+const (
+	lookEvery = time.Second // at the files, at most
+	expiring  = 30 * 24 * time.Hour
+	warnEvery = 24 * time.Hour
+)
+
+// Credentials are a process's own certificate and whom it believes, as the files say at each
+// handshake. Safe for concurrent use.
+type Credentials struct {
+	files Files
+	own   Policy
+	log   *slog.Logger
+	now   func() time.Time
+
+	mu      sync.Mutex // guards the fields below
+	looked  time.Time
+	seen    [3]stamp
+	current *material
+	warned  time.Time // that the certificate expires soon
+}
+
+// stamp tells one state of a file from the next.
+type stamp struct{ modified, size int64 }
+
+// material is what the files held.
+type material struct {
+	cert  tls.Certificate
+	roots *x509.CertPool
+}
+
+// Load reads the files. The certificate must be signed by the authority, still be valid, and pass own,
+// now and when the files have changed; when it then does not, that is logged, and what was read
+// before stays in use.
+func Load(files Files, own Policy, log *slog.Logger) (*Credentials, error) {
+	c := &Credentials{files: files, own: own, log: log, now: time.Now}
+	if err := c.look(); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// material returns what the files hold, as of a second ago at most.
+func (c *Credentials) material() *material {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.look(); err != nil {
+		c.log.Warn("the changed certificate files are not used, what they held before is", "error", err)
+	}
+	return c.current
+}
+
+// look reads the files if they have changed. mu is held, or nobody else has c. The error is new:
+// the same files are not read twice.
+func (c *Credentials) look() error {
+	now := c.now()
+	if since := now.Sub(c.looked); c.current != nil && since >= 0 && since < lookEvery {
+		return nil
+	}
+	c.looked = now
+	seen := c.files.stamps() // before they are read: what changes meanwhile is read again
+	if c.current == nil || seen != c.seen {
+		c.seen = seen
+		m, err := c.files.read(now, c.own)
+		if err != nil {
+			return err
+		}
+		if c.current != nil {
+			c.log.Info("read the certificate files again", "certificate", c.files.Cert, "expires", m.cert.Leaf.NotAfter)
+		}
+		c.current, c.warned = m, time.Time{}
+	}
+	if leaf := c.current.cert.Leaf; leaf.NotAfter.Sub(now) < expiring && now.Sub(c.warned) >= warnEvery {
+		c.warned = now
+		c.log.Warn("the certificate expires soon, and then nobody takes it: renew it, by `holdfast pki renew` or where it is from",
+			"certificate", c.files.Cert, "expires", leaf.NotAfter)
+	}
+	return nil
+}
+
+func (f Files) stamps() (s [3]stamp) {
+	for i, name := range []string{f.CA, f.Cert, f.Key} {
+		if info, err := os.Stat(name); err == nil { // else reading it will tell
+			s[i] = stamp{info.ModTime().UnixNano(), info.Size()}
+		}
+	}
+	return s
+}
+
+func (f Files) read(now time.Time, own Policy) (*material, error) {
+	m := &material{roots: x509.NewCertPool()}
+	ca, err := os.ReadFile(f.CA)
+	if err != nil {
+		return nil, fmt.Errorf("certificates of the authorities: %w", err)
+	}
+	if !m.roots.AppendCertsFromPEM(ca) {
+		return nil, fmt.Errorf("%s holds no certificate in PEM", f.CA)
+	}
+	if m.cert, err = tls.LoadX509KeyPair(f.Cert, f.Key); err != nil {
+		return nil, fmt.Errorf("certificate and key: %w", err)
+	}
+	chain := []*x509.Certificate{m.cert.Leaf}
+	for _, der := range m.cert.Certificate[1:] {
+		c, err := x509.ParseCertificate(der)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", f.Cert, err)
+		}
+		chain = append(chain, c)
+	}
+	if _, err := verify(chain, m.roots, x509.ExtKeyUsageAny, now, own); err != nil {
+		return nil, fmt.Errorf("%s: %w", f.Cert, err)
+	}
+	return m, nil
+}
+
+// verify returns who a chain of certificates, the holder's first, is of.
+func verify(chain []*x509.Certificate, roots *x509.CertPool, usage x509.ExtKeyUsage, now time.Time, p Policy) (pki.Identity, error) {
+	between := x509.NewCertPool()
+	for _, c := range chain[1:] {
+		between.AddCert(c)
+	}
+	leaf := chain[0]
+	_, err := leaf.Verify(x509.VerifyOptions{Roots: roots, Intermediates: between, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{usage}})
+	if err != nil {
+		return pki.Identity{}, refusal(leaf, remedy(err, leaf))
+	}
+	id, err := pki.Of(leaf)
+	if err == nil {
+		err = p(id)
+	}
+	if err != nil {
+		return id, refusal(leaf, err)
+	}
+	return id, nil
+}
+
+func refusal(leaf *x509.Certificate, err error) error {
+	return fmt.Errorf("certificate %q is refused: %w", leaf.Subject, err)
+}
+
+// remedy adds to what is wrong with a certificate what to do.
+func remedy(err error, leaf *x509.Certificate) error {
+	var unknown x509.UnknownAuthorityError
+	var invalid x509.CertificateInvalidError
+	switch {
+	case errors.As(err, &unknown):
+		return fmt.Errorf("it is signed by %q, which is not believed here: issue one by this site's authority, or add that one to the file of authorities (%w)", leaf.Issuer, err)
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		return fmt.Errorf("it is valid from %s to %s: renew it, or set the clocks (%w)", leaf.NotBefore.Format(time.RFC3339), leaf.NotAfter.Format(time.RFC3339), err)
+	case errors.As(err, &invalid) && invalid.Reason == x509.IncompatibleUsage:
+		return fmt.Errorf("it is not for this end of a connection: issue one for the right role (%w)", err)
+	}
+	return err
+}

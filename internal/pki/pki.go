@@ -1,0 +1,85 @@
+// Package pki is a small certificate authority for a site that has none, and the way in which
+// a certificate says who its holder is. Files of PEM in one folder are all that it keeps. It
+// revokes nothing, and opens no connection: package mtls does.
+package pki
+
+import (
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Role is what the holder of a certificate may be.
+type Role string
+
+// The roles.
+const (
+	Controller Role = "controller" // one of the group
+	Agent      Role = "agent"      // beside a switch
+	Switch     Role = "switch"     // with an agent or without; it only connects to others
+	Operator   Role = "operator"   // a person or program that asks the controllers
+)
+
+// Roles are all of them.
+var Roles = []Role{Controller, Agent, Switch, Operator}
+
+// Identity is who the holder of a certificate is. The certificate has it as a URI among its
+// alternative names: holdfast://controller/c1.
+type Identity struct {
+	Role Role
+	Name string
+}
+
+func (i Identity) String() string { return string(i.Role) + " " + i.Name }
+
+const scheme = "holdfast"
+
+func (i Identity) uri() *url.URL {
+	return &url.URL{Scheme: scheme, Host: string(i.Role), Path: "/" + i.Name}
+}
+
+var validName = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,62}$`) // as in the site file; it is also the name of a file
+
+func (i Identity) validate() error {
+	if !slices.Contains(Roles, i.Role) {
+		return fmt.Errorf("unknown role %q; known: %s", i.Role, roleList())
+	}
+	if !validName.MatchString(i.Name) {
+		return fmt.Errorf("name %q: use at most 63 of a-z, 0-9, - and _, beginning with a letter or digit", i.Name)
+	}
+	return nil
+}
+
+func roleList() string {
+	var list []string
+	for _, r := range Roles {
+		list = append(list, string(r))
+	}
+	return strings.Join(list, ", ")
+}
+
+// Of returns the identity in a certificate, which must have exactly one. It does not verify the
+// certificate.
+func Of(cert *x509.Certificate) (Identity, error) {
+	var found []Identity
+	for _, u := range cert.URIs {
+		if u.Scheme == scheme {
+			found = append(found, Identity{Role(u.Host), strings.TrimPrefix(u.Path, "/")})
+		}
+	}
+	if len(found) == 0 {
+		return Identity{}, errors.New("it does not say who its holder is: it needs the alternative name URI:holdfast://ROLE/NAME, as `holdfast pki issue` gives it")
+	}
+	if len(found) > 1 {
+		return Identity{}, fmt.Errorf("it is of both %s and %s: one certificate is for one holder", found[0], found[1])
+	}
+	// No other spelling of the same, with a query or an escape: what is compared later is the whole.
+	if err := found[0].validate(); err != nil || !slices.ContainsFunc(cert.URIs, func(u *url.URL) bool { return u.String() == found[0].uri().String() }) {
+		return Identity{}, errors.Join(errors.New("its alternative name is not of the form holdfast://ROLE/NAME"), err)
+	}
+	return found[0], nil
+}
