@@ -151,7 +151,7 @@ func TestDialFails(t *testing.T) {
 	w := newWorld(1)
 	n := newNetwork(w)
 	a, b := started(w, "a"), started(w, "b")
-	dial := func(address string) (err error, took time.Duration) {
+	dial := func(address string) (took time.Duration, err error) {
 		t.Helper()
 		begin, c := w.now, 0
 		n.dial(a, address, func(_ *conn, e error) { err, took, c = e, w.now-begin, c+1 })
@@ -159,17 +159,17 @@ func TestDialFails(t *testing.T) {
 		if c != 1 {
 			t.Fatalf("done was called %d times", c)
 		}
-		return err, took
+		return took, err
 	}
 	accepted := 0
 	listen := func() { n.listen(b, "b", func(*conn) { accepted++ }) }
-	if err, took := dial("nobody"); err != errRefused || took > 2*ms {
+	if took, err := dial("nobody"); err != errRefused || took > 2*ms {
 		t.Errorf("an unknown address: %v after %v", err, took)
 	}
 	listen()
 	for _, blocked := range [][2]*process{{a, b}, {b, a}} {
 		n.block(blocked[0], blocked[1], true)
-		if err, took := dial("b"); err != errTimeout || took != time.Second {
+		if took, err := dial("b"); err != errTimeout || took != time.Second {
 			t.Errorf("blocked: %v after %v", err, took)
 		}
 		n.unblock(blocked[0], blocked[1], true)
@@ -180,23 +180,23 @@ func TestDialFails(t *testing.T) {
 	}
 	n.block(a, b, false)
 	w.after(500*ms, nil, func() { n.unblock(a, b, false) })
-	if err, took := dial("b"); err != nil || took < 500*ms {
+	if took, err := dial("b"); err != nil || took < 500*ms {
 		t.Errorf("blocked for half a second: %v after %v", err, took)
 	}
 	b.kill()
-	if err, took := dial("b"); err != errRefused || took > 2*ms {
+	if took, err := dial("b"); err != errRefused || took > 2*ms {
 		t.Errorf("a killed process: %v after %v", err, took)
 	}
 	b.powerOff()
-	if err, took := dial("b"); err != errTimeout || took != time.Second {
+	if took, err := dial("b"); err != errTimeout || took != time.Second {
 		t.Errorf("a machine without power: %v after %v", err, took)
 	}
 	b.start()
-	if err, _ := dial("b"); err != errRefused {
+	if _, err := dial("b"); err != errRefused {
 		t.Errorf("a process that does not listen yet: %v", err)
 	}
 	listen()
-	if err, _ := dial("b"); err != nil {
+	if _, err := dial("b"); err != nil {
 		t.Errorf("a process that listens again: %v", err)
 	}
 }
