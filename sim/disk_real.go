@@ -148,7 +148,7 @@ func (r *realDisk) flip(random *rand.Rand) error {
 		return errors.New("there is no log to be damaged")
 	}
 	at := 0
-	f := files[len(files)-1] // the newest segment
+	f := files[len(files)-1]              // the newest segment
 	if logs == 1 && random.IntN(4) == 0 { // of two, one may not count
 		f = files[0]
 		at = random.IntN(len(f.data))
