@@ -1,6 +1,7 @@
 package consensus
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -45,8 +46,13 @@ type Config struct {
 	Join bool
 
 	// Listener accepts the other members. The Node closes it. nil is allowed for a group of
-	// one. Whoever can connect to it is trusted.
+	// one.
 	Listener net.Listener
+
+	// Dial opens the connection to a member, and Admit says whether who has connected to the
+	// Listener may speak as one. nil: plain TCP, and whoever can connect is trusted.
+	Dial  func(ctx context.Context, member uint64, address string) (net.Conn, error)
+	Admit func(conn net.Conn, member uint64) error
 
 	// Dir keeps log and snapshots; "" keeps them in memory, for tests.
 	Dir string

@@ -69,6 +69,7 @@ func Start(cfg Config) (*Node, error) {
 	n.saver = newSaver(store, n.inbox)
 	n.transport = transport.Start(transport.Config{
 		ID: cfg.ID, Cluster: cfg.Cluster, Listener: cfg.Listener, Peers: cfg.Members, Handler: peers{n}, Logger: cfg.Logger,
+		Dial: cfg.Dial, Admit: cfg.Admit,
 	})
 	n.helpers.Go(n.saver.run)
 	go func() { // ends with Close, or with what the member cannot survive

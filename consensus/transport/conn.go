@@ -23,7 +23,7 @@ func welcome(conn net.Conn, cfg Config) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	reason := refusal(h, cfg)
+	reason := refusal(conn, h, cfg)
 	if _, err := conn.Write(append([]byte{byte(len(reason))}, reason...)); err != nil {
 		return 0, fmt.Errorf("answer the hello: %w", err)
 	}
@@ -39,6 +39,9 @@ func readHello(conn net.Conn) (wire.Hello, error) {
 	if _, err := io.ReadFull(conn, b); err != nil {
 		return wire.Hello{}, fmt.Errorf("read the hello: %w", err)
 	}
+	if b[0] == 0x16 && b[1] == 3 {
+		return wire.Hello{}, errors.New("it speaks TLS, which this member does not: give `tls` to both, or to neither")
+	}
 	h, n, err := wire.ParseHello(b)
 	if err != nil {
 		return h, err
@@ -52,7 +55,7 @@ func readHello(conn net.Conn) (wire.Hello, error) {
 }
 
 // refusal says why a hello is not accepted, in at most 255 bytes; "" if it is.
-func refusal(h wire.Hello, cfg Config) string {
+func refusal(conn net.Conn, h wire.Hello, cfg Config) string {
 	reason := ""
 	switch {
 	case h.Version != wire.Version:
@@ -63,6 +66,10 @@ func refusal(h wire.Hello, cfg Config) string {
 		reason = fmt.Sprintf("member %d is here, not member %d: the address is wrong", cfg.ID, h.To)
 	case h.From == cfg.ID || h.From == 0:
 		reason = fmt.Sprintf("two members have the id %d", h.From)
+	default:
+		if err := cfg.Admit(conn, h.From); err != nil {
+			reason = err.Error()
+		}
 	}
 	return reason[:min(len(reason), 255)]
 }

@@ -107,8 +107,9 @@ func (p *peer) run() {
 
 // connect dials, and writes until the connection breaks.
 func (p *peer) connect() error {
-	dialer := net.Dialer{Timeout: handshakeTime}
-	conn, err := dialer.DialContext(p.ctx, "tcp", p.addr)
+	patient, late := context.WithTimeout(p.ctx, handshakeTime)
+	conn, err := p.cfg.Dial(patient, p.id, p.addr)
+	late()
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,9 @@ import (
 // limitStall makes the kernel give a connection up when the other machine acknowledges
 // nothing for stallTime; without it, small messages are sent into the void for a quarter of an hour.
 func limitStall(conn net.Conn) {
+	if around, ok := conn.(interface{ NetConn() net.Conn }); ok { // as TLS is
+		conn = around.NetConn()
+	}
 	tcp, ok := conn.(*net.TCPConn)
 	if !ok {
 		return

@@ -3,10 +3,11 @@
 // neither side waits for the other to dial. It knows framing and connections, nothing of Raft:
 // what cannot be sent is dropped and reported, and Raft sends again.
 //
-// Whoever can connect is trusted; give the listener a network of its own.
+// By default whoever can connect is trusted; see Config.Dial and Config.Admit.
 package transport
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"net"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/consensus/wire"
+	"github.com/holdfast-sdn/holdfast/internal/incident"
 )
 
 // Handler hears what comes from others, from several goroutines.
@@ -37,6 +39,22 @@ type Config struct {
 	Peers    map[uint64]string // id to address; ID itself is ignored
 	Handler  Handler
 	Logger   *slog.Logger
+	// Dial opens the connection to a member, and makes sure that it is that one; nil: TCP, and no questions.
+	Dial func(ctx context.Context, member uint64, address string) (net.Conn, error)
+	// Admit says whether who has connected may speak as a member, once it has said hello; nil: anybody may.
+	Admit func(conn net.Conn, member uint64) error
+}
+
+func (c Config) withDefaults() Config {
+	if c.Dial == nil {
+		c.Dial = func(ctx context.Context, _ uint64, address string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "tcp", address)
+		}
+	}
+	if c.Admit == nil {
+		c.Admit = func(net.Conn, uint64) error { return nil }
+	}
+	return c
 }
 
 // Bounds.
@@ -53,8 +71,9 @@ const (
 
 // Transport is the connections of one member. Its methods are safe for concurrent use.
 type Transport struct {
-	cfg  Config
-	wait sync.WaitGroup
+	cfg       Config
+	incidents *incident.Log
+	wait      sync.WaitGroup
 
 	mu       sync.Mutex
 	closed   bool
@@ -65,7 +84,7 @@ type Transport struct {
 
 // Start begins to accept and to dial.
 func Start(cfg Config) *Transport {
-	t := &Transport{cfg: cfg, peers: make(map[uint64]*peer), incoming: make(map[uint64]net.Conn), accepted: make(map[net.Conn]bool)}
+	t := &Transport{cfg: cfg.withDefaults(), incidents: incident.New(cfg.Logger), peers: make(map[uint64]*peer), incoming: make(map[uint64]net.Conn), accepted: make(map[net.Conn]bool)}
 	t.SetPeers(cfg.Peers)
 	if cfg.Listener != nil {
 		t.wait.Go(t.accept)
@@ -175,7 +194,8 @@ func (t *Transport) serve(conn net.Conn, handshakes chan struct{}) {
 	from, err := welcome(conn, t.cfg)
 	<-handshakes
 	if err != nil {
-		t.cfg.Logger.Warn("consensus: refused a connection", "from", conn.RemoteAddr(), "err", err)
+		host, _, _ := net.SplitHostPort(conn.RemoteAddr().String())
+		t.incidents.Warn(host+" "+err.Error(), "consensus: refused a connection", "from", conn.RemoteAddr(), "err", err)
 		return
 	}
 	t.mu.Lock()

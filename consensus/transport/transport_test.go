@@ -2,6 +2,8 @@ package transport
 
 import (
 	"bytes"
+	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -250,6 +252,7 @@ func TestStrangers(t *testing.T) {
 		string(wire.AppendHello(nil, wire.Hello{Version: wire.Version, From: 2, To: 2, Cluster: "right"})),
 		string(append(wire.AppendHello(nil, wire.Hello{Version: wire.Version, From: 1, To: 2, Cluster: "right"}), "rubbish rubbish"...)),
 		string(forged(t)),
+		"\x16\x03\x01\x00\xff" + strings.Repeat("x", 255),
 	} {
 		conn, err := net.Dial("tcp", addr)
 		if err != nil {
@@ -262,8 +265,47 @@ func TestStrangers(t *testing.T) {
 		}
 		conn.Close()
 	}
+	log2.says(t, "it speaks TLS")
 	if len(h2.messages) > 0 {
 		t.Error("a stranger was heard")
+	}
+}
+
+// Who may not speak as the member that it says it is hears why, and is not heard.
+func TestAdmit(t *testing.T) {
+	l2 := listen(t, "127.0.0.1:0")
+	h2 := newHeard()
+	run(t, Config{ID: 2, Listener: l2, Handler: h2, Admit: func(_ net.Conn, member uint64) error {
+		if member != 3 {
+			return fmt.Errorf("you are not %d", member)
+		}
+		return nil
+	}})
+	var lines log
+	for id := uint64(1); id <= 3; id += 2 {
+		dialled := make(chan uint64, 1000)
+		tr := run(t, Config{ID: id, Peers: map[uint64]string{2: "two"}, Handler: newHeard(), Logger: slog.New(slog.NewTextHandler(&lines, nil)),
+			Dial: func(ctx context.Context, member uint64, address string) (net.Conn, error) {
+				if address != "two" {
+					t.Errorf("dials %s", address)
+				}
+				dialled <- member
+				return new(net.Dialer).DialContext(ctx, "tcp", l2.Addr().String())
+			}})
+		if m := wait(t, "dialled", dialled); m != 2 {
+			t.Errorf("dials member %d", m)
+		}
+		if id == 1 {
+			lines.says(t, "refused: you are not 1")
+			continue
+		}
+		for !tr.Connected(2) {
+			time.Sleep(time.Millisecond)
+		}
+		tr.Send([]wire.Message{message(raftpb.MsgHeartbeat, 3, 2, 0)})
+	}
+	if m := wait(t, "message", h2.messages); m.Raft.GetFrom() != 3 || len(h2.messages) > 0 {
+		t.Errorf("heard %d, and %d more", m.Raft.GetFrom(), len(h2.messages))
 	}
 }
 
