@@ -35,6 +35,8 @@ type RunnerConfig struct {
 	TickEvery   time.Duration // default 10 ms
 	SilentAfter time.Duration // a controller that is silent for so long is taken for dead; default 15 s
 	Log         *slog.Logger  // default: none
+	// Dial opens the connection to one of Controllers; default TCP, or a Unix socket.
+	Dial func(ctx context.Context, address string) (net.Conn, error)
 }
 
 // Runner runs a Switch: one goroutine owns it, and gives it time, controllers and frames. Its methods are safe for
@@ -90,6 +92,9 @@ func StartRunner(c RunnerConfig) *Runner {
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Dial == nil {
+		c.Dial = dialPlain
 	}
 	c.Log = c.Log.With("switch", c.Switch.DatapathID)
 	r := &Runner{
@@ -232,15 +237,20 @@ func (r *Runner) flush() {
 	}
 }
 
-// dial keeps a connection to a controller.
-func (r *Runner) dial(addr string) {
+func dialPlain(ctx context.Context, addr string) (net.Conn, error) {
 	network, address := "tcp", addr
 	if path, ok := strings.CutPrefix(addr, "unix:"); ok {
 		network, address = "unix", path
 	}
-	dialer := net.Dialer{Timeout: dialTimeout}
+	return new(net.Dialer).DialContext(ctx, network, address)
+}
+
+// dial keeps a connection to a controller.
+func (r *Runner) dial(addr string) {
 	for backoff := minBackoff; r.ctx.Err() == nil; {
-		nc, err := dialer.DialContext(r.ctx, network, address)
+		ctx, cancel := context.WithTimeout(r.ctx, dialTimeout)
+		nc, err := r.config.Dial(ctx, addr)
+		cancel()
 		if err == nil {
 			backoff = minBackoff
 			err = r.Serve(nc)

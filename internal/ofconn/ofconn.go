@@ -30,6 +30,7 @@ type Reader struct {
 	src        io.Reader
 	buf        []byte
 	start, end int // buf[start:end] is read and not yet returned
+	begun      bool
 }
 
 // NewReader reads from src.
@@ -37,12 +38,21 @@ func NewReader(src io.Reader) *Reader {
 	return &Reader{src: src, buf: make([]byte, readMin)}
 }
 
+// ErrTLS says that a stream begins with TLS, where plain OpenFlow is expected.
+var ErrTLS = errors.New("it speaks TLS, which this side does not: give both the certificates, or neither")
+
 // Next waits for at least one whole message and returns all that are there, one after the
 // other. The slice is valid until the next call. The error is io.EOF at the end of the
-// stream between two messages, io.ErrUnexpectedEOF within one, or an *openflow.Error when
-// the stream is not OpenFlow.
+// stream between two messages, io.ErrUnexpectedEOF within one, or ErrTLS or an
+// *openflow.Error when the stream is not OpenFlow.
 func (r *Reader) Next() ([]byte, error) {
 	for {
+		if !r.begun && r.end >= 2 {
+			r.begun = true
+			if r.buf[0] == 0x16 && r.buf[1] == 3 { // a record of TLS that begins a handshake; no version of OpenFlow
+				return nil, ErrTLS
+			}
+		}
 		whole, err := wholeMessages(r.buf[r.start:r.end])
 		if whole > 0 {
 			batch := r.buf[r.start : r.start+whole]

@@ -83,6 +83,21 @@ func TestReaderDeliversWhatComesBeforeGarbage(t *testing.T) {
 	}
 }
 
+// However the bytes come, who opens with TLS is told from one that sends garbage.
+func TestReaderKnowsTLS(t *testing.T) {
+	clientHello := append([]byte{0x16, 3, 1, 2, 0, 1}, make([]byte, 512)...)
+	for _, sizes := range [][]int{nil, {1, 1, 1}, {2}} {
+		if _, err := NewReader(&chunks{bytes.Clone(clientHello), sizes}).Next(); !errors.Is(err, ErrTLS) {
+			t.Errorf("in pieces of %v: %v", sizes, err)
+		}
+	}
+	later := append(message(8, 1), 0x16, 3, 0, 8, 0, 0, 0, 0)
+	r := NewReader(bytes.NewReader(later))
+	if batch, err := r.Next(); err != nil || len(batch) != 16 {
+		t.Errorf("the same bytes later: %d, %v", len(batch), err)
+	}
+}
+
 func TestReaderIsSmallForQuietPeers(t *testing.T) {
 	r := NewReader(&chunks{bytes.Repeat(message(8, 1), 100), slices.Repeat([]int{8}, 100)})
 	for range 100 {
