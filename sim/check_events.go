@@ -1,0 +1,197 @@
+package sim
+
+import (
+	"github.com/holdfast-sdn/holdfast/openflow"
+	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
+)
+
+// switchHistory is what is seen of one switch. The log has one epoch after the other; the agent may
+// be ahead of it.
+type switchHistory struct {
+	id     openflow.DatapathID
+	epochs []*epochHistory // that the agent opened, oldest first
+	logged *epochHistory   // the newest in the log; nil is none
+}
+
+// epochHistory is one epoch of a switch.
+type epochHistory struct {
+	epoch uint64
+
+	unlogged fifo[fingerprint] // events that the agent has, and the log has not
+	events   uint64            // in the log
+	closed   bool              // the agent said SWITCH_DOWN
+	lost     bool              // what is unlogged may stay so
+	over     bool              // for the agent: commands of it are void
+	ended    bool              // in the log: by SWITCH_DOWN, or by the ledger
+	refused  bool              // the ledger ended it: what the agent has more is void
+
+	due      fifo[dueCommand] // in the log, and not executed
+	commands uint64           // in the log
+	executed uint64
+	done     uint64 // as the log says
+}
+
+// find returns an epoch that the agent opened.
+func (s *switchHistory) find(epoch uint64) *epochHistory {
+	for i := len(s.epochs) - 1; i >= 0; i-- {
+		if e := s.epochs[i]; e.epoch == epoch {
+			return e
+		}
+	}
+	return nil
+}
+
+func (s *switchHistory) open(epoch uint64) error {
+	e := &epochHistory{epoch: epoch}
+	if n := len(s.epochs); n > 0 {
+		last := s.epochs[n-1]
+		if epoch <= last.epoch {
+			return violated("switch %s: the agent opens epoch %d after epoch %d", s.id, epoch, last.epoch)
+		}
+		last.over = true
+	}
+	e.unlogged.push(fingerprint{special: experimenter.TypeSwitchUp})
+	s.epochs = append(s.epochs, e)
+	return nil
+}
+
+func (s *switchHistory) read(epoch uint64, f fingerprint) error {
+	e := s.find(epoch)
+	if e == nil || e.over {
+		return violated("switch %s: the agent reads %v in epoch %d, which is not open", s.id, f, epoch)
+	}
+	e.unlogged.push(f)
+	return nil
+}
+
+func (s *switchHistory) close(epoch uint64, down fingerprint) error {
+	if err := s.read(epoch, down); err != nil {
+		return err
+	}
+	e := s.find(epoch)
+	e.closed, e.over = true, true
+	return nil
+}
+
+func (s *switchHistory) lose(epoch uint64) {
+	for _, e := range s.epochs {
+		if e.epoch <= epoch {
+			e.lost, e.over = true, true
+		}
+	}
+}
+
+// logEvent checks the next event of the log.
+func (s *switchHistory) logEvent(epoch, seq uint64, f fingerprint) error {
+	if s.logged == nil || epoch > s.logged.epoch {
+		if err := s.logEpoch(epoch, seq); err != nil {
+			return err
+		}
+	}
+	e := s.logged
+	switch {
+	case epoch != e.epoch:
+		return violated("switch %s: event %d of epoch %d (%v) after epoch %d has begun", s.id, seq, epoch, f, e.epoch)
+	case seq <= e.events:
+		return violated("switch %s, epoch %d: event %d (%v) once more; %d is the last", s.id, epoch, seq, f, e.events)
+	case e.ended:
+		return violated("switch %s, epoch %d: event %d (%v) after the epoch's end", s.id, epoch, seq, f)
+	case seq != e.events+1:
+		return violated("switch %s, epoch %d: event %d (%v) follows event %d", s.id, epoch, seq, f, e.events)
+	case e.unlogged.len() == 0:
+		return violated("switch %s, epoch %d: event %d (%v), but the agent had only %d", s.id, epoch, seq, f, e.events)
+	}
+	if want := e.unlogged.pop(); f != want {
+		return violated("switch %s, epoch %d: event %d is %v, but the agent had %v", s.id, epoch, seq, f, want)
+	}
+	e.events = seq
+	e.ended = f.special == experimenter.TypeSwitchDown
+	return nil
+}
+
+// logEpoch begins an epoch in the log; those before must be whole.
+func (s *switchHistory) logEpoch(epoch, seq uint64) error {
+	e := s.find(epoch)
+	if e == nil {
+		return violated("switch %s: event %d of epoch %d, which no agent opened", s.id, seq, epoch)
+	}
+	for _, before := range s.epochs {
+		if before == e {
+			break
+		}
+		if err := s.whole(before); err != nil {
+			return violated("%v, and epoch %d begins", err, epoch)
+		}
+		before.unlogged = fifo[fingerprint]{}
+	}
+	s.logged = e
+	return nil
+}
+
+// whole checks that everything of an epoch is in the log that must be.
+func (s *switchHistory) whole(e *epochHistory) error {
+	if n := e.unlogged.len(); n > 0 && !e.lost && !e.refused {
+		return violated("switch %s, epoch %d: the log has %d events of %d; next is %v", s.id, e.epoch, e.events, e.events+uint64(n), e.unlogged.first())
+	}
+	return nil
+}
+
+func (s *switchHistory) acknowledge(epoch, seq uint64) error {
+	e := s.find(epoch)
+	if e == nil || s.logged == nil || epoch > s.logged.epoch || seq > e.events {
+		has := uint64(0)
+		if e != nil {
+			has = e.events
+		}
+		return violated("switch %s, epoch %d: the agent is told that event %d is logged; what is committed has %d", s.id, epoch, seq, has)
+	}
+	return nil
+}
+
+// logReach checks that a switch is told to be there, or not, in an epoch that has not ended.
+func (s *switchHistory) logReach(epoch uint64) error {
+	if s.logged == nil || s.logged.epoch != epoch || s.logged.ended {
+		return violated("switch %s: reachability is logged of epoch %d, which is not open in the log", s.id, epoch)
+	}
+	return nil
+}
+
+// logClose ends an epoch by the ledger.
+func (s *switchHistory) logClose(epoch uint64) error {
+	if s.logged == nil || s.logged.epoch != epoch || s.logged.ended {
+		return violated("switch %s: epoch %d is closed, which is not open in the log", s.id, epoch)
+	}
+	s.logged.ended, s.logged.refused = true, true
+	return nil
+}
+
+// finish checks that nothing is missing.
+func (s *switchHistory) finish() error {
+	for _, e := range s.epochs {
+		if err := s.whole(e); err != nil {
+			return violated("at the end: %v", err)
+		}
+	}
+	return nil
+}
+
+// fifo is a queue.
+type fifo[T any] struct {
+	items []T
+	head  int
+}
+
+func (q *fifo[T]) len() int    { return len(q.items) - q.head }
+func (q *fifo[T]) first() T    { return q.items[q.head] }
+func (q *fifo[T]) push(item T) { q.items = append(q.items, item) }
+func (q *fifo[T]) pop() T {
+	item := q.items[q.head]
+	q.head++
+	if q.head == len(q.items) {
+		q.items, q.head = q.items[:0], 0
+	} else if q.head >= 1024 && q.head > len(q.items)/2 {
+		q.items = append(q.items[:0], q.items[q.head:]...)
+		q.head = 0
+	}
+	return item
+}

@@ -1,0 +1,254 @@
+package sim
+
+import (
+	"bytes"
+	"cmp"
+	"math/bits"
+
+	"github.com/holdfast-sdn/holdfast/ledger"
+	"github.com/holdfast-sdn/holdfast/openflow"
+	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
+)
+
+// replay is a single controller that never fails: one ledger, with applications of its own, executes the
+// inputs of the log in their order, and must make the same operations (Ravana, section 4). It undoes
+// nothing and applies nothing that others have executed.
+//
+// It leads anew for each entry, since only so can its clock be set without a timer that is due
+// going off before its place.
+//
+// What its applications do also depends on how many commands are queued for a switch: at the bound, the
+// epoch is closed. Leaders forget commands when the entry that says that they are done is committed, and
+// execute a few entries meanwhile. So here, commands are forgotten as late as the bound allows, and
+// when the log has an epoch closed, as early as it takes for the queue to be at the bound just then.
+type replay struct {
+	core     *ledger.Core
+	bound    int // commands of a switch
+	inFlight int // entries that are executed on and not committed
+
+	time   int64 // of the last entry
+	queues map[openflow.DatapathID]*replayQueue
+	order  []*replayQueue // all, in order of appearance
+
+	// Of the entry that is looked at.
+	position  int // in the log
+	term      uint64
+	doneBytes int         // length of what it says is done
+	forget    []forgotten // before it is executed
+}
+
+// forgotten is the last command that a leader has forgotten.
+type forgotten struct {
+	id         openflow.DatapathID
+	epoch, seq uint64
+}
+
+// replayQueue counts the commands of a switch that a leader still has.
+type replayQueue struct {
+	id          openflow.DatapathID
+	open        bool
+	epoch       uint64
+	first, next uint64
+	dones       fifo[replayDone] // that first has not passed
+}
+
+// replayDone is a watermark of commands that are done.
+type replayDone struct {
+	epoch, seq uint64
+	position   int
+	term       uint64
+}
+
+func newReplay(apps []ledger.Application, limits ledger.Limits) (*replay, error) {
+	core, err := ledger.New(apps, limits)
+	return &replay{core: core, bound: cmp.Or(limits.QueueCommands, 1<<16), inFlight: cmp.Or(limits.InFlight, 4),
+		queues: map[openflow.DatapathID]*replayQueue{}}, err
+}
+
+// begin forgets what every leader that executes this entry has forgotten.
+func (r *replay) begin(position int, term uint64) {
+	r.position, r.term, r.doneBytes = position, term, 0
+	for _, q := range r.order {
+		for q.dones.len() > 0 && (q.dones.first().term != term || position-q.dones.first().position > r.inFlight) {
+			r.pop(q)
+		}
+	}
+}
+
+func (r *replay) pop(q *replayQueue) {
+	done := q.dones.pop()
+	q.first = max(q.first, done.seq+1)
+	r.forget = append(r.forget, forgotten{q.id, done.epoch, done.seq})
+}
+
+// foresee follows the queues through an operation of the entry.
+func (r *replay) foresee(rec *ledger.Record) error {
+	switch rec.Op {
+	case ledger.OpEvent:
+		if rec.Seq == 1 {
+			return r.reset(rec.Switch, replayQueue{open: true, epoch: rec.Epoch, first: 1, next: 1}, false)
+		}
+		if t, ours := experimenter.Is(rec.Bytes); ours && t == experimenter.TypeSwitchDown {
+			return r.reset(rec.Switch, replayQueue{}, false)
+		}
+	case ledger.OpCloseEpoch:
+		return r.reset(rec.Switch, replayQueue{}, true)
+	case ledger.OpCommand:
+		r.queue(rec.Switch).next++
+	case ledger.OpDone: // these are the last operations
+		if r.doneBytes == 0 {
+			if err := r.settleAll(); err != nil {
+				return err
+			}
+		}
+		r.doneBytes += doneLen(rec.Seq)
+		if q := r.queue(rec.Switch); q.open && q.epoch == rec.Epoch {
+			q.dones.push(replayDone{rec.Epoch, rec.Seq, r.position, r.term})
+		}
+	}
+	return nil
+}
+
+func (r *replay) queue(id openflow.DatapathID) *replayQueue {
+	q := r.queues[id]
+	if q == nil {
+		q = &replayQueue{id: id}
+		r.queues[id] = q
+		r.order = append(r.order, q)
+	}
+	return q
+}
+
+// reset ends an epoch; the queue is as given then.
+func (r *replay) reset(id openflow.DatapathID, to replayQueue, closed bool) error {
+	q := r.queue(id)
+	err := r.settle(q, closed)
+	to.id = id
+	*q = to
+	return err
+}
+
+func (r *replay) settleAll() error {
+	for _, q := range r.order {
+		if err := r.settle(q, false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// settle decides what was forgotten of a queue by now, so that it kept its bound; closed: so that it
+// had just reached it.
+func (r *replay) settle(q *replayQueue, closed bool) error {
+	for q.dones.len() > 0 && q.len() > r.bound {
+		r.pop(q)
+	}
+	switch n := q.len(); {
+	case n > r.bound:
+		return violated("switch %s, epoch %d: %d commands are logged and not done; the bound is %d", q.id, q.epoch, n, r.bound)
+	case closed && n < r.bound:
+		return violated("switch %s: the ledger closes epoch %d when %d commands are not done; the bound is %d", q.id, q.epoch, n, r.bound)
+	}
+	return nil
+}
+
+func (q *replayQueue) len() int { return int(q.next - q.first) }
+
+// entry executes an entry and compares.
+func (r *replay) entry(e *entry) error {
+	if r.doneBytes == 0 {
+		if err := r.settleAll(); err != nil {
+			return err
+		}
+	}
+	if err := r.forgetNow(); err != nil {
+		return err
+	}
+	if err := r.core.Lead(leadTerm(e.header), e.header.Time); err != nil {
+		return err
+	}
+	r.core.Confirm() // the entry may be empty
+	if _, err := ledger.Walk(e.data, func(rec *ledger.Record) error { return r.input(rec, e.header.Time) }); err != nil {
+		return violated("a single controller does not take its input: %v", err)
+	}
+	r.time = e.header.Time
+	got, err := r.commit()
+	if err != nil {
+		return err
+	}
+	want := e.data[:len(e.data)-r.doneBytes]
+	if !bytes.Equal(got[min(e.body, len(got)):], want[e.body:]) {
+		return violated("a single controller makes something else of its inputs: %s", firstDifference(want, got))
+	}
+	return nil
+}
+
+// input feeds what an operation says went in. What the others say must come out.
+func (r *replay) input(rec *ledger.Record, now int64) error {
+	switch rec.Op {
+	case ledger.OpEvent:
+		return r.core.Event(rec.Switch, rec.Epoch, rec.Seq, rec.Bytes)
+	case ledger.OpTimer:
+		r.core.Tick(now)
+	case ledger.OpUnreachable:
+		r.core.Unreachable(rec.Switch)
+	case ledger.OpReachable:
+		r.core.Reachable(rec.Switch, rec.Epoch)
+	}
+	return nil
+}
+
+func (r *replay) commit() ([]byte, error) {
+	data, ok := r.core.Cut()
+	if !ok {
+		return nil, violated("a single controller makes no entry")
+	}
+	return data, r.core.Commit(data)
+}
+
+// forgetNow forgets the commands that are done, by an entry of its own.
+func (r *replay) forgetNow() error {
+	if len(r.forget) == 0 {
+		return nil
+	}
+	if err := r.core.Lead(1, r.time); err != nil {
+		return err
+	}
+	r.core.Confirm()
+	for _, done := range r.forget {
+		if err := r.core.Done(done.id, done.epoch, done.seq); err != nil {
+			return err
+		}
+	}
+	r.forget = r.forget[:0]
+	_, err := r.commit()
+	return err
+}
+
+// finish compares the state with that of the replicas.
+func (r *replay) finish(want []byte) error {
+	for _, q := range r.order {
+		for q.dones.len() > 0 {
+			r.pop(q)
+		}
+	}
+	if err := r.forgetNow(); err != nil {
+		return err
+	}
+	got, err := r.core.Snapshot()
+	if err == nil && !bytes.Equal(got, want) {
+		err = violated("the final state of the log is not that of a single controller: %s", firstDifference(want, got))
+	}
+	return err
+}
+
+// leadTerm is a term in which the first entry has a header as long as h: the room in a batch
+// depends on that.
+func leadTerm(h ledger.Header) uint64 {
+	return 1 << (7 * (varintLen(h.Term) + varintLen(h.Batch) - 2))
+}
+
+// doneLen is the length of an OpDone.
+func doneLen(seq uint64) int { return 1 + 8 + 8 + varintLen(seq) }
+
+func varintLen(v uint64) int { return max(1, (bits.Len64(v)+6)/7) }

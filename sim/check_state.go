@@ -1,0 +1,160 @@
+package sim
+
+import (
+	"bytes"
+	"fmt"
+	"hash/maphash"
+
+	"github.com/holdfast-sdn/holdfast/ledger"
+)
+
+// shadow is a follower that was never down: it applies the log as it comes.
+type shadow struct {
+	core   *ledger.Core
+	points []point
+	same   map[int]uint64 // hash of a snapshot that was found to be right, by position
+}
+
+// point is the state before an entry, to get at the states near it again.
+type point struct {
+	position int
+	state    []byte
+}
+
+// pointEvery is how many entries are from one point to the next.
+const pointEvery = 512
+
+func newShadow() (*shadow, error) {
+	core, err := ledger.New(nil, ledger.Limits{})
+	return &shadow{core: core, same: map[int]uint64{}}, err
+}
+
+// commit applies the entry at position.
+func (s *shadow) commit(l *sharedLog, position int) error {
+	if position%pointEvery == 0 {
+		state, err := s.core.Snapshot()
+		if err != nil {
+			return err
+		}
+		s.points = append(s.points, point{position, state})
+	}
+	return s.core.Commit(l.entries[position].data)
+}
+
+// at returns the state before the entry at position, which the log may end before.
+func (s *shadow) at(l *sharedLog, position int) ([]byte, error) {
+	if position == len(l.entries) {
+		return s.core.Snapshot()
+	}
+	p := s.points[position/pointEvery]
+	core, err := restored(p.state)
+	for i := p.position; err == nil && i < position; i++ {
+		err = core.Commit(l.entries[i].data)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return core.Snapshot()
+}
+
+// compare checks a snapshot that was taken before the entry at position. The order in which it lists
+// cells means nothing.
+func (s *shadow) compare(l *sharedLog, position int, state []byte) error {
+	hash := maphash.Bytes(seed, state)
+	if h, ok := s.same[position]; ok && h == hash {
+		return nil
+	}
+	want, err := s.at(l, position)
+	if err != nil {
+		return err
+	}
+	core, err := restored(state)
+	if err != nil {
+		return err
+	}
+	got, err := core.Snapshot()
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(got, want) {
+		return violated("it is not the state of the log: %s", firstDifference(got, want))
+	}
+	s.same[position] = hash
+	return nil
+}
+
+// restored makes a follower with that state.
+func restored(state []byte) (*ledger.Core, error) {
+	core, err := ledger.New(nil, ledger.Limits{})
+	if err != nil {
+		return nil, err
+	}
+	return core, core.Restore(state)
+}
+
+// firstDifference names the first operation in which two entries or snapshots differ.
+func firstDifference(got, want []byte) string {
+	a, b := append(operations(got), "the end"), append(operations(want), "the end")
+	for i := range min(len(a), len(b)) {
+		if a[i] != b[i] {
+			x, y := excerpts(a[i], b[i])
+			return fmt.Sprintf("operation %d is %s, not %s", i+1, x, y)
+		}
+	}
+	return fmt.Sprintf("the headers differ: % x, not % x", got[:min(len(got), 16)], want[:min(len(want), 16)])
+}
+
+// excerpts leaves of two texts their beginnings, and where they differ.
+func excerpts(a, b string) (string, string) {
+	const head, around = 100, 60
+	at := 0
+	for at < min(len(a), len(b)) && a[at] == b[at] {
+		at++
+	}
+	cut := func(s string) string {
+		if at > head+around {
+			s = s[:head] + " … " + s[at-around:]
+			return s[:min(len(s), head+3*around)]
+		}
+		return s[:min(len(s), head+2*around)]
+	}
+	return cut(a), cut(b)
+}
+
+// operations describes those of an entry or snapshot.
+func operations(data []byte) (list []string) {
+	_, err := ledger.Walk(data, func(r *ledger.Record) error {
+		list = append(list, describe(r))
+		return nil
+	})
+	if err != nil {
+		list = append(list, err.Error())
+	}
+	return list
+}
+
+func describe(r *ledger.Record) string {
+	switch r.Op {
+	case ledger.OpTable:
+		return fmt.Sprintf("table %s/%s", r.Table.App, r.Table.Name)
+	case ledger.OpEvent:
+		return fmt.Sprintf("event %d of switch %s, epoch %d: %v", r.Seq, r.Switch, r.Epoch, fingerprintOf(r.Bytes))
+	case ledger.OpTimer, ledger.OpCancelTimer:
+		return fmt.Sprintf("timer %s/%s, operation %d", r.App, r.Name, r.Op)
+	case ledger.OpUnreachable, ledger.OpReachable, ledger.OpCloseEpoch:
+		return fmt.Sprintf("switch %s, epoch %d, operation %d", r.Switch, r.Epoch, r.Op)
+	case ledger.OpPut:
+		return fmt.Sprintf("put of %q in %s/%s at %v, %v", r.Bytes, r.Table.App, r.Table.Name, r.Cell, r.Field)
+	case ledger.OpDelete:
+		return fmt.Sprintf("delete in %s/%s at %v, %v", r.Table.App, r.Table.Name, r.Cell, r.Field)
+	case ledger.OpCommand:
+		return fmt.Sprintf("command %d of switch %s: %v, %q", r.Seq, r.Switch, fingerprintOf(r.Bytes), r.Bytes)
+	case ledger.OpSetTimer:
+		return fmt.Sprintf("set timer %s/%s for %d: %q", r.App, r.Name, r.Time, r.Bytes)
+	case ledger.OpFailure:
+		return fmt.Sprintf("failure of %s: %s", r.App, r.Name)
+	case ledger.OpDone:
+		return fmt.Sprintf("commands of switch %s, epoch %d, done up to %d", r.Switch, r.Epoch, r.Seq)
+	}
+	return fmt.Sprintf("switch %s: %+v", r.Switch, r.Saved)
+}
