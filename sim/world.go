@@ -6,8 +6,6 @@ import (
 	"time"
 )
 
-// Beside the design: process.powerOff is the crash of the machine; kill is that of the process.
-
 const (
 	// timelineLines is how much of the timeline is kept.
 	timelineLines = 400

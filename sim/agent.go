@@ -1,0 +1,387 @@
+package sim
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/agent"
+	"github.com/holdfast-sdn/holdfast/internal/handshake"
+	"github.com/holdfast-sdn/holdfast/openflow"
+	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
+)
+
+// Bounds and times of package agent, some smaller, so that runs of a minute reach them.
+const (
+	agentEvents       = 512
+	agentBytes        = 1 << 18
+	agentCommandBytes = 64 << 10
+	agentEcho         = time.Second
+	agentSilentAfter  = 5 * time.Second
+	agentBackoff      = 5 * time.Millisecond
+	agentBackoffMost  = 200 * time.Millisecond
+	agentRefusedPause = time.Second
+	agentHandshake    = 5 * time.Second
+	// maxUnread is how much may wait in a connection before no more is written to it; looked at
+	// again after retryWrite.
+	maxUnread  = 256 << 10
+	retryWrite = 2 * time.Millisecond
+)
+
+// agentNode is an agent: agent.Core for each switch, and their connections.
+type agentNode struct {
+	s           *site
+	p           *process
+	address     string
+	controllers []string // addresses
+
+	devices []*device // as long as the process lives
+	scratch []byte
+}
+
+func (n *agentNode) start() {
+	if n.p.up {
+		return
+	}
+	n.p.start()
+	n.devices = nil
+	n.s.net.listen(n.p, n.address, n.accept)
+	n.p.every(agentEcho, n.tick)
+}
+
+// kill loses what the agent holds.
+func (n *agentNode) kill() {
+	for _, d := range n.devices {
+		if d.core.Epoch() != 0 {
+			n.s.h.lost(d.id, d.core.Epoch())
+		}
+	}
+	n.p.kill()
+	n.devices = nil
+}
+
+// device is one switch behind the agent.
+type device struct {
+	n     *agentNode
+	id    openflow.DatapathID
+	core  *agent.Core
+	sw    *switchLink // nil while the switch is not there
+	links []*controllerLink
+	retry bool // flush comes by itself
+}
+
+// switchLink is one connection of a switch.
+type switchLink struct {
+	n     *agentNode
+	d     *device // nil before the end of the handshake
+	c     *conn
+	hs    handshake.Handshake
+	in    framer
+	held  []byte // read, and no room in the event buffer yet
+	heard time.Duration
+}
+
+func (n *agentNode) accept(c *conn) {
+	l := &switchLink{n: n, c: c, heard: n.s.w.now}
+	c.onData, c.onClose = l.data, func(err error) { l.end(experimenter.ReasonConnectionLost) }
+	c.write(handshake.Start(nil))
+	n.p.after(agentHandshake, func() {
+		if l.d == nil {
+			c.close()
+		}
+	})
+}
+
+func (l *switchLink) data(piece []byte) {
+	l.heard = l.n.s.w.now
+	batch, err := l.in.add(piece)
+	if err != nil {
+		l.n.s.w.fail("agent %s got %v from a switch", l.n.p.name, err)
+		return
+	}
+	if l.d != nil {
+		l.takeIn(batch)
+		return
+	}
+	for len(batch) > 0 && !l.hs.Done {
+		var msg, out []byte
+		msg, batch, _ = openflow.Next(batch)
+		if out, err = l.hs.Input(nil, msg); err != nil {
+			l.n.s.w.fail("agent %s: handshake: %v", l.n.p.name, err)
+			return
+		}
+		l.c.write(out)
+	}
+	if l.hs.Done {
+		l.up(slices.Concat(l.hs.Early, batch))
+	}
+}
+
+// up opens an epoch, unless the switch is there already.
+func (l *switchLink) up(rest []byte) {
+	d := l.n.device(l.hs.Datapath)
+	if d.sw != nil {
+		l.c.close()
+		return
+	}
+	epoch, err := d.core.SwitchUp(uint64(l.n.p.clock().UnixNano()), l.hs.Version, l.hs.Features, l.hs.Ports)
+	if err != nil { // no room
+		l.c.close()
+		return
+	}
+	l.d, d.sw = d, l
+	l.n.s.opened(d.id, epoch, l.c)
+	for _, c := range d.links {
+		if c.idle {
+			c.dial()
+		}
+	}
+	l.takeIn(rest)
+}
+
+// takeIn puts what the switch says into the core. What has no room waits, and the switch with it.
+func (l *switchLink) takeIn(batch []byte) {
+	d := l.d
+	if len(l.held) > 0 {
+		l.held = append(l.held, batch...)
+		batch = l.held
+	}
+	taken, err := d.core.FromSwitch(batch)
+	each(batch[:taken], func(msg []byte) {
+		if isEvent(msg) {
+			l.n.s.h.read(d.id, d.core.Epoch(), msg)
+		}
+	})
+	l.held = append(l.held[:0], batch[taken:]...)
+	if err != nil {
+		l.n.s.w.fail("agent %s: %v from switch %s", l.n.p.name, err, d.id)
+		return
+	}
+	d.flush()
+}
+
+// isEvent tells what the switch has to say from what is between it and the agent.
+func isEvent(msg []byte) bool {
+	switch msg[1] {
+	case openflow.TypeHello, openflow.TypeEchoRequest, openflow.TypeEchoReply:
+		return false
+	}
+	return openflow.XID(msg) < handshake.OwnXID
+}
+
+// end ends the epoch with the connection.
+func (l *switchLink) end(reason experimenter.Reason) {
+	d := l.d
+	l.c.close()
+	if d == nil || d.sw != l {
+		return
+	}
+	d.sw = nil
+	if d.core.Live() {
+		l.n.s.h.closed(d.id, d.core.Epoch(), reason.String())
+	}
+	d.core.SwitchDown(reason)
+	d.flush()
+}
+
+func (n *agentNode) device(id openflow.DatapathID) *device {
+	for _, d := range n.devices {
+		if d.id == id {
+			return d
+		}
+	}
+	d := &device{n: n, id: id, core: agent.NewCore(agentEvents, agentBytes)}
+	n.devices = append(n.devices, d)
+	for _, address := range n.controllers {
+		d.links = append(d.links, &controllerLink{d: d, address: address, backoff: agentBackoff, idle: true})
+	}
+	return d
+}
+
+// flush writes all that is due, as far as the others read.
+func (d *device) flush() {
+	blocked := false
+	if l := d.sw; l != nil {
+		if blocked = l.c.unread() >= maxUnread; !blocked {
+			d.n.scratch = d.core.TakeSwitch(d.n.scratch[:0])
+			l.c.write(d.n.scratch)
+		}
+		l.c.pauseReading(len(l.held) > 0 || d.core.QueuedCommands() > agentCommandBytes)
+	}
+	for _, l := range d.links {
+		for l.peer != nil && d.core.Pending(l.peer) {
+			if l.c.unread() >= maxUnread {
+				blocked = true
+				break
+			}
+			d.n.scratch = d.core.Take(l.peer, d.n.scratch[:0])
+			l.c.write(d.n.scratch)
+		}
+	}
+	if blocked && !d.retry {
+		d.retry = true
+		d.n.p.after(retryWrite, func() { d.retry = false; d.flush() })
+	}
+}
+
+// tick turns the cores' clocks, and gives up who is silent.
+func (n *agentNode) tick() {
+	for _, d := range n.devices {
+		var peers []*agent.Peer
+		for _, l := range d.links {
+			if l.peer != nil {
+				peers = append(peers, l.peer)
+			}
+		}
+		d.core.Tick(peers)
+		d.flush()
+		for _, l := range d.links {
+			if l.peer != nil && len(l.held) == 0 && n.s.w.now-l.heard > agentSilentAfter {
+				l.drop()
+				l.again()
+			}
+		}
+		if l := d.sw; l != nil && len(l.held) == 0 && n.s.w.now-l.heard > agentSilentAfter {
+			l.end(experimenter.ReasonSilent)
+		}
+	}
+}
+
+// controllerLink is the connection of one switch to one controller.
+type controllerLink struct {
+	d       *device
+	address string
+	backoff time.Duration
+	idle    bool // waits for a first epoch
+
+	c     *conn
+	peer  *agent.Peer // nil while not connected
+	in    framer
+	held  []byte // commands that wait until the switch takes more
+	heard time.Duration
+}
+
+func (l *controllerLink) dial() {
+	if l.idle = !l.d.core.Attachable(); l.idle {
+		return
+	}
+	l.d.n.s.net.dial(l.d.n.p, l.address, func(c *conn, err error) {
+		if err != nil {
+			l.again()
+			return
+		}
+		if l.idle = !l.d.core.Attachable(); l.idle { // forgotten meanwhile
+			c.close()
+			return
+		}
+		l.c, l.in, l.held, l.heard = c, framer{}, nil, l.d.n.s.w.now
+		l.peer = l.d.core.Connect()
+		c.onData, c.onClose = l.data, func(error) { l.drop(); l.again() }
+		l.d.flush()
+	})
+}
+
+// again dials after a while.
+func (l *controllerLink) again() {
+	l.d.n.p.after(l.backoff, l.dial)
+	l.backoff = min(2*l.backoff, agentBackoffMost)
+}
+
+// drop ends the connection.
+func (l *controllerLink) drop() {
+	if l.peer == nil {
+		return
+	}
+	l.d.core.Disconnect(l.peer)
+	l.peer = nil
+	l.c.close()
+}
+
+func (l *controllerLink) data(piece []byte) {
+	l.heard = l.d.n.s.w.now
+	batch, err := l.in.add(piece)
+	if err != nil {
+		l.d.n.s.w.fail("agent %s got %v from controller %s", l.d.n.p.name, err, l.address)
+		return
+	}
+	l.backoff = agentBackoff
+	if len(l.held) > 0 {
+		l.held = append(l.held, batch...)
+		return
+	}
+	l.takeIn(batch)
+}
+
+// takeIn puts what the controller says into the core. A master is held up while the switch does
+// not take its commands.
+func (l *controllerLink) takeIn(batch []byte) {
+	d := l.d
+	if d.core.Master() == l.peer && d.core.QueuedCommands() >= agentCommandBytes {
+		l.held = append([]byte(nil), batch...)
+		l.c.pauseReading(true)
+		d.n.p.after(retryWrite, func() {
+			if held := l.held; l.peer != nil && len(held) > 0 {
+				l.held = nil
+				l.c.pauseReading(false)
+				l.takeIn(held)
+			}
+		})
+		return
+	}
+	if d.core.Master() == l.peer {
+		each(batch, l.observe)
+	}
+	err := d.core.FromController(l.peer, batch)
+	var no *agent.Refused
+	switch {
+	case errors.As(err, &no) && no.Reason == experimenter.ReasonStaleEpoch:
+		l.stale(no.Epoch)
+		return
+	case err != nil:
+		d.n.s.w.note(d.n.p, "switch %s: controller %s: %v", d.id, l.address, err)
+		l.drop()
+		if no != nil {
+			l.backoff = agentRefusedPause
+		}
+		l.again()
+	}
+	if s := d.sw; s != nil && len(s.held) > 0 {
+		s.takeIn(nil) // there may be room now
+		return
+	}
+	d.flush()
+}
+
+// observe tells what the controller acknowledges.
+func (l *controllerLink) observe(msg []byte) {
+	if t, _ := experimenter.Is(msg); t == experimenter.TypeEventAck {
+		if ack, err := experimenter.ParseAck(msg, t); err == nil {
+			l.d.n.s.h.acked(l.d.id, ack.Epoch, ack.Seq)
+		}
+	}
+}
+
+// stale begins the switch anew, above an epoch that the controllers know.
+func (l *controllerLink) stale(newest uint64) {
+	d := l.d
+	before := d.core.Epoch()
+	d.n.s.w.note(d.n.p, "switch %s: stale epoch, controllers know %d", d.id, newest)
+	if !d.core.Stale(newest) { // it has begun anew already
+		l.drop()
+		l.backoff = agentBackoff
+		l.again()
+		return
+	}
+	d.n.s.h.lost(d.id, before)
+	for _, c := range d.links {
+		if c.peer != nil {
+			c.drop()
+			c.backoff = agentBackoff
+			c.again()
+		}
+	}
+	if s := d.sw; s != nil {
+		d.sw = nil
+		s.c.close()
+	}
+}

@@ -1,0 +1,226 @@
+package sim
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+)
+
+// Fault is one thing that goes wrong at a time, and for how long.
+type Fault struct {
+	At, For time.Duration
+	Kind    FaultKind
+	A, B    int // what it concerns: the A-th controller, agent, switch, or pair of processes
+}
+
+// FaultKind says what goes wrong.
+type FaultKind uint8
+
+// The kinds. Of controllers first, then of the network, then of agents and switches.
+const (
+	KillController  FaultKind = iota // SIGKILL, restarted after For
+	PowerOff                         // of a controller's machine
+	KillLeader                       // whoever leads then
+	PauseController                  // it hangs: a stop signal, a collection of garbage, a machine that is moved
+	PauseLeader
+	HandOver // the leader gives the leadership away
+	ClockJump
+	ClockSkew
+	SlowDisk
+	FullDisk
+	CorruptDisk
+
+	Partition // two processes, both ways
+	OneWay    // from A to B only
+	Isolate   // a controller from all others
+	Delay
+	Reset // all connections between two
+
+	KillAgent
+	PauseAgent
+	KillSwitch
+	PauseSwitch
+	CutSwitch // the connection of a switch breaks
+	CutCable
+
+	faultKinds
+)
+
+var faultNames = [...]string{"kill controller", "power off", "kill the leader", "pause controller", "pause the leader", "hand over", "clock jump", "clock skew",
+	"slow disk", "full disk", "corrupt disk", "partition", "one-way partition", "isolate controller", "delay", "reset connections",
+	"kill agent", "pause agent", "kill switch", "pause switch", "cut the switch's connection", "cut a cable"}
+
+func (k FaultKind) String() string { return faultNames[k] }
+
+// MarshalText writes the name, so that a stored scenario does not depend on the order of the kinds.
+func (k FaultKind) MarshalText() ([]byte, error) { return []byte(faultNames[k]), nil }
+
+// UnmarshalText reads a name.
+func (k *FaultKind) UnmarshalText(text []byte) error {
+	i := slices.Index(faultNames[:], string(text))
+	if i < 0 {
+		return fmt.Errorf("no kind of fault is called %q; one is %q", text, faultNames[0])
+	}
+	*k = FaultKind(i)
+	return nil
+}
+
+func (f Fault) String() string {
+	return fmt.Sprintf("at %8v for %8v: %s %d %d", f.At.Round(time.Millisecond), f.For.Round(time.Millisecond), f.Kind, f.A, f.B)
+}
+
+// drawFaults makes a schedule: a few kinds, so that one does not hide the other, and mostly
+// short intervals, since what is rare happens between two faults that are close.
+func drawFaults(r *rand.Rand, s *Scenario) []Fault {
+	var kinds []FaultKind
+	for range 1 + r.IntN(5) {
+		kinds = append(kinds, FaultKind(r.IntN(int(faultKinds))))
+	}
+	if r.IntN(2) == 0 {
+		kinds = append(kinds, KillLeader)
+	}
+	var faults []Fault
+	for range r.IntN(4 + int(s.Duration/time.Second)) {
+		f := Fault{
+			At:   500*time.Millisecond + time.Duration(r.Int64N(int64(s.Duration))),
+			For:  time.Duration(r.ExpFloat64() * float64([]time.Duration{20 * time.Millisecond, 200 * time.Millisecond, 2 * time.Second}[r.IntN(3)])),
+			Kind: kinds[r.IntN(len(kinds))], A: r.IntN(1 << 16), B: r.IntN(1 << 16),
+		}
+		faults = append(faults, f)
+	}
+	slices.SortStableFunc(faults, func(a, b Fault) int { return cmp.Compare(a.At, b.At) })
+	return faults
+}
+
+// inflict lets a fault happen.
+func (s *site) inflict(f Fault) {
+	s.w.note(nil, "%v", f)
+	c := s.controllers[f.A%len(s.controllers)]
+	switch f.Kind {
+	case KillLeader, PauseLeader, HandOver:
+		if c = s.leader(); c == nil {
+			return
+		}
+	}
+	agent, sw := s.agents[f.A%len(s.agents)], s.switches[f.A%len(s.switches)]
+	switch f.Kind {
+	case KillController, KillLeader, PowerOff:
+		s.killController(c, f.Kind == PowerOff, f.For)
+	case PauseController, PauseLeader:
+		c.p.pause(f.For)
+	case HandOver:
+		c.handOver()
+	case ClockJump:
+		c.p.jump(f.For * time.Duration(f.B%3-1) * 10)
+		agent.p.jump(f.For * time.Duration(f.B/3%3-1) * 10)
+	case ClockSkew:
+		c.p.skew(1 + float64(f.B%200-100)/1000)
+	case SlowDisk:
+		c.disk.slow(f.For)
+	case FullDisk:
+		c.disk.full(f.For)
+	case CorruptDisk:
+		s.corrupt(c, f)
+	case KillAgent:
+		if agent.p.up {
+			agent.kill()
+			s.w.after(f.For, nil, agent.start)
+		}
+	case PauseAgent:
+		agent.p.pause(f.For)
+	case KillSwitch:
+		if sw.p.up {
+			sw.kill()
+			s.w.after(f.For, nil, sw.start)
+		}
+	case PauseSwitch:
+		sw.p.pause(f.For)
+	case CutSwitch:
+		if sw.conn != nil {
+			sw.conn.reset()
+		}
+	case CutCable:
+		w := s.cables[f.A%len(s.cables)]
+		w.set(false)
+		s.w.after(f.For, nil, func() { w.set(true) })
+	default:
+		s.disturb(f)
+	}
+}
+
+// killController ends one and starts it again later, unless its machine fails and its log is
+// not durable: then it may not come back, so that happens to a minority at most.
+func (s *site) killController(c *controllerNode, power bool, d time.Duration) {
+	if !c.p.up || power && !s.scenario.Fsync && !s.spare() {
+		return
+	}
+	c.kill(power)
+	if power && !s.scenario.Fsync {
+		c.lost = true
+	}
+	s.restart(c, d)
+}
+
+// spare reports whether one more controller may be lost for ever.
+func (s *site) spare() bool {
+	lost := 0
+	for _, c := range s.controllers {
+		if c.lost {
+			lost++
+		}
+	}
+	return lost+1 <= (len(s.controllers)-1)/2
+}
+
+// restart starts a controller that is down. A log that lost its end is refused at the start.
+func (s *site) restart(c *controllerNode, d time.Duration) {
+	s.w.after(d, nil, c.start)
+}
+
+func (s *site) corrupt(c *controllerNode, f Fault) {
+	if c.lost || !s.spare() {
+		return
+	}
+	c.kill(false)
+	c.disk.corrupt()
+	c.lost = true
+	s.restart(c, f.For)
+}
+
+// disturb lets something happen to the network.
+func (s *site) disturb(f Fault) {
+	a, b := s.pair(f)
+	switch f.Kind {
+	case Partition, OneWay:
+		oneWay := f.Kind == OneWay
+		s.net.block(a, b, oneWay)
+		s.w.after(f.For, nil, func() { s.net.unblock(a, b, oneWay) })
+	case Isolate:
+		c := s.controllers[f.A%len(s.controllers)]
+		for _, p := range s.processes() {
+			if p != c.p {
+				s.net.block(c.p, p, false)
+				s.w.after(f.For, nil, func() { s.net.unblock(c.p, p, false) })
+			}
+		}
+	case Delay:
+		s.net.delaySpike(a, b, time.Duration(1+f.B%50)*time.Millisecond, f.For)
+	case Reset:
+		s.net.resetAll(a, b)
+	}
+}
+
+// pair chooses two processes that speak with each other: two controllers, a controller and an agent.
+func (s *site) pair(f Fault) (a, b *process) {
+	c := s.controllers[f.A%len(s.controllers)]
+	i := f.B % (len(s.controllers) + len(s.agents))
+	switch {
+	case i >= len(s.controllers):
+		return c.p, s.agents[i-len(s.controllers)].p
+	case s.controllers[i] == c:
+		return c.p, s.agents[f.B%len(s.agents)].p
+	}
+	return c.p, s.controllers[i].p
+}

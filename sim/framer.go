@@ -1,0 +1,40 @@
+package sim
+
+import (
+	"fmt"
+
+	"github.com/holdfast-sdn/holdfast/openflow"
+)
+
+// framer cuts a stream into whole OpenFlow messages.
+type framer struct {
+	buf  []byte
+	used int // bytes of buf that were handed out
+}
+
+// add takes the next piece and returns the whole messages that are there, one after the
+// other, valid until the next call.
+func (f *framer) add(piece []byte) ([]byte, error) {
+	f.buf = append(f.buf[:copy(f.buf, f.buf[f.used:])], piece...)
+	f.used = 0
+	for f.used+openflow.HeaderLen <= len(f.buf) {
+		n := int(f.buf[f.used+2])<<8 | int(f.buf[f.used+3])
+		if n < openflow.HeaderLen {
+			return f.buf[:f.used], fmt.Errorf("a message of %d bytes", n)
+		}
+		if f.used+n > len(f.buf) {
+			break
+		}
+		f.used += n
+	}
+	return f.buf[:f.used], nil
+}
+
+// each calls do for every message of a batch.
+func each(batch []byte, do func(msg []byte)) {
+	for len(batch) >= openflow.HeaderLen {
+		n := int(batch[2])<<8 | int(batch[3])
+		do(batch[:n])
+		batch = batch[n:]
+	}
+}

@@ -1,0 +1,132 @@
+//go:build mutants
+
+package sim
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+var patience = flag.Int("patience", 1000, "how many seeds a mutant may survive")
+
+// mutant is a bug that somebody could write: a piece of the code that ships, and what would stand there.
+// See docs/decisions/0011.
+type mutant struct {
+	name, file    string
+	before, after string
+}
+
+var mutants = []mutant{
+	{"release before commit", "ledger/commit.go",
+		"	c.inflight = append(c.inflight, *b)\n", "	c.inflight = append(c.inflight, *b)\n	c.committed = append(c.committed, b.touched...)\n"},
+	{"acknowledge events that are executed and not committed", "ledger/batch.go",
+		"Acked: sw.committed.seq, First: 1}", "Acked: sw.events, First: 1}"},
+	{"forget what is not complete at failover", "ledger/core.go",
+		"		sw.released, sw.releasedNext = sw.queue.end(), sw.queue.next\n", "		sw.queue.pop(sw.queue.next)\n		sw.released, sw.releasedNext = sw.queue.end(), sw.queue.next\n"},
+	{"forget the watermark of events at failover", "ledger/core.go",
+		"		sw.committed, sw.refused = watermark{sw.epoch, sw.events}, sw.closed\n", "		sw.refused = sw.closed\n"},
+	{"process events again", "ledger/core.go",
+		"	case sw.logged(epoch, seq):\n", "	case sw.logged(epoch, seq+1):\n"},
+	{"take a switch for a leader that was deposed", "agent/peer.go",
+		"if claims && c.claimed && int64(req.GenerationID-c.generation) < 0 {", "if claims && c.claimed && req.GenerationID == 0 {"},
+	{"take commands of who is not master", "agent/peer.go",
+		"return p != c.master || term != c.generation }", "return false }"},
+	{"complete before the switch has acknowledged", "internal/filter/filter.go",
+		"	f.Out = handshake.Bare(f.Out, f.version, request, f.xid)\n", "	f.Done = f.Forwarded\n	f.Out = handshake.Bare(f.Out, f.version, request, f.xid)\n"},
+	{"acknowledge entries that are not durable", "consensus/core_ready.go",
+		"	c.appends = append(c.appends, s)\n", "	for _, m := range s.answers {\n		if m.GetTo() != c.id {\n			c.acks = append(c.acks, m)\n		}\n	}\n	s.answers = nil\n	c.appends = append(c.appends, s)\n"},
+	{"forget the vote", "consensus/core_ready.go",
+		"Vote: m.Vote, Commit: m.Commit}", "Vote: nil, Commit: m.Commit}"},
+	{"reuse a sequence", "ledger/queue.go",
+		"		q.first++\n	}\n	if q.head", "		q.first++\n	}\n	if q.first == q.next && q.next%64 == 0 {\n		q.first--\n		q.next--\n	}\n	if q.head"},
+	{"send what is held out of order", "agent/peer.go",
+		"		p.cursor = c.events.first\n		p.ackDue", "		p.cursor = min(c.events.first+1, c.events.next)\n		p.ackDue"},
+	{"drop what is held for the next master", "agent/peer.go",
+		"		p.cursor = c.events.first\n		p.ackDue", "		p.cursor = c.events.next\n		p.ackDue"},
+	{"pass commands twice", "agent/peer.go",
+		"		c.count.Duplicates++\n", "		c.count.Duplicates++\n		c.commands.Out = append(c.commands.Out, msg...)\n"},
+	{"lead before all that is committed is applied", "consensus/core_ready.go",
+		"	if c.term != c.role.Term || lead != c.role.Leader {\n", "	if c.state == raft.StateLeader && !c.role.Leading {\n		c.setRole(Role{Term: c.term, Leader: c.id, Leading: true})\n	} else if c.state != raft.StateLeader && (c.term != c.role.Term || lead != c.role.Leader) {\n"},
+	{"keep what was executed and not committed when deposed", "ledger/core.go",
+		"	for i := len(c.inflight) - 1; i >= 0; i-- {\n", "	for i := len(c.inflight) - 1; i > 0; i-- {\n"},
+	{"undo the oldest first", "ledger/undo.go",
+		"	for i := len(list) - 1; i >= 0; i-- {\n		u := &list[i]\n", "	for i := range list {\n		u := &list[i]\n"},
+	{"lose the timers at failover", "ledger/core.go",
+		"		c.schedule(t.due, name)\n	}\n	c.begin()\n", "		_, _ = t, name\n	}\n	c.begin()\n"},
+	{"take events that answer an earlier claim", "southbound/master.go",
+		"c.term, c.accepted = true, term, false\n", "c.term, c.accepted = true, term, true\n"},
+	{"leave the commands out of snapshots", "ledger/state.go",
+		"first: sw.queue.first, commands: sw.queue.all(),", "first: sw.queue.next, commands: nil,"},
+	{"leave the former epochs out of snapshots", "ledger/state.go",
+		"	dst = binary.AppendUvarint(dst, uint64(len(v.past)))\n	for _, p := range v.past {\n", "	dst = binary.AppendUvarint(dst, 0)\n	for _, p := range v.past[:0] {\n"},
+	{"begin an epoch by the clock alone", "agent/core.go",
+		"	epoch = max(now, c.Epoch()+1, c.floor+1)\n", "	epoch = max(now, c.Epoch()+1)\n"},
+	{"keep commands of an epoch that is over", "ledger/state.go",
+		"	sw.queue = commandQueue{base: sw.queue.end(), first: first, next: first}\n", "	_ = first\n"},
+	{"apply completion to the next epoch", "ledger/apply.go",
+		"if sw := s.sw(r.Switch); sw.epoch == r.Epoch {", "if sw := s.sw(r.Switch); true {"},
+}
+
+// The swarm finds each of them. It is told that the code is broken, not where.
+func TestMutants(t *testing.T) {
+	root, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range mutants {
+		t.Run(strings.ReplaceAll(m.name, " ", "-"), func(t *testing.T) {
+			binary := m.build(t, root)
+			cmd := exec.Command(binary, "sim", "--from", "1", "--seeds", strconv.Itoa(*patience), "--minutes", "5", "--json")
+			out, err := cmd.Output()
+			var exit *exec.ExitError
+			if err != nil && !errors.As(err, &exit) {
+				t.Fatal(err)
+			}
+			var sum Summary
+			if jsonErr := json.Unmarshal(out, &sum); jsonErr != nil {
+				t.Fatalf("%v: %v\n%s", jsonErr, err, exit.Stderr)
+			}
+			if len(sum.Failed) == 0 {
+				t.Fatalf("%d seeds, %v simulated, and nobody noticed", sum.Seeds, sum.Simulated)
+			}
+			t.Logf("caught after %d seeds in %v: %v", sum.Seeds, sum.Elapsed, sum.Failed[0].Violation)
+		})
+	}
+}
+
+// build makes a holdfast with the bug in it.
+func (m mutant) build(t *testing.T, root string) string {
+	t.Helper()
+	source := filepath.Join(root, m.file)
+	code, err := os.ReadFile(source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(string(code), m.before); n != 1 {
+		t.Fatalf("%s has %d times what the bug replaces: %q", m.file, n, m.before)
+	}
+	dir := t.TempDir()
+	changed, overlay, binary := filepath.Join(dir, "changed.go"), filepath.Join(dir, "overlay.json"), filepath.Join(dir, "holdfast")
+	replace, err := json.Marshal(map[string]map[string]string{"Replace": {source: changed}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string][]byte{changed: []byte(strings.Replace(string(code), m.before, m.after, 1)), overlay: replace} {
+		if err := os.WriteFile(name, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.Command("go", "build", "-overlay", overlay, "-o", binary, "./cmd/holdfast")
+	cmd.Dir = root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+	return binary
+}

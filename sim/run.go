@@ -1,0 +1,122 @@
+package sim
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/openflow"
+)
+
+// settleTime is how long the network may take, after the last fault, until everything is done.
+const settleTime = 60 * time.Second
+
+// Result is what a run was like.
+type Result struct {
+	Simulated time.Duration
+	Steps     uint64
+	Events    uint64 // in the log
+	Commands  uint64
+	Terms     uint64
+	Digest    uint64     // what the source of randomness says next: equal for equal runs, and for no others
+	Violation *Violation // nil if everything holds
+	Timeline  []string   // what happened before, oldest first
+}
+
+// Run simulates a scenario. It uses one goroutine, and equal scenarios have equal results.
+func Run(sc Scenario) Result {
+	s := newSite(sc)
+	defer s.close()
+	s.start()
+	if s.w.run(sc.Duration+time.Second) == nil {
+		s.heal()
+		s.traffic = false
+		s.settle()
+	}
+	r := Result{Simulated: s.w.now, Steps: s.w.scheduled, Digest: s.w.rand.Uint64()}
+	r.Events, r.Commands, r.Terms = s.h.counts()
+	if r.Violation = s.w.violation; r.Violation != nil {
+		r.Timeline = s.w.timeline()
+	}
+	return r
+}
+
+// settle lets the network come to rest, and looks at the whole of it.
+func (s *site) settle() {
+	end := s.w.now + settleTime
+	unsettled := "nothing"
+	for s.w.now < end {
+		if s.w.run(s.w.now+50*time.Millisecond) != nil {
+			return
+		}
+		if unsettled = s.unsettled(); unsettled == "" {
+			s.finish()
+			return
+		}
+	}
+	s.w.fail("%v after the last fault, %s", settleTime, unsettled)
+}
+
+// unsettled says what is still to be done; "" is nothing.
+func (s *site) unsettled() string {
+	leader := s.leader()
+	if leader == nil {
+		return "there is no leader"
+	}
+	ledger := leader.core.Ledger()
+	if !ledger.Quiet() {
+		return fmt.Sprintf("controller %d has uncommitted transactions", leader.id)
+	}
+	for _, n := range s.controllers {
+		if !n.lost && (!n.p.up || n.applied != leader.applied) {
+			return fmt.Sprintf("controller %d has applied entry %d, the leader %d", n.id, n.applied, leader.applied)
+		}
+	}
+	known := ledger.Switches()
+	for i, n := range s.switches {
+		if len(known) != len(s.switches) {
+			return fmt.Sprintf("%d switches are known of %d", len(known), len(s.switches))
+		}
+		d := s.device(n.id)
+		switch st := known[i]; {
+		case d == nil || !d.core.Live() || n.epoch != d.core.Epoch():
+			return fmt.Sprintf("switch %s is not connected to its agent", n.id)
+		case d.core.Held() > 0:
+			return fmt.Sprintf("the agent of switch %s holds %d events", n.id, d.core.Held())
+		case st.Epoch != n.epoch || !st.Live || !st.Reachable:
+			return fmt.Sprintf("switch %s is in epoch %d, and for the controllers in %d, live %t, reachable %t", n.id, n.epoch, st.Epoch, st.Live, st.Reachable)
+		case st.Done != st.Commands:
+			return fmt.Sprintf("switch %s has done %d commands of %d", n.id, st.Done, st.Commands)
+		}
+	}
+	return ""
+}
+
+func (s *site) device(id openflow.DatapathID) *device {
+	for _, n := range s.agents {
+		for _, d := range n.devices {
+			if d.id == id {
+				return d
+			}
+		}
+	}
+	return nil
+}
+
+// finish gives the checkers what is left.
+func (s *site) finish() {
+	replicas, live := map[uint64]replica{}, map[openflow.DatapathID]uint64{}
+	for _, n := range s.controllers {
+		if n.lost {
+			continue
+		}
+		state, err := n.core.Ledger().Snapshot()
+		if err != nil {
+			continue // one is being taken
+		}
+		replicas[n.id] = replica{n.applied, state}
+	}
+	for _, n := range s.switches {
+		live[n.id] = n.epoch
+	}
+	s.h.finish(replicas, live)
+}

@@ -1,0 +1,106 @@
+package sim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/ledger"
+)
+
+// Scenario is what a run is: a network, its traffic, and what goes wrong. NewScenario draws one from a seed.
+type Scenario struct {
+	Seed            uint64
+	Controllers     int
+	Switches        int
+	PerAgent        int // switches behind one agent
+	Duration        time.Duration
+	SwitchTimeout   time.Duration
+	SnapshotEvery   int     // entries
+	Learning        bool    // the application that forwards learns; else it floods
+	Fsync           bool    // logs are durable; else they survive processes, not machines
+	RealDisk        bool    // logs are files
+	TightQueues     bool    // commands of a switch are bounded so low that epochs are closed for it
+	FramesPerSecond int     // of each host
+	FrameLoss       float64 // of a frame on a cable; as likely it comes twice
+	Faults          []Fault // by time
+}
+
+// limits are those of the ledger.
+func (s *site) limits() ledger.Limits {
+	l := ledger.Limits{BatchInputs: 64}
+	if s.scenario.TightQueues {
+		l.QueueCommands = 256
+	}
+	return l
+}
+
+// NewScenario draws the scenario of a seed.
+func NewScenario(seed uint64) Scenario {
+	r := rand.New(rand.NewPCG(seed, 1))
+	between := func(low, high time.Duration) time.Duration { return low + time.Duration(r.Int64N(int64(high-low))) }
+	s := Scenario{
+		Seed:            seed,
+		Controllers:     []int{1, 3, 3, 3, 3, 3, 5, 5}[r.IntN(8)],
+		Switches:        1 + r.IntN(5),
+		PerAgent:        1 + r.IntN(4)/3,
+		Duration:        between(3*time.Second, 20*time.Second),
+		SwitchTimeout:   between(100*time.Millisecond, 3*time.Second),
+		SnapshotEvery:   []int{20, 100, 500, 5000}[r.IntN(4)],
+		Learning:        r.IntN(2) == 0,
+		Fsync:           r.IntN(2) == 0,
+		RealDisk:        r.IntN(16) == 0,
+		TightQueues:     r.IntN(4) == 0,
+		FramesPerSecond: []int{2, 10, 50}[r.IntN(3)],
+	}
+	if r.IntN(2) == 0 {
+		s.FrameLoss = r.Float64() / 10
+	}
+	s.Faults = drawFaults(r, &s)
+	return s
+}
+
+// String describes the scenario, one fault in a line.
+func (s Scenario) String() string {
+	var b strings.Builder
+	yes := func(what string, on bool) {
+		if on {
+			b.WriteString(", " + what)
+		}
+	}
+	fmt.Fprintf(&b, "seed %d: %d controllers, %d switches, %d of them an agent, %v, %d frames/s a host, a snapshot every %d entries, switch timeout %v",
+		s.Seed, s.Controllers, s.Switches, s.PerAgent, s.Duration.Round(time.Millisecond), s.FramesPerSecond, s.SnapshotEvery, s.SwitchTimeout.Round(time.Millisecond))
+	yes("learning", s.Learning)
+	yes("fsync", s.Fsync)
+	yes("logs in files", s.RealDisk)
+	yes("tight queues", s.TightQueues)
+	yes(fmt.Sprintf("%.1f %% of frames lost", 100*s.FrameLoss), s.FrameLoss > 0)
+	b.WriteByte('\n')
+	for i, f := range s.Faults {
+		fmt.Fprintf(&b, "  fault %-2d %v\n", i, f)
+	}
+	return b.String()
+}
+
+// Validate says what makes a scenario impossible.
+func (s Scenario) Validate() error {
+	switch {
+	case s.Controllers < 1 || s.Controllers > 9 || s.Controllers%2 == 0:
+		return fmt.Errorf("%d controllers: choose an odd number up to 9", s.Controllers)
+	case s.Switches < 1 || s.Switches > 64:
+		return fmt.Errorf("%d switches: choose 1 to 64", s.Switches)
+	case s.PerAgent < 1:
+		return fmt.Errorf("%d switches for each agent: choose 1 or more", s.PerAgent)
+	case s.FramesPerSecond < 1 || s.FramesPerSecond > 10_000:
+		return fmt.Errorf("%d frames in a second: choose 1 to 10,000", s.FramesPerSecond)
+	case s.Duration <= 0 || s.Duration > time.Hour:
+		return fmt.Errorf("it lasts %v: choose up to an hour", s.Duration)
+	}
+	for i, f := range s.Faults {
+		if f.Kind >= faultKinds || f.At < 0 || f.For < 0 || f.A < 0 || f.B < 0 {
+			return fmt.Errorf("fault %d is none: kind %d at %v for %v", i, f.Kind, f.At, f.For)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,180 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/consensus"
+	"github.com/holdfast-sdn/holdfast/consensus/storage"
+	"github.com/holdfast-sdn/holdfast/openflow"
+	"github.com/holdfast-sdn/holdfast/openflow/of13"
+)
+
+// site is the simulated network of one run.
+type site struct {
+	scenario    Scenario
+	w           *world
+	net         *network
+	h           *history
+	controllers []*controllerNode
+	agents      []*agentNode
+	switches    []*switchNode
+	cables      []*cable
+	hosts       []*host
+	traffic     bool
+}
+
+func newSite(sc Scenario) *site {
+	s := &site{scenario: sc, w: newWorld(sc.Seed), traffic: true}
+	s.net = newNetwork(s.w)
+	s.h = newHistory(s.w, s.applications, s.limits())
+	members := map[uint64]string{}
+	var addresses []string
+	for id := uint64(1); id <= uint64(sc.Controllers); id++ {
+		n := &controllerNode{s: s, p: s.w.newProcess("c" + strconv.FormatUint(id, 10)), id: id}
+		n.disk = newDisk(s.w, n.p, diskOptions{real: sc.RealDisk, fsync: sc.Fsync})
+		s.controllers = append(s.controllers, n)
+		members[id] = n.peerAddress()
+		addresses = append(addresses, n.switchAddress())
+	}
+	for _, n := range s.controllers {
+		n.disk.format([]storage.Batch{consensus.Bootstrap(members)})
+	}
+	for id := 1; id <= sc.Switches; id++ {
+		if (id-1)%sc.PerAgent == 0 {
+			name := fmt.Sprintf("a%d", len(s.agents)+1)
+			s.agents = append(s.agents, &agentNode{s: s, p: s.w.newProcess(name), address: name, controllers: addresses})
+		}
+		s.addSwitch(id, s.agents[len(s.agents)-1].address)
+	}
+	return s
+}
+
+// addSwitch makes a switch with a host, joined to an earlier one: the network is a tree.
+func (s *site) addSwitch(id int, agent string) {
+	n := &switchNode{s: s, p: s.w.newProcess("s" + strconv.Itoa(id)), id: openflow.DatapathID(id), agent: agent,
+		ports: 1 + s.scenario.Switches, cables: make([]*cable, 1+s.scenario.Switches)}
+	s.join(cableEnd{}, cableEnd{n, hostPort})
+	if id > 1 {
+		up := s.switches[s.w.rand.IntN(len(s.switches))]
+		s.join(cableEnd{up, of13.Port(id)}, cableEnd{n, 2})
+	}
+	s.switches = append(s.switches, n)
+	s.hosts = append(s.hosts, &host{s: s, sw: n})
+}
+
+func (s *site) join(a, b cableEnd) {
+	w := &cable{s: s, ends: [2]cableEnd{a, b}, up: true, loss: s.scenario.FrameLoss}
+	for _, e := range w.ends {
+		if e.sw != nil {
+			e.sw.cables[e.port-1] = w
+		}
+	}
+	s.cables = append(s.cables, w)
+}
+
+// start starts everything, in any order.
+func (s *site) start() {
+	for _, start := range s.starts() {
+		s.w.after(s.w.upTo(100*time.Millisecond), nil, start)
+	}
+	for _, h := range s.hosts {
+		h.start()
+	}
+	for _, f := range s.scenario.Faults {
+		s.w.after(f.At, nil, func() { s.inflict(f) })
+	}
+}
+
+// starts has what starts each process, which does nothing if it is up.
+func (s *site) starts() (starts []func()) {
+	for _, n := range s.controllers {
+		starts = append(starts, n.start)
+	}
+	for _, n := range s.agents {
+		starts = append(starts, n.start)
+	}
+	for _, n := range s.switches {
+		starts = append(starts, n.start)
+	}
+	return starts
+}
+
+// heal ends all faults, and brings back who may come back.
+func (s *site) heal() {
+	s.w.note(nil, "all faults end")
+	all := s.processes()
+	for _, a := range all {
+		for _, b := range all {
+			s.net.unblock(a, b, true)
+		}
+	}
+	for _, n := range s.controllers {
+		n.disk.heal()
+	}
+	for _, p := range all {
+		p.resume()
+	}
+	for _, start := range s.starts() {
+		start()
+	}
+}
+
+func (s *site) close() {
+	for _, n := range s.controllers {
+		n.disk.close()
+	}
+}
+
+// processes lists them all.
+func (s *site) processes() (all []*process) {
+	for _, n := range s.controllers {
+		all = append(all, n.p)
+	}
+	for _, n := range s.agents {
+		all = append(all, n.p)
+	}
+	for _, n := range s.switches {
+		all = append(all, n.p)
+	}
+	return all
+}
+
+// upTo draws a time up to d.
+func (w *world) upTo(d time.Duration) time.Duration {
+	return time.Duration(w.rand.Int64N(int64(d) + 1))
+}
+
+// leader is the controller that leads in the newest term, as it knows.
+func (s *site) leader() (leader *controllerNode) {
+	for _, n := range s.controllers {
+		if n.p.up && n.leading > 0 && (leader == nil || n.leading > leader.leading) {
+			leader = n
+		}
+	}
+	return leader
+}
+
+func (n *controllerNode) handOver() {
+	others := slices.DeleteFunc(slices.Clone(n.s.controllers), func(o *controllerNode) bool { return o == n || !o.p.up })
+	if len(others) == 0 {
+		return
+	}
+	if err := n.group.TransferLeader(others[n.s.w.rand.IntN(len(others))].id); err != nil {
+		n.s.w.note(n.p, "hand over: %v", err)
+	}
+	n.p.after(0, n.work)
+}
+
+// opened notes an epoch that an agent has opened for the switch at the other end of c.
+func (s *site) opened(id openflow.DatapathID, epoch uint64, c *conn) {
+	s.w.note(nil, "switch %s: epoch %d", id, epoch)
+	s.h.opened(id, epoch)
+	for _, n := range s.switches {
+		if n.conn == c.peer {
+			n.epoch = epoch
+		}
+	}
+}

@@ -1,0 +1,128 @@
+package sim
+
+import (
+	"encoding/binary"
+	"errors"
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/app"
+	"github.com/holdfast-sdn/holdfast/apps/hub"
+	"github.com/holdfast-sdn/holdfast/apps/learning"
+	"github.com/holdfast-sdn/holdfast/ledger"
+	"github.com/holdfast-sdn/holdfast/openflow/of13"
+)
+
+// applications makes those of one controller: one that forwards, and census.
+func (s *site) applications() []ledger.Application {
+	if s.scenario.Learning {
+		return []ledger.Application{learning.New(), census()}
+	}
+	return []ledger.Application{hub.New(), census()}
+}
+
+// hostPort is the port at which each switch has its host.
+const hostPort of13.Port = 1
+
+const censusRound = 700 * time.Millisecond
+
+// tally is what census emits.
+type tally struct{ Switch, Count uint64 }
+
+// census uses all that an application may: tables, timers, messages to itself, commands to other switches,
+// questions to switches, and failures. It is deterministic.
+func census() *app.App {
+	a := app.New("census")
+	seen := app.NewTable[app.Switch, uint64](a, "seen")
+	tallies := app.NewMap[app.Switch, uint64, uint64](a, "tallies")
+	rounds := app.NewTable[string, uint64](a, "rounds")
+	ports := app.NewTable[app.PortOf, uint64](a, "ports")
+	toHost := of13.Actions(nil).Output(hostPort, 0)
+	note := func(tx *app.Tx, to app.Switch, number uint64) {
+		tx.PacketOut(to, of13.PacketOut{BufferID: of13.NoBuffer, InPort: of13.PortController, Actions: toHost,
+			Data: binary.BigEndian.AppendUint64(make([]byte, 14), number)})
+	}
+
+	app.Handle(a, func(in app.PacketIn) app.Cells { return app.Need(seen.Cell(in.Switch)) }, func(tx *app.Tx, in app.PacketIn) error {
+		count, _ := seen.Get(tx, in.Switch)
+		count++
+		seen.Put(tx, in.Switch, count)
+		if count%5 == 0 {
+			for to := range tx.Switches() {
+				if to != in.Switch {
+					note(tx, to, count)
+				}
+			}
+		}
+		if count%16 == 0 {
+			tx.Send(in.Switch, &of13.BarrierRequest{})
+		}
+		if count%97 == 0 {
+			tallies.Delete(tx, in.Switch, count/8) // not a cell that it named: the transaction fails
+		}
+		if count%8 == 0 {
+			return app.Emit(tx, tally{uint64(in.Switch), count})
+		}
+		return nil
+	})
+	app.HandleEmitted(a, func(t tally) app.Cells { return app.Need(tallies.Cell(app.Switch(t.Switch))) }, func(tx *app.Tx, t tally) error {
+		tallies.Put(tx, app.Switch(t.Switch), t.Count/8%32, t.Count)
+		if t.Count%64 == 0 {
+			return errors.New("every eighth tally fails")
+		}
+		return nil
+	})
+	app.Handle(a, nil, func(tx *app.Tx, up app.SwitchUp) error {
+		note(tx, up.Switch, 0)
+		return tx.SetTimer("round", censusRound, nil)
+	})
+	app.Handle(a, func(app.Timer) app.Cells { return app.Need(rounds.Cell("round")) }, func(tx *app.Tx, t app.Timer) error {
+		n, _ := rounds.Get(tx, "round")
+		rounds.Put(tx, "round", n+1)
+		for to := range tx.Switches() {
+			note(tx, to, n)
+		}
+		return tx.SetTimer("round", censusRound, nil)
+	})
+	app.Handle(a, func(p app.PortStatus) app.Cells {
+		return app.Need(ports.Cell(app.PortOf{Switch: p.Switch, Port: p.Port.Port}))
+	},
+		func(tx *app.Tx, p app.PortStatus) error {
+			ports.Put(tx, app.PortOf{Switch: p.Switch, Port: p.Port.Port}, uint64(tx.Now().UnixNano()))
+			return nil
+		})
+	return a
+}
+
+// host sends frames into the network, from now on until the traffic ends.
+type host struct {
+	s    *site
+	sw   *switchNode
+	sent uint64
+}
+
+func (h *host) start() { h.s.w.after(h.s.w.upTo(2*h.s.frameInterval()), nil, h.send) }
+
+// send sends a frame to another host, or to one that nobody knows.
+func (h *host) send() {
+	if !h.s.traffic {
+		return
+	}
+	h.sent++
+	to := h.s.w.rand.IntN(len(h.s.hosts) + 1)
+	frame := make([]byte, 60)
+	copy(frame, hostMAC(to+1))
+	copy(frame[6:], hostMAC(int(h.sw.id)))
+	binary.BigEndian.PutUint16(frame[12:], 0x88b5) // for local experiments
+	binary.BigEndian.PutUint64(frame[14:], uint64(h.sw.id))
+	binary.BigEndian.PutUint64(frame[22:], h.sent)
+	if h.sw.p.up {
+		h.sw.p.after(0, func() { h.sw.frame(hostPort, frame) })
+	}
+	h.s.w.after(h.s.w.upTo(2*h.s.frameInterval()), nil, h.send)
+}
+
+func hostMAC(n int) []byte { return []byte{2, 0, 0, 0, byte(n >> 8), byte(n)} }
+
+func (s *site) frameInterval() time.Duration {
+	return time.Second / time.Duration(s.scenario.FramesPerSecond)
+}
