@@ -3,7 +3,7 @@ package platform
 import (
 	"time"
 
-	"github.com/holdfast-sdn/holdfast/southbound"
+	"github.com/holdfast-sdn/holdfast/openflow"
 )
 
 // A switch whose agent has much to tell, after an outage, may be slower at executing commands than
@@ -28,16 +28,12 @@ type pressure struct {
 }
 
 // hold reports whether the switch is to get no more commands for events of its own for now.
-func (c *Core) hold(now time.Time, s *attached) bool {
-	if s == nil || s.Mode() != southbound.Agent {
-		return false
-	}
-	filled := c.ledger.Filled(s.Switch())
-	if filled < max(holdAt, s.pressure.limit) {
+func (c *Core) hold(now time.Time, id openflow.DatapathID, s *attached) bool {
+	if c.ledger.Filled(id) < max(holdAt, s.pressure.limit) {
 		return false
 	}
 	s.pressure.since = now
-	c.held[s.Switch()] = s
+	c.held[id] = s
 	s.Hold()
 	return true
 }

@@ -123,15 +123,15 @@ func (c *Core) execute(now time.Time) {
 
 func (c *Core) executeBatch(now time.Time, b *southbound.Batch, s Session) (finished bool, err error) {
 	id := s.Switch()
-	current := c.sessions[id]
-	if current != nil && current.Session != s {
+	current := c.sessions[id] // to be held up, if it is an agent's and this one
+	if current != nil && (current.Session != s || s.Mode() != southbound.Agent) {
 		current = nil
 	}
 	for len(b.Messages) > 0 {
 		if !c.ledger.Room() {
 			return false, nil
 		}
-		if c.hold(now, current) {
+		if current != nil && c.hold(now, id, current) {
 			return true, nil
 		}
 		msg, rest, err := openflow.Next(b.Messages)

@@ -92,6 +92,11 @@ func TestDoubtIsResolved(t *testing.T) {
 		{"it is gone", func(s *stand, f *fake) { s.core.Detached(s.now, f); s.settle() }, nil},
 		{"it is replaced", func(s *stand, f *fake) { s.attached(1, fresh(6)); s.settle() }, []string{"1: master in 3", "1: ack 5/1", "1: ack 5/4"}},
 		{"another leads", func(s *stand, _ *fake) { s.follow(4); s.settle() }, nil},
+		{"another leads by the time of the answer", func(s *stand, _ *fake) {
+			s.ok(s.core.Tick(s.now))
+			s.ok(s.deliver(s.proposed...))
+			s.follow(4)
+		}, nil},
 		{"it leads again, and has lost it", func(s *stand, _ *fake) { s.follow(4); s.lead(5); s.settle() }, []string{"1: refused, stale epoch 5"}},
 		{"it leads again, and has it", func(s *stand, _ *fake) {
 			lost := s.proposed
