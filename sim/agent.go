@@ -331,7 +331,14 @@ func (l *controllerLink) takeIn(batch []byte) {
 	if d.core.Master() == l.peer {
 		each(batch, l.observe)
 	}
+	before, slave := d.core.Status(), d.core.Master() != l.peer
 	err := d.core.FromController(l.peer, batch)
+	switch after := d.core.Status(); {
+	case after.Term < before.Term:
+		d.n.s.w.fail("the agent of switch %s took a leader of term %d after one of term %d", d.id, after.Term, before.Term)
+	case slave && d.core.Master() != l.peer && after.Counters.Forwarded > before.Counters.Forwarded:
+		d.n.s.w.fail("commands to switch %s from %s, which is not its master, passed", d.id, l.address)
+	}
 	var no *agent.Refused
 	switch {
 	case errors.As(err, &no) && no.Reason == experimenter.ReasonStaleEpoch:

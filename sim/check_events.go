@@ -9,7 +9,7 @@ import (
 // be ahead of it.
 type switchHistory struct {
 	id     openflow.DatapathID
-	epochs []*epochHistory // that the agent opened, oldest first
+	epochs []*epochHistory // that the agent opened, in that order
 	logged *epochHistory   // the newest in the log; nil is none
 }
 
@@ -45,7 +45,7 @@ func (s *switchHistory) open(epoch uint64) error {
 	e := &epochHistory{epoch: epoch}
 	if n := len(s.epochs); n > 0 {
 		last := s.epochs[n-1]
-		if epoch <= last.epoch {
+		if epoch <= last.epoch && !last.lost { // an agent that forgot knows only its clock
 			return violated("switch %s: the agent opens epoch %d after epoch %d", s.id, epoch, last.epoch)
 		}
 		last.over = true
