@@ -41,7 +41,7 @@ type stand struct {
 
 func newStand(t rapid.TB, cfg CoreConfig) *stand {
 	s := &stand{t: t, app: &echoer{}, now: time.Unix(1000, 0)}
-	cfg.Name, cfg.Logger, cfg.SwitchTimeout = "c1", quiet, 3*time.Second
+	cfg.Name, cfg.Logger, cfg.SwitchTimeout = "c1", quiet, timeout
 	cfg.Applications = []ledger.Application{s.app}
 	var err error
 	if s.core, err = NewCore(cfg, s); err != nil {

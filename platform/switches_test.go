@@ -111,79 +111,85 @@ func TestClosedEpoch(t *testing.T) {
 	s.said("1: master in 3", "1: ack 5/1", "1: taken", "1: ack 6/1")
 }
 
+const timeout = 3 * time.Second // newStand's
+
+// same is the attach of a switch of which SWITCH_UP alone is logged.
+var same = experimenter.Attach{Epoch: 5, FirstHeld: 2, NextEvent: 2}
+
+// absences are what can happen to a switch that is up, and what applications are told of it.
+var absences = []struct {
+	name string
+	what func(s *stand, one *fake)
+	want []string
+}{
+	{"not before the timeout", func(s *stand, one *fake) {
+		s.core.Detached(s.now, one)
+		s.pass(timeout - time.Nanosecond)
+	}, nil},
+	{"at the timeout, once", func(s *stand, one *fake) {
+		s.core.Detached(s.now, one)
+		s.pass(timeout)
+		s.pass(timeout)
+	}, []string{"down 1 unreachable"}},
+	{"back in time", func(s *stand, one *fake) {
+		s.core.Detached(s.now, one)
+		s.pass(timeout / 2)
+		s.attached(1, same)
+		s.pass(timeout)
+	}, nil},
+	{"away again", func(s *stand, one *fake) {
+		s.core.Detached(s.now, one)
+		s.pass(timeout / 2)
+		s.core.Detached(s.now, s.attached(1, same))
+		s.pass(timeout - time.Nanosecond)
+	}, nil},
+	{"the end of a session that was replaced", func(s *stand, one *fake) {
+		s.attached(1, same)
+		s.core.Detached(s.now, one)
+		s.pass(timeout)
+	}, nil},
+	{"back late", func(s *stand, one *fake) {
+		s.core.Detached(s.now, one)
+		s.pass(timeout)
+		s.attached(1, same)
+		s.settle()
+		s.pass(timeout)
+	}, []string{"down 1 unreachable", "up 1"}},
+	{"back late with a new epoch", func(s *stand, one *fake) {
+		s.core.Detached(s.now, one)
+		s.pass(timeout)
+		s.attached(1, fresh(6)).events(6, 1, switchUp)
+		s.settle()
+	}, []string{"down 1 unreachable", "up 1"}},
+	{"down already", func(s *stand, one *fake) {
+		one.events(5, 2, experimenter.AppendSwitchDown(nil, of13.Version, experimenter.ReasonSilent))
+		s.turn()
+		s.core.Detached(s.now, one)
+		s.pass(timeout)
+	}, []string{"down 1 silent"}},
+	{"a switch that nobody knows", func(s *stand, _ *fake) {
+		s.core.Detached(s.now, s.attached(2, fresh(1)))
+		s.pass(timeout)
+	}, nil},
+	{"a new leader waits as long", func(s *stand, one *fake) {
+		s.core.Detached(s.now, one)
+		s.follow(4)
+		s.pass(time.Hour)
+		s.lead(5)
+		s.pass(timeout - time.Nanosecond)
+		s.saw()
+		s.pass(time.Nanosecond)
+	}, []string{"down 1 unreachable"}},
+	{"a follower reports nothing", func(s *stand, one *fake) {
+		s.core.Detached(s.now, one)
+		s.follow(4)
+		s.pass(timeout)
+	}, nil},
+}
+
 // Applications are told once that a switch is away for the timeout, and once that it is back.
 func TestAbsentSwitch(t *testing.T) {
-	const timeout = 3 * time.Second
-	same := experimenter.Attach{Epoch: 5, FirstHeld: 2, NextEvent: 2}
-	for _, tc := range []struct {
-		name string
-		what func(s *stand, one *fake)
-		want []string
-	}{
-		{"not before the timeout", func(s *stand, one *fake) {
-			s.core.Detached(s.now, one)
-			s.pass(timeout - time.Nanosecond)
-		}, nil},
-		{"at the timeout, once", func(s *stand, one *fake) {
-			s.core.Detached(s.now, one)
-			s.pass(timeout)
-			s.pass(timeout)
-		}, []string{"down 1 unreachable"}},
-		{"back in time", func(s *stand, one *fake) {
-			s.core.Detached(s.now, one)
-			s.pass(timeout / 2)
-			s.attached(1, same)
-			s.pass(timeout)
-		}, nil},
-		{"away again", func(s *stand, one *fake) {
-			s.core.Detached(s.now, one)
-			s.pass(timeout / 2)
-			s.core.Detached(s.now, s.attached(1, same))
-			s.pass(timeout - time.Nanosecond)
-		}, nil},
-		{"the end of a session that was replaced", func(s *stand, one *fake) {
-			s.attached(1, same)
-			s.core.Detached(s.now, one)
-			s.pass(timeout)
-		}, nil},
-		{"back late", func(s *stand, one *fake) {
-			s.core.Detached(s.now, one)
-			s.pass(timeout)
-			s.attached(1, same)
-			s.settle()
-			s.pass(timeout)
-		}, []string{"down 1 unreachable", "up 1"}},
-		{"back late with a new epoch", func(s *stand, one *fake) {
-			s.core.Detached(s.now, one)
-			s.pass(timeout)
-			s.attached(1, fresh(6)).events(6, 1, switchUp)
-			s.settle()
-		}, []string{"down 1 unreachable", "up 1"}},
-		{"down already", func(s *stand, one *fake) {
-			one.events(5, 2, experimenter.AppendSwitchDown(nil, of13.Version, experimenter.ReasonSilent))
-			s.turn()
-			s.core.Detached(s.now, one)
-			s.pass(timeout)
-		}, []string{"down 1 silent"}},
-		{"a switch that nobody knows", func(s *stand, _ *fake) {
-			s.core.Detached(s.now, s.attached(2, fresh(1)))
-			s.pass(timeout)
-		}, nil},
-		{"a new leader waits as long", func(s *stand, one *fake) {
-			s.core.Detached(s.now, one)
-			s.follow(4)
-			s.pass(time.Hour)
-			s.lead(5)
-			s.pass(timeout - time.Nanosecond)
-			s.saw()
-			s.pass(time.Nanosecond)
-		}, []string{"down 1 unreachable"}},
-		{"a follower reports nothing", func(s *stand, one *fake) {
-			s.core.Detached(s.now, one)
-			s.follow(4)
-			s.pass(timeout)
-		}, nil},
-	} {
+	for _, tc := range absences {
 		t.Run(tc.name, func(t *testing.T) {
 			s := newStand(t, CoreConfig{})
 			s.lead(3)
