@@ -1,6 +1,6 @@
 # Everything a contributor runs. `make` alone says what there is.
 
-.PHONY: help build demo test lint bench fuzz clean
+.PHONY: help build demo test lint bench fuzz model clean
 
 help: ## Say what there is
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -24,6 +24,9 @@ bench: build ## Measure failover and throughput
 
 fuzz: ## Run each fuzz target for a few seconds
 	go run ./scripts/check fuzz
+
+model: ## Check the protocol's model with spin, and that every crippled one is refuted (apt-get install spin)
+	go run ./model
 
 clean: ## Remove what was built and installed here
 	rm -rf bin .venv

@@ -20,6 +20,7 @@ var layers = []string{
 	"cmd",
 	"trial",
 	"sim",
+	"model",
 	"e2e",
 	"apps",
 	"network",
