@@ -32,7 +32,7 @@ type Session interface {
 // attached is a session that the Core knows.
 type attached struct {
 	Session
-	master   bool // we are its master
+	master   bool // we are its master, in this term
 	pressure pressure
 }
 
@@ -167,7 +167,7 @@ func (c *Core) release(list []ledger.Release) {
 	for _, r := range list {
 		s := c.sessions[r.Switch]
 		switch {
-		case s == nil:
+		case s == nil || !s.master: // one in doubt is claimed later, with all that is not complete
 		case r.Closed:
 			s.refuseEpoch(r.Epoch)
 		case r.Count > 0:

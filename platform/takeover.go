@@ -11,6 +11,7 @@ import (
 // starts waiting for those that are not.
 func (c *Core) takeOverAll(now time.Time) {
 	for _, id := range sorted(c.sessions, func(*attached) bool { return true }) {
+		c.sessions[id].master = false
 		c.takeOver(c.sessions[id])
 	}
 	for _, sw := range c.ledger.Switches() {
