@@ -35,7 +35,7 @@ type Config struct {
 	Controllers []string         // addresses, each dialled for each switch
 	Logger      *slog.Logger     // default: no log
 	Now         func() time.Time // gives the epochs; default time.Now
-	// Dial opens the connection to a controller; default TCP.
+	// Dial opens the connection to a controller, in two seconds or not at all; default TCP.
 	Dial func(ctx context.Context, address string) (net.Conn, error)
 
 	BufferEvents     int           // held for one switch; default 65,536
@@ -67,8 +67,7 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Dial == nil {
 		c.Dial = func(ctx context.Context, address string) (net.Conn, error) {
-			d := net.Dialer{Timeout: dialTimeout}
-			return d.DialContext(ctx, "tcp", address)
+			return new(net.Dialer).DialContext(ctx, "tcp", address)
 		}
 	}
 	number(&c.BufferEvents, 1<<16)

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	dialTimeout  = time.Second
+	dialTimeout  = 2 * time.Second // with the handshake of TLS, if there is one
 	backoffFirst = 5 * time.Millisecond
 	backoffMost  = 200 * time.Millisecond
 	refusedPause = time.Second // after a REFUSE, which does not go away by asking faster
@@ -39,7 +39,9 @@ func (d *device) keepConnected(ctx context.Context, address string) {
 	pause, told := backoffFirst, ""
 	for d.waitForEpoch(ctx) {
 		l := &link{d: d, address: address}
-		conn, err := d.a.cfg.Dial(ctx, address)
+		patient, late := context.WithTimeout(ctx, dialTimeout)
+		conn, err := d.a.cfg.Dial(patient, address)
+		late()
 		if err == nil {
 			l.outlet = newOutlet(conn)
 			err = l.run(ctx)
