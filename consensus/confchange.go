@@ -12,10 +12,42 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// MemberChange adds and removes members at once (Raft's joint consensus if it is more than one).
+// MemberChange changes several members at once (Raft's joint consensus if it is more than one).
+// Members that stand by have the log like the others, and do not vote. An id that was ever used
+// must not be used again.
 type MemberChange struct {
-	Add    map[uint64]string // id to address; an id that was ever used must not be used again
-	Remove []uint64
+	Add     map[uint64]string // new members that vote, as id to address
+	Standby map[uint64]string // new members that stand by, as id to address
+	Promote []uint64          // from now on these vote
+	Demote  []uint64          // from now on these stand by
+	Remove  []uint64
+}
+
+// voters returns who votes after the change, if those given do before.
+func (m MemberChange) voters(before []uint64) []uint64 {
+	after := slices.DeleteFunc(slices.Clone(before), func(id uint64) bool {
+		return slices.Contains(m.Remove, id) || slices.Contains(m.Demote, id)
+	})
+	after = append(after, m.Promote...)
+	after = slices.AppendSeq(after, maps.Keys(m.Add))
+	slices.Sort(after)
+	return after
+}
+
+// singles is the change as raft takes it.
+func (m MemberChange) singles() []*raftpb.ConfChangeSingle {
+	var list []*raftpb.ConfChangeSingle
+	add := func(typ raftpb.ConfChangeType, ids ...uint64) {
+		for _, id := range ids {
+			list = append(list, &raftpb.ConfChangeSingle{Type: typ.Enum(), NodeId: ptr(id)})
+		}
+	}
+	add(raftpb.ConfChangeAddNode, slices.Sorted(maps.Keys(m.Add))...)
+	add(raftpb.ConfChangeAddLearnerNode, slices.Sorted(maps.Keys(m.Standby))...)
+	add(raftpb.ConfChangeAddNode, m.Promote...)
+	add(raftpb.ConfChangeAddLearnerNode, m.Demote...)
+	add(raftpb.ConfChangeRemoveNode, m.Remove...)
+	return list
 }
 
 // ErrChanging says that another change of the membership is not finished.
@@ -33,13 +65,15 @@ func (c *Core) ProposeConfChange(id uint64, change MemberChange) error {
 	if err := c.members.validate(change, c.id); err != nil {
 		return err
 	}
-	cc := &raftpb.ConfChangeV2{Context: appendMembers(binary.AppendUvarint(nil, id), change.Add)}
-	for _, id := range slices.Sorted(maps.Keys(change.Add)) {
-		cc.Changes = append(cc.Changes, &raftpb.ConfChangeSingle{Type: raftpb.ConfChangeAddNode.Enum(), NodeId: ptr(id)})
+	if err := c.keepsQuorum(change); err != nil {
+		return err
 	}
-	for _, id := range change.Remove {
-		cc.Changes = append(cc.Changes, &raftpb.ConfChangeSingle{Type: raftpb.ConfChangeRemoveNode.Enum(), NodeId: ptr(id)})
+	added := maps.Clone(change.Standby)
+	if added == nil {
+		added = make(map[uint64]string)
 	}
+	maps.Copy(added, change.Add)
+	cc := &raftpb.ConfChangeV2{Context: appendMembers(binary.AppendUvarint(nil, id), added), Changes: change.singles()}
 	data, err := proto.Marshal(cc)
 	if err != nil {
 		return fmt.Errorf("encode the change of the membership: %w", err)
@@ -62,23 +96,64 @@ func (c *Core) ProposeConfChange(id uint64, change MemberChange) error {
 func (c *Core) ConfChangeApplied(id uint64) bool { return c.members.last == id && !c.members.joint() }
 
 func (m *membership) validate(change MemberChange, self uint64) error {
-	if len(change.Add)+len(change.Remove) == 0 {
+	if len(change.singles()) == 0 {
 		return errors.New("the change of the membership is empty")
 	}
-	for id, addr := range change.Add {
-		if id == 0 || raft.IsLocalMsgTarget(id) || addr == "" {
-			return fmt.Errorf("cannot add member %d at %q: it needs an id from 1 and an address", id, addr)
-		}
-		if m.votes(id) {
-			return fmt.Errorf("member %d is in the group already", id)
+	for _, added := range []map[uint64]string{change.Add, change.Standby} {
+		for id, addr := range added {
+			switch {
+			case id == 0 || raft.IsLocalMsgTarget(id) || addr == "":
+				return fmt.Errorf("cannot add member %d at %q: it needs an id from 1 and an address", id, addr)
+			case m.has(id):
+				return fmt.Errorf("member %d is in the group already", id)
+			case m.gone(id):
+				return fmt.Errorf("member %d was removed, and what it has promised is forgotten: use a new id", id)
+			}
 		}
 	}
-	for _, id := range change.Remove {
+	for _, id := range change.Promote {
+		if !m.has(id) || m.votes(id) {
+			return fmt.Errorf("member %d does not stand by", id)
+		}
+	}
+	for _, id := range slices.Concat(change.Demote, change.Remove) {
 		if id == self {
 			return fmt.Errorf("member %d leads and cannot remove itself; transfer the leadership first", id)
 		}
+	}
+	for _, id := range change.Demote {
 		if !m.votes(id) {
+			return fmt.Errorf("member %d does not vote", id)
+		}
+	}
+	for _, id := range change.Remove {
+		if !m.has(id) {
 			return fmt.Errorf("member %d is not in the group", id)
+		}
+	}
+	return nil
+}
+
+// QuorumError says that a change would leave too few voters that are there.
+type QuorumError struct{ Voters, Reachable int }
+
+func (e *QuorumError) Error() string {
+	return fmt.Sprintf("the group would stop: after this change %d members would vote, of which %d are reachable now, and %d are needed; "+
+		"start those that are down first", e.Voters, e.Reachable, e.Voters/2+1)
+}
+
+// keepsQuorum refuses a change that could not be completed, or after which nothing could be committed,
+// as far as this leader hears the others.
+func (c *Core) keepsQuorum(change MemberChange) error {
+	for _, voters := range [][]uint64{c.members.conf().Voters, change.voters(c.members.conf().Voters)} {
+		reachable := 0
+		for _, id := range voters {
+			if id == c.id || c.active(id) {
+				reachable++
+			}
+		}
+		if reachable < len(voters)/2+1 {
+			return &QuorumError{len(voters), reachable}
 		}
 	}
 	return nil
@@ -102,4 +177,5 @@ func (c *Core) applyConfChange(e *raftpb.Entry) {
 		panic(fmt.Sprintf("consensus: committed entry %d is not a change of the membership: %v", e.GetIndex(), err))
 	}
 	c.members.apply(e.GetIndex(), c.raft.ApplyConfChange(cc), added, c.id)
+	maps.DeleteFunc(c.heard, func(id uint64, _ uint64) bool { return !c.members.has(id) })
 }

@@ -36,14 +36,18 @@ type Config struct {
 	// Cluster names the group; members of different clusters refuse each other.
 	Cluster string
 
-	// Members are the first members of the group, this one included, as id and address:
-	// the same at all of them. Once there is a log the members are those in the log, and
-	// only the addresses count here; they override those in the log.
+	// Members are the first members of the group, this one included, as id and address, before which
+	// a name may stand ("c1@10.0.0.1:7001"): the same at all of them. Once there is a log the
+	// members are those in the log, and only the addresses count here; they override those in the log.
 	Members map[uint64]string
 
 	// Join is set for a member that is to be added to a running group by ChangeMembers.
-	// It waits for that; Members are then the present ones, with or without this one.
+	// It waits for that, if it has no log yet; Members are then the present ones, with or without this one.
 	Join bool
+
+	// Founded says that Found was called for Dir. Without a log there Start refuses with ErrNoLog: a member
+	// that lost its directory must not vote. If it is not set, an empty Dir begins a new group.
+	Founded bool
 
 	// Listener accepts the other members. The Node closes it. nil is allowed for a group of
 	// one.
@@ -108,7 +112,7 @@ func (c Config) validate() error {
 		if id == 0 || raft.IsLocalMsgTarget(id) {
 			return fmt.Errorf("consensus: member id %d is reserved; ids start from 1", id)
 		}
-		if addr == "" && id != c.ID {
+		if _, addr := SplitAddress(addr); addr == "" && id != c.ID {
 			return fmt.Errorf("consensus: member %d has no address", id)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/holdfast-sdn/holdfast/consensus/storage"
 	"github.com/holdfast-sdn/holdfast/consensus/wire"
@@ -85,6 +86,39 @@ func (n *Node) ChangeMembers(ctx context.Context, change MemberChange) error {
 	})
 }
 
+// Drain has this member give away the leadership, if it has it, and take it again only when nobody
+// else has led for a while. That lasts as long as the node. It waits until another leads.
+func (n *Node) Drain(ctx context.Context) error {
+	return n.await(ctx, (*Core).beginDrain, func(c *Core) (bool, error) {
+		switch role := c.Role(); {
+		case c.Transferring() || role.Leader == raft.None:
+			return false, nil
+		case role.Leader == c.id:
+			c.election.drained = false
+			return true, errors.New("consensus: no other member took over the leadership; try again")
+		default:
+			return true, nil
+		}
+	})
+}
+
+func (c *Core) beginDrain() error {
+	s := c.Status()
+	if len(s.Voters) == 1 && s.Voters[0] == c.id {
+		return errors.New("this is the only member that votes: nobody else can lead")
+	}
+	if c.state != raft.StateLeader {
+		c.Drain()
+		return nil
+	}
+	to, ok := s.Successor()
+	if !ok {
+		return errors.New("no other member that votes is reachable, so nobody can take over; start one first")
+	}
+	c.Drain()
+	return c.TransferLeader(to)
+}
+
 // Status is where this member stands.
 type Status struct {
 	Role
@@ -95,13 +129,28 @@ type Status struct {
 	Delivered uint64            // taken by the owner
 	Snapshot  uint64            // the index of the newest
 	Members   map[uint64]string // id to address
+	Voters    []uint64          // those of them that vote, in order; the others stand by
+	Changing  bool              // a change of the members is under way
 	Peers     []Peer            // if this member leads: the others, by id
+}
+
+// Successor is who should take over from this leader: of the others that vote and answer, the one that has
+// most of the log.
+func (s Status) Successor() (id uint64, ok bool) {
+	var to Peer
+	for _, p := range s.Peers { // none unless this one leads
+		if p.Votes && p.Active && p.Match >= to.Match {
+			to = p
+		}
+	}
+	return to.ID, to.ID != 0
 }
 
 // Peer is another member as its leader sees it.
 type Peer struct {
 	ID        uint64
 	Match     uint64 // the last entry known to be stored there
+	Votes     bool
 	State     string // "probe", "replicate" or "snapshot"
 	Active    bool   // has answered within the election timeout
 	Connected bool   // there is a connection to it
@@ -129,11 +178,13 @@ func (c *Core) Status() Status {
 	s := Status{
 		Role: c.role, ID: c.id, First: c.log.base + 1, Last: c.log.last(), Committed: b.HardState.GetCommit(),
 		Delivered: b.Applied, Snapshot: c.log.snapshot.Index(), Members: c.members.addresses(),
+		Voters: slices.Clone(c.members.conf().Voters), Changing: c.members.joint(),
 	}
+	slices.Sort(s.Voters)
 	if b.RaftState == raft.StateLeader {
 		c.raft.WithProgress(func(id uint64, _ raft.ProgressType, p tracker.Progress) {
 			if id != c.id {
-				s.Peers = append(s.Peers, Peer{ID: id, Match: p.Match, State: progressName(p.State), Active: p.RecentActive})
+				s.Peers = append(s.Peers, Peer{ID: id, Match: p.Match, Votes: c.members.votes(id), State: progressName(p.State), Active: c.active(id)})
 			}
 		})
 	}
@@ -157,6 +208,8 @@ type peers struct{ n *Node }
 func (p peers) Received(m wire.Message) { p.n.inbox.message(m) }
 
 func (p peers) Disconnected(peer uint64) { p.n.inbox.hint(peer) }
+
+func (p peers) Removed() { p.n.stopRemoved() }
 
 func (p peers) Dropped(peer uint64) { p.call(func(c *Core) { c.Unreachable(peer) }) }
 

@@ -62,6 +62,9 @@ type Core struct {
 	acks     []*raftpb.Message // to others, for the next Ready: what they wait for is stored
 	incoming map[uint64][]byte // states of snapshots that came since the last Ready, by index
 
+	clock uint64            // ticks since the start
+	heard map[uint64]uint64 // when another member last answered
+
 	updates      []Update // for the next Ready
 	transferring bool     // begun, and not yet seen to end
 }
@@ -72,6 +75,7 @@ type Ready struct {
 	Append   []storage.Batch   // save, then call Stored
 	Updates  []Update          // hand to the owner; call Delivered when entries are taken
 	Members  map[uint64]string // if not nil: the members have changed to these
+	Gone     []uint64          // with Members: who was one before
 	Elect    time.Duration     // if positive: call Elect after that time
 	Removed  bool              // the group has removed this member: stop
 }
@@ -100,7 +104,7 @@ func NewCore(cfg CoreConfig) (*Core, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Core{id: cfg.ID, log: log, newest: cfg.Saved.Snapshot.Index(), incoming: make(map[uint64][]byte)}
+	c := &Core{id: cfg.ID, log: log, newest: cfg.Saved.Snapshot.Index(), incoming: make(map[uint64][]byte), heard: make(map[uint64]uint64)}
 	log.members = &c.members
 	c.raft, err = raft.NewRawNode(&raft.Config{
 		ID:                        cfg.ID,

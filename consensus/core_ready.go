@@ -76,7 +76,7 @@ func (c *Core) Ready() Ready {
 	out.Updates, c.updates = c.updates, nil
 	if c.members.changed {
 		c.members.changed = false
-		out.Members = c.members.addresses()
+		out.Members, out.Gone = c.members.addresses(), c.members.now().gone
 	}
 	out.Removed = c.members.removed
 	out.Elect = c.election.take()

@@ -56,6 +56,13 @@
 // broken connection: PreVote asks first, and members that still hear the leader do not answer.
 // A leader that hangs is given up after Config.Election.
 //
+// # Members
+//
+// Plan says how a wish about the members comes true, step by step: who is new stands by until it
+// has the log, and an odd number votes. An id is used once: what the member that had it
+// has promised is gone with its directory. So a member whose directory is empty does not start
+// (Config.Founded, ErrNoLog), whoever was removed stays removed, and both come back under a new id.
+//
 // # Faults
 //
 // Whatever a member cannot survive ends its Node, and Err says why: an error of the disk, a

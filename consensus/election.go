@@ -21,6 +21,8 @@ type election struct {
 	stagger time.Duration
 	lots    *rand.Rand
 
+	drained bool // stands only when nobody else has for a long time
+
 	elapsed int // ticks since the leader was heard, or something else began
 	timeout int // stand when elapsed has reached it: ticks to 2*ticks-1
 
@@ -38,6 +40,9 @@ type keptVote struct {
 	age int // in ticks
 }
 
+// lastResort is how many election timeouts a drained member leaves to the others.
+const lastResort = 20
+
 func newElection(cfg CoreConfig) election {
 	e := election{
 		ticks: cfg.ElectionTicks, stagger: cfg.Stagger, kept: make(map[uint64]keptVote),
@@ -49,6 +54,9 @@ func newElection(cfg CoreConfig) election {
 
 func (e *election) restart() {
 	e.elapsed, e.timeout = 0, e.ticks+e.lots.IntN(e.ticks)
+	if e.drained {
+		e.timeout += lastResort * e.ticks
+	}
 }
 
 func (e *election) take() time.Duration {
@@ -61,6 +69,7 @@ func (e *election) take() time.Duration {
 
 // Tick says that one tick has passed.
 func (c *Core) Tick() {
+	c.clock++
 	e := &c.election
 	for id, k := range e.kept {
 		if k.age++; k.age >= e.ticks {
@@ -112,11 +121,25 @@ func (c *Core) Hint(member uint64) {
 // Elect stands for election, if nothing has happened since the hint.
 func (c *Core) Elect() {
 	s := c.raft.BasicStatus()
-	if s.RaftState == raft.StateFollower && s.Lead == raft.None &&
+	if !c.election.drained && s.RaftState == raft.StateFollower && s.Lead == raft.None &&
 		s.HardState.GetTerm() == c.election.hintTerm && c.members.votes(c.id) {
 		c.election.restart()
 		c.campaign()
 	}
+}
+
+// Drain has this member stand for election only as the last resort, when nobody else has led for many
+// election timeouts, and take no leadership that is transferred to it. It does not
+// give away what it has.
+func (c *Core) Drain() {
+	c.election.drained = true
+	c.election.restart()
+}
+
+// active says whether another member has answered within the election timeout.
+func (c *Core) active(member uint64) bool {
+	at, ok := c.heard[member]
+	return ok && c.clock-at <= uint64(c.election.ticks)
 }
 
 // rank is this member's place among the voters, without the one that is down.
@@ -185,7 +208,7 @@ func (c *Core) Step(m wire.Message) error {
 			return &LostLogError{ID: c.id, Leader: r.GetFrom(), Known: r.GetCommit(), Has: c.log.last()}
 		}
 		if r.GetType() == raftpb.MsgSnap {
-			if _, _, err := parseSnapshotData(r.GetSnapshot().GetData()); err != nil {
+			if _, _, _, err := parseSnapshotData(r.GetSnapshot().GetData()); err != nil {
 				return fmt.Errorf("snapshot from member %d: %w", r.GetFrom(), err)
 			}
 			c.incoming[r.GetSnapshot().GetMetadata().GetIndex()] = m.State
@@ -196,7 +219,15 @@ func (c *Core) Step(m wire.Message) error {
 			return nil
 		}
 		defer c.outdo(r)
-	case raftpb.MsgAppResp, raftpb.MsgHeartbeatResp, raftpb.MsgVoteResp, raftpb.MsgPreVoteResp, raftpb.MsgTimeoutNow:
+	case raftpb.MsgAppResp, raftpb.MsgHeartbeatResp:
+		if c.members.has(r.GetFrom()) {
+			c.heard[r.GetFrom()] = c.clock
+		}
+	case raftpb.MsgTimeoutNow:
+		if c.election.drained {
+			return nil
+		}
+	case raftpb.MsgVoteResp, raftpb.MsgPreVoteResp:
 	default:
 		return nil // never sent to another member
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/holdfast-sdn/holdfast/consensus/storage"
 	"go.etcd.io/raft/v3/raftpb"
@@ -17,6 +18,15 @@ const (
 	bootIndex = 1
 	bootTerm  = 1
 )
+
+// SplitAddress takes apart how a member is written: an address, and before it a name for people,
+// if it has one: "c1@10.0.0.1:7001".
+func SplitAddress(s string) (name, addr string) {
+	if name, addr, ok := strings.Cut(s, "@"); ok {
+		return name, addr
+	}
+	return "", s
+}
 
 // Bootstrap is what the first members of a new group save before they start: all must
 // start from the same members.
@@ -75,6 +85,37 @@ func parseMembers(b []byte) (map[uint64]string, []byte, error) {
 	return members, b, nil
 }
 
+// maxGone bounds how many of those that were members are remembered: the newest.
+const maxGone = 1024
+
+// appendGone encodes the ids of those that were members: count, then the ids, as uvarints.
+func appendGone(dst []byte, gone []uint64) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(gone)))
+	for _, id := range gone {
+		dst = binary.AppendUvarint(dst, id)
+	}
+	return dst
+}
+
+// parseGone decodes what appendGone has made; nothing at all means nobody.
+func parseGone(b []byte) ([]uint64, error) {
+	if len(b) == 0 {
+		return nil, nil
+	}
+	count, n := binary.Uvarint(b)
+	if n <= 0 || count > uint64(len(b)-n) {
+		return nil, errMembers
+	}
+	gone := make([]uint64, count)
+	for i := range gone {
+		b = b[n:]
+		if gone[i], n = binary.Uvarint(b); n <= 0 {
+			return nil, errMembers
+		}
+	}
+	return gone, nil
+}
+
 // membership is who the members are, at each index since the last snapshot.
 type membership struct {
 	history []membersAt // never empty after restore
@@ -88,13 +129,14 @@ type membersAt struct {
 	known uint64 // changes up to this index are contained; more than index after some snapshots
 	conf  *raftpb.ConfState
 	addrs map[uint64]string
+	gone  []uint64 // who was a member before, the newest last
 }
 
 func (m *membership) restore(s storage.Snapshot) error {
 	at := membersAt{index: s.Index(), conf: raftpb.EnsureConfState(s.Raft.GetMetadata().GetConfState())}
 	if s.Raft != nil {
 		var err error
-		if at.known, at.addrs, err = parseSnapshotData(s.Raft.GetData()); err != nil {
+		if at.known, at.addrs, at.gone, err = parseSnapshotData(s.Raft.GetData()); err != nil {
 			return err
 		}
 		m.changed = true
@@ -106,18 +148,22 @@ func (m *membership) restore(s storage.Snapshot) error {
 // raftSnapshot is what raft sees of a snapshot: the place in the log, and the members.
 func (at membersAt) raftSnapshot(index, term uint64) *raftpb.Snapshot {
 	return &raftpb.Snapshot{
-		Data:     appendMembers(binary.AppendUvarint(nil, max(at.known, index)), at.addrs),
+		Data:     appendGone(appendMembers(binary.AppendUvarint(nil, max(at.known, index)), at.addrs), at.gone),
 		Metadata: &raftpb.SnapshotMetadata{Index: &index, Term: &term, ConfState: at.conf},
 	}
 }
 
-func parseSnapshotData(b []byte) (known uint64, addrs map[uint64]string, err error) {
+func parseSnapshotData(b []byte) (known uint64, addrs map[uint64]string, gone []uint64, err error) {
 	known, n := binary.Uvarint(b)
 	if n <= 0 {
-		return 0, nil, errMembers
+		return 0, nil, nil, errMembers
 	}
-	addrs, _, err = parseMembers(b[n:])
-	return known, addrs, err
+	addrs, rest, err := parseMembers(b[n:])
+	if err != nil {
+		return 0, nil, nil, err
+	}
+	gone, err = parseGone(rest)
+	return known, addrs, gone, err
 }
 
 func (m *membership) now() membersAt               { return m.history[len(m.history)-1] }
@@ -128,6 +174,13 @@ func (m *membership) joint() bool                  { return len(m.conf().VotersO
 func (m *membership) votes(id uint64) bool {
 	return slices.Contains(m.conf().Voters, id) || slices.Contains(m.conf().VotersOutgoing, id)
 }
+
+// has says whether id is a member: it votes, or stands by.
+func (m *membership) has(id uint64) bool {
+	return m.votes(id) || slices.Contains(m.conf().Learners, id) || slices.Contains(m.conf().LearnersNext, id)
+}
+
+func (m *membership) gone(id uint64) bool { return slices.Contains(m.now().gone, id) }
 
 func (m *membership) alone(id uint64) bool {
 	return len(m.conf().Voters) == 1 && m.conf().Voters[0] == id && !m.joint()
@@ -149,17 +202,23 @@ func (m *membership) forget(index uint64) {
 	}
 }
 
-// apply notes a change. Members that no longer vote keep their addresses while a joint
+// apply notes a change. Members that are removed keep their addresses while a joint
 // configuration lasts.
 func (m *membership) apply(index uint64, conf *raftpb.ConfState, added map[uint64]string, self uint64) {
-	was := m.votes(self)
-	addrs := maps.Clone(m.addresses())
+	was := m.has(self)
+	addrs, gone := maps.Clone(m.addresses()), slices.Clone(m.now().gone)
 	if addrs == nil {
 		addrs = make(map[uint64]string)
 	}
 	maps.Copy(addrs, added)
 	m.history = append(m.history, membersAt{index: index, known: index, conf: conf, addrs: addrs})
-	maps.DeleteFunc(addrs, func(id uint64, _ string) bool { return !m.votes(id) })
+	for _, id := range slices.Sorted(maps.Keys(addrs)) {
+		if !m.has(id) {
+			delete(addrs, id)
+			gone = append(gone, id)
+		}
+	}
+	m.history[len(m.history)-1].gone = gone[max(0, len(gone)-maxGone):]
 	m.changed = true
-	m.removed = m.removed || was && !m.votes(self)
+	m.removed = m.removed || was && !m.has(self)
 }

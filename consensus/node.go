@@ -14,6 +14,9 @@ import (
 	"github.com/holdfast-sdn/holdfast/consensus/transport"
 )
 
+// ErrNoLog says that a member that was founded has no log.
+var ErrNoLog = errors.New("there is no log here, and a member that lost its log has forgotten what others count on")
+
 // ErrClosed says that the Node was closed by its owner.
 var ErrClosed = errors.New("consensus: closed")
 
@@ -68,7 +71,7 @@ func Start(cfg Config) (*Node, error) {
 	n.elect.Stop()
 	n.saver = newSaver(store, n.inbox)
 	n.transport = transport.Start(transport.Config{
-		ID: cfg.ID, Cluster: cfg.Cluster, Listener: cfg.Listener, Peers: cfg.Members, Handler: peers{n}, Logger: cfg.Logger,
+		ID: cfg.ID, Cluster: cfg.Cluster, Listener: cfg.Listener, Peers: dialed(cfg.Members), Handler: peers{n}, Logger: cfg.Logger,
 		Dial: cfg.Dial, Admit: cfg.Admit,
 	})
 	n.helpers.Go(n.saver.run)
@@ -90,6 +93,9 @@ func open(cfg Config) (storage.Storage, storage.Saved, error) {
 		}
 	}
 	saved, err := store.Load()
+	if err == nil && saved.Hard == nil && !cfg.Join && cfg.Founded {
+		err = fmt.Errorf("%s: %w", cfg.Dir, ErrNoLog)
+	}
 	if err == nil && saved.Hard == nil && !cfg.Join {
 		boot := Bootstrap(cfg.Members)
 		err = store.Save([]storage.Batch{boot})
@@ -99,6 +105,27 @@ func open(cfg Config) (storage.Storage, storage.Saved, error) {
 		return nil, saved, errors.Join(err, store.Close())
 	}
 	return store, saved, nil
+}
+
+// Found begins the log of one of the first members of a group, which is then started with
+// Config.Founded. It is called once in the life of a member; cfg needs no listener.
+func Found(cfg Config) error {
+	cfg = cfg.withDefaults()
+	d, err := disk.Open(cfg.Dir, disk.Owner{Cluster: cfg.Cluster, ID: cfg.ID}, cfg.Fsync, cfg.Logger)
+	if err != nil {
+		return fmt.Errorf("consensus: %w", err)
+	}
+	saved, err := d.Load()
+	if err == nil && saved.Hard != nil {
+		err = fmt.Errorf("%s holds a log already", cfg.Dir)
+	}
+	if err == nil {
+		err = d.Save([]storage.Batch{Bootstrap(cfg.Members)})
+	}
+	if err = errors.Join(err, d.Close()); err != nil {
+		return fmt.Errorf("consensus: %w", err)
+	}
+	return nil
 }
 
 // run is the loop. It never waits for anything but new work: not for the disk, the
@@ -168,13 +195,14 @@ func (n *Node) ready() {
 		n.saver.add(rd.Append)
 		n.queue(rd.Updates)
 		if rd.Members != nil {
-			n.transport.SetPeers(n.addresses(rd.Members))
+			n.transport.SetPeers(dialed(n.addresses(rd.Members)))
+			n.transport.Gone(rd.Gone)
 		}
 		if rd.Elect > 0 {
 			n.elect.Reset(rd.Elect)
 		}
 		if rd.Removed {
-			n.inbox.stop(fmt.Errorf("consensus: member %d: %w", n.cfg.ID, ErrRemoved))
+			n.stopRemoved()
 		}
 	}
 	keep := n.waiting[:0]
@@ -190,6 +218,19 @@ func (n *Node) ready() {
 	if n.core.Accepts() {
 		n.inbox.resume()
 	}
+}
+
+func (n *Node) stopRemoved() {
+	n.inbox.stop(fmt.Errorf("consensus: member %d: %w", n.cfg.ID, ErrRemoved))
+}
+
+// dialed is members without their names.
+func dialed(members map[uint64]string) map[uint64]string {
+	addrs := make(map[uint64]string, len(members))
+	for id, m := range members {
+		_, addrs[id] = SplitAddress(m)
+	}
+	return addrs
 }
 
 // addresses are those of members, where the configuration overrides the log.

@@ -148,21 +148,31 @@ func (s *sim) drain(m *simMember) {
 	}
 }
 
-// change adds a new member, or removes one.
+// change adds a new member, removes one, or makes one vote that stands by, or the other way round.
 func (s *sim) change(m *simMember) {
-	voters := m.core.members.conf().Voters
+	conf := m.core.members.conf()
 	var c MemberChange
-	if s.rand.IntN(2) == 0 && len(voters) < 6 {
+	if s.rand.IntN(2) == 0 && len(conf.Voters) < 6 {
 		c.Add = map[uint64]string{s.nextID: "new"}
+	} else if s.rand.IntN(2) == 0 && len(conf.Learners) < 3 {
+		c.Standby = map[uint64]string{s.nextID: "new"}
 	}
-	if s.rand.IntN(2) == 0 && len(voters) > 2 {
-		c.Remove = []uint64{voters[s.rand.IntN(len(voters))]}
+	if s.rand.IntN(2) == 0 && len(conf.Learners) > 0 {
+		c.Promote = conf.Learners[:1]
+	}
+	if one := conf.Voters[s.rand.IntN(len(conf.Voters))]; len(conf.Voters) > 2 {
+		switch s.rand.IntN(4) {
+		case 0, 1:
+			c.Remove = []uint64{one}
+		case 2:
+			c.Demote = []uint64{one}
+		}
 	}
 	if m.core.ProposeConfChange(s.rand.Uint64(), c) != nil {
 		return
 	}
 	s.seen.changes++
-	if len(c.Add) > 0 {
+	if len(c.Add)+len(c.Standby) > 0 {
 		joining := &simMember{id: s.nextID, disk: new(storage.Memory)}
 		s.members[s.nextID] = joining
 		s.nextID++

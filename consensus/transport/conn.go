@@ -64,6 +64,8 @@ func refusal(conn net.Conn, h wire.Hello, cfg Config) string {
 		reason = fmt.Sprintf("cluster %q here, %q there", cfg.Cluster, h.Cluster)
 	case h.To != cfg.ID:
 		reason = fmt.Sprintf("member %d is here, not member %d: the address is wrong", cfg.ID, h.To)
+	case cfg.gone(h.From):
+		reason = wire.Removed
 	case h.From == cfg.ID || h.From == 0:
 		reason = fmt.Sprintf("two members have the id %d", h.From)
 	default:
@@ -73,6 +75,8 @@ func refusal(conn net.Conn, h wire.Hello, cfg Config) string {
 	}
 	return reason[:min(len(reason), 255)]
 }
+
+var errRemoved = errors.New(wire.Removed)
 
 // introduce says hello and reads the answer.
 func introduce(conn net.Conn, h wire.Hello) error {
@@ -89,6 +93,9 @@ func introduce(conn net.Conn, h wire.Hello) error {
 	reason := answer[1 : 1+int(answer[0])]
 	if _, err := io.ReadFull(conn, reason); err != nil {
 		return fmt.Errorf("read the answer to hello: %w", err)
+	}
+	if string(reason) == wire.Removed {
+		return errRemoved
 	}
 	if len(reason) > 0 {
 		return fmt.Errorf("refused: %s", reason)

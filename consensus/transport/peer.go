@@ -2,6 +2,7 @@ package transport
 
 import (
 	"context"
+	"errors"
 	"net"
 	"sync"
 	"time"
@@ -93,6 +94,9 @@ func (p *peer) run() {
 		if err := p.connect(); p.ctx.Err() == nil && err != nil && err.Error() != p.logged {
 			p.logged = err.Error()
 			p.cfg.Logger.Info("consensus: no connection to a member", "member", p.id, "addr", p.addr, "err", err)
+			if errors.Is(err, errRemoved) {
+				p.cfg.Handler.Removed()
+			}
 		}
 		if time.Since(start) > steady {
 			backoff = minBackoff

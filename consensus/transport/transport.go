@@ -11,6 +11,7 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -27,6 +28,8 @@ type Handler interface {
 	Disconnected(member uint64)
 	// Dropped says that messages with entries for a member were dropped. Called by Send too.
 	Dropped(member uint64)
+	// Removed says that another member knows this one to be removed from the group.
+	Removed()
 	// SnapshotSent says what has become of a snapshot message. Called by Send too.
 	SnapshotSent(member uint64, ok bool)
 }
@@ -43,6 +46,8 @@ type Config struct {
 	Dial func(ctx context.Context, member uint64, address string) (net.Conn, error)
 	// Admit says whether who has connected may speak as a member, once it has said hello; nil: anybody may.
 	Admit func(conn net.Conn, member uint64) error
+
+	gone func(member uint64) bool // see Transport.Gone
 }
 
 func (c Config) withDefaults() Config {
@@ -80,11 +85,13 @@ type Transport struct {
 	peers    map[uint64]*peer
 	incoming map[uint64]net.Conn // the newest of each member
 	accepted map[net.Conn]bool   // all, so that Close finds them
+	gone     []uint64
 }
 
 // Start begins to accept and to dial.
 func Start(cfg Config) *Transport {
 	t := &Transport{cfg: cfg.withDefaults(), incidents: incident.New(cfg.Logger), peers: make(map[uint64]*peer), incoming: make(map[uint64]net.Conn), accepted: make(map[net.Conn]bool)}
+	t.cfg.gone = t.isGone
 	t.SetPeers(cfg.Peers)
 	if cfg.Listener != nil {
 		t.wait.Go(t.accept)
@@ -112,6 +119,25 @@ func (t *Transport) SetPeers(addrs map[uint64]string) {
 			t.wait.Go(p.run)
 		}
 	}
+}
+
+// Gone replaces the members that were removed. They are told so when they say hello, which they do soon:
+// their connections are closed.
+func (t *Transport) Gone(ids []uint64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.gone = ids
+	for _, id := range ids {
+		if conn := t.incoming[id]; conn != nil {
+			conn.Close()
+		}
+	}
+}
+
+func (t *Transport) isGone(id uint64) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Contains(t.gone, id)
 }
 
 // Send queues messages for the members they name. It never waits.

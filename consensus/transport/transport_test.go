@@ -39,6 +39,7 @@ func (h *heard) Received(m wire.Message) {
 	h.messages <- m
 }
 func (h *heard) Disconnected(id uint64)        { h.down <- id }
+func (h *heard) Removed()                      { h.down <- 0 }
 func (h *heard) Dropped(id uint64)             { h.dropped <- id }
 func (h *heard) SnapshotSent(_ uint64, k bool) { h.sent <- k }
 

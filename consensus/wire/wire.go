@@ -2,7 +2,7 @@
 // its answer, then frames. No I/O.
 //
 //	hello   "HOLDRAFT" | version u16 | from u64 | to u64 | length u8 | cluster name
-//	answer  length u8 | reason, empty if the hello was accepted
+//	answer  length u8 | reason, empty if the hello was accepted; Removed if it never will be
 //	frame   length u32 of what follows | type u8 | body
 //
 //	message      a raftpb.Message
@@ -38,6 +38,9 @@ type Message struct {
 	Raft  *raftpb.Message
 	State []byte // of a MsgSnap; shared, never modified
 }
+
+// Removed is the answer to a member that the group has removed.
+const Removed = "this member was removed from the group"
 
 // Types of frames.
 const (

@@ -1,0 +1,239 @@
+package consensus
+
+import (
+	"context"
+	"errors"
+	"net"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/holdfast-sdn/holdfast/consensus/storage"
+	"go.etcd.io/raft/v3/raftpb"
+)
+
+// TestChangeKeepsQuorum: a leader refuses what would leave too few that it hears, and nothing else.
+func TestChangeKeepsQuorum(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change MemberChange
+		ok     bool
+	}{
+		{"one that stands by", MemberChange{Standby: map[uint64]string{4: "new"}}, true},
+		{"two that vote at once and are not there", MemberChange{Add: map[uint64]string{4: "new", 5: "new"}}, false},
+		{"one that is there by one that is not", MemberChange{Add: map[uint64]string{4: "new"}, Remove: []uint64{2}}, false},
+		{"one that is not there", MemberChange{Remove: []uint64{3}}, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := led(t)
+			s.die(3)
+			for range 7 { // 3 is silent for long enough
+				s.beat(1)
+			}
+			err := s.members[1].core.ProposeConfChange(1, c.change)
+			var lost *QuorumError
+			if c.ok && err != nil || !c.ok && !errors.As(err, &lost) {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}
+
+// TestStandby: a member that stands by has all entries, and no vote; promoted it leads.
+func TestStandby(t *testing.T) {
+	s := led(t)
+	one := s.members[1]
+	s.changeTo(one, MemberChange{Standby: map[uint64]string{4: "new"}})
+	s.propose(one)
+	s.rest()
+	four := s.members[4]
+	s.check(four.applied == s.newest && s.newest > 0, "member 4 is at %d of %d", four.applied, s.newest)
+	for range 100 {
+		four.core.Tick()
+		four.core.Elect()
+	}
+	s.drain(four)
+	s.check(len(s.flying) == 0, "member 4 stands for election: %v", s.flying)
+	s.check(one.core.TransferLeader(4) != nil, "the leadership goes to who does not vote")
+	status := one.core.Status()
+	s.check(len(status.Members) == 4 && slices.Equal(status.Voters, []uint64{1, 2, 3}), "%+v", status)
+
+	s.beat(1)
+	s.changeTo(one, MemberChange{Promote: []uint64{4}, Remove: []uint64{3}})
+	s.check(slices.Equal(one.core.Status().Voters, []uint64{1, 2, 4}), "%+v", one.core.Status())
+	s.check(s.members[3] == nil, "member 3 has not heard that it is removed")
+	s.must(one.core.TransferLeader(4))
+	s.drain(one)
+	s.rest()
+	s.check(four.role.Leading, "member 4 does not lead, but is %+v", four.role)
+
+	for _, c := range []struct {
+		change MemberChange
+		says   string
+	}{
+		{MemberChange{Add: map[uint64]string{3: "new"}}, "use a new id"},
+		{MemberChange{Standby: map[uint64]string{3: "new"}}, "use a new id"},
+		{MemberChange{Promote: []uint64{1}}, "does not stand by"},
+		{MemberChange{Demote: []uint64{4}}, "leads"},
+		{MemberChange{Demote: []uint64{9}}, "does not vote"},
+	} {
+		if err := four.core.ProposeConfChange(2, c.change); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%+v: %v, which does not say %q", c.change, err, c.says)
+		}
+	}
+}
+
+// changeTo changes the members, and waits until that is in effect everywhere.
+func (s *sim) changeTo(leader *simMember, change MemberChange) {
+	s.t.Helper()
+	id := s.rand.Uint64()
+	s.must(leader.core.ProposeConfChange(id, change))
+	for added := range change.Standby {
+		s.members[added] = &simMember{id: added, disk: new(storage.Memory)}
+		s.start(s.members[added])
+	}
+	s.drain(leader)
+	s.rest()
+	s.beat(leader.id)
+	s.check(leader.core.ConfChangeApplied(id), "the change %+v is not in effect", change)
+}
+
+// TestDrained: a member that was drained leaves the leadership to others, and takes it when there are none.
+func TestDrained(t *testing.T) {
+	s := led(t)
+	one := s.members[1]
+	s.members[2].core.Drain()
+	s.must(one.core.TransferLeader(2))
+	s.drain(one)
+	s.rest()
+	s.check(!s.members[2].role.Leading, "a drained member took the leadership")
+	s.die(1)
+	s.hint(2, 1)
+	s.hint(3, 1)
+	for ticks := 0; !s.members[3].role.Leading; ticks++ {
+		s.check(ticks < 20, "member 3 does not lead after %d ticks", ticks)
+		s.check(!s.members[2].role.Leading, "the drained one leads, and the other was there")
+		s.beat(2)
+		s.beat(3)
+	}
+	s.members[3].core.Drain() // nobody is left who would rather
+	s.start(one)
+	one.core.Drain()
+	s.die(3)
+	for ticks := 0; !s.members[2].role.Leading && !one.role.Leading; ticks++ {
+		s.check(ticks < 100*lastResort, "nobody leads, though two could")
+		s.beat(1)
+		s.beat(2)
+	}
+}
+
+// TestDrainNode: the leader gives the leadership away and does not get it back.
+func TestDrainNode(t *testing.T) {
+	var owners []*owner
+	for _, cfg := range configs(t, 3) {
+		owners = append(owners, start(t, cfg))
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	first := leaderOf(t, owners...)
+	settle(t, first, owners)
+	if err := first.n.Drain(ctx); err != nil {
+		t.Fatal(err)
+	}
+	second := leaderOf(t, owners...)
+	if second.n == first.n {
+		t.Fatal("the drained member leads")
+	}
+	settle(t, second, owners)
+	if err := second.n.Transfer(ctx, first.n.cfg.ID); err == nil {
+		t.Error("the drained member took the leadership back")
+	}
+	single := start(t, Config{ID: 1, Members: map[uint64]string{1: ""}, Logger: testLogger(t)})
+	single.leads(t)
+	if err := single.n.Drain(ctx); err == nil || !strings.Contains(err.Error(), "nobody else can lead") {
+		t.Errorf("a single member is drained: %v", err)
+	}
+}
+
+// TestRemovedHears: a member that was down when it was removed hears of it when it is back.
+func TestRemovedHears(t *testing.T) {
+	cfgs := configs(t, 3)
+	var owners []*owner
+	dir := t.TempDir()
+	for i := range cfgs {
+		cfgs[i].Dir = filepath.Join(dir, string(rune('a'+i)))
+		owners = append(owners, start(t, cfgs[i]))
+	}
+	leader := leaderOf(t, owners...)
+	settle(t, leader, owners)
+	gone := leader.n.cfg.ID % 3 // an index
+	addr := cfgs[gone].Listener.Addr().String()
+	if err := owners[gone].n.Close(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if err := leader.n.ChangeMembers(ctx, MemberChange{Remove: []uint64{cfgs[gone].ID}}); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfgs[gone].Listener = l
+	again := start(t, cfgs[gone])
+	select {
+	case <-again.ended:
+	case <-ctx.Done():
+		t.Fatal("it goes on")
+	}
+	if err := again.n.Err(); !errors.Is(err, ErrRemoved) {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestFound: the log of a first member is begun once, and whoever has lost it does not start.
+func TestFound(t *testing.T) {
+	cfg := Config{ID: 1, Cluster: "test", Members: map[uint64]string{1: "c1@"}, Founded: true, Dir: t.TempDir(), Logger: testLogger(t)}
+	if _, err := Start(cfg); !errors.Is(err, ErrNoLog) {
+		t.Fatalf("a member without a log: %v", err)
+	}
+	if err := Found(cfg); err != nil {
+		t.Fatal(err)
+	}
+	if err := Found(cfg); err == nil || !strings.Contains(err.Error(), "holds a log already") {
+		t.Errorf("founded twice: %v", err)
+	}
+	o := start(t, cfg)
+	o.leads(t)
+	if got := o.n.Status().Members; got[1] != "c1@" {
+		t.Errorf("members %v", got)
+	}
+}
+
+func TestSplitAddress(t *testing.T) {
+	for _, c := range [][3]string{{"c1@10.0.0.1:7001", "c1", "10.0.0.1:7001"}, {"[::1]:7001", "", "[::1]:7001"}, {"", "", ""}} {
+		if name, addr := SplitAddress(c[0]); name != c[1] || addr != c[2] {
+			t.Errorf("%q is %q and %q", c[0], name, addr)
+		}
+	}
+}
+
+// TestSnapshotData: who was a member is in a snapshot, and one of a release that did not know is read.
+func TestSnapshotData(t *testing.T) {
+	at := membersAt{known: 7, conf: &raftpb.ConfState{Voters: []uint64{1}}, addrs: map[uint64]string{1: "c1@a:1"}, gone: []uint64{5, 1 << 40}}
+	data := at.raftSnapshot(9, 2).GetData()
+	known, addrs, gone, err := parseSnapshotData(data)
+	if diff := cmp.Diff(at.addrs, addrs); err != nil || known != 9 || diff != "" || !slices.Equal(gone, at.gone) {
+		t.Errorf("%d, %v, %v, %v", known, addrs, gone, err)
+	}
+	for n := range data {
+		_, _, gone, err := parseSnapshotData(data[:n])
+		if whole := len(data) - len(appendGone(nil, at.gone)); (err == nil) != (n == whole) || len(gone) > 0 {
+			t.Errorf("the first %d of %d bytes: %v, %v", n, len(data), gone, err)
+		}
+	}
+}
