@@ -1,8 +1,10 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"strconv"
 
@@ -13,8 +15,8 @@ import (
 )
 
 func agentCommand() *cobra.Command {
-	var site, address, level string
-	var controllers []string
+	var o agentOptions
+	var level string
 	cmd := &cobra.Command{
 		Use:   "agent {--config FILE | --controllers ADDRESS,…}",
 		Short: "Run the agent beside a switch",
@@ -23,53 +25,73 @@ func agentCommand() *cobra.Command {
 The switch takes the agent for its controller. The agent keeps every event until the
 controllers have logged it, and lets every command pass once, whichever controller leads.
 It serves several switches, but they lose their events together if it dies: run one
-beside each switch.`,
+beside each switch.
+
+If the site file has tls, controllers and switches connect over TLS, and both sides show a
+certificate. For a switch on this machine --plain-switches leaves out TLS between it and the agent.`,
 		Example: `  holdfast agent --config holdfast.yaml
   ovs-vsctl set-controller br0 tcp:127.0.0.1:6653
 
-  holdfast agent --listen 127.0.0.1:6633 --controllers 10.0.0.1:6653,10.0.0.2:6653,10.0.0.3:6653`,
+  holdfast agent --listen 127.0.0.1:6633 --controllers 10.0.0.1:6653,10.0.0.2:6653,10.0.0.3:6653
+
+  holdfast agent --config holdfast.yaml --name a1 --plain-switches`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			log, err := newLogger(level)
 			if err != nil {
 				return err
 			}
-			if site != "" {
-				if controllers, err = openFlowAddresses(site); err != nil {
-					return err
-				}
-			}
-			if err := dialable(controllers); err != nil {
-				return err
-			}
-			listener, err := net.Listen("tcp", address)
-			if err != nil {
-				return fmt.Errorf("listen for switches: %w: free the address or choose another with --listen", err)
-			}
-			log.Info("agent", "listen", listener.Addr(), "controllers", controllers)
-			return agent.Run(cmd.Context(), agent.Config{Listen: listener, Controllers: controllers, Logger: log})
+			return runAgent(cmd.Context(), o, log)
 		},
 	}
-	cmd.Flags().StringVar(&site, "config", "", "the site file, which names the controllers")
-	cmd.Flags().StringSliceVar(&controllers, "controllers", nil, "addresses of all controllers, in place of a site file")
-	cmd.Flags().StringVar(&address, "listen", "127.0.0.1:6653", "address for switches to connect to")
+	cmd.Flags().StringVar(&o.site, "config", "", "the site file, which names the controllers")
+	cmd.Flags().StringSliceVar(&o.controllers, "controllers", nil, "addresses of all controllers, in place of a site file (and without TLS)")
+	cmd.Flags().StringVar(&o.listen, "listen", "127.0.0.1:6653", "address for switches to connect to")
+	cmd.Flags().StringVar(&o.name, "name", "agent", "what {name} in the site file's tls stands for")
+	cmd.Flags().BoolVar(&o.plainSwitches, "plain-switches", false, "take switches over plain TCP, though the site has tls; only on a loopback address")
 	cmd.Flags().StringVar(&level, "log-level", "info", "debug, info, warn or error")
 	cmd.MarkFlagsOneRequired("config", "controllers")
 	cmd.MarkFlagsMutuallyExclusive("config", "controllers")
 	return cmd
 }
 
-// openFlowAddresses returns where agents and switches of a site connect.
-func openFlowAddresses(file string) ([]string, error) {
-	s, err := config.Load(file, applicationNames())
-	if err != nil {
-		return nil, err
+type agentOptions struct {
+	site, listen, name string
+	controllers        []string
+	plainSwitches      bool
+}
+
+// runAgent runs the agent until ctx ends or it fails.
+func runAgent(ctx context.Context, o agentOptions, log *slog.Logger) error {
+	cfg := agent.Config{Controllers: o.controllers, Logger: log}
+	site := &config.Site{}
+	if o.site != "" {
+		var err error
+		if site, err = config.Load(o.site, applicationNames()); err != nil {
+			return err
+		}
+		for _, c := range site.Controllers {
+			cfg.Controllers = append(cfg.Controllers, c.OpenFlow)
+		}
 	}
-	var addresses []string
-	for _, c := range s.Controllers {
-		addresses = append(addresses, c.OpenFlow)
+	if err := dialable(cfg.Controllers); err != nil {
+		return err
 	}
-	return addresses, nil
+	var err error
+	if cfg.Listen, err = net.Listen("tcp", o.listen); err != nil {
+		return fmt.Errorf("listen for switches: %w: free the address or choose another with --listen", err)
+	}
+	if site.TLS != nil {
+		err = secureAgent(&cfg, site, o.name, o.plainSwitches)
+		if at, ok := cfg.Listen.Addr().(*net.TCPAddr); o.plainSwitches && ok && !at.IP.IsLoopback() {
+			err = fmt.Errorf("--plain-switches at %s: anybody in the network could be a switch; listen on a loopback address, or leave it out", at)
+		}
+		if err != nil {
+			return errors.Join(err, cfg.Listen.Close())
+		}
+	}
+	log.Info("agent", "listen", cfg.Listen.Addr(), "controllers", cfg.Controllers, "tls", site.TLS != nil)
+	return agent.Run(ctx, cfg)
 }
 
 // dialable finds mistakes in the addresses of controllers before they are dialled in the background.

@@ -28,7 +28,11 @@ func configCommand() *cobra.Command {
   data: /var/lib/holdfast        # each controller uses the folder of its name
   heartbeat_ms: 10
   election_ms: 50                # a multiple of heartbeat_ms, at least 3
-  switch_timeout_ms: 3000`,
+  switch_timeout_ms: 3000
+  tls:                           # no default: without it everything is plain TCP; see holdfast pki
+    ca: /etc/holdfast/ca.pem
+    cert: /etc/holdfast/{name}.pem     # {name} is that of the controller or agent; leave it
+    key: /etc/holdfast/{name}-key.pem  # out if each machine has one certificate`,
 		Example: `  holdfast config check holdfast.yaml`,
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
@@ -66,5 +70,10 @@ func printSite(out io.Writer, s *config.Site) error {
 	fmt.Fprintf(w, "heartbeat\t%v\n", s.Heartbeat)
 	fmt.Fprintf(w, "election\t%v\n", s.Election)
 	fmt.Fprintf(w, "switch timeout\t%v\n", s.SwitchTimeout)
+	if t := s.TLS; t != nil {
+		fmt.Fprintf(w, "tls\tca %s, cert %s, key %s\n", t.CA, t.Cert, t.Key)
+	} else {
+		fmt.Fprintln(w, "tls\tnone: plain TCP")
+	}
 	return w.Flush()
 }

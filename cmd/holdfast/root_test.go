@@ -121,6 +121,7 @@ durability      disk
 heartbeat       10ms
 election        50ms
 switch timeout  3s
+tls             none: plain TCP
 `
 	if code != 0 || out != want || stderr != "" {
 		t.Errorf("exit code %d, stderr %q, printed\n%s", code, stderr, out)

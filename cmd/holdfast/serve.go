@@ -107,6 +107,9 @@ func serve(ctx context.Context, s *config.Site, o serveOptions, log *slog.Logger
 	if cfg.API, err = listen("the API", me.API); err != nil {
 		return err
 	}
+	if err := secure(&cfg, s, me, log); err != nil {
+		return err
+	}
 	if o.audit != "" {
 		if cfg.Audit, err = audit.Open(o.audit); err != nil {
 			return fmt.Errorf("%w; name a file that can be written with --audit", err)
@@ -116,7 +119,7 @@ func serve(ctx context.Context, s *config.Site, o serveOptions, log *slog.Logger
 	if err != nil {
 		return err
 	}
-	log.Info("serving", "openflow", me.OpenFlow, "api", me.API, "peer", me.Peer, "apps", s.Apps, "durability", s.Durability)
+	log.Info("serving", "openflow", me.OpenFlow, "api", me.API, "peer", me.Peer, "apps", s.Apps, "durability", s.Durability, "tls", s.TLS != nil)
 	select {
 	case <-ctx.Done():
 		log.Info("stopping")

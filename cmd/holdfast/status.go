@@ -25,7 +25,10 @@ func statusCommand() *cobra.Command {
 		Short: "Show the controllers and switches of a site",
 		Long: `Ask every controller of a site how it is: who leads in which term, where their logs
 are, and for every switch its master, the guarantee it has, how far its events are logged
-and its commands done. Exits 1 if no controller leads.`,
+and its commands done. Exits 1 if no controller leads.
+
+If the site has TLS, it shows the certificate that the site file names: that of an operator or
+a controller. {name} in the site file stands for "operator".`,
 		Example: `  holdfast status --config holdfast.yaml
   holdfast status --config holdfast.yaml --json`,
 		Args: cobra.NoArgs,
@@ -34,7 +37,12 @@ and its commands done. Exits 1 if no controller leads.`,
 			if err != nil {
 				return err
 			}
-			answers := askAll(cmd.Context(), s)
+			client, err := apiClient(s)
+			if err != nil {
+				return err
+			}
+			defer client.CloseIdleConnections()
+			answers := askAll(cmd.Context(), client, s)
 			if asJSON {
 				enc := json.NewEncoder(cmd.OutOrStdout())
 				enc.SetIndent("", "  ")
@@ -64,13 +72,13 @@ type answer struct {
 const askTimeout = 2 * time.Second
 
 // askAll asks all controllers at once.
-func askAll(ctx context.Context, s *config.Site) []answer {
+func askAll(ctx context.Context, client *http.Client, s *config.Site) []answer {
 	answers := make([]answer, len(s.Controllers))
 	var wg sync.WaitGroup
 	for i, c := range s.Controllers {
 		wg.Go(func() {
 			answers[i].Name = c.Name
-			st, err := askStatus(ctx, c.API)
+			st, err := askStatus(ctx, client, c.API)
 			if err != nil {
 				answers[i].Error = err.Error()
 				return
@@ -82,14 +90,14 @@ func askAll(ctx context.Context, s *config.Site) []answer {
 	return answers
 }
 
-func askStatus(ctx context.Context, addr string) (*platform.Status, error) {
+func askStatus(ctx context.Context, client *http.Client, addr string) (*platform.Status, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/v1/status", nil)
 	if err != nil {
 		return nil, err
 	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := client.Do(req)
 	if err != nil {
 		return nil, err
 	}

@@ -5,12 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"strconv"
 	"strings"
 	"sync"
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-sdn/holdfast/internal/incident"
+	"github.com/holdfast-sdn/holdfast/internal/mtls"
+	"github.com/holdfast-sdn/holdfast/internal/pki"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 	"github.com/holdfast-sdn/holdfast/vswitch"
@@ -33,9 +37,11 @@ ones, such as ends of veth pairs, or with "tap:" before the name TAP interfaces 
 makes (bring them up with ip link set NAME up). Both need root. With --ports it has
 more ports than that; these are up, and lead nowhere.
 
-Let --controller be the agent beside it, or all controllers if it has no agent.`,
+Let --controller be the agent beside it, or all controllers if it has no agent. With --ca, --cert
+and --key it connects to them over TLS, by a certificate for a switch (holdfast pki issue switch NAME).`,
 		Example: `  holdfast vswitch --dpid 1 --ports 4 --controller 127.0.0.1:6653
-  holdfast vswitch --dpid 00000000000000a1 --device veth0,veth2,tap:tap0 --controller 127.0.0.1:6653`,
+  holdfast vswitch --dpid 00000000000000a1 --device veth0,veth2,tap:tap0 --controller 127.0.0.1:6653
+  holdfast vswitch --dpid 1 --ports 4 --controller 127.0.0.1:6653 --ca ca.pem --cert s1.pem --key s1-key.pem`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			log, err := newLogger(level)
@@ -55,7 +61,11 @@ Let --controller be the agent beside it, or all controllers if it has no agent.`
 	cmd.Flags().StringSliceVar(&o.controllers, "controller", nil, "addresses to connect to")
 	cmd.Flags().StringSliceVar(&o.devices, "device", nil, "interfaces that are its ports; tap:NAME makes a TAP interface")
 	cmd.Flags().IntVar(&o.ports, "ports", 0, "number of ports (default: one for each device)")
+	cmd.Flags().StringVar(&o.tls.CA, "ca", "", "for TLS: file with the authorities that are believed")
+	cmd.Flags().StringVar(&o.tls.Cert, "cert", "", "for TLS: file with the switch's certificate")
+	cmd.Flags().StringVar(&o.tls.Key, "key", "", "for TLS: file with its key")
 	cmd.Flags().StringVar(&level, "log-level", "info", "debug, info, warn or error")
+	cmd.MarkFlagsRequiredTogether("ca", "cert", "key")
 	_ = cmd.MarkFlagRequired("dpid")
 	_ = cmd.MarkFlagRequired("controller")
 	return cmd
@@ -66,6 +76,7 @@ type vswitchOptions struct {
 	controllers []string
 	devices     []string
 	ports       int
+	tls         mtls.Files // empty: plain TCP
 }
 
 // parseDatapathID takes 16 digits for hexadecimal, as ovs-vsctl prints them.
@@ -96,11 +107,26 @@ func runSwitch(ctx context.Context, o vswitchOptions, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	r := vswitch.StartRunner(vswitch.RunnerConfig{
+	cfg := vswitch.RunnerConfig{
 		Switch:      vswitch.Config{DatapathID: o.datapathID, Ports: ports},
 		Controllers: o.controllers,
 		Log:         log,
-	})
+	}
+	if o.tls != (mtls.Files{}) {
+		c, err := mtls.Load(o.tls, mtls.Role(pki.Switch), log)
+		if err != nil {
+			return fmt.Errorf("tls: %w", err)
+		}
+		incidents := incident.New(log)
+		cfg.Dial = func(ctx context.Context, address string) (net.Conn, error) {
+			conn, err := c.Dial(ctx, address, mtls.Role(pki.Agent, pki.Controller))
+			if err != nil {
+				incidents.Warn(address, "controller not connected", "address", address, "error", err)
+			}
+			return conn, err
+		}
+	}
+	r := vswitch.StartRunner(cfg)
 	log.Info("switch", "dpid", o.datapathID, "ports", len(ports), "controllers", o.controllers)
 	failed := make(chan error, len(devices))
 	var serving sync.WaitGroup

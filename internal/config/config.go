@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 )
 
@@ -31,7 +32,27 @@ type Site struct {
 	Heartbeat     time.Duration // between two heartbeats of a leader
 	Election      time.Duration // without a heartbeat until a follower stands for election
 	SwitchTimeout time.Duration // without a connection until a switch counts as gone
+	TLS           *TLS          // nil: plain TCP
 }
+
+// TLS are the files with which the processes of a site prove who they are, and know each other.
+// The same path may hold another certificate on each machine.
+type TLS struct {
+	CA   string // authorities
+	Cert string // of the process, with namePlace for its name
+	Key  string // of Cert, the same
+}
+
+// namePlace stands for the name of a process in the paths of its certificate and key.
+const namePlace = "{name}"
+
+// Of returns the files of the process called name.
+func (t TLS) Of(name string) TLS {
+	return TLS{t.CA, strings.ReplaceAll(t.Cert, namePlace, name), strings.ReplaceAll(t.Key, namePlace, name)}
+}
+
+// Named reports whether each process has a certificate file of its own.
+func (t TLS) Named() bool { return strings.Contains(t.Cert, namePlace) }
 
 // Controller is one controller of a site. Its addresses are both what it listens on and
 // what the others dial.

@@ -51,12 +51,13 @@ func TestParse(t *testing.T) {
 	full.Apps = []string{"hub", "learning"}
 	full.Durability, full.Data = config.Memory, "/tmp/hf"
 	full.Heartbeat, full.Election, full.SwitchTimeout = 20*time.Millisecond, 100*time.Millisecond, time.Second
+	full.TLS = &config.TLS{CA: "/etc/hf/ca.pem", Cert: "/etc/hf/{name}.pem", Key: "/etc/hf/{name}-key.pem"}
 	for _, tc := range []struct {
 		name, text string
 		want       *config.Site
 	}{
 		{"defaults", three, wantThree()},
-		{"everything", three + "apps: [hub, learning]\ndurability: memory\ndata: /tmp/hf\nheartbeat_ms: 20\nelection_ms: 100\nswitch_timeout_ms: 1000\n", full},
+		{"everything", three + "apps: [hub, learning]\ndurability: memory\ndata: /tmp/hf\nheartbeat_ms: 20\nelection_ms: 100\nswitch_timeout_ms: 1000\ntls:\n  ca: /etc/hf/ca.pem\n  cert: /etc/hf/{name}.pem\n  key: /etc/hf/{name}-key.pem\n", full},
 		{"alias", strings.Replace(three, "api: 127.0.0.1:8655", "api: &a 127.0.0.1:8655", 1) + "data: *a\n", func() *config.Site {
 			s := wantThree()
 			s.Data = "127.0.0.1:8655"
@@ -123,8 +124,8 @@ func TestMistakes(t *testing.T) {
 		{"bad alias", one + "data: *a\n", "f: not YAML: unknown anchor 'a' referenced; look at the indentation, colons and quotes around here"},
 		{"two documents", one + "---\n" + one, "f:3: a second document; remove the line `---` before it"},
 		{"too large", one + strings.Repeat("#\n", config.MaxFile/2), "f: larger than 1048576 bytes; is this the right file?"},
-		{"unknown key", one + "hartbeat_ms: 3\n", `f:3: unknown key "hartbeat_ms"; did you mean "heartbeat_ms"? (known: controllers, apps, durability, data, heartbeat_ms, election_ms, switch_timeout_ms)`},
-		{"unknown key, nothing near", one + "colour: red\n", `f:3: unknown key "colour"; known: controllers, apps, durability, data, heartbeat_ms, election_ms, switch_timeout_ms`},
+		{"unknown key", one + "hartbeat_ms: 3\n", `f:3: unknown key "hartbeat_ms"; did you mean "heartbeat_ms"? (known: controllers, apps, durability, data, heartbeat_ms, election_ms, switch_timeout_ms, tls)`},
+		{"unknown key, nothing near", one + "colour: red\n", `f:3: unknown key "colour"; known: controllers, apps, durability, data, heartbeat_ms, election_ms, switch_timeout_ms, tls`},
 		{"unknown key of a controller", edit("    openflow: 127", "    openflw: 127"), `f:4: unknown key "openflw"; did you mean "openflow"? (known: name, peer, openflow, api, id)`},
 		{"key twice", one + "data: a\ndata: b\n", `f:4: key "data" is already in line 3; remove one`},
 		{"no name", edit("- name: c1\n    peer", "- peer"), "f:2: a controller without name; add `name:`"},
@@ -155,6 +156,11 @@ func TestMistakes(t *testing.T) {
 		{"list for a number", one + "election_ms: [1]\n", "f:3: election_ms is a list; write a whole number from 3 to 60000"},
 		{"election too short", one + "heartbeat_ms: 20\nelection_ms: 59\n", "f:4: election_ms 59 is less than 3 heartbeats of 20 ms; set election_ms to 60 or more, or lower heartbeat_ms"},
 		{"home folder", one + "data: ~/holdfast\n", `f:3: data "~/holdfast": nothing replaces the ~; write the whole path`},
+		{"tls is no mapping", one + "tls: on\n", "f:3: tls is the text \"on\"; write `key: value` lines"},
+		{"tls without a key", one + "tls: {ca: a, cert: b}\n", "f:3: tls without key; name the files ca, cert and key, or leave `tls` out for plain TCP"},
+		{"tls with an unknown key", one + "tls: {ca: a, crt: b}\n", `f:3: unknown key "crt"; did you mean "cert"? (known: ca, cert, key)`},
+		{"tls in a home folder", one + "tls: {ca: ~/ca.pem, cert: b, key: c}\n", `f:3: ca "~/ca.pem": nothing replaces the ~; write the whole path`},
+		{"tls with one name", one + "tls:\n  ca: a\n  cert: '{name}.pem'\n  key: c\n", "f:4: only one of cert and key has {name} in its path; write it in both, or in none"},
 		{"election between heartbeats", one + "heartbeat_ms: 20\nelection_ms: 70\n", "f:4: election_ms 70 is no multiple of heartbeat_ms 20; set election_ms to 80"},
 		{"election too short by default", one + "heartbeat_ms: 20\n", "f:3: election_ms 50 is less than 3 heartbeats of 20 ms; set election_ms to 60 or more, or lower heartbeat_ms"},
 	} {
@@ -167,6 +173,17 @@ func TestMistakes(t *testing.T) {
 				t.Errorf("error:\n got %s\nwant %s", err, tc.want)
 			}
 		})
+	}
+}
+
+func TestTLSFilesOfAProcess(t *testing.T) {
+	named := config.TLS{CA: "ca.pem", Cert: "tls/{name}.pem", Key: "tls/{name}-key.pem"}
+	if got, want := named.Of("c1"), (config.TLS{CA: "ca.pem", Cert: "tls/c1.pem", Key: "tls/c1-key.pem"}); got != want || !named.Named() {
+		t.Errorf("files of c1 are %+v, want %+v", got, want)
+	}
+	fixed := config.TLS{CA: "ca.pem", Cert: "cert.pem", Key: "key.pem"}
+	if got := fixed.Of("c1"); got != fixed || fixed.Named() {
+		t.Errorf("files of c1 are %+v, want %+v", got, fixed)
 	}
 }
 

@@ -49,6 +49,7 @@ func (p *parser) parse(text []byte) error {
 		{"switch_timeout_ms", func(n *yaml.Node) error {
 			return p.millis(n, "switch_timeout_ms", 100, 3_600_000, &s.SwitchTimeout)
 		}},
+		{"tls", p.tls},
 	})
 	if err != nil {
 		return err
@@ -247,14 +248,41 @@ func (p *parser) durability(n *yaml.Node) error {
 	return nil
 }
 
-// data reads the folder. Only a shell knows ~: here it would become a folder of that name.
-func (p *parser) data(n *yaml.Node) error {
-	if err := p.text(n, "data", &p.site.Data); err != nil {
+func (p *parser) data(n *yaml.Node) error { return p.path(n, "data", &p.site.Data) }
+
+// path reads a file or folder. Only a shell knows ~: here it would become a folder of that name.
+func (p *parser) path(n *yaml.Node, key string, to *string) error {
+	if err := p.text(n, key, to); err != nil {
 		return err
 	}
-	if strings.HasPrefix(p.site.Data, "~") {
-		return p.mistake(n, fmt.Sprintf("data %q: nothing replaces the ~", p.site.Data), "write the whole path")
+	if strings.HasPrefix(*to, "~") {
+		return p.mistake(n, fmt.Sprintf("%s %q: nothing replaces the ~", key, *to), "write the whole path")
 	}
+	return nil
+}
+
+func (p *parser) tls(n *yaml.Node) error {
+	t := new(TLS)
+	var fields []field
+	keys := []struct {
+		key string
+		to  *string
+	}{{"ca", &t.CA}, {"cert", &t.Cert}, {"key", &t.Key}}
+	for _, k := range keys {
+		fields = append(fields, field{k.key, func(n *yaml.Node) error { return p.path(n, k.key, k.to) }})
+	}
+	if err := p.mapping(n, "tls", fields); err != nil {
+		return err
+	}
+	for _, k := range keys {
+		if *k.to == "" {
+			return p.mistake(n, "tls without "+k.key, "name the files ca, cert and key, or leave `tls` out for plain TCP")
+		}
+	}
+	if strings.Contains(t.Cert, namePlace) != strings.Contains(t.Key, namePlace) {
+		return p.mistake(n, "only one of cert and key has "+namePlace+" in its path", "write it in both, or in none")
+	}
+	p.site.TLS = t
 	return nil
 }
 

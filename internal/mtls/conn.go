@@ -9,19 +9,27 @@ import (
 	"io"
 	"net"
 
+	"github.com/holdfast-sdn/holdfast/internal/incident"
 	"github.com/holdfast-sdn/holdfast/internal/pki"
 )
 
 // Conn is one end of a connection over TLS. Its errors say what to do.
 type Conn struct {
 	*tls.Conn
-	raw net.Conn
+	raw  net.Conn
+	tell func(error) // that the handshake has failed; may be nil
 }
 
 // Read implements net.Conn. Its first call, or that of Write, waits for the handshake.
 func (c *Conn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
-	return n, explain(err)
+	if err != nil {
+		err = explain(err)
+		if c.tell != nil && !c.ConnectionState().HandshakeComplete {
+			c.tell(err)
+		}
+	}
+	return n, err
 }
 
 // Write implements net.Conn.
@@ -35,8 +43,12 @@ func (c *Conn) Write(b []byte) (int, error) {
 // are all that counts above.
 func (c *Conn) Close() error { return c.raw.Close() }
 
-// Peer is who is at the other end. The handshake must be over.
-func (c *Conn) Peer() (pki.Identity, error) {
+// Peer returns who is at the other end of a *Conn. The handshake must be over.
+func Peer(conn net.Conn) (pki.Identity, error) {
+	c, ok := conn.(*Conn)
+	if !ok {
+		return pki.Identity{}, errors.New("the connection is not over TLS")
+	}
 	chain := c.ConnectionState().PeerCertificates
 	if len(chain) == 0 {
 		return pki.Identity{}, errors.New("the TLS handshake is not over")
@@ -52,7 +64,7 @@ func (c *Credentials) Dial(ctx context.Context, address string, p Policy) (net.C
 	}
 	cfg := c.config(x509.ExtKeyUsageServerAuth, p)
 	cfg.InsecureSkipVerify = true // by host name: names of holders stand for more, and VerifyConnection looks at them
-	conn := &Conn{tls.Client(raw, cfg), raw}
+	conn := &Conn{tls.Client(raw, cfg), raw, nil}
 	if err := conn.HandshakeContext(ctx); err != nil {
 		raw.Close()
 		if errors.Is(err, io.EOF) {
@@ -65,12 +77,23 @@ func (c *Credentials) Dial(ctx context.Context, address string, p Policy) (net.C
 
 // Listener makes of the connections that l accepts such as only those can use whom p takes. The
 // handshake is left to the first Read or Write, and to its deadline.
-func (c *Credentials) Listener(l net.Listener, p Policy) net.Listener { return &listener{l, c, p} }
+func (c *Credentials) Listener(l net.Listener, p Policy) net.Listener { return &listener{l, c, p, nil} }
+
+// TellingListener is Listener for a server that does not log why a connection ends, as that of
+// net/http: refusals are logged as those of what.
+func (c *Credentials) TellingListener(l net.Listener, p Policy, what string) net.Listener {
+	incidents := incident.New(c.log)
+	return &listener{l, c, p, func(from net.Addr, err error) {
+		host, _, _ := net.SplitHostPort(from.String())
+		incidents.Warn(host, "connection refused", "to", what, "remote", from, "error", err)
+	}}
+}
 
 type listener struct {
 	net.Listener
 	credentials *Credentials
 	policy      Policy
+	tell        func(from net.Addr, err error) // may be nil
 }
 
 func (l *listener) Accept() (net.Conn, error) {
@@ -80,7 +103,11 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 	cfg := l.credentials.config(x509.ExtKeyUsageClientAuth, l.policy)
 	cfg.ClientAuth = tls.RequireAnyClientCert // VerifyConnection looks at it
-	return &Conn{tls.Server(raw, cfg), raw}, nil
+	conn := &Conn{tls.Server(raw, cfg), raw, nil}
+	if l.tell != nil {
+		conn.tell = func(err error) { l.tell(raw.RemoteAddr(), err) }
+	}
+	return conn, nil
 }
 
 // config is for one connection, with somebody whose certificate is for usage.
@@ -108,7 +135,7 @@ func explain(err error) error {
 	case errors.As(err, &plain):
 		return fmt.Errorf("it does not speak TLS, which this side does: give both the certificates (of Open vSwitch: set-ssl, and ssl: for tcp:), or neither (%w)", err)
 	case errors.As(err, &op) && op.Op == "remote error":
-		return fmt.Errorf("it ended the connection because of TLS, most likely of this side's certificate; its log says why (%w)", err)
+		return fmt.Errorf("it ended the connection because of TLS, most likely of this side's certificate; its log says why (%w)", op.Err)
 	}
 	return err
 }

@@ -70,8 +70,9 @@ type Credentials struct {
 
 	mu      sync.Mutex // guards the fields below
 	looked  time.Time
-	seen    [3]stamp
+	seen    [3]stamp // when current was read
 	current *material
+	failed  string    // what was wrong with the files since, as the log has it
 	warned  time.Time // that the certificate expires soon
 }
 
@@ -99,14 +100,14 @@ func Load(files Files, own Policy, log *slog.Logger) (*Credentials, error) {
 func (c *Credentials) material() *material {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err := c.look(); err != nil {
+	if err := c.look(); err != nil && err.Error() != c.failed {
+		c.failed = err.Error()
 		c.log.Warn("the changed certificate files are not used, what they held before is", "error", err)
 	}
 	return c.current
 }
 
-// look reads the files if they have changed. mu is held, or nobody else has c. The error is new:
-// the same files are not read twice.
+// look reads the files if they have changed, and again until it succeeds. mu is held, or nobody else has c.
 func (c *Credentials) look() error {
 	now := c.now()
 	if since := now.Sub(c.looked); c.current != nil && since >= 0 && since < lookEvery {
@@ -115,7 +116,6 @@ func (c *Credentials) look() error {
 	c.looked = now
 	seen := c.files.stamps() // before they are read: what changes meanwhile is read again
 	if c.current == nil || seen != c.seen {
-		c.seen = seen
 		m, err := c.files.read(now, c.own)
 		if err != nil {
 			return err
@@ -123,7 +123,7 @@ func (c *Credentials) look() error {
 		if c.current != nil {
 			c.log.Info("read the certificate files again", "certificate", c.files.Cert, "expires", m.cert.Leaf.NotAfter)
 		}
-		c.current, c.warned = m, time.Time{}
+		c.current, c.seen, c.failed, c.warned = m, seen, "", time.Time{}
 	}
 	if leaf := c.current.cert.Leaf; leaf.NotAfter.Sub(now) < expiring && now.Sub(c.warned) >= warnEvery {
 		c.warned = now

@@ -220,6 +220,20 @@ func TestPlainPeers(t *testing.T) {
 	}
 }
 
+func TestPeer(t *testing.T) {
+	dir := authority(t, c1, c2)
+	addr, _ := server(t, load(t, dir, c1), mtls.Role(pki.Controller))
+	conn, err := load(t, dir, c2).Dial(t.Context(), addr, mtls.Role(pki.Controller))
+	check(t, err)
+	defer conn.Close()
+	if id, err := mtls.Peer(conn); err != nil || id != c1 {
+		t.Errorf("the peer is %v, %v", id, err)
+	}
+	if _, err := mtls.Peer(conn.(*mtls.Conn).NetConn()); err == nil {
+		t.Error("the peer of a plain connection is known")
+	}
+}
+
 func TestNoCertificate(t *testing.T) {
 	addr, errs := server(t, load(t, authority(t, c1), c1), mtls.Role(pki.Controller))
 	conn := bare(t, addr)

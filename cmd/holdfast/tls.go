@@ -1,0 +1,107 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+
+	"github.com/holdfast-sdn/holdfast/agent"
+	"github.com/holdfast-sdn/holdfast/internal/config"
+	"github.com/holdfast-sdn/holdfast/internal/mtls"
+	"github.com/holdfast-sdn/holdfast/internal/pki"
+	"github.com/holdfast-sdn/holdfast/platform"
+)
+
+// Here is who may connect to whom, if the site has TLS: docs/operating.md has it as a table.
+
+// credentials reads the files of the process called name.
+func credentials(t config.TLS, name string, own mtls.Policy, log *slog.Logger) (*mtls.Credentials, error) {
+	t = t.Of(name)
+	c, err := mtls.Load(mtls.Files(t), own, log)
+	if err != nil {
+		return nil, fmt.Errorf("tls: %w", err)
+	}
+	return c, nil
+}
+
+// secure puts TLS around everything that a controller listens on and dials.
+func secure(cfg *platform.Config, s *config.Site, me config.Controller, log *slog.Logger) error {
+	if s.TLS == nil {
+		return nil
+	}
+	c, err := credentials(*s.TLS, me.Name, mtls.Only(pki.Identity{Role: pki.Controller, Name: me.Name}), log)
+	if err != nil {
+		return err
+	}
+	cfg.OpenFlow = c.Listener(cfg.OpenFlow, mtls.Role(pki.Agent, pki.Switch))
+	cfg.API = c.TellingListener(cfg.API, mtls.Role(pki.Operator, pki.Controller), "the API")
+	members := &cfg.Consensus
+	members.Listener = c.Listener(members.Listener, mtls.Role(pki.Controller))
+	members.Dial = func(ctx context.Context, member uint64, address string) (net.Conn, error) {
+		return c.Dial(ctx, address, controllerCalled(cfg.Names[member]))
+	}
+	members.Admit = func(conn net.Conn, member uint64) error {
+		id, err := mtls.Peer(conn)
+		if err != nil {
+			return err
+		}
+		return controllerCalled(cfg.Names[member])(id)
+	}
+	return nil
+}
+
+// controllerCalled is the policy that takes the controller of a name, and any if the name is "":
+// that of a member which is not in this site file yet.
+func controllerCalled(name string) mtls.Policy {
+	if name == "" {
+		return mtls.Role(pki.Controller)
+	}
+	return mtls.Only(pki.Identity{Role: pki.Controller, Name: name})
+}
+
+// secureAgent puts TLS around the agent's connections, but for those from switches if plain.
+func secureAgent(cfg *agent.Config, s *config.Site, name string, plain bool) error {
+	c, err := credentials(*s.TLS, name, mtls.Role(pki.Agent), cfg.Logger)
+	if err != nil {
+		return err
+	}
+	if !plain {
+		cfg.Listen = c.Listener(cfg.Listen, mtls.Role(pki.Switch))
+	}
+	names := map[string]string{}
+	for _, n := range s.Controllers {
+		names[n.OpenFlow] = n.Name
+	}
+	cfg.Dial = func(ctx context.Context, address string) (net.Conn, error) {
+		return c.Dial(ctx, address, controllerCalled(names[address]))
+	}
+	return nil
+}
+
+// operatorName is who the command line is, where the site file has {name}.
+const operatorName = "operator"
+
+// apiClient returns a client for the API of the controllers, for URLs that begin with http: whatever
+// the site has. Its TLS is beneath that.
+func apiClient(s *config.Site) (*http.Client, error) {
+	if s.TLS == nil {
+		return &http.Client{Transport: new(http.Transport)}, nil
+	}
+	log, err := newLogger("warn")
+	if err != nil {
+		return nil, err
+	}
+	c, err := credentials(*s.TLS, operatorName, mtls.Role(pki.Operator, pki.Controller), log)
+	if err != nil {
+		return nil, err
+	}
+	names := map[string]string{}
+	for _, n := range s.Controllers {
+		names[n.API] = n.Name
+	}
+	return &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, address string) (net.Conn, error) {
+		return c.Dial(ctx, address, controllerCalled(names[address]))
+	}}}, nil
+}
