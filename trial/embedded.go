@@ -1,9 +1,14 @@
 package trial
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"net"
 
+	"github.com/holdfast-sdn/holdfast/internal/mtls"
+	"github.com/holdfast-sdn/holdfast/internal/pki"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 	"github.com/holdfast-sdn/holdfast/vswitch"
@@ -13,6 +18,7 @@ import (
 type embeddedNetwork struct {
 	runners []*vswitch.Runner
 	ends    []*Host
+	dial    func(ctx context.Context, address string) (net.Conn, error) // nil: TCP
 }
 
 // Ports of each switch.
@@ -40,12 +46,23 @@ func newHosts(n int) []*Host {
 func (e *embeddedNetwork) hosts() []*Host        { return e.ends }
 func (e *embeddedNetwork) listenAddress() string { return "127.0.0.1" }
 
+func (e *embeddedNetwork) secure(f mtls.Files) error {
+	c, err := mtls.Load(f, mtls.Role(pki.Switch), slog.New(slog.DiscardHandler))
+	if err != nil {
+		return err
+	}
+	e.dial = func(ctx context.Context, address string) (net.Conn, error) {
+		return c.Dial(ctx, address, mtls.Role(pki.Agent))
+	}
+	return nil
+}
+
 // connect starts switch i, with its controller, and links it to the one before.
 func (e *embeddedNetwork) connect(i int, addr string) error {
 	if i > 0 && e.runners[i-1] == nil {
 		return fmt.Errorf("switch %d starts before switch %d", i+1, i)
 	}
-	r := vswitch.StartRunner(vswitch.RunnerConfig{Controllers: []string{addr},
+	r := vswitch.StartRunner(vswitch.RunnerConfig{Controllers: []string{addr}, Dial: e.dial,
 		Switch: vswitch.Config{DatapathID: openflow.DatapathID(i + 1), Ports: vswitch.Ports(i+1, int(portRight))}})
 	e.runners[i] = r
 	h := e.ends[i]

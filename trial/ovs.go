@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"sync"
 
+	"github.com/holdfast-sdn/holdfast/internal/mtls"
 	"github.com/holdfast-sdn/holdfast/internal/netlab"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
@@ -77,6 +78,15 @@ func (o *ovsNetwork) add(i int) error {
 
 func (o *ovsNetwork) hosts() []*Host        { return o.ends }
 func (o *ovsNetwork) listenAddress() string { return o.lab.Addr().String() }
+
+func (o *ovsNetwork) secure(f mtls.Files) error {
+	for _, s := range o.switches {
+		if err := s.SetTLS(f.Key, f.Cert, f.CA); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 func (o *ovsNetwork) connect(i int, addr string) error { return o.switches[i].SetControllers(addr) }
 

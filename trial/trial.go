@@ -15,6 +15,7 @@ import (
 
 	"github.com/holdfast-sdn/holdfast/internal/cluster"
 	"github.com/holdfast-sdn/holdfast/internal/handshake"
+	"github.com/holdfast-sdn/holdfast/internal/mtls"
 	"github.com/holdfast-sdn/holdfast/internal/tap"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/platform/audit"
@@ -29,6 +30,7 @@ type Config struct {
 	Between      time.Duration                // undisturbed traffic before each kill, and after the last
 	PingInterval time.Duration                // of each host
 	Durability   string                       // "memory" if empty
+	TLS          bool                         // everything is said over TLS
 	Say          func(line string)            // what happens, as it happens; may be nil
 	Progress     func(done float64, s string) // may be nil
 }
@@ -73,6 +75,8 @@ type network interface {
 	hosts() []*Host
 	// connect makes switch i dial its controller, the address given.
 	connect(i int, addr string) error
+	// secure makes all switches connect over TLS from now on.
+	secure(mtls.Files) error
 	// listenAddress is where the switches can reach listeners of this process.
 	listenAddress() string
 	Close() error
@@ -122,7 +126,11 @@ func (t *trial) start(ctx context.Context, dir string) (err error) {
 		return err
 	}
 	t.cluster, err = cluster.Start(ctx, cluster.Config{Binary: t.Binary, Dir: dir, Controllers: 3, Agents: t.Switches,
-		Apps: []string{"hub"}, Durability: t.Durability, Audit: true})
+		Apps: []string{"hub"}, Durability: t.Durability, Audit: true, TLS: t.TLS})
+	if err != nil {
+		return err
+	}
+	witness, err := t.witness(ctx)
 	if err != nil {
 		return err
 	}
@@ -131,7 +139,7 @@ func (t *trial) start(ctx context.Context, dir string) (err error) {
 		if err != nil {
 			return fmt.Errorf("listen for switch %d: %w", i+1, err)
 		}
-		t.taps = append(t.taps, tap.Start(l, a.Listen, t.clock))
+		t.taps = append(t.taps, witness(l, a.Listen))
 		if err := t.net.connect(i, l.Addr().String()); err != nil {
 			return err
 		}

@@ -18,6 +18,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/holdfast-sdn/holdfast/internal/pki"
 )
 
 // Config says what to run.
@@ -31,6 +33,7 @@ type Config struct {
 	Audit         bool     // controllers write audit files
 	SnapshotEvery int      // entries between snapshots; 0 is the default of serve
 	Listen        string   // address to bind to, "127.0.0.1" if empty
+	TLS           bool     // everything over TLS, by an authority made for the site
 	// Election is how long a leader may be silent; 0 is the site file's default. Heartbeats are ten
 	// times as frequent. Machines with much else to do need more. A leader that dies is noticed at once.
 	Election time.Duration
@@ -54,6 +57,7 @@ type Cluster struct {
 type Controller struct {
 	Name                string
 	Peer, OpenFlow, API string // addresses
+	client              *http.Client
 	process
 }
 
@@ -80,7 +84,7 @@ func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 	}
 	c := &Cluster{cfg: cfg}
 	for i := range cfg.Controllers {
-		n := &Controller{Name: fmt.Sprintf("c%d", i+1), Peer: addrs[3*i], OpenFlow: addrs[3*i+1], API: addrs[3*i+2]}
+		n := &Controller{Name: fmt.Sprintf("c%d", i+1), Peer: addrs[3*i], OpenFlow: addrs[3*i+1], API: addrs[3*i+2], client: http.DefaultClient}
 		n.process = process{name: n.Name, binary: cfg.Binary, log: filepath.Join(cfg.Dir, n.Name+".log"),
 			args: []string{"serve", "--config", c.siteFile(n.Name), "--name", n.Name}}
 		if cfg.Audit {
@@ -98,7 +102,7 @@ func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 		a := &Agent{Listen: addrs[3*cfg.Controllers+i]}
 		name := fmt.Sprintf("agent%d", i+1)
 		a.process = process{name: name, binary: cfg.Binary, log: filepath.Join(cfg.Dir, name+".log"),
-			args: []string{"agent", "--config", c.siteFile(name), "--listen", a.Listen}}
+			args: []string{"agent", "--config", c.siteFile(name), "--listen", a.Listen, "--name", name}}
 		c.agents = append(c.agents, a)
 	}
 	if err := c.run(ctx); err != nil {
@@ -110,6 +114,11 @@ func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 func (c *Cluster) run(ctx context.Context) error {
 	if c.cfg.Before != nil {
 		if err := c.cfg.Before(c.cfg.Dir); err != nil {
+			return err
+		}
+	}
+	if c.cfg.TLS {
+		if err := c.makeAuthority(); err != nil {
 			return err
 		}
 	}
@@ -206,6 +215,10 @@ func (c *Cluster) site(route func(to, address string) string) []byte {
 	if e := c.cfg.Election; e > 0 {
 		fmt.Fprintf(&b, "heartbeat_ms: %d\nelection_ms: %d\n", max(1, e.Milliseconds()/10), e.Milliseconds())
 	}
+	if c.cfg.TLS {
+		fmt.Fprintf(&b, "tls:\n  ca: %s\n  cert: %s\n  key: %s\n",
+			pki.CertFile(c.Authority(), pki.AuthorityName), pki.CertFile(c.Authority(), "{name}"), pki.KeyFile(c.Authority(), "{name}"))
+	}
 	return []byte(b.String())
 }
 
@@ -254,7 +267,7 @@ func (n *Controller) Status(ctx context.Context) (Status, error) {
 	if err != nil {
 		return s, err
 	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := n.client.Do(req)
 	if err != nil {
 		return s, err
 	}

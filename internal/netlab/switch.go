@@ -33,6 +33,7 @@ type Switch struct {
 	database *process
 	daemon   *process // nil while killed
 	ports    int      // given so far; numbered from 1
+	protocol string   // to controllers: "tcp" or "ssl"
 }
 
 // AddSwitch starts a switch. It connects to nobody before SetControllers.
@@ -40,7 +41,7 @@ func (l *Lab) AddSwitch(name string, datapathID uint64) (*Switch, error) {
 	if err := l.claim(name); err != nil {
 		return nil, err
 	}
-	s := &Switch{Name: name, DatapathID: datapathID, Namespace: l.scoped(name), dir: filepath.Join(l.dir, name)}
+	s := &Switch{Name: name, DatapathID: datapathID, Namespace: l.scoped(name), protocol: "tcp", dir: filepath.Join(l.dir, name)}
 	l.mu.Lock()
 	l.switches = append(l.switches, s) // before it starts: Close stops whatever came up
 	number := len(l.switches)
@@ -136,14 +137,29 @@ func (s *Switch) stop() error {
 	return err
 }
 
-// SetControllers makes the switch connect to these TCP addresses, and to no others. After a
+// SetTLS gives the switch its key, its certificate, and the authority that it believes: files of PEM.
+// SetControllers after that connects over TLS.
+func (s *Switch) SetTLS(key, cert, ca string) error {
+	if _, err := s.vsctl("set-ssl", key, cert, ca); err != nil {
+		return fmt.Errorf("certificate of switch %s: %w", s.Name, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.protocol = "ssl"
+	return nil
+}
+
+// SetControllers makes the switch connect to these addresses, and to no others. After a
 // loss it tries again within a second: Open vSwitch takes no shorter back-off.
 func (s *Switch) SetControllers(addresses ...string) error {
+	s.mu.Lock()
+	protocol := s.protocol
+	s.mu.Unlock()
 	var create, ids []string
 	for i, a := range addresses {
 		id := fmt.Sprintf("@c%d", i)
 		ids = append(ids, id)
-		create = append(create, "--", "--id="+id, "create", "controller", `target="tcp:`+a+`"`, "max_backoff=1000", "connection_mode=out-of-band")
+		create = append(create, "--", "--id="+id, "create", "controller", `target="`+protocol+":"+a+`"`, "max_backoff=1000", "connection_mode=out-of-band")
 	}
 	args := append([]string{"set", "bridge", bridge, "controller=[" + strings.Join(ids, ",") + "]"}, create...)
 	if _, err := s.vsctl(args...); err != nil {

@@ -25,7 +25,7 @@ type Observer interface {
 // Tap is a running relay.
 type Tap struct {
 	listener net.Listener
-	target   string
+	dial     func() (net.Conn, error)
 	observer Observer
 	wg       sync.WaitGroup
 
@@ -36,7 +36,12 @@ type Tap struct {
 
 // Start relays connections to listener on to the address target, until Close.
 func Start(listener net.Listener, target string, o Observer) *Tap {
-	t := &Tap{listener: listener, target: target, observer: o, conns: map[net.Conn]bool{}}
+	return StartBetween(listener, func() (net.Conn, error) { return net.DialTimeout("tcp", target, time.Second) }, o)
+}
+
+// StartBetween relays connections to listener on to what dial connects to, until Close.
+func StartBetween(listener net.Listener, dial func() (net.Conn, error), o Observer) *Tap {
+	t := &Tap{listener: listener, dial: dial, observer: o, conns: map[net.Conn]bool{}}
 	t.wg.Go(t.accept)
 	return t
 }
@@ -66,7 +71,7 @@ func (t *Tap) accept() {
 		if err != nil {
 			return // Close
 		}
-		target, err := net.DialTimeout("tcp", t.target, time.Second)
+		target, err := t.dial()
 		if err != nil {
 			sw.Close() // the switch tries again
 			continue

@@ -1,0 +1,55 @@
+package cluster
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"net/http"
+	"path/filepath"
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/internal/mtls"
+	"github.com/holdfast-sdn/holdfast/internal/pki"
+)
+
+// Authority is the folder of the site's certificate authority, with Config.TLS.
+func (c *Cluster) Authority() string { return filepath.Join(c.cfg.Dir, "pki") }
+
+// Issue makes a certificate of the site's authority, for a switch for example, and returns its files.
+func (c *Cluster) Issue(id pki.Identity) (mtls.Files, error) {
+	dir := c.Authority()
+	f := mtls.Files{CA: pki.CertFile(dir, pki.AuthorityName), Cert: pki.CertFile(dir, id.Name), Key: pki.KeyFile(dir, id.Name)}
+	return f, pki.Issue(dir, pki.Request{Identity: id, Days: pki.DefaultDays}, time.Now())
+}
+
+// makeAuthority makes it with the certificates of all processes, and of this one as an operator.
+func (c *Cluster) makeAuthority() error {
+	if err := pki.Init(c.Authority(), time.Now()); err != nil {
+		return err
+	}
+	for _, a := range c.agents {
+		if _, err := c.Issue(pki.Identity{Role: pki.Agent, Name: a.name}); err != nil {
+			return err
+		}
+	}
+	for _, n := range c.controllers {
+		if _, err := c.Issue(pki.Identity{Role: pki.Controller, Name: n.Name}); err != nil {
+			return err
+		}
+	}
+	files, err := c.Issue(pki.Identity{Role: pki.Operator, Name: "operator"})
+	if err != nil {
+		return err
+	}
+	operator, err := mtls.Load(files, mtls.Role(pki.Operator), slog.New(slog.DiscardHandler))
+	if err != nil {
+		return err
+	}
+	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, address string) (net.Conn, error) {
+		return operator.Dial(ctx, address, mtls.Role(pki.Controller))
+	}}}
+	for _, n := range c.controllers {
+		n.client = client
+	}
+	return nil
+}
