@@ -5,7 +5,9 @@
 //	DIR/snap/TERM-INDEX    the newest snapshot, and while it is replaced the one before
 //
 // A record that a power failure or a kill has cut off at the end of the log was never
-// acknowledged; it is removed, with a log line. Any other damage is an error that names the file.
+// acknowledged; it is removed, with a log line. Other damage is an error that names the file, with one
+// exception: in the last segment, the length and type of a record have no checksum of their own (that is
+// etcd's format), and damage there looks like such an end.
 package disk
 
 import (
