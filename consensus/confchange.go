@@ -16,9 +16,8 @@ import (
 // Members that stand by have the log like the others, and do not vote. An id that was ever used
 // must not be used again.
 type MemberChange struct {
-	Add     map[uint64]string // new members that vote, as id to address
-	Standby map[uint64]string // new members that stand by, as id to address
-	Promote []uint64          // from now on these vote
+	Add     map[uint64]string // new members, as id to address; they stand by
+	Promote []uint64          // from now on these vote; they have the log
 	Demote  []uint64          // from now on these stand by
 	Remove  []uint64
 }
@@ -29,7 +28,6 @@ func (m MemberChange) voters(before []uint64) []uint64 {
 		return slices.Contains(m.Remove, id) || slices.Contains(m.Demote, id)
 	})
 	after = append(after, m.Promote...)
-	after = slices.AppendSeq(after, maps.Keys(m.Add))
 	slices.Sort(after)
 	return after
 }
@@ -42,8 +40,7 @@ func (m MemberChange) singles() []*raftpb.ConfChangeSingle {
 			list = append(list, &raftpb.ConfChangeSingle{Type: typ.Enum(), NodeId: ptr(id)})
 		}
 	}
-	add(raftpb.ConfChangeAddNode, slices.Sorted(maps.Keys(m.Add))...)
-	add(raftpb.ConfChangeAddLearnerNode, slices.Sorted(maps.Keys(m.Standby))...)
+	add(raftpb.ConfChangeAddLearnerNode, slices.Sorted(maps.Keys(m.Add))...)
 	add(raftpb.ConfChangeAddNode, m.Promote...)
 	add(raftpb.ConfChangeAddLearnerNode, m.Demote...)
 	add(raftpb.ConfChangeRemoveNode, m.Remove...)
@@ -68,12 +65,7 @@ func (c *Core) ProposeConfChange(id uint64, change MemberChange) error {
 	if err := c.keepsQuorum(change); err != nil {
 		return err
 	}
-	added := maps.Clone(change.Standby)
-	if added == nil {
-		added = make(map[uint64]string)
-	}
-	maps.Copy(added, change.Add)
-	cc := &raftpb.ConfChangeV2{Context: appendMembers(binary.AppendUvarint(nil, id), added), Changes: change.singles()}
+	cc := &raftpb.ConfChangeV2{Context: appendMembers(binary.AppendUvarint(nil, id), change.Add), Changes: change.singles()}
 	data, err := proto.Marshal(cc)
 	if err != nil {
 		return fmt.Errorf("encode the change of the membership: %w", err)
@@ -99,16 +91,14 @@ func (m *membership) validate(change MemberChange, self uint64) error {
 	if len(change.singles()) == 0 {
 		return errors.New("the change of the membership is empty")
 	}
-	for _, added := range []map[uint64]string{change.Add, change.Standby} {
-		for id, addr := range added {
-			switch {
-			case id == 0 || raft.IsLocalMsgTarget(id) || addr == "":
-				return fmt.Errorf("cannot add member %d at %q: it needs an id from 1 and an address", id, addr)
-			case m.has(id):
-				return fmt.Errorf("member %d is in the group already", id)
-			case m.gone(id):
-				return fmt.Errorf("member %d was removed, and what it has promised is forgotten: use a new id", id)
-			}
+	for id, addr := range change.Add {
+		switch {
+		case id == 0 || raft.IsLocalMsgTarget(id) || addr == "":
+			return fmt.Errorf("cannot add member %d at %q: it needs an id from 1 and an address", id, addr)
+		case m.has(id):
+			return fmt.Errorf("member %d is in the group already", id)
+		case m.gone(id):
+			return fmt.Errorf("member %d was removed, and what it has promised is forgotten: use a new id", id)
 		}
 	}
 	for _, id := range change.Promote {
@@ -143,8 +133,13 @@ func (e *QuorumError) Error() string {
 }
 
 // keepsQuorum refuses a change that could not be completed, or after which nothing could be committed,
-// as far as this leader hears the others.
+// as far as this leader hears the others; and that a member votes which has no log.
 func (c *Core) keepsQuorum(change MemberChange) error {
+	for _, p := range c.Status().Peers {
+		if p.Match == 0 && slices.Contains(change.Promote, p.ID) {
+			return fmt.Errorf("member %d does not have the log yet", p.ID)
+		}
+	}
 	for _, voters := range [][]uint64{c.members.conf().Voters, change.voters(c.members.conf().Voters)} {
 		reachable := 0
 		for _, id := range voters {

@@ -81,7 +81,7 @@ type Ready struct {
 }
 
 // ErrRemoved says that this member was removed from the group.
-var ErrRemoved = errors.New("this member was removed from the group")
+var ErrRemoved = errors.New("this member was removed from the group, and what its directory holds is of no more use; to join again it needs a new id and an empty directory")
 
 // ErrNotLeader says that this member does not lead, or not in that term.
 var ErrNotLeader = errors.New("not the leader")

@@ -208,14 +208,18 @@ func (c *Core) Step(m wire.Message) error {
 			return &LostLogError{ID: c.id, Leader: r.GetFrom(), Known: r.GetCommit(), Has: c.log.last()}
 		}
 		if r.GetType() == raftpb.MsgSnap {
+			meta := r.GetSnapshot().GetMetadata()
+			if conf := meta.GetConfState(); c.blank() && slices.Contains(slices.Concat(conf.GetVoters(), conf.GetVotersOutgoing()), c.id) {
+				return &LostLogError{ID: c.id, Leader: r.GetFrom(), Known: meta.GetIndex()}
+			}
 			if _, _, _, err := parseSnapshotData(r.GetSnapshot().GetData()); err != nil {
 				return fmt.Errorf("snapshot from member %d: %w", r.GetFrom(), err)
 			}
-			c.incoming[r.GetSnapshot().GetMetadata().GetIndex()] = m.State
+			c.incoming[meta.GetIndex()] = m.State
 		}
 		c.election.elapsed = 0
 	case raftpb.MsgVote, raftpb.MsgPreVote:
-		if c.keep(r) {
+		if c.blank() || c.keep(r) {
 			return nil
 		}
 		defer c.outdo(r)
@@ -234,6 +238,10 @@ func (c *Core) Step(m wire.Message) error {
 	_ = c.raft.Step(r) // an answer from a stranger
 	return nil
 }
+
+// blank says that this member waits to be added. It has no vote: nobody who is added votes before he has the
+// log, so if the group thinks that it does it has lost its own.
+func (c *Core) blank() bool { return c.newest == 0 }
 
 // Unreachable says that a message to a member was dropped.
 func (c *Core) Unreachable(member uint64) { c.raft.ReportUnreachable(member) }

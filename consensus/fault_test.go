@@ -283,9 +283,20 @@ func TestChangeMembers(t *testing.T) {
 	if err := gone.n.ChangeMembers(ctx, MemberChange{Remove: []uint64{1}}); !errors.Is(err, ErrNotLeader) {
 		t.Errorf("change at a follower: %v", err)
 	}
-	change := MemberChange{Add: map[uint64]string{4: l.Addr().String()}, Remove: []uint64{gone.n.cfg.ID}}
-	if err := leader.n.ChangeMembers(ctx, change); err != nil {
-		t.Fatal(err)
+	wish := Wish{Add: 4, Address: l.Addr().String(), Remove: gone.n.cfg.ID}
+	for {
+		step, err := Plan(leader.n.Status(), wish)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if step.Done {
+			break
+		}
+		if step.Wait != nil {
+			time.Sleep(time.Millisecond)
+		} else if err := leader.n.ChangeMembers(ctx, step.Change); err != nil {
+			t.Fatal(err)
+		}
 	}
 	members := leader.n.Status().Members
 	if _, still := members[gone.n.cfg.ID]; still || members[4] != l.Addr().String() || len(members) != 3 {

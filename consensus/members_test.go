@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/holdfast-sdn/holdfast/consensus/storage"
+	"github.com/holdfast-sdn/holdfast/consensus/wire"
 	"go.etcd.io/raft/v3/raftpb"
 )
 
@@ -22,9 +23,8 @@ func TestChangeKeepsQuorum(t *testing.T) {
 		change MemberChange
 		ok     bool
 	}{
-		{"one that stands by", MemberChange{Standby: map[uint64]string{4: "new"}}, true},
-		{"two that vote at once and are not there", MemberChange{Add: map[uint64]string{4: "new", 5: "new"}}, false},
-		{"one that is there by one that is not", MemberChange{Add: map[uint64]string{4: "new"}, Remove: []uint64{2}}, false},
+		{"a new one", MemberChange{Add: map[uint64]string{4: "new"}}, true},
+		{"one that is there, and the one that is left is not", MemberChange{Remove: []uint64{2}}, false},
 		{"one that is not there", MemberChange{Remove: []uint64{3}}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -42,11 +42,11 @@ func TestChangeKeepsQuorum(t *testing.T) {
 	}
 }
 
-// TestStandby: a member that stands by has all entries, and no vote; promoted it leads.
+// TestAdd: a member that stands by has all entries, and no vote; promoted it leads.
 func TestStandby(t *testing.T) {
 	s := led(t)
 	one := s.members[1]
-	s.changeTo(one, MemberChange{Standby: map[uint64]string{4: "new"}})
+	s.changeTo(one, MemberChange{Add: map[uint64]string{4: "new"}})
 	s.propose(one)
 	s.rest()
 	four := s.members[4]
@@ -75,7 +75,6 @@ func TestStandby(t *testing.T) {
 		says   string
 	}{
 		{MemberChange{Add: map[uint64]string{3: "new"}}, "use a new id"},
-		{MemberChange{Standby: map[uint64]string{3: "new"}}, "use a new id"},
 		{MemberChange{Promote: []uint64{1}}, "does not stand by"},
 		{MemberChange{Demote: []uint64{4}}, "leads"},
 		{MemberChange{Demote: []uint64{9}}, "does not vote"},
@@ -91,7 +90,7 @@ func (s *sim) changeTo(leader *simMember, change MemberChange) {
 	s.t.Helper()
 	id := s.rand.Uint64()
 	s.must(leader.core.ProposeConfChange(id, change))
-	for added := range change.Standby {
+	for added := range change.Add {
 		s.members[added] = &simMember{id: added, disk: new(storage.Memory)}
 		s.start(s.members[added])
 	}
@@ -99,6 +98,35 @@ func (s *sim) changeTo(leader *simMember, change MemberChange) {
 	s.rest()
 	s.beat(leader.id)
 	s.check(leader.core.ConfChangeApplied(id), "the change %+v is not in effect", change)
+}
+
+// TestBlankMember: a member that has lost its log and waits to be added has no vote, and goes no further when it
+// hears that it had one.
+func TestBlankMember(t *testing.T) {
+	s := led(t)
+	s.propose(s.members[1])
+	s.rest()
+	blank := &simMember{id: 3, disk: new(storage.Memory)}
+	s.members[3] = blank
+	s.start(blank)
+	s.die(1)
+	s.members[2].core.campaign() // as the leader of a later term it knows nothing of what 3 had
+	s.drain(s.members[2])
+	s.rest()
+	s.check(!s.members[2].role.Leading, "the blank member has voted")
+
+	s = led(t)
+	s.propose(s.members[1])
+	s.rest()
+	snapshot := s.members[1].core.members.now().raftSnapshot(5, 2)
+	s.members[3].disk = new(storage.Memory)
+	s.start(s.members[3])
+	err := s.members[3].core.Step(wire.Message{Raft: &raftpb.Message{Type: raftpb.MsgSnap.Enum(), From: ptr(uint64(1)), To: ptr(uint64(3)),
+		Term: ptr(uint64(2)), Snapshot: snapshot}})
+	var lost *LostLogError
+	if !errors.As(err, &lost) {
+		t.Errorf("%v", err)
+	}
 }
 
 // TestDrained: a member that was drained leaves the leadership to others, and takes it when there are none.

@@ -2,7 +2,6 @@ package consensus
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 )
 
@@ -18,8 +17,10 @@ type Wish struct {
 type Step struct {
 	Change MemberChange // to be made now, unless one of the others is set
 	Wait   *Peer        // this new member does not have the log yet
-	Busy   bool         // another change is under way
-	Done   bool         // the wish has come true
+	// Transfer says that this leader is to be removed, and gives the leadership away first.
+	Transfer bool
+	Busy     bool // another change is under way
+	Done     bool // the wish has come true
 }
 
 // ErrTooFew refuses to make a group that survives a failure into one that does not.
@@ -45,22 +46,22 @@ func Plan(s Status, w Wish) (Step, error) {
 		return Step{Busy: true}, nil
 	}
 	if _, member := s.Members[w.Add]; w.Add != 0 && !member {
-		return Step{Change: MemberChange{Standby: map[uint64]string{w.Add: w.Address}}}, nil
+		return Step{Change: MemberChange{Add: map[uint64]string{w.Add: w.Address}}}, nil
 	}
 	if i := slices.IndexFunc(s.Peers, func(p Peer) bool { return p.ID == w.Add && !p.Votes }); i >= 0 && !s.Peers[i].ready(s.Last) {
 		return Step{Wait: &s.Peers[i]}, nil
 	}
 	var c MemberChange
 	if _, member := s.Members[w.Remove]; w.Remove != 0 && member {
-		if w.Remove == s.ID {
-			return Step{}, fmt.Errorf("member %d leads and cannot remove itself; transfer the leadership first", s.ID)
-		}
 		c.Remove = []uint64{w.Remove}
 	}
 	s.balance(&c, w.Add)
 	after := c.voters(s.Voters)
 	if len(after) < min(3, len(s.Voters)) {
 		return Step{}, ErrTooFew
+	}
+	if slices.Contains(c.Remove, s.ID) {
+		return Step{Transfer: true}, nil
 	}
 	return Step{Change: c, Done: len(c.singles()) == 0}, nil
 }

@@ -152,12 +152,10 @@ func (s *sim) drain(m *simMember) {
 func (s *sim) change(m *simMember) {
 	conf := m.core.members.conf()
 	var c MemberChange
-	if s.rand.IntN(2) == 0 && len(conf.Voters) < 6 {
+	if s.rand.IntN(2) == 0 && len(conf.Learners) < 3 {
 		c.Add = map[uint64]string{s.nextID: "new"}
-	} else if s.rand.IntN(2) == 0 && len(conf.Learners) < 3 {
-		c.Standby = map[uint64]string{s.nextID: "new"}
 	}
-	if s.rand.IntN(2) == 0 && len(conf.Learners) > 0 {
+	if s.rand.IntN(2) == 0 && len(conf.Learners) > 0 && len(conf.Voters) < 6 {
 		c.Promote = conf.Learners[:1]
 	}
 	if one := conf.Voters[s.rand.IntN(len(conf.Voters))]; len(conf.Voters) > 2 {
@@ -172,7 +170,7 @@ func (s *sim) change(m *simMember) {
 		return
 	}
 	s.seen.changes++
-	if len(c.Add)+len(c.Standby) > 0 {
+	if len(c.Add) > 0 {
 		joining := &simMember{id: s.nextID, disk: new(storage.Memory)}
 		s.members[s.nextID] = joining
 		s.nextID++

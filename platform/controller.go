@@ -98,7 +98,7 @@ func (c *Controller) Err() error { return c.err }
 // Close ends the controller and waits for it. A leader first hands over to the follower
 // that has most of the log, so that the switches wait for no election.
 func (c *Controller) Close() error {
-	c.handOver()
+	_ = c.handOver(context.Background()) // it is logged, and the others will elect
 	close(c.stop)
 	<-c.done
 	return c.err
@@ -107,23 +107,23 @@ func (c *Controller) Close() error {
 // handOverTimeout bounds how long a stopping leader waits for its successor.
 const handOverTimeout = 500 * time.Millisecond
 
-func (c *Controller) handOver() {
-	var to consensus.Peer
-	for _, p := range c.node.Status().Peers { // none unless this one leads
-		if p.Active && p.Match >= to.Match {
-			to = p
-		}
+var errNoSuccessor = errors.New("no other controller that votes is there to take over the leadership; start one first")
+
+// handOver gives the leadership, if this controller has it, to the follower that has most of the log.
+func (c *Controller) handOver(ctx context.Context) error {
+	s := c.node.Status()
+	to, ok := s.Successor()
+	if !ok {
+		return errNoSuccessor // not even asked for, if this one does not lead
 	}
-	if to.ID == 0 {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), handOverTimeout)
+	ctx, cancel := context.WithTimeout(ctx, handOverTimeout)
 	defer cancel()
-	if err := c.node.Transfer(ctx, to.ID); err != nil {
-		c.log.Warn("leadership not handed over; the others will elect", "to", c.cfg.Names[to.ID], "err", err)
-		return
+	if err := c.node.Transfer(ctx, to); err != nil {
+		c.log.Warn("leadership not handed over; the others will elect", "to", c.memberName(s, to), "err", err)
+		return fmt.Errorf("hand over to controller %s: %w", c.memberName(s, to), err)
 	}
-	c.log.Info("leadership handed over", "to", c.cfg.Names[to.ID])
+	c.log.Info("leadership handed over", "to", c.memberName(s, to))
+	return nil
 }
 
 // run is the goroutine that owns everything; it ends with Close or an error, and takes

@@ -34,6 +34,7 @@ type Status struct {
 type MemberStatus struct {
 	Name      string `json:"name"`
 	ID        uint64 `json:"id"`
+	Votes     bool   `json:"votes"`
 	Connected bool   `json:"connected"`
 	Match     uint64 `json:"match_index"` // what it is known to have stored
 }
@@ -73,7 +74,10 @@ func (c *Controller) Status(ctx context.Context) (Status, error) {
 	n := c.node.Status()
 	s.LastIndex, s.CommitIndex = n.Last, n.Committed
 	for _, p := range n.Peers {
-		s.Members = append(s.Members, MemberStatus{c.cfg.Names[p.ID], p.ID, p.Connected, p.Match})
+		s.Members = append(s.Members, MemberStatus{c.memberName(n, p.ID), p.ID, p.Votes, p.Connected, p.Match})
+	}
+	if s.Leader == "" {
+		s.Leader = c.memberName(n, n.Leader)
 	}
 	return s, nil
 }
@@ -134,7 +138,7 @@ func (c *Core) connection(out SwitchStatus, id openflow.DatapathID) SwitchStatus
 	return out
 }
 
-// api serves GET /v1/status as JSON.
+// api serves /v1/status, /v1/members and /v1/drain, as JSON.
 type api struct {
 	server *http.Server
 	ended  chan error
@@ -153,6 +157,7 @@ func (c *Controller) serveAPI(l net.Listener) *api {
 			c.log.Debug("status answer not written", "to", r.RemoteAddr, "err", err)
 		}
 	})
+	c.serveMembers(mux)
 	a := &api{&http.Server{Handler: mux, ReadTimeout: 5 * time.Second, WriteTimeout: 10 * time.Second, IdleTimeout: 30 * time.Second}, make(chan error, 1)}
 	go func() { a.ended <- a.server.Serve(l) }() // ends with close
 	return a
