@@ -25,6 +25,7 @@ const (
 
 // Site is a checked configuration, with the defaults filled in.
 type Site struct {
+	Name          string       // controllers of sites with different names refuse each other
 	Controllers   []Controller // in the order of the file; an odd number
 	Apps          []string     // names of applications, in the order in which they see an event
 	Durability    Durability
@@ -72,6 +73,7 @@ const MaxFile = 1 << 20
 
 func defaults() Site {
 	return Site{
+		Name:          "holdfast",
 		Apps:          []string{"learning"},
 		Durability:    Disk,
 		Data:          "/var/lib/holdfast",

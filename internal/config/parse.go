@@ -34,6 +34,7 @@ func (p *parser) parse(text []byte) error {
 	s := &p.site
 	var controllers *yaml.Node
 	err = p.mapping(root, "the file", []field{
+		{"site", p.siteName},
 		{"controllers", func(n *yaml.Node) error { controllers = n; return p.controllers(n) }},
 		{"apps", p.appList},
 		{"durability", p.durability},
@@ -131,6 +132,8 @@ func (p *parser) controllers(n *yaml.Node) error {
 
 var validName = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,62}$`) // it is also the name of a folder
 
+const nameRemedy = "use at most 63 of a-z, 0-9, - and _, beginning with a letter or digit"
+
 func (p *parser) controller(n *yaml.Node, taken map[string]string) error {
 	var c Controller
 	var idNode *yaml.Node
@@ -155,7 +158,7 @@ func (p *parser) controller(n *yaml.Node, taken map[string]string) error {
 				return err
 			}
 			if !validName.MatchString(c.Name) {
-				return p.mistake(n, fmt.Sprintf("name %q", c.Name), "use at most 63 of a-z, 0-9, - and _, beginning with a letter or digit")
+				return p.mistake(n, fmt.Sprintf("name %q", c.Name), nameRemedy)
 			}
 			return claim(n, "name "+c.Name)
 		}},
@@ -232,6 +235,16 @@ func (p *parser) appList(n *yaml.Node) error {
 			return p.mistake(item, fmt.Sprintf("app %q twice", app), "remove one")
 		}
 		p.site.Apps = append(p.site.Apps, app)
+	}
+	return nil
+}
+
+func (p *parser) siteName(n *yaml.Node) error {
+	if err := p.text(n, "site", &p.site.Name); err != nil {
+		return err
+	}
+	if !validName.MatchString(p.site.Name) {
+		return p.mistake(n, fmt.Sprintf("site %q", p.site.Name), nameRemedy)
 	}
 	return nil
 }
