@@ -25,7 +25,8 @@ const (
 	KillLeader                       // whoever leads then
 	PauseController                  // it hangs: a stop signal, a collection of garbage, a machine that is moved
 	PauseLeader
-	HandOver // the leader gives the leadership away
+	CutOffLeader // from the other controllers; the switches reach it, and connect anew
+	HandOver     // the leader gives the leadership away
 	ClockJump
 	ClockSkew
 	SlowDisk
@@ -48,7 +49,7 @@ const (
 	faultKinds
 )
 
-var faultNames = [...]string{"kill controller", "power off", "kill the leader", "pause controller", "pause the leader", "hand over", "clock jump", "clock skew",
+var faultNames = [...]string{"kill controller", "power off", "kill the leader", "pause controller", "pause the leader", "cut off the leader", "hand over", "clock jump", "clock skew",
 	"slow disk", "full disk", "corrupt disk", "partition", "one-way partition", "isolate controller", "delay", "reset connections",
 	"kill agent", "pause agent", "kill switch", "pause switch", "cut the switch's connection", "cut a cable"}
 
@@ -99,7 +100,7 @@ func (s *site) inflict(f Fault) {
 	s.w.note(nil, "%v", f)
 	c := s.controllers[f.A%len(s.controllers)]
 	switch f.Kind {
-	case KillLeader, PauseLeader, HandOver:
+	case KillLeader, PauseLeader, CutOffLeader, HandOver:
 		if c = s.leader(); c == nil {
 			return
 		}
@@ -110,6 +111,8 @@ func (s *site) inflict(f Fault) {
 		s.killController(c, f.Kind == PowerOff, f.For)
 	case PauseController, PauseLeader:
 		c.p.pause(f.For)
+	case CutOffLeader:
+		s.cutOff(c, f)
 	case HandOver:
 		c.handOver()
 	case ClockJump:
@@ -209,6 +212,19 @@ func (s *site) disturb(f Fault) {
 		s.net.delaySpike(a, b, time.Duration(1+f.B%50)*time.Millisecond, f.For)
 	case Reset:
 		s.net.resetAll(a, b)
+	}
+}
+
+// cutOff makes a leader one that is deposed and does not know, while switches come to it.
+func (s *site) cutOff(c *controllerNode, f Fault) {
+	for _, other := range s.controllers {
+		if other != c {
+			s.net.block(c.p, other.p, false)
+			s.w.after(f.For, nil, func() { s.net.unblock(c.p, other.p, false) })
+		}
+	}
+	for i, a := range s.agents {
+		s.w.after(time.Duration(20+(f.B+37*i)%120)*time.Millisecond, nil, func() { s.net.resetAll(a.p, c.p) })
 	}
 }
 
