@@ -6,7 +6,7 @@
  * another be elected. Every #ifdef takes one mechanism away; spin must find an error then. */
 
 #ifndef C
-#define C 2 /* controllers */
+#define C 2 /* controllers; 3 at most */
 #endif
 #ifndef S
 #define S 2 /* switches */
@@ -84,12 +84,13 @@ chan up[C * S] = [UPROOM] of { mtype, byte };
 
 byte crashes, breaks;
 #ifdef NO_SHARED_LOG
-byte direct[C * S];
+byte direct[C * S]; /* events that a follower had from a switch */
 #endif
 
 inline clear(q) { do :: len(q) > 0 -> q?m,x :: else -> break od }
 inline clear3(q) { do :: len(q) > 0 -> q?m,x,y,z :: else -> break od }
 
+/* The mechanisms, and what is there without them. */
 #if defined(NO_FENCING) || defined(NO_COMMAND_FENCING)
 #define POWERLESS false
 #else
@@ -116,7 +117,6 @@ inline clear3(q) { do :: len(q) > 0 -> q?m,x,y,z :: else -> break od }
 #else
 #define LOGGED(seq) (seq <= ctl[c].events[s])
 #endif
-
 #ifdef NO_FENCING
 #define FENCED false
 #else

@@ -26,7 +26,7 @@ func main() {
 
 func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	flags := flag.NewFlagSet("model", flag.ContinueOnError)
-	large := flags.Bool("large", false, "also check the large configurations (half an hour, 16 GiB)")
+	large := flags.Bool("large", false, "also check the large configurations (some minutes more, 8 GiB)")
 	write := flags.Bool("write", false, "write the counterexamples to docs/counterexamples")
 	asJSON := flags.Bool("json", false, "print one JSON object a line")
 	if err := flags.Parse(args); err != nil {

@@ -86,6 +86,7 @@ func (c *checker) check(ctx context.Context, v variant) (result, error) {
 	case v.refuted != "":
 		compile[0] = "-O0" // it takes longer to compile than to search
 		compile = append(compile, "-DBFS")
+		search = []string{"-w18"} // small tables, for few states
 	}
 	memory := 7000
 	if v.large {

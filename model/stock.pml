@@ -5,7 +5,7 @@
  * What is left out, and why that is sound: docs/design/model.md. */
 
 #ifndef C
-#define C 2 /* controllers */
+#define C 2 /* controllers; 3 at most */
 #endif
 #ifndef S
 #define S 2 /* switches */
@@ -77,6 +77,7 @@ byte crashes;
 inline clear(q) { do :: len(q) > 0 -> q?m,x :: else -> break od }
 inline clear2(q) { do :: len(q) > 0 -> q?m,x,y :: else -> break od }
 
+/* The mechanisms, and what is there without them. */
 #ifdef NO_FENCING
 #define REFUSED false
 #define POWERLESS false

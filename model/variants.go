@@ -32,6 +32,7 @@ var variants = []variant{
 	{name: "agent-many-faults", model: "agent.pml", config: "S=1 E=2 TERMS=3 CRASHES=2 BREAKS=1", quick: true},
 	{name: "agent-two-crashes", model: "agent.pml", config: "S=2 E=1 TERMS=3 CRASHES=2 STALE=0 DOWNROOM=1"},
 	{name: "agent-two-events", model: "agent.pml", config: "S=2 E=2 TERMS=2 STALE=0 DOWNROOM=1"},
+	{name: "agent-three-controllers", model: "agent.pml", config: "C=3 S=1 E=2 TERMS=3 CRASHES=2"},
 	{name: "agent-liveness", model: "agent.pml", config: "LIVENESS S=2 E=1 TERMS=2 DOWNROOM=1", liveness: true},
 	{name: "agent-liveness-many-faults", model: "agent.pml", config: "LIVENESS S=1 E=2 TERMS=3 CRASHES=2 BREAKS=1", liveness: true},
 	{name: "agent-no-command-fencing", model: "agent.pml", config: "NO_COMMAND_FENCING S=2 E=1 TERMS=2 DOWNROOM=1"},
@@ -41,7 +42,8 @@ var variants = []variant{
 	{name: "stock-liveness", model: "stock.pml", config: "LIVENESS S=1 E=2 TERMS=3 CRASHES=2", liveness: true},
 	{name: "agent-large", model: "agent.pml", config: "S=2 E=2 TERMS=2 DOWNROOM=1", large: true},
 	{name: "agent-large-terms", model: "agent.pml", config: "S=2 E=1 TERMS=3 DOWNROOM=1", large: true},
-	{name: "stock-large", model: "stock.pml", config: "S=2 E=1 TERMS=3 CRASHES=1", large: true},
+	{name: "agent-large-controllers", model: "agent.pml", config: "C=3 S=1 E=2 TERMS=3 CRASHES=2 BREAKS=1", large: true},
+	{name: "stock-large", model: "stock.pml", config: "C=3 S=1 E=2 TERMS=3 CRASHES=2", large: true},
 
 	{name: "agent-no-event-buffer", model: "agent.pml", config: "S=1 E=1 TERMS=2 STALE=0", lacks: "NO_EVENT_BUFFER", refuted: atLeastOnceEvents,
 		removed: "The agent forgets an event once it has sent it."},
