@@ -70,6 +70,9 @@ func (l *sharedLog) append(node, index, term uint64, data []byte) error {
 	if err != nil {
 		return violated("controller %d is handed entry %d: %v", node, index, err)
 	}
+	if _, led := l.leaders[term]; !led {
+		return violated("entry %d has term %d, in which nobody leads", index, term)
+	}
 	if header.Term != term {
 		return violated("entry %d was cut in term %d and is committed in term %d", index, header.Term, term)
 	}

@@ -25,16 +25,32 @@ type replay struct {
 	core     *ledger.Core
 	bound    int // commands of a switch
 	inFlight int // entries that are executed on and not committed
+	inputs   int // of an entry at most, so that there is room for one more
+	size     int // likewise, in bytes
 
 	time   int64 // of the last entry
 	queues map[openflow.DatapathID]*replayQueue
 	order  []*replayQueue // all, in order of appearance
 
+	late overdue
+
 	// Of the entry that is looked at.
 	position  int // in the log
 	term      uint64
+	taken     int         // inputs
 	doneBytes int         // length of what it says is done
 	forget    []forgotten // before it is executed
+}
+
+// patience is how many ledger times a leader may have logged since a timer was due. It looks for
+// timers whenever it sets its clock, unless its batch is full; the entry in the making does not count.
+const patience = 8
+
+// overdue is a timer that is due, and does not go off.
+type overdue struct {
+	due   int64
+	term  uint64
+	times int // that were logged since
 }
 
 // forgotten is the last command that a leader has forgotten.
@@ -62,12 +78,12 @@ type replayDone struct {
 func newReplay(apps []ledger.Application, limits ledger.Limits) (*replay, error) {
 	core, err := ledger.New(apps, limits)
 	return &replay{core: core, bound: cmp.Or(limits.QueueCommands, 1<<16), inFlight: cmp.Or(limits.InFlight, 4),
-		queues: map[openflow.DatapathID]*replayQueue{}}, err
+		inputs: cmp.Or(limits.BatchInputs, 1024), size: cmp.Or(limits.BatchBytes, 1<<20), queues: map[openflow.DatapathID]*replayQueue{}}, err
 }
 
 // begin forgets what every leader that executes this entry has forgotten.
 func (r *replay) begin(position int, term uint64) {
-	r.position, r.term, r.doneBytes = position, term, 0
+	r.position, r.term, r.taken, r.doneBytes = position, term, 0, 0
 	for _, q := range r.order {
 		for q.dones.len() > 0 && (q.dones.first().term != term || position-q.dones.first().position > r.inFlight) {
 			r.pop(q)
@@ -83,6 +99,9 @@ func (r *replay) pop(q *replayQueue) {
 
 // foresee follows the queues through an operation of the entry.
 func (r *replay) foresee(rec *ledger.Record) error {
+	if rec.Op >= ledger.OpEvent && rec.Op <= ledger.OpCloseEpoch {
+		r.taken++
+	}
 	switch rec.Op {
 	case ledger.OpEvent:
 		if rec.Seq == 1 {
@@ -167,6 +186,9 @@ func (r *replay) entry(e *entry) error {
 	if err := r.core.Lead(leadTerm(e.header), e.header.Time); err != nil {
 		return err
 	}
+	if err := r.timely(e); err != nil {
+		return err
+	}
 	r.core.Confirm() // the entry may be empty
 	if _, err := ledger.Walk(e.data, func(rec *ledger.Record) error { return r.input(rec, e.header.Time) }); err != nil {
 		return violated("a single controller does not take its input: %v", err)
@@ -179,6 +201,23 @@ func (r *replay) entry(e *entry) error {
 	want := e.data[:len(e.data)-r.doneBytes]
 	if !bytes.Equal(got[min(e.body, len(got)):], want[e.body:]) {
 		return violated("a single controller makes something else of its inputs: %s", firstDifference(want, got))
+	}
+	return nil
+}
+
+// timely checks that timers go off.
+func (r *replay) timely(e *entry) error {
+	due, set := r.core.NextTimer()
+	full := r.taken >= r.inputs || len(e.data) >= r.size
+	if !set || full || due >= e.header.Time || due != r.late.due || e.term != r.late.term {
+		r.late = overdue{due: due, term: e.term}
+		return nil
+	}
+	if e.header.Time > r.time {
+		r.late.times++
+	}
+	if r.late.times > patience {
+		return violated("a timer was due %d ns ago, in this term, and does not go off", e.header.Time-due)
 	}
 	return nil
 }

@@ -1,0 +1,125 @@
+package sim
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+
+	"github.com/holdfast-sdn/holdfast/ledger"
+)
+
+// after makes a follower that has the first n entries of a run.
+func after(t testing.TB, tp tape, n int) *ledger.Core {
+	t.Helper()
+	core, err := ledger.New(nil, ledger.Limits{})
+	for i := 0; err == nil && i < n; i++ {
+		err = core.Commit(tp[tp.find("committed", 2*i)].data)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return core
+}
+
+func stateAfter(t testing.TB, tp tape, n int) []byte {
+	t.Helper()
+	state, err := after(t, tp, n).Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return state
+}
+
+// altered has another value in a table.
+func altered(state []byte) []byte {
+	state = bytes.Clone(state)
+	state[bytes.LastIndex(state, []byte("seven"))+1] = 'i'
+	return state
+}
+
+// takenOver is a run whose end a third controller has by a snapshot.
+func takenOver(tp tape, index uint64, state []byte) []string {
+	tp = inserted(call{what: "restored", node: 2, seq: index, data: state}, "finish", 0)(tp)
+	return tp.play(echoers, ledger.Limits{})
+}
+
+func TestSnapshotsHoldTheState(t *testing.T) {
+	tp := plainRun(t)
+	for _, tc := range []struct {
+		index uint64
+		n     int // entries up to that
+	}{{2, 1}, {8, 7}, {9, 7}, {14, 12}, {17, 15}} {
+		if found := takenOver(plainRun(t), tc.index, stateAfter(t, tp, tc.n)); len(found) > 0 {
+			t.Errorf("at %d: %q", tc.index, found)
+		}
+		encode, err := after(t, tp, tc.n).Freeze()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if found := takenOver(plainRun(t), tc.index, encode()); len(found) > 0 {
+			t.Errorf("in any order, at %d: %q", tc.index, found)
+		}
+	}
+	for _, tc := range []struct {
+		name  string
+		index uint64
+		state []byte
+		want  string
+	}{
+		{"of another entry", 14, stateAfter(t, tp, 11), "snapshot at entry 14, which controller 2 takes over: it is not the state of the log: operation 1 is switch 0000000000000001"},
+		{"of the last but one", 17, stateAfter(t, tp, 14), "it is not the state of the log: operation 1 is switch"},
+		{"a value differs", 14, altered(stateAfter(t, tp, 12)), `is put of "siven" in echoer/seen at {1 0 }, {2 0 }, not put of "seven"`},
+		{"a torn one", 14, stateAfter(t, tp, 12)[:40], "ends within a field"},
+		{"of the future", 18, stateAfter(t, tp, 15), "snapshot at entry 18, which controller 2 takes over: no controller was handed an entry after 17"},
+	} {
+		found := takenOver(plainRun(t), tc.index, tc.state)
+		if len(found) != 1 || !bytes.Contains([]byte(found[0]), []byte(tc.want)) {
+			t.Errorf("%s: found %q\nwanted %s", tc.name, found, tc.want)
+		}
+	}
+}
+
+func TestReplicasAreEqual(t *testing.T) {
+	last := stateAfter(t, plainRun(t), 15)
+	other := altered(last)
+	testCorruptions(t, []corruption{
+		{"one differs", changed("finish", 0, func(c *call) { c.replicas[1] = replica{17, other} }),
+			`the final state of controller 1 is not that of its log: operation 6 is put of "siven" in echoer/seen`},
+		{"time differs", changed("finish", 0, func(c *call) {
+			at := headerLen(last)
+			c.replicas[0] = replica{17, append(header(ledger.Header{Time: 5}), last[at:]...)}
+		}), "the final state of controller 0 is not that of its log: the headers differ: 01 00 00 05"},
+	})
+}
+
+// Over more entries than are between two points.
+func TestSnapshotsOfALongRun(t *testing.T) {
+	b := newBed(t, ledger.Limits{})
+	b.up(1, 10)
+	states := map[uint64][]byte{}
+	for i := range 3 * pointEvery / 2 {
+		b.say(1, fmt.Sprint(i))
+		b.commitAll()
+		if i%97 == 0 {
+			state, err := b.cores[1-b.leader].Snapshot()
+			b.must(err)
+			states[b.index] = state
+		}
+	}
+	var found complaints
+	h := newHistory(&found, echoers, ledger.Limits{})
+	for _, c := range b.finish() {
+		c.on(h)
+	}
+	for index, state := range states {
+		h.restored(7, index, state)
+		h.restored(7, index, state)
+		h.committed(7, index+1, 1, b.tape[b.tape.find("committed", int(2*(index-1)))].data)
+	}
+	if len(found) > 0 {
+		t.Errorf("%q", found)
+	}
+	if h.restored(7, 2, states[b.index]); len(found) == 0 {
+		t.Error("anything passes")
+	}
+}
