@@ -113,20 +113,25 @@ func TestTLSRefuses(t *testing.T) {
 	}
 
 	stranger := s.believer(newAuthority(t), pki.Controller, leader.Name)
-	for range 5 {
+	const attempts = 5 // which are one line, or on a slow day two
+	for range attempts {
 		for _, p := range ports {
 			refused(t, stranger, p.addr)
 		}
 	}
 	for _, p := range ports {
-		eventually(t, p.log+" to name the stranger", func() bool {
-			return s.countLines(p.log, p.line, "CN="+leader.Name+",OU=controller", "which is not believed here: issue one by this site's authority") == 1
-		})
+		named := func() int {
+			return s.countLines(p.log, p.line, "CN="+leader.Name+",OU=controller", "which is not believed here: issue one by this site's authority")
+		}
+		eventually(t, p.log+" to name the stranger", func() bool { return named() > 0 })
+		if n := named(); n == attempts {
+			t.Errorf("%s names the stranger %d times", p.log, n)
+		}
 		plain := dialFrom(t, "127.0.0.2", p.addr) // who is refused at 127.0.0.1 has had a line
 		if _, err := plain.Write(make([]byte, 100)); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, p.log+" to tell who does not speak TLS", func() bool { return s.countLines(p.log, p.line, "it does not speak TLS") == 1 })
+		eventually(t, p.log+" to tell who does not speak TLS", func() bool { return s.countLines(p.log, p.line, "it does not speak TLS") > 0 })
 		plain.Close()
 	}
 
@@ -135,7 +140,7 @@ func TestTLSRefuses(t *testing.T) {
 	refused(t, credentials(t, s.Authority(), pki.Operator, "root"), leader.OpenFlow)
 	refused(t, credentials(t, s.Authority(), pki.Agent, "a9"), agent.Listen)
 	eventually(t, "a switch that wants to be a controller to be named", func() bool {
-		return s.countLines(leader.LogFile(), "consensus: refused a connection", "it is that of switch s1, and controller is expected here") == 1
+		return s.countLines(leader.LogFile(), "consensus: refused a connection", "it is that of switch s1, and controller is expected here") > 0
 	})
 	s.play(3, nil)
 	s.exact()
@@ -166,10 +171,10 @@ func TestTLSMixed(t *testing.T) {
 	refused(t, credentials(t, dir, pki.Controller, "c9"), leader.Peer)
 	refused(t, credentials(t, dir, pki.Switch, "s1"), s.Agents()[0].Listen)
 	for file, line := range map[string]string{leader.LogFile(): "connection refused", s.Agents()[0].LogFile(): "switch refused"} {
-		eventually(t, file+" to tell TLS from OpenFlow", func() bool { return s.countLines(file, line, "it speaks TLS, which this side does not") == 1 })
+		eventually(t, file+" to tell TLS from OpenFlow", func() bool { return s.countLines(file, line, "it speaks TLS, which this side does not") > 0 })
 	}
 	eventually(t, "the peers to be told", func() bool {
-		return s.countLines(leader.LogFile(), "consensus: refused a connection", "it speaks TLS") == 1
+		return s.countLines(leader.LogFile(), "consensus: refused a connection", "it speaks TLS") > 0
 	})
 	s.connect()
 	s.play(3, nil)
@@ -206,13 +211,14 @@ func TestTLSNewAuthority(t *testing.T) {
 	s.check(killed.Restart())
 	s.inStep()
 	s.play(3, nil)
-	refused(t, old, s.Agents()[0].Listen)
 	fresh := credentials(t, s.Authority(), pki.Switch, "fresh")
-	conn, err := fresh.Dial(s.ctx, s.Agents()[0].Listen, mtls.Role(pki.Agent))
-	if err != nil {
-		t.Errorf("a switch of the new authority: %v", err)
-	} else {
-		conn.Close()
-	}
+	eventually(t, "a switch of the new authority to be taken", func() bool { // the agent looks once a second
+		conn, err := fresh.Dial(s.ctx, s.Agents()[0].Listen, mtls.Role(pki.Agent))
+		if err == nil {
+			conn.Close()
+		}
+		return err == nil
+	})
+	refused(t, old, s.Agents()[0].Listen)
 	s.exact()
 }

@@ -76,7 +76,7 @@ overwritten. A controller's NAME is that in the site file; the others are for yo
   controller  is one of the group, and is what agents and switches connect to
   agent       connects to controllers, and is what its switches connect to
   switch      connects to agents and controllers, and can be nothing else
-  operator    asks the controllers, by holdfast status
+  operator    asks the controllers, and tells them who is a member (holdfast status, member, drain)
 
 Holdfast looks at role and name, and not at addresses: --address is for other software.`,
 		Example: `  holdfast pki issue controller c1

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 
@@ -37,17 +38,17 @@ func secure(cfg *platform.Config, s *config.Site, me config.Controller, log *slo
 	}
 	cfg.OpenFlow = c.Listener(cfg.OpenFlow, mtls.Role(pki.Agent, pki.Switch))
 	cfg.API = c.TellingListener(cfg.API, mtls.Role(pki.Operator, pki.Controller), "the API")
-	members := &cfg.Consensus
+	members, names := &cfg.Consensus, maps.Clone(cfg.Names)
 	members.Listener = c.Listener(members.Listener, mtls.Role(pki.Controller))
 	members.Dial = func(ctx context.Context, member uint64, address string) (net.Conn, error) {
-		return c.Dial(ctx, address, controllerCalled(cfg.Names[member]))
+		return c.Dial(ctx, address, controllerCalled(names[member]))
 	}
 	members.Admit = func(conn net.Conn, member uint64) error {
 		id, err := mtls.Peer(conn)
 		if err != nil {
 			return err
 		}
-		return controllerCalled(cfg.Names[member])(id)
+		return controllerCalled(names[member])(id)
 	}
 	return nil
 }

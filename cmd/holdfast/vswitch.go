@@ -120,7 +120,7 @@ func runSwitch(ctx context.Context, o vswitchOptions, log *slog.Logger) error {
 		incidents := incident.New(log)
 		cfg.Dial = func(ctx context.Context, address string) (net.Conn, error) {
 			conn, err := c.Dial(ctx, address, mtls.Role(pki.Agent, pki.Controller))
-			if err != nil {
+			if err != nil && !errors.Is(err, context.Canceled) {
 				incidents.Warn(address, "controller not connected", "address", address, "error", err)
 			}
 			return conn, err

@@ -21,7 +21,7 @@ const (
 	Controller Role = "controller" // one of the group
 	Agent      Role = "agent"      // beside a switch
 	Switch     Role = "switch"     // with an agent or without; it only connects to others
-	Operator   Role = "operator"   // a person or program that asks the controllers
+	Operator   Role = "operator"   // a person or program that uses the API of the controllers
 )
 
 // Roles are all of them.
