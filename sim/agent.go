@@ -336,8 +336,8 @@ func (l *controllerLink) takeIn(batch []byte) {
 	switch after := d.core.Status(); {
 	case after.Term < before.Term:
 		d.n.s.w.fail("the agent of switch %s took a leader of term %d after one of term %d", d.id, after.Term, before.Term)
-	case slave && d.core.Master() != l.peer && after.Counters.Forwarded > before.Counters.Forwarded:
-		d.n.s.w.fail("commands to switch %s from %s, which is not its master, passed", d.id, l.address)
+	case slave && d.core.Master() != l.peer && judged(after.Counters) > judged(before.Counters):
+		d.n.s.w.fail("commands to switch %s from %s, which is not its master, were taken for its master's", d.id, l.address)
 	}
 	var no *agent.Refused
 	switch {
@@ -358,6 +358,9 @@ func (l *controllerLink) takeIn(batch []byte) {
 	}
 	d.flush()
 }
+
+// judged counts the commands that were not refused because of who sent them.
+func judged(c agent.Counters) uint64 { return c.Forwarded + c.Duplicates + c.Stale }
 
 // observe tells what the controller acknowledges.
 func (l *controllerLink) observe(msg []byte) {
