@@ -82,7 +82,7 @@ func runAgent(ctx context.Context, o agentOptions, log *slog.Logger) error {
 		return fmt.Errorf("listen for switches: %w: free the address or choose another with --listen", err)
 	}
 	if site.TLS != nil {
-		err = secureAgent(&cfg, site, o.name, o.plainSwitches)
+		err = secureAgent(ctx, &cfg, site, o.name, o.plainSwitches)
 		if at, ok := cfg.Listen.Addr().(*net.TCPAddr); o.plainSwitches && ok && !at.IP.IsLoopback() {
 			err = fmt.Errorf("--plain-switches at %s: anybody in the network could be a switch; listen on a loopback address, or leave it out", at)
 		}

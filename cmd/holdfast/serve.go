@@ -107,7 +107,7 @@ func serve(ctx context.Context, s *config.Site, o serveOptions, log *slog.Logger
 	if cfg.API, err = listen("the API", me.API); err != nil {
 		return err
 	}
-	if err := secure(&cfg, s, me, log); err != nil {
+	if err := secure(ctx, &cfg, s, me, log); err != nil {
 		return err
 	}
 	if o.audit != "" {

@@ -27,8 +27,8 @@ func credentials(t config.TLS, name string, own mtls.Policy, log *slog.Logger) (
 	return c, nil
 }
 
-// secure puts TLS around everything that a controller listens on and dials.
-func secure(cfg *platform.Config, s *config.Site, me config.Controller, log *slog.Logger) error {
+// secure puts TLS around everything that a controller listens on and dials, until ctx ends.
+func secure(ctx context.Context, cfg *platform.Config, s *config.Site, me config.Controller, log *slog.Logger) error {
 	if s.TLS == nil {
 		return nil
 	}
@@ -36,6 +36,7 @@ func secure(cfg *platform.Config, s *config.Site, me config.Controller, log *slo
 	if err != nil {
 		return err
 	}
+	go c.Watch(ctx)
 	cfg.OpenFlow = c.Listener(cfg.OpenFlow, mtls.Role(pki.Agent, pki.Switch))
 	cfg.API = c.TellingListener(cfg.API, mtls.Role(pki.Operator, pki.Controller), "the API")
 	members, names := &cfg.Consensus, maps.Clone(cfg.Names)
@@ -62,12 +63,13 @@ func controllerCalled(name string) mtls.Policy {
 	return mtls.Only(pki.Identity{Role: pki.Controller, Name: name})
 }
 
-// secureAgent puts TLS around the agent's connections, but for those from switches if plain.
-func secureAgent(cfg *agent.Config, s *config.Site, name string, plain bool) error {
+// secureAgent puts TLS around the agent's connections, until ctx ends, but for those from switches if plain.
+func secureAgent(ctx context.Context, cfg *agent.Config, s *config.Site, name string, plain bool) error {
 	c, err := credentials(*s.TLS, name, mtls.Role(pki.Agent), cfg.Logger)
 	if err != nil {
 		return err
 	}
+	go c.Watch(ctx)
 	if !plain {
 		cfg.Listen = c.Listener(cfg.Listen, mtls.Role(pki.Switch))
 	}

@@ -52,9 +52,6 @@ func (t TLS) Of(name string) TLS {
 	return TLS{t.CA, strings.ReplaceAll(t.Cert, namePlace, name), strings.ReplaceAll(t.Key, namePlace, name)}
 }
 
-// Named reports whether each process has a certificate file of its own.
-func (t TLS) Named() bool { return strings.Contains(t.Cert, namePlace) }
-
 // Controller is one controller of a site. Its addresses are both what it listens on and
 // what the others dial.
 type Controller struct {

@@ -5,6 +5,7 @@
 package mtls
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -55,9 +56,10 @@ func Only(want pki.Identity) Policy {
 }
 
 const (
-	lookEvery = time.Second // at the files, at most
-	expiring  = 30 * 24 * time.Hour
-	warnEvery = 24 * time.Hour
+	lookEvery  = time.Second // at the files, at most
+	watchEvery = time.Hour   // they are looked at at least so often, by Watch
+	expiring   = 30 * 24 * time.Hour
+	warnEvery  = 24 * time.Hour
 )
 
 // Credentials are a process's own certificate and whom it believes, as the files say at each
@@ -94,6 +96,21 @@ func Load(files Files, own Policy, log *slog.Logger) (*Credentials, error) {
 		return nil, err
 	}
 	return c, nil
+}
+
+// Watch looks at the files now and then until ctx ends, so that a process whose connections last for a
+// year warns of a certificate that expires.
+func (c *Credentials) Watch(ctx context.Context) {
+	t := time.NewTicker(watchEvery)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+			c.material()
+		}
+	}
 }
 
 // material returns what the files hold, as of a second ago at most.

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -378,4 +379,23 @@ func bare(t *testing.T, addr string) net.Conn {
 	conn, err := tls.Dial("tcp", addr, &tls.Config{InsecureSkipVerify: true})
 	check(t, err)
 	return conn
+}
+
+func TestWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // from 1 January 2000
+		dir := authority(t, c1)
+		var lines logged
+		ours, err := mtls.Load(files(dir, c1), mtls.Only(c1), slog.New(slog.NewTextHandler(&lines, nil)))
+		check(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go ours.Watch(ctx)
+		for _, at := range []struct{ days, lines int }{{69, 0}, {71, 1}, {75, 5}} { // of 100
+			time.Sleep(time.Until(time.Date(2000, 1, 1+at.days, 0, 30, 0, 0, time.UTC)))
+			synctest.Wait()
+			if n := lines.count("expires soon"); n != at.lines {
+				t.Errorf("%d lines after %d days, not %d", n, at.days, at.lines)
+			}
+		}
+	})
 }

@@ -255,3 +255,20 @@ func TestOpenSSL(t *testing.T) {
 		}
 	}
 }
+
+// Whatever stands in a certificate: an identity that is found is a valid one, in its one spelling.
+func FuzzOf(f *testing.F) {
+	f.Add("holdfast://controller/c1")
+	f.Add("holdfast://controller/%631?a#b")
+	f.Add("holdfast:opaque")
+	f.Fuzz(func(t *testing.T, text string) {
+		u, err := url.Parse(text)
+		if err != nil {
+			return
+		}
+		id, err := pki.Of(&x509.Certificate{URIs: []*url.URL{u}})
+		if err == nil && (!slices.Contains(pki.Roles, id.Role) || u.String() != "holdfast://"+string(id.Role)+"/"+id.Name) {
+			t.Errorf("%q is taken for %v", text, id)
+		}
+	})
+}
