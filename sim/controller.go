@@ -2,11 +2,13 @@ package sim
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/consensus"
 	"github.com/holdfast-sdn/holdfast/platform"
+	"go.etcd.io/raft/v3/raftpb"
 )
 
 // Times of a controller, as in production.
@@ -30,7 +32,8 @@ type controllerNode struct {
 	p    *process
 	id   uint64
 	disk *disk
-	lost bool // its log is gone or not to be trusted: it may not come back
+	lost bool    // its log is gone or not to be trusted: it may not come back
+	said promise // to other members, which its log must remember
 
 	// As long as the process lives.
 	group     *consensus.Core
@@ -45,6 +48,33 @@ type controllerNode struct {
 	turning   bool // a turn is scheduled
 	compacts  bool // a snapshot is being written
 	moved     bool // the group wants something done
+}
+
+// promise is what others count on: the term in which a member has answered, and whom it gave its vote.
+type promise struct{ term, vote uint64 }
+
+// promised notes what an answer promises.
+func (n *controllerNode) promised(m *raftpb.Message) {
+	switch m.GetType() {
+	case raftpb.MsgVoteResp, raftpb.MsgAppResp:
+		if m.GetTerm() > n.said.term {
+			n.said = promise{term: m.GetTerm()}
+		}
+		if m.GetType() == raftpb.MsgVoteResp && !m.GetReject() {
+			n.said.vote = m.GetTo()
+		}
+	}
+}
+
+// forgotten says what a log has forgotten; "" is nothing.
+func (p promise) forgotten(h *raftpb.HardState) string {
+	switch {
+	case h.GetTerm() < p.term:
+		return fmt.Sprintf("it has answered in term %d, and its log is in term %d", p.term, h.GetTerm())
+	case h.GetTerm() == p.term && p.vote != 0 && h.GetVote() != p.vote:
+		return fmt.Sprintf("it has voted for %d in term %d, and its log says %d", p.vote, p.term, h.GetVote())
+	}
+	return ""
 }
 
 type proposal struct {
@@ -65,6 +95,9 @@ func (n *controllerNode) start() {
 	case err != nil || n.lost || saved.Hard == nil:
 		n.s.w.fail("controller %d: its log is damaged: %t; it loads with error %v", n.id, n.lost, err)
 		return
+	}
+	if lapse := n.said.forgotten(saved.Hard); lapse != "" {
+		n.s.w.fail("controller %d: %s", n.id, lapse)
 	}
 	n.p.start()
 	n.updates, n.proposals, n.leading, n.applied, n.sessions = nil, nil, 0, 0, nil
@@ -127,6 +160,7 @@ func (n *controllerNode) work() {
 		n.propose()
 		rd := n.group.Ready()
 		for _, m := range rd.Messages {
+			n.promised(m.Raft)
 			n.members[m.Raft.GetTo()].send(m)
 		}
 		if count := len(rd.Append); count > 0 {

@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-var patience = flag.Int("patience", 1000, "how many seeds a mutant may survive")
+var mutantSeeds = flag.Int("patience", 1000, "how many seeds a mutant may survive")
 
 // mutant is a bug that somebody could write: a piece of the code that ships, and what would stand there.
 // See docs/decisions/0011.
@@ -41,8 +41,10 @@ var mutants = []mutant{
 	{"complete before the switch has acknowledged", "internal/filter/filter.go",
 		"	f.Out = handshake.Bare(f.Out, f.version, request, f.xid)\n", "	f.Done = f.Forwarded\n	f.Out = handshake.Bare(f.Out, f.version, request, f.xid)\n"},
 	{"acknowledge entries that are not durable", "consensus/core_ready.go",
-		"	c.appends = append(c.appends, s)\n", "	for _, m := range s.answers {\n		if m.GetTo() != c.id {\n			c.acks = append(c.acks, m)\n		}\n	}\n	s.answers = nil\n	c.appends = append(c.appends, s)\n"},
-	{"forget the vote", "consensus/core_ready.go",
+		"	c.appends = append(c.appends, s)\n", "	for _, m := range s.answers {\n		if m.GetTo() != c.id {\n			c.acks = append(c.acks, m)\n		}\n	}\n	c.appends = append(c.appends, s)\n"},
+	{"do not save terms and votes", "consensus/core_ready.go",
+		"	if m.Term != nil {\n", "	if m.Term != nil && len(m.GetEntries()) > 0 {\n"},
+	{"do not save votes", "consensus/core_ready.go",
 		"Vote: m.Vote, Commit: m.Commit}", "Vote: nil, Commit: m.Commit}"},
 	{"reuse a sequence", "ledger/queue.go",
 		"		q.first++\n	}\n	if q.head", "		q.first++\n	}\n	if q.first == q.next && q.next%64 == 0 {\n		q.first--\n		q.next--\n	}\n	if q.head"},
@@ -83,7 +85,7 @@ func TestMutants(t *testing.T) {
 	for _, m := range mutants {
 		t.Run(strings.ReplaceAll(m.name, " ", "-"), func(t *testing.T) {
 			binary := m.build(t, root)
-			cmd := exec.Command(binary, "sim", "--from", "1", "--seeds", strconv.Itoa(*patience), "--minutes", "3", "--json")
+			cmd := exec.Command(binary, "sim", "--from", "1", "--seeds", strconv.Itoa(*mutantSeeds), "--minutes", "3", "--json")
 			out, err := cmd.Output()
 			var exit *exec.ExitError
 			if err != nil && !errors.As(err, &exit) {
