@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
@@ -220,5 +221,23 @@ func TestTLSNewAuthority(t *testing.T) {
 		return err == nil
 	})
 	refused(t, old, s.Agents()[0].Listen)
+	s.exact()
+}
+
+// TestTLSHangingLeader: who dials a controller that hangs gives up in time, and all connect again when it goes on.
+func TestTLSHangingLeader(t *testing.T) {
+	t.Parallel()
+	s := startSite(t, cluster.Config{Agents: 2, TLS: true})
+	s.connectTLS(credentials(t, s.Authority(), pki.Switch, "s1"))
+	s.play(4, nil)
+	old := s.leader()
+	s.check(old.Signal(syscall.SIGSTOP))
+	eventually(t, "another leader", func() bool { return s.leader() != old })
+	s.play(4, nil)
+	time.Sleep(silence + 2*time.Second) // until the others have closed its connections, and dial in vain
+	s.play(4, nil)
+	s.check(old.Signal(syscall.SIGCONT))
+	s.inStep()
+	s.play(4, nil)
 	s.exact()
 }
