@@ -41,7 +41,7 @@ type keptVote struct {
 }
 
 // lastResort is how many election timeouts a drained member leaves to the others.
-const lastResort = 20
+const lastResort = 10
 
 func newElection(cfg CoreConfig) election {
 	e := election{

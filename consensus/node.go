@@ -84,6 +84,9 @@ func Start(cfg Config) (*Node, error) {
 
 // open loads the log, and begins one if there is none.
 func open(cfg Config) (storage.Storage, storage.Saved, error) {
+	if cfg.Founded && !cfg.Join && !disk.Exists(cfg.Dir) { // before Open leaves something there
+		return nil, storage.Saved{}, fmt.Errorf("%s: %w", cfg.Dir, ErrNoLog)
+	}
 	var store storage.Storage = new(storage.Memory)
 	if cfg.Dir != "" {
 		var err error

@@ -72,8 +72,7 @@ func (c *Controller) memberName(s consensus.Status, id uint64) string {
 	return c.cfg.Names[id]
 }
 
-func (c *Controller) members() Members {
-	s := c.node.Status()
+func (c *Controller) members(s consensus.Status) Members {
 	out := Members{Leader: c.memberName(s, s.Leader), Last: s.Last}
 	for id, m := range s.Members {
 		_, addr := consensus.SplitAddress(m)
@@ -122,7 +121,7 @@ func (c *Controller) changeMembers(ctx context.Context, change MemberChange) (Me
 		}
 		c.log.Info("members changed", "change", step.Change)
 	}
-	out := c.members()
+	out := c.members(c.node.Status())
 	out.Done = step.Done
 	if step.Wait != nil {
 		for i, m := range out.Members {
@@ -163,7 +162,14 @@ func (c *Controller) checkChange(s consensus.Status, change MemberChange) error 
 const changeTimeout = 5 * time.Second
 
 func (c *Controller) serveMembers(mux *http.ServeMux) {
-	mux.HandleFunc("GET /v1/members", func(w http.ResponseWriter, r *http.Request) { c.answer(w, r, c.members(), nil) })
+	mux.HandleFunc("GET /v1/members", func(w http.ResponseWriter, r *http.Request) {
+		s := c.node.Status()
+		if !s.Leading {
+			c.answer(w, r, nil, &notLeading{c.memberName(s, s.Leader)})
+			return
+		}
+		c.answer(w, r, c.members(s), nil)
+	})
 	mux.HandleFunc("POST /v1/members", func(w http.ResponseWriter, r *http.Request) {
 		var change MemberChange
 		if !c.asked(w, r, &change) {
@@ -184,7 +190,7 @@ func (c *Controller) serveMembers(mux *http.ServeMux) {
 		if err == nil {
 			c.log.Info("drained: it leads again only if no other controller does")
 		}
-		c.answer(w, r, c.members(), err)
+		c.answer(w, r, c.members(c.node.Status()), err)
 	})
 }
 

@@ -23,7 +23,8 @@ func configCommand() *cobra.Command {
       openflow: 10.0.0.1:6653    # agents and switches connect here
       api: 10.0.0.1:8653         # holdfast status asks here
       id: 1                      # optional; derived from the name
-  apps: [learning]               # the rest is optional; these are the defaults
+  site: holdfast                 # the rest is optional; these are the defaults
+  apps: [learning]
   durability: disk               # disk or memory
   data: /var/lib/holdfast        # each controller uses the folder of its name
   heartbeat_ms: 10
@@ -65,7 +66,8 @@ func printSite(out io.Writer, s *config.Site) error {
 	for _, c := range s.Controllers {
 		fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\t%s\n", c.Name, c.ID, c.Peer, c.OpenFlow, c.API, s.DataDir(c))
 	}
-	fmt.Fprintf(w, "\napps\t%s\n", strings.Join(s.Apps, ", "))
+	fmt.Fprintf(w, "\nsite\t%s\n", s.Name)
+	fmt.Fprintf(w, "apps\t%s\n", strings.Join(s.Apps, ", "))
 	fmt.Fprintf(w, "durability\t%s\n", s.Durability)
 	fmt.Fprintf(w, "heartbeat\t%v\n", s.Heartbeat)
 	fmt.Fprintf(w, "election\t%v\n", s.Election)

@@ -27,6 +27,7 @@ several controllers, and when one of those dies, hangs or is cut off, no event o
 a switch is lost and no command to a switch is repeated.`,
 		Example: `  holdfast demo
   holdfast config check holdfast.yaml
+  holdfast init --config holdfast.yaml --name c1
   holdfast serve --config holdfast.yaml --name c1`,
 		Version:       version(),
 		SilenceErrors: true,
@@ -38,6 +39,9 @@ a switch is lost and no command to a switch is repeated.`,
 		configCommand(),
 		benchCommand(),
 		demoCommand(),
+		drainCommand(),
+		initCommand(),
+		memberCommand(),
 		pkiCommand(),
 		serveCommand(),
 		simCommand(),

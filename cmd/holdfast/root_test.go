@@ -116,6 +116,7 @@ func TestConfigCheck(t *testing.T) {
 	want := `CONTROLLER  ID  PEER            OPENFLOW        API             DATA
 c1          1   127.0.0.1:7001  127.0.0.1:6653  127.0.0.1:8653  /var/lib/holdfast/c1
 
+site            holdfast
 apps            learning
 durability      disk
 heartbeat       10ms

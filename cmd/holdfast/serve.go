@@ -2,13 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"os"
 	"runtime/debug"
-	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -22,6 +21,7 @@ import (
 func serveCommand() *cobra.Command {
 	var site, name, audit, level string
 	var every int
+	var join bool
 	cmd := &cobra.Command{
 		Use:   "serve --config FILE --name CONTROLLER",
 		Short: "Run one controller of a site",
@@ -29,8 +29,12 @@ func serveCommand() *cobra.Command {
 
 All controllers of a site share one file; --name says which of them this is. Agents and
 switches connect to every controller. One leads and is their master, the others stand
-by; when it dies they elect another, and no event is lost and no command repeated.`,
-		Example: `  holdfast serve --config holdfast.yaml --name c1
+by; when it dies they elect another, and no event is lost and no command repeated.
+
+The first controllers of a site get their folder once, from holdfast init. One that is new in
+a running site starts with --join, and is added by holdfast member.`,
+		Example: `  holdfast init  --config holdfast.yaml --name c1
+  holdfast serve --config holdfast.yaml --name c1
   holdfast status --config holdfast.yaml`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -45,11 +49,12 @@ by; when it dies they elect another, and no event is lost and no command repeate
 			if every < 0 {
 				return fmt.Errorf("--snapshot-every %d: use 1 or more entries, or 0 for the default", every)
 			}
-			return serve(cmd.Context(), s, serveOptions{name, audit, every}, log)
+			return serve(cmd.Context(), s, serveOptions{name, audit, every, join}, log)
 		},
 	}
 	cmd.Flags().StringVar(&site, "config", "holdfast.yaml", "the site file")
 	cmd.Flags().StringVar(&name, "name", "", "the name of this controller in the site file")
+	cmd.Flags().BoolVar(&join, "join", false, "with an empty folder: wait to be added to the running site by holdfast member add or replace")
 	cmd.Flags().StringVar(&audit, "audit", "", "append every event and command of the ledger to this file, as JSON lines (slow)")
 	cmd.Flags().IntVar(&every, "snapshot-every", 0, "log entries from one snapshot to the next, at most; 0 is 200,000")
 	cmd.Flags().StringVar(&level, "log-level", "info", "debug, info, warn or error")
@@ -70,6 +75,7 @@ type serveOptions struct {
 	name          string
 	audit         string // file, "" for none
 	snapshotEvery int    // entries, 0 for the default
+	join          bool   // a member that is new in a running group
 }
 
 // serve runs the controller until ctx ends or it fails.
@@ -95,7 +101,9 @@ func serve(ctx context.Context, s *config.Site, o serveOptions, log *slog.Logger
 	if cfg.Applications, err = newApplications(s.Apps); err != nil {
 		return err
 	}
-	if cfg.Consensus, err = consensusConfig(s, me, log); err != nil {
+	cfg.Consensus = consensusConfig(s, me, log)
+	cfg.Consensus.Join, cfg.Consensus.Founded = o.join, true
+	if cfg.Consensus.Listener, err = listen("the other controllers", me.Peer); err != nil {
 		return err
 	}
 	for _, c := range s.Controllers {
@@ -116,6 +124,9 @@ func serve(ctx context.Context, s *config.Site, o serveOptions, log *slog.Logger
 		}
 	}
 	c, err := platform.Start(cfg)
+	if errors.Is(err, consensus.ErrNoLog) {
+		return fmt.Errorf("%w: holdfast init, if the site is new; else holdfast member replace, and serve --join", err)
+	}
 	if err != nil {
 		return err
 	}
@@ -129,9 +140,10 @@ func serve(ctx context.Context, s *config.Site, o serveOptions, log *slog.Logger
 	}
 }
 
-func consensusConfig(s *config.Site, me config.Controller, log *slog.Logger) (consensus.Config, error) {
+// consensusConfig is that of a member but for its listener.
+func consensusConfig(s *config.Site, me config.Controller, log *slog.Logger) consensus.Config {
 	c := consensus.Config{
-		Cluster:   strings.Join(slices.Sorted(slices.Values(controllerNames(s))), ","), // so that sites do not mix
+		Cluster:   s.Name,
 		ID:        me.ID,
 		Members:   map[uint64]string{},
 		Dir:       s.DataDir(me),
@@ -141,11 +153,9 @@ func consensusConfig(s *config.Site, me config.Controller, log *slog.Logger) (co
 		Logger:    log,
 	}
 	for _, m := range s.Controllers {
-		c.Members[m.ID] = m.Peer
+		c.Members[m.ID] = m.Name + "@" + m.Peer
 	}
-	var err error
-	c.Listener, err = listen("the other controllers", me.Peer)
-	return c, err
+	return c
 }
 
 func listen(whom, addr string) (net.Listener, error) {

@@ -27,6 +27,7 @@ type Config struct {
 	Binary        string   // the holdfast binary
 	Dir           string   // for the site file, logs, data and audit files; must exist
 	Controllers   int      // 3 if 0
+	Later         int      // of Controllers, so many of the last are in the site file and are not started; see Join
 	Apps          []string // of the site file
 	Durability    string   // "memory" if empty
 	Agents        int      // agent processes, each for one or more switches
@@ -58,6 +59,7 @@ type Controller struct {
 	Name                string
 	Peer, OpenFlow, API string // addresses
 	client              *http.Client
+	id                  uint64 // in the site file; 0: none
 	process
 }
 
@@ -125,7 +127,10 @@ func (c *Cluster) run(ctx context.Context) error {
 	if err := c.writeSiteFiles(); err != nil {
 		return fmt.Errorf("write site file: %w", err)
 	}
-	for _, n := range c.controllers {
+	if err := c.found(ctx); err != nil {
+		return err
+	}
+	for _, n := range c.founders() {
 		if err := n.start(); err != nil {
 			return err
 		}
@@ -164,7 +169,7 @@ func (c *Cluster) siteFile(name string) string {
 }
 
 func (c *Cluster) writeSiteFiles() error {
-	err := os.WriteFile(c.SiteFile(), c.site(func(_, address string) string { return address }), 0o600)
+	err := os.WriteFile(c.SiteFile(), c.site(c.controllers, direct), 0o600)
 	if c.cfg.Route == nil || err != nil {
 		return err
 	}
@@ -176,7 +181,7 @@ func (c *Cluster) writeSiteFiles() error {
 		names = append(names, a.name)
 	}
 	for _, name := range names {
-		text := c.site(func(to, address string) string {
+		text := c.site(c.controllers, func(to, address string) string {
 			if to == name {
 				return address
 			}
@@ -204,14 +209,19 @@ func (c *Cluster) AuditFiles() []string {
 	return files
 }
 
-// site is the site file for a process that finds the others by route.
-func (c *Cluster) site(route func(to, address string) string) []byte {
+func direct(_, address string) string { return address }
+
+// site is the site file for a process that finds the controllers by route.
+func (c *Cluster) site(controllers []*Controller, route func(to, address string) string) []byte {
 	var b strings.Builder
 	b.WriteString("controllers:\n")
-	for _, n := range c.controllers {
+	for _, n := range controllers {
 		fmt.Fprintf(&b, "  - name: %s\n    peer: %s\n    openflow: %s\n    api: %s\n", n.Name, route(n.Name, n.Peer), route(n.Name, n.OpenFlow), n.API)
+		if n.id != 0 {
+			fmt.Fprintf(&b, "    id: %d\n", n.id)
+		}
 	}
-	fmt.Fprintf(&b, "apps: [%s]\ndurability: %s\ndata: %s\n", strings.Join(c.cfg.Apps, ", "), c.cfg.Durability, filepath.Join(c.cfg.Dir, "data"))
+	fmt.Fprintf(&b, "apps: [%s]\ndurability: %s\ndata: %s\n", strings.Join(c.cfg.Apps, ", "), c.cfg.Durability, c.dataDir())
 	if e := c.cfg.Election; e > 0 {
 		fmt.Fprintf(&b, "heartbeat_ms: %d\nelection_ms: %d\n", max(1, e.Milliseconds()/10), e.Milliseconds())
 	}

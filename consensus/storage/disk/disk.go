@@ -48,6 +48,9 @@ type Disk struct {
 	entries              []*raftpb.Entry // of the batches being saved; kept for the next ones
 }
 
+// Exists says whether a directory has a log, perhaps an empty one.
+func Exists(dir string) bool { return wal.Exist(filepath.Join(dir, "wal")) }
+
 // Open prepares a directory, and creates it if need be. Without fsync the files survive the end
 // of the process, not that of the machine.
 func Open(dir string, owner Owner, fsync bool, log *slog.Logger) (*Disk, error) {

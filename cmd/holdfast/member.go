@@ -1,0 +1,254 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-sdn/holdfast/internal/config"
+	"github.com/holdfast-sdn/holdfast/platform"
+)
+
+func memberCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "member",
+		Short: "Change which controllers a running site has",
+		Long: `Change which controllers a running site has, while it goes on.
+
+A new controller is in the site file under an id that no controller of the site ever had: a new
+name gives it one. It starts with an empty folder by holdfast serve --join. At first it stands by:
+it gets the log, and has no vote. An odd number of controllers votes, so a fourth stands by until
+there is a fifth. A change that would leave too few to go on is refused.
+
+A command that is interrupted can be given again, and goes on where it was.`,
+		Example: `  holdfast member list --config holdfast.yaml
+  holdfast member replace --config holdfast.yaml c3 c4`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	var f memberFlags
+	cmd.PersistentFlags().StringVar(&f.site, "config", "holdfast.yaml", "the site file")
+	cmd.PersistentFlags().BoolVar(&f.asJSON, "json", false, "print the outcome as JSON")
+	cmd.AddCommand(memberListCommand(&f), memberAddCommand(&f), memberRemoveCommand(&f), memberReplaceCommand(&f))
+	return cmd
+}
+
+type memberFlags struct {
+	site   string
+	asJSON bool
+}
+
+func memberListCommand(f *memberFlags) *cobra.Command {
+	return &cobra.Command{
+		Use:   "list",
+		Short: "Show the controllers as the log has them",
+		Long: `Show the controllers that are members: which leads, which vote and which stand by, whether the
+leader is connected to them, and how much of its log they have.`,
+		Example: `  holdfast member list --config holdfast.yaml
+  holdfast member list --config holdfast.yaml --json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			o, err := newOperator(f.site)
+			if err != nil {
+				return err
+			}
+			defer o.close()
+			m, err := o.members(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return f.print(cmd.OutOrStdout(), m)
+		},
+	}
+}
+
+// withOrWithoutAddress says that a command takes so many arguments, or two more: id and address of a new controller.
+func withOrWithoutAddress(n int) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) != n && len(args) != n+2 {
+			return fmt.Errorf("accepts %d arg(s), or %d with ID and ADDRESS, received %d", n, n+2, len(args))
+		}
+		return nil
+	}
+}
+
+func memberAddCommand(f *memberFlags) *cobra.Command {
+	return &cobra.Command{
+		Use:   "add NAME [ID ADDRESS]",
+		Short: "Add a controller",
+		Long: `Add a controller, and wait until it has the log. ID and ADDRESS (where the other controllers
+connect) are those of the site file if they are left out.`,
+		Example: `  holdfast member add --config holdfast.yaml c4
+  holdfast member add --config holdfast.yaml c4 4 10.0.0.4:7001`,
+		Args: withOrWithoutAddress(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return f.change(cmd, func(o *operator, _ platform.Members) (c platform.MemberChange, err error) {
+				c.Add, err = o.newMember(args)
+				return c, err
+			})
+		},
+	}
+}
+
+func memberRemoveCommand(f *memberFlags) *cobra.Command {
+	return &cobra.Command{
+		Use:   "remove NAME",
+		Short: "Remove a controller",
+		Long: `Remove a controller, by its name or id. It stops when it hears of that. If it leads it gives the
+leadership away first. Of three controllers none can be removed, only replaced.`,
+		Example: `  holdfast member remove --config holdfast.yaml c5`,
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return f.change(cmd, func(_ *operator, now platform.Members) (c platform.MemberChange, err error) {
+				c.Remove, err = memberID(now, args[0], 0)
+				return c, err
+			})
+		},
+	}
+}
+
+func memberReplaceCommand(f *memberFlags) *cobra.Command {
+	return &cobra.Command{
+		Use:   "replace OLD NEW [ID ADDRESS]",
+		Short: "Replace a controller, such as one that has lost its disk",
+		Long: `Replace a controller by another one in a single step, when the new one has the log. ID and ADDRESS
+(where the other controllers connect) of the new one are those of the site file if they are left out.
+
+A controller that has lost its folder comes back as a new one, on the same machine and with the same
+addresses: in the site file, give it another name, or another id.`,
+		Example: `  holdfast member replace --config holdfast.yaml c3 c4
+  holdfast member replace --config holdfast.yaml c3 c3         # which has a new id in the site file
+  holdfast member replace --config holdfast.yaml c3 c4 4 10.0.0.4:7001`,
+		Args: withOrWithoutAddress(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return f.change(cmd, func(o *operator, now platform.Members) (c platform.MemberChange, err error) {
+				if c.Add, err = o.newMember(args[1:]); err == nil {
+					c.Remove, err = memberID(now, args[0], c.Add.ID)
+				}
+				return c, err
+			})
+		},
+	}
+}
+
+// newMember takes a name, and an id and an address if they are not those of the site file.
+func (o *operator) newMember(args []string) (*platform.NewMember, error) {
+	if len(args) == 1 {
+		c, ok := o.site.Controller(args[0])
+		if !ok {
+			return nil, fmt.Errorf("no controller is called %q in the site file; there are %v; add it, or give its id and address as well", args[0], controllerNames(o.site))
+		}
+		return &platform.NewMember{Name: c.Name, ID: c.ID, Address: c.Peer}, nil
+	}
+	id, err := strconv.ParseUint(args[1], 10, 64)
+	if err != nil || id == 0 || id > config.MaxID {
+		return nil, fmt.Errorf("id %q: use a whole number from 1 to %d", args[1], uint64(config.MaxID))
+	}
+	return &platform.NewMember{Name: args[0], ID: id, Address: args[2]}, nil
+}
+
+// memberID finds a member by name or id, other than the one which replaces it; 0 if that has happened.
+func memberID(now platform.Members, who string, by uint64) (uint64, error) {
+	var found []uint64
+	var names []string
+	replaced := false
+	for _, m := range now.Members {
+		if m.ID != by && (m.Name == who || strconv.FormatUint(m.ID, 10) == who) {
+			found = append(found, m.ID)
+		}
+		names = append(names, m.Name)
+		replaced = replaced || m.ID == by
+	}
+	switch {
+	case len(found) == 1:
+		return found[0], nil
+	case len(found) == 0 && replaced: // by this command, given before
+		return 0, nil
+	case len(found) == 0:
+		return 0, fmt.Errorf("no member is called %q; there are %v", who, names)
+	default:
+		return 0, fmt.Errorf("several members are called %q: name one by its id, of %v", who, found)
+	}
+}
+
+// change asks for a change until it is done, and prints the members then.
+func (f *memberFlags) change(cmd *cobra.Command, plan func(*operator, platform.Members) (platform.MemberChange, error)) error {
+	o, err := newOperator(f.site)
+	if err != nil {
+		return err
+	}
+	defer o.close()
+	now, err := o.members(cmd.Context())
+	if err != nil {
+		return err
+	}
+	wanted, err := plan(o, now)
+	if err != nil {
+		return err
+	}
+	m, err := o.change(cmd.Context(), wanted, cmd.ErrOrStderr())
+	if err != nil {
+		return err
+	}
+	return f.print(cmd.OutOrStdout(), m)
+}
+
+// catchUpPause is how often a new member is looked at.
+const catchUpPause = 100 * time.Millisecond
+
+func (o *operator) change(ctx context.Context, wanted platform.MemberChange, out io.Writer) (platform.Members, error) {
+	bar := newProgress(out)
+	defer bar.clear()
+	said := false
+	for {
+		var m platform.Members
+		if err := o.askLeader(ctx, http.MethodPost, "/v1/members", wanted, &m); err != nil || m.Done {
+			return m, err
+		}
+		pause, doing := retryPause, "the change is not finished"
+		if w := m.Waiting; w != nil {
+			pause, doing = catchUpPause, w.Name+" stands by, and does not have the log yet"
+			if !w.Connected && !said {
+				said = true
+				fmt.Fprintf(out, "%s is added and not there: start it with holdfast serve --join; waiting for it\n", w.Name)
+			}
+			bar.show(float64(w.Match)/float64(max(m.Last, 1)), fmt.Sprintf("%s has %d of %d entries", w.Name, w.Match, m.Last))
+		}
+		if err := sleep(ctx, pause); err != nil {
+			return m, fmt.Errorf("%s: %w", doing, err)
+		}
+	}
+}
+
+func (f *memberFlags) print(out io.Writer, m platform.Members) error {
+	if f.asJSON {
+		enc := json.NewEncoder(out)
+		enc.SetIndent("", "  ")
+		return enc.Encode(m)
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "CONTROLLER\tID\tADDRESS\tROLE\tCONNECTED\tHAS")
+	for _, c := range m.Members {
+		role := "stands by"
+		switch {
+		case c.Leads:
+			role = "leads"
+		case c.Votes:
+			role = "votes"
+		}
+		fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%v\t%d of %d\n", dash(c.Name), c.ID, c.Address, role, c.Connected, c.Match, m.Last)
+	}
+	if err := w.Flush(); err != nil || !slices.ContainsFunc(m.Members, func(c platform.Member) bool { return !c.Votes }) {
+		return err
+	}
+	_, err := fmt.Fprintln(out, "\nAn odd number votes. Who stands by has the log, and votes when there are two of them or when it replaces another.")
+	return err
+}

@@ -1,0 +1,64 @@
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+// founders are the controllers with which the site begins.
+func (c *Cluster) founders() []*Controller { return c.controllers[:c.cfg.Controllers-c.cfg.Later] }
+
+func (c *Cluster) dataDir() string { return filepath.Join(c.cfg.Dir, "data") }
+
+// found begins the folders of the founders, who know only each other.
+func (c *Cluster) found(ctx context.Context) error {
+	file := c.siteFile
+	if c.cfg.Later > 0 {
+		founders := filepath.Join(c.cfg.Dir, "founders.yaml")
+		if err := os.WriteFile(founders, c.site(c.founders(), direct), 0o600); err != nil {
+			return err
+		}
+		file = func(string) string { return founders }
+	}
+	for _, n := range c.founders() {
+		if _, err := c.command(ctx, "init", "--config", file(n.Name), "--name", n.Name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Command runs a subcommand of holdfast for this site, and returns what it prints on its standard output.
+func (c *Cluster) Command(ctx context.Context, args ...string) (string, error) {
+	return c.command(ctx, append(args, "--config", c.SiteFile())...)
+}
+
+func (c *Cluster) command(ctx context.Context, args ...string) (string, error) {
+	var errs bytes.Buffer
+	cmd := exec.CommandContext(ctx, c.cfg.Binary, args...)
+	cmd.Stderr = &errs
+	out, err := cmd.Output()
+	if err != nil {
+		return string(out), fmt.Errorf("holdfast %v: %w: %s", args, err, errs.Bytes())
+	}
+	return string(out), nil
+}
+
+// Lose removes the folder of a controller that does not run.
+func (c *Cluster) Lose(n *Controller) error { return os.RemoveAll(filepath.Join(c.dataDir(), n.Name)) }
+
+// Rename gives a controller another id in the site file, for its next start.
+func (c *Cluster) Rename(n *Controller, id uint64) error {
+	n.id = id
+	return c.writeSiteFiles()
+}
+
+// Join starts a controller that does not run, with --join.
+func (n *Controller) Join() error {
+	n.args = append(n.args[:len(n.args):len(n.args)], "--join")
+	return n.start()
+}
