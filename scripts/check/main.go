@@ -30,7 +30,7 @@ func lint(out io.Writer) error {
 	return errors.Join(
 		stage(out, "gofmt", gofmt),
 		stage(out, "go vet", command("go", "vet", "./...")),
-		stage(out, "go vet, crash points", command("go", "vet", "-tags", "crashpoints", "./...")),
+		stage(out, "go vet, crash points and mutants", command("go", "vet", "-tags", "crashpoints,mutants", "./...")),
 		stage(out, "staticcheck", command("go", "tool", "staticcheck", "./...")))
 }
 
@@ -42,8 +42,8 @@ func gofmt() (string, error) {
 	return bad, err
 }
 
-// test runs everything: what the tests need, lint, all tests, and again with the race
-// detector those of the packages that start goroutines. It tests one package at a time (-p=1): failovers
+// test runs everything: what the tests need, lint, all tests, again with the race
+// detector those of the packages that start goroutines, and the simulator on code with seeded bugs. It tests one package at a time (-p=1): failovers
 // are timed in milliseconds, and would fail beside another package's load.
 func test(out io.Writer) error {
 	if err := stage(out, "what the tests need", command("scripts/install-test-deps")); err != nil {
@@ -61,6 +61,9 @@ func test(out io.Writer) error {
 			return "", err
 		}
 		return "", t.run(out, append([]string{"-p=1", "-race", "-short", "-count=1", "-timeout=15m"}, packages...)...)
+	}))
+	errs = append(errs, stage(out, "the simulator finds each seeded bug", func() (string, error) {
+		return "", t.run(out, "-tags=mutants", "-run=^TestMutants$", "-count=1", "-timeout=15m", "./sim")
 	}))
 	for _, s := range t.skips() {
 		fmt.Fprintln(out, "skipped:", s)
