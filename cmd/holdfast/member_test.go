@@ -1,0 +1,164 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-sdn/holdfast/platform"
+)
+
+// fakes starts controllers c1, c2 and c3 that answer by a function, and returns their site file.
+func fakes(t *testing.T, answer func(name, request, body string) (int, any)) string {
+	t.Helper()
+	var b strings.Builder
+	b.WriteString("controllers:\n")
+	for i := 1; i <= 3; i++ {
+		name := fmt.Sprint("c", i)
+		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			body, err := io.ReadAll(r.Body)
+			if err != nil {
+				t.Error(err)
+			}
+			code, text := answer(name, r.Method+" "+r.URL.Path, string(body))
+			w.WriteHeader(code)
+			if err := json.NewEncoder(w).Encode(text); err != nil {
+				t.Error(err)
+			}
+		}))
+		t.Cleanup(srv.Close)
+		fmt.Fprintf(&b, "  - {name: %s, id: %d, peer: \"127.0.0.1:%d\", openflow: \"127.0.0.1:%d\", api: \"%s\"}\n", name, i, i, 10+i, srv.Listener.Addr())
+	}
+	return writeSite(t, b.String())
+}
+
+// three are the members of those.
+func three() platform.Members {
+	m := platform.Members{Leader: "c2", Last: 40}
+	for i := uint64(1); i <= 3; i++ {
+		m.Members = append(m.Members, platform.Member{Name: fmt.Sprint("c", i), ID: i, Address: "127.0.0.1:1", Votes: true, Leads: i == 2, Connected: true, Match: 40})
+	}
+	return m
+}
+
+// TestMember: commands find the leader by way of a follower, ask until it is done, and say what there is.
+func TestMember(t *testing.T) {
+	var posts []string
+	site := fakes(t, func(name, request, body string) (int, any) {
+		m := three()
+		switch {
+		case name != "c2":
+			return http.StatusMisdirectedRequest, platform.Refusal{Error: "controller c2 leads", Leader: "c2"}
+		case request == "GET /v1/members":
+			return http.StatusOK, m
+		case strings.Contains(body, `"remove":3`):
+			return http.StatusConflict, platform.Refusal{Error: "not that one"}
+		}
+		posts = append(posts, body)
+		m.Members[0].Votes = false
+		switch len(posts) {
+		case 1:
+			return http.StatusServiceUnavailable, platform.Refusal{Error: "soon"}
+		case 2:
+			m.Waiting = &platform.Member{Name: "c9", Match: 7}
+		case 3:
+			m.Done = true
+		}
+		return http.StatusOK, m
+	})
+	code, out, stderr := invoke(t.Context(), "member", "list", "--config", site)
+	want := `CONTROLLER  ID  ADDRESS      ROLE   CONNECTED  HAS
+c1          1   127.0.0.1:1  votes  true       40 of 40
+c2          2   127.0.0.1:1  leads  true       40 of 40
+c3          3   127.0.0.1:1  votes  true       40 of 40
+`
+	if code != 0 || out != want || stderr != "" {
+		t.Errorf("exit code %d, stderr %q, printed\n%s", code, stderr, out)
+	}
+	if code, out, stderr = invoke(t.Context(), "member", "replace", "c1", "c9", "9", "127.0.0.1:9", "--config", site); code != 0 || !strings.Contains(out, "stands by") {
+		t.Errorf("exit code %d, stderr %q, printed\n%s", code, stderr, out)
+	}
+	if want := `{"add":{"name":"c9","id":9,"address":"127.0.0.1:9"},"remove":1}`; len(posts) != 3 || posts[0] != want || posts[2] != want {
+		t.Errorf("asked for %q, want %s three times", posts, want)
+	}
+	for _, c := range []struct{ args, says string }{
+		{"remove c7", `no member is called "c7"; there are [c1 c2 c3]`},
+		{"remove c3", "not that one"},
+		{"add c8", `no controller is called "c8" in the site file; there are [c1 c2 c3]; add it, or give its id and address as well`},
+		{"add c8 x 127.0.0.1:8", `id "x": use a whole number from 1`},
+	} {
+		args := append(append([]string{"member"}, strings.Fields(c.args)...), "--config", site)
+		if code, _, stderr := invoke(t.Context(), args...); code != exitFailed || !strings.Contains(stderr, c.says) {
+			t.Errorf("%s: exit code %d, stderr %q, which does not say %q", c.args, code, stderr, c.says)
+		}
+	}
+	if code, _, stderr := invoke(t.Context(), "member", "add", "a", "b"); code != exitUsage || !strings.Contains(stderr, "accepts 1 arg(s), or 3 with ID and ADDRESS, received 2") {
+		t.Errorf("exit code %d, stderr %q", code, stderr)
+	}
+}
+
+func TestMemberID(t *testing.T) {
+	now := three()
+	now.Members = append(now.Members, platform.Member{Name: "c3", ID: 33})
+	for _, c := range []struct {
+		who  string
+		by   uint64
+		want uint64
+		says string
+	}{
+		{"c1", 0, 1, ""},
+		{"33", 0, 33, ""},
+		{"c3", 33, 3, ""},
+		{"c3", 0, 0, "several members"},
+		{"c0", 33, 0, ""}, // was replaced by 33 before
+		{"c0", 0, 0, "no member"},
+	} {
+		got, err := memberID(now, c.who, c.by)
+		if got != c.want || (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s, replaced by %d: %d, %v", c.who, c.by, got, err)
+		}
+	}
+}
+
+func TestDrainCommand(t *testing.T) {
+	asked := 0
+	site := fakes(t, func(name, request, _ string) (int, any) {
+		switch {
+		case request == "POST /v1/drain" && name == "c2":
+			if asked++; asked == 1 {
+				return http.StatusServiceUnavailable, platform.Refusal{Error: "soon"}
+			}
+			return http.StatusOK, platform.Members{Leader: "c3"}
+		case request == "POST /v1/drain":
+			return http.StatusConflict, platform.Refusal{Error: "nobody else can lead"}
+		case name == "c2":
+			return http.StatusOK, three()
+		}
+		return http.StatusMisdirectedRequest, platform.Refusal{Error: "controller c2 leads", Leader: "c2"}
+	})
+	if code, out, stderr := invoke(t.Context(), "drain", "--config", site); code != 0 || out != "c2 is drained until it is restarted; c3 leads\n" {
+		t.Errorf("exit code %d, stderr %q, printed %q", code, stderr, out)
+	}
+	for who, says := range map[string]string{"c1": "nobody else can lead", "c9": "no controller is called"} {
+		if code, _, stderr := invoke(t.Context(), "drain", who, "--config", site); code != exitFailed || !strings.Contains(stderr, says) {
+			t.Errorf("exit code %d, stderr %q", code, stderr)
+		}
+	}
+}
+
+// TestInit: a folder is begun once, and for a controller of the site.
+func TestInit(t *testing.T) {
+	site := writeSite(t, siteText+"data: "+t.TempDir()+"\ndurability: memory\n")
+	if code, out, stderr := invoke(t.Context(), "init", "--config", site, "--name", "c1"); code != 0 || !strings.Contains(out, "the folder of controller c1, one of 1 of site holdfast") {
+		t.Errorf("exit code %d, stderr %q, printed %q", code, stderr, out)
+	}
+	for name, says := range map[string]string{"c1": "holds a log already", "c2": "no controller is called"} {
+		if code, _, stderr := invoke(t.Context(), "init", "--config", site, "--name", name); code != exitFailed || !strings.Contains(stderr, says) {
+			t.Errorf("%s: exit code %d, stderr %q", name, code, stderr)
+		}
+	}
+}
