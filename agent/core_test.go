@@ -312,7 +312,6 @@ func TestWrongController(t *testing.T) {
 		{"flow-mod without block", "outside of a block", c1},
 		{"another version", "version 2", message(2, 2, 0)},
 		{"ack of the future", "acknowledges event 9", eventAck(100, 9)},
-		{"ack of a future epoch", "newest is 100", eventAck(101, 1)},
 		{"block of sequence 0", "begins at 0", commands(1, 100, 0, c1)},
 		{"block too long for its header", "longer", concat(experimenter.Block{Term: 1, Epoch: 100, First: 1, Count: 1, Bytes: 8}.Append(nil, 4, experimenter.TypeCommands), c1)},
 		{"block too short for its header", "shorter", concat(long, c1)},

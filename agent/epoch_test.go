@@ -119,3 +119,13 @@ func TestStaleForgetsOnlyWhatIsOver(t *testing.T) {
 		t.Errorf("the master gets %v", ids)
 	}
 }
+
+// An agent that restarts with a clock that was set back is acknowledged events that it knows nothing
+// of, by a leader that does not know its epoch. It must stay to be refused, and begin above.
+func TestAcknowledgedOfAnEpochBeforeTheAgent(t *testing.T) {
+	c, p := upCore(t)
+	mustController(t, c, p, concat(roleRequest(1), eventAck(5000, 7)))
+	if ids, _ := events(t, c.Take(p, nil)); c.Held() != 1 || strings.Join(ids, " ") != "100/1" {
+		t.Errorf("it holds %d events and sends %v", c.Held(), ids)
+	}
+}

@@ -86,15 +86,13 @@ func (c *Core) claim(s *attached) {
 	c.send(s, r)
 }
 
-// send is what a new master says: what is logged, and what is not complete. A switch whose epoch is
-// over, or older than what is logged since its agent's clock went back, is to begin a new one.
+// send is what a new master says: what is logged, and what is not complete.
 func (c *Core) send(s *attached, r ledger.Release) {
-	if epoch := s.Epoch(); epoch < r.Epoch || epoch == r.Epoch && r.Closed {
-		s.Refuse(experimenter.ReasonStaleEpoch, r.Epoch)
-		return
-	}
 	s.AckEvents(r.Epoch, r.Acked)
-	if r.Count > 0 {
+	switch {
+	case r.Closed:
+		s.refuseEpoch(r.Epoch)
+	case r.Count > 0:
 		c.sendCommands(s, r)
 	}
 }

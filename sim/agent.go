@@ -382,7 +382,7 @@ func (l *controllerLink) stale(newest uint64) {
 		l.again()
 		return
 	}
-	d.n.s.h.lost(d.id, before)
+	d.n.s.h.refused(d.id, before)
 	for _, c := range d.links {
 		if c.peer != nil {
 			c.drop()

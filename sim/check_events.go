@@ -81,6 +81,15 @@ func (s *switchHistory) lose(epoch uint64) {
 	}
 }
 
+// refuse checks that an epoch is over in the log: there is a newer one, or the ledger has ended it.
+func (s *switchHistory) refuse(epoch uint64) error {
+	if l := s.logged; l == nil || l.epoch < epoch || l.epoch == epoch && !l.refused {
+		return violated("switch %s: its agent is to forget epoch %d, which is not over in the log", s.id, epoch)
+	}
+	s.lose(epoch)
+	return nil
+}
+
 // logEvent checks the next event of the log.
 func (s *switchHistory) logEvent(epoch, seq uint64, f fingerprint) error {
 	if s.logged == nil || epoch > s.logged.epoch {

@@ -101,6 +101,13 @@ func (h *history) lost(id openflow.DatapathID, epoch uint64) {
 	}
 }
 
+// refused: the agent was told that an epoch is over, and forgot it and those before.
+func (h *history) refused(id openflow.DatapathID, epoch uint64) {
+	if !h.failed {
+		h.report(h.of(id).refuse(epoch))
+	}
+}
+
 // executed: the switch got a command.
 func (h *history) executed(id openflow.DatapathID, epoch uint64, msg []byte) {
 	if !h.failed {

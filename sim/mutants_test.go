@@ -70,6 +70,8 @@ var mutants = []mutant{
 		"	dst = binary.AppendUvarint(dst, uint64(len(v.past)))\n	for _, p := range v.past {\n", "	dst = binary.AppendUvarint(dst, 0)\n	for _, p := range v.past[:0] {\n"},
 	{"begin an epoch by the clock alone", "agent/core.go",
 		"	epoch = max(now, c.Epoch()+1, c.floor+1)\n", "	epoch = max(now, c.Epoch()+1)\n"},
+	{"refuse a switch for an epoch that the session has not heard of", "platform/takeover.go",
+		"	s.AckEvents(r.Epoch, r.Acked)\n	switch {\n	case r.Closed:\n", "	s.AckEvents(r.Epoch, r.Acked)\n	switch {\n	case s.Epoch() < r.Epoch:\n		s.Refuse(experimenter.ReasonStaleEpoch, r.Epoch)\n	case r.Closed:\n"},
 	{"keep commands of an epoch that is over", "ledger/state.go",
 		"	sw.queue = commandQueue{base: sw.queue.end(), first: first, next: first}\n", "	_ = first\n"},
 	{"apply completion to the next epoch", "ledger/apply.go",
