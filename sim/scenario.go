@@ -20,6 +20,7 @@ type Scenario struct {
 	SnapshotEvery   int     // entries
 	Learning        bool    // the application that forwards learns; else it floods
 	Fsync           bool    // logs are durable; else they survive processes, not machines
+	LyingDisks      bool    // logs are said to be durable and are not: nothing survives that, and no seed draws it. The checkers must see it
 	RealDisk        bool    // logs are files
 	TightQueues     bool    // commands of a switch are bounded so low that epochs are closed for it
 	FramesPerSecond int     // of each host
@@ -74,6 +75,7 @@ func (s Scenario) String() string {
 	yes("learning", s.Learning)
 	yes("fsync", s.Fsync)
 	yes("logs in files", s.RealDisk)
+	yes("disks that lie", s.LyingDisks)
 	yes("tight queues", s.TightQueues)
 	yes(fmt.Sprintf("%.1f %% of frames lost", 100*s.FrameLoss), s.FrameLoss > 0)
 	b.WriteByte('\n')

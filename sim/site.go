@@ -41,6 +41,7 @@ func newSite(sc Scenario) *site {
 	}
 	for _, n := range s.controllers {
 		n.disk.format([]storage.Batch{consensus.Bootstrap(members)})
+		n.disk.lie(sc.LyingDisks)
 	}
 	for id := 1; id <= sc.Switches; id++ {
 		if (id-1)%sc.PerAgent == 0 {
