@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/internal/cluster"
+	"github.com/holdfast-sdn/holdfast/internal/pki"
 )
 
 // traffic sends packet-ins from all switches until stop is called; after that all have arrived.
@@ -93,8 +94,22 @@ func (s *site) ends(c *cluster.Controller, parts ...string) {
 // it takes its own place, while traffic flows, and may lead.
 func TestReplaceController(t *testing.T) {
 	t.Parallel()
-	s := startSite(t, cluster.Config{Agents: 2})
-	s.connect()
+	replaceController(t, cluster.Config{Agents: 2})
+}
+
+// TestTLSReplaceController: the same over TLS, where the others do not know the new id from their site file.
+func TestTLSReplaceController(t *testing.T) {
+	t.Parallel()
+	replaceController(t, cluster.Config{Agents: 2, TLS: true})
+}
+
+func replaceController(t *testing.T, cfg cluster.Config) {
+	s := startSite(t, cfg)
+	if cfg.TLS {
+		s.connectTLS(credentials(t, s.Authority(), pki.Switch, "s1"))
+	} else {
+		s.connect()
+	}
 	stop := s.traffic()
 	lost := s.leader()
 	lost.ExpectEnd()

@@ -3,10 +3,12 @@ package cluster
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 )
 
 // founders are the controllers with which the site begins.
@@ -24,12 +26,13 @@ func (c *Cluster) found(ctx context.Context) error {
 		}
 		file = func(string) string { return founders }
 	}
-	for _, n := range c.founders() {
-		if _, err := c.command(ctx, "init", "--config", file(n.Name), "--name", n.Name); err != nil {
-			return err
-		}
+	errs := make([]error, len(c.founders()))
+	var founding sync.WaitGroup // at once: until the processes listen, others may take their ports
+	for i, n := range c.founders() {
+		founding.Go(func() { _, errs[i] = c.command(ctx, "init", "--config", file(n.Name), "--name", n.Name) })
 	}
-	return nil
+	founding.Wait()
+	return errors.Join(errs...)
 }
 
 // Command runs a subcommand of holdfast for this site, and returns what it prints on its standard output.
