@@ -45,9 +45,10 @@ type controllerNode struct {
 	members   map[uint64]*memberLink
 	incoming  map[uint64]*conn // the newest of each member
 	sessions  []*session
-	turning   bool // a turn is scheduled
-	compacts  bool // a snapshot is being written
-	moved     bool // the group wants something done
+	inbox     []func() // what sessions have for the next turn
+	turning   bool     // a turn is scheduled
+	encodes   bool     // a snapshot is being encoded
+	compacts  bool     // a snapshot is being written
 }
 
 // promise is what others count on: the term in which a member has answered, and whom it gave its vote.
@@ -100,8 +101,8 @@ func (n *controllerNode) start() {
 		n.s.w.fail("controller %d: %s", n.id, lapse)
 	}
 	n.p.start()
-	n.updates, n.proposals, n.leading, n.applied, n.sessions = nil, nil, 0, 0, nil
-	n.turning, n.compacts, n.moved = false, false, false
+	n.updates, n.proposals, n.leading, n.applied, n.sessions, n.inbox = nil, nil, 0, 0, nil, nil
+	n.turning, n.encodes, n.compacts = false, false, false
 	n.incoming = map[uint64]*conn{}
 	n.group, err = consensus.NewCore(consensus.CoreConfig{ID: n.id, HeartbeatTicks: 1, ElectionTicks: electionTicks, Stagger: stagger,
 		Seed: n.s.w.rand.Uint64(), Saved: saved, Logger: quiet})
@@ -214,6 +215,9 @@ func (n *controllerNode) update() {
 		n.s.w.note(n.p, "leads term %d", u.Role.Term)
 		n.s.h.leading(n.id, u.Role.Term)
 	case u.Snapshot != nil:
+		if u.Snapshot.Index < n.applied {
+			n.s.w.fail("controller %d is taken back from entry %d to a snapshot at %d", n.id, n.applied, u.Snapshot.Index)
+		}
 		n.applied = u.Snapshot.Index
 		n.s.w.note(n.p, "takes a snapshot at %d", u.Snapshot.Index)
 		n.s.h.restored(n.id, u.Snapshot.Index, u.Snapshot.State)
@@ -230,6 +234,12 @@ func (n *controllerNode) update() {
 	n.turn()
 }
 
+// put leaves something of a session for the loop. Until its turn, the session goes on.
+func (n *controllerNode) put(item func()) {
+	n.inbox = append(n.inbox, item)
+	n.turn()
+}
+
 // turn lets the loop have a turn, after all that comes in the next moment.
 func (n *controllerNode) turn() {
 	if n.turning {
@@ -238,6 +248,11 @@ func (n *controllerNode) turn() {
 	n.turning = true
 	n.p.after(n.s.w.upTo(ownerLag), func() {
 		n.turning = false
+		items := n.inbox
+		n.inbox = nil
+		for _, item := range items {
+			item()
+		}
 		n.check(n.core.Turn(n.p.clock()))
 		n.work()
 	})
@@ -256,7 +271,9 @@ func (n *controllerNode) Propose(term uint64, entry []byte) error {
 
 // Encode implements platform.Outside.
 func (n *controllerNode) Encode(encode func() []byte) {
+	n.encodes = true
 	n.p.after(n.s.w.upTo(20*time.Millisecond), func() {
+		n.encodes = false
 		n.check(n.core.Encoded(encode()))
 		n.turn()
 	})

@@ -6,9 +6,6 @@ import (
 	"time"
 )
 
-// Beside the design: unblock has the arguments of block, and process.powerOff is the crash of a
-// machine that leaves its connections half open.
-
 const (
 	minDelay = 50 * time.Microsecond
 	maxDelay = 500 * time.Microsecond

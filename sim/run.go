@@ -70,6 +70,9 @@ func (s *site) unsettled() string {
 		if !n.lost && (!n.p.up || n.applied != leader.applied) {
 			return fmt.Sprintf("controller %d has applied entry %d, the leader %d", n.id, n.applied, leader.applied)
 		}
+		if n.encodes {
+			return fmt.Sprintf("controller %d takes a snapshot", n.id)
+		}
 	}
 	known := ledger.Switches()
 	for i, n := range s.switches {
@@ -111,7 +114,8 @@ func (s *site) finish() {
 		}
 		state, err := n.core.Ledger().Snapshot()
 		if err != nil {
-			continue // one is being taken
+			s.w.fail("controller %d at the end: %v", n.id, err)
+			return
 		}
 		replicas[n.id] = replica{n.applied, state}
 	}

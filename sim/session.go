@@ -95,22 +95,23 @@ func (s *session) deliver(a southbound.Action) {
 	case southbound.Attached:
 		s.register()
 	case southbound.CommandsDone:
-		s.n.core.CommandsDone(s, a.Batch.Epoch, a.Done)
-		s.n.turn()
+		s.n.put(func() { s.n.core.CommandsDone(s, a.Batch.Epoch, a.Done) })
 	case southbound.Events:
 		s.busy = true
-		s.n.core.Events(s, a.Batch, func(err error) {
-			s.busy = false
-			switch {
-			case s.state == gone:
-				s.detach()
-			case err != nil && !s.core.Told(a.Batch.Epoch):
-				s.Close(err)
-			default:
-				s.n.p.after(0, s.read)
-			}
-		})
-		s.n.turn()
+		s.n.put(func() { s.n.core.Events(s, a.Batch, func(err error) { s.finished(a.Batch.Epoch, err) }) })
+	}
+}
+
+// finished is when the controller has done with events.
+func (s *session) finished(epoch uint64, err error) {
+	s.busy = false
+	switch {
+	case s.state == gone:
+		s.detach()
+	case err != nil && !s.core.Told(epoch):
+		s.Close(err)
+	default:
+		s.n.p.after(0, s.read)
 	}
 }
 
@@ -120,8 +121,7 @@ func (s *session) register() {
 	if i < 0 {
 		s.state = attached
 		s.n.s.w.note(s.n.p, "switch %s attached", s.Switch())
-		s.n.core.Attached(s)
-		s.n.turn()
+		s.n.put(func() { s.n.core.Attached(s) })
 		return
 	}
 	old := s.n.sessions[i]
@@ -162,7 +162,7 @@ func (s *session) flush() error {
 	return nil
 }
 
-// end ends the session; the controller hears of it in a step of its own.
+// end ends the session, and the controller hears of it.
 func (s *session) end(err error) {
 	if s.state == gone {
 		return
@@ -179,12 +179,8 @@ func (s *session) end(err error) {
 	}
 }
 
-// detach tells the controller, in a step of its own.
 func (s *session) detach() {
-	s.n.p.after(0, func() {
-		s.n.core.Detached(s.n.p.clock(), s)
-		s.n.turn()
-	})
+	s.n.put(func() { s.n.core.Detached(s.n.p.clock(), s) })
 }
 
 // echo asks everyone for a sign of life, and gives up who gives none.

@@ -106,16 +106,11 @@ func (s *site) starts() (starts []func()) {
 // heal ends all faults, and brings back who may come back.
 func (s *site) heal() {
 	s.w.note(nil, "all faults end")
-	all := s.processes()
-	for _, a := range all {
-		for _, b := range all {
-			s.net.unblock(a, b, true)
-		}
-	}
+	s.net.heal()
 	for _, n := range s.controllers {
 		n.disk.heal()
 	}
-	for _, p := range all {
+	for _, p := range s.processes() {
 		p.resume()
 	}
 	for _, start := range s.starts() {
