@@ -67,10 +67,11 @@ func (s *site) unsettled() string {
 		return fmt.Sprintf("controller %d has uncommitted transactions", leader.id)
 	}
 	for _, n := range s.controllers {
-		if !n.lost && (!n.p.up || n.applied != leader.applied) {
+		switch {
+		case n.lost:
+		case !n.p.up || n.applied != leader.applied:
 			return fmt.Sprintf("controller %d has applied entry %d, the leader %d", n.id, n.applied, leader.applied)
-		}
-		if n.encodes {
+		case n.encodes:
 			return fmt.Sprintf("controller %d takes a snapshot", n.id)
 		}
 	}
