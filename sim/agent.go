@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"time"
@@ -11,11 +12,14 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
 )
 
-// Bounds and times of package agent, some smaller, so that runs of a minute reach them.
+// Bounds and times of package agent, some smaller, so that short runs reach them.
 const (
-	agentEvents       = 512
-	agentBytes        = 1 << 18
-	agentCommandBytes = 64 << 10
+	agentEvents = 512
+	// For each event that fits in the buffer there are so many bytes of events, and of commands not yet
+	// written. A largest message always fits.
+	bytesPerEvent        = 512
+	commandBytesPerEvent = 128
+
 	agentEcho         = time.Second
 	agentSilentAfter  = 5 * time.Second
 	agentBackoff      = 5 * time.Millisecond
@@ -24,7 +28,7 @@ const (
 	agentHandshake    = 5 * time.Second
 	// maxUnread is how much may wait in a connection before no more is written to it; looked at
 	// again after retryWrite.
-	maxUnread  = 256 << 10
+	maxUnread  = 8 << 10
 	retryWrite = 2 * time.Millisecond
 )
 
@@ -49,14 +53,14 @@ func (n *agentNode) start() {
 	n.p.every(agentEcho, n.tick)
 }
 
-// kill loses what the agent holds.
-func (n *agentNode) kill() {
+// kill loses what the agent holds; with power its machine dies, and says nothing to anyone.
+func (n *agentNode) kill(power bool) {
 	for _, d := range n.devices {
 		if d.core.Epoch() != 0 {
 			n.s.h.lost(d.id, d.core.Epoch())
 		}
 	}
-	n.p.kill()
+	n.p.end(power)
 	n.devices = nil
 }
 
@@ -68,6 +72,8 @@ type device struct {
 	sw    *switchLink // nil while the switch is not there
 	links []*controllerLink
 	retry bool // flush comes by itself
+
+	commandBytes int // bound of commands that wait for the switch
 }
 
 // switchLink is one connection of a switch.
@@ -190,7 +196,8 @@ func (n *agentNode) device(id openflow.DatapathID) *device {
 			return d
 		}
 	}
-	d := &device{n: n, id: id, core: agent.NewCore(agentEvents, agentBytes)}
+	events := cmp.Or(n.s.scenario.AgentEvents, agentEvents)
+	d := &device{n: n, id: id, core: agent.NewCore(events, max(bytesPerEvent*events, openflow.MaxMessageLen)), commandBytes: commandBytesPerEvent * events}
 	n.devices = append(n.devices, d)
 	for _, address := range n.controllers {
 		d.links = append(d.links, &controllerLink{d: d, address: address, backoff: agentBackoff, idle: true})
@@ -206,7 +213,7 @@ func (d *device) flush() {
 			d.n.scratch = d.core.TakeSwitch(d.n.scratch[:0])
 			l.c.write(d.n.scratch)
 		}
-		l.c.pauseReading(len(l.held) > 0 || d.core.QueuedCommands() > agentCommandBytes)
+		l.c.pauseReading(len(l.held) > 0 || d.core.QueuedCommands() > d.commandBytes)
 	}
 	for _, l := range d.links {
 		for l.peer != nil && d.core.Pending(l.peer) {
@@ -316,7 +323,7 @@ func (l *controllerLink) data(piece []byte) {
 // not take its commands.
 func (l *controllerLink) takeIn(batch []byte) {
 	d := l.d
-	if d.core.Master() == l.peer && d.core.QueuedCommands() >= agentCommandBytes {
+	if d.core.Master() == l.peer && d.core.QueuedCommands() >= d.commandBytes {
 		l.held = append([]byte(nil), batch...)
 		l.c.pauseReading(true)
 		d.n.p.after(retryWrite, func() {

@@ -40,10 +40,13 @@ const (
 	Reset // all connections between two
 
 	KillAgent
+	PowerOffAgent // its connections vanish without a word
+	IsolateAgent  // from all controllers
 	PauseAgent
 	KillSwitch
 	PauseSwitch
-	CutSwitch // the connection of a switch breaks
+	CutSwitch     // the connection of a switch breaks
+	SilenceSwitch // nothing gets through between it and its agent
 	CutCable
 
 	faultKinds
@@ -51,7 +54,7 @@ const (
 
 var faultNames = [...]string{"kill controller", "power off", "kill the leader", "pause controller", "pause the leader", "cut off the leader", "hand over", "clock jump", "clock skew",
 	"slow disk", "full disk", "corrupt disk", "partition", "one-way partition", "isolate controller", "delay", "reset connections",
-	"kill agent", "pause agent", "kill switch", "pause switch", "cut the switch's connection", "cut a cable"}
+	"kill agent", "power off the agent", "isolate agent", "pause agent", "kill switch", "pause switch", "cut the switch's connection", "silence the switch", "cut a cable"}
 
 func (k FaultKind) String() string { return faultNames[k] }
 
@@ -86,7 +89,7 @@ func drawFaults(r *rand.Rand, s *Scenario) []Fault {
 	for range r.IntN(4 + int(s.Duration/time.Second)) {
 		f := Fault{
 			At:   500*time.Millisecond + time.Duration(r.Int64N(int64(s.Duration))),
-			For:  time.Duration(r.ExpFloat64() * float64([]time.Duration{20 * time.Millisecond, 200 * time.Millisecond, 2 * time.Second}[r.IntN(3)])),
+			For:  time.Duration(r.ExpFloat64() * float64([]time.Duration{20 * time.Millisecond, 200 * time.Millisecond, 2 * time.Second, 8 * time.Second}[r.IntN(7)/2])),
 			Kind: kinds[r.IntN(len(kinds))], A: r.IntN(1 << 16), B: r.IntN(1 << 16),
 		}
 		faults = append(faults, f)
@@ -126,9 +129,9 @@ func (s *site) inflict(f Fault) {
 		c.disk.full(f.For)
 	case CorruptDisk:
 		s.corrupt(c, f)
-	case KillAgent:
+	case KillAgent, PowerOffAgent:
 		if agent.p.up {
-			agent.kill()
+			agent.kill(f.Kind == PowerOffAgent)
 			s.w.after(f.For, nil, agent.start)
 		}
 	case PauseAgent:
@@ -197,17 +200,20 @@ func (s *site) disturb(f Fault) {
 	a, b := s.pair(f)
 	switch f.Kind {
 	case Partition, OneWay:
-		oneWay := f.Kind == OneWay
-		s.net.block(a, b, oneWay)
-		s.w.after(f.For, nil, func() { s.net.unblock(a, b, oneWay) })
+		s.part(a, b, f.Kind == OneWay, f.For)
 	case Isolate:
-		c := s.controllers[f.A%len(s.controllers)]
 		for _, p := range s.processes() {
-			if p != c.p {
-				s.net.block(c.p, p, false)
-				s.w.after(f.For, nil, func() { s.net.unblock(c.p, p, false) })
+			if c := s.controllers[f.A%len(s.controllers)]; p != c.p {
+				s.part(c.p, p, false, f.For)
 			}
 		}
+	case IsolateAgent:
+		for _, c := range s.controllers {
+			s.part(s.agents[f.A%len(s.agents)].p, c.p, false, f.For)
+		}
+	case SilenceSwitch:
+		i := f.A % len(s.switches)
+		s.part(s.switches[i].p, s.agents[i/s.scenario.PerAgent].p, false, f.For)
 	case Delay:
 		s.net.delaySpike(a, b, time.Duration(1+f.B%50)*time.Millisecond, f.For)
 	case Reset:
@@ -215,12 +221,17 @@ func (s *site) disturb(f Fault) {
 	}
 }
 
+// part lets nothing through between two processes for a while.
+func (s *site) part(a, b *process, oneWay bool, d time.Duration) {
+	s.net.block(a, b, oneWay)
+	s.w.after(d, nil, func() { s.net.unblock(a, b, oneWay) })
+}
+
 // cutOff makes a leader one that is deposed and does not know, while switches come to it.
 func (s *site) cutOff(c *controllerNode, f Fault) {
 	for _, other := range s.controllers {
 		if other != c {
-			s.net.block(c.p, other.p, false)
-			s.w.after(f.For, nil, func() { s.net.unblock(c.p, other.p, false) })
+			s.part(c.p, other.p, false, f.For)
 		}
 	}
 	for i, a := range s.agents {

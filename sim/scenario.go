@@ -22,7 +22,8 @@ type Scenario struct {
 	Fsync           bool    // logs are durable; else they survive processes, not machines
 	LyingDisks      bool    // logs are said to be durable and are not: nothing survives that, and no seed draws it. The checkers must see it
 	RealDisk        bool    // logs are files
-	TightQueues     bool    // commands of a switch are bounded so low that epochs are closed for it
+	QueueCommands   int     // bound of the commands of a switch that are not done, low so that epochs are closed for it; 0: as in production
+	AgentEvents     int     // bound of the events that an agent holds of a switch; 0 is 512
 	FramesPerSecond int     // of each host
 	FrameLoss       float64 // of a frame on a cable; as likely it comes twice
 	Faults          []Fault // by time
@@ -30,11 +31,7 @@ type Scenario struct {
 
 // limits are those of the ledger.
 func (s *site) limits() ledger.Limits {
-	l := ledger.Limits{BatchInputs: 64}
-	if s.scenario.TightQueues {
-		l.QueueCommands = 256
-	}
-	return l
+	return ledger.Limits{BatchInputs: 64, QueueCommands: s.scenario.QueueCommands}
 }
 
 // NewScenario draws the scenario of a seed.
@@ -48,11 +45,12 @@ func NewScenario(seed uint64) Scenario {
 		PerAgent:        1 + r.IntN(4)/3,
 		Duration:        between(3*time.Second, 20*time.Second),
 		SwitchTimeout:   between(100*time.Millisecond, 3*time.Second),
-		SnapshotEvery:   []int{20, 100, 500, 5000}[r.IntN(4)],
+		SnapshotEvery:   []int{20, 50, 200, 5000}[r.IntN(4)],
 		Learning:        r.IntN(2) == 0,
 		Fsync:           r.IntN(2) == 0,
-		RealDisk:        r.IntN(16) == 0,
-		TightQueues:     r.IntN(4) == 0,
+		RealDisk:        r.IntN(12) == 0,
+		QueueCommands:   []int{0, 0, 0, 256, 64, 24}[r.IntN(6)],
+		AgentEvents:     []int{0, 64, 16}[r.IntN(3)],
 		FramesPerSecond: []int{2, 10, 50}[r.IntN(3)],
 	}
 	if r.IntN(2) == 0 {
@@ -76,7 +74,8 @@ func (s Scenario) String() string {
 	yes("fsync", s.Fsync)
 	yes("logs in files", s.RealDisk)
 	yes("disks that lie", s.LyingDisks)
-	yes("tight queues", s.TightQueues)
+	yes(fmt.Sprintf("%d commands queued for a switch", s.QueueCommands), s.QueueCommands > 0)
+	yes(fmt.Sprintf("%d events held by an agent", s.AgentEvents), s.AgentEvents > 0)
 	yes(fmt.Sprintf("%.1f %% of frames lost", 100*s.FrameLoss), s.FrameLoss > 0)
 	b.WriteByte('\n')
 	for i, f := range s.Faults {
@@ -96,6 +95,8 @@ func (s Scenario) Validate() error {
 		return fmt.Errorf("%d switches for each agent: choose 1 or more", s.PerAgent)
 	case s.FramesPerSecond < 1 || s.FramesPerSecond > 10_000:
 		return fmt.Errorf("%d frames in a second: choose 1 to 10,000", s.FramesPerSecond)
+	case s.QueueCommands < 0 || s.AgentEvents < 0:
+		return fmt.Errorf("bounds of %d commands and %d events: choose 1 or more, or 0 for the usual", s.QueueCommands, s.AgentEvents)
 	case s.Duration <= 0 || s.Duration > time.Hour:
 		return fmt.Errorf("it lasts %v: choose up to an hour", s.Duration)
 	}

@@ -25,8 +25,11 @@ const hostPort of13.Port = 1
 
 const censusRound = 700 * time.Millisecond
 
+// burst is how many commands a switch gets at once now and then: with others that wait, more than a low bound.
+const burst = 16
+
 // tally is what census emits.
-type tally struct{ Switch, Count uint64 }
+type tally struct{ Switch, Count, Frame uint64 }
 
 // census uses all that an application may: tables, timers, messages to itself, commands to other switches,
 // questions to switches, and failures. It is deterministic.
@@ -53,20 +56,36 @@ func census() *app.App {
 				}
 			}
 		}
+		switch count % 8 {
+		case 3:
+			if err := tx.SetTimer("late", censusRound/2, nil); err != nil {
+				return err
+			}
+		case 6:
+			tx.CancelTimer("late")
+		}
 		if count%16 == 0 {
 			tx.Send(in.Switch, &of13.BarrierRequest{})
 		}
-		if sent := frameNumber(in.Data); sent%97 == 0 {
+		if count%64 == 0 {
+			for to := range tx.Switches() {
+				for i := range uint64(burst) {
+					note(tx, to, i)
+				}
+			}
+		}
+		sent := frameNumber(in.Data)
+		if sent%97 == 0 {
 			tallies.Delete(tx, in.Switch, sent) // not a cell that it named: all that it did for this frame is discarded
 		}
 		if count%8 == 0 {
-			return app.Emit(tx, tally{uint64(in.Switch), count})
+			return app.Emit(tx, tally{uint64(in.Switch), count, sent})
 		}
 		return nil
 	})
 	app.HandleEmitted(a, func(t tally) app.Cells { return app.Need(tallies.Cell(app.Switch(t.Switch))) }, func(tx *app.Tx, t tally) error {
 		tallies.Put(tx, app.Switch(t.Switch), t.Count/8%32, t.Count)
-		if t.Count%64 == 0 {
+		if t.Frame%8 == 0 { // not of the count, which would be discarded, and fail again
 			return errors.New("every eighth tally fails")
 		}
 		return nil
@@ -75,9 +94,12 @@ func census() *app.App {
 		note(tx, up.Switch, 0)
 		return tx.SetTimer("round", censusRound, nil)
 	})
-	app.Handle(a, func(app.Timer) app.Cells { return app.Need(rounds.Cell("round")) }, func(tx *app.Tx, t app.Timer) error {
-		n, _ := rounds.Get(tx, "round")
-		rounds.Put(tx, "round", n+1)
+	app.Handle(a, func(t app.Timer) app.Cells { return app.Need(rounds.Cell(t.Name)) }, func(tx *app.Tx, t app.Timer) error {
+		n, _ := rounds.Get(tx, t.Name)
+		rounds.Put(tx, t.Name, n+1)
+		if t.Name != "round" {
+			return nil
+		}
 		for to := range tx.Switches() {
 			note(tx, to, n)
 		}
