@@ -100,7 +100,7 @@ func drawFaults(r *rand.Rand, s *Scenario) []Fault {
 
 // inflict lets a fault happen.
 func (s *site) inflict(f Fault) {
-	s.w.note(nil, "%v", f)
+	s.w.note(nil, "%s for %v: %s", f.Kind, f.For.Round(time.Millisecond), s.concerned(f))
 	c := s.controllers[f.A%len(s.controllers)]
 	switch f.Kind {
 	case KillLeader, PauseLeader, CutOffLeader, HandOver:
@@ -154,6 +154,29 @@ func (s *site) inflict(f Fault) {
 	default:
 		s.disturb(f)
 	}
+}
+
+// concerned names whom a fault concerns.
+func (s *site) concerned(f Fault) string {
+	switch f.Kind {
+	case KillLeader, PauseLeader, CutOffLeader, HandOver:
+		if c := s.leader(); c != nil {
+			return c.p.name
+		}
+		return "nobody leads"
+	case Partition, OneWay, Delay, Reset:
+		a, b := s.pair(f)
+		return a.name + " and " + b.name
+	case KillAgent, PowerOffAgent, IsolateAgent, PauseAgent:
+		return s.agents[f.A%len(s.agents)].p.name
+	case KillSwitch, PauseSwitch, CutSwitch, SilenceSwitch:
+		return s.switches[f.A%len(s.switches)].p.name
+	case CutCable:
+		return fmt.Sprintf("cable %d", f.A%len(s.cables))
+	case ClockJump:
+		return s.controllers[f.A%len(s.controllers)].p.name + " and " + s.agents[f.A%len(s.agents)].p.name
+	}
+	return s.controllers[f.A%len(s.controllers)].p.name
 }
 
 // killController ends one and starts it again later, unless its machine fails and its log is

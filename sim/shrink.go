@@ -63,10 +63,13 @@ func (s *shrinking) dropFaults() {
 	}
 }
 
+// shortest is a run that is not made shorter.
+const shortest = 100 * time.Millisecond
+
 // shorten ends the run soon after what went wrong, or halves it.
 func (s *shrinking) shorten() {
 	for _, d := range []time.Duration{s.result.Violation.At, s.smallest.Duration / 2, s.smallest.Duration * 3 / 4} {
-		if sc := s.smallest; d < sc.Duration {
+		if sc := s.smallest; d < sc.Duration && d >= shortest {
 			sc.Duration = d
 			s.try(sc)
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -45,6 +46,8 @@ breaks too, and what happened last; and writes that schedule to a file that --sc
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch {
+			case o.seeds < 1 || !(o.minutes > 0):
+				return fmt.Errorf("%d seeds in %v minutes: choose at least one seed, and some time", o.seeds, o.minutes)
 			case o.scenario != "":
 				return o.runFile(cmd)
 			case cmd.Flags().Changed("seed"):
@@ -59,7 +62,8 @@ breaks too, and what happened last; and writes that schedule to a file that --sc
 	cmd.Flags().Uint64Var(&o.seed, "seed", 0, "run this `seed` only, and print what happens")
 	cmd.Flags().StringVar(&o.scenario, "scenario", "", "run the scenario in a `file` that an earlier run wrote")
 	cmd.Flags().BoolVar(&o.asJSON, "json", false, "print JSON")
-	cmd.MarkFlagsMutuallyExclusive("seed", "scenario")
+	cmd.MarkFlagsMutuallyExclusive("seed", "scenario", "from")
+	cmd.MarkFlagsMutuallyExclusive("seed", "scenario", "seeds")
 	return cmd
 }
 
@@ -69,7 +73,9 @@ func (o *simOptions) runFile(cmd *cobra.Command) error {
 		return err
 	}
 	var sc sim.Scenario
-	if err := json.Unmarshal(b, &sc); err != nil {
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields() // a field of another release would be ignored, and another run would be seen
+	if err := d.Decode(&sc); err != nil {
 		return fmt.Errorf("read the scenario in %s: %w", o.scenario, err)
 	}
 	if err := sc.Validate(); err != nil {
@@ -116,9 +122,6 @@ func (o *simOptions) runSwarm(cmd *cobra.Command) error {
 		bar.show(min(1, done), simLine(s))
 	}}.Run(cmd.Context())
 	bar.clear()
-	if err := cmd.Context().Err(); err != nil && len(sum.Failed) == 0 {
-		return err
-	}
 	if o.asJSON {
 		if err := json.NewEncoder(out).Encode(sum); err != nil {
 			return err
@@ -127,7 +130,7 @@ func (o *simOptions) runSwarm(cmd *cobra.Command) error {
 		fmt.Fprintf(out, "from seed %d: %s\n", from, simLine(sum))
 	}
 	if len(sum.Failed) == 0 {
-		return nil
+		return cmd.Context().Err()
 	}
 	first := sum.Failed[0]
 	if !o.asJSON {
