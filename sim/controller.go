@@ -219,7 +219,7 @@ func (n *controllerNode) update() {
 			n.s.w.fail("controller %d is taken back from entry %d to a snapshot at %d", n.id, n.applied, u.Snapshot.Index)
 		}
 		n.applied = u.Snapshot.Index
-		n.s.w.note(n.p, "takes a snapshot at %d", u.Snapshot.Index)
+		n.s.w.note(n.p, "restores the snapshot at %d", u.Snapshot.Index)
 		n.s.h.restored(n.id, u.Snapshot.Index, u.Snapshot.State)
 	}
 	for _, e := range u.Entries {

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"flag"
+	"runtime/debug"
 	"testing"
 	"time"
 )
@@ -14,6 +15,7 @@ var (
 // The seeds are the same each time: whether a change broke something does not depend on luck.
 // `holdfast sim` goes on with others.
 func TestSwarm(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(400)) // runs make much garbage and keep little
 	n := *seeds
 	if testing.Short() {
 		n = min(n, 20)
