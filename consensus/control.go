@@ -86,20 +86,44 @@ func (n *Node) ChangeMembers(ctx context.Context, change MemberChange) error {
 	})
 }
 
+// HandOver gives the leadership to the member that should have it (Status.Successor), to the next one if
+// that does not take it, and so on. It waits until another leads.
+func (n *Node) HandOver(ctx context.Context) error {
+	return n.await(ctx, (*Core).giveAway, (*Core).givenAway)
+}
+
 // Drain has this member give away the leadership, if it has it, and take it again only when nobody
 // else has led for a while. That lasts as long as the node. It waits until another leads.
 func (n *Node) Drain(ctx context.Context) error {
 	return n.await(ctx, (*Core).beginDrain, func(c *Core) (bool, error) {
-		switch role := c.Role(); {
-		case c.Transferring() || role.Leader == raft.None:
-			return false, nil
-		case role.Leader == c.id:
+		done, err := c.givenAway()
+		if err != nil {
 			c.election.drained = false
-			return true, errors.New("consensus: no other member took over the leadership; try again")
-		default:
-			return true, nil
 		}
+		return done, err
 	})
+}
+
+func (c *Core) giveAway() error {
+	to, ok := c.Status().Successor()
+	if !ok {
+		return errors.New("no other member that votes is reachable, so nobody can take over; start one first")
+	}
+	return c.TransferLeader(to)
+}
+
+// givenAway says whether another leads. It asks the next one when the last has declined.
+func (c *Core) givenAway() (bool, error) {
+	switch role := c.Role(); {
+	case c.Transferring() || role.Leader == raft.None:
+		return false, nil
+	case role.Leader != c.id:
+		return true, nil
+	}
+	if to, ok := c.Status().Successor(); ok && !c.declined[to] && c.TransferLeader(to) == nil {
+		return false, nil
+	}
+	return true, errors.New("no other member took over the leadership: those that answer are drained, or too slow")
 }
 
 func (c *Core) beginDrain() error {
@@ -107,16 +131,13 @@ func (c *Core) beginDrain() error {
 	if len(s.Voters) == 1 && s.Voters[0] == c.id {
 		return errors.New("this is the only member that votes: nobody else can lead")
 	}
-	if c.state != raft.StateLeader {
-		c.Drain()
-		return nil
-	}
-	to, ok := s.Successor()
-	if !ok {
-		return errors.New("no other member that votes is reachable, so nobody can take over; start one first")
+	if c.state == raft.StateLeader {
+		if err := c.giveAway(); err != nil {
+			return err
+		}
 	}
 	c.Drain()
-	return c.TransferLeader(to)
+	return nil
 }
 
 // Status is where this member stands.
@@ -134,12 +155,15 @@ type Status struct {
 	Peers     []Peer            // if this member leads: the others, by id
 }
 
-// Successor is who should take over from this leader: of the others that vote and answer, the one that has
-// most of the log.
+// Successor is who should take over from this leader: of the others that vote and answer, and have not
+// declined unless all did, the one that has most of the log.
 func (s Status) Successor() (id uint64, ok bool) {
 	var to Peer
 	for _, p := range s.Peers { // none unless this one leads
-		if p.Votes && p.Active && p.Match >= to.Match {
+		if !p.Votes || !p.Active {
+			continue
+		}
+		if to.ID == 0 || to.Declined && !p.Declined || to.Declined == p.Declined && p.Match >= to.Match {
 			to = p
 		}
 	}
@@ -154,6 +178,7 @@ type Peer struct {
 	State     string // "probe", "replicate" or "snapshot"
 	Active    bool   // has answered within the election timeout
 	Connected bool   // there is a connection to it
+	Declined  bool   // did not take the leadership when it was given: it is drained, perhaps
 }
 
 // Status returns where this member stands. The zero Status if the node has stopped.
@@ -184,7 +209,9 @@ func (c *Core) Status() Status {
 	if b.RaftState == raft.StateLeader {
 		c.raft.WithProgress(func(id uint64, _ raft.ProgressType, p tracker.Progress) {
 			if id != c.id {
-				s.Peers = append(s.Peers, Peer{ID: id, Match: p.Match, Votes: c.members.votes(id), State: progressName(p.State), Active: c.active(id)})
+				s.Peers = append(s.Peers, Peer{
+					ID: id, Match: p.Match, Votes: c.members.votes(id), State: progressName(p.State), Active: c.active(id), Declined: c.declined[id],
+				})
 			}
 		})
 	}

@@ -65,8 +65,9 @@ type Core struct {
 	clock uint64            // ticks since the start
 	heard map[uint64]uint64 // when another member last answered
 
-	updates      []Update // for the next Ready
-	transferring bool     // begun, and not yet seen to end
+	updates    []Update        // for the next Ready
+	transferee uint64          // who is given the leadership; 0: nobody, or that was seen to end
+	declined   map[uint64]bool // who did not take the leadership that this leader gave them
 }
 
 // Ready is what the caller has to do. Append and Updates are in order, also from one Ready to the next.
@@ -104,7 +105,7 @@ func NewCore(cfg CoreConfig) (*Core, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Core{id: cfg.ID, log: log, newest: cfg.Saved.Snapshot.Index(), incoming: make(map[uint64][]byte), heard: make(map[uint64]uint64)}
+	c := &Core{id: cfg.ID, log: log, newest: cfg.Saved.Snapshot.Index(), incoming: make(map[uint64][]byte), heard: make(map[uint64]uint64), declined: make(map[uint64]bool)}
 	log.members = &c.members
 	c.raft, err = raft.NewRawNode(&raft.Config{
 		ID:                        cfg.ID,
@@ -182,17 +183,20 @@ func (c *Core) TransferLeader(to uint64) error {
 	if to == c.id || !c.members.votes(to) {
 		return fmt.Errorf("cannot transfer the leadership from member %d to %d, which is not another voter", c.id, to)
 	}
-	c.transferring = true
+	c.transferee = to
 	c.raft.TransferLeader(to)
 	return nil
 }
 
 // Transferring says whether this member leads and tries to give the leadership away.
 func (c *Core) Transferring() bool {
-	if c.transferring {
-		c.transferring = c.raft.BasicStatus().LeadTransferee != raft.None
+	if s := c.raft.BasicStatus(); c.transferee != 0 && s.LeadTransferee == raft.None {
+		if s.RaftState == raft.StateLeader {
+			c.declined[c.transferee] = true
+		}
+		c.transferee = 0
 	}
-	return c.transferring
+	return c.transferee != 0
 }
 
 // Compact takes the owner's state at index, and lets the log before it go. The index was

@@ -122,6 +122,7 @@ func (c *Core) observe(rd raft.Ready) {
 		c.pending.committed(c.commit)
 	} else {
 		c.pending = pendingProposals{}
+		clear(c.declined)
 	}
 	if c.term != c.role.Term || lead != c.role.Leader {
 		c.setRole(Role{Term: c.term, Leader: lead})

@@ -219,7 +219,7 @@ func (c *Core) Step(m wire.Message) error {
 		}
 		c.election.elapsed = 0
 	case raftpb.MsgVote, raftpb.MsgPreVote:
-		if c.blank() || c.keep(r) {
+		if c.blank() || c.stranger(r) || c.keep(r) {
 			return nil
 		}
 		defer c.outdo(r)
@@ -242,6 +242,12 @@ func (c *Core) Step(m wire.Message) error {
 // blank says that this member waits to be added. It has no vote: nobody who is added votes before he has the
 // log, so if the group thinks that it does it has lost its own.
 func (c *Core) blank() bool { return c.newest == 0 }
+
+// stranger says that who asks for a vote is no member that this one knows of, and has nothing in its log by which
+// it could have become one: it was founded with other first members than this one, and two groups would overlap.
+func (c *Core) stranger(m *raftpb.Message) bool {
+	return m.GetIndex() <= bootIndex && !c.members.has(m.GetFrom())
+}
 
 // Unreachable says that a message to a member was dropped.
 func (c *Core) Unreachable(member uint64) { c.raft.ReportUnreachable(member) }

@@ -130,6 +130,19 @@ func TestBlankMember(t *testing.T) {
 	}
 }
 
+// TestFoundedWithOthers: who was founded with other first members gets no vote from these.
+func TestFoundedWithOthers(t *testing.T) {
+	s := newSim(t, 1, 1, 2, 3)
+	other := &simMember{id: 4, disk: new(storage.Memory)}
+	s.must(other.disk.Save([]storage.Batch{Bootstrap(map[uint64]string{1: "a", 2: "b", 4: "d"})}))
+	s.members[4] = other
+	s.start(other)
+	other.core.campaign()
+	s.drain(other)
+	s.rest()
+	s.check(!other.role.Leading, "member 4 leads, which 1 and 2 do not know")
+}
+
 // TestDrained: a member that was drained leaves the leadership to others, and takes it when there are none.
 func TestDrained(t *testing.T) {
 	s := led(t)
@@ -179,6 +192,14 @@ func TestDrainNode(t *testing.T) {
 	settle(t, second, owners)
 	if err := second.n.Transfer(ctx, first.n.cfg.ID); err == nil {
 		t.Error("the drained member took the leadership back")
+	}
+	if err := second.n.Drain(ctx); err != nil { // to the third, whichever is asked first
+		t.Fatal(err)
+	}
+	third := leaderOf(t, owners...)
+	settle(t, third, owners)
+	if err := third.n.Drain(ctx); err == nil || third.n.Status().Leader != third.n.cfg.ID {
+		t.Errorf("%v, and %+v leads: nobody is left who would take over", err, third.n.Status().Role)
 	}
 	single := start(t, Config{ID: 1, Members: map[uint64]string{1: ""}, Logger: testLogger(t)})
 	single.leads(t)

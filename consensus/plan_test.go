@@ -36,8 +36,9 @@ func (s Status) with(id uint64, change func(*Peer)) Status {
 	return s
 }
 
-func down(p *Peer)   { p.Active = false }
-func behind(p *Peer) { p.Match = 100 }
+func down(p *Peer)     { p.Active = false }
+func behind(p *Peer)   { p.Match = 100 }
+func declined(p *Peer) { p.Declined = true }
 
 func TestPlan(t *testing.T) {
 	busy, follower := ledBy1(3, 3), ledBy1(3, 3)
@@ -145,6 +146,8 @@ func TestSuccessor(t *testing.T) {
 		{ledBy1(3, 4).with(3, behind).with(2, down), 3},
 		{ledBy1(3, 4).with(3, down).with(2, down), 0},
 		{ledBy1(1, 3), 0},
+		{ledBy1(3, 3).with(3, declined), 2},
+		{ledBy1(3, 3).with(3, declined).with(2, declined), 3},
 	} {
 		if got, ok := c.status.Successor(); got != c.want || ok != (c.want != 0) {
 			t.Errorf("%d, %v instead of %d: %+v", got, ok, c.want, c.status.Peers)

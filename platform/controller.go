@@ -109,20 +109,19 @@ const handOverTimeout = 500 * time.Millisecond
 
 var errNoSuccessor = errors.New("no other controller that votes is there to take over the leadership; start one first")
 
-// handOver gives the leadership, if this controller has it, to the follower that has most of the log.
+// handOver gives the leadership, if this controller has it, to the follower that has most of the log and takes it.
 func (c *Controller) handOver(ctx context.Context) error {
-	s := c.node.Status()
-	to, ok := s.Successor()
-	if !ok {
+	if _, ok := c.node.Status().Successor(); !ok {
 		return errNoSuccessor // not even asked for, if this one does not lead
 	}
 	ctx, cancel := context.WithTimeout(ctx, handOverTimeout)
 	defer cancel()
-	if err := c.node.Transfer(ctx, to); err != nil {
-		c.log.Warn("leadership not handed over; the others will elect", "to", c.memberName(s, to), "err", err)
-		return fmt.Errorf("hand over to controller %s: %w", c.memberName(s, to), err)
+	if err := c.node.HandOver(ctx); err != nil {
+		c.log.Warn("leadership not handed over; the others will elect", "err", err)
+		return fmt.Errorf("hand the leadership over: %w", err)
 	}
-	c.log.Info("leadership handed over", "to", c.memberName(s, to))
+	s := c.node.Status()
+	c.log.Info("leadership handed over", "to", c.memberName(s, s.Leader))
 	return nil
 }
 
