@@ -25,8 +25,9 @@ const (
 	KillLeader                       // whoever leads then
 	PauseController                  // it hangs: a stop signal, a collection of garbage, a machine that is moved
 	PauseLeader
-	CutOffLeader // from the other controllers; the switches reach it, and connect anew
-	HandOver     // the leader gives the leadership away
+	CutOffLeader   // from the other controllers; the switches reach it, and connect anew
+	HandOver       // the leader gives the leadership away
+	StopController // as SIGTERM does: a leader hands over first; then it ends, and is started again
 	ClockJump
 	ClockSkew
 	SlowDisk
@@ -52,7 +53,7 @@ const (
 	faultKinds
 )
 
-var faultNames = [...]string{"kill controller", "power off", "kill the leader", "pause controller", "pause the leader", "cut off the leader", "hand over", "clock jump", "clock skew",
+var faultNames = [...]string{"kill controller", "power off", "kill the leader", "pause controller", "pause the leader", "cut off the leader", "hand over", "stop controller", "clock jump", "clock skew",
 	"slow disk", "full disk", "corrupt disk", "partition", "one-way partition", "isolate controller", "delay", "reset connections",
 	"kill agent", "power off the agent", "isolate agent", "pause agent", "kill switch", "pause switch", "cut the switch's connection", "silence the switch", "cut a cable"}
 
@@ -118,6 +119,8 @@ func (s *site) inflict(f Fault) {
 		s.cutOff(c, f)
 	case HandOver:
 		c.handOver()
+	case StopController:
+		s.stopController(c, f)
 	case ClockJump:
 		c.p.jump(f.For * time.Duration(f.B%3-1) * 10)
 		agent.p.jump(f.For * time.Duration(f.B/3%3-1) * 10)
@@ -190,6 +193,17 @@ func (s *site) killController(c *controllerNode, power bool, d time.Duration) {
 		c.lost = true
 	}
 	s.restart(c, d)
+}
+
+// stopController ends one as its operator does.
+func (s *site) stopController(c *controllerNode, f Fault) {
+	if !c.p.up {
+		return
+	}
+	if c == s.leader() {
+		c.handOver()
+	}
+	c.p.after(time.Duration(f.B%500)*time.Millisecond, func() { s.killController(c, false, f.For) })
 }
 
 // spare reports whether one more controller may be lost for ever.

@@ -12,14 +12,14 @@ const settleTime = 60 * time.Second
 
 // Result is what a run was like.
 type Result struct {
-	Simulated time.Duration
-	Steps     uint64
-	Events    uint64 // in the log
-	Commands  uint64
-	Terms     uint64
-	Digest    uint64     // what the source of randomness says next: equal for equal runs, and for no others
-	Violation *Violation // nil if everything holds
-	Timeline  []string   // what happened before, oldest first
+	Simulated time.Duration `json:"simulated_ns"`
+	Steps     uint64        `json:"steps"`
+	Events    uint64        `json:"events"` // in the log
+	Commands  uint64        `json:"commands"`
+	Terms     uint64        `json:"terms"`               // that had a leader
+	Digest    uint64        `json:"digest,string"`       // what the source of randomness says next: equal for equal runs, and hardly for others
+	Violation *Violation    `json:"violation,omitempty"` // nil if everything holds
+	Timeline  []string      `json:"timeline,omitempty"`  // what happened before a violation, oldest first
 }
 
 // Run simulates a scenario. It uses one goroutine, and equal scenarios have equal results.

@@ -18,8 +18,8 @@ var origin = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
 
 // Violation is the first thing that went wrong in a run.
 type Violation struct {
-	At   time.Duration // since the start of the simulation
-	Text string
+	At   time.Duration `json:"at_ns"` // since the start of the simulation
+	Text string        `json:"text"`
 }
 
 func (v *Violation) Error() string { return fmt.Sprintf("at %v: %s", v.At, v.Text) }
