@@ -146,7 +146,10 @@ func (c *Controller) run(api *api) {
 	if api != nil {
 		c.err = errors.Join(c.err, api.close())
 	}
-	c.err = errors.Join(c.err, c.node.Close(), c.cfg.Audit.Close())
+	if err := c.node.Close(); !errors.Is(c.err, err) { // else it is why the loop has ended
+		c.err = errors.Join(c.err, err)
+	}
+	c.err = errors.Join(c.err, c.cfg.Audit.Close())
 }
 
 // loop is the one mechanism at work. Each turn takes all that waits, executes what there

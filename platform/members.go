@@ -141,6 +141,9 @@ func (c *Controller) checkChange(s consensus.Status, change MemberChange) error 
 		}
 		return nil
 	}
+	if n.ID == 0 || n.ID == change.Remove {
+		return fmt.Errorf("id %d cannot be that of the new controller: give it its own", n.ID)
+	}
 	if n.Name == "" || strings.Contains(n.Name, "@") {
 		return fmt.Errorf("a new controller cannot be called %q", n.Name)
 	}

@@ -50,6 +50,8 @@ func TestMembersAPI(t *testing.T) {
 		{"one of three", leader, "POST", kind, `{"remove":1}`, 409, "replace"},
 		{"the id of another", leader, "POST", kind, `{"add":{"name":"c4","id":3,"address":"127.0.0.1:1"}}`, 409, "id 3 is that of controller c3"},
 		{"the name of another", leader, "POST", kind, `{"add":{"name":"c3","id":4,"address":"127.0.0.1:1"}}`, 409, "c3 is a member already"},
+		{"no id", leader, "POST", kind, `{"add":{"name":"c4","address":"127.0.0.1:1"}}`, 409, "give it its own"},
+		{"the id of the one to be replaced", leader, "POST", kind, `{"add":{"name":"c3","id":3,"address":"127.0.0.1:1"},"remove":3}`, 409, "give it its own"},
 		{"no name", leader, "POST", kind, `{"add":{"id":4,"address":"127.0.0.1:1"}}`, 409, "cannot be called"},
 		{"no port", leader, "POST", kind, `{"add":{"name":"c4","id":4,"address":"127.0.0.1"}}`, 409, "missing port"},
 		{"a new one", leader, "POST", kind, `{"add":{"name":"c4","id":4,"address":"127.0.0.1:1"}}`, 200, `"name":"c4","id":4,"address":"127.0.0.1:1","votes":false`},

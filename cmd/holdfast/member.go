@@ -208,10 +208,16 @@ func (o *operator) change(ctx context.Context, wanted platform.MemberChange, out
 	bar := newProgress(out)
 	defer bar.clear()
 	said := false
-	for {
+	for asked := 1; ; asked++ {
 		var m platform.Members
-		if err := o.askLeader(ctx, http.MethodPost, "/v1/members", wanted, &m); err != nil || m.Done {
+		if err := o.askLeader(ctx, http.MethodPost, "/v1/members", wanted, &m); err != nil {
 			return m, err
+		}
+		if m.Done {
+			if asked == 1 {
+				fmt.Fprintln(out, "nothing is left to change: a controller that is to be replaced needs another name or id in the site file")
+			}
+			return m, nil
 		}
 		pause, doing := retryPause, "the change is not finished"
 		if w := m.Waiting; w != nil {

@@ -65,7 +65,7 @@ func TestMember(t *testing.T) {
 			return http.StatusServiceUnavailable, platform.Refusal{Error: "soon"}
 		case 2:
 			m.Waiting = &platform.Member{Name: "c9", Match: 7}
-		case 3:
+		default:
 			m.Done = true
 		}
 		return http.StatusOK, m
@@ -84,6 +84,9 @@ c3          3   127.0.0.1:1  votes  true       40 of 40
 	}
 	if want := `{"add":{"name":"c9","id":9,"address":"127.0.0.1:9"},"remove":1}`; len(posts) != 3 || posts[0] != want || posts[2] != want {
 		t.Errorf("asked for %q, want %s three times", posts, want)
+	}
+	if code, _, stderr = invoke(t.Context(), "member", "replace", "c1", "c9", "9", "127.0.0.1:9", "--config", site); code != 0 || !strings.Contains(stderr, "nothing is left to change") {
+		t.Errorf("asked for what is so: exit code %d, stderr %q", code, stderr)
 	}
 	for _, c := range []struct{ args, says string }{
 		{"remove c7", `no member is called "c7"; there are [c1 c2 c3]`},

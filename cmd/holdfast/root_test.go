@@ -42,6 +42,7 @@ func invoke(ctx context.Context, args ...string) (code int, stdout, stderr strin
 	var out, errs bytes.Buffer
 	root := rootCommand()
 	root.SetOut(&out)
+	root.SetErr(&errs)
 	code = execute(ctx, root, args, &errs)
 	return code, out.String(), errs.String()
 }
