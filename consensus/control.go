@@ -236,7 +236,7 @@ func (p peers) Received(m wire.Message) { p.n.inbox.message(m) }
 
 func (p peers) Disconnected(peer uint64) { p.n.inbox.hint(peer) }
 
-func (p peers) Removed() { p.n.stopRemoved() }
+func (p peers) Removed() { p.n.stop(ErrRemoved) }
 
 func (p peers) Dropped(peer uint64) { p.call(func(c *Core) { c.Unreachable(peer) }) }
 

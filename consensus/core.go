@@ -78,11 +78,15 @@ type Ready struct {
 	Members  map[uint64]string // if not nil: the members have changed to these
 	Gone     []uint64          // with Members: who was one before
 	Elect    time.Duration     // if positive: call Elect after that time
-	Removed  bool              // the group has removed this member: stop
+	Stop     error             // if not nil: this member is none of the group, because of ErrRemoved or ErrFounded
 }
 
 // ErrRemoved says that this member was removed from the group.
 var ErrRemoved = errors.New("this member was removed from the group, and what its directory holds is of no more use; to join again it needs a new id and an empty directory")
+
+// ErrFounded says that this member was founded with other first members than the group which has added it.
+var ErrFounded = errors.New("the group has added this member, which takes itself for one of its first: its directory was begun for another group; " +
+	"replace it by one with a new id and an empty directory, which joins")
 
 // ErrNotLeader says that this member does not lead, or not in that term.
 var ErrNotLeader = errors.New("not the leader")

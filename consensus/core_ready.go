@@ -78,7 +78,7 @@ func (c *Core) Ready() Ready {
 		c.members.changed = false
 		out.Members, out.Gone = c.members.addresses(), c.members.now().gone
 	}
-	out.Removed = c.members.removed
+	out.Stop = c.members.ended
 	out.Elect = c.election.take()
 	return out
 }

@@ -121,7 +121,7 @@ type membership struct {
 	history []membersAt // never empty after restore
 	last    uint64      // id of the last change that was applied
 	changed bool        // since the last Ready
-	removed bool        // this member was one, and is no more
+	ended   error       // why this member is none of the group
 }
 
 type membersAt struct {
@@ -206,6 +206,9 @@ func (m *membership) forget(index uint64) {
 // configuration lasts.
 func (m *membership) apply(index uint64, conf *raftpb.ConfState, added map[uint64]string, self uint64) {
 	was := m.has(self)
+	if _, again := added[self]; again && was {
+		m.ended = ErrFounded // who is added was no member before, as the group has it
+	}
 	addrs, gone := maps.Clone(m.addresses()), slices.Clone(m.now().gone)
 	if addrs == nil {
 		addrs = make(map[uint64]string)
@@ -220,5 +223,7 @@ func (m *membership) apply(index uint64, conf *raftpb.ConfState, added map[uint6
 	}
 	m.history[len(m.history)-1].gone = gone[max(0, len(gone)-maxGone):]
 	m.changed = true
-	m.removed = m.removed || was && !m.has(self)
+	if was && !m.has(self) {
+		m.ended = ErrRemoved
+	}
 }

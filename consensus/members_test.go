@@ -133,7 +133,7 @@ func TestBlankMember(t *testing.T) {
 // TestFoundedWithOthers: who was founded with other first members gets no vote from these.
 func TestFoundedWithOthers(t *testing.T) {
 	s := newSim(t, 1, 1, 2, 3)
-	other := &simMember{id: 4, disk: new(storage.Memory)}
+	other := &simMember{id: 4, disk: new(storage.Memory), foreign: true}
 	s.must(other.disk.Save([]storage.Batch{Bootstrap(map[uint64]string{1: "a", 2: "b", 4: "d"})}))
 	s.members[4] = other
 	s.start(other)
@@ -141,6 +141,15 @@ func TestFoundedWithOthers(t *testing.T) {
 	s.drain(other)
 	s.rest()
 	s.check(!other.role.Leading, "member 4 leads, which 1 and 2 do not know")
+
+	one := s.members[1]
+	one.core.campaign()
+	s.drain(one)
+	s.rest()
+	s.must(one.core.ProposeConfChange(1, MemberChange{Add: map[uint64]string{4: "d"}}))
+	s.drain(one)
+	s.rest()
+	s.check(s.members[4] == nil, "member 4 is added, and goes on")
 }
 
 // TestDrained: a member that was drained leaves the leadership to others, and takes it when there are none.

@@ -204,8 +204,8 @@ func (n *Node) ready() {
 		if rd.Elect > 0 {
 			n.elect.Reset(rd.Elect)
 		}
-		if rd.Removed {
-			n.stopRemoved()
+		if rd.Stop != nil {
+			n.stop(rd.Stop)
 		}
 	}
 	keep := n.waiting[:0]
@@ -223,8 +223,9 @@ func (n *Node) ready() {
 	}
 }
 
-func (n *Node) stopRemoved() {
-	n.inbox.stop(fmt.Errorf("consensus: member %d: %w", n.cfg.ID, ErrRemoved))
+// stop ends a member that is none of the group.
+func (n *Node) stop(reason error) {
+	n.inbox.stop(fmt.Errorf("consensus: member %d: %w", n.cfg.ID, reason))
 }
 
 // dialed is members without their names.

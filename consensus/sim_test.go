@@ -43,11 +43,12 @@ type simEntry struct {
 
 // simMember is one core, its disk and its owner.
 type simMember struct {
-	id     uint64
-	disk   *storage.Memory
-	core   *Core // nil: down
-	saving []storage.Batch
-	inbox  []Update
+	id      uint64
+	disk    *storage.Memory
+	foreign bool  // founded with other first members than the rest
+	core    *Core // nil: down
+	saving  []storage.Batch
+	inbox   []Update
 
 	applied  uint64
 	hash     uint64
@@ -140,7 +141,8 @@ func (s *sim) drain(m *simMember) {
 		s.flying = append(s.flying, rd.Messages...)
 		m.saving = append(m.saving, rd.Append...)
 		m.inbox = append(m.inbox, rd.Updates...)
-		if rd.Removed {
+		if rd.Stop != nil {
+			s.check(rd.Stop == ErrRemoved || m.foreign, "member %d ends: %v", m.id, rd.Stop)
 			m.core = nil
 			delete(s.members, m.id)
 			return
