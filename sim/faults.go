@@ -41,7 +41,7 @@ const (
 	Reset // all connections between two
 
 	KillAgent
-	PowerOffAgent // its connections vanish without a word
+	PowerOffAgent // its connections vanish without a word, and its clock may go back
 	IsolateAgent  // from all controllers
 	PauseAgent
 	KillSwitch
@@ -135,6 +135,9 @@ func (s *site) inflict(f Fault) {
 	case KillAgent, PowerOffAgent:
 		if agent.p.up {
 			agent.kill(f.Kind == PowerOffAgent)
+			if f.Kind == PowerOffAgent { // a machine without a battery for its clock
+				agent.p.jump(-time.Duration(f.B%4) * settleTime / 2)
+			}
 			s.w.after(f.For, nil, agent.start)
 		}
 	case PauseAgent:
