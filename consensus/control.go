@@ -51,22 +51,6 @@ func (n *Node) writeSnapshot(s storage.Snapshot) {
 	_ = n.inbox.call(func(c *Core) { c.Compact(s) }) // refused only when the node has stopped
 }
 
-// Transfer gives the leadership to another member and waits until it leads. It fails if
-// this member does not lead, or if the other does not take over within the election timeout;
-// proposals made meanwhile are appended then, or else are followed by a Role as always.
-func (n *Node) Transfer(ctx context.Context, to uint64) error {
-	return n.await(ctx, func(c *Core) error { return c.TransferLeader(to) }, func(c *Core) (bool, error) {
-		switch role := c.Role(); {
-		case c.Transferring() || role.Leader == raft.None:
-			return false, nil
-		case role.Leader == to:
-			return true, nil
-		default:
-			return true, fmt.Errorf("consensus: member %d did not take over the leadership; member %d leads", to, role.Leader)
-		}
-	})
-}
-
 // ChangeMembers adds and removes members, and waits until the change is in effect. Only the
 // leader can. The error ErrNotLeader may also come after the change was proposed; it is then
 // undecided whether it comes about, and Status tells. A new member is started, with

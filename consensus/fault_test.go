@@ -235,7 +235,7 @@ func TestTransferUnderLoad(t *testing.T) {
 	done := 0
 	for range 30 {
 		leader := leaderOf(t, owners...)
-		if err := leader.n.Transfer(ctx, leader.n.cfg.ID%3+1); err == nil {
+		if err := leader.n.transfer(ctx, leader.n.cfg.ID%3+1); err == nil {
 			done++
 		}
 	}
@@ -310,7 +310,7 @@ func TestChangeMembers(t *testing.T) {
 		}
 	}
 	settle(t, leader, rest)
-	if err := leader.n.Transfer(ctx, 4); err != nil {
+	if err := leader.n.transfer(ctx, 4); err != nil {
 		t.Fatal(err)
 	}
 	settle(t, leaderOf(t, fourth), rest)

@@ -350,7 +350,7 @@ func (n *Node) Propose(term uint64, data []byte) error {
 	return n.inbox.proposal(term, data)
 }
 
-// Close ends the node at once, without giving the leadership away; see Transfer. It returns nil, or
+// Close ends the node at once, without giving the leadership away; see HandOver. It returns nil, or
 // the error which had stopped the node before.
 func (n *Node) Close() error {
 	n.inbox.stop(ErrClosed)
