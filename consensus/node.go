@@ -305,8 +305,8 @@ func (n *Node) end() {
 	for _, w := range n.waiting {
 		w.result <- n.inbox.reason()
 	}
+	close(n.done) // first: who finds Updates closed asks Err at once
 	close(n.updates)
-	close(n.done)
 }
 
 // Updates is the ordered stream of what the owner must know. It is closed when the node
