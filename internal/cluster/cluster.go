@@ -17,6 +17,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/internal/pki"
@@ -376,21 +377,29 @@ func (c *Cluster) Logs() string {
 }
 
 // Ports are taken from below those that the kernel gives to outgoing connections, so that a
-// controller finds its port free when it is restarted.
+// controller finds its port free when it is restarted. Each is given out once before one is given
+// out again: a process binds its own only when it has started, and clusters start beside each other.
 const (
 	firstPort = 10_000
 	lastPort  = 32_000
 )
 
+var (
+	firstGiven = rand.Uint32N(lastPort - firstPort) // other processes are likely to begin elsewhere
+	given      atomic.Uint32
+)
+
+func nextPort() int { return firstPort + int((firstGiven+given.Add(1))%(lastPort-firstPort)) }
+
 // freeAddresses finds addresses that nobody listens on.
 func freeAddresses(host string, n int) ([]string, error) {
 	var addrs []string
 	for range 100 * n {
-		l, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(firstPort+rand.IntN(lastPort-firstPort))))
+		l, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(nextPort())))
 		if err != nil {
 			continue // somebody's
 		}
-		defer l.Close() // only once all are found, so that they differ
+		l.Close()
 		addrs = append(addrs, l.Addr().String())
 		if len(addrs) == n {
 			return addrs, nil
