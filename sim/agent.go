@@ -154,7 +154,7 @@ func (l *switchLink) takeIn(batch []byte) {
 	}
 	taken, err := d.core.FromSwitch(batch)
 	each(batch[:taken], func(msg []byte) {
-		if isEvent(msg) {
+		if isApplications(msg) {
 			l.n.s.h.read(d.id, d.core.Epoch(), msg)
 		}
 	})
@@ -164,15 +164,6 @@ func (l *switchLink) takeIn(batch []byte) {
 		return
 	}
 	d.flush()
-}
-
-// isEvent tells what the switch has to say from what is between it and the agent.
-func isEvent(msg []byte) bool {
-	switch msg[1] {
-	case openflow.TypeHello, openflow.TypeEchoRequest, openflow.TypeEchoReply:
-		return false
-	}
-	return openflow.XID(msg) < handshake.OwnXID
 }
 
 // end ends the epoch with the connection.

@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 
+	"github.com/holdfast-sdn/holdfast/internal/handshake"
 	"github.com/holdfast-sdn/holdfast/openflow"
 )
 
@@ -37,4 +38,14 @@ func each(batch []byte, do func(msg []byte)) {
 		do(batch[:n])
 		batch = batch[n:]
 	}
+}
+
+// isApplications tells an event from a switch, or a command to it, from what is between the switch and
+// its agent.
+func isApplications(msg []byte) bool {
+	switch msg[1] {
+	case openflow.TypeHello, openflow.TypeEchoRequest, openflow.TypeEchoReply:
+		return false
+	}
+	return openflow.XID(msg) < handshake.OwnXID
 }

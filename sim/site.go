@@ -138,11 +138,6 @@ func (s *site) processes() (all []*process) {
 	return all
 }
 
-// upTo draws a time up to d.
-func (w *world) upTo(d time.Duration) time.Duration {
-	return time.Duration(w.rand.Int64N(int64(d) + 1))
-}
-
 // leader is the controller that leads in the newest term, as it knows.
 func (s *site) leader() (leader *controllerNode) {
 	for _, n := range s.controllers {

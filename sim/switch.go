@@ -3,7 +3,6 @@ package sim
 import (
 	"time"
 
-	"github.com/holdfast-sdn/holdfast/internal/handshake"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 	"github.com/holdfast-sdn/holdfast/vswitch"
@@ -91,7 +90,7 @@ func (n *switchNode) data(piece []byte) {
 	n.heard, n.asked, n.backoff = n.s.w.now, false, switchBackoff
 	batch, err := n.in.add(piece)
 	each(batch, func(msg []byte) {
-		if isCommand(msg) {
+		if isApplications(msg) {
 			n.s.h.executed(n.id, n.epoch, msg)
 		}
 		n.sw.Message(n.s.w.now, n.last, msg)
@@ -102,15 +101,6 @@ func (n *switchNode) data(piece []byte) {
 		return
 	}
 	n.flush()
-}
-
-// isCommand tells what the applications send from what is the agent's own.
-func isCommand(msg []byte) bool {
-	switch msg[1] {
-	case openflow.TypeHello, openflow.TypeEchoRequest, openflow.TypeEchoReply:
-		return false
-	}
-	return openflow.XID(msg) < handshake.OwnXID
 }
 
 // flush sends what is pending, as far as the agent reads.

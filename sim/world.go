@@ -83,6 +83,11 @@ func (w *world) run(until time.Duration) error {
 	return nil
 }
 
+// upTo draws a time up to d.
+func (w *world) upTo(d time.Duration) time.Duration {
+	return time.Duration(w.rand.Int64N(int64(d) + 1))
+}
+
 // fail ends the run. Only the first failure counts.
 func (w *world) fail(format string, args ...any) {
 	if w.violation == nil {
