@@ -211,6 +211,11 @@ func (f *fake) Refuse(reason experimenter.Reason, epoch uint64) {
 }
 
 func (f *fake) Hold()           { f.s.note("%d: hold", f.id) }
+func (f *fake) SendLoose(term, epoch uint64, count int, _ []byte) error {
+	f.s.note("%d: %d loose commands of %d in %d", f.id, count, epoch, term)
+	return nil
+}
+
 func (f *fake) Resend() error   { f.s.note("%d: resend", f.id); return f.resendErr }
 func (f *fake) Close(err error) { f.s.note("%d: closed, %v", f.id, err) }
 

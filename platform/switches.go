@@ -23,6 +23,7 @@ type Session interface {
 	TakeMaster(term uint64) error
 	AckEvents(epoch, seq uint64)
 	Send(term, epoch, first uint64, count int, messages []byte) error
+	SendLoose(term, epoch uint64, count int, messages []byte) error
 	Refuse(reason experimenter.Reason, epoch uint64)
 	Hold()
 	Resend() error

@@ -222,6 +222,14 @@ func (s *session) Send(term, epoch, first uint64, count int, messages []byte) er
 	return s.flush()
 }
 
+func (s *session) SendLoose(term, epoch uint64, count int, messages []byte) error {
+	err := s.core.SendLoose(experimenter.Block{Term: term, Epoch: epoch, Count: uint32(count)}, messages)
+	if err != nil {
+		return err
+	}
+	return s.flush()
+}
+
 func (s *session) Refuse(reason experimenter.Reason, epoch uint64) {
 	s.core.Refuse(experimenter.Refuse{Reason: reason, Epoch: epoch}, 0)
 	if s.flush() != nil || s.state == gone {

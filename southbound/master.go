@@ -109,6 +109,29 @@ func (c *Core) Send(b experimenter.Block, messages []byte) error {
 	return nil
 }
 
+// SendLoose queues commands without numbers: each is forwarded once, at once, and is lost with the
+// connection. Otherwise as Send; b.First is not used.
+func (c *Core) SendLoose(b experimenter.Block, messages []byte) error {
+	if !c.master || b.Term != c.term {
+		return ErrNotMaster
+	}
+	if n := countMessages(messages); n != int(b.Count) {
+		return fmt.Errorf("southbound: %d messages in a block of %d", n, b.Count)
+	}
+	if c.refused || b.Count == 0 || c.mode == Direct && (b.Epoch != c.epoch || !c.up) {
+		return nil // of an epoch that is over
+	}
+	if c.hs.Version != of13.Version {
+		messages = c.commandsToV10(messages)
+	}
+	if c.mode == Agent {
+		b.First, b.Bytes = 0, uint32(len(messages))
+		c.out = b.Append(c.out, c.hs.Version, experimenter.TypeCommands)
+	}
+	c.out = append(c.out, messages...)
+	return nil
+}
+
 // Refuse tells the peer why it cannot stay. It reports whether it can, all the same: a switch
 // without agent whose epoch is stale begins one above r.Epoch and now. Else it is Refused, and
 // the connection is to be closed; an agent needs a moment to read why.

@@ -132,6 +132,17 @@ func (s *Session) Send(term, epoch, first uint64, count int, messages []byte) er
 	return s.flush()
 }
 
+// SendLoose queues commands that have no sequence: they leave once, and are lost with the
+// connection. Otherwise as Send.
+func (s *Session) SendLoose(term, epoch uint64, count int, messages []byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.core.SendLoose(experimenter.Block{Term: term, Epoch: epoch, Count: uint32(count)}, messages); err != nil {
+		return err
+	}
+	return s.flush()
+}
+
 // Refuse tells the peer why it cannot stay, and closes. epoch is the newest that the
 // controllers know. A switch without agent that is refused for a stale epoch stays
 // connected and begins a new epoch above.
