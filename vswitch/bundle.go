@@ -9,43 +9,6 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// Bundles as ONF extension 230 has them for OpenFlow 1.3: the messages of OpenFlow 1.4 (sections 6.8 and 7.3.9 of
-// that specification) in EXPERIMENTER messages.
-const (
-	onfID            uint32 = 0x4f4e4600
-	onfBundleControl uint32 = 2300
-	onfBundleAdd     uint32 = 2301
-)
-
-// Types of a bundle control message; each answer is the request plus one.
-const (
-	bundleOpen    uint16 = 0
-	bundleClose   uint16 = 2
-	bundleCommit  uint16 = 4
-	bundleDiscard uint16 = 6
-)
-
-// Flags of a bundle. Every bundle here is executed as if it had both.
-const (
-	bundleAtomic  uint16 = 1 << 0
-	bundleOrdered uint16 = 1 << 1
-)
-
-// Codes of the experimenter's errors.
-const (
-	bundleBadID      uint16 = 2302
-	bundleExists     uint16 = 2303
-	bundleClosed     uint16 = 2304
-	bundleTooMany    uint16 = 2305
-	bundleBadType    uint16 = 2306
-	bundleBadFlags   uint16 = 2307
-	bundleMsgBadLen  uint16 = 2308
-	bundleMsgBadXID  uint16 = 2309
-	bundleMsgUnsup   uint16 = 2310
-	bundleMsgTooMany uint16 = 2312
-	bundleMsgFailed  uint16 = 2313
-)
-
 // Bounds of bundles, for each connection, and how long one may be idle.
 const (
 	maxBundles     = 64
@@ -64,68 +27,78 @@ type bundle struct {
 
 // refuseBundle is an error of the extension (experimenter id in the data).
 func refuseBundle(code uint16, msg []byte) *of13.Error {
-	data := binary.BigEndian.AppendUint32(nil, onfID)
+	data := binary.BigEndian.AppendUint32(nil, of13.OnfID)
 	return &of13.Error{ErrType: of13.ErrTypeExperimenter, Code: code, Data: append(data, msg[:min(len(msg), 64)]...)}
 }
 
 // bundleMessage executes a message of the extension.
 func (s *Switch) bundleMessage(c *conn, m *of13.Experimenter, xid uint32) error {
 	whole := m.Append(nil, xid) // for the data of errors
-	if m.ExpType != onfBundleControl && m.ExpType != onfBundleAdd {
+	var add of13.BundleAdd
+	var ctl of13.BundleControl
+	var err error
+	switch m.ExpType {
+	case of13.OnfBundleAdd:
+		err = add.Decode(whole)
+	case of13.OnfBundleControl:
+		err = ctl.Decode(whole)
+	default:
 		return refuse(of13.ErrTypeBadRequest, of13.BadRequestBadExpType)
 	}
-	if len(m.Data) < 8 {
+	if err != nil {
 		return refuse(of13.ErrTypeBadRequest, of13.BadRequestBadLen)
 	}
-	id, kind, flags := binary.BigEndian.Uint32(m.Data), binary.BigEndian.Uint16(m.Data[4:]), binary.BigEndian.Uint16(m.Data[6:])
-	if flags&^(bundleAtomic|bundleOrdered) != 0 {
-		return refuseBundle(bundleBadFlags, whole)
+	if (add.Flags|ctl.Flags)&^(of13.BundleAtomic|of13.BundleOrdered) != 0 {
+		return refuseBundle(of13.BundleBadFlags, whole)
 	}
-	b := c.bundles[id]
+	if m.ExpType == of13.OnfBundleAdd {
+		return s.addToBundle(c, add, xid, whole)
+	}
+	return s.controlBundle(c, ctl, xid, whole)
+}
+
+func (s *Switch) controlBundle(c *conn, m of13.BundleControl, xid uint32, whole []byte) error {
+	b := c.bundles[m.ID]
 	if b != nil {
 		b.used = s.now
 	}
-	if m.ExpType == onfBundleAdd {
-		return s.addToBundle(c, id, flags, m.Data[8:], xid, whole)
-	}
-	if b != nil && b.flags != flags && kind != bundleOpen {
-		delete(c.bundles, id)
-		return refuseBundle(bundleBadFlags, whole)
+	if b != nil && b.flags != m.Flags && m.CtrlType != of13.BundleOpenRequest {
+		delete(c.bundles, m.ID)
+		return refuseBundle(of13.BundleBadFlags, whole)
 	}
 	code := uint16(0)
-	switch kind {
-	case bundleOpen:
-		code = s.openBundle(c, id, flags)
-	case bundleClose:
+	switch m.CtrlType {
+	case of13.BundleOpenRequest:
+		code = s.openBundle(c, m.ID, m.Flags)
+	case of13.BundleCloseRequest:
 		switch {
 		case b == nil:
-			code = bundleBadID
+			code = of13.BundleBadID
 		case b.closed:
-			delete(c.bundles, id)
-			code = bundleClosed
+			delete(c.bundles, m.ID)
+			code = of13.BundleClosed
 		default:
 			b.closed = true
 		}
-	case bundleCommit:
-		code = bundleBadID
+	case of13.BundleCommitRequest:
+		code = of13.BundleBadID
 		if b != nil {
-			delete(c.bundles, id)
+			delete(c.bundles, m.ID)
 			code = s.commitBundle(c, b)
 		}
-	case bundleDiscard:
+	case of13.BundleDiscardRequest:
 		if b == nil {
-			code = bundleBadID
+			code = of13.BundleBadID
 		}
-		delete(c.bundles, id)
+		delete(c.bundles, m.ID)
 	default:
-		code = bundleBadType
+		code = of13.BundleBadType
 	}
 	if code != 0 {
 		return refuseBundle(code, whole)
 	}
-	answer := slices.Clone(m.Data[:8])
-	binary.BigEndian.PutUint16(answer[4:], kind+1)
-	s.send(c, &of13.Experimenter{ID: onfID, ExpType: onfBundleControl, Data: answer}, xid)
+	m.CtrlType++
+	s.send(c, &m, xid)
 	return nil
 }
 
@@ -133,9 +106,9 @@ func (s *Switch) openBundle(c *conn, id uint32, flags uint16) (code uint16) {
 	switch {
 	case c.bundles[id] != nil:
 		delete(c.bundles, id)
-		return bundleExists
+		return of13.BundleExists
 	case len(c.bundles) >= maxBundles:
-		return bundleTooMany
+		return of13.BundleOutOfBundles
 	}
 	c.bundles[id] = &bundle{flags: flags, used: s.now}
 	return 0
@@ -143,34 +116,35 @@ func (s *Switch) openBundle(c *conn, id uint32, flags uint16) (code uint16) {
 
 // addToBundle keeps a message for the commit; a bundle that is not there is opened. The message is judged when it is committed, but
 // for what can never be in a bundle.
-func (s *Switch) addToBundle(c *conn, id uint32, flags uint16, msg []byte, xid uint32, whole []byte) error {
-	b := c.bundles[id]
+func (s *Switch) addToBundle(c *conn, m of13.BundleAdd, xid uint32, whole []byte) error {
+	b := c.bundles[m.ID]
 	if b == nil {
-		if code := s.openBundle(c, id, flags); code != 0 {
+		if code := s.openBundle(c, m.ID, m.Flags); code != 0 {
 			return refuseBundle(code, whole)
 		}
-		b = c.bundles[id]
+		b = c.bundles[m.ID]
 	}
-	h, err := openflow.ParseHeader(msg)
+	b.used = s.now
+	h, err := openflow.ParseHeader(m.Message)
 	code := uint16(0)
 	switch {
 	case b.closed:
-		code = bundleClosed
-	case b.flags != flags:
-		code = bundleBadFlags
-	case err != nil || int(h.Length) > len(msg):
-		code = bundleMsgBadLen
+		code = of13.BundleClosed
+	case b.flags != m.Flags:
+		code = of13.BundleBadFlags
+	case err != nil || int(h.Length) > len(m.Message):
+		code = of13.BundleMsgBadLen
 	case h.XID != xid:
-		code = bundleMsgBadXID
+		code = of13.BundleMsgBadXID
 	case h.Version != of13.Version || h.Type != of13.TypeFlowMod && h.Type != of13.TypeGroupMod && h.Type != of13.TypePortMod && h.Type != of13.TypePacketOut:
-		code = bundleMsgUnsup
+		code = of13.BundleMsgUnsup
 	case b.bytes+int(h.Length) > maxBundleBytes:
-		code = bundleMsgTooMany
+		code = of13.BundleMsgTooMany
 	}
 	if code != 0 {
 		return refuseBundle(code, whole)
 	}
-	b.msgs = append(b.msgs, slices.Clone(msg[:h.Length]))
+	b.msgs = append(b.msgs, slices.Clone(m.Message[:h.Length]))
 	b.bytes += int(h.Length)
 	return nil
 }
@@ -180,7 +154,7 @@ func (s *Switch) addToBundle(c *conn, id uint32, flags uint16, msg []byte, xid u
 func (s *Switch) commitBundle(c *conn, b *bundle) (code uint16) {
 	if c.role == of13.RoleSlave && len(b.msgs) > 0 {
 		s.sendError(c, b.msgs[0], refuse(of13.ErrTypeBadRequest, of13.BadRequestIsSlave))
-		return bundleMsgFailed
+		return of13.BundleMsgFailed
 	}
 	serial := s.serial
 	s.rehearsing = true
@@ -198,7 +172,7 @@ func (s *Switch) commitBundle(c *conn, b *bundle) (code uint16) {
 	s.rehearsing, s.undo, s.serial = false, nil, serial
 	if err != nil {
 		s.sendError(c, bad, err)
-		return bundleMsgFailed
+		return of13.BundleMsgFailed
 	}
 	for _, msg := range b.msgs {
 		if err := s.command(c, msg); err != nil {

@@ -1,7 +1,6 @@
 package vswitch
 
 import (
-	"encoding/binary"
 	"reflect"
 	"testing"
 	"time"
@@ -9,32 +8,28 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-func bundleControl(id uint32, kind uint16) *of13.Experimenter {
-	d := binary.BigEndian.AppendUint32(nil, id)
-	d = binary.BigEndian.AppendUint16(d, kind)
-	return &of13.Experimenter{ID: onfID, ExpType: onfBundleControl, Data: binary.BigEndian.AppendUint16(d, bundleAtomic|bundleOrdered)}
+func bundleControl(id uint32, kind uint16) *of13.BundleControl {
+	return &of13.BundleControl{ID: id, CtrlType: kind, Flags: of13.BundleAtomic | of13.BundleOrdered}
 }
 
 func (r *rig) bundle(id uint32, kind uint16) {
 	r.t.Helper()
-	a := answer[*of13.Experimenter](r, bundleControl(id, kind))
-	if a.ID != onfID || a.ExpType != onfBundleControl || binary.BigEndian.Uint16(a.Data[4:]) != kind+1 {
-		r.t.Fatalf("answer to %d: %+v", kind, a)
+	var a of13.BundleControl
+	if err := a.Decode(answer[*of13.Experimenter](r, bundleControl(id, kind)).Append(nil, 0)); err != nil || a.CtrlType != kind+1 {
+		r.t.Fatalf("answer to %d: %+v, %v", kind, a, err)
 	}
 }
 
-// inBundle wraps a message, which gets the next xid.
-func (r *rig) inBundle(id uint32, m of13.Message) *of13.Experimenter {
-	d := binary.BigEndian.AppendUint32(nil, id)
-	d = append(d, 0, 0, 0, byte(bundleAtomic|bundleOrdered))
-	return &of13.Experimenter{ID: onfID, ExpType: onfBundleAdd, Data: m.Append(d, r.xid+1)}
+// inBundle wraps a message.
+func (r *rig) inBundle(id uint32, m of13.Message) *of13.BundleAdd {
+	return &of13.BundleAdd{ID: id, Flags: of13.BundleAtomic | of13.BundleOrdered, Message: m.Append(nil, 0)}
 }
 
 // All messages of a bundle are executed, in their order, at the commit.
 func TestBundleCommit(t *testing.T) {
 	var seen []uint8
 	r := newRig(t, func(c *Config) { c.Observe = func(_ ConnID, msg []byte) { seen = append(seen, msg[1]) } })
-	r.bundle(1, bundleOpen)
+	r.bundle(1, of13.BundleOpenRequest)
 	po := &of13.PacketOut{BufferID: of13.NoBuffer, InPort: 1, Actions: of13.Actions(nil).Output(of13.PortTable, 0), Data: ping(1)}
 	r.ok(r.inBundle(1, add(0, 1, nil, out(2))))
 	r.ok(r.inBundle(1, po))
@@ -42,8 +37,8 @@ func TestBundleCommit(t *testing.T) {
 	r.ok(r.inBundle(1, add(0, 1, nil, toGroup(1))))
 	r.ok(r.inBundle(1, po))
 	r.wantFlows(0)
-	r.bundle(1, bundleClose)
-	r.bundle(1, bundleCommit)
+	r.bundle(1, of13.BundleCloseRequest)
+	r.bundle(1, of13.BundleCommitRequest)
 	if got := r.frames(); len(got[2]) != 1 || len(got[3]) != 1 {
 		t.Fatalf("sent %v", got)
 	}
@@ -80,12 +75,12 @@ func TestBundleIsAtomic(t *testing.T) {
 	} {
 		r.ok(r.inBundle(9, m)) // opens implicitly
 	}
-	answers := r.from(1, bundleControl(9, bundleCommit))
+	answers := r.from(1, bundleControl(9, of13.BundleCommitRequest))
 	if len(answers) != 2 {
 		t.Fatalf("answers %v", answers)
 	}
 	first, second := answers[0].(*of13.Error), answers[1].(*of13.Error)
-	if first.ErrType != of13.ErrTypeBadAction || second.ErrType != of13.ErrTypeExperimenter || second.Code != bundleMsgFailed {
+	if first.ErrType != of13.ErrTypeBadAction || second.ErrType != of13.ErrTypeExperimenter || second.Code != of13.BundleMsgFailed {
 		t.Fatalf("answers %v", answers)
 	}
 	if after := r.flows(); !reflect.DeepEqual(before, after) {
@@ -108,22 +103,22 @@ func TestBundleErrors(t *testing.T) {
 		t.Helper()
 		r.fails(m, of13.ErrTypeExperimenter, code)
 	}
-	fails(bundleControl(1, bundleCommit), bundleBadID)
-	fails(bundleControl(1, bundleDiscard), bundleBadID)
-	fails(bundleControl(1, bundleClose), bundleBadID)
-	fails(bundleControl(1, 12), bundleBadType)
-	r.bundle(1, bundleOpen)
-	fails(r.inBundle(1, &of13.BarrierRequest{}), bundleMsgUnsup)
-	fails(r.inBundle(1, &of13.MeterMod{}), bundleMsgUnsup)
-	bad := r.inBundle(1, add(0, 0, nil, nil))
-	bad.Data[8+7]++
-	fails(bad, bundleMsgBadXID)
-	r.bundle(1, bundleClose)
-	fails(r.inBundle(1, add(0, 0, nil, nil)), bundleClosed)
-	r.bundle(1, bundleDiscard)
-	r.bundle(2, bundleOpen)
-	fails(bundleControl(2, bundleOpen), bundleExists)
-	r.bundle(2, bundleOpen)
+	fails(bundleControl(1, of13.BundleCommitRequest), of13.BundleBadID)
+	fails(bundleControl(1, of13.BundleDiscardRequest), of13.BundleBadID)
+	fails(bundleControl(1, of13.BundleCloseRequest), of13.BundleBadID)
+	fails(bundleControl(1, 12), of13.BundleBadType)
+	r.bundle(1, of13.BundleOpenRequest)
+	fails(r.inBundle(1, &of13.BarrierRequest{}), of13.BundleMsgUnsup)
+	fails(r.inBundle(1, &of13.MeterMod{}), of13.BundleMsgUnsup)
+	wrong := &of13.Experimenter{ID: of13.OnfID, ExpType: of13.OnfBundleAdd}
+	wrong.Data = r.inBundle(1, add(0, 0, nil, nil)).Append(nil, r.xid)[16:] // the next message has another
+	fails(wrong, of13.BundleMsgBadXID)
+	r.bundle(1, of13.BundleCloseRequest)
+	fails(r.inBundle(1, add(0, 0, nil, nil)), of13.BundleClosed)
+	r.bundle(1, of13.BundleDiscardRequest)
+	r.bundle(2, of13.BundleOpenRequest)
+	fails(bundleControl(2, of13.BundleOpenRequest), of13.BundleExists)
+	r.bundle(2, of13.BundleOpenRequest)
 	r.advance(bundleIdle)
-	fails(bundleControl(2, bundleCommit), bundleBadID)
+	fails(bundleControl(2, of13.BundleCommitRequest), of13.BundleBadID)
 }

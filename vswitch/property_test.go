@@ -220,8 +220,8 @@ func FuzzSwitch(f *testing.F) {
 	seed = groupMod(1, 0).Append(seed, 2)
 	seed = groupMod(1, 0).Append(seed, 2)
 	seed = (&of13.PacketOut{BufferID: of13.NoBuffer, InPort: 1, Actions: of13.Actions(nil).Output(of13.PortTable, 0), Data: ping(1)}).Append(seed, 3)
-	seed = (&of13.Experimenter{ID: onfID, ExpType: onfBundleAdd, Data: add(0, 1, nil, out(2)).Append(make([]byte, 8), 4)}).Append(seed, 4)
-	seed = bundleControl(0, bundleCommit).Append(seed, 5)
+	seed = (&of13.BundleAdd{Message: add(0, 1, nil, out(2)).Append(nil, 0)}).Append(seed, 4)
+	seed = bundleControl(0, of13.BundleCommitRequest).Append(seed, 5)
 	f.Add(seed, ping(1))
 	f.Add((&of13.MultipartRequest{Part: of13.PartTableFeatures}).Append(nil, 1), udp(1, 2, 3))
 	f.Fuzz(func(t *testing.T, stream, frame []byte) {
