@@ -213,11 +213,18 @@ func TestSendAndRefusedXID(t *testing.T) {
 	b.event(switchUp())
 	got := b.event(packetIn(1, "x"))
 	b.fine()
-	if !slices.Equal(sent, []uint32{2<<24 | 1, 2<<24 | 2, 2<<24 | 3, 0}) {
+	if !slices.Equal(sent, []uint32{2<<24 | 1, 2<<24 | 1<<23 | 2, 2<<24 | 1<<23 | 3, 0}) {
 		t.Errorf("transaction ids %x", sent)
 	}
 	if len(got) != 3 || string(got[0].(*of13.PacketOut).Data) != "x" || got[1].(*of13.FlowMod).Priority != 3 || got[2].Type() != of13.TypeBarrierRequest {
 		t.Errorf("sent %v", got)
+	}
+	var refused []byte
+	app.Handle(a, nil, func(_ *app.Tx, r app.Refused) error { refused = slices.Clone(r.Command); return nil })
+	b.event((&of13.Error{}).Append(nil, sent[1]))
+	b.fine()
+	if want := (&of13.FlowMod{Priority: 3}).Append(nil, sent[1]); !slices.Equal(refused, want) {
+		t.Errorf("refused %x, want %x", refused, want)
 	}
 }
 

@@ -84,16 +84,18 @@ func (b *BarrierReply) decode(in *ledger.Input) error {
 	return nil
 }
 
-// Refused is a switch's error in answer to a command of this application.
+// Refused is a switch's error in answer to a command of this application. A switch without
+// agent that takes bundles executes nothing of what the transaction sent it, then.
 type Refused struct {
-	Switch Switch
-	XID    uint32
+	Switch  Switch
+	XID     uint32
+	Command []byte // that the switch refused, a whole message; nil if it is not known any more
 	of13.Error
 }
 
 func (*Refused) input() (ledger.InputKind, uint8) { return ledger.Message, of13.TypeError }
 func (r *Refused) decode(in *ledger.Input) error {
-	r.Switch, r.XID = in.Switch, xid(in)
+	r.Switch, r.XID, r.Command = in.Switch, xid(in), in.Command
 	return r.Error.Decode(in.Message)
 }
 

@@ -36,6 +36,8 @@ type Input struct {
 	Epoch   uint64
 	Seq     uint64 // of the event; 0 when no switch sent it
 	Message []byte
+	// Command is, for an ERROR, the command that it answers, if that is not known to be done.
+	Command []byte
 	Name    string
 	Reason  experimenter.Reason
 }
@@ -49,7 +51,7 @@ const maxTimers = 1 << 16
 // Failure reports an application that failed on an input.
 type Failure struct {
 	App   string
-	Input Input // without Message
+	Input Input // without Message and Command
 	Err   error
 	Stack []byte // of a panic
 }

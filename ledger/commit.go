@@ -88,11 +88,25 @@ func (c *Core) Commit(data []byte) error {
 	if c.leading {
 		return c.commitOwn(data)
 	}
-	h, err := Walk(data, c.state.apply)
+	h, err := Walk(data, c.apply)
 	if err != nil {
 		return err
 	}
 	c.state.time = max(c.state.time, h.Time)
+	return nil
+}
+
+// Observe has f called with every event in an entry that is applied here and not this leader's own,
+// in the order of the log, after it is applied. msg is valid during the call; f may not call back. nil: nothing is.
+func (c *Core) Observe(f func(id openflow.DatapathID, epoch, seq uint64, msg []byte)) { c.observe = f }
+
+func (c *Core) apply(r *Record) error {
+	if err := c.state.apply(r); err != nil {
+		return err
+	}
+	if c.observe != nil && r.Op == OpEvent {
+		c.observe(r.Switch, r.Epoch, r.Seq, r.Bytes)
+	}
 	return nil
 }
 
@@ -244,9 +258,7 @@ func (c *Core) Tick(now int64) {
 		if app < 0 {
 			continue // it stays for a leader that has this application
 		}
-		c.open()
-		b := &c.batch
-		b.inputs++
+		b := c.beginTransaction()
 		b.buf = appendString(appendString(append(b.buf, byte(OpTimer)), next.name.app), next.name.name)
 		b.undo = append(b.undo, undo{kind: undoTimer, timer: &oldTimer{next.name, t}, existed: true})
 		delete(c.state.timers, next.name)

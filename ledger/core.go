@@ -18,6 +18,8 @@ type Core struct {
 	state  *state
 	frozen bool // between Freeze and Thaw
 
+	observe func(id openflow.DatapathID, epoch, seq uint64, msg []byte) // see Observe
+
 	// The rest is used while leading.
 	leading  bool
 	term     uint64
@@ -32,8 +34,9 @@ type Core struct {
 	due      dueHeap
 
 	// Of the transaction that executes.
-	emitted []Input
-	stalled []*switchState
+	transaction uint64 // its number, in this process
+	emitted     []Input
+	stalled     []*switchState
 
 	tx    Tx    // given to every handler: none runs beside another
 	input Input // likewise
@@ -59,8 +62,8 @@ type Counters struct {
 // New makes an empty ledger that runs apps, in this order, on every input. All controllers
 // of a group have the same applications in the same order.
 func New(apps []Application, limits Limits) (*Core, error) {
-	if len(apps) > 127 {
-		return nil, fmt.Errorf("ledger: %d applications; at most 127 are possible", len(apps))
+	if len(apps) > maxApps {
+		return nil, fmt.Errorf("ledger: %d applications; at most %d are possible", len(apps), maxApps)
 	}
 	names := map[string]bool{}
 	for _, a := range apps {
@@ -156,6 +159,14 @@ func (c *Core) open() {
 	}
 }
 
+// beginTransaction makes room for an input, which the caller adds.
+func (c *Core) beginTransaction() *batch {
+	c.open()
+	c.transaction++
+	c.batch.inputs++
+	return &c.batch
+}
+
 // Event executes an event of a switch, or drops it as a duplicate. The caller has asked
 // Room. ErrStaleEpoch and ErrGap concern the connection that brought it; nothing changed.
 func (c *Core) Event(id openflow.DatapathID, epoch, seq uint64, msg []byte) error {
@@ -192,6 +203,9 @@ func (c *Core) Event(id openflow.DatapathID, epoch, seq uint64, msg []byte) erro
 	}
 	in := Input{Kind: Message, Switch: id, Epoch: epoch, Seq: seq, Message: msg}
 	switch {
+	case ours && special == experimenter.TypeMark:
+		c.finish()
+		return nil
 	case fresh:
 		if wasUp {
 			c.run(Input{Kind: SwitchDown, Switch: id, Reason: experimenter.ReasonConnectionLost})
@@ -220,10 +234,8 @@ func (c *Core) duplicate(sw *switchState) {
 
 // logEvent begins a transaction. whole says that the event begins or ends an epoch.
 func (c *Core) logEvent(sw *switchState, epoch, seq uint64, msg []byte, whole bool) {
-	c.open()
-	b := &c.batch
+	b := c.beginTransaction()
 	b.touch(sw)
-	b.inputs++
 	b.buf = binary.BigEndian.AppendUint64(append(b.buf, byte(OpEvent)), uint64(sw.id))
 	b.buf = binary.BigEndian.AppendUint64(b.buf, epoch)
 	b.buf = appendBytes(binary.AppendUvarint(b.buf, seq), msg)
@@ -273,9 +285,7 @@ func (c *Core) closeEpoch(sw *switchState) {
 }
 
 func (c *Core) switchInput(sw *switchState, op Op) {
-	c.open()
-	b := &c.batch
-	b.inputs++
+	b := c.beginTransaction()
 	b.touch(sw)
 	b.buf = binary.BigEndian.AppendUint64(append(b.buf, byte(op)), uint64(sw.id))
 	b.buf = binary.BigEndian.AppendUint64(b.buf, sw.epoch)
@@ -310,13 +320,15 @@ func (c *Core) finish() {
 	c.stalled = nil
 }
 
-const tagShift = 24
-
 func (c *Core) dispatch() {
 	in := &c.input
 	if in.Kind == Message && len(in.Message) >= openflow.HeaderLen && !asynchronous(in.Message[1]) {
 		// An answer goes to the application that asked. Tag 0 is nobody's command.
-		if tag := openflow.XID(in.Message) >> tagShift & 0x7f; tag > 0 && int(tag) <= len(c.apps) {
+		xid := openflow.XID(in.Message)
+		if tag := xid >> tagShift & maxApps; tag > 0 && int(tag) <= len(c.apps) {
+			if in.Message[1] == openflow.TypeError {
+				in.Command = c.state.sw(in.Switch).queue.find(xid)
+			}
 			c.call(int(tag - 1))
 			return
 		}
@@ -360,7 +372,7 @@ func (c *Core) call(app int) {
 	c.counters.Failures++
 	if len(c.failures) < 64 { // the caller logs them; more in one go say nothing new
 		f := Failure{App: name, Input: c.input, Err: err, Stack: stack}
-		f.Input.Message = nil
+		f.Input.Message, f.Input.Command = nil, nil
 		c.failures = append(c.failures, f)
 	}
 }

@@ -24,13 +24,15 @@ type oracle struct {
 	closed   map[epochKey]bool
 	timers   map[timerName]int64
 	counts   map[openflow.DatapathID]uint64 // packets, over all epochs
+	sentTo   map[openflow.DatapathID]bool   // by the present transaction
 	ref      *Core                          // applies every entry as it is committed
 	snaps    [][]byte                       // of ref, by the number of entries
 }
 
 func newOracle(ref *Core) *oracle {
 	o := &oracle{events: map[epochKey][][]byte{}, commands: map[epochKey][][]byte{}, newest: map[openflow.DatapathID]uint64{},
-		closed: map[epochKey]bool{}, timers: map[timerName]int64{}, counts: map[openflow.DatapathID]uint64{}, ref: ref}
+		closed: map[epochKey]bool{}, timers: map[timerName]int64{}, counts: map[openflow.DatapathID]uint64{},
+		sentTo: map[openflow.DatapathID]bool{}, ref: ref}
 	o.snaps = append(o.snaps, o.snapshot())
 	return o
 }
@@ -68,6 +70,10 @@ func (o *oracle) record(r *Record, data []byte) error {
 		return fmt.Errorf("what a failed application did is in the log: %+v", r)
 	}
 	switch r.Op {
+	case OpEvent, OpTimer, OpUnreachable, OpReachable, OpCloseEpoch:
+		clear(o.sentTo)
+	}
+	switch r.Op {
 	case OpEvent:
 		if r.Epoch < o.newest[r.Switch] || r.Seq != uint64(len(o.events[k]))+1 || o.closed[k] {
 			return fmt.Errorf("switch %s: event %d of epoch %d after %d, epoch %d is known", r.Switch, r.Seq, r.Epoch, len(o.events[k]), o.newest[r.Switch])
@@ -84,6 +90,10 @@ func (o *oracle) record(r *Record, data []byte) error {
 		if r.Seq != uint64(len(o.commands[k]))+1 {
 			return fmt.Errorf("switch %s: command %d after %d", r.Switch, r.Seq, len(o.commands[k]))
 		}
+		if xid := openflow.XID(r.Bytes); Continues(xid) != o.sentTo[r.Switch] || uint64(xid&sequenceMask) != r.Seq {
+			return fmt.Errorf("switch %s: command %d has xid %x; the transaction sent it one before: %v", r.Switch, r.Seq, xid, o.sentTo[r.Switch])
+		}
+		o.sentTo[r.Switch] = true
 		o.commands[k] = append(o.commands[k], slices.Clone(r.Bytes))
 	case OpSetTimer:
 		o.timers[timerName{r.App, r.Name}] = r.Time

@@ -3,6 +3,8 @@ package ledger
 import (
 	"encoding/binary"
 	"fmt"
+
+	"github.com/holdfast-sdn/holdfast/openflow"
 )
 
 // commandQueue holds the commands of one switch that are not complete, as the bytes that
@@ -36,6 +38,22 @@ func (q *commandQueue) slice(from, to uint64) []byte {
 		return nil
 	}
 	return q.buf[q.head+int(from-q.base) : q.head+int(to-q.base)]
+}
+
+// find returns the command with that transaction id, or nil.
+func (q *commandQueue) find(xid uint32) []byte {
+	seq := q.first + uint64((xid-uint32(q.first))&sequenceMask) // the only one that it can be
+	if seq >= q.next {
+		return nil
+	}
+	rest := q.all()
+	for range seq - q.first {
+		rest = rest[binary.BigEndian.Uint16(rest[2:]):]
+	}
+	if msg := rest[:binary.BigEndian.Uint16(rest[2:])]; openflow.XID(msg) == xid {
+		return msg
+	}
+	return nil
 }
 
 // pop forgets the commands up to and with seq.

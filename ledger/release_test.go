@@ -39,7 +39,7 @@ func TestReleaseOnlyAfterCommit(t *testing.T) {
 	if len(r) != 2 || r[0].Switch != 1 || r[0].Acked != 2 || r[0].Count != 0 || r[1].Switch != 2 || r[1].First != 1 || r[1].Count != 2 {
 		t.Fatalf("released %+v", r)
 	}
-	if want := append(simCommand("one").Append(nil, 1<<24|1), simCommand("two").Append(nil, 1<<24|2)...); !bytes.Equal(r[1].Commands, want) {
+	if want := append(simCommand("one").Append(nil, 1<<24|1), simCommand("two").Append(nil, 1<<24|continues|2)...); !bytes.Equal(r[1].Commands, want) {
 		t.Errorf("commands %x, want %x", r[1].Commands, want)
 	}
 
@@ -67,7 +67,7 @@ func TestReleaseOnlyAfterCommit(t *testing.T) {
 	// The other replica takes over.
 	p.must(p.leader.Follow())
 	p.must(p.follower.Lead(2, 0))
-	if r, ok := p.follower.Resume(2); !ok || r.First != 2 || r.Count != 1 || !bytes.Equal(r.Commands, simCommand("two").Append(nil, 1<<24|2)) {
+	if r, ok := p.follower.Resume(2); !ok || r.First != 2 || r.Count != 1 || !bytes.Equal(r.Commands, simCommand("two").Append(nil, 1<<24|continues|2)) {
 		t.Errorf("resume at the new leader %+v %v", r, ok)
 	}
 }

@@ -47,6 +47,8 @@ type switchState struct {
 	touched      uint64    // number of the batch that last listed this switch
 	acking       bool      // in Core.acked
 	repeated     bool      // in Core.duplicates
+	// transaction is the last one that sent to the switch; opening, what its first command is or was.
+	transaction, opening uint64
 }
 
 // watermark is a sequence number of an epoch: of events or of commands.

@@ -122,8 +122,17 @@ func (tx *Tx) commandable(id openflow.DatapathID) *switchState {
 	return sw
 }
 
-// The xid of a command tells whose it is (bits 24 to 30) and, modulo 2^24, which.
-func (tx *Tx) xid(sw *switchState) uint32 { return tx.tag | uint32(sw.queue.next)&0xffffff }
+// xid returns that of the next command to a switch.
+func (tx *Tx) xid(sw *switchState) uint32 {
+	if sw.transaction != tx.c.transaction {
+		sw.transaction, sw.opening = tx.c.transaction, sw.queue.next
+	}
+	xid := tx.tag | uint32(sw.queue.next)&sequenceMask
+	if sw.queue.next > sw.opening {
+		xid |= continues
+	}
+	return xid
+}
 
 // commandLen is the room for the length of a command in an entry: a varint of 3 bytes.
 const commandLen = 3

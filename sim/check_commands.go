@@ -41,7 +41,7 @@ func (s *switchHistory) execute(epoch uint64, f fingerprint) error {
 }
 
 // number is what the transaction id of a command says about its sequence.
-func (f fingerprint) number() uint32 { return f.xid & 0xffffff }
+func (f fingerprint) number() uint32 { return f.xid & 0x7fffff }
 
 // logDone checks a watermark of commands that are done. Commands of an epoch that is over are void, and
 // count as done.

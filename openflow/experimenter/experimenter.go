@@ -31,10 +31,11 @@ const (
 	TypeSwitchUp   Type = 6 // an event: the first of every epoch
 	TypeSwitchDown Type = 7 // an event: the last of every epoch
 	TypeRefuse     Type = 8 // controller to agent, then the controller closes
+	TypeMark       Type = 9 // an event: a point in the stream of events of a switch that has no agent
 )
 
 func (t Type) String() string {
-	names := [...]string{"type 0", "ATTACH", "EVENTS", "EVENT_ACK", "COMMANDS", "COMMAND_ACK", "SWITCH_UP", "SWITCH_DOWN", "REFUSE"}
+	names := [...]string{"type 0", "ATTACH", "EVENTS", "EVENT_ACK", "COMMANDS", "COMMAND_ACK", "SWITCH_UP", "SWITCH_DOWN", "REFUSE", "MARK"}
 	if int(t) < len(names) {
 		return "HOLDFAST_" + names[t]
 	}
@@ -95,6 +96,10 @@ type Refuse struct {
 	Epoch  uint64
 }
 
+// Mark is a point in what a switch without agent says: its session at the leader of Term puts it there.
+// Controllers tell by it how far their own copies of the stream go. Only the log has it.
+type Mark struct{ Term, Number uint64 }
+
 const prefixLen = openflow.HeaderLen + 8
 
 // Lengths of the fixed messages, in bytes, header included.
@@ -104,6 +109,7 @@ const (
 	AckLen        = prefixLen + 16
 	switchDownLen = prefixLen + 8
 	refuseLen     = prefixLen + 16
+	markLen       = prefixLen + 16
 )
 
 func begin(dst []byte, version uint8, t Type) []byte {
@@ -173,6 +179,16 @@ func (r Refuse) Append(dst []byte, version uint8) []byte {
 	dst = begin(dst, version, TypeRefuse)
 	dst = binary.BigEndian.AppendUint64(dst, uint64(r.Reason))
 	dst = binary.BigEndian.AppendUint64(dst, r.Epoch)
+	openflow.SetLength(dst[n:])
+	return dst
+}
+
+// Append appends the event to dst.
+func (m Mark) Append(dst []byte, version uint8) []byte {
+	n := len(dst)
+	dst = begin(dst, version, TypeMark)
+	dst = binary.BigEndian.AppendUint64(dst, m.Term)
+	dst = binary.BigEndian.AppendUint64(dst, m.Number)
 	openflow.SetLength(dst[n:])
 	return dst
 }
@@ -269,4 +285,13 @@ func ParseRefuse(msg []byte) (Refuse, error) {
 		return Refuse{}, err
 	}
 	return Refuse{Reason(binary.BigEndian.Uint64(b)), binary.BigEndian.Uint64(b[8:])}, nil
+}
+
+// ParseMark reads a MARK.
+func ParseMark(msg []byte) (Mark, error) {
+	b, err := body(msg, TypeMark, markLen, false)
+	if err != nil {
+		return Mark{}, err
+	}
+	return Mark{binary.BigEndian.Uint64(b), binary.BigEndian.Uint64(b[8:])}, nil
 }

@@ -76,6 +76,12 @@ func TestRoundTrip(t *testing.T) {
 		if got, err := ParseRefuse(msg); err != nil || got != refuse {
 			t.Fatalf("%+v, %v; want %+v", got, err, refuse)
 		}
+		mark := Mark{rapid.Uint64().Draw(t, "term"), rapid.Uint64().Draw(t, "number")}
+		msg = strip(mark.Append(before, version))
+		checkMessage(t, msg, version, TypeMark)
+		if got, err := ParseMark(msg); err != nil || got != mark {
+			t.Fatalf("%+v, %v; want %+v", got, err, mark)
+		}
 	})
 }
 
@@ -92,6 +98,7 @@ var parsers = map[Type]struct {
 	TypeSwitchUp:   {SwitchUp{[]byte("features"), []byte("ports")}.Append(nil, openflow.Version13), func(b []byte) error { _, err := ParseSwitchUp(b); return err }},
 	TypeSwitchDown: {AppendSwitchDown(nil, openflow.Version13, ReasonSilent), func(b []byte) error { _, err := ParseSwitchDown(b); return err }},
 	TypeRefuse:     {Refuse{ReasonStaleEpoch, 9}.Append(nil, openflow.Version13), func(b []byte) error { _, err := ParseRefuse(b); return err }},
+	TypeMark:       {Mark{1, 2}.Append(nil, openflow.Version13), func(b []byte) error { _, err := ParseMark(b); return err }},
 }
 
 // TestRefused: no parser takes a message of another type, or one that is cut or stretched.
