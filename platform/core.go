@@ -20,6 +20,7 @@ type Core struct {
 	log     *slog.Logger
 	outside Outside
 	ledger  *ledger.Core
+	began   time.Time // when the first update came; see clock
 
 	role     consensus.Role
 	applied  uint64 // index of the last committed entry
@@ -88,6 +89,9 @@ var errClosing = errors.New("the controller is stopping")
 
 // Update takes what the consensus says.
 func (c *Core) Update(now time.Time, u consensus.Update) error {
+	if c.began.IsZero() {
+		c.began = now
+	}
 	switch {
 	case u.Role != nil:
 		return c.changeRole(now, *u.Role)
@@ -126,7 +130,7 @@ func (c *Core) changeRole(now time.Time, r consensus.Role) error {
 		c.draining, c.suspects = false, nil
 		return nil
 	}
-	if err := c.ledger.Lead(r.Term, now.UnixNano()); err != nil {
+	if err := c.ledger.Lead(r.Term, c.clock(now)); err != nil {
 		return fmt.Errorf("controller %s: %w", c.cfg.Name, err)
 	}
 	c.suspects = nil
@@ -135,9 +139,16 @@ func (c *Core) changeRole(now time.Time, r consensus.Role) error {
 	return nil
 }
 
-// Turn executes what there is room for, proposes one entry, and lets out what was committed. It is
+// clock is what ledger time goes by, in ns since 1970: the wall clock when this Core began, and what has gone by
+// since. A wall clock that is set, forward or back, moves no timer.
+func (c *Core) clock(now time.Time) int64 { return c.began.Add(now.Sub(c.began)).UnixNano() }
+
+// Turn executes the timers that are due and what else there is room for, proposes one entry, and lets out what was committed. It is
 // called after each of the other calls, or after several that come together.
 func (c *Core) Turn(now time.Time) error {
+	if !c.draining {
+		c.ledger.Tick(c.clock(now)) // before events, which may use up all room, turn after turn
+	}
 	c.execute(now)
 	if entry, ok := c.ledger.CutTransactions(); ok {
 		if err := c.propose(entry); err != nil {
@@ -162,7 +173,7 @@ func (c *Core) propose(entry []byte) error {
 	return fmt.Errorf("controller %s: propose an entry in term %d: %w", c.cfg.Name, c.role.Term, err)
 }
 
-// Tick fires timers, reports switches that stayed away, and logs what is complete. It is called
+// Tick reports switches that stayed away, and logs what is complete. It is called
 // every few milliseconds.
 func (c *Core) Tick(now time.Time) error {
 	if !c.role.Leading {
@@ -174,7 +185,6 @@ func (c *Core) Tick(now time.Time) error {
 		}
 	}
 	if !c.draining {
-		c.ledger.Tick(now.UnixNano())
 		c.resume(now)
 		c.reportAbsent(now)
 	}
