@@ -178,14 +178,49 @@ func TestDeposedInTheMiddleOfABlock(t *testing.T) {
 	now := c.Connect()
 	mustController(t, c, now, concat(helloBytes, roleRequest(4), commands(4, 100, 1, command(1), command(2))))
 	mustController(t, c, old, block[cut:])
-	var tags []uint64
+	if tags := taken(t, c); fmt.Sprint(tags) != "[1 2]" {
+		t.Fatalf("the switch got %v", tags)
+	}
+}
+
+// taken returns the tags of the commands that the switch gets.
+func taken(t *testing.T, c *Core) (tags []uint64) {
+	t.Helper()
 	for _, m := range split(t, c.TakeSwitch(nil)) {
 		if m[1] == 14 {
 			tags = append(tags, binary.BigEndian.Uint64(m[8:]))
 		}
 	}
-	if fmt.Sprint(tags) != "[1 2]" {
-		t.Fatalf("the switch got %v", tags)
+	return tags
+}
+
+// Commands without a sequence pass at once and in order with the others, are not filtered, and leave
+// the numbers of those as they are; but they are fenced, and end with their epoch.
+func TestLooseCommands(t *testing.T) {
+	c, p := upCore(t)
+	mustController(t, c, p, concat(roleRequest(3), commands(3, 100, 1, command(1)), commands(3, 100, 0, command(2), command(3)),
+		commands(3, 100, 0, command(3)), commands(3, 100, 2, command(4)), commands(3, 99, 0, command(98))))
+	if tags := taken(t, c); fmt.Sprint(tags) != "[1 2 3 3 4]" {
+		t.Errorf("the switch got %v", tags)
+	}
+	if s := c.Status(); s.Forwarded != 2 || s.Counters.Forwarded != 2 || s.Counters.Loose != 3 || s.Counters.Stale != 1 || p.void.Seq != 0 {
+		t.Errorf("status %+v, void %+v", s, p.void)
+	}
+	now := c.Connect()
+	mustController(t, c, now, concat(helloBytes, roleRequest(4)))
+	c.Take(p, nil)
+	mustController(t, c, p, concat(commands(3, 100, 0, command(99), command(99)), commands(4, 100, 0, command(99))))
+	if tags := taken(t, c); len(tags) != 0 || c.count.RefusedBlocks != 2 {
+		t.Errorf("after it was deposed a controller sent %v; %d blocks refused", tags, c.count.RefusedBlocks)
+	}
+	c.SwitchDown(experimenter.ReasonSilent)
+	mustController(t, c, now, commands(4, 100, 0, command(99)))
+	if _, err := c.SwitchUp(200, 4, message(4, 6, 0), nil); err != nil {
+		t.Fatal(err)
+	}
+	mustController(t, c, now, commands(4, 100, 0, command(99)))
+	if tags := taken(t, c); len(tags) != 0 || now.void.Seq != 0 {
+		t.Errorf("the next epoch got %v; void %+v", tags, now.void)
 	}
 }
 
@@ -312,7 +347,8 @@ func TestWrongController(t *testing.T) {
 		{"flow-mod without block", "outside of a block", c1},
 		{"another version", "version 2", message(2, 2, 0)},
 		{"ack of the future", "acknowledges event 9", eventAck(100, 9)},
-		{"block of sequence 0", "begins at 0", commands(1, 100, 0, c1)},
+		{"bytes without commands", "block of 0 commands of 8 bytes", experimenter.Block{Term: 1, Epoch: 100, First: 1, Bytes: 8}.Append(nil, 4, experimenter.TypeCommands)},
+		{"loose command of another version", "OpenFlow version 1 to", commands(1, 100, 0, message(1, 14, 0))},
 		{"block too long for its header", "longer", concat(experimenter.Block{Term: 1, Epoch: 100, First: 1, Count: 1, Bytes: 8}.Append(nil, 4, experimenter.TypeCommands), c1)},
 		{"block too short for its header", "shorter", concat(long, c1)},
 		{"command of another version", "OpenFlow version 1 to", commands(1, 100, 1, message(1, 14, 0))},

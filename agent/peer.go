@@ -27,6 +27,7 @@ type Peer struct {
 // block is what is still to come of a COMMANDS block.
 type block struct {
 	experimenter.Block      // First, Count and Bytes are of the rest
+	loose              bool // its commands have no sequence: each passes once, at once
 	told               bool // it was refused already
 	open               bool // Count or Bytes is not zero
 }
@@ -191,9 +192,9 @@ func (c *Core) role(p *Peer, msg []byte) error {
 
 // beginBlock takes the header of a COMMANDS block.
 func (c *Core) beginBlock(p *Peer, b experimenter.Block) error {
-	p.block = block{Block: b, open: b.Count > 0}
-	if b.First == 0 || b.Count == 0 && b.Bytes != 0 {
-		return fmt.Errorf("it sent a block of %d commands of %d bytes that begins at %d", b.Count, b.Bytes, b.First)
+	p.block = block{Block: b, open: b.Count > 0, loose: b.First == 0}
+	if b.Count == 0 && b.Bytes != 0 {
+		return fmt.Errorf("it sent a block of %d commands of %d bytes", b.Count, b.Bytes)
 	}
 	return nil
 }
@@ -222,15 +223,18 @@ func (c *Core) command(p *Peer, msg []byte) error {
 		}
 	case !c.current(b.Epoch):
 		c.count.Stale++
-		if b.Epoch <= c.Epoch() {
+		if b.Epoch <= c.Epoch() && !b.loose {
 			p.void = experimenter.Ack{Epoch: b.Epoch, Seq: seq}
 		}
-	case seq <= c.commands.Forwarded:
+	case !b.loose && seq <= c.commands.Forwarded:
 		c.count.Duplicates++
-	case seq != c.commands.Forwarded+1:
+	case !b.loose && seq != c.commands.Forwarded+1:
 		return fmt.Errorf("it left a gap in the commands: %d after %d", seq, c.commands.Forwarded)
 	case msg[0] != c.version:
 		return fmt.Errorf("it sent a command of OpenFlow version %d to a switch of version %d", msg[0], c.version)
+	case b.loose:
+		c.commands.Out = append(c.commands.Out, msg...)
+		c.count.Loose++
 	default:
 		c.commands.Pass(msg)
 		c.count.Forwarded++

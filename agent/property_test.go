@@ -30,6 +30,8 @@ type world struct {
 	controllers []*controller
 	barriers    []uint32
 	executed    uint64 // of the epoch
+	loose       uint64 // commands without a sequence that were sent
+	lastLoose   uint64 // the last of them that the switch got
 }
 
 // controller is one connection. Its terms may be old.
@@ -45,6 +47,9 @@ type controller struct {
 
 // fencedTag marks commands that no switch may see.
 const fencedTag = 1 << 63
+
+// looseTag marks commands that have no sequence; below it stands their epoch, then their number.
+const looseTag = 1 << 62
 
 func TestEveryEventAndEveryCommandWhateverHappens(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -144,6 +149,14 @@ func (w *world) switchReads() {
 		switch m[1] {
 		case 14:
 			tag := binary.BigEndian.Uint64(m[8:])
+			if tag&looseTag != 0 {
+				number := tag & (1<<20 - 1)
+				if tag != looseTag|w.epoch<<20|number || number <= w.lastLoose {
+					w.t.Fatalf("in epoch %x the switch got command %x, without a sequence, after %x", w.epoch, tag, w.lastLoose)
+				}
+				w.lastLoose = number
+				continue
+			}
 			if want := w.epoch<<20 | (w.executed + 1); tag != want {
 				w.t.Fatalf("the switch got command %x, want %x", tag, want)
 			}
@@ -279,7 +292,8 @@ func (w *world) send(t *rapid.T, c *controller) {
 	if c.term != w.term && c.term >= w.core.generation {
 		return // nobody has told the agent of the newer term yet: it is the master, or may become it
 	}
-	c.in = append(bytes.Clone(c.in), commands(c.term, w.newest, from, msgs...)...)
+	w.loose++
+	c.in = append(bytes.Clone(c.in), concat(commands(c.term, w.newest, from, msgs...), commands(c.term, w.newest, 0, command(mark|looseTag|w.newest<<20|w.loose)))...)
 }
 
 // arrive lets some messages reach the agent. Those that were sent as leader before the

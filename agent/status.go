@@ -9,6 +9,7 @@ type Counters struct {
 	Acked         uint64 // events released by acknowledgements
 	Full          uint64 // times that the event buffer was full
 	Forwarded     uint64 // commands that passed to the switch
+	Loose         uint64 // commands without a sequence that passed to the switch
 	Duplicates    uint64 // commands that had passed before
 	Stale         uint64 // commands of an epoch that is over
 	RefusedBlocks uint64 // blocks of commands that were not from the master of the highest term

@@ -52,6 +52,7 @@ type Attach struct {
 
 // Block numbers the messages that follow it: Count messages, Bytes long altogether, the
 // first with sequence First. Term is the leader's Raft term in COMMANDS, and 0 in EVENTS.
+// COMMANDS with First 0 have no sequence: the agent forwards each at once, and tells of none that it is done.
 type Block struct {
 	Term  uint64
 	Epoch uint64
