@@ -152,7 +152,7 @@ func (s *site) witness(i int, listen string) string {
 	s.t.Helper()
 	l, err := net.Listen("tcp", net.JoinHostPort(listen, "0"))
 	s.check(err)
-	tp := tap.Start(l, s.Agents()[i].Listen, s.tally)
+	tp := tap.Start(l, tap.Config{Dial: tap.TCP(s.Agents()[i].Listen), Observe: tap.Same(s.tally)})
 	s.t.Cleanup(func() {
 		if err := tp.Close(); err != nil {
 			s.t.Error(err)

@@ -18,6 +18,7 @@ import (
 type embeddedNetwork struct {
 	runners []*vswitch.Runner
 	ends    []*Host
+	observe func(sw openflow.DatapathID, msg []byte)                    // what a switch executes; may be nil
 	dial    func(ctx context.Context, address string) (net.Conn, error) // nil: TCP
 }
 
@@ -30,8 +31,8 @@ const (
 
 var errNetworkFull = errors.New("the switch has no room for the frame")
 
-func newEmbeddedNetwork(n int) *embeddedNetwork {
-	return &embeddedNetwork{runners: make([]*vswitch.Runner, n), ends: newHosts(n)}
+func newEmbeddedNetwork(n int, observe func(openflow.DatapathID, []byte)) *embeddedNetwork {
+	return &embeddedNetwork{runners: make([]*vswitch.Runner, n), ends: newHosts(n), observe: observe}
 }
 
 // newHosts makes hosts that cannot send yet.
@@ -52,18 +53,21 @@ func (e *embeddedNetwork) secure(f mtls.Files) error {
 		return err
 	}
 	e.dial = func(ctx context.Context, address string) (net.Conn, error) {
-		return c.Dial(ctx, address, mtls.Role(pki.Agent))
+		return c.Dial(ctx, address, mtls.Role(pki.Agent, pki.Controller))
 	}
 	return nil
 }
 
-// connect starts switch i, with its controller, and links it to the one before.
-func (e *embeddedNetwork) connect(i int, addr string) error {
+// connect starts switch i, with its controllers, and links it to the one before.
+func (e *embeddedNetwork) connect(i int, addrs ...string) error {
 	if i > 0 && e.runners[i-1] == nil {
 		return fmt.Errorf("switch %d starts before switch %d", i+1, i)
 	}
-	r := vswitch.StartRunner(vswitch.RunnerConfig{Controllers: []string{addr}, Dial: e.dial,
-		Switch: vswitch.Config{DatapathID: openflow.DatapathID(i + 1), Ports: vswitch.Ports(i+1, int(portRight))}})
+	cfg := vswitch.Config{DatapathID: openflow.DatapathID(i + 1), Ports: vswitch.Ports(i+1, int(portRight))}
+	if e.observe != nil {
+		cfg.Observe = func(_ vswitch.ConnID, msg []byte) { e.observe(cfg.DatapathID, msg) }
+	}
+	r := vswitch.StartRunner(vswitch.RunnerConfig{Controllers: addrs, Dial: e.dial, Switch: cfg})
 	e.runners[i] = r
 	h := e.ends[i]
 	h.send = func(frame []byte) error {

@@ -88,7 +88,9 @@ func (o *ovsNetwork) secure(f mtls.Files) error {
 	return nil
 }
 
-func (o *ovsNetwork) connect(i int, addr string) error { return o.switches[i].SetControllers(addr) }
+func (o *ovsNetwork) connect(i int, addrs ...string) error {
+	return o.switches[i].SetControllers(addrs...)
+}
 
 func (o *ovsNetwork) Close() error {
 	var errs []error

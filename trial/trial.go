@@ -1,4 +1,4 @@
-// Package trial puts a whole site on trial: real controller and agent processes, a network
+// Package trial puts a whole site on trial: real controller processes, with agents or without, a network
 // of switches and pinging hosts (embedded switches, or Open vSwitch), a witness on the
 // wire, and kills of the leader under traffic. It counts what was lost and repeated, and how
 // long the network waited. The demo, the failover benchmark and the tests are trials.
@@ -8,13 +8,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"sync"
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/internal/cluster"
-	"github.com/holdfast-sdn/holdfast/internal/handshake"
 	"github.com/holdfast-sdn/holdfast/internal/mtls"
 	"github.com/holdfast-sdn/holdfast/internal/tap"
 	"github.com/holdfast-sdn/holdfast/openflow"
@@ -31,6 +29,8 @@ type Config struct {
 	PingInterval time.Duration                // of each host
 	Durability   string                       // "memory" if empty
 	TLS          bool                         // everything is said over TLS
+	Stock        bool                         // no agents: every switch connects to every controller
+	Barriers     bool                         // with Stock: the switches have no bundles
 	Say          func(line string)            // what happens, as it happens; may be nil
 	Progress     func(done float64, s string) // may be nil
 }
@@ -73,8 +73,8 @@ type Result struct {
 // network is what the trial needs of either kind of switches.
 type network interface {
 	hosts() []*Host
-	// connect makes switch i dial its controller, the address given.
-	connect(i int, addr string) error
+	// connect makes switch i dial its agent, or its controllers.
+	connect(i int, addresses ...string) error
 	// secure makes all switches connect over TLS from now on.
 	secure(mtls.Files) error
 	// listenAddress is where the switches can reach listeners of this process.
@@ -87,8 +87,10 @@ type trial struct {
 	Config
 	net     network
 	cluster *cluster.Cluster
-	tally   *audit.Tally
-	clock   *commandClock
+	tally   tally        // agents or stock
+	agents  *audit.Tally // nil with Stock
+	stock   *audit.Stock // nil without
+	clock   commandClock
 	taps    []*tap.Tap
 }
 
@@ -106,8 +108,7 @@ func Run(ctx context.Context, cfg Config) (r Result, err error) {
 			r.Evidence = dir
 		}
 	}()
-	tally := audit.NewTally()
-	t := &trial{Config: cfg, tally: tally, clock: &commandClock{Observer: tally}}
+	t := &trial{Config: cfg}
 	defer func() { err = errors.Join(err, t.close()) }()
 	if err := t.start(ctx, dir); err != nil {
 		return r, err
@@ -116,33 +117,33 @@ func Run(ctx context.Context, cfg Config) (r Result, err error) {
 }
 
 func (t *trial) start(ctx context.Context, dir string) (err error) {
-	t.Say(fmt.Sprintf("starting 3 controllers, %d agents and %d switches", t.Switches, t.Switches))
+	agents := t.Switches
+	var observe func(openflow.DatapathID, []byte)
+	if t.Stock {
+		agents = 0
+		t.Say(fmt.Sprintf("starting 3 controllers and %d switches, each connected to all three", t.Switches))
+		t.stock = audit.NewStock(!t.OVS)
+		t.tally, observe = t.stock, t.stock.Executes
+	} else {
+		t.Say(fmt.Sprintf("starting 3 controllers, %d agents and %d switches", agents, t.Switches))
+		t.agents = audit.NewTally()
+		t.tally = t.agents
+	}
 	if t.OVS {
 		t.net, err = newOVSNetwork(dir, t.Switches)
 	} else {
-		t.net = newEmbeddedNetwork(t.Switches)
+		t.net = newEmbeddedNetwork(t.Switches, observe)
 	}
 	if err != nil {
 		return err
 	}
-	t.cluster, err = cluster.Start(ctx, cluster.Config{Binary: t.Binary, Dir: dir, Controllers: 3, Agents: t.Switches,
+	t.cluster, err = cluster.Start(ctx, cluster.Config{Binary: t.Binary, Dir: dir, Controllers: 3, Agents: agents,
 		Apps: []string{"hub"}, Durability: t.Durability, Audit: true, TLS: t.TLS})
 	if err != nil {
 		return err
 	}
-	witness, err := t.witness(ctx)
-	if err != nil {
+	if err := t.connect(ctx); err != nil {
 		return err
-	}
-	for i, a := range t.cluster.Agents() {
-		l, err := net.Listen("tcp", net.JoinHostPort(t.net.listenAddress(), "0"))
-		if err != nil {
-			return fmt.Errorf("listen for switch %d: %w", i+1, err)
-		}
-		t.taps = append(t.taps, witness(l, a.Listen))
-		if err := t.net.connect(i, l.Addr().String()); err != nil {
-			return err
-		}
 	}
 	_, err = t.cluster.Wait(ctx, "all switches to be up", func(s cluster.Status) bool {
 		up := 0
@@ -153,7 +154,10 @@ func (t *trial) start(ctx context.Context, dir string) (err error) {
 		}
 		return up == t.Switches
 	})
-	return err
+	if err != nil {
+		return err
+	}
+	return t.cluster.WaitReady(ctx, t.Switches)
 }
 
 func (t *trial) close() error {
@@ -276,7 +280,7 @@ func (t *trial) kill(ctx context.Context) (Kill, error) {
 	return k, nil
 }
 
-// caughtUp waits until a restarted controller has what the leader has.
+// caughtUp waits until a restarted controller has what the leader has, and hears the switches.
 func (t *trial) caughtUp(ctx context.Context, n *cluster.Controller) error {
 	var have cluster.Status
 	target, err := t.cluster.Wait(ctx, "a leader", func(cluster.Status) bool { return true })
@@ -287,7 +291,10 @@ func (t *trial) caughtUp(ctx context.Context, n *cluster.Controller) error {
 		have, err = n.Status(ctx)
 		return err == nil && have.Applied >= target.Applied
 	})
-	return err
+	if err != nil {
+		return err
+	}
+	return t.cluster.WaitReady(ctx, t.Switches)
 }
 
 // patience is how long nothing may move until what is missing counts as lost. On a busy machine
@@ -337,50 +344,4 @@ func (t *trial) movement(ctx context.Context) (m [4]uint64, done bool, err error
 		done = done && sw.CommandsDone == sw.CommandsSent
 	}
 	return m, done && m[2] >= m[0] && m[3] <= m[1], err
-}
-
-// commandClock notes when commands arrive at switches.
-type commandClock struct {
-	tap.Observer
-
-	mu    sync.Mutex // guards times
-	times []time.Time
-}
-
-// maxTimes bounds the times that are kept: older ones go.
-const maxTimes = 1 << 20
-
-// ToSwitch implements tap.Observer.
-func (c *commandClock) ToSwitch(sw openflow.DatapathID, msg []byte) {
-	c.Observer.ToSwitch(sw, msg)
-	if openflow.XID(msg) >= handshake.OwnXID || msg[1] == openflow.TypeHello {
-		return
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.times) >= maxTimes {
-		c.times = append(c.times[:0], c.times[maxTimes/2:]...)
-	}
-	c.times = append(c.times, time.Now())
-}
-
-// inFlight is how long after a kill commands that the dead leader had sent may still arrive.
-const inFlight = 5 * time.Millisecond
-
-// resumed returns the time from the kill to the command that ended the longest silence
-// which began at most inFlight after it and ended before to.
-func (c *commandClock) resumed(kill, to time.Time) (time.Duration, bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	var longest, at time.Duration
-	for i := 1; i < len(c.times); i++ {
-		begin, end := c.times[i-1], c.times[i]
-		if end.Before(kill) || end.After(to) || begin.After(kill.Add(inFlight)) {
-			continue
-		}
-		if d := end.Sub(begin); d > longest {
-			longest, at = d, end.Sub(kill)
-		}
-	}
-	return at, longest > 0
 }

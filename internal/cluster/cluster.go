@@ -253,20 +253,29 @@ func (c *Cluster) Close() error {
 
 // Status is the part of a controller's status that callers need.
 type Status struct {
-	Role     string `json:"role"`
-	Term     uint64 `json:"term"`
-	Applied  uint64 `json:"applied_index"`
-	Switches []struct {
-		Switch        string `json:"switch"`
-		State         string `json:"state"`
-		Role          string `json:"role"`
-		Mode          string `json:"mode"`
-		EventsLogged  uint64 `json:"events_logged"`
-		CommandsSent  uint64 `json:"commands_issued"`
-		CommandsDone  uint64 `json:"commands_done"`
-		TotalEvents   uint64 `json:"total_events"`
-		TotalCommands uint64 `json:"total_commands"`
-	} `json:"switches"`
+	Role     string         `json:"role"`
+	Term     uint64         `json:"term"`
+	Applied  uint64         `json:"applied_index"`
+	Switches []SwitchStatus `json:"switches"`
+}
+
+// SwitchStatus is what a controller says of a switch.
+type SwitchStatus struct {
+	Switch        string `json:"switch"`
+	State         string `json:"state"`
+	Role          string `json:"role"`
+	Mode          string `json:"mode"`
+	InStep        bool   `json:"in_step"`
+	EventsLogged  uint64 `json:"events_logged"`
+	CommandsSent  uint64 `json:"commands_issued"`
+	CommandsDone  uint64 `json:"commands_done"`
+	TotalEvents   uint64 `json:"total_events"`
+	TotalCommands uint64 `json:"total_commands"`
+}
+
+// Ready reports whether the controller could be the switch's next master, and nothing would be lost.
+func (s SwitchStatus) Ready() bool {
+	return s.Role == "master" || s.Role == "standby" && (s.InStep || s.Mode == "agent" || s.Mode == "direct")
 }
 
 // Status asks one controller.
@@ -324,6 +333,35 @@ func (c *Cluster) Wait(ctx context.Context, what string, ok func(Status) bool) (
 		}
 		if err := c.pause(ctx); err != nil {
 			return s, fmt.Errorf("waited for %s; the leader says %+v: %w", what, s, c.WithLogs(err))
+		}
+	}
+}
+
+// WaitReady waits until every controller that runs could be the next master of n switches, with
+// nothing lost.
+func (c *Cluster) WaitReady(ctx context.Context, n int) error {
+	for {
+		late := ""
+		for _, m := range c.controllers {
+			if !m.Running() {
+				continue
+			}
+			s, err := m.Status(ctx)
+			ready := 0
+			for _, sw := range s.Switches {
+				if sw.Ready() {
+					ready++
+				}
+			}
+			if err != nil || ready < n || s.Role == "no leader" {
+				late = fmt.Sprintf("%s, which says %+v (%v)", m.Name, s, err)
+			}
+		}
+		if late == "" {
+			return nil
+		}
+		if err := c.pause(ctx); err != nil {
+			return fmt.Errorf("waited for %s to be in step: %w", late, c.WithLogs(err))
 		}
 	}
 }

@@ -1,6 +1,7 @@
 // Package tap is a witness on the wire: a TCP relay between switches and an agent (or
 // controller) that shows every OpenFlow message of both directions to an observer. It
-// changes nothing, and knows of a switch only the datapath id in its FEATURES_REPLY.
+// changes nothing, unless Config.NoBundles, and knows of a switch only the datapath id in its
+// FEATURES_REPLY.
 package tap
 
 import (
@@ -22,26 +23,37 @@ type Observer interface {
 	ToSwitch(sw openflow.DatapathID, msg []byte)
 }
 
+// Config describes a Tap.
+type Config struct {
+	Dial    func() (net.Conn, error) // to the agent or controller; see TCP
+	Observe func() Observer          // for each new connection; see Same
+	// NoBundles makes the switches seem to have no bundles (ONF extension 230): what a controller says
+	// of them is answered here with an error, as such a switch does, and neither shown nor passed on.
+	NoBundles bool
+}
+
+// TCP dials an address.
+func TCP(address string) func() (net.Conn, error) {
+	return func() (net.Conn, error) { return net.DialTimeout("tcp", address, time.Second) }
+}
+
+// Same shows all connections to one observer.
+func Same(o Observer) func() Observer { return func() Observer { return o } }
+
 // Tap is a running relay.
 type Tap struct {
+	config   Config
 	listener net.Listener
-	dial     func() (net.Conn, error)
-	observer Observer
 	wg       sync.WaitGroup
+	stop     chan struct{} // closed by Close
 
-	mu     sync.Mutex // guards conns
-	conns  map[net.Conn]bool
-	closed bool
+	mu    sync.Mutex // guards conns
+	conns map[net.Conn]bool
 }
 
-// Start relays connections to listener on to the address target, until Close.
-func Start(listener net.Listener, target string, o Observer) *Tap {
-	return StartBetween(listener, func() (net.Conn, error) { return net.DialTimeout("tcp", target, time.Second) }, o)
-}
-
-// StartBetween relays connections to listener on to what dial connects to, until Close.
-func StartBetween(listener net.Listener, dial func() (net.Conn, error), o Observer) *Tap {
-	t := &Tap{listener: listener, dial: dial, observer: o, conns: map[net.Conn]bool{}}
+// Start relays connections to listener on, until Close.
+func Start(listener net.Listener, c Config) *Tap {
+	t := &Tap{config: c, listener: listener, stop: make(chan struct{}), conns: map[net.Conn]bool{}}
 	t.wg.Go(t.accept)
 	return t
 }
@@ -53,7 +65,7 @@ func (t *Tap) Addr() string { return t.listener.Addr().String() }
 func (t *Tap) Close() error {
 	err := t.listener.Close()
 	t.mu.Lock()
-	t.closed = true
+	close(t.stop)
 	for c := range t.conns {
 		c.Close()
 	}
@@ -71,84 +83,125 @@ func (t *Tap) accept() {
 		if err != nil {
 			return // Close
 		}
-		target, err := t.dial()
-		if err != nil {
-			sw.Close() // the switch tries again
-			continue
-		}
-		if !t.keep(sw) || !t.keep(target) {
-			sw.Close()
-			target.Close()
-			return
-		}
-		r := &relay{tap: t, known: make(chan struct{})}
-		t.wg.Go(func() { r.run(sw, target, r.fromSwitch) })
-		t.wg.Go(func() { r.run(target, sw, r.toSwitch) })
+		t.wg.Go(func() { t.serve(sw) })
 	}
 }
 
-func (t *Tap) keep(c net.Conn) bool {
+// A controller that does not listen is dialled again for a while: a switch that is refused stays away
+// for a second or more, which would say nothing about the controller.
+const (
+	dialAgain = 5 * time.Millisecond
+	dialFor   = 4 * time.Second
+)
+
+func (t *Tap) serve(sw net.Conn) {
+	defer t.keep(sw)()
+	target, err := t.config.Dial()
+	for begun := time.Now(); err != nil; target, err = t.config.Dial() {
+		select {
+		case <-t.stop:
+			return
+		case <-time.After(dialAgain):
+		}
+		if time.Since(begun) > dialFor {
+			return // the switch tries again
+		}
+	}
+	defer t.keep(target)()
+	r := &relay{observer: t.config.Observe(), sw: sw, target: target, noBundles: t.config.NoBundles, known: make(chan struct{})}
+	var back sync.WaitGroup
+	back.Go(func() { pump(target, sw, r.toSwitch) })
+	pump(sw, target, r.fromSwitch)
+	back.Wait()
+}
+
+// keep has Close close a connection until the function that it returns does.
+func (t *Tap) keep(c net.Conn) (forget func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.conns[c] = true
-	return !t.closed
-}
-
-func (t *Tap) forget(c net.Conn) {
-	c.Close()
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.conns, c)
+	select {
+	case <-t.stop:
+		c.Close()
+	default:
+	}
+	return func() {
+		c.Close()
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		delete(t.conns, c)
+	}
 }
 
 // relay is one connection.
 type relay struct {
-	tap   *Tap
-	sw    openflow.DatapathID // set before known is closed
-	known chan struct{}
+	observer   Observer
+	sw, target net.Conn
+	noBundles  bool
+	id         openflow.DatapathID // set before known is closed
+	known      chan struct{}
 }
 
-func (r *relay) fromSwitch(msg []byte) {
+func (r *relay) fromSwitch(msg []byte) (pass bool) {
 	select {
 	case <-r.known:
+		r.observer.FromSwitch(r.id, msg)
 	default:
 		if msg[1] == of13.TypeFeaturesReply && len(msg) >= openflow.HeaderLen+8 { // the same number in 1.0
-			r.sw = openflow.DatapathID(binary.BigEndian.Uint64(msg[openflow.HeaderLen:]))
+			r.id = openflow.DatapathID(binary.BigEndian.Uint64(msg[openflow.HeaderLen:]))
 			close(r.known)
 		}
-		return // the handshake
 	}
-	r.tap.observer.FromSwitch(r.sw, msg)
+	return true // what comes before is the handshake
 }
 
-func (r *relay) toSwitch(msg []byte) {
+func (r *relay) toSwitch(msg []byte) (pass bool) {
+	if r.noBundles && isBundle(msg) {
+		e := of13.Error{ErrType: of13.ErrTypeBadRequest, Code: of13.BadRequestBadExperimenter, Data: msg[:min(len(msg), 64)]}
+		_, _ = r.target.Write(e.Append(nil, openflow.XID(msg))) // whoever does not take it is gone
+		return false
+	}
 	select {
 	case <-r.known:
-		r.tap.observer.ToSwitch(r.sw, msg)
+		r.observer.ToSwitch(r.id, msg)
 	default:
 	}
+	return true
 }
 
-// run relays one direction until either side closes; then it closes both. What passes is
-// shown before it is passed on: an observer never knows less than the receiver.
-func (r *relay) run(from, to net.Conn, show func([]byte)) {
-	defer r.tap.forget(from)
-	defer to.Close()
-	in := ofconn.NewReader(from)
+func isBundle(msg []byte) bool {
+	return msg[1] == openflow.TypeExperimenter && len(msg) >= openflow.HeaderLen+4 &&
+		binary.BigEndian.Uint32(msg[openflow.HeaderLen:]) == of13.OnfID
+}
+
+// pump moves one direction until from ends, also what to does not take any more. What passes is shown before
+// it is passed on: an observer never knows less than the receiver. Nor does it know more, if the receiver lives:
+// the end comes behind all that was said.
+func pump(from, to net.Conn, show func([]byte) (pass bool)) {
+	defer closeWrite(to)
+	in, out := ofconn.NewReader(from), []byte(nil)
 	for {
 		batch, err := in.Next()
 		if err != nil {
 			return
 		}
+		out = out[:0]
 		for rest := batch; len(rest) > 0; {
 			var msg []byte
 			if msg, rest, err = openflow.Next(rest); err != nil {
 				return
 			}
-			show(msg)
+			if show(msg) {
+				out = append(out, msg...)
+			}
 		}
-		if _, err := to.Write(batch); err != nil {
-			return
-		}
+		_, _ = to.Write(out) // an end of to that matters is seen by the other direction
+	}
+}
+
+// closeWrite ends one direction.
+func closeWrite(c net.Conn) {
+	if half, ok := c.(interface{ CloseWrite() error }); !ok || half.CloseWrite() != nil {
+		c.Close()
 	}
 }

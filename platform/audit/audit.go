@@ -109,12 +109,17 @@ func typeName(msg []byte) string {
 	return of13.TypeName(msg[1])
 }
 
-// Digest returns a short name for the content of a message; its xid does not count.
+// Digest returns a short name for the content of a message. Its xid does not count, nor where a switch
+// keeps the packet of a PACKET_IN: both may differ from one controller to the next.
 func Digest(msg []byte) string {
 	h := fnv.New64a()
 	h.Write(msg[:min(4, len(msg))])
-	if len(msg) > openflow.HeaderLen {
-		h.Write(msg[openflow.HeaderLen:])
+	body := openflow.HeaderLen
+	if len(msg) > body && msg[1] == of13.TypePacketIn {
+		body = min(body+4, len(msg))
+	}
+	if len(msg) > body {
+		h.Write(msg[body:])
 	}
 	return fmt.Sprintf("%016x", h.Sum64())
 }

@@ -19,7 +19,8 @@ import (
 )
 
 // Tally collects what switches said and did, as a witness beside them sees it, and compares it
-// with the audit files of the controllers. Safe for concurrent use.
+// with the audit files of the controllers. It is for switches that have an agent, and say everything to
+// that; Stock is for the others. Safe for concurrent use.
 type Tally struct {
 	mu       sync.Mutex // guards the maps
 	sent     map[content]int
@@ -51,19 +52,45 @@ func (t *Tally) FromSwitch(sw openflow.DatapathID, msg []byte) {
 	t.sent[k]++
 }
 
-// ToSwitch notes a message that a switch was told. What is no command does not count.
-func (t *Tally) ToSwitch(sw openflow.DatapathID, msg []byte) {
-	switch msg[1] {
-	case openflow.TypeHello, openflow.TypeEchoRequest, openflow.TypeEchoReply, of13.TypeFeaturesRequest:
-		return
-	}
-	if openflow.XID(msg) >= handshake.OwnXID {
-		return
-	}
-	d := Digest(msg)
+// sentAtLeast notes that a switch sent an event n times or more.
+func (t *Tally) sentAtLeast(k content, n int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.executed[sw] = append(t.executed[sw], d)
+	t.sent[k] = max(t.sent[k], n)
+}
+
+// ToSwitch notes a message that a switch was told. What is no command does not count.
+func (t *Tally) ToSwitch(sw openflow.DatapathID, msg []byte) {
+	if isCommand(msg) {
+		t.toldTo(sw, Digest(msg))
+	}
+}
+
+func isCommand(msg []byte) bool {
+	switch msg[1] {
+	case openflow.TypeHello, openflow.TypeEchoRequest, openflow.TypeEchoReply, of13.TypeFeaturesRequest:
+		return false
+	}
+	return openflow.XID(msg) < handshake.OwnXID
+}
+
+func (t *Tally) toldTo(sw openflow.DatapathID, digest string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.executed[sw] = append(t.executed[sw], digest)
+}
+
+// notTold takes back the last time that a switch was told a command.
+func (t *Tally) notTold(sw openflow.DatapathID, digest string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	list := t.executed[sw]
+	for i := len(list) - 1; i >= 0; i-- {
+		if list[i] == digest {
+			t.executed[sw] = append(list[:i], list[i+1:]...)
+			return
+		}
+	}
 }
 
 // Counts returns how many events the switches sent so far, and how many commands they were told.
@@ -77,6 +104,13 @@ func (t *Tally) Counts() (sent, executed int) {
 		executed += len(list)
 	}
 	return sent, executed
+}
+
+// Executed returns the digests of the commands that a switch was told, in order.
+func (t *Tally) Executed(sw openflow.DatapathID) []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Clone(t.executed[sw])
 }
 
 // Result is the comparison. Lost and repeated are counted by content, message by message.
@@ -127,7 +161,7 @@ func (t *Tally) Compare(files []string) (Result, error) {
 			valid := common(issued[rec.Switch], t.executed[rec.Switch])
 			r.CommandsVoid += len(issued[rec.Switch]) - valid
 			issued[rec.Switch] = issued[rec.Switch][:valid]
-		case rec.Type != experimenter.TypeSwitchDown.String(): // which is of the agent, not of the switch
+		case rec.Type != experimenter.TypeSwitchDown.String() && rec.Type != experimenter.TypeMark.String(): // which are Holdfast's, not the switch's
 			processed[content{rec.Switch, rec.Digest}]++
 			r.EventsProcessed++
 		}
