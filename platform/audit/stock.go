@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/holdfast-sdn/holdfast/internal/handshake"
@@ -12,21 +13,24 @@ import (
 // of these connections.
 //
 // An event was sent if any connection carried it: the n-th of equal ones to one controller is the n-th to another. An
-// answer goes to one controller only. The commands of a bundle were executed, or refused, when its commit was answered;
-// where the answer was never seen, the marker that the next master reads decides. A command outside of a bundle
+// answer goes to one controller only. The commands of a bundle were executed when its commit was answered;
+// where the answer was never seen, the marker that the next master reads decides. A bundle that the switch rejected,
+// and that is not sent again, counts as executed: the switch was told, and refused. A command outside of a bundle
 // was executed when the switch was told, unless it answers that it takes none from there.
 type Stock struct {
 	*Tally
 	observed bool // Executes tells of commands, and not the connections
 
 	mu    sync.Mutex                        // guards the fields below and the connections; taken before Tally.mu
-	heard map[int]map[content]int           // by controller
-	open  map[openflow.DatapathID][]*bundle // committed and not answered, in order
+	heard    map[int]map[content]int           // by controller
+	open     map[openflow.DatapathID][]*bundle // committed and not answered, in order
+	rejected map[openflow.DatapathID]*bundle   // the last one, as long as it may come again
 }
 
 // NewStock returns an empty tally. If observed, the switches say themselves what they execute: see Executes.
 func NewStock(observed bool) *Stock {
-	return &Stock{Tally: NewTally(), observed: observed, heard: map[int]map[content]int{}, open: map[openflow.DatapathID][]*bundle{}}
+	return &Stock{Tally: NewTally(), observed: observed, heard: map[int]map[content]int{},
+		open: map[openflow.DatapathID][]*bundle{}, rejected: map[openflow.DatapathID]*bundle{}}
 }
 
 // Executes notes what a switch itself executed.
@@ -45,7 +49,7 @@ type Connection struct {
 type bundle struct {
 	from     *Connection
 	commands []command
-	marker   uint64 // the sequence that the switch's marker has afterwards; 0: none
+	marker   uint64 // cookie of the switch's marker afterwards; 0: none
 	table    uint8  // of the marker
 	slave    bool   // the switch takes nothing from this controller
 }
@@ -139,10 +143,14 @@ func (c *Connection) control(sw openflow.DatapathID, id uint32, msg []byte) {
 	case of13.BundleOpenRequest:
 		c.filling[id] = &bundle{from: c}
 	case of13.BundleDiscardRequest:
-		delete(c.filling, id)
+		if b := c.filling[id]; b != nil {
+			delete(c.filling, id)
+			c.stock.reject(sw, b)
+		}
 	case of13.BundleCommitRequest:
 		if b := c.filling[id]; b != nil {
 			delete(c.filling, id)
+			c.stock.forget(sw, b)
 			c.committing[openflow.XID(msg)] = b
 			c.stock.open[sw] = append(c.stock.open[sw], b)
 		}
@@ -161,12 +169,22 @@ func (b *bundle) add(msg []byte) {
 	}
 	var mark of13.FlowMod
 	if inner[1] == of13.TypeFlowMod && mark.Decode(inner) == nil {
-		b.marker, b.table = markerSequence(mark.Cookie), mark.TableID
+		b.marker, b.table = mark.Cookie, mark.TableID
 	}
 }
 
-// markerSequence is the sequence in the cookie of a marker: the commands up to it are done.
-func markerSequence(cookie uint64) uint64 { return cookie & (1<<40 - 1) }
+// In the cookie of a marker the highest byte says whose it is, and the lowest five are a sequence: the commands
+// up to it are done.
+const (
+	markerOwner    = 0xff << 56
+	markerSequence = 1<<40 - 1
+)
+
+// says reports whether the flow entry is a marker as after this bundle, or a later one.
+func (b *bundle) says(f of13.FlowStats) bool {
+	return b.marker != 0 && f.TableID == b.table && f.Cookie&markerOwner == b.marker&markerOwner &&
+		f.Cookie&markerSequence >= b.marker&markerSequence
+}
 
 // answer takes what decides about commands.
 func (c *Connection) answer(sw openflow.DatapathID, msg []byte) {
@@ -175,7 +193,7 @@ func (c *Connection) answer(sw openflow.DatapathID, msg []byte) {
 	case openflow.TypeExperimenter:
 		var m of13.BundleControl
 		if m.Decode(msg) == nil && m.CtrlType == of13.BundleCommitReply {
-			c.settle(sw, xid, true)
+			c.stock.execute(sw, c.settle(sw, xid))
 		}
 	case openflow.TypeError:
 		var e of13.Error
@@ -184,8 +202,10 @@ func (c *Connection) answer(sw openflow.DatapathID, msg []byte) {
 		}
 		slave := e.ErrType == of13.ErrTypeBadRequest && e.Code == of13.BadRequestIsSlave
 		if b := c.committing[xid]; b != nil {
-			code, ok := e.BundleError()
-			c.settle(sw, xid, ok && code == of13.BundleMsgFailed && !b.slave) // it was told, and refuses
+			c.settle(sw, xid)
+			if code, ok := e.BundleError(); ok && code == of13.BundleMsgFailed && !b.slave {
+				c.stock.reject(sw, b)
+			}
 		} else if slave {
 			c.refuse(sw, xid)
 		}
@@ -197,27 +217,56 @@ func (c *Connection) answer(sw openflow.DatapathID, msg []byte) {
 	}
 }
 
-// settle ends a bundle whose commit was answered.
-func (c *Connection) settle(sw openflow.DatapathID, xid uint32, executed bool) {
+// settle returns the bundle whose commit was answered, nil if it is settled already.
+func (c *Connection) settle(sw openflow.DatapathID, xid uint32) *bundle {
 	b := c.committing[xid]
 	delete(c.committing, xid)
 	list := c.stock.open[sw]
-	for i, o := range list {
-		if o == b {
-			c.stock.open[sw] = append(list[:i:i], list[i+1:]...)
-			c.stock.end(sw, b, executed)
-			return
-		}
+	i := slices.Index(list, b)
+	if i < 0 {
+		return nil
 	}
+	c.stock.open[sw] = append(list[:i:i], list[i+1:]...)
+	return b
 }
 
-func (s *Stock) end(sw openflow.DatapathID, b *bundle, executed bool) {
-	if !executed {
+// execute counts a bundle, unless it is nil, as executed.
+func (s *Stock) execute(sw openflow.DatapathID, b *bundle) {
+	if b == nil {
 		return
 	}
 	for _, cmd := range b.commands {
 		s.Tally.toldTo(sw, cmd.digest)
 	}
+}
+
+// reject keeps a bundle that the switch did not take: its transactions may come again, each by itself.
+func (s *Stock) reject(sw openflow.DatapathID, b *bundle) {
+	s.execute(sw, s.rejected[sw])
+	s.rejected[sw] = b
+}
+
+// forget decides about the rejected bundle when the next one comes.
+func (s *Stock) forget(sw openflow.DatapathID, next *bundle) {
+	b := s.rejected[sw]
+	if b == nil || len(next.commands) == 0 {
+		return
+	}
+	delete(s.rejected, sw)
+	if len(b.commands) == 0 || b.commands[0].xid != next.commands[0].xid {
+		s.execute(sw, b)
+	}
+}
+
+// Compare is that of Tally.
+func (s *Stock) Compare(files []string) (Result, error) {
+	s.mu.Lock()
+	for sw, b := range s.rejected {
+		s.execute(sw, b)
+		delete(s.rejected, sw)
+	}
+	s.mu.Unlock()
+	return s.Tally.Compare(files)
 }
 
 // refuse takes back a command that the switch did not want from this controller.
@@ -245,13 +294,12 @@ func (c *Connection) read(sw openflow.DatapathID, flows of13.List[of13.FlowStats
 			mine = append(mine, b) // its answer comes here
 			continue
 		}
-		done := uint64(0)
 		for f := range flows.All() {
-			if f.TableID == b.table {
-				done = max(done, markerSequence(f.Cookie))
+			if b.says(f) {
+				s.execute(sw, b)
+				break
 			}
 		}
-		s.end(sw, b, b.marker != 0 && b.marker <= done)
 	}
 	s.open[sw] = mine
 }

@@ -24,12 +24,15 @@ func newWire() *wire {
 }
 
 // commit has controller c send a bundle of packet-outs, a letter each, with a marker.
-func (w *wire) commit(c int, id uint32, letters string, marker uint64) {
+func (w *wire) commit(c int, id uint32, letters string, marker uint64) { w.again(c, id, id, letters, marker) }
+
+// again is commit with the xids that the letters had in another bundle.
+func (w *wire) again(c int, first, id uint32, letters string, marker uint64) {
 	control := of13.BundleControl{ID: id, CtrlType: of13.BundleOpenRequest, Flags: flags}
 	w.conns[c].ToSwitch(1, control.Append(nil, handshake.OwnXID+id))
 	for i, d := range letters {
 		add := of13.BundleAdd{ID: id, Flags: flags, Message: packetOut(string(d), 0)}
-		w.conns[c].ToSwitch(1, add.Append(nil, 100*id+uint32(i)))
+		w.conns[c].ToSwitch(1, add.Append(nil, 100*first+uint32(i)))
 	}
 	mark := of13.FlowMod{Cookie: 7<<40 | marker, TableID: 253, BufferID: of13.NoBuffer}
 	add := of13.BundleAdd{ID: id, Flags: flags, Message: mark.Append(nil, 0)}
@@ -82,10 +85,20 @@ func TestStockCommands(t *testing.T) {
 			w.committed(0, 1)
 			w.committed(0, 2)
 		}, "ab"},
-		{"refused", func(w *wire) {
+		{"rejected", func(w *wire) {
 			w.commit(0, 1, "ab", 2)
 			w.err(0, 101, of13.ErrTypeBadAction, 0)
 			w.failed(0, 1)
+			w.commit(0, 2, "c", 3)
+			w.committed(0, 2)
+		}, "abc"},
+		{"rejected, and sent again one by one", func(w *wire) {
+			w.commit(0, 1, "ab", 2)
+			w.failed(0, 1)
+			w.again(0, 1, 2, "a", 1)
+			w.committed(0, 2)
+			w.again(0, 1, 3, "b", 2)
+			w.failed(0, 3)
 		}, "ab"},
 		{"refused by a slave", func(w *wire) { w.commit(0, 1, "ab", 2); w.slave(0, 100); w.failed(0, 1) }, ""},
 		{"commit refused by a slave", func(w *wire) { w.commit(0, 1, "ab", 2); w.slave(0, handshake.OwnXID+1) }, ""},
@@ -107,15 +120,15 @@ func TestStockCommands(t *testing.T) {
 			}
 		}, "aa"},
 		{"discarded", func(w *wire) {
-			w.commit(0, 1, "", 0)
 			m := of13.BundleControl{ID: 2, CtrlType: of13.BundleDiscardRequest, Flags: flags}
 			add := of13.BundleAdd{ID: 2, Flags: flags, Message: packetOut("a", 0)}
 			w.conns[0].ToSwitch(1, add.Append(nil, 3))
+			w.err(0, 3, of13.ErrTypeBadAction, 0)
 			w.conns[0].ToSwitch(1, m.Append(nil, handshake.OwnXID+2))
 			m.CtrlType = of13.BundleCommitRequest
 			w.conns[0].ToSwitch(1, m.Append(nil, handshake.OwnXID+3))
 			w.committed(0, 3)
-		}, ""},
+		}, "a"},
 		{"outside of bundles", func(w *wire) {
 			w.conns[0].ToSwitch(1, packetOut("a", 1))
 			w.conns[1].ToSwitch(1, packetOut("b", 1))
@@ -126,19 +139,26 @@ func TestStockCommands(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWire()
 			c.do(w)
-			var got string
-			for _, d := range w.tally.Executed(1) {
-				for _, l := range "abc" {
-					if d == Digest(packetOut(string(l), 9)) {
-						got += string(l)
-					}
-				}
+			if _, err := w.tally.Compare(nil); err != nil {
+				t.Fatal(err)
 			}
-			if got != c.want {
+			if got := letters(w); got != c.want {
 				t.Errorf("executed %q, want %q", got, c.want)
 			}
 		})
 	}
+}
+
+// letters is what the switch executed.
+func letters(w *wire) (list string) {
+	for _, d := range w.tally.Executed(1) {
+		for _, l := range "abc" {
+			if d == Digest(packetOut(string(l), 9)) {
+				list += string(l)
+			}
+		}
+	}
+	return list
 }
 
 func TestStockObserved(t *testing.T) {
