@@ -8,8 +8,8 @@ help: ## Say what there is
 build: ## Make bin/holdfast
 	go build -o bin/holdfast ./cmd/holdfast
 
-demo: build ## Kill controllers under traffic and count what was lost: nothing (no root needed)
-	bin/holdfast demo
+demo: build ## Kill controllers under traffic and count what was lost: nothing (no root needed; DEMO_FLAGS=--stock: no agents)
+	bin/holdfast demo $(DEMO_FLAGS)
 
 test: ## Install what the tests need, lint, run all tests (as root: also those with real switches)
 	go run ./scripts/check test

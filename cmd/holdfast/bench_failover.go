@@ -13,12 +13,12 @@ import (
 
 func benchFailoverCommand() *cobra.Command {
 	var kills int
-	var asJSON, ovs bool
+	var asJSON, ovs, stock bool
 	var durability string
 	cmd := &cobra.Command{
 		Use:   "failover",
 		Short: "Time from SIGKILL of the leader until a switch receives the next command",
-		Long: `Run three controllers, four agents and four switches; hosts ping through packet-ins all
+		Long: `Run three controllers, four agents and four switches (with --stock no agents); hosts ping through packet-ins all
 the time. Kill the leader again and again, and measure each time how long it takes from
 SIGKILL until the switches receive commands again. Ends with what was lost and repeated.`,
 		Example: `  holdfast bench failover --kills 30 --json`,
@@ -32,13 +32,13 @@ SIGKILL until the switches receive commands again. Ends with what was lost and r
 				return err
 			}
 			bar := newProgress(cmd.ErrOrStderr())
-			r, err := trial.Run(cmd.Context(), trial.Config{Binary: binary, OVS: ovs, Kills: kills, Between: 300 * time.Millisecond,
+			r, err := trial.Run(cmd.Context(), trial.Config{Binary: binary, OVS: ovs, Stock: stock, Kills: kills, Between: 300 * time.Millisecond,
 				PingInterval: 5 * time.Millisecond, Durability: durability, Progress: bar.show})
 			bar.clear()
 			if err != nil {
 				return err
 			}
-			out := failoverReport(r, durability, ovs)
+			out := failoverReport(r, durability, ovs, stock)
 			if err := out.print(cmd.OutOrStdout(), asJSON); err != nil {
 				return err
 			}
@@ -48,11 +48,12 @@ SIGKILL until the switches receive commands again. Ends with what was lost and r
 	cmd.Flags().IntVar(&kills, "kills", 30, "how often the leader is killed")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	cmd.Flags().BoolVar(&ovs, "ovs", false, "Open vSwitch in network namespaces (needs root) instead of embedded switches")
+	cmd.Flags().BoolVar(&stock, "stock", false, "no agents: each switch is connected to all controllers")
 	cmd.Flags().StringVar(&durability, "durability", "memory", "memory or disk")
 	return cmd
 }
 
-func failoverReport(r trial.Result, durability string, ovs bool) report {
+func failoverReport(r trial.Result, durability string, ovs, stock bool) report {
 	var command, hosts []float64
 	for _, k := range r.Kills {
 		command = append(command, k.Command.Seconds()*1e3)
@@ -61,12 +62,15 @@ func failoverReport(r trial.Result, durability string, ovs bool) report {
 	f := counts(r)
 	f["failover_ms_median"], f["failover_ms_p99"], f["failover_ms_max"] = quantile(command, 0.5), quantile(command, 0.99), quantile(command, 1)
 	f["host_silence_ms_median"], f["host_silence_ms_max"] = quantile(hosts, 0.5), quantile(hosts, 1)
-	switches := "4 embedded switches in a row"
+	switches, agents := "4 embedded switches in a row", "4 processes"
 	if ovs {
 		switches = "4 Open vSwitch bridges in a row"
 	}
+	if stock {
+		agents = "none: each switch is connected to all controllers"
+	}
 	return report{"failover", f, map[string]any{
-		"controllers": "3 processes on loopback", "agents": "4 processes", "switches": switches, "app": "hub",
+		"controllers": "3 processes on loopback", "agents": agents, "switches": switches, "app": "hub",
 		"load": fmt.Sprintf("4 hosts ping every 5 ms, every packet a packet-in at every switch; %d events in all", r.EventsSent),
 		"kill": "SIGKILL of the leader, restarted after 1 s", "durability": durability,
 		"failover": "until the end of the longest silence of commands at the switches that began within 5 ms of the kill",

@@ -12,7 +12,7 @@ import (
 )
 
 func demoCommand() *cobra.Command {
-	var asJSON, ovs bool
+	var asJSON, ovs, stock bool
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Kill the leader three times under traffic and count what was lost",
@@ -23,9 +23,10 @@ it. Then compare, message by message, what the switches said and did with what t
 controllers have in their log. Exits 1 if anything was lost or repeated.
 
 The switches are embedded software switches, which need no root; with --ovs they are Open vSwitch
-bridges in network namespaces, which do.`,
+bridges in network namespaces, which do. With --stock there are no agents: each switch is connected
+to all three controllers, and nothing runs beside it.`,
 		Example: `  holdfast demo
-  sudo holdfast demo --ovs
+  sudo holdfast demo --ovs --stock
   holdfast demo --json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -38,7 +39,7 @@ bridges in network namespaces, which do.`,
 				talk = cmd.ErrOrStderr()
 			}
 			bar, start := newProgress(cmd.ErrOrStderr()), time.Now()
-			r, err := trial.Run(cmd.Context(), trial.Config{Binary: binary, OVS: ovs, Kills: 3, Between: 4 * time.Second,
+			r, err := trial.Run(cmd.Context(), trial.Config{Binary: binary, OVS: ovs, Stock: stock, Kills: 3, Between: 4 * time.Second,
 				PingInterval: 10 * time.Millisecond, Progress: bar.show,
 				Say: func(line string) {
 					bar.clear()
@@ -49,7 +50,7 @@ bridges in network namespaces, which do.`,
 				return err
 			}
 			if asJSON {
-				out := failoverReport(r, "memory", ovs)
+				out := failoverReport(r, "memory", ovs, stock)
 				out.Bench = "demo"
 				err = out.print(cmd.OutOrStdout(), true)
 			} else {
@@ -63,6 +64,7 @@ bridges in network namespaces, which do.`,
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON; what happens goes to standard error")
 	cmd.Flags().BoolVar(&ovs, "ovs", false, "Open vSwitch in network namespaces (needs root) instead of embedded switches")
+	cmd.Flags().BoolVar(&stock, "stock", false, "no agents: each switch is connected to all controllers")
 	return cmd
 }
 
