@@ -51,6 +51,7 @@ type App struct {
 	handlers [256][]handler       // of OpenFlow messages, by type
 	inputs   [8][]handler         // of the other inputs, by ledger.InputKind
 	emitted  map[string][]handler // of applications' messages, by type name
+	levels   [256]Level           // of those, by type
 	tx       Tx
 }
 
@@ -99,8 +100,8 @@ type event[M any] interface {
 // Handle adds a handler for a message of the network: PacketIn, PortStatus, FlowRemoved,
 // SwitchUp, SwitchDown, Timer, Reply, BarrierReply, Refused. cells names the cells that the handler
 // reads or writes for a message, with Need; nil means none. Byte slices in the
-// message are valid during the call.
-func Handle[M any, P event[M]](a *App, cells func(M) Cells, run func(*Tx, M) error) {
+// message are valid during the call. The only option is At.
+func Handle[M any, P event[M]](a *App, cells func(M) Cells, run func(*Tx, M) error, options ...Option) {
 	m := new(M) // one for all calls: handlers of an application never run side by side
 	kind, typ := P(m).input()
 	h := func(tx *Tx, in *ledger.Input) error {
@@ -113,9 +114,16 @@ func Handle[M any, P event[M]](a *App, cells func(M) Cells, run func(*Tx, M) err
 		}
 		return run(tx, *m)
 	}
-	if kind == ledger.Message {
-		a.handlers[typ] = append(a.handlers[typ], h)
-	} else {
+	level := ExactlyOnce
+	for _, o := range options {
+		o(&level)
+	}
+	switch {
+	case kind == ledger.Message:
+		a.add(typ, level, h)
+	case level != ExactlyOnce:
+		panic(fmt.Sprintf("application %s: %T is %s always", a.name, *m, ExactlyOnce))
+	default:
 		a.inputs[kind] = append(a.inputs[kind], h)
 	}
 }

@@ -306,3 +306,46 @@ func TestSwitches(t *testing.T) {
 	b.event(packetIn(1, "x"))
 	b.fine()
 }
+
+// A message has the strongest level that one of its handlers names, or what the operator says.
+func TestLevels(t *testing.T) {
+	a := app.New("a")
+	packet := func(*app.Tx, app.PacketIn) error { return nil }
+	app.Handle(a, nil, packet, app.At(app.Unordered))
+	app.Handle(a, nil, packet, app.At(app.Ordered))
+	app.Handle(a, nil, packet, app.At(app.Reliable))
+	app.Handle(a, nil, func(*app.Tx, app.PortStatus) error { return nil }, app.At(app.Unordered))
+	app.Handle(a, nil, func(*app.Tx, app.PortStatus) error { return nil })
+	want := func(typ uint8, level app.Level, handles bool) {
+		t.Helper()
+		if l, ok := a.Level(typ); l != level || ok != handles {
+			t.Errorf("type %d has level %v, %v; want %v, %v", typ, l, ok, level, handles)
+		}
+	}
+	want(of13.TypePacketIn, app.Ordered, true)
+	want(of13.TypePortStatus, app.ExactlyOnce, true)
+	want(of13.TypeFlowRemoved, app.ExactlyOnce, false)
+	if err := a.SetLevel("packet_in", app.Unordered); err != nil {
+		t.Error(err)
+	}
+	want(of13.TypePacketIn, app.Unordered, true)
+	for message, text := range map[string]string{"flow_removed": "does not handle", "switch_up": "only for"} {
+		if err := a.SetLevel(message, app.Ordered); err == nil || !strings.Contains(err.Error(), text) {
+			t.Errorf("level of %s: %v", message, err)
+		}
+	}
+	for l := app.Unordered; l <= app.ExactlyOnce; l++ {
+		if got, err := app.ParseLevel(l.String()); got != l || err != nil {
+			t.Errorf("level %v reads as %v, %v", l, got, err)
+		}
+	}
+	if _, err := app.ParseLevel("strong"); err == nil {
+		t.Error("strong is a level")
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("SwitchUp takes a level")
+		}
+	}()
+	app.Handle(a, nil, func(*app.Tx, app.SwitchUp) error { return nil }, app.At(app.Ordered))
+}

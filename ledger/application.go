@@ -40,6 +40,7 @@ type Input struct {
 	Command []byte
 	Name    string
 	Reason  experimenter.Reason
+	level   Level // of what caused it, if it is Emitted
 }
 
 // maxEmitted bounds the messages that one transaction may emit.
@@ -66,6 +67,11 @@ type Release struct {
 	Count    int    // how many commands; may be 0
 	Commands []byte // whole messages
 	Closed   bool   // the ledger has closed the epoch: the switch is to begin a new one
+	Live     bool   // of Resume: the epoch has not ended
+
+	// Loose commands have no sequence, and leave once. A Release that has some has nothing else.
+	Loose      []byte
+	LooseCount int
 }
 
 // Limits bounds a Core.

@@ -14,6 +14,8 @@ func (s *state) apply(r *Record) error {
 	switch r.Op {
 	case OpEvent:
 		return s.applyEvent(r.Switch, r.Epoch, r.Seq, r.Bytes)
+	case OpSkipped:
+		return s.applySkipped(r)
 	case OpTimer, OpCancelTimer:
 		delete(s.timers, timerName{r.App, r.Name})
 	case OpUnreachable:
@@ -46,6 +48,17 @@ func (s *state) apply(r *Record) error {
 	case OpSwitch:
 		return s.sw(r.Switch).load(r.Saved)
 	}
+	return nil
+}
+
+func (s *state) applySkipped(r *Record) error {
+	sw := s.sw(r.Switch)
+	if r.Epoch != sw.epoch || r.Seq <= sw.events || r.Asynchronous > r.Seq-sw.events {
+		return fmt.Errorf("switch %s: events up to %d of epoch %d, %d asynchronous, after %d of %d: this replica diverged; leave it stopped, and keep its data for a report: a majority goes on without it",
+			r.Switch, r.Seq, r.Epoch, r.Asynchronous, sw.events, sw.epoch)
+	}
+	sw.totalEvents += r.Seq - sw.events
+	sw.events = r.Seq
 	return nil
 }
 

@@ -10,7 +10,13 @@ type batch struct {
 	tables  []*table // numbered in this entry
 	touched []touch
 	dones   []completion
+	loose   looseCommands // that leave after commit
+	// skipping are switches that have, or had, skipped events that no record tells of yet.
+	skipping []*switchState
 }
+
+// empty reports whether no transaction is in the batch.
+func (b *batch) empty() bool { return b.inputs == 0 && len(b.touched) == 0 }
 
 // touch is a switch that the batch concerns; the watermarks are those at the cut.
 type touch struct {
@@ -47,6 +53,9 @@ func (b *batch) touch(sw *switchState) {
 
 // seal notes the watermarks and ends the numbering of tables.
 func (b *batch) seal() {
+	for _, sw := range b.skipping {
+		b.logSkipped(sw)
+	}
 	for i := range b.touched {
 		t := &b.touched[i]
 		t.events, t.closed = watermark{t.sw.epoch, t.sw.events}, t.sw.closed
@@ -87,7 +96,7 @@ func (sw *switchState) resume() Release {
 	if sw.epoch != r.Epoch {
 		return r // nothing is committed of the epoch that began
 	}
-	r.First, r.Closed = sw.queue.first, sw.refused
+	r.First, r.Closed, r.Live = sw.queue.first, sw.refused, sw.live
 	r.Commands = sw.queue.slice(sw.queue.base, sw.released)
 	if len(r.Commands) > 0 {
 		r.Count = int(sw.releasedNext - sw.queue.first)

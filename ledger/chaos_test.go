@@ -74,7 +74,7 @@ func (a *chaos) act(tx *Tx, in *Input, rng *rand.Rand, fails bool) {
 	case 2:
 		tx.Delete(tx.Table("table0"), cell, field)
 	case 3, 4:
-		body := text(fmt.Sprint("command ", a.c.unique()))
+		body := text(fmt.Sprint("command ", a.c.unique(), " ", tx.level, " ", uint64(in.Switch), " ", in.Epoch, " ", in.Seq))
 		tx.Send(openflow.DatapathID(1+rng.IntN(len(a.c.switches)+1)), simCommand(body))
 		if fails && rng.IntN(4) == 0 {
 			tx.Send(in.Switch, panics{})
@@ -91,6 +91,25 @@ func (a *chaos) act(tx *Tx, in *Input, rng *rand.Rand, fails bool) {
 	case 7:
 		tx.CancelTimer(fmt.Sprint("timer", rng.IntN(3)))
 	}
+}
+
+// relaxed is an application with weaker levels.
+type relaxed struct {
+	Application
+	levels map[uint8]Level
+}
+
+func (r relaxed) Level(typ uint8) (Level, bool) { return r.levels[typ], true }
+
+// relax gives an application the level base for most types of events of the simulation.
+func relax(a Application, base Level, rng *rand.Rand) Application {
+	r := relaxed{a, map[uint8]Level{}}
+	for _, typ := range []uint8{of13.TypePacketIn, of13.TypeBarrierReply} {
+		if r.levels[typ] = base; rng.IntN(6) == 0 {
+			r.levels[typ] = Unordered + Level(rng.IntN(4))
+		}
+	}
+	return r
 }
 
 type simCommand string

@@ -31,9 +31,10 @@ func (c *Core) Done(id openflow.DatapathID, epoch, seq uint64) error {
 }
 
 // CutTransactions is Cut if a transaction waits. What is complete rides along with it; since
-// nobody waits for that alone, Cut need only be called now and then.
+// nobody waits for that alone, Cut need only be called now and then. The same goes for events that
+// are Unordered, as long as there is Room.
 func (c *Core) CutTransactions() ([]byte, bool) {
-	if c.batch.inputs == 0 {
+	if c.batch.inputs == 0 && len(c.batch.buf) < c.limits.BatchBytes {
 		return nil, false
 	}
 	return c.Cut()
@@ -42,7 +43,7 @@ func (c *Core) CutTransactions() ([]byte, bool) {
 // Cut returns the next entry to propose, if something waits and fewer than
 // Limits.InFlight entries are on their way. The slice is the caller's to keep.
 func (c *Core) Cut() ([]byte, bool) {
-	idle := c.batch.inputs == 0 && len(c.acked) == 0 && c.wanted != c.batch.number
+	idle := c.batch.empty() && len(c.acked) == 0 && c.wanted != c.batch.number
 	if !c.leading || len(c.inflight) >= c.limits.InFlight || idle {
 		return nil, false
 	}
@@ -100,12 +101,21 @@ func (c *Core) Commit(data []byte) error {
 // in the order of the log, after it is applied. msg is valid during the call; f may not call back. nil: nothing is.
 func (c *Core) Observe(f func(id openflow.DatapathID, epoch, seq uint64, msg []byte)) { c.observe = f }
 
+// ObserveSkipped is Observe for events that the log does not hold: those of an epoch up to seq that
+// were not told of yet. asynchronous counts the PACKET_IN, FLOW_REMOVED and PORT_STATUS among them.
+func (c *Core) ObserveSkipped(f func(id openflow.DatapathID, epoch, seq, asynchronous uint64)) {
+	c.observeSkipped = f
+}
+
 func (c *Core) apply(r *Record) error {
 	if err := c.state.apply(r); err != nil {
 		return err
 	}
-	if c.observe != nil && r.Op == OpEvent {
+	switch {
+	case c.observe != nil && r.Op == OpEvent:
 		c.observe(r.Switch, r.Epoch, r.Seq, r.Bytes)
+	case c.observeSkipped != nil && r.Op == OpSkipped:
+		c.observeSkipped(r.Switch, r.Epoch, r.Seq, r.Asynchronous)
 	}
 	return nil
 }
@@ -128,6 +138,7 @@ func (c *Core) commitOwn(data []byte) error {
 		}
 	}
 	c.committed = append(c.committed, b.touched...)
+	c.ordered.move(&b.loose)
 	clear(b.undo)
 	c.free = append(c.free, b)
 	return nil
@@ -148,6 +159,7 @@ func (c *Core) Releases() []Release {
 		}
 	}
 	c.duplicates = c.duplicates[:0]
+	c.releases = c.ordered.take(c.releases)
 	return c.releases
 }
 

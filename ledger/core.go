@@ -15,10 +15,12 @@ import (
 type Core struct {
 	apps   []Application
 	limits Limits
+	levels *levels
 	state  *state
 	frozen bool // between Freeze and Thaw
 
-	observe func(id openflow.DatapathID, epoch, seq uint64, msg []byte) // see Observe
+	observe        func(id openflow.DatapathID, epoch, seq uint64, msg []byte) // see Observe
+	observeSkipped func(id openflow.DatapathID, epoch, seq, asynchronous uint64)
 
 	// The rest is used while leading.
 	leading  bool
@@ -41,7 +43,9 @@ type Core struct {
 	tx    Tx    // given to every handler: none runs beside another
 	input Input // likewise
 
-	committed  []touch        // what may leave, not asked for yet
+	immediate  looseCommands  // may leave, not asked for yet
+	ordered    looseCommands  // likewise, committed
+	committed  []touch        // likewise, numbered
 	duplicates []*switchState // to be acknowledged again
 	acked      []*switchState // have a done watermark that no entry carries yet
 	releases   []Release
@@ -72,7 +76,7 @@ func New(apps []Application, limits Limits) (*Core, error) {
 		}
 		names[a.Name()] = true
 	}
-	return &Core{apps: apps, limits: limits.withDefaults(), state: newState()}, nil
+	return &Core{apps: apps, limits: limits.withDefaults(), levels: levelsOf(apps), state: newState()}, nil
 }
 
 // ErrStaleEpoch says that the ledger knows a newer epoch of the switch, or has closed this one.
@@ -97,6 +101,7 @@ func (c *Core) Lead(term uint64, now int64) error {
 		sw.released, sw.releasedNext = sw.queue.end(), sw.queue.next
 		sw.doneSeen, sw.completed = sw.queue.done(), watermark{}
 		sw.touched, sw.acking, sw.repeated = 0, false, false
+		sw.skipped, sw.skippedAsynchronous = 0, 0
 	}
 	c.due = c.due[:0]
 	for name, t := range c.state.timers {
@@ -124,6 +129,7 @@ func (c *Core) Follow() error {
 		}
 	}
 	c.batch, c.inflight, c.free = batch{}, nil, nil
+	c.immediate, c.ordered = looseCommands{}, looseCommands{}
 	c.committed, c.releases, c.duplicates, c.acked, c.stalled, c.emitted = nil, nil, nil, nil, nil, nil
 	return nil
 }
@@ -131,14 +137,15 @@ func (c *Core) Follow() error {
 // Leading returns the term that this ledger leads in.
 func (c *Core) Leading() (term uint64, ok bool) { return c.term, c.leading }
 
-// Room reports whether an input can be executed now. When it cannot, Cut and Commit make room.
+// Room reports whether an input can be executed now. When it cannot, Immediate, Cut and Commit make room.
 func (c *Core) Room() bool {
-	return c.leading && c.batch.inputs < c.limits.BatchInputs && len(c.batch.buf) < c.limits.BatchBytes
+	return c.leading && c.batch.inputs < c.limits.BatchInputs && len(c.batch.buf)+len(c.batch.loose.buf) < c.limits.BatchBytes &&
+		len(c.immediate.buf) < c.limits.BatchBytes
 }
 
 // Quiet reports whether nothing is executed and uncommitted, so that Snapshot is possible.
 func (c *Core) Quiet() bool {
-	return !c.leading || c.batch.inputs == 0 && len(c.inflight) == 0 && len(c.acked) == 0
+	return !c.leading || c.batch.empty() && len(c.inflight) == 0 && len(c.acked) == 0
 }
 
 // begin starts the next batch.
@@ -148,7 +155,8 @@ func (c *Core) begin() {
 	if n := len(c.free); n > 0 {
 		b, c.free = c.free[n-1], c.free[:n-1]
 	}
-	c.batch = batch{number: c.numbers, undo: b.undo[:0], tables: b.tables[:0], touched: b.touched[:0], dones: b.dones[:0]}
+	c.batch = batch{number: c.numbers, undo: b.undo[:0], tables: b.tables[:0], touched: b.touched[:0], dones: b.dones[:0],
+		loose: b.loose, skipping: b.skipping[:0]}
 }
 
 // open gives the batch its header before the first operation.
@@ -196,6 +204,12 @@ func (c *Core) Event(id openflow.DatapathID, epoch, seq uint64, msg []byte) erro
 			return fmt.Errorf("switch %s: epoch %d is closed: %w", id, epoch, ErrStaleEpoch)
 		}
 	}
+	if !fresh && !ours && c.level(msg) == Unordered {
+		c.skip(sw, msg[1])
+		c.run(Input{Kind: Message, Switch: id, Epoch: epoch, Seq: seq, Message: msg})
+		c.finish()
+		return nil
+	}
 	wasUp := sw.live && sw.reachable
 	c.logEvent(sw, epoch, seq, msg, fresh || down)
 	if err := c.state.applyEvent(id, epoch, seq, msg); err != nil {
@@ -236,6 +250,7 @@ func (c *Core) duplicate(sw *switchState) {
 func (c *Core) logEvent(sw *switchState, epoch, seq uint64, msg []byte, whole bool) {
 	b := c.beginTransaction()
 	b.touch(sw)
+	b.logSkipped(sw)
 	b.buf = binary.BigEndian.AppendUint64(append(b.buf, byte(OpEvent)), uint64(sw.id))
 	b.buf = binary.BigEndian.AppendUint64(b.buf, epoch)
 	b.buf = appendBytes(binary.AppendUvarint(b.buf, seq), msg)
@@ -287,6 +302,7 @@ func (c *Core) closeEpoch(sw *switchState) {
 func (c *Core) switchInput(sw *switchState, op Op) {
 	b := c.beginTransaction()
 	b.touch(sw)
+	b.logSkipped(sw)
 	b.buf = binary.BigEndian.AppendUint64(append(b.buf, byte(op)), uint64(sw.id))
 	b.buf = binary.BigEndian.AppendUint64(b.buf, sw.epoch)
 }
@@ -322,20 +338,27 @@ func (c *Core) finish() {
 
 func (c *Core) dispatch() {
 	in := &c.input
-	if in.Kind == Message && len(in.Message) >= openflow.HeaderLen && !asynchronous(in.Message[1]) {
-		// An answer goes to the application that asked. Tag 0 is nobody's command.
-		xid := openflow.XID(in.Message)
-		if tag := xid >> tagShift & maxApps; tag > 0 && int(tag) <= len(c.apps) {
+	if in.Kind == Message {
+		if app, ok := c.asker(in.Message); ok {
 			if in.Message[1] == openflow.TypeError {
-				in.Command = c.state.sw(in.Switch).queue.find(xid)
+				in.Command = c.state.sw(in.Switch).queue.find(openflow.XID(in.Message))
 			}
-			c.call(int(tag - 1))
+			c.call(app)
 			return
 		}
 	}
 	for i := range c.apps {
 		c.call(i)
 	}
+}
+
+// asker returns whom an answer of a switch is for: the application that asked.
+func (c *Core) asker(msg []byte) (app int, ok bool) {
+	if len(msg) < openflow.HeaderLen || asynchronous(msg[1]) {
+		return 0, false
+	}
+	tag := openflow.XID(msg) >> tagShift & maxApps // 0 is nobody's command
+	return int(tag) - 1, tag > 0 && int(tag) <= len(c.apps)
 }
 
 // asynchronous reports whether a switch sends the message of its own accord.
@@ -346,10 +369,18 @@ func asynchronous(typ uint8) bool {
 // call runs one application on c.input and takes back what it did if it fails.
 func (c *Core) call(app int) {
 	m := mark{len(c.batch.buf), len(c.batch.undo), len(c.batch.tables), len(c.emitted), len(c.stalled)}
-	c.tx = Tx{c: c, app: app, tag: uint32(app+1) << tagShift}
+	c.tx = Tx{c: c, app: app, tag: uint32(app+1) << tagShift, level: c.levelFor(app)}
+	loose, before := c.loose(c.tx.level), looseMark{}
+	if loose != nil {
+		before = loose.mark()
+	}
 	stack, err := protect(c.apps[app], &c.tx, &c.input)
 	b := &c.batch
-	if n := len(b.buf); err == nil && n > c.limits.EntryBytes {
+	n := len(b.buf)
+	if loose != nil {
+		n += len(loose.buf)
+	}
+	if err == nil && n > c.limits.EntryBytes {
 		err = fmt.Errorf("the entry of this transaction has %d bytes, %d are possible: do less at a time, with timers", n, c.limits.EntryBytes)
 	}
 	if err == nil {
@@ -366,6 +397,9 @@ func (c *Core) call(app int) {
 	b.undo = b.undo[:m.undo]
 	b.buf = b.buf[:m.buf]
 	b.forgetTables(m.tables)
+	if loose != nil {
+		loose.rewind(before)
+	}
 	c.emitted, c.stalled = c.emitted[:m.emitted], c.stalled[:m.stalled]
 	name, text := c.apps[app].Name(), err.Error()
 	b.buf = appendString(appendString(append(b.buf, byte(OpFailure)), name), text[:min(len(text), 1024)])

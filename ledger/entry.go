@@ -35,20 +35,23 @@ const (
 	OpFailure                   // App, Name (the error): an application failed on this input
 	OpDone                      // Switch, Epoch, Seq: commands complete up to Seq (the second stage)
 	OpSwitch                    // snapshots only: the state of a switch
+	OpSkipped                   // Switch, Epoch, Seq, Asynchronous: events up to Seq were done, Unordered. What they did stands anywhere
 )
 
 // Record is one operation of an entry, decoded. Which fields count is said at each Op;
 // Bytes aliases the entry.
 type Record struct {
-	Op          Op
-	Switch      openflow.DatapathID
-	Epoch, Seq  uint64
-	App, Name   string
-	Table       TableName
-	Cell, Field Key
-	Time        int64
-	Bytes       []byte
-	Saved       savedSwitch
+	Op         Op
+	Switch     openflow.DatapathID
+	Epoch, Seq uint64
+	// Asynchronous counts the events of OpSkipped that the switch sent of its own accord.
+	Asynchronous uint64
+	App, Name    string
+	Table        TableName
+	Cell, Field  Key
+	Time         int64
+	Bytes        []byte
+	Saved        savedSwitch
 }
 
 // Header starts an entry.
@@ -178,6 +181,8 @@ func (d *decoder) record(r *Record, tables *[]TableName) {
 		r.App, r.Name, r.Time, r.Bytes = d.string(), d.string(), int64(d.uvarint()), d.bytes()
 	case OpDone:
 		r.Switch, r.Epoch, r.Seq = openflow.DatapathID(d.uint64()), d.uint64(), d.uvarint()
+	case OpSkipped:
+		r.Switch, r.Epoch, r.Seq, r.Asynchronous = openflow.DatapathID(d.uint64()), d.uint64(), d.uvarint(), d.uvarint()
 	case OpSwitch:
 		r.Switch, r.Saved = openflow.DatapathID(d.uint64()), d.savedSwitch()
 	default:

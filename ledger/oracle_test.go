@@ -22,6 +22,7 @@ type oracle struct {
 	commands map[epochKey][][]byte
 	newest   map[openflow.DatapathID]uint64 // epochs
 	closed   map[epochKey]bool
+	skipped  int // events
 	timers   map[timerName]int64
 	counts   map[openflow.DatapathID]uint64 // packets, over all epochs
 	sentTo   map[openflow.DatapathID]bool   // by the present transaction
@@ -83,6 +84,14 @@ func (o *oracle) record(r *Record, data []byte) error {
 		if r.Bytes[1] == of13.TypePacketIn {
 			o.counts[r.Switch]++
 		}
+	case OpSkipped:
+		n := int(r.Seq) - len(o.events[k])
+		if r.Epoch != o.newest[r.Switch] || n < 1 || o.closed[k] {
+			return fmt.Errorf("switch %s: events up to %d of epoch %d are skipped after %d, epoch %d is known", r.Switch, r.Seq, r.Epoch, len(o.events[k]), o.newest[r.Switch])
+		}
+		o.events[k] = append(o.events[k], make([][]byte, n)...)
+		o.counts[r.Switch] += r.Asynchronous
+		o.skipped += n
 	case OpCloseEpoch:
 		o.closed[k] = true
 	case OpCommand:
@@ -92,6 +101,9 @@ func (o *oracle) record(r *Record, data []byte) error {
 		}
 		if xid := openflow.XID(r.Bytes); Continues(xid) != o.sentTo[r.Switch] || uint64(xid&sequenceMask) != r.Seq {
 			return fmt.Errorf("switch %s: command %d has xid %x; the transaction sent it one before: %v", r.Switch, r.Seq, xid, o.sentTo[r.Switch])
+		}
+		if !bytes.Contains(r.Bytes, []byte(ExactlyOnce.String())) {
+			return fmt.Errorf("switch %s: command %q is in the log", r.Switch, r.Bytes)
 		}
 		o.sentTo[r.Switch] = true
 		o.commands[k] = append(o.commands[k], slices.Clone(r.Bytes))

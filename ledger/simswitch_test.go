@@ -3,6 +3,7 @@ package ledger
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"slices"
 
 	"github.com/holdfast-sdn/holdfast/openflow"
@@ -25,6 +26,7 @@ const (
 	frameMaster   frameKind = iota // to the agent: term
 	frameAck                       // to the agent: epoch, seq
 	frameCommands                  // to the agent: term, epoch, seq of the first, count, data
+	frameLoose                     // to the agent: term, epoch, data
 	frameRefuse                    // to the agent: term, epoch
 	frameEvent                     // to the controller: epoch, seq, data
 	frameDone                      // to the controller: epoch, seq
@@ -170,6 +172,10 @@ func (s *simSwitch) receive(node int) {
 		}
 	case frameCommands:
 		s.commands(node, f)
+	case frameLoose:
+		if node == s.master && f.term == s.term && f.epoch == s.epoch && s.live {
+			s.c.taken += bytes.Count(f.data, []byte("command "))
+		}
 	case frameRefuse:
 		if node == s.master && f.term == s.term && f.epoch >= s.epoch {
 			s.forget(s.epoch)
@@ -219,6 +225,37 @@ func (s *simSwitch) commands(node int, f frame) {
 	}
 	if got := int(seq - f.seq); got != f.count {
 		s.c.fatalf("switch %s: a release of %d commands says %d", s.id, got, f.count)
+	}
+}
+
+// released checks commands without a sequence: each leaves once, and when its level says.
+func (c *cluster) released(r Release) {
+	n := 0
+	for rest := r.Loose; len(rest) > 0; n++ {
+		msg, after, err := openflow.Next(rest)
+		if err != nil || msg == nil {
+			c.fatalf("switch %s: commands end within a message", r.Switch)
+		}
+		rest = after
+		body := string(msg[openflow.HeaderLen:])
+		var number, seq uint64
+		var level string
+		var from epochKey
+		if _, err := fmt.Sscanf(body, "command %d %s %d %d %d", &number, &level, (*uint64)(&from.sw), &from.epoch, &seq); err != nil {
+			c.fatalf("switch %s: command %q: %v", r.Switch, body, err)
+		}
+		switch {
+		case c.loose[body]:
+			c.fatalf("switch %s: command %q leaves again", r.Switch, body)
+		case level == ExactlyOnce.String():
+			c.fatalf("switch %s: command %q leaves without a number", r.Switch, body)
+		case level == Ordered.String() && !c.oracle.logged(from, seq):
+			c.fatalf("switch %s: command %q leaves before its event is committed", r.Switch, body)
+		}
+		c.loose[body] = true
+	}
+	if n != r.LooseCount || r.Count > 0 || r.Acked > 0 {
+		c.fatalf("switch %s: a release of %d commands says %+v", r.Switch, n, r)
 	}
 }
 

@@ -49,6 +49,9 @@ type switchState struct {
 	repeated     bool      // in Core.duplicates
 	// transaction is the last one that sent to the switch; opening, what its first command is or was.
 	transaction, opening uint64
+	// skipped counts events since the last record of this switch in the batch that are to get no record of their own.
+	skipped, skippedAsynchronous uint64
+	loose                        uint32 // commands without a sequence, for their xids
 }
 
 // watermark is a sequence number of an epoch: of events or of commands.

@@ -24,9 +24,10 @@ type Table = table
 // Tx is the view that an application has of one transaction: it reads the newest state and
 // collects what is to change. It is valid during Application.Handle only.
 type Tx struct {
-	c   *Core
-	app int
-	tag uint32 // of the application, in the xids of its commands
+	c     *Core
+	app   int
+	tag   uint32 // of the application, in the xids of its commands
+	level Level
 }
 
 // Now is ledger time: it never goes back, also not across leaders.
@@ -82,7 +83,12 @@ func (tx *Tx) Delete(t *Table, cell, field Key) {
 // the switch's answer will carry. Commands of one transaction to one switch keep their
 // order. A command to a switch that is not up is void, as if the switch had died a
 // moment later, and the result is 0: what the switch needs is sent when it comes up.
+//
+// Below ExactlyOnce it leaves when the level says, and at most once.
 func (tx *Tx) Send(id openflow.DatapathID, m Encoder) uint32 {
+	if l := tx.c.loose(tx.level); l != nil {
+		return tx.sendLoose(l, id, m)
+	}
 	sw := tx.commandable(id)
 	if sw == nil {
 		return 0
@@ -97,6 +103,9 @@ func (tx *Tx) Send(id openflow.DatapathID, m Encoder) uint32 {
 func (tx *Tx) SendBytes(id openflow.DatapathID, msg []byte) (uint32, error) {
 	if h, err := openflow.ParseHeader(msg); err != nil || int(h.Length) != len(msg) {
 		return 0, fmt.Errorf("send to switch %s: %d bytes are not one message", id, len(msg))
+	}
+	if l := tx.c.loose(tx.level); l != nil {
+		return tx.sendLoose(l, id, rawMessage(msg)), nil
 	}
 	sw := tx.commandable(id)
 	if sw == nil {
@@ -150,16 +159,22 @@ func (tx *Tx) endCommand(sw *switchState, start int) uint32 {
 	b := &tx.c.batch
 	msg := b.buf[start:]
 	n := len(msg)
-	if n < openflow.HeaderLen || n > openflow.MaxMessageLen {
-		panic(fmt.Sprintf("command of %d bytes for switch %s: a message has 8 to 65,535", n, sw.id)) // the application fails
-	}
-	if h, err := openflow.ParseHeader(msg); err != nil || int(h.Length) != n {
-		panic(fmt.Sprintf("command of %d bytes for switch %s: its header says %d", n, sw.id, h.Length))
-	}
+	checkCommand(sw, msg)
 	b.undo = append(b.undo, undo{kind: undoCommand, sw: sw, position: sw.queue.end()})
 	copy(b.buf[start-commandLen:], []byte{byte(n) | 0x80, byte(n>>7) | 0x80, byte(n >> 14)})
 	sw.command(msg)
 	return openflow.XID(msg)
+}
+
+// checkCommand panics, so that the application fails, if its encoder is wrong.
+func checkCommand(sw *switchState, msg []byte) {
+	n := len(msg)
+	if n < openflow.HeaderLen || n > openflow.MaxMessageLen {
+		panic(fmt.Sprintf("command of %d bytes for switch %s: a message has 8 to 65,535", n, sw.id))
+	}
+	if h, err := openflow.ParseHeader(msg); err != nil || int(h.Length) != n {
+		panic(fmt.Sprintf("command of %d bytes for switch %s: its header says %d", n, sw.id, h.Length))
+	}
 }
 
 // Emit hands a message to every application, in this transaction, after the handlers of
@@ -168,7 +183,7 @@ func (tx *Tx) Emit(name string, data []byte) error {
 	if len(tx.c.emitted) >= maxEmitted {
 		return fmt.Errorf("emit %q: a transaction may emit %d messages; this one loops or is too large", name, maxEmitted)
 	}
-	tx.c.emitted = append(tx.c.emitted, Input{Kind: Emitted, Name: name, Message: bytes.Clone(data)})
+	tx.c.emitted = append(tx.c.emitted, Input{Kind: Emitted, Name: name, Message: bytes.Clone(data), level: tx.level})
 	return nil
 }
 

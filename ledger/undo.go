@@ -32,6 +32,7 @@ const (
 	undoReachable                     // sw, existed: the flag before
 	undoCommand                       // sw, position
 	undoTimer                         // timer, existed
+	undoSkipped                       // sw, position: the watermark before
 )
 
 // revert takes back the changes in list, newest first.
@@ -62,6 +63,9 @@ func (s *state) revert(list []undo) error {
 				return err
 			}
 			u.sw.totalCommands--
+		case undoSkipped:
+			u.sw.totalEvents -= u.sw.events - u.position
+			u.sw.events = u.position
 		case undoTimer:
 			if t := u.timer; u.existed {
 				s.timers[t.name] = t.timer

@@ -1,0 +1,168 @@
+package ledger
+
+import (
+	"cmp"
+	"encoding/binary"
+	"slices"
+
+	"github.com/holdfast-sdn/holdfast/openflow"
+)
+
+// looseCommands are commands below ExactlyOnce, in the order in which they were sent: not in the
+// log, without a sequence, and gone once they are taken.
+type looseCommands struct {
+	buf  []byte // whole messages
+	runs []looseRun
+	out  []byte // what the last take returned
+}
+
+// looseRun are commands that follow each other, to one epoch of a switch.
+type looseRun struct {
+	sw         *switchState
+	epoch      uint64
+	start, end int // in buf
+	count      int
+}
+
+// looseMark is a point to which rewind goes back.
+type looseMark struct {
+	runs int
+	last looseRun
+}
+
+func (l *looseCommands) mark() looseMark {
+	m := looseMark{runs: len(l.runs)}
+	if m.runs > 0 {
+		m.last = l.runs[m.runs-1]
+	}
+	return m
+}
+
+func (l *looseCommands) rewind(m looseMark) {
+	l.runs, l.buf = l.runs[:m.runs], l.buf[:m.last.end]
+	if m.runs > 0 {
+		l.runs[m.runs-1] = m.last
+	}
+}
+
+// note adds to the runs the message that was appended to buf at start.
+func (l *looseCommands) note(sw *switchState, start int) {
+	if n := len(l.runs); n > 0 && l.runs[n-1].sw == sw && l.runs[n-1].epoch == sw.epoch {
+		l.runs[n-1].end = len(l.buf)
+		l.runs[n-1].count++
+		return
+	}
+	l.runs = append(l.runs, looseRun{sw, sw.epoch, start, len(l.buf), 1})
+}
+
+// move takes over all that o has.
+func (l *looseCommands) move(o *looseCommands) {
+	shift := len(l.buf)
+	l.buf = append(l.buf, o.buf...)
+	for _, r := range o.runs {
+		r.start, r.end = r.start+shift, r.end+shift
+		l.runs = append(l.runs, r)
+	}
+	o.buf, o.runs = o.buf[:0], o.runs[:0]
+}
+
+// take appends a release for each switch, but for those whose epoch is over, and empties l. The
+// releases are valid until the next call.
+func (l *looseCommands) take(list []Release) []Release {
+	slices.SortStableFunc(l.runs, func(a, b looseRun) int { return cmp.Compare(a.sw.id, b.sw.id) })
+	l.out = slices.Grow(l.out[:0], len(l.buf))
+	var last *switchState
+	from := 0
+	for _, r := range l.runs {
+		if r.epoch != r.sw.epoch || !r.sw.live {
+			continue
+		}
+		if r.sw != last {
+			last, from = r.sw, len(l.out)
+			list = append(list, Release{Switch: r.sw.id, Epoch: r.epoch})
+		}
+		l.out = append(l.out, l.buf[r.start:r.end]...)
+		to := &list[len(list)-1]
+		to.Loose, to.LooseCount = l.out[from:], to.LooseCount+r.count
+	}
+	l.buf, l.runs = l.buf[:0], l.runs[:0]
+	return list
+}
+
+// loose is where an application's commands of a level go; nil: into the log.
+func (c *Core) loose(l Level) *looseCommands {
+	switch {
+	case l == ExactlyOnce:
+		return nil
+	case l == Ordered:
+		return &c.batch.loose
+	}
+	return &c.immediate
+}
+
+// Immediate returns the commands that wait for no commit, since the last call, and forgets them.
+// Whoever executes events asks after some, and when there is no Room. Valid until the next call of any method.
+func (c *Core) Immediate() []Release {
+	c.releases = c.immediate.take(c.releases[:0])
+	return c.releases
+}
+
+// sendLoose is Send below ExactlyOnce.
+func (tx *Tx) sendLoose(l *looseCommands, id openflow.DatapathID, m Encoder) uint32 {
+	sw := tx.c.state.switches[id]
+	if sw == nil || !sw.live {
+		return 0
+	}
+	start := len(l.buf)
+	l.buf = m.Append(l.buf, tx.looseXID(sw))
+	checkCommand(sw, l.buf[start:])
+	l.note(sw, start)
+	return openflow.XID(l.buf[start:])
+}
+
+// looseXID numbers commands far from those in the queue, so that an ERROR cannot be taken for an answer to one
+// of those.
+func (tx *Tx) looseXID(sw *switchState) uint32 {
+	const far, span = sequenceMask/2 + 1, 1 << 21
+	sw.loose++
+	return tx.tag | (uint32(sw.queue.next)+far+sw.loose%span)&sequenceMask
+}
+
+// rawMessage is a message that is encoded already.
+type rawMessage []byte
+
+func (m rawMessage) Append(dst []byte, xid uint32) []byte {
+	n := len(dst)
+	dst = append(dst, m...)
+	openflow.SetXID(dst[n:], xid)
+	return dst
+}
+
+// skip begins a transaction for an event that is Unordered: the log gets one record for many of them.
+func (c *Core) skip(sw *switchState, typ uint8) {
+	c.open()
+	c.transaction++
+	b := &c.batch
+	b.touch(sw)
+	if sw.skipped == 0 {
+		b.undo = append(b.undo, undo{kind: undoSkipped, sw: sw, position: sw.events})
+		b.skipping = append(b.skipping, sw)
+	}
+	sw.skipped++
+	if asynchronous(typ) {
+		sw.skippedAsynchronous++
+	}
+	sw.events++
+	sw.totalEvents++
+}
+
+// logSkipped logs what was skipped so far.
+func (b *batch) logSkipped(sw *switchState) {
+	if sw.skipped == 0 {
+		return
+	}
+	b.buf = binary.BigEndian.AppendUint64(append(b.buf, byte(OpSkipped)), uint64(sw.id))
+	b.buf = binary.BigEndian.AppendUint64(b.buf, sw.epoch)
+	b.buf = binary.AppendUvarint(binary.AppendUvarint(b.buf, sw.events), sw.skippedAsynchronous)
+	sw.skipped, sw.skippedAsynchronous = 0, 0
+}
