@@ -3,6 +3,7 @@ package consensus
 import (
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/holdfast-sdn/holdfast/consensus/storage"
 )
@@ -48,9 +49,23 @@ func (s *saver) signal() {
 	}
 }
 
+// markInterval is how often it is noted how much of the log is durable, while something is saved.
+const markInterval = 100 * time.Millisecond
+
 func (s *saver) run() {
 	var group []storage.Batch
-	for range s.wake {
+	marking := time.NewTimer(markInterval)
+	defer marking.Stop()
+	marked := false // the timer runs
+	for {
+		select {
+		case <-s.wake:
+		case <-marking.C:
+			if marked = true; !s.did(s.store.Mark()) {
+				return
+			}
+			continue
+		}
 		s.mu.Lock()
 		group, s.queue = s.queue, group[:0]
 		closed := s.closed
@@ -61,12 +76,21 @@ func (s *saver) run() {
 		if len(group) == 0 {
 			continue
 		}
-		if err := s.store.Save(group); err != nil {
-			// What the log holds is unknown now, so nothing may be acknowledged any more.
-			s.inbox.stop(fmt.Errorf("consensus: save the log: %w", err))
+		if !s.did(s.store.Save(group)) {
 			return
 		}
-		s.inbox.saved(len(group))
+		if s.inbox.saved(len(group)); marked {
+			marked = false
+			marking.Reset(markInterval)
+		}
 		clear(group)
 	}
+}
+
+// did ends the node after an error: what the log holds is unknown then, so nothing may be acknowledged any more.
+func (s *saver) did(err error) bool {
+	if err != nil {
+		s.inbox.stop(fmt.Errorf("consensus: save the log: %w", err))
+	}
+	return err == nil
 }

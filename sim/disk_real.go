@@ -73,7 +73,13 @@ func (r *realDisk) open() (storage.Saved, error) {
 	return saved, nil
 }
 
-func (r *realDisk) save(batches []storage.Batch) error     { return r.d.Save(batches) }
+func (r *realDisk) save(batches []storage.Batch) error {
+	if err := r.d.Save(batches); err != nil {
+		return err
+	}
+	return r.d.Mark()
+}
+
 func (r *realDisk) writeSnapshot(s storage.Snapshot) error { return r.d.WriteSnapshot(s) }
 
 func (r *realDisk) stop() error { return r.end(func(now []file) []file { return now }) }
@@ -99,7 +105,7 @@ func (r *realDisk) tear(batches []storage.Batch, random *rand.Rand) error {
 	if err != nil {
 		return err
 	}
-	if err := r.d.Save(batches); err != nil {
+	if err := r.save(batches); err != nil {
 		return err
 	}
 	return r.end(func(after []file) []file { return torn(before, after, random) })
@@ -148,7 +154,11 @@ func (r *realDisk) flip(random *rand.Rand) error {
 		return errors.New("there is no log to be damaged")
 	}
 	at := 0
-	f := files[len(files)-1]              // the newest segment
+	last := len(files) - 1
+	for !strings.HasPrefix(files[last].name, "wal") {
+		last--
+	}
+	f := files[last]                      // the newest segment
 	if logs == 1 && random.IntN(4) == 0 { // of two, one may not count
 		f = files[0]
 		at = random.IntN(len(f.data))
@@ -201,9 +211,9 @@ type file struct {
 	data []byte
 }
 
-// read returns the snapshots and then the segments, each from the oldest.
+// read returns the snapshots and then the segments, each from the oldest, and last what says how much of them is synced.
 func (r *realDisk) read() (files []file, err error) {
-	for _, pattern := range []string{"snap/*-????????????????", "wal/*.wal"} {
+	for _, pattern := range []string{"snap/*-????????????????", "wal/*.wal", "synced"} {
 		paths, err := filepath.Glob(filepath.Join(r.dir, pattern))
 		if err != nil {
 			return nil, err

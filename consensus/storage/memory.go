@@ -61,5 +61,8 @@ func (m *Memory) append(entries []*raftpb.Entry) error {
 // WriteSnapshot does nothing: Save is given the snapshot again.
 func (m *Memory) WriteSnapshot(Snapshot) error { return nil }
 
+// Mark does nothing: all or nothing is lost.
+func (m *Memory) Mark() error { return nil }
+
 // Close does nothing; what was saved can be loaded again.
 func (m *Memory) Close() error { return nil }

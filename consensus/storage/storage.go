@@ -40,6 +40,10 @@ type Storage interface {
 	// Save makes the batches durable, in order, with as few fsyncs as possible. It does
 	// not keep the slice.
 	Save([]Batch) error
+	// Mark notes beside the log that all which was saved is durable, so that what is missing of it later is known
+	// for damage, and not taken for a write that was cut off. It costs about as much as a write, and is for
+	// now and then. It comes from the goroutine of Save.
+	Mark() error
 	// WriteSnapshot stores a snapshot, which counts only from the Save whose Batch.Compact names it.
 	WriteSnapshot(Snapshot) error
 	Close() error

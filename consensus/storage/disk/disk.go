@@ -3,11 +3,12 @@
 //
 //	DIR/wal/…              segments of 64 MB, preallocated; the newest and one more in reserve
 //	DIR/snap/TERM-INDEX    the newest snapshot, and while it is replaced the one before
+//	DIR/synced             how much of each segment is synced, with a checksum; perhaps a little behind
 //
 // A record that a power failure or a kill has cut off at the end of the log was never
-// acknowledged; it is removed, with a log line. Other damage is an error that names the file, with one
-// exception: in the last segment, the length and type of a record have no checksum of their own (that is
-// etcd's format), and damage there looks like such an end.
+// acknowledged; it is removed, with a log line. Other damage is an error that names the file. What is damaged
+// behind the end that DIR/synced knows may look like such a record: what was saved in the last moments of a process
+// that was killed.
 package disk
 
 import (
@@ -46,6 +47,9 @@ type Disk struct {
 	wal                  *wal.WAL        // nil before Load
 	last                 uint64          // of the log
 	entries              []*raftpb.Entry // of the batches being saved; kept for the next ones
+	synced               synced
+	pending              bool // the log may hold what is not synced
+	failed               bool // what the log holds is unknown
 }
 
 // Exists says whether a directory has a log, perhaps an empty one.
@@ -55,6 +59,7 @@ func Exists(dir string) bool { return wal.Exist(filepath.Join(dir, "wal")) }
 // of the process, not that of the machine.
 func Open(dir string, owner Owner, fsync bool, log *slog.Logger) (*Disk, error) {
 	d := &Disk{dir: dir, walDir: filepath.Join(dir, "wal"), snapDir: filepath.Join(dir, "snap"), owner: owner, fsync: fsync, log: log}
+	d.synced = synced{dir: dir, walDir: d.walDir, fsync: fsync}
 	if err := os.MkdirAll(d.snapDir, 0o700); err != nil {
 		return nil, fmt.Errorf("create the directory of the log: %w; name one that this process may write", err)
 	}
@@ -70,11 +75,14 @@ func Open(dir string, owner Owner, fsync bool, log *slog.Logger) (*Disk, error) 
 
 // Load reads the log, and creates an empty one if there is none.
 func (d *Disk) Load() (storage.Saved, error) {
-	if err := d.removeTemporary(); err != nil {
+	if err := errors.Join(d.removeTemporary(), d.synced.load()); err != nil {
 		return storage.Saved{}, err
 	}
 	if !wal.Exist(d.walDir) {
 		return storage.Saved{}, d.create()
+	}
+	if err := d.synced.verify(); err != nil {
+		return storage.Saved{}, d.damaged(err)
 	}
 	snapshots, err := d.snapshots()
 	if err != nil {
@@ -98,8 +106,8 @@ func (d *Disk) loadFrom(f snapshotFile) (storage.Saved, error) {
 	saved, err := d.read(start)
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		d.log.Warn("consensus: the log ends in a record that was cut off; removing it", "dir", d.walDir, "err", err)
-		if !wal.Repair(nil, d.walDir) {
-			return storage.Saved{}, d.damaged(err)
+		if err := d.cutTorn(); err != nil {
+			return storage.Saved{}, err
 		}
 		saved, err = d.read(start)
 	}
@@ -107,7 +115,7 @@ func (d *Disk) loadFrom(f snapshotFile) (storage.Saved, error) {
 		return storage.Saved{}, err
 	}
 	if saved.Hard.GetCommit() < f.index {
-		return storage.Saved{}, errors.Join(errUnfinished, d.Close())
+		return storage.Saved{}, errors.Join(errUnfinished, d.closeLog())
 	}
 	d.last = f.index + uint64(len(saved.Entries))
 	if f.index > 0 {
@@ -118,9 +126,38 @@ func (d *Disk) loadFrom(f snapshotFile) (storage.Saved, error) {
 	return saved, nil
 }
 
+// cutTorn removes the end of the log from the first record that is not whole.
+func (d *Disk) cutTorn() error {
+	segments, err := filepath.Glob(filepath.Join(d.walDir, "*.wal"))
+	if err != nil || len(segments) == 0 {
+		return errors.Join(err, fmt.Errorf("there is no log in %s", d.walDir))
+	}
+	f, err := os.OpenFile(segments[len(segments)-1], os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	records := wal.NewDecoder(fileutil.NewFileReader(f))
+	for r := new(walpb.Record); err == nil; err = records.Decode(r) {
+		if r.GetType() == wal.CrcType {
+			records.UpdateCRC(r.GetCrc())
+		}
+	}
+	if !errors.Is(err, io.ErrUnexpectedEOF) {
+		return nil // it is another segment; reading again tells
+	}
+	if err = f.Truncate(records.LastOffset()); err == nil {
+		err = f.Sync()
+	}
+	if err != nil {
+		return fmt.Errorf("cut the log off: %w", err)
+	}
+	return nil
+}
+
 func (d *Disk) create() error {
-	if names, err := d.snapshots(); err != nil || len(names) > 0 {
-		return errors.Join(err, fmt.Errorf("%s has snapshots, but no log in %s: %s", d.snapDir, d.walDir, remedy))
+	if names, err := d.snapshots(); err != nil || len(names) > 0 || len(d.synced.parts) > 0 {
+		return errors.Join(err, fmt.Errorf("%s had a log, and there is no log in %s: %s", d.dir, d.walDir, remedy))
 	}
 	w, err := wal.Create(nil, d.walDir, []byte(d.owner.String()))
 	if err != nil {
@@ -131,7 +168,7 @@ func (d *Disk) create() error {
 }
 
 func (d *Disk) use(w *wal.WAL) {
-	d.wal = w
+	d.wal, d.pending = w, true // a process that was killed may have left it
 	if !d.fsync {
 		w.SetUnsafeNoFsync()
 	}
@@ -146,7 +183,10 @@ func (d *Disk) read(start *walpb.Snapshot) (storage.Saved, error) {
 	if err != nil {
 		return storage.Saved{}, d.damaged(err)
 	}
-	owner, hard, entries, err := w.ReadAll()
+	owner, hard, entries, err := readAll(w)
+	if err == nil && owner == nil {
+		err = errors.New("its beginning is missing")
+	}
 	if err != nil {
 		return storage.Saved{}, errors.Join(d.damaged(err), w.Close())
 	}
@@ -161,16 +201,44 @@ func (d *Disk) read(start *walpb.Snapshot) (storage.Saved, error) {
 	return saved, nil
 }
 
+// readAll is that of the log, which panics if a record is damaged so that it seems to be of another type.
+func readAll(w *wal.WAL) (owner []byte, hard *raftpb.HardState, entries []*raftpb.Entry, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("a record is not of its type: %v", r)
+		}
+	}()
+	return w.ReadAll()
+}
+
 func (d *Disk) damaged(err error) error {
 	return fmt.Errorf("the log in %s is damaged: %w; %s", d.walDir, err, remedy)
 }
 
 // Save writes all batches, with one fsync if no snapshot is among them.
 func (d *Disk) Save(batches []storage.Batch) error {
+	err := d.save(batches)
+	d.failed = d.failed || err != nil
+	return err
+}
+
+// Mark notes how much of the log is synced, without waiting for the disk in most cases.
+func (d *Disk) Mark() error {
+	if d.pending {
+		if err := d.wal.Sync(); err != nil {
+			return fmt.Errorf("sync the log in %s: %w", d.walDir, err)
+		}
+		d.pending = false
+	}
+	return d.synced.mark()
+}
+
+func (d *Disk) save(batches []storage.Batch) error {
 	var hard *raftpb.HardState
 	entries := d.entries[:0]
 	flush := func() error {
 		err := d.wal.Save(hard, entries)
+		d.pending = len(entries) == 0 // then it is synced only if the term or the vote is another
 		clear(entries)
 		hard, entries = nil, entries[:0]
 		if err != nil {
@@ -306,6 +374,14 @@ func (d *Disk) purge(s storage.Snapshot) error {
 
 // Close closes the log; what was saved stays.
 func (d *Disk) Close() error {
+	var err error
+	if d.wal != nil && !d.failed {
+		err = d.Mark()
+	}
+	return errors.Join(err, d.closeLog(), d.synced.close())
+}
+
+func (d *Disk) closeLog() error {
 	if d.wal == nil {
 		return nil
 	}

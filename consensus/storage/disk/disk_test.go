@@ -137,6 +137,7 @@ func TestLikeMemory(t *testing.T) {
 				saved(snap, n+1)
 				last += uint64(n)
 			},
+			"mark": func(*rapid.T) { must(t, d.Mark()) },
 			"restart": func(t *rapid.T) {
 				must(t, d.Close())
 				var got storage.Saved
@@ -218,6 +219,10 @@ func filled(t *testing.T, dir string) []string {
 	d, _ := open(t, dir, quiet())
 	must(t, d.Save([]storage.Batch{{Snapshot: snapshot(1, 1, ""), Hard: hard(1, 0, 1)}}))
 	for i := range 100 {
+		if i == 97 {
+			must(t, d.Mark())
+			d.failed = true // as if it was killed: Close does not mark
+		}
 		must(t, d.Save([]storage.Batch{{Entries: entries(1, uint64(2+i), 1, 3000), Hard: hard(1, 0, uint64(1+i))}}))
 	}
 	must(t, d.Close())

@@ -135,15 +135,18 @@ func (d *Disk) removeSnapshotsBefore(s storage.Snapshot) error {
 	return nil
 }
 
-// removeTemporary removes what was not finished when the process ended.
+// removeTemporary removes what was not finished when the process ended. A new segment that was being
+// prepared may hold something already, which the log would not write over to its end.
 func (d *Disk) removeTemporary() error {
-	files, err := filepath.Glob(filepath.Join(d.snapDir, "*"+temporary))
-	if err != nil {
-		return err
-	}
-	for _, f := range files {
-		if err := os.Remove(f); err != nil {
-			return fmt.Errorf("remove an unfinished snapshot: %w", err)
+	for _, dir := range []string{d.snapDir, d.walDir} {
+		files, err := filepath.Glob(filepath.Join(dir, "*"+temporary))
+		if err != nil {
+			return err
+		}
+		for _, f := range files {
+			if err := os.Remove(f); err != nil {
+				return fmt.Errorf("remove what was not finished: %w", err)
+			}
 		}
 	}
 	return nil
