@@ -73,10 +73,13 @@ func NewCore(cfg CoreConfig, outside Outside) (*Core, error) {
 	if cfg.SnapshotEvery <= 0 {
 		cfg.SnapshotEvery = 200_000
 	}
-	return &Core{
+	c := &Core{
 		cfg: cfg, log: cfg.Logger, outside: outside, ledger: l,
 		sessions: map[openflow.DatapathID]*attached{}, absent: map[openflow.DatapathID]time.Time{}, held: map[openflow.DatapathID]*attached{},
-	}, nil
+	}
+	l.Observe(c.observe)
+	l.ObserveSkipped(c.observeSkipped)
+	return c, nil
 }
 
 // Ledger is the ledger, to read.
@@ -119,6 +122,9 @@ func (c *Core) changeRole(now time.Time, r consensus.Role) error {
 	was := c.role
 	c.role = r
 	clear(c.held) // each leader claims all switches anew
+	if was.Leading {
+		c.acknowledgeHeld(c.ledger.Releases())
+	}
 	if !r.Leading {
 		if was.Leading {
 			c.log.Warn("no longer leader", "term", was.Term)
@@ -128,6 +134,7 @@ func (c *Core) changeRole(now time.Time, r consensus.Role) error {
 		}
 		c.finishWaiting(nil) // whoever leads now gets them again
 		c.draining, c.suspects = false, nil
+		c.standBy()
 		return nil
 	}
 	if err := c.ledger.Lead(r.Term, c.clock(now)); err != nil {

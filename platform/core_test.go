@@ -193,7 +193,7 @@ func (f *fake) Version() uint8              { return of13.Version }
 func (f *fake) Attach() experimenter.Attach { return f.attach }
 func (f *fake) Epoch() uint64               { return f.attach.Epoch }
 
-func (f *fake) TakeMaster(term uint64) error {
+func (f *fake) TakeMaster(term uint64, _ southbound.Resume) error {
 	f.s.note("%d: master in %d", f.id, term)
 	return f.masterErr
 }
@@ -210,7 +210,14 @@ func (f *fake) Refuse(reason experimenter.Reason, epoch uint64) {
 	f.s.note("%d: refused, %s %d", f.id, reason, epoch)
 }
 
-func (f *fake) Hold()           { f.s.note("%d: hold", f.id) }
+func (f *fake) Hold()                       { f.s.note("%d: hold", f.id) }
+func (f *fake) Standby(uint64)              {}
+func (f *fake) Logged([]byte)               {}
+func (f *fake) Skipped(int)                 {}
+func (f *fake) Unknown()                    {}
+func (f *fake) InStep() bool                { return true }
+func (f *fake) Guarantee() (string, string) { return "exactly-once", "" }
+
 func (f *fake) SendLoose(term, epoch uint64, count int, _ []byte) error {
 	f.s.note("%d: %d loose commands of %d in %d", f.id, count, epoch, term)
 	return nil

@@ -56,5 +56,8 @@ func (c *Core) restore(s *consensus.Snapshot) error {
 	if err := c.ledger.Restore(s.State); err != nil {
 		return fmt.Errorf("controller %s: snapshot at %d: %w", c.cfg.Name, s.Index, err)
 	}
+	for _, id := range sorted(c.sessions, func(*attached) bool { return true }) {
+		c.sessions[id].Unknown()
+	}
 	return nil
 }

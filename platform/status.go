@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/openflow"
-	"github.com/holdfast-sdn/holdfast/southbound"
 )
 
 // Status is what a controller knows of itself and of the switches.
@@ -44,9 +43,11 @@ type SwitchStatus struct {
 	Switch        string `json:"switch"`
 	State         string `json:"state"`     // "up", "unreachable" or "down"
 	Role          string `json:"role"`      // of this controller: "master", "standby" or "none"
-	Mode          string `json:"mode"`      // "agent", "direct" or ""
+	Mode          string `json:"mode"`      // "agent", "stock", "direct" or ""
 	Version       string `json:"version"`   // of OpenFlow, "" without a session
-	Guarantee     string `json:"guarantee"` // "exactly-once", "at-most-once" or ""
+	Guarantee     string `json:"guarantee"` // "exactly-once", "at-least-once", "at-most-once", or "" if only its master knows
+	Why           string `json:"why"`       // of the guarantee
+	InStep        bool   `json:"in_step"`   // this controller could lead now without missing an event of the switch
 	Epoch         uint64 `json:"epoch"`
 	EventsLogged  uint64 `json:"events_logged"`   // watermark of the epoch
 	CommandsSent  uint64 `json:"commands_issued"` // last of the epoch
@@ -131,10 +132,8 @@ func (c *Core) connection(out SwitchStatus, id openflow.DatapathID) SwitchStatus
 		out.Role = "master"
 	}
 	out.Version = map[uint8]string{openflow.Version10: "1.0", openflow.Version13: "1.3"}[s.Version()]
-	out.Mode, out.Guarantee = "agent", "exactly-once"
-	if s.Mode() == southbound.Direct {
-		out.Mode, out.Guarantee = "direct", "at-most-once"
-	}
+	out.Mode, out.InStep = s.Mode().String(), s.InStep()
+	out.Guarantee, out.Why = s.Guarantee()
 	return out
 }
 

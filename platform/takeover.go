@@ -5,6 +5,7 @@ import (
 
 	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
+	"github.com/holdfast-sdn/holdfast/southbound"
 )
 
 // takeOverAll makes this new leader the master of every switch that is connected, and
@@ -74,7 +75,11 @@ func (c *Core) takeOver(s *attached) {
 func (c *Core) claim(s *attached) {
 	id := s.Switch()
 	r, known := c.ledger.Resume(id)
-	if err := s.TakeMaster(c.role.Term); err != nil {
+	resume := southbound.Resume{Epoch: r.Epoch, Live: r.Live && !r.Closed, Events: r.Acked, Commands: r.First + uint64(r.Count) - 1}
+	if !known {
+		resume = southbound.Resume{}
+	}
+	if err := s.TakeMaster(c.role.Term, resume); err != nil {
 		s.Close(err)
 		return
 	}

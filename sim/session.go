@@ -75,8 +75,8 @@ func (s *session) data(piece []byte) {
 
 // read hands what has come to the core, and what comes out of that to the controller.
 func (s *session) read() {
-	for len(s.rest) > 0 && !s.busy && (s.state == greeting || s.state == attached) {
-		rest, a, err := s.core.Next(s.rest)
+	for (len(s.rest) > 0 || s.core.More()) && !s.busy && (s.state == greeting || s.state == attached) {
+		rest, a, err := s.core.Next(s.rest, s.now())
 		s.rest = rest // what is before it is the controller's until it is done with that
 		s.flush()
 		if err != nil {
@@ -202,12 +202,21 @@ func (s *session) Attach() experimenter.Attach { return s.core.Attach() }
 func (s *session) Epoch() uint64               { return s.core.Epoch() }
 func (s *session) Version() uint8              { return s.core.Version() }
 
-func (s *session) TakeMaster(term uint64) error {
-	if err := s.core.TakeMaster(term, uint64(s.n.p.clock().UnixNano())); err != nil {
+func (s *session) now() uint64 { return uint64(s.n.p.clock().UnixNano()) }
+
+func (s *session) TakeMaster(term uint64, r southbound.Resume) error {
+	if err := s.core.TakeMaster(term, s.now(), r); err != nil {
 		return err
 	}
 	return s.flush()
 }
+
+func (s *session) Standby(term uint64)         { s.core.Standby(term); s.flush() }
+func (s *session) Logged(msg []byte)           { s.core.Logged(msg); s.flush() }
+func (s *session) Skipped(n int)               { s.core.Skipped(n) }
+func (s *session) Unknown()                    { s.core.Unknown() }
+func (s *session) InStep() bool                { return s.core.InStep() }
+func (s *session) Guarantee() (string, string) { return s.core.Guarantee() }
 
 func (s *session) AckEvents(epoch, seq uint64) {
 	s.core.AckEvents(experimenter.Ack{Epoch: epoch, Seq: seq})
@@ -231,7 +240,7 @@ func (s *session) SendLoose(term, epoch uint64, count int, messages []byte) erro
 }
 
 func (s *session) Refuse(reason experimenter.Reason, epoch uint64) {
-	s.core.Refuse(experimenter.Refuse{Reason: reason, Epoch: epoch}, 0)
+	s.core.Refuse(experimenter.Refuse{Reason: reason, Epoch: epoch}, s.now())
 	if s.flush() != nil || s.state == gone {
 		return
 	}

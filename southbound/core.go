@@ -38,6 +38,8 @@ type Core struct {
 	commands  filter.Filter // Direct
 	passed    uint64        // Direct: commands of the epochs before
 
+	stock stock
+
 	translator
 }
 
@@ -74,9 +76,9 @@ func (c *Core) Start() {
 }
 
 // Next takes some of buf, whole messages one after the other, and returns the rest with
-// what came out; it is to be called until nothing is left. An error says what is wrong with
-// the peer, and ends the session, after TakeOut.
-func (c *Core) Next(buf []byte) (rest []byte, a Action, err error) {
+// what came out; it is to be called until nothing is left, and there is no More. now is in
+// nanoseconds. An error says what is wrong with the peer, and ends the session, after TakeOut.
+func (c *Core) Next(buf []byte, now uint64) (rest []byte, a Action, err error) {
 	switch {
 	case c.refused:
 		return nil, Action{}, nil
@@ -86,6 +88,8 @@ func (c *Core) Next(buf []byte) (rest []byte, a Action, err error) {
 		return c.handshake(buf)
 	case c.mode == Agent:
 		return c.agentMessage(buf)
+	case c.mode == Stock:
+		return c.stockMessages(buf, now)
 	}
 	return c.switchMessages(buf)
 }
@@ -123,6 +127,10 @@ func (c *Core) handshake(buf []byte) ([]byte, Action, error) {
 	}
 	if c.features, err = c.featuresToV13(nil, c.hs.Features); err != nil {
 		return rest, Action{}, err
+	}
+	if c.mode == Direct && c.hs.Version != openflow.Version10 {
+		c.mode = Stock
+		c.attachStock()
 	}
 	c.id, c.fresh = c.hs.Datapath, c.mode == Direct
 	if len(c.hs.Early) > 0 {
@@ -200,7 +208,7 @@ func (c *Core) blockEvents(buf []byte) ([]byte, Action, error) {
 	if foreign {
 		messages = c.eventsToV13(messages)
 	}
-	return buf[n:], Action{Kind: Events, Batch: Batch{b.Epoch, first, int(count), messages}}, nil
+	return buf[n:], Action{Kind: Events, Batch: Batch{Epoch: b.Epoch, First: first, Count: int(count), Messages: messages}}, nil
 }
 
 func countMessages(b []byte) int {

@@ -63,9 +63,9 @@ var (
 
 // feed gives the core all of in and returns what came out.
 func feed(c *Core, in []byte) (list []Action, err error) {
-	for len(in) > 0 && err == nil {
+	for (len(in) > 0 || c.More()) && err == nil {
 		var a Action
-		if in, a, err = c.Next(in); a.Kind != Nothing {
+		if in, a, err = c.Next(in, 0); a.Kind != Nothing {
 			a.Batch.Messages = bytes.Clone(a.Batch.Messages)
 			list = append(list, a)
 		}
@@ -133,7 +133,7 @@ func directCore(t *testing.T, version uint8) *Core {
 
 func TestAgentEventsInPieces(t *testing.T) {
 	c := agentCore(t)
-	c.TakeMaster(3, 0)
+	c.TakeMaster(3, 0, Resume{})
 	if out := c.types(t); out != "4:ROLE_REQUEST" {
 		t.Fatal(out)
 	}
@@ -169,7 +169,7 @@ func TestAgentCommands(t *testing.T) {
 	if err := c.Send(commandBlock(3, 100, 1, 2), msgs); err != ErrNotMaster {
 		t.Fatalf("before the claim: %v", err)
 	}
-	c.TakeMaster(3, 0)
+	c.TakeMaster(3, 0, Resume{})
 	if err := c.Send(commandBlock(3, 100, 1, 2), msgs[:8]); err == nil {
 		t.Fatal("one message in a block of two passed")
 	}
@@ -183,10 +183,10 @@ func TestAgentCommands(t *testing.T) {
 	if out := c.types(t); out != "4:ROLE_REQUEST 4:COMMANDS 4:FLOW_MOD 4:PACKET_OUT 4:EVENT_ACK" {
 		t.Fatal(out)
 	}
-	if err := c.TakeMaster(2, 0); err != ErrNotMaster {
+	if err := c.TakeMaster(2, 0, Resume{}); err != ErrNotMaster {
 		t.Fatalf("an older term: %v", err)
 	}
-	c.TakeMaster(4, 0)
+	c.TakeMaster(4, 0, Resume{})
 	if err := c.Send(commandBlock(3, 100, 1, 2), msgs); err != ErrNotMaster {
 		t.Fatalf("in an older term: %v", err)
 	}
@@ -202,7 +202,7 @@ func TestAgentOf10SwitchKeepsTheNumbers(t *testing.T) {
 	c.Start()
 	up := experimenter.SwitchUp{Features: features10(7)}.Append(nil, 1)
 	mustFeed(t, c, hello10, experimenter.Attach{Epoch: 100, FirstHeld: 1, NextEvent: 2}.Append(nil, 1), features10(7))
-	c.TakeMaster(3, 0)
+	c.TakeMaster(3, 0, Resume{})
 	in := of10.PacketIn{BufferID: 5, InPort: 3, Data: []byte("packet")}
 	strange := message(1, 99, 4)
 	all := concat(up, in.Append(nil, 0), strange, in.Append(nil, 0))
@@ -294,13 +294,13 @@ func FuzzSession(f *testing.F) {
 			whole, rest = append(whole, msg...), next
 		}
 		for len(whole) > 0 {
-			rest, a, err := c.Next(whole)
+			rest, a, err := c.Next(whole, 0)
 			if err != nil {
 				return
 			}
 			switch a.Kind {
 			case Attached:
-				c.TakeMaster(1, 50)
+				c.TakeMaster(1, 50, Resume{})
 				if c.mode == Direct {
 					c.Begin()
 				}

@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// Here is what Core does for a switch that has no agent: it numbers the events and filters
-// the commands itself.
+// Here is what Core does for a switch of OpenFlow 1.0 that has no agent: it numbers the events and
+// filters the commands itself.
 
 // switchMessages takes a run of events from a switch that has no agent, or one message
 // that is no event.
@@ -45,7 +45,7 @@ func (c *Core) switchMessages(buf []byte) ([]byte, Action, error) {
 	}
 	first := c.nextEvent
 	c.nextEvent += uint64(count)
-	return buf[n:], Action{Kind: Events, Batch: Batch{c.epoch, first, count, messages}}, nil
+	return buf[n:], Action{Kind: Events, Batch: Batch{Epoch: c.epoch, First: first, Count: count, Messages: messages}}, nil
 }
 
 // isEvent tells what the switch has to say from what is between it and the session.
@@ -104,17 +104,21 @@ func (c *Core) begin() Action {
 	c.up, c.nextEvent, c.passed = true, 2, c.passed+c.commands.Forwarded
 	c.commands = filter.New(c.hs.Version, c.hs.Version == of13.Version)
 	msg := c.upToV13(c.hs.Features, c.hs.Ports)
-	return Action{Kind: Events, Batch: Batch{c.epoch, 1, 1, msg}}
+	return Action{Kind: Events, Batch: Batch{Epoch: c.epoch, First: 1, Count: 1, Messages: msg}}
 }
 
 // End says that the connection is over. It closes the epoch of a switch without agent, by
 // its last event, if it has begun.
 func (c *Core) End(r experimenter.Reason) Action {
-	if c.mode != Direct || !c.up {
+	if c.mode == Agent || !c.up {
 		return Action{}
 	}
+	next := c.nextEvent
+	if c.mode == Stock {
+		next = c.stock.end() + 1
+	}
 	c.up = false
-	return Action{Kind: Events, Batch: Batch{c.epoch, c.nextEvent, 1, experimenter.AppendSwitchDown(nil, of13.Version, r)}}
+	return Action{Kind: Events, Batch: Batch{Epoch: c.epoch, First: next, Count: 1, Messages: experimenter.AppendSwitchDown(nil, of13.Version, r)}}
 }
 
 func (c *Core) newEpoch(now uint64) { c.epoch, c.up = max(now, c.epoch+1, c.floor+1), false }

@@ -19,7 +19,7 @@ func TestDirectEpochs(t *testing.T) {
 	if got := mustFeed(t, c, packetIn13(1)); len(got) != 0 {
 		t.Fatalf("events before a leader took the switch: %+v", got)
 	}
-	c.TakeMaster(3, 1000)
+	c.TakeMaster(3, 1000, Resume{})
 	if out := c.types(t); out != "4:ROLE_REQUEST 4:FEATURES_REQUEST" || c.epoch != 1000 {
 		t.Fatalf("%s, epoch %d", out, c.epoch)
 	}
@@ -52,7 +52,7 @@ func TestDirectEpochs(t *testing.T) {
 	}
 	c = directCore(t, 4)
 	c.Begin()
-	c.TakeMaster(3, 1000)
+	c.TakeMaster(3, 1000, Resume{})
 	if _, err := feed(c, concat(features13(8), ports13())); err == nil {
 		t.Fatal("the switch may not change its name")
 	}
@@ -63,7 +63,7 @@ func TestFreshSwitchIsClaimedBeforeItIsRead(t *testing.T) {
 	if !c.Fresh() || agentCore(t).Fresh() {
 		t.Fatal("who waits for a leader is the switch without agent that has just connected")
 	}
-	c.TakeMaster(3, 1000)
+	c.TakeMaster(3, 1000, Resume{})
 	if out := c.types(t); out != "4:ROLE_REQUEST" || c.Fresh() {
 		t.Fatalf("wrote %s, fresh: %v: its features are known", out, c.Fresh())
 	}
@@ -74,8 +74,8 @@ func TestFreshSwitchIsClaimedBeforeItIsRead(t *testing.T) {
 		t.Fatalf("the epoch began twice: %+v", a)
 	}
 	c = directCore(t, 4)
-	c.TakeMaster(3, 1000)
-	c.TakeMaster(4, 1000) // it is asked for its features then
+	c.TakeMaster(3, 1000, Resume{})
+	c.TakeMaster(4, 1000, Resume{}) // it is asked for its features then
 	if a := c.Begin(); a.Kind != Nothing {
 		t.Fatalf("%+v", a)
 	}
@@ -99,7 +99,7 @@ func TestTold(t *testing.T) {
 func directCoreMaster(t *testing.T, version uint8) *Core {
 	t.Helper()
 	c := directCore(t, version)
-	c.TakeMaster(3, 1000)
+	c.TakeMaster(3, 1000, Resume{})
 	c.Begin()
 	c.types(t)
 	return c
@@ -188,7 +188,7 @@ func TestDoneAtWriteInTheNextEpoch(t *testing.T) {
 	if a := c.Written(first); a.Kind != CommandsDone || a.Done != 1 || a.Batch.Epoch != 1000 {
 		t.Fatalf("%+v", a)
 	}
-	c.TakeMaster(4, 2000)
+	c.TakeMaster(4, 2000, Resume{})
 	mustFeed(t, c, features10(7))
 	c.types(t)
 	second := write(2000)

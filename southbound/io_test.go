@@ -76,7 +76,7 @@ func (b *bed) Attached(s *Session) {
 	b.sessions[s.Switch()] = s
 	b.mu.Unlock()
 	if b.lead {
-		if err := s.TakeMaster(1); err != nil {
+		if err := s.TakeMaster(1, Resume{}); err != nil {
 			b.t.Error(err)
 		}
 	}
@@ -277,7 +277,7 @@ func TestFollowerThenLeader(t *testing.T) {
 	p.say(packetIn13(1)) // nobody's
 	eventually(t, "attached", func() bool { return b.session(7) != nil })
 	time.Sleep(60 * time.Millisecond)
-	if s := b.session(7); s.Epoch() != 0 || s.TakeMaster(5) != nil || s.Epoch() == 0 {
+	if s := b.session(7); s.Epoch() != 0 || s.TakeMaster(5, Resume{}) != nil || s.Epoch() == 0 {
 		t.Fatalf("epoch %d", s.Epoch())
 	}
 	p.expect(of13.TypeFeaturesRequest)

@@ -24,7 +24,7 @@ func (c *Core) Mode() Mode { return c.mode }
 // Version is the OpenFlow version that the peer speaks; 0 before it has said so.
 func (c *Core) Version() uint8 { return c.hs.Version }
 
-// Attach is what the agent said first; zero in Direct mode.
+// Attach is what the agent said first; zero without one.
 func (c *Core) Attach() experimenter.Attach { return c.attach }
 
 // Features is the switch's FEATURES_REPLY when it connected, a whole message of
@@ -37,10 +37,11 @@ func (c *Core) Epoch() uint64 { return c.epoch }
 // Untranslated counts the messages that the other OpenFlow version cannot say.
 func (c *Core) Untranslated() uint64 { return c.untranslated }
 
-// TakeMaster claims the switch for the leader of a term. For one without agent each claim
+// TakeMaster claims the switch for the leader of a term, of which the log knows r. In Direct mode each claim
 // begins an epoch, above now (in nanoseconds): as soon as Begin is called if it is Fresh; else
-// its features and ports are asked for again.
-func (c *Core) TakeMaster(term, now uint64) error {
+// its features and ports are asked for again. In Stock mode the epoch goes on if the switch is the same
+// and nothing was missed.
+func (c *Core) TakeMaster(term, now uint64, r Resume) error {
 	fresh := c.fresh
 	c.fresh = false
 	if c.master && term <= c.term {
@@ -50,6 +51,10 @@ func (c *Core) TakeMaster(term, now uint64) error {
 		return nil
 	}
 	c.master, c.term, c.accepted = true, term, false
+	if c.mode == Stock {
+		c.claim(term, r)
+		return nil
+	}
 	if c.mode == Agent || c.hs.Version == of13.Version {
 		role := of13.RoleRequest{Role: of13.RoleMaster, GenerationID: term}
 		c.out = role.Append(c.out, handshake.OwnXID)
@@ -63,25 +68,38 @@ func (c *Core) TakeMaster(term, now uint64) error {
 	return nil
 }
 
-// Hold drops events until the agent has accepted the claim that Resend makes.
+// Hold hands over no more events until Resend.
 func (c *Core) Hold() {
-	if c.mode == Agent {
-		c.accepted = false
+	switch c.mode {
+	case Agent:
+		c.accepted = false // until the agent accepts the claim that Resend makes
+	case Stock:
+		c.stock.paused = true
 	}
 }
 
-// Resend asks an agent for every event that is not acknowledged, from the first.
+// Resend has every event come that is not acknowledged, from the first.
 func (c *Core) Resend() {
-	if c.mode == Agent && c.master && !c.refused {
+	switch {
+	case c.refused || !c.master:
+	case c.mode == Stock && c.stock.state == leading:
+		c.stock.paused, c.stock.told = false, c.stock.first-1
+		c.out = handshake.Bare(c.out, c.hs.Version, of13.TypeBarrierRequest, c.stock.courier.xid()) // the answer makes More be asked
+	case c.mode == Agent:
 		role := of13.RoleRequest{Role: of13.RoleMaster, GenerationID: c.term}
 		c.out = role.Append(c.out, handshake.OwnXID)
 	}
 }
 
-// AckEvents tells the agent what is logged. Without effect in Direct mode.
+// AckEvents says what is logged, so that nobody needs to hold it. Without effect in Direct mode.
 func (c *Core) AckEvents(a experimenter.Ack) {
-	if c.mode == Agent && !c.refused {
+	switch {
+	case c.refused:
+	case c.mode == Agent:
 		c.out = a.Append(c.out, c.hs.Version, experimenter.TypeEventAck)
+	case c.mode == Stock && c.stock.state == leading && a.Epoch == c.epoch:
+		c.stock.acknowledge(a.Seq)
+		c.flushCourier()
 	}
 }
 
@@ -95,8 +113,13 @@ func (c *Core) Send(b experimenter.Block, messages []byte) error {
 	if n := countMessages(messages); n != int(b.Count) {
 		return fmt.Errorf("southbound: %d messages in a block of %d", n, b.Count)
 	}
-	if c.refused || b.Count == 0 || c.mode == Direct && (b.Epoch != c.epoch || !c.up) {
-		return nil // of an epoch that is over
+	if c.refused || b.Count == 0 || c.over(b.Epoch) {
+		return nil
+	}
+	if c.mode == Stock {
+		c.stock.courier.send(b.First, withoutRoles(messages))
+		c.flushCourier()
+		return nil
 	}
 	if c.hs.Version != of13.Version {
 		messages = c.commandsToV10(messages)
@@ -109,6 +132,17 @@ func (c *Core) Send(b experimenter.Block, messages []byte) error {
 	return nil
 }
 
+// over reports that commands of an epoch are void. An agent judges for itself.
+func (c *Core) over(epoch uint64) bool {
+	switch c.mode {
+	case Direct:
+		return epoch != c.epoch || !c.up
+	case Stock: // while it is being claimed commands wait
+		return c.stock.state == claiming && epoch != c.stock.resume.Epoch || c.stock.state != claiming && (epoch != c.epoch || !c.up)
+	}
+	return false
+}
+
 // SendLoose queues commands without numbers: each is forwarded once, at once, and is lost with the
 // connection. Otherwise as Send; b.First is not used.
 func (c *Core) SendLoose(b experimenter.Block, messages []byte) error {
@@ -118,8 +152,8 @@ func (c *Core) SendLoose(b experimenter.Block, messages []byte) error {
 	if n := countMessages(messages); n != int(b.Count) {
 		return fmt.Errorf("southbound: %d messages in a block of %d", n, b.Count)
 	}
-	if c.refused || b.Count == 0 || c.mode == Direct && (b.Epoch != c.epoch || !c.up) {
-		return nil // of an epoch that is over
+	if c.refused || b.Count == 0 || c.over(b.Epoch) || c.mode == Stock && !c.up {
+		return nil
 	}
 	if c.hs.Version != of13.Version {
 		messages = c.commandsToV10(messages)
@@ -136,10 +170,17 @@ func (c *Core) SendLoose(b experimenter.Block, messages []byte) error {
 // without agent whose epoch is stale begins one above r.Epoch and now. Else it is Refused, and
 // the connection is to be closed; an agent needs a moment to read why.
 func (c *Core) Refuse(r experimenter.Refuse, now uint64) (stays bool) {
-	if c.mode == Direct {
+	if c.mode != Agent {
 		if r.Reason != experimenter.ReasonStaleEpoch {
 			c.refused = true
 			return false
+		}
+		if c.mode == Stock {
+			if c.floor = max(c.floor, r.Epoch); c.stock.state == leading && c.epoch <= c.floor {
+				c.anew(now)
+				c.flushCourier()
+			}
+			return true
 		}
 		if c.floor = max(c.floor, r.Epoch); c.epoch <= c.floor {
 			c.newEpoch(now)
@@ -159,7 +200,7 @@ func (c *Core) Refused() bool { return c.refused }
 // by a refusal; a switch without agent has begun anew. Then an error of Handler.Events about
 // them does not end the session.
 func (c *Core) Told(epoch uint64) bool {
-	return c.refused || c.mode == Direct && c.epoch != epoch
+	return c.refused || c.mode != Agent && c.epoch != epoch
 }
 
 // Echo asks the peer for a sign of life. It is to be called about once a second.

@@ -120,20 +120,34 @@ func (srv *server) closeAll() {
 }
 
 // tick sends echo requests, so that a live peer has something to answer, and knows that
-// this controller lives even while it does not read.
+// this controller lives even while it does not read; and marks.
 func (srv *server) tick(ctx context.Context) {
-	t := time.NewTicker(srv.cfg.EchoInterval)
-	defer t.Stop()
+	echo, mark := time.NewTicker(srv.cfg.EchoInterval), time.NewTicker(markInterval)
+	defer echo.Stop()
+	defer mark.Stop()
 	for {
+		do := (*Session).echo
 		select {
 		case <-ctx.Done():
 			return
-		case <-t.C:
+		case <-echo.C:
+		case <-mark.C:
+			do = (*Session).mark
 		}
 		for _, s := range srv.sessions() {
-			s.echo()
+			do(s)
 		}
 	}
+}
+
+// markInterval is that of Core.Mark.
+const markInterval = 100 * time.Millisecond
+
+func (s *Session) mark() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.core.Mark(s.now())
+	s.flush()
 }
 
 func (s *Session) echo() {

@@ -73,14 +73,15 @@ func (s *Session) Epoch() uint64 {
 	return s.core.Epoch()
 }
 
-// TakeMaster claims the switch for the leader of a term. An agent then sends every event
-// that is not acknowledged, from the first. For a switch without agent every claim
-// begins a new epoch. ErrNotMaster: this session was claimed in a later term.
-func (s *Session) TakeMaster(term uint64) error {
+// TakeMaster claims the switch for the leader of a term, whose log knows r. An agent then sends every
+// event that is not acknowledged, from the first. A stock switch goes on likewise, from what this
+// controller holds, if it is the same as ever and nothing was missed; else, and in
+// Direct mode always, a new epoch begins. ErrNotMaster: this session was claimed in a later term.
+func (s *Session) TakeMaster(term uint64, r Resume) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	fresh := s.core.Fresh()
-	err := s.core.TakeMaster(term, s.now())
+	err := s.core.TakeMaster(term, s.now(), r)
 	if fresh {
 		s.taken <- struct{}{}
 	}
@@ -88,6 +89,52 @@ func (s *Session) TakeMaster(term uint64) error {
 		return err
 	}
 	return s.flush()
+}
+
+// Standby says that another controller leads, in a term if that is known. It, and the four that follow, are without effect
+// but in Stock mode.
+func (s *Session) Standby(term uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.core.Standby(term)
+	s.flush()
+}
+
+// Logged says that an event of the switch has come into the log of another leader. Every one is to be told, in order.
+func (s *Session) Logged(msg []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.core.Logged(msg)
+	s.flush()
+}
+
+// Skipped is Logged for n asynchronous events of which the log has only the number.
+func (s *Session) Skipped(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.core.Skipped(n)
+}
+
+// Unknown says that the log has come to a point without showing the events before it.
+func (s *Session) Unknown() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.core.Unknown()
+}
+
+// InStep reports whether this controller could lead now without missing an event of the switch.
+func (s *Session) InStep() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.core.InStep()
+}
+
+// Guarantee says what the switch gets: "exactly-once", "at-least-once" or "at-most-once", and why. It is "" for a stock
+// switch that this controller is not the master of.
+func (s *Session) Guarantee() (guarantee, why string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.core.Guarantee()
 }
 
 // Hold drops what an agent has to say until Resend, but for acknowledgements of commands. It may be
@@ -298,7 +345,7 @@ func (s *Session) handshake(ctx context.Context) ([]byte, error) {
 		for len(batch) > 0 {
 			s.mu.Lock()
 			var a Action
-			batch, a, err = s.core.Next(batch)
+			batch, a, err = s.core.Next(batch, s.now())
 			if ferr := s.flush(); err == nil {
 				err = ferr
 			}
@@ -325,9 +372,9 @@ func (s *Session) read(ctx context.Context, batch []byte) error {
 		}
 	}
 	for {
-		for len(batch) > 0 {
+		for len(batch) > 0 || s.more() {
 			s.mu.Lock()
-			rest, a, err := s.core.Next(batch)
+			rest, a, err := s.core.Next(batch, s.now())
 			if ferr := s.flush(); err == nil {
 				err = ferr
 			}
@@ -340,6 +387,7 @@ func (s *Session) read(ctx context.Context, batch []byte) error {
 			}
 			batch = rest
 		}
+		s.awaitRoom(ctx)
 		var err error
 		if batch, err = s.in.Next(); err != nil {
 			return err
@@ -362,6 +410,27 @@ func (s *Session) awaitMaster(ctx context.Context) error {
 	s.mu.Unlock()
 	return s.deliver(a)
 }
+
+func (s *Session) more() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.core.More()
+}
+
+// awaitRoom waits while a stock switch may say no more, since nothing of what it has said is being logged.
+func (s *Session) awaitRoom(ctx context.Context) {
+	for {
+		s.mu.Lock()
+		wait := s.core.Full() && s.cause == nil && ctx.Err() == nil
+		s.mu.Unlock()
+		if !wait {
+			return
+		}
+		s.call(func() { time.Sleep(roomPoll) })
+	}
+}
+
+const roomPoll = 5 * time.Millisecond
 
 func (s *Session) deliver(a Action) error {
 	switch a.Kind {

@@ -23,13 +23,16 @@ type Mode uint8
 // The modes.
 const (
 	Agent  Mode = iota + 1 // an agent, which buffers events and filters commands
-	Direct                 // a switch by itself: events of a dying leader are lost
+	Stock                  // a switch by itself: all controllers hold its events, and its commands are in bundles
+	Direct                 // a switch of OpenFlow 1.0 by itself: events of a dying leader are lost
 )
 
 func (m Mode) String() string {
 	switch m {
 	case Agent:
 		return "agent"
+	case Stock:
+		return "stock"
 	case Direct:
 		return "direct"
 	}
@@ -39,11 +42,15 @@ func (m Mode) String() string {
 // Batch is a run of events of one switch: Count messages of OpenFlow 1.3 one after the
 // other, the first with sequence First. SWITCH_UP and SWITCH_DOWN are among them, as
 // messages of openflow/experimenter. Messages is valid during the call only.
+//
+// Done is not 0 if an event answers a command: then all commands up to Done are executed, and
+// that is to be logged together with the event.
 type Batch struct {
 	Epoch    uint64
 	First    uint64
 	Count    int
 	Messages []byte
+	Done     uint64
 }
 
 // Handler is told what the sessions hear. The calls for one session never overlap, except
