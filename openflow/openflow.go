@@ -1,6 +1,6 @@
 // Package openflow holds what every version of the OpenFlow wire protocol shares: the
 // 8-byte header, the splitting of a byte stream into messages, and the typed error that
-// every decoder returns. Versions are sub-packages (of10, of13); Holdfast's own
+// every decoder returns. Versions are sub-packages (of10, of13, of14); Holdfast's own
 // EXPERIMENTER messages are in experimenter. Nothing here, or below, does I/O.
 package openflow
 
