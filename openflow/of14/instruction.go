@@ -7,10 +7,9 @@ import (
 
 // In 1.5 a meter is an action where it is an instruction in 1.3, which is executed before any other one. Both
 // have their number in the same place, and 8 bytes.
-const (
-	actionMeter uint16 = 29
-	meterLen           = 8
-)
+const actionMeter uint16 = 29
+
+const meterLen = 8
 
 // instructionsFromV13 appends instructions for 1.5: meters become the first of the actions to apply.
 func instructionsFromV13(dst []byte, in of13.Instructions) []byte {
