@@ -20,7 +20,13 @@ type Session interface {
 	Version() uint8
 	Attach() experimenter.Attach
 	Epoch() uint64
-	TakeMaster(term uint64) error
+	TakeMaster(term uint64, r southbound.Resume) error
+	Standby(term uint64)
+	Logged(msg []byte)
+	Skipped(n int)
+	Unknown()
+	InStep() bool
+	Guarantee() (guarantee, why string)
 	AckEvents(epoch, seq uint64)
 	Send(term, epoch, first uint64, count int, messages []byte) error
 	SendLoose(term, epoch uint64, count int, messages []byte) error
@@ -59,6 +65,8 @@ func (c *Core) Attached(session Session) {
 	delete(c.held, id)
 	if c.role.Leading {
 		c.takeOver(s)
+	} else {
+		s.Standby(c.role.Term)
 	}
 }
 
@@ -77,7 +85,7 @@ func (c *Core) Detached(now time.Time, session Session) {
 // no more: so a busy ledger slows its switch down.
 func (c *Core) Events(session Session, b southbound.Batch, done func(error)) {
 	if !c.role.Leading {
-		done(nil) // kept by the agent for the next master
+		done(nil) // kept for the next master, by the agent or the session
 		return
 	}
 	c.waiting = append(c.waiting, delivery{session, b, done})
@@ -125,8 +133,8 @@ func (c *Core) execute(now time.Time) {
 
 func (c *Core) executeBatch(now time.Time, b *southbound.Batch, s Session) (finished bool, err error) {
 	id := s.Switch()
-	current := c.sessions[id] // to be held up, if it is an agent's and this one
-	if current != nil && (current.Session != s || s.Mode() != southbound.Agent) {
+	current := c.sessions[id] // to be held up, if it is this one and somebody keeps its events
+	if current != nil && (current.Session != s || s.Mode() == southbound.Direct) {
 		current = nil
 	}
 	for len(b.Messages) > 0 {
@@ -150,7 +158,50 @@ func (c *Core) executeBatch(now time.Time, b *southbound.Batch, s Session) (fini
 		b.Messages = rest
 		b.First++
 	}
+	if b.Done > 0 { // in the entry of the event that says so
+		return true, c.ledger.Done(id, b.Epoch, b.Done)
+	}
 	return true, nil
+}
+
+// acknowledge tells sessions what is committed.
+func (c *Core) acknowledge(list []ledger.Release) {
+	for _, r := range list {
+		if s := c.sessions[r.Switch]; s != nil && r.LooseCount == 0 {
+			s.AckEvents(r.Epoch, r.Acked)
+		}
+	}
+}
+
+// acknowledgeHeld is for the end of a leadership: what is committed, and was not said yet, the sessions
+// need hold no more.
+func (c *Core) acknowledgeHeld(list []ledger.Release) {
+	for _, r := range list {
+		if s := c.sessions[r.Switch]; s != nil && s.Mode() == southbound.Stock {
+			s.AckEvents(r.Epoch, r.Acked)
+		}
+	}
+}
+
+// observe shows the standby sessions what another leader has logged.
+func (c *Core) observe(id openflow.DatapathID, _, _ uint64, msg []byte) {
+	if s := c.sessions[id]; s != nil {
+		s.Logged(msg)
+	}
+}
+
+func (c *Core) observeSkipped(id openflow.DatapathID, _, _, asynchronous uint64) {
+	if s := c.sessions[id]; s != nil {
+		s.Skipped(int(asynchronous))
+	}
+}
+
+// standBy has the switches take this controller for one that does not lead.
+func (c *Core) standBy() {
+	for _, id := range sorted(c.sessions, func(*attached) bool { return true }) {
+		c.sessions[id].master = false
+		c.sessions[id].Standby(c.role.Term)
+	}
 }
 
 // release lets out what is committed.
@@ -159,11 +210,7 @@ func (c *Core) release(list []ledger.Release) {
 		return
 	}
 	crash.At(crash.AfterCommit)
-	for _, r := range list {
-		if s := c.sessions[r.Switch]; s != nil && r.LooseCount == 0 {
-			s.AckEvents(r.Epoch, r.Acked)
-		}
-	}
+	c.acknowledge(list)
 	crash.At(crash.AfterEventAck)
 	sent := false
 	for _, r := range list {
