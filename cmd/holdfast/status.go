@@ -155,16 +155,49 @@ func printStatus(out io.Writer, answers []answer) error {
 		_, err := fmt.Fprintln(out, "\nno switch has connected yet")
 		return err
 	}
-	fmt.Fprintln(w, "\nSWITCH\tSTATE\tMASTER\tMODE\tOPENFLOW\tGUARANTEE\tEVENTS LOGGED\tCOMMANDS ISSUED\tDONE\tALL EVENTS\tALL COMMANDS")
+	fmt.Fprintln(w, "\nSWITCH\tSTATE\tMASTER\tSTANDBY\tMODE\tOPENFLOW\tGUARANTEE\tEVENTS LOGGED\tCOMMANDS ISSUED\tDONE\tALL EVENTS\tALL COMMANDS")
 	for _, s := range leader.Switches {
 		master := "-"
 		if s.Role == "master" {
 			master = leader.Name
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\n", s.Switch, s.State, master, dash(s.Mode), dash(s.Version), dash(s.Guarantee),
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\n", s.Switch, s.State, master, standbys(answers, s.Switch), dash(s.Mode), dash(s.Version), dash(s.Guarantee),
 			s.EventsLogged, s.CommandsSent, s.CommandsDone, s.TotalEvents, s.TotalCommands)
 	}
-	return w.Flush()
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintln(out)
+	for _, s := range leader.Switches {
+		if s.Why != "" && s.Mode != "agent" {
+			fmt.Fprintf(out, "%s: %s: %s\n", s.Switch, s.Guarantee, s.Why)
+		}
+	}
+	return nil
+}
+
+// standbys counts the controllers that could take a switch over without missing an event, and those
+// that are connected to it and could not yet.
+func standbys(answers []answer, id string) string {
+	ready, behind := 0, 0
+	for _, a := range answers {
+		if a.Status == nil {
+			continue
+		}
+		for _, s := range a.Status.Switches {
+			switch {
+			case s.Switch != id || s.Role != "standby":
+			case s.InStep:
+				ready++
+			default:
+				behind++
+			}
+		}
+	}
+	if behind > 0 {
+		return fmt.Sprintf("%d (+%d not in step)", ready, behind)
+	}
+	return fmt.Sprint(ready)
 }
 
 func dash(s string) string {
