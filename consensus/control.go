@@ -88,6 +88,12 @@ func (n *Node) Drain(ctx context.Context) error {
 	})
 }
 
+// Hesitate has this member leave the leadership to others if one of them can have it, or no longer. It does
+// not wait.
+func (n *Node) Hesitate(on bool) {
+	_ = n.inbox.call(func(c *Core) { c.Hesitate(on) }) // refused only when the node has stopped
+}
+
 func (c *Core) giveAway() error {
 	to, ok := c.Status().Successor()
 	if !ok {

@@ -21,7 +21,8 @@ type election struct {
 	stagger time.Duration
 	lots    *rand.Rand
 
-	drained bool // stands only when nobody else has for a long time
+	drained  bool // stands only when nobody else has for a long time
+	hesitant bool // stands after the others
 
 	elapsed int // ticks since the leader was heard, or something else began
 	timeout int // stand when elapsed has reached it: ticks to 2*ticks-1
@@ -56,6 +57,8 @@ func (e *election) restart() {
 	e.elapsed, e.timeout = 0, e.ticks+e.lots.IntN(e.ticks)
 	if e.drained {
 		e.timeout += lastResort * e.ticks
+	} else if e.hesitant {
+		e.timeout += e.ticks
 	}
 }
 
@@ -107,7 +110,7 @@ func (c *Core) Hint(member uint64) {
 		c.election.hintTerm = s.HardState.GetTerm()
 		c.forgetLeader()
 		rank := c.rank(member)
-		if asked { // someone stands already; two at once would split the votes
+		if asked || c.election.hesitant { // someone stands already, or should; two at once would split the votes
 			rank += len(c.members.conf().Voters)
 		}
 		if rank == 0 {
@@ -135,6 +138,10 @@ func (c *Core) Drain() {
 	c.election.drained = true
 	c.election.restart()
 }
+
+// Hesitate has this member stand for election after the others, and take no leadership that is transferred to
+// it, as long as on is true. If it alone can win, since the others' logs are shorter, it leads all the same.
+func (c *Core) Hesitate(on bool) { c.election.hesitant = on }
 
 // active says whether another member has answered within the election timeout.
 func (c *Core) active(member uint64) bool {
@@ -228,7 +235,7 @@ func (c *Core) Step(m wire.Message) error {
 			c.heard[r.GetFrom()] = c.clock
 		}
 	case raftpb.MsgTimeoutNow:
-		if c.election.drained {
+		if c.election.drained || c.election.hesitant {
 			return nil
 		}
 	case raftpb.MsgVoteResp, raftpb.MsgPreVoteResp:

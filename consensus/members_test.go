@@ -152,6 +152,37 @@ func TestFoundedWithOthers(t *testing.T) {
 	s.check(s.members[4] == nil, "member 4 is added, and goes on")
 }
 
+// TestHesitant: a member that hesitates leaves the leadership to the other, and takes it if it alone can win.
+func TestHesitant(t *testing.T) {
+	s := led(t)
+	two := s.members[2]
+	two.core.Hesitate(true)
+	s.must(s.members[1].core.TransferLeader(2))
+	s.drain(s.members[1])
+	s.rest()
+	s.check(!two.role.Leading, "it took a leadership that was transferred")
+	s.die(1)
+	s.hint(2, 1) // it is the first in rank
+	s.rest()
+	s.check(!two.role.Leading, "it did not wait for the other")
+	s.hint(3, 1)
+	s.members[3].core.Elect()
+	s.rest()
+	s.check(s.members[3].role.Leading, "member 3 does not lead, but is %+v", s.members[3].role)
+
+	s = led(t)
+	s.members[2].core.Hesitate(true)
+	s.cut[[2]uint64{1, 3}] = true
+	s.propose(s.members[1])
+	s.rest()
+	s.die(1)
+	s.hint(2, 1)
+	s.hint(3, 1)
+	s.members[3].core.Elect()
+	s.rest()
+	s.check(s.members[2].role.Leading, "member 2, whose log is the longest, does not lead, but is %+v", s.members[2].role)
+}
+
 // TestDrained: a member that was drained leaves the leadership to others, and takes it when there are none.
 func TestDrained(t *testing.T) {
 	s := led(t)

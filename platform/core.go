@@ -35,6 +35,7 @@ type Core struct {
 	absent   map[openflow.DatapathID]time.Time // since when a switch has no session
 	suspects []suspect
 	held     map[openflow.DatapathID]*attached // see pressure
+	step     step
 }
 
 // Outside is what a Core asks of the rest of its controller.
@@ -50,6 +51,8 @@ type Outside interface {
 	Compact(index uint64, state []byte) error
 	// Audit is given every committed entry, in order.
 	Audit(index uint64, entry []byte) error
+	// Hesitate says whether another controller should rather lead than this one.
+	Hesitate(on bool)
 }
 
 // CoreConfig makes a Core.
@@ -183,6 +186,7 @@ func (c *Core) propose(entry []byte) error {
 // Tick reports switches that stayed away, and logs what is complete. It is called
 // every few milliseconds.
 func (c *Core) Tick(now time.Time) error {
+	c.hesitate(now)
 	if !c.role.Leading {
 		return nil
 	}

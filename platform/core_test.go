@@ -79,6 +79,8 @@ func (s *stand) Compact(index uint64, state []byte) error {
 	return nil
 }
 
+func (s *stand) Hesitate(on bool) { s.note("hesitate %t", on) }
+
 func (s *stand) Audit(index uint64, _ []byte) error {
 	s.audited = append(s.audited, index)
 	return s.auditErr
@@ -172,7 +174,8 @@ type fake struct {
 
 	masterErr, sendErr, resendErr error
 
-	sent uint64 // the last command that it was given
+	sent   uint64 // the last command that it was given
+	behind bool   // not in step
 }
 
 // fresh is the attach of an agent whose switch has just connected.
@@ -215,7 +218,7 @@ func (f *fake) Standby(uint64)              {}
 func (f *fake) Logged([]byte)               {}
 func (f *fake) Skipped(int)                 {}
 func (f *fake) Unknown()                    {}
-func (f *fake) InStep() bool                { return true }
+func (f *fake) InStep() bool                { return !f.behind }
 func (f *fake) Guarantee() (string, string) { return "exactly-once", "" }
 
 func (f *fake) SendLoose(term, epoch uint64, count int, _ []byte) error {

@@ -303,3 +303,5 @@ func (n *controllerNode) Compact(index uint64, state []byte) error {
 
 // Audit implements platform.Outside.
 func (n *controllerNode) Audit(uint64, []byte) error { return nil }
+
+func (n *controllerNode) Hesitate(on bool) { n.p.after(0, func() { n.group.Hesitate(on) }) }

@@ -1,0 +1,41 @@
+package platform
+
+import "time"
+
+// A controller that is not in step with a stock switch (southbound, Core.InStep) would begin a new epoch of it if it
+// led now. While that lasts it leaves the leadership to others. It lasts until the next mark comes, so not for
+// long: a switch with which nobody gets in step must not decide who leads.
+const (
+	stepEvery    = 100 * time.Millisecond
+	stepPatience = 5 * time.Second
+)
+
+// step is what is known of that.
+type step struct {
+	looked    time.Time
+	out       time.Time // since when some switch is out of step; zero if none is
+	hesitates bool
+}
+
+// hesitate tells the consensus when this changes.
+func (c *Core) hesitate(now time.Time) {
+	s := &c.step
+	if now.Sub(s.looked) < stepEvery {
+		return
+	}
+	s.looked = now
+	out := false
+	for _, a := range c.sessions {
+		out = out || !c.role.Leading && !a.InStep()
+	}
+	switch {
+	case !out:
+		s.out = time.Time{}
+	case s.out.IsZero():
+		s.out = now
+	}
+	if on := out && now.Sub(s.out) < stepPatience; on != s.hesitates {
+		s.hesitates = on
+		c.outside.Hesitate(on)
+	}
+}
