@@ -5,10 +5,8 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -16,47 +14,6 @@ import (
 	"github.com/holdfast-sdn/holdfast/internal/cluster"
 	"github.com/holdfast-sdn/holdfast/openflow"
 )
-
-// TestFullDisk fills the disk of one controller: it ends with a clear message, and the others go on. With
-// room again it comes back.
-func TestFullDisk(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("mounting a small disk needs root")
-	}
-	for _, durability := range []string{"memory", "disk"} {
-		t.Run(durability, func(t *testing.T) {
-			var data string
-			s := startSite(t, cluster.Config{Agents: 2, Durability: durability, SnapshotEvery: 20, Before: func(dir string) error {
-				data = filepath.Join(dir, "data", "c1")
-				if err := os.MkdirAll(data, 0o700); err != nil {
-					return err
-				}
-				t.Cleanup(func() { _ = syscall.Unmount(data, syscall.MNT_DETACH) })
-				return syscall.Mount("tmpfs", data, "tmpfs", 0, "size=256m")
-			}})
-			s.connect()
-			s.play(4, nil)
-			c1 := s.Controllers()[0]
-			c1.ExpectEnd()
-			filler := filepath.Join(data, "filler")
-			fill(t, filler)
-			for n := 0; c1.Running() && n < 200; n++ {
-				s.play(1, nil)
-			}
-			if c1.Running() {
-				t.Fatal("the controller with the full disk runs")
-			}
-			if n := s.countLines(c1.LogFile(), "holdfast: ", "no space left on device", data); n != 1 {
-				t.Errorf("%d lines name the disk and what is wrong with it\n%s", n, s.Logs())
-			}
-			s.play(4, nil)
-			s.check(os.Remove(filler))
-			s.check(c1.Restart())
-			s.play(4, nil)
-			s.exact()
-		})
-	}
-}
 
 // fill writes a file until the disk is full.
 func fill(t *testing.T, name string) {

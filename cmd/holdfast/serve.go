@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-sdn/holdfast/consensus"
+	"github.com/holdfast-sdn/holdfast/consensus/storage/disk"
 	"github.com/holdfast-sdn/holdfast/internal/config"
 	"github.com/holdfast-sdn/holdfast/platform"
 	"github.com/holdfast-sdn/holdfast/platform/audit"
@@ -78,57 +79,42 @@ type serveOptions struct {
 	join          bool   // a member that is new in a running group
 }
 
-// serve runs the controller until ctx ends or it fails.
+// serve runs the controller until ctx ends or it fails. While its disk is full it stands still.
 func serve(ctx context.Context, s *config.Site, o serveOptions, log *slog.Logger) error {
-	name := o.name
-	me, ok := s.Controller(name)
+	me, ok := s.Controller(o.name)
 	if !ok {
-		return fmt.Errorf("no controller is called %q in the site file; there are %v", name, controllerNames(s))
+		return fmt.Errorf("no controller is called %q in the site file; there are %v", o.name, controllerNames(s))
 	}
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(400) // the live heap is small, and a fourth of the collections costs nothing
 	}
-	log = log.With("controller", name)
-	cfg := platform.Config{
-		Name:          name,
-		Names:         map[uint64]string{},
-		Southbound:    southbound.Config{Logger: log},
-		SwitchTimeout: s.SwitchTimeout,
-		SnapshotEvery: o.snapshotEvery,
-		Logger:        log,
-	}
-	var err error
-	if cfg.Applications, err = newApplications(s.Apps); err != nil {
-		return err
-	}
-	cfg.Consensus = consensusConfig(s, me, log)
-	cfg.Consensus.Join, cfg.Consensus.Founded = o.join, true
-	if cfg.Consensus.Listener, err = listen("the other controllers", me.Peer); err != nil {
-		return err
-	}
-	for _, c := range s.Controllers {
-		cfg.Names[c.ID] = c.Name
-	}
-	if cfg.OpenFlow, err = listen("switches and agents", me.OpenFlow); err != nil {
-		return err
-	}
-	if cfg.API, err = listen("the API", me.API); err != nil {
-		return err
-	}
-	if err := secure(ctx, &cfg, s, me, log); err != nil {
-		return err
-	}
-	if o.audit != "" {
-		if cfg.Audit, err = audit.Open(o.audit); err != nil {
-			return fmt.Errorf("%w; name a file that can be written with --audit", err)
+	log = log.With("controller", o.name)
+	for {
+		err := run(ctx, s, me, o, log)
+		var full *disk.FullError
+		if !errors.As(err, &full) || ctx.Err() != nil {
+			return err
 		}
+		if err := awaitRoom(ctx, s, me, full, log); err != nil || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+// run is the controller from its start to its end.
+func run(ctx context.Context, s *config.Site, me config.Controller, o serveOptions, log *slog.Logger) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	cfg, err := controllerConfig(ctx, s, me, o, log)
+	if err != nil {
+		return errors.Join(err, closeUnused(cfg))
 	}
 	c, err := platform.Start(cfg)
 	if errors.Is(err, consensus.ErrNoLog) {
-		return fmt.Errorf("%w: holdfast init, if the site is new; else holdfast member replace, and serve --join", err)
+		err = fmt.Errorf("%w: holdfast init, if the site is new; else holdfast member replace, and serve --join", err)
 	}
 	if err != nil {
-		return err
+		return errors.Join(err, closeUnused(cfg))
 	}
 	log.Info("serving", "openflow", me.OpenFlow, "api", me.API, "peer", me.Peer, "apps", s.Apps, "durability", s.Durability, "tls", s.TLS != nil)
 	select {
@@ -138,6 +124,55 @@ func serve(ctx context.Context, s *config.Site, o serveOptions, log *slog.Logger
 	case <-c.Done():
 		return c.Err()
 	}
+}
+
+// controllerConfig also opens what the controller listens on and writes to.
+func controllerConfig(ctx context.Context, s *config.Site, me config.Controller, o serveOptions, log *slog.Logger) (platform.Config, error) {
+	cfg := platform.Config{
+		Name:          me.Name,
+		Names:         map[uint64]string{},
+		Southbound:    southbound.Config{Logger: log},
+		SwitchTimeout: s.SwitchTimeout,
+		SnapshotEvery: o.snapshotEvery,
+		Logger:        log,
+	}
+	var err error
+	if cfg.Applications, err = newApplications(s.Apps); err != nil {
+		return cfg, err
+	}
+	cfg.Consensus = consensusConfig(s, me, log)
+	cfg.Consensus.Join, cfg.Consensus.Founded = o.join, true
+	if cfg.Consensus.Listener, err = listen("the other controllers", me.Peer); err != nil {
+		return cfg, err
+	}
+	for _, c := range s.Controllers {
+		cfg.Names[c.ID] = c.Name
+	}
+	if cfg.OpenFlow, err = listen("switches and agents", me.OpenFlow); err != nil {
+		return cfg, err
+	}
+	if cfg.API, err = listen("the API", me.API); err != nil {
+		return cfg, err
+	}
+	if err := secure(ctx, &cfg, s, me, log); err != nil {
+		return cfg, err
+	}
+	if o.audit != "" {
+		if cfg.Audit, err = audit.Open(o.audit); err != nil {
+			return cfg, fmt.Errorf("%w; name a file that can be written with --audit", err)
+		}
+	}
+	return cfg, nil
+}
+
+// closeUnused closes what a controller that did not start would have closed.
+func closeUnused(cfg platform.Config) error {
+	for _, l := range []net.Listener{cfg.Consensus.Listener, cfg.OpenFlow, cfg.API} {
+		if l != nil {
+			l.Close()
+		}
+	}
+	return cfg.Audit.Close()
 }
 
 // consensusConfig is that of a member but for its listener.

@@ -54,6 +54,19 @@ func secure(ctx context.Context, cfg *platform.Config, s *config.Site, me config
 	return nil
 }
 
+// secureAPI puts TLS around the API alone, until ctx ends.
+func secureAPI(ctx context.Context, l net.Listener, s *config.Site, me config.Controller, log *slog.Logger) (net.Listener, error) {
+	if s.TLS == nil {
+		return l, nil
+	}
+	c, err := credentials(*s.TLS, me.Name, mtls.Only(pki.Identity{Role: pki.Controller, Name: me.Name}), log)
+	if err != nil {
+		return nil, err
+	}
+	go c.Watch(ctx)
+	return c.TellingListener(l, mtls.Role(pki.Operator, pki.Controller), "the API"), nil
+}
+
 // controllerCalled is the policy that takes the controller of a name, and any if the name is "":
 // that of a member which is not in this site file yet.
 func controllerCalled(name string) mtls.Policy {

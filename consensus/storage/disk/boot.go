@@ -39,8 +39,14 @@ func checkBoot(dir string, fsync bool, boot string) error {
 			"if a majority of the other members kept theirs, remove this folder and let the member join under a new id; if none did, remove all of them and start afresh", dir)
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("read how the log was kept: %w", err)
+	case err == nil && !fsync:
+		return nil
 	case !fsync:
-		if err := os.WriteFile(mark, []byte(boot+"\n"), 0o600); err != nil {
+		err := os.WriteFile(mark+temporary, []byte(boot+"\n"), 0o600)
+		if err == nil {
+			err = os.Rename(mark+temporary, mark) // there whole or not at all
+		}
+		if err != nil {
 			return fmt.Errorf("mark the log as not synced: %w", err)
 		}
 		return nil

@@ -58,6 +58,11 @@ func Exists(dir string) bool { return wal.Exist(filepath.Join(dir, "wal")) }
 // Open prepares a directory, and creates it if need be. Without fsync the files survive the end
 // of the process, not that of the machine.
 func Open(dir string, owner Owner, fsync bool, log *slog.Logger) (*Disk, error) {
+	d, err := prepare(dir, owner, fsync, log)
+	return d, full(dir, err)
+}
+
+func prepare(dir string, owner Owner, fsync bool, log *slog.Logger) (*Disk, error) {
 	d := &Disk{dir: dir, walDir: filepath.Join(dir, "wal"), snapDir: filepath.Join(dir, "snap"), owner: owner, fsync: fsync, log: log}
 	d.synced = synced{dir: dir, walDir: d.walDir, fsync: fsync}
 	if err := os.MkdirAll(d.snapDir, 0o700); err != nil {
@@ -75,6 +80,11 @@ func Open(dir string, owner Owner, fsync bool, log *slog.Logger) (*Disk, error) 
 
 // Load reads the log, and creates an empty one if there is none.
 func (d *Disk) Load() (storage.Saved, error) {
+	saved, err := d.load()
+	return saved, full(d.dir, err)
+}
+
+func (d *Disk) load() (storage.Saved, error) {
 	if err := errors.Join(d.removeTemporary(), d.synced.load()); err != nil {
 		return storage.Saved{}, err
 	}
@@ -212,6 +222,9 @@ func readAll(w *wal.WAL) (owner []byte, hard *raftpb.HardState, entries []*raftp
 }
 
 func (d *Disk) damaged(err error) error {
+	if noRoom(err) {
+		return fmt.Errorf("open the log in %s: %w", d.walDir, err)
+	}
 	return fmt.Errorf("the log in %s is damaged: %w; %s", d.walDir, err, remedy)
 }
 
@@ -219,7 +232,7 @@ func (d *Disk) damaged(err error) error {
 func (d *Disk) Save(batches []storage.Batch) error {
 	err := d.save(batches)
 	d.failed = d.failed || err != nil
-	return err
+	return full(d.dir, err)
 }
 
 // Mark notes how much of the log is synced, without waiting for the disk in most cases.
@@ -230,7 +243,7 @@ func (d *Disk) Mark() error {
 		}
 		d.pending = false
 	}
-	return d.synced.mark()
+	return full(d.dir, d.synced.mark())
 }
 
 func (d *Disk) save(batches []storage.Batch) error {

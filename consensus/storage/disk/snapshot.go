@@ -33,10 +33,11 @@ func (f snapshotFile) name() string { return fmt.Sprintf("%016x-%016x", f.term, 
 func (d *Disk) WriteSnapshot(s storage.Snapshot) error {
 	meta := s.Raft.GetMetadata()
 	path := filepath.Join(d.snapDir, snapshotFile{meta.GetTerm(), meta.GetIndex()}.name())
-	if err := d.writeFile(path, s); err != nil {
-		return fmt.Errorf("write snapshot %s: %w", path, err)
+	err := d.writeFile(path, s)
+	if err == nil {
+		return nil
 	}
-	return nil
+	return full(d.dir, errors.Join(fmt.Errorf("write snapshot %s: %w", path, err), os.RemoveAll(path+temporary)))
 }
 
 func (d *Disk) writeFile(path string, s storage.Snapshot) error {

@@ -1,0 +1,61 @@
+package disk
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+
+	"go.etcd.io/etcd/server/v3/storage/wal"
+	"golang.org/x/sys/unix"
+)
+
+// FullError says that there was no room for the log or a snapshot. What was saved before is there: once
+// there is room (see Room), the directory can be opened again, as after a crash.
+type FullError struct {
+	Dir  string
+	Free int64 // bytes, when that was noticed
+	Err  error
+}
+
+func (e *FullError) Error() string {
+	return fmt.Sprintf("the disk of %s is full, %d MB are free: %v; make room there", e.Dir, e.Free>>20, e.Err)
+}
+
+func (e *FullError) Unwrap() error { return e.Err }
+
+// noRoom reports whether an error says that a disk, or what its owner may have of it, is full.
+func noRoom(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
+
+// full makes an error that says so a FullError.
+func full(dir string, err error) error {
+	if !noRoom(err) {
+		return err
+	}
+	free, _, _ := Room(dir) // 0 if unknown
+	return &FullError{dir, free, err}
+}
+
+// Room returns how many bytes are free for a directory that exists, and how many it takes to go on there for a while: the
+// segment that is written, the one in reserve, and another snapshot.
+func Room(dir string) (free, wanted int64, err error) {
+	var s unix.Statfs_t
+	if err := unix.Statfs(dir, &s); err != nil {
+		return 0, 0, fmt.Errorf("ask how full the disk of %s is: %w", dir, err)
+	}
+	wanted = 2 * wal.SegmentSizeBytes
+	err = filepath.WalkDir(filepath.Join(dir, "snap"), func(_ string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		info, err := e.Info()
+		if err == nil {
+			wanted += info.Size()
+		}
+		return err
+	})
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return 0, 0, fmt.Errorf("ask how large the snapshots in %s are: %w", dir, err)
+	}
+	return int64(s.Bavail) * s.Bsize, wanted, nil
+}
