@@ -223,10 +223,14 @@ func (a *Agent) handshake(conn net.Conn, in *ofconn.Reader) (*handshake.Handshak
 		}
 		return nil, nil, err
 	}
-	if _, err := conn.Write(handshake.Start(nil)); err != nil {
-		return fail(err)
-	}
 	hs := &handshake.Handshake{}
+	var mu sync.Mutex // guards hs
+	ticks, stop := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ticks)
+		a.tickHandshake(conn, hs, &mu, stop)
+	}()
+	defer func() { close(stop); <-ticks }()
 	var out []byte
 	for {
 		batch, err := in.Next()
@@ -237,7 +241,9 @@ func (a *Agent) handshake(conn net.Conn, in *ofconn.Reader) (*handshake.Handshak
 		for len(batch) > 0 && !hs.Done {
 			var msg []byte
 			if msg, batch, err = openflow.Next(batch); err == nil {
+				mu.Lock()
 				out, err = hs.Input(out, msg)
+				mu.Unlock()
 			}
 			if err != nil {
 				conn.Write(out) // the reason for the refusal; what matters is err
@@ -253,6 +259,22 @@ func (a *Agent) handshake(conn net.Conn, in *ofconn.Reader) (*handshake.Handshak
 			}
 			return hs, append(hs.Early, batch...), nil
 		}
+	}
+}
+
+// tickHandshake speaks to a switch that waits for it.
+func (a *Agent) tickHandshake(conn net.Conn, hs *handshake.Handshake, mu *sync.Mutex, stop <-chan struct{}) {
+	t := time.NewTicker(a.cfg.EchoInterval)
+	defer t.Stop()
+	for {
+		select {
+		case <-stop:
+			return
+		case <-t.C:
+		}
+		mu.Lock()
+		conn.Write(hs.Tick(nil)) // before any answer; an error is the reader's, too
+		mu.Unlock()
 	}
 }
 

@@ -131,7 +131,7 @@ func (c *Core) connection(out SwitchStatus, id openflow.DatapathID) SwitchStatus
 	if s.master && c.role.Leading {
 		out.Role = "master"
 	}
-	out.Version = map[uint8]string{openflow.Version10: "1.0", openflow.Version13: "1.3"}[s.Version()]
+	out.Version = map[uint8]string{openflow.Version10: "1.0", openflow.Version13: "1.3", openflow.Version14: "1.4", openflow.Version15: "1.5"}[s.Version()]
 	out.Mode, out.InStep = s.Mode().String(), s.InStep()
 	out.Guarantee, out.Why = s.Guarantee()
 	return out

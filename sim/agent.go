@@ -90,7 +90,6 @@ type switchLink struct {
 func (n *agentNode) accept(c *conn) {
 	l := &switchLink{n: n, c: c, heard: n.s.w.now}
 	c.onData, c.onClose = l.data, func(err error) { l.end(experimenter.ReasonConnectionLost) }
-	c.write(handshake.Start(nil))
 	n.p.after(agentHandshake, func() {
 		if l.d == nil {
 			c.close()

@@ -69,10 +69,9 @@ const (
 	CommandsDone
 )
 
-// Start opens the connection.
+// Start begins the connection: the peer has the first word.
 func (c *Core) Start() {
 	c.mode = Direct // unless it says otherwise
-	c.out = handshake.Start(c.out)
 }
 
 // Next takes some of buf, whole messages one after the other, and returns the rest with

@@ -122,7 +122,7 @@ func (c *Core) Send(b experimenter.Block, messages []byte) error {
 		return nil
 	}
 	if c.hs.Version != of13.Version {
-		messages = c.commandsToV10(messages)
+		messages = c.commandsFromV13(c.hs.Version, messages)
 	}
 	if c.mode == Direct {
 		return c.forward(b.First, messages)
@@ -156,7 +156,7 @@ func (c *Core) SendLoose(b experimenter.Block, messages []byte) error {
 		return nil
 	}
 	if c.hs.Version != of13.Version {
-		messages = c.commandsToV10(messages)
+		messages = c.commandsFromV13(c.hs.Version, messages)
 	}
 	if c.mode == Agent {
 		b.First, b.Bytes = 0, uint32(len(messages))
@@ -205,7 +205,11 @@ func (c *Core) Told(epoch uint64) bool {
 
 // Echo asks the peer for a sign of life. It is to be called about once a second.
 func (c *Core) Echo() {
-	if c.hs.Version != 0 && !c.refused {
+	switch {
+	case c.refused:
+	case c.hs.Version == 0:
+		c.out = c.hs.Tick(c.out)
+	default:
 		c.out = handshake.Bare(c.out, c.hs.Version, openflow.TypeEchoRequest, handshake.OwnXID)
 	}
 }

@@ -78,7 +78,7 @@ func (c *Core) put(m of13.Message, xid uint32) { c.putBytes(m.Append(nil, xid)) 
 
 func (c *Core) putBytes(v13 []byte) {
 	if c.hs.Version != of13.Version {
-		v13 = c.commandsToV10(v13)
+		v13 = c.commandsFromV13(c.hs.Version, v13)
 	}
 	c.out = append(c.out, v13...)
 }

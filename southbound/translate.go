@@ -7,12 +7,13 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
 	"github.com/holdfast-sdn/holdfast/openflow/of10"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
+	"github.com/holdfast-sdn/holdfast/openflow/of14"
 )
 
-// translator turns what an OpenFlow 1.0 switch says into 1.3, and commands into 1.0. Its
+// translator turns what a switch of another version says into 1.3, and commands into that version. Its
 // results are valid until the next call of the same direction.
 type translator struct {
-	in, out10    []byte
+	in, fromV13  []byte
 	untranslated uint64   // messages that the other version cannot say
 	asked        []uint32 // xids of PORT_DESC requests, which 1.0 answers with FEATURES_REPLY
 }
@@ -62,6 +63,8 @@ func (t *translator) toV13(dst, msg []byte) []byte {
 		dst = append(dst, msg...)
 		dst[at] = of13.Version // the layout is the same
 		return dst
+	case msg[0] != openflow.Version10:
+		dst, err = of14.ToV13(dst, msg)
 	case msg[1] == of10.TypeFeaturesReply && t.wasAsked(openflow.XID(msg)):
 		dst, err = of10.PortsToV13(dst, msg)
 	default:
@@ -94,12 +97,17 @@ func (t *translator) wasAsked(xid uint32) bool {
 // upToV13 makes SWITCH_UP. Ports that do not fit are left out, all of them.
 func (t *translator) upToV13(features, ports []byte) []byte {
 	up := experimenter.SwitchUp{Features: features, Ports: ports}
-	if features[0] == openflow.Version10 {
+	if features[0] != of13.Version {
 		var err error
-		if up.Features, err = of10.ToV13(nil, features); err != nil {
+		if up.Features, err = t.featuresToV13(nil, features); err != nil {
 			up.Features = nil
 		}
-		up.Ports, err = of10.PortsToV13(nil, features)
+		switch {
+		case features[0] == openflow.Version10:
+			up.Ports, err = of10.PortsToV13(nil, features)
+		case len(ports) > 0:
+			up.Ports, err = of14.ToV13(nil, ports)
+		}
 		if err != nil || countMessages(up.Ports) != 1 || len(up.Ports)+len(up.Features) > openflow.MaxMessageLen-64 {
 			up.Ports = nil
 		}
@@ -108,36 +116,44 @@ func (t *translator) upToV13(features, ports []byte) []byte {
 }
 
 func (t *translator) featuresToV13(dst, features []byte) ([]byte, error) {
-	if features[0] == of13.Version {
+	switch features[0] {
+	case of13.Version:
 		return append(dst, features...), nil
+	case openflow.Version10:
+		return of10.ToV13(dst, features)
 	}
-	return of10.ToV13(dst, features)
+	return of14.ToV13(dst, features)
 }
 
-// commandsToV10 translates commands, each into exactly one message. One that 1.0 cannot say
-// becomes a VENDOR message that no switch knows, so that the switch itself refuses it,
+// commandsFromV13 translates commands, each into exactly one message. One that the switch's version cannot say
+// becomes an EXPERIMENTER message that no switch knows, so that the switch itself refuses it,
 // under the command's xid, and the application that sent it hears of it.
-func (t *translator) commandsToV10(messages []byte) []byte {
-	t.out10 = t.out10[:0]
+func (t *translator) commandsFromV13(version uint8, messages []byte) []byte {
+	t.fromV13 = t.fromV13[:0]
 	for len(messages) > 0 {
 		n := int(messages[2])<<8 | int(messages[3])
 		msg := messages[:n]
 		messages = messages[n:]
-		at := len(t.out10)
+		at := len(t.fromV13)
 		var err error
-		if t.out10, err = of10.FromV13(t.out10, msg); err != nil || countMessages(t.out10[at:]) != 1 {
+		if version == openflow.Version10 {
+			t.fromV13, err = of10.FromV13(t.fromV13, msg)
+		} else {
+			t.fromV13, err = of14.FromV13(t.fromV13, msg, version)
+		}
+		if err != nil || countMessages(t.fromV13[at:]) != 1 {
 			t.untranslated++
-			t.out10 = openflow.AppendHeader(t.out10[:at], openflow.Version10, openflow.TypeExperimenter, openflow.XID(msg))
-			t.out10 = binary.BigEndian.AppendUint64(t.out10, uint64(experimenter.ID)<<32)
-			openflow.SetLength(t.out10[at:])
+			t.fromV13 = openflow.AppendHeader(t.fromV13[:at], version, openflow.TypeExperimenter, openflow.XID(msg))
+			t.fromV13 = binary.BigEndian.AppendUint64(t.fromV13, uint64(experimenter.ID)<<32)
+			openflow.SetLength(t.fromV13[at:])
 			continue
 		}
-		if t.out10[at+1] == of10.TypeFeaturesRequest && msg[1] == of13.TypeMultipartRequest {
+		if version == openflow.Version10 && t.fromV13[at+1] == of10.TypeFeaturesRequest && msg[1] == of13.TypeMultipartRequest {
 			if len(t.asked) == maxAsked {
 				t.asked = t.asked[1:]
 			}
 			t.asked = append(t.asked, openflow.XID(msg))
 		}
 	}
-	return t.out10
+	return t.fromV13
 }

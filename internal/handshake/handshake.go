@@ -1,5 +1,5 @@
 // Package handshake is the controller's half of the OpenFlow handshake, as a pure state
-// machine: HELLO and version negotiation (1.3 or 1.0), features, ports. The agent uses it
+// machine: HELLO and version negotiation (1.0, 1.3, 1.4, 1.5), features, ports. The agent uses it
 // toward its switches and southbound toward switches and agents. It does no I/O and
 // has no timeout: its caller bounds how long it may last.
 package handshake
@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/of10"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
+	"github.com/holdfast-sdn/holdfast/openflow/of14"
 )
 
 // OwnXID is the lowest transaction id that Holdfast uses for messages of its own toward a
@@ -29,9 +30,17 @@ const maxEarly = 1 << 20
 // maxPorts bounds the PORT_DESC reply, so that with the features it fits one message.
 const maxPorts = openflow.MaxMessageLen - 128
 
-var versions = of13.VersionsOf(openflow.Version10, openflow.Version13)
+// HELLO settles on the highest version that both sides offer. So the later ones, which are translated, are offered
+// only to a switch that has no 1.3, once it has said so.
+var (
+	usual = of13.VersionsOf(openflow.Version10, openflow.Version13)
+	later = of13.VersionsOf(openflow.Version14, openflow.Version15)
+)
 
-// Handshake is the state of one connection. The zero value waits for HELLO.
+// patience is for how many ticks the peer may leave the first word to us.
+const patience = 2
+
+// Handshake is the state of one connection. The zero value waits for HELLO, and answers it.
 type Handshake struct {
 	Version  uint8 // negotiated; 0 before HELLO
 	Datapath openflow.DatapathID
@@ -43,14 +52,27 @@ type Handshake struct {
 	// not wait for the end of a handshake.
 	Early []byte
 
-	asked   bool // for the ports
-	tooMany bool // the ports do not fit
+	offered of13.Versions // in our HELLO; 0 before it
+	age     int           // in ticks, before our HELLO
+	asked   bool          // for the ports
+	tooMany bool          // the ports do not fit
 }
 
-// Start appends the HELLO that opens the connection.
-func Start(dst []byte) []byte {
-	h := of13.NewHello(versions)
-	return h.Append(dst, OwnXID)
+// Tick is for about once a second. It appends HELLO if the peer seems to wait for that, before it says its own.
+func (h *Handshake) Tick(dst []byte) []byte {
+	if h.offered != 0 {
+		return dst
+	}
+	if h.age++; h.age < patience {
+		return dst
+	}
+	return h.offer(dst, usual)
+}
+
+func (h *Handshake) offer(dst []byte, versions of13.Versions) []byte {
+	h.offered = versions
+	hello := of13.NewHello(versions)
+	return hello.Append(dst, OwnXID)
 }
 
 // Restart appends the questions that begin the handshake anew on an open connection, after
@@ -80,7 +102,7 @@ func (h *Handshake) Input(dst, msg []byte) ([]byte, error) {
 		}
 	case openflow.TypeError:
 		return dst, h.failed(msg)
-	case of13.TypePacketIn, of13.TypeFlowRemoved, of13.TypePortStatus: // the same numbers in 1.0
+	case of13.TypePacketIn, of13.TypeFlowRemoved, of13.TypePortStatus: // the same numbers in all versions
 		if len(h.Early)+len(msg) > maxEarly {
 			return dst, fmt.Errorf("it sent more than %d bytes of events and has not answered the handshake", maxEarly)
 		}
@@ -94,13 +116,26 @@ func (h *Handshake) hello(dst, msg []byte) ([]byte, error) {
 	if err := hello.Decode(msg); err != nil {
 		return dst, fmt.Errorf("its first message is no OpenFlow HELLO: %w", err)
 	}
-	v, ok := hello.Negotiate(versions)
+	if h.offered == 0 {
+		offer := usual
+		if _, ok := hello.Negotiate(later); ok && !speaks13(&hello) {
+			offer = later
+		}
+		dst = h.offer(dst, offer)
+	}
+	v, ok := hello.Negotiate(h.offered)
 	if !ok {
-		e := of13.Error{ErrType: of13.ErrTypeHelloFailed, Code: of13.HelloFailedIncompatible, Data: []byte("Holdfast speaks OpenFlow 1.3 and 1.0")}
-		return e.Append(dst, openflow.XID(msg)), fmt.Errorf("it offers OpenFlow version %d (bitmap %#x); enable 1.3 (4) or 1.0 (1) on the switch", hello.Version, uint32(hello.Versions))
+		e := of13.Error{ErrType: of13.ErrTypeHelloFailed, Code: of13.HelloFailedIncompatible, Data: []byte("Holdfast speaks OpenFlow 1.3, 1.5, 1.4 and 1.0")}
+		return e.Append(dst, openflow.XID(msg)), fmt.Errorf("it offers OpenFlow version %d (bitmap %#x), and we %#x; enable 1.3 (4) on the switch", hello.Version, uint32(hello.Versions), uint32(h.offered))
 	}
 	h.Version = v
 	return h.Restart(dst), nil
+}
+
+// speaks13 reports whether usual would settle on 1.3. Without a bitmap whoever speaks a later version does.
+func speaks13(hello *of13.Hello) bool {
+	v, ok := hello.Negotiate(usual)
+	return ok && v == openflow.Version13
 }
 
 func (h *Handshake) features(dst, msg []byte) ([]byte, error) {
@@ -113,7 +148,7 @@ func (h *Handshake) features(dst, msg []byte) ([]byte, error) {
 		h.Datapath = f.DatapathID
 	default:
 		var f of13.FeaturesReply
-		if err := f.Decode(msg); err != nil {
+		if err := f.Decode(labelled13(msg)); err != nil { // it is the same in later versions
 			return dst, err
 		}
 		if f.AuxID != 0 {
@@ -128,18 +163,49 @@ func (h *Handshake) features(dst, msg []byte) ([]byte, error) {
 	}
 	h.asked = true
 	ports := of13.MultipartRequest{Part: of13.PartPortDesc}
-	return ports.Append(dst, portsXID), nil
+	if h.Version == openflow.Version13 {
+		return ports.Append(dst, portsXID), nil
+	}
+	return of14.FromV13(dst, ports.Append(nil, portsXID), h.Version)
 }
+
+func labelled13(msg []byte) []byte {
+	if msg[0] == openflow.Version13 {
+		return msg
+	}
+	msg = bytes.Clone(msg)
+	msg[0] = openflow.Version13
+	return msg
+}
+
+// portDesc reads one part of a PORT_DESC reply. In later versions the body is not that of 1.3.
+func (h *Handshake) portDesc(msg []byte) (part of13.MultipartReply, err error) {
+	v13 := msg
+	if h.Version != openflow.Version13 {
+		if v13, err = of14.ToV13(nil, msg); err == nil {
+			v13, _, err = openflow.Next(v13) // there may be a second message, of the same part
+		}
+	}
+	if err == nil {
+		err = part.Decode(v13)
+	}
+	if err == nil && part.Part != of13.PartPortDesc {
+		err = fmt.Errorf("it answers a PORT_DESC request with multipart type %d", part.Part)
+	}
+	if err != nil {
+		return part, err
+	}
+	return of13.MultipartReply{Part: part.Part, Flags: binary.BigEndian.Uint16(msg[openflow.HeaderLen+2:]), Body: msg[bodyAt:]}, nil
+}
+
+// bodyAt is where the body of a multipart message begins.
+const bodyAt = openflow.HeaderLen + 8
 
 // ports appends the parts of a PORT_DESC reply to one message.
 func (h *Handshake) ports(msg []byte) error {
-	const bodyAt = openflow.HeaderLen + 8
-	var part of13.MultipartReply
-	if err := part.Decode(msg); err != nil {
+	part, err := h.portDesc(msg)
+	if err != nil {
 		return err
-	}
-	if part.Part != of13.PartPortDesc {
-		return fmt.Errorf("it answers a PORT_DESC request with multipart type %d", part.Part)
 	}
 	if h.Ports == nil {
 		h.Ports = bytes.Clone(msg[:bodyAt])
