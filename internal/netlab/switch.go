@@ -19,7 +19,7 @@ const maxSwitches = 250
 // bridge is the name of the one bridge of a switch, within its namespace.
 const bridge = "br0"
 
-// Switch is an unmodified Open vSwitch with one bridge, which speaks OpenFlow 1.3 and, without
+// Switch is an unmodified Open vSwitch with one bridge, which speaks OpenFlow 1.3, unless told otherwise, and, without
 // a controller, forwards nothing (fail mode secure).
 type Switch struct {
 	Name       string
@@ -34,6 +34,7 @@ type Switch struct {
 	daemon   *process // nil while killed
 	ports    int      // given so far; numbered from 1
 	protocol string   // to controllers: "tcp" or "ssl"
+	version  string   // of OpenFlow, as ovs-vsctl names it
 }
 
 // AddSwitch starts a switch. It connects to nobody before SetControllers.
@@ -41,7 +42,7 @@ func (l *Lab) AddSwitch(name string, datapathID uint64) (*Switch, error) {
 	if err := l.claim(name); err != nil {
 		return nil, err
 	}
-	s := &Switch{Name: name, DatapathID: datapathID, Namespace: l.scoped(name), protocol: "tcp", dir: filepath.Join(l.dir, name)}
+	s := &Switch{Name: name, DatapathID: datapathID, Namespace: l.scoped(name), protocol: "tcp", version: "OpenFlow13", dir: filepath.Join(l.dir, name)}
 	l.mu.Lock()
 	l.switches = append(l.switches, s) // before it starts: Close stops whatever came up
 	number := len(l.switches)
@@ -168,6 +169,17 @@ func (s *Switch) SetControllers(addresses ...string) error {
 	return nil
 }
 
+// SetVersion makes the switch speak one version of OpenFlow and no other, such as "OpenFlow15". It connects anew.
+func (s *Switch) SetVersion(version string) error {
+	if _, err := s.vsctl("set", "bridge", bridge, "protocols="+version); err != nil {
+		return fmt.Errorf("OpenFlow version of switch %s: %w", s.Name, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.version = version
+	return nil
+}
+
 // Flows returns the flow entries, one line each, as ovs-ofctl prints them without counters.
 func (s *Switch) Flows() ([]string, error) {
 	out, err := s.OFCtl("dump-flows", "--no-stats")
@@ -183,10 +195,13 @@ func (s *Switch) Flows() ([]string, error) {
 	return flows, nil
 }
 
-// OFCtl runs `ovs-ofctl COMMAND switch ARGS…` in OpenFlow 1.3, over the switch's own management
+// OFCtl runs `ovs-ofctl COMMAND switch ARGS…` in the switch's OpenFlow version, over the switch's own management
 // socket: it needs no controller and works beside one.
 func (s *Switch) OFCtl(command string, args ...string) (string, error) {
-	out, err := run("ovs-ofctl", append([]string{"-O", "OpenFlow13", command, "unix:" + s.path(bridge+".mgmt")}, args...)...)
+	s.mu.Lock()
+	version := s.version
+	s.mu.Unlock()
+	out, err := run("ovs-ofctl", append([]string{"-O", version, command, "unix:" + s.path(bridge+".mgmt")}, args...)...)
 	if err != nil {
 		return "", fmt.Errorf("switch %s: %w", s.Name, err)
 	}
