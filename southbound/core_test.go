@@ -116,16 +116,12 @@ func agentCore(t *testing.T) *Core {
 	return c
 }
 
-func directCore(t *testing.T, version uint8) *Core {
+func directCore(t *testing.T) *Core {
 	t.Helper()
 	c := &Core{}
 	c.Start()
-	in := concat(hello13, features13(7), ports13())
-	if version == 1 {
-		in = concat(hello10, features10(7))
-	}
-	if got := mustFeed(t, c, in); len(got) != 1 || got[0].Kind != Attached || c.mode != Direct {
-		t.Fatalf("after the handshake: %+v", got)
+	if got := mustFeed(t, c, hello10, features10(7)); len(got) != 1 || got[0].Kind != Attached || c.mode != Direct {
+		t.Fatalf("after the handshake: %+v, mode %s", got, c.mode)
 	}
 	c.types(t)
 	return c
@@ -228,7 +224,8 @@ func TestAgentOf10SwitchKeepsTheNumbers(t *testing.T) {
 func TestWrongPeers(t *testing.T) {
 	attach := experimenter.Attach{Epoch: 100}.Append(nil, 4)
 	agent := concat(hello13, attach, features13(7))
-	direct := concat(hello13, features13(7), ports13())
+	direct := concat(hello10, features10(7))
+	stock := concat(hello13, features13(7), ports13())
 	other := bytes.Clone(attach)
 	other[19] = 2 // protocol version
 	for _, tc := range []struct {
@@ -248,8 +245,11 @@ func TestWrongPeers(t *testing.T) {
 		{"agent: block too short", "length", concat(agent, experimenter.Block{Epoch: 100, First: 1, Count: 1, Bytes: 8}.Append(nil, 4, experimenter.TypeEvents), packetIn13(1))},
 		{"agent: block too long", "length", concat(agent, experimenter.Block{Epoch: 100, First: 1, Count: 1, Bytes: 800}.Append(nil, 4, experimenter.TypeEvents), packetIn13(1))},
 		{"agent: malformed ack", "truncated", concat(agent, message(4, 4, 0, 0xff, 0, 0x48, 0x4f, 0, 0, 0, 5))},
-		{"direct: plays agent", "without ATTACH", concat(direct, eventBlock(1, 1, packetIn13(1)))},
-		{"direct: other version", "version 1", concat(direct, message(1, 10, 0))},
+		{"direct: plays agent", "without ATTACH", concat(direct, experimenter.Block{Epoch: 1, First: 1, Count: 1}.Append(nil, 1, experimenter.TypeEvents))},
+		{"direct: other version", "version 4", concat(direct, packetIn13(1))},
+		{"stock: plays agent", "without ATTACH", concat(stock, eventBlock(1, 1, packetIn13(1)))},
+		{"stock: claims to be marked", "without ATTACH", concat(stock, experimenter.Mark{Term: 1, Number: 1}.Append(nil, 4))},
+		{"stock: other version", "version 1", concat(stock, message(1, 10, 0))},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			c := &Core{}
@@ -293,7 +293,7 @@ func FuzzSession(f *testing.F) {
 			}
 			whole, rest = append(whole, msg...), next
 		}
-		for len(whole) > 0 {
+		for len(whole) > 0 || c.More() {
 			rest, a, err := c.Next(whole, 0)
 			if err != nil {
 				return
@@ -315,7 +315,7 @@ func FuzzSession(f *testing.F) {
 					}
 				}
 			}
-			if len(rest) >= len(whole) && a.Kind != Attached { // which gives back early events
+			if len(rest) >= len(whole) && a.Kind == Nothing { // Attached gives back early events, Events those held
 				t.Fatal("no progress")
 			}
 			whole = rest

@@ -1,7 +1,6 @@
 package southbound
 
 import (
-	"bytes"
 	"fmt"
 	"testing"
 
@@ -11,19 +10,24 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
+func packetIn10(data ...byte) []byte {
+	p := of10.PacketIn{BufferID: 5, InPort: 3, Data: data}
+	return p.Append(nil, 0)
+}
+
 func TestDirectEpochs(t *testing.T) {
-	c := directCore(t, 4)
+	c := directCore(t)
 	if a := c.Begin(); a.Kind != Nothing {
 		t.Fatalf("an epoch began before a leader took the switch: %+v", a)
 	}
-	if got := mustFeed(t, c, packetIn13(1)); len(got) != 0 {
+	if got := mustFeed(t, c, packetIn10(1)); len(got) != 0 {
 		t.Fatalf("events before a leader took the switch: %+v", got)
 	}
 	c.TakeMaster(3, 1000, Resume{})
-	if out := c.types(t); out != "4:ROLE_REQUEST 4:FEATURES_REQUEST" || c.epoch != 1000 {
+	if out := c.types(t); out != "1:FEATURES_REQUEST" || c.epoch != 1000 {
 		t.Fatalf("%s, epoch %d", out, c.epoch)
 	}
-	got := mustFeed(t, c, packetIn13(2), features13(7), ports13(), packetIn13(3), message(4, 2, 1), packetIn13(4), packetIn13(5))
+	got := mustFeed(t, c, packetIn10(2), features10(7), packetIn10(3), message(1, 2, 1), packetIn10(4), packetIn10(5))
 	want := []string{"1000/1+1", "1000/2+1", "1000/3+2"}
 	for i, a := range got {
 		if id := fmt.Sprintf("%d/%d+%d", a.Batch.Epoch, a.Batch.First, a.Batch.Count); len(got) != len(want) || id != want[i] {
@@ -38,7 +42,7 @@ func TestDirectEpochs(t *testing.T) {
 	if !c.Refuse(experimenter.Refuse{Reason: experimenter.ReasonStaleEpoch, Epoch: 5000}, 1001) {
 		t.Fatal("it must stay")
 	}
-	if got := mustFeed(t, c, packetIn13(6), features13(7), ports13()); len(got) != 1 || got[0].Batch.Epoch != 5001 {
+	if got := mustFeed(t, c, packetIn10(6), features10(7)); len(got) != 1 || got[0].Batch.Epoch != 5001 {
 		t.Fatalf("%+v", got)
 	}
 	if a := c.End(experimenter.ReasonSilent); a.Kind != Events || a.Batch.First != 2 || a.Batch.Epoch != 5001 {
@@ -47,24 +51,24 @@ func TestDirectEpochs(t *testing.T) {
 	if a := c.End(experimenter.ReasonSilent); a.Kind != Nothing {
 		t.Fatalf("a second end: %+v", a)
 	}
-	if _, err := feed(directCoreMaster(t, 4), features13(8)); err != nil {
+	if _, err := feed(directCoreMaster(t), features10(8)); err != nil {
 		t.Fatalf("an answer nobody asked for: %v", err)
 	}
-	c = directCore(t, 4)
+	c = directCore(t)
 	c.Begin()
 	c.TakeMaster(3, 1000, Resume{})
-	if _, err := feed(c, concat(features13(8), ports13())); err == nil {
+	if _, err := feed(c, features10(8)); err == nil {
 		t.Fatal("the switch may not change its name")
 	}
 }
 
 func TestFreshSwitchIsClaimedBeforeItIsRead(t *testing.T) {
-	c := directCore(t, 4)
+	c := directCore(t)
 	if !c.Fresh() || agentCore(t).Fresh() {
 		t.Fatal("who waits for a leader is the switch without agent that has just connected")
 	}
 	c.TakeMaster(3, 1000, Resume{})
-	if out := c.types(t); out != "4:ROLE_REQUEST" || c.Fresh() {
+	if out := c.types(t); out != "" || c.Fresh() {
 		t.Fatalf("wrote %s, fresh: %v: its features are known", out, c.Fresh())
 	}
 	if a := c.Begin(); a.Kind != Events || a.Batch.Epoch != 1000 || a.Batch.First != 1 {
@@ -73,19 +77,19 @@ func TestFreshSwitchIsClaimedBeforeItIsRead(t *testing.T) {
 	if a := c.Begin(); a.Kind != Nothing {
 		t.Fatalf("the epoch began twice: %+v", a)
 	}
-	c = directCore(t, 4)
+	c = directCore(t)
 	c.TakeMaster(3, 1000, Resume{})
 	c.TakeMaster(4, 1000, Resume{}) // it is asked for its features then
 	if a := c.Begin(); a.Kind != Nothing {
 		t.Fatalf("%+v", a)
 	}
-	if got := mustFeed(t, c, features13(7), ports13()); len(got) != 1 || got[0].Kind != Events || got[0].Batch.Epoch != 1001 {
+	if got := mustFeed(t, c, features10(7)); len(got) != 1 || got[0].Kind != Events || got[0].Batch.Epoch != 1001 {
 		t.Fatalf("%+v", got)
 	}
 }
 
 func TestTold(t *testing.T) {
-	a, d := agentCore(t), directCoreMaster(t, 4)
+	a, d := agentCore(t), directCoreMaster(t)
 	if a.Told(100) || d.Told(1000) {
 		t.Fatal("nobody was told anything")
 	}
@@ -96,9 +100,9 @@ func TestTold(t *testing.T) {
 	}
 }
 
-func directCoreMaster(t *testing.T, version uint8) *Core {
+func directCoreMaster(t *testing.T) *Core {
 	t.Helper()
-	c := directCore(t, version)
+	c := directCore(t)
 	c.TakeMaster(3, 1000, Resume{})
 	c.Begin()
 	c.types(t)
@@ -106,18 +110,14 @@ func directCoreMaster(t *testing.T, version uint8) *Core {
 }
 
 func TestDirectCommands(t *testing.T) {
-	c := directCoreMaster(t, 4)
-	msgs := concat(message(4, 14, 1), message(4, 13, 2))
+	c := directCoreMaster(t)
+	out := of13.PacketOut{BufferID: of13.NoBuffer, Actions: of13.Actions(nil).Output(of13.PortFlood, 0)}
+	msgs := concat(out.Append(nil, 1), out.Append(nil, 2))
 	if err := c.Send(commandBlock(3, 1000, 1, 2), msgs); err != nil {
 		t.Fatal(err)
 	}
-	barrier := bytes.Clone(c.out[len(c.out)-8:])
-	if out := c.types(t); out != "4:FLOW_MOD 4:PACKET_OUT 4:BARRIER_REQUEST" {
+	if out := c.types(t); out != "1:PACKET_OUT 1:PACKET_OUT" {
 		t.Fatal(out)
-	}
-	got := mustFeed(t, c, message(4, 21, openflow.XID(barrier)))
-	if len(got) != 1 || got[0].Kind != CommandsDone || got[0].Done != 2 || got[0].Batch.Epoch != 1000 {
-		t.Fatalf("%+v", got)
 	}
 	if err := c.Send(commandBlock(3, 1000, 1, 2), msgs); err != nil || c.types(t) != "" {
 		t.Fatalf("repeated commands: %v", err)
@@ -128,15 +128,15 @@ func TestDirectCommands(t *testing.T) {
 	if err := c.Send(commandBlock(3, 1000, 4, 2), msgs); err == nil {
 		t.Fatal("a gap passed")
 	}
-	if got := mustFeed(t, c, message(4, 21, 5)); len(got) != 1 || got[0].Kind != Events {
+	if got := mustFeed(t, c, message(1, of10.TypeBarrierReply, 5)); len(got) != 1 || got[0].Kind != Events {
 		t.Fatalf("the answer to a command's barrier: %+v", got)
 	}
 }
 
-func TestDirect10(t *testing.T) {
-	c := directCoreMaster(t, 1)
-	in := of10.PacketIn{BufferID: 5, InPort: 3, Data: []byte("packet")}
-	got := mustFeed(t, c, in.Append(nil, 0), in.Append(nil, 0))
+func TestDirectTranslates(t *testing.T) {
+	c := directCoreMaster(t)
+	in := packetIn10([]byte("packet")...)
+	got := mustFeed(t, c, in, in)
 	if len(got) != 1 || got[0].Batch.Count != 2 {
 		t.Fatalf("%+v", got)
 	}
@@ -167,7 +167,7 @@ func TestDirect10(t *testing.T) {
 }
 
 func TestDoneAtWriteInTheNextEpoch(t *testing.T) {
-	c := directCoreMaster(t, 1)
+	c := directCoreMaster(t)
 	out := of13.PacketOut{BufferID: of13.NoBuffer, Actions: of13.Actions(nil).Output(of13.PortFlood, 0)}
 	command := out.Append(nil, 1)
 	write := func(epoch uint64) (mark uint64) {

@@ -18,6 +18,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
 	"github.com/holdfast-sdn/holdfast/openflow/of10"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
+	"github.com/holdfast-sdn/holdfast/vswitch"
 )
 
 // bed is a server with what its handler and its log were told.
@@ -32,6 +33,7 @@ type bed struct {
 	log      bytes.Buffer
 	story    []string
 	sessions map[openflow.DatapathID]*Session
+	next     map[uint64]uint64 // event due in each epoch of a stock switch
 }
 
 func (b *bed) Write(p []byte) (int, error) {
@@ -94,9 +96,28 @@ func (b *bed) Events(s *Session, batch Batch) error {
 		if typ, ours := experimenter.Is(msg); ours {
 			name = typ.String()
 		}
-		b.tell("%d/%d %s", s.Switch(), seq, name)
+		switch {
+		case s.Mode() != Stock:
+			b.tell("%d/%d %s", s.Switch(), seq, name)
+			continue
+		case b.due(batch.Epoch) != seq:
+			b.t.Errorf("event %d of epoch %d is %s: it does not follow", seq, batch.Epoch, name)
+		case !isMark(msg): // which come when it is time
+			b.tell("%d %s", s.Switch(), name)
+		}
+	}
+	if batch.Done > 0 {
+		b.tell("%d done %d", s.Switch(), batch.Done)
 	}
 	return b.fail
+}
+
+// due returns the number that the next event of a stock switch must have.
+func (b *bed) due(epoch uint64) uint64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.next[epoch]++
+	return b.next[epoch]
 }
 
 func (b *bed) CommandsDone(s *Session, _, seq uint64) { b.tell("%d done %d", s.Switch(), seq) }
@@ -129,7 +150,7 @@ func (b *bed) start(cfg Config) *bed {
 }
 
 func (b *bed) startOn(ln net.Listener, cfg Config) *bed {
-	b.sessions = map[openflow.DatapathID]*Session{}
+	b.sessions, b.next = map[openflow.DatapathID]*Session{}, map[uint64]uint64{}
 	b.addr = ln.Addr().String()
 	cfg.Logger = slog.New(slog.NewTextHandler(b, nil))
 	ctx, cancel := context.WithCancel(context.Background())
@@ -212,7 +233,16 @@ func isTimeout(err error) bool {
 	return errors.As(err, &n) && n.Timeout()
 }
 
-func (b *bed) direct13(id openflow.DatapathID) *peer {
+func (b *bed) direct(id openflow.DatapathID) *peer {
+	p := b.dial()
+	p.say(hello10)
+	p.expect(of13.TypeFeaturesRequest)
+	p.say(features10(id))
+	return p
+}
+
+// handshake13 is a switch of OpenFlow 1.3 that says nothing after its handshake.
+func (b *bed) handshake13(id openflow.DatapathID) *peer {
 	p := b.dial()
 	p.say(hello13)
 	p.expect(of13.TypeFeaturesRequest)
@@ -220,6 +250,13 @@ func (b *bed) direct13(id openflow.DatapathID) *peer {
 	p.expect(of13.TypeMultipartRequest)
 	p.say(ports13())
 	return p
+}
+
+// stock is a whole switch of four ports.
+func (b *bed) stock(id openflow.DatapathID) *vswitch.Runner {
+	r := vswitch.StartRunner(vswitch.RunnerConfig{Switch: vswitch.Config{DatapathID: id, Ports: vswitch.Ports(1, 4)}, Controllers: []string{b.addr}})
+	b.t.Cleanup(r.Close)
+	return r
 }
 
 func (b *bed) agent(id openflow.DatapathID, epoch uint64) *peer {
@@ -232,25 +269,50 @@ func (b *bed) agent(id openflow.DatapathID, epoch uint64) *peer {
 
 func TestDirectSession(t *testing.T) {
 	b := (&bed{t: t, lead: true}).start(Config{})
-	p := b.direct13(7)
-	p.expect(of13.TypeRoleRequest)
-	p.say(packetIn13(1), message(4, 2, 77), packetIn13(2))
+	p := b.direct(7)
+	p.say(packetIn10(1), message(1, 2, 77), packetIn10(2))
 	if echo := p.expect(openflow.TypeEchoReply); openflow.XID(echo) != 77 {
 		t.Fatalf("%x", echo)
 	}
 	b.want(t, "attached 7 direct, 7/1 HOLDFAST_SWITCH_UP, 7/2 PACKET_IN, 7/3 PACKET_IN")
 	s := b.session(7)
-	if err := s.Send(1, s.Epoch(), 1, 1, message(4, 14, 1)); err != nil {
+	out := of13.PacketOut{BufferID: of13.NoBuffer, Actions: of13.Actions(nil).Output(of13.PortFlood, 0)}
+	if err := s.Send(1, s.Epoch(), 1, 1, out.Append(nil, 1)); err != nil {
 		t.Fatal(err)
 	}
-	p.expect(of13.TypeFlowMod)
-	p.say(message(4, 21, openflow.XID(p.expect(of13.TypeBarrierRequest))))
+	p.expect(of10.TypePacketOut)
 	b.want(t, "attached 7 direct, 7/1 HOLDFAST_SWITCH_UP, 7/2 PACKET_IN, 7/3 PACKET_IN, 7 done 1")
 	p.Close()
 	b.want(t, "attached 7 direct, 7/1 HOLDFAST_SWITCH_UP, 7/2 PACKET_IN, 7/3 PACKET_IN, 7 done 1, 7/4 HOLDFAST_SWITCH_DOWN, detached 7")
 	if len(b.lines("switch detached")) != 1 {
 		t.Fatal(b.log.String())
 	}
+}
+
+func TestStockSession(t *testing.T) {
+	b := (&bed{t: t, lead: true}).start(Config{})
+	sw := b.stock(7)
+	story := "attached 7 stock, 7 HOLDFAST_SWITCH_UP"
+	b.want(t, story)
+	sw.SetPortLive(2, false)
+	story += ", 7 PORT_STATUS"
+	b.want(t, story)
+	s := b.session(7)
+	if err := s.Send(1, s.Epoch(), 1, 2, concat(cookieMod(0x77).Append(nil, 1), cookieMod(0x78).Append(nil, 2))); err != nil {
+		t.Fatal(err)
+	}
+	story += ", 7 done 2"
+	b.want(t, story)
+	if g, why := s.Guarantee(); g != "exactly-once" {
+		t.Fatalf("%s: %s", g, why)
+	}
+	sw.Close()
+	b.want(t, story+", 7 HOLDFAST_SWITCH_DOWN, detached 7")
+}
+
+func cookieMod(cookie uint64) *of13.FlowMod {
+	return &of13.FlowMod{Command: of13.FlowAdd, BufferID: of13.NoBuffer, OutPort: of13.PortAny, OutGroup: of13.GroupAny,
+		Cookie: cookie, Match: of13.Match(nil).WithUint(of13.FieldMetadata, cookie)}
 }
 
 // TestLoadGenerator is a peer that answers only HELLO, FEATURES_REQUEST and echoes in 1.0.
@@ -273,18 +335,30 @@ func TestLoadGenerator(t *testing.T) {
 
 func TestFollowerThenLeader(t *testing.T) {
 	b := (&bed{t: t}).start(Config{EchoInterval: 20 * time.Millisecond})
-	p := b.direct13(7)
-	p.say(packetIn13(1)) // nobody's
+	p := b.direct(7)
+	p.say(packetIn10(1)) // nobody's
 	eventually(t, "attached", func() bool { return b.session(7) != nil })
 	time.Sleep(60 * time.Millisecond)
 	if s := b.session(7); s.Epoch() != 0 || s.TakeMaster(5, Resume{}) != nil || s.Epoch() == 0 {
 		t.Fatalf("epoch %d", s.Epoch())
 	}
 	p.expect(of13.TypeFeaturesRequest)
-	p.say(features13(7))
-	p.expect(of13.TypeMultipartRequest)
-	p.say(ports13(), packetIn13(2))
+	p.say(features10(7), packetIn10(2))
 	b.want(t, "attached 7 direct, 7/1 HOLDFAST_SWITCH_UP, 7/2 PACKET_IN")
+}
+
+func TestStockFollowerThenLeader(t *testing.T) {
+	b := (&bed{t: t}).start(Config{})
+	sw := b.stock(7)
+	eventually(t, "attached", func() bool { return b.session(7) != nil })
+	s := b.session(7)
+	s.Standby(4)
+	sw.SetPortLive(2, false) // is held
+	eventually(t, "held", func() bool { s.mu.Lock(); defer s.mu.Unlock(); return s.core.Held() == 1 })
+	if s.Epoch() != 0 || s.TakeMaster(5, Resume{}) != nil {
+		t.Fatalf("epoch %d", s.Epoch())
+	}
+	b.want(t, "attached 7 stock, 7 HOLDFAST_SWITCH_UP, 7 PORT_STATUS")
 }
 
 func TestAgentSession(t *testing.T) {
@@ -315,47 +389,32 @@ func TestBadPeers(t *testing.T) {
 	}{
 		{"garbage", "is it an OpenFlow switch", func(b *bed) *peer { p := b.dial(); p.say([]byte("GET / HTTP/1.1\r\n\r\n")); return p }},
 		{"silence", "is it an OpenFlow switch", func(b *bed) *peer { return b.dial() }},
-		{"length 3", "less than a header", func(b *bed) *peer { p := b.direct13(8); p.say([]byte{4, 10, 0, 3, 0, 0, 0, 0}); return p }},
+		{"length 3", "less than a header", func(b *bed) *peer { p := b.direct(8); p.say([]byte{1, 10, 0, 3, 0, 0, 0, 0}); return p }},
 		{"half a message", "unexpected EOF", func(b *bed) *peer {
-			p := b.direct13(8)
-			p.say(packetIn13(1)[:20])
+			p := b.direct(8)
+			p.say(packetIn10(1)[:15])
 			p.Conn.(*net.TCPConn).CloseWrite()
 			return p
 		}},
 		{"version 5", "enable 1.3", func(b *bed) *peer { p := b.dial(); p.say(message(3, 0, 0)); return p }},
-		{"version changes", "version 1 after", func(b *bed) *peer { p := b.direct13(8); p.say(message(1, 10, 0)); return p }},
-		{"says nothing any more", "silent", func(b *bed) *peer { return b.direct13(8) }},
-		{"does not read", "does not read", func(b *bed) *peer {
-			p := b.direct13(8)
-			go func() {
-				echo := message(4, 2, 1, make([]byte, 60000)...)
-				for {
-					if _, err := p.Write(echo); err != nil {
-						return
-					}
-				}
-			}()
-			eventually(b.t, "it is closed", func() bool { return len(b.lines("does not read")) > 0 })
+		{"version changes", "version 4 after", func(b *bed) *peer { p := b.direct(8); p.say(message(4, 10, 0)); return p }},
+		{"says nothing any more", "silent", func(b *bed) *peer { return b.direct(8) }},
+		{"does not read", "does not read", func(b *bed) *peer { return neverReads(b, b.direct(8), 1) }},
+		{"stock: half a message", "unexpected EOF", func(b *bed) *peer {
+			p := b.handshake13(8)
+			p.say(packetIn13(1)[:20])
+			p.Conn.(*net.TCPConn).CloseWrite()
 			return p
 		}},
+		{"stock: version changes", "version 1 after", func(b *bed) *peer { p := b.handshake13(8); p.say(message(1, 10, 0)); return p }},
+		{"stock: says nothing any more", "silent", func(b *bed) *peer { return b.handshake13(8) }},
+		{"stock: does not read", "does not read", func(b *bed) *peer { return neverReads(b, b.handshake13(8), 4) }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			b := (&bed{t: t, lead: true}).start(Config{HandshakeTimeout: 200 * time.Millisecond, EchoInterval: 50 * time.Millisecond,
 				SilentAfter: 600 * time.Millisecond, SendQueue: 1 << 20, WriteTimeout: 5 * time.Second})
-			good := b.direct13(7)
-			good.expect(of13.TypeRoleRequest)
-			stop := make(chan struct{})
-			var alive sync.WaitGroup
-			alive.Go(func() {
-				for {
-					select {
-					case <-stop:
-						return
-					case <-time.After(50 * time.Millisecond):
-						good.say(message(4, 3, 0))
-					}
-				}
-			})
+			good := b.stock(7)
+			eventually(t, "the good one is there", func() bool { return strings.Contains(b.told(), "7 HOLDFAST_SWITCH_UP") })
 			bad := tc.bad(b)
 			bad.closed()
 			eventually(t, "a line", func() bool { return len(b.lines("level=WARN")) > 0 })
@@ -363,12 +422,24 @@ func TestBadPeers(t *testing.T) {
 			if lines := b.lines("level=WARN"); len(lines) != 1 || !strings.Contains(lines[0], tc.line) || !strings.Contains(lines[0], bad.LocalAddr().String()) {
 				t.Errorf("%d lines: %s", len(lines), lines)
 			}
-			good.say(packetIn13(1))
-			eventually(t, "the good one goes on", func() bool { return strings.Contains(b.told(), "7/2 PACKET_IN") })
-			close(stop)
-			alive.Wait()
+			good.SetPortLive(2, false)
+			eventually(t, "the good one goes on", func() bool { return strings.Contains(b.told(), "7 PORT_STATUS") })
 		})
 	}
+}
+
+// neverReads has a peer ask for more echoes than wait for it.
+func neverReads(b *bed, p *peer, version uint8) *peer {
+	go func() {
+		echo := message(version, 2, 1, make([]byte, 60000)...)
+		for {
+			if _, err := p.Write(echo); err != nil {
+				return
+			}
+		}
+	}()
+	eventually(b.t, "it is closed", func() bool { return len(b.lines("does not read")) > 0 })
+	return p
 }
 
 func TestStormIsOneLine(t *testing.T) {
@@ -385,7 +456,7 @@ func TestStormIsOneLine(t *testing.T) {
 
 func TestTooManySessions(t *testing.T) {
 	b := (&bed{t: t, lead: true}).start(Config{MaxSessions: 1})
-	b.direct13(7).expect(of13.TypeRoleRequest)
+	b.agent(7, 100).expect(of13.TypeRoleRequest)
 	for range 3 {
 		b.dial().closed()
 	}
@@ -411,7 +482,7 @@ func TestBusyHandlerIsNoDeadSwitch(t *testing.T) {
 
 func TestHandlerEndsTheSession(t *testing.T) {
 	b := (&bed{t: t, lead: true, fail: errors.New("gap")}).start(Config{})
-	p := b.direct13(7)
+	p := b.direct(7)
 	p.closed()
 	b.want(t, "attached 7 direct, 7/1 HOLDFAST_SWITCH_UP, detached 7")
 	if lines := b.lines("refuses its events: gap"); len(lines) != 1 {
