@@ -238,7 +238,7 @@ func (g *group) lead(m *member) {
 }
 
 func (g *group) takeOver(m *member) {
-	m.session.TakeMaster(g.term)
+	m.session.TakeMaster(g.term, southbound.Resume{})
 	if g.epoch > 0 {
 		m.session.AckEvents(g.epoch, g.logged)
 	}

@@ -21,7 +21,7 @@ type logger struct {
 	command []byte // answers every event after the first, unless nil
 }
 
-func (l *logger) Attached(s *southbound.Session)                   { s.TakeMaster(1) }
+func (l *logger) Attached(s *southbound.Session)                   { s.TakeMaster(1, southbound.Resume{}) }
 func (l *logger) Detached(*southbound.Session, error)              {}
 func (l *logger) CommandsDone(*southbound.Session, uint64, uint64) {}
 func (l *logger) Events(s *southbound.Session, b southbound.Batch) error {
