@@ -293,6 +293,33 @@ func TestOldSwitch(t *testing.T) {
 	g.want(t, "up", "1", "1")
 }
 
+// TestSwitchThatWaits says nothing before the agent does.
+func TestSwitchThatWaits(t *testing.T) {
+	b := startAgent(t, agent.Config{Controllers: []string{"127.0.0.1:1"}, EchoInterval: 20 * time.Millisecond})
+	conn, err := net.Dial("tcp", b.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+	for in, seen := ofconn.NewReader(conn), 0; seen < 2; {
+		batch, err := in.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for ; len(batch) > 0; seen++ {
+			var msg []byte
+			msg, batch, _ = openflow.Next(batch)
+			if want := []uint8{openflow.TypeHello, of13.TypeFeaturesRequest}[min(seen, 1)]; msg[1] != want {
+				t.Fatalf("message %d is %x, want type %d", seen, msg, want)
+			}
+			if hello := of13.NewHello(of13.VersionsOf(of13.Version)); seen == 0 {
+				conn.Write(hello.Append(nil, 1))
+			}
+		}
+	}
+}
+
 // TestTwoAgentsForOneDatapath: the second is refused, keeps asking slowly, says so once, and
 // takes over when the first is gone.
 func TestTwoAgentsForOneDatapath(t *testing.T) {
