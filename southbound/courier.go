@@ -85,10 +85,11 @@ const courierXIDs = handshake.OwnXID | 0x40000000
 // command before it: docs/decisions/0003.
 const continuesXID = 1 << 23
 
-func bundleable(typ uint8) bool {
-	switch typ {
+// bundleable reports whether a command can go in a bundle. It must fit the message that adds it.
+func bundleable(msg []byte) bool {
+	switch msg[1] {
 	case of13.TypeFlowMod, of13.TypeGroupMod, of13.TypePortMod, of13.TypePacketOut:
-		return true
+		return len(msg) <= openflow.MaxMessageLen-of13.BundleAddLen
 	}
 	return false
 }
@@ -151,7 +152,7 @@ func (c *courier) pump() {
 	if !c.active || c.step != nil || c.hold || len(c.queue) == 0 && c.fresh == current {
 		return
 	}
-	switch bundle := c.fresh != current || bundleable(c.queue[0].msg[1]); {
+	switch bundle := c.fresh != current || bundleable(c.queue[0].msg); {
 	case bundle && !c.serial:
 		c.fill()
 	case c.fresh == current && repeatable(c.queue[0].msg[1]):
@@ -187,7 +188,7 @@ func (c *courier) begin(kind stepKind, n int) *step {
 // refuses at once, and commits the rest all the same. A barrier tells that there is none.
 func (c *courier) fill() {
 	n, size, transactions := 0, 0, 0
-	for ; n < len(c.queue) && bundleable(c.queue[n].msg[1]); n++ {
+	for ; n < len(c.queue) && bundleable(c.queue[n].msg); n++ {
 		msg := c.queue[n].msg
 		if n == 0 || openflow.XID(msg)&continuesXID == 0 {
 			if n > 0 && (n >= stepCommands || size >= stepBytes || c.solo > 0) {

@@ -48,7 +48,10 @@ const (
 	BundleInProgress
 )
 
-const bundleLen = 24
+// BundleAddLen is by how much a message grows in a BundleAdd, in bytes.
+const BundleAddLen = 24
+
+const bundleLen = BundleAddLen
 
 // BundleControl opens, closes, commits or discards a bundle, or is the answer.
 type BundleControl struct {
