@@ -83,12 +83,12 @@ func (c *Core) Next(buf []byte, now uint64) (rest []byte, a Action, err error) {
 		return nil, Action{}, nil
 	case c.block.open:
 		return c.blockEvents(buf)
+	case c.mode == Stock: // which asks its switch again for features by itself
+		return c.stockMessages(buf, now)
 	case !c.hs.Done:
 		return c.handshake(buf)
 	case c.mode == Agent:
 		return c.agentMessage(buf)
-	case c.mode == Stock:
-		return c.stockMessages(buf, now)
 	}
 	return c.switchMessages(buf)
 }

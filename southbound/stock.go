@@ -188,6 +188,7 @@ func (c *Core) decide(now uint64) {
 		if r.Live && m.epoch == r.Epoch && m.seq <= r.Commands && c.stock.held.inStep {
 			c.stock.state, c.up, c.epoch = leading, true, m.epoch
 			c.stock.first, c.stock.told, c.stock.paused, c.stock.marks, c.stock.doneSaid = r.Events+1, r.Events, false, 0, 0
+			c.stock.answer, c.stock.refusal = 0, 0
 			c.stock.courier.start(marker{m.epoch, c.term, m.seq}, renew)
 			return
 		}

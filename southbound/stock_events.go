@@ -19,11 +19,21 @@ const deliverBytes = 256 << 10
 // More reports that Next has something to say though nothing has come.
 func (c *Core) More() bool {
 	s := &c.stock
-	return c.mode == Stock && s.state == leading && !c.refused && (!s.paused && s.told < s.end() || s.answer == 0 && s.courier.done() > s.doneSaid)
+	return c.mode == Stock && s.state == leading && !c.refused && (!s.paused && s.told < s.end() || s.moreDone())
+}
+
+// moreDone reports that commands are done that were not said to be. What is done with an answer waits for that to be handed
+// over; which is not certain while the switch is held up.
+func (s *stock) moreDone() bool {
+	handed := s.answer == 0 || s.answer <= s.told && !s.paused
+	return handed && s.courier.done() > s.doneSaid
 }
 
 // end is the number of the newest event held.
 func (s *stock) end() uint64 { return s.first + uint64(s.held.len()) - 1 }
+
+// Held is how many events of a stock switch are held here: those that are not in the log, as far as is known.
+func (c *Core) Held() int { return c.stock.held.len() }
 
 // stockMessages takes messages from a switch that has no agent.
 func (c *Core) stockMessages(buf []byte, now uint64) (rest []byte, a Action, err error) {
@@ -32,7 +42,7 @@ func (c *Core) stockMessages(buf []byte, now uint64) (rest []byte, a Action, err
 	if s.state == leading && !s.paused && s.told < s.end() {
 		return buf, c.deliverHeld(), nil
 	}
-	if s.state == leading && s.answer == 0 && s.courier.done() > s.doneSaid {
+	if s.state == leading && s.moreDone() {
 		s.doneSaid = s.courier.done()
 		return buf, c.stockDone(), nil
 	}
@@ -89,8 +99,8 @@ func (c *Core) handOver(messages []byte, count int) Action {
 	first := s.told + 1
 	s.told += uint64(count)
 	a := Action{Kind: Events, Batch: Batch{Epoch: c.epoch, First: first, Count: count, Messages: messages}}
-	if s.answer != 0 && s.answer <= s.told {
-		a.Batch.Done, s.doneSaid, s.answer = s.doneWith, max(s.doneSaid, s.doneWith), 0
+	if first <= s.answer && s.answer <= s.told {
+		a.Batch.Done, s.doneSaid = s.doneWith, max(s.doneSaid, s.doneWith)
 	}
 	return a
 }
@@ -237,6 +247,9 @@ func (s *stock) acknowledge(seq uint64) {
 	s.held.pop(int(n))
 	s.first += n
 	s.told = max(s.told, s.first-1)
+	if s.answer < s.first { // else it may be held up, and is handed over again
+		s.answer = 0
+	}
 	if s.refusal != 0 && s.refusal < s.first {
 		s.refusal = 0
 		s.courier.logged()
