@@ -62,8 +62,9 @@ type Core struct {
 	acks     []*raftpb.Message // to others, for the next Ready: what they wait for is stored
 	incoming map[uint64][]byte // states of snapshots that came since the last Ready, by index
 
-	clock uint64            // ticks since the start
-	heard map[uint64]uint64 // when another member last answered
+	clock  uint64            // ticks since the start
+	heard  map[uint64]uint64 // when another member last answered
+	relief relief
 
 	updates    []Update        // for the next Ready
 	transferee uint64          // who is given the leadership; 0: nobody, or that was seen to end
@@ -78,6 +79,7 @@ type Ready struct {
 	Members  map[uint64]string // if not nil: the members have changed to these
 	Gone     []uint64          // with Members: who was one before
 	Elect    time.Duration     // if positive: call Elect after that time
+	Relief   uint64            // if not 0: the leadership is being handed to that member, since this one's disk is slow
 	Stop     error             // if not nil: this member is none of the group, because of ErrRemoved or ErrFounded
 }
 

@@ -78,6 +78,7 @@ func (c *Core) Ready() Ready {
 		c.members.changed = false
 		out.Members, out.Gone = c.members.addresses(), c.members.now().gone
 	}
+	out.Relief, c.relief.to = c.relief.to, 0
 	out.Stop = c.members.ended
 	out.Elect = c.election.take()
 	return out
@@ -113,6 +114,9 @@ func (c *Core) observe(rd raft.Ready) {
 	}
 	if !raft.IsEmptyHardState(rd.HardState) {
 		c.term, c.vote, c.commit = rd.HardState.GetTerm(), rd.HardState.GetVote(), rd.HardState.GetCommit()
+	}
+	if lead != raft.None {
+		c.election.lost = 0
 	}
 	if before != [3]uint64{c.term, c.vote, uint64(c.state)} {
 		c.election.restart()

@@ -24,6 +24,7 @@ type election struct {
 	drained  bool // stands only when nobody else has for a long time
 	hesitant bool // stands after the others
 
+	lost    int // times in a row that the others were ready to vote for this member and it did not become leader
 	elapsed int // ticks since the leader was heard, or something else began
 	timeout int // stand when elapsed has reached it: ticks to 2*ticks-1
 
@@ -44,6 +45,10 @@ type keptVote struct {
 // lastResort is how many election timeouts a drained member leaves to the others.
 const lastResort = 10
 
+// maxLost bounds how often the time for an election is doubled. Votes are stored before they count, and where that takes
+// longer than the usual time nobody would ever be elected.
+const maxLost = 6
+
 func newElection(cfg CoreConfig) election {
 	e := election{
 		ticks: cfg.ElectionTicks, stagger: cfg.Stagger, kept: make(map[uint64]keptVote),
@@ -54,7 +59,7 @@ func newElection(cfg CoreConfig) election {
 }
 
 func (e *election) restart() {
-	e.elapsed, e.timeout = 0, e.ticks+e.lots.IntN(e.ticks)
+	e.elapsed, e.timeout = 0, (e.ticks+e.lots.IntN(e.ticks))<<e.lost
 	if e.drained {
 		e.timeout += lastResort * e.ticks
 	} else if e.hesitant {
@@ -73,6 +78,7 @@ func (e *election) take() time.Duration {
 // Tick says that one tick has passed.
 func (c *Core) Tick() {
 	c.clock++
+	c.relieve()
 	e := &c.election
 	for id, k := range e.kept {
 		if k.age++; k.age >= e.ticks {
@@ -91,6 +97,9 @@ func (c *Core) Tick() {
 		c.forgetLeader()
 	}
 	if e.elapsed >= e.timeout && c.members.votes(c.id) {
+		if s.RaftState == raft.StateCandidate {
+			e.lost = min(e.lost+1, maxLost)
+		}
 		e.restart()
 		c.campaign()
 	}

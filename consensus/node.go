@@ -204,6 +204,10 @@ func (n *Node) ready() {
 		if rd.Elect > 0 {
 			n.elect.Reset(rd.Elect)
 		}
+		if rd.Relief != 0 {
+			n.cfg.Logger.Warn("consensus: the disk of this leader is much slower than those of others; handing the leadership over",
+				"dir", n.cfg.Dir, "to", rd.Relief)
+		}
 		if rd.Stop != nil {
 			n.stop(rd.Stop)
 		}
