@@ -139,7 +139,7 @@ func (c *client) hear() (barrier uint32) {
 	}
 	for _, m := range c.toV13(msg) {
 		if xid := openflow.XID(msg); xid != 0 {
-			c.answers = append(c.answers, said{xid, m})
+			c.answer(xid, m)
 			continue
 		}
 		event := fmt.Sprint(m)
@@ -147,6 +147,18 @@ func (c *client) hear() (barrier uint32) {
 		c.events = slices.Insert(c.events, i, event)
 	}
 	return 0
+}
+
+// answer keeps an answer, whole: the versions do not cut it in the same places.
+func (c *client) answer(xid uint32, m of13.Message) {
+	if part, ok := m.(*of13.MultipartReply); ok && len(c.answers) > 0 {
+		last := c.answers[len(c.answers)-1]
+		if begun, ok := last.Message.(*of13.MultipartReply); ok && last.XID == xid {
+			begun.Body, begun.Flags = append(begun.Body, part.Body...), part.Flags
+			return
+		}
+	}
+	c.answers = append(c.answers, said{xid, m})
 }
 
 // timeless takes away what is different each time.
@@ -214,7 +226,10 @@ func timelessBody(m *of13.MultipartReply) (body []byte) {
 			body = s.AppendTo(body)
 		}
 	case of13.PartTableFeatures:
-		return nil // each version has its own fields
+		for f := range m.TableFeatures().All() {
+			f.Properties = nil // each version has its own match fields
+			body = f.AppendTo(body)
+		}
 	default:
 		return m.Body
 	}
@@ -351,7 +366,7 @@ func TestOpenVSwitch(t *testing.T) {
 			t.Errorf("1.3 and 1.%d: %s", version-1, d)
 		}
 	}
-	if len(first.answers) < 50 {
+	if len(first.answers) < 45 {
 		t.Errorf("the switch gave only %d answers", len(first.answers))
 	}
 }
