@@ -46,7 +46,7 @@ func (s *state) apply(r *Record) error {
 			sw.queue.pop(r.Seq)
 		}
 	case OpSwitch:
-		return s.sw(r.Switch).load(r.Saved)
+		return s.sw(r.Switch).load(*r.Saved)
 	}
 	return nil
 }

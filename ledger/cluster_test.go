@@ -472,6 +472,11 @@ func (c *cluster) checkSwitch(s *simSwitch) {
 }
 
 func dump(snapshot []byte) (s string) {
-	h, err := Walk(snapshot, func(r *Record) error { s += fmt.Sprintf("\n   %+v", *r); return nil })
+	h, err := Walk(snapshot, func(r *Record) error {
+		line := *r
+		line.Saved = nil
+		s += fmt.Sprintf("\n   %+v %+v", line, r.Saved)
+		return nil
+	})
 	return fmt.Sprintf("%+v %v%s", h, err, s)
 }

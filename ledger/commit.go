@@ -292,7 +292,7 @@ func (c *Core) NextTimer() (at int64, ok bool) {
 // Filled returns how much of the bound on its commands that are not complete a switch has
 // used up, in percent. At 100 its epoch is closed.
 func (c *Core) Filled(id openflow.DatapathID) int {
-	sw := c.state.switches[id]
+	sw := c.state.find(id)
 	if sw == nil {
 		return 0
 	}

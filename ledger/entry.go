@@ -51,7 +51,7 @@ type Record struct {
 	Cell, Field  Key
 	Time         int64
 	Bytes        []byte
-	Saved        savedSwitch
+	Saved        *savedSwitch
 }
 
 // Header starts an entry.
@@ -184,7 +184,9 @@ func (d *decoder) record(r *Record, tables *[]TableName) {
 	case OpSkipped:
 		r.Switch, r.Epoch, r.Seq, r.Asynchronous = openflow.DatapathID(d.uint64()), d.uint64(), d.uvarint(), d.uvarint()
 	case OpSwitch:
-		r.Switch, r.Saved = openflow.DatapathID(d.uint64()), d.savedSwitch()
+		r.Switch = openflow.DatapathID(d.uint64())
+		saved := d.savedSwitch()
+		r.Saved = &saved
 	default:
 		d.fail(fmt.Errorf("unknown operation: %w", errVersion))
 	}

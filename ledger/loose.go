@@ -109,7 +109,7 @@ func (c *Core) Immediate() []Release {
 
 // sendLoose is Send below ExactlyOnce.
 func (tx *Tx) sendLoose(l *looseCommands, id openflow.DatapathID, m Encoder) uint32 {
-	sw := tx.c.state.switches[id]
+	sw := tx.c.state.find(id)
 	if sw == nil || !sw.live {
 		return 0
 	}

@@ -78,6 +78,7 @@ type state struct {
 	time     int64
 	tables   map[TableName]*table
 	switches map[openflow.DatapathID]*switchState
+	last     *switchState // that was looked up: often the next one too
 	timers   map[timerName]timer
 }
 
@@ -98,8 +99,20 @@ func (s *state) table(name TableName) *table {
 	return t
 }
 
-func (s *state) sw(id openflow.DatapathID) *switchState {
+// find returns a switch; nil if it is not known.
+func (s *state) find(id openflow.DatapathID) *switchState {
+	if s.last != nil && s.last.id == id {
+		return s.last
+	}
 	sw := s.switches[id]
+	if sw != nil {
+		s.last = sw
+	}
+	return sw
+}
+
+func (s *state) sw(id openflow.DatapathID) *switchState {
+	sw := s.find(id)
 	if sw == nil {
 		sw = &switchState{id: id, queue: newCommandQueue()}
 		s.switches[id] = sw

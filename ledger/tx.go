@@ -120,7 +120,7 @@ func (tx *Tx) SendBytes(id openflow.DatapathID, msg []byte) (uint32, error) {
 }
 
 func (tx *Tx) commandable(id openflow.DatapathID) *switchState {
-	sw := tx.c.state.switches[id]
+	sw := tx.c.state.find(id)
 	if sw == nil || !sw.live {
 		return nil
 	}
