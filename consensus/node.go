@@ -69,7 +69,7 @@ func Start(cfg Config) (*Node, error) {
 		ticker: time.NewTicker(cfg.Heartbeat), elect: time.NewTimer(time.Hour),
 	}
 	n.elect.Stop()
-	n.saver = newSaver(store, n.inbox)
+	n.saver = newSaver(store, n.inbox, markInterval(cfg.Fsync))
 	n.transport = transport.Start(transport.Config{
 		ID: cfg.ID, Cluster: cfg.Cluster, Listener: cfg.Listener, Peers: dialed(cfg.Members), Handler: peers{n}, Logger: cfg.Logger,
 		Dial: cfg.Dial, Admit: cfg.Admit,

@@ -12,8 +12,9 @@ import (
 // durable by the next write, all at once; so a slow disk makes larger groups and not a
 // longer queue, and never delays a heartbeat. Raft's flow control bounds the queue.
 type saver struct {
-	store storage.Storage
-	inbox *inbox
+	store    storage.Storage
+	inbox    *inbox
+	interval time.Duration // see markInterval
 
 	mu     sync.Mutex
 	queue  []storage.Batch
@@ -21,8 +22,8 @@ type saver struct {
 	wake   chan struct{}
 }
 
-func newSaver(store storage.Storage, in *inbox) *saver {
-	return &saver{store: store, inbox: in, wake: make(chan struct{}, 1)}
+func newSaver(store storage.Storage, in *inbox, interval time.Duration) *saver {
+	return &saver{store: store, inbox: in, interval: interval, wake: make(chan struct{}, 1)}
 }
 
 func (s *saver) add(batches []storage.Batch) {
@@ -49,12 +50,19 @@ func (s *saver) signal() {
 	}
 }
 
-// markInterval is how often it is noted how much of the log is durable, while something is saved.
-const markInterval = 100 * time.Millisecond
+// markInterval is how often it is noted how much of the log is durable, while something is saved. For that the log is
+// read again, which takes a busy member that does not sync a tenth of its time, if it is often; most of a
+// log that grows so fast is soon removed.
+func markInterval(fsync bool) time.Duration {
+	if fsync {
+		return 100 * time.Millisecond
+	}
+	return 10 * time.Second
+}
 
 func (s *saver) run() {
 	var group []storage.Batch
-	marking := time.NewTimer(markInterval)
+	marking := time.NewTimer(s.interval)
 	defer marking.Stop()
 	marked := false // the timer runs
 	for {
@@ -81,7 +89,7 @@ func (s *saver) run() {
 		}
 		if s.inbox.saved(len(group)); marked {
 			marked = false
-			marking.Reset(markInterval)
+			marking.Reset(s.interval)
 		}
 		clear(group)
 	}
