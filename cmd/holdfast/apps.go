@@ -19,15 +19,38 @@ var applications = map[string]func() *app.App{
 
 func applicationNames() []string { return slices.Sorted(maps.Keys(applications)) }
 
-// newApplications makes the applications of those names, in that order.
-func newApplications(names []string) ([]ledger.Application, error) {
+// newApplications makes the applications of those names, in that order. levels are consistency levels
+// by application and message.
+func newApplications(names []string, levels map[string]map[string]string) ([]ledger.Application, error) {
+	for name := range levels {
+		if !slices.Contains(names, name) {
+			return nil, fmt.Errorf("levels: application %s is not among the apps %v: remove its levels", name, names)
+		}
+	}
 	var list []ledger.Application
 	for _, name := range names {
 		make, ok := applications[name]
 		if !ok {
 			return nil, fmt.Errorf("no application is called %q; there are %v", name, applicationNames())
 		}
-		list = append(list, make())
+		a := make()
+		if err := setLevels(a, levels[name]); err != nil {
+			return nil, fmt.Errorf("levels: %w", err)
+		}
+		list = append(list, a)
 	}
 	return list, nil
+}
+
+func setLevels(a *app.App, levels map[string]string) error {
+	for _, message := range slices.Sorted(maps.Keys(levels)) {
+		level, err := app.ParseLevel(levels[message])
+		if err == nil {
+			err = a.SetLevel(message, level)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -25,6 +27,7 @@ func configCommand() *cobra.Command {
       id: 1                      # optional; derived from the name
   site: holdfast                 # the rest is optional; these are the defaults
   apps: [learning]
+  levels: {learning: {packet_in: ordered}}   # default: exactly_once; see docs/applications.md
   durability: disk               # disk or memory
   data: /var/lib/holdfast        # each controller uses the folder of its name
   heartbeat_ms: 10
@@ -55,6 +58,9 @@ The first mistake, if any, is printed with its line and its remedy, and the exit
 			if err != nil {
 				return err
 			}
+			if _, err := newApplications(site.Apps, site.Levels); err != nil {
+				return err
+			}
 			return printSite(cmd.OutOrStdout(), site)
 		},
 	}
@@ -68,6 +74,11 @@ func printSite(out io.Writer, s *config.Site) error {
 	}
 	fmt.Fprintf(w, "\nsite\t%s\n", s.Name)
 	fmt.Fprintf(w, "apps\t%s\n", strings.Join(s.Apps, ", "))
+	for _, name := range slices.Sorted(maps.Keys(s.Levels)) {
+		for _, message := range slices.Sorted(maps.Keys(s.Levels[name])) {
+			fmt.Fprintf(w, "level of %s in %s\t%s\n", message, name, s.Levels[name][message])
+		}
+	}
 	fmt.Fprintf(w, "durability\t%s\n", s.Durability)
 	fmt.Fprintf(w, "heartbeat\t%v\n", s.Heartbeat)
 	fmt.Fprintf(w, "election\t%v\n", s.Election)

@@ -6,6 +6,7 @@ package cluster
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -25,17 +26,18 @@ import (
 
 // Config says what to run.
 type Config struct {
-	Binary        string   // the holdfast binary
-	Dir           string   // for the site file, logs, data and audit files; must exist
-	Controllers   int      // 3 if 0
-	Later         int      // of Controllers, so many of the last are in the site file and are not started; see Join
-	Apps          []string // of the site file
-	Durability    string   // "memory" if empty
-	Agents        int      // agent processes, each for one or more switches
-	Audit         bool     // controllers write audit files
-	SnapshotEvery int      // entries between snapshots; 0 is the default of serve
-	Listen        string   // address to bind to, "127.0.0.1" if empty
-	TLS           bool     // everything over TLS, by an authority made for the site
+	Binary        string                       // the holdfast binary
+	Dir           string                       // for the site file, logs, data and audit files; must exist
+	Controllers   int                          // 3 if 0
+	Later         int                          // of Controllers, so many of the last are in the site file and are not started; see Join
+	Apps          []string                     // of the site file
+	Levels        map[string]map[string]string // of the site file; may be nil
+	Durability    string                       // "memory" if empty
+	Agents        int                          // agent processes, each for one or more switches
+	Audit         bool                         // controllers write audit files
+	SnapshotEvery int                          // entries between snapshots; 0 is the default of serve
+	Listen        string                       // address to bind to, "127.0.0.1" if empty
+	TLS           bool                         // everything over TLS, by an authority made for the site
 	// Election is how long a leader may be silent; 0 is the site file's default. Heartbeats are ten
 	// times as frequent. Machines with much else to do need more. A leader that dies is noticed at once.
 	Election time.Duration
@@ -223,6 +225,10 @@ func (c *Cluster) site(controllers []*Controller, route func(to, address string)
 		}
 	}
 	fmt.Fprintf(&b, "apps: [%s]\ndurability: %s\ndata: %s\n", strings.Join(c.cfg.Apps, ", "), c.cfg.Durability, c.dataDir())
+	if len(c.cfg.Levels) > 0 {
+		levels, _ := json.Marshal(c.cfg.Levels) // maps of text; JSON is YAML too
+		fmt.Fprintf(&b, "levels: %s\n", levels)
+	}
 	if e := c.cfg.Election; e > 0 {
 		fmt.Fprintf(&b, "heartbeat_ms: %d\nelection_ms: %d\n", max(1, e.Milliseconds()/10), e.Milliseconds())
 	}
@@ -340,6 +346,7 @@ func (c *Cluster) Wait(ctx context.Context, what string, ok func(Status) bool) (
 // WaitReady waits until every controller that runs could be the next master of n switches, with
 // nothing lost.
 func (c *Cluster) WaitReady(ctx context.Context, n int) error {
+	last := ""
 	for {
 		late := ""
 		for _, m := range c.controllers {
@@ -361,8 +368,9 @@ func (c *Cluster) WaitReady(ctx context.Context, n int) error {
 			return nil
 		}
 		if err := c.pause(ctx); err != nil {
-			return fmt.Errorf("waited for %s to be in step: %w", late, c.WithLogs(err))
+			return fmt.Errorf("waited for %s to be in step: %w", cmp.Or(last, late), c.WithLogs(err))
 		}
+		last = late
 	}
 }
 

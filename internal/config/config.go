@@ -25,9 +25,11 @@ const (
 
 // Site is a checked configuration, with the defaults filled in.
 type Site struct {
-	Name          string       // controllers of sites with different names refuse each other
-	Controllers   []Controller // in the order of the file; an odd number
-	Apps          []string     // names of applications, in the order in which they see an event
+	Name        string       // controllers of sites with different names refuse each other
+	Controllers []Controller // in the order of the file; an odd number
+	Apps        []string     // names of applications, in the order in which they see an event
+	// Levels are consistency levels by application and message, as text: its caller knows which there are.
+	Levels        map[string]map[string]string
 	Durability    Durability
 	Data          string        // folder; each controller uses the sub-folder of its name
 	Heartbeat     time.Duration // between two heartbeats of a leader

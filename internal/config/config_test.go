@@ -49,6 +49,7 @@ func wantThree() *config.Site {
 func TestParse(t *testing.T) {
 	full := wantThree()
 	full.Apps = []string{"hub", "learning"}
+	full.Levels = map[string]map[string]string{"hub": {"packet_in": "unordered"}}
 	full.Name = "lab"
 	full.Durability, full.Data = config.Memory, "/tmp/hf"
 	full.Heartbeat, full.Election, full.SwitchTimeout = 20*time.Millisecond, 100*time.Millisecond, time.Second
@@ -58,7 +59,7 @@ func TestParse(t *testing.T) {
 		want       *config.Site
 	}{
 		{"defaults", three, wantThree()},
-		{"everything", three + "site: lab\napps: [hub, learning]\ndurability: memory\ndata: /tmp/hf\nheartbeat_ms: 20\nelection_ms: 100\nswitch_timeout_ms: 1000\ntls:\n  ca: /etc/hf/ca.pem\n  cert: /etc/hf/{name}.pem\n  key: /etc/hf/{name}-key.pem\n", full},
+		{"everything", three + "site: lab\napps: [hub, learning]\nlevels:\n  hub:\n    packet_in: unordered\ndurability: memory\ndata: /tmp/hf\nheartbeat_ms: 20\nelection_ms: 100\nswitch_timeout_ms: 1000\ntls:\n  ca: /etc/hf/ca.pem\n  cert: /etc/hf/{name}.pem\n  key: /etc/hf/{name}-key.pem\n", full},
 		{"alias", strings.Replace(three, "api: 127.0.0.1:8655", "api: &a 127.0.0.1:8655", 1) + "data: *a\n", func() *config.Site {
 			s := wantThree()
 			s.Data = "127.0.0.1:8655"
@@ -125,8 +126,8 @@ func TestMistakes(t *testing.T) {
 		{"bad alias", one + "data: *a\n", "f: not YAML: unknown anchor 'a' referenced; look at the indentation, colons and quotes around here"},
 		{"two documents", one + "---\n" + one, "f:3: a second document; remove the line `---` before it"},
 		{"too large", one + strings.Repeat("#\n", config.MaxFile/2), "f: larger than 1048576 bytes; is this the right file?"},
-		{"unknown key", one + "hartbeat_ms: 3\n", `f:3: unknown key "hartbeat_ms"; did you mean "heartbeat_ms"? (known: site, controllers, apps, durability, data, heartbeat_ms, election_ms, switch_timeout_ms, tls)`},
-		{"unknown key, nothing near", one + "colour: red\n", `f:3: unknown key "colour"; known: site, controllers, apps, durability, data, heartbeat_ms, election_ms, switch_timeout_ms, tls`},
+		{"unknown key", one + "hartbeat_ms: 3\n", `f:3: unknown key "hartbeat_ms"; did you mean "heartbeat_ms"? (known: site, controllers, apps, levels, durability, data, heartbeat_ms, election_ms, switch_timeout_ms, tls)`},
+		{"unknown key, nothing near", one + "colour: red\n", `f:3: unknown key "colour"; known: site, controllers, apps, levels, durability, data, heartbeat_ms, election_ms, switch_timeout_ms, tls`},
 		{"unknown key of a controller", edit("    openflow: 127", "    openflw: 127"), `f:4: unknown key "openflw"; did you mean "openflow"? (known: name, peer, openflow, api, id)`},
 		{"key twice", one + "data: a\ndata: b\n", `f:4: key "data" is already in line 3; remove one`},
 		{"no name", edit("- name: c1\n    peer", "- peer"), "f:2: a controller without name; add `name:`"},
@@ -158,6 +159,8 @@ func TestMistakes(t *testing.T) {
 		{"election too short", one + "heartbeat_ms: 20\nelection_ms: 59\n", "f:4: election_ms 59 is less than 3 heartbeats of 20 ms; set election_ms to 60 or more, or lower heartbeat_ms"},
 		{"site with a space", one + "site: my lab\n", `f:3: site "my lab"; use at most 63 of a-z, 0-9, - and _, beginning with a letter or digit`},
 		{"home folder", one + "data: ~/holdfast\n", `f:3: data "~/holdfast": nothing replaces the ~; write the whole path`},
+		{"levels of an unknown app", one + "levels: {hubb: {packet_in: ordered}}\n", `f:3: unknown key "hubb"; did you mean "hub"? (known: hub, learning)`},
+		{"levels without messages", one + "levels: {hub: ordered}\n", "f:3: levels of hub are not `message: level` lines; write them like packet_in: unordered"},
 		{"tls is no mapping", one + "tls: on\n", "f:3: tls is the text \"on\"; write `key: value` lines"},
 		{"tls without a key", one + "tls: {ca: a, cert: b}\n", "f:3: tls without key; name the files ca, cert and key, or leave `tls` out for plain TCP"},
 		{"tls with an unknown key", one + "tls: {ca: a, crt: b}\n", `f:3: unknown key "crt"; did you mean "cert"? (known: ca, cert, key)`},

@@ -37,6 +37,7 @@ func (p *parser) parse(text []byte) error {
 		{"site", p.siteName},
 		{"controllers", func(n *yaml.Node) error { controllers = n; return p.controllers(n) }},
 		{"apps", p.appList},
+		{"levels", p.levels},
 		{"durability", p.durability},
 		{"data", p.data},
 		{"heartbeat_ms", func(n *yaml.Node) error {
@@ -237,6 +238,22 @@ func (p *parser) appList(n *yaml.Node) error {
 		p.site.Apps = append(p.site.Apps, app)
 	}
 	return nil
+}
+
+func (p *parser) levels(n *yaml.Node) error {
+	var fields []field
+	for _, app := range p.apps {
+		fields = append(fields, field{app, func(n *yaml.Node) error {
+			of := map[string]string{}
+			if err := n.Decode(of); err != nil {
+				return p.mistake(n, "levels of "+app+" are not `message: level` lines", "write them like packet_in: unordered")
+			}
+			p.site.Levels[app] = of
+			return nil
+		}})
+	}
+	p.site.Levels = map[string]map[string]string{}
+	return p.mapping(n, "levels", fields)
 }
 
 func (p *parser) siteName(n *yaml.Node) error {

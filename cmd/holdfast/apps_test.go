@@ -1,0 +1,34 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/holdfast-sdn/holdfast/ledger"
+	"github.com/holdfast-sdn/holdfast/openflow/of13"
+)
+
+func TestLevelsOfApplications(t *testing.T) {
+	levels := func(app, message, level string) map[string]map[string]string {
+		return map[string]map[string]string{app: {message: level}}
+	}
+	list, err := newApplications([]string{"hub", "learning"}, levels("learning", "packet_in", "ordered"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []ledger.Level{ledger.ExactlyOnce, ledger.Ordered} {
+		if l, _ := list[i].(ledger.Leveler).Level(of13.TypePacketIn); l != want {
+			t.Errorf("application %d has packet-ins at %v, want %v", i, l, want)
+		}
+	}
+	for text, wrong := range map[string]map[string]map[string]string{
+		"not among the apps":   levels("hub", "packet_in", "ordered"),
+		`level "strong": use`:  levels("learning", "packet_in", "strong"),
+		"does not handle":      levels("learning", "flow_removed", "ordered"),
+		`level can be set for`: levels("learning", "switch_up", "ordered"),
+	} {
+		if _, err := newApplications([]string{"learning"}, wrong); err == nil || !strings.Contains(err.Error(), text) {
+			t.Errorf("%v: error %v, want %q in it", wrong, err, text)
+		}
+	}
+}

@@ -1,0 +1,152 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-sdn/holdfast/app"
+	"github.com/holdfast-sdn/holdfast/internal/cluster"
+	"github.com/holdfast-sdn/holdfast/internal/load"
+)
+
+// levelsBench is a run of bench levels.
+type levelsBench struct {
+	switches, window, addresses, seconds, rounds int
+	durability                                   string
+}
+
+// setting is one way to run the controllers.
+type setting struct {
+	name        string
+	controllers int
+	level       app.Level
+}
+
+// settings are what is compared: none is replicated nowhere, and bare keeps nothing besides.
+func settings() []setting {
+	list := []setting{{"bare", 1, app.Unordered}, {"none", 1, app.ExactlyOnce}}
+	for l := app.Unordered; l <= app.ExactlyOnce; l++ {
+		list = append(list, setting{l.String(), 3, l})
+	}
+	return list
+}
+
+func benchLevelsCommand() *cobra.Command {
+	var b levelsBench
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "levels",
+		Short: "What each consistency level costs",
+		Long: `Run the learning application with each consistency level for packet-ins on three controllers.
+The load is the same each time: fake switches send packet-ins as fast as they are answered with a
+flow-mod, then one at a time. Two settings are for comparison: none is one controller,
+exactly once in its own log, without replication; bare is one controller, unordered. The settings
+take turns, so that what else the machine does falls on all of them; figures are medians, of
+ratios those of the rounds.`,
+		Example: `  holdfast bench levels --json`,
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := b.validate(); err != nil {
+				return err
+			}
+			bar := newProgress(cmd.ErrOrStderr())
+			r, err := b.run(cmd.Context(), bar)
+			bar.clear()
+			if err != nil {
+				return err
+			}
+			return r.print(cmd.OutOrStdout(), asJSON)
+		},
+	}
+	cmd.Flags().IntVar(&b.switches, "switches", 16, "how many fake switches")
+	cmd.Flags().IntVar(&b.window, "window", 256, "packet-ins outstanding for each switch")
+	cmd.Flags().IntVar(&b.addresses, "addresses", 1000, "hosts behind each switch")
+	cmd.Flags().IntVar(&b.seconds, "seconds", 4, "how long each measurement lasts")
+	cmd.Flags().IntVar(&b.rounds, "rounds", 3, "how often each setting is measured")
+	cmd.Flags().StringVar(&b.durability, "durability", "memory", "memory or disk")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func (b levelsBench) validate() error {
+	return cmp.Or(
+		inRange("switches", b.switches, 1, load.MaxSwitches),
+		inRange("window", b.window, 1, load.MaxWindow),
+		inRange("addresses", b.addresses, 1, load.MaxMACs),
+		inRange("seconds", b.seconds, 1, 3600),
+		inRange("rounds", b.rounds, 1, 100),
+		isDurability(b.durability))
+}
+
+func (b levelsBench) run(ctx context.Context, bar *progress) (report, error) {
+	throughput, latency, ratio, toBare := map[string][]float64{}, map[string][]float64{}, map[string][]float64{}, map[string][]float64{}
+	for round := range b.rounds {
+		for _, s := range settings() {
+			full, idle, err := b.measure(ctx, bar, s, fmt.Sprintf("%s, round %d of %d", s.name, round+1, b.rounds))
+			if err != nil {
+				return report{}, fmt.Errorf("level %s: %w", s.name, err)
+			}
+			throughput[s.name] = append(throughput[s.name], full.PerSecond)
+			latency[s.name] = append(latency[s.name], float64(idle.Latency.Quantile(0.5))/1e3)
+		}
+		for name, values := range throughput {
+			ratio[name] = append(ratio[name], values[round]/throughput["none"][round])
+			toBare[name] = append(toBare[name], values[round]/throughput["bare"][round])
+		}
+	}
+	figures := map[string]float64{}
+	for _, s := range settings() {
+		figures["answers_per_s_"+s.name] = quantile(throughput[s.name], 0.5)
+		figures["latency_us_median_"+s.name] = quantile(latency[s.name], 0.5)
+		if s.controllers > 1 {
+			figures["throughput_ratio_"+s.name] = quantile(ratio[s.name], 0.5)
+			figures["throughput_ratio_to_bare_"+s.name] = quantile(toBare[s.name], 0.5)
+		}
+	}
+	return report{"levels", figures, map[string]any{
+		"controllers": "3 processes on loopback; none: 1, exactly once; bare: 1, unordered", "agents": "1 process for all switches", "app": "learning, the level is that of packet-ins",
+		"switches": fmt.Sprintf("%d fake OpenFlow 1.3 switches in this process, %d packet-ins outstanding each; 1 for latency", b.switches, b.window),
+		"hosts":    fmt.Sprintf("%d behind each switch, learned before the measurement", b.addresses),
+		"answer":   "a flow-mod", "durability": b.durability, "seconds": b.seconds, "rounds": b.rounds,
+	}}, nil
+}
+
+// measure runs a site, first with all that the window lets in flight, then with one packet-in for each switch.
+func (b levelsBench) measure(ctx context.Context, bar *progress, s setting, what string) (full, idle load.Result, err error) {
+	binary, err := self()
+	if err != nil {
+		return full, idle, err
+	}
+	dir, err := os.MkdirTemp("", "holdfast-bench-")
+	if err != nil {
+		return full, idle, fmt.Errorf("folder for the benchmark: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	c, err := cluster.Start(ctx, cluster.Config{Binary: binary, Dir: dir, Controllers: s.controllers, Agents: 1, Durability: b.durability,
+		Apps: []string{"learning"}, Levels: map[string]map[string]string{"learning": {"packet_in": s.level.String()}}})
+	if err != nil {
+		return full, idle, err
+	}
+	defer c.Close()
+	cfg := load.Config{Mode: load.Throughput, Switches: b.switches, Window: b.window, MACsPerSwitch: b.addresses, Dial: load.TCP(c.Agents()[0].Listen),
+		Warmup: time.Second, Duration: time.Duration(b.seconds) * time.Second, Drain: 5 * time.Second}
+	stop := bar.during(cfg.Warmup+cfg.Duration, "throughput, "+what)
+	full, err = load.Run(ctx, cfg)
+	stop()
+	if err != nil {
+		return full, idle, fmt.Errorf("throughput: %w", c.WithLogs(err))
+	}
+	cfg.Mode, cfg.FirstDatapathID = load.Latency, 1<<32
+	stop = bar.during(cfg.Warmup+cfg.Duration, "latency, "+what)
+	idle, err = load.Run(ctx, cfg)
+	stop()
+	if err != nil {
+		return full, idle, fmt.Errorf("latency: %w", c.WithLogs(err))
+	}
+	return full, idle, nil
+}
