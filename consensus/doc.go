@@ -65,7 +65,10 @@
 //
 // # Faults
 //
-// Whatever a member cannot survive ends its Node, and Err says why: an error of the disk, a
-// log that has forgotten what was acknowledged (LostLogError), its removal (ErrRemoved).
+// A slow disk delays its own member only: entries leave before they are stored. A leader hands out
+// what it has stored, though, and gives the leadership away if that holds the others up (relief.go).
+//
+// Whatever a member cannot survive ends its Node, and Err says why: an error of the disk (*disk.FullError: there was
+// no room; once there is, the member can be started again), a log that has forgotten what was acknowledged (LostLogError), its removal (ErrRemoved).
 // It never goes on with a log that it is not sure of.
 package consensus

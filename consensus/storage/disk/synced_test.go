@@ -24,8 +24,8 @@ func (d *Disk) kill(t *testing.T) {
 // TestEveryBit flips each bit of a log, one at a time. Where the log is known to be synced that is refused by
 // name. Behind that it is refused or cut off, never taken for something else, and nothing before it is lost.
 func TestEveryBit(t *testing.T) {
-	const saves, size = 6, 20
-	for _, marked := range []int{0, 4, saves} { // saves before the process is killed that are marked
+	const saves, size = 4, 16
+	for _, marked := range []int{0, 3, saves} { // saves before the process is killed that are marked
 		t.Run(fmt.Sprintf("%d of %d saves marked", marked, saves), func(t *testing.T) {
 			dir, err := os.MkdirTemp(memory(), "disk")
 			must(t, err)
