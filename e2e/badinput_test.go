@@ -56,7 +56,7 @@ func shakeAndSend(bytes string) func(*testing.T, openflow.DatapathID, net.Conn) 
 // shakeHands behaves until the switch is up: until the first command.
 func shakeHands(t *testing.T, id openflow.DatapathID, conn net.Conn) {
 	t.Helper()
-	s := &fakeSwitch{id: id, changed: make(chan struct{})}
+	s := &fakeSwitch{memory: newMemory(id)}
 	hello := of13.NewHello(of13.VersionsOf(openflow.Version13))
 	answers := hello.Append(nil, 1)
 	for in := ofconn.NewReader(conn); len(s.commands) == 0; {
@@ -143,7 +143,7 @@ func TestBadInput(t *testing.T) {
 
 // duplicate shakes hands as far as it gets.
 func duplicate(t *testing.T, id openflow.DatapathID, conn net.Conn) {
-	s := &fakeSwitch{t: t, id: id, conn: conn, ended: make(chan struct{}), changed: make(chan struct{})}
+	s := &fakeSwitch{memory: newMemory(id), t: t, conn: conn, ended: make(chan struct{})}
 	hello := of13.NewHello(of13.VersionsOf(openflow.Version13))
 	s.write(hello.Append(nil, 1))
 	s.read()

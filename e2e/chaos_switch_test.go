@@ -128,7 +128,7 @@ func (s *chaosSwitch) read(c *chaosConn, ready chan struct{}) {
 		}
 	}
 	defer shake()
-	fake := fakeSwitch{id: s.id}
+	fake := fakeSwitch{memory: newMemory(s.id)}
 	hello := of13.NewHello(of13.VersionsOf(openflow.Version13))
 	if _, err := c.Write(hello.Append(nil, 1)); err != nil {
 		return

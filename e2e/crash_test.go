@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-sdn/holdfast/internal/cluster"
 	"github.com/holdfast-sdn/holdfast/internal/crash"
+	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
 	"github.com/holdfast-sdn/holdfast/platform/audit"
 )
 
@@ -22,9 +23,13 @@ func (s *site) trace(from *cluster.Controller) trace {
 	s.t.Helper()
 	var tr trace
 	for _, r := range s.audit(from) {
-		if r.Kind == audit.Event {
-			tr.processed = append(tr.processed, fmt.Sprintf("%s %s %s", r.Switch, r.Type, r.Digest))
+		if r.Kind != audit.Event || r.Type == experimenter.TypeMark.String() {
+			continue
 		}
+		if r.Type == experimenter.TypeSwitchUp.String() {
+			r.Digest = "" // the hardware addresses of an Open vSwitch are new each time
+		}
+		tr.processed = append(tr.processed, fmt.Sprintf("%s %s %s", r.Switch, r.Type, r.Digest))
 	}
 	for _, sw := range s.switches {
 		var list []string
@@ -36,57 +41,63 @@ func (s *site) trace(from *cluster.Controller) trace {
 	return tr
 }
 
-// crashEvents is the number of packet-ins of a run; crashPassage is how often the leader
+// crashEvents is the number of packet-ins of a run, from crashSwitches in turn; crashPassage is how often the leader
 // passes the crash point: a point is passed one to three times for each.
 const (
-	crashEvents  = 30
-	crashPassage = 17
+	crashEvents   = 30
+	crashSwitches = 3
+	crashPassage  = 12
 )
 
 // TestCrashPoint kills the leader at each of the seven points of Ravana's figure 5, in the
 // middle of a sequence of events, and compares with a run without faults.
 func TestCrashPoint(t *testing.T) {
-	want := traceWithoutFaults(t)
-	for _, p := range crash.Points {
-		t.Run(string(p), func(t *testing.T) {
-			tr := newTrap(t, p, crashPassage, false)
-			s := startSite(t, cluster.Config{Agents: 3, Env: tr.env})
-			s.expectDeaths()
-			first := s.leader()
-			s.connect()
-			died := -1
-			s.play(crashEvents, func(i int) {
-				if died < 0 && tr.sprung() {
-					died = i // while the event before was on its way
-				}
-			})
-			if died < 2 || died >= crashEvents-1 {
-				t.Fatalf("the leader died at event %d of %d: not in the middle", died, crashEvents)
-			}
-			victim := s.victim(tr)
-			victim.WaitEnd()
-			if w, ok := victim.Ended().Sys().(syscall.WaitStatus); !ok || w.Signal() != syscall.SIGKILL {
-				t.Fatalf("%s ended with %v, not by SIGKILL", victim.Name, victim.Ended())
-			}
-			if victim != first {
-				t.Logf("leadership moved from %s to %s before the crash", first.Name, victim.Name)
-			}
-			r := s.exact()
-			survivors := s.followers()
-			survivors = append(survivors, s.leader())
-			if len(survivors) != 2 {
-				t.Fatalf("%d survivors", len(survivors))
-			}
-			s.agree(survivors)
-			compare(t, s.trace(survivors[0]), want)
-			t.Logf("%s died at event %d; %+v", victim.Name, died, r)
-		})
+	inModes(t, everyMode, func(t *testing.T, m mode) {
+		want := traceWithoutFaults(t, m)
+		for _, p := range crash.Points {
+			t.Run(string(p), func(t *testing.T) { crashAt(t, m, p, want) })
+		}
+	})
+}
+
+func crashAt(t *testing.T, m mode, p crash.Point, want trace) {
+	tr := newTrap(t, p, crashPassage, false).later()
+	s := m.start(t, crashSwitches, cluster.Config{Env: tr.env})
+	s.expectDeaths()
+	first := s.leader()
+	s.connect()
+	tr.set(t)
+	died := -1
+	s.play(crashEvents, func(i int) {
+		if died < 0 && tr.sprung() {
+			died = i // while the event before was on its way
+		}
+	})
+	if died < 2 || died >= crashEvents-1 {
+		t.Fatalf("the leader died at event %d of %d: not in the middle", died, crashEvents)
 	}
+	victim := s.victim(tr)
+	victim.WaitEnd()
+	if w, ok := victim.Ended().Sys().(syscall.WaitStatus); !ok || w.Signal() != syscall.SIGKILL {
+		t.Fatalf("%s ended with %v, not by SIGKILL", victim.Name, victim.Ended())
+	}
+	if victim != first {
+		t.Logf("leadership moved from %s to %s before the crash", first.Name, victim.Name)
+	}
+	r := s.exact()
+	survivors := s.followers()
+	survivors = append(survivors, s.leader())
+	if len(survivors) != 2 {
+		t.Fatalf("%d survivors", len(survivors))
+	}
+	s.agree(survivors)
+	compare(t, s.trace(survivors[0]), want)
+	t.Logf("%s died at event %d; %+v", victim.Name, died, r)
 }
 
 // traceWithoutFaults runs the sequence undisturbed.
-func traceWithoutFaults(t *testing.T) trace {
-	s := startSite(t, cluster.Config{Agents: 3})
+func traceWithoutFaults(t *testing.T, m mode) trace {
+	s := m.start(t, crashSwitches, cluster.Config{})
 	s.connect()
 	s.play(crashEvents, nil)
 	s.exact()
@@ -108,31 +119,47 @@ func compare(t *testing.T, got, want trace) {
 
 // TestCrashPointUnderLoad kills leaders at the same points with many events on their way, and the next leader
 // as soon as it has shown itself. There is no run to compare with, but the ledger: everything once, and in order.
+//
+// Without agents the second is killed when the first is in step again: one of those that hear the switches must
+// survive. An Open vSwitch drops packet-ins beyond a hundred that wait for a controller, so it gets less to do.
 func TestCrashPointUnderLoad(t *testing.T) {
-	const events = 200 // of each switch
-	for _, p := range crash.Points {
-		t.Run(string(p), func(t *testing.T) {
-			tr := newTrap(t, p, 8, false) // after a few batches: they may be large
-			s := startSite(t, cluster.Config{Agents: 3, Env: tr.env})
-			s.expectDeaths()
-			s.connect()
-			for range events {
-				for _, sw := range s.switches {
-					sw.packetIn(fmt.Sprintf("packet %d", s.played))
-					s.played++
-				}
-				if s.played%30 == 0 {
-					time.Sleep(2 * time.Millisecond) // so that there are many batches
-				}
-			}
-			eventually(t, "the leader to die", tr.sprung)
-			victim := s.victim(tr)
-			victim.WaitEnd()
-			s.check(victim.Restart())
-			s.check(s.leader().Kill())
-			s.arrived()
-			s.play(3, nil)
-			s.exact()
-		})
+	inModes(t, everyMode, func(t *testing.T, m mode) {
+		for _, p := range crash.Points {
+			t.Run(string(p), func(t *testing.T) { crashUnderLoad(t, m, p) })
+		}
+	})
+}
+
+func crashUnderLoad(t *testing.T, m mode, p crash.Point) {
+	const events = 200                    // of each switch
+	tr := newTrap(t, p, 5, false).later() // after a few batches: they may be large
+	s := m.start(t, crashSwitches, cluster.Config{Env: tr.env})
+	s.expectDeaths()
+	s.connect()
+	tr.set(t)
+	burst, pause := 30, 2*time.Millisecond // so that there are many batches
+	if m.ovs {
+		burst, pause = 6, 5*time.Millisecond
 	}
+	for range events {
+		for _, sw := range s.switches {
+			sw.packetIn(fmt.Sprintf("packet %d", s.played))
+			s.played++
+		}
+		if s.played%burst == 0 {
+			time.Sleep(pause)
+		}
+	}
+	eventually(t, "the leader to die", tr.sprung)
+	victim := s.victim(tr)
+	victim.WaitEnd()
+	s.check(victim.Restart())
+	if m.stock {
+		s.arrived()
+		s.inStep()
+	}
+	s.check(s.leader().Kill())
+	s.arrived()
+	s.play(3, nil)
+	s.exact()
 }

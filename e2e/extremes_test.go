@@ -76,8 +76,9 @@ func TestBacklogOfDeadSwitch(t *testing.T) {
 	for n := range events {
 		s.switches[0].packetIn(fmt.Sprintf("packet %d", n))
 	}
-	s.check(s.switches[0].conn.(*net.TCPConn).CloseWrite())
-	<-s.switches[0].ended
+	sw := s.switches[0].(*fakeSwitch)
+	s.check(sw.conn.(*net.TCPConn).CloseWrite())
+	<-sw.ended
 	for _, c := range s.Controllers() {
 		s.check(c.Restart())
 	}

@@ -19,31 +19,36 @@ import (
 // no command sent, and with it the switch that sent the event and its agent, so that nobody can
 // send it again. The other switches get their commands all the same, once.
 func TestMasterAndSwitchDieTogether(t *testing.T) {
-	for _, p := range []crash.Point{crash.AfterCommit, crash.AfterEventAck} {
-		t.Run(string(p), func(t *testing.T) {
-			tr := newTrap(t, p, 10, false)
-			s := startSite(t, cluster.Config{Agents: 3, Env: tr.env})
-			s.expectDeaths()
-			s.connect()
-			dead := s.playUntilTrapped(tr)
-			lost := s.switches[dead]
-			last := fmt.Sprintf("packet %d", s.played-1)
+	inModes(t, everyMode, func(t *testing.T, m mode) {
+		for _, p := range []crash.Point{crash.AfterCommit, crash.AfterEventAck} {
+			t.Run(string(p), func(t *testing.T) { dieTogether(t, m, p) })
+		}
+	})
+}
 
-			living := slices.Delete(slices.Clone(s.switches), dead, dead+1)
-			s.victim(tr).WaitEnd()
-			for _, sw := range living {
-				if err := sw.wait(s.counted()); err != nil {
-					t.Fatal(err)
-				}
-				if outs := sw.packetOuts(); !strings.HasPrefix(outs[len(outs)-1], last) {
-					t.Errorf("switch %s sent out %q, not %q, as the last", sw.id, outs[len(outs)-1], last)
-				}
-			}
-			s.switches = living
-			s.play(10, nil) // the others are served as before
-			s.exactFor(living, lost)
-		})
+func dieTogether(t *testing.T, m mode, p crash.Point) {
+	tr := newTrap(t, p, 7, false).later()
+	s := m.start(t, crashSwitches, cluster.Config{Env: tr.env})
+	s.expectDeaths()
+	s.connect()
+	tr.set(t)
+	dead := s.playUntilTrapped(tr)
+	lost := s.switches[dead]
+	last := fmt.Sprintf("packet %d", s.played-1)
+
+	living := slices.Delete(slices.Clone(s.switches), dead, dead+1)
+	s.victim(tr).WaitEnd()
+	for _, sw := range living {
+		if err := sw.wait(s.counted()); err != nil {
+			t.Fatal(err)
+		}
+		if outs := sw.packetOuts(); !strings.HasPrefix(outs[len(outs)-1], last) {
+			t.Errorf("switch %s sent out %q, not %q, as the last", sw.name(), outs[len(outs)-1], last)
+		}
 	}
+	s.switches = living
+	s.play(10, nil) // the others are served as before
+	s.exactFor(living, lost)
 }
 
 // playUntilTrapped plays until the leader is at the crash point with the event of some switch;
@@ -58,8 +63,10 @@ func (s *site) playUntilTrapped(tr *trap) int {
 			time.Sleep(time.Millisecond)
 		}
 		if tr.sprung() {
-			s.check(s.Agents()[from].Signal(syscall.SIGKILL))
-			s.switches[from].conn.Close()
+			if s.stock == nil {
+				s.check(s.Agents()[from].Signal(syscall.SIGKILL))
+			}
+			s.switches[from].cut()
 			return from
 		}
 		s.arrived()
@@ -70,7 +77,7 @@ func (s *site) playUntilTrapped(tr *trap) int {
 
 // exactFor compares what switches were told with what was issued for them, and looks
 // whether the last event of a lost one is in the ledger once.
-func (s *site) exactFor(living []*fakeSwitch, lost *fakeSwitch) {
+func (s *site) exactFor(living []player, lost player) {
 	s.t.Helper()
 	records, err := audit.Read(s.AuditFiles())
 	s.check(err)
@@ -89,11 +96,11 @@ func (s *site) exactFor(living []*fakeSwitch, lost *fakeSwitch) {
 		for _, c := range sw.executed() {
 			got = append(got, audit.Digest(c))
 		}
-		if !slices.Equal(got, issued[sw.id]) {
-			s.t.Errorf("switch %s executed %d commands, %d were issued, or in another order", sw.id, len(got), len(issued[sw.id]))
+		if want := issued[sw.name()]; !slices.Equal(got, want) {
+			s.t.Errorf("switch %s executed %d commands, %d were issued, or in another order", sw.name(), len(got), len(want))
 		}
 	}
-	if total := events[lost.id] + events[living[0].id] + events[living[1].id]; total != s.played {
+	if total := events[lost.name()] + events[living[0].name()] + events[living[1].name()]; total != s.played {
 		s.t.Errorf("%d packet-ins are in the ledger, %d were sent", total, s.played)
 	}
 	if got := len(lost.executed()); got%apps.CounterCommands != 0 {

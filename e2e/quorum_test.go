@@ -11,21 +11,23 @@ import (
 )
 
 func TestTwoOfThree(t *testing.T) {
-	t.Run("without a follower", func(t *testing.T) {
-		s := startSite(t, cluster.Config{Agents: 2})
-		s.connect()
-		s.play(4, nil)
-		s.check(s.followers()[0].Kill())
-		s.play(10, nil)
-		s.exact()
-	})
-	t.Run("without the leader", func(t *testing.T) {
-		s := startSite(t, cluster.Config{Agents: 2})
-		s.connect()
-		s.play(4, nil)
-		s.check(s.leader().Kill())
-		s.play(10, nil)
-		s.exact()
+	inModes(t, append(everyMode, stockTLS), func(t *testing.T, m mode) {
+		t.Run("without a follower", func(t *testing.T) {
+			s := m.start(t, 2, cluster.Config{})
+			s.connect()
+			s.play(4, nil)
+			s.check(s.followers()[0].Kill())
+			s.play(10, nil)
+			s.exact()
+		})
+		t.Run("without the leader", func(t *testing.T) {
+			s := m.start(t, 2, cluster.Config{})
+			s.connect()
+			s.play(4, nil)
+			s.check(s.leader().Kill())
+			s.play(10, nil)
+			s.exact()
+		})
 	})
 }
 
@@ -40,17 +42,14 @@ func TestOneOfThree(t *testing.T) {
 		s.check(c.Kill())
 	}
 	before := w.count()
-	for _, sw := range s.switches {
-		sw.packetIn(fmt.Sprintf("packet %d", s.played))
-		s.played++
-	}
+	s.burst(1)
 	time.Sleep(time.Second) // in which nothing must happen
 	if after := w.count(); after.acked != before.acked || after.commands != before.commands {
 		t.Errorf("one of three controllers acknowledged events or sent commands: %+v, before %+v", after, before)
 	}
 	for _, sw := range s.switches {
 		if got := len(sw.executed()); got != s.counted()-2*s.counted()/s.played {
-			t.Errorf("switch %s has %d commands", sw.id, got)
+			t.Errorf("switch %s has %d commands", sw.name(), got)
 		}
 	}
 	s.check(down[0].Restart())
@@ -130,30 +129,46 @@ func (s *site) restored(c *cluster.Controller) (index uint64) {
 	return index
 }
 
-// TestAllKilledAndRestarted kills all controllers with events and commands on their way.
+// TestAllKilledAndRestarted kills all controllers with events and commands on their way. Without agents nobody would
+// have these events: then there are none.
 func TestAllKilledAndRestarted(t *testing.T) {
-	for _, durability := range []string{"memory", "disk"} {
-		t.Run(durability, func(t *testing.T) {
-			s := startSite(t, cluster.Config{Agents: 2, Durability: durability})
-			s.connect()
-			for range 3 {
-				s.play(5, nil)
-				for range 20 {
-					for _, sw := range s.switches {
-						sw.packetIn(fmt.Sprintf("packet %d", s.played))
-						s.played++
+	inModes(t, everyMode, func(t *testing.T, m mode) {
+		for _, durability := range []string{"memory", "disk"} {
+			t.Run(durability, func(t *testing.T) {
+				s := m.start(t, 2, cluster.Config{Durability: durability})
+				s.connect()
+				for range 3 {
+					s.play(5, nil)
+					if m.stock {
+						s.inStep()
+					} else {
+						s.burst(20)
+					}
+					for _, c := range s.Controllers() {
+						s.check(c.Kill())
+					}
+					for _, c := range s.Controllers() {
+						s.check(c.Restart())
+					}
+					s.arrived()
+					if m.stock {
+						s.waitUp(2)
+						s.inStep()
 					}
 				}
-				for _, c := range s.Controllers() {
-					s.check(c.Kill())
-				}
-				for _, c := range s.Controllers() {
-					s.check(c.Restart())
-				}
-				s.arrived()
-			}
-			s.play(5, nil)
-			s.exact()
-		})
+				s.play(5, nil)
+				s.exact()
+			})
+		}
+	})
+}
+
+// burst sends n packet-ins from each switch.
+func (s *site) burst(n int) {
+	for range n {
+		for _, sw := range s.switches {
+			sw.packetIn(fmt.Sprintf("packet %d", s.played))
+			s.played++
+		}
 	}
 }

@@ -25,7 +25,8 @@ type site struct {
 	ctx      context.Context
 	dir      string
 	tally    *audit.Tally
-	switches []*fakeSwitch
+	stock    *stockSite // nil: the switches have agents
+	switches []player
 	played   int // packet-ins of play so far
 }
 
@@ -72,6 +73,10 @@ func startSite(t *testing.T, cfg cluster.Config) *site {
 // the ledger before the next comes.
 func (s *site) connect() {
 	s.t.Helper()
+	if s.stock != nil {
+		s.connectStock()
+		return
+	}
 	for i, a := range s.Agents() {
 		sw := dialSwitch(s.t, openflow.DatapathID(i+1), "127.0.0.1", a.Listen, s.tally)
 		s.switches = append(s.switches, sw)
@@ -179,7 +184,8 @@ func (s *site) arrived() {
 	}
 }
 
-// inStep waits until every command is logged as executed, and every controller that runs has applied it all.
+// inStep waits until every command is logged as executed, and every controller that runs has applied it all, and
+// holds the rest.
 func (s *site) inStep() {
 	s.t.Helper()
 	s.await("all controllers to be in step", func(leader cluster.Status) bool {
@@ -197,13 +203,20 @@ func (s *site) inStep() {
 		}
 		return true
 	})
+	if s.stock != nil {
+		s.check(s.WaitReady(s.ctx, len(s.switches)))
+	}
 }
 
 // exact waits until all is done and compares: nothing lost, nothing repeated, everything in order.
 func (s *site) exact() audit.Result {
 	s.t.Helper()
 	s.inStep()
-	r, err := s.tally.Compare(s.AuditFiles())
+	compare := s.tally.Compare
+	if s.stock != nil {
+		compare = s.stock.tally.Compare
+	}
+	r, err := compare(s.AuditFiles())
 	s.check(err)
 	if !r.Exact() {
 		s.t.Errorf("not exactly once: %+v", r)
@@ -232,8 +245,9 @@ func (s *site) agree(list []*cluster.Controller) {
 
 // trap makes whichever controller first comes to a crash point for the n-th time die there.
 type trap struct {
-	file string
-	spec string
+	file  string
+	spec  string
+	after string // file that sets it; empty: it is set from the start
 }
 
 func newTrap(t *testing.T, p crash.Point, n int, hang bool) *trap {
@@ -246,7 +260,19 @@ func newTrap(t *testing.T, p crash.Point, n int, hang bool) *trap {
 
 // env is for cluster.Config.
 func (tr *trap) env(int) []string {
-	return []string{"HOLDFAST_CRASH=" + tr.spec, "HOLDFAST_CRASH_MARK=" + tr.file}
+	return []string{"HOLDFAST_CRASH=" + tr.spec, "HOLDFAST_CRASH_MARK=" + tr.file, "HOLDFAST_CRASH_AFTER=" + tr.after}
+}
+
+// later makes the trap one that counts from set on: how often a leader comes to a point before a test begins
+// depends on the time that takes.
+func (tr *trap) later() *trap {
+	tr.after = tr.file + ".after"
+	return tr
+}
+
+func (tr *trap) set(t *testing.T) {
+	t.Helper()
+	writeFile(t, tr.after, "")
 }
 
 // sprung reports whether someone stepped into it.

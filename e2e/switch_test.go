@@ -21,11 +21,16 @@ const patience = 30 * time.Second
 // fakeSwitch speaks OpenFlow 1.3 and forwards nothing: it says what a test wants, executes
 // commands by writing them down, and tells a tally of both.
 type fakeSwitch struct {
+	*memory
 	t     *testing.T
-	id    openflow.DatapathID
 	conn  net.Conn
 	tally *audit.Tally // nil for a switch that does not count
 	ended chan struct{}
+}
+
+// memory is what a switch executed.
+type memory struct {
+	id openflow.DatapathID
 
 	mu       sync.Mutex // guards the fields below
 	commands [][]byte
@@ -33,10 +38,12 @@ type fakeSwitch struct {
 	changed  chan struct{} // closed, and made anew, when something came
 }
 
+func newMemory(id openflow.DatapathID) *memory { return &memory{id: id, changed: make(chan struct{})} }
+
 // dialSwitch connects a switch from a source address of 127.0.0.0/8, and shakes hands.
 func dialSwitch(t *testing.T, id openflow.DatapathID, from, to string, tally *audit.Tally) *fakeSwitch {
 	t.Helper()
-	s := &fakeSwitch{t: t, id: id, conn: dialFrom(t, from, to), tally: tally, ended: make(chan struct{}), changed: make(chan struct{})}
+	s := &fakeSwitch{memory: newMemory(id), t: t, conn: dialFrom(t, from, to), tally: tally, ended: make(chan struct{})}
 	t.Cleanup(s.close)
 	hello := of13.NewHello(of13.VersionsOf(openflow.Version13))
 	s.write(hello.Append(nil, 1))
@@ -63,6 +70,8 @@ func (s *fakeSwitch) close() {
 	<-s.ended
 }
 
+func (s *fakeSwitch) cut() { s.conn.Close() }
+
 func (s *fakeSwitch) write(msg []byte) {
 	s.t.Helper()
 	if _, err := s.conn.Write(msg); err != nil {
@@ -86,16 +95,31 @@ func (s *fakeSwitch) read() {
 			_, err = s.conn.Write(answers)
 		}
 		if err != nil {
-			s.mu.Lock()
-			s.err = err
-			s.wake()
-			s.mu.Unlock()
+			s.fail(err)
 			return
 		}
 	}
 }
 
-func (s *fakeSwitch) wake() { close(s.changed); s.changed = make(chan struct{}) }
+// fail says that nothing more will come.
+func (m *memory) fail(err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.err = err
+	m.wake()
+}
+
+// note remembers a command.
+func (m *memory) note(msg []byte) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.commands = append(m.commands, bytes.Clone(msg))
+	m.wake()
+}
+
+func (m *memory) wake() { close(m.changed); m.changed = make(chan struct{}) }
+
+func (m *memory) name() openflow.DatapathID { return m.id }
 
 // take answers a question of the controller, or executes a command.
 func (s *fakeSwitch) take(answers, msg []byte) []byte {
@@ -120,10 +144,7 @@ func (s *fakeSwitch) take(answers, msg []byte) []byte {
 		if s.tally != nil {
 			s.tally.ToSwitch(s.id, msg)
 		}
-		s.mu.Lock()
-		s.commands = append(s.commands, bytes.Clone(msg))
-		s.wake()
-		s.mu.Unlock()
+		s.note(msg)
 	}
 	return answers
 }
@@ -150,38 +171,40 @@ func packetIn(port of13.Port, text string) *of13.PacketIn {
 }
 
 // executed returns what the switch was told so far.
-func (s *fakeSwitch) executed() [][]byte {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Clone(s.commands)
+func (m *memory) executed() [][]byte {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.commands)
 }
 
 // wait waits until the switch has n commands, and returns an error if that does not happen.
-func (s *fakeSwitch) wait(n int) error {
+func (m *memory) wait(n int) error {
 	deadline := time.NewTimer(patience)
 	defer deadline.Stop()
 	for {
-		s.mu.Lock()
-		have, err, changed := len(s.commands), s.err, s.changed
-		s.mu.Unlock()
+		m.mu.Lock()
+		have, err, changed := len(m.commands), m.err, m.changed
+		m.mu.Unlock()
 		switch {
 		case have >= n:
 			return nil
 		case err != nil:
-			return fmt.Errorf("switch %s has %d commands of %d, and its connection ended: %w", s.id, have, n, err)
+			return fmt.Errorf("switch %s has %d commands of %d, and its connection ended: %w", m.id, have, n, err)
 		}
 		select {
 		case <-changed:
 		case <-deadline.C:
-			return fmt.Errorf("switch %s has %d commands of %d after %v", s.id, have, n, patience)
+			return fmt.Errorf("switch %s has %d commands of %d after %v", m.id, have, n, patience)
 		}
 	}
 }
 
 // packetOuts returns the packets that the switch was told to send out, as texts.
-func (s *fakeSwitch) packetOuts() []string {
+func (m *memory) packetOuts() []string { return packetsOf(m.executed()) }
+
+func packetsOf(commands [][]byte) []string {
 	var list []string
-	for _, c := range s.executed() {
+	for _, c := range commands {
 		var out of13.PacketOut
 		if c[1] == of13.TypePacketOut && out.Decode(c) == nil {
 			list = append(list, string(out.Data[14:]))

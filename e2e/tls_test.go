@@ -89,7 +89,7 @@ func (s *site) dialTLS(c *mtls.Credentials, id openflow.DatapathID, addr string)
 	s.t.Helper()
 	conn, err := c.Dial(s.ctx, addr, mtls.Role(pki.Agent))
 	s.check(err)
-	sw := &fakeSwitch{t: s.t, id: id, conn: conn, tally: s.tally, ended: make(chan struct{}), changed: make(chan struct{})}
+	sw := &fakeSwitch{memory: newMemory(id), t: s.t, conn: conn, tally: s.tally, ended: make(chan struct{})}
 	s.t.Cleanup(sw.close)
 	hello := of13.NewHello(of13.VersionsOf(openflow.Version13))
 	sw.write(hello.Append(nil, 1))

@@ -45,13 +45,18 @@ func (w *watcher) ToSwitch(sw openflow.DatapathID, msg []byte) {
 }
 
 func (w *watcher) FromSwitch(_ openflow.DatapathID, msg []byte) {
-	var e of13.Error
-	if msg[1] != openflow.TypeError || e.Decode(msg) != nil || e.ErrType != of13.ErrTypeBadRequest || e.Code != of13.BadRequestIsSlave {
+	if !saysSlave(msg) {
 		return
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.seen.refused++
+}
+
+// saysSlave reports whether somebody refuses commands, since another is master.
+func saysSlave(msg []byte) bool {
+	var e of13.Error
+	return msg[1] == openflow.TypeError && e.Decode(msg) == nil && e.ErrType == of13.ErrTypeBadRequest && e.Code == of13.BadRequestIsSlave
 }
 
 func (w *watcher) count() seen {

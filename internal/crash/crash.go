@@ -2,7 +2,8 @@
 // builds with the tag crashpoints, makes it die there: HOLDFAST_CRASH=point or point:n
 // kills the process with SIGKILL at the n-th passage; point:n:hang stops it with SIGSTOP.
 // HOLDFAST_CRASH_MARK names a file: of the processes that share it only the first to come so
-// far dies, having written its process id there. Other builds compile At to nothing.
+// far dies, having written its process id there. HOLDFAST_CRASH_AFTER names a file, too: passages count from when
+// it is there. Other builds compile At to nothing.
 package crash
 
 // Point is a place in the life of a transaction.

@@ -18,6 +18,7 @@ import (
 var (
 	armed, count, hang = parse(os.Getenv("HOLDFAST_CRASH"))
 	mark               = os.Getenv("HOLDFAST_CRASH_MARK")
+	after              = os.Getenv("HOLDFAST_CRASH_AFTER")
 	passed             atomic.Int64
 )
 
@@ -36,7 +37,7 @@ func parse(s string) (p Point, n int64, hang bool) {
 // leaves time for what was queued before to reach the sockets (what counts is the order), and
 // for a test to do something at the same moment.
 func At(p Point) {
-	if p != armed || passed.Add(1) != count || !first() {
+	if p != armed || !begun() || passed.Add(1) != count || !first() {
 		return
 	}
 	fmt.Fprintf(os.Stderr, "crash point %s, passage %d\n", p, count)
@@ -47,6 +48,15 @@ func At(p Point) {
 	}
 	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	select {}
+}
+
+// begun reports whether passages count.
+func begun() bool {
+	if after == "" {
+		return true
+	}
+	_, err := os.Stat(after)
+	return err == nil
 }
 
 // stop returns after SIGCONT. The signal goes to this thread: another may take its time to

@@ -11,7 +11,6 @@ const RequireEnv = "HOLDFAST_REQUIRE_OVS"
 type TB interface {
 	Helper()
 	Cleanup(func())
-	TempDir() string
 	Errorf(format string, args ...any)
 	Fatalf(format string, args ...any)
 	Skipf(format string, args ...any)
@@ -27,7 +26,12 @@ func ForTest(t TB) *Lab {
 		}
 		t.Skipf("%v", err)
 	}
-	lab, err := New(t.TempDir())
+	dir, err := os.MkdirTemp("", "netlab-") // short: the path of a socket has at most 107 bytes
+	if err != nil {
+		t.Fatalf("folder of a lab: %v", err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	lab, err := New(dir)
 	if err != nil {
 		t.Fatalf("start a lab: %v", err)
 	}

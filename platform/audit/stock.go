@@ -17,11 +17,14 @@ import (
 // where the answer was never seen, the marker that the next master reads decides. A bundle that the switch rejected,
 // and that is not sent again, counts as executed: the switch was told, and refused. A command outside of a bundle
 // was executed when the switch was told, unless it answers that it takes none from there.
+//
+// ERRORs are left out: one about a command in a bundle shows the bundle, may come again with the next try, and is
+// logged as one about the command.
 type Stock struct {
 	*Tally
 	observed bool // Executes tells of commands, and not the connections
 
-	mu    sync.Mutex                        // guards the fields below and the connections; taken before Tally.mu
+	mu       sync.Mutex                        // guards the fields below and the connections; taken before Tally.mu
 	heard    map[int]map[content]int           // by controller
 	open     map[openflow.DatapathID][]*bundle // committed and not answered, in order
 	rejected map[openflow.DatapathID]*bundle   // the last one, as long as it may come again
@@ -29,7 +32,9 @@ type Stock struct {
 
 // NewStock returns an empty tally. If observed, the switches say themselves what they execute: see Executes.
 func NewStock(observed bool) *Stock {
-	return &Stock{Tally: NewTally(), observed: observed, heard: map[int]map[content]int{},
+	t := NewTally()
+	t.noErrors = true
+	return &Stock{Tally: t, observed: observed, heard: map[int]map[content]int{},
 		open: map[openflow.DatapathID][]*bundle{}, rejected: map[openflow.DatapathID]*bundle{}}
 }
 
@@ -76,13 +81,16 @@ func (c *Connection) FromSwitch(sw openflow.DatapathID, msg []byte) {
 		c.answer(sw, msg)
 	}
 	switch msg[1] {
+	case openflow.TypeError:
+		return
 	case of13.TypePortStatus, of13.TypeFlowRemoved:
 	case of13.TypePacketIn:
 		if isPoint(msg) {
 			return
 		}
 	default:
-		if t, _ := onf(msg); t == 0 {
+		var m of13.Experimenter
+		if m.Decode(msg) != nil || m.ID != of13.OnfID { // bundles, and that the role has changed
 			s.Tally.FromSwitch(sw, msg)
 		}
 		return

@@ -24,7 +24,9 @@ func newWire() *wire {
 }
 
 // commit has controller c send a bundle of packet-outs, a letter each, with a marker.
-func (w *wire) commit(c int, id uint32, letters string, marker uint64) { w.again(c, id, id, letters, marker) }
+func (w *wire) commit(c int, id uint32, letters string, marker uint64) {
+	w.again(c, id, id, letters, marker)
+}
 
 // again is commit with the xids that the letters had in another bundle.
 func (w *wire) again(c int, first, id uint32, letters string, marker uint64) {
@@ -202,6 +204,8 @@ func TestStockEvents(t *testing.T) {
 				}
 				w.conns[i].FromSwitch(1, point.Append(nil, 0))
 				w.committed(i, 9)
+				role := of13.Experimenter{ID: of13.OnfID, ExpType: 1911, Data: make([]byte, 16)} // of Open vSwitch: a slave now
+				w.conns[i].FromSwitch(1, role.Append(nil, 0))
 			}
 			for _, d := range "abc" {
 				w.conns[0].ToSwitch(1, packetOut(string(d), 1))

@@ -25,6 +25,8 @@ type Tally struct {
 	mu       sync.Mutex // guards the maps
 	sent     map[content]int
 	executed map[openflow.DatapathID][]string // digests in order
+
+	noErrors bool // ERRORs of switches do not count
 }
 
 type content struct {
@@ -161,6 +163,7 @@ func (t *Tally) Compare(files []string) (Result, error) {
 			valid := common(issued[rec.Switch], t.executed[rec.Switch])
 			r.CommandsVoid += len(issued[rec.Switch]) - valid
 			issued[rec.Switch] = issued[rec.Switch][:valid]
+		case t.noErrors && rec.Type == of13.TypeName(openflow.TypeError):
 		case rec.Type != experimenter.TypeSwitchDown.String() && rec.Type != experimenter.TypeMark.String(): // which are Holdfast's, not the switch's
 			processed[content{rec.Switch, rec.Digest}]++
 			r.EventsProcessed++
