@@ -126,6 +126,7 @@ func (n *controllerNode) start() {
 	n.p.every(heartbeat, func() { n.group.Tick(); n.work() })
 	n.p.every(platformTick, func() { n.check(n.core.Tick(n.p.clock())); n.turn() })
 	n.p.every(sessionEcho, n.echo)
+	n.p.every(sessionMark, n.mark)
 	n.work()
 }
 

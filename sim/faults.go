@@ -109,7 +109,7 @@ func (s *site) inflict(f Fault) {
 			return
 		}
 	}
-	agent, sw := s.agents[f.A%len(s.agents)], s.switches[f.A%len(s.switches)]
+	edge, sw := s.edges[f.A%len(s.edges)], s.switches[f.A%len(s.switches)]
 	switch f.Kind {
 	case KillController, KillLeader, PowerOff:
 		s.killController(c, f.Kind == PowerOff, f.For)
@@ -123,7 +123,7 @@ func (s *site) inflict(f Fault) {
 		s.stopController(c, f)
 	case ClockJump:
 		c.p.jump(f.For * time.Duration(f.B%3-1) * 10)
-		agent.p.jump(f.For * time.Duration(f.B/3%3-1) * 10)
+		edge.jump(f.For * time.Duration(f.B/3%3-1) * 10)
 	case ClockSkew:
 		c.p.skew(1 + float64(f.B%200-100)/1000)
 	case SlowDisk:
@@ -133,15 +133,9 @@ func (s *site) inflict(f Fault) {
 	case CorruptDisk:
 		s.corrupt(c, f)
 	case KillAgent, PowerOffAgent:
-		if agent.p.up {
-			agent.kill(f.Kind == PowerOffAgent)
-			if f.Kind == PowerOffAgent { // a machine without a battery for its clock
-				agent.p.jump(-time.Duration(f.B%4) * settleTime / 2)
-			}
-			s.w.after(f.For, nil, agent.start)
-		}
+		s.killEdge(f)
 	case PauseAgent:
-		agent.p.pause(f.For)
+		edge.pause(f.For)
 	case KillSwitch:
 		if sw.p.up {
 			sw.kill()
@@ -150,8 +144,8 @@ func (s *site) inflict(f Fault) {
 	case PauseSwitch:
 		sw.p.pause(f.For)
 	case CutSwitch:
-		if sw.conn != nil {
-			sw.conn.reset()
+		if c := sw.uplinks[f.B%len(sw.uplinks)].c; c != nil {
+			c.reset()
 		}
 	case CutCable:
 		w := s.cables[f.A%len(s.cables)]
@@ -174,15 +168,40 @@ func (s *site) concerned(f Fault) string {
 		a, b := s.pair(f)
 		return a.name + " and " + b.name
 	case KillAgent, PowerOffAgent, IsolateAgent, PauseAgent:
-		return s.agents[f.A%len(s.agents)].p.name
+		return s.edges[f.A%len(s.edges)].name
 	case KillSwitch, PauseSwitch, CutSwitch, SilenceSwitch:
 		return s.switches[f.A%len(s.switches)].p.name
 	case CutCable:
 		return fmt.Sprintf("cable %d", f.A%len(s.cables))
 	case ClockJump:
-		return s.controllers[f.A%len(s.controllers)].p.name + " and " + s.agents[f.A%len(s.agents)].p.name
+		return s.controllers[f.A%len(s.controllers)].p.name + " and " + s.edges[f.A%len(s.edges)].name
 	}
 	return s.controllers[f.A%len(s.controllers)].p.name
+}
+
+// killEdge ends an agent, or a stock switch.
+func (s *site) killEdge(f Fault) {
+	p, power := s.edges[f.A%len(s.edges)], f.Kind == PowerOffAgent
+	if !p.up {
+		return
+	}
+	var start func()
+	for _, a := range s.agents {
+		if a.p == p {
+			start = a.start
+			a.kill(power)
+		}
+	}
+	for _, sw := range s.switches {
+		if sw.p == p {
+			start = sw.start
+			p.end(power)
+		}
+	}
+	if power { // a machine without a battery for its clock
+		p.jump(-time.Duration(f.B%4) * settleTime / 2)
+	}
+	s.w.after(f.For, nil, start)
 }
 
 // killController ends one and starts it again later, unless its machine fails and its log is
@@ -249,11 +268,15 @@ func (s *site) disturb(f Fault) {
 		}
 	case IsolateAgent:
 		for _, c := range s.controllers {
-			s.part(s.agents[f.A%len(s.agents)].p, c.p, false, f.For)
+			s.part(s.edges[f.A%len(s.edges)], c.p, false, f.For)
 		}
 	case SilenceSwitch:
-		i := f.A % len(s.switches)
-		s.part(s.switches[i].p, s.agents[i/s.scenario.PerAgent].p, false, f.For)
+		sw := s.switches[f.A%len(s.switches)]
+		if sw.agent != nil {
+			s.part(sw.p, sw.agent.p, false, f.For)
+			return
+		}
+		s.part(sw.p, s.controllers[f.B%len(s.controllers)].p, false, f.For)
 	case Delay:
 		s.net.delaySpike(a, b, time.Duration(1+f.B%50)*time.Millisecond, f.For)
 	case Reset:
@@ -274,20 +297,21 @@ func (s *site) cutOff(c *controllerNode, f Fault) {
 			s.part(c.p, other.p, false, f.For)
 		}
 	}
-	for i, a := range s.agents {
-		s.w.after(time.Duration(20+(f.B+37*i)%120)*time.Millisecond, nil, func() { s.net.resetAll(a.p, c.p) })
+	for i, p := range s.edges {
+		s.w.after(time.Duration(20+(f.B+37*i)%120)*time.Millisecond, nil, func() { s.net.resetAll(p, c.p) })
 	}
 }
 
-// pair chooses two processes that speak with each other: two controllers, a controller and an agent.
+// pair chooses two processes that speak with each other: two controllers, or a controller and an agent or a stock
+// switch.
 func (s *site) pair(f Fault) (a, b *process) {
 	c := s.controllers[f.A%len(s.controllers)]
-	i := f.B % (len(s.controllers) + len(s.agents))
+	i := f.B % (len(s.controllers) + len(s.edges))
 	switch {
 	case i >= len(s.controllers):
-		return c.p, s.agents[i-len(s.controllers)].p
+		return c.p, s.edges[i-len(s.controllers)]
 	case s.controllers[i] == c:
-		return c.p, s.agents[f.B%len(s.agents)].p
+		return c.p, s.edges[f.B%len(s.edges)]
 	}
 	return c.p, s.controllers[i].p
 }

@@ -25,7 +25,8 @@ type reporter interface {
 type history struct {
 	r        reporter
 	failed   bool
-	switches map[openflow.DatapathID]*switchHistory
+	switches map[openflow.DatapathID]*switchHistory // behind agents
+	stock    map[openflow.DatapathID]*stockHistory
 	log      sharedLog
 	shadow   *shadow
 	replay   *replay
@@ -42,7 +43,7 @@ type replica struct {
 // newHistory makes the history of a run whose controllers run such applications, which are
 // deterministic, within such limits.
 func newHistory(r reporter, apps func() []ledger.Application, limits ledger.Limits) *history {
-	h := &history{r: r, switches: map[openflow.DatapathID]*switchHistory{}, log: newSharedLog()}
+	h := &history{r: r, switches: map[openflow.DatapathID]*switchHistory{}, stock: map[openflow.DatapathID]*stockHistory{}, log: newSharedLog()}
 	var err error
 	if h.shadow, err = newShadow(); err == nil {
 		h.replay, err = newReplay(apps(), limits)
@@ -73,6 +74,15 @@ func (h *history) counts() (events, commands, terms uint64) {
 	return h.events, h.commands, uint64(len(h.log.leaders))
 }
 
+// stockCounts returns how many epochs stock switches had, and how many events came into none.
+func (h *history) stockCounts() (epochs, lost uint64) {
+	for _, s := range h.stock {
+		epochs += uint64(len(s.epochs))
+		lost += s.lost
+	}
+	return epochs, lost
+}
+
 // opened: the agent began an epoch, whose SWITCH_UP is its first event.
 func (h *history) opened(id openflow.DatapathID, epoch uint64) {
 	if !h.failed {
@@ -101,10 +111,35 @@ func (h *history) lost(id openflow.DatapathID, epoch uint64) {
 	}
 }
 
-// refused: the agent was told that an epoch is over, and forgot it and those before.
+// refused: the agent was told that an epoch is over, and forgot it and those before; or the session of a stock
+// switch was.
 func (h *history) refused(id openflow.DatapathID, epoch uint64) {
 	if !h.failed {
-		h.report(h.of(id).refuse(epoch))
+		h.report(h.ofAny(id).refuse(epoch))
+	}
+}
+
+// booted: a stock switch starts.
+func (h *history) booted(id openflow.DatapathID) {
+	if h.stock[id] == nil {
+		h.stock[id] = &stockHistory{id: id}
+	}
+	if !h.failed {
+		h.report(h.stock[id].boot())
+	}
+}
+
+// emitted: a stock switch told all its controllers.
+func (h *history) emitted(id openflow.DatapathID, msg []byte) {
+	if !h.failed && toAll(msg[1]) {
+		h.stock[id].tell(msg)
+	}
+}
+
+// obeyed: a stock switch executed what changes it or sends a packet.
+func (h *history) obeyed(id openflow.DatapathID, msg []byte) {
+	if !h.failed {
+		h.report(h.stock[id].obey(msg))
 	}
 }
 
@@ -172,16 +207,16 @@ func (h *history) record(e *entry, r *ledger.Record) error {
 	switch r.Op {
 	case ledger.OpEvent:
 		h.events++
-		return h.of(r.Switch).logEvent(r.Epoch, r.Seq, fingerprintOf(r.Bytes))
+		return h.ofAny(r.Switch).logEvent(r.Epoch, r.Seq, fingerprintOf(r.Bytes))
 	case ledger.OpCommand:
 		h.commands++
-		return h.of(r.Switch).logCommand(r.Seq, e.index, fingerprintOf(r.Bytes))
+		return h.ofAny(r.Switch).logCommand(r.Seq, e.index, fingerprintOf(r.Bytes))
 	case ledger.OpDone:
-		return h.of(r.Switch).logDone(r.Epoch, r.Seq)
+		return h.ofAny(r.Switch).logDone(r.Epoch, r.Seq)
 	case ledger.OpUnreachable, ledger.OpReachable:
-		return h.of(r.Switch).logReach(r.Epoch)
+		return h.ofAny(r.Switch).logReach(r.Epoch)
 	case ledger.OpCloseEpoch:
-		return h.of(r.Switch).logClose(r.Epoch)
+		return h.ofAny(r.Switch).logClose(r.Epoch)
 	}
 	return nil
 }
@@ -213,6 +248,9 @@ func (h *history) finish(replicas map[uint64]replica, live map[openflow.Datapath
 	for _, id := range slices.Sorted(maps.Keys(h.switches)) {
 		h.report(h.switches[id].finish())
 	}
+	for _, id := range slices.Sorted(maps.Keys(h.stock)) {
+		h.report(h.stock[id].finish())
+	}
 	want, err := h.shadow.core.Snapshot()
 	if err != nil {
 		h.report(err)
@@ -237,6 +275,21 @@ func (h *history) of(id openflow.DatapathID) *switchHistory {
 		h.switches[id] = s
 	}
 	return s
+}
+
+// ofAny is the history of a switch of either kind.
+func (h *history) ofAny(id openflow.DatapathID) interface {
+	logEvent(epoch, seq uint64, f fingerprint) error
+	logCommand(seq, index uint64, f fingerprint) error
+	logDone(epoch, seq uint64) error
+	logReach(epoch uint64) error
+	logClose(epoch uint64) error
+	refuse(epoch uint64) error
+} {
+	if s := h.stock[id]; s != nil {
+		return s
+	}
+	return h.of(id)
 }
 
 // fingerprint tells messages apart. That an agent says SWITCH_UP is all that is known of it.

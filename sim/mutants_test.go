@@ -79,6 +79,22 @@ var mutants = []mutant{
 		"		case c.ledger.Confirmed() < x.number:\n", "		case c.ledger.Confirmed() > x.number:\n"},
 	{"encode a snapshot of what changes meanwhile", "ledger/commit.go",
 		"			t.freeze()\n", ""},
+
+	// Of switches without agent.
+	{"do not believe the marker", "southbound/stock.go",
+		"courier.start(marker{m.epoch, c.term, m.seq}, renew)", "courier.start(marker{m.epoch, c.term, 0}, renew)"},
+	{"set the marker outside of the bundle", "southbound/courier.go",
+		"	c.add(s, m.mod(c.table).Append(nil, 0), s.marker)\n", "	c.out = m.mod(c.table).Append(c.out, s.marker)\n"},
+	{"read the marker before the switch has given the role", "southbound/stock.go",
+		"	c.put(&of13.RoleRequest{Role: of13.RoleMaster, GenerationID: term}, c.stock.roleXID)\n", "	c.stock.accepted = true\n	defer func() { c.put(&of13.RoleRequest{Role: of13.RoleMaster, GenerationID: term}, c.stock.roleXID) }()\n"},
+	{"claim without what is held", "southbound/stock.go",
+		"			c.stock.state, c.up, c.epoch = leading, true, m.epoch\n", "			c.stock.held.clear()\n			c.stock.state, c.up, c.epoch = leading, true, m.epoch\n"},
+	{"keep at standbys what is logged", "southbound/held.go",
+		"	case h.len() > 0 && fits(s, h.list[h.start].sum):\n		h.pop(1)\n", "	case h.len() > 0 && fits(s, h.list[h.start].sum):\n"},
+	{"send no marks", "southbound/stock.go",
+		"	if c.mode != Stock || c.stock.state != leading {\n		return\n	}\n	c.stock.marks++\n", "	if c.mode != Stock || c.stock.state != leading || now > 0 {\n		return\n	}\n	c.stock.marks++\n"},
+	{"claim out of step", "southbound/stock.go",
+		"m.seq <= r.Commands && c.stock.held.inStep {", "m.seq <= r.Commands {"},
 }
 
 // The swarm finds each of them. It is told that the code is broken, not where.

@@ -2,8 +2,10 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
+	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/openflow"
 )
 
@@ -17,6 +19,8 @@ type Result struct {
 	Events    uint64        `json:"events"` // in the log
 	Commands  uint64        `json:"commands"`
 	Terms     uint64        `json:"terms"`               // that had a leader
+	Epochs    uint64        `json:"epochs"`              // of switches without agent
+	Lost      uint64        `json:"lost"`                // events that these told between two epochs
 	Digest    uint64        `json:"digest,string"`       // what the source of randomness says next: equal for equal runs, and hardly for others
 	Violation *Violation    `json:"violation,omitempty"` // nil if everything holds
 	Timeline  []string      `json:"timeline,omitempty"`  // what happened before a violation, oldest first
@@ -34,6 +38,7 @@ func Run(sc Scenario) Result {
 	}
 	r := Result{Simulated: s.w.now, Steps: s.w.scheduled, Digest: s.w.rand.Uint64()}
 	r.Events, r.Commands, r.Terms = s.h.counts()
+	r.Epochs, r.Lost = s.h.stockCounts()
 	if r.Violation = s.w.violation; r.Violation != nil {
 		r.Timeline = s.w.timeline()
 	}
@@ -80,6 +85,12 @@ func (s *site) unsettled() string {
 		if len(known) != len(s.switches) {
 			return fmt.Sprintf("%d switches are known of %d", len(known), len(s.switches))
 		}
+		if n.agent == nil {
+			if text := s.unsettledStock(n, known[i]); text != "" {
+				return text
+			}
+			continue
+		}
 		d := s.device(n.id)
 		switch st := known[i]; {
 		case d == nil || !d.core.Live() || n.epoch != d.core.Epoch():
@@ -90,6 +101,34 @@ func (s *site) unsettled() string {
 			return fmt.Sprintf("switch %s is in epoch %d, and for the controllers in %d, live %t, reachable %t", n.id, n.epoch, st.Epoch, st.Live, st.Reachable)
 		case st.Done != st.Commands:
 			return fmt.Sprintf("switch %s has done %d commands of %d", n.id, st.Done, st.Commands)
+		}
+	}
+	return ""
+}
+
+// unsettledStock is unsettled for a switch without agent: every controller is in step with it in the end.
+func (s *site) unsettledStock(n *switchNode, st ledger.SwitchStatus) string {
+	h := s.h.stock[n.id]
+	switch {
+	case st.Epoch != h.live() || !st.Live || !st.Reachable:
+		return fmt.Sprintf("switch %s has a marker of epoch %d, and for the controllers it is in %d, live %t, reachable %t", n.id, h.live(), st.Epoch, st.Live, st.Reachable)
+	case st.Done != st.Commands:
+		return fmt.Sprintf("switch %s has done %d commands of %d", n.id, st.Done, st.Commands)
+	case h.unlogged() > 0:
+		return fmt.Sprintf("%d events of switch %s are not logged", h.unlogged(), n.id)
+	}
+	for _, c := range s.controllers {
+		if c.lost {
+			continue
+		}
+		i := slices.IndexFunc(c.sessions, func(x *session) bool { return x.state == attached && x.Switch() == n.id })
+		switch {
+		case i < 0:
+			return fmt.Sprintf("switch %s is not connected to controller %d", n.id, c.id)
+		case !c.sessions[i].InStep():
+			return fmt.Sprintf("controller %d is not in step with switch %s", c.id, n.id)
+		case c.sessions[i].core.Held() > 0:
+			return fmt.Sprintf("controller %d holds %d events of switch %s", c.id, c.sessions[i].core.Held(), n.id)
 		}
 	}
 	return ""
@@ -121,7 +160,9 @@ func (s *site) finish() {
 		replicas[n.id] = replica{n.applied, state}
 	}
 	for _, n := range s.switches {
-		live[n.id] = n.epoch
+		if n.agent != nil {
+			live[n.id] = n.epoch
+		}
 	}
 	s.h.finish(replicas, live)
 }

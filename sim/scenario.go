@@ -15,6 +15,7 @@ type Scenario struct {
 	Controllers     int
 	Switches        int
 	PerAgent        int // switches behind one agent
+	StockEvery      int // of so many switches one has no agent: it is connected to all controllers; 0 is none
 	Duration        time.Duration
 	SwitchTimeout   time.Duration
 	SnapshotEvery   int     // entries
@@ -57,8 +58,14 @@ func NewScenario(seed uint64) Scenario {
 		s.FrameLoss = r.Float64() / 10
 	}
 	s.Faults = drawFaults(r, &s)
+	if seed%3 == 0 {
+		s.StockEvery = 1 + r.IntN(3)/2
+	}
 	return s
 }
+
+// stock reports whether a switch has no agent.
+func (s *Scenario) stock(id int) bool { return s.StockEvery > 0 && (id-1)%s.StockEvery == 0 }
 
 // String describes the scenario, one fault in a line.
 func (s Scenario) String() string {
@@ -77,6 +84,7 @@ func (s Scenario) String() string {
 	yes(fmt.Sprintf("%d commands queued for a switch", s.QueueCommands), s.QueueCommands > 0)
 	yes(fmt.Sprintf("%d events held by an agent", s.AgentEvents), s.AgentEvents > 0)
 	yes(fmt.Sprintf("%.1f %% of frames lost", 100*s.FrameLoss), s.FrameLoss > 0)
+	yes(fmt.Sprintf("1 of %d switches without an agent", s.StockEvery), s.StockEvery > 0)
 	b.WriteByte('\n')
 	for i, f := range s.Faults {
 		fmt.Fprintf(&b, "  fault %-2d %v\n", i, f)
@@ -95,6 +103,8 @@ func (s Scenario) Validate() error {
 		return fmt.Errorf("%d switches for each agent: choose 1 or more", s.PerAgent)
 	case s.FramesPerSecond < 1 || s.FramesPerSecond > 10_000:
 		return fmt.Errorf("%d frames in a second: choose 1 to 10,000", s.FramesPerSecond)
+	case s.StockEvery < 0:
+		return fmt.Errorf("1 of %d switches without an agent: choose 1 or more, or 0 for none", s.StockEvery)
 	case s.QueueCommands < 0 || s.AgentEvents < 0:
 		return fmt.Errorf("bounds of %d commands and %d events: choose 1 or more, or 0 for the usual", s.QueueCommands, s.AgentEvents)
 	case s.Duration <= 0 || s.Duration > time.Hour:

@@ -13,6 +13,7 @@ import (
 // Times and bounds of package southbound.
 const (
 	sessionEcho        = time.Second
+	sessionMark        = 100 * time.Millisecond
 	sessionSilentAfter = 5 * time.Second
 	sessionProbe       = 500 * time.Millisecond
 	sessionHandshake   = 5 * time.Second
@@ -33,7 +34,9 @@ type session struct {
 	state sessionState
 	busy  bool // the controller has not finished with the last events
 	heard time.Duration
-	bytes uint64 // pieces that came, to see whether it lives
+	bytes uint64            // pieces that came, to see whether it lives
+	down  southbound.Action // the last event of a stock switch, when it is gone
+	step  stepCheck
 }
 
 type sessionState uint8
@@ -49,7 +52,7 @@ const (
 func (n *controllerNode) acceptSwitch(c *conn) {
 	s := &session{n: n, c: c, heard: n.s.w.now}
 	n.sessions = append(n.sessions, s)
-	c.onData, c.onClose = s.data, func(err error) { s.end(err) }
+	c.onData, c.onClose = s.data, func(err error) { s.ended(err, experimenter.ReasonConnectionLost) }
 	n.p.after(sessionHandshake, func() {
 		if s.state == greeting {
 			s.end(errors.New("no handshake"))
@@ -69,19 +72,23 @@ func (s *session) data(piece []byte) {
 	s.rest = append(s.rest, batch...)
 	s.read()
 	if err != nil {
-		s.end(err)
+		s.ended(err, experimenter.ReasonGarbage)
 	}
 }
 
 // read hands what has come to the core, and what comes out of that to the controller.
 func (s *session) read() {
 	for (len(s.rest) > 0 || s.core.More()) && !s.busy && (s.state == greeting || s.state == attached) {
+		before, known := s.rest, s.state == attached
 		rest, a, err := s.core.Next(s.rest, s.now())
 		s.rest = rest // what is before it is the controller's until it is done with that
 		s.flush()
 		if err != nil {
-			s.end(err)
+			s.ended(err, experimenter.ReasonGarbage)
 			return
+		}
+		if known { // else rest has what came in the handshake, too
+			s.step.heard(s, before[:len(before)-len(rest)])
 		}
 		s.deliver(a)
 	}
@@ -107,7 +114,7 @@ func (s *session) finished(epoch uint64, err error) {
 	s.busy = false
 	switch {
 	case s.state == gone:
-		s.detach()
+		s.last()
 	case err != nil && !s.core.Told(epoch):
 		s.Close(err)
 	default:
@@ -162,6 +169,14 @@ func (s *session) flush() error {
 	return nil
 }
 
+// ended ends the session because of what the peer did, which is the last event of a stock switch.
+func (s *session) ended(err error, reason experimenter.Reason) {
+	if s.state == attached {
+		s.down = s.core.End(reason)
+	}
+	s.end(err)
+}
+
 // end ends the session, and the controller hears of it.
 func (s *session) end(err error) {
 	if s.state == gone {
@@ -174,9 +189,18 @@ func (s *session) end(err error) {
 	if known {
 		s.n.s.w.note(s.n.p, "switch %s detached: %v", s.Switch(), err)
 		if !s.busy {
-			s.detach()
+			s.last()
 		}
 	}
+}
+
+// last brings the last event, if there is one, and the end.
+func (s *session) last() {
+	if s.down.Kind == southbound.Events {
+		s.n.put(func() { s.n.core.Events(s, s.down.Batch, func(error) { s.detach() }) })
+		return
+	}
+	s.detach()
 }
 
 func (s *session) detach() {
@@ -189,8 +213,16 @@ func (n *controllerNode) echo() {
 		s.core.Echo()
 		s.flush()
 		if !s.busy && n.s.w.now-s.heard > sessionSilentAfter {
-			s.end(errors.New("it is silent"))
+			s.ended(errors.New("it is silent"), experimenter.ReasonSilent)
 		}
+	}
+}
+
+// mark has stock switches show how far their log is.
+func (n *controllerNode) mark() {
+	for _, s := range slices.Clone(n.sessions) {
+		s.core.Mark(s.now())
+		s.flush()
 	}
 }
 
@@ -205,21 +237,23 @@ func (s *session) Version() uint8              { return s.core.Version() }
 func (s *session) now() uint64 { return uint64(s.n.p.clock().UnixNano()) }
 
 func (s *session) TakeMaster(term uint64, r southbound.Resume) error {
+	s.step.claims(s, r)
 	if err := s.core.TakeMaster(term, s.now(), r); err != nil {
 		return err
 	}
 	return s.flush()
 }
 
-func (s *session) Standby(term uint64)         { s.core.Standby(term); s.flush() }
-func (s *session) Logged(msg []byte)           { s.core.Logged(msg); s.flush() }
+func (s *session) Standby(term uint64)         { s.core.Standby(term); s.step.stands(s); s.flush() }
+func (s *session) Logged(msg []byte)           { s.core.Logged(msg); s.step.logged(msg); s.flush() }
 func (s *session) Skipped(n int)               { s.core.Skipped(n) }
-func (s *session) Unknown()                    { s.core.Unknown() }
+func (s *session) Unknown()                    { s.core.Unknown(); s.step = stepCheck{} }
 func (s *session) InStep() bool                { return s.core.InStep() }
 func (s *session) Guarantee() (string, string) { return s.core.Guarantee() }
 
 func (s *session) AckEvents(epoch, seq uint64) {
 	s.core.AckEvents(experimenter.Ack{Epoch: epoch, Seq: seq})
+	s.step.acked(s, epoch)
 	s.flush()
 }
 
@@ -240,8 +274,12 @@ func (s *session) SendLoose(term, epoch uint64, count int, messages []byte) erro
 }
 
 func (s *session) Refuse(reason experimenter.Reason, epoch uint64) {
-	s.core.Refuse(experimenter.Refuse{Reason: reason, Epoch: epoch}, s.now())
-	if s.flush() != nil || s.state == gone {
+	if s.Mode() == southbound.Stock && reason == experimenter.ReasonStaleEpoch {
+		s.n.s.h.refused(s.Switch(), epoch)
+		s.step = stepCheck{}
+	}
+	stays := s.core.Refuse(experimenter.Refuse{Reason: reason, Epoch: epoch}, s.now())
+	if s.flush() != nil || s.state == gone || stays {
 		return
 	}
 	if s.state != attached {

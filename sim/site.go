@@ -20,6 +20,7 @@ type site struct {
 	h           *history
 	controllers []*controllerNode
 	agents      []*agentNode
+	edges       []*process // who is connected to the controllers: agents, and stock switches
 	switches    []*switchNode
 	cables      []*cable
 	hosts       []*host
@@ -43,20 +44,30 @@ func newSite(sc Scenario) *site {
 		n.disk.format([]storage.Batch{consensus.Bootstrap(members)})
 		n.disk.lie(sc.LyingDisks)
 	}
-	for id := 1; id <= sc.Switches; id++ {
-		if (id-1)%sc.PerAgent == 0 {
-			name := fmt.Sprintf("a%d", len(s.agents)+1)
-			s.agents = append(s.agents, &agentNode{s: s, p: s.w.newProcess(name), address: name, controllers: addresses})
+	for id, served := 1, 0; id <= sc.Switches; id++ {
+		if sc.stock(id) {
+			s.edges = append(s.edges, s.addSwitch(id, nil, addresses).p)
+			continue
 		}
-		s.addSwitch(id, s.agents[len(s.agents)-1].address)
+		if served%sc.PerAgent == 0 {
+			name := fmt.Sprintf("a%d", len(s.agents)+1)
+			a := &agentNode{s: s, p: s.w.newProcess(name), address: name, controllers: addresses}
+			s.agents, s.edges = append(s.agents, a), append(s.edges, a.p)
+		}
+		served++
+		a := s.agents[len(s.agents)-1]
+		s.addSwitch(id, a, []string{a.address})
 	}
 	return s
 }
 
 // addSwitch makes a switch with a host, joined to an earlier one: the network is a tree.
-func (s *site) addSwitch(id int, agent string) {
+func (s *site) addSwitch(id int, agent *agentNode, dials []string) *switchNode {
 	n := &switchNode{s: s, p: s.w.newProcess("s" + strconv.Itoa(id)), id: openflow.DatapathID(id), agent: agent,
 		ports: 1 + s.scenario.Switches, cables: make([]*cable, 1+s.scenario.Switches)}
+	for _, address := range dials {
+		n.uplinks = append(n.uplinks, &uplink{n: n, address: address})
+	}
 	s.join(cableEnd{}, cableEnd{n, hostPort})
 	if id > 1 {
 		up := s.switches[s.w.rand.IntN(len(s.switches))]
@@ -64,6 +75,7 @@ func (s *site) addSwitch(id int, agent string) {
 	}
 	s.switches = append(s.switches, n)
 	s.hosts = append(s.hosts, &host{s: s, sw: n})
+	return n
 }
 
 func (s *site) join(a, b cableEnd) {
@@ -164,7 +176,7 @@ func (s *site) opened(id openflow.DatapathID, epoch uint64, c *conn) {
 	s.w.note(nil, "switch %s: epoch %d", id, epoch)
 	s.h.opened(id, epoch)
 	for _, n := range s.switches {
-		if n.conn == c.peer {
+		if n.uplinks[0].c == c.peer {
 			n.epoch = epoch
 		}
 	}

@@ -24,7 +24,9 @@ type Summary struct {
 	Steps     uint64        `json:"steps"`
 	Events    uint64        `json:"events"`
 	Commands  uint64        `json:"commands"`
-	Terms     uint64        `json:"terms"` // leaders that came to office
+	Terms     uint64        `json:"terms"`  // leaders that came to office
+	Epochs    uint64        `json:"epochs"` // of switches without agent
+	Lost      uint64        `json:"lost"`   // events that these told between two epochs
 	Faults    int           `json:"faults"`
 	Failed    []Failure     `json:"failed"` // by the time of finding; the swarm ends with the first, so few
 }
@@ -86,6 +88,8 @@ func (s *Summary) add(sc Scenario, r Result) {
 	s.Events += r.Events
 	s.Commands += r.Commands
 	s.Terms += r.Terms
+	s.Epochs += r.Epochs
+	s.Lost += r.Lost
 	s.Faults += len(sc.Faults)
 	if r.Violation != nil {
 		s.Failed = append(s.Failed, Failure{sc, r.Violation, r.Timeline})

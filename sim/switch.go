@@ -17,24 +17,33 @@ const (
 	switchSilentAfter = 15 * time.Second
 )
 
-// switchNode is a switch: vswitch.Switch, with one connection to its agent.
+// switchNode is a switch: vswitch.Switch, with one connection to its agent, or to each controller.
 type switchNode struct {
 	s       *site
 	p       *process
 	id      openflow.DatapathID
-	agent   string // address
+	agent   *agentNode // nil: the switch is a stock one
 	ports   int
 	cables  []*cable // by port number - 1; nil: nothing there
-	backoff time.Duration
+	uplinks []*uplink
 
 	// As long as the process lives.
 	sw    *vswitch.Switch
-	conn  *conn // nil while not connected
 	last  vswitch.ConnID
+	epoch uint64 // that the agent opened for this connection; 0 before
+}
+
+// uplink is one connection of a switch.
+type uplink struct {
+	n       *switchNode
+	address string
+	backoff time.Duration
+
+	c     *conn // nil while not connected
+	id    vswitch.ConnID
 	in    framer
 	heard time.Duration
 	asked bool
-	epoch uint64 // that the agent opened for this connection; 0 before
 }
 
 func (n *switchNode) start() {
@@ -42,96 +51,123 @@ func (n *switchNode) start() {
 		return
 	}
 	n.p.start()
-	n.sw = vswitch.New(vswitch.Config{DatapathID: n.id, Ports: vswitch.Ports(int(n.id), n.ports), Tables: 2, Buffers: -1})
-	n.conn, n.backoff = nil, switchBackoff
+	config := vswitch.Config{DatapathID: n.id, Ports: vswitch.Ports(int(n.id), n.ports), Tables: 2, Buffers: -1}
+	if n.agent == nil {
+		n.s.h.booted(n.id)
+		config.Observe = func(_ vswitch.ConnID, msg []byte) { n.s.h.obeyed(n.id, msg) }
+	}
+	n.sw = vswitch.New(config)
 	for i, w := range n.cables {
 		if w != nil && !w.up {
 			n.sw.SetPortLive(n.s.w.now, of13.Port(i+1), false)
 		}
 	}
+	if n.agent == nil {
+		n.tap()
+	}
 	n.p.every(switchTick, n.tick)
-	n.dial()
+	for _, l := range n.uplinks {
+		l.c, l.backoff = nil, switchBackoff
+		l.dial()
+	}
 }
 
 func (n *switchNode) kill() { n.p.kill() }
 
-func (n *switchNode) dial() {
-	n.s.net.dial(n.p, n.agent, func(c *conn, err error) {
+func (l *uplink) dial() {
+	l.n.s.net.dial(l.n.p, l.address, func(c *conn, err error) {
 		if err != nil {
-			n.redial()
+			l.redial()
 			return
 		}
+		n := l.n
 		n.last++
-		n.conn, n.in, n.epoch, n.heard, n.asked = c, framer{}, 0, n.s.w.now, false
-		c.onData, c.onClose = n.data, func(error) { n.lost() }
-		n.sw.Connect(n.last)
-		n.flush()
+		n.epoch = 0
+		l.c, l.id, l.in, l.heard, l.asked = c, n.last, framer{}, n.s.w.now, false
+		c.onData, c.onClose = l.data, func(error) { l.lost() }
+		n.sw.Connect(l.id)
+		l.flush()
 	})
 }
 
-func (n *switchNode) redial() {
-	n.p.after(n.backoff, n.dial)
-	n.backoff = min(2*n.backoff, switchBackoffMost)
+func (l *uplink) redial() {
+	l.n.p.after(l.backoff, l.dial)
+	l.backoff = min(2*l.backoff, switchBackoffMost)
 }
 
 // lost ends the connection; the flow tables stay.
-func (n *switchNode) lost() {
-	n.conn = nil
-	n.sw.Disconnect(n.last)
-	n.redial()
+func (l *uplink) lost() {
+	l.c = nil
+	l.n.sw.Disconnect(l.id)
+	l.redial()
 }
 
-func (n *switchNode) drop() {
-	n.conn.close()
-	n.lost()
+func (l *uplink) drop() {
+	l.c.close()
+	l.lost()
 }
 
-func (n *switchNode) data(piece []byte) {
-	n.heard, n.asked, n.backoff = n.s.w.now, false, switchBackoff
-	batch, err := n.in.add(piece)
+func (l *uplink) data(piece []byte) {
+	n := l.n
+	l.heard, l.asked, l.backoff = n.s.w.now, false, switchBackoff
+	batch, err := l.in.add(piece)
 	each(batch, func(msg []byte) {
-		if isApplications(msg) {
+		if n.agent != nil && isApplications(msg) {
 			n.s.h.executed(n.id, n.epoch, msg)
 		}
-		n.sw.Message(n.s.w.now, n.last, msg)
+		n.sw.Message(n.s.w.now, l.id, msg)
 		n.transmit()
 	})
 	if err != nil {
-		n.s.w.fail("switch %s got %v from its agent", n.id, err)
+		n.s.w.fail("switch %s got %v from %s", n.id, err, l.address)
 		return
 	}
 	n.flush()
 }
 
-// flush sends what is pending, as far as the agent reads.
+// flush sends what is pending, as far as the others read.
 func (n *switchNode) flush() {
-	if n.conn == nil {
+	n.tapped()
+	for _, l := range n.uplinks {
+		l.flush()
+	}
+}
+
+func (l *uplink) flush() {
+	if l.c == nil {
 		return
 	}
-	out, open := n.sw.Pending(n.last)
-	if len(out) > 0 && n.conn.unread() < maxUnread {
-		n.conn.write(out)
-		n.sw.Sent(n.last, len(out))
+	out, open := l.n.sw.Pending(l.id)
+	if len(out) > 0 && l.c.unread() < maxUnread {
+		l.c.write(out)
+		l.n.sw.Sent(l.id, len(out))
 	}
 	if !open {
-		n.drop()
+		l.drop()
 	}
 }
 
 func (n *switchNode) tick() {
 	n.sw.Tick(n.s.w.now)
 	n.transmit()
-	silent := n.s.w.now - n.heard
-	switch {
-	case n.conn == nil:
-	case silent > switchSilentAfter:
-		n.drop()
-	case silent > switchSilentAfter/3 && !n.asked:
-		n.asked = true
-		m := of13.EchoRequest{}
-		n.conn.write(m.Append(nil, 0))
+	for _, l := range n.uplinks {
+		l.tick()
 	}
 	n.flush()
+}
+
+// tick gives up who is silent.
+func (l *uplink) tick() {
+	silent := l.n.s.w.now - l.heard
+	switch {
+	case l.c == nil:
+	case silent > switchSilentAfter:
+		l.drop()
+	case silent > switchSilentAfter/3 && !l.asked:
+		l.asked = true
+		m := of13.EchoRequest{}
+		l.c.write(m.Append(nil, 0))
+	}
 }
 
 // frame takes a frame that arrives at a port.
@@ -152,4 +188,25 @@ func (n *switchNode) transmit() {
 			n.cables[i].send(n, f.Data)
 		}
 	}
+}
+
+// tapID is a connection of a stock switch that nobody is at the other end of. It shows what the switch
+// tells all its controllers.
+const tapID vswitch.ConnID = 0
+
+func (n *switchNode) tap() {
+	n.sw.Connect(tapID)
+	hello := of13.NewHello(of13.VersionsOf(of13.Version))
+	n.sw.Message(n.s.w.now, tapID, hello.Append(nil, 0))
+	n.tapped()
+}
+
+// tapped tells what has come out of the tap.
+func (n *switchNode) tapped() {
+	if n.agent != nil {
+		return
+	}
+	out, _ := n.sw.Pending(tapID)
+	each(out, func(msg []byte) { n.s.h.emitted(n.id, msg) })
+	n.sw.Sent(tapID, len(out))
 }
