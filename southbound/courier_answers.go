@@ -12,6 +12,9 @@ import (
 // takes reports whether msg answers what the courier itself has sent, or refuses a command in a
 // bundle. refused are the ERROR messages that applications are to get.
 func (c *courier) takes(msg []byte) (refused [][]byte, ok bool) {
+	if !c.active {
+		return nil, false // what it answers is nobody's any more
+	}
 	xid, own := openflow.XID(msg), openflow.XID(msg) >= courierXIDs
 	s := c.step
 	switch msg[1] {

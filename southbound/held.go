@@ -189,9 +189,6 @@ func fits(a, b uint64) bool { return a == b || a == anything || b == anything }
 // lost says that it is not known any more what of the events is in the log.
 func (h *held) lost() { h.inStep, h.ahead, h.mark, h.since = false, nil, 0, nil }
 
-// restart forgets all, since an epoch begins.
-func (h *held) restart() { h.clear(); h.lost() }
-
 // join appends the shared events of another.
 func (h *held) join(o *held) {
 	at := o.head

@@ -155,6 +155,9 @@ func (c *Core) SendLoose(b experimenter.Block, messages []byte) error {
 	if c.refused || b.Count == 0 || c.over(b.Epoch) || c.mode == Stock && !c.up {
 		return nil
 	}
+	if c.mode == Stock {
+		messages = withoutRoles(messages)
+	}
 	if c.hs.Version != of13.Version {
 		messages = c.commandsFromV13(c.hs.Version, messages)
 	}
@@ -200,7 +203,7 @@ func (c *Core) Refused() bool { return c.refused }
 // by a refusal; a switch without agent has begun anew. Then an error of Handler.Events about
 // them does not end the session.
 func (c *Core) Told(epoch uint64) bool {
-	return c.refused || c.mode != Agent && c.epoch != epoch
+	return c.refused || c.mode != Agent && c.epoch != epoch || c.mode == Stock && !c.up
 }
 
 // Echo asks the peer for a sign of life. It is to be called about once a second.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/holdfast-sdn/holdfast/internal/handshake"
-	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
@@ -116,7 +115,10 @@ func (c *Core) Standby(term uint64) {
 		c.stock.state, c.up, c.master = standing, false, false
 		c.stock.first, c.stock.told, c.stock.paused = 0, 0, false
 	}
-	if term > 0 && !c.stock.equal {
+	switch {
+	case c.stock.equal: // if it was master, the switch makes it a slave
+		c.put(&of13.RoleRequest{Role: of13.RoleEqual}, c.stock.courier.xid())
+	case term > 0:
 		c.put(&of13.RoleRequest{Role: of13.RoleSlave, GenerationID: term}, c.stock.courier.xid())
 	}
 }
@@ -132,7 +134,7 @@ func (c *Core) Logged(msg []byte) {
 		}
 		return
 	}
-	if !shared(msg[1]) && msg[1] != openflow.TypeExperimenter {
+	if !shared(msg[1]) && !isMark(msg) {
 		return
 	}
 	c.stock.clean = false
@@ -166,7 +168,10 @@ func (c *Core) InStep() bool {
 }
 
 // Full reports that nothing more is to be read from the switch until events are logged.
-func (c *Core) Full() bool { return c.mode == Stock && c.stock.held.full() }
+func (c *Core) Full() bool {
+	waits := c.stock.state == standing || c.stock.state == leading // else for answers
+	return c.mode == Stock && waits && c.stock.held.full() && !c.More()
+}
 
 // claim asks the switch for the role and for the marker.
 func (c *Core) claim(term uint64, r Resume) {
@@ -174,6 +179,7 @@ func (c *Core) claim(term uint64, r Resume) {
 	c.stock.held.share()
 	c.stock.state, c.stock.resume, c.stock.accepted, c.stock.markers, c.up = claiming, r, false, nil, false
 	c.epoch = max(c.epoch, r.Epoch)
+	c.stock.clean = c.stock.clean && r.Epoch == 0 // else it may have come before this controller saw the log
 	c.stock.roleXID = c.stock.courier.xid()
 	c.put(&of13.RoleRequest{Role: of13.RoleMaster, GenerationID: term}, c.stock.roleXID)
 	c.out = handshake.Bare(c.out, c.hs.Version, of13.TypeBarrierRequest, c.stock.courier.xid()) // the marker is read after it
@@ -189,6 +195,7 @@ func (c *Core) decide(now uint64) {
 			c.stock.state, c.up, c.epoch = leading, true, m.epoch
 			c.stock.first, c.stock.told, c.stock.paused, c.stock.marks, c.stock.doneSaid = r.Events+1, r.Events, false, 0, 0
 			c.stock.answer, c.stock.refusal = 0, 0
+			c.stock.held.ahead = nil // what has not come before the role was dropped by the switch
 			c.stock.courier.start(marker{m.epoch, c.term, m.seq}, renew)
 			return
 		}

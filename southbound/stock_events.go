@@ -267,7 +267,9 @@ func withoutRoles(messages []byte) []byte {
 				messages, copied = bytes.Clone(messages), true
 			}
 			messages[at+1] = openflow.TypeExperimenter
-			binary.BigEndian.PutUint32(messages[at+openflow.HeaderLen:], experimenter.ID)
+			if n >= openflow.HeaderLen+4 {
+				binary.BigEndian.PutUint32(messages[at+openflow.HeaderLen:], experimenter.ID)
+			}
 		}
 		at += n
 	}

@@ -1,0 +1,275 @@
+package southbound
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-sdn/holdfast/openflow"
+	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
+	"github.com/holdfast-sdn/holdfast/openflow/of13"
+)
+
+// steady is a plant whose first controller leads; the others are in step with it.
+func steady(t *testing.T, controllers int) (*plant, *member) {
+	t.Helper()
+	p := newPlant(t, controllers, 0)
+	for _, m := range p.members {
+		m.connect()
+	}
+	p.rest()
+	p.members[0].elected()
+	p.settle()
+	for _, m := range p.members {
+		if !m.core.InStep() {
+			t.Fatalf("controller %d is not in step", m.n)
+		}
+	}
+	if p.members[0].core.stock.state != leading {
+		t.Fatalf("state %d", p.members[0].core.stock.state)
+	}
+	return p, p.members[0]
+}
+
+// oneFlow has every event cause one command.
+func oneFlow(epoch, next uint64) [][]byte { return [][]byte{makeCommand(addFlow, epoch, next, false)} }
+
+// A refusal that answers what was sent in an earlier term, and comes when the switch has been claimed again, is not
+// about the commands that wait for the claim.
+func TestOldRefusalDoesNotStopTheCourier(t *testing.T) {
+	p, c1 := steady(t, 2)
+	c2 := p.members[1]
+	p.makes = oneFlow
+	p.raise(1)
+	p.fromSwitch(c1.wire, 1)
+	c1.hears(1)
+	c1.commits()
+	c1.applies(1)
+	c1.sends(1)
+	c1.mark() // are on their way
+	c2.elected()
+	p.toSwitch(c2.wire, 9)
+	p.toSwitch(c1.wire, 9) // and is refused
+	c1.applies(9)
+	c1.elected() // with the command that is not done
+	p.rest()
+	if s := p.state(); p.executed != 1 || s.done != 1 || c1.core.stock.state != leading {
+		t.Fatalf("%d commands are executed, %d done, state %d", p.executed, s.done, c1.core.stock.state)
+	}
+}
+
+// What another leader had logged before this connection was attached is not logged again by a new epoch.
+func TestEventsOfAHandshakeMayBeInTheLog(t *testing.T) {
+	p, _ := steady(t, 1)
+	c2 := &member{plant: p, n: 2}
+	p.members = append(p.members, c2)
+	c2.connect()
+	p.fromSwitch(c2.wire, 9)
+	c2.hears(9)
+	p.toSwitch(c2.wire, 9) // HELLO
+	p.raise(1)
+	for range 20 { // the first controller logs it, and the second hears of that before it is attached
+		m := p.members[0]
+		p.fromSwitch(m.wire, 9)
+		m.hears(9)
+		m.commits()
+		c2.applies(9)
+	}
+	c2.elected()
+	epoch := p.state().epoch
+	p.rest() // which checks that nothing comes twice
+	if s := p.state(); s.epoch <= epoch || s.events != 2 {
+		t.Fatalf("%d events in epoch %d after %d: SWITCH_UP and the mark are due", s.events, s.epoch, epoch)
+	}
+}
+
+// Every event that the log has is before the answer to the claim. One that is not was dropped by the switch, and an
+// equal one that comes later is another.
+func TestDroppedEventIsNotTakenForALaterOne(t *testing.T) {
+	p, c1 := steady(t, 2)
+	c2 := p.members[1]
+	p.raise(1)
+	out, _ := p.sw.Pending(c2.wire.id)
+	p.sw.Sent(c2.wire.id, len(out)) // is lost on the way to the second
+	p.rest()
+	epoch, events := p.state().epoch, p.state().events
+	if !c2.core.InStep() {
+		t.Fatal("nothing has come that does not fit")
+	}
+	c1.dies()
+	c2.elected()
+	p.fromSwitch(c2.wire, 0)
+	p.rest()
+	p.lossy = true // else the check of who is in step fails
+	p.raise(1)
+	p.rest()
+	if s := p.state(); s.epoch != epoch || s.events != events+1 {
+		t.Fatalf("%d events in epoch %d, before the second packet %d in epoch %d", s.events, s.epoch, events, epoch)
+	}
+	if !c2.core.stock.held.inStep {
+		t.Fatal("a master is out of step")
+	}
+}
+
+// A switch that refuses to tell its flow entries has no marker that could be found.
+func TestSwitchWithoutFlowStatistics(t *testing.T) {
+	c := stockCore(t)
+	c.TakeMaster(3, 1000, Resume{Epoch: 500, Live: true, Events: 9, Commands: 9})
+	if out := c.types(t); out != "4:ROLE_REQUEST 4:BARRIER_REQUEST 4:MULTIPART_REQUEST" {
+		t.Fatal(out)
+	}
+	role := of13.RoleReply{Role: of13.RoleMaster, GenerationID: 3}
+	refusal := of13.Error{ErrType: of13.ErrTypeBadRequest, Code: of13.BadRequestBadMultipart, Data: make([]byte, 16)}
+	mustFeed(t, c, role.Append(nil, c.stock.roleXID), refusal.Append(nil, c.stock.markersXID))
+	if out := c.types(t); out != "4:FEATURES_REQUEST" {
+		t.Fatalf("it does not go on: %q, state %d", out, c.stock.state)
+	}
+}
+
+// stockCore is attached to a switch that says nothing.
+func stockCore(t *testing.T) *Core {
+	t.Helper()
+	c := &Core{}
+	c.Start()
+	if got := mustFeed(t, c, hello13, features13(7), ports13()); len(got) != 1 || got[0].Kind != Attached || c.mode != Stock {
+		t.Fatalf("after the handshake: %+v, mode %s", got, c.mode)
+	}
+	if out := c.types(t); !strings.HasSuffix(out, "4:SET_ASYNC") {
+		t.Fatal(out)
+	}
+	return c
+}
+
+// Answers to applications come to the leader only: they are nothing that a standby has to see.
+func TestStandbyIgnoresAnswersToOthers(t *testing.T) {
+	p, _ := steady(t, 2)
+	c := p.members[1].core
+	vendor := message(4, openflow.TypeExperimenter, 9, 0, 0, 0, 1, 0, 0, 0, 1)
+	c.Logged(vendor)
+	c.Logged((&of13.Error{}).Append(nil, 5))
+	p.raise(1)
+	p.rest()
+	if !c.InStep() || c.Held() != 0 {
+		t.Fatalf("in step: %v, %d held", c.InStep(), c.Held())
+	}
+}
+
+// An application cannot take the switch away, whatever it sends.
+func TestNoRolesForApplications(t *testing.T) {
+	role := of13.RoleRequest{Role: of13.RoleSlave, GenerationID: 1 << 40}
+	async := of13.SetAsync{}
+	for _, tc := range []struct {
+		name string
+		msg  []byte
+	}{
+		{"role", role.Append(nil, 1)},
+		{"async", async.Append(nil, 1)},
+		{"role cut short", message(4, of13.TypeRoleRequest, 1)},
+	} {
+		for _, loose := range []bool{false, true} {
+			p, c1 := steady(t, 1)
+			b := experimenter.Block{Term: c1.term, Epoch: c1.core.Epoch(), First: 1, Count: 1}
+			before := bytes.Clone(tc.msg)
+			send := c1.core.Send
+			if loose {
+				send = c1.core.SendLoose
+			}
+			if err := send(b, tc.msg); err != nil {
+				t.Fatal(err)
+			}
+			p.log[0].commands, p.states[len(p.log)].commands = [][]byte{tc.msg}, [][]byte{tc.msg}
+			c1.take()
+			p.rest()
+			if !bytes.Equal(before, tc.msg) {
+				t.Errorf("%s: the caller's message was changed", tc.name)
+			}
+			if got := p.sw.Role(c1.wire.id); got != of13.RoleMaster {
+				t.Errorf("%s, loose %v: its role is %d", tc.name, loose, got)
+			}
+			if p.told[told{b.Epoch, 1}] != 1 {
+				t.Errorf("%s, loose %v: the application is not told", tc.name, loose)
+			}
+			epoch := b.Epoch
+			p.raise(1)
+			p.rest()
+			if p.state().epoch != epoch || p.at[0] != len(p.order)-1 {
+				t.Errorf("%s, loose %v: events come no more", tc.name, loose)
+			}
+		}
+	}
+}
+
+// Events that the log refuses since their epoch is over do not end the session: the switch begins anew.
+func TestStockTold(t *testing.T) {
+	_, c1 := steady(t, 1)
+	epoch := c1.core.Epoch()
+	if c1.core.Told(epoch) {
+		t.Fatal("nobody was told anything")
+	}
+	c1.core.Refuse(experimenter.Refuse{Reason: experimenter.ReasonStaleEpoch, Epoch: epoch}, 1)
+	if !c1.core.Told(epoch) {
+		t.Fatal("it is to end though it begins a new epoch")
+	}
+}
+
+// A switch that is not read since it has said too much is read again as soon as that is of use.
+func TestFull(t *testing.T) {
+	p, c1 := steady(t, 2)
+	c2 := p.members[1]
+	fill := func(c *Core) {
+		for i := 0; !c.stock.held.crowded(); i++ {
+			mustFeed(t, c, packetIn13(byte(i), byte(i>>8), byte(i>>16)))
+		}
+	}
+	fill(c2.core)
+	if !c2.core.Full() {
+		t.Fatal("a standby holds more and more")
+	}
+	c1.dies()
+	c2.elected()
+	if c2.core.Full() {
+		t.Fatal("a new leader does not read what its claim is answered")
+	}
+	c2.core.Standby(p.term + 1)
+	if !c2.core.Full() {
+		t.Fatal("a standby holds more and more")
+	}
+
+	_, c1 = steady(t, 1)
+	c1.core.Hold()
+	fill(c1.core)
+	if !c1.core.Full() || c1.core.More() {
+		t.Fatal("a leader that is held up holds more and more")
+	}
+	c1.core.Resend()
+	if c1.core.Full() || !c1.core.More() {
+		t.Fatal("what is held would never be handed over")
+	}
+}
+
+// A switch that tells slaves nothing takes a standby for an EQUAL, also when it was master in between.
+func TestSwitchThatTellsSlavesNothing(t *testing.T) {
+	c := stockCore(t)
+	c.Standby(3)
+	if out := c.types(t); out != "4:ROLE_REQUEST" {
+		t.Fatal(out)
+	}
+	for n := range uint64(lacksMarks) {
+		if out := c.types(t); out != "" {
+			t.Fatalf("after %d marks: %s", n, out)
+		}
+		c.Logged(experimenter.Mark{Term: 3, Number: n}.Append(nil, 4))
+	}
+	equal := func() {
+		t.Helper()
+		var r of13.RoleRequest
+		if err := r.Decode(c.TakeOut()); err != nil || r.Role != of13.RoleEqual {
+			t.Fatalf("%+v, %v", r, err)
+		}
+	}
+	equal()
+	c.TakeMaster(4, 1000, Resume{})
+	c.TakeOut()
+	c.Standby(5)
+	equal()
+}
