@@ -23,7 +23,7 @@ func TestChaos(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes a while")
 	}
-	seconds, seed := chaosSetting(t, "HOLDFAST_CHAOS_SECONDS", 25), chaosSetting(t, "HOLDFAST_CHAOS_SEED", rand.Uint64N(1e6))
+	seconds, seed := setting(t, "HOLDFAST_CHAOS_SECONDS", 25), setting(t, "HOLDFAST_CHAOS_SEED", rand.Uint64N(1e6))
 	t.Logf("HOLDFAST_CHAOS_SEED=%d", seed)
 	c := newChaos(seed)
 	c.start(t, []time.Duration{50, 100, 300}[c.rand.IntN(3)]*time.Millisecond)
@@ -36,7 +36,8 @@ func TestChaos(t *testing.T) {
 	c.finish()
 }
 
-func chaosSetting(t *testing.T, name string, normal uint64) uint64 {
+// setting is a number from the environment.
+func setting(t *testing.T, name string, normal uint64) uint64 {
 	text := os.Getenv(name)
 	if text == "" {
 		return normal

@@ -29,6 +29,53 @@ func needOVS(t *testing.T) {
 	}
 }
 
+// The same without agents, and with everything over TLS.
+
+func TestTrialStock(t *testing.T)    { runTrial(t, trial.Config{Stock: true, Kills: 3}) }
+func TestTrialStockTLS(t *testing.T) { runTrial(t, trial.Config{Stock: true, TLS: true, Kills: 1}) }
+
+func TestTrialStockOVS(t *testing.T) {
+	needOVS(t)
+	runTrial(t, trial.Config{Stock: true, OVS: true, Kills: 3})
+}
+
+func TestTrialStockTLSOVS(t *testing.T) {
+	needOVS(t)
+	runTrial(t, trial.Config{Stock: true, OVS: true, TLS: true, Kills: 1})
+}
+
+// TestThousandKills kills controllers of networks of Open vSwitch, with agents and without, as often as HOLDFAST_KILLS
+// says: 5 times if that is empty. Each comes as soon as the one before is back.
+func TestThousandKills(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes a while")
+	}
+	needOVS(t)
+	kills := int(setting(t, "HOLDFAST_KILLS", 5))
+	for name, stock := range map[string]bool{"agents": false, "stock": true} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(context.Background(), 4*patience+time.Duration(kills)*5*time.Second)
+			defer cancel()
+			r, err := trial.Run(ctx, trial.Config{Binary: plain, OVS: true, Stock: stock, Switches: 2, Soak: true, Kills: kills,
+				Between: 300 * time.Millisecond, PingInterval: 20 * time.Millisecond})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("kills=%d events=%d commands=%d lost=%d repeated=%d", len(r.Kills), r.EventsProcessed, r.CommandsExecuted,
+				r.EventsLost+r.CommandsLost, r.EventsRepeated+r.CommandsRepeated)
+			if !r.Exact() || len(r.Kills) != kills || r.EventsProcessed == 0 {
+				t.Errorf("%+v", r)
+			}
+			if r.PingsAnswered != r.PingsSent {
+				t.Errorf("%d pings of %d were answered", r.PingsAnswered, r.PingsSent)
+			}
+			if r.Epochs != 2 {
+				t.Errorf("%d epochs: a switch lost its connection", r.Epochs)
+			}
+		})
+	}
+}
+
 // runTrial kills leaders while three switches send packets, and expects that nothing is lost or repeated.
 func runTrial(t *testing.T, cfg trial.Config) {
 	if testing.Short() {

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"sync"
 	"time"
@@ -31,6 +32,7 @@ type Config struct {
 	TLS          bool                         // everything is said over TLS
 	Stock        bool                         // no agents: every switch connects to every controller
 	Barriers     bool                         // with Stock: the switches have no bundles
+	Soak         bool                         // kills of any controller, at random moments; how long they take is not measured
 	Say          func(line string)            // what happens, as it happens; may be nil
 	Progress     func(done float64, s string) // may be nil
 }
@@ -178,11 +180,15 @@ func (t *trial) run(ctx context.Context) (Result, error) {
 	stop := t.startPings(ctx)
 	defer stop()
 	var r Result
+	kill := t.kill
+	if t.Soak {
+		kill = t.killAny
+	}
 	for n := range t.Kills {
 		if err := t.traffic(ctx, n); err != nil {
 			return r, err
 		}
-		k, err := t.kill(ctx)
+		k, err := kill(ctx)
 		if err != nil {
 			return r, fmt.Errorf("kill %d of %d: %w", n+1, t.Kills, err)
 		}
@@ -225,14 +231,18 @@ func (t *trial) startPings(ctx context.Context) (stop func()) {
 // traffic lets the hosts ping for a while.
 func (t *trial) traffic(ctx context.Context, kills int) error {
 	const step = 100 * time.Millisecond
-	for passed := time.Duration(0); passed < t.Between; passed += step {
+	between := t.Between
+	if t.Soak {
+		between = rand.N(between)
+	}
+	for passed := time.Duration(0); passed < between; passed += step {
 		sent, _ := t.tally.Counts()
-		share := (float64(kills) + float64(passed)/float64(t.Between)) / float64(t.Kills+1)
+		share := (float64(kills) + float64(passed)/float64(between)) / float64(t.Kills+1)
 		t.Progress(share, fmt.Sprintf("%d events, %d kills", sent, kills))
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(min(step, t.Between-passed)):
+		case <-time.After(min(step, between-passed)):
 		}
 	}
 	return nil
@@ -278,6 +288,27 @@ func (t *trial) kill(ctx context.Context) (Kill, error) {
 	}
 	t.Say(fmt.Sprintf("restarted %s; it has caught up", leader.Name))
 	return k, nil
+}
+
+// killAny kills some controller, most often the leader, and restarts it after a moment.
+func (t *trial) killAny(ctx context.Context) (k Kill, err error) {
+	victim, err := t.cluster.WaitLeader(ctx)
+	if err != nil {
+		return k, err
+	}
+	if rand.N(4) == 0 {
+		all := t.cluster.Controllers()
+		victim = all[rand.N(len(all))]
+	}
+	k.Controller = victim.Name
+	if err := victim.Kill(); err != nil {
+		return k, err
+	}
+	time.Sleep(rand.N(100 * time.Millisecond))
+	if err := victim.Restart(); err != nil {
+		return k, err
+	}
+	return k, t.caughtUp(ctx, victim)
 }
 
 // caughtUp waits until a restarted controller has what the leader has, and hears the switches.
