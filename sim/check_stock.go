@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/holdfast-sdn/holdfast/internal/handshake"
+	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
@@ -221,13 +222,29 @@ func (s *stockHistory) logShared(e *stockEpoch, f fingerprint) error {
 	return violated("switch %s, epoch %d: event %d is %v, but the switch has told %v next; the other it told %s", s.id, e.epoch, e.events, f, s.told[at], where)
 }
 
-// logAnswer checks an event that is for one controller: it answers a request of the log, which has no answer yet.
+// logAnswer checks an event that is for one controller: it answers a request of the log, which has no answer yet, or
+// refuses a command that was not executed.
 func (s *stockHistory) logAnswer(e *stockEpoch, f fingerprint) error {
+	if f.typ == openflow.TypeError {
+		return s.logRefusal(e, f)
+	}
 	i := slices.IndexFunc(e.asked, func(c stockCommand) bool { return c.xid == f.xid })
-	if i < 0 || f.typ == openflow.TypeError {
+	if i < 0 {
 		return violated("switch %s, epoch %d: event %d is %v, which answers nothing that the log has asked and has no answer to", s.id, e.epoch, e.events, f)
 	}
 	e.asked = slices.Delete(e.asked, i, i+1)
+	return nil
+}
+
+// logRefusal voids the transaction that is next, all of it.
+func (s *stockHistory) logRefusal(e *stockEpoch, f fingerprint) error {
+	found := false
+	for n := 0; e.due.len() > 0 && (n == 0 || ledger.Continues(e.due.first().xid)); n++ {
+		found = e.due.pop().xid == f.xid || found
+	}
+	if !found {
+		return violated("switch %s, epoch %d: event %d is %v, which refuses no command of the next transaction", s.id, e.epoch, e.events, f)
+	}
 	return nil
 }
 

@@ -15,9 +15,9 @@ import (
 // applications makes those of one controller: one that forwards, and census.
 func (s *site) applications() []ledger.Application {
 	if s.scenario.Learning {
-		return []ledger.Application{learning.New(), census()}
+		return []ledger.Application{learning.New(), census(s.scenario.StockEvery > 0)}
 	}
-	return []ledger.Application{hub.New(), census()}
+	return []ledger.Application{hub.New(), census(s.scenario.StockEvery > 0)}
 }
 
 // hostPort is the port at which each switch has its host.
@@ -32,8 +32,8 @@ const burst = 16
 type tally struct{ Switch, Count, Frame uint64 }
 
 // census uses all that an application may: tables, timers, messages to itself, commands to other switches,
-// questions to switches, and failures. It is deterministic.
-func census() *app.App {
+// questions to switches, and failures; also commands that switches refuse, if it errs. It is deterministic.
+func census(errs bool) *app.App {
 	a := app.New("census")
 	seen := app.NewTable[app.Switch, uint64](a, "seen")
 	tallies := app.NewMap[app.Switch, uint64, uint64](a, "tallies")
@@ -66,6 +66,10 @@ func census() *app.App {
 		}
 		if count%16 == 0 {
 			tx.Send(in.Switch, &of13.BarrierRequest{})
+		}
+		if errs && count%32 == 7 {
+			mistake(tx, in.Switch, count)
+			note(tx, in.Switch, count)
 		}
 		if count%64 == 0 {
 			for to := range tx.Switches() {
@@ -113,6 +117,27 @@ func census() *app.App {
 			return nil
 		})
 	return a
+}
+
+// mistake sends a command that a switch refuses: it makes no sense, or cannot even be read.
+func mistake(tx *app.Tx, to app.Switch, number uint64) {
+	m := of13.PacketOut{BufferID: of13.NoBuffer, InPort: of13.PortMax, Actions: of13.Actions(nil).Output(hostPort, 0), Data: make([]byte, 14)}
+	if number%64 < 32 {
+		tx.PacketOut(to, m)
+	} else {
+		tx.Send(to, garbled{&m})
+	}
+}
+
+// garbled is a packet-out whose actions are longer than itself.
+type garbled struct{ *of13.PacketOut }
+
+// Append appends it to dst.
+func (g garbled) Append(dst []byte, xid uint32) []byte {
+	at := len(dst)
+	dst = g.PacketOut.Append(dst, xid)
+	binary.BigEndian.PutUint16(dst[at+16:], 0xfff8)
+	return dst
 }
 
 // host sends frames into the network, from now on until the traffic ends.

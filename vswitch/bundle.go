@@ -115,7 +115,7 @@ func (s *Switch) openBundle(c *conn, id uint32, flags uint16) (code uint16) {
 }
 
 // addToBundle keeps a message for the commit; a bundle that is not there is opened. The message is judged when it is committed, but
-// for what can never be in a bundle.
+// for what can never be in a bundle, and what cannot be read.
 func (s *Switch) addToBundle(c *conn, m of13.BundleAdd, xid uint32, whole []byte) error {
 	b := c.bundles[m.ID]
 	if b == nil {
@@ -143,6 +143,9 @@ func (s *Switch) addToBundle(c *conn, m of13.BundleAdd, xid uint32, whole []byte
 	}
 	if code != 0 {
 		return refuseBundle(code, whole)
+	}
+	if _, err := of13.Decode(m.Message[:h.Length]); err != nil {
+		return err // as Open vSwitch does: the bundle goes on without it
 	}
 	b.msgs = append(b.msgs, slices.Clone(m.Message[:h.Length]))
 	b.bytes += int(h.Length)

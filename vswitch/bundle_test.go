@@ -122,3 +122,19 @@ func TestBundleErrors(t *testing.T) {
 	r.advance(bundleIdle)
 	fails(bundleControl(2, of13.BundleCommitRequest), of13.BundleBadID)
 }
+
+// A message that cannot be read is refused at once, and the bundle goes on without it, as with Open vSwitch.
+func TestBundleRefusesWhatCannotBeRead(t *testing.T) {
+	r := newRig(t)
+	r.bundle(1, of13.BundleOpenRequest)
+	long := of13.PacketOut{BufferID: of13.NoBuffer, InPort: of13.PortController, Actions: of13.Actions(nil).Output(2, 0), Data: ping(1)}
+	bad := long.Append(nil, r.xid+1)
+	bad[16], bad[17] = 0xff, 0xff // length of the actions
+	add := of13.BundleAdd{ID: 1, Flags: of13.BundleAtomic | of13.BundleOrdered, Message: bad}
+	r.fails(&add, of13.ErrTypeBadRequest, of13.BadRequestBadLen)
+	r.ok(r.inBundle(1, &long))
+	r.bundle(1, of13.BundleCommitRequest)
+	if got := r.frames(); len(got) != 1 {
+		t.Errorf("%d frames are sent, want that of the other message", len(got))
+	}
+}
