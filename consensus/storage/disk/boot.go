@@ -42,11 +42,7 @@ func checkBoot(dir string, fsync bool, boot string) error {
 	case err == nil && !fsync:
 		return nil
 	case !fsync:
-		err := os.WriteFile(mark+temporary, []byte(boot+"\n"), 0o600)
-		if err == nil {
-			err = os.Rename(mark+temporary, mark) // there whole or not at all
-		}
-		if err != nil {
+		if err := writeWhole(mark, true, []byte(boot+"\n")); err != nil { // before anything is saved that is not synced
 			return fmt.Errorf("mark the log as not synced: %w", err)
 		}
 		return nil

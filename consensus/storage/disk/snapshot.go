@@ -52,24 +52,30 @@ func (d *Disk) writeFile(path string, s storage.Snapshot) error {
 	crc := crc32.Update(crc32.Checksum(head[len(snapshotMagic)+4:], castagnoli), castagnoli, s.State)
 	binary.BigEndian.PutUint32(head[len(snapshotMagic):], crc)
 
+	return writeWhole(path, d.fsync, head, s.State)
+}
+
+// writeWhole makes a file that is there whole or not at all, and durable if it is to be synced.
+func writeWhole(path string, fsync bool, parts ...[]byte) error {
 	f, err := os.OpenFile(path+temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(head)
-	if err == nil {
-		_, err = f.Write(s.State)
+	for _, p := range parts {
+		if err == nil {
+			_, err = f.Write(p)
+		}
 	}
-	if err == nil && d.fsync {
+	if err == nil && fsync {
 		err = f.Sync()
 	}
 	if err = errors.Join(err, f.Close()); err != nil {
 		return err
 	}
-	if err := os.Rename(path+temporary, path); err != nil || !d.fsync {
+	if err := os.Rename(path+temporary, path); err != nil || !fsync {
 		return err
 	}
-	return syncDir(d.snapDir)
+	return syncDir(filepath.Dir(path))
 }
 
 func syncDir(dir string) error {
