@@ -71,8 +71,20 @@ func newChaos(seed uint64) *chaos {
 }
 
 func (c *chaos) start(t *testing.T, election time.Duration) {
+	durability := []string{"memory", "disk"}[c.rand.IntN(2)]
+	t.Logf("election timeout %v, durability %s", election, durability)
+	c.site = startSite(t, cluster.Config{Agents: chaosAgents, Election: election, SnapshotEvery: 200, Route: c.route(t), Durability: durability})
+	for i := range chaosSwitches {
+		agent := c.Agents()[max(0, i-1)]
+		c.switches = append(c.switches, startChaosSwitch(t, openflow.DatapathID(i+1), agent.Listen))
+	}
+	c.waitUp(chaosSwitches)
+}
+
+// route puts a relay on every way between two processes.
+func (c *chaos) route(t *testing.T) func(from, to, address string) string {
 	routes := map[string]*relay{}
-	route := func(from, to, address string) string {
+	return func(from, to, address string) string {
 		key := from + " " + address
 		if routes[key] == nil {
 			routes[key] = startRelay(t, from, to, address)
@@ -80,14 +92,6 @@ func (c *chaos) start(t *testing.T, election time.Duration) {
 		}
 		return routes[key].listener.Addr().String()
 	}
-	durability := []string{"memory", "disk"}[c.rand.IntN(2)]
-	t.Logf("election timeout %v, durability %s", election, durability)
-	c.site = startSite(t, cluster.Config{Agents: chaosAgents, Election: election, SnapshotEvery: 200, Route: route, Durability: durability})
-	for i := range chaosSwitches {
-		agent := c.Agents()[max(0, i-1)]
-		c.switches = append(c.switches, startChaosSwitch(t, openflow.DatapathID(i+1), agent.Listen))
-	}
-	c.waitUp(chaosSwitches)
 }
 
 func (c *chaos) upTo(d time.Duration) time.Duration { return time.Duration(c.rand.Int64N(int64(d))) }

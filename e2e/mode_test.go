@@ -60,7 +60,7 @@ func (m mode) start(t *testing.T, n int, cfg cluster.Config) *site {
 		return startSite(t, cfg)
 	}
 	s := startSite(t, cfg)
-	s.stock = &stockSite{mode: m, switches: n, tally: audit.NewStock(!m.ovs)}
+	s.stock = &stockSite{mode: m, switches: n, tally: audit.NewStock(!m.ovs), taps: map[*cluster.Controller][]*tap.Tap{}}
 	if m.tls {
 		s.stock.asSwitch = credentials(t, s.Authority(), pki.Switch, "s")
 		s.stock.asController = credentials(t, s.Authority(), pki.Controller, "tap")
@@ -88,6 +88,8 @@ type stockSite struct {
 	tally                  *audit.Stock
 	lab                    *netlab.Lab
 	asSwitch, asController *mtls.Credentials // with TLS
+
+	taps map[*cluster.Controller][]*tap.Tap
 
 	mu      sync.Mutex // guards refused
 	refused int        // messages that a switch did not take, since another controller is its master
@@ -136,6 +138,7 @@ func (s *site) stockTap(n int, c *cluster.Controller, seen *sightings) string {
 		}
 	}
 	tp := tap.Start(l, cfg)
+	s.stock.taps[c] = append(s.stock.taps[c], tp)
 	s.t.Cleanup(func() {
 		if err := tp.Close(); err != nil {
 			s.t.Error(err)
@@ -165,6 +168,13 @@ func (w *stockWitness) ToSwitch(sw openflow.DatapathID, msg []byte) {
 		w.seen.note(msg)
 	}
 	w.Connection.ToSwitch(sw, msg)
+}
+
+// cut ends the connections of all switches to a controller. They connect anew.
+func (s *stockSite) cut(c *cluster.Controller) {
+	for _, tp := range s.taps[c] {
+		tp.Cut()
+	}
 }
 
 func (s *stockSite) refusals() int {

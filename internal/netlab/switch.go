@@ -180,6 +180,15 @@ func (s *Switch) SetVersion(version string) error {
 	return nil
 }
 
+// LimitFlows bounds the entries of a flow table; the switch refuses those beyond.
+func (s *Switch) LimitFlows(table, entries int) error {
+	if _, err := s.vsctl("--id=@t", "create", "flow_table", fmt.Sprintf("flow_limit=%d", entries), "overflow_policy=refuse",
+		"--", "set", "bridge", bridge, fmt.Sprintf("flow_tables:%d=@t", table)); err != nil {
+		return fmt.Errorf("flow table %d of switch %s: %w", table, s.Name, err)
+	}
+	return nil
+}
+
 // Flows returns the flow entries, one line each, as ovs-ofctl prints them without counters.
 func (s *Switch) Flows() ([]string, error) {
 	out, err := s.OFCtl("dump-flows", "--no-stats")

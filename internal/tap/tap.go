@@ -66,15 +66,22 @@ func (t *Tap) Close() error {
 	err := t.listener.Close()
 	t.mu.Lock()
 	close(t.stop)
-	for c := range t.conns {
-		c.Close()
-	}
 	t.mu.Unlock()
+	t.Cut()
 	t.wg.Wait()
 	if err != nil {
 		return fmt.Errorf("close tap at %s: %w", t.Addr(), err)
 	}
 	return nil
+}
+
+// Cut ends the connections that there are. Switches may connect anew.
+func (t *Tap) Cut() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for c := range t.conns {
+		c.Close()
+	}
 }
 
 func (t *Tap) accept() {
