@@ -1,5 +1,5 @@
 // Package apptest runs applications for their tests: events go in, and the commands that
-// they committed come out, decoded. Behind it is a real ledger that leads alone; there are
+// they sent come out, decoded. Behind it is a real ledger that leads alone; there are
 // no switches, connections or other controllers.
 //
 //	net := apptest.New(t, learning.New())
@@ -101,21 +101,31 @@ func (n *Net) Advance(d time.Duration) []Sent {
 	return n.commit()
 }
 
-// commit commits all that was executed and returns what may leave.
+// commit commits all that was executed and returns what leaves at once, and then what may leave.
 func (n *Net) commit() (sent []Sent) {
 	n.t.Helper()
 	for _, f := range n.core.Failures() {
 		n.t.Errorf("application %s failed on %s: %v\n%s", f.App, f.Input.String(), f.Err, f.Stack)
 	}
+	sent = n.decode(nil, n.core.Immediate())
 	entry, ok := n.core.Cut()
 	if !ok {
-		return nil
+		return sent
 	}
 	if err := n.core.Commit(entry); err != nil {
 		n.t.Fatal(err)
 	}
-	for _, r := range n.core.Releases() {
-		for rest := r.Commands; len(rest) > 0; {
+	return n.decode(sent, n.core.Releases())
+}
+
+func (n *Net) decode(sent []Sent, list []ledger.Release) []Sent {
+	n.t.Helper()
+	for _, r := range list {
+		rest := r.Commands
+		if r.LooseCount > 0 {
+			rest = r.Loose
+		}
+		for len(rest) > 0 {
 			msg, after, err := openflow.Next(rest)
 			if err != nil {
 				n.t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/app"
 	"github.com/holdfast-sdn/holdfast/apps/hub"
 	"github.com/holdfast-sdn/holdfast/apps/learning"
+	"github.com/holdfast-sdn/holdfast/apps/valiant"
 	"github.com/holdfast-sdn/holdfast/ledger"
 )
 
@@ -15,6 +16,7 @@ import (
 var applications = map[string]func() *app.App{
 	"hub":      hub.New,
 	"learning": learning.New,
+	"valiant":  valiant.New,
 }
 
 func applicationNames() []string { return slices.Sorted(maps.Keys(applications)) }

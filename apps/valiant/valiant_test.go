@@ -1,0 +1,349 @@
+package valiant
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/app"
+	"github.com/holdfast-sdn/holdfast/app/apptest"
+	"github.com/holdfast-sdn/holdfast/openflow"
+	"github.com/holdfast-sdn/holdfast/openflow/of13"
+	"github.com/holdfast-sdn/holdfast/vswitch"
+)
+
+// network is embedded switches, joined by links, under the application. Everything happens at once, in one goroutine.
+type network struct {
+	t        *testing.T
+	net      *apptest.Net
+	switches map[app.Switch]*vswitch.Switch
+	links    map[app.PortOf]app.PortOf
+	received map[app.PortOf][][]byte // by the port of the host
+	carried  map[app.PortOf]int      // frames of hosts that left by a port
+}
+
+const degree = 8 // ports of a switch
+
+func newNetwork(t *testing.T, switches int, links ...[2]app.PortOf) *network {
+	n := &network{t: t, net: apptest.New(t, New()), switches: map[app.Switch]*vswitch.Switch{}, links: map[app.PortOf]app.PortOf{},
+		received: map[app.PortOf][][]byte{}, carried: map[app.PortOf]int{}}
+	for _, l := range links {
+		n.links[l[0]], n.links[l[1]] = l[1], l[0]
+	}
+	for i := range switches {
+		id := app.Switch(i + 1)
+		s := vswitch.New(vswitch.Config{DatapathID: id, Ports: vswitch.Ports(i+1, degree)})
+		s.Connect(1)
+		s.Message(0, 1, hello)
+		n.said(s)
+		n.switches[id] = s
+	}
+	for id := range app.Switch(switches) {
+		n.send(n.net.SwitchUp(id+1, vswitch.Ports(int(id)+1, degree)...))
+	}
+	n.settle()
+	return n
+}
+
+var hello = func() []byte { h := of13.NewHello(of13.VersionsOf(of13.Version)); return h.Append(nil, 1) }()
+
+// said takes what a switch has for its controller.
+func (n *network) said(s *vswitch.Switch) (messages [][]byte) {
+	out, _ := s.Pending(1)
+	all := bytes.Clone(out)
+	s.Sent(1, len(out))
+	for len(all) > 0 {
+		msg, rest, err := openflow.Next(all)
+		if err != nil {
+			n.t.Fatal(err)
+		}
+		messages, all = append(messages, msg), rest
+	}
+	return messages
+}
+
+func (n *network) send(list []apptest.Sent) {
+	for _, c := range list {
+		n.switches[c.Switch].Message(0, 1, c.Message.Append(nil, 9))
+	}
+}
+
+// settle lets everything happen that follows from what has happened.
+func (n *network) settle() {
+	for range 1000 {
+		busy := false
+		for id := range app.Switch(len(n.switches)) {
+			id++
+			s := n.switches[id]
+			for _, msg := range n.said(s) {
+				switch msg[1] {
+				case of13.TypePacketIn, of13.TypePortStatus:
+					busy = true
+					n.send(n.net.Event(id, msg))
+				case openflow.TypeError:
+					n.t.Fatalf("switch %s refuses a command: %x", id, msg)
+				}
+			}
+			for _, f := range s.Frames() {
+				busy = true
+				n.carry(app.PortOf{Switch: id, Port: f.Port}, bytes.Clone(f.Data))
+			}
+		}
+		if !busy {
+			return
+		}
+	}
+	n.t.Fatal("the network does not come to rest")
+}
+
+func (n *network) carry(from app.PortOf, frame []byte) {
+	if _, probe := parseProbe(frame); !probe {
+		n.carried[from]++
+	}
+	if to, ok := n.links[from]; ok {
+		n.switches[to.Switch].Frame(0, to.Port, frame)
+	} else {
+		n.received[from] = append(n.received[from], frame)
+	}
+}
+
+// host sends a frame into the network, and returns the frames, without probes, that came out of it by each port.
+func (n *network) host(at app.PortOf, frame []byte) map[app.PortOf]int {
+	clear(n.received)
+	n.switches[at.Switch].Frame(0, at.Port, frame)
+	n.settle()
+	got := map[app.PortOf]int{}
+	for port, list := range n.received {
+		for _, f := range list {
+			if !bytes.Equal(f, frame) {
+				n.t.Fatalf("at %v there arrived %x", port, f)
+			}
+			got[port]++
+		}
+	}
+	return got
+}
+
+// cut takes a link away, or brings it back; both ends notice.
+func (n *network) cut(p app.PortOf, up bool) {
+	peer := n.links[p]
+	for _, end := range []app.PortOf{p, peer} {
+		n.switches[end.Switch].SetPortLive(time.Second, end.Port, up)
+	}
+	n.settle()
+}
+
+func at(sw app.Switch, port app.Port) app.PortOf { return app.PortOf{Switch: sw, Port: port} }
+
+var (
+	alice, bob = app.MAC{2, 0, 0, 0, 0, 0xa}, app.MAC{2, 0, 0, 0, 0, 0xb}
+	broadcast  = app.MAC{255, 255, 255, 255, 255, 255}
+)
+
+// udp is a packet from one address to another with a source port.
+func udp(src, dst app.MAC, port uint16) []byte {
+	f := append(append(append([]byte(nil), dst[:]...), src[:]...), 8, 0, 0x45, 0, 0, 32, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, src[5], 10, 0, 0, dst[5])
+	f = binary.BigEndian.AppendUint16(f, port)
+	return append(f, 0, 80, 0, 12, 0, 0, 'p', 'a', 'y', 'l')
+}
+
+// diamond has alice at switch 1 and bob at switch 4; from 1 to 4 lead ways over 2, over 3, and over 5 and 6.
+func diamond(t *testing.T) *network {
+	n := newNetwork(t, 6, [2]app.PortOf{at(1, 1), at(2, 1)}, [2]app.PortOf{at(2, 2), at(4, 1)}, [2]app.PortOf{at(1, 2), at(3, 1)},
+		[2]app.PortOf{at(3, 2), at(4, 2)}, [2]app.PortOf{at(1, 3), at(5, 1)}, [2]app.PortOf{at(5, 2), at(6, 1)}, [2]app.PortOf{at(6, 2), at(4, 3)})
+	n.host(aliceAt, udp(alice, broadcast, 1))
+	n.host(bobAt, udp(bob, broadcast, 1))
+	clear(n.carried)
+	return n
+}
+
+var aliceAt, bobAt = at(1, 8), at(4, 8)
+
+// What is for everybody, or for nobody known, reaches each port of the edge once, and loops in no cycle.
+func TestFloodReachesTheEdgeOnce(t *testing.T) {
+	n := diamond(t)
+	for _, dst := range []app.MAC{broadcast, {2, 0, 0, 0, 0, 0xc}} {
+		got := n.host(aliceAt, udp(alice, dst, 1))
+		want := 6*degree - len(n.links) - 1
+		if len(got) != want || got[aliceAt] != 0 {
+			t.Errorf("to %v: %d ports got it, want %d: %v", dst, len(got), want, got)
+		}
+		for port, times := range got {
+			if times != 1 {
+				t.Errorf("to %v: port %v got it %d times", dst, port, times)
+			}
+		}
+	}
+}
+
+// Flows spread over all ways, also those that are not shortest, each packet arrives once, and the second packet of a flow
+// takes the way of the first without asking.
+func TestFlowsSpread(t *testing.T) {
+	n := diamond(t)
+	const flows = 300
+	for port := range uint16(flows) {
+		for range 2 {
+			if got := n.host(aliceAt, udp(alice, bob, port)); len(got) != 1 || got[bobAt] != 1 {
+				t.Fatalf("flow %d arrived at %v", port, got)
+			}
+		}
+	}
+	// Each way has a third of the switches for itself: 5 and 6, or one of 2 and 3 and half of 1 and 4, from which two ways are shortest.
+	for way, carried := range map[string]int{"2": n.carried[at(2, 2)], "3": n.carried[at(3, 2)], "5 and 6": n.carried[at(6, 2)]} {
+		if carried < 2*flows/5 {
+			t.Errorf("over %s went %d packets of %d, want about a third: %v", way, carried, 2*flows, n.carried)
+		}
+	}
+	sent := n.net.PacketIn(1, 8, of13.NoBuffer, string(udp(alice, bob, 9999)))
+	if len(sent) < 3 {
+		t.Errorf("a new flow has the commands %v", sent)
+	}
+}
+
+// When a link goes down, flows take other ways at once, and use it again when it is back.
+func TestLinkDown(t *testing.T) {
+	n := diamond(t)
+	const flows = 60
+	all := func(what string) {
+		t.Helper()
+		for port := range uint16(flows) {
+			if got := n.host(aliceAt, udp(alice, bob, port)); len(got) != 1 || got[bobAt] != 1 {
+				t.Fatalf("%s: flow %d arrived at %v", what, port, got)
+			}
+		}
+	}
+	all("at first")
+	n.cut(at(2, 2), false)
+	n.cut(at(5, 2), false)
+	clear(n.carried)
+	all("with two ways cut")
+	if n.carried[at(2, 2)] > 0 || n.carried[at(5, 2)] > 0 {
+		t.Errorf("links that are cut carry frames: %v", n.carried)
+	}
+	n.cut(at(3, 2), false)
+	if got := n.host(aliceAt, udp(alice, bob, 1)); len(got) != 0 {
+		t.Errorf("without a way it arrived at %v", got)
+	}
+	n.cut(at(2, 2), true)
+	clear(n.carried)
+	all("with one way mended")
+	if n.carried[at(2, 2)] == 0 {
+		t.Errorf("the link that is mended carries nothing: %v", n.carried)
+	}
+}
+
+// A host that moves is found where it is.
+func TestHostMoves(t *testing.T) {
+	n := diamond(t)
+	n.host(aliceAt, udp(alice, bob, 1))
+	moved := at(5, 7)
+	n.host(moved, udp(bob, broadcast, 1))
+	if got := n.host(aliceAt, udp(alice, bob, 1)); len(got) != 1 || got[moved] != 1 {
+		t.Errorf("arrived at %v", got)
+	}
+}
+
+func TestSwitchDown(t *testing.T) {
+	n := diamond(t)
+	n.net.SwitchDown(3)
+	n.send(n.net.SwitchDown(5))
+	clear(n.carried)
+	for port := range uint16(40) {
+		if got := n.host(aliceAt, udp(alice, bob, port)); got[bobAt] != 1 {
+			t.Fatalf("flow %d arrived at %v", port, got)
+		}
+	}
+	if n.carried[at(1, 2)] > 0 || n.carried[at(1, 3)] > 0 {
+		t.Errorf("flows lead to switches that are down: %v", n.carried)
+	}
+}
+
+// Only packet-ins are weaker than exactly once.
+func TestLevels(t *testing.T) {
+	a := New()
+	for typ, want := range map[uint8]app.Level{of13.TypePacketIn: app.Unordered, of13.TypePortStatus: app.ExactlyOnce} {
+		if l, ok := a.Level(typ); l != want || !ok {
+			t.Errorf("%s is handled %v, %v; want %v", of13.TypeName(typ), ok, l, want)
+		}
+	}
+}
+
+func TestProbe(t *testing.T) {
+	p := at(0x123456789abcdef0, 0xff00)
+	frame := appendProbe(nil, p)
+	if got, ok := parseProbe(append(frame, make([]byte, 20)...)); got != p || !ok || len(frame) != probeLen {
+		t.Errorf("%x reads as %v, %v", frame, got, ok)
+	}
+	for n := range frame {
+		if _, ok := parseProbe(frame[:n]); ok {
+			t.Errorf("%d bytes are a probe", n)
+		}
+	}
+}
+
+func TestMatchFlow(t *testing.T) {
+	for want, frame := range map[string][]byte{
+		"eth_dst=02:00:00:00:00:0b,eth_src=02:00:00:00:00:0a,eth_type=0x800,ip_proto=17,ipv4_src=10.0.0.10,ipv4_dst=10.0.0.11,udp_src=7,udp_dst=80": udp(alice, bob, 7),
+		"eth_dst=02:00:00:00:00:0b,eth_src=02:00:00:00:00:0a,eth_type=0x800":                                                                        udp(alice, bob, 7)[:36],
+		"any": []byte("short"),
+	} {
+		if got := fmt.Sprint(matchFlow(frame)); got != want {
+			t.Errorf("%x: flow %s, want %s", frame, got, want)
+		}
+	}
+}
+
+// Paths in random networks visit no switch twice, end where they should, and exist whenever there is one.
+func TestPaths(t *testing.T) {
+	for size := 2; size < 12; size++ {
+		g := ring(size)
+		for from := range app.Switch(size) {
+			for to := range app.Switch(size) {
+				for range 20 {
+					walk(t, g, from+1, to+1, g.detour(from+1, to+1))
+				}
+				if path := g.shortest(nil, from+1, to+1); len(path) > size/2 {
+					t.Errorf("the shortest path from %d to %d of %d is %v", from+1, to+1, size, path)
+				}
+			}
+		}
+	}
+	if g := ring(3); g.detour(1, 9) != nil || g.detour(9, 1) != nil || g.shortest(nil, 1, 9) != nil {
+		t.Error("a path to a switch that is not there")
+	}
+}
+
+// ring joins port 1 of each switch with port 2 of the next.
+func ring(size int) graph {
+	return newGraph(1, func(yield func(app.PortOf, app.PortOf) bool) {
+		for i := range size {
+			next := app.Switch((i+1)%size + 1)
+			if !yield(at(app.Switch(i+1), 1), at(next, 2)) || !yield(at(next, 2), at(app.Switch(i+1), 1)) {
+				return
+			}
+		}
+	})
+}
+
+func walk(t *testing.T, g graph, from, to app.Switch, path []app.PortOf) {
+	t.Helper()
+	seen := map[app.Switch]bool{}
+	now := from
+	for _, p := range path {
+		if p.Switch != now || seen[now] {
+			t.Fatalf("from %d to %d: path %v", from, to, path)
+		}
+		seen[now] = true
+		for _, h := range g.hops[g.index[now]] {
+			if h.out == p {
+				now = g.switches[h.next]
+				break
+			}
+		}
+	}
+	if now != to || seen[to] {
+		t.Fatalf("from %d to %d: path %v ends at %d", from, to, path, now)
+	}
+}
