@@ -68,7 +68,7 @@ func (c *courier) failed(msg []byte) (refused [][]byte) {
 	case xid == s.open:
 		c.serial = true // the switch knows no bundles; the barrier comes
 	case xid == s.marker:
-		c.serial, c.unmarked = true, true
+		c.serial, c.unmarked = true, c.unmarked || s.kind == marked // it may take one outside of bundles
 	case xid == s.barrier:
 		return c.passed() // it has its place in the order, too
 	case xid == s.commit:
@@ -134,7 +134,7 @@ func (c *courier) refuse() (refused [][]byte) {
 	for _, r := range s.refusals {
 		refused = append(refused, s.unwrap(r))
 	}
-	c.step, c.hold = nil, true
+	c.step, c.hold, c.tries = nil, true, 0
 	return refused
 }
 

@@ -143,12 +143,7 @@ func (h *held) logged(msg []byte) {
 		return
 	}
 	if !isMark(msg) {
-		if h.mark != 0 {
-			h.since = append(h.since, s)
-		}
-		if len(h.since) > maxHeld {
-			h.mark, h.since = 0, nil
-		}
+		h.behind(s)
 		return
 	}
 	h.mark, h.since = s, h.since[:0]
@@ -166,9 +161,19 @@ func (h *held) logged(msg []byte) {
 func (h *held) skipped(n int) {
 	for range n {
 		h.match(anything)
-		if !h.inStep && h.mark != 0 && len(h.since) < maxHeld {
-			h.since = append(h.since, anything)
+		if !h.inStep {
+			h.behind(anything)
 		}
+	}
+}
+
+// behind notes an event that stands in the log behind its newest mark.
+func (h *held) behind(s uint64) {
+	if h.mark != 0 {
+		h.since = append(h.since, s)
+	}
+	if len(h.since) > maxHeld {
+		h.mark, h.since = 0, nil
 	}
 }
 

@@ -1,0 +1,499 @@
+package southbound
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-sdn/holdfast/internal/handshake"
+	"github.com/holdfast-sdn/holdfast/openflow"
+	"github.com/holdfast-sdn/holdfast/openflow/of13"
+)
+
+// dock is a courier, and a switch that answers what the test says.
+type dock struct {
+	t *testing.T
+	courier
+}
+
+// newDock has a courier that has just become master, where everything up to done is executed.
+func newDock(t *testing.T, done uint64) *dock {
+	d := &dock{t: t}
+	d.table = 3
+	d.start(marker{epoch: 9, term: 2, seq: done}, current)
+	return d
+}
+
+// commands by letters: f is a flow-mod, b a barrier, m a meter-mod; a capital begins no transaction.
+func (d *dock) give(first uint64, letters string) {
+	var all []byte
+	for i, l := range letters {
+		xid := uint32(first) + uint32(i)
+		if strings.ContainsRune("FBM", l) {
+			xid |= continuesXID
+		}
+		switch l {
+		case 'f', 'F':
+			all = append(all, cookieMod(uint64(first)+uint64(i)).Append(nil, xid)...)
+		case 'b', 'B':
+			all = append(all, message(4, of13.TypeBarrierRequest, xid)...)
+		case 'm', 'M':
+			m := of13.MeterMod{MeterID: 1}
+			all = append(all, m.Append(nil, xid)...)
+		default:
+			d.t.Fatalf("what is %c?", l)
+		}
+	}
+	d.send(first, all)
+}
+
+// says lists what the courier has said since the last call. A marker is what it says is done.
+func (d *dock) says(want string) {
+	d.t.Helper()
+	var list []string
+	name := func(msg []byte) string {
+		if m, ok := markerSet(msg); ok {
+			return fmt.Sprintf("marker=%d", m.seq)
+		}
+		var f of13.FlowMod
+		if msg[1] == of13.TypeFlowMod && f.Decode(msg) == nil && f.Command == of13.FlowDelete {
+			return "forget"
+		}
+		return fmt.Sprintf("%s%d", map[uint8]string{of13.TypeFlowMod: "f", of13.TypeBarrierRequest: "b", of13.TypeMeterMod: "m"}[msg[1]], openflow.XID(msg)&^continuesXID)
+	}
+	for out := d.out; len(out) > 0; {
+		var msg []byte
+		msg, out, _ = openflow.Next(out)
+		var ctl of13.BundleControl
+		var add of13.BundleAdd
+		switch {
+		case ctl.Decode(msg) == nil:
+			list = append(list, map[uint16]string{of13.BundleOpenRequest: "open", of13.BundleCommitRequest: "commit", of13.BundleDiscardRequest: "discard"}[ctl.CtrlType])
+		case add.Decode(msg) == nil:
+			if openflow.XID(add.Message) != openflow.XID(msg) {
+				d.t.Fatalf("%x is added as %x", add.Message, msg)
+			}
+			list = append(list, "+"+name(add.Message))
+		case openflow.XID(msg) >= courierXIDs && msg[1] == of13.TypeBarrierRequest:
+			list = append(list, "barrier")
+		default:
+			list = append(list, name(msg))
+		}
+	}
+	d.out = d.out[:0]
+	if got := strings.Join(list, " "); got != want {
+		d.t.Fatalf("it says: %s\nwant:    %s", got, want)
+	}
+}
+
+// hears gives it an answer, and returns the transactions of the commands that are refused by that.
+func (d *dock) hears(msg []byte) (refused []uint32) {
+	d.t.Helper()
+	list, ok := d.takes(msg)
+	if !ok {
+		d.t.Fatalf("it does not take %x", msg)
+	}
+	for _, r := range list {
+		if r[1] != openflow.TypeError {
+			d.t.Fatalf("%x", r)
+		}
+		refused = append(refused, openflow.XID(r)&^continuesXID)
+	}
+	return refused
+}
+
+func (d *dock) barrier() []uint32 { return d.hears(message(4, of13.TypeBarrierReply, d.step.barrier)) }
+
+func (d *dock) committed() {
+	reply := of13.BundleControl{ID: d.step.bundle, CtrlType: of13.BundleCommitReply}
+	d.hears(reply.Append(nil, d.step.commit))
+}
+
+func (d *dock) fails(xid uint32, typ, code uint16, data ...byte) []uint32 {
+	e := of13.Error{ErrType: typ, Code: code, Data: data}
+	return d.hears(e.Append(nil, xid))
+}
+
+func (d *dock) notCommitted(code uint16) []uint32 {
+	return d.fails(d.step.commit, of13.ErrTypeExperimenter, code, 0x4f, 0x4e, 0x46, 0)
+}
+
+func (d *dock) wantDone(want uint64) {
+	d.t.Helper()
+	if got := d.done(); got != want {
+		d.t.Fatalf("%d commands are done, want %d", got, want)
+	}
+}
+
+// one has the switch execute the bundle that is on its way.
+func (d *dock) one() {
+	d.t.Helper()
+	d.barrier()
+	d.says("commit")
+	d.committed()
+}
+
+func TestBundles(t *testing.T) {
+	d := newDock(t, 0)
+	d.says("")
+	d.give(1, "f")
+	d.says("open +f1 +marker=1 barrier")
+	d.give(2, "fF") // waits
+	d.give(2, "fFf")
+	d.give(1, "fFff")
+	d.says("")
+	d.barrier()
+	d.says("commit")
+	d.wantDone(0)
+	d.committed()
+	d.wantDone(1)
+	d.says("open +f2 +f3 +f4 +marker=4 barrier")
+	d.one()
+	d.wantDone(4)
+	d.says("")
+}
+
+// A request or what no bundle takes stands between bundles, also within a transaction.
+func TestWhatNoBundleTakes(t *testing.T) {
+	d := newDock(t, 0)
+	d.give(1, "fBFmfb")
+	d.says("open +f1 +marker=1 barrier")
+	d.one()
+	d.says("b2 barrier")
+	d.wantDone(1)
+	d.barrier()
+	d.says("open +f3 +marker=3 barrier")
+	d.one()
+	d.says("m4 barrier marker=4 barrier")
+	d.wantDone(3)
+	d.barrier()
+	d.says("open +f5 +marker=5 barrier")
+	d.one()
+	d.wantDone(5)
+	d.says("b6 barrier")
+	d.fails(d.step.barrier, of13.ErrTypeBadRequest, 0) // in its place
+	d.wantDone(6)
+	d.says("")
+}
+
+// Transactions are merged up to a bound, and never split.
+func TestBundleBounds(t *testing.T) {
+	d := newDock(t, 0)
+	d.give(1, "f")
+	d.give(2, "f"+strings.Repeat("F", 2*stepCommands)+"f")
+	d.give(2+2*stepCommands+2, strings.Repeat("f", stepCommands+10))
+	for i, want := range []int{1, 2*stepCommands + 1, stepCommands, 11} {
+		if got := len(d.step.commands); got != want {
+			t.Fatalf("bundle %d has %d commands, want %d", i, got, want)
+		}
+		d.out = d.out[:0]
+		d.one()
+	}
+	if d.step != nil || len(d.queue) > 0 {
+		t.Fatalf("%+v", d.step)
+	}
+}
+
+func TestRejectedAtCommit(t *testing.T) {
+	d := newDock(t, 0)
+	d.give(1, "fF")
+	d.says("open +f1 +f2 +marker=2 barrier")
+	d.give(3, "f")
+	d.barrier()
+	d.says("commit")
+	d.fails(2|continuesXID, of13.ErrTypeBadAction, of13.BadActionBadOutPort)
+	if got := d.notCommitted(of13.BundleMsgFailed); fmt.Sprint(got) != "[2]" {
+		t.Fatalf("refused: %d", got)
+	}
+	d.wantDone(2) // as soon as the log has the refusal
+	d.give(4, "f")
+	d.says("")
+	d.logged()
+	d.says("open +f3 +f4 +marker=4 barrier")
+	d.one()
+	d.wantDone(4)
+}
+
+func TestRejectedAtAdd(t *testing.T) {
+	d := newDock(t, 0)
+	d.give(1, "fFF")
+	d.says("open +f1 +f2 +f3 +marker=3 barrier")
+	d.fails(2|continuesXID, of13.ErrTypeBadMatch, of13.BadMatchBadField)
+	if got := d.barrier(); fmt.Sprint(got) != "[2]" {
+		t.Fatalf("refused: %d", got)
+	}
+	d.says("discard")
+	d.wantDone(3)
+	d.logged()
+	d.says("")
+}
+
+// Of several transactions in a bundle only the one that is bad is void.
+func TestRejectedWithOthers(t *testing.T) {
+	for _, atAdd := range []bool{false, true} {
+		d := newDock(t, 0)
+		d.give(1, "f")
+		d.give(2, "ffFf")
+		d.says("open +f1 +marker=1 barrier")
+		d.one()
+		d.says("open +f2 +f3 +f4 +f5 +marker=5 barrier")
+		reject := func() []uint32 {
+			if atAdd {
+				d.fails(4|continuesXID, of13.ErrTypeBadMatch, of13.BadMatchBadField)
+				return d.barrier()
+			}
+			d.barrier()
+			d.fails(4|continuesXID, of13.ErrTypeBadAction, of13.BadActionBadOutPort)
+			return d.notCommitted(of13.BundleMsgFailed)
+		}
+		after := map[bool]string{false: "commit ", true: "discard "}[atAdd]
+		if got := reject(); got != nil {
+			t.Fatalf("refused: %d", got)
+		}
+		d.says(after + "open +f2 +marker=2 barrier")
+		d.give(6, "ff")
+		d.wantDone(1)
+		d.one()
+		d.says("open +f3 +f4 +marker=4 barrier")
+		if got := reject(); fmt.Sprint(got) != "[4]" {
+			t.Fatalf("refused: %d", got)
+		}
+		d.says(strings.TrimSpace(after))
+		d.wantDone(4)
+		d.logged()
+		d.says("open +f5 +marker=5 barrier") // alone, too
+		d.one()
+		d.says("open +f6 +f7 +marker=7 barrier")
+		d.one()
+		d.wantDone(7)
+	}
+}
+
+// A switch that does not say which message is bad gets the first blamed.
+func TestRejectedWithoutReason(t *testing.T) {
+	d := newDock(t, 0)
+	d.give(1, "fF")
+	d.barrier()
+	if got := d.notCommitted(of13.BundleMsgFailed); fmt.Sprint(got) != "[1]" || d.done() != 2 {
+		t.Fatalf("refused: %d, %d done", got, d.done())
+	}
+}
+
+// A bundle that fails for no fault of its commands goes again, a few times; and that of the next commands too.
+func TestBundleFailsByItself(t *testing.T) {
+	d := newDock(t, 0)
+	for seq := range uint64(2) {
+		d.give(seq+1, "f")
+		for i := range maxTries + 1 {
+			d.says(fmt.Sprintf("open +f%d +marker=%d barrier", seq+1, seq+1))
+			d.barrier()
+			d.says("commit")
+			if got := d.notCommitted(of13.BundleTimeout); (got == nil) != (i < maxTries) {
+				t.Fatalf("after try %d of command %d %d are refused", i+1, seq+1, got)
+			}
+		}
+		d.logged()
+	}
+	d.says("")
+	d.wantDone(2)
+}
+
+// A switch that has no bundles gets a marker behind each command.
+func TestNoBundles(t *testing.T) {
+	d := newDock(t, 0)
+	d.give(1, "f")
+	open := d.step.open
+	d.says("open +f1 +marker=1 barrier")
+	d.give(2, "fFbf")
+	d.fails(open, of13.ErrTypeBadRequest, of13.BadRequestBadExperimenter)
+	d.fails(1, of13.ErrTypeBadRequest, of13.BadRequestBadExperimenter) // the add: not the command
+	d.fails(d.step.marker, of13.ErrTypeBadRequest, of13.BadRequestBadExperimenter)
+	if got := d.barrier(); got != nil {
+		t.Fatalf("refused: %d", got)
+	}
+	d.says("discard f1 barrier marker=1 barrier f2 barrier marker=2 barrier f3 barrier marker=3 barrier")
+	d.barrier()
+	d.says("b4 barrier")
+}
+
+// A switch that refuses the marker in a bundle may take it outside.
+func TestNoMarkerInBundles(t *testing.T) {
+	d := newDock(t, 0)
+	d.give(1, "f")
+	d.says("open +f1 +marker=1 barrier")
+	d.barrier()
+	d.says("commit")
+	d.fails(d.step.marker, of13.ErrTypeFlowModFailed, of13.FlowModFailedUnknown)
+	if got := d.notCommitted(of13.BundleMsgFailed); got != nil {
+		t.Fatalf("refused: %d", got)
+	}
+	d.says("f1 barrier marker=1 barrier")
+}
+
+// Steps of a switch without bundles are bounded as bundles are.
+func TestSerial(t *testing.T) {
+	d := newDock(t, 0)
+	d.serial = true
+	d.give(1, "f")
+	d.says("f1 barrier marker=1 barrier")
+	d.give(2, "fFbm")
+	d.barrier()
+	d.wantDone(1)
+	d.says("f2 barrier marker=2 barrier f3 barrier marker=3 barrier")
+	d.barrier()
+	d.says("b4 barrier")
+	d.barrier()
+	d.says("m5 barrier marker=5 barrier")
+	d.give(6, strings.Repeat("f", stepCommands+3))
+	d.barrier()
+	if n := len(d.step.commands); n != stepCommands {
+		t.Fatalf("%d commands in a step", n)
+	}
+	d.wantDone(5)
+}
+
+func TestNoMarker(t *testing.T) {
+	d := newDock(t, 0)
+	d.serial = true
+	d.give(1, "f")
+	d.says("f1 barrier marker=1 barrier")
+	d.fails(d.step.marker, of13.ErrTypeFlowModFailed, of13.FlowModFailedTableFull)
+	d.give(2, "fF")
+	d.barrier()
+	d.says("f2 barrier barrier f3 barrier barrier")
+	d.barrier()
+	d.wantDone(3)
+}
+
+// Another controller is master: nothing goes any more, whatever is refused.
+func TestSlave(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		xid  func(d *dock) uint32
+	}{
+		{"command", func(d *dock) uint32 { return 1 }},
+		{"marker", func(d *dock) uint32 { return d.step.marker }},
+		{"commit", func(d *dock) uint32 { return d.step.commit }},
+		{"something long done", func(d *dock) uint32 { return courierXIDs | 77 }},
+	} {
+		d := newDock(t, 0)
+		d.give(1, "f")
+		d.barrier()
+		d.says("open +f1 +marker=1 barrier commit")
+		if got := d.fails(tc.xid(d), of13.ErrTypeBadRequest, of13.BadRequestIsSlave); got != nil || d.active {
+			t.Fatalf("%s: refused: %d, active %v", tc.name, got, d.active)
+		}
+		d.give(2, "f")
+		d.says("")
+		if _, ok := d.takes(message(4, of13.TypeBarrierReply, courierXIDs|5)); ok {
+			t.Fatalf("%s: it waits for something", tc.name)
+		}
+	}
+}
+
+// A new master begins behind the marker; requests of which nobody knows that they are answered go again.
+func TestStart(t *testing.T) {
+	for _, tc := range []struct {
+		marker uint64
+		fresh  freshness
+		says   string
+		done   uint64
+	}{
+		{2, renew, "open +f3 +f4 +marker=4 barrier", 2},
+		{3, renew, "open +f4 +marker=4 barrier", 3},
+		{6, renew, "open +marker=6 barrier", 4},
+		{7, renew, "open +marker=7 barrier", 4},
+		{7, current, "b5 barrier", 4},
+		{9, renew, "open +marker=9 barrier", 4},
+		{0, found, "open +forget +f3 +f4 +marker=4 barrier", 2},
+	} {
+		d := &dock{t: t}
+		d.give(3, "ffbfm")
+		d.says("")
+		d.start(marker{epoch: 9, term: 3, seq: tc.marker}, tc.fresh)
+		d.says(tc.says)
+		d.wantDone(tc.done)
+	}
+	d := &dock{t: t}
+	d.start(marker{epoch: 9, term: 3, seq: 7}, renew)
+	d.says("open +marker=7 barrier")
+	d.give(4, "ffffff") // comes late, of which 7 are done
+	d.one()
+	d.says("open +f8 +f9 +marker=9 barrier")
+}
+
+// Only the answer to what was asked alone, and the last part of it, makes that done.
+func TestAnswers(t *testing.T) {
+	d := newDock(t, 0)
+	part := func(xid uint32, flags uint16) []byte {
+		m := of13.MultipartReply{Part: of13.PartDesc, Flags: flags, Body: make([]byte, 1056)}
+		return m.Append(nil, xid)
+	}
+	answers := func(msg []byte, want uint64) {
+		t.Helper()
+		if seq, last := d.answers(msg); seq != want || last != (want > 0) {
+			t.Fatalf("%d, %v; want %d", seq, last, want)
+		}
+	}
+	answers(part(1, 0), 0)
+	d.give(1, "f")
+	answers(part(1, 0), 0)
+	d.one0()
+	desc := of13.MultipartRequest{Part: of13.PartDesc}
+	d.send(2, desc.Append(nil, 2))
+	answers(part(3, 0), 0)
+	answers(part(2, of13.FlagMore), 0)
+	answers(part(2, 0), 2)
+	d.give(3, "ff")
+	answers(part(2, 0), 2)
+	refusal := of13.Error{ErrType: of13.ErrTypeBadRequest, Data: make([]byte, 8)}
+	answers(refusal.Append(nil, 2), 2)
+	d.barrier()
+	answers(part(2, 0), 0)
+}
+
+// one0 is one without regard to what is said.
+func (d *dock) one0() {
+	d.barrier()
+	d.committed()
+	d.out = d.out[:0]
+}
+
+// An error for the bundled message is told as one for the command.
+func TestRefusalShowsTheCommand(t *testing.T) {
+	d := newDock(t, 0)
+	d.give(1, "f")
+	add := of13.BundleAdd{ID: 1, Message: d.step.commands[0].msg}
+	e := of13.Error{ErrType: of13.ErrTypeBadMatch, Code: 1, Data: add.Append(nil, 1)[:64]}
+	d.hears(e.Append(nil, 1))
+	list, _ := d.takes(message(4, of13.TypeBarrierReply, d.step.barrier))
+	var got of13.Error
+	if len(list) != 1 || got.Decode(list[0]) != nil || got.ErrType != e.ErrType || got.Data[1] != of13.TypeFlowMod || openflow.XID(got.Data) != 1 {
+		t.Fatalf("%+v", got)
+	}
+}
+
+// Nothing of what others say to the switch is taken.
+func TestNotTheCouriers(t *testing.T) {
+	d := newDock(t, 0)
+	d.give(1, "b")
+	refusal := of13.Error{ErrType: of13.ErrTypeBadRequest}
+	for _, msg := range [][]byte{
+		message(4, of13.TypeBarrierReply, 1), refusal.Append(nil, 1), refusal.Append(nil, 0), packetIn13(1),
+		message(4, openflow.TypeExperimenter, 0, 0x4f, 0x4e, 0x46, 0, 0, 0, 7, 0x77),
+	} {
+		if _, ok := d.takes(msg); ok {
+			t.Errorf("it takes %x", msg)
+		}
+	}
+	for _, msg := range [][]byte{ // its own, whatever it is
+		message(4, of13.TypeBarrierReply, courierXIDs|999), refusal.Append(nil, courierXIDs|999), message(4, openflow.TypeError, courierXIDs|999),
+	} {
+		if list, ok := d.takes(msg); !ok || list != nil {
+			t.Errorf("%x: %v, %x", msg, ok, list)
+		}
+	}
+	if courierXIDs <= handshake.OwnXID {
+		t.Error("it uses what is another's")
+	}
+}

@@ -1,0 +1,228 @@
+package southbound
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/holdfast-sdn/holdfast/openflow"
+	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
+	"github.com/holdfast-sdn/holdfast/openflow/of13"
+)
+
+// heldMessage makes an event of a name: M1, M2, … are marks, all else packet-ins.
+func heldMessage(name string) []byte {
+	var n uint64
+	if _, err := fmt.Sscanf(name, "M%d", &n); err == nil {
+		return experimenter.Mark{Term: 1, Number: n}.Append(nil, 4)
+	}
+	return packetIn13([]byte(name)...)
+}
+
+// play has a standby hear of events: +a comes from the switch, -a too, for this controller alone; =a comes into the log,
+// ~n are n in the log of which nothing is known; ! is a point that the log has reached unseen; / is the end of a leadership.
+func (h *held) play(t *testing.T, script string) {
+	t.Helper()
+	for _, step := range strings.Fields(script) {
+		switch msg := heldMessage(step[1:]); step[0] {
+		case '+':
+			h.received(msg, false)
+		case '-':
+			h.received(msg, true)
+		case '=':
+			h.logged(msg)
+		case '~':
+			h.skipped(int(step[1] - '0'))
+		case '!':
+			h.lost()
+		case '/':
+			h.share()
+		default:
+			t.Fatalf("what is %q?", step)
+		}
+	}
+}
+
+// names lists the events held.
+func (h *held) names() string {
+	all, n := h.appendTo(nil, 0, 1<<30)
+	var list []string
+	for ; len(all) > 0; n-- {
+		var msg []byte
+		msg, all, _ = openflow.Next(all)
+		if m, err := experimenter.ParseMark(msg); err == nil {
+			list = append(list, fmt.Sprintf("M%d", m.Number))
+			continue
+		}
+		var p of13.PacketIn
+		_ = p.Decode(msg)
+		list = append(list, string(p.Data))
+	}
+	return strings.Join(list, " ")
+}
+
+func TestHeld(t *testing.T) {
+	for _, tc := range []struct {
+		name, script string
+		inStep       bool
+		held         string
+		ahead        int
+	}{
+		{"nothing", "", false, "", 0},
+		{"no mark", "+a +b =a", false, "a b", 0},
+		{"the log has the mark first", "=M1 =a +x +M1 +a +b", true, "b", 0},
+		{"the switch has the mark first", "+x +M1 +a +b =M1 =a", true, "b", 0},
+		{"a mark the switch has not sent yet", "=M1 =M2 +M1 +a", false, "M1 a", 0},
+		{"the newest counts", "=M1 =a =M2 =b +M1 +a +M2 +b +c", true, "c", 0},
+		{"a mark from before the connection", "=M1 =a =M2 +a +M2", true, "", 0},
+		{"a mark from before the session heard of the log", "+M1 +a +M2 =a =M2 +b", true, "b", 0},
+		{"the log is ahead", "=M1 +M1 =a =b +a", true, "", 1},
+		{"the log is behind", "=M1 +M1 +a +b =a", true, "b", 0},
+		{"back and forth", "=M1 +M1 =a =b +a +b +c +d =c =d =e +e +f", true, "f", 0},
+		{"marks like other events", "=M1 +M1 +a +M2 +b =a =M2", true, "b", 0},
+		{"equal events are as many as they are", "+M1 =M1 +a +a +a =a", true, "a a", 0},
+		{"and in the log", "+M1 =M1 =a =a =a +a", true, "", 2},
+		{"an event was dropped on the way here", "+M1 =M1 +b =a", false, "b", 0},
+		{"and the log was first", "+M1 =M1 =a +b", false, "b", 0},
+		{"until the next mark", "+M1 =M1 +b =a =b +M2 =M2 +c", true, "c", 0},
+		{"a mark that the log had before that is no point", "+M1 =M1 =a =b =M2 =c +b +M2 +c", false, "b M2 c", 0},
+		{"which the log has first", "+M1 =M1 =a =b +b =M2 =c +M2 +c +d", true, "d", 0},
+		{"a mark was dropped", "+M1 =M1 =M2 +a =a +M3 =M3 +b", true, "b", 0},
+		{"a mark ends it itself", "+M1 =M1 +a +M2 +b =M2", true, "b", 0},
+		{"only the number is known, behind", "+M1 =M1 +a +b +c ~2", true, "c", 0},
+		{"only the number is known, ahead", "+M1 =M1 ~2 +a +b +c", true, "c", 0},
+		{"only the number is known, since the mark", "=M1 ~2 =c +M1 +a +b +c +d", true, "d", 0},
+		{"only the number is known, before any mark", "~3 +a +M1 =M1", true, "", 0},
+		{"what was dropped may hide behind a number", "+M1 =M1 +b ~1 =c", true, "", 1},
+		{"the log has come to a point unseen", "+M1 =M1 +a ! =a", false, "a", 0},
+		{"and a mark from before does not count", "=M1 ! +M1", false, "M1", 0},
+		{"answers are one's own", "+M1 =M1 +a -x +b -y /", true, "a b", 0},
+		{"answers only", "+M1 =M1 -x / =a", true, "", 1},
+		{"a deposed leader goes on", "+M1 =M1 +a -x +b / =a =b =c", true, "", 1},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var h held
+			h.play(t, tc.script)
+			if got := h.names(); h.inStep != tc.inStep || got != tc.held || len(h.ahead) != tc.ahead {
+				t.Fatalf("%s: in step %v, holds %q, %d ahead; want %v, %q, %d", tc.script, h.inStep, got, len(h.ahead), tc.inStep, tc.held, tc.ahead)
+			}
+		})
+	}
+}
+
+// An event is the same on every connection but for its transaction and buffer.
+func TestHeldSum(t *testing.T) {
+	in := of13.PacketIn{BufferID: 1, Cookie: 5, Match: of13.Match(nil).WithInPort(1), Data: []byte("packet")}
+	one := in.Append(nil, 1)
+	in.BufferID = 2
+	if two := in.Append(nil, 9); sum(one) != sum(two) {
+		t.Fatal("the same packet-in differs")
+	}
+	in.Cookie = 6
+	if sum(one) == sum(in.Append(nil, 1)) {
+		t.Fatal("packet-ins of two flow entries are the same")
+	}
+	removed := of13.FlowRemoved{Cookie: 5}
+	if sum(removed.Append(nil, 1)) != sum(removed.Append(nil, 2)) || sum(removed.Append(nil, 1)) == sum((&of13.FlowRemoved{Cookie: 6}).Append(nil, 1)) {
+		t.Fatal("flow-removed")
+	}
+	if sum(message(4, of13.TypePacketIn, 1)) < 2 { // as short as can be
+		t.Fatal("a reserved sum")
+	}
+}
+
+// TestHeldBounds: in step it says when it is full, out of step the oldest go.
+func TestHeldBounds(t *testing.T) {
+	big := packetIn13(make([]byte, 60000)...)
+	for name, msg := range map[string][]byte{"events": packetIn13(1), "bytes": big} {
+		t.Run(name, func(t *testing.T) {
+			var h held
+			h.play(t, "+M1 =M1")
+			n := 0
+			for ; !h.full(); n++ {
+				h.received(msg, false)
+			}
+			if n > maxHeld || n*len(msg) > maxHeldBytes+len(msg) {
+				t.Fatalf("%d events, %d bytes", n, n*len(msg))
+			}
+			h.logged(msg)
+			if h.full() != (name == "bytes" && h.bytes() >= maxHeldBytes) || h.len() != n-1 {
+				t.Fatalf("full %v with %d of %d", h.full(), h.len(), n)
+			}
+			h.lost()
+			for range 3 * n {
+				h.received(msg, false)
+			}
+			if h.full() || h.len() > maxHeld || h.bytes() > maxHeldBytes+len(msg) {
+				t.Fatalf("out of step: full %v, %d events, %d bytes", h.full(), h.len(), h.bytes())
+			}
+			h.play(t, "+M2 =M2 +a")
+			if !h.inStep || h.names() != "a" {
+				t.Fatalf("in step %v, holds %q", h.inStep, h.names())
+			}
+			if len(h.buf) > keepOut {
+				t.Fatalf("it keeps %d bytes", len(h.buf))
+			}
+		})
+	}
+	var h held
+	h.play(t, "+M1 =M1")
+	for range maxHeld + 1 {
+		h.logged(packetIn13(1))
+	}
+	if h.inStep || len(h.ahead) > maxHeld {
+		t.Fatalf("in step %v, %d ahead", h.inStep, len(h.ahead))
+	}
+	h.play(t, "=M2")
+	for range 3 * maxHeld {
+		h.logged(packetIn13(1))
+		h.skipped(1)
+	}
+	if len(h.since) > maxHeld+1 {
+		t.Fatalf("%d since a mark that never came", len(h.since))
+	}
+	h.play(t, "=M3")
+	h.skipped(maxHeld + 5)
+	h.play(t, "+M3")
+	if h.inStep || len(h.since) > maxHeld {
+		t.Fatalf("in step %v, though not all is known that the log has behind the mark", h.inStep)
+	}
+	h.play(t, "=M4 =a +M4")
+	if !h.inStep || len(h.ahead) != 1 {
+		t.Fatalf("in step %v, %d ahead", h.inStep, len(h.ahead))
+	}
+}
+
+// TestHeldPop: what is left is what was there, however it is taken away.
+func TestHeldPop(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var h held
+		var want [][]byte
+		for range rapid.IntRange(1, 60).Draw(t, "steps") {
+			for range rapid.SampledFrom([]int{0, 1, 5, 700}).Draw(t, "more") {
+				msg := packetIn13(byte(len(want)), byte(len(want)>>8))
+				h.push(msg, 7)
+				want = append(want, msg)
+			}
+			n := rapid.SampledFrom([]int{0, 1, 3, 600, 5000}).Draw(t, "fewer")
+			n = min(n, len(want))
+			h.pop(n)
+			want = want[n:]
+			if h.len() != len(want) || h.bytes() != len(concat(want...)) {
+				t.Fatalf("%d events of %d bytes, want %d", h.len(), h.bytes(), len(want))
+			}
+			if len(want) > 0 {
+				i := rapid.IntRange(0, len(want)-1).Draw(t, "from")
+				size := rapid.SampledFrom([]int{0, 100, 1 << 20}).Draw(t, "size")
+				got, n := h.appendTo([]byte("x"), i, size)
+				if n < 1 || !bytes.Equal(got, slices.Concat([]byte("x"), concat(want[i:i+n]...))) || len(got) > max(size+1, len(want[i])+1) {
+					t.Fatalf("%d bytes of %d events from %d", len(got), n, i)
+				}
+			}
+		}
+	})
+}
