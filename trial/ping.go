@@ -21,6 +21,7 @@ type Host struct {
 	waiting  map[uint64]time.Time // pings sent and not answered
 	replies  []time.Time
 	requests int // pings of others that were answered
+	replied  func(took time.Duration)
 	err      error
 }
 
@@ -60,11 +61,23 @@ func (h *Host) receive(f []byte) {
 		return
 	}
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	if _, ok := h.waiting[seq]; ok { // a reply that comes twice is no second answer
+	sent, ok := h.waiting[seq]
+	replied := h.replied
+	if ok { // a reply that comes twice is no second answer
 		delete(h.waiting, seq)
 		h.replies = append(h.replies, time.Now())
 	}
+	h.mu.Unlock()
+	if ok && replied != nil {
+		replied(time.Since(sent))
+	}
+}
+
+// onReply has f called with each reply from now on.
+func (h *Host) onReply(f func(took time.Duration)) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.replied = f
 }
 
 func (h *Host) fail(err error) {
@@ -91,17 +104,28 @@ func (h *Host) pingUntil(ctx context.Context, peer *Host, interval time.Duration
 // maxWaiting bounds the unanswered pings of a host: beyond, it waits.
 const maxWaiting = 1000
 
-func (h *Host) ping(peer *Host) {
+func (h *Host) ping(peer *Host) { h.sendNext(frame(peer.mac, h.mac, kindRequest, 0)) }
+
+// probe sends a packet that comes back as the reply to itself, if the application of NewBurst
+// runs, as the last of a number of commands.
+func (h *Host) probe(commands byte) {
+	f := frame(h.mac, h.mac, kindReply, 0)
+	f[burstAt] = commands
+	h.sendNext(f)
+}
+
+// sendNext sends a frame, with the next number, whose reply is waited for.
+func (h *Host) sendNext(f []byte) {
 	h.mu.Lock()
 	if len(h.waiting) >= maxWaiting {
 		h.mu.Unlock()
 		return
 	}
 	h.seq++
-	seq := h.seq
-	h.waiting[seq] = time.Now()
+	binary.BigEndian.PutUint64(f[15:], h.seq)
+	h.waiting[h.seq] = time.Now()
 	h.mu.Unlock()
-	if err := h.send(frame(peer.mac, h.mac, kindRequest, seq)); err != nil {
+	if err := h.send(f); err != nil {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		h.fail(err)

@@ -87,6 +87,8 @@ type network interface {
 // trial is one run.
 type trial struct {
 	Config
+	app     string // that runs
+	blind   bool   // nothing is witnessed
 	net     network
 	cluster *cluster.Cluster
 	tally   tally        // agents or stock
@@ -110,7 +112,7 @@ func Run(ctx context.Context, cfg Config) (r Result, err error) {
 			r.Evidence = dir
 		}
 	}()
-	t := &trial{Config: cfg}
+	t := &trial{Config: cfg, app: "hub"}
 	defer func() { err = errors.Join(err, t.close()) }()
 	if err := t.start(ctx, dir); err != nil {
 		return r, err
@@ -139,8 +141,12 @@ func (t *trial) start(ctx context.Context, dir string) (err error) {
 	if err != nil {
 		return err
 	}
-	t.cluster, err = cluster.Start(ctx, cluster.Config{Binary: t.Binary, Dir: dir, Controllers: 3, Agents: agents,
-		Apps: []string{"hub"}, Durability: t.Durability, Audit: true, TLS: t.TLS})
+	snapshots := 0
+	if t.Soak {
+		snapshots = soakSnapshots
+	}
+	t.cluster, err = cluster.Start(ctx, cluster.Config{Binary: t.Binary, Dir: dir, Controllers: 3, Agents: agents, SnapshotEvery: snapshots,
+		Apps: []string{t.app}, Durability: t.Durability, Audit: !t.blind, TLS: t.TLS})
 	if err != nil {
 		return err
 	}
@@ -289,6 +295,10 @@ func (t *trial) kill(ctx context.Context) (Kill, error) {
 	t.Say(fmt.Sprintf("restarted %s; it has caught up", leader.Name))
 	return k, nil
 }
+
+// soakSnapshots is the number of entries between snapshots: a controller that is back reads and audits
+// again what is behind the last one.
+const soakSnapshots = 2000
 
 // killAny kills some controller, most often the leader, and restarts it after a moment.
 func (t *trial) killAny(ctx context.Context) (k Kill, err error) {
