@@ -44,6 +44,27 @@ func TestTrialStockTLSOVS(t *testing.T) {
 	runTrial(t, trial.Config{Stock: true, OVS: true, TLS: true, Kills: 1})
 }
 
+// TestTrialStockBarriers: switches without bundles lose nothing, and with each leader repeat a command at most.
+func TestTrialStockBarriers(t *testing.T) {
+	inModes(t, []mode{stock, stockOVS}, func(t *testing.T, m mode) {
+		ctx, cancel := context.WithTimeout(context.Background(), 4*patience)
+		defer cancel()
+		const kills, switches = 3, 3
+		r, err := trial.Run(ctx, trial.Config{Binary: plain, Stock: true, OVS: m.ovs, Barriers: true, Switches: switches, Kills: kills,
+			Between: 300 * time.Millisecond, PingInterval: 10 * time.Millisecond})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("%+v", r)
+		if r.Evidence != "" {
+			t.Cleanup(func() { os.RemoveAll(r.Evidence) })
+		}
+		if r.EventsProcessed == 0 || r.EventsLost+r.EventsRepeated+r.CommandsLost > 0 || r.CommandsRepeated > kills*switches {
+			t.Errorf("events lost or repeated, commands lost, or more than one repeated by a leader and switch: %+v", r)
+		}
+	})
+}
+
 // TestThousandKills kills controllers of networks of Open vSwitch, with agents and without, as often as HOLDFAST_KILLS
 // says: 5 times if that is empty. Each comes as soon as the one before is back.
 func TestThousandKills(t *testing.T) {
