@@ -62,7 +62,7 @@ func (x *stepCheck) stands(s *session) {
 
 // claims: the controller leads.
 func (x *stepCheck) claims(s *session, r southbound.Resume) {
-	in := x.in
+	in := x.in && s.n.s.scenario.SwitchQueue == 0 // else its connection may lack something any time
 	*x = stepCheck{}
 	if !in {
 		return

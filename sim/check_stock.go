@@ -24,6 +24,7 @@ type stockHistory struct {
 	// gaps: its next is one of candidates, which are more than one while what it has stands there twice.
 	told       []fingerprint
 	candidates []int
+	drops      bool   // the switch drops what a controller does not read: then an epoch may have gaps
 	lost       uint64 // in no epoch
 
 	executed []fingerprint // since the last marker
@@ -36,6 +37,7 @@ type stockEpoch struct {
 
 	events  uint64 // in the log
 	shared  int    // of these, what the switch told all
+	marks   int    // of these
 	ended   bool   // in the log
 	refused bool   // the ledger ended it
 
@@ -177,11 +179,7 @@ func (s *stockHistory) endShared() {
 		return
 	}
 	end := s.candidates[0]
-	for _, f := range s.told[:end-s.logged.shared] {
-		if f != restarted && !f.isMark() {
-			s.lost++
-		}
-	}
+	s.lost += uint64(substance(s.told[:end]) - (s.logged.shared - s.logged.marks))
 	s.told = slices.Clone(s.told[end:])
 	s.candidates = nil
 }
@@ -199,11 +197,18 @@ func (s *stockHistory) logShared(e *stockEpoch, f fingerprint) error {
 	for _, i := range s.candidates {
 		if i < len(s.told) && s.told[i] == f {
 			next = append(next, i+1)
+		} else if skip := slices.Index(s.told[i:], f); s.drops && skip >= 0 {
+			next = append(next, i+skip+1)
 		}
 	}
 	if len(next) > 0 {
-		s.candidates = next
+		if s.candidates = next; s.drops {
+			s.candidates = next[:1]
+		}
 		e.shared++
+		if f.isMark() {
+			e.marks++
+		}
 		return nil
 	}
 	if e.shared == 0 {
@@ -313,8 +318,15 @@ func (s *stockHistory) unlogged() int {
 	if len(s.candidates) > 0 {
 		from = s.candidates[0]
 	}
-	n := 0
-	for _, f := range s.told[from:] {
+	if s.drops {
+		return 0 // as far as anybody can know
+	}
+	return substance(s.told[from:])
+}
+
+// substance counts what a switch has told, without marks and restarts.
+func substance(told []fingerprint) (n int) {
+	for _, f := range told {
 		if f != restarted && !f.isMark() {
 			n++
 		}

@@ -119,10 +119,10 @@ func (h *history) refused(id openflow.DatapathID, epoch uint64) {
 	}
 }
 
-// booted: a stock switch starts.
-func (h *history) booted(id openflow.DatapathID) {
+// booted: a stock switch starts. It may drop what a controller does not read.
+func (h *history) booted(id openflow.DatapathID, drops bool) {
 	if h.stock[id] == nil {
-		h.stock[id] = &stockHistory{id: id}
+		h.stock[id] = &stockHistory{id: id, drops: drops}
 	}
 	if !h.failed {
 		h.report(h.stock[id].boot())

@@ -95,6 +95,20 @@ var mutants = []mutant{
 		"	if c.mode != Stock || c.stock.state != leading {\n		return\n	}\n	c.stock.marks++\n", "	if c.mode != Stock || c.stock.state != leading || now > 0 {\n		return\n	}\n	c.stock.marks++\n"},
 	{"claim out of step", "southbound/stock.go",
 		"m.seq <= r.Commands && c.stock.held.inStep {", "m.seq <= r.Commands {"},
+	{"commit before the switch has taken all that is added", "southbound/courier.go",
+		"	c.add(s, m.mod(c.table).Append(nil, 0), s.marker)\n	c.barrier(s)\n", "	c.add(s, m.mod(c.table).Append(nil, 0), s.marker)\n	c.barrier(s)\n	s.commit = c.xid()\n	c.control(s, of13.BundleCommitRequest, s.commit)\n"},
+	{"go on before a refusal is logged", "southbound/courier_answers.go",
+		"	c.step, c.hold = nil, true\n	return refused\n", "	c.step = nil\n	defer c.pump()\n	return refused\n"},
+	{"be done with a request before its answer is told", "southbound/stock_events.go",
+		"	handed := s.answer == 0 || s.answer <= s.told && !s.paused\n	return handed && ", "	return "},
+	{"do not ask again what is not answered", "southbound/courier.go",
+		"return x.seq <= m.seq && !repeatable(x.msg[1]) })", "return x.seq <= m.seq })"},
+	{"begin an epoch with what came before it", "southbound/stock_events.go",
+		"	c.stock.held.clear() // what it said before is of no epoch\n", ""},
+	{"hold after a leadership what is logged", "platform/switches.go",
+		"s != nil && s.Mode() == southbound.Stock {\n			s.AckEvents(r.Epoch, r.Acked)\n", "s != nil && s.Mode() == southbound.Stock {\n"},
+	{"stay in step over a snapshot", "platform/snapshot.go",
+		"		c.sessions[id].Unknown()\n", "		_ = id\n"},
 }
 
 // The swarm finds each of them. It is told that the code is broken, not where.

@@ -25,6 +25,7 @@ type Scenario struct {
 	RealDisk        bool    // logs are files
 	QueueCommands   int     // bound of the commands of a switch that are not done, low so that epochs are closed for it; 0: as in production
 	AgentEvents     int     // bound of the events that an agent holds of a switch; 0 is 512
+	SwitchQueue     int     // bytes that a stock switch keeps for a controller before it drops packet-ins; 0 is as much as it takes
 	FramesPerSecond int     // of each host
 	FrameLoss       float64 // of a frame on a cable; as likely it comes twice
 	Faults          []Fault // by time
@@ -60,6 +61,7 @@ func NewScenario(seed uint64) Scenario {
 	s.Faults = drawFaults(r, &s)
 	if seed%3 == 0 {
 		s.StockEvery = 1 + r.IntN(3)/2
+		s.SwitchQueue = []int{0, 0, 0, 2048}[r.IntN(4)]
 	}
 	return s
 }
@@ -85,6 +87,7 @@ func (s Scenario) String() string {
 	yes(fmt.Sprintf("%d events held by an agent", s.AgentEvents), s.AgentEvents > 0)
 	yes(fmt.Sprintf("%.1f %% of frames lost", 100*s.FrameLoss), s.FrameLoss > 0)
 	yes(fmt.Sprintf("1 of %d switches without an agent", s.StockEvery), s.StockEvery > 0)
+	yes(fmt.Sprintf("%d bytes wait at one for a controller", s.SwitchQueue), s.SwitchQueue > 0)
 	b.WriteByte('\n')
 	for i, f := range s.Faults {
 		fmt.Fprintf(&b, "  fault %-2d %v\n", i, f)
@@ -105,6 +108,8 @@ func (s Scenario) Validate() error {
 		return fmt.Errorf("%d frames in a second: choose 1 to 10,000", s.FramesPerSecond)
 	case s.StockEvery < 0:
 		return fmt.Errorf("1 of %d switches without an agent: choose 1 or more, or 0 for none", s.StockEvery)
+	case s.SwitchQueue < 0:
+		return fmt.Errorf("%d bytes wait at a switch: choose 1 or more, or 0 for the usual", s.SwitchQueue)
 	case s.QueueCommands < 0 || s.AgentEvents < 0:
 		return fmt.Errorf("bounds of %d commands and %d events: choose 1 or more, or 0 for the usual", s.QueueCommands, s.AgentEvents)
 	case s.Duration <= 0 || s.Duration > time.Hour:

@@ -81,7 +81,8 @@ func (s *shrinking) reduce() {
 	for _, simpler := range []func(*Scenario){
 		func(sc *Scenario) { sc.Switches = max(1, sc.Switches-1) },
 		func(sc *Scenario) { sc.PerAgent = 1 },
-		func(sc *Scenario) { sc.StockEvery = 0 },
+		func(sc *Scenario) { sc.StockEvery, sc.SwitchQueue = 0, 0 },
+		func(sc *Scenario) { sc.SwitchQueue = 0 },
 		func(sc *Scenario) { sc.Controllers = max(1, sc.Controllers-2) },
 		func(sc *Scenario) { sc.FramesPerSecond = max(1, sc.FramesPerSecond/2) },
 		func(sc *Scenario) { sc.FrameLoss = 0 },

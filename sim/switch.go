@@ -53,7 +53,8 @@ func (n *switchNode) start() {
 	n.p.start()
 	config := vswitch.Config{DatapathID: n.id, Ports: vswitch.Ports(int(n.id), n.ports), Tables: 2, Buffers: -1}
 	if n.agent == nil {
-		n.s.h.booted(n.id)
+		config.QueueLimit = n.s.scenario.SwitchQueue
+		n.s.h.booted(n.id, config.QueueLimit > 0)
 		config.Observe = func(_ vswitch.ConnID, msg []byte) { n.s.h.obeyed(n.id, msg) }
 	}
 	n.sw = vswitch.New(config)
