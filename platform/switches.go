@@ -185,7 +185,7 @@ func (c *Core) acknowledgeHeld(list []ledger.Release) {
 
 // observe shows the standby sessions what another leader has logged.
 func (c *Core) observe(id openflow.DatapathID, _, _ uint64, msg []byte) {
-	if s := c.sessions[id]; s != nil {
+	if s := c.sessions[id]; s != nil && s.Mode() != southbound.Agent { // an agent keeps its events itself
 		s.Logged(msg)
 	}
 }
