@@ -86,7 +86,7 @@ func serve(ctx context.Context, s *config.Site, o serveOptions, log *slog.Logger
 		return fmt.Errorf("no controller is called %q in the site file; there are %v", o.name, controllerNames(s))
 	}
 	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(400) // the live heap is small, and a fourth of the collections costs nothing
+		debug.SetGCPercent(200) // the live heap is small; but a larger one would be out of the caches, and faulted in
 	}
 	log = log.With("controller", o.name)
 	for {
