@@ -220,7 +220,7 @@ func (c *Core) roleOrMarkers(msg []byte, now uint64) error {
 		}
 	case of13.TypeMultipartReply:
 		var part of13.MultipartReply
-		if err := part.Decode(msg); err != nil || xid != s.markersXID || part.Part != of13.PartFlow {
+		if err := part.Decode(msg); err != nil || xid != s.markersXID {
 			return err
 		}
 		for f := range part.Flows().All() {
