@@ -1,0 +1,67 @@
+"""Starts a host: python -m holdfast_ryu host --socket FD_OR_PATH APP..."""
+
+import argparse
+import faulthandler
+import os
+import signal
+import socket
+import sys
+import traceback
+
+# Hashes of strings, and so the order of sets, must not differ from process to process.
+HASH_SEED = "0"
+
+
+def fix_hashes() -> None:
+    """Starts this program anew with fixed hashes, unless it has them."""
+    if not sys.flags.hash_randomization:
+        return
+    if os.environ.get("PYTHONHASHSEED") == HASH_SEED:
+        sys.exit("holdfast_ryu: PYTHONHASHSEED is ignored: start Python without -E and -I")
+    environ = dict(os.environ, PYTHONHASHSEED=HASH_SEED, TZ="UTC", LC_ALL="C.UTF-8")
+    os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], environ)
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="holdfast_ryu", description="Hosts Ryu applications for Holdfast, which starts it.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    host = commands.add_parser("host", help="host applications")
+    host.add_argument("--socket", required=True, help="a stream socket: the number of an open one, or the path where one listens")
+    host.add_argument("--slow", action="store_true", help="use only the framework's own code to parse and serialise messages")
+    host.add_argument("apps", nargs="+", metavar="APP", help="a module or a file")
+    return parser.parse_args()
+
+
+def connect(where: str) -> socket.socket:
+    if where.isdigit():
+        return socket.socket(fileno=int(where))
+    sock = socket.socket(socket.AF_UNIX)
+    sock.connect(where)
+    return sock
+
+
+def main() -> int:
+    args = arguments()
+    fix_hashes()
+    faulthandler.register(signal.SIGUSR1)  # tells where a host hangs
+    from . import session, wire
+
+    sock = connect(args.socket)
+    sys.argv = ["ryu-manager", *args.apps]
+    try:
+        session.serve(sock, args.apps, fast_paths=not args.slow)
+    except (BrokenPipeError, ConnectionResetError):
+        return 0  # Holdfast is gone, and this process with it
+    except Exception:
+        trace = traceback.format_exc()
+        print(trace, file=sys.__stderr__, flush=True)
+        try:
+            sock.sendall(wire.encode_fatal(trace))
+        except OSError:
+            pass
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

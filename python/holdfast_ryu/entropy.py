@@ -1,0 +1,62 @@
+"""Makes whatever is random, or belongs to this machine, the same in every process of one log."""
+
+import hashlib
+import os
+import platform
+import random
+import socket
+import uuid
+from typing import Any
+
+
+class _Stream:
+    """Bytes that follow from a seed."""
+
+    def __init__(self, seed: bytes) -> None:
+        self._seed = seed
+        self._blocks = 0
+
+    def read(self, size: int) -> bytes:
+        if size < 0:
+            raise ValueError("negative argument not allowed")
+        out = b""
+        if size <= 32:
+            return self._block()[:size]
+        while len(out) < size:
+            out += self._block()
+        return out[:size]
+
+    def _block(self) -> bytes:
+        self._blocks += 1
+        return hashlib.sha256(self._seed + self._blocks.to_bytes(8, "big")).digest()
+
+
+def install(seed: int, site: str) -> None:
+    """site names the cluster: the host's name, for an application that asks."""
+    stream = _Stream(seed.to_bytes(8, "big") + site.encode())
+    os.urandom = stream.read
+    if hasattr(os, "getrandom"):
+        os.getrandom = lambda size, flags=0: stream.read(size)
+    random._urandom = stream.read  # type: ignore[attr-defined]  # SystemRandom's, and so that of secrets
+    _seed_generators(stream)
+    node = int.from_bytes(stream.read(6), "big") | 1 << 40  # multicast, so no card's address
+    uuid._node = node  # type: ignore[attr-defined]
+    uuid.getnode = lambda: node
+    uuid._generate_time_safe = None  # type: ignore[attr-defined]
+    uuid._UuidCreate = None  # type: ignore[attr-defined]
+    os.getpid = lambda: 1
+    socket.gethostname = lambda: site
+    socket.getfqdn = lambda name="": name or site
+    platform.node = lambda: site
+
+
+def _seed_generators(stream: _Stream) -> None:
+    """random.Random() without a seed takes one from the stream, as does that of the module."""
+    real_seed = random.Random.seed
+
+    def seed(self: random.Random, a: Any = None, version: int = 2) -> None:
+        real_seed(self, int.from_bytes(stream.read(32), "big") if a is None else a, version)
+
+    random.Random.seed = seed  # type: ignore[method-assign]
+    random.seed = random._inst.seed
+    random.seed()

@@ -1,0 +1,108 @@
+"""Loads applications with the framework's own manager, and executes inputs one after the other.
+
+Importing it imports os_ken: framework.install() comes first.
+"""
+
+import gc
+import platform
+from importlib.metadata import version
+from typing import Any
+
+from . import datapath, wire, wsgi
+from .clock import clock
+from .outcome import outcome
+from .scheduler import scheduler
+
+# LOAD_SECONDS is how much virtual time applications may wait for in their constructors.
+LOAD_SECONDS = 60
+
+
+class LoadError(RuntimeError):
+    """Applications that cannot be hosted."""
+
+
+class Host:
+    """Executes inputs. load() comes first."""
+
+    def __init__(self, apps: list[str], options: list[str]) -> None:
+        self._apps = apps
+        self._options = options
+        self._switches = datapath.Switches()
+        self._manager: Any = None
+        self._error: BaseException | None = None
+
+    def load(self) -> wire.Ready:
+        """Makes the applications. They may wait in their constructors: time passes for that."""
+        scheduler.failed = outcome.fail
+        loader = scheduler.spawn(self._load)
+        scheduler.run()
+        while not loader.ended:
+            next_ns = scheduler.next_ns()
+            if next_ns is None or next_ns > clock.start_ns + LOAD_SECONDS * 10**9:
+                raise LoadError(f"loading {', '.join(self._apps)}: a constructor waits for something that only an input can bring")
+            clock.advance(next_ns)
+            scheduler.ring()
+            scheduler.run()
+        if self._error is not None:
+            raise LoadError(f"loading {', '.join(self._apps)}: {self._error}") from self._error
+        gc.collect()
+        gc.freeze()  # what is there now stays: it need not be looked at again
+        _, _, failures, lines = outcome.take()
+        if failures:
+            raise LoadError(f"loading {failures[0].owner}: {failures[0].trace}")
+        apps = [type(app).__name__ for app in self._manager.applications.values()]
+        return wire.Ready(platform.python_version(), version("os-ken"), apps, scheduler.next_ns(), lines)
+
+    def _load(self) -> None:
+        try:
+            self._load_apps()
+        except BaseException as error:
+            self._error = error
+
+    def _load_apps(self) -> None:
+        from os_ken import cfg
+        from os_ken.base import app_manager
+        from os_ken.ofproto import ofproto_protocol
+        from os_ken.topology import switches  # noqa: F401  registers --observe-links, as in ryu-manager
+
+        cfg.CONF(args=self._options, project="ryu", default_config_files=[], default_config_dirs=[])
+        self._manager = manager = app_manager.AppManager.get_instance()
+        manager.load_apps(self._apps)
+        if not manager.applications_cls:
+            raise LoadError("no application in there: a class derived from app_manager.RyuApp is one")
+        manager.instantiate_apps(**manager.create_contexts())
+        if datapath.VERSION not in ofproto_protocol._supported_versions:
+            raise LoadError("the applications' OFP_VERSIONS leave out OpenFlow 1.3, which is what Holdfast speaks to applications")
+
+    def execute(self, entry: wire.Input) -> wire.Result:
+        """Executes one input until everything waits."""
+        if entry.number != scheduler.input + 1:
+            raise wire.Malformed(f"input {entry.number} after {scheduler.input}")
+        scheduler.input = entry.number
+        clock.advance(entry.time_ns)
+        scheduler.ring()
+        scheduler.run()
+        try:
+            self._dispatch(entry.event)
+        except datapath.Overflow as error:
+            outcome.fail("", error)
+        scheduler.run()
+        return wire.Result(entry.number, scheduler.next_ns(), *outcome.take())
+
+    def _dispatch(self, event: wire.Event) -> None:
+        match event:
+            case wire.Message():
+                self._switches.message(event.datapath_id, event.message)
+            case wire.Up():
+                self._switches.up(event.datapath_id, event.features, event.ports)
+            case wire.Down():
+                self._switches.down(event.datapath_id)
+            case wire.Request():
+                self._request(event)
+
+    def _request(self, event: wire.Request) -> None:
+        for context in self._manager.contexts.values():
+            if isinstance(context, wsgi.WSGIApplication):
+                context.serve(event.request_id, wsgi.environment(event.method, event.path, event.headers, event.body))
+                return
+        outcome.answers.append(wsgi.refusal(event.request_id, 404, "no application here has a REST interface\n"))

@@ -1,0 +1,86 @@
+"""What an input brings about: commands, answers, failures, log lines."""
+
+import traceback
+from collections.abc import Iterable
+from typing import NamedTuple
+
+# COMMANDS and COMMAND_BYTES bound what one application sends because of one input; beyond, it fails.
+COMMANDS = 65_536
+COMMAND_BYTES = 32 << 20
+# LINES bounds the log lines of one input, LINE_CHARS the length of one; a last line tells how many are missing.
+LINES = 1_000
+LINE_CHARS = 4_096
+
+
+class TooMuch(RuntimeError):
+    """An application sends without end."""
+
+
+class Command(NamedTuple):
+    owner: str
+    datapath_id: int
+    message: bytes
+
+
+class Answer(NamedTuple):
+    request_id: int
+    status: int
+    headers: list[tuple[str, str]]
+    body: bytes
+
+
+class Failure(NamedTuple):
+    owner: str
+    trace: str
+
+
+class Line(NamedTuple):
+    level: int
+    logger: str
+    text: str
+
+
+class Outcome:
+    """Of the input that is executed now. The framework and applications add to it, the host takes it."""
+
+    def __init__(self) -> None:
+        self._clear()
+
+    def _clear(self) -> None:
+        self._commands: list[Command] = []
+        self._sent: dict[str, tuple[int, int]] = {}
+        self._lost_lines = 0
+        self.answers: list[Answer] = []
+        self.failures: list[Failure] = []
+        self.lines: list[Line] = []
+
+    def send(self, owner: str, datapath_id: int, message: bytes) -> None:
+        count, size = self._sent.get(owner, (0, 0))
+        if count >= COMMANDS or size >= COMMAND_BYTES:
+            raise TooMuch(f"{owner} sent {count} messages of {size} bytes in all because of one input")
+        self._sent[owner] = (count + 1, size + len(message))
+        self._commands.append(Command(owner, datapath_id, message))
+
+    def fail(self, owner: str, error: BaseException) -> None:
+        trace = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+        self.failures.append(Failure(owner, trace))
+
+    def log(self, level: int, logger: str, text: str) -> None:
+        if len(self.lines) < LINES:
+            self.lines.append(Line(level, logger, text[:LINE_CHARS]))
+        else:
+            self._lost_lines += 1
+
+    def take(self) -> tuple[Iterable[Command], list[Answer], list[Failure], list[Line]]:
+        """Ends the input: the commands of an application that failed are dropped."""
+        commands, answers, failures, lines = self._commands, self.answers, self.failures, self.lines
+        if failures:
+            failed = {failure.owner for failure in failures}
+            commands = [command for command in commands if command.owner not in failed]
+        if self._lost_lines:
+            lines.append(Line(30, "holdfast", f"{self._lost_lines} more lines of this input were dropped"))
+        self._clear()
+        return commands, answers, failures, lines
+
+
+outcome = Outcome()

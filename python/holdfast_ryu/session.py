@@ -1,0 +1,78 @@
+"""One conversation with Holdfast over a stream socket: frames in, frames out, until it closes."""
+
+import socket
+from collections.abc import Iterator
+
+from . import daytime, entropy, framework, logs, wire
+from .clock import clock
+
+# RESULTS_BYTES is when results are written even though their batch is not done.
+RESULTS_BYTES = 1 << 20
+
+
+class Session:
+    """Reads and writes frames, one at a time: what is not read yet holds Holdfast back."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+        self._in = sock.makefile("rb", buffering=1 << 18)
+
+    def read(self) -> tuple[int, bytes] | None:
+        """Returns the next frame, or None when Holdfast has closed."""
+        header = self._in.read(4)
+        if not header:
+            return None
+        size = int.from_bytes(header, "big")
+        if len(header) < 4 or not 1 <= size <= wire.FRAME_BYTES:
+            raise wire.Malformed(f"a frame of {size} bytes: at most {wire.FRAME_BYTES}")
+        frame = self._in.read(size)
+        if len(frame) < size:
+            raise wire.Malformed("the connection ends within a frame")
+        return frame[0], frame[1:]
+
+    def write(self, frame: bytes) -> None:
+        self._sock.sendall(frame)
+
+    def hello(self) -> wire.Hello | None:
+        first = self.read()
+        if first is None:
+            return None
+        if first[0] != wire.HELLO:
+            raise wire.Malformed(f"a frame of type {first[0]} where HELLO comes first")
+        return wire.decode_hello(first[1])
+
+    def batches(self) -> Iterator[list[wire.Input]]:
+        while (frame := self.read()) is not None:
+            if frame[0] != wire.INPUTS:
+                raise wire.Malformed(f"a frame of type {frame[0]} where INPUTS are expected")
+            yield wire.decode_inputs(frame[1])
+
+
+def serve(sock: socket.socket, apps: list[str], fast_paths: bool) -> None:
+    """Hosts apps until Holdfast closes the connection."""
+    session = Session(sock)
+    hello = session.hello()
+    if hello is None:
+        return
+    if hello.apps != apps:
+        raise wire.Malformed(f"the log was begun with the applications {hello.apps}, this host was started with {apps}")
+    clock.begin(hello.time_ns)
+    entropy.install(hello.seed, hello.site)
+    daytime.install()
+    logs.install(hello.log_level)
+    framework.install(fast_paths)
+    from . import host  # imports os_ken, so it comes after all that
+
+    running = host.Host(hello.apps, hello.options)
+    session.write(wire.encode_ready(running.load()))
+    for batch in session.batches():
+        done: list[bytes] = []
+        size = 0
+        for entry in batch:
+            done.append(wire.encode_result(running.execute(entry)))
+            size += len(done[-1])
+            if size >= RESULTS_BYTES:
+                session.write(wire.encode_results(done))
+                done, size = [], 0
+        if done:
+            session.write(wire.encode_results(done))

@@ -1,0 +1,185 @@
+"""Hosts as processes: failures, waits, timers, and what differs between processes."""
+
+import struct
+from pathlib import Path
+
+import openflow
+import pytest
+from hosting import Died, Hosted
+
+from holdfast_ryu import wire
+
+APPS = Path(__file__).parent / "apps"
+
+
+def up(datapath_id: int, count: int = 5) -> wire.Up:
+    return wire.Up(datapath_id, openflow.features(datapath_id), openflow.ports(datapath_id, count))
+
+
+def packet(port: int, datapath_id: int = 1) -> wire.Message:
+    return wire.Message(datapath_id, openflow.packet_in(port, openflow.arp(openflow.host(port))))
+
+
+def app(name: str) -> str:
+    return str(APPS / f"{name}.py")
+
+
+def texts(result: wire.Result) -> list[str]:
+    return [line.text for line in result.lines]
+
+
+def test_failing_application_loses_its_commands_of_that_input(ryu: Path) -> None:
+    with Hosted(app("failing"), "ryu.app.simple_switch_13", path=[ryu]) as host:
+        host.one(up(1))
+        good, bad, after = host.batch([packet(1), packet(2), packet(1)])
+        assert sorted(openflow.kind(command.message) for command in good.commands) == [openflow.PACKET_OUT, openflow.BARRIER_REQUEST]
+        assert [openflow.kind(command.message) for command in bad.commands] == [openflow.PACKET_OUT], "only the other application's command is left"
+        assert [failure.owner for failure in bad.failures] == ["Failing"]
+        assert "packet_in" in bad.failures[0].trace and "ValueError: no packets from port 2, please" in bad.failures[0].trace
+        assert not good.failures and not after.failures
+        assert "seen 3" in texts(after), "its state is what it was when it raised"
+        assert len(list(after.commands)) == 2
+
+
+def test_failures_of_all_kinds(ryu: Path) -> None:
+    with Hosted(app("failing"), path=[ryu]) as host:
+        host.one(up(1))
+        background, endless, leaving, after = host.batch([packet(3), packet(4), packet(5), packet(1)])
+        assert "KeyError: 'in the background'" in background.failures[0].trace
+        assert background.commands == []
+        assert "TooMuch" in endless.failures[0].trace and endless.commands == []
+        assert "SystemExit: enough" in leaving.failures[0].trace
+        assert len(list(after.commands)) == 1 and not after.failures
+
+
+def test_garbage_from_a_switch_is_not_the_end(ryu: Path) -> None:
+    truncated = openflow.message(openflow.PACKET_IN, bytes(5))
+    with Hosted("ryu.app.simple_switch_13", path=[ryu]) as host:
+        host.one(up(1))
+        for garbage in (truncated, b"", b"\x04", openflow.message(99), openflow.message(openflow.PORT_STATUS), bytes(64)):
+            assert host.one(wire.Message(1, garbage)).commands == []
+        assert len(list(host.one(packet(1)).commands)) == 1
+
+
+def test_switch_that_goes_and_returns(ryu: Path) -> None:
+    with Hosted("ryu.app.simple_switch_13", path=[ryu]) as host:
+        assert [openflow.kind(command.message) for command in host.one(up(1)).commands] == [openflow.FLOW_MOD]
+        assert host.one(wire.Down(1)).commands == []
+        assert host.one(packet(1)).commands == [], "a message of a switch that is not up"
+        assert host.one(wire.Down(1)).commands == []
+        assert len(list(host.one(up(1)).commands)) == 1
+        assert len(list(host.one(up(1)).commands)) == 1, "up without down: a new epoch"
+        assert len(list(host.one(packet(1)).commands)) == 1
+
+
+def test_timers_ring_in_virtual_time() -> None:
+    with Hosted(app("waiting")) as host:
+        began = host.now_ns
+        assert host.wake_ns is not None and host.wake_ns - began == 2 * 10**9
+        early = host.batch([wire.Tick()], 10**9)[0]
+        assert texts(early) == []
+        assert [texts(result) for result in host.passes(5.5)] == [["beat 1"], ["beat 2"], ["beat 3"]]
+        late = host.batch([wire.Tick()], 3600 * 10**9)[0]
+        assert texts(late) == ["beat 4"], "a long pause wakes a sleeper once"
+
+
+def test_application_waits_for_a_switch() -> None:
+    with Hosted(app("waiting")) as host:
+        request, barrier = list(host.one(up(1)).commands)
+        assert openflow.kind(request.message) == openflow.MULTIPART_REQUEST and openflow.kind(barrier.message) == openflow.BARRIER_REQUEST
+        description = struct.pack(">HH4x256s256s256s32s256s", 0, 0, b"Acme", b"", b"", b"", b"")
+        between = host.one(wire.Message(1, openflow.message(openflow.MULTIPART_REPLY, description, openflow.xid(request.message))))
+        assert texts(between) == [], "it waits for the barrier too"
+        done = host.one(wire.Message(1, openflow.message(openflow.BARRIER_REPLY, xid=openflow.xid(barrier.message))))
+        assert "made by Acme" in " ".join(texts(done))
+
+
+def test_request_is_answered_by_a_later_input() -> None:
+    with Hosted(app("waiting")) as host:
+        host.one(up(1))
+        asked = host.one(wire.Request(77, "POST", "/barrier", [], b""))
+        assert asked.answers == []
+        (barrier,) = asked.commands
+        slept, other = host.batch(
+            [wire.Request(78, "GET", "/sleep/1.5?a=b%20c", [("X-Thing", "1")], b""), wire.Request(79, "GET", "/nothing", [], b"")]
+        )
+        assert slept.answers == [] and [(answer.request_id, answer.status) for answer in other.answers] == [(79, 404)]
+        done = host.one(wire.Message(1, openflow.message(openflow.BARRIER_REPLY, xid=openflow.xid(barrier.message))))
+        assert [(answer.request_id, answer.status) for answer in done.answers] == [(77, 200)]
+        assert done.answers[0].body.startswith(b"barrier ")
+        answers = [answer for result in host.passes(2) for answer in result.answers]
+        assert [(answer.request_id, answer.body) for answer in answers] == [(78, b'{"slept":"1.5","query":{"a":"b c"}}')]
+        assert ("Content-Type", "application/json") in answers[0].headers
+
+
+def test_request_that_raises() -> None:
+    with Hosted(app("waiting")) as host:
+        host.one(up(1))
+        failed = host.one(wire.Request(1, "GET", "/fail", [], b""))
+        assert [(answer.request_id, answer.status) for answer in failed.answers] == [(1, 500)]
+        assert [failure.owner for failure in failed.failures] == ["Waiting"]
+        assert failed.commands == []
+
+
+def test_requests_have_a_bound() -> None:
+    with Hosted(app("waiting")) as host:
+        results = host.batch(wire.Request(number, "GET", "/sleep/5", [], b"") for number in range(1_025))
+        assert [answer.status for result in results for answer in result.answers] == [503]
+        assert len([answer for result in host.passes(8) for answer in result.answers]) == 1_024
+
+
+def world(seed: int = 7) -> list[wire.Result]:
+    with Hosted(app("worldly"), seed=seed) as host:
+        ready = [wire.Result(0, None, [], [], [], host.ready.lines)]
+        return ready + host.batch([*(up(number) for number in range(1, 9)), *(packet(1, number) for number in range(1, 9))])
+
+
+def test_processes_see_the_same_world() -> None:
+    one, other = world(), world()
+    assert not any(result.failures for result in one)
+    assert one == other
+    assert len(list(one[-1].commands)) == 8
+    assert "2023-11-14 22:13:20 UTC" in one[0].lines[-2].text or "2023-11-14 22:13:20 UTC" in str(one[0].lines)
+    seeded = world(seed=8)
+    assert seeded[-1].commands != one[-1].commands, "another log has another seed"
+
+
+def test_what_the_host_does_not_hide_differs() -> None:
+    def run() -> list[wire.Command]:
+        with Hosted(app("prying")) as host:
+            return list(host.batch([up(1), packet(1)])[1].commands)
+
+    assert run() != run(), "reading /proc is not caught here: digests of commands tell"
+
+
+def test_constructor_may_sleep() -> None:
+    with Hosted(app("constructing")) as host:
+        assert "slept 3" in [line.text for line in host.ready.lines]
+
+
+@pytest.mark.parametrize(
+    ("name", "complaint"),
+    [
+        ("broken", "RuntimeError: not today"),
+        ("stuck", "a constructor waits"),
+        ("nowhere", "No module named"),
+        ("openflow10", "leave out OpenFlow 1.3"),
+    ],
+)
+def test_what_cannot_be_loaded(name: str, complaint: str, tmp_path: Path) -> None:
+    (tmp_path / "openflow10.py").write_text("from ryu.base import app_manager\nclass Old(app_manager.RyuApp):\n    OFP_VERSIONS = [1]\n")
+    where = APPS / f"{name}.py"
+    with pytest.raises(Died, match=complaint):
+        Hosted(str(where if where.exists() else tmp_path / f"{name}.py"))
+
+
+def test_inputs_are_dense() -> None:
+    with Hosted(app("waiting")) as host:
+        host._number = 5
+        with pytest.raises(Died, match="input 6 after 0"):
+            host.one(wire.Tick())
+
+
+def test_websockets_are_refused(ryu: Path) -> None:
+    with pytest.raises(Died, match="Holdfast does not host applications that use WebSockets"):
+        Hosted("ryu.app.simple_switch_websocket_13", path=[ryu])
