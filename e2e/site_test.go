@@ -30,6 +30,9 @@ type site struct {
 	played   int // packet-ins of play so far
 }
 
+// election is how long a leader may be silent: on a busy machine leaders are to change when a test wants it.
+const election = 500 * time.Millisecond
+
 // startSite runs a cluster until the end of the test. Empty fields of cfg mean: the armed
 // binary, three controllers that audit, the application counter.
 func startSite(t *testing.T, cfg cluster.Config) *site {
@@ -41,7 +44,7 @@ func startSite(t *testing.T, cfg cluster.Config) *site {
 		cfg.Apps = []string{"counter"}
 	}
 	if cfg.Election == 0 {
-		cfg.Election = 500 * time.Millisecond // on a busy machine leaders are to change when a test wants it
+		cfg.Election = election
 	}
 	cfg.Dir, cfg.Audit = t.TempDir(), true
 	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)

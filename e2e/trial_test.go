@@ -50,7 +50,7 @@ func TestTrialStockBarriers(t *testing.T) {
 		ctx, cancel := context.WithTimeout(context.Background(), 4*patience)
 		defer cancel()
 		const kills, switches = 3, 3
-		r, err := trial.Run(ctx, trial.Config{Binary: plain, Stock: true, OVS: m.ovs, Barriers: true, Switches: switches, Kills: kills,
+		r, err := trial.Run(ctx, trial.Config{Binary: plain, Stock: true, OVS: m.ovs, Barriers: true, Switches: switches, Kills: kills, Election: election,
 			Between: 300 * time.Millisecond, PingInterval: 10 * time.Millisecond})
 		if err != nil {
 			t.Fatal(err)
@@ -77,7 +77,7 @@ func TestThousandKills(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(context.Background(), 4*patience+time.Duration(kills)*5*time.Second)
 			defer cancel()
-			r, err := trial.Run(ctx, trial.Config{Binary: plain, OVS: true, Stock: stock, Switches: 2, Soak: true, Kills: kills,
+			r, err := trial.Run(ctx, trial.Config{Binary: plain, OVS: true, Stock: stock, Switches: 2, Soak: true, Kills: kills, Election: election,
 				Between: 300 * time.Millisecond, PingInterval: 20 * time.Millisecond})
 			if err != nil {
 				t.Fatal(err)
@@ -104,6 +104,7 @@ func runTrial(t *testing.T, cfg trial.Config) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 4*patience)
 	defer cancel()
+	cfg.Election = election
 	cfg.Binary, cfg.Switches, cfg.Between, cfg.PingInterval = plain, 3, 500*time.Millisecond, 5*time.Millisecond
 	cfg.Say = func(line string) { t.Log(line) }
 	r, err := trial.Run(ctx, cfg)

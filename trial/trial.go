@@ -29,6 +29,7 @@ type Config struct {
 	Between      time.Duration                // undisturbed traffic before each kill, and after the last
 	PingInterval time.Duration                // of each host
 	Durability   string                       // "memory" if empty
+	Election     time.Duration                // how long a leader may be silent; 0 is the site file's default
 	TLS          bool                         // everything is said over TLS
 	Stock        bool                         // no agents: every switch connects to every controller
 	Barriers     bool                         // with Stock: the switches have no bundles
@@ -145,7 +146,7 @@ func (t *trial) start(ctx context.Context, dir string) (err error) {
 	if t.Soak {
 		snapshots = soakSnapshots
 	}
-	t.cluster, err = cluster.Start(ctx, cluster.Config{Binary: t.Binary, Dir: dir, Controllers: 3, Agents: agents, SnapshotEvery: snapshots,
+	t.cluster, err = cluster.Start(ctx, cluster.Config{Binary: t.Binary, Dir: dir, Controllers: 3, Agents: agents, SnapshotEvery: snapshots, Election: t.Election,
 		Apps: []string{t.app}, Durability: t.Durability, Audit: !t.blind, TLS: t.TLS})
 	if err != nil {
 		return err
