@@ -38,12 +38,31 @@ func seedEntries(t testing.TB) [][]byte {
 	return [][]byte{first, second, snap}
 }
 
+// skippedEntry has events of which the log holds only the number.
+func skippedEntry(t testing.TB) []byte {
+	c, err := New([]Application{levelled("a", Unordered)}, Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Lead(1, 1000); err != nil {
+		t.Fatal(err)
+	}
+	for seq, msg := range [][]byte{switchUp(), packetIn("x"), packetIn("y")} {
+		if err := c.Event(1, 1, uint64(seq+1), msg); err != nil {
+			t.Fatal(err)
+		}
+	}
+	entry, _ := c.Cut()
+	return entry
+}
+
 // FuzzEntry gives garbage to what reads entries and snapshots: an error, never a panic; and a
 // state that was restored is the same after another round.
 func FuzzEntry(f *testing.F) {
 	for _, entry := range seedEntries(f) {
 		f.Add(entry)
 	}
+	f.Add(skippedEntry(f))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		_, walkErr := Walk(data, func(*Record) error { return nil })
 		c, err := New(nil, Limits{})
@@ -126,5 +145,11 @@ func TestDivergence(t *testing.T) {
 	command[len(header)+9] = 5
 	if err := c.Commit(command); err == nil || !strings.Contains(err.Error(), "diverged") {
 		t.Errorf("a command out of turn: %v", err)
+	}
+	for what, counts := range map[string][2]byte{"events skipped twice": {2, 0}, "more asynchronous ones than events": {7, 3}} {
+		skipped := append(bytes.Clone(header), byte(OpSkipped), 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1)
+		if err := c.Commit(append(skipped, counts[:]...)); err == nil || !strings.Contains(err.Error(), "diverged") {
+			t.Errorf("%s: %v", what, err)
+		}
 	}
 }
