@@ -20,9 +20,15 @@ type Host struct {
 	seq      uint64
 	waiting  map[uint64]time.Time // pings sent and not answered
 	replies  []time.Time
-	requests int // pings of others that were answered
+	requests map[request]bool // pings of others that were answered
+	repeated int              // frames that came again: some switch was told twice to send them
 	replied  func(took time.Duration)
 	err      error
+}
+
+type request struct {
+	from of13.MAC
+	seq  uint64
 }
 
 const (
@@ -33,7 +39,7 @@ const (
 )
 
 func newHost(n int, send func(frame []byte) error) *Host {
-	return &Host{mac: of13.MAC{0x02, 0, 0, 0, 0, byte(n)}, send: send, waiting: map[uint64]time.Time{}}
+	return &Host{mac: of13.MAC{0x02, 0, 0, 0, 0, byte(n)}, send: send, waiting: map[uint64]time.Time{}, requests: map[request]bool{}}
 }
 
 func frame(dst, src of13.MAC, kind byte, seq uint64) []byte {
@@ -55,17 +61,23 @@ func (h *Host) receive(f []byte) {
 	if f[14] == kindRequest {
 		err := h.send(frame(of13.MAC(f[6:12]), h.mac, kindReply, seq))
 		h.mu.Lock()
-		h.requests++
+		defer h.mu.Unlock()
 		h.fail(err)
-		h.mu.Unlock()
+		r := request{of13.MAC(f[6:12]), seq}
+		if h.requests[r] {
+			h.repeated++
+		}
+		h.requests[r] = true
 		return
 	}
 	h.mu.Lock()
 	sent, ok := h.waiting[seq]
 	replied := h.replied
-	if ok { // a reply that comes twice is no second answer
+	if ok {
 		delete(h.waiting, seq)
 		h.replies = append(h.replies, time.Now())
+	} else {
+		h.repeated++
 	}
 	h.mu.Unlock()
 	if ok && replied != nil {
@@ -132,11 +144,11 @@ func (h *Host) sendNext(f []byte) {
 	}
 }
 
-// counts returns pings sent, answered and waiting for an answer.
-func (h *Host) counts() (sent, answered, waiting int, err error) {
+// counts returns pings sent and answered, and frames that came more than once.
+func (h *Host) counts() (sent, answered, repeated int, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return int(h.seq), len(h.replies), len(h.waiting), h.err
+	return int(h.seq), len(h.replies), h.repeated, h.err
 }
 
 // longestSilence returns the longest time between two answers that overlaps [from, to].

@@ -68,6 +68,7 @@ type Result struct {
 	Kills         []Kill
 	PingsSent     int
 	PingsAnswered int
+	PingsRepeated int // frames that some host got more than once
 	// Evidence is the folder with the logs and audit files. It is kept when something was lost,
 	// repeated or out of order, and is empty otherwise.
 	Evidence string
@@ -211,12 +212,13 @@ func (t *trial) run(ctx context.Context) (Result, error) {
 		return r, err
 	}
 	for _, h := range t.net.hosts() {
-		sent, answered, _, err := h.counts()
+		sent, answered, repeated, err := h.counts()
 		if err != nil {
 			return r, err
 		}
 		r.PingsSent += sent
 		r.PingsAnswered += answered
+		r.PingsRepeated += repeated
 	}
 	if n := r.Epochs - t.Switches; n > 0 {
 		t.Say(fmt.Sprintf("switches lost their connection %d times: their %d open commands are void", n, r.CommandsVoid))

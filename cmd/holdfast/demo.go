@@ -75,8 +75,8 @@ func printDemo(out io.Writer, r trial.Result) error {
 	fmt.Fprintf(w, "events\t%d\t%d\t%d\t%d\t\n", r.EventsSent, r.EventsProcessed, r.EventsLost, r.EventsRepeated)
 	fmt.Fprintln(w, "\tissued\texecuted\tlost\trepeated\t")
 	fmt.Fprintf(w, "commands\t%d\t%d\t%d\t%d\t\n", r.CommandsIssued, r.CommandsExecuted, r.CommandsLost, r.CommandsRepeated)
-	fmt.Fprintln(w, "\tsent\tanswered\tlost\t\t")
-	fmt.Fprintf(w, "pings\t%d\t%d\t%d\t\t\n", r.PingsSent, r.PingsAnswered, r.PingsSent-r.PingsAnswered)
+	fmt.Fprintln(w, "\tsent\tanswered\tlost\trepeated\t")
+	fmt.Fprintf(w, "pings\t%d\t%d\t%d\t%d\t\n", r.PingsSent, r.PingsAnswered, r.PingsSent-r.PingsAnswered, r.PingsRepeated)
 	if err := w.Flush(); err != nil {
 		return err
 	}
