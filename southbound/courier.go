@@ -58,6 +58,7 @@ type step struct {
 	transactions int
 	bundle       uint32
 	open, commit uint32   // xids of bundle control; commit is 0 until it is sent
+	opened       bool     // the bundle
 	marker       uint32   // xid of the last one
 	barrier      uint32   // xid of the last one
 	refusals     [][]byte // ERROR messages for commands in the bundle

@@ -30,7 +30,11 @@ func (c *courier) takes(msg []byte) (refused [][]byte, ok bool) {
 		return nil, own
 	case openflow.TypeExperimenter:
 		var reply of13.BundleControl
-		if own && s != nil && s.commit == xid && reply.Decode(msg) == nil && reply.CtrlType == of13.BundleCommitReply {
+		switch {
+		case !own || s == nil || reply.Decode(msg) != nil:
+		case s.open == xid && reply.CtrlType == of13.BundleOpenReply:
+			s.opened = true
+		case s.commit == xid && reply.CtrlType == of13.BundleCommitReply:
 			c.finish()
 		}
 		return nil, own
@@ -84,7 +88,8 @@ func (c *courier) passed() (refused [][]byte) {
 	case s.kind != bundled:
 		c.finish()
 	case s.commit != 0: // the answer to the commit decides
-	case c.serial:
+	case c.serial || !s.opened: // whoever has not answered by now does not know what was asked
+		c.serial = true
 		c.control(s, of13.BundleDiscardRequest, c.xid())
 		c.again()
 	case len(s.refusals) > 0:

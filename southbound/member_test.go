@@ -19,7 +19,8 @@ type member struct {
 	wire     *wire // nil: no connection
 	core     *Core
 	attached bool
-	held     uint64 // epoch whose events are held up by Hold
+	holds    bool   // the next events are held up
+	held     uint64 // epoch whose events are
 
 	pending []proposal // of the leader: executed, and not in the log
 	outbox  []send     // of the leader: in the log, and not sent
@@ -125,6 +126,11 @@ func (m *member) events(b Batch, last bool) {
 	if m.held == b.Epoch && !last {
 		m.t.Fatalf("controller %d: events are handed over between Hold and Resend", m.n)
 	}
+	if m.holds && m.leads {
+		m.holds, m.held = false, b.Epoch
+		m.core.Hold()
+		return
+	}
 	b.Messages = bytes.Clone(b.Messages)
 	m.propose(proposal{Batch: b})
 }
@@ -135,15 +141,9 @@ func (m *member) propose(p proposal) {
 	}
 }
 
-// hold has no more events come.
-func (m *member) hold() {
-	if m.attached && m.leads && m.core.stock.state == leading {
-		m.held = m.core.Epoch()
-		m.core.Hold()
-	}
-}
-
+// resend ends what holds up events.
 func (m *member) resend() {
+	m.holds = false
 	if m.attached && m.held > 0 {
 		m.held = 0
 		m.core.Resend()
@@ -182,7 +182,7 @@ func (m *member) commits() {
 		msg, rest, _ = openflow.Next(rest)
 		switch s := m.plant.state(); {
 		case b.Epoch > s.epoch && isUp(msg) && seq == 1:
-		case b.Epoch == s.epoch && isDown(msg) && seq > s.events+1:
+		case isDown(msg) && (b.Epoch > s.epoch || seq > s.events+1):
 			continue // what comes before it was held up: the platform drops it too
 		case b.Epoch == s.epoch && s.closedAt(m.plant.log):
 			continue // and has it begin anew

@@ -24,8 +24,9 @@ type plant struct {
 	members  []*member
 	term     uint64 // the newest
 
-	lossy bool     // the switch drops packet-ins that a controller does not read
-	order []uint64 // sums of all shared events, as the switch sent them
+	serial bool     // the switch has no bundles: one command may be repeated by a new master, or its refusal not be told
+	lossy  bool     // the switch drops packet-ins that a controller does not read
+	order  []uint64 // sums of all shared events, as the switch sent them
 
 	makes  func(epoch, next uint64) [][]byte // the commands of an event
 	log    []record
@@ -175,13 +176,24 @@ func (p *plant) toSwitch(w *wire, n int) {
 	for rest := w.out[:k]; len(rest) > 0 && !w.dead; {
 		var msg []byte
 		msg, rest, _ = openflow.Next(rest)
-		p.sw.Message(p.time(), w.id, msg)
-		p.audit()
+		p.message(w, msg)
 		if w.arrived < 0 {
 			w.arrived = len(p.order)
 		}
 	}
 	w.out = append([]byte(nil), w.out[k:]...)
+}
+
+// message has the switch take a message.
+func (p *plant) message(w *wire, msg []byte) {
+	if p.serial && msg[1] == openflow.TypeExperimenter {
+		p.fromSwitch(w, 1<<20)
+		refusal := of13.Error{ErrType: of13.ErrTypeBadRequest, Code: of13.BadRequestBadExperimenter, Data: msg[:min(len(msg), 64)]}
+		w.in = refusal.Append(w.in, openflow.XID(msg))
+		return
+	}
+	p.sw.Message(p.time(), w.id, msg)
+	p.audit()
 }
 
 // prefix is the length of the first n messages.
@@ -243,7 +255,7 @@ func (p *plant) logged(r record) {
 		return
 	default:
 		k := told{r.epoch, openflow.XID(r.msg)}
-		if p.told[k]++; p.told[k] > 1 {
+		if p.told[k]++; p.told[k] > 1 && !(p.serial && r.msg[1] == openflow.TypeError) {
 			p.t.Fatalf("the log has two answers to command %d of epoch %d: %x", k.xid&0x7fffff, r.epoch, r.msg)
 		}
 		return
@@ -317,7 +329,7 @@ func (p *plant) execute(conn vswitch.ConnID, msg []byte) {
 		p.t.Fatalf("a command of epoch %d is executed in epoch %d, while that of the log is %d", epoch, p.epoch, s.epoch)
 	case seq > uint64(len(s.commands)):
 		p.t.Fatalf("command %d is executed, and not in the log", seq)
-	case seq == p.executed && msg[1] == of13.TypeMeterMod: // no bundle takes it
+	case seq == p.executed && (p.serial || msg[1] == of13.TypeMeterMod): // no bundle takes it
 		return
 	case seq <= p.executed:
 		p.t.Fatalf("command %d of epoch %d is executed after command %d", seq, epoch, p.executed)
@@ -425,6 +437,12 @@ func makeCommand(kind commandKind, epoch, seq uint64, continues bool) []byte {
 		return m.Append(nil, xid)
 	}
 	return flow.Append(nil, xid)
+}
+
+// isBad reports whether a command is a badFlow.
+func isBad(msg []byte) bool {
+	var m of13.FlowMod
+	return msg[1] == of13.TypeFlowMod && m.Decode(msg) == nil && len(m.Instructions) > 0
 }
 
 func contentOf(msg []byte) (epoch, seq uint64, ok bool) {
