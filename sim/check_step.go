@@ -2,18 +2,33 @@ package sim
 
 import (
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
-	"github.com/holdfast-sdn/holdfast/openflow/of13"
 	"github.com/holdfast-sdn/holdfast/southbound"
 )
 
 // stepCheck follows one session of a stock switch, to know from outside when it must be in step: as soon as one mark of
-// the epoch has come on its connection, and in the log. Then the epoch goes on when its controller leads.
+// the epoch has come on its connection, and in the log. From there it holds what has come and is not in the log. And the epoch
+// goes on when its controller leads.
 type stepCheck struct {
-	came, seen map[experimenter.Mark]bool // on the connection, in the log
+	came, seen stream // on the connection, in the log
 	in         bool
+	ahead      int  // of the connection before the log at the first: negative if the log was ahead
+	counted    bool // ahead is known
 
 	known uint64 // epoch of which some event is logged, as this session as master was told
 	keeps uint64 // epoch that this session, as master, must go on with
+}
+
+// stream counts events, and knows where its marks stand.
+type stream struct {
+	count int
+	marks map[experimenter.Mark]int
+}
+
+func (x *stream) mark(m experimenter.Mark) {
+	if x.marks == nil {
+		x.marks = map[experimenter.Mark]int{}
+	}
+	x.marks[m] = x.count
 }
 
 // heard takes what the session has read.
@@ -22,29 +37,55 @@ func (x *stepCheck) heard(s *session, batch []byte) {
 		return
 	}
 	each(batch, func(msg []byte) {
-		if msg[1] != of13.TypePacketIn {
+		if !toAll(msg[1]) {
 			return
 		}
+		x.came.count++
 		if m, ok := markOf(msg); ok {
-			x.came = put(x.came, m)
-			x.in = x.in || x.seen[m]
+			x.came.mark(m)
+			x.common(m)
 		}
 	})
 	if epoch := s.Epoch(); x.keeps != 0 && epoch != x.keeps {
 		s.n.s.w.fail("controller %d was in step with switch %s in epoch %d, and begins %d", s.n.id, s.Switch(), x.keeps, epoch)
 	}
+	x.check(s)
 }
 
 // logged takes what another leader has logged.
-func (x *stepCheck) logged(msg []byte) {
-	switch t, _ := experimenter.Is(msg); t {
-	case experimenter.TypeSwitchUp:
+func (x *stepCheck) logged(s *session, msg []byte) {
+	t, ours := experimenter.Is(msg)
+	switch {
+	case ours && t == experimenter.TypeSwitchUp:
 		*x = stepCheck{}
-	case experimenter.TypeMark:
+	case ours && t == experimenter.TypeMark:
+		x.seen.count++
 		if m, err := experimenter.ParseMark(msg); err == nil {
-			x.seen = put(x.seen, m)
-			x.in = x.in || x.came[m]
+			x.seen.mark(m)
+			x.common(m)
 		}
+	case toAll(msg[1]):
+		x.seen.count++
+	}
+	x.check(s)
+}
+
+// common looks whether a mark stands in both.
+func (x *stepCheck) common(m experimenter.Mark) {
+	came, ok := x.came.marks[m]
+	seen, too := x.seen.marks[m]
+	if ok && too && !x.counted {
+		x.in, x.counted, x.ahead = true, true, seen-came
+	}
+}
+
+// check compares with what the session holds.
+func (x *stepCheck) check(s *session) {
+	if !x.counted || s.n.s.scenario.SwitchQueue > 0 {
+		return
+	}
+	if want := max(0, x.came.count-x.seen.count+x.ahead); !s.InStep() || s.core.Held() != want {
+		s.n.s.w.fail("controller %d holds %d events of switch %s, in step %t; of those that have come %d are not in the log", s.n.id, s.core.Held(), s.Switch(), s.InStep(), want)
 	}
 }
 
@@ -56,8 +97,9 @@ func (x *stepCheck) acked(s *session, epoch uint64) {
 
 // stands: the controller leads no more. What it had of an epoch that is in the log it goes on with.
 func (x *stepCheck) stands(s *session) {
-	in := x.keeps != 0 || x.known != 0 && x.known == s.Epoch()
-	*x = stepCheck{in: x.in && x.known == 0 || in, came: x.came, seen: x.seen}
+	if was := x.keeps != 0 || x.known != 0; was {
+		*x = stepCheck{in: x.keeps != 0 || x.known == s.Epoch()}
+	}
 }
 
 // claims: the controller leads.
@@ -73,12 +115,4 @@ func (x *stepCheck) claims(s *session, r southbound.Resume) {
 	if r.Live {
 		x.keeps = r.Epoch
 	}
-}
-
-func put(set map[experimenter.Mark]bool, m experimenter.Mark) map[experimenter.Mark]bool {
-	if set == nil {
-		set = map[experimenter.Mark]bool{}
-	}
-	set[m] = true
-	return set
 }

@@ -245,7 +245,7 @@ func (s *session) TakeMaster(term uint64, r southbound.Resume) error {
 }
 
 func (s *session) Standby(term uint64)         { s.core.Standby(term); s.step.stands(s); s.flush() }
-func (s *session) Logged(msg []byte)           { s.core.Logged(msg); s.step.logged(msg); s.flush() }
+func (s *session) Logged(msg []byte)           { s.core.Logged(msg); s.step.logged(s, msg); s.flush() }
 func (s *session) Skipped(n int)               { s.core.Skipped(n) }
 func (s *session) Unknown()                    { s.core.Unknown(); s.step = stepCheck{} }
 func (s *session) InStep() bool                { return s.core.InStep() }
