@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-sdn/holdfast/internal/handshake"
 	"github.com/holdfast-sdn/holdfast/internal/ofconn"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
@@ -140,7 +141,12 @@ func (s *fakeSwitch) take(answers, msg []byte) []byte {
 		if err := r.Decode(msg); err == nil {
 			return (*of13.RoleReply)(&r).Append(answers, xid)
 		}
+	case openflow.TypeExperimenter:
+		return (&of13.Error{ErrType: of13.ErrTypeBadRequest, Code: of13.BadRequestBadExperimenter, Data: msg[:min(len(msg), 64)]}).Append(answers, xid)
 	default:
+		if xid >= handshake.OwnXID {
+			return answers // the marker of stock mode, and its marks
+		}
 		if s.tally != nil {
 			s.tally.ToSwitch(s.id, msg)
 		}
