@@ -221,7 +221,10 @@ func (n *controllerNode) echo() {
 // mark has stock switches show how far their log is.
 func (n *controllerNode) mark() {
 	for _, s := range slices.Clone(n.sessions) {
-		s.core.Mark(s.now())
+		if err := s.core.Tick(s.now()); err != nil {
+			s.ended(err, experimenter.ReasonSilent)
+			continue
+		}
 		s.flush()
 	}
 }

@@ -154,7 +154,7 @@ func (m *member) resend() {
 // mark is what a tick does.
 func (m *member) mark() {
 	if m.attached {
-		m.core.Mark(m.now)
+		m.core.Tick(m.now)
 		m.take()
 	}
 }

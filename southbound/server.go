@@ -140,13 +140,16 @@ func (srv *server) tick(ctx context.Context) {
 	}
 }
 
-// markInterval is that of Core.Mark.
+// markInterval is that of Core.Tick.
 const markInterval = 100 * time.Millisecond
 
 func (s *Session) mark() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.core.Mark(s.now())
+	if err := s.core.Tick(s.now()); err != nil {
+		s.fail(err)
+		return
+	}
 	s.flush()
 }
 

@@ -1,6 +1,7 @@
 package southbound
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/holdfast-sdn/holdfast/internal/handshake"
@@ -21,12 +22,16 @@ type stock struct {
 
 	roleXID, markersXID uint32
 	accepted            bool // the role
+	stale               bool // the role is another's, in a later term
 	markers             []marker
 
 	clean bool // nothing that this connection may have brought is in the log
 	equal bool // the switch tells slaves nothing: this controller is EQUAL
 
 	roleless bool // the switch knows no roles
+
+	asked      any // what the switch has not answered for so many ticks
+	unanswered int
 
 	lastMark uint64 // number
 	unseen   int    // marks sent since one came back
@@ -63,11 +68,15 @@ var allAsync = of13.SetAsync{
 	FlowRemoved: [2]uint32{15, 15},
 }
 
-// ticks of Mark: frequent at first, when other controllers may be coming back.
+// Ticks: marks are frequent at first, when other controllers may be coming back; and a switch may take
+// its time to answer, as some do for a table full of flow entries.
 const (
 	frequentMarks = 100
 	seldom        = 10
+	patience      = 150
 )
+
+var errNoAnswer = errors.New("it has not answered for 15 s: see whether it is overloaded, or its network")
 
 // lacksMarks is how many marks a switch may keep from a slave until it is not believed to tell slaves anything.
 const lacksMarks = 5
@@ -177,7 +186,7 @@ func (c *Core) Full() bool {
 func (c *Core) claim(term uint64, r Resume) {
 	c.stock.courier.halt()
 	c.stock.held.share()
-	c.stock.state, c.stock.resume, c.stock.accepted, c.stock.markers, c.up = claiming, r, false, nil, false
+	c.stock.state, c.stock.resume, c.stock.accepted, c.stock.stale, c.stock.markers, c.up = claiming, r, false, false, nil, false
 	c.epoch = max(c.epoch, r.Epoch)
 	c.stock.clean = c.stock.clean && r.Epoch == 0 // else it may have come before this controller saw the log
 	c.stock.roleXID = c.stock.courier.xid()
@@ -238,19 +247,44 @@ func (c *Core) lead() {
 	c.stock.answer, c.stock.refusal = 0, 0
 }
 
-// Mark puts a mark into what the switch tells to all, if it is time for one. It is to be called ten times a
-// second; now is in nanoseconds.
-func (c *Core) Mark(now uint64) {
-	if c.mode != Stock || c.stock.state != leading {
-		return
+// Tick is to be called ten times a second; now is in nanoseconds. It puts a mark into what the switch tells to
+// all, if it is time for one. An error says that the switch does not answer, and ends the session.
+func (c *Core) Tick(now uint64) error {
+	s := &c.stock
+	if c.mode != Stock || c.refused {
+		return nil
 	}
-	c.stock.marks++
-	if c.stock.marks > frequentMarks && c.stock.marks%seldom != 0 {
-		return
+	if s.asks() == nil || s.asks() != s.asked {
+		s.asked, s.unanswered = s.asks(), 0
+	} else if s.unanswered++; s.unanswered >= patience {
+		return errNoAnswer
 	}
-	c.stock.lastMark = max(c.stock.lastMark+1, now)
-	c.stock.unseen++
-	c.put(markOut(experimenter.Mark{Term: c.term, Number: c.stock.lastMark}), c.stock.courier.xid())
+	if s.state != leading {
+		return nil
+	}
+	s.marks++
+	if s.marks <= frequentMarks || s.marks%seldom == 0 {
+		c.mark(now)
+	}
+	return nil
+}
+
+// asks identifies what the switch has to answer now; nil is nothing.
+func (s *stock) asks() any {
+	switch {
+	case s.courier.step != nil:
+		return s.courier.step
+	case s.state == claiming && !s.stale || s.state == asking:
+		return s.state
+	}
+	return nil
+}
+
+func (c *Core) mark(now uint64) {
+	s := &c.stock
+	s.lastMark = max(s.lastMark+1, now)
+	s.unseen++
+	c.put(markOut(experimenter.Mark{Term: c.term, Number: s.lastMark}), s.courier.xid())
 }
 
 // Guarantee says what a switch gets, and why not more. It is "" for one that was never claimed here.

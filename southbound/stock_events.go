@@ -145,7 +145,7 @@ func (c *Core) stockMessage(msg []byte, now uint64) error {
 		c.refusals(refused)
 		if s.state == founding && s.courier.step == nil && s.courier.active {
 			c.lead()
-			c.Mark(now)
+			c.mark(now)
 		}
 		return nil
 	}
@@ -213,7 +213,9 @@ func (c *Core) roleOrMarkers(msg []byte, now uint64) error {
 			return err
 		}
 		switch stale := e.ErrType == of13.ErrTypeRoleRequestFailed && e.Code == of13.RoleRequestFailedStale; {
-		case xid == s.roleXID && !stale: // of a stale term the log tells soon
+		case xid == s.roleXID && stale: // the log tells soon
+			s.stale = true
+		case xid == s.roleXID:
 			s.accepted, s.equal, s.roleless = true, true, true
 		case xid == s.markersXID && s.accepted: // it cannot tell: then none will be found
 			c.decide(now)

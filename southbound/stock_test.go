@@ -273,3 +273,31 @@ func TestSwitchThatTellsSlavesNothing(t *testing.T) {
 	c.Standby(5)
 	equal()
 }
+
+// A switch that does not answer is given up, and one that answers is not, however long that takes it.
+func TestNoAnswer(t *testing.T) {
+	c := stockCore(t)
+	c.TakeMaster(3, 1000, Resume{})
+	for n := range patience {
+		if err := c.Tick(uint64(n)); err != nil {
+			t.Fatalf("given up after %d ticks", n)
+		}
+	}
+	if err := c.Tick(1); err != errNoAnswer {
+		t.Fatalf("it waits for ever: %v", err)
+	}
+	d := newDock(t, 0)
+	s := &c.stock
+	s.courier, s.state, s.unanswered = d.courier, leading, 0
+	for range 3 {
+		d.give(s.courier.last+1, "f")
+		s.courier = d.courier
+		for range patience - 1 {
+			if err := c.Tick(1); err != nil {
+				t.Fatal("given up, though it answers all the time")
+			}
+		}
+		d.one0()
+		s.courier = d.courier
+	}
+}
