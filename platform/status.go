@@ -45,7 +45,7 @@ type SwitchStatus struct {
 	Role          string `json:"role"`      // of this controller: "master", "standby" or "none"
 	Mode          string `json:"mode"`      // "agent", "stock", "direct" or ""
 	Version       string `json:"version"`   // of OpenFlow, "" without a session
-	Guarantee     string `json:"guarantee"` // "exactly-once", "at-least-once", "at-most-once", or "" if only its master knows
+	Guarantee     string `json:"guarantee"` // "exactly-once", "at-least-once", "at-most-once", "none", or "" if only its master knows
 	Why           string `json:"why"`       // of the guarantee
 	InStep        bool   `json:"in_step"`   // this controller could lead now without missing an event of the switch
 	Epoch         uint64 `json:"epoch"`

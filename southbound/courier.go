@@ -25,6 +25,7 @@ type courier struct {
 	unmarked bool  // and takes no marker
 
 	active bool // the switch takes our commands
+	lost   bool // it did, and refuses them now
 	marker marker
 	fresh  freshness // of the marker: it is to be set with the next step
 	last   uint64    // highest sequence that was queued
@@ -59,6 +60,7 @@ type step struct {
 	bundle       uint32
 	open, commit uint32   // xids of bundle control; commit is 0 until it is sent
 	opened       bool     // the bundle
+	retry        bool     // it could not be opened, for now
 	marker       uint32   // xid of the last one
 	barrier      uint32   // xid of the last one
 	refusals     [][]byte // ERROR messages for commands in the bundle
@@ -120,6 +122,12 @@ func (c *courier) halt() {
 func (c *courier) start(m marker, f freshness) {
 	c.queue = slices.DeleteFunc(c.queue, func(x command) bool { return x.seq <= m.seq && !repeatable(x.msg[1]) })
 	c.active, c.marker, c.fresh, c.last = true, m, f, max(c.last, m.seq)
+	c.pump()
+}
+
+// renew sets the marker again.
+func (c *courier) renew() {
+	c.fresh = max(c.fresh, renew)
 	c.pump()
 }
 

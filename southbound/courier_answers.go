@@ -62,6 +62,7 @@ func (c *courier) failed(msg []byte) (refused [][]byte) {
 	}
 	if e.ErrType == of13.ErrTypeBadRequest && e.Code == of13.BadRequestIsSlave {
 		c.halt() // another controller is master now
+		c.lost = true
 		return nil
 	}
 	s, xid := c.step, openflow.XID(msg)
@@ -70,7 +71,10 @@ func (c *courier) failed(msg []byte) (refused [][]byte) {
 	case s.bundles(xid):
 		s.refusals = append(s.refusals, slices.Clone(msg))
 	case xid == s.open:
-		c.serial = true // the switch knows no bundles; the barrier comes
+		if _, some := e.BundleError(); some && c.tries < maxTries { // it knows bundles, and has too many
+			s.retry = true
+			c.tries++
+		}
 	case xid == s.marker:
 		c.serial, c.unmarked = true, c.unmarked || s.kind == marked // it may take one outside of bundles
 	case xid == s.barrier:
@@ -88,6 +92,8 @@ func (c *courier) passed() (refused [][]byte) {
 	case s.kind != bundled:
 		c.finish()
 	case s.commit != 0: // the answer to the commit decides
+	case s.retry:
+		c.again()
 	case c.serial || !s.opened: // whoever has not answered by now does not know what was asked
 		c.serial = true
 		c.control(s, of13.BundleDiscardRequest, c.xid())

@@ -68,14 +68,8 @@ func (c *Core) isEvent(msg []byte) (bool, error) {
 
 // answer deals with a message of a switch that is no event.
 func (c *Core) answer(msg []byte) Action {
-	switch msg[1] {
-	case openflow.TypeEchoRequest:
+	if msg[1] == openflow.TypeEchoRequest {
 		c.out = handshake.EchoReply(c.out, msg)
-	case openflow.TypeError, of13.TypeBarrierReply:
-		if c.commands.Answered(openflow.XID(msg)) {
-			c.takeCommands()
-			return c.doneAction()
-		}
 	}
 	return Action{}
 }
@@ -102,7 +96,7 @@ func (c *Core) Begin() Action {
 // begin opens the epoch of a switch without agent, by its first event.
 func (c *Core) begin() Action {
 	c.up, c.nextEvent, c.passed = true, 2, c.passed+c.commands.Forwarded
-	c.commands = filter.New(c.hs.Version, c.hs.Version == of13.Version)
+	c.commands = filter.New(c.hs.Version, false)
 	msg := c.upToV13(c.hs.Features, c.hs.Ports)
 	return Action{Kind: Events, Batch: Batch{Epoch: c.epoch, First: 1, Count: 1, Messages: msg}}
 }

@@ -16,13 +16,12 @@ type marker struct{ epoch, term, seq uint64 }
 
 // Layout of the cookie: 8 bits of group, 16 of term, 40 of sequence.
 const (
-	group         uint64 = 0x48 // there is one
-	groupShift           = 56
-	groupMask     uint64 = 0xff << groupShift
-	termShift            = 40
-	sequenceMask  uint64 = 1<<termShift - 1
-	markerTerm           = 0xffff
-	noTableMarker uint8  = of13.TableMax
+	group        uint64 = 0x48 // there is one
+	groupShift          = 56
+	groupMask    uint64 = 0xff << groupShift
+	termShift           = 40
+	sequenceMask uint64 = 1<<termShift - 1
+	markerTerm          = 0xffff
 )
 
 // markerSource begins the Ethernet source address that a marker matches; two bytes of epoch follow.

@@ -55,7 +55,7 @@ func (c *Core) TakeMaster(term, now uint64, r Resume) error {
 		c.claim(term, r)
 		return nil
 	}
-	if c.mode == Agent || c.hs.Version == of13.Version {
+	if c.mode == Agent {
 		role := of13.RoleRequest{Role: of13.RoleMaster, GenerationID: term}
 		c.out = role.Append(c.out, handshake.OwnXID)
 	}
@@ -166,6 +166,10 @@ func (c *Core) SendLoose(b experimenter.Block, messages []byte) error {
 		c.out = b.Append(c.out, c.hs.Version, experimenter.TypeCommands)
 	}
 	c.out = append(c.out, messages...)
+	if c.mode == Stock { // they may have deleted the marker
+		c.stock.courier.renew()
+		c.flushCourier()
+	}
 	return nil
 }
 

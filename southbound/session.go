@@ -129,7 +129,7 @@ func (s *Session) InStep() bool {
 	return s.core.InStep()
 }
 
-// Guarantee says what the switch gets: "exactly-once", "at-least-once" or "at-most-once", and why. It is "" for a stock
+// Guarantee says what the switch gets: "exactly-once", "at-least-once", "at-most-once" or "none", and why. It is "" for a stock
 // switch that this controller is not the master of.
 func (s *Session) Guarantee() (guarantee, why string) {
 	s.mu.Lock()

@@ -76,7 +76,7 @@ const (
 	patience      = 150
 )
 
-var errNoAnswer = errors.New("it has not answered for 15 s: see whether it is overloaded, or its network")
+var errNoAnswer = errors.New("it has not answered for 15 s, or another controller has made itself its master: it does not read, is overloaded, or has controllers of another site")
 
 // lacksMarks is how many marks a switch may keep from a slave until it is not believed to tell slaves anything.
 const lacksMarks = 5
@@ -103,8 +103,7 @@ func (c *Core) flushCourier() {
 func (c *Core) attachStock() {
 	var f of13.FeaturesReply
 	_ = f.Decode(c.features) // else it was not accepted
-	c.stock.courier.table = f.NTables - 1
-	c.stock.courier.unmarked = f.NTables < 2
+	c.stock.courier.table = max(f.NTables, 1) - 1
 	c.stock.clean = true
 	c.put(&allAsync, c.stock.courier.xid())
 }
@@ -274,6 +273,8 @@ func (s *stock) asks() any {
 	switch {
 	case s.courier.step != nil:
 		return s.courier.step
+	case s.state == leading && s.courier.lost: // if it is not us who lead, we hear of it before long
+		return s.state
 	case s.state == claiming && !s.stale || s.state == asking:
 		return s.state
 	}
@@ -294,6 +295,8 @@ func (c *Core) Guarantee() (guarantee, why string) {
 		return "exactly-once", "its agent keeps events and filters commands"
 	case c.mode == Direct:
 		return "at-most-once", "OpenFlow 1.0 without an agent: run one beside it"
+	case c.stock.state == claiming && c.stock.stale:
+		return "none", "it has had a master with a later term: these controllers have lost their logs, or it has controllers of another site; restart the switch, or remove those"
 	case c.stock.courier.marker.epoch == 0:
 		return "", ""
 	case c.stock.unseen > lacksMarks*seldom:
