@@ -85,12 +85,14 @@ func (b levelsBench) validate() error {
 
 func (b levelsBench) run(ctx context.Context, bar *progress) (report, error) {
 	throughput, latency, ratio, toBare := map[string][]float64{}, map[string][]float64{}, map[string][]float64{}, map[string][]float64{}
+	var unanswered uint64
 	for round := range b.rounds {
 		for _, s := range settings() {
 			full, idle, err := b.measure(ctx, bar, s, fmt.Sprintf("%s, round %d of %d", s.name, round+1, b.rounds))
 			if err != nil {
 				return report{}, fmt.Errorf("level %s: %w", s.name, err)
 			}
+			unanswered += full.Unanswered + idle.Unanswered
 			throughput[s.name] = append(throughput[s.name], full.PerSecond)
 			latency[s.name] = append(latency[s.name], float64(idle.Latency.Quantile(0.5))/1e3)
 		}
@@ -99,7 +101,7 @@ func (b levelsBench) run(ctx context.Context, bar *progress) (report, error) {
 			toBare[name] = append(toBare[name], values[round]/throughput["bare"][round])
 		}
 	}
-	figures := map[string]float64{}
+	figures := map[string]float64{"unanswered": float64(unanswered)}
 	for _, s := range settings() {
 		figures["answers_per_s_"+s.name] = quantile(throughput[s.name], 0.5)
 		figures["latency_us_median_"+s.name] = quantile(latency[s.name], 0.5)
