@@ -24,8 +24,7 @@ def _fetch(cache: Path) -> None:
         (folder / f"ryu-{RYU}").rename(cache / f"ryu-{RYU}")
 
 
-@pytest.fixture(scope="session")
-def ryu() -> Path:
+def fetched() -> Path:
     """The folder that holds Ryu's package: it goes on the path of a host."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "holdfast"
     folder = cache / f"ryu-{RYU}"
@@ -33,3 +32,8 @@ def ryu() -> Path:
         cache.mkdir(parents=True, exist_ok=True)
         _fetch(cache)
     return folder
+
+
+@pytest.fixture(scope="session")
+def ryu() -> Path:
+    return fetched()

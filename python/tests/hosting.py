@@ -35,15 +35,15 @@ class Hosted:
         theirs.close()
         ours.settimeout(120)
         self._sock = ours
-        self._session = Session(ours)
+        self.session = Session(ours)
         self._number = 0
         self.now_ns = BEGIN
-        self._session.write(wire.encode_hello(wire.Hello(seed, BEGIN, level, "site", list(apps), list(options))))
-        self.ready = wire.decode_ready(self._frame(wire.READY))
+        self.session.write(wire.encode_hello(wire.Hello(seed, BEGIN, level, "site", list(apps), list(options))))
+        self.ready = wire.decode_ready(self.frame(wire.READY))
         self.wake_ns = self.ready.wake_ns
 
-    def _frame(self, kind: int) -> bytes:
-        frame = self._session.read()
+    def frame(self, kind: int) -> bytes:
+        frame = self.session.read()
         if frame is None:
             raise Died("the host is gone")
         if frame[0] == wire.FATAL:
@@ -58,10 +58,10 @@ class Hosted:
             self._number += 1
             self.now_ns += step_ns
             inputs.append(wire.Input(self._number, self.now_ns, event))
-        self._session.write(wire.encode_inputs(inputs))
+        self.session.write(wire.encode_inputs(inputs))
         results: list[wire.Result] = []
         while len(results) < len(inputs):
-            results += wire.decode_results(self._frame(wire.RESULTS))
+            results += wire.decode_results(self.frame(wire.RESULTS))
         assert [result.number for result in results] == [entry.number for entry in inputs]
         self.wake_ns = results[-1].wake_ns
         return results

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import openflow
@@ -81,8 +82,8 @@ REST = [
     ids=["rest", "spanning tree", "aggregation"],
 )
 def test_fresh_processes_agree(ryu: Path, apps: list[str], requests: list[tuple[str, str, bytes]]) -> None:
-    one = execute(apps, ryu, requests, batch=500)
-    other = execute(apps, ryu, requests, batch=77)
+    with ThreadPoolExecutor() as pool:
+        one, other = pool.map(lambda batch: execute(apps, ryu, requests, batch), (500, 77))
     assert sum(len(list(result.commands)) for result in one) > INPUTS / 2
     if requests:
         assert any(answer.status == 200 for result in one for answer in result.answers)
@@ -92,5 +93,7 @@ def test_fresh_processes_agree(ryu: Path, apps: list[str], requests: list[tuple[
 
 def test_fast_paths_change_nothing(ryu: Path) -> None:
     apps = ["ryu.app.simple_switch_rest_13", "ryu.app.rest_topology"]
-    for left, right in zip(execute(apps, ryu, REST, batch=500), execute(apps, ryu, REST, batch=500, slow=True), strict=True):
+    with ThreadPoolExecutor() as pool:
+        fast, framework = pool.map(lambda slow: execute(apps, ryu, REST, 500, slow), (False, True))
+    for left, right in zip(fast, framework, strict=True):
         assert left == right, f"input {left.number}"

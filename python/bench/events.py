@@ -1,0 +1,90 @@
+"""Prints as JSON how many events per second a host executes: simple_switch_13, 1000 hosts at 4 ports, over the socket.
+
+Each event is a PACKET_IN that the application answers with FLOW_MOD and PACKET_OUT. Needs Ryu's sources, which the tests fetch.
+"""
+
+import argparse
+import json
+import os
+import random
+import sys
+import threading
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent), str(HERE.parent / "tests")]
+
+import openflow
+from conftest import fetched
+from hosting import BEGIN, Hosted
+
+from holdfast_ryu import wire
+
+HOSTS = 1_000
+PORTS = 4
+ECHO = bytes.fromhex("0800450000540000400040010000c0a80001c0a800020800f7ff0001") + bytes(58)
+
+
+def frames(events: int, batch: int) -> list[bytes]:
+    """The inputs, encoded: a switch comes up and knows all hosts, then they talk."""
+    chance = random.Random(1)
+    inputs: list[wire.Event] = []
+    for number in range(HOSTS):
+        inputs.append(packet_in(number, openflow.BROADCAST))
+    for _ in range(events):
+        inputs.append(packet_in(chance.randrange(HOSTS), openflow.host(chance.randrange(HOSTS))))
+    numbered = [wire.Input(number, BEGIN + number * 100_000, event) for number, event in enumerate(inputs, 2)]
+    return [wire.encode_inputs(numbered[start : start + batch]) for start in range(0, len(numbered), batch)]
+
+
+def packet_in(source: int, target: str) -> wire.Message:
+    frame = openflow.address(target) + openflow.address(openflow.host(source)) + ECHO
+    return wire.Message(1, openflow.packet_in(source % PORTS + 1, frame))
+
+
+def measure(events: int, batch: int, slow: bool) -> dict[str, float]:
+    """Runs a host, after a warm-up of all hosts once."""
+    with Hosted("ryu.app.simple_switch_13", path=[fetched()], slow=slow, level=30) as host:
+        host.one(wire.Up(1, openflow.features(1), openflow.ports(1, PORTS)))
+        prepared = frames(events, batch)
+        warm = HOSTS // batch
+        exchange(host, prepared[:warm])
+        cpu, began = cpu_seconds(host.process.pid), time.perf_counter()
+        done = exchange(host, prepared[warm:])
+        wall, cpu = time.perf_counter() - began, cpu_seconds(host.process.pid) - cpu
+    return {"batch": batch, "events_per_s": round(done / wall), "cpu_us_per_event": round(cpu / done * 1e6, 1)}
+
+
+def exchange(host: Hosted, prepared: list[bytes]) -> int:
+    """Writes all frames while reading as many results."""
+    writer = threading.Thread(target=lambda: [host.session.write(frame) for frame in prepared])
+    writer.start()
+    wanted = sum(int.from_bytes(frame[5:9], "big") for frame in prepared)
+    done = 0
+    while done < wanted:
+        done += int.from_bytes(host.frame(wire.RESULTS)[:4], "big")
+    writer.join()
+    return done
+
+
+def cpu_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--events", type=int, default=20_000)
+    events = arguments.parse_args().events
+    report = {
+        "python": sys.version.split()[0],
+        "fast": measure(events, 250, slow=False),
+        "fast_one_by_one": measure(events, 1, slow=False),
+        "slow": measure(events, 250, slow=True),
+    }
+    print(json.dumps(report, indent=2))
+
+
+if __name__ == "__main__":
+    main()
