@@ -6,7 +6,7 @@ import (
 )
 
 // stepCheck follows one session of a stock switch, to know from outside when it must be in step: as soon as one mark of
-// the epoch has come on its connection, and in the log. From there it holds what has come and is not in the log. And the epoch
+// the epoch has come on its connection, and then in the log, or as the newest of the log on its connection. From there it holds what has come and is not in the log. And the epoch
 // goes on when its controller leads.
 type stepCheck struct {
 	came, seen stream // on the connection, in the log
@@ -20,15 +20,16 @@ type stepCheck struct {
 
 // stream counts events, and knows where its marks stand.
 type stream struct {
-	count int
-	marks map[experimenter.Mark]int
+	count  int
+	marks  map[experimenter.Mark]int
+	newest experimenter.Mark
 }
 
 func (x *stream) mark(m experimenter.Mark) {
 	if x.marks == nil {
 		x.marks = map[experimenter.Mark]int{}
 	}
-	x.marks[m] = x.count
+	x.marks[m], x.newest = x.count, m
 }
 
 // heard takes what the session has read.
@@ -42,8 +43,9 @@ func (x *stepCheck) heard(s *session, batch []byte) {
 		}
 		x.came.count++
 		if m, ok := markOf(msg); ok {
-			x.came.mark(m)
-			x.common(m)
+			if x.came.mark(m); m == x.seen.newest {
+				x.common(m)
+			}
 		}
 	})
 	if epoch := s.Epoch(); x.keeps != 0 && epoch != x.keeps {

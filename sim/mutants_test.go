@@ -98,7 +98,7 @@ var mutants = []mutant{
 	{"commit before the switch has taken all that is added", "southbound/courier.go",
 		"	c.add(s, m.mod(c.table).Append(nil, 0), s.marker)\n	c.barrier(s)\n", "	c.add(s, m.mod(c.table).Append(nil, 0), s.marker)\n	c.barrier(s)\n	s.commit = c.xid()\n	c.control(s, of13.BundleCommitRequest, s.commit)\n"},
 	{"go on before a refusal is logged", "southbound/courier_answers.go",
-		"	c.step, c.hold = nil, true\n	return refused\n", "	c.step = nil\n	defer c.pump()\n	return refused\n"},
+		"	c.step, c.hold, c.tries = nil, true, 0\n", "	c.step, c.tries = nil, 0\n	defer c.pump()\n"},
 	{"be done with a request before its answer is told", "southbound/stock_events.go",
 		"	handed := s.answer == 0 || s.answer <= s.told && !s.paused\n	return handed && ", "	return "},
 	{"do not ask again what is not answered", "southbound/courier.go",
