@@ -370,15 +370,16 @@ func asynchronous(typ uint8) bool {
 func (c *Core) call(app int) {
 	m := mark{len(c.batch.buf), len(c.batch.undo), len(c.batch.tables), len(c.emitted), len(c.stalled)}
 	c.tx = Tx{c: c, app: app, tag: uint32(app+1) << tagShift, level: c.levelFor(app)}
-	loose, before := c.loose(c.tx.level), looseMark{}
-	if loose != nil {
-		before = loose.mark()
+	var before looseMark
+	if c.tx.level < ExactlyOnce {
+		c.tx.loose = c.loose(c.tx.level)
+		before = c.tx.loose.mark()
 	}
 	stack, err := protect(c.apps[app], &c.tx, &c.input)
 	b := &c.batch
 	n := len(b.buf)
-	if loose != nil {
-		n += len(loose.buf)
+	if c.tx.loose != nil {
+		n += len(c.tx.loose.buf)
 	}
 	if err == nil && n > c.limits.EntryBytes {
 		err = fmt.Errorf("the entry of this transaction has %d bytes, %d are possible: do less at a time, with timers", n, c.limits.EntryBytes)
@@ -397,8 +398,8 @@ func (c *Core) call(app int) {
 	b.undo = b.undo[:m.undo]
 	b.buf = b.buf[:m.buf]
 	b.forgetTables(m.tables)
-	if loose != nil {
-		loose.rewind(before)
+	if c.tx.loose != nil {
+		c.tx.loose.rewind(before)
 	}
 	c.emitted, c.stalled = c.emitted[:m.emitted], c.stalled[:m.stalled]
 	name, text := c.apps[app].Name(), err.Error()

@@ -89,12 +89,9 @@ func (l *looseCommands) take(list []Release) []Release {
 	return list
 }
 
-// loose is where an application's commands of a level go; nil: into the log.
+// loose is where commands of a level below ExactlyOnce go.
 func (c *Core) loose(l Level) *looseCommands {
-	switch {
-	case l == ExactlyOnce:
-		return nil
-	case l == Ordered:
+	if l == Ordered {
 		return &c.batch.loose
 	}
 	return &c.immediate
@@ -108,11 +105,12 @@ func (c *Core) Immediate() []Release {
 }
 
 // sendLoose is Send below ExactlyOnce.
-func (tx *Tx) sendLoose(l *looseCommands, id openflow.DatapathID, m Encoder) uint32 {
+func (tx *Tx) sendLoose(id openflow.DatapathID, m Encoder) uint32 {
 	sw := tx.c.state.find(id)
 	if sw == nil || !sw.live {
 		return 0
 	}
+	l := tx.loose
 	start := len(l.buf)
 	l.buf = m.Append(l.buf, tx.looseXID(sw))
 	checkCommand(sw, l.buf[start:])

@@ -28,6 +28,7 @@ type Tx struct {
 	app   int
 	tag   uint32 // of the application, in the xids of its commands
 	level Level
+	loose *looseCommands // where commands go below ExactlyOnce; nil: into the log
 }
 
 // Now is ledger time: it never goes back, also not across leaders.
@@ -86,8 +87,8 @@ func (tx *Tx) Delete(t *Table, cell, field Key) {
 //
 // Below ExactlyOnce it leaves when the level says, and at most once.
 func (tx *Tx) Send(id openflow.DatapathID, m Encoder) uint32 {
-	if l := tx.c.loose(tx.level); l != nil {
-		return tx.sendLoose(l, id, m)
+	if tx.loose != nil {
+		return tx.sendLoose(id, m)
 	}
 	sw := tx.commandable(id)
 	if sw == nil {
@@ -104,8 +105,8 @@ func (tx *Tx) SendBytes(id openflow.DatapathID, msg []byte) (uint32, error) {
 	if h, err := openflow.ParseHeader(msg); err != nil || int(h.Length) != len(msg) {
 		return 0, fmt.Errorf("send to switch %s: %d bytes are not one message", id, len(msg))
 	}
-	if l := tx.c.loose(tx.level); l != nil {
-		return tx.sendLoose(l, id, rawMessage(msg)), nil
+	if tx.loose != nil {
+		return tx.sendLoose(id, rawMessage(msg)), nil
 	}
 	sw := tx.commandable(id)
 	if sw == nil {
