@@ -48,6 +48,9 @@ func (s *Switch) bundleMessage(c *conn, m *of13.Experimenter, xid uint32) error 
 	if err != nil {
 		return refuse(of13.ErrTypeBadRequest, of13.BadRequestBadLen)
 	}
+	if c.role == of13.RoleSlave { // as Open vSwitch does, whatever is in the bundle
+		return refuse(of13.ErrTypeBadRequest, of13.BadRequestIsSlave)
+	}
 	if (add.Flags|ctl.Flags)&^(of13.BundleAtomic|of13.BundleOrdered) != 0 {
 		return refuseBundle(of13.BundleBadFlags, whole)
 	}
@@ -155,10 +158,6 @@ func (s *Switch) addToBundle(c *conn, m of13.BundleAdd, xid uint32, whole []byte
 // commitBundle executes the messages of b in their order, all or none. They are rehearsed first: what the commands
 // change is undone, and packets are not sent. What passes the rehearsal cannot fail afterwards.
 func (s *Switch) commitBundle(c *conn, b *bundle) (code uint16) {
-	if c.role == of13.RoleSlave && len(b.msgs) > 0 {
-		s.sendError(c, b.msgs[0], refuse(of13.ErrTypeBadRequest, of13.BadRequestIsSlave))
-		return of13.BundleMsgFailed
-	}
 	serial := s.serial
 	s.rehearsing = true
 	var err error

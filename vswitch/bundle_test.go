@@ -138,3 +138,15 @@ func TestBundleRefusesWhatCannotBeRead(t *testing.T) {
 		t.Errorf("%d frames are sent, want that of the other message", len(got))
 	}
 }
+
+// A controller that has become slave has nothing more to do with bundles, also one that it filled before.
+func TestBundleOfSlave(t *testing.T) {
+	r := newRig(t)
+	r.bundle(1, of13.BundleOpenRequest)
+	r.ok(r.inBundle(1, add(0, 1, nil, out(2))))
+	r.role(1, of13.RoleSlave, 1)
+	for _, m := range []of13.Message{bundleControl(1, of13.BundleCommitRequest), bundleControl(2, of13.BundleOpenRequest), r.inBundle(1, add(0, 2, nil, out(2)))} {
+		r.fails(m, of13.ErrTypeBadRequest, of13.BadRequestIsSlave)
+	}
+	r.wantFlows(0)
+}
