@@ -23,7 +23,7 @@ func (s *site) trace(from *cluster.Controller) trace {
 	s.t.Helper()
 	var tr trace
 	for _, r := range s.audit(from) {
-		if r.Kind != audit.Event || r.Type == experimenter.TypeMark.String() {
+		if r.Kind != audit.Event {
 			continue
 		}
 		if r.Type == experimenter.TypeSwitchUp.String() {

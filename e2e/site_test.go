@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/internal/config"
 	"github.com/holdfast-sdn/holdfast/internal/crash"
 	"github.com/holdfast-sdn/holdfast/openflow"
+	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
 	"github.com/holdfast-sdn/holdfast/platform/audit"
 )
 
@@ -227,12 +228,12 @@ func (s *site) exact() audit.Result {
 	return r
 }
 
-// audit returns the records of one controller.
+// audit returns the records of one controller, without marks: these come all the time.
 func (s *site) audit(c *cluster.Controller) []audit.Record {
 	s.t.Helper()
 	r, err := audit.Read([]string{filepath.Join(s.dir, c.Name+".audit")})
 	s.check(err)
-	return r
+	return slices.DeleteFunc(r, func(r audit.Record) bool { return r.Type == experimenter.TypeMark.String() })
 }
 
 // agree compares the audit files of controllers that ran all the time.
