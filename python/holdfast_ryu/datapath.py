@@ -1,5 +1,6 @@
 """Switches as applications see them: fed from inputs, with commands going into the outcome."""
 
+import logging
 import random
 from collections import deque
 from typing import Any
@@ -88,6 +89,9 @@ class Datapath(controller.Datapath):  # type: ignore[misc]
             outcome.fail("", error)
 
     def close(self) -> None:
+        if self.state != DEAD_DISPATCHER and scheduler.owner():
+            text = f"{scheduler.owner()} closed switch {self.id or 0:016x}: no application gets its messages until it comes up again"
+            outcome.log(logging.WARNING, "holdfast", text)
         self.set_state(DEAD_DISPATCHER)
 
     def send(self, buf: Any, close_socket: bool = False) -> bool:

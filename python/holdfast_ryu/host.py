@@ -15,6 +15,8 @@ from .scheduler import scheduler
 
 # LOAD_SECONDS is how much virtual time applications may wait for in their constructors.
 LOAD_SECONDS = 60
+# LINES is how many of the last lines that were logged go with the news that loading failed: what is wrong with an option is one of them.
+LINES = 20
 
 
 class LoadError(RuntimeError):
@@ -44,14 +46,15 @@ class Host:
             scheduler.ring()
             scheduler.run()
         if self._error is not None:
-            raise LoadError(f"loading {', '.join(self._apps)}: {self._error}") from self._error
+            said = "\n".join(line.text for line in outcome.take().lines[-LINES:])
+            raise LoadError(f"loading {', '.join(self._apps)}: {self._error}\n{said}") from self._error
         gc.collect()
         gc.freeze()  # what is there now stays: it need not be looked at again
-        _, _, failures, lines = outcome.take()
-        if failures:
-            raise LoadError(f"loading {failures[0].owner}: {failures[0].trace}")
+        taken = outcome.take()
+        if taken.failures:
+            raise LoadError(f"loading {taken.failures[0].owner}: {taken.failures[0].trace}")
         apps = [type(app).__name__ for app in self._manager.applications.values()]
-        return wire.Ready(platform.python_version(), version("os-ken"), apps, scheduler.next_ns(), lines)
+        return wire.Ready(platform.python_version(), version("os-ken"), apps, scheduler.next_ns(), taken.lines)
 
     def _load(self) -> None:
         try:
@@ -103,6 +106,6 @@ class Host:
     def _request(self, event: wire.Request) -> None:
         for context in self._manager.contexts.values():
             if isinstance(context, wsgi.WSGIApplication):
-                context.serve(event.request_id, wsgi.environment(event.method, event.path, event.headers, event.body))
+                context.serve(event)
                 return
         outcome.answers.append(wsgi.refusal(event.request_id, 404, "no application here has a REST interface\n"))

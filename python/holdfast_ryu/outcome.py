@@ -1,19 +1,18 @@
 """What an input brings about: commands, answers, failures, log lines."""
 
 import traceback
-from collections.abc import Iterable
 from typing import NamedTuple
 
 # COMMANDS and COMMAND_BYTES bound what one application sends because of one input; beyond, it fails.
-COMMANDS = 65_536
-COMMAND_BYTES = 32 << 20
+COMMANDS = 16_384
+COMMAND_BYTES = 4 << 20
 # LINES bounds the log lines of one input, LINE_CHARS the length of one; a last line tells how many are missing.
 LINES = 1_000
 LINE_CHARS = 4_096
 
 
 class TooMuch(RuntimeError):
-    """An application sends without end."""
+    """An application sends or answers more than there is room for."""
 
 
 class Command(NamedTuple):
@@ -38,6 +37,15 @@ class Line(NamedTuple):
     level: int
     logger: str
     text: str
+
+
+class Taken(NamedTuple):
+    """All that one input brought about."""
+
+    commands: list[Command]
+    answers: list[Answer]
+    failures: list[Failure]
+    lines: list[Line]
 
 
 class Outcome:
@@ -71,7 +79,7 @@ class Outcome:
         else:
             self._lost_lines += 1
 
-    def take(self) -> tuple[Iterable[Command], list[Answer], list[Failure], list[Line]]:
+    def take(self) -> Taken:
         """Ends the input: the commands of an application that failed are dropped."""
         commands, answers, failures, lines = self._commands, self.answers, self.failures, self.lines
         if failures:
@@ -80,7 +88,7 @@ class Outcome:
         if self._lost_lines:
             lines.append(Line(30, "holdfast", f"{self._lost_lines} more lines of this input were dropped"))
         self._clear()
-        return commands, answers, failures, lines
+        return Taken(commands, answers, failures, lines)
 
 
 outcome = Outcome()

@@ -5,7 +5,6 @@ lengths and counts have 32 bits.
 """
 
 import struct
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from .outcome import Answer, Command, Failure, Line
@@ -147,7 +146,7 @@ class Ready:
 class Result:
     number: int
     wake_ns: int | None
-    commands: Iterable[Command]
+    commands: list[Command]
     answers: list[Answer]
     failures: list[Failure]
     lines: list[Line]

@@ -19,7 +19,8 @@ from os_ken.base import app_manager
 from webob.request import Request as _Request
 from webob.response import Response as _Response
 
-from .outcome import Answer, outcome
+from . import wire
+from .outcome import Answer, TooMuch, outcome
 from .scheduler import scheduler
 
 HEX_PATTERN = r"0x[0-9a-z]+"
@@ -28,6 +29,8 @@ DEFAULT_WSGI_HOST = "0.0.0.0"
 DEFAULT_WSGI_PORT = 8080
 # WAITING bounds the requests that are not answered yet; beyond, a request is answered 503 at once.
 WAITING = 1_024
+# BODY_BYTES bounds the body of an answer; an application that answers more fails.
+BODY_BYTES = 16 << 20
 
 CONF = cfg.CONF
 CONF.register_cli_opts(
@@ -135,20 +138,20 @@ class WSGIApplication:
                 return type(app).__name__
         return str(controller.__module__)
 
-    def serve(self, request_id: int, environ: dict[str, Any]) -> None:
+    def serve(self, request: wire.Request) -> None:
         """Answers a request in a green thread of its own, by this input or a later one."""
         if self._waiting >= WAITING:
-            outcome.answers.append(refusal(request_id, 503, f"{WAITING} requests wait for an answer\n"))
+            outcome.answers.append(refusal(request.request_id, 503, f"{WAITING} requests wait for an answer\n"))
             return
         self._waiting += 1
-        scheduler.spawn(self._answer, request_id, environ)
+        scheduler.spawn(self._answer, request)
 
-    def _answer(self, request_id: int, environ: dict[str, Any]) -> None:
+    def _answer(self, request: wire.Request) -> None:
         try:
-            answer = _call(self, request_id, environ)
+            answer = _call(self, request)
         except BaseException as error:
             outcome.fail(scheduler.owner(), error)
-            answer = refusal(request_id, 500, "the application failed: see the controller's log\n")
+            answer = refusal(request.request_id, 500, "the application failed: see the controller's log\n")
         self._waiting -= 1
         outcome.answers.append(answer)
 
@@ -158,13 +161,13 @@ def refusal(request_id: int, status: int, text: str) -> Answer:
     return Answer(request_id, status, [("Content-Type", "text/plain; charset=UTF-8")], text.encode())
 
 
-def _call(application: Callable[..., Any], request_id: int, environ: dict[str, Any]) -> Answer:
+def _call(application: Callable[..., Any], request: wire.Request) -> Answer:
     begun: list[tuple[str, list[tuple[str, str]]]] = []
 
     def start_response(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> None:
         begun.append((status, headers))
 
-    chunks = application(environ, start_response)
+    chunks = application(_environment(request.method, request.path, request.headers, request.body), start_response)
     try:
         body = b"".join(chunks)
     finally:
@@ -172,10 +175,12 @@ def _call(application: Callable[..., Any], request_id: int, environ: dict[str, A
         if close is not None:
             close()
     status, headers = begun[-1]
-    return Answer(request_id, int(status.split(" ", 1)[0]), list(headers), body)
+    if len(body) > BODY_BYTES:
+        raise TooMuch(f"an answer of {len(body)} bytes: at most {BODY_BYTES}")
+    return Answer(request.request_id, int(status.split(" ", 1)[0]), list(headers), body)
 
 
-def environment(method: str, path: str, headers: list[tuple[str, str]], body: bytes) -> dict[str, Any]:
+def _environment(method: str, path: str, headers: list[tuple[str, str]], body: bytes) -> dict[str, Any]:
     """The WSGI environment of a request whose path may have a query."""
     path, _, query = path.partition("?")
     environ: dict[str, Any] = {

@@ -38,7 +38,7 @@ def test_failing_application_loses_its_commands_of_that_input(ryu: Path) -> None
         assert "packet_in" in bad.failures[0].trace and "ValueError: no packets from port 2, please" in bad.failures[0].trace
         assert not good.failures and not after.failures
         assert "seen 3" in texts(after), "its state is what it was when it raised"
-        assert len(list(after.commands)) == 2
+        assert len(after.commands) == 2
 
 
 def test_failures_of_all_kinds(ryu: Path) -> None:
@@ -49,7 +49,7 @@ def test_failures_of_all_kinds(ryu: Path) -> None:
         assert background.commands == []
         assert "TooMuch" in endless.failures[0].trace and endless.commands == []
         assert "SystemExit: enough" in leaving.failures[0].trace
-        assert len(list(after.commands)) == 1 and not after.failures
+        assert len(after.commands) == 1 and not after.failures
 
 
 def test_garbage_from_a_switch_is_not_the_end(ryu: Path) -> None:
@@ -58,7 +58,7 @@ def test_garbage_from_a_switch_is_not_the_end(ryu: Path) -> None:
         host.one(up(1))
         for garbage in (truncated, b"", b"\x04", openflow.message(99), openflow.message(openflow.PORT_STATUS), bytes(64)):
             assert host.one(wire.Message(1, garbage)).commands == []
-        assert len(list(host.one(packet(1)).commands)) == 1
+        assert len(host.one(packet(1)).commands) == 1
 
 
 def test_switch_that_goes_and_returns(ryu: Path) -> None:
@@ -67,9 +67,9 @@ def test_switch_that_goes_and_returns(ryu: Path) -> None:
         assert host.one(wire.Down(1)).commands == []
         assert host.one(packet(1)).commands == [], "a message of a switch that is not up"
         assert host.one(wire.Down(1)).commands == []
-        assert len(list(host.one(up(1)).commands)) == 1
-        assert len(list(host.one(up(1)).commands)) == 1, "up without down: a new epoch"
-        assert len(list(host.one(packet(1)).commands)) == 1
+        assert len(host.one(up(1)).commands) == 1
+        assert len(host.one(up(1)).commands) == 1, "up without down: a new epoch"
+        assert len(host.one(packet(1)).commands) == 1
 
 
 def test_timers_ring_in_virtual_time() -> None:
@@ -85,7 +85,7 @@ def test_timers_ring_in_virtual_time() -> None:
 
 def test_application_waits_for_a_switch() -> None:
     with Hosted(app("waiting")) as host:
-        request, barrier = list(host.one(up(1)).commands)
+        request, barrier = host.one(up(1)).commands
         assert openflow.kind(request.message) == openflow.MULTIPART_REQUEST and openflow.kind(barrier.message) == openflow.BARRIER_REQUEST
         description = struct.pack(">HH4x256s256s256s32s256s", 0, 0, b"Acme", b"", b"", b"", b"")
         between = host.one(wire.Message(1, openflow.message(openflow.MULTIPART_REPLY, description, openflow.xid(request.message))))
@@ -183,3 +183,27 @@ def test_inputs_are_dense() -> None:
 def test_websockets_are_refused(ryu: Path) -> None:
     with pytest.raises(Died, match="Holdfast does not host applications that use WebSockets"):
         Hosted("ryu.app.simple_switch_websocket_13", path=[ryu])
+
+
+def test_options_of_ryu_manager(ryu: Path) -> None:
+    with pytest.raises(Died, match="unrecognized arguments: --nonsense"):
+        Hosted("ryu.app.simple_switch_13", path=[ryu], options=["--nonsense"])
+
+
+def test_odd_requests() -> None:
+    with Hosted(app("waiting")) as host:
+        odd = [
+            wire.Request(1, "", "", [], b""),
+            wire.Request(2, "GET", "/\udcff%zz?&&=", [("\udcff", "\n")], b"\0"),
+            wire.Request(3, "GET", "/sleep/x", [], b""),
+        ]
+        statuses = [answer.status for result in host.batch(odd) for answer in result.answers]
+        assert len(statuses) == 3 and all(status >= 400 for status in statuses)
+
+
+def test_application_that_closes_a_switch() -> None:
+    with Hosted(app("closing")) as host:
+        host.one(up(1))
+        assert "Closing closed switch 0000000000000001" in texts(host.one(packet(1)))[-1]
+        assert host.one(packet(1)).commands == []
+        assert len(host.batch([up(1), packet(2)])[1].commands) == 1
