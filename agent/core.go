@@ -63,7 +63,7 @@ func (c *Core) SwitchUp(now uint64, version uint8, features, ports []byte) (epoc
 	c.epochs = append(c.epochs, span{epoch, c.events.next})
 	c.events.add(msg, []int{len(msg)})
 	c.count.Events++
-	c.commands = filter.New(version, true)
+	c.commands = filter.New(version)
 	return epoch, nil
 }
 

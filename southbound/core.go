@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/holdfast-sdn/holdfast/internal/filter"
 	"github.com/holdfast-sdn/holdfast/internal/handshake"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
@@ -31,14 +30,11 @@ type Core struct {
 	block    block // Agent: what is still to come of an EVENTS block
 	accepted bool  // Agent: it has accepted the claim of term, so events continue from there
 
-	fresh     bool          // Direct: nothing that it said is lost yet
-	floor     uint64        // Direct: epochs must be higher
-	up        bool          // Direct: the epoch has begun
-	nextEvent uint64        // Direct
-	commands  filter.Filter // Direct
-	passed    uint64        // Direct: commands of the epochs before
+	floor uint64 // Stock, Direct: epochs must be higher
+	up    bool   // Stock, Direct: the epoch has begun
 
-	stock stock
+	stock  stock
+	direct direct
 
 	translator
 }
@@ -131,7 +127,7 @@ func (c *Core) handshake(buf []byte) ([]byte, Action, error) {
 		c.mode = Stock
 		c.attachStock()
 	}
-	c.id, c.fresh = c.hs.Datapath, c.mode == Direct
+	c.id, c.direct.fresh = c.hs.Datapath, c.mode == Direct
 	if len(c.hs.Early) > 0 {
 		rest = append(c.hs.Early, rest...)
 		c.hs.Early = nil

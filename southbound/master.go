@@ -42,8 +42,8 @@ func (c *Core) Untranslated() uint64 { return c.untranslated }
 // its features and ports are asked for again. In Stock mode the epoch goes on if the switch is the same
 // and nothing was missed.
 func (c *Core) TakeMaster(term, now uint64, r Resume) error {
-	fresh := c.fresh
-	c.fresh = false
+	fresh := c.direct.fresh
+	c.direct.fresh = false
 	if c.master && term <= c.term {
 		if term < c.term {
 			return ErrNotMaster
@@ -107,14 +107,8 @@ func (c *Core) AckEvents(a experimenter.Ack) {
 // and sets b.Bytes. Commands of another epoch than the switch's are dropped, by the agent or
 // here. ErrNotMaster: b.Term is not that of the last TakeMaster.
 func (c *Core) Send(b experimenter.Block, messages []byte) error {
-	if !c.master || b.Term != c.term {
-		return ErrNotMaster
-	}
-	if n := countMessages(messages); n != int(b.Count) {
-		return fmt.Errorf("southbound: %d messages in a block of %d", n, b.Count)
-	}
-	if c.refused || b.Count == 0 || c.over(b.Epoch) {
-		return nil
+	if wanted, err := c.wanted(b, messages); !wanted {
+		return err
 	}
 	if c.mode == Stock {
 		c.stock.courier.send(b.First, withoutRoles(messages))
@@ -132,6 +126,17 @@ func (c *Core) Send(b experimenter.Block, messages []byte) error {
 	return nil
 }
 
+// wanted reports whether a block is to be sent. Without an error what is not wanted is void.
+func (c *Core) wanted(b experimenter.Block, messages []byte) (bool, error) {
+	if !c.master || b.Term != c.term {
+		return false, ErrNotMaster
+	}
+	if n := countMessages(messages); n != int(b.Count) {
+		return false, fmt.Errorf("southbound: %d messages in a block of %d", n, b.Count)
+	}
+	return !c.refused && b.Count > 0 && !c.over(b.Epoch), nil
+}
+
 // over reports that commands of an epoch are void. An agent judges for itself.
 func (c *Core) over(epoch uint64) bool {
 	switch c.mode {
@@ -146,16 +151,13 @@ func (c *Core) over(epoch uint64) bool {
 // SendLoose queues commands without numbers: each is forwarded once, at once, and is lost with the
 // connection. Otherwise as Send; b.First is not used.
 func (c *Core) SendLoose(b experimenter.Block, messages []byte) error {
-	if !c.master || b.Term != c.term {
-		return ErrNotMaster
-	}
-	if n := countMessages(messages); n != int(b.Count) {
-		return fmt.Errorf("southbound: %d messages in a block of %d", n, b.Count)
-	}
-	if c.refused || b.Count == 0 || c.over(b.Epoch) || c.mode == Stock && !c.up {
-		return nil
+	if wanted, err := c.wanted(b, messages); !wanted {
+		return err
 	}
 	if c.mode == Stock {
+		if !c.up {
+			return nil
+		}
 		messages = withoutRoles(messages)
 	}
 	if c.hs.Version != of13.Version {

@@ -1,7 +1,6 @@
 // Package filter is the last station of commands on their way to a switch, as a pure state
 // machine: each sequence passes once, in order, and barriers find out what the switch has
-// executed. The agent and the controller's sessions with switches that have none use it.
-// Fencing and epochs are its caller's.
+// executed. The agent uses it. Fencing and epochs are its caller's.
 package filter
 
 import (
@@ -33,8 +32,8 @@ const patience = 3
 // barrierXIDs is where the transaction ids of barriers begin.
 const barrierXIDs = handshake.OwnXID | 0x100
 
-// New starts an epoch. Without barriers, commands count as done when they are written.
-func New(version uint8, barriers bool) Filter { return Filter{version: version, barriers: barriers} }
+// New starts an epoch.
+func New(version uint8) Filter { return Filter{version: version, barriers: true} }
 
 // Pass lets through the command with sequence Forwarded+1.
 func (f *Filter) Pass(msg []byte) {
@@ -80,7 +79,8 @@ func (f *Filter) Tick() bool {
 	return f.Written()
 }
 
-// Written says that Out was written, and reports whether that made more commands done.
+// Written says that Out was written, and reports whether that made more commands done: it does when barriers
+// were given up.
 func (f *Filter) Written() bool {
 	if f.barriers || f.Done == f.Forwarded {
 		return false

@@ -20,7 +20,7 @@ func takeBarrier(f *Filter, typ uint8) uint32 {
 }
 
 func TestOneBarrierAtATime(t *testing.T) {
-	f := New(4, true)
+	f := New(4)
 	f.Ask()
 	if len(f.Out) != 0 {
 		t.Fatal("a barrier for nothing")
@@ -51,17 +51,8 @@ func TestOneBarrierAtATime(t *testing.T) {
 	}
 }
 
-func TestWithoutBarriers(t *testing.T) {
-	f := New(1, false)
-	f.Pass(cmd)
-	f.Ask()
-	if len(f.Out) != len(cmd) || f.Done != 0 || !f.Written() || f.Done != 1 || f.Written() {
-		t.Fatalf("%+v", f)
-	}
-}
-
 func TestPatience(t *testing.T) {
-	f := New(1, true)
+	f := New(1)
 	f.Pass(cmd)
 	f.Ask()
 	if takeBarrier(&f, 18) == 0 {
@@ -75,7 +66,13 @@ func TestPatience(t *testing.T) {
 	if f.Done != 1 {
 		t.Fatalf("%+v", f)
 	}
-	slow := New(4, true) // an OpenFlow 1.3 switch must answer
+	f.Out = nil
+	f.Pass(cmd)
+	f.Ask()
+	if len(f.Out) != len(cmd) || f.Done != 1 || !f.Written() || f.Done != 2 || f.Written() {
+		t.Fatalf("without barriers: %+v", f)
+	}
+	slow := New(4) // an OpenFlow 1.3 switch must answer
 	slow.Pass(cmd)
 	slow.Ask()
 	for range 10 * patience {
