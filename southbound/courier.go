@@ -131,7 +131,7 @@ func (c *courier) renew() {
 	c.pump()
 }
 
-// send queues commands, behind all others. What was queued before is dropped.
+// send queues commands, behind all others. What was queued before is not queued again.
 func (c *courier) send(first uint64, messages []byte) {
 	messages = slices.Clone(messages)
 	for seq := first; len(messages) > 0; seq++ {

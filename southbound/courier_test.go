@@ -10,136 +10,6 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// dock is a courier, and a switch that answers what the test says.
-type dock struct {
-	t *testing.T
-	courier
-}
-
-// newDock has a courier that has just become master, where everything up to done is executed.
-func newDock(t *testing.T, done uint64) *dock {
-	d := &dock{t: t}
-	d.table = 3
-	d.start(marker{epoch: 9, term: 2, seq: done}, current)
-	return d
-}
-
-// commands by letters: f is a flow-mod, b a barrier, m a meter-mod; a capital begins no transaction.
-func (d *dock) give(first uint64, letters string) {
-	var all []byte
-	for i, l := range letters {
-		xid := uint32(first) + uint32(i)
-		if strings.ContainsRune("FBM", l) {
-			xid |= continuesXID
-		}
-		switch l {
-		case 'f', 'F':
-			all = append(all, cookieMod(uint64(first)+uint64(i)).Append(nil, xid)...)
-		case 'b', 'B':
-			all = append(all, message(4, of13.TypeBarrierRequest, xid)...)
-		case 'm', 'M':
-			m := of13.MeterMod{MeterID: 1}
-			all = append(all, m.Append(nil, xid)...)
-		default:
-			d.t.Fatalf("what is %c?", l)
-		}
-	}
-	d.send(first, all)
-}
-
-// says lists what the courier has said since the last call. A marker is what it says is done.
-func (d *dock) says(want string) {
-	d.t.Helper()
-	var list []string
-	name := func(msg []byte) string {
-		if m, ok := markerSet(msg); ok {
-			return fmt.Sprintf("marker=%d", m.seq)
-		}
-		var f of13.FlowMod
-		if msg[1] == of13.TypeFlowMod && f.Decode(msg) == nil && f.Command == of13.FlowDelete {
-			return "forget"
-		}
-		return fmt.Sprintf("%s%d", map[uint8]string{of13.TypeFlowMod: "f", of13.TypeBarrierRequest: "b", of13.TypeMeterMod: "m"}[msg[1]], openflow.XID(msg)&^continuesXID)
-	}
-	for out := d.out; len(out) > 0; {
-		var msg []byte
-		msg, out, _ = openflow.Next(out)
-		var ctl of13.BundleControl
-		var add of13.BundleAdd
-		switch {
-		case ctl.Decode(msg) == nil:
-			list = append(list, map[uint16]string{of13.BundleOpenRequest: "open", of13.BundleCommitRequest: "commit", of13.BundleDiscardRequest: "discard"}[ctl.CtrlType])
-		case add.Decode(msg) == nil:
-			if openflow.XID(add.Message) != openflow.XID(msg) {
-				d.t.Fatalf("%x is added as %x", add.Message, msg)
-			}
-			list = append(list, "+"+name(add.Message))
-		case openflow.XID(msg) >= courierXIDs && msg[1] == of13.TypeBarrierRequest:
-			list = append(list, "barrier")
-		default:
-			list = append(list, name(msg))
-		}
-	}
-	d.out = d.out[:0]
-	if got := strings.Join(list, " "); got != want {
-		d.t.Fatalf("it says: %s\nwant:    %s", got, want)
-	}
-}
-
-// hears gives it an answer, and returns the transactions of the commands that are refused by that.
-func (d *dock) hears(msg []byte) (refused []uint32) {
-	d.t.Helper()
-	list, ok := d.takes(msg)
-	if !ok {
-		d.t.Fatalf("it does not take %x", msg)
-	}
-	for _, r := range list {
-		if r[1] != openflow.TypeError {
-			d.t.Fatalf("%x", r)
-		}
-		refused = append(refused, openflow.XID(r)&^continuesXID)
-	}
-	return refused
-}
-
-// barrier has the switch answer what it was told, but for what fails: the opening of a bundle, and the barrier.
-func (d *dock) barrier() []uint32 {
-	if !d.serial && d.step.open != 0 {
-		opened := of13.BundleControl{ID: d.step.bundle, CtrlType: of13.BundleOpenReply}
-		d.hears(opened.Append(nil, d.step.open))
-	}
-	return d.hears(message(4, of13.TypeBarrierReply, d.step.barrier))
-}
-
-func (d *dock) committed() {
-	reply := of13.BundleControl{ID: d.step.bundle, CtrlType: of13.BundleCommitReply}
-	d.hears(reply.Append(nil, d.step.commit))
-}
-
-func (d *dock) fails(xid uint32, typ, code uint16, data ...byte) []uint32 {
-	e := of13.Error{ErrType: typ, Code: code, Data: data}
-	return d.hears(e.Append(nil, xid))
-}
-
-func (d *dock) notCommitted(code uint16) []uint32 {
-	return d.fails(d.step.commit, of13.ErrTypeExperimenter, code, 0x4f, 0x4e, 0x46, 0)
-}
-
-func (d *dock) wantDone(want uint64) {
-	d.t.Helper()
-	if got := d.done(); got != want {
-		d.t.Fatalf("%d commands are done, want %d", got, want)
-	}
-}
-
-// one has the switch execute the bundle that is on its way.
-func (d *dock) one() {
-	d.t.Helper()
-	d.barrier()
-	d.says("commit")
-	d.committed()
-}
-
 func TestBundles(t *testing.T) {
 	d := newDock(t, 0)
 	d.says("")
@@ -454,7 +324,7 @@ func TestAnswers(t *testing.T) {
 	answers(part(1, 0), 0)
 	d.give(1, "f")
 	answers(part(1, 0), 0)
-	d.one0()
+	d.execute()
 	desc := of13.MultipartRequest{Part: of13.PartDesc}
 	d.send(2, desc.Append(nil, 2))
 	answers(part(3, 0), 0)
@@ -466,13 +336,6 @@ func TestAnswers(t *testing.T) {
 	answers(refusal.Append(nil, 2), 2)
 	d.barrier()
 	answers(part(2, 0), 0)
-}
-
-// one0 is one without regard to what is said.
-func (d *dock) one0() {
-	d.barrier()
-	d.committed()
-	d.out = d.out[:0]
 }
 
 // An error for the bundled message is told as one for the command.

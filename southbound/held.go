@@ -106,21 +106,20 @@ func (h *held) pop(n int) {
 
 func (h *held) clear() { h.pop(h.len()) }
 
-// received takes an event from the switch, and reports whether it is to be logged, as far as is known: else
-// it is in the log already.
-func (h *held) received(msg []byte, private bool) bool {
+// received takes an event from the switch, and holds it unless it is in the log already.
+func (h *held) received(msg []byte, private bool) {
 	if !h.inStep && h.crowded() {
 		h.clear()
 	}
 	if private {
 		h.push(msg, 0)
-		return true
+		return
 	}
 	s := sum(msg)
 	if h.inStep && len(h.ahead) > 0 {
 		if fits(h.ahead[0], s) {
 			h.ahead = h.ahead[1:]
-			return false
+			return
 		}
 		h.lost()
 	}
@@ -132,7 +131,6 @@ func (h *held) received(msg []byte, private bool) bool {
 		h.clear()
 		h.inStep, h.ahead, h.since = true, h.since, nil
 	}
-	return true
 }
 
 // logged takes a shared event that has come into the log by another controller.

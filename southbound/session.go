@@ -34,6 +34,8 @@ type Session struct {
 	mu    sync.Mutex // guards the fields below; held for copies only, never for I/O or a handler
 	core  Core
 	cause error // why the session was closed from this side
+
+	untranslated uint64 // of core, when that was last logged
 }
 
 var (
@@ -74,9 +76,9 @@ func (s *Session) Epoch() uint64 {
 }
 
 // TakeMaster claims the switch for the leader of a term, whose log knows r. An agent then sends every
-// event that is not acknowledged, from the first. A stock switch goes on likewise, from what this
-// controller holds, if it is the same as ever and nothing was missed; else, and in
-// Direct mode always, a new epoch begins. ErrNotMaster: this session was claimed in a later term.
+// event that is not acknowledged, from the first. In Stock mode the epoch goes on likewise, from what this
+// controller holds, if the switch still has the epoch's marker and nothing was missed; else, and in
+// Direct mode always, a new one begins. ErrNotMaster: this session was claimed in a later term.
 func (s *Session) TakeMaster(term uint64, r Resume) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -91,8 +93,8 @@ func (s *Session) TakeMaster(term uint64, r Resume) error {
 	return s.flush()
 }
 
-// Standby says that another controller leads, in a term if that is known. It, and the four that follow, are without effect
-// but in Stock mode.
+// Standby says that another controller leads, in a term if that is known. This and Logged, Skipped and Unknown have
+// an effect in Stock mode only.
 func (s *Session) Standby(term uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -122,7 +124,7 @@ func (s *Session) Unknown() {
 	s.core.Unknown()
 }
 
-// InStep reports whether this controller could lead now without missing an event of the switch.
+// InStep reports whether this controller could lead now without missing an event of the switch. Always so but in Stock mode.
 func (s *Session) InStep() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -169,12 +171,8 @@ func (s *Session) AckEvents(epoch, seq uint64) {
 func (s *Session) Send(term, epoch, first uint64, count int, messages []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	before := s.core.Untranslated()
 	if err := s.core.Send(experimenter.Block{Term: term, Epoch: epoch, First: first, Count: uint32(count)}, messages); err != nil {
 		return err
-	}
-	if s.core.Untranslated() != before {
-		s.srv.incidents.Warn("untranslated "+s.core.Switch().String(), "a command cannot be said in the switch's OpenFlow version: the application gets an ERROR", "switch", s.core.Switch())
 	}
 	return s.flush()
 }
@@ -231,6 +229,11 @@ func (s *Session) now() uint64 { return uint64(s.srv.cfg.Now().UnixNano()) }
 
 // flush queues what the core has to say. If that fails the session ends, and Detached tells.
 func (s *Session) flush() error {
+	if n := s.core.Untranslated(); n != s.untranslated {
+		s.untranslated = n
+		s.srv.incidents.Warn("untranslated "+s.core.Switch().String(), "a message cannot be said in the other OpenFlow version: the application gets an ERROR in its place",
+			"switch", s.core.Switch(), "version", s.core.Version())
+	}
 	out := s.core.TakeOut()
 	if len(out) == 0 {
 		return nil

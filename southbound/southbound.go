@@ -1,9 +1,9 @@
 // Package southbound is a controller's side of its switch connections: handshake, version
 // negotiation, liveness, roles, the blocks of events and commands exchanged with an agent,
 // and the same for a switch that has no agent. The protocol is in
-// docs/design/control-path.md. Above it everything is OpenFlow 1.3; a 1.0 switch is
-// translated here. It keeps no event and no command: what is not acknowledged is the
-// agent's or the ledger's to send again.
+// docs/design/control-path.md, and without an agent in docs/design/stock.md. Above it everything is
+// OpenFlow 1.3; other versions are translated here. It stores nothing: what an agent, or the ledger,
+// can send again it does not keep, and the events of a stock switch it holds in memory until they are logged.
 //
 // Core is the protocol, pure; Session and Serve move its bytes.
 //

@@ -46,7 +46,7 @@ type stock struct {
 type stockState uint8
 
 const (
-	standing stockState = iota // by
+	standing stockState = iota // by: another controller leads
 	claiming                   // has asked for the role, and for the marker
 	asking                     // for features and ports, since an epoch begins
 	founding                   // sets the marker of a new epoch
@@ -288,7 +288,7 @@ func (c *Core) mark(now uint64) {
 	c.put(markOut(experimenter.Mark{Term: c.term, Number: s.lastMark}), s.courier.xid())
 }
 
-// Guarantee says what a switch gets, and why not more. It is "" for one that was never claimed here.
+// Guarantee says what a switch gets, and why not more. It is "" for one that another controller leads.
 func (c *Core) Guarantee() (guarantee, why string) {
 	switch {
 	case c.mode == Agent:

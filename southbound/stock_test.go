@@ -297,7 +297,7 @@ func TestNoAnswer(t *testing.T) {
 				t.Fatal("given up, though it answers all the time")
 			}
 		}
-		d.one0()
+		d.execute()
 		s.courier = d.courier
 	}
 }

@@ -1,0 +1,267 @@
+package southbound
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/internal/ofconn"
+	"github.com/holdfast-sdn/holdfast/openflow"
+	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
+	"github.com/holdfast-sdn/holdfast/openflow/of13"
+	"github.com/holdfast-sdn/holdfast/vswitch"
+)
+
+// bed is a server with what its handler and its log were told.
+type bed struct {
+	t    *testing.T
+	addr string
+	lead bool          // takes every session, in term 1
+	gate chan struct{} // Events waits for it, unless nil
+	fail error         // of Events
+
+	mu       sync.Mutex
+	log      bytes.Buffer
+	story    []string
+	sessions map[openflow.DatapathID]*Session
+	next     map[uint64]uint64 // event due in each epoch of a stock switch
+}
+
+func (b *bed) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.log.Write(p)
+}
+
+func (b *bed) lines(text string) []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var found []string
+	for line := range strings.Lines(b.log.String()) {
+		if strings.Contains(line, text) {
+			found = append(found, line)
+		}
+	}
+	return found
+}
+
+func (b *bed) tell(format string, args ...any) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.story = append(b.story, fmt.Sprintf(format, args...))
+}
+
+func (b *bed) told() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return strings.Join(b.story, ", ")
+}
+
+func (b *bed) session(id openflow.DatapathID) *Session {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.sessions[id]
+}
+
+func (b *bed) Attached(s *Session) {
+	b.tell("attached %d %s", s.Switch(), s.Mode())
+	b.mu.Lock()
+	b.sessions[s.Switch()] = s
+	b.mu.Unlock()
+	if b.lead {
+		if err := s.TakeMaster(1, Resume{}); err != nil {
+			b.t.Error(err)
+		}
+	}
+}
+
+func (b *bed) Events(s *Session, batch Batch) error {
+	if b.gate != nil {
+		<-b.gate
+	}
+	seq := batch.First
+	for rest := batch.Messages; len(rest) > 0; seq++ {
+		var msg []byte
+		msg, rest, _ = openflow.Next(rest)
+		name := of13.TypeName(msg[1])
+		if typ, ours := experimenter.Is(msg); ours {
+			name = typ.String()
+		}
+		switch {
+		case s.Mode() != Stock:
+			b.tell("%d/%d %s", s.Switch(), seq, name)
+			continue
+		case b.due(batch.Epoch) != seq:
+			b.t.Errorf("event %d of epoch %d is %s: it does not follow", seq, batch.Epoch, name)
+		case !isMark(msg): // which come when it is time
+			b.tell("%d %s", s.Switch(), name)
+		}
+	}
+	if batch.Done > 0 {
+		b.tell("%d done %d", s.Switch(), batch.Done)
+	}
+	return b.fail
+}
+
+// due returns the number that the next event of a stock switch must have.
+func (b *bed) due(epoch uint64) uint64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.next[epoch]++
+	return b.next[epoch]
+}
+
+func (b *bed) CommandsDone(s *Session, _, seq uint64) { b.tell("%d done %d", s.Switch(), seq) }
+func (b *bed) Detached(s *Session, err error)         { b.tell("detached %d", s.Switch()) }
+
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); !ok(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("not within 10 s: %s", what)
+		}
+	}
+}
+
+func (b *bed) want(t *testing.T, story string) {
+	t.Helper()
+	eventually(t, story, func() bool { return len(b.told()) >= len(story) })
+	if got := b.told(); got != story {
+		t.Fatalf("told: %s\nwant: %s", got, story)
+	}
+}
+
+func (b *bed) start(cfg Config) *bed {
+	b.t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return b.startOn(ln, cfg)
+}
+
+func (b *bed) startOn(ln net.Listener, cfg Config) *bed {
+	b.sessions, b.next = map[openflow.DatapathID]*Session{}, map[uint64]uint64{}
+	b.addr = ln.Addr().String()
+	cfg.Logger = slog.New(slog.NewTextHandler(b, nil))
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- Serve(ctx, ln, cfg, b) }()
+	b.t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			b.t.Error(err)
+		}
+	})
+	return b
+}
+
+// peer is the other end of a session.
+type peer struct {
+	t *testing.T
+	net.Conn
+	in   *ofconn.Reader
+	rest []byte
+}
+
+func (b *bed) dial() *peer {
+	b.t.Helper()
+	conn, err := net.Dial("tcp", b.addr)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	conn.SetReadDeadline(time.Now().Add(20 * time.Second))
+	b.t.Cleanup(func() { conn.Close() })
+	return &peer{t: b.t, Conn: conn, in: ofconn.NewReader(conn)}
+}
+
+func (p *peer) say(parts ...[]byte) { p.Write(concat(parts...)) }
+
+// next returns the next message that is no echo request.
+func (p *peer) next() ([]byte, error) {
+	for {
+		for len(p.rest) > 0 {
+			var msg []byte
+			if msg, p.rest, _ = openflow.Next(p.rest); msg[1] != openflow.TypeEchoRequest {
+				return msg, nil
+			}
+		}
+		var err error
+		if p.rest, err = p.in.Next(); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// expect reads up to a message of that type.
+func (p *peer) expect(typ uint8) []byte {
+	p.t.Helper()
+	for {
+		msg, err := p.next()
+		if err != nil {
+			p.t.Fatalf("instead of a message of type %d: %v", typ, err)
+		}
+		if msg[1] == typ {
+			return msg
+		}
+	}
+}
+
+// closed waits until the server closes.
+func (p *peer) closed() {
+	for {
+		if _, err := p.next(); err != nil {
+			if errors.Is(err, io.EOF) || !isTimeout(err) {
+				return
+			}
+			p.t.Fatal(err)
+		}
+	}
+}
+
+func isTimeout(err error) bool {
+	var n net.Error
+	return errors.As(err, &n) && n.Timeout()
+}
+
+func (b *bed) direct(id openflow.DatapathID) *peer {
+	p := b.dial()
+	p.say(hello10)
+	p.expect(of13.TypeFeaturesRequest)
+	p.say(features10(id))
+	return p
+}
+
+// handshake13 is a switch of OpenFlow 1.3 that says nothing after its handshake.
+func (b *bed) handshake13(id openflow.DatapathID) *peer {
+	p := b.dial()
+	p.say(hello13)
+	p.expect(of13.TypeFeaturesRequest)
+	p.say(features13(id))
+	p.expect(of13.TypeMultipartRequest)
+	p.say(ports13())
+	return p
+}
+
+// stock is a whole switch of four ports.
+func (b *bed) stock(id openflow.DatapathID) *vswitch.Runner {
+	r := vswitch.StartRunner(vswitch.RunnerConfig{Switch: vswitch.Config{DatapathID: id, Ports: vswitch.Ports(1, 4)}, Controllers: []string{b.addr}})
+	b.t.Cleanup(r.Close)
+	return r
+}
+
+func (b *bed) agent(id openflow.DatapathID, epoch uint64) *peer {
+	p := b.dial()
+	p.say(hello13, experimenter.Attach{Epoch: epoch, FirstHeld: 1, NextEvent: 2}.Append(nil, 4))
+	p.expect(of13.TypeFeaturesRequest)
+	p.say(features13(id))
+	return p
+}
