@@ -2,9 +2,9 @@ package platform
 
 import "time"
 
-// A controller that is not in step with a stock switch (southbound, Core.InStep) would begin a new epoch of it if it
-// led now. While that lasts it leaves the leadership to others. It lasts until the next mark comes, so not for
-// long: a switch with which nobody gets in step must not decide who leads.
+// A controller that is not in step with a stock switch (southbound, Core.InStep), or not connected to it, would begin a new
+// epoch of it if it led now. While that lasts it leaves the leadership to others. It lasts until the next mark comes, so not
+// for long: a switch with which nobody gets in step must not decide who leads.
 const (
 	stepEvery    = 100 * time.Millisecond
 	stepPatience = 5 * time.Second
@@ -24,10 +24,7 @@ func (c *Core) hesitate(now time.Time) {
 		return
 	}
 	s.looked = now
-	out := false
-	for _, a := range c.sessions {
-		out = out || !c.role.Leading && !a.InStep()
-	}
+	out := !c.role.Leading && c.behind()
 	switch {
 	case !out:
 		s.out = time.Time{}
@@ -38,4 +35,20 @@ func (c *Core) hesitate(now time.Time) {
 		s.hesitates = on
 		c.outside.Hesitate(on)
 	}
+}
+
+// behind reports whether this controller could miss an event of a switch: it is not in step, or, since it has just
+// come back, the switch has not found it yet.
+func (c *Core) behind() bool {
+	for _, a := range c.sessions {
+		if !a.InStep() {
+			return true
+		}
+	}
+	for _, sw := range c.ledger.Switches() {
+		if sw.Live && sw.Reachable && c.sessions[sw.Switch] == nil {
+			return true
+		}
+	}
+	return false
 }

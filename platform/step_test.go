@@ -33,3 +33,21 @@ func TestWhoIsNotInStepHesitates(t *testing.T) {
 	s.pass(stepEvery)
 	s.said()
 }
+
+// Nor has one heard what a switch says that is not connected to it yet.
+func TestWhoIsNotConnectedHesitates(t *testing.T) {
+	s := newStand(t, CoreConfig{})
+	s.lead(3)
+	one := s.up(1, 5)
+	s.pass(stepEvery)
+	s.follow(4)
+	s.trace = nil
+	s.pass(stepEvery)
+	s.said()
+	s.core.Detached(s.now, one)
+	s.pass(stepEvery)
+	s.said("hesitate true")
+	s.attached(1, fresh(5))
+	s.pass(stepEvery)
+	s.said("hesitate false")
+}
