@@ -76,8 +76,8 @@ func isMark(msg []byte) bool {
 func (h *held) len() int   { return len(h.list) - h.start }
 func (h *held) bytes() int { return len(h.buf) - h.head }
 
-// full reports that no more is to be read from the switch. Out of step there is nothing to keep for:
-// then the oldest go.
+// full reports that no more is to be read from the switch. Out of step nothing is to be kept for sure:
+// then received makes room.
 func (h *held) full() bool { return h.inStep && h.crowded() }
 
 func (h *held) crowded() bool { return h.len() >= maxHeld || h.bytes() >= maxHeldBytes }
