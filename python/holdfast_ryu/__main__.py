@@ -34,7 +34,9 @@ def arguments() -> argparse.Namespace:
 
 def connect(where: str) -> socket.socket:
     if where.isdigit():
-        return socket.socket(fileno=int(where))
+        sock = socket.socket(fileno=int(where))
+        sock.set_inheritable(False)
+        return sock
     sock = socket.socket(socket.AF_UNIX)
     sock.connect(where)
     return sock
@@ -43,6 +45,8 @@ def connect(where: str) -> socket.socket:
 def main() -> int:
     args = arguments()
     fix_hashes()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # meant for Holdfast: raised in an application it would make this host differ
+    faulthandler.enable()
     faulthandler.register(signal.SIGUSR1)  # tells where a host hangs
     from . import session, wire
 

@@ -99,17 +99,22 @@ class Datapath(controller.Datapath):  # type: ignore[misc]
             return False
         owner = scheduler.owner()
         if owner and self.id is not None:
-            outcome.send(owner, self.id, bytes(buf))
+            for message in split(bytes(buf)):
+                outcome.send(owner, self.id, message)
         if close_socket:
             self.close()
         return True
 
 
 def split(messages: bytes) -> list[bytes]:
-    """Cuts messages that follow each other; a rest that is none is dropped."""
+    """Cuts messages that follow each other; one, as a rule."""
+    if len(messages) >= HEADER_BYTES and int.from_bytes(messages[2:4], "big") == len(messages):
+        return [messages]
     out = []
-    while len(messages) >= HEADER_BYTES:
-        length = max(HEADER_BYTES, int.from_bytes(messages[2:4], "big"))
+    while messages:
+        length = int.from_bytes(messages[2:4], "big")
+        if not HEADER_BYTES <= length <= len(messages):
+            raise ValueError(f"{len(messages)} bytes that are no OpenFlow message")
         out.append(messages[:length])
         messages = messages[length:]
     return out

@@ -87,7 +87,7 @@ class Host:
         scheduler.run()
         try:
             self._dispatch(entry.event)
-        except datapath.Overflow as error:
+        except (datapath.Overflow, ValueError) as error:
             outcome.fail("", error)
         scheduler.run()
         return wire.Result(entry.number, scheduler.next_ns(), *outcome.take())

@@ -4,7 +4,7 @@ import io
 import logging
 import sys
 
-from .outcome import outcome
+from .outcome import LINE_CHARS, outcome
 from .scheduler import scheduler
 
 
@@ -15,7 +15,7 @@ class _Handler(logging.Handler):
             if record.exc_info:
                 text += "\n" + logging.Formatter().formatException(record.exc_info)
         except Exception as error:  # arguments that do not fit their format: no reason to fail an input
-            text = f"{record.msg!r}: {error}"
+            text = f"a record that cannot be formatted: {type(error).__name__}"
         outcome.log(record.levelno, record.name, text)
 
 
@@ -33,6 +33,7 @@ class _Printed(io.TextIOBase):
         *lines, self._rest = (self._rest + text).split("\n")
         for line in lines:
             outcome.log(self._level, scheduler.owner(), line)
+        self._rest = self._rest[:LINE_CHARS]
         return len(text)
 
 

@@ -9,6 +9,9 @@ COMMAND_BYTES = 4 << 20
 # LINES bounds the log lines of one input, LINE_CHARS the length of one; a last line tells how many are missing.
 LINES = 1_000
 LINE_CHARS = 4_096
+# FAILURES bounds those of one input that are told, TRACE_CHARS the end of a traceback that is.
+FAILURES = 100
+TRACE_CHARS = 16_384
 
 
 class TooMuch(RuntimeError):
@@ -57,6 +60,7 @@ class Outcome:
     def _clear(self) -> None:
         self._commands: list[Command] = []
         self._sent: dict[str, tuple[int, int]] = {}
+        self._failed: set[str] = set()
         self._lost_lines = 0
         self.answers: list[Answer] = []
         self.failures: list[Failure] = []
@@ -70,8 +74,10 @@ class Outcome:
         self._commands.append(Command(owner, datapath_id, message))
 
     def fail(self, owner: str, error: BaseException) -> None:
-        trace = "".join(traceback.format_exception(type(error), error, error.__traceback__))
-        self.failures.append(Failure(owner, trace))
+        self._failed.add(owner)
+        if len(self.failures) < FAILURES:
+            trace = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+            self.failures.append(Failure(owner, trace[-TRACE_CHARS:]))
 
     def log(self, level: int, logger: str, text: str) -> None:
         if len(self.lines) < LINES:
@@ -83,8 +89,7 @@ class Outcome:
         """Ends the input: the commands of an application that failed are dropped."""
         commands, answers, failures, lines = self._commands, self.answers, self.failures, self.lines
         if failures:
-            failed = {failure.owner for failure in failures}
-            commands = [command for command in commands if command.owner not in failed]
+            commands = [command for command in commands if command.owner not in self._failed]
         if self._lost_lines:
             lines.append(Line(30, "holdfast", f"{self._lost_lines} more lines of this input were dropped"))
         self._clear()

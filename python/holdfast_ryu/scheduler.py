@@ -20,6 +20,8 @@ THREADS = 65_536
 # waits for virtual time, so that the input ends.
 YIELDS = 1_000
 YIELD_SECONDS = 0.001
+# FOREVER_SECONDS is the longest that a timer runs; a wait without end is one of years.
+FOREVER_SECONDS = 3e8
 
 
 class Foreign(RuntimeError):
@@ -184,7 +186,7 @@ class Scheduler:
             self._timers = [entry for entry in self._timers if entry[2].callback is not None]
             heapq.heapify(self._timers)
             self._prune_at = max(1_024, 2 * len(self._timers))
-        timer = Timer(self.clock.now_ns + max(1, round(seconds * 1e9)), callback)
+        timer = Timer(self.clock.now_ns + max(1, round(min(seconds, FOREVER_SECONDS) * 1e9)), callback)
         heapq.heappush(self._timers, (timer.due_ns, self.serial(), timer))
         return timer
 

@@ -161,7 +161,10 @@ def _bytes(value: bytes) -> bytes:
 
 
 def _string(value: str) -> bytes:
-    return _bytes(value.encode("utf-8", "surrogateescape"))
+    try:
+        return _bytes(value.encode("utf-8", "surrogateescape"))
+    except UnicodeEncodeError:  # half a character, as only an application makes it
+        return _bytes(value.encode("utf-8", "backslashreplace"))
 
 
 def _strings(values: list[str]) -> bytes:
@@ -177,7 +180,7 @@ def _wake(wake_ns: int | None) -> int:
 
 
 def _lines(lines: list[Line]) -> bytes:
-    return b"".join(_U8.pack(min(line.level, 255)) + _string(line.logger) + _string(line.text) for line in lines)
+    return b"".join(_U8.pack(max(0, min(line.level, 255))) + _string(line.logger) + _string(line.text) for line in lines)
 
 
 def encode_hello(hello: Hello) -> bytes:

@@ -174,10 +174,13 @@ def _call(application: Callable[..., Any], request: wire.Request) -> Answer:
         close = getattr(chunks, "close", None)
         if close is not None:
             close()
-    status, headers = begun[-1]
+    reason, headers = begun[-1]
+    status = int(reason.split(" ", 1)[0])
+    if not 100 <= status <= 999:
+        raise ValueError(f"an answer of status {status}")
     if len(body) > BODY_BYTES:
         raise TooMuch(f"an answer of {len(body)} bytes: at most {BODY_BYTES}")
-    return Answer(request.request_id, int(status.split(" ", 1)[0]), list(headers), body)
+    return Answer(request.request_id, status, [(str(name), str(value)) for name, value in headers], body)
 
 
 def _environment(method: str, path: str, headers: list[tuple[str, str]], body: bytes) -> dict[str, Any]:

@@ -207,3 +207,36 @@ def test_application_that_closes_a_switch() -> None:
         assert "Closing closed switch 0000000000000001" in texts(host.one(packet(1)))[-1]
         assert host.one(packet(1)).commands == []
         assert len(host.batch([up(1), packet(2)])[1].commands) == 1
+
+
+def test_application_that_tries_everything() -> None:
+    """Nothing that an application says or sends ends the host."""
+    with Hosted(app("wild")) as host:
+        host.one(up(1))
+        results = host.batch(packet(port) for port in range(1, 12))
+        failed = [number for number, result in enumerate(results, 1) if result.failures]
+        assert failed == [4, 6, 7]
+        assert all(len(failure.trace) <= 16_384 for failure in results[6].failures) and len(results[6].failures) == 100
+        assert [answer.status for answer in host.one(wire.Request(1, "GET", "/wild/status", [], b"")).answers] == [500]
+        assert [answer.status for answer in host.one(wire.Request(2, "GET", "/wild/header", [], b"")).answers] == [200]
+        assert [answer.status for answer in host.one(wire.Request(3, "GET", "/wild/long", [], b"")).answers] == [500]
+        assert len(host.one(packet(12)).commands) == 2
+
+
+def test_threads_of_the_operating_system_do_no_harm() -> None:
+    with Hosted(app("threaded")) as host:
+        host.batch([up(1), *[packet(1)] * 50])
+        assert host.one(wire.Tick()).number == 52
+
+
+def test_application_that_sleeps_in_a_handler() -> None:
+    with Hosted(app("sleepy")) as host:
+        host.one(up(1))
+        count = 65_536 + 128 + 10
+        results = host.batch((packet(1) for _ in range(count)), step_ns=1_000)
+        refused = [result for result in results if result.failures]
+        assert 1 <= len(refused) <= 10 and "does not take its events" in refused[0].failures[0].trace
+        assert refused[-1] is results[-1]
+        woken = host.passes(10)
+        assert sum(len(result.lines) for result in woken) >= 1_000, "all that waited is taken then"
+        assert "seen" in texts(host.one(packet(1)))[-1]
