@@ -64,7 +64,7 @@ func (s *saver) run() {
 	var group []storage.Batch
 	marking := time.NewTimer(s.interval)
 	defer marking.Stop()
-	marked := false // the timer runs
+	marked := false // since the last save: while it is false the timer runs
 	for {
 		select {
 		case <-s.wake:

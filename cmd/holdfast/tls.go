@@ -27,18 +27,30 @@ func credentials(t config.TLS, name string, own mtls.Policy, log *slog.Logger) (
 	return c, nil
 }
 
+// controllerCredentials reads those of a controller, and watches the files until ctx ends.
+func controllerCredentials(ctx context.Context, t config.TLS, name string, log *slog.Logger) (*mtls.Credentials, error) {
+	c, err := credentials(t, name, mtls.Only(pki.Identity{Role: pki.Controller, Name: name}), log)
+	if err == nil {
+		go c.Watch(ctx)
+	}
+	return c, err
+}
+
+func apiListener(c *mtls.Credentials, l net.Listener) net.Listener {
+	return c.TellingListener(l, mtls.Role(pki.Operator, pki.Controller), "the API")
+}
+
 // secure puts TLS around everything that a controller listens on and dials, until ctx ends.
 func secure(ctx context.Context, cfg *platform.Config, s *config.Site, me config.Controller, log *slog.Logger) error {
 	if s.TLS == nil {
 		return nil
 	}
-	c, err := credentials(*s.TLS, me.Name, mtls.Only(pki.Identity{Role: pki.Controller, Name: me.Name}), log)
+	c, err := controllerCredentials(ctx, *s.TLS, me.Name, log)
 	if err != nil {
 		return err
 	}
-	go c.Watch(ctx)
 	cfg.OpenFlow = c.Listener(cfg.OpenFlow, mtls.Role(pki.Agent, pki.Switch))
-	cfg.API = c.TellingListener(cfg.API, mtls.Role(pki.Operator, pki.Controller), "the API")
+	cfg.API = apiListener(c, cfg.API)
 	members, names := &cfg.Consensus, maps.Clone(cfg.Names)
 	members.Listener = c.Listener(members.Listener, mtls.Role(pki.Controller))
 	members.Dial = func(ctx context.Context, member uint64, address string) (net.Conn, error) {
@@ -59,12 +71,11 @@ func secureAPI(ctx context.Context, l net.Listener, s *config.Site, me config.Co
 	if s.TLS == nil {
 		return l, nil
 	}
-	c, err := credentials(*s.TLS, me.Name, mtls.Only(pki.Identity{Role: pki.Controller, Name: me.Name}), log)
+	c, err := controllerCredentials(ctx, *s.TLS, me.Name, log)
 	if err != nil {
 		return nil, err
 	}
-	go c.Watch(ctx)
-	return c.TellingListener(l, mtls.Role(pki.Operator, pki.Controller), "the API"), nil
+	return apiListener(c, l), nil
 }
 
 // controllerCalled is the policy that takes the controller of a name, and any if the name is "":
