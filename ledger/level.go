@@ -2,7 +2,7 @@ package ledger
 
 import "fmt"
 
-// Level is how much holds of a message and of the commands that it causes when the leader dies
+// Level is how much holds of a message and of the commands that it causes when the leader dies, or another takes over
 // (Ravana, section 7.4). Each level has what those below it have.
 type Level int8
 

@@ -47,7 +47,8 @@ The load is the same each time: fake switches send packet-ins as fast as they ar
 flow-mod, then one at a time. Two settings are for comparison: none is one controller,
 exactly once in its own log, without replication; bare is one controller, unordered. The settings
 take turns, so that what else the machine does falls on all of them; figures are medians, of
-ratios those of the rounds.`,
+ratios those of the rounds. Below exactly once answers are lost, and then unanswered, if the leadership
+changes, as it may on a machine that is too busy.`,
 		Example: `  holdfast bench levels --json`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
