@@ -105,8 +105,6 @@ var mutants = []mutant{
 		"return x.seq <= m.seq && !repeatable(x.msg[1]) })", "return x.seq <= m.seq })"},
 	{"begin an epoch with what came before it", "southbound/stock_events.go",
 		"	c.stock.held.clear() // what it said before is of no epoch\n", ""},
-	{"hold after a leadership what is logged", "platform/switches.go",
-		"s != nil && s.Mode() == southbound.Stock {\n			s.AckEvents(r.Epoch, r.Acked)\n", "s != nil && s.Mode() == southbound.Stock {\n"},
 	{"stay in step over a snapshot", "platform/snapshot.go",
 		"		c.sessions[id].Unknown()\n", "		_ = id\n"},
 }

@@ -211,16 +211,16 @@ func (h *held) share() {
 	h.join(&old)
 }
 
-// appendTo appends the bytes of the events from index i on, as many as fit size but at least one, and
+// appendTo appends the bytes of at most most events from index i on, as many as fit size but at least one, and
 // returns how many these are.
-func (h *held) appendTo(dst []byte, i, size int) ([]byte, int) {
+func (h *held) appendTo(dst []byte, i, most, size int) ([]byte, int) {
 	at := h.head
 	for _, e := range h.list[h.start : h.start+i] {
 		at += e.length
 	}
 	n, from := 0, at
 	for _, e := range h.list[h.start+i:] {
-		if n > 0 && at+e.length-from > size {
+		if n == most || n > 0 && at+e.length-from > size {
 			break
 		}
 		at += e.length

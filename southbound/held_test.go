@@ -49,7 +49,7 @@ func (h *held) play(t *testing.T, script string) {
 
 // names lists the events held.
 func (h *held) names() string {
-	all, n := h.appendTo(nil, 0, 1<<30)
+	all, n := h.appendTo(nil, 0, h.len(), 1<<30)
 	var list []string
 	for ; len(all) > 0; n-- {
 		var msg []byte
@@ -218,7 +218,7 @@ func TestHeldPop(t *testing.T) {
 			if len(want) > 0 {
 				i := rapid.IntRange(0, len(want)-1).Draw(t, "from")
 				size := rapid.SampledFrom([]int{0, 100, 1 << 20}).Draw(t, "size")
-				got, n := h.appendTo([]byte("x"), i, size)
+				got, n := h.appendTo([]byte("x"), i, h.len(), size)
 				if n < 1 || !bytes.Equal(got, slices.Concat([]byte("x"), concat(want[i:i+n]...))) || len(got) > max(size+1, len(want[i])+1) {
 					t.Fatalf("%d bytes of %d events from %d", len(got), n, i)
 				}

@@ -107,8 +107,11 @@ func (c *Core) handOver(messages []byte, count int) Action {
 
 func (c *Core) deliverHeld() Action {
 	s := &c.stock
-	var n int
-	c.in, n = s.held.appendTo(c.in[:0], int(s.told+1-s.first), deliverBytes)
+	n, most := 0, s.held.len()
+	if s.answer > s.told { // the batch ends with it: what comes behind may go into another entry, and what is done must not
+		most = int(s.answer - s.told)
+	}
+	c.in, n = s.held.appendTo(c.in[:0], int(s.told+1-s.first), most, deliverBytes)
 	return c.handOver(c.in, n)
 }
 
