@@ -61,6 +61,9 @@ func (c *Core) stockMessages(buf []byte, now uint64) (rest []byte, a Action, err
 	if err != nil {
 		return nil, Action{}, err
 	}
+	if s.state == asking && c.asked(msg) {
+		return rest, Action{}, c.answered(msg, now) // which reads the switch's own version
+	}
 	if c.hs.Version != of13.Version {
 		msg, _ = c.runToV13(msg)
 	}
@@ -140,9 +143,6 @@ func (c *Core) stockMessage(msg []byte, now uint64) error {
 		if t, ours := experimenter.Is(msg); ours {
 			return fmt.Errorf("it sent %s without ATTACH: only an agent may", t)
 		}
-	}
-	if s.state == asking && c.asked(msg) {
-		return c.answered(msg, now)
 	}
 	if refused, ours := s.courier.takes(msg); ours {
 		c.refusals(refused)

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/holdfast-sdn/holdfast/internal/handshake"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
@@ -299,5 +300,30 @@ func TestNoAnswer(t *testing.T) {
 		}
 		d.execute()
 		s.courier = d.courier
+	}
+}
+
+// A switch of a later version, too, begins a new epoch on a connection that it has had for a while.
+func TestNewEpochOfALaterVersion(t *testing.T) {
+	for _, v := range []uint8{openflow.Version14, openflow.Version15} {
+		says := func(msg []byte) []byte {
+			msg[0] = v
+			return msg
+		}
+		c := &Core{}
+		c.Start()
+		hello, role := of13.NewHello(of13.VersionsOf(v)), of13.RoleReply{Role: of13.RoleMaster, GenerationID: 3}
+		refusal := of13.Error{ErrType: of13.ErrTypeBadRequest, Code: of13.BadRequestBadMultipart, Data: make([]byte, 16)}
+		noPorts := says(refusal.Append(nil, handshake.OwnXID+2))
+		mustFeed(t, c, says(hello.Append(nil, 1)), says(features13(7)), noPorts)
+		c.TakeMaster(3, 1000, Resume{Epoch: 500, Live: true})
+		mustFeed(t, c, says(role.Append(nil, c.stock.roleXID)), says(refusal.Append(nil, c.stock.markersXID)))
+		if c.mode != Stock || c.stock.state != asking {
+			t.Fatalf("mode %s, state %d", c.mode, c.stock.state)
+		}
+		mustFeed(t, c, says(message(v, of13.TypeFeaturesReply, handshake.OwnXID+1, features13(7)[openflow.HeaderLen:]...)), noPorts)
+		if c.stock.state != founding {
+			t.Errorf("version %d: it has said what was asked, and the state is %d", v, c.stock.state)
+		}
 	}
 }
