@@ -164,16 +164,12 @@ func printStatus(out io.Writer, answers []answer) error {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\n", s.Switch, s.State, master, standbys(answers, s.Switch), dash(s.Mode), dash(s.Version), dash(s.Guarantee),
 			s.EventsLogged, s.CommandsSent, s.CommandsDone, s.TotalEvents, s.TotalCommands)
 	}
-	if err := w.Flush(); err != nil {
-		return err
-	}
-	fmt.Fprintln(out)
 	for _, s := range leader.Switches {
 		if s.Why != "" && s.Mode != "agent" {
-			fmt.Fprintf(out, "%s: %s: %s\n", s.Switch, s.Guarantee, s.Why)
+			fmt.Fprintf(w, "%s: %s: %s\n", s.Switch, s.Guarantee, s.Why)
 		}
 	}
-	return nil
+	return w.Flush()
 }
 
 // standbys counts the controllers that could take a switch over without missing an event, and those

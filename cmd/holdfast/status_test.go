@@ -11,6 +11,11 @@ func TestPrintStatus(t *testing.T) {
 	leader := &platform.Status{Name: "c1", Role: "leader", Term: 3, Applied: 9, Apps: []string{"hub"},
 		Switches: []platform.SwitchStatus{{Switch: "0000000000000001", State: "up", Role: "master", Mode: "agent", Version: "1.3", Guarantee: "exactly-once", EventsLogged: 5, CommandsSent: 7, CommandsDone: 6}}}
 	other := &platform.Status{Name: "c2", Role: "follower", Term: 3, Apps: []string{"learning"}}
+	stock := &platform.Status{Name: "c1", Role: "leader", Term: 3, Switches: []platform.SwitchStatus{{Switch: "0000000000000002", State: "up", Role: "master",
+		Mode: "stock", Version: "1.4", Guarantee: "at-least-once", Why: "it has no bundles", InStep: true}}}
+	standby := func(inStep bool) *platform.Status {
+		return &platform.Status{Role: "follower", Term: 3, Switches: []platform.SwitchStatus{{Switch: "0000000000000002", Role: "standby", InStep: inStep}}}
+	}
 	stale := &platform.Status{Name: "c3", Role: "leader", Term: 2, Apps: []string{"hub"}}
 	for _, c := range []struct {
 		name    string
@@ -22,6 +27,8 @@ func TestPrintStatus(t *testing.T) {
 			[]string{"c1", "leader", "c2", "no answer", "c2: connection refused", "0000000000000001", "up", "c1", "agent", "1.3", "exactly-once", "5", "7", "6"}, "site file"},
 		{"another application", []answer{{Name: "c1", Status: leader}, {Name: "c2", Status: other}},
 			[]string{"follower", "c2 runs [learning] and the leader [hub]", "site file"}, "no answer"},
+		{"no agent", []answer{{Name: "c1", Status: stock}, {Name: "c2", Status: standby(true)}, {Name: "c3", Status: standby(false)}},
+			[]string{"STANDBY", "0000000000000002", "up", "c1", "1 (+1 not in step)", "stock", "1.4", "at-least-once", "0000000000000002: at-least-once: it has no bundles"}, "site file"},
 		{"two that say they lead: the higher term does", []answer{{Name: "c3", Status: stale}, {Name: "c1", Status: leader}},
 			[]string{"SWITCH", "0000000000000001", "c1"}, "no switch"},
 		{"nobody leads", []answer{{Name: "c2", Status: other}}, []string{"follower"}, "SWITCH"},
