@@ -38,10 +38,14 @@ type stock struct {
 	marks    int    // ticks since the epoch, or the mastership, began
 
 	// Commands are done up to doneSaid. What is done together with an event, its answer, is said with it.
-	doneSaid, doneWith uint64
-	answer             uint64 // number of that event
-	refusal            uint64 // number of the last event that refuses commands
+	doneSaid uint64
+	answers  []answer // that are not logged, oldest first: no more than events are held
+	answer   uint64   // number of the newest; 0: there is none
+	refusal  uint64   // number of the last event that refuses commands
 }
+
+// answer is the number of an event, and up to where commands are done when that is logged.
+type answer struct{ event, done uint64 }
 
 type stockState uint8
 
@@ -202,7 +206,7 @@ func (c *Core) decide(now uint64) {
 		if r.Live && m.epoch == r.Epoch && m.seq <= r.Commands && c.stock.held.inStep {
 			c.stock.state, c.up, c.epoch = leading, true, m.epoch
 			c.stock.first, c.stock.told, c.stock.paused, c.stock.marks, c.stock.doneSaid = r.Events+1, r.Events, false, 0, 0
-			c.stock.answer, c.stock.refusal = 0, 0
+			c.stock.answers, c.stock.answer, c.stock.refusal = nil, 0, 0
 			c.stock.held.ahead = nil // what has not come before the role was dropped by the switch
 			c.stock.courier.start(marker{m.epoch, c.term, m.seq}, renew)
 			return
@@ -243,7 +247,7 @@ func (c *Core) lead() {
 	c.stock.held.join(&events)
 	c.stock.state, c.up = leading, true
 	c.stock.first, c.stock.told, c.stock.paused, c.stock.marks, c.stock.doneSaid, c.stock.unseen = 1, 0, false, 0, 0, 0
-	c.stock.answer, c.stock.refusal = 0, 0
+	c.stock.answers, c.stock.answer, c.stock.refusal = nil, 0, 0
 }
 
 // Tick is to be called ten times a second; now is in nanoseconds. It puts a mark into what the switch tells to

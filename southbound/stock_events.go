@@ -2,8 +2,10 @@ package southbound
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"github.com/holdfast-sdn/holdfast/internal/handshake"
 	"github.com/holdfast-sdn/holdfast/openflow"
@@ -99,20 +101,35 @@ func (c *Core) run(buf []byte) (n, count int, err error) {
 // handOver makes the action for events that were just put among those held.
 func (c *Core) handOver(messages []byte, count int) Action {
 	s := &c.stock
-	first := s.told + 1
+	a := Action{Kind: Events, Batch: Batch{Epoch: c.epoch, First: s.told + 1, Count: count, Messages: messages}}
+	next := s.nextAnswer()
 	s.told += uint64(count)
-	a := Action{Kind: Events, Batch: Batch{Epoch: c.epoch, First: first, Count: count, Messages: messages}}
-	if first <= s.answer && s.answer <= s.told {
-		a.Batch.Done, s.doneSaid = s.doneWith, max(s.doneSaid, s.doneWith)
+	if 0 < next.event && next.event <= s.told {
+		a.Batch.Done, s.doneSaid = next.done, max(s.doneSaid, next.done)
 	}
 	return a
+}
+
+// answered notes that commands up to done are done together with the newest event.
+func (s *stock) answered(done uint64) {
+	s.answer = s.end()
+	s.answers = append(s.answers, answer{s.answer, done})
+}
+
+// nextAnswer is the first that was not handed over; zero if there is none.
+func (s *stock) nextAnswer() (next answer) {
+	i, _ := slices.BinarySearchFunc(s.answers, s.told+1, func(a answer, number uint64) int { return cmp.Compare(a.event, number) })
+	if i < len(s.answers) {
+		next = s.answers[i]
+	}
+	return next
 }
 
 func (c *Core) deliverHeld() Action {
 	s := &c.stock
 	n, most := 0, s.held.len()
-	if s.answer > s.told { // the batch ends with it: what comes behind may go into another entry, and what is done must not
-		most = int(s.answer - s.told)
+	if next := s.nextAnswer(); next.event > 0 { // the batch ends with it: what comes behind may go into another entry, and what is done must not
+		most = int(next.event - s.told)
 	}
 	c.in, n = s.held.appendTo(c.in[:0], int(s.told+1-s.first), most, deliverBytes)
 	return c.handOver(c.in, n)
@@ -158,7 +175,7 @@ func (c *Core) stockMessage(msg []byte, now uint64) error {
 	if s.state == leading { // an answer to an application
 		s.held.received(msg, true)
 		if done, last := s.courier.answers(msg); last {
-			s.answer, s.doneWith = s.end(), done
+			s.answered(done)
 		}
 	}
 	return nil
@@ -173,7 +190,8 @@ func (c *Core) refusals(list [][]byte) {
 	for _, msg := range list {
 		s.held.received(msg, true)
 	}
-	s.answer, s.doneWith, s.refusal = s.end(), s.courier.done(), s.end()
+	s.answered(s.courier.done())
+	s.refusal = s.end()
 }
 
 // asked reports whether msg belongs to the handshake of a new epoch.
@@ -252,7 +270,10 @@ func (s *stock) acknowledge(seq uint64) {
 	s.held.pop(int(n))
 	s.first += n
 	s.told = max(s.told, s.first-1)
-	if s.answer < s.first { // else it may be held up, and is handed over again
+	for len(s.answers) > 0 && s.answers[0].event < s.first { // others may be held up, and are handed over again
+		s.answers = s.answers[1:]
+	}
+	if s.answer < s.first {
 		s.answer = 0
 	}
 	if s.refusal != 0 && s.refusal < s.first {

@@ -2,6 +2,7 @@ package southbound
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"testing"
 
@@ -325,5 +326,55 @@ func TestNewEpochOfALaterVersion(t *testing.T) {
 		if c.stock.state != founding {
 			t.Errorf("version %d: it has said what was asked, and the state is %d", v, c.stock.state)
 		}
+	}
+}
+
+// Requests go on being answered while events are held up. Each answer is then handed over as the last of a batch, which says
+// that this request is done: a leader that dies between two of them is followed by one that asks only what is not answered.
+func TestAnswersOfASwitchThatIsHeldUp(t *testing.T) {
+	_, c1 := steady(t, 1)
+	c := c1.core
+	var requests []byte
+	for seq := range uint32(3) {
+		requests = append(requests, message(4, of13.TypeBarrierRequest, 1<<24|seq+1)...)
+	}
+	c.Hold()
+	if err := c.Send(experimenter.Block{Term: c1.term, Epoch: c.Epoch(), First: 1, Count: 3}, requests); err != nil {
+		t.Fatal(err)
+	}
+	for seq := range uint32(3) {
+		answer, barrier := message(4, of13.TypeBarrierReply, 1<<24|seq+1), message(4, of13.TypeBarrierReply, c.stock.courier.step.barrier)
+		if got := mustFeed(t, c, packetIn13(byte(seq)), answer, barrier, packetIn13(byte(seq))); len(got) > 0 {
+			t.Fatalf("%+v between Hold and Resend", got)
+		}
+	}
+	logged := c.stock.first - 1
+	for range 2 { // nothing is logged in between
+		c.Resend()
+		var done []uint64
+		for _, a := range mustFeed(t, c) {
+			if a.Kind != Events {
+				t.Fatalf("%+v", a)
+			}
+			for rest, answers := a.Batch.Messages, uint64(0); len(rest) > 0; {
+				var msg []byte
+				msg, rest, _ = openflow.Next(rest)
+				if msg[1] == of13.TypeBarrierReply {
+					answers = uint64(openflow.XID(msg) & 0xff)
+				}
+				if len(rest) == 0 && a.Batch.Done != answers {
+					t.Fatalf("%d are done with a batch that ends with the answer to %d", a.Batch.Done, answers)
+				}
+			}
+			done = append(done, a.Batch.Done)
+		}
+		if want := []uint64{1, 2, 3, 0}; !slices.Equal(done, want) {
+			t.Fatalf("done with each batch: %d, want %d", done, want)
+		}
+		c.Hold()
+	}
+	c.AckEvents(experimenter.Ack{Epoch: c.Epoch(), Seq: logged + 2})
+	if len(c.stock.answers) != 2 {
+		t.Errorf("%d answers wait to be logged, of 3 one is", len(c.stock.answers))
 	}
 }
