@@ -145,6 +145,7 @@ func (c *courier) refuse() (refused [][]byte) {
 	for _, r := range s.refusals {
 		refused = append(refused, s.unwrap(r))
 	}
+	c.fresh = max(c.fresh, s.fresh) // the marker was not set
 	c.step, c.hold, c.tries = nil, true, 0
 	return refused
 }

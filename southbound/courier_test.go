@@ -377,3 +377,22 @@ func TestNotTheCouriers(t *testing.T) {
 		t.Error("it uses what is another's")
 	}
 }
+
+// A marker that is to be set again, since it may be gone, is set even if the bundle that was to have it is refused.
+func TestRenewWithARefusal(t *testing.T) {
+	d := newDock(t, 0)
+	d.give(1, "f")
+	d.says("open +f1 +marker=1 barrier")
+	d.renew()
+	d.give(2, "f")
+	d.one()
+	d.says("open +f2 +marker=2 barrier")
+	d.barrier()
+	d.says("commit")
+	d.notCommitted(of13.BundleMsgFailed)
+	d.says("")
+	d.logged()
+	d.says("open +marker=1 barrier")
+	d.one()
+	d.says("")
+}
