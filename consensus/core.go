@@ -219,9 +219,11 @@ func (c *Core) Compact(s storage.Snapshot) {
 
 // SnapshotAt makes the snapshot that Compact takes, to be stored first.
 func (c *Core) SnapshotAt(index uint64, state []byte) (storage.Snapshot, error) {
-	if index <= c.newest || index > c.raft.BasicStatus().Applied {
-		return storage.Snapshot{}, fmt.Errorf("cannot compact at %d: the last snapshot is at %d, and entries to %d were delivered",
-			index, c.newest, c.raft.BasicStatus().Applied)
+	switch applied := c.raft.BasicStatus().Applied; {
+	case index > applied:
+		return storage.Snapshot{}, fmt.Errorf("cannot compact at %d: entries to %d were delivered", index, applied)
+	case index <= c.newest: // one has come from the leader, and the owner does not know yet
+		return storage.Snapshot{}, fmt.Errorf("compact at %d, and there is a snapshot at %d: %w", index, c.newest, ErrCompacting)
 	}
 	term, err := c.log.Term(index)
 	if err != nil {

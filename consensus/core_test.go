@@ -176,3 +176,22 @@ func TestTail(t *testing.T) {
 		t.Errorf("%d entries before the snapshot are kept, not %d", kept, tailEntries)
 	}
 }
+
+// TestSnapshotOlderThanTheLeaders: a snapshot that is ready when a newer one has come is not needed any more.
+func TestSnapshotOlderThanTheLeaders(t *testing.T) {
+	s := led(t)
+	one := s.members[1]
+	for range 3 {
+		s.propose(one)
+		s.rest()
+	}
+	newer, err := one.core.SnapshotAt(one.applied, nil)
+	s.must(err)
+	one.core.newest = newer.Index()
+	if _, err := one.core.SnapshotAt(one.applied-1, nil); !errors.Is(err, ErrCompacting) {
+		t.Errorf("%v: its owner would end", err)
+	}
+	if _, err := one.core.SnapshotAt(one.applied+1, nil); err == nil || errors.Is(err, ErrCompacting) {
+		t.Errorf("a snapshot of what was not delivered: %v", err)
+	}
+}
