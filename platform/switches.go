@@ -67,6 +67,7 @@ func (c *Core) Attached(session Session) {
 		c.takeOver(s)
 	} else {
 		s.Standby(c.role.Term)
+		c.step.looked = time.Time{} // at once
 	}
 }
 
