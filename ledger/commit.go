@@ -226,7 +226,7 @@ func (c *Core) Thaw() {
 // still reports why no snapshot can be taken now.
 func (c *Core) still() error {
 	if !c.Quiet() {
-		return fmt.Errorf("ledger: snapshot while %d entries are uncommitted", len(c.inflight))
+		return fmt.Errorf("ledger: snapshot while something is executed and not committed; %d entries of that are proposed", len(c.inflight))
 	}
 	if c.frozen {
 		return errors.New("ledger: snapshot while another is being taken")
