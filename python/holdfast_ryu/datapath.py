@@ -57,7 +57,7 @@ class Datapath(controller.Datapath):  # type: ignore[misc]
     def feed(self, message: bytes) -> None:
         """Has the receiver take a message."""
         if len(self.inbox) >= INBOX:
-            raise Overflow(f"switch {self.id:016x}: {INBOX} messages wait for an application that does not take its events: this one is dropped")
+            raise Overflow(f"switch {self.id or 0:016x}: {INBOX} messages wait for an application that does not take its events: this one is dropped")
         self.inbox.append(message)
         scheduler.wake(self.receiver)
 

@@ -10,7 +10,7 @@ from typing import Any
 from . import hub
 from .clock import clock
 
-_REAL = {name: getattr(time, name) for name in ("clock_gettime", "clock_gettime_ns", "gmtime", "localtime", "ctime", "asctime", "strftime")}
+_REAL = {name: getattr(time, name) for name in ("gmtime", "localtime", "ctime", "asctime", "strftime")}
 _real_datetime = datetime.datetime
 _real_date = datetime.date
 

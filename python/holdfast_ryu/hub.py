@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 from greenlet import GreenletExit
 from greenlet import getcurrent as getcurrent
 
-from .scheduler import Foreign, GreenThread, scheduler
+from .scheduler import GreenThread, scheduler
 
 HUB_TYPE = "holdfast"
 LOG = logging.getLogger("os_ken.lib.hub")
@@ -354,6 +354,3 @@ def listen(*_: Any, **__: Any) -> NoReturn:
 
 def connect(*_: Any, **__: Any) -> NoReturn:
     _no_socket("connect")
-
-
-__all__ = [name for name in dir() if not name.startswith("_")] + ["Foreign"]

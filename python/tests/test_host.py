@@ -58,6 +58,8 @@ def test_garbage_from_a_switch_is_not_the_end(ryu: Path) -> None:
         host.one(up(1))
         for garbage in (truncated, b"", b"\x04", openflow.message(99), openflow.message(openflow.PORT_STATUS), bytes(64)):
             assert host.one(wire.Message(1, garbage)).commands == []
+        for features, ports in ((b"", b""), (b"garbage", openflow.ports(2)), (openflow.features(2), b"\4\x13\0\1garbage"), (bytes(32), bytes(80))):
+            host.batch([wire.Up(2, features, ports), packet(1, 2), wire.Down(2)])
         assert len(host.one(packet(1)).commands) == 1
 
 
@@ -240,3 +242,9 @@ def test_application_that_sleeps_in_a_handler() -> None:
         woken = host.passes(10)
         assert sum(len(result.lines) for result in woken) >= 1_000, "all that waited is taken then"
         assert "seen" in texts(host.one(packet(1)))[-1]
+
+
+@pytest.mark.parametrize("name", ["dated", "named"])
+def test_application_that_checks_its_surroundings(name: str) -> None:
+    with Hosted(app(name)) as host:
+        assert host.ready.apps[0] == name.capitalize()

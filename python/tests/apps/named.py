@@ -1,0 +1,29 @@
+"""Imports the framework by both names; what is wrong raises, so that it cannot be loaded."""
+
+import os_ken.app.wsgi
+import os_ken.base.app_manager
+import os_ken.lib.packet.ethernet
+import ryu
+import ryu.app.wsgi
+import ryu.base.app_manager
+from os_ken.controller import ofp_event as one
+from ryu.controller import ofp_event as other
+from ryu.exception import RyuException
+from ryu.lib import hub
+from ryu.lib.packet import ethernet
+
+
+class Named(ryu.base.app_manager.RyuApp):
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        assert ryu.base.app_manager is os_ken.base.app_manager and ryu.app.wsgi is os_ken.app.wsgi
+        assert one is other and ethernet is os_ken.lib.packet.ethernet
+        assert os_ken.base.app_manager.__name__ == os_ken.base.app_manager.__spec__.name == "os_ken.base.app_manager"
+        assert issubclass(RyuException, Exception) and hub.HUB_TYPE == "holdfast"
+        for name in ("ryu.nothing", "ryu.app.nothing"):
+            try:
+                __import__(name)
+            except ModuleNotFoundError as error:
+                assert error.name == name, error
+            else:
+                raise AssertionError(name)
