@@ -85,7 +85,7 @@ func (c *Core) Detached(now time.Time, session Session) {
 // executed, or with why they are not to be; until then b.Messages must not change, and the session brings
 // no more: so a busy ledger slows its switch down.
 func (c *Core) Events(session Session, b southbound.Batch, done func(error)) {
-	if !c.role.Leading {
+	if !c.role.Leading || outdated(session) {
 		done(nil) // kept for the next master, by the agent or the session
 		return
 	}
@@ -94,12 +94,20 @@ func (c *Core) Events(session Session, b southbound.Batch, done func(error)) {
 
 // CommandsDone notes that a switch has executed its commands up to seq.
 func (c *Core) CommandsDone(session Session, epoch, seq uint64) {
+	if outdated(session) {
+		return
+	}
 	if err := c.ledger.Done(session.Switch(), epoch, seq); err != nil {
 		session.Close(err)
 		return
 	}
 	crash.At(crash.AfterCommandAck)
 }
+
+// outdated reports whether what a session brings to a leader is from before it was claimed. A stock switch is not in step
+// while that goes on, and gives its events other numbers then, in the same epoch: answers that came to this
+// controller in an earlier term are among them no more.
+func outdated(session Session) bool { return !session.InStep() }
 
 // finishWaiting tells all sessions that wait.
 func (c *Core) finishWaiting(err error) {

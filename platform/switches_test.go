@@ -244,3 +244,32 @@ func TestEventsWaitForRoom(t *testing.T) {
 	s.turn()
 	s.said("empty: <nil>")
 }
+
+// What was on its way when the leadership was lost, and comes when it is back, has numbers that are others' by now.
+func TestWhatComesFromBeforeTheClaim(t *testing.T) {
+	s := newStand(t, CoreConfig{})
+	s.lead(3)
+	one := s.up(1, 5)
+	one.events(5, 2, packetIn)
+	s.turn()
+	s.commit()
+	s.follow(4)
+	s.lead(5)
+	s.trace = nil
+	one.behind = true // it is being claimed
+	one.events(5, 3, packetIn, packetIn)
+	s.core.CommandsDone(one, 5, 1)
+	s.pass(5 * time.Millisecond)
+	s.said("1: taken")
+	if len(s.proposed) != 0 {
+		t.Error("it is logged")
+	}
+	one.behind = false
+	one.events(5, 3, packetIn)
+	s.core.CommandsDone(one, 5, 1)
+	s.turn()
+	s.settle()
+	if sw := s.core.Ledger().Switches()[0]; sw.Events != 3 || sw.Done != 1 {
+		t.Errorf("%+v", sw)
+	}
+}
