@@ -25,7 +25,10 @@ const (
 )
 
 // markerSource begins the Ethernet source address that a marker matches; two bytes of epoch follow.
-var markerSource = [4]byte{0x02, 'H', 'F', 'M'}
+var (
+	markerSource     = of13.MAC{0x02, 'H', 'F', 'M'}
+	markerSourceMask = of13.MAC{0xff, 0xff, 0xff, 0xff}
+)
 
 func (m marker) cookie() uint64 {
 	return group<<groupShift | m.term&markerTerm<<termShift | m.seq&sequenceMask
@@ -34,8 +37,7 @@ func (m marker) cookie() uint64 {
 func (m marker) match() of13.Match {
 	var epoch [8]byte
 	binary.BigEndian.PutUint64(epoch[:], m.epoch)
-	src, dst := of13.MAC{}, of13.MAC{}
-	copy(src[:], markerSource[:])
+	src, dst := markerSource, of13.MAC{}
 	copy(src[4:], epoch[:2])
 	copy(dst[:], epoch[2:])
 	return of13.Match(nil).WithEthDst(dst).WithEthSrc(src)
@@ -50,7 +52,7 @@ func (m marker) mod(table uint8) *of13.FlowMod {
 // forget is the flow-mod that removes all markers.
 func forget(table uint8) *of13.FlowMod {
 	return &of13.FlowMod{TableID: table, Command: of13.FlowDelete, Cookie: group << groupShift, CookieMask: groupMask,
-		Match:    of13.Match(nil).WithEthSrcMasked(of13.MAC{0x02, 'H', 'F', 'M'}, of13.MAC{0xff, 0xff, 0xff, 0xff}),
+		Match:    of13.Match(nil).WithEthSrcMasked(markerSource, markerSourceMask),
 		BufferID: of13.NoBuffer, OutPort: of13.PortAny, OutGroup: of13.GroupAny}
 }
 
@@ -64,7 +66,7 @@ func askMarkers(table uint8) *of13.MultipartRequest {
 func markerOf(s of13.FlowStats) (m marker, ok bool) {
 	src, has := s.Match.Get(of13.FieldEthSrc)
 	dst, hasToo := s.Match.Get(of13.FieldEthDst)
-	if s.Cookie&groupMask != group<<groupShift || !has || !hasToo || len(src.Value) != 6 || len(dst.Value) != 6 || !bytes.HasPrefix(src.Value, markerSource[:]) {
+	if s.Cookie&groupMask != group<<groupShift || !has || !hasToo || len(src.Value) != 6 || len(dst.Value) != 6 || !bytes.HasPrefix(src.Value, markerSource[:4]) {
 		return m, false
 	}
 	epoch := append(bytes.Clone(src.Value[4:]), dst.Value...)
