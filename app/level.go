@@ -10,16 +10,16 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// Level is how much holds of a message, and of the commands that it causes, when a leader dies. What
+// Level is how much holds of a message, and of the commands that it causes, when the leader dies or another takes over. What
 // handlers write to tables and timers is replicated at every level.
 type Level = ledger.Level
 
 // The levels, weakest first. Each has what those before it have.
 const (
-	// Unordered: processed and answered at once. If the leader dies, the next one may process it again.
+	// Unordered: processed and answered at once. The next leader may process it again.
 	Unordered = ledger.Unordered
-	// Reliable: the message is in the log before the switch forgets it. It is answered at once, and
-	// again if the leader dies before that; an answer is lost if it dies then.
+	// Reliable: the message is in the log before whoever keeps it for the switch forgets it. It is answered at
+	// once, and again if another leads before it is in the log. An answer that did not leave until then is lost.
 	Reliable = ledger.Reliable
 	// Ordered: commands leave when it is decided that the message was processed, where, and how it ended: at most once.
 	Ordered = ledger.Ordered
