@@ -82,6 +82,9 @@ func (h *held) full() bool { return h.inStep && h.crowded() }
 
 func (h *held) crowded() bool { return h.len() >= maxHeld || h.bytes() >= maxHeldBytes }
 
+// flooded reports that it holds twice as much: the switch is read since it owes an answer, and sends events instead.
+func (h *held) flooded() bool { return h.len() >= 2*maxHeld || h.bytes() >= 2*maxHeldBytes }
+
 func (h *held) push(msg []byte, sum uint64) {
 	h.buf = append(h.buf, msg...)
 	h.list = append(h.list, heldEvent{sum, len(msg)})

@@ -82,6 +82,8 @@ const (
 
 var errNoAnswer = errors.New("it has not answered for 15 s, or another controller has made itself its master: it does not read, is overloaded, or has controllers of another site")
 
+var errFlooded = fmt.Errorf("it has sent %d events, or %d MB of them, and no answer to what it was asked before: it is overloaded, or another controller has made itself its master", 2*maxHeld, 2*maxHeldBytes>>20)
+
 // lacksMarks is how many marks a switch may keep from a slave until it is not believed to tell slaves anything.
 const lacksMarks = 5
 

@@ -151,6 +151,9 @@ func (c *Core) stockMessage(msg []byte, now uint64) error {
 	case typ == openflow.TypeHello, typ == openflow.TypeEchoReply:
 		return nil
 	case shared(typ):
+		if s.held.flooded() {
+			return errFlooded
+		}
 		if m, ok := markIn(msg); ok {
 			msg, s.unseen = m.Append(nil, of13.Version), 0
 		}
@@ -211,7 +214,8 @@ func (c *Core) answered(msg []byte, now uint64) (err error) {
 	if c.hs.Datapath != c.id {
 		return fmt.Errorf("its datapath id changed to %s", c.hs.Datapath)
 	}
-	c.stock.held.clear() // what it said before is of no epoch
+	c.stock.held.clear()                                // what it said before is of no epoch
+	c.stock.held.inStep, c.stock.held.ahead = true, nil // and what follows is all of the new one
 	c.found(now)
 	return nil
 }

@@ -378,3 +378,36 @@ func TestAnswersOfASwitchThatIsHeldUp(t *testing.T) {
 		t.Errorf("%d answers wait to be logged, of 3 one is", len(c.stock.answers))
 	}
 }
+
+// While a switch owes an answer it is read whatever it says. That has a bound, too, be it that the answer never comes.
+func TestEventsWithoutAnswer(t *testing.T) {
+	flood := func(c *Core) (n int, err error) {
+		run := concat(slices.Repeat([][]byte{packetIn13(1)}, 1024)...)
+		for ; n < 3*maxHeld && err == nil; n += 1024 {
+			_, err = feed(c, run)
+		}
+		return n, err
+	}
+	p, _ := steady(t, 2)
+	c := p.members[1].core
+	p.members[1].elected()
+	refusal := of13.Error{ErrType: of13.ErrTypeRoleRequestFailed, Code: of13.RoleRequestFailedStale, Data: make([]byte, 16)}
+	mustFeed(t, c, refusal.Append(nil, c.stock.roleXID))
+	if n, err := flood(c); err != errFlooded || n <= maxHeld {
+		t.Errorf("it holds %d events, %v", c.Held(), err)
+	}
+
+	// An epoch that is being founded has all events from its beginning, or does not begin.
+	c = stockCore(t)
+	c.TakeMaster(3, 1000, Resume{Epoch: 500, Live: true})
+	role := of13.RoleReply{Role: of13.RoleMaster, GenerationID: 3}
+	refusal = of13.Error{ErrType: of13.ErrTypeBadRequest, Data: make([]byte, 16)}
+	features := message(4, of13.TypeFeaturesReply, handshake.OwnXID+1, features13(7)[openflow.HeaderLen:]...)
+	mustFeed(t, c, role.Append(nil, c.stock.roleXID), refusal.Append(nil, c.stock.markersXID), packetIn13(0), features, refusal.Append(nil, handshake.OwnXID+2))
+	if c.stock.state != founding || c.Held() != 0 {
+		t.Fatalf("state %d, %d events held", c.stock.state, c.Held())
+	}
+	if n, err := flood(c); err != errFlooded || n <= maxHeld {
+		t.Errorf("of %d events that came after its features %d are held: %v", n, c.Held(), err)
+	}
+}
