@@ -1,4 +1,4 @@
-"""Prints as JSON how many events per second a host executes: simple_switch_13, 1000 hosts at 4 ports, over the socket.
+"""Prints as JSON how many events per second a host executes, and os-ken itself: simple_switch_13, 1000 hosts at 4 ports.
 
 Each event is a PACKET_IN that the application answers with FLOW_MOD and PACKET_OUT. Needs Ryu's sources, which the tests fetch.
 """
@@ -18,6 +18,7 @@ sys.path[:0] = [str(HERE.parent), str(HERE.parent / "tests")]
 import openflow
 from conftest import fetched
 from hosting import BEGIN, Hosted
+from plain import Plain
 
 from holdfast_ryu import wire
 
@@ -26,15 +27,16 @@ PORTS = 4
 ECHO = bytes.fromhex("0800450000540000400040010000c0a80001c0a800020800f7ff0001") + bytes(58)
 
 
-def frames(events: int, batch: int) -> list[bytes]:
-    """The inputs, encoded: a switch comes up and knows all hosts, then they talk."""
+def talk(events: int) -> list[wire.Message]:
+    """All hosts are heard once, then they talk to each other."""
     chance = random.Random(1)
-    inputs: list[wire.Event] = []
-    for number in range(HOSTS):
-        inputs.append(packet_in(number, openflow.BROADCAST))
-    for _ in range(events):
-        inputs.append(packet_in(chance.randrange(HOSTS), openflow.host(chance.randrange(HOSTS))))
-    numbered = [wire.Input(number, BEGIN + number * 100_000, event) for number, event in enumerate(inputs, 2)]
+    heard = [packet_in(number, openflow.BROADCAST) for number in range(HOSTS)]
+    return heard + [packet_in(chance.randrange(HOSTS), openflow.host(chance.randrange(HOSTS))) for _ in range(events)]
+
+
+def frames(events: int, batch: int) -> list[bytes]:
+    """The inputs, encoded."""
+    numbered = [wire.Input(number, BEGIN + number * 100_000, event) for number, event in enumerate(talk(events), 2)]
     return [wire.encode_inputs(numbered[start : start + batch]) for start in range(0, len(numbered), batch)]
 
 
@@ -54,6 +56,27 @@ def measure(events: int, batch: int, slow: bool) -> dict[str, float]:
         done = exchange(host, prepared[warm:])
         wall, cpu = time.perf_counter() - began, cpu_seconds(host.process.pid) - cpu
     return {"batch": batch, "events_per_s": round(done / wall), "cpu_us_per_event": round(cpu / done * 1e6, 1)}
+
+
+def measure_plain(events: int) -> dict[str, float]:
+    """The same on os-ken with eventlet and its own server; the warm-up is answered by PACKET_OUTs alone."""
+    with Plain("ryu.app.simple_switch_13", fetched(), PORTS) as plain:
+        made = [event.message for event in talk(events)]
+        receive_packet_outs(plain, made[:HOSTS])
+        cpu, began = cpu_seconds(plain.process.pid), time.perf_counter()
+        receive_packet_outs(plain, made[HOSTS:])
+        wall, cpu = time.perf_counter() - began, cpu_seconds(plain.process.pid) - cpu
+    return {"events_per_s": round(events / wall), "cpu_us_per_event": round(cpu / events * 1e6, 1)}
+
+
+def receive_packet_outs(plain: Plain, made: list[bytes]) -> None:
+    """Sends all, while reading as many PACKET_OUTs."""
+    writer = threading.Thread(target=plain.send, args=(b"".join(made),))
+    writer.start()
+    done = 0
+    while done < len(made):
+        done += openflow.kind(plain.receive()) == openflow.PACKET_OUT
+    writer.join()
 
 
 def exchange(host: Hosted, prepared: list[bytes]) -> int:
@@ -82,6 +105,7 @@ def main() -> None:
         "fast": measure(events, 250, slow=False),
         "fast_one_by_one": measure(events, 1, slow=False),
         "slow": measure(events, 250, slow=True),
+        "plain": measure_plain(events),
     }
     print(json.dumps(report, indent=2))
 
