@@ -2,6 +2,7 @@ package southbound
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -338,6 +339,46 @@ func TestOpenVSwitchFailover(t *testing.T) {
 	}
 	if got, why := g.nodes[0].session.Guarantee(); got != "exactly-once" {
 		t.Fatalf("%s: %s", got, why)
+	}
+}
+
+// TestOpenVSwitchNewEpoch: a switch that lost its connection begins a new epoch, whatever version it speaks.
+func TestOpenVSwitchNewEpoch(t *testing.T) {
+	for _, version := range []string{"OpenFlow13", "OpenFlow14", "OpenFlow15"} {
+		t.Run(version, func(t *testing.T) {
+			sw, listen := ovs(t)
+			if err := sw.SetVersion(version); err != nil {
+				t.Fatal(err)
+			}
+			g := newTrio(t, listen)
+			if err := sw.SetControllers(g.nodes[0].addr, g.nodes[1].addr); err != nil {
+				t.Fatal(err)
+			}
+			session := func(n int) *Session { g.mu.Lock(); defer g.mu.Unlock(); return g.nodes[n].session }
+			eventually(t, "attached", func() bool { return session(0) != nil && session(1) != nil })
+			g.leads(0)
+			g.want("SWITCH_UP")
+			g.send(cookieMod(1).Append(nil, 1))
+			eventually(t, "done", g.allDone)
+			first := session(0)
+			first.Close(errors.New("ended by the test"))
+			eventually(t, "attached again", func() bool { s := session(0); return s != nil && s != first })
+			g.leads(0)
+			g.want("SWITCH_UP SWITCH_UP")
+			packet(t, sw, "one")
+			g.want("SWITCH_UP SWITCH_UP one")
+			g.send(cookieMod(2).Append(nil, 1))
+			eventually(t, "done", g.allDone)
+			if got := cookies(t, sw); got != "0x1 0x2 marker" {
+				t.Error(got)
+			}
+			g.inStep(1)
+			packet(t, sw, "two")
+			g.want("SWITCH_UP SWITCH_UP one two")
+			g.leads(1)
+			packet(t, sw, "three")
+			g.want("SWITCH_UP SWITCH_UP one two three")
+		})
 	}
 }
 
