@@ -17,6 +17,8 @@ from .scheduler import scheduler
 LOAD_SECONDS = 60
 # LINES is how many of the last lines that were logged go with the news that loading failed: what is wrong with an option is one of them.
 LINES = 20
+# GARBAGE is when the garbage collector looks: an event makes a hundred objects, and few of them in cycles.
+GARBAGE = (20_000, 20, 20)
 
 
 class LoadError(RuntimeError):
@@ -50,6 +52,7 @@ class Host:
             raise LoadError(f"loading {', '.join(self._apps)}: {self._error}\n{said}") from self._error
         gc.collect()
         gc.freeze()  # what is there now stays: it need not be looked at again
+        gc.set_threshold(*GARBAGE)
         taken = outcome.take()
         if taken.failures:
             raise LoadError(f"loading {taken.failures[0].owner}: {taken.failures[0].trace}")

@@ -1,5 +1,6 @@
 """Runs hosts for tests, as Holdfast does: a process at the other end of a socket."""
 
+import contextlib
 import os
 import socket
 import subprocess
@@ -39,7 +40,11 @@ class Hosted:
         self._number = 0
         self.now_ns = BEGIN
         self.session.write(wire.encode_hello(wire.Hello(seed, BEGIN, level, "site", list(apps), list(options))))
-        self.ready = wire.decode_ready(self.frame(wire.READY))
+        try:
+            self.ready = wire.decode_ready(self.frame(wire.READY))
+        except Died:
+            self.close()
+            raise
         self.wake_ns = self.ready.wake_ns
 
     def frame(self, kind: int) -> bytes:
@@ -80,7 +85,8 @@ class Hosted:
 
     def close(self) -> str:
         """Ends the host, and returns what it wrote to stderr."""
-        self._sock.shutdown(socket.SHUT_RDWR)
+        with contextlib.suppress(OSError):  # the host was first
+            self._sock.shutdown(socket.SHUT_RDWR)
         self._sock.close()
         try:
             _, errors = self.process.communicate(timeout=30)
