@@ -47,8 +47,8 @@ The load is the same each time: fake switches send packet-ins as fast as they ar
 flow-mod, then one at a time. Two settings are for comparison: none is one controller,
 exactly once in its own log, without replication; bare is one controller, unordered. The settings
 take turns, so that what else the machine does falls on all of them; figures are medians, of
-ratios those of the rounds. Below exactly once answers are lost, and then unanswered, if the leadership
-changes, as it may on a machine that is too busy.`,
+ratios those of the rounds; unanswered are sums. Below exactly once answers are lost, and then unanswered, if the
+leadership changes, as it may on a machine that is too busy.`,
 		Example: `  holdfast bench levels --json`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -86,14 +86,14 @@ func (b levelsBench) validate() error {
 
 func (b levelsBench) run(ctx context.Context, bar *progress) (report, error) {
 	throughput, latency, ratio, toBare := map[string][]float64{}, map[string][]float64{}, map[string][]float64{}, map[string][]float64{}
-	var unanswered uint64
+	unanswered := map[string]uint64{}
 	for round := range b.rounds {
 		for _, s := range settings() {
 			full, idle, err := b.measure(ctx, bar, s, fmt.Sprintf("%s, round %d of %d", s.name, round+1, b.rounds))
 			if err != nil {
 				return report{}, fmt.Errorf("level %s: %w", s.name, err)
 			}
-			unanswered += full.Unanswered + idle.Unanswered
+			unanswered[s.name] += full.Unanswered + idle.Unanswered
 			throughput[s.name] = append(throughput[s.name], full.PerSecond)
 			latency[s.name] = append(latency[s.name], float64(idle.Latency.Quantile(0.5))/1e3)
 		}
@@ -102,10 +102,11 @@ func (b levelsBench) run(ctx context.Context, bar *progress) (report, error) {
 			toBare[name] = append(toBare[name], values[round]/throughput["bare"][round])
 		}
 	}
-	figures := map[string]float64{"unanswered": float64(unanswered)}
+	figures := map[string]float64{}
 	for _, s := range settings() {
 		figures["answers_per_s_"+s.name] = quantile(throughput[s.name], 0.5)
 		figures["latency_us_median_"+s.name] = quantile(latency[s.name], 0.5)
+		figures["unanswered_"+s.name] = float64(unanswered[s.name])
 		if s.controllers > 1 {
 			figures["throughput_ratio_"+s.name] = quantile(ratio[s.name], 0.5)
 			figures["throughput_ratio_to_bare_"+s.name] = quantile(toBare[s.name], 0.5)
