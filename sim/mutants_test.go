@@ -92,7 +92,7 @@ var mutants = []mutant{
 	{"keep at standbys what is logged", "southbound/held.go",
 		"	case h.len() > 0 && fits(s, h.list[h.start].sum):\n		h.pop(1)\n", "	case h.len() > 0 && fits(s, h.list[h.start].sum):\n"},
 	{"send no marks", "southbound/stock.go",
-		"	if c.mode != Stock || c.stock.state != leading {\n		return\n	}\n	c.stock.marks++\n", "	if c.mode != Stock || c.stock.state != leading || now > 0 {\n		return\n	}\n	c.stock.marks++\n"},
+		"	if s.state != leading {\n		return nil\n	}\n", "	if s.state != leading || now > 0 {\n		return nil\n	}\n"},
 	{"claim out of step", "southbound/stock.go",
 		"m.seq <= r.Commands && c.stock.held.inStep {", "m.seq <= r.Commands {"},
 	{"commit before the switch has taken all that is added", "southbound/courier.go",
@@ -105,8 +105,6 @@ var mutants = []mutant{
 		"return x.seq <= m.seq && !repeatable(x.msg[1]) })", "return x.seq <= m.seq })"},
 	{"begin an epoch with what came before it", "southbound/stock_events.go",
 		"	c.stock.held.clear() // what it said before is of no epoch\n", ""},
-	{"stay in step over a snapshot", "platform/snapshot.go",
-		"		c.sessions[id].Unknown()\n", "		_ = id\n"},
 }
 
 // The swarm finds each of them. It is told that the code is broken, not where.
