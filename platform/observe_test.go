@@ -51,3 +51,13 @@ func TestStandbysAreShownTheLog(t *testing.T) {
 	leader.follow(4)
 	leader.said("1: standby in 4")
 }
+
+// A switch does not hear of a term that nobody has won.
+func TestStandbyOfATermWithoutLeader(t *testing.T) {
+	s := newStand(t, CoreConfig{})
+	s.ok(s.core.Update(s.now, consensus.Update{Role: &consensus.Role{Term: 7}}))
+	s.standby(1, southbound.Stock)
+	s.said("1: standby in 0")
+	s.follow(7)
+	s.said("1: standby in 7")
+}

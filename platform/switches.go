@@ -61,12 +61,15 @@ type delivery struct {
 func (c *Core) Attached(session Session) {
 	s, id := &attached{Session: session}, session.Switch()
 	c.sessions[id] = s
+	if delete(c.hearing, id); session.Mode() != southbound.Agent {
+		c.hearing[id] = s
+	}
 	delete(c.absent, id)
 	delete(c.held, id)
 	if c.role.Leading {
 		c.takeOver(s)
 	} else {
-		s.Standby(c.role.Term)
+		s.Standby(c.leadersTerm())
 		c.step.looked = time.Time{} // at once
 	}
 }
@@ -76,6 +79,7 @@ func (c *Core) Detached(now time.Time, session Session) {
 	id := session.Switch()
 	if s := c.sessions[id]; s != nil && s.Session == session {
 		delete(c.sessions, id)
+		delete(c.hearing, id)
 		delete(c.held, id)
 		c.absent[id] = now
 	}
@@ -194,7 +198,7 @@ func (c *Core) acknowledgeHeld(list []ledger.Release) {
 
 // observe shows the standby sessions what another leader has logged.
 func (c *Core) observe(id openflow.DatapathID, _, _ uint64, msg []byte) {
-	if s := c.sessions[id]; s != nil && s.Mode() != southbound.Agent { // an agent keeps its events itself
+	if s := c.hearing[id]; s != nil {
 		s.Logged(msg)
 	}
 }
@@ -205,11 +209,20 @@ func (c *Core) observeSkipped(id openflow.DatapathID, _, _, asynchronous uint64)
 	}
 }
 
+// leadersTerm is that in which somebody leads, 0 if it is not known: a switch must not hear of a term that nobody
+// has won, or it would refuse who leads in the one before.
+func (c *Core) leadersTerm() uint64 {
+	if c.role.Leader == 0 {
+		return 0
+	}
+	return c.role.Term
+}
+
 // standBy has the switches take this controller for one that does not lead.
 func (c *Core) standBy() {
 	for _, id := range sorted(c.sessions, func(*attached) bool { return true }) {
 		c.sessions[id].master = false
-		c.sessions[id].Standby(c.role.Term)
+		c.sessions[id].Standby(c.leadersTerm())
 	}
 }
 
