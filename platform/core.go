@@ -32,6 +32,7 @@ type Core struct {
 
 	waiting  []delivery // oldest first; one of each session at most
 	sessions map[openflow.DatapathID]*attached
+	hearing  map[openflow.DatapathID]*attached // those of sessions that are told what is logged: no agent keeps their events
 	absent   map[openflow.DatapathID]time.Time // since when a switch has no session
 	suspects []suspect
 	held     map[openflow.DatapathID]*attached // see pressure
@@ -78,7 +79,8 @@ func NewCore(cfg CoreConfig, outside Outside) (*Core, error) {
 	}
 	c := &Core{
 		cfg: cfg, log: cfg.Logger, outside: outside, ledger: l,
-		sessions: map[openflow.DatapathID]*attached{}, absent: map[openflow.DatapathID]time.Time{}, held: map[openflow.DatapathID]*attached{},
+		sessions: map[openflow.DatapathID]*attached{}, hearing: map[openflow.DatapathID]*attached{},
+		absent: map[openflow.DatapathID]time.Time{}, held: map[openflow.DatapathID]*attached{},
 	}
 	l.Observe(c.observe)
 	l.ObserveSkipped(c.observeSkipped)
