@@ -43,6 +43,9 @@ var (
 func inModes(t *testing.T, modes []mode, test func(t *testing.T, m mode)) {
 	for _, m := range modes {
 		t.Run(m.name, func(t *testing.T) {
+			if m.ovs && testing.Short() {
+				t.Skip("says nothing that the embedded switches do not, and takes a while")
+			}
 			if m.ovs {
 				needOVS(t)
 			}
