@@ -58,3 +58,12 @@ func build(to string, flags ...string) error {
 	}
 	return nil
 }
+
+// notInShort leaves a test out of short runs, such as those with the race detector: the processes in it do nothing
+// side by side that they do not do in others.
+func notInShort(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("takes a while")
+	}
+}

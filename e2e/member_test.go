@@ -93,12 +93,14 @@ func (s *site) ends(c *cluster.Controller, parts ...string) {
 // TestReplaceController: a controller has lost its folder. Under its old id it does not start; under a new one
 // it takes its own place, while traffic flows, and may lead.
 func TestReplaceController(t *testing.T) {
+	notInShort(t)
 	t.Parallel()
 	replaceController(t, cluster.Config{Agents: 2})
 }
 
 // TestTLSReplaceController: the same over TLS, where the others do not know the new id from their site file.
 func TestTLSReplaceController(t *testing.T) {
+	notInShort(t)
 	t.Parallel()
 	replaceController(t, cluster.Config{Agents: 2, TLS: true})
 }

@@ -60,6 +60,7 @@ func (d *imageDisk) thaw() {
 // TestPowerLoss takes the power from the machines of all controllers at once, under traffic: what their disks had not
 // been told to keep is gone. Nothing that was acknowledged is.
 func TestPowerLoss(t *testing.T) {
+	notInShort(t)
 	if os.Getuid() != 0 {
 		t.Skip("only root can mount file systems")
 	}

@@ -88,6 +88,7 @@ func talk(t *testing.T, from, to *station, a, b of13.MAC) {
 // TestAgentRestart kills the agent of a switch that forwards traffic. Its flows stay, and the traffic flows, while the
 // agent is away and when it is back; then the controllers command the switch again.
 func TestAgentRestart(t *testing.T) {
+	notInShort(t)
 	t.Run("vswitch", func(t *testing.T) {
 		t.Parallel()
 		s := startSite(t, cluster.Config{Agents: 1, Apps: []string{"learning"}})
@@ -151,6 +152,7 @@ func (s *site) restartAgent(hosts []*station, flows func() []string) {
 // TestSwitchRestart ends a switch while no controller runs, and starts it anew. The agent keeps what the old one has said,
 // and the controllers hear it before they hear of the new one, which begins with nothing of before.
 func TestSwitchRestart(t *testing.T) {
+	notInShort(t)
 	t.Parallel()
 	const packets = 20
 	s := startSite(t, cluster.Config{Agents: 1, Apps: []string{"learning"}})
@@ -344,6 +346,7 @@ func (s *site) keptAll(before []audit.Record) {
 // TestTwoOfThreeLoseTheirFolders: a majority has lost its log, and with it what it has promised. Nobody makes an empty site of
 // that, and whoever asks hears what is wrong.
 func TestTwoOfThreeLoseTheirFolders(t *testing.T) {
+	notInShort(t)
 	t.Parallel()
 	s := startSite(t, cluster.Config{Agents: 1})
 	s.connect()
@@ -399,6 +402,7 @@ func smallDisk(t *testing.T, dir, name, bytes string) {
 // TestFullDisk fills the disk of the leader under traffic. It stands still, says why, and stays; another leads, and when there is
 // room it is back by itself.
 func TestFullDisk(t *testing.T) {
+	notInShort(t)
 	for _, durability := range []string{"memory", "disk"} {
 		t.Run(durability, func(t *testing.T) {
 			t.Parallel()

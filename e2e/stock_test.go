@@ -15,6 +15,7 @@ import (
 // another one a good one. The first has none of the three, the other has its own, and the application hears
 // which command was refused, and why.
 func TestBundleRejected(t *testing.T) {
+	notInShort(t)
 	needOVS(t)
 	s := stockOVS.start(t, 2, cluster.Config{Apps: []string{"careless"}})
 	s.connect()

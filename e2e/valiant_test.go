@@ -13,6 +13,7 @@ import (
 // TestValiant runs the application whose packet-ins are unordered in a ring of switches: hosts reach each other,
 // also when a link is cut, and after the leader's death, which takes links and hosts from nobody.
 func TestValiant(t *testing.T) {
+	notInShort(t)
 	s := startSite(t, cluster.Config{Agents: 1, Apps: []string{"valiant"}})
 	const size = 4
 	var ring []*vswitch.Runner

@@ -16,6 +16,7 @@ import (
 // TestOpenFlow14And15: the learning switch runs on an Open vSwitch that speaks only a later version of OpenFlow, with
 // an agent and without, also when the leader dies.
 func TestOpenFlow14And15(t *testing.T) {
+	notInShort(t)
 	for _, version := range []string{"1.4", "1.5"} {
 		for _, mode := range []string{"agent", "stock"} {
 			t.Run(version+" "+mode, func(t *testing.T) { learnsIn(t, version, mode) })
