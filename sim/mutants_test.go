@@ -102,8 +102,6 @@ var mutants = []mutant{
 		"	handed := s.answer == 0 || s.answer <= s.told && !s.paused\n	return handed && ", "	return "},
 	{"do not ask again what is not answered", "southbound/courier.go",
 		"return x.seq <= m.seq && !repeatable(x.msg[1]) })", "return x.seq <= m.seq })"},
-	{"begin an epoch with what came before it", "southbound/stock_events.go",
-		"	c.stock.held.clear() // what it said before is of no epoch\n", ""},
 }
 
 // The swarm finds each of them. It is told that the code is broken, not where.
