@@ -84,10 +84,6 @@ const (
 // courierXIDs is where the courier's transaction ids begin: above those of handshake and filter.
 const courierXIDs = handshake.OwnXID | 0x40000000
 
-// continuesXID is the bit in a command's xid that says that it belongs to the transaction of the
-// command before it: docs/decisions/0003.
-const continuesXID = 1 << 23
-
 // bundleable reports whether a command can go in a bundle. It must fit the message that adds it.
 func bundleable(msg []byte) bool {
 	switch msg[1] {
@@ -199,7 +195,7 @@ func (c *courier) fill() {
 	n, size, transactions := 0, 0, 0
 	for ; n < len(c.queue) && bundleable(c.queue[n].msg); n++ {
 		msg := c.queue[n].msg
-		if n == 0 || openflow.XID(msg)&continuesXID == 0 {
+		if n == 0 || openflow.XID(msg)&handshake.ContinuesXID == 0 {
 			if n > 0 && (n >= stepCommands || size >= stepBytes || c.solo > 0) {
 				break
 			}

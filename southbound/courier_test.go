@@ -78,7 +78,7 @@ func TestRejectedAtCommit(t *testing.T) {
 	d.give(3, "f")
 	d.barrier()
 	d.says("commit")
-	d.fails(2|continuesXID, of13.ErrTypeBadAction, of13.BadActionBadOutPort)
+	d.fails(2|handshake.ContinuesXID, of13.ErrTypeBadAction, of13.BadActionBadOutPort)
 	if got := d.notCommitted(of13.BundleMsgFailed); fmt.Sprint(got) != "[2]" {
 		t.Fatalf("refused: %d", got)
 	}
@@ -95,7 +95,7 @@ func TestRejectedAtAdd(t *testing.T) {
 	d := newDock(t, 0)
 	d.give(1, "fFF")
 	d.says("open +f1 +f2 +f3 +marker=3 barrier")
-	d.fails(2|continuesXID, of13.ErrTypeBadMatch, of13.BadMatchBadField)
+	d.fails(2|handshake.ContinuesXID, of13.ErrTypeBadMatch, of13.BadMatchBadField)
 	if got := d.barrier(); fmt.Sprint(got) != "[2]" {
 		t.Fatalf("refused: %d", got)
 	}
@@ -116,11 +116,11 @@ func TestRejectedWithOthers(t *testing.T) {
 		d.says("open +f2 +f3 +f4 +f5 +marker=5 barrier")
 		reject := func() []uint32 {
 			if atAdd {
-				d.fails(4|continuesXID, of13.ErrTypeBadMatch, of13.BadMatchBadField)
+				d.fails(4|handshake.ContinuesXID, of13.ErrTypeBadMatch, of13.BadMatchBadField)
 				return d.barrier()
 			}
 			d.barrier()
-			d.fails(4|continuesXID, of13.ErrTypeBadAction, of13.BadActionBadOutPort)
+			d.fails(4|handshake.ContinuesXID, of13.ErrTypeBadAction, of13.BadActionBadOutPort)
 			return d.notCommitted(of13.BundleMsgFailed)
 		}
 		after := map[bool]string{false: "commit ", true: "discard "}[atAdd]

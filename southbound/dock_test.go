@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/holdfast-sdn/holdfast/internal/handshake"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
@@ -29,7 +30,7 @@ func (d *dock) give(first uint64, letters string) {
 	for i, l := range letters {
 		xid := uint32(first) + uint32(i)
 		if strings.ContainsRune("FBM", l) {
-			xid |= continuesXID
+			xid |= handshake.ContinuesXID
 		}
 		switch l {
 		case 'f', 'F':
@@ -58,7 +59,7 @@ func (d *dock) says(want string) {
 		if msg[1] == of13.TypeFlowMod && f.Decode(msg) == nil && f.Command == of13.FlowDelete {
 			return "forget"
 		}
-		return fmt.Sprintf("%s%d", map[uint8]string{of13.TypeFlowMod: "f", of13.TypeBarrierRequest: "b", of13.TypeMeterMod: "m"}[msg[1]], openflow.XID(msg)&^continuesXID)
+		return fmt.Sprintf("%s%d", map[uint8]string{of13.TypeFlowMod: "f", of13.TypeBarrierRequest: "b", of13.TypeMeterMod: "m"}[msg[1]], openflow.XID(msg)&^handshake.ContinuesXID)
 	}
 	for out := d.out; len(out) > 0; {
 		var msg []byte
@@ -96,7 +97,7 @@ func (d *dock) hears(msg []byte) (refused []uint32) {
 		if r[1] != openflow.TypeError {
 			d.t.Fatalf("%x", r)
 		}
-		refused = append(refused, openflow.XID(r)&^continuesXID)
+		refused = append(refused, openflow.XID(r)&^handshake.ContinuesXID)
 	}
 	return refused
 }

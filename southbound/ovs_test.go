@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/holdfast-sdn/holdfast/internal/handshake"
 	"github.com/holdfast-sdn/holdfast/internal/netlab"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
@@ -387,9 +388,9 @@ func TestOpenVSwitchNewEpoch(t *testing.T) {
 func TestOpenVSwitchRejects(t *testing.T) {
 	group := cookieMod(0xbad)
 	group.Instructions = of13.Instructions(nil).Apply(of13.Actions(nil).Group(99))
-	unread := cookieMod(0xbad).Append(nil, 3|continuesXID)
+	unread := cookieMod(0xbad).Append(nil, 3|handshake.ContinuesXID)
 	unread[25] = 99 // command
-	for name, bad := range map[string][]byte{"add": unread, "commit": group.Append(nil, 3|continuesXID)} {
+	for name, bad := range map[string][]byte{"add": unread, "commit": group.Append(nil, 3|handshake.ContinuesXID)} {
 		t.Run(name, func(t *testing.T) {
 			sw, listen := ovs(t)
 			g := newTrio(t, listen)
@@ -399,7 +400,7 @@ func TestOpenVSwitchRejects(t *testing.T) {
 			eventually(t, "attached", func() bool { g.mu.Lock(); defer g.mu.Unlock(); return g.nodes[0].session != nil })
 			g.leads(0)
 			g.want("SWITCH_UP")
-			g.send(cookieMod(1).Append(nil, 1), cookieMod(2).Append(nil, 2), bad, cookieMod(4).Append(nil, 4|continuesXID), cookieMod(5).Append(nil, 5))
+			g.send(cookieMod(1).Append(nil, 1), cookieMod(2).Append(nil, 2), bad, cookieMod(4).Append(nil, 4|handshake.ContinuesXID), cookieMod(5).Append(nil, 5))
 			eventually(t, "done", g.allDone)
 			g.want("SWITCH_UP ERROR")
 			if got := cookies(t, sw); got != "0x1 0x5 marker" {

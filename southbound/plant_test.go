@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/holdfast-sdn/holdfast/internal/handshake"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
@@ -416,7 +417,7 @@ var commandPacket = []byte{2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x88, 0xb5}
 func makeCommand(kind commandKind, epoch, seq uint64, continues bool) []byte {
 	xid := uint32(1<<24 | seq)
 	if continues {
-		xid |= continuesXID
+		xid |= handshake.ContinuesXID
 	}
 	flow := of13.FlowMod{TableID: 1, Priority: uint16(seq), Cookie: epoch<<20 | seq, BufferID: of13.NoBuffer, OutPort: of13.PortAny, OutGroup: of13.GroupAny}
 	switch kind {

@@ -19,6 +19,10 @@ import (
 // switch. Commands have lower ones.
 const OwnXID uint32 = 0x80000000
 
+// ContinuesXID is the bit in the transaction id of a command that says that it belongs to the same transaction as
+// the command before it to the same switch: docs/decisions/0003.
+const ContinuesXID uint32 = 1 << 23
+
 const (
 	featuresXID = OwnXID + 1
 	portsXID    = OwnXID + 2
