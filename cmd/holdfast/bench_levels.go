@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -55,13 +54,7 @@ leadership changes, as it may on a machine that is too busy.`,
 			if err := b.validate(); err != nil {
 				return err
 			}
-			bar := newProgress(cmd.ErrOrStderr())
-			r, err := b.run(cmd.Context(), bar)
-			bar.clear()
-			if err != nil {
-				return err
-			}
-			return r.print(cmd.OutOrStdout(), asJSON)
+			return printRun(cmd, b.run, asJSON)
 		},
 	}
 	cmd.Flags().IntVar(&b.switches, "switches", 16, "how many fake switches")
@@ -120,37 +113,9 @@ func (b levelsBench) run(ctx context.Context, bar *progress) (report, error) {
 	}}, nil
 }
 
-// measure runs a site, first with all that the window lets in flight, then with one packet-in for each switch.
+// measure runs a site with one setting.
 func (b levelsBench) measure(ctx context.Context, bar *progress, s setting, what string) (full, idle load.Result, err error) {
-	binary, err := self()
-	if err != nil {
-		return full, idle, err
-	}
-	dir, err := os.MkdirTemp("", "holdfast-bench-")
-	if err != nil {
-		return full, idle, fmt.Errorf("folder for the benchmark: %w", err)
-	}
-	defer os.RemoveAll(dir)
-	c, err := cluster.Start(ctx, cluster.Config{Binary: binary, Dir: dir, Controllers: s.controllers, Agents: 1, Durability: b.durability,
-		Apps: []string{"learning"}, Levels: map[string]map[string]string{"learning": {"packet_in": s.level.String()}}})
-	if err != nil {
-		return full, idle, err
-	}
-	defer c.Close()
-	cfg := load.Config{Mode: load.Throughput, Switches: b.switches, Window: b.window, MACsPerSwitch: b.addresses, Dial: load.TCP(c.Agents()[0].Listen),
-		Warmup: time.Second, Duration: time.Duration(b.seconds) * time.Second, Drain: 5 * time.Second}
-	stop := bar.during(cfg.Warmup+cfg.Duration, "throughput, "+what)
-	full, err = load.Run(ctx, cfg)
-	stop()
-	if err != nil {
-		return full, idle, fmt.Errorf("throughput: %w", c.WithLogs(err))
-	}
-	cfg.Mode, cfg.FirstDatapathID = load.Latency, 1<<32
-	stop = bar.during(cfg.Warmup+cfg.Duration, "latency, "+what)
-	idle, err = load.Run(ctx, cfg)
-	stop()
-	if err != nil {
-		return full, idle, fmt.Errorf("latency: %w", c.WithLogs(err))
-	}
-	return full, idle, nil
+	return measureLoad(ctx, bar, cluster.Config{Controllers: s.controllers, Durability: b.durability,
+		Apps: []string{"learning"}, Levels: map[string]map[string]string{"learning": {"packet_in": s.level.String()}}},
+		load.Config{Switches: b.switches, Window: b.window, MACsPerSwitch: b.addresses, Warmup: time.Second, Duration: time.Duration(b.seconds) * time.Second}, what)
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -40,13 +39,7 @@ one packet-in outstanding for each switch.`,
 			if err := t.validate(); err != nil {
 				return err
 			}
-			bar := newProgress(cmd.ErrOrStderr())
-			r, err := t.run(cmd.Context(), bar)
-			bar.clear()
-			if err != nil {
-				return err
-			}
-			return r.print(cmd.OutOrStdout(), asJSON)
+			return printRun(cmd, t.run, asJSON)
 		},
 	}
 	cmd.Flags().IntVar(&t.switches, "switches", 16, "how many fake switches")
@@ -100,38 +93,9 @@ func (t throughput) run(ctx context.Context, bar *progress) (report, error) {
 	}}, nil
 }
 
-// measure runs a site of so many controllers, first with all that the window lets in flight, then
-// with one packet-in for each switch.
+// measure runs a site of so many controllers.
 func (t throughput) measure(ctx context.Context, bar *progress, replicas int) (full, idle load.Result, err error) {
-	binary, err := self()
-	if err != nil {
-		return full, idle, err
-	}
-	dir, err := os.MkdirTemp("", "holdfast-bench-")
-	if err != nil {
-		return full, idle, fmt.Errorf("folder for the benchmark: %w", err)
-	}
-	defer os.RemoveAll(dir)
-	c, err := cluster.Start(ctx, cluster.Config{Binary: binary, Dir: dir, Controllers: replicas, Agents: 1,
-		Apps: []string{"learning"}, Durability: t.durability})
-	if err != nil {
-		return full, idle, err
-	}
-	defer c.Close()
-	cfg := load.Config{Mode: load.Throughput, Switches: t.switches, Window: t.window, Dial: load.TCP(c.Agents()[0].Listen),
-		Warmup: 2 * time.Second, Duration: time.Duration(t.seconds) * time.Second, Drain: 5 * time.Second}
-	stop := bar.during(cfg.Warmup+cfg.Duration, fmt.Sprintf("throughput, %d controllers", replicas))
-	full, err = load.Run(ctx, cfg)
-	stop()
-	if err != nil {
-		return full, idle, fmt.Errorf("throughput: %w", c.WithLogs(err))
-	}
-	cfg.Mode, cfg.FirstDatapathID, cfg.Warmup = load.Latency, 1<<32, time.Second
-	stop = bar.during(cfg.Warmup+cfg.Duration, fmt.Sprintf("latency, %d controllers", replicas))
-	idle, err = load.Run(ctx, cfg)
-	stop()
-	if err != nil {
-		return full, idle, fmt.Errorf("latency: %w", c.WithLogs(err))
-	}
-	return full, idle, nil
+	return measureLoad(ctx, bar, cluster.Config{Controllers: replicas, Apps: []string{"learning"}, Durability: t.durability},
+		load.Config{Switches: t.switches, Window: t.window, Warmup: 2 * time.Second, Duration: time.Duration(t.seconds) * time.Second},
+		fmt.Sprintf("%d controllers", replicas))
 }
