@@ -22,11 +22,12 @@ type InputKind uint8
 
 // The kinds of input.
 const (
-	SwitchUp   InputKind = iota + 1 // Message is an experimenter.SwitchUp
-	SwitchDown                      // Reason
-	Message                         // Message, from the switch, a whole OpenFlow 1.3 message
-	Timer                           // Name, Message: the data given to SetTimer
-	Emitted                         // Name, Message: what an application gave to Emit
+	SwitchUp    InputKind = iota + 1 // Message is an experimenter.SwitchUp
+	SwitchDown                       // Reason
+	Message                          // Message, from the switch, a whole OpenFlow 1.3 message
+	Timer                            // Name, Message: the data given to SetTimer
+	Emitted                          // Name, Message: what an application gave to Emit
+	HostedInput                      // Seq, its number; only in a Failure
 )
 
 // Input is one thing that happens. Its slices are valid during the call.
@@ -45,6 +46,9 @@ type Input struct {
 
 // maxEmitted bounds the messages that one transaction may emit.
 const maxEmitted = 1024
+
+// maxFailures bounds those that wait to be logged by the caller; more in one go say nothing new.
+const maxFailures = 64
 
 // maxTimers bounds the timers that are set at a time.
 const maxTimers = 1 << 16

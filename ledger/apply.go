@@ -39,6 +39,17 @@ func (s *state) apply(r *Record) error {
 			return fmt.Errorf("switch %s: command %d of %d bytes is not one message", r.Switch, r.Seq, len(r.Bytes))
 		}
 		sw.command(r.Bytes)
+		s.commanded = sw
+	case OpAsked:
+		if s.commanded != nil {
+			s.commanded.ask(uint32(r.Seq))
+		}
+	case OpHosting:
+		s.hosting = *r.Hosting
+	case OpHostedSwitch:
+		return s.sw(r.Switch).loadHosted(r.Seq, r.Bytes)
+	case OpHistory, OpChunk, OpOpenChunk, OpDigests, OpPassed:
+		return s.history.decode(r)
 	case OpSetTimer:
 		s.timers[timerName{r.App, r.Name}] = timer{r.Time, bytes.Clone(r.Bytes)}
 	case OpDone:

@@ -1,5 +1,7 @@
 package ledger
 
+import "fmt"
+
 // batch is an entry in the making, or proposed and not committed.
 type batch struct {
 	number  uint64
@@ -13,6 +15,8 @@ type batch struct {
 	loose   looseCommands // that leave after commit
 	// skipping are switches that have, or had, skipped events that no record tells of yet.
 	skipping []*switchState
+	hosting  Hosting // before the batch
+	fed      fed
 }
 
 // empty reports whether no transaction is in the batch.
@@ -111,7 +115,7 @@ func (sw *switchState) acknowledge() Release {
 
 // String names an input for log lines.
 func (in *Input) String() string {
-	kinds := [...]string{"input", "switch up", "switch down", "message", "timer " + in.Name, "emitted " + in.Name}
+	kinds := [...]string{"input", "switch up", "switch down", "message", "timer " + in.Name, "emitted " + in.Name, fmt.Sprint("hosted input ", in.Seq)}
 	s := kinds[min(int(in.Kind), len(kinds)-1)]
 	if in.Switch != 0 {
 		s += " of switch " + in.Switch.String()

@@ -89,11 +89,13 @@ func (c *Core) Commit(data []byte) error {
 	if c.leading {
 		return c.commitOwn(data)
 	}
+	c.applying = max(c.state.time, entryTime(data))
 	h, err := Walk(data, c.apply)
 	if err != nil {
 		return err
 	}
 	c.state.time = max(c.state.time, h.Time)
+	c.keep(&c.followed)
 	return nil
 }
 
@@ -111,6 +113,7 @@ func (c *Core) apply(r *Record) error {
 	if err := c.state.apply(r); err != nil {
 		return err
 	}
+	c.applyHosted(r)
 	switch {
 	case c.observe != nil && r.Op == OpEvent:
 		c.observe(r.Switch, r.Epoch, r.Seq, r.Bytes)
@@ -139,6 +142,7 @@ func (c *Core) commitOwn(data []byte) error {
 	}
 	c.committed = append(c.committed, b.touched...)
 	c.ordered.move(&b.loose)
+	c.keep(&b.fed)
 	clear(b.undo)
 	c.free = append(c.free, b)
 	return nil
@@ -197,6 +201,8 @@ func (c *Core) Freeze() (encode func() []byte, err error) {
 	}
 	start := c.state.appendSwitches(Header{Time: c.state.time}.append(nil))
 	end := c.state.appendTimers(nil)
+	hosting := c.state.appendHosting(nil)
+	history := c.state.history.freeze()
 	frozen := map[TableName]content{}
 	for name, t := range c.state.tables {
 		if len(t.cells) > 0 {
@@ -211,7 +217,11 @@ func (c *Core) Freeze() (encode func() []byte, err error) {
 			b = cells.append(b, name, n)
 			n++
 		}
-		return append(b, end...)
+		b = append(b, end...)
+		if len(hosting) > 0 {
+			b = history(append(b, hosting...))
+		}
+		return b
 	}, nil
 }
 
@@ -245,7 +255,11 @@ func (c *Core) Restore(snapshot []byte) error {
 		return fmt.Errorf("restore snapshot: %w", err)
 	}
 	s.time = h.Time
+	begun := s.hosting.Generation != c.state.hosting.Generation
 	c.state, c.frozen = s, false // what is being encoded is the old state's, which nobody writes
+	if begun && c.observeHosted != nil {
+		c.observeHosted.Begun()
+	}
 	return nil
 }
 
@@ -274,9 +288,13 @@ func (c *Core) Tick(now int64) {
 		b.buf = appendString(appendString(append(b.buf, byte(OpTimer)), next.name.app), next.name.name)
 		b.undo = append(b.undo, undo{kind: undoTimer, timer: &oldTimer{next.name, t}, existed: true})
 		delete(c.state.timers, next.name)
-		c.input = Input{Kind: Timer, Name: next.name.name, Message: t.data}
-		c.call(app)
-		c.runEmitted()
+		if app == c.hosted {
+			c.feedTimer()
+		} else {
+			c.input = Input{Kind: Timer, Name: next.name.name, Message: t.data}
+			c.call(app)
+			c.runEmitted()
+		}
 		c.finish()
 	}
 }

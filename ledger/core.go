@@ -9,6 +9,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
+	"github.com/holdfast-sdn/holdfast/ryuhost/wire"
 )
 
 // Core is the ledger of one group at one controller.
@@ -18,6 +19,11 @@ type Core struct {
 	levels *levels
 	state  *state
 	frozen bool // between Freeze and Thaw
+	hosted int  // index of the Hosted application; -1 is none
+
+	observeHosted HostObserver
+	applying      int64 // ledger time of the entry that is applied
+	followed      fed   // of that entry
 
 	observe        func(id openflow.DatapathID, epoch, seq uint64, msg []byte) // see Observe
 	observeSkipped func(id openflow.DatapathID, epoch, seq, asynchronous uint64)
@@ -70,13 +76,20 @@ func New(apps []Application, limits Limits) (*Core, error) {
 		return nil, fmt.Errorf("ledger: %d applications; at most %d are possible", len(apps), maxApps)
 	}
 	names := map[string]bool{}
-	for _, a := range apps {
+	hosted := -1
+	for i, a := range apps {
 		if names[a.Name()] {
 			return nil, fmt.Errorf("ledger: application %q is there twice", a.Name())
 		}
 		names[a.Name()] = true
+		if _, ok := a.(Hosted); ok {
+			if hosted >= 0 {
+				return nil, fmt.Errorf("ledger: %q and %q are both hosted: one host takes all programs", apps[hosted].Name(), a.Name())
+			}
+			hosted = i
+		}
 	}
-	return &Core{apps: apps, limits: limits.withDefaults(), levels: levelsOf(apps), state: newState()}, nil
+	return &Core{apps: apps, limits: limits.withDefaults(), levels: levelsOf(apps), state: newState(), hosted: hosted}, nil
 }
 
 // ErrStaleEpoch says that the ledger knows a newer epoch of the switch, or has closed this one.
@@ -119,6 +132,10 @@ func (c *Core) Follow() error {
 	c.leading = false
 	c.batch.forgetTables(0)
 	c.counters.Reverted += uint64(c.batch.inputs)
+	c.state.hosting = c.batch.hosting
+	if len(c.inflight) > 0 {
+		c.state.hosting = c.inflight[0].hosting
+	}
 	if err := c.state.revert(c.batch.undo); err != nil {
 		return fmt.Errorf("ledger: %w", err)
 	}
@@ -140,7 +157,7 @@ func (c *Core) Leading() (term uint64, ok bool) { return c.term, c.leading }
 // Room reports whether an input can be executed now. When it cannot, Immediate, Cut and Commit make room.
 func (c *Core) Room() bool {
 	return c.leading && c.batch.inputs < c.limits.BatchInputs && len(c.batch.buf)+len(c.batch.loose.buf) < c.limits.BatchBytes &&
-		len(c.immediate.buf) < c.limits.BatchBytes
+		len(c.immediate.buf) < c.limits.BatchBytes && c.state.hosting.waiting() < hostedWindow
 }
 
 // Quiet reports whether nothing is executed and uncommitted, so that Snapshot is possible.
@@ -156,7 +173,7 @@ func (c *Core) begin() {
 		b, c.free = c.free[n-1], c.free[:n-1]
 	}
 	c.batch = batch{number: c.numbers, undo: b.undo[:0], tables: b.tables[:0], touched: b.touched[:0], dones: b.dones[:0],
-		loose: b.loose, skipping: b.skipping[:0]}
+		loose: b.loose, skipping: b.skipping[:0], hosting: c.state.hosting, fed: fed{b.fed.buf[:0], b.fed.ops[:0]}}
 }
 
 // open gives the batch its header before the first operation.
@@ -215,6 +232,7 @@ func (c *Core) Event(id openflow.DatapathID, epoch, seq uint64, msg []byte) erro
 	if err := c.state.applyEvent(id, epoch, seq, msg); err != nil {
 		return err
 	}
+	c.feedEvent(sw, msg)
 	in := Input{Kind: Message, Switch: id, Epoch: epoch, Seq: seq, Message: msg}
 	switch {
 	case ours && special == experimenter.TypeMark:
@@ -285,6 +303,7 @@ func (c *Core) setReachable(sw *switchState, up bool) {
 	c.switchInput(sw, op)
 	c.batch.undo = append(c.batch.undo, undo{kind: undoReachable, sw: sw, existed: sw.reachable})
 	sw.reachable = up
+	c.feedReachable(sw)
 	c.run(in)
 	c.finish()
 }
@@ -296,6 +315,7 @@ func (c *Core) closeEpoch(sw *switchState) {
 	c.batch.undo = append(c.batch.undo, undo{kind: undoEpoch, sw: sw, saved: &saved})
 	sw.end()
 	sw.closed = true
+	c.feed(wire.Input{Kind: wire.Down, Switch: sw.id})
 	c.run(Input{Kind: SwitchDown, Switch: sw.id, Epoch: sw.epoch, Reason: experimenter.ReasonUnreachable})
 }
 
@@ -343,12 +363,16 @@ func (c *Core) dispatch() {
 			if in.Message[1] == openflow.TypeError {
 				in.Command = c.state.sw(in.Switch).queue.find(openflow.XID(in.Message))
 			}
-			c.call(app)
+			if app != c.hosted {
+				c.call(app)
+			}
 			return
 		}
 	}
 	for i := range c.apps {
-		c.call(i)
+		if i != c.hosted {
+			c.call(i)
+		}
 	}
 }
 
@@ -405,7 +429,7 @@ func (c *Core) call(app int) {
 	name, text := c.apps[app].Name(), err.Error()
 	b.buf = appendString(appendString(append(b.buf, byte(OpFailure)), name), text[:min(len(text), 1024)])
 	c.counters.Failures++
-	if len(c.failures) < 64 { // the caller logs them; more in one go say nothing new
+	if len(c.failures) < maxFailures {
 		f := Failure{App: name, Input: c.input, Err: err, Stack: stack}
 		f.Input.Message, f.Input.Command = nil, nil
 		c.failures = append(c.failures, f)

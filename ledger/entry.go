@@ -36,6 +36,22 @@ const (
 	OpDone                      // Switch, Epoch, Seq: commands complete up to Seq (the second stage)
 	OpSwitch                    // snapshots only: the state of a switch
 	OpSkipped                   // Switch, Epoch, Seq, Asynchronous: events up to Seq were done, Unordered. What they did stands anywhere
+
+	// Of the hosted application. Its inputs are the events and timers that concern it, and these.
+	OpBegin   // input: Hosting: it begins anew
+	OpRequest // input: Bytes (an HTTP request)
+	OpResult  // input: Seq (number of its input), Epoch (digest)
+	OpAsked   // Seq (xid that it gave the command before)
+	OpSkip    // input: Seq (number of an input that no host is to execute)
+
+	// Of it, in snapshots only.
+	OpHosting      // Hosting, whole
+	OpHostedSwitch // Switch, Seq (of the input that began its epoch), Bytes (sequences and xids)
+	OpHistory      // Seq, Bytes (number and state of a checkpoint)
+	OpChunk        // Seq, Epoch, Bytes (number of the first input, count, compressed inputs)
+	OpOpenChunk    // Seq, Epoch, Bytes (likewise, not compressed)
+	OpDigests      // Bytes (of results)
+	OpPassed       // Seq (number of an input that no host is to execute)
 )
 
 // Record is one operation of an entry, decoded. Which fields count is said at each Op;
@@ -52,6 +68,7 @@ type Record struct {
 	Time         int64
 	Bytes        []byte
 	Saved        *savedSwitch
+	Hosting      *Hosting
 }
 
 // Header starts an entry.
@@ -93,6 +110,15 @@ func Walk(data []byte, f func(*Record) error) (Header, error) {
 		return h, fmt.Errorf("ledger: entry header: %w", d.err)
 	}
 	return h, nil
+}
+
+// entryTime returns the ledger time of an entry; 0 if it has none.
+func entryTime(data []byte) int64 {
+	d := decoder{b: data}
+	d.byte()
+	d.uvarint()
+	d.uvarint()
+	return int64(d.uvarint())
 }
 
 var errShort = errors.New("ends within a field")
@@ -183,6 +209,21 @@ func (d *decoder) record(r *Record, tables *[]TableName) {
 		r.Switch, r.Epoch, r.Seq = openflow.DatapathID(d.uint64()), d.uint64(), d.uvarint()
 	case OpSkipped:
 		r.Switch, r.Epoch, r.Seq, r.Asynchronous = openflow.DatapathID(d.uint64()), d.uint64(), d.uvarint(), d.uvarint()
+	case OpBegin, OpHosting:
+		h := d.hosting(r.Op == OpHosting)
+		r.Hosting = &h
+	case OpRequest, OpDigests:
+		r.Bytes = d.bytes()
+	case OpResult:
+		r.Seq, r.Epoch = d.uvarint(), d.uvarint()
+	case OpAsked, OpSkip, OpPassed:
+		r.Seq = d.uvarint()
+	case OpHostedSwitch:
+		r.Switch, r.Seq, r.Bytes = openflow.DatapathID(d.uint64()), d.uvarint(), d.bytes()
+	case OpHistory:
+		r.Seq, r.Bytes = d.uvarint(), d.bytes()
+	case OpChunk, OpOpenChunk:
+		r.Seq, r.Epoch, r.Bytes = d.uvarint(), d.uvarint(), d.bytes()
 	case OpSwitch:
 		r.Switch = openflow.DatapathID(d.uint64())
 		saved := d.savedSwitch()

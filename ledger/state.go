@@ -35,6 +35,9 @@ type switchState struct {
 	past []watermark
 	// Totals over all epochs.
 	totalEvents, totalCommands uint64
+	// born is the number of the hosted input that began the epoch; asked has the xids of the hosted application's commands of it.
+	born  uint64
+	asked []asked
 
 	// The rest is the leader's own, not replicated.
 	committed watermark // of events; of an earlier epoch while this one is uncommitted
@@ -80,6 +83,10 @@ type state struct {
 	switches map[openflow.DatapathID]*switchState
 	last     *switchState // that was looked up: often the next one too
 	timers   map[timerName]timer
+
+	hosting   Hosting
+	history   history      // as of what is committed
+	commanded *switchState // that the last OpCommand applied was for
 }
 
 func newState() *state {
@@ -87,6 +94,7 @@ func newState() *state {
 		tables:   map[TableName]*table{},
 		switches: map[openflow.DatapathID]*switchState{},
 		timers:   map[timerName]timer{},
+		history:  newHistory(),
 	}
 }
 
@@ -128,6 +136,7 @@ func (sw *switchState) begin(epoch uint64, hello []byte) {
 	}
 	sw.epoch, sw.events, sw.released, sw.releasedNext, sw.doneSeen = epoch, 0, 0, 1, 0
 	sw.live, sw.reachable, sw.closed, sw.refused, sw.hello = true, true, false, false, hello
+	sw.born, sw.asked = 0, nil
 	sw.queue = newCommandQueue()
 }
 
@@ -225,7 +234,11 @@ func (s *state) snapshot(h Header) []byte {
 			n++
 		}
 	}
-	return s.appendTimers(b)
+	b = s.appendTimers(b)
+	if s.hosting.Generation > 0 {
+		b = s.history.encode(s.appendHosting(b))
+	}
+	return b
 }
 
 func (s *state) appendSwitches(b []byte) []byte {

@@ -33,6 +33,7 @@ const (
 	undoCommand                       // sw, position
 	undoTimer                         // timer, existed
 	undoSkipped                       // sw, position: the watermark before
+	undoBorn                          // sw, position: the number before
 )
 
 // revert takes back the changes in list, newest first.
@@ -63,9 +64,12 @@ func (s *state) revert(list []undo) error {
 				return err
 			}
 			u.sw.totalCommands--
+			u.sw.unask(u.sw.queue.next)
 		case undoSkipped:
 			u.sw.totalEvents -= u.sw.events - u.position
 			u.sw.events = u.position
+		case undoBorn:
+			u.sw.born = u.position
 		case undoTimer:
 			if t := u.timer; u.existed {
 				s.timers[t.name] = t.timer
