@@ -75,6 +75,7 @@ func (c *Core) begun(h Hosting) {
 	h.Generation, h.Began = c.state.hosting.Generation+1, c.feedTime()
 	c.state.hosting = h
 	c.fed().add(fedBegin, 0, 0)
+	c.feedTimer() // whose result says when the first timer is wanted
 	for _, sw := range sortedSwitches(c.state.switches) {
 		sw.born = 0
 		if sw.live && sw.reachable {
