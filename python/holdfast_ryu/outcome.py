@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 # COMMANDS and COMMAND_BYTES bound what one application sends because of one input; beyond, it fails.
 COMMANDS = 16_384
-COMMAND_BYTES = 4 << 20
+COMMAND_BYTES = 2 << 20
 # LINES bounds the log lines of one input, LINE_CHARS the length of one; a last line tells how many are missing.
 LINES = 1_000
 LINE_CHARS = 4_096
@@ -68,9 +68,10 @@ class Outcome:
 
     def send(self, owner: str, datapath_id: int, message: bytes) -> None:
         count, size = self._sent.get(owner, (0, 0))
-        if count >= COMMANDS or size >= COMMAND_BYTES:
-            raise TooMuch(f"{owner} sent {count} messages of {size} bytes in all because of one input")
-        self._sent[owner] = (count + 1, size + len(message))
+        count, size = count + 1, size + len(message)
+        if count > COMMANDS or size > COMMAND_BYTES:
+            raise TooMuch(f"{owner} sends {count} messages of {size} bytes in all because of one input: at most {COMMANDS} of {COMMAND_BYTES}")
+        self._sent[owner] = (count, size)
         self._commands.append(Command(owner, datapath_id, message))
 
     def fail(self, owner: str, error: BaseException) -> None:

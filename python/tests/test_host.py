@@ -11,6 +11,9 @@ from holdfast_ryu import wire
 
 APPS = Path(__file__).parent / "apps"
 
+# How many messages of which size: at the bounds, and beyond.
+BOUNDS = [(16_384, 8), (16_385, 8), (64, 32_768), (65, 32_768)]
+
 
 def up(datapath_id: int, count: int = 5) -> wire.Up:
     return wire.Up(datapath_id, openflow.features(datapath_id), openflow.ports(datapath_id, count))
@@ -50,6 +53,17 @@ def test_failures_of_all_kinds(ryu: Path) -> None:
         assert "TooMuch" in endless.failures[0].trace and endless.commands == []
         assert "SystemExit: enough" in leaving.failures[0].trace
         assert len(after.commands) == 1 and not after.failures
+
+
+def test_an_input_causes_a_bounded_number_of_messages_and_bytes() -> None:
+    with Hosted(app("flooding")) as host:
+        host.one(up(1))
+        results = host.batch(wire.Request(1, "POST", f"/flood/{count}/{size}", [], b"") for count, size in BOUNDS)
+        assert [len(result.commands) for result in results] == [16_384, 0, 64, 0]
+        assert sum(len(command.message) for command in results[2].commands) == 2 << 20
+        for result in (results[1], results[3]):
+            assert [answer.status for answer in result.answers] == [500]
+            assert "at most 16384 of 2097152" in result.failures[0].trace
 
 
 def test_garbage_from_a_switch_is_not_the_end(ryu: Path) -> None:
