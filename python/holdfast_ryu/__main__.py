@@ -1,4 +1,4 @@
-"""Starts a host: python -m holdfast_ryu host --socket FD_OR_PATH APP..."""
+"""Starts a host, or tells what one would run: python -m holdfast_ryu host --socket FD_OR_PATH APP..., and probe APP..."""
 
 import argparse
 import faulthandler
@@ -29,7 +29,12 @@ def arguments() -> argparse.Namespace:
     host.add_argument("--socket", required=True, help="a stream socket: the number of an open one, or the path where one listens")
     host.add_argument("--slow", action="store_true", help="use only the framework's own code to parse and serialise messages")
     host.add_argument("apps", nargs="+", metavar="APP", help="a module or a file")
-    return parser.parse_args()
+    probed = commands.add_parser("probe", help="print as JSON which Python, framework and files a host of these applications would run")
+    probed.add_argument("apps", nargs="+", metavar="APP", help="a module or a file; options as --name or --name=value are left alone")
+    args, options = parser.parse_known_args()
+    if args.command == "host" and options:
+        parser.error(f"unrecognized arguments: {' '.join(options)}")
+    return args
 
 
 def connect(where: str) -> socket.socket:
@@ -42,8 +47,21 @@ def connect(where: str) -> socket.socket:
     return sock
 
 
+def tell(apps: list[str]) -> int:
+    from . import probe
+
+    try:
+        print(probe.report(apps))
+    except probe.Missing as error:
+        print(f"holdfast_ryu: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
 def main() -> int:
     args = arguments()
+    if args.command == "probe":
+        return tell(args.apps)
     fix_hashes()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # meant for Holdfast: raised in an application it would make this host differ
     faulthandler.enable()
