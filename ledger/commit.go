@@ -255,11 +255,7 @@ func (c *Core) Restore(snapshot []byte) error {
 		return fmt.Errorf("restore snapshot: %w", err)
 	}
 	s.time = h.Time
-	begun := s.hosting.Generation != c.state.hosting.Generation
 	c.state, c.frozen = s, false // what is being encoded is the old state's, which nobody writes
-	if begun && c.observeHosted != nil {
-		c.observeHosted.Begun()
-	}
 	return nil
 }
 

@@ -21,7 +21,6 @@ type Core struct {
 	frozen bool // between Freeze and Thaw
 	hosted int  // index of the Hosted application; -1 is none
 
-	observeHosted HostObserver
 	applying      int64 // ledger time of the entry that is applied
 	followed      fed   // of that entry
 

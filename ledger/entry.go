@@ -47,7 +47,7 @@ const (
 	// Of it, in snapshots only.
 	OpHosting      // Hosting, whole
 	OpHostedSwitch // Switch, Seq (of the input that began its epoch), Bytes (sequences and xids)
-	OpHistory      // Seq, Bytes (number and state of a checkpoint)
+	OpHistory      // Seq, Epoch, Bytes (number of a checkpoint's input, generation, state)
 	OpChunk        // Seq, Epoch, Bytes (number of the first input, count, compressed inputs)
 	OpOpenChunk    // Seq, Epoch, Bytes (likewise, not compressed)
 	OpDigests      // Bytes (of results)
@@ -220,9 +220,7 @@ func (d *decoder) record(r *Record, tables *[]TableName) {
 		r.Seq = d.uvarint()
 	case OpHostedSwitch:
 		r.Switch, r.Seq, r.Bytes = openflow.DatapathID(d.uint64()), d.uvarint(), d.bytes()
-	case OpHistory:
-		r.Seq, r.Bytes = d.uvarint(), d.bytes()
-	case OpChunk, OpOpenChunk:
+	case OpHistory, OpChunk, OpOpenChunk:
 		r.Seq, r.Epoch, r.Bytes = d.uvarint(), d.uvarint(), d.bytes()
 	case OpSwitch:
 		r.Switch = openflow.DatapathID(d.uint64())

@@ -17,6 +17,8 @@ import (
 // history is what brings a host of the hosted application up to date: its inputs, as they stand in INPUTS frames, and a digest of what each caused. It
 // has only what is committed. Its slices are only appended to, so that a snapshot can be encoded beside it.
 type history struct {
+	generation uint64
+
 	chunks  []chunk
 	open    []byte // of inputs, not compressed yet
 	first   uint64 // number of the first input in open
@@ -189,7 +191,7 @@ func (h *history) freeze() func([]byte) []byte {
 }
 
 func (h *history) encode(b []byte) []byte {
-	b = binary.AppendUvarint(append(b, byte(OpHistory)), h.base)
+	b = binary.AppendUvarint(binary.AppendUvarint(append(b, byte(OpHistory)), h.base), h.generation)
 	b = appendBytes(b, h.state)
 	for _, c := range h.chunks {
 		b = binary.AppendUvarint(binary.AppendUvarint(append(b, byte(OpChunk)), c.first), uint64(c.count))
@@ -213,7 +215,7 @@ func (h *history) decode(r *Record) error {
 	switch r.Op {
 	case OpHistory:
 		*h = newHistory()
-		h.base, h.state = r.Seq, bytes.Clone(r.Bytes)
+		h.base, h.generation, h.state = r.Seq, r.Epoch, bytes.Clone(r.Bytes)
 	case OpChunk:
 		h.chunks = append(h.chunks, chunk{r.Seq, int(r.Epoch), bytes.Clone(r.Bytes)})
 		h.bytes += len(r.Bytes)
@@ -243,10 +245,18 @@ func (c *Core) Inputs(number uint64, count, size int) (data []byte, n int, err e
 	return c.state.history.inputs(number, count, size)
 }
 
-// Committed returns the numbers of the last input of the hosted application and of the last result that are committed.
-func (c *Core) Committed() (input, result uint64) {
+// Committed is what is committed of the hosted application.
+type Committed struct {
+	Generation uint64
+	Input      uint64 // number of the last
+	Result     uint64 // number of the last input whose result is logged
+	Skipped    int    // how many inputs no host is to execute
+}
+
+// Committed returns how far the hosted application is committed.
+func (c *Core) Committed() Committed {
 	h := &c.state.history
-	return h.last(), h.base + uint64(len(h.digests))
+	return Committed{h.generation, h.last(), h.base + uint64(len(h.digests)), len(h.skipped)}
 }
 
 // Digest returns that of a committed result.

@@ -74,7 +74,7 @@ func (c *Core) Begin(seed uint64) {
 func (c *Core) begun(h Hosting) {
 	h.Generation, h.Began = c.state.hosting.Generation+1, c.feedTime()
 	c.state.hosting = h
-	c.fed().add(fedBegin, 0, 0)
+	c.fed().add(fedBegin, h.Generation, 0)
 	c.feedTimer() // whose result says when the first timer is wanted
 	for _, sw := range sortedSwitches(c.state.switches) {
 		sw.born = 0
@@ -292,19 +292,6 @@ func (f *fed) add(kind fedKind, number uint64, digest uint32) {
 	f.ops = append(f.ops, fedOp{kind, number, digest, len(f.buf)})
 }
 
-// HostObserver is told of the hosted application what is committed. It may not call back.
-type HostObserver interface {
-	// Begun: the application has begun anew; Hosting says what.
-	Begun()
-	// Logged: the result of an input is in the log, and what it sent has left or will.
-	Logged(number uint64, digest uint32)
-	// Skipped: no host is to execute that input; one that has is to be built anew.
-	Skipped(number uint64)
-}
-
-// ObserveHosted has o told of every entry that is committed here, also of those of a snapshot's generation: Begun.
-func (c *Core) ObserveHosted(o HostObserver) { c.observeHosted = o }
-
 // keep takes what an entry has for the hosted application into the history.
 func (c *Core) keep(f *fed) {
 	from := 0
@@ -319,16 +306,7 @@ func (c *Core) keep(f *fed) {
 			c.state.history.skip(op.number)
 		case fedBegin:
 			c.state.history = newHistory()
-		}
-		if o := c.observeHosted; o != nil {
-			switch op.kind {
-			case fedResult:
-				o.Logged(op.number, op.digest)
-			case fedSkip:
-				o.Skipped(op.number)
-			case fedBegin:
-				o.Begun()
-			}
+			c.state.history.generation = op.number
 		}
 	}
 	f.buf, f.ops = f.buf[:0], f.ops[:0]
