@@ -21,8 +21,8 @@ type Core struct {
 	frozen bool // between Freeze and Thaw
 	hosted int  // index of the Hosted application; -1 is none
 
-	applying      int64 // ledger time of the entry that is applied
-	followed      fed   // of that entry
+	applying int64 // ledger time of the entry that is applied
+	followed fed   // of that entry
 
 	observe        func(id openflow.DatapathID, epoch, seq uint64, msg []byte) // see Observe
 	observeSkipped func(id openflow.DatapathID, epoch, seq, asynchronous uint64)
