@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/internal/crash"
 	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/openflow"
+	"github.com/holdfast-sdn/holdfast/platform/hosting"
 )
 
 // Core is what a controller does, without I/O, clock, goroutine or lock: it is told what happens and
@@ -37,6 +38,7 @@ type Core struct {
 	suspects []suspect
 	held     map[openflow.DatapathID]*attached // see pressure
 	step     step
+	hosting  *hosting.Core // nil without hosted applications
 }
 
 // Outside is what a Core asks of the rest of its controller.
@@ -63,9 +65,10 @@ type CoreConfig struct {
 	Names         map[uint64]string // of the members, for status
 	Applications  []ledger.Application
 	Limits        ledger.Limits
-	SwitchTimeout time.Duration // without any connection, a switch is reported down
-	SnapshotEvery int           // entries from one snapshot to the next, at most; 0 is 200,000
-	Logger        *slog.Logger  // must be set
+	SwitchTimeout time.Duration  // without any connection, a switch is reported down
+	SnapshotEvery int            // entries from one snapshot to the next, at most; 0 is 200,000
+	Hosts         hosting.Runner // of the ledger.Hosted application; must be set if there is one
+	Logger        *slog.Logger   // must be set
 }
 
 // NewCore makes a Core that follows and knows nothing yet.
@@ -82,6 +85,9 @@ func NewCore(cfg CoreConfig, outside Outside) (*Core, error) {
 		sessions: map[openflow.DatapathID]*attached{}, hearing: map[openflow.DatapathID]*attached{},
 		absent: map[openflow.DatapathID]time.Time{}, held: map[openflow.DatapathID]*attached{},
 	}
+	if cfg.Hosts != nil {
+		c.hosting = hosting.New(l, cfg.Hosts, cfg.Logger)
+	}
 	l.Observe(c.observe)
 	l.ObserveSkipped(c.observeSkipped)
 	return c, nil
@@ -90,8 +96,16 @@ func NewCore(cfg CoreConfig, outside Outside) (*Core, error) {
 // Ledger is the ledger, to read.
 func (c *Core) Ledger() *ledger.Core { return c.ledger }
 
-// Stop finishes what sessions wait for; nothing may be called after it.
-func (c *Core) Stop() { c.finishWaiting(errClosing) }
+// Hosting is the controller's side of the hosted applications; nil if there are none.
+func (c *Core) Hosting() *hosting.Core { return c.hosting }
+
+// Stop finishes what sessions wait for, and ends the host of applications; nothing may be called after it.
+func (c *Core) Stop() {
+	c.finishWaiting(errClosing)
+	if c.hosting != nil {
+		c.hosting.Stop()
+	}
+}
 
 var errClosing = errors.New("the controller is stopping")
 
@@ -139,11 +153,17 @@ func (c *Core) changeRole(now time.Time, r consensus.Role) error {
 		}
 		c.finishWaiting(nil) // whoever leads now gets them again
 		c.draining, c.suspects = false, nil
+		if c.hosting != nil {
+			c.hosting.Follow()
+		}
 		c.standBy()
 		return nil
 	}
 	if err := c.ledger.Lead(r.Term, c.clock(now)); err != nil {
 		return fmt.Errorf("controller %s: %w", c.cfg.Name, err)
+	}
+	if c.hosting != nil {
+		c.hosting.Lead()
 	}
 	c.suspects = nil
 	c.log.Info("leader", "term", r.Term, "index", c.applied, "switches", len(c.sessions))
@@ -160,6 +180,11 @@ func (c *Core) clock(now time.Time) int64 { return c.began.Add(now.Sub(c.began))
 func (c *Core) Turn(now time.Time) error {
 	if !c.draining {
 		c.ledger.Tick(c.clock(now)) // before events, which may use up all room, turn after turn
+	}
+	if c.hosting != nil {
+		if err := c.hosting.Turn(now, c.draining); err != nil {
+			return fmt.Errorf("controller %s: hosted applications: %w", c.cfg.Name, err)
+		}
 	}
 	c.execute(now)
 	if entry, ok := c.ledger.CutTransactions(); ok {

@@ -31,7 +31,8 @@ func (c *Core) hesitate(now time.Time) {
 	case s.out.IsZero():
 		s.out = now
 	}
-	if on := out && now.Sub(s.out) < stepPatience; on != s.hesitates {
+	on := out && now.Sub(s.out) < stepPatience || !c.role.Leading && c.hosting != nil && c.hosting.Behind()
+	if on != s.hesitates {
 		s.hesitates = on
 		c.outside.Hesitate(on)
 	}

@@ -1,0 +1,110 @@
+package hosting
+
+import (
+	"fmt"
+
+	"github.com/holdfast-sdn/holdfast/ledger"
+	"github.com/holdfast-sdn/holdfast/ryuhost/wire"
+)
+
+// A checkpoint is the state of a host after an input. It is proved before it is trusted: a second host begins with it and executes
+// what came after it, and must do what is in the log. Then the history before it is forgotten.
+const (
+	checkpointEvery = 100_000 // inputs since the last one, or the last that was refused
+	proofInputs     = 1_000   // that the second host executes
+)
+
+// proof is a checkpoint that is being made and proved.
+type proof struct {
+	asked   bool   // the host was asked for it
+	refused uint64 // number of the last input at which none was possible
+	number  uint64
+	state   []byte
+	life    uint64 // of the second host; 0 is none
+	ready   bool
+	given   uint64
+	waiting bool // for results
+}
+
+// prove takes the next step.
+func (c *Core) prove(done ledger.Committed) error {
+	p := &c.proof
+	switch {
+	case p.life != 0:
+		return c.feedProof(done.Result)
+	case c.ready && !p.asked && c.rebuild == "" && !c.distrust:
+		base, _ := c.ledger.Checkpoint()
+		if c.executed >= max(base, p.refused)+checkpointEvery && done.Input-c.executed <= frameInputs {
+			p.asked = true
+			c.runner.Checkpoint(c.life)
+		}
+	}
+	return nil
+}
+
+// Checkpointed takes what a host answers to Checkpoint. state is empty if it cannot be kept; why says so.
+func (c *Core) Checkpointed(life, number uint64, state []byte, why string) {
+	p := &c.proof
+	if life != c.life || life == 0 || !p.asked {
+		return
+	}
+	p.asked = false
+	if len(state) == 0 {
+		p.refused, c.status.NoCheckpoint = number, why
+		c.log.Info("no checkpoint of the applications can be made: they are brought up to date by replay alone", "input", number, "why", why)
+		return
+	}
+	h := c.ledger.Hosting()
+	c.lives++
+	*p = proof{number: number, state: state, life: c.lives, given: number, refused: p.refused}
+	c.runner.Start(p.life, Beginning{Seed: h.Seed, Time: h.Began, Number: number, State: state})
+}
+
+// feedProof has the second host execute what is in the log with its results, a frame at a time.
+func (c *Core) feedProof(logged uint64) error {
+	p := &c.proof
+	if !p.ready || p.waiting || p.given >= logged {
+		return nil
+	}
+	inputs, n, err := c.ledger.Inputs(p.given+1, int(min(frameInputs, logged-p.given)), frameBytes)
+	if err != nil || n == 0 {
+		return err
+	}
+	p.given += uint64(n)
+	p.waiting = true
+	c.runner.Execute(p.life, inputs, n)
+	return nil
+}
+
+// proven compares what the second host did with the log.
+func (c *Core) proven(results []wire.Result) {
+	p := &c.proof
+	for i := range results {
+		r := &results[i]
+		if digest, ok := c.ledger.Digest(r.Number); !ok || digest != r.Digest {
+			c.disproven(fmt.Sprintf("a host that began with it did something else for input %d: %s", r.Number, describe(r)))
+			return
+		}
+		p.waiting = r.Number < p.given
+		if r.Number >= p.number+proofInputs {
+			c.log.Info("a checkpoint of the applications is proved: the history before it is forgotten", "input", p.number, "bytes", len(p.state))
+			c.ledger.Trim(p.number, p.state)
+			c.status.NoCheckpoint = ""
+			c.dropProof()
+			return
+		}
+	}
+}
+
+func (c *Core) disproven(why string) {
+	c.log.Warn("a checkpoint of the applications is not trusted: they are brought up to date by replay alone", "input", c.proof.number, "why", why)
+	c.proof.refused, c.status.NoCheckpoint = c.proof.number, why
+	c.dropProof()
+}
+
+func (c *Core) dropProof() {
+	if c.proof.life != 0 {
+		c.runner.Stop(c.proof.life)
+	}
+	c.proof = proof{refused: c.proof.refused}
+}
