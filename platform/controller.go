@@ -13,11 +13,14 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"sync"
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/consensus"
 	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/platform/audit"
+	"github.com/holdfast-sdn/holdfast/platform/hosting"
+	"github.com/holdfast-sdn/holdfast/ryuhost"
 	"github.com/holdfast-sdn/holdfast/southbound"
 )
 
@@ -29,12 +32,15 @@ type Config struct {
 	Applications  []ledger.Application
 	Limits        ledger.Limits
 	Southbound    southbound.Config
-	OpenFlow      net.Listener  // agents and switches connect here
-	API           net.Listener  // holdfast status asks here; nil for none
-	SwitchTimeout time.Duration // without any connection, a switch is reported down
-	SnapshotEvery int           // entries from one snapshot to the next, at most; 0 is 200,000
-	Audit         *audit.File   // what the ledger holds, record by record; nil for none
-	Logger        *slog.Logger  // must be set
+	REST          net.Listener      // of hosted applications; nil for none
+	RESTPeers     map[uint64]string // where the other members have theirs, by id
+	OpenFlow      net.Listener      // agents and switches connect here
+	API           net.Listener      // holdfast status asks here; nil for none
+	SwitchTimeout time.Duration     // without any connection, a switch is reported down
+	SnapshotEvery int               // entries from one snapshot to the next, at most; 0 is 200,000
+	Hosted        *ryuhost.Config   // the host of Applications' ledger.Hosted; nil if there is none
+	Audit         *audit.File       // what the ledger holds, record by record; nil for none
+	Logger        *slog.Logger      // must be set
 }
 
 // Controller is a running controller: a Core, and the I/O around it.
@@ -47,11 +53,13 @@ type Controller struct {
 	stopSwitches context.CancelFunc
 	inbox        chan item
 	ask          chan func()
-	encoded      chan []byte   // capacity 1: the snapshot that was being encoded
-	encoding     bool          // the loop's: one comes
-	stop         chan struct{} // closed by Close
-	done         chan struct{} // closed when the loop has ended
-	err          error         // why the loop ended; read after done
+	heard        chan func()    // of hosts, see later
+	background   sync.WaitGroup // what works for the loop without its waiting; run waits for it
+	encoded      chan []byte    // capacity 1: the snapshot that was being encoded
+	encoding     bool           // the loop's: one comes
+	stop         chan struct{}  // closed by Close
+	done         chan struct{}  // closed when the loop has ended
+	err          error          // why the loop ended; read after done
 }
 
 // inboxSize bounds what sessions have for the loop. A session that finds it full waits, and
@@ -66,12 +74,16 @@ const tickInterval = 5 * time.Millisecond
 func Start(cfg Config) (*Controller, error) {
 	c := &Controller{
 		cfg: cfg, log: cfg.Logger,
-		inbox: make(chan item, inboxSize), ask: make(chan func()), encoded: make(chan []byte, 1),
+		inbox: make(chan item, inboxSize), ask: make(chan func()), heard: make(chan func()), encoded: make(chan []byte, 1),
 		stop: make(chan struct{}), done: make(chan struct{}),
+	}
+	var runner hosting.Runner
+	if cfg.Hosted != nil {
+		runner = newHosts(c, *cfg.Hosted)
 	}
 	var err error
 	c.core, err = NewCore(CoreConfig{Name: cfg.Name, ID: cfg.Consensus.ID, Names: cfg.Names, Applications: cfg.Applications, Limits: cfg.Limits,
-		SwitchTimeout: cfg.SwitchTimeout, SnapshotEvery: cfg.SnapshotEvery, Logger: cfg.Logger}, outside{c})
+		SwitchTimeout: cfg.SwitchTimeout, SnapshotEvery: cfg.SnapshotEvery, Hosts: runner, Logger: cfg.Logger}, outside{c})
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +97,11 @@ func Start(cfg Config) (*Controller, error) {
 	if cfg.API != nil {
 		api = c.serveAPI(cfg.API)
 	}
-	go c.run(api)
+	var rest *rest
+	if cfg.REST != nil {
+		rest = c.serveREST(cfg.REST)
+	}
+	go c.run(api, rest)
 	return c, nil
 }
 
@@ -127,15 +143,20 @@ func (c *Controller) handOver(ctx context.Context) error {
 
 // run is the goroutine that owns everything; it ends with Close or an error, and takes
 // the node, the server and the API with it.
-func (c *Controller) run(api *api) {
+func (c *Controller) run(api *api, rest *rest) {
 	defer close(c.done)
 	c.err = c.loop()
 	c.core.Stop()
 	c.stopSwitches()
-	for ended := false; !ended; { // sessions may wait for the loop
+	idle := make(chan struct{})
+	go func() { c.background.Wait(); close(idle) }() // ends with the hosts, which core has stopped
+	for ended := false; !ended || idle != nil; {     // sessions and hosts may wait for the loop
 		select {
 		case it := <-c.inbox:
 			it.reject()
+		case <-c.heard:
+		case <-idle:
+			idle = nil
 		case err := <-c.switches:
 			c.err, ended = errors.Join(c.err, err), true
 		}
@@ -145,6 +166,9 @@ func (c *Controller) run(api *api) {
 	}
 	if api != nil {
 		c.err = errors.Join(c.err, api.close())
+	}
+	if rest != nil {
+		c.err = errors.Join(c.err, rest.close())
 	}
 	if err := c.node.Close(); !errors.Is(c.err, err) { // else it is why the loop has ended
 		c.err = errors.Join(c.err, err)
@@ -168,6 +192,8 @@ func (c *Controller) loop() error {
 		case it := <-c.inbox:
 			c.take(it)
 		case f := <-c.ask:
+			f()
+		case f := <-c.heard:
 			f()
 		case state := <-c.encoded:
 			c.encoding = false
@@ -235,6 +261,14 @@ func (o outside) Audit(index uint64, entry []byte) error { return o.c.cfg.Audit.
 func (o outside) Encode(encode func() []byte) {
 	o.c.encoding = true
 	go func() { o.c.encoded <- encode() }() // run waits for it
+}
+
+// later has the loop run f, unless it has ended. It waits until the loop takes it.
+func (c *Controller) later(f func()) {
+	select {
+	case c.heard <- f:
+	case <-c.done:
+	}
 }
 
 // inLoop runs f in the loop's goroutine and waits for it.

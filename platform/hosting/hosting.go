@@ -38,7 +38,7 @@ type Beginning struct {
 
 // End says why a life has ended by itself.
 type End struct {
-	Reason string // "hung", "crashed", "leaked", "protocol" or "fatal"
+	Reason string // "not started", "hung", "crashed", "leaked", "protocol" or "fatal"
 	Input  uint64 // the first without a result; 0 if there was none
 	Detail string // traceback, or the last that the host has printed
 }
@@ -74,7 +74,8 @@ type Core struct {
 	frames   []uint64      // number of the last input of each that is handed over, and not executed
 	held     []wire.Result // of what is executed, and not yet logged
 
-	death    struct{ input, times uint64 }
+	// death is where hosts ended by themselves. Up to careful inputs are handed over one by one, to find the one that does it.
+	death    struct{ input, times, careful uint64 }
 	failures int // lives that ended by themselves, since one executed all that there was
 	again    time.Time
 	progress time.Time
@@ -197,7 +198,13 @@ func (c *Core) forget() {
 // feed keeps the host busy.
 func (c *Core) feed(now time.Time, last uint64) error {
 	for len(c.frames) < framesOut {
-		inputs, n, err := c.ledger.Inputs(c.given+1, frameInputs, frameBytes)
+		count := frameInputs
+		if c.given+1 >= c.death.input && c.given < c.death.careful {
+			if count = 1; len(c.frames) > 0 {
+				break
+			}
+		}
+		inputs, n, err := c.ledger.Inputs(c.given+1, count, frameBytes)
 		if err != nil {
 			return err
 		}
@@ -296,6 +303,7 @@ func (c *Core) Ended(now time.Time, life uint64, e End) {
 		c.death.input, c.death.times = e.Input, 0
 	}
 	c.death.times++
+	c.death.careful = max(c.death.careful, e.Input+framesOut*frameInputs)
 	switch done := c.ledger.Committed(); {
 	case !c.leading || e.Input == 0 || e.Input <= done.Result:
 	case c.death.times == 1:
