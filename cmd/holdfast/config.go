@@ -24,9 +24,11 @@ func configCommand() *cobra.Command {
       peer: 10.0.0.1:7001        # the other controllers connect here
       openflow: 10.0.0.1:6653    # agents and switches connect here
       api: 10.0.0.1:8653         # holdfast status asks here
+      rest: 10.0.0.1:8080        # optional; the REST interface of applications of Ryu
       id: 1                      # optional; derived from the name
   site: holdfast                 # the rest is optional; these are the defaults
-  apps: [learning]
+  apps: [learning]               # also modules and files of Ryu or os-ken: ryu.app.simple_switch_13, ./mine.py
+  ryu: {python: python3, options: [--observe-links], path: [/opt/apps], memory_mb: 1024}   # how those are hosted
   levels: {learning: {packet_in: ordered}}   # default: exactly_once; see docs/applications.md
   durability: disk               # disk or memory
   data: /var/lib/holdfast        # each controller uses the folder of its name

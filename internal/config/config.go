@@ -27,7 +27,8 @@ const (
 type Site struct {
 	Name        string       // controllers of sites with different names refuse each other
 	Controllers []Controller // in the order of the file; an odd number
-	Apps        []string     // names of applications, in the order in which they see an event
+	Apps        []string     // names of applications, in the order in which they see an event; RyuApp for those of Ryu
+	Ryu         Ryu
 	// Levels are consistency levels by application and message, as text: its caller knows which there are.
 	Levels        map[string]map[string]string
 	Durability    Durability
@@ -62,6 +63,7 @@ type Controller struct {
 	Peer     string // host:port, for the other controllers
 	OpenFlow string // host:port, for agents and switches
 	API      string // host:port, for the command line
+	REST     string // host:port, for the REST interface of Ryu's applications; "": none
 }
 
 // MaxID is the largest controller id: JSON readers keep integers up to here exact.
@@ -74,6 +76,7 @@ func defaults() Site {
 	return Site{
 		Name:          "holdfast",
 		Apps:          []string{"learning"},
+		Ryu:           Ryu{Python: "python3", MemoryBytes: 1 << 30},
 		Durability:    Disk,
 		Data:          "/var/lib/holdfast",
 		Heartbeat:     10 * time.Millisecond,

@@ -41,7 +41,7 @@ func wantThree() *config.Site {
 			{Name: "c2", ID: 9493958604106, Peer: "127.0.0.1:7002", OpenFlow: "127.0.0.1:6654", API: "127.0.0.1:8654"},
 			{Name: "c3", ID: 3, Peer: "[::1]:7003", OpenFlow: "sdn3.example.org:6653", API: "127.0.0.1:8655"},
 		},
-		Name: "holdfast", Apps: []string{"learning"}, Durability: config.Disk, Data: "/var/lib/holdfast",
+		Name: "holdfast", Apps: []string{"learning"}, Ryu: config.Ryu{Python: "python3", MemoryBytes: 1 << 30}, Durability: config.Disk, Data: "/var/lib/holdfast",
 		Heartbeat: 10 * time.Millisecond, Election: 50 * time.Millisecond, SwitchTimeout: 3 * time.Second,
 	}
 }
@@ -60,6 +60,13 @@ func TestParse(t *testing.T) {
 	}{
 		{"defaults", three, wantThree()},
 		{"everything", three + "site: lab\napps: [hub, learning]\nlevels:\n  hub:\n    packet_in: unordered\ndurability: memory\ndata: /tmp/hf\nheartbeat_ms: 20\nelection_ms: 100\nswitch_timeout_ms: 1000\ntls:\n  ca: /etc/hf/ca.pem\n  cert: /etc/hf/{name}.pem\n  key: /etc/hf/{name}-key.pem\n", full},
+		{"applications of Ryu", three + "apps: [hub, ryu.app.rest, learning, ./x/mine.py, /y/theirs.py]\nryu:\n  python: /usr/bin/python3.11\n  options: [--observe-links]\n  path: [/opt/apps]\n  memory_mb: 256\n", func() *config.Site {
+			s := wantThree()
+			s.Apps = []string{"hub", "ryu", "learning"}
+			s.Ryu = config.Ryu{Applications: []string{"ryu.app.rest", filepath.Join(here(t), "x/mine.py"), "/y/theirs.py"}, Python: "/usr/bin/python3.11",
+				Options: []string{"--observe-links"}, Path: []string{"/opt/apps"}, MemoryBytes: 256 << 20}
+			return s
+		}()},
 		{"alias", strings.Replace(three, "api: 127.0.0.1:8655", "api: &a 127.0.0.1:8655", 1) + "data: *a\n", func() *config.Site {
 			s := wantThree()
 			s.Data = "127.0.0.1:8655"
@@ -76,6 +83,15 @@ func TestParse(t *testing.T) {
 			}
 		})
 	}
+}
+
+// here is the folder of a site file that has a plain name.
+func here(t *testing.T) string {
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
 }
 
 func TestIDsDoNotDependOnOrder(t *testing.T) {
@@ -126,9 +142,9 @@ func TestMistakes(t *testing.T) {
 		{"bad alias", one + "data: *a\n", "f: not YAML: unknown anchor 'a' referenced; look at the indentation, colons and quotes around here"},
 		{"two documents", one + "---\n" + one, "f:3: a second document; remove the line `---` before it"},
 		{"too large", one + strings.Repeat("#\n", config.MaxFile/2), "f: larger than 1048576 bytes; is this the right file?"},
-		{"unknown key", one + "hartbeat_ms: 3\n", `f:3: unknown key "hartbeat_ms"; did you mean "heartbeat_ms"? (known: site, controllers, apps, levels, durability, data, heartbeat_ms, election_ms, switch_timeout_ms, tls)`},
-		{"unknown key, nothing near", one + "colour: red\n", `f:3: unknown key "colour"; known: site, controllers, apps, levels, durability, data, heartbeat_ms, election_ms, switch_timeout_ms, tls`},
-		{"unknown key of a controller", edit("    openflow: 127", "    openflw: 127"), `f:4: unknown key "openflw"; did you mean "openflow"? (known: name, peer, openflow, api, id)`},
+		{"unknown key", one + "hartbeat_ms: 3\n", `f:3: unknown key "hartbeat_ms"; did you mean "heartbeat_ms"? (known: site, controllers, apps, levels, ryu, durability, data, heartbeat_ms, election_ms, switch_timeout_ms, tls)`},
+		{"unknown key, nothing near", one + "colour: red\n", `f:3: unknown key "colour"; known: site, controllers, apps, levels, ryu, durability, data, heartbeat_ms, election_ms, switch_timeout_ms, tls`},
+		{"unknown key of a controller", edit("    openflow: 127", "    openflw: 127"), `f:4: unknown key "openflw"; did you mean "openflow"? (known: name, peer, openflow, api, rest, id)`},
 		{"key twice", one + "data: a\ndata: b\n", `f:4: key "data" is already in line 3; remove one`},
 		{"no name", edit("- name: c1\n    peer", "- peer"), "f:2: a controller without name; add `name:`"},
 		{"no api", edit("    api: 127.0.0.1:8653\n", ""), "f:2: a controller without api; add `api:`"},
@@ -149,6 +165,10 @@ func TestMistakes(t *testing.T) {
 		{"unknown app", one + "apps: [learnin]\n", `f:3: unknown app "learnin"; did you mean "learning"? (known: hub, learning)`},
 		{"app twice", one + "apps:\n- hub\n- hub\n", `f:5: app "hub" twice; remove one`},
 		{"no apps", one + "apps: []\n", "f:3: no apps; name at least one, or leave `apps` out for the default"},
+		{"module twice", one + "apps:\n- a.b\n- a.b\n", `f:5: app "a.b" twice; remove one`},
+		{"app in a home folder", one + "apps: [~/a.py]\n", `f:3: app "~/a.py": nothing replaces the ~; write the whole path`},
+		{"memory of a host", one + "ryu: {memory_mb: 1}\n", "f:3: memory_mb is 1; write a whole number from 64 to 1048576"},
+		{"options of ryu", one + "ryu: {options: --verbose}\n", "f:3: options is the text \"--verbose\"; write a list: lines that begin with `- `"},
 		{"apps not a list", one + "apps: hub\n", "f:3: apps is the text \"hub\"; write a list: lines that begin with `- `"},
 		{"durability", one + "durability: disc\n", `f:3: unknown durability "disc"; did you mean "disk"? (known: disk, memory)`},
 		{"wrong type", one + "heartbeat_ms: 10ms\n", `f:3: heartbeat_ms is the text "10ms"; write a whole number from 1 to 10000`},

@@ -38,6 +38,7 @@ func (p *parser) parse(text []byte) error {
 		{"controllers", func(n *yaml.Node) error { controllers = n; return p.controllers(n) }},
 		{"apps", p.appList},
 		{"levels", p.levels},
+		{"ryu", p.ryu},
 		{"durability", p.durability},
 		{"data", p.data},
 		{"heartbeat_ms", func(n *yaml.Node) error {
@@ -166,6 +167,7 @@ func (p *parser) controller(n *yaml.Node, taken map[string]string) error {
 		address("peer", &c.Peer),
 		address("openflow", &c.OpenFlow),
 		address("api", &c.API),
+		address("rest", &c.REST),
 		{"id", func(n *yaml.Node) error { idNode = n; return p.number(n, "id", 1, MaxID, &c.ID) }},
 	})
 	if err != nil {
@@ -228,6 +230,12 @@ func (p *parser) appList(n *yaml.Node) error {
 		var app string
 		if err := p.text(item, "an app", &app); err != nil {
 			return err
+		}
+		if isPython(app) {
+			if err := p.ryuApplication(item, app); err != nil {
+				return err
+			}
+			continue
 		}
 		if !slices.Contains(p.apps, app) {
 			return p.unknown(item, "app", app, p.apps)

@@ -1,0 +1,75 @@
+package config
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// RyuApp stands in Site.Apps for all applications of Ryu: one process hosts them.
+const RyuApp = "ryu"
+
+// Ryu is how the applications of Ryu or os-ken are hosted.
+type Ryu struct {
+	Applications []string // modules, or whole paths of files, in the order of the file
+	Python       string   // the executable
+	Options      []string // of ryu-manager
+	Path         []string // folders in which Python looks for modules, besides its own
+	MemoryBytes  int64    // of a host, at most
+}
+
+// isPython reports whether an entry of apps names a module or a file of Python; Go applications have plain names.
+func isPython(app string) bool { return strings.ContainsAny(app, "./") }
+
+// ryuApplication adds one. The path of a file is relative to the folder of the site file.
+func (p *parser) ryuApplication(n *yaml.Node, app string) error {
+	if strings.HasPrefix(app, "~") {
+		return p.mistake(n, fmt.Sprintf("app %q: nothing replaces the ~", app), "write the whole path")
+	}
+	if strings.HasSuffix(app, ".py") && !filepath.IsAbs(app) {
+		dir, err := filepath.Abs(filepath.Dir(p.file))
+		if err != nil {
+			return p.mistake(n, fmt.Sprintf("app %q: %v", app, err), "write the whole path")
+		}
+		app = filepath.Join(dir, app)
+	}
+	if slices.Contains(p.site.Ryu.Applications, app) {
+		return p.mistake(n, fmt.Sprintf("app %q twice", app), "remove one")
+	}
+	p.site.Ryu.Applications = append(p.site.Ryu.Applications, app)
+	if !slices.Contains(p.site.Apps, RyuApp) {
+		p.site.Apps = append(p.site.Apps, RyuApp)
+	}
+	return nil
+}
+
+func (p *parser) ryu(n *yaml.Node) error {
+	r := &p.site.Ryu
+	memory := uint64(r.MemoryBytes >> 20)
+	err := p.mapping(n, "ryu", []field{
+		{"python", func(n *yaml.Node) error { return p.path(n, "python", &r.Python) }},
+		{"options", func(n *yaml.Node) error { return p.texts(n, "options", &r.Options) }},
+		{"path", func(n *yaml.Node) error { return p.texts(n, "path", &r.Path) }},
+		{"memory_mb", func(n *yaml.Node) error { return p.number(n, "memory_mb", 64, 1<<20, &memory) }},
+	})
+	r.MemoryBytes = int64(memory) << 20
+	return err
+}
+
+// texts reads a list of them.
+func (p *parser) texts(n *yaml.Node, what string, to *[]string) error {
+	items, err := p.sequence(n, what)
+	if err != nil {
+		return err
+	}
+	*to = make([]string, len(items))
+	for i, item := range items {
+		if err := p.text(item, what, &(*to)[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
