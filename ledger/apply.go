@@ -8,6 +8,9 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
 )
 
+// diverged is what an operator reads of a log that does not go on from what this replica has.
+const diverged = "this replica diverged; leave it stopped, and keep its data for a report: a majority goes on without it"
+
 // apply brings the state to where it is after one record of a committed entry, or of a
 // snapshot. Its checks fail only if replicas have diverged.
 func (s *state) apply(r *Record) error {
@@ -33,7 +36,7 @@ func (s *state) apply(r *Record) error {
 	case OpCommand:
 		sw := s.sw(r.Switch)
 		if sw.queue.next != r.Seq {
-			return fmt.Errorf("switch %s: command %d where %d is next: this replica diverged; leave it stopped, and keep its data for a report: a majority goes on without it", r.Switch, r.Seq, sw.queue.next)
+			return fmt.Errorf("switch %s: command %d where %d is next: "+diverged, r.Switch, r.Seq, sw.queue.next)
 		}
 		if h, err := openflow.ParseHeader(r.Bytes); err != nil || int(h.Length) != len(r.Bytes) {
 			return fmt.Errorf("switch %s: command %d of %d bytes is not one message", r.Switch, r.Seq, len(r.Bytes))
@@ -65,7 +68,7 @@ func (s *state) apply(r *Record) error {
 func (s *state) applySkipped(r *Record) error {
 	sw := s.sw(r.Switch)
 	if r.Epoch != sw.epoch || r.Seq <= sw.events || r.Asynchronous > r.Seq-sw.events {
-		return fmt.Errorf("switch %s: events up to %d of epoch %d, %d asynchronous, after %d of %d: this replica diverged; leave it stopped, and keep its data for a report: a majority goes on without it",
+		return fmt.Errorf("switch %s: events up to %d of epoch %d, %d asynchronous, after %d of %d: "+diverged,
 			r.Switch, r.Seq, r.Epoch, r.Asynchronous, sw.events, sw.epoch)
 	}
 	sw.totalEvents += r.Seq - sw.events
@@ -79,7 +82,7 @@ func (s *state) applyEvent(id openflow.DatapathID, epoch, seq uint64, msg []byte
 	case epoch > sw.epoch && seq == 1:
 		sw.begin(epoch, bytes.Clone(msg))
 	case epoch != sw.epoch || seq != sw.events+1:
-		return fmt.Errorf("switch %s: event %d of epoch %d after %d of %d: this replica diverged; leave it stopped, and keep its data for a report: a majority goes on without it",
+		return fmt.Errorf("switch %s: event %d of epoch %d after %d of %d: "+diverged,
 			id, seq, epoch, sw.events, sw.epoch)
 	}
 	sw.events = seq

@@ -55,6 +55,11 @@ func (b *batch) touch(sw *switchState) {
 	}
 }
 
+// undoHosted is called before what a switch has of the hosted application is set, but for what a command adds.
+func (b *batch) undoHosted(sw *switchState) {
+	b.undo = append(b.undo, undo{kind: undoHosted, sw: sw, saved: &switchState{born: sw.born, asked: sw.asked}})
+}
+
 // seal notes the watermarks and ends the numbering of tables.
 func (b *batch) seal() {
 	for _, sw := range b.skipping {

@@ -89,14 +89,14 @@ func (c *Core) Commit(data []byte) error {
 	if c.leading {
 		return c.commitOwn(data)
 	}
-	c.applying = max(c.state.time, entryTime(data))
+	d := decoder{b: data}
+	c.applying = max(c.state.time, d.header().Time)
 	h, err := Walk(data, c.apply)
 	if err != nil {
 		return err
 	}
 	c.state.time = max(c.state.time, h.Time)
-	c.keep(&c.followed)
-	return nil
+	return c.keep(&c.followed)
 }
 
 // Observe has f called with every event in an entry that is applied here and not this leader's own,
@@ -125,8 +125,7 @@ func (c *Core) apply(r *Record) error {
 
 func (c *Core) commitOwn(data []byte) error {
 	d := decoder{b: data}
-	d.byte()
-	h := Header{d.uvarint(), d.uvarint(), int64(d.uvarint())}
+	h := d.header()
 	if d.err != nil || len(c.inflight) == 0 || h.Term != c.term || h.Batch != c.inflight[0].number {
 		return fmt.Errorf("ledger: committed entry (term %d, batch %d) is not the one that this leader of term %d waits for", h.Term, h.Batch, c.term)
 	}
@@ -142,7 +141,9 @@ func (c *Core) commitOwn(data []byte) error {
 	}
 	c.committed = append(c.committed, b.touched...)
 	c.ordered.move(&b.loose)
-	c.keep(&b.fed)
+	if err := c.keep(&b.fed); err != nil {
+		return err
+	}
 	clear(b.undo)
 	c.free = append(c.free, b)
 	return nil
@@ -254,6 +255,9 @@ func (c *Core) Restore(snapshot []byte) error {
 	if err != nil {
 		return fmt.Errorf("restore snapshot: %w", err)
 	}
+	if err := s.history.check(&s.hosting); err != nil {
+		return fmt.Errorf("restore snapshot: %w", err)
+	}
 	s.time = h.Time
 	c.state, c.frozen = s, false // what is being encoded is the old state's, which nobody writes
 	return nil
@@ -284,9 +288,10 @@ func (c *Core) Tick(now int64) {
 		b.buf = appendString(appendString(append(b.buf, byte(OpTimer)), next.name.app), next.name.name)
 		b.undo = append(b.undo, undo{kind: undoTimer, timer: &oldTimer{next.name, t}, existed: true})
 		delete(c.state.timers, next.name)
-		if app == c.hosted {
+		if next.name.app == c.state.hosting.app { // as whoever applies the entry decides
 			c.feedTimer()
-		} else {
+		}
+		if app != c.hosted {
 			c.input = Input{Kind: Timer, Name: next.name.name, Message: t.data}
 			c.call(app)
 			c.runEmitted()

@@ -94,7 +94,7 @@ func New(apps []Application, limits Limits) (*Core, error) {
 // ErrStaleEpoch says that the ledger knows a newer epoch of the switch, or has closed this one.
 var ErrStaleEpoch = errors.New("stale epoch")
 
-var errNotLeading = errors.New("ledger: event at a controller that does not lead")
+var errNotLeading = errors.New("ledger: input at a controller that does not lead")
 
 // ErrGap says that events are missing before this one.
 var ErrGap = errors.New("gap in the event sequence")
@@ -120,6 +120,9 @@ func (c *Core) Lead(term uint64, now int64) error {
 		c.schedule(t.due, name)
 	}
 	c.begin()
+	if c.hosted < 0 && c.state.hosting.on() {
+		c.host(Hosting{}) // nobody would send results, and in the end there were no Room
+	}
 	return nil
 }
 
@@ -391,7 +394,7 @@ func asynchronous(typ uint8) bool {
 
 // call runs one application on c.input and takes back what it did if it fails.
 func (c *Core) call(app int) {
-	m := mark{len(c.batch.buf), len(c.batch.undo), len(c.batch.tables), len(c.emitted), len(c.stalled)}
+	m := c.mark()
 	c.tx = Tx{c: c, app: app, tag: uint32(app+1) << tagShift, level: c.levelFor(app)}
 	var before looseMark
 	if c.tx.level < ExactlyOnce {
@@ -410,27 +413,40 @@ func (c *Core) call(app int) {
 	if err == nil {
 		return
 	}
-	if undoErr := c.state.revert(b.undo[m.undo:]); undoErr != nil {
-		err = errors.Join(err, undoErr)
+	err = errors.Join(err, c.rewind(m))
+	if c.tx.loose != nil {
+		c.tx.loose.rewind(before)
 	}
+	f := Failure{App: c.apps[app].Name(), Input: c.input, Err: err, Stack: stack}
+	f.Input.Message, f.Input.Command = nil, nil
+	c.logFailure(f)
+}
+
+func (c *Core) mark() mark {
+	return mark{len(c.batch.buf), len(c.batch.undo), len(c.batch.tables), len(c.emitted), len(c.stalled)}
+}
+
+// rewind takes back what an application did in this transaction since m.
+func (c *Core) rewind(m mark) error {
+	b := &c.batch
+	err := c.state.revert(b.undo[m.undo:])
 	for _, u := range b.undo[m.undo:] {
 		if u.kind == undoTimer && u.existed {
 			c.schedule(u.timer.due, u.timer.name) // the heap may have been made anew without it
 		}
 	}
-	b.undo = b.undo[:m.undo]
-	b.buf = b.buf[:m.buf]
+	b.undo, b.buf = b.undo[:m.undo], b.buf[:m.buf]
 	b.forgetTables(m.tables)
-	if c.tx.loose != nil {
-		c.tx.loose.rewind(before)
-	}
 	c.emitted, c.stalled = c.emitted[:m.emitted], c.stalled[:m.stalled]
-	name, text := c.apps[app].Name(), err.Error()
-	b.buf = appendString(appendString(append(b.buf, byte(OpFailure)), name), text[:min(len(text), 1024)])
+	return err
+}
+
+// logFailure puts the failure of an application into the log, and where the caller finds it.
+func (c *Core) logFailure(f Failure) {
+	text := f.Err.Error()
+	c.batch.buf = appendString(appendString(append(c.batch.buf, byte(OpFailure)), f.App[:min(len(f.App), 1024)]), text[:min(len(text), 1024)])
 	c.counters.Failures++
 	if len(c.failures) < maxFailures {
-		f := Failure{App: name, Input: c.input, Err: err, Stack: stack}
-		f.Input.Message, f.Input.Command = nil, nil
 		c.failures = append(c.failures, f)
 	}
 }

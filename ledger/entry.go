@@ -90,10 +90,10 @@ func (h Header) append(dst []byte) []byte {
 // valid during the call. It returns the first error of the decoder or of f.
 func Walk(data []byte, f func(*Record) error) (Header, error) {
 	d := decoder{b: data}
-	if v := d.byte(); v != entryVersion && d.err == nil {
-		return Header{}, fmt.Errorf("ledger: entry of format %d, this release reads %d: %w", v, entryVersion, errVersion)
+	h := d.header()
+	if len(data) > 0 && data[0] != entryVersion {
+		return Header{}, fmt.Errorf("ledger: entry of format %d, this release reads %d: %w", data[0], entryVersion, errVersion)
 	}
-	h := Header{d.uvarint(), d.uvarint(), int64(d.uvarint())}
 	var r Record
 	var tables []TableName
 	for d.err == nil && len(d.b) > 0 {
@@ -110,15 +110,6 @@ func Walk(data []byte, f func(*Record) error) (Header, error) {
 		return h, fmt.Errorf("ledger: entry header: %w", d.err)
 	}
 	return h, nil
-}
-
-// entryTime returns the ledger time of an entry; 0 if it has none.
-func entryTime(data []byte) int64 {
-	d := decoder{b: data}
-	d.byte()
-	d.uvarint()
-	d.uvarint()
-	return int64(d.uvarint())
 }
 
 var errShort = errors.New("ends within a field")
@@ -177,6 +168,12 @@ func (d *decoder) fail(err error) {
 		d.err = err
 	}
 	d.b = nil
+}
+
+// header takes the version too.
+func (d *decoder) header() Header {
+	d.byte()
+	return Header{d.uvarint(), d.uvarint(), int64(d.uvarint())}
 }
 
 func (d *decoder) record(r *Record, tables *[]TableName) {

@@ -2,15 +2,12 @@ package ledger
 
 import (
 	"bytes"
-	"cmp"
 	"compress/flate"
-	"encoding/binary"
 	"fmt"
 	"io"
 	"maps"
 	"slices"
 
-	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/ryuhost/wire"
 )
 
@@ -44,22 +41,28 @@ type chunk struct {
 	data  []byte
 }
 
-// chunkBytes is how much is compressed at a time.
-const chunkBytes = 64 << 10
+// chunkBytes is how much is compressed at a time; maxChunk, what a chunk may have with the input that exceeds that, as an
+// entry bounds it.
+const (
+	chunkBytes = 64 << 10
+	maxChunk   = wire.FrameBytes
+)
 
 func newHistory() history { return history{first: 1, loaded: -1} }
 
-func (h *history) last() uint64 { return h.first + uint64(len(h.offsets)) - 1 }
+func (h *history) last() uint64    { return h.first + uint64(len(h.offsets)) - 1 }
+func (h *history) results() uint64 { return h.base + uint64(len(h.digests)) }
 
-func (h *history) append(number uint64, input []byte) {
+func (h *history) append(number uint64, input []byte) error {
 	if number != h.last()+1 {
-		panic(fmt.Sprintf("ledger: hosted input %d after %d", number, h.last())) // numbers are given in one place
+		return fmt.Errorf("ledger: hosted input %d after %d: "+diverged, number, h.last())
 	}
 	h.open = append(h.open, input...)
 	h.offsets = append(h.offsets, len(h.open))
 	if len(h.open) >= chunkBytes {
 		h.close()
 	}
+	return nil
 }
 
 // close compresses what is open. Readers may still have slices of it.
@@ -79,10 +82,12 @@ func (h *history) close() {
 	h.open, h.offsets = make([]byte, 0, chunkBytes+chunkBytes/4), h.offsets[:0]
 }
 
-func (h *history) result(number uint64, digest uint32) {
-	if number == h.base+uint64(len(h.digests))+1 {
-		h.digests = append(h.digests, digest)
+func (h *history) result(number uint64, digest uint32) error {
+	if number != h.results()+1 || number > h.last() {
+		return fmt.Errorf("ledger: result of hosted input %d after %d, of %d: "+diverged, number, h.results(), h.last())
 	}
+	h.digests = append(h.digests, digest)
+	return nil
 }
 
 func (h *history) skip(number uint64) {
@@ -107,7 +112,7 @@ func (h *history) trim(number uint64, state []byte) {
 
 // inputs returns inputs from number on, at most count of them and one beyond size bytes, as they stand in an INPUTS frame. They may be read for good.
 func (h *history) inputs(number uint64, count, size int) (data []byte, n int, err error) {
-	if number <= h.base || number > h.last() {
+	if number <= h.base || number > h.last() || count <= 0 {
 		return nil, 0, nil
 	}
 	buf, ends, first := h.open, h.offsets, h.first
@@ -144,26 +149,39 @@ func (h *history) load(i int) error {
 		return nil
 	}
 	c := h.chunks[i]
-	data, err := io.ReadAll(flate.NewReader(bytes.NewReader(c.data)))
+	data, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(c.data)), maxChunk))
 	if err != nil {
-		return fmt.Errorf("ledger: hosted inputs %d to %d: %w", c.first, c.first+uint64(c.count)-1, err)
+		return fmt.Errorf("ledger: hosted inputs from %d: %w", c.first, err)
 	}
-	h.data, h.ends, h.loaded = data, make([]int, 0, c.count), i
-	for rest := data; len(rest) > 0; {
-		if _, rest, err = wire.ParseInput(rest); err != nil {
-			return fmt.Errorf("ledger: hosted inputs from %d: %w", c.first, err)
-		}
-		h.ends = append(h.ends, len(data)-len(rest))
+	ends, err := inputEnds(data, c.first)
+	if err == nil && len(ends) != c.count {
+		err = fmt.Errorf("they are %d, not %d", len(ends), c.count)
 	}
-	if len(h.ends) != c.count {
-		return fmt.Errorf("ledger: hosted inputs from %d are %d, not %d", c.first, len(h.ends), c.count)
+	if err != nil {
+		return fmt.Errorf("ledger: hosted inputs from %d: %w", c.first, err)
 	}
+	h.data, h.ends, h.loaded = data, ends, i
 	return nil
+}
+
+// inputEnds returns where each of the inputs in data ends; number is that of the first.
+func inputEnds(data []byte, number uint64) (ends []int, err error) {
+	for rest := data; len(rest) > 0; number++ {
+		in, after, err := wire.ParseInput(rest)
+		if err != nil {
+			return nil, err
+		}
+		if in.Number != number {
+			return nil, fmt.Errorf("input %d stands where %d belongs", in.Number, number)
+		}
+		ends, rest = append(ends, len(data)-len(after)), after
+	}
+	return ends, nil
 }
 
 // withoutSkipped puts a Timer in the place of each input that is skipped.
 func (h *history) withoutSkipped(data []byte, number uint64, n int) []byte {
-	if !slices.ContainsFunc(slices.Collect(maps.Keys(h.skipped)), func(s uint64) bool { return s >= number && s < number+uint64(n) }) {
+	if !h.anySkipped(number, n) {
 		return data
 	}
 	var out []byte
@@ -182,61 +200,13 @@ func (h *history) withoutSkipped(data []byte, number uint64, n int) []byte {
 	return out
 }
 
-// freeze returns what encodes the history as it is now, while it goes on.
-func (h *history) freeze() func([]byte) []byte {
-	f := *h
-	f.chunks, f.open, f.digests = slices.Clone(h.chunks), slices.Clip(h.open), slices.Clip(h.digests)
-	f.offsets = slices.Clone(h.offsets)
-	return f.encode
-}
-
-func (h *history) encode(b []byte) []byte {
-	b = binary.AppendUvarint(binary.AppendUvarint(append(b, byte(OpHistory)), h.base), h.generation)
-	b = appendBytes(b, h.state)
-	for _, c := range h.chunks {
-		b = binary.AppendUvarint(binary.AppendUvarint(append(b, byte(OpChunk)), c.first), uint64(c.count))
-		b = appendBytes(b, c.data)
-	}
-	b = binary.AppendUvarint(binary.AppendUvarint(append(b, byte(OpOpenChunk)), h.first), uint64(len(h.offsets)))
-	b = appendBytes(b, h.open)
-	digests := make([]byte, 0, 4*len(h.digests))
-	for _, d := range h.digests {
-		digests = binary.BigEndian.AppendUint32(digests, d)
-	}
-	b = appendBytes(append(b, byte(OpDigests)), digests)
-	for _, n := range slices.Sorted(maps.Keys(h.skipped)) {
-		b = binary.AppendUvarint(append(b, byte(OpPassed)), n)
-	}
-	return b
-}
-
-// decode takes one record of a snapshot.
-func (h *history) decode(r *Record) error {
-	switch r.Op {
-	case OpHistory:
-		*h = newHistory()
-		h.base, h.generation, h.state = r.Seq, r.Epoch, bytes.Clone(r.Bytes)
-	case OpChunk:
-		h.chunks = append(h.chunks, chunk{r.Seq, int(r.Epoch), bytes.Clone(r.Bytes)})
-		h.bytes += len(r.Bytes)
-	case OpOpenChunk:
-		h.first, h.open, h.offsets = r.Seq, bytes.Clone(r.Bytes), nil
-		for rest := h.open; len(rest) > 0; {
-			_, after, err := wire.ParseInput(rest)
-			if err != nil {
-				return err
-			}
-			h.offsets, rest = append(h.offsets, len(h.open)-len(after)), after
+func (h *history) anySkipped(number uint64, n int) bool {
+	for s := range h.skipped {
+		if s >= number && s-number < uint64(n) {
+			return true
 		}
-	case OpDigests:
-		h.digests = nil
-		for d := r.Bytes; len(d) >= 4; d = d[4:] {
-			h.digests = append(h.digests, binary.BigEndian.Uint32(d))
-		}
-	case OpPassed:
-		h.skip(r.Seq)
 	}
-	return nil
+	return false
 }
 
 // Inputs returns committed inputs of the hosted application, from a number on: at most count, and one beyond size bytes, as
@@ -256,13 +226,13 @@ type Committed struct {
 // Committed returns how far the hosted application is committed.
 func (c *Core) Committed() Committed {
 	h := &c.state.history
-	return Committed{h.generation, h.last(), h.base + uint64(len(h.digests)), len(h.skipped)}
+	return Committed{h.generation, h.last(), h.results(), len(h.skipped)}
 }
 
 // Digest returns that of a committed result.
 func (c *Core) Digest(number uint64) (uint32, bool) {
 	h := &c.state.history
-	if number <= h.base || number > h.base+uint64(len(h.digests)) {
+	if number <= h.base || number > h.results() {
 		return 0, false
 	}
 	return h.digests[number-h.base-1], true
@@ -276,7 +246,7 @@ func (c *Core) Checkpoint() (number uint64, state []byte) {
 // Trim keeps the state of a host after an input, and forgets that input and those before, at this controller and
 // in its snapshots. The caller has proved that a host goes on from there as one that executed all of them.
 func (c *Core) Trim(number uint64, state []byte) {
-	if h := &c.state.history; number > h.base && number <= h.last() && number <= h.base+uint64(len(h.digests)) {
+	if h := &c.state.history; number > h.base && number <= h.results() {
 		h.trim(number, state)
 	}
 }
@@ -285,60 +255,4 @@ func (c *Core) Trim(number uint64, state []byte) {
 func (c *Core) HistoryBytes() int {
 	h := &c.state.history
 	return h.bytes + len(h.open) + 4*len(h.digests) + len(h.state)
-}
-
-// append encodes what a leader decides when the application begins.
-func (h *Hosting) append(b []byte) []byte {
-	b = appendString(appendString(binary.BigEndian.AppendUint64(b, h.Seed), h.app), h.Identity)
-	return append(b, h.tag, h.apps)
-}
-
-// hosting decodes that, and in a snapshot the rest.
-func (d *decoder) hosting(whole bool) Hosting {
-	h := Hosting{Seed: d.uint64(), app: d.string(), Identity: d.string(), tag: d.byte(), apps: d.byte()}
-	if whole {
-		h.Generation, h.Began = d.uvarint(), int64(d.uvarint())
-		h.Inputs, h.Results, h.woken = d.uvarint(), d.uvarint(), d.uvarint()
-	}
-	return h
-}
-
-// appendHosting encodes what is replicated of the hosted application but for its history.
-func (s *state) appendHosting(b []byte) []byte {
-	h := &s.hosting
-	if h.Generation == 0 {
-		return b
-	}
-	b = h.append(append(b, byte(OpHosting)))
-	b = binary.AppendUvarint(binary.AppendUvarint(b, h.Generation), uint64(h.Began))
-	b = binary.AppendUvarint(binary.AppendUvarint(binary.AppendUvarint(b, h.Inputs), h.Results), h.woken)
-	for _, sw := range sortedSwitches(s.switches) {
-		if sw.epoch == 0 {
-			continue
-		}
-		newest := sw.asked[max(0, len(sw.asked)-maxAsked):]
-		pairs := make([]byte, 0, 8*len(newest))
-		for _, a := range newest {
-			pairs = binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(pairs, a.seq), a.xid)
-		}
-		b = binary.BigEndian.AppendUint64(append(b, byte(OpHostedSwitch)), uint64(sw.id))
-		b = appendBytes(binary.AppendUvarint(b, sw.born), pairs)
-	}
-	return b
-}
-
-func (sw *switchState) loadHosted(born uint64, pairs []byte) error {
-	sw.born, sw.asked = born, nil
-	for ; len(pairs) >= 8; pairs = pairs[8:] {
-		sw.asked = append(sw.asked, asked{binary.BigEndian.Uint32(pairs), binary.BigEndian.Uint32(pairs[4:])})
-	}
-	if len(pairs) > 0 {
-		return fmt.Errorf("switch %s: the hosted application's transaction ids end within one: %w", sw.id, errShort)
-	}
-	return nil
-}
-
-// sortedSwitches returns them by datapath id.
-func sortedSwitches(m map[openflow.DatapathID]*switchState) []*switchState {
-	return slices.SortedFunc(maps.Values(m), func(a, b *switchState) int { return cmp.Compare(a.id, b.id) })
 }

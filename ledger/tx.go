@@ -206,14 +206,17 @@ func (tx *Tx) SetTimer(name string, after time.Duration, data []byte) error {
 
 // CancelTimer removes the application's timer of that name, if it is set.
 func (tx *Tx) CancelTimer(name string) {
-	c, key := tx.c, timerName{tx.c.apps[tx.app].Name(), name}
+	tx.c.cancelTimer(timerName{tx.c.apps[tx.app].Name(), name})
+}
+
+func (c *Core) cancelTimer(key timerName) {
 	old, existed := c.state.timers[key]
 	if !existed {
 		return
 	}
 	c.batch.undo = append(c.batch.undo, undo{kind: undoTimer, timer: &oldTimer{key, old}, existed: true})
 	delete(c.state.timers, key)
-	c.batch.buf = appendString(appendString(append(c.batch.buf, byte(OpCancelTimer)), key.app), name)
+	c.batch.buf = appendString(appendString(append(c.batch.buf, byte(OpCancelTimer)), key.app), key.name)
 }
 
 // Switches yields the switches that are up, by datapath id.

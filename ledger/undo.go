@@ -33,7 +33,7 @@ const (
 	undoCommand                       // sw, position
 	undoTimer                         // timer, existed
 	undoSkipped                       // sw, position: the watermark before
-	undoBorn                          // sw, position: the number before
+	undoHosted                        // sw, saved: born and asked before
 )
 
 // revert takes back the changes in list, newest first.
@@ -68,8 +68,8 @@ func (s *state) revert(list []undo) error {
 		case undoSkipped:
 			u.sw.totalEvents -= u.sw.events - u.position
 			u.sw.events = u.position
-		case undoBorn:
-			u.sw.born = u.position
+		case undoHosted:
+			u.sw.born, u.sw.asked = u.saved.born, u.saved.asked
 		case undoTimer:
 			if t := u.timer; u.existed {
 				s.timers[t.name] = t.timer
