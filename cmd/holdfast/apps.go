@@ -9,7 +9,9 @@ import (
 	"github.com/holdfast-sdn/holdfast/apps/hub"
 	"github.com/holdfast-sdn/holdfast/apps/learning"
 	"github.com/holdfast-sdn/holdfast/apps/valiant"
+	"github.com/holdfast-sdn/holdfast/internal/config"
 	"github.com/holdfast-sdn/holdfast/ledger"
+	"github.com/holdfast-sdn/holdfast/platform/hosting"
 )
 
 // applications are those that this binary holds, by the name that stands in the site file.
@@ -25,12 +27,16 @@ func applicationNames() []string { return slices.Sorted(maps.Keys(applications))
 // by application and message.
 func newApplications(names []string, levels map[string]map[string]string) ([]ledger.Application, error) {
 	for name := range levels {
-		if !slices.Contains(names, name) {
+		if name == config.RyuApp || !slices.Contains(names, name) {
 			return nil, fmt.Errorf("levels: application %s is not among the apps %v: remove its levels", name, names)
 		}
 	}
 	var list []ledger.Application
 	for _, name := range names {
+		if name == config.RyuApp {
+			list = append(list, hosting.NewApplication("")) // hostApplications knows which
+			continue
+		}
 		make, ok := applications[name]
 		if !ok {
 			return nil, fmt.Errorf("no application is called %q; there are %v", name, applicationNames())

@@ -76,6 +76,10 @@ func printSite(out io.Writer, s *config.Site) error {
 	}
 	fmt.Fprintf(w, "\nsite\t%s\n", s.Name)
 	fmt.Fprintf(w, "apps\t%s\n", strings.Join(s.Apps, ", "))
+	if len(s.Ryu.Applications) > 0 {
+		fmt.Fprintf(w, "applications of ryu\t%s\n", strings.Join(s.Ryu.Applications, ", "))
+		fmt.Fprintf(w, "hosted by\t%s, options %v, path %v, %d MB\n", s.Ryu.Python, s.Ryu.Options, s.Ryu.Path, s.Ryu.MemoryBytes>>20)
+	}
 	for _, name := range slices.Sorted(maps.Keys(s.Levels)) {
 		for _, message := range slices.Sorted(maps.Keys(s.Levels[name])) {
 			fmt.Fprintf(w, "level of %s in %s\t%s\n", message, name, s.Levels[name][message])

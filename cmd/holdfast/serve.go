@@ -154,6 +154,9 @@ func controllerConfig(ctx context.Context, s *config.Site, me config.Controller,
 	if cfg.API, err = listen("the API", me.API); err != nil {
 		return cfg, err
 	}
+	if err := hostApplications(ctx, &cfg, s, me, log); err != nil {
+		return cfg, err
+	}
 	if err := secure(ctx, &cfg, s, me, log); err != nil {
 		return cfg, err
 	}
@@ -167,7 +170,7 @@ func controllerConfig(ctx context.Context, s *config.Site, me config.Controller,
 
 // closeUnused closes what a controller that did not start would have closed.
 func closeUnused(cfg platform.Config) error {
-	for _, l := range []net.Listener{cfg.Consensus.Listener, cfg.OpenFlow, cfg.API} {
+	for _, l := range []net.Listener{cfg.Consensus.Listener, cfg.OpenFlow, cfg.API, cfg.REST} {
 		if l != nil {
 			l.Close()
 		}

@@ -1,0 +1,42 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+
+	"github.com/holdfast-sdn/holdfast/internal/config"
+	"github.com/holdfast-sdn/holdfast/platform"
+	"github.com/holdfast-sdn/holdfast/platform/hosting"
+	"github.com/holdfast-sdn/holdfast/ryuhost"
+)
+
+// pythonInfo is the level from which hosted applications' log lines are told. It belongs to the log of the group, so
+// that all hosts are alike.
+const pythonInfo = 20
+
+// hostApplications completes cfg with what the site's applications of Ryu need, if it has some.
+func hostApplications(ctx context.Context, cfg *platform.Config, s *config.Site, me config.Controller, log *slog.Logger) error {
+	at := slices.Index(s.Apps, config.RyuApp)
+	if at < 0 {
+		return nil
+	}
+	r := s.Ryu
+	host := ryuhost.Config{Python: r.Python, Applications: r.Applications, Options: r.Options, Path: r.Path, Site: s.Name,
+		LogLevel: pythonInfo, MemoryBytes: r.MemoryBytes, Logger: log}
+	identity, err := ryuhost.Probe(ctx, host)
+	if err != nil {
+		return err
+	}
+	cfg.Applications[at] = hosting.NewApplication(identity.String())
+	cfg.Hosted = &host
+	if me.REST == "" {
+		return nil
+	}
+	cfg.RESTPeers = map[uint64]string{}
+	for _, c := range s.Controllers {
+		cfg.RESTPeers[c.ID] = c.REST
+	}
+	cfg.REST, err = listen("the REST interface of applications", me.REST)
+	return err
+}
