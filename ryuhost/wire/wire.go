@@ -146,6 +146,9 @@ type Result struct {
 // NoWake says that no timer is wanted.
 const NoWake = -1
 
+// resultLen is that of a Result with nothing in it.
+const resultLen = 8 + 8 + 4*4
+
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // ParseResult takes the first result off b, whose slices alias it.
@@ -172,7 +175,7 @@ func ParseResult(b []byte) (r Result, rest []byte, err error) {
 		r.Failures = append(r.Failures, f)
 	}
 	for ; lines > 0 && d.err == nil; lines-- {
-		r.Lines = append(r.Lines, Line{d.uint8(), d.string(), d.string()})
+		r.Lines = append(r.Lines, d.line())
 	}
 	if d.err != nil {
 		return Result{}, nil, fmt.Errorf("ryuhost: result %d: %w", r.Number, d.err)
