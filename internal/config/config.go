@@ -72,6 +72,9 @@ const MaxID = 1<<53 - 1
 // MaxFile is the largest file that is read, in bytes.
 const MaxFile = 1 << 20
 
+// DefaultSwitchTimeout is that of a site file that names none.
+const DefaultSwitchTimeout = 3 * time.Second
+
 func defaults() Site {
 	return Site{
 		Name:          "holdfast",
@@ -81,7 +84,7 @@ func defaults() Site {
 		Data:          "/var/lib/holdfast",
 		Heartbeat:     10 * time.Millisecond,
 		Election:      50 * time.Millisecond,
-		SwitchTimeout: 3 * time.Second,
+		SwitchTimeout: DefaultSwitchTimeout,
 	}
 }
 
