@@ -28,7 +28,12 @@ func configCommand() *cobra.Command {
       id: 1                      # optional; derived from the name
   site: holdfast                 # the rest is optional; these are the defaults
   apps: [learning]               # also modules and files of Ryu or os-ken: ryu.app.simple_switch_13, ./mine.py
-  ryu: {python: python3, options: [--observe-links], path: [/opt/apps], memory_mb: 1024}   # how those are hosted
+  ryu:                           # how those are hosted; all controllers need the same Python and os-ken
+    python: python3
+    options: [--observe-links]   # of ryu-manager; no default
+    path: [/opt/apps]            # where Python looks for modules besides PYTHONPATH; no default
+    memory_mb: 1024              # of the process, at most
+    log_level: info              # debug, info, warning or error
   levels: {learning: {packet_in: ordered}}   # default: exactly_once; see docs/applications.md
   durability: disk               # disk or memory
   data: /var/lib/holdfast        # each controller uses the folder of its name

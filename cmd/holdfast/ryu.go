@@ -11,10 +11,6 @@ import (
 	"github.com/holdfast-sdn/holdfast/ryuhost"
 )
 
-// pythonInfo is the level from which hosted applications' log lines are told. It belongs to the log of the group, so
-// that all hosts are alike.
-const pythonInfo = 20
-
 // hostApplications completes cfg with what the site's applications of Ryu need, if it has some.
 func hostApplications(ctx context.Context, cfg *platform.Config, s *config.Site, me config.Controller, log *slog.Logger) error {
 	at := slices.Index(s.Apps, config.RyuApp)
@@ -23,7 +19,7 @@ func hostApplications(ctx context.Context, cfg *platform.Config, s *config.Site,
 	}
 	r := s.Ryu
 	host := ryuhost.Config{Python: r.Python, Applications: r.Applications, Options: r.Options, Path: r.Path, Site: s.Name,
-		LogLevel: pythonInfo, MemoryBytes: r.MemoryBytes, Logger: log}
+		LogLevel: r.LogLevel, MemoryBytes: r.MemoryBytes, Logger: log}
 	identity, err := ryuhost.Probe(ctx, host)
 	if err != nil {
 		return err

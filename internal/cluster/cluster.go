@@ -32,6 +32,7 @@ type Config struct {
 	Later         int                          // of Controllers, so many of the last are in the site file and are not started; see Join
 	Apps          []string                     // of the site file
 	Levels        map[string]map[string]string // of the site file; may be nil
+	Ryu           *Ryu                         // of the site file, for applications of Ryu among Apps; controllers then have a REST address each
 	Durability    string                       // "memory" if empty
 	Agents        int                          // agent processes, each for one or more switches
 	Audit         bool                         // controllers write audit files
@@ -50,6 +51,15 @@ type Config struct {
 	Env func(i int) []string
 }
 
+// Ryu is the section of that name in the site file.
+type Ryu struct {
+	Python   string   `json:"python,omitempty"`
+	Options  []string `json:"options,omitempty"`
+	Path     []string `json:"path,omitempty"`
+	MemoryMB int      `json:"memory_mb,omitempty"`
+	LogLevel string   `json:"log_level,omitempty"`
+}
+
 // Cluster is a running site.
 type Cluster struct {
 	cfg         Config
@@ -61,6 +71,7 @@ type Cluster struct {
 type Controller struct {
 	Name                string
 	Peer, OpenFlow, API string // addresses
+	REST                string // likewise; "" without Config.Ryu
 	client              *http.Client
 	id                  uint64 // in the site file; 0: none
 	process
@@ -83,13 +94,16 @@ func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 	if cfg.Listen == "" {
 		cfg.Listen = "127.0.0.1"
 	}
-	addrs, err := freeAddresses(cfg.Listen, 3*cfg.Controllers+cfg.Agents)
+	addrs, err := freeAddresses(cfg.Listen, 4*cfg.Controllers+cfg.Agents)
 	if err != nil {
 		return nil, err
 	}
 	c := &Cluster{cfg: cfg}
 	for i := range cfg.Controllers {
-		n := &Controller{Name: fmt.Sprintf("c%d", i+1), Peer: addrs[3*i], OpenFlow: addrs[3*i+1], API: addrs[3*i+2], client: http.DefaultClient}
+		n := &Controller{Name: fmt.Sprintf("c%d", i+1), Peer: addrs[4*i], OpenFlow: addrs[4*i+1], API: addrs[4*i+2], client: http.DefaultClient}
+		if cfg.Ryu != nil {
+			n.REST = addrs[4*i+3]
+		}
 		n.process = process{name: n.Name, binary: cfg.Binary, log: filepath.Join(cfg.Dir, n.Name+".log"),
 			args: []string{"serve", "--config", c.siteFile(n.Name), "--name", n.Name}}
 		if cfg.Audit {
@@ -104,7 +118,7 @@ func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 		c.controllers = append(c.controllers, n)
 	}
 	for i := range cfg.Agents {
-		a := &Agent{Listen: addrs[3*cfg.Controllers+i]}
+		a := &Agent{Listen: addrs[4*cfg.Controllers+i]}
 		name := fmt.Sprintf("agent%d", i+1)
 		a.process = process{name: name, binary: cfg.Binary, log: filepath.Join(cfg.Dir, name+".log"),
 			args: []string{"agent", "--config", c.siteFile(name), "--listen", a.Listen, "--name", name}}
@@ -220,11 +234,18 @@ func (c *Cluster) site(controllers []*Controller, route func(to, address string)
 	b.WriteString("controllers:\n")
 	for _, n := range controllers {
 		fmt.Fprintf(&b, "  - name: %s\n    peer: %s\n    openflow: %s\n    api: %s\n", n.Name, route(n.Name, n.Peer), route(n.Name, n.OpenFlow), n.API)
+		if n.REST != "" {
+			fmt.Fprintf(&b, "    rest: %s\n", n.REST)
+		}
 		if n.id != 0 {
 			fmt.Fprintf(&b, "    id: %d\n", n.id)
 		}
 	}
 	fmt.Fprintf(&b, "apps: [%s]\ndurability: %s\ndata: %s\n", strings.Join(c.cfg.Apps, ", "), c.cfg.Durability, c.dataDir())
+	if c.cfg.Ryu != nil {
+		ryu, _ := json.Marshal(c.cfg.Ryu) // text and numbers
+		fmt.Fprintf(&b, "ryu: %s\n", ryu)
+	}
 	if len(c.cfg.Levels) > 0 {
 		levels, _ := json.Marshal(c.cfg.Levels) // maps of text; JSON is YAML too
 		fmt.Fprintf(&b, "levels: %s\n", levels)

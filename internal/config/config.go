@@ -79,7 +79,7 @@ func defaults() Site {
 	return Site{
 		Name:          "holdfast",
 		Apps:          []string{"learning"},
-		Ryu:           Ryu{Python: "python3", MemoryBytes: 1 << 30},
+		Ryu:           Ryu{Python: "python3", MemoryBytes: 1 << 30, LogLevel: pythonLevels["info"]},
 		Durability:    Disk,
 		Data:          "/var/lib/holdfast",
 		Heartbeat:     10 * time.Millisecond,

@@ -41,7 +41,7 @@ func wantThree() *config.Site {
 			{Name: "c2", ID: 9493958604106, Peer: "127.0.0.1:7002", OpenFlow: "127.0.0.1:6654", API: "127.0.0.1:8654"},
 			{Name: "c3", ID: 3, Peer: "[::1]:7003", OpenFlow: "sdn3.example.org:6653", API: "127.0.0.1:8655"},
 		},
-		Name: "holdfast", Apps: []string{"learning"}, Ryu: config.Ryu{Python: "python3", MemoryBytes: 1 << 30}, Durability: config.Disk, Data: "/var/lib/holdfast",
+		Name: "holdfast", Apps: []string{"learning"}, Ryu: config.Ryu{Python: "python3", MemoryBytes: 1 << 30, LogLevel: 20}, Durability: config.Disk, Data: "/var/lib/holdfast",
 		Heartbeat: 10 * time.Millisecond, Election: 50 * time.Millisecond, SwitchTimeout: 3 * time.Second,
 	}
 }
@@ -60,11 +60,11 @@ func TestParse(t *testing.T) {
 	}{
 		{"defaults", three, wantThree()},
 		{"everything", three + "site: lab\napps: [hub, learning]\nlevels:\n  hub:\n    packet_in: unordered\ndurability: memory\ndata: /tmp/hf\nheartbeat_ms: 20\nelection_ms: 100\nswitch_timeout_ms: 1000\ntls:\n  ca: /etc/hf/ca.pem\n  cert: /etc/hf/{name}.pem\n  key: /etc/hf/{name}-key.pem\n", full},
-		{"applications of Ryu", three + "apps: [hub, ryu.app.rest, learning, ./x/mine.py, /y/theirs.py]\nryu:\n  python: /usr/bin/python3.11\n  options: [--observe-links]\n  path: [/opt/apps]\n  memory_mb: 256\n", func() *config.Site {
+		{"applications of Ryu", three + "apps: [hub, ryu.app.rest, learning, ./x/mine.py, /y/theirs.py]\nryu:\n  python: /usr/bin/python3.11\n  options: [--observe-links]\n  path: [/opt/apps]\n  memory_mb: 256\n  log_level: warning\n", func() *config.Site {
 			s := wantThree()
 			s.Apps = []string{"hub", "ryu", "learning"}
 			s.Ryu = config.Ryu{Applications: []string{"ryu.app.rest", filepath.Join(here(t), "x/mine.py"), "/y/theirs.py"}, Python: "/usr/bin/python3.11",
-				Options: []string{"--observe-links"}, Path: []string{"/opt/apps"}, MemoryBytes: 256 << 20}
+				Options: []string{"--observe-links"}, Path: []string{"/opt/apps"}, MemoryBytes: 256 << 20, LogLevel: 30}
 			return s
 		}()},
 		{"alias", strings.Replace(three, "api: 127.0.0.1:8655", "api: &a 127.0.0.1:8655", 1) + "data: *a\n", func() *config.Site {
@@ -168,6 +168,7 @@ func TestMistakes(t *testing.T) {
 		{"module twice", one + "apps:\n- a.b\n- a.b\n", `f:5: app "a.b" twice; remove one`},
 		{"app in a home folder", one + "apps: [~/a.py]\n", `f:3: app "~/a.py": nothing replaces the ~; write the whole path`},
 		{"memory of a host", one + "ryu: {memory_mb: 1}\n", "f:3: memory_mb is 1; write a whole number from 64 to 1048576"},
+		{"log level of ryu", one + "ryu: {log_level: warn}\n", `f:3: unknown log_level "warn"; did you mean "warning"? (known: debug, error, info, warning)`},
 		{"options of ryu", one + "ryu: {options: --verbose}\n", "f:3: options is the text \"--verbose\"; write a list: lines that begin with `- `"},
 		{"apps not a list", one + "apps: hub\n", "f:3: apps is the text \"hub\"; write a list: lines that begin with `- `"},
 		{"durability", one + "durability: disc\n", `f:3: unknown durability "disc"; did you mean "disk"? (known: disk, memory)`},

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,6 +20,7 @@ type Ryu struct {
 	Options      []string // of ryu-manager
 	Path         []string // folders in which Python looks for modules, besides its own
 	MemoryBytes  int64    // of a host, at most
+	LogLevel     uint8    // Python's: what applications log below it is dropped
 }
 
 // isPython reports whether an entry of apps names a module or a file of Python; Go applications have plain names.
@@ -53,6 +55,7 @@ func (p *parser) ryu(n *yaml.Node) error {
 		{"python", func(n *yaml.Node) error { return p.path(n, "python", &r.Python) }},
 		{"options", func(n *yaml.Node) error { return p.texts(n, "options", &r.Options) }},
 		{"path", func(n *yaml.Node) error { return p.texts(n, "path", &r.Path) }},
+		{"log_level", func(n *yaml.Node) error { return p.pythonLevel(n, &r.LogLevel) }},
 		{"memory_mb", func(n *yaml.Node) error { return p.number(n, "memory_mb", 64, 1<<20, &memory) }},
 	})
 	r.MemoryBytes = int64(memory) << 20
@@ -71,5 +74,21 @@ func (p *parser) texts(n *yaml.Node, what string, to *[]string) error {
 			return err
 		}
 	}
+	return nil
+}
+
+// pythonLevels are those of Python's logging.
+var pythonLevels = map[string]uint8{"debug": 10, "info": 20, "warning": 30, "error": 40}
+
+func (p *parser) pythonLevel(n *yaml.Node, to *uint8) error {
+	var s string
+	if err := p.text(n, "log_level", &s); err != nil {
+		return err
+	}
+	level, ok := pythonLevels[s]
+	if !ok {
+		return p.unknown(n, "log_level", s, slices.Sorted(maps.Keys(pythonLevels)))
+	}
+	*to = level
 	return nil
 }
