@@ -1,0 +1,202 @@
+package paths
+
+import (
+	"slices"
+
+	"github.com/holdfast-sdn/holdfast/openflow"
+	"github.com/holdfast-sdn/holdfast/openflow/of13"
+)
+
+// Update returns the routes for a graph that has become another one, and for destinations that may be others. They are what Protect would return; destinations that nothing
+// has changed for share their memory with r. If switches have come or gone everything is computed anew.
+func (r *Routes) Update(g *Graph, dests []openflow.DatapathID) (*Routes, error) {
+	if !slices.Equal(g.switches, r.graph.switches) {
+		return Protect(g, dests, r.avoid)
+	}
+	next, err := newRoutes(g, dests, r.avoid)
+	if err != nil {
+		return nil, err
+	}
+	changes := changedArcs(r.graph, g)
+	b := newBuilder(g, r.avoid)
+	for i, d := range next.dests {
+		v, _ := g.index(d)
+		at, known := slices.BinarySearch(r.dests, d)
+		if !known {
+			next.trees[i] = b.build(v, b.distances(v))
+			continue
+		}
+		next.trees[i] = b.rebuild(v, r.trees[at], changes)
+	}
+	return next, nil
+}
+
+// change is of an arc with a reverse, in one direction.
+type change struct {
+	from          int32
+	port          of13.Port
+	before, after *arc // nil where it is not, or has no reverse
+}
+
+// better reports whether the arc is there where it was not, leads elsewhere or costs less, in either direction.
+func (c change) better() bool {
+	return c.after != nil && (c.before == nil || c.before.to != c.after.to || c.after.weight < c.before.weight || c.after.backWeight < c.before.backWeight)
+}
+
+// changedArcs compares two graphs of the same switches.
+func changedArcs(old, g *Graph) (changes []change) {
+	usable := func(g *Graph, i int) *arc {
+		if g.arcs[i].back == none {
+			return nil
+		}
+		return &g.arcs[i]
+	}
+	for i, j := 0, 0; i < len(old.links) || j < len(g.links); {
+		var before, after *arc
+		side := 0
+		switch {
+		case i == len(old.links):
+			side = 1
+		case j == len(g.links):
+			side = -1
+		default:
+			side = compareEnds(old.links[i].From, g.links[j].From)
+		}
+		if side <= 0 {
+			before, i = usable(old, i), i+1
+		}
+		if side >= 0 {
+			after, j = usable(g, j), j+1
+		}
+		if before != nil && after != nil && before.to == after.to && before.weight == after.weight && before.backWeight == after.backWeight {
+			continue
+		}
+		if a := after; a != nil {
+			changes = append(changes, change{a.from, a.port, before, after})
+		} else if a := before; a != nil {
+			changes = append(changes, change{a.from, a.port, before, nil})
+		}
+	}
+	return changes
+}
+
+// rebuild returns the tree of a destination after changes: the old one if it is the same.
+func (b *builder) rebuild(dest int32, old *tree, changes []change) *tree {
+	concerned, dist := false, old.dist
+	for _, c := range changes {
+		h := &old.hops[c.from]
+		tree := c.before != nil && h.Primary == c.port
+		used := c.before != nil && (tree || h.Backup == c.port || h.Crankback == c.port)
+		concerned = concerned || used || c.better()
+		if tree && (c.after == nil || c.after.to != c.before.to || c.after.weight != c.before.weight) {
+			dist = nil
+		}
+		if c.after != nil && old.dist[c.after.to] != far && old.dist[c.after.to]+c.after.weight < old.dist[c.from] {
+			dist = nil
+		}
+	}
+	if !concerned {
+		return old // what was chosen is as it was, and what was not has not become better
+	}
+	if dist == nil {
+		dist = b.distances(dest)
+	}
+	t := b.build(dest, dist)
+	if slices.Equal(t.hops, old.hops) && slices.Equal(t.dist, old.dist) {
+		return old
+	}
+	return t
+}
+
+// Step is that a switch is to do something else with packets to a destination.
+type Step struct {
+	Dest, Switch openflow.DatapathID
+	Old, New     Hop
+
+	// Round is when: after all steps of lower rounds. Then a packet on its way meets old switches first and new ones from the first new one on, and
+	// arrives. Steps of destinations that are new, or gone, have round 0.
+	Round int
+}
+
+// Steps lists what has changed from old to r, ordered by destination and switch.
+func (r *Routes) Steps(old *Routes) (steps []Step) {
+	for i, j := 0, 0; i < len(old.dests) || j < len(r.dests); {
+		switch {
+		case j == len(r.dests) || i < len(old.dests) && old.dests[i] < r.dests[j]:
+			steps = r.compare(steps, old, old.trees[i], &tree{}, old.dests[i])
+			i++
+		case i == len(old.dests) || r.dests[j] < old.dests[i]:
+			steps = r.compare(steps, old, &tree{}, r.trees[j], r.dests[j])
+			j++
+		default:
+			if old.trees[i] != r.trees[j] {
+				first := len(steps)
+				steps = r.compare(steps, old, old.trees[i], r.trees[j], r.dests[j])
+				r.order(steps[first:], r.trees[j])
+			}
+			i, j = i+1, j+1
+		}
+	}
+	return steps
+}
+
+// compare appends the steps of one destination.
+func (r *Routes) compare(steps []Step, old *Routes, before, after *tree, dest openflow.DatapathID) []Step {
+	hop := func(t *tree, i int) Hop {
+		if t.hops == nil {
+			return Hop{}
+		}
+		return t.hops[i]
+	}
+	was, is := old.graph.switches, r.graph.switches
+	for i, j := 0, 0; i < len(was) || j < len(is); {
+		s := Step{Dest: dest}
+		switch {
+		case j == len(is) || i < len(was) && was[i] < is[j]:
+			s.Switch, s.Old = was[i], hop(before, i)
+			i++
+		case i == len(was) || is[j] < was[i]:
+			s.Switch, s.New = is[j], hop(after, j)
+			j++
+		default:
+			s.Switch, s.Old, s.New = is[j], hop(before, i), hop(after, j)
+			i, j = i+1, j+1
+		}
+		if s.Old != s.New {
+			steps = append(steps, s)
+		}
+	}
+	return steps
+}
+
+// order gives the steps of one destination their rounds: one more than the nearest step on the new way to the destination.
+func (r *Routes) order(steps []Step, t *tree) {
+	at := make(map[int32]*Step, len(steps))
+	for i := range steps {
+		if v, ok := r.graph.index(steps[i].Switch); ok {
+			at[v] = &steps[i]
+		} else {
+			steps[i].Round = 1
+		}
+	}
+	for v := range at {
+		r.round(v, t, at)
+	}
+}
+
+// round returns the round of the last step from a switch to the destination, the switch included.
+func (r *Routes) round(v int32, t *tree, at map[int32]*Step) int {
+	s := at[v]
+	if s != nil && s.Round > 0 {
+		return s.Round
+	}
+	n := 0
+	if p := t.hops[v].Primary; p != 0 {
+		n = r.round(r.graph.arcs[r.graph.arcAt(v, p)].to, t, at)
+	}
+	if s == nil {
+		return n
+	}
+	s.Round = n + 1
+	return n + 1
+}
