@@ -168,7 +168,7 @@ func TestMistakes(t *testing.T) {
 		{"module twice", one + "apps:\n- a.b\n- a.b\n", `f:5: app "a.b" twice; remove one`},
 		{"app in a home folder", one + "apps: [~/a.py]\n", `f:3: app "~/a.py": nothing replaces the ~; write the whole path`},
 		{"memory of a host", one + "ryu: {memory_mb: 1}\n", "f:3: memory_mb is 1; write a whole number from 64 to 1048576"},
-		{"log level of ryu", one + "ryu: {log_level: warn}\n", `f:3: unknown log_level "warn"; did you mean "warning"? (known: debug, error, info, warning)`},
+		{"log level of ryu", one + "ryu: {log_level: warn}\n", `f:3: unknown log_level "warn"; known: debug, error, info, warning`},
 		{"options of ryu", one + "ryu: {options: --verbose}\n", "f:3: options is the text \"--verbose\"; write a list: lines that begin with `- `"},
 		{"apps not a list", one + "apps: hub\n", "f:3: apps is the text \"hub\"; write a list: lines that begin with `- `"},
 		{"durability", one + "durability: disc\n", `f:3: unknown durability "disc"; did you mean "disk"? (known: disk, memory)`},
