@@ -39,6 +39,7 @@ type Config struct {
 	SnapshotEvery int                          // entries between snapshots; 0 is the default of serve
 	Listen        string                       // address to bind to, "127.0.0.1" if empty
 	TLS           bool                         // everything over TLS, by an authority made for the site
+	LogLevel      string                       // of the controllers; "" is the default of serve
 	// Election is how long a leader may be silent; 0 is the site file's default. Heartbeats are ten
 	// times as frequent. Machines with much else to do need more. A leader that dies is noticed at once.
 	Election time.Duration
@@ -111,6 +112,9 @@ func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 		}
 		if cfg.SnapshotEvery > 0 {
 			n.args = append(n.args, "--snapshot-every", fmt.Sprint(cfg.SnapshotEvery))
+		}
+		if cfg.LogLevel != "" {
+			n.args = append(n.args, "--log-level", cfg.LogLevel)
 		}
 		if cfg.Env != nil {
 			n.env = cfg.Env(i)
@@ -276,50 +280,6 @@ func (c *Cluster) Close() error {
 		errs = append(errs, n.Kill())
 	}
 	return errors.Join(errs...)
-}
-
-// Status is the part of a controller's status that callers need.
-type Status struct {
-	Role     string         `json:"role"`
-	Term     uint64         `json:"term"`
-	Applied  uint64         `json:"applied_index"`
-	Switches []SwitchStatus `json:"switches"`
-}
-
-// SwitchStatus is what a controller says of a switch.
-type SwitchStatus struct {
-	Switch        string `json:"switch"`
-	State         string `json:"state"`
-	Role          string `json:"role"`
-	Mode          string `json:"mode"`
-	InStep        bool   `json:"in_step"`
-	EventsLogged  uint64 `json:"events_logged"`
-	CommandsSent  uint64 `json:"commands_issued"`
-	CommandsDone  uint64 `json:"commands_done"`
-	TotalEvents   uint64 `json:"total_events"`
-	TotalCommands uint64 `json:"total_commands"`
-}
-
-// Ready reports whether the controller could be the switch's next master, and nothing would be lost.
-func (s SwitchStatus) Ready() bool {
-	return s.Role == "master" || s.Role == "standby" && (s.InStep || s.Mode == "agent" || s.Mode == "direct")
-}
-
-// Status asks one controller.
-func (n *Controller) Status(ctx context.Context) (Status, error) {
-	var s Status
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+n.API+"/v1/status", nil)
-	if err != nil {
-		return s, err
-	}
-	resp, err := n.client.Do(req)
-	if err != nil {
-		return s, err
-	}
-	defer resp.Body.Close()
-	return s, json.NewDecoder(resp.Body).Decode(&s)
 }
 
 // pollInterval is how often a wait looks again.
