@@ -40,7 +40,7 @@ func (a *chaos) Handle(tx *Tx, in *Input) error {
 	if a.c.quiet {
 		return nil
 	}
-	if tag := openflow.XID(append(in.Message, make([]byte, 8)...)) >> tagShift & 0x7f; in.Kind == Message && in.Message[1] == of13.TypeBarrierReply && tag > 0 && tag < 4 && tx.tag>>tagShift != tag {
+	if tag := openflow.XID(append(in.Message, make([]byte, 8)...)) >> tagShift & 0x7f; in.Kind == Message && in.Message[1] == of13.TypeBarrierReply && tag > 0 && int(tag) <= len(tx.c.apps) && tx.tag>>tagShift != tag {
 		a.c.fatalf("an answer to application %d reached %d", tag, tx.tag>>tagShift)
 	}
 	if string(in.Message) == "poison" {
@@ -110,6 +110,23 @@ func relax(a Application, base Level, rng *rand.Rand) Application {
 		}
 	}
 	return r
+}
+
+// newCore makes the ledger of a node.
+func (c *cluster) newCore(limits Limits, node int) *Core {
+	apps := []Application{&counting{}, &chaos{c, "chaos"}, &chaos{c, "mayhem"}}
+	if c.seed%2 == 0 {
+		rng := rand.New(rand.NewPCG(c.seed, 1))
+		base := Unordered + Level(rng.IntN(4))
+		for i, a := range apps {
+			apps[i] = relax(a, base, rng)
+		}
+	}
+	core, err := New(c.withHosted(apps, node), limits)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return core
 }
 
 type simCommand string

@@ -27,9 +27,13 @@ func TestCluster(t *testing.T) {
 	}
 	var sum Counters
 	var closed, stale, entries, leaders, skipped, loose, taken int
+	var fed feedCounts
 	for seed := first; seed < first+n; seed++ {
 		c := newCluster(t, seed)
 		c.run(600)
+		if hostedIn(seed) {
+			c.run(1400) // it takes two rounds until something comes of an event
+		}
 		c.drain()
 		c.check()
 		for _, node := range c.nodes {
@@ -41,11 +45,13 @@ func TestCluster(t *testing.T) {
 			sum.Completions += k.Completions
 		}
 		closed, stale, entries, leaders = closed+len(c.oracle.closed), stale+c.stale, entries+len(c.log), leaders+int(c.term)
+		fed.add(c.oracle.feed)
 		skipped, loose, taken = skipped+c.oracle.skipped, loose+len(c.loose), taken+c.taken
 	}
 	t.Logf("%d seeds: %d entries, %d leaders, %+v, %d epochs closed, %d events of stale epochs, %d skipped, %d loose commands, of which %d reached their switch",
 		n, entries, leaders, sum, closed, stale, skipped, loose, taken)
-	if *seedFlag == 0 && !testing.Short() && (sum.Duplicates == 0 || sum.Failures == 0 || sum.Reverted == 0 || sum.Completions == 0 || closed == 0 || skipped == 0 || taken == 0) {
+	t.Logf("hosted applications: %+v", fed)
+	if *seedFlag == 0 && !testing.Short() && (sum.Duplicates == 0 || sum.Failures == 0 || sum.Reverted == 0 || sum.Completions == 0 || closed == 0 || skipped == 0 || taken == 0 || !fed.thorough()) {
 		t.Error("the simulation does not reach what it is to test")
 	}
 }
@@ -77,6 +83,7 @@ type simNode struct {
 	c        *cluster
 	id       int
 	core     *Core
+	host     simHost
 	applied  int
 	skew     int64
 	encode   func() []byte // of a snapshot that is being taken
@@ -96,9 +103,10 @@ func newCluster(t testing.TB, seed uint64) *cluster {
 		limits.BatchBytes = 300
 	}
 	for _, n := range c.nodes {
-		n.core = c.newCore(limits)
+		n.core = c.newCore(limits, n.id)
+		n.host.n = n
 	}
-	c.oracle = newOracle(c.newCore(limits))
+	c.oracle = newOracle(c.newCore(limits, 0))
 	for i := range 1 + c.rng.IntN(4) {
 		s := newSimSwitch(c, openflow.DatapathID(i+1))
 		c.switches = append(c.switches, s)
@@ -106,22 +114,6 @@ func newCluster(t testing.TB, seed uint64) *cluster {
 	}
 	c.elect()
 	return c
-}
-
-func (c *cluster) newCore(limits Limits) *Core {
-	apps := []Application{&counting{}, &chaos{c, "chaos"}, &chaos{c, "mayhem"}}
-	if c.seed%2 == 0 {
-		rng := rand.New(rand.NewPCG(c.seed, 1))
-		base := Unordered + Level(rng.IntN(4))
-		for i, a := range apps {
-			apps[i] = relax(a, base, rng)
-		}
-	}
-	core, err := New(apps, limits)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	return core
 }
 
 func (c *cluster) unique() uint64 { c.uniques++; return c.uniques }
@@ -182,6 +174,8 @@ func (c *cluster) run(steps int) {
 			n.turn()
 		case p < 540:
 			s.finish()
+		case p < 600:
+			n.host.turn()
 		default:
 			c.deliver(s, n.id)
 		}
@@ -321,7 +315,7 @@ func (n *simNode) restart() {
 	if n.c.leader == n.id {
 		n.c.elect()
 	}
-	n.core, n.encode = n.c.newCore(n.core.limits), nil
+	n.core, n.encode, n.host = n.c.newCore(n.core.limits, n.id), nil, simHost{n: n}
 	n.must(n.core.Restore(n.c.oracle.snaps[n.applied]))
 	for _, s := range n.c.switches {
 		s.disconnect(n.id)
@@ -357,7 +351,7 @@ func (n *simNode) thaw() {
 	data := n.encode()
 	n.core.Thaw()
 	n.encode = nil
-	again := n.c.newCore(n.core.limits)
+	again := n.c.newCore(n.core.limits, n.id)
 	n.must(again.Restore(data))
 	got, err := again.Snapshot()
 	n.must(err)
@@ -389,6 +383,7 @@ func (c *cluster) drain() {
 		c.commit()
 		for _, n := range c.nodes {
 			n.step()
+			n.host.turn()
 			n.turn()
 			for _, s := range c.switches {
 				s.finish()
@@ -402,7 +397,7 @@ func (c *cluster) drain() {
 }
 
 func (c *cluster) resting() bool {
-	if _, leading := c.nodes[c.leader].core.Leading(); !leading || c.committed < len(c.log) || len(c.oracle.timers) > 0 {
+	if _, leading := c.nodes[c.leader].core.Leading(); !leading || !c.hostsRest() || c.committed < len(c.log) || len(c.oracle.timers) > 0 {
 		return false
 	}
 	for _, n := range c.nodes {
@@ -427,13 +422,14 @@ func (c *cluster) resting() bool {
 func (c *cluster) check() {
 	for _, n := range c.nodes {
 		n.compare()
+		c.oracle.feed.checkHistory(c, n)
 		for _, st := range n.core.Switches() {
 			if st.Done != st.Commands || !st.Live {
 				c.fatalf("node %d: %+v is not at rest", n.id, st)
 			}
 		}
 	}
-	again := c.newCore(Limits{})
+	again := c.newCore(Limits{}, 0)
 	for _, entry := range c.log {
 		if err := again.Commit(entry); err != nil {
 			c.fatalf("apply the log again: %v", err)

@@ -27,13 +27,14 @@ type oracle struct {
 	counts   map[openflow.DatapathID]uint64 // packets, over all epochs
 	sentTo   map[openflow.DatapathID]bool   // by the present transaction
 	ref      *Core                          // applies every entry as it is committed
-	snaps    [][]byte                       // of ref, by the number of entries
+	feed     *feedModel
+	snaps    [][]byte // of ref, by the number of entries
 }
 
 func newOracle(ref *Core) *oracle {
 	o := &oracle{events: map[epochKey][][]byte{}, commands: map[epochKey][][]byte{}, newest: map[openflow.DatapathID]uint64{},
 		closed: map[epochKey]bool{}, timers: map[timerName]int64{}, counts: map[openflow.DatapathID]uint64{},
-		sentTo: map[openflow.DatapathID]bool{}, ref: ref}
+		sentTo: map[openflow.DatapathID]bool{}, ref: ref, feed: newFeedModel()}
 	o.snaps = append(o.snaps, o.snapshot())
 	return o
 }
@@ -50,6 +51,8 @@ func (o *oracle) logged(k epochKey, seq uint64) bool { return seq <= uint64(len(
 
 // commit takes the next committed entry.
 func (o *oracle) commit(data []byte) error {
+	d := decoder{b: data}
+	o.feed.time = d.header().Time
 	h, err := Walk(data, func(r *Record) error { return o.record(r, data) })
 	if err != nil {
 		return err
@@ -71,8 +74,11 @@ func (o *oracle) record(r *Record, data []byte) error {
 		return fmt.Errorf("what a failed application did is in the log: %+v", r)
 	}
 	switch r.Op {
-	case OpEvent, OpTimer, OpUnreachable, OpReachable, OpCloseEpoch:
+	case OpEvent, OpTimer, OpUnreachable, OpReachable, OpCloseEpoch, OpBegin, OpRequest, OpResult, OpSkip:
 		clear(o.sentTo)
+	}
+	if err := o.feed.record(r); err != nil {
+		return err
 	}
 	switch r.Op {
 	case OpEvent:

@@ -102,6 +102,9 @@ func (s *simSwitch) packet() {
 	typ, xid := of13.TypePacketIn, uint32(0)
 	if s.c.rng.IntN(4) == 0 {
 		typ, xid = of13.TypeBarrierReply, uint32(s.c.rng.IntN(len(s.c.nodes[0].core.apps)+2))<<tagShift|uint32(s.c.rng.IntN(100))
+		if ran := s.executed[s.key()]; len(ran) > 0 && s.c.rng.IntN(2) == 0 {
+			xid = openflow.XID(ran[s.c.rng.IntN(len(ran))])
+		}
 	}
 	msg := openflow.AppendHeader(nil, openflow.Version13, typ, xid)
 	msg = binary.BigEndian.AppendUint64(msg, s.c.unique())

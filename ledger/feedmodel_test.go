@@ -1,0 +1,236 @@
+package ledger
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+
+	"github.com/holdfast-sdn/holdfast/openflow"
+	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
+	"github.com/holdfast-sdn/holdfast/ryuhost/wire"
+)
+
+// feedModel says, from the entries alone, what hosts are to execute, and checks what is logged of that.
+type feedModel struct {
+	generation uint64
+	app        string
+	tag, apps  uint32
+	time       int64
+	switches   map[openflow.DatapathID]*modelSwitch
+	sent       *modelSwitch // the last command was for
+	sentXID    uint32
+	inputs     map[uint64][][]byte // by generation
+	digests    map[uint64][]uint32
+	skipped    map[uint64]map[uint64]bool
+	count      feedCounts
+}
+
+type feedCounts struct {
+	generations, inputs, results, skipped, commands, failures int
+
+	translated int // answers that got the application's xid
+	left       int // answers to others
+	most       int // inputs of a generation
+}
+
+func (a *feedCounts) add(m *feedModel) {
+	for g, all := range m.inputs {
+		m.count.inputs, m.count.results, m.count.skipped = m.count.inputs+len(all), m.count.results+len(m.digests[g]), m.count.skipped+len(m.skipped[g])
+	}
+	b := &m.count
+	*a = feedCounts{a.generations + b.generations, a.inputs + b.inputs, a.results + b.results, a.skipped + b.skipped, a.commands + b.commands,
+		a.failures + b.failures, a.translated + b.translated, a.left + b.left, max(a.most, b.most)}
+}
+
+// thorough reports whether all there is to test was there.
+func (a *feedCounts) thorough() bool {
+	return min(a.generations, a.inputs, a.results, a.skipped, a.commands, a.failures, a.translated, a.left, a.most) > 0
+}
+
+type modelSwitch struct {
+	live, reachable bool
+	hello           []byte
+	born            uint64            // number of the input that told of this epoch
+	asked           map[uint32]uint32 // the application's xids, by those of the ledger
+}
+
+func newFeedModel() *feedModel {
+	return &feedModel{switches: map[openflow.DatapathID]*modelSwitch{}, inputs: map[uint64][][]byte{},
+		digests: map[uint64][]uint32{}, skipped: map[uint64]map[uint64]bool{}}
+}
+
+func (m *feedModel) sw(id openflow.DatapathID) *modelSwitch {
+	if m.switches[id] == nil {
+		m.switches[id] = &modelSwitch{asked: map[uint32]uint32{}}
+	}
+	return m.switches[id]
+}
+
+func (m *feedModel) feed(in wire.Input) {
+	if m.app == "" {
+		return
+	}
+	in.Number, in.Time = uint64(len(m.inputs[m.generation])+1), m.time
+	m.inputs[m.generation] = append(m.inputs[m.generation], in.Append(nil))
+	m.count.most = max(m.count.most, int(in.Number))
+}
+
+func (m *feedModel) up(id openflow.DatapathID) {
+	hello, err := experimenter.ParseSwitchUp(m.sw(id).hello)
+	if err != nil {
+		panic(err)
+	}
+	m.feed(wire.Input{Kind: wire.Up, Switch: id, Features: hello.Features, Ports: hello.Ports})
+	if s := m.sw(id); s.born == 0 {
+		s.born = uint64(len(m.inputs[m.generation]))
+	}
+}
+
+// record takes the next operation of an entry.
+func (m *feedModel) record(r *Record) error {
+	s := m.sw(r.Switch)
+	switch r.Op {
+	case OpEvent:
+		m.event(r)
+	case OpUnreachable:
+		s.reachable = false
+		m.feed(wire.Input{Kind: wire.Down, Switch: r.Switch})
+	case OpReachable:
+		s.reachable = true
+		m.up(r.Switch)
+	case OpCloseEpoch:
+		s.live, s.reachable = false, false
+		m.feed(wire.Input{Kind: wire.Down, Switch: r.Switch})
+	case OpTimer:
+		if r.App == m.app {
+			m.feed(wire.Input{Kind: wire.Timer})
+		}
+	case OpRequest:
+		m.feed(wire.Input{Kind: wire.Request, Request: r.Bytes})
+	case OpBegin:
+		m.begin(r.Hosting)
+	case OpSkip:
+		m.skipped[m.generation][r.Seq] = true
+	case OpFailure:
+		if r.App == m.app {
+			m.count.failures++
+		}
+	case OpCommand, OpAsked, OpResult:
+		return m.result(r)
+	}
+	return nil
+}
+
+func (m *feedModel) event(r *Record) {
+	s := m.sw(r.Switch)
+	typ, ours := experimenter.Is(r.Bytes)
+	switch {
+	case ours && typ == experimenter.TypeSwitchUp:
+		*s = modelSwitch{live: true, reachable: true, hello: bytes.Clone(r.Bytes), asked: map[uint32]uint32{}}
+		m.up(r.Switch)
+	case ours && typ == experimenter.TypeSwitchDown:
+		s.live, s.reachable = false, false
+		m.feed(wire.Input{Kind: wire.Down, Switch: r.Switch})
+	default:
+		msg := bytes.Clone(r.Bytes)
+		xid := openflow.XID(msg)
+		if tag := xid >> 24 & 0x7f; tag == m.tag && !asynchronous(msg[1]) {
+			if theirs, ok := s.asked[xid&sequenceMask]; ok {
+				openflow.SetXID(msg, theirs)
+				m.count.translated++
+			}
+		} else if !asynchronous(msg[1]) && tag > 0 && tag <= m.apps {
+			m.count.left++
+			return
+		}
+		m.feed(wire.Input{Kind: wire.Message, Switch: r.Switch, Message: msg})
+	}
+}
+
+func (m *feedModel) begin(h *Hosting) {
+	m.generation++
+	m.count.generations++
+	m.app, m.tag, m.apps = h.app, uint32(h.tag), uint32(h.apps)
+	m.skipped[m.generation] = map[uint64]bool{}
+	m.feed(wire.Input{Kind: wire.Timer})
+	ids := []openflow.DatapathID{}
+	for id, s := range m.switches {
+		s.born, s.asked = 0, map[uint32]uint32{}
+		if s.live && s.reachable {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	for _, id := range ids {
+		m.up(id)
+	}
+}
+
+// result checks that results come once, in order, and that their commands are for the switch that they were meant for.
+func (m *feedModel) result(r *Record) error {
+	switch r.Op {
+	case OpResult:
+		n := len(m.digests[m.generation])
+		if r.Seq != uint64(n)+1 || n >= len(m.inputs[m.generation]) {
+			return fmt.Errorf("result %d after %d, of %d inputs", r.Seq, n, len(m.inputs[m.generation]))
+		}
+		m.digests[m.generation] = append(m.digests[m.generation], uint32(r.Epoch))
+	case OpCommand:
+		m.sent, m.sentXID = m.sw(r.Switch), openflow.XID(r.Bytes)
+		var number, sum uint64
+		if _, err := fmt.Sscanf(string(r.Bytes[openflow.HeaderLen:]), "hosted exactly_once %d %d", &number, &sum); err != nil {
+			return nil // of another application
+		}
+		m.count.commands++
+		if n := uint64(len(m.digests[m.generation])); number != n || m.sent.born > number || m.sentXID>>24 != m.tag || r.Bytes[1] == 24 {
+			return fmt.Errorf("switch %s: command %d, %q, is of input %d; that of the result is %d, the switch was born at %d", r.Switch, r.Seq, r.Bytes, number, n, m.sent.born)
+		}
+	case OpAsked:
+		m.sent.asked[m.sentXID&sequenceMask] = uint32(r.Seq)
+	}
+	return nil
+}
+
+// expect returns an input as a host gets it. skipped says that it is known to be left out.
+func (m *feedModel) expect(generation, number uint64, skipped bool) []byte {
+	all := m.inputs[generation]
+	if number == 0 || number > uint64(len(all)) {
+		return nil
+	}
+	raw := all[number-1]
+	if !skipped {
+		return raw
+	}
+	in, _, err := wire.ParseInput(raw)
+	if err != nil {
+		panic(err)
+	}
+	return (&wire.Input{Number: in.Number, Time: in.Time, Kind: wire.Timer}).Append(nil)
+}
+
+// checkInput is for a replica that may not know yet of what is skipped.
+func (m *feedModel) checkInput(c *cluster, generation, number uint64, got []byte) {
+	late := m.skipped[generation][number] && bytes.Equal(got, m.expect(generation, number, true))
+	if want := m.expect(generation, number, false); !bytes.Equal(got, want) && !late {
+		c.fatalf("input %d of generation %d is\n %x, want\n %x", number, generation, got, want)
+	}
+}
+
+// checkHistory is for a replica that has everything.
+func (m *feedModel) checkHistory(c *cluster, n *simNode) {
+	done := n.core.Committed()
+	want := Committed{m.generation, uint64(len(m.inputs[m.generation])), uint64(len(m.digests[m.generation])), len(m.skipped[m.generation])}
+	if done != want {
+		c.fatalf("node %d: %+v is committed of the hosted application, want %+v", n.id, done, want)
+	}
+	for number := uint64(1); number <= done.Input; number++ {
+		got, k, err := n.core.Inputs(number, 1, 1)
+		n.must(err)
+		if want := m.expect(m.generation, number, m.skipped[m.generation][number]); k != 1 || !bytes.Equal(got, want) {
+			c.fatalf("node %d: %d inputs, %d is\n %x, want\n %x", n.id, k, number, got, want)
+		}
+		if d, ok := n.core.Digest(number); ok != (number <= done.Result) || ok && d != m.digests[m.generation][number-1] {
+			c.fatalf("node %d: digest %x %v of result %d", n.id, d, ok, number)
+		}
+	}
+}

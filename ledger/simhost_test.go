@@ -1,0 +1,176 @@
+package ledger
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/fnv"
+	"slices"
+
+	"github.com/holdfast-sdn/holdfast/openflow"
+	"github.com/holdfast-sdn/holdfast/openflow/of13"
+	"github.com/holdfast-sdn/holdfast/ryuhost/wire"
+)
+
+// hosted is an application that hosts execute.
+type hosted struct{ identity string }
+
+func (hosted) Name() string               { return "ryu" }
+func (h hosted) Identity() string         { return h.identity }
+func (hosted) Handle(*Tx, *Input) error   { panic("a hosted application is not called") }
+func (h hosted) place(seed uint64) int    { return int(seed / 4 % 4) }
+func hostedIn(seed uint64) bool           { return seed/2%2 == 1 }
+func (c *cluster) hostedLike(id int) bool { return id < 2 || c.seed%3 != 0 }
+
+// withHosted adds a hosted application to those of a node. In some simulations node 2 has another one, or none.
+func (c *cluster) withHosted(apps []Application, node int) []Application {
+	h := hosted{"same"}
+	switch {
+	case !hostedIn(c.seed):
+		return apps
+	case !c.hostedLike(node) && c.seed%2 == 0:
+		return apps
+	case !c.hostedLike(node):
+		h.identity = "other"
+	}
+	return slices.Insert(apps, h.place(c.seed), Application(h))
+}
+
+// simHost is the host of a node. What it does follows from its inputs, each of which changes all that comes after.
+type simHost struct {
+	n       *simNode
+	of      Committed // when it began
+	number  uint64    // of the last input that was executed
+	time    int64
+	sum     uint64
+	up      map[openflow.DatapathID]bool
+	stuck   bool          // at the input after number
+	results []wire.Result // not logged yet
+}
+
+// turn is what the owner of a ledger does for its host.
+func (h *simHost) turn() {
+	core, rng, c := h.n.core, h.n.c.rng, h.n.c
+	done := core.Committed()
+	if done.Generation != h.of.Generation || done.Skipped != h.of.Skipped {
+		*h = simHost{n: h.n, of: done, up: map[openflow.DatapathID]bool{}}
+	}
+	_, leading := core.Leading()
+	begins := func() bool { return core.Hosting().Generation != done.Generation } // and that is not committed
+	if leading && !begins() && hostedIn(c.seed) && (core.Unhosted() || !c.quiet && rng.IntN(300) == 0) {
+		core.Begin(rng.Uint64())
+	}
+	if begins() && core.ResultRoom() && core.Result(&wire.Result{Number: 1}) == nil {
+		c.fatalf("node %d: a result of a generation that is over was taken", h.n.id)
+	}
+	if begins() || core.Unhosted() || core.hosted < 0 {
+		return
+	}
+	h.execute(1+rng.IntN(6), 1+rng.IntN(1000))
+	for len(h.results) > 0 && h.results[0].Number <= done.Result {
+		h.logged(&h.results[0])
+		h.results = h.results[1:]
+	}
+	if !leading {
+		return
+	}
+	if !c.quiet && rng.IntN(10) == 0 && core.Room() {
+		body := make([]byte, rng.IntN(100))
+		if c.seed%20 == 2 {
+			body = make([]byte, rng.IntN(30_000))
+		}
+		if core.Request((&wire.HTTPRequest{Method: "PUT", Path: "/x", Body: body}).Append(nil)) != core.Hosting().Inputs {
+			c.fatalf("a request was not taken")
+		}
+	}
+	h.deliver()
+	if h.stuck && h.number == done.Result && core.ResultRoom() {
+		core.Skip(h.number + 1)
+	}
+}
+
+// execute takes inputs that are committed, if there are any.
+func (h *simHost) execute(count, size int) {
+	c := h.n.c
+	data, n, err := h.n.core.Inputs(h.number+1, count, size)
+	h.n.must(err)
+	for ; n > 0 && !h.stuck; n-- {
+		in, rest, err := wire.ParseInput(data)
+		h.n.must(err)
+		if in.Number != h.number+1 || in.Time < h.time {
+			c.fatalf("node %d: input %d at %d after %d at %d", h.n.id, in.Number, in.Time, h.number, h.time)
+		}
+		c.oracle.feed.checkInput(c, h.of.Generation, in.Number, data[:len(data)-len(rest)])
+		sum := fnv.New64a()
+		_ = binary.Write(sum, binary.BigEndian, h.sum)
+		_, _ = sum.Write(data[:len(data)-len(rest)])
+		if h.stuck = in.Kind != wire.Timer && sum.Sum64()%200 == 0; h.stuck {
+			return
+		}
+		h.sum, h.number, h.time, data = sum.Sum64(), in.Number, in.Time, rest
+		h.up[in.Switch] = in.Kind == wire.Up || in.Kind == wire.Message && h.up[in.Switch]
+		h.results = append(h.results, h.do(in.Number, in.Time))
+	}
+}
+
+func (h *simHost) do(number uint64, now int64) wire.Result {
+	r := wire.Result{Number: number, Digest: uint32(h.sum), Wake: wire.NoWake}
+	for i := range h.sum % 3 {
+		id := openflow.DatapathID(1 + (h.sum>>8+i)%5)
+		typ := of13.TypePacketOut
+		if h.sum>>16%16 == 0 {
+			typ = 24 // ROLE_REQUEST
+		}
+		if h.up[id] {
+			r.Commands = append(r.Commands, wire.Command{Switch: id, Message: message(typ, uint32(h.sum>>20), hostedBody(number, h.sum))})
+		}
+	}
+	switch h.sum >> 24 % 4 {
+	case 0:
+		r.Wake = now + int64(h.sum>>26%20_000)
+	case 1:
+		r.Wake = now - 5
+	}
+	if h.sum>>40%16 == 0 {
+		r.Failures = []wire.Failure{{Traceback: "Traceback:\n  somewhere\nValueError: 7\n"}}
+	}
+	return r
+}
+
+func hostedBody(number, sum uint64) string {
+	return fmt.Sprint("hosted exactly_once ", number, " ", sum)
+}
+
+// deliver has the leader log results.
+func (h *simHost) deliver() {
+	core, c := h.n.core, h.n.c
+	for _, r := range h.results {
+		next := core.Hosting().Results + 1
+		if !core.ResultRoom() || r.Number > next || !c.quiet && c.rng.IntN(8) == 0 {
+			return
+		}
+		if err := core.Result(&r); (err == nil) != (r.Number == next) {
+			c.fatalf("node %d: result %d, where %d is next: %v", h.n.id, r.Number, next, err)
+		}
+	}
+}
+
+// logged compares what this host did with what the log has.
+func (h *simHost) logged(r *wire.Result) {
+	if d, ok := h.n.core.Digest(r.Number); !ok || d != r.Digest {
+		h.n.c.fatalf("node %d: result %d has digest %x here, and in the log %x %v", h.n.id, r.Number, r.Digest, d, ok)
+	}
+}
+
+// resting reports whether the hosts have nothing to do.
+func (c *cluster) hostsRest() bool {
+	for _, n := range c.nodes {
+		done, h := n.core.Committed(), &n.host
+		if hostedIn(c.seed) && (done.Result != done.Input || n.id == c.leader && n.core.Unhosted()) {
+			return false
+		}
+		if n.core.hosted >= 0 && !n.core.Unhosted() && (h.number != done.Input || len(h.results) > 0 || h.of.Generation != done.Generation) {
+			return false
+		}
+	}
+	return true
+}
