@@ -29,7 +29,7 @@ type Host struct {
 	cfg     Config
 	handler Handler
 	process *process
-	conn    net.Conn
+	conn    *net.UnixConn
 	remove  func()        // of the code's folder
 	wake    chan struct{} // capacity 1: something is to be written
 	quit    chan struct{} // closed when the end is decided
@@ -84,7 +84,7 @@ func Start(cfg Config, hello wire.Hello, handler Handler) (*Host, error) {
 }
 
 // socketPair returns our end and the child's.
-func socketPair() (net.Conn, *os.File, error) {
+func socketPair() (*net.UnixConn, *os.File, error) {
 	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, nil, err
@@ -96,7 +96,7 @@ func socketPair() (net.Conn, *os.File, error) {
 		theirs.Close()
 		return nil, nil, err
 	}
-	return conn, theirs, nil
+	return conn.(*net.UnixConn), theirs, nil
 }
 
 // Execute hands over so many inputs, as wire.Input.Append makes them. It never waits, and inputs may be used again at once.

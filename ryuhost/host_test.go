@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -154,6 +155,24 @@ func TestGroup(t *testing.T) {
 	}
 }
 
+// What has left the group stays, and keeps the socket open: that the host has ended is noticed still.
+func TestLeftGroup(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "pid")
+	b := stub(t, Config{}, ready(1), "SPEAK; setsid sh -c 'echo $$ >"+file+"; exec sleep 1000' & while [ ! -s "+file+" ]; do sleep 0.02; done; exit 5")
+	detail := b.end(Crashed).Detail
+	text, _ := os.ReadFile(file)
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Errorf("the one that left: %v", err)
+	}
+	if !strings.Contains(detail, "exit status 5") {
+		t.Errorf("ended with %q", detail)
+	}
+}
+
 func TestNotLoaded(t *testing.T) {
 	b := stub(t, Config{loading: 100 * time.Millisecond, Hang: 100 * time.Millisecond}, nil, stay)
 	if err := b.end(Hung); !strings.Contains(err.Detail, "the applications were not loaded in 100ms") {
@@ -182,7 +201,7 @@ func TestSlow(t *testing.T) {
 	if r := b.do(wire.Input{Kind: wire.Timer}); r.Number != 1 {
 		t.Errorf("result %d", r.Number)
 	}
-	time.Sleep(300 * time.Millisecond) // it owes nothing
+	time.Sleep(lingerTime + time.Second/2) // until it is decided
 	b.host.Stop()
 	b.end(Stopped)
 }

@@ -16,10 +16,14 @@ func (h *Host) watch() {
 	ticker, second := time.NewTicker(tick), time.NewTicker(time.Second)
 	defer ticker.Stop()
 	defer second.Stop()
+	ended := h.process.ended
 	for {
 		select {
 		case <-h.quit:
 			return
+		case <-ended: // and who may still have its socket is not to be waited for
+			_ = h.conn.CloseRead() // read gets what is there
+			ended = nil
 		case <-second.C:
 			if bytes := h.process.residentBytes(); bytes > h.cfg.MemoryBytes {
 				h.finish(Leaked, fmt.Sprintf("%d MiB of memory, where at most %d are allowed\n%s", bytes>>20, h.cfg.MemoryBytes>>20, h.process.out.since(0)))
