@@ -1,9 +1,10 @@
-// Package disk is a storage.Storage on a file system: etcd's write-ahead log for entries,
+// Package disk is a storage.Storage on a file system: a write-ahead log in etcd's format for entries,
 // votes and terms, and one file for each snapshot.
 //
-//	DIR/wal/…              segments of 64 MB, preallocated; the newest and one more in reserve
+//	DIR/wal/…              segments of 16 MB, preallocated; without fsync up to four old ones that are written again
 //	DIR/snap/TERM-INDEX    the newest snapshot, and while it is replaced the one before
 //	DIR/synced             how much of each segment is synced, with a checksum; perhaps a little behind
+//	DIR/lock               locked by the process that has the directory open
 //
 // A record that a power failure or a kill has cut off at the end of the log was never
 // acknowledged; it is removed, with a log line. Other damage is an error that names the file. What is damaged
@@ -14,16 +15,15 @@ package disk
 import (
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
 
 	"github.com/holdfast-sdn/holdfast/consensus/storage"
-	"go.etcd.io/etcd/client/pkg/v3/fileutil"
 	"go.etcd.io/etcd/server/v3/storage/wal"
 	"go.etcd.io/etcd/server/v3/storage/wal/walpb"
 	"go.etcd.io/raft/v3/raftpb"
+	"golang.org/x/sys/unix"
 )
 
 // Owner is whose log it is. A directory serves one owner for ever.
@@ -44,11 +44,11 @@ type Disk struct {
 	owner                Owner
 	fsync                bool
 	log                  *slog.Logger
-	wal                  *wal.WAL        // nil before Load
+	lock                 *os.File        // nil before Load
+	wal                  *appender       // nil before Load
 	last                 uint64          // of the log
 	entries              []*raftpb.Entry // of the batches being saved; kept for the next ones
 	synced               synced
-	pending              bool // the log may hold what is not synced
 	failed               bool // what the log holds is unknown
 }
 
@@ -81,10 +81,14 @@ func prepare(dir string, owner Owner, fsync bool, log *slog.Logger) (*Disk, erro
 // Load reads the log, and creates an empty one if there is none.
 func (d *Disk) Load() (storage.Saved, error) {
 	saved, err := d.load()
+	d.failed = err != nil
 	return saved, full(d.dir, err)
 }
 
 func (d *Disk) load() (storage.Saved, error) {
+	if err := d.claim(); err != nil {
+		return storage.Saved{}, err
+	}
 	if err := errors.Join(d.removeTemporary(), d.synced.load()); err != nil {
 		return storage.Saved{}, err
 	}
@@ -107,20 +111,24 @@ func (d *Disk) load() (storage.Saved, error) {
 	return d.loadFrom(snapshotFile{})
 }
 
+// claim makes this process the only one that has the directory open.
+func (d *Disk) claim() (err error) {
+	if d.lock, err = os.OpenFile(filepath.Join(d.dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600); err != nil {
+		return err
+	}
+	err = unix.Flock(int(d.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return fmt.Errorf("%s is in use by another process", d.dir)
+	}
+	return err
+}
+
 // errUnfinished says that a snapshot from the leader had not become part of the log.
 var errUnfinished = errors.New("the snapshot is newer than what the log has committed")
 
 // loadFrom reads a snapshot and the log behind it.
 func (d *Disk) loadFrom(f snapshotFile) (storage.Saved, error) {
-	start := &walpb.Snapshot{Index: new(f.index), Term: new(f.term)}
-	saved, err := d.read(start)
-	if errors.Is(err, io.ErrUnexpectedEOF) {
-		d.log.Warn("consensus: the log ends in a record that was cut off; removing it", "dir", d.walDir, "err", err)
-		if err := d.cutTorn(); err != nil {
-			return storage.Saved{}, err
-		}
-		saved, err = d.read(start)
-	}
+	saved, err := d.read(&walpb.Snapshot{Index: new(f.index), Term: new(f.term)})
 	if err != nil {
 		return storage.Saved{}, err
 	}
@@ -136,95 +144,52 @@ func (d *Disk) loadFrom(f snapshotFile) (storage.Saved, error) {
 	return saved, nil
 }
 
-// cutTorn removes the end of the log from the first record that is not whole.
-func (d *Disk) cutTorn() error {
-	segments, err := filepath.Glob(filepath.Join(d.walDir, "*.wal"))
-	if err != nil || len(segments) == 0 {
-		return errors.Join(err, fmt.Errorf("there is no log in %s", d.walDir))
-	}
-	f, err := os.OpenFile(segments[len(segments)-1], os.O_RDWR, 0)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	records := wal.NewDecoder(fileutil.NewFileReader(f))
-	for r := new(walpb.Record); err == nil; err = records.Decode(r) {
-		if r.GetType() == wal.CrcType {
-			records.UpdateCRC(r.GetCrc())
-		}
-	}
-	if !errors.Is(err, io.ErrUnexpectedEOF) {
-		return nil // it is another segment; reading again tells
-	}
-	if err = f.Truncate(records.LastOffset()); err == nil {
-		err = f.Sync()
-	}
-	if err != nil {
-		return fmt.Errorf("cut the log off: %w", err)
-	}
-	return nil
-}
-
 func (d *Disk) create() error {
 	if names, err := d.snapshots(); err != nil || len(names) > 0 || len(d.synced.parts) > 0 {
 		return errors.Join(err, fmt.Errorf("%s had a log, and there is no log in %s: %s", d.dir, d.walDir, remedy))
 	}
-	w, err := wal.Create(nil, d.walDir, []byte(d.owner.String()))
+	d.wal = &appender{dir: d.walDir, fsync: d.fsync, owner: []byte(d.owner.String())}
+	err := os.MkdirAll(d.walDir, 0o700)
+	if err == nil {
+		err = d.wal.create()
+	}
+	if err == nil && d.fsync {
+		err = syncDir(d.dir)
+	}
 	if err != nil {
 		return fmt.Errorf("create the log in %s: %w", d.walDir, err)
 	}
-	d.use(w)
 	return nil
 }
 
-func (d *Disk) use(w *wal.WAL) {
-	d.wal, d.pending = w, true // a process that was killed may have left it
-	if !d.fsync {
-		w.SetUnsafeNoFsync()
-	}
-}
-
-// read opens the log for writing and reads all that follows start.
+// read reads all that follows start, and opens the log for writing.
 func (d *Disk) read(start *walpb.Snapshot) (storage.Saved, error) {
-	w, err := wal.Open(nil, d.walDir, start)
-	if errors.Is(err, fileutil.ErrLocked) {
-		return storage.Saved{}, fmt.Errorf("%s is in use by another process", d.dir)
-	}
+	list, err := segments(d.walDir)
 	if err != nil {
+		return storage.Saved{}, err
+	}
+	l := loaded{start: start}
+	if err := l.read(list); err != nil {
 		return storage.Saved{}, d.damaged(err)
 	}
-	owner, hard, entries, err := readAll(w)
-	if err == nil && owner == nil {
-		err = errors.New("its beginning is missing")
+	if string(l.owner) != d.owner.String() {
+		return storage.Saved{}, fmt.Errorf("%s belongs to %s, not to %s: name its own directory", d.dir, l.owner, d.owner)
 	}
-	if err != nil {
-		return storage.Saved{}, errors.Join(d.damaged(err), w.Close())
+	if l.torn != nil {
+		d.log.Warn("consensus: the log ends in a record that was cut off; removing it", "dir", d.walDir, "err", l.torn)
 	}
-	if string(owner) != d.owner.String() {
-		return storage.Saved{}, errors.Join(fmt.Errorf("%s belongs to %s, not to %s: name its own directory", d.dir, owner, d.owner), w.Close())
+	d.wal = &appender{dir: d.walDir, fsync: d.fsync}
+	if err := d.wal.open(list[len(list)-1], &l); err != nil {
+		return storage.Saved{}, fmt.Errorf("open the log in %s: %w", d.walDir, err)
 	}
-	d.use(w)
-	saved := storage.Saved{Entries: valid(start.GetTerm(), entries)}
-	if hard.GetTerm() != 0 {
-		saved.Hard = hard
+	saved := storage.Saved{Entries: valid(start.GetTerm(), l.entries)}
+	if l.hard.GetTerm() != 0 {
+		saved.Hard = l.hard
 	}
 	return saved, nil
 }
 
-// readAll is that of the log, which panics if a record is damaged so that it seems to be of another type.
-func readAll(w *wal.WAL) (owner []byte, hard *raftpb.HardState, entries []*raftpb.Entry, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("a record is not of its type: %v", r)
-		}
-	}()
-	return w.ReadAll()
-}
-
 func (d *Disk) damaged(err error) error {
-	if noRoom(err) {
-		return fmt.Errorf("open the log in %s: %w", d.walDir, err)
-	}
 	return fmt.Errorf("the log in %s is damaged: %w; %s", d.walDir, err, remedy)
 }
 
@@ -237,11 +202,8 @@ func (d *Disk) Save(batches []storage.Batch) error {
 
 // Mark notes how much of the log is synced, without waiting for the disk in most cases.
 func (d *Disk) Mark() error {
-	if d.pending {
-		if err := d.wal.Sync(); err != nil {
-			return fmt.Errorf("sync the log in %s: %w", d.walDir, err)
-		}
-		d.pending = false
+	if err := d.wal.sync(); err != nil {
+		return full(d.dir, fmt.Errorf("sync the log in %s: %w", d.walDir, err))
 	}
 	return full(d.dir, d.synced.mark())
 }
@@ -250,8 +212,7 @@ func (d *Disk) save(batches []storage.Batch) error {
 	var hard *raftpb.HardState
 	entries := d.entries[:0]
 	flush := func() error {
-		err := d.wal.Save(hard, entries)
-		d.pending = len(entries) == 0 // then it is synced only if the term or the vote is another
+		err := d.wal.save(hard, entries)
 		clear(entries)
 		hard, entries = nil, entries[:0]
 		if err != nil {
@@ -306,7 +267,7 @@ func (d *Disk) install(s storage.Snapshot, hard *raftpb.HardState) error {
 		return err
 	}
 	state := &raftpb.HardState{Term: hard.Term, Vote: hard.Vote, Commit: new(s.Index())}
-	if err := d.wal.Save(state, nil); err != nil {
+	if err := d.wal.save(state, nil); err != nil {
 		return fmt.Errorf("write the log in %s: %w", d.walDir, err)
 	}
 	return nil
@@ -357,7 +318,7 @@ func (d *Disk) mark(s storage.Snapshot) error {
 
 func (d *Disk) record(s storage.Snapshot) error {
 	meta := s.Raft.GetMetadata()
-	err := d.wal.SaveSnapshot(&walpb.Snapshot{Index: meta.Index, Term: meta.Term, ConfState: meta.ConfState})
+	err := d.wal.snapshot(&walpb.Snapshot{Index: meta.Index, Term: meta.Term, ConfState: meta.ConfState})
 	if err != nil {
 		return fmt.Errorf("write the log in %s: %w", d.walDir, err)
 	}
@@ -366,19 +327,12 @@ func (d *Disk) record(s storage.Snapshot) error {
 
 // purge removes the segments and snapshots that s makes needless.
 func (d *Disk) purge(s storage.Snapshot) error {
-	if err := d.wal.ReleaseLockTo(s.Index()); err != nil {
-		return fmt.Errorf("release old segments of the log in %s: %w", d.walDir, err)
-	}
-	segments, err := fileutil.ReadDir(d.walDir, fileutil.WithExt(".wal"))
+	list, err := segments(d.walDir)
 	if err != nil {
-		return fmt.Errorf("list the log in %s: %w", d.walDir, err)
+		return err
 	}
-	for i := 0; i+1 < len(segments); i++ { // a segment ends where the next one begins
-		var seq, first uint64
-		if _, err := fmt.Sscanf(segments[i+1], "%016x-%016x.wal", &seq, &first); err != nil || first > s.Index() {
-			break
-		}
-		if err := os.Remove(filepath.Join(d.walDir, segments[i])); err != nil {
+	for i := 0; i+1 < len(list) && list[i+1].first <= s.Index(); i++ { // a segment ends where the next one begins
+		if err := d.wal.release(list[i]); err != nil {
 			return fmt.Errorf("remove an old segment of the log: %w", err)
 		}
 	}
@@ -391,7 +345,11 @@ func (d *Disk) Close() error {
 	if d.wal != nil && !d.failed {
 		err = d.Mark()
 	}
-	return errors.Join(err, d.closeLog(), d.synced.close())
+	err = errors.Join(err, d.closeLog(), d.synced.close())
+	if d.lock != nil {
+		err = errors.Join(err, d.lock.Close())
+	}
+	return err
 }
 
 func (d *Disk) closeLog() error {
@@ -400,7 +358,7 @@ func (d *Disk) closeLog() error {
 	}
 	w := d.wal
 	d.wal = nil
-	if err := w.Close(); err != nil {
+	if err := w.close(); err != nil {
 		return fmt.Errorf("close the log in %s: %w", d.walDir, err)
 	}
 	return nil

@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"path/filepath"
 
-	"go.etcd.io/etcd/server/v3/storage/wal"
 	"golang.org/x/sys/unix"
 )
 
@@ -37,13 +36,13 @@ func full(dir string, err error) error {
 }
 
 // Room returns how many bytes are free for a directory that exists, and how many it takes to go on there for a while: the
-// segment that is written, the one in reserve, and another snapshot.
+// segment that is written, the one before it, those in reserve, and another snapshot.
 func Room(dir string) (free, wanted int64, err error) {
 	var s unix.Statfs_t
 	if err := unix.Statfs(dir, &s); err != nil {
 		return 0, 0, fmt.Errorf("ask how full the disk of %s is: %w", dir, err)
 	}
-	wanted = 2 * wal.SegmentSizeBytes
+	wanted = (2 + maxReserve) * segmentSize()
 	err = filepath.WalkDir(filepath.Join(dir, "snap"), func(_ string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
 			return err

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/holdfast-sdn/holdfast/consensus/storage"
-	"go.etcd.io/etcd/server/v3/storage/wal"
 	"golang.org/x/sys/unix"
 )
 
@@ -47,7 +46,11 @@ func TestFull(t *testing.T) {
 			if d, err = Open(dir, owner, fsync, quiet()); err != nil {
 				return storage.Saved{}, err
 			}
-			return d.Load()
+			saved, err := d.Load()
+			if err != nil {
+				must(t, d.Close())
+			}
+			return saved, err
 		}
 		save := func() error {
 			err := d.Save([]storage.Batch{{Entries: entries(1, last+1, 1, 3000), Hard: hard(1, 0, last)}})
@@ -107,14 +110,14 @@ func TestRoom(t *testing.T) {
 	root, fill, _ := small(t, "1m")
 	free, wanted, err := Room(root)
 	must(t, err)
-	if free < 900<<10 || free > 1<<20 || wanted != 2*wal.SegmentSizeBytes {
+	if free < 900<<10 || free > 1<<20 || wanted != (2+maxReserve)*segmentSize() {
 		t.Errorf("%d bytes are free and %d wanted", free, wanted)
 	}
 	d, _ := open(t, root, quiet())
 	must(t, d.Save([]storage.Batch{{Snapshot: snapshot(1, 1, strings.Repeat("x", 1000)), Hard: hard(1, 0, 1)}}))
 	must(t, d.Close())
 	fill()
-	if free, wanted, err = Room(root); err != nil || free != 0 || wanted < 2*wal.SegmentSizeBytes+1000 {
+	if free, wanted, err = Room(root); err != nil || free != 0 || wanted < (2+maxReserve)*segmentSize()+1000 {
 		t.Errorf("%d bytes are free and %d wanted: %v", free, wanted, err)
 	}
 }

@@ -201,9 +201,7 @@ func TestUnfinishedSegment(t *testing.T) {
 
 // BenchmarkMark is a mark after each Save of 64 entries of 200 bytes, beside one that marks nothing.
 func BenchmarkMark(b *testing.B) {
-	small := wal.SegmentSizeBytes
-	wal.SegmentSizeBytes = 64 << 20 // as ever
-	defer func() { wal.SegmentSizeBytes = small }()
+	as(b, 64<<20) // as ever
 	for _, fsync := range []bool{false, true} {
 		for _, marks := range []bool{false, true} {
 			b.Run(fmt.Sprintf("fsync=%v/marks=%v", fsync, marks), func(b *testing.B) {

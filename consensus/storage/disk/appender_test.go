@@ -1,0 +1,189 @@
+package disk
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/holdfast-sdn/holdfast/consensus/storage"
+	"go.etcd.io/etcd/server/v3/storage/wal"
+	"go.etcd.io/etcd/server/v3/storage/wal/walpb"
+	"go.etcd.io/raft/v3/raftpb"
+	"pgregory.net/rapid"
+)
+
+// as sets the length of segments for a test.
+func as(t testing.TB, size int64) {
+	before := wal.SegmentSizeBytes
+	wal.SegmentSizeBytes = size
+	t.Cleanup(func() { wal.SegmentSizeBytes = before })
+}
+
+// TestLikeEtcd: a segment is byte for byte that which etcd would have written.
+func TestLikeEtcd(t *testing.T) {
+	as(t, 256<<10) // one is enough: etcd does not count what it has not yet written, so it ends them elsewhere
+	rapid.Check(t, func(t *rapid.T) {
+		dir, err := os.MkdirTemp(memory(), "disk")
+		must(t, err)
+		defer os.RemoveAll(dir)
+		ours, theirs := filepath.Join(dir, "ours"), filepath.Join(dir, "theirs")
+		must(t, os.Mkdir(ours, 0o700))
+		a := &appender{dir: ours, owner: []byte(owner.String())}
+		must(t, a.create())
+		w, err := wal.Create(nil, theirs, a.owner)
+		must(t, err)
+		w.SetUnsafeNoFsync()
+		next := uint64(1)
+		for range rapid.IntRange(1, 8).Draw(t, "saves") {
+			var es []*raftpb.Entry
+			for range rapid.IntRange(0, 3).Draw(t, "entries") {
+				e := &raftpb.Entry{Index: new(next), Term: new(rapid.Uint64Max(300).Draw(t, "term")), Data: rapid.SliceOfN(rapid.Byte(), 0, 9).Draw(t, "data")}
+				switch rapid.IntRange(0, 9).Draw(t, "kind") {
+				case 0:
+					e.Data = nil
+				case 1:
+					e.Type = raftpb.EntryConfChangeV2.Enum()
+				case 2:
+					e.Data = bytes.Repeat([]byte{7}, rapid.IntRange(0, 9000).Draw(t, "size"))
+				}
+				es = append(es, e)
+				next++
+			}
+			h := hard(rapid.Uint64Max(3).Draw(t, "of"), rapid.Uint64Max(3).Draw(t, "vote"), next)
+			must(t, a.save(h, es))
+			must(t, w.Save(h, es))
+			if rapid.IntRange(0, 5).Draw(t, "snapshot") == 0 {
+				s := &walpb.Snapshot{Index: new(next + 5), Term: new(uint64(2)), ConfState: &raftpb.ConfState{Voters: []uint64{1, 300}}}
+				must(t, a.snapshot(s))
+				must(t, w.SaveSnapshot(s))
+				next += 6
+			}
+		}
+		must(t, a.sync())
+		must(t, a.close())
+		must(t, w.Close())
+		name := segment{}.name()
+		got, err := os.ReadFile(filepath.Join(ours, name))
+		must(t, err)
+		want, err := os.ReadFile(filepath.Join(theirs, name))
+		must(t, err)
+		if !bytes.Equal(got, want) {
+			at := 0
+			for got[at] == want[at] {
+				at++
+			}
+			t.Fatalf("at %d it is\n%x\nand not\n%x", at, got[at:at+200], want[at:at+200])
+		}
+	})
+}
+
+// TestEtcdReads: a log of many segments is one to etcd.
+func TestEtcdReads(t *testing.T) {
+	dir := t.TempDir()
+	filled(t, dir)
+	w, err := wal.Open(nil, filepath.Join(dir, "wal"), &walpb.Snapshot{Index: new(uint64(1)), Term: new(uint64(1))})
+	must(t, err)
+	defer w.Close()
+	whose, state, es, err := w.ReadAll()
+	must(t, err)
+	if string(whose) != owner.String() || state.GetCommit() != 100 || len(es) != 100 || es[99].GetIndex() != 101 || len(es[99].GetData()) != 3000 {
+		t.Errorf("%d entries of %s, state %v", len(es), whose, state)
+	}
+}
+
+// TestSegmentsAreWrittenAgain: without fsync the log goes over old segments, what those hold never comes back, and wherever
+// a write is cut off the log ends with the one before.
+func TestSegmentsAreWrittenAgain(t *testing.T) {
+	as(t, 4*flushSize)
+	for _, fsync := range []bool{false, true} {
+		dir := t.TempDir()
+		d, err := Open(dir, owner, fsync, quiet())
+		must(t, err)
+		_, err = d.Load()
+		must(t, err)
+		must(t, d.Save([]storage.Batch{{Snapshot: snapshot(1, 1, ""), Hard: hard(1, 0, 1)}}))
+		again := 0 // writes to old segments
+		for i := uint64(2); i < 200; i++ {
+			if d.wal.zeros < d.wal.end+flushSize {
+				again++
+			}
+			must(t, d.Save([]storage.Batch{{Entries: entries(1, i, 1, 40_000), Hard: hard(1, 0, i-1)}}))
+			if i%20 == 0 {
+				s := snapshot(1, i-1, "own")
+				must(t, d.WriteSnapshot(*s))
+				must(t, d.Save([]storage.Batch{{Compact: s}}))
+			}
+			if i%60 == 0 && !fsync {
+				cutOff(t, d, i)
+			}
+		}
+		if fsync != (again == 0) {
+			t.Errorf("fsync %v: %d writes to old segments", fsync, again)
+		}
+		must(t, d.Close())
+		files, err := os.ReadDir(filepath.Join(dir, "wal"))
+		must(t, err)
+		if len(files) > 3 {
+			t.Errorf("what is left are %v", files)
+		}
+	}
+}
+
+// cutOff writes the next entry to copies of the log, up to some byte.
+func cutOff(t *testing.T, d *Disk, last uint64) {
+	t.Helper()
+	list, err := segments(d.walDir)
+	must(t, err)
+	tail := list[len(list)-1].name()
+	w := *d.wal
+	w.buf = nil
+	e := entries(1, last+1, 1, 40_000)[0]
+	w.record(wal.EntryType, entryHead(e), e.Data)
+	must(t, d.wal.clear(w.end+int64(len(w.buf)))) // comes before the write
+	before := t.TempDir()
+	must(t, os.CopyFS(before, os.DirFS(d.dir)))
+	for _, n := range []int{0, 8, 100, 4096, 20_000, len(w.buf) - 8000} {
+		f, err := os.OpenFile(filepath.Join(before, "wal", tail), os.O_RDWR, 0)
+		must(t, err)
+		_, err = f.WriteAt(w.buf[:n], w.end)
+		must(t, err)
+		must(t, f.Close())
+		torn := t.TempDir()
+		must(t, os.CopyFS(torn, os.DirFS(before)))
+		got, saved := open(t, torn, quiet())
+		if end := saved.Snapshot.Index() + uint64(len(saved.Entries)); end != last {
+			t.Errorf("a write cut off after %d bytes: the log ends at %d, and %d was saved", n, end, last)
+		}
+		got.kill(t)
+	}
+}
+
+// BenchmarkSave saves entries of 60 kB, with a snapshot after each 16 MB, as a busy follower does.
+func BenchmarkSave(b *testing.B) {
+	as(b, 64<<20) // as ever
+	for _, fsync := range []bool{false, true} {
+		b.Run(fmt.Sprintf("fsync=%v", fsync), func(b *testing.B) {
+			const size, every = 60_000, 16 << 20 / 60_000
+			d, err := Open(b.TempDir(), owner, fsync, quiet())
+			must(b, err)
+			_, err = d.Load()
+			must(b, err)
+			must(b, d.Save([]storage.Batch{{Snapshot: snapshot(1, 1, ""), Hard: hard(1, 0, 1)}}))
+			b.SetBytes(size)
+			next, es := uint64(2), entries(1, 2, 1, size)
+			for b.Loop() {
+				es[0].Index = new(next)
+				must(b, d.Save([]storage.Batch{{Entries: slices.Clone(es), Hard: hard(1, 0, next-1)}}))
+				if next++; next%every == 0 {
+					s := snapshot(1, next-1, "own")
+					must(b, d.WriteSnapshot(*s))
+					must(b, d.Save([]storage.Batch{{Compact: s}}))
+				}
+			}
+			must(b, d.Close())
+		})
+	}
+}
