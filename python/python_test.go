@@ -1,4 +1,3 @@
-// Package python is Python: holdfast_ryu, the host of Ryu applications. Its one Go test runs those of pytest.
 package python
 
 import (

@@ -12,9 +12,9 @@ import (
 	"github.com/holdfast-sdn/holdfast/python"
 )
 
-// unpack writes the Python package to the user's cache, unless it is there, or else to a temporary folder. It returns the
+// Unpack writes the Python package to the user's cache, unless it is there, or else to a temporary folder. It returns the
 // folder for PYTHONPATH, and what removes it if it is temporary.
-func unpack() (folder string, remove func(), err error) {
+func Unpack() (folder string, remove func(), err error) {
 	cache, err := os.UserCacheDir()
 	if err == nil {
 		folder, err = codeFolder(cache)

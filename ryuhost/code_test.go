@@ -43,13 +43,13 @@ func TestUnpack(t *testing.T) {
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
-			if _, _, err := unpack(); err != nil {
+			if _, _, err := Unpack(); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 	all.Wait()
-	folder, _, err := unpack()
+	folder, _, err := Unpack()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +68,7 @@ func TestUnpack(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(folder, "holdfast_ryu", "wire.py"), []byte("print('look')"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if again, _, err := unpack(); err != nil || again != folder {
+	if again, _, err := Unpack(); err != nil || again != folder {
 		t.Errorf("again: %s, %v", again, err)
 	}
 	complete(t, folder)

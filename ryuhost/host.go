@@ -59,7 +59,7 @@ func Start(cfg Config, hello wire.Hello, handler Handler) (*Host, error) {
 	if err != nil {
 		return nil, err
 	}
-	folder, remove, err := unpack()
+	folder, remove, err := Unpack()
 	if err != nil {
 		return nil, err
 	}

@@ -43,7 +43,7 @@ func Probe(ctx context.Context, cfg Config) (Identity, error) {
 		return Identity{}, errNoApplication
 	}
 	cfg = cfg.withDefaults()
-	folder, remove, err := unpack()
+	folder, remove, err := Unpack()
 	if err != nil {
 		return Identity{}, err
 	}

@@ -54,6 +54,16 @@ func (p *process) start() error {
 	return nil
 }
 
+// Pid is the process's id; 0 if it was never started.
+func (p *process) Pid() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cmd == nil {
+		return 0
+	}
+	return p.cmd.Process.Pid
+}
+
 // Restart starts the process again after it ended. env, if any, replaces what Config.Env gave.
 func (p *process) Restart(env ...string) error {
 	if p.Running() {
