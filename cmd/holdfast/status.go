@@ -151,6 +151,9 @@ func printStatus(out io.Writer, answers []answer) error {
 				a.Name, a.Status.Apps, leader.Apps, a.Name)
 		}
 	}
+	if err := printHosted(out, answers); err != nil {
+		return err
+	}
 	if len(leader.Switches) == 0 {
 		_, err := fmt.Fprintln(out, "\nno switch has connected yet")
 		return err

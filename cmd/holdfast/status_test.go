@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-sdn/holdfast/platform"
+	"github.com/holdfast-sdn/holdfast/platform/hosting"
 )
 
 func TestPrintStatus(t *testing.T) {
@@ -16,6 +17,9 @@ func TestPrintStatus(t *testing.T) {
 	standby := func(inStep bool) *platform.Status {
 		return &platform.Status{Role: "follower", Term: 3, Switches: []platform.SwitchStatus{{Switch: "0000000000000002", Role: "standby", InStep: inStep}}}
 	}
+	hosts := &platform.Status{Name: "c1", Role: "leader", Term: 3, Hosted: &hosting.Status{State: "running", Inputs: 70, Executed: 60, Logged: 50, HistoryBytes: 3 << 20,
+		Restarts: 2, LastEnd: "hung at input 7", NoCheckpoint: "a thread waits"}}
+	diverged := &platform.Status{Name: "c2", Role: "follower", Term: 3, Hosted: &hosting.Status{State: "catching up", Diverged: 9, Checkpoint: 5, OSKen: "4.2.2"}}
 	stale := &platform.Status{Name: "c3", Role: "leader", Term: 2, Apps: []string{"hub"}}
 	for _, c := range []struct {
 		name    string
@@ -32,6 +36,9 @@ func TestPrintStatus(t *testing.T) {
 		{"two that say they lead: the higher term does", []answer{{Name: "c3", Status: stale}, {Name: "c1", Status: leader}},
 			[]string{"SWITCH", "0000000000000001", "c1"}, "no switch"},
 		{"nobody leads", []answer{{Name: "c2", Status: other}}, []string{"follower"}, "SWITCH"},
+		{"applications of Ryu", []answer{{Name: "c1", Status: hosts}, {Name: "c2", Status: diverged}},
+			[]string{"RYU AT", "c1", "running", "70", "60", "50", "3.0 MB", "-", "2", "c2", "catching up", "5", "4.2.2", "c1: its host ended last: hung at input 7",
+				"c1: no checkpoint", "a thread waits", "c2: its applications did something else", "at input 9", "no switch has connected yet"}, "other applications"},
 		{"no switch yet", []answer{{Name: "c3", Status: stale}}, []string{"no switch has connected yet"}, "MASTER"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
