@@ -1,0 +1,443 @@
+package ledger
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-sdn/holdfast/openflow"
+	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
+	"github.com/holdfast-sdn/holdfast/openflow/of13"
+	"github.com/holdfast-sdn/holdfast/ryuhost/wire"
+)
+
+// newHostedPair has a hosted application, tag 1, which has begun, and a native one, tag 2.
+func newHostedPair(t *testing.T, limits Limits) *pair {
+	t.Helper()
+	p := newPair(t, limits, hosted{"v1"}, &script{name: "native"})
+	p.leader.Begin(7)
+	p.commit()
+	return p
+}
+
+// describeInput is an input without its number.
+func describeInput(in *wire.Input) string {
+	s := fmt.Sprintf("%d %s %d", in.Time, [...]string{"?", "up", "down", "message", "timer", "request"}[in.Kind], in.Switch)
+	switch in.Kind {
+	case wire.Up:
+		s += fmt.Sprintf(" %s %s", in.Features, in.Ports)
+	case wire.Message:
+		s += fmt.Sprintf(" %d %x %s", in.Message[1], openflow.XID(in.Message), in.Message[openflow.HeaderLen:])
+	}
+	return s
+}
+
+// fedSince returns the committed inputs from a number on.
+func fedSince(t *testing.T, c *Core, number uint64) (list []string) {
+	t.Helper()
+	for {
+		data, n, err := c.Inputs(number, 3, 1<<20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n == 0 {
+			return list
+		}
+		for ; n > 0; n-- {
+			in, rest, err := wire.ParseInput(data)
+			if err != nil || in.Number != number {
+				t.Fatalf("input %d where %d belongs, %v", in.Number, number, err)
+			}
+			list, data, number = append(list, describeInput(&in)), rest, number+1
+		}
+	}
+}
+
+// wantFed commits, and checks what both replicas' hosts are fed from a number on.
+func (p *pair) wantFed(number uint64, want ...string) {
+	p.t.Helper()
+	p.commit()
+	for i, c := range []*Core{p.leader, p.follower} {
+		if got := fedSince(p.t, c, number); !slices.Equal(got, want) {
+			p.t.Errorf("replica %d feeds\n %q, want\n %q", i, got, want)
+		}
+	}
+}
+
+// result logs one, and commits.
+func (p *pair) result(r wire.Result) []Release {
+	p.t.Helper()
+	p.must(p.leader.Result(&r))
+	return p.commit()
+}
+
+// wait lets time pass for the leader.
+func (p *pair) wait(now int64) {
+	p.t.Helper()
+	p.now = now
+	p.leader.Tick(now)
+	p.commit()
+}
+
+func command(id openflow.DatapathID, xid uint32, body string) wire.Command {
+	return wire.Command{Switch: id, Message: message(of13.TypePacketOut, xid, body)}
+}
+
+// What a host is fed for each kind of event.
+func TestHostedInputs(t *testing.T) {
+	const mine, others, nobodys = 1 << tagShift, 2 << tagShift, 3 << tagShift
+	for _, tc := range []struct {
+		name string
+		do   func(p *pair) // at 2000, while switch 1 is up and command 1 of it has the application's xid 0xabc
+		want []string
+	}{
+		{"up", func(p *pair) { p.up(2) }, []string{"2000 up 2 f "}},
+		{"new epoch", func(p *pair) { p.event(1, 2, 1, switchUp()) }, []string{"2000 up 1 f "}},
+		{"down", func(p *pair) { p.event(1, 1, 2, switchDown()) }, []string{"2000 down 1"}},
+		{"packet", func(p *pair) { p.event(1, 1, 2, packetIn("x")) }, []string{"2000 message 1 10 0 x"}},
+		{"answer", func(p *pair) { p.event(1, 1, 2, message(of13.TypeBarrierReply, mine|1, "x")) }, []string{"2000 message 1 21 abc x"}},
+		{"answer that continues", func(p *pair) { p.event(1, 1, 2, message(of13.TypeBarrierReply, mine|continues|1, "x")) }, []string{"2000 message 1 21 abc x"}},
+		{"error that answers", func(p *pair) { p.event(1, 1, 2, message(of13.TypeError, mine|1, "x")) }, []string{"2000 message 1 1 abc x"}},
+		{"answer to what it did not ask", func(p *pair) { p.event(1, 1, 2, message(of13.TypeBarrierReply, mine|9, "x")) }, []string{"2000 message 1 21 1000009 x"}},
+		{"answer to another", func(p *pair) { p.event(1, 1, 2, message(of13.TypeBarrierReply, others|1, "x")) }, nil},
+		{"answer to nobody", func(p *pair) { p.event(1, 1, 2, message(of13.TypeBarrierReply, nobodys|1, "x")) }, []string{"2000 message 1 21 3000001 x"}},
+		{"error that nobody asked for", func(p *pair) { p.event(1, 1, 2, message(of13.TypeError, 0, "x")) }, []string{"2000 message 1 1 0 x"}},
+		{"packet with an xid of another", func(p *pair) { p.event(1, 1, 2, message(of13.TypePacketIn, others|1, "x")) }, []string{"2000 message 1 10 2000001 x"}},
+		{"unreachable and back", func(p *pair) {
+			p.leader.Unreachable(1)
+			p.leader.Unreachable(1)
+			p.leader.Reachable(1, 1)
+		}, []string{"2000 down 1", "2000 up 1 f "}},
+		{"unreachable, and it speaks", func(p *pair) { p.leader.Unreachable(1); p.event(1, 1, 2, packetIn("x")) }, []string{"2000 down 1", "2000 up 1 f ", "2000 message 1 10 0 x"}},
+		{"closed", func(p *pair) { p.leader.closeEpoch(p.leader.state.find(1)) }, []string{"2000 down 1"}},
+		{"request", func(p *pair) { p.leader.Request((&wire.HTTPRequest{Method: "GET"}).Append(nil)) }, []string{"2000 request 0"}},
+		{"mark", func(p *pair) { p.event(1, 1, 2, experimenter.Mark{Term: 1, Number: 7}.Append(nil, openflow.Version13)) }, nil},
+		{"duplicate", func(p *pair) { p.event(1, 1, 1, switchUp()) }, nil},
+		{"begin", func(p *pair) { p.event(2, 1, 1, switchUp()); p.leader.Unreachable(2); p.leader.Begin(8) }, nil},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			p := newHostedPair(t, Limits{})
+			p.up(1)
+			p.commit()
+			p.result(wire.Result{Number: 1, Wake: wire.NoWake, Commands: []wire.Command{command(1, 0xabc, "c")}}) // void: sent before the switch was there
+			p.result(wire.Result{Number: 2, Wake: wire.NoWake, Commands: []wire.Command{command(1, 0xabc, "c")}})
+			p.wait(2000)
+			tc.do(p)
+			if tc.name == "begin" {
+				p.wantFed(1, "2000 timer 0", "2000 up 1 f ")
+				return
+			}
+			p.wantFed(3, tc.want...)
+		})
+	}
+}
+
+// Begin: what was before is gone, at all replicas, and answers to it stay unknown.
+func TestHostedBegin(t *testing.T) {
+	p := newPair(t, Limits{}, hosted{"v1"}, &script{name: "native"})
+	if !p.leader.Unhosted() || !p.follower.Unhosted() || p.leader.Request(nil) != 0 {
+		t.Error("it is hosted before it has begun")
+	}
+	p.up(1)
+	p.up(2)
+	p.leader.Unreachable(2)
+	p.follower.Begin(1) // does nothing
+	p.commit()
+	if s := snapshot(t, p.leader); strings.Contains(string(s), "ryu") {
+		t.Error("a snapshot has what has not begun")
+	}
+	p.leader.Begin(7)
+	if got := p.leader.Committed(); got != (Committed{}) {
+		t.Errorf("committed %+v", got)
+	}
+	p.wantFed(1, "1000 timer 0", "1000 up 1 f ")
+	h := p.leader.Hosting()
+	if h.Generation != 1 || h.Identity != "v1" || h.Seed != 7 || h.Began != 1000 || h.Inputs != 2 || h.Results != 0 || h != p.follower.Hosting() || p.follower.Unhosted() {
+		t.Errorf("hosting %+v, at the follower %+v", h, p.follower.Hosting())
+	}
+	p.result(wire.Result{Number: 1, Wake: 5000})
+	p.result(wire.Result{Number: 2, Wake: wire.NoWake, Commands: []wire.Command{command(1, 0xabc, "c")}})
+
+	p.leader.Begin(8)
+	err := p.leader.Result(&wire.Result{Number: 1})
+	if err == nil || !strings.Contains(err.Error(), "generation 1, and generation 2 has begun") {
+		t.Errorf("a result of the old generation: %v", err)
+	}
+	p.event(1, 1, 2, message(of13.TypeBarrierReply, 1<<tagShift|1, "x"))
+	p.wantFed(1, "1000 timer 0", "1000 up 1 f ", "1000 message 1 21 1000001 x") // not with an xid that the new one may have too
+	if want := (Committed{Generation: 2, Input: 3}); p.leader.Committed() != want || p.follower.Committed() != want {
+		t.Errorf("committed %+v and %+v", p.leader.Committed(), p.follower.Committed())
+	}
+	if at, ok := p.leader.NextTimer(); ok && len(p.leader.state.timers) > 0 {
+		t.Errorf("a timer of the old generation is set for %d", at)
+	}
+}
+
+// A leader to which the log's application is unknown.
+func TestUnhosted(t *testing.T) {
+	native := &script{name: "native"}
+	for name, tc := range map[string]struct {
+		apps []Application
+		want bool
+	}{
+		"the same":          {[]Application{hosted{"v1"}, native}, false},
+		"another version":   {[]Application{hosted{"v2"}, native}, true},
+		"another place":     {[]Application{native, hosted{"v1"}}, true},
+		"another beside it": {[]Application{hosted{"v1"}, native, &script{name: "b"}}, true},
+		"another name":      {[]Application{renamed{hosted{"v1"}}, native}, true},
+		"none":              {[]Application{native}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newHostedPair(t, Limits{})
+			p.result(wire.Result{Number: 1, Wake: 5000})
+			c := mustNew(t, Limits{}, tc.apps...)
+			p.must(c.Restore(snapshot(t, p.leader)))
+			if got := c.Unhosted(); got != tc.want {
+				t.Errorf("unhosted %v", got)
+			}
+			p.must(p.leader.Follow())
+			p.leader = c
+			p.must(c.Lead(2, p.now))
+			if tc.want {
+				c.Begin(9)
+			}
+			p.commit()
+			if c.Unhosted() {
+				t.Error("it has begun, and is not hosted")
+			}
+			set := slices.Collect(func(yield func(string) bool) {
+				for name := range c.state.timers {
+					yield(name.app)
+				}
+			})
+			if (len(set) > 0) != (name == "the same") {
+				t.Errorf("timers of %q are set", set)
+			}
+			msg := switchUp()
+			for seq := range uint64(hostedWindow + 2) {
+				if name == "none" && !c.Room() {
+					t.Fatal("no room, for results that do not come")
+				}
+				p.event(1, 2, seq+1, msg)
+				msg = packetIn("x")
+				if !c.Room() {
+					p.commit()
+				}
+			}
+		})
+	}
+	if _, err := New([]Application{hosted{"a"}, renamed{hosted{"b"}}}, Limits{}); err == nil || !strings.Contains(err.Error(), "are both hosted") {
+		t.Errorf("two hosted applications: %v", err)
+	}
+}
+
+type renamed struct{ hosted }
+
+func (renamed) Name() string { return "faucet" }
+
+// The leader's host is behind: no inputs, but results.
+func TestHostedWindow(t *testing.T) {
+	p := newHostedPair(t, Limits{})
+	p.up(1)
+	seq := uint64(1)
+	for p.leader.state.hosting.waiting() < hostedWindow {
+		if !p.leader.Room() {
+			p.commit()
+		}
+		seq++
+		p.event(1, 1, seq, packetIn("x"))
+	}
+	p.commit()
+	if p.leader.Room() || !p.leader.ResultRoom() {
+		t.Errorf("room %v, for results %v, while %d inputs wait", p.leader.Room(), p.leader.ResultRoom(), p.leader.state.hosting.waiting())
+	}
+	p.result(wire.Result{Number: 1, Wake: wire.NoWake})
+	if !p.leader.Room() || p.follower.Room() || p.follower.ResultRoom() {
+		t.Error("no room after a result, or some at a follower")
+	}
+	for p.leader.ResultRoom() {
+		p.must(p.leader.Result(&wire.Result{Number: p.leader.Hosting().Results + 1, Wake: wire.NoWake}))
+	}
+	if n := p.leader.batch.inputs; n != p.leader.limits.BatchInputs {
+		t.Errorf("%d results fill an entry", n)
+	}
+	p.commit()
+}
+
+func TestHostedResult(t *testing.T) {
+	p := newHostedPair(t, Limits{})
+	p.up(1)
+	refused := func(what string, number uint64, want string) {
+		t.Helper()
+		if err := p.leader.Result(&wire.Result{Number: number}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("a result %s: %v", what, err)
+		}
+	}
+	refused("of no input", 0, "1 is next and 1 are committed")
+	refused("that is too early", 2, "1 is next and 1 are committed")
+	p.must(p.leader.Result(&wire.Result{Number: 1, Digest: 0xd1, Wake: wire.NoWake}))
+	refused("that comes again", 1, "2 is next and 1 are committed")
+	refused("of what is not committed", 2, "2 is next and 1 are committed")
+	if d, ok := p.leader.Digest(1); ok {
+		t.Errorf("digest %x of what is not committed", d)
+	}
+	p.commit()
+	for i, c := range []*Core{p.leader, p.follower} {
+		d, ok := c.Digest(1)
+		_, before := c.Digest(0)
+		_, after := c.Digest(2)
+		if want := (Committed{Generation: 1, Input: 2, Result: 1}); !ok || d != 0xd1 || before || after || c.Committed() != want {
+			t.Errorf("replica %d: digest %x %v, committed %+v", i, d, ok, c.Committed())
+		}
+	}
+	if err := p.follower.Result(&wire.Result{Number: 1}); !errors.Is(err, errNotLeading) {
+		t.Errorf("a result at a follower: %v", err)
+	}
+}
+
+// Commands leave in order, numbered, for the incarnation that the application knew, and reserved ones not at all.
+func TestHostedCommands(t *testing.T) {
+	role := wire.Command{Switch: 1, Message: message(24, 5, "")}
+	half := wire.Command{Switch: 1, Message: message(13, 5, "xy")[:9]}
+	old := wire.Command{Switch: 1, Message: append([]byte{1}, message(13, 5, "")[1:]...)}
+	one, two := command(1, 5, "one"), command(1, 6, "two")
+	for _, tc := range []struct {
+		name     string
+		before   func(p *pair) // after input 2 was executed, and before its result
+		commands []wire.Command
+		want     []string // to switch 1
+		failures []string
+	}{
+		{"two", nil, []wire.Command{one, two}, []string{"one", "two"}, nil},
+		{"switch that is down", func(p *pair) { p.event(1, 1, 2, switchDown()) }, []wire.Command{one}, nil, nil},
+		{"next incarnation", func(p *pair) { p.event(1, 2, 1, switchUp()) }, []wire.Command{one}, nil, nil},
+		{"unreachable", func(p *pair) { p.leader.Unreachable(1) }, []wire.Command{one}, []string{"one"}, nil},
+		{"unreachable and back", func(p *pair) { p.leader.Unreachable(1); p.leader.Reachable(1, 1) }, []wire.Command{one}, []string{"one"}, nil},
+		{"unknown switch", nil, []wire.Command{command(9, 5, "x")}, nil, nil},
+		{"reserved", nil, []wire.Command{one, role, two}, []string{"one", "two"}, []string{"message of type 24, version 4"}},
+		{"other version", nil, []wire.Command{old}, nil, []string{"message of type 13, version 1"}},
+		{"half a message", nil, []wire.Command{half, one}, []string{"one"}, []string{"9 bytes are not one message"}},
+		{"nothing", nil, []wire.Command{{Switch: 1}}, nil, []string{"0 bytes are not one message"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			p := newHostedPair(t, Limits{})
+			p.up(1)
+			p.commit()
+			p.result(wire.Result{Number: 1, Wake: wire.NoWake})
+			if tc.before != nil {
+				tc.before(p)
+				p.commit()
+			}
+			var got []string
+			for _, r := range p.result(wire.Result{Number: 2, Wake: wire.NoWake, Commands: tc.commands}) {
+				if r.Switch == 1 {
+					got = append(got, told(t, r.Commands)...)
+				}
+			}
+			if !slices.Equal(got, tc.want) {
+				t.Errorf("sent %q, want %q", got, tc.want)
+			}
+			wantFailures(t, p, tc.failures)
+		})
+	}
+}
+
+// wantFailures checks those of the last entry, in the log and as the caller gets them.
+func wantFailures(t *testing.T, p *pair, want []string) {
+	t.Helper()
+	var logged []string
+	if _, err := Walk(p.entries[len(p.entries)-1], func(r *Record) error {
+		if r.Op == OpFailure {
+			logged = append(logged, r.App+": "+r.Name)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	told := p.leader.Failures()
+	if len(logged) != len(want) || len(told) != len(want) {
+		t.Fatalf("failures logged %q, told %+v, want %q", logged, told, want)
+	}
+	for i, w := range want {
+		f := told[i]
+		if !strings.Contains(logged[i], w) || f.App+": "+f.Err.Error() != logged[i] || f.Input.Kind != HostedInput || f.Input.Seq == 0 {
+			t.Errorf("failure %d logged as %q, told as %+v; want %q", i, logged[i], f, w)
+		}
+	}
+}
+
+// What an application raised is in the log in one line, and the caller has the rest.
+func TestHostedFailures(t *testing.T) {
+	p := newHostedPair(t, Limits{})
+	trace := "Traceback (most recent call last):\n  File \"x.py\", line 1\nValueError: 7\n"
+	p.result(wire.Result{Number: 1, Wake: wire.NoWake, Failures: []wire.Failure{{App: "Switch13", Traceback: trace}, {Traceback: "no parser\n"}}})
+	if f := p.leader.failures; len(f) != 2 || string(f[0].Stack) != trace || f[0].Input.String() != "hosted input 1" {
+		t.Errorf("failures %+v", f)
+	}
+	wantFailures(t, p, []string{"Switch13: ValueError: 7", "ryu: no parser"})
+	p.up(1)
+	p.commit()
+	many := make([]wire.Failure, 1000)
+	for i := range many {
+		many[i] = wire.Failure{App: strings.Repeat("a", 5000), Traceback: strings.Repeat("b", 5000)}
+	}
+	p.result(wire.Result{Number: 2, Wake: wire.NoWake, Failures: many})
+	if n, size := len(p.leader.Failures()), len(p.entries[len(p.entries)-1]); n != maxFailures || size > maxFailures*2100 {
+		t.Errorf("%d failures in %d bytes", n, size)
+	}
+}
+
+// A result that is too large for an entry sends nothing, and the next one goes on.
+func TestHostedResultTooLarge(t *testing.T) {
+	p := newHostedPair(t, Limits{EntryBytes: 10_000, QueueCommands: 300})
+	p.up(1)
+	p.event(1, 1, 2, packetIn("x"))
+	p.event(1, 1, 3, packetIn("x"))
+	p.commit()
+	p.result(wire.Result{Number: 1, Wake: wire.NoWake})
+	large := wire.Result{Number: 2, Wake: wire.NoWake}
+	for i := range 400 { // beyond the queue's bound too: that the switch is stalled is taken back
+		large.Commands = append(large.Commands, command(1, uint32(i), "much too much of everything"))
+	}
+	p.result(large)
+	wantFailures(t, p, []string{"possible: none is sent"})
+	if st := p.leader.Switches(); st[0].Commands != 0 || !st[0].Live || len(p.leader.state.find(1).asked) != 0 {
+		t.Errorf("%+v", st[0])
+	}
+	if n := len(p.entries[len(p.entries)-1]); n > 10_000 {
+		t.Errorf("the entry has %d bytes", n)
+	}
+	r := p.result(wire.Result{Number: 3, Wake: wire.NoWake, Commands: []wire.Command{command(1, 5, "one")}})
+	if len(r) != 1 || r[0].First != 1 || r[0].Count != 1 {
+		t.Errorf("released %+v", r)
+	}
+}
+
+func TestHostedRequest(t *testing.T) {
+	p := newHostedPair(t, Limits{EntryBytes: 10_000})
+	get := (&wire.HTTPRequest{Method: "GET", Path: "/", Headers: []wire.Header{{Name: "A", Value: "b"}}, Body: []byte("x")}).Append(nil)
+	large := (&wire.HTTPRequest{Method: "PUT", Body: make([]byte, 10_000)}).Append(nil)
+	for name, tc := range map[string]struct {
+		c       *Core
+		request []byte
+	}{
+		"garbage": {p.leader, []byte("x")}, "more than one": {p.leader, slices.Concat(get, get)}, "none": {p.leader, nil},
+		"too large": {p.leader, large}, "at a follower": {p.follower, get},
+	} {
+		if n := tc.c.Request(tc.request); n != 0 {
+			t.Errorf("a request, %s, is input %d", name, n)
+		}
+	}
+	if n := p.leader.Request(get); n != 2 {
+		t.Errorf("a request is input %d", n)
+	}
+	p.wantFed(2, "1000 request 0")
+	data, _, err := p.follower.Inputs(2, 1, 1)
+	in, _, _ := wire.ParseInput(data)
+	if err != nil || !bytes.Equal(in.Request, get) {
+		t.Errorf("request %q, %v", in.Request, err)
+	}
+}

@@ -1,0 +1,253 @@
+package ledger
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/holdfast-sdn/holdfast/openflow/of13"
+	"github.com/holdfast-sdn/holdfast/ryuhost/wire"
+)
+
+// due returns when the hosted application's timer is, or -1.
+func due(p *pair) int64 {
+	if t, set := p.follower.state.timers[timerName{"ryu", wakeTimer}]; set {
+		return t.due
+	}
+	return -1
+}
+
+// When a host is given the time.
+func TestHostedWake(t *testing.T) {
+	p := newHostedPair(t, Limits{}) // input 1 is the timer that it begins with
+	p.up(1)
+	for seq := uint64(2); seq < 20; seq++ {
+		p.event(1, 1, seq, packetIn("x"))
+	}
+	p.commit()
+	for i, tc := range []struct {
+		now, wake, due int64
+		logs           bool // OpSetTimer or OpCancelTimer
+	}{
+		{1000, wire.NoWake, -1, false},
+		{1000, 5000, 5000, true},
+		{1100, 5000, 5000, false}, // as it is set
+		{1200, 4000, 4000, true},
+		{1300, wire.NoWake, -1, true},
+		{1400, 1400, 1401, true},
+		{1400, 0, 1401, false},
+		{1401, 1, 1401, false}, // past as well: it is not put off
+		{1401, 6000, 6000, true},
+		{1401, 1, 1402, true},
+	} {
+		p.leader.clock = tc.now
+		p.result(wire.Result{Number: uint64(i + 1), Wake: tc.wake})
+		last := ops(t, p.entries[len(p.entries)-1])
+		if logs := len(last) > 1; due(p) != tc.due || logs != tc.logs {
+			t.Errorf("%d: at %d a wake at %d: due at %d, want %d; operations %v", i, tc.now, tc.wake, due(p), tc.due, last)
+		}
+	}
+
+	// The timer is input 21. Until its result nobody sets another.
+	p.wait(3000)
+	p.wantFed(21, "3000 timer 0")
+	for n := uint64(11); n <= 20; n++ {
+		p.result(wire.Result{Number: n, Wake: 1})
+	}
+	if due(p) != -1 {
+		t.Errorf("an older result set the timer for %d", due(p))
+	}
+	p.result(wire.Result{Number: 21, Wake: 9000})
+	if due(p) != 9000 {
+		t.Errorf("due at %d", due(p))
+	}
+}
+
+// Results that come all the time, each before the time is told, do not keep it from a host that waits for it.
+func TestHostedWakeIsNotPutOff(t *testing.T) {
+	p := newHostedPair(t, Limits{})
+	p.up(1)
+	for seq := uint64(2); seq < 50; seq++ {
+		p.event(1, 1, seq, packetIn("x"))
+	}
+	p.commit()
+	p.result(wire.Result{Number: 1, Wake: 1})
+	for n := uint64(2); n < 10; n++ {
+		p.leader.clock += 1000
+		p.must(p.leader.Result(&wire.Result{Number: n, Wake: 1}))
+		p.leader.Tick(p.leader.clock)
+		p.commit()
+	}
+	if in := p.leader.Committed().Input; in != 51 {
+		t.Errorf("%d inputs, want one timer after the 50", in)
+	}
+}
+
+// The hosted application's timers are the hosts' also where a native application has that name.
+func TestHostedTimerUnderAnotherConfiguration(t *testing.T) {
+	p := newHostedPair(t, Limits{})
+	p.result(wire.Result{Number: 1, Wake: 1500})
+	var names []string
+	native := &script{name: "ryu", do: func(tx *Tx, in *Input) error {
+		if in.Kind == Timer {
+			names = append(names, in.Name)
+		}
+		return nil
+	}}
+	c := mustNew(t, Limits{}, native, renamed{hosted{"v1"}})
+	p.must(c.Restore(snapshot(t, p.leader)))
+	p.must(p.leader.Follow())
+	p.leader = c
+	p.must(c.Lead(2, 2000))
+	c.Tick(2000)
+	p.wantFed(2, "2000 timer 0") // commit compares the replicas
+	if !slices.Equal(names, []string{wakeTimer}) {
+		t.Errorf("the native application was told of %q", names)
+	}
+}
+
+// Skipped inputs are timers to all hosts, up to a bound.
+func TestHostedSkip(t *testing.T) {
+	p := newHostedPair(t, Limits{})
+	p.up(1)
+	p.event(1, 1, 2, packetIn("poison"))
+	p.event(1, 1, 3, packetIn("x"))
+	p.commit()
+	p.follower.Skip(3)
+	p.leader.Skip(0)
+	p.leader.Skip(5)
+	if _, ok := p.leader.Cut(); ok {
+		t.Error("what is no input was skipped")
+	}
+	p.leader.Skip(3)
+	if got := p.leader.Committed().Skipped; got != 0 {
+		t.Errorf("%d inputs are skipped before that is committed", got)
+	}
+	p.wantFed(2, "1000 up 1 f ", "1000 timer 0", "1000 message 1 10 0 x")
+	if p.leader.Committed().Skipped != 1 || p.follower.Committed().Skipped != 1 || p.follower.Hosting() != p.leader.Hosting() {
+		t.Errorf("committed %+v, and at the follower %+v", p.leader.Committed(), p.follower.Committed())
+	}
+
+	for seq := uint64(4); p.leader.Hosting().Inputs < maxSkipped+10; seq++ {
+		p.event(1, 1, seq, packetIn("x"))
+		p.leader.Skip(p.leader.Hosting().Inputs)
+		if !p.leader.Room() {
+			p.commit()
+		}
+	}
+	p.commit()
+	if p.leader.Committed().Skipped != maxSkipped || !p.leader.Unhosted() || !p.follower.Unhosted() {
+		t.Errorf("committed %+v, unhosted %v", p.leader.Committed(), p.leader.Unhosted())
+	}
+	p.leader.Begin(1)
+	p.wantFed(1, "1000 timer 0", "1000 up 1 f ")
+	if p.leader.Committed().Skipped != 0 || p.leader.Unhosted() {
+		t.Errorf("after it began: %+v", p.leader.Committed())
+	}
+}
+
+// What a leader did for hosts and lost is undone; what it had proposed is applied again.
+func TestFollowUndoesHosting(t *testing.T) {
+	answer := message(of13.TypeBarrierReply, 1<<tagShift|1, "x")
+	for name, change := range map[string]func(p *pair){
+		"event":              func(p *pair) { p.event(1, 1, 2, packetIn("x")) },
+		"new epoch":          func(p *pair) { p.event(1, 2, 1, switchUp()); p.event(1, 2, 2, packetIn("x")) },
+		"new switch":         func(p *pair) { p.up(9) },
+		"closed":             func(p *pair) { p.leader.closeEpoch(p.leader.state.find(1)); p.event(1, 2, 1, switchUp()) },
+		"within reach again": func(p *pair) { p.leader.Reachable(2, 1) },
+		"result": func(p *pair) {
+			p.must(p.leader.Result(&wire.Result{Number: 3, Wake: 1, Commands: []wire.Command{command(1, 8, "c")}}))
+		},
+		"timer":               func(p *pair) { p.leader.Tick(9000) },
+		"skip":                func(p *pair) { p.leader.Skip(1) },
+		"request":             func(p *pair) { p.leader.Request((&wire.HTTPRequest{}).Append(nil)) },
+		"begin":               func(p *pair) { p.leader.Begin(9); p.leader.Reachable(2, 1) },
+		"begin twice":         func(p *pair) { p.leader.Begin(9); p.event(1, 1, 2, answer); p.leader.Begin(10) },
+		"begin, and an epoch": func(p *pair) { p.leader.Begin(9); p.event(1, 2, 1, switchUp()) },
+		"many commands": func(p *pair) {
+			for n := uint64(3); n < 6; n++ {
+				p.must(p.leader.Result(&wire.Result{Number: n, Wake: wire.NoWake, Commands: commands(10_000)}))
+			}
+		},
+	} {
+		for cuts := range 3 { // how many entries are proposed; then it goes on
+			t.Run(fmt.Sprint(name, cuts), func(t *testing.T) {
+				p := newPair(t, Limits{}, hosted{"v1"})
+				p.up(1)
+				p.up(2)
+				p.leader.Unreachable(2)
+				p.leader.Begin(7) // switch 2 is not told of
+				p.up(3)
+				p.event(3, 1, 2, packetIn("x"))
+				p.event(3, 1, 3, packetIn("x"))
+				p.commit()
+				p.result(wire.Result{Number: 1, Wake: 5000})
+				before := 1
+				if name == "many commands" {
+					before = maxAsked + 1000
+				}
+				p.result(wire.Result{Number: 2, Wake: 5000, Commands: commands(before)})
+				p.must(p.leader.Done(1, 1, uint64(before)))
+				p.commit()
+				var entries [][]byte
+				change(p)
+				for range cuts {
+					if e, ok := p.leader.Cut(); ok {
+						entries = append(entries, e)
+					}
+					p.leader.Unreachable(3)
+				}
+				p.must(p.leader.Follow())
+				if got, want := snapshot(t, p.leader), snapshot(t, p.follower); string(got) != string(want) {
+					t.Fatalf("not everything is undone:\n got %s\nwant %s", dump(got), dump(want))
+				}
+				for _, e := range entries {
+					p.must(p.leader.Commit(e))
+					p.must(p.follower.Commit(e))
+				}
+				p.leader, p.follower = p.follower, p.leader
+				p.must(p.leader.Lead(2, p.now))
+				p.leader.Reachable(2, 1)
+				p.leader.Unreachable(2)
+				p.event(2, 2, 1, switchUp())
+				p.wantSameHistory()
+			})
+		}
+	}
+}
+
+// The application's xids of a switch's newest commands are kept, no more; a replica that was restored keeps as many.
+func TestHostedXIDs(t *testing.T) {
+	p := newHostedPair(t, Limits{})
+	p.up(1)
+	p.event(1, 1, 2, packetIn("x"))
+	p.event(1, 1, 3, packetIn("x"))
+	p.commit()
+	p.result(wire.Result{Number: 1, Wake: wire.NoWake})
+	for n := uint64(2); n < 4; n++ {
+		p.result(wire.Result{Number: n, Wake: wire.NoWake, Commands: commands(maxAsked - 10)})
+		p.must(p.leader.Done(1, 1, (n-1)*(maxAsked-10)))
+		p.commit()
+	}
+	p.must(p.follower.Restore(snapshot(t, p.leader)))
+	p.event(1, 1, 4, message(of13.TypeBarrierReply, 1<<tagShift|(maxAsked-20+1), "x"))
+	p.event(1, 1, 5, message(of13.TypeBarrierReply, 1<<tagShift|(maxAsked-20), "x"))
+	p.wantFed(5, fmt.Sprintf("1000 message 1 21 %x x", maxAsked-20), fmt.Sprintf("1000 message 1 21 %x x", 1<<tagShift|(maxAsked-20)))
+}
+
+// commands are many to switch 1.
+func commands(n int) (list []wire.Command) {
+	for i := range n {
+		list = append(list, command(1, uint32(i), ""))
+	}
+	return list
+}
+
+// wantSameHistory commits, and compares all that hosts are fed.
+func (p *pair) wantSameHistory() {
+	p.t.Helper()
+	p.commit()
+	if a, b := fedSince(p.t, p.leader, 1), fedSince(p.t, p.follower, 1); !slices.Equal(a, b) || len(a) == 0 {
+		p.t.Errorf("the leader feeds\n %q, the follower\n %q", a, b)
+	}
+}
