@@ -39,7 +39,7 @@ class Datapath(controller.Datapath):  # type: ignore[misc]
         self.flow_format = ofproto_v1_0.NXFF_OPENFLOW10
         self.ofp_brick = app_manager.lookup_service_brick(ofp_event.NAME)
         self.inbox: deque[bytes] = deque()
-        self.receiver = scheduler.spawn(self._receive)  # by the host: what it sends is no application's
+        self.receiver: Any = scheduler.spawn(self._receive)  # by the host: what it sends is no application's
         self.state = None
         self._states: deque[str] = deque()
 
@@ -93,6 +93,10 @@ class Datapath(controller.Datapath):  # type: ignore[misc]
             text = f"{scheduler.owner()} closed switch {self.id or 0:016x}: no application gets its messages until it comes up again"
             outcome.log(logging.WARNING, "holdfast", text)
         self.set_state(DEAD_DISPATCHER)
+        scheduler.wake(self.receiver)
+
+    def __reduce__(self) -> Any:
+        return kept, (self.serial,), vars(self)  # its number first: sets need it to hold a switch
 
     def send(self, buf: Any, close_socket: bool = False) -> bool:
         if self.state == DEAD_DISPATCHER:
@@ -104,6 +108,13 @@ class Datapath(controller.Datapath):  # type: ignore[misc]
         if close_socket:
             self.close()
         return True
+
+
+def kept(serial: int) -> Datapath:
+    """A datapath of which all but its number follows."""
+    datapath: Datapath = Datapath.__new__(Datapath)
+    datapath.serial = serial
+    return datapath
 
 
 def split(messages: bytes) -> list[bytes]:
@@ -124,13 +135,13 @@ class Switches:
     """The datapaths that are up, by id."""
 
     def __init__(self) -> None:
-        self._up: dict[int, Datapath] = {}
+        self.all: dict[int, Datapath] = {}
 
     def up(self, datapath_id: int, features: bytes, ports: bytes) -> None:
         """Leads a new datapath through the states of the framework, running applications after each step, as the network's delay would."""
         self.down(datapath_id)
         datapath = Datapath()
-        self._up[datapath_id] = datapath
+        self.all[datapath_id] = datapath
         datapath.enter(HANDSHAKE_DISPATCHER)
         scheduler.run()
         datapath.enter(CONFIG_DISPATCHER)
@@ -140,14 +151,22 @@ class Switches:
         for message in split(ports):
             datapath.feed(message)
 
+    def resume(self, switches: dict[int, Datapath]) -> None:
+        """Takes over switches that a checkpoint has kept: their receivers begin anew."""
+        self.all = switches
+        for datapath in switches.values():
+            if datapath.receiver is None:
+                datapath.receiver = scheduler.spawn(datapath._receive)
+        scheduler.run()
+
     def down(self, datapath_id: int) -> None:
-        datapath = self._up.pop(datapath_id, None)
+        datapath = self.all.pop(datapath_id, None)
         if datapath is not None:
             datapath.enter(DEAD_DISPATCHER)
             scheduler.run()
 
     def message(self, datapath_id: int, message: bytes) -> None:
         """What comes from a switch that is not up, or that an application has closed, is dropped."""
-        datapath = self._up.get(datapath_id)
+        datapath = self.all.get(datapath_id)
         if datapath is not None and not datapath.receiver.ended:
             datapath.feed(message)

@@ -5,6 +5,7 @@ import os
 import platform
 import random
 import socket
+import tempfile
 import uuid
 from typing import Any
 
@@ -12,9 +13,12 @@ from typing import Any
 class _Stream:
     """Bytes that follow from a seed."""
 
-    def __init__(self, seed: bytes) -> None:
+    def __init__(self) -> None:
+        self.begin(b"")
+
+    def begin(self, seed: bytes) -> None:
         self._seed = seed
-        self._blocks = 0
+        self.blocks = 0
 
     def read(self, size: int) -> bytes:
         if size < 0:
@@ -27,13 +31,17 @@ class _Stream:
         return out[:size]
 
     def _block(self) -> bytes:
-        self._blocks += 1
-        return hashlib.sha256(self._seed + self._blocks.to_bytes(8, "big")).digest()
+        self.blocks += 1
+        return hashlib.sha256(self._seed + self.blocks.to_bytes(8, "big")).digest()
+
+
+_stream = _Stream()
 
 
 def install(seed: int, site: str) -> None:
     """site names the cluster: the host's name, for an application that asks."""
-    stream = _Stream(seed.to_bytes(8, "big") + site.encode())
+    stream = _stream
+    stream.begin(seed.to_bytes(8, "big") + site.encode())
     os.urandom = stream.read
     if hasattr(os, "getrandom"):
         os.getrandom = lambda size, flags=0: stream.read(size)
@@ -45,6 +53,7 @@ def install(seed: int, site: str) -> None:
     uuid._generate_time_safe = None  # type: ignore[attr-defined]
     uuid._UuidCreate = None  # type: ignore[attr-defined]
     os.getpid = lambda: 1
+    tempfile.gettempdir()  # the first call takes from the stream
     socket.gethostname = lambda: site
     socket.getfqdn = lambda name="": name or site
     platform.node = lambda: site
@@ -60,3 +69,14 @@ def _seed_generators(stream: _Stream) -> None:
     random.Random.seed = seed  # type: ignore[method-assign]
     random.seed = random._inst.seed
     random.seed()
+
+
+def state() -> Any:
+    """How far the generators of this process have come."""
+    return _stream.blocks, random.getstate(), uuid._last_timestamp, tempfile._name_sequence  # type: ignore[attr-defined]
+
+
+def set_state(state: Any) -> None:
+    """Makes the generators go on from what state() has returned."""
+    _stream.blocks, chance, uuid._last_timestamp, tempfile._name_sequence = state  # type: ignore[attr-defined]
+    random.setstate(chance)

@@ -5,7 +5,7 @@ from typing import Any
 
 from . import hub, names
 from .outcome import outcome
-from .scheduler import scheduler
+from .scheduler import GreenThread, scheduler
 
 
 def install(fast_paths: bool = True) -> None:
@@ -65,6 +65,12 @@ def _owned(instantiate: Any) -> Any:
             thread.owner = before
 
     return wrapped
+
+
+def event_loops() -> dict[GreenThread, Any]:
+    """The threads that take events, with their applications."""
+    functions: dict[GreenThread, Any] = {thread: thread.target for thread in scheduler.threads}
+    return {thread: function.__self__ for thread, function in functions.items() if getattr(function, "__func__", None) is _event_loop}
 
 
 def _event_loop(self: Any) -> None:

@@ -8,7 +8,7 @@ import platform
 from importlib.metadata import version
 from typing import Any
 
-from . import datapath, wire, wsgi
+from . import checkpoint, datapath, pickling, wire, wsgi
 from .clock import clock
 from .outcome import outcome
 from .scheduler import scheduler
@@ -34,9 +34,10 @@ class Host:
         self._switches = datapath.Switches()
         self._manager: Any = None
         self._error: BaseException | None = None
+        self._checkpoints: checkpoint.Checkpoints | None = None
 
-    def load(self) -> wire.Ready:
-        """Makes the applications. They may wait in their constructors: time passes for that."""
+    def load(self, number: int = 0, state: bytes = b"") -> wire.Ready:
+        """Makes the applications. They may wait in their constructors: time passes for that. With a state they go on after input number."""
         scheduler.failed = outcome.fail
         loader = scheduler.spawn(self._load)
         scheduler.run()
@@ -50,12 +51,15 @@ class Host:
         if self._error is not None:
             said = "\n".join(line.text for line in outcome.take().lines[-LINES:])
             raise LoadError(f"loading {', '.join(self._apps)}: {self._error}\n{said}") from self._error
+        self._checkpoints = checkpoint.Checkpoints(self._manager, self._switches)
         gc.collect()
         gc.freeze()  # what is there now stays: it need not be looked at again
         gc.set_threshold(*GARBAGE)
         taken = outcome.take()
         if taken.failures:
             raise LoadError(f"loading {taken.failures[0].owner}: {taken.failures[0].trace}")
+        if state:
+            self._checkpoints.restore(state, number)
         apps = [type(app).__name__ for app in self._manager.applications.values()]
         return wire.Ready(platform.python_version(), version("os-ken"), apps, scheduler.next_ns(), taken.lines)
 
@@ -79,6 +83,14 @@ class Host:
         manager.instantiate_apps(**manager.create_contexts())
         if datapath.VERSION not in ofproto_protocol._supported_versions:
             raise LoadError("the applications' OFP_VERSIONS leave out OpenFlow 1.3, which is what Holdfast speaks to applications")
+
+    def checkpoint(self) -> wire.Checkpointed:
+        """Returns the state that all inputs so far have brought about, if it can be kept."""
+        assert self._checkpoints is not None, "load() comes first"
+        try:
+            return wire.Checkpointed(scheduler.input, self._checkpoints.take(), "")
+        except pickling.Refused as error:
+            return wire.Checkpointed(scheduler.input, b"", str(error))
 
     def execute(self, entry: wire.Input) -> wire.Result:
         """Executes one input until everything waits."""

@@ -3,6 +3,7 @@
 import io
 import logging
 import sys
+import warnings
 
 from .outcome import LINE_CHARS, outcome
 from .scheduler import scheduler
@@ -24,17 +25,20 @@ class _Printed(io.TextIOBase):
 
     def __init__(self, level: int) -> None:
         self._level = level
-        self._rest = ""
+        self.rest = ""  # a line that is not ended yet
 
     def writable(self) -> bool:
         return True
 
     def write(self, text: str) -> int:
-        *lines, self._rest = (self._rest + text).split("\n")
+        *lines, self.rest = (self.rest + text).split("\n")
         for line in lines:
             outcome.log(self._level, scheduler.owner(), line)
-        self._rest = self._rest[:LINE_CHARS]
+        self.rest = self.rest[:LINE_CHARS]
         return len(text)
+
+
+_printed = _Printed(logging.INFO), _Printed(logging.WARNING)
 
 
 def install(level: int) -> None:
@@ -45,5 +49,19 @@ def install(level: int) -> None:
     root.handlers = [_Handler()]
     root.setLevel(level)
     logging.captureWarnings(True)
-    sys.stdout = _Printed(logging.INFO)
-    sys.stderr = _Printed(logging.WARNING)
+    warnings.simplefilter("always", append=True)  # else what was said once would be state, in every module
+    sys.stdout, sys.stderr = _printed
+
+
+def state() -> tuple[list[str], dict[str, int]]:
+    """The printed lines that are not ended yet, and the loggers' levels."""
+    loggers = logging.getLogger().manager.loggerDict
+    return [printed.rest for printed in _printed], {name: logger.level for name, logger in loggers.items() if isinstance(logger, logging.Logger)}
+
+
+def set_state(state: tuple[list[str], dict[str, int]]) -> None:
+    rests, levels = state
+    for printed, rest in zip(_printed, rests, strict=True):
+        printed.rest = rest
+    for name, level in levels.items():
+        logging.getLogger(name).setLevel(level)

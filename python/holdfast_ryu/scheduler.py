@@ -5,9 +5,8 @@ this plain fact. Threads are resumed first come, first served; timers by time, t
 """
 
 import heapq
-import itertools
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from greenlet import GreenletExit, getcurrent, greenlet
@@ -41,7 +40,7 @@ class Timer:
         self.callback = None
 
 
-class GreenThread(greenlet):
+class GreenThread(greenlet):  # type: ignore[misc]  # of C
     """A thread of an application; its owner answers for what it sends and raises."""
 
     def __init__(self, scheduler: "Scheduler", function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -55,7 +54,8 @@ class GreenThread(greenlet):
         self.pending: BaseException | None = None  # to raise where it waits next
         self.yields = (0, 0)  # in which input, how often
         self._serial = scheduler.serial()
-        self._target = (function, args, kwargs)
+        self.target = function
+        self._arguments = (args, kwargs)
         self._joiners: list[GreenThread] = []
         self._links: list[Callable[[], None]] = []
 
@@ -66,10 +66,10 @@ class GreenThread(greenlet):
         return self is other
 
     def run(self) -> None:
-        function, args, kwargs = self._target
+        args, kwargs = self._arguments
         try:
             if not self.ended:
-                self.value = function(*args, **kwargs)
+                self.value = self.target(*args, **kwargs)
         except GreenletExit:
             pass
         except BaseException as error:
@@ -144,11 +144,13 @@ class Scheduler:
         self._ready: deque[GreenThread] = deque()
         self._timers: list[tuple[int, int, Timer]] = []
         self._prune_at = 1_024
-        self._serials = itertools.count(1)
+        self._abandoned: dict[GreenThread, None] = {}
+        self.last_serial = 0
 
     def serial(self) -> int:
         """A number that no other call gets, the same in every process."""
-        return next(self._serials)
+        self.last_serial += 1
+        return self.last_serial
 
     def owner(self) -> str:
         """The application on whose behalf code runs now: none in the host itself, "?" in a thread of the operating system."""
@@ -249,6 +251,13 @@ class Scheduler:
         for timer in due:
             if timer.callback is not None:
                 timer.callback()
+
+    def abandon(self, keep: Iterable[GreenThread]) -> None:
+        """Forgets all threads but those to keep, and all timers."""
+        self._ready.clear()
+        self._timers.clear()
+        self._abandoned = self.threads  # a thread that nobody refers to would run on, to its end
+        self.threads = dict.fromkeys(keep)
 
     def next_ns(self) -> int | None:
         """When the next timer is due."""

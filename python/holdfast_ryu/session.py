@@ -41,11 +41,16 @@ class Session:
             raise wire.Malformed(f"a frame of type {first[0]} where HELLO comes first")
         return wire.decode_hello(first[1])
 
-    def batches(self) -> Iterator[list[wire.Input]]:
+    def batches(self) -> Iterator[list[wire.Input] | None]:
+        """Yields inputs, and None where a checkpoint is wanted."""
         while (frame := self.read()) is not None:
-            if frame[0] != wire.INPUTS:
-                raise wire.Malformed(f"a frame of type {frame[0]} where INPUTS are expected")
-            yield wire.decode_inputs(frame[1])
+            kind, body = frame
+            if kind == wire.CHECKPOINT and not body:
+                yield None
+            elif kind == wire.INPUTS:
+                yield wire.decode_inputs(body)
+            else:
+                raise wire.Malformed(f"a frame of type {kind} with {len(body)} bytes where INPUTS are expected")
 
 
 def serve(sock: socket.socket, apps: list[str], fast_paths: bool) -> None:
@@ -64,8 +69,11 @@ def serve(sock: socket.socket, apps: list[str], fast_paths: bool) -> None:
     from . import host  # imports os_ken, so it comes after all that
 
     running = host.Host(hello.apps, hello.options)
-    session.write(wire.encode_ready(running.load()))
+    session.write(wire.encode_ready(running.load(hello.number, hello.state)))
     for batch in session.batches():
+        if batch is None:
+            session.write(wire.encode_checkpointed(running.checkpoint()))
+            continue
         done: list[bytes] = []
         size = 0
         for entry in batch:

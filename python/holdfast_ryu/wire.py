@@ -13,7 +13,7 @@ VERSION = 1
 # FRAME_BYTES bounds one frame, without its own length.
 FRAME_BYTES = 64 << 20
 
-HELLO, READY, INPUTS, RESULTS, FATAL = range(1, 6)
+HELLO, READY, INPUTS, RESULTS, FATAL, CHECKPOINT, CHECKPOINTED = range(1, 8)
 UP, DOWN, MESSAGE, TIMER, REQUEST = range(1, 6)
 
 _FRAME = struct.Struct(">IB")
@@ -72,7 +72,7 @@ class Reader:
 
 @dataclass(frozen=True)
 class Hello:
-    """What a host is: all hosts of one log get the same."""
+    """What a host is: all hosts of one log get the same, but for where they begin: after input number, with the state that it left."""
 
     seed: int
     time_ns: int
@@ -80,6 +80,8 @@ class Hello:
     site: str
     apps: list[str]
     options: list[str]
+    number: int = 0
+    state: bytes = b""
     version: int = VERSION
 
 
@@ -152,6 +154,15 @@ class Result:
     lines: list[Line]
 
 
+@dataclass(frozen=True)
+class Checkpointed:
+    """The state after input number, or why there is none."""
+
+    number: int
+    state: bytes
+    reason: str
+
+
 def frame(kind: int, body: bytes) -> bytes:
     return _FRAME.pack(len(body) + 1, kind) + body
 
@@ -185,7 +196,8 @@ def _lines(lines: list[Line]) -> bytes:
 
 def encode_hello(hello: Hello) -> bytes:
     fixed = _HELLO.pack(hello.version, hello.seed, hello.time_ns, hello.log_level)
-    return frame(HELLO, fixed + _string(hello.site) + _strings(hello.apps) + _strings(hello.options))
+    begin = _U64.pack(hello.number) + _bytes(hello.state)
+    return frame(HELLO, fixed + _string(hello.site) + _strings(hello.apps) + _strings(hello.options) + begin)
 
 
 def decode_hello(body: bytes) -> Hello:
@@ -193,8 +205,10 @@ def decode_hello(body: bytes) -> Hello:
     version, seed, time_ns, level = reader.take(_HELLO)
     if version != VERSION:
         raise Malformed(f"Holdfast speaks version {version} of this protocol, holdfast-ryu {VERSION}: install the one of the same release")
-    hello = Hello(seed, time_ns, level, reader.string(), reader.strings(), reader.strings())
+    hello = Hello(seed, time_ns, level, reader.string(), reader.strings(), reader.strings(), reader.number(_U64), reader.blob())
     reader.end()
+    if hello.number and not hello.state:
+        raise Malformed(f"a host is to begin after input {hello.number} without the state that it left")
     return hello
 
 
@@ -206,6 +220,10 @@ def encode_ready(ready: Ready) -> bytes:
 
 def encode_fatal(text: str) -> bytes:
     return frame(FATAL, _string(text))
+
+
+def encode_checkpointed(done: Checkpointed) -> bytes:
+    return frame(CHECKPOINTED, _U64.pack(done.number) + _bytes(done.state) + _string(done.reason))
 
 
 def encode_inputs(inputs: list[Input]) -> bytes:
@@ -313,3 +331,11 @@ def decode_ready(body: bytes) -> Ready:
     python, framework, apps = reader.string(), reader.string(), reader.strings()
     lines = [Line(reader.number(_U8), reader.string(), reader.string()) for _ in range(reader.number(_U32))]
     return Ready(python, framework, apps, None if wake_ns < 0 else wake_ns, lines)
+
+
+def decode_checkpointed(body: bytes) -> Checkpointed:
+    """For tests, like decode_results."""
+    reader = Reader(body)
+    done = Checkpointed(reader.number(_U64), reader.blob(), reader.string())
+    reader.end()
+    return done

@@ -23,7 +23,15 @@ class Hosted:
     """A host process with applications loaded; inputs are numbered and timed here."""
 
     def __init__(
-        self, *apps: str, path: Iterable[str | Path] = (), seed: int = 7, slow: bool = False, options: Iterable[str] = (), level: int = 20
+        self,
+        *apps: str,
+        path: Iterable[str | Path] = (),
+        seed: int = 7,
+        slow: bool = False,
+        options: Iterable[str] = (),
+        level: int = 20,
+        after: wire.Checkpointed | None = None,
+        now_ns: int = BEGIN,
     ) -> None:
         ours, theirs = socket.socketpair()
         here = Path(__file__).parent
@@ -37,9 +45,10 @@ class Hosted:
         ours.settimeout(120)
         self._sock = ours
         self.session = Session(ours)
-        self._number = 0
-        self.now_ns = BEGIN
-        self.session.write(wire.encode_hello(wire.Hello(seed, BEGIN, level, "site", list(apps), list(options))))
+        self._number = after.number if after else 0
+        self.now_ns = now_ns
+        state = after.state if after else b""
+        self.session.write(wire.encode_hello(wire.Hello(seed, BEGIN, level, "site", list(apps), list(options), self._number, state)))
         try:
             self.ready = wire.decode_ready(self.frame(wire.READY))
         except Died:
@@ -63,6 +72,8 @@ class Hosted:
             self._number += 1
             self.now_ns += step_ns
             inputs.append(wire.Input(self._number, self.now_ns, event))
+        if not inputs:
+            return []
         self.session.write(wire.encode_inputs(inputs))
         results: list[wire.Result] = []
         while len(results) < len(inputs):
@@ -73,6 +84,10 @@ class Hosted:
 
     def one(self, event: wire.Event) -> wire.Result:
         return self.batch([event])[0]
+
+    def checkpoint(self) -> wire.Checkpointed:
+        self.session.write(wire.frame(wire.CHECKPOINT, b""))
+        return wire.decode_checkpointed(self.frame(wire.CHECKPOINTED))
 
     def passes(self, seconds: float) -> list[wire.Result]:
         """Lets time pass, with a timer input whenever the host wants to be woken."""

@@ -46,6 +46,22 @@ def test_hello_and_ready() -> None:
         wire.decode_hello(body(wire.encode_hello(wire.Hello(1, 5, 20, "", [], [], version=2))))
 
 
+def test_hello_with_a_state() -> None:
+    hello = wire.Hello(1, 5, 20, "here", ["a"], [], number=2**64 - 1, state=b"\0state")
+    whole = body(wire.encode_hello(hello))
+    assert wire.decode_hello(whole) == hello
+    assert whole.endswith(b"\xff" * 8 + b"\0\0\0\6\0state"), "the last two fields"
+    assert body(wire.encode_hello(wire.Hello(1, 5, 20, "", [], []))).endswith(bytes(12)), "fresh"
+    with pytest.raises(wire.Malformed, match="after input 3 without the state"):
+        wire.decode_hello(body(wire.encode_hello(wire.Hello(1, 5, 20, "", [], [], number=3))))
+
+
+def test_checkpointed() -> None:
+    for done in (wire.Checkpointed(9, b"state", ""), wire.Checkpointed(0, b"", "why not")):
+        assert wire.decode_checkpointed(body(wire.encode_checkpointed(done))) == done
+    assert wire.encode_checkpointed(wire.Checkpointed(1, b"s", "r")) == b"\0\0\0\x13\7" + bytes(7) + b"\1\0\0\0\1s\0\0\0\1r"
+
+
 def test_results() -> None:
     result = wire.Result(
         9, 77, [Command("", 1, b"command")], [Answer(3, 200, [("A", "b")], b"x")], [Failure("App", "trace")], [Line(30, "l", "t\udcff")]
