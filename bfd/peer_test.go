@@ -19,8 +19,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func must[T any](v T, err error) func(t *testing.T) T {
-	return func(t *testing.T) T {
+func must[T any](v T, err error) func(t testing.TB) T {
+	return func(t testing.TB) T {
 		t.Helper()
 		if err != nil {
 			t.Fatal(err)
@@ -30,7 +30,7 @@ func must[T any](v T, err error) func(t *testing.T) T {
 }
 
 // newLab is netlab.ForTest with a folder that we know: the databases of the switches are in it.
-func newLab(t *testing.T) (*netlab.Lab, string) {
+func newLab(t testing.TB) (*netlab.Lab, string) {
 	t.Helper()
 	if err := netlab.Available(); err != nil {
 		if os.Getenv(netlab.RequireEnv) == "1" {
@@ -50,7 +50,7 @@ func newLab(t *testing.T) (*netlab.Lab, string) {
 }
 
 // watch watches the database of a switch of a lab in dir.
-func watch(t *testing.T, dir string, s *netlab.Switch) *ovsdb.Client {
+func watch(t testing.TB, dir string, s *netlab.Switch) *ovsdb.Client {
 	t.Helper()
 	c := must(ovsdb.New(ovsdb.Config{Remote: "unix:" + filepath.Join(dir, s.Name, "db.sock"), Logger: slog.New(slog.DiscardHandler)}))(t)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -61,7 +61,7 @@ func watch(t *testing.T, dir string, s *netlab.Switch) *ovsdb.Client {
 }
 
 // await waits until an interface of the switch is as it should be.
-func await(t *testing.T, c *ovsdb.Client, name, what string, good func(ovsdb.Interface) bool) ovsdb.Interface {
+func await(t testing.TB, c *ovsdb.Client, name, what string, good func(ovsdb.Interface) bool) ovsdb.Interface {
 	t.Helper()
 	deadline := time.After(30 * time.Second)
 	for {
@@ -95,7 +95,7 @@ type port struct {
 }
 
 // newPort runs a session on the only interface of a host until the end of the test.
-func newPort(t *testing.T, h *netlab.Host, minTx, minRx time.Duration) *port {
+func newPort(t testing.TB, h *netlab.Host, minTx, minRx time.Duration) *port {
 	t.Helper()
 	p := &port{file: must(h.Raw())(t), began: time.Now()}
 	p.session = must(bfd.New(0, bfd.Config{Discriminator: rand.Uint32() | 1, MinTx: minTx, MinRx: minRx, Multiplier: bfd.Multiplier, Jitter: rand.Float64}))(t)
@@ -199,7 +199,7 @@ func (p *port) status() bfd.Status {
 }
 
 // await waits until the session is as it should be.
-func (p *port) await(t *testing.T, what string, good func(bfd.Status) bool) {
+func (p *port) await(t testing.TB, what string, good func(bfd.Status) bool) {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); !good(p.status()); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {

@@ -224,7 +224,7 @@ func fake(t *testing.T, serve func(net.Conn)) string {
 func TestBadServers(t *testing.T) {
 	ok := `{"id":1,"result":` + firstUpdate + `,"error":null}`
 	for what, c := range map[string]struct{ says, want string }{
-		"closes":            {"", "EOF"},
+		"closes":            {"", "closed the connection"},
 		"HTTP":              {"HTTP/1.1 400 Bad Request\r\n\r\n", "no JSON object"},
 		"no JSON":           {"{nonsense}", "read a message"},
 		"no message":        {"{}", "neither method nor id"},

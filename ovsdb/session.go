@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"strconv"
@@ -88,7 +87,7 @@ func (s *session) run(tell func(*tables)) error {
 	case err != nil:
 		return err
 	}
-	return io.EOF
+	return errors.New("the server closed the connection")
 }
 
 // handle takes a message, and returns the table updates that it brings, if any. Other notifications are ignored.
