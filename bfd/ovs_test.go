@@ -9,7 +9,10 @@ import (
 	"github.com/holdfast-sdn/holdfast/ovsdb"
 )
 
-const ms = time.Millisecond
+const (
+	ms   = time.Millisecond
+	beat = 5 * ms // the sessions below have to survive a machine that is busy for a second
+)
 
 // A session of ours and one of a real Open vSwitch, over a cable.
 func TestWithOpenVSwitch(t *testing.T) {
@@ -19,9 +22,9 @@ func TestWithOpenVSwitch(t *testing.T) {
 	must(lab.Connect(s, h))(t)
 	db := watch(t, dir, s)
 	end := await(t, db, "p1", "plugged in", hasLink)
-	set := func(tx, rx time.Duration) {
+	set := func(tx, rx time.Duration, multiplier int) {
 		t.Helper()
-		if err := db.SetBFD(t.Context(), end, ovsdb.BFD{MinTx: tx, MinRx: rx}); err != nil {
+		if err := db.SetBFD(t.Context(), end, ovsdb.BFD{MinTx: tx, MinRx: rx, Multiplier: multiplier}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -30,9 +33,9 @@ func TestWithOpenVSwitch(t *testing.T) {
 			return s.State == bfd.Up && s.TxInterval == interval && s.DetectionTime == detection
 		}
 	}
-	set(60*ms, 80*ms)
-	p := newPort(t, h, 50*ms, 70*ms)
-	p.await(t, "up, with the slower interval of each direction", negotiated(80*ms, 3*70*ms))
+	set(60*beat, 80*beat, 0)
+	p := newPort(t, h, 50*beat, 70*beat)
+	p.await(t, "up, with the slower interval of each direction", negotiated(80*beat, 3*70*beat))
 	await(t, db, "p1", "up", isUp)
 
 	t.Run("we change the intervals", func(t *testing.T) {
@@ -43,16 +46,16 @@ func TestWithOpenVSwitch(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		change(200*ms, 30*ms)
-		p.await(t, "slower, after a final", negotiated(200*ms, 3*60*ms))
-		change(90*ms, 100*ms)
-		p.await(t, "faster", negotiated(90*ms, 3*100*ms))
+		change(200*beat, 30*beat)
+		p.await(t, "slower, after a final", negotiated(200*beat, 3*60*beat))
+		change(90*beat, 100*beat)
+		p.await(t, "faster", negotiated(90*beat, 3*100*beat))
 	})
 	t.Run("it changes the intervals", func(t *testing.T) {
-		set(120*ms, 100*ms)
-		p.await(t, "as it says", negotiated(100*ms, 3*120*ms))
-		set(60*ms, 60*ms)
-		p.await(t, "as it says", negotiated(90*ms, 3*100*ms))
+		set(120*beat, 100*beat, 0)
+		p.await(t, "as it says", negotiated(100*beat, 3*120*beat))
+		set(60*beat, 60*beat, 5)
+		p.await(t, "as it says", negotiated(90*beat, 5*100*beat))
 	})
 	if i := await(t, db, "p1", "up", isUp); i.BFD.Flaps > 1 { // coming up is one
 		t.Errorf("a change of intervals took the session down: %+v", i)
