@@ -8,7 +8,7 @@ import platform
 from importlib.metadata import version
 from typing import Any
 
-from . import checkpoint, datapath, pickling, wire, wsgi
+from . import checkpoint, datapath, names, pickling, wire, wsgi
 from .clock import clock
 from .outcome import outcome
 from .scheduler import scheduler
@@ -77,7 +77,7 @@ class Host:
 
         cfg.CONF(args=self._options, project="ryu", default_config_files=[], default_config_dirs=[])
         self._manager = manager = app_manager.AppManager.get_instance()
-        manager.load_apps(self._apps)
+        manager.load_apps([names.real(name) for app in self._apps for name in app.split(",")])
         if not manager.applications_cls:
             raise LoadError("no application in there: a class derived from app_manager.RyuApp is one")
         manager.instantiate_apps(**manager.create_contexts())

@@ -56,6 +56,11 @@ def install() -> None:
             os_ken.app.__path__.append(apps)
 
 
+def real(app: str) -> str:
+    """The name by which the framework knows an application: it would load one with two names twice."""
+    return "os_ken" + app[len("ryu") :] if app.startswith("ryu.") and not os.path.exists(app) else app
+
+
 def require_app(name: str, api_style: bool = False) -> None:
     """app_manager.require_app, which counts frames of the stack, without the frames of the import system and of this package."""
     skipped = {"importlib", "importlib._bootstrap", "importlib._bootstrap_external", __name__}
@@ -67,4 +72,4 @@ def require_app(name: str, api_style: bool = False) -> None:
             importers.append(module)
         frame = frame.f_back  # type: ignore[assignment]
     module = sys.modules[importers[1 if api_style else 0]]
-    module.__dict__.setdefault("_REQUIRED_APP", []).append(name)
+    module.__dict__.setdefault("_REQUIRED_APP", []).append(real(name))

@@ -37,6 +37,10 @@ class Network:
         for number in range(1, switches + 1):
             self.run(wire.Up(number, openflow.features(number), openflow.ports(number, ports)))
 
+    def cut(self, one: Port, other: Port) -> None:
+        """A link that loses all frames; the switches do not notice."""
+        del self._links[one], self._links[other]
+
     def run(self, *events: wire.Event) -> list[wire.Result]:
         """Executes events, and whatever the switches say to the commands, until they are silent."""
         mine: list[wire.Result] = []

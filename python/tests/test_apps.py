@@ -11,6 +11,9 @@ import pytest
 from hosting import Hosted
 from network import Network, outputs
 
+from holdfast_ryu import wire
+
+APPS = Path(__file__).parent / "apps"
 TRIANGLE = [((1, 1), (2, 2)), ((2, 1), (3, 2)), ((3, 1), (1, 2))]
 DPID = "0000000000000001"
 
@@ -101,6 +104,53 @@ def test_topology_discovery(ryu: Path, slow: bool) -> None:
         assert len(links) == 6 and found == {end for link in TRIANGLE for end in link}
 
 
+def test_topology_api(ryu: Path) -> None:
+    both = sorted([[a, b, c, d] for (a, b), (c, d) in TRIANGLE] + [[c, d, a, b] for (a, b), (c, d) in TRIANGLE])
+    with Hosted("ryu.topology.switches", str(APPS / "linked.py"), path=[ryu], options=["--observe-links"]) as host:
+        network = Network(host, 3, 3, TRIANGLE)
+        assert json.loads(network.request("GET", "/switches").body) == [[switch, [1, 2, 3]] for switch in (1, 2, 3)]
+        network.passes(5)
+        lldp = [outputs(message) for _, message in network.messages if openflow.kind(message) == openflow.PACKET_OUT]
+        assert lldp and all(frame[12:14] == b"\x88\xcc" for _, _, frame in lldp)
+        assert json.loads(network.request("GET", "/links").body) == both
+        assert network.lines().count("added [") == 6 and "deleted" not in network.lines()
+        network.passes(60)
+        assert "deleted" not in network.lines(), "LLDP keeps them"
+        network.cut((1, 1), (2, 2))
+        network.passes(60)
+        assert json.loads(network.request("GET", "/links").body) == [link for link in both if link not in ([1, 1, 2, 2], [2, 2, 1, 1])]
+        assert network.lines().count("deleted [") == 2
+        network.run(wire.Down(3))
+        assert json.loads(network.request("GET", "/links").body) == []
+        assert [switch for switch, _ in json.loads(network.request("GET", "/switches").body)] == [1, 2]
+
+
+def test_ofctl_rest_answers_when_the_switch_has(ryu: Path) -> None:
+    description = struct.pack(">HH4x256s256s256s32s256s", 0, 0, b"Acme", b"Box", b"1.2", b"42", b"in the cellar")
+    flow = struct.pack(">HBxIIHHHH4xQQQ", 56, 0, 9, 0, 7, 0, 0, 0, 5, 3, 300) + struct.pack(">HH4x", 1, 4)
+    stats = struct.pack(">HH4x", 1, 0) + flow
+    with Hosted("ryu.app.ofctl_rest", path=[ryu]) as host:
+        host.one(wire.Up(1, openflow.features(1), openflow.ports(1, 3)))
+        asked = host.batch([wire.Request(number, "GET", path, [], b"") for number, path in enumerate(("/stats/desc/1", "/stats/flow/1"))])
+        assert [result.answers for result in asked] == [[], []]
+        xids = [openflow.xid(result.commands[0].message) for result in asked]
+        replies = [openflow.message(openflow.MULTIPART_REPLY, body, xid) for body, xid in ((stats, xids[1]), (description, xids[0]))]
+        flows, described = (result.answers[0] for result in host.batch(wire.Message(1, reply) for reply in replies))
+        assert (flows.request_id, flows.status, described.request_id, described.status) == (1, 200, 0, 200)
+        (entry,) = json.loads(flows.body)["1"]
+        assert (entry["priority"], entry["packet_count"], entry["cookie"], entry["match"]) == (7, 3, 5, {})
+        assert json.loads(described.body)["1"] == {
+            "mfr_desc": "Acme",
+            "hw_desc": "Box",
+            "sw_desc": "1.2",
+            "serial_num": "42",
+            "dp_desc": "in the cellar",
+        }
+        host.one(wire.Request(3, "GET", "/stats/desc/1", [], b""))
+        late = [answer for result in host.passes(5) for answer in result.answers]
+        assert [(answer.request_id, answer.status, answer.body) for answer in late] == [(3, 200, b'{"1": {}}')], "a switch that says nothing"
+
+
 def test_ofctl_rest(ryu: Path) -> None:
     with Hosted("ryu.app.ofctl_rest", path=[ryu]) as host:
         network = Network(host, 2, 3)
@@ -125,6 +175,12 @@ def test_firewall(ryu: Path) -> None:
         answer = json.loads(network.request("POST", f"/firewall/rules/{DPID}", json.dumps(rule).encode()).body)
         assert answer[0]["command_result"][0]["result"] == "success"
         assert network.kinds(1)[-1] == openflow.FLOW_MOD
+        listed = json.loads(network.request("GET", f"/firewall/rules/{DPID}").body)
+        assert listed[0]["switch_id"] == DPID, "the switch of this network has no flows to tell"
+        before = len(network.messages)
+        blocked = network.frame(1, 1, openflow.arp(openflow.host(1)))
+        assert "Blocked packet" in "".join(line.text for result in blocked for line in result.lines)
+        assert len(network.messages) == before
 
 
 def test_router(ryu: Path) -> None:
@@ -134,8 +190,18 @@ def test_router(ryu: Path) -> None:
         answer = json.loads(network.request("POST", f"/router/{DPID}", b'{"address": "172.16.20.1/24"}').body)
         assert answer[0]["command_result"][0]["result"] == "success"
         assert openflow.FLOW_MOD in network.kinds(1)[before:]
-        data = json.loads(network.request("GET", f"/router/{DPID}").body)
-        assert data[0]["internal_network"][0]["address"][0]["address"] == "172.16.20.1/24"
+        route = b'{"destination": "10.9.0.0/16", "gateway": "172.16.20.9"}'
+        answer = json.loads(network.request("POST", f"/router/{DPID}", route).body)
+        assert answer[0]["command_result"][0]["result"] == "success"
+        asked = [outputs(message) for _, message in network.messages if openflow.kind(message) == openflow.PACKET_OUT]
+        assert any(frame[12:14] == b"\x08\x06" and frame[38:42] == bytes([172, 16, 20, 9]) for _, _, frame in asked), "it asks for the gateway"
+        gateway, router = openflow.host(9), "02:00:00:00:01:01"
+        before = len(network.messages)
+        network.frame(1, 1, openflow.arp(gateway, router, bytes([172, 16, 20, 9]), bytes([172, 16, 20, 1]), operation=2))
+        assert openflow.FLOW_MOD in network.kinds(1)[before:], "the route's flow, now that the gateway is known"
+        data = json.loads(network.request("GET", f"/router/{DPID}").body)[0]["internal_network"][0]
+        assert data["address"][0]["address"] == "172.16.20.1/24"
+        assert (data["route"][0]["destination"], data["route"][0]["gateway"]) == ("10.9.0.0/16", "172.16.20.9")
 
 
 def test_applications_together_and_by_file(ryu: Path) -> None:
