@@ -104,7 +104,7 @@ func (e ear) Ended(_ *ryuhost.Host, end *ryuhost.EndError) {
 		if end.Reason == ryuhost.Leaked {
 			e.h.leaks = min(e.h.leaks+1, maxLeaks)
 		}
-		c.Ended(time.Now(), e.life, hosting.End{Reason: string(end.Reason), Input: end.Input, Detail: end.Detail})
+		c.Ended(time.Now(), e.life, hosting.End{Reason: string(end.Reason), Input: end.Input, Checkpoint: end.Checkpoint, Detail: end.Detail})
 	})
 }
 

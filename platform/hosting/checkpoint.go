@@ -7,14 +7,8 @@ import (
 	"github.com/holdfast-sdn/holdfast/ryuhost/wire"
 )
 
-// A checkpoint is the state of a host after an input. It is proved before it is trusted: a second host begins with it and executes
-// what came after it, and must do what is in the log. Then the history before it is forgotten.
-const (
-	checkpointEvery = 100_000 // inputs since the last one, or the last that was refused
-	proofInputs     = 1_000   // that the second host executes
-)
-
-// proof is a checkpoint that is being made and proved.
+// proof is a checkpoint, the state of a host after an input, that is being made and proved before it is trusted: a second host begins
+// with it, executes what came after it, and must do what is in the log. Then the history before it is forgotten.
 type proof struct {
 	asked   bool   // the host was asked for it
 	refused uint64 // number of the last input at which none was possible
@@ -29,12 +23,14 @@ type proof struct {
 // prove takes the next step.
 func (c *Core) prove(done ledger.Committed) error {
 	p := &c.proof
+	base, _ := c.ledger.Checkpoint()
 	switch {
+	case p.life != 0 && p.number <= base:
+		c.dropProof() // a snapshot came that is as good
 	case p.life != 0:
 		return c.feedProof(done.Result)
 	case c.ready && !p.asked && c.rebuild == "" && !c.distrust:
-		base, _ := c.ledger.Checkpoint()
-		if c.executed >= max(base, p.refused)+checkpointEvery && done.Input-c.executed <= frameInputs {
+		if c.executed >= max(base, p.refused)+c.bounds.checkpointEvery && done.Input-c.executed <= frameInputs {
 			p.asked = true
 			c.runner.Checkpoint(c.life)
 		}
@@ -50,14 +46,18 @@ func (c *Core) Checkpointed(life, number uint64, state []byte, why string) {
 	}
 	p.asked = false
 	if len(state) == 0 {
-		p.refused, c.status.NoCheckpoint = number, why
-		c.log.Info("no checkpoint of the applications can be made: they are brought up to date by replay alone", "input", number, "why", why)
+		c.noCheckpoint(number, why)
 		return
 	}
 	h := c.ledger.Hosting()
 	c.lives++
 	*p = proof{number: number, state: state, life: c.lives, given: number, refused: p.refused}
 	c.runner.Start(p.life, Beginning{Seed: h.Seed, Time: h.Began, Number: number, State: state})
+}
+
+func (c *Core) noCheckpoint(number uint64, why string) {
+	c.proof.refused, c.status.NoCheckpoint = number, why
+	c.log.Info("no checkpoint of the applications can be made: they are brought up to date by replay alone", "input", number, "why", why)
 }
 
 // feedProof has the second host execute what is in the log with its results, a frame at a time.
@@ -86,7 +86,7 @@ func (c *Core) proven(results []wire.Result) {
 			return
 		}
 		p.waiting = r.Number < p.given
-		if r.Number >= p.number+proofInputs {
+		if r.Number >= p.number+c.bounds.proofInputs {
 			c.log.Info("a checkpoint of the applications is proved: the history before it is forgotten", "input", p.number, "bytes", len(p.state))
 			c.ledger.Trim(p.number, p.state)
 			c.status.NoCheckpoint = ""

@@ -40,7 +40,9 @@ type Beginning struct {
 type End struct {
 	Reason string // "not started", "hung", "crashed", "leaked", "protocol" or "fatal"
 	Input  uint64 // the first without a result; 0 if there was none
-	Detail string // traceback, or the last that the host has printed
+	// Checkpoint says that it was asked for its state before that input, and did not tell it.
+	Checkpoint bool
+	Detail     string // traceback, or the last that the host has printed
 }
 
 // Bounds.
@@ -48,16 +50,25 @@ const (
 	frameInputs   = 64 // of one Execute: what is done is known when all of them are
 	frameBytes    = 256 << 10
 	framesOut     = 2    // so that the host is never idle
-	maxRequests   = 1024 // that wait for an answer
 	lagPatience   = 4096 // inputs that a host may be behind, and its controller still lead
-	maxHistory    = 256 << 20
 	backoffFirst  = 100 * time.Millisecond
 	backoffMost   = 10 * time.Second
 	progressEvery = 5 * time.Second
 )
 
+// bounds are those that tests lower.
+type bounds struct {
+	held            int    // bytes of results that are not logged: beyond, the host gets no more inputs
+	history         int    // bytes: beyond, the applications begin anew
+	checkpointEvery uint64 // inputs since the last checkpoint, or the last that was refused
+	proofInputs     uint64 // that the second host executes
+}
+
+var usual = bounds{held: 64 << 20, history: 256 << 20, checkpointEvery: 100_000, proofInputs: 1000}
+
 // Core is one controller's side of the hosted application.
 type Core struct {
+	bounds    bounds
 	ledger    *ledger.Core
 	runner    Runner
 	log       *slog.Logger
@@ -73,48 +84,53 @@ type Core struct {
 	executed uint64        // number of the last result
 	frames   []uint64      // number of the last input of each that is handed over, and not executed
 	held     []wire.Result // of what is executed, and not yet logged
+	holding  int           // bytes of held
 
-	// death is where hosts ended by themselves. Up to careful inputs are handed over one by one, to find the one that does it.
-	death    struct{ input, times, careful uint64 }
+	death    death
 	failures int // lives that ended by themselves, since one executed all that there was
 	again    time.Time
 	progress time.Time
 
 	unlike   uint64 // number of the first input whose result was not that of the log; 0 is none
 	distrust bool   // it was so in two lives: it is not compared any more
-	requests map[uint64]func(wire.Answer, error)
+	requests requests
 	proof    proof
 	status   Status
 }
 
 // New makes the Core of a controller whose ledger has a Hosted application.
 func New(l *ledger.Core, r Runner, log *slog.Logger) *Core {
-	return &Core{ledger: l, runner: r, log: log, requests: map[uint64]func(wire.Answer, error){}}
+	return &Core{bounds: usual, ledger: l, runner: r, log: log, requests: requests{executed: map[uint64]*request{}}}
 }
 
-// Lead says that this controller leads, after its ledger was told.
-func (c *Core) Lead() { c.leading = true }
+// Lead says that this controller leads, perhaps in another term than before, after its ledger was told.
+func (c *Core) Lead() {
+	c.Follow()
+	c.leading = true
+}
 
 // Follow says that it does not.
 func (c *Core) Follow() {
-	c.leading, c.beginning = false, false
-	c.refuse(ErrLeaderChanged)
+	c.leading, c.beginning, c.death.skipping = false, false, false
+	c.requests.refuse(ErrLeaderChanged)
+	c.requests.refuseWaiting()
 }
 
 // Stop ends everything; nothing may be called after it.
 func (c *Core) Stop() {
-	c.refuse(ErrLeaderChanged)
+	c.Follow()
 	c.end()
 }
 
 // Turn does what there is to do. It is called after all else that may have changed something. If hold is set, the
 // ledger gets nothing to execute.
 func (c *Core) Turn(now time.Time, hold bool) error {
-	if c.leading && !c.beginning && !hold && c.ledger.ResultRoom() {
-		c.begin(now)
-	}
 	done := c.ledger.Committed()
 	c.noticeChanges(done)
+	if c.leading && !c.beginning && !hold && c.ledger.ResultRoom() {
+		c.begin(now)
+		c.leaveOut()
+	}
 	if c.life != 0 && c.rebuild != "" {
 		c.log.Info("the host of applications is built anew", "why", c.rebuild)
 		c.end()
@@ -123,7 +139,7 @@ func (c *Core) Turn(now time.Time, hold bool) error {
 		c.start(done)
 	}
 	c.settle(done.Result)
-	if c.ready {
+	if c.ready && c.rebuild == "" {
 		if err := c.feed(now, done.Input); err != nil {
 			return err
 		}
@@ -131,10 +147,14 @@ func (c *Core) Turn(now time.Time, hold bool) error {
 	if err := c.prove(done); err != nil {
 		return err
 	}
-	if hold {
+	if hold || !c.leading || c.beginning {
 		return nil
 	}
-	return c.logResults()
+	if err := c.logResults(); err != nil {
+		return err
+	}
+	c.executeRequests()
+	return nil
 }
 
 // begin has the application begin, if the log has another one or its history has become too large.
@@ -143,9 +163,11 @@ func (c *Core) begin(now time.Time) {
 	switch {
 	case c.ledger.Unhosted():
 		c.log.Info("hosted applications begin: the log has none, or others", "logged", h.Identity)
-	case c.ledger.HistoryBytes() > maxHistory:
+	case c.ledger.HistoryBytes() > c.bounds.history:
 		c.log.Warn("hosted applications begin anew on all controllers: their history has become too large, and no checkpoint can be made of them",
 			"bytes", c.ledger.HistoryBytes(), "why", c.status.NoCheckpoint)
+	case c.death.times >= beginAfter && !c.avoidable(c.death.input):
+		c.log.Error("hosted applications begin anew on all controllers: no host survives an input, and it cannot be left out", "input", c.death.input)
 	default:
 		return
 	}
@@ -158,12 +180,14 @@ func (c *Core) noticeChanges(done ledger.Committed) {
 	base, _ := c.ledger.Checkpoint()
 	switch {
 	case done.Generation != c.of.Generation:
-		c.refuse(ErrBegun)
-		c.beginning, c.again = false, time.Time{}
+		c.requests.refuse(ErrBegun)
+		c.beginning, c.again, c.death = false, time.Time{}, death{}
 		c.unlike, c.distrust, c.failures, c.proof.refused = 0, false, 0, 0
-		c.status.Diverged = 0
+		c.status.Diverged, c.status.NoCheckpoint = 0, ""
 		c.rebuild = "the applications begin"
 	case done.Skipped != c.of.Skipped:
+		c.again, c.failures = time.Time{}, 0
+		c.death.leftOut()
 		c.rebuild = "an input is left out on all controllers"
 	case c.given < base:
 		c.rebuild = "what it lacks came as a snapshot"
@@ -191,20 +215,14 @@ func (c *Core) end() {
 }
 
 func (c *Core) forget() {
-	c.life, c.ready, c.frames, c.held, c.rebuild = 0, false, nil, nil, ""
+	c.life, c.ready, c.frames, c.held, c.holding, c.rebuild = 0, false, nil, nil, 0, ""
 	c.dropProof()
 }
 
 // feed keeps the host busy.
 func (c *Core) feed(now time.Time, last uint64) error {
-	for len(c.frames) < framesOut {
-		count := frameInputs
-		if c.given+1 >= c.death.input && c.given < c.death.careful {
-			if count = 1; len(c.frames) > 0 {
-				break
-			}
-		}
-		inputs, n, err := c.ledger.Inputs(c.given+1, count, frameBytes)
+	for len(c.frames) < framesOut && c.holding < c.bounds.held {
+		inputs, n, err := c.ledger.Inputs(c.given+1, c.frameSize(), frameBytes)
 		if err != nil {
 			return err
 		}
@@ -215,8 +233,9 @@ func (c *Core) feed(now time.Time, last uint64) error {
 		c.frames = append(c.frames, c.given)
 		c.runner.Execute(c.life, inputs, n)
 	}
+	c.death.survived(c.executed, last)
 	switch behind := last - c.executed; {
-	case behind <= frameInputs:
+	case behind <= frameInputs && c.death.times == 0:
 		c.failures, c.progress = 0, now
 	case behind > lagPatience && now.Sub(c.progress) >= progressEvery:
 		c.progress = now
@@ -225,9 +244,9 @@ func (c *Core) feed(now time.Time, last uint64) error {
 	return nil
 }
 
-// logResults hands the leader's ledger what its host did.
+// logResults hands the leader's ledger what its host did, unless it is one that differs.
 func (c *Core) logResults() error {
-	for c.leading && !c.beginning && len(c.held) > 0 && c.ledger.ResultRoom() {
+	for c.rebuild == "" && len(c.held) > 0 && c.ledger.ResultRoom() {
 		next := c.ledger.Hosting().Results + 1
 		if next > c.executed {
 			return nil
@@ -243,7 +262,8 @@ func (c *Core) logResults() error {
 func (c *Core) settle(logged uint64) {
 	for len(c.held) > 0 && c.held[0].Number <= logged {
 		c.compare(&c.held[0])
-		c.answer(&c.held[0])
+		c.requests.answer(&c.held[0])
+		c.holding -= size(&c.held[0])
 		c.held[0] = wire.Result{}
 		c.held = c.held[1:]
 	}
@@ -277,41 +297,10 @@ func (c *Core) Results(life uint64, results []wire.Result) {
 			results[i].Lines = nil
 		}
 		c.held = append(c.held, results[i])
+		c.holding += size(&results[i])
 	}
 	for len(c.frames) > 0 && c.frames[0] <= c.executed {
 		c.frames = slices.Delete(c.frames, 0, 1)
-	}
-}
-
-// Ended takes why a host has ended by itself. One that ended twice at the same input would do so anywhere: the leader
-// has all of them leave it out.
-func (c *Core) Ended(now time.Time, life uint64, e End) {
-	if life == c.proof.life && life != 0 {
-		c.proof.life = 0
-		c.disproven(fmt.Sprintf("its host %s at input %d: %s", e.Reason, e.Input, e.Detail))
-	}
-	if life != c.life || life == 0 {
-		return
-	}
-	c.log.Error("the host of applications has ended; it is built anew by replay", "reason", e.Reason, "input", e.Input, "detail", e.Detail)
-	c.status.Restarts++
-	c.status.LastEnd = fmt.Sprintf("%s at input %d", e.Reason, e.Input)
-	c.again = now.Add(min(backoffMost, backoffFirst<<min(c.failures, 10)))
-	c.failures++
-	c.forget()
-	if e.Input != c.death.input {
-		c.death.input, c.death.times = e.Input, 0
-	}
-	c.death.times++
-	c.death.careful = max(c.death.careful, e.Input+framesOut*frameInputs)
-	switch done := c.ledger.Committed(); {
-	case !c.leading || e.Input == 0 || e.Input <= done.Result:
-	case c.death.times == 1:
-		c.runner.HandOver() // to one whose host lives
-	case c.ledger.ResultRoom():
-		c.log.Error("no host survives this input: all controllers leave it out", "input", e.Input)
-		c.ledger.Skip(e.Input)
-		c.again = now
 	}
 }
 
@@ -343,4 +332,22 @@ func describe(r *wire.Result) string {
 		}
 	}
 	return s
+}
+
+// size is the memory that a result takes, more or less.
+func size(r *wire.Result) int {
+	n := 0
+	for i := range r.Commands {
+		n += len(r.Commands[i].Message)
+	}
+	for i := range r.Answers {
+		n += len(r.Answers[i].Body)
+	}
+	for i := range r.Failures {
+		n += len(r.Failures[i].Traceback)
+	}
+	for i := range r.Lines {
+		n += len(r.Lines[i].Text)
+	}
+	return n
 }
