@@ -1,14 +1,17 @@
 package platform
 
 import (
-	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httputil"
-	"net/url"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/platform/hosting"
@@ -18,7 +21,10 @@ import (
 // Bounds of the applications' REST interface.
 const (
 	maxRequestBody = 1 << 20
+	maxServed      = 1024             // requests at a time; further ones are told to come again
+	bodyTimeout    = 30 * time.Second // of a client that is slow
 	requestTimeout = 60 * time.Second // of one that its application lets wait
+	answerTimeout  = 10 * time.Second // of a client that is slow, or of a leader that does not say that it is none
 )
 
 // forwarded marks a request that another controller has passed on, so that none goes round.
@@ -27,79 +33,144 @@ const forwarded = "Holdfast-Forwarded"
 // rest serves the REST interface of hosted applications: a request is an input, logged and executed on every
 // controller, and answered once, by the leader. Another controller passes it on to the leader.
 type rest struct {
+	c      *Controller
 	server *http.Server
+	leader *http.Transport // to whoever leads
+	slots  chan struct{}   // taken by requests that are served
 	ended  chan error
 }
 
 func (c *Controller) serveREST(l net.Listener) *rest {
-	server := &http.Server{Handler: http.HandlerFunc(c.serveRequest), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second,
-		WriteTimeout: requestTimeout + 10*time.Second, IdleTimeout: 30 * time.Second, MaxHeaderBytes: 64 << 10}
-	r := &rest{server, make(chan error, 1)}
+	r := newREST(c)
 	go func() { r.ended <- r.server.Serve(l) }() // ends with close
+	return r
+}
+
+func newREST(c *Controller) *rest {
+	r := &rest{c: c, slots: make(chan struct{}, maxServed), ended: make(chan error, 1), leader: &http.Transport{
+		DialContext:           (&net.Dialer{Timeout: answerTimeout}).DialContext, // and no proxy that the environment names
+		ResponseHeaderTimeout: requestTimeout + answerTimeout, IdleConnTimeout: time.Minute, MaxConnsPerHost: maxServed,
+	}}
+	r.server = &http.Server{Handler: http.HandlerFunc(r.serve), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: bodyTimeout,
+		WriteTimeout: bodyTimeout + requestTimeout + 2*answerTimeout, IdleTimeout: 30 * time.Second, MaxHeaderBytes: 64 << 10,
+		ErrorLog: slog.NewLogLogger(c.log.Handler(), slog.LevelDebug)}
 	return r
 }
 
 func (r *rest) close() error {
 	err := r.server.Close()
+	r.leader.CloseIdleConnections()
 	if ended := <-r.ended; !errors.Is(ended, http.ErrServerClosed) {
 		err = errors.Join(err, ended)
 	}
 	return err
 }
 
-func (c *Controller) serveRequest(w http.ResponseWriter, r *http.Request) {
-	if s := c.node.Status(); s.Leader != c.cfg.Consensus.ID && s.Leader != 0 {
-		c.forward(w, r, c.cfg.RESTPeers[s.Leader])
+func (r *rest) serve(w http.ResponseWriter, in *http.Request) {
+	select {
+	case r.slots <- struct{}{}:
+		defer func() { <-r.slots }()
+	default:
+		http.Error(w, hosting.ErrBusy.Error(), http.StatusServiceUnavailable)
 		return
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequestBody))
+	if s := r.c.node.Status(); s.Leader != r.c.cfg.Consensus.ID && s.Leader != 0 {
+		r.forward(w, in, r.c.cfg.RESTPeers[s.Leader])
+		return
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, in.Body, maxRequestBody))
 	if err != nil {
 		http.Error(w, "read the request: "+err.Error(), http.StatusRequestEntityTooLarge)
 		return
 	}
-	q := wire.HTTPRequest{Method: r.Method, Path: r.URL.RequestURI(), Headers: []wire.Header{{Name: "Host", Value: r.Host}}, Body: body}
-	for name, values := range r.Header {
-		for _, v := range values {
-			q.Headers = append(q.Headers, wire.Header{Name: name, Value: v})
-		}
-	}
-	ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
+	ctx, cancel := context.WithTimeout(in.Context(), requestTimeout)
 	defer cancel()
-	answer, err := c.Request(ctx, &q)
-	if err != nil {
-		status := http.StatusServiceUnavailable
-		if errors.Is(err, context.DeadlineExceeded) {
-			status = http.StatusGatewayTimeout
+	answer, err := r.c.Request(ctx, requestOf(in, body))
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		http.Error(w, "the application does not answer", http.StatusGatewayTimeout)
+	case err != nil:
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+	default:
+		if err := writeAnswer(w, in, &answer); err != nil {
+			r.c.log.Debug("answer of an application not written", "to", in.RemoteAddr, "err", err)
 		}
-		http.Error(w, err.Error(), status)
-		return
-	}
-	for _, h := range answer.Headers {
-		w.Header().Add(h.Name, h.Value)
-	}
-	w.WriteHeader(answer.Status)
-	if _, err := io.Copy(w, bytes.NewReader(answer.Body)); err != nil {
-		c.log.Debug("answer of an application not written", "to", r.RemoteAddr, "err", err)
 	}
 }
 
-// forward passes a request on to the leader.
-func (c *Controller) forward(w http.ResponseWriter, r *http.Request, leader string) {
-	if leader == "" || r.Header.Get(forwarded) != "" {
+// requestOf is what applications are told of a request.
+func requestOf(in *http.Request, body []byte) *wire.HTTPRequest {
+	q := &wire.HTTPRequest{Method: in.Method, Path: in.URL.RequestURI(), Headers: []wire.Header{{Name: "Host", Value: in.Host}}, Body: body}
+	header := endToEnd(in.Header)
+	header.Del(forwarded)
+	for _, name := range slices.Sorted(maps.Keys(header)) {
+		for _, v := range header[name] {
+			q.Headers = append(q.Headers, wire.Header{Name: name, Value: v})
+		}
+	}
+	return q
+}
+
+// writeAnswer writes what an application has answered, which may be anything.
+func writeAnswer(w http.ResponseWriter, in *http.Request, a *wire.Answer) error {
+	if a.Status < 200 || a.Status > 599 {
+		http.Error(w, fmt.Sprintf("the application answers with status %d", a.Status), http.StatusBadGateway)
+		return nil
+	}
+	header := http.Header{}
+	for _, h := range a.Headers {
+		header.Add(h.Name, h.Value)
+	}
+	header = endToEnd(header)
+	if in.Method != http.MethodHead {
+		header.Del("Content-Length") // it is known, and may be another
+	}
+	maps.Copy(w.Header(), header)
+	w.WriteHeader(a.Status)
+	if len(a.Body) == 0 {
+		return nil
+	}
+	_, err := w.Write(a.Body)
+	return err
+}
+
+// endToEnd returns a header without what concerns the connection that it came on (RFC 9110, section 7.6.1).
+func endToEnd(h http.Header) http.Header {
+	h = h.Clone()
+	for _, list := range h["Connection"] {
+		for name := range strings.SplitSeq(list, ",") {
+			h.Del(strings.TrimSpace(name))
+		}
+	}
+	for _, name := range []string{"Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade"} {
+		h.Del(name)
+	}
+	return h
+}
+
+// forward passes a request on to the leader, as it is.
+func (r *rest) forward(w http.ResponseWriter, in *http.Request, leader string) {
+	if leader == "" || in.Header.Get(forwarded) != "" {
 		http.Error(w, hosting.ErrNotLeading.Error()+": ask again, or another one", http.StatusServiceUnavailable)
 		return
 	}
 	proxy := httputil.ReverseProxy{
+		Transport: r.leader, ErrorLog: r.server.ErrorLog,
 		Rewrite: func(p *httputil.ProxyRequest) {
-			p.SetURL(&url.URL{Scheme: "http", Host: leader})
-			p.Out.Host = r.Host
+			p.Out.URL.Scheme, p.Out.URL.Host, p.Out.URL.RawQuery, p.Out.Host = "http", leader, p.In.URL.RawQuery, p.In.Host
+			for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"} {
+				if v, ok := p.In.Header[name]; ok {
+					p.Out.Header[name] = v
+				}
+			}
 			p.Out.Header.Set(forwarded, "1")
 		},
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
 			http.Error(w, "the leader at "+leader+" does not answer: "+err.Error(), http.StatusBadGateway)
 		},
 	}
-	proxy.ServeHTTP(w, r)
+	in.Body = http.MaxBytesReader(w, in.Body, maxRequestBody)
+	proxy.ServeHTTP(w, in)
 }
 
 // Request gives the hosted applications an HTTP request and waits for the answer. Safe for concurrent use. The errors are
@@ -113,8 +184,9 @@ func (c *Controller) Request(ctx context.Context, r *wire.HTTPRequest) (wire.Ans
 		err    error
 	}
 	done := make(chan outcome, 1)
+	var forget func()
 	err := c.inLoop(ctx, func() {
-		c.core.Hosting().Request(r.Append(nil), func(a wire.Answer, err error) { done <- outcome{a, err} })
+		forget = c.core.Hosting().Request(r.Append(nil), func(a wire.Answer, err error) { done <- outcome{a, err} })
 	})
 	if err != nil {
 		return wire.Answer{}, err
@@ -123,6 +195,7 @@ func (c *Controller) Request(ctx context.Context, r *wire.HTTPRequest) (wire.Ans
 	case o := <-done:
 		return o.answer, o.err
 	case <-ctx.Done():
+		_ = c.inLoop(context.Background(), forget) // it fails when the loop has ended, which has forgotten all
 		return wire.Answer{}, ctx.Err()
 	}
 }
