@@ -92,9 +92,9 @@ class Checkpoints:
         pickler = Pickler(out, self._places)
         serials = {name: vars(app).get("_serial") for name, app in self._apps.items()}
         imported = [name for name in sys.modules if name not in self._modules]
-        pickler.dump((_versions(), scheduler.input, serials, imported, generators))
         pieces = self._pieces()
         try:
+            pickler.dump((_versions(), scheduler.input, serials, imported, generators))
             pickler.dump_all(pieces)
             read = Unpickler(io.BytesIO(out.getvalue()), self._places)  # what cannot be read back here cannot be anywhere
             read.load()
