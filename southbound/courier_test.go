@@ -53,6 +53,19 @@ func TestWhatNoBundleTakes(t *testing.T) {
 	d.says("")
 }
 
+// Open vSwitch refuses an atomic bundle in which there is a PORT_MOD.
+func TestPortModsAreNotBundled(t *testing.T) {
+	d := newDock(t, 0)
+	d.give(1, "fPF")
+	d.says("open +f1 +marker=1 barrier")
+	d.one()
+	d.says("p2 barrier marker=2 barrier")
+	d.barrier()
+	d.says("open +f3 +marker=3 barrier")
+	d.one()
+	d.wantDone(3)
+}
+
 // Transactions are merged up to a bound, and never split.
 func TestBundleBounds(t *testing.T) {
 	d := newDock(t, 0)

@@ -24,12 +24,12 @@ func newDock(t *testing.T, done uint64) *dock {
 	return d
 }
 
-// commands by letters: f is a flow-mod, b a barrier, m a meter-mod; a capital begins no transaction.
+// commands by letters: f is a flow-mod, b a barrier, m a meter-mod, p a port-mod; a capital begins no transaction.
 func (d *dock) give(first uint64, letters string) {
 	var all []byte
 	for i, l := range letters {
 		xid := uint32(first) + uint32(i)
-		if strings.ContainsRune("FBM", l) {
+		if strings.ContainsRune("FBMP", l) {
 			xid |= handshake.ContinuesXID
 		}
 		switch l {
@@ -40,6 +40,8 @@ func (d *dock) give(first uint64, letters string) {
 		case 'm', 'M':
 			m := of13.MeterMod{MeterID: 1}
 			all = append(all, m.Append(nil, xid)...)
+		case 'p', 'P':
+			all = append(all, (&of13.PortMod{Port: 1}).Append(nil, xid)...)
 		default:
 			d.t.Fatalf("what is %c?", l)
 		}
@@ -59,7 +61,7 @@ func (d *dock) says(want string) {
 		if msg[1] == of13.TypeFlowMod && f.Decode(msg) == nil && f.Command == of13.FlowDelete {
 			return "forget"
 		}
-		return fmt.Sprintf("%s%d", map[uint8]string{of13.TypeFlowMod: "f", of13.TypeBarrierRequest: "b", of13.TypeMeterMod: "m"}[msg[1]], openflow.XID(msg)&^handshake.ContinuesXID)
+		return fmt.Sprintf("%s%d", map[uint8]string{of13.TypeFlowMod: "f", of13.TypeBarrierRequest: "b", of13.TypeMeterMod: "m", of13.TypePortMod: "p"}[msg[1]], openflow.XID(msg)&^handshake.ContinuesXID)
 	}
 	for out := d.out; len(out) > 0; {
 		var msg []byte
