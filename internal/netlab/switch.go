@@ -3,6 +3,7 @@ package netlab
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -94,7 +95,8 @@ func (s *Switch) startDatabase() error {
 
 func (s *Switch) addBridge() error {
 	_, err := s.vsctl("--no-wait", "init", "--", "add-br", bridge, "--", "set", "bridge", bridge, "datapath_type=netdev", "protocols=OpenFlow13",
-		"fail_mode=secure", fmt.Sprintf("other_config:datapath-id=%016x", s.DatapathID), "other_config:disable-in-band=true")
+		"fail_mode=secure", fmt.Sprintf("other_config:datapath-id=%016x", s.DatapathID), "other_config:disable-in-band=true",
+		fmt.Sprintf(`other_config:hwaddr="%s"`, s.portMAC(0)))
 	return err
 }
 
@@ -225,6 +227,9 @@ func (s *Switch) newEnd() (end, error) {
 }
 
 func (s *Switch) attach(e end) error {
+	if err := e.ip("link", "set", e.device, "address", s.portMAC(e.port)); err != nil {
+		return err
+	}
 	_, err := s.vsctl("add-port", bridge, e.device, "--", "set", "interface", e.device, fmt.Sprintf("ofport_request=%d", e.port))
 	if err != nil {
 		return err
@@ -236,9 +241,14 @@ func (s *Switch) attach(e end) error {
 	return err
 }
 
+// portMAC is an address that follows from the place, so that labs that are built alike are alike; port 0 is the bridge itself.
+func (s *Switch) portMAC(port int) string {
+	return net.HardwareAddr{2, 1, byte(s.DatapathID >> 8), byte(s.DatapathID), byte(port >> 8), byte(port)}.String()
+}
+
 // vsctl changes the configuration and waits until the switch has taken it.
 func (s *Switch) vsctl(args ...string) (string, error) {
-	return run("ovs-vsctl", append([]string{"--db=unix:" + s.path("db.sock"), "--timeout=10"}, args...)...)
+	return run("ovs-vsctl", append([]string{"--db=unix:" + s.path("db.sock"), "--timeout=10", "--retry"}, args...)...)
 }
 
 func (s *Switch) path(file string) string { return filepath.Join(s.dir, file) }
