@@ -74,8 +74,9 @@ def resumed(apps: list[str], ryu: Path, after: wire.Checkpointed) -> Hosted:
         ["ryu.app.simple_switch_rest_13", "ryu.app.ofctl_rest"],
         [app("keeping")],
         ["ryu.app.rest_firewall"],
+        [app("closing"), "ryu.app.simple_switch_13"],
     ],
-    ids=["switch", "rest", "keeping", "firewall"],
+    ids=["switch", "rest", "keeping", "firewall", "closing"],
 )
 def test_goes_on_as_if_it_had_executed_all(ryu: Path, apps: list[str]) -> None:
     events = traffic(len(apps[0]))
@@ -141,12 +142,12 @@ def packet(port: int) -> wire.Message:
         ("ryu.app.simple_monitor_13", [], r"simple_monitor_13: a green thread waits in _monitor \(simple_monitor_13.py:\d+\)"),
         (app("waiting"), [wire.Request(1, "GET", "/sleep/5", [], b"")], r"waiting: a green thread waits in beat"),
         (app("sleepy"), [up(1), packet(1)], r"sleepy: a handler waits in packet_in \(sleepy.py:\d+\)"),
-        (app("unkept"), [up(1), packet(1)], r"unkept: self.file: TypeError: cannot pickle '_io.TextIOWrapper' object"),
-        (app("unkept"), [up(1), packet(2)], r"unkept: self.function: .*Can't pickle .*<lambda>"),
+        (app("unkept"), [up(1), packet(1)], r"unkept: self.file: TypeError: .*TextIOWrapper"),
+        (app("unkept"), [up(1), packet(2)], r"unkept: self.function: .*<lambda>"),
         (app("unkept"), [up(1), packet(3)], r"unkept: LOCKS: a lock is held"),
         (app("unkept"), [up(1), packet(4)], r"unkept: a green thread is to start Unkept.later"),
         (app("unkept"), [up(1), packet(5)], r"a timer runs that no green thread waits for"),
-        (app("unkept"), [up(1), packet(6)], r"unkept: Unkept.shared: TypeError: cannot pickle 'generator' object"),
+        (app("unkept"), [up(1), packet(6)], r"unkept: Unkept.shared: TypeError: .*generator"),
         (app("unkept"), [up(1), packet(7)], r"unkept: self.error: TypeError: Fussy.__init__\(\) missing"),
         (app("unkept"), [up(1), packet(8)], r"a thread of the operating system runs"),
         (app("unkept"), [wire.Request(1, "GET", "/wait", [], b"")], r"unkept: a request waits in wait \(unkept.py:\d+\)"),
