@@ -13,9 +13,7 @@ import (
 
 // freeze returns what encodes the history as it is now, while it goes on.
 func (h *history) freeze() func([]byte) []byte {
-	f := *h
-	f.chunks, f.open, f.digests = slices.Clone(h.chunks), slices.Clip(h.open), slices.Clip(h.digests)
-	f.offsets = slices.Clone(h.offsets)
+	f := *h // what it has up to its lengths is not written any more
 	return f.encode
 }
 
