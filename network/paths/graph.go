@@ -141,6 +141,10 @@ func (g *Graph) index(s openflow.DatapathID) (int32, bool) {
 
 // arcAt returns the arc that leaves a switch by a port, or none.
 func (g *Graph) arcAt(v int32, port of13.Port) int32 {
+	// Ports mostly count from 1.
+	if i := int64(g.out[v]) + int64(port) - 1; i < int64(g.out[v+1]) && i >= 0 && g.arcs[i].port == port {
+		return int32(i)
+	}
 	for i := g.out[v]; i < g.out[v+1]; i++ {
 		if g.arcs[i].port == port {
 			return i

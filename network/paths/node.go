@@ -16,9 +16,21 @@ type way struct {
 // everything goes by f, has a backup for the loss of its link only.
 func (b *builder) protectFromLossOf(f int32) {
 	b.children, b.best, b.cost, b.ways = b.children[:0], b.best[:0], b.cost[:0], b.ways[:0]
+	dirty := b.old != nil && b.stale[f]
 	for w := b.first[f]; w != none; w = b.next[w] {
+		b.children = append(b.children, w)
+		dirty = dirty || b.dirty[w]
+	}
+	for _, w := range b.children {
+		if b.dirty[w] = dirty; !dirty {
+			b.install(w, b.old.exits[w], b.old.hops[w].Once)
+			continue
+		}
 		e := b.bestExit(w, f)
-		b.children, b.best, b.cost = append(b.children, w), append(b.best, e), append(b.cost, e.cost)
+		b.best, b.cost = append(b.best, e), append(b.cost, e.cost)
+	}
+	if !dirty {
+		return
 	}
 	for i, w := range b.children {
 		if b.cost[i] == far {
@@ -44,7 +56,7 @@ func (b *builder) findWays(i, w, f int32) {
 	for _, x := range b.order[b.at[w]:b.end[w]] {
 		for j := b.g.out[x]; j < b.g.out[x+1]; j++ {
 			if a := &b.g.arcs[j]; a.back != none && a.to != f && !b.behind(a.to, w) {
-				b.ways = append(b.ways, way{i, a.to, exit{b.down[x] - b.down[w] + a.weight + b.dist[a.to], x, j}})
+				b.ways = append(b.ways, way{i, a.to, exit{b.down[x] - b.down[w] + a.weight + b.dist[a.to], x, a.port}})
 			}
 		}
 	}

@@ -32,12 +32,6 @@ type Routes struct {
 	trees []*tree
 }
 
-// tree is the routes to one destination, by the index of the switch.
-type tree struct {
-	dist []uint64
-	hops []Hop
-}
-
 // Protect computes the routes to the destinations. Links without a reverse are left out: nobody would notice that one is dead, and packets could not come back.
 func Protect(g *Graph, dests []openflow.DatapathID, avoid Disjoint) (*Routes, error) {
 	r, err := newRoutes(g, dests, avoid)
@@ -47,7 +41,7 @@ func Protect(g *Graph, dests []openflow.DatapathID, avoid Disjoint) (*Routes, er
 	b := newBuilder(g, avoid)
 	for i, d := range r.dests {
 		v, _ := g.index(d)
-		r.trees[i] = b.build(v, b.distances(v))
+		r.trees[i] = b.build(v)
 	}
 	return r, nil
 }
@@ -90,4 +84,14 @@ func (r *Routes) Hop(dest, at openflow.DatapathID) Hop {
 		return Hop{}
 	}
 	return hops[v]
+}
+
+// Length returns how many links the way by primaries from a switch to a destination has; 0 if there is none.
+func (r *Routes) Length(dest, at openflow.DatapathID) int {
+	i, ok1 := slices.BinarySearch(r.dests, dest)
+	v, ok2 := r.graph.index(at)
+	if !ok1 || !ok2 || r.trees[i].dist[v] == far {
+		return 0
+	}
+	return int(r.trees[i].dist[v] % MaxSwitches)
 }

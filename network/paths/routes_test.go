@@ -1,6 +1,7 @@
 package paths_test
 
 import (
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -190,6 +191,40 @@ func TestUpdateIsWhatProtectReturns(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Larger networks, in which most of a tree is as it was.
+func TestUpdatesOfLargerNetworks(t *testing.T) {
+	for seed := range uint64(30) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		n := 10 + r.IntN(50)
+		whole := sample.Random(seed, n, n+r.IntN(2*n), 1+r.Uint32N(6))
+		for _, avoid := range []paths.Disjoint{paths.LinkDisjoint, paths.NodeDisjoint} {
+			routes := protect(t, whole, avoid)
+			for range 15 {
+				var dead []paths.End
+				for range r.IntN(3) {
+					dead = append(dead, whole.Links()[r.IntN(len(whole.Links()))].From)
+				}
+				g := whole.Without(dead...)
+				if r.IntN(4) == 0 {
+					links := slices.Clone(g.Links())
+					links[r.IntN(len(links))].Cost = 1 + r.Uint32N(8)
+					var err error
+					if g, err = paths.NewGraph(g.Switches(), links); err != nil {
+						t.Fatal(err)
+					}
+				}
+				var err error
+				if routes, err = routes.Update(g, g.Switches()); err != nil {
+					t.Fatal(err)
+				}
+				if diff := difference(routes, protect(t, g, avoid)); diff != "" {
+					t.Fatalf("seed %d, %d switches, %v: updated and new routes differ %s", seed, n, avoid, diff)
+				}
+			}
+		}
+	}
 }
 
 func TestUpdateWithAnotherSwitch(t *testing.T) {

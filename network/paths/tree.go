@@ -6,12 +6,27 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
+// tree is the routes to one destination, by the index of the switch.
+type tree struct {
+	dist  []uint64
+	hops  []Hop
+	exits []exit // what the backups are the beginning of
+}
+
+// exit is a way from a switch down the tree to x, and from there by a port that is not of the tree; or, if that is 0, as Crankback at x says.
+type exit struct {
+	cost uint64 // to the destination
+	x    int32
+	port of13.Port
+}
+
+var noExit = exit{cost: far}
+
 // builder builds trees, one after the other, in memory that it keeps.
 type builder struct {
-	g      *Graph
-	avoid  Disjoint
-	dist   []uint64
-	hops   []Hop
+	g     *Graph
+	avoid Disjoint
+	tree
 	q      queue
 	parent []int32 // the arc to the next hop, or none
 
@@ -20,7 +35,13 @@ type builder struct {
 	first, next    []int32  // children
 	down           []uint64 // from the destination to v against the tree
 	through        []uint64 // from v to the destination by Crankback, if it has one
-	nearest        []exit
+	nearest        []arcOut
+
+	// What the tree was before, if it was. Backups of switches that are not dirty are what they were.
+	old       *tree
+	oldParent []int32 // switches
+	dirty     []bool
+	stale     []bool // of a child of it, or of one that it had, something is dirty
 
 	// Of one switch and its children, for node-disjoint routes.
 	children []int32
@@ -29,64 +50,85 @@ type builder struct {
 	ways     []way
 }
 
+// arcOut is the cheapest arc out of what is behind a switch.
+type arcOut struct {
+	known bool
+	arc   int32 // or none
+	cost  uint64
+}
+
 func newBuilder(g *Graph, avoid Disjoint) *builder {
 	n := len(g.switches)
 	ints := func() []int32 { return make([]int32, n) }
 	return &builder{g: g, avoid: avoid, parent: ints(), order: ints(), at: ints(), end: ints(), first: ints(), next: ints(),
-		down: make([]uint64, n), through: make([]uint64, n), nearest: make([]exit, n)}
+		down: make([]uint64, n), through: make([]uint64, n), nearest: make([]arcOut, n), oldParent: ints(), dirty: make([]bool, n), stale: make([]bool, n)}
 }
 
-// distances returns how far it is from each switch to a destination.
-func (b *builder) distances(dest int32) []uint64 {
+// build makes the tree of a destination.
+func (b *builder) build(dest int32) *tree {
+	n := len(b.g.switches)
+	b.old, b.tree = nil, tree{slices.Repeat([]uint64{far}, n), make([]Hop, n), make([]exit, n)}
+	b.dist[dest] = 0
+	b.q.push(0, dest)
+	b.spread()
+	for v := range b.parent {
+		b.choosePrimary(int32(v))
+		b.dirty[v] = true
+	}
+	return b.protect(dest)
+}
+
+// spread lowers distances from the switches in the queue outward.
+func (b *builder) spread() {
 	g := b.g
-	dist := slices.Repeat([]uint64{far}, len(g.switches))
-	dist[dest] = 0
-	for b.q.push(0, dest); len(b.q) > 0; {
+	for len(b.q) > 0 {
 		d, v := b.q.pop()
-		if d > dist[v] {
+		if d > b.dist[v] {
 			continue
 		}
 		for i := g.out[v]; i < g.out[v+1]; i++ {
-			if a := &g.arcs[i]; a.back != none && d+a.backWeight < dist[a.to] {
-				dist[a.to] = d + a.backWeight
-				b.q.push(dist[a.to], a.to)
+			if a := &g.arcs[i]; a.back != none && d+a.backWeight < b.dist[a.to] {
+				b.dist[a.to] = d + a.backWeight
+				b.q.push(b.dist[a.to], a.to)
 			}
 		}
 	}
-	return dist
 }
 
-// build makes the tree of a destination. All of it follows from the graph and the distances: that is why it does not matter whether those
-// were computed anew.
-func (b *builder) build(dest int32, dist []uint64) *tree {
-	b.dist, b.hops = dist, make([]Hop, len(dist))
-	b.choosePrimaries(dest)
+func (b *builder) choosePrimary(v int32) {
+	g := b.g
+	b.parent[v], b.hops[v].Primary = none, 0
+	if b.dist[v] == far || b.dist[v] == 0 {
+		return
+	}
+	for i := g.out[v]; ; i++ {
+		if a := &g.arcs[i]; a.back != none && b.dist[a.to] != far && b.dist[a.to]+a.weight == b.dist[v] {
+			b.parent[v], b.hops[v].Primary = i, a.port
+			return
+		}
+	}
+}
+
+// protect gives the switches of a tree their backups. All of them follow from the graph and the distances: that is why an update of a tree is the same as
+// a new one.
+func (b *builder) protect(dest int32) *tree {
 	b.walk(dest)
-	b.findNearest()
+	clear(b.nearest)
 	for _, v := range b.order {
 		if b.avoid == NodeDisjoint && v != dest {
 			b.protectFromLossOf(v)
-		} else {
-			b.protectLinksTo(v, b.avoid == NodeDisjoint)
-		}
-	}
-	return &tree{dist, b.hops}
-}
-
-func (b *builder) choosePrimaries(dest int32) {
-	g := b.g
-	for v := range b.parent {
-		b.parent[v] = none
-		if b.dist[v] == far || int32(v) == dest {
 			continue
 		}
-		for i := g.out[v]; ; i++ {
-			if a := &g.arcs[i]; a.back != none && b.dist[a.to] != far && b.dist[a.to]+a.weight == b.dist[v] {
-				b.parent[v], b.hops[v].Primary = i, a.port
-				break
+		for w := b.first[v]; w != none; w = b.next[w] {
+			if !b.dirty[w] {
+				b.install(w, b.old.exits[w], b.old.hops[w].Once)
+			} else {
+				b.install(w, b.bestExit(w, w), b.avoid == NodeDisjoint)
 			}
 		}
 	}
+	t := b.tree
+	return &t
 }
 
 // walk puts the tree in preorder.
@@ -127,31 +169,24 @@ func (b *builder) walk(dest int32) {
 // behind reports whether the tree path of v passes by w.
 func (b *builder) behind(v, w int32) bool { return b.at[v] >= b.at[w] && b.at[v] < b.end[w] }
 
-// exit is a way from a switch down the tree to x, and there by an arc that is not of the tree; or, without one, as Crankback at x says.
-type exit struct {
-	cost uint64 // to the destination
-	x    int32
-	arc  int32 // or none
-}
-
-var noExit = exit{cost: far}
-
-// findNearest finds for each switch the cheapest arc out of what is behind it. It is the cheapest out of what is behind a switch nearer to the
+// cheapestOut returns the cheapest arc out of what is behind a switch. It is the cheapest out of what is behind a switch nearer to the
 // destination too, if it leads so far.
-func (b *builder) findNearest() {
-	for _, x := range b.order {
-		best := noExit
-		for j := b.g.out[x]; j < b.g.out[x+1]; j++ {
-			a := &b.g.arcs[j]
-			if a.back == none || j == b.parent[x] || b.behind(a.to, x) {
-				continue
-			}
-			if c := a.weight + b.dist[a.to]; c < best.cost {
-				best = exit{c, x, j}
-			}
-		}
-		b.nearest[x] = best
+func (b *builder) cheapestOut(x int32) *arcOut {
+	n := &b.nearest[x]
+	if n.known {
+		return n
 	}
+	*n = arcOut{known: true, arc: none, cost: far}
+	for j := b.g.out[x]; j < b.g.out[x+1]; j++ {
+		a := &b.g.arcs[j]
+		if a.back == none || j == b.parent[x] || b.behind(a.to, x) {
+			continue
+		}
+		if c := a.weight + b.dist[a.to]; c < n.cost {
+			n.arc, n.cost = j, c
+		}
+	}
+	return n
 }
 
 // bestExit returns the cheapest way from w to what is not behind f, which is w or its next hop; of several the one of fewest crankbacks. If
@@ -161,20 +196,20 @@ func (b *builder) bestExit(w, f int32) exit {
 	for i := b.at[w]; i < b.end[w]; {
 		x := b.order[i]
 		back := b.down[x] - b.down[w]
-		if back >= best.cost {
+		if back+b.dist[x] >= best.cost { // no way from x is shorter than its distance
 			i = b.end[x]
 			continue
 		}
 		if x != w && b.hops[x].Crankback != 0 {
 			if c := back + b.through[x]; c < best.cost {
-				best = exit{c, x, none}
+				best = exit{c, x, 0}
 			}
 			i = b.end[x]
 			continue
 		}
-		if n := &b.nearest[x]; n.cost != far && back+n.cost < best.cost {
-			if !b.behind(b.g.arcs[n.arc].to, f) {
-				best = exit{back + n.cost, x, n.arc}
+		if n := b.cheapestOut(x); n.arc != none && back+n.cost < best.cost {
+			if a := &b.g.arcs[n.arc]; !b.behind(a.to, f) {
+				best = exit{back + n.cost, x, a.port}
 			} else {
 				best = b.bestArc(x, f, back, best)
 			}
@@ -191,28 +226,24 @@ func (b *builder) bestArc(x, f int32, back uint64, best exit) exit {
 			continue
 		}
 		if c := back + a.weight + b.dist[a.to]; c < best.cost {
-			best = exit{c, x, j}
+			best = exit{c, x, a.port}
 		}
 	}
 	return best
 }
 
-// protectLinksTo gives a backup to each switch whose next hop is p.
-func (b *builder) protectLinksTo(p int32, once bool) {
-	for w := b.first[p]; w != none; w = b.next[w] {
-		b.install(w, b.bestExit(w, w), once)
-	}
-}
-
-// install makes an exit the backup of w, and settles the way to it at the switches between.
+// install makes an exit the backup of w, and settles the way to it at the switches between. If it is another than it was, they look at theirs again, and so do
+// those of the way that it was.
 func (b *builder) install(w int32, e exit, once bool) {
+	b.exits[w] = e
+	if b.old != nil && b.dirty[w] && b.old.exits[w] != e {
+		b.soilWays(w)
+	}
 	if e.cost == far {
 		return
 	}
-	v, port := e.x, of13.Port(0)
-	if e.arc != none {
-		port = b.g.arcs[e.arc].port
-	} else {
+	v, port := e.x, e.port
+	if port == 0 {
 		port = b.hops[v].Crankback
 	}
 	for v != w {
@@ -222,4 +253,17 @@ func (b *builder) install(w int32, e exit, once bool) {
 		port, v = b.g.arcs[up.back].port, up.to
 	}
 	b.hops[w].Backup, b.hops[w].Back, b.hops[w].Once = port, e.x != w, once
+}
+
+func (b *builder) soilWays(w int32) {
+	if b.exits[w].cost != far {
+		for v := b.exits[w].x; v != w; v = b.g.arcs[b.parent[v]].to {
+			b.dirty[v] = true
+		}
+	}
+	if b.old.hops[w].Backup != 0 {
+		for v := b.old.exits[w].x; v != w; v = b.oldParent[v] {
+			b.dirty[v] = true
+		}
+	}
 }

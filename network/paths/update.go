@@ -23,7 +23,7 @@ func (r *Routes) Update(g *Graph, dests []openflow.DatapathID) (*Routes, error) 
 		v, _ := g.index(d)
 		at, known := slices.BinarySearch(r.dests, d)
 		if !known {
-			next.trees[i] = b.build(v, b.distances(v))
+			next.trees[i] = b.build(v)
 			continue
 		}
 		next.trees[i] = b.rebuild(v, r.trees[at], changes)
@@ -36,11 +36,6 @@ type change struct {
 	from          int32
 	port          of13.Port
 	before, after *arc // nil where it is not, or has no reverse
-}
-
-// better reports whether the arc is there where it was not, leads elsewhere or costs less, in either direction.
-func (c change) better() bool {
-	return c.after != nil && (c.before == nil || c.before.to != c.after.to || c.after.weight < c.before.weight || c.after.backWeight < c.before.backWeight)
 }
 
 // changedArcs compares two graphs of the same switches.
@@ -82,30 +77,142 @@ func changedArcs(old, g *Graph) (changes []change) {
 
 // rebuild returns the tree of a destination after changes: the old one if it is the same.
 func (b *builder) rebuild(dest int32, old *tree, changes []change) *tree {
-	concerned, dist := false, old.dist
+	concerned := false
 	for _, c := range changes {
 		h := &old.hops[c.from]
-		tree := c.before != nil && h.Primary == c.port
-		used := c.before != nil && (tree || h.Backup == c.port || h.Crankback == c.port)
-		concerned = concerned || used || c.better()
-		if tree && (c.after == nil || c.after.to != c.before.to || c.after.weight != c.before.weight) {
-			dist = nil
-		}
-		if c.after != nil && old.dist[c.after.to] != far && old.dist[c.after.to]+c.after.weight < old.dist[c.from] {
-			dist = nil
-		}
+		used := c.before != nil && (h.Primary == c.port || h.Backup == c.port || h.Crankback == c.port)
+		concerned = concerned || used || c.after != nil && b.gains(old, c.after)
 	}
 	if !concerned {
 		return old // what was chosen is as it was, and what was not has not become better
 	}
-	if dist == nil {
-		dist = b.distances(dest)
+	b.recall(old)
+	touched := b.move(changes)
+	for _, v := range touched {
+		b.choosePrimary(v)
 	}
-	t := b.build(dest, dist)
-	if slices.Equal(t.hops, old.hops) && slices.Equal(t.dist, old.dist) {
+	for _, v := range touched {
+		for u := v; ; u = b.oldParent[u] {
+			b.dirty[u] = true
+			if b.oldParent[u] == none {
+				break
+			}
+			b.stale[b.oldParent[u]] = true
+		}
+		for u := v; ; u = b.g.arcs[b.parent[u]].to {
+			b.dirty[u] = true
+			if b.parent[u] == none {
+				break
+			}
+		}
+	}
+	t := b.protect(dest)
+	if slices.Equal(t.hops, old.hops) && slices.Equal(t.dist, old.dist) && slices.Equal(t.exits, old.exits) {
 		return old
 	}
 	return t
+}
+
+// gains reports whether an arc that is new, or that costs something else, may lead to another choice in an old tree: as a primary, or as the exit of a
+// switch that packets of its beginning pass and those of its end do not.
+func (b *builder) gains(old *tree, a *arc) bool {
+	from, to := a.from, a.to
+	through := old.dist[to] + a.weight
+	if old.dist[to] == far || old.dist[from] == far || through <= old.dist[from] || b.avoid == NodeDisjoint {
+		return old.dist[to] != far
+	}
+	for from != to { // until they meet
+		v := &from
+		if old.dist[to] > old.dist[from] {
+			v = &to
+		} else if through <= old.exits[from].cost {
+			return true
+		}
+		i := b.g.arcAt(*v, old.hops[*v].Primary)
+		if i == none {
+			return true
+		}
+		if v == &from {
+			through += b.g.arcs[i].backWeight
+		}
+		*v = b.g.arcs[i].to
+	}
+	return false
+}
+
+// recall makes an old tree that which is being built, as far as its arcs are still there.
+func (b *builder) recall(old *tree) {
+	n := len(b.g.switches)
+	b.old, b.tree = old, tree{slices.Clone(old.dist), make([]Hop, n), make([]exit, n)}
+	for v := range b.parent {
+		b.dirty[v], b.stale[v] = false, false
+		b.parent[v], b.oldParent[v] = none, none
+		if port := old.hops[v].Primary; port != 0 {
+			if i := b.g.arcAt(int32(v), port); i != none {
+				b.parent[v], b.oldParent[v] = i, b.g.arcs[i].to
+			}
+			b.hops[v].Primary = port
+		}
+	}
+}
+
+// move brings the distances up to date. It returns the switches near enough to a change to choose anew: those whose distance has changed, their neighbours, and those at changed arcs.
+func (b *builder) move(changes []change) (touched []int32) {
+	g := b.g
+	var lost []int32 // those whose way to the destination led by an arc that is gone, or costs more
+	for _, c := range changes {
+		touched = append(touched, c.from)
+		if c.before == nil || b.old.hops[c.from].Primary != c.port {
+			continue
+		}
+		b.oldParent[c.from] = c.before.to
+		if c.after == nil || c.after.to != c.before.to || c.after.weight > c.before.weight {
+			lost = append(lost, c.from)
+			b.parent[c.from] = none
+			b.dist[c.from] = far
+		}
+	}
+	for i := 0; i < len(lost); i++ {
+		for j := g.out[lost[i]]; j < g.out[lost[i]+1]; j++ {
+			if a := &g.arcs[j]; a.back != none && b.parent[a.to] == a.back {
+				lost = append(lost, a.to)
+				b.parent[a.to] = none
+				b.dist[a.to] = far
+			}
+		}
+	}
+	for _, v := range lost {
+		b.improve(v)
+	}
+	for _, c := range changes {
+		b.improve(c.from)
+	}
+	b.spread()
+	touched = append(touched, lost...)
+	for v := range b.dist {
+		if b.dist[v] == b.old.dist[v] {
+			continue
+		}
+		touched = append(touched, int32(v))
+		for j := g.out[v]; j < g.out[v+1]; j++ {
+			touched = append(touched, g.arcs[j].to)
+		}
+	}
+	slices.Sort(touched)
+	return slices.Compact(touched)
+}
+
+// improve looks for a shorter way by the neighbours of a switch.
+func (b *builder) improve(v int32) {
+	before := b.dist[v]
+	for j := b.g.out[v]; j < b.g.out[v+1]; j++ {
+		if a := &b.g.arcs[j]; a.back != none && b.dist[a.to] != far {
+			b.dist[v] = min(b.dist[v], b.dist[a.to]+a.weight)
+		}
+	}
+	if b.dist[v] < before {
+		b.q.push(b.dist[v], v)
+	}
 }
 
 // Step is that a switch is to do something else with packets to a destination.
