@@ -1,0 +1,239 @@
+package protect
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/holdfast-sdn/holdfast/network/paths"
+	"github.com/holdfast-sdn/holdfast/openflow"
+)
+
+// Change is what turns one program into another, in the order of its fields: nothing refers to a group that is not there, and a packet finds the
+// old entry or the new one.
+type Change struct {
+	AddGroups    []GroupID
+	Add          []Entry
+	Set          []Entry // there with another action
+	Delete       []Entry
+	DeleteGroups []GroupID
+}
+
+// Empty reports whether there is nothing to do.
+func (c Change) Empty() bool {
+	return len(c.AddGroups)+len(c.Add)+len(c.Set)+len(c.Delete)+len(c.DeleteGroups) == 0
+}
+
+// Diff returns what turns old into new.
+func Diff(old, new Program) Change {
+	var c Change
+	c.entries(old.Entries, new.Entries)
+	merge(old.Groups, new.Groups, cmp.Compare, func(was, is *GroupID) {
+		switch {
+		case was == nil:
+			c.AddGroups = append(c.AddGroups, *is)
+		case is == nil:
+			c.DeleteGroups = append(c.DeleteGroups, *was)
+		}
+	})
+	return c
+}
+
+func (c *Change) entries(old, new []Entry) {
+	merge(old, new, compareEntries, func(was, is *Entry) {
+		switch {
+		case was == nil:
+			c.Add = append(c.Add, *is)
+		case is == nil:
+			c.Delete = append(c.Delete, *was)
+		case *was != *is:
+			c.Set = append(c.Set, *is)
+		}
+	})
+}
+
+// merge calls found for each element of two sorted slices, with nil where there is none.
+func merge[T any](old, new []T, compare func(a, b T) int, found func(was, is *T)) {
+	for i, j := 0, 0; i < len(old) || j < len(new); {
+		side := 0
+		switch {
+		case i == len(old):
+			side = 1
+		case j == len(new):
+			side = -1
+		default:
+			side = compare(old[i], new[j])
+		}
+		var was, is *T
+		if side <= 0 {
+			was, i = &old[i], i+1
+		}
+		if side >= 0 {
+			is, j = &new[j], j+1
+		}
+		found(was, is)
+	}
+}
+
+// SwitchChange is what changes at a switch.
+type SwitchChange struct {
+	Switch openflow.DatapathID
+	Change
+}
+
+// Round is what may be sent to all its switches at once, ordered by switch. Each switch has to have done it before the next round is sent.
+type Round []SwitchChange
+
+// Rounds returns what leads from a plan to the next without losing a packet or sending it in a circle, whatever the order in which the switches of a round get to it. First groups, and
+// routes to destinations that nobody uses yet; then the new routes, a switch always later than those that its packets will pass; then hosts that are new, or elsewhere, in
+// the same way; at last what nobody uses any more. While that goes on a switch may hold what it held and what it is to hold.
+//
+// Switches that p does not have get nothing. Both plans have the same Config. If they do not avoid the same no packet is lost either, unless something fails meanwhile.
+func (p *Plan) Rounds(old *Plan) []Round {
+	d := difference{old: old, new: p, rounds: []map[openflow.DatapathID]*Change{{}}}
+	steps := p.routes.Steps(old.routes)
+	last := 0
+	for _, s := range steps {
+		last = max(last, s.Round)
+	}
+	useHosts := last + 1
+	cleanUp := useHosts + len(p.routes.Graph().Switches()) // no way is longer
+	for _, s := range steps {
+		round := s.Round
+		if p.routes.Hops(s.Dest) == nil {
+			round = cleanUp
+		}
+		d.hop(s, round)
+	}
+	d.groups(steps, cleanUp)
+	d.hosts(useHosts)
+	return d.sorted()
+}
+
+// difference collects what changes, by round and switch.
+type difference struct {
+	old, new *Plan
+	rounds   []map[openflow.DatapathID]*Change
+}
+
+func (d *difference) at(round int, s openflow.DatapathID) *Change {
+	for len(d.rounds) <= round {
+		d.rounds = append(d.rounds, map[openflow.DatapathID]*Change{})
+	}
+	c := d.rounds[round][s]
+	if c == nil {
+		c = &Change{}
+		d.rounds[round][s] = c
+	}
+	return c
+}
+
+// has reports whether the new plan has a switch.
+func (d *difference) has(s openflow.DatapathID) bool {
+	_, ok := slices.BinarySearch(d.new.routes.Graph().Switches(), s)
+	return ok
+}
+
+func (d *difference) hop(s paths.Step, round int) {
+	if !d.has(s.Switch) {
+		return
+	}
+	var a, b [4]Entry
+	before := appendHop(a[:0], d.old.config.Table+1, s.Dest, s.Old)
+	after := appendHop(b[:0], d.new.config.Table+1, s.Dest, s.New)
+	d.at(round, s.Switch).entries(before, after)
+}
+
+// groups adds the groups that are new at switches with steps, and deletes those that are gone.
+func (d *difference) groups(steps []paths.Step, cleanUp int) {
+	type seen struct {
+		at openflow.DatapathID
+		id GroupID
+	}
+	done := map[seen]bool{}
+	look := func(s openflow.DatapathID, h paths.Hop) {
+		groupsOf(h, func(id GroupID) {
+			if done[seen{s, id}] {
+				return
+			}
+			done[seen{s, id}] = true
+			switch was, is := d.old.holds(s, id), d.new.holds(s, id); {
+			case is && !was:
+				c := d.at(0, s)
+				c.AddGroups = append(c.AddGroups, id)
+			case was && !is:
+				c := d.at(cleanUp, s)
+				c.DeleteGroups = append(c.DeleteGroups, id)
+			}
+		})
+	}
+	for _, s := range steps {
+		if d.has(s.Switch) {
+			look(s.Switch, s.Old)
+			look(s.Switch, s.New)
+		}
+	}
+}
+
+func (p *Plan) holds(s openflow.DatapathID, id GroupID) bool {
+	v, ok := slices.BinarySearch(p.routes.Graph().Switches(), s)
+	return ok && p.groups[v][id] > 0
+}
+
+// hosts gives switches that are new all hosts, and the others those that have changed.
+func (d *difference) hosts(useHosts int) {
+	type pair struct{ was, is *Host }
+	var all, changed []pair
+	sameMarks := d.old.marks() == d.new.marks()
+	merge(d.old.hosts, d.new.hosts, func(a, b Host) int { return slices.Compare(a.MAC[:], b.MAC[:]) }, func(was, is *Host) {
+		if is != nil {
+			all = append(all, pair{nil, is})
+		}
+		if was == nil || is == nil || *was != *is || !sameMarks {
+			changed = append(changed, pair{was, is})
+		}
+	})
+	before := d.old.routes.Graph().Switches()
+	for _, s := range d.new.routes.Graph().Switches() {
+		pairs := changed
+		if _, known := slices.BinarySearch(before, s); !known {
+			pairs = all
+		}
+		for _, h := range pairs {
+			round := useHosts
+			switch {
+			case h.is == nil:
+				round = 0
+			case h.was != nil: // as with steps: later than the switches on the way
+				round += d.new.routes.Length(h.is.At.Switch, s)
+			}
+			var entries [2][]Entry
+			if h.was != nil {
+				entries[0] = d.old.appendHost(nil, s, *h.was)
+			}
+			if h.is != nil {
+				entries[1] = d.new.appendHost(nil, s, *h.is)
+			}
+			d.at(round, s).entries(entries[0], entries[1])
+		}
+	}
+}
+
+// sorted returns the rounds that have something to do.
+func (d *difference) sorted() []Round {
+	var rounds []Round
+	for _, m := range d.rounds {
+		var r Round
+		for _, s := range slices.Sorted(maps.Keys(m)) {
+			if c := m[s]; !c.Empty() {
+				slices.Sort(c.AddGroups)
+				slices.Sort(c.DeleteGroups)
+				r = append(r, SwitchChange{s, *c})
+			}
+		}
+		if len(r) > 0 {
+			rounds = append(rounds, r)
+		}
+	}
+	return rounds
+}

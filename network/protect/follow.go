@@ -1,0 +1,170 @@
+package protect
+
+import (
+	"github.com/holdfast-sdn/holdfast/network/paths"
+	"github.com/holdfast-sdn/holdfast/openflow"
+	"github.com/holdfast-sdn/holdfast/openflow/of13"
+)
+
+// Fate is what becomes of a packet.
+type Fate uint8
+
+// What becomes of a packet.
+const (
+	Dropped Fate = iota
+	Delivered
+	Looping
+)
+
+func (f Fate) String() string { return [...]string{"dropped", "delivered", "looping"}[f] }
+
+// Failures are what is dead. A cable is dead if one of its ends is in Ends, or one of its switches in Switches. The switches at its ends know, and no other.
+type Failures struct {
+	Ends     map[paths.End]bool
+	Switches map[openflow.DatapathID]bool
+}
+
+// Journey is what became of a packet, and the links that it went by.
+type Journey struct {
+	Fate  Fate
+	Links []paths.Link
+	At    paths.End // where it left the network, if it was delivered
+	Mark  bool      // it has DetourVLAN at its end
+}
+
+// Network runs programs as the switches would.
+type Network struct {
+	graph    *paths.Graph
+	switches map[openflow.DatapathID]*tables
+}
+
+// tables are a program by what the entries look at, each in the order of priorities.
+type tables struct {
+	hosts  map[of13.MAC][]Entry
+	routes map[openflow.DatapathID][]Entry
+	groups map[GroupID]bool
+}
+
+// NewNetwork makes a network of switches without programs.
+func NewNetwork(g *paths.Graph) *Network {
+	return &Network{g, map[openflow.DatapathID]*tables{}}
+}
+
+// Network returns a network in which each switch holds its program.
+func (p *Plan) Network() *Network {
+	n := NewNetwork(p.routes.Graph())
+	for _, s := range p.routes.Graph().Switches() {
+		n.Install(s, p.Program(s))
+	}
+	return n
+}
+
+// Install gives a switch a program in place of what it had.
+func (n *Network) Install(s openflow.DatapathID, p Program) {
+	t := &tables{map[of13.MAC][]Entry{}, map[openflow.DatapathID][]Entry{}, map[GroupID]bool{}}
+	for _, e := range p.Entries {
+		if e.Match.Dest != 0 {
+			t.routes[e.Match.Dest] = append(t.routes[e.Match.Dest], e)
+		} else {
+			t.hosts[e.Match.Host] = append(t.hosts[e.Match.Host], e)
+		}
+	}
+	for _, id := range p.Groups {
+		t.groups[id] = true
+	}
+	n.switches[s] = t
+}
+
+// Follow sends a packet to a host from a port of a switch, and looks where it goes.
+func (n *Network) Follow(to of13.MAC, from paths.End, dead Failures) Journey {
+	var j Journey
+	at := from
+	for most := 2*len(n.graph.Links()) + 1; ; {
+		out, local := n.step(to, at, dead, &j.Mark)
+		if out == 0 {
+			return j
+		}
+		link, ok := n.graph.From(paths.End{Switch: at.Switch, Port: out})
+		switch {
+		case !ok && local:
+			j.Fate, j.At = Delivered, paths.End{Switch: at.Switch, Port: out}
+			return j
+		case !ok || dead.link(link):
+			return j
+		}
+		j.Links = append(j.Links, link)
+		if len(j.Links) > most { // it has come twice to one port with one mark
+			j.Fate = Looping
+			return j
+		}
+		at = link.To
+	}
+}
+
+func (f Failures) link(l paths.Link) bool {
+	return f.Ends[l.From] || f.Ends[l.To] || f.Switches[l.From.Switch] || f.Switches[l.To.Switch]
+}
+
+// step returns the port by which a packet leaves a switch, 0 if it does not, and whether the switch takes it for one of its own hosts.
+func (n *Network) step(to of13.MAC, at paths.End, dead Failures, mark *bool) (out of13.Port, local bool) {
+	t := n.switches[at.Switch]
+	if t == nil || dead.Switches[at.Switch] {
+		return 0, false
+	}
+	e, ok := match(t.hosts[to], at.Port, *mark)
+	if ok && e.Action.Dest != 0 {
+		e, ok = match(t.routes[e.Action.Dest], at.Port, *mark)
+	} else {
+		local = true
+	}
+	if !ok {
+		return 0, false
+	}
+	out = e.Action.Port
+	if e.Action.Untag {
+		*mark = false
+	}
+	if g := e.Action.Group; g != 0 {
+		if !t.groups[g] {
+			return 0, false
+		}
+		if out = n.bucket(g, at, dead, mark); out == inPort {
+			return at.Port, local
+		}
+	}
+	if out == at.Port { // a switch sends nothing back unless it is told so
+		return 0, false
+	}
+	return out, local
+}
+
+const inPort = of13.PortInPort
+
+// bucket returns the port of the first bucket that is alive.
+func (n *Network) bucket(g GroupID, at paths.End, dead Failures, mark *bool) of13.Port {
+	alive := func(p of13.Port) bool {
+		l, ok := n.graph.From(paths.End{Switch: at.Switch, Port: p})
+		return ok && !dead.link(l)
+	}
+	if alive(g.Primary()) {
+		return g.Primary()
+	}
+	if !alive(g.Backup()) {
+		return 0
+	}
+	*mark = *mark || g.Once()
+	if g.Back() {
+		return inPort
+	}
+	return g.Backup()
+}
+
+// match returns the entry of the highest priority that matches.
+func match(entries []Entry, port of13.Port, mark bool) (Entry, bool) {
+	for _, e := range entries {
+		if (e.Match.InPort == 0 || e.Match.InPort == port) && (mark || !e.Match.Detoured) {
+			return e, true
+		}
+	}
+	return Entry{}, false
+}

@@ -1,0 +1,99 @@
+package protect
+
+import (
+	"github.com/holdfast-sdn/holdfast/openflow/of13"
+)
+
+// Messages returns the change as OpenFlow, in the order in which it is safe.
+func (c Change) Messages() []of13.Message {
+	var msgs []of13.Message
+	for _, g := range c.AddGroups {
+		msgs = append(msgs, g.mod(of13.GroupAdd))
+	}
+	for _, e := range c.Add {
+		msgs = append(msgs, e.mod(of13.FlowAdd))
+	}
+	for _, e := range c.Set {
+		msgs = append(msgs, e.mod(of13.FlowModifyStrict))
+	}
+	for _, e := range c.Delete {
+		msgs = append(msgs, e.mod(of13.FlowDeleteStrict))
+	}
+	for _, g := range c.DeleteGroups {
+		msgs = append(msgs, g.mod(of13.GroupDelete))
+	}
+	return msgs
+}
+
+func (g GroupID) mod(command uint16) *of13.GroupMod {
+	m := &of13.GroupMod{Command: command, GroupType: of13.GroupTypeFastFailover, GroupID: uint32(g)}
+	if command != of13.GroupDelete {
+		m.Buckets = g.Buckets()
+	}
+	return m
+}
+
+// Buckets returns the buckets of the group.
+func (g GroupID) Buckets() of13.Buckets {
+	bucket := func(watch of13.Port, a of13.Actions) []byte {
+		return of13.Bucket{WatchPort: watch, WatchGroup: of13.GroupAny, Actions: a}.AppendTo(nil)
+	}
+	var backup of13.Actions
+	if g.Once() {
+		backup = backup.PushVLAN(0x8100).SetUint(of13.FieldVLANVID, uint64(of13.VLANPresent|DetourVLAN))
+	}
+	if g.Back() {
+		backup = backup.Output(of13.PortInPort, 0)
+	} else {
+		backup = backup.Output(g.Backup(), 0)
+	}
+	buckets := bucket(g.Primary(), of13.Actions(nil).Output(g.Primary(), 0))
+	return append(buckets, bucket(g.Backup(), backup)...)
+}
+
+func (e Entry) mod(command uint8) *of13.FlowMod {
+	m := &of13.FlowMod{
+		Cookie: Cookie, TableID: e.Table, Command: command, Priority: e.Priority,
+		BufferID: of13.NoBuffer, OutPort: of13.PortAny, OutGroup: of13.GroupAny, Match: e.Match.OXM(),
+	}
+	if command != of13.FlowDeleteStrict {
+		m.Instructions = e.Instructions()
+	}
+	return m
+}
+
+// OXM returns the match as it is on the wire.
+func (m Match) OXM() of13.Match {
+	var x of13.Match
+	if m.InPort != 0 {
+		x = x.WithInPort(m.InPort)
+	}
+	if m.Dest != 0 {
+		x = x.WithMetadata(uint64(m.Dest), ^uint64(0))
+	}
+	if m.Host != (of13.MAC{}) {
+		x = x.WithEthDst(m.Host)
+	}
+	if m.Detoured {
+		x = x.WithVLAN(DetourVLAN)
+	}
+	return x
+}
+
+// Instructions returns the instructions of the entry as they are on the wire.
+func (e Entry) Instructions() of13.Instructions {
+	a := e.Action
+	if a.Dest != 0 {
+		return of13.Instructions(nil).WriteMetadata(uint64(a.Dest), ^uint64(0)).Goto(e.Table + 1)
+	}
+	var actions of13.Actions
+	if a.Untag {
+		actions = actions.PopVLAN()
+	}
+	if a.Group != 0 {
+		actions = actions.Group(uint32(a.Group))
+	} else {
+		actions = actions.Output(a.Port, 0)
+	}
+	return of13.Instructions(nil).Apply(actions)
+}

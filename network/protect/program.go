@@ -1,0 +1,170 @@
+package protect
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/holdfast-sdn/holdfast/network/paths"
+	"github.com/holdfast-sdn/holdfast/openflow"
+	"github.com/holdfast-sdn/holdfast/openflow/of13"
+)
+
+// Cookie is that of all entries of this package, and of no other.
+const Cookie uint64 = 0x686670726f74 // "hfprot"
+
+// DetourVLAN is the VLAN of a frame that has taken a backup that may be taken only once. No other frame has it: IEEE 802.1Q reserves it.
+const DetourVLAN uint16 = 4095
+
+// MaxPort is the highest port number that a group id has room for.
+const MaxPort of13.Port = 0x7ffe
+
+// Priorities, in the table of hosts and in that of routes. A packet of a switch's own takes the lowest.
+const (
+	priorityNormal   uint16 = 100
+	priorityReturned uint16 = 200 // has come up by the port that Backup leads down
+	priorityDetoured uint16 = 300 // has taken a backup that may be taken only once
+	priorityDown     uint16 = 400 // has come down by the primary port
+)
+
+// Match is what an entry looks at. The zero value of a field is any.
+type Match struct {
+	Host     of13.MAC            // destination of the frame; in the table of hosts
+	Dest     openflow.DatapathID // the switch that the host is at; in the table of routes
+	InPort   of13.Port
+	Detoured bool // has DetourVLAN
+}
+
+// Action is what becomes of a packet: exactly one of Dest, Group and Port is set.
+type Action struct {
+	Dest  openflow.DatapathID // on to the table of routes
+	Group GroupID
+	Port  of13.Port
+	Untag bool // without DetourVLAN
+}
+
+// Entry is a flow entry.
+type Entry struct {
+	Table    uint8
+	Priority uint16
+	Match    Match
+	Action   Action
+}
+
+// compareEntries is the order in a program. Entries with which it is 0 replace each other.
+func compareEntries(a, b Entry) int {
+	if c := cmp.Or(cmp.Compare(a.Table, b.Table), cmp.Compare(a.Match.Dest, b.Match.Dest), slices.Compare(a.Match.Host[:], b.Match.Host[:])); c != 0 {
+		return c
+	}
+	if c := cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.Match.InPort, b.Match.InPort)); c != 0 || a.Match.Detoured == b.Match.Detoured {
+		return c
+	}
+	if a.Match.Detoured {
+		return -1
+	}
+	return 1
+}
+
+// GroupID is the id of a fast-failover group, and says all about it: two ports, and two bits. So groups of equal contents are one, an id is the same whoever computes
+// it, and a group never changes.
+type GroupID uint32
+
+const (
+	groupBack GroupID = 1 << 31
+	groupOnce GroupID = 1 << 30
+	portBits          = 15
+	portMask          = 1<<portBits - 1
+)
+
+// groupOf returns the group of a hop, for packets that have come in by its backup (back), or elsewhere.
+func groupOf(h paths.Hop, back bool) GroupID {
+	id := GroupID(h.Primary)<<portBits | GroupID(h.Backup)
+	if back {
+		id |= groupBack
+	}
+	if h.Once {
+		id |= groupOnce
+	}
+	return id
+}
+
+// Primary returns the port that the first bucket watches, and sends by.
+func (g GroupID) Primary() of13.Port { return of13.Port(g >> portBits & portMask) }
+
+// Backup returns the port that the second bucket watches, and sends by.
+func (g GroupID) Backup() of13.Port { return of13.Port(g & portMask) }
+
+// Back reports whether packets have come in by Backup. To send by the incoming port a switch has to be told so.
+func (g GroupID) Back() bool { return g&groupBack != 0 }
+
+// Once reports whether the second bucket marks what it sends with DetourVLAN.
+func (g GroupID) Once() bool { return g&groupOnce != 0 }
+
+func (g GroupID) String() string {
+	backup := g.Backup().String()
+	if g.Back() {
+		backup = "in_port(" + backup + ")"
+	}
+	if g.Once() {
+		backup += " once"
+	}
+	return fmt.Sprintf("group %d: %v, else %s", uint32(g), g.Primary(), backup)
+}
+
+// Program is what one switch holds, in order.
+type Program struct {
+	Entries []Entry
+	Groups  []GroupID
+}
+
+// appendHop appends the entries of a hop.
+func appendHop(dst []Entry, table uint8, dest openflow.DatapathID, h paths.Hop) []Entry {
+	if h.Primary == 0 {
+		return dst
+	}
+	add := func(priority uint16, m Match, a Action) {
+		m.Dest = dest
+		dst = append(dst, Entry{table, priority, m, a})
+	}
+	if h.Crankback != 0 {
+		add(priorityDown, Match{InPort: h.Primary}, Action{Port: h.Crankback})
+	}
+	if h.Once {
+		add(priorityDetoured, Match{Detoured: true}, Action{Port: h.Primary})
+	}
+	switch {
+	case h.Backup == 0:
+		add(priorityNormal, Match{}, Action{Port: h.Primary})
+	default:
+		if h.Back {
+			add(priorityReturned, Match{InPort: h.Backup}, Action{Group: groupOf(h, true)})
+		}
+		add(priorityNormal, Match{}, Action{Group: groupOf(h, false)})
+	}
+	return dst
+}
+
+// groupsOf calls found for each group of a hop.
+func groupsOf(h paths.Hop, found func(GroupID)) {
+	if h.Primary == 0 || h.Backup == 0 {
+		return
+	}
+	found(groupOf(h, false))
+	if h.Back {
+		found(groupOf(h, true))
+	}
+}
+
+// countHop returns how many entries appendHop appends.
+func countHop(h paths.Hop) int {
+	if h.Primary == 0 {
+		return 0
+	}
+	n := 1
+	for _, more := range []bool{h.Crankback != 0, h.Back, h.Once} {
+		if more {
+			n++
+		}
+	}
+	return n
+}
