@@ -165,9 +165,9 @@ func awaitLoaded(ctx context.Context, c *platform.Controller) error {
 }
 
 func (o runOptions) logger() (log *slog.Logger, end func(), err error) {
-	options, to := &slog.HandlerOptions{Level: slog.LevelInfo}, os.Stderr
+	level, to := slog.LevelInfo, os.Stderr
 	if o.verbose {
-		options.Level = slog.LevelDebug
+		level = slog.LevelDebug
 	}
 	end = func() {}
 	if o.logFile != "" {
@@ -176,7 +176,7 @@ func (o runOptions) logger() (log *slog.Logger, end func(), err error) {
 		}
 		end = func() { to.Close() }
 	}
-	return slog.New(slog.NewTextHandler(to, options)), end, nil
+	return slog.New(newConsole(to, level)), end, nil
 }
 
 // config also opens what the controller listens on.
