@@ -1,0 +1,174 @@
+package protect
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/internal/netlab"
+	"github.com/holdfast-sdn/holdfast/internal/ofconn"
+	"github.com/holdfast-sdn/holdfast/network/paths"
+	"github.com/holdfast-sdn/holdfast/network/paths/sample"
+	"github.com/holdfast-sdn/holdfast/openflow"
+	"github.com/holdfast-sdn/holdfast/openflow/of13"
+)
+
+// Open vSwitch takes what Messages says, and goes the paper's ways with it (figures 3a and 3b), after which no controller is there.
+func TestOpenVSwitch(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		g     *paths.Graph
+		avoid paths.Disjoint
+	}{{"ring", sample.Ring(), paths.LinkDisjoint}, {"triangle", sample.Triangle(), paths.NodeDisjoint}} {
+		t.Run(c.name, func(t *testing.T) { tryOVS(t, c.g, c.avoid) })
+	}
+}
+
+func tryOVS(t *testing.T, g *paths.Graph, avoid paths.Disjoint) {
+	lab := netlab.ForTest(t)
+	switches := map[openflow.DatapathID]*netlab.Switch{}
+	for _, s := range g.Switches() {
+		var err error
+		if switches[s], err = lab.AddSwitch(fmt.Sprint("s", uint64(s)), uint64(s)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var links []*netlab.Link
+	ports := map[openflow.DatapathID]of13.Port{}
+	for port := of13.Port(1); len(links) < len(g.Links())/2; port++ { // Connect numbers ports as the samples do
+		for _, l := range g.Links() {
+			if l.From.Port == port && ports[l.To.Switch]+1 == l.To.Port && ports[l.From.Switch]+1 == l.From.Port {
+				k, err := lab.Connect(switches[l.From.Switch], switches[l.To.Switch])
+				if err != nil {
+					t.Fatal(err)
+				}
+				links = append(links, k)
+				ports[l.From.Switch]++
+				ports[l.To.Switch]++
+			}
+		}
+	}
+	first, last := g.Switches()[0], g.Switches()[len(g.Switches())-1]
+	var files []*os.File
+	var hosts []Host
+	for i, s := range []openflow.DatapathID{first, last} {
+		h, err := lab.AddHost(fmt.Sprint("h", i), netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, 0, byte(i + 1)}), 24))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := lab.Connect(switches[s], h); err != nil {
+			t.Fatal(err)
+		}
+		file, err := h.Raw()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Close()
+		files = append(files, file)
+		hosts = append(hosts, Host{of13.MAC(h.MAC), paths.End{Switch: s, Port: ports[s] + 1}})
+	}
+	routes, err := paths.Protect(g, []openflow.DatapathID{first, last}, avoid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := Compile(routes, hosts, roomy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range g.Switches() {
+		program(t, lab, switches[s], Diff(Program{}, p.Program(s)).Messages())
+	}
+	for i := -1; i < len(links); i++ {
+		if i >= 0 {
+			if err := links[i].Cut(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		arrives(t, files[0], files[1], hosts[1].MAC, fmt.Sprintf("with cable %d dead", i))
+		arrives(t, files[1], files[0], hosts[0].MAC, fmt.Sprintf("back, with cable %d dead", i))
+		if i >= 0 {
+			if err := links[i].Restore(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// program is the controller of a switch until it has taken the messages.
+func program(t *testing.T, lab *netlab.Lab, s *netlab.Switch, msgs []of13.Message) {
+	t.Helper()
+	l, err := net.Listen("tcp", net.JoinHostPort(lab.Addr().String(), "0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if err := s.SetControllers(l.Addr().String()); err != nil {
+		t.Fatal(err)
+	}
+	nc, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	if err := nc.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	hello := of13.NewHello(of13.VersionsOf(of13.Version))
+	b := hello.Append(nil, 1)
+	for _, m := range msgs {
+		b = m.Append(b, 2)
+	}
+	if _, err := nc.Write((&of13.BarrierRequest{}).Append(b, 3)); err != nil {
+		t.Fatal(err)
+	}
+	for r := ofconn.NewReader(nc); ; {
+		batch, err := r.Next()
+		if err != nil {
+			t.Fatalf("switch %s: %v", s.Name, err)
+		}
+		for len(batch) > 0 {
+			var raw []byte
+			raw, batch, _ = openflow.Next(batch)
+			switch m, err := of13.Decode(raw); {
+			case err != nil:
+				t.Fatal(err)
+			case m.Type() == of13.TypeError:
+				t.Fatalf("switch %s refuses: %v", s.Name, m)
+			case m.Type() == of13.TypeBarrierReply:
+				return
+			}
+		}
+	}
+}
+
+// arrives sends a frame until one like it arrives: a switch needs a moment to see that a port is dead.
+func arrives(t *testing.T, from, to *os.File, mac of13.MAC, when string) {
+	t.Helper()
+	frame, buf := frameTo(mac), make([]byte, 2000)
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); {
+		if _, err := from.Write(frame); err != nil {
+			t.Fatal(err)
+		}
+		if err := to.SetReadDeadline(time.Now().Add(50 * time.Millisecond)); err != nil {
+			t.Fatal(err)
+		}
+		for {
+			n, err := to.Read(buf)
+			if errors.Is(err, os.ErrDeadlineExceeded) {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if bytes.Equal(buf[:n], frame) {
+				return
+			}
+		}
+	}
+	t.Fatalf("no frame arrived %s", when)
+}

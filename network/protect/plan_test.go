@@ -1,0 +1,136 @@
+package protect
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-sdn/holdfast/network/paths"
+	"github.com/holdfast-sdn/holdfast/network/paths/sample"
+	"github.com/holdfast-sdn/holdfast/openflow"
+	"github.com/holdfast-sdn/holdfast/openflow/of13"
+)
+
+// What B of figure 3b holds for the hosts at A, B and E: from A to E by B, C, D; back by the same way.
+func TestProgramOfTheRing(t *testing.T) {
+	g := sample.Ring()
+	routes, err := paths.Protect(g, []openflow.DatapathID{1, 2, 5}, paths.LinkDisjoint)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hosts := hostsOf(g)
+	p, err := Compile(routes, []Host{hosts[0], hosts[1], hosts[4]}, Config{Table: 10, MaxEntries: 100, MaxGroups: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, m := range Diff(Program{}, p.Program(2)).Messages() {
+		got = append(got, strings.TrimSpace(strings.ReplaceAll(m.(interface{ String() string }).String(), " cookie=0x686670726f74/0x0", "")))
+	}
+	want := []string{
+		"GROUP_MOD add group=32770 type=ff bucket=watch_port:1,actions=output:1 bucket=watch_port:2,actions=output:2",
+		"GROUP_MOD add group=65537 type=ff bucket=watch_port:2,actions=output:2 bucket=watch_port:1,actions=output:1",
+		"GROUP_MOD add group=2147516418 type=ff bucket=watch_port:1,actions=output:1 bucket=watch_port:2,actions=IN_PORT",
+		"GROUP_MOD add group=2147549185 type=ff bucket=watch_port:2,actions=output:2 bucket=watch_port:1,actions=IN_PORT",
+		"FLOW_MOD add table=10 priority=100 match=eth_dst=02:00:00:00:00:01 actions=write_metadata:0x1/0xffffffffffffffff,goto_table:11",
+		"FLOW_MOD add table=10 priority=100 match=eth_dst=02:00:00:00:00:02 actions=output:100",
+		"FLOW_MOD add table=10 priority=100 match=eth_dst=02:00:00:00:00:05 actions=write_metadata:0x5/0xffffffffffffffff,goto_table:11",
+		"FLOW_MOD add table=11 priority=200 match=in_port=2,metadata=0x1 actions=group:2147516418",
+		"FLOW_MOD add table=11 priority=100 match=metadata=0x1 actions=group:32770",
+		"FLOW_MOD add table=11 priority=400 match=in_port=2,metadata=0x5 actions=output:1",
+		"FLOW_MOD add table=11 priority=200 match=in_port=1,metadata=0x5 actions=group:2147549185",
+		"FLOW_MOD add table=11 priority=100 match=metadata=0x5 actions=group:65537",
+	}
+	if !slices.Equal(got, want) {
+		t.Fatalf("got %d messages:\n%s", len(got), strings.Join(got, "\n"))
+	}
+}
+
+// In node-disjoint routes the switches next to the destination mark what takes their backup, and the destination takes the mark off.
+func TestProgramsThatMark(t *testing.T) {
+	p := planOf(t, sample.Triangle(), paths.NodeDisjoint)
+	lines := func(s openflow.DatapathID) (all string) {
+		for _, m := range Diff(Program{}, p.Program(s)).Messages() {
+			all += m.(interface{ String() string }).String() + "\n"
+		}
+		return all
+	}
+	for s, want := range map[openflow.DatapathID]string{
+		2: "bucket=watch_port:1,actions=push_vlan:0x8100,set_field:vlan_vid=0x1fff,IN_PORT",
+		3: "match=eth_dst=02:00:00:00:00:03,vlan_vid=0x1fff actions=pop_vlan,output:100",
+		1: "priority=300 cookie=0x686670726f74/0x0 match=metadata=0x2,vlan_vid=0x1fff actions=output:1",
+	} {
+		if got := lines(s); !strings.Contains(got, want) {
+			t.Errorf("switch %v has nothing with %s:\n%s", s, want, got)
+		}
+	}
+}
+
+func TestGroupsAreShared(t *testing.T) {
+	g := sample.Random(1, 100, 200, 10)
+	p := planOf(t, g, paths.LinkDisjoint)
+	for _, s := range g.Switches() {
+		ports := 0
+		for _, l := range g.Links() {
+			if l.From.Switch == s {
+				ports++
+			}
+		}
+		if _, groups := p.Size(s); groups > 2*ports*(ports-1) {
+			t.Errorf("switch %v has %d groups for %d ports: with or without IN_PORT there are not more than two for each ordered pair of ports", s, groups, ports)
+		}
+	}
+}
+
+func TestGroupIDsOfHighPorts(t *testing.T) {
+	h := paths.Hop{Primary: MaxPort, Backup: MaxPort - 1, Back: true, Once: true}
+	id := groupOf(h, true)
+	if uint32(id) > of13.GroupMax {
+		t.Errorf("group %#x is above the highest, %#x", uint32(id), of13.GroupMax)
+	}
+	if id.Primary() != MaxPort || id.Backup() != MaxPort-1 || !id.Back() || !id.Once() {
+		t.Errorf("%v is not the group of %+v", id, h)
+	}
+}
+
+func TestCompileRefuses(t *testing.T) {
+	ring := sample.Ring()
+	routes, err := paths.Protect(ring, []openflow.DatapathID{1, 2, 3}, paths.LinkDisjoint)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, b := paths.End{Switch: 0, Port: 1}, paths.End{Switch: 2, Port: 1}
+	routesOf := func(a, b paths.End) *paths.Routes {
+		g, err := paths.NewGraph([]openflow.DatapathID{a.Switch, b.Switch}, paths.Both(a, b, 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := paths.Protect(g, g.Switches(), paths.LinkDisjoint)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	hosts := hostsOf(ring)
+	for _, c := range []struct {
+		what   string
+		routes *paths.Routes
+		hosts  []Host
+		config Config
+		want   string
+	}{
+		{"too many entries", routes, hosts[:3], Config{MaxEntries: 5, MaxGroups: 9}, "flow entries and may have 5"},
+		{"too many groups", routes, hosts[:3], Config{MaxEntries: 99, MaxGroups: 1}, "groups and may have 1"},
+		{"no room", routes, nil, Config{}, "0 entries and 0 groups"},
+		{"no table for routes", routes, nil, Config{Table: of13.TableMax, MaxEntries: 9, MaxGroups: 9}, "tables from 254"},
+		{"host at no destination", routes, hosts[3:4], roomy, "is no destination"},
+		{"one host at two ports", routes, append(hosts[:1:1], Host{hosts[0].MAC, hosts[1].At}), roomy, "keep one"},
+		{"group address", routes, []Host{{of13.MAC{1}, hosts[0].At}}, roomy, "no unicast address"},
+		{"switch 0", routesOf(a, b), nil, roomy, "give the switch another id"},
+		{"high port", routesOf(paths.End{Switch: 1, Port: MaxPort + 1}, b), nil, roomy, "use ports up to 32766"},
+	} {
+		if _, err := Compile(c.routes, c.hosts, c.config); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want an error with %q", c.what, err, c.want)
+		}
+	}
+}
