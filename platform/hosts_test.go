@@ -214,6 +214,8 @@ func TestHostedApplicationsFailOver(t *testing.T) {
 		s.want(id, "GET", "/count?x=y;z", "", "3")
 	}
 	for id := range s.controllers {
-		s.status(id, "as it was", func(st Status) bool { return st.Hosted.Restarts == 0 && st.Hosted.Diverged == 0 && st.Hosted.Generation == 1 })
+		s.status(id, "as it was", func(st Status) bool {
+			return st.Hosted.Restarts == 0 && st.Hosted.Diverged == 0 && st.Hosted.Generation == 1
+		})
 	}
 }

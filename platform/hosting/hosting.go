@@ -248,8 +248,11 @@ func (c *Core) feed(now time.Time, last uint64) error {
 func (c *Core) logResults() error {
 	for c.rebuild == "" && len(c.held) > 0 && c.ledger.ResultRoom() {
 		next := c.ledger.Hosting().Results + 1
-		if next > c.executed {
+		switch {
+		case next > c.executed || c.death.skipping && next >= c.death.input: // hosts are to do something else for that one
 			return nil
+		case next < c.held[0].Number:
+			return fmt.Errorf("the result of input %d is gone, which is not logged; the host has executed %d", next, c.executed)
 		}
 		if err := c.ledger.Result(&c.held[next-c.held[0].Number]); err != nil {
 			return err
