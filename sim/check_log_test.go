@@ -36,7 +36,7 @@ func TestLogIsOneForAll(t *testing.T) {
 		{"time goes back", forged(7, rewritten(func(h *ledger.Header) { h.Time -= 61e6 })), "entry 10: ledger time goes back by 61000000 ns since entry 8"},
 		{"no entry", forged(7, func(entry) []byte { return []byte{1, 2} }), "controller 0 is handed entry 10: ledger: entry header: ends within a field"},
 		{"nonsense", forged(7, with([]byte{99})), "entry 10 of term 2: ledger: entry (term 2, batch 1), operation 99"},
-		{"a replica stays behind", changed("finish", 0, func(c *call) { c.replicas[1] = replica{16, c.replicas[1].snapshot} }), "controller 1 ends at entry 16; the log ends at 17"},
+		{"a replica stays behind", changed("finish", 0, func(c *call) { c.replicas[1] = replica{applied: 16, snapshot: c.replicas[1].snapshot} }), "controller 1 ends at entry 16; the log ends at 17"},
 	})
 }
 

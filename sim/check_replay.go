@@ -33,6 +33,8 @@ type replay struct {
 	order  []*replayQueue // all, in order of appearance
 
 	late overdue
+	host program                        // of the hosted application, one that never fails
+	born map[openflow.DatapathID]uint64 // number of the hosted input with which a switch's epoch began
 
 	// Of the entry that is looked at.
 	position  int // in the log
@@ -78,7 +80,8 @@ type replayDone struct {
 func newReplay(apps []ledger.Application, limits ledger.Limits) (*replay, error) {
 	core, err := ledger.New(apps, limits)
 	return &replay{core: core, bound: cmp.Or(limits.QueueCommands, 1<<16), inFlight: cmp.Or(limits.InFlight, 4),
-		inputs: cmp.Or(limits.BatchInputs, 1024), size: cmp.Or(limits.BatchBytes, 1<<20), queues: map[openflow.DatapathID]*replayQueue{}}, err
+		inputs: cmp.Or(limits.BatchInputs, 1024), size: cmp.Or(limits.BatchBytes, 1<<20), queues: map[openflow.DatapathID]*replayQueue{},
+		born: map[openflow.DatapathID]uint64{}}, err
 }
 
 // begin forgets what every leader that executes this entry has forgotten.
@@ -103,6 +106,8 @@ func (r *replay) foresee(rec *ledger.Record) error {
 		r.taken++
 	}
 	switch rec.Op {
+	case ledger.OpResult, ledger.OpRequest, ledger.OpSkip, ledger.OpBegin:
+		r.taken++
 	case ledger.OpEvent:
 		if rec.Seq == 1 {
 			return r.reset(rec.Switch, replayQueue{open: true, epoch: rec.Epoch, first: 1, next: 1}, false)
@@ -208,7 +213,7 @@ func (r *replay) entry(e *entry) error {
 // timely checks that timers go off.
 func (r *replay) timely(e *entry) error {
 	due, set := r.core.NextTimer()
-	full := r.taken >= r.inputs || len(e.data) >= r.size
+	full := r.taken >= r.inputs || len(e.data) >= r.size || !r.core.Room()
 	if !set || full || due >= e.header.Time || due != r.late.due || e.term != r.late.term {
 		r.late = overdue{due: due, term: e.term}
 		return nil
@@ -226,13 +231,43 @@ func (r *replay) timely(e *entry) error {
 func (r *replay) input(rec *ledger.Record, now int64) error {
 	switch rec.Op {
 	case ledger.OpEvent:
-		return r.core.Event(rec.Switch, rec.Epoch, rec.Seq, rec.Bytes)
+		err := r.core.Event(rec.Switch, rec.Epoch, rec.Seq, rec.Bytes)
+		if rec.Seq == 1 {
+			r.born[rec.Switch] = r.core.Hosting().Inputs
+		}
+		return err
 	case ledger.OpTimer:
 		r.core.Tick(now)
 	case ledger.OpUnreachable:
 		r.core.Unreachable(rec.Switch)
 	case ledger.OpReachable:
 		r.core.Reachable(rec.Switch, rec.Epoch)
+	default:
+		return r.hosted(rec)
+	}
+	return nil
+}
+
+// hosted is input for what concerns the hosted application.
+func (r *replay) hosted(rec *ledger.Record) error {
+	switch rec.Op {
+	case ledger.OpBegin:
+		r.core.Begin(rec.Hosting.Seed)
+		clear(r.born)
+	case ledger.OpRequest:
+		r.core.Request(rec.Bytes)
+	case ledger.OpSkip:
+		r.core.Skip(rec.Seq)
+	case ledger.OpResult:
+		result, err := r.host.follow(r.core, rec.Seq)
+		if err != nil {
+			return violated("result of hosted input %d: %v", rec.Seq, err)
+		}
+		return r.core.Result(result)
+	case ledger.OpCommand:
+		if number, ok := noted(rec.Bytes); ok && number < r.born[rec.Switch] {
+			return violated("switch %s gets a command because of hosted input %d, and came with input %d", rec.Switch, number, r.born[rec.Switch])
+		}
 	}
 	return nil
 }

@@ -83,11 +83,11 @@ func TestReplicasAreEqual(t *testing.T) {
 	last := stateAfter(t, plainRun(t), 15)
 	other := altered(last)
 	testCorruptions(t, []corruption{
-		{"one differs", changed("finish", 0, func(c *call) { c.replicas[1] = replica{17, other} }),
+		{"one differs", changed("finish", 0, func(c *call) { c.replicas[1] = replica{applied: 17, snapshot: other} }),
 			`the final state of controller 1 is not that of its log: operation 6 is put of "siven" in echoer/seen`},
 		{"time differs", changed("finish", 0, func(c *call) {
 			at := headerLen(last)
-			c.replicas[0] = replica{17, append(header(ledger.Header{Time: 5}), last[at:]...)}
+			c.replicas[0] = replica{applied: 17, snapshot: append(header(ledger.Header{Time: 5}), last[at:]...)}
 		}), "the final state of controller 0 is not that of its log: the headers differ: 01 00 00 05"},
 	})
 }

@@ -49,6 +49,7 @@ type controllerNode struct {
 	turning   bool     // a turn is scheduled
 	encodes   bool     // a snapshot is being encoded
 	compacts  bool     // a snapshot is being written
+	lives     map[uint64]*hostLife
 }
 
 // promise is what others count on: the term in which a member has answered, and whom it gave its vote.
@@ -103,12 +104,13 @@ func (n *controllerNode) start() {
 	n.p.start()
 	n.updates, n.proposals, n.leading, n.applied, n.sessions, n.inbox = nil, nil, 0, 0, nil, nil
 	n.turning, n.encodes, n.compacts = false, false, false
+	n.lives = map[uint64]*hostLife{}
 	n.incoming = map[uint64]*conn{}
 	n.group, err = consensus.NewCore(consensus.CoreConfig{ID: n.id, HeartbeatTicks: 1, ElectionTicks: electionTicks, Stagger: stagger,
 		Seed: n.s.w.rand.Uint64(), Saved: saved, Logger: quiet})
 	if err == nil {
 		n.core, err = platform.NewCore(platform.CoreConfig{Name: n.p.name, Applications: n.s.applications(), Limits: n.s.limits(),
-			SwitchTimeout: n.s.scenario.SwitchTimeout, SnapshotEvery: n.s.scenario.SnapshotEvery, Logger: quiet}, n)
+			SwitchTimeout: n.s.scenario.SwitchTimeout, SnapshotEvery: n.s.scenario.SnapshotEvery, Hosts: n.s.runner(n), Logger: quiet}, n)
 	}
 	if err != nil {
 		n.s.w.fail("controller %d does not start: %v", n.id, err)
@@ -127,6 +129,9 @@ func (n *controllerNode) start() {
 	n.p.every(platformTick, func() { n.check(n.core.Tick(n.p.clock())); n.turn() })
 	n.p.every(sessionEcho, n.echo)
 	n.p.every(sessionMark, n.mark)
+	if n.s.scenario.Hosted {
+		n.p.every(requestEvery, n.request)
+	}
 	n.work()
 }
 

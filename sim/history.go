@@ -38,6 +38,7 @@ type history struct {
 type replica struct {
 	applied  uint64 // index of its last entry
 	snapshot []byte
+	host     *program // nil is none
 }
 
 // newHistory makes the history of a run whose controllers run such applications, which are
@@ -263,6 +264,9 @@ func (h *history) finish(replicas map[uint64]replica, live map[openflow.Datapath
 		}
 		if !bytes.Equal(r.snapshot, want) {
 			h.report(violated("the final state of controller %d is not that of its log: %s", node, firstDifference(r.snapshot, want)))
+		}
+		if r.host != nil && r.host.sum != h.replay.host.sum {
+			h.report(violated("the host of controller %d ends in another state than a single one, after input %d", node, r.host.number))
 		}
 	}
 	h.report(h.replay.finish(want))

@@ -289,7 +289,7 @@ func (b *bed) finish() tape {
 	for i, c := range b.cores {
 		state, err := c.Snapshot()
 		b.must(err)
-		end.replicas[uint64(i)] = replica{b.index, state}
+		end.replicas[uint64(i)] = replica{applied: b.index, snapshot: state}
 	}
 	for id, s := range b.switches {
 		if s.epoch != 0 {

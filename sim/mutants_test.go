@@ -81,6 +81,14 @@ var mutants = []mutant{
 	{"encode a snapshot of what changes meanwhile", "ledger/commit.go",
 		"			t.freeze()\n", ""},
 
+	// Of hosted applications.
+	{"log results again that are on their way", "platform/hosting/hosting.go",
+		"		next := c.ledger.Hosting().Results + 1\n", "		next := c.ledger.Committed().Result + 1\n"},
+	{"forget at takeover what the host has done", "platform/hosting/hosting.go",
+		"	c.Follow()\n	c.leading = true\n", "	c.Follow()\n	c.leading, c.held, c.holding = true, nil, 0\n"},
+	{"send a switch what an earlier incarnation was to do", "ledger/hosted.go",
+		" || number < sw.born {", " {"},
+
 	// Of switches without agent.
 	{"do not believe the marker", "southbound/stock.go",
 		"courier.start(marker{m.epoch, c.term, m.seq}, renew)", "courier.start(marker{m.epoch, c.term, 0}, renew)"},

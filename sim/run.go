@@ -76,6 +76,8 @@ func (s *site) unsettled() string {
 		case n.lost:
 		case !n.p.up || n.applied != leader.applied:
 			return fmt.Sprintf("controller %d has applied entry %d, the leader %d", n.id, n.applied, leader.applied)
+		case n.unsettledHost() != "":
+			return n.unsettledHost()
 		case n.encodes:
 			return fmt.Sprintf("controller %d takes a snapshot", n.id)
 		}
@@ -157,7 +159,7 @@ func (s *site) finish() {
 			s.w.fail("controller %d at the end: %v", n.id, err)
 			return
 		}
-		replicas[n.id] = replica{n.applied, state}
+		replicas[n.id] = replica{n.applied, state, n.program()}
 	}
 	for _, n := range s.switches {
 		if n.agent != nil {

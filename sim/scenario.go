@@ -23,6 +23,8 @@ type Scenario struct {
 	Fsync           bool    // logs are durable; else they survive processes, not machines
 	LyingDisks      bool    // logs are said to be durable and are not: nothing survives that, and no seed draws it. The checkers must see it
 	RealDisk        bool    // logs are files
+	Hosted          bool    // there are applications that hosts execute
+	HostDeaths      int     // of a thousand frames of inputs, that a host does not survive
 	QueueCommands   int     // bound of the commands of a switch that are not done, low so that epochs are closed for it; 0: as in production
 	AgentEvents     int     // bound of the events that an agent holds of a switch; 0 is 512
 	SwitchQueue     int     // bytes that a stock switch keeps for a controller before it drops packet-ins; 0 is as much as it takes
@@ -63,6 +65,9 @@ func NewScenario(seed uint64) Scenario {
 		s.StockEvery = 1 + r.IntN(3)/2
 		s.SwitchQueue = []int{0, 0, 0, 2048}[r.IntN(4)]
 	}
+	if s.Hosted = seed%4 == 1; s.Hosted {
+		s.HostDeaths = []int{0, 2, 20}[r.IntN(3)]
+	}
 	return s
 }
 
@@ -87,6 +92,7 @@ func (s Scenario) String() string {
 	yes(fmt.Sprintf("%d events held by an agent", s.AgentEvents), s.AgentEvents > 0)
 	yes(fmt.Sprintf("%.1f %% of frames lost", 100*s.FrameLoss), s.FrameLoss > 0)
 	yes(fmt.Sprintf("1 of %d switches without an agent", s.StockEvery), s.StockEvery > 0)
+	yes(fmt.Sprintf("hosted applications, whose hosts die at %d of 1,000 frames", s.HostDeaths), s.Hosted)
 	yes(fmt.Sprintf("%d bytes wait at one for a controller", s.SwitchQueue), s.SwitchQueue > 0)
 	b.WriteByte('\n')
 	for i, f := range s.Faults {
@@ -110,6 +116,8 @@ func (s Scenario) Validate() error {
 		return fmt.Errorf("1 of %d switches without an agent: choose 1 or more, or 0 for none", s.StockEvery)
 	case s.SwitchQueue < 0:
 		return fmt.Errorf("%d bytes wait at a switch: choose 1 or more, or 0 for the usual", s.SwitchQueue)
+	case s.HostDeaths < 0 || s.HostDeaths > 1000:
+		return fmt.Errorf("hosts die at %d of 1,000 frames: choose 0 to 1,000", s.HostDeaths)
 	case s.QueueCommands < 0 || s.AgentEvents < 0:
 		return fmt.Errorf("bounds of %d commands and %d events: choose 1 or more, or 0 for the usual", s.QueueCommands, s.AgentEvents)
 	case s.Duration <= 0 || s.Duration > time.Hour:

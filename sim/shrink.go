@@ -83,6 +83,8 @@ func (s *shrinking) reduce() {
 		func(sc *Scenario) { sc.PerAgent = 1 },
 		func(sc *Scenario) { sc.StockEvery, sc.SwitchQueue = 0, 0 },
 		func(sc *Scenario) { sc.SwitchQueue = 0 },
+		func(sc *Scenario) { sc.Hosted, sc.HostDeaths = false, 0 },
+		func(sc *Scenario) { sc.HostDeaths = 0 },
 		func(sc *Scenario) { sc.Controllers = max(1, sc.Controllers-2) },
 		func(sc *Scenario) { sc.FramesPerSecond = max(1, sc.FramesPerSecond/2) },
 		func(sc *Scenario) { sc.FrameLoss = 0 },

@@ -10,14 +10,19 @@ import (
 	"github.com/holdfast-sdn/holdfast/apps/learning"
 	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
+	"github.com/holdfast-sdn/holdfast/platform/hosting"
 )
 
-// applications makes those of one controller: one that forwards, and census.
+// applications makes those of one controller: one that forwards, census, and perhaps one that hosts execute.
 func (s *site) applications() []ledger.Application {
+	apps := []ledger.Application{hub.New(), census(s.scenario.StockEvery > 0)}
 	if s.scenario.Learning {
-		return []ledger.Application{learning.New(), census(s.scenario.StockEvery > 0)}
+		apps[0] = learning.New()
 	}
-	return []ledger.Application{hub.New(), census(s.scenario.StockEvery > 0)}
+	if s.scenario.Hosted {
+		apps = append(apps, hosting.NewApplication("simulated"))
+	}
+	return apps
 }
 
 // hostPort is the port at which each switch has its host.
