@@ -26,7 +26,7 @@ var ErrForeign = errors.New("BFD is set up by somebody else")
 // BFD is how an interface is to be watched. Open vSwitch takes whole milliseconds: fractions are rounded up.
 type BFD struct {
 	MinTx, MinRx time.Duration
-	Multiplier   int // 1 to 255; 0: the switch's own, which is 3, also before Open vSwitch 3.1, which brought the choice
+	Multiplier   int // 1 to 255; 0: the switch's own, which is 3, the only one that old versions have
 
 	LocalDst  net.HardwareAddr // to whom packets go; none: 00:23:20:00:00:01
 	RemoteDst net.HardwareAddr // to whom they must come; none: anybody
