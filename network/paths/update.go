@@ -249,31 +249,32 @@ func (r *Routes) Steps(old *Routes) (steps []Step) {
 
 // compare appends the steps of one destination.
 func (r *Routes) compare(steps []Step, old *Routes, before, after *tree, dest openflow.DatapathID) []Step {
-	hop := func(t *tree, i int) Hop {
-		if t.hops == nil {
-			return Hop{}
-		}
-		return t.hops[i]
-	}
 	was, is := old.graph.switches, r.graph.switches
 	for i, j := 0, 0; i < len(was) || j < len(is); {
 		s := Step{Dest: dest}
-		switch {
-		case j == len(is) || i < len(was) && was[i] < is[j]:
-			s.Switch, s.Old = was[i], hop(before, i)
+		gone := j == len(is) || i < len(was) && was[i] < is[j]
+		come := i == len(was) || j < len(is) && is[j] < was[i]
+		if !come {
+			s.Switch, s.Old = was[i], before.hop(i)
 			i++
-		case i == len(was) || is[j] < was[i]:
-			s.Switch, s.New = is[j], hop(after, j)
+		}
+		if !gone {
+			s.Switch, s.New = is[j], after.hop(j)
 			j++
-		default:
-			s.Switch, s.Old, s.New = is[j], hop(before, i), hop(after, j)
-			i, j = i+1, j+1
 		}
 		if s.Old != s.New {
 			steps = append(steps, s)
 		}
 	}
 	return steps
+}
+
+// hop returns what a switch does; nothing, in a tree that is not there.
+func (t *tree) hop(v int) Hop {
+	if t.hops == nil {
+		return Hop{}
+	}
+	return t.hops[v]
 }
 
 // order gives the steps of one destination their rounds: one more than the nearest step on the new way to the destination.
