@@ -4,21 +4,19 @@ import (
 	"testing"
 
 	"github.com/holdfast-sdn/holdfast/openflow"
+	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// grid is n rows of n switches; port 1 leads left, 2 right, 3 up and 4 down.
-func grid(t *testing.T, n int) *Graph {
+// complete joins all pairs of n switches. Port p leads to switch p. Costs differ.
+func complete(t *testing.T, n int) *Graph {
 	t.Helper()
 	var switches []openflow.DatapathID
 	var links []Link
-	for i := range n * n {
+	for i := range n {
 		s := openflow.DatapathID(i + 1)
 		switches = append(switches, s)
-		if i%n > 0 {
-			links = append(links, Both(End{s, 1}, End{s - 1, 2}, 1)...)
-		}
-		if i >= n {
-			links = append(links, Both(End{s, 3}, End{s - openflow.DatapathID(n), 4}, 1)...)
+		for j := range i {
+			links = append(links, Both(End{s, of13.Port(j + 1)}, End{openflow.DatapathID(j + 1), of13.Port(s)}, 1+uint32(i*i+7*j)%23)...)
 		}
 	}
 	g, err := NewGraph(switches, links)
@@ -30,16 +28,16 @@ func grid(t *testing.T, n int) *Graph {
 
 // A destination keeps its tree, the same memory, unless the link that went or came is in use there, or is of use.
 func TestUpdateLeavesOthersAlone(t *testing.T) {
-	g := grid(t, 7)
+	g := complete(t, 16)
 	for _, avoid := range []Disjoint{LinkDisjoint, NodeDisjoint} {
 		t.Run(avoid.String(), func(t *testing.T) {
 			whole, err := Protect(g, g.switches, avoid)
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, dead := range []End{{1, 2}, {25, 2}, {24, 4}} {
-				cable, _ := g.From(dead)
-				without, err := whole.Update(g.Without(dead), g.switches)
+			kept, all := 0, 0
+			for _, cable := range g.links {
+				without, err := whole.Update(g.Without(cable.From), g.switches)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -47,7 +45,6 @@ func TestUpdateLeavesOthersAlone(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				kept := 0
 				for i, d := range g.switches {
 					uses := false
 					for _, e := range []End{cable.From, cable.To} {
@@ -60,14 +57,14 @@ func TestUpdateLeavesOthersAlone(t *testing.T) {
 					if same := without.trees[i] == again.trees[i]; same == uses {
 						t.Errorf("with %v again: the tree to %v is the same: %v, and uses it: %v", cable, d, same, uses)
 					}
+					all++
 					if !uses {
 						kept++
 					}
 				}
-				if kept == 0 {
-					t.Errorf("%v is in use everywhere: this shows nothing", cable)
-				}
-				t.Logf("%v: %d of %d trees kept", cable, kept, len(g.switches))
+			}
+			if kept < all/4 {
+				t.Errorf("%d of %d trees kept: the network shows too little", kept, all)
 			}
 		})
 	}
