@@ -23,7 +23,8 @@ const (
 // needs a common point to start at: a mark, which the master has the switch send to all, and which
 // stands in the log like any event. Until a mark has come both ways, and again when the two do
 // not fit (a switch drops packet-ins for a controller that reads slowly), it is not in step: then the
-// log may lack events that this connection never had.
+// log may lack events that this connection never had. Only a PORT_STATUS may be missing in the log: of what a PORT_MOD
+// did, an Open vSwitch tells all but the controller that sent it.
 type held struct {
 	inStep bool
 	ahead  []uint64 // sums of shared events that are in the log and have not come; only while held is empty of shared ones
@@ -42,6 +43,7 @@ type held struct {
 type heldEvent struct {
 	sum    uint64 // 0: private
 	length int
+	status bool // a PORT_STATUS
 }
 
 // anything is the sum of an event of which only the number is known.
@@ -87,7 +89,7 @@ func (h *held) flooded() bool { return h.len() >= 2*maxHeld || h.bytes() >= 2*ma
 
 func (h *held) push(msg []byte, sum uint64) {
 	h.buf = append(h.buf, msg...)
-	h.list = append(h.list, heldEvent{sum, len(msg)})
+	h.list = append(h.list, heldEvent{sum, len(msg), msg[1] == of13.TypePortStatus})
 }
 
 // pop forgets the n oldest events.
@@ -120,8 +122,11 @@ func (h *held) received(msg []byte, private bool) {
 	}
 	s := sum(msg)
 	if h.inStep && len(h.ahead) > 0 {
-		if fits(h.ahead[0], s) {
+		switch {
+		case fits(h.ahead[0], s):
 			h.ahead = h.ahead[1:]
+			return
+		case msg[1] == of13.TypePortStatus: // the master never had it
 			return
 		}
 		h.lost()
@@ -179,8 +184,13 @@ func (h *held) behind(s uint64) {
 }
 
 func (h *held) match(s uint64) {
+	if !h.inStep {
+		return
+	}
+	for h.len() > 0 && h.list[h.start].status && !fits(s, h.list[h.start].sum) {
+		h.pop(1) // the master never had it
+	}
 	switch {
-	case !h.inStep:
 	case h.len() > 0 && fits(s, h.list[h.start].sum):
 		h.pop(1)
 	case h.len() == 0 && len(h.ahead) < maxHeld:

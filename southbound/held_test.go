@@ -14,11 +14,14 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// heldMessage makes an event of a name: M1, M2, … are marks, all else packet-ins.
+// heldMessage makes an event of a name: M1, M2, … are marks, P1, P2, … port-status, all else packet-ins.
 func heldMessage(name string) []byte {
 	var n uint64
 	if _, err := fmt.Sscanf(name, "M%d", &n); err == nil {
 		return experimenter.Mark{Term: 1, Number: n}.Append(nil, 4)
+	}
+	if _, err := fmt.Sscanf(name, "P%d", &n); err == nil {
+		return (&of13.PortStatus{Reason: of13.PortModify, Port: of13.PortDesc{Port: of13.Port(n)}}).Append(nil, 0)
 	}
 	return packetIn13([]byte(name)...)
 }
@@ -58,6 +61,11 @@ func (h *held) names() string {
 			list = append(list, fmt.Sprintf("M%d", m.Number))
 			continue
 		}
+		var status of13.PortStatus
+		if status.Decode(msg) == nil {
+			list = append(list, fmt.Sprintf("P%d", status.Port.Port))
+			continue
+		}
 		var p of13.PacketIn
 		_ = p.Decode(msg)
 		list = append(list, string(p.Data))
@@ -77,6 +85,11 @@ func TestHeld(t *testing.T) {
 		{"the log has the mark first", "=M1 =a +x +M1 +a +b", true, "b", 0},
 		{"the switch has the mark first", "+x +M1 +a +b =M1 =a", true, "b", 0},
 		{"a mark the switch has not sent yet", "=M1 =M2 +M1 +a", false, "M1 a", 0},
+		{"a port-status for all", "+M1 =M1 +a +P1 +b =a =P1 +c", true, "b c", 0},
+		{"a port-status that the log has first", "+M1 =M1 =P1 =a +P1 +a +b", true, "b", 0},
+		{"a port-status that the master did not get", "+M1 =M1 +P1 +P2 +a =a +P3 +b =b +P4", true, "P4", 0},
+		{"and what the log has comes later", "+M1 =M1 +P1 =a =b +P2 +a +P3 +b +c", true, "c", 0},
+		{"others are still missed", "+M1 =M1 +P1 +a =b", false, "a", 0},
 		{"the newest counts", "=M1 =a =M2 =b +M1 +a +M2 +b +c", true, "c", 0},
 		{"a mark from before the connection", "=M1 =a =M2 +a +M2", true, "", 0},
 		{"a mark from before the session heard of the log", "+M1 +a +M2 =a =M2 +b", true, "b", 0},
