@@ -23,7 +23,7 @@ func (b *builder) protectFromLossOf(f int32) {
 	}
 	for _, w := range b.children {
 		if b.dirty[w] = dirty; !dirty {
-			b.install(w, b.old.exits[w], b.old.hops[w].Once)
+			b.keep(w)
 			continue
 		}
 		e := b.bestExit(w, f)

@@ -97,8 +97,9 @@ func (b *builder) spread() {
 
 func (b *builder) choosePrimary(v int32) {
 	g := b.g
-	b.parent[v], b.hops[v].Primary = none, 0
+	b.parent[v] = none
 	if b.dist[v] == far || b.dist[v] == 0 {
+		b.hops[v], b.exits[v] = Hop{}, exit{}
 		return
 	}
 	for i := g.out[v]; ; i++ {
@@ -120,10 +121,10 @@ func (b *builder) protect(dest int32) *tree {
 			continue
 		}
 		for w := b.first[v]; w != none; w = b.next[w] {
-			if !b.dirty[w] {
-				b.install(w, b.old.exits[w], b.old.hops[w].Once)
-			} else {
+			if b.dirty[w] {
 				b.install(w, b.bestExit(w, w), b.avoid == NodeDisjoint)
+			} else {
+				b.keep(w)
 			}
 		}
 	}
@@ -179,10 +180,10 @@ func (b *builder) cheapestOut(x int32) *arcOut {
 	*n = arcOut{known: true, arc: none, cost: far}
 	for j := b.g.out[x]; j < b.g.out[x+1]; j++ {
 		a := &b.g.arcs[j]
-		if a.back == none || j == b.parent[x] || b.behind(a.to, x) {
+		if a.back == none {
 			continue
 		}
-		if c := a.weight + b.dist[a.to]; c < n.cost {
+		if c := a.weight + b.dist[a.to]; c < n.cost && j != b.parent[x] && !b.behind(a.to, x) {
 			n.arc, n.cost = j, c
 		}
 	}
@@ -222,10 +223,10 @@ func (b *builder) bestExit(w, f int32) exit {
 func (b *builder) bestArc(x, f int32, back uint64, best exit) exit {
 	for j := b.g.out[x]; j < b.g.out[x+1]; j++ {
 		a := &b.g.arcs[j]
-		if a.back == none || j == b.parent[x] || b.behind(a.to, f) {
+		if a.back == none {
 			continue
 		}
-		if c := back + a.weight + b.dist[a.to]; c < best.cost {
+		if c := back + a.weight + b.dist[a.to]; c < best.cost && j != b.parent[x] && !b.behind(a.to, f) {
 			best = exit{c, x, a.port}
 		}
 	}
@@ -236,12 +237,26 @@ func (b *builder) bestArc(x, f int32, back uint64, best exit) exit {
 // those of the way that it was.
 func (b *builder) install(w int32, e exit, once bool) {
 	b.exits[w] = e
-	if b.old != nil && b.dirty[w] && b.old.exits[w] != e {
+	if b.old != nil && b.old.exits[w] != e {
 		b.soilWays(w)
 	}
-	if e.cost == far {
-		return
+	h := &b.hops[w]
+	h.Backup, h.Back, h.Once = 0, false, false
+	if e.cost != far {
+		h.Backup, h.Back, h.Once = b.settleWay(w), e.x != w, once
 	}
+}
+
+// keep leaves w the backup that it had.
+func (b *builder) keep(w int32) {
+	if b.hops[w].Back {
+		b.settleWay(w)
+	}
+}
+
+// settleWay settles what the switches between w and its exit do with packets that come down the tree. It returns by which port w sends them.
+func (b *builder) settleWay(w int32) of13.Port {
+	e := b.exits[w]
 	v, port := e.x, e.port
 	if port == 0 {
 		port = b.hops[v].Crankback
@@ -252,7 +267,7 @@ func (b *builder) install(w int32, e exit, once bool) {
 		up := &b.g.arcs[b.parent[v]]
 		port, v = b.g.arcs[up.back].port, up.to
 	}
-	b.hops[w].Backup, b.hops[w].Back, b.hops[w].Once = port, e.x != w, once
+	return port
 }
 
 func (b *builder) soilWays(w int32) {

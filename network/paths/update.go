@@ -140,18 +140,19 @@ func (b *builder) gains(old *tree, a *arc) bool {
 	return false
 }
 
-// recall makes an old tree that which is being built, as far as its arcs are still there.
+// recall makes an old tree that which is being built, but for what is settled, and for arcs that are not there any more.
 func (b *builder) recall(old *tree) {
-	n := len(b.g.switches)
-	b.old, b.tree = old, tree{slices.Clone(old.dist), make([]Hop, n), make([]exit, n)}
+	b.old, b.tree = old, tree{slices.Clone(old.dist), slices.Clone(old.hops), slices.Clone(old.exits)}
 	for v := range b.parent {
 		b.dirty[v], b.stale[v] = false, false
 		b.parent[v], b.oldParent[v] = none, none
-		if port := old.hops[v].Primary; port != 0 {
-			if i := b.g.arcAt(int32(v), port); i != none {
-				b.parent[v], b.oldParent[v] = i, b.g.arcs[i].to
-			}
-			b.hops[v].Primary = port
+		h := &b.hops[v]
+		h.Crankback = 0
+		if h.Primary == 0 {
+			continue
+		}
+		if i := b.g.arcAt(int32(v), h.Primary); i != none {
+			b.parent[v], b.oldParent[v] = i, b.g.arcs[i].to
 		}
 	}
 }
@@ -250,6 +251,14 @@ func (r *Routes) Steps(old *Routes) (steps []Step) {
 // compare appends the steps of one destination.
 func (r *Routes) compare(steps []Step, old *Routes, before, after *tree, dest openflow.DatapathID) []Step {
 	was, is := old.graph.switches, r.graph.switches
+	if slices.Equal(was, is) {
+		for v, at := range is {
+			if a, b := before.hop(v), after.hop(v); a != b {
+				steps = append(steps, Step{Dest: dest, Switch: at, Old: a, New: b})
+			}
+		}
+		return steps
+	}
 	for i, j := 0, 0; i < len(was) || j < len(is); {
 		s := Step{Dest: dest}
 		gone := j == len(is) || i < len(was) && was[i] < is[j]
