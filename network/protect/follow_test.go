@@ -183,7 +183,7 @@ func random(seed uint64, most int) (*paths.Graph, string) {
 }
 
 func TestEverySingleFailureOfRandomNetworks(t *testing.T) {
-	for seed := range uint64(60) {
+	for seed := range uint64(40) {
 		g, name := random(seed, 60)
 		for _, avoid := range modes {
 			t.Run(fmt.Sprint(name, "/", avoid), func(t *testing.T) { surviveAll(t, planOf(t, g, avoid)) })
@@ -191,13 +191,11 @@ func TestEverySingleFailureOfRandomNetworks(t *testing.T) {
 	}
 }
 
-func TestEverySingleFailureOfLargeNetworks(t *testing.T) {
+func TestEverySingleFailureOfALargeNetwork(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
-	for _, links := range []int{230, 600} {
-		for _, avoid := range modes {
-			t.Run(fmt.Sprint(links, " links/", avoid), func(t *testing.T) { surviveAll(t, planOf(t, sample.Random(uint64(links), 200, links, 10), avoid)) })
-		}
+	for _, avoid := range modes {
+		t.Run(avoid.String(), func(t *testing.T) { surviveAll(t, planOf(t, sample.Random(1, 200, 300, 10), avoid)) })
 	}
 }
