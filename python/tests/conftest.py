@@ -21,7 +21,11 @@ def _fetch(cache: Path) -> None:
         subprocess.run(command, check=True, env=dict(os.environ, PIP_CONSTRAINT=str(folder / "constraints.txt")))
         with tarfile.open(folder / f"ryu-{RYU}.tar.gz") as archive:
             archive.extractall(folder)
-        (folder / f"ryu-{RYU}").rename(cache / f"ryu-{RYU}")
+        try:
+            (folder / f"ryu-{RYU}").rename(cache / f"ryu-{RYU}")
+        except OSError:  # tests of another package have fetched it meanwhile
+            if not (cache / f"ryu-{RYU}").exists():
+                raise
 
 
 def fetched() -> Path:
