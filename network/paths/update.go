@@ -92,19 +92,7 @@ func (b *builder) rebuild(dest int32, old *tree, changes []change) *tree {
 		b.choosePrimary(v)
 	}
 	for _, v := range touched {
-		for u := v; ; u = b.oldParent[u] {
-			b.dirty[u] = true
-			if b.oldParent[u] == none {
-				break
-			}
-			b.stale[b.oldParent[u]] = true
-		}
-		for u := v; ; u = b.g.arcs[b.parent[u]].to {
-			b.dirty[u] = true
-			if b.parent[u] == none {
-				break
-			}
-		}
+		b.soil(v)
 	}
 	t := b.protect(dest)
 	if slices.Equal(t.hops, old.hops) && slices.Equal(t.dist, old.dist) && slices.Equal(t.exits, old.exits) {
@@ -138,6 +126,20 @@ func (b *builder) gains(old *tree, a *arc) bool {
 		*v = b.g.arcs[i].to
 	}
 	return false
+}
+
+// soil has the switches choose anew that packets of v pass, in the old tree or in the new one.
+func (b *builder) soil(v int32) {
+	for u := v; ; u = b.oldParent[u] {
+		b.dirty[u] = true
+		if b.oldParent[u] == none {
+			break
+		}
+		b.stale[b.oldParent[u]] = true
+	}
+	for u := v; b.parent[u] != none; u = b.g.arcs[b.parent[u]].to {
+		b.dirty[u] = true
+	}
 }
 
 // recall makes an old tree that which is being built, but for what is settled, and for arcs that are not there any more.
