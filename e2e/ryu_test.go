@@ -36,9 +36,11 @@ var findRyu = sync.OnceValues(func() (cluster.Ryu, error) {
 	}
 	cmd := exec.Command(r.Python, "-c", "import conftest, os_ken, greenlet, routes, webob; print(conftest.fetched())")
 	cmd.Env = append(os.Environ(), "PYTHONPATH=../python/tests", "PYTHONDONTWRITEBYTECODE=1")
-	out, err := cmd.CombinedOutput()
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	out, err := cmd.Output()
 	if err != nil {
-		return r, fmt.Errorf("%s lacks what the tests need: %w\n%s", r.Python, err, out)
+		return r, fmt.Errorf("%s lacks what the tests need: %w\n%s", r.Python, err, said.Bytes())
 	}
 	r.Path = []string{strings.TrimSpace(string(out))}
 	return r, nil
