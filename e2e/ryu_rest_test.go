@@ -225,8 +225,8 @@ func TestRyuRouter(t *testing.T) {
 	r.each("GET", router, "", func(answer string) bool { return answer == before })
 	r.reaches(1, 2, "172.16.20.10", true)
 	r.ready()
-	// It wants to say which events the switch reports, for each switch that comes. That is refused.
-	if res := r.exact(); res.Failures != 1 {
+	// It also wants to say which events each switch reports, which goes nowhere.
+	if res := r.exact(); res.Failures > 0 {
 		t.Errorf("%d failures", res.Failures)
 	}
 }

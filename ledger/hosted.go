@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/openflow"
+	"github.com/holdfast-sdn/holdfast/openflow/of13"
 	"github.com/holdfast-sdn/holdfast/ryuhost/wire"
 )
 
@@ -182,8 +183,8 @@ func (c *Core) hostedCommands(r *wire.Result) (failures []Failure) {
 	return failures
 }
 
-// reservedCommand are messages that an application may not send: they say which controller is master.
-var reservedCommand = []uint8{0 /* HELLO */, 2 /* ECHO_REQUEST */, 3 /* ECHO_REPLY */, 24 /* ROLE_REQUEST */, 28 /* SET_ASYNC */}
+// reservedCommand are messages that an application may not send: they make connections, and say which controller is master.
+var reservedCommand = []uint8{openflow.TypeHello, openflow.TypeEchoRequest, openflow.TypeEchoReply, of13.TypeRoleRequest}
 
 func (c *Core) hostedCommand(number uint64, cmd *wire.Command) error {
 	sw := c.state.find(cmd.Switch)
@@ -193,6 +194,10 @@ func (c *Core) hostedCommand(number uint64, cmd *wire.Command) error {
 	if h, err := openflow.ParseHeader(cmd.Message); err == nil && (h.Version != openflow.Version13 || slices.Contains(reservedCommand, h.Type)) {
 		return fmt.Errorf("switch %s: an application may not send a message of type %d, version %d: roles and connections are Holdfast's, and it speaks OpenFlow 1.3", cmd.Switch, h.Type, h.Version)
 	}
+	if len(cmd.Message) > 1 && cmd.Message[1] == of13.TypeSetAsync {
+		return nil // the switch sends everything already, and standbys rely on that
+	}
+	sw.transaction = 0 // each command is one of its own to the switch: applications expect the others to be done if it refuses one
 	xid, err := c.tx.SendBytes(cmd.Switch, cmd.Message)
 	if err == nil && xid != 0 {
 		sw.ask(openflow.XID(cmd.Message))

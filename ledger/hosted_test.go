@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -318,6 +319,7 @@ func TestHostedCommands(t *testing.T) {
 		{"unreachable and back", func(p *pair) { p.leader.Unreachable(1); p.leader.Reachable(1, 1) }, []wire.Command{one}, []string{"one"}, nil},
 		{"unknown switch", nil, []wire.Command{command(9, 5, "x")}, nil, nil},
 		{"reserved", nil, []wire.Command{one, role, two}, []string{"one", "two"}, []string{"message of type 24, version 4"}},
+		{"asynchronous messages", nil, []wire.Command{one, {Switch: 1, Message: message(28, 5, "")}, two}, []string{"one", "two"}, nil},
 		{"other version", nil, []wire.Command{old}, nil, []string{"message of type 13, version 1"}},
 		{"half a message", nil, []wire.Command{half, one}, []string{"one"}, []string{"9 bytes are not one message"}},
 		{"nothing", nil, []wire.Command{{Switch: 1}}, nil, []string{"0 bytes are not one message"}},
@@ -335,6 +337,11 @@ func TestHostedCommands(t *testing.T) {
 			for _, r := range p.result(wire.Result{Number: 2, Wake: wire.NoWake, Commands: tc.commands}) {
 				if r.Switch == 1 {
 					got = append(got, told(t, r.Commands)...)
+					for rest := r.Commands; len(rest) > 0; rest = rest[binary.BigEndian.Uint16(rest[2:]):] {
+						if Continues(openflow.XID(rest)) {
+							t.Errorf("command %x goes and fails with the one before", rest[:openflow.HeaderLen])
+						}
+					}
 				}
 			}
 			if !slices.Equal(got, tc.want) {
