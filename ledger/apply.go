@@ -17,6 +17,8 @@ func (s *state) apply(r *Record) error {
 	switch r.Op {
 	case OpEvent:
 		return s.applyEvent(r.Switch, r.Epoch, r.Seq, r.Bytes)
+	case OpSeen:
+		return s.applySeen(r)
 	case OpSkipped:
 		return s.applySkipped(r)
 	case OpTimer, OpCancelTimer:
@@ -78,18 +80,25 @@ func (s *state) applySkipped(r *Record) error {
 
 func (s *state) applyEvent(id openflow.DatapathID, epoch, seq uint64, msg []byte) error {
 	sw := s.sw(id)
-	switch {
-	case epoch > sw.epoch && seq == 1:
+	if epoch > sw.epoch && seq == 1 {
 		sw.begin(epoch, bytes.Clone(msg))
-	case epoch != sw.epoch || seq != sw.events+1:
-		return fmt.Errorf("switch %s: event %d of epoch %d after %d of %d: "+diverged,
-			id, seq, epoch, sw.events, sw.epoch)
 	}
-	sw.events = seq
-	sw.totalEvents++
+	if err := sw.advance(epoch, seq); err != nil {
+		return err
+	}
 	if t, ok := experimenter.Is(msg); ok && t == experimenter.TypeSwitchDown {
 		sw.end()
 	}
+	return nil
+}
+
+// advance takes the watermark to the next event.
+func (sw *switchState) advance(epoch, seq uint64) error {
+	if epoch != sw.epoch || seq != sw.events+1 {
+		return fmt.Errorf("switch %s: event %d of epoch %d after %d of %d: "+diverged, sw.id, seq, epoch, sw.events, sw.epoch)
+	}
+	sw.events = seq
+	sw.totalEvents++
 	return nil
 }
 

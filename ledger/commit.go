@@ -99,11 +99,11 @@ func (c *Core) Commit(data []byte) error {
 	return c.keep(&c.followed)
 }
 
-// Observe has f called with every event in an entry that is applied here and not this leader's own,
+// Observe has f called with every event whose message is in an entry that is applied here and not this leader's own,
 // in the order of the log, after it is applied. msg is valid during the call; f may not call back. nil: nothing is.
 func (c *Core) Observe(f func(id openflow.DatapathID, epoch, seq uint64, msg []byte)) { c.observe = f }
 
-// ObserveSkipped is Observe for events that the log does not hold: those of an epoch up to seq that
+// ObserveSkipped is Observe for events whose messages the log does not hold: those of an epoch up to seq that
 // were not told of yet. asynchronous counts the PACKET_IN, FLOW_REMOVED and PORT_STATUS among them.
 func (c *Core) ObserveSkipped(f func(id openflow.DatapathID, epoch, seq, asynchronous uint64)) {
 	c.observeSkipped = f
@@ -117,7 +117,7 @@ func (c *Core) apply(r *Record) error {
 	switch {
 	case c.observe != nil && r.Op == OpEvent:
 		c.observe(r.Switch, r.Epoch, r.Seq, r.Bytes)
-	case c.observeSkipped != nil && r.Op == OpSkipped:
+	case c.observeSkipped != nil && (r.Op == OpSkipped || r.Op == OpSeen):
 		c.observeSkipped(r.Switch, r.Epoch, r.Seq, r.Asynchronous)
 	}
 	return nil

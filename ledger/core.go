@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime/debug"
 
+	"github.com/holdfast-sdn/holdfast/internal/digest"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
@@ -197,6 +198,15 @@ func (c *Core) beginTransaction() *batch {
 // Event executes an event of a switch, or drops it as a duplicate. The caller has asked
 // Room. ErrStaleEpoch and ErrGap concern the connection that brought it; nothing changed.
 func (c *Core) Event(id openflow.DatapathID, epoch, seq uint64, msg []byte) error {
+	return c.event(id, epoch, seq, msg, true)
+}
+
+// EventByDigest is Event when no observer wants the message: the log gets its digest, unless somebody else does.
+func (c *Core) EventByDigest(id openflow.DatapathID, epoch, seq uint64, msg []byte) error {
+	return c.event(id, epoch, seq, msg, c.limits.WholeEvents)
+}
+
+func (c *Core) event(id openflow.DatapathID, epoch, seq uint64, msg []byte, whole bool) error {
 	if !c.leading {
 		return errNotLeading
 	}
@@ -230,7 +240,7 @@ func (c *Core) Event(id openflow.DatapathID, epoch, seq uint64, msg []byte) erro
 		return nil
 	}
 	wasUp := sw.live && sw.reachable
-	c.logEvent(sw, epoch, seq, msg, fresh || down)
+	c.logEvent(sw, epoch, seq, msg, whole || ours || c.needsBytes(msg), fresh || down)
 	if err := c.state.applyEvent(id, epoch, seq, msg); err != nil {
 		return err
 	}
@@ -266,20 +276,28 @@ func (c *Core) duplicate(sw *switchState) {
 	}
 }
 
-// logEvent begins a transaction. whole says that the event begins or ends an epoch.
-func (c *Core) logEvent(sw *switchState, epoch, seq uint64, msg []byte, whole bool) {
+// logEvent begins a transaction. whole says that the log gets the message, and not its digest; boundary, that the
+// event begins or ends an epoch.
+func (c *Core) logEvent(sw *switchState, epoch, seq uint64, msg []byte, whole, boundary bool) {
 	b := c.beginTransaction()
 	b.touch(sw)
 	b.logSkipped(sw)
-	b.buf = binary.BigEndian.AppendUint64(append(b.buf, byte(OpEvent)), uint64(sw.id))
-	b.buf = binary.BigEndian.AppendUint64(b.buf, epoch)
-	b.buf = appendBytes(binary.AppendUvarint(b.buf, seq), msg)
 	if whole {
+		b.buf = appendBytes(appendEvent(b.buf, OpEvent, sw.id, epoch, seq), msg)
+	} else {
+		b.buf = binary.BigEndian.AppendUint64(append(appendEvent(b.buf, OpSeen, sw.id, epoch, seq), msg[1]), digest.Of(msg))
+	}
+	if boundary {
 		saved := *sw
 		b.undo = append(b.undo, undo{kind: undoEpoch, sw: sw, saved: &saved})
 	} else {
 		b.undo = append(b.undo, undo{kind: undoEvent, sw: sw})
 	}
+}
+
+func appendEvent(dst []byte, op Op, id openflow.DatapathID, epoch, seq uint64) []byte {
+	dst = binary.BigEndian.AppendUint64(append(dst, byte(op)), uint64(id))
+	return binary.AppendUvarint(binary.BigEndian.AppendUint64(dst, epoch), seq)
 }
 
 // Unreachable tells the applications that a switch is down though its epoch has not ended:

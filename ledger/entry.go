@@ -52,16 +52,20 @@ const (
 	OpOpenChunk    // Seq, Epoch, Bytes (likewise, not compressed)
 	OpDigests      // Bytes (of results)
 	OpPassed       // Seq (number of an input that no host is to execute)
+
+	OpSeen // input: Switch, Epoch, Seq, Type, Digest (an event of a switch whose bytes nobody wants from the log)
 )
 
 // Record is one operation of an entry, decoded. Which fields count is said at each Op;
 // Bytes aliases the entry.
 type Record struct {
 	Op         Op
+	Type       uint8 // of the message
 	Switch     openflow.DatapathID
 	Epoch, Seq uint64
-	// Asynchronous counts the events of OpSkipped that the switch sent of its own accord.
+	// Asynchronous counts the events of OpSkipped or OpSeen that the switch sent of its own accord.
 	Asynchronous uint64
+	Digest       uint64 // of the message, see internal/digest
 	App, Name    string
 	Table        TableName
 	Cell, Field  Key
@@ -184,6 +188,11 @@ func (d *decoder) record(r *Record, tables *[]TableName) {
 		*tables = append(*tables, r.Table)
 	case OpEvent:
 		r.Switch, r.Epoch, r.Seq, r.Bytes = openflow.DatapathID(d.uint64()), d.uint64(), d.uvarint(), d.bytes()
+	case OpSeen:
+		r.Switch, r.Epoch, r.Seq, r.Type, r.Digest = openflow.DatapathID(d.uint64()), d.uint64(), d.uvarint(), d.byte(), d.uint64()
+		if asynchronous(r.Type) {
+			r.Asynchronous = 1
+		}
 	case OpTimer, OpCancelTimer, OpFailure:
 		r.App, r.Name = d.string(), d.string()
 	case OpUnreachable, OpReachable, OpCloseEpoch:

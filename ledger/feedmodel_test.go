@@ -92,6 +92,10 @@ func (m *feedModel) record(r *Record) error {
 	switch r.Op {
 	case OpEvent:
 		m.event(r)
+	case OpSeen:
+		if m.app != "" {
+			return fmt.Errorf("switch %s: hosts are to execute event %d of epoch %d, and the log has only its digest", r.Switch, r.Seq, r.Epoch)
+		}
 	case OpUnreachable:
 		s.reachable = false
 		m.feed(wire.Input{Kind: wire.Down, Switch: r.Switch})

@@ -59,6 +59,19 @@ func skippedEntry(t testing.TB) []byte {
 	return entry
 }
 
+// seenEntry has an event of which the log holds the digest.
+func seenEntry(t testing.TB) []byte {
+	c, err := New(nil, Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(c.Lead(1, 1000), c.EventByDigest(1, 1, 1, switchUp()), c.EventByDigest(1, 1, 2, packetIn("x"))); err != nil {
+		t.Fatal(err)
+	}
+	entry, _ := c.Cut()
+	return entry
+}
+
 // hostedEntries have every operation of a hosted application; the last is a snapshot with chunks.
 func hostedEntries(t testing.TB) [][]byte {
 	c, err := New([]Application{hosted{"v1"}}, Limits{})
@@ -108,6 +121,7 @@ func FuzzEntry(f *testing.F) {
 		f.Add(entry)
 	}
 	f.Add(skippedEntry(f))
+	f.Add(seenEntry(f))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		_, walkErr := Walk(data, func(*Record) error { return nil })
 		c, err := New(nil, Limits{})
@@ -226,6 +240,12 @@ func TestDivergence(t *testing.T) {
 	for what, counts := range map[string][2]byte{"events skipped twice": {2, 0}, "more asynchronous ones than events": {7, 3}} {
 		skipped := append(bytes.Clone(header), byte(OpSkipped), 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1)
 		if err := c.Commit(append(skipped, counts[:]...)); err == nil || !strings.Contains(err.Error(), "diverged") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	for what, at := range map[string][2]byte{"a digest of the event before": {1, 5}, "of one too far": {1, 7}, "of another epoch": {2, 1}} {
+		seen := append(bytes.Clone(header), byte(OpSeen), 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, at[0], at[1], of13.TypePacketIn)
+		if err := c.Commit(append(seen, "8 bytes."...)); err == nil || !strings.Contains(err.Error(), "diverged") {
 			t.Errorf("%s: %v", what, err)
 		}
 	}

@@ -12,7 +12,7 @@ const (
 	// applications wrote, and that the event is done, both in the background, but not its bytes.
 	// After a leader's death the event may be processed again.
 	Unordered Level = iota - 3
-	// Reliable: the event is in the log, with its bytes, before it is acknowledged.
+	// Reliable: the event is in the log before it is acknowledged; below ExactlyOnce with its bytes, since what it caused is not there.
 	Reliable
 	// Ordered: commands leave after commit, once. They are lost if the leader dies then.
 	Ordered
@@ -42,6 +42,7 @@ type Leveler interface {
 type levels struct {
 	apps   [][256]Level
 	events [256]Level // the strongest
+	partly [256]bool  // one of them is Reliable or Ordered
 }
 
 func levelsOf(apps []Application) *levels {
@@ -58,6 +59,7 @@ func levelsOf(apps []Application) *levels {
 				l.apps[i][typ] = level
 				strongest, handled = max(strongest, level), true
 				relaxed = relaxed || level < ExactlyOnce
+				l.partly[typ] = l.partly[typ] || level == Reliable || level == Ordered
 			}
 		}
 		if handled {

@@ -33,9 +33,9 @@ type Scenario struct {
 	Faults          []Fault // by time
 }
 
-// limits are those of the ledger.
+// limits are those of the ledger. replay executes the log again: it needs the messages.
 func (s *site) limits() ledger.Limits {
-	return ledger.Limits{BatchInputs: 64, QueueCommands: s.scenario.QueueCommands}
+	return ledger.Limits{BatchInputs: 64, QueueCommands: s.scenario.QueueCommands, WholeEvents: true}
 }
 
 // NewScenario draws the scenario of a seed.

@@ -7,9 +7,9 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
-	"hash/fnv"
 	"os"
 
+	"github.com/holdfast-sdn/holdfast/internal/digest"
 	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
@@ -77,6 +77,9 @@ func (a *File) Append(index uint64, entry []byte) error {
 		n++
 		out := Record{Index: index, Position: n, Switch: r.Switch, Epoch: r.Epoch, Seq: r.Seq}
 		switch r.Op {
+		case ledger.OpSeen:
+			out.Kind, out.Type, out.Digest = Event, of13.TypeName(r.Type), format(r.Digest)
+			return enc.Encode(out)
 		case ledger.OpEvent:
 			out.Kind = Event
 		case ledger.OpCommand:
@@ -109,17 +112,8 @@ func typeName(msg []byte) string {
 	return of13.TypeName(msg[1])
 }
 
-// Digest returns a short name for the content of a message. Its xid does not count, nor where a switch
-// keeps the packet of a PACKET_IN: both may differ from one controller to the next.
-func Digest(msg []byte) string {
-	h := fnv.New64a()
-	h.Write(msg[:min(4, len(msg))])
-	body := openflow.HeaderLen
-	if len(msg) > body && msg[1] == of13.TypePacketIn {
-		body = min(body+4, len(msg))
-	}
-	if len(msg) > body {
-		h.Write(msg[body:])
-	}
-	return fmt.Sprintf("%016x", h.Sum64())
-}
+// Digest returns a short name for the content of a message: what the log has of an event, where it does not have the
+// message. Its xid does not count, nor where a switch keeps the packet of a PACKET_IN.
+func Digest(msg []byte) string { return format(digest.Of(msg)) }
+
+func format(digest uint64) string { return fmt.Sprintf("%016x", digest) }

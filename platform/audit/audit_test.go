@@ -3,6 +3,7 @@ package audit
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -53,6 +54,11 @@ func twoEpochs(t *testing.T, first, second string) [][]byte {
 
 func epochs(t *testing.T, epochs ...[]string) [][]byte {
 	t.Helper()
+	return logged(t, (*ledger.Core).Event, epochs...)
+}
+
+func logged(t *testing.T, event func(c *ledger.Core, id openflow.DatapathID, epoch, seq uint64, msg []byte) error, epochs ...[]string) [][]byte {
+	t.Helper()
 	core, err := ledger.New([]ledger.Application{echoer{}}, ledger.Limits{BatchInputs: 2})
 	if err != nil {
 		t.Fatal(err)
@@ -68,7 +74,7 @@ func epochs(t *testing.T, epochs ...[]string) [][]byte {
 			events = append(events, packetIn(d))
 		}
 		for i, e := range events {
-			if err := core.Event(1, uint64(7+n), uint64(i+1), e); err != nil {
+			if err := event(core, 1, uint64(7+n), uint64(i+1), e); err != nil {
 				t.Fatal(err)
 			}
 			if entry, ok := core.Cut(); ok {
@@ -168,6 +174,28 @@ func TestCompareEpochs(t *testing.T) {
 				t.Errorf("%v\ngot  %+v\nwant %+v", err, got, c.want)
 			}
 		})
+	}
+}
+
+// The audit of an event is the same whether the log has the message or only its digest.
+func TestDigestsInTheLog(t *testing.T) {
+	data := []string{"a", "b", "a"}
+	whole := logged(t, (*ledger.Core).Event, data)
+	brief := logged(t, (*ledger.Core).EventByDigest, data)
+	want, err := Read([]string{write(t, whole)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := Read([]string{write(t, brief)})
+	if err != nil || !slices.Equal(got, want) {
+		t.Fatalf("%v\nthe log with digests has %+v\nthe log with messages has %+v", err, got, want)
+	}
+	digest := Digest(packetIn("a"))
+	if n := len(slices.DeleteFunc(got, func(r Record) bool { return r.Digest != digest || r.Type != "PACKET_IN" })); n != 2 {
+		t.Errorf("%d records have the digest of a message that was sent twice", n)
+	}
+	if a, b := len(slices.Concat(whole...)), len(slices.Concat(brief...)); b >= a {
+		t.Errorf("%d bytes of log with digests, %d with messages", b, a)
 	}
 }
 
