@@ -1,6 +1,7 @@
 package platform
 
 import (
+	"bytes"
 	"testing"
 
 	"github.com/holdfast-sdn/holdfast/consensus"
@@ -35,7 +36,7 @@ func TestStandbysAreShownTheLog(t *testing.T) {
 	up := "1: logged " + audit.Digest(switchUp)
 	for mode, want := range map[southbound.Mode][]string{
 		southbound.Stock: {"1: standby in 3", up, "1: skipped 2", "1: unknown"},
-		southbound.Agent: {"1: standby in 3", "1: skipped 2", "1: unknown"}, // without effect there
+		southbound.Agent: {"1: standby in 3", "1: unknown"}, // without effect there
 	} {
 		s := newStand(t, CoreConfig{})
 		s.follow(3)
@@ -50,6 +51,34 @@ func TestStandbysAreShownTheLog(t *testing.T) {
 	leader.trace = nil
 	leader.follow(4)
 	leader.said("1: standby in 4")
+}
+
+// The log has the messages of switches that standbys hear themselves, and the digests of those that an agent keeps.
+func TestWhoseMessagesAreLogged(t *testing.T) {
+	for mode, want := range map[southbound.Mode]ledger.Op{
+		southbound.Agent:  ledger.OpSeen,
+		southbound.Stock:  ledger.OpEvent,
+		southbound.Direct: ledger.OpEvent,
+	} {
+		s := newStand(t, CoreConfig{})
+		s.lead(3)
+		one := s.up(1, 5)
+		one.mode = mode
+		one.events(5, 2, packetIn)
+		s.turn()
+		s.settle()
+		var got ledger.Record
+		_, err := ledger.Walk(s.entries[len(s.entries)-1], func(r *ledger.Record) error {
+			if r.Seq == 2 && (r.Op == ledger.OpEvent || r.Op == ledger.OpSeen) {
+				got = *r
+			}
+			return nil
+		})
+		s.ok(err)
+		if got.Op != want || want == ledger.OpEvent && !bytes.Equal(got.Bytes, packetIn) {
+			t.Errorf("%s: the log has %+v, want operation %d", mode, got, want)
+		}
+	}
 }
 
 // A switch does not hear of a term that nobody has won.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/consensus"
+	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
@@ -159,7 +160,7 @@ func TestCompactFails(t *testing.T) {
 
 // Large entries make a snapshot due before their number does, and a large state waits for more of them.
 func TestSnapshotByBytes(t *testing.T) {
-	s := newStand(t, CoreConfig{})
+	s := newStand(t, CoreConfig{Limits: ledger.Limits{WholeEvents: true}})
 	s.lead(3)
 	one := s.up(1, 5)
 	large := (&of13.PacketIn{BufferID: of13.NoBuffer, Data: make([]byte, 60_000)}).Append(nil, 0)

@@ -150,6 +150,10 @@ func (c *Core) executeBatch(now time.Time, b *southbound.Batch, s Session) (fini
 	if current != nil && (current.Session != s || s.Mode() == southbound.Direct) {
 		current = nil
 	}
+	event := c.ledger.Event
+	if s.Mode() == southbound.Agent { // which keeps them itself: no standby looks for them in the log
+		event = c.ledger.EventByDigest
+	}
 	for len(b.Messages) > 0 {
 		if !c.room() {
 			return false, nil
@@ -161,7 +165,7 @@ func (c *Core) executeBatch(now time.Time, b *southbound.Batch, s Session) (fini
 		if err != nil {
 			return true, err
 		}
-		if err := c.ledger.Event(id, b.Epoch, b.First, msg); err != nil {
+		if err := event(id, b.Epoch, b.First, msg); err != nil {
 			// The agent of a refused epoch forgets what it holds, so only what is committed counts.
 			if r, _ := c.ledger.Resume(id); errors.Is(err, ledger.ErrStaleEpoch) && (r.Closed || r.Epoch > b.Epoch) {
 				s.Refuse(experimenter.ReasonStaleEpoch, r.Epoch)
@@ -204,7 +208,7 @@ func (c *Core) observe(id openflow.DatapathID, _, _ uint64, msg []byte) {
 }
 
 func (c *Core) observeSkipped(id openflow.DatapathID, _, _, asynchronous uint64) {
-	if s := c.sessions[id]; s != nil {
+	if s := c.hearing[id]; s != nil {
 		s.Skipped(int(asynchronous))
 	}
 }

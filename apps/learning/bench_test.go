@@ -61,7 +61,7 @@ func (l *load) must(err error) {
 
 func (l *load) event(sw int, msg []byte) {
 	l.seqs[sw]++
-	l.must(l.core.Event(openflow.DatapathID(sw), 1, l.seqs[sw], msg))
+	l.must(l.core.EventByDigest(openflow.DatapathID(sw), 1, l.seqs[sw], msg))
 }
 
 // packet gives the ledger the next packet, and commits when a batch is full.
