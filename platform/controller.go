@@ -93,7 +93,7 @@ func Start(cfg Config) (*Controller, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	c.switches, c.stopSwitches = make(chan error, 1), cancel
 	go func() { c.switches <- southbound.Serve(ctx, cfg.OpenFlow, cfg.Southbound, handler{c}) }() // ends with stopSwitches
-	var api *api
+	var api *web
 	if cfg.API != nil {
 		api = c.serveAPI(cfg.API)
 	}
@@ -143,7 +143,7 @@ func (c *Controller) handOver(ctx context.Context) error {
 
 // run is the goroutine that owns everything; it ends with Close or an error, and takes
 // the node, the server and the API with it.
-func (c *Controller) run(api *api, rest *rest) {
+func (c *Controller) run(api *web, rest *rest) {
 	defer close(c.done)
 	c.err = c.loop()
 	c.core.Stop()

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"maps"
 	"net"
 	"net/http"
@@ -33,37 +32,31 @@ const forwarded = "Holdfast-Forwarded"
 // rest serves the REST interface of hosted applications: a request is an input, logged and executed on every
 // controller, and answered once, by the leader. Another controller passes it on to the leader.
 type rest struct {
+	*web
 	c      *Controller
-	server *http.Server
 	leader *http.Transport // to whoever leads
 	slots  chan struct{}   // taken by requests that are served
-	ended  chan error
 }
 
 func (c *Controller) serveREST(l net.Listener) *rest {
 	r := newREST(c)
-	go func() { r.ended <- r.server.Serve(l) }() // ends with close
+	r.start(l)
 	return r
 }
 
 func newREST(c *Controller) *rest {
-	r := &rest{c: c, slots: make(chan struct{}, maxServed), ended: make(chan error, 1), leader: &http.Transport{
+	r := &rest{c: c, slots: make(chan struct{}, maxServed), leader: &http.Transport{
 		DialContext:           (&net.Dialer{Timeout: answerTimeout}).DialContext, // and no proxy that the environment names
 		ResponseHeaderTimeout: requestTimeout + answerTimeout, IdleConnTimeout: time.Minute, MaxConnsPerHost: maxServed,
 	}}
-	r.server = &http.Server{Handler: http.HandlerFunc(r.serve), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: bodyTimeout,
-		WriteTimeout: bodyTimeout + requestTimeout + 2*answerTimeout, IdleTimeout: 30 * time.Second, MaxHeaderBytes: 64 << 10,
-		ErrorLog: slog.NewLogLogger(c.log.Handler(), slog.LevelDebug)}
+	r.web = newWeb(c.log, &http.Server{Handler: http.HandlerFunc(r.serve), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: bodyTimeout,
+		WriteTimeout: bodyTimeout + requestTimeout + 2*answerTimeout, IdleTimeout: 30 * time.Second, MaxHeaderBytes: 64 << 10})
 	return r
 }
 
 func (r *rest) close() error {
-	err := r.server.Close()
-	r.leader.CloseIdleConnections()
-	if ended := <-r.ended; !errors.Is(ended, http.ErrServerClosed) {
-		err = errors.Join(err, ended)
-	}
-	return err
+	defer r.leader.CloseIdleConnections()
+	return r.web.close()
 }
 
 func (r *rest) serve(w http.ResponseWriter, in *http.Request) {

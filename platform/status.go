@@ -3,7 +3,6 @@ package platform
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -143,13 +142,8 @@ func (c *Core) connection(out SwitchStatus, id openflow.DatapathID) SwitchStatus
 	return out
 }
 
-// api serves /v1/status, /v1/members and /v1/drain, as JSON.
-type api struct {
-	server *http.Server
-	ended  chan error
-}
-
-func (c *Controller) serveAPI(l net.Listener) *api {
+// serveAPI serves /v1/status, /v1/members and /v1/drain, as JSON.
+func (c *Controller) serveAPI(l net.Listener) *web {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/status", func(w http.ResponseWriter, r *http.Request) {
 		s, err := c.Status(r.Context())
@@ -163,15 +157,7 @@ func (c *Controller) serveAPI(l net.Listener) *api {
 		}
 	})
 	c.serveMembers(mux)
-	a := &api{&http.Server{Handler: mux, ReadTimeout: 5 * time.Second, WriteTimeout: 10 * time.Second, IdleTimeout: 30 * time.Second}, make(chan error, 1)}
-	go func() { a.ended <- a.server.Serve(l) }() // ends with close
-	return a
-}
-
-func (a *api) close() error {
-	err := a.server.Close()
-	if ended := <-a.ended; !errors.Is(ended, http.ErrServerClosed) {
-		err = errors.Join(err, ended)
-	}
-	return err
+	w := newWeb(c.log, &http.Server{Handler: mux, ReadTimeout: 5 * time.Second, WriteTimeout: 10 * time.Second, IdleTimeout: 30 * time.Second})
+	w.start(l)
+	return w
 }
