@@ -73,7 +73,7 @@ func (r *rest) serve(w http.ResponseWriter, in *http.Request) {
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, in.Body, maxRequestBody))
 	if err != nil {
-		http.Error(w, "read the request: "+err.Error(), http.StatusRequestEntityTooLarge)
+		http.Error(w, "read the request: "+err.Error(), bodyStatus(err, http.StatusBadRequest))
 		return
 	}
 	ctx, cancel := context.WithTimeout(in.Context(), requestTimeout)
@@ -89,6 +89,14 @@ func (r *rest) serve(w http.ResponseWriter, in *http.Request) {
 			r.c.log.Debug("answer of an application not written", "to", in.RemoteAddr, "err", err)
 		}
 	}
+}
+
+// bodyStatus is the answer when a request's body could not be read, or passed on: its size may be why.
+func bodyStatus(err error, otherwise int) int {
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return http.StatusRequestEntityTooLarge
+	}
+	return otherwise
 }
 
 // requestOf is what applications are told of a request.
@@ -159,7 +167,7 @@ func (r *rest) forward(w http.ResponseWriter, in *http.Request, leader string) {
 			p.Out.Header.Set(forwarded, "1")
 		},
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
-			http.Error(w, "the leader at "+leader+" does not answer: "+err.Error(), http.StatusBadGateway)
+			http.Error(w, "pass the request on to the leader at "+leader+": "+err.Error(), bodyStatus(err, http.StatusBadGateway))
 		},
 	}
 	in.Body = http.MaxBytesReader(w, in.Body, maxRequestBody)

@@ -136,6 +136,22 @@ func TestForward(t *testing.T) {
 	}
 }
 
+// A body that is too large is the client's mistake, whoever notices; one that does not come is not too large.
+func TestBody(t *testing.T) {
+	leader := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }))
+	defer leader.Close()
+	rest := newREST(&Controller{log: quiet})
+	defer rest.leader.CloseIdleConnections()
+	w := httptest.NewRecorder()
+	rest.forward(w, httptest.NewRequest("POST", "/", strings.NewReader(strings.Repeat("x", maxRequestBody+1))), strings.TrimPrefix(leader.URL, "http://"))
+	if w.Code != http.StatusRequestEntityTooLarge {
+		t.Errorf("passed on: answer %d %s", w.Code, w.Body)
+	}
+	if got := bodyStatus(io.ErrUnexpectedEOF, http.StatusBadRequest); got != http.StatusBadRequest {
+		t.Errorf("a body that ends too soon: answer %d", got)
+	}
+}
+
 // nobody is an address where nobody listens.
 func nobody(t *testing.T) string {
 	t.Helper()
