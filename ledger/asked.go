@@ -23,6 +23,7 @@ func (sw *switchState) unask(seq uint64) {
 	}
 }
 
+// askedAs returns the application's xid of the command that has this one of the ledger, if it is among the newest.
 func (sw *switchState) askedAs(xid uint32) (uint32, bool) {
 	newest := sw.asked[max(0, len(sw.asked)-maxAsked):]
 	for i := len(newest) - 1; i >= 0; i-- {
