@@ -44,7 +44,7 @@ type Hosting struct {
 	app       string
 	tag, apps uint8  // the application's place, plus 1, and how many there are: whose the xids are; 0: there is none
 	woken     uint64 // number of the last Timer
-	skips     uint64
+	skips     uint64 // inputs of the generation that no host is to execute
 }
 
 func (h *Hosting) on() bool        { return h.tag > 0 }
@@ -53,9 +53,9 @@ func (h *Hosting) waiting() uint64 { return h.Inputs - h.Results }
 // Hosting returns what is known of the hosted application.
 func (c *Core) Hosting() Hosting { return c.state.hosting }
 
-// Unhosted reports whether this Core's hosted application is to Begin: the log's is another one, or more of its inputs
+// MustBegin reports whether this Core's hosted application is to Begin: the log's is another one, or more of its inputs
 // were skipped than the log keeps in mind.
-func (c *Core) Unhosted() bool {
+func (c *Core) MustBegin() bool {
 	if c.hosted < 0 {
 		return false
 	}
@@ -115,7 +115,7 @@ func (c *Core) Request(request []byte) uint64 {
 }
 
 // Skip has all hosts do nothing but a Timer at an input that none of them survives. After 1,024 of a generation it does
-// nothing, and the application is Unhosted: it has to begin without them.
+// nothing, and MustBegin says so: the application has to begin without them.
 func (c *Core) Skip(number uint64) {
 	h := &c.state.hosting
 	if !c.leading || number == 0 || number > h.Inputs || h.skips >= maxSkipped {
@@ -128,7 +128,8 @@ func (c *Core) Skip(number uint64) {
 	c.finish()
 }
 
-// ResultRoom reports whether Result can be called now. When it cannot, Cut and Commit make room.
+// ResultRoom reports whether Result can be called now. When it cannot, Cut and Commit make room. It is not Room: inputs that
+// wait for results may have taken that. A quarter, since what one host sends at a time is to fit into the entry as well.
 func (c *Core) ResultRoom() bool {
 	return c.leading && c.hosted >= 0 && c.batch.inputs < c.limits.BatchInputs && len(c.batch.buf) < c.limits.BatchBytes/4
 }
@@ -183,15 +184,15 @@ func (c *Core) hostedCommands(r *wire.Result) (failures []Failure) {
 	return failures
 }
 
-// reservedCommand are messages that an application may not send: they make connections, and say which controller is master.
-var reservedCommand = []uint8{openflow.TypeHello, openflow.TypeEchoRequest, openflow.TypeEchoReply, of13.TypeRoleRequest}
+// reservedCommands are messages that an application may not send: they make connections, and say which controller is master.
+var reservedCommands = []uint8{openflow.TypeHello, openflow.TypeEchoRequest, openflow.TypeEchoReply, of13.TypeRoleRequest}
 
 func (c *Core) hostedCommand(number uint64, cmd *wire.Command) error {
 	sw := c.state.find(cmd.Switch)
 	if sw == nil || !sw.live || number < sw.born {
 		return nil // that incarnation of the switch is gone
 	}
-	if h, err := openflow.ParseHeader(cmd.Message); err == nil && (h.Version != openflow.Version13 || slices.Contains(reservedCommand, h.Type)) {
+	if h, err := openflow.ParseHeader(cmd.Message); err == nil && (h.Version != openflow.Version13 || slices.Contains(reservedCommands, h.Type)) {
 		return fmt.Errorf("switch %s: an application may not send a message of type %d, version %d: roles and connections are Holdfast's, and it speaks OpenFlow 1.3", cmd.Switch, h.Type, h.Version)
 	}
 	if len(cmd.Message) > 1 && cmd.Message[1] == of13.TypeSetAsync {

@@ -139,7 +139,7 @@ func TestHostedInputs(t *testing.T) {
 // Begin: what was before is gone, at all replicas, and answers to it stay unknown.
 func TestHostedBegin(t *testing.T) {
 	p := newPair(t, Limits{}, hosted{"v1"}, &script{name: "native"})
-	if !p.leader.Unhosted() || !p.follower.Unhosted() || p.leader.Request(nil) != 0 {
+	if !p.leader.MustBegin() || !p.follower.MustBegin() || p.leader.Request(nil) != 0 {
 		t.Error("it is hosted before it has begun")
 	}
 	p.up(1)
@@ -156,7 +156,7 @@ func TestHostedBegin(t *testing.T) {
 	}
 	p.wantFed(1, "1000 timer 0", "1000 up 1 f ")
 	h := p.leader.Hosting()
-	if h.Generation != 1 || h.Identity != "v1" || h.Seed != 7 || h.Began != 1000 || h.Inputs != 2 || h.Results != 0 || h != p.follower.Hosting() || p.follower.Unhosted() {
+	if h.Generation != 1 || h.Identity != "v1" || h.Seed != 7 || h.Began != 1000 || h.Inputs != 2 || h.Results != 0 || h != p.follower.Hosting() || p.follower.MustBegin() {
 		t.Errorf("hosting %+v, at the follower %+v", h, p.follower.Hosting())
 	}
 	p.result(wire.Result{Number: 1, Wake: 5000})
@@ -178,7 +178,7 @@ func TestHostedBegin(t *testing.T) {
 }
 
 // A leader to which the log's application is unknown.
-func TestUnhosted(t *testing.T) {
+func TestMustBegin(t *testing.T) {
 	native := &script{name: "native"}
 	for name, tc := range map[string]struct {
 		apps []Application
@@ -196,8 +196,8 @@ func TestUnhosted(t *testing.T) {
 			p.result(wire.Result{Number: 1, Wake: 5000})
 			c := mustNew(t, Limits{}, tc.apps...)
 			p.must(c.Restore(snapshot(t, p.leader)))
-			if got := c.Unhosted(); got != tc.want {
-				t.Errorf("unhosted %v", got)
+			if got := c.MustBegin(); got != tc.want {
+				t.Errorf("must begin %v", got)
 			}
 			p.must(p.leader.Follow())
 			p.leader = c
@@ -206,7 +206,7 @@ func TestUnhosted(t *testing.T) {
 				c.Begin(9)
 			}
 			p.commit()
-			if c.Unhosted() {
+			if c.MustBegin() {
 				t.Error("it has begun, and is not hosted")
 			}
 			set := slices.Collect(func(yield func(string) bool) {

@@ -136,12 +136,12 @@ func TestHostedSkip(t *testing.T) {
 		}
 	}
 	p.commit()
-	if p.leader.Committed().Skipped != maxSkipped || !p.leader.Unhosted() || !p.follower.Unhosted() {
-		t.Errorf("committed %+v, unhosted %v", p.leader.Committed(), p.leader.Unhosted())
+	if p.leader.Committed().Skipped != maxSkipped || !p.leader.MustBegin() || !p.follower.MustBegin() {
+		t.Errorf("committed %+v, must begin %v", p.leader.Committed(), p.leader.MustBegin())
 	}
 	p.leader.Begin(1)
 	p.wantFed(1, "1000 timer 0", "1000 up 1 f ")
-	if p.leader.Committed().Skipped != 0 || p.leader.Unhosted() {
+	if p.leader.Committed().Skipped != 0 || p.leader.MustBegin() {
 		t.Errorf("after it began: %+v", p.leader.Committed())
 	}
 }

@@ -56,13 +56,13 @@ func (h *simHost) turn() {
 	}
 	_, leading := core.Leading()
 	begins := func() bool { return core.Hosting().Generation != done.Generation } // and that is not committed
-	if leading && !begins() && hostedIn(c.seed) && (core.Unhosted() || !c.quiet && rng.IntN(300) == 0) {
+	if leading && !begins() && hostedIn(c.seed) && (core.MustBegin() || !c.quiet && rng.IntN(300) == 0) {
 		core.Begin(rng.Uint64())
 	}
 	if begins() && core.ResultRoom() && core.Result(&wire.Result{Number: 1}) == nil {
 		c.fatalf("node %d: a result of a generation that is over was taken", h.n.id)
 	}
-	if begins() || core.Unhosted() || core.hosted < 0 {
+	if begins() || core.MustBegin() || core.hosted < 0 {
 		return
 	}
 	h.execute(1+rng.IntN(6), 1+rng.IntN(1000))
@@ -165,10 +165,10 @@ func (h *simHost) logged(r *wire.Result) {
 func (c *cluster) hostsRest() bool {
 	for _, n := range c.nodes {
 		done, h := n.core.Committed(), &n.host
-		if hostedIn(c.seed) && (done.Result != done.Input || n.id == c.leader && n.core.Unhosted()) {
+		if hostedIn(c.seed) && (done.Result != done.Input || n.id == c.leader && n.core.MustBegin()) {
 			return false
 		}
-		if n.core.hosted >= 0 && !n.core.Unhosted() && (h.number != done.Input || len(h.results) > 0 || h.of.Generation != done.Generation) {
+		if n.core.hosted >= 0 && !n.core.MustBegin() && (h.number != done.Input || len(h.results) > 0 || h.of.Generation != done.Generation) {
 			return false
 		}
 	}

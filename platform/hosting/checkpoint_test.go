@@ -93,7 +93,7 @@ func TestDeathsAtCheckpoint(t *testing.T) {
 	b.more(250)
 	n.lives[n.core.proof.life].die(End{Reason: "leaked", Input: 220, Detail: "much"})
 	s := n.core.Status()
-	if !strings.Contains(s.NoCheckpoint, "its host leaked at input 220: much") || s.Restarts != 0 || n.core.proof.life != 0 {
+	if !strings.Contains(s.NoCheckpoint, "has ended: leaked at input 220: much") || s.Restarts != 0 || n.core.proof.life != 0 {
 		t.Errorf("status %+v", s)
 	}
 	b.more(200)

@@ -52,21 +52,20 @@ func (c *Core) frameSize() int {
 func (c *Core) Ended(now time.Time, life uint64, e End) {
 	if life == c.proof.life && life != 0 {
 		c.proof.life = 0
-		c.disproven(fmt.Sprintf("its host %s at input %d: %s", e.Reason, e.Input, e.Detail))
+		c.disproven(fmt.Sprintf("a host that began with it has ended: %v: %s", e, e.Detail))
 	}
 	if life != c.life || life == 0 {
 		return
 	}
 	c.log.Error("the host of applications has ended; it is built anew by replay", "reason", e.Reason, "input", e.Input, "detail", e.Detail)
 	c.status.Restarts++
-	c.status.LastEnd = fmt.Sprintf("%s at input %d", e.Reason, e.Input)
+	c.status.LastEnd = e.String()
 	c.again = now.Add(min(backoffMost, backoffFirst<<min(c.failures, 10)))
 	c.failures++
 	d := &c.death
 	switch {
 	case e.Checkpoint:
-		c.status.LastEnd = fmt.Sprintf("%s at a checkpoint", e.Reason)
-		c.noCheckpoint(c.executed, fmt.Sprintf("the host %s when it was asked for one: %s", e.Reason, e.Detail))
+		c.noCheckpoint(c.executed, fmt.Sprintf("the host has ended: %v: %s", e, e.Detail))
 	case e.Input == d.input && e.Input > 0:
 		d.times++
 	case e.Input > 0:

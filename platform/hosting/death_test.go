@@ -165,6 +165,9 @@ func TestBackoff(t *testing.T) {
 	if !slices.Equal(waits, want) {
 		t.Errorf("it waits %v, want %v", waits, want)
 	}
+	if got := n.core.Status().LastEnd; got != "not started" {
+		t.Errorf("its last end is %q: there was no input", got)
+	}
 	b.settle()
 	b.check()
 	n.host().die(End{Reason: "crashed"})

@@ -45,6 +45,17 @@ type End struct {
 	Detail     string // traceback, or the last that the host has printed
 }
 
+// String says it without Detail.
+func (e End) String() string {
+	switch {
+	case e.Checkpoint:
+		return e.Reason + " at a checkpoint"
+	case e.Input > 0:
+		return fmt.Sprintf("%s at input %d", e.Reason, e.Input)
+	}
+	return e.Reason
+}
+
 // Bounds.
 const (
 	frameInputs   = 64 // of one Execute: what is done is known when all of them are
@@ -127,7 +138,7 @@ func (c *Core) Stop() {
 func (c *Core) Turn(now time.Time, hold bool) error {
 	done := c.ledger.Committed()
 	c.noticeChanges(done)
-	if c.leading && !c.beginning && !hold && c.ledger.ResultRoom() {
+	if c.leading && !c.beginning && !hold && c.ledger.ResultRoom() { // not Room: inputs that wait for a host may have taken that
 		c.begin(now)
 		c.leaveOut()
 	}
@@ -135,7 +146,7 @@ func (c *Core) Turn(now time.Time, hold bool) error {
 		c.log.Info("the host of applications is built anew", "why", c.rebuild)
 		c.end()
 	}
-	if c.life == 0 && done.Generation > 0 && !c.beginning && !c.ledger.Unhosted() && !now.Before(c.again) {
+	if c.life == 0 && done.Generation > 0 && !c.beginning && !c.ledger.MustBegin() && !now.Before(c.again) {
 		c.start(done)
 	}
 	c.settle(done.Result)
@@ -161,7 +172,7 @@ func (c *Core) Turn(now time.Time, hold bool) error {
 func (c *Core) begin(now time.Time) {
 	h := c.ledger.Hosting()
 	switch {
-	case c.ledger.Unhosted():
+	case c.ledger.MustBegin():
 		c.log.Info("hosted applications begin: the log has none, or others", "logged", h.Identity)
 	case c.ledger.HistoryBytes() > c.bounds.history:
 		c.log.Warn("hosted applications begin anew on all controllers: their history has become too large, and no checkpoint can be made of them",

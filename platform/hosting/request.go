@@ -43,7 +43,7 @@ func (c *Core) Request(body []byte, done func(wire.Answer, error)) (forget func(
 	switch {
 	case !c.leading:
 		done(wire.Answer{}, ErrNotLeading)
-	case len(q.waiting)+len(q.executed) >= maxRequests || q.bytes+len(body) > waitingBytes || c.ledger.Unhosted():
+	case len(q.waiting)+len(q.executed) >= maxRequests || q.bytes+len(body) > waitingBytes || c.ledger.MustBegin():
 		done(wire.Answer{}, ErrBusy)
 	default:
 		r := &request{body: body, done: done}

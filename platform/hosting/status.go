@@ -19,7 +19,7 @@ type Status struct {
 	NoCheckpoint string `json:"no_checkpoint"` // why none was possible last
 	Diverged     uint64 `json:"diverged"`      // input at which this host differed from the log even after a replay; 0: none
 	Restarts     uint64 `json:"restarts"`      // of hosts that ended by themselves, since the controller began
-	LastEnd      string `json:"last_end"`
+	LastEnd      string `json:"last_end"`      // how the last of those did
 	Python       string `json:"python"`
 	OSKen        string `json:"os_ken"`
 	Identity     string `json:"identity"` // of what is in the log
@@ -36,7 +36,7 @@ func (c *Core) Status() Status {
 	switch {
 	case h.Generation == 0:
 		s.State = "not begun"
-	case c.ledger.Unhosted():
+	case c.ledger.MustBegin():
 		s.State = "other applications"
 	case c.life == 0:
 		s.State = "ended"
