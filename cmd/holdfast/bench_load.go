@@ -23,22 +23,30 @@ func printRun(cmd *cobra.Command, run func(context.Context, *progress) (report, 
 	return r.print(cmd.OutOrStdout(), asJSON)
 }
 
+// startSite starts a site of this binary with one agent. Its end takes its folder with it.
+func startSite(ctx context.Context, site cluster.Config) (c *cluster.Cluster, end func(), err error) {
+	if site.Binary, err = self(); err != nil {
+		return nil, nil, err
+	}
+	if site.Dir, err = os.MkdirTemp("", "holdfast-bench-"); err != nil {
+		return nil, nil, fmt.Errorf("folder for the benchmark: %w", err)
+	}
+	site.Agents = 1
+	if c, err = cluster.Start(ctx, site); err != nil {
+		os.RemoveAll(site.Dir)
+		return nil, nil, err
+	}
+	return c, func() { c.Close(); os.RemoveAll(site.Dir) }, nil
+}
+
 // measureLoad runs a site of its own with one agent under the load: first with all that the window lets in flight,
 // then with one packet-in for each switch.
 func measureLoad(ctx context.Context, bar *progress, site cluster.Config, cfg load.Config, what string) (full, idle load.Result, err error) {
-	if site.Binary, err = self(); err != nil {
-		return full, idle, err
-	}
-	if site.Dir, err = os.MkdirTemp("", "holdfast-bench-"); err != nil {
-		return full, idle, fmt.Errorf("folder for the benchmark: %w", err)
-	}
-	defer os.RemoveAll(site.Dir)
-	site.Agents = 1
-	c, err := cluster.Start(ctx, site)
+	c, end, err := startSite(ctx, site)
 	if err != nil {
 		return full, idle, err
 	}
-	defer c.Close()
+	defer end()
 	cfg.Mode, cfg.Dial, cfg.Drain = load.Throughput, load.TCP(c.Agents()[0].Listen), 5*time.Second
 	stop := bar.during(cfg.Warmup+cfg.Duration, "throughput, "+what)
 	full, err = load.Run(ctx, cfg)
@@ -55,3 +63,6 @@ func measureLoad(ctx context.Context, bar *progress, site cluster.Config, cfg lo
 	}
 	return full, idle, nil
 }
+
+// micros is what figures of latency are in.
+func micros(d time.Duration) float64 { return float64(d) / 1e3 }

@@ -1,10 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -92,15 +92,12 @@ func installedRyu() []string {
 }
 
 func (b *ryuBench) validate() error {
-	for _, e := range []error{
-		inRange("switches", b.switches, 1, load.MaxSwitches), inRange("window", b.window, 1, load.MaxWindow),
-		inRange("macs", b.macs, 1, load.MaxMACs), inRange("seconds", b.seconds, 1, 3600), isDurability(b.durability),
-	} {
-		if e != nil {
-			return e
-		}
-	}
-	return nil
+	return cmp.Or(
+		inRange("switches", b.switches, 1, load.MaxSwitches),
+		inRange("window", b.window, 1, load.MaxWindow),
+		inRange("macs", b.macs, 1, load.MaxMACs),
+		inRange("seconds", b.seconds, 1, 3600),
+		isDurability(b.durability))
 }
 
 func (b *ryuBench) run(ctx context.Context, bar *progress) (report, error) {
@@ -135,8 +132,6 @@ func (b *ryuBench) run(ctx context.Context, bar *progress) (report, error) {
 	}}, nil
 }
 
-func micros(d time.Duration) float64 { return float64(d) / 1e3 }
-
 // measured is a load's result, and what CPU the server used for each answer in µs.
 type measured struct {
 	load.Result
@@ -161,16 +156,17 @@ func (b *ryuBench) measure(ctx context.Context, bar *progress, address, what str
 
 // plain runs the application on os-ken.
 func (b *ryuBench) plain(ctx context.Context, bar *progress) (m measured, err error) {
-	port, err := freePort()
+	addresses, err := cluster.FreeAddresses("127.0.0.1", 1)
 	if err != nil {
 		return m, err
 	}
+	address := addresses[0]
 	folder, remove, err := ryuhost.Unpack()
 	if err != nil {
 		return m, err
 	}
 	defer remove()
-	cmd := exec.CommandContext(ctx, b.python, "-W", "ignore", "-c", plainScript, strconv.Itoa(port), b.app)
+	cmd := exec.CommandContext(ctx, b.python, "-W", "ignore", "-c", plainScript, address[strings.LastIndexByte(address, ':')+1:], b.app)
 	cmd.Env = append(os.Environ(), "PYTHONPATH="+strings.Join(append([]string{folder}, b.path...), ":"))
 	var printed strings.Builder
 	cmd.Stderr = &printed
@@ -181,7 +177,6 @@ func (b *ryuBench) plain(ctx context.Context, bar *progress) (m measured, err er
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait() // killed
 	}()
-	address := fmt.Sprintf("127.0.0.1:%d", port)
 	if err := awaitListener(ctx, address); err != nil {
 		return m, fmt.Errorf("os-ken does not listen: %w\n%s", err, printed.String())
 	}
@@ -190,20 +185,12 @@ func (b *ryuBench) plain(ctx context.Context, bar *progress) (m measured, err er
 
 // hosted runs it on so many controllers of Holdfast.
 func (b *ryuBench) hosted(ctx context.Context, bar *progress, controllers int) (m measured, err error) {
-	site := cluster.Config{Controllers: controllers, Apps: []string{b.app}, Agents: 1, Durability: b.durability, Election: 500 * time.Millisecond,
-		Ryu: &cluster.Ryu{Python: b.python, Path: b.path, LogLevel: "warning"}}
-	if site.Binary, err = self(); err != nil {
-		return m, err
-	}
-	if site.Dir, err = os.MkdirTemp("", "holdfast-bench-"); err != nil {
-		return m, fmt.Errorf("folder for the benchmark: %w", err)
-	}
-	defer os.RemoveAll(site.Dir)
-	c, err := cluster.Start(ctx, site)
+	c, end, err := startSite(ctx, cluster.Config{Controllers: controllers, Apps: []string{b.app}, Durability: b.durability, Election: 500 * time.Millisecond,
+		Ryu: &cluster.Ryu{Python: b.python, Path: b.path, LogLevel: "warning"}})
 	if err != nil {
 		return m, err
 	}
-	defer c.Close()
+	defer end()
 	leader, err := c.WaitLeader(ctx)
 	if err != nil {
 		return m, c.WithLogs(err)
@@ -213,15 +200,6 @@ func (b *ryuBench) hosted(ctx context.Context, bar *progress, controllers int) (
 		return m, c.WithLogs(err)
 	}
 	return m, nil
-}
-
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, fmt.Errorf("find a free port: %w", err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
 func awaitListener(ctx context.Context, address string) error {

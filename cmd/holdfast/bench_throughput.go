@@ -67,15 +67,14 @@ func (t throughput) run(ctx context.Context, bar *progress) (report, error) {
 	if err != nil {
 		return report{}, err
 	}
-	us := func(d time.Duration) float64 { return float64(d) / 1e3 }
 	figures := map[string]float64{
 		"answers_per_s":               full.PerSecond,
 		"unanswered":                  float64(full.Unanswered),
 		"repeated_answers":            float64(full.Total.Unexpected) - float64(ownMessages*t.switches),
-		"latency_us_median_saturated": us(full.Latency.Quantile(0.5)),
-		"latency_us_p99_saturated":    us(full.Latency.Quantile(0.99)),
-		"latency_us_median":           us(idle.Latency.Quantile(0.5)),
-		"latency_us_p99":              us(idle.Latency.Quantile(0.99)),
+		"latency_us_median_saturated": micros(full.Latency.Quantile(0.5)),
+		"latency_us_p99_saturated":    micros(full.Latency.Quantile(0.99)),
+		"latency_us_median":           micros(idle.Latency.Quantile(0.5)),
+		"latency_us_p99":              micros(idle.Latency.Quantile(0.99)),
 		"latency_answers_per_s":       idle.PerSecond,
 	}
 	if t.replicas > 1 {

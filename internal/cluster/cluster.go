@@ -95,7 +95,7 @@ func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 	if cfg.Listen == "" {
 		cfg.Listen = "127.0.0.1"
 	}
-	addrs, err := freeAddresses(cfg.Listen, 4*cfg.Controllers+cfg.Agents)
+	addrs, err := FreeAddresses(cfg.Listen, 4*cfg.Controllers+cfg.Agents)
 	if err != nil {
 		return nil, err
 	}
@@ -418,8 +418,8 @@ var (
 
 func nextPort() int { return firstPort + int((firstGiven+given.Add(1))%(lastPort-firstPort)) }
 
-// freeAddresses finds addresses that nobody listens on.
-func freeAddresses(host string, n int) ([]string, error) {
+// FreeAddresses finds addresses that nobody listens on.
+func FreeAddresses(host string, n int) ([]string, error) {
 	var addrs []string
 	for range 100 * n {
 		l, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(nextPort())))
