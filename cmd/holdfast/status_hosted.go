@@ -3,32 +3,27 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"text/tabwriter"
 )
 
 // printHosted shows how each controller's host of Ryu applications is, if they have one.
 func printHosted(out io.Writer, answers []answer) error {
+	hosted := slices.DeleteFunc(slices.Clone(answers), func(a answer) bool { return a.Status == nil || a.Status.Hosted == nil })
+	if len(hosted) == 0 {
+		return nil
+	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	none := true
-	for _, a := range answers {
-		if a.Status == nil || a.Status.Hosted == nil {
-			continue
-		}
+	fmt.Fprintln(w, "\nRYU AT\tSTATE\tINPUTS\tEXECUTED\tLOGGED\tHISTORY\tCHECKPOINT\tRESTARTS\tOS-KEN")
+	for _, a := range hosted {
 		h := a.Status.Hosted
-		if none {
-			fmt.Fprintln(w, "\nRYU AT\tSTATE\tINPUTS\tEXECUTED\tLOGGED\tHISTORY\tCHECKPOINT\tRESTARTS\tOS-KEN")
-			none = false
-		}
 		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%.1f MB\t%s\t%d\t%s\n", a.Name, h.State, h.Inputs, h.Executed, h.Logged,
 			float64(h.HistoryBytes)/(1<<20), number(h.Checkpoint), h.Restarts, dash(h.OSKen))
 	}
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	for _, a := range answers {
-		if a.Status == nil || a.Status.Hosted == nil {
-			continue
-		}
+	for _, a := range hosted {
 		h := a.Status.Hosted
 		if h.Diverged != 0 {
 			fmt.Fprintf(out, "%s: its applications did something else than the log says at input %d, even after a replay: one of them is not deterministic; its log says more\n", a.Name, h.Diverged)
@@ -37,7 +32,7 @@ func printHosted(out io.Writer, answers []answer) error {
 			fmt.Fprintf(out, "%s: its host ended last: %s; its log says more\n", a.Name, h.LastEnd)
 		}
 		if h.State == "other applications" {
-			fmt.Fprintf(out, "%s: its site file, Python, os-ken or application files are others than the leader's, so it executes nothing; the log's are %s\n", a.Name, h.Identity)
+			fmt.Fprintf(out, "%s: its site file, Python, os-ken or application files are others than the leader's, so it executes nothing: make them equal and restart it; the log's are %s\n", a.Name, h.Identity)
 		}
 		if h.NoCheckpoint != "" {
 			fmt.Fprintf(out, "%s: no checkpoint, so that it is brought up to date by replay alone: %s\n", a.Name, h.NoCheckpoint)
