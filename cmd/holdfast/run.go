@@ -85,7 +85,7 @@ in apps: of a site file, and use holdfast serve.`,
 				return errors.New("no application: name a file or a module, as ryu.app.simple_switch_13")
 			}
 			o.wsapiAsked = cmd.Flags().Changed("wsapi-port")
-			return run1(cmd.Context(), o)
+			return runAlone(cmd.Context(), o)
 		},
 	}
 	f := cmd.Flags()
@@ -108,8 +108,8 @@ in apps: of a site file, and use holdfast serve.`,
 	return cmd
 }
 
-// run1 is the one controller of a site that is gone when it ends.
-func run1(ctx context.Context, o runOptions) error {
+// runAlone is the one controller of a site that is gone when it ends.
+func runAlone(ctx context.Context, o runOptions) error {
 	log, end, err := o.logger()
 	if err != nil {
 		return err
