@@ -45,6 +45,9 @@ func (c *Core) Checkpointed(life, number uint64, state []byte, why string) {
 		return
 	}
 	p.asked = false
+	if c.beginning {
+		return // it is of a generation that ends, and Hosting tells of the next
+	}
 	if len(state) == 0 {
 		c.noCheckpoint(number, why)
 		return

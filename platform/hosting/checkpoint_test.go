@@ -112,6 +112,28 @@ func TestDeathsAtCheckpoint(t *testing.T) {
 	b.check()
 }
 
+// What a host answers while its generation ends is of no use, and no other host begins with it.
+func TestCheckpointWhileBeginning(t *testing.T) {
+	b := keeping(t, 1)
+	n := b.nodes[0]
+	for !n.core.proof.asked {
+		b.packets(10, "packet")
+		b.step()
+	}
+	n.core.bounds.history = 0
+	n.turn()
+	if !n.core.beginning {
+		t.Fatal("the applications do not begin")
+	}
+	n.core.Checkpointed(n.core.life, n.core.executed, []byte("state"), "")
+	if n.core.proof.life != 0 || len(n.lives) != 1 {
+		t.Errorf("proof %+v, %d lives", n.core.proof, len(n.lives))
+	}
+	n.core.bounds.history = usual.history
+	b.settle()
+	b.check()
+}
+
 // A host that cannot be asked for its state is asked no more for a while, and no input is to blame.
 func TestDeathByCheckpoint(t *testing.T) {
 	b := keeping(t, 1)
