@@ -151,8 +151,12 @@ func endToEnd(h http.Header) http.Header {
 
 // forward passes a request on to the leader, as it is.
 func (r *rest) forward(w http.ResponseWriter, in *http.Request, leader string) {
-	if leader == "" || in.Header.Get(forwarded) != "" {
+	switch {
+	case in.Header.Get(forwarded) != "":
 		http.Error(w, hosting.ErrNotLeading.Error()+": ask again, or another one", http.StatusServiceUnavailable)
+		return
+	case leader == "":
+		http.Error(w, hosting.ErrNotLeading.Error()+", and the leader has no address for requests: give every controller a rest: in the site file", http.StatusServiceUnavailable)
 		return
 	}
 	proxy := httputil.ReverseProxy{
