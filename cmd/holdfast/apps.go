@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/apps/valiant"
 	"github.com/holdfast-sdn/holdfast/internal/config"
 	"github.com/holdfast-sdn/holdfast/ledger"
+	"github.com/holdfast-sdn/holdfast/network/topology"
 	"github.com/holdfast-sdn/holdfast/platform/hosting"
 )
 
@@ -18,6 +19,7 @@ import (
 var applications = map[string]func() *app.App{
 	"hub":      hub.New,
 	"learning": learning.New,
+	"topology": topology.New,
 	"valiant":  valiant.New,
 }
 

@@ -1,0 +1,164 @@
+package topology
+
+import (
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/app"
+)
+
+const (
+	maxHosts        = 16384
+	maxHostsPerPort = 1024
+	maxAddresses    = 8
+
+	// seenGrain is how exact a host's last sighting is kept, so that not every packet writes.
+	seenGrain = time.Minute
+	// hostAge is how long a host must not have been seen to make room for another. One that nobody misses stays: a silent
+	// host is not gone, its packets need no controller.
+	hostAge = time.Hour
+	// sweepEvery is how often at most room is looked for.
+	sweepEvery = time.Minute
+)
+
+type hostRow struct {
+	_     struct{} `cbor:",toarray"`
+	At    app.PortOf
+	Addrs []netip.Addr
+	Since int64 // when it came there
+	Seen  int64 // not more than seenGrain before it was seen last
+}
+
+type totals struct {
+	_       struct{} `cbor:",toarray"`
+	Hosts   uint32
+	Refused uint64 // packets of hosts for which there was no room
+	Swept   int64  // when room was looked for
+}
+
+// sight learns from a frame at a port of the edge.
+func (t *topology) sight(tx *app.Tx, at app.PortOf, port portRow, frame []byte) error {
+	s, ok := look(frame)
+	now := tx.Now().UnixNano()
+	if !ok || port.link() || now-port.Changed < int64(settle) {
+		return nil
+	}
+	if err := t.learn(tx, at, port, s); err != nil || !s.lease.IsValid() {
+		return err
+	}
+	host, known := t.hosts.Get(tx, all, s.leaser)
+	if !known || !host.note(s.lease, true) {
+		return nil
+	}
+	t.hosts.Put(tx, all, s.leaser, host)
+	return host.tell(tx, s.leaser)
+}
+
+func (t *topology) learn(tx *app.Tx, at app.PortOf, port portRow, s sighting) error {
+	now := tx.Now().UnixNano()
+	host, known := t.hosts.Get(tx, all, s.mac)
+	moves := !known || host.At != at
+	if moves {
+		if known && now-host.Since < int64(settle) {
+			return nil // in a loop, or with a double, a host would move with each packet
+		}
+		if room, err := t.room(tx, at, port, known); !room {
+			return err
+		}
+		host, known = t.hosts.Get(tx, all, s.mac) // it may be among those that made room
+		t.move(tx, host.At, at, known)
+		host.At, host.Since = at, now
+	}
+	news := host.note(s.addr, s.said) || moves
+	if !news && now-host.Seen < int64(seenGrain) {
+		return nil
+	}
+	host.Seen = now
+	t.hosts.Put(tx, all, s.mac, host)
+	if !news {
+		return nil
+	}
+	return host.tell(tx, s.mac)
+}
+
+// move counts a host out of a port, if it was known, and in at another.
+func (t *topology) move(tx *app.Tx, from, to app.PortOf, known bool) {
+	if known {
+		old, _ := t.ports.Get(tx, all, from)
+		old.Hosts--
+		t.ports.Put(tx, all, from, old)
+	} else {
+		sum, _ := t.totals.Get(tx, all)
+		sum.Hosts++
+		t.totals.Put(tx, all, sum)
+	}
+	port, _ := t.ports.Get(tx, all, to)
+	port.Hosts++
+	t.ports.Put(tx, all, to, port)
+}
+
+// room reports whether a port can have one more host, and makes room if it can. A host that finds none is counted, and stays where it was.
+func (t *topology) room(tx *app.Tx, at app.PortOf, port portRow, known bool) (bool, error) {
+	sum, _ := t.totals.Get(tx, all)
+	full := func() bool { return port.Hosts >= maxHostsPerPort || !known && sum.Hosts >= maxHosts }
+	if !full() {
+		return true, nil
+	}
+	var ch changes
+	if now := tx.Now().UnixNano(); now-sum.Swept >= int64(sweepEvery) {
+		t.forget(tx, &ch, func(h hostRow) bool { return now-h.Seen > int64(hostAge) })
+		port, _ = t.ports.Get(tx, all, at)
+		sum, _ = t.totals.Get(tx, all)
+		sum.Swept = now
+	}
+	room := !full()
+	if !room {
+		sum.Refused++
+	}
+	t.totals.Put(tx, all, sum)
+	return room, ch.emit(tx)
+}
+
+// note takes an address, and reports whether that is news. One that the host said is its own takes the place of the
+// oldest if there is no room; others do not, or each packet from behind a router would be news.
+func (h *hostRow) note(a netip.Addr, said bool) bool {
+	if !a.IsValid() || slices.Contains(h.Addrs, a) || len(h.Addrs) >= maxAddresses && !said {
+		return false
+	}
+	if len(h.Addrs) >= maxAddresses {
+		h.Addrs = slices.Delete(h.Addrs, 0, 1)
+	}
+	h.Addrs = append(h.Addrs, a)
+	return true
+}
+
+func (h *hostRow) tell(tx *app.Tx, mac app.MAC) error {
+	return app.Emit(tx, HostSeen{Host{mac, h.At, h.Addrs}})
+}
+
+// forgetHosts forgets the hosts of a port. The caller writes row.
+func (t *topology) forgetHosts(tx *app.Tx, at app.PortOf, row *portRow, ch *changes) {
+	if row.Hosts == 0 {
+		return // most ports that go down are links', and looking takes long
+	}
+	t.forget(tx, ch, func(h hostRow) bool { return h.At == at })
+	row.Hosts = 0
+}
+
+// forget removes hosts.
+func (t *topology) forget(tx *app.Tx, ch *changes, gone func(hostRow) bool) {
+	sum, _ := t.totals.Get(tx, all)
+	for mac, h := range t.hosts.All(tx, all) {
+		if !gone(h) {
+			continue
+		}
+		t.hosts.Delete(tx, all, mac)
+		sum.Hosts--
+		port, _ := t.ports.Get(tx, all, h.At)
+		port.Hosts--
+		t.ports.Put(tx, all, h.At, port)
+		ch.gone = append(ch.gone, mac)
+	}
+	t.totals.Put(tx, all, sum)
+}

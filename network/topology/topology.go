@@ -1,0 +1,292 @@
+// Package topology is an application that finds out what the network looks like: switches and their ports, the links between
+// them in each direction, and the hosts at the edge. It keeps that in tables, tells other applications of changes, and Of makes
+// a Snapshot of the tables for everyone else.
+//
+// Links are found by LLDP frames, probes, that leave each port every Interval, by replicated timers: a new leader goes on where the
+// old one was. What a probe says is sealed with a key that only the tables hold, and each probe counts once.
+// So a host that makes up LLDP frames, or repeats them, changes nothing but a count. One that has two ports, and passes fresh
+// probes between them, is a cable, and is taken for one.
+//
+// Age is counted in probes that were sent and not seen, never in time: a network whose controllers were away for an hour has
+// the same links when they are back.
+//
+// It forwards nothing and computes no paths. It does not detect failures fast: that is the data plane's task, by port liveness
+// and BFD; this is the second opinion, after three intervals.
+package topology
+
+import (
+	"crypto/rand"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/app"
+	"github.com/holdfast-sdn/holdfast/openflow/of13"
+)
+
+// Name is that of the application, and of the tables' owner.
+const Name = "topology"
+
+// Cookie is that of all flow entries of this package, and of no other.
+const Cookie uint64 = 0x6866746f706f // "hftopo"
+
+// Interval is the time between two probes of a port.
+const Interval = 3 * time.Second
+
+const (
+	missedRounds = 3  // probes in a row that a link may lose, less one
+	perTick      = 16 // probes that leave a switch at once
+	eagerGap     = 10 * time.Millisecond
+	maxPorts     = 1024 // of a switch; others are left alone, as if they were down
+
+	// settle is how long a port that came up, or lost its link, has for a probe to arrive before a host is learned there.
+	settle = time.Second
+
+	probePriority = 65535
+	hostPriority  = 1 // below what any application forwards by
+)
+
+// all is the one cell of the tables that a link or a host needs more of than one can know before.
+const all = 0
+
+// New returns the application.
+func New() *app.App {
+	a := app.New(Name)
+	t := &topology{
+		switches: app.NewTable[app.Switch, switchRow](a, "switches"), clocks: app.NewTable[app.Switch, clock](a, "clocks"),
+		ports: app.NewMap[uint32, app.PortOf, portRow](a, "ports"), seen: app.NewMap[uint32, app.PortOf, uint64](a, "seen"),
+		hosts: app.NewMap[uint32, app.MAC, hostRow](a, "hosts"), totals: app.NewTable[uint32, totals](a, "totals"),
+		rejected: app.NewMap[uint32, app.PortOf, Rejected](a, "rejected"), key: app.NewTable[uint32, []byte](a, "key"),
+	}
+	t.forHosts = app.Need(t.ports.Cell(all), t.hosts.Cell(all), t.totals.Cell(all))
+	app.Handle(a, func(m app.SwitchUp) app.Cells { return t.forSwitch(m.Switch) }, t.switchUp)
+	app.Handle(a, func(m app.SwitchDown) app.Cells { return t.forSwitch(m.Switch) }, t.switchDown)
+	app.Handle(a, func(m app.PortStatus) app.Cells { return t.forSwitch(m.Switch) }, t.portStatus)
+	app.Handle(a, func(m app.Reply) app.Cells { return t.forSwitch(m.Switch) }, t.reply)
+	app.Handle(a, func(m app.Timer) app.Cells { id, _ := switchOf(m.Name); return t.forSwitch(id) }, t.tick)
+	app.Handle(a, t.forPacket, t.packetIn)
+	return a
+}
+
+type topology struct {
+	switches app.Table[app.Switch, switchRow]
+	clocks   app.Table[app.Switch, clock]
+	ports    app.Map[uint32, app.PortOf, portRow]
+	seen     app.Map[uint32, app.PortOf, uint64] // by the port that a link leaves: the sequence of the last probe that counted
+	hosts    app.Map[uint32, app.MAC, hostRow]
+	totals   app.Table[uint32, totals]
+	rejected app.Map[uint32, app.PortOf, Rejected] // by the port where it came in
+	key      app.Table[uint32, []byte]
+	forHosts app.Cells
+}
+
+// switchRow is a switch that is up.
+type switchRow struct {
+	_     struct{}   `cbor:",toarray"`
+	Ports []app.Port // in order
+	More  bool       // there were more than maxPorts
+}
+
+// portRow is a port of a switch that is up, and the links that leave it and arrive at it. What a link led to stays when it is
+// down.
+type portRow struct {
+	_       struct{} `cbor:",toarray"`
+	Name    string
+	HwAddr  app.MAC
+	Up      bool
+	Since   uint64 // sequence of the switch when the port came up or went down: probes up to it count no more
+	Changed int64  // when the port or a link of it came up or went down
+
+	To        app.PortOf // where the link that leaves here arrives
+	ToUp      bool
+	ToChanged int64
+	ToReason  Reason // of its being down
+
+	From   app.PortOf // where the link that arrives here comes from
+	FromUp bool
+
+	Hosts uint32 // learned here
+}
+
+// link reports whether the port is one between switches.
+func (p *portRow) link() bool { return p.ToUp || p.FromUp }
+
+func (t *topology) forSwitch(id app.Switch) app.Cells {
+	return app.Need(t.ports.Cell(all), t.hosts.Cell(all), t.totals.Cell(all), t.switches.Cell(id), t.clocks.Cell(id), t.seen.Cell(all),
+		t.rejected.Cell(all), t.key.Cell(all))
+}
+
+// forPacket names few cells for packets of hosts, which are many.
+func (t *topology) forPacket(in app.PacketIn) app.Cells {
+	if !isLLDP(in.Data) {
+		return t.forHosts
+	}
+	p, _ := parseProbe(in.Data)
+	return app.Need(t.ports.Cell(all), t.hosts.Cell(all), t.totals.Cell(all), t.seen.Cell(all), t.rejected.Cell(all), t.key.Cell(all),
+		t.clocks.Cell(p.from.Switch), t.clocks.Cell(in.Switch))
+}
+
+func (t *topology) switchUp(tx *app.Tx, up app.SwitchUp) error {
+	if _, ok := t.key.Get(tx, all); !ok {
+		key := make([]byte, 32)
+		rand.Read(key) // never fails
+		t.key.Put(tx, all, key)
+	}
+	t.install(tx, up.Switch)
+	c := newClock(tx.Now())
+	var row switchRow
+	for p := range up.Ports.All() {
+		t.addPort(tx, up.Switch, &row, p, c.Seq)
+	}
+	if len(row.Ports) == 0 { // there are none, or too many for one message
+		tx.Send(up.Switch, &of13.MultipartRequest{Part: of13.PartPortDesc})
+	}
+	t.switches.Put(tx, up.Switch, row)
+	t.clocks.Put(tx, up.Switch, c)
+	if err := app.Emit(tx, SwitchUp{up.Switch, row.Ports}); err != nil {
+		return err
+	}
+	return tx.SetTimer(up.Switch.String(), eagerGap, nil)
+}
+
+// install asks for probes, and for what tells of hosts and is not taken by an entry of somebody else.
+func (t *topology) install(tx *app.Tx, id app.Switch) {
+	toController := of13.Instructions(nil).Apply(of13.Actions(nil).Output(of13.PortController, of13.MaxLenNoBuffer))
+	ask := func(priority uint16, m of13.Match) {
+		tx.FlowMod(id, of13.FlowMod{Command: of13.FlowAdd, Cookie: Cookie, Priority: priority, BufferID: of13.NoBuffer,
+			OutPort: of13.PortAny, OutGroup: of13.GroupAny, Match: m, Instructions: toController})
+	}
+	ask(probePriority, of13.Match(nil).WithEthDst(nearestBridge).WithEthType(typeLLDP))
+	ask(hostPriority, of13.Match(nil).WithEthType(typeARP))
+	ask(hostPriority, of13.Match(nil).WithEthType(typeIPv6).WithIPProto(protoICMPv6))
+	for _, port := range []uint64{dhcpServerPort, dhcpClientPort} {
+		ask(hostPriority, of13.Match(nil).WithEthType(typeIPv4).WithIPProto(protoUDP).WithUint(of13.FieldUDPDst, port))
+	}
+}
+
+func (t *topology) switchDown(tx *app.Tx, down app.SwitchDown) error {
+	row, up := t.switches.Get(tx, down.Switch)
+	if !up {
+		return nil
+	}
+	ch := changes{reason: SwitchIsDown}
+	if slices.ContainsFunc(row.Ports, func(p app.Port) bool {
+		r, _ := t.ports.Get(tx, all, app.PortOf{Switch: down.Switch, Port: p})
+		return r.Hosts > 0
+	}) {
+		t.forget(tx, &ch, func(h hostRow) bool { return h.At.Switch == down.Switch }) // those of all its ports at once
+	}
+	for _, p := range row.Ports {
+		t.removePort(tx, app.PortOf{Switch: down.Switch, Port: p}, &ch)
+	}
+	t.switches.Delete(tx, down.Switch)
+	t.clocks.Delete(tx, down.Switch)
+	tx.CancelTimer(down.Switch.String())
+	if err := ch.emit(tx); err != nil {
+		return err
+	}
+	return app.Emit(tx, SwitchDown{down.Switch})
+}
+
+// reply takes the ports of a switch that has too many for SwitchUp.
+func (t *topology) reply(tx *app.Tx, r app.Reply) error {
+	row, up := t.switches.Get(tx, r.Switch)
+	c, _ := t.clocks.Get(tx, r.Switch)
+	if !up || r.Part != of13.PartPortDesc {
+		return nil
+	}
+	ports, more := len(row.Ports), row.More
+	for p := range r.PortDescs().All() {
+		t.addPort(tx, r.Switch, &row, p, c.Seq)
+	}
+	if len(row.Ports) == ports && row.More == more {
+		return nil
+	}
+	t.switches.Put(tx, r.Switch, row)
+	return app.Emit(tx, SwitchUp{r.Switch, row.Ports})
+}
+
+// addPort notes a port that is not known yet; the next tick probes it.
+func (t *topology) addPort(tx *app.Tx, id app.Switch, row *switchRow, p of13.PortDesc, seq uint64) {
+	i, known := slices.BinarySearch(row.Ports, p.Port)
+	switch {
+	case known || p.Port == 0 || p.Port > of13.PortMax:
+		return
+	case len(row.Ports) >= maxPorts:
+		row.More = true
+		return
+	}
+	row.Ports = slices.Insert(row.Ports, i, p.Port)
+	t.ports.Put(tx, all, app.PortOf{Switch: id, Port: p.Port},
+		portRow{Name: p.Name, HwAddr: p.HwAddr, Up: p.Up(), Since: seq, Changed: tx.Now().UnixNano()})
+}
+
+func (t *topology) portStatus(tx *app.Tx, s app.PortStatus) error {
+	row, live := t.switches.Get(tx, s.Switch)
+	if !live {
+		return nil
+	}
+	c, _ := t.clocks.Get(tx, s.Switch)
+	at := app.PortOf{Switch: s.Switch, Port: s.Port.Port}
+	old, known := t.ports.Get(tx, all, at)
+	up := s.Reason != of13.PortDelete && s.Port.Up()
+	ch := changes{reason: PortDown}
+	switch {
+	case s.Reason == of13.PortDelete && known:
+		t.removePort(tx, at, &ch)
+		row.Ports = slices.DeleteFunc(row.Ports, func(p app.Port) bool { return p == at.Port })
+		t.switches.Put(tx, s.Switch, row)
+	case s.Reason == of13.PortDelete:
+	case !known:
+		t.addPort(tx, s.Switch, &row, s.Port, c.Seq)
+		t.switches.Put(tx, s.Switch, row)
+	default:
+		now := old
+		now.Name, now.HwAddr = s.Port.Name, s.Port.HwAddr
+		if up != old.Up {
+			t.portDown(tx, at, &now, &ch) // nothing is there to take down if it comes up
+			now.Up, now.Since, now.Changed = up, c.Seq, tx.Now().UnixNano()
+		}
+		t.ports.Put(tx, all, at, now)
+	}
+	if up && !old.Up {
+		t.probeNow(tx, at)
+	}
+	return ch.emit(tx)
+}
+
+// removePort forgets a port and all about it.
+func (t *topology) removePort(tx *app.Tx, at app.PortOf, ch *changes) {
+	row, known := t.ports.Get(tx, all, at)
+	if !known {
+		return
+	}
+	t.portDown(tx, at, &row, ch)
+	t.ports.Delete(tx, all, at)
+	t.seen.Delete(tx, all, at)
+	t.rejected.Delete(tx, all, at)
+}
+
+// portDown takes down the links of a port, and forgets its hosts. The caller writes row.
+func (t *topology) portDown(tx *app.Tx, at app.PortOf, row *portRow, ch *changes) {
+	if row.ToUp {
+		t.linkDown(tx, at, row, ch)
+	}
+	if row.FromUp {
+		origin, _ := t.ports.Get(tx, all, row.From)
+		from := row.From
+		t.linkDown(tx, from, &origin, ch)
+		t.ports.Put(tx, all, from, origin)
+		row.FromUp = false
+	}
+	t.forgetHosts(tx, at, row, ch)
+}
+
+func switchOf(timer string) (app.Switch, error) {
+	id, err := strconv.ParseUint(timer, 16, 64)
+	if err != nil {
+		return 0, fmt.Errorf("timer %q names no switch: %w", timer, err)
+	}
+	return app.Switch(id), nil
+}

@@ -1,0 +1,172 @@
+package topology
+
+import (
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"iter"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/fxamacker/cbor/v2"
+
+	"github.com/holdfast-sdn/holdfast/app"
+	"github.com/holdfast-sdn/holdfast/ledger"
+	"github.com/holdfast-sdn/holdfast/network/paths"
+)
+
+// Row is a value of this application's tables, as the ledger has it.
+type Row struct {
+	Table       string
+	Cell, Field ledger.Key
+	Value       []byte
+}
+
+// Snapshot is a network at one time. Everything in it is in order, so equal networks have equal snapshots.
+type Snapshot struct {
+	Switches     []SwitchView
+	Links        []LinkView
+	Hosts        []HostView
+	HostsRefused uint64 // packets of hosts for which there was no room
+}
+
+// SwitchView is a switch that is up.
+type SwitchView struct {
+	ID    app.Switch
+	Ports []PortView
+	More  bool // it has ports that are left alone: there are too many
+}
+
+// PortView is a port.
+type PortView struct {
+	Port     app.Port
+	Name     string
+	HwAddr   app.MAC
+	Up       bool
+	Rejected Rejected // LLDP frames that came in here
+}
+
+// LinkView is one direction of a link, that is up or was the last to leave its port.
+type LinkView struct {
+	Link
+	Up            bool
+	Bidirectional bool // both directions are up
+	Changed       time.Time
+	Reason        Reason // of its being down
+}
+
+// HostView is a host.
+type HostView struct {
+	Host
+	Seen time.Time // not more than a minute before it was seen last
+}
+
+// Rejected is how many LLDP frames changed nothing, at all ports.
+func (s *Snapshot) Rejected() (sum uint64) {
+	for _, sw := range s.Switches {
+		for _, p := range sw.Ports {
+			sum += p.Rejected.Total()
+		}
+	}
+	return sum
+}
+
+// Of makes a snapshot of the application's tables, whose rows may come in any order.
+func Of(rows iter.Seq[Row]) (*Snapshot, error) {
+	v := view{ports: map[app.PortOf]portRow{}, rejected: map[app.PortOf]Rejected{}}
+	for r := range rows {
+		if err := v.add(r); err != nil {
+			return nil, fmt.Errorf("table %s of application %s: %w", r.Table, Name, err)
+		}
+	}
+	return v.snapshot(), nil
+}
+
+// view is tables that are being read.
+type view struct {
+	s        Snapshot
+	ports    map[app.PortOf]portRow
+	rejected map[app.PortOf]Rejected
+}
+
+func (v *view) add(r Row) error {
+	port := app.PortOf{Switch: app.Switch(r.Field.A), Port: app.Port(r.Field.B)}
+	switch r.Table {
+	case "switches":
+		var row switchRow
+		err := cbor.Unmarshal(r.Value, &row)
+		v.s.Switches = append(v.s.Switches, SwitchView{ID: app.Switch(r.Cell.A), More: row.More})
+		return err
+	case "ports":
+		var row portRow
+		err := cbor.Unmarshal(r.Value, &row)
+		v.ports[port] = row
+		return err
+	case "rejected":
+		var row Rejected
+		err := cbor.Unmarshal(r.Value, &row)
+		v.rejected[port] = row
+		return err
+	case "hosts":
+		var row hostRow
+		err := cbor.Unmarshal(r.Value, &row)
+		var mac [8]byte
+		binary.BigEndian.PutUint64(mac[:], r.Field.A)
+		v.s.Hosts = append(v.s.Hosts, HostView{Host{app.MAC(mac[2:]), row.At, row.Addrs}, time.Unix(0, row.Seen)})
+		return err
+	case "totals":
+		var row totals
+		err := cbor.Unmarshal(r.Value, &row)
+		v.s.HostsRefused = row.Refused
+		return err
+	}
+	return nil
+}
+
+func (v *view) snapshot() *Snapshot {
+	s := &v.s
+	slices.SortFunc(s.Switches, func(a, b SwitchView) int { return cmp.Compare(a.ID, b.ID) })
+	for at, p := range v.ports {
+		if i, up := slices.BinarySearchFunc(s.Switches, at.Switch, func(s SwitchView, id app.Switch) int { return cmp.Compare(s.ID, id) }); up {
+			s.Switches[i].Ports = append(s.Switches[i].Ports, PortView{at.Port, p.Name, p.HwAddr, p.Up, v.rejected[at]})
+		}
+		if p.To == (app.PortOf{}) {
+			continue
+		}
+		l := LinkView{Link: Link{at, p.To}, Up: p.ToUp, Changed: time.Unix(0, p.ToChanged), Reason: p.ToReason}
+		if l.Up {
+			back := v.ports[p.To]
+			l.Bidirectional, l.Reason = back.ToUp && back.To == at, 0
+		}
+		s.Links = append(s.Links, l)
+	}
+	for _, sw := range s.Switches {
+		slices.SortFunc(sw.Ports, func(a, b PortView) int { return cmp.Compare(a.Port, b.Port) })
+	}
+	slices.SortFunc(s.Links, func(a, b LinkView) int { return comparePorts(a.From, b.From) })
+	slices.SortFunc(s.Hosts, func(a, b HostView) int { return slices.Compare(a.MAC[:], b.MAC[:]) })
+	for _, h := range s.Hosts {
+		slices.SortFunc(h.Addresses, netip.Addr.Compare)
+	}
+	return s
+}
+
+func comparePorts(a, b app.PortOf) int {
+	return cmp.Or(cmp.Compare(a.Switch, b.Switch), cmp.Compare(a.Port, b.Port))
+}
+
+// Graph is the network for computing paths: the links that are up in both directions, all of the same cost. A cable from a switch to itself is left out.
+func (s *Snapshot) Graph() (*paths.Graph, error) {
+	switches := make([]app.Switch, len(s.Switches))
+	for i, sw := range s.Switches {
+		switches[i] = sw.ID
+	}
+	var links []paths.Link
+	for _, l := range s.Links {
+		if l.Bidirectional && l.From.Switch != l.To.Switch {
+			links = append(links, paths.Link{From: paths.End(l.From), To: paths.End(l.To), Cost: 1})
+		}
+	}
+	return paths.NewGraph(switches, links)
+}

@@ -1,0 +1,423 @@
+package topology
+
+import (
+	"bytes"
+	"iter"
+	"maps"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/fxamacker/cbor/v2"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/holdfast-sdn/holdfast/app"
+	"github.com/holdfast-sdn/holdfast/ledger"
+	"github.com/holdfast-sdn/holdfast/openflow"
+	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
+	"github.com/holdfast-sdn/holdfast/openflow/of13"
+)
+
+// tester is what *testing.T and *rapid.T share.
+type tester interface {
+	Helper()
+	Errorf(format string, args ...any)
+	Fatalf(format string, args ...any)
+}
+
+// world is three controllers with the application, and switches that are wired together. What a PACKET_OUT sends by a port comes in as a PACKET_IN
+// where the wire ends. Everything happens in one goroutine, in the time that the test tells.
+type world struct {
+	t      tester
+	cores  []*ledger.Core
+	leader int
+	term   uint64
+	now    int64
+	crash  crash // what happens to the leader at its next input
+
+	wires    map[app.PortOf]app.PortOf // each in one direction
+	switches map[app.Switch]*wired
+	frames   []arrival // on their way
+	history  []arrival // probes that have arrived
+	left     []app.PortOf
+	told     []any
+}
+
+// wired is a switch.
+type wired struct {
+	up         bool
+	epoch, seq uint64
+	done       uint64 // commands executed
+	ports      map[app.Port]bool
+	flows      []of13.FlowMod
+	requests   int
+}
+
+type arrival struct {
+	at    app.PortOf
+	frame []byte
+}
+
+type crash uint8
+
+const (
+	stays         crash = iota
+	diesExecuting       // the input is executed again by the next leader
+	diesReleasing       // the next leader has the outcome, and releases it
+)
+
+func newWorld(t tester) *world {
+	t.Helper()
+	w := &world{t: t, now: 1e18, wires: map[app.PortOf]app.PortOf{}, switches: map[app.Switch]*wired{}}
+	for range 3 {
+		core, err := ledger.New([]ledger.Application{New(), w.listener()}, ledger.Limits{})
+		w.must(err)
+		w.cores = append(w.cores, core)
+	}
+	w.lead(0)
+	return w
+}
+
+// listener builds the network of what it is told, in tables, and keeps what it was told.
+func (w *world) listener() *app.App {
+	a := app.New("listener")
+	links, hosts := app.NewMap[uint32, app.PortOf, app.PortOf](a, "links"), app.NewMap[uint32, app.MAC, app.PortOf](a, "hosts")
+	both := app.Need(links.Cell(all), hosts.Cell(all))
+	app.HandleEmitted(a, func(LinkUp) app.Cells { return both }, func(tx *app.Tx, m LinkUp) error {
+		if back, up := links.Get(tx, all, m.To); m.Bidirectional != (up && back == m.From) {
+			w.t.Errorf("told %+v, and the other direction is %v", m, up)
+		}
+		if old, up := links.Get(tx, all, m.From); up {
+			w.t.Errorf("told %+v, and its port had a link to %v", m, old)
+		}
+		links.Put(tx, all, m.From, m.To)
+		w.told = append(w.told, m)
+		return nil
+	})
+	app.HandleEmitted(a, func(LinkDown) app.Cells { return both }, func(tx *app.Tx, m LinkDown) error {
+		for _, l := range m.Links {
+			if to, up := links.Get(tx, all, l.From); !up || to != l.To {
+				w.t.Errorf("told that %v is down, which was not up", l)
+			}
+			links.Delete(tx, all, l.From)
+		}
+		w.told = append(w.told, m)
+		return nil
+	})
+	app.HandleEmitted(a, func(HostSeen) app.Cells { return both }, func(tx *app.Tx, m HostSeen) error {
+		hosts.Put(tx, all, m.MAC, m.At)
+		w.told = append(w.told, m)
+		return nil
+	})
+	app.HandleEmitted(a, func(HostGone) app.Cells { return both }, func(tx *app.Tx, m HostGone) error {
+		for _, mac := range m.Hosts {
+			if _, known := hosts.Get(tx, all, mac); !known {
+				w.t.Errorf("told that host %v is gone, which was not there", mac)
+			}
+			hosts.Delete(tx, all, mac)
+		}
+		w.told = append(w.told, m)
+		return nil
+	})
+	app.HandleEmitted(a, nil, func(_ *app.Tx, m SwitchUp) error { w.told = append(w.told, m); return nil })
+	app.HandleEmitted(a, nil, func(_ *app.Tx, m SwitchDown) error { w.told = append(w.told, m); return nil })
+	return a
+}
+
+func difference(want, got any) string {
+	return cmp.Diff(want, got, cmpopts.EquateComparable(netip.Addr{}))
+}
+
+func (w *world) must(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatalf("%v", err)
+	}
+}
+
+func (w *world) lead(i int) {
+	w.term++
+	w.leader = i
+	w.must(w.cores[i].Lead(w.term, w.now))
+	for _, id := range slices.Sorted(maps.Keys(w.switches)) {
+		if r, ok := w.cores[i].Resume(id); ok {
+			w.execute(r)
+		}
+	}
+}
+
+// failover lets the leader die, and the next one lead.
+func (w *world) failover() {
+	w.must(w.cores[w.leader].Follow())
+	w.lead((w.leader + 1) % len(w.cores))
+}
+
+// input has the leader execute something, and commits it.
+func (w *world) input(do func(*ledger.Core)) {
+	w.t.Helper()
+	how := w.crash
+	w.crash = stays
+	told := len(w.told)
+	do(w.cores[w.leader])
+	if how == diesExecuting {
+		w.failover()
+		w.told = w.told[:told]
+		do(w.cores[w.leader])
+	}
+	core := w.cores[w.leader]
+	for _, f := range core.Failures() {
+		w.t.Errorf("application %s failed on %s: %v\n%s", f.App, f.Input.String(), f.Err, f.Stack)
+	}
+	entry, ok := core.Cut()
+	if !ok {
+		return
+	}
+	for i, c := range w.cores {
+		if i != w.leader || how != diesReleasing {
+			w.must(c.Commit(bytes.Clone(entry)))
+		}
+	}
+	if how == diesReleasing {
+		old := core
+		w.failover()
+		w.must(old.Commit(bytes.Clone(entry)))
+	}
+	for _, r := range w.cores[w.leader].Releases() {
+		w.execute(r)
+	}
+}
+
+// execute does what a switch is told, once.
+func (w *world) execute(r ledger.Release) {
+	w.t.Helper()
+	s := w.switches[r.Switch]
+	if s == nil || r.Epoch != s.epoch || r.Count == 0 {
+		return
+	}
+	rest := r.Commands
+	for seq := r.First; len(rest) > 0; seq++ {
+		msg, after, err := openflow.Next(rest)
+		w.must(err)
+		rest = after
+		if seq <= s.done {
+			continue
+		}
+		s.done = seq
+		m, err := of13.Decode(bytes.Clone(msg))
+		w.must(err)
+		w.command(r.Switch, s, m)
+	}
+	w.must(w.cores[w.leader].Done(r.Switch, r.Epoch, s.done))
+}
+
+func (w *world) command(id app.Switch, s *wired, m of13.Message) {
+	switch m := m.(type) {
+	case *of13.PacketOut:
+		for a := range m.Actions.All() {
+			from := app.PortOf{Switch: id, Port: a.Port}
+			w.left = append(w.left, from)
+			to, wired := w.wires[from]
+			if far := w.switches[to.Switch]; wired && s.up && s.ports[a.Port] && far != nil && far.up && far.ports[to.Port] {
+				w.frames = append(w.frames, arrival{to, m.Data})
+			}
+		}
+	case *of13.FlowMod:
+		s.flows = append(s.flows, *m)
+	case *of13.MultipartRequest:
+		s.requests++
+	}
+}
+
+// settle lets all frames arrive that are on their way.
+func (w *world) settle() {
+	w.t.Helper()
+	for n := 0; len(w.frames) > 0; n++ {
+		if n > 10_000 {
+			w.t.Fatalf("the network does not come to rest")
+		}
+		f := w.frames[0]
+		w.frames = w.frames[1:]
+		w.history = append(w.history, f)
+		w.packetIn(f.at, f.frame)
+	}
+}
+
+func (w *world) event(id app.Switch, msg []byte) {
+	w.t.Helper()
+	s := w.switches[id]
+	s.seq++
+	epoch, seq := s.epoch, s.seq
+	w.input(func(c *ledger.Core) { w.must(c.Event(id, epoch, seq, msg)) })
+}
+
+// start begins a new epoch of a switch; it has n ports unless it is known.
+func (w *world) start(id app.Switch, n int) {
+	w.t.Helper()
+	s := w.switches[id]
+	if s == nil {
+		s = &wired{ports: map[app.Port]bool{}}
+		for p := range n {
+			s.ports[app.Port(p+1)] = true
+		}
+		w.switches[id] = s
+	}
+	s.up, s.epoch, s.seq, s.done, s.flows = true, s.epoch+1, 0, 0, nil
+	var list of13.List[of13.PortDesc]
+	for _, p := range slices.Sorted(maps.Keys(s.ports)) {
+		list = list.With(portDesc(id, p, s.ports[p]))
+	}
+	features := of13.FeaturesReply{DatapathID: id, NTables: 254}
+	reply := of13.MultipartReply{Part: of13.PartPortDesc, Body: list}
+	w.event(id, experimenter.SwitchUp{Features: features.Append(nil, 0), Ports: reply.Append(nil, 0)}.Append(nil, openflow.Version13))
+	w.settle()
+}
+
+func portDesc(id app.Switch, p app.Port, up bool) of13.PortDesc {
+	d := of13.PortDesc{Port: p, Name: "p", HwAddr: app.MAC{2, 0, 0, byte(id), byte(p >> 8), byte(p)}}
+	if !up {
+		d.State = of13.PortStateLinkDown
+	}
+	return d
+}
+
+func (w *world) stop(id app.Switch) {
+	w.t.Helper()
+	w.switches[id].up = false
+	w.event(id, experimenter.AppendSwitchDown(nil, openflow.Version13, experimenter.ReasonConnectionLost))
+	w.settle()
+}
+
+func (w *world) setPort(at app.PortOf, up bool) {
+	w.t.Helper()
+	w.switches[at.Switch].ports[at.Port] = up
+	w.portStatus(at, of13.PortStatus{Reason: of13.PortModify, Port: portDesc(at.Switch, at.Port, up)})
+}
+
+func (w *world) portStatus(at app.PortOf, s of13.PortStatus) {
+	w.t.Helper()
+	w.event(at.Switch, s.Append(nil, 0))
+	w.settle()
+}
+
+// packetIn gives the controller a frame; others may be on their way because of it.
+func (w *world) packetIn(at app.PortOf, frame []byte) {
+	w.t.Helper()
+	m := of13.PacketIn{BufferID: of13.NoBuffer, TotalLen: uint16(len(frame)), Match: of13.Match(nil).WithInPort(at.Port), Data: frame}
+	w.event(at.Switch, m.Append(nil, 0))
+}
+
+// host lets a host send a frame.
+func (w *world) host(at app.PortOf, frame []byte) {
+	w.t.Helper()
+	w.packetIn(at, frame)
+	w.settle()
+}
+
+// advance lets time pass, in steps in which timers fire one by one.
+func (w *world) advance(d time.Duration) {
+	w.t.Helper()
+	for end := w.now + int64(d); w.now < end; {
+		at, ok := w.cores[w.leader].NextTimer()
+		if !ok || at > end {
+			at = end
+		}
+		w.now = max(w.now, at)
+		now := w.now
+		w.input(func(c *ledger.Core) { c.Tick(now) })
+		w.settle()
+		if !ok || at == end {
+			w.now = end
+		}
+	}
+}
+
+func (w *world) wire(a, b app.PortOf) { w.wires[a], w.wires[b] = b, a }
+
+func (w *world) snapshotOf(i int) []byte {
+	w.t.Helper()
+	if !w.cores[w.leader].Quiet() { // that commands are done is not logged yet
+		w.input(func(*ledger.Core) {})
+	}
+	s, err := w.cores[i].Snapshot()
+	w.must(err)
+	return s
+}
+
+// rows yields the tables of an application at the leader.
+func (w *world) rows(name string) iter.Seq[Row] {
+	w.t.Helper()
+	var list []Row
+	_, err := ledger.Walk(w.snapshotOf(w.leader), func(r *ledger.Record) error {
+		if r.Op == ledger.OpPut && r.Table.App == name {
+			list = append(list, Row{r.Table.Name, r.Cell, r.Field, bytes.Clone(r.Bytes)})
+		}
+		return nil
+	})
+	w.must(err)
+	return slices.Values(list)
+}
+
+func (w *world) view() *Snapshot {
+	w.t.Helper()
+	s, err := Of(w.rows(Name))
+	w.must(err)
+	return s
+}
+
+// links are those that are up.
+func (s *Snapshot) linksUp() (list []Link) {
+	for _, l := range s.Links {
+		if l.Up {
+			list = append(list, l.Link)
+		}
+	}
+	return list
+}
+
+// wiring is the links that there are.
+func (w *world) wiring() (list []Link) {
+	for from, to := range w.wires {
+		a, b := w.switches[from.Switch], w.switches[to.Switch]
+		if a != nil && b != nil && a.up && b.up && a.ports[from.Port] && b.ports[to.Port] {
+			list = append(list, Link{from, to})
+		}
+	}
+	slices.SortFunc(list, func(a, b Link) int { return comparePorts(a.From, b.From) })
+	return list
+}
+
+// check compares the view with what the listener was told, and the controllers with each other.
+func (w *world) check() *Snapshot {
+	w.t.Helper()
+	for i := range w.cores {
+		if i != w.leader && !bytes.Equal(w.snapshotOf(i), w.snapshotOf(w.leader)) {
+			w.t.Fatalf("controllers %d and %d have different states", i, w.leader)
+		}
+	}
+	s := w.view()
+	var links []Link
+	hosts := map[app.MAC]app.PortOf{}
+	for r := range w.rows("listener") {
+		var at app.PortOf
+		w.must(cbor.Unmarshal(r.Value, &at))
+		if r.Table == "links" {
+			links = append(links, Link{app.PortOf{Switch: app.Switch(r.Field.A), Port: app.Port(r.Field.B)}, at})
+		} else {
+			a := r.Field.A
+			hosts[app.MAC{byte(a >> 40), byte(a >> 32), byte(a >> 24), byte(a >> 16), byte(a >> 8), byte(a)}] = at
+		}
+	}
+	slices.SortFunc(links, func(a, b Link) int { return comparePorts(a.From, b.From) })
+	if got := s.linksUp(); !slices.Equal(got, links) {
+		w.t.Fatalf("the view has links %v, told were %v", got, links)
+	}
+	seen := map[app.MAC]app.PortOf{}
+	for _, h := range s.Hosts {
+		seen[h.MAC] = h.At
+	}
+	if !maps.Equal(seen, hosts) {
+		w.t.Fatalf("the view has hosts %v, told were %v", seen, hosts)
+	}
+	return s
+}
