@@ -82,6 +82,8 @@ func (r *rest) serve(w http.ResponseWriter, in *http.Request) {
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		http.Error(w, "the application does not answer", http.StatusGatewayTimeout)
+	case errors.Is(err, hosting.ErrLeftOut): // not to be sent again
+		http.Error(w, err.Error(), http.StatusInternalServerError)
 	case err != nil:
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 	default:

@@ -198,6 +198,9 @@ func (c *Core) noticeChanges(done ledger.Committed) {
 		c.rebuild = "the applications begin"
 	case done.Skipped != c.of.Skipped:
 		c.again, c.failures = time.Time{}, 0
+		if c.death.skipping {
+			c.requests.leftOut(c.death.input)
+		}
 		c.death.leftOut()
 		c.rebuild = "an input is left out on all controllers"
 	case c.given < base:

@@ -13,6 +13,7 @@ var (
 	ErrBusy          = errors.New("too much waits for the applications; ask again")
 	ErrRefused       = errors.New("the log does not take this request")
 	ErrLeaderChanged = errors.New("the leadership has changed; whether the applications have taken the request is not known")
+	ErrLeftOut       = errors.New("no host of the applications has survived this request: all controllers leave it out")
 	ErrBegun         = errors.New("the applications have begun anew; whether they had taken the request is not known")
 )
 
@@ -84,6 +85,14 @@ func (q *requests) answer(r *wire.Result) {
 			delete(q.executed, a.Request)
 			asked.done(a, nil)
 		}
+	}
+}
+
+// leftOut ends the one that is an input which no host survives.
+func (q *requests) leftOut(number uint64) {
+	if r := q.executed[number]; r != nil {
+		delete(q.executed, number)
+		r.done(wire.Answer{}, ErrLeftOut)
 	}
 }
 

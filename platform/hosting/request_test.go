@@ -1,6 +1,7 @@
 package hosting
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -149,9 +150,9 @@ func TestBoundsOfRequests(t *testing.T) {
 func TestRequestWithoutAnswer(t *testing.T) {
 	b := begun(t, 1)
 	n := b.nodes[0]
-	b.deadly = func(in wire.Input) bool { return in.Kind == wire.Request } // it is left out
+	silent := (&wire.HTTPRequest{Method: "GET", Path: "/silence"}).Append(nil)
 	for range 3 {
-		forget := n.core.Request(get, func(wire.Answer, error) { t.Error(fmt.Errorf("answered: %w", errors.ErrUnsupported)) })
+		forget := n.core.Request(silent, func(wire.Answer, error) { t.Error(fmt.Errorf("answered: %w", errors.ErrUnsupported)) })
 		b.settle()
 		if len(n.core.requests.executed) != 1 {
 			t.Fatal("it does not wait")
@@ -162,4 +163,17 @@ func TestRequestWithoutAnswer(t *testing.T) {
 		t.Error("what nobody waits for is kept")
 	}
 	b.check()
+}
+
+// The client of a request that no host survives hears of it; others get their answers.
+func TestDeadlyRequest(t *testing.T) {
+	b := begun(t, 3)
+	b.deadly = func(in wire.Input) bool { return bytes.Contains(in.Request, []byte("/deadly")) }
+	deadly, other := &answers{}, &answers{}
+	b.nodes[0].core.Request((&wire.HTTPRequest{Method: "GET", Path: "/deadly"}).Append(nil), deadly.done)
+	b.nodes[0].core.Request(get, other.done)
+	b.settle()
+	b.check()
+	deadly.want(t, ErrLeftOut.Error())
+	other.want(t, "4")
 }
