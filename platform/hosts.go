@@ -1,6 +1,7 @@
 package platform
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -18,6 +19,7 @@ type hosts struct {
 }
 
 func newHosts(c *Controller, cfg ryuhost.Config) *hosts {
+	cfg.MemoryBytes = cmp.Or(cfg.MemoryBytes, ryuhost.DefaultMemoryBytes) // which is doubled
 	return &hosts{c: c, cfg: cfg, lives: map[uint64]*ryuhost.Host{}}
 }
 

@@ -15,15 +15,16 @@ import (
 const (
 	// Outstanding is how many calls of Execute may be without all of their results.
 	Outstanding = 2
+	// DefaultMemoryBytes is what a host may have if its Config does not say.
+	DefaultMemoryBytes = 1 << 30
 
-	loadingTime     = 2 * time.Minute  // a host that has not loaded its applications by then hangs
-	lingerTime      = time.Second      // for the last words of a process that is about to end
-	outputBytes     = 64 << 10         // of what a process prints, the end is kept
-	lineBytes       = 4 << 10          // a line that is longer is logged in parts
-	keptBytes       = 1 << 20          // a larger buffer is not used again
-	readBytes       = 64 << 10         // are asked of the socket at once
-	defaultHang     = 10 * time.Second // see Config
-	defaultMemBytes = 1 << 30
+	loadingTime = 2 * time.Minute  // a host that has not loaded its applications by then hangs
+	lingerTime  = time.Second      // for the last words of a process that is about to end
+	outputBytes = 64 << 10         // of what a process prints, the end is kept
+	lineBytes   = 4 << 10          // a line that is longer is logged in parts
+	keptBytes   = 1 << 20          // a larger buffer is not used again
+	readBytes   = 64 << 10         // are asked of the socket at once
+	defaultHang = 10 * time.Second // see Config
 )
 
 // Config is what a Host needs to know.
@@ -36,7 +37,7 @@ type Config struct {
 	LogLevel     uint8        // Python's: 20 is INFO
 	Logger       *slog.Logger // nil: silence
 
-	MemoryBytes int64         // of the process, resident; beyond, it is ended. 0: 1 GiB
+	MemoryBytes int64         // of the process, resident; beyond, it is ended. 0: DefaultMemoryBytes
 	Hang        time.Duration // without a result while there are inputs: then it is ended. 0: 10 s
 
 	loading time.Duration // tests have less than loadingTime
@@ -50,7 +51,7 @@ func (c Config) withDefaults() Config {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	if c.MemoryBytes == 0 {
-		c.MemoryBytes = defaultMemBytes
+		c.MemoryBytes = DefaultMemoryBytes
 	}
 	if c.Hang == 0 {
 		c.Hang = defaultHang

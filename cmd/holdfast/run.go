@@ -181,7 +181,7 @@ func (o runOptions) logger() (log *slog.Logger, end func(), err error) {
 
 // config also opens what the controller listens on.
 func (o runOptions) config(ctx context.Context, log *slog.Logger) (platform.Config, error) {
-	host := ryuhost.Config{Python: o.python, Applications: o.applications, Options: o.options, Site: "holdfast", LogLevel: 20, MemoryBytes: 1 << 30, Logger: log}
+	host := ryuhost.Config{Python: o.python, Applications: o.applications, Options: o.options, Site: "holdfast", LogLevel: 20, Logger: log}
 	if o.verbose {
 		host.LogLevel = 10
 	}
