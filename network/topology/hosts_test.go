@@ -120,9 +120,10 @@ func TestPortsSettleAfterALink(t *testing.T) {
 	w.advance(2 * Interval)
 	w.wantHosts(t)
 	clear(w.wires)
-	for len(w.check().linksUp()) > 0 {
+	for i := 0; len(w.check().linksUp()) > 0 && i < 200; i++ {
 		w.advance(settle / 10)
 	}
+	w.wantLinks(t)
 	both()
 	w.wantHosts(t)
 	w.advance(settle)
