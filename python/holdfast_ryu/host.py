@@ -50,7 +50,10 @@ class Host:
             scheduler.run()
         if self._error is not None:
             said = "\n".join(line.text for line in outcome.take().lines[-LINES:])
-            raise LoadError(f"loading {', '.join(self._apps)}: {self._error}\n{said}") from self._error
+            error: BaseException = self._error
+            if isinstance(error.__context__, SyntaxError):
+                error = error.__context__  # the framework takes such a file for a module, and finds none
+            raise LoadError(f"loading {', '.join(self._apps)}: {type(error).__name__}: {error}\n{said}") from self._error
         self._checkpoints = checkpoint.Checkpoints(self._manager, self._switches)
         gc.collect()
         gc.freeze()  # what is there now stays: it need not be looked at again

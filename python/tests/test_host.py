@@ -180,10 +180,12 @@ def test_constructor_may_sleep() -> None:
         ("stuck", "a constructor waits"),
         ("nowhere", "No module named"),
         ("openflow10", "leave out OpenFlow 1.3"),
+        ("mistyped", r"LoadError: loading .*: SyntaxError: .*mistyped.py, line 1"),
     ],
 )
 def test_what_cannot_be_loaded(name: str, complaint: str, tmp_path: Path) -> None:
     (tmp_path / "openflow10.py").write_text("from ryu.base import app_manager\nclass Old(app_manager.RyuApp):\n    OFP_VERSIONS = [1]\n")
+    (tmp_path / "mistyped.py").write_text("x = (\n")
     where = APPS / f"{name}.py"
     with pytest.raises(Died, match=complaint):
         Hosted(str(where if where.exists() else tmp_path / f"{name}.py"))
