@@ -12,7 +12,7 @@ import (
 )
 
 // history is what brings a host of the hosted application up to date: its inputs, as they stand in INPUTS frames, and a digest of what each caused. It
-// has only what is committed. Its slices are only appended to, so that a snapshot can be encoded beside it.
+// has only what is committed. Its slices are only appended to, so that a snapshot can be encoded beside it; but offsets are used again.
 type history struct {
 	generation uint64
 

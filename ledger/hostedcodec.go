@@ -13,7 +13,7 @@ import (
 
 // freeze returns what encodes the history as it is now, while it goes on.
 func (h *history) freeze() func([]byte) []byte {
-	f := *h // what it has up to its lengths is not written any more
+	f := *h // what it has up to its lengths is not written any more; of offsets encode needs nothing but the length
 	return f.encode
 }
 
