@@ -58,7 +58,7 @@ func Probe(ctx context.Context, cfg Config) (Identity, error) {
 	}
 	id := Identity{Options: cfg.Options}
 	if err := json.Unmarshal([]byte(said.since(0)), &id); err != nil {
-		return Identity{}, fmt.Errorf("ryuhost: what %s says of the applications: %w", cfg.Python, err)
+		return Identity{}, fmt.Errorf("ryuhost: what %s says of the applications: %w: it may not be Python 3.10 or later", cfg.Python, err)
 	}
 	return id, nil
 }

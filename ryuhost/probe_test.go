@@ -83,7 +83,8 @@ func TestProbeErrors(t *testing.T) {
 		{"not executable", t.Context(), "/dev/null", []string{"a"}, "start /dev/null: "},
 		{"what it says is passed on", t.Context(), executable(t, "echo warning >&2; echo 'holdfast_ryu: do this' >&2; exit 1"), []string{"a"}, "ryuhost: do this"},
 		{"an old Python", t.Context(), executable(t, "echo Traceback >&2; echo 'SyntaxError: what' >&2; exit 1"), []string{"a"}, "it may not be Python 3.10 or later: SyntaxError: what"},
-		{"no Python at all", t.Context(), executable(t, "echo hello"), []string{"a"}, "says of the applications: invalid character"},
+		{"no Python at all", t.Context(), executable(t, "echo hello"), []string{"a"}, "says of the applications: invalid character 'h' looking for beginning of value: it may not be Python"},
+		{"nothing at all", t.Context(), executable(t, "exit 0"), []string{"a"}, "it may not be Python 3.10 or later"},
 		{"too late", ended, executable(t, "sleep 1000"), []string{"a"}, "look for the applications: context canceled"},
 	} {
 		_, err := Probe(tt.ctx, Config{Python: tt.python, Applications: tt.apps})
