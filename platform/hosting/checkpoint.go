@@ -10,14 +10,33 @@ import (
 // proof is a checkpoint, the state of a host after an input, that is being made and proved before it is trusted: a second host begins
 // with it, executes what came after it, and must do what is in the log. Then the history before it is forgotten.
 type proof struct {
-	asked   bool   // the host was asked for it
-	refused uint64 // number of the last input at which none was possible
+	asked   bool // the host was asked for it
+	refused attempt
 	number  uint64
 	state   []byte
 	life    uint64 // of the second host; 0 is none
 	ready   bool
 	given   uint64
 	waiting bool // for results
+}
+
+// attempt is where no checkpoint was possible last.
+type attempt struct {
+	number uint64 // of the input
+	bytes  int    // that the history had
+}
+
+// checkpointDue reports whether it is time for one. It has to come before the history has become too large, and also if
+// the load never ends: the host of a leader is as far behind then as it may be.
+func (c *Core) checkpointDue(done ledger.Committed, base uint64) bool {
+	last := attempt{number: base}
+	if c.proof.refused.number > base {
+		last = c.proof.refused
+	}
+	if c.executed <= last.number || done.Input > c.executed+lagPatience {
+		return false
+	}
+	return c.executed-last.number >= c.bounds.checkpointEvery || c.ledger.HistoryBytes()-last.bytes >= c.bounds.history/4
 }
 
 // prove takes the next step.
@@ -29,11 +48,9 @@ func (c *Core) prove(done ledger.Committed) error {
 		c.dropProof() // a snapshot came that is as good
 	case p.life != 0:
 		return c.feedProof(done.Result)
-	case c.ready && !p.asked && c.rebuild == "" && !c.distrust:
-		if c.executed >= max(base, p.refused)+c.bounds.checkpointEvery && done.Input-c.executed <= frameInputs {
-			p.asked = true
-			c.runner.Checkpoint(c.life)
-		}
+	case c.ready && !p.asked && c.rebuild == "" && !c.distrust && c.checkpointDue(done, base):
+		p.asked = true
+		c.runner.Checkpoint(c.life)
 	}
 	return nil
 }
@@ -59,7 +76,7 @@ func (c *Core) Checkpointed(life, number uint64, state []byte, why string) {
 }
 
 func (c *Core) noCheckpoint(number uint64, why string) {
-	c.proof.refused, c.status.NoCheckpoint = number, why
+	c.proof.refused, c.status.NoCheckpoint = attempt{number, c.ledger.HistoryBytes()}, why
 	c.log.Info("no checkpoint of the applications can be made: they are brought up to date by replay alone", "input", number, "why", why)
 }
 
@@ -101,7 +118,7 @@ func (c *Core) proven(results []wire.Result) {
 
 func (c *Core) disproven(why string) {
 	c.log.Warn("a checkpoint of the applications is not trusted: they are brought up to date by replay alone", "input", c.proof.number, "why", why)
-	c.proof.refused, c.status.NoCheckpoint = c.proof.number, why
+	c.proof.refused, c.status.NoCheckpoint = attempt{c.proof.number, c.ledger.HistoryBytes()}, why
 	c.dropProof()
 }
 

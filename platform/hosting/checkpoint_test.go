@@ -1,6 +1,7 @@
 package hosting
 
 import (
+	"math/rand/v2"
 	"strings"
 	"testing"
 )
@@ -174,4 +175,52 @@ func TestCheckpointIsOvertaken(t *testing.T) {
 	}
 	b.more(400)
 	b.check()
+}
+
+// A load that never ends keeps the host behind, and no checkpoint away.
+func TestCheckpointUnderLoad(t *testing.T) {
+	b := keeping(t, 1)
+	n := b.nodes[0]
+	b.packets(1000, "packet")
+	for range 100 {
+		if s := n.core.Status(); s.Inputs > 0 && s.Inputs <= s.Executed+frameInputs && n.ledger.Committed().Input > 1000 {
+			t.Fatalf("that is no load: %+v", s)
+		}
+		b.step()
+		b.packets(int(n.core.executed+1000-min(n.core.executed+1000, n.ledger.Hosting().Inputs)), "packet")
+	}
+	if s := n.core.Status(); s.Checkpoint == 0 {
+		t.Errorf("there is none: %+v", s)
+	}
+	b.settle()
+	b.check()
+}
+
+// Large messages fill the history before there are many.
+func TestCheckpointOfLargeInputs(t *testing.T) {
+	for _, tt := range []struct {
+		name       string
+		unkept     bool
+		generation uint64
+	}{{"kept", false, 1}, {"not kept", true, 2}} {
+		b := begun(t, 2)
+		for _, n := range b.nodes {
+			n.core.bounds.history, n.core.bounds.proofInputs, n.unkept = 1<<20, 20, tt.unkept
+		}
+		random := rand.New(rand.NewPCG(1, 2))
+		for range 150 {
+			data := make([]byte, 8<<10)
+			for i := range data {
+				data[i] = byte(random.Uint32())
+			}
+			b.packets(1, string(data))
+			b.settle()
+		}
+		b.check()
+		for _, n := range b.nodes {
+			if s := n.core.Status(); s.Generation != tt.generation || (s.Checkpoint > 0) == tt.unkept {
+				t.Errorf("%s: controller %d: %+v", tt.name, n.id, s)
+			}
+		}
+	}
 }

@@ -71,7 +71,7 @@ const (
 type bounds struct {
 	held            int    // bytes of results that are not logged: beyond, the host gets no more inputs
 	history         int    // bytes: beyond, the applications begin anew
-	checkpointEvery uint64 // inputs since the last checkpoint, or the last that was refused
+	checkpointEvery uint64 // inputs since the last checkpoint, or the last that was refused; earlier if they fill the history
 	proofInputs     uint64 // that the second host executes
 }
 
@@ -193,7 +193,7 @@ func (c *Core) noticeChanges(done ledger.Committed) {
 	case done.Generation != c.of.Generation:
 		c.requests.refuse(ErrBegun)
 		c.beginning, c.again, c.death = false, time.Time{}, death{}
-		c.unlike, c.distrust, c.failures, c.proof.refused = 0, false, 0, 0
+		c.unlike, c.distrust, c.failures, c.proof.refused = 0, false, 0, attempt{}
 		c.status.Diverged, c.status.NoCheckpoint = 0, ""
 		c.rebuild = "the applications begin"
 	case done.Skipped != c.of.Skipped:
