@@ -6,6 +6,8 @@ cannot be answered once by one of several controllers.
 
 import inspect
 import io
+import itertools
+import logging
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import unquote_to_bytes
@@ -14,6 +16,7 @@ import routes
 import routes.util
 import webob.dec
 import webob.exc
+from greenlet import GreenletExit
 from os_ken import cfg
 from os_ken.base import app_manager
 from webob.request import Request as _Request
@@ -21,7 +24,7 @@ from webob.response import Response as _Response
 
 from . import wire
 from .outcome import Answer, TooMuch, outcome
-from .scheduler import scheduler
+from .scheduler import GreenThread, scheduler
 
 HEX_PATTERN = r"0x[0-9a-z]+"
 DIGIT_PATTERN = r"[1-9][0-9]*"
@@ -29,6 +32,8 @@ DEFAULT_WSGI_HOST = "0.0.0.0"
 DEFAULT_WSGI_PORT = 8080
 # WAITING bounds the requests that are not answered yet; beyond, a request is answered 503 at once.
 WAITING = 1_024
+# PATIENCE_SECONDS of virtual time may a handler take. Holdfast's client has given up by then.
+PATIENCE_SECONDS = 120
 # BODY_BYTES bounds the body of an answer; an application that answers more fails.
 BODY_BYTES = 16 << 20
 
@@ -99,7 +104,7 @@ class WSGIApplication:
         self.mapper = routes.Mapper()
         self.registory: dict[str, Any] = {}  # as Ryu spells it: applications reach into it
         self.owners: dict[Any, str] = {}
-        self._waiting = 0
+        self._waiting: dict[GreenThread, int] = {}  # since when
 
     def register(self, controller: Any, data: Any = None) -> None:
         """Takes the routes of a controller's marked methods."""
@@ -140,19 +145,31 @@ class WSGIApplication:
 
     def serve(self, request: wire.Request) -> None:
         """Answers a request in a green thread of its own, by this input or a later one."""
-        if self._waiting >= WAITING:
+        self._give_up()
+        if len(self._waiting) >= WAITING:
             outcome.answers.append(refusal(request.request_id, 503, f"{WAITING} requests wait for an answer\n"))
             return
-        self._waiting += 1
-        scheduler.spawn(self._answer, request)
+        self._waiting[scheduler.spawn(self._answer, request)] = scheduler.clock.now_ns
+
+    def _give_up(self) -> None:
+        """Ends handlers that nobody waits for: else each kept a place, and checkpoints away, for ever."""
+        before_ns = scheduler.clock.now_ns - PATIENCE_SECONDS * 10**9
+        late = list(itertools.takewhile(lambda thread: self._waiting[thread] <= before_ns, self._waiting))
+        for thread in late:
+            del self._waiting[thread]
+            thread.kill()
+        if late:
+            outcome.log(logging.WARNING, "holdfast", f"{len(late)} handlers of requests have not answered for {PATIENCE_SECONDS} s: they are ended")
 
     def _answer(self, request: wire.Request) -> None:
         try:
             answer = _call(self, request)
         except BaseException as error:
+            if isinstance(error, GreenletExit) and scheduler.current() not in self._waiting:
+                return
             outcome.fail(scheduler.owner(), error)
             answer = refusal(request.request_id, 500, "the application failed: see the controller's log\n")
-        self._waiting -= 1
+        self._waiting.pop(scheduler.current(), None)
         outcome.answers.append(answer)
 
 

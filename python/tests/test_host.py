@@ -144,6 +144,16 @@ def test_requests_have_a_bound() -> None:
         assert len([answer for result in host.passes(8) for answer in result.answers]) == 1_024
 
 
+def test_request_that_is_never_answered() -> None:
+    with Hosted(app("waiting")) as host:
+        host.batch(wire.Request(number, "GET", "/sleep/100000", [], b"") for number in range(1_024))
+        assert host.one(wire.Request(2_000, "GET", "/sleep/1", [], b"")).answers[0].status == 503
+        host.passes(120)
+        late = host.one(wire.Request(2_001, "GET", "/sleep/1", [], b""))
+        assert late.answers == [] and late.failures == [] and "1024 handlers" in late.lines[-1].text
+        assert [answer.status for result in host.passes(2) for answer in result.answers] == [200]
+
+
 def world(seed: int = 7) -> list[wire.Result]:
     with Hosted(app("worldly"), seed=seed) as host:
         ready = [wire.Result(0, None, [], [], [], host.ready.lines)]
