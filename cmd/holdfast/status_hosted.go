@@ -26,7 +26,7 @@ func printHosted(out io.Writer, answers []answer) error {
 	for _, a := range hosted {
 		h := a.Status.Hosted
 		if h.Diverged != 0 {
-			fmt.Fprintf(out, "%s: its applications did something else than the log says at input %d, even after a replay: one of them is not deterministic; its log says more\n", a.Name, h.Diverged)
+			fmt.Fprintf(out, "%s: its applications did something else than the log says at input %d, even after a replay: one of them is not deterministic, or its code was changed since this controller began; its log says more\n", a.Name, h.Diverged)
 		}
 		if h.LastEnd != "" {
 			fmt.Fprintf(out, "%s: its host ended last: %s; its log says more\n", a.Name, h.LastEnd)

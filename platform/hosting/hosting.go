@@ -336,7 +336,7 @@ func (c *Core) compare(r *wire.Result) {
 		c.distrust = true
 		c.status.Diverged = r.Number
 		c.log.Error("a hosted application is not deterministic: after a replay it differs again. After a failover it may go on from another state. "+
-			"See what it reads besides its messages: files, sockets, threads of its own, the environment", "input", r.Number, "before", c.unlike, "here", describe(r))
+			"See what it reads besides its messages: files, sockets, threads of its own, the environment; and whether its code has changed since this controller began", "input", r.Number, "before", c.unlike, "here", describe(r))
 	}
 }
 
