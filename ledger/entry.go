@@ -13,7 +13,7 @@ import (
 // whole state. All integers are unsigned varints, but for datapath ids and epochs (8 bytes).
 //
 //	header: version (1 byte), term, batch, time (ns, Unix)
-const entryVersion = 1
+const entryVersion = 2 // 1 had fewer operations, and is read too
 
 // Op is the kind of a Record.
 type Op uint8
@@ -95,8 +95,8 @@ func (h Header) append(dst []byte) []byte {
 func Walk(data []byte, f func(*Record) error) (Header, error) {
 	d := decoder{b: data}
 	h := d.header()
-	if len(data) > 0 && data[0] != entryVersion {
-		return Header{}, fmt.Errorf("ledger: entry of format %d, this release reads %d: %w", data[0], entryVersion, errVersion)
+	if len(data) > 0 && (data[0] == 0 || data[0] > entryVersion) {
+		return Header{}, fmt.Errorf("ledger: entry of format %d, this release reads 1 to %d: %w", data[0], entryVersion, errVersion)
 	}
 	var r Record
 	var tables []TableName

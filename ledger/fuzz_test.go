@@ -198,12 +198,12 @@ func TestEntryErrors(t *testing.T) {
 		}
 	}
 	other := bytes.Clone(entry)
-	other[0] = 2
+	other[0] = entryVersion + 1
 	for name, tc := range map[string]struct {
 		data []byte
 		want string
 	}{
-		"version":   {other, "entry of format 2, this release reads 1: written by another release: run releases that share a log format"},
+		"version":   {other, "entry of format 3, this release reads 1 to 2: written by another release: run releases that share a log format"},
 		"operation": {append(bytes.Clone(entry[:header]), 99), "operation 99 at byte"},
 		"empty":     {nil, "entry header: ends within a field"},
 		"table":     {append(bytes.Clone(entry[:header]), byte(OpPut), 3), "table number 3 of 0"},
