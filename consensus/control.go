@@ -95,6 +95,7 @@ func (n *Node) Hesitate(on bool) {
 }
 
 func (c *Core) giveAway() error {
+	clear(c.declined) // who did not take it some time ago may today
 	to, ok := c.Status().Successor()
 	if !ok {
 		return errors.New("no other member that votes is reachable, so nobody can take over; start one first")
