@@ -69,6 +69,7 @@ def main() -> int:
     from . import session, wire
 
     sock = connect(args.socket)
+    os.register_at_fork(after_in_child=sock.close)  # a child of an application's must not speak for this host
     sys.argv = ["ryu-manager", *args.apps]
     try:
         session.serve(sock, args.apps, fast_paths=not args.slow)
