@@ -185,29 +185,31 @@ func TestHesitant(t *testing.T) {
 
 // TestGiveAwayAgain: who has declined the leadership is asked again at the next attempt to give it away.
 func TestGiveAwayAgain(t *testing.T) {
-	s := led(t)
-	one := s.members[1]
-	attempt := func() error {
-		s.must(one.core.giveAway())
-		for range 1000 {
-			s.drain(one)
-			s.rest()
-			if done, err := one.core.givenAway(); done {
-				return err
+	for _, willing := range []uint64{2, 3} {
+		s := led(t)
+		one := s.members[1]
+		attempt := func() error {
+			s.must(one.core.giveAway())
+			for range 1000 {
+				s.drain(one)
+				s.rest()
+				if done, err := one.core.givenAway(); done {
+					return err
+				}
+				s.beat(1)
 			}
-			s.beat(1)
+			t.Fatal("the attempt does not end")
+			return nil
 		}
-		t.Fatal("the attempt does not end")
-		return nil
-	}
-	s.members[2].core.Hesitate(true)
-	s.members[3].core.Hesitate(true)
-	if err := attempt(); err == nil {
-		t.Fatal("a member that hesitates took the leadership")
-	}
-	s.members[3].core.Hesitate(false)
-	if err := attempt(); err != nil || !s.members[3].role.Leading {
-		t.Errorf("member 3 would take it, and is %+v: %v", s.members[3].role, err)
+		s.members[2].core.Hesitate(true)
+		s.members[3].core.Hesitate(true)
+		if err := attempt(); err == nil {
+			t.Fatal("a member that hesitates took the leadership")
+		}
+		s.members[willing].core.Hesitate(false)
+		if err := attempt(); err != nil || !s.members[willing].role.Leading {
+			t.Errorf("member %d would take it, and is %+v: %v", willing, s.members[willing].role, err)
+		}
 	}
 }
 
