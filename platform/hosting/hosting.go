@@ -175,7 +175,7 @@ func (c *Core) begin(now time.Time) {
 	case c.ledger.MustBegin():
 		c.log.Info("hosted applications begin: the log has none, or others", "logged", h.Identity)
 	case c.ledger.HistoryBytes() > c.bounds.history:
-		c.log.Warn("hosted applications begin anew on all controllers: their history has become too large, and no checkpoint can be made of them",
+		c.log.Warn("hosted applications begin anew on all controllers: their history has become too large, and no checkpoint of them was made in time",
 			"bytes", c.ledger.HistoryBytes(), "why", c.status.NoCheckpoint)
 	case c.death.times >= beginAfter && !c.avoidable(c.death.input):
 		c.log.Error("hosted applications begin anew on all controllers: no host survives an input, and it cannot be left out", "input", c.death.input)
