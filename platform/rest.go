@@ -20,10 +20,11 @@ import (
 // Bounds of the applications' REST interface.
 const (
 	maxRequestBody = 1 << 20
-	maxServed      = 1024             // requests at a time; further ones are told to come again
-	bodyTimeout    = 30 * time.Second // of a client that is slow
-	requestTimeout = 60 * time.Second // of one that its application lets wait
-	answerTimeout  = 10 * time.Second // of a client that is slow, or of a leader that does not say that it is none
+	maxServed      = 1024                   // requests at a time; further ones are told to come again
+	bodyTimeout    = 30 * time.Second       // of a client that is slow
+	requestTimeout = 60 * time.Second       // of one that its application lets wait
+	leaderCheck    = 100 * time.Millisecond // while a request waits that was passed on
+	answerTimeout  = 10 * time.Second       // of a client that is slow, or of a leader that does not say that it is none
 )
 
 // forwarded marks a request that another controller has passed on, so that none goes round.
@@ -67,8 +68,11 @@ func (r *rest) serve(w http.ResponseWriter, in *http.Request) {
 		http.Error(w, hosting.ErrBusy.Error(), http.StatusServiceUnavailable)
 		return
 	}
-	if s := r.c.node.Status(); s.Leader != r.c.cfg.Consensus.ID && s.Leader != 0 {
-		r.forward(w, in, r.c.cfg.RESTPeers[s.Leader])
+	leader := func() uint64 { return r.c.node.Status().Leader }
+	if id := leader(); id != r.c.cfg.Consensus.ID && id != 0 {
+		ctx, cancel := whileLeads(in.Context(), id, leader)
+		defer cancel()
+		r.forward(w, in.WithContext(ctx), r.c.cfg.RESTPeers[id])
 		return
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, in.Body, maxRequestBody))
@@ -91,6 +95,25 @@ func (r *rest) serve(w http.ResponseWriter, in *http.Request) {
 			r.c.log.Debug("answer of an application not written", "to", in.RemoteAddr, "err", err)
 		}
 	}
+}
+
+// whileLeads returns a context that ends, with hosting.ErrLeaderChanged, soon after leader says another than id: one that hangs, or has no
+// power, would let a request wait for its time-out.
+func whileLeads(ctx context.Context, id uint64, leader func() uint64) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	go func() { // ends with ctx
+		tick := time.NewTicker(leaderCheck)
+		defer tick.Stop()
+		for leader() == id {
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				return
+			}
+		}
+		cancel(hosting.ErrLeaderChanged)
+	}()
+	return ctx, func() { cancel(nil) }
 }
 
 // bodyStatus is the answer when a request's body could not be read, or passed on: its size may be why.
@@ -173,6 +196,10 @@ func (r *rest) forward(w http.ResponseWriter, in *http.Request, leader string) {
 			p.Out.Header.Set(forwarded, "1")
 		},
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
+			if why := context.Cause(in.Context()); errors.Is(why, hosting.ErrLeaderChanged) {
+				http.Error(w, why.Error(), http.StatusServiceUnavailable)
+				return
+			}
 			http.Error(w, "pass the request on to the leader at "+leader+": "+err.Error(), bodyStatus(err, http.StatusBadGateway))
 		},
 	}

@@ -6,9 +6,11 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/holdfast-sdn/holdfast/platform/hosting"
 	"github.com/holdfast-sdn/holdfast/ryuhost/wire"
 )
 
@@ -136,6 +138,28 @@ func TestForward(t *testing.T) {
 		if says := strings.Contains(w.Body.String(), "site file"); says != (address == "") {
 			t.Errorf("leader at %q: answer %s", address, w.Body)
 		}
+	}
+}
+
+// A leader that hangs answers nobody: who waits for it hears of the next one.
+func TestForwardToWhoHangs(t *testing.T) {
+	var leads atomic.Uint64
+	leads.Store(7)
+	release := make(chan struct{})
+	leader := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		leads.Store(8)
+		<-release
+	}))
+	defer leader.Close()
+	defer close(release)
+	rest := newREST(&Controller{log: quiet})
+	defer rest.leader.CloseIdleConnections()
+	ctx, cancel := whileLeads(t.Context(), 7, leads.Load)
+	defer cancel()
+	w := httptest.NewRecorder()
+	rest.forward(w, httptest.NewRequest("GET", "/", nil).WithContext(ctx), strings.TrimPrefix(leader.URL, "http://"))
+	if w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), hosting.ErrLeaderChanged.Error()) {
+		t.Errorf("answer %d %s", w.Code, w.Body)
 	}
 }
 
