@@ -125,6 +125,11 @@ func runAlone(ctx context.Context, o runOptions) error {
 		}
 		defer os.Remove(o.pidFile)
 	}
+	// The log is a file without fsync, since in memory it would be several times the applications' history.
+	if cfg.Consensus.Dir, err = os.MkdirTemp("", "holdfast-run-"); err != nil {
+		return errors.Join(fmt.Errorf("folder for the log: %w", err), closeUnused(cfg))
+	}
+	defer os.RemoveAll(cfg.Consensus.Dir)
 	c, err := platform.Start(cfg)
 	if err != nil {
 		return errors.Join(err, closeUnused(cfg))
