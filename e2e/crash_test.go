@@ -123,6 +123,7 @@ func compare(t *testing.T, got, want trace) {
 // Without agents the second is killed when the first is in step again: one of those that hear the switches must
 // survive. An Open vSwitch drops packet-ins beyond a hundred that wait for a controller, so it gets less to do.
 func TestCrashPointUnderLoad(t *testing.T) {
+	notInShort(t)
 	inModes(t, everyMode, func(t *testing.T, m mode) {
 		for _, p := range crash.Points {
 			t.Run(string(p), func(t *testing.T) { crashUnderLoad(t, m, p) })

@@ -33,6 +33,7 @@ func fill(t *testing.T, name string) {
 // TestFullEventBuffer lets a switch say more than its agent holds while no controller runs. What is then to be
 // done at once is more than the ledger keeps for a switch.
 func TestFullEventBuffer(t *testing.T) {
+	notInShort(t)
 	for app, commands := range map[string]int{"hub": 1, "counter": apps.CounterCommands} {
 		t.Run(app, func(t *testing.T) {
 			s := startSite(t, cluster.Config{Agents: 1, Apps: []string{app}})
@@ -67,6 +68,7 @@ func TestFullEventBuffer(t *testing.T) {
 // TestBacklogOfDeadSwitch lets a switch die while no controller runs. The commands for its events are void, and more
 // than the ledger keeps for a switch; its events count all the same.
 func TestBacklogOfDeadSwitch(t *testing.T) {
+	notInShort(t)
 	s := startSite(t, cluster.Config{Agents: 1})
 	s.connect()
 	for _, c := range s.Controllers() {
@@ -94,6 +96,7 @@ func TestBacklogOfDeadSwitch(t *testing.T) {
 
 // TestManySwitches has 256 switches at one agent, and kills the leader.
 func TestManySwitches(t *testing.T) {
+	notInShort(t)
 	s := startSite(t, cluster.Config{Agents: 1, Apps: []string{"hub"}})
 	const n = 256
 	for i := range n {

@@ -16,6 +16,7 @@ import (
 // TestFlowAllocationStaysConsistent is figure 3a: two flows come from two switches at the same time, the leader
 // dies, and the next one puts the third flow on the path that has room.
 func TestFlowAllocationStaysConsistent(t *testing.T) {
+	notInShort(t)
 	s := startSite(t, cluster.Config{Agents: 4, Apps: []string{"allocator"}})
 	v := newVnet(s)
 	v.startAll()
@@ -67,6 +68,7 @@ func TestFlowAllocationStaysConsistent(t *testing.T) {
 // TestLinkDownSurvivesFailover is figure 3b: a link fails, and the leader dies with the news before it is in the
 // log. The next one hears it all the same.
 func TestLinkDownSurvivesFailover(t *testing.T) {
+	notInShort(t)
 	const switches = 3
 	tr := newTrap(t, crash.BeforeReplicate, switches+1, false) // at the first event after they came up
 	s := startSite(t, cluster.Config{Agents: switches, Apps: []string{"rerouter"}, Env: tr.env})
@@ -93,6 +95,7 @@ func TestLinkDownSurvivesFailover(t *testing.T) {
 // TestNoLeakWhenRulesAreReplaced is figure 3c: the leader dies when it has sent the commands that replace
 // overlapping rules, and knows nothing of their execution. Were they repeated, packets would reach h3; none does.
 func TestNoLeakWhenRulesAreReplaced(t *testing.T) {
+	notInShort(t)
 	newSite := func(t *testing.T) (*site, *trap) {
 		tr := newTrap(t, crash.AfterCommands, 2, false) // first come those of the start
 		s := startSite(t, cluster.Config{Agents: 1, Apps: []string{"redirect"}, Env: tr.env})

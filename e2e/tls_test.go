@@ -23,6 +23,7 @@ func TestTrialTLS(t *testing.T) { runTrial(t, trial.Config{TLS: true, Kills: 1})
 
 // TestTrialTLSOVS is the same with Open vSwitch, which brings TLS of its own.
 func TestTrialTLSOVS(t *testing.T) {
+	notInShort(t)
 	needOVS(t)
 	runTrial(t, trial.Config{OVS: true, TLS: true, Kills: 1})
 }
@@ -226,6 +227,7 @@ func TestTLSNewAuthority(t *testing.T) {
 
 // TestTLSHangingLeader: who dials a controller that hangs gives up in time, and all connect again when it goes on.
 func TestTLSHangingLeader(t *testing.T) {
+	notInShort(t)
 	t.Parallel()
 	s := startSite(t, cluster.Config{Agents: 2, TLS: true})
 	s.connectTLS(credentials(t, s.Authority(), pki.Switch, "s1"))

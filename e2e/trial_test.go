@@ -15,6 +15,7 @@ func TestTrial(t *testing.T) { runTrial(t, trial.Config{Kills: 3}) }
 
 // TestTrialOVS is the same with Open vSwitch.
 func TestTrialOVS(t *testing.T) {
+	notInShort(t)
 	needOVS(t)
 	runTrial(t, trial.Config{OVS: true, Kills: 3})
 }
@@ -31,8 +32,11 @@ func needOVS(t *testing.T) {
 
 // The same without agents, and with everything over TLS.
 
-func TestTrialStock(t *testing.T)    { runTrial(t, trial.Config{Stock: true, Kills: 3}) }
-func TestTrialStockTLS(t *testing.T) { runTrial(t, trial.Config{Stock: true, TLS: true, Kills: 1}) }
+func TestTrialStock(t *testing.T) { runTrial(t, trial.Config{Stock: true, Kills: 3}) }
+func TestTrialStockTLS(t *testing.T) {
+	notInShort(t)
+	runTrial(t, trial.Config{Stock: true, TLS: true, Kills: 1})
+}
 
 func TestTrialStockOVS(t *testing.T) {
 	needOVS(t)
@@ -40,6 +44,7 @@ func TestTrialStockOVS(t *testing.T) {
 }
 
 func TestTrialStockTLSOVS(t *testing.T) {
+	notInShort(t)
 	needOVS(t)
 	runTrial(t, trial.Config{Stock: true, OVS: true, TLS: true, Kills: 1})
 }
@@ -68,6 +73,7 @@ func TestTrialStockBarriers(t *testing.T) {
 // TestThousandKills kills controllers of networks of Open vSwitch, with agents and without, as often as HOLDFAST_KILLS
 // says: 5 times if that is empty. Each comes as soon as the one before is back.
 func TestThousandKills(t *testing.T) {
+	notInShort(t)
 	if testing.Short() {
 		t.Skip("takes a while")
 	}
