@@ -74,9 +74,6 @@ func TestTrialStockBarriers(t *testing.T) {
 // says: 5 times if that is empty. Each comes as soon as the one before is back.
 func TestThousandKills(t *testing.T) {
 	notInShort(t)
-	if testing.Short() {
-		t.Skip("takes a while")
-	}
 	needOVS(t)
 	kills := int(setting(t, "HOLDFAST_KILLS", 5))
 	for name, stock := range map[string]bool{"agents": false, "stock": true} {
