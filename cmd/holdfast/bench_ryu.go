@@ -140,8 +140,7 @@ type measured struct {
 
 // measure puts the load on a server, whose processes are those of pid and its children.
 func (b *ryuBench) measure(ctx context.Context, bar *progress, address, what string, pid int) (measured, error) {
-	// os-ken drops what comes before it knows a switch's ports: it counts as lost, in the warm-up, and makes room.
-	cfg := load.Config{Switches: b.switches, Window: b.window, MACsPerSwitch: b.macs, LostAfter: time.Second, Warmup: 4 * time.Second, Duration: time.Duration(b.seconds) * time.Second,
+	cfg := load.Config{Switches: b.switches, Window: b.window, MACsPerSwitch: b.macs, AfterPorts: true, Warmup: 3 * time.Second, Duration: time.Duration(b.seconds) * time.Second,
 		Drain: 5 * time.Second, ReadyTimeout: 30 * time.Second, Dial: load.TCP(address)}
 	stop := bar.during(cfg.Warmup+cfg.Duration, what)
 	defer stop()

@@ -50,6 +50,7 @@ func newFleet(cfg Config) *fleet {
 		}
 		f.links = append(f.links, &link{s: create(cfg.FirstDatapathID+openflow.DatapathID(i), cfg.MACsPerSwitch, win),
 			wake: make(chan struct{}, 1), ready: make(chan struct{}), cfg: &f.cfg, start: f.start})
+		f.links[i].s.afterPorts = cfg.AfterPorts
 	}
 	return f
 }

@@ -53,6 +53,9 @@ type Config struct {
 	// answer takes is queueing, so latency is not measured, and an answer lost is not noticed.
 	Window int
 
+	// AfterPorts has packet-ins of 1.3 wait until the controller has asked for the ports: os-ken drops what comes before.
+	AfterPorts bool
+
 	Duration time.Duration // of the measurement; default 1 s
 	Warmup   time.Duration // before it
 	// Drain is how long to wait, after the measurement and without sending, until

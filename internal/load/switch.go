@@ -47,9 +47,11 @@ type fakeSwitch struct {
 	config    [2]uint16
 	role      of13.RoleReply
 	replies   []byte
-	ready     bool // features were asked for: packet-ins may go
+	ready     bool // features were asked for, or ports: packet-ins may go
 	stopped   bool // no more packet-ins
 	measuring bool
+
+	afterPorts bool // ports are to be asked for first
 
 	xid     uint32
 	mac     uint32

@@ -35,7 +35,10 @@ func control13(s *fakeSwitch, dst, msg []byte) ([]byte, error) {
 	case of13.TypeFeaturesRequest:
 		const capabilities = of13.CapFlowStats | of13.CapTableStats | of13.CapPortStats
 		features := of13.FeaturesReply{DatapathID: s.id, NBuffers: 256, NTables: 1, Capabilities: capabilities}
-		return s.becomeReady(features.Append(dst, xid)), nil
+		if dst = features.Append(dst, xid); s.afterPorts {
+			return dst, nil
+		}
+		return s.becomeReady(dst), nil
 	case of13.TypeSetConfig:
 		var m of13.SetConfig
 		err := m.Decode(msg)
@@ -55,12 +58,12 @@ func control13(s *fakeSwitch, dst, msg []byte) ([]byte, error) {
 		}
 		return s.role.Append(dst, xid), nil
 	case of13.TypeMultipartRequest:
-		return multipart13(dst, msg)
+		return s.multipart13(dst, msg)
 	}
 	return dst, nil
 }
 
-func multipart13(dst, msg []byte) ([]byte, error) {
+func (s *fakeSwitch) multipart13(dst, msg []byte) ([]byte, error) {
 	var m of13.MultipartRequest
 	if err := m.Decode(msg); err != nil {
 		return dst, err
@@ -69,6 +72,7 @@ func multipart13(dst, msg []byte) ([]byte, error) {
 	switch m.Part { // those that are not a list, which may be empty
 	case of13.PartPortDesc:
 		reply.Body = ports13()
+		return s.becomeReady(reply.Append(dst, openflow.XID(msg))), nil
 	case of13.PartDesc:
 		reply.Body = of13.Desc{Manufacturer: "Holdfast", Hardware: "none", Software: "load", Serial: "none", Datapath: "none"}.AppendTo(nil)
 	case of13.PartAggregate:

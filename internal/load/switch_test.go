@@ -313,3 +313,17 @@ func TestHistogram(t *testing.T) {
 		t.Errorf("%v, %v", h.Quantile(0), h.Quantile(1))
 	}
 }
+
+// Who drops what comes before it knows the ports gets nothing before.
+func TestSwitch13AfterPorts(t *testing.T) {
+	s := newSwitch13(5, 10, nil)
+	s.afterPorts = true
+	if ask(t, s, (&of13.FeaturesRequest{}).Append(nil, 1)); s.ready {
+		t.Error("packet-ins may go when only the features were asked for")
+	}
+	answer := ask(t, s, (&of13.MultipartRequest{Part: of13.PartPortDesc}).Append(nil, 2))
+	_, after, err := openflow.Next(answer)
+	if err != nil || !s.ready || !slices.Equal(after[:len(s.announce)], s.announce) {
+		t.Errorf("behind the ports come %x, ready %v, %v; want the announcement", after, s.ready, err)
+	}
+}
