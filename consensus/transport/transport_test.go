@@ -158,12 +158,8 @@ func TestSlowReader(t *testing.T) {
 	h1, h2 := newHeard(), newHeard()
 	h2.block = make(chan struct{})
 	t1 := pair(t, h1, h2)
-	start := time.Now()
-	for range 200 {
+	for range 200 { // if it waited, it would for ever
 		t1.Send([]wire.Message{message(raftpb.MsgApp, 1, 2, 1<<20)})
-	}
-	if took := time.Since(start); took > time.Second {
-		t.Errorf("Send took %v", took)
 	}
 	if wait(t, "dropped", h1.dropped) != 2 {
 		t.Error("another member")
