@@ -76,7 +76,7 @@ func (c *Core) Checkpointed(life, number uint64, state []byte, why string) {
 }
 
 func (c *Core) noCheckpoint(number uint64, why string) {
-	c.proof.refused, c.status.NoCheckpoint = attempt{number, c.ledger.HistoryBytes()}, why
+	c.refused(number, why)
 	c.log.Info("no checkpoint of the applications can be made: they are brought up to date by replay alone", "input", number, "why", why)
 }
 
@@ -118,8 +118,13 @@ func (c *Core) proven(results []wire.Result) {
 
 func (c *Core) disproven(why string) {
 	c.log.Warn("a checkpoint of the applications is not trusted: they are brought up to date by replay alone", "input", c.proof.number, "why", why)
-	c.proof.refused, c.status.NoCheckpoint = attempt{c.proof.number, c.ledger.HistoryBytes()}, why
+	c.refused(c.proof.number, why)
 	c.dropProof()
+}
+
+// refused notes that there is no checkpoint after an input, and why: the next one is tried much later.
+func (c *Core) refused(number uint64, why string) {
+	c.proof.refused, c.status.NoCheckpoint = attempt{number, c.ledger.HistoryBytes()}, why
 }
 
 func (c *Core) dropProof() {
