@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-sdn/holdfast/internal/cluster"
 	"github.com/holdfast-sdn/holdfast/internal/netlab"
 )
 
@@ -21,11 +22,13 @@ func TestRun(t *testing.T) {
 	notInShort(t)
 	r := needRyu(t)
 	lab := netlab.ForTest(t)
-	address := fmt.Sprintf("%s:%d", lab.Addr(), freePortAt(t, lab.Addr()))
+	address := freeAddress(t, lab.Addr().String())
 	host, port, err := net.SplitHostPort(address)
 	check(t, err)
+	restHost, restPort, err := net.SplitHostPort(freeAddress(t, "127.0.0.1"))
+	check(t, err)
 	cmd := exec.Command(plain, "run", "--python", r.Python, "--ofp-listen-host", host, "--ofp-tcp-listen-port", port,
-		"--wsapi-host", "127.0.0.1", "--wsapi-port", fmt.Sprint(freePortAt(t, netip.MustParseAddr("127.0.0.1"))), "ryu.app.simple_switch_13")
+		"--wsapi-host", restHost, "--wsapi-port", restPort, "ryu.app.simple_switch_13")
 	cmd.Env = append(os.Environ(), "PYTHONPATH="+strings.Join(r.Path, ":"))
 	var log strings.Builder
 	cmd.Stdout, cmd.Stderr = &log, &log
@@ -86,12 +89,12 @@ func TestRun(t *testing.T) {
 	}
 }
 
-func freePortAt(t *testing.T, addr netip.Addr) int {
+// freeAddress returns one that nobody listens at.
+func freeAddress(t *testing.T, host string) string {
 	t.Helper()
-	l, err := net.Listen("tcp", netip.AddrPortFrom(addr, 0).String())
+	addresses, err := cluster.FreeAddresses(host, 1)
 	check(t, err)
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
+	return addresses[0]
 }
 
 func check(t *testing.T, err error) {
