@@ -1,4 +1,4 @@
-"""Runs an application on os-ken itself, as ryu-manager did: -c SCRIPT PORT APP."""
+"""Runs an application on os-ken itself, as ryu-manager did: PORT APP. What hosts are compared with, in bench ryu and in the tests of python/."""
 
 import os
 import sys
