@@ -5,13 +5,14 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/holdfast-sdn/holdfast/internal/lifeline"
 )
 
 // process is the host's, with whatever it starts. Its methods may be called from any goroutine.
@@ -34,19 +35,7 @@ func startProcess(cfg Config, folder string, socket *os.File) (*process, error) 
 	p := &process{cmd: cmd, out: &output{logger: cfg.Logger}, ended: make(chan struct{})}
 	cmd.Stdout, cmd.Stderr = p.out, p.out
 	cmd.WaitDelay = lingerTime // whoever has left the group may hold the pipe for ever
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	started := make(chan error)
-	go func() { // ends with the child
-		// Pdeathsig is about the thread that forked, not about the process: it must live as long as the child.
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		err := cmd.Start()
-		started <- err
-		if err == nil {
-			p.wait()
-		}
-	}()
-	if err := <-started; err != nil {
+	if err := lifeline.Start(cmd, p.wait); err != nil {
 		return nil, startError(cfg, err)
 	}
 	return p, nil

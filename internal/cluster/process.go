@@ -5,9 +5,10 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"runtime"
 	"sync"
 	"syscall"
+
+	"github.com/holdfast-sdn/holdfast/internal/lifeline"
 )
 
 // process is one child. Its methods may be called from any goroutine.
@@ -32,22 +33,12 @@ func (p *process) start() error {
 	cmd := exec.Command(p.binary, p.args...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.Env = append(os.Environ(), p.env...)
-	// Nothing outlives us. A group of its own: Ctrl-C reaches us only, and we end the processes.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	started, ended := make(chan error), make(chan struct{})
-	go func() { // ends with the child
-		// Pdeathsig is about the thread that forked, not the process: it must live as long as the
-		// child. Others may end theirs, as those do that have entered a network namespace.
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		err := cmd.Start()
-		started <- err
-		if err == nil {
-			_ = cmd.Wait()
-			close(ended)
-		}
-	}()
-	if err := <-started; err != nil {
+	ended := make(chan struct{})
+	err = lifeline.Start(cmd, func() {
+		_ = cmd.Wait()
+		close(ended)
+	})
+	if err != nil {
 		return fmt.Errorf("start %s: %w", p.name, err)
 	}
 	p.cmd, p.ended, p.expected = cmd, ended, false
