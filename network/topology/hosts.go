@@ -41,7 +41,7 @@ type totals struct {
 func (t *topology) sight(tx *app.Tx, at app.PortOf, port portRow, frame []byte) error {
 	s, ok := look(frame)
 	now := tx.Now().UnixNano()
-	if !ok || port.link() || now-port.Changed < int64(settle) {
+	if !ok || port.link() || now-port.Changed < int64(Settle) {
 		return nil
 	}
 	if err := t.learn(tx, at, port, s); err != nil || !s.lease.IsValid() {
@@ -60,7 +60,7 @@ func (t *topology) learn(tx *app.Tx, at app.PortOf, port portRow, s sighting) er
 	host, known := t.hosts.Get(tx, all, s.mac)
 	moves := !known || host.At != at
 	if moves {
-		if known && now-host.Since < int64(settle) {
+		if known && now-host.Since < int64(Settle) {
 			return nil // in a loop, or with a double, a host would move with each packet
 		}
 		if room, err := t.room(tx, at, port, known); !room {

@@ -56,7 +56,7 @@ func TestHostsAreLearned(t *testing.T) {
 	w.wantHosts(t, "a 1/1: [10.0.0.1 2001:db8::1 fe80::1]")
 	w.host(at(2, 3), sampleFrames["DHCP acknowledgement"].frame) // to nobody that is known
 	w.seen(t)
-	w.advance(settle)
+	w.advance(Settle)
 	w.host(at(2, 2), sampleFrames["DHCP discover"].frame[:40]) // alice, somewhere else
 	w.told = nil
 	w.host(at(1, 3), arp(bob, "0.0.0.0"))
@@ -89,7 +89,7 @@ func TestPortsSettle(t *testing.T) {
 	w.setPort(at(1, 2), false)
 	w.host(at(2, 1), arp(alice, "10.0.0.1"))
 	w.wantHosts(t)
-	w.advance(settle)
+	w.advance(Settle)
 	w.host(at(2, 1), arp(alice, "10.0.0.1"))
 	w.wantHosts(t, "a 2/1: [10.0.0.1]")
 	w.told = nil
@@ -109,7 +109,7 @@ func TestPortsSettleAfterALink(t *testing.T) {
 	w := newWorld(t)
 	w.start(1, 2)
 	w.start(2, 2)
-	w.advance(2 * settle)
+	w.advance(2 * Settle)
 	both := func() {
 		w.host(at(1, 2), arp(alice, "10.0.0.1"))
 		w.host(at(2, 1), arp(bob, "10.0.0.2"))
@@ -121,12 +121,12 @@ func TestPortsSettleAfterALink(t *testing.T) {
 	w.wantHosts(t)
 	clear(w.wires)
 	for i := 0; len(w.check().linksUp()) > 0 && i < 200; i++ {
-		w.advance(settle / 10)
+		w.advance(Settle / 10)
 	}
 	w.wantLinks(t)
 	both()
 	w.wantHosts(t)
-	w.advance(settle)
+	w.advance(Settle)
 	both()
 	w.wantHosts(t, "a 1/2: [10.0.0.1]", "b 2/1: [10.0.0.2]")
 }
@@ -140,7 +140,7 @@ func TestHostMoves(t *testing.T) {
 	if len(w.told) > 0 {
 		t.Errorf("told %+v", w.told)
 	}
-	w.advance(settle)
+	w.advance(Settle)
 	w.host(at(2, 2), arp(alice, "10.0.0.1"))
 	if h := w.seen(t); h.At != at(2, 2) {
 		t.Errorf("told of %+v", h)

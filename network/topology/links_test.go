@@ -25,7 +25,7 @@ func line(t tester, n int) *world {
 	for id := range app.Switch(n) {
 		w.start(id+1, 3)
 	}
-	w.advance(2 * settle)
+	w.advance(2 * Settle)
 	w.told = nil
 	return w
 }
@@ -340,9 +340,9 @@ func TestNothingIsLeftOver(t *testing.T) {
 func TestManyPorts(t *testing.T) {
 	w := newWorld(t)
 	w.start(1, 40)
-	w.start(2, maxPorts-5)
+	w.start(2, MaxPorts-5)
 	for p := range app.Port(9) { // more come
-		w.portStatus(at(2, maxPorts-4+p), of13.PortStatus{Reason: of13.PortAdd, Port: portDesc(2, maxPorts-4+p, true)})
+		w.portStatus(at(2, MaxPorts-4+p), of13.PortStatus{Reason: of13.PortAdd, Port: portDesc(2, MaxPorts-4+p, true)})
 	}
 	w.advance(2 * Interval)
 	w.left = nil
@@ -357,15 +357,15 @@ func TestManyPorts(t *testing.T) {
 	for _, p := range w.left {
 		count[p]++
 	}
-	for _, p := range []app.PortOf{at(1, 1), at(1, 17), at(1, 40), at(2, 1), at(2, 500), at(2, maxPorts)} {
+	for _, p := range []app.PortOf{at(1, 1), at(1, 17), at(1, 40), at(2, 1), at(2, 500), at(2, MaxPorts)} {
 		if n := count[p]; n < 1 || n > 2 {
 			t.Errorf("port %v was probed %d times in an interval", p, n)
 		}
 	}
-	if len(count) != 40+maxPorts || most > 2*perTick {
+	if len(count) != 40+MaxPorts || most > 2*perTick {
 		t.Errorf("%d ports were probed, up to %d at a time", len(count), most)
 	}
-	if s := w.check(); len(s.Switches[1].Ports) != maxPorts || !s.Switches[1].More || s.Switches[0].More {
+	if s := w.check(); len(s.Switches[1].Ports) != MaxPorts || !s.Switches[1].More || s.Switches[0].More {
 		t.Errorf("%d ports, more: %v", len(s.Switches[1].Ports), s.Switches[1].More)
 	}
 	w.stop(2)

@@ -112,7 +112,7 @@ func FuzzFrames(f *testing.F) {
 		}
 		w := newWorld(t)
 		w.start(1, 2)
-		w.advance(2 * settle)
+		w.advance(2 * Settle)
 		w.packetIn(app.PortOf{Switch: 1, Port: 1}, frame)
 		if v := w.check(); len(v.Links) != 0 || len(v.Hosts) > 1 || len(v.Switches) != 1 {
 			t.Errorf("the view is %+v", v)

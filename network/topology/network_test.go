@@ -185,7 +185,7 @@ func (w *world) checkHosts(t *rapid.T, s *Snapshot) {
 		if sw := w.switches[p.Switch]; !sw.up || !sw.ports[p.Port] {
 			continue
 		}
-		w.advance(settle)
+		w.advance(Settle)
 		w.host(p, arp(host, "10.0.0.1"))
 		i := slices.IndexFunc(w.check().Hosts, func(h HostView) bool { return h.MAC == host && h.At == p })
 		if (i >= 0) == w.linked(p) {

@@ -34,14 +34,16 @@ const Cookie uint64 = 0x6866746f706f // "hftopo"
 // Interval is the time between two probes of a port.
 const Interval = 3 * time.Second
 
+// MaxPorts is how many ports of a switch are looked at. Others are left alone, as if they were down.
+const MaxPorts = 1024
+
+// Settle is how long a port that came up, or lost its link, has for a probe to arrive before a host is learned there.
+const Settle = time.Second
+
 const (
 	missedRounds = 3  // probes in a row that a link may lose, less one
 	perTick      = 16 // probes that leave a switch at once
 	eagerGap     = 10 * time.Millisecond
-	maxPorts     = 1024 // of a switch; others are left alone, as if they were down
-
-	// settle is how long a port that came up, or lost its link, has for a probe to arrive before a host is learned there.
-	settle = time.Second
 
 	probePriority = 65535
 	hostPriority  = 1 // below what any application forwards by
@@ -85,7 +87,7 @@ type topology struct {
 type switchRow struct {
 	_     struct{}   `cbor:",toarray"`
 	Ports []app.Port // in order
-	More  bool       // there were more than maxPorts
+	More  bool       // there were more than MaxPorts
 }
 
 // portRow is a port of a switch that is up, and the links that leave it and arrive at it. What a link led to stays when it is
@@ -213,7 +215,7 @@ func (t *topology) addPort(tx *app.Tx, id app.Switch, row *switchRow, p of13.Por
 	switch {
 	case known || p.Port == 0 || p.Port > of13.PortMax:
 		return
-	case len(row.Ports) >= maxPorts:
+	case len(row.Ports) >= MaxPorts:
 		row.More = true
 		return
 	}
