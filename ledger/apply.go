@@ -32,9 +32,13 @@ func (s *state) apply(r *Record) error {
 		sw.end()
 		sw.closed = true
 	case OpPut:
-		s.table(r.Table).put(r.Cell, r.Field, bytes.Clone(r.Bytes)) // r.Bytes would pin the whole entry
+		t := s.table(r.Table)
+		t.put(r.Cell, r.Field, bytes.Clone(r.Bytes)) // r.Bytes would pin the whole entry
+		t.revision = s.revision
 	case OpDelete:
-		s.table(r.Table).delete(r.Cell, r.Field)
+		t := s.table(r.Table)
+		t.delete(r.Cell, r.Field)
+		t.revision = s.revision
 	case OpCommand:
 		sw := s.sw(r.Switch)
 		if sw.queue.next != r.Seq {

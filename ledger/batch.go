@@ -9,7 +9,7 @@ type batch struct {
 	buf     []byte
 	inputs  int
 	undo    []undo
-	tables  []*table // numbered in this entry
+	tables  []*table // that the entry changes; numbered while it is made
 	touched []touch
 	dones   []completion
 	loose   looseCommands // that leave after commit
@@ -70,14 +70,18 @@ func (b *batch) seal() {
 		t.events, t.closed = watermark{t.sw.epoch, t.sw.events}, t.sw.closed
 		t.position, t.nextSequence = t.sw.queue.end(), t.sw.queue.next
 	}
-	b.forgetTables(0)
+	b.endNumbers(0)
 }
 
 func (b *batch) forgetTables(from int) {
+	b.endNumbers(from)
+	b.tables = b.tables[:from]
+}
+
+func (b *batch) endNumbers(from int) {
 	for _, t := range b.tables[from:] {
 		t.number = 0
 	}
-	b.tables = b.tables[:from]
 }
 
 // release turns a committed touch into what may leave now.

@@ -88,12 +88,13 @@ type simNode struct {
 	skew     int64
 	encode   func() []byte // of a snapshot that is being taken
 	frozenAt int
+	read     map[string]reading // by application; see compareRows
 }
 
 func newCluster(t testing.TB, seed uint64) *cluster {
 	c := &cluster{t: t, seed: seed, rng: rand.New(rand.NewPCG(seed, 0)), now: 1_000_000, loose: map[string]bool{}}
 	for i := range 3 {
-		c.nodes = append(c.nodes, &simNode{c: c, id: i, skew: c.rng.Int64N(100_000) - 50_000})
+		c.nodes = append(c.nodes, &simNode{c: c, id: i, skew: c.rng.Int64N(100_000) - 50_000, read: map[string]reading{}})
 	}
 	limits := Limits{BatchInputs: 1 + c.rng.IntN(8), InFlight: 1 + c.rng.IntN(4)}
 	if seed%3 == 0 {
@@ -320,6 +321,7 @@ func (n *simNode) restart() {
 		n.c.elect()
 	}
 	n.core, n.encode, n.host = n.c.newCore(n.core.limits, n.id), nil, simHost{n: n}
+	clear(n.read)
 	n.must(n.core.Restore(n.c.oracle.snaps[n.applied]))
 	for _, s := range n.c.switches {
 		s.disconnect(n.id)
@@ -328,6 +330,7 @@ func (n *simNode) restart() {
 
 // compare checks that a replica has what the entries say, and nothing else.
 func (n *simNode) compare() {
+	n.compareRows()
 	if n.encode != nil {
 		if !n.c.quiet && n.c.rng.IntN(4) != 0 {
 			return // goes on while frozen

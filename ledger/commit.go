@@ -86,6 +86,7 @@ func (c *Core) Confirmed() uint64 { return c.proven }
 // else applies it. An error means that this replica cannot go on.
 func (c *Core) Commit(data []byte) error {
 	c.counters.Entries++
+	c.state.revision++
 	if c.leading {
 		return c.commitOwn(data)
 	}
@@ -138,6 +139,9 @@ func (c *Core) commitOwn(data []byte) error {
 		if done.sw.epoch == done.upTo.epoch {
 			done.sw.queue.pop(done.upTo.seq)
 		}
+	}
+	for _, t := range b.tables {
+		t.revision = c.state.revision
 	}
 	c.committed = append(c.committed, b.touched...)
 	c.ordered.move(&b.loose)
@@ -251,6 +255,8 @@ func (c *Core) Restore(snapshot []byte) error {
 		return err
 	}
 	s := newState()
+	s.revision = c.state.revision + 1
+	s.restored = s.revision
 	h, err := Walk(snapshot, s.apply)
 	if err != nil {
 		return fmt.Errorf("restore snapshot: %w", err)

@@ -10,8 +10,9 @@ import (
 // usual keys of a network without allocating: A and B for numbers (a datapath id and a
 // port, an Ethernet address), S for text. Zero parts are simply not used.
 type Key struct {
-	A, B uint64
-	S    string
+	A uint64 `json:"a,omitzero"`
+	B uint64 `json:"b,omitzero"`
+	S string `json:"s,omitzero"`
 }
 
 // Compare orders keys by A, then B, then S.

@@ -87,6 +87,9 @@ type state struct {
 	hosting   Hosting
 	history   history      // as of what is committed
 	commanded *switchState // that the last OpCommand applied was for
+
+	// Not replicated; see Core.Revision.
+	revision, restored uint64 // grows with each entry; what it was when a snapshot was restored
 }
 
 func newState() *state {

@@ -45,7 +45,8 @@ type table struct {
 	cells content
 	over  content // nil unless frozen
 
-	number uint64 // in the entry being built, plus 1; 0 is none
+	number   uint64 // in the entry being built, plus 1; 0 is none
+	revision uint64 // of the state, when an entry last changed the table
 }
 
 func (t *table) get(cell, field Key) ([]byte, bool) {

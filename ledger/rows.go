@@ -1,0 +1,99 @@
+package ledger
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"unsafe"
+)
+
+// Row is a value of an application's tables.
+type Row struct {
+	Table string `json:"table"`
+	Cell  Key    `json:"cell,omitzero"`
+	Field Key    `json:"field,omitzero"`
+	Value []byte `json:"value"`
+}
+
+// Compare orders rows by table, cell and field.
+func (r Row) Compare(o Row) int {
+	return cmp.Or(strings.Compare(r.Table, o.Table), r.Cell.Compare(o.Cell), r.Field.Compare(o.Field))
+}
+
+func (r Row) size() int {
+	return int(unsafe.Sizeof(r)) + len(r.Cell.S) + len(r.Field.S) + len(r.Value)
+}
+
+// Rows returns what is committed of an application's tables, in any order; what a leader has executed and not yet
+// committed is not in it. More than most bytes of rows are an error. Nobody may modify the values: the tables have the same ones.
+func (c *Core) Rows(app string, most int) ([]Row, error) {
+	rows, size := []Row{}, 0
+	before := c.before(app)
+	for name, t := range c.state.tables {
+		if name.App != app {
+			continue
+		}
+		layers := [...]content{t.cells, t.over, before[t]} // a later one has the last word, and nil is a deletion
+		for i, layer := range layers {
+			for cell, fields := range layer {
+				for field, value := range fields {
+					if value == nil || within(layers[i+1:], cell, field) {
+						continue
+					}
+					row := Row{name.Name, cell, field, value}
+					if size += row.size(); size > most {
+						return nil, fmt.Errorf("the tables of application %s have more than %d bytes", app, most)
+					}
+					rows = append(rows, row)
+				}
+			}
+		}
+	}
+	return rows, nil
+}
+
+func within(layers []content, cell, field Key) bool {
+	for _, l := range layers {
+		if _, ok := l[cell][field]; ok {
+			return true
+		}
+	}
+	return false
+}
+
+// before returns what was where something uncommitted is now.
+func (c *Core) before(app string) map[*table]content {
+	before := map[*table]content{}
+	take := func(list []undo) {
+		for i := len(list) - 1; i >= 0; i-- { // newest first: the oldest has the last word
+			v := list[i].value
+			if list[i].kind != undoValue || v.table.name.App != app {
+				continue
+			}
+			if before[v.table] == nil {
+				before[v.table] = content{}
+			}
+			if !list[i].existed {
+				before[v.table].put(v.cell, v.field, nil)
+			} else {
+				before[v.table].put(v.cell, v.field, v.value)
+			}
+		}
+	}
+	take(c.batch.undo)
+	for i := len(c.inflight) - 1; i >= 0; i-- {
+		take(c.inflight[i].undo)
+	}
+	return before
+}
+
+// Revision is a number that has grown whenever Rows of the application may have become others. It means nothing to another Core.
+func (c *Core) Revision(app string) uint64 {
+	newest := c.state.restored
+	for name, t := range c.state.tables {
+		if name.App == app {
+			newest = max(newest, t.revision)
+		}
+	}
+	return newest
+}
