@@ -218,9 +218,12 @@ func (c *Controller) asked(w http.ResponseWriter, r *http.Request, to any) bool 
 
 func (c *Controller) answer(w http.ResponseWriter, r *http.Request, body any, err error) {
 	var elsewhere *notLeading
+	var absent *noApplication
 	switch {
 	case err == nil:
 		c.write(w, r, http.StatusOK, body)
+	case errors.As(err, &absent):
+		c.write(w, r, http.StatusNotFound, Refusal{Error: err.Error()})
 	case errors.As(err, &elsewhere) && elsewhere.leader != "":
 		c.write(w, r, http.StatusMisdirectedRequest, Refusal{err.Error(), elsewhere.leader})
 	case elsewhere != nil, errors.Is(err, consensus.ErrNotLeader), errors.Is(err, context.DeadlineExceeded):

@@ -142,7 +142,7 @@ func (c *Core) connection(out SwitchStatus, id openflow.DatapathID) SwitchStatus
 	return out
 }
 
-// serveAPI serves /v1/status, /v1/members and /v1/drain, as JSON.
+// serveAPI serves /v1/status, /v1/members, /v1/drain and /v1/apps/{app}/tables, as JSON.
 func (c *Controller) serveAPI(l net.Listener) *web {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/status", func(w http.ResponseWriter, r *http.Request) {
@@ -157,6 +157,7 @@ func (c *Controller) serveAPI(l net.Listener) *web {
 		}
 	})
 	c.serveMembers(mux)
+	c.serveTables(mux)
 	w := newWeb(c.log, &http.Server{Handler: mux, ReadTimeout: 5 * time.Second, WriteTimeout: 10 * time.Second, IdleTimeout: 30 * time.Second})
 	w.start(l)
 	return w
