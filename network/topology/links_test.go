@@ -244,7 +244,7 @@ func TestCableWithinASwitch(t *testing.T) {
 func TestRejected(t *testing.T) {
 	key := func(w *world) (key []byte) {
 		for r := range w.rows(Name) {
-			if r.Table == "key" {
+			if r.Table == "secret" {
 				key = r.Value
 			}
 		}
@@ -330,7 +330,7 @@ func TestNothingIsLeftOver(t *testing.T) {
 	w.stop(1)
 	w.stop(2)
 	for r := range w.rows(Name) {
-		if r.Table != "key" && r.Table != "totals" {
+		if r.Table != "secret" && r.Table != "totals" {
 			t.Errorf("table %s has %v: %x", r.Table, r.Cell, r.Value)
 		}
 	}

@@ -258,12 +258,12 @@ func TestFailover(t *testing.T) {
 
 func TestOfRefusesOthersTables(t *testing.T) {
 	for _, table := range []string{"switches", "ports", "rejected", "hosts", "totals"} {
-		row := Row{Table: table, Cell: ledger.Key{A: 1}, Value: []byte{0xff}}
-		if _, err := Of(slices.Values([]Row{row})); err == nil {
+		row := ledger.Row{Table: table, Cell: ledger.Key{A: 1}, Value: []byte{0xff}}
+		if _, err := Of(slices.Values([]ledger.Row{row})); err == nil {
 			t.Errorf("%s: a value that is none was read", table)
 		}
 	}
-	if s, err := Of(slices.Values([]Row(nil))); err != nil || s.Rejected() != 0 {
+	if s, err := Of(slices.Values([]ledger.Row(nil))); err != nil || s.Rejected() != 0 {
 		t.Errorf("no rows: %+v, %v", s, err)
 	}
 }

@@ -16,13 +16,6 @@ import (
 	"github.com/holdfast-sdn/holdfast/network/paths"
 )
 
-// Row is a value of this application's tables, as the ledger has it.
-type Row struct {
-	Table       string
-	Cell, Field ledger.Key
-	Value       []byte
-}
-
 // Snapshot is a network at one time. Everything in it is in order, so equal networks have equal snapshots.
 type Snapshot struct {
 	Switches     []SwitchView
@@ -73,7 +66,7 @@ func (s *Snapshot) Rejected() (sum uint64) {
 }
 
 // Of makes a snapshot of the application's tables, whose rows may come in any order.
-func Of(rows iter.Seq[Row]) (*Snapshot, error) {
+func Of(rows iter.Seq[ledger.Row]) (*Snapshot, error) {
 	v := view{ports: map[app.PortOf]portRow{}, rejected: map[app.PortOf]Rejected{}}
 	for r := range rows {
 		if err := v.add(r); err != nil {
@@ -90,7 +83,7 @@ type view struct {
 	rejected map[app.PortOf]Rejected
 }
 
-func (v *view) add(r Row) error {
+func (v *view) add(r ledger.Row) error {
 	port := app.PortOf{Switch: app.Switch(r.Field.A), Port: app.Port(r.Field.B)}
 	switch r.Table {
 	case "switches":

@@ -345,17 +345,11 @@ func (w *world) snapshotOf(i int) []byte {
 }
 
 // rows yields the tables of an application at the leader.
-func (w *world) rows(name string) iter.Seq[Row] {
+func (w *world) rows(name string) iter.Seq[ledger.Row] {
 	w.t.Helper()
-	var list []Row
-	_, err := ledger.Walk(w.snapshotOf(w.leader), func(r *ledger.Record) error {
-		if r.Op == ledger.OpPut && r.Table.App == name {
-			list = append(list, Row{r.Table.Name, r.Cell, r.Field, bytes.Clone(r.Bytes)})
-		}
-		return nil
-	})
+	rows, err := w.cores[w.leader].Rows(name, 1<<30)
 	w.must(err)
-	return slices.Values(list)
+	return slices.Values(rows)
 }
 
 func (w *world) view() *Snapshot {
