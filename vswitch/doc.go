@@ -10,7 +10,7 @@
 //	s.Connect(1)                      // a controller; the HELLO is in Pending(1)
 //	s.Message(now, 1, msg)            // what it says
 //	s.Frame(now, port, frame)         // what arrives at a port
-//	s.Tick(now)                       // timeouts
+//	s.Tick(now)                       // timeouts; with BFD also at s.Deadline()
 //	out, open := s.Pending(1)         // bytes for the controller
 //	s.Sent(1, len(out))
 //	for _, f := range s.Frames() { … } // frames to transmit

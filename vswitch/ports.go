@@ -4,17 +4,20 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/holdfast-sdn/holdfast/bfd"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// port is a port with its counters. Its State has link-down or live, never both.
+// port is a port with its counters. Its State has link-down or live, or neither if it is closed, or its BFD session is not up.
 type port struct {
 	of13.PortDesc
 	stats   of13.PortStats
 	created time.Duration
+	session *bfd.Session // or nil
 }
 
-func (p *port) live() bool { return p.Up() }
+func (p *port) live() bool   { return p.State&of13.PortStateLive != 0 }
+func (p *port) linkUp() bool { return p.State&of13.PortStateLinkDown == 0 }
 
 // receives reports whether frames that arrive are processed.
 func (p *port) receives() bool { return p.Up() && p.Config&of13.PortConfigNoRecv == 0 }
@@ -22,12 +25,12 @@ func (p *port) receives() bool { return p.Up() && p.Config&of13.PortConfigNoRecv
 // sends reports whether frames may leave.
 func (p *port) sends() bool { return p.Up() && p.Config&of13.PortConfigNoFwd == 0 }
 
-// setState makes the live bit follow from the link and the configuration.
+// setState makes the live bit follow from the link, the configuration and the BFD session.
 func (p *port) setState(linkUp bool) {
 	p.State &^= of13.PortStateLinkDown | of13.PortStateLive
 	if !linkUp {
 		p.State |= of13.PortStateLinkDown
-	} else if p.Config&of13.PortConfigDown == 0 {
+	} else if p.Config&of13.PortConfigDown == 0 && (p.session == nil || p.session.Status().State == bfd.Up) {
 		p.State |= of13.PortStateLive
 	}
 }
@@ -60,7 +63,7 @@ func (s *Switch) AddPort(now time.Duration, desc of13.PortDesc) error {
 		return fmt.Errorf("vswitch: there is a port %v already", desc.Port)
 	}
 	p := &port{PortDesc: desc, created: now}
-	p.setState(desc.State&of13.PortStateLinkDown == 0)
+	p.setState(p.linkUp())
 	s.ports[desc.Port] = p
 	s.sortPorts()
 	s.portStatus(of13.PortAdd, p)
@@ -82,12 +85,17 @@ func (s *Switch) RemovePort(now time.Duration, no of13.Port) {
 // SetPortLive tells that the link of a port came up or went down. The controllers hear of it if that is new.
 func (s *Switch) SetPortLive(now time.Duration, no of13.Port, up bool) {
 	s.begin(now)
-	p := s.ports[no]
-	if p == nil || up == (p.State&of13.PortStateLinkDown == 0) {
-		return
+	if p := s.ports[no]; p != nil {
+		s.setLink(p, up)
 	}
-	p.setState(up)
-	s.portStatus(of13.PortModify, p)
+}
+
+// setLink brings the state of a port up to date, and tells the controllers if it is another.
+func (s *Switch) setLink(p *port, up bool) {
+	old := p.State
+	if p.setState(up); p.State != old {
+		s.portStatus(of13.PortModify, p)
+	}
 }
 
 func (s *Switch) sortPorts() {
@@ -113,7 +121,7 @@ func (s *Switch) portMod(m *of13.PortMod) error {
 	if m.Advertise != 0 {
 		p.Advertised = m.Advertise
 	}
-	p.setState(p.State&of13.PortStateLinkDown == 0)
+	p.setState(p.linkUp())
 	switch {
 	case s.rehearsing:
 		s.undo = append(s.undo, func() { p.PortDesc = old })

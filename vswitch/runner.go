@@ -26,6 +26,9 @@ const (
 	sendChunk = 256 << 10
 	// maxArrived bounds the frames that wait for the switch; those beyond are dropped.
 	maxArrived = 4096
+	// patience is how long the loop waits, once, when it comes late by more than that: a processor that was taken from it was
+	// taken from those who read devices, too, and what they have not read yet must not pass for silence.
+	patience = 2 * time.Millisecond
 )
 
 // RunnerConfig describes a Runner. The zero value of a field is its default.
@@ -181,29 +184,52 @@ func (r *Runner) attach(no of13.Port, send func(transit)) {
 
 // loop owns the switch.
 func (r *Runner) loop() {
-	tick := time.NewTicker(r.config.TickEvery)
-	defer tick.Stop()
+	tickAt := r.config.TickEvery // at the latest
+	due, patient := tickAt, false
+	timer := time.NewTimer(due)
+	defer timer.Stop()
 	for {
 		select {
 		case <-r.ctx.Done():
 			return
 		case c := <-r.calls:
-			c.f(time.Since(r.origin))
+			c.f(r.now())
 			r.transmit(0)
 			r.flush()
 			close(c.done)
-			continue
 		case <-r.wake:
 			r.process()
-		case <-tick.C:
-			now := time.Since(r.origin)
-			r.sw.Tick(now)
-			for _, s := range r.sessions {
-				s.keepAlive(now, r.config.SilentAfter)
+		case <-timer.C:
+			now := r.now()
+			if patient = !patient && now > due+patience; patient {
+				timer.Reset(patience)
+				continue
 			}
+			r.tick()
+			tickAt, due = r.now()+r.config.TickEvery, 0
 		}
 		r.transmit(0)
 		r.flush()
+		next := tickAt
+		if at, ok := r.sw.Deadline(); ok {
+			next = min(next, at)
+		}
+		if next != due && !patient {
+			due = next
+			timer.Reset(due - r.now())
+		}
+	}
+}
+
+func (r *Runner) now() time.Duration { return time.Since(r.origin) }
+
+// tick gives the switch time, after what has arrived.
+func (r *Runner) tick() {
+	r.process()
+	now := r.now()
+	r.sw.Tick(now)
+	for _, s := range r.sessions {
+		s.keepAlive(now, r.config.SilentAfter)
 	}
 }
 
@@ -213,7 +239,7 @@ func (r *Runner) process() {
 	arrived, slab := r.arrived, r.slab
 	r.arrived, r.slab = r.spareArrived[:0], r.spareSlab[:0]
 	r.mu.Unlock()
-	now := time.Since(r.origin)
+	now := r.now()
 	for _, a := range arrived {
 		r.sw.Frame(now, a.port, slab[a.from:a.to])
 		r.transmit(a.hops + 1)

@@ -171,6 +171,9 @@ func (s *Switch) Frame(now time.Duration, no of13.Port, frame []byte) {
 		in.stats.RxFrameErrors++
 		return
 	}
+	if in.session != nil && in.Up() && s.frameBFD(in, frame) {
+		return
+	}
 	if !in.receives() {
 		in.stats.RxDropped++
 		return
@@ -207,12 +210,17 @@ func (s *Switch) endPacket() {
 	s.budget = maxSteps
 }
 
-// Tick removes the flow entries and bundles whose time is over.
+// Tick removes the flow entries and bundles whose time is over, and gives BFD sessions theirs: see Deadline.
 func (s *Switch) Tick(now time.Duration) {
 	s.begin(now)
 	s.expireFlows(s.now)
 	for _, c := range s.conns {
 		c.expireBundles(s.now)
+	}
+	for _, p := range s.inOrder {
+		if p.session != nil {
+			s.tickBFD(p)
+		}
 	}
 }
 

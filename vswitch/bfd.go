@@ -1,0 +1,90 @@
+package vswitch
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/bfd"
+	"github.com/holdfast-sdn/holdfast/openflow/of13"
+)
+
+// SetBFD watches the link of a port by a BFD session, a new one even if it has one: from now on the port is live while the
+// session is up, and what the far end says to it never reaches the tables.
+func (s *Switch) SetBFD(now time.Duration, no of13.Port, c bfd.Config) error {
+	s.begin(now)
+	p := s.ports[no]
+	if p == nil {
+		return fmt.Errorf("vswitch: BFD at port %v: there is no such port", no)
+	}
+	session, err := bfd.New(s.now, c)
+	if err != nil {
+		return fmt.Errorf("vswitch: BFD at port %v: %w", no, err)
+	}
+	p.session = session
+	s.tickBFD(p)
+	return nil
+}
+
+// ClearBFD ends the session of a port, if it has one. To the far end that looks like a link that fails.
+func (s *Switch) ClearBFD(now time.Duration, no of13.Port) {
+	s.begin(now)
+	if p := s.ports[no]; p != nil && p.session != nil {
+		p.session = nil
+		s.setLink(p, p.linkUp())
+	}
+}
+
+// BFD returns the state of the session of a port, if it has one.
+func (s *Switch) BFD(no of13.Port) (bfd.Status, bool) {
+	p := s.ports[no]
+	if p == nil || p.session == nil {
+		return bfd.Status{}, false
+	}
+	return p.session.Status(), true
+}
+
+// Deadline is when a BFD session needs a Tick, if one does: for these sessions an interval is an interval, while flow entries and
+// bundles may wait for a Tick that comes by and by. Frames that have arrived go first, or the delay of the caller passes for silence.
+func (s *Switch) Deadline() (at time.Duration, ok bool) {
+	for _, p := range s.inOrder {
+		if p.session == nil {
+			continue
+		}
+		if due, any := p.session.Deadline(); any && (!ok || due < at) {
+			at, ok = due, true
+		}
+	}
+	return at, ok
+}
+
+// frameBFD takes a frame that is for the session of a port, and reports whether it was. Whatever the port's configuration says about
+// frames, these pass: they are not forwarded.
+func (s *Switch) frameBFD(p *port, frame []byte) bool {
+	packet, err := bfd.DecodeFrame(frame)
+	if errors.Is(err, bfd.ErrOther) {
+		return false
+	}
+	p.stats.RxPackets++
+	p.stats.RxBytes += uint64(len(frame))
+	if err == nil {
+		_ = p.session.Receive(s.now, packet) // one for an earlier session is dropped
+		s.tickBFD(p)
+	}
+	return true
+}
+
+// tickBFD sends what the session of a port has to say, a few frames at most, and makes the live bit follow it.
+func (s *Switch) tickBFD(p *port) {
+	for packet, due := p.session.Tick(s.now); due; packet, due = p.session.Tick(s.now) {
+		if !p.Up() {
+			continue
+		}
+		n := len(s.slab)
+		s.slab = bfd.AppendFrame(s.slab, p.HwAddr, packet)
+		s.frames = append(s.frames, Frame{p.Port, s.slab[n:len(s.slab):len(s.slab)]})
+		p.stats.TxPackets++
+		p.stats.TxBytes += bfd.FrameLen
+	}
+	s.setLink(p, p.linkUp())
+}
