@@ -5,13 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-sdn/holdfast/bfd"
 	"github.com/holdfast-sdn/holdfast/internal/incident"
 	"github.com/holdfast-sdn/holdfast/internal/mtls"
 	"github.com/holdfast-sdn/holdfast/internal/pki"
@@ -37,10 +40,15 @@ ones, such as ends of veth pairs, or with "tap:" before the name TAP interfaces 
 makes (bring them up with ip link set NAME up). Both need root. With --ports it has
 more ports than that; these are up, and lead nowhere.
 
+With --bfd it watches the links of its ports by BFD and takes one for dead when three packets in a row
+are missing, even if its carrier is there. The far end must do the same: an Open vSwitch with
+bfd:enable=true, or a switch like this one. Name the ports by --bfd-ports if some lead to hosts.
+
 Let --controller be the agent beside it, or all controllers if it has no agent. With --ca, --cert
 and --key it connects to them over TLS, by a certificate for a switch (holdfast pki issue switch NAME).`,
 		Example: `  holdfast vswitch --dpid 1 --ports 4 --controller 127.0.0.1:6653
   holdfast vswitch --dpid 00000000000000a1 --device veth0,veth2,tap:tap0 --controller 127.0.0.1:6653
+  holdfast vswitch --dpid 1 --device veth0,veth2,veth4 --bfd 15ms --bfd-ports 2,3 --controller 127.0.0.1:6653
   holdfast vswitch --dpid 1 --ports 4 --controller 127.0.0.1:6653 --ca ca.pem --cert s1.pem --key s1-key.pem`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -61,6 +69,8 @@ and --key it connects to them over TLS, by a certificate for a switch (holdfast 
 	cmd.Flags().StringSliceVar(&o.controllers, "controller", nil, "addresses to connect to")
 	cmd.Flags().StringSliceVar(&o.devices, "device", nil, "interfaces that are its ports; tap:NAME makes a TAP interface")
 	cmd.Flags().IntVar(&o.ports, "ports", 0, "number of ports (default: one for each device)")
+	cmd.Flags().DurationVar(&o.bfd, "bfd", 0, "watch links by BFD, with a packet in this time (default: do not)")
+	cmd.Flags().IntSliceVar(&o.bfdPorts, "bfd-ports", nil, "ports whose links are watched (default: those of all devices)")
 	cmd.Flags().StringVar(&o.tls.CA, "ca", "", "for TLS: file with the authorities that are believed")
 	cmd.Flags().StringVar(&o.tls.Cert, "cert", "", "for TLS: file with the switch's certificate")
 	cmd.Flags().StringVar(&o.tls.Key, "key", "", "for TLS: file with its key")
@@ -76,7 +86,9 @@ type vswitchOptions struct {
 	controllers []string
 	devices     []string
 	ports       int
-	tls         mtls.Files // empty: plain TCP
+	bfd         time.Duration // 0: none
+	bfdPorts    []int         // empty: those of devices
+	tls         mtls.Files    // empty: plain TCP
 }
 
 // parseDatapathID takes 16 digits for hexadecimal, as ovs-vsctl prints them.
@@ -127,6 +139,10 @@ func runSwitch(ctx context.Context, o vswitchOptions, log *slog.Logger) error {
 		}
 	}
 	r := vswitch.StartRunner(cfg)
+	if err := o.watchLinks(r); err != nil {
+		r.Close()
+		return err
+	}
 	log.Info("switch", "dpid", o.datapathID, "ports", len(ports), "controllers", o.controllers)
 	failed := make(chan error, len(devices))
 	var serving sync.WaitGroup
@@ -159,6 +175,30 @@ func (o vswitchOptions) describePorts() ([]of13.PortDesc, error) {
 		ports[i].State |= of13.PortStateLinkDown
 	}
 	return ports, nil
+}
+
+// watchLinks begins the BFD sessions.
+func (o vswitchOptions) watchLinks(r *vswitch.Runner) (err error) {
+	if o.bfd == 0 {
+		if len(o.bfdPorts) > 0 {
+			return errors.New("--bfd-ports without --bfd: say how often to send, such as --bfd 15ms")
+		}
+		return nil
+	}
+	ports := o.bfdPorts
+	if len(ports) == 0 {
+		for i := range o.devices {
+			ports = append(ports, i+1)
+		}
+	}
+	if len(ports) == 0 {
+		return errors.New("--bfd has no links to watch: give it ports by --device")
+	}
+	for _, no := range ports {
+		c := bfd.Config{Discriminator: rand.Uint32() | 1, MinTx: o.bfd, MinRx: o.bfd, Multiplier: bfd.Multiplier, Jitter: rand.Float64}
+		r.Do(func(s *vswitch.Switch, now time.Duration) { err = errors.Join(err, s.SetBFD(now, of13.Port(no), c)) })
+	}
+	return err
 }
 
 // openDevices returns what it opened even if it fails.

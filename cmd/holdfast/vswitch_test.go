@@ -22,6 +22,10 @@ func TestVswitchMistakes(t *testing.T) {
 		{"too many ports", []string{"--dpid", "1", "--ports", "1025"}, `holdfast: 1025 ports: use at most 1024`},
 		{"negative ports", []string{"--dpid", "1", "--ports", "-1"}, `holdfast: --ports -1: use 1 to 1024`},
 		{"no such device", []string{"--dpid", "1", "--device", "nonesuch"}, `holdfast: open interface nonesuch: route ip+net: no such network interface`},
+		{"BFD of no interval", []string{"--dpid", "1", "--ports", "1", "--bfd", "1ns", "--bfd-ports", "1"}, `holdfast: vswitch: BFD at port 1: bfd: interval 1ns is not in 1µs to 1h11m34.967295s`},
+		{"BFD at no port", []string{"--dpid", "1", "--ports", "1", "--bfd", "5ms", "--bfd-ports", "2"}, `holdfast: vswitch: BFD at port 2: there is no such port`},
+		{"BFD of nothing", []string{"--dpid", "1", "--ports", "1", "--bfd", "5ms"}, `holdfast: --bfd has no links to watch: give it ports by --device`},
+		{"BFD ports alone", []string{"--dpid", "1", "--ports", "1", "--bfd-ports", "1"}, `holdfast: --bfd-ports without --bfd: say how often to send, such as --bfd 15ms`},
 		{"empty device", []string{"--dpid", "1", "--device", "tap:"}, `holdfast: --device has an empty name`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
