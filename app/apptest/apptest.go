@@ -101,6 +101,16 @@ func (n *Net) Advance(d time.Duration) []Sent {
 	return n.commit()
 }
 
+// Rows returns what an application has in its tables.
+func (n *Net) Rows(name string) []ledger.Row {
+	n.t.Helper()
+	rows, err := n.core.Rows(name, 1<<30)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return rows
+}
+
 // commit commits all that was executed and returns what leaves at once, and then what may leave.
 func (n *Net) commit() (sent []Sent) {
 	n.t.Helper()
