@@ -1,0 +1,214 @@
+// Package liveness is an application that knows how each link between switches is to be watched: which two ports are its ends, how
+// long a round trip over it takes, and so how often BFD should send. It takes links from application topology.
+//
+// The round trip is measured now and then, by pairs of frames that leave a switch together. One comes back to the controller at once. The other goes over
+// the link; the switch at the far end sends it back by the port where it came in, and then the first hands it to the controller as well.
+// The difference of the two arrivals is a sample. The control path makes it inexact: what is below Resolution is noise.
+//
+// A link that is down stays known, and is to be watched as before: else nothing would notice that it is back. It is forgotten when one of
+// its ports leads elsewhere, or is removed.
+//
+// It sets nothing up at switches but the two entries that its frames need: package setup, beside it, does the rest, by the switches' databases.
+package liveness
+
+import (
+	"cmp"
+	"crypto/rand"
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/app"
+	"github.com/holdfast-sdn/holdfast/network/topology"
+	"github.com/holdfast-sdn/holdfast/openflow/of13"
+)
+
+// Name is that of the application, and of the tables' owner.
+const Name = "liveness"
+
+// Cookie is that of all flow entries of this package, and of no other.
+const Cookie uint64 = 0x68666c697665 // "hflive"
+
+// priority is above what any application forwards by.
+const priority = 65535
+
+// maxEnds bounds the ports of which something is kept. Links beyond are not watched.
+const maxEnds = 1 << 15
+
+// all is the one cell of each table.
+const all = 0
+
+// New returns the application. It works only beside topology.
+func New() *app.App {
+	a := app.New(Name)
+	l := &liveness{
+		links: app.NewMap[uint32, app.PortOf, linkRow](a, "links"), peers: app.NewMap[uint32, app.PortOf, app.PortOf](a, "peers"),
+		totals: app.NewTable[uint32, totals](a, "totals"), queue: app.NewMap[uint32, uint64, app.PortOf](a, "queue"),
+		secret: app.NewTable[uint32, []byte](a, "secret"),
+	}
+	cells := app.Need(l.links.Cell(all), l.peers.Cell(all), l.totals.Cell(all), l.queue.Cell(all), l.secret.Cell(all))
+	app.Handle(a, nil, switchUp)
+	app.HandleEmitted(a, func(topology.LinkUp) app.Cells { return cells }, l.linkUp)
+	app.HandleEmitted(a, func(topology.LinkDown) app.Cells { return cells }, l.linkDown)
+	app.Handle(a, func(app.PortStatus) app.Cells { return cells }, l.portStatus)
+	app.Handle(a, func(app.Timer) app.Cells { return cells }, l.tick)
+	app.Handle(a, func(in app.PacketIn) app.Cells {
+		if !ours(in.Data) {
+			return app.Cells{}
+		}
+		return cells
+	}, l.packetIn)
+	return a
+}
+
+type liveness struct {
+	links  app.Map[uint32, app.PortOf, linkRow]    // by the lower end
+	peers  app.Map[uint32, app.PortOf, app.PortOf] // where a port leads; the zero PortOf if it led to a switch and does not any more
+	totals app.Table[uint32, totals]
+	queue  app.Map[uint32, uint64, app.PortOf] // links to be looked at, by when
+	secret app.Table[uint32, []byte]
+}
+
+// linkRow is a link that is or was up in both directions.
+type linkRow struct {
+	_       struct{} `cbor:",toarray"`
+	To      app.PortOf
+	Up      bool // in both directions
+	Changed int64
+	Reason  topology.Reason // of its being down
+
+	RTT      int64 // ns
+	Measured int64 // when; 0: never
+
+	Due     uint64  // in the queue; 0: it is not there
+	Sent    uint8   // pairs of the present measurement
+	Seq     uint64  // of the last pair
+	Direct  int64   // when its frame that stays came back; 0: not yet
+	Over    int64   // when the one that goes over the link came back; 0: not yet
+	Samples []int64 // ns
+}
+
+type totals struct {
+	_       struct{} `cbor:",toarray"`
+	Ends    uint32
+	Refused uint64 // links for which there was no room
+}
+
+// switchUp has frames returned that come over a link, and returned ones handed in. They are two addresses that no bridge passes
+// on, and one turns into the other: so a frame goes back once, whoever sent it.
+func switchUp(tx *app.Tx, up app.SwitchUp) error {
+	entry := func(dst app.MAC, does of13.Actions) {
+		tx.FlowMod(up.Switch, of13.FlowMod{Command: of13.FlowAdd, Cookie: Cookie, Priority: priority, BufferID: of13.NoBuffer,
+			OutPort: of13.PortAny, OutGroup: of13.GroupAny, Match: of13.Match(nil).WithEthDst(dst).WithEthType(etherType),
+			Instructions: of13.Instructions(nil).Apply(does)})
+	}
+	entry(outward, of13.Actions(nil).SetField(of13.Exact(of13.FieldEthDst, homeward[:])).Output(of13.PortInPort, 0))
+	entry(homeward, of13.Actions(nil).Output(of13.PortController, of13.MaxLenNoBuffer))
+	return nil
+}
+
+// order returns the lower end first.
+func order(a, b app.PortOf) (lower, upper app.PortOf) {
+	if compare(a, b) > 0 {
+		return b, a
+	}
+	return a, b
+}
+
+func compare(a, b app.PortOf) int {
+	return cmp.Or(cmp.Compare(a.Switch, b.Switch), cmp.Compare(a.Port, b.Port))
+}
+
+func (l *liveness) linkUp(tx *app.Tx, m topology.LinkUp) error {
+	l.part(tx, m.From, m.To)
+	l.part(tx, m.To, m.From)
+	if !m.Bidirectional {
+		return nil
+	}
+	if _, ok := l.secret.Get(tx, all); !ok {
+		key := make([]byte, 32)
+		rand.Read(key) // never fails
+		l.secret.Put(tx, all, key)
+	}
+	lower, upper := order(m.From, m.To)
+	row, known := l.links.Get(tx, all, lower)
+	if !known && !l.room(tx, lower, upper) {
+		return nil
+	}
+	row.To, row.Up, row.Changed, row.Reason = upper, true, tx.Now().UnixNano(), 0
+	l.peers.Put(tx, all, lower, upper)
+	l.peers.Put(tx, all, upper, lower)
+	var err error
+	if row.Due == 0 {
+		row.Due, err = l.enqueue(tx, lower, tickGap)
+	}
+	l.links.Put(tx, all, lower, row)
+	return err
+}
+
+// room counts two ends in, if they are new, unless there are too many.
+func (l *liveness) room(tx *app.Tx, ends ...app.PortOf) bool {
+	sum, _ := l.totals.Get(tx, all)
+	defer func() { l.totals.Put(tx, all, sum) }()
+	var fresh uint32
+	for _, e := range ends {
+		if _, known := l.peers.Get(tx, all, e); !known {
+			fresh++
+		}
+	}
+	if sum.Ends+fresh > maxEnds {
+		sum.Refused++
+		return false
+	}
+	sum.Ends += fresh
+	return true
+}
+
+// part forgets the link that a port belonged to, unless that is the one to other.
+func (l *liveness) part(tx *app.Tx, at, other app.PortOf) {
+	peer, known := l.peers.Get(tx, all, at)
+	if !known || peer == other || peer == (app.PortOf{}) {
+		return
+	}
+	lower, _ := order(at, peer)
+	if row, ok := l.links.Get(tx, all, lower); ok && row.Due != 0 {
+		l.queue.Delete(tx, all, row.Due)
+	}
+	l.links.Delete(tx, all, lower)
+	l.peers.Put(tx, all, at, app.PortOf{})
+	l.peers.Put(tx, all, peer, app.PortOf{})
+}
+
+func (l *liveness) linkDown(tx *app.Tx, m topology.LinkDown) error {
+	for _, d := range m.Links {
+		lower, upper := order(d.From, d.To)
+		row, known := l.links.Get(tx, all, lower)
+		if !known || row.To != upper || !row.Up {
+			continue
+		}
+		row.Up, row.Changed, row.Reason = false, tx.Now().UnixNano(), m.Reason
+		l.links.Put(tx, all, lower, row)
+	}
+	return nil
+}
+
+// portStatus forgets a port that is removed.
+func (l *liveness) portStatus(tx *app.Tx, s app.PortStatus) error {
+	at := app.PortOf{Switch: s.Switch, Port: s.Port.Port}
+	if _, known := l.peers.Get(tx, all, at); !known || s.Reason != of13.PortDelete {
+		return nil
+	}
+	l.part(tx, at, app.PortOf{})
+	l.peers.Delete(tx, all, at)
+	sum, _ := l.totals.Get(tx, all)
+	sum.Ends--
+	l.totals.Put(tx, all, sum)
+	return nil
+}
+
+// enqueue has a link looked at after a while, and returns its place in the queue.
+func (l *liveness) enqueue(tx *app.Tx, at app.PortOf, after time.Duration) (due uint64, err error) {
+	now := uint64(tx.Now().UnixNano())
+	if first, any := l.first(tx); !any || first > now+uint64(tickGap) { // else the timer comes soon enough
+		err = tx.SetTimer(timer, min(after, tickGap), nil)
+	}
+	return l.place(tx, at, now+uint64(after)), err
+}

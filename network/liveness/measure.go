@@ -1,0 +1,140 @@
+package liveness
+
+import (
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/app"
+	"github.com/holdfast-sdn/holdfast/openflow/of13"
+)
+
+// Every is the time from one measurement of a link to the next.
+const Every = 10 * time.Minute
+
+// Resolution is how exact a round trip can be measured by way of a controller.
+const Resolution = time.Millisecond
+
+const (
+	pairs   = 8           // of a measurement
+	pairGap = time.Second // from one pair to the next: longer round trips are not measured
+	tickGap = 100 * time.Millisecond
+	perTick = 16 // pairs: so few leave in a tick, however many links there are
+
+	timer = "measure" // set whenever there is something in the queue, to when its first is due or later
+)
+
+// first returns when the first in the queue is due.
+func (l *liveness) first(tx *app.Tx) (due uint64, any bool) {
+	for due := range l.queue.All(tx, all) {
+		return due, true
+	}
+	return 0, false
+}
+
+// place puts a link into the queue at due, or at the next free place after it.
+func (l *liveness) place(tx *app.Tx, at app.PortOf, due uint64) uint64 {
+	for {
+		if _, taken := l.queue.Get(tx, all, due); !taken {
+			l.queue.Put(tx, all, due, at)
+			return due
+		}
+		due++
+	}
+}
+
+// tick looks at the links that are due, a few at a time.
+func (l *liveness) tick(tx *app.Tx, _ app.Timer) error {
+	now := uint64(tx.Now().UnixNano())
+	n := 0
+	for due, at := range l.queue.All(tx, all) {
+		if due > now || n == perTick {
+			break
+		}
+		n++
+		l.queue.Delete(tx, all, due)
+		l.visit(tx, at)
+	}
+	next, any := l.first(tx)
+	if !any {
+		return nil
+	}
+	after := tickGap
+	if next > now {
+		after = max(after, time.Duration(next-now))
+	}
+	return tx.SetTimer(timer, after, nil)
+}
+
+// visit goes on with the measurement of a link, or begins one.
+func (l *liveness) visit(tx *app.Tx, at app.PortOf) {
+	row, known := l.links.Get(tx, all, at)
+	if !known {
+		return
+	}
+	row.Due = 0
+	var again time.Duration
+	switch {
+	case !row.Up: // it is queued anew when it is up
+		row.Sent, row.Samples = 0, nil
+	case row.Sent < pairs:
+		l.send(tx, at, &row)
+		again = pairGap
+	default:
+		if len(row.Samples) > 0 {
+			slices.Sort(row.Samples)
+			row.RTT, row.Measured = row.Samples[len(row.Samples)/2], tx.Now().UnixNano()
+		}
+		row.Sent, row.Samples = 0, nil
+		again = Every - rand.N(Every/8) // links that were found together spread
+	}
+	if again > 0 {
+		row.Due = l.place(tx, at, uint64(tx.Now().Add(again).UnixNano()))
+	}
+	l.links.Put(tx, all, at, row)
+}
+
+// send lets a pair of frames leave.
+func (l *liveness) send(tx *app.Tx, at app.PortOf, row *linkRow) {
+	row.Sent++
+	row.Seq = max(row.Seq+1, uint64(tx.Now().UnixNano())) // never one that was used before, also if the link was forgotten meanwhile
+	row.Direct, row.Over = 0, 0
+	key, _ := l.secret.Get(tx, all)
+	out := func(over bool, to app.Port, maxLen uint16) {
+		tx.PacketOut(at.Switch, of13.PacketOut{BufferID: of13.NoBuffer, InPort: of13.PortController,
+			Actions: of13.Actions(nil).Output(to, maxLen), Data: appendFrame(nil, key, frame{at, row.Seq, over})})
+	}
+	out(true, at.Port, 0)
+	out(false, of13.PortController, of13.MaxLenNoBuffer)
+}
+
+// packetIn notes when a frame has come back. Each counts once, and only of the last pair.
+func (l *liveness) packetIn(tx *app.Tx, in app.PacketIn) error {
+	if !ours(in.Data) {
+		return nil
+	}
+	key, _ := l.secret.Get(tx, all)
+	f, ok := parseFrame(in.Data, key)
+	if !ok || f.from.Switch != in.Switch {
+		return nil
+	}
+	row, known := l.links.Get(tx, all, f.from)
+	if !known || f.seq != row.Seq {
+		return nil
+	}
+	arrival := &row.Direct
+	if f.over {
+		if arrival = &row.Over; in.InPort != f.from.Port || in.EthDst() != homeward {
+			return nil
+		}
+	}
+	if *arrival != 0 {
+		return nil
+	}
+	*arrival = tx.Now().UnixNano()
+	if row.Direct != 0 && row.Over != 0 {
+		row.Samples = append(row.Samples, max(0, row.Over-row.Direct)) // less than no time is noise
+	}
+	l.links.Put(tx, all, f.from, row)
+	return nil
+}
