@@ -45,7 +45,7 @@ type Result struct {
 // Bounds of a check. What is beyond is for the next one.
 const (
 	maxRemovals = 4096 // entries that are removed
-	maxGroups   = 1024 // groups that are removed; groups that entries use which stay
+	maxGroups   = 1024 // groups that are removed; uses of groups that are looked at
 )
 
 // How far a wanted entry or group is known.
@@ -72,13 +72,16 @@ type Check struct {
 	surplus  int
 	foreign  int
 	doomed   []uint32 // groups to remove at the end
-	inUse    []uint32 // groups that are not wanted, of entries and groups that stay
-	spill    bool     // inUse is not all of them
+	uses     []use    // of groups that are not wanted
+	spill    bool     // uses is not all of them: no group is removed
 	failed   error
 
 	canon canon
 	buf   []byte
 }
+
+// use says that one group uses another; by is of13.GroupAny if an entry does that stays, or a group that does.
+type use struct{ by, of uint32 }
 
 type bounds struct{ start, content, end int }
 

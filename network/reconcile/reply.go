@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
@@ -67,7 +68,7 @@ func (c *Check) flow(f of13.FlowStats) (of13.Message, error) {
 		owner = c.policy.Flow(f)
 	}
 	if !c.goes(owner) || c.removals == maxRemovals {
-		c.keep(instructionGroups(f.Instructions))
+		c.note(of13.GroupAny, instructionGroups(f.Instructions))
 		return nil, nil
 	}
 	c.removals++
@@ -90,12 +91,12 @@ func (c *Check) group(g of13.GroupDesc) error {
 	if c.policy.Group != nil {
 		owner = c.policy.Group(g)
 	}
-	switch {
-	case !c.goes(owner) || len(c.doomed) == maxGroups:
-		c.keep(bucketGroups(g.Buckets))
-	case !slices.Contains(c.doomed, g.GroupID):
-		c.doomed = append(c.doomed, g.GroupID)
+	user := of13.GroupAny
+	if c.goes(owner) && (len(c.doomed) < maxGroups || slices.Contains(c.doomed, g.GroupID)) {
+		user = g.GroupID
+		c.doomed = appendOnce(c.doomed, user)
 	}
+	c.note(user, bucketGroups(g.Buckets))
 	return nil
 }
 
@@ -121,50 +122,71 @@ func (c *Check) goes(o Owner) bool {
 	return false
 }
 
-// keep notes the groups that something uses which stays.
-func (c *Check) keep(used func(func(uint32) bool)) {
-	for id := range used {
-		if _, wanted := c.groups[id]; wanted || slices.Contains(c.inUse, id) {
+// note notes the groups that something uses: what stays (of13.GroupAny), or a doomed group.
+func (c *Check) note(user uint32, groups iter.Seq[uint32]) {
+	for id := range groups {
+		if _, wanted := c.groups[id]; wanted {
 			continue
 		}
-		if len(c.inUse) == maxGroups {
-			c.spill = true
-			return
+		if c.uses = appendOnce(c.uses, use{user, id}); len(c.uses) > maxGroups {
+			c.uses, c.spill = c.uses[:maxGroups], true
 		}
-		c.inUse = append(c.inUse, id)
 	}
 }
 
-// removeGroups returns the deletions of groups that nothing uses which stays.
+func appendOnce[T comparable](list []T, x T) []T {
+	if slices.Contains(list, x) {
+		return list
+	}
+	return append(list, x)
+}
+
+// removeGroups returns the deletions of the doomed groups that nothing uses which stays, users first: a switch may refuse to delete a group that another one uses.
 func (c *Check) removeGroups() []of13.Message {
 	if len(c.doomed) == 0 || c.spill {
 		return nil
 	}
-	used := make(map[uint32]bool, len(c.inUse))
-	for _, id := range c.inUse {
-		used[id] = true
+	left := make(map[uint32]bool, len(c.doomed))
+	for _, id := range c.doomed {
+		left[id] = true
 	}
 	for i := range c.want.Flows {
 		for id := range instructionGroups(c.want.Flows[i].Instructions) {
-			used[id] = true
+			delete(left, id)
 		}
 	}
 	for i := range c.want.Groups {
 		for id := range bucketGroups(c.want.Groups[i].Buckets) {
-			used[id] = true
+			delete(left, id)
+		}
+	}
+	for before := -1; before != len(left); { // what a group uses that stays, stays
+		before = len(left)
+		for _, u := range c.uses {
+			if !left[u.by] {
+				delete(left, u.of)
+			}
 		}
 	}
 	var msgs []of13.Message
-	for _, id := range c.doomed {
-		if !used[id] {
-			msgs = append(msgs, &of13.GroupMod{Command: of13.GroupDelete, GroupID: id})
+	for before := -1; before != len(msgs); {
+		before = len(msgs)
+		used := map[uint32]bool{}
+		for _, u := range c.uses {
+			used[u.of] = used[u.of] || left[u.by]
+		}
+		for _, id := range c.doomed {
+			if left[id] && !used[id] {
+				delete(left, id)
+				msgs = append(msgs, &of13.GroupMod{Command: of13.GroupDelete, GroupID: id})
+			}
 		}
 	}
 	return msgs
 }
 
 // instructionGroups walks the groups that instructions use.
-func instructionGroups(in of13.Instructions) func(func(uint32) bool) {
+func instructionGroups(in of13.Instructions) iter.Seq[uint32] {
 	return func(yield func(uint32) bool) {
 		for x := range in.All() {
 			for a := range x.Actions.All() {
@@ -177,7 +199,7 @@ func instructionGroups(in of13.Instructions) func(func(uint32) bool) {
 }
 
 // bucketGroups walks the groups that buckets use, or watch.
-func bucketGroups(buckets of13.Buckets) func(func(uint32) bool) {
+func bucketGroups(buckets of13.Buckets) iter.Seq[uint32] {
 	return func(yield func(uint32) bool) {
 		for b := range buckets.All() {
 			if b.WatchGroup != of13.GroupAny && !yield(b.WatchGroup) {

@@ -27,11 +27,13 @@ func (c *Check) State() []byte {
 	for _, n := range []int{c.removals, c.surplus, c.foreign} {
 		b = binary.AppendUvarint(b, uint64(n))
 	}
-	for _, list := range [][]uint32{c.doomed, c.inUse} {
-		b = binary.AppendUvarint(b, uint64(len(list)))
-		for _, id := range list {
-			b = binary.AppendUvarint(b, uint64(id))
-		}
+	b = binary.AppendUvarint(b, uint64(len(c.doomed)))
+	for _, id := range c.doomed {
+		b = binary.AppendUvarint(b, uint64(id))
+	}
+	b = binary.AppendUvarint(b, uint64(len(c.uses)))
+	for _, u := range c.uses {
+		b = binary.AppendUvarint(binary.AppendUvarint(b, uint64(u.by)), uint64(u.of))
 	}
 	return b
 }
@@ -66,7 +68,12 @@ func (c *Check) restore(b []byte) error {
 	}
 	r := reader{b: b[9+packed:]}
 	c.removals, c.surplus, c.foreign = r.number(maxRemovals), r.number(1<<62), r.number(1<<62)
-	c.doomed, c.inUse = r.list(), r.list()
+	for range r.number(maxGroups) {
+		c.doomed = append(c.doomed, r.id())
+	}
+	for range r.number(maxGroups) {
+		c.uses = append(c.uses, use{r.id(), r.id()})
+	}
 	if r.bad || len(r.b) > 0 {
 		return errors.New("the counts are cut off, or something follows them")
 	}
@@ -89,10 +96,4 @@ func (r *reader) number(most uint64) int {
 	return int(v)
 }
 
-func (r *reader) list() []uint32 {
-	var ids []uint32
-	for range r.number(maxGroups) {
-		ids = append(ids, uint32(r.number(1<<32-1)))
-	}
-	return ids
-}
+func (r *reader) id() uint32 { return uint32(r.number(1<<32 - 1)) }
