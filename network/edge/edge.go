@@ -1,0 +1,206 @@
+// Package edge is an application that brings hosts together: what a host asks all others, in ARP, IPv6 neighbour and router
+// discovery, MLD and DHCP, goes to the host that is meant if topology knows where that is, else out of all ports of the edge, once each.
+// So nothing has to be flooded through the network, which may have loops, and switches need no entries for broadcasts.
+//
+// It needs topology before it, and somebody whose flow entries hand such frames to the controller; recovery does.
+// What is sent to one host, as answers are, is the data plane's to forward. Other broadcasts and multicasts
+// do not come here, and go nowhere.
+//
+// A host asks again when nobody answers. So frames are handled at the level Ordered: one may be lost with a leader, and none is sent twice.
+package edge
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+
+	"github.com/holdfast-sdn/holdfast/app"
+	"github.com/holdfast-sdn/holdfast/network/topology"
+	"github.com/holdfast-sdn/holdfast/openflow/of13"
+)
+
+// Name is that of the application.
+const Name = "edge"
+
+// all is the one cell of each table: a flood needs the whole edge.
+const all = 0
+
+// New returns the application.
+func New() *app.App {
+	a := app.New(Name)
+	e := &edge{
+		switches: app.NewMap[uint32, app.Switch, []port](a, "switches"), rates: app.NewMap[uint32, app.PortOf, rate](a, "rates"),
+		hosts: app.NewMap[uint32, app.MAC, host](a, "hosts"), addresses: app.NewMap[uint32, string, owner](a, "addresses"),
+		totals: app.NewTable[uint32, totals](a, "totals"),
+	}
+	ports := app.Need(e.switches.Cell(all), e.rates.Cell(all))
+	hosts := app.Need(e.switches.Cell(all), e.hosts.Cell(all), e.addresses.Cell(all))
+	frames := app.Need(e.switches.Cell(all), e.rates.Cell(all), e.hosts.Cell(all), e.addresses.Cell(all), e.totals.Cell(all))
+	app.Handle(a, func(app.SwitchUp) app.Cells { return ports }, e.switchUp)
+	app.Handle(a, func(app.SwitchDown) app.Cells { return ports }, e.switchDown)
+	app.Handle(a, func(app.PortStatus) app.Cells { return ports }, e.portStatus)
+	app.HandleEmitted(a, func(topology.SwitchUp) app.Cells { return ports }, e.morePorts)
+	app.HandleEmitted(a, func(topology.LinkUp) app.Cells { return ports }, e.linkUp)
+	app.HandleEmitted(a, func(topology.HostSeen) app.Cells { return hosts }, e.hostSeen)
+	app.HandleEmitted(a, func(topology.HostGone) app.Cells { return hosts }, e.hostGone)
+	app.Handle(a, func(app.PacketIn) app.Cells { return frames }, e.packetIn, app.At(app.Ordered))
+	app.Handle(a, func(app.Timer) app.Cells { return frames }, e.goOn)
+	return a
+}
+
+type edge struct {
+	switches  app.Map[uint32, app.Switch, []port] // that are up
+	rates     app.Map[uint32, app.PortOf, rate]   // of floods that came in by a port
+	hosts     app.Map[uint32, app.MAC, host]
+	addresses app.Map[uint32, string, owner] // by IP address
+	totals    app.Table[uint32, totals]
+}
+
+// port is one of a switch, in the order of numbers.
+type port struct {
+	_    struct{} `cbor:",toarray"`
+	Port app.Port
+	Up   bool
+	// Link says that a link was here since the port came up. It stays so when the link is lost: a link that is silently
+	// mended is found only by the next probe, and what was flooded into it until then would come back.
+	Link    bool
+	Changed int64 // when it came up, or went down
+}
+
+// outside reports whether hosts can be at a port.
+func (p *port) outside(now int64) bool {
+	return p.Up && !p.Link && now-p.Changed >= int64(topology.Settle)
+}
+
+type host struct {
+	_         struct{} `cbor:",toarray"`
+	At        app.PortOf
+	Addresses []netip.Addr
+}
+
+// owner is the host that came by an address last.
+type owner struct {
+	_     struct{} `cbor:",toarray"`
+	MAC   app.MAC
+	Asked bool // alone, for this address, and has not said since that it has it
+}
+
+// find looks for a port in the row of its switch.
+func (e *edge) find(tx *app.Tx, at app.PortOf) (row []port, i int, known bool) {
+	row, _ = e.switches.Get(tx, all, at.Switch)
+	i, known = search(row, at.Port)
+	return row, i, known
+}
+
+func search(row []port, p app.Port) (int, bool) {
+	return slices.BinarySearchFunc(row, p, func(r port, p app.Port) int { return cmp.Compare(r.Port, p) })
+}
+
+// add takes the ports that topology takes: a link is never found at another, so that cannot be told from the edge.
+func add(row []port, p app.Port, up bool, now int64) []port {
+	i, known := search(row, p)
+	if known || p == 0 || p > of13.PortMax || len(row) >= topology.MaxPorts {
+		return row
+	}
+	return slices.Insert(row, i, port{Port: p, Up: up, Changed: now})
+}
+
+func (e *edge) switchUp(tx *app.Tx, up app.SwitchUp) error {
+	row := []port{}
+	for p := range up.Ports.All() {
+		row = add(row, p.Port, p.Up(), tx.Now().UnixNano())
+	}
+	e.switches.Put(tx, all, up.Switch, row)
+	return nil
+}
+
+// morePorts takes those that did not fit the switch's first message.
+func (e *edge) morePorts(tx *app.Tx, up topology.SwitchUp) error {
+	row, known := e.switches.Get(tx, all, up.Switch)
+	if !known {
+		return nil
+	}
+	for _, p := range up.Ports {
+		row = add(row, p, true, tx.Now().UnixNano())
+	}
+	e.switches.Put(tx, all, up.Switch, row)
+	return nil
+}
+
+func (e *edge) switchDown(tx *app.Tx, down app.SwitchDown) error {
+	row, _ := e.switches.Get(tx, all, down.Switch)
+	for _, p := range row {
+		e.rates.Delete(tx, all, app.PortOf{Switch: down.Switch, Port: p.Port})
+	}
+	e.switches.Delete(tx, all, down.Switch)
+	return nil
+}
+
+func (e *edge) portStatus(tx *app.Tx, s app.PortStatus) error {
+	at := app.PortOf{Switch: s.Switch, Port: s.Port.Port}
+	if _, live := e.switches.Get(tx, all, s.Switch); !live {
+		return nil
+	}
+	row, i, known := e.find(tx, at)
+	now := tx.Now().UnixNano()
+	switch {
+	case s.Reason == of13.PortDelete && known:
+		row = slices.Delete(row, i, i+1)
+		e.rates.Delete(tx, all, at)
+	case s.Reason == of13.PortDelete:
+	case !known:
+		row = add(row, at.Port, s.Port.Up(), now)
+	case row[i].Up != s.Port.Up():
+		row[i] = port{Port: at.Port, Up: s.Port.Up(), Changed: now}
+	}
+	e.switches.Put(tx, all, s.Switch, row)
+	return nil
+}
+
+func (e *edge) linkUp(tx *app.Tx, l topology.LinkUp) error {
+	e.setLink(tx, l.From, true)
+	e.setLink(tx, l.To, true)
+	return nil
+}
+
+func (e *edge) setLink(tx *app.Tx, at app.PortOf, link bool) {
+	if row, i, known := e.find(tx, at); known && row[i].Link != link {
+		row[i].Link = link
+		e.switches.Put(tx, all, at.Switch, row)
+	}
+}
+
+// hostSeen takes it from topology that a host is where a link was.
+func (e *edge) hostSeen(tx *app.Tx, seen topology.HostSeen) error {
+	old, _ := e.hosts.Get(tx, all, seen.MAC)
+	for _, a := range old.Addresses {
+		if !slices.Contains(seen.Addresses, a) {
+			e.disown(tx, a, seen.MAC)
+		}
+	}
+	for _, a := range seen.Addresses {
+		if o, _ := e.addresses.Get(tx, all, a.String()); o.MAC == seen.MAC || !slices.Contains(old.Addresses, a) {
+			e.addresses.Put(tx, all, a.String(), owner{MAC: seen.MAC})
+		}
+	}
+	e.hosts.Put(tx, all, seen.MAC, host{At: seen.At, Addresses: seen.Addresses})
+	e.setLink(tx, seen.At, false)
+	return nil
+}
+
+func (e *edge) hostGone(tx *app.Tx, gone topology.HostGone) error {
+	for _, mac := range gone.Hosts {
+		h, _ := e.hosts.Get(tx, all, mac)
+		for _, a := range h.Addresses {
+			e.disown(tx, a, mac)
+		}
+		e.hosts.Delete(tx, all, mac)
+	}
+	return nil
+}
+
+func (e *edge) disown(tx *app.Tx, a netip.Addr, mac app.MAC) {
+	if o, _ := e.addresses.Get(tx, all, a.String()); o.MAC == mac {
+		e.addresses.Delete(tx, all, a.String())
+	}
+}
