@@ -68,6 +68,15 @@ func (c *Client) SetBFD(ctx context.Context, i Interface, b BFD) error {
 	return nil
 }
 
+// Check reports whether SetBFD has nothing to do on an interface. The error is why it would refuse: see there.
+func (i Interface) Check(b BFD) (done bool, err error) {
+	want, err := b.config()
+	if err == nil {
+		err = foreign(i.bfd, i.mark, want)
+	}
+	return err == nil && i.Ours && upToDate(i.bfd, i.mark, want), err
+}
+
 // foreign returns an error if what is to be set would overwrite what is not ours.
 func foreign(bfd, ours, want textMap) error {
 	for _, key := range slices.Sorted(maps.Keys(bfd)) {
@@ -107,7 +116,7 @@ func (c *Client) change(ctx context.Context, i Interface, decide func(bfd, ours 
 		if err != nil {
 			return err
 		}
-		if upToDate(now, ours, want) {
+		if _, marked := now.ExternalIDs[markKey]; marked == (len(want) > 0) && upToDate(now.BFD, ours, want) {
 			return nil
 		}
 		_, err = c.transact(ctx, replace(i.id, now, ours, want)...)
@@ -118,17 +127,16 @@ func (c *Client) change(ctx context.Context, i Interface, decide func(bfd, ours 
 	return fmt.Errorf("others changed the interface meanwhile, %d times", maxTries)
 }
 
-func upToDate(now interfaceRow, ours, want textMap) bool {
+func upToDate(bfd, ours, want textMap) bool {
 	if !maps.Equal(ours, want) {
 		return false
 	}
 	for key, v := range want {
-		if now.BFD[key] != v {
+		if bfd[key] != v {
 			return false
 		}
 	}
-	_, marked := now.ExternalIDs[markKey]
-	return marked == (len(want) > 0)
+	return true
 }
 
 // replace returns a transaction that, if the row is still what it was, puts want in the place of ours. A pair that somebody has

@@ -2,7 +2,6 @@ package ovsdb
 
 import (
 	"context"
-	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -24,8 +23,9 @@ const (
 type Config struct {
 	// Remote is where the database server listens, as Open vSwitch writes it: tcp:HOST:PORT, ssl:HOST:PORT or unix:PATH.
 	Remote string
-	TLS    *tls.Config // for ssl; it has to say whom to believe
-	Logger *slog.Logger
+	// DialTLS connects for ssl, and makes sure of who is there.
+	DialTLS func(ctx context.Context, address string) (net.Conn, error)
+	Logger  *slog.Logger
 }
 
 // Client is a connection to the database of one Open vSwitch, which is made again when it breaks. Its methods are
@@ -49,24 +49,19 @@ func New(cfg Config) (*Client, error) {
 	kind, address, _ := strings.Cut(cfg.Remote, ":")
 	c.network, c.address = "tcp", address
 	if kind != "ssl" {
-		c.cfg.TLS = nil
+		c.cfg.DialTLS = nil
 	}
 	switch {
 	case kind == "unix" && address != "":
 		c.network = "unix"
 		return c, nil
-	case kind == "ssl" && cfg.TLS == nil:
+	case kind == "ssl" && cfg.DialTLS == nil:
 		return nil, fmt.Errorf("database %s: no certificates for TLS", cfg.Remote)
 	case kind != "tcp" && kind != "ssl":
 		return nil, fmt.Errorf("database %q: use tcp:HOST:PORT, ssl:HOST:PORT or unix:PATH", cfg.Remote)
 	}
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
+	if _, _, err := net.SplitHostPort(address); err != nil {
 		return nil, fmt.Errorf("database %q: use tcp:HOST:PORT, ssl:HOST:PORT or unix:PATH: %w", cfg.Remote, err)
-	}
-	if kind == "ssl" && cfg.TLS.ServerName == "" {
-		c.cfg.TLS = cfg.TLS.Clone()
-		c.cfg.TLS.ServerName = host
 	}
 	return c, nil
 }
@@ -115,16 +110,10 @@ func (c *Client) once(ctx context.Context) (told bool, err error) {
 func (c *Client) dial(ctx context.Context) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
-	conn, err := new(net.Dialer).DialContext(ctx, c.network, c.address)
-	if err != nil || c.cfg.TLS == nil {
-		return conn, err
+	if c.cfg.DialTLS != nil {
+		return c.cfg.DialTLS(ctx, c.address)
 	}
-	secure := tls.Client(conn, c.cfg.TLS)
-	if err := secure.HandshakeContext(ctx); err != nil {
-		conn.Close()
-		return nil, err
-	}
-	return secure, nil
+	return new(net.Dialer).DialContext(ctx, c.network, c.address)
 }
 
 func (c *Client) publish(s *session, v View) {

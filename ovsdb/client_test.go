@@ -38,7 +38,7 @@ func TestWatch(t *testing.T) {
 	for _, remote := range []string{s.unix, s.tcp, s.ssl} {
 		kind, _, _ := strings.Cut(remote, ":")
 		t.Run(kind, func(t *testing.T) {
-			c := run(t, Config{Remote: remote, TLS: s.tls})
+			c := run(t, Config{Remote: remote, DialTLS: dialTLS(s.tls)})
 			v := await(t, c, "there is port 2", func(v View, err error) bool { _, ok := v.Port(0x11, 2); return ok })
 			if i, _ := v.Port(0x11, 2); i.Name != "p2" || i.LinkUp || i.Ours || i.BFD != (BFDStatus{}) {
 				t.Errorf("port 2: %+v", i)
@@ -64,7 +64,7 @@ func TestUntrustedServer(t *testing.T) {
 	s := newServer(t)
 	other := s.tls.Clone()
 	other.ServerName = "example.org"
-	c := run(t, Config{Remote: s.ssl, TLS: other})
+	c := run(t, Config{Remote: s.ssl, DialTLS: dialTLS(other)})
 	await(t, c, "the certificate is refused", func(v View, err error) bool {
 		return err != nil && strings.Contains(err.Error(), "certificate")
 	})
@@ -97,7 +97,16 @@ func TestSetAndClear(t *testing.T) {
 	}
 	check(c.SetBFD(t.Context(), p1, BFD{MinTx: 5 * ms, MinRx: 6 * ms, Multiplier: 4}))
 	s.expect(t, "p1", `{enable="true", min_rx="6", min_tx="5", mult="4"}`, true)
-	await(t, c, "p1 is ours", func(v View, err error) bool { i, _ := v.Named("p1"); return i.Ours })
+	v1 := await(t, c, "p1 is ours", func(v View, err error) bool { i, _ := v.Named("p1"); return i.Ours })
+	i1, _ := v1.Named("p1")
+	for b, want := range map[string]struct {
+		bfd  BFD
+		done bool
+	}{"the same": {BFD{MinTx: 5 * ms, MinRx: 6 * ms, Multiplier: 4}, true}, "another": {BFD{MinTx: 5 * ms, MinRx: 5 * ms}, false}} {
+		if done, err := i1.Check(want.bfd); done != want.done || err != nil {
+			t.Errorf("check %s: %v, error %v", b, done, err)
+		}
+	}
 	check(c.SetBFD(t.Context(), p1, BFD{MinTx: 15 * ms, MinRx: 15 * ms}))
 	s.expect(t, "p1", `{enable="true", min_rx="15", min_tx="15"}`, true)
 
@@ -133,6 +142,11 @@ func TestSetAndClear(t *testing.T) {
 	t.Run("others' BFD", func(t *testing.T) {
 		s.vsctl(t, "set", "interface", "p2", "bfd:enable=true")
 		p2, _ := v.Named("p2")
+		await(t, c, "p2 is theirs", func(v View, err error) bool {
+			i, _ := v.Named("p2")
+			_, why := i.Check(BFD{MinTx: ms, MinRx: ms})
+			return errors.Is(why, ErrForeign)
+		})
 		if err := c.SetBFD(t.Context(), p2, BFD{MinTx: ms, MinRx: ms}); !errors.Is(err, ErrForeign) {
 			t.Errorf("set over theirs: error %v", err)
 		}

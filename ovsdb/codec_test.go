@@ -12,6 +12,7 @@ import (
 	"testing/iotest"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 )
 
@@ -157,25 +158,28 @@ const (
 	secondUpdate = `{"Interface":{"i1":{"old":{"ofport":3},"new":{"name":"a","ofport":4,"link_state":"up"}},"i2":{"old":{}}},"Bridge":{"b2":{"old":{"name":"br1"}}}}`
 )
 
+var wholly = cmp.Options{cmp.AllowUnexported(Interface{}), cmpopts.EquateEmpty()}
+
 func TestView(t *testing.T) {
 	var tb tables
 	if err := tb.apply(json.RawMessage(firstUpdate)); err != nil {
 		t.Fatal(err)
 	}
-	a := Interface{Name: "a", Port: 3, LinkUp: true, Ours: true, id: "i1",
+	enabled := textMap{"enable": "true"}
+	a := Interface{Name: "a", Port: 3, LinkUp: true, Ours: true, id: "i1", bfd: enabled, mark: enabled,
 		BFD: BFDStatus{State: "up", RemoteState: "up", Forwarding: true, Diagnostic: "No Diagnostic", Flaps: 1}}
 	v := tb.view()
 	want := View{
 		{Name: "br0", DatapathID: 0x11, Interfaces: []Interface{{Name: "c", id: "i3"}, {Name: "b", Port: 1, id: "i2"}, a}},
 		{Name: "br1"},
 	}
-	if diff := cmp.Diff(want, v, cmp.AllowUnexported(Interface{})); diff != "" {
+	if diff := cmp.Diff(want, v, wholly); diff != "" {
 		t.Error(diff)
 	}
-	if got, ok := v.Port(0x11, 3); !ok || got != a {
+	if got, ok := v.Port(0x11, 3); !ok || got.id != a.id {
 		t.Errorf("port 3: %+v, %v", got, ok)
 	}
-	if got, ok := v.Named("a"); !ok || got != a {
+	if got, ok := v.Named("a"); !ok || got.id != a.id {
 		t.Errorf("named a: %+v, %v", got, ok)
 	}
 	_, port := v.Port(0x11, 7)
@@ -188,7 +192,7 @@ func TestView(t *testing.T) {
 		t.Fatal(err)
 	}
 	want = View{{Name: "br0", DatapathID: 0x11, Interfaces: []Interface{{Name: "c", id: "i3"}, {Name: "a", Port: 4, LinkUp: true, id: "i1"}}}}
-	if diff := cmp.Diff(want, tb.view(), cmp.AllowUnexported(Interface{})); diff != "" {
+	if diff := cmp.Diff(want, tb.view(), wholly); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"log/slog"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -77,6 +78,12 @@ func (s *server) certify(t *testing.T) {
 	}
 	s.tls = &tls.Config{Certificates: []tls.Certificate{own}, RootCAs: x509.NewCertPool()}
 	s.tls.RootCAs.AppendCertsFromPEM(ca)
+}
+
+func dialTLS(cfg *tls.Config) func(context.Context, string) (net.Conn, error) {
+	return func(ctx context.Context, address string) (net.Conn, error) {
+		return (&tls.Dialer{Config: cfg}).DialContext(ctx, "tcp", address)
+	}
 }
 
 var listening = regexp.MustCompile(`listening on port (\d+)`)

@@ -118,7 +118,11 @@ func (r interfaceRow) export(id uuid) Interface {
 	if no := r.OFPort.first(); no > 0 && no < 1<<32 { // -1: the switch could not open it
 		i.Port = uint32(no)
 	}
-	_, i.Ours = r.ExternalIDs[markKey]
+	var mark string
+	if mark, i.Ours = r.ExternalIDs[markKey]; i.Ours {
+		i.mark = parseMark(mark)
+	}
+	i.bfd = r.BFD
 	return i
 }
 

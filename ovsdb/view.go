@@ -18,7 +18,8 @@ type Interface struct {
 	BFD    BFDStatus
 	Ours   bool // its BFD was set up by SetBFD
 
-	id uuid
+	id        uuid
+	bfd, mark textMap // what is set, and what of it is ours
 }
 
 // BFDStatus is what Open vSwitch says of a BFD session.
