@@ -25,8 +25,9 @@ const bridge = "br0"
 type Switch struct {
 	Name       string
 	DatapathID uint64
-	Namespace  string // of the network, for `ip netns exec`
-	Management *Link  // over which it reaches its controllers
+	Namespace  string     // of the network, for `ip netns exec`
+	Management *Link      // over which it reaches its controllers
+	Address    netip.Addr // in the management network
 
 	dir string
 
@@ -51,9 +52,10 @@ func (l *Lab) AddSwitch(name string, datapathID uint64) (*Switch, error) {
 	if number > maxSwitches {
 		return nil, fmt.Errorf("switch %s: the lab has %d already", name, maxSwitches)
 	}
+	s.Address = l.managementAddr(1 + number)
 	for _, step := range []func() error{
 		func() error { return addNamespace(s.Namespace) },
-		func() error { return s.manage(l, l.managementAddr(1+number)) },
+		func() error { return s.manage(l) },
 		s.startDatabase,
 		s.addBridge,
 		s.Start,
@@ -66,7 +68,7 @@ func (l *Lab) AddSwitch(name string, datapathID uint64) (*Switch, error) {
 }
 
 // manage plugs the switch into the management network.
-func (s *Switch) manage(l *Lab, addr netip.Addr) error {
+func (s *Switch) manage(l *Lab) error {
 	ours, theirs := end{device: l.scoped(s.Name)}, end{namespace: s.Namespace, device: "mgmt"}
 	s.Management = &Link{a: ours, b: theirs, down: ours}
 	if err := s.Management.plug(); err != nil {
@@ -74,7 +76,7 @@ func (s *Switch) manage(l *Lab, addr netip.Addr) error {
 	}
 	return errors.Join(
 		ours.ip("link", "set", ours.device, "master", l.scoped("mgmt")),
-		theirs.ip("addr", "add", addr.String()+"/24", "dev", theirs.device))
+		theirs.ip("addr", "add", s.Address.String()+"/24", "dev", theirs.device))
 }
 
 func (s *Switch) startDatabase() error {
@@ -85,8 +87,10 @@ func (s *Switch) startDatabase() error {
 		return err
 	}
 	var err error
-	s.database, err = start(s.dir, "ovsdb-server", "--remote=punix:"+s.path("db.sock"), "--unixctl="+s.path("db.ctl"),
-		"--log-file="+s.path("ovsdb-server.log"), "-vconsole:err", "-vsyslog:off", s.path("conf.db"))
+	s.database, err = start(s.dir, s.Namespace, "ovsdb-server", "--remote=punix:"+s.path("db.sock"),
+		"--remote=db:Open_vSwitch,Open_vSwitch,manager_options", "--private-key=db:Open_vSwitch,SSL,private_key", "--certificate=db:Open_vSwitch,SSL,certificate",
+		"--ca-cert=db:Open_vSwitch,SSL,ca_cert", "--unixctl="+s.path("db.ctl"), "--log-file="+s.path("ovsdb-server.log"), "-vconsole:err", "-vsyslog:off",
+		s.path("conf.db"))
 	if err != nil {
 		return err
 	}
@@ -109,8 +113,7 @@ func (s *Switch) Start() error {
 		return fmt.Errorf("start switch %s: it runs", s.Name)
 	}
 	os.Remove(s.path(bridge + ".mgmt")) // of a killed one
-	// `ip netns exec`, which becomes the daemon, gives it the /sys of its namespace as well.
-	daemon, err := start(s.dir, "ip", "netns", "exec", s.Namespace, "ovs-vswitchd", "unix:"+s.path("db.sock"), "--unixctl="+s.path("vswitchd.ctl"),
+	daemon, err := start(s.dir, s.Namespace, "ovs-vswitchd", "unix:"+s.path("db.sock"), "--unixctl="+s.path("vswitchd.ctl"),
 		"--log-file="+s.path("ovs-vswitchd.log"), "-vconsole:err", "-vsyslog:off")
 	if err != nil {
 		return err
@@ -182,6 +185,18 @@ func (s *Switch) SetVersion(version string) error {
 	return nil
 }
 
+// Database is where the switch's database listens, as Open vSwitch writes it.
+func (s *Switch) Database() string { return "unix:" + s.path("db.sock") }
+
+// SetManager makes the switch's database listen in the management network as well, as `ovs-vsctl set-manager` does: at "ptcp:6640" or, after
+// SetTLS, "pssl:6640".
+func (s *Switch) SetManager(target string) error {
+	if _, err := s.vsctl("set-manager", target); err != nil {
+		return fmt.Errorf("manager of switch %s: %w", s.Name, err)
+	}
+	return nil
+}
+
 // LimitFlows bounds the entries of a flow table; the switch refuses those beyond.
 func (s *Switch) LimitFlows(table, entries int) error {
 	if _, err := s.vsctl("--id=@t", "create", "flow_table", fmt.Sprintf("flow_limit=%d", entries), "overflow_policy=refuse",
@@ -248,7 +263,7 @@ func (s *Switch) portMAC(port int) string {
 
 // vsctl changes the configuration and waits until the switch has taken it.
 func (s *Switch) vsctl(args ...string) (string, error) {
-	return run("ovs-vsctl", append([]string{"--db=unix:" + s.path("db.sock"), "--timeout=10", "--retry"}, args...)...)
+	return run("ovs-vsctl", append([]string{"--db=" + s.Database(), "--timeout=10", "--retry"}, args...)...)
 }
 
 func (s *Switch) path(file string) string { return filepath.Join(s.dir, file) }
