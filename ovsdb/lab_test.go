@@ -1,44 +1,16 @@
 package ovsdb
 
 import (
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/internal/netlab"
 )
 
-// newLab is netlab.ForTest with a folder that we know: the databases of the switches are in it.
-func newLab(t *testing.T) (*netlab.Lab, string) {
-	t.Helper()
-	if err := netlab.Available(); err != nil {
-		if os.Getenv(netlab.RequireEnv) == "1" {
-			t.Fatalf("%v (%s=1)", err, netlab.RequireEnv)
-		}
-		t.Skip(err)
-	}
-	dir, err := os.MkdirTemp("", "ovsdb-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	lab, err := netlab.New(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := lab.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return lab, dir
-}
-
 // Two Open vSwitches watch the link between them: it comes up, goes down when it is cut silently while it looks fine, and
 // comes up again; and what was set is removed.
 func TestOpenVSwitches(t *testing.T) {
-	lab, dir := newLab(t)
+	lab := netlab.ForTest(t)
 	var ends [2]*netlab.Switch
 	var clients [2]*Client
 	for i, name := range []string{"s1", "s2"} {
@@ -47,7 +19,7 @@ func TestOpenVSwitches(t *testing.T) {
 			t.Fatal(err)
 		}
 		ends[i] = s
-		clients[i] = run(t, Config{Remote: "unix:" + filepath.Join(dir, name, "db.sock")})
+		clients[i] = run(t, Config{Remote: s.Database()})
 	}
 	link, err := lab.Connect(ends[0], ends[1])
 	if err != nil {
