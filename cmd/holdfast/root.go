@@ -47,6 +47,7 @@ a switch is lost and no command to a switch is repeated.`,
 		serveCommand(),
 		simCommand(),
 		statusCommand(),
+		topologyCommand(),
 		versionCommand(),
 		vswitchCommand(),
 	)

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"encoding/json"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-sdn/holdfast/network/show"
+)
+
+func topologyCommand() *cobra.Command {
+	var site string
+	var asJSON, asDOT bool
+	cmd := &cobra.Command{
+		Use:   "topology --config FILE",
+		Short: "Show the switches, links and hosts of the network",
+		Long: `Show the network as application topology has found it: switches that are up, the links between them and
+how long they have been as they are, and hosts at the edge. A link that works in one direction only
+is drawn with an arrow. One that is down stays until its port has another, or is removed.
+
+Any controller can answer, also while nobody leads.`,
+		Example: `  holdfast topology --config holdfast.yaml
+  holdfast topology --json | jq '.links[] | select(.up | not)'
+  holdfast topology --dot | dot -Tsvg > network.svg`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			o, err := newOperator(site)
+			if err != nil {
+				return err
+			}
+			defer o.close()
+			s, err := o.topology(cmd.Context(), cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			t, out := show.NewTopology(s), cmd.OutOrStdout()
+			switch {
+			case asJSON:
+				return writeJSON(out, t)
+			case asDOT:
+				return t.WriteDOT(out)
+			}
+			return t.WriteText(out, time.Now())
+		},
+	}
+	cmd.Flags().StringVar(&site, "config", "holdfast.yaml", "the site file")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	cmd.Flags().BoolVar(&asDOT, "dot", false, "print a graph for Graphviz")
+	cmd.MarkFlagsMutuallyExclusive("json", "dot")
+	return cmd
+}
+
+func writeJSON(out io.Writer, v any) error {
+	enc := json.NewEncoder(out)
+	enc.SetIndent("", "  ")
+	return enc.Encode(v)
+}

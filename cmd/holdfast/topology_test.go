@@ -1,0 +1,65 @@
+package main
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-sdn/holdfast/ledger"
+	"github.com/holdfast-sdn/holdfast/platform"
+)
+
+// switchesOf are the tables of application topology when it knows these switches, without a port.
+func switchesOf(leader string, applied uint64, ids ...uint64) platform.Tables {
+	t := platform.Tables{Application: "topology", Controller: "c9", Leader: leader, Applied: applied}
+	for _, id := range ids {
+		t.Rows = append(t.Rows, ledger.Row{Table: "switches", Cell: ledger.Key{A: id}, Value: []byte{0x82, 0xf6, 0xf4}}) // CBOR: [null, false]
+	}
+	return t
+}
+
+// Whoever knows a leader is believed; else who has most of the log, with a warning.
+func TestTopology(t *testing.T) {
+	down := platform.Refusal{Error: "the controller is stopping"}
+	for _, c := range []struct {
+		name    string
+		answers map[string]any
+		args    string
+		stdout  string // which of these it holds
+		stderr  string
+		code    int
+	}{
+		{"a follower answers", map[string]any{"c1": switchesOf("", 9, 1), "c2": down, "c3": switchesOf("c1", 3, 2)}, "", "0000000000000002  0      0   0      0\n", "", 0},
+		{"nobody leads", map[string]any{"c1": switchesOf("", 3, 1), "c2": switchesOf("", 9, 2), "c3": down}, "", "0000000000000002", "no controller leads", 0},
+		{"JSON", map[string]any{"c1": switchesOf("c1", 3, 2), "c2": down, "c3": down}, "--json", `"switch": "0000000000000002"`, "", 0},
+		{"Graphviz", map[string]any{"c1": switchesOf("c1", 3, 2), "c2": down, "c3": down}, "--dot", `"0000000000000002";`, "", 0},
+		{"nobody answers", map[string]any{"c1": down, "c2": down, "c3": down}, "", "", "is stopping", exitFailed},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			site := fakes(t, func(name, request, _ string) (int, any) {
+				if request != "GET /v1/apps/topology/tables" {
+					t.Errorf("%s is asked %s", name, request)
+				}
+				if c.answers[name] == down {
+					return http.StatusServiceUnavailable, down
+				}
+				return http.StatusOK, c.answers[name]
+			})
+			args := append(strings.Fields("topology "+c.args), "--config", site)
+			code, out, errs := invoke(t.Context(), args...)
+			if code != c.code || !strings.Contains(out, c.stdout) || !strings.Contains(errs, c.stderr) || c.stderr == "" && errs != "" {
+				t.Errorf("exit code %d, printed\n%s\nand\n%s", code, out, errs)
+			}
+		})
+	}
+}
+
+func TestTopologyWithoutTheApplication(t *testing.T) {
+	site := fakes(t, func(string, string, string) (int, any) {
+		return http.StatusNotFound, platform.Refusal{Error: `no application "topology" runs here; there are hub`}
+	})
+	code, _, errs := invoke(t.Context(), "topology", "--config", site)
+	if code != exitFailed || !strings.Contains(errs, "there are hub: put it among the apps of the site file") {
+		t.Errorf("exit code %d, %s", code, errs)
+	}
+}
