@@ -33,6 +33,7 @@ type Config struct {
 	Apps          []string                     // of the site file
 	Levels        map[string]map[string]string // of the site file; may be nil
 	Ryu           *Ryu                         // of the site file, for applications of Ryu among Apps; controllers then have a REST address each
+	Sections      string                       // more of the site file, as YAML: what has no field here
 	Durability    string                       // "memory" if empty
 	Agents        int                          // agent processes, each for one or more switches
 	Audit         bool                         // controllers write audit files
@@ -250,6 +251,7 @@ func (c *Cluster) site(controllers []*Controller, route func(to, address string)
 		ryu, _ := json.Marshal(c.cfg.Ryu) // text and numbers
 		fmt.Fprintf(&b, "ryu: %s\n", ryu)
 	}
+	b.WriteString(c.cfg.Sections)
 	if len(c.cfg.Levels) > 0 {
 		levels, _ := json.Marshal(c.cfg.Levels) // maps of text; JSON is YAML too
 		fmt.Fprintf(&b, "levels: %s\n", levels)
