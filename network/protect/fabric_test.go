@@ -1,0 +1,139 @@
+package protect
+
+import (
+	"bytes"
+	"iter"
+	"testing"
+
+	"github.com/holdfast-sdn/holdfast/network/paths"
+	"github.com/holdfast-sdn/holdfast/openflow"
+	"github.com/holdfast-sdn/holdfast/openflow/of13"
+	"github.com/holdfast-sdn/holdfast/vswitch"
+)
+
+// fabric is a network of software switches with the links of a graph, one frame at a time. Its switches are numbered from 1, as those of package sample.
+type fabric struct {
+	t        testing.TB
+	g        *paths.Graph
+	switches []*vswitch.Switch          // by number
+	far      []map[of13.Port]paths.Link // by number: where links lead
+	way      []paths.Link               // of the last frame
+	frame    []byte                     // that is sent
+	most     int                        // links that a frame can pass without passing one twice in the same state
+}
+
+// newFabric makes the switches of a plan, which get it message by message.
+func newFabric(t testing.TB, p *Plan) *fabric {
+	t.Helper()
+	g := p.routes.Graph()
+	n := len(g.Switches()) + 1
+	f := &fabric{t: t, g: g, switches: make([]*vswitch.Switch, n), far: make([]map[of13.Port]paths.Link, n), most: 2 * len(g.Links())}
+	for _, s := range g.Switches() {
+		f.far[s] = map[of13.Port]paths.Link{}
+		f.switches[s] = vswitch.New(vswitch.Config{DatapathID: s, Ports: vswitch.Ports(int(s), int(hostPort)+1), Buffers: -1})
+		f.switches[s].Connect(1)
+		hello := of13.NewHello(of13.VersionsOf(of13.Version))
+		f.switches[s].Message(0, 1, hello.Append(nil, 1))
+		f.answers(s)
+		f.change(s, Diff(Program{}, p.Program(s)))
+	}
+	for _, l := range g.Links() {
+		f.far[l.From.Switch][l.From.Port] = l
+	}
+	f.frame = frameTo(of13.MAC{})
+	return f
+}
+
+func frameTo(to of13.MAC) []byte {
+	frame := append(to[:], 2, 0, 0, 0, 9, 9, 0x88, 0xb5) // local experimental
+	return append(frame, make([]byte, 46)...)
+}
+
+// change sends a change to a switch, which has nothing against it.
+func (f *fabric) change(s openflow.DatapathID, c Change) {
+	f.t.Helper()
+	for _, m := range c.Messages() {
+		f.switches[s].Message(0, 1, m.Append(nil, 2))
+		for _, answer := range f.answers(s) {
+			if answer.Type() == of13.TypeError {
+				f.t.Fatalf("switch %v answers %v with %v", s, m, answer)
+			}
+		}
+	}
+}
+
+func (f *fabric) answers(s openflow.DatapathID) (msgs []of13.Message) {
+	f.t.Helper()
+	b, _ := f.switches[s].Pending(1)
+	n := len(b)
+	for len(b) > 0 {
+		raw, rest, err := openflow.Next(b)
+		if err != nil || raw == nil {
+			f.t.Fatalf("switch %v says %x: %v", s, b, err)
+		}
+		m, err := of13.Decode(raw)
+		if err != nil {
+			f.t.Fatalf("switch %v says %x: %v", s, raw, err)
+		}
+		msgs, b = append(msgs, m), rest
+	}
+	f.switches[s].Sent(1, n)
+	return msgs
+}
+
+// set lets both ends of each dead cable see that it is dead, or alive again.
+func (f *fabric) set(dead Failures, up bool) {
+	for _, l := range f.g.Links() {
+		if dead.link(l) {
+			f.switches[l.From.Switch].SetPortLive(0, l.From.Port, up)
+			f.switches[l.To.Switch].SetPortLive(0, l.To.Port, up)
+		}
+	}
+}
+
+// send sends a frame from a port, and returns where it leaves the network, if it does, and how it looks then. Its way is f.way.
+func (f *fabric) send(to of13.MAC, from paths.End) (at paths.End, frame []byte) {
+	copy(f.frame, to[:])
+	f.way = f.way[:0]
+	at, frame = from, f.frame
+	for {
+		s := f.switches[at.Switch]
+		s.Frame(0, at.Port, frame)
+		out := s.Frames()
+		switch len(out) {
+		case 0:
+			return paths.End{}, nil
+		case 1:
+		default:
+			f.t.Fatalf("switch %v sends one frame %d times", at.Switch, len(out))
+		}
+		// The next switch copies the frame before this one sends another.
+		at, frame = paths.End{Switch: at.Switch, Port: out[0].Port}, out[0].Data
+		l, ok := f.far[at.Switch][at.Port]
+		if !ok {
+			return at, frame
+		}
+		if f.way = append(f.way, l); len(f.way) > f.most {
+			f.t.Fatalf("a frame from %v to %v goes in a circle: %v", from, to, paths.Path{Links: f.way[:min(len(f.way), 30)]}.Switches())
+		}
+		at = l.To
+	}
+}
+
+// survive checks that with the failures frames of some pairs arrive as they were sent where there is a way, and are dropped where there is none.
+func (f *fabric) survive(dead Failures, pairs iter.Seq[pair]) (tried int) {
+	f.t.Helper()
+	part := parts(f.g, dead)
+	for p := range pairs {
+		var want paths.End
+		if part[p.from] == part[p.to] {
+			want = paths.End{Switch: p.to, Port: hostPort}
+		}
+		at, frame := f.send(macOf(p.to), paths.End{Switch: p.from, Port: hostPort + 1})
+		if at != want || frame != nil && !bytes.Equal(frame, f.frame) {
+			f.t.Fatalf("from %v to %v with %v dead: the frame is at %v, want %v; it went %v, and is %x", p.from, p.to, dead, at, want, paths.Path{Links: f.way}.Switches(), frame)
+		}
+		tried++
+	}
+	return tried
+}
