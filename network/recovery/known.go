@@ -1,0 +1,292 @@
+package recovery
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/app"
+	"github.com/holdfast-sdn/holdfast/network/paths"
+	"github.com/holdfast-sdn/holdfast/network/topology"
+	"github.com/holdfast-sdn/holdfast/openflow/of13"
+)
+
+// maxHold is the longest that a link waits because it fails again and again. steady is how long it has to stay up to start anew.
+const (
+	maxHold = time.Minute
+	steady  = time.Minute
+)
+
+// switchRow is a switch that is up, or was and may still forward.
+type switchRow struct {
+	_     struct{} `cbor:",toarray"`
+	Up    bool
+	Since int64      // Up or not
+	Ports []app.Port // that have, or had, a link
+
+	Checked                                 int64 // when it was last found, or made, right
+	Right, Wrong, Missing, Surplus, Foreign int   // found then
+	PutBack, Removed                        uint64
+	Failed                                  int64
+	Error, Command                          string // of the last failure
+}
+
+// link is a cable. It stands in the table at both its ends.
+type link struct {
+	_       struct{} `cbor:",toarray"`
+	A, B    place    // A is the lesser
+	Found   bool     // it is, as far as anybody knows, alive
+	Unheard bool     // a switch at its end is down, or was and has not found it again
+	Since   int64    // it is Found
+	Lost    int64    // when it was not any more
+	Hold    int64    // how long it waited the last time
+	Until   int64    // it waits
+}
+
+func (l link) name() string {
+	return paths.Link{From: paths.End(l.A.portOf()), To: paths.End(l.B.portOf())}.String()
+}
+
+// other returns the end that is not p.
+func (l link) other(p app.PortOf) app.PortOf {
+	if l.A.portOf() == p {
+		return l.B.portOf()
+	}
+	return l.A.portOf()
+}
+
+func (v *visit) putLink(l link) {
+	v.links.Put(v.tx, all, l.A.portOf(), l)
+	v.links.Put(v.tx, all, l.B.portOf(), l)
+}
+
+func (v *visit) dropLink(l link) {
+	v.links.Delete(v.tx, all, l.A.portOf())
+	v.links.Delete(v.tx, all, l.B.portOf())
+}
+
+func (v *visit) switchUp(m app.SwitchUp) error {
+	row, known := v.switches.Get(v.tx, all, m.Switch)
+	row.Up, row.Since = true, v.now
+	v.switches.Put(v.tx, all, m.Switch, row)
+	v.endJob(m.Switch)
+	v.todo.Put(v.tx, all, m.Switch, todo{})
+	if !known {
+		v.changed(discoveryQuiet, switchName(m.Switch)+" is new")
+	}
+	if len(m.Ports) > 0 { // else they did not fit
+		up := map[app.Port]bool{}
+		for p := range m.Ports.All() {
+			up[p.Port] = p.Up()
+		}
+		v.keepPorts(m.Switch, row, up)
+	}
+	v.set(timerFound+m.Switch.String(), foundIn)
+	if !v.st.Turning {
+		v.st.Turning = true
+		v.set(timerTurn, v.config.Reconcile)
+	}
+	return nil
+}
+
+// keepPorts takes for dead what was at ports of a switch that are not up now.
+func (v *visit) keepPorts(s app.Switch, row switchRow, up map[app.Port]bool) {
+	for _, p := range row.Ports {
+		if !up[p] {
+			v.lose(app.PortOf{Switch: s, Port: p}, "port down")
+		}
+	}
+	v.dropHosts("port down", func(at app.PortOf) bool { return at.Switch == s && !up[at.Port] })
+}
+
+func (v *visit) switchDown(m app.SwitchDown) error {
+	row, known := v.switches.Get(v.tx, all, m.Switch)
+	if !known || !row.Up {
+		return nil
+	}
+	row.Up, row.Since = false, v.now
+	v.switches.Put(v.tx, all, m.Switch, row)
+	v.endJob(m.Switch)
+	v.todo.Delete(v.tx, all, m.Switch)
+	for _, p := range row.Ports {
+		if l, ok := v.links.Get(v.tx, all, app.PortOf{Switch: m.Switch, Port: p}); ok && l.Found {
+			l.Unheard = true
+			v.putLink(l)
+		}
+	}
+	v.tx.CancelTimer(timerFound + m.Switch.String())
+	v.tx.CancelTimer(timerRetry + m.Switch.String())
+	v.forgetIfCutOff(m.Switch)
+	return nil
+}
+
+// stillUnheard takes links for dead that a switch which is back has not found again. If the other end is not back, or came later, its own timer decides.
+func (v *visit) stillUnheard(s app.Switch) {
+	row, _ := v.switches.Get(v.tx, all, s)
+	for _, p := range row.Ports {
+		at := app.PortOf{Switch: s, Port: p}
+		l, ok := v.links.Get(v.tx, all, at)
+		if !ok || !l.Found || !l.Unheard {
+			continue
+		}
+		if far, _ := v.switches.Get(v.tx, all, l.other(at).Switch); far.Up && v.now-far.Since >= int64(foundIn) {
+			v.lose(at, "not found again")
+		}
+	}
+}
+
+// portStatus also hears of links that topology has given up, since a switch at their end is down.
+func (v *visit) portStatus(m app.PortStatus) error {
+	if m.Reason != of13.PortDelete && m.Port.Up() {
+		return nil
+	}
+	at := app.PortOf{Switch: m.Switch, Port: m.Port.Port}
+	if !v.lose(at, "port down") {
+		v.dropHosts("port down", func(p app.PortOf) bool { return p == at })
+	}
+	return nil
+}
+
+func (v *visit) linkUp(m topology.LinkUp) error {
+	if !m.Bidirectional || m.From.Switch == m.To.Switch {
+		return nil
+	}
+	l := link{A: placeOf(m.From), B: placeOf(m.To)}
+	if m.To.Switch < m.From.Switch {
+		l.A, l.B = l.B, l.A
+	}
+	old, known := v.links.Get(v.tx, all, m.From)
+	switch {
+	case known && old.A == l.A && old.B == l.B:
+		l = old
+		if l.Found {
+			l.Unheard = false
+			v.putLink(l)
+			return nil
+		}
+		v.hold(&l)
+		l.Found, l.Since = true, v.now
+		v.changed(lossQuiet, "link "+l.name()+" is back")
+	default:
+		v.displace(m.From)
+		v.displace(m.To)
+		l.Found, l.Since = true, v.now
+		v.changed(discoveryQuiet, "link "+l.name()+" is new")
+	}
+	v.putLink(l)
+	v.dropHosts("a link's port", func(at app.PortOf) bool { return at == m.From || at == m.To })
+	return nil
+}
+
+// hold has a link that is back prove that it is stable, unless no plan can use it anyway.
+func (v *visit) hold(l *link) {
+	d := int64(v.config.HoldDown)
+	if l.Hold > 0 && l.Lost-l.Since < int64(steady) {
+		d = min(2*l.Hold, max(d, int64(maxHold)))
+	}
+	_, a := v.planSwitches.Get(v.tx, target, l.A.Switch)
+	_, b := v.planSwitches.Get(v.tx, target, l.B.Switch)
+	if !a || !b {
+		d = 0
+	}
+	l.Hold, l.Until = d, v.now+d
+	if d > 0 {
+		v.set(timerHold+portName(l.A.portOf()), time.Duration(d))
+	}
+}
+
+// displace forgets the link that was at a port, whose switch remembers the port from now on.
+func (v *visit) displace(at app.PortOf) {
+	v.lose(at, "another link is there")
+	if l, ok := v.links.Get(v.tx, all, at); ok {
+		v.dropLink(l)
+	}
+	row, _ := v.switches.Get(v.tx, all, at.Switch)
+	if i, ok := slices.BinarySearch(row.Ports, at.Port); !ok {
+		row.Ports = slices.Insert(row.Ports, i, at.Port)
+		v.switches.Put(v.tx, all, at.Switch, row)
+	}
+}
+
+func (v *visit) linkDown(m topology.LinkDown) error {
+	if m.Reason == topology.SwitchIsDown { // it may still forward
+		return nil
+	}
+	for _, d := range m.Links {
+		if l, ok := v.links.Get(v.tx, all, d.From); ok && l.other(d.From) == d.To && !l.Unheard {
+			v.lose(d.From, m.Reason.String())
+		}
+	}
+	return nil
+}
+
+// lose takes the link at a port for dead. It reports whether there is one.
+func (v *visit) lose(at app.PortOf, why string) bool {
+	l, ok := v.links.Get(v.tx, all, at)
+	if !ok || !l.Found {
+		return false
+	}
+	l.Found, l.Unheard, l.Lost = false, false, v.now
+	v.putLink(l)
+	v.tx.CancelTimer(timerHold + portName(l.A.portOf()))
+	v.changed(lossQuiet, fmt.Sprintf("link %s is lost: %s", l.name(), why))
+	v.forgetIfCutOff(l.A.Switch)
+	v.forgetIfCutOff(l.B.Switch)
+	return true
+}
+
+// forgetIfCutOff forgets a switch that is down if all its links are dead: it forwards nothing to anybody.
+func (v *visit) forgetIfCutOff(s app.Switch) {
+	row, known := v.switches.Get(v.tx, all, s)
+	if !known || row.Up || len(row.Ports) == 0 {
+		return
+	}
+	var dead []link
+	for _, p := range row.Ports {
+		l, ok := v.links.Get(v.tx, all, app.PortOf{Switch: s, Port: p})
+		switch {
+		case ok && l.Found:
+			return
+		case ok:
+			dead = append(dead, l)
+		}
+	}
+	for _, l := range dead {
+		v.dropLink(l)
+	}
+	v.switches.Delete(v.tx, all, s)
+	v.dropHosts("cut off", func(at app.PortOf) bool { return at.Switch == s })
+	v.changed(lossQuiet, switchName(s)+" is cut off")
+}
+
+func (v *visit) hostSeen(m topology.HostSeen) error {
+	if old, known := v.hosts.Get(v.tx, all, m.MAC); !known || old != placeOf(m.At) {
+		v.hosts.Put(v.tx, all, m.MAC, placeOf(m.At))
+		v.changed(hostQuiet, fmt.Sprintf("%s is at %s", hostName(m.MAC), portName(m.At)))
+	}
+	return nil
+}
+
+// hostGone keeps those of a switch that is down.
+func (v *visit) hostGone(m topology.HostGone) error {
+	for _, mac := range m.Hosts {
+		at, known := v.hosts.Get(v.tx, all, mac)
+		if row, _ := v.switches.Get(v.tx, all, at.Switch); known && row.Up {
+			v.dropHost(mac, "not at its port any more")
+		}
+	}
+	return nil
+}
+
+func (v *visit) dropHosts(why string, gone func(app.PortOf) bool) {
+	for mac, at := range v.hosts.All(v.tx, all) {
+		if gone(at.portOf()) {
+			v.dropHost(mac, why)
+		}
+	}
+}
+
+func (v *visit) dropHost(mac app.MAC, why string) {
+	v.hosts.Delete(v.tx, all, mac)
+	v.changed(hostQuiet, fmt.Sprintf("%s is gone: %s", hostName(mac), why))
+}

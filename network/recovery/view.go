@@ -1,0 +1,224 @@
+package recovery
+
+import (
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/fxamacker/cbor/v2"
+
+	"github.com/holdfast-sdn/holdfast/app"
+	"github.com/holdfast-sdn/holdfast/ledger"
+	"github.com/holdfast-sdn/holdfast/network/paths"
+	"github.com/holdfast-sdn/holdfast/network/protect"
+	"github.com/holdfast-sdn/holdfast/network/reconcile"
+)
+
+// View is how the network is protected at one time. Everything in it is in order.
+type View struct {
+	// The plan that the switches hold; while Changing, the one that they come from.
+	Disjoint paths.Disjoint
+	Graph    *paths.Graph
+	Hosts    []protect.Host
+
+	Changing bool
+	Round    int // counted from 1, of Change.Rounds
+	Change   Change
+
+	Last    Change    // that was finished
+	Due     time.Time // when there will be a plan of what has changed meanwhile; zero if nothing has
+	Problem string    // why there is no plan of what is known
+
+	Switches []SwitchView
+	Held     []HeldLink
+	Unheard  []Cable  // are taken to be there: a switch at their end does not say
+	LeftOut  []string // what no plan has room for
+}
+
+// Change is from one plan to the next.
+type Change struct {
+	Began   time.Time
+	Took    time.Duration // once it is over
+	Compile time.Duration // in the controller
+	Rounds  int
+	Why     string // the first that led to it
+	More    int    // changes beside that
+}
+
+// Cable is two ends that are linked.
+type Cable struct{ A, B app.PortOf }
+
+// HeldLink is a cable that is back, and proves that it is stable.
+type HeldLink struct {
+	Cable
+	Until time.Time
+}
+
+// SwitchView is a switch.
+type SwitchView struct {
+	ID     app.Switch
+	Up     bool // else it is unheard: taken to forward as it did
+	InStep bool // it holds what the plan says, as far as anybody knows
+	Since  time.Time
+
+	Checked          time.Time // zero: never
+	Found            reconcile.Result
+	PutBack, Removed uint64 // by all checks, beside those of its coming up
+
+	Failed         time.Time // zero: not since it was checked
+	Error, Command string
+	Retry          time.Time
+}
+
+// Stable reports whether the switches that are up hold the plan, and nothing is about to change it.
+func (v *View) Stable() bool {
+	return !v.Changing && v.Due.IsZero() && v.Problem == "" && len(v.Held) == 0 &&
+		!slices.ContainsFunc(v.Switches, func(s SwitchView) bool { return s.Up && !s.InStep })
+}
+
+// Plan compiles the plan that the switches hold, for what each has in it.
+func (v *View) Plan() (*protect.Plan, error) {
+	return compile(nil, network{avoid: v.Disjoint, switches: v.Graph.Switches(), links: v.Graph.Links(), hosts: v.Hosts})
+}
+
+// Of makes a view of the application's tables, whose rows may come in any order.
+func Of(rows iter.Seq[ledger.Row]) (*View, error) {
+	t := tables{switches: map[app.Switch]switchRow{}, todo: map[app.Switch]todo{}, aim: map[app.PortOf]bool{}}
+	for r := range rows {
+		if err := t.add(r); err != nil {
+			return nil, fmt.Errorf("table %s of application %s: %w", r.Table, Name, err)
+		}
+	}
+	return t.view()
+}
+
+// tables are tables that are being read.
+type tables struct {
+	st        state
+	switches  map[app.Switch]switchRow
+	todo      map[app.Switch]todo
+	links     []link
+	hosts     []app.MAC
+	installed network
+	aim       map[app.PortOf]bool // ends of the links of the target
+}
+
+func (t *tables) add(r ledger.Row) error {
+	id, port := app.Switch(r.Field.A), app.PortOf{Switch: app.Switch(r.Field.A), Port: app.Port(r.Field.B)}
+	switch r.Table {
+	case "state":
+		return cbor.Unmarshal(r.Value, &t.st)
+	case "switches":
+		return into(t.switches, id, r.Value)
+	case "todo":
+		return into(t.todo, id, r.Value)
+	case "links":
+		var l link
+		err := cbor.Unmarshal(r.Value, &l)
+		if l.A.portOf() == port {
+			t.links = append(t.links, l)
+		}
+		return err
+	case "hosts":
+		t.hosts = append(t.hosts, macOf(r.Field.A))
+	case "plan_switches":
+		if r.Cell.A == uint64(installed) {
+			t.installed.switches = append(t.installed.switches, id)
+		}
+	case "plan_links":
+		var to place
+		err := cbor.Unmarshal(r.Value, &to)
+		if r.Cell.A == uint64(installed) {
+			t.installed.addCable(placeOf(port), to)
+		} else {
+			t.aim[port] = true
+		}
+		return err
+	case "plan_hosts":
+		var at place
+		err := cbor.Unmarshal(r.Value, &at)
+		if r.Cell.A == uint64(installed) {
+			t.installed.hosts = append(t.installed.hosts, protect.Host{MAC: macOf(r.Field.A), At: paths.End(at.portOf())})
+		}
+		return err
+	}
+	return nil
+}
+
+func into[V any](m map[app.Switch]V, id app.Switch, b []byte) error {
+	var row V
+	err := cbor.Unmarshal(b, &row)
+	m[id] = row
+	return err
+}
+
+func macOf(key uint64) app.MAC {
+	var b [8]byte
+	binary.BigEndian.PutUint64(b[:], key)
+	return app.MAC(b[2:])
+}
+
+func (t *tables) view() (*View, error) {
+	t.installed.sort()
+	g, err := paths.NewGraph(t.installed.switches, t.installed.links)
+	if err != nil {
+		return nil, fmt.Errorf("application %s: %w", Name, err)
+	}
+	s := &t.st
+	v := &View{Disjoint: s.Installed.Avoid, Graph: g, Hosts: t.installed.hosts, Changing: s.Installed.ID != s.Target.ID,
+		Change: s.Change.view(), Last: s.Last.view(), Due: instant(s.Due), Problem: s.Problem}
+	if v.Changing {
+		v.Round = s.Round + 1
+	}
+	for id, row := range t.switches {
+		v.Switches = append(v.Switches, t.switchView(id, row))
+		if !usableSwitch(id) {
+			v.LeftOut = append(v.LeftOut, switchName(id)+": metadata 0 stands for none, give it another id")
+		}
+	}
+	slices.SortFunc(v.Switches, func(a, b SwitchView) int { return cmp.Compare(a.ID, b.ID) })
+	slices.SortFunc(t.links, func(a, b link) int {
+		return cmp.Or(cmp.Compare(a.A.Switch, b.A.Switch), cmp.Compare(a.A.Port, b.A.Port))
+	})
+	for _, l := range t.links {
+		cable := Cable{l.A.portOf(), l.B.portOf()}
+		switch {
+		case !l.Found:
+		case !usableLink(l):
+			v.LeftOut = append(v.LeftOut, fmt.Sprintf("link %s: use ports up to %v for links between switches", l.name(), protect.MaxPort))
+		case l.Until > 0 && !t.aim[l.A.portOf()]:
+			v.Held = append(v.Held, HeldLink{cable, instant(l.Until)})
+		}
+		if l.Found && l.Unheard {
+			v.Unheard = append(v.Unheard, cable)
+		}
+	}
+	for _, mac := range t.hosts {
+		if !usableHost(mac) {
+			v.LeftOut = append(v.LeftOut, hostName(mac)+" has no unicast address")
+		}
+	}
+	slices.Sort(v.LeftOut)
+	return v, nil
+}
+
+func (t *tables) switchView(id app.Switch, row switchRow) SwitchView {
+	d, behind := t.todo[id]
+	return SwitchView{ID: id, Up: row.Up, InStep: row.Up && !behind, Since: instant(row.Since), Checked: instant(row.Checked),
+		Found:   reconcile.Result{Right: row.Right, Wrong: row.Wrong, Missing: row.Missing, Surplus: row.Surplus, Foreign: row.Foreign},
+		PutBack: row.PutBack, Removed: row.Removed, Failed: instant(row.Failed), Error: row.Error, Command: row.Command, Retry: instant(d.At)}
+}
+
+func (t changeRow) view() Change {
+	return Change{instant(t.Began), time.Duration(t.Took), time.Duration(t.Compile), t.Rounds, t.Why, t.More}
+}
+
+func instant(ns int64) time.Time {
+	if ns == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, ns)
+}
