@@ -39,6 +39,7 @@ type Config struct {
 	SwitchTimeout time.Duration     // without any connection, a switch is reported down
 	SnapshotEvery int               // entries from one snapshot to the next, at most; 0 is 200,000
 	Hosted        *ryuhost.Config   // the host of Applications' ledger.Hosted; nil if there is none
+	Duty          *Duty             // of the leader; nil for none
 	Audit         *audit.File       // what the ledger holds, record by record; nil for none
 	Logger        *slog.Logger      // must be set
 }
@@ -57,6 +58,8 @@ type Controller struct {
 	background   sync.WaitGroup // what works for the loop without its waiting; run waits for it
 	encoded      chan []byte    // capacity 1: the snapshot that was being encoded
 	encoding     bool           // the loop's: one comes
+	leads        chan bool      // capacity 1, see tellDuty
+	tended       chan struct{}  // closed when the duty has ended
 	stop         chan struct{}  // closed by Close
 	done         chan struct{}  // closed when the loop has ended
 	err          error          // why the loop ended; read after done
@@ -75,7 +78,7 @@ func Start(cfg Config) (*Controller, error) {
 	c := &Controller{
 		cfg: cfg, log: cfg.Logger,
 		inbox: make(chan item, inboxSize), ask: make(chan func()), heard: make(chan func()), encoded: make(chan []byte, 1),
-		stop: make(chan struct{}), done: make(chan struct{}),
+		leads: make(chan bool, 1), tended: make(chan struct{}), stop: make(chan struct{}), done: make(chan struct{}),
 	}
 	var runner hosting.Runner
 	if cfg.Hosted != nil {
@@ -101,6 +104,7 @@ func Start(cfg Config) (*Controller, error) {
 	if cfg.REST != nil {
 		rest = c.serveREST(cfg.REST)
 	}
+	go c.tend() // ends with run
 	go c.run(api, rest)
 	return c, nil
 }
@@ -146,6 +150,7 @@ func (c *Controller) handOver(ctx context.Context) error {
 func (c *Controller) run(api *web, rest *rest) {
 	defer close(c.done)
 	c.err = c.loop()
+	c.endDuty()
 	c.core.Stop()
 	c.stopSwitches()
 	idle := make(chan struct{})
@@ -243,7 +248,11 @@ func (c *Controller) update(u consensus.Update, ok bool) error {
 	if !ok {
 		return fmt.Errorf("controller %s: consensus ended: %w", c.cfg.Name, c.node.Err())
 	}
-	return c.core.Update(time.Now(), u)
+	err := c.core.Update(time.Now(), u)
+	if u.Role != nil && err == nil {
+		c.tellDuty(u.Role.Leading)
+	}
+	return err
 }
 
 // outside is what the core asks for.

@@ -191,6 +191,7 @@ func (s *stand) attached(id openflow.DatapathID, a experimenter.Attach) *fake {
 }
 
 func (f *fake) Switch() openflow.DatapathID { return f.id }
+func (f *fake) Remote() string              { return "" }
 func (f *fake) Mode() southbound.Mode       { return f.mode }
 func (f *fake) Version() uint8              { return of13.Version }
 func (f *fake) Attach() experimenter.Attach { return f.attach }

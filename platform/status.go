@@ -44,6 +44,7 @@ type SwitchStatus struct {
 	Switch        string `json:"switch"`
 	State         string `json:"state"`     // "up", "unreachable" or "down"
 	Role          string `json:"role"`      // of this controller: "master", "standby" or "none"
+	Remote        string `json:"remote"`    // the address from which it, or its agent, has connected to this controller; "" without a session
 	Mode          string `json:"mode"`      // "agent", "stock", "direct" or ""
 	Version       string `json:"version"`   // of OpenFlow, "" without a session
 	Guarantee     string `json:"guarantee"` // "exactly-once", "at-least-once", "at-most-once", "none", or "" if only its master knows
@@ -137,12 +138,14 @@ func (c *Core) connection(out SwitchStatus, id openflow.DatapathID) SwitchStatus
 		out.Role = "master"
 	}
 	out.Version = map[uint8]string{openflow.Version10: "1.0", openflow.Version13: "1.3", openflow.Version14: "1.4", openflow.Version15: "1.5"}[s.Version()]
+	out.Remote = s.Remote()
 	out.Mode, out.InStep = s.Mode().String(), s.InStep()
 	out.Guarantee, out.Why = s.Guarantee()
 	return out
 }
 
-// serveAPI serves /v1/status, /v1/members, /v1/drain and /v1/apps/{app}/tables, as JSON.
+// serveAPI serves /v1/status, /v1/members, /v1/drain and /v1/apps/{app}/tables, and what the leader's duty
+// reports, as JSON.
 func (c *Controller) serveAPI(l net.Listener) *web {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/status", func(w http.ResponseWriter, r *http.Request) {
@@ -158,6 +161,7 @@ func (c *Controller) serveAPI(l net.Listener) *web {
 	})
 	c.serveMembers(mux)
 	c.serveTables(mux)
+	c.serveDuty(mux)
 	w := newWeb(c.log, &http.Server{Handler: mux, ReadTimeout: 5 * time.Second, WriteTimeout: 10 * time.Second, IdleTimeout: 30 * time.Second})
 	w.start(l)
 	return w

@@ -16,6 +16,7 @@ import (
 // of them waits.
 type Session interface {
 	Switch() openflow.DatapathID
+	Remote() string
 	Mode() southbound.Mode
 	Version() uint8
 	Attach() experimenter.Attach

@@ -232,6 +232,7 @@ func (n *controllerNode) mark() {
 // The following are platform.Session.
 
 func (s *session) Switch() openflow.DatapathID { return s.core.Switch() }
+func (s *session) Remote() string              { return "" }
 func (s *session) Mode() southbound.Mode       { return s.core.Mode() }
 func (s *session) Attach() experimenter.Attach { return s.core.Attach() }
 func (s *session) Epoch() uint64               { return s.core.Epoch() }
