@@ -11,24 +11,54 @@ import (
 	"github.com/holdfast-sdn/holdfast/apps/valiant"
 	"github.com/holdfast-sdn/holdfast/internal/config"
 	"github.com/holdfast-sdn/holdfast/ledger"
+	"github.com/holdfast-sdn/holdfast/network/edge"
+	"github.com/holdfast-sdn/holdfast/network/liveness"
+	"github.com/holdfast-sdn/holdfast/network/paths"
+	"github.com/holdfast-sdn/holdfast/network/recovery"
 	"github.com/holdfast-sdn/holdfast/network/topology"
 	"github.com/holdfast-sdn/holdfast/platform/hosting"
 )
 
 // applications are those that this binary holds, by the name that stands in the site file.
-var applications = map[string]func() *app.App{
-	"hub":      hub.New,
-	"learning": learning.New,
-	"topology": topology.New,
-	"valiant":  valiant.New,
+var applications = map[string]func(*config.Site) *app.App{
+	"hub":      plain(hub.New),
+	"learning": plain(learning.New),
+	"topology": plain(topology.New),
+	"liveness": plain(liveness.New),
+	"edge":     plain(edge.New),
+	"recovery": func(s *config.Site) *app.App { return recovery.New(recoveryConfig(s.Recovery)) },
+	"valiant":  plain(valiant.New),
+}
+
+func plain(make func() *app.App) func(*config.Site) *app.App {
+	return func(*config.Site) *app.App { return make() }
+}
+
+// requirements are the applications that one needs before it.
+var requirements = map[string][]string{
+	"liveness": {"topology"},
+	"edge":     {"topology"},
+	"recovery": {"topology", "liveness", "edge"},
 }
 
 func applicationNames() []string { return slices.Sorted(maps.Keys(applications)) }
 
-// newApplications makes the applications of those names, in that order. levels are consistency levels
-// by application and message.
-func newApplications(names []string, levels map[string]map[string]string) ([]ledger.Application, error) {
-	for name := range levels {
+// withRequirements returns the names with those that they need, each before who needs it.
+func withRequirements(names []string) (all []string) {
+	for _, name := range names {
+		for _, n := range append(withRequirements(requirements[name]), name) {
+			if !slices.Contains(all, n) {
+				all = append(all, n)
+			}
+		}
+	}
+	return all
+}
+
+// newApplications makes the applications of a site, and those that they need.
+func newApplications(s *config.Site) ([]ledger.Application, error) {
+	names := withRequirements(s.Apps)
+	for name := range s.Levels {
 		if name == config.RyuApp || !slices.Contains(names, name) {
 			return nil, fmt.Errorf("levels: application %s is not among the apps %v: remove its levels", name, names)
 		}
@@ -43,13 +73,22 @@ func newApplications(names []string, levels map[string]map[string]string) ([]led
 		if !ok {
 			return nil, fmt.Errorf("no application is called %q; there are %v", name, applicationNames())
 		}
-		a := make()
-		if err := setLevels(a, levels[name]); err != nil {
+		a := make(s)
+		if err := setLevels(a, s.Levels[name]); err != nil {
 			return nil, fmt.Errorf("levels: %w", err)
 		}
 		list = append(list, a)
 	}
 	return list, nil
+}
+
+func recoveryConfig(r config.Recovery) recovery.Config {
+	c := recovery.Config{HoldDown: r.HoldDown, Reconcile: r.Reconcile, RemoveForeign: r.RemoveForeign,
+		MaxEntries: int(r.MaxEntries), MaxGroups: int(r.MaxGroups), Spare: []uint64{liveness.Cookie}}
+	if r.NodeDisjoint {
+		c.Disjoint = paths.NodeDisjoint
+	}
+	return c
 }
 
 func setLevels(a *app.App, levels map[string]string) error {

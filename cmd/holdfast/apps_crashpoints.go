@@ -5,11 +5,11 @@ package main
 import "github.com/holdfast-sdn/holdfast/e2e/apps"
 
 func init() {
-	applications["alarm"] = apps.NewAlarm
-	applications["allocator"] = apps.NewAllocator
-	applications["careless"] = apps.NewCareless
-	applications["counter"] = apps.NewCounter
-	applications["fragile"] = apps.NewFragile
-	applications["redirect"] = apps.NewRedirect
-	applications["rerouter"] = apps.NewRerouter
+	applications["alarm"] = plain(apps.NewAlarm)
+	applications["allocator"] = plain(apps.NewAllocator)
+	applications["careless"] = plain(apps.NewCareless)
+	applications["counter"] = plain(apps.NewCounter)
+	applications["fragile"] = plain(apps.NewFragile)
+	applications["redirect"] = plain(apps.NewRedirect)
+	applications["rerouter"] = plain(apps.NewRerouter)
 }

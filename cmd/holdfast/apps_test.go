@@ -1,9 +1,11 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/holdfast-sdn/holdfast/internal/config"
 	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
@@ -12,7 +14,7 @@ func TestLevelsOfApplications(t *testing.T) {
 	levels := func(app, message, level string) map[string]map[string]string {
 		return map[string]map[string]string{app: {message: level}}
 	}
-	list, err := newApplications([]string{"hub", "learning"}, levels("learning", "packet_in", "ordered"))
+	list, err := newApplications(&config.Site{Apps: []string{"hub", "learning"}, Levels: levels("learning", "packet_in", "ordered")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,8 +29,26 @@ func TestLevelsOfApplications(t *testing.T) {
 		"does not handle":      levels("learning", "flow_removed", "ordered"),
 		`level can be set for`: levels("learning", "switch_up", "ordered"),
 	} {
-		if _, err := newApplications([]string{"learning"}, wrong); err == nil || !strings.Contains(err.Error(), text) {
+		if _, err := newApplications(&config.Site{Apps: []string{"learning"}, Levels: wrong}); err == nil || !strings.Contains(err.Error(), text) {
 			t.Errorf("%v: error %v, want %q in it", wrong, err, text)
+		}
+	}
+}
+
+func TestApplicationsComeWithWhatTheyNeed(t *testing.T) {
+	for _, c := range []struct{ apps, want []string }{
+		{[]string{"learning"}, []string{"learning"}},
+		{[]string{"recovery"}, []string{"topology", "liveness", "edge", "recovery"}},
+		{[]string{"recovery", "topology"}, []string{"topology", "liveness", "edge", "recovery"}},
+		{[]string{"hub", "edge", "recovery", "hub"}, []string{"hub", "topology", "edge", "liveness", "recovery"}},
+	} {
+		list, err := newApplications(&config.Site{Apps: c.apps})
+		var got []string
+		for _, a := range list {
+			got = append(got, a.Name())
+		}
+		if err != nil || !slices.Equal(got, c.want) {
+			t.Errorf("apps %v are run as %v (%v), want %v", c.apps, got, err, c.want)
 		}
 	}
 }

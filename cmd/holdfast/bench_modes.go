@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/trial"
 )
 
-func init() { applications["burst"] = trial.NewBurst }
+func init() { applications["burst"] = plain(trial.NewBurst) }
 
 // modesBench is a run of bench modes.
 type modesBench struct {

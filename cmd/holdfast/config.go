@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-sdn/holdfast/internal/config"
+	"github.com/holdfast-sdn/holdfast/network/recovery"
 )
 
 func configCommand() *cobra.Command {
@@ -65,7 +66,7 @@ The first mistake, if any, is printed with its line and its remedy, and the exit
 			if err != nil {
 				return err
 			}
-			if _, err := newApplications(site.Apps, site.Levels); err != nil {
+			if _, err := newApplications(site); err != nil {
 				return err
 			}
 			return printSite(cmd.OutOrStdout(), site)
@@ -80,7 +81,7 @@ func printSite(out io.Writer, s *config.Site) error {
 		fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\t%s\n", c.Name, c.ID, c.Peer, c.OpenFlow, c.API, s.DataDir(c))
 	}
 	fmt.Fprintf(w, "\nsite\t%s\n", s.Name)
-	fmt.Fprintf(w, "apps\t%s\n", strings.Join(s.Apps, ", "))
+	fmt.Fprintf(w, "apps\t%s\n", strings.Join(withRequirements(s.Apps), ", "))
 	if len(s.Ryu.Applications) > 0 {
 		fmt.Fprintf(w, "applications of ryu\t%s\n", strings.Join(s.Ryu.Applications, ", "))
 		fmt.Fprintf(w, "hosted by\t%s, options %v, path %v, %d MB\n", s.Ryu.Python, s.Ryu.Options, s.Ryu.Path, s.Ryu.MemoryBytes>>20)
@@ -89,6 +90,11 @@ func printSite(out io.Writer, s *config.Site) error {
 		for _, message := range slices.Sorted(maps.Keys(s.Levels[name])) {
 			fmt.Fprintf(w, "level of %s in %s\t%s\n", message, name, s.Levels[name][message])
 		}
+	}
+	if slices.Contains(s.Apps, recovery.Name) {
+		c := recoveryConfig(s.Recovery)
+		fmt.Fprintf(w, "recovery\t%v, hold-down %v, reconciles in %v, removes what is foreign: %v, at most %d entries and %d groups\n",
+			c.Disjoint, c.HoldDown, c.Reconcile, c.RemoveForeign, c.MaxEntries, c.MaxGroups)
 	}
 	fmt.Fprintf(w, "durability\t%s\n", s.Durability)
 	fmt.Fprintf(w, "heartbeat\t%v\n", s.Heartbeat)

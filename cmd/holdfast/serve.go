@@ -137,7 +137,7 @@ func controllerConfig(ctx context.Context, s *config.Site, me config.Controller,
 		Logger:        log,
 	}
 	var err error
-	if cfg.Applications, err = newApplications(s.Apps, s.Levels); err != nil {
+	if cfg.Applications, err = newApplications(s); err != nil {
 		return cfg, err
 	}
 	cfg.Consensus = consensusConfig(s, me, log)

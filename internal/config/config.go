@@ -29,6 +29,7 @@ type Site struct {
 	Controllers []Controller // in the order of the file; an odd number
 	Apps        []string     // names of applications, in the order in which they see an event; RyuApp for those of Ryu
 	Ryu         Ryu
+	Recovery    Recovery
 	// Levels are consistency levels by application and message, as text: its caller knows which there are.
 	Levels        map[string]map[string]string
 	Durability    Durability
@@ -80,6 +81,7 @@ func defaults() Site {
 		Name:          "holdfast",
 		Apps:          []string{"learning"},
 		Ryu:           Ryu{Python: "python3", MemoryBytes: 1 << 30, LogLevel: pythonLevels["info"]},
+		Recovery:      defaultRecovery(),
 		Durability:    Disk,
 		Data:          "/var/lib/holdfast",
 		Heartbeat:     10 * time.Millisecond,

@@ -39,6 +39,7 @@ func (p *parser) parse(text []byte) error {
 		{"apps", p.appList},
 		{"levels", p.levels},
 		{"ryu", p.ryu},
+		{"recovery", p.recovery},
 		{"durability", p.durability},
 		{"data", p.data},
 		{"heartbeat_ms", func(n *yaml.Node) error {

@@ -1,0 +1,50 @@
+package config
+
+import (
+	"time"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Recovery is how the application recovery protects the network.
+type Recovery struct {
+	NodeDisjoint          bool          // backups avoid the next switch too, and not only the link to it
+	HoldDown              time.Duration // that a link has to be up before it is used again
+	Reconcile             time.Duration // in which what each switch holds is compared with what it should hold
+	RemoveForeign         bool          // flow entries and groups of nobody's at this site
+	MaxEntries, MaxGroups uint64        // of one switch
+}
+
+// minHoldDownMillis is longer than BFD takes to agree on its fast intervals: before that, a link that fails again is noticed late.
+const minHoldDownMillis = 3000
+
+func defaultRecovery() Recovery {
+	return Recovery{HoldDown: 5 * time.Second, Reconcile: time.Minute, MaxEntries: 1 << 16, MaxGroups: 1 << 12}
+}
+
+func (p *parser) recovery(n *yaml.Node) error {
+	r := &p.site.Recovery
+	return p.mapping(n, "recovery", []field{
+		{"disjoint", func(n *yaml.Node) error { return p.choice(n, "disjoint", "link", "node", &r.NodeDisjoint) }},
+		{"hold_down_ms", func(n *yaml.Node) error {
+			return p.millis(n, "hold_down_ms", minHoldDownMillis, 3_600_000, &r.HoldDown)
+		}},
+		{"reconcile_ms", func(n *yaml.Node) error { return p.millis(n, "reconcile_ms", 100, 86_400_000, &r.Reconcile) }},
+		{"foreign", func(n *yaml.Node) error { return p.choice(n, "foreign", "keep", "remove", &r.RemoveForeign) }},
+		{"max_entries", func(n *yaml.Node) error { return p.number(n, "max_entries", 16, 1<<24, &r.MaxEntries) }},
+		{"max_groups", func(n *yaml.Node) error { return p.number(n, "max_groups", 1, 1<<24, &r.MaxGroups) }},
+	})
+}
+
+// choice reads one of two words.
+func (p *parser) choice(n *yaml.Node, key, no, yes string, to *bool) error {
+	var s string
+	if err := p.text(n, key, &s); err != nil {
+		return err
+	}
+	if s != no && s != yes {
+		return p.unknown(n, key, s, []string{no, yes})
+	}
+	*to = s == yes
+	return nil
+}
