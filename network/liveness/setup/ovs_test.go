@@ -1,0 +1,196 @@
+package setup
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/holdfast-sdn/holdfast/app"
+	"github.com/holdfast-sdn/holdfast/internal/netlab"
+	"github.com/holdfast-sdn/holdfast/network/liveness"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// fixed is a network that changes when the test says so.
+type fixed struct {
+	mu        sync.Mutex
+	view      *liveness.View
+	addresses map[app.Switch]string
+}
+
+func (f *fixed) Links(context.Context) (*liveness.View, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.view, nil
+}
+
+func (f *fixed) Addresses(context.Context) (map[app.Switch]string, error) { return f.addresses, nil }
+
+func (f *fixed) set(v *liveness.View) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.view = v
+}
+
+// run runs a Setup until the function that is returned is called.
+func run(t *testing.T, cfg Config, of Network) (*Setup, func()) {
+	t.Helper()
+	cfg.Logger = slog.New(slog.DiscardHandler)
+	s := New(cfg)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() { s.Run(ctx, of); close(ended) }()
+	stop := sync.OnceFunc(func() { cancel(); <-ended })
+	t.Cleanup(stop)
+	return s, stop
+}
+
+// await waits for a report that is as it should be.
+func await(t *testing.T, s *Setup, what string, good func(*Report) bool) *Report {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		r := s.Report()
+		if good(r) {
+			return r
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("no report in which %s; the last: %+v", what, *r)
+		}
+	}
+}
+
+// wholly reports whether all links are watched and nothing is wrong.
+func wholly(r *Report) bool {
+	for _, l := range r.Links {
+		if !l.Watched() || l.Ends[0].Why != "" || l.Ends[1].Why != "" {
+			return false
+		}
+	}
+	return len(r.Links) > 0
+}
+
+func vsctl(t *testing.T, s *netlab.Switch, args ...string) string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "ovs-vsctl", append([]string{"--db=" + s.Database(), "--timeout=10"}, args...)...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("ovs-vsctl %s: %v: %s", strings.Join(args, " "), err, out)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// changes counts what was ever changed by us in the databases of switches.
+func changes(t *testing.T, switches []*netlab.Switch) (n int) {
+	t.Helper()
+	for _, s := range switches {
+		file := filepath.Join(filepath.Dir(strings.TrimPrefix(s.Database(), "unix:")), "conf.db")
+		out, err := exec.CommandContext(t.Context(), "ovsdb-tool", "show-log", file).CombinedOutput()
+		if err != nil {
+			t.Fatalf("log of the database: %v: %s", err, out)
+		}
+		n += strings.Count(string(out), "holdfast: BFD")
+	}
+	return n
+}
+
+// Two Open vSwitches with two links: BFD comes up at both, the next leader changes nothing, what is somebody else's is left, a silent cut is
+// seen, and what is not to be is taken away.
+func TestOpenVSwitches(t *testing.T) {
+	t.Parallel()
+	lab := netlab.ForTest(t)
+	var switches []*netlab.Switch
+	of := &fixed{addresses: map[app.Switch]string{}}
+	for i := range 2 {
+		s, err := lab.AddSwitch(fmt.Sprintf("s%d", i+1), uint64(0x11+i))
+		if err == nil {
+			err = s.SetManager("ptcp:6640")
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		switches = append(switches, s)
+		of.addresses[app.Switch(s.DatapathID)] = s.Address.String() + ":40000"
+	}
+	var cables []*netlab.Link
+	for range 2 {
+		k, err := lab.Connect(switches[0], switches[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		cables = append(cables, k)
+	}
+	first := liveness.Link{A: at(0x11, 1), B: at(0x12, 1), Up: true}
+	second := liveness.Link{A: at(0x11, 2), B: at(0x12, 2), Up: true}
+	of.view = &liveness.View{Links: []liveness.Link{first, second}}
+
+	cfg := Config{Enabled: true, Database: "tcp:{address}:6640", Floor: 50 * ms, Multiplier: 5}
+	leader, stop := run(t, cfg, of)
+	await(t, leader, "all is watched", wholly)
+	stop()
+	before := changes(t, switches)
+	leader, stop = run(t, cfg, of)
+	await(t, leader, "all is watched", wholly)
+	if after := changes(t, switches); before != 4 || after != before {
+		t.Errorf("the first leader has changed %d interfaces of 4, the second %d more", before, after-before)
+	}
+
+	if err := cables[0].CutSilently(); err != nil {
+		t.Fatal(err)
+	}
+	r := await(t, leader, "the first link has failed", func(r *Report) bool { return r.Links[0].Failure != nil && !r.Links[0].Watched() })
+	if f := r.Links[0].Failure; f.At == nil || f.Diagnostic == "" || f.Switch == "" {
+		t.Errorf("after a silent cut: %+v", f)
+	}
+	if err := cables[0].Restore(); err != nil {
+		t.Fatal(err)
+	}
+	await(t, leader, "all is watched again", wholly)
+
+	vsctl(t, switches[0], "set", "interface", "p2", "bfd:min_rx=77")
+	await(t, leader, "the change is shown", func(r *Report) bool { return strings.Contains(r.Links[1].Ends[0].Why, "min_rx=77 is not ours") })
+	if got := vsctl(t, switches[0], "get", "interface", "p2", "bfd:min_rx"); got != `"77"` {
+		t.Errorf("what somebody has changed is %s", got)
+	}
+	vsctl(t, switches[0], "set", "interface", "p2", "bfd:min_rx=50")
+	await(t, leader, "all is ours", wholly)
+
+	of.set(&liveness.View{Links: []liveness.Link{second}, Former: []app.PortOf{first.A, first.B}}) // somebody has rewired
+	clear := func(name string) bool {
+		for _, s := range switches {
+			if vsctl(t, s, "get", "interface", name, "bfd") != "{}" || vsctl(t, s, "get", "interface", name, "external_ids") != "{}" {
+				return false
+			}
+		}
+		return true
+	}
+	await(t, leader, "the first link has no BFD", func(*Report) bool { return clear("p1") })
+	await(t, leader, "the second is watched", wholly)
+	stop()
+
+	cfg.Enabled = false
+	leader, _ = run(t, cfg, of)
+	await(t, leader, "nothing has BFD", func(*Report) bool { return clear("p2") })
+	await(t, leader, "it is said why", func(r *Report) bool { return strings.Contains(r.Links[0].Ends[1].Why, "turned off") })
+}
+
+// A switch without a database is shown as such, and one that has never connected.
+func TestNoDatabase(t *testing.T) {
+	t.Parallel()
+	of := &fixed{addresses: map[app.Switch]string{1: "127.0.0.1:40000"}, view: &liveness.View{Links: []liveness.Link{{A: at(1, 1), B: at(2, 1), Up: true}}}}
+	s, stop := run(t, Config{Enabled: true, Database: "tcp:{address}:1", Floor: 15 * ms, Multiplier: 3}, of)
+	r := await(t, s, "it is said why there is no BFD", func(r *Report) bool {
+		return len(r.Links) == 1 && strings.Contains(r.Links[0].Ends[0].Why, "refused") && strings.Contains(r.Links[0].Ends[1].Why, "address")
+	})
+	if r.Links[0].Watched() {
+		t.Errorf("%+v", r.Links[0])
+	}
+	stop()
+}

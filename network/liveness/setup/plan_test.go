@@ -1,0 +1,86 @@
+package setup
+
+import (
+	"cmp"
+	"slices"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/holdfast-sdn/holdfast/app"
+	"github.com/holdfast-sdn/holdfast/network/liveness"
+)
+
+const ms = time.Millisecond
+
+func at(id app.Switch, p app.Port) app.PortOf { return app.PortOf{Switch: id, Port: p} }
+
+func TestPlan(t *testing.T) {
+	view := &liveness.View{
+		Links: []liveness.Link{
+			{A: at(1, 1), B: at(2, 1), Up: true},
+			{A: at(1, 2), B: at(3, 1), RTT: 40200 * time.Microsecond}, // which is down
+		},
+		Former: []app.PortOf{at(2, 7)},
+	}
+	addresses := map[app.Switch]string{1: "10.0.0.1:40000", 2: "[fe80::2]:40000"} // of 3 it is not known
+	type plan = map[string][]end
+	for _, c := range []struct {
+		name string
+		cfg  Config
+		want plan
+	}{
+		{"by address", Config{Enabled: true, Database: "tcp:{address}:6640", Floor: 15 * ms}, plan{
+			"tcp:10.0.0.1:6640":  {{at(1, 1), 15 * ms}, {at(1, 2), 105 * ms}},
+			"tcp:[fe80::2]:6640": {{at(2, 1), 15 * ms}, {at(2, 7), 0}},
+		}},
+		{"by datapath id", Config{Enabled: true, Database: "unix:/run/{dpid}.sock", Floor: 200 * ms}, plan{
+			"unix:/run/0000000000000001.sock": {{at(1, 1), 200 * ms}, {at(1, 2), 200 * ms}},
+			"unix:/run/0000000000000002.sock": {{at(2, 1), 200 * ms}, {at(2, 7), 0}},
+			"unix:/run/0000000000000003.sock": {{at(3, 1), 200 * ms}},
+		}},
+		{"one database of all, and turned off", Config{Database: "tcp:10.0.0.9:6640", Floor: 15 * ms}, plan{
+			"tcp:10.0.0.9:6640": {{at(1, 1), 0}, {at(1, 2), 0}, {at(2, 1), 0}, {at(2, 7), 0}, {at(3, 1), 0}},
+		}},
+	} {
+		got := c.cfg.plan(view, addresses)
+		for _, ends := range got {
+			slices.SortFunc(ends, func(a, b end) int {
+				return cmp.Or(cmp.Compare(a.at.Switch, b.at.Switch), cmp.Compare(a.at.Port, b.at.Port))
+			})
+		}
+		if diff := gocmp.Diff(c.want, got, gocmp.AllowUnexported(end{})); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", c.name, diff)
+		}
+	}
+}
+
+// A measurement that differs a little changes no interval.
+func TestIntervalHasSteps(t *testing.T) {
+	c := Config{Enabled: true, Floor: 15 * ms}
+	a, b := c.interval(liveness.Link{RTT: 40100 * time.Microsecond}), c.interval(liveness.Link{RTT: 41900 * time.Microsecond})
+	if a != b || a != 105*ms {
+		t.Errorf("intervals %v and %v", a, b)
+	}
+}
+
+func TestWhichFailureTellsMore(t *testing.T) {
+	now := time.Now()
+	noticed, told := "Control Detection Time Expired", "Neighbor Signaled Session Down"
+	for _, c := range []struct {
+		what     string
+		f, other failure
+		want     bool
+	}{
+		{"later", failure{now.Add(time.Minute), told}, failure{now, noticed}, true},
+		{"earlier", failure{now, noticed}, failure{now.Add(time.Minute), told}, false},
+		{"noticed, and told", failure{now, noticed}, failure{now, told}, true},
+		{"told, and noticed", failure{now, told}, failure{now, noticed}, false},
+		{"seen, and from before", failure{now, told}, failure{time.Time{}, noticed}, true},
+	} {
+		if got := c.f.tells(&c.other); got != c.want {
+			t.Errorf("%s: %v", c.what, got)
+		}
+	}
+}

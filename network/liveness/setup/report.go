@@ -1,0 +1,129 @@
+package setup
+
+import (
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/app"
+	"github.com/holdfast-sdn/holdfast/network/liveness"
+)
+
+// Report is what is known of the links and of how they are watched.
+type Report struct {
+	BFD        bool    `json:"bfd"` // enabled in the site file
+	FloorMs    float64 `json:"floor_ms"`
+	Multiplier int     `json:"multiplier"`
+	Links      []Link  `json:"links"`
+	Refused    uint64  `json:"links_refused"` // not watched, since there are too many
+}
+
+// Link is a link that is or was up in both directions.
+type Link struct {
+	Ends       [2]End    `json:"ends"`
+	Up         bool      `json:"up"` // by the probes of application topology
+	Since      time.Time `json:"since"`
+	Reason     string    `json:"reason,omitempty"`      // of its being down
+	RTTMs      *float64  `json:"rtt_ms"`                // null: not measured
+	IntervalMs float64   `json:"interval_ms,omitempty"` // that BFD is to have
+	Failure    *Failure  `json:"last_failure,omitempty"`
+}
+
+// Watched reports whether BFD is up at both ends.
+func (l *Link) Watched() bool { return l.Ends[0].State == "up" && l.Ends[1].State == "up" }
+
+// End is one end of a link.
+type End struct {
+	Switch     string `json:"switch"`
+	Port       uint32 `json:"port"`
+	Name       string `json:"name,omitempty"`
+	State      string `json:"bfd_state,omitempty"` // "admin_down", "down", "init" or "up"; "" without BFD
+	Remote     string `json:"bfd_remote_state,omitempty"`
+	Diagnostic string `json:"bfd_diagnostic,omitempty"`
+	Flaps      int    `json:"flaps"`         // how often it went up or down, as the switch counts
+	Why        string `json:"why,omitempty"` // BFD is not as it should be
+}
+
+// Failure is the last failure of a link that BFD has noticed.
+type Failure struct {
+	Switch     string     `json:"switch"` // at this end
+	Port       uint32     `json:"port"`
+	At         *time.Time `json:"at"` // null: before this controller began to lead
+	Diagnostic string     `json:"diagnostic"`
+}
+
+// Report returns what is known now.
+func (s *Setup) Report() *Report {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := &Report{BFD: s.cfg.Enabled, FloorMs: millis(s.cfg.Floor), Multiplier: s.cfg.Multiplier, Links: []Link{}}
+	if s.view == nil {
+		return r
+	}
+	r.Refused = s.view.Refused
+	for _, l := range s.view.Links {
+		r.Links = append(r.Links, s.link(l))
+	}
+	return r
+}
+
+func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+func (s *Setup) link(l liveness.Link) Link {
+	out := Link{Up: l.Up, Since: l.Changed, IntervalMs: millis(s.cfg.interval(l))}
+	if !l.Up {
+		out.Reason = l.Reason.String()
+	}
+	if !l.Measured.IsZero() {
+		ms := millis(l.RTT)
+		out.RTTMs = &ms
+	}
+	var last *failure
+	for i, at := range []app.PortOf{l.A, l.B} {
+		e, f := s.end(at)
+		out.Ends[i] = e
+		if f == nil || last != nil && !f.tells(last) {
+			continue
+		}
+		last = f
+		out.Failure = &Failure{Switch: e.Switch, Port: e.Port, Diagnostic: f.diagnostic}
+		if !f.at.IsZero() {
+			out.Failure.At = &f.at
+		}
+	}
+	return out
+}
+
+// tells reports whether f tells more than the other end's failure: a later one does, and of one and the same that of the end which
+// noticed, rather than was told.
+func (f *failure) tells(other *failure) bool {
+	const told, together = "Neighbor Signaled Session Down", time.Second
+	if d := f.at.Sub(other.at); d > together || d < -together {
+		return d > 0
+	}
+	return other.diagnostic == told && f.diagnostic != told
+}
+
+// end says how a port is watched, or why it is not. s.mu is held.
+func (s *Setup) end(at app.PortOf) (End, *failure) {
+	e := End{Switch: at.Switch.String(), Port: uint32(at.Port)}
+	remote, known := s.cfg.remote(at.Switch, s.addresses)
+	d := s.databases[remote]
+	if !known || d == nil {
+		e.Why = "its address is not known: the switch has not connected since this controller leads"
+		return e, nil
+	}
+	p, err := d.look(at)
+	if err != nil {
+		e.Why = err.Error()
+		return e, nil
+	}
+	e.Name, e.State, e.Remote, e.Diagnostic, e.Flaps = p.name, p.status.State, p.status.RemoteState, p.status.Diagnostic, p.status.Flaps
+	switch {
+	case p.problem != nil:
+		e.Why = p.problem.Error()
+	case !s.cfg.Enabled:
+		e.Why = "BFD is turned off in the site file"
+	case e.State == "":
+		e.Why = "BFD is being set up"
+	}
+	return e, p.failure
+}

@@ -1,0 +1,132 @@
+// Package setup has switches watch their links by BFD. It is the part of application liveness that does I/O: it takes the links from the tables, connects to the
+// database of each switch at their ends, sets up BFD at both, and follows what becomes of it. It runs beside the control path, on the leader only.
+//
+// What it does is declarative: it compares what a database has with what should be there, and changes what differs. So a new leader changes nothing.
+// It takes BFD away only where it knows that it is not to be: from a port that leads elsewhere now, or from all if the operator turns it
+// off. A switch that is away, or a link that is down, keeps what it has.
+//
+// It does not decide whether a link is up. Switches do, by their fast-failover groups, and topology does, by its probes.
+package setup
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/app"
+	"github.com/holdfast-sdn/holdfast/internal/incident"
+	"github.com/holdfast-sdn/holdfast/network/liveness"
+	"github.com/holdfast-sdn/holdfast/ovsdb"
+)
+
+// Config says how links are to be watched.
+type Config struct {
+	Enabled bool // else what is ours is removed
+	// Database is where the database of a switch listens, as Open vSwitch writes it. {address} stands for the address from which the
+	// switch or its agent connects, {dpid} for the datapath id, 16 hexadecimal digits.
+	Database   string
+	Floor      time.Duration // the least interval
+	Multiplier int           // packets in a row that are missed until a link is down
+	// DialTLS connects to a database that is named ssl:…, and makes sure of who is there.
+	DialTLS func(ctx context.Context, address string) (net.Conn, error)
+	Logger  *slog.Logger
+}
+
+// Network is what setup is told of the network.
+type Network interface {
+	// Links returns application liveness' view, the same one as before if nothing has changed.
+	Links(ctx context.Context) (*liveness.View, error)
+	// Addresses returns from where the switches that are connected, or their agents, connect.
+	Addresses(ctx context.Context) (map[app.Switch]string, error)
+}
+
+const (
+	lookEvery    = 250 * time.Millisecond // at the links
+	addressEvery = 2 * time.Second        // at the addresses
+)
+
+// Setup keeps BFD set up while it runs.
+type Setup struct {
+	cfg       Config
+	incidents *incident.Log
+
+	mu        sync.Mutex // guards the fields below
+	view      *liveness.View
+	addresses map[app.Switch]string // of switches that are connected, or were since Run began
+	databases map[string]*database  // by where they listen
+}
+
+// New returns a Setup that does not run.
+func New(cfg Config) *Setup { return &Setup{cfg: cfg, incidents: incident.New(cfg.Logger)} }
+
+// Run keeps BFD set up until ctx ends. What it has set up stays. It may be called again, but not while it runs.
+func (s *Setup) Run(ctx context.Context, of Network) {
+	var running sync.WaitGroup
+	defer running.Wait()
+	s.mu.Lock()
+	s.view, s.addresses, s.databases = nil, map[app.Switch]string{}, map[string]*database{}
+	s.mu.Unlock()
+	look := time.NewTicker(lookEvery)
+	defer look.Stop()
+	for asked := (time.Time{}); ; {
+		view, err := of.Links(ctx)
+		addresses := s.addresses // nobody else writes it
+		if err == nil && time.Since(asked) >= addressEvery {
+			asked = time.Now()
+			addresses, err = of.Addresses(ctx)
+		}
+		switch {
+		case err == nil:
+			s.take(ctx, &running, view, addresses)
+		case ctx.Err() == nil:
+			s.incidents.Warn("look", "BFD is not followed: the links are not known", "error", err)
+		}
+		select {
+		case <-look.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// take has the databases be as the links want it, if these or their switches' addresses are others than before.
+func (s *Setup) take(ctx context.Context, running *sync.WaitGroup, view *liveness.View, addresses map[app.Switch]string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	known := maps.Clone(s.addresses)
+	maps.Copy(known, addresses)
+	if view == s.view && maps.Equal(known, s.addresses) {
+		return
+	}
+	s.view, s.addresses = view, known
+	plan := s.cfg.plan(view, known)
+	for remote, d := range s.databases {
+		if _, wanted := plan[remote]; !wanted {
+			d.cancel()
+			delete(s.databases, remote)
+		}
+	}
+	for remote, ends := range plan {
+		d := s.databases[remote]
+		if d == nil {
+			d = s.open(ctx, running, remote)
+			s.databases[remote] = d
+		}
+		d.want(ends)
+	}
+}
+
+// open begins to follow a database.
+func (s *Setup) open(ctx context.Context, running *sync.WaitGroup, remote string) *database {
+	ctx, cancel := context.WithCancel(ctx)
+	d := &database{cancel: cancel, incidents: s.incidents, multiplier: s.cfg.Multiplier, news: make(chan struct{}, 1),
+		ports: map[app.PortOf]port{}}
+	d.client, d.err = ovsdb.New(ovsdb.Config{Remote: remote, DialTLS: s.cfg.DialTLS, Logger: s.cfg.Logger})
+	if d.err == nil {
+		running.Go(func() { d.run(ctx) })
+	}
+	return d
+}
