@@ -295,11 +295,24 @@ func TestRequests(t *testing.T) {
 	}
 }
 
+// elsewhere goes on with a check from its state.
+func elsewhere(t *testing.T, c *Check) *Check {
+	t.Helper()
+	c, err := Resume(c.want, c.policy, c.State())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
 // What one check removes has bounds, and groups of entries that it leaves stay.
 func TestBounds(t *testing.T) {
 	c := newCheck(t, Want{}, policy(false))
 	deletions := 0
 	for i := range maxRemovals + 10 {
+		if i%1000 == 0 {
+			c = elsewhere(t, c)
+		}
 		deletions += len(feed(t, c, flowPart(true, held(entry(uint16(i), nil, toGroup(uint32(i)%100))))))
 	}
 	feed(t, c, flowPart(false), groupPart(false, described(failover(1, 1)), described(failover(50, 1)), described(failover(99, 1))))
@@ -322,6 +335,7 @@ func TestBounds(t *testing.T) {
 	for i := range uint32(maxGroups + 1) {
 		feed(t, c, flowPart(true, of13.FlowStats{Cookie: theirs, Priority: uint16(i), Instructions: toGroup(1000 + i)}))
 	}
+	c = elsewhere(t, c)
 	feed(t, c, flowPart(false), groupPart(false, described(failover(1, 1))))
 	expect(t, "repairs when it cannot know which groups are in use", c.Repair())
 }
