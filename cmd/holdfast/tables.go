@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/holdfast-sdn/holdfast/network/recovery"
 	"github.com/holdfast-sdn/holdfast/network/topology"
 	"github.com/holdfast-sdn/holdfast/platform"
 )
@@ -57,17 +58,32 @@ func absent(err error) bool {
 	return errors.As(err, &no) && no.code == http.StatusNotFound
 }
 
-// topology asks for what is known of the network. Without a leader it may be out of date, of which it warns.
-func (o *operator) topology(ctx context.Context, warnings io.Writer) (*topology.Snapshot, error) {
-	t, err := o.tables(ctx, topology.Name)
+// tablesOf is tables for commands: what is missing says what to do, and what may be out of date comes with a warning.
+func (o *operator) tablesOf(ctx context.Context, app string, warnings io.Writer) (*platform.Tables, error) {
+	t, err := o.tables(ctx, app)
 	if absent(err) {
 		return nil, fmt.Errorf("%w: put it among the apps of the site file", err)
 	}
+	if err == nil && t.Leader == "" {
+		fmt.Fprintf(warnings, "holdfast: no controller leads; this is what %s last heard\n", t.Controller)
+	}
+	return t, err
+}
+
+// topology asks for what is known of the network.
+func (o *operator) topology(ctx context.Context, warnings io.Writer) (*topology.Snapshot, error) {
+	t, err := o.tablesOf(ctx, topology.Name, warnings)
 	if err != nil {
 		return nil, err
 	}
-	if t.Leader == "" {
-		fmt.Fprintf(warnings, "holdfast: no controller leads; this is what %s last heard\n", t.Controller)
-	}
 	return topology.Of(slices.Values(t.Rows))
+}
+
+// recovery asks how the network is protected.
+func (o *operator) recovery(ctx context.Context, warnings io.Writer) (*recovery.View, error) {
+	t, err := o.tablesOf(ctx, recovery.Name, warnings)
+	if err != nil {
+		return nil, err
+	}
+	return recovery.Of(slices.Values(t.Rows))
 }

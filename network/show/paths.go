@@ -2,10 +2,13 @@ package show
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/holdfast-sdn/holdfast/app"
 	"github.com/holdfast-sdn/holdfast/network/paths"
 	"github.com/holdfast-sdn/holdfast/network/protect"
+	"github.com/holdfast-sdn/holdfast/network/recovery"
+	"github.com/holdfast-sdn/holdfast/network/topology"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
@@ -17,6 +20,9 @@ type Paths struct {
 	Primary  *Way      `json:"primary"`  // nil: there is none
 	Backups  []Backup  `json:"backups"`  // of each switch that packets pass, but for the last
 	Failures []Failure `json:"failures"` // of each link on the way, and of each switch between its ends
+
+	Installed bool     `json:"installed"` // else it is what would be, if it were
+	Notes     []string `json:"notes"`
 }
 
 // Point is a Place, for JSON.
@@ -83,6 +89,47 @@ type Failure struct {
 	Later   int     `json:"later,omitempty"` // hops once controllers have replaced the way; 0 if there is none
 }
 
+// Question asks for the paths between two places, as Find knows them.
+type Question struct {
+	From, To string
+	Avoid    *paths.Disjoint // nil: as it is installed
+}
+
+// Ask answers a question by the plan that the switches hold or, where nothing protects the network (v is nil), by what is known of its links.
+func Ask(s *topology.Snapshot, v *recovery.View, q Question, now time.Time) (*Paths, error) {
+	var g *paths.Graph
+	var err error
+	avoid, installed, said := paths.LinkDisjoint, false, []string{}
+	if v != nil {
+		g, avoid, installed, said = v.Graph, v.Disjoint, true, notes(v, now)
+	} else if g, err = s.Graph(); err != nil {
+		return nil, err
+	} else {
+		said = append(said, "application recovery does not run: nothing of this is installed")
+	}
+	if q.Avoid != nil && *q.Avoid != avoid {
+		if installed {
+			said = append(said, fmt.Sprintf("the switches hold a %v plan: this is what another would do", avoid))
+		}
+		avoid, installed = *q.Avoid, false
+	}
+	hosts := HostsOf(s, v)
+	from, err := Find(q.From, g.Switches(), hosts)
+	if err != nil {
+		return nil, err
+	}
+	to, err := Find(q.To, g.Switches(), hosts)
+	if err != nil {
+		return nil, err
+	}
+	p, err := Explain(g, from, to, avoid)
+	if err != nil {
+		return nil, err
+	}
+	p.Installed, p.Notes = installed, said
+	return p, nil
+}
+
 // The ports of the places. No link has them, whatever the ports of hosts are.
 const (
 	entry = of13.PortMax - 1
@@ -91,7 +138,7 @@ const (
 
 // Explain computes how packets get from one place to another in a protected network, by sending one through the tables that the switches hold.
 func Explain(g *paths.Graph, from, to Place, avoid paths.Disjoint) (*Paths, error) {
-	out := &Paths{From: pointOf(from), To: pointOf(to), Disjoint: avoid.String(), Backups: []Backup{}, Failures: []Failure{}}
+	out := &Paths{From: pointOf(from), To: pointOf(to), Disjoint: avoid.String(), Backups: []Backup{}, Failures: []Failure{}, Notes: []string{}}
 	routes, err := paths.Protect(g, []app.Switch{to.Switch}, avoid)
 	if err != nil {
 		return nil, err

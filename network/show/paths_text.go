@@ -11,6 +11,9 @@ import (
 // WriteText draws the paths for people. Switches go by their datapath ids without leading zeros.
 func (p *Paths) WriteText(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for _, n := range p.Notes {
+		fmt.Fprintf(w, "- %s\n", n)
+	}
 	fmt.Fprintf(w, "from %s\nto   %s\n", p.From.name, p.To.name)
 	switch {
 	case p.Primary == nil:

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-sdn/holdfast/network/paths"
+	"github.com/holdfast-sdn/holdfast/network/show"
+)
+
+func pathsCommand() *cobra.Command {
+	var site, disjoint string
+	var asJSON bool
+	modes := map[string]paths.Disjoint{"link": paths.LinkDisjoint, "node": paths.NodeDisjoint}
+	cmd := &cobra.Command{
+		Use:   "paths --config FILE [A B]",
+		Short: "Show how packets get from A to B, and what each failure on the way would do",
+		Long: `Show the path that packets take from A to B, the backup that each switch on it has, and for each
+link and each switch on the way the path that packets take while it is dead, before any controller
+knows. A and B are switches (datapath id, in hexadecimal) or hosts (Ethernet or IP address).
+
+Without A and B, show how the network is protected: whether the switches hold the plan of
+application recovery, what is about to change it, and what their last checks found.
+
+Where recovery does not run, nothing of that is installed; then the paths are those that it would install.`,
+		Example: `  holdfast paths --config holdfast.yaml 10.0.0.1 10.0.0.2
+  holdfast paths 1 2a
+  holdfast paths 1 2a --disjoint node --json
+  holdfast paths`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 0 && len(args) != 2 {
+				return fmt.Errorf("give two places, or none; received %d", len(args))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var avoid *paths.Disjoint
+			if mode, ok := modes[disjoint]; ok {
+				avoid = &mode
+			} else if disjoint != "" {
+				return fmt.Errorf("--disjoint %q: use link or node", disjoint)
+			}
+			o, err := newOperator(site)
+			if err != nil {
+				return err
+			}
+			defer o.close()
+			if len(args) == 0 {
+				return o.printProtection(cmd, asJSON)
+			}
+			return o.printPaths(cmd, show.Question{From: args[0], To: args[1], Avoid: avoid}, asJSON)
+		},
+	}
+	cmd.Flags().StringVar(&site, "config", "holdfast.yaml", "the site file")
+	cmd.Flags().StringVar(&disjoint, "disjoint", "", "what backups avoid, link or node; as it is installed unless given")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func (o *operator) printProtection(cmd *cobra.Command, asJSON bool) error {
+	v, err := o.recovery(cmd.Context(), cmd.ErrOrStderr())
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	p, err := show.NewProtection(v, now)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return writeJSON(cmd.OutOrStdout(), p)
+	}
+	return p.WriteText(cmd.OutOrStdout(), now)
+}
+
+func (o *operator) printPaths(cmd *cobra.Command, q show.Question, asJSON bool) error {
+	s, err := o.topology(cmd.Context(), cmd.ErrOrStderr())
+	if err != nil {
+		return err
+	}
+	v, err := o.recovery(cmd.Context(), io.Discard) // topology has warned
+	if err != nil && !absent(err) {
+		return err
+	}
+	p, err := show.Ask(s, v, q, time.Now())
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return writeJSON(cmd.OutOrStdout(), p)
+	}
+	return p.WriteText(cmd.OutOrStdout())
+}

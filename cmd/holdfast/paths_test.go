@@ -1,0 +1,46 @@
+package main
+
+import (
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/holdfast-sdn/holdfast/platform"
+)
+
+// Without application recovery the paths are those that it would install; how the network is protected only it can say.
+func TestPaths(t *testing.T) {
+	var protected atomic.Bool
+	site := fakes(t, func(name, request, _ string) (int, any) {
+		switch {
+		case request == "GET /v1/apps/topology/tables":
+			return http.StatusOK, switchesOf("c1", 9, 1, 2)
+		case request == "GET /v1/apps/recovery/tables" && protected.Load():
+			return http.StatusOK, platform.Tables{Application: "recovery", Leader: "c1"}
+		}
+		return http.StatusNotFound, platform.Refusal{Error: `no application "recovery" runs here; there are topology`}
+	})
+	for _, c := range []struct {
+		args      string
+		protected bool
+		stdout    string
+		stderr    string
+		code      int
+	}{
+		{"paths 1 2", false, "- application recovery does not run: nothing of this is installed\nfrom switch 0000000000000001\nto   switch 0000000000000002\n\nno way leads there", "", 0},
+		{"paths 1 2 --disjoint node --json", false, `"disjoint": "node-disjoint",`, "", 0},
+		{"paths 1 2", true, "", "no switch 0000000000000001 is up", exitFailed},
+		{"paths", true, "link-disjoint, stable\n", "", 0},
+		{"paths --json", true, `"stable": true`, "", 0},
+		{"paths", false, "", "there are topology: put it among the apps of the site file", exitFailed},
+		{"paths 1 2 --disjoint no", false, "", `--disjoint "no": use link or node`, exitFailed},
+		{"paths 1", false, "", "give two places, or none; received 1", exitUsage},
+	} {
+		protected.Store(c.protected)
+		code, out, errs := invoke(t.Context(), append(strings.Fields(c.args), "--config", site)...)
+		if code != c.code || !strings.Contains(out, c.stdout) || !strings.Contains(errs, c.stderr) || c.stderr == "" && errs != "" {
+			t.Errorf("%s: exit code %d, printed\n%s\nand\n%s", c.args, code, out, errs)
+		}
+	}
+}

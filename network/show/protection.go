@@ -1,0 +1,197 @@
+package show
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"text/tabwriter"
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/app"
+	"github.com/holdfast-sdn/holdfast/network/protect"
+	"github.com/holdfast-sdn/holdfast/network/recovery"
+	"github.com/holdfast-sdn/holdfast/network/topology"
+)
+
+// Protection is how a network is protected, for JSON.
+type Protection struct {
+	Disjoint string            `json:"disjoint"` // what backups avoid
+	Stable   bool              `json:"stable"`   // all switches that are up hold the plan, and nothing is about to change it
+	Notes    []string          `json:"notes"`    // what is not as it should be, or about to change
+	Last     *Change           `json:"last_change,omitempty"`
+	Switches []ProtectedSwitch `json:"switches"`
+}
+
+// Change is from one plan to the next.
+type Change struct {
+	Began     time.Time `json:"began"`
+	TookMS    int64     `json:"took_ms"`
+	CompileMS int64     `json:"compile_ms"`
+	Rounds    int       `json:"rounds"`
+	Why       string    `json:"why"`
+	More      int       `json:"more"` // changes beside that
+}
+
+// ProtectedSwitch is what a switch holds, and how its last check was.
+type ProtectedSwitch struct {
+	ID      string     `json:"switch"`
+	Up      bool       `json:"up"`
+	InStep  bool       `json:"in_step"` // it holds what the plan says, as far as anybody knows
+	Entries int        `json:"entries"` // that the plan has for it
+	Groups  int        `json:"groups"`
+	Checked *time.Time `json:"checked,omitempty"`
+	PutBack uint64     `json:"put_back"` // entries and groups, by all checks
+	Removed uint64     `json:"removed"`
+	Foreign int        `json:"foreign"` // that were seen in the last check
+	Error   string     `json:"error,omitempty"`
+	Command string     `json:"command,omitempty"` // that it refused
+}
+
+// NewProtection brings a view into this form.
+func NewProtection(v *recovery.View, now time.Time) (*Protection, error) {
+	plan, err := v.Plan()
+	if err != nil {
+		return nil, fmt.Errorf("the plan that the switches hold: %w", err)
+	}
+	p := &Protection{Disjoint: v.Disjoint.String(), Stable: v.Stable(), Notes: notes(v, now), Switches: []ProtectedSwitch{}}
+	if c := v.Last; !c.Began.IsZero() {
+		p.Last = &Change{c.Began, c.Took.Milliseconds(), c.Compile.Milliseconds(), c.Rounds, c.Why, c.More}
+	}
+	for _, s := range v.Switches {
+		out := ProtectedSwitch{ID: s.ID.String(), Up: s.Up, InStep: s.InStep, PutBack: s.PutBack, Removed: s.Removed, Foreign: s.Found.Foreign}
+		out.Entries, out.Groups = plan.Size(s.ID)
+		if !s.Checked.IsZero() {
+			out.Checked = &s.Checked
+		}
+		if !s.Failed.IsZero() {
+			out.Error, out.Command = s.Error, s.Command
+		}
+		p.Switches = append(p.Switches, out)
+	}
+	return p, nil
+}
+
+// notes says what is going on, in short lines. What may be many has one line for all.
+func notes(v *recovery.View, now time.Time) []string {
+	list := []string{}
+	note := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
+	if v.Changing {
+		note("the switches are being brought to another plan, round %d of %d: %s", v.Round, v.Change.Rounds, reason(v.Change.Why, v.Change.More))
+	}
+	if !v.Due.IsZero() {
+		note("something has changed that no plan has yet; the next is made in %v", max(0, v.Due.Sub(now)).Round(time.Millisecond))
+	}
+	if v.Problem != "" {
+		note("there is no plan of what is known, so the one before stays: %s", v.Problem)
+	}
+	if n := len(v.Held); n > 0 {
+		first := slices.MinFunc(v.Held, func(a, b recovery.HeldLink) int { return a.Until.Compare(b.Until) })
+		note("%s back, and not used until proven stable: %s in %v", links(n), drawCable(first.Cable), max(0, first.Until.Sub(now)).Round(100*time.Millisecond))
+	}
+	if n := len(v.Unheard); n > 0 {
+		note("%s taken to be there, though no switch says so now: %s", links(n), drawCable(v.Unheard[0]))
+	}
+	behind, unheard := 0, 0
+	for _, s := range v.Switches {
+		switch {
+		case !s.Up:
+			unheard++
+		case !s.InStep:
+			behind++
+		}
+	}
+	if behind > 0 {
+		note("%d of %d switches are not known to hold what they should", behind, len(v.Switches))
+	}
+	if unheard > 0 {
+		note("%d of %d switches are without a controller, and taken to forward as they did", unheard, len(v.Switches))
+	}
+	for _, text := range v.LeftOut[:min(len(v.LeftOut), maxLeftOut)] {
+		note("left out: %s", text)
+	}
+	if n := len(v.LeftOut) - maxLeftOut; n > 0 {
+		note("left out: %d more", n)
+	}
+	return list
+}
+
+func links(n int) string {
+	if n == 1 {
+		return "1 link is"
+	}
+	return fmt.Sprintf("%d links are", n)
+}
+
+func drawCable(c recovery.Cable) string { return fmt.Sprintf("%v ─ %v", endOf(c.A), endOf(c.B)) }
+
+func reason(why string, more int) string {
+	if more == 0 {
+		return why
+	}
+	return fmt.Sprintf("%s, and %d more", why, more)
+}
+
+// maxLeftOut bounds the notes of what no plan has room for.
+const maxLeftOut = 5
+
+// WriteText writes tables for people.
+func (p *Protection) WriteText(out io.Writer, now time.Time) error {
+	state := "changing"
+	if p.Stable {
+		state = "stable"
+	}
+	fmt.Fprintf(out, "%s, %s\n", p.Disjoint, state)
+	for _, n := range p.Notes {
+		fmt.Fprintf(out, "- %s\n", n)
+	}
+	if c := p.Last; c != nil {
+		fmt.Fprintf(out, "last changed %s ago, in %v and %d rounds: %s\n", age(now, c.Began), time.Duration(c.TookMS)*time.Millisecond, c.Rounds, reason(c.Why, c.More))
+	}
+	if len(p.Switches) == 0 {
+		return nil
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "\nSWITCH\tPLAN\tENTRIES\tGROUPS\tCHECKED\tPUT BACK\tREMOVED\tFOREIGN")
+	for _, s := range p.Switches {
+		checked := "-"
+		if s.Checked != nil {
+			checked = age(now, *s.Checked)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%s\t%d\t%d\t%d\n", s.ID, s.state(), s.Entries, s.Groups, checked, s.PutBack, s.Removed, s.Foreign)
+	}
+	for _, s := range p.Switches {
+		if s.Error != "" {
+			fmt.Fprintf(w, "%s: %s: %s\n", s.ID, dash(s.Command), s.Error)
+		}
+	}
+	return w.Flush()
+}
+
+func (s ProtectedSwitch) state() string {
+	switch {
+	case !s.Up:
+		return "unheard"
+	case s.Error != "":
+		return "failed"
+	case !s.InStep:
+		return "behind"
+	}
+	return "holds it"
+}
+
+// HostsOf returns the hosts that one can ask for: those of the plan where it has them, with the addresses that the topology knows, and then those that no plan has yet. v may be nil.
+func HostsOf(s *topology.Snapshot, v *recovery.View) []topology.Host {
+	known := map[app.MAC]topology.Host{}
+	for _, h := range s.Hosts {
+		known[h.MAC] = h.Host
+	}
+	var planned []protect.Host
+	if v != nil {
+		planned = v.Hosts
+	}
+	for _, h := range planned {
+		known[h.MAC] = topology.Host{MAC: h.MAC, At: app.PortOf(h.At), Addresses: known[h.MAC].Addresses}
+	}
+	return slices.SortedFunc(maps.Values(known), func(a, b topology.Host) int { return slices.Compare(a.MAC[:], b.MAC[:]) })
+}
