@@ -30,6 +30,7 @@ type Site struct {
 	Apps        []string     // names of applications, in the order in which they see an event; RyuApp for those of Ryu
 	Ryu         Ryu
 	Recovery    Recovery
+	BFD         BFD
 	// Levels are consistency levels by application and message, as text: its caller knows which there are.
 	Levels        map[string]map[string]string
 	Durability    Durability
@@ -82,6 +83,7 @@ func defaults() Site {
 		Apps:          []string{"learning"},
 		Ryu:           Ryu{Python: "python3", MemoryBytes: 1 << 30, LogLevel: pythonLevels["info"]},
 		Recovery:      defaultRecovery(),
+		BFD:           defaultBFD(),
 		Durability:    Disk,
 		Data:          "/var/lib/holdfast",
 		Heartbeat:     10 * time.Millisecond,

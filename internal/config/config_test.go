@@ -42,10 +42,13 @@ func wantThree() *config.Site {
 			{Name: "c3", ID: 3, Peer: "[::1]:7003", OpenFlow: "sdn3.example.org:6653", API: "127.0.0.1:8655"},
 		},
 		Name: "holdfast", Apps: []string{"learning"}, Ryu: config.Ryu{Python: "python3", MemoryBytes: 1 << 30, LogLevel: 20},
-		Recovery: config.Recovery{HoldDown: 5 * time.Second, Reconcile: time.Minute, MaxEntries: 1 << 16, MaxGroups: 1 << 12}, Durability: config.Disk, Data: "/var/lib/holdfast",
+		Recovery: config.Recovery{HoldDown: 5 * time.Second, Reconcile: time.Minute, MaxEntries: 1 << 16, MaxGroups: 1 << 12},
+		BFD:      config.BFD{Enabled: true, Database: "tcp:{address}:6640", Floor: 15 * time.Millisecond, Multiplier: 3}, Durability: config.Disk, Data: "/var/lib/holdfast",
 		Heartbeat: 10 * time.Millisecond, Election: 50 * time.Millisecond, SwitchTimeout: 3 * time.Second,
 	}
 }
+
+const databases = "write it like tcp:{address}:6640, ssl:{address}:6640 or unix:/run/{dpid}.sock"
 
 func TestParse(t *testing.T) {
 	full := wantThree()
@@ -55,13 +58,19 @@ func TestParse(t *testing.T) {
 	full.Durability, full.Data = config.Memory, "/tmp/hf"
 	full.Heartbeat, full.Election, full.SwitchTimeout = 20*time.Millisecond, 100*time.Millisecond, time.Second
 	full.Recovery = config.Recovery{NodeDisjoint: true, HoldDown: 3 * time.Second, Reconcile: 100 * time.Millisecond, RemoveForeign: true, MaxEntries: 16, MaxGroups: 1}
+	full.BFD = config.BFD{Database: "ssl:{address}:6641", Floor: 5 * time.Millisecond, Multiplier: 5}
 	full.TLS = &config.TLS{CA: "/etc/hf/ca.pem", Cert: "/etc/hf/{name}.pem", Key: "/etc/hf/{name}-key.pem"}
 	for _, tc := range []struct {
 		name, text string
 		want       *config.Site
 	}{
 		{"defaults", three, wantThree()},
-		{"everything", three + "site: lab\napps: [hub, learning]\nlevels:\n  hub:\n    packet_in: unordered\ndurability: memory\ndata: /tmp/hf\nheartbeat_ms: 20\nelection_ms: 100\nswitch_timeout_ms: 1000\nrecovery: {disjoint: node, hold_down_ms: 3000, reconcile_ms: 100, foreign: remove, max_entries: 16, max_groups: 1}\ntls:\n  ca: /etc/hf/ca.pem\n  cert: /etc/hf/{name}.pem\n  key: /etc/hf/{name}-key.pem\n", full},
+		{"everything", three + "site: lab\napps: [hub, learning]\nlevels:\n  hub:\n    packet_in: unordered\ndurability: memory\ndata: /tmp/hf\nheartbeat_ms: 20\nelection_ms: 100\nswitch_timeout_ms: 1000\nrecovery: {disjoint: node, hold_down_ms: 3000, reconcile_ms: 100, foreign: remove, max_entries: 16, max_groups: 1}\nbfd: {enabled: false, database: \"ssl:{address}:6641\", floor_ms: 5, multiplier: 5}\ntls:\n  ca: /etc/hf/ca.pem\n  cert: /etc/hf/{name}.pem\n  key: /etc/hf/{name}-key.pem\n", full},
+		{"databases follow TLS", three + "tls: {ca: ca.pem, cert: c.pem, key: k.pem}\n", func() *config.Site {
+			s := wantThree()
+			s.TLS, s.BFD.Database = &config.TLS{CA: "ca.pem", Cert: "c.pem", Key: "k.pem"}, "ssl:{address}:6640"
+			return s
+		}()},
 		{"applications of Ryu", three + "apps: [hub, ryu.app.rest, learning, ./x/mine.py, /y/theirs.py]\nryu:\n  python: /usr/bin/python3.11\n  options: [--observe-links]\n  path: [/opt/apps]\n  memory_mb: 256\n  log_level: warning\n", func() *config.Site {
 			s := wantThree()
 			s.Apps = []string{"hub", "ryu", "learning"}
@@ -144,8 +153,8 @@ func TestMistakes(t *testing.T) {
 		{"bad alias", one + "data: *a\n", "f: not YAML: unknown anchor 'a' referenced; look at the indentation, colons and quotes around here"},
 		{"two documents", one + "---\n" + one, "f:3: a second document; remove the line `---` before it"},
 		{"too large", one + strings.Repeat("#\n", config.MaxFile/2), "f: larger than 1048576 bytes; is this the right file?"},
-		{"unknown key", one + "hartbeat_ms: 3\n", `f:3: unknown key "hartbeat_ms"; did you mean "heartbeat_ms"? (known: site, controllers, apps, levels, ryu, recovery, durability, data, heartbeat_ms, election_ms, switch_timeout_ms, tls)`},
-		{"unknown key, nothing near", one + "colour: red\n", `f:3: unknown key "colour"; known: site, controllers, apps, levels, ryu, recovery, durability, data, heartbeat_ms, election_ms, switch_timeout_ms, tls`},
+		{"unknown key", one + "hartbeat_ms: 3\n", `f:3: unknown key "hartbeat_ms"; did you mean "heartbeat_ms"? (known: site, controllers, apps, levels, ryu, recovery, bfd, durability, data, heartbeat_ms, election_ms, switch_timeout_ms, tls)`},
+		{"unknown key, nothing near", one + "colour: red\n", `f:3: unknown key "colour"; known: site, controllers, apps, levels, ryu, recovery, bfd, durability, data, heartbeat_ms, election_ms, switch_timeout_ms, tls`},
 		{"unknown key of a controller", edit("    openflow: 127", "    openflw: 127"), `f:4: unknown key "openflw"; did you mean "openflow"? (known: name, peer, openflow, api, rest, id)`},
 		{"key twice", one + "data: a\ndata: b\n", `f:4: key "data" is already in line 3; remove one`},
 		{"no name", edit("- name: c1\n    peer", "- peer"), "f:2: a controller without name; add `name:`"},
@@ -185,6 +194,15 @@ func TestMistakes(t *testing.T) {
 		{"levels of an unknown app", one + "levels: {hubb: {packet_in: ordered}}\n", `f:3: unknown key "hubb"; did you mean "hub"? (known: hub, learning)`},
 		{"hold-down shorter than BFD agrees", one + "recovery: {hold_down_ms: 2999}\n", "f:3: hold_down_ms is 2999; write a whole number from 3000 to 3600000"},
 		{"unknown protection", one + "recovery: {disjoint: nodes}\n", `f:3: unknown disjoint "nodes"; did you mean "node"? (known: link, node)`},
+		{"BFD neither on nor off", one + "bfd: {enabled: maybe}\n", `f:3: enabled is the text "maybe"; write true or false`},
+		{"floor of 0", one + "bfd: {floor_ms: 0}\n", "f:3: floor_ms is 0; write a whole number from 1 to 10000"},
+		{"one lost packet is a dead link", one + "bfd: {multiplier: 1}\n", "f:3: multiplier is 1; write a whole number from 2 to 255"},
+		{"database of no kind", one + "bfd: {database: \"{address}:6640\"}\n", `f:3: database "{address}:6640" is neither tcp:, ssl: nor unix:; ` + databases},
+		{"database without a port", one + "bfd: {database: \"tcp:{address}\"}\n", `f:3: database "tcp:{address}" is not host:port; ` + databases},
+		{"database with port 0", one + "bfd: {database: \"tcp:{address}:0\"}\n", `f:3: database "tcp:{address}:0" has no port from 1 to 65535; ` + databases},
+		{"database without a file", one + "bfd: {database: \"unix:\"}\n", `f:3: database "unix:" names no file; ` + databases},
+		{"what stands for nothing", one + "bfd: {database: \"unix:/run/{name}.sock\"}\n", `f:3: database "unix:/run/{name}.sock" has {name}, which stands for nothing; ` + databases},
+		{"TLS without certificates", one + "bfd: {database: \"ssl:{address}:6640\"}\n", "f:3: database \"ssl:{address}:6640\", and no certificates; add `tls:` with the files ca, cert and key"},
 		{"unknown key of recovery", one + "recovery: {holddown_ms: 5000}\n", `f:3: unknown key "holddown_ms"; did you mean "hold_down_ms"? (known: disjoint, hold_down_ms, reconcile_ms, foreign, max_entries, max_groups)`},
 		{"levels without messages", one + "levels: {hub: ordered}\n", "f:3: levels of hub are not `message: level` lines; write them like packet_in: unordered"},
 		{"tls is no mapping", one + "tls: on\n", "f:3: tls is the text \"on\"; write `key: value` lines"},

@@ -23,7 +23,7 @@ type parser struct {
 	apps []string
 	site Site
 
-	heartbeatNode, electionNode *yaml.Node // where they stand, if they do
+	heartbeatNode, electionNode, databaseNode *yaml.Node // where they stand, if they do
 }
 
 func (p *parser) parse(text []byte) error {
@@ -40,6 +40,7 @@ func (p *parser) parse(text []byte) error {
 		{"levels", p.levels},
 		{"ryu", p.ryu},
 		{"recovery", p.recovery},
+		{"bfd", p.bfd},
 		{"durability", p.durability},
 		{"data", p.data},
 		{"heartbeat_ms", func(n *yaml.Node) error {
@@ -60,6 +61,9 @@ func (p *parser) parse(text []byte) error {
 	}
 	if controllers == nil {
 		return p.mistake(root, "no controllers", "add a list `controllers:` with name, peer, openflow and api of each")
+	}
+	if err := p.completeBFD(); err != nil {
+		return err
 	}
 	return p.checkTimes()
 }
