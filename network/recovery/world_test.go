@@ -1,0 +1,403 @@
+package recovery
+
+import (
+	"bytes"
+	"iter"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/app"
+	"github.com/holdfast-sdn/holdfast/ledger"
+	"github.com/holdfast-sdn/holdfast/network/paths"
+	"github.com/holdfast-sdn/holdfast/network/protect"
+	"github.com/holdfast-sdn/holdfast/network/topology"
+	"github.com/holdfast-sdn/holdfast/openflow"
+	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
+	"github.com/holdfast-sdn/holdfast/openflow/of13"
+)
+
+// tester is what *testing.T and *rapid.T share.
+type tester interface {
+	Helper()
+	Errorf(format string, args ...any)
+	Fatalf(format string, args ...any)
+}
+
+// world is three controllers with topology and recovery, and switches that are wired together. Everything happens in one goroutine, in the time that the
+// test tells; which switch does its next command is drawn.
+type world struct {
+	t      tester
+	r      *rand.Rand
+	cores  []*ledger.Core
+	config Config
+	leader int
+	term   uint64
+	now    int64
+	crash  crash // what happens to the leader at its next input
+
+	wires    map[app.PortOf]app.PortOf // each in one direction
+	switches map[app.Switch]*fakeSwitch
+	hosts    map[app.MAC]app.PortOf
+	after    func() // each step that changes what a switch holds
+	steps    int
+}
+
+type crash uint8
+
+const (
+	stays         crash = iota
+	diesExecuting       // the input is executed again by the next leader
+	diesReleasing       // the next leader has the outcome, and releases it
+)
+
+var defaults = Config{HoldDown: 5 * time.Second, Reconcile: time.Minute, MaxEntries: 1 << 16, MaxGroups: 1 << 12}
+
+func newWorld(t tester, seed uint64, c Config) *world {
+	t.Helper()
+	w := &world{t: t, r: rand.New(rand.NewPCG(seed, 7)), config: c, now: 1e18, wires: map[app.PortOf]app.PortOf{}, switches: map[app.Switch]*fakeSwitch{},
+		hosts: map[app.MAC]app.PortOf{}, after: func() {}}
+	for range 3 {
+		core, err := ledger.New([]ledger.Application{topology.New(), New(c)}, ledger.Limits{})
+		w.must(err)
+		w.cores = append(w.cores, core)
+	}
+	w.lead(0)
+	return w
+}
+
+func at(s app.Switch, p app.Port) app.PortOf { return app.PortOf{Switch: s, Port: p} }
+
+func (w *world) must(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatalf("%v", err)
+	}
+}
+
+func (w *world) lead(i int) {
+	w.term++
+	w.leader = i
+	w.must(w.cores[i].Lead(w.term, w.now))
+	for _, id := range slices.Sorted(maps.Keys(w.switches)) {
+		if r, ok := w.cores[i].Resume(id); ok {
+			w.take(r)
+		}
+	}
+}
+
+// failover lets the leader die, and the next one lead.
+func (w *world) failover() {
+	w.must(w.cores[w.leader].Follow())
+	w.lead((w.leader + 1) % len(w.cores))
+}
+
+// input has the leader execute something, and commits it.
+func (w *world) input(do func(*ledger.Core)) {
+	w.t.Helper()
+	how := w.crash
+	w.crash = stays
+	do(w.cores[w.leader])
+	if how == diesExecuting {
+		w.failover()
+		do(w.cores[w.leader])
+	}
+	core := w.cores[w.leader]
+	for _, f := range core.Failures() {
+		w.t.Fatalf("application %s failed on %s: %v\n%s", f.App, f.Input.String(), f.Err, f.Stack)
+	}
+	entry, ok := core.Cut()
+	if !ok {
+		return
+	}
+	for i, c := range w.cores {
+		if i != w.leader || how != diesReleasing {
+			w.must(c.Commit(bytes.Clone(entry)))
+		}
+	}
+	if how == diesReleasing {
+		old := core
+		w.failover()
+		w.must(old.Commit(bytes.Clone(entry)))
+	}
+	for _, r := range w.cores[w.leader].Releases() {
+		w.take(r)
+	}
+}
+
+// take gives a switch its commands, each once.
+func (w *world) take(r ledger.Release) {
+	w.t.Helper()
+	s := w.switches[r.Switch]
+	if s == nil || r.Epoch != s.epoch || r.Count == 0 || !s.up {
+		return
+	}
+	rest := r.Commands
+	for seq := r.First; len(rest) > 0; seq++ {
+		msg, after, err := openflow.Next(rest)
+		w.must(err)
+		if rest = after; seq > s.taken {
+			s.taken = seq
+			s.queue = append(s.queue, bytes.Clone(msg))
+		}
+	}
+}
+
+// step lets a switch do something. It reports whether there was something to do.
+func (w *world) step() bool {
+	w.t.Helper()
+	var busy []*fakeSwitch
+	for _, id := range slices.Sorted(maps.Keys(w.switches)) {
+		if s := w.switches[id]; len(s.queue) > 0 {
+			busy = append(busy, s)
+		}
+	}
+	if len(busy) == 0 {
+		return false
+	}
+	s := busy[w.r.IntN(len(busy))]
+	epoch := s.epoch
+	changes := isMod(s.queue[0])
+	answers := s.step()
+	w.must(w.cores[w.leader].Done(s.id, s.epoch, s.taken-uint64(len(s.queue))))
+	frames := s.frames
+	s.frames = nil
+	for _, a := range answers {
+		if s.up && s.epoch == epoch {
+			w.event(s.id, a)
+		}
+	}
+	for _, f := range frames {
+		w.arrive(f)
+	}
+	if changes {
+		w.after()
+	}
+	return true
+}
+
+// arrive brings a frame to where its wire ends.
+func (w *world) arrive(f sent) {
+	w.t.Helper()
+	to, wired := w.wires[f.from]
+	near, far := w.switches[f.from.Switch], w.switches[to.Switch]
+	if wired && far != nil && far.up && near.ports[f.from.Port] && far.ports[to.Port] {
+		w.packetIn(to, f.frame)
+	}
+}
+
+func (w *world) settle() {
+	w.t.Helper()
+	for n := 0; w.step(); n++ {
+		if n > 200_000 {
+			w.t.Fatalf("the network does not come to rest")
+		}
+	}
+}
+
+func (w *world) event(id app.Switch, msg []byte) {
+	w.t.Helper()
+	s := w.switches[id]
+	s.seq++
+	epoch, seq := s.epoch, s.seq
+	w.input(func(c *ledger.Core) { w.must(c.Event(id, epoch, seq, msg)) })
+}
+
+func (w *world) packetIn(at app.PortOf, frame []byte) {
+	w.t.Helper()
+	m := of13.PacketIn{BufferID: of13.NoBuffer, TotalLen: uint16(len(frame)), Match: of13.Match(nil).WithInPort(at.Port), Data: frame}
+	w.event(at.Switch, m.Append(nil, 0))
+}
+
+// start begins a new epoch of a switch; it has n ports unless it is known. wiped says that it has lost its tables.
+func (w *world) start(id app.Switch, n int, wiped bool) {
+	w.t.Helper()
+	s := w.switches[id]
+	if s == nil {
+		s = &fakeSwitch{id: id, ports: map[app.Port]bool{}, bundles: w.r.IntN(2) == 0, partial: 1 + w.r.IntN(40)}
+		for p := range n {
+			s.ports[app.Port(p+1)] = true
+		}
+		w.switches[id] = s
+	}
+	if wiped || s.flows == nil {
+		s.flows, s.groups = map[string]of13.FlowMod{}, map[uint32]of13.GroupMod{}
+	}
+	s.up, s.epoch, s.seq, s.taken, s.queue, s.frames = true, s.epoch+1, 0, 0, nil, nil
+	var list of13.List[of13.PortDesc]
+	for _, p := range slices.Sorted(maps.Keys(s.ports)) {
+		list = list.With(portDesc(p, s.ports[p]))
+	}
+	features := of13.FeaturesReply{DatapathID: id, NTables: 254}
+	reply := of13.MultipartReply{Part: of13.PartPortDesc, Body: list}
+	w.event(id, experimenter.SwitchUp{Features: features.Append(nil, 0), Ports: reply.Append(nil, 0)}.Append(nil, openflow.Version13))
+}
+
+func portDesc(p app.Port, up bool) of13.PortDesc {
+	d := of13.PortDesc{Port: p, Name: "p", HwAddr: app.MAC{2, 0, 0, 0, byte(p >> 8), byte(p)}}
+	if !up {
+		d.State = of13.PortStateLinkDown
+	}
+	return d
+}
+
+// stop breaks the connection of a switch: it forwards as it did.
+func (w *world) stop(id app.Switch) {
+	w.t.Helper()
+	s := w.switches[id]
+	if !s.up {
+		return
+	}
+	w.event(id, experimenter.AppendSwitchDown(nil, openflow.Version13, experimenter.ReasonConnectionLost))
+	s.up, s.queue, s.frames = false, nil, nil
+}
+
+func (w *world) setPort(at app.PortOf, up bool) {
+	w.t.Helper()
+	s := w.switches[at.Switch]
+	if s.ports[at.Port] == up {
+		return
+	}
+	s.ports[at.Port] = up
+	if s.up {
+		status := of13.PortStatus{Reason: of13.PortModify, Port: portDesc(at.Port, up)}
+		w.event(at.Switch, status.Append(nil, 0))
+	}
+}
+
+// setCable makes a cable live or dead, and its ports notice.
+func (w *world) setCable(end app.PortOf, up bool) {
+	w.t.Helper()
+	w.setPort(end, up)
+	w.setPort(w.wires[end], up)
+}
+
+func (w *world) wire(a, b app.PortOf) { w.wires[a], w.wires[b] = b, a }
+
+func macAt(p app.PortOf) app.MAC { return app.MAC{2, 0, 0, 1, byte(p.Switch), byte(p.Port)} }
+
+// host lets a host say something at a port.
+func (w *world) host(mac app.MAC, p app.PortOf) {
+	w.t.Helper()
+	w.hosts[mac] = p
+	if !w.switches[p.Switch].up || !w.switches[p.Switch].ports[p.Port] {
+		return
+	}
+	frame := append([]byte{255, 255, 255, 255, 255, 255}, mac[:]...)
+	frame = append(frame, 8, 6, 0, 1, 8, 0, 6, 4, 0, 1)
+	frame = append(frame, mac[:]...)
+	frame = append(frame, 10, 0, mac[4], mac[5], 0, 0, 0, 0, 0, 0, 10, 0, 0, 1)
+	w.packetIn(p, frame)
+}
+
+// advance lets time pass, in steps in which timers fire one by one, and switches do all that they are told.
+func (w *world) advance(d time.Duration) {
+	w.t.Helper()
+	w.settle()
+	for end := w.now + int64(d); w.now < end; {
+		due, ok := w.cores[w.leader].NextTimer()
+		if !ok || due > end {
+			due = end
+		}
+		w.now = max(w.now, due)
+		now := w.now
+		w.input(func(c *ledger.Core) { c.Tick(now) })
+		w.settle()
+		if !ok || due == end {
+			w.now = end
+		}
+	}
+}
+
+func (w *world) snapshotOf(i int) []byte {
+	w.t.Helper()
+	if !w.cores[w.leader].Quiet() { // that commands are done is not logged yet
+		w.input(func(*ledger.Core) {})
+	}
+	s, err := w.cores[i].Snapshot()
+	w.must(err)
+	return s
+}
+
+func (w *world) rows() iter.Seq[ledger.Row] {
+	w.t.Helper()
+	rows, err := w.cores[w.leader].Rows(Name, 1<<30)
+	w.must(err)
+	return slices.Values(rows)
+}
+
+func (w *world) view() *View {
+	w.t.Helper()
+	v, err := Of(w.rows())
+	w.must(err)
+	return v
+}
+
+// truth is the network as it is.
+func (w *world) truth() network {
+	n := network{avoid: w.config.Disjoint}
+	for id := range w.switches {
+		n.switches = append(n.switches, id)
+	}
+	for a, b := range w.wires {
+		if a.Switch < b.Switch && w.switches[a.Switch].ports[a.Port] && w.switches[b.Switch].ports[b.Port] {
+			n.addCable(placeOf(a), placeOf(b))
+		}
+	}
+	for mac, p := range w.hosts {
+		if w.switches[p.Switch].ports[p.Port] {
+			n.hosts = append(n.hosts, protect.Host{MAC: mac, At: paths.End(p)})
+		}
+	}
+	n.sort()
+	return n
+}
+
+// check compares what the switches hold with the plan of the network as it is, and the controllers with each other.
+func (w *world) check() {
+	w.t.Helper()
+	for i := range w.cores {
+		if i != w.leader && !bytes.Equal(w.snapshotOf(i), w.snapshotOf(w.leader)) {
+			w.t.Fatalf("controllers %d and %d have different states", i, w.leader)
+		}
+	}
+	v := w.view()
+	if !v.Stable() {
+		w.t.Fatalf("not stable: %+v", v)
+	}
+	truth := w.truth()
+	if got := (network{v.Disjoint, v.Graph.Switches(), v.Graph.Links(), v.Hosts}); !got.equal(&truth) {
+		w.t.Fatalf("the plan is for %+v\nthe network is %+v", got, truth)
+	}
+	p, err := compile(nil, truth)
+	w.must(err)
+	for id, s := range w.switches {
+		w.holds(s, p.Program(id))
+	}
+}
+
+// holds looks whether a switch holds a program, what leads to it, and nothing else of ours.
+func (w *world) holds(s *fakeSwitch, p protect.Program) {
+	w.t.Helper()
+	want := &fakeSwitch{flows: map[string]of13.FlowMod{}, groups: map[uint32]of13.GroupMod{}}
+	for _, f := range pipeline() {
+		want.flowMod(f)
+	}
+	for _, m := range protect.Diff(protect.Program{}, p).Messages() {
+		want.do(m)
+	}
+	for k, f := range want.flows {
+		if got, ok := s.flows[k]; !ok || got.Cookie != f.Cookie || !bytes.Equal(got.Instructions, f.Instructions) {
+			w.t.Fatalf("switch %v has %v there: %v, want %v", s.id, got.String(), ok, f.String())
+		}
+	}
+	for k, f := range s.flows {
+		if _, ok := want.flows[k]; !ok && (f.Cookie == Cookie || f.Cookie == protect.Cookie) {
+			w.t.Fatalf("switch %v has %v", s.id, f.String())
+		}
+	}
+	if !maps.EqualFunc(s.groups, want.groups, func(a, b of13.GroupMod) bool { return bytes.Equal(a.Buckets, b.Buckets) }) {
+		w.t.Fatalf("switch %v has groups %v, want %v", s.id, slices.Sorted(maps.Keys(s.groups)), slices.Sorted(maps.Keys(want.groups)))
+	}
+}
