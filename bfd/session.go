@@ -152,6 +152,13 @@ func (s *Session) Receive(now time.Duration, p Packet) error {
 	return nil
 }
 
+// Excuse gives the peer at least d from now on to be heard. It is for a caller that comes late, and cannot tell yet whether the peer was silent, or
+// only nobody listened.
+func (s *Session) Excuse(now, d time.Duration) {
+	s.advance(now)
+	s.heardAt = max(s.heardAt, s.last+d-s.detectionTime())
+}
+
 // answered ends the poll sequence if the peer has answered. A final does not tell which poll it answers, so the next sequence has to wait for a
 // round trip after the last poll of this one (6.8.3); none took longer than from the first poll until now. (That one other packet has come, which
 // 6.8.3 allows as well, says nothing if a round trip takes longer than an interval.)

@@ -359,3 +359,29 @@ func TestJitter(t *testing.T) {
 		}
 	}
 }
+
+// A caller that comes late does not know yet who was silent. What it was late by counts once.
+func TestExcuse(t *testing.T) {
+	s := up(t, 10*ms, 10*ms, 10*ms, 10*ms)
+	const late = time.Second + 100*ms
+	s.Excuse(late, 20*ms)
+	for s.Status().State == Up {
+		at, ok := s.Deadline()
+		if !ok || at > late+20*ms {
+			t.Fatalf("the next deadline is %v (%v): up for longer than it was excused", at, ok)
+		}
+		for packet, sent := s.Tick(max(at, late)); sent; packet, sent = s.Tick(max(at, late)) {
+			if at < late+20*ms && packet.State != Up {
+				t.Fatalf("down at %v, although it was excused until %v", at, late+20*ms)
+			}
+		}
+	}
+	s = up(t, 10*ms, 10*ms, 10*ms, 10*ms)
+	s.Excuse(time.Second+ms, 10*ms) // it has longer than that
+	if s.Tick(time.Second + 29*ms); s.Status().State != Up {
+		t.Error("an excuse made the detection time shorter")
+	}
+	if s.Tick(time.Second + 30*ms); s.Status().State != Down {
+		t.Error("an excuse made the detection time longer than was asked for")
+	}
+}

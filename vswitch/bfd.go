@@ -58,6 +58,16 @@ func (s *Switch) Deadline() (at time.Duration, ok bool) {
 	return at, ok
 }
 
+// excuse gives the far ends of all BFD sessions at least d from now on to be heard.
+func (s *Switch) excuse(now, d time.Duration) {
+	s.begin(now)
+	for _, p := range s.inOrder {
+		if p.session != nil {
+			p.session.Excuse(s.now, d)
+		}
+	}
+}
+
 // frameBFD takes a frame that is for the session of a port, and reports whether it was. Whatever the port's configuration says about
 // frames, these pass: they are not forwarded.
 func (s *Switch) frameBFD(p *port, frame []byte) bool {

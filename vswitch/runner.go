@@ -26,9 +26,9 @@ const (
 	sendChunk = 256 << 10
 	// maxArrived bounds the frames that wait for the switch; those beyond are dropped.
 	maxArrived = 4096
-	// patience is how long the loop waits, once, when it comes late by more than that: a processor that was taken from it was
-	// taken from those who read devices, too, and what they have not read yet must not pass for silence.
-	patience = 2 * time.Millisecond
+	// tolerance is by how much the loop may come late and still say what was silent. If it was deaf for longer, then maybe so were
+	// those who read devices, and what they have not read must not pass for silence.
+	tolerance = 2 * time.Millisecond
 )
 
 // RunnerConfig describes a Runner. The zero value of a field is its default.
@@ -185,7 +185,7 @@ func (r *Runner) attach(no of13.Port, send func(transit)) {
 // loop owns the switch.
 func (r *Runner) loop() {
 	tickAt := r.config.TickEvery // at the latest
-	due, patient := tickAt, false
+	due, excused := tickAt, false
 	timer := time.NewTimer(due)
 	defer timer.Stop()
 	for {
@@ -200,10 +200,9 @@ func (r *Runner) loop() {
 		case <-r.wake:
 			r.process()
 		case <-timer.C:
-			now := r.now()
-			if patient = !patient && now > due+patience; patient {
-				timer.Reset(patience)
-				continue
+			late := r.now() - due
+			if excused = !excused && late > tolerance; excused { // once: who is always late must notice, too
+				r.sw.excuse(r.now(), late)
 			}
 			r.tick()
 			tickAt, due = r.now()+r.config.TickEvery, 0
@@ -214,7 +213,7 @@ func (r *Runner) loop() {
 		if at, ok := r.sw.Deadline(); ok {
 			next = min(next, at)
 		}
-		if next != due && !patient {
+		if next != due {
 			due = next
 			timer.Reset(due - r.now())
 		}
