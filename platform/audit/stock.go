@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"bytes"
 	"slices"
 	"sync"
 
@@ -105,14 +106,15 @@ func (c *Connection) FromSwitch(sw openflow.DatapathID, msg []byte) {
 	s.Tally.sentAtLeast(k, heard[k])
 }
 
-// isPoint reports whether a packet comes from the controller itself, which marks points of the stream so.
+// isPoint reports whether a packet comes from the controller itself, which marks points of the stream so. What
+// applications send to themselves says something else.
 func isPoint(msg []byte) bool {
 	var in of13.PacketIn
 	if in.Decode(msg) != nil {
 		return false
 	}
 	port, ok := in.Match.InPort()
-	return ok && port == of13.PortController
+	return ok && port == of13.PortController && bytes.Contains(in.Data, []byte("Holdfast mark"))
 }
 
 // ToSwitch notes what a controller tells a switch.

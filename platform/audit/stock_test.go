@@ -180,7 +180,7 @@ func TestStockObserved(t *testing.T) {
 
 func TestStockEvents(t *testing.T) {
 	path := write(t, log(t, "a", "b", "c"))
-	point := of13.PacketIn{BufferID: of13.NoBuffer, Match: of13.Match(nil).WithInPort(of13.PortController)}
+	point := of13.PacketIn{BufferID: of13.NoBuffer, Match: of13.Match(nil).WithInPort(of13.PortController), Data: []byte("Holdfast mark")}
 	for _, c := range []struct {
 		name         string
 		first, other string // what each connection carried
@@ -215,6 +215,18 @@ func TestStockEvents(t *testing.T) {
 				t.Errorf("%v\ngot  %+v\nwant %+v", err, got, c.want)
 			}
 		})
+	}
+}
+
+// What an application has a switch send to the controllers is an event as others are.
+func TestStockOwnPackets(t *testing.T) {
+	w := newWire()
+	own := of13.PacketIn{BufferID: of13.NoBuffer, Match: of13.Match(nil).WithInPort(of13.PortController), Data: []byte("own")}
+	for i := range 2 {
+		w.conns[i].FromSwitch(1, own.Append(nil, 0))
+	}
+	if sent, _ := w.tally.Counts(); sent != 1 {
+		t.Errorf("%d events, want 1", sent)
 	}
 }
 
