@@ -37,7 +37,7 @@ type Policy struct {
 
 // Result counts entries and groups. What is in the place of a wanted one is wrong, whoever put it there. Surplus and Foreign may count twice what a switch said twice.
 type Result struct {
-	Right, Wrong, Missing int // of those wanted; their sum is known when the check is complete
+	Right, Wrong, Missing int // of those wanted; until the check is complete, what has not come yet is missing
 	Surplus               int // our own that are not wanted
 	Foreign               int
 }
@@ -80,7 +80,7 @@ type Check struct {
 	buf   []byte
 }
 
-// use says that one group uses another; by is of13.GroupAny if an entry does that stays, or a group that does.
+// use says that one group uses another. by is of13.GroupAny for whatever stays.
 type use struct{ by, of uint32 }
 
 type bounds struct{ start, content, end int }
