@@ -14,3 +14,9 @@ func Interval(rtt, floor time.Duration) time.Duration {
 	const longest = MaxInterval * 4 / (5 * beta)
 	return max(min(rtt, longest)*5*beta/4, floor)
 }
+
+// MultiplierFor returns the multiplier, Multiplier or more, with which nobody takes a link for dead because a process at its end had to wait so long before
+// it could send: packets then come an interval and the wait apart.
+func MultiplierFor(interval, wait time.Duration) int {
+	return max(Multiplier, min(1+int((wait+interval-1)/interval), 255))
+}

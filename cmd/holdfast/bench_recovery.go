@@ -1,0 +1,191 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-sdn/holdfast/bfd"
+	"github.com/holdfast-sdn/holdfast/network/paths"
+	"github.com/holdfast-sdn/holdfast/network/paths/sample"
+	"github.com/holdfast-sdn/holdfast/openflow"
+	"github.com/holdfast-sdn/holdfast/trial/outage"
+)
+
+const (
+	recoveryMaxSamples    = 10_000
+	recoveryMaxIntervalMs = 1000
+	recoveryMaxMultiplier = 255
+)
+
+// processorWait is how long an Open vSwitch with real-time priority may have to wait for a processor of a machine that has nothing else to do: see docs/design/bfd.md.
+const processorWait = 4 * time.Millisecond
+
+// recoveryNetwork is one of the paper's figure 3: hosts are at the first and the last switch.
+type recoveryNetwork struct {
+	name   string
+	graph  func() *paths.Graph
+	stream time.Duration   // between two frames
+	paper  map[int]float64 // mean recovery in ms, by BFD interval in ms: figure 7
+}
+
+var recoveryNetworks = []recoveryNetwork{
+	{"triangle", sample.Triangle, 250 * time.Microsecond, map[int]float64{1: 3.4, 5: 15.0, 15: 42.1}},
+	{"ring", sample.Ring, 250 * time.Microsecond, map[int]float64{1: 3.3, 5: 15.4, 15: 46.2}},
+	{"usnet", sample.USNET, time.Millisecond, map[int]float64{5: 13.6}}, // the paper sent less often here too
+}
+
+// recoveryBench is what the flags say.
+type recoveryBench struct {
+	topology   string
+	intervalMs int
+	multiplier int
+	samples    int
+	cut        string
+	realtime   bool
+}
+
+func benchRecoveryCommand() *cobra.Command {
+	var b recoveryBench
+	var asJSON, plot bool
+	cmd := &cobra.Command{
+		Use:   "recovery",
+		Short: "Time from the death of a link until frames flow again, without a controller",
+		Long: `Build one of the paper's networks of Open vSwitches in network namespaces (needs root), install protected paths
+between two hosts, and watch every link by BFD. Then no controller runs. While one host streams to the other, cut the links
+on the way, one by one, and mend them: measure each time from the first frame lost until frames come again.
+
+The figures stand beside the paper's (van Adrichem et al., Fast Recovery in Software-Defined Networks, figure 7). Its switches had a
+machine each; these share one, which should have nothing else to do. So they get real-time priority, unless told otherwise.`,
+		Example: `  sudo holdfast bench recovery --topology ring --bfd-interval-ms 5 --plot
+  sudo holdfast bench recovery --topology triangle --bfd-interval-ms 1 --samples 100 --json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			network, err := b.check()
+			if err != nil {
+				return err
+			}
+			bar := newProgress(cmd.ErrOrStderr())
+			r, err := b.run(cmd.Context(), network, bar)
+			bar.clear()
+			if err != nil {
+				return err
+			}
+			if err := b.report(network, r).print(cmd.OutOrStdout(), asJSON); err != nil || !plot {
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "\n%s", b.plot(network, r))
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&b.topology, "topology", "triangle", "triangle, ring or usnet")
+	cmd.Flags().IntVar(&b.intervalMs, "bfd-interval-ms", 15, "how often BFD sends")
+	cmd.Flags().IntVar(&b.multiplier, "multiplier", 0, "how many packets BFD misses before a link is dead; 0: 3, or more at short intervals")
+	cmd.Flags().IntVar(&b.samples, "samples", 100, "how often a link is cut")
+	cmd.Flags().StringVar(&b.cut, "cut", "silent", "silent: frames are lost, ports stay up; carrier: the far port goes down")
+	cmd.Flags().BoolVar(&b.realtime, "realtime", true, "switches and stream go before other processes")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	cmd.Flags().BoolVar(&plot, "plot", false, "draw the distribution")
+	cmd.MarkFlagsMutuallyExclusive("json", "plot")
+	return cmd
+}
+
+// check returns the network, or what is wrong with the flags. It sets the multiplier if none is given.
+func (b *recoveryBench) check() (recoveryNetwork, error) {
+	i := slices.IndexFunc(recoveryNetworks, func(n recoveryNetwork) bool { return n.name == b.topology })
+	if i < 0 {
+		return recoveryNetwork{}, fmt.Errorf("--topology %q: use triangle, ring or usnet", b.topology)
+	}
+	if b.cut != "silent" && b.cut != "carrier" {
+		return recoveryNetwork{}, fmt.Errorf("--cut %q: use silent or carrier", b.cut)
+	}
+	if err := cmp.Or(inRange("samples", b.samples, 1, recoveryMaxSamples), inRange("bfd-interval-ms", b.intervalMs, 1, recoveryMaxIntervalMs),
+		inRange("multiplier", b.multiplier, 0, recoveryMaxMultiplier)); err != nil {
+		return recoveryNetwork{}, err
+	}
+	if b.multiplier == 0 {
+		b.multiplier = bfd.MultiplierFor(b.interval(), processorWait)
+	}
+	return recoveryNetworks[i], nil
+}
+
+func (b *recoveryBench) interval() time.Duration {
+	return time.Duration(b.intervalMs) * time.Millisecond
+}
+
+func (b *recoveryBench) run(ctx context.Context, n recoveryNetwork, bar *progress) (outage.Result, error) {
+	g := n.graph()
+	all := g.Switches()
+	return outage.Run(ctx, outage.Config{
+		Graph: g, From: all[0], To: all[len(all)-1], Interval: b.interval(), Multiplier: b.multiplier,
+		Samples: b.samples, Carrier: b.cut == "carrier", Realtime: b.realtime, Every: n.stream, Progress: bar.show,
+	})
+}
+
+// outagesMs are the samples in milliseconds.
+func outagesMs(r outage.Result) (ms []float64) {
+	for _, s := range r.Samples {
+		ms = append(ms, s.Outage.Seconds()*1e3)
+	}
+	return ms
+}
+
+func (b *recoveryBench) report(n recoveryNetwork, r outage.Result) report {
+	ms := outagesMs(r)
+	var sum float64
+	for _, v := range ms {
+		sum += v
+	}
+	var resolution []float64
+	for _, s := range r.Samples {
+		resolution = append(resolution, s.Resolution.Seconds()*1e3)
+	}
+	figures := map[string]float64{
+		"recovery_ms_min": quantile(ms, 0), "recovery_ms_mean": sum / float64(max(1, len(ms))), "recovery_ms_median": quantile(ms, 0.5),
+		"recovery_ms_p95": quantile(ms, 0.95), "recovery_ms_max": quantile(ms, 1), "samples": float64(len(ms)),
+		"resolution_ms_p95": quantile(resolution, 0.95), "cuts_without_loss": float64(r.Unharmed), "frames_lost_while_whole": float64(r.Lost),
+		"false_alarms": float64(r.FalseAlarms), "false_alarms_per_minute": float64(r.FalseAlarms) / max(r.Watched.Minutes(), 1e-9),
+		"watched_s": r.Watched.Seconds(), "cpu_pressure_percent": 100 * r.Pressure,
+	}
+	if mean, ok := n.paper[b.intervalMs]; ok {
+		figures["paper_recovery_ms_mean"] = mean
+	}
+	return report{"recovery", figures, b.setup(n, r)}
+}
+
+func (b *recoveryBench) setup(n recoveryNetwork, r outage.Result) map[string]any {
+	var way []openflow.DatapathID
+	for _, l := range r.Path {
+		way = append(way, l.From.Switch)
+	}
+	way = append(way, r.Path[len(r.Path)-1].To.Switch)
+	cut := "all that enters the link is lost, at both ends, and the ports stay up"
+	if b.cut == "carrier" {
+		cut = "the port at the far end goes down"
+	}
+	priority := "SCHED_FIFO for ovs-vswitchd and the stream, not for the kernel's threads"
+	switch {
+	case !b.realtime:
+		priority = "none"
+	case r.Realtime != nil:
+		priority = fmt.Sprintf("none: %v", r.Realtime)
+	}
+	g := n.graph()
+	return map[string]any{
+		"network":  fmt.Sprintf("%s: %d switches, %d links; link-disjoint backups; no controller", n.name, len(g.Switches()), len(g.Links())/2),
+		"switches": fmt.Sprintf("%s, one for each switch, userspace datapath, network namespaces, veth", r.Version),
+		"bfd":      fmt.Sprintf("every %d ms, multiplier %d, at both ends of every link: a dead link is noticed after up to %d ms", b.intervalMs, b.multiplier, b.intervalMs*b.multiplier),
+		"stream":   fmt.Sprintf("a frame every %v, switches %s", n.stream, strings.Trim(strings.Join(strings.Fields(fmt.Sprintf("%d", way)), " - "), "[]")),
+		"cut":      cut + "; the links of the way, in turn", "priority": priority, "processors": runtime.NumCPU(),
+		"recovery":     "from the sending of the first frame lost to that of the first after the last lost",
+		"false_alarms": "links that BFD took for dead and that were not cut",
+		"limit":        "one switch that waits longer for a processor than multiplier less one intervals is a false alarm; cpu_pressure says how often some process waits",
+		"paper":        "mean of 100 cuts of one link, Open vSwitch of 2014, a machine of 4 cores for each switch, multiplier 3",
+	}
+}

@@ -1,0 +1,173 @@
+// Package outage measures how long a stream of frames is interrupted when a link on its way dies: a network of real Open vSwitches in
+// network namespaces with the entries and groups of network/protect and BFD on every link, and no controller. Links are cut one by one, and mended.
+//
+// It is not a test of controllers: package trial is. It needs root, Open vSwitch, and the machine for itself.
+package outage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/network/paths"
+	"github.com/holdfast-sdn/holdfast/openflow"
+)
+
+// Config says what to measure.
+type Config struct {
+	Graph      *paths.Graph
+	From, To   openflow.DatapathID // the switches of the two hosts
+	Interval   time.Duration       // of BFD
+	Multiplier int                 // how many packets BFD misses before a link is down
+	Samples    int
+	Carrier    bool          // the far end of the link loses its carrier; else frames are lost silently, both ways
+	Realtime   bool          // switches and stream go before other processes, if that is allowed
+	Every      time.Duration // between two frames of the stream
+
+	Progress func(done float64, what string)
+}
+
+// Sample is one interruption.
+type Sample struct {
+	Outage     time.Duration
+	Resolution time.Duration // how far apart frames were sent where it begins and ends: how exact it is
+}
+
+// Result is what was measured.
+type Result struct {
+	Samples []Sample
+	Path    []paths.Link // of the stream while all is well: what is cut, in turn
+
+	FalseAlarms int           // links that BFD took for dead and that were not cut
+	Unharmed    int           // cuts that lost no frame, since the stream did not go that way just then: no samples
+	Lost        int           // frames lost while no link was cut
+	Watched     time.Duration // how long false alarms were looked for
+	Pressure    float64       // share of that time in which some process waited for a processor, 0 to 1
+
+	Realtime error // why there was no priority, if it was asked for
+	Version  string
+}
+
+const (
+	// settleLimit is how long links may take to be up at their intervals. Open vSwitch needs one to three seconds.
+	settleLimit = time.Minute
+
+	// outageLimit is how long the stream may be interrupted.
+	outageLimit = 20 * time.Second
+
+	// unharmed is how long after a cut frames may all come before it has harmed nothing, beside the time that BFD needs.
+	unharmed = time.Second
+)
+
+// Run builds the network, measures, and removes it.
+func Run(ctx context.Context, cfg Config) (r Result, err error) {
+	dir, err := os.MkdirTemp("", "outage-") // short: the path of a socket has at most 107 bytes
+	if err != nil {
+		return r, err
+	}
+	defer os.RemoveAll(dir)
+	n, err := build(ctx, cfg, dir)
+	if err != nil {
+		return r, err
+	}
+	defer func() { err = errors.Join(err, n.close()) }()
+	return n.measure(ctx)
+}
+
+func (n *network) measure(ctx context.Context) (r Result, err error) {
+	r.Path, r.Version = n.path, n.version
+	priority := 0
+	if n.cfg.Realtime {
+		if r.Realtime = n.prioritise(); r.Realtime == nil {
+			priority = realtimePriority
+		}
+	}
+	s, err := startStream(n.hosts[0], n.hosts[1], n.cfg.Every, priority)
+	if err != nil {
+		return r, err
+	}
+	defer s.close()
+	n.cfg.Progress(0, "the links come up")
+	if err := n.settle(ctx); err != nil {
+		return r, err
+	}
+	before, err := n.flaps()
+	if err != nil {
+		return r, err
+	}
+	began, waited := time.Now(), pressure()
+	s.forget()
+	cuts := map[paths.Link]int{}
+	for tries := 0; len(r.Samples) < n.cfg.Samples; tries++ {
+		if r.Unharmed > n.cfg.Samples {
+			return r, fmt.Errorf("%d cuts harmed nothing: links are taken for dead too often", r.Unharmed)
+		}
+		n.cfg.Progress(float64(len(r.Samples))/float64(n.cfg.Samples), fmt.Sprintf("cut %d of %d", len(r.Samples)+1, n.cfg.Samples))
+		link := n.path[tries%len(n.path)]
+		cuts[link]++
+		r.Lost += s.forget()
+		sample, harmed, err := n.cut(ctx, s, link)
+		if err != nil {
+			return r, fmt.Errorf("cut %d, of %v: %w", tries+1, link, err)
+		}
+		if harmed {
+			r.Samples = append(r.Samples, sample)
+		} else {
+			r.Unharmed++
+		}
+	}
+	r.Watched = time.Since(began)
+	r.Pressure = float64(pressure()-waited) / float64(r.Watched)
+	r.Lost += s.forget()
+	after, err := n.flaps()
+	r.FalseAlarms = alarms(n.cables, before, after, cuts)
+	return r, err
+}
+
+// cut is one cut, until its link is as before. It says whether a frame was lost.
+func (n *network) cut(ctx context.Context, s *stream, link paths.Link) (sample Sample, harmed bool, err error) {
+	began := s.now()
+	if err := n.breakers[link].cut(); err != nil {
+		return sample, false, err
+	}
+	patience := unharmed + time.Duration(n.cfg.Multiplier+1)*n.cfg.Interval
+	for over := false; !over; {
+		if err := pause(ctx, 10*time.Millisecond); err != nil {
+			return sample, false, err
+		}
+		if sample, over, err = s.outage(began); err != nil {
+			return sample, false, err
+		}
+		harmed = over
+		switch waited := s.now() - began; {
+		case over:
+		case waited > outageLimit:
+			return sample, false, fmt.Errorf("frames do not come again in %v", outageLimit)
+		case waited > patience && !s.lost(began):
+			over = true
+		}
+	}
+	// Both ends must have noticed: a link that is mended before that is down at one of them for reasons that look like a false alarm.
+	if err := n.await(ctx, link, func(v session) bool { return !v.forwarding }); err != nil {
+		return sample, false, fmt.Errorf("wait until both ends take it for dead: %w", err)
+	}
+	s.forget()
+	if err := n.breakers[link].mend(); err != nil {
+		return sample, false, err
+	}
+	if err := n.await(ctx, link, n.agreed); err != nil {
+		return sample, false, fmt.Errorf("wait until it is up again: %w", err)
+	}
+	return sample, harmed, n.settle(ctx)
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}

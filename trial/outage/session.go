@@ -1,0 +1,139 @@
+package outage
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/network/paths"
+	"github.com/holdfast-sdn/holdfast/openflow"
+	"github.com/holdfast-sdn/holdfast/openflow/of13"
+)
+
+// session is what an Open vSwitch says of a BFD session.
+type session struct {
+	forwarding bool
+	tx, rx     time.Duration // intervals in use
+	detection  time.Duration // when it goes down, if nothing comes any more
+}
+
+// parseSessions reads what the command bfd/show prints, by interface. What it does not know it leaves out.
+func parseSessions(text string) map[string]session {
+	sessions := map[string]session{}
+	name := ""
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if inner, ok := strings.CutPrefix(line, "---- "); ok {
+			name = strings.TrimSuffix(inner, " ----")
+			continue
+		}
+		key, value, _ := strings.Cut(line, ": ")
+		s := sessions[name]
+		switch key {
+		case "Forwarding":
+			s.forwarding = value == "true"
+		case "TX Interval":
+			s.tx = millis(strings.TrimPrefix(value, "Approx "))
+		case "RX Interval":
+			s.rx = millis(strings.TrimPrefix(value, "Approx "))
+		case "Detect Time":
+			s.detection = millis(strings.TrimPrefix(value, "now "))
+		}
+		sessions[name] = s
+	}
+	delete(sessions, "")
+	return sessions
+}
+
+// millis reads a number of milliseconds, such as 15ms, +8ms or -1000ms.
+func millis(s string) time.Duration {
+	n, err := strconv.ParseInt(strings.TrimSuffix(s, "ms"), 10, 32)
+	if err != nil {
+		return 0
+	}
+	return time.Duration(n) * time.Millisecond
+}
+
+// agreed says that a session is up and runs at its interval, both ways: before, a cut would be noticed late.
+func (n *network) agreed(s session) bool {
+	return s.forwarding && s.tx == n.cfg.Interval && s.rx == n.cfg.Interval && s.detection <= time.Duration(n.cfg.Multiplier)*n.cfg.Interval
+}
+
+// settle waits until all sessions have agreed.
+func (n *network) settle(ctx context.Context) error {
+	for _, v := range n.graph().Switches() {
+		if err := n.awaitSwitch(ctx, v, func(all map[string]session) bool {
+			for _, s := range all {
+				if !n.agreed(s) {
+					return false
+				}
+			}
+			return len(all) == n.nodes[v].links
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// await waits until both ends of a link are as they should be.
+func (n *network) await(ctx context.Context, link paths.Link, good func(session) bool) error {
+	for _, e := range []paths.End{link.From, link.To} {
+		if err := n.awaitSwitch(ctx, e.Switch, func(all map[string]session) bool { return good(all[device(e.Port)]) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (n *network) awaitSwitch(ctx context.Context, v openflow.DatapathID, good func(map[string]session) bool) error {
+	for deadline := time.Now().Add(settleLimit); ; {
+		text, err := n.nodes[v].ctl.call("bfd/show")
+		if err != nil {
+			return err
+		}
+		if good(parseSessions(text)) {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("the links of switch %v do not settle in %v; with an interval of %v the machine may be too busy: use a larger one, or a larger multiplier", v, settleLimit, n.cfg.Interval)
+		}
+		if err := pause(ctx, 50*time.Millisecond); err != nil {
+			return err
+		}
+	}
+}
+
+// device is what netlab calls the interface at a port.
+func device(p of13.Port) string { return fmt.Sprintf("p%d", p) }
+
+// flaps returns how often each end of a link has gone down or up, as the switches count.
+func (n *network) flaps() (map[paths.End]int, error) {
+	// A switch tells its database ten times a second at most.
+	time.Sleep(300 * time.Millisecond)
+	all := map[paths.End]int{}
+	for _, l := range n.graph().Links() {
+		view, err := n.nodes[l.From.Switch].db.View()
+		if err != nil {
+			return nil, err
+		}
+		i, ok := view.Port(uint64(l.From.Switch), uint32(l.From.Port))
+		if !ok {
+			return nil, fmt.Errorf("switch %v has no port %v any more", l.From.Switch, l.From.Port)
+		}
+		all[l.From] = i.BFD.Flaps
+	}
+	return all, nil
+}
+
+// alarms returns how often cables failed that were not cut. Who notices at one end tells the other, so a cable counts what the end has that saw more.
+func alarms(cables []paths.Link, before, after map[paths.End]int, cuts map[paths.Link]int) (sum int) {
+	for _, l := range cables {
+		expected := 2 * (cuts[l] + cuts[l.Reverse()]) // down, and up
+		more := max(after[l.From]-before[l.From], after[l.To]-before[l.To]) - expected
+		sum += max(0, (more+1)/2) // one that is still down counts
+	}
+	return sum
+}
