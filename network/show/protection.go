@@ -146,7 +146,7 @@ func (p *Protection) WriteText(out io.Writer, now time.Time) error {
 		fmt.Fprintf(out, "- %s\n", n)
 	}
 	if c := p.Last; c != nil {
-		fmt.Fprintf(out, "last changed %s ago, in %v and %d rounds: %s\n", age(now, c.Began), time.Duration(c.TookMS)*time.Millisecond, c.Rounds, reason(c.Why, c.More))
+		fmt.Fprintf(out, "last changed %s ago, in %v (rounds: %d): %s\n", age(now, c.Began), time.Duration(c.TookMS)*time.Millisecond, c.Rounds, reason(c.Why, c.More))
 	}
 	if len(p.Switches) == 0 {
 		return nil

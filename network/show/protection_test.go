@@ -42,7 +42,7 @@ func TestProtection(t *testing.T) {
 	p, text := protection(t, calm())
 	wantLines(t, text,
 		"node-disjoint, stable",
-		"last changed 1m0s ago, in 42ms and 3 rounds: switch 3 is new, and 2 more",
+		"last changed 1m0s ago, in 42ms (rounds: 3): switch 3 is new, and 2 more",
 		"SWITCH PLAN ENTRIES GROUPS CHECKED PUT BACK REMOVED FOREIGN",
 		"0000000000000001 holds it 3 1 5s 0 0 0",
 	)

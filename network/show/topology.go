@@ -168,10 +168,10 @@ func (t *Topology) WriteText(out io.Writer, now time.Time) error {
 		fmt.Fprintf(w, "%s\t%v\t%s\t%s\n", h.MAC, h.At, age(now, h.Seen), dash(addresses(h.Addresses)))
 	}
 	if t.HostsRefused > 0 {
-		fmt.Fprintf(w, "\n%d packets were of hosts for which there was no room\n", t.HostsRefused)
+		fmt.Fprintf(w, "\nPackets of hosts for which there was no room: %d\n", t.HostsRefused)
 	}
 	if rejected > 0 {
-		fmt.Fprintf(w, "\n%d LLDP frames were not believed: --json says at which ports, and why\n", rejected)
+		fmt.Fprintf(w, "\nLLDP frames that were not believed: %d; --json says at which ports, and why\n", rejected)
 	}
 	return w.Flush()
 }

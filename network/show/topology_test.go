@@ -87,7 +87,7 @@ func TestTopologyText(t *testing.T) {
 		"HOST AT SEEN ADDRESSES",
 		"02:00:00:00:00:01 0000000000000001:4 0s 10.0.0.1 fe80::1",
 		"02:00:00:00:00:02 0000000000000004:4 1m30s -",
-		"7 LLDP frames were not believed: --json says at which ports, and why",
+		"LLDP frames that were not believed: 7; --json says at which ports, and why",
 	)
 	if n := strings.Count(b.String(), "0000000000000001:1 "); n != 1 {
 		t.Errorf("a cable is there %d times in\n%s", n, b.String())
