@@ -1,0 +1,178 @@
+package recovery
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/holdfast-sdn/holdfast/app"
+	"github.com/holdfast-sdn/holdfast/network/paths"
+	"github.com/holdfast-sdn/holdfast/network/topology"
+)
+
+const portsOfEach = 4
+
+// drawWorld wires some switches at random. Free ports are for hosts.
+func drawWorld(t *rapid.T) (w *world, cables [][2]app.PortOf, free []app.PortOf) {
+	c := defaults
+	c.Disjoint = paths.Disjoint(rapid.IntRange(0, 1).Draw(t, "disjoint"))
+	c.RemoveForeign = rapid.Bool().Draw(t, "remove foreign")
+	w = newWorld(t, rapid.Uint64().Draw(t, "seed"), c)
+	n := rapid.IntRange(1, 5).Draw(t, "switches")
+	for id := range n {
+		for p := range portsOfEach {
+			free = append(free, at(app.Switch(id+1), app.Port(p+1)))
+		}
+	}
+	free = rapid.Permutation(free).Draw(t, "ports")
+	for range rapid.IntRange(0, len(free)/2-1).Draw(t, "cables") {
+		a, b := free[0], free[1]
+		free = free[2:]
+		if a.Switch != b.Switch {
+			cables = append(cables, [2]app.PortOf{a, b})
+			w.wire(a, b)
+		}
+	}
+	for id := range n {
+		w.start(app.Switch(id+1), portsOfEach, true)
+	}
+	w.settle()
+	return w, cables, free
+}
+
+// Whatever happens to a network and its controllers: in the end each switch holds what the plan of the network says, nothing else of ours,
+// and all controllers know the same.
+func TestSwitchesHoldThePlan(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w, cables, free := drawWorld(t)
+		var did []string
+		defer func() {
+			if t.Failed() {
+				t.Logf("cables %v, hosts' ports %v; %v", cables, free, did)
+			}
+		}()
+		for range rapid.IntRange(0, 25).Draw(t, "steps") {
+			what := rapid.SampledFrom([]string{"cut", "cut silently", "mend", "mend", "host", "host", "port", "stop", "start", "power", "restart", "refuse", "mute",
+				"failover", "crash", "crash", "time", "time", "settle", "some"}).Draw(t, "what")
+			did = append(did, what)
+			w.happen(t, what, cables, free)
+		}
+		w.comeToRest()
+		w.check()
+	})
+}
+
+func (w *world) happen(t *rapid.T, what string, cables [][2]app.PortOf, free []app.PortOf) {
+	s := w.switches[app.Switch(rapid.IntRange(1, len(w.switches)).Draw(t, "switch"))]
+	var cable *[2]app.PortOf
+	if len(cables) > 0 {
+		cable = &cables[rapid.IntRange(0, len(cables)-1).Draw(t, "cable")]
+	}
+	port := free[rapid.IntRange(0, len(free)-1).Draw(t, "port")]
+	switch what {
+	case "cut", "mend":
+		if cable != nil {
+			w.wire(cable[0], cable[1])
+			w.setCable(cable[0], what == "mend")
+		}
+	case "cut silently":
+		if cable != nil {
+			delete(w.wires, cable[0])
+			delete(w.wires, cable[1])
+		}
+	case "host":
+		w.host(app.MAC{2, 0, 0, 0, 0, byte(rapid.IntRange(1, 4).Draw(t, "host"))}, port)
+	case "port":
+		w.setPort(port, rapid.Bool().Draw(t, "up"))
+	case "stop":
+		w.stop(s.id)
+	case "power": // off
+		for p := range app.Port(portsOfEach) {
+			if to, wired := w.wires[at(s.id, p+1)]; wired {
+				w.setPort(to, false)
+			}
+		}
+		w.stop(s.id)
+		clear(s.flows)
+		clear(s.groups)
+	case "start", "restart":
+		if what == "restart" {
+			w.stop(s.id)
+		}
+		w.powerOn(s, what == "restart" && rapid.Bool().Draw(t, "wiped"))
+	case "refuse":
+		s.refuses = rapid.IntRange(1, 3).Draw(t, "refusals")
+	case "mute":
+		s.mute = !s.mute
+	case "failover":
+		w.failover()
+	case "crash":
+		w.crash = crash(rapid.IntRange(1, 2).Draw(t, "crash"))
+	case "time":
+		w.advance(time.Duration(rapid.IntRange(1, 12_000).Draw(t, "ms")) * time.Millisecond)
+	case "settle":
+		w.settle()
+	case "some":
+		for range rapid.IntRange(1, 20).Draw(t, "commands") {
+			w.step()
+		}
+	}
+}
+
+// powerOn has a switch come up that is down.
+func (w *world) powerOn(s *fakeSwitch, wiped bool) {
+	if s.up {
+		return
+	}
+	for p := range app.Port(portsOfEach) {
+		if to, wired := w.wires[at(s.id, p+1)]; wired && s.ports[p+1] {
+			w.setPort(to, true)
+		}
+	}
+	w.start(s.id, 0, wiped)
+}
+
+// comeToRest mends the switches, and waits until all that is held back has been let go.
+func (w *world) comeToRest() {
+	for _, id := range slices.Sorted(maps.Keys(w.switches)) {
+		s := w.switches[id]
+		w.powerOn(s, false)
+		s.refuses, s.mute = 0, false
+	}
+	w.advance(6 * topology.Interval)
+	for range 2 {
+		for _, mac := range slices.SortedFunc(maps.Keys(w.hosts), func(a, b app.MAC) int { return slices.Compare(a[:], b[:]) }) {
+			w.host(mac, w.hosts[mac])
+		}
+		w.advance(2 * topology.Settle)
+	}
+	for range 6 {
+		if w.view().Stable() {
+			break
+		}
+		w.advance(maxHold)
+	}
+	w.advance(w.config.Reconcile + answerIn)
+}
+
+// Without anybody's fault no switch has a reason to refuse anything.
+func TestNothingIsRefused(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w, cables, free := drawWorld(t)
+		var did []string
+		for range rapid.IntRange(0, 20).Draw(t, "steps") {
+			what := rapid.SampledFrom([]string{"cut", "mend", "host", "host", "port", "stop", "start", "restart", "failover", "crash", "time", "time", "some"}).Draw(t, "what")
+			did = append(did, what)
+			w.happen(t, what, cables, free)
+		}
+		for id, s := range w.switches {
+			if len(s.errors) > 0 {
+				t.Fatalf("switch %v refused %v; %v", id, s.errors, fmt.Sprint(did))
+			}
+		}
+	})
+}
