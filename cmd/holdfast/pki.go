@@ -75,12 +75,13 @@ overwritten. A controller's NAME is that in the site file; the others are for yo
 
   controller  is one of the group, and is what agents and switches connect to
   agent       connects to controllers, and is what its switches connect to
-  switch      connects to agents and controllers, and can be nothing else
+  switch      connects to agents and controllers; with --address, controllers may connect to its database
   operator    asks the controllers, and tells them who is a member (holdfast status, member, drain)
 
-Holdfast looks at role and name, and not at addresses: --address is for other software.`,
+Holdfast looks at role and name, and not at addresses: --address is for other software, but for that of a switch.`,
 		Example: `  holdfast pki issue controller c1
   holdfast pki issue switch s1 --days 3650
+  holdfast pki issue switch s2 --address 10.0.0.12
   holdfast pki issue controller c2 --address 10.0.0.2 --address c2.example.org`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {

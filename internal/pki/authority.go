@@ -68,7 +68,7 @@ func Init(dir string, now time.Time) error {
 // Request is what a certificate is to say.
 type Request struct {
 	Identity
-	Addresses []string // host names and IP addresses of the holder; Holdfast needs none
+	Addresses []string // host names and IP addresses of the holder; a switch that has one may serve its database
 	Days      int      // until it expires
 }
 
@@ -160,7 +160,9 @@ func sign(dir string, template *x509.Certificate, holder crypto.PublicKey, days 
 	template.BasicConstraintsValid = true
 	template.KeyUsage = x509.KeyUsageDigitalSignature
 	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
-	if id.Role == Controller || id.Role == Agent { // the others only connect
+	// The others only connect, but for a switch that lets controllers look into its database: it has an address.
+	addressed := len(template.DNSNames)+len(template.IPAddresses) > 0
+	if id.Role == Controller || id.Role == Agent || id.Role == Switch && addressed {
 		template.ExtKeyUsage = append(template.ExtKeyUsage, x509.ExtKeyUsageServerAuth)
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, authority, holder, key)

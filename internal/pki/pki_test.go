@@ -73,6 +73,21 @@ func TestCertificatesSayWhoAndForWhat(t *testing.T) {
 			t.Errorf("%s: is an authority: %v, signature: %v, expires %s", r, cert.IsCA, cert.CheckSignatureFrom(ca), cert.NotAfter)
 		}
 	}
+	addressed := pki.Request{Identity: pki.Identity{Role: pki.Switch, Name: "serving"}, Addresses: []string{"10.0.0.7"}, Days: 1}
+	if err := pki.Issue(dir, addressed, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	for _, renewed := range []bool{false, true} {
+		if renewed {
+			if err := pki.Renew(dir, "serving", 2, time.Now()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		serving := read(t, pki.CertFile(dir, "serving"))
+		if _, err := serving.Verify(x509.VerifyOptions{Roots: roots, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}); err != nil {
+			t.Errorf("a switch with an address, renewed %v, does not serve: %v", renewed, err)
+		}
+	}
 	if _, err := pki.Of(ca); err == nil {
 		t.Error("the authority's own certificate passes for somebody's")
 	}
