@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-sdn/holdfast/internal/config"
+	"github.com/holdfast-sdn/holdfast/network/liveness"
 	"github.com/holdfast-sdn/holdfast/network/recovery"
 )
 
@@ -95,6 +96,9 @@ func printSite(out io.Writer, s *config.Site) error {
 		c := recoveryConfig(s.Recovery)
 		fmt.Fprintf(w, "recovery\t%v, hold-down %v, reconciles in %v, removes what is foreign: %v, at most %d entries and %d groups\n",
 			c.Disjoint, c.HoldDown, c.Reconcile, c.RemoveForeign, c.MaxEntries, c.MaxGroups)
+	}
+	if slices.Contains(withRequirements(s.Apps), liveness.Name) {
+		fmt.Fprintf(w, "bfd\t%v, by databases at %s, at least %v apart, %d lost are a failure\n", s.BFD.Enabled, s.BFD.Database, s.BFD.Floor, s.BFD.Multiplier)
 	}
 	fmt.Fprintf(w, "durability\t%s\n", s.Durability)
 	fmt.Fprintf(w, "heartbeat\t%v\n", s.Heartbeat)

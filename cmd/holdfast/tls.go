@@ -43,12 +43,14 @@ func apiListener(c *mtls.Credentials, l net.Listener) net.Listener {
 // secure puts TLS around everything that a controller listens on and dials, until ctx ends.
 func secure(ctx context.Context, cfg *platform.Config, s *config.Site, me config.Controller, log *slog.Logger) error {
 	if s.TLS == nil {
+		watchLinks(cfg, s, nil, log)
 		return nil
 	}
 	c, err := controllerCredentials(ctx, *s.TLS, me.Name, log)
 	if err != nil {
 		return err
 	}
+	watchLinks(cfg, s, c, log)
 	cfg.OpenFlow = c.Listener(cfg.OpenFlow, mtls.Role(pki.Agent, pki.Switch))
 	cfg.API = apiListener(c, cfg.API)
 	members, names := &cfg.Consensus, maps.Clone(cfg.Names)

@@ -9,10 +9,10 @@ import (
 	"github.com/holdfast-sdn/holdfast/platform"
 )
 
-// Duty returns what a controller does while it leads.
-func (s *Setup) Duty() *platform.Duty {
+// Duty returns what a controller does while it leads. The report is at path.
+func (s *Setup) Duty(path string) *platform.Duty {
 	return &platform.Duty{
-		Path:   "/v1/links",
+		Path:   path,
 		Run:    func(ctx context.Context, c *platform.Controller) { s.Run(ctx, &network{controller: c}) },
 		Report: func() any { return s.Report() },
 	}
