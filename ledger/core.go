@@ -37,6 +37,7 @@ type Core struct {
 	wanted   uint64 // number of the batch that Confirm wants to become an entry, even an empty one
 	proven   uint64 // number of the newest own entry that is committed
 	batch    batch
+	brief    brevity // of batch
 	inflight []batch
 	free     []batch // spent, for their slices
 	due      dueHeap
@@ -177,6 +178,7 @@ func (c *Core) begin() {
 	}
 	c.batch = batch{number: c.numbers, undo: b.undo[:0], tables: b.tables[:0], touched: b.touched[:0], dones: b.dones[:0],
 		loose: b.loose, skipping: b.skipping[:0], hosting: c.state.hosting, fed: fed{b.fed.buf[:0], b.fed.ops[:0]}}
+	c.brief.reset()
 }
 
 // open gives the batch its header before the first operation.
@@ -282,9 +284,12 @@ func (c *Core) logEvent(sw *switchState, epoch, seq uint64, msg []byte, whole, b
 	b := c.beginTransaction()
 	b.touch(sw)
 	b.logSkipped(sw)
-	if whole {
+	switch {
+	case whole:
 		b.buf = appendBytes(appendEvent(b.buf, OpEvent, sw.id, epoch, seq), msg)
-	} else {
+	case c.brief.next(sw.id, epoch, seq):
+		b.buf = binary.BigEndian.AppendUint64(append(b.buf, byte(OpSeenNext), msg[1]), digest.Of(msg))
+	default:
 		b.buf = binary.BigEndian.AppendUint64(append(appendEvent(b.buf, OpSeen, sw.id, epoch, seq), msg[1]), digest.Of(msg))
 	}
 	if boundary {
@@ -454,6 +459,7 @@ func (c *Core) rewind(m mark) error {
 		}
 	}
 	b.undo, b.buf = b.undo[:m.undo], b.buf[:m.buf]
+	c.brief.forgetCommands()
 	b.forgetTables(m.tables)
 	c.emitted, c.stalled = c.emitted[:m.emitted], c.stalled[:m.stalled]
 	return err

@@ -13,7 +13,7 @@ import (
 // whole state. All integers are unsigned varints, but for datapath ids and epochs (8 bytes).
 //
 //	header: version (1 byte), term, batch, time (ns, Unix)
-const entryVersion = 2 // 1 had fewer operations, and is read too
+const entryVersion = 3 // 1 and 2 had fewer operations, and are read too
 
 // Op is the kind of a Record.
 type Op uint8
@@ -54,10 +54,14 @@ const (
 	OpPassed       // Seq (number of an input that no host is to execute)
 
 	OpSeen // input: Switch, Epoch, Seq, Type, Digest (an event of a switch whose bytes nobody wants from the log)
+
+	// Short for others, which is what Walk makes of them.
+	OpSeenNext    // OpSeen of the event after that of the OpSeen before
+	OpCommandNext // OpCommand to the switch of the one before, as what differs from the last command of the same type
 )
 
 // Record is one operation of an entry, decoded. Which fields count is said at each Op;
-// Bytes aliases the entry.
+// Bytes aliases the entry, or what is valid as long as the record.
 type Record struct {
 	Op         Op
 	Type       uint8 // of the message
@@ -100,9 +104,10 @@ func Walk(data []byte, f func(*Record) error) (Header, error) {
 	}
 	var r Record
 	var tables []TableName
+	var brief brevity
 	for d.err == nil && len(d.b) > 0 {
 		at := len(data) - len(d.b)
-		d.record(&r, &tables)
+		d.record(&r, &tables, &brief)
 		if d.err == nil {
 			d.err = f(&r)
 		}
@@ -154,8 +159,9 @@ func (d *decoder) uint64() uint64 {
 	return v
 }
 
-func (d *decoder) bytes() []byte {
-	n := d.uvarint()
+func (d *decoder) bytes() []byte { return d.take(d.uvarint()) }
+
+func (d *decoder) take(n uint64) []byte {
 	if n > uint64(len(d.b)) {
 		d.fail(errShort)
 		return nil
@@ -180,7 +186,7 @@ func (d *decoder) header() Header {
 	return Header{d.uvarint(), d.uvarint(), int64(d.uvarint())}
 }
 
-func (d *decoder) record(r *Record, tables *[]TableName) {
+func (d *decoder) record(r *Record, tables *[]TableName, brief *brevity) {
 	*r = Record{Op: Op(d.byte())}
 	switch r.Op {
 	case OpTable:
@@ -188,8 +194,14 @@ func (d *decoder) record(r *Record, tables *[]TableName) {
 		*tables = append(*tables, r.Table)
 	case OpEvent:
 		r.Switch, r.Epoch, r.Seq, r.Bytes = openflow.DatapathID(d.uint64()), d.uint64(), d.uvarint(), d.bytes()
-	case OpSeen:
-		r.Switch, r.Epoch, r.Seq, r.Type, r.Digest = openflow.DatapathID(d.uint64()), d.uint64(), d.uvarint(), d.byte(), d.uint64()
+	case OpSeen, OpSeenNext:
+		if r.Op == OpSeen {
+			r.Switch, r.Epoch, r.Seq = openflow.DatapathID(d.uint64()), d.uint64(), d.uvarint()
+			brief.seen = seenEvent{r.Switch, r.Epoch, r.Seq}
+		} else {
+			d.seenNext(brief, r)
+		}
+		r.Type, r.Digest = d.byte(), d.uint64()
 		if asynchronous(r.Type) {
 			r.Asynchronous = 1
 		}
@@ -209,6 +221,9 @@ func (d *decoder) record(r *Record, tables *[]TableName) {
 		}
 	case OpCommand:
 		r.Switch, r.Seq, r.Bytes = openflow.DatapathID(d.uint64()), d.uvarint(), d.bytes()
+		brief.whole(r.Switch, r.Seq, r.Bytes)
+	case OpCommandNext:
+		d.commandNext(brief, r)
 	case OpSetTimer:
 		r.App, r.Name, r.Time, r.Bytes = d.string(), d.string(), int64(d.uvarint()), d.bytes()
 	case OpDone:

@@ -59,13 +59,14 @@ func skippedEntry(t testing.TB) []byte {
 	return entry
 }
 
-// seenEntry has an event of which the log holds the digest.
+// seenEntry has events of which the log holds the digest, and commands, both the second time in short.
 func seenEntry(t testing.TB) []byte {
-	c, err := New(nil, Limits{})
+	app := &sender{commands: []sentTo{{1, message(of13.TypeFlowMod, 0, "a body")}}}
+	c, err := New([]Application{app}, Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(c.Lead(1, 1000), c.EventByDigest(1, 1, 1, switchUp()), c.EventByDigest(1, 1, 2, packetIn("x"))); err != nil {
+	if err := errors.Join(c.Lead(1, 1000), c.EventByDigest(1, 1, 1, switchUp()), c.EventByDigest(1, 1, 2, packetIn("x")), c.EventByDigest(1, 1, 3, packetIn("y"))); err != nil {
 		t.Fatal(err)
 	}
 	entry, _ := c.Cut()
@@ -203,7 +204,7 @@ func TestEntryErrors(t *testing.T) {
 		data []byte
 		want string
 	}{
-		"version":   {other, "entry of format 3, this release reads 1 to 2: written by another release: run releases that share a log format"},
+		"version":   {other, "entry of format 4, this release reads 1 to 3: written by another release: run releases that share a log format"},
 		"operation": {append(bytes.Clone(entry[:header]), 99), "operation 99 at byte"},
 		"empty":     {nil, "entry header: ends within a field"},
 		"table":     {append(bytes.Clone(entry[:header]), byte(OpPut), 3), "table number 3 of 0"},

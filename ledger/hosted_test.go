@@ -407,7 +407,7 @@ func TestHostedResultTooLarge(t *testing.T) {
 	p.result(wire.Result{Number: 1, Wake: wire.NoWake})
 	large := wire.Result{Number: 2, Wake: wire.NoWake}
 	for i := range 400 { // beyond the queue's bound too: that the switch is stalled is taken back
-		large.Commands = append(large.Commands, command(1, uint32(i), "much too much of everything"))
+		large.Commands = append(large.Commands, command(1, uint32(i), "much too much of everything"[i%2:])) // two lengths, since the log has what is alike in short
 	}
 	p.result(large)
 	wantFailures(t, p, []string{"possible: none is sent"})

@@ -95,9 +95,9 @@ func (tx *Tx) Send(id openflow.DatapathID, m Encoder) uint32 {
 		return 0
 	}
 	b := &tx.c.batch
-	start := tx.beginCommand(sw)
+	op, start := tx.beginCommand(sw)
 	b.buf = m.Append(b.buf, tx.xid(sw))
-	return tx.endCommand(sw, start)
+	return tx.endCommand(sw, op, start)
 }
 
 // SendBytes is Send for a message that is encoded already; its xid is replaced.
@@ -113,11 +113,11 @@ func (tx *Tx) SendBytes(id openflow.DatapathID, msg []byte) (uint32, error) {
 		return 0, nil
 	}
 	b := &tx.c.batch
-	start := tx.beginCommand(sw)
+	op, start := tx.beginCommand(sw)
 	at := len(b.buf)
 	b.buf = append(b.buf, msg...)
 	openflow.SetXID(b.buf[at:], tx.xid(sw))
-	return tx.endCommand(sw, start), nil
+	return tx.endCommand(sw, op, start), nil
 }
 
 func (tx *Tx) commandable(id openflow.DatapathID) *switchState {
@@ -147,24 +147,30 @@ func (tx *Tx) xid(sw *switchState) uint32 {
 // commandLen is the room for the length of a command in an entry: a varint of 3 bytes.
 const commandLen = 3
 
-func (tx *Tx) beginCommand(sw *switchState) int {
+// beginCommand returns where the operation begins, and where its message.
+func (tx *Tx) beginCommand(sw *switchState) (op, start int) {
 	b := &tx.c.batch
 	b.touch(sw)
+	op = len(b.buf)
 	b.buf = binary.BigEndian.AppendUint64(append(b.buf, byte(OpCommand)), uint64(sw.id))
 	b.buf = binary.AppendUvarint(b.buf, sw.queue.next)
 	b.buf = append(b.buf, 0, 0, 0) // commandLen
-	return len(b.buf)
+	return op, len(b.buf)
 }
 
-func (tx *Tx) endCommand(sw *switchState, start int) uint32 {
+func (tx *Tx) endCommand(sw *switchState, op, start int) uint32 {
 	b := &tx.c.batch
 	msg := b.buf[start:]
-	n := len(msg)
 	checkCommand(sw, msg)
+	n, xid := len(msg), openflow.XID(msg)
 	b.undo = append(b.undo, undo{kind: undoCommand, sw: sw, position: sw.queue.end()})
 	copy(b.buf[start-commandLen:], []byte{byte(n) | 0x80, byte(n>>7) | 0x80, byte(n >> 14)})
+	short, ok := tx.c.brief.short(sw.id, sw.queue.next, msg)
 	sw.command(msg)
-	return openflow.XID(msg)
+	if ok && len(short) < len(b.buf)-op {
+		b.buf = append(b.buf[:op], short...)
+	}
+	return xid
 }
 
 // checkCommand panics, so that the application fails, if its encoder is wrong.

@@ -1,0 +1,141 @@
+package ledger
+
+import (
+	"encoding/binary"
+	"errors"
+	"math/bits"
+
+	"github.com/holdfast-sdn/holdfast/openflow"
+)
+
+// brevity is what operations of an entry leave out, since earlier ones of the same entry have it: OpSeenNext and OpCommandNext.
+// Who writes the entry and who reads it keep the same. See docs/decisions/0023.
+type brevity struct {
+	seen    seenEvent
+	command sentCommand
+	models  [modelTypes][]byte // the last command of each type; empty: there is none
+	scratch []byte             // the writer's
+}
+
+type seenEvent struct {
+	id         openflow.DatapathID
+	epoch, seq uint64 // 0: there is none
+}
+
+type sentCommand struct {
+	id  openflow.DatapathID
+	seq uint64 // 0: there is none
+}
+
+const (
+	modelTypes = 32 // of messages; OpenFlow 1.3 has fewer
+	wordLen    = 4  // a command differs from its model in words: most fields are of that length
+)
+
+var errBrevity = errors.New("goes on with what is not in the entry")
+
+func (x *brevity) reset() {
+	x.seen = seenEvent{}
+	x.forgetCommands()
+}
+
+// forgetCommands is for when the last of them were taken out of the entry.
+func (x *brevity) forgetCommands() {
+	x.command = sentCommand{}
+	for i, m := range x.models {
+		x.models[i] = m[:0]
+	}
+}
+
+// next notes an event, and reports whether it is the one after the last, of the same switch.
+func (x *brevity) next(id openflow.DatapathID, epoch, seq uint64) bool {
+	e := seenEvent{id, epoch, seq - 1}
+	ok := x.seen == e && e.seq > 0
+	e.seq = seq
+	x.seen = e
+	return ok
+}
+
+// short notes a command, and returns OpCommandNext for it, which is valid until the next call. ok is false if the command must
+// be whole: it goes to another switch than the last one, or is not as long as the last one of its type.
+func (x *brevity) short(id openflow.DatapathID, seq uint64, msg []byte) (op []byte, ok bool) {
+	before := x.command
+	x.command = sentCommand{id, seq}
+	typ := msg[1]
+	if typ >= modelTypes {
+		return nil, false
+	}
+	m := x.models[typ]
+	if ok = before == (sentCommand{id, seq - 1}) && before.seq > 0 && len(m) == len(msg); ok {
+		x.scratch = appendChanges(append(x.scratch[:0], byte(OpCommandNext), typ), m, msg)
+	}
+	x.models[typ] = append(m[:0], msg...)
+	return x.scratch, ok
+}
+
+// words is how many words of a message of n bytes are compared with those of its model: they come in pairs.
+func words(n int) int { return n / (2 * wordLen) * 2 }
+
+// appendChanges appends what makes msg of its model: a bit for each word, the words that differ, and what follows the last.
+func appendChanges(dst, model, msg []byte) []byte {
+	masks := len(dst)
+	dst = append(dst, make([]byte, (words(len(msg))+7)/8)...)
+	i := 0
+	for ; i+8 <= len(msg) && i+8 <= len(model); i += 8 {
+		is, was := binary.LittleEndian.Uint64(msg[i:]), binary.LittleEndian.Uint64(model[i:])
+		if is == was {
+			continue
+		}
+		if uint32(is) != uint32(was) {
+			dst[masks+i/32] |= 1 << (i / wordLen % 8)
+			dst = binary.LittleEndian.AppendUint32(dst, uint32(is))
+		}
+		if is>>32 != was>>32 {
+			dst[masks+i/32] |= 2 << (i / wordLen % 8)
+			dst = binary.LittleEndian.AppendUint32(dst, uint32(is>>32))
+		}
+	}
+	return append(dst, msg[i:]...)
+}
+
+// whole notes a command that is there as a whole.
+func (x *brevity) whole(id openflow.DatapathID, seq uint64, msg []byte) {
+	x.command = sentCommand{id, seq}
+	if len(msg) >= openflow.HeaderLen && msg[1] < modelTypes {
+		x.models[msg[1]] = append(x.models[msg[1]][:0], msg...)
+	}
+}
+
+// seenNext reads OpSeenNext.
+func (d *decoder) seenNext(x *brevity, r *Record) {
+	if x.seen.seq == 0 {
+		d.fail(errBrevity)
+		return
+	}
+	x.seen.seq++
+	r.Op, r.Switch, r.Epoch, r.Seq = OpSeen, x.seen.id, x.seen.epoch, x.seen.seq
+}
+
+// commandNext reads OpCommandNext. The message is valid until the next one is read.
+func (d *decoder) commandNext(x *brevity, r *Record) {
+	typ := d.byte()
+	if x.command.seq == 0 || typ >= modelTypes || len(x.models[typ]) == 0 {
+		d.fail(errBrevity)
+		return
+	}
+	m := x.models[typ]
+	end := words(len(m)) * wordLen
+	for i, mask := range d.take(uint64(words(len(m))+7) / 8) {
+		for ; mask != 0; mask &= mask - 1 {
+			at := (8*i + bits.TrailingZeros8(mask)) * wordLen
+			if at >= end {
+				d.fail(errBrevity)
+				return
+			}
+			copy(m[at:], d.take(wordLen))
+		}
+	}
+	copy(m[end:], d.take(uint64(len(m)-end)))
+	x.command.seq++
+	r.Op, r.Switch, r.Seq, r.Bytes = OpCommand, x.command.id, x.command.seq, m[:len(m):len(m)]
+}
