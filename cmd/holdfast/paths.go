@@ -43,6 +43,9 @@ Where recovery does not run, nothing of that is installed; then the paths are th
 			} else if disjoint != "" {
 				return fmt.Errorf("--disjoint %q: use link or node", disjoint)
 			}
+			if avoid != nil && len(args) == 0 {
+				return fmt.Errorf("--disjoint %s asks for other paths than are installed: give two places", disjoint)
+			}
 			o, err := newOperator(site)
 			if err != nil {
 				return err

@@ -35,6 +35,7 @@ func TestPaths(t *testing.T) {
 		{"paths --json", true, `"stable": true`, "", 0},
 		{"paths", false, "", "there are topology: put it among the apps of the site file", exitFailed},
 		{"paths 1 2 --disjoint no", false, "", `--disjoint "no": use link or node`, exitFailed},
+		{"paths --disjoint node", true, "", "give two places", exitFailed},
 		{"paths 1", false, "", "give two places, or none; received 1", exitUsage},
 	} {
 		protected.Store(c.protected)

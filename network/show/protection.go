@@ -19,15 +19,26 @@ type Protection struct {
 	Disjoint string            `json:"disjoint"` // what backups avoid
 	Stable   bool              `json:"stable"`   // all switches that are up hold the plan, and nothing is about to change it
 	Notes    []string          `json:"notes"`    // what is not as it should be, or about to change
+	Present  *Change           `json:"present_change,omitempty"`
 	Last     *Change           `json:"last_change,omitempty"`
+	Held     []Cable           `json:"held"`    // links that are back, and not used yet
+	Unheard  []Cable           `json:"unheard"` // links that are taken to be there, though no switch says so now
 	Switches []ProtectedSwitch `json:"switches"`
+}
+
+// Cable is a link, both directions of it.
+type Cable struct {
+	A     End       `json:"a"`
+	B     End       `json:"b"`
+	Until time.Time `json:"until,omitzero"` // it is held
 }
 
 // Change is from one plan to the next.
 type Change struct {
 	Began     time.Time `json:"began"`
-	TookMS    int64     `json:"took_ms"`
+	TookMS    int64     `json:"took_ms,omitzero"` // once it is over
 	CompileMS int64     `json:"compile_ms"`
+	Round     int       `json:"round,omitzero"` // of Rounds, from 1, until it is over
 	Rounds    int       `json:"rounds"`
 	Why       string    `json:"why"`
 	More      int       `json:"more"` // changes beside that
@@ -54,9 +65,18 @@ func NewProtection(v *recovery.View, now time.Time) (*Protection, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the plan that the switches hold: %w", err)
 	}
-	p := &Protection{Disjoint: v.Disjoint.String(), Stable: v.Stable(), Notes: notes(v, now), Switches: []ProtectedSwitch{}}
-	if c := v.Last; !c.Began.IsZero() {
-		p.Last = &Change{c.Began, c.Took.Milliseconds(), c.Compile.Milliseconds(), c.Rounds, c.Why, c.More}
+	p := &Protection{Disjoint: v.Disjoint.String(), Stable: v.Stable(), Notes: notes(v, now), Held: []Cable{}, Unheard: []Cable{}, Switches: []ProtectedSwitch{}}
+	if v.Changing {
+		p.Present = changeOf(v.Change, v.Round)
+	}
+	if !v.Last.Began.IsZero() {
+		p.Last = changeOf(v.Last, 0)
+	}
+	for _, h := range v.Held {
+		p.Held = append(p.Held, Cable{endOf(h.A), endOf(h.B), h.Until})
+	}
+	for _, c := range v.Unheard {
+		p.Unheard = append(p.Unheard, Cable{A: endOf(c.A), B: endOf(c.B)})
 	}
 	for _, s := range v.Switches {
 		out := ProtectedSwitch{ID: s.ID.String(), Up: s.Up, InStep: s.InStep, PutBack: s.PutBack, Removed: s.Removed, Foreign: s.Found.Foreign}
@@ -70,6 +90,10 @@ func NewProtection(v *recovery.View, now time.Time) (*Protection, error) {
 		p.Switches = append(p.Switches, out)
 	}
 	return p, nil
+}
+
+func changeOf(c recovery.Change, round int) *Change {
+	return &Change{c.Began, c.Took.Milliseconds(), c.Compile.Milliseconds(), round, c.Rounds, c.Why, c.More}
 }
 
 // notes says what is going on, in short lines. What may be many has one line for all.

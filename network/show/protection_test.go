@@ -79,6 +79,10 @@ func TestProtection(t *testing.T) {
 	if p.Stable {
 		t.Error("it is said to be stable")
 	}
+	if text, err := json.Marshal(p); err != nil || !strings.Contains(string(text), `"held":[{"a":{"switch":"0000000000000001","port":1},"b":{"switch":"0000000000000002","port":1},"until":"2026-03-04T12:00:09Z"},`) ||
+		!strings.Contains(string(text), `"unheard":[{"a":{"switch":"0000000000000001","port":2},"b":{"switch":"0000000000000003","port":2}}]`) || p.Present == nil || p.Present.Round != 2 {
+		t.Errorf("%s %v", text, err)
+	}
 	empty, err := paths.NewGraph(nil, nil)
 	if err != nil {
 		t.Fatal(err)
