@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -15,7 +16,9 @@ import (
 
 const (
 	callTimeout = 10 * time.Second
-	retryEvery  = 5 * time.Second // what a database has refused
+	lookAgain   = 5 * time.Second // at what a database has refused, and at what waits for the other end
+	// orphanAfter is how long BFD may be down on a link that carries probes, while nothing is known of the other end.
+	orphanAfter = 30 * time.Second
 )
 
 // database keeps BFD set up at the ports of the switches that one database describes.
@@ -25,11 +28,18 @@ type database struct {
 	client     *ovsdb.Client // nil if err is not
 	err        error         // where it listens makes no sense
 	multiplier int
-	news       chan struct{} // capacity 1: ends are others
+	peers      peers
+	news       chan struct{} // capacity 1: something is to be looked at
 
 	mu    sync.Mutex // guards the fields below
 	ends  []end
 	ports map[app.PortOf]port // of ends
+}
+
+// peers are the other ends of links, which may be at other databases.
+type peers interface {
+	readiness(at app.PortOf) readiness
+	wake(at app.PortOf) // the readiness of its peer has changed
 }
 
 // port is what is known of an end.
@@ -37,6 +47,8 @@ type port struct {
 	found   bool
 	name    string
 	status  ovsdb.BFDStatus
+	down    time.Time // since when BFD is there and not up; zero: it is not so
+	ready   readiness
 	problem error // why BFD is not as it should be
 	failure *failure
 }
@@ -55,6 +67,11 @@ func (d *database) want(ends []end) {
 		return
 	}
 	d.ends = ends
+	d.nudge()
+}
+
+// nudge has run look again.
+func (d *database) nudge() {
 	select {
 	case d.news <- struct{}{}:
 	default: // it is known that there is news
@@ -66,71 +83,92 @@ func (d *database) run(ctx context.Context) {
 	var connection sync.WaitGroup
 	connection.Go(func() { d.client.Run(ctx) })
 	defer connection.Wait()
+	again := time.NewTicker(lookAgain)
+	defer again.Stop()
 	for {
-		var again <-chan time.Time
-		if !d.settle(ctx) {
-			again = time.After(retryEvery)
-		}
+		d.settle(ctx)
 		select {
 		case <-d.news:
 		case <-d.client.Changed():
-		case <-again:
+		case <-again.C:
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-// settle changes what is not as it should be, and reports whether that is all. Without a connection nothing is, and it is called again
-// when there is one.
-func (d *database) settle(ctx context.Context) (done bool) {
+// settle changes what is not as it should be, if there is a connection.
+func (d *database) settle(ctx context.Context) {
 	view, err := d.client.View()
 	if err != nil {
-		return true
+		return
 	}
 	d.mu.Lock()
 	ends, before := d.ends, d.ports
 	d.mu.Unlock()
-	done = true
 	after := make(map[app.PortOf]port, len(ends))
 	for _, e := range ends {
 		i, found := view.Port(uint64(e.at.Switch), uint32(e.at.Port))
 		p := d.follow(e.at, before[e.at], i, found)
-		if p.problem = d.set(ctx, e, i, found); p.problem != nil && found && !errors.Is(p.problem, ovsdb.ErrForeign) {
-			done = false
-		}
+		p.ready = readinessOf(i, found, d.wanted(e))
 		after[e.at] = p
 	}
+	d.note(after)
+	for _, e := range ends {
+		p := after[e.at]
+		if before[e.at].ready != p.ready {
+			d.peers.wake(e.peer)
+		}
+		i, found := view.Port(uint64(e.at.Switch), uint32(e.at.Port))
+		p.problem = d.set(ctx, e, p, i, found)
+		after[e.at] = p
+	}
+	d.note(after)
+}
+
+func (d *database) note(ports map[app.PortOf]port) {
 	d.mu.Lock()
-	d.ports = after
-	d.mu.Unlock()
-	return done
+	defer d.mu.Unlock()
+	d.ports = maps.Clone(ports)
+}
+
+func (d *database) wanted(e end) ovsdb.BFD {
+	return ovsdb.BFD{MinTx: e.interval, MinRx: e.interval, Multiplier: d.multiplier}
 }
 
 // set sets BFD up at an end, or removes it, unless it is as it should be.
-func (d *database) set(ctx context.Context, e end, i ovsdb.Interface, found bool) error {
+func (d *database) set(ctx context.Context, e end, p port, i ovsdb.Interface, found bool) error {
 	if !found {
 		return fmt.Errorf("the database has no port %d at a bridge with datapath id %s", e.at.Port, e.at.Switch)
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	if e.interval == 0 {
-		if !i.Ours {
-			return nil
-		}
-		return d.client.ClearBFD(ctx, i)
+	b := d.wanted(e)
+	now := state{ours: i.Ours, peer: d.peers.readiness(e.peer)}
+	now.done, now.foreign = i.Check(b)
+	if !p.down.IsZero() {
+		now.down = time.Since(p.down)
 	}
-	b := ovsdb.BFD{MinTx: e.interval, MinRx: e.interval, Multiplier: d.multiplier}
-	if done, err := i.Check(b); done || err != nil {
-		return err
+	what, why := next(e, now)
+	var err error
+	switch what {
+	case setUp:
+		err = d.client.SetBFD(ctx, i, b)
+	case remove:
+		err = d.client.ClearBFD(ctx, i)
 	}
-	return d.client.SetBFD(ctx, i, b)
+	return errors.Join(why, err)
 }
 
 // follow notes what has become of the BFD of a port.
 func (d *database) follow(at app.PortOf, was port, i ovsdb.Interface, found bool) port {
 	now := port{found: found, name: i.Name, status: i.BFD, failure: was.failure}
 	up := func(s ovsdb.BFDStatus) bool { return s.State == "up" }
+	if now.down = was.down; i.BFD.State == "" || up(i.BFD) {
+		now.down = time.Time{}
+	} else if now.down.IsZero() {
+		now.down = time.Now()
+	}
 	switch {
 	case i.BFD.State == "": // no BFD, or no more
 	case !was.found && i.BFD.Flaps > 1: // it has come up before, and gone down

@@ -110,7 +110,7 @@ func TestOpenVSwitches(t *testing.T) {
 	of := &fixed{addresses: map[app.Switch]string{}}
 	for i := range 2 {
 		s, err := lab.AddSwitch(fmt.Sprintf("s%d", i+1), uint64(0x11+i))
-		if err == nil {
+		if err == nil && i == 0 { // the other later
 			err = s.SetManager("ptcp:6640")
 		}
 		if err != nil {
@@ -133,6 +133,15 @@ func TestOpenVSwitches(t *testing.T) {
 
 	cfg := Config{Enabled: true, Database: "tcp:{address}:6640", Floor: 50 * ms, Multiplier: 5}
 	leader, stop := run(t, cfg, of)
+	await(t, leader, "nothing is watched from one end", func(r *Report) bool {
+		return len(r.Links) > 0 && r.Links[0].Ends[0].Why == errAlone.Error() && strings.Contains(r.Links[0].Ends[1].Why, "no connection")
+	})
+	if n := changes(t, switches); n != 0 {
+		t.Errorf("%d interfaces are changed while the other ends are not known", n)
+	}
+	if err := switches[1].SetManager("ptcp:6640"); err != nil {
+		t.Fatal(err)
+	}
 	await(t, leader, "all is watched", wholly)
 	stop()
 	before := changes(t, switches)

@@ -122,11 +122,38 @@ func (s *Setup) take(ctx context.Context, running *sync.WaitGroup, view *livenes
 // open begins to follow a database.
 func (s *Setup) open(ctx context.Context, running *sync.WaitGroup, remote string) *database {
 	ctx, cancel := context.WithCancel(ctx)
-	d := &database{cancel: cancel, incidents: s.incidents, multiplier: s.cfg.Multiplier, news: make(chan struct{}, 1),
+	d := &database{cancel: cancel, incidents: s.incidents, multiplier: s.cfg.Multiplier, peers: s, news: make(chan struct{}, 1),
 		ports: map[app.PortOf]port{}}
 	d.client, d.err = ovsdb.New(ovsdb.Config{Remote: remote, DialTLS: s.cfg.DialTLS, Logger: s.cfg.Logger})
 	if d.err == nil {
 		running.Go(func() { d.run(ctx) })
 	}
 	return d
+}
+
+// at returns the database that has a port.
+func (s *Setup) at(port app.PortOf) (*database, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	remote, known := s.cfg.remote(port.Switch, s.addresses)
+	d, open := s.databases[remote]
+	return d, known && open
+}
+
+func (s *Setup) readiness(port app.PortOf) readiness {
+	d, ok := s.at(port)
+	if !ok {
+		return unknown
+	}
+	p, err := d.look(port)
+	if err != nil {
+		return unknown
+	}
+	return p.ready
+}
+
+func (s *Setup) wake(port app.PortOf) {
+	if d, ok := s.at(port); ok {
+		d.nudge()
+	}
 }
