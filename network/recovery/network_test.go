@@ -2,6 +2,7 @@ package recovery
 
 import (
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"testing"
@@ -40,7 +41,13 @@ func drawWorld(t *rapid.T) (w *world, cables [][2]app.PortOf, free []app.PortOf)
 	for id := range n {
 		w.start(app.Switch(id+1), portsOfEach, true)
 	}
-	w.settle()
+	if rapid.Bool().Draw(t, "grown") {
+		w.advance(2 * topology.Interval)
+		for i := range min(4, len(free)) {
+			w.host(app.MAC{2, 0, 0, 0, 0, byte(i + 1)}, free[i])
+		}
+		w.advance(time.Second)
+	}
 	return w, cables, free
 }
 
@@ -57,7 +64,7 @@ func TestSwitchesHoldThePlan(t *testing.T) {
 		}()
 		for range rapid.IntRange(0, 25).Draw(t, "steps") {
 			what := rapid.SampledFrom([]string{"cut", "cut silently", "mend", "mend", "host", "host", "port", "stop", "start", "power", "restart", "refuse", "mute",
-				"failover", "crash", "crash", "time", "time", "settle", "some"}).Draw(t, "what")
+				"failover", "crash", "crash", "fever", "time", "time", "settle", "some", "some", "some"}).Draw(t, "what")
 			did = append(did, what)
 			w.happen(t, what, cables, free)
 		}
@@ -112,13 +119,17 @@ func (w *world) happen(t *rapid.T, what string, cables [][2]app.PortOf, free []a
 		w.failover()
 	case "crash":
 		w.crash = crash(rapid.IntRange(1, 2).Draw(t, "crash"))
+	case "fever":
+		w.fever = rapid.SampledFrom([]int{0, 3, 30}).Draw(t, "of 100")
 	case "time":
 		w.advance(time.Duration(rapid.IntRange(1, 12_000).Draw(t, "ms")) * time.Millisecond)
 	case "settle":
 		w.settle()
 	case "some":
-		for range rapid.IntRange(1, 20).Draw(t, "commands") {
-			w.step()
+		for range rapid.IntRange(1, 40).Draw(t, "commands") {
+			if !w.step() {
+				w.tick()
+			}
 		}
 	}
 }
@@ -138,15 +149,20 @@ func (w *world) powerOn(s *fakeSwitch, wiped bool) {
 
 // comeToRest mends the switches, and waits until all that is held back has been let go.
 func (w *world) comeToRest() {
+	w.fever = 0
 	for _, id := range slices.Sorted(maps.Keys(w.switches)) {
 		s := w.switches[id]
 		w.powerOn(s, false)
 		s.refuses, s.mute = 0, false
 	}
 	w.advance(6 * topology.Interval)
+	for _, p := range sortedHosts(w.hosts) { // one that moved to a port that is down has told nobody
+		w.setPort(p, true)
+	}
+	w.advance(2 * topology.Settle)
 	for range 2 {
-		for _, mac := range slices.SortedFunc(maps.Keys(w.hosts), func(a, b app.MAC) int { return slices.Compare(a[:], b[:]) }) {
-			w.host(mac, w.hosts[mac])
+		for mac, p := range sortedHosts(w.hosts) {
+			w.host(mac, p)
 		}
 		w.advance(2 * topology.Settle)
 	}
@@ -156,7 +172,16 @@ func (w *world) comeToRest() {
 		}
 		w.advance(maxHold)
 	}
-	w.advance(w.config.Reconcile + answerIn)
+}
+
+func sortedHosts(hosts map[app.MAC]app.PortOf) iter.Seq2[app.MAC, app.PortOf] {
+	return func(yield func(app.MAC, app.PortOf) bool) {
+		for _, mac := range slices.SortedFunc(maps.Keys(hosts), func(a, b app.MAC) int { return slices.Compare(a[:], b[:]) }) {
+			if !yield(mac, hosts[mac]) {
+				return
+			}
+		}
+	}
 }
 
 // Without anybody's fault no switch has a reason to refuse anything.
@@ -165,10 +190,11 @@ func TestNothingIsRefused(t *testing.T) {
 		w, cables, free := drawWorld(t)
 		var did []string
 		for range rapid.IntRange(0, 20).Draw(t, "steps") {
-			what := rapid.SampledFrom([]string{"cut", "mend", "host", "host", "port", "stop", "start", "restart", "failover", "crash", "time", "time", "some"}).Draw(t, "what")
+			what := rapid.SampledFrom([]string{"cut", "mend", "host", "host", "port", "stop", "start", "restart", "failover", "crash", "time", "some", "some", "some"}).Draw(t, "what")
 			did = append(did, what)
 			w.happen(t, what, cables, free)
 		}
+		w.comeToRest()
 		for id, s := range w.switches {
 			if len(s.errors) > 0 {
 				t.Fatalf("switch %v refused %v; %v", id, s.errors, fmt.Sprint(did))

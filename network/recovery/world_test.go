@@ -36,6 +36,7 @@ type world struct {
 	term   uint64
 	now    int64
 	crash  crash // what happens to the leader at its next input
+	fever  int   // leaders die at so many of 100 inputs
 
 	wires    map[app.PortOf]app.PortOf // each in one direction
 	switches map[app.Switch]*fakeSwitch
@@ -98,6 +99,10 @@ func (w *world) input(do func(*ledger.Core)) {
 	w.t.Helper()
 	how := w.crash
 	w.crash = stays
+	if w.r.IntN(100) < w.fever {
+		how = crash(w.r.IntN(3))
+		w.failover()
+	}
 	do(w.cores[w.leader])
 	if how == diesExecuting {
 		w.failover()
@@ -280,8 +285,11 @@ func macAt(p app.PortOf) app.MAC { return app.MAC{2, 0, 0, 1, byte(p.Switch), by
 // host lets a host say something at a port.
 func (w *world) host(mac app.MAC, p app.PortOf) {
 	w.t.Helper()
-	w.hosts[mac] = p
-	if !w.switches[p.Switch].up || !w.switches[p.Switch].ports[p.Port] {
+	s := w.switches[p.Switch]
+	if !s.ports[p.Port] {
+		return
+	}
+	if w.hosts[mac] = p; !s.up {
 		return
 	}
 	frame := append([]byte{255, 255, 255, 255, 255, 255}, mac[:]...)
@@ -307,6 +315,16 @@ func (w *world) advance(d time.Duration) {
 		if !ok || due == end {
 			w.now = end
 		}
+	}
+}
+
+// tick lets the next timer fire, and no switch does anything.
+func (w *world) tick() {
+	w.t.Helper()
+	if due, ok := w.cores[w.leader].NextTimer(); ok {
+		w.now = max(w.now, due)
+		now := w.now
+		w.input(func(c *ledger.Core) { c.Tick(now) })
 	}
 }
 
