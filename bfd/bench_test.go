@@ -47,7 +47,7 @@ const (
 
 func newRig(b *testing.B, setting ovsdb.BFD) *rig {
 	b.Helper()
-	lab, dir := newLab(b)
+	lab := netlab.ForTest(b)
 	r := &rig{}
 	for i := range r.s {
 		r.s[i] = must(lab.AddSwitch(fmt.Sprintf("s%d", i+1), uint64(i+1)))(b)
@@ -65,7 +65,7 @@ func newRig(b *testing.B, setting ovsdb.BFD) *rig {
 		must(s.OFCtl("add-flow", "priority=1,actions=output:1"))(b)
 		back := fmt.Sprintf("priority=65535,dl_type=%#x,in_port=%d,actions=in_port", []int{typeHere, typeThere}[i], []int{1, 2}[i])
 		must(s.OFCtl("add-flow", back))(b)
-		r.db[i] = watch(b, dir, s)
+		r.db[i] = watch(b, s)
 		for _, name := range watched {
 			if err := r.db[i].SetBFD(b.Context(), await(b, r.db[i], name, "plugged in", hasLink), setting); err != nil {
 				b.Fatal(err)
@@ -321,11 +321,11 @@ func BenchmarkRoundTrip(b *testing.B) {
 
 // Each operation is a change of intervals, for which we poll Open vSwitch: how long its final takes.
 func BenchmarkPoll(b *testing.B) {
-	lab, dir := newLab(b)
+	lab := netlab.ForTest(b)
 	s := must(lab.AddSwitch("s1", 1))(b)
 	h := must(lab.AddHost("h1", netip.MustParsePrefix("10.0.0.1/24")))(b)
 	must(lab.Connect(s, h))(b)
-	db := watch(b, dir, s)
+	db := watch(b, s)
 	if err := db.SetBFD(b.Context(), await(b, db, "p1", "plugged in", hasLink), settings[3]); err != nil {
 		b.Fatal(err)
 	}

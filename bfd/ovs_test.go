@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/bfd"
+	"github.com/holdfast-sdn/holdfast/internal/netlab"
 	"github.com/holdfast-sdn/holdfast/ovsdb"
 )
 
@@ -16,11 +17,11 @@ const (
 
 // A session of ours and one of a real Open vSwitch, over a cable.
 func TestWithOpenVSwitch(t *testing.T) {
-	lab, dir := newLab(t)
+	lab := netlab.ForTest(t)
 	s := must(lab.AddSwitch("s1", 0x11))(t)
 	h := must(lab.AddHost("h1", netip.MustParsePrefix("10.0.0.1/24")))(t)
 	must(lab.Connect(s, h))(t)
-	db := watch(t, dir, s)
+	db := watch(t, s)
 	end := await(t, db, "p1", "plugged in", hasLink)
 	set := func(tx, rx time.Duration, multiplier int) {
 		t.Helper()

@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -29,30 +28,10 @@ func must[T any](v T, err error) func(t testing.TB) T {
 	}
 }
 
-// newLab is netlab.ForTest with a folder that we know: the databases of the switches are in it.
-func newLab(t testing.TB) (*netlab.Lab, string) {
+// watch watches the database of a switch.
+func watch(t testing.TB, s *netlab.Switch) *ovsdb.Client {
 	t.Helper()
-	if err := netlab.Available(); err != nil {
-		if os.Getenv(netlab.RequireEnv) == "1" {
-			t.Fatalf("%v (%s=1)", err, netlab.RequireEnv)
-		}
-		t.Skip(err)
-	}
-	dir := must(os.MkdirTemp("", "bfd-"))(t)
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	lab := must(netlab.New(dir))(t)
-	t.Cleanup(func() {
-		if err := lab.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return lab, dir
-}
-
-// watch watches the database of a switch of a lab in dir.
-func watch(t testing.TB, dir string, s *netlab.Switch) *ovsdb.Client {
-	t.Helper()
-	c := must(ovsdb.New(ovsdb.Config{Remote: "unix:" + filepath.Join(dir, s.Name, "db.sock"), Logger: slog.New(slog.DiscardHandler)}))(t)
+	c := must(ovsdb.New(ovsdb.Config{Remote: s.Database(), Logger: slog.New(slog.DiscardHandler)}))(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { c.Run(ctx) })

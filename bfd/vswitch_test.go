@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/bfd"
+	"github.com/holdfast-sdn/holdfast/internal/netlab"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 	"github.com/holdfast-sdn/holdfast/ovsdb"
 	"github.com/holdfast-sdn/holdfast/vswitch"
@@ -14,11 +15,11 @@ import (
 
 // A switch of ours and a real Open vSwitch at the ends of a cable: both notice that it is cut silently, and that it is mended.
 func TestSwitchWithOpenVSwitch(t *testing.T) {
-	lab, dir := newLab(t)
+	lab := netlab.ForTest(t)
 	s := must(lab.AddSwitch("s1", 0x11))(t)
 	h := must(lab.AddHost("h1", netip.MustParsePrefix("10.0.0.1/24")))(t)
 	cable := must(lab.Connect(s, h))(t)
-	db := watch(t, dir, s)
+	db := watch(t, s)
 	const interval = 10 * beat
 	end := await(t, db, "p1", "plugged in", hasLink)
 	if err := db.SetBFD(t.Context(), end, ovsdb.BFD{MinTx: interval, MinRx: interval}); err != nil {
