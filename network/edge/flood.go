@@ -50,8 +50,11 @@ type totals struct {
 func (e *edge) packetIn(tx *app.Tx, in app.PacketIn) error {
 	at := app.PortOf{Switch: in.Switch, Port: in.InPort}
 	f, ok := read(in.Data)
+	if !ok || len(in.Data) < int(in.TotalLen) {
+		return nil // most are probes
+	}
 	row, i, known := e.find(tx, at)
-	if !ok || !known || !row[i].outside(tx.Now().UnixNano()) || len(in.Data) < int(in.TotalLen) {
+	if !known || !row[i].outside(tx.Now().UnixNano()) {
 		return nil
 	}
 	if h, known := e.hosts.Get(tx, all, f.from); known && h.At != at {
