@@ -151,7 +151,7 @@ func (b *recoveryBench) report(n recoveryNetwork, r outage.Result) report {
 		"recovery_ms_p95": quantile(ms, 0.95), "recovery_ms_max": quantile(ms, 1), "samples": float64(len(ms)),
 		"resolution_ms_p95": quantile(resolution, 0.95), "cuts_without_loss": float64(r.Unharmed), "frames_lost_while_whole": float64(r.Lost),
 		"false_alarms": float64(r.FalseAlarms), "false_alarms_per_minute": float64(r.FalseAlarms) / max(r.Watched.Minutes(), 1e-9),
-		"watched_s": r.Watched.Seconds(), "cpu_pressure_percent": 100 * r.Pressure,
+		"watched_s": r.Watched.Seconds(), "processor_wait_ms_max": r.Late.Seconds() * 1e3, "cpu_pressure_percent": 100 * r.Pressure,
 	}
 	if mean, ok := n.paper[b.intervalMs]; ok {
 		figures["paper_recovery_ms_mean"] = mean

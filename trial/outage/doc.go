@@ -44,6 +44,7 @@ type Result struct {
 	Unharmed    int           // cuts that lost no frame, since the stream did not go that way just then: no samples
 	Lost        int           // frames lost while no link was cut
 	Watched     time.Duration // how long false alarms were looked for
+	Late        time.Duration // how long the sender of the stream waited for a processor at worst: as the switches may have
 	Pressure    float64       // share of that time in which some process waited for a processor, 0 to 1
 
 	Realtime error // why there was no priority, if it was asked for
@@ -99,6 +100,7 @@ func (n *network) measure(ctx context.Context) (r Result, err error) {
 	}
 	began, waited := time.Now(), pressure()
 	s.forget()
+	s.late()
 	cuts := map[paths.Link]int{}
 	for tries := 0; len(r.Samples) < n.cfg.Samples; tries++ {
 		if r.Unharmed > n.cfg.Samples {
@@ -120,7 +122,7 @@ func (n *network) measure(ctx context.Context) (r Result, err error) {
 	}
 	r.Watched = time.Since(began)
 	r.Pressure = float64(pressure()-waited) / float64(r.Watched)
-	r.Lost += s.forget()
+	r.Lost, r.Late = r.Lost+s.forget(), s.late()
 	after, err := n.flaps()
 	r.FalseAlarms = alarms(n.cables, before, after, cuts)
 	return r, err
@@ -166,7 +168,7 @@ func (n *network) cut(ctx context.Context, s *stream, link paths.Link) (sample S
 func pause(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():
-		return ctx.Err()
+		return context.Cause(ctx)
 	case <-time.After(d):
 		return nil
 	}

@@ -78,7 +78,7 @@ func (n *network) addSwitches(ctx, watch context.Context) (err error) {
 		if d.ctl, err = dialControl(n.file(d, "vswitchd.ctl")); err != nil {
 			return err
 		}
-		d.db, err = ovsdb.New(ovsdb.Config{Remote: "unix:" + n.file(d, "db.sock"), Logger: slog.New(slog.DiscardHandler)})
+		d.db, err = ovsdb.New(ovsdb.Config{Remote: d.sw.Database(), Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			return err
 		}

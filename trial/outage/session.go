@@ -63,6 +63,8 @@ func (n *network) agreed(s session) bool {
 
 // settle waits until all sessions have agreed.
 func (n *network) settle(ctx context.Context) error {
+	ctx, cancel := n.patience(ctx)
+	defer cancel()
 	for _, v := range n.graph().Switches() {
 		if err := n.awaitSwitch(ctx, v, func(all map[string]session) bool {
 			for _, s := range all {
@@ -72,7 +74,7 @@ func (n *network) settle(ctx context.Context) error {
 			}
 			return len(all) == n.nodes[v].links
 		}); err != nil {
-			return err
+			return fmt.Errorf("wait until the links of switch %v are up: %w", v, err)
 		}
 	}
 	return nil
@@ -80,6 +82,8 @@ func (n *network) settle(ctx context.Context) error {
 
 // await waits until both ends of a link are as they should be.
 func (n *network) await(ctx context.Context, link paths.Link, good func(session) bool) error {
+	ctx, cancel := n.patience(ctx)
+	defer cancel()
 	for _, e := range []paths.End{link.From, link.To} {
 		if err := n.awaitSwitch(ctx, e.Switch, func(all map[string]session) bool { return good(all[device(e.Port)]) }); err != nil {
 			return err
@@ -88,17 +92,17 @@ func (n *network) await(ctx context.Context, link paths.Link, good func(session)
 	return nil
 }
 
+// patience bounds a wait.
+func (n *network) patience(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, settleLimit, fmt.Errorf("not in %v; with a BFD interval of %v and a multiplier of %d this machine may be too busy: take larger ones",
+		settleLimit, n.cfg.Interval, n.cfg.Multiplier))
+}
+
 func (n *network) awaitSwitch(ctx context.Context, v openflow.DatapathID, good func(map[string]session) bool) error {
-	for deadline := time.Now().Add(settleLimit); ; {
+	for {
 		text, err := n.nodes[v].ctl.call("bfd/show")
-		if err != nil {
+		if err != nil || good(parseSessions(text)) {
 			return err
-		}
-		if good(parseSessions(text)) {
-			return nil
-		}
-		if time.Now().After(deadline) {
-			return fmt.Errorf("the links of switch %v do not settle in %v; with an interval of %v the machine may be too busy: use a larger one, or a larger multiplier", v, settleLimit, n.cfg.Interval)
 		}
 		if err := pause(ctx, 50*time.Millisecond); err != nil {
 			return err

@@ -31,8 +31,9 @@ type stream struct {
 	ended   chan struct{}
 	running sync.WaitGroup
 
-	mu  sync.Mutex // guards rec
-	rec record
+	mu      sync.Mutex // guards the fields below
+	rec     record
+	longest time.Duration // that the sender was late
 }
 
 // startStream sends a frame every interval until close. At a priority above 0 the sender goes before all that has none.
@@ -94,6 +95,7 @@ func (s *stream) send(interval time.Duration, priority int) {
 		default:
 		}
 		s.mu.Lock()
+		s.longest = max(s.longest, time.Since(next))
 		n := s.rec.send(s.now())
 		s.mu.Unlock()
 		binary.BigEndian.PutUint32(frame[14:], uint32(n))
@@ -136,6 +138,14 @@ func (s *stream) outage(since time.Duration) (sample Sample, over bool, err erro
 	}
 	sample, over = s.rec.outage(since, s.now())
 	return sample, over, nil
+}
+
+// late returns how long the sender has been late at worst since it was last asked.
+func (s *stream) late() (longest time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	longest, s.longest = s.longest, 0
+	return longest
 }
 
 // lost reports whether a frame was lost since a time of now.

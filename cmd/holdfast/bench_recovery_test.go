@@ -1,0 +1,107 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/internal/netlab"
+	"github.com/holdfast-sdn/holdfast/network/paths/sample"
+	"github.com/holdfast-sdn/holdfast/trial/outage"
+)
+
+func TestBenchRecovery(t *testing.T) {
+	if err := netlab.Available(); err != nil {
+		if os.Getenv(netlab.RequireEnv) == "1" {
+			t.Fatal(err)
+		}
+		t.Skip(err)
+	}
+	t.Parallel()
+	code, out, stderr := invoke(t.Context(), strings.Fields("bench recovery --bfd-interval-ms 100 --samples 1 --cut carrier --realtime=false --json")...)
+	var r report
+	if err := json.Unmarshal([]byte(out), &r); err != nil || code != 0 || r.Figures["samples"] != 1 || r.Figures["recovery_ms_median"] <= 0 {
+		t.Errorf("exit code %d, error %v, printed\n%s%s", code, err, out, stderr)
+	}
+}
+
+func TestBenchRecoveryFlags(t *testing.T) {
+	for args, want := range map[string]string{
+		"--topology star":            `--topology "star": use triangle, ring or usnet`,
+		"--cut loud":                 `--cut "loud": use silent or carrier`,
+		"--samples 0":                "--samples 0: use 1 to 10000",
+		"--samples 10001":            "--samples 10001: use 1 to 10000",
+		"--bfd-interval-ms 0":        "--bfd-interval-ms 0: use 1 to 1000",
+		"--bfd-interval-ms 1001":     "--bfd-interval-ms 1001: use 1 to 1000",
+		"--multiplier -1":            "--multiplier -1: use 0 to 255",
+		"--multiplier 256":           "--multiplier 256: use 0 to 255",
+		"--json --plot --samples 20": "if any flags in the group [json plot] are set none of the others can be",
+	} {
+		if code, _, stderr := invoke(t.Context(), strings.Fields("bench recovery "+args)...); code == 0 || !strings.Contains(stderr, want) {
+			t.Errorf("%s: exit code %d, said %q, want %q", args, code, stderr, want)
+		}
+	}
+}
+
+// Without --multiplier it is 3, and more where 3 would not outlast a wait for a processor.
+func TestBenchRecoveryMultiplier(t *testing.T) {
+	for intervalMs, want := range map[int]int{1: 5, 2: 3, 5: 3, 15: 3} {
+		b := recoveryBench{topology: "ring", cut: "silent", samples: 1, intervalMs: intervalMs}
+		if _, err := b.check(); err != nil || b.multiplier != want {
+			t.Errorf("%d ms: multiplier %d, error %v; want %d", intervalMs, b.multiplier, err, want)
+		}
+	}
+}
+
+func TestRecoveryReport(t *testing.T) {
+	r := outage.Result{Path: sample.Triangle().Links()[:1], FalseAlarms: 3, Lost: 7, Unharmed: 1, Watched: 2 * time.Minute, Pressure: 0.25}
+	for i := range 100 {
+		r.Samples = append(r.Samples, outage.Sample{Outage: time.Duration(i+1) * time.Millisecond, Resolution: time.Millisecond})
+	}
+	b := recoveryBench{topology: "triangle", cut: "silent", samples: 100, intervalMs: 5}
+	network, err := b.check()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := b.report(network, r).Figures
+	for name, want := range map[string]float64{
+		"recovery_ms_min": 1, "recovery_ms_median": 51, "recovery_ms_mean": 50.5, "recovery_ms_p95": 96, "recovery_ms_max": 100, "samples": 100, "paper_recovery_ms_mean": 15,
+		"false_alarms": 3, "false_alarms_per_minute": 1.5, "frames_lost_while_whole": 7, "cuts_without_loss": 1, "cpu_pressure_percent": 25, "resolution_ms_p95": 1,
+	} {
+		if d := got[name] - want; d > 1e-9 || d < -1e-9 {
+			t.Errorf("%s is %v, want %v", name, got[name], want)
+		}
+	}
+}
+
+func TestHistogram(t *testing.T) {
+	values := []float64{900}
+	for i := range 99 {
+		values = append(values, 10+float64(i%9)/4)
+	}
+	marks := map[string]float64{"median": 11, "the paper's mean": 15}
+	want := `
+    10.0 -   10.5  ##################################################    22   22 %
+    10.5 -   11.0  ##################################################    22   44 %
+    11.0 -   11.5  ##################################################    22   66 %  < median, 11.0
+    11.5 -   12.0  ##################################################    22   88 %
+    12.0 -   12.5  #########################                             11   99 %
+    12.5 -   13.0                                                         0   99 %
+    13.0 -   13.5                                                         0   99 %
+    13.5 -   14.0                                                         0   99 %
+    14.0 -   14.5                                                         0   99 %
+    14.5 -   15.0                                                         0   99 %
+    15.0 -   15.5                                                         0   99 %  < the paper's mean, 15.0
+    15.5 -    900  ###                                                    1  100 %
+`
+	if got := "\n" + histogram(values, marks); got != want {
+		t.Errorf("got %s\nwant %s", got, want)
+	}
+	for _, odd := range [][]float64{nil, {0}, {7, 7, 7}, {0, 1e9}, {0.0001, 0.0002}} {
+		if rows := strings.Count(histogram(odd, nil), "\n"); rows > plotRows || rows == 0 && len(odd) > 0 {
+			t.Errorf("%v: %d rows", odd, rows)
+		}
+	}
+}

@@ -1,0 +1,128 @@
+package outage
+
+import (
+	"maps"
+	"testing"
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/network/paths"
+	"github.com/holdfast-sdn/holdfast/network/paths/sample"
+	"github.com/holdfast-sdn/holdfast/openflow"
+	"github.com/holdfast-sdn/holdfast/openflow/of13"
+)
+
+// What Open vSwitch 3.1.0 prints: a session that is up, and one just after it was set up. What is not read is left out.
+const shown = `---- p1 ----
+	Forwarding: true
+	Detect Multiplier: 4
+	TX Interval: Approx 15ms
+	RX Interval: Approx 15ms
+	Detect Time: now +51ms
+	Next TX Time: now +6ms
+
+	Local Session State: up
+
+---- p12 ----
+	Forwarding: false
+	TX Interval: Approx 1000ms
+	RX Interval: Approx 15ms
+	Detect Time: now -37465374ms
+`
+
+func TestParseSessions(t *testing.T) {
+	want := map[string]session{"p1": {true, 15 * ms, 15 * ms, 51 * ms}, "p12": {false, time.Second, 15 * ms, -37465374 * ms}}
+	if got := parseSessions(shown); !maps.Equal(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	for _, text := range []string{"", "no session\n", "---- p1", "Forwarding: true\n---- \n"} {
+		if got := parseSessions(text)["p1"]; got.forwarding {
+			t.Errorf("%q: %+v", text, got)
+		}
+	}
+}
+
+func TestAgreed(t *testing.T) {
+	n := &network{cfg: Config{Interval: 15 * ms, Multiplier: 4}}
+	for _, c := range []struct {
+		name string
+		s    session
+		want bool
+	}{
+		{"fast both ways", session{true, 15 * ms, 15 * ms, 60 * ms}, true},
+		{"down", session{false, 15 * ms, 15 * ms, 60 * ms}, false},
+		{"it sends once a second", session{true, time.Second, 15 * ms, 60 * ms}, false},
+		{"the peer sends once a second", session{true, 15 * ms, time.Second, 3900 * ms}, false},
+		{"it has not heard of the peer's interval for long", session{true, 15 * ms, 15 * ms, 3900 * ms}, false},
+	} {
+		if got := n.agreed(c.s); got != c.want {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+	}
+}
+
+func TestAlarms(t *testing.T) {
+	cable := func(a, b openflow.DatapathID) paths.Link {
+		return paths.Both(paths.End{Switch: a, Port: 1}, paths.End{Switch: b, Port: 2}, 1)[0]
+	}
+	cut, whole, back := cable(1, 2), cable(2, 3), cable(3, 4)
+	cables := []paths.Link{cut, whole, back}
+	cuts := map[paths.Link]int{cut: 2, back.Reverse(): 1}
+	for _, c := range []struct {
+		name string
+		more map[paths.End]int
+		want int
+	}{
+		{"none", nil, 0},
+		{"both ends see it", map[paths.End]int{whole.From: 2, whole.To: 2}, 1},
+		{"one end sees it", map[paths.End]int{whole.To: 2}, 1},
+		{"it is still down", map[paths.End]int{whole.From: 3, whole.To: 3}, 2},
+		{"of a link that is cut too", map[paths.End]int{cut.From: 4, cut.To: 2, back.To: 2}, 3},
+	} {
+		before, after := map[paths.End]int{}, map[paths.End]int{}
+		for i, l := range cables {
+			for _, e := range []paths.End{l.From, l.To} {
+				before[e] = 1 + i
+				after[e] = before[e] + 2*(cuts[l]+cuts[l.Reverse()]) + c.more[e]
+			}
+		}
+		if got := alarms(cables, before, after, cuts); got != c.want {
+			t.Errorf("%s: %d, want %d", c.name, got, c.want)
+		}
+	}
+}
+
+// The ports that a lab gives are those of the graph.
+func TestInPortOrder(t *testing.T) {
+	for name, g := range map[string]*paths.Graph{"triangle": sample.Triangle(), "ring": sample.Ring(), "USNET": sample.USNET(), "random": sample.Random(1, 50, 120, 5)} {
+		cables, err := inPortOrder(g)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		used := map[openflow.DatapathID]of13.Port{}
+		for _, l := range cables {
+			for _, e := range []paths.End{l.From, l.To} {
+				if used[e.Switch]++; used[e.Switch] != e.Port {
+					t.Fatalf("%s: %v is plugged in at port %d", name, e, used[e.Switch])
+				}
+			}
+		}
+	}
+	gap := paths.Both(paths.End{Switch: 1, Port: 1}, paths.End{Switch: 2, Port: 2}, 1)
+	g, err := paths.NewGraph([]openflow.DatapathID{1, 2}, gap)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := inPortOrder(g); err == nil {
+		t.Error("a switch without port 1 is no error")
+	}
+}
+
+func TestParsePressure(t *testing.T) {
+	text := "some avg10=40.33 avg60=18.01 avg300=19.76 total=17383506516\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n"
+	if got := parsePressure(text); got != 17383506516*time.Microsecond {
+		t.Error(got)
+	}
+	if got := parsePressure("some"); got != 0 {
+		t.Error(got)
+	}
+}
