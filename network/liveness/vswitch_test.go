@@ -1,0 +1,32 @@
+package liveness
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/holdfast-sdn/holdfast/app/apptest"
+	"github.com/holdfast-sdn/holdfast/openflow/of13"
+	"github.com/holdfast-sdn/holdfast/vswitch"
+)
+
+// A switch turns a frame round that comes in outward, by the port where it came in, and not one that has been turned already.
+func TestSwitchTurnsFramesRound(t *testing.T) {
+	s := vswitch.New(vswitch.Config{DatapathID: 1, Ports: vswitch.Ports(1, 2)})
+	s.Connect(1)
+	hello := of13.NewHello(of13.VersionsOf(of13.Version))
+	s.Message(0, 1, hello.Append(nil, 1))
+	for _, m := range apptest.New(t, New()).SwitchUp(1) {
+		s.Message(0, 1, m.Message.Append(nil, 1))
+	}
+	s.Frames()
+	sent := appendFrame(nil, []byte("k"), frame{at(2, 9), 7, true})
+	s.Frame(0, 1, sent)
+	turned := s.Frames()
+	if len(turned) != 1 || turned[0].Port != 1 || !bytes.Equal(turned[0].Data[:6], homeward[:]) || !bytes.Equal(turned[0].Data[6:], sent[6:]) {
+		t.Fatalf("of %x became %x", sent, turned)
+	}
+	s.Frame(0, 2, turned[0].Data)
+	if again := s.Frames(); len(again) != 0 {
+		t.Errorf("a frame that has been turned leaves again: %x", again)
+	}
+}
