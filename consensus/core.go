@@ -59,6 +59,7 @@ type Core struct {
 	appends  []saving // not yet stored, the first handed of them handed out
 	handed   int
 	applies  []apply           // handed out and not yet delivered
+	notices  notices           // to others, that wait
 	acks     []*raftpb.Message // to others, for the next Ready: what they wait for is stored
 	incoming map[uint64][]byte // states of snapshots that came since the last Ready, by index
 

@@ -56,7 +56,7 @@ func (p *pendingProposals) committed(index uint64) {
 
 // HasReady says whether Ready has something to do.
 func (c *Core) HasReady() bool {
-	return c.raft.HasReady() || len(c.appends) > c.handed || len(c.acks) > 0 || len(c.updates) > 0 || c.election.armed || c.members.changed
+	return c.raft.HasReady() || len(c.appends) > c.handed || len(c.acks) > 0 || c.notices.due || len(c.updates) > 0 || c.election.armed || c.members.changed
 }
 
 // Ready returns all that is to be done since the last Ready.
@@ -65,6 +65,7 @@ func (c *Core) Ready() Ready {
 	if c.raft.HasReady() {
 		c.take(c.raft.Ready(), &out)
 	}
+	out.Messages = append(out.Messages, c.notices.take()...)
 	for _, m := range c.acks {
 		out.Messages = append(out.Messages, wire.Message{Raft: m})
 	}
@@ -97,6 +98,7 @@ func (c *Core) take(rd raft.Ready, out *Ready) {
 			out.Messages = append(out.Messages, c.outgoing(m))
 		}
 	}
+	out.Messages = c.notices.thin(out.Messages, c.last > c.commit)
 	clear(c.incoming)
 	clear(c.log.lent)
 	if committed != nil {
@@ -125,7 +127,7 @@ func (c *Core) observe(rd raft.Ready) {
 		c.pending.appended(rd.Entries)
 		c.pending.committed(c.commit)
 	} else {
-		c.pending = pendingProposals{}
+		c.pending, c.notices = pendingProposals{}, notices{}
 		clear(c.declined)
 	}
 	if c.term != c.role.Term || lead != c.role.Leader {

@@ -79,6 +79,7 @@ func (e *election) take() time.Duration {
 func (c *Core) Tick() {
 	c.clock++
 	c.relieve()
+	c.notices.tick()
 	e := &c.election
 	for id, k := range e.kept {
 		if k.age++; k.age >= e.ticks {

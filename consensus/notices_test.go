@@ -1,0 +1,89 @@
+package consensus
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/holdfast-sdn/holdfast/consensus/wire"
+	"go.etcd.io/raft/v3/raftpb"
+)
+
+// notices counts the appends without entries that are on their way to a member.
+func (s *sim) notices(to uint64) (n int) {
+	for _, w := range s.flying {
+		if w.Raft.GetType() == raftpb.MsgApp && w.Raft.GetTo() == to && len(w.Raft.GetEntries()) == 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// acknowledged has member 2 acknowledge the first entry of two, so that it is committed, and the other is on its way.
+func acknowledged(t *testing.T) *sim {
+	s := led(t)
+	one, two := s.members[1], s.members[2]
+	s.propose(one)
+	s.save(one, len(one.saving))
+	for len(two.saving) == 0 {
+		s.pass(2)
+	}
+	s.save(two, len(two.saving))
+	s.propose(one)
+	before := one.core.commit
+	for one.core.commit == before {
+		s.pass(1)
+	}
+	s.check(one.core.last == one.core.commit+1, "the log ends at %d, committed up to %d", one.core.last, one.core.commit)
+	return s
+}
+
+// pass delivers the oldest message to a member.
+func (s *sim) pass(to uint64) {
+	i := slices.IndexFunc(s.flying, func(w wire.Message) bool { return w.Raft.GetTo() == to })
+	s.check(i >= 0, "nothing is on its way to member %d", to)
+	s.deliver(i)
+	s.drain(s.members[to])
+}
+
+// TestNotices: what is committed is told by the next entry, and at once when none is on its way.
+func TestNotices(t *testing.T) {
+	s := acknowledged(t)
+	one := s.members[1]
+	for _, to := range []uint64{2, 3} {
+		s.check(s.notices(to) == 0, "%d notices to member %d while an entry is on its way", s.notices(to), to)
+	}
+	s.propose(one)
+	s.check(len(one.core.notices.waiting) == 0, "%d notices wait, and entries have said more", len(one.core.notices.waiting))
+	s.rest() // no time passes
+	for _, id := range []uint64{2, 3} {
+		s.check(s.members[id].applied == one.applied && one.applied == one.core.last, "member %d has %d entries, the leader %d of %d",
+			id, s.members[id].applied, one.applied, one.core.last)
+	}
+}
+
+// TestNoticesAreDue: while nobody answers, it is told with the next tick.
+func TestNoticesAreDue(t *testing.T) {
+	s := acknowledged(t)
+	one := s.members[1]
+	s.flying = nil
+	one.core.Tick()
+	s.drain(one)
+	for _, to := range []uint64{2, 3} {
+		s.check(s.notices(to) == 1, "%d notices to member %d after a tick", s.notices(to), to)
+	}
+	one.core.Tick()
+	s.check(!one.core.notices.due, "a notice is due twice")
+}
+
+// TestNoticesOfFormerLeaders: who leads no more tells nothing.
+func TestNoticesOfFormerLeaders(t *testing.T) {
+	s := acknowledged(t)
+	one := s.members[1]
+	s.check(len(one.core.notices.waiting) > 0, "no notice waits")
+	typ := raftpb.MsgHeartbeat
+	s.must(one.core.Step(wire.Message{Raft: &raftpb.Message{Type: &typ, From: ptr(uint64(2)), To: ptr(one.id), Term: ptr(one.role.Term + 1)}}))
+	s.drain(one)
+	s.check(one.core.role.Leader == 2, "member 1 is %+v", one.core.role)
+	one.core.Tick()
+	s.check(len(one.core.notices.waiting) == 0 && !one.core.notices.due, "%d notices", len(one.core.notices.waiting))
+}
