@@ -55,13 +55,27 @@ func (v *visit) startChecks() error {
 	return nil
 }
 
-// turn looks at one more switch, and sees to it that all have been looked at when the time is over.
+// nextTurn tells when to look at one more switch, so that all have been looked at when the time is over.
+func (v *visit) nextTurn() int64 {
+	n := 0
+	for range v.tx.Switches() {
+		n++
+	}
+	return v.now + int64(max(v.config.Reconcile/time.Duration(max(1, n)), minTurn))
+}
+
+func (v *visit) setTurn(at int64) {
+	v.st.TurnAt = at
+	v.set(timerTurn, time.Duration(at-v.now))
+}
+
+// turn looks at one more switch.
 func (v *visit) turn() error {
 	if v.st.Installed.Avoid != v.config.Disjoint && v.st.Installed.ID != 0 && !v.changing() {
 		v.changed(hostQuiet, "recovery.disjoint is another")
 	}
+	v.setTurn(v.nextTurn())
 	switches := slices.Collect(v.tx.Switches())
-	v.set(timerTurn, max(v.config.Reconcile/time.Duration(max(1, len(switches))), minTurn))
 	if v.changing() || v.countJobs() >= maxJobs || len(switches) == 0 {
 		return nil
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// maxHold is the longest that a link waits because it fails again and again. steady is how long it has to stay up to start anew.
+// maxHold is the longest that a link waits because it fails again and again. steady is how long it has to be used to start anew.
 const (
 	maxHold = time.Minute
 	steady  = time.Minute
@@ -37,7 +37,6 @@ type link struct {
 	A, B    place    // A is the lesser
 	Found   bool     // it is, as far as anybody knows, alive
 	Unheard bool     // a switch at its end is down, or was and has not found it again
-	Since   int64    // it is Found
 	Lost    int64    // when it was not any more
 	Hold    int64    // how long it waited the last time
 	Until   int64    // it waits
@@ -82,9 +81,8 @@ func (v *visit) switchUp(m app.SwitchUp) error {
 		v.keepPorts(m.Switch, row, up)
 	}
 	v.set(timerFound+m.Switch.String(), foundIn)
-	if !v.st.Turning {
-		v.st.Turning = true
-		v.set(timerTurn, v.config.Reconcile)
+	if next := v.nextTurn(); v.st.TurnAt == 0 || next < v.st.TurnAt {
+		v.setTurn(next)
 	}
 	return nil
 }
@@ -164,13 +162,13 @@ func (v *visit) linkUp(m topology.LinkUp) error {
 			v.putLink(l)
 			return nil
 		}
+		l.Found = true
 		v.hold(&l)
-		l.Found, l.Since = true, v.now
 		v.changed(lossQuiet, "link "+l.name()+" is back")
 	default:
 		v.displace(m.From)
 		v.displace(m.To)
-		l.Found, l.Since = true, v.now
+		l.Found = true
 		v.changed(discoveryQuiet, "link "+l.name()+" is new")
 	}
 	v.putLink(l)
@@ -181,7 +179,7 @@ func (v *visit) linkUp(m topology.LinkUp) error {
 // hold has a link that is back prove that it is stable, unless no plan can use it anyway.
 func (v *visit) hold(l *link) {
 	d := int64(v.config.HoldDown)
-	if l.Hold > 0 && l.Lost-l.Since < int64(steady) {
+	if l.Hold > 0 && l.Lost-l.Until < int64(steady) {
 		d = min(2*l.Hold, max(d, int64(maxHold)))
 	}
 	_, a := v.planSwitches.Get(v.tx, target, l.A.Switch)

@@ -102,10 +102,10 @@ type state struct {
 	Why                string
 	More               int // changes beside Why
 
-	Problem string    // why there is no plan of what is known
-	Last    changeRow // the last that was finished
-	Turning bool
+	Problem string     // why there is no plan of what is known
+	Last    changeRow  // the last that was finished
 	Turn    app.Switch // looked at last
+	TurnAt  int64      // when the next is
 }
 
 // planID names a plan. The number is drawn by chance, and 0 for the empty plan.

@@ -60,12 +60,31 @@ func newWorld(t tester, seed uint64, c Config) *world {
 	w := &world{t: t, r: rand.New(rand.NewPCG(seed, 7)), config: c, now: 1e18, wires: map[app.PortOf]app.PortOf{}, switches: map[app.Switch]*fakeSwitch{},
 		hosts: map[app.MAC]app.PortOf{}, after: func() {}}
 	for range 3 {
-		core, err := ledger.New([]ledger.Application{topology.New(), New(c)}, ledger.Limits{})
-		w.must(err)
-		w.cores = append(w.cores, core)
+		w.cores = append(w.cores, newCore(t, c))
 	}
 	w.lead(0)
 	return w
+}
+
+func newCore(t tester, c Config) *ledger.Core {
+	t.Helper()
+	core, err := ledger.New([]ledger.Application{topology.New(), New(c)}, ledger.Limits{})
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	return core
+}
+
+// upgrade has the controllers run with another configuration.
+func (w *world) upgrade(c Config) {
+	w.t.Helper()
+	data := w.snapshotOf(w.leader)
+	for i := range w.cores {
+		w.cores[i] = newCore(w.t, c)
+		w.must(w.cores[i].Restore(data))
+	}
+	w.config = c
+	w.lead(w.leader)
 }
 
 func at(s app.Switch, p app.Port) app.PortOf { return app.PortOf{Switch: s, Port: p} }

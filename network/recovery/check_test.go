@@ -1,0 +1,242 @@
+package recovery
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/app"
+	"github.com/holdfast-sdn/holdfast/ledger"
+	"github.com/holdfast-sdn/holdfast/network/paths/sample"
+	"github.com/holdfast-sdn/holdfast/network/protect"
+	"github.com/holdfast-sdn/holdfast/openflow/of13"
+)
+
+// of returns what the view says of a switch.
+func (w *world) of(id app.Switch) SwitchView {
+	w.t.Helper()
+	for _, s := range w.view().Switches {
+		if s.ID == id {
+			return s
+		}
+	}
+	w.t.Fatalf("switch %v is not in the view", id)
+	return SwitchView{}
+}
+
+func foreign(cookie uint64, table uint8) of13.FlowMod {
+	return of13.FlowMod{TableID: table, Priority: 7, Cookie: cookie, Match: of13.Match(nil).WithInPort(3)}
+}
+
+// damage takes from a switch, changes, and adds.
+func damage(s *fakeSwitch) {
+	n := 0
+	for _, k := range slices.Sorted(maps.Keys(s.flows)) {
+		f := s.flows[k]
+		if f.Cookie != protect.Cookie {
+			continue
+		}
+		switch n++; {
+		case n == 1:
+			delete(s.flows, k)
+		case n == 2:
+			f.Instructions = of13.Instructions(nil).Apply(of13.Actions(nil).Output(77, 0))
+			s.flows[k] = f
+		}
+	}
+	id := slices.Sorted(maps.Keys(s.groups))[0]
+	g := s.groups[id]
+	g.Buckets = protect.GroupID(77<<15 | 78).Buckets()
+	s.groups[id] = g
+	for _, f := range []of13.FlowMod{foreign(protect.Cookie, 2), foreign(99, 3), foreign(0x48<<56|1, 254), foreign(77, 4)} {
+		s.flows[flowKey(f)] = f
+	}
+}
+
+// Once in Reconcile each switch is looked at, and made right; whoever leads meanwhile, and in however many parts the switch answers.
+func TestWhatSomebodyHasChangedIsMadeRight(t *testing.T) {
+	for _, remove := range []bool{false, true} {
+		for seed := range uint64(8) {
+			c := defaults
+			c.RemoveForeign, c.Spare = remove, []uint64{77}
+			w := build(t, seed, sample.Ring(), c)
+			for _, s := range w.switches {
+				s.partial = 1 + int(seed)
+				damage(s)
+			}
+			w.fever = int(seed) * 10
+			w.advance(c.Reconcile + answerIn)
+			w.fever = 0
+			w.check()
+			for id, s := range w.switches {
+				_, marker := s.flows[flowKey(foreign(0x48<<56|1, 254))]
+				_, spare := s.flows[flowKey(foreign(77, 4))]
+				_, other := s.flows[flowKey(foreign(99, 3))]
+				if !marker || !spare || other == remove {
+					t.Errorf("remove %v, seed %d, switch %v: the marker is there: %v, what is spared %v, what is foreign %v", remove, seed, id, marker, spare, other)
+				}
+				v, removed := w.of(id), uint64(1)
+				if remove {
+					removed++
+				}
+				if v.PutBack != 3 || v.Removed != removed || !remove && v.Found.Foreign != 1 {
+					t.Errorf("remove %v, seed %d, switch %v: %+v", remove, seed, id, v)
+				}
+			}
+		}
+	}
+}
+
+// A switch that refuses something does not hold up the others. It is told in the status, and tried again, later each time.
+func TestRefused(t *testing.T) {
+	w := build(t, 1, sample.Ring(), defaults)
+	w.switches[2].refuses = 1 << 20
+	w.host(app.MAC{2, 9}, at(1, 7))
+	w.advance(500 * time.Millisecond)
+	v := w.of(2)
+	if v.InStep || !strings.Contains(v.Error, "TABLE_FULL") || !strings.Contains(v.Command, "FLOW_MOD") || v.Retry.IsZero() {
+		t.Errorf("%+v", v)
+	}
+	for id := range w.switches {
+		if id != 2 && !w.of(id).InStep {
+			t.Errorf("switch %v waits for another: %+v", id, w.of(id))
+		}
+	}
+	before := len(w.switches[2].errors)
+	w.advance(2 * time.Minute)
+	if n := len(w.switches[2].errors) - before; n < 5 || n > 12 { // after 1, 2, 4, 8, 16, 32, 60 s; one by one, a switch refuses more than one at a time
+		t.Errorf("%d more refusals in two minutes", n)
+	}
+	w.switches[2].refuses = 0
+	w.advance(maxRetry)
+	if v := w.of(2); !v.InStep || v.Error != "" {
+		t.Errorf("%+v", v)
+	}
+	w.check()
+}
+
+// Nor does one that does not answer.
+func TestNoAnswer(t *testing.T) {
+	w := build(t, 1, sample.Ring(), defaults)
+	w.switches[2].mute = true
+	w.host(app.MAC{2, 9}, at(1, 7))
+	w.advance(answerIn - time.Second)
+	if !w.view().Changing {
+		t.Error("it was not waited for")
+	}
+	w.advance(2 * time.Second)
+	if v := w.view(); v.Changing || w.of(2).InStep || w.of(2).Error == "" {
+		t.Errorf("%+v", v)
+	}
+	w.switches[2].mute = false
+	w.advance(maxRetry)
+	w.check()
+}
+
+// A switch that is restarted while a plan is installed gets no part of it, which would refer to what it has lost.
+func TestASwitchThatIsRestartedMeanwhile(t *testing.T) {
+	for restart := 1; ; restart++ {
+		w := build(t, 1, sample.Ring(), defaults)
+		w.setCable(cables(sample.Ring())[2], false)
+		w.now += int64(lossQuiet)
+		w.tick()
+		steps := 0
+		for ; steps < restart && w.step(); steps++ {
+		}
+		if !w.view().Changing {
+			if restart < 10 {
+				t.Errorf("the plan was there after %d steps", steps)
+			}
+			return
+		}
+		w.stop(3)
+		w.start(3, 0, true)
+		w.advance(w.config.HoldDown)
+		w.check()
+		for id, s := range w.switches {
+			if len(s.errors) > 0 {
+				t.Fatalf("restarted after step %d: switch %v has refused %v", restart, id, s.errors)
+			}
+		}
+	}
+}
+
+// A plan that a leader made and could not commit is not taken for the one that another made in its place.
+func TestAPlanThatWasTakenBack(t *testing.T) {
+	w := build(t, 1, sample.Ring(), defaults)
+	w.setCable(cables(sample.Ring())[2], false)
+	w.now += int64(lossQuiet)
+	lost, now := w.cores[w.leader], w.now
+	lost.Tick(now) // this leader has the plan in memory
+	w.failover()
+	w.host(app.MAC{2, 9}, at(1, 7))
+	w.now += int64(time.Second)
+	w.tick()
+	for i := 0; w.cores[w.leader] != lost; i++ { // in the middle of the transition it leads again
+		w.step()
+		w.failover()
+	}
+	if !w.view().Changing {
+		t.Fatal("all is done already")
+	}
+	w.advance(time.Second)
+	w.check()
+}
+
+// A check that a leader has gone on with, and could not commit, does not go on from there.
+func TestACheckThatWasTakenBack(t *testing.T) {
+	w := build(t, 1, sample.Ring(), defaults)
+	s := w.switches[2]
+	s.partial = 1
+	damage(s)
+	w.stop(2)
+	w.start(2, 0, false)
+	for range 10 {
+		answers := s.step()
+		if len(answers) == 0 {
+			continue
+		}
+		w.must(w.cores[w.leader].Done(2, s.epoch, s.taken-uint64(len(s.queue))))
+		for i, a := range answers {
+			if i == 1 { // this leader alone has seen it
+				lost := w.cores[w.leader]
+				w.must(lost.Event(2, s.epoch, s.seq+1, a))
+				w.failover()
+			}
+			if i == 2 {
+				for range 2 {
+					w.failover() // back to where it was lost
+				}
+			}
+			w.event(2, a)
+		}
+	}
+	w.advance(time.Minute)
+	w.check()
+}
+
+// Another kind of protection is installed when the configuration says so.
+func TestTheKindOfProtectionChanges(t *testing.T) {
+	w := build(t, 1, sample.Ring(), defaults)
+	c := defaults
+	c.Disjoint = 1
+	w.upgrade(c)
+	w.advance(c.Reconcile)
+	w.check()
+}
+
+// A view is the same whatever the order of the rows; of nothing it is empty.
+func TestOfNothing(t *testing.T) {
+	v, err := Of(func(func(ledger.Row) bool) {})
+	if err != nil || len(v.Graph.Switches()) != 0 || v.Changing || !v.Stable() {
+		t.Errorf("%+v, %v", v, err)
+	}
+	if _, err := v.Plan(); err != nil {
+		t.Error(err)
+	}
+	if _, err := Of(func(yield func(ledger.Row) bool) { yield(ledger.Row{Table: "links", Value: []byte{1}}) }); err == nil {
+		t.Error("a row that is no link passes")
+	}
+}
