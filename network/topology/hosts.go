@@ -41,7 +41,7 @@ type totals struct {
 func (t *topology) sight(tx *app.Tx, at app.PortOf, port portRow, frame []byte) error {
 	s, ok := look(frame)
 	now := tx.Now().UnixNano()
-	if !ok || port.link() || now-port.Changed < int64(Settle) {
+	if !ok || port.link() || port.Silent || now-port.Changed < int64(Settle) {
 		return nil
 	}
 	if err := t.learn(tx, at, port, s); err != nil || !s.lease.IsValid() {

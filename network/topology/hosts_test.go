@@ -104,7 +104,7 @@ func TestPortsSettle(t *testing.T) {
 	w.wantHosts(t)
 }
 
-// The same where one direction of a link is found, and where links are silent and their ports become the edge.
+// The same where a link is found. Where it falls silent its ports become the edge when they have been down.
 func TestPortsSettleAfterALink(t *testing.T) {
 	w := newWorld(t)
 	w.start(1, 2)
@@ -124,6 +124,13 @@ func TestPortsSettleAfterALink(t *testing.T) {
 		w.advance(Settle / 10)
 	}
 	w.wantLinks(t)
+	w.advance(2 * Interval)
+	both()
+	w.wantHosts(t)
+	for _, p := range []app.PortOf{at(1, 2), at(2, 1)} {
+		w.setPort(p, false)
+		w.setPort(p, true)
+	}
 	both()
 	w.wantHosts(t)
 	w.advance(Settle)

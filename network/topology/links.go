@@ -175,8 +175,8 @@ func (t *topology) lldp(tx *app.Tx, at app.PortOf, to portRow, frame []byte) err
 // linkUp notes a direction of a link. What leaves by its end is probed at once, so that the other direction need not wait.
 func (t *topology) linkUp(tx *app.Tx, l Link, from, to portRow) error {
 	now := tx.Now().UnixNano()
-	from.To, from.ToUp, from.ToChanged, from.Changed = l.To, true, now, now
-	to.From, to.FromUp, to.Changed = l.From, true, now
+	from.To, from.ToUp, from.ToChanged, from.Changed, from.Silent = l.To, true, now, now, false
+	to.From, to.FromUp, to.Changed, to.Silent = l.From, true, now, false
 	var ch changes
 	t.forgetHosts(tx, l.From, &from, &ch) // learned there before the link was known
 	t.forgetHosts(tx, l.To, &to, &ch)
@@ -192,9 +192,10 @@ func (t *topology) linkUp(tx *app.Tx, l Link, from, to portRow) error {
 // linkDown takes down the link that leaves a port. The caller writes row.
 func (t *topology) linkDown(tx *app.Tx, at app.PortOf, row *portRow, ch *changes) {
 	now := tx.Now().UnixNano()
-	row.ToUp, row.ToChanged, row.ToReason, row.Changed = false, now, ch.reason, now
+	silent := ch.reason == ProbesLost
+	row.ToUp, row.ToChanged, row.ToReason, row.Changed, row.Silent = false, now, ch.reason, now, silent
 	if to, known := t.ports.Get(tx, all, row.To); known {
-		to.FromUp, to.Changed = false, now
+		to.FromUp, to.Changed, to.Silent = false, now, silent
 		t.ports.Put(tx, all, row.To, to)
 	}
 	ch.down = append(ch.down, Link{at, row.To})

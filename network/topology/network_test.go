@@ -187,11 +187,24 @@ func (w *world) checkHosts(t *rapid.T, s *Snapshot) {
 		}
 		w.advance(Settle)
 		w.host(p, arp(host, "10.0.0.1"))
-		i := slices.IndexFunc(w.check().Hosts, func(h HostView) bool { return h.MAC == host && h.At == p })
-		if (i >= 0) == w.linked(p) {
-			t.Fatalf("host %v spoke at %v, where a link is %v: it is at %d of %+v", host, p, w.linked(p), i, w.view().Hosts)
+		s := w.check()
+		i := slices.IndexFunc(s.Hosts, func(h HostView) bool { return h.MAC == host && h.At == p })
+		silent := s.silent(p)
+		if (i >= 0) == (w.linked(p) || silent) {
+			t.Fatalf("host %v spoke at %v, where a link is %v, or has fallen silent %v: it is at %d of %+v", host, p, w.linked(p), silent, i, s.Hosts)
 		}
 	}
+}
+
+func (s *Snapshot) silent(p app.PortOf) bool {
+	for _, sw := range s.Switches {
+		for _, v := range sw.Ports {
+			if sw.ID == p.Switch && v.Port == p.Port {
+				return v.Silent
+			}
+		}
+	}
+	return false
 }
 
 func (w *world) linked(p app.PortOf) bool {

@@ -108,6 +108,10 @@ type portRow struct {
 	From   app.PortOf // where the link that arrives here comes from
 	FromUp bool
 
+	// Silent is set from when probes of a link here are lost until a link is found, or the port goes down or up. The link may carry
+	// packets again for as long as an interval before a probe says so: whoever is heard here meanwhile is no host of this port.
+	Silent bool
+
 	Hosts uint32 // learned here
 }
 
@@ -248,6 +252,7 @@ func (t *topology) portStatus(tx *app.Tx, s app.PortStatus) error {
 		now.Name, now.HwAddr = s.Port.Name, s.Port.HwAddr
 		if up != old.Up {
 			t.portDown(tx, at, &now, &ch) // nothing is there to take down if it comes up
+			now.Silent = false
 			now.Up, now.Since, now.Changed = up, c.Seq, tx.Now().UnixNano()
 		}
 		t.ports.Put(tx, all, at, now)

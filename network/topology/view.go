@@ -37,6 +37,7 @@ type PortView struct {
 	Name     string
 	HwAddr   app.MAC
 	Up       bool
+	Silent   bool     // a link of it fell silent: no host is learned here before the port has been down
 	Rejected Rejected // LLDP frames that came in here
 }
 
@@ -122,7 +123,7 @@ func (v *view) snapshot() *Snapshot {
 	slices.SortFunc(s.Switches, func(a, b SwitchView) int { return cmp.Compare(a.ID, b.ID) })
 	for at, p := range v.ports {
 		if i, up := slices.BinarySearchFunc(s.Switches, at.Switch, func(s SwitchView, id app.Switch) int { return cmp.Compare(s.ID, id) }); up {
-			s.Switches[i].Ports = append(s.Switches[i].Ports, PortView{at.Port, p.Name, p.HwAddr, p.Up, v.rejected[at]})
+			s.Switches[i].Ports = append(s.Switches[i].Ports, PortView{at.Port, p.Name, p.HwAddr, p.Up, p.Silent, v.rejected[at]})
 		}
 		if p.To == (app.PortOf{}) {
 			continue
