@@ -240,3 +240,31 @@ func TestOfNothing(t *testing.T) {
 		t.Error("a row that is no link passes")
 	}
 }
+
+// A plan waits for switches that have just come back, so that it need not go without them; but not for long.
+func TestAPlanWaitsForSwitchesThatAreBack(t *testing.T) {
+	for _, answers := range []bool{true, false} {
+		w := build(t, 1, sample.Ring(), defaults)
+		w.stop(3)
+		w.start(3, 0, true)
+		w.setCable(cables(sample.Ring())[0], false)
+		end := w.now + int64(lossQuiet)
+		for w.now < end {
+			w.tick()
+		}
+		if w.view().Changing {
+			t.Error("it has not waited")
+		}
+		for end += int64(patience); !answers && w.now < end; {
+			w.tick()
+		}
+		if answers {
+			w.settle()
+		}
+		if v := w.view(); !v.Due.IsZero() || answers == v.Changing || !w.of(1).InStep {
+			t.Errorf("answers: %v: %+v", answers, v)
+		}
+		w.advance(defaults.HoldDown)
+		w.check()
+	}
+}
