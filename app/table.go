@@ -2,6 +2,7 @@ package app
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"iter"
@@ -17,6 +18,11 @@ import (
 type PortOf struct {
 	Switch Switch
 	Port   Port
+}
+
+// Compare orders ports by switch, then by number.
+func (p PortOf) Compare(o PortOf) int {
+	return cmp.Or(cmp.Compare(p.Switch, o.Switch), cmp.Compare(p.Port, o.Port))
 }
 
 // Key is what a table may be keyed by.
@@ -71,7 +77,7 @@ func (m Map[K, F, V]) All(tx *Tx, k K) iter.Seq2[F, V] {
 	return func(yield func(F, V) bool) {
 		tx.use(m.Cell(k))
 		for key, b := range tx.ledger.Fields(tx.ledger.Table(m.name), toKey(k)) {
-			if !yield(fromKey[F](key), m.must(b, toKey(k))) {
+			if !yield(FromKey[F](key), m.must(b, toKey(k))) {
 				return
 			}
 		}
@@ -142,7 +148,8 @@ func toKey[K Key](k K) ledger.Key {
 	panic("unreachable: not a Key")
 }
 
-func fromKey[K Key](key ledger.Key) (k K) {
+// FromKey returns what stands in a ledger.Row as its cell or field. It has to be of the table's type: nothing tells.
+func FromKey[K Key](key ledger.Key) (k K) {
 	switch p := any(&k).(type) {
 	case *string:
 		*p = key.S

@@ -132,11 +132,8 @@ func (w *world) wantHeard(what string, want ...app.PortOf) {
 			w.t.Errorf("%s: the frame left %d times by port %v", what, n, p)
 		}
 	}
-	order := func(a, b app.PortOf) int {
-		return 1024*int(int64(a.Switch)-int64(b.Switch)) + int(a.Port) - int(b.Port)
-	}
-	got := slices.SortedFunc(maps.Keys(w.heard), order)
-	slices.SortFunc(want, order)
+	got := slices.SortedFunc(maps.Keys(w.heard), app.PortOf.Compare)
+	slices.SortFunc(want, app.PortOf.Compare)
 	if !slices.Equal(got, want) {
 		w.t.Errorf("%s: the frame left by %v, want %v", what, got, want)
 	}

@@ -12,7 +12,6 @@
 package liveness
 
 import (
-	"cmp"
 	"crypto/rand"
 	"time"
 
@@ -107,14 +106,10 @@ func switchUp(tx *app.Tx, up app.SwitchUp) error {
 
 // order returns the lower end first.
 func order(a, b app.PortOf) (lower, upper app.PortOf) {
-	if compare(a, b) > 0 {
+	if a.Compare(b) > 0 {
 		return b, a
 	}
 	return a, b
-}
-
-func compare(a, b app.PortOf) int {
-	return cmp.Or(cmp.Compare(a.Switch, b.Switch), cmp.Compare(a.Port, b.Port))
 }
 
 func (l *liveness) linkUp(tx *app.Tx, m topology.LinkUp) error {

@@ -2,6 +2,7 @@ package liveness
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 	"time"
 
@@ -31,20 +32,20 @@ type Link struct {
 }
 
 // Of makes a view of the application's tables, whose rows may come in any order.
-func Of(rows []ledger.Row) (*View, error) {
+func Of(rows iter.Seq[ledger.Row]) (*View, error) {
 	v := new(View)
-	for _, r := range rows {
+	for r := range rows {
 		if err := v.add(r); err != nil {
 			return nil, fmt.Errorf("table %s of application %s: %w", r.Table, Name, err)
 		}
 	}
-	slices.SortFunc(v.Links, func(a, b Link) int { return compare(a.A, b.A) })
-	slices.SortFunc(v.Former, compare)
+	slices.SortFunc(v.Links, func(a, b Link) int { return a.A.Compare(b.A) })
+	slices.SortFunc(v.Former, app.PortOf.Compare)
 	return v, nil
 }
 
 func (v *View) add(r ledger.Row) error {
-	at := app.PortOf{Switch: app.Switch(r.Field.A), Port: app.Port(r.Field.B)}
+	at := app.FromKey[app.PortOf](r.Field)
 	switch r.Table {
 	case "links":
 		var row linkRow

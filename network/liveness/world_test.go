@@ -46,7 +46,7 @@ func newWorld(t *testing.T) *world {
 	w.net = apptest.New(t, topology.New(), New())
 	w.view = func() *View {
 		t.Helper()
-		v, err := Of(w.net.Rows(Name))
+		v, err := Of(slices.Values(w.net.Rows(Name)))
 		if err != nil {
 			t.Fatal(err)
 		}

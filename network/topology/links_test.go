@@ -124,7 +124,7 @@ func TestPortDownTakesBothDirectionsAtOnce(t *testing.T) {
 			down(w)
 			w.wantLinks(t)
 			d, ok := w.told[0].(LinkDown)
-			slices.SortFunc(d.Links, func(a, b Link) int { return comparePorts(a.From, b.From) })
+			slices.SortFunc(d.Links, func(a, b Link) int { return a.From.Compare(b.From) })
 			reason := map[bool]Reason{true: SwitchIsDown, false: PortDown}[name == "switch down"]
 			if !ok || !slices.Equal(d.Links, both) || d.Reason != reason {
 				t.Errorf("told %+v", w.told)

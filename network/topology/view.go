@@ -2,7 +2,6 @@ package topology
 
 import (
 	"cmp"
-	"encoding/binary"
 	"fmt"
 	"iter"
 	"net/netip"
@@ -85,12 +84,12 @@ type view struct {
 }
 
 func (v *view) add(r ledger.Row) error {
-	port := app.PortOf{Switch: app.Switch(r.Field.A), Port: app.Port(r.Field.B)}
+	port := app.FromKey[app.PortOf](r.Field)
 	switch r.Table {
 	case "switches":
 		var row switchRow
 		err := cbor.Unmarshal(r.Value, &row)
-		v.s.Switches = append(v.s.Switches, SwitchView{ID: app.Switch(r.Cell.A), More: row.More})
+		v.s.Switches = append(v.s.Switches, SwitchView{ID: app.FromKey[app.Switch](r.Cell), More: row.More})
 		return err
 	case "ports":
 		var row portRow
@@ -105,9 +104,7 @@ func (v *view) add(r ledger.Row) error {
 	case "hosts":
 		var row hostRow
 		err := cbor.Unmarshal(r.Value, &row)
-		var mac [8]byte
-		binary.BigEndian.PutUint64(mac[:], r.Field.A)
-		v.s.Hosts = append(v.s.Hosts, HostView{Host{app.MAC(mac[2:]), row.At, row.Addrs}, time.Unix(0, row.Seen)})
+		v.s.Hosts = append(v.s.Hosts, HostView{Host{app.FromKey[app.MAC](r.Field), row.At, row.Addrs}, time.Unix(0, row.Seen)})
 		return err
 	case "totals":
 		var row totals
@@ -138,16 +135,12 @@ func (v *view) snapshot() *Snapshot {
 	for _, sw := range s.Switches {
 		slices.SortFunc(sw.Ports, func(a, b PortView) int { return cmp.Compare(a.Port, b.Port) })
 	}
-	slices.SortFunc(s.Links, func(a, b LinkView) int { return comparePorts(a.From, b.From) })
+	slices.SortFunc(s.Links, func(a, b LinkView) int { return a.From.Compare(b.From) })
 	slices.SortFunc(s.Hosts, func(a, b HostView) int { return slices.Compare(a.MAC[:], b.MAC[:]) })
 	for _, h := range s.Hosts {
 		slices.SortFunc(h.Addresses, netip.Addr.Compare)
 	}
 	return s
-}
-
-func comparePorts(a, b app.PortOf) int {
-	return cmp.Or(cmp.Compare(a.Switch, b.Switch), cmp.Compare(a.Port, b.Port))
 }
 
 // Graph is the network for computing paths: the links that are up in both directions, all of the same cost. A cable from a switch to itself is left out.

@@ -377,7 +377,7 @@ func (w *world) wiring() (list []Link) {
 			list = append(list, Link{from, to})
 		}
 	}
-	slices.SortFunc(list, func(a, b Link) int { return comparePorts(a.From, b.From) })
+	slices.SortFunc(list, func(a, b Link) int { return a.From.Compare(b.From) })
 	return list
 }
 
@@ -396,13 +396,12 @@ func (w *world) check() *Snapshot {
 		var at app.PortOf
 		w.must(cbor.Unmarshal(r.Value, &at))
 		if r.Table == "links" {
-			links = append(links, Link{app.PortOf{Switch: app.Switch(r.Field.A), Port: app.Port(r.Field.B)}, at})
+			links = append(links, Link{app.FromKey[app.PortOf](r.Field), at})
 		} else {
-			a := r.Field.A
-			hosts[app.MAC{byte(a >> 40), byte(a >> 32), byte(a >> 24), byte(a >> 16), byte(a >> 8), byte(a)}] = at
+			hosts[app.FromKey[app.MAC](r.Field)] = at
 		}
 	}
-	slices.SortFunc(links, func(a, b Link) int { return comparePorts(a.From, b.From) })
+	slices.SortFunc(links, func(a, b Link) int { return a.From.Compare(b.From) })
 	if got := s.linksUp(); !slices.Equal(got, links) {
 		w.t.Fatalf("the view has links %v, told were %v", got, links)
 	}

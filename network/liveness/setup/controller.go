@@ -2,6 +2,7 @@ package setup
 
 import (
 	"context"
+	"slices"
 	"strconv"
 
 	"github.com/holdfast-sdn/holdfast/app"
@@ -34,7 +35,7 @@ func (n *network) Links(ctx context.Context) (*liveness.View, error) {
 	if err != nil {
 		return nil, err
 	}
-	view, err := liveness.Of(tables.Rows)
+	view, err := liveness.Of(slices.Values(tables.Rows))
 	if err != nil {
 		return nil, err
 	}
