@@ -190,12 +190,3 @@ func TestEverySingleFailureOfRandomNetworks(t *testing.T) {
 		}
 	}
 }
-
-func TestEverySingleFailureOfALargeNetwork(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
-	for _, avoid := range modes {
-		t.Run(avoid.String(), func(t *testing.T) { surviveAll(t, planOf(t, sample.Random(1, 200, 300, 10), avoid)) })
-	}
-}
