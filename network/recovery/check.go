@@ -173,8 +173,12 @@ func (v *visit) checkOf(s app.Switch, j job) (*reconcile.Check, error) {
 	return reconcile.Resume(want, v.policy(), j.State)
 }
 
-// reply takes a part of what a switch holds.
+// reply takes a part of what a switch holds, or has.
 func (v *visit) reply(m app.Reply) error {
+	if m.Part == of13.PartPortDesc {
+		v.ports(m)
+		return nil
+	}
 	j, busy := v.jobs.Get(v.tx, all, m.Switch)
 	if !busy || !j.Check || j.Barrier != 0 || !slices.Contains(j.Requests[:], m.XID) {
 		return nil
@@ -288,9 +292,11 @@ func pipeline() []of13.FlowMod {
 		toController := of13.Actions(nil).Output(of13.PortController, of13.MaxLenNoBuffer)
 		flows = append(flows, entry(priorityTells, m, of13.Instructions(nil).Apply(toController)))
 	}
-	const arp, ipv4, ipv6, icmpv6, udp = 0x0806, 0x0800, 0x86dd, 58, 17
+	const arp, ipv4, ipv6, udp = 0x0806, 0x0800, 0x86dd, 17
 	tell(of13.Match(nil).WithEthType(arp))
-	tell(of13.Match(nil).WithEthType(ipv6).WithIPProto(icmpv6))
+	for m := range topology.Discovery() {
+		tell(m)
+	}
 	for _, dhcp := range []struct {
 		ethType uint16
 		port    uint64

@@ -23,6 +23,7 @@ type switchRow struct {
 	Up    bool
 	Since int64      // Up or not
 	Ports []app.Port // that have, or had, a link
+	Asked uint32     // xid of the request for its ports; 0 once a part of the answer has come
 
 	Checked                                 int64 // when it was last found, or made, right
 	Right, Wrong, Missing, Surplus, Foreign int   // found then
@@ -67,18 +68,12 @@ func (v *visit) dropLink(l link) {
 func (v *visit) switchUp(m app.SwitchUp) error {
 	row, known := v.switches.Get(v.tx, all, m.Switch)
 	row.Up, row.Since = true, v.now
+	row.Asked = v.tx.Send(m.Switch, &of13.MultipartRequest{Part: of13.PartPortDesc}) // those of m may be from the beginning of its epoch, long ago
 	v.switches.Put(v.tx, all, m.Switch, row)
 	v.endJob(m.Switch)
 	v.todo.Put(v.tx, all, m.Switch, todo{})
 	if !known {
 		v.changed(discoveryQuiet, switchName(m.Switch)+" is new")
-	}
-	if len(m.Ports) > 0 { // else they did not fit
-		up := map[app.Port]bool{}
-		for p := range m.Ports.All() {
-			up[p.Port] = p.Up()
-		}
-		v.keepPorts(m.Switch, row, up)
 	}
 	v.set(timerFound+m.Switch.String(), foundIn)
 	if next := v.nextTurn(); v.st.TurnAt == 0 || next < v.st.TurnAt {
@@ -87,14 +82,25 @@ func (v *visit) switchUp(m app.SwitchUp) error {
 	return nil
 }
 
-// keepPorts takes for dead what was at ports of a switch that are not up now.
-func (v *visit) keepPorts(s app.Switch, row switchRow, up map[app.Port]bool) {
+// ports takes for dead what was at ports of a switch that are not up now. A port that the switch does not name is gone, if the answer has one part.
+func (v *visit) ports(m app.Reply) {
+	row, _ := v.switches.Get(v.tx, all, m.Switch)
+	whole := m.XID == row.Asked && m.Flags&of13.FlagMore == 0
+	if row.Asked != 0 {
+		row.Asked = 0
+		v.switches.Put(v.tx, all, m.Switch, row)
+	}
+	up := map[app.Port]bool{}
+	for p := range m.PortDescs().All() {
+		up[p.Port] = p.Up()
+	}
+	gone := func(p app.Port) bool { is, named := up[p]; return !is && (named || whole) }
 	for _, p := range row.Ports {
-		if !up[p] {
-			v.lose(app.PortOf{Switch: s, Port: p}, "port down")
+		if gone(p) {
+			v.lose(app.PortOf{Switch: m.Switch, Port: p}, "port down")
 		}
 	}
-	v.dropHosts("port down", func(at app.PortOf) bool { return at.Switch == s && !up[at.Port] })
+	v.dropHosts("port down", func(at app.PortOf) bool { return at.Switch == m.Switch && gone(at.Port) })
 }
 
 func (v *visit) switchDown(m app.SwitchDown) error {

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/holdfast-sdn/holdfast/app"
+	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/network/paths"
 	"github.com/holdfast-sdn/holdfast/network/topology"
 )
@@ -63,7 +64,7 @@ func TestSwitchesHoldThePlan(t *testing.T) {
 			}
 		}()
 		for range rapid.IntRange(0, 25).Draw(t, "steps") {
-			what := rapid.SampledFrom([]string{"cut", "cut silently", "mend", "mend", "host", "host", "port", "stop", "start", "power", "restart", "refuse", "mute",
+			what := rapid.SampledFrom([]string{"cut", "cut silently", "mend", "mend", "host", "host", "port", "stop", "start", "power", "restart", "unreachable", "refuse", "mute",
 				"failover", "crash", "crash", "fever", "time", "time", "settle", "some", "some", "some"}).Draw(t, "what")
 			did = append(did, what)
 			w.happen(t, what, cables, free)
@@ -106,6 +107,8 @@ func (w *world) happen(t *rapid.T, what string, cables [][2]app.PortOf, free []a
 		w.stop(s.id)
 		clear(s.flows)
 		clear(s.groups)
+	case "unreachable": // until it says something
+		w.input(func(c *ledger.Core) { c.Unreachable(s.id) })
 	case "start", "restart":
 		if what == "restart" {
 			w.stop(s.id)
@@ -153,6 +156,7 @@ func (w *world) comeToRest() {
 	for _, id := range slices.Sorted(maps.Keys(w.switches)) {
 		s := w.switches[id]
 		w.powerOn(s, false)
+		w.input(func(c *ledger.Core) { c.Reachable(s.id, s.epoch) })
 		s.refuses, s.mute = 0, false
 	}
 	w.advance(6 * topology.Interval)

@@ -170,6 +170,10 @@ func (s *fakeSwitch) statistics(p of13.Part, xid uint32) (parts [][]byte) {
 			f := s.flows[k]
 			add(i, of13.FlowStats{TableID: f.TableID, Priority: f.Priority, Cookie: f.Cookie, Match: f.Match, Instructions: f.Instructions}.AppendTo)
 		}
+	case of13.PartPortDesc:
+		for i, p := range slices.Sorted(maps.Keys(s.ports)) {
+			add(i, portDesc(p, s.ports[p]).AppendTo)
+		}
 	case of13.PartGroupDesc:
 		for i, id := range slices.Sorted(maps.Keys(s.groups)) {
 			g := s.groups[id]
