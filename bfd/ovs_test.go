@@ -17,6 +17,7 @@ const (
 
 // A session of ours and one of a real Open vSwitch, over a cable.
 func TestWithOpenVSwitch(t *testing.T) {
+	t.Parallel()
 	lab := netlab.ForTest(t)
 	s := must(lab.AddSwitch("s1", 0x11))(t)
 	h := must(lab.AddHost("h1", netip.MustParsePrefix("10.0.0.1/24")))(t)

@@ -15,6 +15,7 @@ import (
 
 // A switch of ours and a real Open vSwitch at the ends of a cable: both notice that it is cut silently, and that it is mended.
 func TestSwitchWithOpenVSwitch(t *testing.T) {
+	t.Parallel()
 	lab := netlab.ForTest(t)
 	s := must(lab.AddSwitch("s1", 0x11))(t)
 	h := must(lab.AddHost("h1", netip.MustParsePrefix("10.0.0.1/24")))(t)

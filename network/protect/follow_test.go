@@ -183,6 +183,7 @@ func random(seed uint64, most int) (*paths.Graph, string) {
 }
 
 func TestEverySingleFailureOfRandomNetworks(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(40) {
 		g, name := random(seed, 60)
 		for _, avoid := range modes {

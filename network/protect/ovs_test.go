@@ -20,12 +20,16 @@ import (
 
 // Open vSwitch takes what Messages says, and goes the paper's ways with it (figures 3a and 3b), after which no controller is there.
 func TestOpenVSwitch(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name  string
 		g     *paths.Graph
 		avoid paths.Disjoint
 	}{{"ring", sample.Ring(), paths.LinkDisjoint}, {"triangle", sample.Triangle(), paths.NodeDisjoint}} {
-		t.Run(c.name, func(t *testing.T) { tryOVS(t, c.g, c.avoid) })
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			tryOVS(t, c.g, c.avoid)
+		})
 	}
 }
 

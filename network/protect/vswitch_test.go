@@ -90,6 +90,7 @@ func (f *fabric) surviveAll(avoid paths.Disjoint) (failures, tried int) {
 
 // Frames between any two switches arrive, or are dropped if nothing joins the two any more, whatever single link (or switch) is dead, and never go in a circle.
 func TestEverySingleFailureOnSwitches(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(*graphs) {
 		most := 60
 		if seed >= someGraphs {
@@ -105,6 +106,7 @@ func TestEverySingleFailureOnManySwitches(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
+	t.Parallel()
 	killEach(t, 1, 200, 400)
 }
 
