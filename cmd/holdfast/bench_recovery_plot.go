@@ -25,12 +25,13 @@ func (b *recoveryBench) plot(n recoveryNetwork, r outage.Result) string {
 }
 
 // histogram draws values that are not negative as rows of bars, with the share of values up to the end of each row. Marks are values to point out.
-// Values far above the others share the last row.
+// Values far above most share the last row.
 func histogram(values []float64, marks map[string]float64) string {
 	if len(values) == 0 {
 		return ""
 	}
-	low, high := slices.Min(values), quantile(slices.Clone(values), 0.98)
+	values = slices.Sorted(slices.Values(values))
+	low, high := values[0], min(quantile(values, 0.98), 4*quantile(values, 0.5))
 	for _, v := range marks {
 		low, high = min(low, v), max(high, v)
 	}
@@ -56,7 +57,7 @@ func histogram(values []float64, marks map[string]float64) string {
 		sum += n
 		to := fmt.Sprintf("%.*f", places, (first+float64(i+1))*step)
 		if i == rows {
-			to = fmt.Sprintf("%.0f", math.Ceil(slices.Max(values)))
+			to = fmt.Sprintf("%.0f", math.Ceil(values[len(values)-1]))
 		}
 		bar := strings.Repeat("#", (n*plotWidth+most-1)/most)
 		line := fmt.Sprintf("%8.*f - %6s  %-*s %5d %4.0f %%", places, (first+float64(i))*step, to, plotWidth, bar, n, 100*float64(sum)/float64(len(values)))

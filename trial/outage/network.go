@@ -25,8 +25,9 @@ type network struct {
 	dir      string
 	lab      *netlab.Lab
 	nodes    map[openflow.DatapathID]*node
-	cables   []paths.Link // one direction of each
-	path     []paths.Link // from the first host to the second
+	cables   []paths.Link       // one direction of each
+	path     []paths.Link       // from the first host to the second
+	quick    map[paths.End]bool // ends of the links that the stream goes by, or comes to go by when one of the path is dead
 	hosts    [2]*netlab.Host
 	breakers map[paths.Link]breaker // of the path
 	version  string                 // of the switches
@@ -164,13 +165,31 @@ func (n *network) program(context.Context) error {
 			return fmt.Errorf("program switch %v: %w", v, err)
 		}
 	}
-	for v := n.cfg.From; v != n.cfg.To; {
-		l, ok := n.graph().From(paths.End{Switch: v, Port: routes.Hop(n.cfg.To, v).Primary})
-		if !ok {
-			return fmt.Errorf("no way from switch %v to %v", n.cfg.From, n.cfg.To)
+	return n.findWays(plan, hosts)
+}
+
+// findWays finds the path, and what the stream goes by while a link of that is dead.
+func (n *network) findWays(plan *protect.Plan, hosts []protect.Host) error {
+	net := plan.Network()
+	n.quick = map[paths.End]bool{}
+	follow := func(dead protect.Failures) ([]paths.Link, error) {
+		j := net.Follow(hosts[1].MAC, hosts[0].At, dead)
+		for _, l := range j.Links {
+			n.quick[l.From], n.quick[l.To] = true, true
 		}
-		n.path = append(n.path, l)
-		v = l.To.Switch
+		if j.Fate != protect.Delivered || len(j.Links) == 0 {
+			return nil, fmt.Errorf("frames from switch %v to %v: %v after %d links, with %v dead", n.cfg.From, n.cfg.To, j.Fate, len(j.Links), dead.Ends)
+		}
+		return j.Links, nil
+	}
+	var err error
+	if n.path, err = follow(protect.Failures{}); err != nil {
+		return err
+	}
+	for _, l := range n.path {
+		if _, err := follow(protect.Failures{Ends: map[paths.End]bool{l.From: true}}); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -179,14 +198,13 @@ func (n *network) program(context.Context) error {
 func (n *network) setBFD(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, settleLimit)
 	defer cancel()
-	want := ovsdb.BFD{MinTx: n.cfg.Interval, MinRx: n.cfg.Interval, Multiplier: n.cfg.Multiplier}
 	for i, l := range n.graph().Links() {
 		n.cfg.Progress(0, fmt.Sprintf("BFD %d of %d", i+1, len(n.graph().Links())))
-		db := n.nodes[l.From.Switch].db
+		db, interval := n.nodes[l.From.Switch].db, n.interval(l.From)
 		for {
 			view, err := db.View()
 			if port, ok := view.Port(uint64(l.From.Switch), uint32(l.From.Port)); err == nil && ok && port.LinkUp {
-				if err := db.SetBFD(ctx, port, want); err != nil {
+				if err := db.SetBFD(ctx, port, ovsdb.BFD{MinTx: interval, MinRx: interval, Multiplier: n.cfg.Multiplier}); err != nil {
 					return err
 				}
 				break

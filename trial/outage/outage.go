@@ -20,6 +20,7 @@ type Config struct {
 	Graph      *paths.Graph
 	From, To   openflow.DatapathID // the switches of the two hosts
 	Interval   time.Duration       // of BFD
+	Elsewhere  time.Duration       // of BFD on links that the stream does not come by whichever link of its way is dead; Interval if 0
 	Multiplier int                 // how many packets BFD misses before a link is down
 	Samples    int
 	Carrier    bool          // the far end of the link loses its carrier; else frames are lost silently, both ways
@@ -39,6 +40,7 @@ type Sample struct {
 type Result struct {
 	Samples []Sample
 	Path    []paths.Link // of the stream while all is well: what is cut, in turn
+	Quick   int          // links on which BFD runs at Interval
 
 	FalseAlarms int           // links that BFD took for dead and that were not cut
 	Unharmed    int           // cuts that lost no frame, since the stream did not go that way just then: no samples
@@ -78,7 +80,7 @@ func Run(ctx context.Context, cfg Config) (r Result, err error) {
 }
 
 func (n *network) measure(ctx context.Context) (r Result, err error) {
-	r.Path, r.Version = n.path, n.version
+	r.Path, r.Quick, r.Version = n.path, len(n.quick)/2, n.version
 	priority := 0
 	if n.cfg.Realtime {
 		if r.Realtime = n.prioritise(); r.Realtime == nil {
@@ -152,7 +154,7 @@ func (n *network) cut(ctx context.Context, s *stream, link paths.Link) (sample S
 		}
 	}
 	// Both ends must have noticed: a link that is mended before that is down at one of them for reasons that look like a false alarm.
-	if err := n.await(ctx, link, func(v session) bool { return !v.forwarding }); err != nil {
+	if err := n.await(ctx, link, func(s session, _ time.Duration) bool { return !s.forwarding }); err != nil {
 		return sample, false, fmt.Errorf("wait until both ends take it for dead: %w", err)
 	}
 	s.forget()

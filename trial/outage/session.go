@@ -3,12 +3,12 @@ package outage
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/network/paths"
-	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
@@ -57,8 +57,16 @@ func millis(s string) time.Duration {
 }
 
 // agreed says that a session is up and runs at its interval, both ways: before, a cut would be noticed late.
-func (n *network) agreed(s session) bool {
-	return s.forwarding && s.tx == n.cfg.Interval && s.rx == n.cfg.Interval && s.detection <= time.Duration(n.cfg.Multiplier)*n.cfg.Interval
+func (n *network) agreed(s session, interval time.Duration) bool {
+	return s.forwarding && s.tx == interval && s.rx == interval && s.detection <= time.Duration(n.cfg.Multiplier)*interval
+}
+
+// interval returns the interval of BFD at an end of a link.
+func (n *network) interval(e paths.End) time.Duration {
+	if n.quick[e] || n.cfg.Elsewhere == 0 {
+		return n.cfg.Interval
+	}
+	return n.cfg.Elsewhere
 }
 
 // settle waits until all sessions have agreed.
@@ -66,26 +74,23 @@ func (n *network) settle(ctx context.Context) error {
 	ctx, cancel := n.patience(ctx)
 	defer cancel()
 	for _, v := range n.graph().Switches() {
-		if err := n.awaitSwitch(ctx, v, func(all map[string]session) bool {
-			for _, s := range all {
-				if !n.agreed(s) {
-					return false
-				}
-			}
-			return len(all) == n.nodes[v].links
-		}); err != nil {
+		var ends []paths.End
+		for i := range n.nodes[v].links {
+			ends = append(ends, paths.End{Switch: v, Port: of13.Port(i + 1)})
+		}
+		if err := n.awaitSwitch(ctx, ends, n.agreed); err != nil {
 			return fmt.Errorf("wait until the links of switch %v are up: %w", v, err)
 		}
 	}
 	return nil
 }
 
-// await waits until both ends of a link are as they should be.
-func (n *network) await(ctx context.Context, link paths.Link, good func(session) bool) error {
+// await waits until the sessions at both ends of a link are as they should be.
+func (n *network) await(ctx context.Context, link paths.Link, good func(session, time.Duration) bool) error {
 	ctx, cancel := n.patience(ctx)
 	defer cancel()
 	for _, e := range []paths.End{link.From, link.To} {
-		if err := n.awaitSwitch(ctx, e.Switch, func(all map[string]session) bool { return good(all[device(e.Port)]) }); err != nil {
+		if err := n.awaitSwitch(ctx, []paths.End{e}, good); err != nil {
 			return err
 		}
 	}
@@ -98,11 +103,16 @@ func (n *network) patience(ctx context.Context) (context.Context, context.Cancel
 		settleLimit, n.cfg.Interval, n.cfg.Multiplier))
 }
 
-func (n *network) awaitSwitch(ctx context.Context, v openflow.DatapathID, good func(map[string]session) bool) error {
+// awaitSwitch waits until the sessions at some ports of one switch are as they should be, all at once.
+func (n *network) awaitSwitch(ctx context.Context, ends []paths.End, good func(session, time.Duration) bool) error {
 	for {
-		text, err := n.nodes[v].ctl.call("bfd/show")
-		if err != nil || good(parseSessions(text)) {
+		text, err := n.nodes[ends[0].Switch].ctl.call("bfd/show")
+		if err != nil {
 			return err
+		}
+		all := parseSessions(text)
+		if !slices.ContainsFunc(ends, func(e paths.End) bool { return !good(all[device(e.Port)], n.interval(e)) }) {
+			return nil
 		}
 		if err := pause(ctx, 50*time.Millisecond); err != nil {
 			return err

@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-sdn/holdfast/network/paths"
 	"github.com/holdfast-sdn/holdfast/network/paths/sample"
+	"github.com/holdfast-sdn/holdfast/network/protect"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
@@ -42,7 +43,7 @@ func TestParseSessions(t *testing.T) {
 }
 
 func TestAgreed(t *testing.T) {
-	n := &network{cfg: Config{Interval: 15 * ms, Multiplier: 4}}
+	n := &network{cfg: Config{Multiplier: 4}}
 	for _, c := range []struct {
 		name string
 		s    session
@@ -54,7 +55,7 @@ func TestAgreed(t *testing.T) {
 		{"the peer sends once a second", session{true, 15 * ms, time.Second, 3900 * ms}, false},
 		{"it has not heard of the peer's interval for long", session{true, 15 * ms, 15 * ms, 3900 * ms}, false},
 	} {
-		if got := n.agreed(c.s); got != c.want {
+		if got := n.agreed(c.s, 15*ms); got != c.want {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
 		}
 	}
@@ -124,5 +125,34 @@ func TestParsePressure(t *testing.T) {
 	}
 	if got := parsePressure("some"); got != 0 {
 		t.Error(got)
+	}
+}
+
+// What the stream can come by in USNET is a small part of it, and in a ring it is all of it.
+func TestFindWays(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		g        *paths.Graph
+		from, to openflow.DatapathID
+		path     int
+		quick    func(links int) bool
+	}{
+		{"triangle", sample.Triangle(), 1, 3, 2, func(links int) bool { return links == 3 }},
+		{"ring", sample.Ring(), 1, 5, 4, func(links int) bool { return links == 5 }},
+		{"USNET", sample.USNET(), 1, 24, 6, func(links int) bool { return links > 6 && links < 22 }},
+	} {
+		routes, err := paths.Protect(c.g, []openflow.DatapathID{c.from, c.to}, paths.LinkDisjoint)
+		if err != nil {
+			t.Fatal(err)
+		}
+		hosts := []protect.Host{{MAC: of13.MAC{2, 1}, At: paths.End{Switch: c.from, Port: 100}}, {MAC: of13.MAC{2, 2}, At: paths.End{Switch: c.to, Port: 100}}}
+		plan, err := protect.Compile(routes, hosts, protect.Config{MaxEntries: 1000, MaxGroups: 1000})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := &network{cfg: Config{Graph: c.g, From: c.from, To: c.to}}
+		if err := n.findWays(plan, hosts); err != nil || len(n.path) != c.path || !c.quick(len(n.quick)/2) {
+			t.Errorf("%s: a path of %d links, %d ends of links to watch, error %v", c.name, len(n.path), len(n.quick), err)
+		}
 	}
 }
