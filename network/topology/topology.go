@@ -145,9 +145,8 @@ func (t *topology) switchUp(tx *app.Tx, up app.SwitchUp) error {
 	for p := range up.Ports.All() {
 		t.addPort(tx, up.Switch, &row, p, c.Seq)
 	}
-	if len(row.Ports) == 0 { // there are none, or too many for one message
-		tx.Send(up.Switch, &of13.MultipartRequest{Part: of13.PartPortDesc})
-	}
+	// There may be too many for one message, and those of a switch that is within reach again are from the beginning of its epoch.
+	tx.Send(up.Switch, &of13.MultipartRequest{Part: of13.PartPortDesc})
 	t.switches.Put(tx, up.Switch, row)
 	t.clocks.Put(tx, up.Switch, c)
 	if err := app.Emit(tx, SwitchUp{up.Switch, row.Ports}); err != nil {
@@ -195,7 +194,7 @@ func (t *topology) switchDown(tx *app.Tx, down app.SwitchDown) error {
 	return app.Emit(tx, SwitchDown{down.Switch})
 }
 
-// reply takes the ports of a switch that has too many for SwitchUp.
+// reply takes the ports of a switch as they are now.
 func (t *topology) reply(tx *app.Tx, r app.Reply) error {
 	row, up := t.switches.Get(tx, r.Switch)
 	c, _ := t.clocks.Get(tx, r.Switch)
@@ -204,6 +203,13 @@ func (t *topology) reply(tx *app.Tx, r app.Reply) error {
 	}
 	ports, more := len(row.Ports), row.More
 	for p := range r.PortDescs().All() {
+		if old, known := t.ports.Get(tx, all, app.PortOf{Switch: r.Switch, Port: p.Port}); known && old.Up != p.Up() {
+			status := app.PortStatus{Switch: r.Switch, PortStatus: of13.PortStatus{Reason: of13.PortModify, Port: p}}
+			if err := t.portStatus(tx, status); err != nil {
+				return err
+			}
+			c, _ = t.clocks.Get(tx, r.Switch)
+		}
 		t.addPort(tx, r.Switch, &row, p, c.Seq)
 	}
 	if len(row.Ports) == ports && row.More == more {

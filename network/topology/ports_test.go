@@ -1,0 +1,38 @@
+package topology
+
+import (
+	"testing"
+
+	"github.com/holdfast-sdn/holdfast/ledger"
+	"github.com/holdfast-sdn/holdfast/openflow/of13"
+)
+
+// A switch that is within reach again says SWITCH_UP as at the beginning of its epoch. Since then a port has come up, another has gone down, and a third is new.
+func TestPortsThatHaveChangedInTheEpoch(t *testing.T) {
+	w := line(t, 2)
+	w.setPort(at(1, 2), false)
+	w.stop(1)
+	w.start(1, 3)
+	w.setPort(at(1, 2), true)
+	w.setPort(at(1, 3), false)
+	w.input(func(c *ledger.Core) { c.Unreachable(1) })
+	w.input(func(c *ledger.Core) { c.Reachable(1, w.switches[1].epoch) })
+	w.settle()
+	var now of13.List[of13.PortDesc]
+	for p, up := range map[of13.Port]bool{1: true, 2: true, 3: false, 4: true} {
+		now = now.With(portDesc(1, p, up))
+	}
+	w.event(1, (&of13.MultipartReply{Part: of13.PartPortDesc, Body: now}).Append(nil, 1<<24|9))
+	w.advance(2 * Interval)
+	s := w.view()
+	for _, p := range s.Switches[0].Ports {
+		if want := p.Port != 3; p.Up != want {
+			t.Errorf("port %v is up: %v, want %v", p.Port, p.Up, want)
+		}
+	}
+	if len(s.Switches[0].Ports) != 4 {
+		t.Errorf("ports %+v", s.Switches[0].Ports)
+	}
+	w.wantLinks(t, Link{at(1, 2), at(2, 1)}, Link{at(2, 1), at(1, 2)})
+	w.check()
+}
