@@ -68,7 +68,7 @@ func TestLinksAreFoundAtOnce(t *testing.T) {
 func TestInstalls(t *testing.T) {
 	w := line(t, 1)
 	flows := w.switches[1].flows
-	if len(flows) != 5 {
+	if len(flows) != 12 {
 		t.Fatalf("%d flow entries", len(flows))
 	}
 	for i, f := range flows {

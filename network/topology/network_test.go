@@ -337,8 +337,10 @@ func TestEmbeddedSwitch(t *testing.T) {
 			t.Errorf("%s does not come in", name)
 		}
 	}
-	s.Frame(0, 2, sampleFrames["IPv4"].frame)
-	if said() != 0 {
-		t.Error("what nobody asked for comes in")
+	for name, frame := range map[string][]byte{"IPv4": sampleFrames["IPv4"].frame, "echo": ipv6(alice, "2001:db8::1", protoICMPv6, 255, []byte{128, 0, 0, 0, 0, 1, 0, 1})} {
+		s.Frame(0, 2, frame)
+		if said() != 0 {
+			t.Errorf("%s comes in, which nobody asked for", name)
+		}
 	}
 }

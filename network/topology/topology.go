@@ -17,6 +17,7 @@ package topology
 import (
 	"crypto/rand"
 	"fmt"
+	"iter"
 	"slices"
 	"strconv"
 	"time"
@@ -164,9 +165,23 @@ func (t *topology) install(tx *app.Tx, id app.Switch) {
 	}
 	ask(probePriority, of13.Match(nil).WithEthDst(nearestBridge).WithEthType(typeLLDP))
 	ask(hostPriority, of13.Match(nil).WithEthType(typeARP))
-	ask(hostPriority, of13.Match(nil).WithEthType(typeIPv6).WithIPProto(protoICMPv6))
+	for m := range Discovery() {
+		ask(hostPriority, m)
+	}
 	for _, port := range []uint64{dhcpServerPort, dhcpClientPort} {
 		ask(hostPriority, of13.Match(nil).WithEthType(typeIPv4).WithIPProto(protoUDP).WithUint(of13.FieldUDPDst, port))
+	}
+}
+
+// Discovery walks the matches of what tells of hosts in ICMPv6: MLD, router and neighbour discovery. Echoes and errors are not
+// among them: they may be many, and are the data plane's.
+func Discovery() iter.Seq[of13.Match] {
+	return func(yield func(of13.Match) bool) {
+		for _, kind := range []uint64{130, 131, 132, 133, 134, 135, 136, 143} {
+			if !yield(of13.Match(nil).WithEthType(typeIPv6).WithIPProto(protoICMPv6).WithUint(of13.FieldICMPv6Type, kind)) {
+				return
+			}
+		}
 	}
 }
 
