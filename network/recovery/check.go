@@ -69,11 +69,8 @@ func (v *visit) setTurn(at int64) {
 	v.set(timerTurn, time.Duration(at-v.now))
 }
 
-// turn looks at one more switch.
+// turn looks at one more switch. When all have been looked at it looks whether the configuration, which may be another by now, asks for another plan.
 func (v *visit) turn() error {
-	if v.st.Installed.Avoid != v.config.Disjoint && v.st.Installed.ID != 0 && !v.changing() {
-		v.changed(hostQuiet, "recovery.disjoint is another")
-	}
 	v.setTurn(v.nextTurn())
 	switches := slices.Collect(v.tx.Switches())
 	if v.changing() || v.countJobs() >= maxJobs || len(switches) == 0 {
@@ -83,7 +80,10 @@ func (v *visit) turn() error {
 	if found {
 		i++
 	}
-	v.st.Turn = switches[i%len(switches)]
+	if i %= len(switches); i == 0 && v.st.First == 0 && (v.st.Problem != "" || v.st.Installed.Avoid != v.config.Disjoint) {
+		v.changed(hostQuiet, "the configuration may be another")
+	}
+	v.st.Turn = switches[i]
 	if _, busy := v.jobs.Get(v.tx, all, v.st.Turn); busy || !v.inStep(v.st.Turn) {
 		return nil
 	}

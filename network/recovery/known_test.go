@@ -282,8 +282,8 @@ func TestAPlanThatDoesNotFit(t *testing.T) {
 	if !maps.EqualFunc(before, w.switches[1].flows, func(a, b of13.FlowMod) bool { return flowKey(a) == flowKey(b) }) {
 		t.Error("something was installed")
 	}
-	w.setPort(at(1, 7), false)
-	w.advance(time.Second)
+	w.upgrade(defaults)
+	w.advance(defaults.Reconcile)
 	w.check()
 }
 
