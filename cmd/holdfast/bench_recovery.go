@@ -198,6 +198,6 @@ func (b *recoveryBench) setup(n recoveryNetwork, r outage.Result) map[string]any
 		"recovery":     "from the sending of the first frame lost to that of the first after the last lost",
 		"false_alarms": "links that BFD took for dead and that were not cut",
 		"limit":        "one switch that waits longer for a processor than multiplier less one intervals is a false alarm; cpu_pressure says how often some process waits",
-		"paper":        "mean of 100 cuts of one link, Open vSwitch of 2014, a machine of 4 cores for each switch, multiplier 3",
+		"paper":        "mean (figure 7); Open vSwitch of 2014, a machine of 4 cores for each switch, multiplier 3",
 	}
 }
