@@ -98,7 +98,7 @@ func (c *Core) take(rd raft.Ready, out *Ready) {
 			out.Messages = append(out.Messages, c.outgoing(m))
 		}
 	}
-	out.Messages = c.notices.thin(out.Messages, c.last > c.commit)
+	out.Messages = c.notices.thin(out.Messages, len(rd.Entries), c.last > c.commit)
 	clear(c.incoming)
 	clear(c.log.lent)
 	if committed != nil {

@@ -87,3 +87,28 @@ func TestNoticesOfFormerLeaders(t *testing.T) {
 	one.core.Tick()
 	s.check(len(one.core.notices.waiting) == 0 && !one.core.notices.due, "%d notices", len(one.core.notices.waiting))
 }
+
+// TestNoticesUnderLoad: with an entry every few milliseconds what is committed is told by the next, whether or not one is on its way.
+func TestNoticesUnderLoad(t *testing.T) {
+	s := led(t)
+	one, two := s.members[1], s.members[2]
+	s.beat(1)
+	s.beat(1)
+	for range oftenEntries {
+		s.check(two.applied == one.applied, "without load member 2 has %d entries at once, and the leader %d", two.applied, one.applied)
+		s.propose(one)
+		s.rest()
+	}
+	for range 3 * oftenEntries {
+		before := one.applied
+		s.propose(one)
+		s.rest()
+		s.check(one.applied > before && two.applied == before, "under load member 2 has %d entries, and the leader %d after %d", two.applied, one.applied, before)
+	}
+	s.beat(1)
+	s.check(two.applied == one.applied, "after a tick member 2 has %d entries, and the leader %d", two.applied, one.applied)
+	s.beat(1)
+	s.propose(one)
+	s.rest()
+	s.check(two.applied == one.applied, "when the load is over member 2 has %d entries, and the leader %d", two.applied, one.applied)
+}
