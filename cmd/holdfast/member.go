@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -236,9 +235,7 @@ func (o *operator) change(ctx context.Context, wanted platform.MemberChange, out
 
 func (f *memberFlags) print(out io.Writer, m platform.Members) error {
 	if f.asJSON {
-		enc := json.NewEncoder(out)
-		enc.SetIndent("", "  ")
-		return enc.Encode(m)
+		return writeJSON(out, m)
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "CONTROLLER\tID\tADDRESS\tROLE\tCONNECTED\tHAS")

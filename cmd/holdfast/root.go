@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -91,4 +92,11 @@ func observeRuns(cmd *cobra.Command, started *bool) {
 	for _, c := range cmd.Commands() {
 		observeRuns(c, started)
 	}
+}
+
+// writeJSON prints what commands print with --json.
+func writeJSON(out io.Writer, v any) error {
+	enc := json.NewEncoder(out)
+	enc.SetIndent("", "  ")
+	return enc.Encode(v)
 }

@@ -44,9 +44,7 @@ a controller. {name} in the site file stands for "operator".`,
 			defer client.CloseIdleConnections()
 			answers := askAll(cmd.Context(), client, s)
 			if asJSON {
-				enc := json.NewEncoder(cmd.OutOrStdout())
-				enc.SetIndent("", "  ")
-				err = enc.Encode(map[string]any{"controllers": answers})
+				err = writeJSON(cmd.OutOrStdout(), map[string]any{"controllers": answers})
 			} else {
 				err = printStatus(cmd.OutOrStdout(), answers)
 			}

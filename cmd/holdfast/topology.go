@@ -1,8 +1,6 @@
 package main
 
 import (
-	"encoding/json"
-	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -50,10 +48,4 @@ Any controller can answer, also while nobody leads.`,
 	cmd.Flags().BoolVar(&asDOT, "dot", false, "print a graph for Graphviz")
 	cmd.MarkFlagsMutuallyExclusive("json", "dot")
 	return cmd
-}
-
-func writeJSON(out io.Writer, v any) error {
-	enc := json.NewEncoder(out)
-	enc.SetIndent("", "  ")
-	return enc.Encode(v)
 }
