@@ -121,6 +121,42 @@ func (s *site) connectStock() {
 	s.check(s.WaitReady(s.ctx, s.stock.switches))
 }
 
+// lab is that of the site's Open vSwitches: a new one, unless the controllers are in one already.
+func (s *site) lab() *netlab.Lab {
+	s.t.Helper()
+	if s.stock != nil {
+		return s.stock.lab
+	}
+	return netlab.ForTest(s.t)
+}
+
+// plug connects a host to the next port of a switch.
+func (s *site) plug(lab *netlab.Lab, sw *netlab.Switch, h *netlab.Host) *station {
+	s.t.Helper()
+	_, err := lab.Connect(sw, h)
+	s.check(err)
+	socket, err := h.Raw()
+	s.check(err)
+	return rawStation(s.t, socket)
+}
+
+// control lets Open vSwitches find the controllers, or their agents, one after the other.
+func (s *site) control(lab *netlab.Lab, switches []*netlab.Switch) {
+	s.t.Helper()
+	for i, sw := range switches {
+		var addresses []string
+		if s.stock != nil {
+			for n, c := range s.Controllers() {
+				addresses = append(addresses, s.stockTap(n, c, nil))
+			}
+		} else {
+			addresses = []string{s.witness(i, lab.Addr().String())}
+		}
+		s.check(sw.SetControllers(addresses...))
+		s.waitUp(i + 1)
+	}
+}
+
 // stockTap puts a witness on the way of a switch to a controller, and returns where it listens.
 func (s *site) stockTap(n int, c *cluster.Controller, seen *sightings) string {
 	s.t.Helper()

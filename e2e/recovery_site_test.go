@@ -49,40 +49,20 @@ func (m mode) startRecovery(t *testing.T, switches int, cfg cluster.Config, reco
 	ctx, cancel := context.WithTimeout(context.Background(), 4*patience)
 	t.Cleanup(cancel)
 	r.ctx = ctx
-	var lab *netlab.Lab
-	if r.stock != nil {
-		lab = r.stock.lab
-	} else {
-		lab = netlab.ForTest(t)
-	}
+	lab := r.lab()
 	for i := range switches {
 		sw, err := lab.AddSwitch(fmt.Sprintf("s%d", i+1), uint64(i+1))
 		r.check(err)
 		r.check(os.Symlink(strings.TrimPrefix(sw.Database(), "unix:"), filepath.Join(dir, openflow.DatapathID(i+1).String())))
 		h, err := lab.AddHost(fmt.Sprintf("h%d", i+1), netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 100, 0, byte(i + 1)}), 24))
 		r.check(err)
-		_, err = lab.Connect(sw, h)
-		r.check(err)
-		socket, err := h.Raw()
-		r.check(err)
-		r.nodes, r.hosts, r.at = append(r.nodes, sw), append(r.hosts, h), append(r.at, rawStation(t, socket))
+		r.nodes, r.hosts, r.at = append(r.nodes, sw), append(r.hosts, h), append(r.at, r.plug(lab, sw, h))
 	}
 	for _, l := range links {
 		r.links[l], err = lab.Connect(r.nodes[l[0]-1], r.nodes[l[1]-1])
 		r.check(err)
 	}
-	for i, sw := range r.nodes {
-		var addresses []string
-		if r.stock != nil {
-			for n, c := range r.Controllers() {
-				addresses = append(addresses, r.stockTap(n, c, nil))
-			}
-		} else {
-			addresses = []string{r.witness(i, lab.Addr().String())}
-		}
-		r.check(sw.SetControllers(addresses...))
-		r.waitUp(i + 1)
-	}
+	r.control(lab, r.nodes)
 	return r
 }
 

@@ -114,12 +114,7 @@ func (r *ryuSite) running() {
 // build makes Open vSwitches with so many hosts each, at ports 1 and up, puts cables between some of them, and connects them one after the other.
 func (r *ryuSite) build(switches, hosts int, links ...[2]int) {
 	r.t.Helper()
-	var lab *netlab.Lab
-	if r.stock != nil {
-		lab = r.stock.lab
-	} else {
-		lab = netlab.ForTest(r.t)
-	}
+	lab := r.lab()
 	for i := range switches {
 		sw, err := lab.AddSwitch(fmt.Sprintf("s%d", i+1), uint64(i+1))
 		r.check(err)
@@ -128,11 +123,7 @@ func (r *ryuSite) build(switches, hosts int, links ...[2]int) {
 		for p := range hosts {
 			h, err := lab.AddHost(fmt.Sprintf("h%dp%d", i+1, p+1), netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 100, byte(i + 1), byte(p + 1)}), 16))
 			r.check(err)
-			_, err = lab.Connect(sw, h)
-			r.check(err)
-			socket, err := h.Raw()
-			r.check(err)
-			r.hosts[i], r.at[i] = append(r.hosts[i], h), append(r.at[i], rawStation(r.t, socket))
+			r.hosts[i], r.at[i] = append(r.hosts[i], h), append(r.at[i], r.plug(lab, sw, h))
 		}
 	}
 	for _, l := range links {
@@ -140,18 +131,7 @@ func (r *ryuSite) build(switches, hosts int, links ...[2]int) {
 		r.check(err)
 		r.links = append(r.links, k)
 	}
-	for i, sw := range r.nodes {
-		var addresses []string
-		if r.stock != nil {
-			for n, c := range r.Controllers() {
-				addresses = append(addresses, r.stockTap(n, c, nil))
-			}
-		} else {
-			addresses = []string{r.witness(i, lab.Addr().String())}
-		}
-		r.check(sw.SetControllers(addresses...))
-		r.waitUp(i + 1)
-	}
+	r.control(lab, r.nodes)
 	r.ready()
 }
 
