@@ -39,7 +39,7 @@ func New() *app.App {
 	app.Handle(a, func(app.SwitchUp) app.Cells { return ports }, e.switchUp)
 	app.Handle(a, func(app.SwitchDown) app.Cells { return ports }, e.switchDown)
 	app.Handle(a, func(app.PortStatus) app.Cells { return ports }, e.portStatus)
-	app.HandleEmitted(a, func(topology.SwitchUp) app.Cells { return ports }, e.morePorts)
+	app.Handle(a, func(app.Reply) app.Cells { return ports }, e.reply)
 	app.HandleEmitted(a, func(topology.LinkUp) app.Cells { return ports }, e.linkUp)
 	app.HandleEmitted(a, func(topology.HostSeen) app.Cells { return hosts }, e.hostSeen)
 	app.HandleEmitted(a, func(topology.HostGone) app.Cells { return hosts }, e.hostGone)
@@ -105,26 +105,39 @@ func add(row []port, p app.Port, up bool, now int64) []port {
 	return slices.Insert(row, i, port{Port: p, Up: up, Changed: now})
 }
 
+// switchUp takes the ports as they were when the switch's epoch began, and asks for them as they are now.
 func (e *edge) switchUp(tx *app.Tx, up app.SwitchUp) error {
 	row := []port{}
 	for p := range up.Ports.All() {
 		row = add(row, p.Port, p.Up(), tx.Now().UnixNano())
 	}
 	e.switches.Put(tx, all, up.Switch, row)
+	tx.Send(up.Switch, &of13.MultipartRequest{Part: of13.PartPortDesc})
 	return nil
 }
 
-// morePorts takes those that did not fit the switch's first message.
-func (e *edge) morePorts(tx *app.Tx, up topology.SwitchUp) error {
-	row, known := e.switches.Get(tx, all, up.Switch)
-	if !known {
+func (e *edge) reply(tx *app.Tx, r app.Reply) error {
+	row, known := e.switches.Get(tx, all, r.Switch)
+	if !known || r.Part != of13.PartPortDesc {
 		return nil
 	}
-	for _, p := range up.Ports {
-		row = add(row, p, true, tx.Now().UnixNano())
+	for p := range r.PortDescs().All() {
+		row = note(row, p, tx.Now().UnixNano())
 	}
-	e.switches.Put(tx, all, up.Switch, row)
+	e.switches.Put(tx, all, r.Switch, row)
 	return nil
+}
+
+// note takes it from a switch that a port is there, up or down.
+func note(row []port, p of13.PortDesc, now int64) []port {
+	i, known := search(row, p.Port)
+	switch {
+	case !known:
+		return add(row, p.Port, p.Up(), now)
+	case row[i].Up != p.Up():
+		row[i] = port{Port: p.Port, Up: p.Up(), Changed: now}
+	}
+	return row
 }
 
 func (e *edge) switchDown(tx *app.Tx, down app.SwitchDown) error {
@@ -147,11 +160,8 @@ func (e *edge) portStatus(tx *app.Tx, s app.PortStatus) error {
 	case s.Reason == of13.PortDelete && known:
 		row = slices.Delete(row, i, i+1)
 		e.rates.Delete(tx, all, at)
-	case s.Reason == of13.PortDelete:
-	case !known:
-		row = add(row, at.Port, s.Port.Up(), now)
-	case row[i].Up != s.Port.Up():
-		row[i] = port{Port: at.Port, Up: s.Port.Up(), Changed: now}
+	case s.Reason != of13.PortDelete:
+		row = note(row, s.Port, now)
 	}
 	e.switches.Put(tx, all, s.Switch, row)
 	return nil

@@ -117,6 +117,19 @@ func TestPortsComeAndGo(t *testing.T) {
 	w.wantHeard("when it is back", w.others(at(1, 3))...)
 }
 
+// A switch that is within reach again says which ports it had when its epoch began; asked, it says which it has now.
+func TestPortsThatHaveChangedInTheEpoch(t *testing.T) {
+	w := triangle(t)
+	list := of13.List[of13.PortDesc](nil).With(of13.PortDesc{Port: 3}).With(of13.PortDesc{Port: 4, State: of13.PortStateLinkDown}).With(of13.PortDesc{Port: 5})
+	w.ports[at(2, 4)], w.ports[at(2, 5)] = false, true
+	w.take(w.net.Message(2, &of13.MultipartReply{Part: of13.PartPortDesc, Body: list}, 2<<24|9)) // to the second application
+	w.ask(at(1, 3), ip(mac(9)))
+	w.wantHeard("with a port that came just now", at(1, 4), at(2, 3), at(3, 3), at(3, 4))
+	w.advance(topology.Settle)
+	w.ask(at(1, 3), ip(mac(9)))
+	w.wantHeard("with it", at(1, 4), at(2, 3), at(2, 5), at(3, 3), at(3, 4))
+}
+
 // A link that is silently lost and mended, with which topology is late: nothing is sent into it.
 func TestSilentLink(t *testing.T) {
 	w := triangle(t)
