@@ -106,7 +106,7 @@ func TestServeWithAnothersCertificate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = secure(t.Context(), new(platform.Config), s, s.Controllers[0], slog.New(slog.DiscardHandler))
+	_, err = secure(t.Context(), new(platform.Config), s, s.Controllers[0], slog.New(slog.DiscardHandler))
 	if want := "it is that of controller c2, and controller c1 is expected here"; err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("got %v, want %s", err, want)
 	}

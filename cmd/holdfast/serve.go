@@ -157,9 +157,11 @@ func controllerConfig(ctx context.Context, s *config.Site, me config.Controller,
 	if err := hostApplications(ctx, &cfg, s, me, log); err != nil {
 		return cfg, err
 	}
-	if err := secure(ctx, &cfg, s, me, log); err != nil {
+	credentials, err := secure(ctx, &cfg, s, me, log)
+	if err != nil {
 		return cfg, err
 	}
+	watchLinks(&cfg, s, credentials, log)
 	if o.audit != "" {
 		if cfg.Audit, err = audit.Open(o.audit); err != nil {
 			return cfg, fmt.Errorf("%w; name a file that can be written with --audit", err)

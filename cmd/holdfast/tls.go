@@ -40,17 +40,15 @@ func apiListener(c *mtls.Credentials, l net.Listener) net.Listener {
 	return c.TellingListener(l, mtls.Role(pki.Operator, pki.Controller), "the API")
 }
 
-// secure puts TLS around everything that a controller listens on and dials, until ctx ends.
-func secure(ctx context.Context, cfg *platform.Config, s *config.Site, me config.Controller, log *slog.Logger) error {
+// secure puts TLS around everything that a controller listens on, and around connections to others, until ctx ends. It returns by what; nil without TLS.
+func secure(ctx context.Context, cfg *platform.Config, s *config.Site, me config.Controller, log *slog.Logger) (*mtls.Credentials, error) {
 	if s.TLS == nil {
-		watchLinks(cfg, s, nil, log)
-		return nil
+		return nil, nil
 	}
 	c, err := controllerCredentials(ctx, *s.TLS, me.Name, log)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	watchLinks(cfg, s, c, log)
 	cfg.OpenFlow = c.Listener(cfg.OpenFlow, mtls.Role(pki.Agent, pki.Switch))
 	cfg.API = apiListener(c, cfg.API)
 	members, names := &cfg.Consensus, maps.Clone(cfg.Names)
@@ -65,7 +63,7 @@ func secure(ctx context.Context, cfg *platform.Config, s *config.Site, me config
 		}
 		return controllerCalled(names[member])(id)
 	}
-	return nil
+	return c, nil
 }
 
 // secureAPI puts TLS around the API alone, until ctx ends.
