@@ -15,6 +15,9 @@ type Row struct {
 	Value []byte `json:"value"`
 }
 
+// SecretTable is the name of an application's table of keys and the like: it is in the log, and told nobody outside.
+const SecretTable = "secret"
+
 // Compare orders rows by table, cell and field.
 func (r Row) Compare(o Row) int {
 	return cmp.Or(strings.Compare(r.Table, o.Table), r.Cell.Compare(o.Cell), r.Field.Compare(o.Field))

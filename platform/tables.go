@@ -23,9 +23,6 @@ type Tables struct {
 // maxTables bounds what one call of Tables gives, in bytes.
 const maxTables = 64 << 20
 
-// SecretTable is the name of a table that the API shows nobody, whoever's it is.
-const SecretTable = "secret"
-
 // noApplication says that this controller does not run an application.
 type noApplication struct {
 	name string
@@ -82,7 +79,7 @@ func (c *Controller) known(app string) error {
 	return &noApplication{app, runs}
 }
 
-// serveTables lets one request at a time have as much memory as tables need.
+// serveTables lets one request at a time have as much memory as tables need. It shows nobody a ledger.SecretTable.
 func (c *Controller) serveTables(mux *http.ServeMux) {
 	turn := make(chan struct{}, 1)
 	mux.HandleFunc("GET /v1/apps/{app}/tables", func(w http.ResponseWriter, r *http.Request) {
@@ -93,7 +90,7 @@ func (c *Controller) serveTables(mux *http.ServeMux) {
 			return
 		}
 		t, err := c.Tables(r.Context(), r.PathValue("app"))
-		t.Rows = slices.DeleteFunc(t.Rows, func(r ledger.Row) bool { return r.Table == SecretTable })
+		t.Rows = slices.DeleteFunc(t.Rows, func(r ledger.Row) bool { return r.Table == ledger.SecretTable })
 		c.answer(w, r, t, err)
 	})
 }

@@ -17,7 +17,7 @@ import (
 func TestTables(t *testing.T) {
 	s := newSite(t, 0, func() []ledger.Application {
 		a := app.New("counts")
-		packets, secret := app.NewTable[app.Switch, uint64](a, "packets"), app.NewTable[string, string](a, SecretTable)
+		packets, secret := app.NewTable[app.Switch, uint64](a, "packets"), app.NewTable[string, string](a, ledger.SecretTable)
 		app.Handle(a, func(m app.PacketIn) app.Cells { return app.Need(packets.Cell(m.Switch), secret.Cell("k")) }, func(tx *app.Tx, m app.PacketIn) error {
 			n, _ := packets.Get(tx, m.Switch)
 			packets.Put(tx, m.Switch, n+1)
@@ -43,7 +43,7 @@ func TestTables(t *testing.T) {
 			t.Errorf("revision %d before %+v", before, got)
 		}
 		all = append(all, got)
-		if !reflect.DeepEqual(got.Rows, all[0].Rows) || len(got.Rows) != 4 || got.Rows[3].Table != SecretTable {
+		if !reflect.DeepEqual(got.Rows, all[0].Rows) || len(got.Rows) != 4 || got.Rows[3].Table != ledger.SecretTable {
 			t.Errorf("%s has %v\n%s has %v; want three switches and a secret", got.Controller, got.Rows, all[0].Controller, all[0].Rows)
 		}
 		if empty, err := c.Tables(t.Context(), "hub"); err != nil || len(empty.Rows) > 0 {

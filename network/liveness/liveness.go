@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/app"
+	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/network/topology"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
@@ -41,7 +42,7 @@ func New() *app.App {
 	l := &liveness{
 		links: app.NewMap[uint32, app.PortOf, linkRow](a, "links"), peers: app.NewMap[uint32, app.PortOf, app.PortOf](a, "peers"),
 		totals: app.NewTable[uint32, totals](a, "totals"), queue: app.NewMap[uint32, uint64, app.PortOf](a, "queue"),
-		secret: app.NewTable[uint32, []byte](a, "secret"),
+		secret: app.NewTable[uint32, []byte](a, ledger.SecretTable),
 	}
 	cells := app.Need(l.links.Cell(all), l.peers.Cell(all), l.totals.Cell(all), l.queue.Cell(all), l.secret.Cell(all))
 	app.Handle(a, nil, switchUp)

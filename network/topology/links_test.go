@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/holdfast-sdn/holdfast/app"
+	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
@@ -244,7 +245,7 @@ func TestCableWithinASwitch(t *testing.T) {
 func TestRejected(t *testing.T) {
 	key := func(w *world) (key []byte) {
 		for r := range w.rows(Name) {
-			if r.Table == "secret" {
+			if r.Table == ledger.SecretTable {
 				key = r.Value
 			}
 		}
@@ -330,7 +331,7 @@ func TestNothingIsLeftOver(t *testing.T) {
 	w.stop(1)
 	w.stop(2)
 	for r := range w.rows(Name) {
-		if r.Table != "secret" && r.Table != "totals" {
+		if r.Table != ledger.SecretTable && r.Table != "totals" {
 			t.Errorf("table %s has %v: %x", r.Table, r.Cell, r.Value)
 		}
 	}

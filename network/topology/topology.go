@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/app"
+	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
@@ -60,7 +61,7 @@ func New() *app.App {
 		switches: app.NewTable[app.Switch, switchRow](a, "switches"), clocks: app.NewTable[app.Switch, clock](a, "clocks"),
 		ports: app.NewMap[uint32, app.PortOf, portRow](a, "ports"), seen: app.NewMap[uint32, app.PortOf, uint64](a, "seen"),
 		hosts: app.NewMap[uint32, app.MAC, hostRow](a, "hosts"), totals: app.NewTable[uint32, totals](a, "totals"),
-		rejected: app.NewMap[uint32, app.PortOf, Rejected](a, "rejected"), key: app.NewTable[uint32, []byte](a, "secret"),
+		rejected: app.NewMap[uint32, app.PortOf, Rejected](a, "rejected"), key: app.NewTable[uint32, []byte](a, ledger.SecretTable),
 	}
 	t.forHosts = app.Need(t.ports.Cell(all), t.hosts.Cell(all), t.totals.Cell(all))
 	app.Handle(a, func(m app.SwitchUp) app.Cells { return t.forSwitch(m.Switch) }, t.switchUp)
