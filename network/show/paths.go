@@ -25,14 +25,14 @@ type Paths struct {
 	Notes     []string `json:"notes"`
 }
 
-// Point is a Place, for JSON.
+// Point is a place, for JSON.
 type Point struct {
 	Switch string `json:"switch"`
 	MAC    string `json:"mac,omitempty"` // of a host
 	name   string
 }
 
-func pointOf(p Place) Point {
+func pointOf(p place) Point {
 	out := Point{Switch: p.Switch.String(), name: p.String()}
 	if p.Host != nil {
 		out.MAC = p.Host.MAC.String()
@@ -89,7 +89,7 @@ type Failure struct {
 	Later   int     `json:"later,omitempty"` // hops once controllers have replaced the way; 0 if there is none
 }
 
-// Question asks for the paths between two places, as Find knows them.
+// Question asks for the paths between two places: switches by their datapath ids, in hexadecimal, or hosts by their Ethernet or IP addresses.
 type Question struct {
 	From, To string
 	Avoid    *paths.Disjoint // nil: as it is installed
@@ -113,16 +113,16 @@ func Ask(s *topology.Snapshot, v *recovery.View, q Question, now time.Time) (*Pa
 		}
 		avoid, installed = *q.Avoid, false
 	}
-	hosts := HostsOf(s, v)
-	from, err := Find(q.From, g.Switches(), hosts)
+	hosts := hostsOf(s, v)
+	from, err := find(q.From, g.Switches(), hosts)
 	if err != nil {
 		return nil, err
 	}
-	to, err := Find(q.To, g.Switches(), hosts)
+	to, err := find(q.To, g.Switches(), hosts)
 	if err != nil {
 		return nil, err
 	}
-	p, err := Explain(g, from, to, avoid)
+	p, err := explain(g, from, to, avoid)
 	if err != nil {
 		return nil, err
 	}
@@ -136,8 +136,8 @@ const (
 	exit  = of13.PortMax
 )
 
-// Explain computes how packets get from one place to another in a protected network, by sending one through the tables that the switches hold.
-func Explain(g *paths.Graph, from, to Place, avoid paths.Disjoint) (*Paths, error) {
+// explain computes how packets get from one place to another in a protected network, by sending one through the tables that the switches hold.
+func explain(g *paths.Graph, from, to place, avoid paths.Disjoint) (*Paths, error) {
 	out := &Paths{From: pointOf(from), To: pointOf(to), Disjoint: avoid.String(), Backups: []Backup{}, Failures: []Failure{}, Notes: []string{}}
 	routes, err := paths.Protect(g, []app.Switch{to.Switch}, avoid)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 
 func explained(t *testing.T, g *paths.Graph, from, to app.Switch, avoid paths.Disjoint) (*Paths, string) {
 	t.Helper()
-	p, err := Explain(g, Place{Switch: from}, Place{Switch: to}, avoid)
+	p, err := explain(g, place{Switch: from}, place{Switch: to}, avoid)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +67,7 @@ func TestPathsThatEndEarly(t *testing.T) {
 	wantLines(t, text, "no way leads there by links that are up in both directions")
 	_, text = explained(t, line, 2, 2, paths.LinkDisjoint)
 	wantLines(t, text, "both are at one switch: no link is on the way")
-	if _, err := Explain(line, Place{Switch: 1}, Place{Switch: 9}, paths.LinkDisjoint); err == nil {
+	if _, err := explain(line, place{Switch: 1}, place{Switch: 9}, paths.LinkDisjoint); err == nil {
 		t.Error("paths to a switch that is not there")
 	}
 }
@@ -86,7 +86,7 @@ func TestBackupForALinkOnly(t *testing.T) {
 
 func TestPathsJSON(t *testing.T) {
 	host := topology.Host{MAC: app.MAC{2, 0, 0, 0, 0, 7}, At: at(3, 9)}
-	p, err := Explain(sample.Triangle(), Place{Switch: 1}, Place{3, &host}, paths.LinkDisjoint)
+	p, err := explain(sample.Triangle(), place{Switch: 1}, place{3, &host}, paths.LinkDisjoint)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +112,7 @@ func TestFailures(t *testing.T) {
 		g := sample.Random(rapid.Uint64().Draw(t, "seed"), n, rapid.IntRange(n-1, 3*n).Draw(t, "links"), 3)
 		avoid := rapid.SampledFrom([]paths.Disjoint{paths.LinkDisjoint, paths.NodeDisjoint}).Draw(t, "disjoint")
 		from, to := app.Switch(1), app.Switch(n)
-		p, err := Explain(g, Place{Switch: from}, Place{Switch: to}, avoid)
+		p, err := explain(g, place{Switch: from}, place{Switch: to}, avoid)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -177,7 +177,7 @@ func TestFind(t *testing.T) {
 		"00000000000000001":       "switch 0000000000000001",
 		"1ffffffffffffffff":       "!names no place",
 	} {
-		p, err := Find(name, []app.Switch{1, 0x2a}, hosts)
+		p, err := find(name, []app.Switch{1, 0x2a}, hosts)
 		got := p.String()
 		if err != nil {
 			got = "!" + err.Error()

@@ -13,13 +13,13 @@ import (
 	"github.com/holdfast-sdn/holdfast/network/topology"
 )
 
-// Place is where packets begin or end: a host, or any port of a switch.
-type Place struct {
+// place is where packets begin or end: a host, or any port of a switch.
+type place struct {
 	Switch app.Switch
 	Host   *topology.Host // nil for a switch
 }
 
-func (p Place) String() string {
+func (p place) String() string {
 	at := "switch " + p.Switch.String()
 	if p.Host == nil {
 		return at
@@ -30,8 +30,8 @@ func (p Place) String() string {
 	return fmt.Sprintf("host %v at %s", p.Host.MAC, at)
 }
 
-// Find returns the place that an operator names: a switch by its datapath id, in hexadecimal; a host by its Ethernet address or by one of its IP addresses.
-func Find(name string, switches []app.Switch, hosts []topology.Host) (Place, error) {
+// find returns the place that an operator names: a switch by its datapath id, in hexadecimal; a host by its Ethernet address or by one of its IP addresses.
+func find(name string, switches []app.Switch, hosts []topology.Host) (place, error) {
 	digits := strings.TrimPrefix(name, "0x")
 	if hw, err := net.ParseMAC(name); err == nil && len(hw) == len(app.MAC{}) {
 		return findHost(name, hosts, func(h topology.Host) bool { return h.MAC == app.MAC(hw) })
@@ -42,15 +42,15 @@ func Find(name string, switches []app.Switch, hosts []topology.Host) (Place, err
 	}
 	id, err := strconv.ParseUint(digits, 16, 64)
 	if err != nil {
-		return Place{}, fmt.Errorf("%q names no place: use the datapath id of a switch in hexadecimal, or the Ethernet or IP address of a host", name)
+		return place{}, fmt.Errorf("%q names no place: use the datapath id of a switch in hexadecimal, or the Ethernet or IP address of a host", name)
 	}
 	if !slices.Contains(switches, app.Switch(id)) {
-		return Place{}, fmt.Errorf("no switch %v is up: holdfast topology lists those that are", app.Switch(id))
+		return place{}, fmt.Errorf("no switch %v is up: holdfast topology lists those that are", app.Switch(id))
 	}
-	return Place{Switch: app.Switch(id)}, nil
+	return place{Switch: app.Switch(id)}, nil
 }
 
-func findHost(name string, hosts []topology.Host, is func(topology.Host) bool) (Place, error) {
+func findHost(name string, hosts []topology.Host, is func(topology.Host) bool) (place, error) {
 	var found []topology.Host
 	for _, h := range hosts {
 		if is(h) {
@@ -59,9 +59,9 @@ func findHost(name string, hosts []topology.Host, is func(topology.Host) bool) (
 	}
 	switch len(found) {
 	case 0:
-		return Place{}, fmt.Errorf("no host %s is known: holdfast topology lists those that have been seen", name)
+		return place{}, fmt.Errorf("no host %s is known: holdfast topology lists those that have been seen", name)
 	case 1:
-		return Place{found[0].At.Switch, &found[0]}, nil
+		return place{found[0].At.Switch, &found[0]}, nil
 	}
-	return Place{}, fmt.Errorf("hosts %v and %v both have %s: give the Ethernet address", found[0].MAC, found[1].MAC, name)
+	return place{}, fmt.Errorf("hosts %v and %v both have %s: give the Ethernet address", found[0].MAC, found[1].MAC, name)
 }

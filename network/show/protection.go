@@ -204,8 +204,8 @@ func (s ProtectedSwitch) state() string {
 	return "holds it"
 }
 
-// HostsOf returns the hosts that one can ask for: those of the plan where it has them, with the addresses that the topology knows, and then those that no plan has yet. v may be nil.
-func HostsOf(s *topology.Snapshot, v *recovery.View) []topology.Host {
+// hostsOf returns the hosts that one can ask for: those of the plan where it has them, with the addresses that the topology knows, and then those that no plan has yet. v may be nil.
+func hostsOf(s *topology.Snapshot, v *recovery.View) []topology.Host {
 	known := map[app.MAC]topology.Host{}
 	for _, h := range s.Hosts {
 		known[h.MAC] = h.Host

@@ -50,7 +50,7 @@ type Failure struct {
 	Diagnostic string     `json:"diagnostic"`
 }
 
-// Report returns what is known now.
+// Report returns what is known now. Safe for concurrent use, also while Run does not run.
 func (s *Setup) Report() *Report {
 	s.mu.Lock()
 	defer s.mu.Unlock()
