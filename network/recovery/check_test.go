@@ -140,7 +140,7 @@ func TestASwitchThatIsRestartedMeanwhile(t *testing.T) {
 	for restart := 1; ; restart++ {
 		w := build(t, 1, sample.Ring(), defaults)
 		w.setCable(cables(sample.Ring())[2], false)
-		w.now += int64(lossQuiet)
+		w.Now += int64(lossQuiet)
 		w.tick()
 		steps := 0
 		for ; steps < restart && w.step(); steps++ {
@@ -167,16 +167,16 @@ func TestASwitchThatIsRestartedMeanwhile(t *testing.T) {
 func TestAPlanThatWasTakenBack(t *testing.T) {
 	w := build(t, 1, sample.Ring(), defaults)
 	w.setCable(cables(sample.Ring())[2], false)
-	w.now += int64(lossQuiet)
-	lost, now := w.cores[w.leader], w.now
+	w.Now += int64(lossQuiet)
+	lost, now := w.Leader(), w.Now
 	lost.Tick(now) // this leader has the plan in memory
-	w.failover()
+	w.Failover()
 	w.host(app.MAC{2, 9}, at(1, 7))
-	w.now += int64(time.Second)
+	w.Now += int64(time.Second)
 	w.tick()
-	for i := 0; w.cores[w.leader] != lost; i++ { // in the middle of the transition it leads again
+	for i := 0; w.Leader() != lost; i++ { // in the middle of the transition it leads again
 		w.step()
-		w.failover()
+		w.Failover()
 	}
 	if !w.view().Changing {
 		t.Fatal("all is done already")
@@ -198,16 +198,16 @@ func TestACheckThatWasTakenBack(t *testing.T) {
 		if len(answers) == 0 {
 			continue
 		}
-		w.must(w.cores[w.leader].Done(2, s.epoch, s.taken-uint64(len(s.queue))))
+		w.must(w.Leader().Done(2, s.epoch, s.taken-uint64(len(s.queue))))
 		for i, a := range answers {
 			if i == 1 { // this leader alone has seen it
-				lost := w.cores[w.leader]
+				lost := w.Leader()
 				w.must(lost.Event(2, s.epoch, s.seq+1, a))
-				w.failover()
+				w.Failover()
 			}
 			if i == 2 {
 				for range 2 {
-					w.failover() // back to where it was lost
+					w.Failover() // back to where it was lost
 				}
 			}
 			w.event(2, a)
@@ -248,14 +248,14 @@ func TestAPlanWaitsForSwitchesThatAreBack(t *testing.T) {
 		w.stop(3)
 		w.start(3, 0, true)
 		w.setCable(cables(sample.Ring())[0], false)
-		end := w.now + int64(lossQuiet)
-		for w.now < end {
+		end := w.Now + int64(lossQuiet)
+		for w.Now < end {
 			w.tick()
 		}
 		if w.view().Changing {
 			t.Error("it has not waited")
 		}
-		for end += int64(patience); !answers && w.now < end; {
+		for end += int64(patience); !answers && w.Now < end; {
 			w.tick()
 		}
 		if answers {

@@ -227,7 +227,7 @@ func TestOnePlanForManySwitches(t *testing.T) {
 func (w *world) state() (st state) {
 	w.t.Helper()
 	tb := tables{switches: map[app.Switch]switchRow{}, todo: map[app.Switch]todo{}, aim: map[app.PortOf]bool{}}
-	for r := range w.rows() {
+	for _, r := range w.Rows(Name) {
 		w.must(tb.add(r))
 	}
 	return tb.st
@@ -298,7 +298,7 @@ func TestLargeChangesAreSplit(t *testing.T) {
 	for i := range 3 * maxPart {
 		w.host(app.MAC{2, 1, byte(i >> 8), byte(i)}, at(1+app.Switch(i%3), app.Port(4+i%4)))
 	}
-	w.now += int64(time.Second)
+	w.Now += int64(time.Second)
 	for w.tick(); ; {
 		for _, s := range w.switches {
 			run = 0

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/holdfast-sdn/holdfast/app"
+	"github.com/holdfast-sdn/holdfast/app/apptest"
 	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/network/paths"
 	"github.com/holdfast-sdn/holdfast/network/topology"
@@ -119,9 +120,9 @@ func (w *world) happen(t *rapid.T, what string, cables [][2]app.PortOf, free []a
 	case "mute":
 		s.mute = !s.mute
 	case "failover":
-		w.failover()
+		w.Failover()
 	case "crash":
-		w.crash = crash(rapid.IntRange(1, 2).Draw(t, "crash"))
+		w.Crash = apptest.Crash(rapid.IntRange(1, 2).Draw(t, "crash"))
 	case "fever":
 		w.fever = rapid.SampledFrom([]int{0, 3, 30}).Draw(t, "of 100")
 	case "time":

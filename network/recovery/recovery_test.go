@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/app"
+	"github.com/holdfast-sdn/holdfast/app/apptest"
 	"github.com/holdfast-sdn/holdfast/network/paths"
 	"github.com/holdfast-sdn/holdfast/network/paths/sample"
 	"github.com/holdfast-sdn/holdfast/network/protect"
@@ -15,7 +16,7 @@ import (
 const edgePort app.Port = 9
 
 // build starts a network of a graph, with a host at each switch, and waits until it is protected.
-func build(t tester, seed uint64, g *paths.Graph, c Config) *world {
+func build(t apptest.Tester, seed uint64, g *paths.Graph, c Config) *world {
 	t.Helper()
 	w := newWorld(t, seed, c)
 	for _, l := range g.Links() {
@@ -91,7 +92,7 @@ func TestNoPacketIsLostWhenALinkDiesAndReturns(t *testing.T) {
 					w.after = func() {
 						w.follow(e, dead)
 						if w.steps++; i%3 == 0 && w.steps%37 == 0 { // in the middle of a round
-							w.failover()
+							w.Failover()
 						}
 					}
 					w.setCable(e, false)

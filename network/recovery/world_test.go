@@ -2,13 +2,13 @@ package recovery
 
 import (
 	"bytes"
-	"iter"
 	"maps"
 	"math/rand/v2"
 	"slices"
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/app"
+	"github.com/holdfast-sdn/holdfast/app/apptest"
 	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/network/paths"
 	"github.com/holdfast-sdn/holdfast/network/protect"
@@ -18,25 +18,14 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// tester is what *testing.T and *rapid.T share.
-type tester interface {
-	Helper()
-	Errorf(format string, args ...any)
-	Fatalf(format string, args ...any)
-}
-
 // world is three controllers with topology and recovery, and switches that are wired together. Everything happens in one goroutine, in the time that the
 // test tells; which switch does its next command is drawn.
 type world struct {
-	t      tester
+	*apptest.Group
+	t      apptest.Tester
 	r      *rand.Rand
-	cores  []*ledger.Core
 	config Config
-	leader int
-	term   uint64
-	now    int64
-	crash  crash // what happens to the leader at its next input
-	fever  int   // leaders die at so many of 100 inputs
+	fever  int // leaders die at so many of 100 inputs
 
 	wires    map[app.PortOf]app.PortOf // each in one direction
 	switches map[app.Switch]*fakeSwitch
@@ -45,46 +34,23 @@ type world struct {
 	steps    int
 }
 
-type crash uint8
-
-const (
-	stays         crash = iota
-	diesExecuting       // the input is executed again by the next leader
-	diesReleasing       // the next leader has the outcome, and releases it
-)
-
 var defaults = Config{HoldDown: 5 * time.Second, Reconcile: time.Minute, MaxEntries: 1 << 16, MaxGroups: 1 << 12}
 
-func newWorld(t tester, seed uint64, c Config) *world {
+func newWorld(t apptest.Tester, seed uint64, c Config) *world {
 	t.Helper()
-	w := &world{t: t, r: rand.New(rand.NewPCG(seed, 7)), config: c, now: 1e18, wires: map[app.PortOf]app.PortOf{}, switches: map[app.Switch]*fakeSwitch{},
+	w := &world{t: t, r: rand.New(rand.NewPCG(seed, 7)), config: c, wires: map[app.PortOf]app.PortOf{}, switches: map[app.Switch]*fakeSwitch{},
 		hosts: map[app.MAC]app.PortOf{}, after: func() {}}
-	for range 3 {
-		w.cores = append(w.cores, newCore(t, c))
-	}
-	w.lead(0)
+	w.Group = apptest.NewGroup(t, 1e18, w.apps, w.take)
 	return w
 }
 
-func newCore(t tester, c Config) *ledger.Core {
-	t.Helper()
-	core, err := ledger.New([]ledger.Application{topology.New(), New(c)}, ledger.Limits{})
-	if err != nil {
-		t.Fatalf("%v", err)
-	}
-	return core
-}
+func (w *world) apps() []*app.App { return []*app.App{topology.New(), New(w.config)} }
 
 // upgrade has the controllers run with another configuration.
 func (w *world) upgrade(c Config) {
 	w.t.Helper()
-	data := w.snapshotOf(w.leader)
-	for i := range w.cores {
-		w.cores[i] = newCore(w.t, c)
-		w.must(w.cores[i].Restore(data))
-	}
 	w.config = c
-	w.lead(w.leader)
+	w.Replace(w.apps)
 }
 
 func at(s app.Switch, p app.Port) app.PortOf { return app.PortOf{Switch: s, Port: p} }
@@ -96,58 +62,14 @@ func (w *world) must(err error) {
 	}
 }
 
-func (w *world) lead(i int) {
-	w.term++
-	w.leader = i
-	w.must(w.cores[i].Lead(w.term, w.now))
-	for _, id := range slices.Sorted(maps.Keys(w.switches)) {
-		if r, ok := w.cores[i].Resume(id); ok {
-			w.take(r)
-		}
-	}
-}
-
-// failover lets the leader die, and the next one lead.
-func (w *world) failover() {
-	w.must(w.cores[w.leader].Follow())
-	w.lead((w.leader + 1) % len(w.cores))
-}
-
 // input has the leader execute something, and commits it.
 func (w *world) input(do func(*ledger.Core)) {
 	w.t.Helper()
-	how := w.crash
-	w.crash = stays
 	if w.r.IntN(100) < w.fever {
-		how = crash(w.r.IntN(3))
-		w.failover()
+		w.Crash = apptest.Crash(w.r.IntN(3))
+		w.Failover()
 	}
-	do(w.cores[w.leader])
-	if how == diesExecuting {
-		w.failover()
-		do(w.cores[w.leader])
-	}
-	core := w.cores[w.leader]
-	for _, f := range core.Failures() {
-		w.t.Fatalf("application %s failed on %s: %v\n%s", f.App, f.Input.String(), f.Err, f.Stack)
-	}
-	entry, ok := core.Cut()
-	if !ok {
-		return
-	}
-	for i, c := range w.cores {
-		if i != w.leader || how != diesReleasing {
-			w.must(c.Commit(bytes.Clone(entry)))
-		}
-	}
-	if how == diesReleasing {
-		old := core
-		w.failover()
-		w.must(old.Commit(bytes.Clone(entry)))
-	}
-	for _, r := range w.cores[w.leader].Releases() {
-		w.take(r)
-	}
+	w.Input(do)
 }
 
 // take gives a switch its commands, each once.
@@ -157,11 +79,8 @@ func (w *world) take(r ledger.Release) {
 	if s == nil || r.Epoch != s.epoch || r.Count == 0 || !s.up {
 		return
 	}
-	rest := r.Commands
-	for seq := r.First; len(rest) > 0; seq++ {
-		msg, after, err := openflow.Next(rest)
-		w.must(err)
-		if rest = after; seq > s.taken {
+	for seq, msg := range w.Commands(r) {
+		if seq > s.taken {
 			s.taken = seq
 			s.queue = append(s.queue, bytes.Clone(msg))
 		}
@@ -184,7 +103,7 @@ func (w *world) step() bool {
 	epoch := s.epoch
 	changes := isMod(s.queue[0])
 	answers := s.step()
-	w.must(w.cores[w.leader].Done(s.id, s.epoch, s.taken-uint64(len(s.queue))))
+	w.must(w.Leader().Done(s.id, s.epoch, s.taken-uint64(len(s.queue))))
 	frames := s.frames
 	s.frames = nil
 	for _, a := range answers {
@@ -322,51 +241,23 @@ func (w *world) host(mac app.MAC, p app.PortOf) {
 func (w *world) advance(d time.Duration) {
 	w.t.Helper()
 	w.settle()
-	for end := w.now + int64(d); w.now < end; {
-		due, ok := w.cores[w.leader].NextTimer()
-		if !ok || due > end {
-			due = end
-		}
-		w.now = max(w.now, due)
-		now := w.now
-		w.input(func(c *ledger.Core) { c.Tick(now) })
+	for end := w.Now + int64(d); w.Now < end; {
+		w.input(w.Until(end))
 		w.settle()
-		if !ok || due == end {
-			w.now = end
-		}
 	}
 }
 
 // tick lets the next timer fire, and no switch does anything.
 func (w *world) tick() {
 	w.t.Helper()
-	if due, ok := w.cores[w.leader].NextTimer(); ok {
-		w.now = max(w.now, due)
-		now := w.now
-		w.input(func(c *ledger.Core) { c.Tick(now) })
+	if due, ok := w.Leader().NextTimer(); ok {
+		w.input(w.Until(due))
 	}
-}
-
-func (w *world) snapshotOf(i int) []byte {
-	w.t.Helper()
-	if !w.cores[w.leader].Quiet() { // that commands are done is not logged yet
-		w.input(func(*ledger.Core) {})
-	}
-	s, err := w.cores[i].Snapshot()
-	w.must(err)
-	return s
-}
-
-func (w *world) rows() iter.Seq[ledger.Row] {
-	w.t.Helper()
-	rows, err := w.cores[w.leader].Rows(Name, 1<<30)
-	w.must(err)
-	return slices.Values(rows)
 }
 
 func (w *world) view() *View {
 	w.t.Helper()
-	v, err := Of(w.rows())
+	v, err := Of(slices.Values(w.Rows(Name)))
 	w.must(err)
 	return v
 }
@@ -394,11 +285,7 @@ func (w *world) truth() network {
 // check compares what the switches hold with the plan of the network as it is, and the controllers with each other.
 func (w *world) check() {
 	w.t.Helper()
-	for i := range w.cores {
-		if i != w.leader && !bytes.Equal(w.snapshotOf(i), w.snapshotOf(w.leader)) {
-			w.t.Fatalf("controllers %d and %d have different states", i, w.leader)
-		}
-	}
+	w.Agree()
 	v := w.view()
 	if !v.Stable() {
 		w.t.Fatalf("not stable: %+v", v)

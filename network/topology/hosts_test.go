@@ -198,8 +198,8 @@ func TestSeenIsCoarse(t *testing.T) {
 	}
 	w.advance(seenGrain / 6)
 	w.host(at(1, 1), arp(alice, "10.0.0.1"))
-	if got := w.view().Hosts[0].Seen; got.UnixNano() != w.now {
-		t.Errorf("seen %v, at %d", got, w.now)
+	if got := w.view().Hosts[0].Seen; got.UnixNano() != w.Now {
+		t.Errorf("seen %v, at %d", got, w.Now)
 	}
 }
 

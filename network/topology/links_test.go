@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/holdfast-sdn/holdfast/app"
+	"github.com/holdfast-sdn/holdfast/app/apptest"
 	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
@@ -17,7 +18,7 @@ import (
 func at(sw app.Switch, port app.Port) app.PortOf { return app.PortOf{Switch: sw, Port: port} }
 
 // line is switches 1, 2, … in a row: port 2 of each leads to port 1 of the next. Each has three ports.
-func line(t tester, n int) *world {
+func line(t apptest.Tester, n int) *world {
 	t.Helper()
 	w := newWorld(t)
 	for id := range app.Switch(n - 1) {
@@ -142,7 +143,7 @@ func TestPortComesBack(t *testing.T) {
 	for range 3 {
 		w.setPort(at(1, 2), false)
 		s := w.wantLinks(t)
-		if len(s.Links) != 2 || s.Links[0].Up || s.Links[0].Reason != PortDown || s.Links[0].Changed.UnixNano() != w.now {
+		if len(s.Links) != 2 || s.Links[0].Up || s.Links[0].Reason != PortDown || s.Links[0].Changed.UnixNano() != w.Now {
 			t.Errorf("what is left of the links: %+v", s.Links)
 		}
 		w.advance(time.Second)
@@ -173,8 +174,8 @@ func TestSilentCut(t *testing.T) {
 func TestTimeWithoutControllers(t *testing.T) {
 	w := line(t, 3)
 	before := w.check()
-	w.now += int64(time.Hour)
-	w.failover()
+	w.Now += int64(time.Hour)
+	w.Failover()
 	w.advance(1)
 	if diff := difference(before, w.check()); diff != "" || len(w.told) > 0 {
 		t.Errorf("told %v; the view is another (-before +after)\n%s", w.told, diff)
@@ -244,7 +245,7 @@ func TestCableWithinASwitch(t *testing.T) {
 
 func TestRejected(t *testing.T) {
 	key := func(w *world) (key []byte) {
-		for r := range w.rows(Name) {
+		for _, r := range w.Rows(Name) {
 			if r.Table == ledger.SecretTable {
 				key = r.Value
 			}
@@ -315,7 +316,7 @@ func TestRejected(t *testing.T) {
 // clockOf reads the clock of a switch.
 func (w *world) clockOf(id app.Switch) (c clock) {
 	w.t.Helper()
-	for r := range w.rows(Name) {
+	for _, r := range w.Rows(Name) {
 		if r.Table == "clocks" && app.Switch(r.Cell.A) == id {
 			w.must(cbor.Unmarshal(r.Value, &c))
 		}
@@ -330,7 +331,7 @@ func TestNothingIsLeftOver(t *testing.T) {
 	w.packetIn(at(1, 1), frameOf())
 	w.stop(1)
 	w.stop(2)
-	for r := range w.rows(Name) {
+	for _, r := range w.Rows(Name) {
 		if r.Table != ledger.SecretTable && r.Table != "totals" {
 			t.Errorf("table %s has %v: %x", r.Table, r.Cell, r.Value)
 		}

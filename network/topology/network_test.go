@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/holdfast-sdn/holdfast/app"
+	"github.com/holdfast-sdn/holdfast/app/apptest"
 	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
@@ -135,9 +136,9 @@ func (w *world) happen(t *rapid.T, what string, p app.PortOf, cables [][2]app.Po
 			w.spoof(t, p)
 		}
 	case "failover":
-		w.failover()
+		w.Failover()
 	case "crash":
-		w.crash = rapid.SampledFrom([]crash{diesExecuting, diesReleasing}).Draw(t, "at which moment")
+		w.Crash = rapid.SampledFrom([]apptest.Crash{apptest.DiesExecuting, apptest.DiesReleasing}).Draw(t, "at which moment")
 	}
 }
 
@@ -145,7 +146,7 @@ func drawHost(t *rapid.T) app.MAC { return numbered(rapid.IntRange(0, 3).Draw(t,
 
 // spoof has a host send LLDP that it made up, or that it or somebody else heard.
 func (w *world) spoof(t *rapid.T, p app.PortOf) {
-	frame := appendProbe(nil, testKey, drawPort(t, w), app.MAC{2}, uint64(w.now)+rapid.Uint64Range(0, 1000).Draw(t, "seq"))
+	frame := appendProbe(nil, testKey, drawPort(t, w), app.MAC{2}, uint64(w.Now)+rapid.Uint64Range(0, 1000).Draw(t, "seq"))
 	if len(w.history) > 0 && rapid.Bool().Draw(t, "heard") {
 		frame = bytes.Clone(w.history[rapid.IntRange(0, len(w.history)-1).Draw(t, "which")].frame)
 		if rapid.Bool().Draw(t, "changed") {
@@ -213,12 +214,12 @@ func (w *world) linked(p app.PortOf) bool {
 
 // With or without leaders dying at each input, the network comes out the same, and timers go on.
 func TestFailover(t *testing.T) {
-	run := func(how func(i int) crash) *world {
+	run := func(how func(i int) apptest.Crash) *world {
 		w := newWorld(t)
 		i := 0
 		next := func(d time.Duration) {
 			for range 10 {
-				w.crash = how(i)
+				w.Crash = how(i)
 				i++
 				w.advance(d / 10)
 			}
@@ -227,32 +228,32 @@ func TestFailover(t *testing.T) {
 			w.wire(at(id+1, 2), at((id+1)%4+1, 1))
 		}
 		for id := range app.Switch(4) {
-			w.crash = how(i)
+			w.Crash = how(i)
 			i++
 			w.start(id+1, portsOfEach)
 		}
 		next(4 * Interval)
-		w.crash = how(i)
+		w.Crash = how(i)
 		w.host(at(1, 3), arp(alice, "10.0.0.1"))
-		w.crash = how(i + 1)
+		w.Crash = how(i + 1)
 		w.host(at(3, 4), arp(bob, "10.0.0.2"))
 		delete(w.wires, at(1, 2))
 		next(5 * Interval)
-		w.crash = how(i + 1)
+		w.Crash = how(i + 1)
 		w.setPort(at(3, 2), false)
 		next(Interval)
 		return w
 	}
-	calm := run(func(int) crash { return stays })
+	calm := run(func(int) apptest.Crash { return apptest.Stays })
 	want := calm.check()
 	if links := want.linksUp(); len(links) != 5 || len(want.Hosts) != 2 {
 		t.Fatalf("links %v, hosts %v", links, want.Hosts)
 	}
-	for _, how := range []crash{diesExecuting, diesReleasing} {
-		w := run(func(int) crash { return how })
+	for _, how := range []apptest.Crash{apptest.DiesExecuting, apptest.DiesReleasing} {
+		w := run(func(int) apptest.Crash { return how })
 		got := w.check()
-		if w.term < 20 {
-			t.Errorf("there were only %d leaders", w.term)
+		if w.Term < 20 {
+			t.Errorf("there were only %d leaders", w.Term)
 		}
 		if !slices.Equal(got.linksUp(), want.linksUp()) || !cmp.Equal(got.Hosts, want.Hosts, cmp.Comparer(func(a, b HostView) bool {
 			return a.MAC == b.MAC && a.At == b.At && slices.Equal(a.Addresses, b.Addresses)
@@ -287,7 +288,7 @@ func TestOfIsInOrder(t *testing.T) {
 	w.host(at(1, 3), arp(alice, "10.0.0.1"))
 	w.host(at(3, 3), arp(bob, "10.0.0.2"))
 	want := w.check()
-	rows := slices.Collect(w.rows(Name))
+	rows := w.Rows(Name)
 	for range 20 {
 		rand.Shuffle(len(rows), func(i, j int) { rows[i], rows[j] = rows[j], rows[i] })
 		got, err := Of(slices.Values(rows))

@@ -2,7 +2,6 @@ package topology
 
 import (
 	"bytes"
-	"iter"
 	"maps"
 	"net/netip"
 	"slices"
@@ -13,28 +12,18 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/holdfast-sdn/holdfast/app"
+	"github.com/holdfast-sdn/holdfast/app/apptest"
 	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// tester is what *testing.T and *rapid.T share.
-type tester interface {
-	Helper()
-	Errorf(format string, args ...any)
-	Fatalf(format string, args ...any)
-}
-
 // world is three controllers with the application, and switches that are wired together. What a PACKET_OUT sends by a port comes in as a PACKET_IN
 // where the wire ends. Everything happens in one goroutine, in the time that the test tells.
 type world struct {
-	t      tester
-	cores  []*ledger.Core
-	leader int
-	term   uint64
-	now    int64
-	crash  crash // what happens to the leader at its next input
+	*apptest.Group
+	t apptest.Tester
 
 	wires    map[app.PortOf]app.PortOf // each in one direction
 	switches map[app.Switch]*wired
@@ -59,23 +48,10 @@ type arrival struct {
 	frame []byte
 }
 
-type crash uint8
-
-const (
-	stays         crash = iota
-	diesExecuting       // the input is executed again by the next leader
-	diesReleasing       // the next leader has the outcome, and releases it
-)
-
-func newWorld(t tester) *world {
+func newWorld(t apptest.Tester) *world {
 	t.Helper()
-	w := &world{t: t, now: 1e18, wires: map[app.PortOf]app.PortOf{}, switches: map[app.Switch]*wired{}}
-	for range 3 {
-		core, err := ledger.New([]ledger.Application{New(), w.listener()}, ledger.Limits{})
-		w.must(err)
-		w.cores = append(w.cores, core)
-	}
-	w.lead(0)
+	w := &world{t: t, wires: map[app.PortOf]app.PortOf{}, switches: map[app.Switch]*wired{}}
+	w.Group = apptest.NewGroup(t, 1e18, func() []*app.App { return []*app.App{New(), w.listener()} }, w.execute)
 	return w
 }
 
@@ -136,56 +112,14 @@ func (w *world) must(err error) {
 	}
 }
 
-func (w *world) lead(i int) {
-	w.term++
-	w.leader = i
-	w.must(w.cores[i].Lead(w.term, w.now))
-	for _, id := range slices.Sorted(maps.Keys(w.switches)) {
-		if r, ok := w.cores[i].Resume(id); ok {
-			w.execute(r)
-		}
-	}
-}
-
-// failover lets the leader die, and the next one lead.
-func (w *world) failover() {
-	w.must(w.cores[w.leader].Follow())
-	w.lead((w.leader + 1) % len(w.cores))
-}
-
-// input has the leader execute something, and commits it.
+// input has the leader execute something. What was told is told again if it dies meanwhile.
 func (w *world) input(do func(*ledger.Core)) {
 	w.t.Helper()
-	how := w.crash
-	w.crash = stays
 	told := len(w.told)
-	do(w.cores[w.leader])
-	if how == diesExecuting {
-		w.failover()
+	w.Input(func(c *ledger.Core) {
 		w.told = w.told[:told]
-		do(w.cores[w.leader])
-	}
-	core := w.cores[w.leader]
-	for _, f := range core.Failures() {
-		w.t.Errorf("application %s failed on %s: %v\n%s", f.App, f.Input.String(), f.Err, f.Stack)
-	}
-	entry, ok := core.Cut()
-	if !ok {
-		return
-	}
-	for i, c := range w.cores {
-		if i != w.leader || how != diesReleasing {
-			w.must(c.Commit(bytes.Clone(entry)))
-		}
-	}
-	if how == diesReleasing {
-		old := core
-		w.failover()
-		w.must(old.Commit(bytes.Clone(entry)))
-	}
-	for _, r := range w.cores[w.leader].Releases() {
-		w.execute(r)
-	}
+		do(c)
+	})
 }
 
 // execute does what a switch is told, once.
@@ -195,11 +129,7 @@ func (w *world) execute(r ledger.Release) {
 	if s == nil || r.Epoch != s.epoch || r.Count == 0 {
 		return
 	}
-	rest := r.Commands
-	for seq := r.First; len(rest) > 0; seq++ {
-		msg, after, err := openflow.Next(rest)
-		w.must(err)
-		rest = after
+	for seq, msg := range w.Commands(r) {
 		if seq <= s.done {
 			continue
 		}
@@ -208,7 +138,7 @@ func (w *world) execute(r ledger.Release) {
 		w.must(err)
 		w.command(r.Switch, s, m)
 	}
-	w.must(w.cores[w.leader].Done(r.Switch, r.Epoch, s.done))
+	w.must(w.Leader().Done(r.Switch, r.Epoch, s.done))
 }
 
 func (w *world) command(id app.Switch, s *wired, m of13.Message) {
@@ -317,44 +247,17 @@ func (w *world) host(at app.PortOf, frame []byte) {
 // advance lets time pass, in steps in which timers fire one by one.
 func (w *world) advance(d time.Duration) {
 	w.t.Helper()
-	for end := w.now + int64(d); w.now < end; {
-		at, ok := w.cores[w.leader].NextTimer()
-		if !ok || at > end {
-			at = end
-		}
-		w.now = max(w.now, at)
-		now := w.now
-		w.input(func(c *ledger.Core) { c.Tick(now) })
+	for end := w.Now + int64(d); w.Now < end; {
+		w.input(w.Until(end))
 		w.settle()
-		if !ok || at == end {
-			w.now = end
-		}
 	}
 }
 
 func (w *world) wire(a, b app.PortOf) { w.wires[a], w.wires[b] = b, a }
 
-func (w *world) snapshotOf(i int) []byte {
-	w.t.Helper()
-	if !w.cores[w.leader].Quiet() { // that commands are done is not logged yet
-		w.input(func(*ledger.Core) {})
-	}
-	s, err := w.cores[i].Snapshot()
-	w.must(err)
-	return s
-}
-
-// rows yields the tables of an application at the leader.
-func (w *world) rows(name string) iter.Seq[ledger.Row] {
-	w.t.Helper()
-	rows, err := w.cores[w.leader].Rows(name, 1<<30)
-	w.must(err)
-	return slices.Values(rows)
-}
-
 func (w *world) view() *Snapshot {
 	w.t.Helper()
-	s, err := Of(w.rows(Name))
+	s, err := Of(slices.Values(w.Rows(Name)))
 	w.must(err)
 	return s
 }
@@ -384,15 +287,11 @@ func (w *world) wiring() (list []Link) {
 // check compares the view with what the listener was told, and the controllers with each other.
 func (w *world) check() *Snapshot {
 	w.t.Helper()
-	for i := range w.cores {
-		if i != w.leader && !bytes.Equal(w.snapshotOf(i), w.snapshotOf(w.leader)) {
-			w.t.Fatalf("controllers %d and %d have different states", i, w.leader)
-		}
-	}
+	w.Agree()
 	s := w.view()
 	var links []Link
 	hosts := map[app.MAC]app.PortOf{}
-	for r := range w.rows("listener") {
+	for _, r := range w.Rows("listener") {
 		var at app.PortOf
 		w.must(cbor.Unmarshal(r.Value, &at))
 		if r.Table == "links" {
