@@ -1,6 +1,6 @@
 // Package apptest runs applications for their tests: events go in, and the commands that
-// they sent come out, decoded. Behind it is a real ledger that leads alone; there are
-// no switches, connections or other controllers.
+// they sent come out, decoded. Behind it is a real ledger that leads alone, or with Group
+// three, of which the leader may die; there are no switches or connections.
 //
 //	net := apptest.New(t, learning.New())
 //	net.SwitchUp(1)
