@@ -25,6 +25,8 @@ type switchRow struct {
 	Ports []app.Port // that have, or had, a link
 	Asked uint32     // xid of the request for its ports; 0 once a part of the answer has come
 
+	Live, Dark []app.Port // in order, since it came up: live, or not any more
+
 	Checked                                 int64 // when it was last found, or made, right
 	Right, Wrong, Missing, Surplus, Foreign int   // found then
 	PutBack, Removed                        uint64
@@ -36,9 +38,11 @@ type switchRow struct {
 type link struct {
 	_       struct{} `cbor:",toarray"`
 	A, B    place    // A is the lesser
-	Found   bool     // it is, as far as anybody knows, alive
+	New     int64    // when it was found first
+	Found   bool     // it is, as far as anybody knows, there
+	Dark    bool     // a port of it has been live, and is not: nothing is sent into it
 	Unheard bool     // a switch at its end is down, or was and has not found it again
-	Lost    int64    // when it was not any more
+	Lost    int64    // when it was not there any more, or dark
 	Hold    int64    // how long it waited the last time
 	Until   int64    // it waits
 }
@@ -93,6 +97,7 @@ func (v *visit) ports(m app.Reply) {
 	up := map[app.Port]bool{}
 	for p := range m.PortDescs().All() {
 		up[p.Port] = p.Up()
+		v.light(m.Switch, p)
 	}
 	gone := func(p app.Port) bool { is, named := up[p]; return !is && (named || whole) }
 	for _, p := range row.Ports {
@@ -108,7 +113,7 @@ func (v *visit) switchDown(m app.SwitchDown) error {
 	if !known || !row.Up {
 		return nil
 	}
-	row.Up, row.Since = false, v.now
+	row.Up, row.Since, row.Live, row.Dark = false, v.now, nil, nil
 	v.switches.Put(v.tx, all, m.Switch, row)
 	v.endJob(m.Switch)
 	v.todo.Delete(v.tx, all, m.Switch)
@@ -118,6 +123,7 @@ func (v *visit) switchDown(m app.SwitchDown) error {
 			v.putLink(l)
 		}
 	}
+	v.shadeAll(m.Switch)
 	v.tx.CancelTimer(timerFound + m.Switch.String())
 	v.tx.CancelTimer(timerRetry + m.Switch.String())
 	v.forgetIfCutOff(m.Switch)
@@ -141,13 +147,14 @@ func (v *visit) stillUnheard(s app.Switch) {
 
 // portStatus also hears of links that topology has given up, since a switch at their end is down.
 func (v *visit) portStatus(m app.PortStatus) error {
-	if m.Reason != of13.PortDelete && m.Port.Up() {
-		return nil
+	if m.Reason == of13.PortDelete {
+		m.Port.State |= of13.PortStateLinkDown
 	}
 	at := app.PortOf{Switch: m.Switch, Port: m.Port.Port}
-	if !v.lose(at, "port down") {
+	if !m.Port.Up() && !v.lose(at, "port down") {
 		v.dropHosts("port down", func(p app.PortOf) bool { return p == at })
 	}
+	v.light(m.Switch, m.Port)
 	return nil
 }
 
@@ -174,10 +181,11 @@ func (v *visit) linkUp(m topology.LinkUp) error {
 	default:
 		v.displace(m.From)
 		v.displace(m.To)
-		l.Found = true
+		l.Found, l.New = true, v.now
 		v.changed(discoveryQuiet, "link "+l.name()+" is new")
 	}
 	v.putLink(l)
+	v.shade(l)
 	v.dropHosts("a link's port", func(at app.PortOf) bool { return at == m.From || at == m.To })
 	return nil
 }
@@ -185,7 +193,10 @@ func (v *visit) linkUp(m topology.LinkUp) error {
 // hold has a link that is back prove that it is stable, unless no plan can use it anyway.
 func (v *visit) hold(l *link) {
 	d := int64(v.config.HoldDown)
-	if l.Hold > 0 && l.Lost-l.Until < int64(steady) {
+	switch {
+	case v.now < l.Until && l.Lost <= l.Until-l.Hold: // it waits, and was dark when it was found: that is one failure
+		d = l.Hold
+	case l.Hold > 0 && l.Lost-l.Until < int64(steady):
 		d = min(2*l.Hold, max(d, int64(maxHold)))
 	}
 	_, a := v.planSwitches.Get(v.tx, target, l.A.Switch)
@@ -230,7 +241,10 @@ func (v *visit) lose(at app.PortOf, why string) bool {
 	if !ok || !l.Found {
 		return false
 	}
-	l.Found, l.Unheard, l.Lost = false, false, v.now
+	l.Found, l.Unheard = false, false
+	if !l.Dark {
+		l.Lost = v.now
+	}
 	v.putLink(l)
 	v.tx.CancelTimer(timerHold + portName(l.A.portOf()))
 	v.changed(lossQuiet, fmt.Sprintf("link %s is lost: %s", l.name(), why))

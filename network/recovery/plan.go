@@ -98,7 +98,7 @@ func (v *visit) wanted() network {
 	parts := parts{}
 	var held []link
 	for at, l := range v.links.All(v.tx, all) {
-		if at != l.A.portOf() || !l.Found || !usableLink(l) || !in[l.A.Switch] || !in[l.B.Switch] {
+		if at != l.A.portOf() || !l.Found || l.Dark || !usableLink(l) || !in[l.A.Switch] || !in[l.B.Switch] {
 			continue
 		}
 		if v.now < l.Until {

@@ -57,6 +57,7 @@ const (
 	timerHold  = "hold "
 	timerFound = "found "
 	timerRetry = "retry "
+	timerShade = "shade "
 	timerLate  = "late "
 )
 
@@ -252,6 +253,8 @@ func (v *visit) timer(m app.Timer) error {
 	switch s := app.Switch(id); kind + " " {
 	case timerFound:
 		v.stillUnheard(s)
+	case timerShade:
+		v.shadeAll(s)
 	case timerLate:
 		if _, busy := v.jobs.Get(v.tx, all, s); busy {
 			v.fail(s, fmt.Sprintf("no answer in %v", answerIn), "")

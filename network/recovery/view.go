@@ -189,7 +189,7 @@ func (t *tables) view() (*View, error) {
 		case !l.Found:
 		case !usableLink(l):
 			v.LeftOut = append(v.LeftOut, fmt.Sprintf("link %s: use ports up to %v for links between switches", l.name(), protect.MaxPort))
-		case l.Until > 0 && !t.aim[l.A.portOf()]:
+		case l.Until > 0 && !l.Dark && !t.aim[l.A.portOf()]:
 			v.Held = append(v.Held, HeldLink{cable, instant(l.Until)})
 		}
 		if l.Found && l.Unheard {
