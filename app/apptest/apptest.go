@@ -54,21 +54,31 @@ func New(t testing.TB, apps ...*app.App) *Net {
 // SwitchUp begins a new epoch of a switch with these ports.
 func (n *Net) SwitchUp(id app.Switch, ports ...of13.PortDesc) []Sent {
 	n.t.Helper()
+	n.epochs[id]++
+	n.seqs[id] = 0
+	return n.Event(id, Up(id, ports...))
+}
+
+// SwitchDown ends the epoch of a switch.
+func (n *Net) SwitchDown(id app.Switch) []Sent {
+	n.t.Helper()
+	return n.Event(id, Down())
+}
+
+// Up is the event that begins an epoch of a switch with these ports.
+func Up(id app.Switch, ports ...of13.PortDesc) []byte {
 	var list of13.List[of13.PortDesc]
 	for _, p := range ports {
 		list = list.With(p)
 	}
 	features := of13.FeaturesReply{DatapathID: id, NTables: 254}
 	reply := of13.MultipartReply{Part: of13.PartPortDesc, Body: list}
-	n.epochs[id]++
-	n.seqs[id] = 0
-	return n.Event(id, experimenter.SwitchUp{Features: features.Append(nil, 0), Ports: reply.Append(nil, 0)}.Append(nil, openflow.Version13))
+	return experimenter.SwitchUp{Features: features.Append(nil, 0), Ports: reply.Append(nil, 0)}.Append(nil, openflow.Version13)
 }
 
-// SwitchDown ends the epoch of a switch.
-func (n *Net) SwitchDown(id app.Switch) []Sent {
-	n.t.Helper()
-	return n.Event(id, experimenter.AppendSwitchDown(nil, openflow.Version13, experimenter.ReasonConnectionLost))
+// Down is the event that ends an epoch.
+func Down() []byte {
+	return experimenter.AppendSwitchDown(nil, openflow.Version13, experimenter.ReasonConnectionLost)
 }
 
 // PacketIn hands a frame that came in by a port to the controller.

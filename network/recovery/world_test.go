@@ -13,8 +13,6 @@ import (
 	"github.com/holdfast-sdn/holdfast/network/paths"
 	"github.com/holdfast-sdn/holdfast/network/protect"
 	"github.com/holdfast-sdn/holdfast/network/topology"
-	"github.com/holdfast-sdn/holdfast/openflow"
-	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
@@ -168,13 +166,11 @@ func (w *world) start(id app.Switch, n int, wiped bool) {
 		s.flows, s.groups = map[string]of13.FlowMod{}, map[uint32]of13.GroupMod{}
 	}
 	s.up, s.epoch, s.seq, s.taken, s.queue, s.frames = true, s.epoch+1, 0, 0, nil, nil
-	var list of13.List[of13.PortDesc]
+	var list []of13.PortDesc
 	for _, p := range slices.Sorted(maps.Keys(s.ports)) {
-		list = list.With(portDesc(p, s.ports[p]))
+		list = append(list, portDesc(p, s.ports[p]))
 	}
-	features := of13.FeaturesReply{DatapathID: id, NTables: 254}
-	reply := of13.MultipartReply{Part: of13.PartPortDesc, Body: list}
-	w.event(id, experimenter.SwitchUp{Features: features.Append(nil, 0), Ports: reply.Append(nil, 0)}.Append(nil, openflow.Version13))
+	w.event(id, apptest.Up(id, list...))
 }
 
 func portDesc(p app.Port, up bool) of13.PortDesc {
@@ -192,7 +188,7 @@ func (w *world) stop(id app.Switch) {
 	if !s.up {
 		return
 	}
-	w.event(id, experimenter.AppendSwitchDown(nil, openflow.Version13, experimenter.ReasonConnectionLost))
+	w.event(id, apptest.Down())
 	s.up, s.queue, s.frames = false, nil, nil
 }
 

@@ -14,8 +14,6 @@ import (
 	"github.com/holdfast-sdn/holdfast/app"
 	"github.com/holdfast-sdn/holdfast/app/apptest"
 	"github.com/holdfast-sdn/holdfast/ledger"
-	"github.com/holdfast-sdn/holdfast/openflow"
-	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
@@ -193,13 +191,11 @@ func (w *world) start(id app.Switch, n int) {
 		w.switches[id] = s
 	}
 	s.up, s.epoch, s.seq, s.done, s.flows = true, s.epoch+1, 0, 0, nil
-	var list of13.List[of13.PortDesc]
+	var list []of13.PortDesc
 	for _, p := range slices.Sorted(maps.Keys(s.ports)) {
-		list = list.With(portDesc(id, p, s.ports[p]))
+		list = append(list, portDesc(id, p, s.ports[p]))
 	}
-	features := of13.FeaturesReply{DatapathID: id, NTables: 254}
-	reply := of13.MultipartReply{Part: of13.PartPortDesc, Body: list}
-	w.event(id, experimenter.SwitchUp{Features: features.Append(nil, 0), Ports: reply.Append(nil, 0)}.Append(nil, openflow.Version13))
+	w.event(id, apptest.Up(id, list...))
 	w.settle()
 }
 
@@ -214,7 +210,7 @@ func portDesc(id app.Switch, p app.Port, up bool) of13.PortDesc {
 func (w *world) stop(id app.Switch) {
 	w.t.Helper()
 	w.switches[id].up = false
-	w.event(id, experimenter.AppendSwitchDown(nil, openflow.Version13, experimenter.ReasonConnectionLost))
+	w.event(id, apptest.Down())
 	w.settle()
 }
 
