@@ -84,7 +84,7 @@ func newApplications(s *config.Site) ([]ledger.Application, error) {
 
 func recoveryConfig(r config.Recovery) recovery.Config {
 	c := recovery.Config{HoldDown: r.HoldDown, Reconcile: r.Reconcile, RemoveForeign: r.RemoveForeign,
-		MaxEntries: int(r.MaxEntries), MaxGroups: int(r.MaxGroups), Spare: []uint64{liveness.Cookie}}
+		MaxEntries: int(r.MaxEntries), MaxGroups: int(r.MaxGroups)}
 	if r.NodeDisjoint {
 		c.Disjoint = paths.NodeDisjoint
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/app"
+	"github.com/holdfast-sdn/holdfast/network/liveness"
 	"github.com/holdfast-sdn/holdfast/network/protect"
 	"github.com/holdfast-sdn/holdfast/network/reconcile"
 	"github.com/holdfast-sdn/holdfast/network/topology"
@@ -146,7 +147,7 @@ func (v *visit) policy() reconcile.Policy {
 			switch {
 			case f.Cookie == protect.Cookie || f.Cookie == Cookie:
 				return reconcile.Own
-			case f.Cookie == topology.Cookie || f.Cookie>>56 == markerCookie || slices.Contains(v.config.Spare, f.Cookie):
+			case f.Cookie == topology.Cookie || f.Cookie == liveness.Cookie || f.Cookie>>56 == markerCookie:
 				return reconcile.Spare
 			}
 			return reconcile.Foreign

@@ -226,10 +226,8 @@ func TestOnePlanForManySwitches(t *testing.T) {
 
 func (w *world) state() (st state) {
 	w.t.Helper()
-	tb := tables{switches: map[app.Switch]switchRow{}, todo: map[app.Switch]todo{}, aim: map[app.PortOf]bool{}}
-	for _, r := range w.Rows(Name) {
-		w.must(tb.add(r))
-	}
+	tb, err := read(slices.Values(w.Rows(Name)))
+	w.must(err)
 	return tb.st
 }
 

@@ -1,7 +1,6 @@
 package recovery
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -34,9 +33,7 @@ func (n *network) addCable(a, b place) {
 
 func (n *network) sort() {
 	slices.Sort(n.switches)
-	slices.SortFunc(n.links, func(a, b paths.Link) int {
-		return cmp.Or(cmp.Compare(a.From.Switch, b.From.Switch), cmp.Compare(a.From.Port, b.From.Port))
-	})
+	slices.SortFunc(n.links, func(a, b paths.Link) int { return app.PortOf(a.From).Compare(app.PortOf(b.From)) })
 	slices.SortFunc(n.hosts, func(a, b protect.Host) int { return slices.Compare(a.MAC[:], b.MAC[:]) })
 }
 

@@ -25,7 +25,6 @@ type Config struct {
 	Reconcile             time.Duration // in which each switch is looked at once
 	RemoveForeign         bool          // entries and groups that are nobody's here
 	MaxEntries, MaxGroups int           // of one switch
-	Spare                 []uint64      // cookies of other applications' entries
 }
 
 // How long changes gather before a plan is made of them.

@@ -2,7 +2,6 @@ package recovery
 
 import (
 	"cmp"
-	"encoding/binary"
 	"fmt"
 	"iter"
 	"slices"
@@ -70,7 +69,6 @@ type SwitchView struct {
 
 	Failed         time.Time // zero: not since it was checked
 	Error, Command string
-	Retry          time.Time
 }
 
 // Stable reports whether the switches that are up hold the plan, and nothing is about to change it.
@@ -86,11 +84,9 @@ func (v *View) Plan() (*protect.Plan, error) {
 
 // Of makes a view of the application's tables, whose rows may come in any order.
 func Of(rows iter.Seq[ledger.Row]) (*View, error) {
-	t := tables{switches: map[app.Switch]switchRow{}, todo: map[app.Switch]todo{}, aim: map[app.PortOf]bool{}}
-	for r := range rows {
-		if err := t.add(r); err != nil {
-			return nil, fmt.Errorf("table %s of application %s: %w", r.Table, Name, err)
-		}
+	t, err := read(rows)
+	if err != nil {
+		return nil, err
 	}
 	return t.view()
 }
@@ -99,22 +95,35 @@ func Of(rows iter.Seq[ledger.Row]) (*View, error) {
 type tables struct {
 	st        state
 	switches  map[app.Switch]switchRow
-	todo      map[app.Switch]todo
+	behind    map[app.Switch]bool
 	links     []link
 	hosts     []app.MAC
 	installed network
 	aim       map[app.PortOf]bool // ends of the links of the target
 }
 
+func read(rows iter.Seq[ledger.Row]) (*tables, error) {
+	t := tables{switches: map[app.Switch]switchRow{}, behind: map[app.Switch]bool{}, aim: map[app.PortOf]bool{}}
+	for r := range rows {
+		if err := t.add(r); err != nil {
+			return nil, fmt.Errorf("table %s of application %s: %w", r.Table, Name, err)
+		}
+	}
+	return &t, nil
+}
+
 func (t *tables) add(r ledger.Row) error {
-	id, port := app.Switch(r.Field.A), app.PortOf{Switch: app.Switch(r.Field.A), Port: app.Port(r.Field.B)}
+	id, port, mac := app.FromKey[app.Switch](r.Field), app.FromKey[app.PortOf](r.Field), app.FromKey[app.MAC](r.Field) // it is one of these
 	switch r.Table {
 	case "state":
 		return cbor.Unmarshal(r.Value, &t.st)
 	case "switches":
-		return into(t.switches, id, r.Value)
+		var row switchRow
+		err := cbor.Unmarshal(r.Value, &row)
+		t.switches[id] = row
+		return err
 	case "todo":
-		return into(t.todo, id, r.Value)
+		t.behind[id] = true
 	case "links":
 		var l link
 		err := cbor.Unmarshal(r.Value, &l)
@@ -123,15 +132,15 @@ func (t *tables) add(r ledger.Row) error {
 		}
 		return err
 	case "hosts":
-		t.hosts = append(t.hosts, macOf(r.Field.A))
+		t.hosts = append(t.hosts, mac)
 	case "plan_switches":
-		if r.Cell.A == uint64(installed) {
+		if app.FromKey[uint32](r.Cell) == installed {
 			t.installed.switches = append(t.installed.switches, id)
 		}
 	case "plan_links":
 		var to place
 		err := cbor.Unmarshal(r.Value, &to)
-		if r.Cell.A == uint64(installed) {
+		if app.FromKey[uint32](r.Cell) == installed {
 			t.installed.addCable(placeOf(port), to)
 		} else {
 			t.aim[port] = true
@@ -140,25 +149,12 @@ func (t *tables) add(r ledger.Row) error {
 	case "plan_hosts":
 		var at place
 		err := cbor.Unmarshal(r.Value, &at)
-		if r.Cell.A == uint64(installed) {
-			t.installed.hosts = append(t.installed.hosts, protect.Host{MAC: macOf(r.Field.A), At: paths.End(at.portOf())})
+		if app.FromKey[uint32](r.Cell) == installed {
+			t.installed.hosts = append(t.installed.hosts, protect.Host{MAC: mac, At: paths.End(at.portOf())})
 		}
 		return err
 	}
 	return nil
-}
-
-func into[V any](m map[app.Switch]V, id app.Switch, b []byte) error {
-	var row V
-	err := cbor.Unmarshal(b, &row)
-	m[id] = row
-	return err
-}
-
-func macOf(key uint64) app.MAC {
-	var b [8]byte
-	binary.BigEndian.PutUint64(b[:], key)
-	return app.MAC(b[2:])
 }
 
 func (t *tables) view() (*View, error) {
@@ -180,9 +176,7 @@ func (t *tables) view() (*View, error) {
 		}
 	}
 	slices.SortFunc(v.Switches, func(a, b SwitchView) int { return cmp.Compare(a.ID, b.ID) })
-	slices.SortFunc(t.links, func(a, b link) int {
-		return cmp.Or(cmp.Compare(a.A.Switch, b.A.Switch), cmp.Compare(a.A.Port, b.A.Port))
-	})
+	slices.SortFunc(t.links, func(a, b link) int { return a.A.portOf().Compare(b.A.portOf()) })
 	for _, l := range t.links {
 		cable := Cable{l.A.portOf(), l.B.portOf()}
 		switch {
@@ -206,10 +200,9 @@ func (t *tables) view() (*View, error) {
 }
 
 func (t *tables) switchView(id app.Switch, row switchRow) SwitchView {
-	d, behind := t.todo[id]
-	return SwitchView{ID: id, Up: row.Up, InStep: row.Up && !behind, Since: instant(row.Since), Checked: instant(row.Checked),
+	return SwitchView{ID: id, Up: row.Up, InStep: row.Up && !t.behind[id], Since: instant(row.Since), Checked: instant(row.Checked),
 		Found:   reconcile.Result{Right: row.Right, Wrong: row.Wrong, Missing: row.Missing, Surplus: row.Surplus, Foreign: row.Foreign},
-		PutBack: row.PutBack, Removed: row.Removed, Failed: instant(row.Failed), Error: row.Error, Command: row.Command, Retry: instant(d.At)}
+		PutBack: row.PutBack, Removed: row.Removed, Failed: instant(row.Failed), Error: row.Error, Command: row.Command}
 }
 
 func (t changeRow) view() Change {
