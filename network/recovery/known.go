@@ -25,7 +25,7 @@ type switchRow struct {
 	Ports []app.Port // that have, or had, a link
 	Asked uint32     // xid of the request for its ports; 0 once a part of the answer has come
 
-	Live, Dark []app.Port // in order, since it came up: live, or not any more
+	Live, Dark []app.Port // in order, that have been live: are, as far as anybody knows, and are not
 
 	Checked                                 int64 // when it was last found, or made, right
 	Right, Wrong, Missing, Surplus, Foreign int   // found then
@@ -113,7 +113,11 @@ func (v *visit) switchDown(m app.SwitchDown) error {
 	if !known || !row.Up {
 		return nil
 	}
-	row.Up, row.Since, row.Live, row.Dark = false, v.now, nil, nil
+	row.Up, row.Since = false, v.now
+	for _, p := range row.Dark { // what it has said last does not count
+		row.Live = with(row.Live, p)
+	}
+	row.Dark = nil
 	v.switches.Put(v.tx, all, m.Switch, row)
 	v.endJob(m.Switch)
 	v.todo.Delete(v.tx, all, m.Switch)

@@ -13,7 +13,7 @@ import (
 const setUp = 10 * time.Second
 
 // light takes it from a switch whether a port is live. Open vSwitch says no while BFD is down, though the port is up: its groups do not use it then, and
-// topology is late to miss a probe. A port that has not been live since its switch came up says nothing, since many switches never set the bit.
+// topology is late to miss a probe. A port that has never been live says nothing: many switches do not set the bit.
 func (v *visit) light(s app.Switch, p of13.PortDesc) {
 	row, known := v.switches.Get(v.tx, all, s)
 	_, was := slices.BinarySearch(row.Live, p.Port)

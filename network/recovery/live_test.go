@@ -68,7 +68,10 @@ func TestALinkThatIsNotLive(t *testing.T) {
 	w.advance(2 * maxHold)
 	uses("without the switch that said so", true)
 	w.start(far.Switch, 0, false)
-	w.advance(2 * topology.Interval)
+	w.advance(time.Second)
+	uses("the switch is back, and says it again", false)
+	w.setLive(far, true)
+	w.advance(2 * maxHold)
 	w.check()
 }
 
