@@ -262,7 +262,7 @@ func (w *world) portStatus(p app.PortOf) {
 	w.event(p.Switch, m.Append(nil, 0))
 }
 
-// A plan that switches have no room for is not installed, and the old one stays.
+// A plan that switches have no room for is not installed: a new host waits. A link that dies is followed all the same.
 func TestAPlanThatDoesNotFit(t *testing.T) {
 	w := build(t, 1, sample.Triangle(), defaults)
 	c := defaults
@@ -283,7 +283,14 @@ func TestAPlanThatDoesNotFit(t *testing.T) {
 	if !maps.EqualFunc(before, w.switches[1].flows, func(a, b of13.FlowMod) bool { return flowKey(a) == flowKey(b) }) {
 		t.Error("something was installed")
 	}
+	w.setCable(at(1, 1), false)
+	w.advance(time.Second)
+	if w.uses(at(1, 1)) || w.view().Problem == "" {
+		t.Errorf("a link is dead: %+v", w.view())
+	}
+	w.setCable(at(1, 1), true)
 	w.upgrade(defaults)
+	w.advance(2 * topology.Interval)
 	w.advance(defaults.Reconcile)
 	w.check()
 }

@@ -34,7 +34,7 @@ func (n *network) addCable(a, b place) {
 func (n *network) sort() {
 	slices.Sort(n.switches)
 	slices.SortFunc(n.links, func(a, b paths.Link) int { return app.PortOf(a.From).Compare(app.PortOf(b.From)) })
-	slices.SortFunc(n.hosts, func(a, b protect.Host) int { return slices.Compare(a.MAC[:], b.MAC[:]) })
+	slices.SortFunc(n.hosts, compareMACs)
 }
 
 // compiled is a plan, and what it was made of.
@@ -81,6 +81,25 @@ func (c Config) fits(p *protect.Plan) error {
 	}
 	return nil
 }
+
+// compile makes the plan of a network, if switches have room for it.
+func (c Config) compile(old *compiled, n network) (*protect.Plan, error) {
+	p, err := compile(old, n)
+	if err != nil {
+		return nil, err
+	}
+	return p, c.fits(p)
+}
+
+// leaveOutNew leaves out hosts that are not among the old ones.
+func (n *network) leaveOutNew(old []protect.Host) {
+	n.hosts = slices.DeleteFunc(n.hosts, func(h protect.Host) bool {
+		_, known := slices.BinarySearchFunc(old, h, compareMACs)
+		return !known
+	})
+}
+
+func compareMACs(a, b protect.Host) int { return slices.Compare(a.MAC[:], b.MAC[:]) }
 
 // wanted returns the network as it should be used now.
 func (v *visit) wanted() network {
@@ -232,9 +251,14 @@ func (v *visit) begin() error {
 		return nil
 	}
 	start := time.Now()
-	p, err := compile(old, next)
-	if err == nil {
-		err = v.config.fits(p)
+	p, err := v.config.compile(old, next)
+	if err != nil {
+		// Whoever invents hosts must not keep the plan from following links that die.
+		v.st.Problem = err.Error() + "; meanwhile hosts that are new are left out"
+		if next.leaveOutNew(old.hosts); next.equal(&old.network) {
+			return nil
+		}
+		p, err = v.config.compile(old, next)
 	}
 	if err != nil {
 		v.st.Problem = err.Error()

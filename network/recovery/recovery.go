@@ -102,7 +102,7 @@ type state struct {
 	Why                string
 	More               int // changes beside Why
 
-	Problem string     // why there is no plan of what is known
+	Problem string     // why there is no plan of all that is known
 	Last    changeRow  // the last that was finished
 	Turn    app.Switch // looked at last
 	TurnAt  int64      // when the next is

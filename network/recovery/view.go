@@ -29,7 +29,7 @@ type View struct {
 
 	Last    Change    // that was finished
 	Due     time.Time // when there will be a plan of what has changed meanwhile; zero if nothing has
-	Problem string    // why there is no plan of what is known
+	Problem string    // why there is no plan of all that is known
 
 	Switches []SwitchView
 	Held     []HeldLink

@@ -107,7 +107,7 @@ func notes(v *recovery.View, now time.Time) []string {
 		note("something has changed that no plan has yet; the next is made in %v", max(0, v.Due.Sub(now)).Round(time.Millisecond))
 	}
 	if v.Problem != "" {
-		note("there is no plan of what is known, so the one before stays: %s", v.Problem)
+		note("the plan is not of all that is known: %s", v.Problem)
 	}
 	if n := len(v.Held); n > 0 {
 		first := slices.MinFunc(v.Held, func(a, b recovery.HeldLink) int { return a.Until.Compare(b.Until) })

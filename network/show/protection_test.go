@@ -64,7 +64,7 @@ func TestProtection(t *testing.T) {
 		"node-disjoint, changing",
 		"- the switches are being brought to another plan, round 2 of 4: link 1:1-2:1 is lost",
 		"- something has changed that no plan has yet; the next is made in 80ms",
-		"- there is no plan of what is known, so the one before stays: too many groups",
+		"- the plan is not of all that is known: too many groups",
 		"- 2 links are back, and not used until proven stable: 0000000000000002:2 ─ 0000000000000003:1 in 3s",
 		"- 1 link is taken to be there, though no switch says so now: 0000000000000001:2 ─ 0000000000000003:2",
 		"- 2 of 3 switches are not known to hold what they should",
