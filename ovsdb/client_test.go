@@ -97,21 +97,19 @@ func TestSetAndClear(t *testing.T) {
 	}
 	check(c.SetBFD(t.Context(), p1, BFD{MinTx: 5 * ms, MinRx: 6 * ms, Multiplier: 4}))
 	s.expect(t, "p1", `{enable="true", min_rx="6", min_tx="5", mult="4"}`, true)
-	v1 := await(t, c, "p1 is ours", func(v View, err error) bool { i, _ := v.Named("p1"); return i.Ours })
-	i1, _ := v1.Named("p1")
-	for b, want := range map[string]struct {
-		bfd  BFD
-		done bool
-	}{"the same": {BFD{MinTx: 5 * ms, MinRx: 6 * ms, Multiplier: 4}, true}, "another": {BFD{MinTx: 5 * ms, MinRx: 5 * ms}, false}} {
-		if done, err := i1.Check(want.bfd); done != want.done || err != nil {
-			t.Errorf("check %s: %v, error %v", b, done, err)
-		}
+	set := func(b BFD) func(View, error) bool {
+		return func(v View, _ error) bool { i, _ := v.Named("p1"); done, why := i.Check(b); return done && why == nil }
+	}
+	now := await(t, c, "p1 is ours", set(BFD{MinTx: 5 * ms, MinRx: 6 * ms, Multiplier: 4}))
+	if set(BFD{MinTx: 5 * ms, MinRx: 5 * ms})(now, nil) {
+		t.Error("other intervals than are set pass for set")
 	}
 	check(c.SetBFD(t.Context(), p1, BFD{MinTx: 15 * ms, MinRx: 15 * ms}))
 	s.expect(t, "p1", `{enable="true", min_rx="15", min_tx="15"}`, true)
 
 	t.Run("again", func(t *testing.T) {
-		select { // what has changed so far
+		await(t, c, "p1 is changed", set(BFD{MinTx: 15 * ms, MinRx: 15 * ms}))
+		select { // that has changed
 		case <-c.Changed():
 		case <-time.After(100 * ms):
 		}
@@ -153,15 +151,17 @@ func TestSetAndClear(t *testing.T) {
 		check(c.ClearBFD(t.Context(), p2))
 		s.expect(t, "p2", `{enable="true"}`, false)
 	})
+}
 
-	t.Run("an interface that is gone", func(t *testing.T) {
-		if err := c.SetBFD(t.Context(), Interface{Name: "x", id: "550e8400-e29b-41d4-a716-446655440000"}, BFD{MinTx: ms, MinRx: ms}); err == nil {
-			t.Error("set")
-		}
-		if err := c.ClearBFD(t.Context(), Interface{Name: "x", id: "what"}); err == nil {
-			t.Error("cleared")
-		}
-	})
+func TestAnInterfaceThatIsGone(t *testing.T) {
+	c := run(t, Config{Remote: newServer(t).tcp})
+	await(t, c, "is connected", connected)
+	if err := c.SetBFD(t.Context(), Interface{Name: "x", id: "550e8400-e29b-41d4-a716-446655440000"}, BFD{MinTx: ms, MinRx: ms}); err == nil {
+		t.Error("set")
+	}
+	if err := c.ClearBFD(t.Context(), Interface{Name: "x", id: "what"}); err == nil {
+		t.Error("cleared")
+	}
 }
 
 // Two controllers that set up the same interface do not make a mixture of it.

@@ -101,32 +101,37 @@ func changes(t *testing.T, switches []*netlab.Switch) (n int) {
 	return n
 }
 
-// Two Open vSwitches with two links: BFD comes up at both, the next leader changes nothing, what is somebody else's is left, a silent cut is
-// seen, and what is not to be is taken away.
-func TestOpenVSwitches(t *testing.T) {
-	t.Parallel()
-	lab := netlab.ForTest(t)
-	var switches []*netlab.Switch
-	of := &fixed{addresses: map[app.Switch]string{}}
-	for i := range 2 {
-		s, err := lab.AddSwitch(fmt.Sprintf("s%d", i+1), uint64(0x11+i))
-		if err == nil && i == 0 { // the other later
-			err = s.SetManager("ptcp:6640")
-		}
+// twice makes two Open vSwitches with two links between them. Only the database of the first can be reached.
+func twice(t *testing.T) (switches []*netlab.Switch, cables []*netlab.Link, of *fixed) {
+	t.Helper()
+	must := func(err error) {
+		t.Helper()
 		if err != nil {
 			t.Fatal(err)
 		}
+	}
+	lab := netlab.ForTest(t)
+	of = &fixed{addresses: map[app.Switch]string{}}
+	for i := range 2 {
+		s, err := lab.AddSwitch(fmt.Sprintf("s%d", i+1), uint64(0x11+i))
+		must(err)
 		switches = append(switches, s)
 		of.addresses[app.Switch(s.DatapathID)] = s.Address.String() + ":40000"
 	}
-	var cables []*netlab.Link
+	must(switches[0].SetManager("ptcp:6640"))
 	for range 2 {
 		k, err := lab.Connect(switches[0], switches[1])
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(err)
 		cables = append(cables, k)
 	}
+	return switches, cables, of
+}
+
+// BFD comes up at both ends of two links, the next leader changes nothing, what is somebody else's is left, a silent cut is
+// seen, and what is not to be is taken away.
+func TestOpenVSwitches(t *testing.T) {
+	t.Parallel()
+	switches, cables, of := twice(t)
 	first := liveness.Link{A: at(0x11, 1), B: at(0x12, 1), Up: true}
 	second := liveness.Link{A: at(0x11, 2), B: at(0x12, 2), Up: true}
 	of.view = &liveness.View{Links: []liveness.Link{first, second}}
