@@ -106,21 +106,20 @@ func (d *database) settle(ctx context.Context) {
 	d.mu.Lock()
 	ends, before := d.ends, d.ports
 	d.mu.Unlock()
-	after := make(map[app.PortOf]port, len(ends))
-	for _, e := range ends {
+	after, interfaces := make(map[app.PortOf]port, len(ends)), make([]ovsdb.Interface, len(ends))
+	for n, e := range ends {
 		i, found := view.Port(uint64(e.at.Switch), uint32(e.at.Port))
 		p := d.follow(e.at, before[e.at], i, found)
 		p.ready = readinessOf(i, found, d.wanted(e))
-		after[e.at] = p
+		after[e.at], interfaces[n] = p, i
 	}
 	d.note(after)
-	for _, e := range ends {
+	for n, e := range ends {
 		p := after[e.at]
 		if before[e.at].ready != p.ready {
 			d.peers.wake(e.peer)
 		}
-		i, found := view.Port(uint64(e.at.Switch), uint32(e.at.Port))
-		p.problem = d.set(ctx, e, p, i, found)
+		p.problem = d.set(ctx, e, p, interfaces[n])
 		after[e.at] = p
 	}
 	d.note(after)
@@ -137,8 +136,8 @@ func (d *database) wanted(e end) ovsdb.BFD {
 }
 
 // set sets BFD up at an end, or removes it, unless it is as it should be.
-func (d *database) set(ctx context.Context, e end, p port, i ovsdb.Interface, found bool) error {
-	if !found {
+func (d *database) set(ctx context.Context, e end, p port, i ovsdb.Interface) error {
+	if !p.found {
 		return fmt.Errorf("the database has no port %d at a bridge with datapath id %s", e.at.Port, e.at.Switch)
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
