@@ -4,14 +4,12 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
 	"os"
 	"testing"
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/internal/netlab"
-	"github.com/holdfast-sdn/holdfast/internal/ofconn"
 	"github.com/holdfast-sdn/holdfast/network/paths"
 	"github.com/holdfast-sdn/holdfast/network/paths/sample"
 	"github.com/holdfast-sdn/holdfast/openflow"
@@ -85,7 +83,9 @@ func tryOVS(t *testing.T, g *paths.Graph, avoid paths.Disjoint) {
 		t.Fatal(err)
 	}
 	for _, s := range g.Switches() {
-		program(t, lab, switches[s], Diff(Program{}, p.Program(s)).Messages())
+		if err := switches[s].Execute(Diff(Program{}, p.Program(s)).Messages()); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for i := -1; i < len(links); i++ {
 		if i >= 0 {
@@ -98,53 +98,6 @@ func tryOVS(t *testing.T, g *paths.Graph, avoid paths.Disjoint) {
 		if i >= 0 {
 			if err := links[i].Restore(); err != nil {
 				t.Fatal(err)
-			}
-		}
-	}
-}
-
-// program is the controller of a switch until it has taken the messages.
-func program(t *testing.T, lab *netlab.Lab, s *netlab.Switch, msgs []of13.Message) {
-	t.Helper()
-	l, err := net.Listen("tcp", net.JoinHostPort(lab.Addr().String(), "0"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	if err := s.SetControllers(l.Addr().String()); err != nil {
-		t.Fatal(err)
-	}
-	nc, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer nc.Close()
-	if err := nc.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
-		t.Fatal(err)
-	}
-	hello := of13.NewHello(of13.VersionsOf(of13.Version))
-	b := hello.Append(nil, 1)
-	for _, m := range msgs {
-		b = m.Append(b, 2)
-	}
-	if _, err := nc.Write((&of13.BarrierRequest{}).Append(b, 3)); err != nil {
-		t.Fatal(err)
-	}
-	for r := ofconn.NewReader(nc); ; {
-		batch, err := r.Next()
-		if err != nil {
-			t.Fatalf("switch %s: %v", s.Name, err)
-		}
-		for len(batch) > 0 {
-			var raw []byte
-			raw, batch, _ = openflow.Next(batch)
-			switch m, err := of13.Decode(raw); {
-			case err != nil:
-				t.Fatal(err)
-			case m.Type() == of13.TypeError:
-				t.Fatalf("switch %s refuses: %v", s.Name, m)
-			case m.Type() == of13.TypeBarrierReply:
-				return
 			}
 		}
 	}

@@ -161,8 +161,8 @@ func (n *network) program(context.Context) error {
 		return err
 	}
 	for v, d := range n.nodes {
-		if err := install(n.file(d, "br0.mgmt"), protect.Diff(protect.Program{}, plan.Program(v)).Messages()); err != nil {
-			return fmt.Errorf("program switch %v: %w", v, err)
+		if err := d.sw.Execute(protect.Diff(protect.Program{}, plan.Program(v)).Messages()); err != nil {
+			return fmt.Errorf("install the plan: %w", err)
 		}
 	}
 	return n.findWays(plan, hosts)

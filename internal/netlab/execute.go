@@ -1,4 +1,4 @@
-package outage
+package netlab
 
 import (
 	"fmt"
@@ -10,17 +10,25 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// installTimeout bounds how long a switch may take to take its program.
-const installTimeout = 10 * time.Second
+// executeTimeout bounds how long a switch may take for Execute.
+const executeTimeout = 10 * time.Second
 
-// install sends messages to the management socket of a switch, and waits until it has carried them out.
-func install(path string, msgs []of13.Message) error {
-	conn, err := net.Dial("unix", path)
+// Execute has the switch carry out messages, in OpenFlow 1.3, and waits until it has; one that it refuses is an error. They go over
+// the switch's own management socket, as those of OFCtl do.
+func (s *Switch) Execute(msgs []of13.Message) error {
+	if err := execute(s.path(bridge+".mgmt"), msgs); err != nil {
+		return fmt.Errorf("switch %s: %w", s.Name, err)
+	}
+	return nil
+}
+
+func execute(socket string, msgs []of13.Message) error {
+	conn, err := net.Dial("unix", socket)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(installTimeout)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(executeTimeout)); err != nil {
 		return err
 	}
 	hello := of13.NewHello(of13.VersionsOf(of13.Version))
