@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -45,8 +46,8 @@ func benchLevelsCommand() *cobra.Command {
 The load is the same each time: fake switches send packet-ins as fast as they are answered with a
 flow-mod, then one at a time. Two settings are for comparison: none is one controller,
 exactly once in its own log, without replication; bare is one controller, unordered. The settings
-take turns, so that what else the machine does falls on all of them; figures are medians, of
-ratios those of the rounds; unanswered are sums. Below exactly once answers are lost, and then unanswered, if the
+take turns, every second round backwards, so that what else the machine does falls on all of them;
+figures are medians, of ratios those of the rounds, with the least and the greatest; unanswered are sums. Below exactly once answers are lost, and then unanswered, if the
 leadership changes, as it may on a machine that is too busy.`,
 		Example: `  holdfast bench levels --json`,
 		Args:    cobra.NoArgs,
@@ -60,8 +61,8 @@ leadership changes, as it may on a machine that is too busy.`,
 	cmd.Flags().IntVar(&b.switches, "switches", 16, "how many fake switches")
 	cmd.Flags().IntVar(&b.window, "window", 256, "packet-ins outstanding for each switch")
 	cmd.Flags().IntVar(&b.addresses, "addresses", 1000, "hosts behind each switch")
-	cmd.Flags().IntVar(&b.seconds, "seconds", 4, "how long each measurement lasts")
-	cmd.Flags().IntVar(&b.rounds, "rounds", 3, "how often each setting is measured")
+	cmd.Flags().IntVar(&b.seconds, "seconds", 3, "how long each measurement lasts")
+	cmd.Flags().IntVar(&b.rounds, "rounds", 6, "how often each setting is measured")
 	cmd.Flags().StringVar(&b.durability, "durability", "memory", "memory or disk")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
@@ -81,7 +82,7 @@ func (b levelsBench) run(ctx context.Context, bar *progress) (report, error) {
 	throughput, latency, ratio, toBare := map[string][]float64{}, map[string][]float64{}, map[string][]float64{}, map[string][]float64{}
 	unanswered := map[string]uint64{}
 	for round := range b.rounds {
-		for _, s := range settings() {
+		for _, s := range inTurn(settings(), round) {
 			full, idle, err := b.measure(ctx, bar, s, fmt.Sprintf("%s, round %d of %d", s.name, round+1, b.rounds))
 			if err != nil {
 				return report{}, fmt.Errorf("level %s: %w", s.name, err)
@@ -102,6 +103,8 @@ func (b levelsBench) run(ctx context.Context, bar *progress) (report, error) {
 		figures["unanswered_"+s.name] = float64(unanswered[s.name])
 		if s.controllers > 1 {
 			figures["throughput_ratio_"+s.name] = quantile(ratio[s.name], 0.5)
+			figures["throughput_ratio_min_"+s.name] = quantile(ratio[s.name], 0)
+			figures["throughput_ratio_max_"+s.name] = quantile(ratio[s.name], 1)
 			figures["throughput_ratio_to_bare_"+s.name] = quantile(toBare[s.name], 0.5)
 		}
 	}
@@ -111,6 +114,14 @@ func (b levelsBench) run(ctx context.Context, bar *progress) (report, error) {
 		"hosts":    fmt.Sprintf("%d behind each switch, learned before the measurement", b.addresses),
 		"answer":   "a flow-mod", "durability": b.durability, "seconds": b.seconds, "rounds": b.rounds,
 	}}, nil
+}
+
+// inTurn gives the settings in the order of a round: every second one backwards, so that a machine that becomes slower or faster favours none.
+func inTurn(list []setting, round int) []setting {
+	if round%2 == 1 {
+		slices.Reverse(list)
+	}
+	return list
 }
 
 // measure runs a site with one setting.
