@@ -29,7 +29,7 @@ type fakeSwitch struct {
 
 	bundles bool // a transaction is executed as a whole, or not at all
 	refuses int  // so many flow-mods from now on
-	mute    bool // answers nothing
+	mute    bool // answers nothing but for which ports it has: nobody asks again for them
 	partial int  // entries of one part of a reply
 	errors  []string
 }
@@ -67,7 +67,7 @@ func (s *fakeSwitch) step() (answers [][]byte) {
 			}
 			return append(answers, refusal.Append(nil, xid))
 		}
-		if s.mute {
+		if asks, is := m.(*of13.MultipartRequest); s.mute && !(is && asks.Part == of13.PartPortDesc) {
 			continue
 		}
 		switch m := m.(type) {
