@@ -21,7 +21,9 @@ func (b *recoveryBench) plot(n recoveryNetwork, r outage.Result) string {
 	if mean, ok := n.paper[b.intervalMs]; ok {
 		marks["the paper's mean"] = mean
 	}
-	return fmt.Sprintf("recovery in ms, cuts, and how many per cent of them were over by then (%s, %d ms)\n", n.name, b.intervalMs) + histogram(ms, marks)
+	return fmt.Sprintf("recovery in ms, cuts, and how many per cent of them were over by then (%s, %d ms)\n", n.name, b.intervalMs) + histogram(ms, marks) +
+		fmt.Sprintf("%d false alarms, %d of them when the machine stood still (by chance: %.0f %%); it did so %d times, for %.1f ms at most\n",
+			r.FalseAlarms, r.Stops.FalseAlarms, 100*r.Stops.Chance, r.Stops.Count, r.Stops.Longest.Seconds()*1e3)
 }
 
 // histogram draws values that are not negative as rows of bars, with the share of values up to the end of each row. Marks are values to point out.

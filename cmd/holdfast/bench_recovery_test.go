@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -57,6 +58,7 @@ func TestBenchRecoveryMultiplier(t *testing.T) {
 
 func TestRecoveryReport(t *testing.T) {
 	r := outage.Result{Path: sample.Triangle().Links()[:1], FalseAlarms: 3, Lost: 7, Unharmed: 1, Watched: 2 * time.Minute, Pressure: 0.25}
+	r.Stops = outage.Stops{Count: 40, Longest: 35 * time.Millisecond, FalseAlarms: 2, Chance: 0.01}
 	for i := range 100 {
 		r.Samples = append(r.Samples, outage.Sample{Outage: time.Duration(i+1) * time.Millisecond, Resolution: time.Millisecond})
 	}
@@ -68,11 +70,30 @@ func TestRecoveryReport(t *testing.T) {
 	got := b.report(network, r).Figures
 	for name, want := range map[string]float64{
 		"recovery_ms_min": 1, "recovery_ms_median": 51, "recovery_ms_mean": 50.5, "recovery_ms_p95": 96, "recovery_ms_max": 100, "samples": 100, "paper_recovery_ms_mean": 15,
-		"false_alarms": 3, "false_alarms_per_minute": 1.5, "frames_lost_while_whole": 7, "cuts_without_loss": 1, "cpu_pressure_percent": 25, "resolution_ms_p95": 1,
+		"false_alarms": 3, "false_alarms_per_minute": 1.5, "frames_lost_while_whole": 7, "false_alarms_machine_stopped": 2,
+		"machine_stops": 40, "machine_stop_ms_max": 35, "machine_stop_chance_percent": 1, "cuts_without_loss": 1, "cpu_pressure_percent": 25, "resolution_ms_p95": 1,
 	} {
 		if d := got[name] - want; d > 1e-9 || d < -1e-9 {
 			t.Errorf("%s is %v, want %v", name, got[name], want)
 		}
+	}
+}
+
+// The line under the plot says what the stops were; so does the setup, unless others may have been waited for.
+func TestRecoveryStops(t *testing.T) {
+	r := outage.Result{Path: sample.Triangle().Links()[:1], FalseAlarms: 3, Stops: outage.Stops{Count: 40, Longest: 35 * time.Millisecond, FalseAlarms: 2, Chance: 0.012}}
+	b := recoveryBench{topology: "triangle", cut: "silent", samples: 1, intervalMs: 5}
+	network, err := b.check()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "3 false alarms, 2 of them when the machine stood still (by chance: 1 %); it did so 40 times, for 35.0 ms at most\n"
+	if got := b.plot(network, r); !strings.HasSuffix(got, want) {
+		t.Errorf("the plot is\n%s\nwant at its end %s", got, want)
+	}
+	r.Stops.Err = errors.New("no right to")
+	if got := b.setup(network, r)["machine_stops"].(string); !strings.Contains(got, "no right to") {
+		t.Error(got)
 	}
 }
 

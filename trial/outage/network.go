@@ -87,6 +87,9 @@ func (n *network) addSwitches(ctx, watch context.Context) (err error) {
 		if n.version, err = d.ctl.call("version"); err != nil {
 			return err
 		}
+		if _, err = d.ctl.call("vlog/disable-rate-limit", "bfd"); err != nil { // it notes all that its sessions do
+			return err
+		}
 	}
 	n.version, _, _ = strings.Cut(n.version, "\n")
 	return nil

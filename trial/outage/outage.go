@@ -42,7 +42,8 @@ type Result struct {
 	Path    []paths.Link // of the stream while all is well: what is cut, in turn
 	Quick   int          // links on which BFD runs at Interval
 
-	FalseAlarms int           // links that BFD took for dead and that were not cut
+	FalseAlarms int // links that BFD took for dead and that were not cut
+	Stops       Stops
 	Unharmed    int           // cuts that lost no frame, since the stream did not go that way just then: no samples
 	Lost        int           // frames lost while no link was cut
 	Watched     time.Duration // how long false alarms were looked for
@@ -51,6 +52,16 @@ type Result struct {
 
 	Realtime error // why there was no priority, if it was asked for
 	Version  string
+}
+
+// Stops is when the machine stood still: when none of its processors did anything, not even for who goes before all others. A virtual machine does, while
+// its host gives the processors to somebody else.
+type Stops struct {
+	Count       int // of 2 ms and more
+	Longest     time.Duration
+	FalseAlarms int     // those that began during a stop or within 5 ms after it
+	Chance      float64 // share of the time that these windows cover: as many alarms would be in them by chance
+	Err         error   // why the watch had no priority, so that the waits of others count
 }
 
 const (
@@ -96,23 +107,24 @@ func (n *network) measure(ctx context.Context) (r Result, err error) {
 	if err := n.settle(ctx); err != nil {
 		return r, err
 	}
-	before, err := n.flaps()
+	watch, err := watchStandstill()
 	if err != nil {
 		return r, err
 	}
+	defer watch.close()
 	began, waited := time.Now(), pressure()
 	s.forget()
 	s.late()
-	cuts := map[paths.Link]int{}
+	cuts := map[paths.Link][]span{}
 	for tries := 0; len(r.Samples) < n.cfg.Samples; tries++ {
 		if r.Unharmed > n.cfg.Samples {
 			return r, fmt.Errorf("%d cuts harmed nothing: links are taken for dead too often", r.Unharmed)
 		}
 		n.cfg.Progress(float64(len(r.Samples))/float64(n.cfg.Samples), fmt.Sprintf("cut %d of %d", len(r.Samples)+1, n.cfg.Samples))
 		link := n.path[tries%len(n.path)]
-		cuts[link]++
 		r.Lost += s.forget()
-		sample, harmed, err := n.cut(ctx, s, link)
+		sample, harmed, window, err := n.cut(ctx, s, link)
+		cuts[link] = append(cuts[link], window)
 		if err != nil {
 			return r, fmt.Errorf("cut %d, of %v: %w", tries+1, link, err)
 		}
@@ -125,46 +137,65 @@ func (n *network) measure(ctx context.Context) (r Result, err error) {
 	r.Watched = time.Since(began)
 	r.Pressure = float64(pressure()-waited) / float64(r.Watched)
 	r.Lost, r.Late = r.Lost+s.forget(), s.late()
-	after, err := n.flaps()
-	r.FalseAlarms = alarms(n.cables, before, after, cuts)
+	stops := watch.close()
+	downs, err := n.downs()
+	alarms := falseAlarms(n.cables, downs, cuts, span{began, began.Add(r.Watched)})
+	r.FalseAlarms, r.Stops = len(alarms), judge(stops, alarms, r.Watched)
+	r.Stops.Err = watch.err
 	return r, err
 }
 
-// cut is one cut, until its link is as before. It says whether a frame was lost.
-func (n *network) cut(ctx context.Context, s *stream, link paths.Link) (sample Sample, harmed bool, err error) {
+// judge looks for alarms that come of stops.
+func judge(stops []span, alarms []time.Time, watched time.Duration) Stops {
+	s := Stops{Count: len(stops)}
+	for _, stop := range stops {
+		s.Longest = max(s.Longest, stop.length())
+	}
+	windows := aftermaths(stops)
+	for _, w := range windows {
+		s.Chance += float64(w.length()) / float64(watched)
+	}
+	s.FalseAlarms = within(alarms, windows)
+	return s
+}
+
+// cut is one cut, until its link is as before. It says whether a frame was lost, and when the link was dead.
+func (n *network) cut(ctx context.Context, s *stream, link paths.Link) (sample Sample, harmed bool, dead span, err error) {
 	began := s.now()
+	dead.from = time.Now().Truncate(time.Millisecond) // as logs do
 	if err := n.breakers[link].cut(); err != nil {
-		return sample, false, err
+		return sample, false, dead, err
 	}
 	patience := unharmed + time.Duration(n.cfg.Multiplier+1)*n.cfg.Interval
 	for over := false; !over; {
 		if err := pause(ctx, 10*time.Millisecond); err != nil {
-			return sample, false, err
+			return sample, false, dead, err
 		}
 		if sample, over, err = s.outage(began); err != nil {
-			return sample, false, err
+			return sample, false, dead, err
 		}
 		harmed = over
 		switch waited := s.now() - began; {
 		case over:
 		case waited > outageLimit:
-			return sample, false, fmt.Errorf("frames do not come again in %v", outageLimit)
+			return sample, false, dead, fmt.Errorf("frames do not come again in %v", outageLimit)
 		case waited > patience && !s.lost(began):
 			over = true
 		}
 	}
 	// Both ends must have noticed: a link that is mended before that is down at one of them for reasons that look like a false alarm.
 	if err := n.await(ctx, link, func(s session, _ time.Duration) bool { return !s.forwarding }); err != nil {
-		return sample, false, fmt.Errorf("wait until both ends take it for dead: %w", err)
+		return sample, false, dead, fmt.Errorf("wait until both ends take it for dead: %w", err)
 	}
 	s.forget()
+	dead.to = time.Now()
 	if err := n.breakers[link].mend(); err != nil {
-		return sample, false, err
+		return sample, false, dead, err
 	}
 	if err := n.await(ctx, link, n.agreed); err != nil {
-		return sample, false, fmt.Errorf("wait until it is up again: %w", err)
+		return sample, false, dead, fmt.Errorf("wait until it is up again: %w", err)
 	}
-	return sample, harmed, n.settle(ctx)
+	return sample, harmed, dead, n.settle(ctx)
 }
 
 func pause(ctx context.Context, d time.Duration) error {

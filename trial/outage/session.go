@@ -3,6 +3,7 @@ package outage
 import (
 	"context"
 	"fmt"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -123,31 +124,25 @@ func (n *network) awaitSwitch(ctx context.Context, ends []paths.End, good func(s
 // device is what netlab calls the interface at a port.
 func device(p of13.Port) string { return fmt.Sprintf("p%d", p) }
 
-// flaps returns how often each end of a link has gone down or up, as the switches count.
-func (n *network) flaps() (map[paths.End]int, error) {
-	// A switch tells its database ten times a second at most.
+// downs returns when each end of a link took it for dead, as the logs of the switches say.
+func (n *network) downs() (map[paths.End][]time.Time, error) {
+	// A log is written in the background.
 	time.Sleep(300 * time.Millisecond)
-	all := map[paths.End]int{}
-	for _, l := range n.graph().Links() {
-		view, err := n.nodes[l.From.Switch].db.View()
+	all := map[paths.End][]time.Time{}
+	for v, d := range n.nodes {
+		log, err := os.Open(n.file(d, "ovs-vswitchd.log"))
 		if err != nil {
 			return nil, err
 		}
-		i, ok := view.Port(uint64(l.From.Switch), uint32(l.From.Port))
-		if !ok {
-			return nil, fmt.Errorf("switch %v has no port %v any more", l.From.Switch, l.From.Port)
+		downs, err := parseDowns(log)
+		log.Close()
+		if err != nil {
+			return nil, fmt.Errorf("log of switch %v: %w", v, err)
 		}
-		all[l.From] = i.BFD.Flaps
+		for i := range d.links {
+			e := paths.End{Switch: v, Port: of13.Port(i + 1)}
+			all[e] = downs[device(e.Port)]
+		}
 	}
 	return all, nil
-}
-
-// alarms returns how often cables failed that were not cut. Who notices at one end tells the other, so a cable counts what the end has that saw more.
-func alarms(cables []paths.Link, before, after map[paths.End]int, cuts map[paths.Link]int) (sum int) {
-	for _, l := range cables {
-		expected := 2 * (cuts[l] + cuts[l.Reverse()]) // down, and up
-		more := max(after[l.From]-before[l.From], after[l.To]-before[l.To]) - expected
-		sum += max(0, (more+1)/2) // one that is still down counts
-	}
-	return sum
 }

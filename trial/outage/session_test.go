@@ -61,37 +61,6 @@ func TestAgreed(t *testing.T) {
 	}
 }
 
-func TestAlarms(t *testing.T) {
-	cable := func(a, b openflow.DatapathID) paths.Link {
-		return paths.Both(paths.End{Switch: a, Port: 1}, paths.End{Switch: b, Port: 2}, 1)[0]
-	}
-	cut, whole, back := cable(1, 2), cable(2, 3), cable(3, 4)
-	cables := []paths.Link{cut, whole, back}
-	cuts := map[paths.Link]int{cut: 2, back.Reverse(): 1}
-	for _, c := range []struct {
-		name string
-		more map[paths.End]int
-		want int
-	}{
-		{"none", nil, 0},
-		{"both ends see it", map[paths.End]int{whole.From: 2, whole.To: 2}, 1},
-		{"one end sees it", map[paths.End]int{whole.To: 2}, 1},
-		{"it is still down", map[paths.End]int{whole.From: 3, whole.To: 3}, 2},
-		{"of a link that is cut too", map[paths.End]int{cut.From: 4, cut.To: 2, back.To: 2}, 3},
-	} {
-		before, after := map[paths.End]int{}, map[paths.End]int{}
-		for i, l := range cables {
-			for _, e := range []paths.End{l.From, l.To} {
-				before[e] = 1 + i
-				after[e] = before[e] + 2*(cuts[l]+cuts[l.Reverse()]) + c.more[e]
-			}
-		}
-		if got := alarms(cables, before, after, cuts); got != c.want {
-			t.Errorf("%s: %d, want %d", c.name, got, c.want)
-		}
-	}
-}
-
 // The ports that a lab gives are those of the graph.
 func TestInPortOrder(t *testing.T) {
 	for name, g := range map[string]*paths.Graph{"triangle": sample.Triangle(), "ring": sample.Ring(), "USNET": sample.USNET(), "random": sample.Random(1, 50, 120, 5)} {

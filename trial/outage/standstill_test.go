@@ -1,0 +1,95 @@
+package outage
+
+import (
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// spans makes spans of milliseconds: from, to, from, to, …
+func spans(edges ...int) (all []span) {
+	for i := 0; i+1 < len(edges); i += 2 {
+		all = append(all, span{at(time.Duration(edges[i]) * ms), at(time.Duration(edges[i+1]) * ms)})
+	}
+	return all
+}
+
+func TestTogether(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		late [][]span
+		want []span
+	}{
+		{"no processor", nil, nil},
+		{"one processor", [][]span{spans(0, 5, 10, 11, 20, 22)}, spans(0, 5, 20, 22)},
+		{"the other is never late", [][]span{spans(0, 5), nil}, nil},
+		{"not at once", [][]span{spans(0, 5), spans(5, 10)}, nil},
+		{"one within the other", [][]span{spans(0, 10), spans(2, 6)}, spans(2, 6)},
+		{"not for long", [][]span{spans(0, 10), spans(9, 16)}, nil},
+		{"one long, several short", [][]span{spans(0, 30), spans(1, 5, 10, 11, 28, 40)}, spans(1, 5, 28, 30)},
+		{"three", [][]span{spans(0, 10), spans(2, 12), spans(4, 9)}, spans(4, 9)},
+	} {
+		if got := together(c.late); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+	}
+}
+
+// A moment is in the overlap if it is in both, however they lie.
+func TestOverlapProperty(t *testing.T) {
+	list := rapid.Custom(func(t *rapid.T) []span {
+		edges := rapid.SliceOfNDistinct(rapid.IntRange(0, 60), 0, 12, rapid.ID).Draw(t, "edges")
+		slices.Sort(edges)
+		return spans(edges...)
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := list.Draw(t, "a"), list.Draw(t, "b")
+		both := overlap(a, b)
+		for i := range 60 {
+			moment := at(time.Duration(i)*ms + ms/2)
+			if inside(moment, both) != (inside(moment, a) && inside(moment, b)) {
+				t.Fatalf("%v: the overlap of %v and %v is %v", moment, a, b, both)
+			}
+		}
+	})
+}
+
+func TestJudge(t *testing.T) {
+	alarms := []time.Time{at(0), at(9 * ms), at(10 * ms), at(17 * ms), at(18 * ms), at(31 * ms), at(100 * ms)}
+	stops := []span{{at(10*ms + ms/2), at(12 * ms)}, {at(30 * ms), at(33 * ms)}, {at(35 * ms), at(40 * ms)}}
+	got := judge(stops, alarms, 220*ms)
+	// The windows are 10 to 17 and 30 to 45: logs say 10 also of what was just before 11.
+	want := Stops{Count: 3, Longest: 5 * ms, FalseAlarms: 3, Chance: 0.1}
+	if math.Abs(got.Chance-want.Chance) > 1e-9 {
+		t.Errorf("chance %v, want %v", got.Chance, want.Chance)
+	}
+	if got.Chance = want.Chance; got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	if got := judge(nil, alarms, time.Second); got != (Stops{}) {
+		t.Errorf("without stops: %+v", got)
+	}
+}
+
+// It watches each processor, ends, and keeps what it noted in order.
+func TestStandstill(t *testing.T) {
+	s, err := watchStandstill()
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(50 * ms)
+	stops := s.close()
+	if len(s.late) == 0 {
+		t.Error("no processor was watched")
+	}
+	for _, all := range append(s.late, stops) {
+		for i, stop := range all {
+			if stop.length() < watchEvery || i > 0 && stop.from.Before(all[i-1].to) {
+				t.Errorf("stop %d of %v", i, all)
+			}
+		}
+	}
+}
