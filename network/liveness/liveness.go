@@ -8,6 +8,9 @@
 // A link that is down stays known, and is to be watched as before: else nothing would notice that it is back. It is forgotten when one of
 // its ports leads elsewhere, or is removed.
 //
+// A switch that has lost its controllers still sends such frames back, if it lives. So over links to one that is down they go on, more seldom,
+// and Echo tells what comes of them.
+//
 // It sets nothing up at switches but the two entries that its frames need: package setup, beside it, does the rest, by the switches' databases.
 package liveness
 
@@ -42,10 +45,12 @@ func New() *app.App {
 	l := &liveness{
 		links: app.NewMap[uint32, app.PortOf, linkRow](a, "links"), peers: app.NewMap[uint32, app.PortOf, app.PortOf](a, "peers"),
 		totals: app.NewTable[uint32, totals](a, "totals"), queue: app.NewMap[uint32, uint64, app.PortOf](a, "queue"),
-		secret: app.NewTable[uint32, []byte](a, ledger.SecretTable),
+		secret: app.NewTable[uint32, []byte](a, ledger.SecretTable), up: app.NewMap[uint32, app.Switch, uint16](a, "up"),
 	}
-	cells := app.Need(l.links.Cell(all), l.peers.Cell(all), l.totals.Cell(all), l.queue.Cell(all), l.secret.Cell(all))
-	app.Handle(a, nil, switchUp)
+	up := app.Need(l.up.Cell(all))
+	cells := app.Need(l.up.Cell(all), l.links.Cell(all), l.peers.Cell(all), l.totals.Cell(all), l.queue.Cell(all), l.secret.Cell(all))
+	app.Handle(a, func(app.SwitchUp) app.Cells { return up }, l.switchUp)
+	app.Handle(a, func(app.SwitchDown) app.Cells { return up }, l.switchDown)
 	app.HandleEmitted(a, func(topology.LinkUp) app.Cells { return cells }, l.linkUp)
 	app.HandleEmitted(a, func(topology.LinkDown) app.Cells { return cells }, l.linkDown)
 	app.Handle(a, func(app.PortStatus) app.Cells { return cells }, l.portStatus)
@@ -65,6 +70,7 @@ type liveness struct {
 	totals app.Table[uint32, totals]
 	queue  app.Map[uint32, uint64, app.PortOf] // links to be looked at, by when
 	secret app.Table[uint32, []byte]
+	up     app.Map[uint32, app.Switch, uint16]
 }
 
 // linkRow is a link that is or was up in both directions.
@@ -77,6 +83,10 @@ type linkRow struct {
 
 	RTT      int64 // ns
 	Measured int64 // when; 0: never
+
+	Came    [2]bool // from the upper end, from the lower: a frame has come back in the measurement that goes on
+	Returns [2]bool // and in the last one that is over
+	Missed  uint8   // questions to an end that is down, without an answer
 
 	Due     uint64  // in the queue; 0: it is not there
 	Sent    uint8   // pairs of the present measurement
@@ -94,7 +104,8 @@ type totals struct {
 
 // switchUp has frames returned that come over a link, and returned ones handed in. They are two addresses that no bridge passes
 // on, and one turns into the other: so a frame goes back once, whoever sent it.
-func switchUp(tx *app.Tx, up app.SwitchUp) error {
+func (l *liveness) switchUp(tx *app.Tx, up app.SwitchUp) error {
+	l.up.Put(tx, all, up.Switch, 1)
 	entry := func(dst app.MAC, does of13.Actions) {
 		tx.FlowMod(up.Switch, of13.FlowMod{Command: of13.FlowAdd, Cookie: Cookie, Priority: priority, BufferID: of13.NoBuffer,
 			OutPort: of13.PortAny, OutGroup: of13.GroupAny, Match: of13.Match(nil).WithEthDst(dst).WithEthType(etherType),
@@ -102,6 +113,11 @@ func switchUp(tx *app.Tx, up app.SwitchUp) error {
 	}
 	entry(outward, of13.Actions(nil).SetField(of13.Exact(of13.FieldEthDst, homeward[:])).Output(of13.PortInPort, 0))
 	entry(homeward, of13.Actions(nil).Output(of13.PortController, of13.MaxLenNoBuffer))
+	return nil
+}
+
+func (l *liveness) switchDown(tx *app.Tx, down app.SwitchDown) error {
+	l.up.Delete(tx, all, down.Switch)
 	return nil
 }
 
@@ -132,10 +148,7 @@ func (l *liveness) linkUp(tx *app.Tx, m topology.LinkUp) error {
 	row.To, row.Up, row.Changed, row.Reason = upper, true, tx.Now().UnixNano(), 0
 	l.peers.Put(tx, all, lower, upper)
 	l.peers.Put(tx, all, upper, lower)
-	var err error
-	if row.Due == 0 {
-		row.Due, err = l.enqueue(tx, lower, tickGap)
-	}
+	err := l.enqueue(tx, lower, &row, tickGap)
 	l.links.Put(tx, all, lower, row)
 	return err
 }
@@ -181,6 +194,12 @@ func (l *liveness) linkDown(tx *app.Tx, m topology.LinkDown) error {
 			continue
 		}
 		row.Up, row.Changed, row.Reason = false, tx.Now().UnixNano(), m.Reason
+		if m.Reason == topology.SwitchIsDown {
+			row.Missed = 0
+			if err := l.enqueue(tx, lower, &row, askEvery); err != nil {
+				return err
+			}
+		}
 		l.links.Put(tx, all, lower, row)
 	}
 	return nil
@@ -200,11 +219,19 @@ func (l *liveness) portStatus(tx *app.Tx, s app.PortStatus) error {
 	return nil
 }
 
-// enqueue has a link looked at after a while, and returns its place in the queue.
-func (l *liveness) enqueue(tx *app.Tx, at app.PortOf, after time.Duration) (due uint64, err error) {
+// enqueue has a link looked at after a while, or sooner if it is in the queue already. The caller writes row.
+func (l *liveness) enqueue(tx *app.Tx, at app.PortOf, row *linkRow, after time.Duration) (err error) {
 	now := uint64(tx.Now().UnixNano())
+	due := now + uint64(after)
+	if row.Due != 0 {
+		if row.Due <= due {
+			return nil
+		}
+		l.queue.Delete(tx, all, row.Due)
+	}
 	if first, any := l.first(tx); !any || first > now+uint64(tickGap) { // else the timer comes soon enough
 		err = tx.SetTimer(timer, min(after, tickGap), nil)
 	}
-	return l.place(tx, at, now+uint64(after)), err
+	row.Due = l.place(tx, at, due)
+	return err
 }

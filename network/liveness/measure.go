@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/app"
+	"github.com/holdfast-sdn/holdfast/network/topology"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
@@ -53,7 +54,9 @@ func (l *liveness) tick(tx *app.Tx, _ app.Timer) error {
 		}
 		n++
 		l.queue.Delete(tx, all, due)
-		l.visit(tx, at)
+		if err := l.visit(tx, at); err != nil {
+			return err
+		}
 	}
 	next, any := l.first(tx)
 	if !any {
@@ -66,46 +69,63 @@ func (l *liveness) tick(tx *app.Tx, _ app.Timer) error {
 	return tx.SetTimer(timer, after, nil)
 }
 
-// visit goes on with the measurement of a link, or begins one.
-func (l *liveness) visit(tx *app.Tx, at app.PortOf) {
+// visit goes on with the measurement of a link, or begins one; or it asks over one to a switch that is down.
+func (l *liveness) visit(tx *app.Tx, at app.PortOf) error {
 	row, known := l.links.Get(tx, all, at)
 	if !known {
-		return
+		return nil
 	}
 	row.Due = 0
 	var again time.Duration
+	var err error
 	switch {
 	case !row.Up: // it is queued anew when it is up
-		row.Sent, row.Samples = 0, nil
+		row.Sent, row.Samples, row.Came = 0, nil, [2]bool{}
+		if row.Reason == topology.SwitchIsDown {
+			again = askEvery
+			err = l.ask(tx, at, &row)
+		}
 	case row.Sent < pairs:
-		l.send(tx, at, &row)
+		from := at
+		if row.Sent%2 == 1 { // in turn, to know of both whether they return frames
+			from = row.To
+		}
+		row.Sent++
+		l.send(tx, from, &row)
 		again = pairGap
 	default:
 		if len(row.Samples) > 0 {
 			slices.Sort(row.Samples)
 			row.RTT, row.Measured = row.Samples[len(row.Samples)/2], tx.Now().UnixNano()
 		}
-		row.Sent, row.Samples = 0, nil
+		row.Returns = row.Came
+		row.Sent, row.Samples, row.Came = 0, nil, [2]bool{}
 		again = Every - rand.N(Every/8) // links that were found together spread
 	}
 	if again > 0 {
 		row.Due = l.place(tx, at, uint64(tx.Now().Add(again).UnixNano()))
 	}
 	l.links.Put(tx, all, at, row)
+	return err
 }
 
 // send lets a pair of frames leave.
-func (l *liveness) send(tx *app.Tx, at app.PortOf, row *linkRow) {
-	row.Sent++
-	row.Seq = max(row.Seq+1, uint64(tx.Now().UnixNano())) // never one that was used before, also if the link was forgotten meanwhile
-	row.Direct, row.Over = 0, 0
+func (l *liveness) send(tx *app.Tx, from app.PortOf, row *linkRow) {
+	row.renew(tx)
+	l.out(tx, frame{from, row.Seq, true}, from.Port, 0)
+	l.out(tx, frame{from, row.Seq, false}, of13.PortController, of13.MaxLenNoBuffer)
+}
+
+// renew begins to wait for frames of another number: never one that was used before, also if the link was forgotten meanwhile.
+func (r *linkRow) renew(tx *app.Tx) {
+	r.Seq = max(r.Seq+1, uint64(tx.Now().UnixNano()))
+	r.Direct, r.Over = 0, 0
+}
+
+func (l *liveness) out(tx *app.Tx, f frame, to app.Port, maxLen uint16) {
 	key, _ := l.secret.Get(tx, all)
-	out := func(over bool, to app.Port, maxLen uint16) {
-		tx.PacketOut(at.Switch, of13.PacketOut{BufferID: of13.NoBuffer, InPort: of13.PortController,
-			Actions: of13.Actions(nil).Output(to, maxLen), Data: appendFrame(nil, key, frame{at, row.Seq, over})})
-	}
-	out(true, at.Port, 0)
-	out(false, of13.PortController, of13.MaxLenNoBuffer)
+	tx.PacketOut(f.from.Switch, of13.PacketOut{BufferID: of13.NoBuffer, InPort: of13.PortController,
+		Actions: of13.Actions(nil).Output(to, maxLen), Data: appendFrame(nil, key, f)})
 }
 
 // packetIn notes when a frame has come back. Each counts once, and only of the last pair.
@@ -118,8 +138,10 @@ func (l *liveness) packetIn(tx *app.Tx, in app.PacketIn) error {
 	if !ok || f.from.Switch != in.Switch {
 		return nil
 	}
-	row, known := l.links.Get(tx, all, f.from)
-	if !known || f.seq != row.Seq {
+	peer, _ := l.peers.Get(tx, all, f.from)
+	lower, upper := order(f.from, peer)
+	row, known := l.links.Get(tx, all, lower)
+	if !known || row.To != upper || f.seq != row.Seq {
 		return nil
 	}
 	arrival := &row.Direct
@@ -132,9 +154,15 @@ func (l *liveness) packetIn(tx *app.Tx, in app.PacketIn) error {
 		return nil
 	}
 	*arrival = tx.Now().UnixNano()
+	if !row.Up && f.over {
+		return l.answer(tx, lower, row)
+	}
+	if f.over {
+		row.Came[side(f.from, lower)] = true
+	}
 	if row.Direct != 0 && row.Over != 0 {
 		row.Samples = append(row.Samples, max(0, row.Over-row.Direct)) // less than no time is noise
 	}
-	l.links.Put(tx, all, f.from, row)
+	l.links.Put(tx, all, lower, row)
 	return nil
 }

@@ -27,7 +27,8 @@ type world struct {
 	flying []arrival
 	lost   func(frame []byte) bool // on a wire; nil: nothing
 	view   func() *View
-	sent   int // frames of pairs
+	sent   int                 // frames of pairs
+	down   map[app.Switch]bool // they forward
 }
 
 type wire struct {
@@ -42,7 +43,7 @@ type arrival struct {
 }
 
 func newWorld(t *testing.T) *world {
-	w := &world{t: t, wires: map[app.PortOf]wire{}, flows: map[app.Switch][]of13.FlowMod{}}
+	w := &world{t: t, wires: map[app.PortOf]wire{}, flows: map[app.Switch][]of13.FlowMod{}, down: map[app.Switch]bool{}}
 	w.net = apptest.New(t, topology.New(), New())
 	w.view = func() *View {
 		t.Helper()
@@ -71,7 +72,20 @@ func (w *world) start(id app.Switch, ports int) {
 	for p := range ports {
 		list = append(list, portDesc(app.Port(p+1)))
 	}
+	w.down[id] = false
 	w.execute(w.net.SwitchUp(id, list...))
+}
+
+func (w *world) stop(id app.Switch) {
+	w.down[id] = true
+	w.execute(w.net.SwitchDown(id))
+}
+
+// packetIn hands a frame to the controller, if the switch has one.
+func (w *world) packetIn(at app.PortOf, frame []byte) {
+	if !w.down[at.Switch] {
+		w.execute(w.net.PacketIn(at.Switch, at.Port, of13.NoBuffer, string(frame)))
+	}
 }
 
 // execute does what switches are told.
@@ -105,7 +119,7 @@ func (w *world) output(from app.PortOf, frame []byte, in app.Port) {
 // arrive puts a frame through the flow entries of a switch.
 func (w *world) arrive(a arrival) {
 	if a.port.Port == of13.PortController {
-		w.execute(w.net.PacketIn(a.port.Switch, a.port.Port, of13.NoBuffer, string(a.frame)))
+		w.packetIn(a.port, a.frame)
 		return
 	}
 	dst, typ := app.MAC(a.frame[:6]), binary.BigEndian.Uint16(a.frame[12:])
@@ -124,7 +138,7 @@ func (w *world) arrive(a arrival) {
 				case x.Port == of13.PortInPort:
 					w.output(a.port, frame, 0)
 				case x.Port == of13.PortController:
-					w.execute(w.net.PacketIn(a.port.Switch, a.port.Port, of13.NoBuffer, string(frame)))
+					w.packetIn(a.port, frame)
 				}
 			}
 		}

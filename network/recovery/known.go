@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/app"
+	"github.com/holdfast-sdn/holdfast/network/liveness"
 	"github.com/holdfast-sdn/holdfast/network/paths"
 	"github.com/holdfast-sdn/holdfast/network/topology"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
@@ -236,6 +237,26 @@ func (v *visit) linkDown(m topology.LinkDown) error {
 			v.lose(d.From, m.Reason.String())
 		}
 	}
+	return nil
+}
+
+// echo takes it from liveness whether a switch that is down still sends frames back.
+func (v *visit) echo(m liveness.Echo) error {
+	a, _ := v.switches.Get(v.tx, all, m.A.Switch)
+	b, _ := v.switches.Get(v.tx, all, m.B.Switch)
+	l, known := v.links.Get(v.tx, all, m.A)
+	if !known || l.other(m.A) != m.B || a.Up == b.Up || m.Came == l.Found {
+		return nil
+	}
+	if !m.Came {
+		v.lose(m.A, "nothing comes back over it")
+		return nil
+	}
+	l.Found, l.Unheard = true, true
+	v.hold(&l)
+	v.putLink(l)
+	v.changed(lossQuiet, "link "+l.name()+" is back")
+	v.shade(l)
 	return nil
 }
 

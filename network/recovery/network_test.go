@@ -65,7 +65,7 @@ func TestSwitchesHoldThePlan(t *testing.T) {
 			}
 		}()
 		for range rapid.IntRange(0, 25).Draw(t, "steps") {
-			what := rapid.SampledFrom([]string{"cut", "cut silently", "mend", "mend", "host", "host", "port", "stop", "start", "power", "restart", "unreachable", "refuse", "mute",
+			what := rapid.SampledFrom([]string{"cut", "cut silently", "mend", "mend", "host", "host", "port", "stop", "start", "power", "die", "restart", "unreachable", "refuse", "mute",
 				"failover", "crash", "crash", "fever", "time", "time", "settle", "some", "some", "some"}).Draw(t, "what")
 			did = append(did, what)
 			w.happen(t, what, cables, free)
@@ -108,6 +108,8 @@ func (w *world) happen(t *rapid.T, what string, cables [][2]app.PortOf, free []a
 		w.stop(s.id)
 		clear(s.flows)
 		clear(s.groups)
+	case "die":
+		w.die(s.id)
 	case "unreachable": // until it says something
 		w.input(func(c *ledger.Core) { c.Unreachable(s.id) })
 	case "start", "restart":

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/app"
+	"github.com/holdfast-sdn/holdfast/network/liveness"
 	"github.com/holdfast-sdn/holdfast/network/paths"
 	"github.com/holdfast-sdn/holdfast/network/topology"
 )
@@ -128,7 +129,7 @@ func portName(p app.PortOf) string   { return paths.End(p).String() }
 func hostName(mac app.MAC) string    { return "host " + mac.String() }
 func switchName(s app.Switch) string { return "switch " + s.String() }
 
-// New returns the application. It needs topology, before it in the list of applications.
+// New returns the application. It needs topology and liveness, before it in the list of applications.
 func New(c Config) *app.App {
 	a := app.New(Name)
 	r := &recovery{config: c, checks: map[app.Switch]liveCheck{},
@@ -150,6 +151,7 @@ func New(c Config) *app.App {
 	app.Handle(a, needs[app.Timer](r), within(r, (*visit).timer))
 	app.HandleEmitted(a, needs[topology.LinkUp](r), within(r, (*visit).linkUp))
 	app.HandleEmitted(a, needs[topology.LinkDown](r), within(r, (*visit).linkDown))
+	app.HandleEmitted(a, needs[liveness.Echo](r), within(r, (*visit).echo))
 	app.HandleEmitted(a, needs[topology.HostSeen](r), within(r, (*visit).hostSeen))
 	app.HandleEmitted(a, needs[topology.HostGone](r), within(r, (*visit).hostGone))
 	return a

@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-sdn/holdfast/app"
 	"github.com/holdfast-sdn/holdfast/ledger"
+	"github.com/holdfast-sdn/holdfast/network/liveness"
 	"github.com/holdfast-sdn/holdfast/network/protect"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
@@ -191,6 +192,28 @@ func (s *fakeSwitch) statistics(p of13.Part, xid uint32) (parts [][]byte) {
 		parts = append(parts, r.Append(nil, xid))
 	}
 	return parts
+}
+
+// returned is what the switch sends back, by the entries of package liveness, of a frame that comes over a link.
+func (s *fakeSwitch) returned(frame []byte) (back []byte, is bool) {
+	for _, f := range s.flows {
+		dst, _ := f.Match.Get(of13.FieldEthDst)
+		if typ, _ := f.Match.Get(of13.FieldEthType); f.Cookie != liveness.Cookie || !bytes.Equal(dst.Value, frame[:6]) || !bytes.Equal(typ.Value, frame[12:14]) {
+			continue
+		}
+		back := bytes.Clone(frame)
+		for in := range f.Instructions.All() {
+			for a := range in.Actions.All() {
+				switch {
+				case a.Type == of13.ActionSetField:
+					copy(back, a.OXM.Value)
+				case a.Type == of13.ActionOutput && a.Port == of13.PortInPort:
+					return back, true
+				}
+			}
+		}
+	}
+	return nil, false
 }
 
 // program reads the switch's tables back, for those who follow packets.

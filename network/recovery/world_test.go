@@ -10,13 +10,14 @@ import (
 	"github.com/holdfast-sdn/holdfast/app"
 	"github.com/holdfast-sdn/holdfast/app/apptest"
 	"github.com/holdfast-sdn/holdfast/ledger"
+	"github.com/holdfast-sdn/holdfast/network/liveness"
 	"github.com/holdfast-sdn/holdfast/network/paths"
 	"github.com/holdfast-sdn/holdfast/network/protect"
 	"github.com/holdfast-sdn/holdfast/network/topology"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// world is three controllers with topology and recovery, and switches that are wired together. Everything happens in one goroutine, in the time that the
+// world is three controllers with topology, liveness and recovery, and switches that are wired together. Everything happens in one goroutine, in the time that the
 // test tells; which switch does its next command is drawn.
 type world struct {
 	*apptest.Group
@@ -42,7 +43,7 @@ func newWorld(t apptest.Tester, seed uint64, c Config) *world {
 	return w
 }
 
-func (w *world) apps() []*app.App { return []*app.App{topology.New(), New(w.config)} }
+func (w *world) apps() []*app.App { return []*app.App{topology.New(), liveness.New(), New(w.config)} }
 
 // upgrade has the controllers run with another configuration.
 func (w *world) upgrade(c Config) {
@@ -123,7 +124,12 @@ func (w *world) arrive(f sent) {
 	w.t.Helper()
 	to, wired := w.wires[f.from]
 	near, far := w.switches[f.from.Switch], w.switches[to.Switch]
-	if wired && far != nil && far.up && near.ports[f.from.Port] && far.ports[to.Port] {
+	if !wired || far == nil || !near.ports[f.from.Port] || !far.ports[to.Port] {
+		return
+	}
+	if back, is := far.returned(f.frame); is && near.up {
+		w.packetIn(f.from, back)
+	} else if !is && far.up {
 		w.packetIn(to, f.frame)
 	}
 }
@@ -190,6 +196,14 @@ func (w *world) stop(id app.Switch) {
 	}
 	w.event(id, apptest.Down())
 	s.up, s.queue, s.frames = false, nil, nil
+}
+
+// die breaks a switch so that it forwards nothing any more, and its neighbours keep their carrier.
+func (w *world) die(id app.Switch) {
+	w.t.Helper()
+	w.stop(id)
+	clear(w.switches[id].flows)
+	clear(w.switches[id].groups)
 }
 
 func (w *world) setPort(at app.PortOf, up bool) {
