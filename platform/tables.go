@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -14,10 +15,19 @@ import (
 type Tables struct {
 	Application string       `json:"application"`
 	Controller  string       `json:"controller"`    // that says so
+	Release     string       `json:"release"`       // of its binary: another may keep something else in Rows
 	Leader      string       `json:"leader"`        // whom it follows; "" if it knows none, and may be behind
 	Applied     uint64       `json:"applied_index"` // of the log: what was committed up to there is in Rows
 	Revision    uint64       `json:"-"`             // see Controller.Revision
 	Rows        []ledger.Row `json:"rows"`          // by table, cell and field
+}
+
+// Release names what this binary was built from, as the Go tool noted it.
+func Release() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "unknown"
 }
 
 // maxTables bounds what one call of Tables gives, in bytes.
@@ -39,7 +49,7 @@ func (c *Controller) Tables(ctx context.Context, app string) (Tables, error) {
 	if err := c.known(app); err != nil {
 		return Tables{}, err
 	}
-	t := Tables{Application: app, Controller: c.cfg.Name}
+	t := Tables{Application: app, Controller: c.cfg.Name, Release: Release()}
 	var failed error
 	err := c.inLoop(ctx, func() {
 		t.Applied, t.Revision = c.core.applied, c.core.ledger.Revision(app)

@@ -63,8 +63,8 @@ func TestTables(t *testing.T) {
 	}
 	var got Tables
 	ask("counts", http.StatusOK, &got)
-	if !reflect.DeepEqual(got.Rows, all[0].Rows[:3]) {
-		t.Errorf("the API has %v, want %v", got.Rows, all[0].Rows[:3])
+	if got.Release == "" || !reflect.DeepEqual(got.Rows, all[0].Rows[:3]) {
+		t.Errorf("the API of release %q has %v, want %v", got.Release, got.Rows, all[0].Rows[:3])
 	}
 	if text := ask("hub", http.StatusOK, &got); !strings.Contains(text, `"rows":[]`) {
 		t.Errorf("empty tables are %s", text)

@@ -17,7 +17,7 @@ func TestPaths(t *testing.T) {
 		case request == "GET /v1/apps/topology/tables":
 			return http.StatusOK, switchesOf("c1", 9, 1, 2)
 		case request == "GET /v1/apps/recovery/tables" && protected.Load():
-			return http.StatusOK, platform.Tables{Application: "recovery", Leader: "c1"}
+			return http.StatusOK, platform.Tables{Application: "recovery", Release: platform.Release(), Leader: "c1"}
 		}
 		return http.StatusNotFound, platform.Refusal{Error: `no application "recovery" runs here; there are topology`}
 	})

@@ -6,16 +6,25 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"net/http"
 	"slices"
 
+	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/network/recovery"
 	"github.com/holdfast-sdn/holdfast/network/topology"
 	"github.com/holdfast-sdn/holdfast/platform"
 )
 
+// otherRelease says that only its own command line knows for sure what a controller has in its tables.
+type otherRelease struct{ controller, release string }
+
+func (e *otherRelease) Error() string {
+	return fmt.Sprintf("controller %s is of another release (%s, and this is %s), and its tables may be others: use the holdfast beside it", e.controller, cmp.Or(e.release, "an older one"), platform.Release())
+}
+
 // tables asks all controllers for an application's tables. The first answer of one that knows who leads is taken, else
-// that of the one that has most of the log.
+// that of the one that has most of the log; controllers of another release count only in errors.
 func (o *operator) tables(ctx context.Context, app string) (*platform.Tables, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -28,6 +37,9 @@ func (o *operator) tables(ctx context.Context, app string) (*platform.Tables, er
 		go func() { // ends with cancel
 			var a answer
 			a.err = o.call(ctx, c, http.MethodGet, "/v1/apps/"+app+"/tables", nil, &a.tables)
+			if a.err == nil && a.tables.Release != platform.Release() {
+				a.err = &otherRelease{c.Name, a.tables.Release}
+			}
 			answers <- a
 		}()
 	}
@@ -36,7 +48,7 @@ func (o *operator) tables(ctx context.Context, app string) (*platform.Tables, er
 	for range o.site.Controllers {
 		switch a := <-answers; {
 		case a.err != nil:
-			if failed == nil || absent(a.err) {
+			if _, is := errors.AsType[*otherRelease](a.err); failed == nil || absent(a.err) || is {
 				failed = a.err
 			}
 		case a.tables.Leader != "":
@@ -70,13 +82,22 @@ func (o *operator) tablesOf(ctx context.Context, app string, warnings io.Writer)
 	return t, err
 }
 
+// understood reads tables. Builds that no release tells apart may differ too.
+func understood[V any](t *platform.Tables, of func(iter.Seq[ledger.Row]) (V, error)) (V, error) {
+	v, err := of(slices.Values(t.Rows))
+	if err != nil {
+		return v, fmt.Errorf("controller %s may be of another build, use the holdfast beside it: %w", t.Controller, err)
+	}
+	return v, nil
+}
+
 // topology asks for what is known of the network.
 func (o *operator) topology(ctx context.Context, warnings io.Writer) (*topology.Snapshot, error) {
 	t, err := o.tablesOf(ctx, topology.Name, warnings)
 	if err != nil {
 		return nil, err
 	}
-	return topology.Of(slices.Values(t.Rows))
+	return understood(t, topology.Of)
 }
 
 // recovery asks how the network is protected.
@@ -85,5 +106,5 @@ func (o *operator) recovery(ctx context.Context, warnings io.Writer) (*recovery.
 	if err != nil {
 		return nil, err
 	}
-	return recovery.Of(slices.Values(t.Rows))
+	return understood(t, recovery.Of)
 }

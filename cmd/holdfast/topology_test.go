@@ -11,16 +11,25 @@ import (
 
 // switchesOf are the tables of application topology when it knows these switches, without a port.
 func switchesOf(leader string, applied uint64, ids ...uint64) platform.Tables {
-	t := platform.Tables{Application: "topology", Controller: "c9", Leader: leader, Applied: applied}
+	t := platform.Tables{Application: "topology", Controller: "c9", Release: platform.Release(), Leader: leader, Applied: applied}
 	for _, id := range ids {
 		t.Rows = append(t.Rows, ledger.Row{Table: "switches", Cell: ledger.Key{A: id}, Value: []byte{0x82, 0xf6, 0xf4}}) // CBOR: [null, false]
 	}
 	return t
 }
 
+// ofRelease are such tables of a controller of another release.
+func ofRelease(name string) platform.Tables {
+	t := switchesOf("c1", 9, 3)
+	t.Release = name
+	return t
+}
+
 // Whoever knows a leader is believed; else who has most of the log, with a warning.
 func TestTopology(t *testing.T) {
 	down := platform.Refusal{Error: "the controller is stopping"}
+	broken := switchesOf("c1", 9, 3)
+	broken.Rows[0].Value = []byte{0x81, 0xf6}
 	for _, c := range []struct {
 		name    string
 		answers map[string]any
@@ -33,6 +42,10 @@ func TestTopology(t *testing.T) {
 		{"nobody leads", map[string]any{"c1": switchesOf("", 3, 1), "c2": switchesOf("", 9, 2), "c3": down}, "", "0000000000000002", "no controller leads", 0},
 		{"JSON", map[string]any{"c1": switchesOf("c1", 3, 2), "c2": down, "c3": down}, "--json", `"switch": "0000000000000002"`, "", 0},
 		{"Graphviz", map[string]any{"c1": switchesOf("c1", 3, 2), "c2": down, "c3": down}, "--dot", `"0000000000000002";`, "", 0},
+		{"one is of this release", map[string]any{"c1": ofRelease("v9.9"), "c2": switchesOf("", 3, 2), "c3": down}, "", "0000000000000002", "no controller leads", 0},
+		{"another release", map[string]any{"c1": down, "c2": ofRelease("v9.9"), "c3": down}, "", "", "controller c2 is of another release (v9.9, and this is", exitFailed},
+		{"an old release", map[string]any{"c1": down, "c2": down, "c3": ofRelease("")}, "", "", "(an older one,", exitFailed},
+		{"another build", map[string]any{"c1": down, "c2": broken, "c3": down}, "", "", "controller c9 may be of another build, use the holdfast beside it", exitFailed},
 		{"nobody answers", map[string]any{"c1": down, "c2": down, "c3": down}, "", "", "is stopping", exitFailed},
 	} {
 		t.Run(c.name, func(t *testing.T) {
