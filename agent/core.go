@@ -32,6 +32,7 @@ type Core struct {
 	generation uint64 // the highest of any master
 	claimed    bool   // there was a master
 	master     *Peer  // nil when none is connected
+	orphaned   int    // ticks that somebody was refused as master and nobody else was it
 	commands   filter.Filter
 
 	count Counters
@@ -98,6 +99,33 @@ func (c *Core) Stale(newest uint64) bool {
 		c.master.cursor = max(c.master.cursor, c.events.first)
 	}
 	return keep < 0
+}
+
+// yieldAfter is how many ticks a controller is refused for its term, while there is no other, before the agent
+// takes its word that nobody can have the higher one any more. A failover is over long before.
+const yieldAfter = 5
+
+// Yield takes a refusal of p for a lost log: its group has proved, by an entry committed after its claim was refused,
+// that no member led in the term that outdid it. It follows p's term from then on, so that who was deposed before
+// stays fenced, and all that is held is forgotten, as by Stale, whose result it has. False also if
+// there is another master, or was until just now, or p was not refused for the term as it is: then nothing changes.
+func (c *Core) Yield(p *Peer) bool {
+	if c.master != nil || c.orphaned < yieldAfter || p.outdone.by == 0 || p.outdone.by != c.generation {
+		return false
+	}
+	c.generation, c.orphaned = p.outdone.term, 0
+	return c.Stale(c.Epoch())
+}
+
+// orphan counts how long the switch has no master, though somebody wants to be it.
+func (c *Core) orphan(peers []*Peer) {
+	refused := slices.ContainsFunc(peers, func(p *Peer) bool { return p.outdone.by > 0 })
+	switch {
+	case c.master != nil:
+		c.orphaned = 0
+	case refused:
+		c.orphaned++
+	}
 }
 
 // FromSwitch takes whole messages from the switch and returns how many bytes of them it
@@ -221,6 +249,7 @@ func (c *Core) Tick(peers []*Peer) {
 	for _, p := range peers {
 		p.echo(c.version)
 	}
+	c.orphan(peers)
 	if !c.live {
 		return
 	}

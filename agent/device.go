@@ -152,7 +152,7 @@ func reasonOf(err error) experimenter.Reason {
 	case errors.Is(err, ofconn.ErrSilent):
 		return experimenter.ReasonSilent
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed), errors.As(err, &network),
-		errors.Is(err, errNotReading), errors.Is(err, errStale):
+		errors.Is(err, errNotReading), errors.Is(err, errStale), errors.Is(err, errLostLog):
 		return experimenter.ReasonConnectionLost
 	}
 	return experimenter.ReasonGarbage
@@ -250,6 +250,7 @@ func (d *device) tick(ctx context.Context) {
 			l.announce()
 		}
 		d.core.Tick(peers)
+		d.warnOutdone()
 		d.wakeAll()
 		d.mu.Unlock()
 	}

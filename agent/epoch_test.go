@@ -129,3 +129,66 @@ func TestAcknowledgedOfAnEpochBeforeTheAgent(t *testing.T) {
 		t.Errorf("it holds %d events and sends %v", c.Held(), ids)
 	}
 }
+
+// Controllers that have lost their logs lead in a low term again. They are refused until they have proved it, and then
+// only while nobody else leads the switch.
+func TestYield(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		after func(t *testing.T, c *Core, p *Peer) // p leads in term 3, and 9 was before
+		ticks int
+		yield bool
+	}{
+		{"nobody else leads", nil, yieldAfter, true},
+		{"somebody has led until just now", nil, yieldAfter - 1, false},
+		{"another in its place has claimed a later term", func(t *testing.T, c *Core, _ *Peer) {
+			q := c.Connect()
+			mustController(t, c, q, concat(helloBytes, roleRequest(10)))
+			c.Disconnect(q)
+		}, yieldAfter, false},
+		{"it is accepted after all", func(t *testing.T, c *Core, p *Peer) { mustController(t, c, p, roleRequest(9)) }, yieldAfter, false},
+		{"who led is back", func(t *testing.T, c *Core, _ *Peer) {
+			mustController(t, c, c.Connect(), concat(helloBytes, roleRequest(9)))
+		}, yieldAfter, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c, old := upCore(t)
+			mustController(t, c, old, concat(roleRequest(9), eventAck(100, 1)))
+			c.Disconnect(old)
+			p := c.Connect()
+			mustController(t, c, p, concat(helloBytes, roleRequest(3)))
+			for range tc.ticks {
+				c.Tick([]*Peer{p})
+			}
+			if tc.after != nil {
+				tc.after(t, c, p)
+			}
+			refusal := experimenter.Refuse{Reason: experimenter.ReasonLostLog, Epoch: 100}
+			var no *Refused
+			if err := c.FromController(p, refusal.Append(nil, 4)); !errors.As(err, &no) || no.Refuse != refusal {
+				t.Fatalf("error %v", err)
+			}
+			if got := c.Yield(p); got != tc.yield || c.Attachable() == tc.yield {
+				t.Fatalf("yields: %t, live: %t", got, c.Live())
+			}
+			if !tc.yield {
+				return
+			}
+			c.Disconnect(p)
+			c.SwitchDown(experimenter.ReasonConnectionLost)
+			if epoch, err := c.SwitchUp(50, 4, message(4, 6, 0), nil); err != nil || epoch != 101 {
+				t.Fatalf("epoch %d, %v", epoch, err)
+			}
+			for _, claim := range []struct {
+				term     uint64
+				accepted bool
+			}{{2, false}, {3, true}, {4, true}, {3, false}} {
+				q := c.Connect()
+				mustController(t, c, q, concat(helloBytes, roleRequest(claim.term)))
+				if accepted := c.Master() == q; accepted != claim.accepted {
+					t.Errorf("term %d is accepted: %t", claim.term, accepted)
+				}
+			}
+		})
+	}
+}

@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
 	"github.com/holdfast-sdn/holdfast/openflow/of10"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
+	"github.com/holdfast-sdn/holdfast/southbound"
 )
 
 // TestLeadersComeAndGo is Ravana's section 3: whatever dies, every event is logged once and
@@ -214,6 +215,44 @@ func TestRefusedWhileWriting(t *testing.T) {
 	conn.Write(refuse.Append(nil, of13.Version))
 	<-sw.done // it begins anew
 	eventually(t, "the log says why", func() bool { return len(b.log.lines("it refuses the switch: stale epoch")) == 1 })
+}
+
+// A leader of a lower term than there was is refused, and its status and the agent's log say so. When it has proved that the
+// log of the other is lost the switch begins anew with it.
+func TestLostLog(t *testing.T) {
+	g := &group{t: t, term: 6}
+	old, fresh := g.start(t), g.start(t)
+	b := startAgent(t, agent.Config{Controllers: []string{old.addr, fresh.addr}, EchoInterval: 20 * time.Millisecond})
+	g.lead(old)
+	sw := dialSwitch(t, b.addr, 7)
+	g.want(t, "up")
+	old.stop()
+	g.mu.Lock()
+	g.term, g.epoch, g.logged = 0, 0, 0
+	g.mu.Unlock()
+	g.lead(fresh)
+	eventually(t, "the log says that nobody leads", func() bool { return len(b.log.lines("the leader is not accepted")) > 0 })
+	session := func() *southbound.Session {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		return fresh.session
+	}
+	if guarantee, why := session().Guarantee(); guarantee != "none" || !strings.Contains(why, "restart the agent") || !session().Outdone() {
+		t.Errorf("at the leader it has guarantee %q: %s", guarantee, why)
+	}
+	session().Refuse(experimenter.ReasonLostLog, 0)
+	<-sw.done
+	dialSwitch(t, b.addr, 7)
+	g.want(t, "up", "up")
+	if s := b.status(); s.Term != 1 || s.Master != fresh.addr {
+		t.Errorf("status %+v", s)
+	}
+	if guarantee, why := session().Guarantee(); guarantee != "exactly-once" || session().Outdone() {
+		t.Errorf("then it has guarantee %q: %s", guarantee, why)
+	}
+	if n := len(b.log.lines("the leader is not accepted")); n != 1 {
+		t.Errorf("the log says %d times that nobody leads", n)
+	}
 }
 
 func TestStaleEpoch(t *testing.T) {

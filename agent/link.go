@@ -22,6 +22,9 @@ const (
 // errStale ends the connections of a switch whose epoch the controllers do not accept.
 var errStale = errors.New("the controllers know a newer epoch of the switch: it begins anew above that")
 
+// errLostLog does the same, see Core.Yield.
+var errLostLog = errors.New("the controllers have lost their logs, or are of a site that was begun anew: it begins anew with them")
+
 // link is one controller connection of one switch.
 type link struct {
 	*outlet
@@ -59,7 +62,10 @@ func (d *device) keepConnected(ctx context.Context, address string) {
 		var no *Refused
 		switch refusal := errors.As(err, &no); {
 		case refusal && no.Reason == experimenter.ReasonStaleEpoch:
-			d.beginAnew(no.Epoch)
+			d.beginAnew(errStale, func() bool { return d.core.Stale(no.Epoch) })
+			pause = backoffFirst
+		case refusal && no.Reason == experimenter.ReasonLostLog && d.beginAnew(errLostLog, func() bool { return d.core.Yield(l.Peer) }):
+			d.log.Error(errLostLog.Error())
 			pause = backoffFirst
 		case refusal:
 			pause = refusedPause
@@ -79,21 +85,22 @@ func (d *device) waitForEpoch(ctx context.Context) bool {
 	return ctx.Err() == nil
 }
 
-// beginAnew closes the switch's connection, so that it returns with an epoch above newest,
-// unless it has already.
-func (d *device) beginAnew(newest uint64) {
+// beginAnew closes the switch's connection, so that it returns with an epoch above the one that is over, if
+// over says that it is the newest.
+func (d *device) beginAnew(cause error, over func() bool) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if !d.core.Stale(newest) {
-		return
+	if !over() {
+		return false
 	}
 	for _, l := range d.links {
-		l.fail(errStale)
+		l.fail(cause)
 	}
 	if d.sw != nil {
-		d.sw.fail(errStale)
+		d.sw.fail(cause)
 	}
 	d.changed.Broadcast()
+	return true
 }
 
 // run serves the connection until it ends, and says why it did.
@@ -168,6 +175,20 @@ func (l *link) announce() {
 	if l.Ready() && !l.announced {
 		l.announced = true
 		l.d.log.Info("connected to controller", "controller", l.address)
+	}
+}
+
+// warnOutdone tells the log, once while it lasts, that nobody is accepted as master; the device's mu is held.
+func (d *device) warnOutdone() {
+	if d.core.orphaned != yieldAfter {
+		return
+	}
+	for p, l := range d.links {
+		if p.outdone.by > 0 {
+			d.log.Warn("the leader is not accepted: this agent has had a master with a later term, so these controllers have lost their logs, or their site was begun anew; "+
+				"if the leader finds so too the switch begins anew with it; if not, and no other controllers are to come back, restart the agent",
+				"controller", l.address, "term", p.outdone.term, "later term", p.outdone.by)
+		}
 	}
 }
 

@@ -19,9 +19,10 @@ type Peer struct {
 	ackDue  bool   // it is to hear which commands are done
 	// void are commands of an epoch that is over, which it is to hear of like of those that are
 	// done: else they would fill its ledger while it works off the events of that epoch.
-	void   experimenter.Ack
-	cursor uint64 // while master: ordinal of the next event to write
-	block  block
+	void    experimenter.Ack
+	cursor  uint64 // while master: ordinal of the next event to write
+	outdone outdone
+	block   block
 }
 
 // block is what is still to come of a COMMANDS block.
@@ -30,6 +31,11 @@ type block struct {
 	loose              bool // its commands have no sequence: each passes once, at once
 	told               bool // it was refused already
 	open               bool // Count or Bytes is not zero
+}
+
+// outdone is a claim that was refused, since a master with a higher term had been there.
+type outdone struct {
+	term, by uint64 // by 0: the last claim was accepted, or there was none
 }
 
 // maxControl bounds what waits for a controller that does not read, besides events.
@@ -41,7 +47,7 @@ const takeAtMost = 256 << 10
 var errNotReading = errors.New("it does not read")
 
 // Refused is the error of FromController when a controller answered with REFUSE instead of
-// accepting the switch. For a stale epoch, Stale is to be told.
+// accepting the switch. For a stale epoch, Stale is to be told; for a lost log, Yield.
 type Refused struct{ experimenter.Refuse }
 
 func (r *Refused) Error() string { return fmt.Sprintf("it refuses the switch: %s", r.Reason) }
@@ -168,11 +174,12 @@ func (c *Core) role(p *Peer, msg []byte) error {
 	claims := req.Role == of13.RoleMaster || req.Role == of13.RoleSlave
 	if claims && c.claimed && int64(req.GenerationID-c.generation) < 0 {
 		c.count.RefusedRoles++
+		p.outdone = outdone{req.GenerationID, c.generation}
 		p.out = appendError(p.out, msg, of13.ErrTypeRoleRequestFailed, of13.RoleRequestFailedStale)
 		return nil
 	}
 	if claims {
-		c.generation, c.claimed = req.GenerationID, true
+		c.generation, c.claimed, p.outdone = req.GenerationID, true, outdone{}
 	}
 	switch {
 	case req.Role == of13.RoleMaster:

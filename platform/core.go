@@ -38,6 +38,7 @@ type Core struct {
 	suspects []suspect
 	held     map[openflow.DatapathID]*attached // see pressure
 	step     step
+	refusals time.Time     // when agents that refuse this leader were last looked for
 	hosting  *hosting.Core // nil without hosted applications
 }
 
@@ -217,6 +218,7 @@ func (c *Core) Tick(now time.Time) error {
 	if !c.role.Leading {
 		return nil
 	}
+	c.suspectOutdone(now)
 	if entry, ok := c.ledger.Cut(); ok {
 		if err := c.propose(entry); err != nil {
 			return err

@@ -174,8 +174,9 @@ type fake struct {
 
 	masterErr, sendErr, resendErr error
 
-	sent   uint64 // the last command that it was given
-	behind bool   // not in step
+	sent    uint64 // the last command that it was given
+	behind  bool   // not in step
+	outdone bool   // its agent had a master with a later term
 }
 
 // fresh is the attach of an agent whose switch has just connected.
@@ -220,6 +221,7 @@ func (f *fake) Logged([]byte)               {}
 func (f *fake) Skipped(int)                 {}
 func (f *fake) Unknown()                    {}
 func (f *fake) InStep() bool                { return !f.behind }
+func (f *fake) Outdone() bool               { return f.outdone }
 func (f *fake) Guarantee() (string, string) { return "exactly-once", "" }
 
 func (f *fake) SendLoose(term, epoch uint64, count int, _ []byte) error {

@@ -134,7 +134,7 @@ func (c *Core) connection(out SwitchStatus, id openflow.DatapathID) SwitchStatus
 		return out
 	}
 	out.Role = "standby"
-	if s.master && c.role.Leading {
+	if s.master && c.role.Leading && !s.Outdone() {
 		out.Role = "master"
 	}
 	out.Version = map[uint8]string{openflow.Version10: "1.0", openflow.Version13: "1.3", openflow.Version14: "1.4", openflow.Version15: "1.5"}[s.Version()]

@@ -27,6 +27,7 @@ type Session interface {
 	Skipped(n int)
 	Unknown()
 	InStep() bool
+	Outdone() bool
 	Guarantee() (guarantee, why string)
 	AckEvents(epoch, seq uint64)
 	Send(term, epoch, first uint64, count int, messages []byte) error

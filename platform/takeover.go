@@ -1,6 +1,7 @@
 package platform
 
 import (
+	"slices"
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/ledger"
@@ -23,7 +24,7 @@ func (c *Core) takeOverAll(now time.Time) {
 }
 
 // suspect is a switch whose events were acknowledged, as its agent says, and are not in this
-// log. Either the log is lost, or another controller leads and this one does not know yet:
+// log, or whose agent had a master with a later term. Either the log is lost, or another controller leads and this one does not know yet:
 // an entry of its own that is committed tells.
 type suspect struct {
 	session *attached
@@ -49,6 +50,11 @@ func (c *Core) judge() {
 		case c.sessions[s.Switch()] != s: // gone
 		case c.ledger.Confirmed() < x.number:
 			keep = append(keep, x)
+		case s.master && s.Outdone():
+			c.log.Error("this switch's agent had a master with a later term, of controllers whose log is lost; it begins a new epoch", "switch", s.Switch(),
+				"term", c.role.Term)
+			s.Refuse(experimenter.ReasonLostLog, s.Epoch())
+		case s.master: // it was accepted meanwhile
 		case c.suspicious(s):
 			held := s.Attach()
 			c.log.Error("this switch's events were acknowledged by controllers whose log is lost; it begins a new epoch", "switch", s.Switch(),
@@ -59,6 +65,23 @@ func (c *Core) judge() {
 		}
 	}
 	c.suspects = keep
+}
+
+// outdoneEvery is how often a leader looks for agents that refuse it: seldom, since one that has another master refuses
+// it each time.
+const outdoneEvery = 5 * time.Second
+
+// suspectOutdone finds the switches whose agents refuse this leader's claim.
+func (c *Core) suspectOutdone(now time.Time) {
+	if now.Sub(c.refusals) < outdoneEvery {
+		return
+	}
+	c.refusals = now
+	for _, id := range sorted(c.sessions, func(s *attached) bool {
+		return s.master && s.Outdone() && !slices.ContainsFunc(c.suspects, func(x suspect) bool { return x.session == s })
+	}) {
+		c.suspects = append(c.suspects, suspect{c.sessions[id], c.ledger.Confirm()})
+	}
 }
 
 // takeOver makes this leader the master of a switch, unless the switch knows better.

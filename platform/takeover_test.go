@@ -112,3 +112,41 @@ func TestDoubtIsResolved(t *testing.T) {
 		})
 	}
 }
+
+// An agent that had a master with a later term is told that the log of that one is lost, when an entry of this leader that
+// came after the refusal is committed; not if it has accepted by then.
+func TestOutdone(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		what func(s *stand, f *fake)
+		want []string
+	}{
+		{"it is not proved", func(s *stand, _ *fake) { s.pass(time.Minute) }, nil},
+		{"an earlier entry proves nothing", func(s *stand, _ *fake) {
+			s.ok(s.deliver(s.proposed[:1]...))
+			s.turn()
+		}, []string{"1: ack 5/2"}},
+		{"it is proved", func(s *stand, _ *fake) { s.settle() }, []string{"1: ack 5/2", "1: refused, lost log 5"}},
+		{"it has accepted", func(s *stand, f *fake) { f.outdone = false; s.settle() }, []string{"1: ack 5/2"}},
+		{"another leads", func(s *stand, _ *fake) { s.follow(4); s.settle() }, nil},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := newStand(t, CoreConfig{})
+			s.app.each = func(*ledger.Tx, *ledger.Input) {}
+			s.lead(3)
+			f := s.up(1, 5)
+			s.settle()
+			f.events(5, 2, packetIns(1)...)
+			s.turn() // an entry from before the refusal
+			f.outdone = true
+			s.trace = nil
+			s.now = s.now.Add(outdoneEvery)
+			s.ok(s.core.Tick(s.now))
+			if r := s.core.Status().Switches[0].Role; r != "standby" {
+				t.Errorf("it says that it is %s", r)
+			}
+			tc.what(s, f)
+			s.said(tc.want...)
+		})
+	}
+}

@@ -341,6 +341,8 @@ func (l *controllerLink) takeIn(batch []byte) {
 	case errors.As(err, &no) && no.Reason == experimenter.ReasonStaleEpoch:
 		l.stale(no.Epoch)
 		return
+	case errors.As(err, &no) && no.Reason == experimenter.ReasonLostLog:
+		d.n.s.w.fail("%s says to the agent of switch %s that the log of a master with a later term is lost; it is not", l.address, d.id)
 	case err != nil:
 		d.n.s.w.note(d.n.p, "switch %s: controller %s: %v", d.id, l.address, err)
 		l.drop()

@@ -253,6 +253,7 @@ func (s *session) Logged(msg []byte)           { s.core.Logged(msg); s.step.logg
 func (s *session) Skipped(n int)               { s.core.Skipped(n) }
 func (s *session) Unknown()                    { s.core.Unknown(); s.step = stepCheck{} }
 func (s *session) InStep() bool                { return s.core.InStep() }
+func (s *session) Outdone() bool               { return s.core.Outdone() }
 func (s *session) Guarantee() (string, string) { return s.core.Guarantee() }
 
 func (s *session) AckEvents(epoch, seq uint64) {

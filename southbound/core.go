@@ -29,6 +29,7 @@ type Core struct {
 
 	block    block // Agent: what is still to come of an EVENTS block
 	accepted bool  // Agent: it has accepted the claim of term, so events continue from there
+	outdone  bool  // Agent: it has refused the last claim, since it had a master with a later term
 
 	floor uint64 // Stock, Direct: epochs must be higher
 	up    bool   // Stock, Direct: the epoch has begun
@@ -152,9 +153,14 @@ func (c *Core) agentMessage(buf []byte) ([]byte, Action, error) {
 		var r of13.RoleReply
 		err := r.Decode(msg)
 		c.accepted = err == nil && c.master && r.Role == of13.RoleMaster && r.GenerationID == c.term
+		c.outdone = c.outdone && !c.accepted
 		return rest, Action{}, err
-	case openflow.TypeHello, openflow.TypeEchoReply, openflow.TypeError:
-		// Of an error (stale term, not master) the log of the group tells the leader soon.
+	case openflow.TypeError: // the log of the group tells the leader soon whether somebody else leads
+		var e of13.Error
+		err := e.Decode(msg)
+		c.outdone = c.outdone || err == nil && c.master && e.ErrType == of13.ErrTypeRoleRequestFailed && e.Code == of13.RoleRequestFailedStale
+		return rest, Action{}, err
+	case openflow.TypeHello, openflow.TypeEchoReply:
 		return rest, Action{}, nil
 	case openflow.TypeEchoRequest:
 		c.out = handshake.EchoReply(c.out, msg)

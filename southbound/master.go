@@ -50,7 +50,7 @@ func (c *Core) TakeMaster(term, now uint64, r Resume) error {
 		}
 		return nil
 	}
-	c.master, c.term, c.accepted = true, term, false
+	c.master, c.term, c.accepted, c.outdone = true, term, false, false
 	if c.mode == Stock {
 		c.claim(term, r)
 		return nil

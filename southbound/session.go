@@ -139,6 +139,13 @@ func (s *Session) Guarantee() (guarantee, why string) {
 	return s.core.Guarantee()
 }
 
+// Outdone reports that the agent refuses this controller as master, since it had one with a later term.
+func (s *Session) Outdone() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.core.Outdone()
+}
+
 // Hold drops what an agent has to say until Resend, but for acknowledgements of commands. It may be
 // called within Handler.Events: then nothing that comes behind those events is handed over. Without effect in Direct mode.
 func (s *Session) Hold() {

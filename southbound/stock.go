@@ -294,9 +294,16 @@ func (c *Core) mark(now uint64) {
 	c.put(markOut(experimenter.Mark{Term: c.term, Number: s.lastMark}), s.courier.xid())
 }
 
+// Outdone reports that the agent refuses this controller as master, since it had one with a later term. A stock switch may too,
+// but cannot be told to forget that.
+func (c *Core) Outdone() bool { return c.outdone }
+
 // Guarantee says what a switch gets, and why not more. It is "" for one that another controller leads.
 func (c *Core) Guarantee() (guarantee, why string) {
 	switch {
+	case c.mode == Agent && c.outdone:
+		return "none", "its agent has had a master with a later term: these controllers have lost their logs, or it has controllers of another site; " +
+			"the switch begins anew when nobody else has led it for some seconds; if it does not, restart the agent, or remove the other controllers"
 	case c.mode == Agent:
 		return "exactly-once", "its agent keeps events and filters commands"
 	case c.mode == Direct:

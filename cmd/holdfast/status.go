@@ -166,7 +166,7 @@ func printStatus(out io.Writer, answers []answer) error {
 			s.EventsLogged, s.CommandsSent, s.CommandsDone, s.TotalEvents, s.TotalCommands)
 	}
 	for _, s := range leader.Switches {
-		if s.Why != "" && s.Mode != "agent" {
+		if s.Why != "" && (s.Mode != "agent" || s.Guarantee != "exactly-once") {
 			fmt.Fprintf(w, "%s: %s: %s\n", s.Switch, s.Guarantee, s.Why)
 		}
 	}

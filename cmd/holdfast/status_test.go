@@ -14,6 +14,8 @@ func TestPrintStatus(t *testing.T) {
 	other := &platform.Status{Name: "c2", Role: "follower", Term: 3, Apps: []string{"learning"}}
 	stock := &platform.Status{Name: "c1", Role: "leader", Term: 3, Switches: []platform.SwitchStatus{{Switch: "0000000000000002", State: "up", Role: "master",
 		Mode: "stock", Version: "1.4", Guarantee: "at-least-once", Why: "it has no bundles", InStep: true}}}
+	outdone := &platform.Status{Name: "c1", Role: "leader", Term: 1, Switches: []platform.SwitchStatus{{Switch: "0000000000000003", State: "down", Role: "standby",
+		Mode: "agent", Version: "1.3", Guarantee: "none", Why: "a later term"}}}
 	standby := func(inStep bool) *platform.Status {
 		return &platform.Status{Role: "follower", Term: 3, Switches: []platform.SwitchStatus{{Switch: "0000000000000002", Role: "standby", InStep: inStep}}}
 	}
@@ -33,6 +35,8 @@ func TestPrintStatus(t *testing.T) {
 			[]string{"follower", "c2 runs [learning] and the leader [hub]", "site file"}, "no answer"},
 		{"no agent", []answer{{Name: "c1", Status: stock}, {Name: "c2", Status: standby(true)}, {Name: "c3", Status: standby(false)}},
 			[]string{"STANDBY", "0000000000000002", "up", "c1", "1 (+1 not in step)", "stock", "1.4", "at-least-once", "0000000000000002: at-least-once: it has no bundles"}, "site file"},
+		{"an agent that knows a later term", []answer{{Name: "c1", Status: outdone}},
+			[]string{"0000000000000003", "down", "-", "agent", "none", "0000000000000003: none: a later term"}, "site file"},
 		{"two that say they lead: the higher term does", []answer{{Name: "c3", Status: stale}, {Name: "c1", Status: leader}},
 			[]string{"SWITCH", "0000000000000001", "c1"}, "no switch"},
 		{"nobody leads", []answer{{Name: "c2", Status: other}}, []string{"follower"}, "SWITCH"},

@@ -81,10 +81,11 @@ const (
 	ReasonDuplicateDatapath  Reason = 5 // another live agent or switch has this datapath id
 	ReasonUnsupportedVersion Reason = 6 // ProtocolVersion differs
 	ReasonUnreachable        Reason = 7 // the leader had no connection to the agent for the switch timeout
+	ReasonLostLog            Reason = 8 // the term that outdid the leader's is not of its log: begin anew with it
 )
 
 func (r Reason) String() string {
-	names := [...]string{"unknown reason", "connection lost", "silent", "sent garbage", "stale epoch", "duplicate datapath id", "unsupported protocol version", "unreachable"}
+	names := [...]string{"unknown reason", "connection lost", "silent", "sent garbage", "stale epoch", "duplicate datapath id", "unsupported protocol version", "unreachable", "lost log"}
 	if int(r) < len(names) {
 		return names[r]
 	}

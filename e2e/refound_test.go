@@ -1,0 +1,59 @@
+package e2e
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/holdfast-sdn/holdfast/internal/cluster"
+)
+
+// TestSiteBegunAnew: all controllers have lost their folders and are begun again by holdfast init, so that their terms
+// are lower than those that the agent knows. It refuses them, which status and its log tell, until they have proved that nobody
+// can lead in the later term; then its switch begins a new epoch with them, without a restart of the agent.
+func TestSiteBegunAnew(t *testing.T) {
+	t.Parallel()
+	s := startSite(t, cluster.Config{Agents: 1})
+	s.connect()
+	s.play(4, nil)
+	for range 3 { // so that there is a term that the new site does not reach
+		old := s.leader()
+		s.inStep()
+		s.check(old.Kill())
+		s.leader()
+		s.check(old.Restart())
+	}
+	s.play(4, nil)
+	term := s.waitUp(1).Term
+	s.exact()
+
+	for _, c := range s.Controllers() {
+		s.check(c.Kill())
+	}
+	for _, c := range s.Controllers() {
+		s.check(s.Lose(c))
+		_, err := s.Command(s.ctx, "init", "--name", c.Name)
+		s.check(err)
+		s.check(c.Restart())
+	}
+	if st, err := s.leader().Status(s.ctx); err != nil || st.Term >= term {
+		t.Fatalf("the new site leads in term %d, %v; the old one in %d", st.Term, err, term)
+	}
+	agent := s.Agents()[0]
+	sw := s.switches[0].(*fakeSwitch)
+	<-sw.ended // its events were acknowledged, and are in no log
+	sw = dialSwitch(t, sw.id, "127.0.0.1", agent.Listen, nil)
+	eventually(t, "status to say why the switch is down", func() bool {
+		out, err := s.Command(s.ctx, "status")
+		return err == nil && strings.Contains(out, "0000000000000001: none: its agent has had a master with a later term")
+	})
+	<-sw.ended
+	for _, line := range []string{"the leader is not accepted", "the controllers have lost their logs, or are of a site that was begun anew"} {
+		if n := s.countLines(agent.LogFile(), "msg=", line); n == 0 {
+			t.Errorf("the agent does not say that %s", line)
+		}
+	}
+	s.switches[0] = dialSwitch(t, sw.id, "127.0.0.1", agent.Listen, nil)
+	s.waitUp(1)
+	s.played = 0
+	s.play(4, nil)
+}
