@@ -35,6 +35,7 @@ func New() *app.App {
 	app.Handle(a, func(app.SwitchUp) app.Cells { return v.cells }, v.switchUp)
 	app.Handle(a, func(app.SwitchDown) app.Cells { return v.cells }, v.switchDown)
 	app.Handle(a, func(app.PortStatus) app.Cells { return v.cells }, v.portStatus)
+	app.Handle(a, func(app.Reply) app.Cells { return v.cells }, v.reply)
 	app.Handle(a, func(app.PacketIn) app.Cells { return v.cells }, v.packetIn, app.At(app.Unordered))
 	return a
 }
@@ -50,7 +51,8 @@ type valiant struct {
 	graph   graph // of the version that it was made from
 }
 
-// switchUp begins with empty flow tables.
+// switchUp begins with empty flow tables. It takes the ports as they were when the switch's epoch began, and asks for them
+// as they are now.
 func (v *valiant) switchUp(tx *app.Tx, up app.SwitchUp) error {
 	v.forget(tx, func(p app.PortOf) bool { return p.Switch == up.Switch })
 	tx.FlowMod(up.Switch, of13.FlowMod{Command: of13.FlowDelete, TableID: of13.TableAll, BufferID: of13.NoBuffer, OutPort: of13.PortAny, OutGroup: of13.GroupAny})
@@ -61,6 +63,18 @@ func (v *valiant) switchUp(tx *app.Tx, up app.SwitchUp) error {
 			v.portUp(tx, app.PortOf{Switch: up.Switch, Port: p.Port})
 		}
 	}
+	tx.Send(up.Switch, &of13.MultipartRequest{Part: of13.PartPortDesc})
+	return nil
+}
+
+// reply takes the ports that a switch says it has. One that is not among them leads nowhere, and does no harm.
+func (v *valiant) reply(tx *app.Tx, r app.Reply) error {
+	if r.Part != of13.PartPortDesc {
+		return nil
+	}
+	for p := range r.PortDescs().All() {
+		v.note(tx, app.PortOf{Switch: r.Switch, Port: p.Port}, p.Up())
+	}
 	return nil
 }
 
@@ -70,16 +84,19 @@ func (v *valiant) switchDown(tx *app.Tx, down app.SwitchDown) error {
 }
 
 func (v *valiant) portStatus(tx *app.Tx, s app.PortStatus) error {
-	port := app.PortOf{Switch: s.Switch, Port: s.Port.Port}
-	_, known := v.ports.Get(tx, all, port)
-	up := s.Reason != of13.PortDelete && s.Port.Up() && s.Port.Port <= of13.PortMax
-	switch {
+	v.note(tx, app.PortOf{Switch: s.Switch, Port: s.Port.Port}, s.Reason != of13.PortDelete && s.Port.Up())
+	return nil
+}
+
+// note takes it from a switch that a port is up, or not.
+func (v *valiant) note(tx *app.Tx, port app.PortOf, up bool) {
+	up = up && port.Port <= of13.PortMax
+	switch _, known := v.ports.Get(tx, all, port); {
 	case up && !known:
 		v.portUp(tx, port)
 	case !up && known:
 		v.forget(tx, func(p app.PortOf) bool { return p == port })
 	}
-	return nil
 }
 
 // portUp asks by a probe what is at the other end.

@@ -66,7 +66,7 @@ func (n *network) said(s *vswitch.Switch) (messages [][]byte) {
 
 func (n *network) send(list []apptest.Sent) {
 	for _, c := range list {
-		n.switches[c.Switch].Message(0, 1, c.Message.Append(nil, 9))
+		n.switches[c.Switch].Message(0, 1, c.Message.Append(nil, 1<<24|9)) // of the first application
 	}
 }
 
@@ -79,7 +79,7 @@ func (n *network) settle() {
 			s := n.switches[id]
 			for _, msg := range n.said(s) {
 				switch msg[1] {
-				case of13.TypePacketIn, of13.TypePortStatus:
+				case of13.TypePacketIn, of13.TypePortStatus, of13.TypeMultipartReply:
 					busy = true
 					n.send(n.net.Event(id, msg))
 				case openflow.TypeError:
@@ -257,6 +257,29 @@ func TestSwitchDown(t *testing.T) {
 	}
 	if n.carried[at(1, 2)] > 0 || n.carried[at(1, 3)] > 0 {
 		t.Errorf("flows lead to switches that are down: %v", n.carried)
+	}
+}
+
+// A switch that is within reach again says which ports were up when its epoch began; asked, it says which are now.
+func TestPortsThatHaveChangedInTheEpoch(t *testing.T) {
+	n := diamond(t)
+	ports := vswitch.Ports(1, degree)
+	ports[0].State = of13.PortStateLinkDown // has come up since
+	n.switches[1].SetPortLive(time.Second, 2, false)
+	n.said(n.switches[1]) // nobody hears of it
+	n.send(n.net.SwitchUp(1, ports...))
+	n.settle()
+	clear(n.carried)
+	for port := range uint16(40) {
+		if got := n.host(aliceAt, udp(alice, bob, port)); got[bobAt] != 1 {
+			t.Fatalf("flow %d arrived at %v", port, got)
+		}
+	}
+	if n.carried[at(1, 1)] == 0 {
+		t.Error("the port that has come up carries nothing")
+	}
+	if n.carried[at(1, 2)] > 0 {
+		t.Errorf("the port that has gone down carries %d frames", n.carried[at(1, 2)])
 	}
 }
 
