@@ -1,6 +1,8 @@
 package config
 
 import (
+	"fmt"
+	"slices"
 	"time"
 
 	"go.yaml.in/yaml/v3"
@@ -46,5 +48,23 @@ func (p *parser) choice(n *yaml.Node, key, no, yes string, to *bool) error {
 		return p.unknown(n, key, s, []string{no, yes})
 	}
 	*to = s == yes
+	return nil
+}
+
+// exactlyOnce are the applications whose messages may have no weaker level. What topology and liveness find they tell recovery, which sends flow entries
+// at the level of the message that it comes from: below exactly once they are lost, or sent again, when the leader changes, and nobody waits for their barrier.
+var exactlyOnce = []string{"topology", "liveness", "recovery"}
+
+// checkLevels looks at `levels` of an application.
+func (p *parser) checkLevels(app string, n *yaml.Node) error {
+	if !slices.Contains(exactlyOnce, app) {
+		return nil
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if level := target(n.Content[i+1]).Value; level != "exactly_once" {
+			return p.mistake(n.Content[i], fmt.Sprintf("level %s for %s of %s, by which flow entries would be lost or repeated", level, n.Content[i].Value, app),
+				"remove it: what protects the network is exactly once")
+		}
+	}
 	return nil
 }
