@@ -307,6 +307,7 @@ func (v *visit) hostSeen(m topology.HostSeen) error {
 		v.hosts.Put(v.tx, all, m.MAC, placeOf(m.At))
 		v.changed(hostQuiet, fmt.Sprintf("%s is at %s", hostName(m.MAC), portName(m.At)))
 	}
+	v.addrs.Put(v.tx, all, m.MAC, m.Addresses)
 	return nil
 }
 
@@ -331,5 +332,6 @@ func (v *visit) dropHosts(why string, gone func(app.PortOf) bool) {
 
 func (v *visit) dropHost(mac app.MAC, why string) {
 	v.hosts.Delete(v.tx, all, mac)
+	v.addrs.Delete(v.tx, all, mac)
 	v.changed(hostQuiet, fmt.Sprintf("%s is gone: %s", hostName(mac), why))
 }

@@ -58,6 +58,16 @@ func TestASwitchThatIsNotHeardStaysInThePlan(t *testing.T) {
 		t.Errorf("it is back, and unheard is %v", w.view().Unheard)
 	}
 	w.check()
+	silent := macAt(at(2, edgePort)) // its host has said nothing since
+	if got := w.view().Addresses; len(got) != hosts || len(got[silent]) != 1 {
+		t.Errorf("addresses %v", got)
+	}
+	w.after = func() {}
+	w.setPort(at(2, edgePort), false)
+	w.advance(time.Second)
+	if got, there := w.view().Addresses[silent]; there {
+		t.Errorf("it is gone, and has %v", got)
+	}
 }
 
 // Its neighbours tell of its links, as long as it does not.

@@ -3,6 +3,7 @@ package recovery
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"strconv"
 	"strings"
 	"time"
@@ -77,6 +78,7 @@ type recovery struct {
 	switches app.Map[uint32, app.Switch, switchRow]
 	links    app.Map[uint32, app.PortOf, link] // at both ends
 	hosts    app.Map[uint32, app.MAC, place]
+	addrs    app.Map[uint32, app.MAC, []netip.Addr] // of hosts, as topology said last
 
 	planSwitches app.Map[uint32, app.Switch, uint16]
 	planLinks    app.Map[uint32, app.PortOf, place]
@@ -135,11 +137,12 @@ func New(c Config) *app.App {
 	r := &recovery{config: c, checks: map[app.Switch]liveCheck{},
 		state: app.NewTable[uint32, state](a, "state"), switches: app.NewMap[uint32, app.Switch, switchRow](a, "switches"),
 		links: app.NewMap[uint32, app.PortOf, link](a, "links"), hosts: app.NewMap[uint32, app.MAC, place](a, "hosts"),
+		addrs:        app.NewMap[uint32, app.MAC, []netip.Addr](a, "addresses"),
 		planSwitches: app.NewMap[uint32, app.Switch, uint16](a, "plan_switches"), planLinks: app.NewMap[uint32, app.PortOf, place](a, "plan_links"),
 		planHosts: app.NewMap[uint32, app.MAC, place](a, "plan_hosts"),
 		todo:      app.NewMap[uint32, app.Switch, todo](a, "todo"), jobs: app.NewMap[uint32, app.Switch, job](a, "jobs"),
 	}
-	r.cells = app.Need(r.state.Cell(all), r.switches.Cell(all), r.links.Cell(all), r.hosts.Cell(all), r.todo.Cell(all), r.jobs.Cell(all),
+	r.cells = app.Need(r.state.Cell(all), r.switches.Cell(all), r.links.Cell(all), r.hosts.Cell(all), r.addrs.Cell(all), r.todo.Cell(all), r.jobs.Cell(all),
 		r.planSwitches.Cell(installed), r.planLinks.Cell(installed), r.planHosts.Cell(installed),
 		r.planSwitches.Cell(target), r.planLinks.Cell(target), r.planHosts.Cell(target))
 	app.Handle(a, needs[app.SwitchUp](r), within(r, (*visit).switchUp))

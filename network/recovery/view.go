@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"iter"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -22,6 +23,8 @@ type View struct {
 	Disjoint paths.Disjoint
 	Graph    *paths.Graph
 	Hosts    []protect.Host
+
+	Addresses map[app.MAC][]netip.Addr // of all hosts that are known, also at switches that are down
 
 	Changing bool
 	Round    int // counted from 1, of Change.Rounds
@@ -98,12 +101,13 @@ type tables struct {
 	behind    map[app.Switch]bool
 	links     []link
 	hosts     []app.MAC
+	addrs     map[app.MAC][]netip.Addr
 	installed network
 	aim       map[app.PortOf]bool // ends of the links of the target
 }
 
 func read(rows iter.Seq[ledger.Row]) (*tables, error) {
-	t := tables{switches: map[app.Switch]switchRow{}, behind: map[app.Switch]bool{}, aim: map[app.PortOf]bool{}}
+	t := tables{switches: map[app.Switch]switchRow{}, behind: map[app.Switch]bool{}, addrs: map[app.MAC][]netip.Addr{}, aim: map[app.PortOf]bool{}}
 	for r := range rows {
 		if err := t.add(r); err != nil {
 			return nil, fmt.Errorf("table %s of application %s: %w", r.Table, Name, err)
@@ -133,6 +137,11 @@ func (t *tables) add(r ledger.Row) error {
 		return err
 	case "hosts":
 		t.hosts = append(t.hosts, mac)
+	case "addresses":
+		var list []netip.Addr
+		err := cbor.Unmarshal(r.Value, &list)
+		t.addrs[mac] = list
+		return err
 	case "plan_switches":
 		if app.FromKey[uint32](r.Cell) == installed {
 			t.installed.switches = append(t.installed.switches, id)
@@ -164,7 +173,7 @@ func (t *tables) view() (*View, error) {
 		return nil, fmt.Errorf("application %s: %w", Name, err)
 	}
 	s := &t.st
-	v := &View{Disjoint: s.Installed.Avoid, Graph: g, Hosts: t.installed.hosts, Changing: s.Installed.ID != s.Target.ID,
+	v := &View{Disjoint: s.Installed.Avoid, Graph: g, Hosts: t.installed.hosts, Addresses: t.addrs, Changing: s.Installed.ID != s.Target.ID,
 		Change: s.Change.view(), Last: s.Last.view(), Due: instant(s.Due), Problem: s.Problem}
 	if v.Changing {
 		v.Round = s.Round + 1

@@ -204,7 +204,8 @@ func (s ProtectedSwitch) state() string {
 	return "holds it"
 }
 
-// hostsOf returns the hosts that one can ask for: those of the plan where it has them, with the addresses that the topology knows, and then those that no plan has yet. v may be nil.
+// hostsOf returns the hosts that one can ask for: those of the plan where it has them, with the addresses that the topology knows,
+// or knew before it lost sight of their switch, and then those that no plan has yet. v may be nil.
 func hostsOf(s *topology.Snapshot, v *recovery.View) []topology.Host {
 	known := map[app.MAC]topology.Host{}
 	for _, h := range s.Hosts {
@@ -215,7 +216,12 @@ func hostsOf(s *topology.Snapshot, v *recovery.View) []topology.Host {
 		planned = v.Hosts
 	}
 	for _, h := range planned {
-		known[h.MAC] = topology.Host{MAC: h.MAC, At: app.PortOf(h.At), Addresses: known[h.MAC].Addresses}
+		seen, is := known[h.MAC]
+		if !is {
+			seen = topology.Host{MAC: h.MAC, Addresses: v.Addresses[h.MAC]}
+		}
+		seen.At = app.PortOf(h.At)
+		known[h.MAC] = seen
 	}
 	return slices.SortedFunc(maps.Values(known), func(a, b topology.Host) int { return slices.Compare(a.MAC[:], b.MAC[:]) })
 }

@@ -124,6 +124,12 @@ func TestAsk(t *testing.T) {
 			t.Errorf("%s: %s %+v", c.name, p.Primary.draw(), p)
 		}
 	}
+	s.Hosts = nil // its switch has lost its controllers
+	kept := calm()
+	kept.Addresses = map[app.MAC][]netip.Addr{{2, 0, 0, 0, 0, 7}: {netip.MustParseAddr("10.0.0.7")}}
+	if p, err := Ask(s, kept, Question{"1", "10.0.0.7", nil}, now); err != nil || p.To.MAC != "02:00:00:00:00:07" {
+		t.Errorf("a host that topology does not see is %+v, %v", p, err)
+	}
 	for _, q := range []Question{{"1", "9", nil}, {"9", "1", nil}} {
 		if _, err := Ask(s, nil, q, now); err == nil || !strings.Contains(err.Error(), "no switch 0000000000000009 is up") {
 			t.Errorf("%+v: %v", q, err)
