@@ -147,6 +147,11 @@ func TestYield(t *testing.T) {
 			c.Disconnect(q)
 		}, yieldAfter, false},
 		{"it is accepted after all", func(t *testing.T, c *Core, p *Peer) { mustController(t, c, p, roleRequest(9)) }, yieldAfter, false},
+		{"who led was back for a moment", func(t *testing.T, c *Core, _ *Peer) {
+			q := c.Connect()
+			mustController(t, c, q, concat(helloBytes, roleRequest(9)))
+			c.Disconnect(q)
+		}, yieldAfter, false},
 		{"who led is back", func(t *testing.T, c *Core, _ *Peer) {
 			mustController(t, c, c.Connect(), concat(helloBytes, roleRequest(9)))
 		}, yieldAfter, false},

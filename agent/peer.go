@@ -183,7 +183,7 @@ func (c *Core) role(p *Peer, msg []byte) error {
 	}
 	switch {
 	case req.Role == of13.RoleMaster:
-		c.master = p
+		c.master, c.orphaned = p, 0
 		p.cursor = c.events.first
 		p.ackDue = c.commands.Done > 0
 	case req.Role != of13.RoleNoChange && c.master == p:
