@@ -19,7 +19,7 @@ import (
 // no command sent, and with it the switch that sent the event and its agent, so that nobody can
 // send it again. The other switches get their commands all the same, once.
 func TestMasterAndSwitchDieTogether(t *testing.T) {
-	inModes(t, everyMode, func(t *testing.T, m mode) {
+	inModes(t, everyModeAnd(), func(t *testing.T, m mode) {
 		for _, p := range []crash.Point{crash.AfterCommit, crash.AfterEventAck} {
 			t.Run(string(p), func(t *testing.T) { dieTogether(t, m, p) })
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
 	"slices"
 	"sync"
 	"testing"
@@ -32,12 +33,25 @@ type mode struct {
 
 // Agents, and switches that have none.
 var (
-	withAgents = mode{name: "agents"}
-	stock      = mode{name: "stock", stock: true}
-	stockTLS   = mode{name: "stock tls", stock: true, tls: true}
-	stockOVS   = mode{name: "stock ovs", stock: true, ovs: true}
-	everyMode  = []mode{withAgents, stock, stockOVS}
+	withAgents  = mode{name: "agents"}
+	stock       = mode{name: "stock", stock: true}
+	stockOVS    = mode{name: "stock ovs", stock: true, ovs: true}
+	agentsTLS   = mode{name: "agents tls", tls: true}
+	stockTLS    = mode{name: "stock tls", stock: true, tls: true}
+	stockOVSTLS = mode{name: "stock ovs tls", stock: true, ovs: true, tls: true}
+	everyMode   = []mode{withAgents, stock, stockOVS}
 )
+
+// everythingTLS is set by HOLDFAST_TLS=all: crash tests that run in all modes then run in each with TLS as well.
+var everythingTLS = os.Getenv("HOLDFAST_TLS") == "all"
+
+// everyModeAnd are all modes, and some of those with TLS: which, unless all of them are asked for, is a matter of time.
+func everyModeAnd(overTLS ...mode) []mode {
+	if everythingTLS {
+		overTLS = []mode{agentsTLS, stockTLS, stockOVSTLS}
+	}
+	return append(slices.Clone(everyMode), overTLS...)
+}
 
 // inModes runs a test in each mode.
 func inModes(t *testing.T, modes []mode, test func(t *testing.T, m mode)) {
@@ -60,12 +74,16 @@ func (m mode) start(t *testing.T, n int, cfg cluster.Config) *site {
 	cfg.TLS = m.tls
 	if !m.stock {
 		cfg.Agents = n
-		return startSite(t, cfg)
+		s := startSite(t, cfg)
+		if m.tls {
+			s.asSwitch = credentials(t, s.Authority(), pki.Switch, "s")
+		}
+		return s
 	}
 	s := startSite(t, cfg)
 	s.stock = &stockSite{mode: m, switches: n, tally: audit.NewStock(!m.ovs), taps: map[*cluster.Controller][]*tap.Tap{}}
 	if m.tls {
-		s.stock.asSwitch = credentials(t, s.Authority(), pki.Switch, "s")
+		s.asSwitch = credentials(t, s.Authority(), pki.Switch, "s")
 		s.stock.asController = credentials(t, s.Authority(), pki.Controller, "tap")
 	}
 	if m.ovs {
@@ -87,10 +105,10 @@ type player interface {
 // stockSite is what a site has instead of agents.
 type stockSite struct {
 	mode
-	switches               int
-	tally                  *audit.Stock
-	lab                    *netlab.Lab
-	asSwitch, asController *mtls.Credentials // with TLS
+	switches     int
+	tally        *audit.Stock
+	lab          *netlab.Lab
+	asController *mtls.Credentials // with TLS: of the taps
 
 	taps map[*cluster.Controller][]*tap.Tap
 
@@ -173,7 +191,7 @@ func (s *site) stockTap(n int, c *cluster.Controller, seen *sightings) string {
 	if s.stock.tls {
 		l = s.stock.asController.Listener(l, mtls.Role(pki.Switch))
 		cfg.Dial = func() (net.Conn, error) {
-			return s.stock.asSwitch.Dial(s.ctx, c.OpenFlow, mtls.Role(pki.Controller))
+			return s.asSwitch.Dial(s.ctx, c.OpenFlow, mtls.Role(pki.Controller))
 		}
 	}
 	tp := tap.Start(l, cfg)
@@ -239,7 +257,7 @@ func (s *site) newEmbeddedPlayer(id openflow.DatapathID, addresses []string) *em
 		}}}
 	if s.stock.tls {
 		cfg.Dial = func(ctx context.Context, address string) (net.Conn, error) {
-			return s.stock.asSwitch.Dial(ctx, address, mtls.Role(pki.Controller))
+			return s.asSwitch.Dial(ctx, address, mtls.Role(pki.Controller))
 		}
 	}
 	// It has a flow to the controllers before it knows any.
@@ -308,6 +326,11 @@ func (s *site) newOVSPlayer(id openflow.DatapathID, addresses []string, seen *si
 	s.check(err)
 	socket, err := h.Raw()
 	s.check(err)
+	if s.stock.tls {
+		f, err := s.Issue(pki.Identity{Role: pki.Switch, Name: sw.Name})
+		s.check(err)
+		s.check(sw.SetTLS(f.Key, f.Cert, f.CA))
+	}
 	s.check(sw.SetControllers(addresses...)) // with the first one it forgets all flows
 	_, err = sw.OFCtl("add-flow", "table=0,priority=1,dl_type=0x88b5,actions=CONTROLLER:65535")
 	s.check(err)

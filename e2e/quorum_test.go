@@ -11,7 +11,7 @@ import (
 )
 
 func TestTwoOfThree(t *testing.T) {
-	inModes(t, append(everyMode, stockTLS), func(t *testing.T, m mode) {
+	inModes(t, everyModeAnd(stockTLS), func(t *testing.T, m mode) {
 		t.Run("without a follower", func(t *testing.T) {
 			s := m.start(t, 2, cluster.Config{})
 			s.connect()
@@ -132,7 +132,7 @@ func (s *site) restored(c *cluster.Controller) (index uint64) {
 // TestAllKilledAndRestarted kills all controllers with events and commands on their way. Without agents nobody would
 // have these events: then there are none.
 func TestAllKilledAndRestarted(t *testing.T) {
-	inModes(t, everyMode, func(t *testing.T, m mode) {
+	inModes(t, everyModeAnd(), func(t *testing.T, m mode) {
 		for _, durability := range []string{"memory", "disk"} {
 			t.Run(durability, func(t *testing.T) {
 				s := m.start(t, 2, cluster.Config{Durability: durability})

@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/internal/cluster"
 	"github.com/holdfast-sdn/holdfast/internal/config"
 	"github.com/holdfast-sdn/holdfast/internal/crash"
+	"github.com/holdfast-sdn/holdfast/internal/mtls"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
 	"github.com/holdfast-sdn/holdfast/platform/audit"
@@ -26,7 +27,8 @@ type site struct {
 	ctx      context.Context
 	dir      string
 	tally    *audit.Tally
-	stock    *stockSite // nil: the switches have agents
+	stock    *stockSite        // nil: the switches have agents
+	asSwitch *mtls.Credentials // nil: without TLS
 	switches []player
 	played   int // packet-ins of play so far
 }
@@ -79,6 +81,10 @@ func (s *site) connect() {
 	s.t.Helper()
 	if s.stock != nil {
 		s.connectStock()
+		return
+	}
+	if s.asSwitch != nil {
+		s.connectTLS(s.asSwitch)
 		return
 	}
 	for i, a := range s.Agents() {
