@@ -11,14 +11,11 @@ import (
 
 // A marker is a flow entry in the last table of a stock switch that tells which commands the switch has
 // executed: it is replaced in the bundle that has them. No packet gets there, and no packet is like it. Its
-// match holds the epoch, its cookie the group, the term and the sequence of the last command.
+// match holds the epoch, its cookie the term and the sequence of the last command.
 type marker struct{ epoch, term, seq uint64 }
 
-// Layout of the cookie: 8 bits of group, 16 of term, 40 of sequence.
+// Layout of the cookie: 8 bits that say marker, 16 of term, 40 of sequence.
 const (
-	group        uint64 = 0x48 // there is one
-	groupShift          = 56
-	groupMask    uint64 = 0xff << groupShift
 	termShift           = 40
 	sequenceMask uint64 = 1<<termShift - 1
 	markerTerm          = 0xffff
@@ -31,7 +28,7 @@ var (
 )
 
 func (m marker) cookie() uint64 {
-	return group<<groupShift | m.term&markerTerm<<termShift | m.seq&sequenceMask
+	return experimenter.MarkerCookie | m.term&markerTerm<<termShift | m.seq&sequenceMask
 }
 
 func (m marker) match() of13.Match {
@@ -51,14 +48,14 @@ func (m marker) mod(table uint8) *of13.FlowMod {
 
 // forget is the flow-mod that removes all markers.
 func forget(table uint8) *of13.FlowMod {
-	return &of13.FlowMod{TableID: table, Command: of13.FlowDelete, Cookie: group << groupShift, CookieMask: groupMask,
+	return &of13.FlowMod{TableID: table, Command: of13.FlowDelete, Cookie: experimenter.MarkerCookie, CookieMask: experimenter.MarkerMask,
 		Match:    of13.Match(nil).WithEthSrcMasked(markerSource, markerSourceMask),
 		BufferID: of13.NoBuffer, OutPort: of13.PortAny, OutGroup: of13.GroupAny}
 }
 
 // askMarkers is the request for all markers.
 func askMarkers(table uint8) *of13.MultipartRequest {
-	r := of13.FlowStatsRequest{TableID: table, OutPort: of13.PortAny, OutGroup: of13.GroupAny, Cookie: group << groupShift, CookieMask: groupMask}
+	r := of13.FlowStatsRequest{TableID: table, OutPort: of13.PortAny, OutGroup: of13.GroupAny, Cookie: experimenter.MarkerCookie, CookieMask: experimenter.MarkerMask}
 	return &of13.MultipartRequest{Part: of13.PartFlow, Body: r.AppendTo(nil)}
 }
 
@@ -66,7 +63,7 @@ func askMarkers(table uint8) *of13.MultipartRequest {
 func markerOf(s of13.FlowStats) (m marker, ok bool) {
 	src, has := s.Match.Get(of13.FieldEthSrc)
 	dst, hasToo := s.Match.Get(of13.FieldEthDst)
-	if s.Cookie&groupMask != group<<groupShift || !has || !hasToo || len(src.Value) != 6 || len(dst.Value) != 6 || !bytes.HasPrefix(src.Value, markerSource[:4]) {
+	if !experimenter.IsMarker(s.Cookie) || !has || !hasToo || len(src.Value) != 6 || len(dst.Value) != 6 || !bytes.HasPrefix(src.Value, markerSource[:4]) {
 		return m, false
 	}
 	epoch := append(bytes.Clone(src.Value[4:]), dst.Value...)

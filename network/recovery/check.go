@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/network/protect"
 	"github.com/holdfast-sdn/holdfast/network/reconcile"
 	"github.com/holdfast-sdn/holdfast/network/topology"
+	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
@@ -138,16 +139,13 @@ func (v *visit) want(s app.Switch) (reconcile.Want, error) {
 	return w, nil
 }
 
-// markerCookie begins the cookies by which Holdfast marks switches without an agent: docs/design/stock.md.
-const markerCookie = 0x48
-
 func (v *visit) policy() reconcile.Policy {
 	return reconcile.Policy{
 		Flow: func(f of13.FlowStats) reconcile.Owner {
 			switch {
 			case f.Cookie == protect.Cookie || f.Cookie == Cookie:
 				return reconcile.Own
-			case f.Cookie == topology.Cookie || f.Cookie == liveness.Cookie || f.Cookie>>56 == markerCookie:
+			case f.Cookie == topology.Cookie || f.Cookie == liveness.Cookie || experimenter.IsMarker(f.Cookie):
 				return reconcile.Spare
 			}
 			return reconcile.Foreign
