@@ -50,9 +50,14 @@ func (s *station) count(l string) int {
 
 // stream sends a frame every millisecond, until the function that it returns is called.
 func (s *station) stream(t *testing.T, frame []byte) (stop func()) {
+	return streamEach(t, time.Millisecond, func() error { return s.send(frame) })
+}
+
+// streamEach sends something in each interval, until the function that it returns is called.
+func streamEach(t *testing.T, interval time.Duration, send func() error) (stop func()) {
 	quit, done := make(chan struct{}), make(chan error, 1)
 	go func() { // ends with stop
-		tick := time.NewTicker(time.Millisecond)
+		tick := time.NewTicker(interval)
 		defer tick.Stop()
 		for {
 			select {
@@ -60,22 +65,19 @@ func (s *station) stream(t *testing.T, frame []byte) (stop func()) {
 				done <- nil
 				return
 			case <-tick.C:
-				if err := s.send(frame); err != nil {
+				if err := send(); err != nil {
 					done <- err
 					return
 				}
 			}
 		}
 	}()
-	var once sync.Once
-	stop = func() {
-		once.Do(func() {
-			close(quit)
-			if err := <-done; err != nil {
-				t.Errorf("send: %v", err)
-			}
-		})
-	}
+	stop = sync.OnceFunc(func() {
+		close(quit)
+		if err := <-done; err != nil {
+			t.Errorf("send: %v", err)
+		}
+	})
 	t.Cleanup(stop)
 	return stop
 }

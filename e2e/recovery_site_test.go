@@ -12,7 +12,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -144,32 +143,13 @@ type stream struct {
 
 func (r *recoverySite) stream(from, to int) *stream {
 	s := &stream{t: r.t, to: r.at[to-1]}
-	quit, done := make(chan struct{}), make(chan error, 1)
-	go func() { // ends with stop
-		tick := time.NewTicker(10 * time.Millisecond)
-		defer tick.Stop()
-		for {
-			select {
-			case <-quit:
-				done <- nil
-				return
-			case <-tick.C:
-				f := between(of13.MAC(r.hosts[from-1].MAC), of13.MAC(r.hosts[to-1].MAC), fmt.Sprint(s.sent.Load()))
-				if err := r.at[from-1].send(f); err != nil {
-					done <- err
-					return
-				}
-				s.sent.Add(1)
-			}
+	s.stop = streamEach(r.t, 10*time.Millisecond, func() error {
+		if err := r.at[from-1].send(between(of13.MAC(r.hosts[from-1].MAC), of13.MAC(r.hosts[to-1].MAC), fmt.Sprint(s.sent.Load()))); err != nil {
+			return err
 		}
-	}()
-	s.stop = sync.OnceFunc(func() {
-		close(quit)
-		if err := <-done; err != nil {
-			r.t.Errorf("send: %v", err)
-		}
+		s.sent.Add(1)
+		return nil
 	})
-	r.t.Cleanup(s.stop)
 	return s
 }
 
