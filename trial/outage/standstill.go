@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -49,6 +50,7 @@ func watchStandstill() (*standstill, error) {
 		return nil, fmt.Errorf("which processors there are: %w", err)
 	}
 	s := &standstill{late: make([][]span, all.Count())}
+	runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + len(s.late)) // the watchers keep theirs while they sleep
 	ready := make(chan error)
 	cpu := 0
 	for i := range s.late {
@@ -70,22 +72,28 @@ func (s *standstill) watch(i, cpu int, ready chan<- error) {
 	var one unix.CPUSet
 	one.Set(cpu)
 	ready <- errors.Join(unix.SchedSetaffinity(0, &one), setPriority(0, watchPriority))
-	slept := sleeps()
 	for next := monotonic() + watchEvery; !s.ended.Load(); next += watchEvery {
-		at := unix.NsecToTimespec(int64(next))
-		_ = unix.ClockNanosleep(unix.CLOCK_MONOTONIC, unix.TIMER_ABSTIME, &at, nil) // cut short by a signal, it is only early
+		if !sleepUntil(next) {
+			next = monotonic()
+			continue
+		}
 		late, wall := monotonic()-next, time.Now()
-		before := slept
-		slept = sleeps()
 		if late < watchEvery {
 			continue
 		}
 		next += late
-		if slept-before > 1 || len(s.late[i]) == maxLate {
-			continue // it slept again, for Go's scheduler: not the machine was late
+		if len(s.late[i]) < maxLate {
+			s.late[i] = append(s.late[i], span{wall.Add(-late), wall})
 		}
-		s.late[i] = append(s.late[i], span{wall.Add(-late), wall})
 	}
+}
+
+// sleepUntil reports whether it slept until a time of monotonic, and was not woken before. It sleeps without Go's scheduler knowing, which else might let the
+// thread wait for others once more; so it takes a place that others then lack, see watchStandstill.
+func sleepUntil(t time.Duration) bool {
+	at := unix.NsecToTimespec(int64(t))
+	_, _, errno := unix.RawSyscall6(unix.SYS_CLOCK_NANOSLEEP, unix.CLOCK_MONOTONIC, unix.TIMER_ABSTIME, uintptr(unsafe.Pointer(&at)), 0, 0, 0)
+	return errno == 0
 }
 
 // monotonic is the time of the clock that ClockNanosleep goes by.
@@ -95,17 +103,12 @@ func monotonic() time.Duration {
 	return time.Duration(t.Nano())
 }
 
-// sleeps is how often this thread has waited for something.
-func sleeps() int64 {
-	var u unix.Rusage
-	_ = unix.Getrusage(unix.RUSAGE_THREAD, &u) // cannot fail
-	return u.Nvcsw
-}
-
-// close ends the watch and returns the stops.
+// close ends the watch and returns the stops. It may be called again.
 func (s *standstill) close() []span {
-	s.ended.Store(true)
-	s.running.Wait()
+	if !s.ended.Swap(true) {
+		s.running.Wait()
+		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) - len(s.late))
+	}
 	return together(s.late)
 }
 
