@@ -159,9 +159,9 @@ func (b *recoveryBench) report(n recoveryNetwork, r outage.Result) report {
 		"recovery_ms_p95": quantile(ms, 0.95), "recovery_ms_max": quantile(ms, 1), "samples": float64(len(ms)),
 		"resolution_ms_p95": quantile(resolution, 0.95), "cuts_without_loss": float64(r.Unharmed), "frames_lost_while_whole": float64(r.Lost),
 		"false_alarms": float64(r.FalseAlarms), "false_alarms_per_minute": float64(r.FalseAlarms) / max(r.Watched.Minutes(), 1e-9),
-		"false_alarms_machine_stopped": float64(r.Stops.FalseAlarms), "machine_stops": float64(r.Stops.Count), "machine_stop_ms_max": r.Stops.Longest.Seconds() * 1e3,
-		"machine_stop_chance_percent": 100 * r.Stops.Chance,
-		"watched_s":                   r.Watched.Seconds(), "processor_wait_ms_max": r.Late.Seconds() * 1e3, "cpu_pressure_percent": 100 * r.Pressure,
+		"false_alarms_processor_stopped": float64(r.Stops.FalseAlarms), "processor_stops": float64(r.Stops.Count), "processor_stop_ms_max": r.Stops.Longest.Seconds() * 1e3,
+		"processor_stop_chance_percent": 100 * r.Stops.Chance,
+		"watched_s":                     r.Watched.Seconds(), "processor_wait_ms_max": r.Late.Seconds() * 1e3, "cpu_pressure_percent": 100 * r.Pressure,
 	}
 	if mean, ok := n.paper[b.intervalMs]; ok {
 		figures["paper_recovery_ms_mean"] = mean
@@ -186,9 +186,9 @@ func (b *recoveryBench) setup(n recoveryNetwork, r outage.Result) map[string]any
 	case r.Realtime != nil:
 		priority = fmt.Sprintf("none: %v", r.Realtime)
 	}
-	stops := "times of 2 ms and more in which no processor ran even what goes before all else"
+	stops := "times of 2 ms and more in which a processor did not even run what goes before all else"
 	if r.Stops.Err != nil {
-		stops = fmt.Sprintf("times of 2 ms and more in which no processor ran what waits for one; not only of the host, as there is no priority: %v", r.Stops.Err)
+		stops = fmt.Sprintf("times of 2 ms and more in which a processor did not run what waits for it; also for other processes, as there is no priority: %v", r.Stops.Err)
 	}
 	g := n.graph()
 	watch := fmt.Sprintf("every %d ms, multiplier %d, at both ends of every link", b.intervalMs, b.multiplier)
@@ -201,10 +201,10 @@ func (b *recoveryBench) setup(n recoveryNetwork, r outage.Result) map[string]any
 		"bfd":      fmt.Sprintf("%s: a dead link is noticed after up to %d ms", watch, b.intervalMs*b.multiplier),
 		"stream":   fmt.Sprintf("a frame every %v, switches %s", n.stream, strings.Trim(strings.Join(strings.Fields(fmt.Sprintf("%d", way)), " - "), "[]")),
 		"cut":      cut + "; the links of the way, in turn", "priority": priority, "processors": runtime.NumCPU(),
-		"recovery":      "from the sending of the first frame lost to that of the first after the last lost",
-		"false_alarms":  "links that BFD took for dead and that were not cut",
-		"machine_stops": stops,
-		"limit": "a switch that waits longer for a processor than multiplier less one intervals is a false alarm, and all may be when the host stops this machine: machine_stopped are those " +
+		"recovery":        "from the sending of the first frame lost to that of the first after the last lost",
+		"false_alarms":    "links that BFD took for dead and that were not cut",
+		"processor_stops": stops,
+		"limit": "a switch that waits longer for a processor than multiplier less one intervals is a false alarm, and all may be when the host stops the processors: processor_stopped are the alarms " +
 			"from such a stop until 5 ms after it, and chance is the share of the time that this is",
 		"paper": "mean (figure 7); Open vSwitch of 2014, a machine of 4 cores for each switch, multiplier 3",
 	}

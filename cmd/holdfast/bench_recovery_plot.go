@@ -22,7 +22,7 @@ func (b *recoveryBench) plot(n recoveryNetwork, r outage.Result) string {
 		marks["the paper's mean"] = mean
 	}
 	return fmt.Sprintf("recovery in ms, cuts, and how many per cent of them were over by then (%s, %d ms)\n", n.name, b.intervalMs) + histogram(ms, marks) +
-		fmt.Sprintf("%d false alarms, %d of them when the machine stood still (by chance: %.0f %%); it did so %d times, for %.1f ms at most\n",
+		fmt.Sprintf("%d false alarms, %d of them when a processor stood still (by chance: %.0f %%); one did so %d times, for %.1f ms at most\n",
 			r.FalseAlarms, r.Stops.FalseAlarms, 100*r.Stops.Chance, r.Stops.Count, r.Stops.Longest.Seconds()*1e3)
 }
 

@@ -70,8 +70,8 @@ func TestRecoveryReport(t *testing.T) {
 	got := b.report(network, r).Figures
 	for name, want := range map[string]float64{
 		"recovery_ms_min": 1, "recovery_ms_median": 51, "recovery_ms_mean": 50.5, "recovery_ms_p95": 96, "recovery_ms_max": 100, "samples": 100, "paper_recovery_ms_mean": 15,
-		"false_alarms": 3, "false_alarms_per_minute": 1.5, "frames_lost_while_whole": 7, "false_alarms_machine_stopped": 2,
-		"machine_stops": 40, "machine_stop_ms_max": 35, "machine_stop_chance_percent": 1, "cuts_without_loss": 1, "cpu_pressure_percent": 25, "resolution_ms_p95": 1,
+		"false_alarms": 3, "false_alarms_per_minute": 1.5, "frames_lost_while_whole": 7, "false_alarms_processor_stopped": 2,
+		"processor_stops": 40, "processor_stop_ms_max": 35, "processor_stop_chance_percent": 1, "cuts_without_loss": 1, "cpu_pressure_percent": 25, "resolution_ms_p95": 1,
 	} {
 		if d := got[name] - want; d > 1e-9 || d < -1e-9 {
 			t.Errorf("%s is %v, want %v", name, got[name], want)
@@ -87,12 +87,12 @@ func TestRecoveryStops(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := "3 false alarms, 2 of them when the machine stood still (by chance: 1 %); it did so 40 times, for 35.0 ms at most\n"
+	want := "3 false alarms, 2 of them when a processor stood still (by chance: 1 %); one did so 40 times, for 35.0 ms at most\n"
 	if got := b.plot(network, r); !strings.HasSuffix(got, want) {
 		t.Errorf("the plot is\n%s\nwant at its end %s", got, want)
 	}
 	r.Stops.Err = errors.New("no right to")
-	if got := b.setup(network, r)["machine_stops"].(string); !strings.Contains(got, "no right to") {
+	if got := b.setup(network, r)["processor_stops"].(string); !strings.Contains(got, "no right to") {
 		t.Error(got)
 	}
 }

@@ -54,8 +54,8 @@ type Result struct {
 	Version  string
 }
 
-// Stops is when the machine stood still: when none of its processors did anything, not even for who goes before all others. A virtual machine does, while
-// its host gives the processors to somebody else.
+// Stops is when a processor stood still: did nothing, not even for who goes before all others. Those of a virtual machine do, while its host
+// gives them to somebody else, and any that works for a kernel that does not let itself be interrupted.
 type Stops struct {
 	Count       int // of 2 ms and more
 	Longest     time.Duration

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,7 +20,7 @@ const (
 	// watchEvery is how often each processor is looked at. Who is later than that by as much again is noted.
 	watchEvery = time.Millisecond
 
-	// shortestStop is how long all processors at once must have done nothing.
+	// shortestStop is how long a processor must have done nothing.
 	shortestStop = 2 * time.Millisecond
 
 	// aftermath is how long after a stop an alarm may still come of it: the ends of a link do not wake at the same time.
@@ -34,8 +35,8 @@ type span struct{ from, to time.Time }
 
 func (s span) length() time.Duration { return s.to.Sub(s.from) }
 
-// standstill notes when this machine stands still: when threads that go before all others, one on each processor, wake late all at once. So a virtual
-// machine looks that its host has stopped.
+// standstill notes when processors of this machine stand still: when threads that go before all others, one on each, wake late. So a virtual
+// machine looks whose host has given its processors to somebody else.
 type standstill struct {
 	ended   atomic.Bool
 	running sync.WaitGroup
@@ -109,58 +110,43 @@ func (s *standstill) close() []span {
 		s.running.Wait()
 		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) - len(s.late))
 	}
-	return together(s.late)
+	return longEnough(s.late)
 }
 
-// together returns when all processors were late at once, for long enough.
-func together(late [][]span) (stops []span) {
-	if len(late) == 0 {
-		return nil
-	}
-	common := late[0]
-	for _, other := range late[1:] {
-		common = overlap(common, other)
-	}
-	for _, s := range common {
-		if s.length() >= shortestStop {
-			stops = append(stops, s)
+// longEnough returns when any processor did nothing, for long enough, in order. What overlaps becomes one.
+func longEnough(late [][]span) (stops []span) {
+	var all []span
+	for _, one := range late {
+		for _, s := range one {
+			if s.length() >= shortestStop {
+				all = append(all, s)
+			}
 		}
+	}
+	slices.SortFunc(all, func(a, b span) int { return a.from.Compare(b.from) })
+	for _, s := range all {
+		stops = appendJoined(stops, s)
 	}
 	return stops
 }
 
-// overlap returns what is in spans of both a and b, of which each is in order.
-func overlap(a, b []span) (both []span) {
-	for len(a) > 0 && len(b) > 0 {
-		from, to := a[0].from, a[0].to
-		if b[0].from.After(from) {
-			from = b[0].from
-		}
-		if b[0].to.Before(to) {
-			to = b[0].to
-		}
-		if from.Before(to) {
-			both = append(both, span{from, to})
-		}
-		if a[0].to.Before(b[0].to) {
-			a = a[1:]
-		} else {
-			b = b[1:]
-		}
+// appendJoined appends a span that does not begin before the last one, or joins the two if they overlap.
+func appendJoined(all []span, s span) []span {
+	last := len(all) - 1
+	if last < 0 || s.from.After(all[last].to) {
+		return append(all, s)
 	}
-	return both
+	if s.to.After(all[last].to) {
+		all[last].to = s.to
+	}
+	return all
 }
 
 // aftermaths returns when an alarm may come of a stop. Stops are in order; what overlaps becomes one.
 func aftermaths(stops []span) (windows []span) {
 	for _, s := range stops {
 		// Logs have whole milliseconds, of which the rest is cut off.
-		w := span{s.from.Truncate(time.Millisecond), s.to.Add(aftermath)}
-		if n := len(windows); n > 0 && !w.from.After(windows[n-1].to) {
-			windows[n-1].to = w.to
-		} else {
-			windows = append(windows, w)
-		}
+		windows = appendJoined(windows, span{s.from.Truncate(time.Millisecond), s.to.Add(aftermath)})
 	}
 	return windows
 }

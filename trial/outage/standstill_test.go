@@ -17,7 +17,7 @@ func spans(edges ...int) (all []span) {
 	return all
 }
 
-func TestTogether(t *testing.T) {
+func TestLongEnough(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		late [][]span
@@ -25,21 +25,20 @@ func TestTogether(t *testing.T) {
 	}{
 		{"no processor", nil, nil},
 		{"one processor", [][]span{spans(0, 5, 10, 11, 20, 22)}, spans(0, 5, 20, 22)},
-		{"the other is never late", [][]span{spans(0, 5), nil}, nil},
-		{"not at once", [][]span{spans(0, 5), spans(5, 10)}, nil},
-		{"one within the other", [][]span{spans(0, 10), spans(2, 6)}, spans(2, 6)},
-		{"not for long", [][]span{spans(0, 10), spans(9, 16)}, nil},
-		{"one long, several short", [][]span{spans(0, 30), spans(1, 5, 10, 11, 28, 40)}, spans(1, 5, 28, 30)},
-		{"three", [][]span{spans(0, 10), spans(2, 12), spans(4, 9)}, spans(4, 9)},
+		{"the other is never late", [][]span{spans(0, 5), nil}, spans(0, 5)},
+		{"one after the other", [][]span{spans(0, 5, 20, 25), spans(10, 15)}, spans(0, 5, 10, 15, 20, 25)},
+		{"one within the other", [][]span{spans(2, 6), spans(0, 10)}, spans(0, 10)},
+		{"one goes on where the other ends", [][]span{spans(0, 10), spans(9, 16)}, spans(0, 16)},
+		{"short ones are not counted together", [][]span{spans(0, 1), spans(1, 2)}, nil},
 	} {
-		if got := together(c.late); !slices.Equal(got, c.want) {
+		if got := longEnough(c.late); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
 		}
 	}
 }
 
-// A moment is in the overlap if it is in both, however they lie.
-func TestOverlapProperty(t *testing.T) {
+// A moment is in a stop if it is in a long span of some processor, however they lie.
+func TestLongEnoughProperty(t *testing.T) {
 	list := rapid.Custom(func(t *rapid.T) []span {
 		edges := rapid.SliceOfNDistinct(rapid.IntRange(0, 60), 0, 12, rapid.ID).Draw(t, "edges")
 		slices.Sort(edges)
@@ -47,11 +46,18 @@ func TestOverlapProperty(t *testing.T) {
 	})
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := list.Draw(t, "a"), list.Draw(t, "b")
-		both := overlap(a, b)
+		short := func(s span) bool { return s.length() < shortestStop }
+		all := slices.DeleteFunc(slices.Concat(a, b), short)
+		stops := longEnough([][]span{a, b})
 		for i := range 60 {
 			moment := at(time.Duration(i)*ms + ms/2)
-			if inside(moment, both) != (inside(moment, a) && inside(moment, b)) {
-				t.Fatalf("%v: the overlap of %v and %v is %v", moment, a, b, both)
+			if inside(moment, stops) != inside(moment, all) {
+				t.Fatalf("%v: the stops of %v and %v are %v", moment, a, b, stops)
+			}
+		}
+		for i := 1; i < len(stops); i++ {
+			if !stops[i].from.After(stops[i-1].to) {
+				t.Fatalf("not apart: %v", stops)
 			}
 		}
 	})
