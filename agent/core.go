@@ -101,8 +101,8 @@ func (c *Core) Stale(newest uint64) bool {
 	return keep < 0
 }
 
-// yieldAfter is how many ticks a controller is refused for its term, while there is no other, before the agent
-// takes its word that nobody can have the higher one any more. A failover is over long before.
+// yieldAfter is how many ticks somebody is refused for its term, while nobody is master, before the agent
+// takes a controller's word that nobody can have the higher one any more. A failover is over long before.
 const yieldAfter = 5
 
 // Yield takes a refusal of p for a lost log: its group has proved, by an entry committed after its claim was refused,
@@ -110,16 +110,16 @@ const yieldAfter = 5
 // stays fenced, and all that is held is forgotten, as by Stale, whose result it has. False also if
 // there is another master, or was until just now, or p was not refused for the term as it is: then nothing changes.
 func (c *Core) Yield(p *Peer) bool {
-	if c.master != nil || c.orphaned < yieldAfter || p.outdone.by == 0 || p.outdone.by != c.generation {
+	if c.master != nil || c.orphaned < yieldAfter || p.refused.by == 0 || p.refused.by != c.generation {
 		return false
 	}
-	c.generation, c.orphaned = p.outdone.term, 0
+	c.generation, c.orphaned = p.refused.term, 0
 	return c.Stale(c.Epoch())
 }
 
 // orphan counts how long the switch has no master, though somebody wants to be it.
 func (c *Core) orphan(peers []*Peer) {
-	refused := slices.ContainsFunc(peers, func(p *Peer) bool { return p.outdone.by > 0 })
+	refused := slices.ContainsFunc(peers, func(p *Peer) bool { return p.refused.by > 0 })
 	switch {
 	case c.master != nil:
 		c.orphaned = 0

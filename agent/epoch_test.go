@@ -146,6 +146,16 @@ func TestYield(t *testing.T) {
 			mustController(t, c, q, concat(helloBytes, roleRequest(10)))
 			c.Disconnect(q)
 		}, yieldAfter, false},
+		{"another has claimed a later term and is gone, and it claims again", func(t *testing.T, c *Core, p *Peer) {
+			q := c.Connect()
+			mustController(t, c, q, concat(helloBytes, roleRequest(10)))
+			c.Disconnect(q)
+			mustController(t, c, p, roleRequest(3))
+			for range yieldAfter {
+				c.Tick([]*Peer{p})
+			}
+		}, yieldAfter, false},
+		{"it claims again", func(t *testing.T, c *Core, p *Peer) { mustController(t, c, p, roleRequest(3)) }, yieldAfter, true},
 		{"it is accepted after all", func(t *testing.T, c *Core, p *Peer) { mustController(t, c, p, roleRequest(9)) }, yieldAfter, false},
 		{"who led was back for a moment", func(t *testing.T, c *Core, _ *Peer) {
 			q := c.Connect()

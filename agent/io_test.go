@@ -237,19 +237,38 @@ func TestLostLog(t *testing.T) {
 		defer g.mu.Unlock()
 		return fresh.session
 	}
-	if guarantee, why := session().Guarantee(); guarantee != "none" || !strings.Contains(why, "restart the agent") || !session().Outdone() {
-		t.Errorf("at the leader it has guarantee %q: %s", guarantee, why)
-	}
-	session().Refuse(experimenter.ReasonLostLog, 0)
-	<-sw.done
+	eventually(t, "the leader says that it is refused", func() bool {
+		s := session()
+		if s == nil || !s.Outdone() {
+			return false
+		}
+		guarantee, why := s.Guarantee()
+		return guarantee == "none" && strings.Contains(why, "restart the agent")
+	})
+	eventually(t, "the switch's connection is closed", func() bool { // again, if the agent has just connected anew
+		if s := session(); s != nil && s.Outdone() {
+			s.Refuse(experimenter.ReasonLostLog, 0)
+		}
+		select {
+		case <-sw.done:
+			return true
+		default:
+			return false
+		}
+	})
 	dialSwitch(t, b.addr, 7)
 	g.want(t, "up", "up")
 	if s := b.status(); s.Term != 1 || s.Master != fresh.addr {
 		t.Errorf("status %+v", s)
 	}
-	if guarantee, why := session().Guarantee(); guarantee != "exactly-once" || session().Outdone() {
-		t.Errorf("then it has guarantee %q: %s", guarantee, why)
-	}
+	eventually(t, "the leader says that it is accepted", func() bool {
+		s := session()
+		if s == nil || s.Outdone() {
+			return false
+		}
+		guarantee, _ := s.Guarantee()
+		return guarantee == "exactly-once"
+	})
 	if n := len(b.log.lines("the leader is not accepted")); n != 1 {
 		t.Errorf("the log says %d times that nobody leads", n)
 	}

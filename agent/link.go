@@ -184,10 +184,10 @@ func (d *device) warnOutdone() {
 		return
 	}
 	for p, l := range d.links {
-		if p.outdone.by > 0 {
+		if p.refused.by > 0 {
 			d.log.Warn("the leader is not accepted: this agent has had a master with a later term, so these controllers have lost their logs, or their site was begun anew; "+
-				"if the leader finds so too the switch begins anew with it; if not, and no other controllers are to come back, restart the agent",
-				"controller", l.address, "term", p.outdone.term, "later term", p.outdone.by)
+				"if the leader finds so too the switch begins anew with it; if not, and no other controllers are to come back, restart the agent, which also forgets the events that it holds",
+				"controller", l.address, "term", p.refused.term, "later term", p.refused.by)
 		}
 	}
 }

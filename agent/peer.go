@@ -21,7 +21,7 @@ type Peer struct {
 	// done: else they would fill its ledger while it works off the events of that epoch.
 	void    experimenter.Ack
 	cursor  uint64 // while master: ordinal of the next event to write
-	outdone outdone
+	refused refusedClaim
 	block   block
 }
 
@@ -33,8 +33,9 @@ type block struct {
 	open               bool // Count or Bytes is not zero
 }
 
-// outdone is a claim that was refused, since a master with a higher term had been there.
-type outdone struct {
+// refusedClaim is the first claim of a term that was refused, since a master with a higher term had been there. Later ones of
+// the same term are not noted: what the controller proves may be about the first only.
+type refusedClaim struct {
 	term, by uint64 // by 0: the last claim was accepted, or there was none
 }
 
@@ -174,12 +175,14 @@ func (c *Core) role(p *Peer, msg []byte) error {
 	claims := req.Role == of13.RoleMaster || req.Role == of13.RoleSlave
 	if claims && c.claimed && int64(req.GenerationID-c.generation) < 0 {
 		c.count.RefusedRoles++
-		p.outdone = outdone{req.GenerationID, c.generation}
+		if p.refused.by == 0 || p.refused.term != req.GenerationID {
+			p.refused = refusedClaim{req.GenerationID, c.generation}
+		}
 		p.out = appendError(p.out, msg, of13.ErrTypeRoleRequestFailed, of13.RoleRequestFailedStale)
 		return nil
 	}
 	if claims {
-		c.generation, c.claimed, p.outdone = req.GenerationID, true, outdone{}
+		c.generation, c.claimed, p.refused = req.GenerationID, true, refusedClaim{}
 	}
 	switch {
 	case req.Role == of13.RoleMaster:
