@@ -193,6 +193,44 @@ func TestAgentCommands(t *testing.T) {
 	}
 }
 
+// Whether an agent refuses this controller is told of its last claim, and no more once another leads.
+func TestAgentRefusesTheClaim(t *testing.T) {
+	stale := (&of13.Error{ErrType: of13.ErrTypeRoleRequestFailed, Code: of13.RoleRequestFailedStale}).Append(nil, handshake.OwnXID)
+	for _, tc := range []struct {
+		name    string
+		then    func(t *testing.T, c *Core)
+		outdone bool
+	}{
+		{"it does", func(*testing.T, *Core) {}, true},
+		{"it accepts the claim after all", func(t *testing.T, c *Core) { mustFeed(t, c, roleReply(3)) }, false},
+		{"it has not answered the next claim", func(t *testing.T, c *Core) { mustTakeMaster(t, c, 4) }, false},
+		{"another leads", func(_ *testing.T, c *Core) { c.Standby(4) }, false},
+		{"another leads, and it answers what was asked before", func(t *testing.T, c *Core) { c.Standby(4); mustFeed(t, c, stale) }, false},
+		{"another has led", func(t *testing.T, c *Core) { c.Standby(4); mustTakeMaster(t, c, 5); mustFeed(t, c, stale) }, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c := agentCore(t)
+			mustTakeMaster(t, c, 3)
+			mustFeed(t, c, stale)
+			tc.then(t, c)
+			want := "exactly-once"
+			if tc.outdone {
+				want = "none"
+			}
+			if got, _ := c.Guarantee(); c.Outdone() != tc.outdone || got != want {
+				t.Errorf("refused: %t, guarantee %q; want %t and %q", c.Outdone(), got, tc.outdone, want)
+			}
+		})
+	}
+}
+
+func mustTakeMaster(t *testing.T, c *Core, term uint64) {
+	t.Helper()
+	if err := c.TakeMaster(term, 0, Resume{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestAgentOf10SwitchKeepsTheNumbers(t *testing.T) {
 	c := &Core{}
 	c.Start()

@@ -93,8 +93,8 @@ func (s *Session) TakeMaster(term uint64, r Resume) error {
 	return s.flush()
 }
 
-// Standby says that another controller leads, in a term if that is known. This and Logged, Skipped and Unknown have
-// an effect in Stock mode only.
+// Standby says that another controller leads, in a term if that is known: this one has no claim any more. All else that it does, and Logged,
+// Skipped and Unknown, have an effect in Stock mode only.
 func (s *Session) Standby(term uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

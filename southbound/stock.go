@@ -115,8 +115,11 @@ func (c *Core) attachStock() {
 }
 
 // Standby says that another controller leads, in a term if that is known: events are held until they
-// are seen in its log. Without effect but in Stock mode.
+// are seen in its log. In Agent mode no more than that this controller has no claim any more: the agent hears from the other.
 func (c *Core) Standby(term uint64) {
+	if c.mode == Agent {
+		c.master, c.outdone = false, false
+	}
 	if c.mode != Stock || c.refused {
 		return
 	}
@@ -298,12 +301,12 @@ func (c *Core) mark(now uint64) {
 // but cannot be told to forget that.
 func (c *Core) Outdone() bool { return c.outdone }
 
-// Guarantee says what a switch gets, and why not more. It is "" for one that another controller leads.
+// Guarantee says what a switch gets, and why not more. It is "" for one without an agent that another controller leads.
 func (c *Core) Guarantee() (guarantee, why string) {
 	switch {
 	case c.mode == Agent && c.outdone:
 		return "none", "its agent has had a master with a later term: these controllers have lost their logs, or it has controllers of another site; " +
-			"the switch begins anew when nobody else has led it for some seconds; if it does not, restart the agent, or remove the other controllers"
+			"the switch begins anew when nobody else has led it for some seconds; if it does not, restart the agent, which also forgets the events that it holds, or remove the other controllers"
 	case c.mode == Agent:
 		return "exactly-once", "its agent keeps events and filters commands"
 	case c.mode == Direct:
