@@ -38,8 +38,9 @@ type Core struct {
 	suspects []suspect
 	held     map[openflow.DatapathID]*attached // see pressure
 	step     step
-	refusals time.Time     // when agents that refuse this leader were last looked for
-	hosting  *hosting.Core // nil without hosted applications
+	refused  map[openflow.DatapathID]*refused // switches whose agents refuse this leader, or did in this term
+	looked   time.Time                        // when such agents were last looked for
+	hosting  *hosting.Core                    // nil without hosted applications
 }
 
 // Outside is what a Core asks of the rest of its controller.
@@ -85,6 +86,7 @@ func NewCore(cfg CoreConfig, outside Outside) (*Core, error) {
 		cfg: cfg, log: cfg.Logger, outside: outside, ledger: l,
 		sessions: map[openflow.DatapathID]*attached{}, hearing: map[openflow.DatapathID]*attached{},
 		absent: map[openflow.DatapathID]time.Time{}, held: map[openflow.DatapathID]*attached{},
+		refused: map[openflow.DatapathID]*refused{},
 	}
 	if cfg.Hosts != nil {
 		c.hosting = hosting.New(l, cfg.Hosts, cfg.Logger)
@@ -142,6 +144,7 @@ func (c *Core) changeRole(now time.Time, r consensus.Role) error {
 	was := c.role
 	c.role = r
 	clear(c.held) // each leader claims all switches anew
+	clear(c.refused)
 	if was.Leading {
 		c.acknowledgeHeld(c.ledger.Releases())
 	}

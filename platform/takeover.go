@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/ledger"
+	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
 	"github.com/holdfast-sdn/holdfast/southbound"
 )
@@ -51,8 +52,7 @@ func (c *Core) judge() {
 		case c.ledger.Confirmed() < x.number:
 			keep = append(keep, x)
 		case s.master && s.Outdone():
-			c.log.Error("this switch's agent had a master with a later term, of controllers whose log is lost; it begins a new epoch", "switch", s.Switch(),
-				"term", c.role.Term)
+			c.tellRefused(s.Switch())
 			s.Refuse(experimenter.ReasonLostLog, s.Epoch())
 		case s.master: // it was accepted meanwhile
 		case c.suspicious(s):
@@ -67,19 +67,48 @@ func (c *Core) judge() {
 	c.suspects = keep
 }
 
-// outdoneEvery is how often a leader looks for agents that refuse it: seldom, since one that has another master refuses
-// it each time.
-const outdoneEvery = 5 * time.Second
+// outdoneEvery is how often a leader looks for agents that refuse it. One that has another master refuses it each time, and loses
+// its connection each time that it is told to begin anew: so it is told less and less often, but at least once in outdoneMost.
+const (
+	outdoneEvery = 5 * time.Second
+	outdoneMost  = time.Minute
+)
+
+// refused is a switch whose agent refuses this leader.
+type refused struct {
+	pause  time.Duration // from the last time that the agent was to be told to the next
+	next   time.Time     // it is not told again before
+	logged bool
+}
+
+// tellRefused tells the log about an agent that refuses this leader, once in its term.
+func (c *Core) tellRefused(id openflow.DatapathID) {
+	if r := c.refused[id]; !r.logged {
+		r.logged = true
+		c.log.Error("this switch's agent had a master with a later term, of controllers whose log is lost, or of another site; "+
+			"it is told to begin a new epoch, unless somebody else leads it", "switch", id, "term", c.role.Term)
+	}
+}
 
 // suspectOutdone finds the switches whose agents refuse this leader's claim.
 func (c *Core) suspectOutdone(now time.Time) {
-	if now.Sub(c.refusals) < outdoneEvery {
+	if now.Sub(c.looked) < outdoneEvery {
 		return
 	}
-	c.refusals = now
+	c.looked = now
 	for _, id := range sorted(c.sessions, func(s *attached) bool {
 		return s.master && s.Outdone() && !slices.ContainsFunc(c.suspects, func(x suspect) bool { return x.session == s })
 	}) {
+		r := c.refused[id]
+		if r == nil {
+			r = &refused{}
+			c.refused[id] = r
+		}
+		if now.Before(r.next) {
+			continue
+		}
+		r.pause = min(max(2*r.pause, outdoneEvery), outdoneMost)
+		r.next = now.Add(r.pause)
 		c.suspects = append(c.suspects, suspect{c.sessions[id], c.ledger.Confirm()})
 	}
 }

@@ -1,6 +1,9 @@
 package platform
 
 import (
+	"log/slog"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -148,5 +151,45 @@ func TestOutdone(t *testing.T) {
 			tc.what(s, f)
 			s.said(tc.want...)
 		})
+	}
+}
+
+// An agent that refuses this leader each time, since another leads its switch, is told less and less often, and the log once in a term.
+func TestOutdoneForEver(t *testing.T) {
+	var text strings.Builder
+	s := newStand(t, CoreConfig{})
+	s.core.log = slog.New(slog.NewTextHandler(&text, nil))
+	s.app.each = func(*ledger.Tx, *ledger.Input) {}
+	s.lead(3)
+	f := s.up(1, 5)
+	var told []int
+	fiveMinutes := func() {
+		told = nil
+		for at := 0; at < 300; at += 5 {
+			f.outdone, s.trace = true, nil
+			s.pass(outdoneEvery)
+			s.settle()
+			if slices.Contains(s.trace, "1: refused, lost log 5") {
+				told = append(told, at)
+				s.core.Detached(s.now, f)
+				f = s.attached(1, f.attach)
+			}
+		}
+	}
+	fiveMinutes()
+	if want := []int{0, 5, 15, 35, 75, 135, 195, 255}; !slices.Equal(told, want) {
+		t.Errorf("it is told after %v s, want %v", told, want)
+	}
+	if n := strings.Count(text.String(), "unless somebody else leads it"); n != 1 {
+		t.Errorf("the log tells %d times", n)
+	}
+	s.follow(4)
+	s.lead(5)
+	fiveMinutes()
+	if len(told) < 2 || told[1]-told[0] != 5 {
+		t.Errorf("in another term it is told after %v s", told)
+	}
+	if n := strings.Count(text.String(), "unless somebody else leads it"); n != 2 {
+		t.Errorf("the log tells %d times in two terms", n)
 	}
 }
