@@ -27,34 +27,58 @@ func side(from, lower app.PortOf) int {
 	return 1
 }
 
-// ask lets a frame leave from the end that is up. Nobody is asked if none is, or both are: then topology finds the link again, or not.
-func (l *liveness) ask(tx *app.Tx, at app.PortOf, row *linkRow) error {
-	a, b := l.isUp(tx, at.Switch), l.isUp(tx, row.To.Switch)
-	if a == b {
-		row.Missed = 0
-		return nil
-	}
+// echoRow is what is known of the frames that a link's two ends send back.
+type echoRow struct {
+	_       struct{} `cbor:",toarray"`
+	Came    [2]bool  // from the upper end, from the lower: in the measurement that goes on
+	Returns [2]bool  // and in the last one that is over, or since
+	Missed  uint8    // questions to an end that is down, without an answer
+}
+
+// ask lets a frame leave from the end that is up, and returns when to ask again. Nobody is asked if both are up, since topology finds the link again then, or not;
+// nor while both are down.
+func (l *liveness) ask(tx *app.Tx, at app.PortOf, row *linkRow) (again time.Duration, err error) {
+	echo, _ := l.echoes.Get(tx, all, at)
+	defer func() { l.echoes.Put(tx, all, at, echo) }()
 	from := at
-	if b {
+	switch a, b := l.isUp(tx, at.Switch), l.isUp(tx, row.To.Switch); {
+	case a && b:
+		echo.Missed = 0
+		return 0, nil
+	case !a && !b:
+		echo.Missed = 0
+		return askEvery, nil
+	case b:
 		from = row.To
 	}
-	if !row.Returns[side(from, at)] {
-		row.Missed = 0 // it may never have been able to
+	if !echo.Returns[side(from, at)] {
+		echo.Missed = 0 // it may never have been able to
 	}
 	row.renew(tx)
 	l.out(tx, frame{from, row.Seq, true}, from.Port, 0)
-	if row.Missed++; row.Missed <= maxMissed {
-		return nil
+	if echo.Missed++; echo.Missed <= maxMissed {
+		return askEvery, nil
 	}
-	row.Missed = maxMissed
-	return app.Emit(tx, Echo{A: at, B: row.To})
+	echo.Missed = maxMissed
+	return askEvery, app.Emit(tx, Echo{A: at, B: row.To})
 }
 
-// answer takes a frame that has come back from a switch that is down.
-func (l *liveness) answer(tx *app.Tx, at app.PortOf, row linkRow) error {
-	row.Missed = 0
-	l.links.Put(tx, all, at, row)
-	return app.Emit(tx, Echo{A: at, B: row.To, Came: true})
+// cameBack takes a frame that has come back to an end that it left.
+func (l *liveness) cameBack(tx *app.Tx, from, lower app.PortOf, row linkRow) error {
+	echo, _ := l.echoes.Get(tx, all, lower)
+	defer func() { l.echoes.Put(tx, all, lower, echo) }()
+	if row.Up {
+		echo.Came[side(from, lower)] = true
+		return nil
+	}
+	echo.Missed, echo.Returns[side(from, lower)] = 0, true
+	return app.Emit(tx, Echo{A: lower, B: row.To, Came: true})
+}
+
+// learn takes over what a measurement has shown.
+func (l *liveness) learn(tx *app.Tx, at app.PortOf) {
+	echo, _ := l.echoes.Get(tx, all, at)
+	l.echoes.Put(tx, all, at, echoRow{Returns: echo.Came})
 }
 
 func (l *liveness) isUp(tx *app.Tx, s app.Switch) bool {

@@ -46,9 +46,10 @@ func New() *app.App {
 		links: app.NewMap[uint32, app.PortOf, linkRow](a, "links"), peers: app.NewMap[uint32, app.PortOf, app.PortOf](a, "peers"),
 		totals: app.NewTable[uint32, totals](a, "totals"), queue: app.NewMap[uint32, uint64, app.PortOf](a, "queue"),
 		secret: app.NewTable[uint32, []byte](a, ledger.SecretTable), up: app.NewMap[uint32, app.Switch, uint16](a, "up"),
+		echoes: app.NewMap[uint32, app.PortOf, echoRow](a, "echoes"),
 	}
 	up := app.Need(l.up.Cell(all))
-	cells := app.Need(l.up.Cell(all), l.links.Cell(all), l.peers.Cell(all), l.totals.Cell(all), l.queue.Cell(all), l.secret.Cell(all))
+	cells := app.Need(l.up.Cell(all), l.echoes.Cell(all), l.links.Cell(all), l.peers.Cell(all), l.totals.Cell(all), l.queue.Cell(all), l.secret.Cell(all))
 	app.Handle(a, func(app.SwitchUp) app.Cells { return up }, l.switchUp)
 	app.Handle(a, func(app.SwitchDown) app.Cells { return up }, l.switchDown)
 	app.HandleEmitted(a, func(topology.LinkUp) app.Cells { return cells }, l.linkUp)
@@ -71,6 +72,7 @@ type liveness struct {
 	queue  app.Map[uint32, uint64, app.PortOf] // links to be looked at, by when
 	secret app.Table[uint32, []byte]
 	up     app.Map[uint32, app.Switch, uint16]
+	echoes app.Map[uint32, app.PortOf, echoRow] // by the lower end
 }
 
 // linkRow is a link that is or was up in both directions.
@@ -83,10 +85,6 @@ type linkRow struct {
 
 	RTT      int64 // ns
 	Measured int64 // when; 0: never
-
-	Came    [2]bool // from the upper end, from the lower: a frame has come back in the measurement that goes on
-	Returns [2]bool // and in the last one that is over
-	Missed  uint8   // questions to an end that is down, without an answer
 
 	Due     uint64  // in the queue; 0: it is not there
 	Sent    uint8   // pairs of the present measurement
@@ -182,6 +180,7 @@ func (l *liveness) part(tx *app.Tx, at, other app.PortOf) {
 		l.queue.Delete(tx, all, row.Due)
 	}
 	l.links.Delete(tx, all, lower)
+	l.echoes.Delete(tx, all, lower)
 	l.peers.Put(tx, all, at, app.PortOf{})
 	l.peers.Put(tx, all, peer, app.PortOf{})
 }
@@ -195,7 +194,6 @@ func (l *liveness) linkDown(tx *app.Tx, m topology.LinkDown) error {
 		}
 		row.Up, row.Changed, row.Reason = false, tx.Now().UnixNano(), m.Reason
 		if m.Reason == topology.SwitchIsDown {
-			row.Missed = 0
 			if err := l.enqueue(tx, lower, &row, askEvery); err != nil {
 				return err
 			}
@@ -229,7 +227,7 @@ func (l *liveness) enqueue(tx *app.Tx, at app.PortOf, row *linkRow, after time.D
 		}
 		l.queue.Delete(tx, all, row.Due)
 	}
-	if first, any := l.first(tx); !any || first > now+uint64(tickGap) { // else the timer comes soon enough
+	if first, any := l.first(tx); !any || first > now+uint64(tickGap) || first+uint64(overdue) < now { // else the timer comes soon enough
 		err = tx.SetTimer(timer, min(after, tickGap), nil)
 	}
 	row.Due = l.place(tx, at, due)

@@ -22,6 +22,9 @@ const (
 	tickGap = 100 * time.Millisecond
 	perTick = 16 // pairs: so few leave in a tick, however many links there are
 
+	// overdue is how late what comes first in the queue may be before the timer is taken for lost, with a tick that failed.
+	overdue = 10 * time.Second
+
 	timer = "measure" // set whenever there is something in the queue, to when its first is due or later
 )
 
@@ -80,10 +83,9 @@ func (l *liveness) visit(tx *app.Tx, at app.PortOf) error {
 	var err error
 	switch {
 	case !row.Up: // it is queued anew when it is up
-		row.Sent, row.Samples, row.Came = 0, nil, [2]bool{}
+		row.Sent, row.Samples = 0, nil
 		if row.Reason == topology.SwitchIsDown {
-			again = askEvery
-			err = l.ask(tx, at, &row)
+			again, err = l.ask(tx, at, &row)
 		}
 	case row.Sent < pairs:
 		from := at
@@ -98,8 +100,8 @@ func (l *liveness) visit(tx *app.Tx, at app.PortOf) error {
 			slices.Sort(row.Samples)
 			row.RTT, row.Measured = row.Samples[len(row.Samples)/2], tx.Now().UnixNano()
 		}
-		row.Returns = row.Came
-		row.Sent, row.Samples, row.Came = 0, nil, [2]bool{}
+		l.learn(tx, at)
+		row.Sent, row.Samples = 0, nil
 		again = Every - rand.N(Every/8) // links that were found together spread
 	}
 	if again > 0 {
@@ -154,11 +156,10 @@ func (l *liveness) packetIn(tx *app.Tx, in app.PacketIn) error {
 		return nil
 	}
 	*arrival = tx.Now().UnixNano()
-	if !row.Up && f.over {
-		return l.answer(tx, lower, row)
-	}
 	if f.over {
-		row.Came[side(f.from, lower)] = true
+		if err := l.cameBack(tx, f.from, lower, row); err != nil {
+			return err
+		}
 	}
 	if row.Direct != 0 && row.Over != 0 {
 		row.Samples = append(row.Samples, max(0, row.Over-row.Direct)) // less than no time is noise

@@ -303,11 +303,15 @@ func (v *visit) forgetIfCutOff(s app.Switch) {
 }
 
 func (v *visit) hostSeen(m topology.HostSeen) error {
-	if old, known := v.hosts.Get(v.tx, all, m.MAC); !known || old != placeOf(m.At) {
+	old, known := v.hosts.Get(v.tx, all, m.MAC)
+	moved := !known || old != placeOf(m.At)
+	if moved {
 		v.hosts.Put(v.tx, all, m.MAC, placeOf(m.At))
 		v.changed(hostQuiet, fmt.Sprintf("%s is at %s", hostName(m.MAC), portName(m.At)))
 	}
-	v.addrs.Put(v.tx, all, m.MAC, m.Addresses)
+	if moved || len(m.Addresses) > 0 { // topology forgets them with a switch that is down, and finds the host again by any frame
+		v.addrs.Put(v.tx, all, m.MAC, m.Addresses)
+	}
 	return nil
 }
 

@@ -62,6 +62,10 @@ func TestASwitchThatIsNotHeardStaysInThePlan(t *testing.T) {
 	if got := w.view().Addresses; len(got) != hosts || len(got[silent]) != 1 {
 		t.Errorf("addresses %v", got)
 	}
+	w.packetIn(at(2, edgePort), slices.Concat([]byte{255, 255, 255, 255, 255, 255}, silent[:], []byte{8, 0}, make([]byte, 46))) // no address in it
+	if got := w.view().Addresses[silent]; len(got) != 1 {
+		t.Errorf("it has said something else, and has %v", got)
+	}
 	w.after = func() {}
 	w.setPort(at(2, edgePort), false)
 	w.advance(time.Second)
