@@ -262,7 +262,7 @@ func (p *parser) levels(n *yaml.Node) error {
 				return p.mistake(n, "levels of "+app+" are not `message: level` lines", "write them like packet_in: unordered")
 			}
 			p.site.Levels[app] = of
-			return p.checkLevels(app, n)
+			return p.checkLevels(app, of, n)
 		}})
 	}
 	p.site.Levels = map[string]map[string]string{}

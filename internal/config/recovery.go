@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -55,16 +56,21 @@ func (p *parser) choice(n *yaml.Node, key, no, yes string, to *bool) error {
 // at the level of the message that it comes from: below exactly once they are lost, or sent again, when the leader changes, and nobody waits for their barrier.
 var exactlyOnce = []string{"topology", "liveness", "recovery"}
 
-// checkLevels looks at `levels` of an application.
-func (p *parser) checkLevels(app string, n *yaml.Node) error {
+// checkLevels looks at `levels` of an application, which stand in n.
+func (p *parser) checkLevels(app string, levels map[string]string, n *yaml.Node) error {
 	if !slices.Contains(exactlyOnce, app) {
 		return nil
 	}
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		if level := target(n.Content[i+1]).Value; level != "exactly_once" {
-			return p.mistake(n.Content[i], fmt.Sprintf("level %s for %s of %s, by which flow entries would be lost or repeated", level, n.Content[i].Value, app),
-				"remove it: what protects the network is exactly once")
+	for _, message := range slices.Sorted(maps.Keys(levels)) {
+		if levels[message] == "exactly_once" {
+			continue
 		}
+		at := n // or more exactly, unless it comes by a merge key
+		if i := slices.IndexFunc(n.Content, func(n *yaml.Node) bool { return n.Value == message }); i >= 0 {
+			at = n.Content[i]
+		}
+		return p.mistake(at, fmt.Sprintf("level %s for %s of %s, by which flow entries would be lost or repeated", levels[message], message, app),
+			"remove it: what protects the network is exactly once")
 	}
 	return nil
 }

@@ -14,6 +14,8 @@ func TestLevelsOfRecovery(t *testing.T) {
 		{"recovery:\n    port_status: exactly_once", ""},
 		{"recovery:\n    port_status: exactly_once\n    reply: ordered", "f:7: level ordered for reply of recovery" + refused},
 		{"topology: {packet_in: reliable}", "f:5: level reliable for packet_in of topology" + refused},
+		{"edge: &weak {packet_in: unordered}\n  liveness: {<<: *weak}", "f:6: level unordered for packet_in of liveness" + refused},
+		{"edge: &strong {packet_in: exactly_once}\n  liveness: {<<: *strong}", ""},
 		{"liveness: &all {packet_in: unordered}", "f:5: level unordered for packet_in of liveness" + refused},
 	} {
 		_, err := config.Parse("f", []byte(one+"apps: [recovery]\nlevels:\n  "+c.levels+"\n"), []string{"edge", "liveness", "recovery", "topology"})
