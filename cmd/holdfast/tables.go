@@ -48,7 +48,7 @@ func (o *operator) tables(ctx context.Context, app string) (*platform.Tables, er
 	for range o.site.Controllers {
 		switch a := <-answers; {
 		case a.err != nil:
-			if _, is := errors.AsType[*otherRelease](a.err); failed == nil || absent(a.err) || is {
+			if failed == nil || telling(a.err) > telling(failed) {
 				failed = a.err
 			}
 		case a.tables.Leader != "":
@@ -62,6 +62,17 @@ func (o *operator) tables(ctx context.Context, app string) (*platform.Tables, er
 	}
 	newest := slices.MaxFunc(behind, func(a, b platform.Tables) int { return cmp.Compare(a.Applied, b.Applied) })
 	return &newest, nil
+}
+
+// telling ranks errors of several controllers by how much they say of all: the first of the highest is told.
+func telling(err error) int {
+	if _, is := errors.AsType[*otherRelease](err); is {
+		return 2
+	}
+	if absent(err) {
+		return 1
+	}
+	return 0
 }
 
 // absent reports whether a controller said that an application does not run.

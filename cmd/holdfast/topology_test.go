@@ -27,7 +27,7 @@ func ofRelease(name string) platform.Tables {
 
 // Whoever knows a leader is believed; else who has most of the log, with a warning.
 func TestTopology(t *testing.T) {
-	down := platform.Refusal{Error: "the controller is stopping"}
+	down, without := platform.Refusal{Error: "the controller is stopping"}, platform.Refusal{Error: "there are hub"}
 	broken := switchesOf("c1", 9, 3)
 	broken.Rows[0].Value = []byte{0x81, 0xf6}
 	for _, c := range []struct {
@@ -44,6 +44,8 @@ func TestTopology(t *testing.T) {
 		{"Graphviz", map[string]any{"c1": switchesOf("c1", 3, 2), "c2": down, "c3": down}, "--dot", `"0000000000000002";`, "", 0},
 		{"one is of this release", map[string]any{"c1": ofRelease("v9.9"), "c2": switchesOf("", 3, 2), "c3": down}, "", "0000000000000002", "no controller leads", 0},
 		{"another release", map[string]any{"c1": down, "c2": ofRelease("v9.9"), "c3": down}, "", "", "controller c2 is of another release (v9.9, and this is", exitFailed},
+		{"and one that does not run it", map[string]any{"c1": without, "c2": ofRelease("v9.9"), "c3": without}, "", "", "controller c2 is of another release", exitFailed},
+		{"none runs it", map[string]any{"c1": down, "c2": without, "c3": down}, "", "", "put it among the apps", exitFailed},
 		{"an old release", map[string]any{"c1": down, "c2": down, "c3": ofRelease("")}, "", "", "(an older one,", exitFailed},
 		{"another build", map[string]any{"c1": down, "c2": broken, "c3": down}, "", "", "controller c9 may be of another build, use the holdfast beside it", exitFailed},
 		{"nobody answers", map[string]any{"c1": down, "c2": down, "c3": down}, "", "", "is stopping", exitFailed},
@@ -55,6 +57,9 @@ func TestTopology(t *testing.T) {
 				}
 				if c.answers[name] == down {
 					return http.StatusServiceUnavailable, down
+				}
+				if c.answers[name] == without {
+					return http.StatusNotFound, without
 				}
 				return http.StatusOK, c.answers[name]
 			})
