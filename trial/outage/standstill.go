@@ -41,6 +41,7 @@ type standstill struct {
 	ended   atomic.Bool
 	running sync.WaitGroup
 	late    [][]span // by processor: each has one writer; to read after close
+	failed  []error  // the same
 	err     error    // why threads may have waited for others after all
 }
 
@@ -50,7 +51,7 @@ func watchStandstill() (*standstill, error) {
 	if err := unix.SchedGetaffinity(0, &all); err != nil {
 		return nil, fmt.Errorf("which processors there are: %w", err)
 	}
-	s := &standstill{late: make([][]span, all.Count())}
+	s := &standstill{late: make([][]span, all.Count()), failed: make([]error, all.Count())}
 	runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + len(s.late)) // the watchers keep theirs while they sleep
 	ready := make(chan error)
 	cpu := 0
@@ -73,28 +74,34 @@ func (s *standstill) watch(i, cpu int, ready chan<- error) {
 	var one unix.CPUSet
 	one.Set(cpu)
 	ready <- errors.Join(unix.SchedSetaffinity(0, &one), setPriority(0, watchPriority))
+	wall := time.Now().Add(-monotonic()) // when that was 0
 	for next := monotonic() + watchEvery; !s.ended.Load(); next += watchEvery {
-		if !sleepUntil(next) {
+		switch errno := sleepUntil(next); errno {
+		case 0:
+		case unix.EINTR:
 			next = monotonic()
 			continue
+		default: // not again and again, at this priority
+			s.failed[i] = fmt.Errorf("sleep on processor %d: %w", cpu, errno)
+			return
 		}
-		late, wall := monotonic()-next, time.Now()
-		if late < watchEvery {
+		now := monotonic()
+		if now-next < watchEvery {
 			continue
 		}
-		next += late
 		if len(s.late[i]) < maxLate {
-			s.late[i] = append(s.late[i], span{wall.Add(-late), wall})
+			s.late[i] = append(s.late[i], span{wall.Add(next), wall.Add(now)})
 		}
+		next = now
 	}
 }
 
-// sleepUntil reports whether it slept until a time of monotonic, and was not woken before. It sleeps without Go's scheduler knowing, which else might let the
+// sleepUntil sleeps until a time of monotonic; the result is EINTR if it was woken before. It sleeps without Go's scheduler knowing, which else might let the
 // thread wait for others once more; so it takes a place that others then lack, see watchStandstill.
-func sleepUntil(t time.Duration) bool {
+func sleepUntil(t time.Duration) unix.Errno {
 	at := unix.NsecToTimespec(int64(t))
 	_, _, errno := unix.RawSyscall6(unix.SYS_CLOCK_NANOSLEEP, unix.CLOCK_MONOTONIC, unix.TIMER_ABSTIME, uintptr(unsafe.Pointer(&at)), 0, 0, 0)
-	return errno == 0
+	return errno
 }
 
 // monotonic is the time of the clock that ClockNanosleep goes by.
@@ -109,6 +116,7 @@ func (s *standstill) close() []span {
 	if !s.ended.Swap(true) {
 		s.running.Wait()
 		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) - len(s.late))
+		s.err = errors.Join(s.err, errors.Join(s.failed...))
 	}
 	return longEnough(s.late)
 }
