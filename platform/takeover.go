@@ -81,9 +81,20 @@ type refused struct {
 	logged bool
 }
 
+// refusal returns what is kept of a switch whose agent refuses this leader. A switch may be suspected for its events, and found
+// to be refused only when that is judged.
+func (c *Core) refusal(id openflow.DatapathID) *refused {
+	r := c.refused[id]
+	if r == nil {
+		r = &refused{}
+		c.refused[id] = r
+	}
+	return r
+}
+
 // tellRefused tells the log about an agent that refuses this leader, once in its term.
 func (c *Core) tellRefused(id openflow.DatapathID) {
-	if r := c.refused[id]; !r.logged {
+	if r := c.refusal(id); !r.logged {
 		r.logged = true
 		c.log.Error("this switch's agent had a master with a later term, of controllers whose log is lost, or of another site; "+
 			"it is told to begin a new epoch, unless somebody else leads it", "switch", id, "term", c.role.Term)
@@ -99,11 +110,7 @@ func (c *Core) suspectOutdone(now time.Time) {
 	for _, id := range sorted(c.sessions, func(s *attached) bool {
 		return s.master && s.Outdone() && !slices.ContainsFunc(c.suspects, func(x suspect) bool { return x.session == s })
 	}) {
-		r := c.refused[id]
-		if r == nil {
-			r = &refused{}
-			c.refused[id] = r
-		}
+		r := c.refusal(id)
 		if now.Before(r.next) {
 			continue
 		}
