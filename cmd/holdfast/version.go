@@ -6,6 +6,8 @@ import (
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"github.com/holdfast-sdn/holdfast/platform"
 )
 
 func versionCommand() *cobra.Command {
@@ -24,9 +26,8 @@ func versionCommand() *cobra.Command {
 
 // version reads what the Go tool noted in the binary.
 func version() string {
-	release, commit := "unknown version", ""
+	commit := ""
 	if info, ok := debug.ReadBuildInfo(); ok {
-		release = info.Main.Version
 		for _, s := range info.Settings {
 			switch {
 			case s.Key == "vcs.revision":
@@ -36,5 +37,5 @@ func version() string {
 			}
 		}
 	}
-	return fmt.Sprintf("holdfast %s%s %s %s/%s", release, commit, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return fmt.Sprintf("holdfast %s%s %s %s/%s", platform.Release(), commit, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
