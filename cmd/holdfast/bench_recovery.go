@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -27,6 +28,12 @@ const (
 // processorWait is how long an Open vSwitch with real-time priority may have to wait for a processor of a machine that has nothing else to do: see docs/design/bfd.md.
 const processorWait = 4 * time.Millisecond
 
+// sentryBelowMs is the interval below which the BFD of Open vSwitch takes links for dead that are not: see docs/design/bfd.md.
+const sentryBelowMs = 15
+
+// sentryWait is the same for a sentry, which goes before the switch and excuses longer waits of its own.
+const sentryWait = 3 * time.Millisecond
+
 // elsewhere is the interval of BFD on links that make no difference, where it cannot be short on all.
 const elsewhere = 100 * time.Millisecond
 
@@ -40,8 +47,8 @@ type recoveryNetwork struct {
 }
 
 var recoveryNetworks = []recoveryNetwork{
-	{"triangle", sample.Triangle, 250 * time.Microsecond, 0, map[int]float64{1: 3.4, 5: 15.0, 15: 42.1}},
-	{"ring", sample.Ring, 250 * time.Microsecond, 0, map[int]float64{1: 3.3, 5: 15.4, 15: 46.2}},
+	{"triangle", sample.Triangle, 500 * time.Microsecond, 0, map[int]float64{1: 3.4, 5: 15.0, 15: 42.1}},
+	{"ring", sample.Ring, 500 * time.Microsecond, 0, map[int]float64{1: 3.3, 5: 15.4, 15: 46.2}},
 	{"usnet", sample.USNET, time.Millisecond, 10 * time.Millisecond, map[int]float64{5: 13.6}}, // the paper sent less often here too
 }
 
@@ -52,6 +59,7 @@ type recoveryBench struct {
 	multiplier int
 	samples    int
 	cut        string
+	detector   string // empty: by interval
 	realtime   bool
 }
 
@@ -93,6 +101,7 @@ machine each; these share one, which should have nothing else to do. So they get
 	cmd.Flags().IntVar(&b.multiplier, "multiplier", 0, "how many packets BFD misses before a link is dead; 0: 3, or more at short intervals")
 	cmd.Flags().IntVar(&b.samples, "samples", 100, "how often a link is cut")
 	cmd.Flags().StringVar(&b.cut, "cut", "silent", "silent: frames are lost, ports stay up; carrier: the far port goes down")
+	cmd.Flags().StringVar(&b.detector, "detector", "", "who watches links: switch (the BFD of Open vSwitch) or sentry (holdfast sentry beside it); default: sentry below 15 ms")
 	cmd.Flags().BoolVar(&b.realtime, "realtime", true, "switches and stream go before other processes")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	cmd.Flags().BoolVar(&plot, "plot", false, "draw the distribution")
@@ -109,12 +118,25 @@ func (b *recoveryBench) check() (recoveryNetwork, error) {
 	if b.cut != "silent" && b.cut != "carrier" {
 		return recoveryNetwork{}, fmt.Errorf("--cut %q: use silent or carrier", b.cut)
 	}
+	switch b.detector {
+	case "switch", "sentry":
+	case "":
+		if b.detector = "switch"; b.intervalMs < sentryBelowMs {
+			b.detector = "sentry"
+		}
+	default:
+		return recoveryNetwork{}, fmt.Errorf("--detector %q: use switch or sentry", b.detector)
+	}
 	if err := cmp.Or(inRange("samples", b.samples, 1, recoveryMaxSamples), inRange("bfd-interval-ms", b.intervalMs, 1, recoveryMaxIntervalMs),
 		inRange("multiplier", b.multiplier, 0, recoveryMaxMultiplier)); err != nil {
 		return recoveryNetwork{}, err
 	}
 	if b.multiplier == 0 {
-		b.multiplier = bfd.MultiplierFor(b.interval(), processorWait)
+		wait := processorWait
+		if b.detector == "sentry" {
+			wait = sentryWait
+		}
+		b.multiplier = bfd.MultiplierFor(b.interval(), wait)
 	}
 	return recoveryNetworks[i], nil
 }
@@ -130,7 +152,12 @@ func (b *recoveryBench) run(ctx context.Context, n recoveryNetwork, bar *progres
 		Graph: g, From: all[0], To: all[len(all)-1], Interval: b.interval(), Multiplier: b.multiplier,
 		Samples: b.samples, Carrier: b.cut == "carrier", Realtime: b.realtime, Every: n.stream, Progress: bar.show,
 	}
-	if b.interval() < n.least {
+	if b.detector == "sentry" {
+		var err error
+		if cfg.Sentry, err = os.Executable(); err != nil {
+			return outage.Result{}, err
+		}
+	} else if b.interval() < n.least {
 		cfg.Elsewhere = elsewhere
 	}
 	return outage.Run(ctx, cfg)
@@ -192,7 +219,9 @@ func (b *recoveryBench) setup(n recoveryNetwork, r outage.Result) map[string]any
 	}
 	g := n.graph()
 	watch := fmt.Sprintf("every %d ms, multiplier %d, at both ends of every link", b.intervalMs, b.multiplier)
-	if b.interval() < n.least {
+	if b.detector == "sentry" {
+		watch = "of a sentry, one process on one processor for all switches, " + watch
+	} else if b.interval() < n.least {
 		watch += fmt.Sprintf(" that the stream goes by or comes to go by, which are %d; every %v on the others, since two processors carry no more", r.Quick, elsewhere)
 	}
 	return map[string]any{

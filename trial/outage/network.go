@@ -7,17 +7,23 @@ import (
 	"log/slog"
 	"math"
 	"net/netip"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 
+	"github.com/holdfast-sdn/holdfast/internal/appctl"
 	"github.com/holdfast-sdn/holdfast/internal/netlab"
+	"github.com/holdfast-sdn/holdfast/internal/realtime"
 	"github.com/holdfast-sdn/holdfast/network/paths"
 	"github.com/holdfast-sdn/holdfast/network/protect"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 	"github.com/holdfast-sdn/holdfast/ovsdb"
 )
+
+// realtimePriority of the switches and the stream is above all ordinary processes and below the kernel's own threads, which have 50 and more.
+const realtimePriority = 10
 
 // network is the network that is measured.
 type network struct {
@@ -31,6 +37,7 @@ type network struct {
 	hosts    [2]*netlab.Host
 	breakers map[paths.Link]breaker // of the path
 	version  string                 // of the switches
+	sentries *sentries              // nil: none
 
 	stop    context.CancelFunc // of what watches databases
 	running sync.WaitGroup
@@ -40,7 +47,7 @@ type network struct {
 type node struct {
 	sw    *netlab.Switch
 	db    *ovsdb.Client
-	ctl   *control
+	ctl   *appctl.Client
 	links int
 }
 
@@ -56,7 +63,7 @@ func build(ctx context.Context, cfg Config, dir string) (_ *network, err error) 
 	watch, stop := context.WithCancel(context.Background())
 	n.stop = stop
 	for _, step := range []func(context.Context) error{
-		func(ctx context.Context) error { return n.addSwitches(ctx, watch) }, n.connect, n.program, n.setBFD, n.addBreakers,
+		func(ctx context.Context) error { return n.addSwitches(ctx, watch) }, n.connect, n.program, n.setBFD, n.addSentries, n.addBreakers,
 	} {
 		if err := step(ctx); err != nil {
 			return nil, errors.Join(err, n.close())
@@ -76,7 +83,7 @@ func (n *network) addSwitches(ctx, watch context.Context) (err error) {
 		if d.sw, err = n.lab.AddSwitch(fmt.Sprintf("s%d", i+1), uint64(v)); err != nil {
 			return err
 		}
-		if d.ctl, err = dialControl(n.file(d, "vswitchd.ctl")); err != nil {
+		if d.ctl, err = appctl.Dial(n.file(d, "vswitchd.ctl")); err != nil {
 			return err
 		}
 		d.db, err = ovsdb.New(ovsdb.Config{Remote: d.sw.Database(), Logger: slog.New(slog.DiscardHandler)})
@@ -84,10 +91,10 @@ func (n *network) addSwitches(ctx, watch context.Context) (err error) {
 			return err
 		}
 		n.running.Go(func() { d.db.Run(watch) })
-		if n.version, err = d.ctl.call("version"); err != nil {
+		if n.version, err = d.ctl.Call("version"); err != nil {
 			return err
 		}
-		if _, err = d.ctl.call("vlog/disable-rate-limit", "bfd"); err != nil { // it notes all that its sessions do
+		if _, err = d.ctl.Call("vlog/disable-rate-limit", "bfd"); err != nil { // it notes all that its sessions do
 			return err
 		}
 	}
@@ -207,7 +214,7 @@ func (n *network) setBFD(ctx context.Context) error {
 		for {
 			view, err := db.View()
 			if port, ok := view.Port(uint64(l.From.Switch), uint32(l.From.Port)); err == nil && ok && port.LinkUp {
-				if err := db.SetBFD(ctx, port, ovsdb.BFD{MinTx: interval, MinRx: interval, Multiplier: n.cfg.Multiplier}); err != nil {
+				if err := db.SetBFD(ctx, port, ovsdb.BFD{MinTx: interval, MinRx: interval, Multiplier: n.multiplier()}); err != nil {
 					return err
 				}
 				break
@@ -222,6 +229,18 @@ func (n *network) setBFD(ctx context.Context) error {
 	return nil
 }
 
+func (n *network) addSentries(context.Context) (err error) {
+	if n.cfg.Sentry == "" {
+		return nil
+	}
+	switches := map[string]openflow.DatapathID{}
+	for v, d := range n.nodes {
+		switches[n.file(d, "vswitchd.ctl")] = v
+	}
+	n.sentries, err = startSentries(n.cfg, switches)
+	return err
+}
+
 func (n *network) addBreakers(context.Context) (err error) {
 	for _, l := range n.path {
 		if n.breakers[l], err = newBreaker(n.nodes[l.From.Switch].sw, n.nodes[l.To.Switch].sw, l, n.cfg.Carrier); err != nil {
@@ -231,14 +250,18 @@ func (n *network) addBreakers(context.Context) (err error) {
 	return nil
 }
 
-// prioritise puts the switches before other processes.
+// prioritise puts the switches before other processes, and ourselves, who send the stream.
 func (n *network) prioritise() error {
+	pids := []int{os.Getpid()}
 	for _, d := range n.nodes {
-		pid, err := d.ctl.pid()
-		if err == nil {
-			err = setProcessPriority(pid, realtimePriority)
-		}
+		pid, err := d.ctl.PID()
 		if err != nil {
+			return err
+		}
+		pids = append(pids, pid)
+	}
+	for _, pid := range pids {
+		if err := realtime.SetProcess(pid, realtimePriority); err != nil {
 			return err
 		}
 	}
@@ -251,10 +274,14 @@ func (n *network) close() error {
 	for _, b := range n.breakers {
 		b.close()
 	}
-	err := n.lab.Close()
+	var err error
+	if n.sentries != nil {
+		err = n.sentries.close()
+	}
+	err = errors.Join(err, n.lab.Close())
 	for _, d := range n.nodes {
 		if d.ctl != nil {
-			d.ctl.conn.Close()
+			d.ctl.Close()
 		}
 	}
 	n.running.Wait()

@@ -11,6 +11,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/holdfast-sdn/holdfast/internal/appctl"
 	"github.com/holdfast-sdn/holdfast/network/paths"
 	"github.com/holdfast-sdn/holdfast/openflow"
 )
@@ -20,7 +21,8 @@ type Config struct {
 	Graph      *paths.Graph
 	From, To   openflow.DatapathID // the switches of the two hosts
 	Interval   time.Duration       // of BFD
-	Elsewhere  time.Duration       // of BFD on links that the stream does not come by whichever link of its way is dead; Interval if 0
+	Elsewhere  time.Duration       // of BFD on links that the stream does not come by whichever link of its way is dead; Interval if 0. Not with Sentry
+	Sentry     string              // the holdfast binary, if its sentries are to watch all links; then the BFD of the switches is slow
 	Multiplier int                 // how many packets BFD misses before a link is down
 	Samples    int
 	Carrier    bool          // the far end of the link loses its carrier; else frames are lost silently, both ways
@@ -42,7 +44,7 @@ type Result struct {
 	Path    []paths.Link // of the stream while all is well: what is cut, in turn
 	Quick   int          // links on which BFD runs at Interval
 
-	FalseAlarms int // links that BFD took for dead and that were not cut
+	FalseAlarms int // links that BFD, of switches or sentries, took for dead and that were not cut
 	Stops       Stops
 	Unharmed    int           // cuts that lost no frame, since the stream did not go that way just then: no samples
 	Lost        int           // frames lost while no link was cut
@@ -71,6 +73,12 @@ const (
 	// outageLimit is how long the stream may be interrupted.
 	outageLimit = 20 * time.Second
 
+	// slow is the interval of the BFD of switches that have a sentry.
+	slow = 100 * time.Millisecond
+
+	// lull is how long all is well before a cut: groups go back to their first choice a little after BFD says that they may.
+	lull = 100 * time.Millisecond
+
 	// unharmed is how long after a cut frames may all come before it has harmed nothing, beside the time that BFD needs.
 	unharmed = time.Second
 )
@@ -92,13 +100,10 @@ func Run(ctx context.Context, cfg Config) (r Result, err error) {
 
 func (n *network) measure(ctx context.Context) (r Result, err error) {
 	r.Path, r.Quick, r.Version = n.path, len(n.quick)/2, n.version
-	priority := 0
 	if n.cfg.Realtime {
-		if r.Realtime = n.prioritise(); r.Realtime == nil {
-			priority = realtimePriority
-		}
+		r.Realtime = n.prioritise()
 	}
-	s, err := startStream(n.hosts[0], n.hosts[1], n.cfg.Every, priority)
+	s, err := startStream(n.hosts[0], n.hosts[1], n.cfg.Every)
 	if err != nil {
 		return r, err
 	}
@@ -161,6 +166,9 @@ func judge(stops []span, alarms []time.Time, watched time.Duration) Stops {
 
 // cut is one cut, until its link is as before. It says whether a frame was lost, and when the link was dead.
 func (n *network) cut(ctx context.Context, s *stream, link paths.Link) (sample Sample, harmed bool, dead span, err error) {
+	if err := pause(ctx, lull); err != nil {
+		return sample, false, dead, err
+	}
 	began := s.now()
 	dead.from = time.Now().Truncate(time.Millisecond) // as logs do
 	if err := n.breakers[link].cut(); err != nil {
@@ -184,7 +192,7 @@ func (n *network) cut(ctx context.Context, s *stream, link paths.Link) (sample S
 		}
 	}
 	// Both ends must have noticed: a link that is mended before that is down at one of them for reasons that look like a false alarm.
-	if err := n.await(ctx, link, func(s session, _ time.Duration) bool { return !s.forwarding }); err != nil {
+	if err := n.await(ctx, link, func(_ paths.End, s appctl.Session) (bool, error) { return !s.Forwarding, nil }); err != nil {
 		return sample, false, dead, fmt.Errorf("wait until both ends take it for dead: %w", err)
 	}
 	s.forget()

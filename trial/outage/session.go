@@ -4,71 +4,46 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"slices"
-	"strconv"
-	"strings"
 	"time"
 
+	"github.com/holdfast-sdn/holdfast/bfd"
+	"github.com/holdfast-sdn/holdfast/internal/appctl"
 	"github.com/holdfast-sdn/holdfast/network/paths"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// session is what an Open vSwitch says of a BFD session.
-type session struct {
-	forwarding bool
-	tx, rx     time.Duration // intervals in use
-	detection  time.Duration // when it goes down, if nothing comes any more
-}
-
-// parseSessions reads what the command bfd/show prints, by interface. What it does not know it leaves out.
-func parseSessions(text string) map[string]session {
-	sessions := map[string]session{}
-	name := ""
-	for line := range strings.Lines(text) {
-		line = strings.TrimSpace(line)
-		if inner, ok := strings.CutPrefix(line, "---- "); ok {
-			name = strings.TrimSuffix(inner, " ----")
-			continue
-		}
-		key, value, _ := strings.Cut(line, ": ")
-		s := sessions[name]
-		switch key {
-		case "Forwarding":
-			s.forwarding = value == "true"
-		case "TX Interval":
-			s.tx = millis(strings.TrimPrefix(value, "Approx "))
-		case "RX Interval":
-			s.rx = millis(strings.TrimPrefix(value, "Approx "))
-		case "Detect Time":
-			s.detection = millis(strings.TrimPrefix(value, "now "))
-		}
-		sessions[name] = s
+// agreed says that the session at an end is up and runs at its interval, both ways: before, a cut would be noticed late. So must that of its sentry be,
+// if there is one.
+func (n *network) agreed(e paths.End, s appctl.Session) (bool, error) {
+	interval := n.interval(e)
+	good := s.Forwarding && s.Tx == interval && s.Rx == interval && s.Detection <= time.Duration(n.multiplier())*interval
+	if !good || n.sentries == nil {
+		return good, nil
 	}
-	delete(sessions, "")
-	return sessions
-}
-
-// millis reads a number of milliseconds, such as 15ms, +8ms or -1000ms.
-func millis(s string) time.Duration {
-	n, err := strconv.ParseInt(strings.TrimSuffix(s, "ms"), 10, 32)
-	if err != nil {
-		return 0
-	}
-	return time.Duration(n) * time.Millisecond
-}
-
-// agreed says that a session is up and runs at its interval, both ways: before, a cut would be noticed late.
-func (n *network) agreed(s session, interval time.Duration) bool {
-	return s.forwarding && s.tx == interval && s.rx == interval && s.detection <= time.Duration(n.cfg.Multiplier)*interval
+	return n.sentries.alive(e)
 }
 
 // interval returns the interval of BFD at an end of a link.
 func (n *network) interval(e paths.End) time.Duration {
-	if n.quick[e] || n.cfg.Elsewhere == 0 {
+	switch {
+	case n.cfg.Sentry != "":
+		return slow
+	case n.quick[e] || n.cfg.Elsewhere == 0:
 		return n.cfg.Interval
 	}
 	return n.cfg.Elsewhere
 }
+
+// multiplier is that of the BFD of the switches.
+func (n *network) multiplier() int {
+	if n.cfg.Sentry != "" {
+		return bfd.Multiplier
+	}
+	return n.cfg.Multiplier
+}
+
+// condition is what the session at an end of a link should be like.
+type condition func(paths.End, appctl.Session) (bool, error)
 
 // settle waits until all sessions have agreed.
 func (n *network) settle(ctx context.Context) error {
@@ -87,7 +62,7 @@ func (n *network) settle(ctx context.Context) error {
 }
 
 // await waits until the sessions at both ends of a link are as they should be.
-func (n *network) await(ctx context.Context, link paths.Link, good func(session, time.Duration) bool) error {
+func (n *network) await(ctx context.Context, link paths.Link, good condition) error {
 	ctx, cancel := n.patience(ctx)
 	defer cancel()
 	for _, e := range []paths.End{link.From, link.To} {
@@ -105,14 +80,22 @@ func (n *network) patience(ctx context.Context) (context.Context, context.Cancel
 }
 
 // awaitSwitch waits until the sessions at some ports of one switch are as they should be, all at once.
-func (n *network) awaitSwitch(ctx context.Context, ends []paths.End, good func(session, time.Duration) bool) error {
+func (n *network) awaitSwitch(ctx context.Context, ends []paths.End, good condition) error {
 	for {
-		text, err := n.nodes[ends[0].Switch].ctl.call("bfd/show")
+		text, err := n.nodes[ends[0].Switch].ctl.Call("bfd/show")
 		if err != nil {
 			return err
 		}
-		all := parseSessions(text)
-		if !slices.ContainsFunc(ends, func(e paths.End) bool { return !good(all[device(e.Port)], n.interval(e)) }) {
+		all := appctl.Sessions(text)
+		waiting := false
+		for _, e := range ends {
+			ok, err := good(e, all[device(e.Port)])
+			if err != nil {
+				return err
+			}
+			waiting = waiting || !ok
+		}
+		if !waiting {
 			return nil
 		}
 		if err := pause(ctx, 50*time.Millisecond); err != nil {
@@ -124,7 +107,7 @@ func (n *network) awaitSwitch(ctx context.Context, ends []paths.End, good func(s
 // device is what netlab calls the interface at a port.
 func device(p of13.Port) string { return fmt.Sprintf("p%d", p) }
 
-// downs returns when each end of a link took it for dead, as the logs of the switches say.
+// downs returns when each end of a link took it for dead, as the logs of the switches say, and the sentries.
 func (n *network) downs() (map[paths.End][]time.Time, error) {
 	// A log is written in the background.
 	time.Sleep(300 * time.Millisecond)
@@ -141,7 +124,9 @@ func (n *network) downs() (map[paths.End][]time.Time, error) {
 		}
 		for i := range d.links {
 			e := paths.End{Switch: v, Port: of13.Port(i + 1)}
-			all[e] = downs[device(e.Port)]
+			if all[e] = downs[device(e.Port)]; n.sentries != nil {
+				all[e] = append(all[e], n.sentries.deaths(e)...)
+			}
 		}
 	}
 	return all, nil

@@ -1,10 +1,10 @@
 package outage
 
 import (
-	"maps"
 	"testing"
 	"time"
 
+	"github.com/holdfast-sdn/holdfast/internal/appctl"
 	"github.com/holdfast-sdn/holdfast/network/paths"
 	"github.com/holdfast-sdn/holdfast/network/paths/sample"
 	"github.com/holdfast-sdn/holdfast/network/protect"
@@ -12,51 +12,21 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// What Open vSwitch 3.1.0 prints: a session that is up, and one just after it was set up. What is not read is left out.
-const shown = `---- p1 ----
-	Forwarding: true
-	Detect Multiplier: 4
-	TX Interval: Approx 15ms
-	RX Interval: Approx 15ms
-	Detect Time: now +51ms
-	Next TX Time: now +6ms
-
-	Local Session State: up
-
----- p12 ----
-	Forwarding: false
-	TX Interval: Approx 1000ms
-	RX Interval: Approx 15ms
-	Detect Time: now -37465374ms
-`
-
-func TestParseSessions(t *testing.T) {
-	want := map[string]session{"p1": {true, 15 * ms, 15 * ms, 51 * ms}, "p12": {false, time.Second, 15 * ms, -37465374 * ms}}
-	if got := parseSessions(shown); !maps.Equal(got, want) {
-		t.Errorf("got %+v, want %+v", got, want)
-	}
-	for _, text := range []string{"", "no session\n", "---- p1", "Forwarding: true\n---- \n"} {
-		if got := parseSessions(text)["p1"]; got.forwarding {
-			t.Errorf("%q: %+v", text, got)
-		}
-	}
-}
-
 func TestAgreed(t *testing.T) {
-	n := &network{cfg: Config{Multiplier: 4}}
+	n := &network{cfg: Config{Interval: 15 * ms, Multiplier: 4}}
 	for _, c := range []struct {
 		name string
-		s    session
+		s    appctl.Session
 		want bool
 	}{
-		{"fast both ways", session{true, 15 * ms, 15 * ms, 60 * ms}, true},
-		{"down", session{false, 15 * ms, 15 * ms, 60 * ms}, false},
-		{"it sends once a second", session{true, time.Second, 15 * ms, 60 * ms}, false},
-		{"the peer sends once a second", session{true, 15 * ms, time.Second, 3900 * ms}, false},
-		{"it has not heard of the peer's interval for long", session{true, 15 * ms, 15 * ms, 3900 * ms}, false},
+		{"fast both ways", appctl.Session{Forwarding: true, Tx: 15 * ms, Rx: 15 * ms, Detection: 60 * ms}, true},
+		{"down", appctl.Session{Forwarding: false, Tx: 15 * ms, Rx: 15 * ms, Detection: 60 * ms}, false},
+		{"it sends once a second", appctl.Session{Forwarding: true, Tx: time.Second, Rx: 15 * ms, Detection: 60 * ms}, false},
+		{"the peer sends once a second", appctl.Session{Forwarding: true, Tx: 15 * ms, Rx: time.Second, Detection: 3900 * ms}, false},
+		{"it has not heard of the peer's interval for long", appctl.Session{Forwarding: true, Tx: 15 * ms, Rx: 15 * ms, Detection: 3900 * ms}, false},
 	} {
-		if got := n.agreed(c.s, 15*ms); got != c.want {
-			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		if got, err := n.agreed(paths.End{Switch: 1, Port: 1}, c.s); got != c.want || err != nil {
+			t.Errorf("%s: %v, %v, want %v", c.name, got, err, c.want)
 		}
 	}
 }

@@ -8,15 +8,13 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/holdfast-sdn/holdfast/internal/realtime"
 )
 
 const (
-	// watchPriority is the highest that there is: whom nobody delays but the kernel, or who runs this machine.
-	watchPriority = 99
-
 	// watchEvery is how often each processor is looked at. Who is later than that by as much again is noted.
 	watchEvery = time.Millisecond
 
@@ -73,19 +71,19 @@ func (s *standstill) watch(i, cpu int, ready chan<- error) {
 	runtime.LockOSThread() // never unlocked: the thread, with its priority, ends with the goroutine
 	var one unix.CPUSet
 	one.Set(cpu)
-	ready <- errors.Join(unix.SchedSetaffinity(0, &one), setPriority(0, watchPriority))
-	wall := time.Now().Add(-monotonic()) // when that was 0
-	for next := monotonic() + watchEvery; !s.ended.Load(); next += watchEvery {
-		switch errno := sleepUntil(next); errno {
+	ready <- errors.Join(unix.SchedSetaffinity(0, &one), realtime.SetThread(0, realtime.Highest))
+	wall := time.Now().Add(-realtime.Now()) // when that was 0
+	for next := realtime.Now() + watchEvery; !s.ended.Load(); next += watchEvery {
+		switch errno := realtime.SleepUntil(next); errno {
 		case 0:
 		case unix.EINTR:
-			next = monotonic()
+			next = realtime.Now()
 			continue
 		default: // not again and again, at this priority
 			s.failed[i] = fmt.Errorf("sleep on processor %d: %w", cpu, errno)
 			return
 		}
-		now := monotonic()
+		now := realtime.Now()
 		if now-next < watchEvery {
 			continue
 		}
@@ -97,19 +95,6 @@ func (s *standstill) watch(i, cpu int, ready chan<- error) {
 }
 
 // sleepUntil sleeps until a time of monotonic; the result is EINTR if it was woken before. It sleeps without Go's scheduler knowing, which else might let the
-// thread wait for others once more; so it takes a place that others then lack, see watchStandstill.
-func sleepUntil(t time.Duration) unix.Errno {
-	at := unix.NsecToTimespec(int64(t))
-	_, _, errno := unix.RawSyscall6(unix.SYS_CLOCK_NANOSLEEP, unix.CLOCK_MONOTONIC, unix.TIMER_ABSTIME, uintptr(unsafe.Pointer(&at)), 0, 0, 0)
-	return errno
-}
-
-// monotonic is the time of the clock that ClockNanosleep goes by.
-func monotonic() time.Duration {
-	var t unix.Timespec
-	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &t) // there always is one
-	return time.Duration(t.Nano())
-}
 
 // close ends the watch and returns the stops. It may be called again.
 func (s *standstill) close() []span {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"runtime"
 	"sync"
 	"time"
 
@@ -36,8 +35,8 @@ type stream struct {
 	longest time.Duration // that the sender was late
 }
 
-// startStream sends a frame every interval until close. At a priority above 0 the sender goes before all that has none.
-func startStream(from, to *netlab.Host, interval time.Duration, priority int) (*stream, error) {
+// startStream sends a frame every interval until close.
+func startStream(from, to *netlab.Host, interval time.Duration) (*stream, error) {
 	s := &stream{from: from.MAC, to: to.MAC, began: time.Now(), ended: make(chan struct{})}
 	var err error
 	if s.out, err = from.Raw(); err != nil {
@@ -53,7 +52,7 @@ func startStream(from, to *netlab.Host, interval time.Duration, priority int) (*
 		}
 		return nil, err
 	}
-	s.running.Go(func() { s.send(interval, priority) })
+	s.running.Go(func() { s.send(interval) })
 	s.running.Go(s.receive)
 	return s, nil
 }
@@ -75,11 +74,7 @@ func setReceiveBuffer(f *os.File) error {
 }
 
 // send keeps the rhythm with the kernel's own clock: a sleep of Go's is a millisecond long or more. Frames that are late go at once.
-func (s *stream) send(interval time.Duration, priority int) {
-	runtime.LockOSThread() // never unlocked: the thread, with its priority, ends with the goroutine
-	if priority > 0 {
-		_ = setPriority(0, priority) // it was allowed for the switches
-	}
+func (s *stream) send(interval time.Duration) {
 	frame := make([]byte, frameSize)
 	copy(frame, s.to)
 	copy(frame[6:], s.from)

@@ -1,0 +1,37 @@
+package sentry
+
+import (
+	"encoding/binary"
+
+	"github.com/holdfast-sdn/holdfast/bfd"
+)
+
+// EtherType of a sentry's frames is the second of the two that IEEE 802 (9.2.4) keeps for local experiments. A switch must drop them: network/liveness
+// installs an entry that does.
+const EtherType = 0x88b6
+
+const (
+	ethLen   = 14
+	frameLen = 60 // the least of Ethernet, without its checksum
+)
+
+// to is among the addresses that no bridge passes on (IEEE 802.1Q, table 8-1): who hears us is on this link.
+var to = [6]byte{0x01, 0x80, 0xc2, 0, 0, 0x0e}
+
+// appendFrame appends a frame with the packet.
+func appendFrame(b []byte, from [6]byte, p bfd.Packet) []byte {
+	start := len(b)
+	b = append(append(b, to[:]...), from[:]...)
+	b = p.Append(binary.BigEndian.AppendUint16(b, EtherType))
+	return append(b, padding[:frameLen-(len(b)-start)]...)
+}
+
+var padding [frameLen]byte
+
+// parseFrame reads a frame. The error is bfd.ErrInvalid.
+func parseFrame(frame []byte) (bfd.Packet, error) {
+	if len(frame) < ethLen+bfd.PacketLen {
+		return bfd.Packet{}, bfd.ErrInvalid
+	}
+	return bfd.Decode(frame[ethLen : ethLen+bfd.PacketLen])
+}

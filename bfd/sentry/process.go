@@ -1,0 +1,42 @@
+package sentry
+
+import (
+	"fmt"
+	"os"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// process is one that is not ours, whose end is waited for: a switch that has died must not seem alive to its neighbours.
+type process struct {
+	over    chan struct{} // closed when it has ended, or close is called
+	file    *os.File
+	waiting sync.WaitGroup
+}
+
+func watchProcess(pid int) (*process, error) {
+	fd, err := unix.PidfdOpen(pid, unix.PIDFD_NONBLOCK)
+	if err != nil {
+		return nil, fmt.Errorf("watch process %d, the switch: %w", pid, err)
+	}
+	p := &process{over: make(chan struct{}), file: os.NewFile(uintptr(fd), "pidfd")}
+	raw, err := p.file.SyscallConn()
+	if err != nil {
+		p.file.Close()
+		return nil, fmt.Errorf("watch process %d, the switch: %w", pid, err)
+	}
+	p.waiting.Go(func() {
+		defer close(p.over)
+		_ = raw.Read(func(fd uintptr) bool { // until close, if not before
+			n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
+			return n > 0 || err != nil && err != unix.EINTR
+		})
+	})
+	return p, nil
+}
+
+func (p *process) close() {
+	p.file.Close()
+	p.waiting.Wait()
+}

@@ -1,0 +1,94 @@
+package sentry
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"runtime"
+
+	"golang.org/x/sys/unix"
+)
+
+// socket sends and receives the frames of one interface. Neither waits.
+type socket struct {
+	fd  int
+	mac [6]byte
+}
+
+// openSocket opens an interface in the network namespace of a process. It needs CAP_NET_RAW, and CAP_SYS_ADMIN if that is not ours.
+func openSocket(pid int, name string) (s *socket, err error) {
+	ns, err := os.Open(fmt.Sprintf("/proc/%d/ns/net", pid))
+	if err != nil {
+		return nil, fmt.Errorf("network namespace of the switch: %w", err)
+	}
+	defer ns.Close()
+	own, err := sameNamespace(ns)
+	if err != nil {
+		return nil, err
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if !own {
+			runtime.LockOSThread() // never unlocked: the thread, which is in the wrong namespace then, ends with the goroutine
+			if err = unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET); err != nil {
+				err = fmt.Errorf("enter the network namespace of the switch (CAP_SYS_ADMIN is needed): %w", err)
+				return
+			}
+		}
+		s, err = openHere(name)
+	}()
+	<-done
+	return s, err
+}
+
+// sameNamespace reports whether a namespace is the one that we are in.
+func sameNamespace(ns *os.File) (bool, error) {
+	theirs, err := ns.Stat()
+	if err != nil {
+		return false, err
+	}
+	ours, err := os.Stat("/proc/self/ns/net")
+	return err == nil && os.SameFile(ours, theirs), err
+}
+
+func openHere(name string) (*socket, error) {
+	ifc, err := net.InterfaceByName(name)
+	if err != nil {
+		return nil, fmt.Errorf("interface %s: %w", name, err)
+	}
+	if len(ifc.HardwareAddr) != 6 {
+		return nil, fmt.Errorf("interface %s is no Ethernet: a tunnel, perhaps; only the switch's own BFD watches it", name)
+	}
+	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("interface %s: packet socket (CAP_NET_RAW is needed): %w", name, err)
+	}
+	const protocol = EtherType>>8 | EtherType&0xff<<8 // in network order
+	member := unix.PacketMreq{Ifindex: int32(ifc.Index), Type: unix.PACKET_MR_MULTICAST, Alen: 6}
+	copy(member.Address[:], to[:])
+	err = errors.Join(
+		unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_IGNORE_OUTGOING, 1),
+		unix.SetsockoptPacketMreq(fd, unix.SOL_PACKET, unix.PACKET_ADD_MEMBERSHIP, &member),
+		unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: protocol, Ifindex: ifc.Index}))
+	if err != nil {
+		unix.Close(fd)
+		return nil, fmt.Errorf("interface %s: packet socket: %w", name, err)
+	}
+	return &socket{fd: fd, mac: [6]byte(ifc.HardwareAddr)}, nil
+}
+
+// read returns the length of a frame; 0 if none is there.
+func (s *socket) read(frame []byte) (int, error) {
+	n, err := unix.Read(s.fd, frame)
+	if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR) {
+		return 0, nil
+	}
+	return max(n, 0), err
+}
+
+// write sends a frame. One that the interface does not take is lost, of which the peer hears as little as on a wire.
+func (s *socket) write(frame []byte) { _, _ = unix.Write(s.fd, frame) }
+
+func (s *socket) close() { unix.Close(s.fd) }

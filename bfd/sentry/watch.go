@@ -1,0 +1,226 @@
+package sentry
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/holdfast-sdn/holdfast/bfd"
+	"github.com/holdfast-sdn/holdfast/internal/realtime"
+)
+
+const (
+	// passes in an interval: so much of one a packet may wait until it is read.
+	passes = 4
+	// maxFrames bounds what is read of one link in a pass; the rest waits for the next.
+	maxFrames = 64
+	// maxEvents bounds the events that wait to be reported; those beyond are left out. What a switch is told does not go this way.
+	maxEvents = 4096
+)
+
+// link is one end of a link. Its session, state, since and socket are owned by the watch.
+type link struct {
+	sw, name  string
+	session   *bfd.Session
+	state     State
+	since     time.Duration
+	socket    *socket
+	changed   chan<- struct{} // capacity 1: tell the switch
+	dead      atomic.Bool     // what the switch is to be told
+	unplugged atomic.Bool     // the interface is down or gone: open it again
+	told      bool            // what the switch was told; owned by its attendant
+}
+
+// watch is the loop that has all sessions: one thread on one processor. So whatever keeps it waiting keeps all links waiting that it
+// watches, at both ends if it has both, and it can tell that from silence.
+type watch struct {
+	interval   time.Duration
+	multiplier uint8
+	links      []*link
+	made       uint64                       // passes, so far
+	orders     chan func(now time.Duration) // carried out by the loop, between two passes
+	frame      [2 * frameLen]byte           // for the loop
+	events     chan Event
+	ended      chan struct{}
+}
+
+func newWatch(interval time.Duration, multiplier uint8) *watch {
+	return &watch{
+		interval: interval, multiplier: multiplier, orders: make(chan func(time.Duration)), events: make(chan Event, maxEvents), ended: make(chan struct{}),
+	}
+}
+
+// order has the loop carry out f, and waits for it. It returns false if the loop has ended.
+func (w *watch) order(f func(now time.Duration)) bool {
+	done := make(chan struct{})
+	select {
+	case w.orders <- func(now time.Duration) { f(now); close(done) }:
+		<-done
+		return true
+	case <-w.ended:
+		return false
+	}
+}
+
+// add begins to watch a link.
+func (w *watch) add(l *link) (err error) {
+	w.order(func(now time.Duration) {
+		l.since = now
+		l.session, err = bfd.New(now, bfd.Config{
+			Discriminator: rand.Uint32() | 1, MinTx: w.interval, MinRx: w.interval, Multiplier: w.multiplier, Jitter: w.jitter,
+		})
+		if err == nil {
+			w.links = append(w.links, l)
+		}
+	})
+	return err
+}
+
+// remove ends the watch of a link. Its socket is free then. The peer is told if it is on purpose; else it is to notice.
+func (w *watch) remove(l *link, onPurpose bool) {
+	w.order(func(now time.Duration) {
+		for i := range w.links {
+			if w.links[i] == l {
+				w.links = append(w.links[:i], w.links[i+1:]...)
+				break
+			}
+		}
+		if onPurpose {
+			l.takeDown(now)
+		}
+		w.enter(l, now, Unwatched)
+	})
+}
+
+// takeDown tells the peer that the session ends, so that it does not take the link for dead.
+func (l *link) takeDown(now time.Duration) {
+	l.session.SetAdminDown(now, true)
+	l.send(now, make([]byte, frameLen))
+}
+
+// run watches until ctx ends.
+func (w *watch) run(ctx context.Context, pin bool) error {
+	defer close(w.ended)
+	defer close(w.events)
+	runtime.LockOSThread() // never unlocked: the thread, with its processor, ends with the goroutine
+	if pin {
+		if err := pinThread(); err != nil {
+			return err
+		}
+	}
+	runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 1) // SleepUntil keeps one
+	defer func() { runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) - 1) }()
+	p := pace{tick: w.interval / passes, due: realtime.Now()}
+	for {
+		select {
+		case <-ctx.Done():
+			for _, l := range w.links {
+				l.takeDown(realtime.Now())
+			}
+			return nil
+		case f := <-w.orders:
+			f(realtime.Now())
+			continue
+		default:
+		}
+		if len(w.links) == 0 {
+			select {
+			case <-ctx.Done():
+			case f := <-w.orders:
+				f(realtime.Now())
+				p.due = realtime.Now()
+			}
+			continue
+		}
+		realtime.SleepUntil(p.due) // cut short by a signal, it is only early
+		w.pass(p.wake(realtime.Now()))
+	}
+}
+
+// jitter has all sessions fall into step, which RFC 5880 (6.8.7) would rather not have on a network that they share; ours share a switch, which wakes
+// once for all frames that leave together. An interval may be shorter by a quarter, which is a pass.
+func (w *watch) jitter() float64 {
+	if w.made%passes != 0 {
+		return 1
+	}
+	return 0
+}
+
+// pass takes what has arrived, and then does what is due. It has one time for all that: if we stop amid it, the next one is late.
+func (w *watch) pass(now, excuse time.Duration) {
+	w.made++
+	for _, l := range w.links {
+		l.receive(now, w.frame[:])
+		if excuse > 0 {
+			l.session.Excuse(now, excuse+w.interval)
+		}
+		l.send(now, w.frame[:])
+		w.enter(l, now, judge(l.state, l.since, now, l.session.Status()))
+	}
+}
+
+// enter has a link be in a state, and says so if it was in another.
+func (w *watch) enter(l *link, now time.Duration, s State) {
+	if l.state == s {
+		return
+	}
+	l.state, l.since = s, now
+	l.dead.Store(s == Dead)
+	select {
+	case l.changed <- struct{}{}:
+	default:
+	}
+	select {
+	case w.events <- Event{At: time.Now(), Switch: l.sw, Interface: l.name, State: s}:
+	default:
+	}
+}
+
+func (l *link) receive(now time.Duration, frame []byte) {
+	for range maxFrames {
+		n, err := l.socket.read(frame)
+		if err != nil {
+			l.unplugged.Store(true)
+		}
+		if n == 0 || err != nil {
+			return
+		}
+		if p, err := parseFrame(frame[:n]); err == nil {
+			_ = l.session.Receive(now, p) // who sends nonsense is not heard
+		}
+	}
+}
+
+func (l *link) send(now time.Duration, frame []byte) {
+	for {
+		p, ok := l.session.Tick(now)
+		if !ok {
+			return
+		}
+		l.socket.write(appendFrame(frame[:0], l.socket.mac, p))
+	}
+}
+
+// pinThread keeps the thread on the last processor that we may use: the first has the most to do for the kernel.
+func pinThread() error {
+	var all, one unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &all); err != nil {
+		return fmt.Errorf("which processors there are: %w", err)
+	}
+	for cpu, left := 0, all.Count(); left > 0; cpu++ {
+		if all.IsSet(cpu) {
+			left--
+			one = unix.CPUSet{}
+			one.Set(cpu)
+		}
+	}
+	if err := unix.SchedSetaffinity(0, &one); err != nil {
+		return fmt.Errorf("keep to one processor: %w", err)
+	}
+	return nil
+}

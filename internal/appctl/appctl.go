@@ -1,0 +1,87 @@
+// Package appctl speaks with a running ovs-vswitchd over its control socket, as ovs-appctl does, and reads what it prints of BFD. It starts no process for that.
+// What a switch is configured to do is in its database: package ovsdb.
+package appctl
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// callTimeout bounds how long a switch may take to answer.
+const callTimeout = 10 * time.Second
+
+// Client is a connection to the control socket of an Open vSwitch. It is for one goroutine.
+type Client struct {
+	conn *net.UnixConn
+	dec  *json.Decoder
+}
+
+// ErrRefused is in the chain of an error when the switch has answered, and refuses.
+var ErrRefused = errors.New("refused")
+
+// Dial connects to a control socket, such as /run/openvswitch/ovs-vswitchd.1234.ctl, or to that of the process that a file such as
+// /run/openvswitch/ovs-vswitchd.pid tells of, which is beside it.
+func Dial(path string) (*Client, error) {
+	if name, ok := strings.CutSuffix(path, ".pid"); ok {
+		pid, err := os.ReadFile(path)
+		if err != nil {
+			return nil, fmt.Errorf("process of a switch (does ovs-vswitchd run?): %w", err)
+		}
+		path = fmt.Sprintf("%s.%s.ctl", name, strings.TrimSpace(string(pid)))
+	}
+	conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		return nil, fmt.Errorf("control socket of a switch: %w", err)
+	}
+	return &Client{conn, json.NewDecoder(conn)}, nil
+}
+
+// PID is the process that listens: the switch.
+func (c *Client) PID() (int, error) {
+	raw, err := c.conn.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	var cred *unix.Ucred
+	if e := raw.Control(func(fd uintptr) { cred, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }); e != nil {
+		return 0, e
+	}
+	if err != nil {
+		return 0, fmt.Errorf("whose control socket this is: %w", err)
+	}
+	return int(cred.Pid), nil
+}
+
+// Call has the switch carry out a command, and returns what it prints.
+func (c *Client) Call(command string, args ...string) (string, error) {
+	if err := c.conn.SetDeadline(time.Now().Add(callTimeout)); err != nil {
+		return "", err
+	}
+	request, err := json.Marshal(map[string]any{"id": 0, "method": command, "params": append([]string{}, args...)})
+	if err == nil {
+		_, err = c.conn.Write(request)
+	}
+	var answer struct{ Result, Error *string }
+	if err == nil {
+		err = c.dec.Decode(&answer)
+	}
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("%s: %w", command, err)
+	case answer.Error != nil:
+		return "", fmt.Errorf("%s: %w: %s", command, ErrRefused, strings.TrimSpace(*answer.Error))
+	case answer.Result == nil:
+		return "", nil
+	}
+	return *answer.Result, nil
+}
+
+// Close ends the connection.
+func (c *Client) Close() error { return c.conn.Close() }
