@@ -198,13 +198,14 @@ func (r *Runner) loop() {
 			r.flush()
 			close(c.done)
 		case <-r.wake:
-			r.process()
+			r.process(r.now())
 		case <-timer.C:
-			late := r.now() - due
+			now := r.now() // for all that is done: if we stop amid it, that must not look like silence
+			late := now - due
 			if excused = !excused && late > tolerance; excused { // once: who is always late must notice, too
-				r.sw.excuse(r.now(), late)
+				r.sw.excuse(now, late)
 			}
-			r.tick()
+			r.tick(now)
 			tickAt, due = r.now()+r.config.TickEvery, 0
 		}
 		r.transmit(0)
@@ -223,9 +224,8 @@ func (r *Runner) loop() {
 func (r *Runner) now() time.Duration { return time.Since(r.origin) }
 
 // tick gives the switch time, after what has arrived.
-func (r *Runner) tick() {
-	r.process()
-	now := r.now()
+func (r *Runner) tick(now time.Duration) {
+	r.process(now)
 	r.sw.Tick(now)
 	for _, s := range r.sessions {
 		s.keepAlive(now, r.config.SilentAfter)
@@ -233,12 +233,11 @@ func (r *Runner) tick() {
 }
 
 // process gives the switch the frames that have arrived.
-func (r *Runner) process() {
+func (r *Runner) process(now time.Duration) {
 	r.mu.Lock()
 	arrived, slab := r.arrived, r.slab
 	r.arrived, r.slab = r.spareArrived[:0], r.spareSlab[:0]
 	r.mu.Unlock()
-	now := r.now()
 	for _, a := range arrived {
 		r.sw.Frame(now, a.port, slab[a.from:a.to])
 		r.transmit(a.hops + 1)

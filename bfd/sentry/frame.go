@@ -6,10 +6,6 @@ import (
 	"github.com/holdfast-sdn/holdfast/bfd"
 )
 
-// EtherType of a sentry's frames is the second of the two that IEEE 802 (9.2.4) keeps for local experiments. A switch must drop them: network/liveness
-// installs an entry that does.
-const EtherType = 0x88b6
-
 const (
 	ethLen   = 14
 	frameLen = 60 // the least of Ethernet, without its checksum
@@ -22,7 +18,7 @@ var to = [6]byte{0x01, 0x80, 0xc2, 0, 0, 0x0e}
 func appendFrame(b []byte, from [6]byte, p bfd.Packet) []byte {
 	start := len(b)
 	b = append(append(b, to[:]...), from[:]...)
-	b = p.Append(binary.BigEndian.AppendUint16(b, EtherType))
+	b = p.Append(binary.BigEndian.AppendUint16(b, bfd.EtherTypeSentry))
 	return append(b, padding[:frameLen-(len(b)-start)]...)
 }
 

@@ -8,6 +8,8 @@ import (
 	"runtime"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/holdfast-sdn/holdfast/bfd"
 )
 
 // socket sends and receives the frames of one interface. Neither waits.
@@ -65,7 +67,7 @@ func openHere(name string) (*socket, error) {
 	if err != nil {
 		return nil, fmt.Errorf("interface %s: packet socket (CAP_NET_RAW is needed): %w", name, err)
 	}
-	const protocol = EtherType>>8 | EtherType&0xff<<8 // in network order
+	const protocol = bfd.EtherTypeSentry>>8 | bfd.EtherTypeSentry&0xff<<8 // in network order
 	member := unix.PacketMreq{Ifindex: int32(ifc.Index), Type: unix.PACKET_MR_MULTICAST, Alen: 6}
 	copy(member.Address[:], to[:])
 	err = errors.Join(

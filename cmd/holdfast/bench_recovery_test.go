@@ -32,6 +32,7 @@ func TestBenchRecoveryFlags(t *testing.T) {
 	for args, want := range map[string]string{
 		"--topology star":            `--topology "star": use triangle, ring or usnet`,
 		"--cut loud":                 `--cut "loud": use silent or carrier`,
+		"--detector me":              `--detector "me": use switch or sentry`,
 		"--samples 0":                "--samples 0: use 1 to 10000",
 		"--samples 10001":            "--samples 10001: use 1 to 10000",
 		"--bfd-interval-ms 0":        "--bfd-interval-ms 0: use 1 to 1000",
@@ -46,12 +47,19 @@ func TestBenchRecoveryFlags(t *testing.T) {
 	}
 }
 
-// Without --multiplier it is 3, and more where 3 would not outlast a wait for a processor.
-func TestBenchRecoveryMultiplier(t *testing.T) {
-	for intervalMs, want := range map[int]int{1: 5, 2: 3, 5: 3, 15: 3} {
-		b := recoveryBench{topology: "ring", cut: "silent", samples: 1, intervalMs: intervalMs}
-		if _, err := b.check(); err != nil || b.multiplier != want {
-			t.Errorf("%d ms: multiplier %d, error %v; want %d", intervalMs, b.multiplier, err, want)
+// Without --detector sentries watch where the switch cannot; without --multiplier it is 3, and more where 3 would not outlast a wait for a processor.
+func TestBenchRecoveryDefaults(t *testing.T) {
+	for _, c := range []struct {
+		intervalMs     int
+		detector, want string
+		multiplier     int
+	}{
+		{1, "", "sentry", 4}, {2, "", "sentry", 3}, {5, "", "sentry", 3}, {15, "", "switch", 3}, {100, "", "switch", 3},
+		{1, "switch", "switch", 5}, {5, "switch", "switch", 3}, {15, "sentry", "sentry", 3},
+	} {
+		b := recoveryBench{topology: "ring", cut: "silent", samples: 1, intervalMs: c.intervalMs, detector: c.detector}
+		if _, err := b.check(); err != nil || b.multiplier != c.multiplier || b.detector != c.want {
+			t.Errorf("%d ms, %q: %s, multiplier %d, error %v; want %s, %d", c.intervalMs, c.detector, b.detector, b.multiplier, err, c.want, c.multiplier)
 		}
 	}
 }

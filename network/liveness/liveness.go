@@ -11,7 +11,8 @@
 // A switch that has lost its controllers still sends such frames back, if it lives. So over links to one that is down they go on, more seldom,
 // and Echo tells what comes of them.
 //
-// It sets nothing up at switches but the two entries that its frames need: package setup, beside it, does the rest, by the switches' databases.
+// It sets nothing up at switches but the two entries that its frames need, and one that drops the frames of sentries (package bfd/sentry). Package setup,
+// beside it, does the rest, by the switches' databases.
 package liveness
 
 import (
@@ -19,6 +20,7 @@ import (
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/app"
+	"github.com/holdfast-sdn/holdfast/bfd"
 	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/network/topology"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
@@ -101,16 +103,19 @@ type totals struct {
 }
 
 // switchUp has frames returned that come over a link, and returned ones handed in. They are two addresses that no bridge passes
-// on, and one turns into the other: so a frame goes back once, whoever sent it.
+// on, and one turns into the other: so a frame goes back once, whoever sent it. What sentries send over links no application sees.
 func (l *liveness) switchUp(tx *app.Tx, up app.SwitchUp) error {
 	l.up.Put(tx, all, up.Switch, 1)
-	entry := func(dst app.MAC, does of13.Actions) {
+	entry := func(match of13.Match, does of13.Instructions) {
 		tx.FlowMod(up.Switch, of13.FlowMod{Command: of13.FlowAdd, Cookie: Cookie, Priority: priority, BufferID: of13.NoBuffer,
-			OutPort: of13.PortAny, OutGroup: of13.GroupAny, Match: of13.Match(nil).WithEthDst(dst).WithEthType(etherType),
-			Instructions: of13.Instructions(nil).Apply(does)})
+			OutPort: of13.PortAny, OutGroup: of13.GroupAny, Match: match, Instructions: does})
 	}
-	entry(outward, of13.Actions(nil).SetField(of13.Exact(of13.FieldEthDst, homeward[:])).Output(of13.PortInPort, 0))
-	entry(homeward, of13.Actions(nil).Output(of13.PortController, of13.MaxLenNoBuffer))
+	pair := func(dst app.MAC, does of13.Actions) {
+		entry(of13.Match(nil).WithEthDst(dst).WithEthType(etherType), of13.Instructions(nil).Apply(does))
+	}
+	pair(outward, of13.Actions(nil).SetField(of13.Exact(of13.FieldEthDst, homeward[:])).Output(of13.PortInPort, 0))
+	pair(homeward, of13.Actions(nil).Output(of13.PortController, of13.MaxLenNoBuffer))
+	entry(of13.Match(nil).WithEthType(bfd.EtherTypeSentry), nil)
 	return nil
 }
 

@@ -5,20 +5,32 @@ import (
 	"testing"
 
 	"github.com/holdfast-sdn/holdfast/app/apptest"
+	"github.com/holdfast-sdn/holdfast/bfd"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 	"github.com/holdfast-sdn/holdfast/vswitch"
 )
 
+// What a sentry sends over a link no application sees, whatever it does with frames that it does not know.
+func TestSwitchDropsFramesOfSentries(t *testing.T) {
+	s := switchUp(t)
+	miss := of13.FlowMod{Command: of13.FlowAdd, BufferID: of13.NoBuffer, OutPort: of13.PortAny, OutGroup: of13.GroupAny,
+		Instructions: of13.Instructions(nil).Apply(of13.Actions(nil).Output(2, 0))}
+	s.Message(0, 1, miss.Append(nil, 1))
+	s.Frames()
+	frame := make([]byte, 60)
+	frame[12], frame[13] = bfd.EtherTypeSentry>>8, bfd.EtherTypeSentry&0xff
+	if s.Frame(0, 1, frame); len(s.Frames()) != 0 {
+		t.Error("the frame of a sentry is forwarded")
+	}
+	frame[13]++
+	if s.Frame(0, 1, frame); len(s.Frames()) != 1 {
+		t.Error("another frame is dropped")
+	}
+}
+
 // A switch turns a frame round that comes in outward, by the port where it came in, and not one that has been turned already.
 func TestSwitchTurnsFramesRound(t *testing.T) {
-	s := vswitch.New(vswitch.Config{DatapathID: 1, Ports: vswitch.Ports(1, 2)})
-	s.Connect(1)
-	hello := of13.NewHello(of13.VersionsOf(of13.Version))
-	s.Message(0, 1, hello.Append(nil, 1))
-	for _, m := range apptest.New(t, New()).SwitchUp(1) {
-		s.Message(0, 1, m.Message.Append(nil, 1))
-	}
-	s.Frames()
+	s := switchUp(t)
 	sent := appendFrame(nil, []byte("k"), frame{at(2, 9), 7, true})
 	s.Frame(0, 1, sent)
 	turned := s.Frames()
@@ -29,4 +41,18 @@ func TestSwitchTurnsFramesRound(t *testing.T) {
 	if again := s.Frames(); len(again) != 0 {
 		t.Errorf("a frame that has been turned leaves again: %x", again)
 	}
+}
+
+// switchUp is a switch that has what the application gives it.
+func switchUp(t *testing.T) *vswitch.Switch {
+	t.Helper()
+	s := vswitch.New(vswitch.Config{DatapathID: 1, Ports: vswitch.Ports(1, 2)})
+	s.Connect(1)
+	hello := of13.NewHello(of13.VersionsOf(of13.Version))
+	s.Message(0, 1, hello.Append(nil, 1))
+	for _, m := range apptest.New(t, New()).SwitchUp(1) {
+		s.Message(0, 1, m.Message.Append(nil, 1))
+	}
+	s.Frames()
+	return s
 }
