@@ -113,7 +113,7 @@ func (s *Switch) Start() error {
 		return fmt.Errorf("start switch %s: it runs", s.Name)
 	}
 	os.Remove(s.path(bridge + ".mgmt")) // of a killed one
-	daemon, err := start(s.dir, s.Namespace, "ovs-vswitchd", "unix:"+s.path("db.sock"), "--unixctl="+s.path("vswitchd.ctl"),
+	daemon, err := start(s.dir, s.Namespace, "ovs-vswitchd", "unix:"+s.path("db.sock"), "--unixctl="+s.Control(),
 		"--log-file="+s.path("ovs-vswitchd.log"), "-vconsole:err", "-vsyslog:off")
 	if err != nil {
 		return err
@@ -187,6 +187,9 @@ func (s *Switch) SetVersion(version string) error {
 
 // Database is where the switch's database listens, as Open vSwitch writes it.
 func (s *Switch) Database() string { return "unix:" + s.path("db.sock") }
+
+// Control is the control socket of ovs-vswitchd, which `ovs-appctl --target` takes.
+func (s *Switch) Control() string { return s.path("vswitchd.ctl") }
 
 // SetManager makes the switch's database listen in the management network as well, as `ovs-vsctl set-manager` does: at "ptcp:6640" or, after
 // SetTLS, "pssl:6640".

@@ -83,7 +83,7 @@ func (n *network) addSwitches(ctx, watch context.Context) (err error) {
 		if d.sw, err = n.lab.AddSwitch(fmt.Sprintf("s%d", i+1), uint64(v)); err != nil {
 			return err
 		}
-		if d.ctl, err = appctl.Dial(n.file(d, "vswitchd.ctl")); err != nil {
+		if d.ctl, err = appctl.Dial(d.sw.Control()); err != nil {
 			return err
 		}
 		d.db, err = ovsdb.New(ovsdb.Config{Remote: d.sw.Database(), Logger: slog.New(slog.DiscardHandler)})
@@ -235,7 +235,7 @@ func (n *network) addSentries(context.Context) (err error) {
 	}
 	switches := map[string]openflow.DatapathID{}
 	for v, d := range n.nodes {
-		switches[n.file(d, "vswitchd.ctl")] = v
+		switches[d.sw.Control()] = v
 	}
 	n.sentries, err = startSentries(n.cfg, switches)
 	return err
