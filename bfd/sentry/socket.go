@@ -45,13 +45,14 @@ func openSocket(pid int, name string) (s *socket, err error) {
 	return s, err
 }
 
-// sameNamespace reports whether a namespace is the one that we are in.
+// sameNamespace reports whether a namespace is the one that we are in. The main thread, which is what /proc/self tells of, may be in a switch's: it does
+// not end with a goroutine that has entered that on it.
 func sameNamespace(ns *os.File) (bool, error) {
 	theirs, err := ns.Stat()
 	if err != nil {
 		return false, err
 	}
-	ours, err := os.Stat("/proc/self/ns/net")
+	ours, err := os.Stat("/proc/thread-self/ns/net")
 	return err == nil && os.SameFile(ours, theirs), err
 }
 
