@@ -1,0 +1,44 @@
+package sentry
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Go's runtime sends signals to a thread that it takes for busy, and so to one that sleeps. They do not wake it early: time would run ahead, and then stand.
+func TestSignals(t *testing.T) {
+	t.Parallel()
+	w := newWatch(400*ms, 3)
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer cancel()
+	running.Go(func() {
+		if err := w.run(ctx, false); err != nil {
+			t.Error(err)
+		}
+	})
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fds[1])
+	l := &link{socket: &socket{fd: fds[0]}, changed: make(chan struct{}, 1)}
+	defer l.socket.close()
+	began := time.Now()
+	if err := w.add(l); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(time.Second)
+	w.order(func(time.Duration) {
+		if most := 2 + uint64(time.Since(began)/(400*ms/passes)); w.made > most {
+			t.Errorf("%d passes in %v, want %d at most", w.made, time.Since(began), most)
+		}
+	})
+	cancel()
+	running.Wait() // before the socket is closed
+}
