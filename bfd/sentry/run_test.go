@@ -2,6 +2,7 @@ package sentry
 
 import (
 	"context"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -41,4 +42,22 @@ func TestSignals(t *testing.T) {
 	})
 	cancel()
 	running.Wait() // before the socket is closed
+}
+
+// Watches that begin and end at the same time leave Go as many processors as it had.
+func TestProcessors(t *testing.T) {
+	before := runtime.GOMAXPROCS(0)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 50 {
+		var running sync.WaitGroup
+		for range 8 {
+			running.Go(func() { _ = newWatch(ms, 3).run(ctx, false) })
+		}
+		running.Wait()
+	}
+	if after := runtime.GOMAXPROCS(0); after != before {
+		t.Errorf("%d processors, want %d", after, before)
+		runtime.GOMAXPROCS(before)
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -113,8 +114,8 @@ func (w *watch) run(ctx context.Context, pin bool) error {
 			return err
 		}
 	}
-	runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 1) // SleepUntil keeps one
-	defer func() { runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) - 1) }()
+	addProcessors(1) // SleepUntil keeps one
+	defer addProcessors(-1)
 	p := pace{tick: w.interval / passes, due: realtime.Now()}
 	for {
 		select {
@@ -225,4 +226,13 @@ func pinThread() error {
 		return fmt.Errorf("keep to one processor: %w", err)
 	}
 	return nil
+}
+
+var processors sync.Mutex // to change their number
+
+// addProcessors has Go run so many goroutines more at a time.
+func addProcessors(n int) {
+	processors.Lock()
+	defer processors.Unlock()
+	runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + n)
 }
