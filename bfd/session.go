@@ -16,7 +16,7 @@ type Config struct {
 	MinRx         time.Duration // the shortest interval at which we can receive
 	Multiplier    uint8         // the peer gives us up when this many packets of ours are missing
 
-	// Jitter returns a number of [0, 1) for each packet. It keeps systems from sending in step (6.8.7).
+	// Jitter returns a number of [0, 1] for each packet. It keeps systems from sending in step (6.8.7).
 	Jitter func() float64
 }
 

@@ -11,13 +11,13 @@ const (
 	frameLen = 60 // the least of Ethernet, without its checksum
 )
 
-// to is among the addresses that no bridge passes on (IEEE 802.1Q, table 8-1): who hears us is on this link.
-var to = [6]byte{0x01, 0x80, 0xc2, 0, 0, 0x0e}
+// group is among the addresses that no bridge passes on (IEEE 802.1Q, table 8-1): who hears us is on this link.
+var group = [6]byte{0x01, 0x80, 0xc2, 0, 0, 0x0e}
 
 // appendFrame appends a frame with the packet.
 func appendFrame(b []byte, from [6]byte, p bfd.Packet) []byte {
 	start := len(b)
-	b = append(append(b, to[:]...), from[:]...)
+	b = append(append(b, group[:]...), from[:]...)
 	b = p.Append(binary.BigEndian.AppendUint16(b, bfd.EtherTypeSentry))
 	return append(b, padding[:frameLen-(len(b)-start)]...)
 }

@@ -7,7 +7,8 @@ import (
 	"github.com/holdfast-sdn/holdfast/bfd"
 )
 
-// Hold is how long the word of a sentry holds that a link is dead. Then the switch's own BFD must have noticed: it does if it sends every second or more often.
+// Hold is how long the word of a sentry holds that a link is dead. Then the switch's own BFD must have noticed: it does if it sends every second or more often,
+// and has a multiplier of 3.
 const Hold = 3 * time.Second
 
 // State is what a sentry knows of a link.
@@ -59,34 +60,23 @@ func judge(was State, since, now time.Duration, s bfd.Status) State {
 	return was
 }
 
-// pace is the rhythm of a loop that should wake at due, and tells how far it was from that. Times are those of one clock that does not go back.
+// pace is the rhythm of a loop that should wake at due. Times are those of one clock that does not go back.
 type pace struct {
-	tick    time.Duration // between two passes
-	due     time.Duration
-	excuses int // in a row
+	tick time.Duration // between two passes
+	due  time.Duration
 }
-
-const (
-	// tolerance is by how much a pass may come late and still say what was silent. If it was asleep for longer, so may the peers have been, whose
-	// machine may be the same.
-	tolerance = time.Millisecond
-
-	// maxExcuses bounds how often in a row peers are given time because we were late: a sentry that is always late must notice a dead link, too.
-	maxExcuses = 3
-)
 
 // wake begins a pass. It returns the time of it, which is when it was due unless it is late, so that what is due at the same time is done in the same
-// pass; and how much time peers are to be given, 0 as a rule.
-func (p *pace) wake(now time.Duration) (at, excuse time.Duration) {
-	late := now - p.due
-	if late <= tolerance {
-		at, p.excuses = p.due, 0
-		p.due = max(p.due+p.tick, now+p.tick/2)
-		return at, 0
+// pass; and by how much it is late.
+func (p *pace) wake(now time.Duration) (at, late time.Duration) {
+	late = now - p.due
+	if at = now; late <= tolerance {
+		at = p.due
 	}
-	p.due = now + p.tick
-	if p.excuses++; p.excuses > maxExcuses {
-		return now, 0
-	}
-	return now, late
+	p.due = max(p.due+p.tick, now+p.tick/2)
+	return at, late
 }
+
+// rest has the loop sleep at least as long as it has worked, so that one with more links than it can carry does not take a processor from those that it
+// is there for.
+func (p *pace) rest(began, ended time.Duration) { p.due = max(p.due, ended+ended-began) }

@@ -35,21 +35,23 @@ func TestJudge(t *testing.T) {
 
 func TestPace(t *testing.T) {
 	p := pace{tick: 4 * ms, due: 100 * ms}
-	for i, c := range []struct{ now, at, excuse, due time.Duration }{
+	for i, c := range []struct{ now, at, late, due time.Duration }{
 		{100 * ms, 100 * ms, 0, 104 * ms},
-		{104*ms + tolerance, 104 * ms, 0, 108 * ms}, // as if on time
-		{107 * ms, 108 * ms, 0, 112 * ms},           // woken early
-		{120 * ms, 120 * ms, 8 * ms, 124 * ms},
-		{130 * ms, 130 * ms, 6 * ms, 134 * ms},
-		{137 * ms, 137 * ms, 3 * ms, 141 * ms},
-		{150 * ms, 150 * ms, 0, 154 * ms}, // late once too often
-		{154 * ms, 154 * ms, 0, 158 * ms},
-		{168 * ms, 168 * ms, 10 * ms, 172 * ms},
+		{104*ms + tolerance, 104 * ms, tolerance, 108 * ms}, // as if on time
+		{107 * ms, 108 * ms, -ms, 112 * ms},                 // woken early
+		{120 * ms, 120 * ms, 8 * ms, 122 * ms},
+		{122 * ms, 122 * ms, 0, 126 * ms},
 	} {
-		at, excuse := p.wake(c.now)
-		if at != c.at || excuse != c.excuse || p.due != c.due {
-			t.Errorf("pass %d, at %v: time %v, excuse %v, next %v; want %v, %v, %v", i, c.now, at, excuse, p.due, c.at, c.excuse, c.due)
+		at, late := p.wake(c.now)
+		if at != c.at || late != c.late || p.due != c.due {
+			t.Errorf("pass %d, at %v: time %v, late %v, next %v; want %v, %v, %v", i, c.now, at, late, p.due, c.at, c.late, c.due)
 		}
+	}
+	if p.rest(122*ms, 123*ms); p.due != 126*ms {
+		t.Errorf("after a short pass the next is at %v", p.due)
+	}
+	if p.rest(122*ms, 127*ms); p.due != 132*ms {
+		t.Errorf("after a pass of 5 ms the next is at %v", p.due)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-sdn/holdfast/bfd"
 	"github.com/holdfast-sdn/holdfast/internal/appctl"
 	"github.com/holdfast-sdn/holdfast/internal/incident"
 )
@@ -15,17 +16,21 @@ import (
 const (
 	// refreshEvery is how often a switch is asked which of its interfaces have BFD, and how long it takes until one that has restarted is found.
 	refreshEvery = time.Second
-	// MaxLinks bounds the links of one switch.
-	MaxLinks = 1024
+	// MaxLinks bounds the links of one switch: those that a processor carries at an interval of 1 ms.
+	MaxLinks = 256
+	// callLimit bounds how long a switch may take to answer: for so long nothing else can be told to it.
+	callLimit = 2 * time.Second
+	// reportLimit is how long Run waits for Report at its end.
+	reportLimit = time.Second
 )
 
 // Config says what to watch.
 type Config struct {
 	Switches   []string      // control sockets of ovs-vswitchd or its pid files (see appctl.Dial); their switches may be in other network namespaces
-	Interval   time.Duration // between two packets: 1 ms or more
-	Multiplier uint8         // packets in a row that are missing when a link is dead
+	Interval   time.Duration // between two packets: 1 ms to 1 s
+	Multiplier int           // packets in a row that are missing when a link is dead: 2 or more, and see Multiplier
 	Log        *slog.Logger
-	Report     func(Event) // is called for each event, in order, by one goroutine; what it delays is events alone
+	Report     func(Event) // is called for each event, in order, by one goroutine; if it falls behind by thousands events are left out, and if it waits for ever Run does not
 }
 
 // Event is that a link has entered a state.
@@ -36,34 +41,55 @@ type Event struct {
 	State     State     `json:"state"`
 }
 
-// Run watches until ctx ends. A switch that does not run, or an interface that cannot be opened, is tried again every second and logged.
-func Run(ctx context.Context, c Config) error {
+// wait is how long a sentry with priority may have to wait for a processor, of a machine that does not stand still. Longer waits of its own it excuses.
+const wait = 3 * time.Millisecond
+
+// Multiplier is the one to use at an interval, if there is no reason for another.
+func Multiplier(interval time.Duration) int { return bfd.MultiplierFor(interval, wait) }
+
+func (c Config) check() error {
+	const least = 2 * tolerance // of silence that it can tell from its own delay
+	silence := time.Duration(c.Multiplier-1) * c.Interval
 	switch {
 	case len(c.Switches) == 0:
 		return errors.New("sentry: no switch to watch for")
 	case c.Interval < time.Millisecond || c.Interval > time.Second:
 		return fmt.Errorf("sentry: interval %v: use 1 ms to 1 s", c.Interval)
-	case c.Multiplier == 0:
-		return errors.New("sentry: multiplier 0: use 1 to 255, as a rule 3")
+	case c.Multiplier < 2 || c.Multiplier > 255 || silence < least:
+		return fmt.Errorf("sentry: multiplier %d at an interval of %v: use %d or more, up to 255", c.Multiplier, c.Interval, max(2, 1+int(least/c.Interval)))
+	}
+	return nil
+}
+
+// Run watches until ctx ends. A switch that does not run, or an interface that cannot be opened, is tried again every second and logged.
+func Run(ctx context.Context, c Config) error {
+	if err := c.check(); err != nil {
+		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	w := newWatch(c.Interval, c.Multiplier)
+	w := newWatch(c.Interval, uint8(c.Multiplier))
 	var running sync.WaitGroup
-	defer running.Wait()
 	for _, path := range c.Switches {
 		a := &attendant{path: path, watch: w, log: c.Log.With("switch", path), incidents: incident.New(c.Log), changed: make(chan struct{}, 1)}
 		running.Go(func() { a.run(ctx) })
 	}
-	running.Go(func() {
+	reported := make(chan struct{})
+	go func() {
+		defer close(reported)
 		for e := range w.events {
 			c.Report(e)
 		}
-	})
+	}()
 	ended := make(chan error)
 	go func() { ended <- w.run(ctx, len(c.Switches) > 1) }()
 	err := <-ended
 	cancel()
+	running.Wait()
+	select {
+	case <-reported:
+	case <-time.After(reportLimit):
+	}
 	return err
 }
 
@@ -95,39 +121,53 @@ func (a *attendant) run(ctx context.Context) {
 
 // serve attends to the switch while it lives.
 func (a *attendant) serve(ctx context.Context) (err error) {
-	if a.ctl, err = appctl.Dial(a.path); err != nil {
+	if a.ctl, err = appctl.Dial(a.path, callLimit); err != nil {
 		return err
 	}
-	defer a.ctl.Close()
+	defer func() { a.ctl.Close() }()
 	if a.pid, err = a.ctl.PID(); err != nil {
 		return err
 	}
+	lock, err := lockSwitch(a.pid)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
 	died, err := watchProcess(a.pid)
 	if err != nil {
 		return err
 	}
 	defer died.close()
 	a.links = map[string]*link{}
-	defer func() {
-		for _, l := range a.links { // of a switch that has died, peers shall think what they would of a dead link
-			a.drop(l, ctx.Err() != nil)
-		}
-	}()
+	err = a.attend(ctx, died)
+	select {
+	case <-died.over: // peers shall think what they would of a dead link
+		a.dropAll(false)
+		return fmt.Errorf("process %d, the switch, has ended", a.pid)
+	default:
+		a.dropAll(true)
+		return errors.Join(err, a.release())
+	}
+}
+
+func (a *attendant) attend(ctx context.Context, died *process) error {
 	refresh := time.NewTicker(refreshEvery)
 	defer refresh.Stop()
-	for err = a.refresh(); err == nil; {
+	for err := a.refresh(); ; {
+		if err != nil {
+			return err
+		}
 		select {
 		case <-ctx.Done():
-			return a.release()
+			return nil
 		case <-died.over:
-			return fmt.Errorf("process %d, the switch, has ended", a.pid)
+			return nil
 		case <-a.changed:
 			err = a.tell()
 		case <-refresh.C:
 			err = a.refresh()
 		}
 	}
-	return err
 }
 
 // refresh watches what the switch watches by BFD, and nothing else.
@@ -176,6 +216,12 @@ func (a *attendant) drop(l *link, onPurpose bool) {
 	l.socket.close()
 }
 
+func (a *attendant) dropAll(onPurpose bool) {
+	for _, l := range a.links {
+		a.drop(l, onPurpose)
+	}
+}
+
 // tell has the switch know what has changed.
 func (a *attendant) tell() error {
 	for _, l := range a.links {
@@ -188,14 +234,27 @@ func (a *attendant) tell() error {
 	return nil
 }
 
-// release leaves all links to the switch.
+// release leaves all links to the switch, over a new connection: on the old one an answer may be outstanding.
 func (a *attendant) release() error {
-	for _, l := range a.links {
+	left := []string{}
+	for name, l := range a.links {
 		if l.told {
-			if err := a.say(l, false); err != nil {
-				return err
-			}
+			left = append(left, name)
 		}
+	}
+	if len(left) == 0 {
+		return nil
+	}
+	ctl, err := appctl.Dial(a.path, callLimit)
+	if err == nil {
+		a.ctl.Close()
+		a.ctl = ctl
+		for _, name := range left {
+			err = errors.Join(err, a.say(a.links[name], false))
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("ports %v may still count as dead; ovs-appctl bfd/set-forwarding normal makes them alive: %w", left, err)
 	}
 	return nil
 }
@@ -206,11 +265,13 @@ func (a *attendant) say(l *link, dead bool) error {
 	if dead {
 		word = "false"
 	}
-	l.told = dead
 	_, err := a.ctl.Call("bfd/set-forwarding", l.name, word)
 	if errors.Is(err, appctl.ErrRefused) { // the interface has no BFD any more, as the next refresh will find
 		a.log.Debug("the switch was not told of a link", "interface", l.name, "error", err)
 		return nil
+	}
+	if err == nil {
+		l.told = dead
 	}
 	return err
 }

@@ -70,7 +70,7 @@ func openHere(name string) (*socket, error) {
 	}
 	const protocol = bfd.EtherTypeSentry>>8 | bfd.EtherTypeSentry&0xff<<8 // in network order
 	member := unix.PacketMreq{Ifindex: int32(ifc.Index), Type: unix.PACKET_MR_MULTICAST, Alen: 6}
-	copy(member.Address[:], to[:])
+	copy(member.Address[:], group[:])
 	err = errors.Join(
 		unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_IGNORE_OUTGOING, 1),
 		unix.SetsockoptPacketMreq(fd, unix.SOL_PACKET, unix.PACKET_ADD_MEMBERSHIP, &member),

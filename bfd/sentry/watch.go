@@ -16,15 +16,24 @@ import (
 )
 
 const (
-	// passes in an interval: so much of one a packet may wait until it is read.
+	// passes in an interval: a packet waits for a quarter of it at most until it is read.
 	passes = 4
+	// tolerance is by how much a pass may come late and still say what was silent. If it was asleep for longer, so may the peers have been, whose
+	// machine may be the same.
+	tolerance = time.Millisecond
+	// longestExcuse bounds what a peer is given because we were late: machines that stop together wake together.
+	longestExcuse = 100 * time.Millisecond
+	// maxExcuses bounds how often a peer is given that before it is heard: a sentry that is often late must notice a dead link, too.
+	maxExcuses = 3
+	// goodbyes is how often a peer is told that a session ends: one may be lost.
+	goodbyes = 3
 	// maxFrames bounds what is read of one link in a pass; the rest waits for the next.
 	maxFrames = 64
 	// maxEvents bounds the events that wait to be reported; those beyond are left out. What a switch is told does not go this way.
 	maxEvents = 4096
 )
 
-// link is one end of a link. Its session, state, since and socket are owned by the watch.
+// link is one end of a link. Its session, state, since, socket and excuses are owned by the watch.
 type link struct {
 	sw, name  string
 	session   *bfd.Session
@@ -33,6 +42,7 @@ type link struct {
 	socket    *socket
 	changed   chan<- struct{} // capacity 1: tell the switch
 	dead      atomic.Bool     // what the switch is to be told
+	excuses   int             // since it was heard last
 	unplugged atomic.Bool     // the interface is down or gone: open it again
 	told      bool            // what the switch was told; owned by its attendant
 }
@@ -101,7 +111,12 @@ func (w *watch) remove(l *link, onPurpose bool) {
 // takeDown tells the peer that the session ends, so that it does not take the link for dead.
 func (l *link) takeDown(now time.Duration) {
 	l.session.SetAdminDown(now, true)
-	l.send(now, make([]byte, frameLen))
+	p, ok := l.session.Tick(now)
+	for range goodbyes {
+		if ok {
+			l.socket.write(appendFrame(nil, l.socket.mac, p))
+		}
+	}
 }
 
 // run watches until ctx ends.
@@ -141,7 +156,9 @@ func (w *watch) run(ctx context.Context, pin bool) error {
 		if realtime.SleepUntil(p.due) == unix.EINTR { // Go's runtime interrupts whom it takes for busy, every 10 ms: a pass now would be ahead of time
 			continue
 		}
-		w.pass(p.wake(realtime.Now()))
+		began := realtime.Now()
+		w.pass(p.wake(began))
+		p.rest(began, realtime.Now())
 	}
 }
 
@@ -155,16 +172,22 @@ func (w *watch) jitter() float64 {
 }
 
 // pass takes what has arrived, and then does what is due. It has one time for all that: if we stop amid it, the next one is late.
-func (w *watch) pass(now, excuse time.Duration) {
+func (w *watch) pass(now, late time.Duration) {
 	w.made++
 	for _, l := range w.links {
-		l.receive(now, w.frame[:])
-		if excuse > 0 {
-			l.session.Excuse(now, excuse+w.interval)
+		w.receive(l, now)
+		if late > tolerance && l.excuses < maxExcuses {
+			l.excuses++
+			l.session.Excuse(now, min(late, longestExcuse)+w.interval)
 		}
 		l.send(now, w.frame[:])
-		w.enter(l, now, judge(l.state, l.since, now, l.session.Status()))
+		w.judge(l, now)
 	}
+}
+
+// judge has a link be in the state that its session says.
+func (w *watch) judge(l *link, now time.Duration) {
+	w.enter(l, now, judge(l.state, l.since, now, l.session.Status()))
 }
 
 // enter has a link be in a state, and says so if it was in another.
@@ -184,17 +207,19 @@ func (w *watch) enter(l *link, now time.Duration, s State) {
 	}
 }
 
-func (l *link) receive(now time.Duration, frame []byte) {
+func (w *watch) receive(l *link, now time.Duration) {
 	for range maxFrames {
-		n, err := l.socket.read(frame)
+		n, err := l.socket.read(w.frame[:])
 		if err != nil {
 			l.unplugged.Store(true)
 		}
 		if n == 0 || err != nil {
 			return
 		}
-		if p, err := parseFrame(frame[:n]); err == nil {
-			_ = l.session.Receive(now, p) // who sends nonsense is not heard
+		p, err := parseFrame(w.frame[:n])
+		if err == nil && l.session.Receive(now, p) == nil { // who sends nonsense is not heard
+			l.excuses = 0
+			w.judge(l, now) // each packet: a goodbye and the hello of the next session may come together
 		}
 	}
 }

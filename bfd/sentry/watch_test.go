@@ -148,13 +148,49 @@ func TestStandstill(t *testing.T) {
 	}
 }
 
-// Who always comes late notices all the same.
-func TestAlwaysLate(t *testing.T) {
+// Who comes late, always or now and then, notices all the same.
+func TestOftenLate(t *testing.T) {
+	for inTime := range 4 {
+		r := newRig(t, 1)
+		r.up()
+		r.isolate(r.links[0])
+		for range 10 {
+			r.run(1, 3*ms)
+			r.run(time.Duration(inTime)*tick, 0)
+		}
+		r.want("after being late ten times", Dead, Dead)
+	}
+}
+
+// A link that died while we stood still for long is noticed soon after.
+func TestLongStandstill(t *testing.T) {
 	r := newRig(t, 1)
 	r.up()
 	r.isolate(r.links[0])
-	r.run(20*interval, 3*ms)
-	r.want("after 20 intervals, late each time", Dead, Dead)
+	r.now += time.Minute
+	r.run(longestExcuse+4*interval, 0)
+	r.want("after a minute", Dead, Dead)
+}
+
+// A session that ends on purpose, and the next one, in one pass of the peer.
+func TestRestart(t *testing.T) {
+	r := newRig(t, 1)
+	r.up()
+	old := r.links[0]
+	r.w.remove(old, true)
+	l := &link{socket: old.socket, changed: old.changed}
+	if err := r.w.add(l); err != nil {
+		t.Fatal(err)
+	}
+	r.links[0] = l
+	l.send(r.now, make([]byte, frameLen))
+	r.run(2*time.Second, 0)
+	r.want("after a restart", Alive, Alive)
+	for len(r.w.events) > 0 {
+		if e := <-r.w.events; e.State == Dead {
+			t.Errorf("%+v", e)
+		}
+	}
 }
 
 func TestEndOnPurpose(t *testing.T) {

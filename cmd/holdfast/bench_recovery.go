@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-sdn/holdfast/bfd"
+	"github.com/holdfast-sdn/holdfast/bfd/sentry"
 	"github.com/holdfast-sdn/holdfast/network/paths"
 	"github.com/holdfast-sdn/holdfast/network/paths/sample"
 	"github.com/holdfast-sdn/holdfast/openflow"
@@ -30,9 +31,6 @@ const processorWait = 4 * time.Millisecond
 
 // sentryBelowMs is the interval below which the BFD of Open vSwitch takes links for dead that are not: see docs/design/bfd.md.
 const sentryBelowMs = 15
-
-// sentryWait is the same for a sentry, which goes before the switch and excuses longer waits of its own.
-const sentryWait = 3 * time.Millisecond
 
 // elsewhere is the interval of BFD on links that make no difference, where it cannot be short on all.
 const elsewhere = 100 * time.Millisecond
@@ -132,11 +130,9 @@ func (b *recoveryBench) check() (recoveryNetwork, error) {
 		return recoveryNetwork{}, err
 	}
 	if b.multiplier == 0 {
-		wait := processorWait
-		if b.detector == "sentry" {
-			wait = sentryWait
+		if b.multiplier = bfd.MultiplierFor(b.interval(), processorWait); b.detector == "sentry" {
+			b.multiplier = sentry.Multiplier(b.interval())
 		}
-		b.multiplier = bfd.MultiplierFor(b.interval(), wait)
 	}
 	return recoveryNetworks[i], nil
 }

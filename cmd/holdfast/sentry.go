@@ -7,11 +7,12 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/holdfast-sdn/holdfast/bfd"
 	"github.com/holdfast-sdn/holdfast/bfd/sentry"
 	"github.com/holdfast-sdn/holdfast/internal/realtime"
 )
@@ -40,8 +41,9 @@ func sentryCommand() *cobra.Command {
 leave it. It runs beside the switch, on the same machine, as root, until SIGINT or SIGTERM, and needs a sentry at the other end of a link.
 
 Run it where links must be left within 20 ms or less: there the BFD of Open vSwitch takes each standstill of its own machine for the death of all its
-links, and a sentry does not. It watches the interfaces on which BFD is on (holdfast sets that up: see bfd in the configuration; 15 ms or more is best with a sentry).
-That BFD stays, has the last word after 3 s, and is all that is left when the sentry ends.
+links, and a sentry does not. (Its neighbours may: a machine must not stand still for longer than the multiplier less one times the interval.) It watches the interfaces on which BFD is on (holdfast sets that up: see bfd in the configuration; 15 ms or more is best with a sentry).
+That BFD stays, has the last word after 3 s, and is all that is left when the sentry ends. One that is killed while a link is dead may leave the switch
+told so: have it started again at once (Restart=always), which clears that, or use ovs-appctl bfd/set-forwarding normal.
 
 With --json each change is a line of standard output.`,
 		Example: `  sudo holdfast sentry --interval-ms 1
@@ -61,7 +63,10 @@ With --json each change is a line of standard output.`,
 					log.Warn("no real-time priority: a busy machine is taken for dead links; run as root, or see --realtime", "error", err)
 				}
 			}
-			return sentry.Run(cmd.Context(), cfg)
+			signal.Ignore(syscall.SIGPIPE) // who reads no more must not end it: what the switch was told would stay
+			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGHUP)
+			defer stop()
+			return sentry.Run(ctx, cfg)
 		},
 	}
 	cmd.Flags().StringSliceVar(&o.switches, "switch", []string{defaultSwitch}, "pid file or control socket of ovs-vswitchd; several, if this machine has several")
@@ -82,7 +87,7 @@ func (o *sentryOptions) config(out io.Writer, log *slog.Logger) (sentry.Config, 
 	}
 	interval, multiplier := time.Duration(o.intervalMs)*time.Millisecond, o.multiplier
 	if multiplier == 0 {
-		multiplier = bfd.MultiplierFor(interval, sentryWait)
+		multiplier = sentry.Multiplier(interval)
 	}
 	report := func(e sentry.Event) {
 		level := slog.LevelInfo
@@ -95,5 +100,5 @@ func (o *sentryOptions) config(out io.Writer, log *slog.Logger) (sentry.Config, 
 		lines := json.NewEncoder(out)
 		report = func(e sentry.Event) { _ = lines.Encode(e) } // who reads no more wants no more
 	}
-	return sentry.Config{Switches: o.switches, Interval: interval, Multiplier: uint8(multiplier), Log: log, Report: report}, nil
+	return sentry.Config{Switches: o.switches, Interval: interval, Multiplier: multiplier, Log: log, Report: report}, nil
 }

@@ -14,21 +14,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// callTimeout bounds how long a switch may take to answer.
-const callTimeout = 10 * time.Second
-
-// Client is a connection to the control socket of an Open vSwitch. It is for one goroutine.
+// Client is a connection to the control socket of an Open vSwitch. It is for one goroutine. After an error that is not ErrRefused only Close is of use.
 type Client struct {
-	conn *net.UnixConn
-	dec  *json.Decoder
+	conn  *net.UnixConn
+	dec   *json.Decoder
+	limit time.Duration
 }
 
 // ErrRefused is in the chain of an error when the switch has answered, and refuses.
 var ErrRefused = errors.New("refused")
 
 // Dial connects to a control socket, such as /run/openvswitch/ovs-vswitchd.1234.ctl, or to that of the process that a file such as
-// /run/openvswitch/ovs-vswitchd.pid tells of, which is beside it.
-func Dial(path string) (*Client, error) {
+// /run/openvswitch/ovs-vswitchd.pid tells of, which is beside it. limit bounds how long the switch may take to answer a call.
+func Dial(path string, limit time.Duration) (*Client, error) {
 	if name, ok := strings.CutSuffix(path, ".pid"); ok {
 		pid, err := os.ReadFile(path)
 		if err != nil {
@@ -40,7 +38,7 @@ func Dial(path string) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("control socket of a switch: %w", err)
 	}
-	return &Client{conn, json.NewDecoder(conn)}, nil
+	return &Client{conn, json.NewDecoder(conn), limit}, nil
 }
 
 // PID is the process that listens: the switch.
@@ -61,7 +59,7 @@ func (c *Client) PID() (int, error) {
 
 // Call has the switch carry out a command, and returns what it prints.
 func (c *Client) Call(command string, args ...string) (string, error) {
-	if err := c.conn.SetDeadline(time.Now().Add(callTimeout)); err != nil {
+	if err := c.conn.SetDeadline(time.Now().Add(c.limit)); err != nil {
 		return "", err
 	}
 	request, err := json.Marshal(map[string]any{"id": 0, "method": command, "params": append([]string{}, args...)})

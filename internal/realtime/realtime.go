@@ -30,20 +30,29 @@ func SetThread(tid, priority int) error {
 
 // SetProcess gives it to all threads of a process, and so to those that they start.
 func SetProcess(pid, priority int) error {
-	threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
-	if err != nil {
-		return err
-	}
-	for _, t := range threads {
-		tid, err := strconv.Atoi(t.Name())
+	for seen := map[int]bool{}; ; { // until there is none that one without priority may have started meanwhile
+		threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
 		if err != nil {
 			return err
 		}
-		if err := SetThread(tid, priority); err != nil && !errors.Is(err, syscall.ESRCH) { // ended meanwhile
-			return fmt.Errorf("process %d: %w", pid, err)
+		fresh := false
+		for _, t := range threads {
+			tid, err := strconv.Atoi(t.Name())
+			if err != nil {
+				return err
+			}
+			if seen[tid] {
+				continue
+			}
+			seen[tid], fresh = true, true
+			if err := SetThread(tid, priority); err != nil && !errors.Is(err, syscall.ESRCH) { // ended meanwhile
+				return fmt.Errorf("process %d: %w", pid, err)
+			}
+		}
+		if !fresh {
+			return nil
 		}
 	}
-	return nil
 }
 
 // Now is the time of the clock that SleepUntil goes by. It never goes back.

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/holdfast-sdn/holdfast/internal/appctl"
 	"github.com/holdfast-sdn/holdfast/internal/netlab"
@@ -24,6 +25,9 @@ import (
 
 // realtimePriority of the switches and the stream is above all ordinary processes and below the kernel's own threads, which have 50 and more.
 const realtimePriority = 10
+
+// controlLimit bounds how long a switch may take to answer.
+const controlLimit = 10 * time.Second
 
 // network is the network that is measured.
 type network struct {
@@ -83,7 +87,7 @@ func (n *network) addSwitches(ctx, watch context.Context) (err error) {
 		if d.sw, err = n.lab.AddSwitch(fmt.Sprintf("s%d", i+1), uint64(v)); err != nil {
 			return err
 		}
-		if d.ctl, err = appctl.Dial(d.sw.Control()); err != nil {
+		if d.ctl, err = appctl.Dial(d.sw.Control(), controlLimit); err != nil {
 			return err
 		}
 		d.db, err = ovsdb.New(ovsdb.Config{Remote: d.sw.Database(), Logger: slog.New(slog.DiscardHandler)})

@@ -126,6 +126,9 @@ func (n *network) measure(ctx context.Context) (r Result, err error) {
 			return r, fmt.Errorf("%d cuts harmed nothing: links are taken for dead too often", r.Unharmed)
 		}
 		n.cfg.Progress(float64(len(r.Samples))/float64(n.cfg.Samples), fmt.Sprintf("cut %d of %d", len(r.Samples)+1, n.cfg.Samples))
+		if err := pause(ctx, lull); err != nil {
+			return r, err
+		}
 		link := n.path[tries%len(n.path)]
 		r.Lost += s.forget()
 		sample, harmed, window, err := n.cut(ctx, s, link)
@@ -166,9 +169,6 @@ func judge(stops []span, alarms []time.Time, watched time.Duration) Stops {
 
 // cut is one cut, until its link is as before. It says whether a frame was lost, and when the link was dead.
 func (n *network) cut(ctx context.Context, s *stream, link paths.Link) (sample Sample, harmed bool, dead span, err error) {
-	if err := pause(ctx, lull); err != nil {
-		return sample, false, dead, err
-	}
 	began := s.now()
 	dead.from = time.Now().Truncate(time.Millisecond) // as logs do
 	if err := n.breakers[link].cut(); err != nil {

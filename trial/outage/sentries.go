@@ -29,6 +29,7 @@ type sentries struct {
 	states map[paths.End]sentry.State
 	dead   map[paths.End][]time.Time // when each end took its link for dead; at most maxDowns in all
 	downs  int
+	unread error // why no more is read
 }
 
 // startSentries starts the process. switches are by control socket.
@@ -56,7 +57,10 @@ func startSentries(cfg Config, switches map[string]openflow.DatapathID) (*sentri
 		lines := json.NewDecoder(out)
 		for {
 			var e sentry.Event
-			if lines.Decode(&e) != nil {
+			if err := lines.Decode(&e); err != nil {
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				s.unread = err
 				return
 			}
 			s.note(switches[e.Switch], e)
@@ -82,13 +86,11 @@ func (s *sentries) note(of openflow.DatapathID, e sentry.Event) {
 
 // alive says that both sentries of a link hear each other at this end. The error is that they have ended.
 func (s *sentries) alive(e paths.End) (bool, error) {
-	select {
-	case <-s.ended:
-		return false, fmt.Errorf("the sentries have ended: %s", strings.TrimSpace(s.errs.String()))
-	default:
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.unread != nil {
+		return false, fmt.Errorf("what the sentries say: %w", s.unread)
+	}
 	return s.states[e] == sentry.Alive, nil
 }
 

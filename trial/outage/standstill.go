@@ -94,8 +94,6 @@ func (s *standstill) watch(i, cpu int, ready chan<- error) {
 	}
 }
 
-// sleepUntil sleeps until a time of monotonic; the result is EINTR if it was woken before. It sleeps without Go's scheduler knowing, which else might let the
-
 // close ends the watch and returns the stops. It may be called again.
 func (s *standstill) close() []span {
 	if !s.ended.Swap(true) {
