@@ -1,6 +1,7 @@
 package sentry
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"runtime"
@@ -18,6 +19,10 @@ func TestMain(m *testing.M) {
 		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 			fmt.Fprintln(os.Stderr, "the main thread stays in our namespace:", err)
 		}
+	}
+	flag.Parse()
+	if err := flag.Set("test.parallel", "4"); err != nil { // tests with real switches wait, most of the time
+		fmt.Fprintln(os.Stderr, err)
 	}
 	goleak.VerifyTestMain(m)
 }

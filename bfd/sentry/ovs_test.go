@@ -1,0 +1,136 @@
+package sentry_test
+
+import (
+	"fmt"
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/bfd/sentry"
+	"github.com/holdfast-sdn/holdfast/ovsdb"
+)
+
+// A silent cut is noticed at both ends long before the switches could; and a link that is mended is alive again.
+func TestCutAndMend(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, 1, slow)
+	ends := b.guards()
+	b.check(b.cables[0].CutSilently())
+	cut := time.Now()
+	b.forwarding("after the cut", 1, false, false)
+	if d := time.Since(cut); d > prompt {
+		t.Errorf("noticed after %v", d)
+	}
+	b.check(b.cables[0].Restore())
+	for _, g := range ends {
+		g.await("mended", 1, sentry.Alive)
+		g.want(1, sentry.Alive, sentry.Dead, sentry.Alive)
+	}
+	b.forwarding("mended", 1, true, true)
+}
+
+// The word that a link is dead is given back, and then the switch's own BFD knows as much: there is no moment in between.
+func TestLongCut(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, 1, 600*ms)
+	ends := b.guards()
+	b.check(b.cables[0].CutSilently())
+	b.forwarding("after the cut", 1, false, false)
+	stop := b.always(1, false)
+	for _, g := range ends {
+		g.await("cut for long", 1, sentry.Unwatched)
+		g.want(1, sentry.Alive, sentry.Dead, sentry.Unwatched)
+	}
+	time.Sleep(300 * ms) // the switches are told a moment after the event
+	stop()
+	b.check(b.cables[0].Restore())
+	for _, g := range ends {
+		g.await("mended", 1, sentry.Alive)
+	}
+	b.forwarding("mended", 1, true, true)
+}
+
+// A sentry that ends leaves the link to the switches, which see no difference.
+func TestEndOfOne(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, 1, slow)
+	ends := b.guards()
+	stop := b.always(1, true)
+	ends[1].stop()
+	ends[0].await("with the other ended", 1, sentry.Unwatched)
+	time.Sleep(300 * ms)
+	stop()
+	ends[0].want(1, sentry.Alive, sentry.Unwatched)
+	again := b.guard(1)
+	ends[0].await("with the other back", 1, sentry.Alive)
+	again.await("back", 1, sentry.Alive)
+	ends[0].want(1, sentry.Alive, sentry.Unwatched, sentry.Alive)
+}
+
+// A switch that dies is dead to its neighbour at once, though its sentry lives, and so do the interfaces.
+func TestSwitchDies(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, 1, slow)
+	ends := b.guards()
+	b.check(b.switches[1].Kill())
+	killed := time.Now()
+	b.eventually("the neighbour to leave the link", func() bool { return !b.forwards(0, 1) })
+	if d := time.Since(killed); d > prompt {
+		t.Errorf("noticed after %v", d)
+	}
+	b.check(b.switches[1].Start())
+	for _, g := range ends {
+		g.await("with the switch back", 1, sentry.Alive)
+	}
+	b.forwarding("with the switch back", 1, true, true)
+	if states := ends[0].of(1); states[1] != sentry.Dead {
+		t.Errorf("the neighbour's sentry said %v", states)
+	}
+}
+
+// What a sentry said that was killed is taken back by the next one, also if nobody is at the other end.
+func TestTakesBack(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, 1, slow)
+	_, err := b.call(0, "bfd/set-forwarding", "p1", "false")
+	b.check(err)
+	b.forwarding("told that the link is dead", 1, false, true)
+	g := b.guard(0)
+	b.forwarding("with another sentry", 1, true, true)
+	g.want(1)
+}
+
+// What happens to one interface does nothing to the others of its switch.
+func TestOthersDoNotNotice(t *testing.T) {
+	t.Parallel()
+	const cleared, unplugged, removed, deleted, other = 1, 2, 3, 4, 5
+	b := newBed(t, other, slow)
+	ends := b.guards()
+	stop := b.always(other, true)
+	b.check(b.dbs[0].ClearBFD(t.Context(), b.end(0, cleared)))
+	b.check(b.cables[unplugged-1].Cut())
+	b.check(exec.Command("ovs-vsctl", "--db="+b.switches[0].Database(), "del-port", fmt.Sprintf("p%d", removed)).Run())
+	b.check(exec.Command("ip", "-n", b.switches[0].Namespace, "link", "del", fmt.Sprintf("p%d", deleted)).Run())
+	for _, port := range []int{cleared, removed} { // on purpose
+		ends[1].await("ended at the other switch", port, sentry.Unwatched)
+		ends[1].want(port, sentry.Alive, sentry.Unwatched)
+	}
+	for _, g := range ends {
+		g.await("unplugged", unplugged, sentry.Unwatched)
+	}
+	b.check(b.cables[unplugged-1].Restore())
+	for _, g := range ends {
+		g.await("plugged in again", unplugged, sentry.Alive)
+	}
+	b.forwarding("plugged in again", unplugged, true, true)
+	b.check(b.dbs[0].SetBFD(t.Context(), b.end(0, cleared), ovsdb.BFD{MinTx: slow, MinRx: slow}))
+	for _, g := range ends {
+		g.await("with BFD again", cleared, sentry.Alive)
+	}
+	b.forwarding("with BFD again", cleared, true, true)
+	for _, g := range ends {
+		g.await("deleted", deleted, sentry.Unwatched)
+		g.want(other, sentry.Alive)
+	}
+	stop()
+}
