@@ -65,7 +65,7 @@ func TestSentry(t *testing.T) {
 // forwards reports whether the groups of a switch take an interface for alive.
 func forwards(t *testing.T, sw *netlab.Switch, name string) bool {
 	t.Helper()
-	ctl, err := appctl.Dial(sw.Control())
+	ctl, err := appctl.Dial(sw.Control(), 10*time.Second)
 	check(t, err)
 	defer ctl.Close()
 	text, err := ctl.Call("bfd/show")

@@ -101,7 +101,7 @@ func (b *bed) end(i, port int) (found ovsdb.Interface) {
 
 // call has a switch carry out a command.
 func (b *bed) call(i int, command string, args ...string) (string, error) {
-	ctl, err := appctl.Dial(b.switches[i].Control())
+	ctl, err := appctl.Dial(b.switches[i].Control(), 10*time.Second)
 	if err != nil {
 		return "", err
 	}

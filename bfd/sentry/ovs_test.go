@@ -3,10 +3,12 @@ package sentry_test
 import (
 	"fmt"
 	"os/exec"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/bfd/sentry"
+	"github.com/holdfast-sdn/holdfast/internal/appctl"
 	"github.com/holdfast-sdn/holdfast/ovsdb"
 )
 
@@ -98,6 +100,46 @@ func TestTakesBack(t *testing.T) {
 	g := b.guard(0)
 	b.forwarding("with another sentry", 1, true, true)
 	g.want(1)
+}
+
+// A second sentry for a switch waits, and does no harm; when the first ends it takes over.
+func TestSecond(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, 1, slow)
+	ends := b.guards()
+	stop := b.always(1, true)
+	second := b.guard(0)
+	time.Sleep(1500 * ms) // it has tried
+	second.want(1)
+	ends[0].stop()
+	second.await("with the first ended", 1, sentry.Alive)
+	stop()
+	ends[1].want(1, sentry.Alive, sentry.Unwatched, sentry.Alive)
+}
+
+// A switch that hangs keeps no sentry from ending, and is what it was when it goes on.
+func TestSwitchHangs(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, 1, slow)
+	ends := b.guards()
+	b.check(b.cables[0].CutSilently())
+	b.forwarding("after a cut", 1, false, false)
+	ctl, err := appctl.Dial(b.switches[0].Control(), patience)
+	b.check(err)
+	defer ctl.Close()
+	pid, err := ctl.PID()
+	b.check(err)
+	b.check(syscall.Kill(pid, syscall.SIGSTOP))
+	began := time.Now()
+	ends[0].stop()
+	took := time.Since(began)
+	b.check(syscall.Kill(pid, syscall.SIGCONT))
+	if took > 8*time.Second {
+		t.Errorf("the sentry ended after %v", took)
+	}
+	b.check(b.cables[0].Restore())
+	b.guard(0)
+	b.forwarding("when it goes on, with a cable and a sentry", 1, true, true)
 }
 
 // What happens to one interface does nothing to the others of its switch.
