@@ -67,9 +67,18 @@ func (b breaker) close() {
 	}
 }
 
+// pids are those of the processes that cut.
+func (b breaker) pids() (pids []int) {
+	for _, t := range b {
+		pids = append(pids, t.pid)
+	}
+	return pids
+}
+
 // tool is a process that does what is written to it, line by line: to start one for each cut would take longer than BFD to notice.
 type tool struct {
 	name     string
+	pid      int
 	in       io.WriteCloser
 	errs     bytes.Buffer // to read after ended
 	ended    chan struct{}
@@ -87,6 +96,7 @@ func newTool(name, namespace, down, up string) (*tool, error) {
 	if err := lifeline.Start(cmd, func() { _ = cmd.Wait(); close(t.ended) }); err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
+	t.pid = cmd.Process.Pid
 	return t, nil
 }
 

@@ -26,6 +26,9 @@ import (
 // realtimePriority of the switches and the stream is above all ordinary processes and below the kernel's own threads, which have 50 and more.
 const realtimePriority = 10
 
+// cutPriority is above that, and above sentries.
+const cutPriority = 30
+
 // controlLimit bounds how long a switch may take to answer.
 const controlLimit = 10 * time.Second
 
@@ -254,18 +257,24 @@ func (n *network) addBreakers(context.Context) (err error) {
 	return nil
 }
 
-// prioritise puts the switches before other processes, and ourselves, who send the stream.
+// prioritise puts the switches before other processes, and ourselves, who send the stream; and before them what cuts: the two ends of a link have to be cut at
+// the same time, or BFD at the one would notice before frames are lost at the other.
 func (n *network) prioritise() error {
-	pids := []int{os.Getpid()}
+	first := map[int]int{os.Getpid(): realtimePriority}
 	for _, d := range n.nodes {
 		pid, err := d.ctl.PID()
 		if err != nil {
 			return err
 		}
-		pids = append(pids, pid)
+		first[pid] = realtimePriority
 	}
-	for _, pid := range pids {
-		if err := realtime.SetProcess(pid, realtimePriority); err != nil {
+	for _, b := range n.breakers {
+		for _, pid := range b.pids() {
+			first[pid] = cutPriority
+		}
+	}
+	for pid, priority := range first {
+		if err := realtime.SetProcess(pid, priority); err != nil {
 			return err
 		}
 	}
