@@ -202,7 +202,7 @@ func (b *recoveryBench) setup(n recoveryNetwork, r outage.Result) map[string]any
 	if b.cut == "carrier" {
 		cut = "the port at the far end goes down"
 	}
-	priority := "SCHED_FIFO for ovs-vswitchd and the stream, not for the kernel's threads"
+	priority := "SCHED_FIFO for ovs-vswitchd, the stream, the sentry and what cuts, not for the kernel's threads"
 	switch {
 	case !b.realtime:
 		priority = "none"
@@ -215,8 +215,11 @@ func (b *recoveryBench) setup(n recoveryNetwork, r outage.Result) map[string]any
 	}
 	g := n.graph()
 	watch := fmt.Sprintf("every %d ms, multiplier %d, at both ends of every link", b.intervalMs, b.multiplier)
+	limit := "a switch that waits longer for a processor than multiplier less one intervals is a false alarm, and all may be when the host stops the processors: processor_stopped are the alarms " +
+		"from such a stop until 5 ms after it, and chance is the share of the time that this is"
 	if b.detector == "sentry" {
-		watch = "of a sentry, one process on one processor for all switches, " + watch
+		watch += ", by a sentry, one process on one processor for all switches, which excuses its own standstills; behind it the BFD of the switches at 100 ms × 3"
+		limit = "what stops this machine stops both ends of a link; on machines of their own, one that stands still for longer than multiplier less one intervals is a false alarm at its neighbours"
 	} else if b.interval() < n.least {
 		watch += fmt.Sprintf(" that the stream goes by or comes to go by, which are %d; every %v on the others, since two processors carry no more", r.Quick, elsewhere)
 	}
@@ -229,8 +232,7 @@ func (b *recoveryBench) setup(n recoveryNetwork, r outage.Result) map[string]any
 		"recovery":        "from the sending of the first frame lost to that of the first after the last lost",
 		"false_alarms":    "links that BFD took for dead and that were not cut",
 		"processor_stops": stops,
-		"limit": "a switch that waits longer for a processor than multiplier less one intervals is a false alarm, and all may be when the host stops the processors: processor_stopped are the alarms " +
-			"from such a stop until 5 ms after it, and chance is the share of the time that this is",
-		"paper": "mean (figure 7); Open vSwitch of 2014, a machine of 4 cores for each switch, multiplier 3",
+		"limit":           limit,
+		"paper":           "mean (figure 7); Open vSwitch of 2014, a machine of 4 cores for each switch, multiplier 3",
 	}
 }
