@@ -77,6 +77,8 @@ func (p *pace) wake(now time.Duration) (at, late time.Duration) {
 	return at, late
 }
 
-// rest has the loop sleep at least as long as it has worked, so that one with more links than it can carry does not take a processor from those that it
-// is there for.
-func (p *pace) rest(began, ended time.Duration) { p.due = max(p.due, ended+ended-began) }
+// rest is when the next pass begins: when it is due, and not before the loop has slept for as long as it has worked, or a tick, so that one with more
+// links than it can carry leaves something of its processor to those that it is there for. It is no excuse for being late.
+func (p *pace) rest(began, ended time.Duration) (until time.Duration) {
+	return max(p.due, ended+min(ended-began, p.tick))
+}

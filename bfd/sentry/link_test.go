@@ -47,11 +47,13 @@ func TestPace(t *testing.T) {
 			t.Errorf("pass %d, at %v: time %v, late %v, next %v; want %v, %v, %v", i, c.now, at, late, p.due, c.at, c.late, c.due)
 		}
 	}
-	if p.rest(122*ms, 123*ms); p.due != 126*ms {
-		t.Errorf("after a short pass the next is at %v", p.due)
+	for _, c := range []struct{ ended, until time.Duration }{{123 * ms, 126 * ms}, {125 * ms, 128 * ms}, {127 * ms, 131 * ms}, {150 * ms, 154 * ms}} {
+		if got := p.rest(122*ms, c.ended); got != c.until {
+			t.Errorf("after a pass until %v the next is at %v, want %v", c.ended, got, c.until)
+		}
 	}
-	if p.rest(122*ms, 127*ms); p.due != 132*ms {
-		t.Errorf("after a pass of 5 ms the next is at %v", p.due)
+	if _, late := p.wake(154 * ms); late != 28*ms {
+		t.Errorf("after a stop amid a pass the next is late by %v: peers would be taken for silent", late)
 	}
 }
 

@@ -132,6 +132,7 @@ func (w *watch) run(ctx context.Context, pin bool) error {
 	addProcessors(1) // SleepUntil keeps one
 	defer addProcessors(-1)
 	p := pace{tick: w.interval / passes, due: realtime.Now()}
+	next := p.due
 	for {
 		select {
 		case <-ctx.Done():
@@ -150,15 +151,16 @@ func (w *watch) run(ctx context.Context, pin bool) error {
 			case f := <-w.orders:
 				f(realtime.Now())
 				p.due = realtime.Now()
+				next = p.due
 			}
 			continue
 		}
-		if realtime.SleepUntil(p.due) == unix.EINTR { // Go's runtime interrupts whom it takes for busy, every 10 ms: a pass now would be ahead of time
+		if realtime.SleepUntil(next) == unix.EINTR { // Go's runtime interrupts whom it takes for busy, every 10 ms: a pass now would be ahead of time
 			continue
 		}
 		began := realtime.Now()
 		w.pass(p.wake(began))
-		p.rest(began, realtime.Now())
+		next = p.rest(began, realtime.Now())
 	}
 }
 
