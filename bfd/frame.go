@@ -28,7 +28,7 @@ const (
 // of ports need not be known.
 var EthernetDst = net.HardwareAddr{0x00, 0x23, 0x20, 0, 0, 1}
 
-// EtherTypeSentry is that of the frames of package sentry, which no switch may take for its own, and has to drop: the second of the two that IEEE 802 (9.2.4)
+// EtherTypeSentry is that of the frames of package sentry, which a switch must not take for its own, and drops: the second of the two that IEEE 802 (9.2.4)
 // keeps for local experiments.
 const EtherTypeSentry = 0x88b6
 

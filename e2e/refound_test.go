@@ -55,9 +55,7 @@ func TestSiteBegunAnew(t *testing.T) {
 	})
 	untilEnded(t, sw)
 	for _, line := range []string{"the leader is not accepted", "the controllers have lost their logs, or are of a site that was begun anew"} {
-		if n := s.countLines(agent.LogFile(), "msg=", line); n == 0 {
-			t.Errorf("the agent does not say that %s", line)
-		}
+		eventually(t, "the agent to say that "+line, func() bool { return s.countLines(agent.LogFile(), "msg=", line) > 0 })
 	}
 	s.switches[0] = dialSwitch(t, sw.id, "127.0.0.1", agent.Listen, nil)
 	s.waitUp(1)

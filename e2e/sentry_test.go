@@ -55,7 +55,11 @@ func TestSentry(t *testing.T) {
 	}
 	check(t, cable.Restore())
 	s.signal(syscall.SIGTERM)
-	<-s.ended
+	select {
+	case <-s.ended:
+	case <-time.After(patience):
+		t.Fatal("it does not end")
+	}
 	if !s.cmd.ProcessState.Success() {
 		t.Errorf("it ended with %v", s.cmd.ProcessState)
 	}

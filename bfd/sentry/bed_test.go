@@ -144,9 +144,9 @@ type guard struct {
 	events []sentry.Event
 }
 
-// guard starts a sentry for some switches. One that is late by less than 100 ms kills no link, however busy the machine is.
+// guard starts a sentry for some switches. One that is late by less than 200 ms kills no link, however busy the machine is.
 func (b *bed) guard(switches ...int) *guard {
-	return b.guardEach(50*ms, switches...)
+	return b.guardEach(100*ms, switches...)
 }
 
 func (b *bed) guardEach(interval time.Duration, switches ...int) *guard {

@@ -7,7 +7,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/bfd"
 )
 
-// Hold is how long the word of a sentry holds that a link is dead. Then the switch's own BFD must have noticed: it does if it sends every second or more often,
+// Hold is how long the word of a sentry holds that a link is dead. Then the switch's own BFD must have noticed: it does if it sends every 500 ms or more often,
 // and has a multiplier of 3.
 const Hold = 3 * time.Second
 

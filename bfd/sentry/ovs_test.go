@@ -23,10 +23,15 @@ func TestCutAndMend(t *testing.T) {
 	if d := time.Since(cut); d > prompt {
 		t.Errorf("noticed after %v", d)
 	}
+	for _, g := range ends {
+		g.await("cut", 1, sentry.Dead)
+	}
 	b.check(b.cables[0].Restore())
 	for _, g := range ends {
 		g.await("mended", 1, sentry.Alive)
-		g.want(1, sentry.Alive, sentry.Dead, sentry.Alive)
+		if states := g.of(1); states[1] != sentry.Dead {
+			t.Errorf("port 1 was %v", states)
+		}
 	}
 	b.forwarding("mended", 1, true, true)
 }
@@ -34,8 +39,16 @@ func TestCutAndMend(t *testing.T) {
 // The word that a link is dead is given back, and then the switch's own BFD knows as much: there is no moment in between.
 func TestLongCut(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, 1, 600*ms)
+	const interval = 600 * ms
+	b := newBed(t, 1, interval)
 	ends := b.guards()
+	for i := range ends { // before, they would notice later
+		b.eventually("the switches to agree on their interval", func() bool {
+			text, err := b.call(i, "bfd/show")
+			s := appctl.Sessions(text)["p1"]
+			return err == nil && s.Tx == interval && s.Rx == interval && s.Detection <= 3*interval
+		})
+	}
 	b.check(b.cables[0].CutSilently())
 	b.forwarding("after the cut", 1, false, false)
 	stop := b.always(1, false)
@@ -80,6 +93,7 @@ func TestSwitchDies(t *testing.T) {
 	if d := time.Since(killed); d > prompt {
 		t.Errorf("noticed after %v", d)
 	}
+	ends[0].await("with the switch dead", 1, sentry.Dead)
 	b.check(b.switches[1].Start())
 	for _, g := range ends {
 		g.await("with the switch back", 1, sentry.Alive)
@@ -113,6 +127,7 @@ func TestSecond(t *testing.T) {
 	second.want(1)
 	ends[0].stop()
 	second.await("with the first ended", 1, sentry.Alive)
+	ends[1].await("with the second", 1, sentry.Alive)
 	stop()
 	ends[1].want(1, sentry.Alive, sentry.Unwatched, sentry.Alive)
 }

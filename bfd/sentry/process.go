@@ -19,12 +19,9 @@ type process struct {
 }
 
 func watchProcess(pid int) (*process, error) {
-	if pid == 0 {
-		return nil, errors.New("the switch is in another PID namespace: run the sentry in that")
-	}
 	fd, err := unix.PidfdOpen(pid, unix.PIDFD_NONBLOCK)
 	if err != nil {
-		return nil, fmt.Errorf("watch process %d, the switch: %w", pid, err)
+		return nil, fmt.Errorf("watch process %d, the switch (Linux 5.10 or later is needed): %w", pid, err)
 	}
 	p := &process{over: make(chan struct{}), file: os.NewFile(uintptr(fd), "pidfd")}
 	raw, err := p.file.SyscallConn()
@@ -47,9 +44,12 @@ func (p *process) close() {
 	p.waiting.Wait()
 }
 
-// lockSwitch has nobody else on this machine attend to a switch until it is closed: two sentries on one link would end each other's sessions. The lock is an
-// abstract socket, which goes with the process that has it.
+// lockSwitch has nobody else in this network namespace attend to a switch until it is closed: two sentries on one link would end each other's sessions. The
+// lock is an abstract socket, which goes with the process that has it.
 func lockSwitch(pid int) (io.Closer, error) {
+	if pid == 0 {
+		return nil, errors.New("the switch is in another PID namespace: run the sentry in that")
+	}
 	lock, err := net.ListenUnix("unix", &net.UnixAddr{Name: fmt.Sprintf("@holdfast-sentry-%d", pid), Net: "unix"})
 	if errors.Is(err, unix.EADDRINUSE) {
 		return nil, fmt.Errorf("another sentry watches the links of process %d, the switch: end one of them", pid)

@@ -16,10 +16,12 @@ import (
 const (
 	// refreshEvery is how often a switch is asked which of its interfaces have BFD, and how long it takes until one that has restarted is found.
 	refreshEvery = time.Second
-	// MaxLinks bounds the links of one switch: those that a processor carries at an interval of 1 ms.
+	// MaxLinks bounds the links of one switch. At 1 ms a processor carries fewer: see pace.rest.
 	MaxLinks = 256
 	// callLimit bounds how long a switch may take to answer: for so long nothing else can be told to it.
 	callLimit = 2 * time.Second
+	// exitLimit bounds how long a process takes to end after its connections have.
+	exitLimit = 100 * time.Millisecond
 	// reportLimit is how long Run waits for Report at its end.
 	reportLimit = time.Second
 )
@@ -47,23 +49,24 @@ const wait = 3 * time.Millisecond
 // Multiplier is the one to use at an interval, if there is no reason for another.
 func Multiplier(interval time.Duration) int { return bfd.MultiplierFor(interval, wait) }
 
-func (c Config) check() error {
-	const least = 2 * tolerance // of silence that it can tell from its own delay
-	silence := time.Duration(c.Multiplier-1) * c.Interval
+// CheckTimers says what is wrong with an interval and a multiplier.
+func CheckTimers(interval time.Duration, multiplier int) error {
+	const least = 2 * tolerance // of silence that a sentry can tell from its own delay
 	switch {
-	case len(c.Switches) == 0:
-		return errors.New("sentry: no switch to watch for")
-	case c.Interval < time.Millisecond || c.Interval > time.Second:
-		return fmt.Errorf("sentry: interval %v: use 1 ms to 1 s", c.Interval)
-	case c.Multiplier < 2 || c.Multiplier > 255 || silence < least:
-		return fmt.Errorf("sentry: multiplier %d at an interval of %v: use %d or more, up to 255", c.Multiplier, c.Interval, max(2, 1+int(least/c.Interval)))
+	case interval < time.Millisecond || interval > time.Second:
+		return fmt.Errorf("interval %v of a sentry: use 1 ms to 1 s", interval)
+	case multiplier < 2 || multiplier > 255 || time.Duration(multiplier-1)*interval < least:
+		return fmt.Errorf("multiplier %d of a sentry at an interval of %v: use %d to 255", multiplier, interval, max(2, 1+int((least+interval-1)/interval)))
 	}
 	return nil
 }
 
 // Run watches until ctx ends. A switch that does not run, or an interface that cannot be opened, is tried again every second and logged.
 func Run(ctx context.Context, c Config) error {
-	if err := c.check(); err != nil {
+	if len(c.Switches) == 0 {
+		return errors.New("no switch for a sentry")
+	}
+	if err := CheckTimers(c.Interval, c.Multiplier); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -71,7 +74,8 @@ func Run(ctx context.Context, c Config) error {
 	w := newWatch(c.Interval, uint8(c.Multiplier))
 	var running sync.WaitGroup
 	for _, path := range c.Switches {
-		a := &attendant{path: path, watch: w, log: c.Log.With("switch", path), incidents: incident.New(c.Log), changed: make(chan struct{}, 1)}
+		log := c.Log.With("switch", path)
+		a := &attendant{path: path, watch: w, log: log, incidents: incident.New(log), changed: make(chan struct{}, 1)}
 		running.Go(func() { a.run(ctx) })
 	}
 	reported := make(chan struct{})
@@ -110,7 +114,7 @@ type attendant struct {
 func (a *attendant) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		if err := a.serve(ctx); err != nil {
-			a.incidents.Warn(a.path, "the switch cannot be told of dead links; it is tried again", "switch", a.path, "error", err)
+			a.incidents.Warn(a.path, "the switch cannot be told of dead links; it is tried again", "error", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -140,14 +144,23 @@ func (a *attendant) serve(ctx context.Context) (err error) {
 	defer died.close()
 	a.links = map[string]*link{}
 	err = a.attend(ctx, died)
+	if err != nil { // its connection ends a moment before the process does
+		select {
+		case <-died.over:
+		case <-time.After(exitLimit):
+		}
+	}
 	select {
 	case <-died.over: // peers shall think what they would of a dead link
 		a.dropAll(false)
 		return fmt.Errorf("process %d, the switch, has ended", a.pid)
 	default:
-		a.dropAll(true)
-		return errors.Join(err, a.release())
 	}
+	a.dropAll(true)
+	if err := a.release(); err != nil {
+		a.log.Warn("a dead link may stay dead", "error", err)
+	}
+	return err
 }
 
 func (a *attendant) attend(ctx context.Context, died *process) error {
@@ -188,7 +201,7 @@ func (a *attendant) refresh() error {
 			continue
 		}
 		if err := a.begin(name); err != nil {
-			a.incidents.Warn(a.path+" "+name, "a link is watched by the switch alone", "switch", a.path, "interface", name, "error", err)
+			a.incidents.Warn(a.path+" "+name, "a link is watched by the switch alone", "interface", name, "error", err)
 		}
 	}
 	return a.tell()

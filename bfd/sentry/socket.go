@@ -68,13 +68,21 @@ func openHere(name string) (*socket, error) {
 	if err != nil {
 		return nil, fmt.Errorf("interface %s: packet socket (CAP_NET_RAW is needed): %w", name, err)
 	}
-	const protocol = bfd.EtherTypeSentry>>8 | bfd.EtherTypeSentry&0xff<<8 // in network order
+	// A switch in the kernel takes frames away before sockets for one protocol see them. Those for all come first.
+	const every = unix.ETH_P_ALL>>8 | unix.ETH_P_ALL&0xff<<8 // in network order
+	ours := []unix.SockFilter{
+		{Code: unix.BPF_LD | unix.BPF_H | unix.BPF_ABS, K: ethLen - 2},
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, Jf: 1, K: bfd.EtherTypeSentry},
+		{Code: unix.BPF_RET | unix.BPF_K, K: 2 * frameLen},
+		{Code: unix.BPF_RET | unix.BPF_K, K: 0},
+	}
 	member := unix.PacketMreq{Ifindex: int32(ifc.Index), Type: unix.PACKET_MR_MULTICAST, Alen: 6}
 	copy(member.Address[:], group[:])
 	err = errors.Join(
+		unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: uint16(len(ours)), Filter: &ours[0]}),
 		unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_IGNORE_OUTGOING, 1),
 		unix.SetsockoptPacketMreq(fd, unix.SOL_PACKET, unix.PACKET_ADD_MEMBERSHIP, &member),
-		unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: protocol, Ifindex: ifc.Index}))
+		unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: every, Ifindex: ifc.Index}))
 	if err != nil {
 		unix.Close(fd)
 		return nil, fmt.Errorf("interface %s: packet socket: %w", name, err)

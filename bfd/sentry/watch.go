@@ -33,7 +33,7 @@ const (
 	maxEvents = 4096
 )
 
-// link is one end of a link. Its session, state, since, socket and excuses are owned by the watch.
+// link is one end of a link. Its session, state, since, socket and excuses are the watch's while it watches.
 type link struct {
 	sw, name  string
 	session   *bfd.Session

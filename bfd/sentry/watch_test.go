@@ -1,6 +1,7 @@
 package sentry
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -27,7 +28,7 @@ type rig struct {
 func newRig(t *testing.T, cables int) *rig {
 	t.Helper()
 	r := &rig{t: t, w: newWatch(interval, 3), pace: pace{tick: tick}}
-	go func() { // carries orders out, as the loop does; add alone gives some
+	go func() { // carries orders out, as the loop does; add and remove give some
 		for f := range r.w.orders {
 			f(r.now)
 		}
@@ -87,9 +88,7 @@ func (r *rig) want(when string, states ...State) {
 func (r *rig) up() {
 	r.t.Helper()
 	r.run(2*time.Second, 0)
-	for range r.links {
-		r.want("after two seconds", Alive)
-	}
+	r.want("after two seconds", slices.Repeat([]State{Alive}, len(r.links))...)
 	for len(r.w.events) > 0 {
 		<-r.w.events
 	}

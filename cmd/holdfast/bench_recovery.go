@@ -100,7 +100,7 @@ machine each; these share one, which should have nothing else to do. So they get
 	cmd.Flags().IntVar(&b.samples, "samples", 100, "how often a link is cut")
 	cmd.Flags().StringVar(&b.cut, "cut", "silent", "silent: frames are lost, ports stay up; carrier: the far port goes down")
 	cmd.Flags().StringVar(&b.detector, "detector", "", "who watches links: switch (the BFD of Open vSwitch) or sentry (holdfast sentry beside it); default: sentry below 15 ms")
-	cmd.Flags().BoolVar(&b.realtime, "realtime", true, "switches and stream go before other processes")
+	cmd.Flags().BoolVar(&b.realtime, "realtime", true, "switches, stream and sentry go before other processes")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	cmd.Flags().BoolVar(&plot, "plot", false, "draw the distribution")
 	cmd.MarkFlagsMutuallyExclusive("json", "plot")
@@ -132,6 +132,11 @@ func (b *recoveryBench) check() (recoveryNetwork, error) {
 	if b.multiplier == 0 {
 		if b.multiplier = bfd.MultiplierFor(b.interval(), processorWait); b.detector == "sentry" {
 			b.multiplier = sentry.Multiplier(b.interval())
+		}
+	}
+	if b.detector == "sentry" {
+		if err := sentry.CheckTimers(b.interval(), b.multiplier); err != nil {
+			return recoveryNetwork{}, err
 		}
 	}
 	return recoveryNetworks[i], nil
@@ -202,7 +207,7 @@ func (b *recoveryBench) setup(n recoveryNetwork, r outage.Result) map[string]any
 	if b.cut == "carrier" {
 		cut = "the port at the far end goes down"
 	}
-	priority := "SCHED_FIFO for ovs-vswitchd, the stream, the sentry and what cuts, not for the kernel's threads"
+	priority := "SCHED_FIFO for ovs-vswitchd, the stream, what cuts, and a sentry, not for the kernel's threads"
 	switch {
 	case !b.realtime:
 		priority = "none"

@@ -30,16 +30,17 @@ func TestBenchRecovery(t *testing.T) {
 
 func TestBenchRecoveryFlags(t *testing.T) {
 	for args, want := range map[string]string{
-		"--topology star":            `--topology "star": use triangle, ring or usnet`,
-		"--cut loud":                 `--cut "loud": use silent or carrier`,
-		"--detector me":              `--detector "me": use switch or sentry`,
-		"--samples 0":                "--samples 0: use 1 to 10000",
-		"--samples 10001":            "--samples 10001: use 1 to 10000",
-		"--bfd-interval-ms 0":        "--bfd-interval-ms 0: use 1 to 1000",
-		"--bfd-interval-ms 1001":     "--bfd-interval-ms 1001: use 1 to 1000",
-		"--multiplier -1":            "--multiplier -1: use 0 to 255",
-		"--multiplier 256":           "--multiplier 256: use 0 to 255",
-		"--json --plot --samples 20": "if any flags in the group [json plot] are set none of the others can be",
+		"--topology star":                    `--topology "star": use triangle, ring or usnet`,
+		"--cut loud":                         `--cut "loud": use silent or carrier`,
+		"--detector me":                      `--detector "me": use switch or sentry`,
+		"--bfd-interval-ms 1 --multiplier 2": "multiplier 2 of a sentry at an interval of 1ms: use 3 to 255",
+		"--samples 0":                        "--samples 0: use 1 to 10000",
+		"--samples 10001":                    "--samples 10001: use 1 to 10000",
+		"--bfd-interval-ms 0":                "--bfd-interval-ms 0: use 1 to 1000",
+		"--bfd-interval-ms 1001":             "--bfd-interval-ms 1001: use 1 to 1000",
+		"--multiplier -1":                    "--multiplier -1: use 0 to 255",
+		"--multiplier 256":                   "--multiplier 256: use 0 to 255",
+		"--json --plot --samples 20":         "if any flags in the group [json plot] are set none of the others can be",
 	} {
 		if code, _, stderr := invoke(t.Context(), strings.Fields("bench recovery "+args)...); code == 0 || !strings.Contains(stderr, want) {
 			t.Errorf("%s: exit code %d, said %q, want %q", args, code, stderr, want)

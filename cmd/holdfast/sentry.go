@@ -40,10 +40,12 @@ func sentryCommand() *cobra.Command {
 		Long: `Watch the links of an Open vSwitch by BFD sessions of its own, and tell the switch at once when one is dead, so that its fast-failover groups
 leave it. It runs beside the switch, on the same machine, as root, until SIGINT or SIGTERM, and needs a sentry at the other end of a link.
 
-Run it where links must be left within 20 ms or less: there the BFD of Open vSwitch takes each standstill of its own machine for the death of all its
-links, and a sentry does not. (Its neighbours may: a machine must not stand still for longer than the multiplier less one times the interval.) It watches the interfaces on which BFD is on (holdfast sets that up: see bfd in the configuration; 15 ms or more is best with a sentry).
-That BFD stays, has the last word after 3 s, and is all that is left when the sentry ends. One that is killed while a link is dead may leave the switch
-told so: have it started again at once (Restart=always), which clears that, or use ovs-appctl bfd/set-forwarding normal.
+Run it where links must be left within 20 ms or less: there the BFD of Open vSwitch takes each standstill of its own machine for the death of
+all its links, and a sentry does not. (Its neighbours may: a machine must not stand still for longer than the multiplier less one times the interval.)
+
+It watches the interfaces on which BFD is on. Holdfast sets that up: see bfd in the configuration; with a sentry 15 to 500 ms are best. That BFD
+stays, has the last word after 3 s, and is all that is left when the sentry ends. One that is killed while a link is dead may leave the switch told
+so: have it started again at once (Restart=always), which clears that, or use ovs-appctl bfd/set-forwarding normal.
 
 With --json each change is a line of standard output.`,
 		Example: `  sudo holdfast sentry --interval-ms 1
@@ -64,8 +66,12 @@ With --json each change is a line of standard output.`,
 				}
 			}
 			signal.Ignore(syscall.SIGPIPE) // who reads no more must not end it: what the switch was told would stay
-			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGHUP)
-			defer stop()
+			ctx := cmd.Context()
+			if !signal.Ignored(syscall.SIGHUP) { // as by nohup
+				var stop context.CancelFunc
+				ctx, stop = signal.NotifyContext(ctx, syscall.SIGHUP)
+				defer stop()
+			}
 			return sentry.Run(ctx, cfg)
 		},
 	}

@@ -26,7 +26,7 @@ type Config struct {
 	Multiplier int                 // how many packets BFD misses before a link is down
 	Samples    int
 	Carrier    bool          // the far end of the link loses its carrier; else frames are lost silently, both ways
-	Realtime   bool          // switches and stream go before other processes, if that is allowed
+	Realtime   bool          // switches, stream, sentry and what cuts go before other processes, if that is allowed
 	Every      time.Duration // between two frames of the stream
 
 	Progress func(done float64, what string)

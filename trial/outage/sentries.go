@@ -89,7 +89,7 @@ func (s *sentries) alive(e paths.End) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.unread != nil {
-		return false, fmt.Errorf("what the sentries say: %w", s.unread)
+		return false, fmt.Errorf("the sentries have ended, or say what is no event: %w", s.unread)
 	}
 	return s.states[e] == sentry.Alive, nil
 }
