@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -129,8 +128,8 @@ func (w *watch) run(ctx context.Context, pin bool) error {
 			return err
 		}
 	}
-	addProcessors(1) // SleepUntil keeps one
-	defer addProcessors(-1)
+	realtime.AddProcessors(1) // SleepUntil keeps one
+	defer realtime.AddProcessors(-1)
 	p := pace{tick: w.interval / passes, due: realtime.Now()}
 	next := p.due
 	for {
@@ -253,13 +252,4 @@ func pinThread() error {
 		return fmt.Errorf("keep to one processor: %w", err)
 	}
 	return nil
-}
-
-var processors sync.Mutex // to change their number
-
-// addProcessors has Go run so many goroutines more at a time.
-func addProcessors(n int) {
-	processors.Lock()
-	defer processors.Unlock()
-	runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + n)
 }

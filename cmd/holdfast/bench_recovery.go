@@ -130,8 +130,10 @@ func (b *recoveryBench) check() (recoveryNetwork, error) {
 		return recoveryNetwork{}, err
 	}
 	if b.multiplier == 0 {
-		if b.multiplier = bfd.MultiplierFor(b.interval(), processorWait); b.detector == "sentry" {
+		if b.detector == "sentry" {
 			b.multiplier = sentry.Multiplier(b.interval())
+		} else {
+			b.multiplier = bfd.MultiplierFor(b.interval(), processorWait)
 		}
 	}
 	if b.detector == "sentry" {

@@ -9,7 +9,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"strconv"
+	"sync"
 	"syscall"
 	"time"
 	"unsafe"
@@ -62,10 +64,19 @@ func Now() time.Duration {
 	return time.Duration(t.Nano())
 }
 
-// SleepUntil sleeps until Now is t. A sleep of Go's is a millisecond long or more. The thread keeps its place in Go's scheduler meanwhile, so lock it, and add
-// one to GOMAXPROCS for it if it sleeps most of the time. The error is EINTR after a signal.
+// SleepUntil sleeps until Now is t. A sleep of Go's is a millisecond long or more. The thread keeps its place in Go's scheduler meanwhile, so lock it, and
+// AddProcessors one for it if it sleeps most of the time. The error is EINTR after a signal.
 func SleepUntil(t time.Duration) unix.Errno {
 	at := unix.NsecToTimespec(int64(t))
 	_, _, errno := unix.RawSyscall6(unix.SYS_CLOCK_NANOSLEEP, unix.CLOCK_MONOTONIC, unix.TIMER_ABSTIME, uintptr(unsafe.Pointer(&at)), 0, 0, 0)
 	return errno
+}
+
+var processors sync.Mutex // to change their number
+
+// AddProcessors has Go run n goroutines more at a time, or fewer if n is negative. It is safe for concurrent use.
+func AddProcessors(n int) {
+	processors.Lock()
+	defer processors.Unlock()
+	runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + n)
 }

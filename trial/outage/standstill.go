@@ -50,7 +50,7 @@ func watchStandstill() (*standstill, error) {
 		return nil, fmt.Errorf("which processors there are: %w", err)
 	}
 	s := &standstill{late: make([][]span, all.Count()), failed: make([]error, all.Count())}
-	runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + len(s.late)) // the watchers keep theirs while they sleep
+	realtime.AddProcessors(len(s.late)) // the watchers keep theirs while they sleep
 	ready := make(chan error)
 	cpu := 0
 	for i := range s.late {
@@ -98,7 +98,7 @@ func (s *standstill) watch(i, cpu int, ready chan<- error) {
 func (s *standstill) close() []span {
 	if !s.ended.Swap(true) {
 		s.running.Wait()
-		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) - len(s.late))
+		realtime.AddProcessors(-len(s.late))
 		s.err = errors.Join(s.err, errors.Join(s.failed...))
 	}
 	return longEnough(s.late)
