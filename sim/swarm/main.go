@@ -1,0 +1,28 @@
+// Command swarm runs seeds of the simulator until one breaks something, and prints what it did as JSON. It is what TestMutants
+// builds for each seeded bug: `holdfast sim` without the rest of holdfast, which takes twice the time to build.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"runtime/debug"
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/sim"
+)
+
+func main() {
+	from := flag.Uint64("from", 1, "the first `seed`")
+	seeds := flag.Int("seeds", 1000, "how many `N` seeds to run")
+	limit := flag.Duration("time", 3*time.Minute, "stop after that `time`")
+	flag.Parse()
+	debug.SetGCPercent(400) // as in holdfast sim
+	sum := sim.Swarm{From: *from, Seeds: *seeds, Time: *limit}.Run(context.Background())
+	if err := json.NewEncoder(os.Stdout).Encode(sum); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
