@@ -36,6 +36,7 @@ func TestFullEventBuffer(t *testing.T) {
 	notInShort(t)
 	for app, commands := range map[string]int{"hub": 1, "counter": apps.CounterCommands} {
 		t.Run(app, func(t *testing.T) {
+			t.Parallel()
 			s := startSite(t, cluster.Config{Agents: 1, Apps: []string{app}})
 			s.connect()
 			for _, c := range s.Controllers() {

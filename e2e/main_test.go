@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	code := 1
 	flag.Parse()
 	if err == nil {
-		err = flag.Set("test.parallel", "32") // tests that run side by side wait, most of the time
+		err = flag.Set("test.parallel", "8") // tests that run side by side wait, most of the time; with many more, switches starve
 	}
 	if err == nil {
 		code = m.Run()

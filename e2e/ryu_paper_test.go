@@ -236,7 +236,10 @@ func TestRyuMonitor(t *testing.T) {
 			return n / 2 // flows and ports
 		}
 		await := func(n int) {
-			eventually(r.t, fmt.Sprintf("%d rounds of questions", n), func() bool { return rounds() >= n })
+			eventually(r.t, fmt.Sprintf("%d rounds of questions", n), func() bool {
+				time.Sleep(100 * time.Millisecond) // reading the whole log is work
+				return rounds() >= n
+			})
 		}
 		await(1)
 		learn(r, nothing)
@@ -312,12 +315,18 @@ func TestRyuSpanningTree(t *testing.T) {
 	drill{app: "simple_switch_stp_13", switches: 3, hosts: 1, links: [][2]int{{1, 2}, {2, 3}, {3, 1}}, lines: "^packet in .* 02:09:",
 		timed: []string{"PACKET_OUT", "FLOW_MOD", "PORT_MOD"}, portMods: true, play: func(r *ryuRun) {
 			r.await("the tree to stand", func(cluster.Status) bool {
+				time.Sleep(100 * time.Millisecond) // reading all logs is work
 				states := slices.Sorted(maps.Values(r.states()))
 				return len(states) == 9 && states[0] == "BLOCK" && states[1] == "FORWARD" && states[8] == "FORWARD"
 			})
 			r.ready()
 			r.burst(r.at[0][0], r.at[1][0], func(i int, l string) []byte { return between(host(1, 1), stranger(i), l) })
 			var before, after []string
+			r.t.Cleanup(func() {
+				if r.t.Failed() {
+					r.t.Logf("flows, before a pause and after:\n%q\n%q", before, after)
+				}
+			})
 			r.await("the tree to be old", func(cluster.Status) bool {
 				r.round()
 				before = r.flows()
@@ -334,9 +343,19 @@ func TestRyuSpanningTree(t *testing.T) {
 // wayFlows is how many flows lead from each of three hosts to each other: one at each switch on the way, and the blocked link makes one way longer.
 const wayFlows = 12
 
-// round has each host send to each other one, twice: then flows lead from each to each.
+// round has each host send to an address that nobody has, so that all switches see where it is, and to each other
+// one, twice: then flows lead from each to each.
 func (r *ryuRun) round() {
 	r.t.Helper()
+	for i := range r.at {
+		var others []*station
+		for j := range r.at {
+			if j != i {
+				others = append(others, r.at[j][0])
+			}
+		}
+		r.carry("r"+r.label(), r.at[i][0], host(i+1, 1), of13.MAC{2, 10, 0, 0, 0, 1}, others...)
+	}
 	for range 2 {
 		for i := range r.at {
 			for j := range r.at {
