@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/internal/appctl"
+	"github.com/holdfast-sdn/holdfast/internal/cluster"
 	"github.com/holdfast-sdn/holdfast/internal/lifeline"
 	"github.com/holdfast-sdn/holdfast/internal/netlab"
 )
@@ -119,4 +121,43 @@ func (s *sentryProcess) await(when, state string, times int) {
 	if n := count(); n > times {
 		s.t.Errorf("%s, %d times a link was %s, want %d:\n%s", when, n, state, times, strings.Join(lines(s.t, s.events), "\n"))
 	}
+}
+
+// TestRecoveryWithSentry has a sentry beside the switches of a site with application recovery, whose own BFD is slow, as a user would: the stream goes on
+// before the switches notice that its link is cut, and returns to it without losing a frame.
+func TestRecoveryWithSentry(t *testing.T) {
+	notInShort(t)
+	needOVS(t)
+	t.Parallel()
+	direct, others := [2]int{1, 2}, [][2]int{{1, 3}, {2, 3}}
+	r := withAgents.startRecovery(t, 3, cluster.Config{}, "hold_down_ms: 3000", "floor_ms: 500, multiplier: 5", direct, others[0], others[1])
+	r.meet(1, 2)
+	r.protected("at first", direct, true)
+	for l := range r.links {
+		eventually(t, fmt.Sprintf("BFD on link %v", l), func() bool { return r.bfd(l, "state") == [2]string{"up", "up"} })
+	}
+	args := []string{"--interval-ms", "20"}
+	for _, sw := range r.nodes {
+		args = append(args, "--switch", sw.Control())
+	}
+	watch := startSentry(t, args...)
+	watch.await("at first", "alive", 2*len(r.links))
+	s := r.stream(1, 2)
+	s.flows("at first")
+
+	r.check(r.links[direct].CutSilently())
+	watch.await("cut", "dead", 2)
+	s.flows("with the link cut")
+	if got := r.bfd(direct, "state"); got != [2]string{"up", "up"} {
+		t.Logf("BFD of the switches was as fast, and says %v: this run shows less", got)
+	}
+	r.protected("without the link", direct, false)
+
+	r.mend(s, direct, others...)
+	watch.await("mended", "alive", 2*len(r.links)+2)
+	s.stop()
+	if list := s.repeated(); len(list) > 0 {
+		t.Errorf("frames %v arrived more than once", list)
+	}
+	r.exact()
 }
