@@ -10,7 +10,7 @@ package crash
 type Point string
 
 // The cases of figure 5. Execution precedes replication here, so (iii) is the last moment
-// before any command leaves.
+// before any command leaves. What has no commands does not pass (ii) and (iii).
 const (
 	BeforeReplicate Point = "before-replicate"  // (i) executed, not in the log
 	AfterCommit     Point = "after-commit"      // (ii) in the log, the switch not acknowledged

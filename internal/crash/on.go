@@ -15,6 +15,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// Compiled says whether this build has crash points.
+const Compiled = true
+
 var (
 	armed, count, hang = parse(os.Getenv("HOLDFAST_CRASH"))
 	mark               = os.Getenv("HOLDFAST_CRASH_MARK")
