@@ -53,7 +53,7 @@ func everyModeAnd(overTLS ...mode) []mode {
 	return append(slices.Clone(everyMode), overTLS...)
 }
 
-// inModes runs a test in each mode, side by side: most of the time they wait.
+// inModes runs a test in each mode, side by side: most of the time they wait. They run after the function that calls it has returned.
 func inModes(t *testing.T, modes []mode, test func(t *testing.T, m mode)) {
 	for _, m := range modes {
 		t.Run(m.name, func(t *testing.T) {

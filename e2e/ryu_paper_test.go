@@ -344,7 +344,7 @@ func TestRyuSpanningTree(t *testing.T) {
 const wayFlows = 12
 
 // round has each host send to an address that nobody has, so that all switches see where it is, and to each other
-// one, twice: then flows lead from each to each.
+// one, twice: then flows lead from each to each. The address is no stranger's: how many rounds there are differs, and lines about strangers are compared.
 func (r *ryuRun) round() {
 	r.t.Helper()
 	for i := range r.at {

@@ -123,7 +123,7 @@ func (s *sentryProcess) await(when, state string, times int) {
 	}
 }
 
-// TestRecoveryWithSentry has a sentry beside the switches of a site with application recovery, whose own BFD is slow, as a user would: the stream goes on
+// TestRecoveryWithSentry has a sentry beside the switches of a site with application recovery, whose own BFD is slow: the stream goes on
 // before the switches notice that its link is cut, and returns to it without losing a frame.
 func TestRecoveryWithSentry(t *testing.T) {
 	notInShort(t)
@@ -148,6 +148,7 @@ func TestRecoveryWithSentry(t *testing.T) {
 	r.check(r.links[direct].CutSilently())
 	watch.await("cut", "dead", 2)
 	s.flows("with the link cut")
+	// On a machine that stood still for 2.5 s the switches noticed themselves. That the sentry tells them is what TestSentry shows.
 	if got := r.bfd(direct, "state"); got != [2]string{"up", "up"} {
 		t.Logf("BFD of the switches was as fast, and says %v: this run shows less", got)
 	}
