@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -126,9 +127,14 @@ func TestMutants(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	for name := range begins {
+		if !slices.ContainsFunc(mutants, func(m mutant) bool { return m.name == name }) {
+			t.Errorf("there is a seed to begin with for %q, and no such bug", name)
+		}
+	}
 	for _, m := range mutants {
 		t.Run(strings.ReplaceAll(m.name, " ", "-"), func(t *testing.T) {
-			t.Parallel() // one is linked, on one processor, while another runs
+			t.Parallel() // while one is linked, on one processor, another runs
 			cmd := exec.Command(m.build(t, root), "-from", strconv.FormatUint(max(1, begins[m.name]), 10), "-seeds", strconv.Itoa(*mutantSeeds))
 			var said bytes.Buffer
 			cmd.Stderr = &said
@@ -143,7 +149,7 @@ func TestMutants(t *testing.T) {
 			if len(sum.Failed) == 0 {
 				t.Fatalf("%d seeds, %v simulated, and nobody noticed", sum.Seeds, sum.Simulated)
 			}
-			t.Logf("caught by seed %d after %d in %v: %v", sum.Failed[0].Scenario.Seed, sum.Seeds, sum.Elapsed, sum.Failed[0].Violation)
+			t.Logf("caught by seed %d after %d seeds in %v: %v", sum.Failed[0].Scenario.Seed, sum.Seeds, sum.Elapsed, sum.Failed[0].Violation)
 		})
 	}
 }

@@ -16,11 +16,10 @@ import (
 
 func main() {
 	from := flag.Uint64("from", 1, "the first `seed`")
-	seeds := flag.Int("seeds", 1000, "how many `N` seeds to run")
-	limit := flag.Duration("time", 3*time.Minute, "stop after that `time`")
+	seeds := flag.Int("seeds", 1000, "how many `N` seeds to run, for three minutes at most")
 	flag.Parse()
 	debug.SetGCPercent(400) // as in holdfast sim
-	sum := sim.Swarm{From: *from, Seeds: *seeds, Time: *limit}.Run(context.Background())
+	sum := sim.Swarm{From: *from, Seeds: *seeds, Time: 3 * time.Minute}.Run(context.Background())
 	if err := json.NewEncoder(os.Stdout).Encode(sum); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
