@@ -86,10 +86,12 @@ func (c Config) validate() error {
 	case len(c.Controllers) == 0:
 		return errors.New("agent: no controllers: name at least one address")
 	case c.BufferBytes < 2*openflow.MaxMessageLen || c.BufferEvents < 4:
-		return fmt.Errorf("agent: an event buffer of %d events and %d bytes is too small: at least 4 events and %d bytes, two of the largest messages",
+		return fmt.Errorf("agent: an event buffer of %d events and %d bytes is too small: at least 4 events and %d "+
+			"bytes, two of the largest messages",
 			c.BufferEvents, c.BufferBytes, 2*openflow.MaxMessageLen)
 	case c.EchoInterval >= c.SilentAfter:
-		return fmt.Errorf("agent: EchoInterval %v must be less than SilentAfter %v, or every quiet peer counts as dead", c.EchoInterval, c.SilentAfter)
+		return fmt.Errorf("agent: EchoInterval %v must be less than SilentAfter %v, or every quiet peer counts as dead",
+			c.EchoInterval, c.SilentAfter)
 	}
 	return nil
 }
@@ -112,7 +114,8 @@ func New(cfg Config) (*Agent, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	return &Agent{cfg: cfg, log: cfg.Logger, incidents: incident.New(cfg.Logger), devices: map[openflow.DatapathID]*device{}}, nil
+	return &Agent{cfg: cfg, log: cfg.Logger, incidents: incident.New(cfg.Logger),
+		devices: map[openflow.DatapathID]*device{}}, nil
 }
 
 // Run is New and Agent.Run.
@@ -201,7 +204,8 @@ func (a *Agent) serve(ctx context.Context, conn net.Conn) {
 	hs, rest, err := a.handshake(conn, in)
 	if err != nil {
 		if ctx.Err() == nil {
-			a.incidents.Warn(host(conn), "switch refused: no OpenFlow handshake", "remote", conn.RemoteAddr(), "error", err)
+			a.incidents.Warn(host(conn), "switch refused: no OpenFlow handshake", "remote", conn.RemoteAddr(), "error",
+				err)
 		}
 		return
 	}
@@ -210,7 +214,8 @@ func (a *Agent) serve(ctx context.Context, conn net.Conn) {
 		err = d.serve(ctx, conn, in, hs, rest)
 	}
 	if err != nil && ctx.Err() == nil {
-		a.incidents.Warn(hs.Datapath.String(), "switch refused", "switch", hs.Datapath, "remote", conn.RemoteAddr(), "error", err)
+		a.incidents.Warn(hs.Datapath.String(), "switch refused", "switch", hs.Datapath, "remote", conn.RemoteAddr(),
+			"error", err)
 	}
 }
 
@@ -219,7 +224,8 @@ func (a *Agent) handshake(conn net.Conn, in *ofconn.Reader) (*handshake.Handshak
 	late := time.AfterFunc(a.cfg.HandshakeTimeout, func() { conn.Close() })
 	fail := func(err error) (*handshake.Handshake, []byte, error) {
 		if !late.Stop() || errors.Is(err, ofconn.ErrSilent) {
-			err = fmt.Errorf("it did not complete the handshake in %v: is it an OpenFlow switch?", a.cfg.HandshakeTimeout)
+			err = fmt.Errorf("it did not complete the handshake in %v: is it an OpenFlow switch?",
+				a.cfg.HandshakeTimeout)
 		}
 		return nil, nil, err
 	}

@@ -178,7 +178,8 @@ func (s *fakeSwitch) commands() []uint64 {
 }
 
 func packetIn(tag uint64) []byte {
-	p := of13.PacketIn{BufferID: of13.NoBuffer, Match: of13.Match(nil).WithInPort(1), Data: binary.BigEndian.AppendUint64(nil, tag)}
+	p := of13.PacketIn{BufferID: of13.NoBuffer, Match: of13.Match(nil).WithInPort(1),
+		Data: binary.BigEndian.AppendUint64(nil, tag)}
 	return p.Append(nil, 0)
 }
 

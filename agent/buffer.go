@@ -41,7 +41,8 @@ func (b *buffer) start(n uint64) uint64 {
 // of each in turn. The caller has seen to the room.
 func (b *buffer) add(run []byte, lengths []int) {
 	if b.held()+len(lengths) > b.maxEvents || b.heldBytes()+len(run) > b.maxBytes {
-		panic(fmt.Sprintf("agent: event buffer overrun: %d events of %d bytes on top of %d of %d", len(lengths), len(run), b.held(), b.heldBytes()))
+		panic(fmt.Sprintf("agent: event buffer overrun: %d events of %d bytes on top of %d of %d", len(lengths),
+			len(run), b.held(), b.heldBytes()))
 	}
 	b.grow(len(lengths), len(run))
 	at := int(b.tail & uint64(len(b.data)-1))

@@ -57,7 +57,8 @@ func (c *Core) SwitchUp(now uint64, version uint8, features, ports []byte) (epoc
 	up := experimenter.SwitchUp{Features: features, Ports: ports}
 	msg := up.Append(nil, version)
 	if n, bytes := c.events.room(); n < 1 || bytes < len(msg) {
-		return 0, fmt.Errorf("its event buffer is full: %d events of earlier epochs wait for a controller", c.events.held())
+		return 0, fmt.Errorf("its event buffer is full: %d events of earlier epochs wait for a controller",
+			c.events.held())
 	}
 	epoch = max(now, c.Epoch()+1, c.floor+1)
 	c.version, c.features, c.live = version, features, true
@@ -184,7 +185,8 @@ func (c *Core) isEvent(msg []byte) (bool, error) {
 		return false, nil
 	case openflow.TypeExperimenter:
 		if t, ours := experimenter.Is(msg); ours {
-			return false, fmt.Errorf("it sent a %s, which only an agent does: let the agent's switches connect to it directly", t)
+			return false, fmt.Errorf("it sent a %s, which only an agent does: let the agent's switches connect to "+
+				"it directly", t)
 		}
 	case openflow.TypeError, of13.TypeFeaturesReply, multipart, barrier: // FEATURES has one number in both versions
 		return openflow.XID(msg) < ownXID, nil

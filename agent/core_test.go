@@ -151,7 +151,8 @@ func TestFencing(t *testing.T) {
 	mustController(t, c, now, concat(helloBytes, roleRequest(4)))
 	c.Take(old, nil)
 
-	mustController(t, c, old, concat(commands(3, 100, 2, command(99), command(99)), commands(4, 100, 2, command(99)), roleRequest(3)))
+	mustController(t, c, old, concat(commands(3, 100, 2, command(99), command(99)), commands(4, 100, 2, command(99)),
+		roleRequest(3)))
 	_, others := events(t, c.Take(old, nil))
 	var e of13.Error
 	var codes []string
@@ -198,12 +199,14 @@ func taken(t *testing.T, c *Core) (tags []uint64) {
 // the numbers of those as they are; but they are fenced, and end with their epoch.
 func TestLooseCommands(t *testing.T) {
 	c, p := upCore(t)
-	mustController(t, c, p, concat(roleRequest(3), commands(3, 100, 1, command(1)), commands(3, 100, 0, command(2), command(3)),
+	mustController(t, c, p, concat(roleRequest(3), commands(3, 100, 1, command(1)),
+		commands(3, 100, 0, command(2), command(3)),
 		commands(3, 100, 0, command(3)), commands(3, 100, 2, command(4)), commands(3, 99, 0, command(98))))
 	if tags := taken(t, c); fmt.Sprint(tags) != "[1 2 3 3 4]" {
 		t.Errorf("the switch got %v", tags)
 	}
-	if s := c.Status(); s.Forwarded != 2 || s.Counters.Forwarded != 2 || s.Counters.Loose != 3 || s.Counters.Stale != 1 || p.void.Seq != 0 {
+	if s := c.Status(); s.Forwarded != 2 || s.Counters.Forwarded != 2 || s.Counters.Loose != 3 ||
+		s.Counters.Stale != 1 || p.void.Seq != 0 {
 		t.Errorf("status %+v, void %+v", s, p.void)
 	}
 	now := c.Connect()
@@ -241,7 +244,8 @@ func TestBarrierTellsWhatIsDone(t *testing.T) {
 	if len(acks) != 1 {
 		t.Fatalf("acks = %x", acks)
 	}
-	if ack, err := experimenter.ParseAck(acks[0], experimenter.TypeCommandAck); err != nil || ack.Seq != 2 || ack.Epoch != 100 {
+	if ack, err := experimenter.ParseAck(acks[0], experimenter.TypeCommandAck); err != nil || ack.Seq != 2 ||
+		ack.Epoch != 100 {
 		t.Fatalf("ack = %+v, %v", ack, err)
 	}
 	if again := split(t, c.TakeSwitch(nil)); len(again) != 1 || again[0][1] != of13.TypeBarrierRequest {
@@ -338,7 +342,8 @@ func TestWhatIsAnEvent(t *testing.T) {
 func TestWrongController(t *testing.T) {
 	c1 := command(1)
 	short := commands(1, 100, 1, c1)
-	long := experimenter.Block{Term: 1, Epoch: 100, First: 1, Count: 1, Bytes: 100}.Append(nil, 4, experimenter.TypeCommands)
+	long := experimenter.Block{Term: 1, Epoch: 100, First: 1, Count: 1, Bytes: 100}.Append(nil, 4,
+		experimenter.TypeCommands)
 	for _, tc := range []struct {
 		name, fails string
 		in          []byte
@@ -347,9 +352,11 @@ func TestWrongController(t *testing.T) {
 		{"flow-mod without block", "outside of a block", c1},
 		{"another version", "version 2", message(2, 2, 0)},
 		{"ack of the future", "acknowledges event 9", eventAck(100, 9)},
-		{"bytes without commands", "block of 0 commands of 8 bytes", experimenter.Block{Term: 1, Epoch: 100, First: 1, Bytes: 8}.Append(nil, 4, experimenter.TypeCommands)},
+		{"bytes without commands", "block of 0 commands of 8 bytes",
+			experimenter.Block{Term: 1, Epoch: 100, First: 1, Bytes: 8}.Append(nil, 4, experimenter.TypeCommands)},
 		{"loose command of another version", "OpenFlow version 1 to", commands(1, 100, 0, message(1, 14, 0))},
-		{"block too long for its header", "longer", concat(experimenter.Block{Term: 1, Epoch: 100, First: 1, Count: 1, Bytes: 8}.Append(nil, 4, experimenter.TypeCommands), c1)},
+		{"block too long for its header", "longer", concat(experimenter.Block{Term: 1, Epoch: 100, First: 1, Count: 1,
+			Bytes: 8}.Append(nil, 4, experimenter.TypeCommands), c1)},
 		{"block too short for its header", "shorter", concat(long, c1)},
 		{"command of another version", "OpenFlow version 1 to", commands(1, 100, 1, message(1, 14, 0))},
 		{"truncated role request", "truncated", message(4, 24, 1)},
@@ -402,7 +409,8 @@ func TestLargeBacklogGoesInSeveralWrites(t *testing.T) {
 // FuzzCore: whatever a switch or a controller sends, the core neither panics nor sends
 // what is not OpenFlow.
 func FuzzCore(f *testing.F) {
-	f.Add(concat(packetIn(1, 3), message(4, 21, 0x80000101)), concat(roleRequest(1), eventAck(100, 1), commands(1, 100, 1, command(1))))
+	f.Add(concat(packetIn(1, 3), message(4, 21, 0x80000101)),
+		concat(roleRequest(1), eventAck(100, 1), commands(1, 100, 1, command(1))))
 	f.Add(message(4, 2, 1), concat(message(4, 5, 1), experimenter.Refuse{Epoch: 5}.Append(nil, 4)))
 	f.Fuzz(func(t *testing.T, fromSwitch, fromController []byte) {
 		c := NewCore(8, 1<<12)

@@ -70,13 +70,15 @@ func newDevice(a *Agent, id openflow.DatapathID) *device {
 
 // serve runs one connection of the switch, from the end of the handshake until it is lost.
 // The error says why the switch cannot be taken at all.
-func (d *device) serve(ctx context.Context, conn net.Conn, in *ofconn.Reader, hs *handshake.Handshake, rest []byte) error {
+func (d *device) serve(ctx context.Context, conn net.Conn, in *ofconn.Reader, hs *handshake.Handshake,
+	rest []byte) error {
 	sw := newOutlet(conn)
 	epoch, err := d.up(sw, hs)
 	if err != nil {
 		return err
 	}
-	d.a.incidents.Info("up "+d.id.String(), "switch up", "switch", d.id, "remote", conn.RemoteAddr(), "epoch", epoch, "version", hs.Version)
+	d.a.incidents.Info("up "+d.id.String(), "switch up", "switch", d.id, "remote", conn.RemoteAddr(), "epoch", epoch,
+		"version", hs.Version)
 	stop := context.AfterFunc(ctx, func() { d.mu.Lock(); d.changed.Broadcast(); d.mu.Unlock() })
 	defer stop()
 	var writer sync.WaitGroup
@@ -142,7 +144,8 @@ func (d *device) down(ctx context.Context, sw *outlet, err error) {
 	d.core.SwitchDown(reason)
 	d.wakeAll()
 	d.changed.Broadcast()
-	d.a.incidents.Warn("down "+d.id.String(), "switch down", "switch", d.id, "remote", sw.conn.RemoteAddr(), "reason", reason, "error", err,
+	d.a.incidents.Warn("down "+d.id.String(), "switch down", "switch", d.id, "remote", sw.conn.RemoteAddr(), "reason",
+		reason, "error", err,
 		"events held", d.core.Held())
 }
 
@@ -151,7 +154,8 @@ func reasonOf(err error) experimenter.Reason {
 	switch {
 	case errors.Is(err, ofconn.ErrSilent):
 		return experimenter.ReasonSilent
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed), errors.As(err, &network),
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed),
+		errors.As(err, &network),
 		errors.Is(err, errNotReading), errors.Is(err, errStale), errors.Is(err, errLostLog):
 		return experimenter.ReasonConnectionLost
 	}
@@ -194,7 +198,8 @@ func (d *device) takeIn(ctx context.Context, sw *outlet, batch []byte) error {
 			return nil
 		case len(batch) > 0:
 			held := d.core.Status()
-			d.a.incidents.Warn("full "+d.id.String(), "event buffer is full: the switch is not read until the controllers acknowledge events",
+			d.a.incidents.Warn("full "+d.id.String(), "event buffer is full: the switch is not read until the "+
+				"controllers acknowledge events",
 				"switch", d.id, "events", held.Held, "bytes", held.HeldBytes, "controllers", len(d.links))
 		}
 		d.changed.Wait()

@@ -155,8 +155,10 @@ func TestYield(t *testing.T) {
 				c.Tick([]*Peer{p})
 			}
 		}, yieldAfter, false},
-		{"it claims again", func(t *testing.T, c *Core, p *Peer) { mustController(t, c, p, roleRequest(3)) }, yieldAfter, true},
-		{"it is accepted after all", func(t *testing.T, c *Core, p *Peer) { mustController(t, c, p, roleRequest(9)) }, yieldAfter, false},
+		{"it claims again", func(t *testing.T, c *Core, p *Peer) { mustController(t, c, p, roleRequest(3)) },
+			yieldAfter, true},
+		{"it is accepted after all", func(t *testing.T, c *Core, p *Peer) { mustController(t, c, p, roleRequest(9)) },
+			yieldAfter, false},
 		{"who led was back for a moment", func(t *testing.T, c *Core, _ *Peer) {
 			q := c.Connect()
 			mustController(t, c, q, concat(helloBytes, roleRequest(9)))

@@ -81,7 +81,8 @@ func TestSilentSwitch(t *testing.T) {
 	g := &group{t: t}
 	m := g.start(t)
 	g.lead(m)
-	b := startAgent(t, agent.Config{Controllers: []string{m.addr}, EchoInterval: 50 * time.Millisecond, SilentAfter: 300 * time.Millisecond})
+	b := startAgent(t, agent.Config{Controllers: []string{m.addr}, EchoInterval: 50 * time.Millisecond,
+		SilentAfter: 300 * time.Millisecond})
 	sw := dialSwitch(t, b.addr, 7)
 	g.want(t, "up")
 	time.Sleep(400 * time.Millisecond)
@@ -98,7 +99,8 @@ func TestGarbageFromSwitch(t *testing.T) {
 	eventually(t, "both are up", func() bool { return len(b.log.lines("switch up")) == 2 })
 	bad.conn.Write([]byte{4, 10, 0, 3, 0, 0, 0, 0})
 	eventually(t, "the bad one is down", func() bool { return len(b.log.lines("switch down")) == 1 })
-	if line := b.log.lines("switch down")[0]; !strings.Contains(line, "sent garbage") || !strings.Contains(line, "0000000000000008") {
+	if line := b.log.lines("switch down")[0]; !strings.Contains(line, "sent garbage") ||
+		!strings.Contains(line, "0000000000000008") {
 		t.Fatal(line)
 	}
 	good.say(1, 1)
@@ -119,7 +121,8 @@ func TestNoSwitchAtAll(t *testing.T) {
 		}
 		conn.Close()
 	}
-	if lines := b.log.lines("switch refused"); len(lines) != 1 || !strings.Contains(lines[0], "is it an OpenFlow switch?") {
+	if lines := b.log.lines("switch refused"); len(lines) != 1 ||
+		!strings.Contains(lines[0], "is it an OpenFlow switch?") {
 		t.Fatalf("%d lines: %v", len(lines), lines)
 	}
 }
@@ -135,7 +138,8 @@ func TestSecondSwitchWithTheSameDatapath(t *testing.T) {
 		second := dialSwitch(t, b.addr, 7)
 		<-second.done
 	}
-	if lines := b.log.lines("switch refused"); len(lines) != 1 || !strings.Contains(lines[0], "give each switch its own") {
+	if lines := b.log.lines("switch refused"); len(lines) != 1 ||
+		!strings.Contains(lines[0], "give each switch its own") {
 		t.Fatalf("%d lines: %v", len(lines), lines)
 	}
 	first.say(1, 1)
@@ -145,7 +149,8 @@ func TestSecondSwitchWithTheSameDatapath(t *testing.T) {
 func TestFullBufferLosesNothing(t *testing.T) {
 	g := &group{t: t}
 	m := g.start(t)
-	b := startAgent(t, agent.Config{Controllers: []string{m.addr}, BufferEvents: 16, EchoInterval: 50 * time.Millisecond, SilentAfter: 200 * time.Millisecond})
+	b := startAgent(t, agent.Config{Controllers: []string{m.addr}, BufferEvents: 16,
+		EchoInterval: 50 * time.Millisecond, SilentAfter: 200 * time.Millisecond})
 	sw := dialSwitch(t, b.addr, 7)
 	sw.say(1, 500)
 	eventually(t, "the buffer is full", func() bool { return b.status().Held == 15 })
@@ -207,18 +212,22 @@ func TestRefusedWhileWriting(t *testing.T) {
 	}
 	defer conn.Close()
 	eventually(t, "there is much to write", func() bool { return b.status().HeldBytes > 16<<20 })
-	hello, role := of13.NewHello(of13.VersionsOf(of13.Version)), of13.RoleRequest{Role: of13.RoleMaster, GenerationID: 1}
+	hello, role := of13.NewHello(of13.VersionsOf(of13.Version)),
+		of13.RoleRequest{Role: of13.RoleMaster, GenerationID: 1}
 	conn.Write(role.Append(hello.Append(nil, 1), 2))
 	eventually(t, "the writer is busy", func() bool { return b.status().Counters.Sent > 10 })
 	time.Sleep(100 * time.Millisecond) // until the sockets are full
 	refuse := experimenter.Refuse{Reason: experimenter.ReasonStaleEpoch, Epoch: b.status().Epoch}
 	conn.Write(refuse.Append(nil, of13.Version))
 	<-sw.done // it begins anew
-	eventually(t, "the log says why", func() bool { return len(b.log.lines("it refuses the switch: stale epoch")) == 1 })
+	eventually(t, "the log says why", func() bool {
+		return len(
+			b.log.lines("it refuses the switch: stale epoch")) == 1
+	})
 }
 
-// A leader of a lower term than there was is refused, and its status and the agent's log say so. When it has proved that the
-// log of the other is lost the switch begins anew with it.
+// A leader of a lower term than there was is refused, and its status and the agent's log say so. When it has proved
+// that the log of the other is lost the switch begins anew with it.
 func TestLostLog(t *testing.T) {
 	g := &group{t: t, term: 6}
 	old, fresh := g.start(t), g.start(t)
@@ -231,7 +240,8 @@ func TestLostLog(t *testing.T) {
 	g.term, g.epoch, g.logged = 0, 0, 0
 	g.mu.Unlock()
 	g.lead(fresh)
-	eventually(t, "the log says that nobody leads", func() bool { return len(b.log.lines("the leader is not accepted")) > 0 })
+	eventually(t, "the log says that nobody leads",
+		func() bool { return len(b.log.lines("the leader is not accepted")) > 0 })
 	session := func() *southbound.Session {
 		g.mu.Lock()
 		defer g.mu.Unlock()
@@ -280,7 +290,12 @@ func TestStaleEpoch(t *testing.T) {
 	b := startAgent(t, agent.Config{Controllers: []string{m.addr}, Now: func() time.Time { return time.Unix(0, 1000) }})
 	sw := dialSwitch(t, b.addr, 7)
 	sw.say(1, 3)
-	eventually(t, "attached", func() bool { g.mu.Lock(); defer g.mu.Unlock(); return m.session != nil && b.status().Held == 4 })
+	eventually(t, "attached", func() bool {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		return m.session != nil &&
+			b.status().Held == 4
+	})
 	g.mu.Lock()
 	m.session.Refuse(experimenter.ReasonStaleEpoch, 5000)
 	g.mu.Unlock()
@@ -310,7 +325,8 @@ func TestDeadControllerIsOneLine(t *testing.T) {
 func TestOldSwitch(t *testing.T) {
 	g := &group{t: t, react: func(g *group, event []byte) {
 		if event[1] == of13.TypePacketIn {
-			out := of13.PacketOut{BufferID: of13.NoBuffer, InPort: 1, Actions: of13.Actions(nil).Output(of13.PortFlood, 0), Data: make([]byte, 64)}
+			out := of13.PacketOut{BufferID: of13.NoBuffer, InPort: 1,
+				Actions: of13.Actions(nil).Output(of13.PortFlood, 0), Data: make([]byte, 64)}
 			g.given = append(g.given, out.Append(nil, uint32(len(g.given)+1)))
 		}
 	}}
@@ -390,7 +406,8 @@ func TestTwoAgentsForOneDatapath(t *testing.T) {
 	second := startAgent(t, agent.Config{Controllers: []string{m.addr}, EchoInterval: 50 * time.Millisecond})
 	other := dialSwitch(t, second.addr, 7)
 	time.Sleep(2500 * time.Millisecond)
-	if lines := second.log.lines("controller lost"); len(lines) != 1 || !strings.Contains(lines[0], "duplicate datapath id") {
+	if lines := second.log.lines("controller lost"); len(lines) != 1 ||
+		!strings.Contains(lines[0], "duplicate datapath id") {
 		t.Fatalf("%d lines: %s", len(lines), lines)
 	}
 	sw.say(1, 1)

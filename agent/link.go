@@ -23,7 +23,8 @@ const (
 var errStale = errors.New("the controllers know a newer epoch of the switch: it begins anew above that")
 
 // errLostLog does the same, see Core.Yield.
-var errLostLog = errors.New("the controllers have lost their logs, or are of a site that was begun anew: it begins anew with them")
+var errLostLog = errors.New("the controllers have lost their logs, or are of a site that was begun anew: it begins " +
+	"anew with them")
 
 // link is one controller connection of one switch.
 type link struct {
@@ -64,7 +65,8 @@ func (d *device) keepConnected(ctx context.Context, address string) {
 		case refusal && no.Reason == experimenter.ReasonStaleEpoch:
 			d.beginAnew(errStale, func() bool { return d.core.Stale(no.Epoch) })
 			pause = backoffFirst
-		case refusal && no.Reason == experimenter.ReasonLostLog && d.beginAnew(errLostLog, func() bool { return d.core.Yield(l.Peer) }):
+		case refusal && no.Reason == experimenter.ReasonLostLog && d.beginAnew(errLostLog,
+			func() bool { return d.core.Yield(l.Peer) }):
 			d.log.Error(errLostLog.Error())
 			pause = backoffFirst
 		case refusal:
@@ -185,8 +187,10 @@ func (d *device) warnOutdone() {
 	}
 	for p, l := range d.links {
 		if p.refused.by > 0 {
-			d.log.Warn("the leader is not accepted: this agent has had a master with a later term, so these controllers have lost their logs, or their site was begun anew; "+
-				"if the leader finds so too the switch begins anew with it; if not, and no other controllers are to come back, restart the agent, which also forgets the events that it holds",
+			d.log.Warn("the leader is not accepted: this agent has had a master with a later term, so these "+
+				"controllers have lost their logs, or their site was begun anew; "+
+				"if the leader finds so too the switch begins anew with it; if not, and no other controllers are "+
+				"to come back, restart the agent, which also forgets the events that it holds",
 				"controller", l.address, "term", p.refused.term, "later term", p.refused.by)
 		}
 	}

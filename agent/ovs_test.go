@@ -15,8 +15,10 @@ import (
 // hub sends every packet to the controller, and from there out of every port.
 func hub(g *group, event []byte) {
 	if typ, ours := experimenter.Is(event); ours && typ == experimenter.TypeSwitchUp {
-		all := of13.FlowMod{Command: of13.FlowAdd, BufferID: of13.NoBuffer, OutPort: of13.PortAny, OutGroup: of13.GroupAny,
-			Instructions: of13.Instructions(nil).Apply(of13.Actions(nil).Output(of13.PortController, of13.MaxLenNoBuffer))}
+		all := of13.FlowMod{Command: of13.FlowAdd, BufferID: of13.NoBuffer, OutPort: of13.PortAny,
+			OutGroup: of13.GroupAny,
+			Instructions: of13.Instructions(nil).Apply(of13.Actions(nil).Output(of13.PortController,
+				of13.MaxLenNoBuffer))}
 		g.given = append(g.given, all.Append(nil, 1))
 		return
 	}
@@ -25,7 +27,8 @@ func hub(g *group, event []byte) {
 		return
 	}
 	port, _ := in.Match.InPort()
-	out := of13.PacketOut{BufferID: of13.NoBuffer, InPort: port, Actions: of13.Actions(nil).Output(of13.PortFlood, 0), Data: in.Data}
+	out := of13.PacketOut{BufferID: of13.NoBuffer, InPort: port, Actions: of13.Actions(nil).Output(of13.PortFlood, 0),
+		Data: in.Data}
 	g.given = append(g.given, out.Append(nil, 1))
 }
 
@@ -56,7 +59,8 @@ func TestOpenVSwitch(t *testing.T) {
 	}
 	g := &group{t: t, react: hub}
 	members := []*member{g.start(t), g.start(t), g.start(t)}
-	b := startAgent(t, agent.Config{Listen: ln, Controllers: []string{members[0].addr, members[1].addr, members[2].addr}})
+	b := startAgent(t, agent.Config{Listen: ln, Controllers: []string{members[0].addr, members[1].addr,
+		members[2].addr}})
 	g.lead(members[0])
 	if err := sw.SetControllers(b.addr); err != nil {
 		t.Fatal(err)

@@ -33,8 +33,8 @@ type block struct {
 	open               bool // Count or Bytes is not zero
 }
 
-// refusedClaim is the first claim of a term that was refused, since a master with a higher term had been there. Later ones of
-// the same term are not noted: what the controller proves may be about the first only.
+// refusedClaim is the first claim of a term that was refused, since a master with a higher term had been there. Later
+// ones of the same term are not noted: what the controller proves may be about the first only.
 type refusedClaim struct {
 	term, by uint64 // by 0: the last claim was accepted, or there was none
 }
@@ -162,7 +162,8 @@ func (c *Core) control(p *Peer, msg []byte) error {
 			return &Refused{r}
 		}
 	}
-	return fmt.Errorf("it sent a message of type %d outside of a block of commands: is it a Holdfast controller?", msg[1])
+	return fmt.Errorf("it sent a message of type %d outside of a block of commands: is it a Holdfast controller?",
+		msg[1])
 }
 
 // role makes p the master, or says that it is none (Ravana, section 3.1: the new master's
@@ -282,7 +283,8 @@ func (c *Core) Take(p *Peer, dst []byte) []byte {
 	if p.ackDue {
 		p.ackDue = false
 		if c.live {
-			dst = experimenter.Ack{Epoch: c.Epoch(), Seq: c.commands.Done}.Append(dst, c.version, experimenter.TypeCommandAck)
+			dst = experimenter.Ack{Epoch: c.Epoch(), Seq: c.commands.Done}.Append(dst, c.version,
+				experimenter.TypeCommandAck)
 		}
 	}
 	for i := 0; p.cursor < c.events.next && len(dst) < takeAtMost; {

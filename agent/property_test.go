@@ -53,7 +53,8 @@ const looseTag = 1 << 62
 
 func TestEveryEventAndEveryCommandWhateverHappens(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		w := &world{t: t, core: NewCore(12, 4096), said: map[uint64][][]byte{}, logged: map[uint64]uint64{}, commands: map[uint64]uint64{}}
+		w := &world{t: t, core: NewCore(12, 4096), said: map[uint64][][]byte{}, logged: map[uint64]uint64{},
+			commands: map[uint64]uint64{}}
 		w.switchUp()
 		for range rapid.IntRange(1, 400).Draw(t, "steps") {
 			w.step(t, rapid.IntRange(0, 99).Draw(t, "step"))
@@ -152,7 +153,8 @@ func (w *world) switchReads() {
 			if tag&looseTag != 0 {
 				number := tag & (1<<20 - 1)
 				if tag != looseTag|w.epoch<<20|number || number <= w.lastLoose {
-					w.t.Fatalf("in epoch %x the switch got command %x, without a sequence, after %x", w.epoch, tag, w.lastLoose)
+					w.t.Fatalf("in epoch %x the switch got command %x, without a sequence, after %x", w.epoch, tag,
+						w.lastLoose)
 				}
 				w.lastLoose = number
 				continue
@@ -254,7 +256,8 @@ func (w *world) event(c *controller, m []byte) {
 		return // it cannot log
 	}
 	if epoch > w.newest && w.newest != 0 && w.logged[w.newest] < uint64(len(w.said[w.newest])) {
-		w.t.Fatalf("epoch %d before the end of %d: %d of %d logged", epoch, w.newest, w.logged[w.newest], len(w.said[w.newest]))
+		w.t.Fatalf("epoch %d before the end of %d: %d of %d logged", epoch, w.newest, w.logged[w.newest],
+			len(w.said[w.newest]))
 	}
 	w.newest = max(w.newest, epoch)
 	if seq > w.logged[epoch]+1 {
@@ -293,7 +296,8 @@ func (w *world) send(t *rapid.T, c *controller) {
 		return // nobody has told the agent of the newer term yet: it is the master, or may become it
 	}
 	w.loose++
-	c.in = append(bytes.Clone(c.in), concat(commands(c.term, w.newest, from, msgs...), commands(c.term, w.newest, 0, command(mark|looseTag|w.newest<<20|w.loose)))...)
+	c.in = append(bytes.Clone(c.in), concat(commands(c.term, w.newest, from, msgs...),
+		commands(c.term, w.newest, 0, command(mark|looseTag|w.newest<<20|w.loose)))...)
 }
 
 // arrive lets some messages reach the agent. Those that were sent as leader before the

@@ -95,11 +95,13 @@ func switchUp() []byte {
 	features := of13.FeaturesReply{DatapathID: 1, NTables: 7}
 	port := of13.PortDesc{Port: 4, Name: "eth4"}
 	ports := of13.MultipartReply{Part: of13.PartPortDesc, Body: of13.List[of13.PortDesc](nil).With(port)}
-	return experimenter.SwitchUp{Features: features.Append(nil, 0), Ports: ports.Append(nil, 0)}.Append(nil, openflow.Version13)
+	return experimenter.SwitchUp{Features: features.Append(nil, 0), Ports: ports.Append(nil, 0)}.Append(nil,
+		openflow.Version13)
 }
 
 func packetIn(port app.Port, data string) []byte {
-	m := of13.PacketIn{BufferID: of13.NoBuffer, TotalLen: uint16(len(data)), Match: of13.Match(nil).WithInPort(port), Data: []byte(data)}
+	m := of13.PacketIn{BufferID: of13.NoBuffer, TotalLen: uint16(len(data)), Match: of13.Match(nil).WithInPort(port),
+		Data: []byte(data)}
 	return m.Append(nil, 0)
 }
 
@@ -126,7 +128,8 @@ func TestMessages(t *testing.T) {
 		return note("down")
 	})
 	app.Handle(a, nil, func(tx *app.Tx, m app.PacketIn) error {
-		if m.Switch != 1 || m.InPort != 7 || m.EthDst() != (app.MAC{'d', 'd', 'd', 'd', 'd', 'd'}) || m.EthSrc() != (app.MAC{'s', 's', 's', 's', 's', 's'}) {
+		if m.Switch != 1 || m.InPort != 7 || m.EthDst() != (app.MAC{'d', 'd', 'd', 'd', 'd', 'd'}) ||
+			m.EthSrc() != (app.MAC{'s', 's', 's', 's', 's', 's'}) {
 			t.Errorf("%+v", m)
 		}
 		return note("packet")
@@ -172,7 +175,8 @@ func TestMessages(t *testing.T) {
 	b.event((&of13.Error{ErrType: of13.ErrTypeBadRequest}).Append(nil, 1<<24|7))
 	b.event(experimenter.AppendSwitchDown(nil, openflow.Version13, experimenter.ReasonSilent))
 	b.fine()
-	if want := []string{"up", "packet", "second handler", "port", "removed", "reply", "barrier", "refused", "down"}; !slices.Equal(got, want) {
+	if want := []string{"up", "packet", "second handler", "port", "removed", "reply", "barrier", "refused",
+		"down"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -216,7 +220,8 @@ func TestSendAndRefusedXID(t *testing.T) {
 	if !slices.Equal(sent, []uint32{2<<24 | 1, 2<<24 | 1<<23 | 2, 2<<24 | 1<<23 | 3, 0}) {
 		t.Errorf("transaction ids %x", sent)
 	}
-	if len(got) != 3 || string(got[0].(*of13.PacketOut).Data) != "x" || got[1].(*of13.FlowMod).Priority != 3 || got[2].Type() != of13.TypeBarrierRequest {
+	if len(got) != 3 || string(got[0].(*of13.PacketOut).Data) != "x" || got[1].(*of13.FlowMod).Priority != 3 ||
+		got[2].Type() != of13.TypeBarrierRequest {
 		t.Errorf("sent %v", got)
 	}
 	var refused []byte
@@ -265,20 +270,22 @@ func TestEmit(t *testing.T) {
 		return errors.Join(app.Emit(tx, started{"x", []app.Port{1, 2}}), app.Emit(tx, 5), app.Emit(tx, []string{"a"}))
 	})
 	app.Handle(from, nil, func(tx *app.Tx, in app.SwitchUp) error { return app.Emit(tx, func() {}) })
-	app.HandleEmitted(to, func(s started) app.Cells { return app.Need(seen.Cell(s.Name)) }, func(tx *app.Tx, s started) error {
-		n, _ := seen.Get(tx, s.Name)
-		seen.Put(tx, s.Name, n+len(s.Ports))
-		return nil
-	})
+	app.HandleEmitted(to, func(s started) app.Cells { return app.Need(seen.Cell(s.Name)) },
+		func(tx *app.Tx, s started) error {
+			n, _ := seen.Get(tx, s.Name)
+			seen.Put(tx, s.Name, n+len(s.Ports))
+			return nil
+		})
 	var numbers []int
 	app.HandleEmitted(to, nil, func(tx *app.Tx, n int) error { numbers = append(numbers, n); return nil })
 	var texts []string
 	app.HandleEmitted(to, nil, func(tx *app.Tx, s []string) error { texts = append(texts, s...); return nil })
 	total := 0
-	app.Handle(to, func(app.PacketIn) app.Cells { return app.Need(seen.Cell("x")) }, func(tx *app.Tx, in app.PacketIn) error {
-		total, _ = seen.Get(tx, "x")
-		return nil
-	})
+	app.Handle(to, func(app.PacketIn) app.Cells { return app.Need(seen.Cell("x")) },
+		func(tx *app.Tx, in app.PacketIn) error {
+			total, _ = seen.Get(tx, "x")
+			return nil
+		})
 	b := newBench(t, from, to)
 	b.event(switchUp())
 	if s := b.failures(); !strings.Contains(s, "emit func()") {

@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// Level is how much holds of a message, and of the commands that it causes, when the leader dies or another takes over. What
-// handlers write to tables and timers is replicated at every level.
+// Level is how much holds of a message, and of the commands that it causes, when the leader dies or another takes over.
+// What handlers write to tables and timers is replicated at every level.
 type Level = ledger.Level
 
 // The levels, weakest first. Each has what those before it have.

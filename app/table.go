@@ -123,7 +123,8 @@ func (d *dictionary[V]) delete(tx *Tx, cell, field ledger.Key) {
 func (d *dictionary[V]) must(b []byte, cell ledger.Key) V {
 	v, err := d.parse(b)
 	if err != nil {
-		panic(fmt.Sprintf("value of cell %s is not a %T: %v: give the new type a new table", Cell{d.name, cell}, v, err))
+		panic(fmt.Sprintf("value of cell %s is not a %T: %v: give the new type a new table", Cell{d.name, cell}, v,
+			err))
 	}
 	return v
 }

@@ -75,7 +75,8 @@ func TestKeys(t *testing.T) {
 	keys[app.Switch](t, 0, 1, math.MaxUint64)
 	keys[app.Port](t, 0, 1, math.MaxUint32)
 	keys(t, app.MAC{}, app.MAC{1, 2, 3, 4, 5, 6}, app.MAC{255, 255, 255, 255, 255, 255})
-	keys(t, app.PortOf{}, app.PortOf{Switch: 1, Port: 2}, app.PortOf{Switch: 2, Port: 1}, app.PortOf{Switch: math.MaxUint64, Port: math.MaxUint32})
+	keys(t, app.PortOf{}, app.PortOf{Switch: 1, Port: 2}, app.PortOf{Switch: 2, Port: 1},
+		app.PortOf{Switch: math.MaxUint64, Port: math.MaxUint32})
 }
 
 func values[V any](t *testing.T, list ...V) {
@@ -149,7 +150,8 @@ func TestBytesAreCopies(t *testing.T) {
 }
 
 func TestUnnamedCellFails(t *testing.T) {
-	for name, f := range map[string]func(tx *app.Tx, table app.Table[string, int], m app.Map[app.Switch, app.PortOf, int]){
+	for name, f := range map[string]func(tx *app.Tx, table app.Table[string, int],
+		m app.Map[app.Switch, app.PortOf, int]){
 		"get": func(tx *app.Tx, table app.Table[string, int], m app.Map[app.Switch, app.PortOf, int]) {
 			table.Get(tx, "no")
 		},

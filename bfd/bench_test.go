@@ -13,7 +13,8 @@ import (
 	"github.com/holdfast-sdn/holdfast/ovsdb"
 )
 
-// Figures of docs/design/bfd.md: go test ./bfd -run '^$' -bench . -benchtime 100x. Those of recovery are measured by `holdfast bench recovery`.
+// Figures of docs/design/bfd.md: go test ./bfd -run '^$' -bench . -benchtime 100x. Those of recovery are measured by
+// `holdfast bench recovery`.
 
 const (
 	typeHere  = 0x88b5 // local experimental, IEEE 802: comes back from the first switch
@@ -45,8 +46,8 @@ func report(b *testing.B, what string, samples []time.Duration) {
 	b.ReportMetric(millis(1), what+"_ms_max")
 }
 
-// Each operation is a frame that comes back from the first switch, and one that comes back from the second: the difference is
-// the round trip between the two.
+// Each operation is a frame that comes back from the first switch, and one that comes back from the second: the
+// difference is the round trip between the two.
 func BenchmarkRoundTrip(b *testing.B) {
 	lab := netlab.ForTest(b)
 	h := must(lab.AddHost("h1", netip.MustParsePrefix("10.0.0.1/24")))(b)

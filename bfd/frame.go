@@ -24,12 +24,12 @@ const (
 	sourcePort = 49152
 )
 
-// EthernetDst is to whom Open vSwitch sends control packets, and so do we: both ends of a link take them, and the addresses
-// of ports need not be known.
+// EthernetDst is to whom Open vSwitch sends control packets, and so do we: both ends of a link take them, and the
+// addresses of ports need not be known.
 var EthernetDst = net.HardwareAddr{0x00, 0x23, 0x20, 0, 0, 1}
 
-// EtherTypeSentry is that of the frames of package sentry, which a switch must not take for its own, and drops: the second of the two that IEEE 802 (9.2.4)
-// keeps for local experiments.
+// EtherTypeSentry is that of the frames of package sentry, which a switch must not take for its own, and drops: the
+// second of the two that IEEE 802 (9.2.4) keeps for local experiments.
 const EtherTypeSentry = 0x88b6
 
 // Addresses of Open vSwitch, all the same on every link: nobody routes them.
@@ -57,8 +57,8 @@ func AppendFrame(b []byte, src [6]byte, p Packet) []byte {
 	return p.Append(b)
 }
 
-// DecodeFrame reads a control packet out of a frame without VLAN tag. The error is ErrOther if the frame is somebody else's, and has
-// ErrInvalid in its chain if it is to be dropped.
+// DecodeFrame reads a control packet out of a frame without VLAN tag. The error is ErrOther if the frame is somebody
+// else's, and has ErrInvalid in its chain if it is to be dropped.
 func DecodeFrame(frame []byte) (Packet, error) {
 	if len(frame) < ethLen+ipLen || binary.BigEndian.Uint16(frame[12:]) != typeIPv4 {
 		return Packet{}, ErrOther
@@ -66,7 +66,8 @@ func DecodeFrame(frame []byte) (Packet, error) {
 	ip := frame[ethLen:]
 	header, total := int(ip[0]&0xf)*4, int(binary.BigEndian.Uint16(ip[2:]))
 	fragment := binary.BigEndian.Uint16(ip[6:]) & 0x3fff
-	if ip[0]>>4 != 4 || ip[9] != protoUDP || fragment != 0 || header < ipLen || total < header+udpLen || total > len(ip) {
+	if ip[0]>>4 != 4 || ip[9] != protoUDP || fragment != 0 || header < ipLen || total < header+udpLen ||
+		total > len(ip) {
 		return Packet{}, ErrOther
 	}
 	udp := ip[header:total]

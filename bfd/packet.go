@@ -66,7 +66,8 @@ func (d Diag) String() string {
 
 var diagNames = [...]string{
 	"no diagnostic", "control detection time expired", "echo function failed", "neighbor signaled session down",
-	"forwarding plane reset", "path down", "concatenated path down", "administratively down", "reverse concatenated path down",
+	"forwarding plane reset", "path down", "concatenated path down", "administratively down",
+	"reverse concatenated path down",
 }
 
 // Packet is a control packet (4.1). Intervals have microseconds, and reach to MaxInterval.
@@ -124,7 +125,8 @@ func Decode(b []byte) (Packet, error) {
 	}
 	p := Packet{
 		Diag: Diag(b[0] & 0x1f), State: State(b[1] >> 6),
-		Poll: b[1]&bitPoll != 0, Final: b[1]&bitFinal != 0, Independent: b[1]&bitIndependent != 0, Demand: b[1]&bitDemand != 0,
+		Poll: b[1]&bitPoll != 0, Final: b[1]&bitFinal != 0, Independent: b[1]&bitIndependent != 0,
+		Demand:            b[1]&bitDemand != 0,
 		Multiplier:        b[2],
 		MyDiscriminator:   binary.BigEndian.Uint32(b[4:]),
 		YourDiscriminator: binary.BigEndian.Uint32(b[8:]),

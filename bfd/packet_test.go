@@ -23,7 +23,8 @@ func genPacket(t *rapid.T) Packet {
 		Independent: rapid.Bool().Draw(t, "independent"), Demand: rapid.Bool().Draw(t, "demand"),
 		Multiplier:      rapid.Uint8Min(1).Draw(t, "multiplier"),
 		MyDiscriminator: rapid.Uint32Min(1).Draw(t, "mine"), YourDiscriminator: rapid.Uint32Min(1).Draw(t, "yours"),
-		DesiredMinTx: micros.Draw(t, "tx"), RequiredMinRx: micros.Draw(t, "rx"), RequiredMinEchoRx: micros.Draw(t, "echo"),
+		DesiredMinTx: micros.Draw(t, "tx"), RequiredMinRx: micros.Draw(t, "rx"),
+		RequiredMinEchoRx: micros.Draw(t, "echo"),
 	}
 }
 
@@ -45,7 +46,8 @@ func TestPacketRoundTrip(t *testing.T) {
 func TestFrameAsOthersReadIt(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := genPacket(t)
-		p := gopacket.NewPacket(AppendFrame(nil, [6]byte{2, 0, 0, 0, 0, 1}, want), layers.LayerTypeEthernet, gopacket.Default)
+		p := gopacket.NewPacket(AppendFrame(nil, [6]byte{2, 0, 0, 0, 0, 1}, want), layers.LayerTypeEthernet,
+			gopacket.Default)
 		ip, _ := p.Layer(layers.LayerTypeIPv4).(*layers.IPv4)
 		got, _ := p.Layer(layers.LayerTypeBFD).(*layers.BFD)
 		if p.ErrorLayer() != nil || ip == nil || got == nil {
@@ -136,7 +138,8 @@ func TestDecodeFrame(t *testing.T) {
 		{"a fragment", func(b []byte) []byte { b[20] = 0x20; return fixIP(b) }, ErrOther},
 		{"IPv6", func(b []byte) []byte { b[12], b[13] = 0x86, 0xdd; return b }, ErrOther},
 		{"cut off", func(b []byte) []byte { return b[:len(b)-1] }, ErrOther},
-		{"LLDP", func(b []byte) []byte { return []byte("\x01\x80\xc2\x00\x00\x0e\x02\x00\x00\x00\x00\x01\x88\xcc") }, ErrOther},
+		{"LLDP", func(b []byte) []byte { return []byte("\x01\x80\xc2\x00\x00\x0e\x02\x00\x00\x00\x00\x01\x88\xcc") },
+			ErrOther},
 		{"nothing", func(b []byte) []byte { return nil }, ErrOther},
 	} {
 		if _, err := DecodeFrame(c.change(slices.Clone(good))); !errors.Is(err, c.want) {
@@ -173,7 +176,8 @@ func TestInterval(t *testing.T) {
 	for _, c := range []struct{ rtt, floor, want time.Duration }{
 		{0, ms, ms},
 		{-ms, ms, ms},
-		{400 * time.Microsecond, ms, ms}, // the paper's testbed: below 0.5 ms, "thus allowing a BFD transmit interval of 1 ms"
+		// the paper's testbed: below 0.5 ms, "thus allowing a BFD transmit interval of 1 ms"
+		{400 * time.Microsecond, ms, ms},
 		{2 * ms, ms, 5 * ms},
 		{6 * ms, ms, 15 * ms},
 		{6 * ms, 20 * ms, 20 * ms},

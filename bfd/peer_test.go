@@ -77,7 +77,8 @@ type port struct {
 func newPort(t testing.TB, h *netlab.Host, minTx, minRx time.Duration) *port {
 	t.Helper()
 	p := &port{file: must(h.Raw())(t), began: time.Now()}
-	p.session = must(bfd.New(0, bfd.Config{Discriminator: rand.Uint32() | 1, MinTx: minTx, MinRx: minRx, Multiplier: bfd.Multiplier, Jitter: rand.Float64}))(t)
+	p.session = must(bfd.New(0, bfd.Config{Discriminator: rand.Uint32() | 1, MinTx: minTx, MinRx: minRx,
+		Multiplier: bfd.Multiplier, Jitter: rand.Float64}))(t)
 	frames := make(chan bfd.Packet, 64)
 	ended := make(chan struct{})
 	var running sync.WaitGroup

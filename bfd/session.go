@@ -11,7 +11,8 @@ const slow = time.Second
 
 // Config is what a session is made of.
 type Config struct {
-	Discriminator uint32        // ours: not 0, and best random, so that what is left of an earlier session is told apart
+	// ours: not 0, and best random, so that what is left of an earlier session is told apart
+	Discriminator uint32
 	MinTx         time.Duration // the shortest interval at which we send
 	MinRx         time.Duration // the shortest interval at which we can receive
 	Multiplier    uint8         // the peer gives us up when this many packets of ours are missing
@@ -20,7 +21,8 @@ type Config struct {
 	Jitter func() float64
 }
 
-// Session is one end of a BFD session. Times are since any fixed point, and do not go back: an earlier one is taken for the last.
+// Session is one end of a BFD session. Times are since any fixed point, and do not go back: an earlier one is taken for
+// the last.
 type Session struct {
 	cfg  Config
 	last time.Duration // the latest time that we were told
@@ -53,9 +55,10 @@ type Session struct {
 type pollState uint8
 
 const (
-	pollIdle     pollState = iota
-	pollRunning            // each periodic packet polls
-	pollSettling           // over; but finals to its later polls may come, and must not be taken for ones of the next sequence
+	pollIdle    pollState = iota
+	pollRunning           // each periodic packet polls
+	// over; but finals to its later polls may come, and must not be taken for ones of the next sequence
+	pollSettling
 )
 
 // New returns a session that is Down, and sends its first packet at once.
@@ -99,7 +102,8 @@ func (s *Session) Status() Status {
 	return Status{s.state, s.remoteState, s.diag, s.remoteDiag, s.txInterval(), s.detectionTime()}
 }
 
-// SetTimers changes the intervals. It loses no packet on the way: the peer is polled before anything depends on it (6.8.3).
+// SetTimers changes the intervals. It loses no packet on the way: the peer is polled before anything depends on it
+// (6.8.3).
 func (s *Session) SetTimers(now, minTx, minRx time.Duration) error {
 	if err := checkTimers(minTx, minRx); err != nil {
 		return err
@@ -121,14 +125,17 @@ func (s *Session) SetAdminDown(now time.Duration, down bool) {
 	}
 }
 
-// Receive takes a packet of the peer (6.8.6, from the discriminator on). Call Tick after it. The error tells why it was dropped.
+// Receive takes a packet of the peer (6.8.6, from the discriminator on). Call Tick after it. The error tells why it was
+// dropped.
 func (s *Session) Receive(now time.Duration, p Packet) error {
 	s.advance(now)
 	if p.YourDiscriminator != 0 && p.YourDiscriminator != s.cfg.Discriminator {
-		return fmt.Errorf("%w: for session %#x, not ours, %#x: it will learn ours", ErrInvalid, p.YourDiscriminator, s.cfg.Discriminator)
+		return fmt.Errorf("%w: for session %#x, not ours, %#x: it will learn ours", ErrInvalid, p.YourDiscriminator,
+			s.cfg.Discriminator)
 	}
 	s.remoteDiscriminator, s.remoteState, s.remoteDiag = p.MyDiscriminator, p.State, p.Diag
-	s.remoteMinTx, s.remoteMinRx, s.remoteMultiplier, s.remoteDemand = p.DesiredMinTx, p.RequiredMinRx, p.Multiplier, p.Demand
+	s.remoteMinTx, s.remoteMinRx, s.remoteMultiplier, s.remoteDemand = p.DesiredMinTx, p.RequiredMinRx, p.Multiplier,
+		p.Demand
 	s.heard, s.heardAt = true, s.last
 	if p.Final {
 		s.answered()
@@ -152,16 +159,17 @@ func (s *Session) Receive(now time.Duration, p Packet) error {
 	return nil
 }
 
-// Excuse gives the peer at least d from now on to be heard. It is for a caller that comes late, and cannot tell yet whether the peer was silent, or
-// only nobody listened.
+// Excuse gives the peer at least d from now on to be heard. It is for a caller that comes late, and cannot tell yet
+// whether the peer was silent, or only nobody listened.
 func (s *Session) Excuse(now, d time.Duration) {
 	s.advance(now)
 	s.heardAt = max(s.heardAt, s.last+d-s.detectionTime())
 }
 
-// answered ends the poll sequence if the peer has answered. A final does not tell which poll it answers, so the next sequence has to wait for a
-// round trip after the last poll of this one (6.8.3); none took longer than from the first poll until now. (That one other packet has come, which
-// 6.8.3 allows as well, says nothing if a round trip takes longer than an interval.)
+// answered ends the poll sequence if the peer has answered. A final does not tell which poll it answers, so the next
+// sequence has to wait for a round trip after the last poll of this one (6.8.3); none took longer than from the first
+// poll until now. (That one other packet has come, which 6.8.3 allows as well, says nothing if a round trip takes
+// longer than an interval.)
 func (s *Session) answered() {
 	if s.poll == pollRunning && s.polled {
 		s.poll, s.settledAt = pollSettling, s.pollsTill+s.last-s.pollsFrom
@@ -188,8 +196,9 @@ func (s *Session) wanted() (minTx, minRx time.Duration) {
 	return s.cfg.MinTx, s.cfg.MinRx
 }
 
-// retime makes our intervals what they should be (6.8.3). While up, a change waits for the end of the poll sequence before; and until its own
-// sequence is over, we do not send less often, nor expect more packets, than the peer knows. While not up nothing depends on them.
+// retime makes our intervals what they should be (6.8.3). While up, a change waits for the end of the poll sequence
+// before; and until its own sequence is over, we do not send less often, nor expect more packets, than the peer knows.
+// While not up nothing depends on them.
 func (s *Session) retime() {
 	tx, rx := s.wanted()
 	if tx == s.desiredMinTx && rx == s.requiredMinRx {
@@ -217,8 +226,8 @@ func (s *Session) detectionTime() time.Duration {
 	return time.Duration(s.remoteMultiplier) * max(s.rxMinRx, s.remoteMinTx)
 }
 
-// Tick does what is due, and returns the packet to send, if there is one. Call it again until there is none; and before it
-// Receive what has arrived, or a caller that comes late takes its own delay for the silence of the peer.
+// Tick does what is due, and returns the packet to send, if there is one. Call it again until there is none; and before
+// it Receive what has arrived, or a caller that comes late takes its own delay for the silence of the peer.
 func (s *Session) Tick(now time.Duration) (p Packet, send bool) {
 	s.advance(now)
 	if s.heard && s.last >= s.heardAt+s.detectionTime() {
@@ -265,8 +274,8 @@ func (s *Session) jitter() float64 {
 	return 0.25 * j
 }
 
-// nextPacket is when the next packet is due that answers no poll: at once if it says something new, else periodically (6.8.7).
-// A peer can ask for silence: by an interval of 0, or by demand mode, while both are up and we do not poll.
+// nextPacket is when the next packet is due that answers no poll: at once if it says something new, else periodically
+// (6.8.7). A peer can ask for silence: by an interval of 0, or by demand mode, while both are up and we do not poll.
 func (s *Session) nextPacket() (at time.Duration, ok bool) {
 	demand := s.remoteDemand && s.state == Up && s.remoteState == Up && s.poll != pollRunning
 	switch {

@@ -10,7 +10,8 @@ const ms = time.Millisecond
 
 func newSession(t *testing.T, minTx, minRx time.Duration) *Session {
 	t.Helper()
-	s, err := New(0, Config{Discriminator: 7, MinTx: minTx, MinRx: minRx, Multiplier: 3, Jitter: func() float64 { return 0 }})
+	s, err := New(0, Config{Discriminator: 7, MinTx: minTx, MinRx: minRx, Multiplier: 3,
+		Jitter: func() float64 { return 0 }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -19,7 +20,8 @@ func newSession(t *testing.T, minTx, minRx time.Duration) *Session {
 
 // peer is a packet of the other end, which knows us.
 func peer(state State, tx, rx time.Duration) Packet {
-	return Packet{State: state, Multiplier: 3, MyDiscriminator: 9, YourDiscriminator: 7, DesiredMinTx: tx, RequiredMinRx: rx}
+	return Packet{State: state, Multiplier: 3, MyDiscriminator: 9, YourDiscriminator: 7, DesiredMinTx: tx,
+		RequiredMinRx: rx}
 }
 
 func receive(t *testing.T, s *Session, at time.Duration, p Packet) {
@@ -156,7 +158,8 @@ func TestOtherSession(t *testing.T) {
 	}
 }
 
-// 6.8.2 and 6.8.4: each direction has the interval of its slower end, and the detection time goes by what the peer said.
+// 6.8.2 and 6.8.4: each direction has the interval of its slower end, and the detection time goes by what the peer
+// said.
 func TestNegotiation(t *testing.T) {
 	for _, c := range []struct{ tx, rx, peerTx, peerRx, interval, detection time.Duration }{
 		{5 * ms, 5 * ms, 5 * ms, 5 * ms, 5 * ms, 15 * ms},
@@ -196,8 +199,8 @@ func TestDetection(t *testing.T) {
 	}
 }
 
-// 6.5 and 6.8.7: a poll is answered at once, whatever the timer and the state, without the poll bit; the answer does not
-// delay the next packet.
+// 6.5 and 6.8.7: a poll is answered at once, whatever the timer and the state, without the poll bit; the answer does
+// not delay the next packet.
 func TestAnswersPolls(t *testing.T) {
 	s := up(t, 50*ms, 50*ms, 50*ms, 50*ms)
 	before, _ := s.Deadline()
@@ -304,7 +307,8 @@ func TestFasterPeer(t *testing.T) {
 	}
 }
 
-// 6.8.7: no periodic packets to a peer that wants none, by interval 0 or by demand mode; but polls are answered, and we may poll.
+// 6.8.7: no periodic packets to a peer that wants none, by interval 0 or by demand mode; but polls are answered, and we
+// may poll.
 func TestSilence(t *testing.T) {
 	s := up(t, 5*ms, 5*ms, 5*ms, 5*ms)
 	receive(t, s, s.last, peer(Up, 5*ms, 0))
@@ -349,7 +353,8 @@ func TestJitter(t *testing.T) {
 		draw       float64
 		want       time.Duration
 	}{{3, 0, 1000 * ms}, {3, 0.5, 875 * ms}, {3, 1, 750 * ms}, {1, 0, 900 * ms}, {1, 1, 750 * ms}, {3, 7, 750 * ms}} {
-		s, err := New(0, Config{Discriminator: 1, MinTx: ms, MinRx: ms, Multiplier: c.multiplier, Jitter: func() float64 { return c.draw }})
+		s, err := New(0, Config{Discriminator: 1, MinTx: ms, MinRx: ms, Multiplier: c.multiplier,
+			Jitter: func() float64 { return c.draw }})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -108,7 +108,8 @@ func (p *pair) up() bool { return p.states() == [2]State{Up, Up} }
 // settled says that nothing more is negotiated.
 func (p *pair) settled() bool {
 	for i, s := range p.ends {
-		if s.poll != pollIdle || s.remoteMinTx != p.ends[1-i].desiredMinTx || s.desiredMinTx != s.cfg.MinTx || s.requiredMinRx != s.cfg.MinRx {
+		if s.poll != pollIdle || s.remoteMinTx != p.ends[1-i].desiredMinTx || s.desiredMinTx != s.cfg.MinTx ||
+			s.requiredMinRx != s.cfg.MinRx {
 			return false
 		}
 	}
@@ -182,8 +183,8 @@ func TestLossAndLateness(t *testing.T) {
 	})
 }
 
-// A link that goes silent, in one direction or in both, is down at both ends within what each says is its detection time; and up
-// again when it carries again.
+// A link that goes silent, in one direction or in both, is down at both ends within what each says is its detection
+// time; and up again when it carries again.
 func TestSilentCut(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r, m := source(t), multipliers.Draw(t, "m")
@@ -240,7 +241,8 @@ func TestTimersChangeWithoutAlarm(t *testing.T) {
 			if err := p.ends[r.IntN(2)].SetTimers(p.now, millis.Draw(t, "tx"), millis.Draw(t, "rx")); err != nil {
 				t.Fatal(err)
 			}
-			p.stay(t, rapid.Custom(func(t *rapid.T) time.Duration { return millis.Draw(t, "pause") - ms }).Draw(t, "pause")*10)
+			p.stay(t, rapid.Custom(func(t *rapid.T) time.Duration { return millis.Draw(t, "pause") - ms }).Draw(t,
+				"pause")*10)
 		}
 		for i := range p.lines {
 			p.lines[i].lose = func() bool { return false }
@@ -255,7 +257,8 @@ func TestRestart(t *testing.T) {
 		r := source(t)
 		p := newPair(t, r, 3, millis)
 		p.settle(t, 30*time.Second)
-		fresh, err := New(p.now, Config{Discriminator: 77, Multiplier: 3, Jitter: r.Float64, MinTx: millis.Draw(t, "tx"), MinRx: millis.Draw(t, "rx")})
+		fresh, err := New(p.now, Config{Discriminator: 77, Multiplier: 3, Jitter: r.Float64,
+			MinTx: millis.Draw(t, "tx"), MinRx: millis.Draw(t, "rx")})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,7 +13,8 @@ import (
 	"github.com/holdfast-sdn/holdfast/vswitch"
 )
 
-// A switch of ours and a real Open vSwitch at the ends of a cable: both notice that it is cut silently, and that it is mended.
+// A switch of ours and a real Open vSwitch at the ends of a cable: both notice that it is cut silently, and that it is
+// mended.
 func TestSwitchWithOpenVSwitch(t *testing.T) {
 	t.Parallel()
 	lab := netlab.ForTest(t)
@@ -45,7 +46,8 @@ func TestSwitchWithOpenVSwitch(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	session := bfd.Config{Discriminator: rand.Uint32() | 1, MinTx: interval, MinRx: interval, Multiplier: bfd.Multiplier, Jitter: rand.Float64}
+	session := bfd.Config{Discriminator: rand.Uint32() | 1, MinTx: interval, MinRx: interval,
+		Multiplier: bfd.Multiplier, Jitter: rand.Float64}
 	ours.Do(func(s *vswitch.Switch, now time.Duration) { err = s.SetBFD(now, of13.Port(1), session) })
 	if err != nil {
 		t.Fatal(err)

@@ -39,7 +39,8 @@ func BenchmarkCommit(b *testing.B) {
 				leader := line(b, all, 10*time.Second, "commit ", &term, &at)
 				for range 10 {
 					line(b, []*process{leader}, 10*time.Second, "count ", &count, &rate, &p50, &p99)
-					rates, p50s, p99s = append(rates, float64(rate)), append(p50s, float64(p50)), append(p99s, float64(p99))
+					rates, p50s, p99s = append(rates, float64(rate)), append(p50s, float64(p50)),
+						append(p99s, float64(p99))
 				}
 				for _, v := range [][]float64{rates, p50s, p99s} {
 					slices.Sort(v)
@@ -58,20 +59,22 @@ func BenchmarkCommit(b *testing.B) {
 func BenchmarkFailover(b *testing.B) {
 	for _, m := range []mode{modes[1], modes[2]} {
 		b.Run("log="+m.name, func(b *testing.B) {
-			failover(b, m, childConfig{EntrySize: 10_000, Window: 100, Pause: time.Millisecond, Compact: 2000}, 31, func(p *process) func() *process {
-				p.kill()
-				return func() *process { return spawn(b, p.cfg) }
-			})
+			failover(b, m, childConfig{EntrySize: 10_000, Window: 100, Pause: time.Millisecond, Compact: 2000}, 31,
+				func(p *process) func() *process {
+					p.kill()
+					return func() *process { return spawn(b, p.cfg) }
+				})
 		})
 	}
 	b.Run("stopped", func(b *testing.B) {
-		failover(b, modes[1], childConfig{EntrySize: 10_000, Window: 100, Pause: time.Millisecond, Compact: 2000}, 9, func(p *process) func() *process {
-			p.signal(syscall.SIGSTOP)
-			return func() *process {
-				p.signal(syscall.SIGCONT)
-				return p
-			}
-		})
+		failover(b, modes[1], childConfig{EntrySize: 10_000, Window: 100, Pause: time.Millisecond, Compact: 2000}, 9,
+			func(p *process) func() *process {
+				p.signal(syscall.SIGSTOP)
+				return func() *process {
+					p.signal(syscall.SIGCONT)
+					return p
+				}
+			})
 	})
 }
 

@@ -65,7 +65,8 @@ func (c *Core) ProposeConfChange(id uint64, change MemberChange) error {
 	if err := c.keepsQuorum(change); err != nil {
 		return err
 	}
-	cc := &raftpb.ConfChangeV2{Context: appendMembers(binary.AppendUvarint(nil, id), change.Add), Changes: change.singles()}
+	cc := &raftpb.ConfChangeV2{Context: appendMembers(binary.AppendUvarint(nil, id), change.Add),
+		Changes: change.singles()}
 	data, err := proto.Marshal(cc)
 	if err != nil {
 		return fmt.Errorf("encode the change of the membership: %w", err)
@@ -128,7 +129,8 @@ func (m *membership) validate(change MemberChange, self uint64) error {
 type QuorumError struct{ Voters, Reachable int }
 
 func (e *QuorumError) Error() string {
-	return fmt.Sprintf("the group would stop: after this change %d members would vote, of which %d are reachable now, and %d are needed; "+
+	return fmt.Sprintf("the group would stop: after this change %d members would vote, of which %d are reachable "+
+		"now, and %d are needed; "+
 		"start those that are down first", e.Voters, e.Reachable, e.Voters/2+1)
 }
 

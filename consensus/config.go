@@ -95,13 +95,16 @@ func (c Config) validate() error {
 	case c.ID == 0 || raft.IsLocalMsgTarget(c.ID):
 		return fmt.Errorf("consensus: id %d is reserved; ids start from 1", c.ID)
 	case len(c.Cluster) > wire.MaxCluster:
-		return fmt.Errorf("consensus: the cluster's name has %d bytes; at most %d are allowed", len(c.Cluster), wire.MaxCluster)
+		return fmt.Errorf("consensus: the cluster's name has %d bytes; at most %d are allowed", len(c.Cluster),
+			wire.MaxCluster)
 	case c.Heartbeat < time.Millisecond:
 		return fmt.Errorf("consensus: a heartbeat every %v would keep the processor busy; at least 1ms", c.Heartbeat)
 	case c.Election < 2*c.Heartbeat:
-		return fmt.Errorf("consensus: election timeout %v with heartbeat %v: one late heartbeat would depose the leader; at least twice, better five times the heartbeat", c.Election, c.Heartbeat)
+		return fmt.Errorf("consensus: election timeout %v with heartbeat %v: one late heartbeat would depose the "+
+			"leader; at least twice, better five times the heartbeat", c.Election, c.Heartbeat)
 	case c.Election%c.Heartbeat != 0:
-		return fmt.Errorf("consensus: election timeout %v is not a multiple of the heartbeat %v", c.Election, c.Heartbeat)
+		return fmt.Errorf("consensus: election timeout %v is not a multiple of the heartbeat %v", c.Election,
+			c.Heartbeat)
 	case c.Fsync && c.Dir == "":
 		return errors.New("consensus: fsync without a directory; name one, or keep the log in memory")
 	}

@@ -201,7 +201,8 @@ func (c *Core) Status() Status {
 		c.raft.WithProgress(func(id uint64, _ raft.ProgressType, p tracker.Progress) {
 			if id != c.id {
 				s.Peers = append(s.Peers, Peer{
-					ID: id, Match: p.Match, Votes: c.members.votes(id), State: progressName(p.State), Active: c.active(id), Declined: c.declined[id],
+					ID: id, Match: p.Match, Votes: c.members.votes(id), State: progressName(p.State),
+					Active: c.active(id), Declined: c.declined[id],
 				})
 			}
 		})

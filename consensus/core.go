@@ -85,10 +85,12 @@ type Ready struct {
 }
 
 // ErrRemoved says that this member was removed from the group.
-var ErrRemoved = errors.New("this member was removed from the group, and what its directory holds is of no more use; to join again it needs a new id and an empty directory")
+var ErrRemoved = errors.New("this member was removed from the group, and what its directory holds is of no more " +
+	"use; to join again it needs a new id and an empty directory")
 
 // ErrFounded says that this member was founded with other first members than the group which has added it.
-var ErrFounded = errors.New("the group has added this member, which takes itself for one of its first: its directory was begun for another group; " +
+var ErrFounded = errors.New("the group has added this member, which takes itself for one of its first: its " +
+	"directory was begun for another group; " +
 	"replace it by one with a new id and an empty directory, which joins")
 
 // ErrNotLeader says that this member does not lead, or not in that term.
@@ -102,7 +104,8 @@ type LostLogError struct {
 
 func (e *LostLogError) Error() string {
 	return fmt.Sprintf("member %d has lost its log: leader %d knows that it had entry %d, but it ends at %d; "+
-		"restore its directory, or remove it from the group and add it again under a new id", e.ID, e.Leader, e.Known, e.Has)
+		"restore its directory, or remove it from the group and add it again under a new id", e.ID, e.Leader, e.Known,
+		e.Has)
 }
 
 // NewCore starts from what was saved, which is at least a Bootstrap, or nothing for a
@@ -112,7 +115,8 @@ func NewCore(cfg CoreConfig) (*Core, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Core{id: cfg.ID, log: log, newest: cfg.Saved.Snapshot.Index(), incoming: make(map[uint64][]byte), heard: make(map[uint64]uint64), declined: make(map[uint64]bool)}
+	c := &Core{id: cfg.ID, log: log, newest: cfg.Saved.Snapshot.Index(), incoming: make(map[uint64][]byte),
+		heard: make(map[uint64]uint64), declined: make(map[uint64]bool)}
 	log.members = &c.members
 	c.raft, err = raft.NewRawNode(&raft.Config{
 		ID:                        cfg.ID,
@@ -224,7 +228,8 @@ func (c *Core) SnapshotAt(index uint64, state []byte) (storage.Snapshot, error) 
 	case index > applied:
 		return storage.Snapshot{}, fmt.Errorf("cannot compact at %d: entries to %d were delivered", index, applied)
 	case index <= c.newest: // one has come from the leader, and the owner does not know yet
-		return storage.Snapshot{}, fmt.Errorf("compact at %d, and there is a snapshot at %d: %w", index, c.newest, ErrCompacting)
+		return storage.Snapshot{}, fmt.Errorf("compact at %d, and there is a snapshot at %d: %w", index, c.newest,
+			ErrCompacting)
 	}
 	term, err := c.log.Term(index)
 	if err != nil {

@@ -56,7 +56,8 @@ func (p *pendingProposals) committed(index uint64) {
 
 // HasReady says whether Ready has something to do.
 func (c *Core) HasReady() bool {
-	return c.raft.HasReady() || len(c.appends) > c.handed || len(c.acks) > 0 || c.notices.due || len(c.updates) > 0 || c.election.armed || c.members.changed
+	return c.raft.HasReady() || len(c.appends) > c.handed || len(c.acks) > 0 || c.notices.due || len(c.updates) > 0 ||
+		c.election.armed || c.members.changed
 }
 
 // Ready returns all that is to be done since the last Ready.
@@ -230,6 +231,7 @@ func (c *Core) Delivered(index uint64) {
 
 func (c *Core) deliverSnapshot(s storage.Snapshot) {
 	if meta := s.Raft.GetMetadata(); meta.GetIndex() > bootIndex {
-		c.updates = append(c.updates, Update{Snapshot: &Snapshot{Index: meta.GetIndex(), Term: meta.GetTerm(), State: s.State}})
+		c.updates = append(c.updates, Update{Snapshot: &Snapshot{Index: meta.GetIndex(), Term: meta.GetTerm(),
+			State: s.State}})
 	}
 }

@@ -56,7 +56,8 @@ func TestHintByRank(t *testing.T) {
 	three := s.members[3].core
 	three.Hint(1)
 	rd := three.Ready()
-	s.check(rd.Elect == stagger && len(rd.Messages) == 0, "member 3 asks to stand after %v, and sends %d messages", rd.Elect, len(rd.Messages))
+	s.check(rd.Elect == stagger && len(rd.Messages) == 0, "member 3 asks to stand after %v, and sends %d messages",
+		rd.Elect, len(rd.Messages))
 	s.hint(2, 1)
 	s.rest()
 	three.Elect()
@@ -153,7 +154,8 @@ func TestCoreLostLog(t *testing.T) {
 	s.rest()
 	commit, typ := s.members[1].core.commit, raftpb.MsgHeartbeat
 	blank := newSim(t, 1, 1, 2, 3).members[2].core
-	err := blank.Step(wire.Message{Raft: &raftpb.Message{Type: &typ, From: ptr(uint64(1)), To: ptr(uint64(2)), Term: ptr(uint64(2)), Commit: &commit}})
+	err := blank.Step(wire.Message{Raft: &raftpb.Message{Type: &typ, From: ptr(uint64(1)), To: ptr(uint64(2)),
+		Term: ptr(uint64(2)), Commit: &commit}})
 	var lost *LostLogError
 	if !errors.As(err, &lost) || *lost != (LostLogError{ID: 2, Leader: 1, Known: commit, Has: bootIndex}) {
 		t.Errorf("%v", err)

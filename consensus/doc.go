@@ -69,6 +69,6 @@
 // what it has stored, though, and gives the leadership away if that holds the others up (relief.go).
 //
 // Whatever a member cannot survive ends its Node, and Err says why: an error of the disk (*disk.FullError: there was
-// no room; once there is, the member can be started again), a log that has forgotten what was acknowledged (LostLogError), its removal (ErrRemoved).
-// It never goes on with a log that it is not sure of.
+// no room; once there is, the member can be started again), a log that has forgotten what was acknowledged
+// (LostLogError), its removal (ErrRemoved). It never goes on with a log that it is not sure of.
 package consensus

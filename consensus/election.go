@@ -45,8 +45,8 @@ type keptVote struct {
 // lastResort is how many election timeouts a drained member leaves to the others.
 const lastResort = 10
 
-// maxLost bounds how often the time for an election is doubled. Votes are stored before they count, and where that takes
-// longer than the usual time nobody would ever be elected.
+// maxLost bounds how often the time for an election is doubled. Votes are stored before they count, and where that
+// takes longer than the usual time nobody would ever be elected.
 const maxLost = 6
 
 func newElection(cfg CoreConfig) election {
@@ -226,7 +226,8 @@ func (c *Core) Step(m wire.Message) error {
 		}
 		if r.GetType() == raftpb.MsgSnap {
 			meta := r.GetSnapshot().GetMetadata()
-			if conf := meta.GetConfState(); c.blank() && slices.Contains(slices.Concat(conf.GetVoters(), conf.GetVotersOutgoing()), c.id) {
+			if conf := meta.GetConfState(); c.blank() && slices.Contains(slices.Concat(conf.GetVoters(),
+				conf.GetVotersOutgoing()), c.id) {
 				return &LostLogError{ID: c.id, Leader: r.GetFrom(), Known: meta.GetIndex()}
 			}
 			if _, _, _, err := parseSnapshotData(r.GetSnapshot().GetData()); err != nil {

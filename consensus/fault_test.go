@@ -263,7 +263,8 @@ func TestChangeMembers(t *testing.T) {
 	settle(t, leader, owners)
 
 	l := listen(t)
-	fourth := start(t, Config{Election: 300 * time.Millisecond, ID: 4, Cluster: "test", Join: true, Members: cfgs[0].Members, Listener: l, Logger: testLogger(t)})
+	fourth := start(t, Config{Election: 300 * time.Millisecond, ID: 4, Cluster: "test", Join: true,
+		Members: cfgs[0].Members, Listener: l, Logger: testLogger(t)})
 	gone := owners[leader.n.cfg.ID%3]
 	for _, c := range []struct {
 		change MemberChange

@@ -37,7 +37,8 @@ func Bootstrap(members map[uint64]string) storage.Batch {
 		Snapshot: &storage.Snapshot{Raft: &raftpb.Snapshot{
 			Data: appendMembers(binary.AppendUvarint(nil, bootIndex), members),
 			Metadata: &raftpb.SnapshotMetadata{
-				Index: ptr(uint64(bootIndex)), Term: ptr(uint64(bootTerm)), ConfState: &raftpb.ConfState{Voters: voters},
+				Index: ptr(uint64(bootIndex)), Term: ptr(uint64(bootTerm)),
+				ConfState: &raftpb.ConfState{Voters: voters},
 			},
 		}},
 	}

@@ -122,7 +122,8 @@ func TestBlankMember(t *testing.T) {
 	snapshot := s.members[1].core.members.now().raftSnapshot(5, 2)
 	s.members[3].disk = new(storage.Memory)
 	s.start(s.members[3])
-	err := s.members[3].core.Step(wire.Message{Raft: &raftpb.Message{Type: raftpb.MsgSnap.Enum(), From: ptr(uint64(1)), To: ptr(uint64(3)),
+	err := s.members[3].core.Step(wire.Message{Raft: &raftpb.Message{Type: raftpb.MsgSnap.Enum(), From: ptr(uint64(1)),
+		To:   ptr(uint64(3)),
 		Term: ptr(uint64(2)), Snapshot: snapshot}})
 	var lost *LostLogError
 	if !errors.As(err, &lost) {
@@ -180,7 +181,8 @@ func TestHesitant(t *testing.T) {
 	s.hint(3, 1)
 	s.members[3].core.Elect()
 	s.rest()
-	s.check(s.members[2].role.Leading, "member 2, whose log is the longest, does not lead, but is %+v", s.members[2].role)
+	s.check(s.members[2].role.Leading, "member 2, whose log is the longest, does not lead, but is %+v",
+		s.members[2].role)
 }
 
 // TestGiveAwayAgain: who has declined the leadership is asked again at the next attempt to give it away.
@@ -317,7 +319,8 @@ func TestRemovedHears(t *testing.T) {
 
 // TestFound: the log of a first member is begun once, and whoever has lost it does not start.
 func TestFound(t *testing.T) {
-	cfg := Config{ID: 1, Cluster: "test", Members: map[uint64]string{1: "c1@"}, Founded: true, Dir: t.TempDir(), Logger: testLogger(t)}
+	cfg := Config{ID: 1, Cluster: "test", Members: map[uint64]string{1: "c1@"}, Founded: true, Dir: t.TempDir(),
+		Logger: testLogger(t)}
 	if _, err := Start(cfg); !errors.Is(err, ErrNoLog) {
 		t.Fatalf("a member without a log: %v", err)
 	}
@@ -335,7 +338,8 @@ func TestFound(t *testing.T) {
 }
 
 func TestSplitAddress(t *testing.T) {
-	for _, c := range [][3]string{{"c1@10.0.0.1:7001", "c1", "10.0.0.1:7001"}, {"[::1]:7001", "", "[::1]:7001"}, {"", "", ""}} {
+	for _, c := range [][3]string{{"c1@10.0.0.1:7001", "c1", "10.0.0.1:7001"}, {"[::1]:7001", "", "[::1]:7001"},
+		{"", "", ""}} {
 		if name, addr := SplitAddress(c[0]); name != c[1] || addr != c[2] {
 			t.Errorf("%q is %q and %q", c[0], name, addr)
 		}
@@ -344,7 +348,8 @@ func TestSplitAddress(t *testing.T) {
 
 // TestSnapshotData: who was a member is in a snapshot, and one of a release that did not know is read.
 func TestSnapshotData(t *testing.T) {
-	at := membersAt{known: 7, conf: &raftpb.ConfState{Voters: []uint64{1}}, addrs: map[uint64]string{1: "c1@a:1"}, gone: []uint64{5, 1 << 40}}
+	at := membersAt{known: 7, conf: &raftpb.ConfState{Voters: []uint64{1}}, addrs: map[uint64]string{1: "c1@a:1"},
+		gone: []uint64{5, 1 << 40}}
 	data := at.raftSnapshot(9, 2).GetData()
 	known, addrs, gone, err := parseSnapshotData(data)
 	if diff := cmp.Diff(at.addrs, addrs); err != nil || known != 9 || diff != "" || !slices.Equal(gone, at.gone) {
@@ -360,7 +365,8 @@ func TestSnapshotData(t *testing.T) {
 
 // FuzzSnapshotData: no bytes make the decoder panic, and what it takes comes back the same.
 func FuzzSnapshotData(f *testing.F) {
-	f.Add(membersAt{known: 7, addrs: map[uint64]string{1: "c1@a:1", 300: ""}, gone: []uint64{5}}.raftSnapshot(9, 2).GetData())
+	f.Add(membersAt{known: 7, addrs: map[uint64]string{1: "c1@a:1", 300: ""}, gone: []uint64{5}}.raftSnapshot(9,
+		2).GetData())
 	f.Add([]byte{9, 1, 1, 0})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		known, addrs, gone, err := parseSnapshotData(b)
@@ -368,7 +374,8 @@ func FuzzSnapshotData(f *testing.F) {
 			return
 		}
 		again := membersAt{known: known, addrs: addrs, gone: gone}.raftSnapshot(0, 0).GetData()
-		if k, a, g, err := parseSnapshotData(again); err != nil || k != known || !maps.Equal(a, addrs) || !slices.Equal(g, gone) {
+		if k, a, g, err := parseSnapshotData(again); err != nil || k != known || !maps.Equal(a, addrs) ||
+			!slices.Equal(g, gone) {
 			t.Errorf("%d, %v, %v became %d, %v, %v: %v", known, addrs, gone, k, a, g, err)
 		}
 	})

@@ -71,8 +71,9 @@ func Start(cfg Config) (*Node, error) {
 	n.elect.Stop()
 	n.saver = newSaver(store, n.inbox, markInterval(cfg.Fsync))
 	n.transport = transport.Start(transport.Config{
-		ID: cfg.ID, Cluster: cfg.Cluster, Listener: cfg.Listener, Peers: dialed(cfg.Members), Handler: peers{n}, Logger: cfg.Logger,
-		Dial: cfg.Dial, Admit: cfg.Admit,
+		ID: cfg.ID, Cluster: cfg.Cluster, Listener: cfg.Listener, Peers: dialed(cfg.Members), Handler: peers{n},
+		Logger: cfg.Logger,
+		Dial:   cfg.Dial, Admit: cfg.Admit,
 	})
 	n.helpers.Go(n.saver.run)
 	go func() { // ends with Close, or with what the member cannot survive
@@ -205,7 +206,8 @@ func (n *Node) ready() {
 			n.elect.Reset(rd.Elect)
 		}
 		if rd.Relief != 0 {
-			n.cfg.Logger.Warn("consensus: the disk of this leader is much slower than those of others; handing the leadership over",
+			n.cfg.Logger.Warn("consensus: the disk of this leader is much slower than those of others; handing the "+
+				"leadership over",
 				"dir", n.cfg.Dir, "to", rd.Relief)
 		}
 		if rd.Stop != nil {

@@ -45,7 +45,8 @@ type owner struct {
 }
 
 func own(n *Node) *owner {
-	o := &owner{n: n, entries: make(chan Entry, 1<<20), roles: make(chan Role, 1024), snaps: make(chan Snapshot, 16), ended: make(chan struct{})}
+	o := &owner{n: n, entries: make(chan Entry, 1<<20), roles: make(chan Role, 1024), snaps: make(chan Snapshot, 16),
+		ended: make(chan struct{})}
 	go func() {
 		defer close(o.ended)
 		for u := range n.Updates() {

@@ -33,7 +33,8 @@ func acknowledged(t *testing.T) *sim {
 	for one.core.commit == before {
 		s.pass(1)
 	}
-	s.check(one.core.last == one.core.commit+1, "the log ends at %d, committed up to %d", one.core.last, one.core.commit)
+	s.check(one.core.last == one.core.commit+1, "the log ends at %d, committed up to %d", one.core.last,
+		one.core.commit)
 	return s
 }
 
@@ -53,10 +54,12 @@ func TestNotices(t *testing.T) {
 		s.check(s.notices(to) == 0, "%d notices to member %d while an entry is on its way", s.notices(to), to)
 	}
 	s.propose(one)
-	s.check(len(one.core.notices.waiting) == 0, "%d notices wait, and entries have said more", len(one.core.notices.waiting))
+	s.check(len(one.core.notices.waiting) == 0, "%d notices wait, and entries have said more",
+		len(one.core.notices.waiting))
 	s.rest() // no time passes
 	for _, id := range []uint64{2, 3} {
-		s.check(s.members[id].applied == one.applied && one.applied == one.core.last, "member %d has %d entries, the leader %d of %d",
+		s.check(s.members[id].applied == one.applied && one.applied == one.core.last,
+			"member %d has %d entries, the leader %d of %d",
 			id, s.members[id].applied, one.applied, one.core.last)
 	}
 }
@@ -81,21 +84,24 @@ func TestNoticesOfFormerLeaders(t *testing.T) {
 	one := s.members[1]
 	s.check(len(one.core.notices.waiting) > 0, "no notice waits")
 	typ := raftpb.MsgHeartbeat
-	s.must(one.core.Step(wire.Message{Raft: &raftpb.Message{Type: &typ, From: ptr(uint64(2)), To: ptr(one.id), Term: ptr(one.role.Term + 1)}}))
+	s.must(one.core.Step(wire.Message{Raft: &raftpb.Message{Type: &typ, From: ptr(uint64(2)), To: ptr(one.id),
+		Term: ptr(one.role.Term + 1)}}))
 	s.drain(one)
 	s.check(one.core.role.Leader == 2, "member 1 is %+v", one.core.role)
 	one.core.Tick()
 	s.check(len(one.core.notices.waiting) == 0 && !one.core.notices.due, "%d notices", len(one.core.notices.waiting))
 }
 
-// TestNoticesUnderLoad: with an entry every few milliseconds what is committed is told by the next, whether or not one is on its way.
+// TestNoticesUnderLoad: with an entry every few milliseconds what is committed is told by the next, whether or not one
+// is on its way.
 func TestNoticesUnderLoad(t *testing.T) {
 	s := led(t)
 	one, two := s.members[1], s.members[2]
 	s.beat(1)
 	s.beat(1)
 	for range oftenEntries {
-		s.check(two.applied == one.applied, "without load member 2 has %d entries at once, and the leader %d", two.applied, one.applied)
+		s.check(two.applied == one.applied, "without load member 2 has %d entries at once, and the leader %d",
+			two.applied, one.applied)
 		s.propose(one)
 		s.rest()
 	}
@@ -103,12 +109,15 @@ func TestNoticesUnderLoad(t *testing.T) {
 		before := one.applied
 		s.propose(one)
 		s.rest()
-		s.check(one.applied > before && two.applied == before, "under load member 2 has %d entries, and the leader %d after %d", two.applied, one.applied, before)
+		s.check(one.applied > before && two.applied == before,
+			"under load member 2 has %d entries, and the leader %d after %d", two.applied, one.applied, before)
 	}
 	s.beat(1)
-	s.check(two.applied == one.applied, "after a tick member 2 has %d entries, and the leader %d", two.applied, one.applied)
+	s.check(two.applied == one.applied, "after a tick member 2 has %d entries, and the leader %d", two.applied,
+		one.applied)
 	s.beat(1)
 	s.propose(one)
 	s.rest()
-	s.check(two.applied == one.applied, "when the load is over member 2 has %d entries, and the leader %d", two.applied, one.applied)
+	s.check(two.applied == one.applied, "when the load is over member 2 has %d entries, and the leader %d", two.applied,
+		one.applied)
 }

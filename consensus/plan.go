@@ -24,7 +24,8 @@ type Step struct {
 }
 
 // ErrTooFew refuses to make a group that survives a failure into one that does not.
-var ErrTooFew = errors.New("3 members that vote survive the loss of one, and fewer survive none: replace the member by another instead of removing it")
+var ErrTooFew = errors.New("3 members that vote survive the loss of one, and fewer survive none: replace the " +
+	"member by another instead of removing it")
 
 // nearEnough is by how many entries a new member may be behind when it begins to vote: what is on its way
 // under load. It must be less than tailEntries.
@@ -48,7 +49,8 @@ func Plan(s Status, w Wish) (Step, error) {
 	if _, member := s.Members[w.Add]; w.Add != 0 && !member {
 		return Step{Change: MemberChange{Add: map[uint64]string{w.Add: w.Address}}}, nil
 	}
-	if i := slices.IndexFunc(s.Peers, func(p Peer) bool { return p.ID == w.Add && !p.Votes }); i >= 0 && !s.Peers[i].ready(s.Last) {
+	if i := slices.IndexFunc(s.Peers, func(p Peer) bool { return p.ID == w.Add && !p.Votes }); i >= 0 &&
+		!s.Peers[i].ready(s.Last) {
 		return Step{Wait: &s.Peers[i]}, nil
 	}
 	var c MemberChange

@@ -19,7 +19,8 @@ func ledBy1(voters, members uint64) Status {
 			s.Voters = append(s.Voters, id)
 		}
 		if id > 1 {
-			s.Peers = append(s.Peers, Peer{ID: id, Match: s.Last, Votes: id <= voters, State: "replicate", Active: true})
+			s.Peers = append(s.Peers, Peer{ID: id, Match: s.Last, Votes: id <= voters, State: "replicate",
+				Active: true})
 		}
 	}
 	return s
@@ -50,19 +51,27 @@ func TestPlan(t *testing.T) {
 		want   Step
 		err    error
 	}{
-		{"a new member stands by first", ledBy1(3, 3), Wish{Add: 9, Address: "m9"}, Step{Change: MemberChange{Add: map[uint64]string{9: "m9"}}}, nil},
+		{"a new member stands by first", ledBy1(3, 3), Wish{Add: 9, Address: "m9"},
+			Step{Change: MemberChange{Add: map[uint64]string{9: "m9"}}}, nil},
 		{"and goes on to, as a fourth", ledBy1(3, 4), Wish{Add: 4}, Step{Done: true}, nil},
-		{"with a fifth, both vote", ledBy1(3, 5), Wish{Add: 5}, Step{Change: MemberChange{Promote: []uint64{5, 4}}}, nil},
-		{"not before it has the log", ledBy1(3, 5).with(5, behind), Wish{Add: 5}, Step{Wait: &Peer{ID: 5, Match: 100, State: "replicate", Active: true}}, nil},
+		{"with a fifth, both vote", ledBy1(3, 5), Wish{Add: 5}, Step{Change: MemberChange{Promote: []uint64{5, 4}}},
+			nil},
+		{"not before it has the log", ledBy1(3, 5).with(5, behind), Wish{Add: 5},
+			Step{Wait: &Peer{ID: 5, Match: 100, State: "replicate", Active: true}}, nil},
 		{"the fourth is down: the fifth waits for it", ledBy1(3, 5).with(4, down), Wish{Add: 5}, Step{Done: true}, nil},
-		{"replace: the new one stands by first", ledBy1(3, 3), Wish{Add: 9, Address: "m9", Remove: 3}, Step{Change: MemberChange{Add: map[uint64]string{9: "m9"}}}, nil},
-		{"then takes the other's place at once", ledBy1(3, 4), Wish{Add: 4, Remove: 3}, Step{Change: MemberChange{Promote: []uint64{4}, Remove: []uint64{3}}}, nil},
+		{"replace: the new one stands by first", ledBy1(3, 3), Wish{Add: 9, Address: "m9", Remove: 3},
+			Step{Change: MemberChange{Add: map[uint64]string{9: "m9"}}}, nil},
+		{"then takes the other's place at once", ledBy1(3, 4), Wish{Add: 4, Remove: 3},
+			Step{Change: MemberChange{Promote: []uint64{4}, Remove: []uint64{3}}}, nil},
 		{"done", ledBy1(3, 3), Wish{Add: 3, Remove: 9}, Step{Done: true}, nil},
 		{"a member that is not there is removed", ledBy1(3, 3), Wish{Remove: 9}, Step{Done: true}, nil},
-		{"one of five: another stands by", ledBy1(5, 5), Wish{Remove: 3}, Step{Change: MemberChange{Demote: []uint64{5}, Remove: []uint64{3}}}, nil},
-		{"rather one that is down", ledBy1(5, 5).with(2, down), Wish{Remove: 3}, Step{Change: MemberChange{Demote: []uint64{2}, Remove: []uint64{3}}}, nil},
+		{"one of five: another stands by", ledBy1(5, 5), Wish{Remove: 3},
+			Step{Change: MemberChange{Demote: []uint64{5}, Remove: []uint64{3}}}, nil},
+		{"rather one that is down", ledBy1(5, 5).with(2, down), Wish{Remove: 3},
+			Step{Change: MemberChange{Demote: []uint64{2}, Remove: []uint64{3}}}, nil},
 		{"one that stands by", ledBy1(3, 4), Wish{Remove: 4}, Step{Change: MemberChange{Remove: []uint64{4}}}, nil},
-		{"one of three, and another stands by", ledBy1(3, 4), Wish{Remove: 2}, Step{Change: MemberChange{Promote: []uint64{4}, Remove: []uint64{2}}}, nil},
+		{"one of three, and another stands by", ledBy1(3, 4), Wish{Remove: 2},
+			Step{Change: MemberChange{Promote: []uint64{4}, Remove: []uint64{2}}}, nil},
 		{"one of three", ledBy1(3, 3), Wish{Remove: 2}, Step{}, ErrTooFew},
 		{"one of three, and who stands by is down", ledBy1(3, 4).with(4, down), Wish{Remove: 2}, Step{}, ErrTooFew},
 		{"a second beside a single one", ledBy1(1, 2), Wish{Add: 2}, Step{Done: true}, nil},
@@ -74,7 +83,8 @@ func TestPlan(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got, err := Plan(c.status, c.wish)
-			if fmt.Sprintf("%+v", got.Change) != fmt.Sprintf("%+v", c.want.Change) || got.Busy != c.want.Busy || got.Done != c.want.Done || got.Transfer != c.want.Transfer || !errors.Is(err, c.err) {
+			if fmt.Sprintf("%+v", got.Change) != fmt.Sprintf("%+v", c.want.Change) || got.Busy != c.want.Busy ||
+				got.Done != c.want.Done || got.Transfer != c.want.Transfer || !errors.Is(err, c.err) {
 				t.Errorf("%+v, %v; want %+v, %v", got, err, c.want, c.err)
 			}
 			if (got.Wait == nil) != (c.want.Wait == nil) || got.Wait != nil && *got.Wait != *c.want.Wait {
@@ -127,7 +137,8 @@ func (s Status) after(t *rapid.T, c MemberChange) Status {
 	maps.DeleteFunc(next.Members, func(id uint64, _ string) bool { return slices.Contains(c.Remove, id) })
 	for _, id := range slices.Sorted(maps.Keys(next.Members)) {
 		if id != s.ID {
-			next.Peers = append(next.Peers, Peer{ID: id, Match: next.Last, Votes: slices.Contains(voters, id), State: "replicate", Active: true})
+			next.Peers = append(next.Peers, Peer{ID: id, Match: next.Last, Votes: slices.Contains(voters, id),
+				State: "replicate", Active: true})
 		}
 	}
 	if n := len(next.Members); len(c.Add) == 0 && len(voters) < n-1 {

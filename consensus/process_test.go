@@ -50,8 +50,9 @@ func child() {
 		panic(err)
 	}
 	n, err := Start(Config{
-		ID: cfg.ID, Cluster: "processes", Members: cfg.Members, Listener: l, Dir: cfg.Dir, Fsync: cfg.Fsync, Election: cfg.Election,
-		Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level})),
+		ID: cfg.ID, Cluster: "processes", Members: cfg.Members, Listener: l, Dir: cfg.Dir, Fsync: cfg.Fsync,
+		Election: cfg.Election,
+		Logger:   slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level})),
 	})
 	if err != nil {
 		fmt.Println("failed", err)
@@ -280,7 +281,8 @@ func TestKilled(t *testing.T) {
 	}
 	for _, m := range modes[1:] {
 		t.Run("log="+m.name, func(t *testing.T) {
-			all := group(t, 3, t.TempDir(), childConfig{EntrySize: 1000, Window: 50, Pause: time.Millisecond, Compact: 500, Fsync: m.fsync})
+			all := group(t, 3, t.TempDir(), childConfig{EntrySize: 1000, Window: 50, Pause: time.Millisecond,
+				Compact: 500, Fsync: m.fsync})
 			var term, at, count int
 			leader := line(t, all, 10*time.Second, "commit ", &term, &at)
 			for range 3 {

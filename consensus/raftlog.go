@@ -24,7 +24,8 @@ type raftLog struct {
 func newRaftLog(s storage.Saved) (*raftLog, error) {
 	meta := s.Snapshot.Raft.GetMetadata()
 	l := &raftLog{
-		hard: s.Hard, snapshot: s.Snapshot, base: meta.GetIndex(), baseTerm: meta.GetTerm(), lent: make(map[uint64][]byte),
+		hard: s.Hard, snapshot: s.Snapshot, base: meta.GetIndex(), baseTerm: meta.GetTerm(),
+		lent: make(map[uint64][]byte),
 	}
 	for i, e := range s.Entries {
 		if want := l.base + 1 + uint64(i); e.GetIndex() != want {

@@ -34,7 +34,8 @@ func TestSafety(t *testing.T) {
 			if m.role.Leading {
 				leading++
 				s.check(m.proposed == 0 || s.log[s.newest].data == fmt.Sprintf("%d/%d", m.role.Term, m.proposed),
-					"member %d still leads in %d; its proposal %d is not the last, but %s", m.id, m.role.Term, m.proposed, s.log[s.newest].data)
+					"member %d still leads in %d; its proposal %d is not the last, but %s", m.id, m.role.Term,
+					m.proposed, s.log[s.newest].data)
 			}
 		}
 		s.check(leading == 1, "%d leaders after healing", leading)

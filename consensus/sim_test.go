@@ -58,7 +58,8 @@ type simMember struct {
 
 func newSim(t *testing.T, seed uint64, ids ...uint64) *sim {
 	s := &sim{
-		t: t, seed: seed, rand: rand.New(rand.NewPCG(seed, 0)), members: make(map[uint64]*simMember), cut: make(map[[2]uint64]bool),
+		t: t, seed: seed, rand: rand.New(rand.NewPCG(seed, 0)), members: make(map[uint64]*simMember),
+		cut: make(map[[2]uint64]bool),
 		log: make(map[uint64]simEntry), hashes: map[uint64]uint64{0: 0, bootIndex: 0}, leaders: make(map[uint64]uint64),
 	}
 	addrs := make(map[uint64]string)
@@ -212,7 +213,8 @@ func (s *sim) take(m *simMember) {
 func (s *sim) takeEntry(m *simMember, e Entry) {
 	s.check(e.Index > m.applied, "member %d: entry %d after %d", m.id, e.Index, m.applied)
 	if known, ok := s.log[e.Index]; ok {
-		s.check(known == simEntry{e.Term, string(e.Data)}, "member %d: entry %d is %q, elsewhere %q", m.id, e.Index, e.Data, known.data)
+		s.check(known == simEntry{e.Term, string(e.Data)}, "member %d: entry %d is %q, elsewhere %q", m.id, e.Index,
+			e.Data, known.data)
 	} else {
 		s.check(e.Index > s.newest, "member %d: new entry %d before %d", m.id, e.Index, s.newest)
 		s.checkOrder(e)
@@ -237,7 +239,8 @@ func (s *sim) checkOrder(e Entry) {
 	s.must(err)
 	s.check(term == e.Term, "proposal %s was appended in term %d", e.Data, e.Term)
 	if seq > 1 {
-		s.check(s.log[s.newest].data == fmt.Sprintf("%d/%d", term, seq-1), "proposal %s follows %s", e.Data, s.log[s.newest].data)
+		s.check(s.log[s.newest].data == fmt.Sprintf("%d/%d", term, seq-1), "proposal %s follows %s", e.Data,
+			s.log[s.newest].data)
 	}
 }
 
@@ -250,7 +253,8 @@ func (s *sim) takeRole(m *simMember, r Role) {
 		s.check(!twice, "members %d and %d lead in term %d", other, m.id, r.Term)
 		s.leaders[r.Term] = m.id
 		for index, e := range s.log {
-			s.check(e.term >= r.Term || index <= m.applied, "member %d leads in %d at %d without entry %d of term %d", m.id, r.Term, m.applied, index, e.term)
+			s.check(e.term >= r.Term || index <= m.applied, "member %d leads in %d at %d without entry %d of term %d",
+				m.id, r.Term, m.applied, index, e.term)
 		}
 		m.proposed = 0
 	}
@@ -309,7 +313,8 @@ func (s *sim) lose(i int) {
 }
 
 func (s *sim) sent(w wire.Message, ok bool) {
-	if sender := s.members[w.Raft.GetFrom()]; w.Raft.GetType() == raftpb.MsgSnap && sender != nil && sender.core != nil {
+	if sender := s.members[w.Raft.GetFrom()]; w.Raft.GetType() == raftpb.MsgSnap && sender != nil &&
+		sender.core != nil {
 		sender.core.SnapshotSent(w.Raft.GetTo(), ok)
 		s.drain(sender)
 	}

@@ -34,7 +34,8 @@ var badSwitches = []badSwitch{
 	{"garbage", shakeAndSend("\xde\xad\x00\x02\xbe\xef\xff\xff"), "length 2", true},
 	{"half a message", shakeAndSend("\x04\x0a\x00\x60\x00\x00\x00\x00half"), "unexpected EOF", false},
 	{"another version later", shakeAndSend("\x01\x02\x00\x08\x00\x00\x00\x00"), "version 1 after agreeing on 4", true},
-	{"an agent's message", shakeAndSend("\x04\x04\x00\x10\x00\x00\x00\x00\xff\x00\x48\x4f\x00\x00\x00\x03"), "HOLDFAST_EVENT_ACK", true},
+	{"an agent's message", shakeAndSend("\x04\x04\x00\x10\x00\x00\x00\x00\xff\x00\x48\x4f\x00\x00\x00\x03"),
+		"HOLDFAST_EVENT_ACK", true},
 	{"never reads", neverRead, "it does not read", true},
 }
 
@@ -211,7 +212,8 @@ func (p *pump) stop(t *testing.T, name string) {
 		t.Errorf("good switch at the %s: %v", name, err)
 	}
 	if got := p.packetOuts(); !slices.Equal(got, p.sent) {
-		t.Errorf("good switch at the %s: %d packets sent, %d came back, or in another order", name, len(p.sent), len(got))
+		t.Errorf("good switch at the %s: %d packets sent, %d came back, or in another order", name, len(p.sent),
+			len(got))
 	}
 	if len(p.sent) < 20 {
 		t.Errorf("good switch at the %s: only %d packets in all that time", name, len(p.sent))
@@ -245,7 +247,8 @@ func TestBadConfig(t *testing.T) {
 			if c.line > 0 {
 				place = fmt.Sprintf("%s:%d: ", file, c.line)
 			}
-			if text := string(out); !strings.Contains(text, place) || !strings.Contains(text, c.remedy) || strings.Count(text, "\n") != 1 {
+			if text := string(out); !strings.Contains(text, place) || !strings.Contains(text, c.remedy) ||
+				strings.Count(text, "\n") != 1 {
 				t.Errorf("want one line with %q and %q, got\n%s", place, c.remedy, text)
 			}
 		})

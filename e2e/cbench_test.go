@@ -23,13 +23,15 @@ func TestCbench(t *testing.T) {
 	defer c.Close()
 	for i, mode := range []load.Mode{load.Throughput, load.Latency} {
 		first := openflow.DatapathID(1 + 4*i)
-		for answered := false; !answered; { // on a busy machine the leadership may change, and such a switch stays where it is
+		// on a busy machine the leadership may change, and such a switch stays where it is
+		for answered := false; !answered; {
 			leader, err := c.WaitLeader(ctx)
 			if err != nil {
 				t.Fatal(err)
 			}
-			r, err := load.Run(ctx, load.Config{Mode: mode, Version: openflow.Version10, Switches: 4, FirstDatapathID: first,
-				Duration: time.Second, Dial: load.TCP(leader.OpenFlow)})
+			r, err := load.Run(ctx, load.Config{Mode: mode, Version: openflow.Version10, Switches: 4,
+				FirstDatapathID: first,
+				Duration:        time.Second, Dial: load.TCP(leader.OpenFlow)})
 			if ctx.Err() != nil {
 				t.Fatalf("mode %d: %v\n%s", mode, err, c.Logs())
 			}

@@ -67,13 +67,15 @@ type chaos struct {
 }
 
 func newChaos(seed uint64) *chaos {
-	return &chaos{rand: rand.New(rand.NewPCG(seed, 0)), down: map[any]bool{}, agentKills: map[*cluster.Agent][]time.Time{}, counts: map[string]int{}}
+	return &chaos{rand: rand.New(rand.NewPCG(seed, 0)), down: map[any]bool{},
+		agentKills: map[*cluster.Agent][]time.Time{}, counts: map[string]int{}}
 }
 
 func (c *chaos) start(t *testing.T, election time.Duration) {
 	durability := []string{"memory", "disk"}[c.rand.IntN(2)]
 	t.Logf("election timeout %v, durability %s", election, durability)
-	c.site = startSite(t, cluster.Config{Agents: chaosAgents, Election: election, SnapshotEvery: 200, Route: c.route(t), Durability: durability})
+	c.site = startSite(t, cluster.Config{Agents: chaosAgents, Election: election, SnapshotEvery: 200, Route: c.route(t),
+		Durability: durability})
 	for i := range chaosSwitches {
 		agent := c.Agents()[max(0, i-1)]
 		c.switches = append(c.switches, startChaosSwitch(t, openflow.DatapathID(i+1), agent.Listen))
@@ -108,12 +110,25 @@ func (c *chaos) fault() {
 		{"all controllers killed", 1, func() bool { return c.killControllers(3, c.upTo(300*time.Millisecond)) }},
 		{"leader killed", 4, c.killLeader},
 		{"controller stopped", 5, func() bool { return c.stopController(c.upTo(800 * time.Millisecond)) }},
-		{"controller stopped for long", 1, func() bool { return c.stopController(5*time.Second + c.upTo(2*time.Second)) }},
+		{"controller stopped for long", 1, func() bool {
+			return c.stopController(
+				5*time.Second + c.upTo(2*time.Second))
+		}},
 		{"agent killed", 1, c.killAgent},
-		{"switch restarted", 2, func() bool { c.switches[c.rand.IntN(chaosSwitches)].restart(c.rand.IntN(2) == 0); return true }},
+		{"switch restarted", 2, func() bool {
+			c.switches[c.rand.IntN(chaosSwitches)].restart(
+				c.rand.IntN(2) == 0)
+			return true
+		}},
 		{"connection broken", 4, func() bool { return c.network(func(r *relay) { r.closeConns() }, 0) }},
-		{"network cut", 4, func() bool { return c.network(func(r *relay) { r.cut = true; r.closeConns() }, c.upTo(time.Second)) }},
-		{"network silent", 4, func() bool { return c.network(func(r *relay) { r.held = [2]bool{true, true} }, c.upTo(time.Second)) }},
+		{"network cut", 4, func() bool {
+			return c.network(func(r *relay) { r.cut = true; r.closeConns() },
+				c.upTo(time.Second))
+		}},
+		{"network silent", 4, func() bool {
+			return c.network(func(r *relay) { r.held = [2]bool{true, true} },
+				c.upTo(time.Second))
+		}},
 		{"network silent for long", 1, func() bool {
 			return c.network(func(r *relay) { r.held = [2]bool{true, true} }, 5*time.Second+c.upTo(2*time.Second))
 		}},

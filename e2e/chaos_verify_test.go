@@ -45,7 +45,8 @@ func (c *chaos) verify() {
 	}
 	c.verifyCounts(records)
 	c.verifyProcesses()
-	c.t.Logf("%d events sent, %d processed; %d commands issued, %d executed; %d epochs; largest controller %d MiB", sent, processed, issued, executed, epochs, c.peak>>10)
+	c.t.Logf("%d events sent, %d processed; %d commands issued, %d executed; %d epochs; largest controller %d MiB",
+		sent, processed, issued, executed, epochs, c.peak>>10)
 }
 
 // epochs splits the log. Commands have no epoch there: they are of the one that is open.
@@ -72,7 +73,8 @@ func (c *chaos) epochs(records []audit.Record) map[openflow.DatapathID][]*epoch 
 			e := list[len(list)-1]
 			s, ok := known[r.Switch][r.Digest]
 			if !ok || r.Epoch != e.number || e.conn >= 0 && e.conn != s.conn || s.n != len(e.events) {
-				c.t.Errorf("index %d: switch %s: epoch %d has packet-in %q (%v) of connection %d as event %d, the epoch is of connection %d", r.Index, r.Switch, r.Epoch, s.text, ok, s.conn, len(e.events), e.conn)
+				c.t.Errorf("index %d: switch %s: epoch %d has packet-in %q (%v) of connection %d as event %d, the "+
+					"epoch is of connection %d", r.Index, r.Switch, r.Epoch, s.text, ok, s.conn, len(e.events), e.conn)
 				continue
 			}
 			e.conn = s.conn
@@ -103,7 +105,8 @@ func (c *chaos) known() map[openflow.DatapathID]map[string]said {
 func (c *chaos) verifyConn(sw *chaosSwitch, i int, list []*epoch) {
 	conn, last := sw.conns[i], i == len(sw.conns)-1
 	complain := func(format string, args ...any) {
-		c.t.Errorf("switch %s, connection %d of %d (%s to %s): %s", sw.id, i+1, len(sw.conns), conn.begun.Format(time.StampMilli),
+		c.t.Errorf("switch %s, connection %d of %d (%s to %s): %s", sw.id, i+1, len(sw.conns),
+			conn.begun.Format(time.StampMilli),
 			conn.ended.Format(time.StampMilli), fmt.Sprintf(format, args...))
 	}
 	agentDied := false

@@ -42,8 +42,8 @@ func (s *site) trace(from *cluster.Controller) trace {
 }
 
 // crashEvents is the number of packet-ins of a run, from crashSwitches in turn; crashPassage is how often the leader
-// passes the crash point, from the second round on: a point is passed one to three times for each. Marks of stock switches pass
-// before-replicate, too: there are some between two events, and many on a busy machine.
+// passes the crash point, from the second round on: a point is passed one to three times for each. Marks of stock
+// switches pass before-replicate, too: there are some between two events, and many on a busy machine.
 const (
 	crashEvents   = 30
 	crashSwitches = 3

@@ -50,7 +50,10 @@ func TestFullEventBuffer(t *testing.T) {
 					sw.packetIn(fmt.Sprintf("packet %d", n)) // blocks as long as the agent does not read
 				}
 			})
-			eventually(t, "the buffer to be full", func() bool { return s.countLines(s.Agents()[0].LogFile(), "event buffer is full") > 0 })
+			eventually(t, "the buffer to be full", func() bool {
+				return s.countLines(s.Agents()[0].LogFile(),
+					"event buffer is full") > 0
+			})
 			time.Sleep(6 * time.Second) // longer than a silent peer is alive
 			for _, c := range s.Controllers() {
 				s.check(c.Restart())
@@ -86,7 +89,8 @@ func TestBacklogOfDeadSwitch(t *testing.T) {
 		s.check(c.Restart())
 	}
 	s.await("all to be done", func(st cluster.Status) bool {
-		return len(st.Switches) == 1 && st.Switches[0].State == "down" && st.Switches[0].TotalEvents == events+2 // SWITCH_UP and SWITCH_DOWN
+		// SWITCH_UP and SWITCH_DOWN
+		return len(st.Switches) == 1 && st.Switches[0].State == "down" && st.Switches[0].TotalEvents == events+2
 	})
 	r, err := s.tally.Compare(s.AuditFiles())
 	s.check(err)
@@ -101,7 +105,8 @@ func TestManySwitches(t *testing.T) {
 	s := startSite(t, cluster.Config{Agents: 1, Apps: []string{"hub"}})
 	const n = 256
 	for i := range n {
-		s.switches = append(s.switches, dialSwitch(t, openflow.DatapathID(i+1), "127.0.0.1", s.Agents()[0].Listen, s.tally))
+		s.switches = append(s.switches, dialSwitch(t, openflow.DatapathID(i+1), "127.0.0.1", s.Agents()[0].Listen,
+			s.tally))
 	}
 	s.waitUp(n)
 	for round := range 6 {

@@ -22,7 +22,8 @@ func TestHangingLeader(t *testing.T) {
 				return
 			}
 		}
-		t.Error("three times it took so long to elect another leader that the connections of the old one were closed: is this machine busy?")
+		t.Error("three times it took so long to elect another leader that the connections of the old one were " +
+			"closed: is this machine busy?")
 	})
 }
 

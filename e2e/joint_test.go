@@ -97,7 +97,8 @@ func (s *site) exactFor(living []player, lost player) {
 			got = append(got, audit.Digest(c))
 		}
 		if want := issued[sw.name()]; !slices.Equal(got, want) {
-			s.t.Errorf("switch %s executed %d commands, %d were issued, or in another order", sw.name(), len(got), len(want))
+			s.t.Errorf("switch %s executed %d commands, %d were issued, or in another order", sw.name(), len(got),
+				len(want))
 		}
 	}
 	if total := events[lost.name()] + events[living[0].name()] + events[living[1].name()]; total != s.played {

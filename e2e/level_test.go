@@ -15,7 +15,8 @@ import (
 func TestLevelsSurviveFailover(t *testing.T) {
 	for _, level := range []string{"unordered", "reliable", "ordered"} {
 		t.Run(level, func(t *testing.T) {
-			s := startSite(t, cluster.Config{Agents: 1, Levels: map[string]map[string]string{"counter": {"packet_in": level}}})
+			s := startSite(t, cluster.Config{Agents: 1,
+				Levels: map[string]map[string]string{"counter": {"packet_in": level}}})
 			s.connect()
 			sw := s.switches[0]
 			const n = 3000

@@ -31,7 +31,8 @@ func TestMain(m *testing.M) {
 	code := 1
 	flag.Parse()
 	if err == nil {
-		err = flag.Set("test.parallel", "8") // tests that run side by side wait, most of the time; with many more, switches starve
+		// tests that run side by side wait, most of the time; with many more, switches starve
+		err = flag.Set("test.parallel", "8")
 	}
 	if err == nil {
 		code = m.Run()
@@ -52,7 +53,8 @@ func TestMain(m *testing.M) {
 var race []string
 
 func build(to string, flags ...string) error {
-	args := slices.Concat([]string{"build", "-o", to}, race, flags, []string{"github.com/holdfast-sdn/holdfast/cmd/holdfast"})
+	args := slices.Concat([]string{"build", "-o", to}, race, flags,
+		[]string{"github.com/holdfast-sdn/holdfast/cmd/holdfast"})
 	if out, err := exec.Command("go", args...).CombinedOutput(); err != nil {
 		return fmt.Errorf("build the binary under test: %w\n%s", err, out)
 	}

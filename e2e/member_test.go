@@ -171,7 +171,8 @@ func TestAddAndRemoveControllers(t *testing.T) {
 	s.check(five.Restart())
 	five.ExpectEnd()
 	s.ends(five, "removed from the group")
-	if _, err := s.Command(s.ctx, "member", "remove", "c3"); err == nil || !strings.Contains(err.Error(), "replace the member by another") {
+	if _, err := s.Command(s.ctx, "member", "remove", "c3"); err == nil ||
+		!strings.Contains(err.Error(), "replace the member by another") {
 		t.Errorf("one of three is removed: %v", err)
 	}
 	stop()
@@ -213,7 +214,8 @@ func TestDrain(t *testing.T) {
 	out, err := s.Command(s.ctx, "drain") // whoever leads
 	s.check(err)
 	second := s.leader()
-	if second == first || !strings.HasPrefix(out, first.Name+" is drained") || !strings.HasSuffix(out, second.Name+" leads\n") {
+	if second == first || !strings.HasPrefix(out, first.Name+" is drained") ||
+		!strings.HasSuffix(out, second.Name+" leads\n") {
 		t.Errorf("%s led, then %s: %q", first.Name, second.Name, out)
 	}
 	s.play(2, nil)

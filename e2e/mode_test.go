@@ -53,7 +53,8 @@ func everyModeAnd(overTLS ...mode) []mode {
 	return append(slices.Clone(everyMode), overTLS...)
 }
 
-// inModes runs a test in each mode, side by side: most of the time they wait. They run after the function that calls it has returned.
+// inModes runs a test in each mode, side by side: most of the time they wait. They run after the function that calls it
+// has returned.
 func inModes(t *testing.T, modes []mode, test func(t *testing.T, m mode)) {
 	for _, m := range modes {
 		t.Run(m.name, func(t *testing.T) {
@@ -82,7 +83,8 @@ func (m mode) start(t *testing.T, n int, cfg cluster.Config) *site {
 		return s
 	}
 	s := startSite(t, cfg)
-	s.stock = &stockSite{mode: m, switches: n, tally: audit.NewStock(!m.ovs), taps: map[*cluster.Controller][]*tap.Tap{}}
+	s.stock = &stockSite{mode: m, switches: n, tally: audit.NewStock(!m.ovs),
+		taps: map[*cluster.Controller][]*tap.Tap{}}
 	if m.tls {
 		s.asSwitch = credentials(t, s.Authority(), pki.Switch, "s")
 		s.stock.asController = credentials(t, s.Authority(), pki.Controller, "tap")
@@ -278,7 +280,8 @@ func (s *site) newEmbeddedPlayer(id openflow.DatapathID, addresses []string) *em
 
 // testFlow sends the packets of tests to the controllers, whatever applications do.
 func testFlow() *of13.FlowMod {
-	return &of13.FlowMod{Command: of13.FlowAdd, Priority: 1, BufferID: of13.NoBuffer, Match: of13.Match(nil).WithEthType(0x88b5),
+	return &of13.FlowMod{Command: of13.FlowAdd, Priority: 1, BufferID: of13.NoBuffer,
+		Match:        of13.Match(nil).WithEthType(0x88b5),
 		Instructions: of13.Instructions(nil).Apply(of13.Actions(nil).Output(of13.PortController, of13.MaxLenNoBuffer))}
 }
 

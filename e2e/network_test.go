@@ -287,7 +287,8 @@ func ovsStations(t *testing.T, lab *netlab.Lab, n int) (*netlab.Switch, []*stati
 	fatal(err)
 	var stations []*station
 	for i := range n {
-		h, err := lab.AddHost(fmt.Sprintf("h%d", i+1), netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 100, 0, byte(i + 1)}), 24))
+		h, err := lab.AddHost(fmt.Sprintf("h%d", i+1),
+			netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 100, 0, byte(i + 1)}), 24))
 		fatal(err)
 		_, err = lab.Connect(sw, h)
 		fatal(err)

@@ -148,5 +148,6 @@ func (s *site) noLeak(tr *trap, lane *slowLane, hosts []*station) {
 	lane.repeat(t, rules) // and so this test would see a leak
 	eventually(t, "repeated commands to leak", func() bool { return h3.count("h1") > 0 })
 	stop()
-	t.Logf("h2 got %d packets of h1; h3 got %d once the commands were repeated, and none before", h2.count("h1"), h3.count("h1"))
+	t.Logf("h2 got %d packets of h1; h3 got %d once the commands were repeated, and none before", h2.count("h1"),
+		h3.count("h1"))
 }

@@ -33,8 +33,10 @@ type recoverySite struct {
 	links map[[2]int]*netlab.Link // by the numbers of switches, counted from 1
 }
 
-// startRecovery builds a network with links between some of the switches. recovery and bfd are what stands in the sections of these names.
-func (m mode) startRecovery(t *testing.T, switches int, cfg cluster.Config, recovery, bfd string, links ...[2]int) *recoverySite {
+// startRecovery builds a network with links between some of the switches. recovery and bfd are what stands in the
+// sections of these names.
+func (m mode) startRecovery(t *testing.T, switches int, cfg cluster.Config, recovery, bfd string,
+	links ...[2]int) *recoverySite {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "hf-db-") // short: the path of a socket has at most 107 bytes
 	if err != nil {
@@ -42,7 +44,8 @@ func (m mode) startRecovery(t *testing.T, switches int, cfg cluster.Config, reco
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	cfg.Apps, cfg.Binary = []string{"recovery"}, plain
-	cfg.Levels = map[string]map[string]string{"edge": {"packet_in": "exactly_once"}} // else the log does not tell what edge sent
+	// else the log does not tell what edge sent
+	cfg.Levels = map[string]map[string]string{"edge": {"packet_in": "exactly_once"}}
 	cfg.Sections = fmt.Sprintf("recovery: {%s}\nbfd: {database: \"unix:%s/{dpid}\", %s}\n", recovery, dir, bfd)
 	r := &recoverySite{site: m.start(t, switches, cfg), links: map[[2]int]*netlab.Link{}}
 	ctx, cancel := context.WithTimeout(context.Background(), 4*patience)
@@ -52,8 +55,10 @@ func (m mode) startRecovery(t *testing.T, switches int, cfg cluster.Config, reco
 	for i := range switches {
 		sw, err := lab.AddSwitch(fmt.Sprintf("s%d", i+1), uint64(i+1))
 		r.check(err)
-		r.check(os.Symlink(strings.TrimPrefix(sw.Database(), "unix:"), filepath.Join(dir, openflow.DatapathID(i+1).String())))
-		h, err := lab.AddHost(fmt.Sprintf("h%d", i+1), netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 100, 0, byte(i + 1)}), 24))
+		r.check(os.Symlink(strings.TrimPrefix(sw.Database(), "unix:"),
+			filepath.Join(dir, openflow.DatapathID(i+1).String())))
+		h, err := lab.AddHost(fmt.Sprintf("h%d", i+1),
+			netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 100, 0, byte(i + 1)}), 24))
 		r.check(err)
 		r.nodes, r.hosts, r.at = append(r.nodes, sw), append(r.hosts, h), append(r.at, r.plug(lab, sw, h))
 	}
@@ -81,7 +86,8 @@ func (r *recoverySite) meet(a, b int) {
 // stable reports whether the switches have been brought to a plan of all that is known.
 func (r *recoverySite) stable() bool {
 	r.t.Helper()
-	req, err := http.NewRequestWithContext(r.ctx, http.MethodGet, "http://"+r.leader().API+"/v1/apps/"+recovery.Name+"/tables", nil)
+	req, err := http.NewRequestWithContext(r.ctx, http.MethodGet,
+		"http://"+r.leader().API+"/v1/apps/"+recovery.Name+"/tables", nil)
 	r.check(err)
 	resp, err := client.Do(req)
 	if err != nil {
@@ -118,7 +124,8 @@ func (r *recoverySite) bfd(l [2]int, key string) (ends [2]string) {
 	r.t.Helper()
 	k := r.links[l]
 	for i, port := range []int{k.PortA, k.PortB} {
-		out, err := exec.Command("ovs-vsctl", "--db="+r.nodes[l[i]-1].Database(), "--if-exists", "get", "interface", fmt.Sprintf("p%d", port), "bfd_status:"+key).Output()
+		out, err := exec.Command("ovs-vsctl", "--db="+r.nodes[l[i]-1].Database(), "--if-exists", "get", "interface",
+			fmt.Sprintf("p%d", port), "bfd_status:"+key).Output()
 		r.check(err)
 		ends[i] = strings.Trim(strings.TrimSpace(string(out)), `"`)
 	}
@@ -133,7 +140,8 @@ func (r *recoverySite) flaps(links [][2]int) (list [][2]string) {
 	return list
 }
 
-// stream is numbered frames from one host to another, one every 10 ms: so few that no socket on the way overflows while its reader waits for a processor.
+// stream is numbered frames from one host to another, one every 10 ms: so few that no socket on the way overflows while
+// its reader waits for a processor.
 type stream struct {
 	t    *testing.T
 	to   *station
@@ -144,7 +152,8 @@ type stream struct {
 func (r *recoverySite) stream(from, to int) *stream {
 	s := &stream{t: r.t, to: r.at[to-1]}
 	s.stop = streamEach(r.t, 10*time.Millisecond, func() error {
-		if err := r.at[from-1].send(between(of13.MAC(r.hosts[from-1].MAC), of13.MAC(r.hosts[to-1].MAC), fmt.Sprint(s.sent.Load()))); err != nil {
+		if err := r.at[from-1].send(between(of13.MAC(r.hosts[from-1].MAC), of13.MAC(r.hosts[to-1].MAC),
+			fmt.Sprint(s.sent.Load()))); err != nil {
 			return err
 		}
 		s.sent.Add(1)

@@ -10,19 +10,21 @@ import (
 	"github.com/holdfast-sdn/holdfast/internal/cluster"
 )
 
-// TestRecovery cuts a link silently while no controller runs: the stream between two hosts goes on by another way. When the controllers are back they find
-// the best way without the link; and when that is mended the stream returns to it without losing a frame. A switch that
-// has lost everything gets it again.
+// TestRecovery cuts a link silently while no controller runs: the stream between two hosts goes on by another way. When
+// the controllers are back they find the best way without the link; and when that is mended the stream returns to it
+// without losing a frame. A switch that has lost everything gets it again.
 func TestRecovery(t *testing.T) {
 	notInShort(t)
 	needOVS(t)
 	t.Parallel()
 	direct, others := [2]int{1, 2}, [][2]int{{1, 3}, {2, 3}}
-	r := withAgents.startRecovery(t, 3, cluster.Config{Durability: "disk"}, "hold_down_ms: 3000", "floor_ms: 200, multiplier: 5", direct, others[0], others[1])
+	r := withAgents.startRecovery(t, 3, cluster.Config{Durability: "disk"}, "hold_down_ms: 3000",
+		"floor_ms: 200, multiplier: 5", direct, others[0], others[1])
 	r.meet(1, 2)
 	r.protected("at first", direct, true)
 	for l := range r.links {
-		eventually(t, fmt.Sprintf("BFD on link %v", l), func() bool { return r.bfd(l, "state") == [2]string{"up", "up"} })
+		eventually(t, fmt.Sprintf("BFD on link %v", l),
+			func() bool { return r.bfd(l, "state") == [2]string{"up", "up"} })
 	}
 	s := r.stream(1, 2)
 	s.flows("at first")
@@ -42,7 +44,8 @@ func TestRecovery(t *testing.T) {
 	before := r.holds(3)
 	r.check(r.nodes[2].Kill())
 	r.check(r.nodes[2].Start())
-	eventually(t, "the switch that restarted to hold what it had", func() bool { return slices.Equal(r.holds(3), before) })
+	eventually(t, "the switch that restarted to hold what it had",
+		func() bool { return slices.Equal(r.holds(3), before) })
 	s.flows("at last")
 	s.stop()
 	if list := s.repeated(); len(list) > 0 {
@@ -51,14 +54,15 @@ func TestRecovery(t *testing.T) {
 	r.exact()
 }
 
-// TestRecoveryAndFailover kills the leader in the moment in which a link loses its carrier: the stream goes on, and the next leader finishes what is to be done. What others
-// change in the switches is put right again.
+// TestRecoveryAndFailover kills the leader in the moment in which a link loses its carrier: the stream goes on, and the
+// next leader finishes what is to be done. What others change in the switches is put right again.
 func TestRecoveryAndFailover(t *testing.T) {
 	notInShort(t)
 	needOVS(t)
 	t.Parallel()
 	direct, others := [2]int{1, 2}, [][2]int{{2, 3}, {3, 4}, {4, 1}}
-	r := stockOVS.startRecovery(t, 4, cluster.Config{}, "hold_down_ms: 3000, reconcile_ms: 1000, foreign: remove", "enabled: false", direct, others[0], others[1], others[2])
+	r := stockOVS.startRecovery(t, 4, cluster.Config{}, "hold_down_ms: 3000, reconcile_ms: 1000, foreign: remove",
+		"enabled: false", direct, others[0], others[1], others[2])
 	r.meet(1, 2)
 	r.protected("at first", direct, true)
 	s := r.stream(1, 2)

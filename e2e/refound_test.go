@@ -12,8 +12,8 @@ import (
 const outOfReach = 12
 
 // TestSiteBegunAnew: all controllers have lost their folders and are begun again by holdfast init, so that their terms
-// are lower than those that the agent knows. It refuses them, which status and its log tell, until they have proved that nobody
-// can lead in the later term; then its switch begins a new epoch with them, without a restart of the agent.
+// are lower than those that the agent knows. It refuses them, which status and its log tell, until they have proved
+// that nobody can lead in the later term; then its switch begins a new epoch with them, without a restart of the agent.
 func TestSiteBegunAnew(t *testing.T) {
 	t.Parallel()
 	s := startSite(t, cluster.Config{Agents: 1})
@@ -43,7 +43,8 @@ func TestSiteBegunAnew(t *testing.T) {
 	st, err := s.leader().Status(s.ctx)
 	s.check(err)
 	if st.Term >= term {
-		t.Skipf("the new site leads in term %d already, and the old one in %d: this machine is too busy to show that agents refuse the new one", st.Term, term)
+		t.Skipf("the new site leads in term %d already, and the old one in %d: this machine is too busy to show "+
+			"that agents refuse the new one", st.Term, term)
 	}
 	agent := s.Agents()[0]
 	sw := s.switches[0].(*fakeSwitch)
@@ -51,11 +52,16 @@ func TestSiteBegunAnew(t *testing.T) {
 	sw = dialSwitch(t, sw.id, "127.0.0.1", agent.Listen, nil)
 	eventually(t, "status to say why the switch is down", func() bool {
 		out, err := s.Command(s.ctx, "status")
-		return err == nil && strings.Contains(out, "0000000000000001: none: its agent has had a master with a later term")
+		return err == nil && strings.Contains(out, "0000000000000001: none: its agent has had a master with a "+
+			"later term")
 	})
 	untilEnded(t, sw)
-	for _, line := range []string{"the leader is not accepted", "the controllers have lost their logs, or are of a site that was begun anew"} {
-		eventually(t, "the agent to say that "+line, func() bool { return s.countLines(agent.LogFile(), "msg=", line) > 0 })
+	for _, line := range []string{"the leader is not accepted",
+		"the controllers have lost their logs, or are of a site that was begun anew"} {
+		eventually(t, "the agent to say that "+line, func() bool {
+			return s.countLines(agent.LogFile(), "msg=",
+				line) > 0
+		})
 	}
 	s.switches[0] = dialSwitch(t, sw.id, "127.0.0.1", agent.Listen, nil)
 	s.waitUp(1)

@@ -30,7 +30,8 @@ func (v *vnet) flows(i int) (lines []string) {
 	v.s.t.Helper()
 	const observer = vswitch.ConnID(1) << 63 // no connection of the runner's
 	request := of13.MultipartRequest{Part: of13.PartFlow,
-		Body: (&of13.FlowStatsRequest{TableID: of13.TableAll, OutPort: of13.PortAny, OutGroup: of13.GroupAny}).AppendTo(nil)}
+		Body: (&of13.FlowStatsRequest{TableID: of13.TableAll, OutPort: of13.PortAny,
+			OutGroup: of13.GroupAny}).AppendTo(nil)}
 	var out []byte
 	v.runners[i-1].Do(func(sw *vswitch.Switch, now time.Duration) {
 		sw.Connect(observer)
@@ -51,7 +52,8 @@ func (v *vnet) flows(i int) (lines []string) {
 		}
 		v.s.check(reply.Decode(msg))
 		for f := range of13.List[of13.FlowStats](reply.Body).All() {
-			lines = append(lines, fmt.Sprintf("table %d priority %d cookie %d match %x: %x", f.TableID, f.Priority, f.Cookie, f.Match, f.Instructions))
+			lines = append(lines, fmt.Sprintf("table %d priority %d cookie %d match %x: %x", f.TableID, f.Priority,
+				f.Cookie, f.Match, f.Instructions))
 		}
 	}
 	slices.Sort(lines)
@@ -94,7 +96,8 @@ func TestAgentRestart(t *testing.T) {
 		s := startSite(t, cluster.Config{Agents: 1, Apps: []string{"learning"}})
 		v := newVnet(s)
 		v.startAll()
-		s.restartAgent([]*station{v.station(1, 1), v.station(1, 2), v.station(1, 3)}, func() []string { return v.flows(1) })
+		s.restartAgent([]*station{v.station(1, 1), v.station(1, 2), v.station(1, 3)},
+			func() []string { return v.flows(1) })
 	})
 	t.Run("ovs", func(t *testing.T) {
 		lab := netlab.ForTest(t)
@@ -136,7 +139,8 @@ func (s *site) restartAgent(hosts []*station, flows func() []string) {
 	}
 	s.check(agent.Restart())
 	s.await("a new epoch", func(st cluster.Status) bool { // whose first event is SWITCH_UP
-		return len(st.Switches) == 1 && st.Switches[0].State == "up" && st.Switches[0].EventsLogged < 3 && st.Switches[0].CommandsSent > 0 &&
+		return len(st.Switches) == 1 && st.Switches[0].State == "up" && st.Switches[0].EventsLogged < 3 &&
+			st.Switches[0].CommandsSent > 0 &&
 			st.Switches[0].CommandsDone == st.Switches[0].CommandsSent
 	})
 	if now := flows(); !slices.Equal(now, before) {
@@ -149,8 +153,8 @@ func (s *site) restartAgent(hosts []*station, flows func() []string) {
 	s.exact()
 }
 
-// TestSwitchRestart ends a switch while no controller runs, and starts it anew. The agent keeps what the old one has said,
-// and the controllers hear it before they hear of the new one, which begins with nothing of before.
+// TestSwitchRestart ends a switch while no controller runs, and starts it anew. The agent keeps what the old one has
+// said, and the controllers hear it before they hear of the new one, which begins with nothing of before.
 func TestSwitchRestart(t *testing.T) {
 	notInShort(t)
 	t.Parallel()
@@ -203,7 +207,10 @@ func TestSwitchRestart(t *testing.T) {
 			last = i
 		}
 	}
-	if up := slices.IndexFunc(records[last:], func(r audit.Record) bool { return r.Type == "HOLDFAST_SWITCH_UP" }); up < 0 {
+	if up := slices.IndexFunc(records[last:], func(
+		r audit.Record) bool {
+		return r.Type == "HOLDFAST_SWITCH_UP"
+	}); up < 0 {
 		t.Error("what the agent held does not come before the new switch")
 	}
 	talk(t, v.station(1, 1), v.station(1, 2), host(1, 1), host(1, 2)) // which have not moved
@@ -262,7 +269,8 @@ func TestPowerOff(t *testing.T) {
 	r, err := s.tally.Compare(s.AuditFiles())
 	s.check(err)
 	// What an agent held when it died may be lost: nobody had acknowledged it.
-	if r.EventsRepeated != 0 || r.CommandsLost != 0 || r.CommandsRepeated != 0 || r.CommandsReordered != 0 || r.Failures != 0 || r.Epochs != 3*switches {
+	if r.EventsRepeated != 0 || r.CommandsLost != 0 || r.CommandsRepeated != 0 || r.CommandsReordered != 0 ||
+		r.Failures != 0 || r.Epochs != 3*switches {
 		t.Errorf("after two power failures: %+v", r)
 	}
 	t.Logf("%+v", r)
@@ -329,7 +337,8 @@ func (s *site) keptAll(before []audit.Record) {
 		if i == 0 {
 			first = records
 		} else if !slices.Equal(records, first) {
-			s.t.Errorf("%s has %d records and %s %d, or others", c.Name, len(records), s.Controllers()[0].Name, len(first))
+			s.t.Errorf("%s has %d records and %s %d, or others", c.Name, len(records), s.Controllers()[0].Name,
+				len(first))
 		}
 	}
 	have := map[audit.Record]bool{}
@@ -343,8 +352,8 @@ func (s *site) keptAll(before []audit.Record) {
 	}
 }
 
-// TestTwoOfThreeLoseTheirFolders: a majority has lost its log, and with it what it has promised. Nobody makes an empty site of
-// that, and whoever asks hears what is wrong.
+// TestTwoOfThreeLoseTheirFolders: a majority has lost its log, and with it what it has promised. Nobody makes an empty
+// site of that, and whoever asks hears what is wrong.
 func TestTwoOfThreeLoseTheirFolders(t *testing.T) {
 	notInShort(t)
 	t.Parallel()
@@ -367,7 +376,8 @@ func TestTwoOfThreeLoseTheirFolders(t *testing.T) {
 		s.check(s.Rename(c, uint64(4711+i)))
 		s.check(c.Join())
 	}
-	if out, err := s.Command(s.ctx, "member", "replace", lost[0].Name, lost[0].Name); err == nil || !strings.Contains(err.Error(), "no controller leads") {
+	if out, err := s.Command(s.ctx, "member", "replace", lost[0].Name, lost[0].Name); err == nil ||
+		!strings.Contains(err.Error(), "no controller leads") {
 		t.Errorf("a member is replaced though no majority has its log: %v\n%s", err, out)
 	}
 	for end := time.Now().Add(2 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
@@ -399,8 +409,8 @@ func smallDisk(t *testing.T, dir, name, bytes string) {
 	})
 }
 
-// TestFullDisk fills the disk of the leader under traffic. It stands still, says why, and stays; another leads, and when there is
-// room it is back by itself.
+// TestFullDisk fills the disk of the leader under traffic. It stands still, says why, and stays; another leads, and
+// when there is room it is back by itself.
 func TestFullDisk(t *testing.T) {
 	notInShort(t)
 	for _, durability := range []string{"memory", "disk"} {
@@ -432,9 +442,16 @@ func fullDisk(t *testing.T, durability string) {
 		}
 		stop()
 		s.play(4, nil)
-		eventually(t, name+" to say what it needs", func() bool { return strings.Contains(s.says(small), "are needed") })
+		eventually(t, name+" to say what it needs", func() bool {
+			return strings.Contains(s.says(small),
+				"are needed")
+		})
 		s.check(os.Remove(filler))
-		eventually(t, name+" to be back", func() bool { st, err := small.Status(s.ctx); return err == nil && st.Role == "follower" })
+		eventually(t, name+" to be back", func() bool {
+			st,
+				err := small.Status(s.ctx)
+			return err == nil && st.Role == "follower"
+		})
 		s.caughtUp(small)
 	}
 	s.play(4, nil)

@@ -16,8 +16,8 @@ import (
 	"github.com/holdfast-sdn/holdfast/internal/netlab"
 )
 
-// TestRun takes the place of ryu-manager, with a learning switch of Ryu and two Open vSwitches between three hosts: pings
-// pass, and soon by flow entries.
+// TestRun takes the place of ryu-manager, with a learning switch of Ryu and two Open vSwitches between three hosts:
+// pings pass, and soon by flow entries.
 func TestRun(t *testing.T) {
 	notInShort(t)
 	r := needRyu(t)
@@ -55,7 +55,8 @@ func TestRun(t *testing.T) {
 	_, err = lab.Connect(between[0], between[1])
 	check(t, err)
 	for i := range 3 {
-		h, err := lab.AddHost(fmt.Sprintf("h%d", i+1), netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 77, 0, byte(i + 1)}), 24))
+		h, err := lab.AddHost(fmt.Sprintf("h%d", i+1),
+			netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 77, 0, byte(i + 1)}), 24))
 		check(t, err)
 		_, err = lab.Connect(between[i%2], h)
 		check(t, err)
@@ -65,7 +66,8 @@ func TestRun(t *testing.T) {
 	defer cancel()
 	for i, to := range []byte{2, 3, 1} {
 		eventually(t, fmt.Sprintf("an answer to a ping of host %d", i+1), func() bool {
-			echoes, err := hosts[i].Ping(ctx, netip.AddrFrom4([4]byte{10, 77, 0, to}), 3, 100*time.Millisecond, time.Second)
+			echoes, err := hosts[i].Ping(ctx, netip.AddrFrom4([4]byte{10, 77, 0, to}), 3, 100*time.Millisecond,
+				time.Second)
 			check(t, err)
 			for _, e := range echoes {
 				if e.Replies != 1 {

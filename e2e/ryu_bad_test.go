@@ -32,7 +32,8 @@ func (r *ryuSite) says(p player, words ...string) {
 	}
 }
 
-// TestRyuBadApplication: an application raises, ends its process, and loops for ever. The one beside it and the network go on.
+// TestRyuBadApplication: an application raises, ends its process, and loops for ever. The one beside it and the network
+// go on.
 func TestRyuBadApplication(t *testing.T) {
 	notInShort(t)
 	t.Parallel()
@@ -41,12 +42,14 @@ func TestRyuBadApplication(t *testing.T) {
 	sw := r.switches[0]
 	r.says(sw, "good", "raise", "good")
 	if got := cookies(sw); !slices.Equal(got, []uint64{1, 3}) {
-		t.Errorf("the application has sent %d: what it sent before it raised must not count, and what it knows must", got)
+		t.Errorf("the application has sent %d: what it sent before it raised must not count, and what it knows must",
+			got)
 	}
 	const raised = "no such packets, please"
 	leader := r.leader()
 	eventually(t, "the failure in the log of the leader", func() bool {
-		return r.countLines(leader.LogFile(), "level=ERROR", "app=Bad", "hosted input", "ValueError: "+raised, "in do_raise") == 1
+		return r.countLines(leader.LogFile(), "level=ERROR", "app=Bad", "hosted input", "ValueError: "+raised,
+			"in do_raise") == 1
 	})
 	table := "/simpleswitch/mactable/" + dpid(1)
 	for i, word := range []string{"exit", "loop"} {
@@ -90,7 +93,8 @@ func (r *ryuSite) leftOut() (n int) {
 	return n
 }
 
-// TestRyuDivergence: what an application learns elsewhere than from its messages differs between controllers, and the operator hears.
+// TestRyuDivergence: what an application learns elsewhere than from its messages differs between controllers, and the
+// operator hears.
 func TestRyuDivergence(t *testing.T) {
 	notInShort(t)
 	for _, from := range []string{"proc", "socket", "threads"} {

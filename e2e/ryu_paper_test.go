@@ -96,7 +96,8 @@ func (p drill) run(t *testing.T) {
 		same(t, way.name+": frames", got.frames, want.frames)
 	}
 	o := outcomes[0]
-	t.Logf("%d flows, %d commands, %d answers, %d lines, frames to %d hosts", len(o.flows), len(o.commands), len(o.answers), len(o.lines), len(o.frames))
+	t.Logf("%d flows, %d commands, %d answers, %d lines, frames to %d hosts", len(o.flows), len(o.commands),
+		len(o.answers), len(o.lines), len(o.frames))
 }
 
 // same reports the first difference.
@@ -109,7 +110,8 @@ func same(t *testing.T, what string, got, want []string) {
 	for i < min(len(got), len(want)) && got[i] == want[i] {
 		i++
 	}
-	t.Errorf("%s: %d, and %d in an undisturbed run; from number %d on:\n%q\nundisturbed:\n%q", what, len(got), len(want), i+1,
+	t.Errorf("%s: %d, and %d in an undisturbed run; from number %d on:\n%q\nundisturbed:\n%q", what, len(got),
+		len(want), i+1,
 		got[i:min(i+5, len(got))], want[i:min(i+5, len(want))])
 }
 
@@ -121,7 +123,8 @@ func (p drill) once(t *testing.T, m mode, kill bool) outcome {
 		r.check(r.dead.Restart())
 	}
 	r.ready()
-	o := outcome{flows: r.flows(), commands: r.commands(p.timed...), answers: r.answers, lines: r.lines(regexp.MustCompile(p.lines))}
+	o := outcome{flows: r.flows(), commands: r.commands(p.timed...), answers: r.answers,
+		lines: r.lines(regexp.MustCompile(p.lines))}
 	for i, hosts := range r.at {
 		for j, h := range hosts {
 			o.frames = append(o.frames, fmt.Sprintf("h%dp%d: %s", i+1, j+1, h.all()))
@@ -165,8 +168,8 @@ func (s *station) all() string {
 // stranger is an address that no host has.
 func stranger(n int) of13.MAC { return of13.MAC{2, 9, 0, 0, byte(n >> 8), byte(n)} }
 
-// burstFrames is how many frames are sent while the leader dies. Each is unlike those before, so that no flow matches it, and all
-// come from one port, so that their order is certain.
+// burstFrames is how many frames are sent while the leader dies. Each is unlike those before, so that no flow matches
+// it, and all come from one port, so that their order is certain.
 const burstFrames = 120
 
 // burst sends frames and has the leader die in the midst of them. All of them arrive.
@@ -206,7 +209,8 @@ func learn(r *ryuRun, middle func()) {
 func nothing() {}
 
 func TestRyuLearningSwitch(t *testing.T) {
-	drill{app: "simple_switch_13", switches: 1, hosts: 3, lines: "^packet in", play: func(r *ryuRun) { learn(r, nothing) }}.run(t)
+	drill{app: "simple_switch_13", switches: 1, hosts: 3, lines: "^packet in",
+		play: func(r *ryuRun) { learn(r, nothing) }}.run(t)
 }
 
 func TestRyuMACTable(t *testing.T) {
@@ -216,7 +220,8 @@ func TestRyuMACTable(t *testing.T) {
 		learn(r, func() {
 			r.get(table)
 			n++
-			r.askAll("PUT", table, fmt.Sprintf(`{"mac": "%s", "port": %d}`, net.HardwareAddr{2, 8, 0, 0, 0, byte(n)}, 10+n))
+			r.askAll("PUT", table, fmt.Sprintf(`{"mac": "%s", "port": %d}`, net.HardwareAddr{2, 8, 0, 0, 0, byte(n)},
+				10+n))
 			r.get("/simpleswitch/mactable/" + dpid(9)) // which is not there
 		})
 		r.get(table)
@@ -225,31 +230,32 @@ func TestRyuMACTable(t *testing.T) {
 
 func TestRyuMonitor(t *testing.T) {
 	const request = "MULTIPART_REQUEST"
-	drill{app: "simple_monitor_13", switches: 1, hosts: 3, lines: "^packet in|^datapath", timed: []string{request}, play: func(r *ryuRun) {
-		rounds := func() int {
-			n := 0
-			for _, c := range r.commands() {
-				if strings.Contains(c, request) {
-					n++
+	drill{app: "simple_monitor_13", switches: 1, hosts: 3, lines: "^packet in|^datapath", timed: []string{request},
+		play: func(r *ryuRun) {
+			rounds := func() int {
+				n := 0
+				for _, c := range r.commands() {
+					if strings.Contains(c, request) {
+						n++
+					}
 				}
+				return n / 2 // flows and ports
 			}
-			return n / 2 // flows and ports
-		}
-		await := func(n int) {
-			eventually(r.t, fmt.Sprintf("%d rounds of questions", n), func() bool {
-				time.Sleep(100 * time.Millisecond) // reading the whole log is work
-				return rounds() >= n
-			})
-		}
-		await(1)
-		learn(r, nothing)
-		seen, began := rounds(), time.Now()
-		await(seen + 1)
-		await(seen + 2)
-		if n := rounds() - seen; time.Since(began) < 8*time.Second || n > int(time.Since(began).Seconds()/10)+1 {
-			r.t.Errorf("%d rounds in %v, and one in 10 s was to be", n, time.Since(began))
-		}
-	}}.run(t)
+			await := func(n int) {
+				eventually(r.t, fmt.Sprintf("%d rounds of questions", n), func() bool {
+					time.Sleep(100 * time.Millisecond) // reading the whole log is work
+					return rounds() >= n
+				})
+			}
+			await(1)
+			learn(r, nothing)
+			seen, began := rounds(), time.Now()
+			await(seen + 1)
+			await(seen + 2)
+			if n := rounds() - seen; time.Since(began) < 8*time.Second || n > int(time.Since(began).Seconds()/10)+1 {
+				r.t.Errorf("%d rounds in %v, and one in 10 s was to be", n, time.Since(began))
+			}
+		}}.run(t)
 }
 
 // lacpdu is what one port of a bond says: that it is up, and that it has 90 s to say so again.
@@ -265,30 +271,31 @@ func lacpdu(port byte, l string) []byte {
 
 // TestRyuLinkAggregation has a host with two cables that speaks LACP by hand: its PDUs are answered one by one.
 func TestRyuLinkAggregation(t *testing.T) {
-	drill{app: "simple_switch_lacp_13", switches: 1, hosts: 3, lines: "packet in|LACP|slave|timeout", play: func(r *ryuRun) {
-		bond, other, far := r.at[0][0], r.at[0][1], r.at[0][2]
-		const answer = "\x00\x00\x00\x00\x00\x00\x00\x00" // the end of its padding
-		say := func(st *station, port byte) {
-			r.t.Helper()
-			before := st.count(answer)
-			if err := st.send(lacpdu(port, r.label())); err != nil {
-				r.t.Fatal(err)
+	drill{app: "simple_switch_lacp_13", switches: 1, hosts: 3, lines: "packet in|LACP|slave|timeout",
+		play: func(r *ryuRun) {
+			bond, other, far := r.at[0][0], r.at[0][1], r.at[0][2]
+			const answer = "\x00\x00\x00\x00\x00\x00\x00\x00" // the end of its padding
+			say := func(st *station, port byte) {
+				r.t.Helper()
+				before := st.count(answer)
+				if err := st.send(lacpdu(port, r.label())); err != nil {
+					r.t.Fatal(err)
+				}
+				eventually(r.t, "an LACPDU to be answered", func() bool { return st.count(answer) > before })
 			}
-			eventually(r.t, "an LACPDU to be answered", func() bool { return st.count(answer) > before })
-		}
-		say(bond, 1)
-		say(other, 2)
-		for i := range burstFrames { // far has many addresses
-			r.pass(far, stranger(i), host(1, 1), bond)
-		}
-		r.burst(bond, far, func(i int, l string) []byte { return between(host(1, 1), stranger(i), l) })
-		say(bond, 1)
-		say(other, 2)
-		if one, two := bond.count(answer), other.count(answer); one != 2 || two != 2 {
-			r.t.Errorf("%d and %d answers to 2 LACPDUs each", one, two)
-		}
-		r.pass(far, stranger(1), host(1, 1), bond)
-	}}.run(t)
+			say(bond, 1)
+			say(other, 2)
+			for i := range burstFrames { // far has many addresses
+				r.pass(far, stranger(i), host(1, 1), bond)
+			}
+			r.burst(bond, far, func(i int, l string) []byte { return between(host(1, 1), stranger(i), l) })
+			say(bond, 1)
+			say(other, 2)
+			if one, two := bond.count(answer), other.count(answer); one != 2 || two != 2 {
+				r.t.Errorf("%d and %d answers to 2 LACPDUs each", one, two)
+			}
+			r.pass(far, stranger(1), host(1, 1), bond)
+		}}.run(t)
 }
 
 var portState = regexp.MustCompile(`dpid=0*(\d+): \[port=(\d+)\] \w+ +/ (\w+)`)
@@ -309,10 +316,11 @@ func (r *ryuRun) states() map[string]string {
 	return states
 }
 
-// TestRyuSpanningTree has three switches in a ring, one of whose ports is blocked, before and after. While the tree is young the application
-// forgets hosts and flows every other second: what it sends then differs from run to run.
+// TestRyuSpanningTree has three switches in a ring, one of whose ports is blocked, before and after. While the tree is
+// young the application forgets hosts and flows every other second: what it sends then differs from run to run.
 func TestRyuSpanningTree(t *testing.T) {
-	drill{app: "simple_switch_stp_13", switches: 3, hosts: 1, links: [][2]int{{1, 2}, {2, 3}, {3, 1}}, lines: "^packet in .* 02:09:",
+	drill{app: "simple_switch_stp_13", switches: 3, hosts: 1, links: [][2]int{{1, 2}, {2, 3}, {3, 1}},
+		lines: "^packet in .* 02:09:",
 		timed: []string{"PACKET_OUT", "FLOW_MOD", "PORT_MOD"}, portMods: true, play: func(r *ryuRun) {
 			r.await("the tree to stand", func(cluster.Status) bool {
 				time.Sleep(100 * time.Millisecond) // reading all logs is work
@@ -332,7 +340,8 @@ func TestRyuSpanningTree(t *testing.T) {
 				before = r.flows()
 				time.Sleep(5 * time.Second) // in which a young one forgets
 				after = r.flows()
-				return slices.Equal(before, after) && strings.Count(strings.Join(after, "\n"), "dl_dst=02:00:") == wayFlows
+				return slices.Equal(before, after) && strings.Count(strings.Join(after, "\n"),
+					"dl_dst=02:00:") == wayFlows
 			})
 			for _, port := range slices.Sorted(maps.Keys(r.states())) {
 				r.answers = append(r.answers, port+" "+r.states()[port])
@@ -340,11 +349,13 @@ func TestRyuSpanningTree(t *testing.T) {
 		}}.run(t)
 }
 
-// wayFlows is how many flows lead from each of three hosts to each other: one at each switch on the way, and the blocked link makes one way longer.
+// wayFlows is how many flows lead from each of three hosts to each other: one at each switch on the way, and the
+// blocked link makes one way longer.
 const wayFlows = 12
 
 // round has each host send to an address that nobody has, so that all switches see where it is, and to each other
-// one, twice: then flows lead from each to each. The address is no stranger's: how many rounds there are differs, and lines about strangers are compared.
+// one, twice: then flows lead from each to each. The address is no stranger's: how many rounds there are differs, and
+// lines about strangers are compared.
 func (r *ryuRun) round() {
 	r.t.Helper()
 	for i := range r.at {

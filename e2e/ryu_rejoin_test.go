@@ -76,7 +76,8 @@ func TestRyuRejoin(t *testing.T) {
 	r.takesOver(behind)
 }
 
-// TestRyuSnapshot: a controller has lost its folder. It gets a snapshot, which holds what its host needs, and takes over.
+// TestRyuSnapshot: a controller has lost its folder. It gets a snapshot, which holds what its host needs, and takes
+// over.
 func TestRyuSnapshot(t *testing.T) {
 	notInShort(t)
 	t.Parallel()

@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-sdn/holdfast/internal/cluster"
 )
 
-// TestRyuRESTInFlight: requests wait for an application when the leader dies, one sent to the leader and one to a follower. Nobody waits for
-// ever, whoever gets no answer hears why, and the application has taken each once.
+// TestRyuRESTInFlight: requests wait for an application when the leader dies, one sent to the leader and one to a
+// follower. Nobody waits for ever, whoever gets no answer hears why, and the application has taken each once.
 func TestRyuRESTInFlight(t *testing.T) {
 	notInShort(t)
 	t.Parallel()
@@ -64,7 +64,8 @@ func TestRyuRESTInFlight(t *testing.T) {
 	asked(followers[1], "5 asked, 3 answered")
 	r.check(followers[1].Kill())
 	r.check(followers[0].Kill())
-	if a := <-direct; a.err != nil || a.status != http.StatusServiceUnavailable || !strings.Contains(a.text, "leadership has changed") {
+	if a := <-direct; a.err != nil || a.status != http.StatusServiceUnavailable ||
+		!strings.Contains(a.text, "leadership has changed") {
 		t.Errorf("the leader of nobody: %+v", a)
 	}
 	if a := <-passed; a.err == nil {
@@ -109,15 +110,18 @@ func contains(parts ...string) func(string) bool {
 func (r *ryuSite) awaitFlow(pattern string, there bool) {
 	r.t.Helper()
 	re := regexp.MustCompile(pattern)
-	eventually(r.t, fmt.Sprintf("flow %s: %v", pattern, there), func() bool { return re.MatchString(strings.Join(r.flows(), "\n")) == there })
+	eventually(r.t, fmt.Sprintf("flow %s: %v", pattern, there),
+		func() bool { return re.MatchString(strings.Join(r.flows(), "\n")) == there })
 }
 
-// TestRyuTopologyAndOFCtl has three switches in a ring. What ofctl_rest asks, the switches answer later; the links are seen by LLDP.
+// TestRyuTopologyAndOFCtl has three switches in a ring. What ofctl_rest asks, the switches answer later; the links are
+// seen by LLDP.
 func TestRyuTopologyAndOFCtl(t *testing.T) {
 	notInShort(t)
 	needOVS(t)
 	t.Parallel()
-	r := stockOVS.startRyu(t, 3, cluster.Config{Apps: []string{"ryu.app.ofctl_rest", "ryu.app.rest_topology"}}, "--observe-links")
+	r := stockOVS.startRyu(t, 3, cluster.Config{Apps: []string{"ryu.app.ofctl_rest", "ryu.app.rest_topology"}},
+		"--observe-links")
 	r.build(3, 1, [2]int{1, 2}, [2]int{2, 3}, [2]int{3, 1})
 	linked := func(n int) {
 		t.Helper()
@@ -128,7 +132,9 @@ func TestRyuTopologyAndOFCtl(t *testing.T) {
 	}
 	add := func(c *cluster.Controller, priority int) {
 		t.Helper()
-		flow := fmt.Sprintf(`{"dpid": 2, "priority": %d, "match": {"in_port": 1}, "actions": [{"type": "OUTPUT", "port": 2}]}`, priority)
+		flow := fmt.Sprintf(
+			`{"dpid": 2, "priority": %d, "match": {"in_port": 1}, "actions": [{"type": "OUTPUT", "port": 2}]}`,
+			priority)
 		if got := r.rest(c, "POST", "/stats/flowentry/add", flow); got != "200" {
 			t.Errorf("a flow is to be added: %s", got)
 		}
@@ -155,7 +161,8 @@ func TestRyuTopologyAndOFCtl(t *testing.T) {
 func (r *ryuSite) reaches(from, to int, addr string, want bool) {
 	r.t.Helper()
 	eventually(r.t, fmt.Sprintf("pings from host %d to %d: %v", from, to, want), func() bool {
-		echoes, err := r.hosts[0][from-1].Ping(r.ctx, netip.MustParseAddr(addr), 3, 100*time.Millisecond, 500*time.Millisecond)
+		echoes, err := r.hosts[0][from-1].Ping(r.ctx, netip.MustParseAddr(addr), 3, 100*time.Millisecond,
+			500*time.Millisecond)
 		r.check(err)
 		replies := 0
 		for _, e := range echoes {
@@ -183,7 +190,8 @@ func TestRyuFirewall(t *testing.T) {
 	done(r.followers()[0], "PUT", "/firewall/module/enable/"+dpid(1), "")
 	r.reaches(1, 2, two, false)
 	for _, way := range [][2]string{{one, two}, {two, one}} {
-		done(r.followers()[1], "POST", rules, fmt.Sprintf(`{"nw_src": "%s/32", "nw_dst": "%s/32", "nw_proto": "ICMP"}`, way[0], way[1]))
+		done(r.followers()[1], "POST", rules, fmt.Sprintf(`{"nw_src": "%s/32", "nw_dst": "%s/32", "nw_proto": "ICMP"}`,
+			way[0], way[1]))
 	}
 	r.reaches(1, 2, two, true)
 	r.settled()
@@ -199,7 +207,8 @@ func TestRyuFirewall(t *testing.T) {
 	}
 }
 
-// TestRyuRouter: hosts of two networks find each other through a router that was set up by one leader and routes at the next.
+// TestRyuRouter: hosts of two networks find each other through a router that was set up by one leader and routes at the
+// next.
 func TestRyuRouter(t *testing.T) {
 	notInShort(t)
 	needOVS(t)
@@ -209,8 +218,10 @@ func TestRyuRouter(t *testing.T) {
 	router := "/router/" + dpid(1)
 	for i, h := range r.hosts[0] {
 		network := fmt.Sprintf("172.16.%d0.", i+1)
-		for _, args := range [][]string{{"addr", "add", network + "10/24", "dev", "eth0"}, {"route", "add", "default", "via", network + "1"}} {
-			if out, err := exec.Command("ip", append([]string{"-n", h.Namespace}, args...)...).CombinedOutput(); err != nil {
+		for _, args := range [][]string{{"addr", "add", network + "10/24", "dev", "eth0"},
+			{"route", "add", "default", "via", network + "1"}} {
+			if out, err := exec.Command("ip", append([]string{"-n", h.Namespace},
+				args...)...).CombinedOutput(); err != nil {
 				t.Fatalf("ip %v: %v\n%s", args, err, out)
 			}
 		}

@@ -103,7 +103,8 @@ func (r *ryuSite) running() {
 	r.t.Helper()
 	r.await("the hosts of all controllers", func(cluster.Status) bool {
 		for _, c := range r.Controllers() {
-			if st, err := c.Status(r.ctx); c.Running() && (err != nil || st.Hosted == nil || st.Hosted.State != "running") {
+			if st, err := c.Status(r.ctx); c.Running() && (err != nil || st.Hosted == nil ||
+				st.Hosted.State != "running") {
 				return false
 			}
 		}
@@ -111,7 +112,8 @@ func (r *ryuSite) running() {
 	})
 }
 
-// build makes Open vSwitches with so many hosts each, at ports 1 and up, puts cables between some of them, and connects them one after the other.
+// build makes Open vSwitches with so many hosts each, at ports 1 and up, puts cables between some of them, and connects
+// them one after the other.
 func (r *ryuSite) build(switches, hosts int, links ...[2]int) {
 	r.t.Helper()
 	lab := r.lab()
@@ -121,7 +123,8 @@ func (r *ryuSite) build(switches, hosts int, links ...[2]int) {
 		r.nodes = append(r.nodes, sw)
 		r.hosts, r.at = append(r.hosts, nil), append(r.at, nil)
 		for p := range hosts {
-			h, err := lab.AddHost(fmt.Sprintf("h%dp%d", i+1, p+1), netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 100, byte(i + 1), byte(p + 1)}), 16))
+			h, err := lab.AddHost(fmt.Sprintf("h%dp%d", i+1, p+1),
+				netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 100, byte(i + 1), byte(p + 1)}), 16))
 			r.check(err)
 			r.hosts[i], r.at[i] = append(r.hosts[i], h), append(r.at[i], r.plug(lab, sw, h))
 		}

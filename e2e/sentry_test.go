@@ -16,7 +16,8 @@ import (
 	"github.com/holdfast-sdn/holdfast/internal/netlab"
 )
 
-// A sentry that stands still takes no link for dead: it knows that it slept. One that is cut it does, and when it ends it takes back what it said.
+// A sentry that stands still takes no link for dead: it knows that it slept. One that is cut it does, and when it ends
+// it takes back what it said.
 func TestSentry(t *testing.T) {
 	t.Parallel()
 	lab := netlab.ForTest(t)
@@ -29,7 +30,8 @@ func TestSentry(t *testing.T) {
 	cable, err := lab.Connect(switches[0], switches[1])
 	check(t, err)
 	for _, sw := range switches {
-		check(t, exec.Command("ovs-vsctl", "--db="+sw.Database(), "set", "interface", "p1", "bfd:enable=true", "bfd:min_tx=1000", "bfd:min_rx=1000").Run())
+		check(t, exec.Command("ovs-vsctl", "--db="+sw.Database(), "set", "interface", "p1", "bfd:enable=true",
+			"bfd:min_tx=1000", "bfd:min_rx=1000").Run())
 	}
 	forwarding := func(when string) {
 		t.Helper()
@@ -119,22 +121,25 @@ func (s *sentryProcess) await(when, state string, times int) {
 	count := func() int { return len(lines(s.t, s.events, `"state":"`+state)) }
 	eventually(s.t, when+", links to be "+state, func() bool { return count() >= times })
 	if n := count(); n > times {
-		s.t.Errorf("%s, %d times a link was %s, want %d:\n%s", when, n, state, times, strings.Join(lines(s.t, s.events), "\n"))
+		s.t.Errorf("%s, %d times a link was %s, want %d:\n%s", when, n, state, times,
+			strings.Join(lines(s.t, s.events), "\n"))
 	}
 }
 
-// TestRecoveryWithSentry has a sentry beside the switches of a site with application recovery, whose own BFD is slow: the stream goes on
-// before the switches notice that its link is cut, and returns to it without losing a frame.
+// TestRecoveryWithSentry has a sentry beside the switches of a site with application recovery, whose own BFD is slow:
+// the stream goes on before the switches notice that its link is cut, and returns to it without losing a frame.
 func TestRecoveryWithSentry(t *testing.T) {
 	notInShort(t)
 	needOVS(t)
 	t.Parallel()
 	direct, others := [2]int{1, 2}, [][2]int{{1, 3}, {2, 3}}
-	r := withAgents.startRecovery(t, 3, cluster.Config{}, "hold_down_ms: 3000", "floor_ms: 500, multiplier: 5", direct, others[0], others[1])
+	r := withAgents.startRecovery(t, 3, cluster.Config{}, "hold_down_ms: 3000", "floor_ms: 500, multiplier: 5", direct,
+		others[0], others[1])
 	r.meet(1, 2)
 	r.protected("at first", direct, true)
 	for l := range r.links {
-		eventually(t, fmt.Sprintf("BFD on link %v", l), func() bool { return r.bfd(l, "state") == [2]string{"up", "up"} })
+		eventually(t, fmt.Sprintf("BFD on link %v", l),
+			func() bool { return r.bfd(l, "state") == [2]string{"up", "up"} })
 	}
 	args := []string{"--interval-ms", "20"}
 	for _, sw := range r.nodes {
@@ -148,7 +153,8 @@ func TestRecoveryWithSentry(t *testing.T) {
 	r.check(r.links[direct].CutSilently())
 	watch.await("cut", "dead", 2)
 	s.flows("with the link cut")
-	// On a machine that stood still for 2.5 s the switches noticed themselves. That the sentry tells them is what TestSentry shows.
+	// On a machine that stood still for 2.5 s the switches noticed themselves. That the sentry tells them is what
+	// TestSentry shows.
 	if got := r.bfd(direct, "state"); got != [2]string{"up", "up"} {
 		t.Logf("BFD of the switches was as fast, and says %v: this run shows less", got)
 	}

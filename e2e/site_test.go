@@ -228,8 +228,9 @@ func (s *site) exact() audit.Result {
 	return r
 }
 
-// compared waits until all is done and compares. Where timers go on, as those of LLDP do, something may be on its way at any time: that is
-// in order a moment later, and what is lost or repeated never is. So it tries again a few times if the result is not right.
+// compared waits until all is done and compares. Where timers go on, as those of LLDP do, something may be on its way
+// at any time: that is in order a moment later, and what is lost or repeated never is. So it tries again a few times if
+// the result is not right.
 func (s *site) compared(right func(audit.Result) bool) (r audit.Result) {
 	s.t.Helper()
 	compare := s.tally.Compare

@@ -25,7 +25,8 @@ func TestTrialIsPatient(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
 	defer cancel()
 	stopped := 0
-	r, err := trial.Run(ctx, trial.Config{Binary: plain, Between: 500 * time.Millisecond, PingInterval: 90 * time.Millisecond,
+	r, err := trial.Run(ctx, trial.Config{Binary: plain, Between: 500 * time.Millisecond,
+		PingInterval: 90 * time.Millisecond,
 		Progress: func(share float64, _ string) {
 			if share < 0.7 || stopped > 0 {
 				return

@@ -63,8 +63,8 @@ func careless(t *testing.T, p *ovsPlayer) (n int) {
 	return n
 }
 
-// TestDeposedLeaderStock is TestDeposedLeader without agents: the old leader finds that it has been slave for a while, and
-// that switches which connect to it anew take it for no more.
+// TestDeposedLeaderStock is TestDeposedLeader without agents: the old leader finds that it has been slave for a while,
+// and that switches which connect to it anew take it for no more.
 func TestDeposedLeaderStock(t *testing.T) {
 	inModes(t, []mode{stock, stockOVS}, func(t *testing.T, m mode) {
 		c := &chaos{}

@@ -132,7 +132,8 @@ func (s *fakeSwitch) take(answers, msg []byte) []byte {
 	case of13.TypeFeaturesRequest:
 		return (&of13.FeaturesReply{DatapathID: s.id, NTables: 1}).Append(answers, xid)
 	case of13.TypeMultipartRequest:
-		ports := of13.List[of13.PortDesc](nil).With(of13.PortDesc{Port: 1, Name: "p1"}).With(of13.PortDesc{Port: 2, Name: "p2"})
+		ports := of13.List[of13.PortDesc](nil).With(of13.PortDesc{Port: 1, Name: "p1"}).With(of13.PortDesc{Port: 2,
+			Name: "p2"})
 		return (&of13.MultipartReply{Part: of13.PartPortDesc, Body: ports}).Append(answers, xid)
 	case of13.TypeBarrierRequest:
 		return (&of13.BarrierReply{}).Append(answers, xid)
@@ -142,7 +143,8 @@ func (s *fakeSwitch) take(answers, msg []byte) []byte {
 			return (*of13.RoleReply)(&r).Append(answers, xid)
 		}
 	case openflow.TypeExperimenter:
-		return (&of13.Error{ErrType: of13.ErrTypeBadRequest, Code: of13.BadRequestBadExperimenter, Data: msg[:min(len(msg), 64)]}).Append(answers, xid)
+		return (&of13.Error{ErrType: of13.ErrTypeBadRequest, Code: of13.BadRequestBadExperimenter,
+			Data: msg[:min(len(msg), 64)]}).Append(answers, xid)
 	default:
 		if xid >= handshake.OwnXID {
 			return answers // the marker of stock mode, and its marks
@@ -173,7 +175,8 @@ func (s *fakeSwitch) packetIn(text string) {
 
 func packetIn(port of13.Port, text string) *of13.PacketIn {
 	data := append([]byte{2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x88, 0xb5}, text...)
-	return &of13.PacketIn{BufferID: of13.NoBuffer, TotalLen: uint16(len(data)), Match: of13.Match(nil).WithInPort(port), Data: data}
+	return &of13.PacketIn{BufferID: of13.NoBuffer, TotalLen: uint16(len(data)), Match: of13.Match(nil).WithInPort(port),
+		Data: data}
 }
 
 // executed returns what the switch was told so far.

@@ -35,7 +35,8 @@ func credentials(t *testing.T, dir string, role pki.Role, name string) *mtls.Cre
 	if err := pki.Issue(dir, pki.Request{Identity: id, Days: 1}, time.Now()); err != nil {
 		t.Fatal(err)
 	}
-	c, err := mtls.Load(mtls.Files{CA: pki.CertFile(dir, pki.AuthorityName), Cert: pki.CertFile(dir, name), Key: pki.KeyFile(dir, name)},
+	c, err := mtls.Load(mtls.Files{CA: pki.CertFile(dir, pki.AuthorityName), Cert: pki.CertFile(dir, name),
+		Key: pki.KeyFile(dir, name)},
 		mtls.Only(id), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
@@ -123,7 +124,8 @@ func TestTLSRefuses(t *testing.T) {
 	}
 	for _, p := range ports {
 		named := func() int {
-			return s.countLines(p.log, p.line, "CN="+leader.Name+",OU=controller", "which is not believed here: issue one by this site's authority")
+			return s.countLines(p.log, p.line, "CN="+leader.Name+",OU=controller",
+				"which is not believed here: issue one by this site's authority")
 		}
 		eventually(t, p.log+" to name the stranger", func() bool { return named() > 0 })
 		if n := named(); n == attempts {
@@ -133,7 +135,8 @@ func TestTLSRefuses(t *testing.T) {
 		if _, err := plain.Write(make([]byte, 100)); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, p.log+" to tell who does not speak TLS", func() bool { return s.countLines(p.log, p.line, "it does not speak TLS") > 0 })
+		eventually(t, p.log+" to tell who does not speak TLS",
+			func() bool { return s.countLines(p.log, p.line, "it does not speak TLS") > 0 })
 		plain.Close()
 	}
 
@@ -142,7 +145,8 @@ func TestTLSRefuses(t *testing.T) {
 	refused(t, credentials(t, s.Authority(), pki.Operator, "root"), leader.OpenFlow)
 	refused(t, credentials(t, s.Authority(), pki.Agent, "a9"), agent.Listen)
 	eventually(t, "a switch that wants to be a controller to be named", func() bool {
-		return s.countLines(leader.LogFile(), "consensus: refused a connection", "it is that of switch s1, and controller is expected here") > 0
+		return s.countLines(leader.LogFile(), "consensus: refused a connection",
+			"it is that of switch s1, and controller is expected here") > 0
 	})
 	s.play(3, nil)
 	s.exact()
@@ -158,7 +162,8 @@ func (s *site) believer(dir string, role pki.Role, name string) *mtls.Credential
 	writeFile(s.t, pki.CertFile(dir, "both"), string(ours)+string(theirs))
 	id := pki.Identity{Role: role, Name: name}
 	s.check(pki.Issue(dir, pki.Request{Identity: id, Days: 1}, time.Now()))
-	c, err := mtls.Load(mtls.Files{CA: pki.CertFile(dir, "both"), Cert: pki.CertFile(dir, name), Key: pki.KeyFile(dir, name)}, anybody, slog.New(slog.DiscardHandler))
+	c, err := mtls.Load(mtls.Files{CA: pki.CertFile(dir, "both"), Cert: pki.CertFile(dir, name),
+		Key: pki.KeyFile(dir, name)}, anybody, slog.New(slog.DiscardHandler))
 	s.check(err)
 	return c
 }
@@ -172,8 +177,10 @@ func TestTLSMixed(t *testing.T) {
 	refused(t, credentials(t, dir, pki.Agent, "a1"), leader.OpenFlow)
 	refused(t, credentials(t, dir, pki.Controller, "c9"), leader.Peer)
 	refused(t, credentials(t, dir, pki.Switch, "s1"), s.Agents()[0].Listen)
-	for file, line := range map[string]string{leader.LogFile(): "connection refused", s.Agents()[0].LogFile(): "switch refused"} {
-		eventually(t, file+" to tell TLS from OpenFlow", func() bool { return s.countLines(file, line, "it speaks TLS, which this side does not") > 0 })
+	for file, line := range map[string]string{leader.LogFile(): "connection refused",
+		s.Agents()[0].LogFile(): "switch refused"} {
+		eventually(t, file+" to tell TLS from OpenFlow",
+			func() bool { return s.countLines(file, line, "it speaks TLS, which this side does not") > 0 })
 	}
 	eventually(t, "the peers to be told", func() bool {
 		return s.countLines(leader.LogFile(), "consensus: refused a connection", "it speaks TLS") > 0

@@ -55,7 +55,8 @@ func TestTrialStockBarriers(t *testing.T) {
 		ctx, cancel := context.WithTimeout(context.Background(), 4*patience)
 		defer cancel()
 		const kills, switches = 3, 3
-		r, err := trial.Run(ctx, trial.Config{Binary: plain, Stock: true, OVS: m.ovs, Barriers: true, Switches: switches, Kills: kills, Election: election,
+		r, err := trial.Run(ctx, trial.Config{Binary: plain, Stock: true, OVS: m.ovs, Barriers: true,
+			Switches: switches, Kills: kills, Election: election,
 			Between: 300 * time.Millisecond, PingInterval: 10 * time.Millisecond})
 		if err != nil {
 			t.Fatal(err)
@@ -64,7 +65,8 @@ func TestTrialStockBarriers(t *testing.T) {
 		if r.Evidence != "" {
 			t.Cleanup(func() { os.RemoveAll(r.Evidence) })
 		}
-		if r.EventsProcessed == 0 || r.EventsLost+r.EventsRepeated+r.CommandsLost > 0 || r.CommandsRepeated > kills*switches {
+		if r.EventsProcessed == 0 || r.EventsLost+r.EventsRepeated+r.CommandsLost > 0 ||
+			r.CommandsRepeated > kills*switches {
 			t.Errorf("events lost or repeated, commands lost, or more than one repeated by a leader and switch: %+v", r)
 		}
 	})
@@ -80,12 +82,14 @@ func TestThousandKills(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(context.Background(), 4*patience+time.Duration(kills)*5*time.Second)
 			defer cancel()
-			r, err := trial.Run(ctx, trial.Config{Binary: plain, OVS: true, Stock: stock, Switches: 2, Soak: true, Kills: kills, Election: election,
+			r, err := trial.Run(ctx, trial.Config{Binary: plain, OVS: true, Stock: stock, Switches: 2, Soak: true,
+				Kills: kills, Election: election,
 				Between: 300 * time.Millisecond, PingInterval: 20 * time.Millisecond})
 			if err != nil {
 				t.Fatal(err)
 			}
-			t.Logf("kills=%d events=%d commands=%d lost=%d repeated=%d", len(r.Kills), r.EventsProcessed, r.CommandsExecuted,
+			t.Logf("kills=%d events=%d commands=%d lost=%d repeated=%d", len(r.Kills), r.EventsProcessed,
+				r.CommandsExecuted,
 				r.EventsLost+r.CommandsLost, r.EventsRepeated+r.CommandsRepeated)
 			if !r.Exact() || len(r.Kills) != kills || r.EventsProcessed == 0 {
 				t.Errorf("%+v", r)
@@ -122,6 +126,7 @@ func runTrial(t *testing.T, cfg trial.Config) {
 		t.Errorf("%d kills, not %d", len(r.Kills), cfg.Kills)
 	}
 	if r.PingsAnswered != r.PingsSent || r.PingsRepeated > 0 {
-		t.Errorf("%d pings of %d were answered, %d came again: nothing that is queued is to be lost", r.PingsAnswered, r.PingsSent, r.PingsRepeated)
+		t.Errorf("%d pings of %d were answered, %d came again: nothing that is queued is to be lost", r.PingsAnswered,
+			r.PingsSent, r.PingsRepeated)
 	}
 }

@@ -36,7 +36,8 @@ func learnsIn(t *testing.T, version, mode string) {
 	s.check(sw.SetVersion("OpenFlow" + strings.ReplaceAll(version, ".", "")))
 	var hosts []*netlab.Host
 	for i := range 3 {
-		h, err := lab.AddHost(fmt.Sprintf("h%d", i+1), netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 100, 0, byte(i + 1)}), 24))
+		h, err := lab.AddHost(fmt.Sprintf("h%d", i+1),
+			netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 100, 0, byte(i + 1)}), 24))
 		s.check(err)
 		_, err = lab.Connect(sw, h)
 		s.check(err)

@@ -56,7 +56,8 @@ func (w *watcher) FromSwitch(_ openflow.DatapathID, msg []byte) {
 // saysSlave reports whether somebody refuses commands, since another is master.
 func saysSlave(msg []byte) bool {
 	var e of13.Error
-	return msg[1] == openflow.TypeError && e.Decode(msg) == nil && e.ErrType == of13.ErrTypeBadRequest && e.Code == of13.BadRequestIsSlave
+	return msg[1] == openflow.TypeError && e.Decode(msg) == nil && e.ErrType == of13.ErrTypeBadRequest &&
+		e.Code == of13.BadRequestIsSlave
 }
 
 func (w *watcher) count() seen {
@@ -86,7 +87,8 @@ func (s *site) connectWatched(n int) *watcher {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() {
-		done <- agent.Run(ctx, agent.Config{Listen: l, Controllers: addresses, Logger: slog.New(slog.NewTextHandler(log, nil))})
+		done <- agent.Run(ctx, agent.Config{Listen: l, Controllers: addresses,
+			Logger: slog.New(slog.NewTextHandler(log, nil))})
 	}()
 	s.t.Cleanup(func() {
 		cancel()
@@ -96,7 +98,8 @@ func (s *site) connectWatched(n int) *watcher {
 		log.Close()
 	})
 	for i := range n {
-		s.switches = append(s.switches, dialSwitch(s.t, openflow.DatapathID(i+1), "127.0.0.1", l.Addr().String(), s.tally))
+		s.switches = append(s.switches, dialSwitch(s.t, openflow.DatapathID(i+1), "127.0.0.1", l.Addr().String(),
+			s.tally))
 		s.waitUp(i + 1)
 	}
 	return w

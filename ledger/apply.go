@@ -9,7 +9,8 @@ import (
 )
 
 // diverged is what an operator reads of a log that does not go on from what this replica has.
-const diverged = "this replica diverged; leave it stopped, and keep its data for a report: a majority goes on without it"
+const diverged = "this replica diverged; leave it stopped, and keep its data for a report: a majority goes on " +
+	"without it"
 
 // apply brings the state to where it is after one record of a committed entry, or of a
 // snapshot. Its checks fail only if replicas have diverged.
@@ -99,7 +100,8 @@ func (s *state) applyEvent(id openflow.DatapathID, epoch, seq uint64, msg []byte
 // advance takes the watermark to the next event.
 func (sw *switchState) advance(epoch, seq uint64) error {
 	if epoch != sw.epoch || seq != sw.events+1 {
-		return fmt.Errorf("switch %s: event %d of epoch %d after %d of %d: "+diverged, sw.id, seq, epoch, sw.events, sw.epoch)
+		return fmt.Errorf("switch %s: event %d of epoch %d after %d of %d: "+diverged, sw.id, seq, epoch, sw.events,
+			sw.epoch)
 	}
 	sw.events = seq
 	sw.totalEvents++

@@ -124,7 +124,8 @@ func (sw *switchState) acknowledge() Release {
 
 // String names an input for log lines.
 func (in *Input) String() string {
-	kinds := [...]string{"input", "switch up", "switch down", "message", "timer " + in.Name, "emitted " + in.Name, fmt.Sprint("hosted input ", in.Seq)}
+	kinds := [...]string{"input", "switch up", "switch down", "message", "timer " + in.Name, "emitted " + in.Name,
+		fmt.Sprint("hosted input ", in.Seq)}
 	s := kinds[min(int(in.Kind), len(kinds)-1)]
 	if in.Switch != 0 {
 		s += " of switch " + in.Switch.String()

@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow"
 )
 
-// brevity is what operations of an entry leave out, since earlier ones of the same entry have it: OpSeenNext and OpCommandNext.
-// Who writes the entry and who reads it keep the same. See docs/decisions/0023.
+// brevity is what operations of an entry leave out, since earlier ones of the same entry have it: OpSeenNext and
+// OpCommandNext. Who writes the entry and who reads it keep the same. See docs/decisions/0023.
 type brevity struct {
 	seen    seenEvent
 	command sentCommand
@@ -56,8 +56,8 @@ func (x *brevity) next(id openflow.DatapathID, epoch, seq uint64) bool {
 	return ok
 }
 
-// short notes a command, and returns OpCommandNext for it, which is valid until the next call. ok is false if the command must
-// be whole: it goes to another switch than the last one, or is not as long as the last one of its type.
+// short notes a command, and returns OpCommandNext for it, which is valid until the next call. ok is false if the
+// command must be whole: it goes to another switch than the last one, or is not as long as the last one of its type.
 func (x *brevity) short(id openflow.DatapathID, seq uint64, msg []byte) (op []byte, ok bool) {
 	before := x.command
 	x.command = sentCommand{id, seq}
@@ -76,7 +76,8 @@ func (x *brevity) short(id openflow.DatapathID, seq uint64, msg []byte) (op []by
 // words is how many words of a message of n bytes are compared with those of its model: they come in pairs.
 func words(n int) int { return n / (2 * wordLen) * 2 }
 
-// appendChanges appends what makes msg of its model: a bit for each word, the words that differ, and what follows the last.
+// appendChanges appends what makes msg of its model: a bit for each word, the words that differ, and what follows the
+// last.
 func appendChanges(dst, model, msg []byte) []byte {
 	masks := len(dst)
 	dst = append(dst, make([]byte, (words(len(msg))+7)/8)...)

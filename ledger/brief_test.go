@@ -75,12 +75,14 @@ func TestBrief(t *testing.T) {
 			for range rapid.IntRange(1, 12).Draw(rt, "events") {
 				app.commands, app.fails = nil, rapid.IntRange(0, 7).Draw(rt, "fails") == 0
 				for range rapid.IntRange(0, 4).Draw(rt, "commands") {
-					body := bytes.Repeat([]byte("abcdefg"), rapid.SampledFrom([]int{0, 1, 9, 9, 9, 40}).Draw(rt, "length"))
+					body := bytes.Repeat([]byte("abcdefg"), rapid.SampledFrom([]int{0, 1, 9, 9, 9, 40}).Draw(rt,
+						"length"))
 					for range min(len(body), rapid.IntRange(0, 3).Draw(rt, "differences")) {
 						body[rapid.IntRange(0, len(body)-1).Draw(rt, "at")] = rapid.Byte().Draw(rt, "byte")
 					}
 					msg := message(rapid.SampledFrom(types).Draw(rt, "type"), 0, string(body))
-					app.commands = append(app.commands, sentTo{openflow.DatapathID(rapid.SampledFrom([]int{1, 1, 1, 2}).Draw(rt, "to")), msg})
+					app.commands = append(app.commands, sentTo{openflow.DatapathID(rapid.SampledFrom([]int{1, 1, 1,
+						2}).Draw(rt, "to")), msg})
 				}
 				from := rapid.SampledFrom([]int{1, 1, 1, 2}).Draw(rt, "from")
 				events[from]++
@@ -139,7 +141,8 @@ func TestBriefIsShort(t *testing.T) {
 func TestBriefErrors(t *testing.T) {
 	header := Header{1, 1, 1}.append(nil)
 	number := []byte{0, 0, 0, 0, 0, 0, 0, 1}
-	command := appendBytes(append(append([]byte{byte(OpCommand)}, number...), 1), message(of13.TypeFlowMod, 1, "the body"))
+	command := appendBytes(append(append([]byte{byte(OpCommand)}, number...), 1),
+		message(of13.TypeFlowMod, 1, "the body"))
 	command = slices.Clip(command) // each case has its own
 	next := []byte{byte(OpCommandNext), of13.TypeFlowMod}
 	for name, tc := range map[string]struct {

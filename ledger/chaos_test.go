@@ -40,7 +40,8 @@ func (a *chaos) Handle(tx *Tx, in *Input) error {
 	if a.c.quiet {
 		return nil
 	}
-	if tag := openflow.XID(append(in.Message, make([]byte, 8)...)) >> tagShift & 0x7f; in.Kind == Message && in.Message[1] == of13.TypeBarrierReply && tag > 0 && int(tag) <= len(tx.c.apps) && tx.tag>>tagShift != tag {
+	if tag := openflow.XID(append(in.Message, make([]byte, 8)...)) >> tagShift & 0x7f; in.Kind == Message &&
+		in.Message[1] == of13.TypeBarrierReply && tag > 0 && int(tag) <= len(tx.c.apps) && tx.tag>>tagShift != tag {
 		a.c.fatalf("an answer to application %d reached %d", tag, tx.tag>>tagShift)
 	}
 	if string(in.Message) == "poison" {
@@ -74,7 +75,8 @@ func (a *chaos) act(tx *Tx, in *Input, rng *rand.Rand, fails bool) {
 	case 2:
 		tx.Delete(tx.Table("table0"), cell, field)
 	case 3, 4:
-		body := text(fmt.Sprint("command ", a.c.unique(), " ", tx.level, " ", uint64(in.Switch), " ", in.Epoch, " ", in.Seq))
+		body := text(fmt.Sprint("command ", a.c.unique(), " ", tx.level, " ", uint64(in.Switch), " ", in.Epoch, " ",
+			in.Seq))
 		tx.Send(openflow.DatapathID(1+rng.IntN(len(a.c.switches)+1)), simCommand(body))
 		if fails && rng.IntN(4) == 0 {
 			tx.Send(in.Switch, panics{})

@@ -44,14 +44,17 @@ func TestCluster(t *testing.T) {
 			sum.Reverted += k.Reverted
 			sum.Completions += k.Completions
 		}
-		closed, stale, entries, leaders = closed+len(c.oracle.closed), stale+c.stale, entries+len(c.log), leaders+int(c.term)
+		closed, stale, entries, leaders = closed+len(c.oracle.closed), stale+c.stale, entries+len(c.log),
+			leaders+int(c.term)
 		fed.add(c.oracle.feed)
 		skipped, seen, loose, taken = skipped+c.oracle.skipped, seen+c.oracle.seen, loose+len(c.loose), taken+c.taken
 	}
-	t.Logf("%d seeds: %d entries, %d leaders, %+v, %d epochs closed, %d events of stale epochs, %d skipped, %d seen, %d loose commands, of which %d reached their switch",
+	t.Logf("%d seeds: %d entries, %d leaders, %+v, %d epochs closed, %d events of stale epochs, %d skipped, %d "+
+		"seen, %d loose commands, of which %d reached their switch",
 		n, entries, leaders, sum, closed, stale, skipped, seen, loose, taken)
 	t.Logf("hosted applications: %+v", fed)
-	if *seedFlag == 0 && !testing.Short() && (sum.Duplicates == 0 || sum.Failures == 0 || sum.Reverted == 0 || sum.Completions == 0 || closed == 0 || skipped == 0 || seen == 0 || taken == 0 || !fed.thorough()) {
+	if *seedFlag == 0 && !testing.Short() && (sum.Duplicates == 0 || sum.Failures == 0 || sum.Reverted == 0 ||
+		sum.Completions == 0 || closed == 0 || skipped == 0 || seen == 0 || taken == 0 || !fed.thorough()) {
 		t.Error("the simulation does not reach what it is to test")
 	}
 }
@@ -94,7 +97,8 @@ type simNode struct {
 func newCluster(t testing.TB, seed uint64) *cluster {
 	c := &cluster{t: t, seed: seed, rng: rand.New(rand.NewPCG(seed, 0)), now: 1_000_000, loose: map[string]bool{}}
 	for i := range 3 {
-		c.nodes = append(c.nodes, &simNode{c: c, id: i, skew: c.rng.Int64N(100_000) - 50_000, read: map[string]reading{}})
+		c.nodes = append(c.nodes, &simNode{c: c, id: i, skew: c.rng.Int64N(100_000) - 50_000,
+			read: map[string]reading{}})
 	}
 	limits := Limits{BatchInputs: 1 + c.rng.IntN(8), InFlight: 1 + c.rng.IntN(4)}
 	if seed%3 == 0 {
@@ -263,7 +267,8 @@ func (n *simNode) release(term uint64, r Release) {
 	}
 	l.toAgent = append(l.toAgent, frame{kind: frameAck, epoch: r.Epoch, seq: r.Acked})
 	if r.Count > 0 {
-		l.toAgent = append(l.toAgent, frame{kind: frameCommands, term: term, epoch: r.Epoch, seq: r.First, count: r.Count, data: slices.Clone(r.Commands)})
+		l.toAgent = append(l.toAgent, frame{kind: frameCommands, term: term, epoch: r.Epoch, seq: r.First,
+			count: r.Count, data: slices.Clone(r.Commands)})
 	}
 	if r.Closed {
 		l.toAgent = append(l.toAgent, frame{kind: frameRefuse, term: term, epoch: r.Epoch})
@@ -349,7 +354,8 @@ func (n *simNode) compare() {
 	got, err := n.core.Snapshot()
 	n.must(err)
 	if !bytes.Equal(got, n.c.oracle.snaps[n.applied]) {
-		n.c.fatalf("node %d after %d entries differs from what these give:\n got %s\nwant %s", n.id, n.applied, dump(got), dump(n.c.oracle.snaps[n.applied]))
+		n.c.fatalf("node %d after %d entries differs from what these give:\n got %s\nwant %s", n.id, n.applied,
+			dump(got), dump(n.c.oracle.snaps[n.applied]))
 	}
 }
 
@@ -363,7 +369,8 @@ func (n *simNode) thaw() {
 	got, err := again.Snapshot()
 	n.must(err)
 	if !bytes.Equal(got, n.c.oracle.snaps[n.frozenAt]) {
-		n.c.fatalf("node %d froze after %d entries and encoded another state:\n got %s\nwant %s", n.id, n.frozenAt, dump(got), dump(n.c.oracle.snaps[n.frozenAt]))
+		n.c.fatalf("node %d froze after %d entries and encoded another state:\n got %s\nwant %s", n.id, n.frozenAt,
+			dump(got), dump(n.c.oracle.snaps[n.frozenAt]))
 	}
 }
 
@@ -404,7 +411,8 @@ func (c *cluster) drain() {
 }
 
 func (c *cluster) resting() bool {
-	if _, leading := c.nodes[c.leader].core.Leading(); !leading || !c.hostsRest() || c.committed < len(c.log) || len(c.oracle.timers) > 0 {
+	if _, leading := c.nodes[c.leader].core.Leading(); !leading || !c.hostsRest() || c.committed < len(c.log) ||
+		len(c.oracle.timers) > 0 {
 		return false
 	}
 	for _, n := range c.nodes {

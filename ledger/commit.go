@@ -20,7 +20,8 @@ func (c *Core) Done(id openflow.DatapathID, epoch, seq uint64) error {
 		return nil
 	}
 	if seq >= sw.releasedNext {
-		return fmt.Errorf("switch %s: acknowledges command %d, %d is the last that it was sent", id, seq, sw.releasedNext-1)
+		return fmt.Errorf("switch %s: acknowledges command %d, %d is the last that it was sent", id, seq,
+			sw.releasedNext-1)
 	}
 	if !sw.acking {
 		sw.acking = true
@@ -128,7 +129,8 @@ func (c *Core) commitOwn(data []byte) error {
 	d := decoder{b: data}
 	h := d.header()
 	if d.err != nil || len(c.inflight) == 0 || h.Term != c.term || h.Batch != c.inflight[0].number {
-		return fmt.Errorf("ledger: committed entry (term %d, batch %d) is not the one that this leader of term %d waits for", h.Term, h.Batch, c.term)
+		return fmt.Errorf("ledger: committed entry (term %d, batch %d) is not the one that this leader of term %d "+
+			"waits for", h.Term, h.Batch, c.term)
 	}
 	b := c.inflight[0]
 	c.inflight = append(c.inflight[:0], c.inflight[1:]...)
@@ -241,7 +243,8 @@ func (c *Core) Thaw() {
 // still reports why no snapshot can be taken now.
 func (c *Core) still() error {
 	if !c.Quiet() {
-		return fmt.Errorf("ledger: snapshot while something is executed and not committed; %d entries of that are proposed", len(c.inflight))
+		return fmt.Errorf("ledger: snapshot while something is executed and not committed; %d entries of that are "+
+			"proposed", len(c.inflight))
 	}
 	if c.frozen {
 		return errors.New("ledger: snapshot while another is being taken")
@@ -342,7 +345,8 @@ func (c *Core) Switches() []SwitchStatus {
 	list := make([]SwitchStatus, 0, len(c.state.switches))
 	for _, sw := range c.state.switches {
 		if sw.epoch != 0 {
-			list = append(list, SwitchStatus{sw.id, sw.epoch, sw.live, sw.reachable, sw.events, sw.queue.next - 1, sw.queue.done(), sw.totalEvents, sw.totalCommands})
+			list = append(list, SwitchStatus{sw.id, sw.epoch, sw.live, sw.reachable, sw.events, sw.queue.next - 1,
+				sw.queue.done(), sw.totalEvents, sw.totalCommands})
 		}
 	}
 	slices.SortFunc(list, func(a, b SwitchStatus) int { return cmp.Compare(a.Switch, b.Switch) })

@@ -85,12 +85,14 @@ func New(apps []Application, limits Limits) (*Core, error) {
 		names[a.Name()] = true
 		if _, ok := a.(Hosted); ok {
 			if hosted >= 0 {
-				return nil, fmt.Errorf("ledger: %q and %q are both hosted: one host takes all programs", apps[hosted].Name(), a.Name())
+				return nil, fmt.Errorf("ledger: %q and %q are both hosted: one host takes all programs",
+					apps[hosted].Name(), a.Name())
 			}
 			hosted = i
 		}
 	}
-	return &Core{apps: apps, limits: limits.withDefaults(), levels: levelsOf(apps), state: newState(), hosted: hosted}, nil
+	return &Core{apps: apps, limits: limits.withDefaults(), levels: levelsOf(apps), state: newState(), hosted: hosted},
+		nil
 }
 
 // ErrStaleEpoch says that the ledger knows a newer epoch of the switch, or has closed this one.
@@ -160,7 +162,8 @@ func (c *Core) Leading() (term uint64, ok bool) { return c.term, c.leading }
 
 // Room reports whether an input can be executed now. When it cannot, Immediate, Cut and Commit make room.
 func (c *Core) Room() bool {
-	return c.leading && c.batch.inputs < c.limits.BatchInputs && len(c.batch.buf)+len(c.batch.loose.buf) < c.limits.BatchBytes &&
+	return c.leading && c.batch.inputs < c.limits.BatchInputs &&
+		len(c.batch.buf)+len(c.batch.loose.buf) < c.limits.BatchBytes &&
 		len(c.immediate.buf) < c.limits.BatchBytes && c.state.hosting.waiting() < hostedWindow
 }
 
@@ -176,7 +179,8 @@ func (c *Core) begin() {
 	if n := len(c.free); n > 0 {
 		b, c.free = c.free[n-1], c.free[:n-1]
 	}
-	c.batch = batch{number: c.numbers, undo: b.undo[:0], tables: b.tables[:0], touched: b.touched[:0], dones: b.dones[:0],
+	c.batch = batch{number: c.numbers, undo: b.undo[:0], tables: b.tables[:0], touched: b.touched[:0],
+		dones: b.dones[:0],
 		loose: b.loose, skipping: b.skipping[:0], hosting: c.state.hosting, fed: fed{b.fed.buf[:0], b.fed.ops[:0]}}
 	c.brief.reset()
 }
@@ -225,9 +229,11 @@ func (c *Core) event(id openflow.DatapathID, epoch, seq uint64, msg []byte, whol
 	case epoch == sw.epoch && !sw.live:
 		return fmt.Errorf("switch %s: epoch %d is closed: %w", id, epoch, ErrStaleEpoch)
 	case !fresh && (epoch != sw.epoch || seq != sw.events+1):
-		return fmt.Errorf("switch %s: event %d of epoch %d after %d of %d: %w", id, seq, epoch, sw.events, sw.epoch, ErrGap)
+		return fmt.Errorf("switch %s: event %d of epoch %d after %d of %d: %w", id, seq, epoch, sw.events, sw.epoch,
+			ErrGap)
 	case fresh && !(ours && special == experimenter.TypeSwitchUp):
-		return fmt.Errorf("switch %s: epoch %d begins with a message of type %d, not with SWITCH_UP: update its agent", id, epoch, msg[1])
+		return fmt.Errorf("switch %s: epoch %d begins with a message of type %d, not with SWITCH_UP: update its agent",
+			id, epoch, msg[1])
 	}
 	if !fresh && !down && !sw.reachable {
 		c.setReachable(sw, true)
@@ -290,7 +296,8 @@ func (c *Core) logEvent(sw *switchState, epoch, seq uint64, msg []byte, whole, b
 	case c.brief.next(sw.id, epoch, seq):
 		b.buf = binary.BigEndian.AppendUint64(append(b.buf, byte(OpSeenNext), msg[1]), digest.Of(msg))
 	default:
-		b.buf = binary.BigEndian.AppendUint64(append(appendEvent(b.buf, OpSeen, sw.id, epoch, seq), msg[1]), digest.Of(msg))
+		b.buf = binary.BigEndian.AppendUint64(append(appendEvent(b.buf, OpSeen, sw.id, epoch, seq), msg[1]),
+			digest.Of(msg))
 	}
 	if boundary {
 		saved := *sw
@@ -321,7 +328,8 @@ func (c *Core) Reachable(id openflow.DatapathID, epoch uint64) {
 }
 
 func (c *Core) setReachable(sw *switchState, up bool) {
-	op, in := OpUnreachable, Input{Kind: SwitchDown, Switch: sw.id, Epoch: sw.epoch, Reason: experimenter.ReasonUnreachable}
+	op, in := OpUnreachable, Input{Kind: SwitchDown, Switch: sw.id, Epoch: sw.epoch,
+		Reason: experimenter.ReasonUnreachable}
 	if up {
 		op, in = OpReachable, Input{Kind: SwitchUp, Switch: sw.id, Epoch: sw.epoch, Message: sw.hello}
 	}
@@ -431,7 +439,8 @@ func (c *Core) call(app int) {
 		n += len(c.tx.loose.buf)
 	}
 	if err == nil && n > c.limits.EntryBytes {
-		err = fmt.Errorf("the entry of this transaction has %d bytes, %d are possible: do less at a time, with timers", n, c.limits.EntryBytes)
+		err = fmt.Errorf("the entry of this transaction has %d bytes, %d are possible: do less at a time, with timers",
+			n, c.limits.EntryBytes)
 	}
 	if err == nil {
 		return
@@ -468,7 +477,8 @@ func (c *Core) rewind(m mark) error {
 // logFailure puts the failure of an application into the log, and where the caller finds it.
 func (c *Core) logFailure(f Failure) {
 	text := f.Err.Error()
-	c.batch.buf = appendString(appendString(append(c.batch.buf, byte(OpFailure)), f.App[:min(len(f.App), 1024)]), text[:min(len(text), 1024)])
+	c.batch.buf = appendString(appendString(append(c.batch.buf, byte(OpFailure)), f.App[:min(len(f.App), 1024)]),
+		text[:min(len(text), 1024)])
 	c.counters.Failures++
 	if len(c.failures) < maxFailures {
 		c.failures = append(c.failures, f)

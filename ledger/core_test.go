@@ -105,7 +105,8 @@ func TestSwitchLife(t *testing.T) {
 	p.event(1, 4, 1, switchUp())
 	wantTold(t, a, up)
 	p.commit()
-	if st := p.follower.Switches(); len(st) != 1 || st[0].Epoch != 4 || !st[0].Live || !st[0].Reachable || st[0].Events != 1 || st[0].TotalEvents != 7 {
+	if st := p.follower.Switches(); len(st) != 1 || st[0].Epoch != 4 || !st[0].Live || !st[0].Reachable ||
+		st[0].Events != 1 || st[0].TotalEvents != 7 {
 		t.Errorf("status %+v", st)
 	}
 }
@@ -157,7 +158,8 @@ func TestFailedApplication(t *testing.T) {
 				t.Errorf("operations %v", got)
 			}
 			f := p.leader.Failures()
-			if len(f) != 2 || f[0].App != "bad" || f[0].Err == nil || f[0].Input.Kind != SwitchDown || (name != "error") != (f[0].Stack != nil) {
+			if len(f) != 2 || f[0].App != "bad" || f[0].Err == nil || f[0].Input.Kind != SwitchDown ||
+				(name != "error") != (f[0].Stack != nil) {
 				t.Errorf("failures %+v", f)
 			}
 			if len(p.leader.Failures()) != 0 {
@@ -254,7 +256,8 @@ func TestNew(t *testing.T) {
 
 func TestSendBytes(t *testing.T) {
 	a := &script{name: "a", do: func(tx *Tx, in *Input) error {
-		if _, err := tx.SendBytes(1, []byte{4, 0, 0, 9, 0, 0, 0, 0}); err == nil || strings.Contains(err.Error(), "%!") {
+		if _, err := tx.SendBytes(1, []byte{4, 0, 0, 9, 0, 0, 0, 0}); err == nil ||
+			strings.Contains(err.Error(), "%!") {
 			t.Errorf("half a message: %v", err)
 		}
 		if xid, err := tx.SendBytes(2, packetIn("x")); xid != 0 || err != nil {

@@ -11,8 +11,9 @@
 // again whatever is not complete; receivers drop what they have already done.
 //
 // One application may be Hosted: then the ledger runs it nowhere. The log has its inputs, which hosts execute at every
-// controller, and what the leader's host did, as transactions of their own. What is about that alone is in hosted.go (what
-// a leader is told), feed.go (inputs, from events and from entries) and history.go (what brings a host up to date).
+// controller, and what the leader's host did, as transactions of their own. What is about that alone is in hosted.go
+// (what a leader is told), feed.go (inputs, from events and from entries) and history.go (what brings a host up to
+// date).
 //
 // Core is pure: inputs and committed entries in, entries and releases out. It has no I/O,
 // no clock, no goroutine and no lock, and is not safe for concurrent use; package platform

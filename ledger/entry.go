@@ -35,7 +35,8 @@ const (
 	OpFailure                   // App, Name (the error): an application failed on this input
 	OpDone                      // Switch, Epoch, Seq: commands complete up to Seq (the second stage)
 	OpSwitch                    // snapshots only: the state of a switch
-	OpSkipped                   // Switch, Epoch, Seq, Asynchronous: events up to Seq were done, Unordered. What they did stands anywhere
+	// Switch, Epoch, Seq, Asynchronous: events up to Seq were done, Unordered. What they did stands anywhere
+	OpSkipped
 
 	// Of the hosted application. Its inputs are the events and timers that concern it, and these.
 	OpBegin   // input: Hosting: it begins anew
@@ -100,7 +101,8 @@ func Walk(data []byte, f func(*Record) error) (Header, error) {
 	d := decoder{b: data}
 	h := d.header()
 	if len(data) > 0 && (data[0] == 0 || data[0] > entryVersion) {
-		return Header{}, fmt.Errorf("ledger: entry of format %d, this release reads 1 to %d: %w", data[0], entryVersion, errVersion)
+		return Header{}, fmt.Errorf("ledger: entry of format %d, this release reads 1 to %d: %w", data[0], entryVersion,
+			errVersion)
 	}
 	var r Record
 	var tables []TableName
@@ -112,7 +114,8 @@ func Walk(data []byte, f func(*Record) error) (Header, error) {
 			d.err = f(&r)
 		}
 		if d.err != nil {
-			return h, fmt.Errorf("ledger: entry (term %d, batch %d), operation %d at byte %d: %w", h.Term, h.Batch, r.Op, at, d.err)
+			return h, fmt.Errorf("ledger: entry (term %d, batch %d), operation %d at byte %d: %w", h.Term, h.Batch,
+				r.Op, at, d.err)
 		}
 	}
 	if d.err != nil {

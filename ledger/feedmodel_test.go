@@ -35,10 +35,12 @@ type feedCounts struct {
 
 func (a *feedCounts) add(m *feedModel) {
 	for g, all := range m.inputs {
-		m.count.inputs, m.count.results, m.count.skipped = m.count.inputs+len(all), m.count.results+len(m.digests[g]), m.count.skipped+len(m.skipped[g])
+		m.count.inputs, m.count.results, m.count.skipped = m.count.inputs+len(all), m.count.results+len(m.digests[g]),
+			m.count.skipped+len(m.skipped[g])
 	}
 	b := &m.count
-	*a = feedCounts{a.generations + b.generations, a.inputs + b.inputs, a.results + b.results, a.skipped + b.skipped, a.commands + b.commands,
+	*a = feedCounts{a.generations + b.generations, a.inputs + b.inputs, a.results + b.results, a.skipped + b.skipped,
+		a.commands + b.commands,
 		a.failures + b.failures, a.translated + b.translated, a.left + b.left, max(a.most, b.most)}
 }
 
@@ -94,7 +96,8 @@ func (m *feedModel) record(r *Record) error {
 		m.event(r)
 	case OpSeen:
 		if m.app != "" {
-			return fmt.Errorf("switch %s: hosts are to execute event %d of epoch %d, and the log has only its digest", r.Switch, r.Seq, r.Epoch)
+			return fmt.Errorf("switch %s: hosts are to execute event %d of epoch %d, and the log has only its digest",
+				r.Switch, r.Seq, r.Epoch)
 		}
 	case OpUnreachable:
 		s.reachable = false
@@ -182,12 +185,15 @@ func (m *feedModel) result(r *Record) error {
 	case OpCommand:
 		m.sent, m.sentXID = m.sw(r.Switch), openflow.XID(r.Bytes)
 		var number, sum uint64
-		if _, err := fmt.Sscanf(string(r.Bytes[openflow.HeaderLen:]), "hosted exactly_once %d %d", &number, &sum); err != nil {
+		if _, err := fmt.Sscanf(string(r.Bytes[openflow.HeaderLen:]), "hosted exactly_once %d %d", &number,
+			&sum); err != nil {
 			return nil // of another application
 		}
 		m.count.commands++
-		if n := uint64(len(m.digests[m.generation])); number != n || m.sent.born > number || m.sentXID>>24 != m.tag || r.Bytes[1] == 24 {
-			return fmt.Errorf("switch %s: command %d, %q, is of input %d; that of the result is %d, the switch was born at %d", r.Switch, r.Seq, r.Bytes, number, n, m.sent.born)
+		if n := uint64(len(m.digests[m.generation])); number != n || m.sent.born > number || m.sentXID>>24 != m.tag ||
+			r.Bytes[1] == 24 {
+			return fmt.Errorf("switch %s: command %d, %q, is of input %d; that of the result is %d, the switch was "+
+				"born at %d", r.Switch, r.Seq, r.Bytes, number, n, m.sent.born)
 		}
 	case OpAsked:
 		m.sent.asked[m.sentXID&sequenceMask] = uint32(r.Seq)
@@ -223,7 +229,8 @@ func (m *feedModel) checkInput(c *cluster, generation, number uint64, got []byte
 // checkHistory is for a replica that has everything.
 func (m *feedModel) checkHistory(c *cluster, n *simNode) {
 	done := n.core.Committed()
-	want := Committed{m.generation, uint64(len(m.inputs[m.generation])), uint64(len(m.digests[m.generation])), len(m.skipped[m.generation])}
+	want := Committed{m.generation, uint64(len(m.inputs[m.generation])), uint64(len(m.digests[m.generation])),
+		len(m.skipped[m.generation])}
 	if done != want {
 		c.fatalf("node %d: %+v is committed of the hosted application, want %+v", n.id, done, want)
 	}
@@ -233,7 +240,8 @@ func (m *feedModel) checkHistory(c *cluster, n *simNode) {
 		if want := m.expect(m.generation, number, m.skipped[m.generation][number]); k != 1 || !bytes.Equal(got, want) {
 			c.fatalf("node %d: %d inputs, %d is\n %x, want\n %x", n.id, k, number, got, want)
 		}
-		if d, ok := n.core.Digest(number); ok != (number <= done.Result) || ok && d != m.digests[m.generation][number-1] {
+		if d, ok := n.core.Digest(number); ok != (number <= done.Result) ||
+			ok && d != m.digests[m.generation][number-1] {
 			c.fatalf("node %d: digest %x %v of result %d", n.id, d, ok, number)
 		}
 	}

@@ -58,7 +58,8 @@ func TestFollowUndoesEverything(t *testing.T) {
 	} {
 		for cuts := range 2 {
 			t.Run(name, func(t *testing.T) {
-				p := newPair(t, Limits{QueueCommands: 100}, &script{name: "a", do: everything}, &script{name: "b", do: everything})
+				p := newPair(t, Limits{QueueCommands: 100}, &script{name: "a", do: everything},
+					&script{name: "b", do: everything})
 				p.up(1)
 				p.up(2)
 				p.event(1, 1, 2, packetIn("x"))
@@ -138,7 +139,8 @@ func TestTimers(t *testing.T) {
 			return nil
 		}
 		tx.CancelTimer("none")
-		return errors.Join(tx.SetTimer("each", 50, []byte("data")), tx.SetTimer("twice", 60, nil), tx.SetTimer("twice", 200, nil),
+		return errors.Join(tx.SetTimer("each", 50, []byte("data")), tx.SetTimer("twice", 60, nil),
+			tx.SetTimer("twice", 200, nil),
 			tx.SetTimer("off", 10, nil), tx.SetTimer("now", -5, nil))
 	}}
 	p := newPair(t, Limits{}, a)

@@ -12,7 +12,8 @@ import (
 
 func seedEntries(t testing.TB) [][]byte {
 	a := &script{name: "a", do: everything}
-	c, err := New([]Application{a, &script{name: "b", do: func(*Tx, *Input) error { return errors.New("no") }}}, Limits{QueueCommands: 10})
+	c, err := New([]Application{a, &script{name: "b", do: func(*Tx, *Input) error { return errors.New("no") }}},
+		Limits{QueueCommands: 10})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +67,8 @@ func seenEntry(t testing.TB) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(c.Lead(1, 1000), c.EventByDigest(1, 1, 1, switchUp()), c.EventByDigest(1, 1, 2, packetIn("x")), c.EventByDigest(1, 1, 3, packetIn("y"))); err != nil {
+	if err := errors.Join(c.Lead(1, 1000), c.EventByDigest(1, 1, 1, switchUp()),
+		c.EventByDigest(1, 1, 2, packetIn("x")), c.EventByDigest(1, 1, 3, packetIn("y"))); err != nil {
 		t.Fatal(err)
 	}
 	entry, _ := c.Cut()
@@ -93,10 +95,12 @@ func hostedEntries(t testing.TB) [][]byte {
 	must(c.Lead(1, 1000))
 	c.Begin(7)
 	must(c.Event(1, 1, 1, switchUp()))
-	c.Request((&wire.HTTPRequest{Method: "GET", Headers: []wire.Header{{Name: "A", Value: "b"}}, Body: []byte("x")}).Append(nil))
+	c.Request((&wire.HTTPRequest{Method: "GET", Headers: []wire.Header{{Name: "A", Value: "b"}},
+		Body: []byte("x")}).Append(nil))
 	commit()
 	must(c.Result(&wire.Result{Number: 1, Wake: 5000, Digest: 9}))
-	must(c.Result(&wire.Result{Number: 2, Wake: 5000, Commands: []wire.Command{command(1, 0xabc, "c")}, Failures: []wire.Failure{{Traceback: "no"}}}))
+	must(c.Result(&wire.Result{Number: 2, Wake: 5000, Commands: []wire.Command{command(1, 0xabc, "c")},
+		Failures: []wire.Failure{{Traceback: "no"}}}))
 	c.Skip(3)
 	must(c.Event(1, 1, 2, message(of13.TypeBarrierReply, 1<<tagShift|1, "x")))
 	commit()
@@ -204,7 +208,8 @@ func TestEntryErrors(t *testing.T) {
 		data []byte
 		want string
 	}{
-		"version":   {other, "entry of format 4, this release reads 1 to 3: written by another release: run releases that share a log format"},
+		"version": {other, "entry of format 4, this release reads 1 to 3: written by another release: run " +
+			"releases that share a log format"},
 		"operation": {append(bytes.Clone(entry[:header]), 99), "operation 99 at byte"},
 		"empty":     {nil, "entry header: ends within a field"},
 		"table":     {append(bytes.Clone(entry[:header]), byte(OpPut), 3), "table number 3 of 0"},
@@ -238,14 +243,17 @@ func TestDivergence(t *testing.T) {
 	if err := c.Commit(command); err == nil || !strings.Contains(err.Error(), "diverged") {
 		t.Errorf("a command out of turn: %v", err)
 	}
-	for what, counts := range map[string][2]byte{"events skipped twice": {2, 0}, "more asynchronous ones than events": {7, 3}} {
+	for what, counts := range map[string][2]byte{"events skipped twice": {2, 0},
+		"more asynchronous ones than events": {7, 3}} {
 		skipped := append(bytes.Clone(header), byte(OpSkipped), 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1)
 		if err := c.Commit(append(skipped, counts[:]...)); err == nil || !strings.Contains(err.Error(), "diverged") {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	for what, at := range map[string][2]byte{"a digest of the event before": {1, 5}, "of one too far": {1, 7}, "of another epoch": {2, 1}} {
-		seen := append(bytes.Clone(header), byte(OpSeen), 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, at[0], at[1], of13.TypePacketIn)
+	for what, at := range map[string][2]byte{"a digest of the event before": {1, 5}, "of one too far": {1, 7},
+		"of another epoch": {2, 1}} {
+		seen := append(bytes.Clone(header), byte(OpSeen), 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, at[0], at[1],
+			of13.TypePacketIn)
 		if err := c.Commit(append(seen, "8 bytes."...)); err == nil || !strings.Contains(err.Error(), "diverged") {
 			t.Errorf("%s: %v", what, err)
 		}

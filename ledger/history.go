@@ -11,8 +11,9 @@ import (
 	"github.com/holdfast-sdn/holdfast/ryuhost/wire"
 )
 
-// history is what brings a host of the hosted application up to date: its inputs, as they stand in INPUTS frames, and a digest of what each caused. It
-// has only what is committed. Its slices are only appended to, so that a snapshot can be encoded beside it; but offsets are used again.
+// history is what brings a host of the hosted application up to date: its inputs, as they stand in INPUTS frames, and a
+// digest of what each caused. It has only what is committed. Its slices are only appended to, so that a snapshot can be
+// encoded beside it; but offsets are used again.
 type history struct {
 	generation uint64
 
@@ -41,8 +42,8 @@ type chunk struct {
 	data  []byte
 }
 
-// chunkBytes is how much is compressed at a time; maxChunk, what a chunk may have with the input that exceeds that, as an
-// entry bounds it.
+// chunkBytes is how much is compressed at a time; maxChunk, what a chunk may have with the input that exceeds that, as
+// an entry bounds it.
 const (
 	chunkBytes = 64 << 10
 	maxChunk   = wire.FrameBytes
@@ -110,7 +111,8 @@ func (h *history) trim(number uint64, state []byte) {
 	h.base, h.state = number, state
 }
 
-// inputs returns inputs from number on, at most count of them and one beyond size bytes, as they stand in an INPUTS frame. They may be read for good.
+// inputs returns inputs from number on, at most count of them and one beyond size bytes, as they stand in an INPUTS
+// frame. They may be read for good.
 func (h *history) inputs(number uint64, count, size int) (data []byte, n int, err error) {
 	if number <= h.base || number > h.last() || count <= 0 {
 		return nil, 0, nil
@@ -209,8 +211,8 @@ func (h *history) anySkipped(number uint64, n int) bool {
 	return false
 }
 
-// Inputs returns committed inputs of the hosted application, from a number on: at most count, and one beyond size bytes, as
-// they stand in an INPUTS frame. They may be read for good, by any goroutine.
+// Inputs returns committed inputs of the hosted application, from a number on: at most count, and one beyond size
+// bytes, as they stand in an INPUTS frame. They may be read for good, by any goroutine.
 func (c *Core) Inputs(number uint64, count, size int) (data []byte, n int, err error) {
 	return c.state.history.inputs(number, count, size)
 }

@@ -15,7 +15,8 @@ import (
 // messageInput is an input of about so many bytes.
 func messageInput(number uint64, size int) []byte {
 	body := bytes.Repeat([]byte{byte(number), byte(number >> 8), 3}, size/3)
-	return (&wire.Input{Number: number, Time: int64(number) * 10, Kind: wire.Message, Switch: 1, Message: body}).Append(nil)
+	return (&wire.Input{Number: number, Time: int64(number) * 10, Kind: wire.Message, Switch: 1,
+		Message: body}).Append(nil)
 }
 
 func timerInput(number uint64) []byte {
@@ -76,7 +77,8 @@ func TestHistory(t *testing.T) {
 			"again": func(t *rapid.T) { h = again(t, &h, base) },
 			"read": func(t *rapid.T) {
 				number := uint64(rapid.IntRange(0, len(all)+1).Draw(t, "number"))
-				count, size := rapid.IntRange(0, 300).Draw(t, "count"), rapid.SampledFrom([]int{0, 1, 500, 1 << 20}).Draw(t, "size")
+				count, size := rapid.IntRange(0, 300).Draw(t, "count"),
+					rapid.SampledFrom([]int{0, 1, 500, 1 << 20}).Draw(t, "size")
 				data, n, err := h.inputs(number, count, size)
 				if err != nil {
 					t.Fatal(err)
@@ -102,7 +104,8 @@ func TestHistory(t *testing.T) {
 			},
 			"": func(t *rapid.T) {
 				if h.last() != uint64(len(all)) || h.results() != max(uint64(len(digests)), base) || h.base != base {
-					t.Fatalf("%d inputs, %d results from %d; want %d, %d from %d", h.last(), h.results(), h.base, len(all), len(digests), base)
+					t.Fatalf("%d inputs, %d results from %d; want %d, %d from %d", h.last(), h.results(), h.base,
+						len(all), len(digests), base)
 				}
 				for i := range lent {
 					if !bytes.Equal(lent[i], copies[i]) {
@@ -132,7 +135,8 @@ func again(t *rapid.T, h *history, base uint64) history {
 	if _, err := Walk(append(Header{}.append(nil), now...), restored.decode); err != nil {
 		t.Fatal(err)
 	}
-	if b := restored.encode(nil); !bytes.Equal(b, now) || restored.bytes != chunkSizes(&restored) || restored.base != base {
+	if b := restored.encode(nil); !bytes.Equal(b, now) || restored.bytes != chunkSizes(&restored) ||
+		restored.base != base {
 		t.Fatalf("restored it has %d bytes from %d, want %d from %d", len(b), restored.base, len(now), base)
 	}
 	if err := restored.check(&Hosting{Inputs: restored.last(), Results: restored.results()}); err != nil {
@@ -197,7 +201,8 @@ func TestDamagedChunks(t *testing.T) {
 	}
 	h := longHistory(t)
 	h.chunks = slices.Delete(h.chunks, 0, 1)
-	if _, _, err := h.inputs(1, 1, 1); err == nil || !strings.Contains(err.Error(), "hosted input 1 is not in the history") {
+	if _, _, err := h.inputs(1, 1, 1); err == nil ||
+		!strings.Contains(err.Error(), "hosted input 1 is not in the history") {
 		t.Errorf("a chunk that is not there: %v", err)
 	}
 }
@@ -208,30 +213,40 @@ func TestDamagedHistoryIsRefused(t *testing.T) {
 		damage func(h *history, o *Hosting)
 		want   string // "" is no error
 	}{
-		"none":                    {func(h *history, o *Hosting) {}, ""},
-		"trimmed":                 {func(h *history, o *Hosting) { h.trim(20, []byte("s")) }, ""},
-		"trimmed to the open":     {func(h *history, o *Hosting) { h.trim(h.results(), []byte("s")) }, ""},
-		"chunk is lost":           {func(h *history, o *Hosting) { h.chunks = slices.Delete(h.chunks, 1, 2) }, "is next"},
-		"first chunk is lost":     {func(h *history, o *Hosting) { h.chunks = h.chunks[1:] }, "where 1 is next"},
-		"last chunk is lost":      {func(h *history, o *Hosting) { h.chunks = h.chunks[:2] }, "is next"},
-		"empty chunk":             {func(h *history, o *Hosting) { h.chunks[0].count = 0 }, "0 of them"},
-		"negative chunk":          {func(h *history, o *Hosting) { h.chunks[0].count = -1 }, "of them"},
-		"all chunks are lost":     {func(h *history, o *Hosting) { h.chunks = nil }, "where 1 is next"},
-		"digests are lost":        {func(h *history, o *Hosting) { h.digests = h.digests[3:] }, "the history is of"},
-		"digests of nothing":      {func(h *history, o *Hosting) { h.digests = make([]uint32, h.last()+1); o.Results = h.last() + 1 }, "the history is of"},
-		"other generation":        {func(h *history, o *Hosting) { h.generation++ }, "the history is of"},
-		"more inputs":             {func(h *history, o *Hosting) { o.Inputs++ }, "the history is of"},
-		"checkpoint of the never": {func(h *history, o *Hosting) { h.base, h.digests, o.Results = h.last()+5, nil, h.last()+5 }, "is next"},
+		"none":                {func(h *history, o *Hosting) {}, ""},
+		"trimmed":             {func(h *history, o *Hosting) { h.trim(20, []byte("s")) }, ""},
+		"trimmed to the open": {func(h *history, o *Hosting) { h.trim(h.results(), []byte("s")) }, ""},
+		"chunk is lost": {func(h *history, o *Hosting) { h.chunks = slices.Delete(h.chunks, 1, 2) },
+			"is next"},
+		"first chunk is lost": {func(h *history, o *Hosting) { h.chunks = h.chunks[1:] }, "where 1 is next"},
+		"last chunk is lost":  {func(h *history, o *Hosting) { h.chunks = h.chunks[:2] }, "is next"},
+		"empty chunk":         {func(h *history, o *Hosting) { h.chunks[0].count = 0 }, "0 of them"},
+		"negative chunk":      {func(h *history, o *Hosting) { h.chunks[0].count = -1 }, "of them"},
+		"all chunks are lost": {func(h *history, o *Hosting) { h.chunks = nil }, "where 1 is next"},
+		"digests are lost":    {func(h *history, o *Hosting) { h.digests = h.digests[3:] }, "the history is of"},
+		"digests of nothing": {func(h *history, o *Hosting) {
+			h.digests = make([]uint32,
+				h.last()+1)
+			o.Results = h.last() + 1
+		}, "the history is of"},
+		"other generation": {func(h *history, o *Hosting) { h.generation++ }, "the history is of"},
+		"more inputs":      {func(h *history, o *Hosting) { o.Inputs++ }, "the history is of"},
+		"checkpoint of the never": {func(h *history, o *Hosting) {
+			h.base, h.digests, o.Results = h.last()+5, nil,
+				h.last()+5
+		}, "is next"},
 	} {
 		c := mustNew(t, Limits{}, hosted{"v1"})
 		s := newState()
 		s.history = longHistory(t)
 		s.history.generation = 1
-		s.hosting = Hosting{Generation: 1, Inputs: s.history.last(), Results: s.history.results(), tag: 1, apps: 1, app: "ryu"}
+		s.hosting = Hosting{Generation: 1, Inputs: s.history.last(), Results: s.history.results(), tag: 1, apps: 1,
+			app: "ryu"}
 		tc.damage(&s.history, &s.hosting)
 		before := snapshot(t, c)
 		err := c.Restore(s.snapshot(Header{}))
-		if (err == nil) != (tc.want == "") || err != nil && (!strings.Contains(err.Error(), tc.want) || !bytes.Equal(before, snapshot(t, c))) {
+		if (err == nil) != (tc.want == "") || err != nil && (!strings.Contains(err.Error(), tc.want) ||
+			!bytes.Equal(before, snapshot(t, c))) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -247,8 +262,10 @@ func TestHostedDivergence(t *testing.T) {
 		entry []byte
 		want  string
 	}{
-		"result out of turn":   {append(bytes.Clone(header), byte(OpResult), 2, 7), "result of hosted input 2 after 0, of 2"},
-		"result of the future": {append(bytes.Clone(header), byte(OpResult), 1, 7, byte(OpResult), 2, 7, byte(OpResult), 3, 7), "result of hosted input 3 after 2, of 2"},
+		"result out of turn": {append(bytes.Clone(header), byte(OpResult), 2, 7),
+			"result of hosted input 2 after 0, of 2"},
+		"result of the future": {append(bytes.Clone(header), byte(OpResult), 1, 7, byte(OpResult), 2, 7, byte(OpResult),
+			3, 7), "result of hosted input 3 after 2, of 2"},
 	} {
 		c := mustNew(t, Limits{}, hosted{"v1"})
 		p.must(c.Restore(snapshot(t, p.leader)))
@@ -259,7 +276,8 @@ func TestHostedDivergence(t *testing.T) {
 	c := mustNew(t, Limits{}, hosted{"v1"})
 	p.must(c.Restore(snapshot(t, p.leader)))
 	c.state.hosting.Inputs += 3 // as a damaged memory would have it
-	if err := c.Commit(appendBytes(append(header, byte(OpRequest)), (&wire.HTTPRequest{}).Append(nil))); err == nil || !strings.Contains(err.Error(), "hosted input 6 after 2: "+diverged) {
+	if err := c.Commit(appendBytes(append(header, byte(OpRequest)), (&wire.HTTPRequest{}).Append(nil))); err == nil ||
+		!strings.Contains(err.Error(), "hosted input 6 after 2: "+diverged) {
 		t.Errorf("a gap: %v", err)
 	}
 }
@@ -300,13 +318,15 @@ func TestTrim(t *testing.T) {
 		for _, e := range p.entries[from:] {
 			p.must(replica.Commit(e))
 		}
-		if n, state := replica.Checkpoint(); n != 150 || string(state) != "state" || replica.Committed() != p.leader.Committed() {
+		if n, state := replica.Checkpoint(); n != 150 || string(state) != "state" ||
+			replica.Committed() != p.leader.Committed() {
 			t.Errorf("checkpoint %d %q, committed %+v, want %+v", n, state, replica.Committed(), p.leader.Committed())
 		}
 		if _, n, err := replica.Inputs(150, 1, 1); n != 0 || err != nil {
 			t.Errorf("%d inputs that were forgotten, %v", n, err)
 		}
-		if got, want := fedSince(t, replica, 151), fedSince(t, p.leader, 151); !slices.Equal(got, want) || len(got) < 100 {
+		if got, want := fedSince(t, replica, 151), fedSince(t, p.leader, 151); !slices.Equal(got, want) ||
+			len(got) < 100 {
 			t.Errorf("it feeds %d inputs, not the %d", len(got), len(want))
 		}
 		for n := range p.leader.Committed().Input + 2 {

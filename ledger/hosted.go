@@ -14,9 +14,9 @@ import (
 	"github.com/holdfast-sdn/holdfast/ryuhost/wire"
 )
 
-// Hosted is an Application that the ledger does not run (Ravana, sections 5 and 6.1): on each controller a host executes the
-// committed inputs in the order of the log, see Inputs, and what the leader's host did becomes a transaction of its
-// own, see Result. Handle is not called. There is one at most.
+// Hosted is an Application that the ledger does not run (Ravana, sections 5 and 6.1): on each controller a host
+// executes the committed inputs in the order of the log, see Inputs, and what the leader's host did becomes a
+// transaction of its own, see Result. Handle is not called. There is one at most.
 type Hosted interface {
 	Application
 	// Identity is equal at two controllers exactly if their hosts would execute the same programs.
@@ -60,14 +60,17 @@ func (c *Core) MustBegin() bool {
 		return false
 	}
 	h, a := &c.state.hosting, c.apps[c.hosted].(Hosted)
-	return h.app != a.Name() || h.Identity != a.Identity() || int(h.tag) != c.hosted+1 || int(h.apps) != len(c.apps) || h.skips >= maxSkipped
+	return h.app != a.Name() || h.Identity != a.Identity() || int(h.tag) != c.hosted+1 || int(h.apps) != len(c.apps) ||
+		h.skips >= maxSkipped
 }
 
-// Begin has the hosted application begin anew at every controller, as if all had just been started: what it knew is gone.
+// Begin has the hosted application begin anew at every controller, as if all had just been started: what it knew is
+// gone.
 func (c *Core) Begin(seed uint64) {
 	if c.leading && c.hosted >= 0 {
 		a := c.apps[c.hosted].(Hosted)
-		c.host(Hosting{Identity: a.Identity(), Seed: seed, app: a.Name(), tag: uint8(c.hosted + 1), apps: uint8(len(c.apps))})
+		c.host(Hosting{Identity: a.Identity(), Seed: seed, app: a.Name(), tag: uint8(c.hosted + 1),
+			apps: uint8(len(c.apps))})
 	}
 }
 
@@ -104,7 +107,8 @@ func (c *Core) begun(h Hosting) {
 func (c *Core) Request(request []byte) uint64 {
 	in := wire.Input{Kind: wire.Request, Request: request}
 	_, rest, err := wire.ParseInput(in.Append(nil))
-	if !c.leading || !c.state.hosting.on() || err != nil || len(rest) > 0 || len(c.batch.buf)+len(request) > c.limits.EntryBytes {
+	if !c.leading || !c.state.hosting.on() || err != nil || len(rest) > 0 ||
+		len(c.batch.buf)+len(request) > c.limits.EntryBytes {
 		return 0
 	}
 	b := c.beginTransaction()
@@ -128,10 +132,12 @@ func (c *Core) Skip(number uint64) {
 	c.finish()
 }
 
-// ResultRoom reports whether Result can be called now. When it cannot, Cut and Commit make room. It is not Room: inputs that
-// wait for results may have taken that. A quarter, since what one host sends at a time is to fit into the entry as well.
+// ResultRoom reports whether Result can be called now. When it cannot, Cut and Commit make room. It is not Room: inputs
+// that wait for results may have taken that. A quarter, since what one host sends at a time is to fit into the entry as
+// well.
 func (c *Core) ResultRoom() bool {
-	return c.leading && c.hosted >= 0 && c.batch.inputs < c.limits.BatchInputs && len(c.batch.buf) < c.limits.BatchBytes/4
+	return c.leading && c.hosted >= 0 && c.batch.inputs < c.limits.BatchInputs &&
+		len(c.batch.buf) < c.limits.BatchBytes/4
 }
 
 // Result executes what this leader's host did because of an input: one transaction for each, in order. Its commands are
@@ -142,9 +148,11 @@ func (c *Core) Result(r *wire.Result) error {
 	case !c.leading || c.hosted < 0:
 		return errNotLeading
 	case h.Generation != done.generation:
-		return fmt.Errorf("ledger: result of hosted input %d of generation %d, and generation %d has begun", r.Number, done.generation, h.Generation)
+		return fmt.Errorf("ledger: result of hosted input %d of generation %d, and generation %d has begun", r.Number,
+			done.generation, h.Generation)
 	case r.Number != h.Results+1 || r.Number > done.last():
-		return fmt.Errorf("ledger: result of hosted input %d, where %d is next and %d are committed", r.Number, h.Results+1, done.last())
+		return fmt.Errorf("ledger: result of hosted input %d, where %d is next and %d are committed", r.Number,
+			h.Results+1, done.last())
 	}
 	b := c.beginTransaction()
 	b.buf = binary.AppendUvarint(append(b.buf, byte(OpResult)), r.Number)
@@ -154,7 +162,8 @@ func (c *Core) Result(r *wire.Result) error {
 	c.tx = Tx{c: c, app: c.hosted, tag: uint32(h.tag) << tagShift}
 	failures := c.hostedCommands(r)
 	for _, f := range r.Failures {
-		failures = append(failures, Failure{App: cmp.Or(f.App, h.app), Err: errors.New(lastLine(f.Traceback)), Stack: []byte(f.Traceback)})
+		failures = append(failures, Failure{App: cmp.Or(f.App, h.app), Err: errors.New(lastLine(f.Traceback)),
+			Stack: []byte(f.Traceback)})
 	}
 	if r.Number >= h.woken { // else a timer is on its way to the host, which will say when the next is to come
 		if err := c.wake(r.Wake); err != nil {
@@ -178,27 +187,33 @@ func (c *Core) hostedCommands(r *wire.Result) (failures []Failure) {
 		}
 	}
 	if n := len(c.batch.buf); n > c.limits.EntryBytes {
-		err := fmt.Errorf("the entry of these commands has %d bytes, %d are possible: none is sent; do less at a time", n, c.limits.EntryBytes)
+		err := fmt.Errorf("the entry of these commands has %d bytes, %d are possible: none is sent; do less at a time",
+			n, c.limits.EntryBytes)
 		failures = []Failure{{App: app, Err: errors.Join(err, c.rewind(m))}}
 	}
 	return failures
 }
 
-// reservedCommands are messages that an application may not send: they make connections, and say which controller is master.
-var reservedCommands = []uint8{openflow.TypeHello, openflow.TypeEchoRequest, openflow.TypeEchoReply, of13.TypeRoleRequest}
+// reservedCommands are messages that an application may not send: they make connections, and say which controller is
+// master.
+var reservedCommands = []uint8{openflow.TypeHello, openflow.TypeEchoRequest, openflow.TypeEchoReply,
+	of13.TypeRoleRequest}
 
 func (c *Core) hostedCommand(number uint64, cmd *wire.Command) error {
 	sw := c.state.find(cmd.Switch)
 	if sw == nil || !sw.live || number < sw.born {
 		return nil // that incarnation of the switch is gone
 	}
-	if h, err := openflow.ParseHeader(cmd.Message); err == nil && (h.Version != openflow.Version13 || slices.Contains(reservedCommands, h.Type)) {
-		return fmt.Errorf("switch %s: an application may not send a message of type %d, version %d: roles and connections are Holdfast's, and it speaks OpenFlow 1.3", cmd.Switch, h.Type, h.Version)
+	if h, err := openflow.ParseHeader(cmd.Message); err == nil && (h.Version != openflow.Version13 ||
+		slices.Contains(reservedCommands, h.Type)) {
+		return fmt.Errorf("switch %s: an application may not send a message of type %d, version %d: roles and "+
+			"connections are Holdfast's, and it speaks OpenFlow 1.3", cmd.Switch, h.Type, h.Version)
 	}
 	if len(cmd.Message) > 1 && cmd.Message[1] == of13.TypeSetAsync {
 		return nil // the switch sends everything already, and standbys rely on that
 	}
-	sw.transaction = 0 // each command is one of its own to the switch: applications expect the others to be done if it refuses one
+	// each command is one of its own to the switch: applications expect the others to be done if it refuses one
+	sw.transaction = 0
 	xid, err := c.tx.SendBytes(cmd.Switch, cmd.Message)
 	if err == nil && xid != 0 {
 		sw.ask(openflow.XID(cmd.Message))
@@ -213,8 +228,8 @@ func lastLine(trace string) string {
 	return string(lines[len(lines)-1])
 }
 
-// wake sets the hosted application's timer to a ledger time, unless it is set to that, or both are past: else results that come
-// all the time would put it off for ever.
+// wake sets the hosted application's timer to a ledger time, unless it is set to that, or both are past: else results
+// that come all the time would put it off for ever.
 func (c *Core) wake(at int64) error {
 	old, set := c.state.timers[timerName{c.state.hosting.app, wakeTimer}]
 	switch {

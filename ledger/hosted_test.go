@@ -26,7 +26,8 @@ func newHostedPair(t *testing.T, limits Limits) *pair {
 
 // describeInput is an input without its number.
 func describeInput(in *wire.Input) string {
-	s := fmt.Sprintf("%d %s %d", in.Time, [...]string{"?", "up", "down", "message", "timer", "request"}[in.Kind], in.Switch)
+	s := fmt.Sprintf("%d %s %d", in.Time, [...]string{"?", "up", "down", "message", "timer", "request"}[in.Kind],
+		in.Switch)
 	switch in.Kind {
 	case wire.Up:
 		s += fmt.Sprintf(" %s %s", in.Features, in.Ports)
@@ -99,23 +100,39 @@ func TestHostedInputs(t *testing.T) {
 		{"new epoch", func(p *pair) { p.event(1, 2, 1, switchUp()) }, []string{"2000 up 1 f "}},
 		{"down", func(p *pair) { p.event(1, 1, 2, switchDown()) }, []string{"2000 down 1"}},
 		{"packet", func(p *pair) { p.event(1, 1, 2, packetIn("x")) }, []string{"2000 message 1 10 0 x"}},
-		{"answer", func(p *pair) { p.event(1, 1, 2, message(of13.TypeBarrierReply, mine|1, "x")) }, []string{"2000 message 1 21 abc x"}},
-		{"answer that continues", func(p *pair) { p.event(1, 1, 2, message(of13.TypeBarrierReply, mine|continues|1, "x")) }, []string{"2000 message 1 21 abc x"}},
-		{"error that answers", func(p *pair) { p.event(1, 1, 2, message(of13.TypeError, mine|1, "x")) }, []string{"2000 message 1 1 abc x"}},
-		{"answer to what it did not ask", func(p *pair) { p.event(1, 1, 2, message(of13.TypeBarrierReply, mine|9, "x")) }, []string{"2000 message 1 21 1000009 x"}},
+		{"answer", func(p *pair) { p.event(1, 1, 2, message(of13.TypeBarrierReply, mine|1, "x")) },
+			[]string{"2000 message 1 21 abc x"}},
+		{"answer that continues", func(p *pair) {
+			p.event(1, 1, 2,
+				message(of13.TypeBarrierReply, mine|continues|1, "x"))
+		}, []string{"2000 message 1 21 abc x"}},
+		{"error that answers", func(p *pair) { p.event(1, 1, 2, message(of13.TypeError, mine|1, "x")) },
+			[]string{"2000 message 1 1 abc x"}},
+		{"answer to what it did not ask", func(p *pair) {
+			p.event(1, 1, 2,
+				message(of13.TypeBarrierReply, mine|9, "x"))
+		}, []string{"2000 message 1 21 1000009 x"}},
 		{"answer to another", func(p *pair) { p.event(1, 1, 2, message(of13.TypeBarrierReply, others|1, "x")) }, nil},
-		{"answer to nobody", func(p *pair) { p.event(1, 1, 2, message(of13.TypeBarrierReply, nobodys|1, "x")) }, []string{"2000 message 1 21 3000001 x"}},
-		{"error that nobody asked for", func(p *pair) { p.event(1, 1, 2, message(of13.TypeError, 0, "x")) }, []string{"2000 message 1 1 0 x"}},
-		{"packet with an xid of another", func(p *pair) { p.event(1, 1, 2, message(of13.TypePacketIn, others|1, "x")) }, []string{"2000 message 1 10 2000001 x"}},
+		{"answer to nobody", func(p *pair) { p.event(1, 1, 2, message(of13.TypeBarrierReply, nobodys|1, "x")) },
+			[]string{"2000 message 1 21 3000001 x"}},
+		{"error that nobody asked for", func(p *pair) { p.event(1, 1, 2, message(of13.TypeError, 0, "x")) },
+			[]string{"2000 message 1 1 0 x"}},
+		{"packet with an xid of another", func(p *pair) { p.event(1, 1, 2, message(of13.TypePacketIn, others|1, "x")) },
+			[]string{"2000 message 1 10 2000001 x"}},
 		{"unreachable and back", func(p *pair) {
 			p.leader.Unreachable(1)
 			p.leader.Unreachable(1)
 			p.leader.Reachable(1, 1)
 		}, []string{"2000 down 1", "2000 up 1 f "}},
-		{"unreachable, and it speaks", func(p *pair) { p.leader.Unreachable(1); p.event(1, 1, 2, packetIn("x")) }, []string{"2000 down 1", "2000 up 1 f ", "2000 message 1 10 0 x"}},
+		{"unreachable, and it speaks", func(p *pair) { p.leader.Unreachable(1); p.event(1, 1, 2, packetIn("x")) },
+			[]string{"2000 down 1", "2000 up 1 f ", "2000 message 1 10 0 x"}},
 		{"closed", func(p *pair) { p.leader.closeEpoch(p.leader.state.find(1)) }, []string{"2000 down 1"}},
-		{"request", func(p *pair) { p.leader.Request((&wire.HTTPRequest{Method: "GET"}).Append(nil)) }, []string{"2000 request 0"}},
-		{"mark", func(p *pair) { p.event(1, 1, 2, experimenter.Mark{Term: 1, Number: 7}.Append(nil, openflow.Version13)) }, nil},
+		{"request", func(p *pair) { p.leader.Request((&wire.HTTPRequest{Method: "GET"}).Append(nil)) },
+			[]string{"2000 request 0"}},
+		{"mark", func(p *pair) {
+			p.event(1, 1, 2, experimenter.Mark{Term: 1, Number: 7}.Append(nil,
+				openflow.Version13))
+		}, nil},
 		{"duplicate", func(p *pair) { p.event(1, 1, 1, switchUp()) }, nil},
 		{"begin", func(p *pair) { p.event(2, 1, 1, switchUp()); p.leader.Unreachable(2); p.leader.Begin(8) }, nil},
 	} {
@@ -123,7 +140,8 @@ func TestHostedInputs(t *testing.T) {
 			p := newHostedPair(t, Limits{})
 			p.up(1)
 			p.commit()
-			p.result(wire.Result{Number: 1, Wake: wire.NoWake, Commands: []wire.Command{command(1, 0xabc, "c")}}) // void: sent before the switch was there
+			// void: sent before the switch was there
+			p.result(wire.Result{Number: 1, Wake: wire.NoWake, Commands: []wire.Command{command(1, 0xabc, "c")}})
 			p.result(wire.Result{Number: 2, Wake: wire.NoWake, Commands: []wire.Command{command(1, 0xabc, "c")}})
 			p.wait(2000)
 			tc.do(p)
@@ -156,7 +174,8 @@ func TestHostedBegin(t *testing.T) {
 	}
 	p.wantFed(1, "1000 timer 0", "1000 up 1 f ")
 	h := p.leader.Hosting()
-	if h.Generation != 1 || h.Identity != "v1" || h.Seed != 7 || h.Began != 1000 || h.Inputs != 2 || h.Results != 0 || h != p.follower.Hosting() || p.follower.MustBegin() {
+	if h.Generation != 1 || h.Identity != "v1" || h.Seed != 7 || h.Began != 1000 || h.Inputs != 2 || h.Results != 0 ||
+		h != p.follower.Hosting() || p.follower.MustBegin() {
 		t.Errorf("hosting %+v, at the follower %+v", h, p.follower.Hosting())
 	}
 	p.result(wire.Result{Number: 1, Wake: 5000})
@@ -168,7 +187,8 @@ func TestHostedBegin(t *testing.T) {
 		t.Errorf("a result of the old generation: %v", err)
 	}
 	p.event(1, 1, 2, message(of13.TypeBarrierReply, 1<<tagShift|1, "x"))
-	p.wantFed(1, "1000 timer 0", "1000 up 1 f ", "1000 message 1 21 1000001 x") // not with an xid that the new one may have too
+	// not with an xid that the new one may have too
+	p.wantFed(1, "1000 timer 0", "1000 up 1 f ", "1000 message 1 21 1000001 x")
 	if want := (Committed{Generation: 2, Input: 3}); p.leader.Committed() != want || p.follower.Committed() != want {
 		t.Errorf("committed %+v and %+v", p.leader.Committed(), p.follower.Committed())
 	}
@@ -230,7 +250,8 @@ func TestMustBegin(t *testing.T) {
 			}
 		})
 	}
-	if _, err := New([]Application{hosted{"a"}, renamed{hosted{"b"}}}, Limits{}); err == nil || !strings.Contains(err.Error(), "are both hosted") {
+	if _, err := New([]Application{hosted{"a"}, renamed{hosted{"b"}}}, Limits{}); err == nil ||
+		!strings.Contains(err.Error(), "are both hosted") {
 		t.Errorf("two hosted applications: %v", err)
 	}
 }
@@ -253,7 +274,8 @@ func TestHostedWindow(t *testing.T) {
 	}
 	p.commit()
 	if p.leader.Room() || !p.leader.ResultRoom() {
-		t.Errorf("room %v, for results %v, while %d inputs wait", p.leader.Room(), p.leader.ResultRoom(), p.leader.state.hosting.waiting())
+		t.Errorf("room %v, for results %v, while %d inputs wait", p.leader.Room(), p.leader.ResultRoom(),
+			p.leader.state.hosting.waiting())
 	}
 	p.result(wire.Result{Number: 1, Wake: wire.NoWake})
 	if !p.leader.Room() || p.follower.Room() || p.follower.ResultRoom() {
@@ -290,7 +312,8 @@ func TestHostedResult(t *testing.T) {
 		d, ok := c.Digest(1)
 		_, before := c.Digest(0)
 		_, after := c.Digest(2)
-		if want := (Committed{Generation: 1, Input: 2, Result: 1}); !ok || d != 0xd1 || before || after || c.Committed() != want {
+		if want := (Committed{Generation: 1, Input: 2, Result: 1}); !ok || d != 0xd1 || before || after ||
+			c.Committed() != want {
 			t.Errorf("replica %d: digest %x %v, committed %+v", i, d, ok, c.Committed())
 		}
 	}
@@ -316,10 +339,13 @@ func TestHostedCommands(t *testing.T) {
 		{"switch that is down", func(p *pair) { p.event(1, 1, 2, switchDown()) }, []wire.Command{one}, nil, nil},
 		{"next incarnation", func(p *pair) { p.event(1, 2, 1, switchUp()) }, []wire.Command{one}, nil, nil},
 		{"unreachable", func(p *pair) { p.leader.Unreachable(1) }, []wire.Command{one}, []string{"one"}, nil},
-		{"unreachable and back", func(p *pair) { p.leader.Unreachable(1); p.leader.Reachable(1, 1) }, []wire.Command{one}, []string{"one"}, nil},
+		{"unreachable and back", func(p *pair) { p.leader.Unreachable(1); p.leader.Reachable(1, 1) },
+			[]wire.Command{one}, []string{"one"}, nil},
 		{"unknown switch", nil, []wire.Command{command(9, 5, "x")}, nil, nil},
-		{"reserved", nil, []wire.Command{one, role, two}, []string{"one", "two"}, []string{"message of type 24, version 4"}},
-		{"asynchronous messages", nil, []wire.Command{one, {Switch: 1, Message: message(28, 5, "")}, two}, []string{"one", "two"}, nil},
+		{"reserved", nil, []wire.Command{one, role, two}, []string{"one", "two"},
+			[]string{"message of type 24, version 4"}},
+		{"asynchronous messages", nil, []wire.Command{one, {Switch: 1, Message: message(28, 5, "")}, two},
+			[]string{"one", "two"}, nil},
 		{"other version", nil, []wire.Command{old}, nil, []string{"message of type 13, version 1"}},
 		{"half a message", nil, []wire.Command{half, one}, []string{"one"}, []string{"9 bytes are not one message"}},
 		{"nothing", nil, []wire.Command{{Switch: 1}}, nil, []string{"0 bytes are not one message"}},
@@ -370,7 +396,8 @@ func wantFailures(t *testing.T, p *pair, want []string) {
 	}
 	for i, w := range want {
 		f := told[i]
-		if !strings.Contains(logged[i], w) || f.App+": "+f.Err.Error() != logged[i] || f.Input.Kind != HostedInput || f.Input.Seq == 0 {
+		if !strings.Contains(logged[i], w) || f.App+": "+f.Err.Error() != logged[i] || f.Input.Kind != HostedInput ||
+			f.Input.Seq == 0 {
 			t.Errorf("failure %d logged as %q, told as %+v; want %q", i, logged[i], f, w)
 		}
 	}
@@ -380,7 +407,8 @@ func wantFailures(t *testing.T, p *pair, want []string) {
 func TestHostedFailures(t *testing.T) {
 	p := newHostedPair(t, Limits{})
 	trace := "Traceback (most recent call last):\n  File \"x.py\", line 1\nValueError: 7\n"
-	p.result(wire.Result{Number: 1, Wake: wire.NoWake, Failures: []wire.Failure{{App: "Switch13", Traceback: trace}, {Traceback: "no parser\n"}}})
+	p.result(wire.Result{Number: 1, Wake: wire.NoWake,
+		Failures: []wire.Failure{{App: "Switch13", Traceback: trace}, {Traceback: "no parser\n"}}})
 	if f := p.leader.failures; len(f) != 2 || string(f[0].Stack) != trace || f[0].Input.String() != "hosted input 1" {
 		t.Errorf("failures %+v", f)
 	}
@@ -392,7 +420,8 @@ func TestHostedFailures(t *testing.T) {
 		many[i] = wire.Failure{App: strings.Repeat("a", 5000), Traceback: strings.Repeat("b", 5000)}
 	}
 	p.result(wire.Result{Number: 2, Wake: wire.NoWake, Failures: many})
-	if n, size := len(p.leader.Failures()), len(p.entries[len(p.entries)-1]); n != maxFailures || size > maxFailures*2100 {
+	if n, size := len(p.leader.Failures()), len(p.entries[len(p.entries)-1]); n != maxFailures ||
+		size > maxFailures*2100 {
 		t.Errorf("%d failures in %d bytes", n, size)
 	}
 }
@@ -407,7 +436,8 @@ func TestHostedResultTooLarge(t *testing.T) {
 	p.result(wire.Result{Number: 1, Wake: wire.NoWake})
 	large := wire.Result{Number: 2, Wake: wire.NoWake}
 	for i := range 400 { // beyond the queue's bound too: that the switch is stalled is taken back
-		large.Commands = append(large.Commands, command(1, uint32(i), "much too much of everything"[i%2:])) // two lengths, since the log has what is alike in short
+		// two lengths, since the log has what is alike in short
+		large.Commands = append(large.Commands, command(1, uint32(i), "much too much of everything"[i%2:]))
 	}
 	p.result(large)
 	wantFailures(t, p, []string{"possible: none is sent"})
@@ -425,13 +455,15 @@ func TestHostedResultTooLarge(t *testing.T) {
 
 func TestHostedRequest(t *testing.T) {
 	p := newHostedPair(t, Limits{EntryBytes: 10_000})
-	get := (&wire.HTTPRequest{Method: "GET", Path: "/", Headers: []wire.Header{{Name: "A", Value: "b"}}, Body: []byte("x")}).Append(nil)
+	get := (&wire.HTTPRequest{Method: "GET", Path: "/", Headers: []wire.Header{{Name: "A", Value: "b"}},
+		Body: []byte("x")}).Append(nil)
 	large := (&wire.HTTPRequest{Method: "PUT", Body: make([]byte, 10_000)}).Append(nil)
 	for name, tc := range map[string]struct {
 		c       *Core
 		request []byte
 	}{
-		"garbage": {p.leader, []byte("x")}, "more than one": {p.leader, slices.Concat(get, get)}, "none": {p.leader, nil},
+		"garbage": {p.leader, []byte("x")}, "more than one": {p.leader, slices.Concat(get, get)},
+		"none":      {p.leader, nil},
 		"too large": {p.leader, large}, "at a follower": {p.follower, get},
 	} {
 		if n := tc.c.Request(tc.request); n != 0 {

@@ -44,7 +44,8 @@ func TestHostedWake(t *testing.T) {
 		p.result(wire.Result{Number: uint64(i + 1), Wake: tc.wake})
 		last := ops(t, p.entries[len(p.entries)-1])
 		if logs := len(last) > 1; due(p) != tc.due || logs != tc.logs {
-			t.Errorf("%d: at %d a wake at %d: due at %d, want %d; operations %v", i, tc.now, tc.wake, due(p), tc.due, last)
+			t.Errorf("%d: at %d a wake at %d: due at %d, want %d; operations %v", i, tc.now, tc.wake, due(p), tc.due,
+				last)
 		}
 	}
 
@@ -124,7 +125,8 @@ func TestHostedSkip(t *testing.T) {
 		t.Errorf("%d inputs are skipped before that is committed", got)
 	}
 	p.wantFed(2, "1000 up 1 f ", "1000 timer 0", "1000 message 1 10 0 x")
-	if p.leader.Committed().Skipped != 1 || p.follower.Committed().Skipped != 1 || p.follower.Hosting() != p.leader.Hosting() {
+	if p.leader.Committed().Skipped != 1 || p.follower.Committed().Skipped != 1 ||
+		p.follower.Hosting() != p.leader.Hosting() {
 		t.Errorf("committed %+v, and at the follower %+v", p.leader.Committed(), p.follower.Committed())
 	}
 
@@ -150,10 +152,14 @@ func TestHostedSkip(t *testing.T) {
 func TestFollowUndoesHosting(t *testing.T) {
 	answer := message(of13.TypeBarrierReply, 1<<tagShift|1, "x")
 	for name, change := range map[string]func(p *pair){
-		"event":              func(p *pair) { p.event(1, 1, 2, packetIn("x")) },
-		"new epoch":          func(p *pair) { p.event(1, 2, 1, switchUp()); p.event(1, 2, 2, packetIn("x")) },
-		"new switch":         func(p *pair) { p.up(9) },
-		"closed":             func(p *pair) { p.leader.closeEpoch(p.leader.state.find(1)); p.event(1, 2, 1, switchUp()) },
+		"event":      func(p *pair) { p.event(1, 1, 2, packetIn("x")) },
+		"new epoch":  func(p *pair) { p.event(1, 2, 1, switchUp()); p.event(1, 2, 2, packetIn("x")) },
+		"new switch": func(p *pair) { p.up(9) },
+		"closed": func(p *pair) {
+			p.leader.closeEpoch(p.leader.state.find(1))
+			p.event(1, 2, 1,
+				switchUp())
+		},
 		"within reach again": func(p *pair) { p.leader.Reachable(2, 1) },
 		"result": func(p *pair) {
 			p.must(p.leader.Result(&wire.Result{Number: 3, Wake: 1, Commands: []wire.Command{command(1, 8, "c")}}))
@@ -232,7 +238,8 @@ func TestHostedXIDs(t *testing.T) {
 	p.must(p.follower.Restore(snapshot(t, p.leader)))
 	p.event(1, 1, 4, message(of13.TypeBarrierReply, 1<<tagShift|(maxAsked-20+1), "x"))
 	p.event(1, 1, 5, message(of13.TypeBarrierReply, 1<<tagShift|(maxAsked-20), "x"))
-	p.wantFed(5, fmt.Sprintf("1000 message 1 21 %x x", maxAsked-20), fmt.Sprintf("1000 message 1 21 %x x", 1<<tagShift|(maxAsked-20)))
+	p.wantFed(5, fmt.Sprintf("1000 message 1 21 %x x", maxAsked-20),
+		fmt.Sprintf("1000 message 1 21 %x x", 1<<tagShift|(maxAsked-20)))
 }
 
 // commands are many to switch 1.

@@ -124,7 +124,8 @@ func (h *history) check(o *Hosting) error {
 	case h.first != next || h.last() < h.base:
 		return fmt.Errorf("hosted inputs from %d, where %d is next", h.first, next)
 	case h.generation != o.Generation || h.last() != o.Inputs || h.results() != o.Results || o.Results > o.Inputs:
-		return fmt.Errorf("hosted generation %d has %d inputs and %d results; the history is of generation %d, with %d and %d",
+		return fmt.Errorf("hosted generation %d has %d inputs and %d results; the history is of generation %d, "+
+			"with %d and %d",
 			o.Generation, o.Inputs, o.Results, h.generation, h.last(), h.results())
 	}
 	return nil

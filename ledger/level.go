@@ -12,7 +12,8 @@ const (
 	// applications wrote, and that the event is done, both in the background, but not its bytes.
 	// After a leader's death the event may be processed again.
 	Unordered Level = iota - 3
-	// Reliable: the event is in the log before it is acknowledged; below ExactlyOnce with its bytes, since what it caused is not there.
+	// Reliable: the event is in the log before it is acknowledged; below ExactlyOnce with its bytes, since what it
+	// caused is not there.
 	Reliable
 	// Ordered: commands leave after commit, once. They are lost if the leader dies then.
 	Ordered

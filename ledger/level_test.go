@@ -45,7 +45,8 @@ func TestLevels(t *testing.T) {
 		{Unordered, true, false, []Op{OpTable, OpPut, OpPut, OpSkipped}},
 		{Reliable, true, false, []Op{OpEvent, OpTable, OpPut, OpEvent, OpPut}},
 		{Ordered, false, true, []Op{OpEvent, OpTable, OpPut, OpEvent, OpPut}},
-		{ExactlyOnce, false, false, []Op{OpEvent, OpCommand, OpCommand, OpTable, OpPut, OpEvent, OpCommand, OpCommand, OpPut}},
+		{ExactlyOnce, false, false, []Op{OpEvent, OpCommand, OpCommand, OpTable, OpPut, OpEvent, OpCommand, OpCommand,
+			OpPut}},
 	} {
 		t.Run(tc.level.String(), func(t *testing.T) {
 			p := newPair(t, Limits{}, levelled("a", tc.level))
@@ -60,7 +61,8 @@ func TestLevels(t *testing.T) {
 						got = append(got, fmt.Sprint(uint64(r.Switch), r.Epoch, r.LooseCount, told(t, r.Loose)))
 					}
 				}
-				if !want && got != nil || want && !slices.Equal(got, []string{"1 1 2 [a a]", "2 1 2 [a aside a aside]"}) {
+				if !want && got != nil || want && !slices.Equal(got,
+					[]string{"1 1 2 [a a]", "2 1 2 [a aside a aside]"}) {
 					t.Errorf("%s there left %q", when, got)
 				}
 			}
@@ -93,7 +95,8 @@ func TestLevelsOfSeveralApplications(t *testing.T) {
 	if got := p.commit(); len(got) != 1 || !slices.Equal(told(t, got[0].Commands), []string{"strong"}) {
 		t.Errorf("after commit there left %+v", got)
 	}
-	if got := ops(t, p.entries[0]); !slices.Equal(got, []Op{OpEvent, OpEvent, OpTable, OpPut, OpTable, OpPut, OpCommand}) &&
+	if got := ops(t, p.entries[0]); !slices.Equal(got,
+		[]Op{OpEvent, OpEvent, OpTable, OpPut, OpTable, OpPut, OpCommand}) &&
 		!slices.Equal(got, []Op{OpEvent, OpEvent, OpTable, OpPut, OpCommand, OpTable, OpPut}) {
 		t.Errorf("the entry has %v", got)
 	}
@@ -164,7 +167,8 @@ func TestFailedApplicationSendsNothingLoose(t *testing.T) {
 		if l == Ordered {
 			list = slices.DeleteFunc(p.commit(), func(r Release) bool { return r.LooseCount == 0 })
 		}
-		if len(list) != 1 || list[0].LooseCount != 6 || strings.Join(told(t, list[0].Loose), " ") != "one one two two three three" {
+		if len(list) != 1 || list[0].LooseCount != 6 ||
+			strings.Join(told(t, list[0].Loose), " ") != "one one two two three three" {
 			t.Errorf("%v: there left %+v", l, list)
 		}
 	}
@@ -254,7 +258,8 @@ func TestSkipped(t *testing.T) {
 }
 
 func TestLevelNames(t *testing.T) {
-	if got := fmt.Sprint(Unordered, Reliable, Ordered, ExactlyOnce, Level(9)); got != "unordered reliable ordered exactly_once level 9" {
+	if got := fmt.Sprint(Unordered, Reliable, Ordered, ExactlyOnce,
+		Level(9)); got != "unordered reliable ordered exactly_once level 9" {
 		t.Error(got)
 	}
 }

@@ -35,7 +35,8 @@ type oracle struct {
 }
 
 func newOracle(ref *Core) *oracle {
-	o := &oracle{events: map[epochKey][][]byte{}, commands: map[epochKey][][]byte{}, newest: map[openflow.DatapathID]uint64{},
+	o := &oracle{events: map[epochKey][][]byte{}, commands: map[epochKey][][]byte{},
+		newest: map[openflow.DatapathID]uint64{},
 		closed: map[epochKey]bool{}, timers: map[timerName]int64{}, counts: map[openflow.DatapathID]uint64{},
 		sentTo: map[openflow.DatapathID]bool{}, ref: ref, feed: newFeedModel()}
 	o.snaps = append(o.snaps, o.snapshot())
@@ -73,7 +74,8 @@ func (o *oracle) commit(data []byte) error {
 
 func (o *oracle) record(r *Record, data []byte) error {
 	k := epochKey{r.Switch, r.Epoch}
-	if bytes.Contains(r.Bytes, []byte("poison")) || r.Table.Name == "poison" || r.Op != OpFailure && r.Name == "poison" {
+	if bytes.Contains(r.Bytes, []byte("poison")) || r.Table.Name == "poison" ||
+		r.Op != OpFailure && r.Name == "poison" {
 		return fmt.Errorf("what a failed application did is in the log: %+v", r)
 	}
 	switch r.Op {
@@ -86,7 +88,8 @@ func (o *oracle) record(r *Record, data []byte) error {
 	switch r.Op {
 	case OpEvent, OpSeen:
 		if r.Epoch < o.newest[r.Switch] || r.Seq != uint64(len(o.events[k]))+1 || o.closed[k] {
-			return fmt.Errorf("switch %s: event %d of epoch %d after %d, epoch %d is known", r.Switch, r.Seq, r.Epoch, len(o.events[k]), o.newest[r.Switch])
+			return fmt.Errorf("switch %s: event %d of epoch %d after %d, epoch %d is known", r.Switch, r.Seq, r.Epoch,
+				len(o.events[k]), o.newest[r.Switch])
 		}
 		o.newest[r.Switch] = r.Epoch
 		event := slices.Clone(r.Bytes)
@@ -104,7 +107,8 @@ func (o *oracle) record(r *Record, data []byte) error {
 	case OpSkipped:
 		n := int(r.Seq) - len(o.events[k])
 		if r.Epoch != o.newest[r.Switch] || n < 1 || o.closed[k] {
-			return fmt.Errorf("switch %s: events up to %d of epoch %d are skipped after %d, epoch %d is known", r.Switch, r.Seq, r.Epoch, len(o.events[k]), o.newest[r.Switch])
+			return fmt.Errorf("switch %s: events up to %d of epoch %d are skipped after %d, epoch %d is known",
+				r.Switch, r.Seq, r.Epoch, len(o.events[k]), o.newest[r.Switch])
 		}
 		o.events[k] = append(o.events[k], make([][]byte, n)...)
 		o.counts[r.Switch] += r.Asynchronous
@@ -117,7 +121,8 @@ func (o *oracle) record(r *Record, data []byte) error {
 			return fmt.Errorf("switch %s: command %d after %d", r.Switch, r.Seq, len(o.commands[k]))
 		}
 		if xid := openflow.XID(r.Bytes); Continues(xid) != o.sentTo[r.Switch] || uint64(xid&sequenceMask) != r.Seq {
-			return fmt.Errorf("switch %s: command %d has xid %x; the transaction sent it one before: %v", r.Switch, r.Seq, xid, o.sentTo[r.Switch])
+			return fmt.Errorf("switch %s: command %d has xid %x; the transaction sent it one before: %v", r.Switch,
+				r.Seq, xid, o.sentTo[r.Switch])
 		}
 		if !bytes.Contains(r.Bytes, []byte(ExactlyOnce.String())) {
 			return fmt.Errorf("switch %s: command %q is in the log", r.Switch, r.Bytes)

@@ -78,7 +78,8 @@ func (q *commandQueue) pop(seq uint64) {
 // truncate takes back every command from position pos, whose sequence is next, on.
 func (q *commandQueue) truncate(pos, next uint64) error {
 	if pos < q.base || next < q.first {
-		return fmt.Errorf("command queue: cannot take back to %d (sequence %d): already complete to %d (sequence %d)", pos, next, q.base, q.done())
+		return fmt.Errorf("command queue: cannot take back to %d (sequence %d): already complete to %d (sequence %d)",
+			pos, next, q.base, q.done())
 	}
 	q.buf = q.buf[:q.head+int(pos-q.base)]
 	q.next = next

@@ -16,13 +16,15 @@ func TestCommandQueue(t *testing.T) {
 		done, released := 0, 0   // counts
 		t.Repeat(map[string]func(*rapid.T){
 			"push": func(t *rapid.T) {
-				msg := message(13, uint32(len(all)), string(make([]byte, rapid.SampledFrom([]int{0, 10, 30_000}).Draw(t, "length"))))
+				msg := message(13, uint32(len(all)), string(make([]byte,
+					rapid.SampledFrom([]int{0, 10, 30_000}).Draw(t, "length"))))
 				q.push(msg)
 				all, starts = append(all, msg), append(starts, q.end())
 			},
 			"release": func(t *rapid.T) {
 				n := rapid.IntRange(released, len(all)).Draw(t, "to")
-				if got, want := q.slice(starts[released], starts[n]), bytes.Join(all[max(released, done):n], nil); !bytes.Equal(got, want) {
+				if got, want := q.slice(starts[released], starts[n]),
+					bytes.Join(all[max(released, done):n], nil); !bytes.Equal(got, want) {
 					t.Fatalf("slice of %d bytes, want %d", len(got), len(want))
 				}
 				released = n
@@ -45,8 +47,10 @@ func TestCommandQueue(t *testing.T) {
 				}
 			},
 			"": func(t *rapid.T) {
-				if q.bytes() != int(starts[len(all)]-starts[done]) || q.len() != len(all)-done || q.done() != uint64(done) || q.end() != starts[len(all)] {
-					t.Fatalf("%d commands of %d bytes, done %d; want %d, done %d", q.len(), q.bytes(), q.done(), len(all)-done, done)
+				if q.bytes() != int(starts[len(all)]-starts[done]) || q.len() != len(all)-done ||
+					q.done() != uint64(done) || q.end() != starts[len(all)] {
+					t.Fatalf("%d commands of %d bytes, done %d; want %d, done %d", q.len(), q.bytes(), q.done(),
+						len(all)-done, done)
 				}
 			},
 		})

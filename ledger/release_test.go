@@ -36,10 +36,12 @@ func TestReleaseOnlyAfterCommit(t *testing.T) {
 	p.must(p.leader.Commit(entry))
 	p.must(p.follower.Commit(entry))
 	r := slices.Clone(p.leader.Releases())
-	if len(r) != 2 || r[0].Switch != 1 || r[0].Acked != 2 || r[0].Count != 0 || r[1].Switch != 2 || r[1].First != 1 || r[1].Count != 2 {
+	if len(r) != 2 || r[0].Switch != 1 || r[0].Acked != 2 || r[0].Count != 0 || r[1].Switch != 2 || r[1].First != 1 ||
+		r[1].Count != 2 {
 		t.Fatalf("released %+v", r)
 	}
-	if want := append(simCommand("one").Append(nil, 1<<24|1), simCommand("two").Append(nil, 1<<24|continues|2)...); !bytes.Equal(r[1].Commands, want) {
+	if want := append(simCommand("one").Append(nil, 1<<24|1),
+		simCommand("two").Append(nil, 1<<24|continues|2)...); !bytes.Equal(r[1].Commands, want) {
 		t.Errorf("commands %x, want %x", r[1].Commands, want)
 	}
 
@@ -67,7 +69,8 @@ func TestReleaseOnlyAfterCommit(t *testing.T) {
 	// The other replica takes over.
 	p.must(p.leader.Follow())
 	p.must(p.follower.Lead(2, 0))
-	if r, ok := p.follower.Resume(2); !ok || r.First != 2 || r.Count != 1 || !bytes.Equal(r.Commands, simCommand("two").Append(nil, 1<<24|continues|2)) {
+	if r, ok := p.follower.Resume(2); !ok || r.First != 2 || r.Count != 1 ||
+		!bytes.Equal(r.Commands, simCommand("two").Append(nil, 1<<24|continues|2)) {
 		t.Errorf("resume at the new leader %+v %v", r, ok)
 	}
 }
@@ -155,7 +158,8 @@ func TestStalledSwitchLosesItsEpoch(t *testing.T) {
 				t.Error("told before it is committed")
 			}
 			r := p.commit()
-			if i := slices.IndexFunc(r, func(r Release) bool { return r.Switch == 1 }); i < 0 || !r[i].Closed || r[i].Count != 0 {
+			if i := slices.IndexFunc(r, func(r Release) bool { return r.Switch == 1 }); i < 0 || !r[i].Closed ||
+				r[i].Count != 0 {
 				t.Errorf("released %+v", r)
 			}
 			if r, _ := p.leader.Resume(1); !r.Closed || r.Count != 0 {
@@ -304,7 +308,8 @@ func TestEpochClosesOnReturn(t *testing.T) {
 		t.Errorf("event of an epoch that was closed: %v", err)
 	}
 	p.commit()
-	if got := ops(t, p.entries[len(p.entries)-1]); slices.Contains(got, OpEvent) || !slices.Contains(got, OpCloseEpoch) {
+	if got := ops(t, p.entries[len(p.entries)-1]); slices.Contains(got, OpEvent) ||
+		!slices.Contains(got, OpCloseEpoch) {
 		t.Errorf("operations %v", got)
 	}
 }

@@ -28,7 +28,8 @@ func (r Row) size() int {
 }
 
 // Rows returns what is committed of an application's tables, in any order; what a leader has executed and not yet
-// committed is not in it. More than most bytes of rows are an error. Nobody may modify the values: the tables have the same ones.
+// committed is not in it. More than most bytes of rows are an error. Nobody may modify the values: the tables have the
+// same ones.
 func (c *Core) Rows(app string, most int) ([]Row, error) {
 	rows, size := []Row{}, 0
 	before := c.before(app)
@@ -90,7 +91,8 @@ func (c *Core) before(app string) map[*table]content {
 	return before
 }
 
-// Revision is a number that has grown whenever Rows of the application may have become others. It means nothing to another Core.
+// Revision is a number that has grown whenever Rows of the application may have become others. It means nothing to
+// another Core.
 func (c *Core) Revision(app string) uint64 {
 	newest := c.state.restored
 	for name, t := range c.state.tables {

@@ -34,8 +34,10 @@ func (n *simNode) compareRows() {
 			n.c.fatalf("node %d after %d entries: rows of %s\n got %v\nwant %v", n.id, n.applied, app, got, want[app])
 		}
 		revision, last := n.core.Revision(app), n.read[app]
-		if last.rows != nil && (revision < last.revision || revision == last.revision && !reflect.DeepEqual(got, last.rows)) {
-			n.c.fatalf("node %d: rows of %s at revision %d\n%v, then at %d\n%v", n.id, app, last.revision, last.rows, revision, got)
+		if last.rows != nil && (revision < last.revision ||
+			revision == last.revision && !reflect.DeepEqual(got, last.rows)) {
+			n.c.fatalf("node %d: rows of %s at revision %d\n%v, then at %d\n%v", n.id, app, last.revision, last.rows,
+				revision, got)
 		}
 		n.read[app] = reading{revision, got}
 	}
@@ -77,7 +79,8 @@ func TestRevisionsOfApplications(t *testing.T) {
 	if now := of("b"); now[1] <= b[1] {
 		t.Error("a snapshot that was restored is no new revision")
 	}
-	if rows, err := p.follower.Rows("b", 200); err != nil || len(rows) != 1 || rows[0].Table != "t" || rows[0].Cell.S != "k" || !bytes.Equal(rows[0].Value, []byte{2}) {
+	if rows, err := p.follower.Rows("b", 200); err != nil || len(rows) != 1 || rows[0].Table != "t" ||
+		rows[0].Cell.S != "k" || !bytes.Equal(rows[0].Value, []byte{2}) {
 		t.Errorf("rows %+v (%v)", rows, err)
 	}
 	if rows, err := p.follower.Rows("b", 100); err == nil {

@@ -36,7 +36,8 @@ func (p *pair) lastEvent() (last Record) {
 func TestWhoseBytesAreLogged(t *testing.T) {
 	at := func(levels ...Level) (list []Application) {
 		for i, l := range levels {
-			list = append(list, relaxed{&script{name: fmt.Sprint("app", i)}, map[uint8]Level{of13.TypePacketIn: l, of13.TypeBarrierReply: l}})
+			list = append(list, relaxed{&script{name: fmt.Sprint("app", i)},
+				map[uint8]Level{of13.TypePacketIn: l, of13.TypeBarrierReply: l}})
 		}
 		return list
 	}
@@ -69,7 +70,8 @@ func TestWhoseBytesAreLogged(t *testing.T) {
 				t.Errorf("the log has of the beginning of an epoch: %+v", got)
 			}
 			p.must(tc.event(p.leader, 1, 1, 2, tc.msg))
-			want := Record{Op: OpSeen, Type: tc.msg[1], Switch: 1, Epoch: 1, Seq: 2, Asynchronous: 1, Digest: digest.Of(tc.msg)}
+			want := Record{Op: OpSeen, Type: tc.msg[1], Switch: 1, Epoch: 1, Seq: 2, Asynchronous: 1,
+				Digest: digest.Of(tc.msg)}
 			if tc.whole {
 				want = Record{Op: OpEvent, Switch: 1, Epoch: 1, Seq: 2, Bytes: tc.msg}
 			} else if tc.msg[1] != of13.TypePacketIn {
@@ -166,7 +168,8 @@ func TestObserveSeen(t *testing.T) {
 		p.briefly(1, 1, uint64(i+1), msg)
 	}
 	p.commit()
-	if want := []string{"event 1 1 1", "skipped 1 1 2 1", "skipped 1 1 3 0", "event 1 1 4"}; !slices.Equal(heard, want) {
+	if want := []string{"event 1 1 1", "skipped 1 1 2 1", "skipped 1 1 3 0", "event 1 1 4"}; !slices.Equal(heard,
+		want) {
 		t.Errorf("observed %q, want %q", heard, want)
 	}
 }

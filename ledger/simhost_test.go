@@ -121,7 +121,8 @@ func (h *simHost) do(number uint64, now int64) wire.Result {
 			typ = 24 // ROLE_REQUEST
 		}
 		if h.up[id] {
-			r.Commands = append(r.Commands, wire.Command{Switch: id, Message: message(typ, uint32(h.sum>>20), hostedBody(number, h.sum))})
+			r.Commands = append(r.Commands, wire.Command{Switch: id,
+				Message: message(typ, uint32(h.sum>>20), hostedBody(number, h.sum))})
 		}
 	}
 	switch h.sum >> 24 % 4 {
@@ -168,7 +169,8 @@ func (c *cluster) hostsRest() bool {
 		if hostedIn(c.seed) && (done.Result != done.Input || n.id == c.leader && n.core.MustBegin()) {
 			return false
 		}
-		if n.core.hosted >= 0 && !n.core.MustBegin() && (h.number != done.Input || len(h.results) > 0 || h.of.Generation != done.Generation) {
+		if n.core.hosted >= 0 && !n.core.MustBegin() && (h.number != done.Input || len(h.results) > 0 ||
+			h.of.Generation != done.Generation) {
 			return false
 		}
 	}

@@ -101,7 +101,8 @@ func (s *simSwitch) packet() {
 	}
 	typ, xid := of13.TypePacketIn, uint32(0)
 	if s.c.rng.IntN(4) == 0 {
-		typ, xid = of13.TypeBarrierReply, uint32(s.c.rng.IntN(len(s.c.nodes[0].core.apps)+2))<<tagShift|uint32(s.c.rng.IntN(100))
+		typ, xid = of13.TypeBarrierReply, uint32(s.c.rng.IntN(len(s.c.nodes[0].core.apps)+2))<<tagShift|uint32(
+			s.c.rng.IntN(100))
 		if ran := s.executed[s.key()]; len(ran) > 0 && s.c.rng.IntN(2) == 0 {
 			xid = openflow.XID(ran[s.c.rng.IntN(len(ran))])
 		}
@@ -140,7 +141,8 @@ func (s *simSwitch) forget(epoch uint64) {
 	}
 	s.held = nil
 	for i := range s.links {
-		s.links[i].toController = slices.DeleteFunc(s.links[i].toController, func(f frame) bool { return f.kind != frameRole })
+		s.links[i].toController = slices.DeleteFunc(s.links[i].toController,
+			func(f frame) bool { return f.kind != frameRole })
 	}
 }
 
@@ -198,7 +200,8 @@ func (s *simSwitch) acknowledged(f frame) {
 			break
 		}
 		if k := (epochKey{s.id, e.epoch}); !s.c.oracle.logged(k, e.seq) && !s.c.oracle.closed[k] {
-			s.c.fatalf("switch %s: event %d of epoch %d is acknowledged (by %d of %d) and not committed", s.id, e.seq, e.epoch, f.seq, f.epoch)
+			s.c.fatalf("switch %s: event %d of epoch %d is acknowledged (by %d of %d) and not committed", s.id, e.seq,
+				e.epoch, f.seq, f.epoch)
 		}
 		n++
 	}
@@ -215,7 +218,8 @@ func (s *simSwitch) commands(node int, f frame) {
 		}
 		rest = after
 		if seq > uint64(len(committed)) || !bytes.Equal(committed[seq-1], msg) {
-			s.c.fatalf("switch %s: command %d of epoch %d was released and is not committed (%d are)", s.id, seq, f.epoch, len(committed))
+			s.c.fatalf("switch %s: command %d of epoch %d was released and is not committed (%d are)", s.id, seq,
+				f.epoch, len(committed))
 		}
 		if node != s.master || f.term != s.term || f.epoch != s.epoch || !s.live || seq <= s.forwarded {
 			continue
@@ -244,7 +248,8 @@ func (c *cluster) released(r Release) {
 		var number, seq uint64
 		var level string
 		var from epochKey
-		if _, err := fmt.Sscanf(body, "command %d %s %d %d %d", &number, &level, (*uint64)(&from.sw), &from.epoch, &seq); err != nil {
+		if _, err := fmt.Sscanf(body, "command %d %s %d %d %d", &number, &level, (*uint64)(&from.sw), &from.epoch,
+			&seq); err != nil {
 			c.fatalf("switch %s: command %q: %v", r.Switch, body, err)
 		}
 		switch {

@@ -35,7 +35,8 @@ type switchState struct {
 	past []watermark
 	// Totals over all epochs.
 	totalEvents, totalCommands uint64
-	// born is the number of the hosted input that began the epoch; asked has the xids of the hosted application's commands of it.
+	// born is the number of the hosted input that began the epoch; asked has the xids of the hosted application's
+	// commands of it.
 	born  uint64
 	asked []asked
 
@@ -165,7 +166,8 @@ func (sw *switchState) logged(epoch, seq uint64) bool {
 
 func (sw *switchState) save() savedSwitch {
 	return savedSwitch{
-		epoch: sw.epoch, events: sw.events, live: sw.live, reachable: sw.reachable, closed: sw.closed, past: sw.past, hello: sw.hello,
+		epoch: sw.epoch, events: sw.events, live: sw.live, reachable: sw.reachable, closed: sw.closed, past: sw.past,
+		hello: sw.hello,
 		first: sw.queue.first, commands: sw.queue.all(), totalEvents: sw.totalEvents, totalCommands: sw.totalCommands,
 	}
 }
@@ -178,7 +180,8 @@ func (sw *switchState) load(v savedSwitch) error {
 	for rest := v.commands; len(rest) > 0; {
 		msg, after, err := openflow.Next(rest)
 		if err != nil || msg == nil {
-			return fmt.Errorf("switch %s: %d bytes of commands end within a message: %w", sw.id, len(v.commands), errors.Join(errShort, err))
+			return fmt.Errorf("switch %s: %d bytes of commands end within a message: %w", sw.id, len(v.commands),
+				errors.Join(errShort, err))
 		}
 		sw.queue.push(msg)
 		rest = after

@@ -188,7 +188,8 @@ func checkCommand(sw *switchState, msg []byte) {
 // the present input. It fails beyond 1,024 messages in one transaction.
 func (tx *Tx) Emit(name string, data []byte) error {
 	if len(tx.c.emitted) >= maxEmitted {
-		return fmt.Errorf("emit %q: a transaction may emit %d messages; this one loops or is too large", name, maxEmitted)
+		return fmt.Errorf("emit %q: a transaction may emit %d messages; this one loops or is too large", name,
+			maxEmitted)
 	}
 	tx.c.emitted = append(tx.c.emitted, Input{Kind: Emitted, Name: name, Message: bytes.Clone(data), level: tx.level})
 	return nil

@@ -68,7 +68,8 @@ func TestEveryMechanismIsNeeded(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		} else if same && string(written) != v.text(r) {
-			t.Errorf("docs/counterexamples/%s.md is not what spin finds now: run `go run ./model -write`; it finds\n%s", v.name, v.text(r))
+			t.Errorf("docs/counterexamples/%s.md is not what spin finds now: run `go run ./model -write`; it finds\n%s",
+				v.name, v.text(r))
 		}
 	}
 	files, err := os.ReadDir(filepath.Join("..", "docs", "counterexamples"))

@@ -61,7 +61,8 @@ func (r result) String() string {
 	if r.Problem != "" {
 		state, verdict = "FAIL", r.Problem+"; it "+verdict
 	}
-	return fmt.Sprintf("%s %-34s %9d states  depth %3d  %6.1f s  %5.0f MiB  %s", state, r.Name, r.States, r.Depth, r.Seconds, r.MiB, verdict)
+	return fmt.Sprintf("%s %-34s %9d states  depth %3d  %6.1f s  %5.0f MiB  %s", state, r.Name, r.States, r.Depth,
+		r.Seconds, r.MiB, verdict)
 }
 
 // check searches all states of a variant; where one is to be refuted, breadth first and to the
@@ -82,7 +83,8 @@ func (c *checker) check(ctx context.Context, v variant) (result, error) {
 	compile, search := []string{"-O2", "-w", "-DSAFETY", "-DNOFAIR"}, []string{"-m100000"}
 	switch {
 	case v.liveness:
-		compile, search = []string{"-O2", "-w", "-DNFAIR=4"}, []string{"-a", "-f", "-m1000000"} // NFAIR: for up to 14 processes
+		// NFAIR: for up to 14 processes
+		compile, search = []string{"-O2", "-w", "-DNFAIR=4"}, []string{"-a", "-f", "-m1000000"}
 	case v.refuted != "":
 		compile[0] = "-O0" // it takes longer to compile than to search
 		compile = append(compile, "-DBFS")
@@ -149,7 +151,8 @@ var (
 	depthErrors  = regexp.MustCompile(`depth reached (\d+), errors: (\d+)`)
 	states       = regexp.MustCompile(`(?m)^\s*(\d+)\s+states, stored`)
 	memory       = regexp.MustCompile(`(?m)^\s*([\d.]+)\s+total actual memory`)
-	incomplete   = regexp.MustCompile(`max search depth too small|out of memory|MEMLIM|hash array resize failed|Interrupted|Search not completed`)
+	incomplete   = regexp.MustCompile(
+		`max search depth too small|out of memory|MEMLIM|hash array resize failed|Interrupted|Search not completed`)
 )
 
 func (r *result) parse(said string) (errs int) {

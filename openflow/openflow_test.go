@@ -132,12 +132,14 @@ func FuzzNext(f *testing.F) {
 
 func TestErrorText(t *testing.T) {
 	e := &Error{Version13, 10, "PACKET_IN", 26, BadLength, "match of 4 bytes, 2 left"}
-	for _, part := range []string{"PACKET_IN", "version 4", "type 10", "bad length", "byte 26", "match of 4 bytes, 2 left"} {
+	for _, part := range []string{"PACKET_IN", "version 4", "type 10", "bad length", "byte 26",
+		"match of 4 bytes, 2 left"} {
 		if !strings.Contains(e.Error(), part) {
 			t.Errorf("%q is missing in %q", part, e)
 		}
 	}
-	for k, want := range map[Kind]string{0: "invalid kind", Truncated: "truncated", BadValue: "bad value", Unknown: "unknown", Unsupported: "unsupported", 99: "unsupported"} {
+	for k, want := range map[Kind]string{0: "invalid kind", Truncated: "truncated", BadValue: "bad value",
+		Unknown: "unknown", Unsupported: "unsupported", 99: "unsupported"} {
 		if k.String() != want {
 			t.Errorf("kind %d is %q", k, k)
 		}

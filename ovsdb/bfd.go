@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// markKey is the key of an interface's external_ids that holds what SetBFD has set there, "enable=true min_rx=5 min_tx=5". It
-// outlives us, so that whoever clears knows what is ours.
+// markKey is the key of an interface's external_ids that holds what SetBFD has set there, "enable=true min_rx=5
+// min_tx=5". It outlives us, so that whoever clears knows what is ours.
 const markKey = "holdfast"
 
 // maxTries bounds how often a change begins anew because others changed the same interface meanwhile.
@@ -47,7 +47,8 @@ func (b BFD) config() (textMap, error) {
 	if b.Multiplier > 0 {
 		m["mult"] = strconv.Itoa(b.Multiplier)
 	}
-	for key, a := range map[string]net.HardwareAddr{"bfd_local_dst_mac": b.LocalDst, "bfd_remote_dst_mac": b.RemoteDst} {
+	for key, a := range map[string]net.HardwareAddr{"bfd_local_dst_mac": b.LocalDst,
+		"bfd_remote_dst_mac": b.RemoteDst} {
 		if len(a) > 0 {
 			m[key] = a.String()
 		}
@@ -55,8 +56,8 @@ func (b BFD) config() (textMap, error) {
 	return m, nil
 }
 
-// SetBFD sets up BFD on an interface of a View, or changes what it has set up. What is as it should be is left alone. If
-// somebody else has set up BFD there, or changed ours, nothing is changed and the error is ErrForeign.
+// SetBFD sets up BFD on an interface of a View, or changes what it has set up. What is as it should be is left alone.
+// If somebody else has set up BFD there, or changed ours, nothing is changed and the error is ErrForeign.
 func (c *Client) SetBFD(ctx context.Context, i Interface, b BFD) error {
 	want, err := b.config()
 	if err == nil {
@@ -103,7 +104,8 @@ func (c *Client) ClearBFD(ctx context.Context, i Interface) error {
 // changes the interface meanwhile; then it begins anew.
 func (c *Client) change(ctx context.Context, i Interface, decide func(bfd, ours textMap) (textMap, error)) error {
 	for range maxTries {
-		found, err := c.transact(ctx, operation{Op: "select", Table: "Interface", Where: is(i.id), Columns: []string{"bfd", "external_ids"}})
+		found, err := c.transact(ctx, operation{Op: "select", Table: "Interface", Where: is(i.id),
+			Columns: []string{"bfd", "external_ids"}})
 		if err != nil {
 			return err
 		}
@@ -139,17 +141,19 @@ func upToDate(bfd, ours, want textMap) bool {
 	return true
 }
 
-// replace returns a transaction that, if the row is still what it was, puts want in the place of ours. A pair that somebody has
-// changed is not deleted, since a pair to delete must match as a whole (5.1).
+// replace returns a transaction that, if the row is still what it was, puts want in the place of ours. A pair that
+// somebody has changed is not deleted, since a pair to delete must match as a whole (5.1).
 func replace(id uuid, now interfaceRow, ours, want textMap) []operation {
 	immediately := 0
 	mutations := []mutation{{"bfd", "delete", ours}, {"external_ids", "delete", textSet{markKey}}}
 	if len(want) > 0 {
-		mutations = append(mutations, mutation{"bfd", "insert", want}, mutation{"external_ids", "insert", textMap{markKey: mark(want)}})
+		mutations = append(mutations, mutation{"bfd", "insert", want},
+			mutation{"external_ids", "insert", textMap{markKey: mark(want)}})
 	}
 	return []operation{
-		{Op: "wait", Table: "Interface", Where: is(id), Columns: []string{"bfd", "external_ids"}, Until: "==", Timeout: &immediately,
-			Rows: []any{map[string]textMap{"bfd": now.BFD, "external_ids": now.ExternalIDs}}},
+		{Op: "wait", Table: "Interface", Where: is(id), Columns: []string{"bfd", "external_ids"}, Until: "==",
+			Timeout: &immediately,
+			Rows:    []any{map[string]textMap{"bfd": now.BFD, "external_ids": now.ExternalIDs}}},
 		{Op: "mutate", Table: "Interface", Where: is(id), Mutations: mutations},
 		{Op: "comment", Comment: "holdfast: BFD"}, // for the server's log
 	}

@@ -18,9 +18,11 @@ func TestConfigOfBFD(t *testing.T) {
 		want textMap
 	}{
 		{BFD{MinTx: 5 * ms, MinRx: 1500 * time.Microsecond}, textMap{"enable": "true", "min_tx": "5", "min_rx": "2"}},
-		{BFD{MinTx: 1, MinRx: time.Second, Multiplier: 5}, textMap{"enable": "true", "min_tx": "1", "min_rx": "1000", "mult": "5"}},
-		{BFD{MinTx: ms, MinRx: ms, LocalDst: mac, RemoteDst: mac}, textMap{"enable": "true", "min_tx": "1", "min_rx": "1",
-			"bfd_local_dst_mac": "02:00:00:00:00:01", "bfd_remote_dst_mac": "02:00:00:00:00:01"}},
+		{BFD{MinTx: 1, MinRx: time.Second, Multiplier: 5},
+			textMap{"enable": "true", "min_tx": "1", "min_rx": "1000", "mult": "5"}},
+		{BFD{MinTx: ms, MinRx: ms, LocalDst: mac, RemoteDst: mac},
+			textMap{"enable": "true", "min_tx": "1", "min_rx": "1",
+				"bfd_local_dst_mac": "02:00:00:00:00:01", "bfd_remote_dst_mac": "02:00:00:00:00:01"}},
 		{BFD{MinTx: ms}, nil},
 		{BFD{MinTx: -ms, MinRx: ms}, nil},
 		{BFD{MinTx: 2 * time.Hour, MinRx: ms}, nil},
@@ -45,7 +47,8 @@ func TestForeign(t *testing.T) {
 		{"ours", textMap{"enable": "true", "min_tx": "9"}, textMap{"enable": "true", "min_tx": "9"}, false},
 		{"ours, and a key of others", textMap{"enable": "true", "decay_min_rx": "9"}, textMap{"enable": "true"}, false},
 		{"ours, partly removed by others", nil, textMap{"enable": "true"}, false},
-		{"ours, changed by others", textMap{"enable": "false", "min_tx": "5"}, textMap{"enable": "true", "min_tx": "5"}, true},
+		{"ours, changed by others", textMap{"enable": "false", "min_tx": "5"}, textMap{"enable": "true", "min_tx": "5"},
+			true},
 		{"others'", textMap{"enable": "true"}, nil, true},
 		{"others', and off", textMap{"decay_min_rx": "9"}, nil, true},
 	} {

@@ -21,7 +21,8 @@ const (
 
 // Config is what a client is made of.
 type Config struct {
-	// Remote is where the database server listens, as Open vSwitch writes it: tcp:HOST:PORT, ssl:HOST:PORT or unix:PATH.
+	// Remote is where the database server listens, as Open vSwitch writes it: tcp:HOST:PORT, ssl:HOST:PORT or
+	// unix:PATH.
 	Remote string
 	// DialTLS connects for ssl, and makes sure of who is there.
 	DialTLS func(ctx context.Context, address string) (net.Conn, error)
@@ -78,7 +79,8 @@ func (c *Client) Run(ctx context.Context) {
 		if told {
 			backoff = minBackoff
 		}
-		pause := time.NewTimer(time.Duration((0.5 + rand.Float64()/2) * float64(backoff))) // controllers shall not come in step
+		// controllers shall not come in step
+		pause := time.NewTimer(time.Duration((0.5 + rand.Float64()/2) * float64(backoff)))
 		select {
 		case <-pause.C:
 		case <-ctx.Done():
@@ -133,7 +135,8 @@ func (c *Client) lost(err error, told bool) {
 		return
 	}
 	if !errors.Is(err, context.Canceled) {
-		c.cfg.Logger.Warn("no connection to the database of a switch: trying again", "remote", c.cfg.Remote, "error", err)
+		c.cfg.Logger.Warn("no connection to the database of a switch: trying again", "remote", c.cfg.Remote, "error",
+			err)
 	}
 	c.signal()
 }
@@ -148,7 +151,8 @@ func (c *Client) signal() {
 // Changed tells that View has something new, once for all that is new since it was last read. It is for one reader.
 func (c *Client) Changed() <-chan struct{} { return c.changed }
 
-// View returns what the database told last, or an error while there is no connection: what was known before may be wrong by now.
+// View returns what the database told last, or an error while there is no connection: what was known before may be
+// wrong by now.
 func (c *Client) View() (View, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -16,7 +16,8 @@ import (
 const ms = time.Millisecond
 
 func TestNew(t *testing.T) {
-	for _, remote := range []string{"", "tcp", "tcp:", "tcp:10.0.0.1", "unix", "unix:", "ssl:10.0.0.1:6640", "ptcp:6640", "10.0.0.1:6640"} {
+	for _, remote := range []string{"", "tcp", "tcp:", "tcp:10.0.0.1", "unix", "unix:", "ssl:10.0.0.1:6640",
+		"ptcp:6640", "10.0.0.1:6640"} {
 		if _, err := New(Config{Remote: remote}); err == nil {
 			t.Errorf("%q: taken", remote)
 		}
@@ -28,7 +29,8 @@ func TestNew(t *testing.T) {
 	if v, err := c.View(); v != nil || err == nil {
 		t.Errorf("before Run: %v, error %v", v, err)
 	}
-	if err := c.SetBFD(t.Context(), Interface{Name: "p1"}, BFD{MinTx: ms, MinRx: ms}); err == nil || !strings.Contains(err.Error(), "p1") {
+	if err := c.SetBFD(t.Context(), Interface{Name: "p1"}, BFD{MinTx: ms, MinRx: ms}); err == nil ||
+		!strings.Contains(err.Error(), "p1") {
 		t.Errorf("before Run: error %v", err)
 	}
 }
@@ -73,7 +75,8 @@ func TestUntrustedServer(t *testing.T) {
 // bfd returns what the database has of an interface's BFD, without our mark, and whether that is there.
 func (s *server) bfd(t *testing.T, name string) (column string, marked bool) {
 	t.Helper()
-	return s.vsctl(t, "get", "interface", name, "bfd"), strings.Contains(s.vsctl(t, "get", "interface", name, "external_ids"), "holdfast")
+	return s.vsctl(t, "get", "interface", name, "bfd"),
+		strings.Contains(s.vsctl(t, "get", "interface", name, "external_ids"), "holdfast")
 }
 
 func (s *server) expect(t *testing.T, name, column string, marked bool) {
@@ -126,7 +129,8 @@ func TestSetAndClear(t *testing.T) {
 		check(c.SetBFD(t.Context(), p1, BFD{MinTx: 20 * ms, MinRx: 15 * ms}))
 		s.expect(t, "p1", `{decay_min_rx="200", enable="true", min_rx="15", min_tx="20"}`, true)
 		s.vsctl(t, "set", "interface", "p1", "bfd:min_rx=77")
-		if err := c.SetBFD(t.Context(), p1, BFD{MinTx: ms, MinRx: ms}); !errors.Is(err, ErrForeign) || !strings.Contains(err.Error(), "min_rx=77") {
+		if err := c.SetBFD(t.Context(), p1, BFD{MinTx: ms, MinRx: ms}); !errors.Is(err, ErrForeign) ||
+			!strings.Contains(err.Error(), "min_rx=77") {
 			t.Errorf("changed by others: error %v", err)
 		}
 		s.expect(t, "p1", `{decay_min_rx="200", enable="true", min_rx="77", min_tx="20"}`, true)
@@ -156,7 +160,8 @@ func TestSetAndClear(t *testing.T) {
 func TestAnInterfaceThatIsGone(t *testing.T) {
 	c := run(t, Config{Remote: newServer(t).tcp})
 	await(t, c, "is connected", connected)
-	if err := c.SetBFD(t.Context(), Interface{Name: "x", id: "550e8400-e29b-41d4-a716-446655440000"}, BFD{MinTx: ms, MinRx: ms}); err == nil {
+	if err := c.SetBFD(t.Context(), Interface{Name: "x", id: "550e8400-e29b-41d4-a716-446655440000"},
+		BFD{MinTx: ms, MinRx: ms}); err == nil {
 		t.Error("set")
 	}
 	if err := c.ClearBFD(t.Context(), Interface{Name: "x", id: "what"}); err == nil {
@@ -176,7 +181,8 @@ func TestConcurrentChanges(t *testing.T) {
 			for range 40 {
 				d := time.Duration(n) * ms
 				// Only "others changed it meanwhile" may be an error.
-				if err := c.SetBFD(t.Context(), p1, BFD{MinTx: d, MinRx: d}); err != nil && !strings.Contains(err.Error(), "meanwhile") {
+				if err := c.SetBFD(t.Context(), p1, BFD{MinTx: d, MinRx: d}); err != nil &&
+					!strings.Contains(err.Error(), "meanwhile") {
 					t.Errorf("set to %v: %v", d, err)
 				}
 			}
@@ -238,12 +244,13 @@ func fake(t *testing.T, serve func(net.Conn)) string {
 func TestBadServers(t *testing.T) {
 	ok := `{"id":1,"result":` + firstUpdate + `,"error":null}`
 	for what, c := range map[string]struct{ says, want string }{
-		"closes":            {"", "closed the connection"},
-		"HTTP":              {"HTTP/1.1 400 Bad Request\r\n\r\n", "no JSON object"},
-		"no JSON":           {"{nonsense}", "read a message"},
-		"no message":        {"{}", "neither method nor id"},
-		"cut off":           {ok[:100], "cut off"},
-		"another database":  {`{"id":1,"result":null,"error":{"error":"unknown database","details":"Open_vSwitch"}}`, "unknown database"},
+		"closes":     {"", "closed the connection"},
+		"HTTP":       {"HTTP/1.1 400 Bad Request\r\n\r\n", "no JSON object"},
+		"no JSON":    {"{nonsense}", "read a message"},
+		"no message": {"{}", "neither method nor id"},
+		"cut off":    {ok[:100], "cut off"},
+		"another database": {`{"id":1,"result":null,"error":{"error":"unknown database","details":"Open_vSwitch"}}`,
+			"unknown database"},
 		"bad first answer":  {`{"id":1,"result":{"Bridge":7},"error":null}`, "read an update"},
 		"bad update":        {ok + `{"method":"update","params":[null,{"Port":7}],"id":null}`, "read an update"},
 		"update of nothing": {ok + `{"method":"update","params":{},"id":null}`, "read an update"},
@@ -263,7 +270,10 @@ func TestBadServers(t *testing.T) {
 				}
 			})
 			client := run(t, Config{Remote: remote})
-			await(t, client, "the error says "+c.want, func(v View, err error) bool { return err != nil && strings.Contains(err.Error(), c.want) })
+			await(t, client, "the error says "+c.want, func(v View,
+				err error) bool {
+				return err != nil && strings.Contains(err.Error(), c.want)
+			})
 			for range 2 {
 				select {
 				case <-times:
@@ -302,7 +312,10 @@ func TestEcho(t *testing.T) {
 	}
 	c.silence = 200 * ms
 	start(t, c)
-	await(t, c, "the server is given up", func(v View, err error) bool { return err != nil && strings.Contains(err.Error(), "silent") })
+	await(t, c, "the server is given up", func(v View,
+		err error) bool {
+		return err != nil && strings.Contains(err.Error(), "silent")
+	})
 	if got := <-answered; got != `{"result":["y"],"error":null,"id":"x"}` {
 		t.Errorf("answered %s", got)
 	}

@@ -138,7 +138,8 @@ func TestResults(t *testing.T) {
 	if _, err := rows(json.RawMessage(`{}`)); err == nil {
 		t.Error("results that are no list: taken")
 	}
-	for in, want := range map[string]string{`"unknown method"`: "the database says: \"unknown method\"", `{"error":"e","details":"d"}`: "the database says: e (d)"} {
+	for in, want := range map[string]string{`"unknown method"`: "the database says: \"unknown method\"",
+		`{"error":"e","details":"d"}`: "the database says: e (d)"} {
 		if _, err := (message{Error: json.RawMessage(in)}).result(); err == nil || err.Error() != want {
 			t.Errorf("error %s: %v", in, err)
 		}
@@ -170,7 +171,8 @@ func TestView(t *testing.T) {
 		BFD: BFDStatus{State: "up", RemoteState: "up", Forwarding: true, Diagnostic: "No Diagnostic", Flaps: 1}}
 	v := tb.view()
 	want := View{
-		{Name: "br0", DatapathID: 0x11, Interfaces: []Interface{{Name: "c", id: "i3"}, {Name: "b", Port: 1, id: "i2"}, a}},
+		{Name: "br0", DatapathID: 0x11, Interfaces: []Interface{{Name: "c", id: "i3"}, {Name: "b", Port: 1, id: "i2"},
+			a}},
 		{Name: "br1"},
 	}
 	if diff := cmp.Diff(want, v, wholly); diff != "" {
@@ -191,15 +193,18 @@ func TestView(t *testing.T) {
 	if err := tb.apply(json.RawMessage(secondUpdate)); err != nil {
 		t.Fatal(err)
 	}
-	want = View{{Name: "br0", DatapathID: 0x11, Interfaces: []Interface{{Name: "c", id: "i3"}, {Name: "a", Port: 4, LinkUp: true, id: "i1"}}}}
+	want = View{{Name: "br0", DatapathID: 0x11, Interfaces: []Interface{{Name: "c", id: "i3"},
+		{Name: "a", Port: 4, LinkUp: true, id: "i1"}}}}
 	if diff := cmp.Diff(want, tb.view(), wholly); diff != "" {
 		t.Error(diff)
 	}
 }
 
 func FuzzMessages(f *testing.F) {
-	f.Add([]byte(`{"id":1,"result":` + firstUpdate + `,"error":null}` + `{"method":"update","params":[null,` + secondUpdate + `],"id":null}`))
-	f.Add([]byte(`{"method":"echo","params":["x"],"id":"echo"}{"id":2,"result":[{"rows":[{"bfd":["map",[["a","b"]]]}]},{"error":"timed out"}]}`))
+	f.Add([]byte(`{"id":1,"result":` + firstUpdate + `,"error":null}` + `{"method":"update","params":[null,` +
+		secondUpdate + `],"id":null}`))
+	f.Add([]byte(
+		`{"method":"echo","params":["x"],"id":"echo"}{"id":2,"result":[{"rows":[{"bfd":["map",[["a","b"]]]}]},{"error":"timed out"}]}`))
 	f.Add([]byte(`{"a":"\"}"} {`))
 	f.Fuzz(func(t *testing.T, stream []byte) {
 		list, err := messages(bytes.NewReader(stream))

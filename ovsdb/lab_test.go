@@ -7,8 +7,8 @@ import (
 	"github.com/holdfast-sdn/holdfast/internal/netlab"
 )
 
-// Two Open vSwitches watch the link between them: it comes up, goes down when it is cut silently while it looks fine, and
-// comes up again; and what was set is removed.
+// Two Open vSwitches watch the link between them: it comes up, goes down when it is cut silently while it looks fine,
+// and comes up again; and what was set is removed.
 func TestOpenVSwitches(t *testing.T) {
 	lab := netlab.ForTest(t)
 	var ends [2]*netlab.Switch
@@ -41,7 +41,8 @@ func TestOpenVSwitches(t *testing.T) {
 			t.Fatal(err)
 		}
 		i, _ := v.Port(ends[n].DatapathID, 1)
-		if err := c.SetBFD(t.Context(), i, BFD{MinTx: 50 * time.Millisecond, MinRx: 50 * time.Millisecond, Multiplier: 5}); err != nil {
+		if err := c.SetBFD(t.Context(), i, BFD{MinTx: 50 * time.Millisecond, MinRx: 50 * time.Millisecond,
+			Multiplier: 5}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -93,8 +93,8 @@ type operation struct {
 type condition [3]any
 type mutation [3]any
 
-// rows reads the results of a transaction, and returns the rows that its first operation selected. A transaction has failed as a
-// whole if any of the results is an error (4.1.3); there may be one more of them than operations.
+// rows reads the results of a transaction, and returns the rows that its first operation selected. A transaction has
+// failed as a whole if any of the results is an error (4.1.3); there may be one more of them than operations.
 func rows(result json.RawMessage) ([]interfaceRow, error) {
 	var results []*struct {
 		DatabaseError

@@ -50,7 +50,8 @@ func newServer(t *testing.T) *server {
 	s.command(t, "ovsdb-tool", "create", s.path("conf.db"), schema)
 	s.start(t)
 	s.vsctl(t, "--no-wait", "init", "--", "add-br", "br0", "--", "add-port", "br0", "p1", "--", "add-port", "br0", "p2")
-	s.vsctl(t, "set", "bridge", "br0", `datapath_id="0000000000000011"`, "--", "set", "interface", "p1", "ofport=1", "--", "set", "interface", "p2", "ofport=2")
+	s.vsctl(t, "set", "bridge", "br0", `datapath_id="0000000000000011"`, "--", "set", "interface", "p1", "ofport=1",
+		"--", "set", "interface", "p2", "ofport=2")
 	return s
 }
 
@@ -61,7 +62,8 @@ func (s *server) certify(t *testing.T) {
 	now := time.Now()
 	for _, err := range []error{
 		pki.Init(s.dir, now),
-		pki.Issue(s.dir, pki.Request{Identity: pki.Identity{Role: pki.Agent, Name: "server"}, Addresses: []string{"127.0.0.1"}, Days: 1}, now),
+		pki.Issue(s.dir, pki.Request{Identity: pki.Identity{Role: pki.Agent, Name: "server"},
+			Addresses: []string{"127.0.0.1"}, Days: 1}, now),
 		pki.Issue(s.dir, pki.Request{Identity: pki.Identity{Role: pki.Controller, Name: "client"}, Days: 1}, now),
 	} {
 		if err != nil {
@@ -94,7 +96,8 @@ func (s *server) start(t *testing.T) {
 	os.Remove(s.path("log"))
 	os.Remove(s.path("ctl"))
 	s.cmd = exec.Command("ovsdb-server", "--remote=p"+s.unix,
-		"--private-key="+pki.KeyFile(s.dir, "server"), "--certificate="+pki.CertFile(s.dir, "server"), "--ca-cert="+pki.CertFile(s.dir, pki.AuthorityName),
+		"--private-key="+pki.KeyFile(s.dir, "server"), "--certificate="+pki.CertFile(s.dir, "server"),
+		"--ca-cert="+pki.CertFile(s.dir, pki.AuthorityName),
 		"--unixctl="+s.path("ctl"), "--log-file="+s.path("log"), "-vconsole:off", "-vsyslog:off", s.path("conf.db"))
 	s.cmd.Env = append(os.Environ(), "OVS_RUNDIR="+s.dir, "OVS_DBDIR="+s.dir, "OVS_LOGDIR="+s.dir)
 	if err := s.cmd.Start(); err != nil {

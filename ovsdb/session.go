@@ -44,8 +44,8 @@ func newSession(conn net.Conn, silence time.Duration) *session {
 // close ends run, and with it all calls.
 func (s *session) close() { s.once.Do(func() { s.conn.Close() }) }
 
-// run asks for the tables, keeps a copy, and calls tell with it at first and after each update. It returns when the connection
-// is closed, always with an error.
+// run asks for the tables, keeps a copy, and calls tell with it at first and after each update. It returns when the
+// connection is closed, always with an error.
 func (s *session) run(tell func(*tables)) error {
 	defer s.abandon()
 	first := make(chan message, 1)
@@ -167,7 +167,8 @@ func (s *session) forget(id uint64) {
 	delete(s.pending, id)
 }
 
-// call sends a request and waits for its result. Whether the server has done a request whose answer did not come is not known.
+// call sends a request and waits for its result. Whether the server has done a request whose answer did not come is not
+// known.
 func (s *session) call(ctx context.Context, method string, params []any) (json.RawMessage, error) {
 	waiting := make(chan message, 1)
 	if err := s.request(waiting, method, params); err != nil {

@@ -36,7 +36,8 @@ func (r *ringer) Handle(tx *ledger.Tx, in *ledger.Input) error {
 func newRinger(t *testing.T, limits ledger.Limits, after time.Duration) (*stand, *ringer) {
 	s, r := newStand(t, CoreConfig{}), &ringer{after: after}
 	var err error
-	s.core, err = NewCore(CoreConfig{Name: "c1", Logger: quiet, SwitchTimeout: timeout, Applications: []ledger.Application{r}, Limits: limits}, s)
+	s.core, err = NewCore(CoreConfig{Name: "c1", Logger: quiet, SwitchTimeout: timeout,
+		Applications: []ledger.Application{r}, Limits: limits}, s)
 	s.ok(err)
 	return s, r
 }

@@ -77,16 +77,19 @@ const tickInterval = 5 * time.Millisecond
 func Start(cfg Config) (*Controller, error) {
 	c := &Controller{
 		cfg: cfg, log: cfg.Logger,
-		inbox: make(chan item, inboxSize), ask: make(chan func()), heard: make(chan func()), encoded: make(chan []byte, 1),
-		leads: make(chan bool, 1), tended: make(chan struct{}), stop: make(chan struct{}), done: make(chan struct{}),
+		inbox: make(chan item, inboxSize), ask: make(chan func()), heard: make(chan func()),
+		encoded: make(chan []byte, 1),
+		leads:   make(chan bool, 1), tended: make(chan struct{}), stop: make(chan struct{}), done: make(chan struct{}),
 	}
 	var runner hosting.Runner
 	if cfg.Hosted != nil {
 		runner = newHosts(c, *cfg.Hosted)
 	}
 	var err error
-	c.core, err = NewCore(CoreConfig{Name: cfg.Name, ID: cfg.Consensus.ID, Names: cfg.Names, Applications: cfg.Applications, Limits: cfg.Limits,
-		SwitchTimeout: cfg.SwitchTimeout, SnapshotEvery: cfg.SnapshotEvery, Hosts: runner, Logger: cfg.Logger}, outside{c})
+	c.core, err = NewCore(CoreConfig{Name: cfg.Name, ID: cfg.Consensus.ID, Names: cfg.Names,
+		Applications: cfg.Applications, Limits: cfg.Limits,
+		SwitchTimeout: cfg.SwitchTimeout, SnapshotEvery: cfg.SnapshotEvery, Hosts: runner, Logger: cfg.Logger},
+		outside{c})
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +98,8 @@ func Start(cfg Config) (*Controller, error) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	c.switches, c.stopSwitches = make(chan error, 1), cancel
-	go func() { c.switches <- southbound.Serve(ctx, cfg.OpenFlow, cfg.Southbound, handler{c}) }() // ends with stopSwitches
+	// ends with stopSwitches
+	go func() { c.switches <- southbound.Serve(ctx, cfg.OpenFlow, cfg.Southbound, handler{c}) }()
 	var api *web
 	if cfg.API != nil {
 		api = c.serveAPI(cfg.API)

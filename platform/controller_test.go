@@ -58,7 +58,8 @@ func newSite(t *testing.T, every int, apps func() []ledger.Application) *site {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- agent.Run(ctx, agent.Config{Listen: l, Controllers: []string{s.addrs[1], s.addrs[2], s.addrs[3]}, Logger: quiet})
+		ended <- agent.Run(ctx, agent.Config{Listen: l, Controllers: []string{s.addrs[1], s.addrs[2], s.addrs[3]},
+			Logger: quiet})
 	}()
 	t.Cleanup(func() {
 		cancel()
@@ -89,8 +90,10 @@ func (s *site) start(id uint64, peer, of, api net.Listener) *Controller {
 	c, err := Start(Config{
 		Name:  fmt.Sprintf("c%d", id),
 		Names: map[uint64]string{1: "c1", 2: "c2", 3: "c3"},
-		Consensus: consensus.Config{ID: id, Members: s.members, Listener: peer, Dir: filepath.Join(s.dir, fmt.Sprint(id)),
-			Heartbeat: 20 * time.Millisecond, Election: 200 * time.Millisecond, Logger: quiet}, // patient: tests run beside others
+		Consensus: consensus.Config{ID: id, Members: s.members, Listener: peer,
+			Dir: filepath.Join(s.dir, fmt.Sprint(id)),
+			// patient: tests run beside others
+			Heartbeat: 20 * time.Millisecond, Election: 200 * time.Millisecond, Logger: quiet},
 		Applications: s.apps(), Southbound: southbound.Config{Logger: quiet}, OpenFlow: of, API: api,
 		SwitchTimeout: 300 * time.Millisecond, SnapshotEvery: s.every, Audit: file, Logger: quiet,
 	})
@@ -154,7 +157,10 @@ func (s *site) settled() Status {
 	var st Status
 	s.wait("the last commands to be done", func() bool {
 		_, st = s.leader()
-		return !slices.ContainsFunc(st.Switches, func(sw SwitchStatus) bool { return sw.CommandsDone != sw.CommandsSent })
+		return !slices.ContainsFunc(st.Switches, func(
+			sw SwitchStatus) bool {
+			return sw.CommandsDone != sw.CommandsSent
+		})
 	})
 	return st
 }
@@ -182,7 +188,8 @@ func (s *site) quiet() {
 // run puts load on the agent.
 func (s *site) run(switches int, d time.Duration) load.Result {
 	s.t.Helper()
-	r, err := load.Run(s.t.Context(), load.Config{Switches: switches, Window: 32, MACsPerSwitch: 100, Duration: d, Drain: 10 * time.Second, Dial: load.TCP(s.agent.String())})
+	r, err := load.Run(s.t.Context(), load.Config{Switches: switches, Window: 32, MACsPerSwitch: 100, Duration: d,
+		Drain: 10 * time.Second, Dial: load.TCP(s.agent.String())})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -233,7 +240,8 @@ func TestHandOverUnderLoad(t *testing.T) {
 	}
 	for i, sw := range got.Switches {
 		if want := st.Switches[i]; sw.TotalEvents != want.TotalEvents || sw.TotalCommands != want.TotalCommands {
-			t.Errorf("switch %s: %d events and %d commands, the leader has %d and %d", sw.Switch, sw.TotalEvents, sw.TotalCommands, want.TotalEvents, want.TotalCommands)
+			t.Errorf("switch %s: %d events and %d commands, the leader has %d and %d", sw.Switch, sw.TotalEvents,
+				sw.TotalCommands, want.TotalEvents, want.TotalCommands)
 		}
 	}
 }
@@ -309,7 +317,8 @@ func TestStatusAPI(t *testing.T) {
 		t.Fatal(err)
 	}
 	http.DefaultClient.CloseIdleConnections()
-	if st.Name != fmt.Sprintf("c%d", id) || len(st.Switches) != 2 || st.Leader == "" || !slices.Equal(st.Apps, []string{"hub"}) {
+	if st.Name != fmt.Sprintf("c%d", id) || len(st.Switches) != 2 || st.Leader == "" ||
+		!slices.Equal(st.Apps, []string{"hub"}) {
 		t.Errorf("%+v", st)
 	}
 	if sw := st.Switches[0]; sw.Switch != openflow.DatapathID(1).String() || sw.TotalEvents == 0 {
@@ -333,12 +342,14 @@ func TestAuditsAgree(t *testing.T) {
 		}
 		counts = append(counts, len(records))
 	}
-	all, err := audit.Read([]string{filepath.Join(s.dir, "1.audit"), filepath.Join(s.dir, "2.audit"), filepath.Join(s.dir, "3.audit")})
+	all, err := audit.Read([]string{filepath.Join(s.dir, "1.audit"), filepath.Join(s.dir, "2.audit"),
+		filepath.Join(s.dir, "3.audit")})
 	if err != nil {
 		t.Fatal(err) // they disagree
 	}
 	// Packet-ins and announcements, SWITCH_UP and SWITCH_DOWN; a command for each but the last.
-	if want := 2*int(r.Total.Sent+2) + 2*3; len(all) != want || slices.Min(counts) != slices.Max(counts) || counts[0] != want {
+	if want := 2*int(r.Total.Sent+2) + 2*3; len(all) != want || slices.Min(counts) != slices.Max(counts) ||
+		counts[0] != want {
 		t.Errorf("records %v, together %d; want %d", counts, len(all), want)
 	}
 }

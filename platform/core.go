@@ -33,7 +33,8 @@ type Core struct {
 
 	waiting  []delivery // oldest first; one of each session at most
 	sessions map[openflow.DatapathID]*attached
-	hearing  map[openflow.DatapathID]*attached // those of sessions that are told what is logged: no agent keeps their events
+	// those of sessions that are told what is logged: no agent keeps their events
+	hearing  map[openflow.DatapathID]*attached
 	absent   map[openflow.DatapathID]time.Time // since when a switch has no session
 	suspects []suspect
 	held     map[openflow.DatapathID]*attached // see pressure
@@ -179,8 +180,8 @@ func (c *Core) changeRole(now time.Time, r consensus.Role) error {
 // since. A wall clock that is set, forward or back, moves no timer.
 func (c *Core) clock(now time.Time) int64 { return c.began.Add(now.Sub(c.began)).UnixNano() }
 
-// Turn executes the timers that are due and what else there is room for, proposes one entry, and lets out what was committed. It is
-// called after each of the other calls, or after several that come together.
+// Turn executes the timers that are due and what else there is room for, proposes one entry, and lets out what was
+// committed. It is called after each of the other calls, or after several that come together.
 func (c *Core) Turn(now time.Time) error {
 	if !c.draining {
 		c.ledger.Tick(c.clock(now)) // before events, which may use up all room, turn after turn
@@ -199,7 +200,8 @@ func (c *Core) Turn(now time.Time) error {
 	c.release(c.ledger.Releases())
 	c.judge()
 	for _, f := range c.ledger.Failures() {
-		c.log.Error("application failed; what it did for this input is discarded", "app", f.App, "input", f.Input.String(), "err", f.Err, "stack", string(f.Stack))
+		c.log.Error("application failed; what it did for this input is discarded", "app", f.App, "input",
+			f.Input.String(), "err", f.Err, "stack", string(f.Stack))
 	}
 	return c.compact()
 }

@@ -294,7 +294,8 @@ func (s *stand) saw(want ...string) {
 }
 
 var (
-	switchUp = experimenter.SwitchUp{Features: (&of13.FeaturesReply{DatapathID: 1}).Append(nil, 0)}.Append(nil, of13.Version)
+	switchUp = experimenter.SwitchUp{Features: (&of13.FeaturesReply{DatapathID: 1}).Append(nil, 0)}.Append(nil,
+		of13.Version)
 	packetIn = (&of13.PacketIn{BufferID: of13.NoBuffer, Data: []byte("packet")}).Append(nil, 0)
 )
 
@@ -398,10 +399,13 @@ func TestOutsideFails(t *testing.T) {
 		act     func(s *stand) error
 		isError bool
 	}{
-		{"propose, not leader", func(s *stand) { s.proposeErr = consensus.ErrNotLeader }, func(s *stand) error { return s.core.Turn(s.now) }, false},
+		{"propose, not leader", func(s *stand) { s.proposeErr = consensus.ErrNotLeader },
+			func(s *stand) error { return s.core.Turn(s.now) }, false},
 		{"propose", func(s *stand) { s.proposeErr = bad }, func(s *stand) error { return s.core.Turn(s.now) }, true},
-		{"propose at a tick", func(s *stand) { s.proposeErr = bad }, func(s *stand) error { return s.core.Tick(s.now) }, true},
-		{"audit", func(s *stand) { s.auditErr = bad }, func(s *stand) error { s.turn(); return s.deliver(s.proposed...) }, true},
+		{"propose at a tick", func(s *stand) { s.proposeErr = bad }, func(s *stand) error { return s.core.Tick(s.now) },
+			true},
+		{"audit", func(s *stand) { s.auditErr = bad },
+			func(s *stand) error { s.turn(); return s.deliver(s.proposed...) }, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s := newStand(t, CoreConfig{})
@@ -422,7 +426,8 @@ func TestOutsideFails(t *testing.T) {
 	if err := s.deliver([]byte("no entry")); err == nil || !strings.Contains(err.Error(), "controller c1: entry 1") {
 		t.Errorf("an entry that is none: %v", err)
 	}
-	if err := s.core.Update(s.now, consensus.Update{Snapshot: &consensus.Snapshot{Index: 9, State: []byte("none")}}); err == nil {
+	if err := s.core.Update(s.now, consensus.Update{Snapshot: &consensus.Snapshot{Index: 9,
+		State: []byte("none")}}); err == nil {
 		t.Error("a snapshot that is none was taken")
 	}
 }
@@ -440,7 +445,8 @@ func TestSessionFails(t *testing.T) {
 	two.events(5, 2, packetIn)
 	s.turn()
 	s.commit()
-	s.said("1: taken", "2: taken", "1: ack 5/2", "2: ack 5/2", "1: commands 5/1-1 in 3", "1: closed, full", "2: commands 5/1-1 in 3")
+	s.said("1: taken", "2: taken", "1: ack 5/2", "2: ack 5/2", "1: commands 5/1-1 in 3", "1: closed, full",
+		"2: commands 5/1-1 in 3")
 	// The commands are kept for the next session, of which nobody else knows.
 	s.core.Detached(s.now, one)
 	s.attached(1, experimenter.Attach{Epoch: 5, FirstHeld: 3, NextEvent: 3})
@@ -464,7 +470,8 @@ func TestCoreStatus(t *testing.T) {
 	for _, sw := range st.Switches {
 		got = append(got, sw.Switch[len(sw.Switch)-1:]+" "+sw.State+" "+sw.Role+" "+sw.Mode)
 	}
-	if want := []string{"4 up none ", "8 up master agent", "2 down master direct", "3 down master agent"}; !slices.Equal(got, want) {
+	if want := []string{"4 up none ", "8 up master agent", "2 down master direct",
+		"3 down master agent"}; !slices.Equal(got, want) {
 		t.Errorf("switches %q, want %q", got, want)
 	}
 	if st.Role != "leader" || st.Term != 3 || st.Applied != 2 || !slices.Equal(st.Apps, []string{"echoer"}) {

@@ -7,15 +7,17 @@ import (
 
 // Duty is work beside the control path that only the leader does.
 type Duty struct {
-	// Run is called when the controller begins to lead. Its context ends when the controller leads no more, or ends; it is
-	// to return soon after that, and is not called again before.
+	// Run is called when the controller begins to lead. Its context ends when the controller leads no more, or ends; it
+	// is to return soon after that, and is not called again before.
 	Run func(ctx context.Context, c *Controller)
-	// Path is of the API, where the leader answers a GET with what Report returns, as JSON. Report is safe for concurrent use.
+	// Path is of the API, where the leader answers a GET with what Report returns, as JSON. Report is safe for
+	// concurrent use.
 	Path   string
 	Report func() any
 }
 
-// tellDuty says whether this controller leads. It does not wait: only the last of what is said matters. Only the loop calls it.
+// tellDuty says whether this controller leads. It does not wait: only the last of what is said matters. Only the loop
+// calls it.
 func (c *Controller) tellDuty(leads bool) {
 	select {
 	case <-c.leads:

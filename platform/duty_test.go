@@ -47,7 +47,8 @@ func TestDuty(t *testing.T) {
 
 // The leader reports, and the others say who leads.
 func TestDutyReport(t *testing.T) {
-	duty := &Duty{Path: "/v1/duty", Run: func(ctx context.Context, _ *Controller) { <-ctx.Done() }, Report: func() any { return map[string]string{"all": "well"} }}
+	duty := &Duty{Path: "/v1/duty", Run: func(ctx context.Context, _ *Controller) { <-ctx.Done() },
+		Report: func() any { return map[string]string{"all": "well"} }}
 	s := newSite(t, 0, hubs)
 	s.wait("the leader to report, and the others to say who it is", func() bool {
 		id, st := s.leader()
@@ -83,8 +84,10 @@ func TestDutyOfController(t *testing.T) {
 	s := &site{t: t}
 	began, ended := make(chan struct{}), make(chan struct{})
 	c, err := Start(Config{
-		Name: "c1", Names: map[uint64]string{1: "c1"}, Logger: quiet, Applications: hubs(), OpenFlow: s.listen("127.0.0.1:0"), SwitchTimeout: time.Second,
-		Consensus: consensus.Config{ID: 1, Members: map[uint64]string{1: "c1"}, Dir: t.TempDir(), Heartbeat: 20 * time.Millisecond, Election: 200 * time.Millisecond, Logger: quiet},
+		Name: "c1", Names: map[uint64]string{1: "c1"}, Logger: quiet, Applications: hubs(),
+		OpenFlow: s.listen("127.0.0.1:0"), SwitchTimeout: time.Second,
+		Consensus: consensus.Config{ID: 1, Members: map[uint64]string{1: "c1"}, Dir: t.TempDir(),
+			Heartbeat: 20 * time.Millisecond, Election: 200 * time.Millisecond, Logger: quiet},
 		Duty: &Duty{Run: func(ctx context.Context, c *Controller) {
 			if _, err := c.Status(ctx); err != nil {
 				t.Error(err)

@@ -30,7 +30,8 @@ const maxLeaks = 3
 func (h *hosts) Start(life uint64, b hosting.Beginning) {
 	cfg := h.cfg
 	cfg.MemoryBytes <<= h.leaks
-	host, err := ryuhost.Start(cfg, wire.Hello{Seed: b.Seed, Time: b.Time, Number: b.Number, State: b.State}, ear{h, life})
+	host, err := ryuhost.Start(cfg, wire.Hello{Seed: b.Seed, Time: b.Time, Number: b.Number, State: b.State},
+		ear{h, life})
 	if err != nil {
 		h.c.background.Go(func() { // the loop must not wait for itself
 			ear{h, life}.tell(func(c *hosting.Core) {
@@ -60,7 +61,8 @@ func (h *hosts) Checkpoint(life uint64) {
 	}
 }
 
-// Stop implements hosting.Runner. A goroutine waits for the process, since the loop must not: it takes what the host still says.
+// Stop implements hosting.Runner. A goroutine waits for the process, since the loop must not: it takes what the host
+// still says.
 func (h *hosts) Stop(life uint64) {
 	host := h.lives[life]
 	if host == nil {
@@ -72,7 +74,8 @@ func (h *hosts) Stop(life uint64) {
 
 // HandOver implements hosting.Runner.
 func (h *hosts) HandOver() {
-	h.c.background.Go(func() { _ = h.c.handOver(context.Background()) }) // it is logged, and the rebuilt host goes on here
+	// it is logged, and the rebuilt host goes on here
+	h.c.background.Go(func() { _ = h.c.handOver(context.Background()) })
 }
 
 // ear passes on to the loop what a host says.
@@ -106,7 +109,8 @@ func (e ear) Ended(_ *ryuhost.Host, end *ryuhost.EndError) {
 		if end.Reason == ryuhost.Leaked {
 			e.h.leaks = min(e.h.leaks+1, maxLeaks)
 		}
-		c.Ended(time.Now(), e.life, hosting.End{Reason: string(end.Reason), Input: end.Input, Checkpoint: end.Checkpoint, Detail: end.Detail})
+		c.Ended(time.Now(), e.life, hosting.End{Reason: string(end.Reason), Input: end.Input,
+			Checkpoint: end.Checkpoint, Detail: end.Detail})
 	})
 }
 

@@ -53,11 +53,14 @@ func newHostSite(t *testing.T, size uint64, hang time.Duration) *hostSite {
 	for id, l := range listeners {
 		c, err := Start(Config{
 			Name: fmt.Sprintf("c%d", id),
-			Consensus: consensus.Config{ID: id, Members: members, Listener: l[0], Dir: filepath.Join(dir, fmt.Sprint(id)),
+			Consensus: consensus.Config{ID: id, Members: members, Listener: l[0],
+				Dir:       filepath.Join(dir, fmt.Sprint(id)),
 				Heartbeat: 50 * time.Millisecond, Election: 500 * time.Millisecond, Logger: quiet},
-			Applications: []ledger.Application{hosting.NewApplication("counting")}, Southbound: southbound.Config{Logger: quiet},
-			REST: l[1], RESTPeers: s.rest, OpenFlow: l[2], Logger: quiet,
-			Hosted: &ryuhost.Config{Python: python, Applications: []string{"testdata/counting.py"}, Site: "site", LogLevel: 20, Logger: quiet, Hang: hang},
+			Applications: []ledger.Application{hosting.NewApplication("counting")},
+			Southbound:   southbound.Config{Logger: quiet},
+			REST:         l[1], RESTPeers: s.rest, OpenFlow: l[2], Logger: quiet,
+			Hosted: &ryuhost.Config{Python: python, Applications: []string{"testdata/counting.py"}, Site: "site",
+				LogLevel: 20, Logger: quiet, Hang: hang},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -99,7 +102,10 @@ func (s *hostSite) status(id uint64, what string, ok func(Status) bool) {
 func (s *hostSite) running() {
 	s.t.Helper()
 	for id := range s.controllers {
-		s.status(id, "its host", func(st Status) bool { return st.Hosted.State == "running" && st.Hosted.Logged == st.Hosted.Inputs })
+		s.status(id, "its host", func(st Status) bool {
+			return st.Hosted.State == "running" &&
+				st.Hosted.Logged == st.Hosted.Inputs
+		})
 	}
 }
 
@@ -119,7 +125,8 @@ func (s *hostSite) leader() (leader uint64) {
 }
 
 // ask returns the status, headers and body of an answer, or why there is none; patience is that of the client.
-func (s *hostSite) ask(id uint64, patience time.Duration, method, path, body string, headers ...string) (*http.Response, string, error) {
+func (s *hostSite) ask(id uint64, patience time.Duration, method, path, body string, headers ...string) (*http.Response,
+	string, error) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
 	defer cancel()
@@ -160,16 +167,19 @@ func TestHostedApplications(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if saw := answer.Header.Get("X-Saw"); !strings.Contains(saw, "X-End") || strings.Contains(saw, "Te,") || strings.Contains(saw, forwarded) {
+	if saw := answer.Header.Get("X-Saw"); !strings.Contains(saw, "X-End") || strings.Contains(saw, "Te,") ||
+		strings.Contains(saw, forwarded) {
 		t.Errorf("the application saw %q", saw)
 	}
 	if answer.Header.Get("X-Hop") != "" || answer.ContentLength != 1 {
 		t.Errorf("headers %v", answer.Header)
 	}
-	if answer, _, err := s.ask(1, time.Minute, "HEAD", "/none", ""); err != nil || answer.StatusCode != http.StatusNotFound {
+	if answer, _, err := s.ask(1, time.Minute, "HEAD", "/none", ""); err != nil ||
+		answer.StatusCode != http.StatusNotFound {
 		t.Errorf("answer %v, %v", answer, err)
 	}
-	if answer, _, err := s.ask(1, time.Minute, "PUT", "/count", strings.Repeat("x", maxRequestBody+1)); err == nil && answer.StatusCode != http.StatusRequestEntityTooLarge {
+	if answer, _, err := s.ask(1, time.Minute, "PUT", "/count", strings.Repeat("x", maxRequestBody+1)); err == nil &&
+		answer.StatusCode != http.StatusRequestEntityTooLarge {
 		t.Errorf("answer %v", answer)
 	}
 
@@ -185,7 +195,10 @@ func TestHostedApplications(t *testing.T) {
 		s.running()
 		s.want(1, "PUT", "/count", "x", fmt.Sprint(4+i))
 	}
-	s.status(1, "the same applications", func(st Status) bool { return st.Hosted.Generation == 1 && st.Hosted.Diverged == 0 })
+	s.status(1, "the same applications", func(st Status) bool {
+		return st.Hosted.Generation == 1 &&
+			st.Hosted.Diverged == 0
+	})
 
 	// The end comes while a host hangs, and a client waits.
 	answered := make(chan bool)

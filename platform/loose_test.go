@@ -54,5 +54,6 @@ func TestImmediateMakesRoom(t *testing.T) {
 	s, one := relaxedStand(t, ledger.Unordered, ledger.Limits{BatchBytes: 64}) // 8 barriers
 	one.events(5, 2, packetIns(20)...)
 	s.turn()
-	s.said("1: 8 loose commands of 5 in 3", "1: 8 loose commands of 5 in 3", "1: 4 loose commands of 5 in 3", "1: taken")
+	s.said("1: 8 loose commands of 5 in 3", "1: 8 loose commands of 5 in 3", "1: 4 loose commands of 5 in 3",
+		"1: taken")
 }

@@ -76,7 +76,8 @@ func (c *Controller) members(s consensus.Status) Members {
 	out := Members{Leader: c.memberName(s, s.Leader), Last: s.Last}
 	for id, m := range s.Members {
 		_, addr := consensus.SplitAddress(m)
-		member := Member{Name: c.memberName(s, id), ID: id, Address: addr, Votes: slices.Contains(s.Voters, id), Leads: id == s.Leader}
+		member := Member{Name: c.memberName(s, id), ID: id, Address: addr, Votes: slices.Contains(s.Voters, id),
+			Leads: id == s.Leader}
 		if id == s.ID {
 			member.Connected, member.Match = true, s.Last
 		}
@@ -155,7 +156,8 @@ func (c *Controller) checkChange(s consensus.Status, change MemberChange) error 
 		case id == n.ID && name != n.Name:
 			return fmt.Errorf("id %d is that of controller %s: give the new one its own", id, name)
 		case id != n.ID && id != change.Remove && name == n.Name:
-			return fmt.Errorf("controller %s is a member already, with id %d: replace it, or give the new one another name", name, id)
+			return fmt.Errorf("controller %s is a member already, with id %d: replace it, or give the new one "+
+				"another name", name, id)
 		}
 	}
 	return nil
@@ -204,7 +206,8 @@ const maxRequest = 4 << 10
 // browser cannot say that of what it sends here.
 func (c *Controller) asked(w http.ResponseWriter, r *http.Request, to any) bool {
 	if kind := r.Header.Get("Content-Type"); kind != "application/json" {
-		c.write(w, r, http.StatusUnsupportedMediaType, Refusal{Error: fmt.Sprintf("content type %q: send application/json", kind)})
+		c.write(w, r, http.StatusUnsupportedMediaType,
+			Refusal{Error: fmt.Sprintf("content type %q: send application/json", kind)})
 		return false
 	}
 	dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxRequest))

@@ -184,10 +184,13 @@ func TestHoldIsForgotten(t *testing.T) {
 		want []string
 	}{
 		{"detached", func(s *stand, one *fake) { s.core.Detached(s.now, one) }, nil},
-		{"replaced", func(s *stand, one *fake) { s.attached(1, again) }, []string{"1: master in 3", "1: ack 5/26", "1: commands 5/1-25 in 3"}},
-		{"not by the end of a session before", func(s *stand, one *fake) { s.core.Detached(s.now, &fake{s: s, id: 1}) }, []string{"1: resend"}},
+		{"replaced", func(s *stand, one *fake) { s.attached(1, again) },
+			[]string{"1: master in 3", "1: ack 5/26", "1: commands 5/1-25 in 3"}},
+		{"not by the end of a session before", func(s *stand, one *fake) { s.core.Detached(s.now, &fake{s: s, id: 1}) },
+			[]string{"1: resend"}},
 		{"leads no more", func(s *stand, one *fake) { s.follow(4) }, nil},
-		{"leads anew", func(s *stand, one *fake) { one.attach = again; s.lead(5) }, []string{"1: master in 5", "1: ack 5/26", "1: commands 5/1-25 in 5"}},
+		{"leads anew", func(s *stand, one *fake) { one.attach = again; s.lead(5) },
+			[]string{"1: master in 5", "1: ack 5/26", "1: commands 5/1-25 in 5"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s := newStand(t, hundred)

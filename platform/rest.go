@@ -24,7 +24,8 @@ const (
 	bodyTimeout    = 30 * time.Second       // of a client that is slow
 	requestTimeout = 60 * time.Second       // of one that its application lets wait
 	leaderCheck    = 100 * time.Millisecond // while a request waits that was passed on
-	answerTimeout  = 10 * time.Second       // of a client that is slow, or of a leader that does not say that it is none
+	// of a client that is slow, or of a leader that does not say that it is none
+	answerTimeout = 10 * time.Second
 )
 
 // forwarded marks a request that another controller has passed on, so that none goes round.
@@ -47,11 +48,14 @@ func (c *Controller) serveREST(l net.Listener) *rest {
 
 func newREST(c *Controller) *rest {
 	r := &rest{c: c, slots: make(chan struct{}, maxServed), leader: &http.Transport{
-		DialContext:           (&net.Dialer{Timeout: answerTimeout}).DialContext, // and no proxy that the environment names
+		// and no proxy that the environment names
+		DialContext:           (&net.Dialer{Timeout: answerTimeout}).DialContext,
 		ResponseHeaderTimeout: requestTimeout + answerTimeout, IdleConnTimeout: time.Minute, MaxConnsPerHost: maxServed,
 	}}
-	r.web = newWeb(c.log, &http.Server{Handler: http.HandlerFunc(r.serve), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: bodyTimeout,
-		WriteTimeout: bodyTimeout + requestTimeout + 2*answerTimeout, IdleTimeout: 30 * time.Second, MaxHeaderBytes: 64 << 10})
+	r.web = newWeb(c.log, &http.Server{Handler: http.HandlerFunc(r.serve), ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:  bodyTimeout,
+		WriteTimeout: bodyTimeout + requestTimeout + 2*answerTimeout, IdleTimeout: 30 * time.Second,
+		MaxHeaderBytes: 64 << 10})
 	return r
 }
 
@@ -97,8 +101,8 @@ func (r *rest) serve(w http.ResponseWriter, in *http.Request) {
 	}
 }
 
-// whileLeads returns a context that ends, with hosting.ErrLeaderChanged, soon after leader says another than id: one that hangs, or has no
-// power, would let a request wait for its time-out.
+// whileLeads returns a context that ends, with hosting.ErrLeaderChanged, soon after leader says another than id: one
+// that hangs, or has no power, would let a request wait for its time-out.
 func whileLeads(ctx context.Context, id uint64, leader func() uint64) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	go func() { // ends with ctx
@@ -126,7 +130,8 @@ func bodyStatus(err error, otherwise int) int {
 
 // requestOf is what applications are told of a request.
 func requestOf(in *http.Request, body []byte) *wire.HTTPRequest {
-	q := &wire.HTTPRequest{Method: in.Method, Path: in.URL.RequestURI(), Headers: []wire.Header{{Name: "Host", Value: in.Host}}, Body: body}
+	q := &wire.HTTPRequest{Method: in.Method, Path: in.URL.RequestURI(),
+		Headers: []wire.Header{{Name: "Host", Value: in.Host}}, Body: body}
 	header := endToEnd(in.Header)
 	header.Del(forwarded)
 	for _, name := range slices.Sorted(maps.Keys(header)) {
@@ -168,7 +173,8 @@ func endToEnd(h http.Header) http.Header {
 			h.Del(strings.TrimSpace(name))
 		}
 	}
-	for _, name := range []string{"Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade"} {
+	for _, name := range []string{"Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization",
+		"Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade"} {
 		h.Del(name)
 	}
 	return h
@@ -181,13 +187,15 @@ func (r *rest) forward(w http.ResponseWriter, in *http.Request, leader string) {
 		http.Error(w, hosting.ErrNotLeading.Error()+": ask again, or another one", http.StatusServiceUnavailable)
 		return
 	case leader == "":
-		http.Error(w, hosting.ErrNotLeading.Error()+", and the leader has no address for requests: give every controller a rest: in the site file", http.StatusServiceUnavailable)
+		http.Error(w, hosting.ErrNotLeading.Error()+", and the leader has no address for requests: give every "+
+			"controller a rest: in the site file", http.StatusServiceUnavailable)
 		return
 	}
 	proxy := httputil.ReverseProxy{
 		Transport: r.leader, ErrorLog: r.server.ErrorLog,
 		Rewrite: func(p *httputil.ProxyRequest) {
-			p.Out.URL.Scheme, p.Out.URL.Host, p.Out.URL.RawQuery, p.Out.Host = "http", leader, p.In.URL.RawQuery, p.In.Host
+			p.Out.URL.Scheme, p.Out.URL.Host, p.Out.URL.RawQuery, p.Out.Host = "http", leader, p.In.URL.RawQuery,
+				p.In.Host
 			for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"} {
 				if v, ok := p.In.Header[name]; ok {
 					p.Out.Header[name] = v
@@ -200,15 +208,16 @@ func (r *rest) forward(w http.ResponseWriter, in *http.Request, leader string) {
 				http.Error(w, why.Error(), http.StatusServiceUnavailable)
 				return
 			}
-			http.Error(w, "pass the request on to the leader at "+leader+": "+err.Error(), bodyStatus(err, http.StatusBadGateway))
+			http.Error(w, "pass the request on to the leader at "+leader+": "+err.Error(),
+				bodyStatus(err, http.StatusBadGateway))
 		},
 	}
 	in.Body = http.MaxBytesReader(w, in.Body, maxRequestBody)
 	proxy.ServeHTTP(w, in)
 }
 
-// Request gives the hosted applications an HTTP request and waits for the answer. Safe for concurrent use. The errors are
-// those of package hosting, ctx's, and one that says that the controller stops.
+// Request gives the hosted applications an HTTP request and waits for the answer. Safe for concurrent use. The errors
+// are those of package hosting, ctx's, and one that says that the controller stops.
 func (c *Controller) Request(ctx context.Context, r *wire.HTTPRequest) (wire.Answer, error) {
 	if c.core.Hosting() == nil {
 		return wire.Answer{}, errors.New("this controller hosts no applications")

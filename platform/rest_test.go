@@ -16,10 +16,12 @@ import (
 
 func TestRequestOf(t *testing.T) {
 	in := httptest.NewRequest("PUT", "http://there/a%2Fb?x=1;y", strings.NewReader("body"))
-	in.Header = http.Header{"B": {"2", "3"}, "A": {"1"}, "Connection": {"close, x-mine", "Other"}, "X-Mine": {"hop"}, "Other": {"hop"},
-		"Te": {"trailers"}, "Upgrade": {"h2c"}, forwarded: {"1"}}
+	in.Header = http.Header{"B": {"2", "3"}, "A": {"1"}, "Connection": {"close, x-mine", "Other"}, "X-Mine": {"hop"},
+		"Other": {"hop"},
+		"Te":    {"trailers"}, "Upgrade": {"h2c"}, forwarded: {"1"}}
 	q := requestOf(in, []byte("body"))
-	want := []wire.Header{{Name: "Host", Value: "there"}, {Name: "A", Value: "1"}, {Name: "B", Value: "2"}, {Name: "B", Value: "3"}}
+	want := []wire.Header{{Name: "Host", Value: "there"}, {Name: "A", Value: "1"}, {Name: "B", Value: "2"},
+		{Name: "B", Value: "3"}}
 	if q.Method != "PUT" || q.Path != "/a%2Fb?x=1;y" || string(q.Body) != "body" || len(q.Headers) != len(want) {
 		t.Fatalf("request %+v", q)
 	}
@@ -49,20 +51,30 @@ func TestWriteAnswer(t *testing.T) {
 		body   string
 		header map[string]string // "" must not be there
 	}{
-		{"plain", "GET", wire.Answer{Status: 200, Headers: h("Content-Type", "text/plain", "X", "1"), Body: []byte("ok")}, 200, "ok", map[string]string{"Content-Type": "text/plain", "X": "1"}},
+		{"plain", "GET", wire.Answer{Status: 200, Headers: h("Content-Type", "text/plain", "X", "1"),
+			Body: []byte("ok")}, 200, "ok", map[string]string{"Content-Type": "text/plain", "X": "1"}},
 		{"no status", "GET", wire.Answer{Body: []byte("x")}, 502, "", nil},
 		{"status of a handshake", "GET", wire.Answer{Status: 101}, 502, "", nil},
 		{"status 65535", "GET", wire.Answer{Status: 65535}, 502, "", nil},
-		{"too long", "GET", wire.Answer{Status: 200, Headers: h("Content-Length", "1000"), Body: []byte("short")}, 200, "short", nil},
-		{"too short", "GET", wire.Answer{Status: 200, Headers: h("content-length", "1"), Body: []byte("long")}, 200, "long", nil},
-		{"chunked", "GET", wire.Answer{Status: 200, Headers: h("Transfer-Encoding", "chunked", "Connection", "close, X-Hop", "X-Hop", "1", "Keep-Alive", "9"), Body: []byte("text")}, 200, "text", map[string]string{"X-Hop": "", "Keep-Alive": ""}},
-		{"names that are none", "GET", wire.Answer{Status: 200, Headers: h("a b\r\nX", "1", "", "2", "Y", "a\r\nZ: 1")}, 200, "", map[string]string{"X": "", "Z": ""}},
+		{"too long", "GET", wire.Answer{Status: 200, Headers: h("Content-Length", "1000"), Body: []byte("short")}, 200,
+			"short", nil},
+		{"too short", "GET", wire.Answer{Status: 200, Headers: h("content-length", "1"), Body: []byte("long")}, 200,
+			"long", nil},
+		{"chunked", "GET", wire.Answer{Status: 200, Headers: h("Transfer-Encoding", "chunked", "Connection",
+			"close, X-Hop", "X-Hop", "1", "Keep-Alive", "9"), Body: []byte("text")}, 200, "text",
+			map[string]string{"X-Hop": "", "Keep-Alive": ""}},
+		{"names that are none", "GET", wire.Answer{Status: 200, Headers: h("a b\r\nX", "1", "", "2", "Y", "a\r\nZ: 1")},
+			200, "", map[string]string{"X": "", "Z": ""}},
 		{"no content", "GET", wire.Answer{Status: 204, Body: []byte("x")}, 204, "", nil},
-		{"head", "HEAD", wire.Answer{Status: 200, Headers: h("Content-Length", "7")}, 200, "", map[string]string{"Content-Length": "7"}},
+		{"head", "HEAD", wire.Answer{Status: 200, Headers: h("Content-Length", "7")}, 200, "",
+			map[string]string{"Content-Length": "7"}},
 		{"head with a body", "HEAD", wire.Answer{Status: 200, Body: []byte("x")}, 200, "", nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _ = writeAnswer(w, r, &tt.answer) }))
+			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
+				r *http.Request) {
+				_ = writeAnswer(w, r, &tt.answer)
+			}))
 			defer s.Close()
 			for range 2 { // the second on the same connection, if it still is one
 				answer, body := exchange(t, s.Client(), tt.method, s.URL)
@@ -118,7 +130,8 @@ func TestForward(t *testing.T) {
 	if w.Code != http.StatusTeapot || w.Header().Get("X-Answer") != "1" {
 		t.Errorf("answer %d %v", w.Code, w.Header())
 	}
-	if got.RequestURI != "/a%2Fb?x=1;y=%zz" || got.Host != "here" || got.Header.Get(forwarded) != "1" || got.Header.Get("X-Forwarded-For") != "192.0.2.1" {
+	if got.RequestURI != "/a%2Fb?x=1;y=%zz" || got.Host != "here" || got.Header.Get(forwarded) != "1" ||
+		got.Header.Get("X-Forwarded-For") != "192.0.2.1" {
 		t.Errorf("the leader got %s of %s, %v", got.RequestURI, got.Host, got.Header)
 	}
 
@@ -165,12 +178,16 @@ func TestForwardToWhoHangs(t *testing.T) {
 
 // A body that is too large is the client's mistake, whoever notices; one that does not come is not too large.
 func TestBody(t *testing.T) {
-	leader := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }))
+	leader := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_,
+			_ = io.Copy(io.Discard, r.Body)
+	}))
 	defer leader.Close()
 	rest := newREST(&Controller{log: quiet})
 	defer rest.leader.CloseIdleConnections()
 	w := httptest.NewRecorder()
-	rest.forward(w, httptest.NewRequest("POST", "/", strings.NewReader(strings.Repeat("x", maxRequestBody+1))), strings.TrimPrefix(leader.URL, "http://"))
+	rest.forward(w, httptest.NewRequest("POST", "/", strings.NewReader(strings.Repeat("x", maxRequestBody+1))),
+		strings.TrimPrefix(leader.URL, "http://"))
 	if w.Code != http.StatusRequestEntityTooLarge {
 		t.Errorf("passed on: answer %d %s", w.Code, w.Body)
 	}
@@ -201,7 +218,8 @@ func TestServed(t *testing.T) {
 	if w.Code != http.StatusServiceUnavailable {
 		t.Errorf("answer %d", w.Code)
 	}
-	if s := rest.server; s.ReadHeaderTimeout <= 0 || s.WriteTimeout < s.ReadTimeout+requestTimeout || s.IdleTimeout > time.Minute {
+	if s := rest.server; s.ReadHeaderTimeout <= 0 || s.WriteTimeout < s.ReadTimeout+requestTimeout ||
+		s.IdleTimeout > time.Minute {
 		t.Errorf("a slow client has %v to read, %v in all", s.ReadTimeout, s.WriteTimeout)
 	}
 }

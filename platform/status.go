@@ -41,15 +41,17 @@ type MemberStatus struct {
 
 // SwitchStatus is one switch: what the ledger holds of it and how it is connected here.
 type SwitchStatus struct {
-	Switch        string `json:"switch"`
-	State         string `json:"state"`     // "up", "unreachable" or "down"
-	Role          string `json:"role"`      // of this controller: "master", "standby" or "none"
-	Remote        string `json:"remote"`    // the address from which it, or its agent, has connected to this controller; "" without a session
-	Mode          string `json:"mode"`      // "agent", "stock", "direct" or ""
-	Version       string `json:"version"`   // of OpenFlow, "" without a session
-	Guarantee     string `json:"guarantee"` // "exactly-once", "at-least-once", "at-most-once", "none", or "" if only its master knows
-	Why           string `json:"why"`       // of the guarantee
-	InStep        bool   `json:"in_step"`   // this controller could lead now without missing an event of the switch
+	Switch string `json:"switch"`
+	State  string `json:"state"` // "up", "unreachable" or "down"
+	Role   string `json:"role"`  // of this controller: "master", "standby" or "none"
+	// the address from which it, or its agent, has connected to this controller; "" without a session
+	Remote  string `json:"remote"`
+	Mode    string `json:"mode"`    // "agent", "stock", "direct" or ""
+	Version string `json:"version"` // of OpenFlow, "" without a session
+	// "exactly-once", "at-least-once", "at-most-once", "none", or "" if only its master knows
+	Guarantee     string `json:"guarantee"`
+	Why           string `json:"why"`     // of the guarantee
+	InStep        bool   `json:"in_step"` // this controller could lead now without missing an event of the switch
 	Epoch         uint64 `json:"epoch"`
 	EventsLogged  uint64 `json:"events_logged"`   // watermark of the epoch
 	CommandsSent  uint64 `json:"commands_issued"` // last of the epoch
@@ -112,7 +114,8 @@ func (c *Core) Status() Status {
 	for _, sw := range c.ledger.Switches() {
 		known[sw.Switch] = true
 		out := SwitchStatus{Switch: sw.Switch.String(), State: "up", Epoch: sw.Epoch, EventsLogged: sw.Events,
-			CommandsSent: sw.Commands, CommandsDone: sw.Done, TotalEvents: sw.TotalEvents, TotalCommands: sw.TotalCommands}
+			CommandsSent: sw.Commands, CommandsDone: sw.Done, TotalEvents: sw.TotalEvents,
+			TotalCommands: sw.TotalCommands}
 		if !sw.Live {
 			out.State = "down"
 		} else if !sw.Reachable {
@@ -137,7 +140,8 @@ func (c *Core) connection(out SwitchStatus, id openflow.DatapathID) SwitchStatus
 	if s.master && c.role.Leading && !s.Outdone() {
 		out.Role = "master"
 	}
-	out.Version = map[uint8]string{openflow.Version10: "1.0", openflow.Version13: "1.3", openflow.Version14: "1.4", openflow.Version15: "1.5"}[s.Version()]
+	out.Version = map[uint8]string{openflow.Version10: "1.0", openflow.Version13: "1.3", openflow.Version14: "1.4",
+		openflow.Version15: "1.5"}[s.Version()]
 	out.Remote = s.Remote()
 	out.Mode, out.InStep = s.Mode().String(), s.InStep()
 	out.Guarantee, out.Why = s.Guarantee()
@@ -162,7 +166,8 @@ func (c *Controller) serveAPI(l net.Listener) *web {
 	c.serveMembers(mux)
 	c.serveTables(mux)
 	c.serveDuty(mux)
-	w := newWeb(c.log, &http.Server{Handler: mux, ReadTimeout: 5 * time.Second, WriteTimeout: 10 * time.Second, IdleTimeout: 30 * time.Second})
+	w := newWeb(c.log, &http.Server{Handler: mux, ReadTimeout: 5 * time.Second, WriteTimeout: 10 * time.Second,
+		IdleTimeout: 30 * time.Second})
 	w.start(l)
 	return w
 }

@@ -2,9 +2,9 @@ package platform
 
 import "time"
 
-// A controller that is not in step with a stock switch (southbound, Core.InStep), or not connected to it, would begin a new
-// epoch of it if it led now. While that lasts it leaves the leadership to others. It lasts until the next mark comes, so not
-// for long: a switch with which nobody gets in step must not decide who leads.
+// A controller that is not in step with a stock switch (southbound, Core.InStep), or not connected to it, would begin a
+// new epoch of it if it led now. While that lasts it leaves the leadership to others. It lasts until the next mark
+// comes, so not for long: a switch with which nobody gets in step must not decide who leads.
 const (
 	stepEvery    = 100 * time.Millisecond
 	stepPatience = 5 * time.Second

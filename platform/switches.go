@@ -110,8 +110,8 @@ func (c *Core) CommandsDone(session Session, epoch, seq uint64) {
 	crash.At(crash.AfterCommandAck)
 }
 
-// outdated reports whether what a session brings to a leader is from before it was claimed. A stock switch is not in step
-// while that goes on, and gives its events other numbers then, in the same epoch: answers that came to this
+// outdated reports whether what a session brings to a leader is from before it was claimed. A stock switch is not in
+// step while that goes on, and gives its events other numbers then, in the same epoch: answers that came to this
 // controller in an earlier term are among them no more.
 func outdated(session Session) bool { return !session.InStep() }
 

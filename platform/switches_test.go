@@ -70,7 +70,8 @@ func TestStaleEpochIsRefusedOnceCommitted(t *testing.T) {
 	s.trace = nil
 	one.events(5, 2, packetIn)
 	s.turn()
-	if len(s.trace) != 2 || s.trace[0] != "1: refused, stale epoch 7" || !strings.HasPrefix(s.trace[1], "1: not taken, ") {
+	if len(s.trace) != 2 || s.trace[0] != "1: refused, stale epoch 7" ||
+		!strings.HasPrefix(s.trace[1], "1: not taken, ") {
 		t.Errorf("after commit: %q", s.trace)
 	}
 }
@@ -96,7 +97,8 @@ func TestClosedEpoch(t *testing.T) {
 	s.saw("up 1", "up 2", "down 1 unreachable")
 	one.events(5, 2, packetIn)
 	s.turn()
-	if len(s.trace) != 2 || s.trace[0] != "1: refused, stale epoch 5" || !strings.HasPrefix(s.trace[1], "1: not taken, ") {
+	if len(s.trace) != 2 || s.trace[0] != "1: refused, stale epoch 5" ||
+		!strings.HasPrefix(s.trace[1], "1: not taken, ") {
 		t.Errorf("events of a closed epoch: %q", s.trace)
 	}
 	s.trace = nil

@@ -17,13 +17,15 @@ import (
 func TestTables(t *testing.T) {
 	s := newSite(t, 0, func() []ledger.Application {
 		a := app.New("counts")
-		packets, secret := app.NewTable[app.Switch, uint64](a, "packets"), app.NewTable[string, string](a, ledger.SecretTable)
-		app.Handle(a, func(m app.PacketIn) app.Cells { return app.Need(packets.Cell(m.Switch), secret.Cell("k")) }, func(tx *app.Tx, m app.PacketIn) error {
-			n, _ := packets.Get(tx, m.Switch)
-			packets.Put(tx, m.Switch, n+1)
-			secret.Put(tx, "k", "v")
-			return nil
-		})
+		packets, secret := app.NewTable[app.Switch, uint64](a, "packets"),
+			app.NewTable[string, string](a, ledger.SecretTable)
+		app.Handle(a, func(m app.PacketIn) app.Cells { return app.Need(packets.Cell(m.Switch), secret.Cell("k")) },
+			func(tx *app.Tx, m app.PacketIn) error {
+				n, _ := packets.Get(tx, m.Switch)
+				packets.Put(tx, m.Switch, n+1)
+				secret.Put(tx, "k", "v")
+				return nil
+			})
 		return []ledger.Application{a, hubs()[0]}
 	})
 	s.run(3, 100*time.Millisecond)
@@ -44,7 +46,8 @@ func TestTables(t *testing.T) {
 		}
 		all = append(all, got)
 		if !reflect.DeepEqual(got.Rows, all[0].Rows) || len(got.Rows) != 4 || got.Rows[3].Table != ledger.SecretTable {
-			t.Errorf("%s has %v\n%s has %v; want three switches and a secret", got.Controller, got.Rows, all[0].Controller, all[0].Rows)
+			t.Errorf("%s has %v\n%s has %v; want three switches and a secret", got.Controller, got.Rows,
+				all[0].Controller, all[0].Rows)
 		}
 		if empty, err := c.Tables(t.Context(), "hub"); err != nil || len(empty.Rows) > 0 {
 			t.Errorf("the hub has %v (%v)", empty.Rows, err)

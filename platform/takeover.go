@@ -25,8 +25,8 @@ func (c *Core) takeOverAll(now time.Time) {
 }
 
 // suspect is a switch whose events were acknowledged, as its agent says, and are not in this
-// log, or whose agent had a master with a later term. Either the log is lost, or another controller leads and this one does not know yet:
-// an entry of its own that is committed tells.
+// log, or whose agent had a master with a later term. Either the log is lost, or another controller leads and this one
+// does not know yet: an entry of its own that is committed tells.
 type suspect struct {
 	session *attached
 	number  uint64 // of that entry; see ledger.Core.Confirm
@@ -57,7 +57,9 @@ func (c *Core) judge() {
 		case s.master: // it was accepted meanwhile
 		case c.suspicious(s):
 			held := s.Attach()
-			c.log.Error("this switch's events were acknowledged by controllers whose log is lost; it begins a new epoch", "switch", s.Switch(),
+			c.log.Error(
+				"this switch's events were acknowledged by controllers whose log is lost; it begins a new epoch",
+				"switch", s.Switch(),
 				"epoch", held.Epoch, "first held", held.FirstHeld)
 			s.Refuse(experimenter.ReasonStaleEpoch, held.Epoch)
 		default:
@@ -67,8 +69,9 @@ func (c *Core) judge() {
 	c.suspects = keep
 }
 
-// outdoneEvery is how often a leader looks for agents that refuse it. One that has another master refuses it each time, and loses
-// its connection each time that it is told to begin anew: so it is told less and less often, but at least once in outdoneMost.
+// outdoneEvery is how often a leader looks for agents that refuse it. One that has another master refuses it each time,
+// and loses its connection each time that it is told to begin anew: so it is told less and less often, but at least
+// once in outdoneMost.
 const (
 	outdoneEvery = 5 * time.Second
 	outdoneMost  = time.Minute
@@ -81,8 +84,8 @@ type refused struct {
 	logged bool
 }
 
-// refusal returns what is kept of a switch whose agent refuses this leader. A switch may be suspected for its events, and found
-// to be refused only when that is judged.
+// refusal returns what is kept of a switch whose agent refuses this leader. A switch may be suspected for its events,
+// and found to be refused only when that is judged.
 func (c *Core) refusal(id openflow.DatapathID) *refused {
 	r := c.refused[id]
 	if r == nil {
@@ -96,7 +99,8 @@ func (c *Core) refusal(id openflow.DatapathID) *refused {
 func (c *Core) tellRefused(id openflow.DatapathID) {
 	if r := c.refusal(id); !r.logged {
 		r.logged = true
-		c.log.Error("this switch's agent had a master with a later term, of controllers whose log is lost, or of another site; "+
+		c.log.Error("this switch's agent had a master with a later term, of controllers whose log is lost, or of "+
+			"another site; "+
 			"it is told to begin a new epoch, unless somebody else leads it", "switch", id, "term", c.role.Term)
 	}
 }
@@ -108,7 +112,8 @@ func (c *Core) suspectOutdone(now time.Time) {
 	}
 	c.looked = now
 	for _, id := range sorted(c.sessions, func(s *attached) bool {
-		return s.master && s.Outdone() && !slices.ContainsFunc(c.suspects, func(x suspect) bool { return x.session == s })
+		return s.master && s.Outdone() && !slices.ContainsFunc(c.suspects,
+			func(x suspect) bool { return x.session == s })
 	}) {
 		r := c.refusal(id)
 		if now.Before(r.next) {
@@ -134,7 +139,8 @@ func (c *Core) takeOver(s *attached) {
 func (c *Core) claim(s *attached) {
 	id := s.Switch()
 	r, known := c.ledger.Resume(id)
-	resume := southbound.Resume{Epoch: r.Epoch, Live: r.Live && !r.Closed, Events: r.Acked, Commands: r.First + uint64(r.Count) - 1}
+	resume := southbound.Resume{Epoch: r.Epoch, Live: r.Live && !r.Closed, Events: r.Acked,
+		Commands: r.First + uint64(r.Count) - 1}
 	if !known {
 		resume = southbound.Resume{}
 	}

@@ -39,7 +39,8 @@ func TestDoubt(t *testing.T) {
 			s.commit()
 			s.core.Detached(s.now, one)
 			s.trace = nil
-			f := &fake{s: s, id: 1, mode: one.mode, attach: experimenter.Attach{Epoch: tc.epoch, FirstHeld: tc.first, NextEvent: tc.first}}
+			f := &fake{s: s, id: 1, mode: one.mode, attach: experimenter.Attach{Epoch: tc.epoch, FirstHeld: tc.first,
+				NextEvent: tc.first}}
 			if tc.id == 2 {
 				f.id = 2
 			}
@@ -57,7 +58,8 @@ func TestDoubt(t *testing.T) {
 			s.pass(time.Minute)
 			s.said()
 			s.commit()
-			if want := f.id.String()[15:] + ": refused, stale epoch "; len(s.trace) != 1 || s.trace[0][:len(want)] != want {
+			if want := f.id.String()[15:] + ": refused, stale epoch "; len(s.trace) != 1 ||
+				s.trace[0][:len(want)] != want {
 				t.Errorf("after its own entry: %q", s.trace)
 			}
 			s.trace = nil
@@ -90,17 +92,20 @@ func TestDoubtIsResolved(t *testing.T) {
 		what func(s *stand, f *fake)
 		want []string
 	}{
-		{"the log has it by then", func(s *stand, _ *fake) { s.settle() }, []string{"1: ack 5/4", "1: master in 3", "1: ack 5/4"}},
+		{"the log has it by then", func(s *stand, _ *fake) { s.settle() },
+			[]string{"1: ack 5/4", "1: master in 3", "1: ack 5/4"}},
 		{"an earlier entry is no answer", func(s *stand, _ *fake) { s.commit() }, []string{"1: ack 5/4"}},
 		{"it is gone", func(s *stand, f *fake) { s.core.Detached(s.now, f); s.settle() }, nil},
-		{"it is replaced", func(s *stand, f *fake) { s.attached(1, fresh(6)); s.settle() }, []string{"1: master in 3", "1: ack 5/1", "1: ack 5/4"}},
+		{"it is replaced", func(s *stand, f *fake) { s.attached(1, fresh(6)); s.settle() },
+			[]string{"1: master in 3", "1: ack 5/1", "1: ack 5/4"}},
 		{"another leads", func(s *stand, _ *fake) { s.follow(4); s.settle() }, nil},
 		{"another leads by the time of the answer", func(s *stand, _ *fake) {
 			s.ok(s.core.Tick(s.now))
 			s.ok(s.deliver(s.proposed...))
 			s.follow(4)
 		}, nil},
-		{"it leads again, and has lost it", func(s *stand, _ *fake) { s.follow(4); s.lead(5); s.settle() }, []string{"1: refused, stale epoch 5"}},
+		{"it leads again, and has lost it", func(s *stand, _ *fake) { s.follow(4); s.lead(5); s.settle() },
+			[]string{"1: refused, stale epoch 5"}},
 		{"it leads again, and has it", func(s *stand, _ *fake) {
 			lost := s.proposed
 			s.follow(4)
@@ -116,8 +121,8 @@ func TestDoubtIsResolved(t *testing.T) {
 	}
 }
 
-// An agent that had a master with a later term is told that the log of that one is lost, when an entry of this leader that
-// came after the refusal is committed; not if it has accepted by then.
+// An agent that had a master with a later term is told that the log of that one is lost, when an entry of this leader
+// that came after the refusal is committed; not if it has accepted by then.
 func TestOutdone(t *testing.T) {
 	for _, tc := range []struct {
 		name string
@@ -154,7 +159,8 @@ func TestOutdone(t *testing.T) {
 	}
 }
 
-// An agent that refuses this leader each time, since another leads its switch, is told less and less often, and the log once in a term.
+// An agent that refuses this leader each time, since another leads its switch, is told less and less often, and the log
+// once in a term.
 func TestOutdoneForEver(t *testing.T) {
 	var text strings.Builder
 	s := newStand(t, CoreConfig{})

@@ -52,7 +52,8 @@ func TestUnreachableSwitch(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- agent.Run(ctx, agent.Config{Listen: l, Controllers: []string{s.addrs[1], s.addrs[2], s.addrs[3]}, Dial: wire.dial, Logger: quiet})
+		ended <- agent.Run(ctx, agent.Config{Listen: l, Controllers: []string{s.addrs[1], s.addrs[2], s.addrs[3]},
+			Dial: wire.dial, Logger: quiet})
 	}()
 	defer func() {
 		cancel()
@@ -70,7 +71,8 @@ func TestUnreachableSwitch(t *testing.T) {
 		s.wait("the switch to be "+state, func() bool {
 			_, st := s.leader()
 			for _, now = range st.Switches {
-				if now.Switch == id.String() && now.State == state && now.CommandsSent == done && now.CommandsDone == done {
+				if now.Switch == id.String() && now.State == state && now.CommandsSent == done &&
+					now.CommandsDone == done {
 					return true
 				}
 			}

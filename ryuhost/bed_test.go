@@ -19,7 +19,8 @@ import (
 // patience is for what surely comes, on the slowest of days.
 const patience = 2 * time.Minute
 
-// usersCache is where the tests of python/ keep Ryu's sources; TestMain gives this package's tests a cache of their own.
+// usersCache is where the tests of python/ keep Ryu's sources; TestMain gives this package's tests a cache of their
+// own.
 var usersCache string
 
 func TestMain(m *testing.M) {
@@ -145,7 +146,8 @@ func up(id openflow.DatapathID) wire.Input {
 	features := of13.FeaturesReply{DatapathID: id, NTables: 254}
 	ports := of13.List[of13.PortDesc]{}
 	for port := of13.Port(1); port <= 3; port++ {
-		ports = ports.With(of13.PortDesc{Port: port, HwAddr: of13.MAC{2, 0, 0, 0, byte(id), byte(port)}, Name: fmt.Sprintf("s%d-eth%d", id, port)})
+		ports = ports.With(of13.PortDesc{Port: port, HwAddr: of13.MAC{2, 0, 0, 0, byte(id), byte(port)},
+			Name: fmt.Sprintf("s%d-eth%d", id, port)})
 	}
 	reply := of13.MultipartReply{Part: of13.PartPortDesc, Body: ports}
 	return wire.Input{Kind: wire.Up, Switch: id, Features: features.Append(nil, 0), Ports: reply.Append(nil, 0)}
@@ -154,7 +156,8 @@ func up(id openflow.DatapathID) wire.Input {
 // packet is a frame from one host for another, by number, that came in by a port.
 func packet(id openflow.DatapathID, port of13.Port, from, to byte) wire.Input {
 	frame := append([]byte{0, 0, 0, 0, 0, to, 0, 0, 0, 0, 0, from, 0x88, 0xb5}, make([]byte, 46)...)
-	m := of13.PacketIn{BufferID: of13.NoBuffer, TotalLen: uint16(len(frame)), Match: of13.Match(nil).WithInPort(port), Data: frame}
+	m := of13.PacketIn{BufferID: of13.NoBuffer, TotalLen: uint16(len(frame)), Match: of13.Match(nil).WithInPort(port),
+		Data: frame}
 	return wire.Input{Kind: wire.Message, Switch: id, Message: m.Append(nil, 0)}
 }
 
@@ -184,7 +187,8 @@ func absent(t *testing.T, format string, args ...any) {
 func ryu(t *testing.T, python string) string {
 	t.Helper()
 	cmd := exec.Command(python, "-c", "import conftest; print(conftest.fetched())")
-	cmd.Env = append(os.Environ(), "PYTHONPATH=../python/tests", "PYTHONDONTWRITEBYTECODE=1", "XDG_CACHE_HOME="+usersCache)
+	cmd.Env = append(os.Environ(), "PYTHONPATH=../python/tests", "PYTHONDONTWRITEBYTECODE=1",
+		"XDG_CACHE_HOME="+usersCache)
 	cmd.Stderr = t.Output()
 	out, err := cmd.Output()
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-sdn/holdfast/python"
 )
 
-// Unpack writes the Python package to the user's cache, unless it is there, or else to a temporary folder. It returns the
-// folder for PYTHONPATH, and what removes it if it is temporary.
+// Unpack writes the Python package to the user's cache, unless it is there, or else to a temporary folder. It returns
+// the folder for PYTHONPATH, and what removes it if it is temporary.
 func Unpack() (folder string, remove func(), err error) {
 	cache, err := os.UserCacheDir()
 	if err == nil {
@@ -47,8 +47,8 @@ func codeFolder(cache string) (string, error) {
 	return filepath.Join(cache, "holdfast", fmt.Sprintf("python-%x", hash.Sum(nil)[:8])), err
 }
 
-// writeCode makes the files of folder those of the package. Several processes may do so at once; a cache that somebody has
-// cleaned, or written to, is mended.
+// writeCode makes the files of folder those of the package. Several processes may do so at once; a cache that somebody
+// has cleaned, or written to, is mended.
 func writeCode(folder string) error {
 	return eachFile(func(name string, content []byte) error {
 		path := filepath.Join(folder, filepath.FromSlash(name))

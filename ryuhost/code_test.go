@@ -53,7 +53,8 @@ func TestUnpack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if filepath.Dir(folder) != filepath.Join(cache, "holdfast") || !strings.HasPrefix(filepath.Base(folder), "python-") {
+	if filepath.Dir(folder) != filepath.Join(cache, "holdfast") ||
+		!strings.HasPrefix(filepath.Base(folder), "python-") {
 		t.Errorf("unpacked to %s", folder)
 	}
 	complete(t, folder)
@@ -65,7 +66,8 @@ func TestUnpack(t *testing.T) {
 	if err := os.RemoveAll(filepath.Join(folder, "holdfast_ryu", "fast")); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(folder, "holdfast_ryu", "wire.py"), []byte("print('look')"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(folder, "holdfast_ryu", "wire.py"), []byte("print('look')"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	if again, _, err := Unpack(); err != nil || again != folder {
@@ -93,7 +95,8 @@ func TestNoCache(t *testing.T) {
 	}
 
 	t.Setenv("TMPDIR", filepath.Join(file, "none"))
-	if _, err := Start(Config{Applications: []string{"any"}}, wire.Hello{}, b); err == nil || !strings.Contains(err.Error(), "no place for the host's code") {
+	if _, err := Start(Config{Applications: []string{"any"}}, wire.Hello{}, b); err == nil ||
+		!strings.Contains(err.Error(), "no place for the host's code") {
 		t.Errorf("no place at all: %v", err)
 	}
 }

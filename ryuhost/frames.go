@@ -52,7 +52,8 @@ func (h *Host) frame(t wire.FrameType, body []byte) error {
 		if err != nil {
 			return err
 		}
-		return h.deliver(func() error { return h.acceptCheckpointed(c.Number) }, func() { h.handler.Checkpointed(h, c.Number, c.State, c.Reason) })
+		return h.deliver(func() error { return h.acceptCheckpointed(c.Number) },
+			func() { h.handler.Checkpointed(h, c.Number, c.State, c.Reason) })
 	case wire.TypeFatal:
 		text, err := wire.ParseFatal(body)
 		if err != nil {
@@ -93,7 +94,8 @@ func (h *Host) acceptReady() error {
 
 func (h *Host) acceptResults(results []wire.Result) error {
 	if !h.ready || len(h.pending) == 0 || h.pending[0] < len(results) { // less is a checkpoint, too
-		return fmt.Errorf("ryuhost: %d results from %d on, which nothing asked for now", len(results), results[0].Number)
+		return fmt.Errorf("ryuhost: %d results from %d on, which nothing asked for now", len(results),
+			results[0].Number)
 	}
 	for i := range results {
 		if results[i].Number != h.got+1 {

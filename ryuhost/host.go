@@ -47,14 +47,15 @@ type Host struct {
 	end     *EndError // once it is decided
 }
 
-// Start starts a host of cfg's applications. Of hello, Seed, Time, Number and State are the caller's; the rest is cfg's.
-// The handler may be called before Start returns.
+// Start starts a host of cfg's applications. Of hello, Seed, Time, Number and State are the caller's; the rest is
+// cfg's. The handler may be called before Start returns.
 func Start(cfg Config, hello wire.Hello, handler Handler) (*Host, error) {
 	if len(cfg.Applications) == 0 {
 		return nil, errNoApplication
 	}
 	cfg = cfg.withDefaults()
-	hello.Site, hello.LogLevel, hello.Applications, hello.Options = cfg.Site, cfg.LogLevel, cfg.Applications, cfg.Options
+	hello.Site, hello.LogLevel, hello.Applications, hello.Options = cfg.Site, cfg.LogLevel, cfg.Applications,
+		cfg.Options
 	out, err := wire.AppendHello(nil, &hello)
 	if err != nil {
 		return nil, err
@@ -99,9 +100,10 @@ func socketPair() (*net.UnixConn, *os.File, error) {
 	return conn.(*net.UnixConn), theirs, nil
 }
 
-// Execute hands over so many inputs, as wire.Input.Append makes them. It never waits, and inputs may be used again at once.
-// As long as Outstanding earlier calls lack results it returns ErrBusy; once the end is decided, ErrEnded. What cannot be
-// sent (a number that is not the next, more than a frame's bytes) is another error; the host is not hurt by it. It may be called before Ready.
+// Execute hands over so many inputs, as wire.Input.Append makes them. It never waits, and inputs may be used again at
+// once. As long as Outstanding earlier calls lack results it returns ErrBusy; once the end is decided, ErrEnded. What
+// cannot be sent (a number that is not the next, more than a frame's bytes) is another error; the host is not hurt by
+// it. It may be called before Ready.
 func (h *Host) Execute(inputs []byte, count int) error {
 	first, _, err := wire.ParseInput(inputs)
 	if err != nil {
@@ -130,8 +132,8 @@ func (h *Host) Execute(inputs []byte, count int) error {
 	return nil
 }
 
-// Checkpoint asks for a checkpoint after the inputs that were handed over. One that is asked for while another is on its
-// way is that one.
+// Checkpoint asks for a checkpoint after the inputs that were handed over. One that is asked for while another is on
+// its way is that one.
 func (h *Host) Checkpoint() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -152,8 +154,8 @@ func (h *Host) send(out []byte, results int) {
 	}
 }
 
-// Stop kills the host and waits until the Handler has heard of its end. It may be called at any time, and again, but not
-// by the Handler.
+// Stop kills the host and waits until the Handler has heard of its end. It may be called at any time, and again, but
+// not by the Handler.
 func (h *Host) Stop() {
 	h.finish(Stopped, "")
 	<-h.done

@@ -26,7 +26,8 @@ func stub(t *testing.T, cfg Config, frames []byte, script string) *bed {
 	if err := os.WriteFile(path, frames, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cfg.Python, cfg.Applications = executable(t, strings.Replace(script, "SPEAK", "cat '"+path+"' >&3", 1)), []string{"any"}
+	cfg.Python, cfg.Applications = executable(t, strings.Replace(script, "SPEAK", "cat '"+path+"' >&3", 1)),
+		[]string{"any"}
 	return start(t, cfg, wire.Hello{})
 }
 
@@ -69,21 +70,27 @@ func TestProtocol(t *testing.T) {
 		want   string
 		input  uint64
 	}{
-		{"another protocol", []byte("HTTP/1.1 400 Bad Request\r\n"), "", "a frame says that it has 1213486160 bytes", 0},
+		{"another protocol", []byte("HTTP/1.1 400 Bad Request\r\n"), "", "a frame says that it has 1213486160 bytes",
+			0},
 		{"another version", ready(2), "", "the host speaks version 2 of the protocol", 0},
 		{"ready twice", join(ready(1), ready(1)), "", "a second READY frame", 0},
 		{"results before ready", results(1), "i", "which nothing asked for now", 0},
 		{"results of nothing", join(ready(1), results(1)), "", "1 results from 1 on, which nothing asked for now", 0},
 		{"no results", join(ready(1), results()), "i", "RESULTS frame: it is empty", 1},
-		{"results of two frames", join(ready(1), results(1, 2)), "ii", "2 results from 1 on, which nothing asked for now", 1},
+		{"results of two frames", join(ready(1), results(1, 2)), "ii",
+			"2 results from 1 on, which nothing asked for now", 1},
 		{"a result is missing", join(ready(1), results(1), results(3)), "iii", "result 3 after 1", 2},
 		{"a result twice", join(ready(1), results(1), results(1)), "ii", "result 1 after 1", 2},
-		{"results where a checkpoint was asked for", join(ready(1), results(1)), "ci", "which nothing asked for now", 0},
-		{"a checkpoint of nothing", join(ready(1), checkpointed(0)), "i", "a CHECKPOINTED frame, which nothing asked for now", 1},
+		{"results where a checkpoint was asked for", join(ready(1), results(1)), "ci", "which nothing asked for now",
+			0},
+		{"a checkpoint of nothing", join(ready(1), checkpointed(0)), "i",
+			"a CHECKPOINTED frame, which nothing asked for now", 1},
 		{"a checkpoint before ready", checkpointed(0), "c", "a CHECKPOINTED frame, which nothing asked for now", 0},
-		{"a checkpoint of something else", join(ready(1), results(1), checkpointed(2)), "ic", "a checkpoint after input 2, where the last result was 1", 0},
+		{"a checkpoint of something else", join(ready(1), results(1), checkpointed(2)), "ic",
+			"a checkpoint after input 2, where the last result was 1", 0},
 		{"what Holdfast says", join(ready(1), frame(wire.TypeCheckpoint)), "", "a CHECKPOINT frame from a host", 0},
-		{"a result that is cut", join(ready(1), frame(wire.TypeResults, results(1)[wire.HeaderLen:30]...)), "i", "ends within a field", 1},
+		{"a result that is cut", join(ready(1), frame(wire.TypeResults, results(1)[wire.HeaderLen:30]...)), "i",
+			"ends within a field", 1},
 		{"a fatal that is cut", frame(wire.TypeFatal, 0, 0, 0, 7), "", "FATAL frame: ends within a field", 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -92,7 +99,8 @@ func TestProtocol(t *testing.T) {
 			for _, what := range tt.asked {
 				if what == 'c' {
 					b.host.Checkpoint()
-				} else if err := b.host.Execute(numbered(&b.number, wire.Input{Kind: wire.Timer}), 1); err != nil && !errors.Is(err, ErrBusy) {
+				} else if err := b.host.Execute(numbered(&b.number, wire.Input{Kind: wire.Timer}), 1); err != nil &&
+					!errors.Is(err, ErrBusy) {
 					t.Fatal(err)
 				}
 			}
@@ -129,7 +137,8 @@ func TestEnds(t *testing.T) {
 		{"is killed", ready(1), "kill -KILL $$", Crashed, "signal: killed"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if err := stub(t, Config{}, tt.frames, "SPEAK; "+tt.then).end(tt.reason); !strings.Contains(err.Detail, tt.want) || err.Input != 0 {
+			if err := stub(t, Config{}, tt.frames, "SPEAK; "+tt.then).end(tt.reason); !strings.Contains(err.Detail,
+				tt.want) || err.Input != 0 {
 				t.Errorf("ended at input %d with %q; want %q", err.Input, err.Detail, tt.want)
 			}
 		})
@@ -158,7 +167,8 @@ func TestGroup(t *testing.T) {
 // What has left the group stays, and keeps the socket open: that the host has ended is noticed still.
 func TestLeftGroup(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "pid")
-	b := stub(t, Config{}, ready(1), "SPEAK; setsid sh -c 'echo $$ >"+file+"; exec sleep 1000' & while [ ! -s "+file+" ]; do sleep 0.02; done; exit 5")
+	b := stub(t, Config{}, ready(1), "SPEAK; setsid sh -c 'echo $$ >"+file+"; exec sleep 1000' & while [ ! -s "+file+
+		" ]; do sleep 0.02; done; exit 5")
 	detail := b.end(Crashed).Detail
 	text, _ := os.ReadFile(file)
 	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
@@ -182,10 +192,12 @@ func TestNotLoaded(t *testing.T) {
 
 // A checkpoint may hang, too: no input is to blame.
 func TestCheckpointHangs(t *testing.T) {
-	b := stub(t, Config{Hang: 100 * time.Millisecond}, ready(1), "trap 'echo here it is >&2' USR1; SPEAK; sleep 1000 & while :; do wait; done")
+	b := stub(t, Config{Hang: 100 * time.Millisecond}, ready(1),
+		"trap 'echo here it is >&2' USR1; SPEAK; sleep 1000 & while :; do wait; done")
 	await(b, "READY", b.ready)
 	b.host.Checkpoint()
-	if err := b.end(Hung); !err.Checkpoint || err.Input != 0 || !strings.Contains(err.Error(), "hung at a checkpoint: no result for 100ms\nhere it is") {
+	if err := b.end(Hung); !err.Checkpoint || err.Input != 0 ||
+		!strings.Contains(err.Error(), "hung at a checkpoint: no result for 100ms\nhere it is") {
 		t.Errorf("ended with %v", err)
 	}
 }
@@ -196,7 +208,8 @@ func TestSlow(t *testing.T) {
 	for _, c := range results(1) {
 		fmt.Fprintf(&octal, "\\%03o", c)
 	}
-	b := stub(t, Config{Hang: 100 * time.Millisecond}, ready(1), "trap \"printf '"+octal.String()+"' >&3\" USR1; SPEAK; sleep 1000 & while :; do wait; done")
+	b := stub(t, Config{Hang: 100 * time.Millisecond}, ready(1),
+		"trap \"printf '"+octal.String()+"' >&3\" USR1; SPEAK; sleep 1000 & while :; do wait; done")
 	await(b, "READY", b.ready)
 	if r := b.do(wire.Input{Kind: wire.Timer}); r.Number != 1 {
 		t.Errorf("result %d", r.Number)
@@ -271,7 +284,8 @@ func TestOwes(t *testing.T) {
 }
 
 func TestOutput(t *testing.T) {
-	b := stub(t, Config{}, nil, "i=0; while [ $i -lt 3000 ]; do echo 'a line of some fifty bytes, more or less, not longer'; i=$((i+1)); done; printf 'the end'; exit 1")
+	b := stub(t, Config{}, nil, "i=0; while [ $i -lt 3000 ]; do echo 'a line of some fifty bytes, more or less, "+
+		"not longer'; i=$((i+1)); done; printf 'the end'; exit 1")
 	detail := b.end(Crashed).Detail
 	if !strings.HasSuffix(detail, "\nthe end") || len(detail) > outputBytes+100 || len(detail) < outputBytes/2 {
 		t.Errorf("%d bytes, %q", len(detail), detail[max(0, len(detail)-50):])

@@ -7,7 +7,8 @@ import (
 	"sync"
 )
 
-// output is what a process prints: the end is kept, and each line is logged. Its methods may be called from any goroutine.
+// output is what a process prints: the end is kept, and each line is logged. Its methods may be called from any
+// goroutine.
 type output struct {
 	logger *slog.Logger
 

@@ -25,7 +25,8 @@ type Application struct {
 	SHA256 string `json:"sha256"`
 }
 
-// String returns a line that is equal for two hosts exactly if they would run the same. Where a file lies does not matter.
+// String returns a line that is equal for two hosts exactly if they would run the same. Where a file lies does not
+// matter.
 func (id Identity) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "python %q, os-ken %q, host %q", id.Python, id.OSKen, id.Host)
@@ -58,7 +59,8 @@ func Probe(ctx context.Context, cfg Config) (Identity, error) {
 	}
 	id := Identity{Options: cfg.Options}
 	if err := json.Unmarshal([]byte(said.since(0)), &id); err != nil {
-		return Identity{}, fmt.Errorf("ryuhost: what %s says of the applications: %w: it may not be Python 3.10 or later", cfg.Python, err)
+		return Identity{}, fmt.Errorf("ryuhost: what %s says of the applications: %w: it may not be Python 3.10 or "+
+			"later", cfg.Python, err)
 	}
 	return id, nil
 }
@@ -75,5 +77,6 @@ func probeError(ctx context.Context, cfg Config, printed string, err error) erro
 	if reason, ours := strings.CutPrefix(last, "holdfast_ryu: "); ours {
 		return fmt.Errorf("ryuhost: %s", reason)
 	}
-	return fmt.Errorf("ryuhost: %s cannot look for the applications, it may not be Python 3.10 or later: %s", cfg.Python, last)
+	return fmt.Errorf("ryuhost: %s cannot look for the applications, it may not be Python 3.10 or later: %s",
+		cfg.Python, last)
 }

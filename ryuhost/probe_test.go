@@ -15,12 +15,14 @@ import (
 func TestProbe(t *testing.T) {
 	python := realPython(t)
 	path := ryu(t, python)
-	cfg := Config{Python: python, Applications: []string{"ryu.app.simple_switch_13", "testdata/ending.py"}, Path: []string{path}, Options: []string{"--observe-links"}}
+	cfg := Config{Python: python, Applications: []string{"ryu.app.simple_switch_13", "testdata/ending.py"},
+		Path: []string{path}, Options: []string{"--observe-links"}}
 	id, err := Probe(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.HasPrefix(id.Python, "3.") || !strings.HasPrefix(id.OSKen, "4.") || id.Host == "" || len(id.Applications) != 2 {
+	if !strings.HasPrefix(id.Python, "3.") || !strings.HasPrefix(id.OSKen, "4.") || id.Host == "" ||
+		len(id.Applications) != 2 {
 		t.Fatalf("%+v", id)
 	}
 	for i, file := range []string{filepath.Join(path, "ryu/app/simple_switch_13.py"), "testdata/ending.py"} {
@@ -28,7 +30,8 @@ func TestProbe(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if a := id.Applications[i]; a.Name != cfg.Applications[i] || a.SHA256 != fmt.Sprintf("%x", sha256.Sum256(content)) {
+		if a := id.Applications[i]; a.Name != cfg.Applications[i] ||
+			a.SHA256 != fmt.Sprintf("%x", sha256.Sum256(content)) {
 			t.Errorf("application %d: %+v", i, a)
 		}
 	}
@@ -39,7 +42,8 @@ func TestProbe(t *testing.T) {
 
 func TestIdentity(t *testing.T) {
 	id := func() Identity {
-		return Identity{"3.11", "4.2.2", "1", []Application{{"a", "/a.py", "aa"}, {"b", "/b.py", "bb"}}, []string{"--x", "y"}}
+		return Identity{"3.11", "4.2.2", "1", []Application{{"a", "/a.py", "aa"}, {"b", "/b.py", "bb"}},
+			[]string{"--x", "y"}}
 	}
 	want := id().String()
 	moved := id()
@@ -78,12 +82,16 @@ func TestProbeErrors(t *testing.T) {
 		want   string
 	}{
 		{"no application", t.Context(), "", nil, "no application to host"},
-		{"no Python on PATH", t.Context(), "python9", []string{"a"}, "there is no python9: install Python 3.10 or later"},
+		{"no Python on PATH", t.Context(), "python9", []string{"a"},
+			"there is no python9: install Python 3.10 or later"},
 		{"no Python there", t.Context(), absent, []string{"a"}, "there is no " + absent},
 		{"not executable", t.Context(), "/dev/null", []string{"a"}, "start /dev/null: "},
-		{"what it says is passed on", t.Context(), executable(t, "echo warning >&2; echo 'holdfast_ryu: do this' >&2; exit 1"), []string{"a"}, "ryuhost: do this"},
-		{"an old Python", t.Context(), executable(t, "echo Traceback >&2; echo 'SyntaxError: what' >&2; exit 1"), []string{"a"}, "it may not be Python 3.10 or later: SyntaxError: what"},
-		{"no Python at all", t.Context(), executable(t, "echo hello"), []string{"a"}, "says of the applications: invalid character 'h' looking for beginning of value: it may not be Python"},
+		{"what it says is passed on", t.Context(), executable(t,
+			"echo warning >&2; echo 'holdfast_ryu: do this' >&2; exit 1"), []string{"a"}, "ryuhost: do this"},
+		{"an old Python", t.Context(), executable(t, "echo Traceback >&2; echo 'SyntaxError: what' >&2; exit 1"),
+			[]string{"a"}, "it may not be Python 3.10 or later: SyntaxError: what"},
+		{"no Python at all", t.Context(), executable(t, "echo hello"), []string{"a"},
+			"says of the applications: invalid character 'h' looking for beginning of value: it may not be Python"},
 		{"nothing at all", t.Context(), executable(t, "exit 0"), []string{"a"}, "it may not be Python 3.10 or later"},
 		{"too late", ended, executable(t, "sleep 1000"), []string{"a"}, "look for the applications: context canceled"},
 	} {
@@ -92,7 +100,8 @@ func TestProbeErrors(t *testing.T) {
 			t.Errorf("%s: %v; want a line with %q", tt.name, err, tt.want)
 		}
 	}
-	if _, err := Start(Config{Python: absent, Applications: []string{"a"}}, wire.Hello{}, nil); err == nil || !strings.Contains(err.Error(), "there is no "+absent) {
+	if _, err := Start(Config{Python: absent, Applications: []string{"a"}}, wire.Hello{}, nil); err == nil ||
+		!strings.Contains(err.Error(), "there is no "+absent) {
 		t.Errorf("Start without Python: %v", err)
 	}
 	if _, err := Start(Config{}, wire.Hello{}, nil); err != errNoApplication {
@@ -110,7 +119,8 @@ func TestProbeMissing(t *testing.T) {
 		{bare, "testdata/ending.py", "pip install "},
 	} {
 		_, err := Probe(t.Context(), Config{Python: tt.python, Applications: []string{tt.app}})
-		if err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "\n") || strings.Contains(err.Error(), "may not be Python") {
+		if err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "\n") ||
+			strings.Contains(err.Error(), "may not be Python") {
 			t.Errorf("%s: %v; want a line with %q", tt.app, err, tt.want)
 		}
 	}

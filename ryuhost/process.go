@@ -29,7 +29,8 @@ type process struct {
 func startProcess(cfg Config, folder string, socket *os.File) (*process, error) {
 	defer socket.Close() // the child has its own
 	const descriptor = "3"
-	cmd := exec.Command(cfg.Python, append([]string{"-m", "holdfast_ryu", "host", "--socket", descriptor}, cfg.Applications...)...)
+	cmd := exec.Command(cfg.Python, append([]string{"-m", "holdfast_ryu", "host", "--socket", descriptor},
+		cfg.Applications...)...)
 	cmd.Env = environment(cfg, folder)
 	cmd.ExtraFiles = []*os.File{socket}
 	p := &process{cmd: cmd, out: &output{logger: cfg.Logger}, ended: make(chan struct{})}
@@ -43,13 +44,14 @@ func startProcess(cfg Config, folder string, socket *os.File) (*process, error) 
 
 func startError(cfg Config, err error) error {
 	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("ryuhost: there is no %s: install Python 3.10 or later, or say where it is: %w", cfg.Python, err)
+		return fmt.Errorf("ryuhost: there is no %s: install Python 3.10 or later, or say where it is: %w", cfg.Python,
+			err)
 	}
 	return fmt.Errorf("ryuhost: start %s: %w", cfg.Python, err)
 }
 
-// environment is ours, without what would change Python. Nor are modules looked for where Holdfast happens to be started:
-// neither Ryu nor this package would be what is configured.
+// environment is ours, without what would change Python. Nor are modules looked for where Holdfast happens to be
+// started: neither Ryu nor this package would be what is configured.
 func environment(cfg Config, folder string) []string {
 	env := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "PYTHON") })
 	path := append([]string{folder}, cfg.Path...)

@@ -28,7 +28,8 @@ func types(r wire.Result) (list []uint8) {
 // Ryu's own learning switch learns, installs a flow, and forwards.
 func TestSimpleSwitch(t *testing.T) {
 	python := realPython(t)
-	b := start(t, Config{Python: python, Applications: []string{"ryu.app.simple_switch_13"}, Path: []string{ryu(t, python)}}, wire.Hello{})
+	b := start(t, Config{Python: python, Applications: []string{"ryu.app.simple_switch_13"},
+		Path: []string{ryu(t, python)}}, wire.Hello{})
 	ready := await(b, "READY", b.ready)
 	if !slices.Contains(ready.Classes, "SimpleSwitch13") || ready.OSKen == "" || ready.Wake != wire.NoWake {
 		t.Errorf("ready: %+v", ready)
@@ -43,7 +44,8 @@ func TestSimpleSwitch(t *testing.T) {
 	} {
 		r := b.result()
 		if r.Number != uint64(i+1) || !slices.Equal(types(r), want) || len(r.Failures) > 0 {
-			t.Errorf("result %d: number %d, commands %v, want %v; failures %v", i+1, r.Number, types(r), want, r.Failures)
+			t.Errorf("result %d: number %d, commands %v, want %v; failures %v", i+1, r.Number, types(r), want,
+				r.Failures)
 		}
 		for _, c := range r.Commands {
 			if c.Switch != 1 {
@@ -71,7 +73,8 @@ func ending(t *testing.T, cfg Config) *bed {
 func TestFailureIsNoEnd(t *testing.T) {
 	b := ending(t, Config{})
 	r := b.do(packet(1, 5, 1, 2))
-	if len(r.Commands) > 0 || len(r.Failures) != 1 || r.Failures[0].App != "Ending" || !strings.Contains(r.Failures[0].Traceback, "no packets from port 5") {
+	if len(r.Commands) > 0 || len(r.Failures) != 1 || r.Failures[0].App != "Ending" ||
+		!strings.Contains(r.Failures[0].Traceback, "no packets from port 5") {
 		t.Errorf("an application that raises: %+v", r)
 	}
 	if r := b.do(packet(1, 9, 1, 2)); !slices.Equal(types(r), []uint8{of13.TypeBarrierRequest}) || len(r.Failures) > 0 {
@@ -98,7 +101,8 @@ func TestHung(t *testing.T) {
 			t.Errorf("the traceback lacks %q:\n%s", want, err.Detail)
 		}
 	}
-	if !strings.Contains(err.Detail, fmt.Sprintf("line %d in loop", line)) && !strings.Contains(err.Detail, fmt.Sprintf("line %d in loop", line-1)) {
+	if !strings.Contains(err.Detail, fmt.Sprintf("line %d in loop", line)) && !strings.Contains(err.Detail,
+		fmt.Sprintf("line %d in loop", line-1)) {
 		t.Errorf("the traceback names another line than %d:\n%s", line, err.Detail)
 	}
 	if err.Input != 3 || err.Checkpoint {
@@ -226,7 +230,8 @@ func TestParentKilled(t *testing.T) {
 // beParent has a host that loops, says which process it is, and waits to be killed.
 func beParent() {
 	ready, results := make(chan struct{}), make(chan struct{}, 1)
-	h, err := Start(Config{Python: os.Getenv("RYUHOST_TEST_PARENT"), Applications: []string{"testdata/ending.py"}}, wire.Hello{Time: began}, signals{ready, results})
+	h, err := Start(Config{Python: os.Getenv("RYUHOST_TEST_PARENT"), Applications: []string{"testdata/ending.py"}},
+		wire.Hello{Time: began}, signals{ready, results})
 	if err != nil {
 		panic(err)
 	}

@@ -1,6 +1,6 @@
-// Package ryuhost runs the process that hosts Ryu applications, as docs/design/ryu.md describes it: it starts the process,
-// hands it inputs, hears its results, and ends it when it hangs, leaks or breaks the protocol. A Host is one life of one
-// process. What the inputs are, what becomes of results, and when to start anew is for the package above.
+// Package ryuhost runs the process that hosts Ryu applications, as docs/design/ryu.md describes it: it starts the
+// process, hands it inputs, hears its results, and ends it when it hangs, leaks or breaks the protocol. A Host is one
+// life of one process. What the inputs are, what becomes of results, and when to start anew is for the package above.
 package ryuhost
 
 import (
@@ -62,8 +62,8 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Handler hears a Host, from one goroutine and in order. While it is busy, nothing is read, and no host is taken to hang.
-// It must not call Stop.
+// Handler hears a Host, from one goroutine and in order. While it is busy, nothing is read, and no host is taken to
+// hang. It must not call Stop.
 type Handler interface {
 	// Ready says that the applications are loaded. It comes first, and once.
 	Ready(*Host, wire.Ready)
@@ -92,8 +92,8 @@ const (
 // EndError is how a Host has ended.
 type EndError struct {
 	Reason Reason
-	// Input is the first one without a result, 0 if there is none. It is the culprit, or a later one that was in the same
-	// call of Execute is: a host may keep results until it has executed them all.
+	// Input is the first one without a result, 0 if there is none. It is the culprit, or a later one that was in the
+	// same call of Execute is: a host may keep results until it has executed them all.
 	Input uint64
 	// Checkpoint says that the host was to make a checkpoint next; then no input is to blame, and Input is 0.
 	Checkpoint bool

@@ -26,7 +26,8 @@ func (h *Host) watch() {
 			ended = nil
 		case <-second.C:
 			if bytes := h.process.residentBytes(); bytes > h.cfg.MemoryBytes {
-				h.finish(Leaked, fmt.Sprintf("%d MiB of memory, where at most %d are allowed\n%s", bytes>>20, h.cfg.MemoryBytes>>20, h.process.out.since(0)))
+				h.finish(Leaked, fmt.Sprintf("%d MiB of memory, where at most %d are allowed\n%s", bytes>>20,
+					h.cfg.MemoryBytes>>20, h.process.out.since(0)))
 			}
 		case <-ticker.C:
 			if h.owes(loadingTicks) {

@@ -187,7 +187,8 @@ func (n *agentNode) device(id openflow.DatapathID) *device {
 		}
 	}
 	events := cmp.Or(n.s.scenario.AgentEvents, agentEvents)
-	d := &device{n: n, id: id, core: agent.NewCore(events, max(bytesPerEvent*events, openflow.MaxMessageLen)), commandBytes: commandBytesPerEvent * events}
+	d := &device{n: n, id: id, core: agent.NewCore(events, max(bytesPerEvent*events, openflow.MaxMessageLen)),
+		commandBytes: commandBytesPerEvent * events}
 	n.devices = append(n.devices, d)
 	for _, address := range n.controllers {
 		d.links = append(d.links, &controllerLink{d: d, address: address, backoff: agentBackoff, idle: true})
@@ -332,9 +333,11 @@ func (l *controllerLink) takeIn(batch []byte) {
 	err := d.core.FromController(l.peer, batch)
 	switch after := d.core.Status(); {
 	case after.Term < before.Term:
-		d.n.s.w.fail("the agent of switch %s took a leader of term %d after one of term %d", d.id, after.Term, before.Term)
+		d.n.s.w.fail("the agent of switch %s took a leader of term %d after one of term %d", d.id, after.Term,
+			before.Term)
 	case slave && d.core.Master() != l.peer && judged(after.Counters) > judged(before.Counters):
-		d.n.s.w.fail("commands to switch %s from %s, which is not its master, were taken for its master's", d.id, l.address)
+		d.n.s.w.fail("commands to switch %s from %s, which is not its master, were taken for its master's", d.id,
+			l.address)
 	}
 	var no *agent.Refused
 	switch {
@@ -342,7 +345,8 @@ func (l *controllerLink) takeIn(batch []byte) {
 		l.stale(no.Epoch)
 		return
 	case errors.As(err, &no) && no.Reason == experimenter.ReasonLostLog:
-		d.n.s.w.fail("%s says to the agent of switch %s that the log of a master with a later term is lost; it is not", l.address, d.id)
+		d.n.s.w.fail("%s says to the agent of switch %s that the log of a master with a later term is lost; it is not",
+			l.address, d.id)
 	case err != nil:
 		d.n.s.w.note(d.n.p, "switch %s: controller %s: %v", d.id, l.address, err)
 		l.drop()

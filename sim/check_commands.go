@@ -29,7 +29,8 @@ func (s *switchHistory) execute(epoch uint64, f fingerprint) error {
 	}
 	seq := e.executed + 1
 	if e.due.len() == 0 {
-		return violated("switch %s, epoch %d: gets %v (number %d by its xid) as command %d, but only %d are committed", s.id, epoch, f, f.number(), seq, e.commands)
+		return violated("switch %s, epoch %d: gets %v (number %d by its xid) as command %d, but only %d are committed",
+			s.id, epoch, f, f.number(), seq, e.commands)
 	}
 	want := e.due.pop()
 	if f != want.fingerprint {
@@ -49,13 +50,15 @@ func (s *switchHistory) logDone(epoch, seq uint64) error {
 	e := s.logged
 	switch {
 	case e == nil || e.epoch != epoch:
-		return violated("switch %s: commands of epoch %d are logged as done, which is not the newest in the log", s.id, epoch)
+		return violated("switch %s: commands of epoch %d are logged as done, which is not the newest in the log", s.id,
+			epoch)
 	case seq < e.done:
 		return violated("switch %s, epoch %d: commands up to %d are logged as done after %d", s.id, epoch, seq, e.done)
 	case seq > e.commands:
 		return violated("switch %s, epoch %d: command %d is logged as done of %d", s.id, epoch, seq, e.commands)
 	case seq > e.executed && !e.over:
-		return violated("switch %s, epoch %d: command %d is logged as done; the switch has executed %d", s.id, epoch, seq, e.executed)
+		return violated("switch %s, epoch %d: command %d is logged as done; the switch has executed %d", s.id, epoch,
+			seq, e.executed)
 	}
 	e.done = seq
 	return nil
@@ -68,7 +71,8 @@ func (s *switchHistory) lives(epoch uint64) error {
 	case e == nil || e.epoch != epoch || e.ended:
 		return violated("switch %s: at the end it lives in epoch %d, which is not open in the log", s.id, epoch)
 	case e.executed != e.commands:
-		return violated("switch %s, epoch %d: at the end it has executed %d commands of %d; next is %v of entry %d", s.id, epoch,
+		return violated("switch %s, epoch %d: at the end it has executed %d commands of %d; next is %v of entry %d",
+			s.id, epoch,
 			e.executed, e.commands, e.due.first().fingerprint, e.due.first().index)
 	}
 	return nil

@@ -140,7 +140,8 @@ func (s *switchHistory) logEpoch(epoch, seq uint64) error {
 // whole checks that everything of an epoch is in the log that must be.
 func (s *switchHistory) whole(e *epochHistory) error {
 	if n := e.unlogged.len(); n > 0 && !e.lost && !e.refused {
-		return violated("switch %s, epoch %d: the log has %d events of %d; next is %v", s.id, e.epoch, e.events, e.events+uint64(n), e.unlogged.first())
+		return violated("switch %s, epoch %d: the log has %d events of %d; next is %v", s.id, e.epoch, e.events,
+			e.events+uint64(n), e.unlogged.first())
 	}
 	return nil
 }
@@ -152,7 +153,8 @@ func (s *switchHistory) acknowledge(epoch, seq uint64) error {
 		if e != nil {
 			has = e.events
 		}
-		return violated("switch %s, epoch %d: the agent is told that event %d is logged; what is committed has %d", s.id, epoch, seq, has)
+		return violated("switch %s, epoch %d: the agent is told that event %d is logged; what is committed has %d",
+			s.id, epoch, seq, has)
 	}
 	return nil
 }

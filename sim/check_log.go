@@ -57,9 +57,11 @@ func (l *sharedLog) deliver(node, index, term uint64, data []byte) (fresh bool, 
 	case index != e.index:
 		return false, violated("controller %d is handed entry %d where %d is next", node, index, e.index)
 	case term != e.term:
-		return false, violated("controller %d is handed entry %d with term %d; others with %d", node, index, term, e.term)
+		return false, violated("controller %d is handed entry %d with term %d; others with %d", node, index, term,
+			e.term)
 	case !bytes.Equal(data, e.data):
-		return false, violated("controller %d is handed entry %d with %d bytes that are not the %d that others were", node, index, len(data), len(e.data))
+		return false, violated("controller %d is handed entry %d with %d bytes that are not the %d that others were",
+			node, index, len(data), len(e.data))
 	}
 	return false, nil
 }
@@ -83,9 +85,11 @@ func (l *sharedLog) append(node, index, term uint64, data []byte) error {
 		case term < before.term:
 			return violated("entry %d has term %d; entry %d has %d", index, term, before.index, before.term)
 		case header.Time < before.header.Time:
-			return violated("entry %d: ledger time goes back by %d ns since entry %d", index, before.header.Time-header.Time, before.index)
+			return violated("entry %d: ledger time goes back by %d ns since entry %d", index,
+				before.header.Time-header.Time, before.index)
 		case term == before.term && header.Batch != before.header.Batch+1:
-			return violated("entry %d is batch %d of term %d; entry %d is %d", index, header.Batch, term, before.index, before.header.Batch)
+			return violated("entry %d is batch %d of term %d; entry %d is %d", index, header.Batch, term, before.index,
+				before.header.Batch)
 		case term != before.term && header.Batch != 1:
 			return violated("entry %d is batch %d of term %d, whose first it is", index, header.Batch, term)
 		}

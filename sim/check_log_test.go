@@ -20,23 +20,38 @@ func TestLogIsOneForAll(t *testing.T) {
 			c.data = ops(doneOp(1, 20, 3))(entry{header: ledger.Header{Term: 2, Batch: 8, Time: 1 << 62}})
 		}),
 			"controller 1 is handed entry 17 with"},
-		{"another term", changed("committed", 5, func(c *call) { c.term = 2 }), "controller 1 is handed entry 4 with term 2; others with 1"},
+		{"another term", changed("committed", 5, func(c *call) { c.term = 2 }),
+			"controller 1 is handed entry 4 with term 2; others with 1"},
 		{"an entry is left out", without("committed", 5), "controller 1 is handed entry 5 where 4 is next"},
 		{"an entry comes twice", twice("committed", 5), "controller 1 is handed entry 4 after 4"},
-		{"an old entry comes", func(tp tape) tape { return slices.Insert(tp, tp.find("committed", 13), tp[tp.find("committed", 5)]) }, "controller 1 is handed entry 4 where 8 is next"},
-		{"entries are swapped", swapped("committed", 27), "entry 17 of term 2: switch 0000000000000001, epoch 20: command 3 is logged as done; the switch has executed 1"},
+		{"an old entry comes", func(tp tape) tape {
+			return slices.Insert(tp, tp.find("committed", 13),
+				tp[tp.find("committed", 5)])
+		}, "controller 1 is handed entry 4 where 8 is next"},
+		{"entries are swapped", swapped("committed", 27),
+			"entry 17 of term 2: switch 0000000000000001, epoch 20: command 3 is logged as done; the switch has " +
+				"executed 1"},
 		{"nobody leads", without("leading", 1), "entry 10 has term 2, in which nobody leads"},
-		{"a term has two leaders", changed("leading", 1, func(c *call) { c.term = 1 }), "term 1 is led twice: by controller 0, and by controller 1"},
+		{"a term has two leaders", changed("leading", 1, func(c *call) { c.term = 1 }),
+			"term 1 is led twice: by controller 0, and by controller 1"},
 		{"the term falls", func(tp tape) tape {
-			return forged(8, rewritten(func(h *ledger.Header) { h.Term, h.Batch = 1, 8 }))(changed("committed", 16, func(c *call) { c.term = 1 })(tp))
+			return forged(8, rewritten(func(h *ledger.Header) { h.Term, h.Batch = 1, 8 }))(changed("committed", 16,
+				func(c *call) { c.term = 1 })(tp))
 		}, "entry 11 has term 1; entry 10 has 2"},
-		{"an entry of another term", forged(7, rewritten(func(h *ledger.Header) { h.Term = 1 })), "entry 10 was cut in term 1 and is committed in term 2"},
-		{"a batch is lost", forged(8, rewritten(func(h *ledger.Header) { h.Batch++ })), "entry 11 is batch 3 of term 2; entry 10 is 1"},
-		{"the first batch is lost", forged(7, rewritten(func(h *ledger.Header) { h.Batch++ })), "entry 10 is batch 2 of term 2, whose first it is"},
-		{"time goes back", forged(7, rewritten(func(h *ledger.Header) { h.Time -= 61e6 })), "entry 10: ledger time goes back by 61000000 ns since entry 8"},
-		{"no entry", forged(7, func(entry) []byte { return []byte{1, 2} }), "controller 0 is handed entry 10: ledger: entry header: ends within a field"},
+		{"an entry of another term", forged(7, rewritten(func(h *ledger.Header) { h.Term = 1 })),
+			"entry 10 was cut in term 1 and is committed in term 2"},
+		{"a batch is lost", forged(8, rewritten(func(h *ledger.Header) { h.Batch++ })),
+			"entry 11 is batch 3 of term 2; entry 10 is 1"},
+		{"the first batch is lost", forged(7, rewritten(func(h *ledger.Header) { h.Batch++ })),
+			"entry 10 is batch 2 of term 2, whose first it is"},
+		{"time goes back", forged(7, rewritten(func(h *ledger.Header) { h.Time -= 61e6 })),
+			"entry 10: ledger time goes back by 61000000 ns since entry 8"},
+		{"no entry", forged(7, func(entry) []byte { return []byte{1, 2} }),
+			"controller 0 is handed entry 10: ledger: entry header: ends within a field"},
 		{"nonsense", forged(7, with([]byte{99})), "entry 10 of term 2: ledger: entry (term 2, batch 1), operation 99"},
-		{"a replica stays behind", changed("finish", 0, func(c *call) { c.replicas[1] = replica{applied: 16, snapshot: c.replicas[1].snapshot} }), "controller 1 ends at entry 16; the log ends at 17"},
+		{"a replica stays behind", changed("finish", 0,
+			func(c *call) { c.replicas[1] = replica{applied: 16, snapshot: c.replicas[1].snapshot} }),
+			"controller 1 ends at entry 16; the log ends at 17"},
 	})
 }
 

@@ -80,8 +80,9 @@ type replayDone struct {
 func newReplay(apps []ledger.Application, limits ledger.Limits) (*replay, error) {
 	core, err := ledger.New(apps, limits)
 	return &replay{core: core, bound: cmp.Or(limits.QueueCommands, 1<<16), inFlight: cmp.Or(limits.InFlight, 4),
-		inputs: cmp.Or(limits.BatchInputs, 1024), size: cmp.Or(limits.BatchBytes, 1<<20), queues: map[openflow.DatapathID]*replayQueue{},
-		born: map[openflow.DatapathID]uint64{}}, err
+		inputs: cmp.Or(limits.BatchInputs, 1024), size: cmp.Or(limits.BatchBytes, 1<<20),
+		queues: map[openflow.DatapathID]*replayQueue{},
+		born:   map[openflow.DatapathID]uint64{}}, err
 }
 
 // begin forgets what every leader that executes this entry has forgotten.
@@ -169,9 +170,11 @@ func (r *replay) settle(q *replayQueue, closed bool) error {
 	}
 	switch n := q.len(); {
 	case n > r.bound:
-		return violated("switch %s, epoch %d: %d commands are logged and not done; the bound is %d", q.id, q.epoch, n, r.bound)
+		return violated("switch %s, epoch %d: %d commands are logged and not done; the bound is %d", q.id, q.epoch, n,
+			r.bound)
 	case closed && n < r.bound:
-		return violated("switch %s: the ledger closes epoch %d when %d commands are not done; the bound is %d", q.id, q.epoch, n, r.bound)
+		return violated("switch %s: the ledger closes epoch %d when %d commands are not done; the bound is %d", q.id,
+			q.epoch, n, r.bound)
 	}
 	return nil
 }
@@ -195,7 +198,10 @@ func (r *replay) entry(e *entry) error {
 		return err
 	}
 	r.core.Confirm() // the entry may be empty
-	if _, err := ledger.Walk(e.data, func(rec *ledger.Record) error { return r.input(rec, e.header.Time) }); err != nil {
+	if _, err := ledger.Walk(e.data, func(rec *ledger.Record) error {
+		return r.input(rec,
+			e.header.Time)
+	}); err != nil {
 		return violated("a single controller does not take its input: %v", err)
 	}
 	r.time = e.header.Time
@@ -266,7 +272,8 @@ func (r *replay) hosted(rec *ledger.Record) error {
 		return r.core.Result(result)
 	case ledger.OpCommand:
 		if number, ok := noted(rec.Bytes); ok && number < r.born[rec.Switch] {
-			return violated("switch %s gets a command because of hosted input %d, and came with input %d", rec.Switch, number, r.born[rec.Switch])
+			return violated("switch %s gets a command because of hosted input %d, and came with input %d", rec.Switch,
+				number, r.born[rec.Switch])
 		}
 	}
 	return nil

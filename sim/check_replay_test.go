@@ -22,10 +22,15 @@ func TestRunIsThatOfASingleController(t *testing.T) {
 		apps func() []ledger.Application
 		want string
 	}{
-		{"other commands", other(echoer{"Re ", 50 * ms}), "entry 3 of term 1: a single controller makes something else of its inputs: operation 5 is command 1 of switch 0000000000000001"},
-		{"other timers", other(echoer{"re ", 51 * ms}), "entry 2 of term 1: a single controller makes something else of its inputs: operation 4 is set timer"},
-		{"no applications", func() []ledger.Application { return nil }, "operation 2 is table echoer/seen, not event 1 of switch 0000000000000002"},
-		{"one more", func() []ledger.Application { return append(echoers(), failing{}) }, "not failure of one more: always"},
+		{"other commands", other(echoer{"Re ", 50 * ms}),
+			"entry 3 of term 1: a single controller makes something else of its inputs: operation 5 is command 1 " +
+				"of switch 0000000000000001"},
+		{"other timers", other(echoer{"re ", 51 * ms}),
+			"entry 2 of term 1: a single controller makes something else of its inputs: operation 4 is set timer"},
+		{"no applications", func() []ledger.Application { return nil },
+			"operation 2 is table echoer/seen, not event 1 of switch 0000000000000002"},
+		{"one more", func() []ledger.Application { return append(echoers(), failing{}) },
+			"not failure of one more: always"},
 	} {
 		found := plainRun(t).play(tc.apps, ledger.Limits{})
 		if len(found) != 1 || !strings.Contains(found[0], tc.want) {
@@ -34,10 +39,13 @@ func TestRunIsThatOfASingleController(t *testing.T) {
 	}
 	timer := sized(sized([]byte{byte(ledger.OpTimer)}, []byte("echoer")), []byte("t0000000000000001"))
 	testCorruptions(t, []corruption{
-		{"a timer that is not due", forged(6, ops(timer)), "entry 8 of term 1: a single controller makes something else of its inputs: operation 1 is timer echoer/t0000000000000001, operation 3, not the end"},
+		{"a timer that is not due", forged(6, ops(timer)),
+			"entry 8 of term 1: a single controller makes something else of its inputs: operation 1 is timer " +
+				"echoer/t0000000000000001, operation 3, not the end"},
 		{"an operation more", forged(6, with(timer)), "not the end"},
 		{"an operation less", forged(3, ops(doneOp(2, 11, 4), commandOp(1, 5, message("x")))), "a single controller"},
-		{"a switch that is there is said to be there", forged(6, ops(ofSwitch(ledger.OpReachable, 1, 10))), "operation 1 is switch 0000000000000001, epoch 10, operation 5, not the end"},
+		{"a switch that is there is said to be there", forged(6, ops(ofSwitch(ledger.OpReachable, 1, 10))),
+			"operation 1 is switch 0000000000000001, epoch 10, operation 5, not the end"},
 	})
 }
 
@@ -116,10 +124,12 @@ func TestOverflowIsReplayed(t *testing.T) {
 		if found := tp.play(echoers, limits); len(found) > 0 {
 			t.Errorf("%d held: %q", held, found)
 		}
-		if found := tp.play(echoers, ledger.Limits{QueueCommands: 7}); len(found) != 1 || !strings.Contains(found[0], "the ledger closes epoch 10 when 6 commands are not done; the bound is 7") {
+		if found := tp.play(echoers, ledger.Limits{QueueCommands: 7}); len(found) != 1 ||
+			!strings.Contains(found[0], "the ledger closes epoch 10 when 6 commands are not done; the bound is 7") {
 			t.Errorf("%d held, with another bound: %q", held, found)
 		}
-		if found := tp.play(echoers, ledger.Limits{QueueCommands: 4}); len(found) != 1 || !strings.Contains(found[0], "the bound is 4") {
+		if found := tp.play(echoers, ledger.Limits{QueueCommands: 4}); len(found) != 1 ||
+			!strings.Contains(found[0], "the bound is 4") {
 			t.Errorf("%d held, with a smaller bound: %q", held, found)
 		}
 	}
@@ -130,7 +140,8 @@ func TestAnyRunPasses(t *testing.T) {
 	closed, entries := 0, 0
 	for seed := range uint64(60) {
 		r := rand.New(rand.NewPCG(seed, 1))
-		limits := ledger.Limits{QueueCommands: 3 + r.IntN(20), BatchInputs: 1 + r.IntN(6), BatchBytes: 1 << (5 + r.IntN(8))}
+		limits := ledger.Limits{QueueCommands: 3 + r.IntN(20), BatchInputs: 1 + r.IntN(6),
+			BatchBytes: 1 << (5 + r.IntN(8))}
 		b := newBed(t, limits)
 		for i := range 400 {
 			id := openflow.DatapathID(1 + r.IntN(3))
@@ -144,7 +155,8 @@ func TestAnyRunPasses(t *testing.T) {
 		for _, c := range tp {
 			if c.what == "committed" && c.node == 0 {
 				entries++
-				closed += strings.Count(strings.Join(operations(c.data), "\n"), fmt.Sprintf("operation %d", ledger.OpCloseEpoch))
+				closed += strings.Count(strings.Join(operations(c.data), "\n"),
+					fmt.Sprintf("operation %d", ledger.OpCloseEpoch))
 			}
 		}
 	}
@@ -155,7 +167,8 @@ func TestAnyRunPasses(t *testing.T) {
 
 // alive says whether a switch has an epoch, and lets it hear that the ledger has closed it.
 func (b *bed) alive(id openflow.DatapathID) bool {
-	live := slices.ContainsFunc(b.core().Switches(), func(st ledger.SwitchStatus) bool { return st.Switch == id && st.Live })
+	live := slices.ContainsFunc(b.core().Switches(),
+		func(st ledger.SwitchStatus) bool { return st.Switch == id && st.Live })
 	if s := b.switches[id]; s != nil && s.epoch != 0 && !live {
 		b.see(call{what: "lost", id: id, epoch: s.epoch})
 		s.epoch = 0

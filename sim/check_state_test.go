@@ -66,11 +66,15 @@ func TestSnapshotsHoldTheState(t *testing.T) {
 		state []byte
 		want  string
 	}{
-		{"of another entry", 14, stateAfter(t, tp, 11), "snapshot at entry 14, which controller 2 takes over: it is not the state of the log: operation 1 is switch 0000000000000001"},
+		{"of another entry", 14, stateAfter(t, tp, 11),
+			"snapshot at entry 14, which controller 2 takes over: it is not the state of the log: operation 1 is " +
+				"switch 0000000000000001"},
 		{"of the last but one", 17, stateAfter(t, tp, 14), "it is not the state of the log: operation 1 is switch"},
-		{"a value differs", 14, altered(stateAfter(t, tp, 12)), `is put of "siven" in echoer/seen at {1 0 }, {2 0 }, not put of "seven"`},
+		{"a value differs", 14, altered(stateAfter(t, tp, 12)),
+			`is put of "siven" in echoer/seen at {1 0 }, {2 0 }, not put of "seven"`},
 		{"a torn one", 14, stateAfter(t, tp, 12)[:40], "ends within a field"},
-		{"of the future", 18, stateAfter(t, tp, 15), "snapshot at entry 18, which controller 2 takes over: no controller was handed an entry after 17"},
+		{"of the future", 18, stateAfter(t, tp, 15), "snapshot at entry 18, which controller 2 takes over: no " +
+			"controller was handed an entry after 17"},
 	} {
 		found := takenOver(plainRun(t), tc.index, tc.state)
 		if len(found) != 1 || !bytes.Contains([]byte(found[0]), []byte(tc.want)) {

@@ -6,8 +6,8 @@ import (
 )
 
 // stepCheck follows one session of a stock switch, to know from outside when it must be in step: as soon as one mark of
-// the epoch has come on its connection, and then in the log, or as the newest of the log on its connection. From there it holds what has come and is not in the log. And the epoch
-// goes on when its controller leads.
+// the epoch has come on its connection, and then in the log, or as the newest of the log on its connection. From there
+// it holds what has come and is not in the log. And the epoch goes on when its controller leads.
 type stepCheck struct {
 	came, seen stream // on the connection, in the log
 	in         bool
@@ -49,7 +49,8 @@ func (x *stepCheck) heard(s *session, batch []byte) {
 		}
 	})
 	if epoch := s.Epoch(); x.keeps != 0 && epoch != x.keeps {
-		s.n.s.w.fail("controller %d was in step with switch %s in epoch %d, and begins %d", s.n.id, s.Switch(), x.keeps, epoch)
+		s.n.s.w.fail("controller %d was in step with switch %s in epoch %d, and begins %d", s.n.id, s.Switch(), x.keeps,
+			epoch)
 	}
 	x.check(s)
 }
@@ -87,7 +88,8 @@ func (x *stepCheck) check(s *session) {
 		return
 	}
 	if want := max(0, x.came.count-x.seen.count+x.ahead); !s.InStep() || s.core.Held() != want {
-		s.n.s.w.fail("controller %d holds %d events of switch %s, in step %t; of those that have come %d are not in the log", s.n.id, s.core.Held(), s.Switch(), s.InStep(), want)
+		s.n.s.w.fail("controller %d holds %d events of switch %s, in step %t; of those that have come %d are not "+
+			"in the log", s.n.id, s.core.Held(), s.Switch(), s.InStep(), want)
 	}
 }
 

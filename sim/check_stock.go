@@ -20,8 +20,8 @@ type stockHistory struct {
 	epochs []*stockEpoch
 	logged *stockEpoch // the newest in the log; nil is none
 
-	// All that it told, restarts among it, from the first that may still come into the log. An epoch has a part of it without
-	// gaps: its next is one of candidates, which are more than one while what it has stands there twice.
+	// All that it told, restarts among it, from the first that may still come into the log. An epoch has a part of it
+	// without gaps: its next is one of candidates, which are more than one while what it has stands there twice.
 	told       []fingerprint
 	candidates []int
 	drops      bool   // the switch drops what a controller does not read: then an epoch may have gaps
@@ -100,22 +100,25 @@ func (s *stockHistory) obey(msg []byte) error {
 	return s.execute(e, list, seq)
 }
 
-// execute checks what was executed until a marker: the commands of the log up to its sequence, each once, in order, and none
-// before it is committed.
+// execute checks what was executed until a marker: the commands of the log up to its sequence, each once, in order, and
+// none before it is committed.
 func (s *stockHistory) execute(e *stockEpoch, list []fingerprint, seq uint64) error {
 	for _, f := range list {
 		if e.due.len() == 0 {
-			return violated("switch %s, epoch %d: executes %v (number %d by its xid) behind %d, but nothing more is committed", s.id, e.epoch, f, f.number(), e.executed)
+			return violated("switch %s, epoch %d: executes %v (number %d by its xid) behind %d, but nothing more "+
+				"is committed", s.id, e.epoch, f, f.number(), e.executed)
 		}
 		want := e.due.pop()
 		if f != want.fingerprint {
-			return violated("switch %s, epoch %d: executes %v (number %d by its xid) behind %d; command %d, of entry %d, is %v",
+			return violated("switch %s, epoch %d: executes %v (number %d by its xid) behind %d; command %d, of "+
+				"entry %d, is %v",
 				s.id, e.epoch, f, f.number(), e.executed, want.seq, want.index, want.fingerprint)
 		}
 		e.executed = want.seq
 	}
 	if seq < e.executed || seq > e.commands || e.due.len() > 0 && e.due.first().seq <= seq {
-		return violated("switch %s, epoch %d: a marker says that %d commands are executed of %d; the last that was is %d", s.id, e.epoch, seq, e.commands, e.executed)
+		return violated("switch %s, epoch %d: a marker says that %d commands are executed of %d; the last that was "+
+			"is %d", s.id, e.epoch, seq, e.commands, e.executed)
 	}
 	return nil
 }
@@ -212,11 +215,13 @@ func (s *stockHistory) logShared(e *stockEpoch, f fingerprint) error {
 		return nil
 	}
 	if e.shared == 0 {
-		return violated("switch %s, epoch %d: begins with event %d (%v), which it has not told since the last that is in the log", s.id, e.epoch, e.events, f)
+		return violated("switch %s, epoch %d: begins with event %d (%v), which it has not told since the last that "+
+			"is in the log", s.id, e.epoch, e.events, f)
 	}
 	at := s.candidates[0]
 	if at == len(s.told) {
-		return violated("switch %s, epoch %d: event %d is %v, but the switch has told nothing more", s.id, e.epoch, e.events, f)
+		return violated("switch %s, epoch %d: event %d is %v, but the switch has told nothing more", s.id, e.epoch,
+			e.events, f)
 	}
 	where := "nowhere"
 	if i := slices.Index(s.told[at:], f); i >= 0 {
@@ -224,7 +229,8 @@ func (s *stockHistory) logShared(e *stockEpoch, f fingerprint) error {
 	} else if slices.Contains(s.told[:at], f) {
 		where = "before that: so it is repeated"
 	}
-	return violated("switch %s, epoch %d: event %d is %v, but the switch has told %v next; the other it told %s", s.id, e.epoch, e.events, f, s.told[at], where)
+	return violated("switch %s, epoch %d: event %d is %v, but the switch has told %v next; the other it told %s", s.id,
+		e.epoch, e.events, f, s.told[at], where)
 }
 
 // logAnswer checks an event that is for one controller: it answers a request of the log, which has no answer yet, or
@@ -235,7 +241,8 @@ func (s *stockHistory) logAnswer(e *stockEpoch, f fingerprint) error {
 	}
 	i := slices.IndexFunc(e.asked, func(c stockCommand) bool { return c.xid == f.xid })
 	if i < 0 {
-		return violated("switch %s, epoch %d: event %d is %v, which answers nothing that the log has asked and has no answer to", s.id, e.epoch, e.events, f)
+		return violated("switch %s, epoch %d: event %d is %v, which answers nothing that the log has asked and has "+
+			"no answer to", s.id, e.epoch, e.events, f)
 	}
 	e.asked = slices.Delete(e.asked, i, i+1)
 	return nil
@@ -248,7 +255,8 @@ func (s *stockHistory) logRefusal(e *stockEpoch, f fingerprint) error {
 		found = e.due.pop().xid == f.xid || found
 	}
 	if !found {
-		return violated("switch %s, epoch %d: event %d is %v, which refuses no command of the next transaction", s.id, e.epoch, e.events, f)
+		return violated("switch %s, epoch %d: event %d is %v, which refuses no command of the next transaction", s.id,
+			e.epoch, e.events, f)
 	}
 	return nil
 }
@@ -276,13 +284,17 @@ func (s *stockHistory) logDone(epoch, seq uint64) error {
 	e := s.logged
 	switch {
 	case e == nil || e.epoch != epoch:
-		return violated("switch %s: commands of epoch %d are logged as done, which is not the newest in the log", s.id, epoch)
+		return violated("switch %s: commands of epoch %d are logged as done, which is not the newest in the log", s.id,
+			epoch)
 	case seq < e.done || seq > e.commands:
-		return violated("switch %s, epoch %d: commands up to %d of %d are logged as done after %d", s.id, epoch, seq, e.commands, e.done)
+		return violated("switch %s, epoch %d: commands up to %d of %d are logged as done after %d", s.id, epoch, seq,
+			e.commands, e.done)
 	case e.due.len() > 0 && e.due.first().seq <= seq:
-		return violated("switch %s, epoch %d: command %d is logged as done; the switch has executed %d", s.id, epoch, seq, e.executed)
+		return violated("switch %s, epoch %d: command %d is logged as done; the switch has executed %d", s.id, epoch,
+			seq, e.executed)
 	case len(e.asked) > 0 && e.asked[0].seq <= seq:
-		return violated("switch %s, epoch %d: command %d is logged as done; the answer to %d is not in the log", s.id, epoch, seq, e.asked[0].seq)
+		return violated("switch %s, epoch %d: command %d is logged as done; the answer to %d is not in the log", s.id,
+			epoch, seq, e.asked[0].seq)
 	}
 	e.done = seq
 	return nil
@@ -349,10 +361,12 @@ func (s *stockHistory) finish() error {
 	case e == nil || e.epoch != s.live() || e.ended:
 		return violated("switch %s: at the end its marker is of epoch %d, which is not open in the log", s.id, s.live())
 	case e.due.len() > 0:
-		return violated("switch %s, epoch %d: at the end it has executed %d commands of %d; next is %v of entry %d", s.id, e.epoch,
+		return violated("switch %s, epoch %d: at the end it has executed %d commands of %d; next is %v of entry %d",
+			s.id, e.epoch,
 			e.executed, e.commands, e.due.first().fingerprint, e.due.first().index)
 	case len(e.asked) > 0:
-		return violated("switch %s, epoch %d: at the end command %d (%v) has no answer in the log", s.id, e.epoch, e.asked[0].seq, e.asked[0].fingerprint)
+		return violated("switch %s, epoch %d: at the end command %d (%v) has no answer in the log", s.id, e.epoch,
+			e.asked[0].seq, e.asked[0].fingerprint)
 	case s.unlogged() > 0:
 		return violated("switch %s, epoch %d: at the end %d events are not in the log", s.id, e.epoch, s.unlogged())
 	}

@@ -40,7 +40,8 @@ func opRan(xids ...uint32) op {
 func opMarker(epoch, seq uint64) op {
 	var dst, src of13.MAC
 	binary.BigEndian.PutUint32(dst[2:], uint32(epoch))
-	mod := of13.FlowMod{Command: of13.FlowAdd, Cookie: 0x48<<56 | seq, Match: of13.Match(nil).WithEthDst(dst).WithEthSrc(src),
+	mod := of13.FlowMod{Command: of13.FlowAdd, Cookie: 0x48<<56 | seq,
+		Match:    of13.Match(nil).WithEthDst(dst).WithEthSrc(src),
 		BufferID: of13.NoBuffer, OutPort: of13.PortAny, OutGroup: of13.GroupAny}
 	return func(s *stockHistory) error { return s.obey(mod.Append(nil, handshake.OwnXID)) }
 }
@@ -92,39 +93,57 @@ func TestStockHistory(t *testing.T) {
 		want string // "": all is well
 	}{
 		{"events", append(told, opEvent(3, "b"), opEvent(4, "c"), opFinish), ""},
-		{"an event that was told before the epoch", []op{opBoot, opTold("a"), opMarker(10, 0), opUp(10), opEvent(2, "a"), opFinish}, ""},
-		{"equal events", append(up, opTold("a"), opTold("a"), opTold("b"), opEvent(2, "a"), opEvent(3, "b"), opFinish), ""},
-		{"an event is lost", append(told, opEvent(3, "c")), "event 3 is a message of type 10, xid 0x0, 9 bytes, but the switch has told a message of type 10, xid 0x0, 9 bytes next; the other it told further on: so it is lost"},
+		{"an event that was told before the epoch", []op{opBoot, opTold("a"), opMarker(10, 0), opUp(10),
+			opEvent(2, "a"), opFinish}, ""},
+		{"equal events", append(up, opTold("a"), opTold("a"), opTold("b"), opEvent(2, "a"), opEvent(3, "b"), opFinish),
+			""},
+		{"an event is lost", append(told, opEvent(3, "c")),
+			"event 3 is a message of type 10, xid 0x0, 9 bytes, but the switch has told a message of type 10, xid " +
+				"0x0, 9 bytes next; the other it told further on: so it is lost"},
 		{"an event is lost where the switch drops some", append(told, opDrops, opEvent(3, "c"), opFinish), ""},
 		{"an event is repeated", append(told, opEvent(3, "a")), "before that: so it is repeated"},
-		{"an event is repeated where the switch drops some", append(told, opDrops, opEvent(3, "c"), opEvent(4, "b")), "has told nothing more"},
+		{"an event is repeated where the switch drops some", append(told, opDrops, opEvent(3, "c"), opEvent(4, "b")),
+			"has told nothing more"},
 		{"an event is repeated in the next epoch", append(told, opMarker(11, 0), opUp(11),
-			func(s *stockHistory) error { return s.logEvent(11, 2, fingerprintOf(message("a"))) }), "begins with event 2 (a message of type 10, xid 0x0, 9 bytes), which it has not told since the last that is in the log"},
+			func(s *stockHistory) error { return s.logEvent(11, 2, fingerprintOf(message("a"))) }),
+			"begins with event 2 (a message of type 10, xid 0x0, 9 bytes), which it has not told since the last " +
+				"that is in the log"},
 		{"an event too many", append(told, opEvent(3, "b"), opEvent(4, "c"), opEvent(5, "d")), "has told nothing more"},
 		{"the last event is missing", append(told, opEvent(3, "b"), opFinish), "1 events are not in the log"},
-		{"an epoch goes on over a restart", append(told, opBoot, opTold("d"), opEvent(3, "b"), opEvent(4, "c"), opEvent(5, "d")), "but the switch has told HOLDFAST_SWITCH_UP next"},
+		{"an epoch goes on over a restart", append(told, opBoot, opTold("d"), opEvent(3, "b"), opEvent(4, "c"),
+			opEvent(5, "d")), "but the switch has told HOLDFAST_SWITCH_UP next"},
 		{"an epoch without a marker", append(up, opUp(11)), "of epoch 11, of which it has no marker"},
 		{"an epoch again", append(told, opMarker(11, 0), opMarker(10, 0)), "a marker of epoch 10, which is over"},
 		{"a marker survives a restart", append(up, opBoot, opMarker(10, 0)), "a marker of epoch 10, which is over"},
 		{"a gap in the sequences", append(told, opEvent(4, "b")), "follows event 2"},
 
-		{"commands", append(due, opRan(1, 2), opMarker(10, 2), opDone(2), opRan(3), opMarker(10, 3), opDone(3), opFinish), ""},
-		{"a command twice", append(due, opRan(1, 2), opMarker(10, 2), opRan(2, 3), opMarker(10, 3)), "executes a message of type 13, xid 0x2, 38 bytes (number 2 by its xid) behind 2; command 3"},
+		{"commands", append(due, opRan(1, 2), opMarker(10, 2), opDone(2), opRan(3), opMarker(10, 3), opDone(3),
+			opFinish), ""},
+		{"a command twice", append(due, opRan(1, 2), opMarker(10, 2), opRan(2, 3), opMarker(10, 3)),
+			"executes a message of type 13, xid 0x2, 38 bytes (number 2 by its xid) behind 2; command 3"},
 		{"a command is left out", append(due, opRan(1, 3), opMarker(10, 3)), "behind 1; command 2"},
-		{"a command that is not committed", append(due, opRan(1, 2, 3, 4), opMarker(10, 4)), "nothing more is committed"},
-		{"a marker goes ahead", append(due, opRan(1), opMarker(10, 2)), "a marker says that 2 commands are executed of 3; the last that was is 1"},
-		{"a marker stays behind", append(due, opRan(1, 2), opMarker(10, 1)), "a marker says that 1 commands are executed of 3; the last that was is 2"},
+		{"a command that is not committed", append(due, opRan(1, 2, 3, 4), opMarker(10, 4)),
+			"nothing more is committed"},
+		{"a marker goes ahead", append(due, opRan(1), opMarker(10, 2)),
+			"a marker says that 2 commands are executed of 3; the last that was is 1"},
+		{"a marker stays behind", append(due, opRan(1, 2), opMarker(10, 1)),
+			"a marker says that 1 commands are executed of 3; the last that was is 2"},
 		{"no marker", append(due, opRan(1), opBoot), "and no marker says so"},
-		{"done too early", append(due, opRan(1), opMarker(10, 1), opDone(2)), "command 2 is logged as done; the switch has executed 1"},
+		{"done too early", append(due, opRan(1), opMarker(10, 1), opDone(2)),
+			"command 2 is logged as done; the switch has executed 1"},
 		{"not executed", append(due, opRan(1), opMarker(10, 1), opFinish), "has executed 1 commands of 3"},
 
 		{"an answer", append(up, opAsk(1), opAnswer(2, of13.TypeBarrierReply, 1), opDone(1), opFinish), ""},
-		{"an answer twice", append(up, opAsk(1), opAnswer(2, of13.TypeBarrierReply, 1), opAnswer(3, of13.TypeBarrierReply, 1)), "answers nothing that the log has asked"},
+		{"an answer twice", append(up, opAsk(1), opAnswer(2, of13.TypeBarrierReply, 1),
+			opAnswer(3, of13.TypeBarrierReply, 1)), "answers nothing that the log has asked"},
 		{"done without the answer", append(up, opAsk(1), opDone(1)), "the answer to 1 is not in the log"},
 		{"no answer", append(up, opAsk(1), opFinish), "has no answer in the log"},
-		{"a refusal", append(due, opAnswer(2, openflow.TypeError, 1), opRan(2, 3), opMarker(10, 3), opDone(3), opFinish), ""},
-		{"a refusal of what is not next", append(due, opAnswer(2, openflow.TypeError, 2)), "refuses no command of the next transaction"},
-		{"a refused command is executed", append(due, opAnswer(2, openflow.TypeError, 1), opRan(1), opMarker(10, 1)), "command 2"},
+		{"a refusal", append(due, opAnswer(2, openflow.TypeError, 1), opRan(2, 3), opMarker(10, 3), opDone(3),
+			opFinish), ""},
+		{"a refusal of what is not next", append(due, opAnswer(2, openflow.TypeError, 2)),
+			"refuses no command of the next transaction"},
+		{"a refused command is executed", append(due, opAnswer(2, openflow.TypeError, 1), opRan(1), opMarker(10, 1)),
+			"command 2"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s := &stockHistory{id: 1}

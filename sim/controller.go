@@ -106,11 +106,14 @@ func (n *controllerNode) start() {
 	n.turning, n.encodes, n.compacts = false, false, false
 	n.lives = map[uint64]*hostLife{}
 	n.incoming = map[uint64]*conn{}
-	n.group, err = consensus.NewCore(consensus.CoreConfig{ID: n.id, HeartbeatTicks: 1, ElectionTicks: electionTicks, Stagger: stagger,
-		Seed: n.s.w.rand.Uint64(), Saved: saved, Logger: quiet})
+	n.group, err = consensus.NewCore(consensus.CoreConfig{ID: n.id, HeartbeatTicks: 1, ElectionTicks: electionTicks,
+		Stagger: stagger,
+		Seed:    n.s.w.rand.Uint64(), Saved: saved, Logger: quiet})
 	if err == nil {
-		n.core, err = platform.NewCore(platform.CoreConfig{Name: n.p.name, Applications: n.s.applications(), Limits: n.s.limits(),
-			SwitchTimeout: n.s.scenario.SwitchTimeout, SnapshotEvery: n.s.scenario.SnapshotEvery, Hosts: n.s.runner(n), Logger: quiet}, n)
+		n.core, err = platform.NewCore(platform.CoreConfig{Name: n.p.name, Applications: n.s.applications(),
+			Limits:        n.s.limits(),
+			SwitchTimeout: n.s.scenario.SwitchTimeout, SnapshotEvery: n.s.scenario.SnapshotEvery, Hosts: n.s.runner(n),
+			Logger: quiet}, n)
 	}
 	if err != nil {
 		n.s.w.fail("controller %d does not start: %v", n.id, err)
@@ -222,7 +225,8 @@ func (n *controllerNode) update() {
 		n.s.h.leading(n.id, u.Role.Term)
 	case u.Snapshot != nil:
 		if u.Snapshot.Index < n.applied {
-			n.s.w.fail("controller %d is taken back from entry %d to a snapshot at %d", n.id, n.applied, u.Snapshot.Index)
+			n.s.w.fail("controller %d is taken back from entry %d to a snapshot at %d", n.id, n.applied,
+				u.Snapshot.Index)
 		}
 		n.applied = u.Snapshot.Index
 		n.s.w.note(n.p, "restores the snapshot at %d", u.Snapshot.Index)

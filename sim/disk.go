@@ -73,7 +73,8 @@ type save struct {
 }
 
 func newDisk(w *world, p *process, o diskOptions) *disk {
-	d := &disk{w: w, p: p, fsync: o.fsync, most: minLatency + time.Duration(w.rand.Int64N(int64(maxLatency-minLatency)))}
+	d := &disk{w: w, p: p, fsync: o.fsync, most: minLatency + time.Duration(
+		w.rand.Int64N(int64(maxLatency-minLatency)))}
 	d.back = &modelDisk{}
 	if o.real {
 		back, err := newRealDisk(o.fsync)

@@ -22,7 +22,8 @@ func (m *modelDisk) load() (storage.Saved, error) {
 	case m.flipped:
 		return storage.Saved{}, errors.New("the log is damaged: a checksum is wrong")
 	case m.rebooted:
-		return storage.Saved{}, errors.New("the log was kept with durability memory and the machine has restarted since, so its end may be missing")
+		return storage.Saved{}, errors.New("the log was kept with durability memory and the machine has restarted " +
+			"since, so its end may be missing")
 	}
 	return m.log.Load()
 }
@@ -64,7 +65,8 @@ func beginning(batches []storage.Batch, r *rand.Rand) []storage.Batch {
 		left -= len(b.Entries)
 		switch kept = append(kept, b); {
 		case b.Snapshot != nil && !whole:
-			kept[len(kept)-1].Hard = &raftpb.HardState{Term: b.Hard.Term, Vote: b.Hard.Vote, Commit: new(b.Snapshot.Index())}
+			kept[len(kept)-1].Hard = &raftpb.HardState{Term: b.Hard.Term, Vote: b.Hard.Vote,
+				Commit: new(b.Snapshot.Index())}
 			group = len(kept)
 		case b.Snapshot != nil:
 			group = len(kept)

@@ -185,7 +185,8 @@ func contents(segment []byte) (all [][2]int) {
 			break
 		}
 		var r walpb.Record
-		if err := proto.Unmarshal(segment[from:to], &r); err == nil && len(r.Data) > 0 && !hasZeroSector(segment, from, at) {
+		if err := proto.Unmarshal(segment[from:to], &r); err == nil && len(r.Data) > 0 && !hasZeroSector(segment, from,
+			at) {
 			all = append(all, [2]int{to - len(r.Data), to})
 		}
 	}
@@ -211,7 +212,8 @@ type file struct {
 	data []byte
 }
 
-// read returns the snapshots and then the segments, each from the oldest, and last what says how much of them is synced.
+// read returns the snapshots and then the segments, each from the oldest, and last what says how much of them is
+// synced.
 func (r *realDisk) read() (files []file, err error) {
 	for _, pattern := range []string{"snap/*-????????????????", "wal/*.wal", "synced"} {
 		paths, err := filepath.Glob(filepath.Join(r.dir, pattern))

@@ -32,8 +32,9 @@ func logEntries(term, first uint64, count, size int) (es []*raftpb.Entry) {
 
 func logSnapshot(term, index uint64) *storage.Snapshot {
 	return &storage.Snapshot{State: fmt.Appendf(nil, "state at %d", index), Raft: &raftpb.Snapshot{
-		Data:     []byte("members"),
-		Metadata: &raftpb.SnapshotMetadata{Index: &index, Term: &term, ConfState: &raftpb.ConfState{Voters: []uint64{1, 2, 3}}},
+		Data: []byte("members"),
+		Metadata: &raftpb.SnapshotMetadata{Index: &index, Term: &term,
+			ConfState: &raftpb.ConfState{Voters: []uint64{1, 2, 3}}},
 	}}
 }
 
@@ -94,7 +95,8 @@ func TestDiskCommitsInGroups(t *testing.T) {
 				}
 				order, at = append(order, i), append(at, d.w.now)
 				if i == 2 {
-					d.save([]storage.Batch{{Entries: logEntries(1, 5, 1, 10)}}, func(error) { at = append(at, d.w.now) })
+					d.save([]storage.Batch{{Entries: logEntries(1, 5, 1, 10)}},
+						func(error) { at = append(at, d.w.now) })
 				}
 			})
 		}
@@ -105,7 +107,8 @@ func TestDiskCommitsInGroups(t *testing.T) {
 			t.Error("acknowledged before it can be durable")
 		}
 		runTo(t, d.w, time.Second)
-		if fmt.Sprint(order) != "[1 2 3]" || len(at) != 4 || at[0] < minLatency || at[1] < at[0]+minLatency || at[2] != at[1] || at[3] < at[2]+minLatency {
+		if fmt.Sprint(order) != "[1 2 3]" || len(at) != 4 || at[0] < minLatency || at[1] < at[0]+minLatency ||
+			at[2] != at[1] || at[3] < at[2]+minLatency {
 			t.Errorf("acknowledged %v at %v", order, at)
 		}
 		d.p.kill()
@@ -132,17 +135,20 @@ func (s *scribe) start() {
 	if s.restarts++; s.restarts > 1 {
 		s.compare(loaded)
 	}
-	var again *storage.Batch // a snapshot that was not installed: the leader sends it again, since what it holds is committed
+	// a snapshot that was not installed: the leader sends it again, since what it holds is committed
+	var again *storage.Batch
 	for _, b := range s.pending {
 		if b.Snapshot != nil {
 			again = &b
 		}
 	}
 	s.acked, s.pending, s.compacting = storage.Memory{}, nil, false
-	if err := s.acked.Save([]storage.Batch{{Hard: loaded.Hard, Snapshot: &loaded.Snapshot, Entries: loaded.Entries}}); err != nil {
+	if err := s.acked.Save([]storage.Batch{{Hard: loaded.Hard, Snapshot: &loaded.Snapshot,
+		Entries: loaded.Entries}}); err != nil {
 		s.t.Fatal(err)
 	}
-	s.term, s.commit, s.snap, s.last = loaded.Hard.GetTerm(), loaded.Hard.GetCommit(), loaded.Snapshot.Index(), lastOf(loaded)
+	s.term, s.commit, s.snap, s.last = loaded.Hard.GetTerm(), loaded.Hard.GetCommit(), loaded.Snapshot.Index(),
+		lastOf(loaded)
 	s.commit = max(s.commit, s.snap)
 	if s.commit > s.last {
 		s.t.Fatalf("commit %d of a log that ends at %d", s.commit, s.last)
@@ -193,7 +199,8 @@ func (s *scribe) write() {
 		s.term++
 		s.snap = s.commit + 1 + r.Uint64N(s.last-s.commit+10) // what is behind it goes
 		s.commit, s.last = s.snap, s.snap+uint64(n)
-		s.save(storage.Batch{Snapshot: logSnapshot(s.term, s.snap), Hard: hardState(s.term, s.commit), Entries: logEntries(s.term, s.snap+1, n, r.IntN(1500))})
+		s.save(storage.Batch{Snapshot: logSnapshot(s.term, s.snap), Hard: hardState(s.term, s.commit),
+			Entries: logEntries(s.term, s.snap+1, n, r.IntN(1500))})
 	default:
 		s.compact()
 	}
@@ -239,7 +246,8 @@ func (s *scribe) compare(loaded storage.Saved) {
 		}
 	}
 	acked, _ := s.acked.Load()
-	s.t.Fatalf("the log, from %d to %d, holds no beginning of what was saved; acknowledged was %d to %d, and then %d batches",
+	s.t.Fatalf("the log, from %d to %d, holds no beginning of what was saved; acknowledged was %d to %d, and then "+
+		"%d batches",
 		loaded.Snapshot.Index(), lastOf(loaded), acked.Snapshot.Index(), lastOf(acked), len(s.pending))
 }
 
@@ -256,7 +264,8 @@ func (s *scribe) after(batches, entries int, loaded storage.Saved) storage.Saved
 	m := s.acked
 	saved, _ := m.Load()
 	m = storage.Memory{}
-	group := append([]storage.Batch{{Hard: saved.Hard, Snapshot: &saved.Snapshot, Entries: saved.Entries}}, s.pending[:batches]...)
+	group := append([]storage.Batch{{Hard: saved.Hard, Snapshot: &saved.Snapshot, Entries: saved.Entries}},
+		s.pending[:batches]...)
 	if entries >= 0 && batches < len(s.pending) {
 		next := s.pending[batches]
 		next.Entries = next.Entries[:entries]
@@ -266,7 +275,8 @@ func (s *scribe) after(batches, entries int, loaded storage.Saved) storage.Saved
 		s.t.Fatal(err)
 	}
 	saved, _ = m.Load()
-	if i := loaded.Snapshot.Index(); i > saved.Snapshot.Index() && i <= saved.Hard.GetCommit() && i <= lastOf(saved) { // a snapshot counts from when it is written
+	// a snapshot counts from when it is written
+	if i := loaded.Snapshot.Index(); i > saved.Snapshot.Index() && i <= saved.Hard.GetCommit() && i <= lastOf(saved) {
 		if err := m.Save([]storage.Batch{{Compact: &loaded.Snapshot}}); err != nil {
 			s.t.Fatal(err)
 		}
@@ -284,7 +294,8 @@ func (s *scribe) compareState(loaded storage.Saved) {
 			high = b.Hard
 		}
 	}
-	if h := loaded.Hard; h.GetTerm() < low.GetTerm() || h.GetTerm() > high.GetTerm() || h.GetCommit() > high.GetCommit() {
+	if h := loaded.Hard; h.GetTerm() < low.GetTerm() || h.GetTerm() > high.GetTerm() ||
+		h.GetCommit() > high.GetCommit() {
 		s.t.Fatalf("the state is %v; acknowledged was %v, saved %v", h, low, high)
 	}
 }
@@ -312,7 +323,8 @@ func TestDiskSurvivesKills(t *testing.T) {
 		restarts += s.restarts
 	})
 	if torn[false] < 20 || torn[true] < 20 {
-		t.Errorf("of %d restarts only %d with the model and %d with files found a part of what was not acknowledged", restarts, torn[false], torn[true])
+		t.Errorf("of %d restarts only %d with the model and %d with files found a part of what was not acknowledged",
+			restarts, torn[false], torn[true])
 	}
 }
 
@@ -357,7 +369,8 @@ func TestDiskFull(t *testing.T) {
 		saveNow(t, d, storage.Batch{Entries: logEntries(1, 2, 3, 2000)})
 		d.full(time.Minute)
 		var errs []error
-		d.save([]storage.Batch{{Entries: logEntries(1, 5, 3, 2000)}}, func(err error) { errs = append(errs, err); d.p.kill() })
+		d.save([]storage.Batch{{Entries: logEntries(1, 5, 3, 2000)}},
+			func(err error) { errs = append(errs, err); d.p.kill() })
 		runTo(t, d.w, d.w.now+time.Second)
 		if len(errs) != 1 || !errors.Is(errs[0], unix.ENOSPC) {
 			t.Fatalf("errors %v", errs)
@@ -433,7 +446,8 @@ func TestSlowDisk(t *testing.T) {
 	longest := func() (longest time.Duration) {
 		for i := range 20 {
 			begin := w.now
-			d.save([]storage.Batch{{Hard: hardState(uint64(i), 0)}}, func(error) { longest = max(longest, w.now-begin) })
+			d.save([]storage.Batch{{Hard: hardState(uint64(i), 0)}},
+				func(error) { longest = max(longest, w.now-begin) })
 			runTo(t, w, w.now+time.Second)
 		}
 		return longest

@@ -53,9 +53,12 @@ const (
 	faultKinds
 )
 
-var faultNames = [...]string{"kill controller", "power off", "kill the leader", "pause controller", "pause the leader", "cut off the leader", "hand over", "stop controller", "clock jump", "clock skew",
-	"slow disk", "full disk", "corrupt disk", "partition", "one-way partition", "isolate controller", "delay", "reset connections",
-	"kill agent", "power off the agent", "isolate agent", "pause agent", "kill switch", "pause switch", "cut the switch's connection", "silence the switch", "cut a cable"}
+var faultNames = [...]string{"kill controller", "power off", "kill the leader", "pause controller", "pause the leader",
+	"cut off the leader", "hand over", "stop controller", "clock jump", "clock skew",
+	"slow disk", "full disk", "corrupt disk", "partition", "one-way partition", "isolate controller", "delay",
+	"reset connections",
+	"kill agent", "power off the agent", "isolate agent", "pause agent", "kill switch", "pause switch",
+	"cut the switch's connection", "silence the switch", "cut a cable"}
 
 func (k FaultKind) String() string { return faultNames[k] }
 
@@ -73,7 +76,8 @@ func (k *FaultKind) UnmarshalText(text []byte) error {
 }
 
 func (f Fault) String() string {
-	return fmt.Sprintf("at %8v for %8v: %s %d %d", f.At.Round(time.Millisecond), f.For.Round(time.Millisecond), f.Kind, f.A, f.B)
+	return fmt.Sprintf("at %8v for %8v: %s %d %d", f.At.Round(time.Millisecond), f.For.Round(time.Millisecond), f.Kind,
+		f.A, f.B)
 }
 
 // drawFaults makes a schedule: a few kinds, so that one does not hide the other, and mostly
@@ -89,8 +93,9 @@ func drawFaults(r *rand.Rand, s *Scenario) []Fault {
 	var faults []Fault
 	for range r.IntN(4 + int(s.Duration/time.Second)) {
 		f := Fault{
-			At:   500*time.Millisecond + time.Duration(r.Int64N(int64(s.Duration))),
-			For:  time.Duration(r.ExpFloat64() * float64([]time.Duration{20 * time.Millisecond, 200 * time.Millisecond, 2 * time.Second, 8 * time.Second}[r.IntN(7)/2])),
+			At: 500*time.Millisecond + time.Duration(r.Int64N(int64(s.Duration))),
+			For: time.Duration(r.ExpFloat64() * float64([]time.Duration{20 * time.Millisecond, 200 * time.Millisecond,
+				2 * time.Second, 8 * time.Second}[r.IntN(7)/2])),
 			Kind: kinds[r.IntN(len(kinds))], A: r.IntN(1 << 16), B: r.IntN(1 << 16),
 		}
 		faults = append(faults, f)

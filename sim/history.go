@@ -44,7 +44,8 @@ type replica struct {
 // newHistory makes the history of a run whose controllers run such applications, which are
 // deterministic, within such limits.
 func newHistory(r reporter, apps func() []ledger.Application, limits ledger.Limits) *history {
-	h := &history{r: r, switches: map[openflow.DatapathID]*switchHistory{}, stock: map[openflow.DatapathID]*stockHistory{}, log: newSharedLog()}
+	h := &history{r: r, switches: map[openflow.DatapathID]*switchHistory{},
+		stock: map[openflow.DatapathID]*stockHistory{}, log: newSharedLog()}
 	var err error
 	if h.shadow, err = newShadow(); err == nil {
 		h.replay, err = newReplay(apps(), limits)
@@ -263,10 +264,12 @@ func (h *history) finish(replicas map[uint64]replica, live map[openflow.Datapath
 			h.report(violated("controller %d ends at entry %d; the log ends at %d", node, r.applied, last))
 		}
 		if !bytes.Equal(r.snapshot, want) {
-			h.report(violated("the final state of controller %d is not that of its log: %s", node, firstDifference(r.snapshot, want)))
+			h.report(violated("the final state of controller %d is not that of its log: %s", node,
+				firstDifference(r.snapshot, want)))
 		}
 		if r.host != nil && r.host.sum != h.replay.host.sum {
-			h.report(violated("the host of controller %d ends in another state than a single one, after input %d", node, r.host.number))
+			h.report(violated("the host of controller %d ends in another state than a single one, after input %d", node,
+				r.host.number))
 		}
 	}
 	h.report(h.replay.finish(want))

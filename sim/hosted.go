@@ -63,7 +63,8 @@ func (p *program) do(in wire.Input, raw []byte) wire.Result {
 		case 1, 2:
 			p.note(&r, in.Switch)
 		case 3:
-			r.Commands = append(r.Commands, wire.Command{Switch: in.Switch, Message: (&of13.BarrierRequest{}).Append(nil, uint32(p.sum))})
+			r.Commands = append(r.Commands, wire.Command{Switch: in.Switch,
+				Message: (&of13.BarrierRequest{}).Append(nil, uint32(p.sum))})
 		}
 	case wire.Request:
 		r.Answers = []wire.Answer{{Request: in.Number, Status: 200}}
@@ -84,14 +85,16 @@ const notedType = 0x88b6
 // note sends the number of the input to the host at a switch.
 func (p *program) note(r *wire.Result, to openflow.DatapathID) {
 	data := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint16(make([]byte, 12), notedType), p.number)
-	m := of13.PacketOut{BufferID: of13.NoBuffer, InPort: of13.PortController, Actions: of13.Actions(nil).Output(hostPort, 0), Data: data}
+	m := of13.PacketOut{BufferID: of13.NoBuffer, InPort: of13.PortController,
+		Actions: of13.Actions(nil).Output(hostPort, 0), Data: data}
 	r.Commands = append(r.Commands, wire.Command{Switch: to, Message: m.Append(nil, uint32(p.sum))})
 }
 
 // noted reads it from a command.
 func noted(msg []byte) (number uint64, ok bool) {
 	const tail = 2 + 8
-	if len(msg) < openflow.HeaderLen+tail || msg[1] != of13.TypePacketOut || binary.BigEndian.Uint16(msg[len(msg)-tail:]) != notedType {
+	if len(msg) < openflow.HeaderLen+tail || msg[1] != of13.TypePacketOut ||
+		binary.BigEndian.Uint16(msg[len(msg)-tail:]) != notedType {
 		return 0, false
 	}
 	return binary.BigEndian.Uint64(msg[len(msg)-8:]), true
@@ -231,7 +234,8 @@ func (h *hostLife) execute() {
 	for rest := f.inputs; len(rest) > 0; {
 		in, after, err := wire.ParseInput(rest)
 		if err != nil || in.Number != h.program.number+1 {
-			h.n.s.w.fail("controller %d: its host is given input %d after %d: %v", h.n.id, in.Number, h.program.number, err)
+			h.n.s.w.fail("controller %d: its host is given input %d after %d: %v", h.n.id, in.Number, h.program.number,
+				err)
 			return
 		}
 		if deadly(&in) {
@@ -278,7 +282,8 @@ func (n *controllerNode) unsettledHost() string {
 		return ""
 	}
 	if s := h.Status(); s.State != "running" || s.Executed != s.Inputs || s.Logged != s.Inputs || s.Diverged != 0 {
-		return fmt.Sprintf("the host of controller %d is in state %q, has executed %d inputs of %d, %d are logged, it differed at %d",
+		return fmt.Sprintf("the host of controller %d is in state %q, has executed %d inputs of %d, %d are logged, "+
+			"it differed at %d",
 			n.id, s.State, s.Executed, s.Inputs, s.Logged, s.Diverged)
 	}
 	return ""

@@ -18,12 +18,13 @@ type Result struct {
 	Steps     uint64        `json:"steps"`
 	Events    uint64        `json:"events"` // in the log
 	Commands  uint64        `json:"commands"`
-	Terms     uint64        `json:"terms"`               // that had a leader
-	Epochs    uint64        `json:"epochs"`              // of switches without agent
-	Lost      uint64        `json:"lost"`                // events that these told between two epochs
-	Digest    uint64        `json:"digest,string"`       // what the source of randomness says next: equal for equal runs, and hardly for others
-	Violation *Violation    `json:"violation,omitempty"` // nil if everything holds
-	Timeline  []string      `json:"timeline,omitempty"`  // what happened before a violation, oldest first
+	Terms     uint64        `json:"terms"`  // that had a leader
+	Epochs    uint64        `json:"epochs"` // of switches without agent
+	Lost      uint64        `json:"lost"`   // events that these told between two epochs
+	// what the source of randomness says next: equal for equal runs, and hardly for others
+	Digest    uint64     `json:"digest,string"`
+	Violation *Violation `json:"violation,omitempty"` // nil if everything holds
+	Timeline  []string   `json:"timeline,omitempty"`  // what happened before a violation, oldest first
 }
 
 // Run simulates a scenario. It uses one goroutine, and equal scenarios have equal results.
@@ -100,7 +101,8 @@ func (s *site) unsettled() string {
 		case d.core.Held() > 0:
 			return fmt.Sprintf("the agent of switch %s holds %d events", n.id, d.core.Held())
 		case st.Epoch != n.epoch || !st.Live || !st.Reachable:
-			return fmt.Sprintf("switch %s is in epoch %d, and for the controllers in %d, live %t, reachable %t", n.id, n.epoch, st.Epoch, st.Live, st.Reachable)
+			return fmt.Sprintf("switch %s is in epoch %d, and for the controllers in %d, live %t, reachable %t", n.id,
+				n.epoch, st.Epoch, st.Live, st.Reachable)
 		case st.Done != st.Commands:
 			return fmt.Sprintf("switch %s has done %d commands of %d", n.id, st.Done, st.Commands)
 		}
@@ -113,7 +115,8 @@ func (s *site) unsettledStock(n *switchNode, st ledger.SwitchStatus) string {
 	h := s.h.stock[n.id]
 	switch {
 	case st.Epoch != h.live() || !st.Live || !st.Reachable:
-		return fmt.Sprintf("switch %s has a marker of epoch %d, and for the controllers it is in %d, live %t, reachable %t", n.id, h.live(), st.Epoch, st.Live, st.Reachable)
+		return fmt.Sprintf("switch %s has a marker of epoch %d, and for the controllers it is in %d, live %t, "+
+			"reachable %t", n.id, h.live(), st.Epoch, st.Live, st.Reachable)
 	case st.Done != st.Commands:
 		return fmt.Sprintf("switch %s has done %d commands of %d", n.id, st.Done, st.Commands)
 	case h.unlogged() > 0:

@@ -11,23 +11,26 @@ import (
 
 // Scenario is what a run is: a network, its traffic, and what goes wrong. NewScenario draws one from a seed.
 type Scenario struct {
-	Seed            uint64
-	Controllers     int
-	Switches        int
-	PerAgent        int // switches behind one agent
-	StockEvery      int // of so many switches one has no agent: it is connected to all controllers; 0 is none
-	Duration        time.Duration
-	SwitchTimeout   time.Duration
-	SnapshotEvery   int     // entries
-	Learning        bool    // the application that forwards learns; else it floods
-	Fsync           bool    // logs are durable; else they survive processes, not machines
-	LyingDisks      bool    // logs are said to be durable and are not: nothing survives that, and no seed draws it. The checkers must see it
-	RealDisk        bool    // logs are files
-	Hosted          bool    // there are applications that hosts execute
-	HostDeaths      int     // of a thousand frames of inputs, that a host does not survive
-	QueueCommands   int     // bound of the commands of a switch that are not done, low so that epochs are closed for it; 0: as in production
-	AgentEvents     int     // bound of the events that an agent holds of a switch; 0 is 512
-	SwitchQueue     int     // bytes that a stock switch keeps for a controller before it drops packet-ins; 0 is as much as it takes
+	Seed          uint64
+	Controllers   int
+	Switches      int
+	PerAgent      int // switches behind one agent
+	StockEvery    int // of so many switches one has no agent: it is connected to all controllers; 0 is none
+	Duration      time.Duration
+	SwitchTimeout time.Duration
+	SnapshotEvery int  // entries
+	Learning      bool // the application that forwards learns; else it floods
+	Fsync         bool // logs are durable; else they survive processes, not machines
+	// logs are said to be durable and are not: nothing survives that, and no seed draws it. The checkers must see it
+	LyingDisks bool
+	RealDisk   bool // logs are files
+	Hosted     bool // there are applications that hosts execute
+	HostDeaths int  // of a thousand frames of inputs, that a host does not survive
+	// bound of the commands of a switch that are not done, low so that epochs are closed for it; 0: as in production
+	QueueCommands int
+	AgentEvents   int // bound of the events that an agent holds of a switch; 0 is 512
+	// bytes that a stock switch keeps for a controller before it drops packet-ins; 0 is as much as it takes
+	SwitchQueue     int
 	FramesPerSecond int     // of each host
 	FrameLoss       float64 // of a frame on a cable; as likely it comes twice
 	Faults          []Fault // by time
@@ -82,8 +85,10 @@ func (s Scenario) String() string {
 			b.WriteString(", " + what)
 		}
 	}
-	fmt.Fprintf(&b, "seed %d: %d controllers, %d switches, %d of them an agent, %v, %d frames/s a host, a snapshot every %d entries, switch timeout %v",
-		s.Seed, s.Controllers, s.Switches, s.PerAgent, s.Duration.Round(time.Millisecond), s.FramesPerSecond, s.SnapshotEvery, s.SwitchTimeout.Round(time.Millisecond))
+	fmt.Fprintf(&b, "seed %d: %d controllers, %d switches, %d of them an agent, %v, %d frames/s a host, a snapshot "+
+		"every %d entries, switch timeout %v",
+		s.Seed, s.Controllers, s.Switches, s.PerAgent, s.Duration.Round(time.Millisecond), s.FramesPerSecond,
+		s.SnapshotEvery, s.SwitchTimeout.Round(time.Millisecond))
 	yes("learning", s.Learning)
 	yes("fsync", s.Fsync)
 	yes("logs in files", s.RealDisk)
@@ -119,7 +124,8 @@ func (s Scenario) Validate() error {
 	case s.HostDeaths < 0 || s.HostDeaths > 1000:
 		return fmt.Errorf("hosts die at %d of 1,000 frames: choose 0 to 1,000", s.HostDeaths)
 	case s.QueueCommands < 0 || s.AgentEvents < 0:
-		return fmt.Errorf("bounds of %d commands and %d events: choose 1 or more, or 0 for the usual", s.QueueCommands, s.AgentEvents)
+		return fmt.Errorf("bounds of %d commands and %d events: choose 1 or more, or 0 for the usual", s.QueueCommands,
+			s.AgentEvents)
 	case s.Duration <= 0 || s.Duration > time.Hour:
 		return fmt.Errorf("it lasts %v: choose up to an hour", s.Duration)
 	}

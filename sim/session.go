@@ -124,7 +124,10 @@ func (s *session) finished(epoch uint64, err error) {
 
 // register makes the session that of its switch, unless another lives; see southbound.Serve.
 func (s *session) register() {
-	i := slices.IndexFunc(s.n.sessions, func(o *session) bool { return o != s && o.state == attached && o.Switch() == s.Switch() })
+	i := slices.IndexFunc(s.n.sessions, func(o *session) bool {
+		return o != s && o.state == attached &&
+			o.Switch() == s.Switch()
+	})
 	if i < 0 {
 		s.state = attached
 		s.n.s.w.note(s.n.p, "switch %s attached", s.Switch())

@@ -161,7 +161,8 @@ func (s *site) leader() (leader *controllerNode) {
 }
 
 func (n *controllerNode) handOver() {
-	others := slices.DeleteFunc(slices.Clone(n.s.controllers), func(o *controllerNode) bool { return o == n || !o.p.up })
+	others := slices.DeleteFunc(slices.Clone(n.s.controllers),
+		func(o *controllerNode) bool { return o == n || !o.p.up })
 	if len(others) == 0 {
 		return
 	}

@@ -24,7 +24,8 @@ func TestSwarm(t *testing.T) {
 	sum := Swarm{From: *from, Seeds: n, Progress: func(s Summary) {
 		if time.Since(last) > 10*time.Second {
 			last = time.Now()
-			t.Logf("%d seeds, %v simulated in %v", s.Seeds, s.Simulated.Round(time.Second), s.Elapsed.Round(time.Second))
+			t.Logf("%d seeds, %v simulated in %v", s.Seeds, s.Simulated.Round(time.Second),
+				s.Elapsed.Round(time.Second))
 		}
 	}}.Run(t.Context())
 	for _, f := range sum.Failed {
@@ -33,8 +34,10 @@ func TestSwarm(t *testing.T) {
 		}
 		t.Errorf("%s%v\nrepeat it with: holdfast sim --seed %d", f.Scenario, f.Violation, f.Scenario.Seed)
 	}
-	t.Logf("%d seeds, %d faults, %d leaders, %d events, %d commands; %v simulated in %v, %.0f s in each second", sum.Seeds, sum.Faults, sum.Terms,
-		sum.Events, sum.Commands, sum.Simulated.Round(time.Second), sum.Elapsed.Round(time.Second), sum.Simulated.Seconds()/sum.Elapsed.Seconds())
+	t.Logf("%d seeds, %d faults, %d leaders, %d events, %d commands; %v simulated in %v, %.0f s in each second",
+		sum.Seeds, sum.Faults, sum.Terms,
+		sum.Events, sum.Commands, sum.Simulated.Round(time.Second), sum.Elapsed.Round(time.Second),
+		sum.Simulated.Seconds()/sum.Elapsed.Seconds())
 	if sum.Seeds == n && (sum.Events == 0 || sum.Commands == 0 || sum.Terms < uint64(n) || sum.Faults < n) {
 		t.Errorf("nothing much happened")
 	}
@@ -44,7 +47,8 @@ func TestSwarm(t *testing.T) {
 func TestRunDependsOnItsScenarioAlone(t *testing.T) {
 	for seed := uint64(1); seed <= 8; seed++ {
 		a, b := Run(NewScenario(seed)), Run(NewScenario(seed))
-		if a.Digest != b.Digest || a.Steps != b.Steps || a.Events != b.Events || a.Commands != b.Commands || a.Simulated != b.Simulated {
+		if a.Digest != b.Digest || a.Steps != b.Steps || a.Events != b.Events || a.Commands != b.Commands ||
+			a.Simulated != b.Simulated {
 			t.Errorf("seed %d: %+v, and then %+v", seed, a, b)
 		}
 	}
@@ -52,7 +56,8 @@ func TestRunDependsOnItsScenarioAlone(t *testing.T) {
 
 // quietScenario is the network that the speed of the simulator is measured with.
 func quietScenario() Scenario {
-	return Scenario{Seed: 1, Controllers: 3, Switches: 4, PerAgent: 1, Duration: 60 * time.Second, SwitchTimeout: 3 * time.Second,
+	return Scenario{Seed: 1, Controllers: 3, Switches: 4, PerAgent: 1, Duration: 60 * time.Second,
+		SwitchTimeout: 3 * time.Second,
 		SnapshotEvery: 5000, Learning: true, Fsync: true, FramesPerSecond: 2}
 }
 

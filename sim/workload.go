@@ -50,70 +50,74 @@ func census(errs bool) *app.App {
 			Data: binary.BigEndian.AppendUint64(make([]byte, 14), number)})
 	}
 
-	app.Handle(a, func(in app.PacketIn) app.Cells { return app.Need(seen.Cell(in.Switch)) }, func(tx *app.Tx, in app.PacketIn) error {
-		count, _ := seen.Get(tx, in.Switch)
-		count++
-		seen.Put(tx, in.Switch, count)
-		if count%5 == 0 {
-			for to := range tx.Switches() {
-				if to != in.Switch {
-					note(tx, to, count)
+	app.Handle(a, func(in app.PacketIn) app.Cells { return app.Need(seen.Cell(in.Switch)) },
+		func(tx *app.Tx, in app.PacketIn) error {
+			count, _ := seen.Get(tx, in.Switch)
+			count++
+			seen.Put(tx, in.Switch, count)
+			if count%5 == 0 {
+				for to := range tx.Switches() {
+					if to != in.Switch {
+						note(tx, to, count)
+					}
 				}
 			}
-		}
-		switch count % 8 {
-		case 3:
-			if err := tx.SetTimer("late", censusRound/2, nil); err != nil {
-				return err
+			switch count % 8 {
+			case 3:
+				if err := tx.SetTimer("late", censusRound/2, nil); err != nil {
+					return err
+				}
+			case 6:
+				tx.CancelTimer("late")
 			}
-		case 6:
-			tx.CancelTimer("late")
-		}
-		if count%16 == 0 {
-			tx.Send(in.Switch, &of13.BarrierRequest{})
-		}
-		if errs && count%32 == 7 {
-			mistake(tx, in.Switch, count)
-			note(tx, in.Switch, count)
-		}
-		if count%64 == 0 {
-			for to := range tx.Switches() {
-				for i := range uint64(burst) {
-					note(tx, to, i)
+			if count%16 == 0 {
+				tx.Send(in.Switch, &of13.BarrierRequest{})
+			}
+			if errs && count%32 == 7 {
+				mistake(tx, in.Switch, count)
+				note(tx, in.Switch, count)
+			}
+			if count%64 == 0 {
+				for to := range tx.Switches() {
+					for i := range uint64(burst) {
+						note(tx, to, i)
+					}
 				}
 			}
-		}
-		sent := frameNumber(in.Data)
-		if sent%97 == 0 {
-			tallies.Delete(tx, in.Switch, sent) // not a cell that it named: all that it did for this frame is discarded
-		}
-		if count%8 == 0 {
-			return app.Emit(tx, tally{uint64(in.Switch), count, sent})
-		}
-		return nil
-	})
-	app.HandleEmitted(a, func(t tally) app.Cells { return app.Need(tallies.Cell(app.Switch(t.Switch))) }, func(tx *app.Tx, t tally) error {
-		tallies.Put(tx, app.Switch(t.Switch), t.Count/8%32, t.Count)
-		if t.Frame%8 == 0 { // not of the count, which would be discarded, and fail again
-			return errors.New("every eighth tally fails")
-		}
-		return nil
-	})
+			sent := frameNumber(in.Data)
+			if sent%97 == 0 {
+				// not a cell that it named: all that it did for this frame is discarded
+				tallies.Delete(tx, in.Switch, sent)
+			}
+			if count%8 == 0 {
+				return app.Emit(tx, tally{uint64(in.Switch), count, sent})
+			}
+			return nil
+		})
+	app.HandleEmitted(a, func(t tally) app.Cells { return app.Need(tallies.Cell(app.Switch(t.Switch))) },
+		func(tx *app.Tx, t tally) error {
+			tallies.Put(tx, app.Switch(t.Switch), t.Count/8%32, t.Count)
+			if t.Frame%8 == 0 { // not of the count, which would be discarded, and fail again
+				return errors.New("every eighth tally fails")
+			}
+			return nil
+		})
 	app.Handle(a, nil, func(tx *app.Tx, up app.SwitchUp) error {
 		note(tx, up.Switch, 0)
 		return tx.SetTimer("round", censusRound, nil)
 	})
-	app.Handle(a, func(t app.Timer) app.Cells { return app.Need(rounds.Cell(t.Name)) }, func(tx *app.Tx, t app.Timer) error {
-		n, _ := rounds.Get(tx, t.Name)
-		rounds.Put(tx, t.Name, n+1)
-		if t.Name != "round" {
-			return nil
-		}
-		for to := range tx.Switches() {
-			note(tx, to, n)
-		}
-		return tx.SetTimer("round", censusRound, nil)
-	})
+	app.Handle(a, func(t app.Timer) app.Cells { return app.Need(rounds.Cell(t.Name)) },
+		func(tx *app.Tx, t app.Timer) error {
+			n, _ := rounds.Get(tx, t.Name)
+			rounds.Put(tx, t.Name, n+1)
+			if t.Name != "round" {
+				return nil
+			}
+			for to := range tx.Switches() {
+				note(tx, to, n)
+			}
+			return tx.SetTimer("round", censusRound, nil)
+		})
 	app.Handle(a, func(p app.PortStatus) app.Cells {
 		return app.Need(ports.Cell(app.PortOf{Switch: p.Switch, Port: p.Port.Port}))
 	},
@@ -126,7 +130,8 @@ func census(errs bool) *app.App {
 
 // mistake sends a command that a switch refuses: it makes no sense, or cannot even be read.
 func mistake(tx *app.Tx, to app.Switch, number uint64) {
-	m := of13.PacketOut{BufferID: of13.NoBuffer, InPort: of13.PortMax, Actions: of13.Actions(nil).Output(hostPort, 0), Data: make([]byte, 14)}
+	m := of13.PacketOut{BufferID: of13.NoBuffer, InPort: of13.PortMax, Actions: of13.Actions(nil).Output(hostPort, 0),
+		Data: make([]byte, 14)}
 	if number%64 < 32 {
 		tx.PacketOut(to, m)
 	} else {

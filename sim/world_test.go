@@ -194,12 +194,14 @@ func TestTimeline(t *testing.T) {
 		w.after(time.Duration(i)*ms, nil, func() { w.note(p, "line %d", i) })
 	}
 	runTo(t, w, 10*ms)
-	if got, want := w.timeline()[:2], []string{"    0.000000 s  -        begin", "    0.000000 s  c1       line 0"}; !slices.Equal(got, want) {
+	if got, want := w.timeline()[:2], []string{"    0.000000 s  -        begin",
+		"    0.000000 s  c1       line 0"}; !slices.Equal(got, want) {
 		t.Errorf("got %q", got)
 	}
 	runTo(t, w, time.Second)
 	lines := w.timeline()
-	if len(lines) != timelineLines || !strings.HasSuffix(lines[0], "line 10") || !strings.HasSuffix(lines[timelineLines-1], "line 409") {
+	if len(lines) != timelineLines || !strings.HasSuffix(lines[0], "line 10") ||
+		!strings.HasSuffix(lines[timelineLines-1], "line 409") {
 		t.Errorf("%d lines from %q to %q", len(lines), lines[0], lines[len(lines)-1])
 	}
 }

@@ -253,7 +253,8 @@ func (b *bed) handshake13(id openflow.DatapathID) *peer {
 
 // stock is a whole switch of four ports.
 func (b *bed) stock(id openflow.DatapathID) *vswitch.Runner {
-	r := vswitch.StartRunner(vswitch.RunnerConfig{Switch: vswitch.Config{DatapathID: id, Ports: vswitch.Ports(1, 4)}, Controllers: []string{b.addr}})
+	r := vswitch.StartRunner(vswitch.RunnerConfig{Switch: vswitch.Config{DatapathID: id, Ports: vswitch.Ports(1, 4)},
+		Controllers: []string{b.addr}})
 	b.t.Cleanup(r.Close)
 	return r
 }

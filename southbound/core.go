@@ -158,7 +158,8 @@ func (c *Core) agentMessage(buf []byte) ([]byte, Action, error) {
 	case openflow.TypeError: // the log of the group tells the leader soon whether somebody else leads
 		var e of13.Error
 		err := e.Decode(msg)
-		c.outdone = c.outdone || err == nil && c.master && e.ErrType == of13.ErrTypeRoleRequestFailed && e.Code == of13.RoleRequestFailedStale
+		c.outdone = c.outdone || err == nil && c.master && e.ErrType == of13.ErrTypeRoleRequestFailed &&
+			e.Code == of13.RoleRequestFailedStale
 		return rest, Action{}, err
 	case openflow.TypeHello, openflow.TypeEchoReply:
 		return rest, Action{}, nil
@@ -209,7 +210,8 @@ func (c *Core) blockEvents(buf []byte) ([]byte, Action, error) {
 	if foreign {
 		messages = c.eventsToV13(messages)
 	}
-	return buf[n:], Action{Kind: Events, Batch: Batch{Epoch: b.Epoch, First: first, Count: int(count), Messages: messages}}, nil
+	return buf[n:], Action{Kind: Events, Batch: Batch{Epoch: b.Epoch, First: first, Count: int(count),
+		Messages: messages}}, nil
 }
 
 func countMessages(b []byte) int {

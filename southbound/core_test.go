@@ -106,7 +106,8 @@ func agentCore(t *testing.T) *Core {
 	t.Helper()
 	c := &Core{}
 	c.Start()
-	got := mustFeed(t, c, hello13, experimenter.Attach{Epoch: 100, FirstHeld: 1, NextEvent: 3}.Append(nil, 4), features13(7))
+	got := mustFeed(t, c, hello13, experimenter.Attach{Epoch: 100, FirstHeld: 1, NextEvent: 3}.Append(nil, 4),
+		features13(7))
 	if len(got) != 1 || got[0].Kind != Attached || c.mode != Agent || c.id != 7 || c.epoch != 100 {
 		t.Fatalf("after the handshake: %+v, mode %s, id %s, epoch %d", got, c.mode, c.id, c.epoch)
 	}
@@ -154,7 +155,8 @@ func TestAgentEventsInPieces(t *testing.T) {
 		t.Fatalf("%s, epoch %d", got, c.epoch)
 	}
 	ack := experimenter.Ack{Epoch: 200, Seq: 5}
-	if got := mustFeed(t, c, ack.Append(nil, 4, experimenter.TypeCommandAck)); len(got) != 1 || got[0].Kind != CommandsDone || got[0].Done != 5 {
+	if got := mustFeed(t, c, ack.Append(nil, 4, experimenter.TypeCommandAck)); len(got) != 1 ||
+		got[0].Kind != CommandsDone || got[0].Done != 5 {
 		t.Fatalf("%+v", got)
 	}
 }
@@ -195,7 +197,8 @@ func TestAgentCommands(t *testing.T) {
 
 // Whether an agent refuses this controller is told of its last claim, and no more once another leads.
 func TestAgentRefusesTheClaim(t *testing.T) {
-	stale := (&of13.Error{ErrType: of13.ErrTypeRoleRequestFailed, Code: of13.RoleRequestFailedStale}).Append(nil, handshake.OwnXID)
+	stale := (&of13.Error{ErrType: of13.ErrTypeRoleRequestFailed, Code: of13.RoleRequestFailedStale}).Append(nil,
+		handshake.OwnXID)
 	for _, tc := range []struct {
 		name    string
 		then    func(t *testing.T, c *Core)
@@ -205,8 +208,14 @@ func TestAgentRefusesTheClaim(t *testing.T) {
 		{"it accepts the claim after all", func(t *testing.T, c *Core) { mustFeed(t, c, roleReply(3)) }, false},
 		{"it has not answered the next claim", func(t *testing.T, c *Core) { mustTakeMaster(t, c, 4) }, false},
 		{"another leads", func(_ *testing.T, c *Core) { c.Standby(4) }, false},
-		{"another leads, and it answers what was asked before", func(t *testing.T, c *Core) { c.Standby(4); mustFeed(t, c, stale) }, false},
-		{"another has led", func(t *testing.T, c *Core) { c.Standby(4); mustTakeMaster(t, c, 5); mustFeed(t, c, stale) }, true},
+		{"another leads, and it answers what was asked before",
+			func(t *testing.T, c *Core) { c.Standby(4); mustFeed(t, c, stale) }, false},
+		{"another has led", func(t *testing.T, c *Core) {
+			c.Standby(4)
+			mustTakeMaster(t, c, 5)
+			mustFeed(t, c,
+				stale)
+		}, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			c := agentCore(t)
@@ -280,13 +289,19 @@ func TestWrongPeers(t *testing.T) {
 		{"auxiliary connection", "auxiliary", concat(hello13, (&of13.FeaturesReply{AuxID: 1}).Append(nil, 0))},
 		{"agent: event without block", "outside of a block", concat(agent, packetIn13(1))},
 		{"agent: block of nothing", "block of 0", concat(agent, eventBlock(100, 1))},
-		{"agent: block too short", "length", concat(agent, experimenter.Block{Epoch: 100, First: 1, Count: 1, Bytes: 8}.Append(nil, 4, experimenter.TypeEvents), packetIn13(1))},
-		{"agent: block too long", "length", concat(agent, experimenter.Block{Epoch: 100, First: 1, Count: 1, Bytes: 800}.Append(nil, 4, experimenter.TypeEvents), packetIn13(1))},
+		{"agent: block too short", "length", concat(agent,
+			experimenter.Block{Epoch: 100, First: 1, Count: 1, Bytes: 8}.Append(nil, 4, experimenter.TypeEvents),
+			packetIn13(1))},
+		{"agent: block too long", "length", concat(agent,
+			experimenter.Block{Epoch: 100, First: 1, Count: 1, Bytes: 800}.Append(nil, 4, experimenter.TypeEvents),
+			packetIn13(1))},
 		{"agent: malformed ack", "truncated", concat(agent, message(4, 4, 0, 0xff, 0, 0x48, 0x4f, 0, 0, 0, 5))},
-		{"direct: plays agent", "without ATTACH", concat(direct, experimenter.Block{Epoch: 1, First: 1, Count: 1}.Append(nil, 1, experimenter.TypeEvents))},
+		{"direct: plays agent", "without ATTACH", concat(direct,
+			experimenter.Block{Epoch: 1, First: 1, Count: 1}.Append(nil, 1, experimenter.TypeEvents))},
 		{"direct: other version", "version 4", concat(direct, packetIn13(1))},
 		{"stock: plays agent", "without ATTACH", concat(stock, eventBlock(1, 1, packetIn13(1)))},
-		{"stock: claims to be marked", "without ATTACH", concat(stock, experimenter.Mark{Term: 1, Number: 1}.Append(nil, 4))},
+		{"stock: claims to be marked", "without ATTACH",
+			concat(stock, experimenter.Mark{Term: 1, Number: 1}.Append(nil, 4))},
 		{"stock: other version", "version 1", concat(stock, message(1, 10, 0))},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -84,8 +84,8 @@ const (
 // courierXIDs is where the courier's transaction ids begin: above those of handshake and filter.
 const courierXIDs = handshake.OwnXID | 0x40000000
 
-// bundleable reports whether a command can go in a bundle. It must fit the message that adds it. PORT_MODs can not: Open vSwitch
-// refuses an atomic bundle with one. To repeat one does no harm.
+// bundleable reports whether a command can go in a bundle. It must fit the message that adds it. PORT_MODs can not:
+// Open vSwitch refuses an atomic bundle with one. To repeat one does no harm.
 func bundleable(msg []byte) bool {
 	switch msg[1] {
 	case of13.TypeFlowMod, of13.TypeGroupMod, of13.TypePacketOut:

@@ -44,7 +44,8 @@ func (c *courier) takes(msg []byte) (refused [][]byte, ok bool) {
 
 // bundles reports whether a command with this xid is in the step's bundle.
 func (s *step) bundles(xid uint32) bool {
-	return s.kind == bundled && slices.ContainsFunc(s.commands, func(x command) bool { return openflow.XID(x.msg) == xid })
+	return s.kind == bundled && slices.ContainsFunc(s.commands,
+		func(x command) bool { return openflow.XID(x.msg) == xid })
 }
 
 // finish ends a step that is done.

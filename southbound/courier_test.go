@@ -361,7 +361,8 @@ func TestRefusalShowsTheCommand(t *testing.T) {
 	d.step.opened = true
 	list, _ := d.takes(message(4, of13.TypeBarrierReply, d.step.barrier))
 	var got of13.Error
-	if len(list) != 1 || got.Decode(list[0]) != nil || got.ErrType != e.ErrType || got.Data[1] != of13.TypeFlowMod || openflow.XID(got.Data) != 1 {
+	if len(list) != 1 || got.Decode(list[0]) != nil || got.ErrType != e.ErrType || got.Data[1] != of13.TypeFlowMod ||
+		openflow.XID(got.Data) != 1 {
 		t.Fatalf("%+v", got)
 	}
 }
@@ -380,7 +381,8 @@ func TestNotTheCouriers(t *testing.T) {
 		}
 	}
 	for _, msg := range [][]byte{ // its own, whatever it is
-		message(4, of13.TypeBarrierReply, courierXIDs|999), refusal.Append(nil, courierXIDs|999), message(4, openflow.TypeError, courierXIDs|999),
+		message(4, of13.TypeBarrierReply, courierXIDs|999), refusal.Append(nil, courierXIDs|999),
+		message(4, openflow.TypeError, courierXIDs|999),
 	} {
 		if list, ok := d.takes(msg); !ok || list != nil {
 			t.Errorf("%x: %v, %x", msg, ok, list)

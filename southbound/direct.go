@@ -51,7 +51,8 @@ func (c *Core) switchMessages(buf []byte) ([]byte, Action, error) {
 	messages, count := c.runToV13(buf[:n])
 	first := c.direct.nextEvent
 	c.direct.nextEvent += uint64(count)
-	return buf[n:], Action{Kind: Events, Batch: Batch{Epoch: c.epoch, First: first, Count: count, Messages: messages}}, nil
+	return buf[n:], Action{Kind: Events, Batch: Batch{Epoch: c.epoch, First: first, Count: count, Messages: messages}},
+		nil
 }
 
 // isEvent tells what the switch has to say from what is between it and the session.
@@ -105,7 +106,8 @@ func (c *Core) End(r experimenter.Reason) Action {
 		next = c.stock.end() + 1
 	}
 	c.up = false
-	return Action{Kind: Events, Batch: Batch{Epoch: c.epoch, First: next, Count: 1, Messages: experimenter.AppendSwitchDown(nil, of13.Version, r)}}
+	return Action{Kind: Events, Batch: Batch{Epoch: c.epoch, First: next, Count: 1,
+		Messages: experimenter.AppendSwitchDown(nil, of13.Version, r)}}
 }
 
 func (c *Core) newEpoch(now uint64) { c.epoch, c.up = max(now, c.epoch+1, c.floor+1), false }

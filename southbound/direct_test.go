@@ -30,7 +30,8 @@ func TestDirectEpochs(t *testing.T) {
 	got := mustFeed(t, c, packetIn10(2), features10(7), packetIn10(3), message(1, 2, 1), packetIn10(4), packetIn10(5))
 	want := []string{"1000/1+1", "1000/2+1", "1000/3+2"}
 	for i, a := range got {
-		if id := fmt.Sprintf("%d/%d+%d", a.Batch.Epoch, a.Batch.First, a.Batch.Count); len(got) != len(want) || id != want[i] {
+		if id := fmt.Sprintf("%d/%d+%d", a.Batch.Epoch, a.Batch.First, a.Batch.Count); len(got) != len(want) ||
+			id != want[i] {
 			t.Fatalf("batch %d of %d is %s", i, len(got), id)
 		}
 	}
@@ -161,7 +162,8 @@ func TestDirectTranslates(t *testing.T) {
 	}
 	// The switch does not know that message, and says so under the command's xid.
 	e := of10.Error{ErrType: 1, Code: 3, Data: []byte{1, 4, 0, 16, 0, 0, 0, 2}}
-	if got := mustFeed(t, c, e.Append(nil, 2)); len(got) != 1 || openflow.XID(got[0].Batch.Messages) != 2 || got[0].Batch.Messages[1] != openflow.TypeError {
+	if got := mustFeed(t, c, e.Append(nil, 2)); len(got) != 1 || openflow.XID(got[0].Batch.Messages) != 2 ||
+		got[0].Batch.Messages[1] != openflow.TypeError {
 		t.Fatalf("%+v", got)
 	}
 }

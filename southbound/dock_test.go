@@ -61,7 +61,8 @@ func (d *dock) says(want string) {
 		if msg[1] == of13.TypeFlowMod && f.Decode(msg) == nil && f.Command == of13.FlowDelete {
 			return "forget"
 		}
-		return fmt.Sprintf("%s%d", map[uint8]string{of13.TypeFlowMod: "f", of13.TypeBarrierRequest: "b", of13.TypeMeterMod: "m", of13.TypePortMod: "p"}[msg[1]], openflow.XID(msg)&^handshake.ContinuesXID)
+		return fmt.Sprintf("%s%d", map[uint8]string{of13.TypeFlowMod: "f", of13.TypeBarrierRequest: "b",
+			of13.TypeMeterMod: "m", of13.TypePortMod: "p"}[msg[1]], openflow.XID(msg)&^handshake.ContinuesXID)
 	}
 	for out := d.out; len(out) > 0; {
 		var msg []byte
@@ -70,7 +71,8 @@ func (d *dock) says(want string) {
 		var add of13.BundleAdd
 		switch {
 		case ctl.Decode(msg) == nil:
-			list = append(list, map[uint16]string{of13.BundleOpenRequest: "open", of13.BundleCommitRequest: "commit", of13.BundleDiscardRequest: "discard"}[ctl.CtrlType])
+			list = append(list, map[uint16]string{of13.BundleOpenRequest: "open", of13.BundleCommitRequest: "commit",
+				of13.BundleDiscardRequest: "discard"}[ctl.CtrlType])
 		case add.Decode(msg) == nil:
 			if openflow.XID(add.Message) != openflow.XID(msg) {
 				d.t.Fatalf("%x is added as %x", add.Message, msg)

@@ -27,7 +27,8 @@ const (
 // did, an Open vSwitch tells all but the controller that sent it.
 type held struct {
 	inStep bool
-	ahead  []uint64 // sums of shared events that are in the log and have not come; only while held is empty of shared ones
+	// sums of shared events that are in the log and have not come; only while held is empty of shared ones
+	ahead []uint64
 
 	buf   []byte // of the events held, behind head
 	head  int

@@ -26,8 +26,9 @@ func heldMessage(name string) []byte {
 	return packetIn13([]byte(name)...)
 }
 
-// play has a standby hear of events: +a comes from the switch, -a too, for this controller alone; =a comes into the log,
-// ~n are n in the log of which nothing is known; ! is a point that the log has reached unseen; / is the end of a leadership.
+// play has a standby hear of events: +a comes from the switch, -a too, for this controller alone; =a comes into the
+// log, ~n are n in the log of which nothing is known; ! is a point that the log has reached unseen; / is the end of a
+// leadership.
 func (h *held) play(t *testing.T, script string) {
 	t.Helper()
 	for _, step := range strings.Fields(script) {
@@ -121,7 +122,8 @@ func TestHeld(t *testing.T) {
 			var h held
 			h.play(t, tc.script)
 			if got := h.names(); h.inStep != tc.inStep || got != tc.held || len(h.ahead) != tc.ahead {
-				t.Fatalf("%s: in step %v, holds %q, %d ahead; want %v, %q, %d", tc.script, h.inStep, got, len(h.ahead), tc.inStep, tc.held, tc.ahead)
+				t.Fatalf("%s: in step %v, holds %q, %d ahead; want %v, %q, %d", tc.script, h.inStep, got, len(h.ahead),
+					tc.inStep, tc.held, tc.ahead)
 			}
 		})
 	}
@@ -140,7 +142,8 @@ func TestHeldSum(t *testing.T) {
 		t.Fatal("packet-ins of two flow entries are the same")
 	}
 	removed := of13.FlowRemoved{Cookie: 5}
-	if sum(removed.Append(nil, 1)) != sum(removed.Append(nil, 2)) || sum(removed.Append(nil, 1)) == sum((&of13.FlowRemoved{Cookie: 6}).Append(nil, 1)) {
+	if sum(removed.Append(nil, 1)) != sum(removed.Append(nil, 2)) ||
+		sum(removed.Append(nil, 1)) == sum((&of13.FlowRemoved{Cookie: 6}).Append(nil, 1)) {
 		t.Fatal("flow-removed")
 	}
 	if sum(message(4, of13.TypePacketIn, 1)) < 2 { // as short as can be
@@ -232,7 +235,8 @@ func TestHeldPop(t *testing.T) {
 				i := rapid.IntRange(0, len(want)-1).Draw(t, "from")
 				size := rapid.SampledFrom([]int{0, 100, 1 << 20}).Draw(t, "size")
 				got, n := h.appendTo([]byte("x"), i, h.len(), size)
-				if n < 1 || !bytes.Equal(got, slices.Concat([]byte("x"), concat(want[i:i+n]...))) || len(got) > max(size+1, len(want[i])+1) {
+				if n < 1 || !bytes.Equal(got, slices.Concat([]byte("x"), concat(want[i:i+n]...))) ||
+					len(got) > max(size+1, len(want[i])+1) {
 					t.Fatalf("%d bytes of %d events from %d", len(got), n, i)
 				}
 			}

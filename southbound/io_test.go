@@ -28,11 +28,13 @@ func TestDirectSession(t *testing.T) {
 	}
 	p.expect(of10.TypePacketOut)
 	b.want(t, "attached 7 direct, 7/1 HOLDFAST_SWITCH_UP, 7/2 PACKET_IN, 7/3 PACKET_IN, 7 done 1")
-	if meter := (&of13.MeterMod{MeterID: 1}).Append(nil, 2); s.SendLoose(1, s.Epoch(), 1, meter) != nil || len(b.lines("cannot be said in the other OpenFlow version")) != 1 {
+	if meter := (&of13.MeterMod{MeterID: 1}).Append(nil, 2); s.SendLoose(1, s.Epoch(), 1, meter) != nil ||
+		len(b.lines("cannot be said in the other OpenFlow version")) != 1 {
 		t.Fatalf("OpenFlow 1.0 has no meters, and the log does not say so:\n%s", b.log.String())
 	}
 	p.Close()
-	b.want(t, "attached 7 direct, 7/1 HOLDFAST_SWITCH_UP, 7/2 PACKET_IN, 7/3 PACKET_IN, 7 done 1, 7/4 HOLDFAST_SWITCH_DOWN, detached 7")
+	b.want(t, "attached 7 direct, 7/1 HOLDFAST_SWITCH_UP, 7/2 PACKET_IN, 7/3 PACKET_IN, 7 done 1, 7/4 "+
+		"HOLDFAST_SWITCH_DOWN, detached 7")
 	if len(b.lines("switch detached")) != 1 {
 		t.Fatal(b.log.String())
 	}
@@ -47,7 +49,8 @@ func TestStockSession(t *testing.T) {
 	story += ", 7 PORT_STATUS"
 	b.want(t, story)
 	s := b.session(7)
-	if err := s.Send(1, s.Epoch(), 1, 2, concat(cookieMod(0x77).Append(nil, 1), cookieMod(0x78).Append(nil, 2))); err != nil {
+	if err := s.Send(1, s.Epoch(), 1, 2, concat(cookieMod(0x77).Append(nil, 1),
+		cookieMod(0x78).Append(nil, 2))); err != nil {
 		t.Fatal(err)
 	}
 	story += ", 7 done 2"
@@ -114,10 +117,12 @@ func TestAgentSession(t *testing.T) {
 	b := (&bed{t: t, lead: true}).start(Config{})
 	p := b.agent(7, 100)
 	p.expect(of13.TypeRoleRequest)
-	p.say(roleReply(1), eventBlock(100, 1, packetIn13(1)), experimenter.Ack{Epoch: 100, Seq: 4}.Append(nil, 4, experimenter.TypeCommandAck))
+	p.say(roleReply(1), eventBlock(100, 1, packetIn13(1)),
+		experimenter.Ack{Epoch: 100, Seq: 4}.Append(nil, 4, experimenter.TypeCommandAck))
 	b.want(t, "attached 7 agent, 7/1 PACKET_IN, 7 done 4")
 	s := b.session(7)
-	if s.Attach().NextEvent != 2 || s.Version() != 4 || len(s.Features()) != 32 || s.Remote() != p.LocalAddr().String() {
+	if s.Attach().NextEvent != 2 || s.Version() != 4 || len(s.Features()) != 32 ||
+		s.Remote() != p.LocalAddr().String() {
 		t.Fatalf("%+v", s.Attach())
 	}
 	s.Refuse(experimenter.ReasonStaleEpoch, 500)
@@ -136,9 +141,19 @@ func TestBadPeers(t *testing.T) {
 		name, line string
 		bad        func(b *bed) *peer
 	}{
-		{"garbage", "is it an OpenFlow switch", func(b *bed) *peer { p := b.dial(); p.say([]byte("GET / HTTP/1.1\r\n\r\n")); return p }},
+		{"garbage", "is it an OpenFlow switch", func(
+			b *bed) *peer {
+			p := b.dial()
+			p.say([]byte("GET / HTTP/1.1\r\n\r\n"))
+			return p
+		}},
 		{"silence", "is it an OpenFlow switch", func(b *bed) *peer { return b.dial() }},
-		{"length 3", "less than a header", func(b *bed) *peer { p := b.direct(8); p.say([]byte{1, 10, 0, 3, 0, 0, 0, 0}); return p }},
+		{"length 3", "less than a header", func(b *bed) *peer {
+			p := b.direct(8)
+			p.say([]byte{1, 10, 0, 3, 0, 0, 0,
+				0})
+			return p
+		}},
 		{"half a message", "unexpected EOF", func(b *bed) *peer {
 			p := b.direct(8)
 			p.say(packetIn10(1)[:15])
@@ -146,7 +161,12 @@ func TestBadPeers(t *testing.T) {
 			return p
 		}},
 		{"version 5", "enable 1.3", func(b *bed) *peer { p := b.dial(); p.say(message(3, 0, 0)); return p }},
-		{"version changes", "version 4 after", func(b *bed) *peer { p := b.direct(8); p.say(message(4, 10, 0)); return p }},
+		{"version changes", "version 4 after", func(b *bed) *peer {
+			p := b.direct(8)
+			p.say(message(4, 10,
+				0))
+			return p
+		}},
 		{"says nothing any more", "silent", func(b *bed) *peer { return b.direct(8) }},
 		{"does not read", "does not read", func(b *bed) *peer { return neverReads(b, b.direct(8), 1) }},
 		{"stock: half a message", "unexpected EOF", func(b *bed) *peer {
@@ -155,20 +175,26 @@ func TestBadPeers(t *testing.T) {
 			p.Conn.(*net.TCPConn).CloseWrite()
 			return p
 		}},
-		{"stock: version changes", "version 1 after", func(b *bed) *peer { p := b.handshake13(8); p.say(message(1, 10, 0)); return p }},
+		{"stock: version changes", "version 1 after",
+			func(b *bed) *peer { p := b.handshake13(8); p.say(message(1, 10, 0)); return p }},
 		{"stock: says nothing any more", "silent", func(b *bed) *peer { return b.handshake13(8) }},
 		{"stock: does not read", "does not read", func(b *bed) *peer { return neverReads(b, b.handshake13(8), 4) }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			b := (&bed{t: t, lead: true}).start(Config{HandshakeTimeout: 200 * time.Millisecond, EchoInterval: 50 * time.Millisecond,
-				SilentAfter: 600 * time.Millisecond, SendQueue: 1 << 20, WriteTimeout: 5 * time.Second})
+			b := (&bed{t: t, lead: true}).start(Config{HandshakeTimeout: 200 * time.Millisecond,
+				EchoInterval: 50 * time.Millisecond,
+				SilentAfter:  600 * time.Millisecond, SendQueue: 1 << 20, WriteTimeout: 5 * time.Second})
 			good := b.stock(7)
-			eventually(t, "the good one is there", func() bool { return strings.Contains(b.told(), "7 HOLDFAST_SWITCH_UP") })
+			eventually(t, "the good one is there", func() bool {
+				return strings.Contains(b.told(),
+					"7 HOLDFAST_SWITCH_UP")
+			})
 			bad := tc.bad(b)
 			bad.closed()
 			eventually(t, "a line", func() bool { return len(b.lines("level=WARN")) > 0 })
 			time.Sleep(50 * time.Millisecond)
-			if lines := b.lines("level=WARN"); len(lines) != 1 || !strings.Contains(lines[0], tc.line) || !strings.Contains(lines[0], bad.LocalAddr().String()) {
+			if lines := b.lines("level=WARN"); len(lines) != 1 || !strings.Contains(lines[0], tc.line) ||
+				!strings.Contains(lines[0], bad.LocalAddr().String()) {
 				t.Errorf("%d lines: %s", len(lines), lines)
 			}
 			good.SetPortLive(2, false)
@@ -215,7 +241,8 @@ func TestTooManySessions(t *testing.T) {
 }
 
 func TestBusyHandlerIsNoDeadSwitch(t *testing.T) {
-	b := (&bed{t: t, lead: true, gate: make(chan struct{})}).start(Config{ProbeTimeout: 50 * time.Millisecond, EchoInterval: 50 * time.Millisecond, SilentAfter: 200 * time.Millisecond})
+	b := (&bed{t: t, lead: true, gate: make(chan struct{})}).start(Config{ProbeTimeout: 50 * time.Millisecond,
+		EchoInterval: 50 * time.Millisecond, SilentAfter: 200 * time.Millisecond})
 	first := b.agent(7, 100)
 	first.expect(of13.TypeRoleRequest)
 	first.say(roleReply(1), eventBlock(100, 1, packetIn13(1)), eventBlock(100, 2, packetIn13(2)))

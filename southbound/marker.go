@@ -48,14 +48,16 @@ func (m marker) mod(table uint8) *of13.FlowMod {
 
 // forget is the flow-mod that removes all markers.
 func forget(table uint8) *of13.FlowMod {
-	return &of13.FlowMod{TableID: table, Command: of13.FlowDelete, Cookie: experimenter.MarkerCookie, CookieMask: experimenter.MarkerMask,
-		Match:    of13.Match(nil).WithEthSrcMasked(markerSource, markerSourceMask),
-		BufferID: of13.NoBuffer, OutPort: of13.PortAny, OutGroup: of13.GroupAny}
+	return &of13.FlowMod{TableID: table, Command: of13.FlowDelete, Cookie: experimenter.MarkerCookie,
+		CookieMask: experimenter.MarkerMask,
+		Match:      of13.Match(nil).WithEthSrcMasked(markerSource, markerSourceMask),
+		BufferID:   of13.NoBuffer, OutPort: of13.PortAny, OutGroup: of13.GroupAny}
 }
 
 // askMarkers is the request for all markers.
 func askMarkers(table uint8) *of13.MultipartRequest {
-	r := of13.FlowStatsRequest{TableID: table, OutPort: of13.PortAny, OutGroup: of13.GroupAny, Cookie: experimenter.MarkerCookie, CookieMask: experimenter.MarkerMask}
+	r := of13.FlowStatsRequest{TableID: table, OutPort: of13.PortAny, OutGroup: of13.GroupAny,
+		Cookie: experimenter.MarkerCookie, CookieMask: experimenter.MarkerMask}
 	return &of13.MultipartRequest{Part: of13.PartFlow, Body: r.AppendTo(nil)}
 }
 
@@ -63,7 +65,8 @@ func askMarkers(table uint8) *of13.MultipartRequest {
 func markerOf(s of13.FlowStats) (m marker, ok bool) {
 	src, has := s.Match.Get(of13.FieldEthSrc)
 	dst, hasToo := s.Match.Get(of13.FieldEthDst)
-	if !experimenter.IsMarker(s.Cookie) || !has || !hasToo || len(src.Value) != 6 || len(dst.Value) != 6 || !bytes.HasPrefix(src.Value, markerSource[:4]) {
+	if !experimenter.IsMarker(s.Cookie) || !has || !hasToo || len(src.Value) != 6 || len(dst.Value) != 6 ||
+		!bytes.HasPrefix(src.Value, markerSource[:4]) {
 		return m, false
 	}
 	epoch := append(bytes.Clone(src.Value[4:]), dst.Value...)
@@ -72,7 +75,8 @@ func markerOf(s of13.FlowStats) (m marker, ok bool) {
 
 // A mark (experimenter.Mark) comes from the switch as a packet-in of this packet, which only a controller can have
 // had it send: the ingress port says so.
-var markPacket = append([]byte{0x02, 'H', 'F', 'M', 'R', 'K', 0x02, 'H', 'F', 'M', 'R', 'K', 0x88, 0xb5}, "Holdfast mark"...)
+var markPacket = append([]byte{0x02, 'H', 'F', 'M', 'R', 'K', 0x02, 'H', 'F', 'M', 'R', 'K', 0x88, 0xb5},
+	"Holdfast mark"...)
 
 const markPacketLen = 60
 

@@ -84,7 +84,8 @@ func (c *Core) Resend() {
 	case c.refused || !c.master:
 	case c.mode == Stock && c.stock.state == leading:
 		c.stock.paused, c.stock.told = false, c.stock.first-1
-		c.out = handshake.Bare(c.out, c.hs.Version, of13.TypeBarrierRequest, c.stock.courier.xid()) // the answer makes More be asked
+		// the answer makes More be asked
+		c.out = handshake.Bare(c.out, c.hs.Version, of13.TypeBarrierRequest, c.stock.courier.xid())
 	case c.mode == Agent:
 		role := of13.RoleRequest{Role: of13.RoleMaster, GenerationID: c.term}
 		c.out = role.Append(c.out, handshake.OwnXID)
@@ -143,7 +144,8 @@ func (c *Core) over(epoch uint64) bool {
 	case Direct:
 		return epoch != c.epoch || !c.up
 	case Stock: // while it is being claimed commands wait
-		return c.stock.state == claiming && epoch != c.stock.resume.Epoch || c.stock.state != claiming && (epoch != c.epoch || !c.up)
+		return c.stock.state == claiming && epoch != c.stock.resume.Epoch ||
+			c.stock.state != claiming && (epoch != c.epoch || !c.up)
 	}
 	return false
 }

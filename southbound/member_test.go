@@ -187,7 +187,8 @@ func (m *member) commits() {
 		case b.Epoch == s.epoch && s.closedAt(m.plant.log):
 			continue // and has it begin anew
 		case b.Epoch != s.epoch || seq > s.events+1:
-			m.t.Fatalf("controller %d: event %d of epoch %d, when %d of epoch %d are in the log", m.n, seq, b.Epoch, s.events, s.epoch)
+			m.t.Fatalf("controller %d: event %d of epoch %d, when %d of epoch %d are in the log", m.n, seq, b.Epoch,
+				s.events, s.epoch)
 		case seq <= s.events:
 			continue
 		}
@@ -264,7 +265,8 @@ func (m *member) releases(r record) {
 func (m *member) queue(s ledgerState, n int) {
 	if n > 0 && s.live {
 		first := uint64(len(s.commands)-n) + 1
-		m.outbox = append(m.outbox, send{experimenter.Block{Term: m.term, Epoch: s.epoch, First: first, Count: uint32(n)}, concat(s.commands[first-1:]...)})
+		m.outbox = append(m.outbox, send{experimenter.Block{Term: m.term, Epoch: s.epoch, First: first,
+			Count: uint32(n)}, concat(s.commands[first-1:]...)})
 	}
 }
 
@@ -341,9 +343,11 @@ func (m *member) checkHeld() {
 	}
 	if from := m.wire.arrived; logged >= from {
 		if !slices.Equal(h.ahead, m.order[from:logged+1]) || len(sums) > 0 {
-			m.t.Fatalf("controller %d: the log is at %d, its connection at %d, and it holds %d and waits for %d", m.n, logged, from, len(sums), len(h.ahead))
+			m.t.Fatalf("controller %d: the log is at %d, its connection at %d, and it holds %d and waits for %d", m.n,
+				logged, from, len(sums), len(h.ahead))
 		}
 	} else if !slices.Equal(sums, m.order[logged+1:from]) || len(h.ahead) > 0 {
-		m.t.Fatalf("controller %d: the log is at %d, its connection at %d, and it holds %d and waits for %d", m.n, logged, from, len(sums), len(h.ahead))
+		m.t.Fatalf("controller %d: the log is at %d, its connection at %d, and it holds %d and waits for %d", m.n,
+			logged, from, len(sums), len(h.ahead))
 	}
 }

@@ -71,7 +71,8 @@ func cookies(t *testing.T, sw *netlab.Switch) string {
 		switch {
 		case strings.Contains(f, "dl_src=02:48:46:4d"):
 			list = append(list, "marker")
-			if !strings.Contains(f, "table=253") || !strings.HasPrefix(cookie, "0x48") || !strings.HasSuffix(f, "actions=drop") {
+			if !strings.Contains(f, "table=253") || !strings.HasPrefix(cookie, "0x48") ||
+				!strings.HasSuffix(f, "actions=drop") {
 				t.Fatalf("the marker is %s", f)
 			}
 		default:
@@ -397,10 +398,15 @@ func TestOpenVSwitchRejects(t *testing.T) {
 			if err := sw.SetControllers(g.nodes[0].addr); err != nil {
 				t.Fatal(err)
 			}
-			eventually(t, "attached", func() bool { g.mu.Lock(); defer g.mu.Unlock(); return g.nodes[0].session != nil })
+			eventually(t, "attached", func() bool {
+				g.mu.Lock()
+				defer g.mu.Unlock()
+				return g.nodes[0].session != nil
+			})
 			g.leads(0)
 			g.want("SWITCH_UP")
-			g.send(cookieMod(1).Append(nil, 1), cookieMod(2).Append(nil, 2), bad, cookieMod(4).Append(nil, 4|handshake.ContinuesXID), cookieMod(5).Append(nil, 5))
+			g.send(cookieMod(1).Append(nil, 1), cookieMod(2).Append(nil, 2), bad,
+				cookieMod(4).Append(nil, 4|handshake.ContinuesXID), cookieMod(5).Append(nil, 5))
 			eventually(t, "done", g.allDone)
 			g.want("SWITCH_UP ERROR")
 			if got := cookies(t, sw); got != "0x1 0x5 marker" {

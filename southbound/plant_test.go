@@ -25,7 +25,8 @@ type plant struct {
 	members  []*member
 	term     uint64 // the newest
 
-	serial bool     // the switch has no bundles: one command may be repeated by a new master, or its refusal not be told
+	// the switch has no bundles: one command may be repeated by a new master, or its refusal not be told
+	serial bool
 	lossy  bool     // the switch drops packet-ins that a controller does not read
 	order  []uint64 // sums of all shared events, as the switch sent them
 
@@ -79,9 +80,11 @@ type wire struct {
 const auditor vswitch.ConnID = 1
 
 func newPlant(t tester, controllers, queue int) *plant {
-	p := &plant{t: t, now: 1000, lastConn: auditor, states: make([]ledgerState, 1), floor: -1, bad: map[uint64]bool{}, told: map[told]int{}, lossy: queue > 0}
+	p := &plant{t: t, now: 1000, lastConn: auditor, states: make([]ledgerState, 1), floor: -1, bad: map[uint64]bool{},
+		told: map[told]int{}, lossy: queue > 0}
 	p.makes = func(uint64, uint64) [][]byte { return nil }
-	p.Config = vswitch.Config{DatapathID: 7, Ports: vswitch.Ports(1, 2), Tables: 4, QueueLimit: queue, Observe: p.execute}
+	p.Config = vswitch.Config{DatapathID: 7, Ports: vswitch.Ports(1, 2), Tables: 4, QueueLimit: queue,
+		Observe: p.execute}
 	p.boot()
 	for n := range controllers {
 		p.members = append(p.members, &member{plant: p, n: n + 1})
@@ -189,7 +192,8 @@ func (p *plant) toSwitch(w *wire, n int) {
 func (p *plant) message(w *wire, msg []byte) {
 	if p.serial && msg[1] == openflow.TypeExperimenter {
 		p.fromSwitch(w, 1<<20)
-		refusal := of13.Error{ErrType: of13.ErrTypeBadRequest, Code: of13.BadRequestBadExperimenter, Data: msg[:min(len(msg), 64)]}
+		refusal := of13.Error{ErrType: of13.ErrTypeBadRequest, Code: of13.BadRequestBadExperimenter,
+			Data: msg[:min(len(msg), 64)]}
 		w.in = refusal.Append(w.in, openflow.XID(msg))
 		return
 	}
@@ -280,7 +284,8 @@ func (p *plant) logged(r record) {
 		}
 	}
 	if len(at) == 0 {
-		p.t.Fatalf("event %d of epoch %d comes into the log, which is at %v of %d: it stands at %v. %x", p.state().events+1, r.epoch, p.at, len(p.order), places(p.order, key), r.msg)
+		p.t.Fatalf("event %d of epoch %d comes into the log, which is at %v of %d: it stands at %v. %x",
+			p.state().events+1, r.epoch, p.at, len(p.order), places(p.order, key), r.msg)
 	}
 	if p.lossy {
 		at = at[:1] // all are different
@@ -327,7 +332,8 @@ func (p *plant) execute(conn vswitch.ConnID, msg []byte) {
 	s := p.state()
 	switch {
 	case epoch != p.epoch || epoch != s.epoch:
-		p.t.Fatalf("a command of epoch %d is executed in epoch %d, while that of the log is %d", epoch, p.epoch, s.epoch)
+		p.t.Fatalf("a command of epoch %d is executed in epoch %d, while that of the log is %d", epoch, p.epoch,
+			s.epoch)
 	case seq > uint64(len(s.commands)):
 		p.t.Fatalf("command %d is executed, and not in the log", seq)
 	case seq == p.executed && (p.serial || msg[1] == of13.TypeMeterMod): // no bundle takes it
@@ -419,11 +425,13 @@ func makeCommand(kind commandKind, epoch, seq uint64, continues bool) []byte {
 	if continues {
 		xid |= handshake.ContinuesXID
 	}
-	flow := of13.FlowMod{TableID: 1, Priority: uint16(seq), Cookie: epoch<<20 | seq, BufferID: of13.NoBuffer, OutPort: of13.PortAny, OutGroup: of13.GroupAny}
+	flow := of13.FlowMod{TableID: 1, Priority: uint16(seq), Cookie: epoch<<20 | seq, BufferID: of13.NoBuffer,
+		OutPort: of13.PortAny, OutGroup: of13.GroupAny}
 	switch kind {
 	case sendPacket:
 		data := binary.BigEndian.AppendUint64(slices.Clone(commandPacket), epoch<<20|seq)
-		m := of13.PacketOut{BufferID: of13.NoBuffer, InPort: of13.PortController, Data: data, Actions: of13.Actions(nil).Output(2, 0)}
+		m := of13.PacketOut{BufferID: of13.NoBuffer, InPort: of13.PortController, Data: data,
+			Actions: of13.Actions(nil).Output(2, 0)}
 		return m.Append(nil, xid)
 	case badFlow:
 		flow.Instructions = of13.Instructions(nil).Apply(of13.Actions(nil).Group(99))
@@ -434,7 +442,8 @@ func makeCommand(kind commandKind, epoch, seq uint64, continues bool) []byte {
 		}
 		return message(4, of13.TypeBarrierRequest, xid)
 	case setMeter:
-		m := of13.MeterMod{Command: of13.MeterModify, Flags: of13.MeterPktps, MeterID: 1, Bands: of13.Bands(nil).With(of13.Band{BandType: of13.BandDrop, Rate: uint32(epoch<<12 | seq)})}
+		m := of13.MeterMod{Command: of13.MeterModify, Flags: of13.MeterPktps, MeterID: 1,
+			Bands: of13.Bands(nil).With(of13.Band{BandType: of13.BandDrop, Rate: uint32(epoch<<12 | seq)})}
 		return m.Append(nil, xid)
 	}
 	return flow.Append(nil, xid)

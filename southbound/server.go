@@ -74,7 +74,8 @@ func (srv *server) accept(ctx context.Context, ln net.Listener) error {
 		}
 		s := srv.newSession(conn)
 		if s == nil {
-			srv.incidents.Warn("sessions", "connection refused: too many sessions", "remote", conn.RemoteAddr(), "sessions", srv.cfg.MaxSessions)
+			srv.incidents.Warn("sessions", "connection refused: too many sessions", "remote", conn.RemoteAddr(),
+				"sessions", srv.cfg.MaxSessions)
 			conn.Close()
 			continue
 		}

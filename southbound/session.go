@@ -93,8 +93,8 @@ func (s *Session) TakeMaster(term uint64, r Resume) error {
 	return s.flush()
 }
 
-// Standby says that another controller leads, in a term if that is known: this one has no claim any more. All else that it does, and Logged,
-// Skipped and Unknown, have an effect in Stock mode only.
+// Standby says that another controller leads, in a term if that is known: this one has no claim any more. All else that
+// it does, and Logged, Skipped and Unknown, have an effect in Stock mode only.
 func (s *Session) Standby(term uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -124,15 +124,16 @@ func (s *Session) Unknown() {
 	s.core.Unknown()
 }
 
-// InStep reports whether this controller could lead now without missing an event of the switch. Always so but in Stock mode.
+// InStep reports whether this controller could lead now without missing an event of the switch. Always so but in Stock
+// mode.
 func (s *Session) InStep() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.core.InStep()
 }
 
-// Guarantee says what the switch gets: "exactly-once", "at-least-once", "at-most-once" or "none", and why. It is "" for a stock
-// switch that this controller is not the master of.
+// Guarantee says what the switch gets: "exactly-once", "at-least-once", "at-most-once" or "none", and why. It is "" for
+// a stock switch that this controller is not the master of.
 func (s *Session) Guarantee() (guarantee, why string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -147,7 +148,8 @@ func (s *Session) Outdone() bool {
 }
 
 // Hold drops what an agent has to say until Resend, but for acknowledgements of commands. It may be
-// called within Handler.Events: then nothing that comes behind those events is handed over. Without effect in Direct mode.
+// called within Handler.Events: then nothing that comes behind those events is handed over. Without effect in Direct
+// mode.
 func (s *Session) Hold() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -178,7 +180,8 @@ func (s *Session) AckEvents(epoch, seq uint64) {
 func (s *Session) Send(term, epoch, first uint64, count int, messages []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.core.Send(experimenter.Block{Term: term, Epoch: epoch, First: first, Count: uint32(count)}, messages); err != nil {
+	if err := s.core.Send(experimenter.Block{Term: term, Epoch: epoch, First: first, Count: uint32(count)},
+		messages); err != nil {
 		return err
 	}
 	return s.flush()
@@ -189,7 +192,8 @@ func (s *Session) Send(term, epoch, first uint64, count int, messages []byte) er
 func (s *Session) SendLoose(term, epoch uint64, count int, messages []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.core.SendLoose(experimenter.Block{Term: term, Epoch: epoch, Count: uint32(count)}, messages); err != nil {
+	if err := s.core.SendLoose(experimenter.Block{Term: term, Epoch: epoch, Count: uint32(count)},
+		messages); err != nil {
 		return err
 	}
 	return s.flush()
@@ -238,7 +242,8 @@ func (s *Session) now() uint64 { return uint64(s.srv.cfg.Now().UnixNano()) }
 func (s *Session) flush() error {
 	if n := s.core.Untranslated(); n != s.untranslated {
 		s.untranslated = n
-		s.srv.incidents.Warn("untranslated "+s.core.Switch().String(), "a message cannot be said in the other OpenFlow version: the application gets an ERROR in its place",
+		s.srv.incidents.Warn("untranslated "+s.core.Switch().String(),
+			"a message cannot be said in the other OpenFlow version: the application gets an ERROR in its place",
 			"switch", s.core.Switch(), "version", s.core.Version())
 	}
 	out := s.core.TakeOut()
@@ -270,12 +275,14 @@ func (s *Session) run(ctx context.Context) {
 	if err != nil {
 		if ctx.Err() == nil {
 			host, _, _ := net.SplitHostPort(s.remote)
-			s.srv.incidents.Warn(host, "connection refused", "remote", s.remote, "switch", s.core.Switch(), "error", err)
+			s.srv.incidents.Warn(host, "connection refused", "remote", s.remote, "switch", s.core.Switch(), "error",
+				err)
 		}
 		return
 	}
 	defer s.srv.unregister(s)
-	s.srv.incidents.Info("attached "+s.core.Switch().String(), "switch attached", "switch", s.core.Switch(), "remote", s.remote, "mode", s.core.Mode(), "version", s.core.Version())
+	s.srv.incidents.Info("attached "+s.core.Switch().String(), "switch attached", "switch", s.core.Switch(), "remote",
+		s.remote, "mode", s.core.Mode(), "version", s.core.Version())
 	s.call(func() { s.srv.handler.Attached(s) })
 	err = s.reason(s.read(ctx, rest))
 	s.conn.Close()
@@ -295,7 +302,8 @@ func (s *Session) detach(ctx context.Context, err error) {
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
 	} else {
-		s.srv.incidents.Warn("detached "+s.core.Switch().String(), "switch detached", "switch", s.core.Switch(), "remote", s.remote, "error", err)
+		s.srv.incidents.Warn("detached "+s.core.Switch().String(), "switch detached", "switch", s.core.Switch(),
+			"remote", s.remote, "error", err)
 	}
 	s.call(func() { s.srv.handler.Detached(s, err) })
 }

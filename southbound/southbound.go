@@ -111,7 +111,8 @@ func (c Config) withDefaults() Config {
 
 func (c Config) validate() error {
 	if c.EchoInterval >= c.SilentAfter {
-		return fmt.Errorf("southbound: EchoInterval %v must be less than SilentAfter %v, or every quiet switch counts as dead",
+		return fmt.Errorf("southbound: EchoInterval %v must be less than SilentAfter %v, or every quiet switch "+
+			"counts as dead",
 			c.EchoInterval, c.SilentAfter)
 	}
 	return nil

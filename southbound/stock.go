@@ -80,9 +80,11 @@ const (
 	patience      = 150
 )
 
-var errNoAnswer = errors.New("it has not answered for 15 s, or another controller has made itself its master: it does not read, is overloaded, or has controllers of another site")
+var errNoAnswer = errors.New("it has not answered for 15 s, or another controller has made itself its master: it " +
+	"does not read, is overloaded, or has controllers of another site")
 
-var errFlooded = fmt.Errorf("it has sent %d events, or %d MB of them, and no answer to what it was asked before: it is overloaded, or another controller has made itself its master", 2*maxHeld, 2*maxHeldBytes>>20)
+var errFlooded = fmt.Errorf("it has sent %d events, or %d MB of them, and no answer to what it was asked before: "+
+	"it is overloaded, or another controller has made itself its master", 2*maxHeld, 2*maxHeldBytes>>20)
 
 // lacksMarks is how many marks a switch may keep from a slave until it is not believed to tell slaves anything.
 const lacksMarks = 5
@@ -115,7 +117,8 @@ func (c *Core) attachStock() {
 }
 
 // Standby says that another controller leads, in a term if that is known: events are held until they
-// are seen in its log. In Agent mode no more than that this controller has no claim any more: the agent hears from the other.
+// are seen in its log. In Agent mode no more than that this controller has no claim any more: the agent hears from the
+// other.
 func (c *Core) Standby(term uint64) {
 	if c.mode == Agent {
 		c.master, c.outdone = false, false
@@ -194,12 +197,14 @@ func (c *Core) Full() bool {
 func (c *Core) claim(term uint64, r Resume) {
 	c.stock.courier.halt()
 	c.stock.held.share()
-	c.stock.state, c.stock.resume, c.stock.accepted, c.stock.stale, c.stock.markers, c.up = claiming, r, false, false, nil, false
+	c.stock.state, c.stock.resume, c.stock.accepted, c.stock.stale, c.stock.markers, c.up = claiming, r, false, false,
+		nil, false
 	c.epoch = max(c.epoch, r.Epoch)
 	c.stock.clean = c.stock.clean && r.Epoch == 0 // else it may have come before this controller saw the log
 	c.stock.roleXID = c.stock.courier.xid()
 	c.put(&of13.RoleRequest{Role: of13.RoleMaster, GenerationID: term}, c.stock.roleXID)
-	c.out = handshake.Bare(c.out, c.hs.Version, of13.TypeBarrierRequest, c.stock.courier.xid()) // the marker is read after it
+	// the marker is read after it
+	c.out = handshake.Bare(c.out, c.hs.Version, of13.TypeBarrierRequest, c.stock.courier.xid())
 	c.stock.markersXID = c.stock.courier.xid()
 	c.put(askMarkers(c.stock.courier.table), c.stock.markersXID)
 }
@@ -210,7 +215,8 @@ func (c *Core) decide(now uint64) {
 	for _, m := range c.stock.markers {
 		if r.Live && m.epoch == r.Epoch && m.seq <= r.Commands && c.stock.held.inStep {
 			c.stock.state, c.up, c.epoch = leading, true, m.epoch
-			c.stock.first, c.stock.told, c.stock.paused, c.stock.marks, c.stock.doneSaid = r.Events+1, r.Events, false, 0, 0
+			c.stock.first, c.stock.told, c.stock.paused, c.stock.marks, c.stock.doneSaid = r.Events+1, r.Events, false,
+				0, 0
 			c.stock.answers, c.stock.answer, c.stock.refusal = nil, 0, 0
 			c.stock.held.ahead = nil // what has not come before the role was dropped by the switch
 			c.stock.courier.start(marker{m.epoch, c.term, m.seq}, renew)
@@ -297,32 +303,39 @@ func (c *Core) mark(now uint64) {
 	c.put(markOut(experimenter.Mark{Term: c.term, Number: s.lastMark}), s.courier.xid())
 }
 
-// Outdone reports that the agent refuses this controller as master, since it had one with a later term. A stock switch may too,
-// but cannot be told to forget that.
+// Outdone reports that the agent refuses this controller as master, since it had one with a later term. A stock switch
+// may too, but cannot be told to forget that.
 func (c *Core) Outdone() bool { return c.outdone }
 
 // Guarantee says what a switch gets, and why not more. It is "" for one without an agent that another controller leads.
 func (c *Core) Guarantee() (guarantee, why string) {
 	switch {
 	case c.mode == Agent && c.outdone:
-		return "none", "its agent has had a master with a later term: these controllers have lost their logs, or it has controllers of another site; " +
-			"the switch begins anew when nobody else has led it for some seconds; if it does not, restart the agent, which also forgets the events that it holds, or remove the other controllers"
+		return "none", "its agent has had a master with a later term: these controllers have lost their logs, or " +
+			"it has controllers of another site; " +
+			"the switch begins anew when nobody else has led it for some seconds; if it does not, restart the " +
+			"agent, which also forgets the events that it holds, or remove the other controllers"
 	case c.mode == Agent:
 		return "exactly-once", "its agent keeps events and filters commands"
 	case c.mode == Direct:
 		return "at-most-once", "OpenFlow 1.0 without an agent: run one beside it"
 	case c.stock.state == claiming && c.stock.stale:
-		return "none", "it has had a master with a later term: these controllers have lost their logs, or it has controllers of another site; restart the switch, or remove those"
+		return "none", "it has had a master with a later term: these controllers have lost their logs, or it has " +
+			"controllers of another site; restart the switch, or remove those"
 	case c.stock.courier.marker.epoch == 0:
 		return "", ""
 	case c.stock.unseen > lacksMarks*seldom:
-		return "at-most-once", "it does not send packets of its controller back to all: events on their way when a leader dies are lost; run an agent beside it"
+		return "at-most-once", "it does not send packets of its controller back to all: events on their way when a " +
+			"leader dies are lost; run an agent beside it"
 	case c.stock.roleless:
-		return "at-least-once", "it knows no roles, so a leader that was deposed is not held off; run an agent beside it"
+		return "at-least-once", "it knows no roles, so a leader that was deposed is not held off; run an agent " +
+			"beside it"
 	case c.stock.courier.unmarked:
-		return "at-least-once", "it takes neither bundles nor the marker: commands on their way when a leader dies may be repeated; run an agent beside it"
+		return "at-least-once", "it takes neither bundles nor the marker: commands on their way when a leader dies " +
+			"may be repeated; run an agent beside it"
 	case c.stock.courier.serial:
-		return "at-least-once", "it has no bundles: one command may be repeated when a leader dies; run an agent beside it"
+		return "at-least-once", "it has no bundles: one command may be repeated when a leader dies; run an agent " +
+			"beside it"
 	}
 	return "exactly-once", fmt.Sprintf("commands go in bundles with a marker in table %d", c.stock.courier.table)
 }

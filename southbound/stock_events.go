@@ -24,8 +24,8 @@ func (c *Core) More() bool {
 	return c.mode == Stock && s.state == leading && !c.refused && (!s.paused && s.told < s.end() || s.moreDone())
 }
 
-// moreDone reports that commands are done that were not said to be. What is done with an answer waits for that to be handed
-// over; which is not certain while the switch is held up.
+// moreDone reports that commands are done that were not said to be. What is done with an answer waits for that to be
+// handed over; which is not certain while the switch is held up.
 func (s *stock) moreDone() bool {
 	handed := s.answer == 0 || s.answer <= s.told && !s.paused
 	return handed && s.courier.done() > s.doneSaid
@@ -118,7 +118,8 @@ func (s *stock) answered(done uint64) {
 
 // nextAnswer is the first that was not handed over; zero if there is none.
 func (s *stock) nextAnswer() (next answer) {
-	i, _ := slices.BinarySearchFunc(s.answers, s.told+1, func(a answer, number uint64) int { return cmp.Compare(a.event, number) })
+	i, _ := slices.BinarySearchFunc(s.answers, s.told+1,
+		func(a answer, number uint64) int { return cmp.Compare(a.event, number) })
 	if i < len(s.answers) {
 		next = s.answers[i]
 	}
@@ -128,7 +129,8 @@ func (s *stock) nextAnswer() (next answer) {
 func (c *Core) deliverHeld() Action {
 	s := &c.stock
 	n, most := 0, s.held.len()
-	if next := s.nextAnswer(); next.event > 0 { // the batch ends with it: what comes behind may go into another entry, and what is done must not
+	// the batch ends with it: what comes behind may go into another entry, and what is done must not
+	if next := s.nextAnswer(); next.event > 0 {
 		most = int(next.event - s.told)
 	}
 	c.in, n = s.held.appendTo(c.in[:0], int(s.told+1-s.first), most, deliverBytes)

@@ -17,8 +17,8 @@ type chaos struct {
 	up      bool // the port that comes and goes
 }
 
-// TestStockWhateverHappens: controllers die, lose their connections, lead without knowing that others do, and come back;
-// switches are restarted. What holds is said in plant.append, plant.execute and member.checkHeld.
+// TestStockWhateverHappens: controllers die, lose their connections, lead without knowing that others do, and come
+// back; switches are restarted. What holds is said in plant.append, plant.execute and member.checkHeld.
 func TestStockWhateverHappens(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
@@ -239,7 +239,8 @@ func (c *chaos) calm(leader *member) {
 	c.t.Helper()
 	s := c.state()
 	if !s.live || leader.core.stock.state != leading || leader.core.Epoch() != s.epoch {
-		c.t.Fatalf("controller %d does not lead: state %d, epoch %d; log: %+v", leader.n, leader.core.stock.state, leader.core.Epoch(), s.epoch)
+		c.t.Fatalf("controller %d does not lead: state %d, epoch %d; log: %+v", leader.n, leader.core.stock.state,
+			leader.core.Epoch(), s.epoch)
 	}
 	if !c.lossy && (len(c.at) == 0 || c.at[len(c.at)-1] != len(c.order)-1) {
 		c.t.Fatalf("the log is at %v of %d events", c.at, len(c.order))
@@ -258,7 +259,8 @@ func (c *chaos) calm(leader *member) {
 	}
 	for _, m := range c.members {
 		if !m.attached || !m.core.InStep() || m.core.Held() != 0 {
-			c.t.Fatalf("controller %d: attached %v, in step %v, holds %d", m.n, m.attached, m.core.InStep(), m.core.Held())
+			c.t.Fatalf("controller %d: attached %v, in step %v, holds %d", m.n, m.attached, m.core.InStep(),
+				m.core.Held())
 		}
 	}
 }

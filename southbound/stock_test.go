@@ -133,7 +133,8 @@ func stockCore(t *testing.T) *Core {
 	t.Helper()
 	c := &Core{}
 	c.Start()
-	if got := mustFeed(t, c, hello13, features13(7), ports13()); len(got) != 1 || got[0].Kind != Attached || c.mode != Stock {
+	if got := mustFeed(t, c, hello13, features13(7), ports13()); len(got) != 1 || got[0].Kind != Attached ||
+		c.mode != Stock {
 		t.Fatalf("after the handshake: %+v, mode %s", got, c.mode)
 	}
 	if out := c.types(t); !strings.HasSuffix(out, "4:SET_ASYNC") {
@@ -314,7 +315,8 @@ func TestNewEpochOfALaterVersion(t *testing.T) {
 		c := &Core{}
 		c.Start()
 		hello, role := of13.NewHello(of13.VersionsOf(v)), of13.RoleReply{Role: of13.RoleMaster, GenerationID: 3}
-		refusal := of13.Error{ErrType: of13.ErrTypeBadRequest, Code: of13.BadRequestBadMultipart, Data: make([]byte, 16)}
+		refusal := of13.Error{ErrType: of13.ErrTypeBadRequest, Code: of13.BadRequestBadMultipart,
+			Data: make([]byte, 16)}
 		noPorts := says(refusal.Append(nil, handshake.OwnXID+2))
 		mustFeed(t, c, says(hello.Append(nil, 1)), says(features13(7)), noPorts)
 		c.TakeMaster(3, 1000, Resume{Epoch: 500, Live: true})
@@ -322,15 +324,17 @@ func TestNewEpochOfALaterVersion(t *testing.T) {
 		if c.mode != Stock || c.stock.state != asking {
 			t.Fatalf("mode %s, state %d", c.mode, c.stock.state)
 		}
-		mustFeed(t, c, says(message(v, of13.TypeFeaturesReply, handshake.OwnXID+1, features13(7)[openflow.HeaderLen:]...)), noPorts)
+		mustFeed(t, c, says(message(v, of13.TypeFeaturesReply, handshake.OwnXID+1,
+			features13(7)[openflow.HeaderLen:]...)), noPorts)
 		if c.stock.state != founding {
 			t.Errorf("version %d: it has said what was asked, and the state is %d", v, c.stock.state)
 		}
 	}
 }
 
-// Requests go on being answered while events are held up. Each answer is then handed over as the last of a batch, which says
-// that this request is done: a leader that dies between two of them is followed by one that asks only what is not answered.
+// Requests go on being answered while events are held up. Each answer is then handed over as the last of a batch, which
+// says that this request is done: a leader that dies between two of them is followed by one that asks only what is not
+// answered.
 func TestAnswersOfASwitchThatIsHeldUp(t *testing.T) {
 	_, c1 := steady(t, 1)
 	c := c1.core
@@ -343,7 +347,8 @@ func TestAnswersOfASwitchThatIsHeldUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	for seq := range uint32(3) {
-		answer, barrier := message(4, of13.TypeBarrierReply, 1<<24|seq+1), message(4, of13.TypeBarrierReply, c.stock.courier.step.barrier)
+		answer, barrier := message(4, of13.TypeBarrierReply, 1<<24|seq+1),
+			message(4, of13.TypeBarrierReply, c.stock.courier.step.barrier)
 		if got := mustFeed(t, c, packetIn13(byte(seq)), answer, barrier, packetIn13(byte(seq))); len(got) > 0 {
 			t.Fatalf("%+v between Hold and Resend", got)
 		}
@@ -391,7 +396,8 @@ func TestEventsWithoutAnswer(t *testing.T) {
 	p, _ := steady(t, 2)
 	c := p.members[1].core
 	p.members[1].elected()
-	refusal := of13.Error{ErrType: of13.ErrTypeRoleRequestFailed, Code: of13.RoleRequestFailedStale, Data: make([]byte, 16)}
+	refusal := of13.Error{ErrType: of13.ErrTypeRoleRequestFailed, Code: of13.RoleRequestFailedStale,
+		Data: make([]byte, 16)}
 	mustFeed(t, c, refusal.Append(nil, c.stock.roleXID))
 	if n, err := flood(c); err != errFlooded || n <= maxHeld {
 		t.Errorf("it holds %d events, %v", c.Held(), err)
@@ -403,7 +409,8 @@ func TestEventsWithoutAnswer(t *testing.T) {
 	role := of13.RoleReply{Role: of13.RoleMaster, GenerationID: 3}
 	refusal = of13.Error{ErrType: of13.ErrTypeBadRequest, Data: make([]byte, 16)}
 	features := message(4, of13.TypeFeaturesReply, handshake.OwnXID+1, features13(7)[openflow.HeaderLen:]...)
-	mustFeed(t, c, role.Append(nil, c.stock.roleXID), refusal.Append(nil, c.stock.markersXID), packetIn13(0), features, refusal.Append(nil, handshake.OwnXID+2))
+	mustFeed(t, c, role.Append(nil, c.stock.roleXID), refusal.Append(nil, c.stock.markersXID), packetIn13(0), features,
+		refusal.Append(nil, handshake.OwnXID+2))
 	if c.stock.state != founding || c.Held() != 0 {
 		t.Fatalf("state %d, %d events held", c.stock.state, c.Held())
 	}

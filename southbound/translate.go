@@ -148,7 +148,8 @@ func (t *translator) commandsFromV13(version uint8, messages []byte) []byte {
 			openflow.SetLength(t.fromV13[at:])
 			continue
 		}
-		if version == openflow.Version10 && t.fromV13[at+1] == of10.TypeFeaturesRequest && msg[1] == of13.TypeMultipartRequest {
+		if version == openflow.Version10 && t.fromV13[at+1] == of10.TypeFeaturesRequest &&
+			msg[1] == of13.TypeMultipartRequest {
 			if len(t.asked) == maxAsked {
 				t.asked = t.asked[1:]
 			}

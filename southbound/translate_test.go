@@ -25,7 +25,8 @@ func helloOf(version uint8) []byte {
 
 // barePorts is a PORT_DESC reply of OpenFlow 1.4 with n ports that have no properties: they grow in 1.3.
 func barePorts(version uint8, xid uint32, n int) []byte {
-	body := append([]byte{0, byte(of13.PartPortDesc), 0, 0, 0, 0, 0, 0}, bytes.Repeat(append([]byte{0, 0, 0, 1, 0, 40, 0, 0}, make([]byte, 32)...), n)...)
+	body := append([]byte{0, byte(of13.PartPortDesc), 0, 0, 0, 0, 0, 0},
+		bytes.Repeat(append([]byte{0, 0, 0, 1, 0, 40, 0, 0}, make([]byte, 32)...), n)...)
 	return message(version, of13.TypeMultipartReply, xid, body...)
 }
 
@@ -39,7 +40,8 @@ func TestAgentOfLaterSwitchKeepsTheNumbers(t *testing.T) {
 		mustFeed(t, c, helloOf(v), experimenter.Attach{Epoch: 100, FirstHeld: 1, NextEvent: 2}.Append(nil, v), features)
 		c.TakeMaster(3, 0, Resume{})
 		up := experimenter.SwitchUp{Features: features, Ports: barePorts(v, 0, 2)}.Append(nil, v)
-		all := concat(up, versioned(v, packetIn13(1)), message(v, of14.TypeTableStatus, 0, make([]byte, 16)...), barePorts(v, 9, 1), barePorts(v, 10, 1200))
+		all := concat(up, versioned(v, packetIn13(1)), message(v, of14.TypeTableStatus, 0, make([]byte, 16)...),
+			barePorts(v, 9, 1), barePorts(v, 10, 1200))
 		b := experimenter.Block{Epoch: 100, First: 1, Count: 5, Bytes: uint32(len(all))}
 		got := mustFeed(t, c, roleReply(3), b.Append(nil, v, experimenter.TypeEvents), all)
 		if len(got) != 1 || got[0].Batch.Count != 5 || countMessages(got[0].Batch.Messages) != 5 {
@@ -49,7 +51,8 @@ func TestAgentOfLaterSwitchKeepsTheNumbers(t *testing.T) {
 		u, err := experimenter.ParseSwitchUp(first)
 		var f of13.FeaturesReply
 		var p of13.MultipartReply
-		if err != nil || f.Decode(u.Features) != nil || f.DatapathID != 7 || p.Decode(u.Ports) != nil || p.PortDescs().Len() != 2 {
+		if err != nil || f.Decode(u.Features) != nil || f.DatapathID != 7 || p.Decode(u.Ports) != nil ||
+			p.PortDescs().Len() != 2 {
 			t.Fatalf("version %d: SWITCH_UP %+v, %v", v, u, err)
 		}
 		for i, typ := range []uint8{of13.TypePacketIn, of13.TypeError, of13.TypeMultipartReply, of13.TypeError} {
@@ -67,17 +70,20 @@ func TestAgentOfLaterSwitchKeepsTheNumbers(t *testing.T) {
 // A command that the switch's version cannot say goes to the switch all the same, which refuses it.
 func TestCommandsForLaterSwitch(t *testing.T) {
 	long := of13.PacketOut{BufferID: of13.NoBuffer, Data: make([]byte, openflow.MaxMessageLen-24)}
-	commands := concat((&of13.FlowMod{BufferID: of13.NoBuffer}).Append(nil, 8), long.Append(nil, 9), (&of13.QueueGetConfigRequest{Port: 1}).Append(nil, 10))
+	commands := concat((&of13.FlowMod{BufferID: of13.NoBuffer}).Append(nil, 8), long.Append(nil, 9),
+		(&of13.QueueGetConfigRequest{Port: 1}).Append(nil, 10))
 	c := &Core{}
 	c.Start()
-	mustFeed(t, c, helloOf(6), experimenter.Attach{Epoch: 100, FirstHeld: 1, NextEvent: 2}.Append(nil, 6), versioned(6, features13(7)))
+	mustFeed(t, c, helloOf(6), experimenter.Attach{Epoch: 100, FirstHeld: 1, NextEvent: 2}.Append(nil, 6),
+		versioned(6, features13(7)))
 	c.TakeMaster(3, 0, Resume{})
 	c.types(t)
 	if err := c.Send(commandBlock(3, 100, 1, 3), commands); err != nil {
 		t.Fatal(err)
 	}
 	out := bytes.Clone(c.out)
-	if got := c.types(t); got != "6:COMMANDS 6:FLOW_MOD 6:type 0 6:MULTIPART_REQUEST" { // of our experimenter, which has no type 0
+	// of our experimenter, which has no type 0
+	if got := c.types(t); got != "6:COMMANDS 6:FLOW_MOD 6:type 0 6:MULTIPART_REQUEST" {
 		t.Errorf("the agent gets %s", got)
 	}
 	for xid := uint32(7); len(out) > 0; xid++ {

@@ -16,15 +16,17 @@ const (
 	burstFlows = 1024
 )
 
-// NewBurst returns the application with which commands are measured. It answers a packet-in with as many commands as the
-// packet wants: flows, which replace each other after a while, and at the end the packet itself, back
+// NewBurst returns the application with which commands are measured. It answers a packet-in with as many commands as
+// the packet wants: flows, which replace each other after a while, and at the end the packet itself, back
 // to where it came from.
 func NewBurst() *app.App {
 	a := app.New("burst")
 	counts := app.NewTable[app.Switch, uint64](a, "flows")
 	app.Handle(a, nil, func(tx *app.Tx, up app.SwitchUp) error {
-		tx.FlowMod(up.Switch, of13.FlowMod{Command: of13.FlowAdd, Priority: 1, BufferID: of13.NoBuffer, Match: of13.Match(nil).WithEthType(etherType),
-			Instructions: of13.Instructions(nil).Apply(of13.Actions(nil).Output(of13.PortController, of13.MaxLenNoBuffer))})
+		tx.FlowMod(up.Switch, of13.FlowMod{Command: of13.FlowAdd, Priority: 1, BufferID: of13.NoBuffer,
+			Match: of13.Match(nil).WithEthType(etherType),
+			Instructions: of13.Instructions(nil).Apply(of13.Actions(nil).Output(of13.PortController,
+				of13.MaxLenNoBuffer))})
 		return nil
 	})
 	cells := func(in app.PacketIn) app.Cells { return app.Need(counts.Cell(in.Switch)) }

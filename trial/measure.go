@@ -25,8 +25,9 @@ const (
 	speedBurst  = 64
 )
 
-// Measure runs the application of NewBurst, which the binary must have as "burst", first with one packet at a time, then
-// with as much as the window lets, each for so long. Nothing is compared: a relay stands where in a trial the witness does.
+// Measure runs the application of NewBurst, which the binary must have as "burst", first with one packet at a time,
+// then with as much as the window lets, each for so long. Nothing is compared: a relay stands where in a trial the
+// witness does.
 func Measure(ctx context.Context, cfg Config, each time.Duration) (s Speed, err error) {
 	cfg = cfg.withDefaults()
 	dir, err := os.MkdirTemp("", "holdfast-speed-")

@@ -48,7 +48,8 @@ func (o *ovsNetwork) add(i int) error {
 			return err
 		}
 	}
-	ns, err := o.lab.AddHost(fmt.Sprintf("h%d", i+1), netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, 0, byte(i + 1)}), 24))
+	ns, err := o.lab.AddHost(fmt.Sprintf("h%d", i+1),
+		netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, 0, byte(i + 1)}), 24))
 	if err != nil {
 		return err
 	}

@@ -39,7 +39,8 @@ const (
 )
 
 func newHost(n int, send func(frame []byte) error) *Host {
-	return &Host{mac: of13.MAC{0x02, 0, 0, 0, 0, byte(n)}, send: send, waiting: map[uint64]time.Time{}, requests: map[request]bool{}}
+	return &Host{mac: of13.MAC{0x02, 0, 0, 0, 0, byte(n)}, send: send, waiting: map[uint64]time.Time{},
+		requests: map[request]bool{}}
 }
 
 func frame(dst, src of13.MAC, kind byte, seq uint64) []byte {

@@ -22,20 +22,21 @@ import (
 
 // Config says what to run.
 type Config struct {
-	Binary       string                       // the holdfast binary
-	OVS          bool                         // Open vSwitch in network namespaces (root), not embedded switches
-	Switches     int                          // in a row, each with one host; 4 if 0
-	Kills        int                          // of the leader, with SIGKILL; it is restarted each time
-	Between      time.Duration                // undisturbed traffic before each kill, and after the last
-	PingInterval time.Duration                // of each host
-	Durability   string                       // "memory" if empty
-	Election     time.Duration                // how long a leader may be silent; 0 is the site file's default
-	TLS          bool                         // everything is said over TLS
-	Stock        bool                         // no agents: every switch connects to every controller
-	Barriers     bool                         // with Stock: the switches have no bundles
-	Soak         bool                         // kills of any controller, at random moments; how long they take is not measured
-	Say          func(line string)            // what happens, as it happens; may be nil
-	Progress     func(done float64, s string) // may be nil
+	Binary       string        // the holdfast binary
+	OVS          bool          // Open vSwitch in network namespaces (root), not embedded switches
+	Switches     int           // in a row, each with one host; 4 if 0
+	Kills        int           // of the leader, with SIGKILL; it is restarted each time
+	Between      time.Duration // undisturbed traffic before each kill, and after the last
+	PingInterval time.Duration // of each host
+	Durability   string        // "memory" if empty
+	Election     time.Duration // how long a leader may be silent; 0 is the site file's default
+	TLS          bool          // everything is said over TLS
+	Stock        bool          // no agents: every switch connects to every controller
+	Barriers     bool          // with Stock: the switches have no bundles
+	// kills of any controller, at random moments; how long they take is not measured
+	Soak     bool
+	Say      func(line string)            // what happens, as it happens; may be nil
+	Progress func(done float64, s string) // may be nil
 }
 
 func (c Config) withDefaults() Config {
@@ -147,7 +148,8 @@ func (t *trial) start(ctx context.Context, dir string) (err error) {
 	if t.Soak {
 		snapshots = soakSnapshots
 	}
-	t.cluster, err = cluster.Start(ctx, cluster.Config{Binary: t.Binary, Dir: dir, Controllers: 3, Agents: agents, SnapshotEvery: snapshots, Election: t.Election,
+	t.cluster, err = cluster.Start(ctx, cluster.Config{Binary: t.Binary, Dir: dir, Controllers: 3, Agents: agents,
+		SnapshotEvery: snapshots, Election: t.Election,
 		Apps: []string{t.app}, Durability: t.Durability, Audit: !t.blind, TLS: t.TLS})
 	if err != nil {
 		return err
@@ -221,7 +223,8 @@ func (t *trial) run(ctx context.Context) (Result, error) {
 		r.PingsRepeated += repeated
 	}
 	if n := r.Epochs - t.Switches; n > 0 {
-		t.Say(fmt.Sprintf("switches lost their connection %d times: their %d open commands are void", n, r.CommandsVoid))
+		t.Say(fmt.Sprintf("switches lost their connection %d times: their %d open commands are void", n,
+			r.CommandsVoid))
 	}
 	return r, nil
 }
@@ -282,12 +285,14 @@ func (t *trial) kill(ctx context.Context) (Kill, error) {
 	}
 	var ok bool
 	if k.Command, ok = t.clock.resumed(at, at.Add(observed)); !ok {
-		return k, fmt.Errorf("no switch got a command in the %v after %s was killed\n%s", observed, leader.Name, t.cluster.Logs())
+		return k, fmt.Errorf("no switch got a command in the %v after %s was killed\n%s", observed, leader.Name,
+			t.cluster.Logs())
 	}
 	for _, h := range t.net.hosts() {
 		k.Hosts = max(k.Hosts, h.longestSilence(at, at.Add(observed)))
 	}
-	t.Say(fmt.Sprintf("killed leader %s (SIGKILL); %s leads; first command after %s, hosts waited %s", leader.Name, next.Name,
+	t.Say(fmt.Sprintf("killed leader %s (SIGKILL); %s leads; first command after %s, hosts waited %s", leader.Name,
+		next.Name,
 		k.Command.Round(100*time.Microsecond), k.Hosts.Round(100*time.Microsecond)))
 	if err := leader.Restart(); err != nil {
 		return k, err

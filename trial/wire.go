@@ -60,7 +60,10 @@ type target struct {
 func (t *trial) targets(i int) (list []target) {
 	if t.Stock {
 		for n, c := range t.cluster.Controllers() {
-			list = append(list, target{c.OpenFlow, func() tap.Observer { return t.clock.beside(t.stock.Connection(n)) }})
+			list = append(list, target{c.OpenFlow, func() tap.Observer {
+				return t.clock.beside(
+					t.stock.Connection(n))
+			}})
 		}
 	} else {
 		list = []target{{t.cluster.Agents()[i].Listen, tap.Same(t.clock.beside(t.agents))}}

@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// SetBFD watches the link of a port by a BFD session, a new one even if it has one: from now on the port is live while the
-// session is up, and what the far end says to it never reaches the tables.
+// SetBFD watches the link of a port by a BFD session, a new one even if it has one: from now on the port is live while
+// the session is up, and what the far end says to it never reaches the tables.
 func (s *Switch) SetBFD(now time.Duration, no of13.Port, c bfd.Config) error {
 	s.begin(now)
 	p := s.ports[no]
@@ -44,8 +44,9 @@ func (s *Switch) BFD(no of13.Port) (bfd.Status, bool) {
 	return p.session.Status(), true
 }
 
-// Deadline is when a BFD session needs a Tick, if one does: for these sessions an interval is an interval, while flow entries and
-// bundles may wait for a Tick that comes by and by. Frames that have arrived go first, or the delay of the caller passes for silence.
+// Deadline is when a BFD session needs a Tick, if one does: for these sessions an interval is an interval, while flow
+// entries and bundles may wait for a Tick that comes by and by. Frames that have arrived go first, or the delay of the
+// caller passes for silence.
 func (s *Switch) Deadline() (at time.Duration, ok bool) {
 	for _, p := range s.inOrder {
 		if p.session == nil {
@@ -68,8 +69,8 @@ func (s *Switch) excuse(now, d time.Duration) {
 	}
 }
 
-// frameBFD takes a frame that is for the session of a port, and reports whether it was. Whatever the port's configuration says about
-// frames, these pass: they are not forwarded.
+// frameBFD takes a frame that is for the session of a port, and reports whether it was. Whatever the port's
+// configuration says about frames, these pass: they are not forwarded.
 func (s *Switch) frameBFD(p *port, frame []byte) bool {
 	packet, err := bfd.DecodeFrame(frame)
 	if errors.Is(err, bfd.ErrOther) {

@@ -13,8 +13,8 @@ import (
 
 const ms = time.Millisecond
 
-// twins are two switches under a virtual clock, with a host at port 1 of each and links between their ports 2 and their ports 3. What
-// comes from a host goes by port 2 if that is live, else by 3.
+// twins are two switches under a virtual clock, with a host at port 1 of each and links between their ports 2 and their
+// ports 3. What comes from a host goes by port 2 if that is live, else by 3.
 type twins struct {
 	t      *testing.T
 	ends   [2]*rig
@@ -54,7 +54,8 @@ func newTwins(t *testing.T, interval time.Duration) *twins {
 		e.ok(add(0, 1, nil, out(1)))
 		e.ok(add(0, 2, of13.Match(nil).WithInPort(1), actions(of13.Actions(nil).Group(1))))
 		for _, p := range []of13.Port{2, 3} {
-			c := bfd.Config{Discriminator: uint32(10*i) + uint32(p), MinTx: interval, MinRx: interval, Multiplier: 3, Jitter: r.Float64}
+			c := bfd.Config{Discriminator: uint32(10*i) + uint32(p), MinTx: interval, MinRx: interval, Multiplier: 3,
+				Jitter: r.Float64}
 			if err := e.s.SetBFD(0, p, c); err != nil {
 				t.Fatal(err)
 			}
@@ -155,8 +156,8 @@ func (w *twins) liveBits(no of13.Port) (bits [2][]bool) {
 	return bits
 }
 
-// A link that is cut silently, in both directions or in one, is noticed within the detection time, at both ends: until then frames are
-// lost, from then on none. When it is mended they go by it again.
+// A link that is cut silently, in both directions or in one, is noticed within the detection time, at both ends: until
+// then frames are lost, from then on none. When it is mended they go by it again.
 func TestBFDSilentCut(t *testing.T) {
 	const interval = 5 * ms
 	const most = int(3*interval/ms) + 1 // frames, one each millisecond
@@ -208,13 +209,15 @@ func TestBFDWithoutFailure(t *testing.T) {
 func TestBFDIsForItsPortOnly(t *testing.T) {
 	r := newRig(t)
 	r.ok(add(0, 1, nil, out(4)))
-	said := bfd.AppendFrame(nil, macB, bfd.Packet{State: bfd.Down, Multiplier: 3, MyDiscriminator: 9, DesiredMinTx: time.Second, RequiredMinRx: ms})
+	said := bfd.AppendFrame(nil, macB, bfd.Packet{State: bfd.Down, Multiplier: 3, MyDiscriminator: 9,
+		DesiredMinTx: time.Second, RequiredMinRx: ms})
 	routed := slices.Clone(said)
 	routed[ethLen+8]--  // its time to live,
 	routed[ethLen+10]++ // and its checksum
 	r.goes(1, said, 4)
 
-	config := bfd.Config{Discriminator: 7, MinTx: 5 * ms, MinRx: 5 * ms, Multiplier: 3, Jitter: func() float64 { return 0 }}
+	config := bfd.Config{Discriminator: 7, MinTx: 5 * ms, MinRx: 5 * ms, Multiplier: 3,
+		Jitter: func() float64 { return 0 }}
 	if r.s.SetBFD(r.now, 9, config) == nil || r.s.SetBFD(r.now, 1, bfd.Config{}) == nil {
 		t.Error("a session at no port, or of nothing")
 	}
@@ -231,7 +234,8 @@ func TestBFDIsForItsPortOnly(t *testing.T) {
 	}
 	r.goes(1, ping(1), 4)
 	r.goes(2, said, 4)
-	r.from(1, &of13.PortMod{Port: 1, HwAddr: r.s.ports[1].HwAddr, Config: of13.PortConfigDown, Mask: of13.PortConfigDown})
+	r.from(1, &of13.PortMod{Port: 1, HwAddr: r.s.ports[1].HwAddr, Config: of13.PortConfigDown,
+		Mask: of13.PortConfigDown})
 	r.goes(1, said) // and no answer by a port that is down
 
 	r.s.ClearBFD(r.now, 1)
@@ -258,7 +262,8 @@ func TestFramesDoNotAllocate(t *testing.T) {
 	if n := testing.AllocsPerRun(1000, forward); n > 0 {
 		t.Errorf("two frames, one by a group and one in by a port with BFD: %v allocations", n)
 	}
-	said := bfd.AppendFrame(nil, macB, bfd.Packet{State: bfd.Up, Poll: true, Multiplier: 3, MyDiscriminator: 12, YourDiscriminator: 2, DesiredMinTx: 5 * ms, RequiredMinRx: 5 * ms})
+	said := bfd.AppendFrame(nil, macB, bfd.Packet{State: bfd.Up, Poll: true, Multiplier: 3, MyDiscriminator: 12,
+		YourDiscriminator: 2, DesiredMinTx: 5 * ms, RequiredMinRx: 5 * ms})
 	answer := func() {
 		s.Frame(w.now, 2, said)
 		if len(s.Frames()) == 0 {
@@ -280,7 +285,8 @@ func TestRunnerBFD(t *testing.T) {
 	link := Connect(ends[0].Port(1), ends[1].Port(1))
 	for i, r := range ends {
 		r.Do(func(s *Switch, now time.Duration) {
-			err := s.SetBFD(now, 1, bfd.Config{Discriminator: uint32(i + 1), MinTx: 50 * ms, MinRx: 50 * ms, Multiplier: 3, Jitter: rand.Float64})
+			err := s.SetBFD(now, 1, bfd.Config{Discriminator: uint32(i + 1), MinTx: 50 * ms, MinRx: 50 * ms,
+				Multiplier: 3, Jitter: rand.Float64})
 			if err != nil {
 				t.Error(err)
 			}
@@ -293,7 +299,8 @@ func TestRunnerBFD(t *testing.T) {
 	for _, silent := range []bool{false, true, false} {
 		link.SetSilent(silent)
 		for i, r := range ends {
-			until(t, fmt.Sprintf("with silent=%v end %d has noticed", silent, i), func() bool { return live(r) != silent })
+			until(t, fmt.Sprintf("with silent=%v end %d has noticed", silent, i),
+				func() bool { return live(r) != silent })
 		}
 	}
 }

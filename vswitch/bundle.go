@@ -117,8 +117,8 @@ func (s *Switch) openBundle(c *conn, id uint32, flags uint16) (code uint16) {
 	return 0
 }
 
-// addToBundle keeps a message for the commit; a bundle that is not there is opened. The message is judged when it is committed, but
-// for what can never be in a bundle, and what cannot be read.
+// addToBundle keeps a message for the commit; a bundle that is not there is opened. The message is judged when it is
+// committed, but for what can never be in a bundle, and what cannot be read.
 func (s *Switch) addToBundle(c *conn, m of13.BundleAdd, xid uint32, whole []byte) error {
 	b := c.bundles[m.ID]
 	if b == nil {
@@ -139,7 +139,8 @@ func (s *Switch) addToBundle(c *conn, m of13.BundleAdd, xid uint32, whole []byte
 		code = of13.BundleMsgBadLen
 	case h.XID != xid:
 		code = of13.BundleMsgBadXID
-	case h.Version != of13.Version || h.Type != of13.TypeFlowMod && h.Type != of13.TypeGroupMod && h.Type != of13.TypePortMod && h.Type != of13.TypePacketOut:
+	case h.Version != of13.Version || h.Type != of13.TypeFlowMod && h.Type != of13.TypeGroupMod &&
+		h.Type != of13.TypePortMod && h.Type != of13.TypePacketOut:
 		code = of13.BundleMsgUnsup
 	case b.bytes+int(h.Length) > maxBundleBytes:
 		code = of13.BundleMsgTooMany

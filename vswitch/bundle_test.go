@@ -15,7 +15,8 @@ func bundleControl(id uint32, kind uint16) *of13.BundleControl {
 func (r *rig) bundle(id uint32, kind uint16) {
 	r.t.Helper()
 	var a of13.BundleControl
-	if err := a.Decode(answer[*of13.Experimenter](r, bundleControl(id, kind)).Append(nil, 0)); err != nil || a.CtrlType != kind+1 {
+	if err := a.Decode(answer[*of13.Experimenter](r, bundleControl(id, kind)).Append(nil, 0)); err != nil ||
+		a.CtrlType != kind+1 {
 		r.t.Fatalf("answer to %d: %+v, %v", kind, a, err)
 	}
 }
@@ -30,7 +31,8 @@ func TestBundleCommit(t *testing.T) {
 	var seen []uint8
 	r := newRig(t, func(c *Config) { c.Observe = func(_ ConnID, msg []byte) { seen = append(seen, msg[1]) } })
 	r.bundle(1, of13.BundleOpenRequest)
-	po := &of13.PacketOut{BufferID: of13.NoBuffer, InPort: 1, Actions: of13.Actions(nil).Output(of13.PortTable, 0), Data: ping(1)}
+	po := &of13.PacketOut{BufferID: of13.NoBuffer, InPort: 1, Actions: of13.Actions(nil).Output(of13.PortTable, 0),
+		Data: ping(1)}
 	r.ok(r.inBundle(1, add(0, 1, nil, out(2))))
 	r.ok(r.inBundle(1, po))
 	r.ok(r.inBundle(1, groupMod(1, of13.GroupTypeAll, bucketTo(3, of13.PortAny, 0))))
@@ -67,7 +69,8 @@ func TestBundleIsAtomic(t *testing.T) {
 	modGroup.Command = of13.GroupModify
 	hw := Ports(1, 4)[1].HwAddr
 	for _, m := range []of13.Message{
-		mod, add(0, 7, of13.Match(nil).WithEthDst(macB), out(3)), modGroup, add(0, 0, of13.Match(nil).WithInPort(1), out(3)), del,
+		mod, add(0, 7, of13.Match(nil).WithEthDst(macB), out(3)), modGroup,
+		add(0, 0, of13.Match(nil).WithInPort(1), out(3)), del,
 		add(1, 1, nil, toGroup(1)), &of13.GroupMod{Command: of13.GroupDelete, GroupID: 1},
 		&of13.PortMod{Port: 2, HwAddr: hw, Config: of13.PortConfigDown, Mask: of13.PortConfigDown},
 		&of13.PacketOut{BufferID: of13.NoBuffer, InPort: 1, Actions: of13.Actions(nil).Output(3, 0), Data: ping(1)},
@@ -80,7 +83,8 @@ func TestBundleIsAtomic(t *testing.T) {
 		t.Fatalf("answers %v", answers)
 	}
 	first, second := answers[0].(*of13.Error), answers[1].(*of13.Error)
-	if first.ErrType != of13.ErrTypeBadAction || second.ErrType != of13.ErrTypeExperimenter || second.Code != of13.BundleMsgFailed {
+	if first.ErrType != of13.ErrTypeBadAction || second.ErrType != of13.ErrTypeExperimenter ||
+		second.Code != of13.BundleMsgFailed {
 		t.Fatalf("answers %v", answers)
 	}
 	if after := r.flows(); !reflect.DeepEqual(before, after) {
@@ -127,7 +131,8 @@ func TestBundleErrors(t *testing.T) {
 func TestBundleRefusesWhatCannotBeRead(t *testing.T) {
 	r := newRig(t)
 	r.bundle(1, of13.BundleOpenRequest)
-	long := of13.PacketOut{BufferID: of13.NoBuffer, InPort: of13.PortController, Actions: of13.Actions(nil).Output(2, 0), Data: ping(1)}
+	long := of13.PacketOut{BufferID: of13.NoBuffer, InPort: of13.PortController,
+		Actions: of13.Actions(nil).Output(2, 0), Data: ping(1)}
 	bad := long.Append(nil, r.xid+1)
 	bad[16], bad[17] = 0xff, 0xff // length of the actions
 	add := of13.BundleAdd{ID: 1, Flags: of13.BundleAtomic | of13.BundleOrdered, Message: bad}
@@ -145,7 +150,8 @@ func TestBundleOfSlave(t *testing.T) {
 	r.bundle(1, of13.BundleOpenRequest)
 	r.ok(r.inBundle(1, add(0, 1, nil, out(2))))
 	r.role(1, of13.RoleSlave, 1)
-	for _, m := range []of13.Message{bundleControl(1, of13.BundleCommitRequest), bundleControl(2, of13.BundleOpenRequest), r.inBundle(1, add(0, 2, nil, out(2)))} {
+	for _, m := range []of13.Message{bundleControl(1, of13.BundleCommitRequest),
+		bundleControl(2, of13.BundleOpenRequest), r.inBundle(1, add(0, 2, nil, out(2)))} {
 		r.fails(m, of13.ErrTypeBadRequest, of13.BadRequestIsSlave)
 	}
 	r.wantFlows(0)

@@ -29,7 +29,8 @@ type conn struct {
 // Bits of all reasons.
 const (
 	portReasons = 1<<of13.PortAdd | 1<<of13.PortDelete | 1<<of13.PortModify
-	flowReasons = 1<<of13.FlowRemovedIdleTimeout | 1<<of13.FlowRemovedHardTimeout | 1<<of13.FlowRemovedDelete | 1<<of13.FlowRemovedGroupDelete
+	flowReasons = 1<<of13.FlowRemovedIdleTimeout | 1<<of13.FlowRemovedHardTimeout | 1<<of13.FlowRemovedDelete |
+		1<<of13.FlowRemovedGroupDelete
 )
 
 // Connect begins a connection to a controller, whose role is equal. The HELLO is pending at once.
@@ -136,8 +137,9 @@ func (s *Switch) portStatus(reason uint8, p *port) {
 func (s *Switch) flowRemoved(now time.Duration, f *flow, reason uint8) {
 	d := since(f.created, now)
 	m := of13.FlowRemoved{
-		Cookie: f.cookie, Priority: f.priority, Reason: reason, TableID: f.table, DurationSec: d.Sec, DurationNsec: d.Nsec,
-		IdleTimeout: f.idle, HardTimeout: f.hard, PacketCount: f.packets, ByteCount: f.bytes, Match: f.match,
+		Cookie: f.cookie, Priority: f.priority, Reason: reason, TableID: f.table, DurationSec: d.Sec,
+		DurationNsec: d.Nsec,
+		IdleTimeout:  f.idle, HardTimeout: f.hard, PacketCount: f.packets, ByteCount: f.bytes, Match: f.match,
 	}
 	for _, c := range s.conns {
 		if c.hello && wants(c.async.FlowRemoved[c.column()], reason) {
@@ -189,7 +191,8 @@ func (s *Switch) greet(c *conn, msg []byte) {
 	if err != nil {
 		text = "a connection begins with HELLO"
 	}
-	s.send(c, &of13.Error{ErrType: of13.ErrTypeHelloFailed, Code: of13.HelloFailedIncompatible, Data: []byte(text)}, xidOf(msg))
+	s.send(c, &of13.Error{ErrType: of13.ErrTypeHelloFailed, Code: of13.HelloFailedIncompatible, Data: []byte(text)},
+		xidOf(msg))
 	c.closing = true
 }
 

@@ -36,7 +36,8 @@ func TestRoles(t *testing.T) {
 	r.fails(&of13.RoleRequest{Role: of13.RoleMaster, GenerationID: 11 + 1<<63}, e, of13.RoleRequestFailedStale)
 	r.role(1, of13.RoleMaster, 11+1<<62) // the numbers go round: this is later
 	r.failsAt(2, add(0, 1, nil, nil), of13.ErrTypeBadRequest, of13.BadRequestIsSlave)
-	r.failsAt(2, &of13.PacketOut{BufferID: of13.NoBuffer, InPort: 1, Data: ping(1)}, of13.ErrTypeBadRequest, of13.BadRequestIsSlave)
+	r.failsAt(2, &of13.PacketOut{BufferID: of13.NoBuffer, InPort: 1, Data: ping(1)}, of13.ErrTypeBadRequest,
+		of13.BadRequestIsSlave)
 	if out := r.from(2, &of13.BarrierRequest{}); len(out) != 1 {
 		t.Fatal("a slave may ask")
 	}
@@ -155,7 +156,8 @@ func TestHello(t *testing.T) {
 	msg := (&of13.BarrierRequest{}).Append(nil, 7)
 	msg[0] = 5
 	r.s.Message(0, 1, msg)
-	if e, ok := r.take(1)[0].(*of13.Error); !ok || e.ErrType != of13.ErrTypeBadRequest || e.Code != of13.BadRequestBadVersion {
+	if e, ok := r.take(1)[0].(*of13.Error); !ok || e.ErrType != of13.ErrTypeBadRequest ||
+		e.Code != of13.BadRequestBadVersion {
 		t.Fatalf("got %v", e)
 	}
 }

@@ -50,21 +50,24 @@ func OpenDevice(name string) (*Device, error) {
 	if err := set("ask for VLAN tags of", unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_AUXDATA, 1)); err != nil {
 		return nil, err
 	}
-	if err := set("ignore what is sent to", unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_IGNORE_OUTGOING, 1)); err != nil {
+	if err := set("ignore what is sent to", unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_IGNORE_OUTGOING,
+		1)); err != nil {
 		return nil, err
 	}
-	if err := set("bind to", unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: protocol, Ifindex: ifc.Index})); err != nil {
+	if err := set("bind to", unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: protocol,
+		Ifindex: ifc.Index})); err != nil {
 		return nil, err
 	}
 	promiscuous := unix.PacketMreq{Ifindex: int32(ifc.Index), Type: unix.PACKET_MR_PROMISC}
-	if err := set("make promiscuous", unix.SetsockoptPacketMreq(fd, unix.SOL_PACKET, unix.PACKET_ADD_MEMBERSHIP, &promiscuous)); err != nil {
+	if err := set("make promiscuous", unix.SetsockoptPacketMreq(fd, unix.SOL_PACKET, unix.PACKET_ADD_MEMBERSHIP,
+		&promiscuous)); err != nil {
 		return nil, err
 	}
 	return newDevice(name, fd, false)
 }
 
-// OpenTAP makes a TAP interface, or takes an existing one, which goes when the device is closed. It needs CAP_NET_ADMIN. The
-// caller brings the interface up.
+// OpenTAP makes a TAP interface, or takes an existing one, which goes when the device is closed. It needs
+// CAP_NET_ADMIN. The caller brings the interface up.
 func OpenTAP(name string) (*Device, error) {
 	request, err := unix.NewIfreq(name)
 	if err != nil {
@@ -135,7 +138,8 @@ func restoreTag(frame []byte, n int, control []byte) int {
 	messages, err := unix.ParseSocketControlMessage(control)
 	if err == nil && n >= ethLen {
 		for _, m := range messages {
-			if m.Header.Level != unix.SOL_PACKET || m.Header.Type != unix.PACKET_AUXDATA || len(m.Data) < int(unsafe.Sizeof(unix.TpacketAuxdata{})) {
+			if m.Header.Level != unix.SOL_PACKET || m.Header.Type != unix.PACKET_AUXDATA ||
+				len(m.Data) < int(unsafe.Sizeof(unix.TpacketAuxdata{})) {
 				continue
 			}
 			aux := (*unix.TpacketAuxdata)(unsafe.Pointer(&m.Data[0]))

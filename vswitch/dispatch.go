@@ -31,7 +31,8 @@ func (s *Switch) dispatch(c *conn, msg []byte) error {
 		return refuse(of13.ErrTypeBadRequest, of13.BadRequestBadVersion)
 	}
 	switch msg[1] {
-	case of13.TypeFlowMod, of13.TypeGroupMod, of13.TypePortMod, of13.TypeMeterMod, of13.TypePacketOut, of13.TypeTableMod:
+	case of13.TypeFlowMod, of13.TypeGroupMod, of13.TypePortMod, of13.TypeMeterMod, of13.TypePacketOut,
+		of13.TypeTableMod:
 		if c.role == of13.RoleSlave {
 			return refuse(of13.ErrTypeBadRequest, of13.BadRequestIsSlave)
 		}

@@ -218,7 +218,8 @@ func (p *packet) setInner(f of13.Field, v []byte) {
 	}
 }
 
-var arpAt = map[of13.Field]int{of13.FieldARPOp: 6, of13.FieldARPSHA: 8, of13.FieldARPSPA: 14, of13.FieldARPTHA: 18, of13.FieldARPTPA: 24}
+var arpAt = map[of13.Field]int{of13.FieldARPOp: 6, of13.FieldARPSHA: 8, of13.FieldARPSPA: 14, of13.FieldARPTHA: 18,
+	of13.FieldARPTPA: 24}
 
 // setMPLS sets a field of the outermost MPLS header.
 func (p *packet) setMPLS(f of13.Field, v []byte) {

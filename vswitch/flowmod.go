@@ -10,7 +10,8 @@ import (
 
 // flowMod executes a FLOW_MOD (section 6.4).
 func (s *Switch) flowMod(now time.Duration, m *of13.FlowMod) error {
-	const known = of13.FlowSendFlowRem | of13.FlowCheckOverlap | of13.FlowResetCounts | of13.FlowNoPktCounts | of13.FlowNoBytCounts
+	const known = of13.FlowSendFlowRem | of13.FlowCheckOverlap | of13.FlowResetCounts | of13.FlowNoPktCounts |
+		of13.FlowNoBytCounts
 	deletes := m.Command == of13.FlowDelete || m.Command == of13.FlowDeleteStrict
 	switch {
 	case m.Command > of13.FlowDeleteStrict:
@@ -150,7 +151,8 @@ func (s *Switch) selected(m *of13.FlowMod) func(yield func(*flow) bool) {
 	return func(yield func(*flow) bool) {
 		for _, t := range s.tablesOf(m.TableID) {
 			if strict {
-				if f := t.find(&value, &mask, m.Priority); f != nil && f.hasCookie(m.Cookie, m.CookieMask) && !yield(f) {
+				if f := t.find(&value, &mask, m.Priority); f != nil && f.hasCookie(m.Cookie, m.CookieMask) &&
+					!yield(f) {
 					return
 				}
 				continue

@@ -80,9 +80,10 @@ func TestModifyAndDelete(t *testing.T) {
 		"delete ignores priority": {of13.FlowDelete, in1, func(m *of13.FlowMod) { m.Priority = 4 }, 1},
 		"out port":                {of13.FlowDelete, nil, func(m *of13.FlowMod) { m.OutPort = 3 }, 2},
 		"out group of none":       {of13.FlowDelete, nil, func(m *of13.FlowMod) { m.OutGroup = 3 }, 3},
-		"cookie":                  {of13.FlowDelete, nil, func(m *of13.FlowMod) { m.Cookie, m.CookieMask = 0x10, 0xf0 }, 1},
-		"cookie, none":            {of13.FlowDelete, nil, func(m *of13.FlowMod) { m.Cookie, m.CookieMask = 0x30, 0xff }, 3},
-		"all tables":              {of13.FlowDelete, in1B, func(m *of13.FlowMod) { m.TableID = of13.TableAll }, 2},
+		"cookie": {of13.FlowDelete, nil, func(m *of13.FlowMod) { m.Cookie, m.CookieMask = 0x10, 0xf0 },
+			1},
+		"cookie, none": {of13.FlowDelete, nil, func(m *of13.FlowMod) { m.Cookie, m.CookieMask = 0x30, 0xff }, 3},
+		"all tables":   {of13.FlowDelete, in1B, func(m *of13.FlowMod) { m.TableID = of13.TableAll }, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
@@ -146,7 +147,8 @@ func TestTimeouts(t *testing.T) {
 	}
 	r.advance(3 * time.Second)
 	f = r.take(1)[0].(*of13.FlowRemoved)
-	if f.Cookie != 1 || f.Reason != of13.FlowRemovedIdleTimeout || f.PacketCount != 1 || f.ByteCount != uint64(len(ping(1))) {
+	if f.Cookie != 1 || f.Reason != of13.FlowRemovedIdleTimeout || f.PacketCount != 1 ||
+		f.ByteCount != uint64(len(ping(1))) {
 		t.Fatalf("got %+v", f)
 	}
 	r.wantFlows(0)

@@ -99,7 +99,8 @@ func (s *Switch) compileGroup(m *of13.GroupMod) (*group, error) {
 		if err != nil {
 			return nil, err
 		}
-		g.buckets = append(g.buckets, bucket{weight: b.Weight, watchPort: b.WatchPort, watchGroup: b.WatchGroup, ops: ops})
+		g.buckets = append(g.buckets, bucket{weight: b.Weight, watchPort: b.WatchPort, watchGroup: b.WatchGroup,
+			ops: ops})
 	}
 	if g.kind == of13.GroupTypeIndirect && len(g.buckets) != 1 {
 		return nil, refuse(of13.ErrTypeGroupModFailed, of13.GroupModFailedInvalidGroup)

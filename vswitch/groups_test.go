@@ -7,7 +7,8 @@ import (
 )
 
 func bucketTo(p of13.Port, watch of13.Port, weight uint16) of13.Bucket {
-	return of13.Bucket{Weight: weight, WatchPort: watch, WatchGroup: of13.GroupAny, Actions: of13.Actions(nil).Output(p, 0)}
+	return of13.Bucket{Weight: weight, WatchPort: watch, WatchGroup: of13.GroupAny,
+		Actions: of13.Actions(nil).Output(p, 0)}
 }
 
 func groupMod(id uint32, kind uint8, buckets ...of13.Bucket) *of13.GroupMod {
@@ -57,14 +58,16 @@ func TestFastFailover(t *testing.T) {
 	r.goes(1, ping(1), 2)
 	r.take(1)
 	// A port that is configured down is as dead as one without a link.
-	r.from(1, &of13.PortMod{Port: 2, HwAddr: Ports(1, 4)[1].HwAddr, Config: of13.PortConfigDown, Mask: of13.PortConfigDown})
+	r.from(1, &of13.PortMod{Port: 2, HwAddr: Ports(1, 4)[1].HwAddr, Config: of13.PortConfigDown,
+		Mask: of13.PortConfigDown})
 	r.goes(1, ping(1), 4)
 }
 
 // Section 5.6.1: select groups share by weight, and keep a connection together.
 func TestSelect(t *testing.T) {
 	r := newRig(t)
-	r.ok(groupMod(1, of13.GroupTypeSelect, bucketTo(2, of13.PortAny, 1), bucketTo(3, of13.PortAny, 3), bucketTo(4, of13.PortAny, 0)))
+	r.ok(groupMod(1, of13.GroupTypeSelect, bucketTo(2, of13.PortAny, 1), bucketTo(3, of13.PortAny, 3),
+		bucketTo(4, of13.PortAny, 0)))
 	r.ok(add(0, 1, nil, toGroup(1)))
 	n := map[of13.Port]int{}
 	for src := range uint16(400) {

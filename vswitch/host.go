@@ -30,8 +30,8 @@ func NewHost(mac of13.MAC, ipv4 [4]byte) *Host {
 	return h
 }
 
-// Received has the frames that arrived and were no requests to this host, oldest first. When nobody takes them the newest are lost,
-// and counted in Dropped.
+// Received has the frames that arrived and were no requests to this host, oldest first. When nobody takes them the
+// newest are lost, and counted in Dropped.
 func (h *Host) Received() <-chan []byte { return h.received }
 
 // Dropped counts the frames that found Received full.
@@ -47,7 +47,8 @@ func (h *Host) Send(frame []byte) {
 	}
 }
 
-// Ping sends an echo request with a sequence number to a host whose MAC is known. The reply, if it comes, is in Received.
+// Ping sends an echo request with a sequence number to a host whose MAC is known. The reply, if it comes, is in
+// Received.
 func (h *Host) Ping(mac of13.MAC, ipv4 [4]byte, seq uint16) {
 	h.Send(appendEcho(nil, h.MAC, mac, h.IPv4, ipv4, icmpEchoRequest, seq))
 }
@@ -92,7 +93,8 @@ func (h *Host) reply(frame []byte) []byte {
 		if k.uint16(of13.FieldARPOp) == 1 && [4]byte(k.field(of13.FieldARPTPA)) == h.IPv4 {
 			return appendARP(nil, 2, h.MAC, h.IPv4, from, from, [4]byte(k.field(of13.FieldARPSPA)))
 		}
-	case l.proto == protoICMP && l.l4 != 0 && of13.MAC(frame[:6]) == h.MAC && [4]byte(k.field(of13.FieldIPv4Dst)) == h.IPv4:
+	case l.proto == protoICMP && l.l4 != 0 && of13.MAC(frame[:6]) == h.MAC &&
+		[4]byte(k.field(of13.FieldIPv4Dst)) == h.IPv4:
 		if k.field(of13.FieldICMPv4Type)[0] == icmpEchoRequest {
 			seq := binary.BigEndian.Uint16(frame[l.l4+6:])
 			return appendEcho(nil, h.MAC, from, h.IPv4, [4]byte(k.field(of13.FieldIPv4Src)), icmpEchoReply, seq)

@@ -53,7 +53,8 @@ func (s *Switch) multipart(c *conn, m *of13.MultipartRequest, xid uint32) error 
 		err = s.flowStats(p, r)
 	case of13.PartTable:
 		for _, t := range s.tables {
-			p.body = of13.TableStats{TableID: t.id, ActiveCount: uint32(t.count), LookupCount: t.lookups, MatchedCount: t.matched}.AppendTo(p.body)
+			p.body = of13.TableStats{TableID: t.id, ActiveCount: uint32(t.count), LookupCount: t.lookups,
+				MatchedCount: t.matched}.AppendTo(p.body)
 			p.end()
 		}
 	case of13.PartPortStats:
@@ -100,7 +101,8 @@ func (s *Switch) flowStats(p *parts, r of13.FlowStatsRequest) error {
 		return err
 	}
 	var sum of13.AggregateStats
-	selection := of13.FlowMod{Command: of13.FlowModify, TableID: r.TableID, Cookie: r.Cookie, CookieMask: r.CookieMask, Match: r.Match}
+	selection := of13.FlowMod{Command: of13.FlowModify, TableID: r.TableID, Cookie: r.Cookie, CookieMask: r.CookieMask,
+		Match: r.Match}
 	for f := range s.selected(&selection) {
 		if !f.program.refersTo(r.OutPort, r.OutGroup) {
 			continue
@@ -112,8 +114,10 @@ func (s *Switch) flowStats(p *parts, r of13.FlowStatsRequest) error {
 			continue
 		}
 		p.body = of13.FlowStats{
-			TableID: f.table, Duration: since(f.created, s.now), Priority: f.priority, IdleTimeout: f.idle, HardTimeout: f.hard,
-			Flags: f.flags, Cookie: f.cookie, PacketCount: f.packets, ByteCount: f.bytes, Match: f.match, Instructions: f.instructions,
+			TableID: f.table, Duration: since(f.created, s.now), Priority: f.priority, IdleTimeout: f.idle,
+			HardTimeout: f.hard,
+			Flags:       f.flags, Cookie: f.cookie, PacketCount: f.packets, ByteCount: f.bytes, Match: f.match,
+			Instructions: f.instructions,
 		}.AppendTo(p.body)
 		p.end()
 	}
@@ -150,7 +154,9 @@ func (s *Switch) groupOrMeter(p *parts, m *of13.MultipartRequest) error {
 			p.end()
 		}
 	case of13.PartGroupFeatures:
-		f := of13.GroupFeatures{Types: 0xf, Capabilities: of13.GroupSelectWeight | of13.GroupSelectLiveness | of13.GroupChaining | of13.GroupChainingChecks}
+		f := of13.GroupFeatures{Types: 0xf,
+			Capabilities: of13.GroupSelectWeight | of13.GroupSelectLiveness | of13.GroupChaining |
+				of13.GroupChainingChecks}
 		for i := range f.Actions {
 			f.MaxGroups[i], f.Actions[i] = uint32(s.config.MaxGroups), actionBits()
 		}
@@ -161,7 +167,8 @@ func (s *Switch) groupOrMeter(p *parts, m *of13.MultipartRequest) error {
 	case of13.PartMeterFeatures:
 		p.body = of13.MeterFeatures{
 			MaxMeter: uint32(s.config.MaxMeters), BandTypes: 1<<of13.BandDrop | 1<<of13.BandDSCPRemark,
-			Capabilities: uint32(of13.MeterKbps | of13.MeterPktps | of13.MeterBurst | of13.MeterStats), MaxBands: maxBands,
+			Capabilities: uint32(of13.MeterKbps | of13.MeterPktps | of13.MeterBurst | of13.MeterStats),
+			MaxBands:     maxBands,
 		}.AppendTo(p.body)
 	default:
 		return refuse(of13.ErrTypeBadRequest, of13.BadRequestBadMultipart)
@@ -248,7 +255,8 @@ func (s *Switch) meterStats(p *parts, id uint32) error {
 var (
 	knownActions = []of13.ActionType{of13.ActionOutput, of13.ActionPushVLAN, of13.ActionPopVLAN, of13.ActionSetQueue,
 		of13.ActionGroup, of13.ActionSetNwTTL, of13.ActionDecNwTTL, of13.ActionSetField}
-	knownInstructions = []of13.InstructionType{of13.InstructionGotoTable, of13.InstructionWriteMetadata, of13.InstructionWriteActions,
+	knownInstructions = []of13.InstructionType{of13.InstructionGotoTable, of13.InstructionWriteMetadata,
+		of13.InstructionWriteActions,
 		of13.InstructionApplyActions, of13.InstructionClearActions, of13.InstructionMeter}
 )
 
@@ -275,7 +283,8 @@ func (s *Switch) tableFeatures(t *table) of13.TableFeatures {
 	}
 	instructions := knownInstructions
 	if len(later) == 0 {
-		instructions = slices.DeleteFunc(slices.Clone(instructions), func(i of13.InstructionType) bool { return i == of13.InstructionGotoTable })
+		instructions = slices.DeleteFunc(slices.Clone(instructions),
+			func(i of13.InstructionType) bool { return i == of13.InstructionGotoTable })
 	}
 	return of13.TableFeatures{
 		TableID: t.id, MetadataMatch: ^uint64(0), MetadataWrite: ^uint64(0), MaxEntries: uint32(s.config.MaxFlows),

@@ -24,13 +24,15 @@ func TestTableMiss(t *testing.T) {
 	in := r.take(1)
 	p, ok := in[0].(*of13.PacketIn)
 	port, _ := p.Match.InPort()
-	if !ok || p.Reason != of13.PacketInNoMatch || p.Cookie != 7 || port != 1 || p.BufferID != of13.NoBuffer || !bytes.Equal(p.Data, ping(2)) {
+	if !ok || p.Reason != of13.PacketInNoMatch || p.Cookie != 7 || port != 1 || p.BufferID != of13.NoBuffer ||
+		!bytes.Equal(p.Data, ping(2)) {
 		t.Fatalf("got %v", in)
 	}
 	r.ok(add(0, 1, nil, actions(of13.Actions(nil).Output(of13.PortController, 20))))
 	r.goes(1, ping(3))
 	p = r.take(1)[0].(*of13.PacketIn)
-	if p.Reason != of13.PacketInAction || len(p.Data) != 20 || p.TotalLen != uint16(len(ping(3))) || p.BufferID == of13.NoBuffer {
+	if p.Reason != of13.PacketInAction || len(p.Data) != 20 || p.TotalLen != uint16(len(ping(3))) ||
+		p.BufferID == of13.NoBuffer {
 		t.Fatalf("got %v", p)
 	}
 }
@@ -52,17 +54,21 @@ func TestPriority(t *testing.T) {
 // Sections 5.1 and 5.9: tables, metadata, the action set.
 func TestInstructions(t *testing.T) {
 	r := newRig(t)
-	r.ok(add(0, 1, nil, of13.Instructions(nil).WriteMetadata(0xab00, 0xff00).Write(of13.Actions(nil).Output(2, 0)).Goto(5)))
+	r.ok(add(0, 1, nil, of13.Instructions(nil).WriteMetadata(0xab00,
+		0xff00).Write(of13.Actions(nil).Output(2, 0)).Goto(5)))
 	r.goes(1, ping(1)) // a miss in table 5 drops, the action set too
 	r.ok(add(5, 1, of13.Match(nil).WithMetadata(0xab00, 0xff00), of13.Instructions(nil)))
 	r.goes(1, ping(1), 2)
-	r.ok(add(5, 1, of13.Match(nil).WithMetadata(0xab00, 0xff00), of13.Instructions(nil).Clear().Apply(of13.Actions(nil).Output(3, 0))))
+	r.ok(add(5, 1, of13.Match(nil).WithMetadata(0xab00, 0xff00),
+		of13.Instructions(nil).Clear().Apply(of13.Actions(nil).Output(3, 0))))
 	r.goes(1, ping(1), 3)
-	r.ok(add(5, 1, of13.Match(nil).WithMetadata(0xab00, 0xff00), of13.Instructions(nil).Write(of13.Actions(nil).Output(4, 0))))
+	r.ok(add(5, 1, of13.Match(nil).WithMetadata(0xab00, 0xff00),
+		of13.Instructions(nil).Write(of13.Actions(nil).Output(4, 0))))
 	r.goes(1, ping(1), 4)
 	r.fails(add(5, 1, nil, of13.Instructions(nil).Goto(5)), of13.ErrTypeBadInstruction, of13.BadInstructionBadTableID)
 	r.fails(add(0, 1, nil, of13.Instructions(nil).Goto(64)), of13.ErrTypeBadInstruction, of13.BadInstructionBadTableID)
-	r.fails(add(0, 1, nil, of13.Instructions(nil).Meter(3)), of13.ErrTypeMeterModFailed, of13.MeterModFailedUnknownMeter)
+	r.fails(add(0, 1, nil, of13.Instructions(nil).Meter(3)), of13.ErrTypeMeterModFailed,
+		of13.MeterModFailedUnknownMeter)
 	r.fails(add(64, 1, nil, nil), of13.ErrTypeFlowModFailed, of13.FlowModFailedBadTableID)
 }
 
@@ -92,7 +98,8 @@ func TestReservedPorts(t *testing.T) {
 func TestSetFieldMendsChecksums(t *testing.T) {
 	r := newRig(t)
 	a := of13.Actions(nil).Output(2, 0).
-		SetField(of13.Exact(of13.FieldIPv4Src, []byte{192, 168, 7, 9})).SetUint(of13.FieldUDPDst, 4789).SetUint(of13.FieldIPDSCP, 46).
+		SetField(of13.Exact(of13.FieldIPv4Src, []byte{192, 168, 7, 9})).SetUint(of13.FieldUDPDst,
+		4789).SetUint(of13.FieldIPDSCP, 46).
 		DecNwTTL().SetField(of13.Exact(of13.FieldEthSrc, macB[:])).Output(3, 0)
 	r.ok(add(0, 1, of13.Match(nil).WithEthType(typeIPv4).WithIPProto(protoUDP), actions(a)))
 	for _, payload := range []int{0, 1, 17, 100} {
@@ -107,17 +114,20 @@ func TestSetFieldMendsChecksums(t *testing.T) {
 		if want := l4Sum(b); binary.BigEndian.Uint16(b[40:]) != want {
 			t.Errorf("payload %d: UDP checksum %#x, want %#x", payload, b[40:42], want)
 		}
-		if b[22] != 63 || b[15] != 46<<2 || !bytes.Equal(b[26:30], []byte{192, 168, 7, 9}) || binary.BigEndian.Uint16(b[36:]) != 4789 || of13.MAC(b[6:12]) != macB {
+		if b[22] != 63 || b[15] != 46<<2 || !bytes.Equal(b[26:30], []byte{192, 168, 7, 9}) ||
+			binary.BigEndian.Uint16(b[36:]) != 4789 || of13.MAC(b[6:12]) != macB {
 			t.Errorf("fields are not set: %x", b)
 		}
 	}
-	r.fails(add(0, 1, nil, actions(of13.Actions(nil).SetUint(of13.FieldUDPDst, 1))), of13.ErrTypeBadAction, of13.BadActionMatchInconsistent)
+	r.fails(add(0, 1, nil, actions(of13.Actions(nil).SetUint(of13.FieldUDPDst, 1))), of13.ErrTypeBadAction,
+		of13.BadActionMatchInconsistent)
 }
 
 // Section 5.12.1 and 7.2.5: VLAN tags.
 func TestVLAN(t *testing.T) {
 	r := newRig(t)
-	r.ok(add(0, 1, of13.Match(nil).WithNoVLAN(), actions(of13.Actions(nil).PushVLAN(typeVLAN).SetUint(of13.FieldVLANVID, 0x1000|77).
+	r.ok(add(0, 1, of13.Match(nil).WithNoVLAN(), actions(of13.Actions(nil).PushVLAN(typeVLAN).SetUint(of13.FieldVLANVID,
+		0x1000|77).
 		SetUint(of13.FieldVLANPCP, 5).Output(2, 0).PushVLAN(typeQinQ).Output(3, 0).PopVLAN().PopVLAN().Output(4, 0))))
 	got := r.frame(1, ping(1))
 	tag := []byte{0x81, 0, 5 << 5, 77}
@@ -197,7 +207,8 @@ func TestBuffers(t *testing.T) {
 func TestPacketOut(t *testing.T) {
 	r := newRig(t)
 	r.ok(add(0, 1, of13.Match(nil).WithInPort(of13.PortController), out(of13.PortFlood)))
-	m := &of13.PacketOut{BufferID: of13.NoBuffer, InPort: of13.PortController, Actions: of13.Actions(nil).Output(of13.PortTable, 0), Data: ping(1)}
+	m := &of13.PacketOut{BufferID: of13.NoBuffer, InPort: of13.PortController,
+		Actions: of13.Actions(nil).Output(of13.PortTable, 0), Data: ping(1)}
 	r.ok(m)
 	if got := r.frames(); len(got) != 4 {
 		t.Fatalf("sent to %v", got)

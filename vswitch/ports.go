@@ -8,7 +8,8 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// port is a port with its counters. Its State has link-down or live, or neither if it is closed, or its BFD session is not up.
+// port is a port with its counters. Its State has link-down or live, or neither if it is closed, or its BFD session is
+// not up.
 type port struct {
 	of13.PortDesc
 	stats   of13.PortStats
@@ -57,7 +58,8 @@ func Ports(switchNumber, n int) []of13.PortDesc {
 func (s *Switch) AddPort(now time.Duration, desc of13.PortDesc) error {
 	s.begin(now)
 	if desc.Port == 0 || desc.Port > of13.PortMax && desc.Port != of13.PortLocal {
-		return fmt.Errorf("vswitch: %v is not the number of a port: use 1 to %#x, or LOCAL", desc.Port, uint32(of13.PortMax))
+		return fmt.Errorf("vswitch: %v is not the number of a port: use 1 to %#x, or LOCAL", desc.Port,
+			uint32(of13.PortMax))
 	}
 	if s.ports[desc.Port] != nil {
 		return fmt.Errorf("vswitch: there is a port %v already", desc.Port)

@@ -17,7 +17,8 @@ import (
 func genMatch(t *rapid.T) of13.Match {
 	maybe := func(name string) bool { return rapid.IntRange(0, 2).Draw(t, name) == 0 }
 	mask4 := func(name string) [4]byte {
-		return rapid.SampledFrom([][4]byte{{255, 255, 255, 255}, {255, 255, 255, 0}, {255, 0, 0, 255}, {128}}).Draw(t, name)
+		return rapid.SampledFrom([][4]byte{{255, 255, 255, 255}, {255, 255, 255, 0}, {255, 0, 0, 255}, {128}}).Draw(t,
+			name)
 	}
 	and := func(a, m [4]byte) (r [4]byte) {
 		for i := range a {
@@ -55,14 +56,16 @@ func genMatch(t *rapid.T) of13.Match {
 }
 
 func genFrame(t *rapid.T) []byte {
-	b := udp(uint16(rapid.IntRange(1, 2).Draw(t, "src")), uint16(rapid.IntRange(1, 2).Draw(t, "dst")), rapid.IntRange(0, 20).Draw(t, "payload"))
+	b := udp(uint16(rapid.IntRange(1, 2).Draw(t, "src")), uint16(rapid.IntRange(1, 2).Draw(t, "dst")),
+		rapid.IntRange(0, 20).Draw(t, "payload"))
 	if rapid.Bool().Draw(t, "other way") {
 		copy(b, macA[:])
 		copy(b[30:34], ipA[:])
 	}
 	switch rapid.IntRange(0, 3).Draw(t, "form") {
 	case 0:
-		b = append(append(append([]byte(nil), b[:12]...), 0x81, 0, 0, byte(rapid.IntRange(7, 8).Draw(t, "vid"))), b[12:]...)
+		b = append(append(append([]byte(nil), b[:12]...), 0x81, 0, 0, byte(rapid.IntRange(7, 8).Draw(t, "vid"))),
+			b[12:]...)
 	case 1:
 		b = b[:rapid.IntRange(ethLen, len(b)).Draw(t, "cut")]
 	case 2:
@@ -153,7 +156,8 @@ func TestLookupAgreesWithLinearSearch(t *testing.T) {
 					}
 				}
 				f := s.tables[0].lookup(&p.key)
-				if f == nil && best >= 0 || f != nil && (int(f.priority) != best || !byCookie[f.cookie].matches(&p.key)) {
+				if f == nil && best >= 0 || f != nil && (int(f.priority) != best ||
+					!byCookie[f.cookie].matches(&p.key)) {
 					rt.Fatalf("lookup found %+v, linear search priority %d", f, best)
 				}
 			}
@@ -171,16 +175,19 @@ func TestParserAgreesWithGopacket(t *testing.T) {
 		var k key
 		l := parse(b, &k)
 		p := gopacket.NewPacket(b, gplayers.LayerTypeEthernet, gopacket.DecodeOptions{Lazy: false, NoCopy: true})
-		if v, ok := p.Layer(gplayers.LayerTypeDot1Q).(*gplayers.Dot1Q); ok != (l.tags > 0) || ok && v.VLANIdentifier|0x1000 != k.uint16(of13.FieldVLANVID) {
+		if v, ok := p.Layer(gplayers.LayerTypeDot1Q).(*gplayers.Dot1Q); ok != (l.tags > 0) ||
+			ok && v.VLANIdentifier|0x1000 != k.uint16(of13.FieldVLANVID) {
 			rt.Fatalf("tags %d, gopacket %v", l.tags, v)
 		}
 		if p.ErrorLayer() != nil { // cut short: gopacket gives layers that it has not read
 			return
 		}
-		if u, ok := p.Layer(gplayers.LayerTypeUDP).(*gplayers.UDP); ok && (uint16(u.SrcPort) != k.uint16(of13.FieldUDPSrc) || uint16(u.DstPort) != k.uint16(of13.FieldUDPDst)) {
+		if u, ok := p.Layer(gplayers.LayerTypeUDP).(*gplayers.UDP); ok &&
+			(uint16(u.SrcPort) != k.uint16(of13.FieldUDPSrc) || uint16(u.DstPort) != k.uint16(of13.FieldUDPDst)) {
 			rt.Fatalf("ports %d %d, gopacket %v", k.uint16(of13.FieldUDPSrc), k.uint16(of13.FieldUDPDst), u)
 		}
-		if ip, ok := p.Layer(gplayers.LayerTypeIPv4).(*gplayers.IPv4); ok && string(ip.DstIP) != string(k.field(of13.FieldIPv4Dst)) {
+		if ip, ok := p.Layer(gplayers.LayerTypeIPv4).(*gplayers.IPv4); ok &&
+			string(ip.DstIP) != string(k.field(of13.FieldIPv4Dst)) {
 			rt.Fatalf("destination %v, gopacket %v", k.field(of13.FieldIPv4Dst), ip.DstIP)
 		}
 	})
@@ -188,7 +195,8 @@ func TestParserAgreesWithGopacket(t *testing.T) {
 
 // Whatever is set, checksums that were right stay right.
 func TestSetFieldKeepsChecksums(t *testing.T) {
-	fields := []of13.Field{of13.FieldEthDst, of13.FieldIPDSCP, of13.FieldIPECN, of13.FieldIPv4Src, of13.FieldIPv4Dst, of13.FieldUDPSrc, of13.FieldUDPDst}
+	fields := []of13.Field{of13.FieldEthDst, of13.FieldIPDSCP, of13.FieldIPECN, of13.FieldIPv4Src, of13.FieldIPv4Dst,
+		of13.FieldUDPSrc, of13.FieldUDPDst}
 	rapid.Check(t, func(rt *rapid.T) {
 		var p packet
 		p.reset(1, udp(1, 2, rapid.IntRange(0, 9).Draw(rt, "payload")))
@@ -219,7 +227,8 @@ func FuzzSwitch(f *testing.F) {
 	seed := add(0, 0, nil, out(of13.PortController, of13.PortFlood)).Append(nil, 1)
 	seed = groupMod(1, 0).Append(seed, 2)
 	seed = groupMod(1, 0).Append(seed, 2)
-	seed = (&of13.PacketOut{BufferID: of13.NoBuffer, InPort: 1, Actions: of13.Actions(nil).Output(of13.PortTable, 0), Data: ping(1)}).Append(seed, 3)
+	seed = (&of13.PacketOut{BufferID: of13.NoBuffer, InPort: 1, Actions: of13.Actions(nil).Output(of13.PortTable, 0),
+		Data: ping(1)}).Append(seed, 3)
 	seed = (&of13.BundleAdd{Message: add(0, 1, nil, out(2)).Append(nil, 0)}).Append(seed, 4)
 	seed = bundleControl(0, of13.BundleCommitRequest).Append(seed, 5)
 	f.Add(seed, ping(1))

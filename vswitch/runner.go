@@ -26,8 +26,8 @@ const (
 	sendChunk = 256 << 10
 	// maxArrived bounds the frames that wait for the switch; those beyond are dropped.
 	maxArrived = 4096
-	// tolerance is by how much the loop may come late and still say what was silent. If it was deaf for longer, then maybe so were
-	// those who read devices, and what they have not read must not pass for silence.
+	// tolerance is by how much the loop may come late and still say what was silent. If it was deaf for longer, then
+	// maybe so were those who read devices, and what they have not read must not pass for silence.
 	tolerance = 2 * time.Millisecond
 )
 

@@ -49,7 +49,8 @@ func TestRunnerDials(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	r := startRunner(t, RunnerConfig{Switch: Config{DatapathID: 5, Ports: Ports(5, 2)}, Controllers: []string{l.Addr().String()}})
+	r := startRunner(t, RunnerConfig{Switch: Config{DatapathID: 5, Ports: Ports(5, 2)},
+		Controllers: []string{l.Addr().String()}})
 	for range 2 {
 		nc, err := l.Accept()
 		if err != nil {
@@ -153,7 +154,8 @@ func TestNetwork(t *testing.T) {
 func TestNetworkRingEnds(t *testing.T) {
 	var s [3]*Runner
 	for i := range s {
-		s[i] = startRunner(t, RunnerConfig{Switch: Config{DatapathID: openflow.DatapathID(i + 1), Ports: Ports(i+1, 3)}})
+		s[i] = startRunner(t, RunnerConfig{Switch: Config{DatapathID: openflow.DatapathID(i + 1),
+			Ports: Ports(i+1, 3)}})
 		flood(t, s[i])
 	}
 	var links []*Link
@@ -219,14 +221,18 @@ func TestConformsToOVSTools(t *testing.T) {
 	}
 	has(ctl("show"), "dpid:0000000000000abc", "n_tables:64", "s1-eth3", "1GB-FD")
 	ctl("add-group", "group_id=7,type=ff,bucket=watch_port:2,actions=output:2,bucket=watch_port:3,actions=output:3")
-	ctl("add-group", "group_id=8,type=select,bucket=weight:1,actions=output:2,bucket=weight:2,actions=set_field:10.9.9.9->ip_dst,output:3")
+	ctl("add-group",
+		"group_id=8,type=select,bucket=weight:1,actions=output:2,bucket=weight:2,actions=set_field:10.9.9.9->ip_dst,output:3")
 	ctl("add-meter", "meter=1,pktps,stats,bands=type=drop rate=100")
-	ctl("add-flow", "table=0,priority=10,tcp,in_port=1,tp_dst=80,nw_dst=10.0.0.0/8,actions=push_vlan:0x8100,set_field:4196->vlan_vid,group:7")
+	ctl("add-flow",
+		"table=0,priority=10,tcp,in_port=1,tp_dst=80,nw_dst=10.0.0.0/8,actions=push_vlan:0x8100,set_field:4196->vlan_vid,group:7")
 	ctl("add-flow", "table=0,priority=0,actions=meter:1,write_metadata:0x5/0xf,goto_table:3")
 	ctl("add-flow", "table=3,priority=5,ipv6,ipv6_dst=fe80::/16,idle_timeout=60,actions=CONTROLLER:128")
 	ctl("--bundle", "add-flow", "table=4,priority=5,arp,arp_op=1,actions=FLOOD")
-	has(ctl("dump-flows"), "priority=10,tcp,in_port=1,nw_dst=10.0.0.0/8,tp_dst=80 actions=push_vlan:0x8100,set_field:4196->vlan_vid,group:7",
-		"meter:1,write_metadata:0x5/0xf,goto_table:3", "idle_timeout=60", "ipv6_dst=fe80::/16", "table=4", "arp_op=1 actions=FLOOD")
+	has(ctl("dump-flows"), "priority=10,tcp,in_port=1,nw_dst=10.0.0.0/8,tp_dst=80 "+
+		"actions=push_vlan:0x8100,set_field:4196->vlan_vid,group:7",
+		"meter:1,write_metadata:0x5/0xf,goto_table:3", "idle_timeout=60", "ipv6_dst=fe80::/16", "table=4",
+		"arp_op=1 actions=FLOOD")
 	has(ctl("dump-groups"), "group_id=7,type=ff,bucket=watch_port:2,actions=output:2", "type=select", "weight:2")
 	has(ctl("dump-group-stats"), "group_id=7,duration=", "ref_count=1")
 	has(ctl("dump-group-features"), "Types:  0xf", "max_groups=0x1000")

@@ -38,8 +38,8 @@ type Config struct {
 	QueueLimit int
 
 	// Observe, if set, sees every command that was executed and changes the switch or sends a
-	// packet, in order: FLOW_MOD, GROUP_MOD, METER_MOD, PORT_MOD, PACKET_OUT. Those of a bundle are seen when it is committed.
-	// msg is valid during the call, which must not use the Switch.
+	// packet, in order: FLOW_MOD, GROUP_MOD, METER_MOD, PORT_MOD, PACKET_OUT. Those of a bundle are seen when it is
+	// committed. msg is valid during the call, which must not use the Switch.
 	Observe func(conn ConnID, msg []byte)
 }
 

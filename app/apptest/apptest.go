@@ -73,7 +73,8 @@ func Up(id app.Switch, ports ...of13.PortDesc) []byte {
 	}
 	features := of13.FeaturesReply{DatapathID: id, NTables: 254}
 	reply := of13.MultipartReply{Part: of13.PartPortDesc, Body: list}
-	return experimenter.SwitchUp{Features: features.Append(nil, 0), Ports: reply.Append(nil, 0)}.Append(nil, openflow.Version13)
+	return experimenter.SwitchUp{Features: features.Append(nil, 0), Ports: reply.Append(nil, 0)}.Append(nil,
+		openflow.Version13)
 }
 
 // Down is the event that ends an epoch.
@@ -84,7 +85,8 @@ func Down() []byte {
 // PacketIn hands a frame that came in by a port to the controller.
 func (n *Net) PacketIn(id app.Switch, port app.Port, buffer uint32, frame string) []Sent {
 	n.t.Helper()
-	return n.Message(id, &of13.PacketIn{BufferID: buffer, TotalLen: uint16(len(frame)), Match: of13.Match(nil).WithInPort(port), Data: []byte(frame)}, 0)
+	return n.Message(id, &of13.PacketIn{BufferID: buffer, TotalLen: uint16(len(frame)),
+		Match: of13.Match(nil).WithInPort(port), Data: []byte(frame)}, 0)
 }
 
 // Message gives the controller any message from a switch.

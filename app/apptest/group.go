@@ -26,8 +26,8 @@ const (
 	DiesReleasing              // the next leader has the outcome, and releases it
 )
 
-// Group is three controllers that run the same applications, in one goroutine and in the time that the test tells. Unlike Net it
-// has a leader that may die. A failure of an application ends the test.
+// Group is three controllers that run the same applications, in one goroutine and in the time that the test tells.
+// Unlike Net it has a leader that may die. A failure of an application ends the test.
 type Group struct {
 	Now   int64  // ns
 	Term  uint64 // of the leader; as many have led
@@ -39,7 +39,8 @@ type Group struct {
 	release func(ledger.Release)
 }
 
-// NewGroup starts a group; apps makes the applications of one controller. release gets what the leader has for switches, some of it again after a failover.
+// NewGroup starts a group; apps makes the applications of one controller. release gets what the leader has for
+// switches, some of it again after a failover.
 func NewGroup(t Tester, now int64, apps func() []*app.App, release func(ledger.Release)) *Group {
 	t.Helper()
 	g := &Group{Now: now, t: t, release: release, cores: make([]*ledger.Core, 3)}

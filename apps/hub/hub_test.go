@@ -15,7 +15,8 @@ func TestHub(t *testing.T) {
 	}
 	miss := up[0].Message.(*of13.FlowMod)
 	all := of13.Instructions(nil).Apply(of13.Actions(nil).Output(of13.PortController, of13.MaxLenNoBuffer))
-	if miss.Command != of13.FlowAdd || miss.Priority != 0 || len(miss.Match) != 0 || string(miss.Instructions) != string(all) {
+	if miss.Command != of13.FlowAdd || miss.Priority != 0 || len(miss.Match) != 0 ||
+		string(miss.Instructions) != string(all) {
 		t.Errorf("the flow for everything is %v", miss)
 	}
 	for _, tc := range []struct {
@@ -27,7 +28,8 @@ func TestHub(t *testing.T) {
 			t.Fatalf("a packet becomes %v", got)
 		}
 		out := got[0].Message.(*of13.PacketOut)
-		if out.BufferID != tc.buffer || string(out.Data) != tc.data || out.InPort != 3 || string(out.Actions) != string(of13.Actions(nil).Output(of13.PortFlood, 0)) {
+		if out.BufferID != tc.buffer || string(out.Data) != tc.data || out.InPort != 3 ||
+			string(out.Actions) != string(of13.Actions(nil).Output(of13.PortFlood, 0)) {
 			t.Errorf("buffer %x: %v", tc.buffer, out)
 		}
 	}

@@ -34,7 +34,8 @@ func newLoad(tb testing.TB) *load {
 		data := make([]byte, 60)
 		binary.BigEndian.PutUint32(data[2:], uint32((h+1)%hosts)+1)
 		binary.BigEndian.PutUint32(data[8:], uint32(h)+1)
-		in := of13.PacketIn{BufferID: of13.NoBuffer, TotalLen: 60, Match: of13.Match(nil).WithInPort(of13.Port(h%40 + 1)), Data: data}
+		in := of13.PacketIn{BufferID: of13.NoBuffer, TotalLen: 60,
+			Match: of13.Match(nil).WithInPort(of13.Port(h%40 + 1)), Data: data}
 		l.packets = append(l.packets, in.Append(nil, 0))
 	}
 	for range switches * hosts {

@@ -45,7 +45,8 @@ func (l *learning) packetIn(tx *app.Tx, in app.PacketIn) error {
 	if port, known := l.hosts.Get(tx, in.Switch, src); src[0]&1 == 0 && (!known || port != in.InPort) {
 		l.hosts.Put(tx, in.Switch, src, in.InPort)
 		if known { // the host has moved: its flows lead to the old port
-			tx.FlowMod(in.Switch, of13.FlowMod{Command: of13.FlowDelete, BufferID: of13.NoBuffer, TableID: of13.TableAll,
+			tx.FlowMod(in.Switch, of13.FlowMod{Command: of13.FlowDelete, BufferID: of13.NoBuffer,
+				TableID: of13.TableAll,
 				OutPort: of13.PortAny, OutGroup: of13.GroupAny, Match: of13.Match(nil).WithEthDst(src)})
 		}
 	}

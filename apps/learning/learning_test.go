@@ -39,7 +39,8 @@ func flow(t *testing.T, s apptest.Sent, in app.Port, src, dst app.MAC, port app.
 	t.Helper()
 	m, ok := s.Message.(*of13.FlowMod)
 	want := of13.Match(nil).WithInPort(in).WithEthDst(dst).WithEthSrc(src)
-	if !ok || m.Command != of13.FlowAdd || m.BufferID != buffer || m.IdleTimeout != IdleTimeout || m.Priority == 0 || string(m.Match) != string(want) ||
+	if !ok || m.Command != of13.FlowAdd || m.BufferID != buffer || m.IdleTimeout != IdleTimeout || m.Priority == 0 ||
+		string(m.Match) != string(want) ||
 		string(m.Instructions) != string(of13.Instructions(nil).Apply(of13.Actions(nil).Output(port, 0))) {
 		t.Errorf("sent %v, want the flow %v to %v", s, want, port)
 	}
@@ -49,7 +50,8 @@ func flow(t *testing.T, s apptest.Sent, in app.Port, src, dst app.MAC, port app.
 func deletion(t *testing.T, s apptest.Sent) *of13.FlowMod {
 	t.Helper()
 	m, ok := s.Message.(*of13.FlowMod)
-	if !ok || m.Command != of13.FlowDelete || m.TableID != of13.TableAll || m.OutGroup != of13.GroupAny || m.BufferID != of13.NoBuffer {
+	if !ok || m.Command != of13.FlowDelete || m.TableID != of13.TableAll || m.OutGroup != of13.GroupAny ||
+		m.BufferID != of13.NoBuffer {
 		t.Fatalf("sent %v, want a deletion", s)
 	}
 	return m
@@ -108,7 +110,8 @@ func TestHostMoves(t *testing.T) {
 	f := frame(broadcast, alice)
 	sent := n.PacketIn(1, 5, of13.NoBuffer, f)
 	count(t, sent, 2)
-	if m := deletion(t, sent[0]); m.OutPort != of13.PortAny || string(m.Match) != string(of13.Match(nil).WithEthDst(alice)) {
+	if m := deletion(t, sent[0]); m.OutPort != of13.PortAny ||
+		string(m.Match) != string(of13.Match(nil).WithEthDst(alice)) {
 		t.Errorf("deletes %v", m)
 	}
 	output(t, sent[1], 5, of13.PortFlood, of13.NoBuffer, f)
@@ -122,7 +125,8 @@ func TestSwitchesAreApart(t *testing.T) {
 	n.SwitchUp(2)
 	sent := n.PacketIn(2, 2, of13.NoBuffer, frame(alice, bob))
 	count(t, sent, 1)
-	if out := sent[0].Message.(*of13.PacketOut); sent[0].Switch != 2 || string(out.Actions) != string(of13.Actions(nil).Output(of13.PortFlood, 0)) {
+	if out := sent[0].Message.(*of13.PacketOut); sent[0].Switch != 2 ||
+		string(out.Actions) != string(of13.Actions(nil).Output(of13.PortFlood, 0)) {
 		t.Errorf("sent %v", sent[0])
 	}
 }

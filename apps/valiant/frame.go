@@ -37,7 +37,8 @@ func parseProbe(frame []byte) (from app.PortOf, ok bool) {
 	if len(frame) < probeLen || !bytes.HasPrefix(frame, probeHead) || !bytes.Equal(frame[25:28], probePort) {
 		return from, false
 	}
-	return app.PortOf{Switch: app.Switch(binary.BigEndian.Uint64(frame[17:])), Port: app.Port(binary.BigEndian.Uint32(frame[28:]))}, true
+	return app.PortOf{Switch: app.Switch(binary.BigEndian.Uint64(frame[17:])),
+		Port: app.Port(binary.BigEndian.Uint32(frame[28:]))}, true
 }
 
 // matchFlow matches the flow of a frame: packets of TCP and UDP over IPv4 by addresses and ports, others by
@@ -63,5 +64,6 @@ func matchFlow(frame []byte) of13.Match {
 	}
 	exact := [4]byte{255, 255, 255, 255}
 	return m.WithIPProto(proto).WithIPv4Src([4]byte(ip[12:16]), exact).WithIPv4Dst([4]byte(ip[16:20]), exact).
-		WithUint(src, uint64(binary.BigEndian.Uint16(ip[header:]))).WithUint(dst, uint64(binary.BigEndian.Uint16(ip[header+2:])))
+		WithUint(src, uint64(binary.BigEndian.Uint16(ip[header:]))).WithUint(dst,
+		uint64(binary.BigEndian.Uint16(ip[header+2:])))
 }

@@ -84,8 +84,8 @@ func (g *graph) shortest(path []app.PortOf, from, to app.Switch) []app.PortOf {
 	return path
 }
 
-// detour is a path by way of any switch, each with the same chance; what lies between two visits of one switch is left out. nil
-// if there is none.
+// detour is a path by way of any switch, each with the same chance; what lies between two visits of one switch is left
+// out. nil if there is none.
 func (g *graph) detour(from, to app.Switch) []app.PortOf {
 	i, ok := g.index[from]
 	j, ok2 := g.index[to]

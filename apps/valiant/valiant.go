@@ -1,14 +1,14 @@
 // Package valiant spreads flows over all paths of a network, after L. Valiant's two-phase routing: a flow goes to a
-// switch that is chosen at random, and from there to its destination, on shortest paths both times, and without visiting
-// a switch twice. No load is measured, and none is worst.
+// switch that is chosen at random, and from there to its destination, on shortest paths both times, and without
+// visiting a switch twice. No load is measured, and none is worst.
 //
 // It shows what weaker consistency levels are for (Ravana, section 7.4): which path a flow takes is
-// forgotten at once, so packet-ins are Unordered, and answered without waiting for the other controllers. A flow that is lost
-// with a leader is asked for again by its next packet. What the topology is, is not: switches
+// forgotten at once, so packet-ins are Unordered, and answered without waiting for the other controllers. A flow that
+// is lost with a leader is asked for again by its next packet. What the topology is, is not: switches
 // and ports come and go exactly once.
 //
-// Links are found by probes, LLDP frames that leave each port when it comes up; a port on which none arrives is at the network's edge,
-// and hosts are learned there. Packets to an unknown host leave by all ports of the edge. A
+// Links are found by probes, LLDP frames that leave each port when it comes up; a port on which none arrives is at the
+// network's edge, and hosts are learned there. Packets to an unknown host leave by all ports of the edge. A
 // network of this application has no other switches in it, and trusts its hosts not to forge probes.
 package valiant
 
@@ -28,7 +28,8 @@ const flowPriority = 10
 func New() *app.App {
 	a := app.New("valiant")
 	v := &valiant{
-		ports: app.NewMap[uint32, app.PortOf, app.PortOf](a, "ports"), hosts: app.NewMap[uint32, app.MAC, app.PortOf](a, "hosts"),
+		ports:   app.NewMap[uint32, app.PortOf, app.PortOf](a, "ports"),
+		hosts:   app.NewMap[uint32, app.MAC, app.PortOf](a, "hosts"),
 		version: app.NewTable[uint32, uint64](a, "version"),
 	}
 	v.cells = app.Need(v.ports.Cell(all), v.hosts.Cell(all), v.version.Cell(all))
@@ -51,13 +52,15 @@ type valiant struct {
 	graph   graph // of the version that it was made from
 }
 
-// switchUp begins with empty flow tables. It takes the ports as they were when the switch's epoch began, and asks for them
-// as they are now.
+// switchUp begins with empty flow tables. It takes the ports as they were when the switch's epoch began, and asks for
+// them as they are now.
 func (v *valiant) switchUp(tx *app.Tx, up app.SwitchUp) error {
 	v.forget(tx, func(p app.PortOf) bool { return p.Switch == up.Switch })
-	tx.FlowMod(up.Switch, of13.FlowMod{Command: of13.FlowDelete, TableID: of13.TableAll, BufferID: of13.NoBuffer, OutPort: of13.PortAny, OutGroup: of13.GroupAny})
+	tx.FlowMod(up.Switch, of13.FlowMod{Command: of13.FlowDelete, TableID: of13.TableAll, BufferID: of13.NoBuffer,
+		OutPort: of13.PortAny, OutGroup: of13.GroupAny})
 	toController := of13.Actions(nil).Output(of13.PortController, of13.MaxLenNoBuffer)
-	tx.FlowMod(up.Switch, of13.FlowMod{Command: of13.FlowAdd, BufferID: of13.NoBuffer, Instructions: of13.Instructions(nil).Apply(toController)})
+	tx.FlowMod(up.Switch, of13.FlowMod{Command: of13.FlowAdd, BufferID: of13.NoBuffer,
+		Instructions: of13.Instructions(nil).Apply(toController)})
 	for p := range up.Ports.All() {
 		if p.Port <= of13.PortMax && p.Up() {
 			v.portUp(tx, app.PortOf{Switch: up.Switch, Port: p.Port})
@@ -132,7 +135,8 @@ func (v *valiant) forget(tx *app.Tx, gone func(app.PortOf) bool) {
 }
 
 func (v *valiant) deleteFlows(tx *app.Tx, to app.PortOf) {
-	tx.FlowMod(to.Switch, of13.FlowMod{Command: of13.FlowDelete, TableID: of13.TableAll, BufferID: of13.NoBuffer, OutPort: to.Port, OutGroup: of13.GroupAny})
+	tx.FlowMod(to.Switch, of13.FlowMod{Command: of13.FlowDelete, TableID: of13.TableAll, BufferID: of13.NoBuffer,
+		OutPort: to.Port, OutGroup: of13.GroupAny})
 }
 
 func (v *valiant) packetIn(tx *app.Tx, in app.PacketIn) error {
@@ -218,8 +222,10 @@ func (v *valiant) route(tx *app.Tx, in app.PacketIn, edge bool, to app.PortOf) {
 		if port == entry {
 			port = of13.PortInPort // else a switch sends nothing back
 		}
-		m := of13.FlowMod{Command: of13.FlowAdd, Priority: flowPriority, IdleTimeout: IdleTimeout, BufferID: of13.NoBuffer,
-			Match: match.WithInPort(entry), Instructions: of13.Instructions(nil).Apply(of13.Actions(nil).Output(port, 0))}
+		m := of13.FlowMod{Command: of13.FlowAdd, Priority: flowPriority, IdleTimeout: IdleTimeout,
+			BufferID: of13.NoBuffer,
+			Match:    match.WithInPort(entry), Instructions: of13.Instructions(nil).Apply(of13.Actions(nil).Output(port,
+				0))}
 		tx.FlowMod(out.Switch, m)
 		if i+1 < len(path) {
 			peer, _ := v.ports.Get(tx, all, out)

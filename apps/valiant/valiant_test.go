@@ -27,7 +27,8 @@ type network struct {
 const degree = 8 // ports of a switch
 
 func newNetwork(t *testing.T, switches int, links ...[2]app.PortOf) *network {
-	n := &network{t: t, net: apptest.New(t, New()), switches: map[app.Switch]*vswitch.Switch{}, links: map[app.PortOf]app.PortOf{},
+	n := &network{t: t, net: apptest.New(t, New()), switches: map[app.Switch]*vswitch.Switch{},
+		links:    map[app.PortOf]app.PortOf{},
 		received: map[app.PortOf][][]byte{}, carried: map[app.PortOf]int{}}
 	for _, l := range links {
 		n.links[l[0]], n.links[l[1]] = l[1], l[0]
@@ -144,15 +145,18 @@ var (
 
 // udp is a packet from one address to another with a source port.
 func udp(src, dst app.MAC, port uint16) []byte {
-	f := append(append(append([]byte(nil), dst[:]...), src[:]...), 8, 0, 0x45, 0, 0, 32, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, src[5], 10, 0, 0, dst[5])
+	f := append(append(append([]byte(nil), dst[:]...), src[:]...), 8, 0, 0x45, 0, 0, 32, 0, 0, 0, 0, 64, 17, 0, 0, 10,
+		0, 0, src[5], 10, 0, 0, dst[5])
 	f = binary.BigEndian.AppendUint16(f, port)
 	return append(f, 0, 80, 0, 12, 0, 0, 'p', 'a', 'y', 'l')
 }
 
 // diamond has alice at switch 1 and bob at switch 4; from 1 to 4 lead ways over 2, over 3, and over 5 and 6.
 func diamond(t *testing.T) *network {
-	n := newNetwork(t, 6, [2]app.PortOf{at(1, 1), at(2, 1)}, [2]app.PortOf{at(2, 2), at(4, 1)}, [2]app.PortOf{at(1, 2), at(3, 1)},
-		[2]app.PortOf{at(3, 2), at(4, 2)}, [2]app.PortOf{at(1, 3), at(5, 1)}, [2]app.PortOf{at(5, 2), at(6, 1)}, [2]app.PortOf{at(6, 2), at(4, 3)})
+	n := newNetwork(t, 6, [2]app.PortOf{at(1, 1), at(2, 1)}, [2]app.PortOf{at(2, 2), at(4, 1)},
+		[2]app.PortOf{at(1, 2), at(3, 1)},
+		[2]app.PortOf{at(3, 2), at(4, 2)}, [2]app.PortOf{at(1, 3), at(5, 1)}, [2]app.PortOf{at(5, 2), at(6, 1)},
+		[2]app.PortOf{at(6, 2), at(4, 3)})
 	n.host(aliceAt, udp(alice, broadcast, 1))
 	n.host(bobAt, udp(bob, broadcast, 1))
 	clear(n.carried)
@@ -178,8 +182,8 @@ func TestFloodReachesTheEdgeOnce(t *testing.T) {
 	}
 }
 
-// Flows spread over all ways, also those that are not shortest, each packet arrives once, and the second packet of a flow
-// takes the way of the first without asking.
+// Flows spread over all ways, also those that are not shortest, each packet arrives once, and the second packet of a
+// flow takes the way of the first without asking.
 func TestFlowsSpread(t *testing.T) {
 	n := diamond(t)
 	const flows = 300
@@ -190,8 +194,10 @@ func TestFlowsSpread(t *testing.T) {
 			}
 		}
 	}
-	// Each way has a third of the switches for itself: 5 and 6, or one of 2 and 3 and half of 1 and 4, from which two ways are shortest.
-	for way, carried := range map[string]int{"2": n.carried[at(2, 2)], "3": n.carried[at(3, 2)], "5 and 6": n.carried[at(6, 2)]} {
+	// Each way has a third of the switches for itself: 5 and 6, or one of 2 and 3 and half of 1 and 4, from which two
+	// ways are shortest.
+	for way, carried := range map[string]int{"2": n.carried[at(2, 2)], "3": n.carried[at(3, 2)],
+		"5 and 6": n.carried[at(6, 2)]} {
 		if carried < 2*flows/5 {
 			t.Errorf("over %s went %d packets of %d, want about a third: %v", way, carried, 2*flows, n.carried)
 		}

@@ -144,14 +144,16 @@ type guard struct {
 	events []sentry.Event
 }
 
-// guard starts a sentry for some switches. One that is late by less than 200 ms kills no link, however busy the machine is.
+// guard starts a sentry for some switches. One that is late by less than 200 ms kills no link, however busy the machine
+// is.
 func (b *bed) guard(switches ...int) *guard {
 	return b.guardEach(100*ms, switches...)
 }
 
 func (b *bed) guardEach(interval time.Duration, switches ...int) *guard {
 	g := &guard{b: b}
-	c := sentry.Config{Interval: interval, Multiplier: 3, Log: slog.New(slog.NewTextHandler(b.t.Output(), nil)), Report: g.note}
+	c := sentry.Config{Interval: interval, Multiplier: 3, Log: slog.New(slog.NewTextHandler(b.t.Output(), nil)),
+		Report: g.note}
 	for _, i := range switches {
 		c.Switches = append(c.Switches, b.switches[i].Control())
 	}

@@ -18,7 +18,8 @@ func TestFailover(t *testing.T) {
 	const bound = 200 * ms
 	b := newBed(t, 2, slow)
 	from, to := b.host(0), b.host(1)
-	_, err := b.switches[0].OFCtl("add-group", "group_id=1,type=fast_failover,bucket=watch_port:1,actions=output:1,bucket=watch_port:2,actions=output:2")
+	_, err := b.switches[0].OFCtl("add-group",
+		"group_id=1,type=fast_failover,bucket=watch_port:1,actions=output:1,bucket=watch_port:2,actions=output:2")
 	b.check(err)
 	for i, flow := range []string{"dl_type=0x88b5,in_port=3,actions=group:1", "dl_type=0x88b5,actions=output:3"} {
 		_, err = b.switches[i].OFCtl("add-flow", flow)
@@ -50,7 +51,8 @@ func TestFailover(t *testing.T) {
 // host plugs a host into a switch.
 func (b *bed) host(i int) *os.File {
 	b.t.Helper()
-	h, err := b.lab.AddHost(fmt.Sprintf("h%d", i+1), netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, 0, byte(i + 1)}), 24))
+	h, err := b.lab.AddHost(fmt.Sprintf("h%d", i+1),
+		netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, 0, byte(i + 1)}), 24))
 	b.check(err)
 	_, err = b.lab.Connect(b.switches[i], h)
 	b.check(err)

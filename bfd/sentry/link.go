@@ -7,8 +7,8 @@ import (
 	"github.com/holdfast-sdn/holdfast/bfd"
 )
 
-// Hold is how long the word of a sentry holds that a link is dead. Then the switch's own BFD must have noticed: it does if it sends every 500 ms or more often,
-// and has a multiplier of 3.
+// Hold is how long the word of a sentry holds that a link is dead. Then the switch's own BFD must have noticed: it does
+// if it sends every 500 ms or more often, and has a multiplier of 3.
 const Hold = 3 * time.Second
 
 // State is what a sentry knows of a link.
@@ -16,9 +16,10 @@ type State uint8
 
 // The states. A link begins as Unwatched.
 const (
-	Unwatched State = iota // the switch goes by its own BFD: there is no session, or it has been lost for long, or was ended on purpose
-	Alive                  // the session is up; the switch goes by its own BFD
-	Dead                   // the session was lost: the switch is told so
+	// the switch goes by its own BFD: there is no session, or it has been lost for long, or was ended on purpose
+	Unwatched State = iota
+	Alive           // the session is up; the switch goes by its own BFD
+	Dead            // the session was lost: the switch is told so
 )
 
 // String implements fmt.Stringer.
@@ -45,7 +46,8 @@ func (s *State) UnmarshalText(text []byte) error {
 	return fmt.Errorf("state of a link: %q", text)
 }
 
-// judge is the next state of a link whose session has this status; since is when it entered the state that it is in. It is pure.
+// judge is the next state of a link whose session has this status; since is when it entered the state that it is in. It
+// is pure.
 func judge(was State, since, now time.Duration, s bfd.Status) State {
 	switch {
 	case s.State == bfd.Up:
@@ -66,8 +68,8 @@ type pace struct {
 	due  time.Duration
 }
 
-// wake begins a pass. It returns the time of it, which is when it was due unless it is late, so that what is due at the same time is done in the same
-// pass; and by how much it is late.
+// wake begins a pass. It returns the time of it, which is when it was due unless it is late, so that what is due at the
+// same time is done in the same pass; and by how much it is late.
 func (p *pace) wake(now time.Duration) (at, late time.Duration) {
 	late = now - p.due
 	if at = now; late <= tolerance {
@@ -77,8 +79,9 @@ func (p *pace) wake(now time.Duration) (at, late time.Duration) {
 	return at, late
 }
 
-// rest is when the next pass begins: when it is due, and not before the loop has slept for as long as it has worked, or a tick, so that one with more
-// links than it can carry leaves something of its processor to those that it is there for. It is no excuse for being late.
+// rest is when the next pass begins: when it is due, and not before the loop has slept for as long as it has worked, or
+// a tick, so that one with more links than it can carry leaves something of its processor to those that it is there
+// for. It is no excuse for being late.
 func (p *pace) rest(began, ended time.Duration) (until time.Duration) {
 	return max(p.due, ended+min(ended-began, p.tick))
 }

@@ -20,7 +20,8 @@ func TestJudge(t *testing.T) {
 		{"coming up", Unwatched, 0, bfd.Status{State: bfd.Init, RemoteState: bfd.Down}, Unwatched},
 		{"up", Unwatched, 0, bfd.Status{State: bfd.Up, RemoteState: bfd.Up}, Alive},
 		{"silent", Alive, time.Hour, bfd.Status{State: bfd.Down, RemoteState: bfd.Up, Diag: bfd.DiagExpired}, Dead},
-		{"the peer is silent to us", Alive, 0, bfd.Status{State: bfd.Down, RemoteState: bfd.Down, Diag: bfd.DiagNeighborDown}, Dead},
+		{"the peer is silent to us", Alive, 0, bfd.Status{State: bfd.Down, RemoteState: bfd.Down,
+			Diag: bfd.DiagNeighborDown}, Dead},
 		{"the peer has ended", Alive, 0, bfd.Status{State: bfd.Down, RemoteState: bfd.AdminDown}, Unwatched},
 		{"still dead", Dead, Hold - 1, bfd.Status{State: bfd.Down}, Dead},
 		{"dead for long", Dead, Hold, bfd.Status{State: bfd.Down}, Unwatched},
@@ -44,10 +45,12 @@ func TestPace(t *testing.T) {
 	} {
 		at, late := p.wake(c.now)
 		if at != c.at || late != c.late || p.due != c.due {
-			t.Errorf("pass %d, at %v: time %v, late %v, next %v; want %v, %v, %v", i, c.now, at, late, p.due, c.at, c.late, c.due)
+			t.Errorf("pass %d, at %v: time %v, late %v, next %v; want %v, %v, %v", i, c.now, at, late, p.due, c.at,
+				c.late, c.due)
 		}
 	}
-	for _, c := range []struct{ ended, until time.Duration }{{123 * ms, 126 * ms}, {125 * ms, 128 * ms}, {127 * ms, 131 * ms}, {150 * ms, 154 * ms}} {
+	for _, c := range []struct{ ended, until time.Duration }{{123 * ms, 126 * ms}, {125 * ms, 128 * ms},
+		{127 * ms, 131 * ms}, {150 * ms, 154 * ms}} {
 		if got := p.rest(122*ms, c.ended); got != c.until {
 			t.Errorf("after a pass until %v the next is at %v, want %v", c.ended, got, c.until)
 		}

@@ -13,7 +13,8 @@ import (
 
 func init() { runtime.LockOSThread() } // TestMain is on the main thread
 
-// TestMain has the main thread in a network namespace of its own, as it may be once a goroutine that enters one ran on it: such a thread does not end.
+// TestMain has the main thread in a network namespace of its own, as it may be once a goroutine that enters one ran on
+// it: such a thread does not end.
 func TestMain(m *testing.M) {
 	if os.Geteuid() == 0 {
 		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {

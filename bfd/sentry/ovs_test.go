@@ -36,7 +36,8 @@ func TestCutAndMend(t *testing.T) {
 	b.forwarding("mended", 1, true, true)
 }
 
-// The word that a link is dead is given back, and then the switch's own BFD knows as much: there is no moment in between.
+// The word that a link is dead is given back, and then the switch's own BFD knows as much: there is no moment in
+// between.
 func TestLongCut(t *testing.T) {
 	t.Parallel()
 	const interval = 600 * ms

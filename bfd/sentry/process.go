@@ -11,7 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// process is one that is not ours, whose end is waited for: a switch that has died must not seem alive to its neighbours.
+// process is one that is not ours, whose end is waited for: a switch that has died must not seem alive to its
+// neighbours.
 type process struct {
 	over    chan struct{} // closed when it has ended, or close is called
 	file    *os.File
@@ -44,8 +45,8 @@ func (p *process) close() {
 	p.waiting.Wait()
 }
 
-// lockSwitch has nobody else in this network namespace attend to a switch until it is closed: two sentries on one link would end each other's sessions. The
-// lock is an abstract socket, which goes with the process that has it.
+// lockSwitch has nobody else in this network namespace attend to a switch until it is closed: two sentries on one link
+// would end each other's sessions. The lock is an abstract socket, which goes with the process that has it.
 func lockSwitch(pid int) (io.Closer, error) {
 	if pid == 0 {
 		return nil, errors.New("the switch is in another PID namespace: run the sentry in that")

@@ -10,7 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Go's runtime sends signals to a thread that it takes for busy, and so to one that sleeps. They do not wake it early: time would run ahead, and then stand.
+// Go's runtime sends signals to a thread that it takes for busy, and so to one that sleeps. They do not wake it early:
+// time would run ahead, and then stand.
 func TestSignals(t *testing.T) {
 	t.Parallel()
 	w := newWatch(400*ms, 3)

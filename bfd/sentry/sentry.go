@@ -14,7 +14,8 @@ import (
 )
 
 const (
-	// refreshEvery is how often a switch is asked which of its interfaces have BFD, and how long it takes until one that has restarted is found.
+	// refreshEvery is how often a switch is asked which of its interfaces have BFD, and how long it takes until one
+	// that has restarted is found.
 	refreshEvery = time.Second
 	// MaxLinks bounds the links of one switch. At 1 ms a processor carries fewer: see pace.rest.
 	MaxLinks = 256
@@ -28,11 +29,15 @@ const (
 
 // Config says what to watch.
 type Config struct {
-	Switches   []string      // control sockets of ovs-vswitchd or its pid files (see appctl.Dial); their switches may be in other network namespaces
+	// control sockets of ovs-vswitchd or its pid files (see appctl.Dial); their switches may be in other network
+	// namespaces
+	Switches   []string
 	Interval   time.Duration // between two packets: 1 ms to 1 s
 	Multiplier int           // packets in a row that are missing when a link is dead: 2 or more, and see Multiplier
 	Log        *slog.Logger
-	Report     func(Event) // is called for each event, in order, by one goroutine; if it falls behind by thousands events are left out, and if it waits for ever Run does not
+	// is called for each event, in order, by one goroutine; if it falls behind by thousands events are left out, and if
+	// it waits for ever Run does not
+	Report func(Event)
 }
 
 // Event is that a link has entered a state.
@@ -43,7 +48,8 @@ type Event struct {
 	State     State     `json:"state"`
 }
 
-// wait is how long a sentry with priority may have to wait for a processor, of a machine that does not stand still. Longer waits of its own it excuses.
+// wait is how long a sentry with priority may have to wait for a processor, of a machine that does not stand still.
+// Longer waits of its own it excuses.
 const wait = 3 * time.Millisecond
 
 // Multiplier is the one to use at an interval, if there is no reason for another.
@@ -56,12 +62,14 @@ func CheckTimers(interval time.Duration, multiplier int) error {
 	case interval < time.Millisecond || interval > time.Second:
 		return fmt.Errorf("interval %v of a sentry: use 1 ms to 1 s", interval)
 	case multiplier < 2 || multiplier > 255 || time.Duration(multiplier-1)*interval < least:
-		return fmt.Errorf("multiplier %d of a sentry at an interval of %v: use %d to 255", multiplier, interval, max(2, 1+int((least+interval-1)/interval)))
+		return fmt.Errorf("multiplier %d of a sentry at an interval of %v: use %d to 255", multiplier, interval,
+			max(2, 1+int((least+interval-1)/interval)))
 	}
 	return nil
 }
 
-// Run watches until ctx ends. A switch that does not run, or an interface that cannot be opened, is tried again every second and logged.
+// Run watches until ctx ends. A switch that does not run, or an interface that cannot be opened, is tried again every
+// second and logged.
 func Run(ctx context.Context, c Config) error {
 	if len(c.Switches) == 0 {
 		return errors.New("no switch for a sentry")
@@ -215,7 +223,8 @@ func (a *attendant) begin(name string) error {
 	if err != nil {
 		return err
 	}
-	l := &link{sw: a.path, name: name, socket: s, changed: a.changed, told: true} // as far as we know: by a sentry before us
+	// as far as we know: by a sentry before us
+	l := &link{sw: a.path, name: name, socket: s, changed: a.changed, told: true}
 	if err := a.watch.add(l); err != nil {
 		s.close()
 		return err
@@ -267,7 +276,8 @@ func (a *attendant) release() error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("ports %v may still count as dead; ovs-appctl bfd/set-forwarding normal makes them alive: %w", left, err)
+		return fmt.Errorf("ports %v may still count as dead; ovs-appctl bfd/set-forwarding normal makes them alive: %w",
+			left, err)
 	}
 	return nil
 }

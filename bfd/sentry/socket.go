@@ -18,7 +18,8 @@ type socket struct {
 	mac [6]byte
 }
 
-// openSocket opens an interface in the network namespace of a process. It needs CAP_NET_RAW, and CAP_SYS_ADMIN if that is not ours.
+// openSocket opens an interface in the network namespace of a process. It needs CAP_NET_RAW, and CAP_SYS_ADMIN if that
+// is not ours.
 func openSocket(pid int, name string) (s *socket, err error) {
 	ns, err := os.Open(fmt.Sprintf("/proc/%d/ns/net", pid))
 	if err != nil {
@@ -33,7 +34,8 @@ func openSocket(pid int, name string) (s *socket, err error) {
 	go func() {
 		defer close(done)
 		if !own {
-			runtime.LockOSThread() // never unlocked: the thread, which is in the wrong namespace then, ends with the goroutine
+			// never unlocked: the thread, which is in the wrong namespace then, ends with the goroutine
+			runtime.LockOSThread()
 			if err = unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET); err != nil {
 				err = fmt.Errorf("enter the network namespace of the switch (CAP_SYS_ADMIN is needed): %w", err)
 				return
@@ -45,8 +47,8 @@ func openSocket(pid int, name string) (s *socket, err error) {
 	return s, err
 }
 
-// sameNamespace reports whether a namespace is the one that we are in. The main thread, which is what /proc/self tells of, may be in a switch's: it does
-// not end with a goroutine that has entered that on it.
+// sameNamespace reports whether a namespace is the one that we are in. The main thread, which is what /proc/self tells
+// of, may be in a switch's: it does not end with a goroutine that has entered that on it.
 func sameNamespace(ns *os.File) (bool, error) {
 	theirs, err := ns.Stat()
 	if err != nil {
@@ -62,7 +64,8 @@ func openHere(name string) (*socket, error) {
 		return nil, fmt.Errorf("interface %s: %w", name, err)
 	}
 	if len(ifc.HardwareAddr) != 6 {
-		return nil, fmt.Errorf("interface %s is no Ethernet: a tunnel, perhaps; only the switch's own BFD watches it", name)
+		return nil, fmt.Errorf("interface %s is no Ethernet: a tunnel, perhaps; only the switch's own BFD watches it",
+			name)
 	}
 	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -79,7 +82,8 @@ func openHere(name string) (*socket, error) {
 	member := unix.PacketMreq{Ifindex: int32(ifc.Index), Type: unix.PACKET_MR_MULTICAST, Alen: 6}
 	copy(member.Address[:], group[:])
 	err = errors.Join(
-		unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: uint16(len(ours)), Filter: &ours[0]}),
+		unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER,
+			&unix.SockFprog{Len: uint16(len(ours)), Filter: &ours[0]}),
 		unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_IGNORE_OUTGOING, 1),
 		unix.SetsockoptPacketMreq(fd, unix.SOL_PACKET, unix.PACKET_ADD_MEMBERSHIP, &member),
 		unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: every, Ifindex: ifc.Index}))

@@ -17,18 +17,20 @@ import (
 const (
 	// passes in an interval: a packet waits for a quarter of it at most until it is read.
 	passes = 4
-	// tolerance is by how much a pass may come late and still say what was silent. If it was asleep for longer, so may the peers have been, whose
-	// machine may be the same.
+	// tolerance is by how much a pass may come late and still say what was silent. If it was asleep for longer, so may
+	// the peers have been, whose machine may be the same.
 	tolerance = time.Millisecond
 	// longestExcuse bounds what a peer is given because we were late: machines that stop together wake together.
 	longestExcuse = 100 * time.Millisecond
-	// maxExcuses bounds how often a peer is given that before it is heard: a sentry that is often late must notice a dead link, too.
+	// maxExcuses bounds how often a peer is given that before it is heard: a sentry that is often late must notice a
+	// dead link, too.
 	maxExcuses = 3
 	// goodbyes is how often a peer is told that a session ends: one may be lost.
 	goodbyes = 3
 	// maxFrames bounds what is read of one link in a pass; the rest waits for the next.
 	maxFrames = 64
-	// maxEvents bounds the events that wait to be reported; those beyond are left out. What a switch is told does not go this way.
+	// maxEvents bounds the events that wait to be reported; those beyond are left out. What a switch is told does not
+	// go this way.
 	maxEvents = 4096
 )
 
@@ -46,8 +48,8 @@ type link struct {
 	told      bool            // what the switch was told; owned by its attendant
 }
 
-// watch is the loop that has all sessions: one thread on one processor. So whatever keeps it waiting keeps all links waiting that it
-// watches, at both ends if it has both, and it can tell that from silence.
+// watch is the loop that has all sessions: one thread on one processor. So whatever keeps it waiting keeps all links
+// waiting that it watches, at both ends if it has both, and it can tell that from silence.
 type watch struct {
 	interval   time.Duration
 	multiplier uint8
@@ -61,7 +63,8 @@ type watch struct {
 
 func newWatch(interval time.Duration, multiplier uint8) *watch {
 	return &watch{
-		interval: interval, multiplier: multiplier, orders: make(chan func(time.Duration)), events: make(chan Event, maxEvents), ended: make(chan struct{}),
+		interval: interval, multiplier: multiplier, orders: make(chan func(time.Duration)),
+		events: make(chan Event, maxEvents), ended: make(chan struct{}),
 	}
 }
 
@@ -82,7 +85,8 @@ func (w *watch) add(l *link) (err error) {
 	w.order(func(now time.Duration) {
 		l.since = now
 		l.session, err = bfd.New(now, bfd.Config{
-			Discriminator: rand.Uint32() | 1, MinTx: w.interval, MinRx: w.interval, Multiplier: w.multiplier, Jitter: w.jitter,
+			Discriminator: rand.Uint32() | 1, MinTx: w.interval, MinRx: w.interval, Multiplier: w.multiplier,
+			Jitter: w.jitter,
 		})
 		if err == nil {
 			w.links = append(w.links, l)
@@ -154,7 +158,8 @@ func (w *watch) run(ctx context.Context, pin bool) error {
 			}
 			continue
 		}
-		if realtime.SleepUntil(next) == unix.EINTR { // Go's runtime interrupts whom it takes for busy, every 10 ms: a pass now would be ahead of time
+		// Go's runtime interrupts whom it takes for busy, every 10 ms: a pass now would be ahead of time
+		if realtime.SleepUntil(next) == unix.EINTR {
 			continue
 		}
 		began := realtime.Now()
@@ -163,8 +168,9 @@ func (w *watch) run(ctx context.Context, pin bool) error {
 	}
 }
 
-// jitter has all sessions fall into step, which RFC 5880 (6.8.7) would rather not have on a network that they share; ours share a switch, which wakes
-// once for all frames that leave together. An interval may be shorter by a quarter, which is a pass.
+// jitter has all sessions fall into step, which RFC 5880 (6.8.7) would rather not have on a network that they share;
+// ours share a switch, which wakes once for all frames that leave together. An interval may be shorter by a quarter,
+// which is a pass.
 func (w *watch) jitter() float64 {
 	if w.made%passes != 0 {
 		return 1
@@ -172,7 +178,8 @@ func (w *watch) jitter() float64 {
 	return 0
 }
 
-// pass takes what has arrived, and then does what is due. It has one time for all that: if we stop amid it, the next one is late.
+// pass takes what has arrived, and then does what is due. It has one time for all that: if we stop amid it, the next
+// one is late.
 func (w *watch) pass(now, late time.Duration) {
 	w.made++
 	for _, l := range w.links {

@@ -73,7 +73,8 @@ func (r *rig) isolate(l *link) {
 	}
 	old := l.socket
 	l.socket = &socket{fd: fds[0]}
-	r.t.Cleanup(func() { old.close(); unix.Close(fds[1]) }) // the old end stays open: frames to it are lost, not refused
+	// the old end stays open: frames to it are lost, not refused
+	r.t.Cleanup(func() { old.close(); unix.Close(fds[1]) })
 }
 
 func (r *rig) want(when string, states ...State) {
@@ -264,7 +265,8 @@ func TestNonsense(t *testing.T) {
 		r.run(tick, 0)
 	}
 	r.want("after nonsense", Alive, Alive)
-	good := appendFrame(nil, [6]byte{2}, bfd.Packet{State: bfd.Up, Multiplier: 3, MyDiscriminator: 1, YourDiscriminator: 2, DesiredMinTx: ms, RequiredMinRx: ms})
+	good := appendFrame(nil, [6]byte{2}, bfd.Packet{State: bfd.Up, Multiplier: 3, MyDiscriminator: 1,
+		YourDiscriminator: 2, DesiredMinTx: ms, RequiredMinRx: ms})
 	if p, err := parseFrame(good); err != nil || p.State != bfd.Up || len(good) != frameLen {
 		t.Errorf("%+v, %v, %d bytes", p, err, len(good))
 	}

@@ -45,10 +45,12 @@ certificate. For a switch on this machine --plain-switches leaves out TLS betwee
 		},
 	}
 	cmd.Flags().StringVar(&o.site, "config", "", "the site file, which names the controllers")
-	cmd.Flags().StringSliceVar(&o.controllers, "controllers", nil, "addresses of all controllers, in place of a site file (and without TLS)")
+	cmd.Flags().StringSliceVar(&o.controllers, "controllers", nil,
+		"addresses of all controllers, in place of a site file (and without TLS)")
 	cmd.Flags().StringVar(&o.listen, "listen", "127.0.0.1:6653", "address for switches to connect to")
 	cmd.Flags().StringVar(&o.name, "name", "agent", "what {name} in the site file's tls stands for")
-	cmd.Flags().BoolVar(&o.plainSwitches, "plain-switches", false, "take switches over plain TCP, though the site has tls; only on a loopback address")
+	cmd.Flags().BoolVar(&o.plainSwitches, "plain-switches", false,
+		"take switches over plain TCP, though the site has tls; only on a loopback address")
 	cmd.Flags().StringVar(&level, "log-level", "info", "debug, info, warn or error")
 	cmd.MarkFlagsOneRequired("config", "controllers")
 	cmd.MarkFlagsMutuallyExclusive("config", "controllers")
@@ -84,7 +86,8 @@ func runAgent(ctx context.Context, o agentOptions, log *slog.Logger) error {
 	if site.TLS != nil {
 		err = secureAgent(ctx, &cfg, site, o.name, o.plainSwitches)
 		if at, ok := cfg.Listen.Addr().(*net.TCPAddr); o.plainSwitches && ok && !at.IP.IsLoopback() {
-			err = fmt.Errorf("--plain-switches at %s: anybody in the network could be a switch; listen on a loopback address, or leave it out", at)
+			err = fmt.Errorf("--plain-switches at %s: anybody in the network could be a switch; listen on a "+
+				"loopback address, or leave it out", at)
 		}
 		if err != nil {
 			return errors.Join(err, cfg.Listen.Close())

@@ -14,7 +14,8 @@ func TestLevelsOfApplications(t *testing.T) {
 	levels := func(app, message, level string) map[string]map[string]string {
 		return map[string]map[string]string{app: {message: level}}
 	}
-	list, err := newApplications(&config.Site{Apps: []string{"hub", "learning"}, Levels: levels("learning", "packet_in", "ordered")})
+	list, err := newApplications(&config.Site{Apps: []string{"hub", "learning"},
+		Levels: levels("learning", "packet_in", "ordered")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,7 +30,8 @@ func TestLevelsOfApplications(t *testing.T) {
 		"does not handle":      levels("learning", "flow_removed", "ordered"),
 		`level can be set for`: levels("learning", "switch_up", "ordered"),
 	} {
-		if _, err := newApplications(&config.Site{Apps: []string{"learning"}, Levels: wrong}); err == nil || !strings.Contains(err.Error(), text) {
+		if _, err := newApplications(&config.Site{Apps: []string{"learning"}, Levels: wrong}); err == nil ||
+			!strings.Contains(err.Error(), text) {
 			t.Errorf("%v: error %v, want %q in it", wrong, err, text)
 		}
 	}

@@ -24,7 +24,8 @@ the controllers. Figures drift with what else the machine does: compare ratios o
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(benchFailoverCommand(), benchThroughputCommand(), benchLevelsCommand(), benchModesCommand(), benchRyuCommand(), benchPathsCommand(), benchRecoveryCommand())
+	cmd.AddCommand(benchFailoverCommand(), benchThroughputCommand(), benchLevelsCommand(), benchModesCommand(),
+		benchRyuCommand(), benchPathsCommand(), benchRecoveryCommand())
 	return cmd
 }
 

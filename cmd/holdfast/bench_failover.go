@@ -18,9 +18,10 @@ func benchFailoverCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "failover",
 		Short: "Time from SIGKILL of the leader until a switch receives the next command",
-		Long: `Run three controllers, four agents and four switches (with --stock no agents); hosts ping through packet-ins all
-the time. Kill the leader again and again, and measure each time how long it takes from
-SIGKILL until the switches receive commands again. Ends with what was lost and repeated.`,
+		Long: `Run three controllers, four agents and four switches (with --stock no agents); hosts ping
+through packet-ins all the time. Kill the leader again and again, and measure each time how long
+it takes from SIGKILL until the switches receive commands again. Ends with what was lost and
+repeated.`,
 		Example: `  holdfast bench failover --kills 30 --json`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -32,7 +33,8 @@ SIGKILL until the switches receive commands again. Ends with what was lost and r
 				return err
 			}
 			bar := newProgress(cmd.ErrOrStderr())
-			r, err := trial.Run(cmd.Context(), trial.Config{Binary: binary, OVS: ovs, Stock: stock, Kills: kills, Between: 300 * time.Millisecond,
+			r, err := trial.Run(cmd.Context(), trial.Config{Binary: binary, OVS: ovs, Stock: stock, Kills: kills,
+				Between:      300 * time.Millisecond,
 				PingInterval: 5 * time.Millisecond, Durability: durability, Progress: bar.show})
 			bar.clear()
 			if err != nil {
@@ -47,7 +49,8 @@ SIGKILL until the switches receive commands again. Ends with what was lost and r
 	}
 	cmd.Flags().IntVar(&kills, "kills", 30, "how often the leader is killed")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	cmd.Flags().BoolVar(&ovs, "ovs", false, "Open vSwitch in network namespaces (needs root) instead of embedded switches")
+	cmd.Flags().BoolVar(&ovs, "ovs", false, "Open vSwitch in network namespaces (needs root) instead of embedded "+
+		"switches")
 	cmd.Flags().BoolVar(&stock, "stock", false, "no agents: each switch is connected to all controllers")
 	cmd.Flags().StringVar(&durability, "durability", "memory", "memory or disk")
 	return cmd
@@ -60,7 +63,8 @@ func failoverReport(r trial.Result, durability string, ovs, stock bool) report {
 		hosts = append(hosts, k.Hosts.Seconds()*1e3)
 	}
 	f := counts(r)
-	f["failover_ms_median"], f["failover_ms_p99"], f["failover_ms_max"] = quantile(command, 0.5), quantile(command, 0.99), quantile(command, 1)
+	f["failover_ms_median"], f["failover_ms_p99"], f["failover_ms_max"] = quantile(command, 0.5),
+		quantile(command, 0.99), quantile(command, 1)
 	f["host_silence_ms_median"], f["host_silence_ms_max"] = quantile(hosts, 0.5), quantile(hosts, 1)
 	switches, agents := "4 embedded switches in a row", "4 processes"
 	if ovs {
@@ -71,9 +75,11 @@ func failoverReport(r trial.Result, durability string, ovs, stock bool) report {
 	}
 	return report{"failover", f, map[string]any{
 		"controllers": "3 processes on loopback", "agents": agents, "switches": switches, "app": "hub",
-		"load": fmt.Sprintf("4 hosts ping every 5 ms, every packet a packet-in at every switch; %d events in all", r.EventsSent),
+		"load": fmt.Sprintf("4 hosts ping every 5 ms, every packet a packet-in at every switch; %d events in all",
+			r.EventsSent),
 		"kill": "SIGKILL of the leader, restarted after 1 s", "durability": durability,
-		"failover": "until the end of the longest silence of commands at the switches that began within 5 ms of the kill",
+		"failover": "until the end of the longest silence of commands at the switches that began within 5 ms of " +
+			"the kill",
 	}}
 }
 
@@ -94,7 +100,8 @@ func verdict(r trial.Result) error {
 	if r.Exact() {
 		return nil
 	}
-	return fmt.Errorf("not exactly once: %d events lost, %d repeated; %d commands lost, %d repeated, %d out of order; logs and audit files are in %s",
+	return fmt.Errorf("not exactly once: %d events lost, %d repeated; %d commands lost, %d repeated, %d out of "+
+		"order; logs and audit files are in %s",
 		r.EventsLost, r.EventsRepeated, r.CommandsLost, r.CommandsRepeated, r.CommandsReordered, r.Evidence)
 }
 

@@ -43,12 +43,13 @@ func benchLevelsCommand() *cobra.Command {
 		Use:   "levels",
 		Short: "What each consistency level costs",
 		Long: `Run the learning application with each consistency level for packet-ins on three controllers.
-The load is the same each time: fake switches send packet-ins as fast as they are answered with a
-flow-mod, then one at a time. Two settings are for comparison: none is one controller,
-exactly once in its own log, without replication; bare is one controller, unordered. The settings
-take turns, every second round backwards, so that what else the machine does falls on all of them;
-figures are medians, of ratios those of the rounds, with the least and the greatest; unanswered are sums. Below exactly once answers are lost, and then unanswered, if the
-leadership changes, as it may on a machine that is too busy.`,
+The load is the same each time: fake switches send packet-ins as fast as they are answered with
+a flow-mod, then one at a time. Two settings are for comparison: none is one controller, exactly
+once in its own log, without replication; bare is one controller, unordered. The settings take
+turns, every second round backwards, so that what else the machine does falls on all of them;
+figures are medians, of ratios those of the rounds, with the least and the greatest; unanswered
+are sums. Below exactly once answers are lost, and then unanswered, if the leadership changes,
+as it may on a machine that is too busy.`,
 		Example: `  holdfast bench levels --json`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -79,7 +80,8 @@ func (b levelsBench) validate() error {
 }
 
 func (b levelsBench) run(ctx context.Context, bar *progress) (report, error) {
-	throughput, latency, ratio, toBare := map[string][]float64{}, map[string][]float64{}, map[string][]float64{}, map[string][]float64{}
+	throughput, latency, ratio, toBare := map[string][]float64{}, map[string][]float64{}, map[string][]float64{},
+		map[string][]float64{}
 	unanswered := map[string]uint64{}
 	for round := range b.rounds {
 		for _, s := range inTurn(settings(), round) {
@@ -109,14 +111,17 @@ func (b levelsBench) run(ctx context.Context, bar *progress) (report, error) {
 		}
 	}
 	return report{"levels", figures, map[string]any{
-		"controllers": "3 processes on loopback; none: 1, exactly once; bare: 1, unordered", "agents": "1 process for all switches", "app": "learning, the level is that of packet-ins",
-		"switches": fmt.Sprintf("%d fake OpenFlow 1.3 switches in this process, %d packet-ins outstanding each; 1 for latency", b.switches, b.window),
-		"hosts":    fmt.Sprintf("%d behind each switch, learned before the measurement", b.addresses),
-		"answer":   "a flow-mod", "durability": b.durability, "seconds": b.seconds, "rounds": b.rounds,
+		"controllers": "3 processes on loopback; none: 1, exactly once; bare: 1, unordered",
+		"agents":      "1 process for all switches", "app": "learning, the level is that of packet-ins",
+		"switches": fmt.Sprintf("%d fake OpenFlow 1.3 switches in this process, %d packet-ins outstanding each; 1 "+
+			"for latency", b.switches, b.window),
+		"hosts":  fmt.Sprintf("%d behind each switch, learned before the measurement", b.addresses),
+		"answer": "a flow-mod", "durability": b.durability, "seconds": b.seconds, "rounds": b.rounds,
 	}}, nil
 }
 
-// inTurn gives the settings in the order of a round: every second one backwards, so that a machine that becomes slower or faster favours none.
+// inTurn gives the settings in the order of a round: every second one backwards, so that a machine that becomes slower
+// or faster favours none.
 func inTurn(list []setting, round int) []setting {
 	if round%2 == 1 {
 		slices.Reverse(list)
@@ -125,8 +130,10 @@ func inTurn(list []setting, round int) []setting {
 }
 
 // measure runs a site with one setting.
-func (b levelsBench) measure(ctx context.Context, bar *progress, s setting, what string) (full, idle load.Result, err error) {
+func (b levelsBench) measure(ctx context.Context, bar *progress, s setting, what string) (full, idle load.Result,
+	err error) {
 	return measureLoad(ctx, bar, cluster.Config{Controllers: s.controllers, Durability: b.durability,
 		Apps: []string{"learning"}, Levels: map[string]map[string]string{"learning": {"packet_in": s.level.String()}}},
-		load.Config{Switches: b.switches, Window: b.window, MACsPerSwitch: b.addresses, Warmup: time.Second, Duration: time.Duration(b.seconds) * time.Second}, what)
+		load.Config{Switches: b.switches, Window: b.window, MACsPerSwitch: b.addresses, Warmup: time.Second,
+			Duration: time.Duration(b.seconds) * time.Second}, what)
 }

@@ -41,7 +41,8 @@ func startSite(ctx context.Context, site cluster.Config) (c *cluster.Cluster, en
 
 // measureLoad runs a site of its own with one agent under the load: first with all that the window lets in flight,
 // then with one packet-in for each switch.
-func measureLoad(ctx context.Context, bar *progress, site cluster.Config, cfg load.Config, what string) (full, idle load.Result, err error) {
+func measureLoad(ctx context.Context, bar *progress, site cluster.Config, cfg load.Config, what string) (full,
+	idle load.Result, err error) {
 	c, end, err := startSite(ctx, site)
 	if err != nil {
 		return full, idle, err

@@ -67,7 +67,8 @@ the demo: without bundles a command may be repeated when a leader dies.`,
 }
 
 func (b modesBench) validate() error {
-	return cmp.Or(inRange("kills", b.kills, 1, 1000), inRange("seconds", b.seconds, 1, 3600), inRange("rounds", b.rounds, 1, 100), isDurability(b.durability))
+	return cmp.Or(inRange("kills", b.kills, 1, 1000), inRange("seconds", b.seconds, 1, 3600),
+		inRange("rounds", b.rounds, 1, 100), isDurability(b.durability))
 }
 
 const modesSwitches = 2
@@ -78,13 +79,16 @@ func (b modesBench) run(ctx context.Context, bar *progress) (out report, inexact
 	if err != nil {
 		return out, nil, err
 	}
-	speed, median, p99, failover := map[string][]float64{}, map[string][]float64{}, map[string][]float64{}, map[string][]float64{}
+	speed, median, p99, failover := map[string][]float64{}, map[string][]float64{}, map[string][]float64{},
+		map[string][]float64{}
 	figures := map[string]float64{}
 	for round := range b.rounds {
 		for _, m := range switchModes {
-			cfg := trial.Config{Binary: binary, OVS: true, Switches: modesSwitches, Stock: m.stock, Barriers: m.barriers, Durability: b.durability}
+			cfg := trial.Config{Binary: binary, OVS: true, Switches: modesSwitches, Stock: m.stock,
+				Barriers: m.barriers, Durability: b.durability}
 			each := time.Duration(b.seconds) * time.Second
-			stop := bar.during(2*each+4*time.Second, fmt.Sprintf("%s, speed, round %d of %d", m.name, round+1, b.rounds))
+			stop := bar.during(2*each+4*time.Second, fmt.Sprintf("%s, speed, round %d of %d", m.name, round+1,
+				b.rounds))
 			s, err := trial.Measure(ctx, cfg, each)
 			stop()
 			if err != nil {
@@ -94,7 +98,8 @@ func (b modesBench) run(ctx context.Context, bar *progress) (out report, inexact
 			median[m.name] = append(median[m.name], s.Median.Seconds()*1e6)
 			p99[m.name] = append(p99[m.name], s.P99.Seconds()*1e6)
 
-			cfg.Kills, cfg.Between, cfg.PingInterval, cfg.Progress = b.kills, 300*time.Millisecond, 5*time.Millisecond, bar.show
+			cfg.Kills, cfg.Between, cfg.PingInterval, cfg.Progress = b.kills, 300*time.Millisecond, 5*time.Millisecond,
+				bar.show
 			r, err := trial.Run(ctx, cfg)
 			if err != nil {
 				return out, nil, fmt.Errorf("failover of %s: %w", m.name, err)
@@ -121,10 +126,14 @@ func (b modesBench) run(ctx context.Context, bar *progress) (out report, inexact
 		figures["failover_ms_max_"+m.name] = quantile(failover[m.name], 1)
 	}
 	return report{"modes", figures, map[string]any{
-		"controllers": "3 processes on loopback", "switches": fmt.Sprintf("%d Open vSwitch bridges in network namespaces, each with a relay before it", modesSwitches),
-		"agents":   "agent: a process for each switch; stock: none, each switch is connected to all controllers; stock_barriers: the relay refuses bundles, as the switch would",
-		"commands": "flow-mods, 64 for each packet-in, 8 packet-ins on their way for each switch", "latency": "of one packet at a time, from the host and back to it by a packet-out",
-		"failover": "until the end of the longest silence of commands at the switches that began within 5 ms of the kill; hosts ping every 5 ms through packet-ins",
-		"rounds":   b.rounds, "seconds": b.seconds, "durability": b.durability,
+		"controllers": "3 processes on loopback", "switches": fmt.Sprintf(
+			"%d Open vSwitch bridges in network namespaces, each with a relay before it", modesSwitches),
+		"agents": "agent: a process for each switch; stock: none, each switch is connected to all controllers; " +
+			"stock_barriers: the relay refuses bundles, as the switch would",
+		"commands": "flow-mods, 64 for each packet-in, 8 packet-ins on their way for each switch",
+		"latency":  "of one packet at a time, from the host and back to it by a packet-out",
+		"failover": "until the end of the longest silence of commands at the switches that began within 5 ms of " +
+			"the kill; hosts ping every 5 ms through packet-ins",
+		"rounds": b.rounds, "seconds": b.seconds, "durability": b.durability,
 	}}, inexact, nil
 }

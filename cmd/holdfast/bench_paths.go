@@ -81,25 +81,35 @@ func benchPaths(sizes []int, avoid paths.Disjoint, bar *progress) (report, error
 		}
 		all = append(all, s)
 		for name, v := range map[string]float64{
-			"compute_ms": s.computeMs, "update_ms": quantile(s.updateMs, 0.5), "update_ms_max": quantile(s.updateMs, 1), "changed_per_update": quantile(s.changed, 0.5),
-			"entries_per_switch": s.entries, "entries_per_switch_max": float64(s.entriesWorst), "groups_per_switch": s.groups, "groups_per_switch_max": float64(s.groupsWorst),
+			"compute_ms": s.computeMs, "update_ms": quantile(s.updateMs, 0.5), "update_ms_max": quantile(s.updateMs, 1),
+			"changed_per_update": quantile(s.changed, 0.5),
+			"entries_per_switch": s.entries, "entries_per_switch_max": float64(s.entriesWorst),
+			"groups_per_switch": s.groups, "groups_per_switch_max": float64(s.groupsWorst),
 		} {
 			figures[fmt.Sprintf("%s_%d", name, n)] = v
 		}
 	}
 	if n := len(all); n > 1 && all[n-2].switches < all[n-1].switches {
 		a, b := all[n-2], all[n-1]
-		growth := func(v, w float64) float64 { return math.Log(w/v) / math.Log(float64(b.switches)/float64(a.switches)) }
+		growth := func(v, w float64) float64 {
+			return math.Log(w/v) / math.Log(
+				float64(b.switches)/float64(a.switches))
+		}
 		figures["compute_growth"] = growth(a.computeMs, b.computeMs)
 		figures["update_growth"] = growth(quantile(a.updateMs, 0.5), quantile(b.updateMs, 0.5))
 		figures["entries_growth"] = growth(a.entries, b.entries)
 		figures["groups_growth"] = growth(a.groups, b.groups)
 	}
 	return report{"paths", figures, map[string]any{
-		"networks": fmt.Sprintf("24 switches: USNET; others: random, %d links for each switch, costs 1 to 10", pathsLinks), "backups": avoid.String(),
-		"compute": "routes between all pairs, and the program of every switch", "update": fmt.Sprintf("routes, and what to send in which order, after one link is cut or mended; %d of each", pathsChanges),
+		"networks": fmt.Sprintf("24 switches: USNET; others: random, %d links for each switch, costs 1 to 10",
+			pathsLinks), "backups": avoid.String(),
+		"compute": "routes between all pairs, and the program of every switch",
+		"update": fmt.Sprintf("routes, and what to send in which order, after one link is cut or mended; %d of each",
+			pathsChanges),
 		"changed": "flow entries and groups added, changed and deleted in all switches; median of the updates",
-		"time":    "CPU time of the process, on one core", "growth": "exponent of the number of switches, between the two largest sizes", "hosts": "one at each switch; each has an entry in every switch",
+		"time":    "CPU time of the process, on one core",
+		"growth":  "exponent of the number of switches, between the two largest sizes",
+		"hosts":   "one at each switch; each has an entry in every switch",
 	}}, nil
 }
 
@@ -110,7 +120,8 @@ func measurePaths(n int, avoid paths.Disjoint) (out pathsSize, err error) {
 	}
 	var hosts []protect.Host
 	for i, s := range g.Switches() {
-		hosts = append(hosts, protect.Host{MAC: of13.MAC{2, 0, 0, 0, byte(i >> 8), byte(i)}, At: paths.End{Switch: s, Port: protect.MaxPort}})
+		hosts = append(hosts, protect.Host{MAC: of13.MAC{2, 0, 0, 0, byte(i >> 8), byte(i)},
+			At: paths.End{Switch: s, Port: protect.MaxPort}})
 	}
 	out.switches = n
 	var plan *protect.Plan
@@ -119,7 +130,8 @@ func measurePaths(n int, avoid paths.Disjoint) (out pathsSize, err error) {
 		if err != nil {
 			return err
 		}
-		if plan, err = protect.Compile(routes, hosts, protect.Config{MaxEntries: math.MaxInt, MaxGroups: math.MaxInt}); err != nil {
+		if plan, err = protect.Compile(routes, hosts,
+			protect.Config{MaxEntries: math.MaxInt, MaxGroups: math.MaxInt}); err != nil {
 			return err
 		}
 		for _, s := range g.Switches() {

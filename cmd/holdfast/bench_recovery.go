@@ -26,10 +26,12 @@ const (
 	recoveryMaxMultiplier = 255
 )
 
-// processorWait is how long an Open vSwitch with real-time priority may have to wait for a processor of a machine that has nothing else to do: see docs/design/bfd.md.
+// processorWait is how long an Open vSwitch with real-time priority may have to wait for a processor of a machine that
+// has nothing else to do: see docs/design/bfd.md.
 const processorWait = 4 * time.Millisecond
 
-// sentryBelowMs is the interval below which the BFD of Open vSwitch takes links for dead that are not: see docs/design/bfd.md.
+// sentryBelowMs is the interval below which the BFD of Open vSwitch takes links for dead that are not: see
+// docs/design/bfd.md.
 const sentryBelowMs = 15
 
 // elsewhere is the interval of BFD on links that make no difference, where it cannot be short on all.
@@ -39,15 +41,18 @@ const elsewhere = 100 * time.Millisecond
 type recoveryNetwork struct {
 	name   string
 	graph  func() *paths.Graph
-	stream time.Duration   // between two frames
-	least  time.Duration   // interval at which two processors carry BFD on all links; below, the links that the stream cannot come by have elsewhere
-	paper  map[int]float64 // mean recovery in ms, by BFD interval in ms: figure 7
+	stream time.Duration // between two frames
+	// interval at which two processors carry BFD on all links; below, the links that the stream cannot come by have
+	// elsewhere
+	least time.Duration
+	paper map[int]float64 // mean recovery in ms, by BFD interval in ms: figure 7
 }
 
 var recoveryNetworks = []recoveryNetwork{
 	{"triangle", sample.Triangle, 500 * time.Microsecond, 0, map[int]float64{1: 3.4, 5: 15.0, 15: 42.1}},
 	{"ring", sample.Ring, 500 * time.Microsecond, 0, map[int]float64{1: 3.3, 5: 15.4, 15: 46.2}},
-	{"usnet", sample.USNET, time.Millisecond, 10 * time.Millisecond, map[int]float64{5: 13.6}}, // the paper sent less often here too
+	// the paper sent less often here too
+	{"usnet", sample.USNET, time.Millisecond, 10 * time.Millisecond, map[int]float64{5: 13.6}},
 }
 
 // recoveryBench is what the flags say.
@@ -67,12 +72,14 @@ func benchRecoveryCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "recovery",
 		Short: "Time from the death of a link until frames flow again, without a controller",
-		Long: `Build one of the paper's networks of Open vSwitches in network namespaces (needs root), install protected paths
-between two hosts, and watch every link by BFD. Then no controller runs. While one host streams to the other, cut the links
-on the way, one by one, and mend them: measure each time from the first frame lost until frames come again.
+		Long: `Build one of the paper's networks of Open vSwitches in network namespaces (needs root), install
+protected paths between two hosts, and watch every link by BFD. Then no controller runs. While
+one host streams to the other, cut the links on the way, one by one, and mend them: measure each
+time from the first frame lost until frames come again.
 
-The figures stand beside the paper's (van Adrichem et al., Fast Recovery in Software-Defined Networks, figure 7). Its switches had a
-machine each; these share one, which should have nothing else to do. So they get real-time priority, unless told otherwise.`,
+The figures stand beside the paper's (van Adrichem et al., Fast Recovery in Software-Defined
+Networks, figure 7). Its switches had a machine each; these share one, which should have nothing
+else to do. So they get real-time priority, unless told otherwise.`,
 		Example: `  sudo holdfast bench recovery --topology ring --bfd-interval-ms 5 --plot
   sudo holdfast bench recovery --topology triangle --bfd-interval-ms 1 --samples 100 --json`,
 		Args: cobra.NoArgs,
@@ -96,10 +103,14 @@ machine each; these share one, which should have nothing else to do. So they get
 	}
 	cmd.Flags().StringVar(&b.topology, "topology", "triangle", "triangle, ring or usnet")
 	cmd.Flags().IntVar(&b.intervalMs, "bfd-interval-ms", 15, "how often BFD sends")
-	cmd.Flags().IntVar(&b.multiplier, "multiplier", 0, "how many packets BFD misses before a link is dead; 0: 3, or more at short intervals")
+	cmd.Flags().IntVar(&b.multiplier, "multiplier", 0,
+		"how many packets BFD misses before a link is dead; 0: 3, or more at short intervals")
 	cmd.Flags().IntVar(&b.samples, "samples", 100, "how often a link is cut")
-	cmd.Flags().StringVar(&b.cut, "cut", "silent", "silent: frames are lost, ports stay up; carrier: the far port goes down")
-	cmd.Flags().StringVar(&b.detector, "detector", "", "who watches links: switch (the BFD of Open vSwitch) or sentry (holdfast sentry beside it); default: sentry below 15 ms")
+	cmd.Flags().StringVar(&b.cut, "cut", "silent",
+		"silent: frames are lost, ports stay up; carrier: the far port goes down")
+	cmd.Flags().StringVar(&b.detector, "detector", "",
+		"who watches links: switch (the BFD of Open vSwitch) or sentry (holdfast sentry beside it); default: "+
+			"sentry below 15 ms")
 	cmd.Flags().BoolVar(&b.realtime, "realtime", true, "switches, stream and sentry go before other processes")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	cmd.Flags().BoolVar(&plot, "plot", false, "draw the distribution")
@@ -125,7 +136,8 @@ func (b *recoveryBench) check() (recoveryNetwork, error) {
 	default:
 		return recoveryNetwork{}, fmt.Errorf("--detector %q: use switch or sentry", b.detector)
 	}
-	if err := cmp.Or(inRange("samples", b.samples, 1, recoveryMaxSamples), inRange("bfd-interval-ms", b.intervalMs, 1, recoveryMaxIntervalMs),
+	if err := cmp.Or(inRange("samples", b.samples, 1, recoveryMaxSamples),
+		inRange("bfd-interval-ms", b.intervalMs, 1, recoveryMaxIntervalMs),
 		inRange("multiplier", b.multiplier, 0, recoveryMaxMultiplier)); err != nil {
 		return recoveryNetwork{}, err
 	}
@@ -185,13 +197,18 @@ func (b *recoveryBench) report(n recoveryNetwork, r outage.Result) report {
 		resolution = append(resolution, s.Resolution.Seconds()*1e3)
 	}
 	figures := map[string]float64{
-		"recovery_ms_min": quantile(ms, 0), "recovery_ms_mean": sum / float64(max(1, len(ms))), "recovery_ms_median": quantile(ms, 0.5),
-		"recovery_ms_p95": quantile(ms, 0.95), "recovery_ms_max": quantile(ms, 1), "samples": float64(len(ms)),
-		"resolution_ms_p95": quantile(resolution, 0.95), "cuts_without_loss": float64(r.Unharmed), "frames_lost_while_whole": float64(r.Lost),
-		"false_alarms": float64(r.FalseAlarms), "false_alarms_per_minute": float64(r.FalseAlarms) / max(r.Watched.Minutes(), 1e-9),
-		"false_alarms_processor_stopped": float64(r.Stops.FalseAlarms), "processor_stops": float64(r.Stops.Count), "processor_stop_ms_max": r.Stops.Longest.Seconds() * 1e3,
+		"recovery_ms_min": quantile(ms, 0), "recovery_ms_mean": sum / float64(max(1, len(ms))),
+		"recovery_ms_median": quantile(ms, 0.5),
+		"recovery_ms_p95":    quantile(ms, 0.95), "recovery_ms_max": quantile(ms, 1), "samples": float64(len(ms)),
+		"resolution_ms_p95": quantile(resolution, 0.95), "cuts_without_loss": float64(r.Unharmed),
+		"frames_lost_while_whole":        float64(r.Lost),
+		"false_alarms":                   float64(r.FalseAlarms),
+		"false_alarms_per_minute":        float64(r.FalseAlarms) / max(r.Watched.Minutes(), 1e-9),
+		"false_alarms_processor_stopped": float64(r.Stops.FalseAlarms), "processor_stops": float64(r.Stops.Count),
+		"processor_stop_ms_max":         r.Stops.Longest.Seconds() * 1e3,
 		"processor_stop_chance_percent": 100 * r.Stops.Chance,
-		"watched_s":                     r.Watched.Seconds(), "processor_wait_ms_max": r.Late.Seconds() * 1e3, "cpu_pressure_percent": 100 * r.Pressure,
+		"watched_s":                     r.Watched.Seconds(), "processor_wait_ms_max": r.Late.Seconds() * 1e3,
+		"cpu_pressure_percent": 100 * r.Pressure,
 	}
 	if mean, ok := n.paper[b.intervalMs]; ok {
 		figures["paper_recovery_ms_mean"] = mean
@@ -218,24 +235,31 @@ func (b *recoveryBench) setup(n recoveryNetwork, r outage.Result) map[string]any
 	}
 	stops := "times of 2 ms and more in which a processor did not even run what goes before all else"
 	if r.Stops.Err != nil {
-		stops = fmt.Sprintf("times of 2 ms and more in which a processor did not run what waits for it; also for other processes, as there is no priority: %v", r.Stops.Err)
+		stops = fmt.Sprintf("times of 2 ms and more in which a processor did not run what waits for it; also for "+
+			"other processes, as there is no priority: %v", r.Stops.Err)
 	}
 	g := n.graph()
 	watch := fmt.Sprintf("every %d ms, multiplier %d, at both ends of every link", b.intervalMs, b.multiplier)
-	limit := "a switch that waits longer for a processor than multiplier less one intervals is a false alarm, and all may be when the host stops the processors: processor_stopped are the alarms " +
+	limit := "a switch that waits longer for a processor than multiplier less one intervals is a false alarm, and " +
+		"all may be when the host stops the processors: processor_stopped are the alarms " +
 		"from such a stop until 5 ms after it, and chance is the share of the time that this is"
 	if b.detector == "sentry" {
-		watch += ", by a sentry, one process on one processor for all switches, which excuses its own standstills; behind it the BFD of the switches at 100 ms × 3"
-		limit = "what stops this machine stops both ends of a link; on machines of their own, one that stands still for longer than multiplier less one intervals is a false alarm at its neighbours"
+		watch += ", by a sentry, one process on one processor for all switches, which excuses its own standstills; " +
+			"behind it the BFD of the switches at 100 ms × 3"
+		limit = "what stops this machine stops both ends of a link; on machines of their own, one that stands " +
+			"still for longer than multiplier less one intervals is a false alarm at its neighbours"
 	} else if b.interval() < n.least {
-		watch += fmt.Sprintf(" that the stream goes by or comes to go by, which are %d; every %v on the others, since two processors carry no more", r.Quick, elsewhere)
+		watch += fmt.Sprintf(" that the stream goes by or comes to go by, which are %d; every %v on the others, "+
+			"since two processors carry no more", r.Quick, elsewhere)
 	}
 	return map[string]any{
-		"network":  fmt.Sprintf("%s: %d switches, %d links; link-disjoint backups; no controller", n.name, len(g.Switches()), len(g.Links())/2),
+		"network": fmt.Sprintf("%s: %d switches, %d links; link-disjoint backups; no controller", n.name,
+			len(g.Switches()), len(g.Links())/2),
 		"switches": fmt.Sprintf("%s, one for each switch, userspace datapath, network namespaces, veth", r.Version),
 		"bfd":      fmt.Sprintf("%s: a dead link is noticed after up to %d ms", watch, b.intervalMs*b.multiplier),
-		"stream":   fmt.Sprintf("a frame every %v, switches %s", n.stream, strings.Trim(strings.Join(strings.Fields(fmt.Sprintf("%d", way)), " - "), "[]")),
-		"cut":      cut + "; the links of the way, in turn", "priority": priority, "processors": runtime.NumCPU(),
+		"stream": fmt.Sprintf("a frame every %v, switches %s", n.stream,
+			strings.Trim(strings.Join(strings.Fields(fmt.Sprintf("%d", way)), " - "), "[]")),
+		"cut": cut + "; the links of the way, in turn", "priority": priority, "processors": runtime.NumCPU(),
 		"recovery":        "from the sending of the first frame lost to that of the first after the last lost",
 		"false_alarms":    "links that BFD took for dead and that were not cut",
 		"processor_stops": stops,

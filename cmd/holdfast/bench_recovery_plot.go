@@ -21,13 +21,15 @@ func (b *recoveryBench) plot(n recoveryNetwork, r outage.Result) string {
 	if mean, ok := n.paper[b.intervalMs]; ok {
 		marks["the paper's mean"] = mean
 	}
-	return fmt.Sprintf("recovery in ms, cuts, and how many per cent of them were over by then (%s, %d ms)\n", n.name, b.intervalMs) + histogram(ms, marks) +
-		fmt.Sprintf("%d false alarms, %d of them when a processor stood still (by chance: %.0f %%); one did so %d times, for %.1f ms at most\n",
+	return fmt.Sprintf("recovery in ms, cuts, and how many per cent of them were over by then (%s, %d ms)\n", n.name,
+		b.intervalMs) + histogram(ms, marks) +
+		fmt.Sprintf("%d false alarms, %d of them when a processor stood still (by chance: %.0f %%); one did so %d "+
+			"times, for %.1f ms at most\n",
 			r.FalseAlarms, r.Stops.FalseAlarms, 100*r.Stops.Chance, r.Stops.Count, r.Stops.Longest.Seconds()*1e3)
 }
 
-// histogram draws values that are not negative as rows of bars, with the share of values up to the end of each row. Marks are values to point out.
-// Values far above most share the last row.
+// histogram draws values that are not negative as rows of bars, with the share of values up to the end of each row.
+// Marks are values to point out. Values far above most share the last row.
 func histogram(values []float64, marks map[string]float64) string {
 	if len(values) == 0 {
 		return ""
@@ -62,7 +64,8 @@ func histogram(values []float64, marks map[string]float64) string {
 			to = fmt.Sprintf("%.0f", math.Ceil(values[len(values)-1]))
 		}
 		bar := strings.Repeat("#", (n*plotWidth+most-1)/most)
-		line := fmt.Sprintf("%8.*f - %6s  %-*s %5d %4.0f %%", places, (first+float64(i))*step, to, plotWidth, bar, n, 100*float64(sum)/float64(len(values)))
+		line := fmt.Sprintf("%8.*f - %6s  %-*s %5d %4.0f %%", places, (first+float64(i))*step, to, plotWidth, bar, n,
+			100*float64(sum)/float64(len(values)))
 		slices.Sort(notes[i])
 		if len(notes[i]) > 0 {
 			line += "  < " + strings.Join(notes[i], "; ")

@@ -21,9 +21,11 @@ func TestBenchRecovery(t *testing.T) {
 		t.Skip(err)
 	}
 	t.Parallel()
-	code, out, stderr := invoke(t.Context(), strings.Fields("bench recovery --bfd-interval-ms 100 --samples 1 --cut carrier --realtime=false --json")...)
+	code, out, stderr := invoke(t.Context(), strings.Fields(
+		"bench recovery --bfd-interval-ms 100 --samples 1 --cut carrier --realtime=false --json")...)
 	var r report
-	if err := json.Unmarshal([]byte(out), &r); err != nil || code != 0 || r.Figures["samples"] != 1 || r.Figures["recovery_ms_median"] <= 0 {
+	if err := json.Unmarshal([]byte(out), &r); err != nil || code != 0 || r.Figures["samples"] != 1 ||
+		r.Figures["recovery_ms_median"] <= 0 {
 		t.Errorf("exit code %d, error %v, printed\n%s%s", code, err, out, stderr)
 	}
 }
@@ -42,13 +44,15 @@ func TestBenchRecoveryFlags(t *testing.T) {
 		"--multiplier 256":                   "--multiplier 256: use 0 to 255",
 		"--json --plot --samples 20":         "if any flags in the group [json plot] are set none of the others can be",
 	} {
-		if code, _, stderr := invoke(t.Context(), strings.Fields("bench recovery "+args)...); code == 0 || !strings.Contains(stderr, want) {
+		if code, _, stderr := invoke(t.Context(), strings.Fields("bench recovery "+args)...); code == 0 ||
+			!strings.Contains(stderr, want) {
 			t.Errorf("%s: exit code %d, said %q, want %q", args, code, stderr, want)
 		}
 	}
 }
 
-// Without --detector sentries watch where the switch cannot; without --multiplier it is 3, and more where 3 would not outlast a wait for a processor.
+// Without --detector sentries watch where the switch cannot; without --multiplier it is 3, and more where 3 would not
+// outlast a wait for a processor.
 func TestBenchRecoveryDefaults(t *testing.T) {
 	for _, c := range []struct {
 		intervalMs     int
@@ -60,16 +64,19 @@ func TestBenchRecoveryDefaults(t *testing.T) {
 	} {
 		b := recoveryBench{topology: "ring", cut: "silent", samples: 1, intervalMs: c.intervalMs, detector: c.detector}
 		if _, err := b.check(); err != nil || b.multiplier != c.multiplier || b.detector != c.want {
-			t.Errorf("%d ms, %q: %s, multiplier %d, error %v; want %s, %d", c.intervalMs, c.detector, b.detector, b.multiplier, err, c.want, c.multiplier)
+			t.Errorf("%d ms, %q: %s, multiplier %d, error %v; want %s, %d", c.intervalMs, c.detector, b.detector,
+				b.multiplier, err, c.want, c.multiplier)
 		}
 	}
 }
 
 func TestRecoveryReport(t *testing.T) {
-	r := outage.Result{Path: sample.Triangle().Links()[:1], FalseAlarms: 3, Lost: 7, Unharmed: 1, Watched: 2 * time.Minute, Pressure: 0.25}
+	r := outage.Result{Path: sample.Triangle().Links()[:1], FalseAlarms: 3, Lost: 7, Unharmed: 1,
+		Watched: 2 * time.Minute, Pressure: 0.25}
 	r.Stops = outage.Stops{Count: 40, Longest: 35 * time.Millisecond, FalseAlarms: 2, Chance: 0.01}
 	for i := range 100 {
-		r.Samples = append(r.Samples, outage.Sample{Outage: time.Duration(i+1) * time.Millisecond, Resolution: time.Millisecond})
+		r.Samples = append(r.Samples, outage.Sample{Outage: time.Duration(i+1) * time.Millisecond,
+			Resolution: time.Millisecond})
 	}
 	b := recoveryBench{topology: "triangle", cut: "silent", samples: 100, intervalMs: 5}
 	network, err := b.check()
@@ -78,9 +85,12 @@ func TestRecoveryReport(t *testing.T) {
 	}
 	got := b.report(network, r).Figures
 	for name, want := range map[string]float64{
-		"recovery_ms_min": 1, "recovery_ms_median": 51, "recovery_ms_mean": 50.5, "recovery_ms_p95": 96, "recovery_ms_max": 100, "samples": 100, "paper_recovery_ms_mean": 15,
-		"false_alarms": 3, "false_alarms_per_minute": 1.5, "frames_lost_while_whole": 7, "false_alarms_processor_stopped": 2,
-		"processor_stops": 40, "processor_stop_ms_max": 35, "processor_stop_chance_percent": 1, "cuts_without_loss": 1, "cpu_pressure_percent": 25, "resolution_ms_p95": 1,
+		"recovery_ms_min": 1, "recovery_ms_median": 51, "recovery_ms_mean": 50.5, "recovery_ms_p95": 96,
+		"recovery_ms_max": 100, "samples": 100, "paper_recovery_ms_mean": 15,
+		"false_alarms": 3, "false_alarms_per_minute": 1.5, "frames_lost_while_whole": 7,
+		"false_alarms_processor_stopped": 2,
+		"processor_stops":                40, "processor_stop_ms_max": 35, "processor_stop_chance_percent": 1,
+		"cuts_without_loss": 1, "cpu_pressure_percent": 25, "resolution_ms_p95": 1,
 	} {
 		if d := got[name] - want; d > 1e-9 || d < -1e-9 {
 			t.Errorf("%s is %v, want %v", name, got[name], want)
@@ -90,13 +100,15 @@ func TestRecoveryReport(t *testing.T) {
 
 // The line under the plot says what the stops were; so does the setup, unless others may have been waited for.
 func TestRecoveryStops(t *testing.T) {
-	r := outage.Result{Path: sample.Triangle().Links()[:1], FalseAlarms: 3, Stops: outage.Stops{Count: 40, Longest: 35 * time.Millisecond, FalseAlarms: 2, Chance: 0.012}}
+	r := outage.Result{Path: sample.Triangle().Links()[:1], FalseAlarms: 3,
+		Stops: outage.Stops{Count: 40, Longest: 35 * time.Millisecond, FalseAlarms: 2, Chance: 0.012}}
 	b := recoveryBench{topology: "triangle", cut: "silent", samples: 1, intervalMs: 5}
 	network, err := b.check()
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := "3 false alarms, 2 of them when a processor stood still (by chance: 1 %); one did so 40 times, for 35.0 ms at most\n"
+	want := "3 false alarms, 2 of them when a processor stood still (by chance: 1 %); one did so 40 times, for " +
+		"35.0 ms at most\n"
 	if got := b.plot(network, r); !strings.HasSuffix(got, want) {
 		t.Errorf("the plot is\n%s\nwant at its end %s", got, want)
 	}

@@ -56,7 +56,8 @@ both, in .venv and in the user's cache folder, where they are looked for if noth
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&b.app, "app", "ryu.app.simple_switch_13", "the application: one that answers a packet-in with a flow-mod")
+	f.StringVar(&b.app, "app", "ryu.app.simple_switch_13",
+		"the application: one that answers a packet-in with a flow-mod")
 	f.StringVar(&b.python, "python", installedPython(), "the Python that has os-ken")
 	f.StringSliceVar(&b.path, "path", installedRyu(), "folders where Python looks for the application")
 	f.IntVar(&b.switches, "switches", 4, "how many fake switches")
@@ -121,14 +122,18 @@ func (b *ryuBench) run(ctx context.Context, bar *progress) (report, error) {
 		"plain_per_s": plain.PerSecond, "one_per_s": one.PerSecond, "three_per_s": three.PerSecond,
 		"ratio_one": one.PerSecond / plain.PerSecond, "ratio_three": three.PerSecond / plain.PerSecond,
 		"plain_cpu_us_per_event": plain.cpu, "leader_cpu_us_per_event": three.cpu, "one_cpu_us_per_event": one.cpu,
-		"plain_unanswered": float64(plain.Unanswered), "one_unanswered": float64(one.Unanswered), "three_unanswered": float64(three.Unanswered),
-		"latency_us_median_plain": micros(plain.Latency.Quantile(0.5)), "latency_us_median_one": micros(one.Latency.Quantile(0.5)),
+		"plain_unanswered": float64(plain.Unanswered), "one_unanswered": float64(one.Unanswered),
+		"three_unanswered":        float64(three.Unanswered),
+		"latency_us_median_plain": micros(plain.Latency.Quantile(0.5)),
+		"latency_us_median_one":   micros(one.Latency.Quantile(0.5)),
 		"latency_us_median_three": micros(three.Latency.Quantile(0.5)),
 	}, map[string]any{
 		"app": b.app, "python": identity.Python, "os_ken": identity.OSKen, "plain": "os-ken's own server, eventlet",
-		"holdfast": "1, then 3 controllers on loopback, each executes every event; 1 agent for all switches", "durability": b.durability,
-		"switches": fmt.Sprintf("%d fake OpenFlow 1.3 switches in this process, %d packet-ins outstanding each, %d addresses each", b.switches, b.window, b.macs),
-		"cpu":      "of the controller and of its Python process, user and system", "seconds": b.seconds,
+		"holdfast":   "1, then 3 controllers on loopback, each executes every event; 1 agent for all switches",
+		"durability": b.durability,
+		"switches": fmt.Sprintf("%d fake OpenFlow 1.3 switches in this process, %d packet-ins outstanding each, "+
+			"%d addresses each", b.switches, b.window, b.macs),
+		"cpu": "of the controller and of its Python process, user and system", "seconds": b.seconds,
 	}}, nil
 }
 
@@ -140,7 +145,8 @@ type measured struct {
 
 // measure puts the load on a server, whose processes are those of pid and its children.
 func (b *ryuBench) measure(ctx context.Context, bar *progress, address, what string, pid int) (measured, error) {
-	cfg := load.Config{Switches: b.switches, Window: b.window, MACsPerSwitch: b.macs, AfterPorts: true, Warmup: 3 * time.Second, Duration: time.Duration(b.seconds) * time.Second,
+	cfg := load.Config{Switches: b.switches, Window: b.window, MACsPerSwitch: b.macs, AfterPorts: true,
+		Warmup: 3 * time.Second, Duration: time.Duration(b.seconds) * time.Second,
 		Drain: 5 * time.Second, ReadyTimeout: 30 * time.Second, Dial: load.TCP(address)}
 	stop := bar.during(cfg.Warmup+cfg.Duration, what)
 	defer stop()
@@ -165,7 +171,8 @@ func (b *ryuBench) plain(ctx context.Context, bar *progress) (m measured, err er
 		return m, err
 	}
 	defer remove()
-	cmd := exec.CommandContext(ctx, b.python, "-W", "ignore", "-c", plainScript, address[strings.LastIndexByte(address, ':')+1:], b.app)
+	cmd := exec.CommandContext(ctx, b.python, "-W", "ignore", "-c", plainScript,
+		address[strings.LastIndexByte(address, ':')+1:], b.app)
 	cmd.Env = append(os.Environ(), "PYTHONPATH="+strings.Join(append([]string{folder}, b.path...), ":"))
 	var printed strings.Builder
 	cmd.Stderr = &printed
@@ -184,7 +191,8 @@ func (b *ryuBench) plain(ctx context.Context, bar *progress) (m measured, err er
 
 // hosted runs it on so many controllers of Holdfast.
 func (b *ryuBench) hosted(ctx context.Context, bar *progress, controllers int) (m measured, err error) {
-	c, end, err := startSite(ctx, cluster.Config{Controllers: controllers, Apps: []string{b.app}, Durability: b.durability, Election: 500 * time.Millisecond,
+	c, end, err := startSite(ctx, cluster.Config{Controllers: controllers, Apps: []string{b.app},
+		Durability: b.durability, Election: 500 * time.Millisecond,
 		Ryu: &cluster.Ryu{Python: b.python, Path: b.path, LogLevel: "warning"}})
 	if err != nil {
 		return m, err
@@ -194,7 +202,8 @@ func (b *ryuBench) hosted(ctx context.Context, bar *progress, controllers int) (
 	if err != nil {
 		return m, c.WithLogs(err)
 	}
-	m, err = b.measure(ctx, bar, c.Agents()[0].Listen, fmt.Sprintf("Holdfast, %d controllers", controllers), leader.Pid())
+	m, err = b.measure(ctx, bar, c.Agents()[0].Listen, fmt.Sprintf("Holdfast, %d controllers", controllers),
+		leader.Pid())
 	if err != nil {
 		return m, c.WithLogs(err)
 	}

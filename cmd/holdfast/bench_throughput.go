@@ -53,7 +53,8 @@ one packet-in outstanding for each switch.`,
 
 func (t throughput) validate() error {
 	if t.replicas%2 == 0 || t.replicas < 1 || t.replicas > 9 {
-		return fmt.Errorf("--replicas %d: use an odd number from 1 to 9; an even one survives no more failures", t.replicas)
+		return fmt.Errorf("--replicas %d: use an odd number from 1 to 9; an even one survives no more failures",
+			t.replicas)
 	}
 	return cmp.Or(
 		inRange("switches", t.switches, 1, load.MaxSwitches),
@@ -86,15 +87,20 @@ func (t throughput) run(ctx context.Context, bar *progress) (report, error) {
 		figures["throughput_ratio_one_controller"] = full.PerSecond / one.PerSecond
 	}
 	return report{"throughput", figures, map[string]any{
-		"controllers": fmt.Sprintf("%d processes on loopback; then 1, for the ratio", t.replicas), "agents": "1 process for all switches", "app": "learning",
-		"switches": fmt.Sprintf("%d fake OpenFlow 1.3 switches in this process, %d packet-ins outstanding each; 1 for latency", t.switches, t.window),
-		"answer":   "a flow-mod, after the event and its outcome are logged by a majority", "durability": t.durability, "seconds": t.seconds,
+		"controllers": fmt.Sprintf("%d processes on loopback; then 1, for the ratio", t.replicas),
+		"agents":      "1 process for all switches", "app": "learning",
+		"switches": fmt.Sprintf("%d fake OpenFlow 1.3 switches in this process, %d packet-ins outstanding each; 1 "+
+			"for latency", t.switches, t.window),
+		"answer": "a flow-mod, after the event and its outcome are logged by a majority", "durability": t.durability,
+		"seconds": t.seconds,
 	}}, nil
 }
 
 // measure runs a site of so many controllers.
 func (t throughput) measure(ctx context.Context, bar *progress, replicas int) (full, idle load.Result, err error) {
-	return measureLoad(ctx, bar, cluster.Config{Controllers: replicas, Apps: []string{"learning"}, Durability: t.durability},
-		load.Config{Switches: t.switches, Window: t.window, Warmup: 2 * time.Second, Duration: time.Duration(t.seconds) * time.Second},
+	return measureLoad(ctx, bar, cluster.Config{Controllers: replicas, Apps: []string{"learning"},
+		Durability: t.durability},
+		load.Config{Switches: t.switches, Window: t.window, Warmup: 2 * time.Second,
+			Duration: time.Duration(t.seconds) * time.Second},
 		fmt.Sprintf("%d controllers", replicas))
 }

@@ -85,7 +85,8 @@ func printSite(out io.Writer, s *config.Site) error {
 	fmt.Fprintf(w, "apps\t%s\n", strings.Join(withRequirements(s.Apps), ", "))
 	if len(s.Ryu.Applications) > 0 {
 		fmt.Fprintf(w, "applications of ryu\t%s\n", strings.Join(s.Ryu.Applications, ", "))
-		fmt.Fprintf(w, "hosted by\t%s, options %v, path %v, %d MB\n", s.Ryu.Python, s.Ryu.Options, s.Ryu.Path, s.Ryu.MemoryBytes>>20)
+		fmt.Fprintf(w, "hosted by\t%s, options %v, path %v, %d MB\n", s.Ryu.Python, s.Ryu.Options, s.Ryu.Path,
+			s.Ryu.MemoryBytes>>20)
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Levels)) {
 		for _, message := range slices.Sorted(maps.Keys(s.Levels[name])) {
@@ -94,11 +95,13 @@ func printSite(out io.Writer, s *config.Site) error {
 	}
 	if slices.Contains(s.Apps, recovery.Name) {
 		c := recoveryConfig(s.Recovery)
-		fmt.Fprintf(w, "recovery\t%v, hold-down %v, reconciles in %v, removes what is foreign: %v, at most %d entries and %d groups\n",
+		fmt.Fprintf(w, "recovery\t%v, hold-down %v, reconciles in %v, removes what is foreign: %v, at most %d "+
+			"entries and %d groups\n",
 			c.Disjoint, c.HoldDown, c.Reconcile, c.RemoveForeign, c.MaxEntries, c.MaxGroups)
 	}
 	if slices.Contains(withRequirements(s.Apps), liveness.Name) {
-		fmt.Fprintf(w, "bfd\t%v, by databases at %s, at least %v apart, %d lost are a failure\n", s.BFD.Enabled, s.BFD.Database, s.BFD.Floor, s.BFD.Multiplier)
+		fmt.Fprintf(w, "bfd\t%v, by databases at %s, at least %v apart, %d lost are a failure\n", s.BFD.Enabled,
+			s.BFD.Database, s.BFD.Floor, s.BFD.Multiplier)
 	}
 	fmt.Fprintf(w, "durability\t%s\n", s.Durability)
 	fmt.Fprintf(w, "heartbeat\t%v\n", s.Heartbeat)

@@ -11,7 +11,8 @@ import (
 	"sync"
 )
 
-// console is a slog.Handler for people: the message first, and what has several lines, as tracebacks have, below it as it is.
+// console is a slog.Handler for people: the message first, and what has several lines, as tracebacks have, below it as
+// it is.
 type console struct {
 	mu    *sync.Mutex // guards out
 	out   io.Writer

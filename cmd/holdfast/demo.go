@@ -39,7 +39,8 @@ to all three controllers, and nothing runs beside it.`,
 				talk = cmd.ErrOrStderr()
 			}
 			bar, start := newProgress(cmd.ErrOrStderr()), time.Now()
-			r, err := trial.Run(cmd.Context(), trial.Config{Binary: binary, OVS: ovs, Stock: stock, Kills: 3, Between: 4 * time.Second,
+			r, err := trial.Run(cmd.Context(), trial.Config{Binary: binary, OVS: ovs, Stock: stock, Kills: 3,
+				Between:      4 * time.Second,
 				PingInterval: 10 * time.Millisecond, Progress: bar.show,
 				Say: func(line string) {
 					bar.clear()
@@ -63,7 +64,8 @@ to all three controllers, and nothing runs beside it.`,
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON; what happens goes to standard error")
-	cmd.Flags().BoolVar(&ovs, "ovs", false, "Open vSwitch in network namespaces (needs root) instead of embedded switches")
+	cmd.Flags().BoolVar(&ovs, "ovs", false, "Open vSwitch in network namespaces (needs root) instead of embedded "+
+		"switches")
 	cmd.Flags().BoolVar(&stock, "stock", false, "no agents: each switch is connected to all controllers")
 	return cmd
 }
@@ -74,9 +76,11 @@ func printDemo(out io.Writer, r trial.Result) error {
 	fmt.Fprintln(w, "\tsent\tprocessed\tlost\trepeated\t")
 	fmt.Fprintf(w, "events\t%d\t%d\t%d\t%d\t\n", r.EventsSent, r.EventsProcessed, r.EventsLost, r.EventsRepeated)
 	fmt.Fprintln(w, "\tissued\texecuted\tlost\trepeated\t")
-	fmt.Fprintf(w, "commands\t%d\t%d\t%d\t%d\t\n", r.CommandsIssued, r.CommandsExecuted, r.CommandsLost, r.CommandsRepeated)
+	fmt.Fprintf(w, "commands\t%d\t%d\t%d\t%d\t\n", r.CommandsIssued, r.CommandsExecuted, r.CommandsLost,
+		r.CommandsRepeated)
 	fmt.Fprintln(w, "\tsent\tanswered\tlost\trepeated\t")
-	fmt.Fprintf(w, "pings\t%d\t%d\t%d\t%d\t\n", r.PingsSent, r.PingsAnswered, r.PingsSent-r.PingsAnswered, r.PingsRepeated)
+	fmt.Fprintf(w, "pings\t%d\t%d\t%d\t%d\t\n", r.PingsSent, r.PingsAnswered, r.PingsSent-r.PingsAnswered,
+		r.PingsRepeated)
 	if err := w.Flush(); err != nil {
 		return err
 	}

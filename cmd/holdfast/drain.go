@@ -54,7 +54,8 @@ If nobody has led for more than ten election timeouts, a drained controller does
 func (o *operator) drain(ctx context.Context, name string) (leader string, err error) {
 	c, ok := o.site.Controller(name)
 	if !ok {
-		return "", fmt.Errorf("no controller is called %q in the site file; there are %v", name, controllerNames(o.site))
+		return "", fmt.Errorf("no controller is called %q in the site file; there are %v", name,
+			controllerNames(o.site))
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

@@ -17,7 +17,8 @@ const roomInterval = time.Second
 
 // awaitRoom returns when there is room on a controller's disk, or ctx ends. Till then the controller does not
 // take part in anything: whoever asks its API is told why.
-func awaitRoom(ctx context.Context, s *config.Site, me config.Controller, full *disk.FullError, log *slog.Logger) error {
+func awaitRoom(ctx context.Context, s *config.Site, me config.Controller, full *disk.FullError,
+	log *slog.Logger) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	l, err := listen("the API", me.API)
@@ -39,7 +40,8 @@ func awaitRoom(ctx context.Context, s *config.Site, me config.Controller, full *
 	go func() { ended <- server.Serve(api) }() // ends with Close
 	defer func() { server.Close(); <-ended }()
 
-	log.Error("this controller stands still until there is room on its disk: it votes for nobody and acknowledges nothing, the others go on without it", "err", full)
+	log.Error("this controller stands still until there is room on its disk: it votes for nobody and acknowledges "+
+		"nothing, the others go on without it", "err", full)
 	next := time.NewTicker(roomInterval)
 	defer next.Stop()
 	for {
@@ -56,7 +58,8 @@ func awaitRoom(ctx context.Context, s *config.Site, me config.Controller, full *
 			log.Info("there is room on the disk again; starting", "dir", full.Dir, "free", free)
 			return nil
 		}
-		says.Store(new(fmt.Sprintf("this controller stands still, since the disk of %s is full: %d MB are free and %d MB are needed; make room there, and it goes on by itself",
+		says.Store(new(fmt.Sprintf("this controller stands still, since the disk of %s is full: %d MB are free and "+
+			"%d MB are needed; make room there, and it goes on by itself",
 			full.Dir, free>>20, wanted>>20)))
 	}
 }

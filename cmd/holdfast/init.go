@@ -39,7 +39,8 @@ Such a controller comes back by holdfast member replace.`,
 			if err := consensus.Found(consensusConfig(s, me, log)); err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s is the folder of controller %s, one of %d of site %s\n", s.DataDir(me), me.Name, len(s.Controllers), s.Name)
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s is the folder of controller %s, one of %d of site %s\n",
+				s.DataDir(me), me.Name, len(s.Controllers), s.Name)
 			return err
 		},
 	}

@@ -28,8 +28,9 @@ func linksCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "links --config FILE",
 		Short: "Show how the links between switches are watched",
-		Long: `Show each link that is or was up in both directions: since when it is as it is, how long a round trip takes, and
-what BFD says of it at its two ends. Below stands what is not as it should be, and what that costs.
+		Long: `Show each link that is or was up in both directions: since when it is as it is, how long a round
+trip takes, and what BFD says of it at its two ends. Below stands what is not as it should be,
+and what that costs.
 
 The controller that leads answers: it follows the switches' databases.`,
 		Example: `  holdfast links --config holdfast.yaml
@@ -44,7 +45,8 @@ The controller that leads answers: it follows the switches' databases.`,
 			var r setup.Report
 			err = o.askLeader(cmd.Context(), http.MethodGet, linksPath, nil, &r)
 			if absent(err) {
-				return errors.New("application liveness does not run: put recovery, or liveness, among the apps of the site file")
+				return errors.New("application liveness does not run: put recovery, or liveness, among the apps of " +
+					"the site file")
 			}
 			if err != nil {
 				return err
@@ -67,12 +69,15 @@ func watchLinks(cfg *platform.Config, s *config.Site, c *mtls.Credentials, log *
 	if !slices.Contains(withRequirements(s.Apps), liveness.Name) {
 		return
 	}
-	own := setup.Config{Enabled: s.BFD.Enabled, Database: s.BFD.Database, Floor: s.BFD.Floor, Multiplier: int(s.BFD.Multiplier), Logger: log}
+	own := setup.Config{Enabled: s.BFD.Enabled, Database: s.BFD.Database, Floor: s.BFD.Floor,
+		Multiplier: int(s.BFD.Multiplier), Logger: log}
 	if c != nil {
 		own.DialTLS = func(ctx context.Context, address string) (net.Conn, error) {
 			conn, err := c.Dial(ctx, address, mtls.Role(pki.Switch))
-			if invalid, ok := errors.AsType[x509.CertificateInvalidError](err); ok && invalid.Reason == x509.IncompatibleUsage {
-				return nil, fmt.Errorf("%w; a switch serves its database if it has the certificate of `holdfast pki issue switch NAME --address ADDRESS`", err)
+			if invalid, ok := errors.AsType[x509.CertificateInvalidError](err); ok &&
+				invalid.Reason == x509.IncompatibleUsage {
+				return nil, fmt.Errorf("%w; a switch serves its database if it has the certificate of `holdfast "+
+					"pki issue switch NAME --address ADDRESS`", err)
 			}
 			return conn, err
 		}

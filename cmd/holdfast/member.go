@@ -143,7 +143,8 @@ func (o *operator) newMember(args []string) (*platform.NewMember, error) {
 	if len(args) == 1 {
 		c, ok := o.site.Controller(args[0])
 		if !ok {
-			return nil, fmt.Errorf("no controller is called %q in the site file; there are %v; add it, or give its id and address as well", args[0], controllerNames(o.site))
+			return nil, fmt.Errorf("no controller is called %q in the site file; there are %v; add it, or give its "+
+				"id and address as well", args[0], controllerNames(o.site))
 		}
 		return &platform.NewMember{Name: c.Name, ID: c.ID, Address: c.Peer}, nil
 	}
@@ -179,7 +180,8 @@ func memberID(now platform.Members, who string, by uint64) (uint64, error) {
 }
 
 // change asks for a change until it is done, and prints the members then.
-func (f *memberFlags) change(cmd *cobra.Command, plan func(*operator, platform.Members) (platform.MemberChange, error)) error {
+func (f *memberFlags) change(cmd *cobra.Command,
+	plan func(*operator, platform.Members) (platform.MemberChange, error)) error {
 	o, err := newOperator(f.site)
 	if err != nil {
 		return err
@@ -214,7 +216,8 @@ func (o *operator) change(ctx context.Context, wanted platform.MemberChange, out
 		}
 		if m.Done {
 			if asked == 1 {
-				fmt.Fprintln(out, "nothing is left to change: a controller that is to be replaced needs another name or id in the site file")
+				fmt.Fprintln(out, "nothing is left to change: a controller that is to be replaced needs another "+
+					"name or id in the site file")
 			}
 			return m, nil
 		}
@@ -223,9 +226,11 @@ func (o *operator) change(ctx context.Context, wanted platform.MemberChange, out
 			pause, doing = catchUpPause, w.Name+" stands by, and does not have the log yet"
 			if !w.Connected && !said {
 				said = true
-				fmt.Fprintf(out, "%s is added and not there: start it with holdfast serve --join; waiting for it\n", w.Name)
+				fmt.Fprintf(out, "%s is added and not there: start it with holdfast serve --join; waiting for it\n",
+					w.Name)
 			}
-			bar.show(float64(w.Match)/float64(max(m.Last, 1)), fmt.Sprintf("%s has %d of %d entries", w.Name, w.Match, m.Last))
+			bar.show(float64(w.Match)/float64(max(m.Last, 1)),
+				fmt.Sprintf("%s has %d of %d entries", w.Name, w.Match, m.Last))
 		}
 		if err := sleep(ctx, pause); err != nil {
 			return m, fmt.Errorf("%s: %w", doing, err)
@@ -247,11 +252,14 @@ func (f *memberFlags) print(out io.Writer, m platform.Members) error {
 		case c.Votes:
 			role = "votes"
 		}
-		fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%v\t%d of %d\n", dash(c.Name), c.ID, c.Address, role, c.Connected, c.Match, m.Last)
+		fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%v\t%d of %d\n", dash(c.Name), c.ID, c.Address, role, c.Connected, c.Match,
+			m.Last)
 	}
-	if err := w.Flush(); err != nil || !slices.ContainsFunc(m.Members, func(c platform.Member) bool { return !c.Votes }) {
+	if err := w.Flush(); err != nil || !slices.ContainsFunc(m.Members,
+		func(c platform.Member) bool { return !c.Votes }) {
 		return err
 	}
-	_, err := fmt.Fprintln(out, "\nAn odd number votes. Who stands by has the log, and votes when there are two of them or when it replaces another.")
+	_, err := fmt.Fprintln(out, "\nAn odd number votes. Who stands by has the log, and votes when there are two of "+
+		"them or when it replaces another.")
 	return err
 }

@@ -31,7 +31,8 @@ func fakes(t *testing.T, answer func(name, request, body string) (int, any)) str
 			}
 		}))
 		t.Cleanup(srv.Close)
-		fmt.Fprintf(&b, "  - {name: %s, id: %d, peer: \"127.0.0.1:%d\", openflow: \"127.0.0.1:%d\", api: \"%s\"}\n", name, i, i, 10+i, srv.Listener.Addr())
+		fmt.Fprintf(&b, "  - {name: %s, id: %d, peer: \"127.0.0.1:%d\", openflow: \"127.0.0.1:%d\", api: \"%s\"}\n",
+			name, i, i, 10+i, srv.Listener.Addr())
 	}
 	return writeSite(t, b.String())
 }
@@ -40,7 +41,8 @@ func fakes(t *testing.T, answer func(name, request, body string) (int, any)) str
 func three() platform.Members {
 	m := platform.Members{Leader: "c2", Last: 40}
 	for i := uint64(1); i <= 3; i++ {
-		m.Members = append(m.Members, platform.Member{Name: fmt.Sprint("c", i), ID: i, Address: "127.0.0.1:1", Votes: true, Leads: i == 2, Connected: true, Match: 40})
+		m.Members = append(m.Members, platform.Member{Name: fmt.Sprint("c", i), ID: i, Address: "127.0.0.1:1",
+			Votes: true, Leads: i == 2, Connected: true, Match: 40})
 	}
 	return m
 }
@@ -79,19 +81,23 @@ c3          3   127.0.0.1:1  votes  true       40 of 40
 	if code != 0 || out != want || stderr != "" {
 		t.Errorf("exit code %d, stderr %q, printed\n%s", code, stderr, out)
 	}
-	if code, out, stderr = invoke(t.Context(), "member", "replace", "c1", "c9", "9", "127.0.0.1:9", "--config", site); code != 0 || !strings.Contains(out, "stands by") {
+	if code, out, stderr = invoke(t.Context(), "member", "replace", "c1", "c9", "9", "127.0.0.1:9", "--config",
+		site); code != 0 || !strings.Contains(out, "stands by") {
 		t.Errorf("exit code %d, stderr %q, printed\n%s", code, stderr, out)
 	}
-	if want := `{"add":{"name":"c9","id":9,"address":"127.0.0.1:9"},"remove":1}`; len(posts) != 3 || posts[0] != want || posts[2] != want {
+	if want := `{"add":{"name":"c9","id":9,"address":"127.0.0.1:9"},"remove":1}`; len(posts) != 3 || posts[0] != want ||
+		posts[2] != want {
 		t.Errorf("asked for %q, want %s three times", posts, want)
 	}
-	if code, _, stderr = invoke(t.Context(), "member", "replace", "c1", "c9", "9", "127.0.0.1:9", "--config", site); code != 0 || !strings.Contains(stderr, "nothing is left to change") {
+	if code, _, stderr = invoke(t.Context(), "member", "replace", "c1", "c9", "9", "127.0.0.1:9", "--config",
+		site); code != 0 || !strings.Contains(stderr, "nothing is left to change") {
 		t.Errorf("asked for what is so: exit code %d, stderr %q", code, stderr)
 	}
 	for _, c := range []struct{ args, says string }{
 		{"remove c7", `no member is called "c7"; there are [c1 c2 c3]`},
 		{"remove c3", "not that one"},
-		{"add c8", `no controller is called "c8" in the site file; there are [c1 c2 c3]; add it, or give its id and address as well`},
+		{"add c8",
+			`no controller is called "c8" in the site file; there are [c1 c2 c3]; add it, or give its id and address as well`},
 		{"add c8 x 127.0.0.1:8", `id "x": use a whole number from 1`},
 	} {
 		args := append(append([]string{"member"}, strings.Fields(c.args)...), "--config", site)
@@ -99,7 +105,8 @@ c3          3   127.0.0.1:1  votes  true       40 of 40
 			t.Errorf("%s: exit code %d, stderr %q, which does not say %q", c.args, code, stderr, c.says)
 		}
 	}
-	if code, _, stderr := invoke(t.Context(), "member", "add", "a", "b"); code != exitUsage || !strings.Contains(stderr, "accepts 1 arg(s), or 3 with ID and ADDRESS, received 2") {
+	if code, _, stderr := invoke(t.Context(), "member", "add", "a", "b"); code != exitUsage ||
+		!strings.Contains(stderr, "accepts 1 arg(s), or 3 with ID and ADDRESS, received 2") {
 		t.Errorf("exit code %d, stderr %q", code, stderr)
 	}
 }
@@ -143,11 +150,13 @@ func TestDrainCommand(t *testing.T) {
 		}
 		return http.StatusMisdirectedRequest, platform.Refusal{Error: "controller c2 leads", Leader: "c2"}
 	})
-	if code, out, stderr := invoke(t.Context(), "drain", "--config", site); code != 0 || out != "c2 is drained until it is restarted; c3 leads\n" {
+	if code, out, stderr := invoke(t.Context(), "drain", "--config", site); code != 0 ||
+		out != "c2 is drained until it is restarted; c3 leads\n" {
 		t.Errorf("exit code %d, stderr %q, printed %q", code, stderr, out)
 	}
 	for who, says := range map[string]string{"c1": "nobody else can lead", "c9": "no controller is called"} {
-		if code, _, stderr := invoke(t.Context(), "drain", who, "--config", site); code != exitFailed || !strings.Contains(stderr, says) {
+		if code, _, stderr := invoke(t.Context(), "drain", who, "--config", site); code != exitFailed ||
+			!strings.Contains(stderr, says) {
 			t.Errorf("exit code %d, stderr %q", code, stderr)
 		}
 	}
@@ -156,11 +165,13 @@ func TestDrainCommand(t *testing.T) {
 // TestInit: a folder is begun once, and for a controller of the site.
 func TestInit(t *testing.T) {
 	site := writeSite(t, siteText+"data: "+t.TempDir()+"\ndurability: memory\n")
-	if code, out, stderr := invoke(t.Context(), "init", "--config", site, "--name", "c1"); code != 0 || !strings.Contains(out, "the folder of controller c1, one of 1 of site holdfast") {
+	if code, out, stderr := invoke(t.Context(), "init", "--config", site, "--name", "c1"); code != 0 ||
+		!strings.Contains(out, "the folder of controller c1, one of 1 of site holdfast") {
 		t.Errorf("exit code %d, stderr %q, printed %q", code, stderr, out)
 	}
 	for name, says := range map[string]string{"c1": "holds a log already", "c2": "no controller is called"} {
-		if code, _, stderr := invoke(t.Context(), "init", "--config", site, "--name", name); code != exitFailed || !strings.Contains(stderr, says) {
+		if code, _, stderr := invoke(t.Context(), "init", "--config", site, "--name", name); code != exitFailed ||
+			!strings.Contains(stderr, says) {
 			t.Errorf("%s: exit code %d, stderr %q", name, code, stderr)
 		}
 	}

@@ -96,7 +96,8 @@ func (o *operator) askLeader(ctx context.Context, method, path string, body, ans
 		case errors.As(err, &no) && no.Leader != "":
 			leader, ok := o.site.Controller(no.Leader)
 			if !ok {
-				return fmt.Errorf("controller %s leads, and this site file does not have it; there are %v: use a file that does, or drain %s with one first",
+				return fmt.Errorf("controller %s leads, and this site file does not have it; there are %v: use a "+
+					"file that does, or drain %s with one first",
 					no.Leader, controllerNames(o.site), no.Leader)
 			}
 			at = leader

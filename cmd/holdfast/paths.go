@@ -58,7 +58,8 @@ Where recovery does not run, nothing of that is installed; then the paths are th
 		},
 	}
 	cmd.Flags().StringVar(&site, "config", "holdfast.yaml", "the site file")
-	cmd.Flags().StringVar(&disjoint, "disjoint", "", "what backups avoid, link or node; as it is installed unless given")
+	cmd.Flags().StringVar(&disjoint, "disjoint", "",
+		"what backups avoid, link or node; as it is installed unless given")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }

@@ -28,7 +28,8 @@ func TestPaths(t *testing.T) {
 		stderr    string
 		code      int
 	}{
-		{"paths 1 2", false, "- application recovery does not run: nothing of this is installed\nfrom switch 0000000000000001\nto   switch 0000000000000002\n\nno way leads there", "", 0},
+		{"paths 1 2", false, "- application recovery does not run: nothing of this is installed\nfrom switch " +
+			"0000000000000001\nto   switch 0000000000000002\n\nno way leads there", "", 0},
 		{"paths 1 2 --disjoint node --json", false, `"disjoint": "node-disjoint",`, "", 0},
 		{"paths 1 2", true, "", "no switch 0000000000000001 is up", exitFailed},
 		{"paths", true, "link-disjoint, stable\n", "", 0},
@@ -40,7 +41,8 @@ func TestPaths(t *testing.T) {
 	} {
 		protected.Store(c.protected)
 		code, out, errs := invoke(t.Context(), append(strings.Fields(c.args), "--config", site)...)
-		if code != c.code || !strings.Contains(out, c.stdout) || !strings.Contains(errs, c.stderr) || c.stderr == "" && errs != "" {
+		if code != c.code || !strings.Contains(out, c.stdout) || !strings.Contains(errs, c.stderr) ||
+			c.stderr == "" && errs != "" {
 			t.Errorf("%s: exit code %d, printed\n%s\nand\n%s", c.args, code, out, errs)
 		}
 	}

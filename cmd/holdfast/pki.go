@@ -70,15 +70,17 @@ func pkiIssueCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "issue {controller | agent | switch | operator} NAME",
 		Short: "Issue a certificate",
-		Long: `Issue a certificate and its key, as NAME.pem and NAME-key.pem in the folder of the authority. Nothing is
-overwritten. A controller's NAME is that in the site file; the others are for you to choose.
+		Long: `Issue a certificate and its key, as NAME.pem and NAME-key.pem in the folder of the authority.
+Nothing is overwritten. A controller's NAME is that in the site file; the others are for you to
+choose.
 
   controller  is one of the group, and is what agents and switches connect to
   agent       connects to controllers, and is what its switches connect to
   switch      connects to agents and controllers; with --address, controllers may connect to its database
   operator    asks the controllers, and tells them who is a member (holdfast status, member, drain)
 
-Holdfast looks at role and name, and not at addresses: --address is for other software, but for that of a switch.`,
+Holdfast looks at role and name, and not at addresses: --address is for other software, but for that
+of a switch.`,
 		Example: `  holdfast pki issue controller c1
   holdfast pki issue switch s1 --days 3650
   holdfast pki issue switch s2 --address 10.0.0.12
@@ -100,9 +102,11 @@ Holdfast looks at role and name, and not at addresses: --address is for other so
 
 func printIssued(out io.Writer, dir string, id pki.Identity) error {
 	cert, key := pki.CertFile(dir, id.Name), pki.KeyFile(dir, id.Name)
-	_, err := fmt.Fprintf(out, "%s  certificate of %s\n%s  its key, secret: move it to where it is used\n", cert, id, key)
+	_, err := fmt.Fprintf(out, "%s  certificate of %s\n%s  its key, secret: move it to where it is used\n", cert, id,
+		key)
 	if err == nil && id.Role == pki.Switch {
-		_, err = fmt.Fprintf(out, "\nwith Open vSwitch, on its machine and with full paths:\n  ovs-vsctl set-ssl %s %s %s\n  ovs-vsctl set-controller BRIDGE ssl:ADDRESS\n",
+		_, err = fmt.Fprintf(out, "\nwith Open vSwitch, on its machine and with full paths:\n  ovs-vsctl set-ssl "+
+			"%s %s %s\n  ovs-vsctl set-controller BRIDGE ssl:ADDRESS\n",
 			key, cert, pki.CertFile(dir, pki.AuthorityName))
 	}
 	return err
@@ -114,8 +118,8 @@ func pkiRenewCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "renew NAME",
 		Short: "Renew a certificate before it expires",
-		Long: `Replace the certificate NAME.pem in the folder of the authority by one for the same holder and the same key
-that expires later. Copy it to its machine: the process there uses it from its next connection
+		Long: `Replace the certificate NAME.pem in the folder of the authority by one for the same
+holder and the same key that expires later. Copy it to its machine: the process there uses it from its next connection
 on, without a restart. To replace a key as well, remove both files and issue anew.`,
 		Example: `  holdfast pki renew c1`,
 		Args:    cobra.ExactArgs(1),

@@ -38,28 +38,38 @@ func must(t *testing.T, args ...string) string {
 
 // tlsSite is siteText with TLS by the authority in dir.
 func tlsSite(t *testing.T, dir string) string {
-	return writeSite(t, siteText+"tls:\n  ca: "+dir+"/ca.pem\n  cert: "+dir+"/{name}.pem\n  key: "+dir+"/{name}-key.pem\n")
+	return writeSite(t, siteText+"tls:\n  ca: "+dir+"/ca.pem\n  cert: "+dir+"/{name}.pem\n  key: "+dir+
+		"/{name}-key.pem\n")
 }
 
 func TestPKI(t *testing.T) {
 	dir := authority(t, "controller c1")
-	if out := must(t, "pki", "issue", "switch", "s1", "--dir", dir); !strings.Contains(out, "ovs-vsctl set-ssl "+dir+"/s1-key.pem "+dir+"/s1.pem "+dir+"/ca.pem") {
+	if out := must(t, "pki", "issue", "switch", "s1", "--dir", dir); !strings.Contains(out,
+		"ovs-vsctl set-ssl "+dir+"/s1-key.pem "+dir+"/s1.pem "+dir+"/ca.pem") {
 		t.Errorf("issued for a switch, it does not say what Open vSwitch needs:\n%s", out)
 	}
 	if out := must(t, "pki", "renew", "c1", "--days", "30", "--dir", dir); out != dir+"/c1.pem  renewed for 30 days\n" {
 		t.Errorf("renewed: %s", out)
 	}
 	for want, args := range map[string][]string{
-		"holdfast: " + dir + "/ca-key.pem is there already, and is not overwritten\n":                     {"init"},
-		"holdfast: " + dir + "/c1-key.pem is there already, and is not overwritten\n":                     {"issue", "agent", "c1"},
-		"holdfast: unknown role \"admin\"; known: controller, agent, switch, operator\n":                  {"issue", "admin", "x"},
-		"holdfast: open " + dir + "/c2.pem: no such file or directory\n":                                  {"renew", "c2"},
-		"holdfast: accepts 2 arg(s), received 1 (see `holdfast pki issue --help`)\n":                      {"issue", "agent"},
-		"holdfast: address \"10.0.0.1:1\": use an IP address or a host name, without a port\n":            {"issue", "agent", "a1", "--address", "10.0.0.1:1"},
-		"holdfast: \"ca\" is not the name of a certificate that was issued\n":                             {"renew", "ca"},
-		"holdfast: unknown flag: --force (see `holdfast pki init --help`)\n":                              {"init", "--force"},
-		"holdfast: 0 days: use 1 to 3650\n":                                                               {"issue", "agent", "a1", "--days", "0"},
-		"holdfast: name \"C 1\": use at most 63 of a-z, 0-9, - and _, beginning with a letter or digit\n": {"issue", "agent", "C 1"},
+		"holdfast: " + dir + "/ca-key.pem is there already, and is not overwritten\n": {"init"},
+		"holdfast: " + dir + "/c1-key.pem is there already, and is not overwritten\n": {"issue",
+			"agent", "c1"},
+		"holdfast: unknown role \"admin\"; known: controller, agent, switch, operator\n": {"issue",
+			"admin", "x"},
+		"holdfast: open " + dir + "/c2.pem: no such file or directory\n": {"renew",
+			"c2"},
+		"holdfast: accepts 2 arg(s), received 1 (see `holdfast pki issue --help`)\n": {"issue",
+			"agent"},
+		"holdfast: address \"10.0.0.1:1\": use an IP address or a host name, without a port\n": {"issue",
+			"agent", "a1", "--address", "10.0.0.1:1"},
+		"holdfast: \"ca\" is not the name of a certificate that was issued\n": {"renew",
+			"ca"},
+		"holdfast: unknown flag: --force (see `holdfast pki init --help`)\n": {"init",
+			"--force"},
+		"holdfast: 0 days: use 1 to 3650\n": {"issue", "agent", "a1", "--days", "0"},
+		"holdfast: name \"C 1\": use at most 63 of a-z, 0-9, - and _, beginning with a letter or digit\n": {"issue",
+			"agent", "C 1"},
 	} {
 		code, _, stderr := invoke(t.Context(), append(append([]string{"pki"}, args...), "--dir", dir)...)
 		if code == 0 || stderr != want {
@@ -76,12 +86,16 @@ func TestTLSMistakes(t *testing.T) {
 		name, want string
 		args       []string
 	}{
-		{"agent with a switch's certificate", "it is that of switch agent, and agent is expected here", []string{"agent", "--config", site, "--listen", "127.0.0.1:0"}},
-		{"agent without one", "no such file", []string{"agent", "--config", site, "--listen", "127.0.0.1:0", "--name", "a1"}},
-		{"plain switches from everywhere", "anybody in the network could be a switch", []string{"agent", "--config", site, "--listen", "0.0.0.0:0", "--plain-switches", "--name", "c1"}},
+		{"agent with a switch's certificate", "it is that of switch agent, and agent is expected here",
+			[]string{"agent", "--config", site, "--listen", "127.0.0.1:0"}},
+		{"agent without one", "no such file", []string{"agent", "--config", site, "--listen", "127.0.0.1:0", "--name",
+			"a1"}},
+		{"plain switches from everywhere", "anybody in the network could be a switch",
+			[]string{"agent", "--config", site, "--listen", "0.0.0.0:0", "--plain-switches", "--name", "c1"}},
 		{"operator without one", "no such file", []string{"status", "--config", site}},
 		{"switch with a controller's", "it is that of controller c1, and switch is expected here",
-			[]string{"vswitch", "--dpid", "1", "--controller", "127.0.0.1:1", "--ca", dir + "/ca.pem", "--cert", dir + "/c1.pem", "--key", dir + "/c1-key.pem"}},
+			[]string{"vswitch", "--dpid", "1", "--controller", "127.0.0.1:1", "--ca", dir + "/ca.pem", "--cert",
+				dir + "/c1.pem", "--key", dir + "/c1-key.pem"}},
 		{"switch without a key", "if any flags in the group [ca cert key] are set they must all be set",
 			[]string{"vswitch", "--dpid", "1", "--controller", "127.0.0.1:1", "--ca", dir + "/ca.pem"}},
 	} {
@@ -107,7 +121,8 @@ func TestServeWithAnothersCertificate(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = secure(t.Context(), new(platform.Config), s, s.Controllers[0], slog.New(slog.DiscardHandler))
-	if want := "it is that of controller c2, and controller c1 is expected here"; err == nil || !strings.Contains(err.Error(), want) {
+	if want := "it is that of controller c2, and controller c1 is expected here"; err == nil ||
+		!strings.Contains(err.Error(), want) {
 		t.Errorf("got %v, want %s", err, want)
 	}
 }
@@ -115,7 +130,8 @@ func TestServeWithAnothersCertificate(t *testing.T) {
 // The software switch connects over TLS to an agent of its authority.
 func TestVswitchTLS(t *testing.T) {
 	dir := authority(t, "agent a1", "switch s1")
-	agent, err := mtls.Load(mtls.Files{CA: dir + "/ca.pem", Cert: dir + "/a1.pem", Key: dir + "/a1-key.pem"}, mtls.Role(pki.Agent), slog.New(slog.DiscardHandler))
+	agent, err := mtls.Load(mtls.Files{CA: dir + "/ca.pem", Cert: dir + "/a1.pem", Key: dir + "/a1-key.pem"},
+		mtls.Role(pki.Agent), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +144,8 @@ func TestVswitchTLS(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan int)
 	go func() {
-		code, _, _ := invoke(ctx, "vswitch", "--dpid", "1", "--ports", "1", "--controller", raw.Addr().String(), "--log-level", "error",
+		code, _, _ := invoke(ctx, "vswitch", "--dpid", "1", "--ports", "1", "--controller", raw.Addr().String(),
+			"--log-level", "error",
 			"--ca", dir+"/ca.pem", "--cert", dir+"/s1.pem", "--key", dir+"/s1-key.pem")
 		ended <- code
 	}()

@@ -57,25 +57,35 @@ func TestExitCodes(t *testing.T) {
 		{"--help", 0, ""},
 		{"config", 0, ""},
 		{"config check --help", 0, ""},
-		{"versoin", 2, "holdfast: unknown command \"versoin\" for \"holdfast\" Did you mean this? version (see `holdfast --help`)\n"},
-		{"config chekc", 2, "holdfast: unknown command \"chekc\" for \"holdfast config\" (see `holdfast config --help`)\n"},
+		{"versoin", 2, "holdfast: unknown command \"versoin\" for \"holdfast\" Did you mean this? version (see " +
+			"`holdfast --help`)\n"},
+		{"config chekc", 2, "holdfast: unknown command \"chekc\" for \"holdfast config\" (see `holdfast config " +
+			"--help`)\n"},
 		{"config check", 2, "holdfast: accepts 1 arg(s), received 0 (see `holdfast config check --help`)\n"},
 		{"version --loud", 2, "holdfast: unknown flag: --loud (see `holdfast version --help`)\n"},
-		{"agent", 2, "holdfast: at least one of the flags in the group [config controllers] is required (see `holdfast agent --help`)\n"},
-		{"agent --config a --controllers b", 2, "holdfast: if any flags in the group [config controllers] are set none of the others can be; [config controllers] were all set (see `holdfast agent --help`)\n"},
-		{"agent --controllers 10.0.0.1", 1, "holdfast: controller address \"10.0.0.1\": write it like 127.0.0.1:6653\n"},
-		{"agent --controllers 10.0.0.1:70000", 1, "holdfast: controller address \"10.0.0.1:70000\": write it like 127.0.0.1:6653\n"},
+		{"agent", 2, "holdfast: at least one of the flags in the group [config controllers] is required (see " +
+			"`holdfast agent --help`)\n"},
+		{"agent --config a --controllers b", 2, "holdfast: if any flags in the group [config controllers] are set " +
+			"none of the others can be; [config controllers] were all set (see `holdfast agent --help`)\n"},
+		{"agent --controllers 10.0.0.1", 1,
+			"holdfast: controller address \"10.0.0.1\": write it like 127.0.0.1:6653\n"},
+		{"agent --controllers 10.0.0.1:70000", 1, "holdfast: controller address \"10.0.0.1:70000\": write it like " +
+			"127.0.0.1:6653\n"},
 		{"agent --controllers=", 1, "holdfast: no controller address: write it like 127.0.0.1:6653\n"},
-		{"bench throughptu", 2, "holdfast: unknown command \"throughptu\" for \"holdfast bench\" (see `holdfast bench --help`)\n"},
-		{"bench throughput --replicas 2", 1, "holdfast: --replicas 2: use an odd number from 1 to 9; an even one survives no more failures\n"},
+		{"bench throughptu", 2, "holdfast: unknown command \"throughptu\" for \"holdfast bench\" (see `holdfast " +
+			"bench --help`)\n"},
+		{"bench throughput --replicas 2", 1, "holdfast: --replicas 2: use an odd number from 1 to 9; an even one " +
+			"survives no more failures\n"},
 		{"bench throughput --durability foo", 1, "holdfast: --durability \"foo\": use memory or disk\n"},
 		{"bench throughput --switches 0", 1, "holdfast: --switches 0: use 1 to 4096\n"},
 		{"bench throughput --window 0", 1, "holdfast: --window 0: use 1 to 16384\n"},
 		{"bench throughput --seconds 0", 1, "holdfast: --seconds 0: use 1 to 3600\n"},
 		{"bench failover --kills -1", 1, "holdfast: --kills -1: use 1 to 10000\n"},
 		{"bench failover --durability foo", 1, "holdfast: --durability \"foo\": use memory or disk\n"},
-		{"agent --controllers 10.0.0.1:1 --log-level loud", 1, "holdfast: log level \"loud\": use debug, info, warn or error\n"},
-		{"config check /nonexistent", 1, "holdfast: /nonexistent: cannot open: no such file or directory; name an existing file that you may read\n"},
+		{"agent --controllers 10.0.0.1:1 --log-level loud", 1,
+			"holdfast: log level \"loud\": use debug, info, warn or error\n"},
+		{"config check /nonexistent", 1, "holdfast: /nonexistent: cannot open: no such file or directory; name an " +
+			"existing file that you may read\n"},
 	} {
 		t.Run(tc.args, func(t *testing.T) {
 			code, _, stderr := invoke(t.Context(), strings.Fields(tc.args)...)
@@ -89,7 +99,8 @@ func TestExitCodes(t *testing.T) {
 func TestVersion(t *testing.T) {
 	for _, args := range [][]string{{"version"}, {"--version"}} {
 		code, out, stderr := invoke(t.Context(), args...)
-		if code != 0 || stderr != "" || !strings.HasPrefix(out, "holdfast ") || strings.Count(out, "\n") != 1 || !strings.Contains(out, " go1.") {
+		if code != 0 || stderr != "" || !strings.HasPrefix(out, "holdfast ") || strings.Count(out, "\n") != 1 ||
+			!strings.Contains(out, " go1.") {
 			t.Errorf("%v: exit code %d, printed %q and %q", args, code, out, stderr)
 		}
 	}
@@ -131,7 +142,8 @@ tls             none: plain TCP
 
 	bad := writeSite(t, siteText+"apps: [lerning]\n")
 	code, out, stderr = invoke(t.Context(), "config", "check", bad)
-	want = "holdfast: " + bad + ":7: unknown app \"lerning\"; did you mean \"learning\"? (known: burst, edge, hub, learning, liveness, recovery, topology, valiant)\n"
+	want = "holdfast: " + bad + ":7: unknown app \"lerning\"; did you mean \"learning\"? (known: burst, edge, hub, " +
+		"learning, liveness, recovery, topology, valiant)\n"
 	if code != 1 || out != "" || stderr != want {
 		t.Errorf("exit code %d, printed %q, stderr\n got %swant %s", code, out, stderr, want)
 	}
@@ -153,7 +165,9 @@ func TestAgent(t *testing.T) {
 	}
 	address := busy.Addr().String()
 	code, _, stderr := invoke(t.Context(), "agent", "--listen", address, "--controllers", "127.0.0.1:1")
-	if want := "holdfast: listen for switches: listen tcp " + address + ": bind: address already in use: free the address or choose another with --listen\n"; code != 1 || stderr != want {
+	if want := "holdfast: listen for switches: listen tcp " + address +
+		": bind: address already in use: free the address or choose another with --listen\n"; code != 1 ||
+		stderr != want {
 		t.Errorf("exit code %d, stderr\n got %swant %s", code, stderr, want)
 	}
 	busy.Close()
@@ -161,7 +175,8 @@ func TestAgent(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan int)
 	go func() {
-		code, _, _ := invoke(ctx, "agent", "--listen", address, "--config", writeSite(t, siteText), "--log-level", "error")
+		code, _, _ := invoke(ctx, "agent", "--listen", address, "--config", writeSite(t, siteText), "--log-level",
+			"error")
 		ended <- code
 	}()
 	var conn net.Conn
@@ -193,7 +208,8 @@ func TestInterrupted(t *testing.T) {
 	root := &cobra.Command{Use: "work", SilenceErrors: true, SilenceUsage: true,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Context().Err() }}
 	var stderr bytes.Buffer
-	if code := execute(ctx, root, []string{}, &stderr); code != exitInterrupted || stderr.String() != "holdfast: interrupted (context canceled)\n" {
+	if code := execute(ctx, root, []string{}, &stderr); code != exitInterrupted ||
+		stderr.String() != "holdfast: interrupted (context canceled)\n" {
 		t.Errorf("exit code %d, stderr %q", code, stderr.String())
 	}
 }

@@ -36,17 +36,20 @@ type runOptions struct {
 
 // refusedOptions are those of ryu-manager that are not taken, and why.
 var refusedOptions = map[string]string{
-	"ofp-ssl-listen-port":     "for switches over TLS use holdfast serve, with tls in the site file",
-	"ctl-privkey":             "for switches over TLS use holdfast serve, with tls in the site file",
-	"ctl-cert":                "for switches over TLS use holdfast serve, with tls in the site file",
-	"ca-certs":                "for switches over TLS use holdfast serve, with tls in the site file",
-	"ofp-switch-address-list": "switches connect to Holdfast; on Open vSwitch: ovs-vsctl set-controller BRIDGE tcp:ADDRESS:6653",
-	"enable-debugger":         "a debugger would stop the applications, and with them the network",
-	"config-file":             "options of the framework and of applications go after --, as in holdfast run app.py -- --name=value",
-	"user-flags":              "options of the framework and of applications go after --, as in holdfast run app.py -- --name=value",
-	"log-config-file":         "use --log-file",
-	"log-dir":                 "use --log-file",
-	"use-syslog":              "use --log-file, or let systemd or logger read standard error",
+	"ofp-ssl-listen-port": "for switches over TLS use holdfast serve, with tls in the site file",
+	"ctl-privkey":         "for switches over TLS use holdfast serve, with tls in the site file",
+	"ctl-cert":            "for switches over TLS use holdfast serve, with tls in the site file",
+	"ca-certs":            "for switches over TLS use holdfast serve, with tls in the site file",
+	"ofp-switch-address-list": "switches connect to Holdfast; on Open vSwitch: ovs-vsctl set-controller BRIDGE " +
+		"tcp:ADDRESS:6653",
+	"enable-debugger": "a debugger would stop the applications, and with them the network",
+	"config-file": "options of the framework and of applications go after --, as in holdfast run app.py -- " +
+		"--name=value",
+	"user-flags": "options of the framework and of applications go after --, as in holdfast run app.py -- " +
+		"--name=value",
+	"log-config-file": "use --log-file",
+	"log-dir":         "use --log-file",
+	"use-syslog":      "use --log-file, or let systemd or logger read standard error",
 }
 
 func runCommand() *cobra.Command {
@@ -55,9 +58,10 @@ func runCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run APP [APP …] [flags] [-- OPTIONS OF APPLICATIONS]",
 		Short: "Run Ryu applications on this machine, as ryu-manager does",
-		Long: `Run unmodified applications of Ryu or os-ken on one machine, in the place of ryu-manager: files, or modules
-as ryu.app.simple_switch_13. It needs Python with os-ken, greenlet, Routes and WebOb (pip install), and for
-ryu.app.* a folder with those of Ryu on PYTHONPATH. OpenFlow 1.3 applications only.
+		Long: `Run unmodified applications of Ryu or os-ken on one machine, in the place of ryu-manager:
+files, or modules as ryu.app.simple_switch_13. It needs Python with os-ken, greenlet,
+Routes and WebOb (pip install), and for ryu.app.* a folder with those of Ryu on PYTHONPATH.
+OpenFlow 1.3 applications only.
 
 Nothing is kept when it ends. For applications that survive the death of a controller, name them
 in apps: of a site file, and use holdfast serve.`,
@@ -92,7 +96,8 @@ in apps: of a site file, and use holdfast serve.`,
 	f.StringSliceVar(&o.applications, "app-lists", nil, "further applications, separated by commas")
 	f.StringVar(&o.ofpHost, "ofp-listen-host", "", "where switches connect; all addresses if empty")
 	f.Uint16Var(&o.ofpPort, "ofp-tcp-listen-port", 6653, "the port for switches")
-	f.StringVar(&o.wsapiHost, "wsapi-host", "", "where the REST interface of applications listens; all addresses if empty")
+	f.StringVar(&o.wsapiHost, "wsapi-host", "", "where the REST interface of applications listens; all addresses "+
+		"if empty")
 	f.Uint16Var(&o.wsapiPort, "wsapi-port", 8080, "the port of the REST interface")
 	f.BoolVar(&observe, "observe-links", false, "observe the links between switches")
 	f.BoolVar(&explicitDrop, "explicit-drop", true, "drop LLDP packets explicitly")
@@ -186,14 +191,17 @@ func (o runOptions) logger() (log *slog.Logger, end func(), err error) {
 
 // config also opens what the controller listens on.
 func (o runOptions) config(ctx context.Context, log *slog.Logger) (platform.Config, error) {
-	host := ryuhost.Config{Python: o.python, Applications: o.applications, Options: o.options, Site: "holdfast", LogLevel: 20, Logger: log}
+	host := ryuhost.Config{Python: o.python, Applications: o.applications, Options: o.options, Site: "holdfast",
+		LogLevel: 20, Logger: log}
 	if o.verbose {
 		host.LogLevel = 10
 	}
 	cfg := platform.Config{
-		Name: "c1", Names: map[uint64]string{1: "c1"}, Southbound: southbound.Config{Logger: log}, SwitchTimeout: config.DefaultSwitchTimeout, Logger: log,
-		Consensus: consensus.Config{Cluster: "run", ID: 1, Members: map[uint64]string{1: "c1"}, Heartbeat: 10 * time.Millisecond, Election: 50 * time.Millisecond, Logger: log},
-		Hosted:    &host,
+		Name: "c1", Names: map[uint64]string{1: "c1"}, Southbound: southbound.Config{Logger: log},
+		SwitchTimeout: config.DefaultSwitchTimeout, Logger: log,
+		Consensus: consensus.Config{Cluster: "run", ID: 1, Members: map[uint64]string{1: "c1"},
+			Heartbeat: 10 * time.Millisecond, Election: 50 * time.Millisecond, Logger: log},
+		Hosted: &host,
 	}
 	identity, err := ryuhost.Probe(ctx, host)
 	if err != nil {
@@ -202,7 +210,8 @@ func (o runOptions) config(ctx context.Context, log *slog.Logger) (platform.Conf
 	cfg.Applications = []ledger.Application{hosting.NewApplication(identity.String())}
 	address := net.JoinHostPort(o.ofpHost, strconv.Itoa(int(o.ofpPort)))
 	if cfg.OpenFlow, err = net.Listen("tcp", address); err != nil {
-		return cfg, fmt.Errorf("listen for switches: %w: free the address, or name another port with --ofp-tcp-listen-port", err)
+		return cfg, fmt.Errorf("listen for switches: %w: free the address, or name another port with "+
+			"--ofp-tcp-listen-port", err)
 	}
 	address = net.JoinHostPort(o.wsapiHost, strconv.Itoa(int(o.wsapiPort)))
 	cfg.REST, err = net.Listen("tcp", address)
@@ -210,7 +219,8 @@ func (o runOptions) config(ctx context.Context, log *slog.Logger) (platform.Conf
 	case err == nil:
 	case errors.Is(err, syscall.EADDRINUSE) && !o.wsapiAsked:
 		cfg.REST = nil
-		log.Warn("the REST interface of applications is not served: name another port with --wsapi-port", "err", strings.TrimSpace(err.Error()))
+		log.Warn("the REST interface of applications is not served: name another port with --wsapi-port", "err",
+			strings.TrimSpace(err.Error()))
 	default:
 		return cfg, fmt.Errorf("listen for requests to applications: %w: name another port with --wsapi-port", err)
 	}

@@ -12,13 +12,15 @@ import (
 )
 
 // hostApplications completes cfg with what the site's applications of Ryu need, if it has some.
-func hostApplications(ctx context.Context, cfg *platform.Config, s *config.Site, me config.Controller, log *slog.Logger) error {
+func hostApplications(ctx context.Context, cfg *platform.Config, s *config.Site, me config.Controller,
+	log *slog.Logger) error {
 	at := slices.Index(s.Apps, config.RyuApp)
 	if at < 0 {
 		return nil
 	}
 	r := s.Ryu
-	host := ryuhost.Config{Python: r.Python, Applications: r.Applications, Options: r.Options, Path: r.Path, Site: s.Name,
+	host := ryuhost.Config{Python: r.Python, Applications: r.Applications, Options: r.Options, Path: r.Path,
+		Site:     s.Name,
 		LogLevel: r.LogLevel, MemoryBytes: r.MemoryBytes, Logger: log}
 	identity, err := ryuhost.Probe(ctx, host)
 	if err != nil {

@@ -37,15 +37,19 @@ func sentryCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sentry",
 		Short: "Watch the links of an Open vSwitch from beside it, for failover within milliseconds",
-		Long: `Watch the links of an Open vSwitch by BFD sessions of its own, and tell the switch at once when one is dead, so that its fast-failover groups
-leave it. It runs beside the switch, on the same machine, as root, until SIGINT or SIGTERM, and needs a sentry at the other end of a link.
+		Long: `Watch the links of an Open vSwitch by BFD sessions of its own, and tell the switch at once when
+one is dead, so that its fast-failover groups leave it. It runs beside the switch, on the same
+machine, as root, until SIGINT or SIGTERM, and needs a sentry at the other end of a link.
 
-Run it where links must be left within 20 ms or less: there the BFD of Open vSwitch takes each standstill of its own machine for the death of
-all its links, and a sentry does not. (Its neighbours may: a machine must not stand still for longer than the multiplier less one times the interval.)
+Run it where links must be left within 20 ms or less: there the BFD of Open vSwitch takes each
+standstill of its own machine for the death of all its links, and a sentry does not. (Its neighbours
+may: a machine must not stand still for longer than the multiplier less one times the interval.)
 
-It watches the interfaces on which BFD is on. Holdfast sets that up: see bfd in the configuration; with a sentry 15 to 500 ms are best. That BFD
-stays, has the last word after 3 s, and is all that is left when the sentry ends. One that is killed while a link is dead may leave the switch told
-so: have it started again at once (Restart=always), which clears that, or use ovs-appctl bfd/set-forwarding normal.
+It watches the interfaces on which BFD is on. Holdfast sets that up: see bfd in the configuration;
+with a sentry 15 to 500 ms are best. That BFD stays, has the last word after 3 s, and is all that is
+left when the sentry ends. One that is killed while a link is dead may leave the switch told so:
+have it started again at once (Restart=always), which clears that, or use ovs-appctl
+bfd/set-forwarding normal.
 
 With --json each change is a line of standard output.`,
 		Example: `  sudo holdfast sentry --interval-ms 1
@@ -62,7 +66,8 @@ With --json each change is a line of standard output.`,
 			}
 			if o.realtime {
 				if err := realtime.SetProcess(os.Getpid(), sentryPriority); err != nil {
-					log.Warn("no real-time priority: a busy machine is taken for dead links; run as root, or see --realtime", "error", err)
+					log.Warn("no real-time priority: a busy machine is taken for dead links; run as root, or see "+
+						"--realtime", "error", err)
 				}
 			}
 			signal.Ignore(syscall.SIGPIPE) // who reads no more must not end it: what the switch was told would stay
@@ -75,9 +80,11 @@ With --json each change is a line of standard output.`,
 			return sentry.Run(ctx, cfg)
 		},
 	}
-	cmd.Flags().StringSliceVar(&o.switches, "switch", []string{defaultSwitch}, "pid file or control socket of ovs-vswitchd; several, if this machine has several")
+	cmd.Flags().StringSliceVar(&o.switches, "switch", []string{defaultSwitch},
+		"pid file or control socket of ovs-vswitchd; several, if this machine has several")
 	cmd.Flags().IntVar(&o.intervalMs, "interval-ms", 5, "how often to send over a link")
-	cmd.Flags().IntVar(&o.multiplier, "multiplier", 0, "how many packets must be missing until a link is dead; 0: 3, or more at short intervals")
+	cmd.Flags().IntVar(&o.multiplier, "multiplier", 0,
+		"how many packets must be missing until a link is dead; 0: 3, or more at short intervals")
 	cmd.Flags().BoolVar(&o.realtime, "realtime", true, "go before ordinary processes")
 	cmd.Flags().BoolVar(&o.json, "json", false, "print changes as JSON")
 	cmd.Flags().StringVar(&level, "log-level", "info", "debug, info, warn or error")
@@ -100,11 +107,13 @@ func (o *sentryOptions) config(out io.Writer, log *slog.Logger) (sentry.Config, 
 		if e.State == sentry.Dead {
 			level = slog.LevelWarn
 		}
-		log.Log(context.Background(), level, fmt.Sprintf("link is %v", e.State), "switch", e.Switch, "interface", e.Interface)
+		log.Log(context.Background(), level, fmt.Sprintf("link is %v", e.State), "switch", e.Switch, "interface",
+			e.Interface)
 	}
 	if o.json {
 		lines := json.NewEncoder(out)
 		report = func(e sentry.Event) { _ = lines.Encode(e) } // who reads no more wants no more
 	}
-	return sentry.Config{Switches: o.switches, Interval: interval, Multiplier: multiplier, Log: log, Report: report}, nil
+	return sentry.Config{Switches: o.switches, Interval: interval, Multiplier: multiplier, Log: log, Report: report},
+		nil
 }

@@ -20,7 +20,8 @@ func TestSentryFlags(t *testing.T) {
 		"--log-level loud":               "loud",
 	} {
 		args += " --realtime=false"
-		if code, _, stderr := invoke(t.Context(), strings.Fields("sentry "+args)...); code == 0 || !strings.Contains(stderr, want) {
+		if code, _, stderr := invoke(t.Context(), strings.Fields("sentry "+args)...); code == 0 ||
+			!strings.Contains(stderr, want) {
 			t.Errorf("%s: exit code %d, said %q, want %q", args, code, stderr, want)
 		}
 	}
@@ -39,7 +40,8 @@ func TestSentryMultiplier(t *testing.T) {
 func TestSentryWithoutSwitch(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	code, _, stderr := invoke(ctx, "sentry", "--realtime=false", "--switch", filepath.Join(t.TempDir(), "ovs-vswitchd.pid"))
+	code, _, stderr := invoke(ctx, "sentry", "--realtime=false", "--switch",
+		filepath.Join(t.TempDir(), "ovs-vswitchd.pid"))
 	if code != 0 || ctx.Err() == nil {
 		t.Errorf("exit code %d, context %v, said %q", code, ctx.Err(), stderr)
 	}

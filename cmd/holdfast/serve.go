@@ -55,8 +55,10 @@ a running site starts with --join, and is added by holdfast member.`,
 	}
 	cmd.Flags().StringVar(&site, "config", "holdfast.yaml", "the site file")
 	cmd.Flags().StringVar(&name, "name", "", "the name of this controller in the site file")
-	cmd.Flags().BoolVar(&join, "join", false, "with an empty folder: wait to be added to the running site by holdfast member add or replace")
-	cmd.Flags().StringVar(&audit, "audit", "", "append every event and command of the ledger to this file, as JSON lines (slow)")
+	cmd.Flags().BoolVar(&join, "join", false, "with an empty folder: wait to be added to the running site by "+
+		"holdfast member add or replace")
+	cmd.Flags().StringVar(&audit, "audit", "", "append every event and command of the ledger to this file, as JSON "+
+		"lines (slow)")
 	cmd.Flags().IntVar(&every, "snapshot-every", 0, "log entries from one snapshot to the next, at most; 0 is 200,000")
 	cmd.Flags().StringVar(&level, "log-level", "info", "debug, info, warn or error")
 	_ = cmd.MarkFlagRequired("name")
@@ -116,7 +118,8 @@ func run(ctx context.Context, s *config.Site, me config.Controller, o serveOptio
 	if err != nil {
 		return errors.Join(err, closeUnused(cfg))
 	}
-	log.Info("serving", "openflow", me.OpenFlow, "api", me.API, "peer", me.Peer, "apps", s.Apps, "durability", s.Durability, "tls", s.TLS != nil)
+	log.Info("serving", "openflow", me.OpenFlow, "api", me.API, "peer", me.Peer, "apps", s.Apps, "durability",
+		s.Durability, "tls", s.TLS != nil)
 	select {
 	case <-ctx.Done():
 		log.Info("stopping")
@@ -127,7 +130,8 @@ func run(ctx context.Context, s *config.Site, me config.Controller, o serveOptio
 }
 
 // controllerConfig also opens what the controller listens on and writes to.
-func controllerConfig(ctx context.Context, s *config.Site, me config.Controller, o serveOptions, log *slog.Logger) (platform.Config, error) {
+func controllerConfig(ctx context.Context, s *config.Site, me config.Controller, o serveOptions,
+	log *slog.Logger) (platform.Config, error) {
 	cfg := platform.Config{
 		Name:          me.Name,
 		Names:         map[uint64]string{},
@@ -201,7 +205,8 @@ func consensusConfig(s *config.Site, me config.Controller, log *slog.Logger) con
 func listen(whom, addr string) (net.Listener, error) {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
-		return nil, fmt.Errorf("listen for %s: %w: free the address, or give this controller another one in the site file", whom, err)
+		return nil, fmt.Errorf("listen for %s: %w: free the address, or give this controller another one in the "+
+			"site file", whom, err)
 	}
 	return l, nil
 }

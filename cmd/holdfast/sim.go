@@ -97,7 +97,8 @@ func (o *simOptions) runOne(cmd *cobra.Command, sc sim.Scenario) error {
 	} else {
 		fmt.Fprint(out, sc)
 		fmt.Fprintf(out, "\n%s simulated in %s; %d steps, %d events, %d commands, %d leaders; digest %016x\n",
-			r.Simulated.Round(time.Millisecond), time.Since(start).Round(time.Millisecond), r.Steps, r.Events, r.Commands, r.Terms, r.Digest)
+			r.Simulated.Round(time.Millisecond), time.Since(start).Round(time.Millisecond), r.Steps, r.Events,
+			r.Commands, r.Terms, r.Digest)
 		if r.Violation != nil {
 			printViolation(out, r)
 		}
@@ -109,7 +110,8 @@ func (o *simOptions) runOne(cmd *cobra.Command, sc sim.Scenario) error {
 }
 
 func printViolation(out io.Writer, r sim.Result) {
-	fmt.Fprintf(out, "\nwhat happened last:\n  %s\n\nbroken at %v: %s\n", strings.Join(r.Timeline, "\n  "), r.Violation.At, r.Violation.Text)
+	fmt.Fprintf(out, "\nwhat happened last:\n  %s\n\nbroken at %v: %s\n", strings.Join(r.Timeline, "\n  "),
+		r.Violation.At, r.Violation.Text)
 }
 
 func (o *simOptions) runSwarm(cmd *cobra.Command) error {
@@ -144,22 +146,27 @@ func (o *simOptions) runSwarm(cmd *cobra.Command) error {
 }
 
 func simLine(s sim.Summary) string {
-	return fmt.Sprintf("%d seeds, %d faults, %d leaders, %d events, %d commands, %d broken; %v simulated, %.0f s in each second",
-		s.Seeds, s.Faults, s.Terms, s.Events, s.Commands, len(s.Failed), s.Simulated.Round(time.Second), s.Simulated.Seconds()/max(s.Elapsed.Seconds(), 1e-9))
+	return fmt.Sprintf("%d seeds, %d faults, %d leaders, %d events, %d commands, %d broken; %v simulated, %.0f s "+
+		"in each second",
+		s.Seeds, s.Faults, s.Terms, s.Events, s.Commands, len(s.Failed), s.Simulated.Round(time.Second),
+		s.Simulated.Seconds()/max(s.Elapsed.Seconds(), 1e-9))
 }
 
 // explain looks for a smaller scenario and shows it.
 func (o *simOptions) explain(ctx context.Context, out io.Writer, bar *progress, f sim.Failure) error {
-	fmt.Fprintf(out, "\nseed %d broke: %v\nrepeat it with: holdfast sim --seed %d\n\n", f.Scenario.Seed, f.Violation, f.Scenario.Seed)
+	fmt.Fprintf(out, "\nseed %d broke: %v\nrepeat it with: holdfast sim --seed %d\n\n", f.Scenario.Seed, f.Violation,
+		f.Scenario.Seed)
 	ctx, cancel := context.WithTimeout(ctx, shrinkTime)
 	defer cancel()
 	start := time.Now()
 	sc, r := sim.Shrink(ctx, f.Scenario, func(s sim.Scenario, runs int) {
-		bar.show(min(1, float64(time.Since(start))/float64(shrinkTime)), fmt.Sprintf("looking for a smaller schedule: %d runs, %d faults left", runs, len(s.Faults)))
+		bar.show(min(1, float64(time.Since(start))/float64(shrinkTime)),
+			fmt.Sprintf("looking for a smaller schedule: %d runs, %d faults left", runs, len(s.Faults)))
 	})
 	bar.clear()
 	if r.Violation == nil {
-		return fmt.Errorf("seed %d did not break again: a run is to depend on its seed alone, so this is a defect of the simulator", sc.Seed)
+		return fmt.Errorf("seed %d did not break again: a run is to depend on its seed alone, so this is a defect "+
+			"of the simulator", sc.Seed)
 	}
 	name := fmt.Sprintf("sim-%d.json", sc.Seed)
 	b, err := json.MarshalIndent(sc, "", "  ")

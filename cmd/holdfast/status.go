@@ -49,7 +49,8 @@ a controller. {name} in the site file stands for "operator".`,
 				err = printStatus(cmd.OutOrStdout(), answers)
 			}
 			if err == nil && leaderOf(answers) == nil {
-				err = fmt.Errorf("no controller leads: a majority of the %d controllers must run and reach each other", len(answers))
+				err = fmt.Errorf("no controller leads: a majority of the %d controllers must run and reach each other",
+					len(answers))
 			}
 			return err
 		},
@@ -126,7 +127,8 @@ func printStatus(out io.Writer, answers []answer) error {
 	fmt.Fprintln(w, "CONTROLLER\tROLE\tTERM\tLAST\tCOMMITTED\tAPPLIED\tSNAPSHOT")
 	for _, a := range answers {
 		if s := a.Status; s != nil {
-			fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%d\t%d\n", a.Name, s.Role, s.Term, s.LastIndex, s.CommitIndex, s.Applied, s.Snapshot)
+			fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%d\t%d\n", a.Name, s.Role, s.Term, s.LastIndex, s.CommitIndex,
+				s.Applied, s.Snapshot)
 		} else {
 			fmt.Fprintf(w, "%s\tno answer\t-\t-\t-\t-\t-\n", a.Name)
 		}
@@ -145,7 +147,8 @@ func printStatus(out io.Writer, answers []answer) error {
 	}
 	for _, a := range answers {
 		if a.Status != nil && !slices.Equal(a.Status.Apps, leader.Apps) {
-			fmt.Fprintf(out, "%s runs %v and the leader %v: give all controllers the same site file, or events go elsewhere when %s leads\n",
+			fmt.Fprintf(out, "%s runs %v and the leader %v: give all controllers the same site file, or events go "+
+				"elsewhere when %s leads\n",
 				a.Name, a.Status.Apps, leader.Apps, a.Name)
 		}
 	}
@@ -156,13 +159,15 @@ func printStatus(out io.Writer, answers []answer) error {
 		_, err := fmt.Fprintln(out, "\nno switch has connected yet")
 		return err
 	}
-	fmt.Fprintln(w, "\nSWITCH\tSTATE\tMASTER\tSTANDBY\tMODE\tOPENFLOW\tGUARANTEE\tEVENTS LOGGED\tCOMMANDS ISSUED\tDONE\tALL EVENTS\tALL COMMANDS")
+	fmt.Fprintln(w, "\nSWITCH\tSTATE\tMASTER\tSTANDBY\tMODE\tOPENFLOW\tGUARANTEE\tEVENTS LOGGED\tCOMMANDS "+
+		"ISSUED\tDONE\tALL EVENTS\tALL COMMANDS")
 	for _, s := range leader.Switches {
 		master := "-"
 		if s.Role == "master" {
 			master = leader.Name
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\n", s.Switch, s.State, master, standbys(answers, s.Switch), dash(s.Mode), dash(s.Version), dash(s.Guarantee),
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\n", s.Switch, s.State, master,
+			standbys(answers, s.Switch), dash(s.Mode), dash(s.Version), dash(s.Guarantee),
 			s.EventsLogged, s.CommandsSent, s.CommandsDone, s.TotalEvents, s.TotalCommands)
 	}
 	for _, s := range leader.Switches {

@@ -9,7 +9,8 @@ import (
 
 // printHosted shows how each controller's host of Ryu applications is, if they have one.
 func printHosted(out io.Writer, answers []answer) error {
-	hosted := slices.DeleteFunc(slices.Clone(answers), func(a answer) bool { return a.Status == nil || a.Status.Hosted == nil })
+	hosted := slices.DeleteFunc(slices.Clone(answers),
+		func(a answer) bool { return a.Status == nil || a.Status.Hosted == nil })
 	if len(hosted) == 0 {
 		return nil
 	}
@@ -26,16 +27,20 @@ func printHosted(out io.Writer, answers []answer) error {
 	for _, a := range hosted {
 		h := a.Status.Hosted
 		if h.Diverged != 0 {
-			fmt.Fprintf(out, "%s: its applications did something else than the log says at input %d, even after a replay: one of them is not deterministic, or its code was changed since this controller began; its log says more\n", a.Name, h.Diverged)
+			fmt.Fprintf(out, "%s: its applications did something else than the log says at input %d, even after a "+
+				"replay: one of them is not deterministic, or its code was changed since this controller began; "+
+				"its log says more\n", a.Name, h.Diverged)
 		}
 		if h.LastEnd != "" {
 			fmt.Fprintf(out, "%s: its host ended last: %s; its log says more\n", a.Name, h.LastEnd)
 		}
 		if h.State == "other applications" {
-			fmt.Fprintf(out, "%s: its site file, Python, os-ken or application files are others than the leader's, so it executes nothing: make them equal and restart it; the log's are %s\n", a.Name, h.Identity)
+			fmt.Fprintf(out, "%s: its site file, Python, os-ken or application files are others than the leader's, "+
+				"so it executes nothing: make them equal and restart it; the log's are %s\n", a.Name, h.Identity)
 		}
 		if h.NoCheckpoint != "" {
-			fmt.Fprintf(out, "%s: no checkpoint, so that it is brought up to date by replay alone: %s\n", a.Name, h.NoCheckpoint)
+			fmt.Fprintf(out, "%s: no checkpoint, so that it is brought up to date by replay alone: %s\n", a.Name,
+				h.NoCheckpoint)
 		}
 	}
 	return nil

@@ -10,18 +10,24 @@ import (
 
 func TestPrintStatus(t *testing.T) {
 	leader := &platform.Status{Name: "c1", Role: "leader", Term: 3, Applied: 9, Apps: []string{"hub"},
-		Switches: []platform.SwitchStatus{{Switch: "0000000000000001", State: "up", Role: "master", Mode: "agent", Version: "1.3", Guarantee: "exactly-once", EventsLogged: 5, CommandsSent: 7, CommandsDone: 6}}}
+		Switches: []platform.SwitchStatus{{Switch: "0000000000000001", State: "up", Role: "master", Mode: "agent",
+			Version: "1.3", Guarantee: "exactly-once", EventsLogged: 5, CommandsSent: 7, CommandsDone: 6}}}
 	other := &platform.Status{Name: "c2", Role: "follower", Term: 3, Apps: []string{"learning"}}
-	stock := &platform.Status{Name: "c1", Role: "leader", Term: 3, Switches: []platform.SwitchStatus{{Switch: "0000000000000002", State: "up", Role: "master",
-		Mode: "stock", Version: "1.4", Guarantee: "at-least-once", Why: "it has no bundles", InStep: true}}}
-	outdone := &platform.Status{Name: "c1", Role: "leader", Term: 1, Switches: []platform.SwitchStatus{{Switch: "0000000000000003", State: "down", Role: "standby",
-		Mode: "agent", Version: "1.3", Guarantee: "none", Why: "a later term"}}}
+	stock := &platform.Status{Name: "c1", Role: "leader", Term: 3,
+		Switches: []platform.SwitchStatus{{Switch: "0000000000000002", State: "up", Role: "master",
+			Mode: "stock", Version: "1.4", Guarantee: "at-least-once", Why: "it has no bundles", InStep: true}}}
+	outdone := &platform.Status{Name: "c1", Role: "leader", Term: 1,
+		Switches: []platform.SwitchStatus{{Switch: "0000000000000003", State: "down", Role: "standby",
+			Mode: "agent", Version: "1.3", Guarantee: "none", Why: "a later term"}}}
 	standby := func(inStep bool) *platform.Status {
-		return &platform.Status{Role: "follower", Term: 3, Switches: []platform.SwitchStatus{{Switch: "0000000000000002", Role: "standby", InStep: inStep}}}
+		return &platform.Status{Role: "follower", Term: 3,
+			Switches: []platform.SwitchStatus{{Switch: "0000000000000002", Role: "standby", InStep: inStep}}}
 	}
-	hosts := &platform.Status{Name: "c1", Role: "leader", Term: 3, Hosted: &hosting.Status{State: "running", Inputs: 70, Executed: 60, Logged: 50, HistoryBytes: 3 << 20,
-		Restarts: 2, LastEnd: "hung at input 7", NoCheckpoint: "a thread waits"}}
-	diverged := &platform.Status{Name: "c2", Role: "follower", Term: 3, Hosted: &hosting.Status{State: "catching up", Diverged: 9, Checkpoint: 5, OSKen: "4.2.2"}}
+	hosts := &platform.Status{Name: "c1", Role: "leader", Term: 3,
+		Hosted: &hosting.Status{State: "running", Inputs: 70, Executed: 60, Logged: 50, HistoryBytes: 3 << 20,
+			Restarts: 2, LastEnd: "hung at input 7", NoCheckpoint: "a thread waits"}}
+	diverged := &platform.Status{Name: "c2", Role: "follower", Term: 3,
+		Hosted: &hosting.Status{State: "catching up", Diverged: 9, Checkpoint: 5, OSKen: "4.2.2"}}
 	stale := &platform.Status{Name: "c3", Role: "leader", Term: 2, Apps: []string{"hub"}}
 	for _, c := range []struct {
 		name    string
@@ -29,20 +35,28 @@ func TestPrintStatus(t *testing.T) {
 		want    []string // in this order
 		not     string
 	}{
-		{"a leader, and one without an answer", []answer{{Name: "c1", Status: leader}, {Name: "c2", Error: "connection refused"}},
-			[]string{"c1", "leader", "c2", "no answer", "c2: connection refused", "0000000000000001", "up", "c1", "agent", "1.3", "exactly-once", "5", "7", "6"}, "site file"},
+		{"a leader, and one without an answer", []answer{{Name: "c1", Status: leader},
+			{Name: "c2", Error: "connection refused"}},
+			[]string{"c1", "leader", "c2", "no answer", "c2: connection refused", "0000000000000001", "up", "c1",
+				"agent", "1.3", "exactly-once", "5", "7", "6"}, "site file"},
 		{"another application", []answer{{Name: "c1", Status: leader}, {Name: "c2", Status: other}},
 			[]string{"follower", "c2 runs [learning] and the leader [hub]", "site file"}, "no answer"},
-		{"no agent", []answer{{Name: "c1", Status: stock}, {Name: "c2", Status: standby(true)}, {Name: "c3", Status: standby(false)}},
-			[]string{"STANDBY", "0000000000000002", "up", "c1", "1 (+1 not in step)", "stock", "1.4", "at-least-once", "0000000000000002: at-least-once: it has no bundles"}, "site file"},
+		{"no agent", []answer{{Name: "c1", Status: stock}, {Name: "c2", Status: standby(true)},
+			{Name: "c3", Status: standby(false)}},
+			[]string{"STANDBY", "0000000000000002", "up", "c1", "1 (+1 not in step)", "stock", "1.4", "at-least-once",
+				"0000000000000002: at-least-once: it has no bundles"}, "site file"},
 		{"an agent that knows a later term", []answer{{Name: "c1", Status: outdone}},
-			[]string{"0000000000000003", "down", "-", "agent", "none", "0000000000000003: none: a later term"}, "site file"},
-		{"two that say they lead: the higher term does", []answer{{Name: "c3", Status: stale}, {Name: "c1", Status: leader}},
+			[]string{"0000000000000003", "down", "-", "agent", "none", "0000000000000003: none: a later term"},
+			"site file"},
+		{"two that say they lead: the higher term does",
+			[]answer{{Name: "c3", Status: stale}, {Name: "c1", Status: leader}},
 			[]string{"SWITCH", "0000000000000001", "c1"}, "no switch"},
 		{"nobody leads", []answer{{Name: "c2", Status: other}}, []string{"follower"}, "SWITCH"},
 		{"applications of Ryu", []answer{{Name: "c1", Status: hosts}, {Name: "c2", Status: diverged}},
-			[]string{"RYU AT", "c1", "running", "70", "60", "50", "3.0 MB", "-", "2", "c2", "catching up", "5", "4.2.2", "c1: its host ended last: hung at input 7",
-				"c1: no checkpoint", "a thread waits", "c2: its applications did something else", "at input 9", "no switch has connected yet"}, "other applications"},
+			[]string{"RYU AT", "c1", "running", "70", "60", "50", "3.0 MB", "-", "2", "c2", "catching up", "5", "4.2.2",
+				"c1: its host ended last: hung at input 7",
+				"c1: no checkpoint", "a thread waits", "c2: its applications did something else", "at input 9",
+				"no switch has connected yet"}, "other applications"},
 		{"no switch yet", []answer{{Name: "c3", Status: stale}}, []string{"no switch has connected yet"}, "MASTER"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

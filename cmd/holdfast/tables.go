@@ -20,7 +20,8 @@ import (
 type otherRelease struct{ controller, release string }
 
 func (e *otherRelease) Error() string {
-	return fmt.Sprintf("controller %s is of another release (%s, and this is %s), and its tables may be others: use the holdfast beside it", e.controller, cmp.Or(e.release, "an older one"), platform.Release())
+	return fmt.Sprintf("controller %s is of another release (%s, and this is %s), and its tables may be others: "+
+		"use the holdfast beside it", e.controller, cmp.Or(e.release, "an older one"), platform.Release())
 }
 
 // tables asks all controllers for an application's tables. The first answer of one that knows who leads is taken, else

@@ -28,7 +28,8 @@ func credentials(t config.TLS, name string, own mtls.Policy, log *slog.Logger) (
 }
 
 // controllerCredentials reads those of a controller, and watches the files until ctx ends.
-func controllerCredentials(ctx context.Context, t config.TLS, name string, log *slog.Logger) (*mtls.Credentials, error) {
+func controllerCredentials(ctx context.Context, t config.TLS, name string, log *slog.Logger) (*mtls.Credentials,
+	error) {
 	c, err := credentials(t, name, mtls.Only(pki.Identity{Role: pki.Controller, Name: name}), log)
 	if err == nil {
 		go c.Watch(ctx)
@@ -40,8 +41,10 @@ func apiListener(c *mtls.Credentials, l net.Listener) net.Listener {
 	return c.TellingListener(l, mtls.Role(pki.Operator, pki.Controller), "the API")
 }
 
-// secure puts TLS around everything that a controller listens on, and around connections to others, until ctx ends. It returns by what; nil without TLS.
-func secure(ctx context.Context, cfg *platform.Config, s *config.Site, me config.Controller, log *slog.Logger) (*mtls.Credentials, error) {
+// secure puts TLS around everything that a controller listens on, and around connections to others, until ctx ends. It
+// returns by what; nil without TLS.
+func secure(ctx context.Context, cfg *platform.Config, s *config.Site, me config.Controller,
+	log *slog.Logger) (*mtls.Credentials, error) {
 	if s.TLS == nil {
 		return nil, nil
 	}
@@ -67,7 +70,8 @@ func secure(ctx context.Context, cfg *platform.Config, s *config.Site, me config
 }
 
 // secureAPI puts TLS around the API alone, until ctx ends.
-func secureAPI(ctx context.Context, l net.Listener, s *config.Site, me config.Controller, log *slog.Logger) (net.Listener, error) {
+func secureAPI(ctx context.Context, l net.Listener, s *config.Site, me config.Controller,
+	log *slog.Logger) (net.Listener, error) {
 	if s.TLS == nil {
 		return l, nil
 	}
@@ -128,7 +132,8 @@ func apiClient(s *config.Site) (*http.Client, error) {
 	for _, n := range s.Controllers {
 		names[n.API] = n.Name
 	}
-	return &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, address string) (net.Conn, error) {
+	return &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, address string) (net.Conn,
+		error) {
 		return c.Dial(ctx, address, controllerCalled(names[address]))
 	}}}, nil
 }

@@ -11,9 +11,11 @@ import (
 
 // switchesOf are the tables of application topology when it knows these switches, without a port.
 func switchesOf(leader string, applied uint64, ids ...uint64) platform.Tables {
-	t := platform.Tables{Application: "topology", Controller: "c9", Release: platform.Release(), Leader: leader, Applied: applied}
+	t := platform.Tables{Application: "topology", Controller: "c9", Release: platform.Release(), Leader: leader,
+		Applied: applied}
 	for _, id := range ids {
-		t.Rows = append(t.Rows, ledger.Row{Table: "switches", Cell: ledger.Key{A: id}, Value: []byte{0x82, 0xf6, 0xf4}}) // CBOR: [null, false]
+		// CBOR: [null, false]
+		t.Rows = append(t.Rows, ledger.Row{Table: "switches", Cell: ledger.Key{A: id}, Value: []byte{0x82, 0xf6, 0xf4}})
 	}
 	return t
 }
@@ -38,16 +40,26 @@ func TestTopology(t *testing.T) {
 		stderr  string
 		code    int
 	}{
-		{"a follower answers", map[string]any{"c1": switchesOf("", 9, 1), "c2": down, "c3": switchesOf("c1", 3, 2)}, "", "0000000000000002  0      0   0      0\n", "", 0},
-		{"nobody leads", map[string]any{"c1": switchesOf("", 3, 1), "c2": switchesOf("", 9, 2), "c3": down}, "", "0000000000000002", "no controller leads", 0},
-		{"JSON", map[string]any{"c1": switchesOf("c1", 3, 2), "c2": down, "c3": down}, "--json", `"switch": "0000000000000002"`, "", 0},
-		{"Graphviz", map[string]any{"c1": switchesOf("c1", 3, 2), "c2": down, "c3": down}, "--dot", `"0000000000000002";`, "", 0},
-		{"one is of this release", map[string]any{"c1": ofRelease("v9.9"), "c2": switchesOf("", 3, 2), "c3": down}, "", "0000000000000002", "no controller leads", 0},
-		{"another release", map[string]any{"c1": down, "c2": ofRelease("v9.9"), "c3": down}, "", "", "controller c2 is of another release (v9.9, and this is", exitFailed},
-		{"and one that does not run it", map[string]any{"c1": without, "c2": ofRelease("v9.9"), "c3": without}, "", "", "controller c2 is of another release", exitFailed},
-		{"none runs it", map[string]any{"c1": down, "c2": without, "c3": down}, "", "", "put it among the apps", exitFailed},
-		{"an old release", map[string]any{"c1": down, "c2": down, "c3": ofRelease("")}, "", "", "(an older one,", exitFailed},
-		{"another build", map[string]any{"c1": down, "c2": broken, "c3": down}, "", "", "controller c9 may be of another build, use the holdfast beside it", exitFailed},
+		{"a follower answers", map[string]any{"c1": switchesOf("", 9, 1), "c2": down, "c3": switchesOf("c1", 3, 2)}, "",
+			"0000000000000002  0      0   0      0\n", "", 0},
+		{"nobody leads", map[string]any{"c1": switchesOf("", 3, 1), "c2": switchesOf("", 9, 2), "c3": down}, "",
+			"0000000000000002", "no controller leads", 0},
+		{"JSON", map[string]any{"c1": switchesOf("c1", 3, 2), "c2": down, "c3": down}, "--json",
+			`"switch": "0000000000000002"`, "", 0},
+		{"Graphviz", map[string]any{"c1": switchesOf("c1", 3, 2), "c2": down, "c3": down}, "--dot",
+			`"0000000000000002";`, "", 0},
+		{"one is of this release", map[string]any{"c1": ofRelease("v9.9"), "c2": switchesOf("", 3, 2), "c3": down}, "",
+			"0000000000000002", "no controller leads", 0},
+		{"another release", map[string]any{"c1": down, "c2": ofRelease("v9.9"), "c3": down}, "", "",
+			"controller c2 is of another release (v9.9, and this is", exitFailed},
+		{"and one that does not run it", map[string]any{"c1": without, "c2": ofRelease("v9.9"), "c3": without}, "", "",
+			"controller c2 is of another release", exitFailed},
+		{"none runs it", map[string]any{"c1": down, "c2": without, "c3": down}, "", "", "put it among the apps",
+			exitFailed},
+		{"an old release", map[string]any{"c1": down, "c2": down, "c3": ofRelease("")}, "", "", "(an older one,",
+			exitFailed},
+		{"another build", map[string]any{"c1": down, "c2": broken, "c3": down}, "", "",
+			"controller c9 may be of another build, use the holdfast beside it", exitFailed},
 		{"nobody answers", map[string]any{"c1": down, "c2": down, "c3": down}, "", "", "is stopping", exitFailed},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -65,7 +77,8 @@ func TestTopology(t *testing.T) {
 			})
 			args := append(strings.Fields("topology "+c.args), "--config", site)
 			code, out, errs := invoke(t.Context(), args...)
-			if code != c.code || !strings.Contains(out, c.stdout) || !strings.Contains(errs, c.stderr) || c.stderr == "" && errs != "" {
+			if code != c.code || !strings.Contains(out, c.stdout) || !strings.Contains(errs, c.stderr) ||
+				c.stderr == "" && errs != "" {
 				t.Errorf("exit code %d, printed\n%s\nand\n%s", code, out, errs)
 			}
 		})

@@ -12,9 +12,10 @@ import (
 
 func versionCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:     "version",
-		Short:   "Print the version",
-		Long:    `Print the version of this binary, the commit that it was built from and the Go release that built it.`,
+		Use:   "version",
+		Short: "Print the version",
+		Long: `Print the version of this binary, the commit that it was built from and the Go release that
+built it.`,
 		Example: `  holdfast version`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -37,5 +38,6 @@ func version() string {
 			}
 		}
 	}
-	return fmt.Sprintf("holdfast %s%s %s %s/%s", platform.Release(), commit, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return fmt.Sprintf("holdfast %s%s %s %s/%s", platform.Release(), commit, runtime.Version(), runtime.GOOS,
+		runtime.GOARCH)
 }

@@ -67,10 +67,12 @@ and --key it connects to them over TLS, by a certificate for a switch (holdfast 
 	}
 	cmd.Flags().StringVar(&dpid, "dpid", "", "datapath id: a number, or 16 hexadecimal digits")
 	cmd.Flags().StringSliceVar(&o.controllers, "controller", nil, "addresses to connect to")
-	cmd.Flags().StringSliceVar(&o.devices, "device", nil, "interfaces that are its ports; tap:NAME makes a TAP interface")
+	cmd.Flags().StringSliceVar(&o.devices, "device", nil,
+		"interfaces that are its ports; tap:NAME makes a TAP interface")
 	cmd.Flags().IntVar(&o.ports, "ports", 0, "number of ports (default: one for each device)")
 	cmd.Flags().DurationVar(&o.bfd, "bfd", 0, "watch links by BFD, with a packet in this time (default: do not)")
-	cmd.Flags().IntSliceVar(&o.bfdPorts, "bfd-ports", nil, "ports whose links are watched (default: those of all devices)")
+	cmd.Flags().IntSliceVar(&o.bfdPorts, "bfd-ports", nil,
+		"ports whose links are watched (default: those of all devices)")
 	cmd.Flags().StringVar(&o.tls.CA, "ca", "", "for TLS: file with the authorities that are believed")
 	cmd.Flags().StringVar(&o.tls.Cert, "cert", "", "for TLS: file with the switch's certificate")
 	cmd.Flags().StringVar(&o.tls.Key, "key", "", "for TLS: file with its key")
@@ -195,7 +197,8 @@ func (o vswitchOptions) watchLinks(r *vswitch.Runner) (err error) {
 		return errors.New("--bfd has no links to watch: give it ports by --device")
 	}
 	for _, no := range ports {
-		c := bfd.Config{Discriminator: rand.Uint32() | 1, MinTx: o.bfd, MinRx: o.bfd, Multiplier: bfd.Multiplier, Jitter: rand.Float64}
+		c := bfd.Config{Discriminator: rand.Uint32() | 1, MinTx: o.bfd, MinRx: o.bfd, Multiplier: bfd.Multiplier,
+			Jitter: rand.Float64}
 		r.Do(func(s *vswitch.Switch, now time.Duration) { err = errors.Join(err, s.SetBFD(now, of13.Port(no), c)) })
 	}
 	return err

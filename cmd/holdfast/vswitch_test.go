@@ -17,15 +17,22 @@ func TestVswitchMistakes(t *testing.T) {
 		args []string
 		want string
 	}{
-		{"datapath id", []string{"--dpid", "0"}, `holdfast: datapath id "0": use a number from 1, such as 17 or 0x11, or 16 hexadecimal digits`},
-		{"controller", []string{"--dpid", "1", "--controller", "here"}, `holdfast: controller address "here": write it like 127.0.0.1:6653`},
+		{"datapath id", []string{"--dpid", "0"},
+			`holdfast: datapath id "0": use a number from 1, such as 17 or 0x11, or 16 hexadecimal digits`},
+		{"controller", []string{"--dpid", "1", "--controller", "here"},
+			`holdfast: controller address "here": write it like 127.0.0.1:6653`},
 		{"too many ports", []string{"--dpid", "1", "--ports", "1025"}, `holdfast: 1025 ports: use at most 1024`},
 		{"negative ports", []string{"--dpid", "1", "--ports", "-1"}, `holdfast: --ports -1: use 1 to 1024`},
-		{"no such device", []string{"--dpid", "1", "--device", "nonesuch"}, `holdfast: open interface nonesuch: route ip+net: no such network interface`},
-		{"BFD of no interval", []string{"--dpid", "1", "--ports", "1", "--bfd", "1ns", "--bfd-ports", "1"}, `holdfast: vswitch: BFD at port 1: bfd: interval 1ns is not in 1µs to 1h11m34.967295s`},
-		{"BFD at no port", []string{"--dpid", "1", "--ports", "1", "--bfd", "5ms", "--bfd-ports", "2"}, `holdfast: vswitch: BFD at port 2: there is no such port`},
-		{"BFD of nothing", []string{"--dpid", "1", "--ports", "1", "--bfd", "5ms"}, `holdfast: --bfd has no links to watch: give it ports by --device`},
-		{"BFD ports alone", []string{"--dpid", "1", "--ports", "1", "--bfd-ports", "1"}, `holdfast: --bfd-ports without --bfd: say how often to send, such as --bfd 15ms`},
+		{"no such device", []string{"--dpid", "1", "--device", "nonesuch"},
+			`holdfast: open interface nonesuch: route ip+net: no such network interface`},
+		{"BFD of no interval", []string{"--dpid", "1", "--ports", "1", "--bfd", "1ns", "--bfd-ports", "1"},
+			`holdfast: vswitch: BFD at port 1: bfd: interval 1ns is not in 1µs to 1h11m34.967295s`},
+		{"BFD at no port", []string{"--dpid", "1", "--ports", "1", "--bfd", "5ms", "--bfd-ports", "2"},
+			`holdfast: vswitch: BFD at port 2: there is no such port`},
+		{"BFD of nothing", []string{"--dpid", "1", "--ports", "1", "--bfd", "5ms"},
+			`holdfast: --bfd has no links to watch: give it ports by --device`},
+		{"BFD ports alone", []string{"--dpid", "1", "--ports", "1", "--bfd-ports", "1"},
+			`holdfast: --bfd-ports without --bfd: say how often to send, such as --bfd 15ms`},
 		{"empty device", []string{"--dpid", "1", "--device", "tap:"}, `holdfast: --device has an empty name`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -39,7 +46,8 @@ func TestVswitchMistakes(t *testing.T) {
 }
 
 func TestParseDatapathID(t *testing.T) {
-	for text, want := range map[string]openflow.DatapathID{"17": 17, "0x11": 17, "0000000000000011": 17, "00000000000000a1": 0xa1} {
+	for text, want := range map[string]openflow.DatapathID{"17": 17, "0x11": 17, "0000000000000011": 17,
+		"00000000000000a1": 0xa1} {
 		if got, err := parseDatapathID(text); err != nil || got != want {
 			t.Errorf("%s: %v, %v", text, got, err)
 		}
@@ -61,7 +69,8 @@ func TestVswitch(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan int)
 	go func() {
-		code, _, _ := invoke(ctx, "vswitch", "--dpid", "0x2a", "--ports", "2", "--controller", l.Addr().String(), "--log-level", "error")
+		code, _, _ := invoke(ctx, "vswitch", "--dpid", "0x2a", "--ports", "2", "--controller", l.Addr().String(),
+			"--log-level", "error")
 		ended <- code
 	}()
 	conn, err := l.Accept()

@@ -47,7 +47,8 @@ func (m *Memory) append(entries []*raftpb.Entry) error {
 	}
 	first, base := entries[0].GetIndex(), m.saved.Snapshot.Index()+1
 	if first < base || first > base+uint64(len(m.saved.Entries)) {
-		return fmt.Errorf("entry %d does not follow a log of %d to %d", first, base, base+uint64(len(m.saved.Entries))-1)
+		return fmt.Errorf("entry %d does not follow a log of %d to %d", first, base,
+			base+uint64(len(m.saved.Entries))-1)
 	}
 	keep := first - base
 	if keep == uint64(len(m.saved.Entries)) {

@@ -132,7 +132,8 @@ func receive(conn net.Conn, from uint64, cfg Config) error {
 			continue
 		}
 		if m.Raft.GetFrom() != from || m.Raft.GetTo() != cfg.ID {
-			return fmt.Errorf("message from %d to %d on a connection from %d to %d", m.Raft.GetFrom(), m.Raft.GetTo(), from, cfg.ID)
+			return fmt.Errorf("message from %d to %d on a connection from %d to %d", m.Raft.GetFrom(), m.Raft.GetTo(),
+				from, cfg.ID)
 		}
 		cfg.Handler.Received(m)
 	}

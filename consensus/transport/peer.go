@@ -124,7 +124,8 @@ func (p *peer) connect() error {
 		unlink()
 		conn.Close()
 	}()
-	if err := introduce(conn, wire.Hello{Version: wire.Version, From: p.cfg.ID, To: p.id, Cluster: p.cfg.Cluster}); err != nil {
+	if err := introduce(conn, wire.Hello{Version: wire.Version, From: p.cfg.ID, To: p.id,
+		Cluster: p.cfg.Cluster}); err != nil {
 		return err
 	}
 	p.cfg.Logger.Info("consensus: connected to a member", "member", p.id, "addr", p.addr)

@@ -90,7 +90,8 @@ type Transport struct {
 
 // Start begins to accept and to dial.
 func Start(cfg Config) *Transport {
-	t := &Transport{cfg: cfg.withDefaults(), incidents: incident.New(cfg.Logger), peers: make(map[uint64]*peer), incoming: make(map[uint64]net.Conn), accepted: make(map[net.Conn]bool)}
+	t := &Transport{cfg: cfg.withDefaults(), incidents: incident.New(cfg.Logger), peers: make(map[uint64]*peer),
+		incoming: make(map[uint64]net.Conn), accepted: make(map[net.Conn]bool)}
 	t.cfg.gone = t.isGone
 	t.SetPeers(cfg.Peers)
 	if cfg.Listener != nil {

@@ -29,7 +29,8 @@ type heard struct {
 }
 
 func newHeard() *heard {
-	return &heard{make(chan wire.Message, 1<<16), make(chan uint64, 64), make(chan uint64, 1<<16), make(chan bool, 64), nil}
+	return &heard{make(chan wire.Message, 1<<16), make(chan uint64, 64), make(chan uint64, 1<<16), make(chan bool, 64),
+		nil}
 }
 
 func (h *heard) Received(m wire.Message) {
@@ -99,7 +100,8 @@ func run(t *testing.T, cfg Config) *Transport {
 }
 
 func message(typ raftpb.MessageType, from, to uint64, size int) wire.Message {
-	return wire.Message{Raft: &raftpb.Message{Type: &typ, From: &from, To: &to, Entries: []*raftpb.Entry{{Data: make([]byte, size)}}}}
+	return wire.Message{Raft: &raftpb.Message{Type: &typ, From: &from, To: &to,
+		Entries: []*raftpb.Entry{{Data: make([]byte, size)}}}}
 }
 
 // pair connects 1 to 2, one way only.
@@ -191,7 +193,8 @@ func TestReconnect(t *testing.T) {
 	for t1.Connected(2) {
 		time.Sleep(time.Millisecond)
 	}
-	t1.Send([]wire.Message{message(raftpb.MsgApp, 1, 2, 0), message(raftpb.MsgSnap, 1, 2, 0), message(raftpb.MsgApp, 1, 9, 0)})
+	t1.Send([]wire.Message{message(raftpb.MsgApp, 1, 2, 0), message(raftpb.MsgSnap, 1, 2, 0),
+		message(raftpb.MsgApp, 1, 9, 0)})
 	if wait(t, "snapshot", h1.sent) || wait(t, "dropped", h1.dropped) != 2 || wait(t, "dropped", h1.dropped) != 9 {
 		t.Error("what cannot be sent is not reported")
 	}
@@ -228,7 +231,8 @@ func TestStrangers(t *testing.T) {
 	addr := l2.Addr().String()
 	var log2 log
 	h2 := newHeard()
-	run(t, Config{ID: 2, Cluster: "right", Listener: l2, Handler: h2, Logger: slog.New(slog.NewTextHandler(&log2, nil))})
+	run(t, Config{ID: 2, Cluster: "right", Listener: l2, Handler: h2,
+		Logger: slog.New(slog.NewTextHandler(&log2, nil))})
 	for _, c := range []struct {
 		cfg  Config
 		says string
@@ -247,7 +251,8 @@ func TestStrangers(t *testing.T) {
 		"GET / HTTP/1.1\r\nHost: somebody-else\r\n\r\n",
 		string(wire.AppendHello(nil, wire.Hello{Version: 9, From: 1, To: 2, Cluster: "right"})),
 		string(wire.AppendHello(nil, wire.Hello{Version: wire.Version, From: 2, To: 2, Cluster: "right"})),
-		string(append(wire.AppendHello(nil, wire.Hello{Version: wire.Version, From: 1, To: 2, Cluster: "right"}), "rubbish rubbish"...)),
+		string(append(wire.AppendHello(nil, wire.Hello{Version: wire.Version, From: 1, To: 2, Cluster: "right"}),
+			"rubbish rubbish"...)),
 		string(forged(t)),
 		"\x16\x03\x01\x00\xff" + strings.Repeat("x", 255),
 	} {
@@ -281,7 +286,8 @@ func TestAdmit(t *testing.T) {
 	var lines log
 	for id := uint64(1); id <= 3; id += 2 {
 		dialled := make(chan uint64, 1000)
-		tr := run(t, Config{ID: id, Peers: map[uint64]string{2: "two"}, Handler: newHeard(), Logger: slog.New(slog.NewTextHandler(&lines, nil)),
+		tr := run(t, Config{ID: id, Peers: map[uint64]string{2: "two"}, Handler: newHeard(),
+			Logger: slog.New(slog.NewTextHandler(&lines, nil)),
 			Dial: func(ctx context.Context, member uint64, address string) (net.Conn, error) {
 				if address != "two" {
 					t.Errorf("dials %s", address)

@@ -80,7 +80,8 @@ func ParseHello(b []byte) (Hello, int, error) {
 		return Hello{}, 0, errors.New("the peer does not speak Holdfast's consensus protocol")
 	}
 	b = b[len(magic):]
-	h := Hello{Version: binary.BigEndian.Uint16(b), From: binary.BigEndian.Uint64(b[2:]), To: binary.BigEndian.Uint64(b[10:])}
+	h := Hello{Version: binary.BigEndian.Uint16(b), From: binary.BigEndian.Uint64(b[2:]),
+		To: binary.BigEndian.Uint64(b[10:])}
 	return h, int(b[18]), nil
 }
 

@@ -47,9 +47,10 @@ func frames(b []byte) ([]Message, error) {
 }
 
 func message(typ raftpb.MessageType) *raftpb.Message {
-	return &raftpb.Message{Type: &typ, From: new(uint64(1)), To: new(uint64(2)), Term: new(uint64(3)), Entries: []*raftpb.Entry{
-		{Index: new(uint64(7)), Term: new(uint64(3)), Data: []byte("data")},
-	}}
+	return &raftpb.Message{Type: &typ, From: new(uint64(1)), To: new(uint64(2)), Term: new(uint64(3)),
+		Entries: []*raftpb.Entry{
+			{Index: new(uint64(7)), Term: new(uint64(3)), Data: []byte("data")},
+		}}
 }
 
 func TestMessages(t *testing.T) {

@@ -30,8 +30,9 @@ func NewAlarm() *app.App {
 	})
 	app.Handle(a, nil, func(tx *app.Tx, t app.Timer) error {
 		frame := append(make([]byte, 12, 64), 0x88, 0xb5)
-		tx.PacketOut(app.Switch(binary.BigEndian.Uint64(t.Data)), of13.PacketOut{BufferID: of13.NoBuffer, InPort: of13.PortController,
-			Actions: of13.Actions(nil).Output(1, 0), Data: append(frame, t.Name+" rings"...)})
+		tx.PacketOut(app.Switch(binary.BigEndian.Uint64(t.Data)),
+			of13.PacketOut{BufferID: of13.NoBuffer, InPort: of13.PortController,
+				Actions: of13.Actions(nil).Output(1, 0), Data: append(frame, t.Name+" rings"...)})
 		return nil
 	})
 	return a

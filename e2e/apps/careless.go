@@ -48,11 +48,13 @@ func NewCareless() *app.App {
 	})
 	app.Handle(a, func(app.Refused) app.Cells { return cell }, func(tx *app.Tx, r app.Refused) error {
 		text := "not mine"
-		if mistake, ok := bad.Get(tx, "commands", r.XID); ok && len(r.Command) > openflow.HeaderLen && openflow.XID(r.Command) == r.XID {
+		if mistake, ok := bad.Get(tx, "commands", r.XID); ok && len(r.Command) > openflow.HeaderLen &&
+			openflow.XID(r.Command) == r.XID {
 			text = fmt.Sprintf("%s %d %d", mistake, r.ErrType, r.Code)
 		}
-		tx.PacketOut(2, of13.PacketOut{BufferID: of13.NoBuffer, InPort: of13.PortController, Actions: of13.Actions(nil).Output(1, 0),
-			Data: append(make([]byte, 14), text...)})
+		tx.PacketOut(2, of13.PacketOut{BufferID: of13.NoBuffer, InPort: of13.PortController,
+			Actions: of13.Actions(nil).Output(1, 0),
+			Data:    append(make([]byte, 14), text...)})
 		return nil
 	})
 	return a

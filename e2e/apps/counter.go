@@ -29,7 +29,8 @@ func NewCounter() *app.App {
 		n++
 		counts.Put(tx, "packets", n)
 		for sw := range tx.Switches() {
-			tx.FlowMod(sw, of13.FlowMod{Command: of13.FlowDelete, Match: match, BufferID: of13.NoBuffer, OutPort: of13.PortAny, OutGroup: of13.GroupAny})
+			tx.FlowMod(sw, of13.FlowMod{Command: of13.FlowDelete, Match: match, BufferID: of13.NoBuffer,
+				OutPort: of13.PortAny, OutGroup: of13.GroupAny})
 			tx.FlowMod(sw, of13.FlowMod{Command: of13.FlowAdd, Match: match, BufferID: of13.NoBuffer, Cookie: n})
 			tx.PacketOut(sw, of13.PacketOut{BufferID: of13.NoBuffer, InPort: of13.PortController,
 				Actions: of13.Actions(nil).Output(1, 0), Data: binary.BigEndian.AppendUint64(in.Data, n)})

@@ -19,7 +19,8 @@ func NewFragile() *app.App {
 		n++
 		counts.Put(tx, "packets", n)
 		tx.PacketOut(in.Switch, of13.PacketOut{BufferID: of13.NoBuffer, InPort: of13.PortController,
-			Actions: of13.Actions(nil).Output(1, 0), Data: append(bytes.Clone(in.Data[:14]), bytes.Repeat([]byte{'+'}, int(n))...)})
+			Actions: of13.Actions(nil).Output(1, 0), Data: append(bytes.Clone(in.Data[:14]),
+				bytes.Repeat([]byte{'+'}, int(n))...)})
 		switch text := in.Data[14:]; {
 		case bytes.HasPrefix(text, []byte("panic")):
 			var none *app.Tx

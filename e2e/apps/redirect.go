@@ -17,7 +17,8 @@ import (
 func NewRedirect() *app.App {
 	from := func(addr [4]byte, bits int) of13.Match {
 		mask := ^uint32(0) << (32 - bits)
-		return of13.Match(nil).WithEthType(0x0800).WithIPv4Src(addr, [4]byte{byte(mask >> 24), byte(mask >> 16), byte(mask >> 8), byte(mask)})
+		return of13.Match(nil).WithEthType(0x0800).WithIPv4Src(addr,
+			[4]byte{byte(mask >> 24), byte(mask >> 16), byte(mask >> 8), byte(mask)})
 	}
 	h1, near, all := from([4]byte{10, 0, 0, 21}, 32), from([4]byte{10}, 16), from([4]byte{10}, 8)
 	a := app.New("redirect")
@@ -28,7 +29,8 @@ func NewRedirect() *app.App {
 		return nil
 	})
 	app.Handle(a, nil, func(tx *app.Tx, in app.PacketIn) error {
-		tx.FlowMod(in.Switch, of13.FlowMod{Command: of13.FlowDelete, Match: h1, BufferID: of13.NoBuffer, OutPort: of13.PortAny, OutGroup: of13.GroupAny})
+		tx.FlowMod(in.Switch, of13.FlowMod{Command: of13.FlowDelete, Match: h1, BufferID: of13.NoBuffer,
+			OutPort: of13.PortAny, OutGroup: of13.GroupAny})
 		tx.FlowMod(in.Switch, flow(3, h1, 2))
 		tx.FlowMod(in.Switch, flow(2, near, 3))
 		return nil

@@ -1,5 +1,5 @@
-// Package appctl speaks with a running ovs-vswitchd over its control socket, as ovs-appctl does, and reads what it prints of BFD. It starts no process for that.
-// What a switch is configured to do is in its database: package ovsdb.
+// Package appctl speaks with a running ovs-vswitchd over its control socket, as ovs-appctl does, and reads what it
+// prints of BFD. It starts no process for that. What a switch is configured to do is in its database: package ovsdb.
 package appctl
 
 import (
@@ -14,7 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Client is a connection to the control socket of an Open vSwitch. It is for one goroutine. After an error that is not ErrRefused only Close is of use.
+// Client is a connection to the control socket of an Open vSwitch. It is for one goroutine. After an error that is not
+// ErrRefused only Close is of use.
 type Client struct {
 	conn  *net.UnixConn
 	dec   *json.Decoder
@@ -24,8 +25,9 @@ type Client struct {
 // ErrRefused is in the chain of an error when the switch has answered, and refuses.
 var ErrRefused = errors.New("refused")
 
-// Dial connects to a control socket, such as /run/openvswitch/ovs-vswitchd.1234.ctl, or to that of the process that a file such as
-// /run/openvswitch/ovs-vswitchd.pid tells of, which is beside it. limit bounds how long the switch may take to answer a call.
+// Dial connects to a control socket, such as /run/openvswitch/ovs-vswitchd.1234.ctl, or to that of the process that a
+// file such as /run/openvswitch/ovs-vswitchd.pid tells of, which is beside it. limit bounds how long the switch may
+// take to answer a call.
 func Dial(path string, limit time.Duration) (*Client, error) {
 	if name, ok := strings.CutSuffix(path, ".pid"); ok {
 		pid, err := os.ReadFile(path)
@@ -48,7 +50,10 @@ func (c *Client) PID() (int, error) {
 		return 0, err
 	}
 	var cred *unix.Ucred
-	if e := raw.Control(func(fd uintptr) { cred, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }); e != nil {
+	if e := raw.Control(func(fd uintptr) {
+		cred, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET,
+			unix.SO_PEERCRED)
+	}); e != nil {
 		return 0, e
 	}
 	if err != nil {

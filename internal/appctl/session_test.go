@@ -27,7 +27,8 @@ const shown = `---- p1 ----
 `
 
 func TestSessions(t *testing.T) {
-	want := map[string]Session{"p1": {true, 15 * ms, 15 * ms, 51 * ms}, "p12": {false, time.Second, 15 * ms, -37465374 * ms}}
+	want := map[string]Session{"p1": {true, 15 * ms, 15 * ms, 51 * ms},
+		"p12": {false, time.Second, 15 * ms, -37465374 * ms}}
 	if got := Sessions(shown); !maps.Equal(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}

@@ -26,21 +26,23 @@ import (
 
 // Config says what to run.
 type Config struct {
-	Binary        string                       // the holdfast binary
-	Dir           string                       // for the site file, logs, data and audit files; must exist
-	Controllers   int                          // 3 if 0
-	Later         int                          // of Controllers, so many of the last are in the site file and are not started; see Join
-	Apps          []string                     // of the site file
-	Levels        map[string]map[string]string // of the site file; may be nil
-	Ryu           *Ryu                         // of the site file, for applications of Ryu among Apps; controllers then have a REST address each
-	Sections      string                       // more of the site file, as YAML: what has no field here
-	Durability    string                       // "memory" if empty
-	Agents        int                          // agent processes, each for one or more switches
-	Audit         bool                         // controllers write audit files
-	SnapshotEvery int                          // entries between snapshots; 0 is the default of serve
-	Listen        string                       // address to bind to, "127.0.0.1" if empty
-	TLS           bool                         // everything over TLS, by an authority made for the site
-	LogLevel      string                       // of the controllers; "" is the default of serve
+	Binary      string // the holdfast binary
+	Dir         string // for the site file, logs, data and audit files; must exist
+	Controllers int    // 3 if 0
+	// of Controllers, so many of the last are in the site file and are not started; see Join
+	Later  int
+	Apps   []string                     // of the site file
+	Levels map[string]map[string]string // of the site file; may be nil
+	// of the site file, for applications of Ryu among Apps; controllers then have a REST address each
+	Ryu           *Ryu
+	Sections      string // more of the site file, as YAML: what has no field here
+	Durability    string // "memory" if empty
+	Agents        int    // agent processes, each for one or more switches
+	Audit         bool   // controllers write audit files
+	SnapshotEvery int    // entries between snapshots; 0 is the default of serve
+	Listen        string // address to bind to, "127.0.0.1" if empty
+	TLS           bool   // everything over TLS, by an authority made for the site
+	LogLevel      string // of the controllers; "" is the default of serve
 	// Election is how long a leader may be silent; 0 is the site file's default. Heartbeats are ten
 	// times as frequent. Machines with much else to do need more. A leader that dies is noticed at once.
 	Election time.Duration
@@ -102,7 +104,8 @@ func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 	}
 	c := &Cluster{cfg: cfg}
 	for i := range cfg.Controllers {
-		n := &Controller{Name: fmt.Sprintf("c%d", i+1), Peer: addrs[4*i], OpenFlow: addrs[4*i+1], API: addrs[4*i+2], client: http.DefaultClient}
+		n := &Controller{Name: fmt.Sprintf("c%d", i+1), Peer: addrs[4*i], OpenFlow: addrs[4*i+1], API: addrs[4*i+2],
+			client: http.DefaultClient}
 		if cfg.Ryu != nil {
 			n.REST = addrs[4*i+3]
 		}
@@ -238,7 +241,8 @@ func (c *Cluster) site(controllers []*Controller, route func(to, address string)
 	var b strings.Builder
 	b.WriteString("controllers:\n")
 	for _, n := range controllers {
-		fmt.Fprintf(&b, "  - name: %s\n    peer: %s\n    openflow: %s\n    api: %s\n", n.Name, route(n.Name, n.Peer), route(n.Name, n.OpenFlow), n.API)
+		fmt.Fprintf(&b, "  - name: %s\n    peer: %s\n    openflow: %s\n    api: %s\n", n.Name, route(n.Name, n.Peer),
+			route(n.Name, n.OpenFlow), n.API)
 		if n.REST != "" {
 			fmt.Fprintf(&b, "    rest: %s\n", n.REST)
 		}
@@ -246,7 +250,8 @@ func (c *Cluster) site(controllers []*Controller, route func(to, address string)
 			fmt.Fprintf(&b, "    id: %d\n", n.id)
 		}
 	}
-	fmt.Fprintf(&b, "apps: [%s]\ndurability: %s\ndata: %s\n", strings.Join(c.cfg.Apps, ", "), c.cfg.Durability, c.dataDir())
+	fmt.Fprintf(&b, "apps: [%s]\ndurability: %s\ndata: %s\n", strings.Join(c.cfg.Apps, ", "), c.cfg.Durability,
+		c.dataDir())
 	if c.cfg.Ryu != nil {
 		ryu, _ := json.Marshal(c.cfg.Ryu) // text and numbers
 		fmt.Fprintf(&b, "ryu: %s\n", ryu)
@@ -261,7 +266,8 @@ func (c *Cluster) site(controllers []*Controller, route func(to, address string)
 	}
 	if c.cfg.TLS {
 		fmt.Fprintf(&b, "tls:\n  ca: %s\n  cert: %s\n  key: %s\n",
-			pki.CertFile(c.Authority(), pki.AuthorityName), pki.CertFile(c.Authority(), "{name}"), pki.KeyFile(c.Authority(), "{name}"))
+			pki.CertFile(c.Authority(), pki.AuthorityName), pki.CertFile(c.Authority(), "{name}"),
+			pki.KeyFile(c.Authority(), "{name}"))
 	}
 	return []byte(b.String())
 }

@@ -18,7 +18,8 @@ func (c *Cluster) Authority() string { return filepath.Join(c.cfg.Dir, "pki") }
 // Issue makes a certificate of the site's authority, for a switch for example, and returns its files.
 func (c *Cluster) Issue(id pki.Identity) (mtls.Files, error) {
 	dir := c.Authority()
-	f := mtls.Files{CA: pki.CertFile(dir, pki.AuthorityName), Cert: pki.CertFile(dir, id.Name), Key: pki.KeyFile(dir, id.Name)}
+	f := mtls.Files{CA: pki.CertFile(dir, pki.AuthorityName), Cert: pki.CertFile(dir, id.Name),
+		Key: pki.KeyFile(dir, id.Name)}
 	return f, pki.Issue(dir, pki.Request{Identity: id, Days: pki.DefaultDays}, time.Now())
 }
 
@@ -45,7 +46,8 @@ func (c *Cluster) makeAuthority() error {
 	if err != nil {
 		return err
 	}
-	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, address string) (net.Conn, error) {
+	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _,
+		address string) (net.Conn, error) {
 		return operator.Dial(ctx, address, mtls.Role(pki.Controller))
 	}}}
 	for _, n := range c.controllers {

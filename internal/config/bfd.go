@@ -14,8 +14,8 @@ import (
 // BFD is how switches are to watch the links between them, if application liveness runs.
 type BFD struct {
 	Enabled bool // else what was set up is removed
-	// Database is where the database of a switch listens, as Open vSwitch writes it, with {address} for the address from which the switch or
-	// its agent connects, and {dpid} for its datapath id.
+	// Database is where the database of a switch listens, as Open vSwitch writes it, with {address} for the address
+	// from which the switch or its agent connects, and {dpid} for its datapath id.
 	Database   string
 	Floor      time.Duration // the least interval
 	Multiplier uint64
@@ -47,7 +47,8 @@ var place = regexp.MustCompile(`\{[^}]*\}?`)
 func (p *parser) checkDatabase(n *yaml.Node, text string) error {
 	bad := func(problem string) error {
 		return p.mistake(n, fmt.Sprintf("database %q %s", text, problem),
-			fmt.Sprintf("write it like tcp:{address}:%d, ssl:{address}:%d or unix:/run/{dpid}.sock", databasePort, databasePort))
+			fmt.Sprintf("write it like tcp:{address}:%d, ssl:{address}:%d or unix:/run/{dpid}.sock", databasePort,
+				databasePort))
 	}
 	for _, found := range place.FindAllString(text, -1) {
 		if found != "{address}" && found != "{dpid}" {
@@ -84,7 +85,8 @@ func (p *parser) completeBFD() error {
 	case b.Database == "":
 		b.Database = fmt.Sprintf("tcp:{address}:%d", databasePort)
 	case !secure && strings.HasPrefix(b.Database, "ssl:"):
-		return p.mistake(p.databaseNode, fmt.Sprintf("database %q, and no certificates", b.Database), "add `tls:` with the files ca, cert and key")
+		return p.mistake(p.databaseNode, fmt.Sprintf("database %q, and no certificates", b.Database),
+			"add `tls:` with the files ca, cert and key")
 	}
 	return nil
 }

@@ -19,8 +19,9 @@ type Durability string
 
 // The two kinds of durability.
 const (
-	Disk   Durability = "disk"   // synced to the data folder: survives a power cut of the whole site
-	Memory Durability = "memory" // written there and not synced: survives the death of processes, not of a majority of the machines
+	Disk Durability = "disk" // synced to the data folder: survives a power cut of the whole site
+	// written there and not synced: survives the death of processes, not of a majority of the machines
+	Memory Durability = "memory"
 )
 
 // Site is a checked configuration, with the defaults filled in.
@@ -60,8 +61,9 @@ func (t TLS) Of(name string) TLS {
 // Controller is one controller of a site. Its addresses are both what it listens on and
 // what the others dial.
 type Controller struct {
-	Name     string
-	ID       uint64 // Raft's name for it: never 0, at most MaxID, and the same wherever the controller stands in the file
+	Name string
+	// Raft's name for it: never 0, at most MaxID, and the same wherever the controller stands in the file
+	ID       uint64
 	Peer     string // host:port, for the other controllers
 	OpenFlow string // host:port, for agents and switches
 	API      string // host:port, for the command line
@@ -97,7 +99,8 @@ func defaults() Site {
 func Load(path string, apps []string) (*Site, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, &Error{File: path, Problem: "cannot open: " + cause(err), Remedy: "name an existing file that you may read"}
+		return nil, &Error{File: path, Problem: "cannot open: " + cause(err),
+			Remedy: "name an existing file that you may read"}
 	}
 	defer f.Close()
 	text, err := io.ReadAll(io.LimitReader(f, MaxFile+1))

@@ -41,9 +41,13 @@ func wantThree() *config.Site {
 			{Name: "c2", ID: 9493958604106, Peer: "127.0.0.1:7002", OpenFlow: "127.0.0.1:6654", API: "127.0.0.1:8654"},
 			{Name: "c3", ID: 3, Peer: "[::1]:7003", OpenFlow: "sdn3.example.org:6653", API: "127.0.0.1:8655"},
 		},
-		Name: "holdfast", Apps: []string{"learning"}, Ryu: config.Ryu{Python: "python3", MemoryBytes: 1 << 30, LogLevel: 20},
-		Recovery: config.Recovery{HoldDown: 5 * time.Second, Reconcile: time.Minute, MaxEntries: 1 << 16, MaxGroups: 1 << 12},
-		BFD:      config.BFD{Enabled: true, Database: "tcp:{address}:6640", Floor: 15 * time.Millisecond, Multiplier: 3}, Durability: config.Disk, Data: "/var/lib/holdfast",
+		Name: "holdfast", Apps: []string{"learning"},
+		Ryu: config.Ryu{Python: "python3", MemoryBytes: 1 << 30, LogLevel: 20},
+		Recovery: config.Recovery{HoldDown: 5 * time.Second, Reconcile: time.Minute, MaxEntries: 1 << 16,
+			MaxGroups: 1 << 12},
+		BFD: config.BFD{Enabled: true, Database: "tcp:{address}:6640", Floor: 15 * time.Millisecond,
+			Multiplier: 3},
+		Durability: config.Disk, Data: "/var/lib/holdfast",
 		Heartbeat: 10 * time.Millisecond, Election: 50 * time.Millisecond, SwitchTimeout: 3 * time.Second,
 	}
 }
@@ -57,7 +61,8 @@ func TestParse(t *testing.T) {
 	full.Name = "lab"
 	full.Durability, full.Data = config.Memory, "/tmp/hf"
 	full.Heartbeat, full.Election, full.SwitchTimeout = 20*time.Millisecond, 100*time.Millisecond, time.Second
-	full.Recovery = config.Recovery{NodeDisjoint: true, HoldDown: 3 * time.Second, Reconcile: 100 * time.Millisecond, RemoveForeign: true, MaxEntries: 16, MaxGroups: 1}
+	full.Recovery = config.Recovery{NodeDisjoint: true, HoldDown: 3 * time.Second, Reconcile: 100 * time.Millisecond,
+		RemoveForeign: true, MaxEntries: 16, MaxGroups: 1}
 	full.BFD = config.BFD{Database: "ssl:{address}:6641", Floor: 5 * time.Millisecond, Multiplier: 5}
 	full.TLS = &config.TLS{CA: "/etc/hf/ca.pem", Cert: "/etc/hf/{name}.pem", Key: "/etc/hf/{name}-key.pem"}
 	for _, tc := range []struct {
@@ -65,24 +70,32 @@ func TestParse(t *testing.T) {
 		want       *config.Site
 	}{
 		{"defaults", three, wantThree()},
-		{"everything", three + "site: lab\napps: [hub, learning]\nlevels:\n  hub:\n    packet_in: unordered\ndurability: memory\ndata: /tmp/hf\nheartbeat_ms: 20\nelection_ms: 100\nswitch_timeout_ms: 1000\nrecovery: {disjoint: node, hold_down_ms: 3000, reconcile_ms: 100, foreign: remove, max_entries: 16, max_groups: 1}\nbfd: {enabled: false, database: \"ssl:{address}:6641\", floor_ms: 5, multiplier: 5}\ntls:\n  ca: /etc/hf/ca.pem\n  cert: /etc/hf/{name}.pem\n  key: /etc/hf/{name}-key.pem\n", full},
+		{"everything", three + "site: lab\napps: [hub, learning]\nlevels:\n  hub:\n    packet_in: " +
+			"unordered\ndurability: memory\ndata: /tmp/hf\nheartbeat_ms: 20\nelection_ms: 100\nswitch_timeout_ms: " +
+			"1000\nrecovery: {disjoint: node, hold_down_ms: 3000, reconcile_ms: 100, foreign: remove, max_entries: " +
+			"16, max_groups: 1}\nbfd: {enabled: false, database: \"ssl:{address}:6641\", floor_ms: 5, multiplier: " +
+			"5}\ntls:\n  ca: /etc/hf/ca.pem\n  cert: /etc/hf/{name}.pem\n  key: /etc/hf/{name}-key.pem\n", full},
 		{"databases follow TLS", three + "tls: {ca: ca.pem, cert: c.pem, key: k.pem}\n", func() *config.Site {
 			s := wantThree()
 			s.TLS, s.BFD.Database = &config.TLS{CA: "ca.pem", Cert: "c.pem", Key: "k.pem"}, "ssl:{address}:6640"
 			return s
 		}()},
-		{"applications of Ryu", three + "apps: [hub, ryu.app.rest, learning, ./x/mine.py, /y/theirs.py]\nryu:\n  python: /usr/bin/python3.11\n  options: [--observe-links]\n  path: [/opt/apps]\n  memory_mb: 256\n  log_level: warning\n", func() *config.Site {
+		{"applications of Ryu", three + "apps: [hub, ryu.app.rest, learning, ./x/mine.py, /y/theirs.py]\nryu:\n  " +
+			"python: /usr/bin/python3.11\n  options: [--observe-links]\n  path: [/opt/apps]\n  memory_mb: 256\n  " +
+			"log_level: warning\n", func() *config.Site {
 			s := wantThree()
 			s.Apps = []string{"hub", "ryu", "learning"}
-			s.Ryu = config.Ryu{Applications: []string{"ryu.app.rest", filepath.Join(here(t), "x/mine.py"), "/y/theirs.py"}, Python: "/usr/bin/python3.11",
+			s.Ryu = config.Ryu{Applications: []string{"ryu.app.rest", filepath.Join(here(t), "x/mine.py"),
+				"/y/theirs.py"}, Python: "/usr/bin/python3.11",
 				Options: []string{"--observe-links"}, Path: []string{"/opt/apps"}, MemoryBytes: 256 << 20, LogLevel: 30}
 			return s
 		}()},
-		{"alias", strings.Replace(three, "api: 127.0.0.1:8655", "api: &a 127.0.0.1:8655", 1) + "data: *a\n", func() *config.Site {
-			s := wantThree()
-			s.Data = "127.0.0.1:8655"
-			return s
-		}()},
+		{"alias", strings.Replace(three, "api: 127.0.0.1:8655", "api: &a 127.0.0.1:8655", 1) + "data: *a\n",
+			func() *config.Site {
+				s := wantThree()
+				s.Data = "127.0.0.1:8655"
+				return s
+			}()},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			got, err := config.Parse("site.yaml", []byte(tc.text), apps)
@@ -141,77 +154,137 @@ func TestMistakes(t *testing.T) {
 		{"only comments", "# nothing\n", "f: the file is empty; begin with a list `controllers:`"},
 		{"null", "~\n", "f: the file is empty; begin with a list `controllers:`"},
 		{"not a mapping", "- a\n", "f:1: the file is a list; write `key: value` lines"},
-		{"no controllers", "apps: [hub]\n", "f:1: no controllers; add a list `controllers:` with name, peer, openflow and api of each"},
-		{"no controller", "controllers: []\n", "f:1: no controllers; add at least one, better three, each with name, peer, openflow and api"},
-		{"controllers not a list", "controllers:\n  name: c1\n", "f:2: controllers is a mapping; write a list: lines that begin with `- `"},
-		{"controller not a mapping", "controllers: [c1]\n", "f:1: a controller is the text \"c1\"; write `key: value` lines"},
-		{"two controllers", strings.Join(strings.SplitAfter(three, "\n")[:9], ""), "f:2: 2 controllers survive no more failures than 1; use 1 or 3: an odd number"},
+		{"no controllers", "apps: [hub]\n", "f:1: no controllers; add a list `controllers:` with name, peer, " +
+			"openflow and api of each"},
+		{"no controller", "controllers: []\n", "f:1: no controllers; add at least one, better three, each with " +
+			"name, peer, openflow and api"},
+		{"controllers not a list", "controllers:\n  name: c1\n",
+			"f:2: controllers is a mapping; write a list: lines that begin with `- `"},
+		{"controller not a mapping", "controllers: [c1]\n",
+			"f:1: a controller is the text \"c1\"; write `key: value` lines"},
+		{"two controllers", strings.Join(strings.SplitAfter(three, "\n")[:9], ""),
+			"f:2: 2 controllers survive no more failures than 1; use 1 or 3: an odd number"},
 		{"tab", one + "apps:\n\t- hub\n", "f:4: a tab in the indentation; YAML wants spaces"},
-		{"syntax", one + "data: [a\nheartbeat_ms: 3\n", "f:3: not YAML: did not find expected ',' or ']'; look at the indentation, colons and quotes around here"},
-		{"missing colon", one + "data: x\napps\ndurability: disk\n", "f:4: not YAML: could not find expected ':'; look at the indentation, colons and quotes around here"},
-		{"bad indentation", one + "apps:\n  - hub\n - learning\n", "f:5: not YAML: did not find expected key; look at the indentation, colons and quotes around here"},
-		{"bad alias", one + "data: *a\n", "f: not YAML: unknown anchor 'a' referenced; look at the indentation, colons and quotes around here"},
+		{"syntax", one + "data: [a\nheartbeat_ms: 3\n",
+			"f:3: not YAML: did not find expected ',' or ']'; look at the indentation, colons and quotes around here"},
+		{"missing colon", one + "data: x\napps\ndurability: disk\n",
+			"f:4: not YAML: could not find expected ':'; look at the indentation, colons and quotes around here"},
+		{"bad indentation", one + "apps:\n  - hub\n - learning\n",
+			"f:5: not YAML: did not find expected key; look at the indentation, colons and quotes around here"},
+		{"bad alias", one + "data: *a\n", "f: not YAML: unknown anchor 'a' referenced; look at the indentation, " +
+			"colons and quotes around here"},
 		{"two documents", one + "---\n" + one, "f:3: a second document; remove the line `---` before it"},
-		{"too large", one + strings.Repeat("#\n", config.MaxFile/2), "f: larger than 1048576 bytes; is this the right file?"},
-		{"unknown key", one + "hartbeat_ms: 3\n", `f:3: unknown key "hartbeat_ms"; did you mean "heartbeat_ms"? (known: site, controllers, apps, levels, ryu, recovery, bfd, durability, data, heartbeat_ms, election_ms, switch_timeout_ms, tls)`},
-		{"unknown key, nothing near", one + "colour: red\n", `f:3: unknown key "colour"; known: site, controllers, apps, levels, ryu, recovery, bfd, durability, data, heartbeat_ms, election_ms, switch_timeout_ms, tls`},
-		{"unknown key of a controller", edit("    openflow: 127", "    openflw: 127"), `f:4: unknown key "openflw"; did you mean "openflow"? (known: name, peer, openflow, api, rest, id)`},
+		{"too large", one + strings.Repeat("#\n", config.MaxFile/2),
+			"f: larger than 1048576 bytes; is this the right file?"},
+		{"unknown key", one + "hartbeat_ms: 3\n",
+			`f:3: unknown key "hartbeat_ms"; did you mean "heartbeat_ms"? (known: site, controllers, apps, levels, ryu, recovery, bfd, durability, data, heartbeat_ms, election_ms, switch_timeout_ms, tls)`},
+		{"unknown key, nothing near", one + "colour: red\n",
+			`f:3: unknown key "colour"; known: site, controllers, apps, levels, ryu, recovery, bfd, durability, data, heartbeat_ms, election_ms, switch_timeout_ms, tls`},
+		{"unknown key of a controller", edit("    openflow: 127", "    openflw: 127"),
+			`f:4: unknown key "openflw"; did you mean "openflow"? (known: name, peer, openflow, api, rest, id)`},
 		{"key twice", one + "data: a\ndata: b\n", `f:4: key "data" is already in line 3; remove one`},
 		{"no name", edit("- name: c1\n    peer", "- peer"), "f:2: a controller without name; add `name:`"},
 		{"no api", edit("    api: 127.0.0.1:8653\n", ""), "f:2: a controller without api; add `api:`"},
-		{"empty value", edit("peer: 127.0.0.1:7001", "peer:"), "f:3: peer is empty; write a text; quote it if it looks like a number"},
-		{"bad name", edit("name: c1", "name: C/1"), `f:2: name "C/1"; use at most 63 of a-z, 0-9, - and _, beginning with a letter or digit`},
-		{"number as name", edit("name: c1", "name: 17"), "f:2: name is 17 (int); write a text; quote it if it looks like a number"},
+		{"empty value", edit("peer: 127.0.0.1:7001", "peer:"),
+			"f:3: peer is empty; write a text; quote it if it looks like a number"},
+		{"bad name", edit("name: c1", "name: C/1"),
+			`f:2: name "C/1"; use at most 63 of a-z, 0-9, - and _, beginning with a letter or digit`},
+		{"number as name", edit("name: c1", "name: 17"),
+			"f:2: name is 17 (int); write a text; quote it if it looks like a number"},
 		{"name twice", edit("name: c2", "name: c1"), "f:6: name c1 is already that of line 2; give each its own"},
-		{"address twice", edit("127.0.0.1:8654", "127.0.0.1:7001"), "f:9: address 127.0.0.1:7001 is already that of line 3; give each its own"},
-		{"id twice", edit("name: c2", "name: c2\n    id: 3"), "f:12: id 3 is already that of line 7; give each its own"},
+		{"address twice", edit("127.0.0.1:8654", "127.0.0.1:7001"),
+			"f:9: address 127.0.0.1:7001 is already that of line 3; give each its own"},
+		{"id twice", edit("name: c2", "name: c2\n    id: 3"),
+			"f:12: id 3 is already that of line 7; give each its own"},
 		{"id 0", edit("id: 3", "id: 0"), "f:11: id is 0; write a whole number from 1 to 9007199254740991"},
-		{"id collides with a derived one", edit("id: 3", "id: 9494008935754"), "f:11: id 9494008935754 is already that of line 2; give each its own"},
-		{"no port", edit("127.0.0.1:7001", "127.0.0.1"), `f:3: peer address "127.0.0.1" is not host:port; write it like 127.0.0.1:7001 or [::1]:7001`},
-		{"port 0", edit("127.0.0.1:7001", "127.0.0.1:0"), `f:3: peer address "127.0.0.1:0" has no port from 1 to 65535; write it like 127.0.0.1:7001`},
-		{"port too large", edit("127.0.0.1:6653", "127.0.0.1:66530"), `f:4: openflow address "127.0.0.1:66530" has no port from 1 to 65535; write it like 127.0.0.1:7001`},
-		{"wildcard", edit("127.0.0.1:8653", "0.0.0.0:8653"), `f:5: api address "0.0.0.0:8653" cannot be dialled; name the address of one interface: others use it too`},
-		{"no host", edit("127.0.0.1:8653", "\":8653\""), `f:5: api address ":8653" cannot be dialled; name the address of one interface: others use it too`},
-		{"bad host", edit("127.0.0.1:8653", "127.0.0.256:8653"), `f:5: api address "127.0.0.256:8653" has no valid host; use an IP address or a host name`},
-		{"unknown app", one + "apps: [learnin]\n", `f:3: unknown app "learnin"; did you mean "learning"? (known: hub, learning)`},
+		{"id collides with a derived one", edit("id: 3", "id: 9494008935754"),
+			"f:11: id 9494008935754 is already that of line 2; give each its own"},
+		{"no port", edit("127.0.0.1:7001", "127.0.0.1"),
+			`f:3: peer address "127.0.0.1" is not host:port; write it like 127.0.0.1:7001 or [::1]:7001`},
+		{"port 0", edit("127.0.0.1:7001", "127.0.0.1:0"),
+			`f:3: peer address "127.0.0.1:0" has no port from 1 to 65535; write it like 127.0.0.1:7001`},
+		{"port too large", edit("127.0.0.1:6653", "127.0.0.1:66530"),
+			`f:4: openflow address "127.0.0.1:66530" has no port from 1 to 65535; write it like 127.0.0.1:7001`},
+		{"wildcard", edit("127.0.0.1:8653", "0.0.0.0:8653"),
+			`f:5: api address "0.0.0.0:8653" cannot be dialled; name the address of one interface: others use it too`},
+		{"no host", edit("127.0.0.1:8653", "\":8653\""),
+			`f:5: api address ":8653" cannot be dialled; name the address of one interface: others use it too`},
+		{"bad host", edit("127.0.0.1:8653", "127.0.0.256:8653"),
+			`f:5: api address "127.0.0.256:8653" has no valid host; use an IP address or a host name`},
+		{"unknown app", one + "apps: [learnin]\n",
+			`f:3: unknown app "learnin"; did you mean "learning"? (known: hub, learning)`},
 		{"app twice", one + "apps:\n- hub\n- hub\n", `f:5: app "hub" twice; remove one`},
 		{"no apps", one + "apps: []\n", "f:3: no apps; name at least one, or leave `apps` out for the default"},
 		{"module twice", one + "apps:\n- a.b\n- a.b\n", `f:5: app "a.b" twice; remove one`},
-		{"app in a home folder", one + "apps: [~/a.py]\n", `f:3: app "~/a.py": nothing replaces the ~; write the whole path`},
-		{"memory of a host", one + "ryu: {memory_mb: 1}\n", "f:3: memory_mb is 1; write a whole number from 64 to 1048576"},
-		{"log level of ryu", one + "ryu: {log_level: warn}\n", `f:3: unknown log_level "warn"; known: debug, error, info, warning`},
-		{"options of ryu", one + "ryu: {options: --verbose}\n", "f:3: options is the text \"--verbose\"; write a list: lines that begin with `- `"},
-		{"apps not a list", one + "apps: hub\n", "f:3: apps is the text \"hub\"; write a list: lines that begin with `- `"},
-		{"durability", one + "durability: disc\n", `f:3: unknown durability "disc"; did you mean "disk"? (known: disk, memory)`},
-		{"wrong type", one + "heartbeat_ms: 10ms\n", `f:3: heartbeat_ms is the text "10ms"; write a whole number from 1 to 10000`},
-		{"fraction", one + "heartbeat_ms: 1.5\n", "f:3: heartbeat_ms is 1.5 (float); write a whole number from 1 to 10000"},
+		{"app in a home folder", one + "apps: [~/a.py]\n",
+			`f:3: app "~/a.py": nothing replaces the ~; write the whole path`},
+		{"memory of a host", one + "ryu: {memory_mb: 1}\n",
+			"f:3: memory_mb is 1; write a whole number from 64 to 1048576"},
+		{"log level of ryu", one + "ryu: {log_level: warn}\n",
+			`f:3: unknown log_level "warn"; known: debug, error, info, warning`},
+		{"options of ryu", one + "ryu: {options: --verbose}\n",
+			"f:3: options is the text \"--verbose\"; write a list: lines that begin with `- `"},
+		{"apps not a list", one + "apps: hub\n", "f:3: apps is the text \"hub\"; write a list: lines that begin " +
+			"with `- `"},
+		{"durability", one + "durability: disc\n",
+			`f:3: unknown durability "disc"; did you mean "disk"? (known: disk, memory)`},
+		{"wrong type", one + "heartbeat_ms: 10ms\n",
+			`f:3: heartbeat_ms is the text "10ms"; write a whole number from 1 to 10000`},
+		{"fraction", one + "heartbeat_ms: 1.5\n", "f:3: heartbeat_ms is 1.5 (float); write a whole number from 1 " +
+			"to 10000"},
 		{"negative", one + "heartbeat_ms: -1\n", "f:3: heartbeat_ms is -1; write a whole number from 1 to 10000"},
-		{"out of range", one + "switch_timeout_ms: 1\n", "f:3: switch_timeout_ms is 1; write a whole number from 100 to 3600000"},
-		{"list for a number", one + "election_ms: [1]\n", "f:3: election_ms is a list; write a whole number from 3 to 60000"},
-		{"election too short", one + "heartbeat_ms: 20\nelection_ms: 59\n", "f:4: election_ms 59 is less than 3 heartbeats of 20 ms; set election_ms to 60 or more, or lower heartbeat_ms"},
-		{"site with a space", one + "site: my lab\n", `f:3: site "my lab"; use at most 63 of a-z, 0-9, - and _, beginning with a letter or digit`},
-		{"home folder", one + "data: ~/holdfast\n", `f:3: data "~/holdfast": nothing replaces the ~; write the whole path`},
-		{"levels of an unknown app", one + "levels: {hubb: {packet_in: ordered}}\n", `f:3: unknown key "hubb"; did you mean "hub"? (known: hub, learning)`},
-		{"hold-down shorter than BFD agrees", one + "recovery: {hold_down_ms: 2999}\n", "f:3: hold_down_ms is 2999; write a whole number from 3000 to 3600000"},
-		{"unknown protection", one + "recovery: {disjoint: nodes}\n", `f:3: unknown disjoint "nodes"; did you mean "node"? (known: link, node)`},
-		{"BFD neither on nor off", one + "bfd: {enabled: maybe}\n", `f:3: enabled is the text "maybe"; write true or false`},
+		{"out of range", one + "switch_timeout_ms: 1\n",
+			"f:3: switch_timeout_ms is 1; write a whole number from 100 to 3600000"},
+		{"list for a number", one + "election_ms: [1]\n",
+			"f:3: election_ms is a list; write a whole number from 3 to 60000"},
+		{"election too short", one + "heartbeat_ms: 20\nelection_ms: 59\n",
+			"f:4: election_ms 59 is less than 3 heartbeats of 20 ms; set election_ms to 60 or more, or lower " +
+				"heartbeat_ms"},
+		{"site with a space", one + "site: my lab\n",
+			`f:3: site "my lab"; use at most 63 of a-z, 0-9, - and _, beginning with a letter or digit`},
+		{"home folder", one + "data: ~/holdfast\n",
+			`f:3: data "~/holdfast": nothing replaces the ~; write the whole path`},
+		{"levels of an unknown app", one + "levels: {hubb: {packet_in: ordered}}\n",
+			`f:3: unknown key "hubb"; did you mean "hub"? (known: hub, learning)`},
+		{"hold-down shorter than BFD agrees", one + "recovery: {hold_down_ms: 2999}\n",
+			"f:3: hold_down_ms is 2999; write a whole number from 3000 to 3600000"},
+		{"unknown protection", one + "recovery: {disjoint: nodes}\n",
+			`f:3: unknown disjoint "nodes"; did you mean "node"? (known: link, node)`},
+		{"BFD neither on nor off", one + "bfd: {enabled: maybe}\n",
+			`f:3: enabled is the text "maybe"; write true or false`},
 		{"floor of 0", one + "bfd: {floor_ms: 0}\n", "f:3: floor_ms is 0; write a whole number from 1 to 10000"},
-		{"one lost packet is a dead link", one + "bfd: {multiplier: 1}\n", "f:3: multiplier is 1; write a whole number from 2 to 255"},
-		{"database of no kind", one + "bfd: {database: \"{address}:6640\"}\n", `f:3: database "{address}:6640" is neither tcp:, ssl: nor unix:; ` + databases},
-		{"database without a port", one + "bfd: {database: \"tcp:{address}\"}\n", `f:3: database "tcp:{address}" is not host:port; ` + databases},
-		{"database with port 0", one + "bfd: {database: \"tcp:{address}:0\"}\n", `f:3: database "tcp:{address}:0" has no port from 1 to 65535; ` + databases},
-		{"database without a file", one + "bfd: {database: \"unix:\"}\n", `f:3: database "unix:" names no file; ` + databases},
-		{"what stands for nothing", one + "bfd: {database: \"unix:/run/{name}.sock\"}\n", `f:3: database "unix:/run/{name}.sock" has {name}, which stands for nothing; ` + databases},
-		{"TLS without certificates", one + "bfd: {database: \"ssl:{address}:6640\"}\n", "f:3: database \"ssl:{address}:6640\", and no certificates; add `tls:` with the files ca, cert and key"},
-		{"unknown key of recovery", one + "recovery: {holddown_ms: 5000}\n", `f:3: unknown key "holddown_ms"; did you mean "hold_down_ms"? (known: disjoint, hold_down_ms, reconcile_ms, foreign, max_entries, max_groups)`},
-		{"levels without messages", one + "levels: {hub: ordered}\n", "f:3: levels of hub are not `message: level` lines; write them like packet_in: unordered"},
+		{"one lost packet is a dead link", one + "bfd: {multiplier: 1}\n",
+			"f:3: multiplier is 1; write a whole number from 2 to 255"},
+		{"database of no kind", one + "bfd: {database: \"{address}:6640\"}\n",
+			`f:3: database "{address}:6640" is neither tcp:, ssl: nor unix:; ` + databases},
+		{"database without a port", one + "bfd: {database: \"tcp:{address}\"}\n",
+			`f:3: database "tcp:{address}" is not host:port; ` + databases},
+		{"database with port 0", one + "bfd: {database: \"tcp:{address}:0\"}\n",
+			`f:3: database "tcp:{address}:0" has no port from 1 to 65535; ` + databases},
+		{"database without a file", one + "bfd: {database: \"unix:\"}\n",
+			`f:3: database "unix:" names no file; ` + databases},
+		{"what stands for nothing", one + "bfd: {database: \"unix:/run/{name}.sock\"}\n",
+			`f:3: database "unix:/run/{name}.sock" has {name}, which stands for nothing; ` + databases},
+		{"TLS without certificates", one + "bfd: {database: \"ssl:{address}:6640\"}\n",
+			"f:3: database \"ssl:{address}:6640\", and no certificates; add `tls:` with the files ca, cert and key"},
+		{"unknown key of recovery", one + "recovery: {holddown_ms: 5000}\n",
+			`f:3: unknown key "holddown_ms"; did you mean "hold_down_ms"? (known: disjoint, hold_down_ms, reconcile_ms, foreign, max_entries, max_groups)`},
+		{"levels without messages", one + "levels: {hub: ordered}\n",
+			"f:3: levels of hub are not `message: level` lines; write them like packet_in: unordered"},
 		{"tls is no mapping", one + "tls: on\n", "f:3: tls is the text \"on\"; write `key: value` lines"},
-		{"tls without a key", one + "tls: {ca: a, cert: b}\n", "f:3: tls without key; name the files ca, cert and key, or leave `tls` out for plain TCP"},
-		{"tls with an unknown key", one + "tls: {ca: a, crt: b}\n", `f:3: unknown key "crt"; did you mean "cert"? (known: ca, cert, key)`},
-		{"tls in a home folder", one + "tls: {ca: ~/ca.pem, cert: b, key: c}\n", `f:3: ca "~/ca.pem": nothing replaces the ~; write the whole path`},
-		{"tls with one name", one + "tls:\n  ca: a\n  cert: '{name}.pem'\n  key: c\n", "f:4: only one of cert and key has {name} in its path; write it in both, or in none"},
-		{"election between heartbeats", one + "heartbeat_ms: 20\nelection_ms: 70\n", "f:4: election_ms 70 is no multiple of heartbeat_ms 20; set election_ms to 80"},
-		{"election too short by default", one + "heartbeat_ms: 20\n", "f:3: election_ms 50 is less than 3 heartbeats of 20 ms; set election_ms to 60 or more, or lower heartbeat_ms"},
+		{"tls without a key", one + "tls: {ca: a, cert: b}\n",
+			"f:3: tls without key; name the files ca, cert and key, or leave `tls` out for plain TCP"},
+		{"tls with an unknown key", one + "tls: {ca: a, crt: b}\n",
+			`f:3: unknown key "crt"; did you mean "cert"? (known: ca, cert, key)`},
+		{"tls in a home folder", one + "tls: {ca: ~/ca.pem, cert: b, key: c}\n",
+			`f:3: ca "~/ca.pem": nothing replaces the ~; write the whole path`},
+		{"tls with one name", one + "tls:\n  ca: a\n  cert: '{name}.pem'\n  key: c\n",
+			"f:4: only one of cert and key has {name} in its path; write it in both, or in none"},
+		{"election between heartbeats", one + "heartbeat_ms: 20\nelection_ms: 70\n",
+			"f:4: election_ms 70 is no multiple of heartbeat_ms 20; set election_ms to 80"},
+		{"election too short by default", one + "heartbeat_ms: 20\n",
+			"f:3: election_ms 50 is less than 3 heartbeats of 20 ms; set election_ms to 60 or more, or lower " +
+				"heartbeat_ms"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			site, err := config.Parse("f", []byte(tc.text), apps)

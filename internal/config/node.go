@@ -58,7 +58,8 @@ func (p *parser) sequence(n *yaml.Node, what string) ([]*yaml.Node, error) {
 
 func (p *parser) text(n *yaml.Node, what string, to *string) error {
 	if n.Kind != yaml.ScalarNode || n.Tag != "!!str" || n.Value == "" {
-		return p.mistake(n, fmt.Sprintf("%s is %s", what, describe(n)), "write a text; quote it if it looks like a number")
+		return p.mistake(n, fmt.Sprintf("%s is %s", what, describe(n)),
+			"write a text; quote it if it looks like a number")
 	}
 	*to = n.Value
 	return nil

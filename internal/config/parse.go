@@ -259,7 +259,8 @@ func (p *parser) levels(n *yaml.Node) error {
 		fields = append(fields, field{app, func(n *yaml.Node) error {
 			of := map[string]string{}
 			if err := n.Decode(of); err != nil {
-				return p.mistake(n, "levels of "+app+" are not `message: level` lines", "write them like packet_in: unordered")
+				return p.mistake(n, "levels of "+app+" are not `message: level` lines",
+					"write them like packet_in: unordered")
 			}
 			p.site.Levels[app] = of
 			return p.checkLevels(app, of, n)
@@ -319,7 +320,8 @@ func (p *parser) tls(n *yaml.Node) error {
 	}
 	for _, k := range keys {
 		if *k.to == "" {
-			return p.mistake(n, "tls without "+k.key, "name the files ca, cert and key, or leave `tls` out for plain TCP")
+			return p.mistake(n, "tls without "+k.key, "name the files ca, cert and key, or leave `tls` out for "+
+				"plain TCP")
 		}
 	}
 	if strings.Contains(t.Cert, namePlace) != strings.Contains(t.Key, namePlace) {
@@ -341,10 +343,12 @@ func (p *parser) checkTimes() error {
 		at = p.heartbeatNode // one of them is there: the defaults pass
 	}
 	if election >= 3*beat {
-		return p.mistake(at, fmt.Sprintf("election_ms %d is no multiple of heartbeat_ms %d", election.Milliseconds(), beat.Milliseconds()),
+		return p.mistake(at, fmt.Sprintf("election_ms %d is no multiple of heartbeat_ms %d", election.Milliseconds(),
+			beat.Milliseconds()),
 			fmt.Sprintf("set election_ms to %d", (election+beat-election%beat).Milliseconds()))
 	}
-	return p.mistake(at, fmt.Sprintf("election_ms %d is less than 3 heartbeats of %d ms", election.Milliseconds(), beat.Milliseconds()),
+	return p.mistake(at, fmt.Sprintf("election_ms %d is less than 3 heartbeats of %d ms", election.Milliseconds(),
+		beat.Milliseconds()),
 		fmt.Sprintf("set election_ms to %d or more, or lower heartbeat_ms", 3*beat.Milliseconds()))
 }
 

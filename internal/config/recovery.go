@@ -18,7 +18,8 @@ type Recovery struct {
 	MaxEntries, MaxGroups uint64        // of one switch
 }
 
-// minHoldDownMillis is longer than BFD takes to agree on its fast intervals: before that, a link that fails again is noticed late.
+// minHoldDownMillis is longer than BFD takes to agree on its fast intervals: before that, a link that fails again is
+// noticed late.
 const minHoldDownMillis = 3000
 
 func defaultRecovery() Recovery {
@@ -32,7 +33,10 @@ func (p *parser) recovery(n *yaml.Node) error {
 		{"hold_down_ms", func(n *yaml.Node) error {
 			return p.millis(n, "hold_down_ms", minHoldDownMillis, 3_600_000, &r.HoldDown)
 		}},
-		{"reconcile_ms", func(n *yaml.Node) error { return p.millis(n, "reconcile_ms", 100, 86_400_000, &r.Reconcile) }},
+		{"reconcile_ms", func(n *yaml.Node) error {
+			return p.millis(n, "reconcile_ms", 100, 86_400_000,
+				&r.Reconcile)
+		}},
 		{"foreign", func(n *yaml.Node) error { return p.choice(n, "foreign", "keep", "remove", &r.RemoveForeign) }},
 		{"max_entries", func(n *yaml.Node) error { return p.number(n, "max_entries", 16, 1<<24, &r.MaxEntries) }},
 		{"max_groups", func(n *yaml.Node) error { return p.number(n, "max_groups", 1, 1<<24, &r.MaxGroups) }},
@@ -52,8 +56,9 @@ func (p *parser) choice(n *yaml.Node, key, no, yes string, to *bool) error {
 	return nil
 }
 
-// exactlyOnce are the applications whose messages may have no weaker level. What topology and liveness find they tell recovery, which sends flow entries
-// at the level of the message that it comes from: below exactly once they are lost, or sent again, when the leader changes, and nobody waits for their barrier.
+// exactlyOnce are the applications whose messages may have no weaker level. What topology and liveness find they tell
+// recovery, which sends flow entries at the level of the message that it comes from: below exactly once they are lost,
+// or sent again, when the leader changes, and nobody waits for their barrier.
 var exactlyOnce = []string{"topology", "liveness", "recovery"}
 
 // checkLevels looks at `levels` of an application, which stand in n.
@@ -69,7 +74,8 @@ func (p *parser) checkLevels(app string, levels map[string]string, n *yaml.Node)
 		if i := slices.IndexFunc(n.Content, func(n *yaml.Node) bool { return n.Value == message }); i >= 0 {
 			at = n.Content[i]
 		}
-		return p.mistake(at, fmt.Sprintf("level %s for %s of %s, by which flow entries would be lost or repeated", levels[message], message, app),
+		return p.mistake(at, fmt.Sprintf("level %s for %s of %s, by which flow entries would be lost or repeated",
+			levels[message], message, app),
 			"remove it: what protects the network is exactly once")
 	}
 	return nil

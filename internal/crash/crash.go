@@ -22,4 +22,5 @@ const (
 )
 
 // Points lists them in order.
-var Points = []Point{BeforeReplicate, AfterCommit, AfterEventAck, BetweenCommands, AfterCommands, AfterCommandAck, AfterComplete}
+var Points = []Point{BeforeReplicate, AfterCommit, AfterEventAck, BetweenCommands, AfterCommands, AfterCommandAck,
+	AfterComplete}

@@ -129,8 +129,11 @@ func (h *Handshake) hello(dst, msg []byte) ([]byte, error) {
 	}
 	v, ok := hello.Negotiate(h.offered)
 	if !ok {
-		e := of13.Error{ErrType: of13.ErrTypeHelloFailed, Code: of13.HelloFailedIncompatible, Data: []byte("Holdfast speaks OpenFlow 1.3, 1.5, 1.4 and 1.0")}
-		return e.Append(dst, openflow.XID(msg)), fmt.Errorf("it offers OpenFlow version %d (bitmap %#x), and we %#x; enable 1.3 (4) on the switch", hello.Version, uint32(hello.Versions), uint32(h.offered))
+		e := of13.Error{ErrType: of13.ErrTypeHelloFailed, Code: of13.HelloFailedIncompatible,
+			Data: []byte("Holdfast speaks OpenFlow 1.3, 1.5, 1.4 and 1.0")}
+		return e.Append(dst, openflow.XID(msg)), fmt.Errorf(
+			"it offers OpenFlow version %d (bitmap %#x), and we %#x; enable 1.3 (4) on the switch", hello.Version,
+			uint32(hello.Versions), uint32(h.offered))
 	}
 	h.Version = v
 	return h.Restart(dst), nil
@@ -156,7 +159,8 @@ func (h *Handshake) features(dst, msg []byte) ([]byte, error) {
 			return dst, err
 		}
 		if f.AuxID != 0 {
-			return dst, fmt.Errorf("switch %s opens auxiliary connection %d; disable auxiliary connections on the switch", f.DatapathID, f.AuxID)
+			return dst, fmt.Errorf("switch %s opens auxiliary connection %d; disable auxiliary connections on the "+
+				"switch", f.DatapathID, f.AuxID)
 		}
 		h.Datapath = f.DatapathID
 	}
@@ -199,7 +203,8 @@ func (h *Handshake) portDesc(msg []byte) (part of13.MultipartReply, err error) {
 	if err != nil {
 		return part, err
 	}
-	return of13.MultipartReply{Part: part.Part, Flags: binary.BigEndian.Uint16(msg[openflow.HeaderLen+2:]), Body: msg[bodyAt:]}, nil
+	return of13.MultipartReply{Part: part.Part, Flags: binary.BigEndian.Uint16(msg[openflow.HeaderLen+2:]),
+		Body: msg[bodyAt:]}, nil
 }
 
 // bodyAt is where the body of a multipart message begins.

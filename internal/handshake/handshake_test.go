@@ -62,7 +62,8 @@ func TestNegotiation(t *testing.T) {
 		if err := ours.Decode(first); err != nil {
 			t.Errorf("%s: the answer begins with %x: %v", tc.name, first, err)
 		}
-		if v, _ := ours.Versions.Highest(); v < tc.want || tc.want == openflow.Version13 && v > tc.want || v != ours.Version {
+		if v, _ := ours.Versions.Highest(); v < tc.want || tc.want == openflow.Version13 && v > tc.want ||
+			v != ours.Version {
 			t.Errorf("%s: the answer offers %#x as version %d", tc.name, uint32(ours.Versions), ours.Version)
 		}
 		if tc.want == 0 && (len(rest) == 0 || rest[1] != openflow.TypeError) {
@@ -105,13 +106,15 @@ func TestLaterVersions(t *testing.T) {
 		f[0] = v
 		part := func(n int, flags uint16) []byte {
 			body := bytes.Repeat(append([]byte{0, 0, 0, 1, 0, 40, 0, 0}, make([]byte, 32)...), n)
-			p := append(openflow.AppendHeader(nil, v, of13.TypeMultipartReply, portsXID), 0, byte(of13.PartPortDesc), byte(flags>>8), byte(flags), 0, 0, 0, 0)
+			p := append(openflow.AppendHeader(nil, v, of13.TypeMultipartReply, portsXID), 0, byte(of13.PartPortDesc),
+				byte(flags>>8), byte(flags), 0, 0, 0, 0)
 			p = append(p, body...)
 			openflow.SetLength(p)
 			return p
 		}
 		h, out, err := run(hello(v, v), f, part(2, of13.FlagMore), part(3, 0))
-		if err != nil || !h.Done || h.Version != v || h.Datapath != 7 || !bytes.Equal(h.Features, f) || len(h.Ports) != 16+5*40 || h.Ports[0] != v {
+		if err != nil || !h.Done || h.Version != v || h.Datapath != 7 || !bytes.Equal(h.Features, f) ||
+			len(h.Ports) != 16+5*40 || h.Ports[0] != v {
 			t.Fatalf("%d: %+v, %v", v, h, err)
 		}
 		ask := out[len(out)-16:] // of 1.4; of 1.5 its end
@@ -160,7 +163,8 @@ func Test10NeedsTheFeaturesOnly(t *testing.T) {
 	if err != nil || !h.Done || h.Datapath != 7 || !bytes.Equal(h.Features, msg) {
 		t.Fatalf("%+v, %v", h, err)
 	}
-	if want := Bare(nil, 1, of10.TypeFeaturesRequest, featuresXID); !bytes.HasSuffix(out, want) || len(out) != 16+len(want) {
+	if want := Bare(nil, 1, of10.TypeFeaturesRequest, featuresXID); !bytes.HasSuffix(out, want) ||
+		len(out) != 16+len(want) {
 		t.Fatalf("asked %x", out)
 	}
 }
@@ -211,7 +215,8 @@ func TestRefusals(t *testing.T) {
 		{"no OpenFlow HELLO", [][]byte{features(7)}},
 		{"error type 0", [][]byte{hello(4), failed.Append(nil, 1)}},
 		{"version 1", [][]byte{hello(4), Bare(nil, 1, 2, 1)}},
-		{"bad length", [][]byte{hello(4), append(Bare(nil, 4, of13.TypeFeaturesReply, 1)[:2], append([]byte{0, 36, 0, 0, 0, 1}, make([]byte, 28)...)...)}},
+		{"bad length", [][]byte{hello(4), append(Bare(nil, 4, of13.TypeFeaturesReply, 1)[:2],
+			append([]byte{0, 36, 0, 0, 0, 1}, make([]byte, 28)...)...)}},
 		{"has not answered", many},
 	} {
 		if _, _, err := run(tc.msgs...); err == nil || !strings.Contains(err.Error(), tc.fails) {

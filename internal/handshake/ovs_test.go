@@ -202,7 +202,8 @@ func timelessBody(m *of13.MultipartReply) (body []byte) {
 		}
 	case of13.PartPortStats:
 		for p := range m.PortStats().All() {
-			body = of13.PortStats{Port: p.Port, RxErrors: p.RxErrors, TxErrors: p.TxErrors, RxFrameErrors: p.RxFrameErrors, Collisions: p.Collisions}.AppendTo(body)
+			body = of13.PortStats{Port: p.Port, RxErrors: p.RxErrors, TxErrors: p.TxErrors,
+				RxFrameErrors: p.RxFrameErrors, Collisions: p.Collisions}.AppendTo(body)
 		}
 	case of13.PartGroup:
 		for g := range m.Groups().All() {
@@ -240,7 +241,8 @@ func timelessBody(m *of13.MultipartReply) (body []byte) {
 func commands(port of13.MAC) []of13.Message {
 	out := of13.Actions(nil).Output(1, 0)
 	flow := func(cookie uint64, table uint8, match of13.Match, in of13.Instructions) *of13.FlowMod {
-		return &of13.FlowMod{Cookie: cookie, TableID: table, Priority: 100, IdleTimeout: 300, BufferID: of13.NoBuffer, OutPort: of13.PortAny, OutGroup: of13.GroupAny,
+		return &of13.FlowMod{Cookie: cookie, TableID: table, Priority: 100, IdleTimeout: 300, BufferID: of13.NoBuffer,
+			OutPort: of13.PortAny, OutGroup: of13.GroupAny,
 			Flags: of13.FlowSendFlowRem, Match: match, Instructions: in}
 	}
 	group := func(command uint16, typ uint8, id uint32, buckets ...of13.Bucket) *of13.GroupMod {
@@ -261,15 +263,20 @@ func commands(port of13.MAC) []of13.Message {
 	}
 	tcp := of13.Match(nil).WithInPort(1).WithEthType(0x0800).WithIPProto(6).WithUint(of13.FieldTCPDst, 80)
 	all := of13.FlowStatsRequest{TableID: of13.TableAll, OutPort: of13.PortAny, OutGroup: of13.GroupAny}.AppendTo(nil)
-	forget := &of13.FlowMod{Command: of13.FlowDelete, TableID: of13.TableAll, BufferID: of13.NoBuffer, OutPort: of13.PortAny, OutGroup: of13.GroupAny}
+	forget := &of13.FlowMod{Command: of13.FlowDelete, TableID: of13.TableAll, BufferID: of13.NoBuffer,
+		OutPort: of13.PortAny, OutGroup: of13.GroupAny}
 	part := func(p of13.Part, body []byte) *of13.MultipartRequest {
 		return &of13.MultipartRequest{Part: p, Body: body}
 	}
-	ports, groups, meters, bands := of13.PortStatsRequest(of13.PortAny), of13.GroupStatsRequest(of13.GroupAll), of13.MeterStatsRequest(of13.MeterAll), of13.MeterConfigRequest(of13.MeterAll)
+	ports, groups, meters, bands := of13.PortStatsRequest(of13.PortAny), of13.GroupStatsRequest(of13.GroupAll),
+		of13.MeterStatsRequest(of13.MeterAll), of13.MeterConfigRequest(of13.MeterAll)
 	return []of13.Message{
-		&of13.RoleRequest{Role: of13.RoleMaster, GenerationID: 8}, &of13.RoleRequest{Role: of13.RoleMaster, GenerationID: 7},
-		&of13.SetAsync{PacketIn: [2]uint32{7, 0}, PortStatus: [2]uint32{7, 7}, FlowRemoved: [2]uint32{15, 0}}, &of13.GetAsyncRequest{},
-		&of13.EchoRequest{Data: []byte("are you there")}, &of13.FeaturesRequest{}, &of13.SetConfig{MissSendLen: of13.MaxLenNoBuffer}, &of13.GetConfigRequest{},
+		&of13.RoleRequest{Role: of13.RoleMaster, GenerationID: 8},
+		&of13.RoleRequest{Role: of13.RoleMaster, GenerationID: 7},
+		&of13.SetAsync{PacketIn: [2]uint32{7, 0}, PortStatus: [2]uint32{7, 7}, FlowRemoved: [2]uint32{15, 0}},
+		&of13.GetAsyncRequest{},
+		&of13.EchoRequest{Data: []byte("are you there")}, &of13.FeaturesRequest{},
+		&of13.SetConfig{MissSendLen: of13.MaxLenNoBuffer}, &of13.GetConfigRequest{},
 		&of13.Experimenter{ID: 0x12345678, ExpType: 1}, &of13.TableMod{TableID: 3},
 		&of13.MeterMod{Command: of13.MeterAdd, Flags: of13.MeterKbps | of13.MeterBurst | of13.MeterStats, MeterID: 5,
 			Bands: of13.Bands(nil).With(of13.Band{BandType: of13.BandDrop, Rate: 1000, Burst: 100})},
@@ -280,27 +287,47 @@ func commands(port of13.MAC) []of13.Message {
 		group(of13.GroupModify, of13.GroupTypeSelect, 2, bucket(1, of13.PortAny), bucket(9, of13.PortAny)),
 		group(of13.GroupAdd, of13.GroupTypeAll, 1), group(of13.GroupModify, of13.GroupTypeAll, 77),
 		flow(1, 0, tcp, of13.Instructions(nil).Meter(5).Apply(out).Goto(1)),
-		flow(2, 1, of13.Match(nil).WithVLAN(5), of13.Instructions(nil).Apply(of13.Actions(nil).PopVLAN().SetField(of13.Exact(of13.FieldEthDst, port[:])).Group(2)).Write(out).WriteMetadata(1, 3).Goto(2)),
-		flow(3, 1, nil, of13.Instructions(nil).Clear().Write(of13.Actions(nil).PushVLAN(0x8100).SetUint(of13.FieldVLANVID, 0x1007).SetQueue(1).Output(of13.PortFlood, 0))),
+		flow(2, 1, of13.Match(nil).WithVLAN(5), of13.Instructions(nil).Apply(
+			of13.Actions(nil).PopVLAN().SetField(of13.Exact(of13.FieldEthDst, port[:])).Group(2)).Write(
+			out).WriteMetadata(1, 3).Goto(2)),
+		flow(3, 1, nil, of13.Instructions(nil).Clear().Write(
+			of13.Actions(nil).PushVLAN(0x8100).SetUint(of13.FieldVLANVID, 0x1007).SetQueue(1).Output(of13.PortFlood,
+				0))),
 		flow(4, 2, tcp, of13.Instructions(nil).Meter(5)),
-		flow(5, 2, of13.Match(nil).WithEthType(0x0800).WithIPv4Src([4]byte{10}, [4]byte{255}), of13.Instructions(nil).Apply(of13.Actions(nil).DecNwTTL().Output(of13.PortController, 128))),
-		flow(6, 0, nil, of13.Instructions(nil).Apply(of13.Actions(nil).Group(99))), flow(6, 0, nil, of13.Instructions(nil).Apply(of13.Actions(nil).Output(0, 0))),
-		flow(6, 0, of13.Match(nil).WithUint(of13.FieldTCPDst, 80), nil), flow(6, 0, nil, of13.Instructions(nil).Goto(0)),
-		flow(6, 0, nil, of13.Instructions(nil).Meter(1234)), &of13.FlowMod{Command: 99, BufferID: of13.NoBuffer, OutPort: of13.PortAny, OutGroup: of13.GroupAny},
-		&of13.PortMod{Port: 1, HwAddr: port, Config: of13.PortConfigNoFwd, Mask: of13.PortConfigNoFwd}, &of13.PortMod{Port: 1, HwAddr: of13.MAC{2}, Mask: 1},
+		flow(5, 2, of13.Match(nil).WithEthType(0x0800).WithIPv4Src([4]byte{10}, [4]byte{255}),
+			of13.Instructions(nil).Apply(of13.Actions(nil).DecNwTTL().Output(of13.PortController, 128))),
+		flow(6, 0, nil, of13.Instructions(nil).Apply(of13.Actions(nil).Group(99))),
+		flow(6, 0, nil, of13.Instructions(nil).Apply(of13.Actions(nil).Output(0, 0))),
+		flow(6, 0, of13.Match(nil).WithUint(of13.FieldTCPDst, 80), nil),
+		flow(6, 0, nil, of13.Instructions(nil).Goto(0)),
+		flow(6, 0, nil, of13.Instructions(nil).Meter(1234)),
+		&of13.FlowMod{Command: 99, BufferID: of13.NoBuffer, OutPort: of13.PortAny, OutGroup: of13.GroupAny},
+		&of13.PortMod{Port: 1, HwAddr: port, Config: of13.PortConfigNoFwd, Mask: of13.PortConfigNoFwd},
+		&of13.PortMod{Port: 1, HwAddr: of13.MAC{2}, Mask: 1},
 		&of13.PortMod{Port: 77, HwAddr: port},
-		&of13.PacketOut{BufferID: of13.NoBuffer, InPort: of13.PortController, Actions: of13.Actions(nil).Output(of13.PortController, of13.MaxLenNoBuffer), Data: make([]byte, 60)},
-		&of13.PacketOut{BufferID: of13.NoBuffer, InPort: 1, Actions: of13.Actions(nil).Output(of13.PortController, of13.MaxLenNoBuffer), Data: make([]byte, 60)},
-		&of13.PacketOut{BufferID: of13.NoBuffer, InPort: 1, Actions: of13.Actions(nil).Group(77), Data: make([]byte, 60)},
-		part(of13.PartDesc, nil), part(of13.PartFlow, all), part(of13.PartAggregate, all), part(of13.PartTable, nil), &ports,
-		part(of13.PartQueue, of13.QueueStatsRequest{Port: of13.PortAny, Queue: of13.QueueAll}.AppendTo(nil)), &groups, part(of13.PartGroupDesc, nil), part(of13.PartGroupFeatures, nil),
-		&meters, &bands, part(of13.PartMeterFeatures, nil), part(of13.PartTableFeatures, nil), part(of13.PartPortDesc, nil), &of13.QueueGetConfigRequest{Port: 1},
-		bundle(of13.BundleOpenRequest), bundle(of13.BundleOpenRequest), bundle(of13.BundleOpenRequest), add(flow(7, 3, tcp, nil)), add(flow(8, 4, nil, of13.Instructions(nil).Meter(5).Apply(out))),
+		&of13.PacketOut{BufferID: of13.NoBuffer, InPort: of13.PortController,
+			Actions: of13.Actions(nil).Output(of13.PortController, of13.MaxLenNoBuffer), Data: make([]byte, 60)},
+		&of13.PacketOut{BufferID: of13.NoBuffer, InPort: 1,
+			Actions: of13.Actions(nil).Output(of13.PortController, of13.MaxLenNoBuffer), Data: make([]byte, 60)},
+		&of13.PacketOut{BufferID: of13.NoBuffer, InPort: 1, Actions: of13.Actions(nil).Group(77),
+			Data: make([]byte, 60)},
+		part(of13.PartDesc, nil), part(of13.PartFlow, all), part(of13.PartAggregate, all), part(of13.PartTable, nil),
+		&ports,
+		part(of13.PartQueue, of13.QueueStatsRequest{Port: of13.PortAny, Queue: of13.QueueAll}.AppendTo(nil)), &groups,
+		part(of13.PartGroupDesc, nil), part(of13.PartGroupFeatures, nil),
+		&meters, &bands, part(of13.PartMeterFeatures, nil), part(of13.PartTableFeatures, nil),
+		part(of13.PartPortDesc, nil), &of13.QueueGetConfigRequest{Port: 1},
+		bundle(of13.BundleOpenRequest), bundle(of13.BundleOpenRequest), bundle(of13.BundleOpenRequest),
+		add(flow(7, 3, tcp, nil)), add(flow(8, 4, nil, of13.Instructions(nil).Meter(5).Apply(out))),
 		bundle(of13.BundleCloseRequest), bundle(of13.BundleCommitRequest), bundle(of13.BundleCommitRequest),
-		bundle(of13.BundleOpenRequest), add(flow(9, 5, tcp, nil)), add(flow(9, 5, nil, of13.Instructions(nil).Apply(of13.Actions(nil).Group(99)))), bundle(of13.BundleCommitRequest),
+		bundle(of13.BundleOpenRequest), add(flow(9, 5, tcp, nil)),
+		add(flow(9, 5, nil, of13.Instructions(nil).Apply(of13.Actions(nil).Group(99)))),
+		bundle(of13.BundleCommitRequest),
 		bundle(of13.BundleOpenRequest), add(&of13.BarrierRequest{}), bundle(of13.BundleDiscardRequest),
-		bundle(of13.BundleOpenRequest), add(&of13.PortMod{Port: 1, HwAddr: port, Mask: of13.PortConfigNoFwd}), bundle(of13.BundleCommitRequest),
-		part(of13.PartFlow, all), forget, group(of13.GroupDelete, of13.GroupTypeAll, of13.GroupAll), &of13.MeterMod{Command: of13.MeterDelete, MeterID: 5}, part(of13.PartFlow, all),
+		bundle(of13.BundleOpenRequest), add(&of13.PortMod{Port: 1, HwAddr: port, Mask: of13.PortConfigNoFwd}),
+		bundle(of13.BundleCommitRequest),
+		part(of13.PartFlow, all), forget, group(of13.GroupDelete, of13.GroupTypeAll, of13.GroupAll),
+		&of13.MeterMod{Command: of13.MeterDelete, MeterID: 5}, part(of13.PartFlow, all),
 	}
 }
 
@@ -315,7 +342,8 @@ func TestOpenVSwitch(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 2 {
-		h, err := lab.AddHost(fmt.Sprintf("h%d", i+1), netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, 0, byte(i + 1)}), 24))
+		h, err := lab.AddHost(fmt.Sprintf("h%d", i+1),
+			netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, 0, byte(i + 1)}), 24))
 		if err != nil {
 			t.Fatal(err)
 		}

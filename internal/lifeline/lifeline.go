@@ -7,8 +7,9 @@ import (
 	"syscall"
 )
 
-// Start starts cmd in a process group of its own, so that Ctrl-C reaches this process only, and has the kernel kill it when this
-// process dies. If that succeeds, wait is called in a goroutine, and returns when the child has ended, as after cmd.Wait.
+// Start starts cmd in a process group of its own, so that Ctrl-C reaches this process only, and has the kernel kill it
+// when this process dies. If that succeeds, wait is called in a goroutine, and returns when the child has ended, as
+// after cmd.Wait.
 func Start(cmd *exec.Cmd, wait func()) error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	started := make(chan error)

@@ -184,7 +184,8 @@ func (f *fleet) measure(ctx context.Context) (Result, error) {
 			if ctx.Err() != nil {
 				return r, context.Cause(ctx)
 			}
-			return r, fmt.Errorf("load: switch %v (%d of %d before it are ready) was not asked for its features within %v", l.s.id, i, len(f.links), f.cfg.ReadyTimeout)
+			return r, fmt.Errorf("load: switch %v (%d of %d before it are ready) was not asked for its features "+
+				"within %v", l.s.id, i, len(f.links), f.cfg.ReadyTimeout)
 		}
 	}
 	if err := sleep(ctx, f.cfg.Warmup); err != nil {

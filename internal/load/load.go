@@ -53,7 +53,8 @@ type Config struct {
 	// answer takes is queueing, so latency is not measured, and an answer lost is not noticed.
 	Window int
 
-	// AfterPorts has packet-ins of 1.3 wait until the controller has asked for the ports: os-ken drops what comes before.
+	// AfterPorts has packet-ins of 1.3 wait until the controller has asked for the ports: os-ken drops what comes
+	// before.
 	AfterPorts bool
 
 	Duration time.Duration // of the measurement; default 1 s
@@ -114,7 +115,8 @@ func (c Config) validate() error {
 	case c.Mode > Latency:
 		return fmt.Errorf("load: unknown mode %d", c.Mode)
 	case c.Version != openflow.Version10 && c.Version != openflow.Version13:
-		return fmt.Errorf("load: OpenFlow version %d: only 1.0 (%d) and 1.3 (%d) are known", c.Version, openflow.Version10, openflow.Version13)
+		return fmt.Errorf("load: OpenFlow version %d: only 1.0 (%d) and 1.3 (%d) are known", c.Version,
+			openflow.Version10, openflow.Version13)
 	case c.Switches < 1 || c.Switches > MaxSwitches:
 		return fmt.Errorf("load: %d switches: choose 1 to %d", c.Switches, MaxSwitches)
 	case c.MACsPerSwitch < 1 || c.MACsPerSwitch > MaxMACs:

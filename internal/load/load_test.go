@@ -24,7 +24,8 @@ func TestRun(t *testing.T) {
 					r := &responder{version: version}
 					t.Cleanup(r.wg.Wait)
 					cfg := Config{Mode: mode, Version: version, Switches: 3, MACsPerSwitch: 50, Window: 64,
-						Warmup: 20 * time.Millisecond, Duration: 100 * time.Millisecond, Drain: time.Second, Dial: r.pipe}
+						Warmup: 20 * time.Millisecond, Duration: 100 * time.Millisecond, Drain: time.Second,
+						Dial: r.pipe}
 					if transport == "tcp" {
 						cfg.Dial = r.listen(t)
 					}
@@ -33,17 +34,21 @@ func TestRun(t *testing.T) {
 						t.Fatal(err)
 					}
 					total := got.Total
-					if got.Answered == 0 || total.Sent != total.Answered || got.Unanswered != 0 || total.Lost != 0 || total.Unexpected != 0 || total.FlowMods != total.Answered {
+					if got.Answered == 0 || total.Sent != total.Answered || got.Unanswered != 0 || total.Lost != 0 ||
+						total.Unexpected != 0 || total.FlowMods != total.Answered {
 						t.Errorf("%+v, %d unanswered", total, got.Unanswered)
 					}
 					if got.Answered >= total.Answered {
 						t.Errorf("measured %d of %d: the warm-up is not to count", got.Answered, total.Answered)
 					}
-					if p50, p99 := got.Latency.Quantile(0.5), got.Latency.Quantile(0.99); p50 <= 0 || p99 < p50 || got.Latency.Max() < p99 || got.Latency.Max() > time.Second {
+					if p50, p99 := got.Latency.Quantile(0.5), got.Latency.Quantile(0.99); p50 <= 0 || p99 < p50 ||
+						got.Latency.Max() < p99 || got.Latency.Max() > time.Second {
 						t.Errorf("latency %v, %v, %v", p50, p99, got.Latency.Max())
 					}
-					if got.Latency.Count() == 0 || len(got.Samples) != 1 || got.PerSecond <= 0 || got.Elapsed < cfg.Duration {
-						t.Errorf("%d latencies, %v samples, %v per second in %v", got.Latency.Count(), got.Samples, got.PerSecond, got.Elapsed)
+					if got.Latency.Count() == 0 || len(got.Samples) != 1 || got.PerSecond <= 0 ||
+						got.Elapsed < cfg.Duration {
+						t.Errorf("%d latencies, %v samples, %v per second in %v", got.Latency.Count(), got.Samples,
+							got.PerSecond, got.Elapsed)
 					}
 				})
 			}
@@ -53,7 +58,8 @@ func TestRun(t *testing.T) {
 
 func TestWithoutWindow(t *testing.T) {
 	r := &responder{version: openflow.Version10}
-	got, err := Run(context.Background(), Config{Version: openflow.Version10, Switches: 2, Duration: 100 * time.Millisecond, Dial: r.listen(t)})
+	got, err := Run(context.Background(), Config{Version: openflow.Version10, Switches: 2,
+		Duration: 100 * time.Millisecond, Dial: r.listen(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,12 +91,14 @@ func TestWindowHoldsAndLossesMakeRoom(t *testing.T) {
 
 func TestSecondAnswersAreUnexpected(t *testing.T) {
 	r := &responder{version: openflow.Version13, twice: true}
-	got, err := Run(context.Background(), Config{Switches: 1, Window: 8, Duration: 50 * time.Millisecond, Drain: time.Second, Dial: r.listen(t)})
+	got, err := Run(context.Background(), Config{Switches: 1, Window: 8, Duration: 50 * time.Millisecond,
+		Drain: time.Second, Dial: r.listen(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	// The last second answer may come after the end.
-	if c := got.Total; c.Answered != c.Sent || c.Answered == 0 || c.Unexpected+8 < c.Answered || c.Unexpected > c.Answered {
+	if c := got.Total; c.Answered != c.Sent || c.Answered == 0 || c.Unexpected+8 < c.Answered ||
+		c.Unexpected > c.Answered {
 		t.Errorf("%+v", c)
 	}
 }
@@ -146,7 +154,8 @@ func packetInOf(msg []byte) (m of13.PacketIn, err error) {
 
 func TestFailures(t *testing.T) {
 	r := &responder{version: openflow.Version13}
-	good := Config{Switches: 2, Window: 1, Duration: 10 * time.Second, ReadyTimeout: 50 * time.Millisecond, Dial: r.listen(t)}
+	good := Config{Switches: 2, Window: 1, Duration: 10 * time.Second, ReadyTimeout: 50 * time.Millisecond,
+		Dial: r.listen(t)}
 	refused := errors.New("no route")
 	silent := func(t *testing.T) func(context.Context, int) (net.Conn, error) {
 		return func(context.Context, int) (net.Conn, error) {

@@ -35,7 +35,8 @@ func (r *responder) serve(conn net.Conn, i int) {
 		// When the load ends, its last message may be cut off, and answers may be on their way.
 		var reset *net.OpError
 		err := r.talk(conn, i)
-		ended := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) || errors.Is(err, io.ErrClosedPipe)
+		ended := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
+			errors.Is(err, io.ErrClosedPipe)
 		if err != nil && !ended && !errors.As(err, &reset) {
 			panic(err)
 		}
@@ -44,7 +45,8 @@ func (r *responder) serve(conn net.Conn, i int) {
 
 func (r *responder) flowMod() []byte {
 	if r.version == openflow.Version10 {
-		return (&of10.FlowMod{Match: of10.Match{Wildcards: of10.WildAll}, OutPort: of10.PortNone, Actions: of10.Actions(nil).Output(2, 0)}).Append(nil, 0)
+		return (&of10.FlowMod{Match: of10.Match{Wildcards: of10.WildAll}, OutPort: of10.PortNone,
+			Actions: of10.Actions(nil).Output(2, 0)}).Append(nil, 0)
 	}
 	return (&of13.FlowMod{OutPort: of13.PortAny, OutGroup: of13.GroupAny, Match: of13.Match(nil).WithInPort(1),
 		Instructions: of13.Instructions(nil).Apply(of13.Actions(nil).Output(2, 0))}).Append(nil, 0)

@@ -80,13 +80,15 @@ func (s *fakeSwitch) receive(batch []byte, now time.Duration) error {
 				return err
 			}
 		case openflow.TypeError:
-			return fmt.Errorf("load: switch %v: the controller sent an error: %x", s.id, msg[openflow.HeaderLen:min(len(msg), 64)])
+			return fmt.Errorf("load: switch %v: the controller sent an error: %x", s.id,
+				msg[openflow.HeaderLen:min(len(msg), 64)])
 		default:
 			if s.replies, err = s.control(s, s.replies, msg); err != nil {
 				return err
 			}
 			if len(s.replies) > maxReplies {
-				return fmt.Errorf("load: switch %v: the controller asks and does not read: %d bytes of replies wait", s.id, len(s.replies))
+				return fmt.Errorf("load: switch %v: the controller asks and does not read: %d bytes of replies wait",
+					s.id, len(s.replies))
 			}
 		}
 	}
@@ -185,6 +187,7 @@ func (s *fakeSwitch) expire(before time.Duration) {
 
 // short is the error for a message that is too small for what it is.
 func short(msg []byte, size int) error {
-	return &openflow.Error{Version: msg[0], Type: msg[1], Message: of13.TypeName(msg[1]), Offset: len(msg), Kind: openflow.Truncated,
+	return &openflow.Error{Version: msg[0], Type: msg[1], Message: of13.TypeName(msg[1]), Offset: len(msg),
+		Kind:   openflow.Truncated,
 		Detail: fmt.Sprintf("at least %d bytes expected", size)}
 }

@@ -92,14 +92,17 @@ func isLLDP(packet []byte) bool {
 	return len(packet) >= 14 && be.Uint16(packet[12:]) == lldp
 }
 
-var desc10 = of10.Desc{Manufacturer: [256]byte{'H', 'o', 'l', 'd', 'f', 'a', 's', 't'}, Hardware: [256]byte{'n', 'o', 'n', 'e'},
-	Software: [256]byte{'l', 'o', 'a', 'd'}, Serial: [32]byte{'n', 'o', 'n', 'e'}, Datapath: [256]byte{'n', 'o', 'n', 'e'}}
+var desc10 = of10.Desc{Manufacturer: [256]byte{'H', 'o', 'l', 'd', 'f', 'a', 's', 't'},
+	Hardware: [256]byte{'n', 'o', 'n', 'e'},
+	Software: [256]byte{'l', 'o', 'a', 'd'}, Serial: [32]byte{'n', 'o', 'n', 'e'},
+	Datapath: [256]byte{'n', 'o', 'n', 'e'}}
 
 // ports10 returns the four ports, copper of 10 Gb/s, that every fake switch has.
 func ports10() of10.Ports {
 	var list of10.Ports
 	for i := range byte(portCount) {
-		p := of10.PortDesc{Port: of10.Port(i + 1), HWAddr: portMAC(i + 1), Name: [16]byte{'v', 'e', 't', 'h', '1' + 2*i}, Current: 1<<6 | 1<<7}
+		p := of10.PortDesc{Port: of10.Port(i + 1), HWAddr: portMAC(i + 1),
+			Name: [16]byte{'v', 'e', 't', 'h', '1' + 2*i}, Current: 1<<6 | 1<<7}
 		list = list.With(p)
 	}
 	return list

@@ -20,10 +20,12 @@ func hello13() []byte {
 }
 
 func newSwitch13(id openflow.DatapathID, macs int, win *window) *fakeSwitch {
-	in := of13.PacketIn{TotalLen: packetLen, Cookie: of13.NoCookie, Match: of13.Match(nil).WithInPort(sourcePort), Data: packet(byte(id))}
+	in := of13.PacketIn{TotalLen: packetLen, Cookie: of13.NoCookie, Match: of13.Match(nil).WithInPort(sourcePort),
+		Data: packet(byte(id))}
 	arp := of13.PacketIn{BufferID: of13.NoBuffer, TotalLen: packetLen, Cookie: of13.NoCookie,
 		Match: of13.Match(nil).WithInPort(destPort), Data: gratuitousARP(byte(id))}
-	return &fakeSwitch{dialect: dialect13, id: id, macs: uint32(macs), win: win, xid: 2, number: 1, role: of13.RoleReply{Role: of13.RoleEqual},
+	return &fakeSwitch{dialect: dialect13, id: id, macs: uint32(macs), win: win, xid: 2, number: 1,
+		role:     of13.RoleReply{Role: of13.RoleEqual},
 		packetIn: in.Append(nil, 0), xidAt: 4, bufferAt: 8, sourceAt: 42 + sourceAt, announce: arp.Append(nil, 1)}
 }
 
@@ -74,7 +76,8 @@ func (s *fakeSwitch) multipart13(dst, msg []byte) ([]byte, error) {
 		reply.Body = ports13()
 		return s.becomeReady(reply.Append(dst, openflow.XID(msg))), nil
 	case of13.PartDesc:
-		reply.Body = of13.Desc{Manufacturer: "Holdfast", Hardware: "none", Software: "load", Serial: "none", Datapath: "none"}.AppendTo(nil)
+		reply.Body = of13.Desc{Manufacturer: "Holdfast", Hardware: "none", Software: "load", Serial: "none",
+			Datapath: "none"}.AppendTo(nil)
 	case of13.PartAggregate:
 		reply.Body = of13.AggregateStats{}.AppendTo(nil)
 	case of13.PartGroupFeatures:
@@ -106,8 +109,10 @@ func answers13(msg []byte) (id uint32, ok bool, err error) {
 func ports13() []byte {
 	var list of13.List[of13.PortDesc]
 	for i := range byte(portCount) {
-		list = list.With(of13.PortDesc{Port: of13.Port(i + 1), HwAddr: portMAC(i + 1), Name: "veth" + string('1'+2*rune(i)),
-			State: of13.PortStateLive, Curr: of13.Port10GbFD | of13.PortCopper, CurrSpeed: 10_000_000, MaxSpeed: 10_000_000})
+		list = list.With(of13.PortDesc{Port: of13.Port(i + 1), HwAddr: portMAC(i + 1),
+			Name:  "veth" + string('1'+2*rune(i)),
+			State: of13.PortStateLive, Curr: of13.Port10GbFD | of13.PortCopper, CurrSpeed: 10_000_000,
+			MaxSpeed: 10_000_000})
 	}
 	return list
 }

@@ -70,7 +70,8 @@ func TestSwitch10Control(t *testing.T) {
 	var features of10.FeaturesReply
 	all := ask(t, s, new(of10.FeaturesRequest).Append(nil, 77))
 	first, rest, _ := openflow.Next(all)
-	if err := features.Decode(first); err != nil || features.DatapathID != 5 || features.Ports.Len() != 4 || len(first) != 224 || openflow.XID(first) != 77 {
+	if err := features.Decode(first); err != nil || features.DatapathID != 5 || features.Ports.Len() != 4 ||
+		len(first) != 224 || openflow.XID(first) != 77 {
 		t.Errorf("%v, %+v", err, features)
 	}
 	if !bytes.Equal(rest, s.announce) {
@@ -86,7 +87,8 @@ func TestPacketIns10(t *testing.T) {
 	s := newSwitch10(0x0103, 2, nil)
 	s.ready = true
 	want := []string{
-		"010a0052" + "00000002" + "00000001" + "0040" + "0001" + "0000" + "800000000003" + "000000000003" + "0800" + "4500003200000000" + "40fff72c" + "c0a80028" + "c0a80128",
+		"010a0052" + "00000002" + "00000001" + "0040" + "0001" + "0000" + "800000000003" + "000000000003" + "0800" +
+			"4500003200000000" + "40fff72c" + "c0a80028" + "c0a80128",
 		"010a0052" + "00000003" + "00000002" + "0040" + "0001" + "0000" + "800000000003" + "000100000003" + "0800",
 		"010a0052" + "00000004" + "00000003" + "0040" + "0001" + "0000" + "800000000003" + "000000000003" + "0800",
 	}
@@ -99,7 +101,8 @@ func TestPacketIns10(t *testing.T) {
 			t.Errorf("message %d: %s", i, h)
 		}
 	}
-	arp := "010a0052" + "00000001" + "ffffffff" + "0040" + "0002" + "0000" + "ffffffffffff" + "800000000003" + "0806" + "0001080006040002" +
+	arp := "010a0052" + "00000001" + "ffffffff" + "0040" + "0002" + "0000" + "ffffffffffff" + "800000000003" + "0806" +
+		"0001080006040002" +
 		"800000000003" + "c0a80328" + "800000000003" + "c0a80328"
 	if h := hex.EncodeToString(s.announce); len(s.announce) != 82 || h[:len(arp)] != arp {
 		t.Errorf("announcement %s", h)
@@ -125,11 +128,14 @@ func TestSwitch13Control(t *testing.T) {
 		{"barrier", &of13.BarrierRequest{}, &of13.BarrierReply{}},
 		{"role", role, &of13.RoleReply{Role: of13.RoleMaster, GenerationID: 3}},
 		{"role query", &of13.RoleRequest{}, &of13.RoleReply{Role: of13.RoleMaster, GenerationID: 3}},
-		{"ports", &of13.MultipartRequest{Part: of13.PartPortDesc}, &of13.MultipartReply{Part: of13.PartPortDesc, Body: ports13()}},
-		{"flows", &of13.MultipartRequest{Part: of13.PartFlow, Body: of13.FlowStatsRequest{}.AppendTo(nil)}, &of13.MultipartReply{Part: of13.PartFlow}},
+		{"ports", &of13.MultipartRequest{Part: of13.PartPortDesc},
+			&of13.MultipartReply{Part: of13.PartPortDesc, Body: ports13()}},
+		{"flows", &of13.MultipartRequest{Part: of13.PartFlow, Body: of13.FlowStatsRequest{}.AppendTo(nil)},
+			&of13.MultipartReply{Part: of13.PartFlow}},
 		{"groups", &of13.MultipartRequest{Part: of13.PartGroupDesc}, &of13.MultipartReply{Part: of13.PartGroupDesc}},
 		{"group-mod", &of13.GroupMod{}, nil},
-		{"features", &of13.FeaturesRequest{}, &of13.FeaturesReply{DatapathID: 5, NBuffers: 256, NTables: 1, Capabilities: 7}},
+		{"features", &of13.FeaturesRequest{}, &of13.FeaturesReply{DatapathID: 5, NBuffers: 256, NTables: 1,
+			Capabilities: 7}},
 	} {
 		got, _, _ := openflow.Next(ask(t, s, c.ask.Append(nil, 77)))
 		if c.want == nil {
@@ -177,8 +183,10 @@ func TestWhatCounts(t *testing.T) {
 		{"1.0 modify", v10(of10.FlowModify), false},
 		{"1.0 modify strict", v10(of10.FlowModifyStrict), true},
 		{"1.0 delete", v10(of10.FlowDelete), false},
-		{"1.0 packet-out", (&of10.PacketOut{BufferID: 9, Actions: of10.Actions(nil).Output(1, 0)}).Append(nil, 1), true},
-		{"1.0 LLDP", (&of10.PacketOut{BufferID: of10.NoBuffer, Actions: of10.Actions(nil).Output(1, 0), Data: lldp}).Append(nil, 1), false},
+		{"1.0 packet-out", (&of10.PacketOut{BufferID: 9, Actions: of10.Actions(nil).Output(1, 0)}).Append(nil, 1),
+			true},
+		{"1.0 LLDP", (&of10.PacketOut{BufferID: of10.NoBuffer, Actions: of10.Actions(nil).Output(1, 0),
+			Data: lldp}).Append(nil, 1), false},
 		{"1.0 LLDP with a tag", (&of10.PacketOut{BufferID: of10.NoBuffer, Data: tagged}).Append(nil, 1), false},
 		{"1.3 add", v13(of13.FlowAdd, 1), true},
 		{"1.3 add for another buffer", v13(of13.FlowAdd, 9), false},
@@ -196,7 +204,8 @@ func TestWhatCounts(t *testing.T) {
 		if err := s.receive(c.msg, 3); err != nil {
 			t.Fatal(c.name, err)
 		}
-		if got := s.counts.Answered == 1; got != c.answers || s.counts.Unexpected+s.counts.Answered != 1 || (s.win.open == 1) != got || (s.latency.Max() == 2) != got {
+		if got := s.counts.Answered == 1; got != c.answers || s.counts.Unexpected+s.counts.Answered != 1 ||
+			(s.win.open == 1) != got || (s.latency.Max() == 2) != got {
 			t.Errorf("%s: %+v, %d open", c.name, s.counts, s.win.open)
 		}
 	}

@@ -68,7 +68,8 @@ func (c *Credentials) Dial(ctx context.Context, address string, p Policy) (net.C
 	if err := conn.HandshakeContext(ctx); err != nil {
 		raw.Close()
 		if errors.Is(err, io.EOF) {
-			err = fmt.Errorf("it closed the connection in the TLS handshake: does it speak TLS? Its log says more (%w)", err)
+			err = fmt.Errorf("it closed the connection in the TLS handshake: does it speak TLS? Its log says more (%w)",
+				err)
 		}
 		return nil, explain(err)
 	}
@@ -133,9 +134,11 @@ func explain(err error) error {
 	case err == nil:
 		return nil
 	case errors.As(err, &plain):
-		return fmt.Errorf("it does not speak TLS, which this side does: give both the certificates (of Open vSwitch: set-ssl, and ssl: for tcp:), or neither (%w)", err)
+		return fmt.Errorf("it does not speak TLS, which this side does: give both the certificates (of Open "+
+			"vSwitch: set-ssl, and ssl: for tcp:), or neither (%w)", err)
 	case errors.As(err, &op) && op.Op == "remote error":
-		return fmt.Errorf("it ended the connection because of TLS, most likely of this side's certificate; its log says why (%w)", op.Err)
+		return fmt.Errorf("it ended the connection because of TLS, most likely of this side's certificate; its log "+
+			"says why (%w)", op.Err)
 	}
 	return err
 }

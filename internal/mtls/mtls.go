@@ -40,7 +40,8 @@ func Role(roles ...pki.Role) Policy {
 		for _, r := range roles {
 			names = append(names, string(r))
 		}
-		return fmt.Errorf("it is that of %s, and %s is expected here: look at the address, or issue the right one with `holdfast pki issue`",
+		return fmt.Errorf("it is that of %s, and %s is expected here: look at the address, or issue the right one "+
+			"with `holdfast pki issue`",
 			id, strings.Join(names, " or "))
 	}
 }
@@ -51,7 +52,8 @@ func Only(want pki.Identity) Policy {
 		if id == want {
 			return nil
 		}
-		return fmt.Errorf("it is that of %s, and %s is expected here: look at the address, or issue the right one with `holdfast pki issue`", id, want)
+		return fmt.Errorf("it is that of %s, and %s is expected here: look at the address, or issue the right one "+
+			"with `holdfast pki issue`", id, want)
 	}
 }
 
@@ -144,7 +146,8 @@ func (c *Credentials) look() error {
 	}
 	if leaf := c.current.cert.Leaf; leaf.NotAfter.Sub(now) < expiring && now.Sub(c.warned) >= warnEvery {
 		c.warned = now
-		c.log.Warn("the certificate expires soon, and then nobody takes it: renew it, by `holdfast pki renew` or where it is from",
+		c.log.Warn("the certificate expires soon, and then nobody takes it: renew it, by `holdfast pki renew` or "+
+			"where it is from",
 			"certificate", c.files.Cert, "expires", leaf.NotAfter)
 	}
 	return nil
@@ -186,13 +189,15 @@ func (f Files) read(now time.Time, own Policy) (*material, error) {
 }
 
 // verify returns who a chain of certificates, the holder's first, is of.
-func verify(chain []*x509.Certificate, roots *x509.CertPool, usage x509.ExtKeyUsage, now time.Time, p Policy) (pki.Identity, error) {
+func verify(chain []*x509.Certificate, roots *x509.CertPool, usage x509.ExtKeyUsage, now time.Time,
+	p Policy) (pki.Identity, error) {
 	between := x509.NewCertPool()
 	for _, c := range chain[1:] {
 		between.AddCert(c)
 	}
 	leaf := chain[0]
-	_, err := leaf.Verify(x509.VerifyOptions{Roots: roots, Intermediates: between, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{usage}})
+	_, err := leaf.Verify(x509.VerifyOptions{Roots: roots, Intermediates: between, CurrentTime: now,
+		KeyUsages: []x509.ExtKeyUsage{usage}})
 	if err != nil {
 		return pki.Identity{}, refusal(leaf, remedy(err, leaf))
 	}
@@ -216,9 +221,11 @@ func remedy(err error, leaf *x509.Certificate) error {
 	var invalid x509.CertificateInvalidError
 	switch {
 	case errors.As(err, &unknown):
-		return fmt.Errorf("it is signed by %q, which is not believed here: issue one by this site's authority, or add that one to the file of authorities (%w)", leaf.Issuer, err)
+		return fmt.Errorf("it is signed by %q, which is not believed here: issue one by this site's authority, or "+
+			"add that one to the file of authorities (%w)", leaf.Issuer, err)
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
-		return fmt.Errorf("it is valid from %s to %s: renew it, or set the clocks (%w)", leaf.NotBefore.Format(time.RFC3339), leaf.NotAfter.Format(time.RFC3339), err)
+		return fmt.Errorf("it is valid from %s to %s: renew it, or set the clocks (%w)",
+			leaf.NotBefore.Format(time.RFC3339), leaf.NotAfter.Format(time.RFC3339), err)
 	case errors.As(err, &invalid) && invalid.Reason == x509.IncompatibleUsage:
 		return fmt.Errorf("it is not for this end of a connection: issue one for the right role (%w)", err)
 	}

@@ -47,7 +47,8 @@ func check(t *testing.T, err error) {
 }
 
 func files(dir string, id pki.Identity) mtls.Files {
-	return mtls.Files{CA: pki.CertFile(dir, pki.AuthorityName), Cert: pki.CertFile(dir, id.Name), Key: pki.KeyFile(dir, id.Name)}
+	return mtls.Files{CA: pki.CertFile(dir, pki.AuthorityName), Cert: pki.CertFile(dir, id.Name),
+		Key: pki.KeyFile(dir, id.Name)}
 }
 
 func load(t *testing.T, dir string, id pki.Identity) *mtls.Credentials {
@@ -128,11 +129,17 @@ func TestBothSidesAreVerified(t *testing.T) {
 	}{
 		{"two controllers", ours, other, mtls.Only(c2), mtls.Only(c1), "", ""},
 		{"a switch", ours, sw, mtls.Role(pki.Switch, pki.Agent), controllers, "", ""},
-		{"a switch for a controller", ours, sw, controllers, controllers, `"CN=s1,OU=switch,O=Holdfast" is refused: it is that of switch s1, and controller is expected`, "its log says why"},
-		{"another controller", ours, other, mtls.Only(c1), controllers, "it is that of controller c2, and controller c1 is expected", "its log says why"},
-		{"another controller there", ours, other, controllers, mtls.Only(c2), "its log says why", "it is that of controller c1, and controller c2 is expected"},
-		{"somebody else's authority", ours, stranger, controllers, mtls.Only(c1), "its log says why", "issue one by this site's authority"},
-		{"a switch as server", sw, other, controllers, mtls.Only(s1), "its log says why", "not for this end of a connection"},
+		{"a switch for a controller", ours, sw, controllers, controllers,
+			`"CN=s1,OU=switch,O=Holdfast" is refused: it is that of switch s1, and controller is expected`,
+			"its log says why"},
+		{"another controller", ours, other, mtls.Only(c1), controllers,
+			"it is that of controller c2, and controller c1 is expected", "its log says why"},
+		{"another controller there", ours, other, controllers, mtls.Only(c2), "its log says why",
+			"it is that of controller c1, and controller c2 is expected"},
+		{"somebody else's authority", ours, stranger, controllers, mtls.Only(c1), "its log says why",
+			"issue one by this site's authority"},
+		{"a switch as server", sw, other, controllers, mtls.Only(s1), "its log says why",
+			"not for this end of a connection"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			addr, errs := server(t, tc.server, tc.takes)
@@ -163,7 +170,8 @@ func TestStrangerIsRefusedByServer(t *testing.T) {
 	check(t, err)
 	addr, errs := server(t, load(t, dir, c1), mtls.Role(pki.Controller))
 	says(t, "client", dial(t, c, addr, mtls.Only(c1)), "its log says why")
-	says(t, "server", <-errs, `certificate "CN=c2,OU=controller,O=Holdfast" is refused`, `signed by "CN=Holdfast authority `, "add that one to the file of authorities")
+	says(t, "server", <-errs, `certificate "CN=c2,OU=controller,O=Holdfast" is refused`,
+		`signed by "CN=Holdfast authority `, "add that one to the file of authorities")
 }
 
 func join(t *testing.T, to string, from ...string) {
@@ -200,7 +208,8 @@ func TestPlainPeers(t *testing.T) {
 	check(t, err)
 	says(t, "server", <-errs, "it does not speak TLS", "set-ssl")
 
-	for name, greeting := range map[string]string{"it does not speak TLS": "\x04\x00\x00\x08\x00\x00\x00\x01", "it closed the connection in the TLS handshake": ""} {
+	for name, greeting := range map[string]string{"it does not speak TLS": "\x04\x00\x00\x08\x00\x00\x00\x01",
+		"it closed the connection in the TLS handshake": ""} {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		check(t, err)
 		var plain sync.WaitGroup
@@ -280,12 +289,14 @@ func TestLoadMistakes(t *testing.T) {
 	garbage := filepath.Join(t.TempDir(), "garbage")
 	replace(t, garbage, []byte("garbage"))
 	foreign := authority(t, c1)
-	check(t, pki.Issue(dir, pki.Request{Identity: pki.Identity{Role: pki.Controller, Name: "old"}, Days: 1}, time.Now().AddDate(0, 0, -3)))
+	check(t, pki.Issue(dir, pki.Request{Identity: pki.Identity{Role: pki.Controller, Name: "old"}, Days: 1},
+		time.Now().AddDate(0, 0, -3)))
 	for want, f := range map[string]mtls.Files{
-		"certificates of the authorities: open":         {CA: garbage + "x", Cert: good.Cert, Key: good.Key},
-		"holds no certificate in PEM":                   {CA: garbage, Cert: good.Cert, Key: good.Key},
-		"certificate and key: ":                         {CA: good.CA, Cert: good.Cert, Key: files(dir, c2).Key},
-		"which is not believed here":                    {CA: pki.CertFile(foreign, "ca"), Cert: good.Cert, Key: good.Key},
+		"certificates of the authorities: open": {CA: garbage + "x", Cert: good.Cert, Key: good.Key},
+		"holds no certificate in PEM":           {CA: garbage, Cert: good.Cert, Key: good.Key},
+		"certificate and key: ":                 {CA: good.CA, Cert: good.Cert, Key: files(dir, c2).Key},
+		"which is not believed here": {CA: pki.CertFile(foreign, "ca"), Cert: good.Cert,
+			Key: good.Key},
 		"renew it, or set the clocks":                   files(dir, pki.Identity{Name: "old"}),
 		"it is that of switch s1, and controller c1 is": files(dir, s1),
 	} {

@@ -13,8 +13,8 @@ import (
 // executeTimeout bounds how long a switch may take for Execute.
 const executeTimeout = 10 * time.Second
 
-// Execute has the switch carry out messages, in OpenFlow 1.3, and waits until it has; one that it refuses is an error. They go over
-// the switch's own management socket, as those of OFCtl do.
+// Execute has the switch carry out messages, in OpenFlow 1.3, and waits until it has; one that it refuses is an error.
+// They go over the switch's own management socket, as those of OFCtl do.
 func (s *Switch) Execute(msgs []of13.Message) error {
 	if err := execute(s.path(bridge+".mgmt"), msgs); err != nil {
 		return fmt.Errorf("switch %s: %w", s.Name, err)

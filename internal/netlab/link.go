@@ -130,7 +130,8 @@ func (k *Link) CutSilently() error {
 		}
 		// A BPF program of one instruction, "return TC_ACT_STOLEN" (4): the sender believes that
 		// the frame has left. It needs neither netem nor a compiler.
-		if err := e.command("tc", "filter", "add", "dev", e.device, "egress", "bpf", "da", "bytecode", "1,6 0 0 4,"); err != nil {
+		if err := e.command("tc", "filter", "add", "dev", e.device, "egress", "bpf", "da", "bytecode",
+			"1,6 0 0 4,"); err != nil {
 			return err
 		}
 	}

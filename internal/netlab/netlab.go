@@ -57,9 +57,11 @@ func Available() error {
 		return errors.New("network namespaces need root: run as root or with sudo")
 	}
 	for _, c := range []struct{ command, pkg string }{
-		{"ip", "iproute2"}, {"tc", "iproute2"}, {"ovs-vswitchd", "openvswitch-switch"}, {"ovsdb-server", "openvswitch-switch"}} {
+		{"ip", "iproute2"}, {"tc", "iproute2"}, {"ovs-vswitchd", "openvswitch-switch"},
+		{"ovsdb-server", "openvswitch-switch"}} {
 		if _, err := exec.LookPath(c.command); err != nil {
-			return fmt.Errorf("%s is not installed: apt-get install openvswitch-switch iproute2 (it is in %s)", c.command, c.pkg)
+			return fmt.Errorf("%s is not installed: apt-get install openvswitch-switch iproute2 (it is in %s)",
+				c.command, c.pkg)
 		}
 	}
 	return nil

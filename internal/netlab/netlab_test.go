@@ -95,7 +95,8 @@ func TestLine(t *testing.T) {
 	began := time.Now()
 	n := newLine(t, lab)
 	t.Logf("two switches and two hosts in %v", time.Since(began).Round(time.Millisecond))
-	if n.left.PortA != 0 || n.left.PortB != 1 || n.mid.PortA != 2 || n.mid.PortB != 1 || n.end.PortA != 2 || n.end.PortB != 0 {
+	if n.left.PortA != 0 || n.left.PortB != 1 || n.mid.PortA != 2 || n.mid.PortB != 1 || n.end.PortA != 2 ||
+		n.end.PortB != 0 {
 		t.Errorf("ports: left %+v, mid %+v, end %+v", n.left, n.mid, n.end)
 	}
 	if got := n.ping(t); got != 5 {
@@ -112,7 +113,8 @@ func TestLine(t *testing.T) {
 	})
 	t.Run("flows", func(t *testing.T) {
 		flows := must(n.s1.Flows())(t)
-		if len(flows) != 2 || !strings.HasSuffix(flows[0], "actions=output:2") && !strings.Contains(flows[0], "output:\"") {
+		if len(flows) != 2 || !strings.HasSuffix(flows[0], "actions=output:2") && !strings.Contains(flows[0],
+			"output:\"") {
 			t.Errorf("flows: %q", flows)
 		}
 	})
@@ -244,11 +246,13 @@ func TestControllers(t *testing.T) {
 	}
 
 	check(t, s.Management.CutSilently())
-	if conn, err := net.DialTimeout("tcp", lab.managementAddr(2).String()+":9", 50*time.Millisecond); err == nil || !err.(net.Error).Timeout() {
+	if conn, err := net.DialTimeout("tcp", lab.managementAddr(2).String()+":9", 50*time.Millisecond); err == nil ||
+		!err.(net.Error).Timeout() {
 		t.Errorf("dialling over a cut management link: %v, %v", conn, err)
 	}
 	check(t, s.Management.Restore())
-	if conn, err := net.DialTimeout("tcp", lab.managementAddr(2).String()+":9", 5*time.Second); !errors.Is(err, syscall.ECONNREFUSED) {
+	if conn, err := net.DialTimeout("tcp", lab.managementAddr(2).String()+":9", 5*time.Second); !errors.Is(err,
+		syscall.ECONNREFUSED) {
 		t.Errorf("dialling over the mended management link: %v, %v", conn, err)
 	}
 
@@ -368,7 +372,8 @@ func TestKilledProcess(t *testing.T) {
 		}
 	}
 	ForTest(t) // it gets the number of the dead one
-	if devices, namespaces, err := inventory(prefix); err != nil || !slices.Equal(devices, []string{prefix + "mgmt"}) || len(namespaces) > 0 {
+	if devices, namespaces, err := inventory(prefix); err != nil || !slices.Equal(devices, []string{prefix + "mgmt"}) ||
+		len(namespaces) > 0 {
 		t.Errorf("left over: %q, %q, %v", devices, namespaces, err)
 	}
 }

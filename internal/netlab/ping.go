@@ -29,13 +29,15 @@ const MaxPings = 1<<16 - 1
 // returns what it has. A request that could not be sent is a lost one.
 func (h *Host) Ping(ctx context.Context, to netip.Addr, count int, interval, wait time.Duration) ([]Echo, error) {
 	if count < 1 || count > MaxPings || interval <= 0 {
-		return nil, fmt.Errorf("ping from %s: count %d is not in 1…%d or interval %v not positive", h.Name, count, MaxPings, interval)
+		return nil, fmt.Errorf("ping from %s: count %d is not in 1…%d or interval %v not positive", h.Name, count,
+			MaxPings, interval)
 	}
 	conn, err := h.icmp()
 	if err != nil {
 		return nil, fmt.Errorf("ping from %s: %w", h.Name, err)
 	}
-	p := &pinger{conn: conn, to: &net.IPAddr{IP: to.AsSlice()}, echoes: make([]Echo, 0, count), complete: make(chan struct{})}
+	p := &pinger{conn: conn, to: &net.IPAddr{IP: to.AsSlice()}, echoes: make([]Echo, 0, count),
+		complete: make(chan struct{})}
 	// Many runs may share a namespace and a process: the socket's number tells them apart.
 	if p.id, err = socketID(conn); err != nil {
 		conn.Close()

@@ -22,10 +22,11 @@ type process struct {
 	ended  chan struct{} // closed when it has ended
 }
 
-// start runs a daemon in the foreground in a namespace, with its output in dir. `ip netns exec`, which becomes the daemon, gives it the /sys
-// of its namespace as well.
+// start runs a daemon in the foreground in a namespace, with its output in dir. `ip netns exec`, which becomes the
+// daemon, gives it the /sys of its namespace as well.
 func start(dir, namespace, name string, args ...string) (*process, error) {
-	p := &process{name: name, cmd: exec.Command("ip", append([]string{"netns", "exec", namespace, name}, args...)...), output: filepath.Join(dir, name+".out"), ended: make(chan struct{})}
+	p := &process{name: name, cmd: exec.Command("ip", append([]string{"netns", "exec", namespace, name}, args...)...),
+		output: filepath.Join(dir, name+".out"), ended: make(chan struct{})}
 	out, err := os.Create(p.output)
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)

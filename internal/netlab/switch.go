@@ -44,7 +44,8 @@ func (l *Lab) AddSwitch(name string, datapathID uint64) (*Switch, error) {
 	if err := l.claim(name); err != nil {
 		return nil, err
 	}
-	s := &Switch{Name: name, DatapathID: datapathID, Namespace: l.scoped(name), protocol: "tcp", version: "OpenFlow13", dir: filepath.Join(l.dir, name)}
+	s := &Switch{Name: name, DatapathID: datapathID, Namespace: l.scoped(name), protocol: "tcp", version: "OpenFlow13",
+		dir: filepath.Join(l.dir, name)}
 	l.mu.Lock()
 	l.switches = append(l.switches, s) // before it starts: Close stops whatever came up
 	number := len(l.switches)
@@ -88,8 +89,10 @@ func (s *Switch) startDatabase() error {
 	}
 	var err error
 	s.database, err = start(s.dir, s.Namespace, "ovsdb-server", "--remote=punix:"+s.path("db.sock"),
-		"--remote=db:Open_vSwitch,Open_vSwitch,manager_options", "--private-key=db:Open_vSwitch,SSL,private_key", "--certificate=db:Open_vSwitch,SSL,certificate",
-		"--ca-cert=db:Open_vSwitch,SSL,ca_cert", "--unixctl="+s.path("db.ctl"), "--log-file="+s.path("ovsdb-server.log"), "-vconsole:err", "-vsyslog:off",
+		"--remote=db:Open_vSwitch,Open_vSwitch,manager_options", "--private-key=db:Open_vSwitch,SSL,private_key",
+		"--certificate=db:Open_vSwitch,SSL,certificate",
+		"--ca-cert=db:Open_vSwitch,SSL,ca_cert", "--unixctl="+s.path("db.ctl"),
+		"--log-file="+s.path("ovsdb-server.log"), "-vconsole:err", "-vsyslog:off",
 		s.path("conf.db"))
 	if err != nil {
 		return err
@@ -98,8 +101,10 @@ func (s *Switch) startDatabase() error {
 }
 
 func (s *Switch) addBridge() error {
-	_, err := s.vsctl("--no-wait", "init", "--", "add-br", bridge, "--", "set", "bridge", bridge, "datapath_type=netdev", "protocols=OpenFlow13",
-		"fail_mode=secure", fmt.Sprintf("other_config:datapath-id=%016x", s.DatapathID), "other_config:disable-in-band=true",
+	_, err := s.vsctl("--no-wait", "init", "--", "add-br", bridge, "--", "set", "bridge", bridge,
+		"datapath_type=netdev", "protocols=OpenFlow13",
+		"fail_mode=secure", fmt.Sprintf("other_config:datapath-id=%016x", s.DatapathID),
+		"other_config:disable-in-band=true",
 		fmt.Sprintf(`other_config:hwaddr="%s"`, s.portMAC(0)))
 	return err
 }
@@ -165,7 +170,8 @@ func (s *Switch) SetControllers(addresses ...string) error {
 	for i, a := range addresses {
 		id := fmt.Sprintf("@c%d", i)
 		ids = append(ids, id)
-		create = append(create, "--", "--id="+id, "create", "controller", `target="`+protocol+":"+a+`"`, "max_backoff=1000", "connection_mode=out-of-band")
+		create = append(create, "--", "--id="+id, "create", "controller", `target="`+protocol+":"+a+`"`,
+			"max_backoff=1000", "connection_mode=out-of-band")
 	}
 	args := append([]string{"set", "bridge", bridge, "controller=[" + strings.Join(ids, ",") + "]"}, create...)
 	if _, err := s.vsctl(args...); err != nil {
@@ -191,8 +197,8 @@ func (s *Switch) Database() string { return "unix:" + s.path("db.sock") }
 // Control is the control socket of ovs-vswitchd, which `ovs-appctl --target` takes.
 func (s *Switch) Control() string { return s.path("vswitchd.ctl") }
 
-// SetManager makes the switch's database listen in the management network as well, as `ovs-vsctl set-manager` does: at "ptcp:6640" or, after
-// SetTLS, "pssl:6640".
+// SetManager makes the switch's database listen in the management network as well, as `ovs-vsctl set-manager` does: at
+// "ptcp:6640" or, after SetTLS, "pssl:6640".
 func (s *Switch) SetManager(target string) error {
 	if _, err := s.vsctl("set-manager", target); err != nil {
 		return fmt.Errorf("manager of switch %s: %w", s.Name, err)
@@ -202,7 +208,8 @@ func (s *Switch) SetManager(target string) error {
 
 // LimitFlows bounds the entries of a flow table; the switch refuses those beyond.
 func (s *Switch) LimitFlows(table, entries int) error {
-	if _, err := s.vsctl("--id=@t", "create", "flow_table", fmt.Sprintf("flow_limit=%d", entries), "overflow_policy=refuse",
+	if _, err := s.vsctl("--id=@t", "create", "flow_table", fmt.Sprintf("flow_limit=%d", entries),
+		"overflow_policy=refuse",
 		"--", "set", "bridge", bridge, fmt.Sprintf("flow_tables:%d=@t", table)); err != nil {
 		return fmt.Errorf("flow table %d of switch %s: %w", table, s.Name, err)
 	}
@@ -248,7 +255,8 @@ func (s *Switch) attach(e end) error {
 	if err := e.ip("link", "set", e.device, "address", s.portMAC(e.port)); err != nil {
 		return err
 	}
-	_, err := s.vsctl("add-port", bridge, e.device, "--", "set", "interface", e.device, fmt.Sprintf("ofport_request=%d", e.port))
+	_, err := s.vsctl("add-port", bridge, e.device, "--", "set", "interface", e.device,
+		fmt.Sprintf("ofport_request=%d", e.port))
 	if err != nil {
 		return err
 	}
@@ -259,7 +267,8 @@ func (s *Switch) attach(e end) error {
 	return err
 }
 
-// portMAC is an address that follows from the place, so that labs that are built alike are alike; port 0 is the bridge itself.
+// portMAC is an address that follows from the place, so that labs that are built alike are alike; port 0 is the bridge
+// itself.
 func (s *Switch) portMAC(port int) string {
 	return net.HardwareAddr{2, 1, byte(s.DatapathID >> 8), byte(s.DatapathID), byte(port >> 8), byte(port)}.String()
 }

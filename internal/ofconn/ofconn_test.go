@@ -42,11 +42,13 @@ func (c *chunks) Read(b []byte) (int, error) {
 func TestReaderReturnsWholeMessagesOnly(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var all []byte
-		for i, n := range rapid.SliceOfN(rapid.OneOf(rapid.IntRange(8, 200), rapid.IntRange(8, openflow.MaxMessageLen)), 0, 30).Draw(t, "lengths") {
+		for i, n := range rapid.SliceOfN(rapid.OneOf(rapid.IntRange(8, 200), rapid.IntRange(8, openflow.MaxMessageLen)),
+			0, 30).Draw(t, "lengths") {
 			all = append(all, message(n, uint32(i))...)
 		}
 		cut := rapid.IntRange(0, len(all)).Draw(t, "cut")
-		src := &chunks{all[:cut], rapid.SliceOfN(rapid.OneOf(rapid.IntRange(1, 20), rapid.IntRange(1, 1<<17)), 0, 100).Draw(t, "sizes")}
+		src := &chunks{all[:cut], rapid.SliceOfN(rapid.OneOf(rapid.IntRange(1, 20), rapid.IntRange(1, 1<<17)), 0,
+			100).Draw(t, "sizes")}
 		r := NewReader(src)
 		var got []byte
 		for {

@@ -81,7 +81,8 @@ func Issue(dir string, r Request, now time.Time) error {
 	if err := r.validate(); err != nil {
 		return err
 	}
-	template := &x509.Certificate{Subject: pkix.Name{Organization: []string{"Holdfast"}, OrganizationalUnit: []string{string(r.Role)}, CommonName: r.Name}}
+	template := &x509.Certificate{Subject: pkix.Name{Organization: []string{"Holdfast"},
+		OrganizationalUnit: []string{string(r.Role)}, CommonName: r.Name}}
 	template.URIs = append(template.URIs, r.uri())
 	for _, a := range r.Addresses {
 		if ip := net.ParseIP(a); ip != nil {
@@ -117,7 +118,8 @@ func Renew(dir, name string, days int, now time.Time) error {
 	if _, err := Of(old); err != nil {
 		return fmt.Errorf("%s: %w", CertFile(dir, name), err)
 	}
-	template := &x509.Certificate{Subject: old.Subject, URIs: old.URIs, DNSNames: old.DNSNames, IPAddresses: old.IPAddresses}
+	template := &x509.Certificate{Subject: old.Subject, URIs: old.URIs, DNSNames: old.DNSNames,
+		IPAddresses: old.IPAddresses}
 	der, err := sign(dir, template, old.PublicKey, days, now)
 	if err != nil {
 		return err
@@ -155,7 +157,8 @@ func sign(dir string, template *x509.Certificate, holder crypto.PublicKey, days 
 		template.NotAfter = authority.NotAfter
 	}
 	if !now.Before(template.NotAfter) {
-		return nil, fmt.Errorf("the authority expired at %s: make a new one in another folder", authority.NotAfter.Format(time.RFC3339))
+		return nil, fmt.Errorf("the authority expired at %s: make a new one in another folder",
+			authority.NotAfter.Format(time.RFC3339))
 	}
 	template.BasicConstraintsValid = true
 	template.KeyUsage = x509.KeyUsageDigitalSignature

@@ -72,13 +72,15 @@ func Of(cert *x509.Certificate) (Identity, error) {
 		}
 	}
 	if len(found) == 0 {
-		return Identity{}, errors.New("it does not say who its holder is: it needs the alternative name URI:holdfast://ROLE/NAME, as `holdfast pki issue` gives it")
+		return Identity{}, errors.New("it does not say who its holder is: it needs the alternative name " +
+			"URI:holdfast://ROLE/NAME, as `holdfast pki issue` gives it")
 	}
 	if len(found) > 1 {
 		return Identity{}, fmt.Errorf("it is of both %s and %s: one certificate is for one holder", found[0], found[1])
 	}
 	// No other spelling of the same, with a query or an escape: what is compared later is the whole.
-	if err := found[0].validate(); err != nil || !slices.ContainsFunc(cert.URIs, func(u *url.URL) bool { return u.String() == found[0].uri().String() }) {
+	if err := found[0].validate(); err != nil || !slices.ContainsFunc(cert.URIs,
+		func(u *url.URL) bool { return u.String() == found[0].uri().String() }) {
 		return Identity{}, errors.Join(errors.New("its alternative name is not of the form holdfast://ROLE/NAME"), err)
 	}
 	return found[0], nil

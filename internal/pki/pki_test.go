@@ -67,13 +67,16 @@ func TestCertificatesSayWhoAndForWhat(t *testing.T) {
 		}
 		serves := r == pki.Controller || r == pki.Agent
 		if !verify(x509.ExtKeyUsageClientAuth) || verify(x509.ExtKeyUsageServerAuth) != serves {
-			t.Errorf("%s: as client %v, as server %v, which should be %v", r, verify(x509.ExtKeyUsageClientAuth), verify(x509.ExtKeyUsageServerAuth), serves)
+			t.Errorf("%s: as client %v, as server %v, which should be %v", r, verify(x509.ExtKeyUsageClientAuth),
+				verify(x509.ExtKeyUsageServerAuth), serves)
 		}
 		if cert.IsCA || cert.CheckSignatureFrom(ca) != nil || time.Until(cert.NotAfter) > 10*24*time.Hour {
-			t.Errorf("%s: is an authority: %v, signature: %v, expires %s", r, cert.IsCA, cert.CheckSignatureFrom(ca), cert.NotAfter)
+			t.Errorf("%s: is an authority: %v, signature: %v, expires %s", r, cert.IsCA, cert.CheckSignatureFrom(ca),
+				cert.NotAfter)
 		}
 	}
-	addressed := pki.Request{Identity: pki.Identity{Role: pki.Switch, Name: "serving"}, Addresses: []string{"10.0.0.7"}, Days: 1}
+	addressed := pki.Request{Identity: pki.Identity{Role: pki.Switch, Name: "serving"}, Addresses: []string{"10.0.0.7"},
+		Days: 1}
 	if err := pki.Issue(dir, addressed, time.Now()); err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +87,8 @@ func TestCertificatesSayWhoAndForWhat(t *testing.T) {
 			}
 		}
 		serving := read(t, pki.CertFile(dir, "serving"))
-		if _, err := serving.Verify(x509.VerifyOptions{Roots: roots, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}); err != nil {
+		if _, err := serving.Verify(x509.VerifyOptions{Roots: roots,
+			KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}); err != nil {
 			t.Errorf("a switch with an address, renewed %v, does not serve: %v", renewed, err)
 		}
 	}
@@ -162,7 +166,8 @@ func TestRenew(t *testing.T) {
 	if !renewed.NotAfter.After(old.NotAfter) || renewed.SerialNumber.Cmp(old.SerialNumber) == 0 {
 		t.Errorf("expires %s, did %s", renewed.NotAfter, old.NotAfter)
 	}
-	if !slices.Equal(renewed.DNSNames, old.DNSNames) || len(renewed.IPAddresses) != 2 || !slices.Equal(renewed.RawSubjectPublicKeyInfo, old.RawSubjectPublicKeyInfo) {
+	if !slices.Equal(renewed.DNSNames, old.DNSNames) || len(renewed.IPAddresses) != 2 ||
+		!slices.Equal(renewed.RawSubjectPublicKeyInfo, old.RawSubjectPublicKeyInfo) {
 		t.Errorf("names %v, addresses %v, or the key, are not as before", renewed.DNSNames, renewed.IPAddresses)
 	}
 	for _, name := range []string{"ca", "nobody", "../c1"} {
@@ -180,7 +185,8 @@ func TestMistakes(t *testing.T) {
 		`name "../c1"`:         request(pki.Agent, "../c1"),
 		`0 days`:               {Identity: pki.Identity{Role: pki.Agent, Name: "x"}},
 		`3651 days`:            {Identity: pki.Identity{Role: pki.Agent, Name: "x"}, Days: 3651},
-		`address "h:1"`:        {Identity: pki.Identity{Role: pki.Agent, Name: "x"}, Days: 1, Addresses: []string{"h:1"}},
+		`address "h:1"`: {Identity: pki.Identity{Role: pki.Agent, Name: "x"}, Days: 1,
+			Addresses: []string{"h:1"}},
 	} {
 		if err := pki.Issue(dir, r, time.Now()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)
@@ -191,7 +197,8 @@ func TestMistakes(t *testing.T) {
 		t.Errorf("without an authority: %v", err)
 	}
 	late := time.Now().AddDate(11, 0, 0)
-	if err := pki.Issue(dir, request(pki.Agent, "late"), late); err == nil || !strings.Contains(err.Error(), "the authority expired") {
+	if err := pki.Issue(dir, request(pki.Agent, "late"), late); err == nil ||
+		!strings.Contains(err.Error(), "the authority expired") {
 		t.Errorf("by an authority that has expired: %v", err)
 	}
 	if err := pki.Init(filepath.Join(dir, "ca.pem", "x"), time.Now()); err == nil {
@@ -207,7 +214,8 @@ func TestNobodyOutlivesTheAuthority(t *testing.T) {
 	if err := pki.Issue(dir, r, time.Now().AddDate(5, 0, 0)); err != nil {
 		t.Fatal(err)
 	}
-	if got, limit := read(t, pki.CertFile(dir, "old")).NotAfter, read(t, pki.CertFile(dir, "ca")).NotAfter; got.After(limit) {
+	if got, limit := read(t, pki.CertFile(dir, "old")).NotAfter,
+		read(t, pki.CertFile(dir, "ca")).NotAfter; got.After(limit) {
 		t.Errorf("expires %s, after the authority, which does %s", got, limit)
 	}
 }
@@ -261,8 +269,10 @@ func TestOpenSSL(t *testing.T) {
 	}
 	dir := authority(t)
 	for _, args := range [][]string{
-		{"verify", "-x509_strict", "-purpose", "sslclient", "-CAfile", pki.CertFile(dir, "ca"), pki.CertFile(dir, "switch")},
-		{"verify", "-x509_strict", "-purpose", "sslserver", "-CAfile", pki.CertFile(dir, "ca"), pki.CertFile(dir, "agent")},
+		{"verify", "-x509_strict", "-purpose", "sslclient", "-CAfile", pki.CertFile(dir, "ca"),
+			pki.CertFile(dir, "switch")},
+		{"verify", "-x509_strict", "-purpose", "sslserver", "-CAfile", pki.CertFile(dir, "ca"),
+			pki.CertFile(dir, "agent")},
 		{"pkey", "-in", pki.KeyFile(dir, "switch"), "-noout", "-check"},
 	} {
 		if out, err := exec.Command(openssl, args...).CombinedOutput(); err != nil {
@@ -282,7 +292,8 @@ func FuzzOf(f *testing.F) {
 			return
 		}
 		id, err := pki.Of(&x509.Certificate{URIs: []*url.URL{u}})
-		if err == nil && (!slices.Contains(pki.Roles, id.Role) || u.String() != "holdfast://"+string(id.Role)+"/"+id.Name) {
+		if err == nil && (!slices.Contains(pki.Roles, id.Role) ||
+			u.String() != "holdfast://"+string(id.Role)+"/"+id.Name) {
 			t.Errorf("%q is taken for %v", text, id)
 		}
 	})

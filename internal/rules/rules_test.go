@@ -5,10 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"io/fs"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 const module = "github.com/holdfast-sdn/holdfast/"
@@ -109,8 +113,45 @@ func TestAppsSeeOnlyApp(t *testing.T) {
 		}
 		for _, imported := range p.Imports {
 			if to := layer(t, imported); to >= 0 && !slices.Contains(allowed, layers[to]) {
-				t.Errorf("%s imports %s: an application may import %s", p.ImportPath, imported, strings.Join(allowed, ", "))
+				t.Errorf("%s imports %s: an application may import %s", p.ImportPath, imported,
+					strings.Join(allowed, ", "))
 			}
 		}
+	}
+}
+
+// maxColumns is for lines of code, with tabs of four.
+const maxColumns = 120
+
+// A line may be longer only if it is test data: a literal in a test.
+func TestColumns(t *testing.T) {
+	root := os.DirFS("../..")
+	err := fs.WalkDir(root, ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && strings.HasPrefix(d.Name(), ".") && path != "." {
+			return fs.SkipDir
+		}
+		if filepath.Ext(path) != ".go" {
+			return nil
+		}
+		code, err := fs.ReadFile(root, path)
+		if err != nil {
+			return err
+		}
+		number := 0
+		for line := range strings.Lines(string(code)) {
+			number++
+			columns := utf8.RuneCountInString(strings.ReplaceAll(strings.TrimSuffix(line, "\n"), "\t", "    "))
+			data := strings.HasSuffix(path, "_test.go") && !strings.HasPrefix(strings.TrimSpace(line), "//")
+			if columns > maxColumns && !data {
+				t.Errorf("%s:%d has %d columns, at most %d are possible", path, number, columns, maxColumns)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -115,7 +115,8 @@ func (t *Tap) serve(sw net.Conn) {
 		}
 	}
 	defer t.keep(target)()
-	r := &relay{observer: t.config.Observe(), sw: sw, target: target, noBundles: t.config.NoBundles, known: make(chan struct{})}
+	r := &relay{observer: t.config.Observe(), sw: sw, target: target, noBundles: t.config.NoBundles,
+		known: make(chan struct{})}
 	var back sync.WaitGroup
 	back.Go(func() { pump(target, sw, r.toSwitch) })
 	pump(sw, target, r.fromSwitch)
@@ -164,7 +165,8 @@ func (r *relay) fromSwitch(msg []byte) (pass bool) {
 
 func (r *relay) toSwitch(msg []byte) (pass bool) {
 	if r.noBundles && isBundle(msg) {
-		e := of13.Error{ErrType: of13.ErrTypeBadRequest, Code: of13.BadRequestBadExperimenter, Data: msg[:min(len(msg), 64)]}
+		e := of13.Error{ErrType: of13.ErrTypeBadRequest, Code: of13.BadRequestBadExperimenter,
+			Data: msg[:min(len(msg), 64)]}
 		_, _ = r.target.Write(e.Append(nil, openflow.XID(msg))) // whoever does not take it is gone
 		return false
 	}

@@ -1,12 +1,14 @@
-// Package edge is an application that brings hosts together: what a host asks all others, in ARP, IPv6 neighbour and router
-// discovery, MLD and DHCP, goes to the host that is meant if topology knows where that is, else out of all ports of the edge, once each.
-// So nothing has to be flooded through the network, which may have loops, and switches need no entries for broadcasts.
+// Package edge is an application that brings hosts together: what a host asks all others, in ARP, IPv6 neighbour and
+// router discovery, MLD and DHCP, goes to the host that is meant if topology knows where that is, else out of all ports
+// of the edge, once each. So nothing has to be flooded through the network, which may have loops, and switches need no
+// entries for broadcasts.
 //
 // It needs topology before it, and somebody whose flow entries hand such frames to the controller; recovery does.
 // What is sent to one host, as answers are, is the data plane's to forward. Other broadcasts and multicasts
 // do not come here, and go nowhere.
 //
-// A host asks again when nobody answers. So frames are handled at the level Ordered: one may be lost with a leader, and none is sent twice.
+// A host asks again when nobody answers. So frames are handled at the level Ordered: one may be lost with a leader, and
+// none is sent twice.
 package edge
 
 import (
@@ -29,13 +31,16 @@ const all = 0
 func New() *app.App {
 	a := app.New(Name)
 	e := &edge{
-		switches: app.NewMap[uint32, app.Switch, []port](a, "switches"), rates: app.NewMap[uint32, app.PortOf, rate](a, "rates"),
-		hosts: app.NewMap[uint32, app.MAC, host](a, "hosts"), addresses: app.NewMap[uint32, string, owner](a, "addresses"),
-		totals: app.NewTable[uint32, totals](a, "totals"),
+		switches:  app.NewMap[uint32, app.Switch, []port](a, "switches"),
+		rates:     app.NewMap[uint32, app.PortOf, rate](a, "rates"),
+		hosts:     app.NewMap[uint32, app.MAC, host](a, "hosts"),
+		addresses: app.NewMap[uint32, string, owner](a, "addresses"),
+		totals:    app.NewTable[uint32, totals](a, "totals"),
 	}
 	ports := app.Need(e.switches.Cell(all), e.rates.Cell(all))
 	hosts := app.Need(e.switches.Cell(all), e.hosts.Cell(all), e.addresses.Cell(all))
-	frames := app.Need(e.switches.Cell(all), e.rates.Cell(all), e.hosts.Cell(all), e.addresses.Cell(all), e.totals.Cell(all))
+	frames := app.Need(e.switches.Cell(all), e.rates.Cell(all), e.hosts.Cell(all), e.addresses.Cell(all),
+		e.totals.Cell(all))
 	app.Handle(a, func(app.SwitchUp) app.Cells { return ports }, e.switchUp)
 	app.Handle(a, func(app.SwitchDown) app.Cells { return ports }, e.switchDown)
 	app.Handle(a, func(app.PortStatus) app.Cells { return ports }, e.portStatus)

@@ -120,9 +120,11 @@ func TestPortsComeAndGo(t *testing.T) {
 // A switch that is within reach again says which ports it had when its epoch began; asked, it says which it has now.
 func TestPortsThatHaveChangedInTheEpoch(t *testing.T) {
 	w := triangle(t)
-	list := of13.List[of13.PortDesc](nil).With(of13.PortDesc{Port: 3}).With(of13.PortDesc{Port: 4, State: of13.PortStateLinkDown}).With(of13.PortDesc{Port: 5})
+	list := of13.List[of13.PortDesc](nil).With(of13.PortDesc{Port: 3}).With(of13.PortDesc{Port: 4,
+		State: of13.PortStateLinkDown}).With(of13.PortDesc{Port: 5})
 	w.ports[at(2, 4)], w.ports[at(2, 5)] = false, true
-	w.take(w.net.Message(2, &of13.MultipartReply{Part: of13.PartPortDesc, Body: list}, 2<<24|9)) // to the second application
+	// to the second application
+	w.take(w.net.Message(2, &of13.MultipartReply{Part: of13.PartPortDesc, Body: list}, 2<<24|9))
 	w.ask(at(1, 3), ip(mac(9)))
 	w.wantHeard("with a port that came just now", at(1, 4), at(2, 3), at(3, 3), at(3, 4))
 	w.advance(topology.Settle)
@@ -209,8 +211,8 @@ func TestLargeFlood(t *testing.T) {
 	}
 }
 
-// In any network, whatever happens to its links and hosts: a frame never comes back, leaves by no port twice, and never over a link. One to all
-// leaves by every port where a host can be.
+// In any network, whatever happens to its links and hosts: a frame never comes back, leaves by no port twice, and never
+// over a link. One to all leaves by every port where a host can be.
 func TestFloods(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := newWorld(t)
@@ -224,7 +226,8 @@ func TestFloods(t *testing.T) {
 		note()
 		for step := range rapid.IntRange(1, 15).Draw(rt, "steps") {
 			c := rapid.SampledFrom(cables).Draw(rt, "cable")
-			switch what := rapid.SampledFrom([]string{"ask", "ask", "ask", "unknown", "unplug", "plug", "cut", "mend", "time"}).Draw(rt, "what"); what {
+			switch what := rapid.SampledFrom([]string{"ask", "ask", "ask", "unknown", "unplug", "plug", "cut", "mend",
+				"time"}).Draw(rt, "what"); what {
 			case "ask", "unknown":
 				from, target := drawHost(rt, w), ip(mac(200))
 				if what == "ask" {

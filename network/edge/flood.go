@@ -14,7 +14,8 @@ const (
 	// Floods in a second: of all hosts, and of those at one port. More are dropped, and counted.
 	siteRate, portRate = 100, 20
 
-	// turn is how many bytes of PACKET_OUT a flood sends at once; the rest waits for a timer. A transaction may have 3 MiB.
+	// turn is how many bytes of PACKET_OUT a flood sends at once; the rest waits for a timer. A transaction may have 3
+	// MiB.
 	turn = 1 << 20
 )
 
@@ -87,8 +88,8 @@ func (e *edge) packetIn(tx *app.Tx, in app.PacketIn) error {
 	return e.flood(tx, flood{Number: sum.Flooded, From: at, Frame: in.Data})
 }
 
-// meant finds the one host that a frame is for. A host that was asked and has not answered may have lost its address to another
-// that has not spoken yet; so the next time everybody is asked.
+// meant finds the one host that a frame is for. A host that was asked and has not answered may have lost its address to
+// another that has not spoken yet; so the next time everybody is asked.
 func (e *edge) meant(tx *app.Tx, f frame) (app.PortOf, bool) {
 	o, known := e.addresses.Get(tx, all, f.asks.String())
 	if !known || o.Asked || o.MAC == f.from {

@@ -35,8 +35,8 @@ type frame struct {
 	says  netip.Addr // the sender has this; zero if it does not say that
 }
 
-// read reads a frame of ARP, IPv6 discovery, MLD or DHCP, with up to two VLAN tags. Others are not ok, nor are those that
-// end too early or do not come from a host.
+// read reads a frame of ARP, IPv6 discovery, MLD or DHCP, with up to two VLAN tags. Others are not ok, nor are those
+// that end too early or do not come from a host.
 func read(b []byte) (f frame, ok bool) {
 	if len(b) < ethLen || len(b) > maxLength {
 		return f, false

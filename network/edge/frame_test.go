@@ -28,7 +28,8 @@ func udp4(from app.MAC, port uint16) []byte {
 
 func ipv6(from app.MAC, next, hops byte, payload ...byte) []byte {
 	b := append([]byte{0x60, 0, 0, 0, 0, byte(len(payload)), next, hops}, address("fe80::1")...)
-	return ethernet(from, app.MAC{0x33, 0x33, 0, 0, 0, 1}, typeIPv6, append(append(b, address("ff02::1")...), payload...))
+	return ethernet(from, app.MAC{0x33, 0x33, 0, 0, 0, 1}, typeIPv6,
+		append(append(b, address("ff02::1")...), payload...))
 }
 
 func neighbour(kind byte, target string) []byte {
@@ -50,19 +51,20 @@ func TestRead(t *testing.T) {
 		ok         bool
 		asks, says string
 	}{
-		"ARP request":               {ask, true, "10.0.0.2", "10.0.0.1"},
-		"ARP request in two VLANs":  {tagged(tagged(ask)), true, "10.0.0.2", "10.0.0.1"},
-		"ARP request in three":      {tagged(tagged(tagged(ask))), false, "", ""},
-		"ARP answer":                {arp(2, a, mac(2), ip(a), ip(mac(2))), true, "", "10.0.0.1"},
-		"ARP for another":           {ethernet(mac(3), everyone, typeARP, ask[ethLen:]), false, "", ""},
-		"ARP, cut off":              {ask[:41], false, "", ""},
-		"from a group":              {ethernet(everyone, everyone, typeARP, ask[ethLen:]), false, "", ""},
-		"from nobody":               {ethernet(app.MAC{}, everyone, typeARP, ask[ethLen:]), false, "", ""},
-		"DHCP to a server":          {udp4(a, 67), true, "", ""},
-		"DHCP to a client":          {udp4(a, 68), true, "", ""},
-		"UDP":                       {udp4(a, 5353), false, "", ""},
-		"DHCP, cut off":             {udp4(a, 67)[:ethLen+24], false, "", ""},
-		"solicitation":              {ipv6(a, protoICMPv6, 255, neighbour(135, "fe80::2")...), true, "fe80::2", "fe80::1"},
+		"ARP request":              {ask, true, "10.0.0.2", "10.0.0.1"},
+		"ARP request in two VLANs": {tagged(tagged(ask)), true, "10.0.0.2", "10.0.0.1"},
+		"ARP request in three":     {tagged(tagged(tagged(ask))), false, "", ""},
+		"ARP answer":               {arp(2, a, mac(2), ip(a), ip(mac(2))), true, "", "10.0.0.1"},
+		"ARP for another":          {ethernet(mac(3), everyone, typeARP, ask[ethLen:]), false, "", ""},
+		"ARP, cut off":             {ask[:41], false, "", ""},
+		"from a group":             {ethernet(everyone, everyone, typeARP, ask[ethLen:]), false, "", ""},
+		"from nobody":              {ethernet(app.MAC{}, everyone, typeARP, ask[ethLen:]), false, "", ""},
+		"DHCP to a server":         {udp4(a, 67), true, "", ""},
+		"DHCP to a client":         {udp4(a, 68), true, "", ""},
+		"UDP":                      {udp4(a, 5353), false, "", ""},
+		"DHCP, cut off":            {udp4(a, 67)[:ethLen+24], false, "", ""},
+		"solicitation": {ipv6(a, protoICMPv6, 255, neighbour(135, "fe80::2")...), true, "fe80::2",
+			"fe80::1"},
 		"solicitation from afar":    {ipv6(a, protoICMPv6, 254, neighbour(135, "fe80::2")...), false, "", ""},
 		"solicitation, cut off":     {ipv6(a, protoICMPv6, 255, neighbour(135, "fe80::2")[:20]...), false, "", ""},
 		"advertisement":             {ipv6(a, protoICMPv6, 255, neighbour(136, "fe80::2")...), true, "", "fe80::2"},
@@ -86,7 +88,8 @@ func TestRead(t *testing.T) {
 			return a.String()
 		}
 		if ok != c.ok || ok && (text(f.asks) != c.asks || text(f.says) != c.says || f.from != a) {
-			t.Errorf("%s: got %v, asks %v, says %v, from %v; want %v, %q, %q", name, ok, f.asks, f.says, f.from, c.ok, c.asks, c.says)
+			t.Errorf("%s: got %v, asks %v, says %v, from %v; want %v, %q, %q", name, ok, f.asks, f.says, f.from, c.ok,
+				c.asks, c.says)
 		}
 	}
 }

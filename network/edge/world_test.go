@@ -28,7 +28,8 @@ type world struct {
 }
 
 func newWorld(t testing.TB) *world {
-	return &world{t: t, net: apptest.New(t, topology.New(), New()), wires: map[app.PortOf]app.PortOf{}, ports: map[app.PortOf]bool{},
+	return &world{t: t, net: apptest.New(t, topology.New(), New()), wires: map[app.PortOf]app.PortOf{},
+		ports: map[app.PortOf]bool{},
 		hosts: map[app.PortOf]app.MAC{}, heard: map[app.PortOf]int{}}
 }
 
@@ -150,7 +151,8 @@ func (w *world) others(but app.PortOf) (list []app.PortOf) {
 	return list
 }
 
-// triangle has three switches with a wire between each two, by ports 1 and 2, and hosts at port 3 of each; port 4 is free.
+// triangle has three switches with a wire between each two, by ports 1 and 2, and hosts at port 3 of each; port 4 is
+// free.
 func triangle(t testing.TB) *world {
 	w := newWorld(t)
 	for id := range app.Switch(3) {

@@ -12,8 +12,9 @@ const (
 	maxMissed = 6
 )
 
-// Echo tells of a link to a switch that is down whether frames come back from there, and so whether both still carry them. Take it with app.HandleEmitted.
-// That they do is told each time; that they do not when none has come for a minute, and then each time, and only of a switch that has sent frames back before.
+// Echo tells of a link to a switch that is down whether frames come back from there, and so whether both still carry
+// them. Take it with app.HandleEmitted. That they do is told each time; that they do not when none has come for a
+// minute, and then each time, and only of a switch that has sent frames back before.
 type Echo struct {
 	A, B app.PortOf
 	Came bool
@@ -35,8 +36,8 @@ type echoRow struct {
 	Missed  uint8    // questions to an end that is down, without an answer
 }
 
-// ask lets a frame leave from the end that is up, and returns when to ask again. Nobody is asked if both are up, since topology finds the link again then, or not;
-// nor while both are down.
+// ask lets a frame leave from the end that is up, and returns when to ask again. Nobody is asked if both are up, since
+// topology finds the link again then, or not; nor while both are down.
 func (l *liveness) ask(tx *app.Tx, at app.PortOf, row *linkRow) (again time.Duration, err error) {
 	echo, _ := l.echoes.Get(tx, all, at)
 	defer func() { l.echoes.Put(tx, all, at, echo) }()

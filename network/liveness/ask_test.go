@@ -22,7 +22,8 @@ func (w *world) listen() *[]Echo {
 	return heard
 }
 
-// Whichever end of a link is down: it sends frames back while it forwards, and that none come is told after a minute, when it does not any more.
+// Whichever end of a link is down: it sends frames back while it forwards, and that none come is told after a minute,
+// when it does not any more.
 func TestSwitchesThatAreDownAreAsked(t *testing.T) {
 	for _, down := range []app.Switch{1, 2} {
 		w := newWorld(t)

@@ -35,7 +35,8 @@ type frame struct {
 
 // ours reports whether a frame looks like one of a pair.
 func ours(data []byte) bool {
-	return len(data) >= ethLen+saidLen+tagLen && binary.BigEndian.Uint16(data[12:]) == etherType && string(data[ethLen:ethLen+len(magic)]) == magic
+	return len(data) >= ethLen+saidLen+tagLen && binary.BigEndian.Uint16(data[12:]) == etherType &&
+		string(data[ethLen:ethLen+len(magic)]) == magic
 }
 
 func appendFrame(dst, key []byte, f frame) []byte {

@@ -1,18 +1,20 @@
-// Package liveness is an application that knows how each link between switches is to be watched: which two ports are its ends, how
-// long a round trip over it takes, and so how often BFD should send. It takes links from application topology.
+// Package liveness is an application that knows how each link between switches is to be watched: which two ports are
+// its ends, how long a round trip over it takes, and so how often BFD should send. It takes links from application
+// topology.
 //
-// The round trip is measured now and then, by pairs of frames that leave a switch together. One comes back to the controller at once. The other goes over
-// the link; the switch at the far end sends it back by the port where it came in, and then the first hands it to the controller as well.
-// The difference of the two arrivals is a sample. The control path makes it inexact: what is below Resolution is noise.
+// The round trip is measured now and then, by pairs of frames that leave a switch together. One comes back to the
+// controller at once. The other goes over the link; the switch at the far end sends it back by the port where it came
+// in, and then the first hands it to the controller as well. The difference of the two arrivals is a sample. The
+// control path makes it inexact: what is below Resolution is noise.
 //
-// A link that is down stays known, and is to be watched as before: else nothing would notice that it is back. It is forgotten when one of
-// its ports leads elsewhere, or is removed.
+// A link that is down stays known, and is to be watched as before: else nothing would notice that it is back. It is
+// forgotten when one of its ports leads elsewhere, or is removed.
 //
-// A switch that has lost its controllers still sends such frames back, if it lives. So over links to one that is down they go on, more seldom,
-// and Echo tells what comes of them.
+// A switch that has lost its controllers still sends such frames back, if it lives. So over links to one that is down
+// they go on, more seldom, and Echo tells what comes of them.
 //
-// It sets nothing up at switches but the two entries that its frames need, and one that drops the frames of sentries (package bfd/sentry). Package setup,
-// beside it, does the rest, by the switches' databases.
+// It sets nothing up at switches but the two entries that its frames need, and one that drops the frames of sentries
+// (package bfd/sentry). Package setup, beside it, does the rest, by the switches' databases.
 package liveness
 
 import (
@@ -45,13 +47,16 @@ const all = 0
 func New() *app.App {
 	a := app.New(Name)
 	l := &liveness{
-		links: app.NewMap[uint32, app.PortOf, linkRow](a, "links"), peers: app.NewMap[uint32, app.PortOf, app.PortOf](a, "peers"),
+		links:  app.NewMap[uint32, app.PortOf, linkRow](a, "links"),
+		peers:  app.NewMap[uint32, app.PortOf, app.PortOf](a, "peers"),
 		totals: app.NewTable[uint32, totals](a, "totals"), queue: app.NewMap[uint32, uint64, app.PortOf](a, "queue"),
-		secret: app.NewTable[uint32, []byte](a, ledger.SecretTable), up: app.NewMap[uint32, app.Switch, uint16](a, "up"),
+		secret: app.NewTable[uint32, []byte](a, ledger.SecretTable),
+		up:     app.NewMap[uint32, app.Switch, uint16](a, "up"),
 		echoes: app.NewMap[uint32, app.PortOf, echoRow](a, "echoes"),
 	}
 	up := app.Need(l.up.Cell(all))
-	cells := app.Need(l.up.Cell(all), l.echoes.Cell(all), l.links.Cell(all), l.peers.Cell(all), l.totals.Cell(all), l.queue.Cell(all), l.secret.Cell(all))
+	cells := app.Need(l.up.Cell(all), l.echoes.Cell(all), l.links.Cell(all), l.peers.Cell(all), l.totals.Cell(all),
+		l.queue.Cell(all), l.secret.Cell(all))
 	app.Handle(a, func(app.SwitchUp) app.Cells { return up }, l.switchUp)
 	app.Handle(a, func(app.SwitchDown) app.Cells { return up }, l.switchDown)
 	app.HandleEmitted(a, func(topology.LinkUp) app.Cells { return cells }, l.linkUp)
@@ -68,8 +73,9 @@ func New() *app.App {
 }
 
 type liveness struct {
-	links  app.Map[uint32, app.PortOf, linkRow]    // by the lower end
-	peers  app.Map[uint32, app.PortOf, app.PortOf] // where a port leads; the zero PortOf if it led to a switch and does not any more
+	links app.Map[uint32, app.PortOf, linkRow] // by the lower end
+	// where a port leads; the zero PortOf if it led to a switch and does not any more
+	peers  app.Map[uint32, app.PortOf, app.PortOf]
 	totals app.Table[uint32, totals]
 	queue  app.Map[uint32, uint64, app.PortOf] // links to be looked at, by when
 	secret app.Table[uint32, []byte]
@@ -102,13 +108,15 @@ type totals struct {
 	Refused uint64 // links for which there was no room
 }
 
-// switchUp has frames returned that come over a link, and returned ones handed in. They are two addresses that no bridge passes
-// on, and one turns into the other: so a frame goes back once, whoever sent it. What sentries send over links no application sees.
+// switchUp has frames returned that come over a link, and returned ones handed in. They are two addresses that no
+// bridge passes on, and one turns into the other: so a frame goes back once, whoever sent it. What sentries send over
+// links no application sees.
 func (l *liveness) switchUp(tx *app.Tx, up app.SwitchUp) error {
 	l.up.Put(tx, all, up.Switch, 1)
 	entry := func(match of13.Match, does of13.Instructions) {
-		tx.FlowMod(up.Switch, of13.FlowMod{Command: of13.FlowAdd, Cookie: Cookie, Priority: priority, BufferID: of13.NoBuffer,
-			OutPort: of13.PortAny, OutGroup: of13.GroupAny, Match: match, Instructions: does})
+		tx.FlowMod(up.Switch, of13.FlowMod{Command: of13.FlowAdd, Cookie: Cookie, Priority: priority,
+			BufferID: of13.NoBuffer,
+			OutPort:  of13.PortAny, OutGroup: of13.GroupAny, Match: match, Instructions: does})
 	}
 	pair := func(dst app.MAC, does of13.Actions) {
 		entry(of13.Match(nil).WithEthDst(dst).WithEthType(etherType), of13.Instructions(nil).Apply(does))
@@ -232,7 +240,8 @@ func (l *liveness) enqueue(tx *app.Tx, at app.PortOf, row *linkRow, after time.D
 		}
 		l.queue.Delete(tx, all, row.Due)
 	}
-	if first, any := l.first(tx); !any || first > now+uint64(tickGap) || first+uint64(overdue) < now { // else the timer comes soon enough
+	// else the timer comes soon enough
+	if first, any := l.first(tx); !any || first > now+uint64(tickGap) || first+uint64(overdue) < now {
 		err = tx.SetTimer(timer, min(after, tickGap), nil)
 	}
 	row.Due = l.place(tx, at, due)

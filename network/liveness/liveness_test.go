@@ -126,7 +126,8 @@ func TestOneWay(t *testing.T) {
 	w.check(links{})
 }
 
-// Whoever makes frames up, repeats them, or hands them in elsewhere, changes nothing. One that a host sends outward comes back to it, once.
+// Whoever makes frames up, repeats them, or hands them in elsewhere, changes nothing. One that a host sends outward
+// comes back to it, once.
 func TestForgedFrames(t *testing.T) {
 	w := newWorld(t)
 	w.start(1, 2)

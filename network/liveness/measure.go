@@ -22,7 +22,8 @@ const (
 	tickGap = 100 * time.Millisecond
 	perTick = 16 // pairs: so few leave in a tick, however many links there are
 
-	// overdue is how late what comes first in the queue may be before the timer is taken for lost, with a tick that failed.
+	// overdue is how late what comes first in the queue may be before the timer is taken for lost, with a tick that
+	// failed.
 	overdue = 10 * time.Second
 
 	timer = "measure" // set whenever there is something in the queue, to when its first is due or later
@@ -118,7 +119,8 @@ func (l *liveness) send(tx *app.Tx, from app.PortOf, row *linkRow) {
 	l.out(tx, frame{from, row.Seq, false}, of13.PortController, of13.MaxLenNoBuffer)
 }
 
-// renew begins to wait for frames of another number: never one that was used before, also if the link was forgotten meanwhile.
+// renew begins to wait for frames of another number: never one that was used before, also if the link was forgotten
+// meanwhile.
 func (r *linkRow) renew(tx *app.Tx) {
 	r.Seq = max(r.Seq+1, uint64(tx.Now().UnixNano()))
 	r.Direct, r.Over = 0, 0

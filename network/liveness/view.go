@@ -50,7 +50,8 @@ func (v *View) add(r ledger.Row) error {
 	case "links":
 		var row linkRow
 		err := cbor.Unmarshal(r.Value, &row)
-		l := Link{A: at, B: row.To, Up: row.Up, Changed: time.Unix(0, row.Changed), Reason: row.Reason, RTT: time.Duration(row.RTT)}
+		l := Link{A: at, B: row.To, Up: row.Up, Changed: time.Unix(0, row.Changed), Reason: row.Reason,
+			RTT: time.Duration(row.RTT)}
 		if row.Measured != 0 {
 			l.Measured = time.Unix(0, row.Measured)
 		}

@@ -28,13 +28,15 @@ func TestSwitchDropsFramesOfSentries(t *testing.T) {
 	}
 }
 
-// A switch turns a frame round that comes in outward, by the port where it came in, and not one that has been turned already.
+// A switch turns a frame round that comes in outward, by the port where it came in, and not one that has been turned
+// already.
 func TestSwitchTurnsFramesRound(t *testing.T) {
 	s := switchUp(t)
 	sent := appendFrame(nil, []byte("k"), frame{at(2, 9), 7, true})
 	s.Frame(0, 1, sent)
 	turned := s.Frames()
-	if len(turned) != 1 || turned[0].Port != 1 || !bytes.Equal(turned[0].Data[:6], homeward[:]) || !bytes.Equal(turned[0].Data[6:], sent[6:]) {
+	if len(turned) != 1 || turned[0].Port != 1 || !bytes.Equal(turned[0].Data[:6], homeward[:]) ||
+		!bytes.Equal(turned[0].Data[6:], sent[6:]) {
 		t.Fatalf("of %x became %x", sent, turned)
 	}
 	s.Frame(0, 2, turned[0].Data)

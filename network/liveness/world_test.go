@@ -17,7 +17,8 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// world is a controller with topology and liveness, and switches that are wired together. Frames take as long as the wire says.
+// world is a controller with topology and liveness, and switches that are wired together. Frames take as long as the
+// wire says.
 type world struct {
 	t      *testing.T
 	net    *apptest.Net
@@ -126,7 +127,8 @@ func (w *world) arrive(a arrival) {
 	for _, f := range w.flows[a.port.Switch] {
 		wantDst, _ := f.Match.Get(of13.FieldEthDst)
 		wantType, _ := f.Match.Get(of13.FieldEthType)
-		if string(wantDst.Value) != string(dst[:]) || string(wantType.Value) != string(binary.BigEndian.AppendUint16(nil, typ)) {
+		if string(wantDst.Value) != string(dst[:]) ||
+			string(wantType.Value) != string(binary.BigEndian.AppendUint16(nil, typ)) {
 			continue
 		}
 		frame := slices.Clone(a.frame)

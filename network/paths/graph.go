@@ -19,7 +19,8 @@ const (
 // Disjoint is what a backup avoids.
 type Disjoint uint8
 
-// What a backup avoids: the cable that its primary goes by, or all of the next switch (where that is not the destination).
+// What a backup avoids: the cable that its primary goes by, or all of the next switch (where that is not the
+// destination).
 const (
 	LinkDisjoint Disjoint = iota
 	NodeDisjoint
@@ -74,14 +75,15 @@ const none = -1
 // weight makes one number of what decides between paths: first their costs, then how many links they have.
 func weight(cost uint32) uint64 { return uint64(cost)*MaxSwitches + 1 }
 
-// NewGraph makes a graph. A link whose ends are no switches of it, that leads from a switch to itself, or that shares its port with
-// another of the same direction is refused.
+// NewGraph makes a graph. A link whose ends are no switches of it, that leads from a switch to itself, or that shares
+// its port with another of the same direction is refused.
 func NewGraph(switches []openflow.DatapathID, links []Link) (*Graph, error) {
 	g := &Graph{switches: slices.Clone(switches), links: slices.Clone(links)}
 	slices.Sort(g.switches)
 	g.switches = slices.Compact(g.switches)
 	if len(g.switches) > MaxSwitches || len(g.links) > MaxLinks {
-		return nil, fmt.Errorf("graph of %d switches and %d links: at most %d and %d", len(g.switches), len(g.links), MaxSwitches, MaxLinks)
+		return nil, fmt.Errorf("graph of %d switches and %d links: at most %d and %d", len(g.switches), len(g.links),
+			MaxSwitches, MaxLinks)
 	}
 	slices.SortFunc(g.links, func(a, b Link) int { return compareEnds(a.From, b.From) })
 	g.arcs = make([]arc, len(g.links))
@@ -170,7 +172,8 @@ func (g *Graph) From(e End) (Link, bool) {
 
 // Without returns the graph without the links that begin or end at one of the ends: cables that are cut there.
 func (g *Graph) Without(ends ...End) *Graph {
-	left := slices.DeleteFunc(slices.Clone(g.links), func(l Link) bool { return slices.Contains(ends, l.From) || slices.Contains(ends, l.To) })
+	left := slices.DeleteFunc(slices.Clone(g.links),
+		func(l Link) bool { return slices.Contains(ends, l.From) || slices.Contains(ends, l.To) })
 	h, err := NewGraph(g.switches, left)
 	if err != nil {
 		panic("paths: a part of a sound graph is not sound: " + err.Error())

@@ -7,7 +7,8 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow"
 )
 
-// KShortest returns up to k paths that visit no switch twice, the best first (Yen's algorithm; cheapest, then fewest links).
+// KShortest returns up to k paths that visit no switch twice, the best first (Yen's algorithm; cheapest, then fewest
+// links).
 func (g *Graph) KShortest(from, to openflow.DatapathID, k int) []Path {
 	v, ok1 := g.index(from)
 	w, ok2 := g.index(to)
@@ -39,7 +40,8 @@ func (g *Graph) KShortest(from, to openflow.DatapathID, k int) []Path {
 	return paths
 }
 
-// deviations returns, for each switch of the path found last, the best path that leaves it there by an arc that no path found yet with the same beginning takes.
+// deviations returns, for each switch of the path found last, the best path that leaves it there by an arc that no path
+// found yet with the same beginning takes.
 func (g *Graph) deviations(found [][]int32, to int32, b *ban) (paths [][]int32) {
 	last := found[len(found)-1]
 	for i := range last {

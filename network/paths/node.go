@@ -11,9 +11,10 @@ type way struct {
 	exit
 }
 
-// protectFromLossOf gives each switch whose next hop is f a backup that also works if f is dead. Then its siblings have no primary either. So who cannot get past f by itself
-// uses a sibling that can, or one that uses a third: the nearest first, each only after the one that it relies on, so that there is no circle. Who cannot at all, because
-// everything goes by f, has a backup for the loss of its link only.
+// protectFromLossOf gives each switch whose next hop is f a backup that also works if f is dead. Then its siblings have
+// no primary either. So who cannot get past f by itself uses a sibling that can, or one that uses a third: the nearest
+// first, each only after the one that it relies on, so that there is no circle. Who cannot at all, because everything
+// goes by f, has a backup for the loss of its link only.
 func (b *builder) protectFromLossOf(f int32) {
 	b.children, b.best, b.cost, b.ways = b.children[:0], b.best[:0], b.cost[:0], b.ways[:0]
 	dirty := b.old != nil && b.stale[f]
@@ -51,7 +52,8 @@ func (b *builder) protectFromLossOf(f int32) {
 	}
 }
 
-// findWays lists the ways from what is behind w, a child of f, to what is behind another. Nothing behind w is settled: it would lead past f.
+// findWays lists the ways from what is behind w, a child of f, to what is behind another. Nothing behind w is settled:
+// it would lead past f.
 func (b *builder) findWays(i, w, f int32) {
 	for _, x := range b.order[b.at[w]:b.end[w]] {
 		for j := b.g.out[x]; j < b.g.out[x+1]; j++ {

@@ -59,15 +59,19 @@ func simplePaths(g *paths.Graph, from, to openflow.DatapathID) (found []paths.Pa
 	}
 	walk(from, paths.Path{})
 	slices.SortFunc(found, func(p, q paths.Path) int {
-		return cmp.Or(cmp.Compare(p.Cost, q.Cost), cmp.Compare(len(p.Links), len(q.Links)), slices.CompareFunc(p.Links, q.Links, func(a, b paths.Link) int {
-			return cmp.Or(cmp.Compare(a.From.Switch, b.From.Switch), cmp.Compare(a.From.Port, b.From.Port))
-		}))
+		return cmp.Or(cmp.Compare(p.Cost, q.Cost), cmp.Compare(len(p.Links), len(q.Links)),
+			slices.CompareFunc(p.Links, q.Links, func(a, b paths.Link) int {
+				return cmp.Or(cmp.Compare(a.From.Switch, b.From.Switch), cmp.Compare(a.From.Port, b.From.Port))
+			}))
 	})
 	return found
 }
 
 func samePaths(a, b []paths.Path) bool {
-	return slices.EqualFunc(a, b, func(p, q paths.Path) bool { return p.Cost == q.Cost && slices.Equal(p.Links, q.Links) })
+	return slices.EqualFunc(a, b, func(p, q paths.Path) bool {
+		return p.Cost == q.Cost && slices.Equal(p.Links,
+			q.Links)
+	})
 }
 
 func TestShortestIsTheFirstOfAll(t *testing.T) {
@@ -104,7 +108,8 @@ func shares(p, q paths.Path, avoid paths.Disjoint) bool {
 		}
 	}
 	inner := func(p paths.Path) []openflow.DatapathID { s := p.Switches(); return s[1 : len(s)-1] }
-	return avoid == paths.NodeDisjoint && slices.ContainsFunc(inner(p), func(s openflow.DatapathID) bool { return slices.Contains(inner(q), s) })
+	return avoid == paths.NodeDisjoint && slices.ContainsFunc(inner(p),
+		func(s openflow.DatapathID) bool { return slices.Contains(inner(q), s) })
 }
 
 func TestDisjointPairIsTheCheapestOfAll(t *testing.T) {
@@ -130,7 +135,8 @@ func TestDisjointPairIsTheCheapestOfAll(t *testing.T) {
 			if !samePaths(got, all[:1]) {
 				t.Fatalf("%v to %v: %v, want the shortest alone, %v", a, b, got, all[0])
 			}
-		case len(got) != 2 || got[0].Cost+got[1].Cost != best || got[0].Cost > got[1].Cost || shares(got[0], got[1], avoid):
+		case len(got) != 2 || got[0].Cost+got[1].Cost != best || got[0].Cost > got[1].Cost ||
+			shares(got[0], got[1], avoid):
 			t.Fatalf("%v to %v: %v, want two %v paths of cost %d together", a, b, got, avoid, best)
 		}
 	})

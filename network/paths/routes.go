@@ -19,8 +19,9 @@ type Hop struct {
 	// Back: Backup leads to a switch whose own packets come in by it. What does goes back by its incoming port.
 	Back bool
 
-	// Once: a packet may take Backup only if it has not taken such a backup before. It protects against the loss of a link, but if the
-	// switch behind Primary is dead the packet comes to another switch with a dead Primary. Node-disjoint routes only.
+	// Once: a packet may take Backup only if it has not taken such a backup before. It protects against the loss of a
+	// link, but if the switch behind Primary is dead the packet comes to another switch with a dead Primary.
+	// Node-disjoint routes only.
 	Once bool
 }
 
@@ -32,7 +33,8 @@ type Routes struct {
 	trees []*tree
 }
 
-// Protect computes the routes to the destinations. Links without a reverse are left out: nobody would notice that one is dead, and packets could not come back.
+// Protect computes the routes to the destinations. Links without a reverse are left out: nobody would notice that one
+// is dead, and packets could not come back.
 func Protect(g *Graph, dests []openflow.DatapathID, avoid Disjoint) (*Routes, error) {
 	r, err := newRoutes(g, dests, avoid)
 	if err != nil {
@@ -68,7 +70,8 @@ func (r *Routes) Avoids() Disjoint { return r.avoid }
 // Destinations returns the destinations in the order of their ids. Do not write to it.
 func (r *Routes) Destinations() []openflow.DatapathID { return r.dests }
 
-// Hops returns what each switch, in the order of Graph.Switches, does with packets to a destination. Do not write to it.
+// Hops returns what each switch, in the order of Graph.Switches, does with packets to a destination. Do not write to
+// it.
 func (r *Routes) Hops(dest openflow.DatapathID) []Hop {
 	if i, ok := slices.BinarySearch(r.dests, dest); ok {
 		return r.trees[i].hops

@@ -21,7 +21,8 @@ func protect(t interface{ Fatal(...any) }, g *paths.Graph, avoid paths.Disjoint)
 	return r
 }
 
-// way follows primaries and, at the switch whose primary is the dead port, the backup. It knows only hops, and gives up where they loop.
+// way follows primaries and, at the switch whose primary is the dead port, the backup. It knows only hops, and gives up
+// where they loop.
 func way(r *paths.Routes, from, to openflow.DatapathID, dead paths.End) []openflow.DatapathID {
 	cable, _ := r.Graph().From(dead)
 	way := []openflow.DatapathID{from}
@@ -81,8 +82,8 @@ func TestWaysOfThePaper(t *testing.T) {
 	}
 }
 
-// Without a failure packets take shortest paths; and where nothing nearer to the destination has settled it, the backup is the shortest path without the dead
-// link (section IV-C, extended experiments).
+// Without a failure packets take shortest paths; and where nothing nearer to the destination has settled it, the backup
+// is the shortest path without the dead link (section IV-C, extended experiments).
 func TestWaysAreShort(t *testing.T) {
 	for _, g := range []*paths.Graph{sample.USNET(), sample.Random(1, 40, 80, 10), sample.Random(2, 30, 45, 3)} {
 		r := protect(t, g, paths.LinkDisjoint)
@@ -107,7 +108,8 @@ func TestWaysAreShort(t *testing.T) {
 				}
 			}
 		}
-		t.Logf("%d switches, %d links: %d backups of %d are not the shortest", len(g.Switches()), len(g.Links())/2, longer, backups)
+		t.Logf("%d switches, %d links: %d backups of %d are not the shortest", len(g.Switches()), len(g.Links())/2,
+			longer, backups)
 		if longer*100 > backups {
 			t.Errorf("more than one backup of 100 is longer than it must be: %d of %d", longer, backups)
 		}
@@ -147,13 +149,17 @@ func mutate(t *rapid.T, g *paths.Graph) *paths.Graph {
 			for _, l := range links {
 				port = max(port, l.From.Port+1, l.To.Port+1)
 			}
-			links = append(links, paths.Both(paths.End{Switch: g.Switches()[a], Port: port}, paths.End{Switch: g.Switches()[b], Port: port}, rapid.Uint32Range(1, 5).Draw(t, "cost"))...)
+			links = append(links, paths.Both(paths.End{Switch: g.Switches()[a], Port: port},
+				paths.End{Switch: g.Switches()[b], Port: port}, rapid.Uint32Range(1, 5).Draw(t, "cost"))...)
 		case len(links) == 0:
 		case kind == 1: // one way only
 			links = slices.Delete(links, i, i+1)
 		case kind == 2: // a cable less
 			l := links[i]
-			links = slices.DeleteFunc(links, func(m paths.Link) bool { return m.From == l.From || m.From == l.To && m.To == l.From })
+			links = slices.DeleteFunc(links, func(m paths.Link) bool {
+				return m.From == l.From ||
+					m.From == l.To && m.To == l.From
+			})
 		default:
 			links[i].Cost = rapid.Uint32Range(1, 5).Draw(t, "cost")
 		}
@@ -168,7 +174,8 @@ func mutate(t *rapid.T, g *paths.Graph) *paths.Graph {
 func TestUpdateIsWhatProtectReturns(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(2, 14).Draw(t, "switches")
-		g := sample.Random(rapid.Uint64().Draw(t, "seed"), n, rapid.IntRange(n-1, 3*n).Draw(t, "links"), rapid.Uint32Range(1, 4).Draw(t, "max cost"))
+		g := sample.Random(rapid.Uint64().Draw(t, "seed"), n, rapid.IntRange(n-1, 3*n).Draw(t, "links"),
+			rapid.Uint32Range(1, 4).Draw(t, "max cost"))
 		avoid := rapid.SampledFrom([]paths.Disjoint{paths.LinkDisjoint, paths.NodeDisjoint}).Draw(t, "avoid")
 		r := protect(t, g, avoid)
 		for range 4 {
@@ -230,7 +237,8 @@ func TestUpdatesOfLargerNetworks(t *testing.T) {
 func TestUpdateWithAnotherSwitch(t *testing.T) {
 	g := sample.Random(1, 10, 20, 3)
 	whole := protect(t, g, paths.LinkDisjoint)
-	links := slices.DeleteFunc(slices.Clone(g.Links()), func(l paths.Link) bool { return l.From.Switch == 10 || l.To.Switch == 10 })
+	links := slices.DeleteFunc(slices.Clone(g.Links()),
+		func(l paths.Link) bool { return l.From.Switch == 10 || l.To.Switch == 10 })
 	h, err := paths.NewGraph(g.Switches()[:9], links)
 	if err != nil {
 		t.Fatal(err)
@@ -282,7 +290,8 @@ func TestStepsGoFromTheDestinationOutward(t *testing.T) {
 				}
 				for _, s := range way(r, at, dest, paths.End{})[1:] {
 					if mine > 0 && round[key{dest, s}] >= mine {
-						t.Fatalf("to %v at %v: round %d, and at %v, on the way, round %d", dest, at, mine, s, round[key{dest, s}])
+						t.Fatalf("to %v at %v: round %d, and at %v, on the way, round %d", dest, at, mine, s,
+							round[key{dest, s}])
 					}
 				}
 			}

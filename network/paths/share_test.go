@@ -16,7 +16,8 @@ func complete(t *testing.T, n int) *Graph {
 		s := openflow.DatapathID(i + 1)
 		switches = append(switches, s)
 		for j := range i {
-			links = append(links, Both(End{s, of13.Port(j + 1)}, End{openflow.DatapathID(j + 1), of13.Port(s)}, 1+uint32(i*i+7*j)%23)...)
+			links = append(links, Both(End{s, of13.Port(j + 1)}, End{openflow.DatapathID(j + 1), of13.Port(s)},
+				1+uint32(i*i+7*j)%23)...)
 		}
 	}
 	g, err := NewGraph(switches, links)

@@ -37,8 +37,8 @@ func (g *Graph) path(arcs []int32) Path {
 	return p
 }
 
-// Shortest returns a cheapest path; of several that with the fewest links, then that whose links begin at the lowest switches and ports. There is none to a switch
-// itself, nor to one that cannot be reached.
+// Shortest returns a cheapest path; of several that with the fewest links, then that whose links begin at the lowest
+// switches and ports. There is none to a switch itself, nor to one that cannot be reached.
 func (g *Graph) Shortest(from, to openflow.DatapathID) (Path, bool) {
 	v, ok1 := g.index(from)
 	w, ok2 := g.index(to)
@@ -114,7 +114,8 @@ func (g *Graph) incoming() incoming {
 
 func (in incoming) of(v int32) []int32 { return in.arcs[in.start[v]:in.start[v+1]] }
 
-// queue is a binary heap of switches by distance. What a nearer entry has overtaken stays in it; who pops looks at the distance.
+// queue is a binary heap of switches by distance. What a nearer entry has overtaken stays in it; who pops looks at the
+// distance.
 type queue []queued
 
 type queued struct {

@@ -13,7 +13,8 @@ type tree struct {
 	exits []exit // what the backups are the beginning of
 }
 
-// exit is a way from a switch down the tree to x, and from there by a port that is not of the tree; or, if that is 0, as Crankback at x says.
+// exit is a way from a switch down the tree to x, and from there by a port that is not of the tree; or, if that is 0,
+// as Crankback at x says.
 type exit struct {
 	cost uint64 // to the destination
 	x    int32
@@ -60,8 +61,10 @@ type arcOut struct {
 func newBuilder(g *Graph, avoid Disjoint) *builder {
 	n := len(g.switches)
 	ints := func() []int32 { return make([]int32, n) }
-	return &builder{g: g, avoid: avoid, parent: ints(), order: ints(), at: ints(), end: ints(), first: ints(), next: ints(),
-		down: make([]uint64, n), through: make([]uint64, n), nearest: make([]arcOut, n), oldParent: ints(), dirty: make([]bool, n), stale: make([]bool, n)}
+	return &builder{g: g, avoid: avoid, parent: ints(), order: ints(), at: ints(), end: ints(), first: ints(),
+		next: ints(),
+		down: make([]uint64, n), through: make([]uint64, n), nearest: make([]arcOut, n), oldParent: ints(),
+		dirty: make([]bool, n), stale: make([]bool, n)}
 }
 
 // build makes the tree of a destination.
@@ -110,8 +113,8 @@ func (b *builder) choosePrimary(v int32) {
 	}
 }
 
-// protect gives the switches of a tree their backups. All of them follow from the graph and the distances: that is why an update of a tree is the same as
-// a new one.
+// protect gives the switches of a tree their backups. All of them follow from the graph and the distances: that is why
+// an update of a tree is the same as a new one.
 func (b *builder) protect(dest int32) *tree {
 	b.walk(dest)
 	clear(b.nearest)
@@ -170,8 +173,8 @@ func (b *builder) walk(dest int32) {
 // behind reports whether the tree path of v passes by w.
 func (b *builder) behind(v, w int32) bool { return b.at[v] >= b.at[w] && b.at[v] < b.end[w] }
 
-// cheapestOut returns the cheapest arc out of what is behind a switch. It is the cheapest out of what is behind a switch nearer to the
-// destination too, if it leads so far.
+// cheapestOut returns the cheapest arc out of what is behind a switch. It is the cheapest out of what is behind a
+// switch nearer to the destination too, if it leads so far.
 func (b *builder) cheapestOut(x int32) *arcOut {
 	n := &b.nearest[x]
 	if n.known {
@@ -190,8 +193,9 @@ func (b *builder) cheapestOut(x int32) *arcOut {
 	return n
 }
 
-// bestExit returns the cheapest way from w to what is not behind f, which is w or its next hop; of several the one of fewest crankbacks. If
-// switches nearer to the destination have settled how x uses what is behind it, that is the only way by x, and a good one: it leads farther than f.
+// bestExit returns the cheapest way from w to what is not behind f, which is w or its next hop; of several the one of
+// fewest crankbacks. If switches nearer to the destination have settled how x uses what is behind it, that is the only
+// way by x, and a good one: it leads farther than f.
 func (b *builder) bestExit(w, f int32) exit {
 	best := noExit
 	for i := b.at[w]; i < b.end[w]; {
@@ -233,8 +237,8 @@ func (b *builder) bestArc(x, f int32, back uint64, best exit) exit {
 	return best
 }
 
-// install makes an exit the backup of w, and settles the way to it at the switches between. If it is another than it was, they look at theirs again, and so do
-// those of the way that it was.
+// install makes an exit the backup of w, and settles the way to it at the switches between. If it is another than it
+// was, they look at theirs again, and so do those of the way that it was.
 func (b *builder) install(w int32, e exit, once bool) {
 	b.exits[w] = e
 	if b.old != nil && b.old.exits[w] != e {
@@ -254,7 +258,8 @@ func (b *builder) keep(w int32) {
 	}
 }
 
-// settleWay settles what the switches between w and its exit do with packets that come down the tree. It returns by which port w sends them.
+// settleWay settles what the switches between w and its exit do with packets that come down the tree. It returns by
+// which port w sends them.
 func (b *builder) settleWay(w int32) of13.Port {
 	e := b.exits[w]
 	v, port := e.x, e.port

@@ -7,8 +7,9 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// Update returns the routes for a graph that has become another one, and for destinations that may be others. They are what Protect would return; destinations that nothing
-// has changed for share their memory with r. If switches have come or gone everything is computed anew.
+// Update returns the routes for a graph that has become another one, and for destinations that may be others. They are
+// what Protect would return; destinations that nothing has changed for share their memory with r. If switches have come
+// or gone everything is computed anew.
 func (r *Routes) Update(g *Graph, dests []openflow.DatapathID) (*Routes, error) {
 	if !slices.Equal(g.switches, r.graph.switches) {
 		return Protect(g, dests, r.avoid)
@@ -63,7 +64,8 @@ func changedArcs(old, g *Graph) (changes []change) {
 		if side >= 0 {
 			after, j = usable(g, j), j+1
 		}
-		if before != nil && after != nil && before.to == after.to && before.weight == after.weight && before.backWeight == after.backWeight {
+		if before != nil && after != nil && before.to == after.to && before.weight == after.weight &&
+			before.backWeight == after.backWeight {
 			continue
 		}
 		if a := after; a != nil {
@@ -101,8 +103,8 @@ func (b *builder) rebuild(dest int32, old *tree, changes []change) *tree {
 	return t
 }
 
-// gains reports whether an arc that is new, or that costs something else, may lead to another choice in an old tree: as a primary, or as the exit of a
-// switch that packets of its beginning pass and those of its end do not.
+// gains reports whether an arc that is new, or that costs something else, may lead to another choice in an old tree: as
+// a primary, or as the exit of a switch that packets of its beginning pass and those of its end do not.
 func (b *builder) gains(old *tree, a *arc) bool {
 	from, to := a.from, a.to
 	through := old.dist[to] + a.weight
@@ -142,7 +144,8 @@ func (b *builder) soil(v int32) {
 	}
 }
 
-// recall makes an old tree that which is being built, but for what is settled, and for arcs that are not there any more.
+// recall makes an old tree that which is being built, but for what is settled, and for arcs that are not there any
+// more.
 func (b *builder) recall(old *tree) {
 	b.old, b.tree = old, tree{slices.Clone(old.dist), slices.Clone(old.hops), slices.Clone(old.exits)}
 	for v := range b.parent {
@@ -159,7 +162,8 @@ func (b *builder) recall(old *tree) {
 	}
 }
 
-// move brings the distances up to date. It returns the switches near enough to a change to choose anew: those whose distance has changed, their neighbours, and those at changed arcs.
+// move brings the distances up to date. It returns the switches near enough to a change to choose anew: those whose
+// distance has changed, their neighbours, and those at changed arcs.
 func (b *builder) move(changes []change) (touched []int32) {
 	g := b.g
 	var lost []int32 // those whose way to the destination led by an arc that is gone, or costs more
@@ -223,8 +227,8 @@ type Step struct {
 	Dest, Switch openflow.DatapathID
 	Old, New     Hop
 
-	// Round is when: after all steps of lower rounds. Then a packet on its way meets old switches first and new ones from the first new one on, and
-	// arrives. Steps of destinations that are new, or gone, have round 0.
+	// Round is when: after all steps of lower rounds. Then a packet on its way meets old switches first and new ones
+	// from the first new one on, and arrives. Steps of destinations that are new, or gone, have round 0.
 	Round int
 }
 
@@ -288,7 +292,8 @@ func (t *tree) hop(v int) Hop {
 	return t.hops[v]
 }
 
-// order gives the steps of one destination their rounds: one more than the nearest step on the new way to the destination.
+// order gives the steps of one destination their rounds: one more than the nearest step on the new way to the
+// destination.
 func (r *Routes) order(steps []Step, t *tree) {
 	at := make(map[int32]*Step, len(steps))
 	for i := range steps {

@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow"
 )
 
-// Change is what turns one program into another, in the order of its fields: nothing refers to a group that is not there, and a packet finds the
-// old entry or the new one.
+// Change is what turns one program into another, in the order of its fields: nothing refers to a group that is not
+// there, and a packet finds the old entry or the new one.
 type Change struct {
 	AddGroups    []GroupID
 	Add          []Entry
@@ -81,14 +81,18 @@ type SwitchChange struct {
 	Change
 }
 
-// Round is what may be sent to all its switches at once, ordered by switch. Each switch has to have done it before the next round is sent.
+// Round is what may be sent to all its switches at once, ordered by switch. Each switch has to have done it before the
+// next round is sent.
 type Round []SwitchChange
 
-// Rounds returns what leads from a plan to the next without losing a packet or sending it in a circle, whatever the order in which the switches of a round get to it. First groups, and
-// routes to destinations that nobody uses yet; then the new routes, a switch always later than those that its packets will pass; then hosts that are new, or elsewhere, in
-// the same way; at last what nobody uses any more. While that goes on a switch may hold what it held and what it is to hold.
+// Rounds returns what leads from a plan to the next without losing a packet or sending it in a circle, whatever the
+// order in which the switches of a round get to it. First groups, and routes to destinations that nobody uses yet; then
+// the new routes, a switch always later than those that its packets will pass; then hosts that are new, or elsewhere,
+// in the same way; at last what nobody uses any more. While that goes on a switch may hold what it held and what it is
+// to hold.
 //
-// Switches that p does not have get nothing. Both plans have the same Config. If they do not avoid the same no packet is lost either, unless something fails meanwhile.
+// Switches that p does not have get nothing. Both plans have the same Config. If they do not avoid the same no packet
+// is lost either, unless something fails meanwhile.
 func (p *Plan) Rounds(old *Plan) []Round {
 	d := difference{old: old, new: p, rounds: []map[openflow.DatapathID]*Change{{}}}
 	steps := p.routes.Steps(old.routes)
@@ -185,14 +189,15 @@ func (d *difference) hosts(useHosts int) {
 	type pair struct{ was, is *Host }
 	var all, changed []pair
 	sameMarks := d.old.marks() == d.new.marks()
-	merge(d.old.hosts, d.new.hosts, func(a, b Host) int { return slices.Compare(a.MAC[:], b.MAC[:]) }, func(was, is *Host) {
-		if is != nil {
-			all = append(all, pair{nil, is})
-		}
-		if was == nil || is == nil || *was != *is || !sameMarks {
-			changed = append(changed, pair{was, is})
-		}
-	})
+	merge(d.old.hosts, d.new.hosts, func(a, b Host) int { return slices.Compare(a.MAC[:], b.MAC[:]) },
+		func(was, is *Host) {
+			if is != nil {
+				all = append(all, pair{nil, is})
+			}
+			if was == nil || is == nil || *was != *is || !sameMarks {
+				changed = append(changed, pair{was, is})
+			}
+		})
 	before := d.old.routes.Graph().Switches()
 	for _, s := range d.new.routes.Graph().Switches() {
 		pairs := changed

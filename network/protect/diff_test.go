@@ -95,15 +95,18 @@ func updated(t testing.TB, p *Plan, g *paths.Graph, dests []openflow.DatapathID,
 	}
 	for _, s := range g.Switches() {
 		entries, groups := q.Size(s)
-		if a, b := q.Program(s), whole.Program(s); !samePrograms(a, b) || len(a.Entries) != entries || len(a.Groups) != groups {
-			t.Fatalf("switch %v: an update has %d entries and %d groups (counted %d and %d), a new plan %d and %d, or they are others",
+		if a, b := q.Program(s), whole.Program(s); !samePrograms(a, b) || len(a.Entries) != entries ||
+			len(a.Groups) != groups {
+			t.Fatalf("switch %v: an update has %d entries and %d groups (counted %d and %d), a new plan %d and %d, "+
+				"or they are others",
 				s, len(a.Entries), len(a.Groups), entries, groups, len(b.Entries), len(b.Groups))
 		}
 	}
 	return q
 }
 
-// pass does the rounds from one plan to the next, the switches of a round in any order, and looks after each switch whether all is well.
+// pass does the rounds from one plan to the next, the switches of a round in any order, and looks after each switch
+// whether all is well.
 func pass(t testing.TB, r *rand.Rand, old, next *Plan, well func(*Network)) {
 	t.Helper()
 	g := next.routes.Graph()
@@ -125,12 +128,14 @@ func pass(t testing.TB, r *rand.Rand, old, next *Plan, well func(*Network)) {
 	}
 	for _, s := range next.routes.Graph().Switches() {
 		if !samePrograms(programs[s], next.Program(s)) {
-			t.Fatalf("the rounds end at switch %v with %d entries and %d groups, not those of the plan", s, len(programs[s].Entries), len(programs[s].Groups))
+			t.Fatalf("the rounds end at switch %v with %d entries and %d groups, not those of the plan", s,
+				len(programs[s].Entries), len(programs[s].Groups))
 		}
 	}
 }
 
-// Make before break: while the new routes replace the emergency routes, and the old ones when the link is back, every packet arrives.
+// Make before break: while the new routes replace the emergency routes, and the old ones when the link is back, every
+// packet arrives.
 func TestNoPacketIsLostBetweenPlans(t *testing.T) {
 	for seed := range uint64(25) {
 		g, name := random(seed, 12)
@@ -142,8 +147,10 @@ func TestNoPacketIsLostBetweenPlans(t *testing.T) {
 					without := updated(t, whole, g.Without(e), g.Switches(), whole.hosts)
 					pass(t, r, whole, without, func(n *Network) { survive(t, n, cut(e), allPairs(g)) })
 					part := parts(g, cut(e))
-					connected := func(p pair) bool { return part[p.from] == part[p.to] } // the others wait for their routes
-					pass(t, r, without, updated(t, without, g, g.Switches(), whole.hosts), func(n *Network) { survive(t, n, Failures{}, only(allPairs(g), connected)) })
+					// the others wait for their routes
+					connected := func(p pair) bool { return part[p.from] == part[p.to] }
+					pass(t, r, without, updated(t, without, g, g.Switches(), whole.hosts),
+						func(n *Network) { survive(t, n, Failures{}, only(allPairs(g), connected)) })
 				}
 			})
 		}
@@ -188,8 +195,10 @@ func TestNoPacketIsLostWhenHostsChange(t *testing.T) {
 			pass(t, r, less, updated(t, less, g, at(moved), moved), func(n *Network) {
 				well(n) // but for the one that moves: that gets its packets there or here
 				for _, from := range g.Switches() {
-					if j := n.Follow(moved[0].MAC, paths.End{Switch: from, Port: hostPort + 1}, Failures{}); j.Fate != Delivered || j.At != moved[0].At && j.At != few[0].At {
-						t.Fatalf("from %v to the host that moves from %v to %v: %v at %v", from, few[0].At, moved[0].At, j.Fate, j.At)
+					if j := n.Follow(moved[0].MAC, paths.End{Switch: from, Port: hostPort + 1},
+						Failures{}); j.Fate != Delivered || j.At != moved[0].At && j.At != few[0].At {
+						t.Fatalf("from %v to the host that moves from %v to %v: %v at %v", from, few[0].At, moved[0].At,
+							j.Fate, j.At)
 					}
 				}
 			})
@@ -214,7 +223,8 @@ func TestNoPacketIsLostWhenProtectionChanges(t *testing.T) {
 func TestSwitchesComeAndGo(t *testing.T) {
 	g := sample.Random(1, 10, 20, 3)
 	r := rand.New(rand.NewPCG(1, 5))
-	links := slices.DeleteFunc(slices.Clone(g.Links()), func(l paths.Link) bool { return l.From.Switch == 10 || l.To.Switch == 10 })
+	links := slices.DeleteFunc(slices.Clone(g.Links()),
+		func(l paths.Link) bool { return l.From.Switch == 10 || l.To.Switch == 10 })
 	h, err := paths.NewGraph(g.Switches()[:9], links)
 	if err != nil {
 		t.Fatal(err)

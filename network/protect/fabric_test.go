@@ -11,7 +11,8 @@ import (
 	"github.com/holdfast-sdn/holdfast/vswitch"
 )
 
-// fabric is a network of software switches with the links of a graph, one frame at a time. Its switches are numbered from 1, as those of package sample.
+// fabric is a network of software switches with the links of a graph, one frame at a time. Its switches are numbered
+// from 1, as those of package sample.
 type fabric struct {
 	t        testing.TB
 	g        *paths.Graph
@@ -27,10 +28,12 @@ func newFabric(t testing.TB, p *Plan) *fabric {
 	t.Helper()
 	g := p.routes.Graph()
 	n := len(g.Switches()) + 1
-	f := &fabric{t: t, g: g, switches: make([]*vswitch.Switch, n), far: make([]map[of13.Port]paths.Link, n), most: 2 * len(g.Links())}
+	f := &fabric{t: t, g: g, switches: make([]*vswitch.Switch, n), far: make([]map[of13.Port]paths.Link, n),
+		most: 2 * len(g.Links())}
 	for _, s := range g.Switches() {
 		f.far[s] = map[of13.Port]paths.Link{}
-		f.switches[s] = vswitch.New(vswitch.Config{DatapathID: s, Ports: vswitch.Ports(int(s), int(hostPort)+1), Buffers: -1})
+		f.switches[s] = vswitch.New(vswitch.Config{DatapathID: s, Ports: vswitch.Ports(int(s), int(hostPort)+1),
+			Buffers: -1})
 		f.switches[s].Connect(1)
 		hello := of13.NewHello(of13.VersionsOf(of13.Version))
 		f.switches[s].Message(0, 1, hello.Append(nil, 1))
@@ -91,7 +94,8 @@ func (f *fabric) set(dead Failures, up bool) {
 	}
 }
 
-// send sends a frame from a port, and returns where it leaves the network, if it does, and how it looks then. Its way is f.way.
+// send sends a frame from a port, and returns where it leaves the network, if it does, and how it looks then. Its way
+// is f.way.
 func (f *fabric) send(to of13.MAC, from paths.End) (at paths.End, frame []byte) {
 	copy(f.frame, to[:])
 	f.way = f.way[:0]
@@ -114,13 +118,15 @@ func (f *fabric) send(to of13.MAC, from paths.End) (at paths.End, frame []byte) 
 			return at, frame
 		}
 		if f.way = append(f.way, l); len(f.way) > f.most {
-			f.t.Fatalf("a frame from %v to %v goes in a circle: %v", from, to, paths.Path{Links: f.way[:min(len(f.way), 30)]}.Switches())
+			f.t.Fatalf("a frame from %v to %v goes in a circle: %v", from, to,
+				paths.Path{Links: f.way[:min(len(f.way), 30)]}.Switches())
 		}
 		at = l.To
 	}
 }
 
-// survive checks that with the failures frames of some pairs arrive as they were sent where there is a way, and are dropped where there is none.
+// survive checks that with the failures frames of some pairs arrive as they were sent where there is a way, and are
+// dropped where there is none.
 func (f *fabric) survive(dead Failures, pairs iter.Seq[pair]) (tried int) {
 	f.t.Helper()
 	part := parts(f.g, dead)
@@ -131,7 +137,8 @@ func (f *fabric) survive(dead Failures, pairs iter.Seq[pair]) (tried int) {
 		}
 		at, frame := f.send(macOf(p.to), paths.End{Switch: p.from, Port: hostPort + 1})
 		if at != want || frame != nil && !bytes.Equal(frame, f.frame) {
-			f.t.Fatalf("from %v to %v with %v dead: the frame is at %v, want %v; it went %v, and is %x", p.from, p.to, dead, at, want, paths.Path{Links: f.way}.Switches(), frame)
+			f.t.Fatalf("from %v to %v with %v dead: the frame is at %v, want %v; it went %v, and is %x", p.from, p.to,
+				dead, at, want, paths.Path{Links: f.way}.Switches(), frame)
 		}
 		tried++
 	}

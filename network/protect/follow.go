@@ -18,7 +18,8 @@ const (
 
 func (f Fate) String() string { return [...]string{"dropped", "delivered", "looping"}[f] }
 
-// Failures are what is dead. A cable is dead if one of its ends is in Ends, or one of its switches in Switches. The switches at its ends know, and no other.
+// Failures are what is dead. A cable is dead if one of its ends is in Ends, or one of its switches in Switches. The
+// switches at its ends know, and no other.
 type Failures struct {
 	Ends     map[paths.End]bool
 	Switches map[openflow.DatapathID]bool
@@ -105,7 +106,8 @@ func (f Failures) link(l paths.Link) bool {
 	return f.Ends[l.From] || f.Ends[l.To] || f.Switches[l.From.Switch] || f.Switches[l.To.Switch]
 }
 
-// step returns the port by which a packet leaves a switch, 0 if it does not, and whether the switch takes it for one of its own hosts.
+// step returns the port by which a packet leaves a switch, 0 if it does not, and whether the switch takes it for one of
+// its own hosts.
 func (n *Network) step(to of13.MAC, at paths.End, dead Failures, mark *bool) (out of13.Port, local bool) {
 	t := n.switches[at.Switch]
 	if t == nil || dead.Switches[at.Switch] {

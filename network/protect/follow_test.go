@@ -66,7 +66,8 @@ func parts(g *paths.Graph, dead Failures) map[openflow.DatapathID]int {
 
 type pair struct{ from, to openflow.DatapathID }
 
-// survive checks that with the failures packets of some pairs arrive where there is a way, and are dropped where there is none.
+// survive checks that with the failures packets of some pairs arrive where there is a way, and are dropped where there
+// is none.
 func survive(t testing.TB, n *Network, dead Failures, pairs iter.Seq[pair]) {
 	t.Helper()
 	part := parts(n.graph, dead)
@@ -78,7 +79,8 @@ func survive(t testing.TB, n *Network, dead Failures, pairs iter.Seq[pair]) {
 		j := n.Follow(macOf(p.to), paths.End{Switch: p.from, Port: hostPort + 1}, dead)
 		if j.Fate != want || want == Delivered && (j.At != paths.End{Switch: p.to, Port: hostPort} || j.Mark) {
 			went := paths.Path{Links: j.Links[:min(len(j.Links), 30)]}.Switches()
-			t.Fatalf("from %v to %v with %v dead: %v at %v (marked: %v) after %d links, want %v; it went %v", p.from, p.to, dead, j.Fate, j.At, j.Mark, len(j.Links), want, went)
+			t.Fatalf("from %v to %v with %v dead: %v at %v (marked: %v) after %d links, want %v; it went %v", p.from,
+				p.to, dead, j.Fate, j.At, j.Mark, len(j.Links), want, went)
 		}
 	}
 }
@@ -129,8 +131,8 @@ func cables(g *paths.Graph) (ends []paths.End) {
 
 func cut(e paths.End) Failures { return Failures{Ends: map[paths.End]bool{e: true}} }
 
-// surviveAll checks each single failure that the routes are to survive. Packets that visit no switch which notices go the way that they went: they are
-// not followed again.
+// surviveAll checks each single failure that the routes are to survive. Packets that visit no switch which notices go
+// the way that they went: they are not followed again.
 func surviveAll(t testing.TB, p *Plan) {
 	t.Helper()
 	n := p.Network()
@@ -167,7 +169,8 @@ func surviveAll(t testing.TB, p *Plan) {
 var modes = []paths.Disjoint{paths.LinkDisjoint, paths.NodeDisjoint}
 
 func TestEverySingleFailureOfThePapersNetworks(t *testing.T) {
-	for name, g := range map[string]*paths.Graph{"triangle": sample.Triangle(), "ring": sample.Ring(), "USNET": sample.USNET()} {
+	for name, g := range map[string]*paths.Graph{"triangle": sample.Triangle(), "ring": sample.Ring(),
+		"USNET": sample.USNET()} {
 		for _, avoid := range modes {
 			t.Run(fmt.Sprint(name, "/", avoid), func(t *testing.T) { surviveAll(t, planOf(t, g, avoid)) })
 		}

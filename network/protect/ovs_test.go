@@ -16,7 +16,8 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// Open vSwitch takes what Messages says, and goes the paper's ways with it (figures 3a and 3b), after which no controller is there.
+// Open vSwitch takes what Messages says, and goes the paper's ways with it (figures 3a and 3b), after which no
+// controller is there.
 func TestOpenVSwitch(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

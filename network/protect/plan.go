@@ -35,7 +35,8 @@ type Plan struct {
 	groups               []map[GroupID]int32 // how many hops share it
 }
 
-// Compile makes the plan of routes to the switches that hosts are at. A switch that would need more than it has room for is an error, as is a host that no routes lead to.
+// Compile makes the plan of routes to the switches that hosts are at. A switch that would need more than it has room
+// for is an error, as is a host that no routes lead to.
 func Compile(routes *paths.Routes, hosts []Host, config Config) (*Plan, error) {
 	n := len(routes.Graph().Switches())
 	p := &Plan{config: config, routes: routes, entries: make([]int, n), groups: make([]map[GroupID]int32, n)}
@@ -46,7 +47,8 @@ func Compile(routes *paths.Routes, hosts []Host, config Config) (*Plan, error) {
 		return nil, err
 	}
 	if config.Table+1 > of13.TableMax || config.MaxEntries < 1 || config.MaxGroups < 1 {
-		return nil, fmt.Errorf("protect with tables from %d, %d entries and %d groups: the last table is %d, and a switch needs room", config.Table, config.MaxEntries, config.MaxGroups, of13.TableMax)
+		return nil, fmt.Errorf("protect with tables from %d, %d entries and %d groups: the last table is %d, and a "+
+			"switch needs room", config.Table, config.MaxEntries, config.MaxGroups, of13.TableMax)
 	}
 	for _, d := range routes.Destinations() {
 		for v, h := range routes.Hops(d) {
@@ -124,10 +126,12 @@ func (p *Plan) setHosts(hosts []Host) error {
 			p.hostEntries[v] += local[s]
 		}
 		if n := p.entries[v] + p.hostEntries[v]; n > p.config.MaxEntries {
-			return fmt.Errorf("switch %v needs %d flow entries and may have %d: let it have more, or protect fewer destinations", s, n, p.config.MaxEntries)
+			return fmt.Errorf("switch %v needs %d flow entries and may have %d: let it have more, or protect fewer "+
+				"destinations", s, n, p.config.MaxEntries)
 		}
 		if n := len(p.groups[v]); n > p.config.MaxGroups {
-			return fmt.Errorf("switch %v needs %d groups and may have %d: let it have more, or use fewer links", s, n, p.config.MaxGroups)
+			return fmt.Errorf("switch %v needs %d groups and may have %d: let it have more, or use fewer links", s, n,
+				p.config.MaxGroups)
 		}
 	}
 	return nil

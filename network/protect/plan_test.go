@@ -25,16 +25,21 @@ func TestProgramOfTheRing(t *testing.T) {
 	}
 	var got []string
 	for _, m := range Diff(Program{}, p.Program(2)).Messages() {
-		got = append(got, strings.TrimSpace(strings.ReplaceAll(m.(interface{ String() string }).String(), " cookie=0x686670726f74/0x0", "")))
+		got = append(got, strings.TrimSpace(strings.ReplaceAll(m.(interface{ String() string }).String(),
+			" cookie=0x686670726f74/0x0", "")))
 	}
 	want := []string{
 		"GROUP_MOD add group=32770 type=ff bucket=watch_port:1,actions=output:1 bucket=watch_port:2,actions=output:2",
 		"GROUP_MOD add group=65537 type=ff bucket=watch_port:2,actions=output:2 bucket=watch_port:1,actions=output:1",
-		"GROUP_MOD add group=2147516418 type=ff bucket=watch_port:1,actions=output:1 bucket=watch_port:2,actions=IN_PORT",
-		"GROUP_MOD add group=2147549185 type=ff bucket=watch_port:2,actions=output:2 bucket=watch_port:1,actions=IN_PORT",
-		"FLOW_MOD add table=10 priority=100 match=eth_dst=02:00:00:00:00:01 actions=write_metadata:0x1/0xffffffffffffffff,goto_table:11",
+		"GROUP_MOD add group=2147516418 type=ff bucket=watch_port:1,actions=output:1 " +
+			"bucket=watch_port:2,actions=IN_PORT",
+		"GROUP_MOD add group=2147549185 type=ff bucket=watch_port:2,actions=output:2 " +
+			"bucket=watch_port:1,actions=IN_PORT",
+		"FLOW_MOD add table=10 priority=100 match=eth_dst=02:00:00:00:00:01 " +
+			"actions=write_metadata:0x1/0xffffffffffffffff,goto_table:11",
 		"FLOW_MOD add table=10 priority=100 match=eth_dst=02:00:00:00:00:02 actions=output:100",
-		"FLOW_MOD add table=10 priority=100 match=eth_dst=02:00:00:00:00:05 actions=write_metadata:0x5/0xffffffffffffffff,goto_table:11",
+		"FLOW_MOD add table=10 priority=100 match=eth_dst=02:00:00:00:00:05 " +
+			"actions=write_metadata:0x5/0xffffffffffffffff,goto_table:11",
 		"FLOW_MOD add table=11 priority=200 match=in_port=2,metadata=0x1 actions=group:2147516418",
 		"FLOW_MOD add table=11 priority=100 match=metadata=0x1 actions=group:32770",
 		"FLOW_MOD add table=11 priority=400 match=in_port=2,metadata=0x5 actions=output:1",
@@ -46,7 +51,8 @@ func TestProgramOfTheRing(t *testing.T) {
 	}
 }
 
-// In node-disjoint routes the switches next to the destination mark what takes their backup, and the destination takes the mark off.
+// In node-disjoint routes the switches next to the destination mark what takes their backup, and the destination takes
+// the mark off.
 func TestProgramsThatMark(t *testing.T) {
 	p := planOf(t, sample.Triangle(), paths.NodeDisjoint)
 	lines := func(s openflow.DatapathID) (all string) {
@@ -77,7 +83,8 @@ func TestGroupsAreShared(t *testing.T) {
 			}
 		}
 		if _, groups := p.Size(s); groups > 2*ports*(ports-1) {
-			t.Errorf("switch %v has %d groups for %d ports: with or without IN_PORT there are not more than two for each ordered pair of ports", s, groups, ports)
+			t.Errorf("switch %v has %d groups for %d ports: with or without IN_PORT there are not more than two "+
+				"for each ordered pair of ports", s, groups, ports)
 		}
 	}
 }
@@ -122,7 +129,8 @@ func TestCompileRefuses(t *testing.T) {
 		{"too many entries", routes, hosts[:3], Config{MaxEntries: 5, MaxGroups: 9}, "flow entries and may have 5"},
 		{"too many groups", routes, hosts[:3], Config{MaxEntries: 99, MaxGroups: 1}, "groups and may have 1"},
 		{"no room", routes, nil, Config{}, "0 entries and 0 groups"},
-		{"no table for routes", routes, nil, Config{Table: of13.TableMax, MaxEntries: 9, MaxGroups: 9}, "tables from 254"},
+		{"no table for routes", routes, nil, Config{Table: of13.TableMax, MaxEntries: 9, MaxGroups: 9},
+			"tables from 254"},
 		{"host at no destination", routes, hosts[3:4], roomy, "is no destination"},
 		{"one host at two ports", routes, append(hosts[:1:1], Host{hosts[0].MAC, hosts[1].At}), roomy, "keep one"},
 		{"group address", routes, []Host{{of13.MAC{1}, hosts[0].At}}, roomy, "no unicast address"},

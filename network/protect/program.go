@@ -13,7 +13,8 @@ import (
 // Cookie is that of all entries of this package, and of no other.
 const Cookie uint64 = 0x686670726f74 // "hfprot"
 
-// DetourVLAN is the VLAN of a frame that has taken a backup that may be taken only once. No other frame has it: IEEE 802.1Q reserves it.
+// DetourVLAN is the VLAN of a frame that has taken a backup that may be taken only once. No other frame has it: IEEE
+// 802.1Q reserves it.
 const DetourVLAN uint16 = 4095
 
 // MaxPort is the highest port number that a group id has room for.
@@ -53,10 +54,12 @@ type Entry struct {
 
 // compareEntries is the order in a program. Entries with which it is 0 replace each other.
 func compareEntries(a, b Entry) int {
-	if c := cmp.Or(cmp.Compare(a.Table, b.Table), cmp.Compare(a.Match.Dest, b.Match.Dest), slices.Compare(a.Match.Host[:], b.Match.Host[:])); c != 0 {
+	if c := cmp.Or(cmp.Compare(a.Table, b.Table), cmp.Compare(a.Match.Dest, b.Match.Dest),
+		slices.Compare(a.Match.Host[:], b.Match.Host[:])); c != 0 {
 		return c
 	}
-	if c := cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.Match.InPort, b.Match.InPort)); c != 0 || a.Match.Detoured == b.Match.Detoured {
+	if c := cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.Match.InPort, b.Match.InPort)); c != 0 ||
+		a.Match.Detoured == b.Match.Detoured {
 		return c
 	}
 	if a.Match.Detoured {
@@ -65,8 +68,8 @@ func compareEntries(a, b Entry) int {
 	return 1
 }
 
-// GroupID is the id of a fast-failover group, and says all about it: two ports, and two bits. So groups of equal contents are one, an id is the same whoever computes
-// it, and a group never changes.
+// GroupID is the id of a fast-failover group, and says all about it: two ports, and two bits. So groups of equal
+// contents are one, an id is the same whoever computes it, and a group never changes.
 type GroupID uint32
 
 const (

@@ -13,14 +13,16 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow"
 )
 
-var graphs = flag.Int("graphs", someGraphs, "how many random networks of software switches lose each link; those beyond the default have up to 200 switches")
+var graphs = flag.Int("graphs", someGraphs, "how many random networks of software switches lose each link; those "+
+	"beyond the default have up to 200 switches")
 
 const someGraphs = 12
 
 // What the messages make a switch do is what the interpreter says.
 func TestSwitchesDoWhatTheInterpreterSays(t *testing.T) {
 	for name, g := range map[string]*paths.Graph{
-		"triangle": sample.Triangle(), "ring": sample.Ring(), "USNET": sample.USNET(), "tree": sample.Random(4, 9, 8, 3), "random": sample.Random(5, 15, 24, 5),
+		"triangle": sample.Triangle(), "ring": sample.Ring(), "USNET": sample.USNET(),
+		"tree": sample.Random(4, 9, 8, 3), "random": sample.Random(5, 15, 24, 5),
 	} {
 		for _, avoid := range modes {
 			t.Run(fmt.Sprint(name, "/", avoid), func(t *testing.T) {
@@ -33,10 +35,12 @@ func TestSwitchesDoWhatTheInterpreterSays(t *testing.T) {
 						want := n.Follow(macOf(pair.to), from, cut(e))
 						at, frame := f.send(macOf(pair.to), from)
 						if at != want.At || !slices.Equal(f.way, want.Links) {
-							t.Fatalf("from %v to %v with %v dead: at %v by %v, want %v at %v by %v", pair.from, pair.to, e, at, f.way, want.Fate, want.At, want.Links)
+							t.Fatalf("from %v to %v with %v dead: at %v by %v, want %v at %v by %v", pair.from, pair.to,
+								e, at, f.way, want.Fate, want.At, want.Links)
 						}
 						if frame != nil && !bytes.Equal(frame, frameTo(macOf(pair.to))) {
-							t.Fatalf("from %v to %v with %v dead: the frame has become %x", pair.from, pair.to, e, frame)
+							t.Fatalf("from %v to %v with %v dead: the frame has become %x", pair.from, pair.to, e,
+								frame)
 						}
 					}
 					f.set(cut(e), true)
@@ -46,11 +50,13 @@ func TestSwitchesDoWhatTheInterpreterSays(t *testing.T) {
 	}
 }
 
-// crossing lists the pairs whose frames pass each cable while nothing is dead, by either end of it, and each switch that they come to.
+// crossing lists the pairs whose frames pass each cable while nothing is dead, by either end of it, and each switch
+// that they come to.
 //
-// What becomes of a frame depends on the frame, on the tables, and on the live bits that are looked at on its way. A fast-failover group looks
-// at its buckets in order, until one lives; so while nothing is dead the only bits looked at are those of the ports by which the frame leaves. Frames that do
-// not pass a cable are therefore none the wiser if it dies: they go the way that they went, and arrive. They need not be sent again.
+// What becomes of a frame depends on the frame, on the tables, and on the live bits that are looked at on its way. A
+// fast-failover group looks at its buckets in order, until one lives; so while nothing is dead the only bits looked at
+// are those of the ports by which the frame leaves. Frames that do not pass a cable are therefore none the wiser if it
+// dies: they go the way that they went, and arrive. They need not be sent again.
 func (f *fabric) crossing() (links map[paths.End][]pair, switches map[openflow.DatapathID][]pair) {
 	links, switches = map[paths.End][]pair{}, map[openflow.DatapathID][]pair{}
 	f.survive(Failures{}, func(yield func(pair) bool) {
@@ -68,7 +74,8 @@ func (f *fabric) crossing() (links map[paths.End][]pair, switches map[openflow.D
 	return links, switches
 }
 
-// surviveAll kills each cable, and if the routes are to survive that each switch, and sends frames between all pairs that are concerned.
+// surviveAll kills each cable, and if the routes are to survive that each switch, and sends frames between all pairs
+// that are concerned.
 func (f *fabric) surviveAll(avoid paths.Disjoint) (failures, tried int) {
 	links, switches := f.crossing()
 	try := func(dead Failures, pairs []pair) {
@@ -88,7 +95,8 @@ func (f *fabric) surviveAll(avoid paths.Disjoint) (failures, tried int) {
 	return failures, tried
 }
 
-// Frames between any two switches arrive, or are dropped if nothing joins the two any more, whatever single link (or switch) is dead, and never go in a circle.
+// Frames between any two switches arrive, or are dropped if nothing joins the two any more, whatever single link (or
+// switch) is dead, and never go in a circle.
 func TestEverySingleFailureOnSwitches(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(*graphs) {
@@ -120,8 +128,9 @@ func killEach(t *testing.T, seed uint64, switches, links int) {
 	}
 }
 
-// A link fails, or with node-disjoint routes a switch; the plan for what is left takes the place of the emergency routes; what failed is mended, and the first plan
-// comes back. No frame is lost, at no time, but for those that the failure cuts off: these wait for their routes. The switches of a round get to it in any order; the same switches go
+// A link fails, or with node-disjoint routes a switch; the plan for what is left takes the place of the emergency
+// routes; what failed is mended, and the first plan comes back. No frame is lost, at no time, but for those that the
+// failure cuts off: these wait for their routes. The switches of a round get to it in any order; the same switches go
 // through it for one failure after the other; one that is dead gets its rounds, too.
 func TestNoFrameIsLostBetweenPlans(t *testing.T) {
 	for seed := range uint64(*graphs) {
@@ -145,7 +154,8 @@ func TestNoFrameIsLostBetweenPlans(t *testing.T) {
 	}
 }
 
-// thereAndBack makes something fail and mends it, with all that is done about that, and returns the plan at the end, made by updates.
+// thereAndBack makes something fail and mends it, with all that is done about that, and returns the plan at the end,
+// made by updates.
 func (f *fabric) thereAndBack(r *rand.Rand, p *Plan, dead Failures) *Plan {
 	f.t.Helper()
 	var ends []paths.End

@@ -8,7 +8,8 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// canon writes matches, instructions and buckets so that those that mean the same are equal byte for byte. Its slices are reused.
+// canon writes matches, instructions and buckets so that those that mean the same are equal byte for byte. Its slices
+// are reused.
 type canon struct {
 	fields       []of13.OXM
 	instructions []of13.Instruction
@@ -25,7 +26,8 @@ func (c *canon) identity(dst []byte, table uint8, priority uint16, m of13.Match)
 		c.fields = append(c.fields, o)
 	}
 	slices.SortStableFunc(c.fields, func(a, b of13.OXM) int {
-		return cmp.Or(cmp.Compare(a.Class, b.Class), cmp.Compare(a.Field, b.Field), cmp.Compare(a.Experimenter, b.Experimenter))
+		return cmp.Or(cmp.Compare(a.Class, b.Class), cmp.Compare(a.Field, b.Field),
+			cmp.Compare(a.Experimenter, b.Experimenter))
 	})
 	for _, o := range c.fields {
 		dst = appendField(dst, o)
@@ -119,7 +121,8 @@ func appendActions(dst []byte, list of13.Actions) []byte {
 	return dst
 }
 
-// appendField appends a field without the bits of its value that the mask leaves out, without a mask that leaves out none, and not at all if it leaves out all.
+// appendField appends a field without the bits of its value that the mask leaves out, without a mask that leaves out
+// none, and not at all if it leaves out all.
 func appendField(dst []byte, o of13.OXM) []byte {
 	whole, some := true, false
 	for i, b := range o.Mask {
@@ -147,7 +150,8 @@ func appendField(dst []byte, o of13.OXM) []byte {
 	return dst
 }
 
-// allOf returns the bits of the i-th byte of a value that the field has. Of fields that no match masks the others are zeros anyway.
+// allOf returns the bits of the i-th byte of a value that the field has. Of fields that no match masks the others are
+// zeros anyway.
 func allOf(o of13.OXM, i int) byte {
 	if o.Class != of13.ClassBasic {
 		return 0xff

@@ -9,9 +9,11 @@ import (
 
 // FuzzReply hands a check whatever passes for a reply: what it says then can be sent, and it can be resumed.
 func FuzzReply(f *testing.F) {
-	want := Want{Flows: []of13.FlowMod{entry(1, any13.WithInPort(1), toGroup(1))}, Groups: []of13.GroupMod{failover(1, 1, 2)}}
+	want := Want{Flows: []of13.FlowMod{entry(1, any13.WithInPort(1), toGroup(1))},
+		Groups: []of13.GroupMod{failover(1, 1, 2)}}
 	for _, m := range []of13.MultipartReply{
-		flowPart(false, held(want.Flows[0])), flowPart(true, held(entry(2, nil, drop))), groupPart(false, described(want.Groups[0]), described(chain(2, 1))), groupPart(true),
+		flowPart(false, held(want.Flows[0])), flowPart(true, held(entry(2, nil, drop))),
+		groupPart(false, described(want.Groups[0]), described(chain(2, 1))), groupPart(true),
 	} {
 		f.Add(m.Append(nil, 1)[openflow.HeaderLen:])
 	}

@@ -32,14 +32,16 @@ func ovsPolicy(removeForeign bool) Policy {
 			return Foreign
 		},
 		Group: func(g of13.GroupDesc) Owner {
-			if g.GroupType == of13.GroupTypeFastFailover && string(g.Buckets) == string(protect.GroupID(g.GroupID).Buckets()) {
+			if g.GroupType == of13.GroupTypeFastFailover &&
+				string(g.Buckets) == string(protect.GroupID(g.GroupID).Buckets()) {
 				return Own
 			}
 			return Foreign
 		}}
 }
 
-// What Open vSwitch says that it holds is what it was sent, and what somebody has done to its tables is found and mended.
+// What Open vSwitch says that it holds is what it was sent, and what somebody has done to its tables is found and
+// mended.
 func TestOpenVSwitch(t *testing.T) {
 	lab := netlab.ForTest(t)
 	sw, err := lab.AddSwitch("s1", 1)
@@ -61,8 +63,10 @@ func TestOpenVSwitch(t *testing.T) {
 	}
 
 	gone := s.spoil(want)
-	if got := s.check(want, false); got != (Result{Right: n - 3 - gone, Wrong: 3, Missing: gone, Surplus: 3, Foreign: 2}) {
-		t.Errorf("after somebody was at its tables it finds %+v, want 3 wrong, %d missing, 3 surplus, 2 foreign of %d", got, gone, n)
+	if got := s.check(want, false); got != (Result{Right: n - 3 - gone, Wrong: 3, Missing: gone, Surplus: 3,
+		Foreign: 2}) {
+		t.Errorf("after somebody was at its tables it finds %+v, want 3 wrong, %d missing, 3 surplus, 2 foreign of %d",
+			got, gone, n)
 	}
 	if got := s.check(want, false); got != (Result{Right: n, Foreign: 2}) || len(s.sent) > 0 {
 		t.Errorf("after the repair it finds %+v, and sends %v", got, s.sent[:min(3, len(s.sent))])
@@ -73,7 +77,8 @@ func TestOpenVSwitch(t *testing.T) {
 	if got := s.check(want, true); got != (Result{Right: n}) || len(s.sent) > 0 {
 		t.Errorf("when that is removed it finds %+v, and sends %v", got, s.sent[:min(3, len(s.sent))])
 	}
-	if out, err := sw.OFCtl("dump-flows", fmt.Sprintf("cookie=%#x/-1", theirs)); err != nil || !strings.Contains(out, "priority=7") {
+	if out, err := sw.OFCtl("dump-flows", fmt.Sprintf("cookie=%#x/-1", theirs)); err != nil ||
+		!strings.Contains(out, "priority=7") {
 		t.Errorf("the entry of another application is gone: %s, %v", out, err)
 	}
 }
@@ -82,9 +87,15 @@ func TestOpenVSwitch(t *testing.T) {
 func (s *session) spoil(want Want) (gone int) {
 	s.t.Helper()
 	groups := func(f of13.FlowMod) []uint32 { return slices.Collect(instructionGroups(f.Instructions)) }
-	inRoutes := slices.IndexFunc(want.Flows, func(f of13.FlowMod) bool { return f.Cookie == protect.Cookie && len(groups(f)) > 0 })
+	inRoutes := slices.IndexFunc(want.Flows, func(f of13.FlowMod) bool {
+		return f.Cookie == protect.Cookie &&
+			len(groups(f)) > 0
+	})
 	used := groups(want.Flows[inRoutes])[0]
-	changed := slices.IndexFunc(want.Groups, func(g of13.GroupMod) bool { return g.GroupType == of13.GroupTypeFastFailover && g.GroupID != used })
+	changed := slices.IndexFunc(want.Groups, func(
+		g of13.GroupMod) bool {
+		return g.GroupType == of13.GroupTypeFastFailover && g.GroupID != used
+	})
 	for _, f := range want.Flows {
 		if slices.Contains(groups(f), used) {
 			gone++ // with its group
@@ -97,14 +108,18 @@ func (s *session) spoil(want Want) (gone int) {
 		// Wrong: buckets, actions, and actions with somebody else's cookie.
 		{"mod-group", fmt.Sprintf("group_id=%d,type=ff,bucket=watch_port:1,output:1", want.Groups[changed].GroupID)},
 		{"mod-flows", "--strict", "table=1,priority=100,dl_dst=02:00:00:00:00:07,actions=drop"},
-		{"add-flow", fmt.Sprintf("cookie=%#x,table=1,priority=100,dl_dst=02:00:00:00:00:08,actions=drop", foreignCookie)},
+		{"add-flow", fmt.Sprintf("cookie=%#x,table=1,priority=100,dl_dst=02:00:00:00:00:08,actions=drop",
+			foreignCookie)},
 		// Ours, and wanted by nobody: an entry with its group, and one more.
-		{"add-group", fmt.Sprintf("group_id=%d,type=ff,bucket=watch_port:900,output:900,bucket=watch_port:901,output:901", surplus)},
-		{"add-flow", fmt.Sprintf("cookie=%#x,table=2,priority=9,metadata=0x999,actions=group:%d", protect.Cookie, surplus)},
+		{"add-group", fmt.Sprintf(
+			"group_id=%d,type=ff,bucket=watch_port:900,output:900,bucket=watch_port:901,output:901", surplus)},
+		{"add-flow", fmt.Sprintf("cookie=%#x,table=2,priority=9,metadata=0x999,actions=group:%d", protect.Cookie,
+			surplus)},
 		{"add-flow", fmt.Sprintf("cookie=%#x,table=0,priority=9,in_port=3,actions=drop", ours)},
 		// Foreign, and another application's.
 		{"add-group", "group_id=7777,type=all,bucket=output:1"},
-		{"add-flow", fmt.Sprintf("cookie=%#x,table=0,priority=8,in_port=3,idle_timeout=600,actions=group:7777", foreignCookie)},
+		{"add-flow", fmt.Sprintf("cookie=%#x,table=0,priority=8,in_port=3,idle_timeout=600,actions=group:7777",
+			foreignCookie)},
 		{"add-flow", fmt.Sprintf("cookie=%#x,table=0,priority=7,in_port=3,actions=drop", theirs)},
 	} {
 		if _, err := s.sw.OFCtl(step[0], step[1:]...); err != nil {
@@ -120,7 +135,8 @@ func program(t *testing.T) Want {
 	g := sample.USNET()
 	var hosts []protect.Host
 	for i := range 2000 {
-		hosts = append(hosts, protect.Host{MAC: of13.MAC{2, 0, 0, 0, byte(i >> 8), byte(i)}, At: paths.End{Switch: g.Switches()[i%len(g.Switches())], Port: of13.Port(100 + i)}})
+		hosts = append(hosts, protect.Host{MAC: of13.MAC{2, 0, 0, 0, byte(i >> 8), byte(i)},
+			At: paths.End{Switch: g.Switches()[i%len(g.Switches())], Port: of13.Port(100 + i)}})
 	}
 	routes, err := paths.Protect(g, g.Switches(), paths.NodeDisjoint)
 	if err != nil {
@@ -146,7 +162,8 @@ func program(t *testing.T) Want {
 func kinds() Want {
 	var w Want
 	add := func(m of13.Match, in of13.Instructions) {
-		w.Flows = append(w.Flows, of13.FlowMod{Cookie: ours, TableID: 10, Priority: uint16(len(w.Flows)), Match: m, Instructions: in})
+		w.Flows = append(w.Flows, of13.FlowMod{Cookie: ours, TableID: 10, Priority: uint16(len(w.Flows)), Match: m,
+			Instructions: in})
 	}
 	var none of13.Instructions
 	var a of13.Actions
@@ -159,21 +176,26 @@ func kinds() Want {
 		any13.WithOXM(masked(of13.FieldMetadata, []byte{0, 0, 0, 0, 0, 0, 0, 5}, ones(8))),
 		any13.WithOXM(masked(of13.FieldMetadata, make([]byte, 8), make([]byte, 8))),
 		any13.WithEthDstMasked(of13.MAC{1}, of13.MAC{1}).WithEthSrc(of13.MAC{2}),
-		any13.WithEthType(0x806).WithUint(of13.FieldARPOp, 1).With(of13.FieldARPTPA, []byte{10, 0, 0, 0}, []byte{255, 0, 0, 0}).With(of13.FieldARPSHA, []byte{2, 0, 0, 0, 0, 1}, nil),
-		ipv4.WithUint(of13.FieldIPDSCP, 5).WithUint(of13.FieldIPECN, 1).WithIPv4Src([4]byte{10}, [4]byte{255}).WithIPv4Dst([4]byte{10, 0, 0, 1}, [4]byte{255, 255, 255, 255}),
+		any13.WithEthType(0x806).WithUint(of13.FieldARPOp, 1).With(of13.FieldARPTPA, []byte{10, 0, 0, 0},
+			[]byte{255, 0, 0, 0}).With(of13.FieldARPSHA, []byte{2, 0, 0, 0, 0, 1}, nil),
+		ipv4.WithUint(of13.FieldIPDSCP, 5).WithUint(of13.FieldIPECN, 1).WithIPv4Src([4]byte{10},
+			[4]byte{255}).WithIPv4Dst([4]byte{10, 0, 0, 1}, [4]byte{255, 255, 255, 255}),
 		udp.WithUint(of13.FieldUDPDst, 67).WithUint(of13.FieldUDPSrc, 68),
 		ipv4.WithIPProto(6).WithUint(of13.FieldTCPDst, 80),
 		ipv4.WithIPProto(132).WithUint(of13.FieldSCTPDst, 80),
 		ipv4.WithIPProto(1).WithUint(of13.FieldICMPv4Type, 8).WithUint(of13.FieldICMPv4Code, 0),
 		ipv6.WithIPProto(58),
-		ipv6.WithIPProto(58).WithUint(of13.FieldICMPv6Type, 135).With(of13.FieldIPv6NDTarget, slices.Repeat([]byte{1}, 16), nil).WithOXM(of13.Exact(of13.FieldIPv6NDSLL, []byte{2, 0, 0, 0, 0, 1})),
-		ipv6.WithOXM(masked(of13.FieldIPv6FLabel, []byte{0, 1, 2, 3}, []byte{0, 15, 255, 255})).WithIPv6Src([16]byte{0xfe, 0x80}, [16]byte{0xff, 0xff}),
+		ipv6.WithIPProto(58).WithUint(of13.FieldICMPv6Type, 135).With(of13.FieldIPv6NDTarget,
+			slices.Repeat([]byte{1}, 16), nil).WithOXM(of13.Exact(of13.FieldIPv6NDSLL, []byte{2, 0, 0, 0, 0, 1})),
+		ipv6.WithOXM(masked(of13.FieldIPv6FLabel, []byte{0, 1, 2, 3},
+			[]byte{0, 15, 255, 255})).WithIPv6Src([16]byte{0xfe, 0x80}, [16]byte{0xff, 0xff}),
 		any13.WithVLAN(4095),
 		any13.WithNoVLAN(),
 		any13.WithUintMasked(of13.FieldVLANVID, 0x1000, 0x1000),
 		any13.WithOXM(masked(of13.FieldVLANVID, []byte{0x10, 5}, []byte{0x1f, 0xff})),
 		any13.WithVLAN(5).WithUint(of13.FieldVLANPCP, 3).WithEthType(0x800),
-		any13.WithEthType(0x8847).WithUint(of13.FieldMPLSLabel, 5).WithUint(of13.FieldMPLSBOS, 1).WithUint(of13.FieldMPLSTC, 2),
+		any13.WithEthType(0x8847).WithUint(of13.FieldMPLSLabel, 5).WithUint(of13.FieldMPLSBOS,
+			1).WithUint(of13.FieldMPLSTC, 2),
 		any13.WithUint(of13.FieldTunnelID, 5),
 	} {
 		add(m, none.Apply(output(1)))
@@ -185,16 +207,21 @@ func kinds() Want {
 		none.WriteMetadata(5, ^uint64(0)).Goto(11),
 		none.WriteMetadata(5, 0),
 		none.Write(a.PopVLAN().Output(1, 0)).Clear(),
-		none.Apply(a.Output(1, 9).Output(of13.PortController, 128).Output(of13.PortController, of13.MaxLenNoBuffer).Output(of13.PortController, 0)),
-		none.Apply(a.Output(of13.PortInPort, 1).Output(of13.PortAll, 2).Output(of13.PortFlood, 3).Output(of13.PortNormal, 4).Output(of13.PortLocal, 5)),
+		none.Apply(a.Output(1, 9).Output(of13.PortController, 128).Output(of13.PortController,
+			of13.MaxLenNoBuffer).Output(of13.PortController, 0)),
+		none.Apply(a.Output(of13.PortInPort, 1).Output(of13.PortAll, 2).Output(of13.PortFlood,
+			3).Output(of13.PortNormal, 4).Output(of13.PortLocal, 5)),
 		none.Apply(a.PushVLAN(0x8100).SetUint(of13.FieldVLANVID, 0x1fff).SetUint(of13.FieldVLANPCP, 3).Output(1, 0)),
 		none.Apply(a.SetQueue(7).Output(1, 0).PushMPLS(0x8847).SetMPLSTTL(9).DecMPLSTTL().PopMPLS(0x800).Output(2, 0)),
-		none.Apply(a.SetField(of13.Exact(of13.FieldEthDst, []byte{2, 0, 0, 0, 0, 1})).SetUint(of13.FieldTunnelID, 9).Output(1, 0)),
+		none.Apply(a.SetField(of13.Exact(of13.FieldEthDst, []byte{2, 0, 0, 0, 0, 1})).SetUint(of13.FieldTunnelID,
+			9).Output(1, 0)),
 		none.Apply(a.Group(2)),
 	} {
 		add(any13.WithInPort(9), in)
 	}
-	add(udp, none.Apply(a.SetUint(of13.FieldUDPDst, 9).SetField(of13.Exact(of13.FieldIPv4Dst, []byte{1, 2, 3, 4})).SetUint(of13.FieldIPDSCP, 3).DecNwTTL().SetNwTTL(5).Output(1, 0)))
+	add(udp, none.Apply(a.SetUint(of13.FieldUDPDst,
+		9).SetField(of13.Exact(of13.FieldIPv4Dst, []byte{1, 2, 3, 4})).SetUint(of13.FieldIPDSCP,
+		3).DecNwTTL().SetNwTTL(5).Output(1, 0)))
 	w.Flows = append(w.Flows, of13.FlowMod{Cookie: ours, TableID: 11, IdleTimeout: 600, HardTimeout: 900,
 		Flags: of13.FlowSendFlowRem | of13.FlowCheckOverlap | of13.FlowResetCounts | of13.FlowNoBytCounts | of13.FlowNoPktCounts})
 
@@ -204,9 +231,12 @@ func kinds() Want {
 	two := func(b of13.Buckets) of13.Buckets { return append(slices.Clone(b), b...) }
 	w.Groups = []of13.GroupMod{
 		{GroupType: of13.GroupTypeIndirect, GroupID: 1, Buckets: bucket(0, of13.PortAny, of13.GroupAny, output(1))},
-		{GroupType: of13.GroupTypeAll, GroupID: 2, Buckets: two(bucket(0, of13.PortAny, of13.GroupAny, a.PopVLAN().Group(1)))},
-		{GroupType: of13.GroupTypeSelect, GroupID: 3, Buckets: two(bucket(5, of13.PortAny, of13.GroupAny, a.SetQueue(1).Output(1, 9)))},
-		{GroupType: of13.GroupTypeFastFailover, GroupID: 4, Buckets: append(bucket(0, 1, of13.GroupAny, output(1)), bucket(0, of13.PortAny, 3, a.Group(3))...)},
+		{GroupType: of13.GroupTypeAll, GroupID: 2, Buckets: two(bucket(0, of13.PortAny, of13.GroupAny,
+			a.PopVLAN().Group(1)))},
+		{GroupType: of13.GroupTypeSelect, GroupID: 3,
+			Buckets: two(bucket(5, of13.PortAny, of13.GroupAny, a.SetQueue(1).Output(1, 9)))},
+		{GroupType: of13.GroupTypeFastFailover, GroupID: 4,
+			Buckets: append(bucket(0, 1, of13.GroupAny, output(1)), bucket(0, of13.PortAny, 3, a.Group(3))...)},
 		{GroupType: of13.GroupTypeAll, GroupID: 5},
 	}
 	return w

@@ -18,7 +18,8 @@ var (
 	matches = [][]of13.Match{
 		{nil, any13.WithOXM(masked(of13.FieldEthDst, make([]byte, 6), make([]byte, 6)))},
 		{any13.WithInPort(1)},
-		{any13.WithMetadata(5, ^uint64(0)), any13.WithOXM(masked(of13.FieldMetadata, []byte{0, 0, 0, 0, 0, 0, 0, 5}, []byte{255, 255, 255, 255, 255, 255, 255, 255}))},
+		{any13.WithMetadata(5, ^uint64(0)), any13.WithOXM(masked(of13.FieldMetadata, []byte{0, 0, 0, 0, 0, 0, 0, 5},
+			[]byte{255, 255, 255, 255, 255, 255, 255, 255}))},
 		{any13.WithMetadata(4, 4)},
 		{any13.WithInPort(1).WithMetadata(5, 5).WithVLAN(7), any13.WithVLAN(7).WithMetadata(5, 5).WithInPort(1)},
 	}
@@ -70,8 +71,10 @@ func genModel(cookies ...uint64) *rapid.Generator[model] {
 		}
 		ids := append(slices.Sorted(maps.Keys(m.groups)), 0)
 		for range rapid.IntRange(0, 12).Draw(t, "rules") {
-			at := place{uint8(rapid.IntRange(0, 1).Draw(t, "table")), uint16(rapid.IntRange(1, 2).Draw(t, "priority")), rapid.IntRange(0, len(matches)-1).Draw(t, "match")}
-			m.rules[at] = rule{rapid.SampledFrom(cookies).Draw(t, "cookie"), uint16(rapid.IntRange(0, 1).Draw(t, "idle") * 60),
+			at := place{uint8(rapid.IntRange(0, 1).Draw(t, "table")), uint16(rapid.IntRange(1, 2).Draw(t, "priority")),
+				rapid.IntRange(0, len(matches)-1).Draw(t, "match")}
+			m.rules[at] = rule{rapid.SampledFrom(cookies).Draw(t, "cookie"),
+				uint16(rapid.IntRange(0, 1).Draw(t, "idle") * 60),
 				rapid.IntRange(0, len(deeds)-1).Draw(t, "deed"), rapid.SampledFrom(ids).Draw(t, "in group")}
 		}
 		return m
@@ -98,8 +101,10 @@ func (m model) spell(t *rapid.T) Want {
 		if r.group == 0 {
 			in = rapid.SampledFrom(deeds[r.deed]).Draw(t, "way to say it")
 		}
-		w.Flows = append(w.Flows, of13.FlowMod{Cookie: r.cookie, TableID: at.table, Priority: at.priority, IdleTimeout: r.idle,
-			Match: rapid.SampledFrom(matches[at.match]).Draw(t, "way to match"), Instructions: in, BufferID: of13.NoBuffer, OutPort: of13.PortAny, OutGroup: of13.GroupAny})
+		w.Flows = append(w.Flows, of13.FlowMod{Cookie: r.cookie, TableID: at.table, Priority: at.priority,
+			IdleTimeout: r.idle,
+			Match:       rapid.SampledFrom(matches[at.match]).Draw(t, "way to match"), Instructions: in,
+			BufferID: of13.NoBuffer, OutPort: of13.PortAny, OutGroup: of13.GroupAny})
 	}
 	return w
 }
@@ -186,9 +191,13 @@ func (d *device) holds() model {
 		at := place{f.TableID, f.Priority, slices.IndexFunc(matches, func(ways []of13.Match) bool {
 			return slices.ContainsFunc(ways, func(way of13.Match) bool { return string(way) == string(f.Match) })
 		})}
-		r := rule{cookie: f.Cookie, idle: f.IdleTimeout, deed: slices.IndexFunc(deeds, func(ways []of13.Instructions) bool {
-			return slices.ContainsFunc(ways, func(way of13.Instructions) bool { return string(way) == string(f.Instructions) })
-		})}
+		r := rule{cookie: f.Cookie, idle: f.IdleTimeout,
+			deed: slices.IndexFunc(deeds, func(ways []of13.Instructions) bool {
+				return slices.ContainsFunc(ways, func(way of13.Instructions) bool {
+					return string(way) == string(
+						f.Instructions)
+				})
+			})}
 		if r.deed < 0 {
 			r.deed, r.group = 0, slices.Collect(instructionGroups(f.Instructions))[0]
 		}
@@ -236,7 +245,8 @@ func cut[T any](t *rapid.T, list []T, part func(bool, ...T) of13.MultipartReply)
 	return append(parts, part(false, list...))
 }
 
-// Whatever a switch holds: after one check it holds what it should, and what is not ours and is to stay. A check that is taken up elsewhere after any part goes on as it was.
+// Whatever a switch holds: after one check it holds what it should, and what is not ours and is to stay. A check that
+// is taken up elsewhere after any part goes on as it was.
 func TestAnySwitchIsRepaired(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		wanted, before := genModel(ours).Draw(t, "wanted"), genModel(ours, theirs, 0xcc).Draw(t, "held")
@@ -295,7 +305,8 @@ func TestAnySwitchIsRepaired(t *testing.T) {
 				t.Fatalf("a second check deletes %v, error %v", deletions, err)
 			}
 		}
-		if r := again.Result(); r.Right != len(want.Flows)+len(want.Groups) || r.Wrong+r.Missing > 0 || again.Repair() != nil {
+		if r := again.Result(); r.Right != len(want.Flows)+len(want.Groups) || r.Wrong+r.Missing > 0 ||
+			again.Repair() != nil {
 			t.Fatalf("a second check finds %+v, repairs %v", r, again.Repair())
 		}
 	})
@@ -304,7 +315,8 @@ func TestAnySwitchIsRepaired(t *testing.T) {
 func TestStatesThatDoNotFit(t *testing.T) {
 	w := Want{Flows: []of13.FlowMod{entry(1, nil, drop), entry(2, nil, drop)}, Groups: []of13.GroupMod{failover(1, 1)}}
 	c := newCheck(t, w, policy(false))
-	feed(t, c, flowPart(true, held(w.Flows[0]), held(entry(3, nil, toGroup(7)))), groupPart(false, described(chain(7, 8))))
+	feed(t, c, flowPart(true, held(w.Flows[0]), held(entry(3, nil, toGroup(7)))),
+		groupPart(false, described(chain(7, 8))))
 	state := c.State()
 	if _, err := Resume(w, policy(false), state); err != nil {
 		t.Fatal(err)
@@ -324,10 +336,11 @@ func TestStatesThatDoNotFit(t *testing.T) {
 	}
 	for name, other := range map[string]Want{
 		"other priority": {Flows: []of13.FlowMod{entry(1, nil, drop), entry(3, nil, drop)}, Groups: w.Groups},
-		"other action":   {Flows: []of13.FlowMod{entry(1, nil, drop), entry(2, nil, apply(output(1)))}, Groups: w.Groups},
-		"other group":    {Flows: w.Flows, Groups: []of13.GroupMod{failover(2, 1)}},
-		"other buckets":  {Flows: w.Flows, Groups: []of13.GroupMod{failover(1, 2)}},
-		"other order":    {Flows: []of13.FlowMod{w.Flows[1], w.Flows[0]}, Groups: w.Groups},
+		"other action": {Flows: []of13.FlowMod{entry(1, nil, drop), entry(2, nil, apply(output(1)))},
+			Groups: w.Groups},
+		"other group":   {Flows: w.Flows, Groups: []of13.GroupMod{failover(2, 1)}},
+		"other buckets": {Flows: w.Flows, Groups: []of13.GroupMod{failover(1, 2)}},
+		"other order":   {Flows: []of13.FlowMod{w.Flows[1], w.Flows[0]}, Groups: w.Groups},
 	} {
 		if _, err := Resume(other, policy(false), state); err == nil {
 			t.Errorf("%s: a state that was made for something else is taken", name)

@@ -27,15 +27,17 @@ const (
 
 // Policy says what becomes of what is not wanted.
 type Policy struct {
-	// Flow and Group look at what is not wanted; all of it is foreign if they are nil. What they get is valid during the call. To remove the marker of a
-	// switch without an agent (docs/design/stock.md) is to lose its epoch: Flow has to spare it.
+	// Flow and Group look at what is not wanted; all of it is foreign if they are nil. What they get is valid during
+	// the call. To remove the marker of a switch without an agent (docs/design/stock.md) is to lose its epoch: Flow has
+	// to spare it.
 	Flow  func(of13.FlowStats) Owner
 	Group func(of13.GroupDesc) Owner
 	// RemoveForeign has what is foreign removed, too.
 	RemoveForeign bool
 }
 
-// Result counts entries and groups. What is in the place of a wanted one is wrong, whoever put it there. Surplus and Foreign may count twice what a switch said twice.
+// Result counts entries and groups. What is in the place of a wanted one is wrong, whoever put it there. Surplus and
+// Foreign may count twice what a switch said twice.
 type Result struct {
 	Right, Wrong, Missing int // of those wanted; until the check is complete, what has not come yet is missing
 	Surplus               int // our own that are not wanted
@@ -93,7 +95,8 @@ const (
 
 // New returns a check that has seen nothing. Something wanted twice is an error, as is what no switch can hold.
 func New(w Want, p Policy) (*Check, error) {
-	c := &Check{want: w, policy: p, flows: make(map[string]int, len(w.Flows)), groups: make(map[uint32]int, len(w.Groups)),
+	c := &Check{want: w, policy: p, flows: make(map[string]int, len(w.Flows)),
+		groups: make(map[uint32]int, len(w.Groups)),
 		bounds: make([]bounds, 0, len(w.Flows)+len(w.Groups)), found: make([]byte, len(w.Flows)+len(w.Groups))}
 	var b []byte
 	for i := range w.Flows {
@@ -138,7 +141,8 @@ func name(table uint8, priority uint16, m of13.Match) string {
 	return fmt.Sprintf("entry of table %d, priority %d, match %v", table, priority, m)
 }
 
-// Requests returns what to ask the switch: for the entries of all tables, and for all groups. They may be asked in any order, or one after the other.
+// Requests returns what to ask the switch: for the entries of all tables, and for all groups. They may be asked in any
+// order, or one after the other.
 func (c *Check) Requests() []of13.Message {
 	flows := of13.FlowStatsRequest{TableID: of13.TableAll, OutPort: of13.PortAny, OutGroup: of13.GroupAny}
 	return []of13.Message{
@@ -166,8 +170,8 @@ func (c *Check) Result() Result {
 	return r
 }
 
-// Repair returns what is left to do once the check is complete, else nothing: to set the groups that are missing or wrong, then the entries, then to delete the groups that
-// nobody uses. Whoever splits it keeps the order.
+// Repair returns what is left to do once the check is complete, else nothing: to set the groups that are missing or
+// wrong, then the entries, then to delete the groups that nobody uses. Whoever splits it keeps the order.
 func (c *Check) Repair() []of13.Message {
 	if !c.Complete() {
 		return nil
@@ -184,7 +188,8 @@ func (c *Check) Repair() []of13.Message {
 	}
 	for i, f := range c.want.Flows {
 		if c.found[i] != right { // an addition replaces what is in its place
-			f.Command, f.CookieMask, f.BufferID, f.OutPort, f.OutGroup = of13.FlowAdd, 0, of13.NoBuffer, of13.PortAny, of13.GroupAny
+			f.Command, f.CookieMask, f.BufferID, f.OutPort, f.OutGroup = of13.FlowAdd, 0, of13.NoBuffer, of13.PortAny,
+				of13.GroupAny
 			msgs = append(msgs, &f)
 		}
 	}

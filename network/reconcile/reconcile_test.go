@@ -56,7 +56,8 @@ func entry(priority uint16, m of13.Match, in of13.Instructions) of13.FlowMod {
 
 // held is how a switch describes an entry that it got.
 func held(f of13.FlowMod) of13.FlowStats {
-	return of13.FlowStats{TableID: f.TableID, Priority: f.Priority, IdleTimeout: f.IdleTimeout, HardTimeout: f.HardTimeout, Flags: f.Flags, Cookie: f.Cookie,
+	return of13.FlowStats{TableID: f.TableID, Priority: f.Priority, IdleTimeout: f.IdleTimeout,
+		HardTimeout: f.HardTimeout, Flags: f.Flags, Cookie: f.Cookie,
 		Match: f.Match, Instructions: f.Instructions, PacketCount: 7}
 }
 
@@ -72,7 +73,8 @@ func failover(id uint32, ports ...of13.Port) of13.GroupMod {
 func chain(id uint32, to ...uint32) of13.GroupMod {
 	g := of13.GroupMod{GroupType: of13.GroupTypeAll, GroupID: id}
 	for _, next := range to {
-		g.Buckets = g.Buckets.With(of13.Bucket{WatchPort: of13.PortAny, WatchGroup: of13.GroupAny, Actions: of13.Actions(nil).Group(next)})
+		g.Buckets = g.Buckets.With(of13.Bucket{WatchPort: of13.PortAny, WatchGroup: of13.GroupAny,
+			Actions: of13.Actions(nil).Group(next)})
 	}
 	return g
 }
@@ -149,10 +151,12 @@ func TestRepair(t *testing.T) {
 	want := Want{[]of13.FlowMod{a, b}, []of13.GroupMod{one}}
 
 	const (
-		addA  = "FLOW_MOD add table=0 priority=1 cookie=0xaa/0x0 match=in_port=1 actions=group:1"
-		addB  = "FLOW_MOD add table=0 priority=2 cookie=0xaa/0x0 match=in_port=2 actions=output:3"
-		add1  = "GROUP_MOD add group=1 type=ff bucket=watch_port:1,actions=output:1 bucket=watch_port:2,actions=output:2"
-		set1  = "GROUP_MOD modify group=1 type=ff bucket=watch_port:1,actions=output:1 bucket=watch_port:2,actions=output:2"
+		addA = "FLOW_MOD add table=0 priority=1 cookie=0xaa/0x0 match=in_port=1 actions=group:1"
+		addB = "FLOW_MOD add table=0 priority=2 cookie=0xaa/0x0 match=in_port=2 actions=output:3"
+		add1 = "GROUP_MOD add group=1 type=ff bucket=watch_port:1,actions=output:1 " +
+			"bucket=watch_port:2,actions=output:2"
+		set1 = "GROUP_MOD modify group=1 type=ff bucket=watch_port:1,actions=output:1 " +
+			"bucket=watch_port:2,actions=output:2"
 		noOur = "FLOW_MOD delete_strict table=0 priority=3 cookie=0xaa/0xffffffffffffffff match=in_port=3"
 		noFor = "FLOW_MOD delete_strict table=0 priority=3 cookie=0xcc/0xffffffffffffffff match=in_port=3"
 	)
@@ -173,18 +177,25 @@ func TestRepair(t *testing.T) {
 		{"entry missing", flows(a), groups(one), false, nil, []string{addB}, Result{Right: 2, Missing: 1}},
 		{"cookie wrong", flows(unmarked, b), groups(one), true, nil, []string{addA}, Result{Right: 2, Wrong: 1}},
 		{"would time out", flows(shortLived, b), groups(one), false, nil, []string{addA}, Result{Right: 2, Wrong: 1}},
-		{"action wrong", flows(a, entry(2, b.Match, drop)), groups(one), false, nil, []string{addB}, Result{Right: 2, Wrong: 1}},
+		{"action wrong", flows(a, entry(2, b.Match, drop)), groups(one), false, nil, []string{addB},
+			Result{Right: 2, Wrong: 1}},
 		{"buckets wrong", flows(a, b), groups(other), false, nil, []string{set1}, Result{Right: 2, Wrong: 1}},
-		{"group missing and its entry with it", flows(b), nil, false, nil, []string{add1, addA}, Result{Right: 1, Missing: 2}},
+		{"group missing and its entry with it", flows(b), nil, false, nil, []string{add1, addA},
+			Result{Right: 1, Missing: 2}},
 		{"ours too many", flows(a, b, mine), groups(one), false, []string{noOur}, nil, Result{Right: 3, Surplus: 1}},
 		{"another application's", flows(a, b, spare), groups(one, failover(100, 1)), true, nil, nil, Result{Right: 3}},
-		{"foreign, left", flows(a, b, foreign), groups(one, failover(200, 1)), false, nil, nil, Result{Right: 3, Foreign: 2}},
-		{"foreign, removed", flows(a, b, foreign), groups(one, failover(200, 1)), true, []string{noFor}, []string{"GROUP_MOD delete group=200 type=all"}, Result{Right: 3, Foreign: 2}},
+		{"foreign, left", flows(a, b, foreign), groups(one, failover(200, 1)), false, nil, nil,
+			Result{Right: 3, Foreign: 2}},
+		{"foreign, removed", flows(a, b, foreign), groups(one, failover(200, 1)), true, []string{noFor},
+			[]string{"GROUP_MOD delete group=200 type=all"}, Result{Right: 3, Foreign: 2}},
 		{"groups too many, users first", flows(a, b), groups(one, failover(2, 1), chain(3, 2), chain(4, 3)), false, nil,
-			[]string{"GROUP_MOD delete group=4 type=all", "GROUP_MOD delete group=3 type=all", "GROUP_MOD delete group=2 type=all"}, Result{Right: 3, Surplus: 3}},
-		{"groups of what stays", flows(a, b, of13.FlowMod{Cookie: theirs, Instructions: toGroup(3)}), groups(one, failover(2, 1), chain(3, 2), failover(4, 1)), false, nil,
+			[]string{"GROUP_MOD delete group=4 type=all", "GROUP_MOD delete group=3 type=all",
+				"GROUP_MOD delete group=2 type=all"}, Result{Right: 3, Surplus: 3}},
+		{"groups of what stays", flows(a, b, of13.FlowMod{Cookie: theirs, Instructions: toGroup(3)}),
+			groups(one, failover(2, 1), chain(3, 2), failover(4, 1)), false, nil,
 			[]string{"GROUP_MOD delete group=4 type=all"}, Result{Right: 3, Surplus: 3}},
-		{"group of a group that stays", flows(a, b), groups(one, failover(2, 1), chain(300, 2)), false, nil, nil, Result{Right: 3, Surplus: 1, Foreign: 1}},
+		{"group of a group that stays", flows(a, b), groups(one, failover(2, 1), chain(300, 2)), false, nil, nil,
+			Result{Right: 3, Surplus: 1, Foreign: 1}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			c := newCheck(t, want, policy(tc.remove))
@@ -206,8 +217,11 @@ func TestRepair(t *testing.T) {
 
 // What is wanted may use a group that is not: it stays then, since with it the entries would go.
 func TestGroupThatTheWantedUse(t *testing.T) {
-	c := newCheck(t, Want{Flows: []of13.FlowMod{entry(1, nil, toGroup(5))}, Groups: []of13.GroupMod{chain(6, 7)}}, policy(true))
-	feed(t, c, flowPart(false, held(entry(1, nil, toGroup(5)))), groupPart(false, described(failover(5, 1)), described(failover(7, 1)), described(chain(6, 7)), described(failover(8, 1))))
+	c := newCheck(t, Want{Flows: []of13.FlowMod{entry(1, nil, toGroup(5))}, Groups: []of13.GroupMod{chain(6, 7)}},
+		policy(true))
+	feed(t, c, flowPart(false, held(entry(1, nil, toGroup(5)))),
+		groupPart(false, described(failover(5, 1)), described(failover(7, 1)), described(chain(6, 7)),
+			described(failover(8, 1))))
 	expect(t, "repairs", c.Repair(), "GROUP_MOD delete group=8 type=all")
 }
 
@@ -240,7 +254,8 @@ func TestErrorsEndTheCheck(t *testing.T) {
 	}{
 		{"other reply", of13.MultipartReply{Part: of13.PartDesc}, "DESC was not asked for"},
 		{"after the last part", flowPart(false), "a part of FLOW after the last one"},
-		{"group of all groups", groupPart(false, of13.GroupDesc{GroupID: of13.GroupAll}), "group 4294967292: the highest is 4294967040"},
+		{"group of all groups", groupPart(false, of13.GroupDesc{GroupID: of13.GroupAll}),
+			"group 4294967292: the highest is 4294967040"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			c := newCheck(t, Want{}, policy(true))
@@ -249,7 +264,8 @@ func TestErrorsEndTheCheck(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Fatalf("error %v, want one with %q", err, tc.want)
 			}
-			if _, again := c.Reply(groupPart(false)); again == nil || c.Complete() || c.Repair() != nil || c.State() != nil {
+			if _, again := c.Reply(groupPart(false)); again == nil || c.Complete() || c.Repair() != nil ||
+				c.State() != nil {
 				t.Errorf("the check goes on after %v", err)
 			}
 		})
@@ -262,7 +278,8 @@ func TestErrorsEndTheCheck(t *testing.T) {
 }
 
 func TestBadWants(t *testing.T) {
-	twice := []of13.FlowMod{entry(1, any13.WithInPort(1).WithVLAN(5), drop), entry(1, any13.WithVLAN(5).WithInPort(1), toGroup(1))}
+	twice := []of13.FlowMod{entry(1, any13.WithInPort(1).WithVLAN(5), drop),
+		entry(1, any13.WithVLAN(5).WithInPort(1), toGroup(1))}
 	for _, tc := range []struct {
 		want  Want
 		error string
@@ -285,7 +302,8 @@ func TestRequests(t *testing.T) {
 		if err := r.Decode(m.Append(nil, 1)); err != nil {
 			t.Fatal(err)
 		}
-		if f, ok := r.Flow(); ok && (f.TableID != of13.TableAll || f.OutPort != of13.PortAny || f.OutGroup != of13.GroupAny || f.CookieMask != 0 || len(f.Match) > 0) {
+		if f, ok := r.Flow(); ok && (f.TableID != of13.TableAll || f.OutPort != of13.PortAny ||
+			f.OutGroup != of13.GroupAny || f.CookieMask != 0 || len(f.Match) > 0) {
 			t.Errorf("does not ask for all entries: %+v", f)
 		}
 		parts = append(parts, r.Part)
@@ -315,7 +333,8 @@ func TestBounds(t *testing.T) {
 		}
 		deletions += len(feed(t, c, flowPart(true, held(entry(uint16(i), nil, toGroup(uint32(i)%100))))))
 	}
-	feed(t, c, flowPart(false), groupPart(false, described(failover(1, 1)), described(failover(50, 1)), described(failover(99, 1))))
+	feed(t, c, flowPart(false), groupPart(false, described(failover(1, 1)), described(failover(50, 1)),
+		described(failover(99, 1))))
 	if deletions != maxRemovals {
 		t.Errorf("%d entries deleted, want %d", deletions, maxRemovals)
 	}

@@ -8,8 +8,9 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// Reply takes one part of a reply, and returns the deletions of entries that may go at once. An error ends the check. A part may come again before the last one of its reply,
-// as from a switch that was asked again: then the newest is believed.
+// Reply takes one part of a reply, and returns the deletions of entries that may go at once. An error ends the check. A
+// part may come again before the last one of its reply, as from a switch that was asked again: then the newest is
+// believed.
 func (c *Check) Reply(m of13.MultipartReply) (deletions []of13.Message, err error) {
 	if c.failed != nil {
 		return nil, c.failed
@@ -73,7 +74,8 @@ func (c *Check) flow(f of13.FlowStats) (of13.Message, error) {
 	}
 	c.removals++
 	// With the cookie, so that what somebody has put in its place meanwhile stays.
-	return &of13.FlowMod{Command: of13.FlowDeleteStrict, TableID: f.TableID, Priority: f.Priority, Match: slices.Clone(f.Match), Cookie: f.Cookie, CookieMask: ^uint64(0),
+	return &of13.FlowMod{Command: of13.FlowDeleteStrict, TableID: f.TableID, Priority: f.Priority,
+		Match: slices.Clone(f.Match), Cookie: f.Cookie, CookieMask: ^uint64(0),
 		BufferID: of13.NoBuffer, OutPort: of13.PortAny, OutGroup: of13.GroupAny}, nil
 }
 
@@ -141,7 +143,8 @@ func appendOnce[T comparable](list []T, x T) []T {
 	return append(list, x)
 }
 
-// removeGroups returns the deletions of the doomed groups that nothing uses which stays, users first: a switch may refuse to delete a group that another one uses.
+// removeGroups returns the deletions of the doomed groups that nothing uses which stays, users first: a switch may
+// refuse to delete a group that another one uses.
 func (c *Check) removeGroups() []of13.Message {
 	if len(c.doomed) == 0 || c.spill {
 		return nil

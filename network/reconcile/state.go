@@ -6,7 +6,8 @@ import (
 	"fmt"
 )
 
-// State returns what Resume needs to go on: two bits for each wanted entry and group, some counts, and the groups to delete. It is nil if the check has ended by an error.
+// State returns what Resume needs to go on: two bits for each wanted entry and group, some counts, and the groups to
+// delete. It is nil if the check has ended by an error.
 func (c *Check) State() []byte {
 	if c.failed != nil {
 		return nil
@@ -38,7 +39,8 @@ func (c *Check) State() []byte {
 	return b
 }
 
-// Resume returns the check that state was taken of, which was made for the same Want and Policy. A state that was made for another Want is an error.
+// Resume returns the check that state was taken of, which was made for the same Want and Policy. A state that was made
+// for another Want is an error.
 func Resume(w Want, p Policy, state []byte) (*Check, error) {
 	c, err := New(w, p)
 	if err != nil {

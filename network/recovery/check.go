@@ -71,7 +71,8 @@ func (v *visit) setTurn(at int64) {
 	v.set(timerTurn, time.Duration(at-v.now))
 }
 
-// turn looks at one more switch. When all have been looked at it looks whether the configuration, which may be another by now, asks for another plan.
+// turn looks at one more switch. When all have been looked at it looks whether the configuration, which may be another
+// by now, asks for another plan.
 func (v *visit) turn() error {
 	v.setTurn(v.nextTurn())
 	switches := slices.Collect(v.tx.Switches())
@@ -82,7 +83,8 @@ func (v *visit) turn() error {
 	if found {
 		i++
 	}
-	if i %= len(switches); i == 0 && v.st.First == 0 && (v.st.Problem != "" || v.st.Installed.Avoid != v.config.Disjoint) {
+	if i %= len(switches); i == 0 && v.st.First == 0 && (v.st.Problem != "" ||
+		v.st.Installed.Avoid != v.config.Disjoint) {
 		v.changed(hostQuiet, "the configuration may be another")
 	}
 	v.st.Turn = switches[i]
@@ -151,7 +153,8 @@ func (v *visit) policy() reconcile.Policy {
 			return reconcile.Foreign
 		},
 		Group: func(g of13.GroupDesc) reconcile.Owner {
-			if g.GroupType == of13.GroupTypeFastFailover && bytes.Equal(g.Buckets, protect.GroupID(g.GroupID).Buckets()) {
+			if g.GroupType == of13.GroupTypeFastFailover && bytes.Equal(g.Buckets,
+				protect.GroupID(g.GroupID).Buckets()) {
 				return reconcile.Own
 			}
 			return reconcile.Foreign
@@ -258,7 +261,8 @@ func (v *visit) refused(m app.Refused) error {
 	return nil
 }
 
-// fail notes that nobody knows any more what a switch holds. It is compared again, later each time. What fails because of a failure says nothing new.
+// fail notes that nobody knows any more what a switch holds. It is compared again, later each time. What fails because
+// of a failure says nothing new.
 func (v *visit) fail(s app.Switch, why, command string) {
 	row, _ := v.switches.Get(v.tx, all, s)
 	d, behind := v.todo.Get(v.tx, all, s)

@@ -51,12 +51,14 @@ func damage(s *fakeSwitch) {
 	g := s.groups[id]
 	g.Buckets = protect.GroupID(77<<15 | 78).Buckets()
 	s.groups[id] = g
-	for _, f := range []of13.FlowMod{foreign(protect.Cookie, 2), foreign(99, 3), foreign(0x48<<56|1, 254), foreign(liveness.Cookie, 4)} {
+	for _, f := range []of13.FlowMod{foreign(protect.Cookie, 2), foreign(99, 3), foreign(0x48<<56|1, 254),
+		foreign(liveness.Cookie, 4)} {
 		s.flows[flowKey(f)] = f
 	}
 }
 
-// Once in Reconcile each switch is looked at, and made right; whoever leads meanwhile, and in however many parts the switch answers.
+// Once in Reconcile each switch is looked at, and made right; whoever leads meanwhile, and in however many parts the
+// switch answers.
 func TestWhatSomebodyHasChangedIsMadeRight(t *testing.T) {
 	for _, remove := range []bool{false, true} {
 		for seed := range uint64(8) {
@@ -76,7 +78,8 @@ func TestWhatSomebodyHasChangedIsMadeRight(t *testing.T) {
 				_, spare := s.flows[flowKey(foreign(liveness.Cookie, 4))]
 				_, other := s.flows[flowKey(foreign(99, 3))]
 				if !marker || !spare || other == remove {
-					t.Errorf("remove %v, seed %d, switch %v: the marker is there: %v, what is spared %v, what is foreign %v", remove, seed, id, marker, spare, other)
+					t.Errorf("remove %v, seed %d, switch %v: the marker is there: %v, what is spared %v, what is "+
+						"foreign %v", remove, seed, id, marker, spare, other)
 				}
 				v, removed := w.of(id), uint64(1)
 				if remove {
@@ -90,7 +93,8 @@ func TestWhatSomebodyHasChangedIsMadeRight(t *testing.T) {
 	}
 }
 
-// A switch that refuses something does not hold up the others. It is told in the status, and tried again, later each time.
+// A switch that refuses something does not hold up the others. It is told in the status, and tried again, later each
+// time.
 func TestRefused(t *testing.T) {
 	w := build(t, 1, sample.Ring(), defaults)
 	w.switches[2].refuses = 1 << 20
@@ -107,7 +111,8 @@ func TestRefused(t *testing.T) {
 	}
 	before := len(w.switches[2].errors)
 	w.advance(2 * time.Minute)
-	if n := len(w.switches[2].errors) - before; n < 5 || n > 12 { // after 1, 2, 4, 8, 16, 32, 60 s; one by one, a switch refuses more than one at a time
+	// after 1, 2, 4, 8, 16, 32, 60 s; one by one, a switch refuses more than one at a time
+	if n := len(w.switches[2].errors) - before; n < 5 || n > 12 {
 		t.Errorf("%d more refusals in two minutes", n)
 	}
 	w.switches[2].refuses = 0
@@ -237,7 +242,10 @@ func TestOfNothing(t *testing.T) {
 	if _, err := v.Plan(); err != nil {
 		t.Error(err)
 	}
-	if _, err := Of(func(yield func(ledger.Row) bool) { yield(ledger.Row{Table: "links", Value: []byte{1}}) }); err == nil {
+	if _, err := Of(func(yield func(ledger.Row) bool) {
+		yield(ledger.Row{Table: "links",
+			Value: []byte{1}})
+	}); err == nil {
 		t.Error("a row that is no link passes")
 	}
 }

@@ -14,7 +14,8 @@ import (
 // measured is as long as liveness needs to learn that the ends of links return frames.
 const measured = 15 * time.Second
 
-// A switch that sends nothing back for a minute is dead, whatever carrier its neighbours see. It comes back like a new one.
+// A switch that sends nothing back for a minute is dead, whatever carrier its neighbours see. It comes back like a new
+// one.
 func TestASwitchThatIsDeadLeavesThePlan(t *testing.T) {
 	for _, unreachable := range []bool{false, true} { // as one whose agent is dead too
 		g := sample.Ring()
@@ -33,7 +34,8 @@ func TestASwitchThatIsDeadLeavesThePlan(t *testing.T) {
 		w.Failover()
 		w.advance(30 * time.Second)
 		v := w.view()
-		if _, there := slices.BinarySearch(v.Graph.Switches(), 2); there || len(v.Switches) != len(g.Switches())-1 || len(v.Hosts) != len(g.Switches())-1 || len(v.Unheard) > 0 || !v.Stable() {
+		if _, there := slices.BinarySearch(v.Graph.Switches(), 2); there || len(v.Switches) != len(g.Switches())-1 ||
+			len(v.Hosts) != len(g.Switches())-1 || len(v.Unheard) > 0 || !v.Stable() {
 			t.Fatalf("unreachable %v: it is dead, and known are %+v", unreachable, v)
 		}
 		w.advance(time.Minute)
@@ -56,7 +58,8 @@ func (w *world) unreachable(id app.Switch) {
 	clear(s.groups)
 }
 
-// A link to a switch that is down leaves the plan when nothing comes back over it, and joins it again when something does: the switch stays.
+// A link to a switch that is down leaves the plan when nothing comes back over it, and joins it again when something
+// does: the switch stays.
 func TestASilentLinkOfASwitchThatIsNotHeard(t *testing.T) {
 	w := build(t, 1, sample.Ring(), defaults)
 	w.advance(measured)

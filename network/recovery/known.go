@@ -12,7 +12,8 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// maxHold is the longest that a link waits because it fails again and again. steady is how long it has to be used to start anew.
+// maxHold is the longest that a link waits because it fails again and again. steady is how long it has to be used to
+// start anew.
 const (
 	maxHold = time.Minute
 	steady  = time.Minute
@@ -73,7 +74,8 @@ func (v *visit) dropLink(l link) {
 func (v *visit) switchUp(m app.SwitchUp) error {
 	row, known := v.switches.Get(v.tx, all, m.Switch)
 	row.Up, row.Since = true, v.now
-	row.Asked = v.tx.Send(m.Switch, &of13.MultipartRequest{Part: of13.PartPortDesc}) // those of m may be from the beginning of its epoch, long ago
+	// those of m may be from the beginning of its epoch, long ago
+	row.Asked = v.tx.Send(m.Switch, &of13.MultipartRequest{Part: of13.PartPortDesc})
 	v.switches.Put(v.tx, all, m.Switch, row)
 	v.endJob(m.Switch)
 	v.todo.Put(v.tx, all, m.Switch, todo{})
@@ -87,7 +89,8 @@ func (v *visit) switchUp(m app.SwitchUp) error {
 	return nil
 }
 
-// ports takes for dead what was at ports of a switch that are not up now. A port that the switch does not name is gone, if the answer has one part.
+// ports takes for dead what was at ports of a switch that are not up now. A port that the switch does not name is gone,
+// if the answer has one part.
 func (v *visit) ports(m app.Reply) {
 	row, _ := v.switches.Get(v.tx, all, m.Switch)
 	whole := m.XID == row.Asked && m.Flags&of13.FlagMore == 0
@@ -135,7 +138,8 @@ func (v *visit) switchDown(m app.SwitchDown) error {
 	return nil
 }
 
-// stillUnheard takes links for dead that a switch which is back has not found again. If the other end is not back, or came later, its own timer decides.
+// stillUnheard takes links for dead that a switch which is back has not found again. If the other end is not back, or
+// came later, its own timer decides.
 func (v *visit) stillUnheard(s app.Switch) {
 	row, _ := v.switches.Get(v.tx, all, s)
 	for _, p := range row.Ports {
@@ -309,7 +313,8 @@ func (v *visit) hostSeen(m topology.HostSeen) error {
 		v.hosts.Put(v.tx, all, m.MAC, placeOf(m.At))
 		v.changed(hostQuiet, fmt.Sprintf("%s is at %s", hostName(m.MAC), portName(m.At)))
 	}
-	if moved || len(m.Addresses) > 0 { // topology forgets them with a switch that is down, and finds the host again by any frame
+	// topology forgets them with a switch that is down, and finds the host again by any frame
+	if moved || len(m.Addresses) > 0 {
 		v.addrs.Put(v.tx, all, m.MAC, m.Addresses)
 	}
 	return nil

@@ -49,7 +49,8 @@ func TestASwitchThatIsNotHeardStaysInThePlan(t *testing.T) {
 	w.stop(2)
 	w.advance(2 * time.Minute)
 	v := w.view()
-	if i := slices.IndexFunc(v.Switches, func(s SwitchView) bool { return !s.Up }); i < 0 || v.Switches[i].ID != 2 || len(v.Unheard) != 2 || len(v.Hosts) != hosts || !v.Stable() {
+	if i := slices.IndexFunc(v.Switches, func(s SwitchView) bool { return !s.Up }); i < 0 || v.Switches[i].ID != 2 ||
+		len(v.Unheard) != 2 || len(v.Hosts) != hosts || !v.Stable() {
 		t.Errorf("while it is down: %+v", v)
 	}
 	w.start(2, 0, false)
@@ -62,7 +63,9 @@ func TestASwitchThatIsNotHeardStaysInThePlan(t *testing.T) {
 	if got := w.view().Addresses; len(got) != hosts || len(got[silent]) != 1 {
 		t.Errorf("addresses %v", got)
 	}
-	w.packetIn(at(2, edgePort), slices.Concat([]byte{255, 255, 255, 255, 255, 255}, silent[:], []byte{8, 0}, make([]byte, 46))) // no address in it
+	// no address in it
+	w.packetIn(at(2, edgePort), slices.Concat([]byte{255, 255, 255, 255, 255, 255}, silent[:], []byte{8, 0},
+		make([]byte, 46)))
 	if got := w.view().Addresses[silent]; len(got) != 1 {
 		t.Errorf("it has said something else, and has %v", got)
 	}
@@ -93,7 +96,8 @@ func TestNeighboursOfASwitchThatIsNotHeardTell(t *testing.T) {
 	w.setPort(links[1], false)
 	w.advance(time.Second)
 	v := w.view()
-	if _, there := slices.BinarySearch(v.Graph.Switches(), 2); there || len(v.Hosts) != len(g.Switches())-1 || len(v.Switches) != len(g.Switches())-1 {
+	if _, there := slices.BinarySearch(v.Graph.Switches(), 2); there || len(v.Hosts) != len(g.Switches())-1 ||
+		len(v.Switches) != len(g.Switches())-1 {
 		t.Fatalf("cut off, it is still in %v, with hosts %v", v.Graph.Switches(), v.Hosts)
 	}
 	w.setPort(links[0], true)

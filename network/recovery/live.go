@@ -9,11 +9,13 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// setUp is how long the ports of a link that is new may be not live: BFD is being set up there, which takes a second or two.
+// setUp is how long the ports of a link that is new may be not live: BFD is being set up there, which takes a second or
+// two.
 const setUp = 10 * time.Second
 
-// light takes it from a switch whether a port is live. Open vSwitch says no while BFD is down, though the port is up: its groups do not use it then, and
-// topology is late to miss a probe. A port that has never been live says nothing: many switches do not set the bit.
+// light takes it from a switch whether a port is live. Open vSwitch says no while BFD is down, though the port is up:
+// its groups do not use it then, and topology is late to miss a probe. A port that has never been live says nothing:
+// many switches do not set the bit.
 func (v *visit) light(s app.Switch, p of13.PortDesc) {
 	row, known := v.switches.Get(v.tx, all, s)
 	_, was := slices.BinarySearch(row.Live, p.Port)
@@ -50,8 +52,8 @@ func (v *visit) dark(at place) bool {
 	return dark
 }
 
-// shade takes a link out of use while one of its ports is dark, and for one that is back when none is any more. A switch that is down is not forgotten for that:
-// BFD gives false alarms, and nobody would find the switch again.
+// shade takes a link out of use while one of its ports is dark, and for one that is back when none is any more. A
+// switch that is down is not forgotten for that: BFD gives false alarms, and nobody would find the switch again.
 func (v *visit) shade(l link) {
 	dark := v.dark(l.A) || v.dark(l.B)
 	if dark == l.Dark {

@@ -20,7 +20,8 @@ func (w *world) setLive(at app.PortOf, live bool) {
 	w.event(at.Switch, status.Append(nil, 0))
 }
 
-// A port that is up and not live any more, as with BFD that is down, is a link that is lost; when both its ends are live it is back, and has to hold.
+// A port that is up and not live any more, as with BFD that is down, is a link that is lost; when both its ends are
+// live it is back, and has to hold.
 func TestALinkThatIsNotLive(t *testing.T) {
 	g := sample.Ring()
 	w := build(t, 1, g, defaults)

@@ -53,8 +53,8 @@ func drawWorld(t *rapid.T) (w *world, cables [][2]app.PortOf, free []app.PortOf)
 	return w, cables, free
 }
 
-// Whatever happens to a network and its controllers: in the end each switch holds what the plan of the network says, nothing else of ours,
-// and all controllers know the same.
+// Whatever happens to a network and its controllers: in the end each switch holds what the plan of the network says,
+// nothing else of ours, and all controllers know the same.
 func TestSwitchesHoldThePlan(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w, cables, free := drawWorld(t)
@@ -65,8 +65,10 @@ func TestSwitchesHoldThePlan(t *testing.T) {
 			}
 		}()
 		for range rapid.IntRange(0, 25).Draw(t, "steps") {
-			what := rapid.SampledFrom([]string{"cut", "cut silently", "mend", "mend", "host", "host", "port", "stop", "start", "power", "die", "restart", "unreachable", "refuse", "mute",
-				"failover", "crash", "crash", "fever", "time", "time", "settle", "some", "some", "some"}).Draw(t, "what")
+			what := rapid.SampledFrom([]string{"cut", "cut silently", "mend", "mend", "host", "host", "port", "stop",
+				"start", "power", "die", "restart", "unreachable", "refuse", "mute",
+				"failover", "crash", "crash", "fever", "time", "time", "settle", "some", "some", "some"}).Draw(t,
+				"what")
 			did = append(did, what)
 			w.happen(t, what, cables, free)
 		}
@@ -183,7 +185,8 @@ func (w *world) comeToRest() {
 
 func sortedHosts(hosts map[app.MAC]app.PortOf) iter.Seq2[app.MAC, app.PortOf] {
 	return func(yield func(app.MAC, app.PortOf) bool) {
-		for _, mac := range slices.SortedFunc(maps.Keys(hosts), func(a, b app.MAC) int { return slices.Compare(a[:], b[:]) }) {
+		for _, mac := range slices.SortedFunc(maps.Keys(hosts),
+			func(a, b app.MAC) int { return slices.Compare(a[:], b[:]) }) {
 			if !yield(mac, hosts[mac]) {
 				return
 			}
@@ -197,7 +200,8 @@ func TestNothingIsRefused(t *testing.T) {
 		w, cables, free := drawWorld(t)
 		var did []string
 		for range rapid.IntRange(0, 20).Draw(t, "steps") {
-			what := rapid.SampledFrom([]string{"cut", "mend", "host", "host", "port", "stop", "start", "restart", "failover", "crash", "time", "some", "some", "some"}).Draw(t, "what")
+			what := rapid.SampledFrom([]string{"cut", "mend", "host", "host", "port", "stop", "start", "restart",
+				"failover", "crash", "time", "some", "some", "some"}).Draw(t, "what")
 			did = append(did, what)
 			w.happen(t, what, cables, free)
 		}

@@ -24,7 +24,8 @@ type network struct {
 }
 
 func (n *network) equal(o *network) bool {
-	return n.avoid == o.avoid && slices.Equal(n.switches, o.switches) && slices.Equal(n.links, o.links) && slices.Equal(n.hosts, o.hosts)
+	return n.avoid == o.avoid && slices.Equal(n.switches, o.switches) && slices.Equal(n.links, o.links) &&
+		slices.Equal(n.hosts, o.hosts)
 }
 
 func (n *network) addCable(a, b place) {
@@ -44,7 +45,8 @@ type compiled struct {
 	plan *protect.Plan
 }
 
-// unbounded: what switches have room for is looked at here, so that a plan which was made with other bounds can still be compiled.
+// unbounded: what switches have room for is looked at here, so that a plan which was made with other bounds can still
+// be compiled.
 var unbounded = protect.Config{Table: hostTable, MaxEntries: math.MaxInt, MaxGroups: math.MaxInt}
 
 // compile makes the plan of a network, by an update of an old one if there is one.
@@ -75,7 +77,8 @@ func compile(old *compiled, n network) (*protect.Plan, error) {
 func (c Config) fits(p *protect.Plan) error {
 	for _, s := range p.Routes().Graph().Switches() {
 		if entries, groups := p.Size(s); entries > c.MaxEntries || groups > c.MaxGroups {
-			return fmt.Errorf("%s would need %d flow entries and %d groups, and may have %d and %d: raise recovery.max_entries or max_groups if it has more room",
+			return fmt.Errorf("%s would need %d flow entries and %d groups, and may have %d and %d: raise "+
+				"recovery.max_entries or max_groups if it has more room",
 				switchName(s), entries, groups, c.MaxEntries, c.MaxGroups)
 		}
 	}

@@ -37,7 +37,8 @@ const (
 
 	mostWait      = time.Second     // for quiet
 	mostDiscovery = 5 * time.Second // while new switches and links are found
-	patience      = 2 * time.Second // for switches that have come back to be made right, before the next plan goes without them
+	// for switches that have come back to be made right, before the next plan goes without them
+	patience = 2 * time.Second
 )
 
 const (
@@ -101,7 +102,8 @@ type state struct {
 	Round, Next       int      // of the rounds from one to the other; the switch of it that has not been sent its part
 	Change            changeRow
 
-	First, Due, Latest int64 // when the first change came that no plan has, when a plan is made of it, and when at the latest
+	// when the first change came that no plan has, when a plan is made of it, and when at the latest
+	First, Due, Latest int64
 	Why                string
 	More               int // changes beside Why
 
@@ -135,14 +137,19 @@ func switchName(s app.Switch) string { return "switch " + s.String() }
 func New(c Config) *app.App {
 	a := app.New(Name)
 	r := &recovery{config: c, checks: map[app.Switch]liveCheck{},
-		state: app.NewTable[uint32, state](a, "state"), switches: app.NewMap[uint32, app.Switch, switchRow](a, "switches"),
-		links: app.NewMap[uint32, app.PortOf, link](a, "links"), hosts: app.NewMap[uint32, app.MAC, place](a, "hosts"),
+		state:        app.NewTable[uint32, state](a, "state"),
+		switches:     app.NewMap[uint32, app.Switch, switchRow](a, "switches"),
+		links:        app.NewMap[uint32, app.PortOf, link](a, "links"),
+		hosts:        app.NewMap[uint32, app.MAC, place](a, "hosts"),
 		addrs:        app.NewMap[uint32, app.MAC, []netip.Addr](a, "addresses"),
-		planSwitches: app.NewMap[uint32, app.Switch, uint16](a, "plan_switches"), planLinks: app.NewMap[uint32, app.PortOf, place](a, "plan_links"),
-		planHosts: app.NewMap[uint32, app.MAC, place](a, "plan_hosts"),
-		todo:      app.NewMap[uint32, app.Switch, todo](a, "todo"), jobs: app.NewMap[uint32, app.Switch, job](a, "jobs"),
+		planSwitches: app.NewMap[uint32, app.Switch, uint16](a, "plan_switches"),
+		planLinks:    app.NewMap[uint32, app.PortOf, place](a, "plan_links"),
+		planHosts:    app.NewMap[uint32, app.MAC, place](a, "plan_hosts"),
+		todo:         app.NewMap[uint32, app.Switch, todo](a, "todo"),
+		jobs:         app.NewMap[uint32, app.Switch, job](a, "jobs"),
 	}
-	r.cells = app.Need(r.state.Cell(all), r.switches.Cell(all), r.links.Cell(all), r.hosts.Cell(all), r.addrs.Cell(all), r.todo.Cell(all), r.jobs.Cell(all),
+	r.cells = app.Need(r.state.Cell(all), r.switches.Cell(all), r.links.Cell(all), r.hosts.Cell(all), r.addrs.Cell(all),
+		r.todo.Cell(all), r.jobs.Cell(all),
 		r.planSwitches.Cell(installed), r.planLinks.Cell(installed), r.planHosts.Cell(installed),
 		r.planSwitches.Cell(target), r.planLinks.Cell(target), r.planHosts.Cell(target))
 	app.Handle(a, needs[app.SwitchUp](r), within(r, (*visit).switchUp))

@@ -34,7 +34,8 @@ func build(t apptest.Tester, seed uint64, g *paths.Graph, c Config) *world {
 	return w
 }
 
-// follow sends packets between all hosts while a cable is dead, or back. None may loop, and where there is a way without the cable all arrive.
+// follow sends packets between all hosts while a cable is dead, or back. None may loop, and where there is a way
+// without the cable all arrive.
 func (w *world) follow(cable app.PortOf, dead bool) {
 	w.t.Helper()
 	failures := protect.Failures{Ends: map[paths.End]bool{paths.End(cable): dead}}
@@ -62,7 +63,8 @@ func (w *world) follow(cable app.PortOf, dead bool) {
 			j := n.Follow(to.MAC, from.At, failures)
 			reach := p.of(to.At.Switch) == p.of(from.At.Switch) && from.At.Switch != to.At.Switch
 			if j.Fate == protect.Looping || reach && j.Fate != protect.Delivered {
-				w.t.Fatalf("from %v to %v with %v dead (%v): %v, by %v", from.At, to.At, cable, dead, j.Fate, paths.Path{Links: j.Links}.Switches())
+				w.t.Fatalf("from %v to %v with %v dead (%v): %v, by %v", from.At, to.At, cable, dead, j.Fate,
+					paths.Path{Links: j.Links}.Switches())
 			}
 		}
 	}
@@ -80,7 +82,8 @@ func cables(g *paths.Graph) (ends []app.PortOf) {
 
 // A link dies, and is back; the plan follows, and no packet is lost on the way from one plan to the next.
 func TestNoPacketIsLostWhenALinkDiesAndReturns(t *testing.T) {
-	for name, g := range map[string]*paths.Graph{"triangle": sample.Triangle(), "ring": sample.Ring(), "random": sample.Random(3, 8, 14, 1)} {
+	for name, g := range map[string]*paths.Graph{"triangle": sample.Triangle(), "ring": sample.Ring(),
+		"random": sample.Random(3, 8, 14, 1)} {
 		for _, avoid := range []paths.Disjoint{paths.LinkDisjoint, paths.NodeDisjoint} {
 			t.Run(fmt.Sprint(name, "/", avoid), func(t *testing.T) {
 				t.Parallel()

@@ -151,7 +151,10 @@ func (s *fakeSwitch) groupMod(m of13.GroupMod) *of13.Error {
 		s.groups[m.GroupID] = m
 	case of13.GroupDelete:
 		delete(s.groups, m.GroupID)
-		maps.DeleteFunc(s.flows, func(_ string, f of13.FlowMod) bool { return slices.Contains(groupsUsed(f.Instructions), m.GroupID) })
+		maps.DeleteFunc(s.flows, func(_ string, f of13.FlowMod) bool {
+			return slices.Contains(
+				groupsUsed(f.Instructions), m.GroupID)
+		})
 	}
 	return nil
 }
@@ -169,7 +172,8 @@ func (s *fakeSwitch) statistics(p of13.Part, xid uint32) (parts [][]byte) {
 	case of13.PartFlow:
 		for i, k := range slices.Sorted(maps.Keys(s.flows)) {
 			f := s.flows[k]
-			add(i, of13.FlowStats{TableID: f.TableID, Priority: f.Priority, Cookie: f.Cookie, Match: f.Match, Instructions: f.Instructions}.AppendTo)
+			add(i, of13.FlowStats{TableID: f.TableID, Priority: f.Priority, Cookie: f.Cookie, Match: f.Match,
+				Instructions: f.Instructions}.AppendTo)
 		}
 	case of13.PartPortDesc:
 		for i, p := range slices.Sorted(maps.Keys(s.ports)) {
@@ -198,7 +202,8 @@ func (s *fakeSwitch) statistics(p of13.Part, xid uint32) (parts [][]byte) {
 func (s *fakeSwitch) returned(frame []byte) (back []byte, is bool) {
 	for _, f := range s.flows {
 		dst, _ := f.Match.Get(of13.FieldEthDst)
-		if typ, _ := f.Match.Get(of13.FieldEthType); f.Cookie != liveness.Cookie || !bytes.Equal(dst.Value, frame[:6]) || !bytes.Equal(typ.Value, frame[12:14]) {
+		if typ, _ := f.Match.Get(of13.FieldEthType); f.Cookie != liveness.Cookie ||
+			!bytes.Equal(dst.Value, frame[:6]) || !bytes.Equal(typ.Value, frame[12:14]) {
 			continue
 		}
 		back := bytes.Clone(frame)

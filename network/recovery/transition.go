@@ -44,8 +44,9 @@ func (v *visit) transition() ([]protect.Round, error) {
 	return t.rounds, nil
 }
 
-// advance sends switches their parts of the present round, a few at a time, and goes on to the next round when all have done theirs.
-// Switches that are down, or not known to hold what the plan says, get nothing: they are made right when that is over.
+// advance sends switches their parts of the present round, a few at a time, and goes on to the next round when all have
+// done theirs. Switches that are down, or not known to hold what the plan says, get nothing: they are made right when
+// that is over.
 func (v *visit) advance() error {
 	rounds, err := v.transition()
 	if err != nil {
@@ -83,8 +84,8 @@ func (v *visit) inStep(s app.Switch) bool {
 	return row.Up && !behind
 }
 
-// job is what a switch has been sent and not answered. A part of a round, or the repairs of a check, are so many messages that they go in several
-// transactions, each with a barrier.
+// job is what a switch has been sent and not answered. A part of a round, or the repairs of a check, are so many
+// messages that they go in several transactions, each with a barrier.
 type job struct {
 	_       struct{} `cbor:",toarray"`
 	Check   bool

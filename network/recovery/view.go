@@ -82,7 +82,8 @@ func (v *View) Stable() bool {
 
 // Plan compiles the plan that the switches hold, for what each has in it.
 func (v *View) Plan() (*protect.Plan, error) {
-	return compile(nil, network{avoid: v.Disjoint, switches: v.Graph.Switches(), links: v.Graph.Links(), hosts: v.Hosts})
+	return compile(nil, network{avoid: v.Disjoint, switches: v.Graph.Switches(), links: v.Graph.Links(),
+		hosts: v.Hosts})
 }
 
 // Of makes a view of the application's tables, whose rows may come in any order.
@@ -107,7 +108,8 @@ type tables struct {
 }
 
 func read(rows iter.Seq[ledger.Row]) (*tables, error) {
-	t := tables{switches: map[app.Switch]switchRow{}, behind: map[app.Switch]bool{}, addrs: map[app.MAC][]netip.Addr{}, aim: map[app.PortOf]bool{}}
+	t := tables{switches: map[app.Switch]switchRow{}, behind: map[app.Switch]bool{}, addrs: map[app.MAC][]netip.Addr{},
+		aim: map[app.PortOf]bool{}}
 	for r := range rows {
 		if err := t.add(r); err != nil {
 			return nil, fmt.Errorf("table %s of application %s: %w", r.Table, Name, err)
@@ -117,7 +119,8 @@ func read(rows iter.Seq[ledger.Row]) (*tables, error) {
 }
 
 func (t *tables) add(r ledger.Row) error {
-	id, port, mac := app.FromKey[app.Switch](r.Field), app.FromKey[app.PortOf](r.Field), app.FromKey[app.MAC](r.Field) // it is one of these
+	// it is one of these
+	id, port, mac := app.FromKey[app.Switch](r.Field), app.FromKey[app.PortOf](r.Field), app.FromKey[app.MAC](r.Field)
 	switch r.Table {
 	case "state":
 		return cbor.Unmarshal(r.Value, &t.st)
@@ -173,8 +176,9 @@ func (t *tables) view() (*View, error) {
 		return nil, fmt.Errorf("application %s: %w", Name, err)
 	}
 	s := &t.st
-	v := &View{Disjoint: s.Installed.Avoid, Graph: g, Hosts: t.installed.hosts, Addresses: t.addrs, Changing: s.Installed.ID != s.Target.ID,
-		Change: s.Change.view(), Last: s.Last.view(), Due: instant(s.Due), Problem: s.Problem}
+	v := &View{Disjoint: s.Installed.Avoid, Graph: g, Hosts: t.installed.hosts, Addresses: t.addrs,
+		Changing: s.Installed.ID != s.Target.ID,
+		Change:   s.Change.view(), Last: s.Last.view(), Due: instant(s.Due), Problem: s.Problem}
 	if v.Changing {
 		v.Round = s.Round + 1
 	}
@@ -191,7 +195,8 @@ func (t *tables) view() (*View, error) {
 		switch {
 		case !l.Found:
 		case !usableLink(l):
-			v.LeftOut = append(v.LeftOut, fmt.Sprintf("link %s: use ports up to %v for links between switches", l.name(), protect.MaxPort))
+			v.LeftOut = append(v.LeftOut, fmt.Sprintf("link %s: use ports up to %v for links between switches",
+				l.name(), protect.MaxPort))
 		case l.Until > 0 && !l.Dark && !t.aim[l.A.portOf()]:
 			v.Held = append(v.Held, HeldLink{cable, instant(l.Until)})
 		}
@@ -209,8 +214,10 @@ func (t *tables) view() (*View, error) {
 }
 
 func (t *tables) switchView(id app.Switch, row switchRow) SwitchView {
-	return SwitchView{ID: id, Up: row.Up, InStep: row.Up && !t.behind[id], Since: instant(row.Since), Checked: instant(row.Checked),
-		Found:   reconcile.Result{Right: row.Right, Wrong: row.Wrong, Missing: row.Missing, Surplus: row.Surplus, Foreign: row.Foreign},
+	return SwitchView{ID: id, Up: row.Up, InStep: row.Up && !t.behind[id], Since: instant(row.Since),
+		Checked: instant(row.Checked),
+		Found: reconcile.Result{Right: row.Right, Wrong: row.Wrong, Missing: row.Missing, Surplus: row.Surplus,
+			Foreign: row.Foreign},
 		PutBack: row.PutBack, Removed: row.Removed, Failed: instant(row.Failed), Error: row.Error, Command: row.Command}
 }
 

@@ -17,8 +17,8 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// world is three controllers with topology, liveness and recovery, and switches that are wired together. Everything happens in one goroutine, in the time that the
-// test tells; which switch does its next command is drawn.
+// world is three controllers with topology, liveness and recovery, and switches that are wired together. Everything
+// happens in one goroutine, in the time that the test tells; which switch does its next command is drawn.
 type world struct {
 	*apptest.Group
 	t      apptest.Tester
@@ -37,8 +37,9 @@ var defaults = Config{HoldDown: 5 * time.Second, Reconcile: time.Minute, MaxEntr
 
 func newWorld(t apptest.Tester, seed uint64, c Config) *world {
 	t.Helper()
-	w := &world{t: t, r: rand.New(rand.NewPCG(seed, 7)), config: c, wires: map[app.PortOf]app.PortOf{}, switches: map[app.Switch]*fakeSwitch{},
-		hosts: map[app.MAC]app.PortOf{}, after: func() {}}
+	w := &world{t: t, r: rand.New(rand.NewPCG(seed, 7)), config: c, wires: map[app.PortOf]app.PortOf{},
+		switches: map[app.Switch]*fakeSwitch{},
+		hosts:    map[app.MAC]app.PortOf{}, after: func() {}}
 	w.Group = apptest.NewGroup(t, 1e18, w.apps, w.take)
 	return w
 }
@@ -153,7 +154,8 @@ func (w *world) event(id app.Switch, msg []byte) {
 
 func (w *world) packetIn(at app.PortOf, frame []byte) {
 	w.t.Helper()
-	m := of13.PacketIn{BufferID: of13.NoBuffer, TotalLen: uint16(len(frame)), Match: of13.Match(nil).WithInPort(at.Port), Data: frame}
+	m := of13.PacketIn{BufferID: of13.NoBuffer, TotalLen: uint16(len(frame)),
+		Match: of13.Match(nil).WithInPort(at.Port), Data: frame}
 	w.event(at.Switch, m.Append(nil, 0))
 }
 
@@ -331,7 +333,11 @@ func (w *world) holds(s *fakeSwitch, p protect.Program) {
 			w.t.Fatalf("switch %v has %v", s.id, f.String())
 		}
 	}
-	if !maps.EqualFunc(s.groups, want.groups, func(a, b of13.GroupMod) bool { return bytes.Equal(a.Buckets, b.Buckets) }) {
-		w.t.Fatalf("switch %v has groups %v, want %v", s.id, slices.Sorted(maps.Keys(s.groups)), slices.Sorted(maps.Keys(want.groups)))
+	if !maps.EqualFunc(s.groups, want.groups, func(a,
+		b of13.GroupMod) bool {
+		return bytes.Equal(a.Buckets, b.Buckets)
+	}) {
+		w.t.Fatalf("switch %v has groups %v, want %v", s.id, slices.Sorted(maps.Keys(s.groups)),
+			slices.Sorted(maps.Keys(want.groups)))
 	}
 }

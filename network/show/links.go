@@ -29,7 +29,8 @@ func WriteLinks(out io.Writer, r *setup.Report, now time.Time) error {
 		if l.IntervalMs > 0 {
 			interval = fmt.Sprintf("%g ms × %d", l.IntervalMs, r.Multiplier)
 		}
-		fmt.Fprintf(w, "%v ─ %v\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", linkEnd(l.Ends[0]), linkEnd(l.Ends[1]), upOrDown(l.Up), age(now, l.Since),
+		fmt.Fprintf(w, "%v ─ %v\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", linkEnd(l.Ends[0]), linkEnd(l.Ends[1]),
+			upOrDown(l.Up), age(now, l.Since),
 			dash(l.Reason), roundTrip(l.RTTMs), bfd, interval, flaps(&l), lastFailure(l.Failure, now))
 	}
 	if err := w.Flush(); err != nil {
@@ -58,7 +59,8 @@ func writeWhys(out io.Writer, r *setup.Report, blind int) error {
 	}
 	if blind > 0 {
 		separate = "\n"
-		if err := line("%d of %d links have no BFD. If one of these loses packets while its ports look fine, no switch notices: the probes of\n"+
+		if err := line("%d of %d links have no BFD. If one of these loses packets while its ports look fine, no "+
+			"switch notices: the probes of\n"+
 			"application topology do, after %g to %g s. A port that loses its carrier is noticed at once.",
 			blind, len(r.Links), (3 * topology.Interval).Seconds(), (4 * topology.Interval).Seconds()); err != nil {
 			return err

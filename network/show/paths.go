@@ -89,13 +89,15 @@ type Failure struct {
 	Later   int     `json:"later,omitempty"` // hops once controllers have replaced the way; 0 if there is none
 }
 
-// Question asks for the paths between two places: switches by their datapath ids, in hexadecimal, or hosts by their Ethernet or IP addresses.
+// Question asks for the paths between two places: switches by their datapath ids, in hexadecimal, or hosts by their
+// Ethernet or IP addresses.
 type Question struct {
 	From, To string
 	Avoid    *paths.Disjoint // nil: as it is installed
 }
 
-// Ask answers a question by the plan that the switches hold or, where nothing protects the network (v is nil), by what is known of its links.
+// Ask answers a question by the plan that the switches hold or, where nothing protects the network (v is nil), by what
+// is known of its links.
 func Ask(s *topology.Snapshot, v *recovery.View, q Question, now time.Time) (*Paths, error) {
 	var g *paths.Graph
 	var err error
@@ -136,15 +138,19 @@ const (
 	exit  = of13.PortMax
 )
 
-// explain computes how packets get from one place to another in a protected network, by sending one through the tables that the switches hold.
+// explain computes how packets get from one place to another in a protected network, by sending one through the tables
+// that the switches hold.
 func explain(g *paths.Graph, from, to place, avoid paths.Disjoint) (*Paths, error) {
-	out := &Paths{From: pointOf(from), To: pointOf(to), Disjoint: avoid.String(), Backups: []Backup{}, Failures: []Failure{}, Notes: []string{}}
+	out := &Paths{From: pointOf(from), To: pointOf(to), Disjoint: avoid.String(), Backups: []Backup{},
+		Failures: []Failure{}, Notes: []string{}}
 	routes, err := paths.Protect(g, []app.Switch{to.Switch}, avoid)
 	if err != nil {
 		return nil, err
 	}
-	target := protect.Host{MAC: app.MAC{2}, At: paths.End{Switch: to.Switch, Port: exit}} // whoever is there: all are served alike
-	plan, err := protect.Compile(routes, []protect.Host{target}, protect.Config{MaxEntries: paths.MaxSwitches, MaxGroups: paths.MaxSwitches})
+	// whoever is there: all are served alike
+	target := protect.Host{MAC: app.MAC{2}, At: paths.End{Switch: to.Switch, Port: exit}}
+	plan, err := protect.Compile(routes, []protect.Host{target},
+		protect.Config{MaxEntries: paths.MaxSwitches, MaxGroups: paths.MaxSwitches})
 	if err != nil {
 		return nil, fmt.Errorf("paths to %v: %w", to, err)
 	}
@@ -170,11 +176,13 @@ func explain(g *paths.Graph, from, to place, avoid paths.Disjoint) (*Paths, erro
 	for i, l := range primary.Links {
 		out.Backups = append(out.Backups, backupOf(g, routes.Hop(to.Switch, l.From.Switch), l, in))
 		in = l.To.Port
-		fail(Failure{Link: &out.Primary.Links[i]}, protect.Failures{Ends: map[paths.End]bool{l.From: true}}, g.Without(l.From))
+		fail(Failure{Link: &out.Primary.Links[i]}, protect.Failures{Ends: map[paths.End]bool{l.From: true}},
+			g.Without(l.From))
 	}
 	for _, l := range primary.Links[min(1, len(primary.Links)):] {
 		s := l.From.Switch
-		fail(Failure{Switch: s.String()}, protect.Failures{Switches: map[app.Switch]bool{s: true}}, g.Without(endsOf(g, s)...))
+		fail(Failure{Switch: s.String()}, protect.Failures{Switches: map[app.Switch]bool{s: true}},
+			g.Without(endsOf(g, s)...))
 	}
 	return out, nil
 }

@@ -29,7 +29,8 @@ func explained(t *testing.T, g *paths.Graph, from, to app.Switch, avoid paths.Di
 	return p, b.String()
 }
 
-// Figure 3 of van Adrichem et al.: a triangle, where B has a detour by A, and a ring, where packets go all the way back.
+// Figure 3 of van Adrichem et al.: a triangle, where B has a detour by A, and a ring, where packets go all the way
+// back.
 func TestPathsText(t *testing.T) {
 	_, text := explained(t, sample.Triangle(), 1, 3, paths.LinkDisjoint)
 	wantLines(t, text,
@@ -59,7 +60,8 @@ func TestPathsText(t *testing.T) {
 func TestPathsThatEndEarly(t *testing.T) {
 	line := sample.Triangle().Without(paths.End{Switch: 1, Port: 2})
 	_, text := explained(t, line, 1, 3, paths.NodeDisjoint)
-	wantLines(t, text, "2 hops, node-disjoint", "1 port 1 → 2 none", "2 ✕ 3 nowhere: cut off - -", "switch 2 nowhere: cut off - -")
+	wantLines(t, text, "2 hops, node-disjoint", "1 port 1 → 2 none", "2 ✕ 3 nowhere: cut off - -",
+		"switch 2 nowhere: cut off - -")
 	if strings.Contains(text, "↩") {
 		t.Errorf("a legend for what is not there:\n%s", text)
 	}
@@ -74,14 +76,16 @@ func TestPathsThatEndEarly(t *testing.T) {
 
 // A backup that serves for a dead link only: everything goes by switch 2, and both of its links to 3 lead there.
 func TestBackupForALinkOnly(t *testing.T) {
-	links := slices.Concat(paths.Both(paths.End{Switch: 1, Port: 1}, paths.End{Switch: 2, Port: 1}, 1), paths.Both(paths.End{Switch: 1, Port: 2}, paths.End{Switch: 2, Port: 2}, 1),
+	links := slices.Concat(paths.Both(paths.End{Switch: 1, Port: 1}, paths.End{Switch: 2, Port: 1}, 1),
+		paths.Both(paths.End{Switch: 1, Port: 2}, paths.End{Switch: 2, Port: 2}, 1),
 		paths.Both(paths.End{Switch: 2, Port: 3}, paths.End{Switch: 3, Port: 1}, 1))
 	g, err := paths.NewGraph([]app.Switch{1, 2, 3}, links)
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, text := explained(t, g, 1, 3, paths.NodeDisjoint)
-	wantLines(t, text, "1 port 1 → 2 port 2 → 2, for a dead link only", "1 ✕ 2 1 → 2 → 3 2 (+0) 2", "switch 2 nowhere: cut off - -")
+	wantLines(t, text, "1 port 1 → 2 port 2 → 2, for a dead link only", "1 ✕ 2 1 → 2 → 3 2 (+0) 2",
+		"switch 2 nowhere: cut off - -")
 }
 
 func TestPathsJSON(t *testing.T) {
@@ -97,7 +101,8 @@ func TestPathsJSON(t *testing.T) {
 	for _, want := range []string{
 		`"to":{"switch":"0000000000000003","mac":"02:00:00:00:00:07"},"disjoint":"link-disjoint","primary":{"hops":2,"links":[{"from":{"switch":"0000000000000001","port":1},`,
 		`{"switch":"0000000000000002","primary":{"port":2,"switch":"0000000000000003"},"backup":{"port":1,"switch":"0000000000000001"},"back":true,"once":false}`,
-		`"outcome":"delivered","way":{"hops":3,`, `"extra":1,"later":1}`, `{"switch":"0000000000000002","outcome":"delivered",`,
+		`"outcome":"delivered","way":{"hops":3,`, `"extra":1,"later":1}`,
+		`{"switch":"0000000000000002","outcome":"delivered",`,
 	} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("%s is not in %s", want, text)
@@ -163,7 +168,8 @@ func TestFind(t *testing.T) {
 		{MAC: app.MAC{2, 0, 0, 0, 0, 3}, At: at(0x2a, 5), Addresses: []netip.Addr{addr("10.0.0.9")}},
 	}
 	for name, want := range map[string]string{
-		"1": "switch 0000000000000001", "2a": "switch 000000000000002a", "0x2A": "switch 000000000000002a", "000000000000002a": "switch 000000000000002a",
+		"1": "switch 0000000000000001", "2a": "switch 000000000000002a", "0x2A": "switch 000000000000002a",
+		"000000000000002a":        "switch 000000000000002a",
 		"00:00:00:00:00:00:00:2a": "switch 000000000000002a",
 		"10.0.0.1":                "host 02:00:00:00:00:01 (10.0.0.1 fe80::1) at switch 0000000000000001",
 		"FE80::1":                 "host 02:00:00:00:00:01 (10.0.0.1 fe80::1) at switch 0000000000000001",

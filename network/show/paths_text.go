@@ -45,7 +45,8 @@ func (p *Paths) WriteText(out io.Writer) error {
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", dead, way, count, later)
 	}
-	fmt.Fprint(w, "\nPACKETS GO before any controller knows; LATER is the hops of the path that controllers then install.\n")
+	fmt.Fprint(w, "\nPACKETS GO before any controller knows; LATER is the hops of the path that controllers then "+
+		"install.\n")
 	if back {
 		fmt.Fprintln(w, "↩ is crankback: packets go back by the link that they came by.")
 	}

@@ -30,7 +30,8 @@ func (p place) String() string {
 	return fmt.Sprintf("host %v at %s", p.Host.MAC, at)
 }
 
-// find returns the place that an operator names: a switch by its datapath id, in hexadecimal; a host by its Ethernet address or by one of its IP addresses.
+// find returns the place that an operator names: a switch by its datapath id, in hexadecimal; a host by its Ethernet
+// address or by one of its IP addresses.
 func find(name string, switches []app.Switch, hosts []topology.Host) (place, error) {
 	digits := strings.TrimPrefix(name, "0x")
 	if hw, err := net.ParseMAC(name); err == nil && len(hw) == len(app.MAC{}) {
@@ -42,7 +43,8 @@ func find(name string, switches []app.Switch, hosts []topology.Host) (place, err
 	}
 	id, err := strconv.ParseUint(digits, 16, 64)
 	if err != nil {
-		return place{}, fmt.Errorf("%q names no place: use the datapath id of a switch in hexadecimal, or the Ethernet or IP address of a host", name)
+		return place{}, fmt.Errorf("%q names no place: use the datapath id of a switch in hexadecimal, or the "+
+			"Ethernet or IP address of a host", name)
 	}
 	if !slices.Contains(switches, app.Switch(id)) {
 		return place{}, fmt.Errorf("no switch %v is up: holdfast topology lists those that are", app.Switch(id))
@@ -63,5 +65,6 @@ func findHost(name string, hosts []topology.Host, is func(topology.Host) bool) (
 	case 1:
 		return place{found[0].At.Switch, &found[0]}, nil
 	}
-	return place{}, fmt.Errorf("hosts %v and %v both have %s: give the Ethernet address", found[0].MAC, found[1].MAC, name)
+	return place{}, fmt.Errorf("hosts %v and %v both have %s: give the Ethernet address", found[0].MAC, found[1].MAC,
+		name)
 }

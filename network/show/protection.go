@@ -16,9 +16,10 @@ import (
 
 // Protection is how a network is protected, for JSON.
 type Protection struct {
-	Disjoint string            `json:"disjoint"` // what backups avoid
-	Stable   bool              `json:"stable"`   // all switches that are up hold the plan, and nothing is about to change it
-	Notes    []string          `json:"notes"`    // what is not as it should be, or about to change
+	Disjoint string `json:"disjoint"` // what backups avoid
+	// all switches that are up hold the plan, and nothing is about to change it
+	Stable   bool              `json:"stable"`
+	Notes    []string          `json:"notes"` // what is not as it should be, or about to change
 	Present  *Change           `json:"present_change,omitempty"`
 	Last     *Change           `json:"last_change,omitempty"`
 	Held     []Cable           `json:"held"`    // links that are back, and not used yet
@@ -65,7 +66,8 @@ func NewProtection(v *recovery.View, now time.Time) (*Protection, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the plan that the switches hold: %w", err)
 	}
-	p := &Protection{Disjoint: v.Disjoint.String(), Stable: v.Stable(), Notes: notes(v, now), Held: []Cable{}, Unheard: []Cable{}, Switches: []ProtectedSwitch{}}
+	p := &Protection{Disjoint: v.Disjoint.String(), Stable: v.Stable(), Notes: notes(v, now), Held: []Cable{},
+		Unheard: []Cable{}, Switches: []ProtectedSwitch{}}
 	if v.Changing {
 		p.Present = changeOf(v.Change, v.Round)
 	}
@@ -79,7 +81,8 @@ func NewProtection(v *recovery.View, now time.Time) (*Protection, error) {
 		p.Unheard = append(p.Unheard, Cable{A: endOf(c.A), B: endOf(c.B)})
 	}
 	for _, s := range v.Switches {
-		out := ProtectedSwitch{ID: s.ID.String(), Up: s.Up, InStep: s.InStep, PutBack: s.PutBack, Removed: s.Removed, Foreign: s.Found.Foreign}
+		out := ProtectedSwitch{ID: s.ID.String(), Up: s.Up, InStep: s.InStep, PutBack: s.PutBack, Removed: s.Removed,
+			Foreign: s.Found.Foreign}
 		out.Entries, out.Groups = plan.Size(s.ID)
 		if !s.Checked.IsZero() {
 			out.Checked = &s.Checked
@@ -101,17 +104,20 @@ func notes(v *recovery.View, now time.Time) []string {
 	list := []string{}
 	note := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
 	if v.Changing {
-		note("the switches are being brought to another plan, round %d of %d: %s", v.Round, v.Change.Rounds, reason(v.Change.Why, v.Change.More))
+		note("the switches are being brought to another plan, round %d of %d: %s", v.Round, v.Change.Rounds,
+			reason(v.Change.Why, v.Change.More))
 	}
 	if !v.Due.IsZero() {
-		note("something has changed that no plan has yet; the next is made in %v", max(0, v.Due.Sub(now)).Round(time.Millisecond))
+		note("something has changed that no plan has yet; the next is made in %v",
+			max(0, v.Due.Sub(now)).Round(time.Millisecond))
 	}
 	if v.Problem != "" {
 		note("the plan is not of all that is known: %s", v.Problem)
 	}
 	if n := len(v.Held); n > 0 {
 		first := slices.MinFunc(v.Held, func(a, b recovery.HeldLink) int { return a.Until.Compare(b.Until) })
-		note("%s back, and not used until proven stable: %s in %v", links(n), drawCable(first.Cable), max(0, first.Until.Sub(now)).Round(100*time.Millisecond))
+		note("%s back, and not used until proven stable: %s in %v", links(n), drawCable(first.Cable),
+			max(0, first.Until.Sub(now)).Round(100*time.Millisecond))
 	}
 	if n := len(v.Unheard); n > 0 {
 		note("%s taken to be there, though no switch says so now: %s", links(n), drawCable(v.Unheard[0]))
@@ -170,7 +176,8 @@ func (p *Protection) WriteText(out io.Writer, now time.Time) error {
 		fmt.Fprintf(out, "- %s\n", n)
 	}
 	if c := p.Last; c != nil {
-		fmt.Fprintf(out, "last changed %s ago, in %v (rounds: %d): %s\n", age(now, c.Began), time.Duration(c.TookMS)*time.Millisecond, c.Rounds, reason(c.Why, c.More))
+		fmt.Fprintf(out, "last changed %s ago, in %v (rounds: %d): %s\n", age(now, c.Began),
+			time.Duration(c.TookMS)*time.Millisecond, c.Rounds, reason(c.Why, c.More))
 	}
 	if len(p.Switches) == 0 {
 		return nil
@@ -182,7 +189,8 @@ func (p *Protection) WriteText(out io.Writer, now time.Time) error {
 		if s.Checked != nil {
 			checked = age(now, *s.Checked)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%s\t%d\t%d\t%d\n", s.ID, s.state(), s.Entries, s.Groups, checked, s.PutBack, s.Removed, s.Foreign)
+		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%s\t%d\t%d\t%d\n", s.ID, s.state(), s.Entries, s.Groups, checked, s.PutBack,
+			s.Removed, s.Foreign)
 	}
 	for _, s := range p.Switches {
 		if s.Error != "" {
@@ -204,8 +212,8 @@ func (s ProtectedSwitch) state() string {
 	return "holds it"
 }
 
-// hostsOf returns the hosts that one can ask for: those of the plan where it has them, with the addresses that the topology knows,
-// or knew before it lost sight of their switch, and then those that no plan has yet. v may be nil.
+// hostsOf returns the hosts that one can ask for: those of the plan where it has them, with the addresses that the
+// topology knows, or knew before it lost sight of their switch, and then those that no plan has yet. v may be nil.
 func hostsOf(s *topology.Snapshot, v *recovery.View) []topology.Host {
 	known := map[app.MAC]topology.Host{}
 	for _, h := range s.Hosts {
@@ -223,5 +231,8 @@ func hostsOf(s *topology.Snapshot, v *recovery.View) []topology.Host {
 		seen.At = app.PortOf(h.At)
 		known[h.MAC] = seen
 	}
-	return slices.SortedFunc(maps.Values(known), func(a, b topology.Host) int { return slices.Compare(a.MAC[:], b.MAC[:]) })
+	return slices.SortedFunc(maps.Values(known), func(a,
+		b topology.Host) int {
+		return slices.Compare(a.MAC[:], b.MAC[:])
+	})
 }

@@ -17,10 +17,13 @@ import (
 
 // calm is a triangle that is protected, with a host at 3.
 func calm() *recovery.View {
-	v := &recovery.View{Disjoint: paths.NodeDisjoint, Graph: sample.Triangle(), Hosts: []protect.Host{{MAC: app.MAC{2, 0, 0, 0, 0, 7}, At: paths.End{Switch: 3, Port: 9}}},
-		Last: recovery.Change{Began: now.Add(-time.Minute), Took: 42 * time.Millisecond, Rounds: 3, Why: "switch 3 is new", More: 2}}
+	v := &recovery.View{Disjoint: paths.NodeDisjoint, Graph: sample.Triangle(),
+		Hosts: []protect.Host{{MAC: app.MAC{2, 0, 0, 0, 0, 7}, At: paths.End{Switch: 3, Port: 9}}},
+		Last: recovery.Change{Began: now.Add(-time.Minute), Took: 42 * time.Millisecond, Rounds: 3,
+			Why: "switch 3 is new", More: 2}}
 	for id := range app.Switch(3) {
-		v.Switches = append(v.Switches, recovery.SwitchView{ID: id + 1, Up: true, InStep: true, Checked: now.Add(-5 * time.Second), PutBack: uint64(id)})
+		v.Switches = append(v.Switches, recovery.SwitchView{ID: id + 1, Up: true, InStep: true,
+			Checked: now.Add(-5 * time.Second), PutBack: uint64(id)})
 	}
 	return v
 }
@@ -53,9 +56,11 @@ func TestProtection(t *testing.T) {
 	v := calm()
 	v.Changing, v.Round, v.Change = true, 2, recovery.Change{Rounds: 4, Why: "link 1:1-2:1 is lost"}
 	v.Due, v.Problem = now.Add(80*time.Millisecond), "too many groups"
-	v.Held = []recovery.HeldLink{{Cable: recovery.Cable{A: at(1, 1), B: at(2, 1)}, Until: now.Add(9 * time.Second)}, {Cable: recovery.Cable{A: at(2, 2), B: at(3, 1)}, Until: now.Add(3 * time.Second)}}
+	v.Held = []recovery.HeldLink{{Cable: recovery.Cable{A: at(1, 1), B: at(2, 1)}, Until: now.Add(9 * time.Second)},
+		{Cable: recovery.Cable{A: at(2, 2), B: at(3, 1)}, Until: now.Add(3 * time.Second)}}
 	v.Unheard = []recovery.Cable{{A: at(1, 2), B: at(3, 2)}}
-	v.Switches[0].InStep, v.Switches[0].Failed, v.Switches[0].Error, v.Switches[0].Command = false, now, "table full", "flow mod"
+	v.Switches[0].InStep, v.Switches[0].Failed, v.Switches[0].Error, v.Switches[0].Command = false, now, "table full",
+		"flow mod"
 	v.Switches[1].InStep, v.Switches[1].Checked = false, time.Time{}
 	v.Switches[2].InStep, v.Switches[2].Up = false, false
 	v.LeftOut = []string{"a", "b", "c", "d", "e", "f", "g"}
@@ -79,8 +84,12 @@ func TestProtection(t *testing.T) {
 	if p.Stable {
 		t.Error("it is said to be stable")
 	}
-	if text, err := json.Marshal(p); err != nil || !strings.Contains(string(text), `"held":[{"a":{"switch":"0000000000000001","port":1},"b":{"switch":"0000000000000002","port":1},"until":"2026-03-04T12:00:09Z"},`) ||
-		!strings.Contains(string(text), `"unheard":[{"a":{"switch":"0000000000000001","port":2},"b":{"switch":"0000000000000003","port":2}}]`) || p.Present == nil || p.Present.Round != 2 {
+	if text, err := json.Marshal(p); err != nil ||
+		!strings.Contains(string(text),
+			`"held":[{"a":{"switch":"0000000000000001","port":1},"b":{"switch":"0000000000000002","port":1},"until":"2026-03-04T12:00:09Z"},`) ||
+		!strings.Contains(string(text),
+			`"unheard":[{"a":{"switch":"0000000000000001","port":2},"b":{"switch":"0000000000000003","port":2}}]`) ||
+		p.Present == nil || p.Present.Round != 2 {
 		t.Errorf("%s %v", text, err)
 	}
 	empty, err := paths.NewGraph(nil, nil)
@@ -98,7 +107,8 @@ func TestProtection(t *testing.T) {
 // A host is where the plan has it, and has the addresses that the topology knows.
 func TestAsk(t *testing.T) {
 	link, node := paths.LinkDisjoint, paths.NodeDisjoint
-	s := &topology.Snapshot{Hosts: []topology.HostView{{Host: topology.Host{MAC: app.MAC{2, 0, 0, 0, 0, 7}, At: at(2, 9), Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.7")}}}}}
+	s := &topology.Snapshot{Hosts: []topology.HostView{{Host: topology.Host{MAC: app.MAC{2, 0, 0, 0, 0, 7},
+		At: at(2, 9), Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.7")}}}}}
 	for id := range app.Switch(3) {
 		s.Switches = append(s.Switches, topology.SwitchView{ID: id + 1})
 	}
@@ -120,7 +130,9 @@ func TestAsk(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if p.Installed != c.installed || p.Disjoint != c.mode || p.Primary.draw() != c.way || strings.Join(p.Notes, "\n") != "" && c.note == "" || !strings.Contains(strings.Join(p.Notes, "\n"), c.note) {
+		if p.Installed != c.installed || p.Disjoint != c.mode || p.Primary.draw() != c.way ||
+			strings.Join(p.Notes, "\n") != "" && c.note == "" ||
+			!strings.Contains(strings.Join(p.Notes, "\n"), c.note) {
 			t.Errorf("%s: %s %+v", c.name, p.Primary.draw(), p)
 		}
 	}
@@ -131,7 +143,8 @@ func TestAsk(t *testing.T) {
 		t.Errorf("a host that topology does not see is %+v, %v", p, err)
 	}
 	for _, q := range []Question{{"1", "9", nil}, {"9", "1", nil}} {
-		if _, err := Ask(s, nil, q, now); err == nil || !strings.Contains(err.Error(), "no switch 0000000000000009 is up") {
+		if _, err := Ask(s, nil, q, now); err == nil ||
+			!strings.Contains(err.Error(), "no switch 0000000000000009 is up") {
 			t.Errorf("%+v: %v", q, err)
 		}
 	}

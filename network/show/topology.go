@@ -1,7 +1,9 @@
-// Package show is what operators are shown of the network, as text, as JSON and as a drawing for Graphviz: the topology, how it is protected, how
-// links are watched, and what becomes of packets from one place to another when something on their way dies. It is pure: who calls it has the tables.
+// Package show is what operators are shown of the network, as text, as JSON and as a drawing for Graphviz: the
+// topology, how it is protected, how links are watched, and what becomes of packets from one place to another when
+// something on their way dies. It is pure: who calls it has the tables.
 //
-// It finds nothing out and decides nothing: what it shows comes from the applications and from packages paths and protect.
+// It finds nothing out and decides nothing: what it shows comes from the applications and from packages paths and
+// protect.
 package show
 
 import (

@@ -17,7 +17,8 @@ func at(s app.Switch, p app.Port) app.PortOf { return app.PortOf{Switch: s, Port
 
 // both is a cable that has been up for a minute.
 func both(a, b app.PortOf) []topology.LinkView {
-	l := topology.LinkView{Link: topology.Link{From: a, To: b}, Up: true, Bidirectional: true, Changed: now.Add(-time.Minute)}
+	l := topology.LinkView{Link: topology.Link{From: a, To: b}, Up: true, Bidirectional: true,
+		Changed: now.Add(-time.Minute)}
 	back := l
 	back.From, back.To = b, a
 	return []topology.LinkView{l, back}
@@ -33,21 +34,26 @@ func down(reason topology.Reason, ago time.Duration, links ...*topology.LinkView
 func example() *topology.Snapshot {
 	var s topology.Snapshot
 	for id := range app.Switch(4) {
-		s.Switches = append(s.Switches, topology.SwitchView{ID: id + 1, Ports: []topology.PortView{{Port: 1, Name: "eth1", Up: true}, {Port: 2, Name: "eth2"}}, More: id == 3})
+		s.Switches = append(s.Switches, topology.SwitchView{ID: id + 1,
+			Ports: []topology.PortView{{Port: 1, Name: "eth1", Up: true}, {Port: 2, Name: "eth2"}}, More: id == 3})
 	}
 	s.Switches[1].Ports[0].Rejected.Forged = 7
-	up, oneWay, deaf, dead := both(at(1, 1), at(2, 1)), both(at(1, 2), at(3, 1)), both(at(2, 2), at(3, 2)), both(at(3, 3), at(4, 3))
+	up, oneWay, deaf, dead := both(at(1, 1), at(2, 1)), both(at(1, 2), at(3, 1)), both(at(2, 2), at(3, 2)),
+		both(at(3, 3), at(4, 3))
 	up[1].Changed = now.Add(-30 * time.Second)
 	down(topology.ProbesLost, 5*time.Second, &oneWay[1], &deaf[0])
 	oneWay[0].Bidirectional, deaf[1].Bidirectional = false, false
 	down(topology.PortDown, 2*time.Hour+3*time.Minute, &dead[0])
 	down(topology.ProbesLost, 50*time.Hour, &dead[1])
-	unheard := topology.LinkView{Link: topology.Link{From: at(4, 1), To: at(1, 3)}, Up: true, Changed: now.Add(time.Second)}
-	for _, c := range [][]topology.LinkView{up[:1], oneWay[:1], up[1:], deaf[:1], oneWay[1:], deaf[1:], dead, {unheard}} {
+	unheard := topology.LinkView{Link: topology.Link{From: at(4, 1), To: at(1, 3)}, Up: true,
+		Changed: now.Add(time.Second)}
+	for _, c := range [][]topology.LinkView{up[:1], oneWay[:1], up[1:], deaf[:1], oneWay[1:], deaf[1:], dead,
+		{unheard}} {
 		s.Links = append(s.Links, c...)
 	}
 	s.Hosts = []topology.HostView{
-		{Host: topology.Host{MAC: app.MAC{2, 0, 0, 0, 0, 1}, At: at(1, 4), Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("fe80::1")}}, Seen: now},
+		{Host: topology.Host{MAC: app.MAC{2, 0, 0, 0, 0, 1}, At: at(1, 4),
+			Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("fe80::1")}}, Seen: now},
 		{Host: topology.Host{MAC: app.MAC{2, 0, 0, 0, 0, 2}, At: at(4, 4)}, Seen: now.Add(-90 * time.Second)},
 	}
 	return &s
@@ -96,10 +102,12 @@ func TestTopologyText(t *testing.T) {
 
 func TestEmptyTopology(t *testing.T) {
 	var b strings.Builder
-	if err := NewTopology(&topology.Snapshot{}).WriteText(&b, now); err != nil || strings.Contains(b.String(), "LINK\n") {
+	if err := NewTopology(&topology.Snapshot{}).WriteText(&b, now); err != nil ||
+		strings.Contains(b.String(), "LINK\n") {
 		t.Errorf("%v\n%s", err, b.String())
 	}
-	if text, err := json.Marshal(NewTopology(&topology.Snapshot{})); err != nil || strings.Contains(string(text), "null") {
+	if text, err := json.Marshal(NewTopology(&topology.Snapshot{})); err != nil ||
+		strings.Contains(string(text), "null") {
 		t.Errorf("%s %v", text, err)
 	}
 }

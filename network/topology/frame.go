@@ -69,7 +69,8 @@ func (s *sighting) note(a netip.Addr, said bool) {
 }
 
 func unicast(a netip.Addr) bool {
-	return a.IsValid() && !a.IsUnspecified() && !a.IsMulticast() && !a.IsLoopback() && a != netip.AddrFrom4([4]byte{255, 255, 255, 255})
+	return a.IsValid() && !a.IsUnspecified() && !a.IsMulticast() && !a.IsLoopback() &&
+		a != netip.AddrFrom4([4]byte{255, 255, 255, 255})
 }
 
 func (s *sighting) arp(b []byte) {
@@ -92,7 +93,8 @@ func (s *sighting) ipv4(b []byte) {
 	udp := b[header:]
 	src, dst := binary.BigEndian.Uint16(udp), binary.BigEndian.Uint16(udp[2:])
 	switch {
-	case src == dhcpClientPort && dst == dhcpServerPort, src == dhcpServerPort && (dst == dhcpClientPort || dst == dhcpServerPort):
+	case src == dhcpClientPort && dst == dhcpServerPort,
+		src == dhcpServerPort && (dst == dhcpClientPort || dst == dhcpServerPort):
 		s.dhcp(udp[8:])
 	}
 }

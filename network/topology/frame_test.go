@@ -60,33 +60,45 @@ type sample struct {
 const anyone = "255.255.255.255"
 
 var sampleFrames = map[string]sample{
-	"ARP":                         {arp(alice, "10.0.0.1"), true, "10.0.0.1", true, ""},
-	"ARP in two VLANs":            {tagged(7, tagged(8, arp(alice, "10.0.0.1"))), true, "10.0.0.1", true, ""},
-	"ARP in three VLANs":          {tagged(6, tagged(7, tagged(8, arp(alice, "10.0.0.1")))), false, "", false, ""},
-	"ARP probe":                   {arp(alice, "0.0.0.0"), true, "", false, ""},
-	"ARP for another":             {ethernet(alice, broadcast, typeARP, arp(bob, "10.0.0.2")[ethLen:]), true, "", false, ""},
-	"ARP, cut off":                {arp(alice, "10.0.0.1")[:40], true, "", false, ""},
-	"IPv4":                        {udp(alice, bob, "10.0.0.1", "10.0.0.2", 1, 2, nil), true, "10.0.0.1", false, ""},
-	"IPv4, cut off":               {udp(alice, bob, "10.0.0.1", "10.0.0.2", 1, 2, nil)[:30], true, "", false, ""},
-	"IPv4 of a group":             {udp(alice, bob, "224.0.0.1", "10.0.0.2", 1, 2, nil), true, "", false, ""},
-	"IPv6":                        {ipv6(alice, "fe80::1", 17, 64, make([]byte, 8)), true, "fe80::1", false, ""},
-	"IPv6, cut off":               {ipv6(alice, "fe80::1", 17, 64, nil)[:40], true, "", false, ""},
-	"solicitation":                {ipv6(alice, "fe80::1", 58, 255, neighbour(135, "fe80::2")), true, "fe80::1", true, ""},
+	"ARP":                {arp(alice, "10.0.0.1"), true, "10.0.0.1", true, ""},
+	"ARP in two VLANs":   {tagged(7, tagged(8, arp(alice, "10.0.0.1"))), true, "10.0.0.1", true, ""},
+	"ARP in three VLANs": {tagged(6, tagged(7, tagged(8, arp(alice, "10.0.0.1")))), false, "", false, ""},
+	"ARP probe":          {arp(alice, "0.0.0.0"), true, "", false, ""},
+	"ARP for another": {ethernet(alice, broadcast, typeARP, arp(bob, "10.0.0.2")[ethLen:]), true, "", false,
+		""},
+	"ARP, cut off":    {arp(alice, "10.0.0.1")[:40], true, "", false, ""},
+	"IPv4":            {udp(alice, bob, "10.0.0.1", "10.0.0.2", 1, 2, nil), true, "10.0.0.1", false, ""},
+	"IPv4, cut off":   {udp(alice, bob, "10.0.0.1", "10.0.0.2", 1, 2, nil)[:30], true, "", false, ""},
+	"IPv4 of a group": {udp(alice, bob, "224.0.0.1", "10.0.0.2", 1, 2, nil), true, "", false, ""},
+	"IPv6":            {ipv6(alice, "fe80::1", 17, 64, make([]byte, 8)), true, "fe80::1", false, ""},
+	"IPv6, cut off":   {ipv6(alice, "fe80::1", 17, 64, nil)[:40], true, "", false, ""},
+	"solicitation": {ipv6(alice, "fe80::1", 58, 255, neighbour(135, "fe80::2")), true, "fe80::1", true,
+		""},
 	"duplicate address detection": {ipv6(alice, "::", 58, 255, neighbour(135, "fe80::1")), true, "", false, ""},
-	"advertisement":               {ipv6(alice, "fe80::1", 58, 255, neighbour(136, "2001:db8::1")), true, "2001:db8::1", true, ""},
-	"advertisement from afar":     {ipv6(alice, "fe80::1", 58, 254, neighbour(136, "2001:db8::1")), true, "fe80::1", false, ""},
-	"advertisement, cut off":      {ipv6(alice, "fe80::1", 58, 255, neighbour(136, "2001:db8::1"))[:70], true, "fe80::1", false, ""},
-	"DHCP discover":               {udp(alice, broadcast, "0.0.0.0", anyone, 68, 67, dhcp(1, alice, "0.0.0.0", "0.0.0.0", 53, 1, 1)), true, "", false, ""},
-	"DHCP renewal":                {udp(alice, broadcast, "10.0.0.1", anyone, 68, 67, dhcp(1, alice, "10.0.0.1", "0.0.0.0", 53, 1, 3)), true, "10.0.0.1", true, ""},
-	"DHCP by a relay":             {udp(alice, server, "10.0.0.1", "10.0.0.9", 67, 67, dhcp(1, bob, "10.0.0.2", "0.0.0.0", 53, 1, 3)), true, "10.0.0.1", false, ""},
-	"DHCP acknowledgement":        {udp(server, bob, "10.0.0.9", anyone, 67, 68, dhcp(2, bob, "0.0.0.0", "10.0.0.2", 0, 54, 4, 1, 2, 3, 4, 53, 1, 5, 255)), true, "10.0.0.9", false, "10.0.0.2"},
-	"DHCP offer":                  {udp(server, bob, "10.0.0.9", anyone, 67, 68, dhcp(2, bob, "0.0.0.0", "10.0.0.2", 53, 1, 2, 255)), true, "10.0.0.9", false, ""},
-	"DHCP, options cut off":       {udp(server, bob, "10.0.0.9", anyone, 67, 68, dhcp(2, bob, "0.0.0.0", "10.0.0.2", 54, 4, 1)), true, "10.0.0.9", false, ""},
-	"DHCP to a host":              {udp(server, bob, "10.0.0.9", anyone, 66, 68, dhcp(2, bob, "0.0.0.0", "10.0.0.2", 53, 1, 5)), true, "10.0.0.9", false, ""},
-	"from a group":                {arp(broadcast, "10.0.0.1"), false, "", false, ""},
-	"from nobody":                 {arp(app.MAC{}, "10.0.0.1"), false, "", false, ""},
-	"spanning tree":               {ethernet(alice, app.MAC{1, 0x80, 0xc2}, 0x0026, make([]byte, 46)), false, "", false, ""},
-	"too short":                   {make([]byte, 13), false, "", false, ""},
+	"advertisement": {ipv6(alice, "fe80::1", 58, 255, neighbour(136, "2001:db8::1")), true, "2001:db8::1",
+		true, ""},
+	"advertisement from afar": {ipv6(alice, "fe80::1", 58, 254, neighbour(136, "2001:db8::1")), true, "fe80::1", false,
+		""},
+	"advertisement, cut off": {ipv6(alice, "fe80::1", 58, 255, neighbour(136, "2001:db8::1"))[:70], true, "fe80::1",
+		false, ""},
+	"DHCP discover": {udp(alice, broadcast, "0.0.0.0", anyone, 68, 67,
+		dhcp(1, alice, "0.0.0.0", "0.0.0.0", 53, 1, 1)), true, "", false, ""},
+	"DHCP renewal": {udp(alice, broadcast, "10.0.0.1", anyone, 68, 67,
+		dhcp(1, alice, "10.0.0.1", "0.0.0.0", 53, 1, 3)), true, "10.0.0.1", true, ""},
+	"DHCP by a relay": {udp(alice, server, "10.0.0.1", "10.0.0.9", 67, 67,
+		dhcp(1, bob, "10.0.0.2", "0.0.0.0", 53, 1, 3)), true, "10.0.0.1", false, ""},
+	"DHCP acknowledgement": {udp(server, bob, "10.0.0.9", anyone, 67, 68,
+		dhcp(2, bob, "0.0.0.0", "10.0.0.2", 0, 54, 4, 1, 2, 3, 4, 53, 1, 5, 255)), true, "10.0.0.9", false, "10.0.0.2"},
+	"DHCP offer": {udp(server, bob, "10.0.0.9", anyone, 67, 68,
+		dhcp(2, bob, "0.0.0.0", "10.0.0.2", 53, 1, 2, 255)), true, "10.0.0.9", false, ""},
+	"DHCP, options cut off": {udp(server, bob, "10.0.0.9", anyone, 67, 68,
+		dhcp(2, bob, "0.0.0.0", "10.0.0.2", 54, 4, 1)), true, "10.0.0.9", false, ""},
+	"DHCP to a host": {udp(server, bob, "10.0.0.9", anyone, 66, 68, dhcp(2, bob, "0.0.0.0", "10.0.0.2", 53, 1, 5)),
+		true, "10.0.0.9", false, ""},
+	"from a group":  {arp(broadcast, "10.0.0.1"), false, "", false, ""},
+	"from nobody":   {arp(app.MAC{}, "10.0.0.1"), false, "", false, ""},
+	"spanning tree": {ethernet(alice, app.MAC{1, 0x80, 0xc2}, 0x0026, make([]byte, 46)), false, "", false, ""},
+	"too short":     {make([]byte, 13), false, "", false, ""},
 }
 
 func TestLook(t *testing.T) {
@@ -99,7 +111,8 @@ func TestLook(t *testing.T) {
 			return a.String()
 		}
 		if ok != c.ok || text(s.addr) != c.addr || s.said != c.said || text(s.lease) != c.lease {
-			t.Errorf("%s: got %v %q, said %v, lease %q; want %v %q, said %v, lease %q", name, ok, text(s.addr), s.said, text(s.lease), c.ok, c.addr, c.said, c.lease)
+			t.Errorf("%s: got %v %q, said %v, lease %q; want %v %q, said %v, lease %q", name, ok, text(s.addr), s.said,
+				text(s.lease), c.ok, c.addr, c.said, c.lease)
 		}
 		if ok && s.mac != alice && s.mac != server || c.lease != "" && s.leaser != bob {
 			t.Errorf("%s: sender %v, lease to %v", name, s.mac, s.leaser)

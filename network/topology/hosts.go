@@ -15,8 +15,8 @@ const (
 
 	// seenGrain is how exact a host's last sighting is kept, so that not every packet writes.
 	seenGrain = time.Minute
-	// hostAge is how long a host must not have been seen to make room for another. One that nobody misses stays: a silent
-	// host is not gone, its packets need no controller.
+	// hostAge is how long a host must not have been seen to make room for another. One that nobody misses stays: a
+	// silent host is not gone, its packets need no controller.
 	hostAge = time.Hour
 	// sweepEvery is how often at most room is looked for.
 	sweepEvery = time.Minute
@@ -98,7 +98,8 @@ func (t *topology) move(tx *app.Tx, from, to app.PortOf, known bool) {
 	t.ports.Put(tx, all, to, port)
 }
 
-// room reports whether a port can have one more host, and makes room if it can. A host that finds none is counted, and stays where it was.
+// room reports whether a port can have one more host, and makes room if it can. A host that finds none is counted, and
+// stays where it was.
 func (t *topology) room(tx *app.Tx, at app.PortOf, port portRow, known bool) (bool, error) {
 	sum, _ := t.totals.Get(tx, all)
 	full := func() bool { return port.Hosts >= maxHostsPerPort || !known && sum.Hosts >= maxHosts }

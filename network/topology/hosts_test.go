@@ -46,7 +46,8 @@ func TestHostsAreLearned(t *testing.T) {
 	w := line(t, 2)
 	for _, name := range []string{"ARP", "solicitation", "advertisement"} {
 		w.host(at(1, 1), sampleFrames[name].frame)
-		if h := w.seen(t); h.MAC != alice || h.At != at(1, 1) || h.Addresses[len(h.Addresses)-1].String() != sampleFrames[name].addr {
+		if h := w.seen(t); h.MAC != alice || h.At != at(1, 1) ||
+			h.Addresses[len(h.Addresses)-1].String() != sampleFrames[name].addr {
 			t.Errorf("%s: told of %+v", name, h)
 		}
 		for _, known := range []string{"ARP", "IPv4", "ARP probe", "DHCP discover"} {
@@ -95,7 +96,8 @@ func TestPortsSettle(t *testing.T) {
 	w.told = nil
 	w.setPort(at(1, 2), true)
 	w.wantHosts(t)
-	if want := (HostGone{[]app.MAC{alice}}); !slices.ContainsFunc(w.told, func(m any) bool { return cmp.Equal(m, want) }) {
+	if want := (HostGone{[]app.MAC{alice}}); !slices.ContainsFunc(w.told,
+		func(m any) bool { return cmp.Equal(m, want) }) {
 		t.Errorf("told %+v", w.told)
 	}
 	w.setPort(at(1, 3), false)
@@ -214,7 +216,8 @@ func TestAddressesAreBounded(t *testing.T) {
 	w.told = nil
 	w.host(at(1, 1), arp(alice, "10.0.0.1")) // its own takes the place of the first
 	h := w.seen(t)
-	if len(h.Addresses) != maxAddresses || h.Addresses[0].String() != "10.0.1.2" || h.Addresses[maxAddresses-1].String() != "10.0.0.1" {
+	if len(h.Addresses) != maxAddresses || h.Addresses[0].String() != "10.0.1.2" ||
+		h.Addresses[maxAddresses-1].String() != "10.0.0.1" {
 		t.Errorf("addresses %v", h.Addresses)
 	}
 }
@@ -241,7 +244,8 @@ func TestHostsAreBounded(t *testing.T) {
 		t.Fatalf("%d hosts, %d refused", len(s.Hosts), s.HostsRefused)
 	}
 	w.packetIn(at(1, 1), arp(bob, "10.0.0.2")) // nor is there room for one that moves: it stays
-	if s = w.check(); s.HostsRefused != 2 || !slices.ContainsFunc(s.Hosts, func(h HostView) bool { return h.MAC == bob && h.At == at(1, 2) }) {
+	if s = w.check(); s.HostsRefused != 2 || !slices.ContainsFunc(s.Hosts,
+		func(h HostView) bool { return h.MAC == bob && h.At == at(1, 2) }) {
 		t.Errorf("%d refused, hosts %v", s.HostsRefused, s.Hosts)
 	}
 	w.advance(hostAge - time.Second)

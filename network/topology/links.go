@@ -36,7 +36,8 @@ func (c *clock) beginRound() {
 	c.Rounds[missedRounds] = c.Seq
 }
 
-// Rejected counts LLDP frames that changed nothing, by port. A few that are stale are usual where ports and switches go down.
+// Rejected counts LLDP frames that changed nothing, by port. A few that are stale are usual where ports and switches go
+// down.
 type Rejected struct {
 	_         struct{} `cbor:",toarray"`
 	Malformed uint64   // no LLDP at all
@@ -88,7 +89,8 @@ func (t *topology) tick(tx *app.Tx, in app.Timer) error {
 	return errors.Join(ch.emit(tx), tx.SetTimer(in.Name, gap, nil))
 }
 
-// advance goes on to the port at index next, and tells when. Ticks are spread over the interval; switches that came up together are spread too.
+// advance goes on to the port at index next, and tells when. Ticks are spread over the interval; switches that came up
+// together are spread too.
 func (c *clock) advance(ports []app.Port, next int) (gap time.Duration) {
 	ticks := max(1, (len(ports)+perTick-1)/perTick)
 	gap, c.Next = Interval/time.Duration(ticks), 0
@@ -158,7 +160,8 @@ func (t *topology) lldp(tx *app.Tx, at app.PortOf, to portRow, frame []byte) err
 		r.Stale++
 	case p.seq <= last:
 		r.Replayed++
-	case from.ToUp && from.To != at, to.FromUp && to.From != p.from: // which lasts until it is down, or has been silent for long
+	// which lasts until it is down, or has been silent for long
+	case from.ToUp && from.To != at, to.FromUp && to.From != p.from:
 		r.Contested++
 	}
 	if r != was {
@@ -172,7 +175,8 @@ func (t *topology) lldp(tx *app.Tx, at app.PortOf, to portRow, frame []byte) err
 	return t.linkUp(tx, Link{p.from, at}, from, to)
 }
 
-// linkUp notes a direction of a link. What leaves by its end is probed at once, so that the other direction need not wait.
+// linkUp notes a direction of a link. What leaves by its end is probed at once, so that the other direction need not
+// wait.
 func (t *topology) linkUp(tx *app.Tx, l Link, from, to portRow) error {
 	now := tx.Now().UnixNano()
 	from.To, from.ToUp, from.ToChanged, from.Changed, from.Silent = l.To, true, now, now, false

@@ -47,7 +47,8 @@ func TestLinksAreFoundAtOnce(t *testing.T) {
 	w.start(1, 3)
 	w.advance(Interval)
 	w.start(2, 3)
-	w.advance(eagerGap) // a probe finds both directions: the first of switch 2 or, if it is due just now, one of switch 1
+	// a probe finds both directions: the first of switch 2 or, if it is due just now, one of switch 1
+	w.advance(eagerGap)
 	s := w.wantLinks(t, Link{at(1, 2), at(2, 1)}, Link{at(2, 1), at(1, 2)})
 	for _, l := range s.Links {
 		if !l.Bidirectional {
@@ -58,7 +59,8 @@ func TestLinksAreFoundAtOnce(t *testing.T) {
 	if slices.ContainsFunc(w.told, func(m any) bool { return m == LinkUp{second, false} }) {
 		first, second = second, first
 	}
-	want := []any{SwitchUp{1, []app.Port{1, 2, 3}}, SwitchUp{2, []app.Port{1, 2, 3}}, LinkUp{first, false}, LinkUp{second, true}}
+	want := []any{SwitchUp{1, []app.Port{1, 2, 3}}, SwitchUp{2, []app.Port{1, 2, 3}}, LinkUp{first, false},
+		LinkUp{second, true}}
 	if diff := difference(want, w.told); diff != "" {
 		t.Errorf("told (-want +got)\n%s", diff)
 	}
@@ -75,7 +77,8 @@ func TestInstalls(t *testing.T) {
 	}
 	for i, f := range flows {
 		lldp := bytes.Equal(f.Match, of13.Match(nil).WithEthDst(nearestBridge).WithEthType(0x88cc))
-		if f.Command != of13.FlowAdd || f.Cookie != Cookie || lldp != (i == 0) || f.Priority != map[bool]uint16{true: probePriority, false: hostPriority}[lldp] {
+		if f.Command != of13.FlowAdd || f.Cookie != Cookie || lldp != (i == 0) ||
+			f.Priority != map[bool]uint16{true: probePriority, false: hostPriority}[lldp] {
 			t.Errorf("entry %d: %+v", i, f)
 		}
 		for in := range f.Instructions.All() {
@@ -143,7 +146,8 @@ func TestPortComesBack(t *testing.T) {
 	for range 3 {
 		w.setPort(at(1, 2), false)
 		s := w.wantLinks(t)
-		if len(s.Links) != 2 || s.Links[0].Up || s.Links[0].Reason != PortDown || s.Links[0].Changed.UnixNano() != w.Now {
+		if len(s.Links) != 2 || s.Links[0].Up || s.Links[0].Reason != PortDown ||
+			s.Links[0].Changed.UnixNano() != w.Now {
 			t.Errorf("what is left of the links: %+v", s.Links)
 		}
 		w.advance(time.Second)
@@ -384,12 +388,14 @@ func TestPortsInAReply(t *testing.T) {
 	}
 	w.switches[2].ports = map[app.Port]bool{7: true, 8: true}
 	for _, p := range []app.Port{8, 7} {
-		m := of13.MultipartReply{Part: of13.PartPortDesc, Flags: of13.FlagMore, Body: of13.List[of13.PortDesc](nil).With(portDesc(2, p, true))}
+		m := of13.MultipartReply{Part: of13.PartPortDesc, Flags: of13.FlagMore,
+			Body: of13.List[of13.PortDesc](nil).With(portDesc(2, p, true))}
 		w.event(2, m.Append(nil, 1<<24|6))
 	}
 	w.advance(2 * Interval)
 	w.wantLinks(t, Link{at(1, 3), at(2, 7)}, Link{at(2, 7), at(1, 3)})
-	if want := (SwitchUp{2, []app.Port{7, 8}}); !slices.ContainsFunc(w.told, func(m any) bool { return cmp.Equal(m, want) }) {
+	if want := (SwitchUp{2, []app.Port{7, 8}}); !slices.ContainsFunc(w.told,
+		func(m any) bool { return cmp.Equal(m, want) }) {
 		t.Errorf("told %+v", w.told)
 	}
 }

@@ -15,7 +15,8 @@ var testKey = []byte("a key of the test")
 
 func TestProbeIsReadBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		from := app.PortOf{Switch: app.Switch(rapid.Uint64().Draw(t, "switch")), Port: app.Port(rapid.Uint32().Draw(t, "port"))}
+		from := app.PortOf{Switch: app.Switch(rapid.Uint64().Draw(t, "switch")),
+			Port: app.Port(rapid.Uint32().Draw(t, "port"))}
 		seq := rapid.Uint64().Draw(t, "seq")
 		frame := appendProbe(nil, testKey, from, app.MAC{2, 1}, seq)
 		frame = append(frame, make([]byte, rapid.IntRange(0, 40).Draw(t, "padding"))...)
@@ -38,7 +39,8 @@ func TestProbeIsReadBack(t *testing.T) {
 func TestProbeOnTheWire(t *testing.T) {
 	frame := appendProbe(nil, testKey, app.PortOf{Switch: 0xab, Port: 12}, app.MAC{2, 0, 0, 0, 0, 1}, 5)
 	want := "\x01\x80\xc2\x00\x00\x0e\x02\x00\x00\x00\x00\x01\x88\xcc" +
-		"\x02\x11\x0700000000000000ab" + "\x04\x03\x0712" + "\x06\x02\x00\x09" + "\xfe\x1c\x02hf\x01\x00\x00\x00\x00\x00\x00\x00\x05"
+		"\x02\x11\x0700000000000000ab" + "\x04\x03\x0712" + "\x06\x02\x00\x09" +
+		"\xfe\x1c\x02hf\x01\x00\x00\x00\x00\x00\x00\x00\x05"
 	if !bytes.HasPrefix(frame, []byte(want)) || len(frame) != len(want)+tagLen+2 {
 		t.Errorf("got  %q\nwant %q, a tag and an end", frame, want)
 	}
@@ -61,7 +63,8 @@ func TestOtherLLDP(t *testing.T) {
 		frame []byte
 		want  error
 	}{
-		"a host's":            {frameOf(tlv(1, "\x04\x02\x00\x00\x00\x00\x01"), tlv(2, "\x05eth0"), ttl, tlv(5, "host"), end), errForeign},
+		"a host's": {frameOf(tlv(1, "\x04\x02\x00\x00\x00\x00\x01"), tlv(2, "\x05eth0"), ttl, tlv(5, "host"),
+			end), errForeign},
 		"other organisation":  {frameOf(chassis, port, ttl, tlv(127, "\x00\x12\x0f\x01abc"), end), errForeign},
 		"nothing":             {nil, errMalformed},
 		"no LLDP":             {make([]byte, 60), errMalformed},

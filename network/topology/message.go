@@ -18,7 +18,8 @@ type (
 	// SwitchDown says that a switch is gone. LinkDown and HostGone of its links and hosts come before it.
 	SwitchDown struct{ Switch app.Switch }
 
-	// LinkUp says that a link was found, in one direction. It carries packets both ways for sure once it is bidirectional.
+	// LinkUp says that a link was found, in one direction. It carries packets both ways for sure once it is
+	// bidirectional.
 	LinkUp struct {
 		Link
 		Bidirectional bool // the other direction is up too

@@ -44,11 +44,12 @@ func drawWorld(t *rapid.T) (w *world, cables [][2]app.PortOf) {
 }
 
 func drawPort(t *rapid.T, w *world) app.PortOf {
-	return at(app.Switch(rapid.IntRange(1, len(w.switches)).Draw(t, "switch")), app.Port(rapid.IntRange(1, portsOfEach).Draw(t, "port")))
+	return at(app.Switch(rapid.IntRange(1, len(w.switches)).Draw(t, "switch")),
+		app.Port(rapid.IntRange(1, portsOfEach).Draw(t, "port")))
 }
 
-// Whatever happens to a network and its controllers: in the end the view is the network, what others were told is the view,
-// and all controllers have the same.
+// Whatever happens to a network and its controllers: in the end the view is the network, what others were told is the
+// view, and all controllers have the same.
 func TestTheViewIsTheNetwork(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w, cables := drawWorld(t)
@@ -60,7 +61,8 @@ func TestTheViewIsTheNetwork(t *testing.T) {
 		}()
 		for range rapid.IntRange(0, 25).Draw(t, "steps") {
 			p := drawPort(t, w)
-			what := rapid.SampledFrom([]string{"cut", "cut one way", "mend", "port", "port", "switch", "time", "time", "host", "spoof", "spoof", "failover", "crash", "crash"}).Draw(t, "what")
+			what := rapid.SampledFrom([]string{"cut", "cut one way", "mend", "port", "port", "switch", "time", "time",
+				"host", "spoof", "spoof", "failover", "crash", "crash"}).Draw(t, "what")
 			did = append(did, fmt.Sprintf("%s %v", what, p))
 			w.happen(t, what, p, cables)
 			w.check()
@@ -138,7 +140,8 @@ func (w *world) happen(t *rapid.T, what string, p app.PortOf, cables [][2]app.Po
 	case "failover":
 		w.Failover()
 	case "crash":
-		w.Crash = rapid.SampledFrom([]apptest.Crash{apptest.DiesExecuting, apptest.DiesReleasing}).Draw(t, "at which moment")
+		w.Crash = rapid.SampledFrom([]apptest.Crash{apptest.DiesExecuting, apptest.DiesReleasing}).Draw(t,
+			"at which moment")
 	}
 }
 
@@ -146,7 +149,8 @@ func drawHost(t *rapid.T) app.MAC { return numbered(rapid.IntRange(0, 3).Draw(t,
 
 // spoof has a host send LLDP that it made up, or that it or somebody else heard.
 func (w *world) spoof(t *rapid.T, p app.PortOf) {
-	frame := appendProbe(nil, testKey, drawPort(t, w), app.MAC{2}, uint64(w.Now)+rapid.Uint64Range(0, 1000).Draw(t, "seq"))
+	frame := appendProbe(nil, testKey, drawPort(t, w), app.MAC{2},
+		uint64(w.Now)+rapid.Uint64Range(0, 1000).Draw(t, "seq"))
 	if len(w.history) > 0 && rapid.Bool().Draw(t, "heard") {
 		frame = bytes.Clone(w.history[rapid.IntRange(0, len(w.history)-1).Draw(t, "which")].frame)
 		if rapid.Bool().Draw(t, "changed") {
@@ -192,7 +196,8 @@ func (w *world) checkHosts(t *rapid.T, s *Snapshot) {
 		i := slices.IndexFunc(s.Hosts, func(h HostView) bool { return h.MAC == host && h.At == p })
 		silent := s.silent(p)
 		if (i >= 0) == (w.linked(p) || silent) {
-			t.Fatalf("host %v spoke at %v, where a link is %v, or has fallen silent %v: it is at %d of %+v", host, p, w.linked(p), silent, i, s.Hosts)
+			t.Fatalf("host %v spoke at %v, where a link is %v, or has fallen silent %v: it is at %d of %+v", host, p,
+				w.linked(p), silent, i, s.Hosts)
 		}
 	}
 }
@@ -255,9 +260,10 @@ func TestFailover(t *testing.T) {
 		if w.Term < 20 {
 			t.Errorf("there were only %d leaders", w.Term)
 		}
-		if !slices.Equal(got.linksUp(), want.linksUp()) || !cmp.Equal(got.Hosts, want.Hosts, cmp.Comparer(func(a, b HostView) bool {
-			return a.MAC == b.MAC && a.At == b.At && slices.Equal(a.Addresses, b.Addresses)
-		})) {
+		if !slices.Equal(got.linksUp(), want.linksUp()) ||
+			!cmp.Equal(got.Hosts, want.Hosts, cmp.Comparer(func(a, b HostView) bool {
+				return a.MAC == b.MAC && a.At == b.At && slices.Equal(a.Addresses, b.Addresses)
+			})) {
 			t.Errorf("got  %+v\nwant %+v", got, want)
 		}
 		w.left = nil
@@ -331,14 +337,16 @@ func TestEmbeddedSwitch(t *testing.T) {
 	}
 	for name, frame := range map[string][]byte{
 		"probe": appendProbe(nil, testKey, at(2, 1), app.MAC{2}, 1), "ARP": sampleFrames["ARP"].frame,
-		"solicitation": sampleFrames["solicitation"].frame, "DHCP": sampleFrames["DHCP discover"].frame, "acknowledgement": sampleFrames["DHCP acknowledgement"].frame,
+		"solicitation": sampleFrames["solicitation"].frame, "DHCP": sampleFrames["DHCP discover"].frame,
+		"acknowledgement": sampleFrames["DHCP acknowledgement"].frame,
 	} {
 		s.Frame(0, 2, frame)
 		if said() != 1 {
 			t.Errorf("%s does not come in", name)
 		}
 	}
-	for name, frame := range map[string][]byte{"IPv4": sampleFrames["IPv4"].frame, "echo": ipv6(alice, "2001:db8::1", protoICMPv6, 255, []byte{128, 0, 0, 0, 0, 1, 0, 1})} {
+	for name, frame := range map[string][]byte{"IPv4": sampleFrames["IPv4"].frame,
+		"echo": ipv6(alice, "2001:db8::1", protoICMPv6, 255, []byte{128, 0, 0, 0, 0, 1, 0, 1})} {
 		s.Frame(0, 2, frame)
 		if said() != 0 {
 			t.Errorf("%s comes in, which nobody asked for", name)

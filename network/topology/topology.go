@@ -1,17 +1,17 @@
-// Package topology is an application that finds out what the network looks like: switches and their ports, the links between
-// them in each direction, and the hosts at the edge. It keeps that in tables, tells other applications of changes, and Of makes
-// a Snapshot of the tables for everyone else.
+// Package topology is an application that finds out what the network looks like: switches and their ports, the links
+// between them in each direction, and the hosts at the edge. It keeps that in tables, tells other applications of
+// changes, and Of makes a Snapshot of the tables for everyone else.
 //
-// Links are found by LLDP frames, probes, that leave each port every Interval, by replicated timers: a new leader goes on where the
-// old one was. What a probe says is sealed with a key that only the tables hold, and each probe counts once.
-// So a host that makes up LLDP frames, or repeats them, changes nothing but a count. One that has two ports, and passes fresh
-// probes between them, is a cable, and is taken for one.
+// Links are found by LLDP frames, probes, that leave each port every Interval, by replicated timers: a new leader goes
+// on where the old one was. What a probe says is sealed with a key that only the tables hold, and each probe counts
+// once. So a host that makes up LLDP frames, or repeats them, changes nothing but a count. One that has two ports, and
+// passes fresh probes between them, is a cable, and is taken for one.
 //
-// Age is counted in probes that were sent and not seen, never in time: a network whose controllers were away for an hour has
-// the same links when they are back.
+// Age is counted in probes that were sent and not seen, never in time: a network whose controllers were away for an
+// hour has the same links when they are back.
 //
-// It forwards nothing and computes no paths. It does not detect failures fast: that is the data plane's task, by port liveness
-// and BFD; this is the second opinion, after three intervals.
+// It forwards nothing and computes no paths. It does not detect failures fast: that is the data plane's task, by port
+// liveness and BFD; this is the second opinion, after three intervals.
 package topology
 
 import (
@@ -58,10 +58,13 @@ const all = 0
 func New() *app.App {
 	a := app.New(Name)
 	t := &topology{
-		switches: app.NewTable[app.Switch, switchRow](a, "switches"), clocks: app.NewTable[app.Switch, clock](a, "clocks"),
-		ports: app.NewMap[uint32, app.PortOf, portRow](a, "ports"), seen: app.NewMap[uint32, app.PortOf, uint64](a, "seen"),
-		hosts: app.NewMap[uint32, app.MAC, hostRow](a, "hosts"), totals: app.NewTable[uint32, totals](a, "totals"),
-		rejected: app.NewMap[uint32, app.PortOf, Rejected](a, "rejected"), key: app.NewTable[uint32, []byte](a, ledger.SecretTable),
+		switches: app.NewTable[app.Switch, switchRow](a, "switches"),
+		clocks:   app.NewTable[app.Switch, clock](a, "clocks"),
+		ports:    app.NewMap[uint32, app.PortOf, portRow](a, "ports"),
+		seen:     app.NewMap[uint32, app.PortOf, uint64](a, "seen"),
+		hosts:    app.NewMap[uint32, app.MAC, hostRow](a, "hosts"), totals: app.NewTable[uint32, totals](a, "totals"),
+		rejected: app.NewMap[uint32, app.PortOf, Rejected](a, "rejected"),
+		key:      app.NewTable[uint32, []byte](a, ledger.SecretTable),
 	}
 	t.forHosts = app.Need(t.ports.Cell(all), t.hosts.Cell(all), t.totals.Cell(all))
 	app.Handle(a, func(m app.SwitchUp) app.Cells { return t.forSwitch(m.Switch) }, t.switchUp)
@@ -77,7 +80,8 @@ type topology struct {
 	switches app.Table[app.Switch, switchRow]
 	clocks   app.Table[app.Switch, clock]
 	ports    app.Map[uint32, app.PortOf, portRow]
-	seen     app.Map[uint32, app.PortOf, uint64] // by the port that a link leaves: the sequence of the last probe that counted
+	// by the port that a link leaves: the sequence of the last probe that counted
+	seen     app.Map[uint32, app.PortOf, uint64]
 	hosts    app.Map[uint32, app.MAC, hostRow]
 	totals   app.Table[uint32, totals]
 	rejected app.Map[uint32, app.PortOf, Rejected] // by the port where it came in
@@ -92,8 +96,8 @@ type switchRow struct {
 	More  bool       // there were more than MaxPorts
 }
 
-// portRow is a port of a switch that is up, and the links that leave it and arrive at it. What a link led to stays when it is
-// down.
+// portRow is a port of a switch that is up, and the links that leave it and arrive at it. What a link led to stays when
+// it is down.
 type portRow struct {
 	_       struct{} `cbor:",toarray"`
 	Name    string
@@ -110,8 +114,9 @@ type portRow struct {
 	From   app.PortOf // where the link that arrives here comes from
 	FromUp bool
 
-	// Silent is set from when probes of a link here are lost until a link is found, or the port goes down or up. The link may carry
-	// packets again for as long as an interval before a probe says so: whoever is heard here meanwhile is no host of this port.
+	// Silent is set from when probes of a link here are lost until a link is found, or the port goes down or up. The
+	// link may carry packets again for as long as an interval before a probe says so: whoever is heard here meanwhile
+	// is no host of this port.
 	Silent bool
 
 	Hosts uint32 // learned here
@@ -121,7 +126,8 @@ type portRow struct {
 func (p *portRow) link() bool { return p.ToUp || p.FromUp }
 
 func (t *topology) forSwitch(id app.Switch) app.Cells {
-	return app.Need(t.ports.Cell(all), t.hosts.Cell(all), t.totals.Cell(all), t.switches.Cell(id), t.clocks.Cell(id), t.seen.Cell(all),
+	return app.Need(t.ports.Cell(all), t.hosts.Cell(all), t.totals.Cell(all), t.switches.Cell(id), t.clocks.Cell(id),
+		t.seen.Cell(all),
 		t.rejected.Cell(all), t.key.Cell(all))
 }
 
@@ -131,7 +137,8 @@ func (t *topology) forPacket(in app.PacketIn) app.Cells {
 		return t.forHosts
 	}
 	p, _ := parseProbe(in.Data)
-	return app.Need(t.ports.Cell(all), t.hosts.Cell(all), t.totals.Cell(all), t.seen.Cell(all), t.rejected.Cell(all), t.key.Cell(all),
+	return app.Need(t.ports.Cell(all), t.hosts.Cell(all), t.totals.Cell(all), t.seen.Cell(all), t.rejected.Cell(all),
+		t.key.Cell(all),
 		t.clocks.Cell(p.from.Switch), t.clocks.Cell(in.Switch))
 }
 
@@ -147,7 +154,8 @@ func (t *topology) switchUp(tx *app.Tx, up app.SwitchUp) error {
 	for p := range up.Ports.All() {
 		t.addPort(tx, up.Switch, &row, p, c.Seq)
 	}
-	// There may be too many for one message, and those of a switch that is within reach again are from the beginning of its epoch.
+	// There may be too many for one message, and those of a switch that is within reach again are from the beginning of
+	// its epoch.
 	tx.Send(up.Switch, &of13.MultipartRequest{Part: of13.PartPortDesc})
 	t.switches.Put(tx, up.Switch, row)
 	t.clocks.Put(tx, up.Switch, c)
@@ -174,12 +182,13 @@ func (t *topology) install(tx *app.Tx, id app.Switch) {
 	}
 }
 
-// Discovery walks the matches of what tells of hosts in ICMPv6: MLD, router and neighbour discovery. Echoes and errors are not
-// among them: they may be many, and are the data plane's.
+// Discovery walks the matches of what tells of hosts in ICMPv6: MLD, router and neighbour discovery. Echoes and errors
+// are not among them: they may be many, and are the data plane's.
 func Discovery() iter.Seq[of13.Match] {
 	return func(yield func(of13.Match) bool) {
 		for _, kind := range []uint64{130, 131, 132, 133, 134, 135, 136, 143} {
-			if !yield(of13.Match(nil).WithEthType(typeIPv6).WithIPProto(protoICMPv6).WithUint(of13.FieldICMPv6Type, kind)) {
+			if !yield(of13.Match(nil).WithEthType(typeIPv6).WithIPProto(protoICMPv6).WithUint(of13.FieldICMPv6Type,
+				kind)) {
 				return
 			}
 		}

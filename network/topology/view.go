@@ -104,7 +104,8 @@ func (v *view) add(r ledger.Row) error {
 	case "hosts":
 		var row hostRow
 		err := cbor.Unmarshal(r.Value, &row)
-		v.s.Hosts = append(v.s.Hosts, HostView{Host{app.FromKey[app.MAC](r.Field), row.At, row.Addrs}, time.Unix(0, row.Seen)})
+		v.s.Hosts = append(v.s.Hosts, HostView{Host{app.FromKey[app.MAC](r.Field), row.At, row.Addrs},
+			time.Unix(0, row.Seen)})
 		return err
 	case "totals":
 		var row totals
@@ -119,8 +120,10 @@ func (v *view) snapshot() *Snapshot {
 	s := &v.s
 	slices.SortFunc(s.Switches, func(a, b SwitchView) int { return cmp.Compare(a.ID, b.ID) })
 	for at, p := range v.ports {
-		if i, up := slices.BinarySearchFunc(s.Switches, at.Switch, func(s SwitchView, id app.Switch) int { return cmp.Compare(s.ID, id) }); up {
-			s.Switches[i].Ports = append(s.Switches[i].Ports, PortView{at.Port, p.Name, p.HwAddr, p.Up, p.Silent, v.rejected[at]})
+		if i, up := slices.BinarySearchFunc(s.Switches, at.Switch,
+			func(s SwitchView, id app.Switch) int { return cmp.Compare(s.ID, id) }); up {
+			s.Switches[i].Ports = append(s.Switches[i].Ports,
+				PortView{at.Port, p.Name, p.HwAddr, p.Up, p.Silent, v.rejected[at]})
 		}
 		if p.To == (app.PortOf{}) {
 			continue
@@ -143,7 +146,8 @@ func (v *view) snapshot() *Snapshot {
 	return s
 }
 
-// Graph is the network for computing paths: the links that are up in both directions, all of the same cost. A cable from a switch to itself is left out.
+// Graph is the network for computing paths: the links that are up in both directions, all of the same cost. A cable
+// from a switch to itself is left out.
 func (s *Snapshot) Graph() (*paths.Graph, error) {
 	switches := make([]app.Switch, len(s.Switches))
 	for i, sw := range s.Switches {

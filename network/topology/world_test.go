@@ -17,8 +17,9 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// world is three controllers with the application, and switches that are wired together. What a PACKET_OUT sends by a port comes in as a PACKET_IN
-// where the wire ends. Everything happens in one goroutine, in the time that the test tells.
+// world is three controllers with the application, and switches that are wired together. What a PACKET_OUT sends by a
+// port comes in as a PACKET_IN where the wire ends. Everything happens in one goroutine, in the time that the test
+// tells.
 type world struct {
 	*apptest.Group
 	t apptest.Tester
@@ -56,7 +57,8 @@ func newWorld(t apptest.Tester) *world {
 // listener builds the network of what it is told, in tables, and keeps what it was told.
 func (w *world) listener() *app.App {
 	a := app.New("listener")
-	links, hosts := app.NewMap[uint32, app.PortOf, app.PortOf](a, "links"), app.NewMap[uint32, app.MAC, app.PortOf](a, "hosts")
+	links, hosts := app.NewMap[uint32, app.PortOf, app.PortOf](a, "links"),
+		app.NewMap[uint32, app.MAC, app.PortOf](a, "hosts")
 	both := app.Need(links.Cell(all), hosts.Cell(all))
 	app.HandleEmitted(a, func(LinkUp) app.Cells { return both }, func(tx *app.Tx, m LinkUp) error {
 		if back, up := links.Get(tx, all, m.To); m.Bidirectional != (up && back == m.From) {
@@ -146,7 +148,8 @@ func (w *world) command(id app.Switch, s *wired, m of13.Message) {
 			from := app.PortOf{Switch: id, Port: a.Port}
 			w.left = append(w.left, from)
 			to, wired := w.wires[from]
-			if far := w.switches[to.Switch]; wired && s.up && s.ports[a.Port] && far != nil && far.up && far.ports[to.Port] {
+			if far := w.switches[to.Switch]; wired && s.up && s.ports[a.Port] && far != nil && far.up &&
+				far.ports[to.Port] {
 				w.frames = append(w.frames, arrival{to, m.Data})
 			}
 		}
@@ -229,7 +232,8 @@ func (w *world) portStatus(at app.PortOf, s of13.PortStatus) {
 // packetIn gives the controller a frame; others may be on their way because of it.
 func (w *world) packetIn(at app.PortOf, frame []byte) {
 	w.t.Helper()
-	m := of13.PacketIn{BufferID: of13.NoBuffer, TotalLen: uint16(len(frame)), Match: of13.Match(nil).WithInPort(at.Port), Data: frame}
+	m := of13.PacketIn{BufferID: of13.NoBuffer, TotalLen: uint16(len(frame)),
+		Match: of13.Match(nil).WithInPort(at.Port), Data: frame}
 	w.event(at.Switch, m.Append(nil, 0))
 }
 

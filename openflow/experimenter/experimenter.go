@@ -35,7 +35,8 @@ const (
 )
 
 func (t Type) String() string {
-	names := [...]string{"type 0", "ATTACH", "EVENTS", "EVENT_ACK", "COMMANDS", "COMMAND_ACK", "SWITCH_UP", "SWITCH_DOWN", "REFUSE", "MARK"}
+	names := [...]string{"type 0", "ATTACH", "EVENTS", "EVENT_ACK", "COMMANDS", "COMMAND_ACK", "SWITCH_UP",
+		"SWITCH_DOWN", "REFUSE", "MARK"}
 	if int(t) < len(names) {
 		return "HOLDFAST_" + names[t]
 	}
@@ -85,7 +86,8 @@ const (
 )
 
 func (r Reason) String() string {
-	names := [...]string{"unknown reason", "connection lost", "silent", "sent garbage", "stale epoch", "duplicate datapath id", "unsupported protocol version", "unreachable", "lost log"}
+	names := [...]string{"unknown reason", "connection lost", "silent", "sent garbage", "stale epoch",
+		"duplicate datapath id", "unsupported protocol version", "unreachable", "lost log"}
 	if int(r) < len(names) {
 		return names[r]
 	}
@@ -207,7 +209,8 @@ func Is(msg []byte) (Type, bool) {
 func body(msg []byte, t Type, want int, open bool) ([]byte, error) {
 	got, ok := Is(msg)
 	fail := func(kind openflow.Kind, offset int, detail string) ([]byte, error) {
-		e := &openflow.Error{Type: openflow.TypeExperimenter, Message: t.String(), Offset: offset, Kind: kind, Detail: detail}
+		e := &openflow.Error{Type: openflow.TypeExperimenter, Message: t.String(), Offset: offset, Kind: kind,
+			Detail: detail}
 		if len(msg) > 0 {
 			e.Version = msg[0]
 		}
@@ -231,8 +234,10 @@ func ParseAttach(msg []byte) (Attach, error) {
 		return Attach{}, err
 	}
 	if v := binary.BigEndian.Uint32(b); v != ProtocolVersion {
-		return Attach{}, &openflow.Error{Version: msg[0], Type: openflow.TypeExperimenter, Message: TypeAttach.String(), Offset: prefixLen,
-			Kind: openflow.Unsupported, Detail: fmt.Sprintf("agent speaks protocol %d, this controller %d: install the same release on both", v, ProtocolVersion)}
+		return Attach{}, &openflow.Error{Version: msg[0], Type: openflow.TypeExperimenter, Message: TypeAttach.String(),
+			Offset: prefixLen,
+			Kind:   openflow.Unsupported, Detail: fmt.Sprintf(
+				"agent speaks protocol %d, this controller %d: install the same release on both", v, ProtocolVersion)}
 	}
 	u := func(i int) uint64 { return binary.BigEndian.Uint64(b[8+8*i:]) }
 	return Attach{u(0), u(1), u(2), u(3)}, nil
@@ -265,7 +270,8 @@ func ParseSwitchUp(msg []byte) (SwitchUp, error) {
 	}
 	f, p := uint64(binary.BigEndian.Uint32(b)), uint64(binary.BigEndian.Uint32(b[4:]))
 	if f+p != uint64(len(b)-8) {
-		return SwitchUp{}, &openflow.Error{Version: msg[0], Type: openflow.TypeExperimenter, Message: TypeSwitchUp.String(), Offset: prefixLen,
+		return SwitchUp{}, &openflow.Error{Version: msg[0], Type: openflow.TypeExperimenter,
+			Message: TypeSwitchUp.String(), Offset: prefixLen,
 			Kind: openflow.BadLength, Detail: fmt.Sprintf("parts of %d and %d bytes in %d", f, p, len(b)-8)}
 	}
 	return SwitchUp{b[8 : 8+f], b[8+f:]}, nil

@@ -58,10 +58,12 @@ func TestRoundTrip(t *testing.T) {
 				t.Fatalf("%+v, %v; want %+v", got, err, ack)
 			}
 		}
-		up := SwitchUp{rapid.SliceOfN(rapid.Byte(), 0, 50).Draw(t, "features"), rapid.SliceOfN(rapid.Byte(), 0, 50).Draw(t, "ports")}
+		up := SwitchUp{rapid.SliceOfN(rapid.Byte(), 0, 50).Draw(t, "features"),
+			rapid.SliceOfN(rapid.Byte(), 0, 50).Draw(t, "ports")}
 		msg = strip(up.Append(before, version))
 		checkMessage(t, msg, version, TypeSwitchUp)
-		if got, err := ParseSwitchUp(msg); err != nil || !bytes.Equal(got.Features, up.Features) || !bytes.Equal(got.Ports, up.Ports) {
+		if got, err := ParseSwitchUp(msg); err != nil || !bytes.Equal(got.Features, up.Features) ||
+			!bytes.Equal(got.Ports, up.Ports) {
 			t.Fatalf("%+v, %v; want %+v", got, err, up)
 		}
 		reason := Reason(rapid.Uint32().Draw(t, "reason"))
@@ -90,15 +92,23 @@ var parsers = map[Type]struct {
 	example []byte
 	parse   func(msg []byte) error
 }{
-	TypeAttach:     {Attach{1, 2, 3, 4}.Append(nil, openflow.Version13), func(b []byte) error { _, err := ParseAttach(b); return err }},
-	TypeEvents:     {Block{0, 2, 3, 4, 5}.Append(nil, openflow.Version13, TypeEvents), func(b []byte) error { _, err := ParseBlock(b, TypeEvents); return err }},
-	TypeEventAck:   {Ack{1, 2}.Append(nil, openflow.Version13, TypeEventAck), func(b []byte) error { _, err := ParseAck(b, TypeEventAck); return err }},
-	TypeCommands:   {Block{1, 2, 3, 4, 5}.Append(nil, openflow.Version10, TypeCommands), func(b []byte) error { _, err := ParseBlock(b, TypeCommands); return err }},
-	TypeCommandAck: {Ack{1, 2}.Append(nil, openflow.Version10, TypeCommandAck), func(b []byte) error { _, err := ParseAck(b, TypeCommandAck); return err }},
-	TypeSwitchUp:   {SwitchUp{[]byte("features"), []byte("ports")}.Append(nil, openflow.Version13), func(b []byte) error { _, err := ParseSwitchUp(b); return err }},
-	TypeSwitchDown: {AppendSwitchDown(nil, openflow.Version13, ReasonSilent), func(b []byte) error { _, err := ParseSwitchDown(b); return err }},
-	TypeRefuse:     {Refuse{ReasonStaleEpoch, 9}.Append(nil, openflow.Version13), func(b []byte) error { _, err := ParseRefuse(b); return err }},
-	TypeMark:       {Mark{1, 2}.Append(nil, openflow.Version13), func(b []byte) error { _, err := ParseMark(b); return err }},
+	TypeAttach: {Attach{1, 2, 3, 4}.Append(nil, openflow.Version13),
+		func(b []byte) error { _, err := ParseAttach(b); return err }},
+	TypeEvents: {Block{0, 2, 3, 4, 5}.Append(nil, openflow.Version13, TypeEvents),
+		func(b []byte) error { _, err := ParseBlock(b, TypeEvents); return err }},
+	TypeEventAck: {Ack{1, 2}.Append(nil, openflow.Version13, TypeEventAck),
+		func(b []byte) error { _, err := ParseAck(b, TypeEventAck); return err }},
+	TypeCommands: {Block{1, 2, 3, 4, 5}.Append(nil, openflow.Version10, TypeCommands),
+		func(b []byte) error { _, err := ParseBlock(b, TypeCommands); return err }},
+	TypeCommandAck: {Ack{1, 2}.Append(nil, openflow.Version10, TypeCommandAck),
+		func(b []byte) error { _, err := ParseAck(b, TypeCommandAck); return err }},
+	TypeSwitchUp: {SwitchUp{[]byte("features"), []byte("ports")}.Append(nil, openflow.Version13),
+		func(b []byte) error { _, err := ParseSwitchUp(b); return err }},
+	TypeSwitchDown: {AppendSwitchDown(nil, openflow.Version13, ReasonSilent),
+		func(b []byte) error { _, err := ParseSwitchDown(b); return err }},
+	TypeRefuse: {Refuse{ReasonStaleEpoch, 9}.Append(nil, openflow.Version13),
+		func(b []byte) error { _, err := ParseRefuse(b); return err }},
+	TypeMark: {Mark{1, 2}.Append(nil, openflow.Version13), func(b []byte) error { _, err := ParseMark(b); return err }},
 }
 
 // TestRefused: no parser takes a message of another type, or one that is cut or stretched.
@@ -212,7 +222,8 @@ func FuzzParse(f *testing.F) {
 				t.Fatalf("%x of type %v taken for %v", msg, typ, want)
 			}
 		}
-		if up, err := ParseSwitchUp(msg); err == nil && !bytes.Equal(up.Append(nil, msg[0])[prefixLen:], msg[prefixLen:]) {
+		if up, err := ParseSwitchUp(msg); err == nil && !bytes.Equal(up.Append(nil, msg[0])[prefixLen:],
+			msg[prefixLen:]) {
 			t.Fatalf("%x encodes differently", msg)
 		}
 	})

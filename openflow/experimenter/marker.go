@@ -1,6 +1,7 @@
 package experimenter
 
-// The cookies of markers, the flow entries by which switches without an agent tell what they have done (docs/design/stock.md), begin with one byte.
+// The cookies of markers, the flow entries by which switches without an agent tell what they have done
+// (docs/design/stock.md), begin with one byte.
 const (
 	MarkerCookie uint64 = 0x48 << 56
 	MarkerMask   uint64 = 0xff << 56

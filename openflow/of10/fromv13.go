@@ -60,8 +60,10 @@ func flowModFromV13(dst, msg []byte) ([]byte, error) {
 	if err := in.Decode(msg); err != nil {
 		return dst, err
 	}
-	out := FlowMod{Cookie: in.Cookie, Command: uint16(in.Command), IdleTimeout: in.IdleTimeout, HardTimeout: in.HardTimeout,
-		Priority: in.Priority, BufferID: in.BufferID, OutPort: PortNone, Flags: in.Flags & (FlagSendFlowRem | FlagCheckOverlap)}
+	out := FlowMod{Cookie: in.Cookie, Command: uint16(in.Command), IdleTimeout: in.IdleTimeout,
+		HardTimeout: in.HardTimeout,
+		Priority:    in.Priority, BufferID: in.BufferID, OutPort: PortNone,
+		Flags: in.Flags & (FlagSendFlowRem | FlagCheckOverlap)}
 	deletes := in.Command >= of13.FlowDelete
 	switch {
 	case out.Command > FlowDeleteStrict:
@@ -85,7 +87,8 @@ func flowModFromV13(dst, msg []byte) ([]byte, error) {
 	n := len(dst)
 	long := out.Append(dst, openflow.XID(msg))
 	if !deletes {
-		if long, err = instructionsFromV13(long, in.Instructions, msg, matchEnd(flowModMatchAt, len(in.Match))); err != nil {
+		if long, err = instructionsFromV13(long, in.Instructions, msg,
+			matchEnd(flowModMatchAt, len(in.Match))); err != nil {
 			return dst, err
 		}
 	}

@@ -75,7 +75,8 @@ func genPort(t *rapid.T) PortDesc {
 }
 
 func genStatsRequest(t *rapid.T) *StatsRequest {
-	m := &StatsRequest{StatsType: StatsType(rapid.IntRange(0, 5).Draw(t, "stats")), Flags: u16(t, "flags"), Body: []byte{}}
+	m := &StatsRequest{StatsType: StatsType(rapid.IntRange(0, 5).Draw(t, "stats")), Flags: u16(t, "flags"),
+		Body: []byte{}}
 	switch m.StatsType {
 	case StatsFlow, StatsAggregate:
 		r := FlowStatsRequest{genMatch(t), u8(t, "table"), Port(u16(t, "out_port"))}
@@ -89,7 +90,8 @@ func genStatsRequest(t *rapid.T) *StatsRequest {
 }
 
 func genStatsReply(t *rapid.T) *StatsReply {
-	m := &StatsReply{StatsType: StatsType(rapid.IntRange(0, 5).Draw(t, "stats")), Flags: u16(t, "flags") & 1, Body: []byte{}}
+	m := &StatsReply{StatsType: StatsType(rapid.IntRange(0, 5).Draw(t, "stats")), Flags: u16(t, "flags") & 1,
+		Body: []byte{}}
 	entries := rapid.IntRange(0, 3).Draw(t, "entries")
 	switch m.StatsType {
 	case StatsDesc:
@@ -105,8 +107,9 @@ func genStatsReply(t *rapid.T) *StatsReply {
 		}
 	case StatsTable:
 		for range entries {
-			e := TableStats{TableID: u8(t, "id"), Name: [32]byte{'t'}, Wildcards: Wildcards(u32(t, "wild")), MaxEntries: u32(t, "max"),
-				Active: u32(t, "active"), Lookup: u64(t, "lookup"), Matched: u64(t, "matched")}
+			e := TableStats{TableID: u8(t, "id"), Name: [32]byte{'t'}, Wildcards: Wildcards(u32(t, "wild")),
+				MaxEntries: u32(t, "max"),
+				Active:     u32(t, "active"), Lookup: u64(t, "lookup"), Matched: u64(t, "matched")}
 			m.Body = e.Append(m.Body)
 		}
 	case StatsPort:
@@ -127,8 +130,9 @@ func genStatsReply(t *rapid.T) *StatsReply {
 }
 
 func genFlowStats(t *rapid.T) FlowStats {
-	return FlowStats{TableID: u8(t, "table"), Match: genMatch(t), DurationSec: u32(t, "sec"), DurationNsec: u32(t, "nsec"),
-		Priority: u16(t, "prio"), IdleTimeout: u16(t, "idle"), HardTimeout: u16(t, "hard"),
+	return FlowStats{TableID: u8(t, "table"), Match: genMatch(t), DurationSec: u32(t, "sec"),
+		DurationNsec: u32(t, "nsec"),
+		Priority:     u16(t, "prio"), IdleTimeout: u16(t, "idle"), HardTimeout: u16(t, "hard"),
 		Cookie: u64(t, "cookie"), Packets: u64(t, "packets"), Bytes: u64(t, "bytes"), Actions: genActions(t)}
 }
 
@@ -145,7 +149,8 @@ func genMessage(t *rapid.T, typ uint8) Message {
 	case TypeVendor:
 		return &Vendor{u32(t, "id"), genBytes(t, "data", 64)}
 	case TypeFeaturesReply:
-		m := &FeaturesReply{DatapathID: openflow.DatapathID(u64(t, "dpid")), NBuffers: u32(t, "buffers"), NTables: u8(t, "tables"),
+		m := &FeaturesReply{DatapathID: openflow.DatapathID(u64(t, "dpid")), NBuffers: u32(t, "buffers"),
+			NTables:      u8(t, "tables"),
 			Capabilities: u32(t, "capabilities"), Actions: u32(t, "actions"), Ports: []byte{}}
 		for range rapid.IntRange(0, 4).Draw(t, "ports") {
 			m.Ports = m.Ports.With(genPort(t))
@@ -156,18 +161,23 @@ func genMessage(t *rapid.T, typ uint8) Message {
 	case TypeSetConfig:
 		return &SetConfig{u16(t, "flags"), u16(t, "len")}
 	case TypePacketIn:
-		return &PacketIn{u32(t, "buffer"), u16(t, "total"), Port(u16(t, "port")), u8(t, "reason"), genBytes(t, "data", 64)}
+		return &PacketIn{u32(t, "buffer"), u16(t, "total"), Port(u16(t, "port")), u8(t, "reason"),
+			genBytes(t, "data", 64)}
 	case TypeFlowRemoved:
-		return &FlowRemoved{Match: genMatch(t), Cookie: u64(t, "cookie"), Priority: u16(t, "prio"), Reason: u8(t, "reason"),
-			DurationSec: u32(t, "sec"), DurationNsec: u32(t, "nsec"), IdleTimeout: u16(t, "idle"), Packets: u64(t, "packets"), Bytes: u64(t, "bytes")}
+		return &FlowRemoved{Match: genMatch(t), Cookie: u64(t, "cookie"), Priority: u16(t, "prio"),
+			Reason:      u8(t, "reason"),
+			DurationSec: u32(t, "sec"), DurationNsec: u32(t, "nsec"), IdleTimeout: u16(t, "idle"),
+			Packets: u64(t, "packets"), Bytes: u64(t, "bytes")}
 	case TypePortStatus:
 		return &PortStatus{u8(t, "reason"), genPort(t)}
 	case TypePacketOut:
 		return &PacketOut{u32(t, "buffer"), Port(u16(t, "port")), genActions(t), genBytes(t, "data", 64)}
 	case TypeFlowMod:
-		return &FlowMod{Match: genMatch(t), Cookie: u64(t, "cookie"), Command: u16(t, "command") % 5, IdleTimeout: u16(t, "idle"),
-			HardTimeout: u16(t, "hard"), Priority: u16(t, "prio"), BufferID: u32(t, "buffer"), OutPort: Port(u16(t, "out")),
-			Flags: u16(t, "flags"), Actions: genActions(t)}
+		return &FlowMod{Match: genMatch(t), Cookie: u64(t, "cookie"), Command: u16(t, "command") % 5,
+			IdleTimeout: u16(t, "idle"),
+			HardTimeout: u16(t, "hard"), Priority: u16(t, "prio"), BufferID: u32(t, "buffer"),
+			OutPort: Port(u16(t, "out")),
+			Flags:   u16(t, "flags"), Actions: genActions(t)}
 	case TypePortMod:
 		return &PortMod{Port(u16(t, "port")), array(t, "hw", 6, mac), u32(t, "config"), u32(t, "mask"), u32(t, "adv")}
 	case TypeStatsRequest:

@@ -47,7 +47,8 @@ const (
 // NoBuffer is the buffer id of a packet that the switch did not keep.
 const NoBuffer uint32 = 0xffffffff
 
-var typeNames = [...]string{"HELLO", "ERROR", "ECHO_REQUEST", "ECHO_REPLY", "VENDOR", "FEATURES_REQUEST", "FEATURES_REPLY",
+var typeNames = [...]string{"HELLO", "ERROR", "ECHO_REQUEST", "ECHO_REPLY", "VENDOR", "FEATURES_REQUEST",
+	"FEATURES_REPLY",
 	"GET_CONFIG_REQUEST", "GET_CONFIG_REPLY", "SET_CONFIG", "PACKET_IN", "FLOW_REMOVED", "PORT_STATUS", "PACKET_OUT",
 	"FLOW_MOD", "PORT_MOD", "STATS_REQUEST", "STATS_REPLY", "BARRIER_REQUEST", "BARRIER_REPLY",
 	"QUEUE_GET_CONFIG_REQUEST", "QUEUE_GET_CONFIG_REPLY"}
@@ -127,7 +128,8 @@ func Decode(msg []byte) (Message, error) {
 	}
 	m := New(h.Type)
 	if m == nil {
-		return nil, fail(msg, 1, openflow.Unknown, "no such message type in OpenFlow 1.0, or one that is not implemented")
+		return nil, fail(msg, 1, openflow.Unknown, "no such message type in OpenFlow 1.0, or one that is not "+
+			"implemented")
 	}
 	return m, m.Decode(msg)
 }
@@ -182,7 +184,8 @@ func begin(dst []byte, t uint8, xid uint32) []byte {
 // end completes the message that starts at dst[start].
 func end(dst []byte, start int) []byte {
 	if n := len(dst) - start; n > openflow.MaxMessageLen {
-		panic(fmt.Sprintf("of10: %s of %d bytes, a message has at most %d", TypeName(dst[start+1]), n, openflow.MaxMessageLen))
+		panic(fmt.Sprintf("of10: %s of %d bytes, a message has at most %d", TypeName(dst[start+1]), n,
+			openflow.MaxMessageLen))
 	}
 	openflow.SetLength(dst[start:])
 	return dst

@@ -87,8 +87,10 @@ func TestActionsReadBack(t *testing.T) {
 	}
 	want := []Action{
 		{Type: ActionSetDLSrc, DL: src}, {Type: ActionSetVLANPCP, Value: 5}, {Type: ActionSetNWTOS, Value: 0xb8},
-		{Type: ActionSetNWDst, Value: 0x0a000001}, {Type: ActionSetTPDst, Value: 80}, {Type: ActionEnqueue, Port: 7, Queue: 9},
-		{Type: ActionOutput, Port: PortController, MaxLen: 128}, {Type: ActionStripVLAN}, {Type: ActionVendor, Vendor: 0x2320},
+		{Type: ActionSetNWDst, Value: 0x0a000001}, {Type: ActionSetTPDst, Value: 80},
+		{Type: ActionEnqueue, Port: 7, Queue: 9},
+		{Type: ActionOutput, Port: PortController, MaxLen: 128}, {Type: ActionStripVLAN},
+		{Type: ActionVendor, Vendor: 0x2320},
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
@@ -141,8 +143,10 @@ func TestBadMessages(t *testing.T) {
 		{"unknown action", "010d001800000001ffffffffffff0008000c000800010000", openflow.Unknown, 16},
 		{"half an action", "010d001400000001ffffffffffff000400000008", openflow.Truncated, 16},
 		{"unknown statistics", "0110000c0000000100070000", openflow.Unknown, 8},
-		{"half a port", "0106002800000001000000000000000100000100010000000000000000000000" + "0001000000000000", openflow.Truncated, 32},
-		{"flow entry of zero bytes", "0111006400000001000100000000" + string(bytes.Repeat([]byte("00"), 86)), openflow.BadLength, 12},
+		{"half a port", "0106002800000001000000000000000100000100010000000000000000000000" + "0001000000000000",
+			openflow.Truncated, 32},
+		{"flow entry of zero bytes", "0111006400000001000100000000" + string(bytes.Repeat([]byte("00"), 86)),
+			openflow.BadLength, 12},
 	} {
 		msg, err := hex.DecodeString(c.hex)
 		if err != nil {
@@ -185,7 +189,8 @@ func TestHotPathDoesNotAllocate(t *testing.T) {
 		var fm FlowMod
 		var b BarrierRequest
 		var e EchoRequest
-		if pi.Decode(in) != nil || po.Decode(out) != nil || fm.Decode(flow) != nil || b.Decode(barrier) != nil || e.Decode(echo) != nil {
+		if pi.Decode(in) != nil || po.Decode(out) != nil || fm.Decode(flow) != nil || b.Decode(barrier) != nil ||
+			e.Decode(echo) != nil {
 			t.Error("valid message refused")
 		}
 		ports := 0

@@ -72,6 +72,7 @@ func (m *PacketOut) Decode(msg []byte) error {
 		return failList(msg, 14, n, len(msg)-packetOutLen)
 	}
 	actions := msg[packetOutLen : packetOutLen+n : packetOutLen+n]
-	*m = PacketOut{BufferID: be.Uint32(msg[8:]), InPort: Port(be.Uint16(msg[12:])), Actions: actions, Data: msg[packetOutLen+n:]}
+	*m = PacketOut{BufferID: be.Uint32(msg[8:]), InPort: Port(be.Uint16(msg[12:])), Actions: actions,
+		Data: msg[packetOutLen+n:]}
 	return m.Actions.validate(msg, packetOutLen)
 }

@@ -124,7 +124,8 @@ func (m *FeaturesReply) Decode(msg []byte) error {
 	if err := check(msg, TypeFeaturesReply, featuresReplyLen); err != nil {
 		return err
 	}
-	*m = FeaturesReply{DatapathID: openflow.DatapathID(be.Uint64(msg[8:])), NBuffers: be.Uint32(msg[16:]), NTables: msg[20],
+	*m = FeaturesReply{DatapathID: openflow.DatapathID(be.Uint64(msg[8:])), NBuffers: be.Uint32(msg[16:]),
+		NTables:      msg[20],
 		Capabilities: be.Uint32(msg[24:]), Actions: be.Uint32(msg[28:]), Ports: msg[featuresReplyLen:]}
 	return checkList(msg, featuresReplyLen, portDescLen)
 }

@@ -132,7 +132,8 @@ func (m *StatsReply) Flows() iter.Seq[FlowStats] {
 			}
 			f := FlowStats{TableID: b[2], DurationSec: be.Uint32(b[44:]), DurationNsec: be.Uint32(b[48:]),
 				Priority: be.Uint16(b[52:]), IdleTimeout: be.Uint16(b[54:]), HardTimeout: be.Uint16(b[56:]),
-				Cookie: be.Uint64(b[64:]), Packets: be.Uint64(b[72:]), Bytes: be.Uint64(b[80:]), Actions: Actions(b[flowStatsLen:n:n])}
+				Cookie: be.Uint64(b[64:]), Packets: be.Uint64(b[72:]), Bytes: be.Uint64(b[80:]),
+				Actions: Actions(b[flowStatsLen:n:n])}
 			f.Match.parse(b[4:])
 			if !yield(f) {
 				return

@@ -67,7 +67,8 @@ func statsReplyToV13(dst, msg []byte) ([]byte, error) {
 	case StatsTable:
 		w := newReply(dst, of13.PartTable, xid)
 		for t := range m.Tables() {
-			w.add(of13.TableStats{TableID: t.TableID, ActiveCount: t.Active, LookupCount: t.Lookup, MatchedCount: t.Matched}.AppendTo(w.dst))
+			w.add(of13.TableStats{TableID: t.TableID, ActiveCount: t.Active, LookupCount: t.Lookup,
+				MatchedCount: t.Matched}.AppendTo(w.dst))
 		}
 		return w.finish(m.Flags), nil
 	case StatsPort:
@@ -88,9 +89,11 @@ func statsReplyToV13(dst, msg []byte) ([]byte, error) {
 }
 
 func (p *PortStats) toV13() of13.PortStats {
-	return of13.PortStats{Port: p.Port.toV13(), RxPackets: p.RxPackets, TxPackets: p.TxPackets, RxBytes: p.RxBytes, TxBytes: p.TxBytes,
+	return of13.PortStats{Port: p.Port.toV13(), RxPackets: p.RxPackets, TxPackets: p.TxPackets, RxBytes: p.RxBytes,
+		TxBytes:   p.TxBytes,
 		RxDropped: p.RxDropped, TxDropped: p.TxDropped, RxErrors: p.RxErrors, TxErrors: p.TxErrors,
-		RxFrameErrors: p.RxFrameErr, RxOverErrors: p.RxOverErr, RxCRCErrors: p.RxCRCErr, Collisions: p.Collisions, Duration: noDuration}
+		RxFrameErrors: p.RxFrameErr, RxOverErrors: p.RxOverErr, RxCRCErrors: p.RxCRCErr, Collisions: p.Collisions,
+		Duration: noDuration}
 }
 
 // flowStatsToV13 gives every entry the table 0, since a 1.0 command cannot name its table.

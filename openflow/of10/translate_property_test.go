@@ -100,11 +100,15 @@ func FuzzFromV13(f *testing.F) {
 			f.Add(out)
 		}
 	}
-	f.Add((&of13.FlowMod{Match: of13.Match(nil).WithInPort(1).WithVLAN(3).WithEthType(0x800).WithIPv4Src([4]byte{10}, [4]byte{255}),
-		Instructions: of13.Instructions(nil).Apply(of13.Actions(nil).PushVLAN(0x8100).SetUint(of13.FieldVLANVID, 0x1001).SetQueue(1).Output(1, 0))}).Append(nil, 1))
-	f.Add((&of13.PacketOut{BufferID: 1, InPort: 1, Actions: of13.Actions(nil).Output(of13.PortFlood, 0), Data: []byte{1}}).Append(nil, 1))
+	f.Add((&of13.FlowMod{Match: of13.Match(nil).WithInPort(1).WithVLAN(3).WithEthType(0x800).WithIPv4Src([4]byte{10},
+		[4]byte{255}),
+		Instructions: of13.Instructions(nil).Apply(of13.Actions(nil).PushVLAN(0x8100).SetUint(of13.FieldVLANVID,
+			0x1001).SetQueue(1).Output(1, 0))}).Append(nil, 1))
+	f.Add((&of13.PacketOut{BufferID: 1, InPort: 1, Actions: of13.Actions(nil).Output(of13.PortFlood, 0),
+		Data: []byte{1}}).Append(nil, 1))
 	f.Add((&of13.PortMod{Port: 1}).Append(nil, 1))
-	f.Add((&of13.MultipartRequest{Part: of13.PartFlow, Body: of13.FlowStatsRequest{OutPort: of13.PortAny, OutGroup: of13.GroupAny}.AppendTo(nil)}).Append(nil, 1))
+	f.Add((&of13.MultipartRequest{Part: of13.PartFlow,
+		Body: of13.FlowStatsRequest{OutPort: of13.PortAny, OutGroup: of13.GroupAny}.AppendTo(nil)}).Append(nil, 1))
 	f.Fuzz(func(t *testing.T, msg []byte) {
 		out, err := FromV13(nil, msg)
 		if err != nil {
@@ -118,7 +122,8 @@ func FuzzFromV13(f *testing.F) {
 
 func TestTranslationDoesNotAllocate(t *testing.T) {
 	in := (&PacketIn{BufferID: 7, TotalLen: 64, InPort: 1, Data: make([]byte, 64)}).Append(nil, 1)
-	out := (&of13.PacketOut{BufferID: 7, InPort: 1, Actions: of13.Actions(nil).Output(of13.PortFlood, 0)}).Append(nil, 1)
+	out := (&of13.PacketOut{BufferID: 7, InPort: 1, Actions: of13.Actions(nil).Output(of13.PortFlood, 0)}).Append(nil,
+		1)
 	flow := learningFlow().Append(nil, 1)
 	dst := make([]byte, 0, 1024)
 	for name, f := range map[string]func() error{

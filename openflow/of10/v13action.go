@@ -10,7 +10,8 @@ const etherTypeVLAN = 0x8100
 // its entry: setting a VLAN id adds a tag in 1.0 where there is none, and a transport port
 // is one of TCP or of UDP. a stands at offset in msg.
 func (a Actions) toV13(list of13.Actions, m *Match, msg []byte, offset int) (of13.Actions, error) {
-	tagged := m.Wildcards&WildDLVLAN == 0 && m.DLVLAN != VLANNone || m.Wildcards&(WildDLVLAN|WildDLVLANPCP) == WildDLVLAN
+	tagged := m.Wildcards&WildDLVLAN == 0 && m.DLVLAN != VLANNone ||
+		m.Wildcards&(WildDLVLAN|WildDLVLANPCP) == WildDLVLAN
 	queued := false
 	for act := range a.All() {
 		switch act.Type {
@@ -79,7 +80,8 @@ func (m *Match) portField(t ActionType) (of13.Field, bool) {
 func actionsFromV13(list Actions, a of13.Actions, msg []byte, offset int) (Actions, error) {
 	queue, queued, pushed := uint32(0), false, false
 	for act := range a.All() {
-		setsTag := act.Type == of13.ActionSetField && (act.OXM.Field == of13.FieldVLANVID || act.OXM.Field == of13.FieldVLANPCP)
+		setsTag := act.Type == of13.ActionSetField && (act.OXM.Field == of13.FieldVLANVID ||
+			act.OXM.Field == of13.FieldVLANPCP)
 		if pushed && !setsTag {
 			return list, unsupported(msg, offset, "push_vlan without setting vlan_vid or vlan_pcp next")
 		}

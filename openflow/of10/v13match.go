@@ -128,7 +128,8 @@ func matchFromV13(x of13.Match, msg []byte, offset int) (Match, error) {
 		case need.nwProto != 0 && (m.Wildcards&WildNWProto != 0 || m.NWProto != need.nwProto):
 			return m, unsupported(msg, offset, "match field %s without ip_proto %d before it", f.Name(), need.nwProto)
 		}
-		if f.Field == of13.FieldVLANVID && f.HasMask && f.Uint64() == uint64(of13.VLANPresent) && f.MaskUint64() == uint64(of13.VLANPresent) {
+		if f.Field == of13.FieldVLANVID && f.HasMask && f.Uint64() == uint64(of13.VLANPresent) &&
+			f.MaskUint64() == uint64(of13.VLANPresent) {
 			anyTag = true
 		} else if !m.set(f) {
 			return m, unsupported(msg, offset, "match field %v", f)

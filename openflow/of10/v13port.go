@@ -49,7 +49,8 @@ const configBits = ConfigPortDown | ConfigNoRecv | ConfigNoFwd | ConfigNoPacketI
 
 func (p *PortDesc) toV13() of13.PortDesc {
 	out := of13.PortDesc{Port: p.Port.toV13(), HwAddr: p.HWAddr, Name: p.NameString(), Config: p.Config & configBits,
-		Curr: linkToV13(p.Current), Advertised: linkToV13(p.Advertised), Supported: linkToV13(p.Supported), Peer: linkToV13(p.Peer),
+		Curr: linkToV13(p.Current), Advertised: linkToV13(p.Advertised), Supported: linkToV13(p.Supported),
+		Peer:      linkToV13(p.Peer),
 		CurrSpeed: speed(p.Current), MaxSpeed: speed(p.Supported)}
 	if p.State&StateLinkDown != 0 {
 		out.State |= of13.PortStateLinkDown

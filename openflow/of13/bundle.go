@@ -121,7 +121,8 @@ func openBundle(msg []byte, expType uint32) error {
 		return err
 	}
 	if u32(msg[8:]) != OnfID || u32(msg[12:]) != expType {
-		return fail(msg, 8, openflow.Unknown, "experimenter %#x, type %d: %#x, %d expected", u32(msg[8:]), u32(msg[12:]), OnfID, expType)
+		return fail(msg, 8, openflow.Unknown, "experimenter %#x, type %d: %#x, %d expected", u32(msg[8:]),
+			u32(msg[12:]), OnfID, expType)
 	}
 	return nil
 }

@@ -56,9 +56,11 @@ func TestOracleOVSBundle(t *testing.T) {
 		m    Message
 		want string
 	}{
-		{&BundleControl{7, BundleCommitRequest, BundleAtomic | BundleOrdered}, "bundle_id=0x7 type=COMMIT_REQUEST flags=atomic ordered"},
+		{&BundleControl{7, BundleCommitRequest, BundleAtomic | BundleOrdered},
+			"bundle_id=0x7 type=COMMIT_REQUEST flags=atomic ordered"},
 		{&BundleControl{7, BundleDiscardReply, 0}, "bundle_id=0x7 type=DISCARD_REPLY flags=0"},
-		{&BundleAdd{7, BundleOrdered, flow.Append(nil, 0)}, "bundle_id=0x7 flags=ordered\nOFPT_FLOW_MOD (OF1.3) (xid=0x7): ADD priority=9"},
+		{&BundleAdd{7, BundleOrdered, flow.Append(nil, 0)},
+			"bundle_id=0x7 flags=ordered\nOFPT_FLOW_MOD (OF1.3) (xid=0x7): ADD priority=9"},
 		{&Error{ErrTypeExperimenter, BundleInProgress, []byte("ONF\x00")}, "OFPBFC_BUNDLE_IN_PROGRESS"},
 		{&Error{ErrTypeExperimenter, BundleUnknown, []byte("ONF\x00")}, "OFPBFC_UNKNOWN"},
 	} {

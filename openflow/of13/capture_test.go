@@ -52,8 +52,10 @@ func TestCaptured(t *testing.T) {
 		"ERROR BAD_MATCH/BAD_PREREQ":                                      1,
 		"ERROR PORT_MOD_FAILED/BAD_HW_ADDR":                               1,
 		"PACKET_IN in_port=1 reason=action table=0 cookie=0x0 data=62/62": 1,
-		"FLOW_REMOVED delete table=1 priority=2 cookie=0x7 match=in_port=3,eth_dst=02:00:00:00:00:0a,eth_type=0x800,vlan_vid=0x1005," +
-			"ipv4_src=10.1.0.0/255.255.0.0,ipv4_dst=10.0.0.1,ip_proto=6,tcp_dst=80 duration=0.007000000s packets=0 bytes=0": 1,
+		"FLOW_REMOVED delete table=1 priority=2 cookie=0x7 " +
+			"match=in_port=3,eth_dst=02:00:00:00:00:0a,eth_type=0x800,vlan_vid=0x1005," +
+			"ipv4_src=10.1.0.0/255.255.0.0,ipv4_dst=10.0.0.1,ip_proto=6,tcp_dst=80 duration=0.007000000s packets=0 " +
+			"bytes=0": 1,
 		"DESC Nicira, Inc. Open vSwitch 3.1.0": 1,
 		"TABLE 254":                            1,
 		"PORT_DESC 1:p2 LOCAL:br0 2:p1":        1,
@@ -63,7 +65,8 @@ func TestCaptured(t *testing.T) {
 		"METER_CONFIG 1:1000/100": 1,
 		"METER 1":                 1,
 		"AGGREGATE 11":            1,
-		"TABLE_FEATURES 0 max=1000000 properties=14 goto_table write_metadata write_actions apply_actions clear_actions meter fields=178": 1,
+		"TABLE_FEATURES 0 max=1000000 properties=14 goto_table write_metadata write_actions apply_actions " +
+			"clear_actions meter fields=178": 1,
 		"FLOW 11": 1,
 	} {
 		if types[what] != n {

@@ -87,7 +87,8 @@ func (m *FlowMod) Decode(msg []byte) error {
 // String returns the message in one line, much as ovs-ofctl writes flows.
 func (m *FlowMod) String() string {
 	b := fmt.Appendf(nil, "FLOW_MOD %s table=%d priority=%d",
-		nameOf([]string{"add", "modify", "modify_strict", "delete", "delete_strict"}, uint32(m.Command)), m.TableID, m.Priority)
+		nameOf([]string{"add", "modify", "modify_strict", "delete", "delete_strict"}, uint32(m.Command)), m.TableID,
+		m.Priority)
 	if m.Cookie != 0 || m.CookieMask != 0 {
 		b = fmt.Appendf(b, " cookie=%#x/%#x", m.Cookie, m.CookieMask)
 	}

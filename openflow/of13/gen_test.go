@@ -12,13 +12,15 @@ func genBytes(limit int) *rapid.Generator[[]byte] { return rapid.SliceOfN(rapid.
 
 // genName draws names that fit a field of size bytes.
 func genName(size int) *rapid.Generator[string] {
-	return rapid.Map(rapid.StringN(0, size-1, size-1), func(s string) string { return strings.ReplaceAll(s, "\x00", "0") })
+	return rapid.Map(rapid.StringN(0, size-1, size-1),
+		func(s string) string { return strings.ReplaceAll(s, "\x00", "0") })
 }
 
 // genOXM draws fields of OpenFlow basic, some with a mask, and some of other classes.
 func genOXM() *rapid.Generator[OXM] {
 	return rapid.Custom(func(t *rapid.T) OXM {
-		o := OXM{Class: rapid.SampledFrom([]uint16{ClassBasic, ClassBasic, ClassBasic, ClassNXM1, ClassExperimenter}).Draw(t, "class")}
+		o := OXM{Class: rapid.SampledFrom([]uint16{ClassBasic, ClassBasic, ClassBasic, ClassNXM1,
+			ClassExperimenter}).Draw(t, "class")}
 		size := rapid.IntRange(1, 16).Draw(t, "size")
 		o.Field = Field(rapid.IntRange(0, 127).Draw(t, "field"))
 		if o.Class == ClassBasic {
@@ -178,7 +180,8 @@ func genInstructions() *rapid.Generator[Instructions] {
 
 func genBucket() *rapid.Generator[Bucket] {
 	return rapid.Custom(func(t *rapid.T) Bucket {
-		return Bucket{rapid.Uint16().Draw(t, "weight"), Port(rapid.Uint32().Draw(t, "watch_port")), rapid.Uint32().Draw(t, "watch_group"), genActions().Draw(t, "actions")}
+		return Bucket{rapid.Uint16().Draw(t, "weight"), Port(rapid.Uint32().Draw(t, "watch_port")),
+			rapid.Uint32().Draw(t, "watch_group"), genActions().Draw(t, "actions")}
 	})
 }
 
@@ -199,14 +202,16 @@ func genBand() *rapid.Generator[Band] {
 func genPortDesc() *rapid.Generator[PortDesc] {
 	return rapid.Custom(func(t *rapid.T) PortDesc {
 		u := func() uint32 { return rapid.Uint32().Draw(t, "number") }
-		return PortDesc{Port(u()), MAC(rapid.SliceOfN(rapid.Byte(), 6, 6).Draw(t, "hw_addr")), genName(16).Draw(t, "name"), u(), u(), u(), u(), u(), u(), u(), u()}
+		return PortDesc{Port(u()), MAC(rapid.SliceOfN(rapid.Byte(), 6, 6).Draw(t, "hw_addr")),
+			genName(16).Draw(t, "name"), u(), u(), u(), u(), u(), u(), u(), u()}
 	})
 }
 
 func genFlowStats() *rapid.Generator[FlowStats] {
 	return rapid.Custom(func(t *rapid.T) FlowStats {
 		u := func() uint64 { return rapid.Uint64().Draw(t, "number") }
-		return FlowStats{byte(u()), Duration{uint32(u()), uint32(u())}, uint16(u()), uint16(u()), uint16(u()), uint16(u()), u(), u(), u(),
+		return FlowStats{byte(u()), Duration{uint32(u()), uint32(u())}, uint16(u()), uint16(u()), uint16(u()),
+			uint16(u()), u(), u(), u(),
 			genMatch().Draw(t, "match"), genInstructions().Draw(t, "instructions")}
 	})
 }

@@ -84,7 +84,8 @@ func (m *GroupMod) Decode(msg []byte) error {
 
 // String returns the message in one line.
 func (m *GroupMod) String() string {
-	b := fmt.Appendf(nil, "GROUP_MOD %s group=%d type=%s", nameOf([]string{"add", "modify", "delete"}, uint32(m.Command)),
+	b := fmt.Appendf(nil, "GROUP_MOD %s group=%d type=%s",
+		nameOf([]string{"add", "modify", "delete"}, uint32(m.Command)),
 		m.GroupID, nameOf([]string{"all", "select", "indirect", "ff"}, uint32(m.GroupType)))
 	for k := range m.Buckets.All() {
 		b = append(b, " bucket="...)

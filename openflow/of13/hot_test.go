@@ -6,9 +6,10 @@ import (
 
 // hot are the messages that come and go by the million.
 var hot = map[string]Message{
-	"PacketIn":       &PacketIn{NoBuffer, uint16(len(frame)), PacketInAction, 0, 1, Match(nil).WithInPort(3), frame},
-	"PacketOut":      &PacketOut{NoBuffer, 3, Actions(nil).Output(1, 0), frame},
-	"FlowMod":        &FlowMod{Priority: 10, BufferID: NoBuffer, OutPort: PortAny, OutGroup: GroupAny, Match: tcpMatch(), Instructions: Instructions(nil).Apply(Actions(nil).Output(2, 0))},
+	"PacketIn":  &PacketIn{NoBuffer, uint16(len(frame)), PacketInAction, 0, 1, Match(nil).WithInPort(3), frame},
+	"PacketOut": &PacketOut{NoBuffer, 3, Actions(nil).Output(1, 0), frame},
+	"FlowMod": &FlowMod{Priority: 10, BufferID: NoBuffer, OutPort: PortAny, OutGroup: GroupAny,
+		Match: tcpMatch(), Instructions: Instructions(nil).Apply(Actions(nil).Output(2, 0))},
 	"EchoRequest":    &EchoRequest{[]byte("12345678")},
 	"EchoReply":      &EchoReply{[]byte("12345678")},
 	"BarrierRequest": &BarrierRequest{},
@@ -83,8 +84,10 @@ func TestHotPartsDoNotAllocate(t *testing.T) {
 			}
 		},
 		"building": func() {
-			m := Match(scratch[:0]).WithInPort(3).WithEthDst(macA).WithEthType(0x800).WithIPv4Dst([4]byte{10}, [4]byte{255})
-			a := Actions(scratch[256:256]).SetField(Exact(FieldEthSrc, macB[:])).SetUint(FieldVLANVID, 0x1001).Output(1, 0)
+			m := Match(scratch[:0]).WithInPort(3).WithEthDst(macA).WithEthType(0x800).WithIPv4Dst([4]byte{10},
+				[4]byte{255})
+			a := Actions(scratch[256:256]).SetField(Exact(FieldEthSrc, macB[:])).SetUint(FieldVLANVID, 0x1001).Output(1,
+				0)
 			in := Instructions(scratch[512:512]).Apply(a).Goto(1)
 			sum += uint64(len(m) + len(in))
 		},
@@ -136,7 +139,8 @@ func BenchmarkLearningSwitch(b *testing.B) {
 		port, _ := in.Match.InPort()
 		actions := Actions(scratch[:0]).Output(port+1, 0)
 		flow := FlowMod{Priority: 1, IdleTimeout: 30, BufferID: NoBuffer, OutPort: PortAny, OutGroup: GroupAny,
-			Match:        Match(scratch[64:64]).WithInPort(port).WithEthDst(MAC(in.Data[0:6])).WithEthSrc(MAC(in.Data[6:12])),
+			Match: Match(scratch[64:64]).WithInPort(port).WithEthDst(MAC(in.Data[0:6])).WithEthSrc(
+				MAC(in.Data[6:12])),
 			Instructions: Instructions(scratch[256:256]).Apply(actions)}
 		packet := PacketOut{BufferID: in.BufferID, InPort: port, Actions: actions, Data: in.Data}
 		out = flow.Append(out[:0], 2)

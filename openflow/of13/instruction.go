@@ -21,7 +21,8 @@ const (
 	InstructionExperimenter  InstructionType = 0xffff
 )
 
-var instructionNames = [...]string{"", "goto_table", "write_metadata", "write_actions", "apply_actions", "clear_actions", "meter"}
+var instructionNames = [...]string{"", "goto_table", "write_metadata", "write_actions", "apply_actions",
+	"clear_actions", "meter"}
 
 func (t InstructionType) String() string {
 	if t == InstructionExperimenter {

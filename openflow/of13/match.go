@@ -63,7 +63,8 @@ func (m Match) String() string {
 // when value or mask does not have the field's size.
 func (m Match) With(f Field, value, mask []byte) Match {
 	if len(value) != f.Size() || (mask != nil && len(mask) != len(value)) {
-		panic(fmt.Sprintf("of13: %v has %d bytes, got a value of %d and a mask of %d", f, f.Size(), len(value), len(mask)))
+		panic(fmt.Sprintf("of13: %v has %d bytes, got a value of %d and a mask of %d", f, f.Size(), len(value),
+			len(mask)))
 	}
 	switch {
 	case mask == nil || all(mask, 0xff):

@@ -89,7 +89,8 @@ func checkAll[T element[T]](msg []byte) error { return checkList[T](msg, multipa
 
 func checkExperimenterPart(msg []byte) error {
 	if len(msg) < multipartLen+8 {
-		return fail(msg, len(msg), openflow.Truncated, "an experimenter's part begins with 8 bytes, %d left", len(msg)-multipartLen)
+		return fail(msg, len(msg), openflow.Truncated, "an experimenter's part begins with 8 bytes, %d left",
+			len(msg)-multipartLen)
 	}
 	return nil
 }

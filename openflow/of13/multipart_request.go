@@ -38,7 +38,8 @@ func (m *MultipartRequest) Flow() (FlowStatsRequest, bool) {
 		return FlowStatsRequest{}, false
 	}
 	b := m.Body
-	return FlowStatsRequest{b[0], Port(u32(b[4:])), u32(b[8:]), u64(b[16:]), u64(b[24:]), matchOf(b[flowRequestLen:])}, true
+	return FlowStatsRequest{b[0], Port(u32(b[4:])), u32(b[8:]), u64(b[16:]), u64(b[24:]), matchOf(b[flowRequestLen:])},
+		true
 }
 
 // matchOf returns the fields of the checked struct ofp_match at the start of b.

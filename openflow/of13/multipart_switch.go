@@ -72,7 +72,8 @@ func (PortStats) check([]byte, int, int) error { return nil }
 
 func (PortStats) parse(b []byte) PortStats {
 	u := func(i int) uint64 { return u64(b[8+8*i:]) }
-	return PortStats{Port(u32(b)), u(0), u(1), u(2), u(3), u(4), u(5), u(6), u(7), u(8), u(9), u(10), u(11), durationAt(b[104:])}
+	return PortStats{Port(u32(b)), u(0), u(1), u(2), u(3), u(4), u(5), u(6), u(7), u(8), u(9), u(10), u(11),
+		durationAt(b[104:])}
 }
 
 // AppendTo appends the statistics as they are on the wire.

@@ -153,14 +153,16 @@ func (TableProperty) check(msg []byte, off, _ int) error {
 				n = 8
 			}
 			if end-p < n {
-				return fail(msg, end, openflow.Truncated, "a field in table property %d has %d bytes, %d left", t, n, end-p)
+				return fail(msg, end, openflow.Truncated, "a field in table property %d has %d bytes, %d left", t, n,
+					end-p)
 			}
 			p += n
 		}
 	case t < TableExperimenter:
 		return fail(msg, off, openflow.Unknown, "table property %d", t)
 	case end-p < 8:
-		return fail(msg, end, openflow.Truncated, "an experimenter's table property begins with 8 bytes, %d left", end-p)
+		return fail(msg, end, openflow.Truncated, "an experimenter's table property begins with 8 bytes, %d left",
+			end-p)
 	}
 	return nil
 }

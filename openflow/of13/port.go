@@ -99,7 +99,8 @@ func (p PortDesc) AppendTo(dst []byte) []byte {
 	dst = pad(put32(dst, uint32(p.Port)), 4)
 	dst = pad(append(dst, p.HwAddr[:]...), 2)
 	dst = putString(dst, p.Name, 16)
-	for _, v := range [...]uint32{p.Config, p.State, p.Curr, p.Advertised, p.Supported, p.Peer, p.CurrSpeed, p.MaxSpeed} {
+	for _, v := range [...]uint32{p.Config, p.State, p.Curr, p.Advertised, p.Supported, p.Peer, p.CurrSpeed,
+		p.MaxSpeed} {
 		dst = put32(dst, v)
 	}
 	return dst
@@ -140,7 +141,8 @@ func (m *PortStatus) Decode(msg []byte) error {
 // String returns the message in one line.
 func (m *PortStatus) String() string {
 	return fmt.Sprintf("PORT_STATUS %s port=%v(%s) hw_addr=%v config=%#x state=%#x",
-		nameOf([]string{"add", "delete", "modify"}, uint32(m.Reason)), m.Port.Port, m.Port.Name, m.Port.HwAddr, m.Port.Config, m.Port.State)
+		nameOf([]string{"add", "delete", "modify"}, uint32(m.Reason)), m.Port.Port, m.Port.Name, m.Port.HwAddr,
+		m.Port.Config, m.Port.State)
 }
 
 // PortMod configures a port (section 7.3.4.3).

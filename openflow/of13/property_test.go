@@ -92,21 +92,26 @@ func TestListsAreWhatTheyWereBuiltFrom(t *testing.T) {
 	checkLists(t, rapid.Make[MeterFeatures]())
 	checkLists(t, rapid.Make[QueueStatsRequest]())
 	checkLists(t, rapid.Custom(func(t *rapid.T) Desc {
-		return Desc{genName(256).Draw(t, "1"), genName(256).Draw(t, "2"), genName(256).Draw(t, "3"), genName(32).Draw(t, "4"), genName(256).Draw(t, "5")}
+		return Desc{genName(256).Draw(t, "1"), genName(256).Draw(t, "2"), genName(256).Draw(t, "3"),
+			genName(32).Draw(t, "4"), genName(256).Draw(t, "5")}
 	}))
 	checkLists(t, rapid.Custom(func(t *rapid.T) GroupStats {
-		return GroupStats{rapid.Uint32().Draw(t, "id"), rapid.Uint32().Draw(t, "refs"), rapid.Make[Counter]().Draw(t, "total"),
+		return GroupStats{rapid.Uint32().Draw(t, "id"), rapid.Uint32().Draw(t, "refs"),
+			rapid.Make[Counter]().Draw(t, "total"),
 			rapid.Make[Duration]().Draw(t, "duration"), genList(rapid.Make[Counter]()).Draw(t, "buckets")}
 	}))
 	checkLists(t, rapid.Custom(func(t *rapid.T) MeterStatistics {
-		return MeterStatistics{rapid.Uint32().Draw(t, "id"), rapid.Uint32().Draw(t, "flows"), rapid.Make[Counter]().Draw(t, "in"),
+		return MeterStatistics{rapid.Uint32().Draw(t, "id"), rapid.Uint32().Draw(t, "flows"),
+			rapid.Make[Counter]().Draw(t, "in"),
 			rapid.Make[Duration]().Draw(t, "duration"), genList(rapid.Make[Counter]()).Draw(t, "bands")}
 	}))
 	checkLists(t, rapid.Custom(func(t *rapid.T) GroupDesc {
-		return GroupDesc{rapid.Uint8().Draw(t, "type"), rapid.Uint32().Draw(t, "id"), genList(genBucket()).Draw(t, "buckets")}
+		return GroupDesc{rapid.Uint8().Draw(t, "type"), rapid.Uint32().Draw(t, "id"),
+			genList(genBucket()).Draw(t, "buckets")}
 	}))
 	checkLists(t, rapid.Custom(func(t *rapid.T) MeterConfig {
-		return MeterConfig{rapid.Uint16().Draw(t, "flags"), rapid.Uint32().Draw(t, "id"), genList(genBand()).Draw(t, "bands")}
+		return MeterConfig{rapid.Uint16().Draw(t, "flags"), rapid.Uint32().Draw(t, "id"),
+			genList(genBand()).Draw(t, "bands")}
 	}))
 	checkLists(t, rapid.Custom(func(t *rapid.T) TableProperty {
 		if rapid.Bool().Draw(t, "experimenter") {
@@ -116,7 +121,8 @@ func TestListsAreWhatTheyWereBuiltFrom(t *testing.T) {
 	}))
 	checkLists(t, rapid.Custom(func(t *rapid.T) QueueProperty {
 		if rapid.Bool().Draw(t, "experimenter") {
-			return QueueProperty{Property: QueueExperimenter, Experimenter: rapid.Uint32().Draw(t, "id"), Data: genBytes(9).Draw(t, "data")}
+			return QueueProperty{Property: QueueExperimenter, Experimenter: rapid.Uint32().Draw(t, "id"),
+				Data: genBytes(9).Draw(t, "data")}
 		}
 		return QueueProperty{Property: QueueMinRate, Rate: rapid.Uint16().Draw(t, "rate")}
 	}))
@@ -133,10 +139,12 @@ func genMessage() *rapid.Generator[Message] {
 		case 1:
 			return &PacketOut{uint32(u()), Port(u()), genActions().Draw(t, "actions"), data()}
 		case 2:
-			return &FlowMod{u(), u(), uint8(u()), uint8(u()), uint16(u()), uint16(u()), uint16(u()), uint32(u()), Port(u()), uint32(u()), uint16(u()),
+			return &FlowMod{u(), u(), uint8(u()), uint8(u()), uint16(u()), uint16(u()), uint16(u()), uint32(u()),
+				Port(u()), uint32(u()), uint16(u()),
 				genMatch().Draw(t, "match"), genInstructions().Draw(t, "instructions")}
 		case 3:
-			return &FlowRemoved{u(), uint16(u()), uint8(u()), uint8(u()), uint32(u()), uint32(u()), uint16(u()), uint16(u()), u(), u(), genMatch().Draw(t, "match")}
+			return &FlowRemoved{u(), uint16(u()), uint8(u()), uint8(u()), uint32(u()), uint32(u()), uint16(u()),
+				uint16(u()), u(), u(), genMatch().Draw(t, "match")}
 		case 4:
 			return &GroupMod{uint16(u()), uint8(u()), uint32(u()), genList(genBucket()).Draw(t, "buckets")}
 		case 5:
@@ -145,7 +153,8 @@ func genMessage() *rapid.Generator[Message] {
 			return &PortStatus{uint8(u()), genPortDesc().Draw(t, "port")}
 		case 7:
 			r := FlowStatsRequest{uint8(u()), Port(u()), uint32(u()), u(), u(), genMatch().Draw(t, "match")}
-			m := &MultipartRequest{Part: rapid.SampledFrom([]Part{PartFlow, PartAggregate}).Draw(t, "part"), Flags: uint16(u()), Body: r.AppendTo(nil)}
+			m := &MultipartRequest{Part: rapid.SampledFrom([]Part{PartFlow, PartAggregate}).Draw(t, "part"),
+				Flags: uint16(u()), Body: r.AppendTo(nil)}
 			got, _ := m.Flow()
 			same(t, r, got)
 			return m

@@ -46,7 +46,8 @@ var prerequisites = [numFields]*prerequisite{
 	FieldARPOp: needsARP, FieldARPSPA: needsARP, FieldARPTPA: needsARP, FieldARPSHA: needsARP, FieldARPTHA: needsARP,
 	FieldIPv6Src: needsIPv6, FieldIPv6Dst: needsIPv6, FieldIPv6FLabel: needsIPv6, FieldIPv6ExtHdr: needsIPv6,
 	FieldICMPv6Type: needsICMPv6, FieldICMPv6Code: needsICMPv6,
-	FieldIPv6NDTarget: needsND, FieldIPv6NDSLL: {FieldICMPv6Type, 135, 135}, FieldIPv6NDTLL: {FieldICMPv6Type, 136, 136},
+	FieldIPv6NDTarget: needsND, FieldIPv6NDSLL: {FieldICMPv6Type, 135, 135},
+	FieldIPv6NDTLL: {FieldICMPv6Type, 136, 136},
 	FieldMPLSLabel: needsMPLS, FieldMPLSTC: needsMPLS, FieldMPLSBOS: needsMPLS,
 	FieldPBBISID: needsPBB,
 }

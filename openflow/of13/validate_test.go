@@ -34,7 +34,8 @@ func TestMatchValidate(t *testing.T) {
 		{"later field", Match(nil).WithOXM(OXM{Class: ClassBasic, Field: 41, Value: []byte{1}}), "BAD_MATCH/BAD_FIELD"},
 		{"twice", with(ip, FieldEthType, typeIPv4), "BAD_MATCH/DUP_FIELD"},
 		{"in_port with a mask", masked(FieldInPort, []byte{0, 0, 0, 1}, []byte{0, 0, 0, 1}), "BAD_MATCH/BAD_MASK"},
-		{"bits outside the mask", masked(FieldEthDst, []byte{1, 1, 0, 0, 0, 0}, []byte{1, 0, 0, 0, 0, 0}), "BAD_MATCH/BAD_WILDCARDS"},
+		{"bits outside the mask", masked(FieldEthDst, []byte{1, 1, 0, 0, 0, 0}, []byte{1, 0, 0, 0, 0, 0}),
+			"BAD_MATCH/BAD_WILDCARDS"},
 		{"pcp of 4 bits", Match(nil).WithVLAN(1).WithUint(FieldVLANPCP, 8), "BAD_MATCH/BAD_VALUE"},
 		{"dscp of 7 bits", with(ip, FieldIPDSCP, 64), "BAD_MATCH/BAD_VALUE"},
 		{"VLAN id without the bit", Match(nil).WithUint(FieldVLANVID, 5), "BAD_MATCH/BAD_VALUE"},
@@ -46,11 +47,14 @@ func TestMatchValidate(t *testing.T) {
 		{"in_phy_port alone", Match(nil).WithUint(FieldInPhyPort, 1), "BAD_MATCH/BAD_PREREQ"},
 		{"IPv4 without a type", Match(nil).WithUint(FieldIPv4Dst, 1), "BAD_MATCH/BAD_PREREQ"},
 		{"IPv4 before its type", Match(nil).WithUint(FieldIPv4Dst, 1).WithEthType(typeIPv4), "BAD_MATCH/BAD_PREREQ"},
-		{"IPv6 in IPv4", append(append(Match(nil), ip...), Match(nil).WithIPv6Src([16]byte{1}, [16]byte{255})...), "BAD_MATCH/BAD_PREREQ"},
+		{"IPv6 in IPv4", append(append(Match(nil), ip...), Match(nil).WithIPv6Src([16]byte{1}, [16]byte{255})...),
+			"BAD_MATCH/BAD_PREREQ"},
 		{"TCP without a protocol", with(ip, FieldTCPDst, 80), "BAD_MATCH/BAD_PREREQ"},
 		{"TCP in UDP", with(with(ip, FieldIPProto, 17), FieldTCPDst, 80), "BAD_MATCH/BAD_PREREQ"},
-		{"target of an echo", Match(nil).WithEthType(typeIPv6).WithIPProto(58).WithUint(FieldICMPv6Type, 128).With(FieldIPv6NDTarget, make([]byte, 16), nil), "BAD_MATCH/BAD_PREREQ"},
-		{"source address of an advertisement", Match(nil).WithEthType(typeIPv6).WithIPProto(58).WithUint(FieldICMPv6Type, 136).With(FieldIPv6NDSLL, macA[:], nil), "BAD_MATCH/BAD_PREREQ"},
+		{"target of an echo", Match(nil).WithEthType(typeIPv6).WithIPProto(58).WithUint(FieldICMPv6Type,
+			128).With(FieldIPv6NDTarget, make([]byte, 16), nil), "BAD_MATCH/BAD_PREREQ"},
+		{"source address of an advertisement", Match(nil).WithEthType(typeIPv6).WithIPProto(58).WithUint(
+			FieldICMPv6Type, 136).With(FieldIPv6NDSLL, macA[:], nil), "BAD_MATCH/BAD_PREREQ"},
 	} {
 		if got := codeOf(t, c.m.Validate()); got != c.want {
 			t.Errorf("%s: %v: %q, want %q", c.name, c.m, got, c.want)
@@ -61,7 +65,8 @@ func TestMatchValidate(t *testing.T) {
 // TestEveryFieldNeedsItsPrerequisites: each field of the good matches is refused when it stands alone, unless it
 // needs none.
 func TestEveryFieldNeedsItsPrerequisites(t *testing.T) {
-	free := map[Field]bool{FieldInPort: true, FieldMetadata: true, FieldEthDst: true, FieldEthSrc: true, FieldEthType: true,
+	free := map[Field]bool{FieldInPort: true, FieldMetadata: true, FieldEthDst: true, FieldEthSrc: true,
+		FieldEthType: true,
 		FieldVLANVID: true, FieldTunnelID: true}
 	seen := map[Field]bool{}
 	all := matches()
@@ -105,7 +110,8 @@ func TestActionsValidate(t *testing.T) {
 		{"push of a wrong MPLS", Actions(nil).PushMPLS(0x0800), nil, "BAD_ACTION/BAD_ARGUMENT"},
 		{"push of a wrong PBB", Actions(nil).PushPBB(0x0800), nil, "BAD_ACTION/BAD_ARGUMENT"},
 		{"set in_port", Actions(nil).SetUint(FieldInPort, 1), nil, "BAD_ACTION/BAD_SET_TYPE"},
-		{"set another class", Actions(nil).SetField(OXM{Class: ClassNXM1, Value: []byte{1}}), nil, "BAD_ACTION/BAD_SET_TYPE"},
+		{"set another class", Actions(nil).SetField(OXM{Class: ClassNXM1, Value: []byte{1}}), nil,
+			"BAD_ACTION/BAD_SET_TYPE"},
 		{"set with a mask", Actions(nil).SetField(mask), nil, "BAD_ACTION/BAD_SET_ARGUMENT"},
 		{"set too large", Actions(nil).SetUint(FieldIPECN, 4), tcp, "BAD_ACTION/BAD_SET_ARGUMENT"},
 		{"set TCP in TCP", Actions(nil).SetUint(FieldTCPSrc, 4), tcp, ""},
@@ -113,7 +119,8 @@ func TestActionsValidate(t *testing.T) {
 		{"set IPv4 of anything", Actions(nil).SetUint(FieldIPv4Dst, 4), nil, "BAD_ACTION/MATCH_INCONSISTENT"},
 		{"set priority without a tag", Actions(nil).SetUint(FieldVLANPCP, 1), nil, "BAD_ACTION/MATCH_INCONSISTENT"},
 		{"set priority of a new tag", Actions(nil).PushVLAN(0x8100).SetUint(FieldVLANPCP, 1), nil, ""},
-		{"set IPv4 below MPLS", Actions(nil).PopMPLS(0x0800).SetUint(FieldIPv4Dst, 1), Match(nil).WithEthType(typeMPLS), ""},
+		{"set IPv4 below MPLS", Actions(nil).PopMPLS(0x0800).SetUint(FieldIPv4Dst, 1), Match(nil).WithEthType(typeMPLS),
+			""},
 	} {
 		if got := codeOf(t, c.a.ValidateFor(c.m)); got != c.want {
 			t.Errorf("%s: %v for %v: %q, want %q", c.name, c.a, c.m, got, c.want)
@@ -129,7 +136,8 @@ func TestMatchWith(t *testing.T) {
 	}{
 		{"mask of ones", Match(nil).WithIPv4Dst([4]byte{1, 2, 3, 4}, exact4), "ipv4_dst=1.2.3.4"},
 		{"mask of zeros", Match(nil).WithIPv4Dst([4]byte{1, 2, 3, 4}, [4]byte{}), "any"},
-		{"bits outside", Match(nil).WithIPv4Dst([4]byte{1, 2, 3, 4}, [4]byte{255, 255}), "ipv4_dst=1.2.0.0/255.255.0.0"},
+		{"bits outside", Match(nil).WithIPv4Dst([4]byte{1, 2, 3, 4}, [4]byte{255, 255}),
+			"ipv4_dst=1.2.0.0/255.255.0.0"},
 		{"number cut to its field", Match(nil).WithUint(FieldEthType, 0x12345), "eth_type=0x2345"},
 	} {
 		if got := c.m.String(); got != c.want {

@@ -185,7 +185,8 @@ func checkRequest(t *testing.T, m *MultipartRequest) {
 	_, meter := m.Meter()
 	_, queue := m.Queue()
 	_, exp := m.Experimenter()
-	for p, found := range map[Part]bool{PartPortStats: port, PartGroup: group, PartQueue: queue, PartExperimenter: exp} {
+	for p, found := range map[Part]bool{PartPortStats: port, PartGroup: group, PartQueue: queue,
+		PartExperimenter: exp} {
 		if found != (m.Part == p) {
 			t.Fatalf("a request for %v says %v of %v", m.Part, found, p)
 		}
@@ -203,7 +204,8 @@ func checkReply(t *testing.T, m *MultipartReply) {
 	_, groups := m.GroupFeatures()
 	_, meters := m.MeterFeatures()
 	_, exp := m.Experimenter()
-	for p, found := range map[Part]bool{PartDesc: desc, PartAggregate: aggregate, PartGroupFeatures: groups, PartMeterFeatures: meters, PartExperimenter: exp} {
+	for p, found := range map[Part]bool{PartDesc: desc, PartAggregate: aggregate, PartGroupFeatures: groups,
+		PartMeterFeatures: meters, PartExperimenter: exp} {
 		if found != (m.Part == p) {
 			t.Fatalf("a reply with %v says %v of %v", m.Part, found, p)
 		}

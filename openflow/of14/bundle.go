@@ -70,7 +70,8 @@ func addedFromV13(dst, added, msg []byte, version uint8) ([]byte, error) {
 	h, err := openflow.ParseHeader(added)
 	switch {
 	case err != nil || int(h.Length) > len(added):
-		return dst, fail(msg, bundleMessageAt, openflow.BadLength, "a bundle's message is not whole: %d bytes", len(added))
+		return dst, fail(msg, bundleMessageAt, openflow.BadLength, "a bundle's message is not whole: %d bytes",
+			len(added))
 	case int(h.Length) < len(added):
 		return dst, unsupported(msg, bundleMessageAt+int(h.Length), "properties of a bundle")
 	case h.Type == openflow.TypeExperimenter:

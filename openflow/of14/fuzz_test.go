@@ -16,7 +16,8 @@ func FuzzToV13(f *testing.F) {
 		f.Add(c.msg)
 	}
 	f.Fuzz(func(t *testing.T, msg []byte) {
-		if len(msg) >= openflow.HeaderLen && len(msg) <= openflow.MaxMessageLen { // let the fuzzer spend its time behind the header
+		// let the fuzzer spend its time behind the header
+		if len(msg) >= openflow.HeaderLen && len(msg) <= openflow.MaxMessageLen {
 			msg[0] = v14 + msg[0]&1
 			openflow.SetLength(msg)
 		}

@@ -68,7 +68,8 @@ func groupDescToV13(dst, msg []byte, off, end int) ([]byte, error) {
 	const fixed = 16
 	buckets := off + fixed + int(be.Uint16(msg[off+8:])) // where they end
 	if buckets > end {
-		return dst, fail(msg, off+8, openflow.BadLength, "buckets of %d bytes, %d left", buckets-off-fixed, end-off-fixed)
+		return dst, fail(msg, off+8, openflow.BadLength, "buckets of %d bytes, %d left", buckets-off-fixed,
+			end-off-fixed)
 	}
 	n := len(dst)
 	dst = append(dst, msg[off:off+8]...)

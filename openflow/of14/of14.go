@@ -31,7 +31,8 @@ const (
 // partQueueDesc is the multipart type that takes the place of the message QUEUE_GET_CONFIG.
 const partQueueDesc of13.Part = 15
 
-var laterNames = [...]string{"ROLE_STATUS", "TABLE_STATUS", "REQUESTFORWARD", "BUNDLE_CONTROL", "BUNDLE_ADD_MESSAGE", "CONTROLLER_STATUS"}
+var laterNames = [...]string{"ROLE_STATUS", "TABLE_STATUS", "REQUESTFORWARD", "BUNDLE_CONTROL", "BUNDLE_ADD_MESSAGE",
+	"CONTROLLER_STATUS"}
 
 func typeName(msg []byte) string {
 	if i := int(msg[1]) - int(TypeRoleStatus); msg[0] != of13.Version && i >= 0 && i < len(laterNames) {
@@ -47,7 +48,8 @@ const bodyAt = 16
 
 // fail makes the error for msg, which may be shorter than a header.
 func fail(msg []byte, offset int, kind openflow.Kind, format string, args ...any) error {
-	e := &openflow.Error{Message: "message", Offset: min(offset, len(msg)), Kind: kind, Detail: fmt.Sprintf(format, args...)}
+	e := &openflow.Error{Message: "message", Offset: min(offset, len(msg)), Kind: kind,
+		Detail: fmt.Sprintf(format, args...)}
 	if len(msg) >= openflow.HeaderLen {
 		e.Version, e.Type, e.Message = msg[0], msg[1], typeName(msg)
 	}
@@ -65,7 +67,8 @@ func whole(msg []byte) error {
 	case err != nil:
 		return err
 	case h.Version != openflow.Version14 && h.Version != openflow.Version15:
-		return fail(msg, 0, openflow.Unknown, "version %d, OpenFlow 1.4 and 1.5 are %d and %d", h.Version, openflow.Version14, openflow.Version15)
+		return fail(msg, 0, openflow.Unknown, "version %d, OpenFlow 1.4 and 1.5 are %d and %d", h.Version,
+			openflow.Version14, openflow.Version15)
 	case int(h.Length) != len(msg):
 		return fail(msg, 2, openflow.BadLength, "length %d in a message of %d bytes", h.Length, len(msg))
 	}

@@ -17,7 +17,8 @@ const testXID = 7
 var (
 	v14, v15 = openflow.Version14, openflow.Version15
 	macA     = of13.MAC{2, 0, 0, 0, 0, 0x0a}
-	matchTCP = of13.Match(nil).WithInPort(3).WithEthDst(macA).WithEthType(0x0800).WithIPProto(6).WithUint(of13.FieldTCPDst, 80)
+	matchTCP = of13.Match(nil).WithInPort(3).WithEthDst(macA).WithEthType(0x0800).WithIPProto(6).WithUint(
+		of13.FieldTCPDst, 80)
 )
 
 // raw makes bytes of values of fixed size and of byte slices.
@@ -71,14 +72,18 @@ func oxsField(field uint8, v any) []byte {
 }
 
 func port14(port uint32) []byte {
-	return element(4, port, uint32(0), macA[:], uint16(0), []byte("eth1\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"), uint32(0x20), uint32(4),
+	return element(4, port, uint32(0), macA[:], uint16(0),
+		[]byte("eth1\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"), uint32(0x20), uint32(4),
 		element(2, uint16(0xffff), uint16(0), uint32(9), uint32(9)), uint32(0), // an experimenter's, with its padding
-		element(2, uint16(0), uint16(0), uint32(0), uint32(0x840), uint32(0x20), uint32(0x40), uint32(0x10), uint32(10_000_000), uint32(20_000_000)))
+		element(2, uint16(0), uint16(0), uint32(0), uint32(0x840), uint32(0x20), uint32(0x40), uint32(0x10),
+			uint32(10_000_000), uint32(20_000_000)))
 }
 
 func port13(port of13.Port) of13.PortDesc {
-	return of13.PortDesc{Port: port, HwAddr: macA, Name: "eth1", Config: of13.PortConfigNoFwd, State: of13.PortStateLive, Curr: of13.Port10GbFD | of13.PortCopper,
-		Advertised: of13.Port1GbFD, Supported: of13.Port10GbFD, Peer: of13.Port1GbHD, CurrSpeed: 10_000_000, MaxSpeed: 20_000_000}
+	return of13.PortDesc{Port: port, HwAddr: macA, Name: "eth1", Config: of13.PortConfigNoFwd,
+		State: of13.PortStateLive, Curr: of13.Port10GbFD | of13.PortCopper,
+		Advertised: of13.Port1GbFD, Supported: of13.Port10GbFD, Peer: of13.Port1GbHD, CurrSpeed: 10_000_000,
+		MaxSpeed: 20_000_000}
 }
 
 // split decodes the messages that ToV13 made.
@@ -153,7 +158,8 @@ func TestErrorsToV13(t *testing.T) {
 			t.Errorf("%d/%d: %s", c.errType, c.code, d)
 		}
 	}
-	for code, want := range map[uint16]uint16{0: of13.BundleUnknown, 13: of13.BundleMsgFailed, 15: of13.BundleInProgress, 17: of13.BundleUnknown} {
+	for code, want := range map[uint16]uint16{0: of13.BundleUnknown, 13: of13.BundleMsgFailed,
+		15: of13.BundleInProgress, 17: of13.BundleUnknown} {
 		out, err := ToV13(nil, message(v15, 1, uint16(17), code, data))
 		if err != nil {
 			t.Fatal(err)
@@ -195,7 +201,8 @@ func TestLongRepliesAreSplit(t *testing.T) {
 
 func TestUnsupported(t *testing.T) {
 	copyField := element(2, uint16(4), uint16(0), uint32(0), element(2, uint16(28), uint16(0), make([]byte, 20)))
-	lateMeter := element(2, uint16(4), uint16(0), uint32(0), []byte(of13.Actions(nil).PopVLAN()), uint16(29), uint16(8), uint32(1))
+	lateMeter := element(2, uint16(4), uint16(0), uint32(0), []byte(of13.Actions(nil).PopVLAN()), uint16(29), uint16(8),
+		uint32(1))
 	for _, msg := range [][]byte{
 		message(v14, 0),
 		message(v14, TypeTableStatus, make([]byte, 16)),
@@ -208,12 +215,14 @@ func TestUnsupported(t *testing.T) {
 	} {
 		out, err := ToV13([]byte("before"), msg)
 		var e *openflow.Error
-		if !errors.As(err, &e) || e.Kind != openflow.Unsupported || e.Version != msg[0] || e.Offset > len(msg) || string(out) != "before" {
+		if !errors.As(err, &e) || e.Kind != openflow.Unsupported || e.Version != msg[0] || e.Offset > len(msg) ||
+			string(out) != "before" {
 			t.Errorf("%x: %v, %q", msg[:10], err, out)
 		}
 	}
 	long := of13.PacketOut{BufferID: of13.NoBuffer, Data: make([]byte, openflow.MaxMessageLen-24)}
-	meter := of13.FlowMod{Instructions: of13.Instructions(nil).Meter(1).Write(of13.Actions(nil).Experimenter(1, make([]byte, 65448)))}
+	meter := of13.FlowMod{Instructions: of13.Instructions(nil).Meter(1).Write(of13.Actions(nil).Experimenter(1,
+		make([]byte, 65448)))}
 	var groups of13.Buckets
 	for range 4000 {
 		groups = groups.With(of13.Bucket{WatchPort: 1, WatchGroup: 1})
@@ -241,7 +250,8 @@ func TestUnsupported(t *testing.T) {
 
 // What a switch does not count is ones in 1.3. Fields of others and those of a wrong size are skipped.
 func TestAbsentCounters(t *testing.T) {
-	out, err := ToV13(nil, message(v15, 19, uint16(2), uint16(0), uint32(0), oxs(raw(u8(0xff, 0xff, 2, 4), uint32(1)), oxsField(oxsPacketCount, uint32(1)))))
+	out, err := ToV13(nil, message(v15, 19, uint16(2), uint16(0), uint32(0),
+		oxs(raw(u8(0xff, 0xff, 2, 4), uint32(1)), oxsField(oxsPacketCount, uint32(1)))))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -253,8 +263,10 @@ func TestAbsentCounters(t *testing.T) {
 
 // The frequent messages are translated without allocation.
 func TestNoAllocation(t *testing.T) {
-	flow := of13.FlowMod{BufferID: of13.NoBuffer, Match: matchTCP, Instructions: of13.Instructions(nil).Meter(1).Apply(of13.Actions(nil).Output(2, 0))}
-	out := of13.PacketOut{BufferID: of13.NoBuffer, InPort: 1, Actions: of13.Actions(nil).Output(2, 0), Data: make([]byte, 60)}
+	flow := of13.FlowMod{BufferID: of13.NoBuffer, Match: matchTCP,
+		Instructions: of13.Instructions(nil).Meter(1).Apply(of13.Actions(nil).Output(2, 0))}
+	out := of13.PacketOut{BufferID: of13.NoBuffer, InPort: 1, Actions: of13.Actions(nil).Output(2, 0),
+		Data: make([]byte, 60)}
 	buf := make([]byte, 0, 4096)
 	for name, f := range map[string]func() error{
 		"FLOW_MOD":   from(buf, flow.Append(nil, 1)),
@@ -304,7 +316,8 @@ func BenchmarkPacketInToV13(b *testing.B) {
 }
 
 func BenchmarkFlowModFromV13(b *testing.B) {
-	m := of13.FlowMod{BufferID: of13.NoBuffer, Match: matchTCP, Instructions: of13.Instructions(nil).Apply(of13.Actions(nil).Output(2, 0))}
+	m := of13.FlowMod{BufferID: of13.NoBuffer, Match: matchTCP,
+		Instructions: of13.Instructions(nil).Apply(of13.Actions(nil).Output(2, 0))}
 	f := from(make([]byte, 0, 512), m.Append(nil, 1))
 	b.ReportAllocs()
 	for b.Loop() {

@@ -114,7 +114,8 @@ func flowDescToV13(dst, msg []byte, off, end int) ([]byte, error) {
 	if err != nil {
 		return dst, err
 	}
-	f := of13.FlowStats{TableID: msg[off+4], Duration: s.duration, Priority: be.Uint16(msg[off+6:]), IdleTimeout: be.Uint16(msg[off+8:]),
+	f := of13.FlowStats{TableID: msg[off+4], Duration: s.duration, Priority: be.Uint16(msg[off+6:]),
+		IdleTimeout: be.Uint16(msg[off+8:]),
 		HardTimeout: be.Uint16(msg[off+10:]), Flags: be.Uint16(msg[off+12:]), Cookie: be.Uint64(msg[off+16:]),
 		PacketCount: s.packets, ByteCount: s.bytes, Match: match}
 	n := len(dst)

@@ -97,9 +97,11 @@ func flowRemoved15ToV13(dst, msg []byte) ([]byte, error) {
 	case len(msg)-fixed+flowRemovedFixed > openflow.MaxMessageLen:
 		return dst, unsupported(msg, fixed, "a match of this size")
 	}
-	m := of13.FlowRemoved{TableID: msg[8], Reason: msg[9], Priority: be.Uint16(msg[10:]), IdleTimeout: be.Uint16(msg[12:]),
-		HardTimeout: be.Uint16(msg[14:]), Cookie: be.Uint64(msg[16:]), DurationSec: s.duration.Sec, DurationNsec: s.duration.Nsec,
-		PacketCount: s.packets, ByteCount: s.bytes, Match: match}
+	m := of13.FlowRemoved{TableID: msg[8], Reason: msg[9], Priority: be.Uint16(msg[10:]),
+		IdleTimeout: be.Uint16(msg[12:]),
+		HardTimeout: be.Uint16(msg[14:]), Cookie: be.Uint64(msg[16:]), DurationSec: s.duration.Sec,
+		DurationNsec: s.duration.Nsec,
+		PacketCount:  s.packets, ByteCount: s.bytes, Match: match}
 	return checked(m.Append(dst, openflow.XID(msg)), len(dst), msg)
 }
 

@@ -57,7 +57,8 @@ func epochs(t *testing.T, epochs ...[]string) [][]byte {
 	return logged(t, (*ledger.Core).Event, epochs...)
 }
 
-func logged(t *testing.T, event func(c *ledger.Core, id openflow.DatapathID, epoch, seq uint64, msg []byte) error, epochs ...[]string) [][]byte {
+func logged(t *testing.T, event func(c *ledger.Core, id openflow.DatapathID, epoch, seq uint64, msg []byte) error,
+	epochs ...[]string) [][]byte {
 	t.Helper()
 	core, err := ledger.New([]ledger.Application{echoer{}}, ledger.Limits{BatchInputs: 2})
 	if err != nil {
@@ -150,7 +151,8 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// The first epoch ends when b is open, which makes its answer void. The first answer to be lost in the second is no such.
+// The first epoch ends when b is open, which makes its answer void. The first answer to be lost in the second is no
+// such.
 func TestCompareEpochs(t *testing.T) {
 	for _, c := range []struct {
 		name, executed string
@@ -191,7 +193,10 @@ func TestDigestsInTheLog(t *testing.T) {
 		t.Fatalf("%v\nthe log with digests has %+v\nthe log with messages has %+v", err, got, want)
 	}
 	digest := Digest(packetIn("a"))
-	if n := len(slices.DeleteFunc(got, func(r Record) bool { return r.Digest != digest || r.Type != "PACKET_IN" })); n != 2 {
+	if n := len(slices.DeleteFunc(got, func(r Record) bool {
+		return r.Digest != digest ||
+			r.Type != "PACKET_IN"
+	})); n != 2 {
 		t.Errorf("%d records have the digest of a message that was sent twice", n)
 	}
 	if a, b := len(slices.Concat(whole...)), len(slices.Concat(brief...)); b >= a {

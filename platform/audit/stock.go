@@ -70,7 +70,8 @@ const maxTold = 4096
 
 // Connection begins a connection to a controller, named by a number.
 func (s *Stock) Connection(controller int) *Connection {
-	return &Connection{stock: s, controller: controller, filling: map[uint32]*bundle{}, committing: map[uint32]*bundle{}}
+	return &Connection{stock: s, controller: controller, filling: map[uint32]*bundle{},
+		committing: map[uint32]*bundle{}}
 }
 
 // FromSwitch notes what a switch says.

@@ -114,7 +114,12 @@ func TestStockCommands(t *testing.T) {
 			w.commit(1, 1, "b", 2)
 			w.committed(1, 1)
 		}, "ab"},
-		{"the answer comes behind the marker", func(w *wire) { w.commit(0, 1, "a", 1); w.reads(1, 1); w.committed(0, 1) }, "a"},
+		{"the answer comes behind the marker", func(w *wire) {
+			w.commit(0, 1, "a", 1)
+			w.reads(1, 1)
+			w.committed(0,
+				1)
+		}, "a"},
 		{"twice", func(w *wire) {
 			for c := range 2 {
 				w.commit(c, 1, "a", 1)
@@ -180,7 +185,8 @@ func TestStockObserved(t *testing.T) {
 
 func TestStockEvents(t *testing.T) {
 	path := write(t, log(t, "a", "b", "c"))
-	point := of13.PacketIn{BufferID: of13.NoBuffer, Match: of13.Match(nil).WithInPort(of13.PortController), Data: []byte("Holdfast mark")}
+	point := of13.PacketIn{BufferID: of13.NoBuffer, Match: of13.Match(nil).WithInPort(of13.PortController),
+		Data: []byte("Holdfast mark")}
 	for _, c := range []struct {
 		name         string
 		first, other string // what each connection carried
@@ -204,7 +210,8 @@ func TestStockEvents(t *testing.T) {
 				}
 				w.conns[i].FromSwitch(1, point.Append(nil, 0))
 				w.committed(i, 9)
-				role := of13.Experimenter{ID: of13.OnfID, ExpType: 1911, Data: make([]byte, 16)} // of Open vSwitch: a slave now
+				// of Open vSwitch: a slave now
+				role := of13.Experimenter{ID: of13.OnfID, ExpType: 1911, Data: make([]byte, 16)}
 				w.conns[i].FromSwitch(1, role.Append(nil, 0))
 			}
 			for _, d := range "abc" {
@@ -221,7 +228,8 @@ func TestStockEvents(t *testing.T) {
 // What an application has a switch send to the controllers is an event as others are.
 func TestStockOwnPackets(t *testing.T) {
 	w := newWire()
-	own := of13.PacketIn{BufferID: of13.NoBuffer, Match: of13.Match(nil).WithInPort(of13.PortController), Data: []byte("own")}
+	own := of13.PacketIn{BufferID: of13.NoBuffer, Match: of13.Match(nil).WithInPort(of13.PortController),
+		Data: []byte("own")}
 	for i := range 2 {
 		w.conns[i].FromSwitch(1, own.Append(nil, 0))
 	}

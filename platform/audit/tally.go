@@ -135,7 +135,8 @@ type Result struct {
 
 // Exact reports whether everything happened once and in order.
 func (r Result) Exact() bool {
-	return r.EventsLost == 0 && r.EventsRepeated == 0 && r.CommandsLost == 0 && r.CommandsRepeated == 0 && r.CommandsReordered == 0
+	return r.EventsLost == 0 && r.EventsRepeated == 0 && r.CommandsLost == 0 && r.CommandsRepeated == 0 &&
+		r.CommandsReordered == 0
 }
 
 // Compare reads the audit files of a cluster, which together must cover its log, and
@@ -164,7 +165,8 @@ func (t *Tally) Compare(files []string) (Result, error) {
 			r.CommandsVoid += len(issued[rec.Switch]) - valid
 			issued[rec.Switch] = issued[rec.Switch][:valid]
 		case t.noErrors && rec.Type == of13.TypeName(openflow.TypeError):
-		case rec.Type != experimenter.TypeSwitchDown.String() && rec.Type != experimenter.TypeMark.String(): // which are Holdfast's, not the switch's
+		// which are Holdfast's, not the switch's
+		case rec.Type != experimenter.TypeSwitchDown.String() && rec.Type != experimenter.TypeMark.String():
 			processed[content{rec.Switch, rec.Digest}]++
 			r.EventsProcessed++
 		}
@@ -232,7 +234,8 @@ func Read(files []string) ([]Record, error) {
 		if err := readFile(name, func(r Record) error {
 			p := place{r.Index, r.Position}
 			if old, ok := seen[p]; ok && old != r {
-				return fmt.Errorf("controllers disagree on index %d, position %d: %+v and %+v", r.Index, r.Position, old, r)
+				return fmt.Errorf("controllers disagree on index %d, position %d: %+v and %+v", r.Index, r.Position,
+					old, r)
 			}
 			seen[p] = r
 			return nil

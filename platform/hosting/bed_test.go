@@ -199,7 +199,8 @@ func (s *hostState) do(in wire.Input, raw []byte) wire.Result {
 	return r
 }
 
-// lead has a node lead, which gets all that is committed before. What the old leader has proposed is lost; the switch's agent has it.
+// lead has a node lead, which gets all that is committed before. What the old leader has proposed is lost; the switch's
+// agent has it.
 func (b *bed) lead(n *node) {
 	b.t.Helper()
 	switch {
@@ -395,7 +396,8 @@ func (b *bed) check() {
 	}
 	for _, n := range b.nodes {
 		if host := n.host(); host == nil || host.state != single {
-			b.t.Errorf("the host of controller %d is in another state than a single one: %+v, not %+v; status %+v", n.id, host, single, n.core.Status())
+			b.t.Errorf("the host of controller %d is in another state than a single one: %+v, not %+v; status %+v",
+				n.id, host, single, n.core.Status())
 		}
 		if len(n.core.held) > 0 || n.core.distrust || n.core.unlike > 0 {
 			b.t.Errorf("controller %d holds %d results; status %+v", n.id, len(n.core.held), n.core.Status())

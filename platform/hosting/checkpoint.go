@@ -7,8 +7,9 @@ import (
 	"github.com/holdfast-sdn/holdfast/ryuhost/wire"
 )
 
-// proof is a checkpoint, the state of a host after an input, that is being made and proved before it is trusted: a second host begins
-// with it, executes what came after it, and must do what is in the log. Then the history before it is forgotten.
+// proof is a checkpoint, the state of a host after an input, that is being made and proved before it is trusted: a
+// second host begins with it, executes what came after it, and must do what is in the log. Then the history before it
+// is forgotten.
 type proof struct {
 	asked   bool // the host was asked for it
 	refused attempt
@@ -36,7 +37,8 @@ func (c *Core) checkpointDue(done ledger.Committed, base uint64) bool {
 	if c.executed <= last.number || done.Input > c.executed+lagPatience {
 		return false
 	}
-	return c.executed-last.number >= c.bounds.checkpointEvery || c.ledger.HistoryBytes()-last.bytes >= c.bounds.history/4
+	return c.executed-last.number >= c.bounds.checkpointEvery ||
+		c.ledger.HistoryBytes()-last.bytes >= c.bounds.history/4
 }
 
 // prove takes the next step.
@@ -77,7 +79,8 @@ func (c *Core) Checkpointed(life, number uint64, state []byte, why string) {
 
 func (c *Core) noCheckpoint(number uint64, why string) {
 	c.refused(number, why)
-	c.log.Info("no checkpoint of the applications can be made: they are brought up to date by replay alone", "input", number, "why", why)
+	c.log.Info("no checkpoint of the applications can be made: they are brought up to date by replay alone", "input",
+		number, "why", why)
 }
 
 // feedProof has the second host execute what is in the log with its results, a frame at a time.
@@ -102,12 +105,14 @@ func (c *Core) proven(results []wire.Result) {
 	for i := range results {
 		r := &results[i]
 		if digest, ok := c.ledger.Digest(r.Number); !ok || digest != r.Digest {
-			c.disproven(fmt.Sprintf("a host that began with it did something else for input %d: %s", r.Number, describe(r)))
+			c.disproven(fmt.Sprintf("a host that began with it did something else for input %d: %s", r.Number,
+				describe(r)))
 			return
 		}
 		p.waiting = r.Number < p.given
 		if r.Number >= p.number+c.bounds.proofInputs {
-			c.log.Info("a checkpoint of the applications is proved: the history before it is forgotten", "input", p.number, "bytes", len(p.state))
+			c.log.Info("a checkpoint of the applications is proved: the history before it is forgotten", "input",
+				p.number, "bytes", len(p.state))
 			c.ledger.Trim(p.number, p.state)
 			c.status.NoCheckpoint = ""
 			c.dropProof()
@@ -117,7 +122,8 @@ func (c *Core) proven(results []wire.Result) {
 }
 
 func (c *Core) disproven(why string) {
-	c.log.Warn("a checkpoint of the applications is not trusted: they are brought up to date by replay alone", "input", c.proof.number, "why", why)
+	c.log.Warn("a checkpoint of the applications is not trusted: they are brought up to date by replay alone", "input",
+		c.proof.number, "why", why)
 	c.refused(c.proof.number, why)
 	c.dropProof()
 }

@@ -81,7 +81,8 @@ func TestCheckpointIsDisproved(t *testing.T) {
 	n.forgets = true
 	b.more(300)
 	s := n.core.Status()
-	if !strings.Contains(s.NoCheckpoint, "did something else for input") || s.Checkpoint != 0 || len(n.lives) != 1 || s.Diverged != 0 || s.Restarts != 0 {
+	if !strings.Contains(s.NoCheckpoint, "did something else for input") || s.Checkpoint != 0 || len(n.lives) != 1 ||
+		s.Diverged != 0 || s.Restarts != 0 {
 		t.Errorf("status %+v, %d lives", s, len(n.lives))
 	}
 	b.check()
@@ -94,7 +95,8 @@ func TestDeathsAtCheckpoint(t *testing.T) {
 	b.more(250)
 	n.lives[n.core.proof.life].die(End{Reason: "leaked", Input: 220, Detail: "much"})
 	s := n.core.Status()
-	if !strings.Contains(s.NoCheckpoint, "has ended: leaked at input 220: much") || s.Restarts != 0 || n.core.proof.life != 0 {
+	if !strings.Contains(s.NoCheckpoint, "has ended: leaked at input 220: much") || s.Restarts != 0 ||
+		n.core.proof.life != 0 {
 		t.Errorf("status %+v", s)
 	}
 	b.more(200)
@@ -144,7 +146,8 @@ func TestDeathByCheckpoint(t *testing.T) {
 		b.step()
 	}
 	n.host().die(End{Reason: "hung", Input: n.core.executed + 1, Checkpoint: true, Detail: "in pickle"})
-	if s := n.core.Status(); n.core.death.times != 0 || s.LastEnd != "hung at a checkpoint" || !strings.Contains(s.NoCheckpoint, "in pickle") {
+	if s := n.core.Status(); n.core.death.times != 0 || s.LastEnd != "hung at a checkpoint" ||
+		!strings.Contains(s.NoCheckpoint, "in pickle") {
 		t.Errorf("status %+v; %+v", s, n.core.death)
 	}
 	b.settle()
@@ -183,7 +186,8 @@ func TestCheckpointUnderLoad(t *testing.T) {
 	n := b.nodes[0]
 	b.packets(1000, "packet")
 	for range 100 {
-		if s := n.core.Status(); s.Inputs > 0 && s.Inputs <= s.Executed+frameInputs && n.ledger.Committed().Input > 1000 {
+		if s := n.core.Status(); s.Inputs > 0 && s.Inputs <= s.Executed+frameInputs &&
+			n.ledger.Committed().Input > 1000 {
 			t.Fatalf("that is no load: %+v", s)
 		}
 		b.step()

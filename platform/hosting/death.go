@@ -7,10 +7,10 @@ import (
 	"github.com/holdfast-sdn/holdfast/ryuhost/wire"
 )
 
-// A host that has ended by itself is built anew by replay. One that ends at the same input again would do so anywhere: the leader has
-// all of them leave it out. That does not help if it is in the log what the input did, or if the input is nothing but a
-// Timer: then, after some more attempts and when no other controller has taken the leadership, the applications begin anew, since else
-// nothing would ever go on.
+// A host that has ended by itself is built anew by replay. One that ends at the same input again would do so anywhere:
+// the leader has all of them leave it out. That does not help if it is in the log what the input did, or if the input
+// is nothing but a Timer: then, after some more attempts and when no other controller has taken the leadership, the
+// applications begin anew, since else nothing would ever go on.
 const (
 	leaveOutAfter = 2  // deaths
 	beginAfter    = 10 // about half a minute
@@ -22,8 +22,8 @@ type death struct {
 	skipping     bool // this leader has it left out, and that is not committed
 }
 
-// careful is how many inputs from a death on are handed over one by one: the host names the first without a result, and the one
-// to blame may be any that it had.
+// careful is how many inputs from a death on are handed over one by one: the host names the first without a result, and
+// the one to blame may be any that it had.
 const careful = framesOut * frameInputs
 
 // survived forgets a death that a later host has passed.
@@ -57,7 +57,8 @@ func (c *Core) Ended(now time.Time, life uint64, e End) {
 	if life != c.life || life == 0 {
 		return
 	}
-	c.log.Error("the host of applications has ended; it is built anew by replay", "reason", e.Reason, "input", e.Input, "detail", e.Detail)
+	c.log.Error("the host of applications has ended; it is built anew by replay", "reason", e.Reason, "input", e.Input,
+		"detail", e.Detail)
 	c.status.Restarts++
 	c.status.LastEnd = e.String()
 	c.again = now.Add(min(backoffMost, backoffFirst<<min(c.failures, 10)))
@@ -77,7 +78,8 @@ func (c *Core) Ended(now time.Time, life uint64, e End) {
 	}
 }
 
-// avoidable reports whether hosts can do without an input: there is something in it, and nobody has done what it asks for.
+// avoidable reports whether hosts can do without an input: there is something in it, and nobody has done what it asks
+// for.
 func (c *Core) avoidable(input uint64) bool {
 	data, n, err := c.ledger.Inputs(input, 1, 0)
 	if err != nil || n == 0 || input <= c.ledger.Hosting().Results {

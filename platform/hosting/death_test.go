@@ -20,7 +20,8 @@ func TestHostDiesOnce(t *testing.T) {
 	if b.hands != 1 {
 		t.Errorf("the leadership is handed over %d times", b.hands)
 	}
-	if s := n.core.Status(); s.State != "ended" || s.Restarts != 1 || s.LastEnd != "crashed at input 67" || !n.core.Behind() {
+	if s := n.core.Status(); s.State != "ended" || s.Restarts != 1 || s.LastEnd != "crashed at input 67" ||
+		!n.core.Behind() {
 		t.Errorf("status %+v", s)
 	}
 	b.settle()
@@ -112,7 +113,8 @@ func TestPoisonedReplay(t *testing.T) {
 	b.deadly = holds("poison")
 	b.nodes[0].host().die(End{Reason: "crashed"})
 	b.settle()
-	if s := b.nodes[0].core.Status(); s.Generation != 2 || s.State != "running" || s.Restarts != 2+beginAfter { // first idle, then in a frame
+	// first idle, then in a frame
+	if s := b.nodes[0].core.Status(); s.Generation != 2 || s.State != "running" || s.Restarts != 2+beginAfter {
 		t.Errorf("status %+v", s)
 	}
 	if done := b.nodes[0].ledger.Committed(); done.Skipped != 0 {

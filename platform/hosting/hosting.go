@@ -1,7 +1,8 @@
-// Package hosting keeps a controller's host of Ryu applications with the log: it has it execute what is committed, at the
-// leader has what it did logged, at the others holds that until it is (Ravana, section 6.4: optimistic processing at the slave), and compares. A host
-// that dies or differs is built anew by replay. Core is pure: no I/O, clock or goroutine; package platform owns it from its
-// loop, and ryuhost is the process. What the log knows of all this is in ledger.
+// Package hosting keeps a controller's host of Ryu applications with the log: it has it execute what is committed, at
+// the leader has what it did logged, at the others holds that until it is (Ravana, section 6.4: optimistic processing
+// at the slave), and compares. A host that dies or differs is built anew by replay. Core is pure: no I/O, clock or
+// goroutine; package platform owns it from its loop, and ryuhost is the process. What the log knows of all this is in
+// ledger.
 package hosting
 
 import (
@@ -14,7 +15,8 @@ import (
 	"github.com/holdfast-sdn/holdfast/ryuhost/wire"
 )
 
-// Runner runs hosts, each a life of its own that the Core numbers. None of its methods waits, nor calls back before it has returned.
+// Runner runs hosts, each a life of its own that the Core numbers. None of its methods waits, nor calls back before it
+// has returned.
 type Runner interface {
 	// Start begins a life: Ready follows, or Ended.
 	Start(life uint64, h Beginning)
@@ -69,9 +71,10 @@ const (
 
 // bounds are those that tests lower.
 type bounds struct {
-	held            int    // bytes of results that are not logged: beyond, the host gets no more inputs
-	history         int    // bytes: beyond, the applications begin anew
-	checkpointEvery uint64 // inputs since the last checkpoint, or the last that was refused; earlier if they fill the history
+	held    int // bytes of results that are not logged: beyond, the host gets no more inputs
+	history int // bytes: beyond, the applications begin anew
+	// inputs since the last checkpoint, or the last that was refused; earlier if they fill the history
+	checkpointEvery uint64
 	proofInputs     uint64 // that the second host executes
 }
 
@@ -138,7 +141,8 @@ func (c *Core) Stop() {
 func (c *Core) Turn(now time.Time, hold bool) error {
 	done := c.ledger.Committed()
 	c.noticeChanges(done)
-	if c.leading && !c.beginning && !hold && c.ledger.ResultRoom() { // not Room: inputs that wait for a host may have taken that
+	// not Room: inputs that wait for a host may have taken that
+	if c.leading && !c.beginning && !hold && c.ledger.ResultRoom() {
 		c.begin(now)
 		c.leaveOut()
 	}
@@ -175,10 +179,12 @@ func (c *Core) begin(now time.Time) {
 	case c.ledger.MustBegin():
 		c.log.Info("hosted applications begin: the log has none, or others", "logged", h.Identity)
 	case c.ledger.HistoryBytes() > c.bounds.history:
-		c.log.Warn("hosted applications begin anew on all controllers: their history has become too large, and no checkpoint of them was made in time",
+		c.log.Warn("hosted applications begin anew on all controllers: their history has become too large, and no "+
+			"checkpoint of them was made in time",
 			"bytes", c.ledger.HistoryBytes(), "why", c.status.NoCheckpoint)
 	case c.death.times >= beginAfter && !c.avoidable(c.death.input):
-		c.log.Error("hosted applications begin anew on all controllers: no host survives an input, and it cannot be left out", "input", c.death.input)
+		c.log.Error("hosted applications begin anew on all controllers: no host survives an input, and it cannot "+
+			"be left out", "input", c.death.input)
 	default:
 		return
 	}
@@ -263,10 +269,12 @@ func (c *Core) logResults() error {
 	for c.rebuild == "" && len(c.held) > 0 && c.ledger.ResultRoom() {
 		next := c.ledger.Hosting().Results + 1
 		switch {
-		case next > c.executed || c.death.skipping && next >= c.death.input: // hosts are to do something else for that one
+		// hosts are to do something else for that one
+		case next > c.executed || c.death.skipping && next >= c.death.input:
 			return nil
 		case next < c.held[0].Number:
-			return fmt.Errorf("the result of input %d is gone, which is not logged; the host has executed %d", next, c.executed)
+			return fmt.Errorf("the result of input %d is gone, which is not logged; the host has executed %d", next,
+				c.executed)
 		}
 		if err := c.ledger.Result(&c.held[next-c.held[0].Number]); err != nil {
 			return err
@@ -329,14 +337,18 @@ func (c *Core) compare(r *wire.Result) {
 	if c.unlike == 0 {
 		c.unlike = r.Number
 		c.rebuild = fmt.Sprintf("what it did for input %d is not what is in the log", r.Number)
-		c.log.Error("a hosted application did something else here than at the leader; it is built anew by replay", "input", r.Number, "here", describe(r))
+		c.log.Error("a hosted application did something else here than at the leader; it is built anew by replay",
+			"input", r.Number, "here", describe(r))
 		return
 	}
 	if c.rebuild == "" {
 		c.distrust = true
 		c.status.Diverged = r.Number
-		c.log.Error("a hosted application is not deterministic: after a replay it differs again. After a failover it may go on from another state. "+
-			"See what it reads besides its messages: files, sockets, threads of its own, the environment; and whether its code has changed since this controller began", "input", r.Number, "before", c.unlike, "here", describe(r))
+		c.log.Error("a hosted application is not deterministic: after a replay it differs again. After a failover "+
+			"it may go on from another state. "+
+			"See what it reads besides its messages: files, sockets, threads of its own, the environment; and "+
+			"whether its code has changed since this controller began", "input", r.Number, "before", c.unlike, "here",
+			describe(r))
 	}
 }
 

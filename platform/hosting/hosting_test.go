@@ -18,7 +18,8 @@ func TestFollowsTheLog(t *testing.T) {
 	b.check()
 	for _, n := range b.nodes {
 		s := n.core.Status()
-		if s.State != "running" || s.Generation != 1 || s.Inputs != 1002 || s.Executed != 1002 || s.Logged != 1002 || s.Python != "3.11" || s.Identity != "same" || s.HistoryBytes == 0 {
+		if s.State != "running" || s.Generation != 1 || s.Inputs != 1002 || s.Executed != 1002 || s.Logged != 1002 ||
+			s.Python != "3.11" || s.Identity != "same" || s.HistoryBytes == 0 {
 			t.Errorf("status of controller %d: %+v", n.id, s)
 		}
 		if n.core.Behind() {
@@ -81,7 +82,8 @@ func TestBoundOfHeld(t *testing.T) {
 		fast.host().execute()
 	}
 	if c := fast.core; c.holding < 1000 || c.executed > 300 || len(fast.host().frames) > 0 {
-		t.Errorf("%d bytes of %d results are held, %d executed, %d frames are out", c.holding, len(c.held), c.executed, len(fast.host().frames))
+		t.Errorf("%d bytes of %d results are held, %d executed, %d frames are out", c.holding, len(c.held), c.executed,
+			len(fast.host().frames))
 	}
 	b.lead(fast) // it has room then
 	b.settle()
@@ -102,7 +104,8 @@ func TestTakeover(t *testing.T) {
 		next.turn()
 	}
 	executed := next.core.executed
-	if done := next.ledger.Committed(); executed != done.Input || len(next.core.held) != 100 || done.Result != done.Input-100 {
+	if done := next.ledger.Committed(); executed != done.Input || len(next.core.held) != 100 ||
+		done.Result != done.Input-100 {
 		t.Fatalf("a follower holds %d results, has executed %d; committed: %+v", len(next.core.held), executed, done)
 	}
 	old.host().execute() // it has executed too, and even logged, but that is not committed
@@ -137,7 +140,8 @@ func TestDivergence(t *testing.T) {
 		t.Errorf("at the first difference: %+v", s)
 	}
 	b.settle()
-	if s := n.core.Status(); s.Diverged == 0 || !n.core.distrust || !n.core.Behind() || len(n.begun) != 2 || s.State != "running" {
+	if s := n.core.Status(); s.Diverged == 0 || !n.core.distrust || !n.core.Behind() || len(n.begun) != 2 ||
+		s.State != "running" {
 		t.Errorf("after a replay: %+v, %d hosts were begun", s, len(n.begun))
 	}
 	b.packets(100, "packet")
@@ -212,7 +216,8 @@ func TestOtherApplications(t *testing.T) {
 	n.start()
 	n.catchUp(len(b.log))
 	n.turn()
-	if s := n.core.Status(); s.State != "other applications" || n.host() != nil || !n.core.Behind() || s.Identity != "same" {
+	if s := n.core.Status(); s.State != "other applications" || n.host() != nil || !n.core.Behind() ||
+		s.Identity != "same" {
 		t.Errorf("status %+v", s)
 	}
 	// It leads, before the loop has had a turn.

@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-sdn/holdfast/ryuhost/wire"
 )
 
-// Whatever happens to three controllers and their hosts, the log ends with one result for each input, those of a single host
-// that never fails, and all hosts end in its state.
+// Whatever happens to three controllers and their hosts, the log ends with one result for each input, those of a single
+// host that never fails, and all hosts end in its state.
 func TestAsIfOneHostRan(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := newBed(t, 3)

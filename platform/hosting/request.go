@@ -12,9 +12,10 @@ var (
 	ErrNotLeading    = errors.New("this controller does not lead")
 	ErrBusy          = errors.New("too much waits for the applications; ask again")
 	ErrRefused       = errors.New("the log does not take this request")
-	ErrLeaderChanged = errors.New("the leadership has changed; whether the applications have taken the request is not known")
-	ErrLeftOut       = errors.New("no host of the applications has survived this request: all controllers leave it out")
-	ErrBegun         = errors.New("the applications have begun anew; whether they had taken the request is not known")
+	ErrLeaderChanged = errors.New("the leadership has changed; whether the applications have taken the request is " +
+		"not known")
+	ErrLeftOut = errors.New("no host of the applications has survived this request: all controllers leave it out")
+	ErrBegun   = errors.New("the applications have begun anew; whether they had taken the request is not known")
 )
 
 // Bounds of requests.
@@ -36,8 +37,8 @@ type request struct {
 	done   func(wire.Answer, error)
 }
 
-// Request gives the applications an HTTP request, as wire.HTTPRequest.Append makes it. done is called once, now or later,
-// with the answer that the log has, or with why there is none. An application may let it wait for ever: the
+// Request gives the applications an HTTP request, as wire.HTTPRequest.Append makes it. done is called once, now or
+// later, with the answer that the log has, or with why there is none. An application may let it wait for ever: the
 // caller gives up with forget, after which done is not called.
 func (c *Core) Request(body []byte, done func(wire.Answer, error)) (forget func()) {
 	q := &c.requests

@@ -152,7 +152,10 @@ func TestRequestWithoutAnswer(t *testing.T) {
 	n := b.nodes[0]
 	silent := (&wire.HTTPRequest{Method: "GET", Path: "/silence"}).Append(nil)
 	for range 3 {
-		forget := n.core.Request(silent, func(wire.Answer, error) { t.Error(fmt.Errorf("answered: %w", errors.ErrUnsupported)) })
+		forget := n.core.Request(silent, func(wire.Answer,
+			error) {
+			t.Error(fmt.Errorf("answered: %w", errors.ErrUnsupported))
+		})
 		b.settle()
 		if len(n.core.requests.executed) != 1 {
 			t.Fatal("it does not wait")

@@ -9,7 +9,8 @@ import (
 
 // Status is what operators see of the hosted applications at one controller.
 type Status struct {
-	State        string `json:"state"` // "running", "catching up", "starting", "ended", "not begun" or "other applications"
+	// "running", "catching up", "starting", "ended", "not begun" or "other applications"
+	State        string `json:"state"`
 	Generation   uint64 `json:"generation"`
 	Inputs       uint64 `json:"inputs"`        // committed
 	Executed     uint64 `json:"executed"`      // by this controller's host
@@ -17,12 +18,13 @@ type Status struct {
 	HistoryBytes int    `json:"history_bytes"` // from which a host is built anew
 	Checkpoint   uint64 `json:"checkpoint"`    // input after which the history begins
 	NoCheckpoint string `json:"no_checkpoint"` // why none was possible last
-	Diverged     uint64 `json:"diverged"`      // input at which this host differed from the log even after a replay; 0: none
-	Restarts     uint64 `json:"restarts"`      // of hosts that ended by themselves, since the controller began
-	LastEnd      string `json:"last_end"`      // how the last of those did
-	Python       string `json:"python"`
-	OSKen        string `json:"os_ken"`
-	Identity     string `json:"identity"` // of what is in the log
+	// input at which this host differed from the log even after a replay; 0: none
+	Diverged uint64 `json:"diverged"`
+	Restarts uint64 `json:"restarts"` // of hosts that ended by themselves, since the controller began
+	LastEnd  string `json:"last_end"` // how the last of those did
+	Python   string `json:"python"`
+	OSKen    string `json:"os_ken"`
+	Identity string `json:"identity"` // of what is in the log
 }
 
 // Status returns the present state.
@@ -50,7 +52,8 @@ func (c *Core) Status() Status {
 	return s
 }
 
-// Behind reports whether another controller should rather lead, since this one's host is not up to date or not to be trusted.
+// Behind reports whether another controller should rather lead, since this one's host is not up to date or not to be
+// trusted.
 func (c *Core) Behind() bool {
 	done := c.ledger.Committed()
 	return done.Generation > 0 && (!c.ready || c.distrust || done.Input > c.executed+lagPatience)

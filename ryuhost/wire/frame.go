@@ -66,7 +66,8 @@ type Hello struct {
 // AppendHello appends a HELLO frame. It returns an error if h is too large for one.
 func AppendHello(b []byte, h *Hello) ([]byte, error) {
 	if len(h.State) > BodyBytes {
-		return b, fmt.Errorf("ryuhost: a checkpoint of %d bytes does not fit into a frame of %d", len(h.State), FrameBytes)
+		return b, fmt.Errorf("ryuhost: a checkpoint of %d bytes does not fit into a frame of %d", len(h.State),
+			FrameBytes)
 	}
 	start := len(b)
 	out := appendHeader(b, TypeHello, 0)
@@ -86,7 +87,8 @@ func AppendHello(b []byte, h *Hello) ([]byte, error) {
 // AppendInputs appends an INPUTS frame with so many inputs, as Input.Append makes them.
 func AppendInputs(b, inputs []byte, count int) ([]byte, error) {
 	if count < 1 || count > math.MaxInt32 || len(inputs) > BodyBytes-4 {
-		return b, fmt.Errorf("ryuhost: %d inputs of %d bytes do not make a frame: it has one at least, and %d bytes at most", count, len(inputs), BodyBytes-4)
+		return b, fmt.Errorf("ryuhost: %d inputs of %d bytes do not make a frame: it has one at least, and %d "+
+			"bytes at most", count, len(inputs), BodyBytes-4)
 	}
 	b = appendHeader(b, TypeInputs, 4+len(inputs))
 	return append(binary.BigEndian.AppendUint32(b, uint32(count)), inputs...), nil
@@ -109,7 +111,8 @@ func ParseReady(body []byte) (Ready, error) {
 	d := decoder{b: body}
 	r := Ready{Version: d.uint16()}
 	if d.err == nil && r.Version != Version {
-		return Ready{}, fmt.Errorf("ryuhost: the host speaks version %d of the protocol, Holdfast %d: they are not of the same release", r.Version, Version)
+		return Ready{}, fmt.Errorf("ryuhost: the host speaks version %d of the protocol, Holdfast %d: they are not "+
+			"of the same release", r.Version, Version)
 	}
 	r.Wake, r.Python, r.OSKen, r.Classes = int64(d.uint64()), d.string(), d.string(), d.strings()
 	for n := d.uint32(); n > 0 && d.err == nil; n-- {

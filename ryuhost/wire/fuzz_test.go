@@ -49,7 +49,8 @@ func FuzzResult(f *testing.F) {
 // FuzzFrame gives garbage to what reads frames of a host: an error, never a panic.
 func FuzzFrame(f *testing.F) {
 	for typ, body := range map[FrameType][]byte{
-		TypeReady: readyBody(), TypeResults: resultsBody(result(1), result(2)), TypeFatal: appendString(nil, "it broke"), TypeCheckpointed: checkpointedBody(),
+		TypeReady: readyBody(), TypeResults: resultsBody(result(1), result(2)),
+		TypeFatal: appendString(nil, "it broke"), TypeCheckpointed: checkpointedBody(),
 	} {
 		f.Add(append(appendHeader(nil, typ, len(body)), body...))
 	}

@@ -73,7 +73,10 @@ func lines(values []Line) verbatim {
 
 // What Go writes, the host reads.
 func TestHostReads(t *testing.T) {
-	hellos, inputs := rapid.Custom(drawHello), rapid.Custom(func(t *rapid.T) inputAndText { return describe(t, drawInput(t)) })
+	hellos, inputs := rapid.Custom(drawHello), rapid.Custom(func(t *rapid.T) inputAndText {
+		return describe(t,
+			drawInput(t))
+	})
 	var stream []byte
 	var want []string
 	for i := range 200 {
@@ -82,7 +85,8 @@ func TestHostReads(t *testing.T) {
 		if stream, err = AppendHello(stream, &hello); err != nil {
 			t.Fatal(err)
 		}
-		want = append(want, text([]any{hello.Seed, hello.Time, hello.LogLevel, hello.Site, texts(hello.Applications), texts(hello.Options), hello.Number, hello.State}))
+		want = append(want, text([]any{hello.Seed, hello.Time, hello.LogLevel, hello.Site, texts(hello.Applications),
+			texts(hello.Options), hello.Number, hello.State}))
 
 		var body []byte
 		var shown []any
@@ -162,7 +166,10 @@ func parse(typ FrameType, body []byte) ([]any, error) {
 		var shown []any
 		for _, r := range results {
 			commands := verbatim(list(r.Commands, func(c Command) any { return []any{uint64(c.Switch), c.Message} }))
-			answers := verbatim(list(r.Answers, func(a Answer) any { return []any{a.Request, a.Status, headers(a.Headers), a.Body} }))
+			answers := verbatim(list(r.Answers, func(a Answer) any {
+				return []any{a.Request, a.Status,
+					headers(a.Headers), a.Body}
+			}))
 			failures := verbatim(list(r.Failures, func(f Failure) any { return []any{f.App, f.Traceback} }))
 			shown = append(shown, []any{r.Number, r.Wake, commands, answers, failures, lines(r.Lines)})
 		}

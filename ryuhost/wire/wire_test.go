@@ -65,7 +65,8 @@ func TestInputCut(t *testing.T) {
 		in := drawInput(t)
 		b := in.Append(nil)
 		cut := rapid.IntRange(0, len(b)-1).Draw(t, "cut")
-		if _, _, err := ParseInput(b[:cut]); err == nil || !strings.Contains(err.Error(), "ends within a field") && cut >= 17 {
+		if _, _, err := ParseInput(b[:cut]); err == nil ||
+			!strings.Contains(err.Error(), "ends within a field") && cut >= 17 {
 			t.Fatalf("%d of %d bytes: %v", cut, len(b), err)
 		}
 	})
@@ -138,7 +139,8 @@ func TestParse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(Ready{Version, 7, "3.11.2", "4.2.2", []string{"Switch13"}, []Line{{20, "switch", "begun"}}}, ready); diff != "" {
+	if diff := cmp.Diff(Ready{Version, 7, "3.11.2", "4.2.2", []string{"Switch13"}, []Line{{20, "switch", "begun"}}},
+		ready); diff != "" {
 		t.Errorf("ready (-want +got):\n%s", diff)
 	}
 	checkpointed, err := ParseCheckpointed(checkpointedBody())
@@ -211,11 +213,14 @@ func TestMalformed(t *testing.T) {
 		{"ready and more", ready, append(readyBody(), 0, 0), "READY frame: 2 bytes too many"},
 		{"ready cut", ready, readyBody()[:30], "READY frame: ends within a field"},
 		{"no results", results, resultsBody(), "RESULTS frame: it is empty"},
-		{"fewer results than said", results, append([]byte{0, 0, 0, 2}, resultsBody(result(7))[4:]...), "result 0: ends within a field"},
+		{"fewer results than said", results, append([]byte{0, 0, 0, 2}, resultsBody(result(7))[4:]...),
+			"result 0: ends within a field"},
 		{"many results said", results, []byte{255, 255, 255, 255}, "ends within a field"},
-		{"more results than said", results, append([]byte{0, 0, 0, 1}, resultsBody(result(7), result(8))[4:]...), "bytes too many"},
+		{"more results than said", results, append([]byte{0, 0, 0, 1}, resultsBody(result(7), result(8))[4:]...),
+			"bytes too many"},
 		{"a result cut", results, resultsBody(result(7))[:70], "result 7: ends within a field"},
-		{"many commands said", results, append([]byte{0, 0, 0, 1}, bytes.Repeat([]byte{255}, 32)...), "ends within a field"},
+		{"many commands said", results, append([]byte{0, 0, 0, 1}, bytes.Repeat([]byte{255}, 32)...),
+			"ends within a field"},
 		{"fatal cut", fatal, []byte{0, 0, 0, 9, 'x'}, "FATAL frame: ends within a field"},
 		{"fatal and more", fatal, []byte{0, 0, 0, 0, 'x'}, "FATAL frame: 1 bytes too many"},
 		{"checkpointed cut", checkpointed, checkpointedBody()[:10], "CHECKPOINTED frame: ends within a field"},
@@ -249,7 +254,8 @@ func TestHeader(t *testing.T) {
 			said = err.Error()
 		}
 		if typ != tt.typ || body != tt.body || (tt.want == "") != (err == nil) || !strings.Contains(said, tt.want) {
-			t.Errorf("%q: %v with %d bytes, %v; want %v with %d, %q", tt.header, typ, body, err, tt.typ, tt.body, tt.want)
+			t.Errorf("%q: %v with %d bytes, %v; want %v with %d, %q", tt.header, typ, body, err, tt.typ, tt.body,
+				tt.want)
 		}
 	}
 }

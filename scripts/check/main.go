@@ -43,8 +43,8 @@ func gofmt() (string, error) {
 }
 
 // test runs everything: what the tests need, lint, all tests, again with the race
-// detector those of the packages that start goroutines, and the simulator on code with seeded bugs. It tests one package at a time (-p=1): failovers
-// are timed in milliseconds, and would fail beside another package's load.
+// detector those of the packages that start goroutines, and the simulator on code with seeded bugs. It tests one
+// package at a time (-p=1): failovers are timed in milliseconds, and would fail beside another package's load.
 func test(out io.Writer) error {
 	if err := stage(out, "what the tests need", command("scripts/install-test-deps")); err != nil {
 		return err
@@ -90,7 +90,8 @@ func requireEverything(out io.Writer) {
 
 // concurrent returns the packages that start goroutines: those whose tests look for leaked ones.
 func concurrent() ([]string, error) {
-	list, err := output("go", "list", "-f", `{{.ImportPath}} {{join .TestImports " "}} {{join .XTestImports " "}}`, "./...")
+	list, err := output("go", "list", "-f", `{{.ImportPath}} {{join .TestImports " "}} {{join .XTestImports " "}}`,
+		"./...")
 	if err != nil {
 		return nil, err
 	}

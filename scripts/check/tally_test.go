@@ -57,14 +57,17 @@ func TestFine(t *testing.T) {}
 	if err := tests.run(&out, "./..."); err == nil {
 		t.Error("failing tests give no error")
 	}
-	// Passed: Pass, Pass/sub, Short, and Fine of bad and silent. Failed: Fail, Exit, and the packages broken and silent.
+	// Passed: Pass, Pass/sub, Short, and Fine of bad and silent. Failed: Fail, Exit, and the packages broken and
+	// silent.
 	if got, want := tests.String(), "5 passed, 4 failed, 1 skipped"; got != want {
 		t.Errorf("closing line %q, want %q", got, want)
 	}
-	if got, want := tests.skips(), []string{"example.org/m/good.TestSkip: a_test.go:5: no switch here"}; !slices.Equal(got, want) {
+	if got, want := tests.skips(), []string{"example.org/m/good.TestSkip: a_test.go:5: no switch here"}; !slices.Equal(
+		got, want) {
 		t.Errorf("skips %q, want %q", got, want)
 	}
-	for _, want := range []string{"ok  \texample.org/m/good\t", "the reason", "cannot use", "FAIL\texample.org/m/dies\t"} {
+	for _, want := range []string{"ok  \texample.org/m/good\t", "the reason", "cannot use",
+		"FAIL\texample.org/m/dies\t"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, out.String())
 		}
@@ -105,7 +108,8 @@ func TestStage(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 	got := strings.Split(strings.TrimSpace(out.String()), "\n")
-	if len(got) < 3 || !strings.HasPrefix(got[0], "ok    good  (") || !strings.Contains(got[1], "unknown command") || !strings.HasPrefix(got[len(got)-1], "FAIL  bad  (") || !strings.HasSuffix(got[len(got)-1], "): exit status 2") {
+	if len(got) < 3 || !strings.HasPrefix(got[0], "ok    good  (") || !strings.Contains(got[1], "unknown command") ||
+		!strings.HasPrefix(got[len(got)-1], "FAIL  bad  (") || !strings.HasSuffix(got[len(got)-1], "): exit status 2") {
 		t.Errorf("printed %q", got)
 	}
 }

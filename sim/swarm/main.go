@@ -1,5 +1,6 @@
-// Command swarm runs seeds of the simulator until one breaks something, and prints what it did as JSON. It is what TestMutants
-// builds for each seeded bug: `holdfast sim` without the rest of holdfast, which takes twice the time to build.
+// Command swarm runs seeds of the simulator until one breaks something, and prints what it did as JSON. It is what
+// TestMutants builds for each seeded bug: `holdfast sim` without the rest of holdfast, which takes twice the time to
+// build.
 package main
 
 import (

@@ -36,8 +36,10 @@ func parseDowns(log io.Reader) (map[string][]time.Time, error) {
 	return downs, lines.Err()
 }
 
-// falseAlarms returns when cables failed that were not cut, in order. Who notices at one end tells the other, so a cable counts what the end has that saw more.
-func falseAlarms(cables []paths.Link, downs map[paths.End][]time.Time, cuts map[paths.Link][]span, during span) (alarms []time.Time) {
+// falseAlarms returns when cables failed that were not cut, in order. Who notices at one end tells the other, so a
+// cable counts what the end has that saw more.
+func falseAlarms(cables []paths.Link, downs map[paths.End][]time.Time, cuts map[paths.Link][]span,
+	during span) (alarms []time.Time) {
 	for _, l := range cables {
 		cut := slices.Concat(cuts[l], cuts[l.Reverse()])
 		unexpected := func(e paths.End) (at []time.Time) {

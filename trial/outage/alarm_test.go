@@ -41,7 +41,8 @@ func TestFalseAlarms(t *testing.T) {
 		return paths.Both(paths.End{Switch: a, Port: 1}, paths.End{Switch: b, Port: 2}, 1)[0]
 	}
 	cut, whole, back := cable(1, 2), cable(2, 3), cable(3, 4)
-	cuts := map[paths.Link][]span{cut: {{at(100 * ms), at(120 * ms)}, {at(300 * ms), at(320 * ms)}}, back.Reverse(): {{at(200 * ms), at(220 * ms)}}}
+	cuts := map[paths.Link][]span{cut: {{at(100 * ms), at(120 * ms)}, {at(300 * ms), at(320 * ms)}},
+		back.Reverse(): {{at(200 * ms), at(220 * ms)}}}
 	type downs = map[paths.End][]time.Time
 	for _, c := range []struct {
 		name  string
@@ -49,15 +50,19 @@ func TestFalseAlarms(t *testing.T) {
 		want  []time.Time
 	}{
 		{"none", nil, nil},
-		{"only cuts", downs{cut.From: {at(105 * ms), at(305 * ms)}, cut.To: {at(100 * ms), at(320 * ms)}, back.To: {at(210 * ms)}}, nil},
+		{"only cuts", downs{cut.From: {at(105 * ms), at(305 * ms)}, cut.To: {at(100 * ms), at(320 * ms)},
+			back.To: {at(210 * ms)}}, nil},
 		{"both ends see it", downs{whole.From: {at(50 * ms)}, whole.To: {at(51 * ms)}}, []time.Time{at(50 * ms)}},
 		{"one end sees it", downs{whole.To: {at(50 * ms)}}, []time.Time{at(50 * ms)}},
-		{"one end sees more", downs{whole.From: {at(70 * ms)}, whole.To: {at(50 * ms), at(70 * ms)}}, []time.Time{at(50 * ms), at(70 * ms)}},
+		{"one end sees more", downs{whole.From: {at(70 * ms)}, whole.To: {at(50 * ms), at(70 * ms)}},
+			[]time.Time{at(50 * ms), at(70 * ms)}},
 		{"while another is cut", downs{whole.From: {at(110 * ms)}}, []time.Time{at(110 * ms)}},
-		{"of a link that is cut too", downs{cut.From: {at(105 * ms), at(121 * ms), at(305 * ms)}, back.To: {at(105 * ms)}}, []time.Time{at(105 * ms), at(121 * ms)}},
+		{"of a link that is cut too", downs{cut.From: {at(105 * ms), at(121 * ms), at(305 * ms)},
+			back.To: {at(105 * ms)}}, []time.Time{at(105 * ms), at(121 * ms)}},
 		{"before and after", downs{whole.From: {at(-ms), at(401 * ms)}}, nil},
 	} {
-		if got := falseAlarms([]paths.Link{cut, whole, back}, c.downs, cuts, span{at(0), at(400 * ms)}); !slices.Equal(got, c.want) {
+		if got := falseAlarms([]paths.Link{cut, whole, back}, c.downs, cuts,
+			span{at(0), at(400 * ms)}); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
 		}
 	}

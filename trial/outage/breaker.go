@@ -15,9 +15,10 @@ import (
 // breaker cuts and mends one link.
 type breaker []*tool
 
-// newBreaker makes the breaker of a link that leads from one switch to another. With carrier it takes down the port at the far end, as the paper
-// does. Else it loses all that enters the link, at both ends as nearly at once as two processes can, while the ports stay up; first where the
-// stream enters, so that an outage is rather too long than too short.
+// newBreaker makes the breaker of a link that leads from one switch to another. With carrier it takes down the port at
+// the far end, as the paper does. Else it loses all that enters the link, at both ends as nearly at once as two
+// processes can, while the ports stay up; first where the stream enters, so that an outage is rather too long than too
+// short.
 func newBreaker(from, to *netlab.Switch, l paths.Link, carrier bool) (breaker, error) {
 	if carrier {
 		set := "link set " + device(l.To.Port)
@@ -28,9 +29,11 @@ func newBreaker(from, to *netlab.Switch, l paths.Link, carrier bool) (breaker, e
 		return breaker{t}, nil
 	}
 	var b breaker
-	for _, at := range []struct{ namespace, device string }{{from.Namespace, device(l.From.Port)}, {to.Namespace, device(l.To.Port)}} {
+	for _, at := range []struct{ namespace, device string }{{from.Namespace, device(l.From.Port)},
+		{to.Namespace, device(l.To.Port)}} {
 		// The filter is a program of one instruction, "stolen": see netlab.Link.CutSilently.
-		t, err := newTool("tc", at.namespace, "filter add dev "+at.device+` egress pref 1 bpf da bytecode "1,6 0 0 4,"`, "filter del dev "+at.device+" egress pref 1")
+		t, err := newTool("tc", at.namespace, "filter add dev "+at.device+` egress pref 1 bpf da bytecode "1,6 0 0 4,"`,
+			"filter del dev "+at.device+" egress pref 1")
 		if err == nil {
 			b = append(b, t)
 			err = t.order("qdisc add dev " + at.device + " clsact")
@@ -75,7 +78,8 @@ func (b breaker) pids() (pids []int) {
 	return pids
 }
 
-// tool is a process that does what is written to it, line by line: to start one for each cut would take longer than BFD to notice.
+// tool is a process that does what is written to it, line by line: to start one for each cut would take longer than BFD
+// to notice.
 type tool struct {
 	name     string
 	pid      int

@@ -23,7 +23,8 @@ import (
 	"github.com/holdfast-sdn/holdfast/ovsdb"
 )
 
-// realtimePriority of the switches and the stream is above all ordinary processes and below the kernel's own threads, which have 50 and more.
+// realtimePriority of the switches and the stream is above all ordinary processes and below the kernel's own threads,
+// which have 50 and more.
 const realtimePriority = 10
 
 // cutPriority is above that, and above sentries.
@@ -34,13 +35,14 @@ const controlLimit = 10 * time.Second
 
 // network is the network that is measured.
 type network struct {
-	cfg      Config
-	dir      string
-	lab      *netlab.Lab
-	nodes    map[openflow.DatapathID]*node
-	cables   []paths.Link       // one direction of each
-	path     []paths.Link       // from the first host to the second
-	quick    map[paths.End]bool // ends of the links that the stream goes by, or comes to go by when one of the path is dead
+	cfg    Config
+	dir    string
+	lab    *netlab.Lab
+	nodes  map[openflow.DatapathID]*node
+	cables []paths.Link // one direction of each
+	path   []paths.Link // from the first host to the second
+	// ends of the links that the stream goes by, or comes to go by when one of the path is dead
+	quick    map[paths.End]bool
 	hosts    [2]*netlab.Host
 	breakers map[paths.Link]breaker // of the path
 	version  string                 // of the switches
@@ -66,11 +68,13 @@ func build(ctx context.Context, cfg Config, dir string) (_ *network, err error) 
 	if err != nil {
 		return nil, err
 	}
-	n := &network{cfg: cfg, dir: dir, lab: lab, nodes: map[openflow.DatapathID]*node{}, breakers: map[paths.Link]breaker{}}
+	n := &network{cfg: cfg, dir: dir, lab: lab, nodes: map[openflow.DatapathID]*node{},
+		breakers: map[paths.Link]breaker{}}
 	watch, stop := context.WithCancel(context.Background())
 	n.stop = stop
 	for _, step := range []func(context.Context) error{
-		func(ctx context.Context) error { return n.addSwitches(ctx, watch) }, n.connect, n.program, n.setBFD, n.addSentries, n.addBreakers,
+		func(ctx context.Context) error { return n.addSwitches(ctx, watch) }, n.connect, n.program, n.setBFD,
+		n.addSentries, n.addBreakers,
 	} {
 		if err := step(ctx); err != nil {
 			return nil, errors.Join(err, n.close())
@@ -140,7 +144,8 @@ func (n *network) connect(ctx context.Context) (err error) {
 	return nil
 }
 
-// inPortOrder returns the cables, one direction of each, in an order in which each takes the next free port of its switches: so a lab numbers ports.
+// inPortOrder returns the cables, one direction of each, in an order in which each takes the next free port of its
+// switches: so a lab numbers ports.
 func inPortOrder(g *paths.Graph) (cables []paths.Link, err error) {
 	used := map[openflow.DatapathID]of13.Port{}
 	for found := true; found; {
@@ -195,7 +200,8 @@ func (n *network) findWays(plan *protect.Plan, hosts []protect.Host) error {
 			n.quick[l.From], n.quick[l.To] = true, true
 		}
 		if j.Fate != protect.Delivered || len(j.Links) == 0 {
-			return nil, fmt.Errorf("frames from switch %v to %v: %v after %d links, with %v dead", n.cfg.From, n.cfg.To, j.Fate, len(j.Links), dead.Ends)
+			return nil, fmt.Errorf("frames from switch %v to %v: %v after %d links, with %v dead", n.cfg.From, n.cfg.To,
+				j.Fate, len(j.Links), dead.Ends)
 		}
 		return j.Links, nil
 	}
@@ -221,7 +227,8 @@ func (n *network) setBFD(ctx context.Context) error {
 		for {
 			view, err := db.View()
 			if port, ok := view.Port(uint64(l.From.Switch), uint32(l.From.Port)); err == nil && ok && port.LinkUp {
-				if err := db.SetBFD(ctx, port, ovsdb.BFD{MinTx: interval, MinRx: interval, Multiplier: n.multiplier()}); err != nil {
+				if err := db.SetBFD(ctx, port, ovsdb.BFD{MinTx: interval, MinRx: interval,
+					Multiplier: n.multiplier()}); err != nil {
 					return err
 				}
 				break
@@ -250,15 +257,17 @@ func (n *network) addSentries(context.Context) (err error) {
 
 func (n *network) addBreakers(context.Context) (err error) {
 	for _, l := range n.path {
-		if n.breakers[l], err = newBreaker(n.nodes[l.From.Switch].sw, n.nodes[l.To.Switch].sw, l, n.cfg.Carrier); err != nil {
+		if n.breakers[l], err = newBreaker(n.nodes[l.From.Switch].sw, n.nodes[l.To.Switch].sw, l,
+			n.cfg.Carrier); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// prioritise puts the switches before other processes, and ourselves, who send the stream; and before them what cuts: the two ends of a link have to be cut at
-// the same time, or BFD at the one would notice before frames are lost at the other.
+// prioritise puts the switches before other processes, and ourselves, who send the stream; and before them what cuts:
+// the two ends of a link have to be cut at the same time, or BFD at the one would notice before frames are lost at the
+// other.
 func (n *network) prioritise() error {
 	first := map[int]int{os.Getpid(): realtimePriority}
 	for _, d := range n.nodes {

@@ -1,5 +1,6 @@
-// Package outage measures how long a stream of frames is interrupted when a link on its way dies: a network of real Open vSwitches in
-// network namespaces with the entries and groups of network/protect and BFD on every link, and no controller. Links are cut one by one, and mended.
+// Package outage measures how long a stream of frames is interrupted when a link on its way dies: a network of real
+// Open vSwitches in network namespaces with the entries and groups of network/protect and BFD on every link, and no
+// controller. Links are cut one by one, and mended.
 //
 // It is not a test of controllers: package trial is. It needs root, Open vSwitch, and the machine for itself.
 package outage
@@ -18,12 +19,15 @@ import (
 
 // Config says what to measure.
 type Config struct {
-	Graph      *paths.Graph
-	From, To   openflow.DatapathID // the switches of the two hosts
-	Interval   time.Duration       // of BFD
-	Elsewhere  time.Duration       // of BFD on links that the stream does not come by whichever link of its way is dead; Interval if 0. Not with Sentry
-	Sentry     string              // the holdfast binary, if its sentries are to watch all links; then the BFD of the switches is slow
-	Multiplier int                 // how many packets BFD misses before a link is down
+	Graph    *paths.Graph
+	From, To openflow.DatapathID // the switches of the two hosts
+	Interval time.Duration       // of BFD
+	// of BFD on links that the stream does not come by whichever link of its way is dead; Interval if 0. Not with
+	// Sentry
+	Elsewhere time.Duration
+	// the holdfast binary, if its sentries are to watch all links; then the BFD of the switches is slow
+	Sentry     string
+	Multiplier int // how many packets BFD misses before a link is down
 	Samples    int
 	Carrier    bool          // the far end of the link loses its carrier; else frames are lost silently, both ways
 	Realtime   bool          // switches, stream, sentry and what cuts go before other processes, if that is allowed
@@ -49,15 +53,17 @@ type Result struct {
 	Unharmed    int           // cuts that lost no frame, since the stream did not go that way just then: no samples
 	Lost        int           // frames lost while no link was cut
 	Watched     time.Duration // how long false alarms were looked for
-	Late        time.Duration // how long the sender of the stream waited for a processor at worst: as the switches may have
-	Pressure    float64       // share of that time in which some process waited for a processor, 0 to 1
+	// how long the sender of the stream waited for a processor at worst: as the switches may have
+	Late     time.Duration
+	Pressure float64 // share of that time in which some process waited for a processor, 0 to 1
 
 	Realtime error // why there was no priority, if it was asked for
 	Version  string
 }
 
-// Stops is when a processor stood still: did nothing, not even for who goes before all others. Those of a virtual machine do, while its host
-// gives them to somebody else, and any that works for a kernel that does not let itself be interrupted.
+// Stops is when a processor stood still: did nothing, not even for who goes before all others. Those of a virtual
+// machine do, while its host gives them to somebody else, and any that works for a kernel that does not let itself be
+// interrupted.
 type Stops struct {
 	Count       int // of 2 ms and more
 	Longest     time.Duration
@@ -76,10 +82,12 @@ const (
 	// slow is the interval of the BFD of switches that have a sentry.
 	slow = 100 * time.Millisecond
 
-	// lull is how long all is well before a cut: groups go back to their first choice a little after BFD says that they may.
+	// lull is how long all is well before a cut: groups go back to their first choice a little after BFD says that they
+	// may.
 	lull = 100 * time.Millisecond
 
-	// unharmed is how long after a cut frames may all come before it has harmed nothing, beside the time that BFD needs.
+	// unharmed is how long after a cut frames may all come before it has harmed nothing, beside the time that BFD
+	// needs.
 	unharmed = time.Second
 )
 
@@ -125,7 +133,8 @@ func (n *network) measure(ctx context.Context) (r Result, err error) {
 		if r.Unharmed > n.cfg.Samples {
 			return r, fmt.Errorf("%d cuts harmed nothing: links are taken for dead too often", r.Unharmed)
 		}
-		n.cfg.Progress(float64(len(r.Samples))/float64(n.cfg.Samples), fmt.Sprintf("cut %d of %d", len(r.Samples)+1, n.cfg.Samples))
+		n.cfg.Progress(float64(len(r.Samples))/float64(n.cfg.Samples),
+			fmt.Sprintf("cut %d of %d", len(r.Samples)+1, n.cfg.Samples))
 		if err := pause(ctx, lull); err != nil {
 			return r, err
 		}
@@ -168,7 +177,8 @@ func judge(stops []span, alarms []time.Time, watched time.Duration) Stops {
 }
 
 // cut is one cut, until its link is as before. It says whether a frame was lost, and when the link was dead.
-func (n *network) cut(ctx context.Context, s *stream, link paths.Link) (sample Sample, harmed bool, dead span, err error) {
+func (n *network) cut(ctx context.Context, s *stream, link paths.Link) (sample Sample, harmed bool, dead span,
+	err error) {
 	began := s.now()
 	dead.from = time.Now().Truncate(time.Millisecond) // as logs do
 	if err := n.breakers[link].cut(); err != nil {
@@ -191,8 +201,12 @@ func (n *network) cut(ctx context.Context, s *stream, link paths.Link) (sample S
 			over = true
 		}
 	}
-	// Both ends must have noticed: a link that is mended before that is down at one of them for reasons that look like a false alarm.
-	if err := n.await(ctx, link, func(_ paths.End, s appctl.Session) (bool, error) { return !s.Forwarding, nil }); err != nil {
+	// Both ends must have noticed: a link that is mended before that is down at one of them for reasons that look like
+	// a false alarm.
+	if err := n.await(ctx, link, func(_ paths.End, s appctl.Session) (bool, error) {
+		return !s.Forwarding,
+			nil
+	}); err != nil {
 		return sample, false, dead, fmt.Errorf("wait until both ends take it for dead: %w", err)
 	}
 	s.forget()

@@ -34,7 +34,8 @@ func TestRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	ends := func(a, b paths.End) paths.Link { return paths.Both(a, b, 1)[0] }
-	way := []paths.Link{ends(paths.End{Switch: 1, Port: 1}, paths.End{Switch: 2, Port: 1}), ends(paths.End{Switch: 2, Port: 2}, paths.End{Switch: 3, Port: 1})}
+	way := []paths.Link{ends(paths.End{Switch: 1, Port: 1}, paths.End{Switch: 2, Port: 1}),
+		ends(paths.End{Switch: 2, Port: 2}, paths.End{Switch: 3, Port: 1})}
 	if !slices.Equal(r.Path, way) {
 		t.Errorf("the stream goes %v, want %v", r.Path, way)
 	}

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// pressure is how long, since the machine started, some process has waited for a processor; 0 if the kernel does not tell.
+// pressure is how long, since the machine started, some process has waited for a processor; 0 if the kernel does not
+// tell.
 func pressure() time.Duration {
 	text, err := os.ReadFile("/proc/pressure/cpu")
 	if err != nil {

@@ -71,8 +71,9 @@ func (r *record) lost(since, now time.Duration) bool {
 	return false
 }
 
-// outage returns the interruption that began after since: from the sending of the first lost frame to that of the first after the last lost one.
-// So a stream that stutters while it comes again is interrupted until it no longer does. It is not over before frames have come for a while.
+// outage returns the interruption that began after since: from the sending of the first lost frame to that of the first
+// after the last lost one. So a stream that stutters while it comes again is interrupted until it no longer does. It is
+// not over before frames have come for a while.
 func (r *record) outage(since, now time.Duration) (o Sample, over bool) {
 	first, last := -1, -1
 	n := r.judged(now)

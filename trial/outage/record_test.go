@@ -33,11 +33,14 @@ func TestOutage(t *testing.T) {
 		{"a gap", between(110, 145), 100 * ms, 500 * ms, 35 * ms, true},
 		{"lost before the cut", between(80, 99), 100 * ms, 500 * ms, 0, false},
 		{"a gap that was there before the cut", between(90, 110), 100 * ms, 500 * ms, 10 * ms, true},
-		{"it stutters", func(n int) bool { return between(110, 120)(n) || n == 125 }, 100 * ms, 500 * ms, 16 * ms, true},
+		{"it stutters", func(n int) bool { return between(110, 120)(n) || n == 125 }, 100 * ms, 500 * ms, 16 * ms,
+			true},
 		{"it lasts", between(110, 500), 100 * ms, 500 * ms, 0, false},
 		{"too few have come again", between(110, 145), 100 * ms, 200 * ms, 0, false},
-		{"the newest may be on their way", func(n int) bool { return between(110, 145)(n) || n >= 290 }, 100 * ms, 305 * ms, 35 * ms, true},
-		{"the newest are lost", func(n int) bool { return between(110, 145)(n) || n >= 280 }, 100 * ms, 305 * ms, 0, false},
+		{"the newest may be on their way", func(n int) bool { return between(110, 145)(n) || n >= 290 }, 100 * ms,
+			305 * ms, 35 * ms, true},
+		{"the newest are lost", func(n int) bool { return between(110, 145)(n) || n >= 280 }, 100 * ms, 305 * ms, 0,
+			false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := play(int(min(c.now, 500*ms)/ms), c.lost)

@@ -12,11 +12,12 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// agreed says that the session at an end is up and runs at its interval, both ways: before, a cut would be noticed late. So must that of its sentry be,
-// if there is one.
+// agreed says that the session at an end is up and runs at its interval, both ways: before, a cut would be noticed
+// late. So must that of its sentry be, if there is one.
 func (n *network) agreed(e paths.End, s appctl.Session) (bool, error) {
 	interval := n.interval(e)
-	good := s.Forwarding && s.Tx == interval && s.Rx == interval && s.Detection <= time.Duration(n.multiplier())*interval
+	good := s.Forwarding && s.Tx == interval && s.Rx == interval &&
+		s.Detection <= time.Duration(n.multiplier())*interval
 	if !good || n.sentries == nil {
 		return good, nil
 	}
@@ -75,8 +76,10 @@ func (n *network) await(ctx context.Context, link paths.Link, good condition) er
 
 // patience bounds a wait.
 func (n *network) patience(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(ctx, settleLimit, fmt.Errorf("not in %v; with a BFD interval of %v and a multiplier of %d this machine may be too busy: take larger ones",
-		settleLimit, n.cfg.Interval, n.cfg.Multiplier))
+	return context.WithTimeoutCause(ctx, settleLimit,
+		fmt.Errorf("not in %v; with a BFD interval of %v and a multiplier of %d this machine may be too busy: take "+
+			"larger ones",
+			settleLimit, n.cfg.Interval, n.cfg.Multiplier))
 }
 
 // awaitSwitch waits until the sessions at some ports of one switch are as they should be, all at once.

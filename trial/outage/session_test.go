@@ -21,9 +21,12 @@ func TestAgreed(t *testing.T) {
 	}{
 		{"fast both ways", appctl.Session{Forwarding: true, Tx: 15 * ms, Rx: 15 * ms, Detection: 60 * ms}, true},
 		{"down", appctl.Session{Forwarding: false, Tx: 15 * ms, Rx: 15 * ms, Detection: 60 * ms}, false},
-		{"it sends once a second", appctl.Session{Forwarding: true, Tx: time.Second, Rx: 15 * ms, Detection: 60 * ms}, false},
-		{"the peer sends once a second", appctl.Session{Forwarding: true, Tx: 15 * ms, Rx: time.Second, Detection: 3900 * ms}, false},
-		{"it has not heard of the peer's interval for long", appctl.Session{Forwarding: true, Tx: 15 * ms, Rx: 15 * ms, Detection: 3900 * ms}, false},
+		{"it sends once a second", appctl.Session{Forwarding: true, Tx: time.Second, Rx: 15 * ms, Detection: 60 * ms},
+			false},
+		{"the peer sends once a second", appctl.Session{Forwarding: true, Tx: 15 * ms, Rx: time.Second,
+			Detection: 3900 * ms}, false},
+		{"it has not heard of the peer's interval for long",
+			appctl.Session{Forwarding: true, Tx: 15 * ms, Rx: 15 * ms, Detection: 3900 * ms}, false},
 	} {
 		if got, err := n.agreed(paths.End{Switch: 1, Port: 1}, c.s); got != c.want || err != nil {
 			t.Errorf("%s: %v, %v, want %v", c.name, got, err, c.want)
@@ -33,7 +36,8 @@ func TestAgreed(t *testing.T) {
 
 // The ports that a lab gives are those of the graph.
 func TestInPortOrder(t *testing.T) {
-	for name, g := range map[string]*paths.Graph{"triangle": sample.Triangle(), "ring": sample.Ring(), "USNET": sample.USNET(), "random": sample.Random(1, 50, 120, 5)} {
+	for name, g := range map[string]*paths.Graph{"triangle": sample.Triangle(), "ring": sample.Ring(),
+		"USNET": sample.USNET(), "random": sample.Random(1, 50, 120, 5)} {
 		cables, err := inPortOrder(g)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -58,7 +62,8 @@ func TestInPortOrder(t *testing.T) {
 }
 
 func TestParsePressure(t *testing.T) {
-	text := "some avg10=40.33 avg60=18.01 avg300=19.76 total=17383506516\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n"
+	text := "some avg10=40.33 avg60=18.01 avg300=19.76 total=17383506516\nfull avg10=0.00 avg60=0.00 avg300=0.00 " +
+		"total=0\n"
 	if got := parsePressure(text); got != 17383506516*time.Microsecond {
 		t.Error(got)
 	}
@@ -84,14 +89,16 @@ func TestFindWays(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		hosts := []protect.Host{{MAC: of13.MAC{2, 1}, At: paths.End{Switch: c.from, Port: 100}}, {MAC: of13.MAC{2, 2}, At: paths.End{Switch: c.to, Port: 100}}}
+		hosts := []protect.Host{{MAC: of13.MAC{2, 1}, At: paths.End{Switch: c.from, Port: 100}},
+			{MAC: of13.MAC{2, 2}, At: paths.End{Switch: c.to, Port: 100}}}
 		plan, err := protect.Compile(routes, hosts, protect.Config{MaxEntries: 1000, MaxGroups: 1000})
 		if err != nil {
 			t.Fatal(err)
 		}
 		n := &network{cfg: Config{Graph: c.g, From: c.from, To: c.to}}
 		if err := n.findWays(plan, hosts); err != nil || len(n.path) != c.path || !c.quick(len(n.quick)/2) {
-			t.Errorf("%s: a path of %d links, %d ends of links to watch, error %v", c.name, len(n.path), len(n.quick), err)
+			t.Errorf("%s: a path of %d links, %d ends of links to watch, error %v", c.name, len(n.path), len(n.quick),
+				err)
 		}
 	}
 }

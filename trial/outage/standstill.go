@@ -21,7 +21,8 @@ const (
 	// shortestStop is how long a processor must have done nothing.
 	shortestStop = 2 * time.Millisecond
 
-	// aftermath is how long after a stop an alarm may still come of it: the ends of a link do not wake at the same time.
+	// aftermath is how long after a stop an alarm may still come of it: the ends of a link do not wake at the same
+	// time.
 	aftermath = 5 * time.Millisecond
 
 	// maxLate bounds what is noted of one processor: half an hour of the worst. What comes then is not noted.
@@ -33,8 +34,8 @@ type span struct{ from, to time.Time }
 
 func (s span) length() time.Duration { return s.to.Sub(s.from) }
 
-// standstill notes when processors of this machine stand still: when threads that go before all others, one on each, wake late. So a virtual
-// machine looks whose host has given its processors to somebody else.
+// standstill notes when processors of this machine stand still: when threads that go before all others, one on each,
+// wake late. So a virtual machine looks whose host has given its processors to somebody else.
 type standstill struct {
 	ended   atomic.Bool
 	running sync.WaitGroup

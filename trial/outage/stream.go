@@ -73,7 +73,8 @@ func setReceiveBuffer(f *os.File) error {
 	return nil
 }
 
-// send keeps the rhythm with the kernel's own clock: a sleep of Go's is a millisecond long or more. Frames that are late go at once.
+// send keeps the rhythm with the kernel's own clock: a sleep of Go's is a millisecond long or more. Frames that are
+// late go at once.
 func (s *stream) send(interval time.Duration) {
 	frame := make([]byte, frameSize)
 	copy(frame, s.to)

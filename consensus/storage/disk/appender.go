@@ -26,8 +26,8 @@ const (
 // as in tests.
 func segmentSize() int64 { return min(16<<20, wal.SegmentSizeBytes) }
 
-// appender writes the log, in the format of etcd, whose decoder reads it. It copies an entry once on its way to the file,
-// and without fsync it writes over old segments, whose pages are still in memory: the memory for new ones costs
+// appender writes the log, in the format of etcd, whose decoder reads it. It copies an entry once on its way to the
+// file, and without fsync it writes over old segments, whose pages are still in memory: the memory for new ones costs
 // several times what writing does. See docs/decisions/0016.
 type appender struct {
 	dir   string
@@ -48,7 +48,10 @@ type appender struct {
 
 // create begins a log.
 func (a *appender) create() error {
-	return a.begin(func() error { return a.snapshotRecord(&walpb.Snapshot{Index: new(uint64(0)), Term: new(uint64(0))}) })
+	return a.begin(func() error {
+		return a.snapshotRecord(&walpb.Snapshot{Index: new(uint64(0)),
+			Term: new(uint64(0))})
+	})
 }
 
 // open goes on with a log, at its end.
@@ -270,7 +273,8 @@ func (a *appender) begin(more func() error) error {
 	if err := errors.Join(more(), a.sync()); err != nil {
 		return err
 	}
-	if err := os.Rename(path, filepath.Join(a.dir, segment{seq: a.seq, first: a.first()}.name())); err != nil || !a.fsync {
+	if err := os.Rename(path, filepath.Join(a.dir, segment{seq: a.seq, first: a.first()}.name())); err != nil ||
+		!a.fsync {
 		return err
 	}
 	return syncDir(a.dir)
@@ -284,8 +288,8 @@ func (a *appender) first() uint64 {
 	return a.index + 1
 }
 
-// release takes a segment that is needless, to write it again. Not if the log is synced: a machine that ends might leave
-// some of the old records behind the new ones, where zeros were written.
+// release takes a segment that is needless, to write it again. Not if the log is synced: a machine that ends might
+// leave some of the old records behind the new ones, where zeros were written.
 func (a *appender) release(s segment) error {
 	if a.fsync || len(a.reserve) == maxReserve {
 		return os.Remove(s.path)

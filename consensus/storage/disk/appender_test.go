@@ -40,7 +40,8 @@ func TestLikeEtcd(t *testing.T) {
 		for range rapid.IntRange(1, 8).Draw(t, "saves") {
 			var es []*raftpb.Entry
 			for range rapid.IntRange(0, 3).Draw(t, "entries") {
-				e := &raftpb.Entry{Index: new(next), Term: new(rapid.Uint64Max(300).Draw(t, "term")), Data: rapid.SliceOfN(rapid.Byte(), 0, 9).Draw(t, "data")}
+				e := &raftpb.Entry{Index: new(next), Term: new(rapid.Uint64Max(300).Draw(t, "term")),
+					Data: rapid.SliceOfN(rapid.Byte(), 0, 9).Draw(t, "data")}
 				switch rapid.IntRange(0, 9).Draw(t, "kind") {
 				case 0:
 					e.Data = nil
@@ -56,7 +57,8 @@ func TestLikeEtcd(t *testing.T) {
 			must(t, a.save(h, es))
 			must(t, w.Save(h, es))
 			if rapid.IntRange(0, 5).Draw(t, "snapshot") == 0 {
-				s := &walpb.Snapshot{Index: new(next + 5), Term: new(uint64(2)), ConfState: &raftpb.ConfState{Voters: []uint64{1, 300}}}
+				s := &walpb.Snapshot{Index: new(next + 5), Term: new(uint64(2)),
+					ConfState: &raftpb.ConfState{Voters: []uint64{1, 300}}}
 				must(t, a.snapshot(s))
 				must(t, w.SaveSnapshot(s))
 				next += 6
@@ -89,13 +91,14 @@ func TestEtcdReads(t *testing.T) {
 	defer w.Close()
 	whose, state, es, err := w.ReadAll()
 	must(t, err)
-	if string(whose) != owner.String() || state.GetCommit() != 100 || len(es) != 100 || es[99].GetIndex() != 101 || len(es[99].GetData()) != 3000 {
+	if string(whose) != owner.String() || state.GetCommit() != 100 || len(es) != 100 || es[99].GetIndex() != 101 ||
+		len(es[99].GetData()) != 3000 {
 		t.Errorf("%d entries of %s, state %v", len(es), whose, state)
 	}
 }
 
-// TestSegmentsAreWrittenAgain: without fsync the log goes over old segments, what those hold never comes back, and wherever
-// a write is cut off the log ends with the one before.
+// TestSegmentsAreWrittenAgain: without fsync the log goes over old segments, what those hold never comes back, and
+// wherever a write is cut off the log ends with the one before.
 func TestSegmentsAreWrittenAgain(t *testing.T) {
 	as(t, 4*flushSize)
 	for _, fsync := range []bool{false, true} {

@@ -35,8 +35,10 @@ func checkBoot(dir string, fsync bool, boot string) error {
 	case errors.Is(err, fs.ErrNotExist) && fsync:
 		return nil
 	case err == nil && strings.TrimSpace(string(old)) != boot:
-		return fmt.Errorf("the log in %s was kept with durability memory and the machine has restarted since, so its end may be missing: "+
-			"if a majority of the other members kept theirs, remove this folder and let the member join under a new id; if none did, remove all of them and start afresh", dir)
+		return fmt.Errorf("the log in %s was kept with durability memory and the machine has restarted since, so "+
+			"its end may be missing: "+
+			"if a majority of the other members kept theirs, remove this folder and let the member join under a "+
+			"new id; if none did, remove all of them and start afresh", dir)
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("read how the log was kept: %w", err)
 	case err == nil && !fsync:

@@ -35,8 +35,8 @@ type Owner struct {
 func (o Owner) String() string { return fmt.Sprintf("member %d of cluster %q", o.ID, o.Cluster) }
 
 // remedy ends every error about damage.
-const remedy = "restore the directory from a copy of this member made while it was down, or remove the member from the " +
-	"group and add it again under a new id with an empty directory"
+const remedy = "restore the directory from a copy of this member made while it was down, or remove the member from " +
+	"the group and add it again under a new id with an empty directory"
 
 // Disk implements storage.Storage.
 type Disk struct {
@@ -63,7 +63,8 @@ func Open(dir string, owner Owner, fsync bool, log *slog.Logger) (*Disk, error) 
 }
 
 func prepare(dir string, owner Owner, fsync bool, log *slog.Logger) (*Disk, error) {
-	d := &Disk{dir: dir, walDir: filepath.Join(dir, "wal"), snapDir: filepath.Join(dir, "snap"), owner: owner, fsync: fsync, log: log}
+	d := &Disk{dir: dir, walDir: filepath.Join(dir, "wal"), snapDir: filepath.Join(dir, "snap"), owner: owner,
+		fsync: fsync, log: log}
 	d.synced = synced{dir: dir, walDir: d.walDir, fsync: fsync}
 	if err := os.MkdirAll(d.snapDir, 0o700); err != nil {
 		return nil, fmt.Errorf("create the directory of the log: %w; name one that this process may write", err)
@@ -173,7 +174,8 @@ func (d *Disk) read(start *walpb.Snapshot) (storage.Saved, error) {
 		return storage.Saved{}, d.damaged(err)
 	}
 	if string(l.owner) != d.owner.String() {
-		return storage.Saved{}, fmt.Errorf("%s belongs to %s, not to %s: name its own directory", d.dir, l.owner, d.owner)
+		return storage.Saved{}, fmt.Errorf("%s belongs to %s, not to %s: name its own directory", d.dir, l.owner,
+			d.owner)
 	}
 	if l.torn != nil {
 		d.log.Warn("consensus: the log ends in a record that was cut off; removing it", "dir", d.walDir, "err", l.torn)

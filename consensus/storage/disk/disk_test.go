@@ -71,8 +71,9 @@ func entries(term, first uint64, count int, size int) []*raftpb.Entry {
 
 func snapshot(term, index uint64, state string) *storage.Snapshot {
 	return &storage.Snapshot{State: []byte(state), Raft: &raftpb.Snapshot{
-		Data:     []byte("members"),
-		Metadata: &raftpb.SnapshotMetadata{Index: &index, Term: &term, ConfState: &raftpb.ConfState{Voters: []uint64{1, 2, 3}}},
+		Data: []byte("members"),
+		Metadata: &raftpb.SnapshotMetadata{Index: &index, Term: &term,
+			ConfState: &raftpb.ConfState{Voters: []uint64{1, 2, 3}}},
 	}}
 }
 
@@ -110,7 +111,8 @@ func TestLikeMemory(t *testing.T) {
 					last = first + uint64(n) - 1
 					saved(first, n)
 				}
-				save(storage.Batch{Entries: entries(term, first, n, rapid.IntRange(0, 9000).Draw(t, "size")), Hard: hard(term, 2, commit)})
+				save(storage.Batch{Entries: entries(term, first, n, rapid.IntRange(0, 9000).Draw(t, "size")),
+					Hard: hard(term, 2, commit)})
 			},
 			"commit": func(t *rapid.T) {
 				commit = rapid.Uint64Range(commit, last).Draw(t, "commit")
@@ -133,7 +135,8 @@ func TestLikeMemory(t *testing.T) {
 				commit += rapid.Uint64Range(1, 10).Draw(t, "ahead")
 				snap, last = commit, commit
 				n := rapid.IntRange(0, 2).Draw(t, "count")
-				save(storage.Batch{Snapshot: snapshot(term, snap, "theirs"), Hard: hard(term, 0, commit), Entries: entries(term, snap+1, n, 10)})
+				save(storage.Batch{Snapshot: snapshot(term, snap, "theirs"), Hard: hard(term, 0, commit),
+					Entries: entries(term, snap+1, n, 10)})
 				saved(snap, n+1)
 				last += uint64(n)
 			},
@@ -293,14 +296,17 @@ func TestTornSnapshot(t *testing.T) {
 		size := int64(binary.LittleEndian.Uint64(whole[at:]) & (1<<56 - 1))
 		torn := t.TempDir()
 		must(t, os.CopyFS(torn, os.DirFS(before)))
-		must(t, os.WriteFile(filepath.Join(torn, "wal", filepath.Base(tail)), append(slices.Clone(whole[:at]), make([]byte, int64(len(whole))-at)...), 0o600))
+		must(t, os.WriteFile(filepath.Join(torn, "wal", filepath.Base(tail)),
+			append(slices.Clone(whole[:at]), make([]byte, int64(len(whole))-at)...), 0o600))
 		d, saved := open(t, torn, quiet())
 		must(t, d.Close())
 		last := saved.Snapshot.Index() + uint64(len(saved.Entries))
 		old := saved.Snapshot.Index() == 1 && last == 4 && saved.Hard.GetTerm() == 1
-		installed := saved.Snapshot.Index() == 9 && last >= 9 && saved.Hard.GetTerm() == 2 && saved.Hard.GetCommit() <= last
+		installed := saved.Snapshot.Index() == 9 && last >= 9 && saved.Hard.GetTerm() == 2 &&
+			saved.Hard.GetCommit() <= last
 		if !old && !installed {
-			t.Errorf("cut off at %d: snapshot %d, the log ends at %d, state %v", at, saved.Snapshot.Index(), last, saved.Hard)
+			t.Errorf("cut off at %d: snapshot %d, the log ends at %d, state %v", at, saved.Snapshot.Index(), last,
+				saved.Hard)
 		}
 		at += (size + 7) / 8 * 8 // a record is its length and its data
 	}
@@ -325,8 +331,14 @@ func TestDamage(t *testing.T) {
 		damage func(dir string, segments []string) func(*testing.T)
 		says   []string
 	}{
-		{"middle of the log", func(_ string, s []string) func(*testing.T) { return flip(s[1], 20_000) }, []string{"damaged", "0000000000000001-", "remove the member"}},
-		{"segment missing", func(_ string, s []string) func(*testing.T) { return func(t *testing.T) { must(t, os.Remove(s[1])) } }, []string{"damaged"}},
+		{"middle of the log", func(_ string, s []string) func(*testing.T) { return flip(s[1], 20_000) },
+			[]string{"damaged", "0000000000000001-", "remove the member"}},
+		{"segment missing", func(_ string, s []string) func(*testing.T) {
+			return func(t *testing.T) {
+				must(t,
+					os.Remove(s[1]))
+			}
+		}, []string{"damaged"}},
 		{"snapshot", func(dir string, _ []string) func(*testing.T) {
 			return flip(filepath.Join(dir, "snap", "0000000000000001-0000000000000001"), 30)
 		}, []string{"checksum", "snap/0000000000000001-0000000000000001", "remove the member"}},
@@ -364,7 +376,8 @@ func TestWhose(t *testing.T) {
 	must(t, d.Close())
 	other, err := Open(dir, Owner{Cluster: "test", ID: 2}, false, quiet())
 	must(t, err)
-	if _, err := other.Load(); err == nil || !strings.Contains(err.Error(), `belongs to member 1 of cluster "test", not to member 2`) {
+	if _, err := other.Load(); err == nil || !strings.Contains(err.Error(),
+		`belongs to member 1 of cluster "test", not to member 2`) {
 		t.Errorf("other member: %v", err)
 	}
 }

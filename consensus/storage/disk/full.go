@@ -35,8 +35,8 @@ func full(dir string, err error) error {
 	return &FullError{dir, free, err}
 }
 
-// Room returns how many bytes are free for a directory that exists, and how many it takes to go on there for a while: the
-// segment that is written, the one before it, those in reserve, and another snapshot.
+// Room returns how many bytes are free for a directory that exists, and how many it takes to go on there for a while:
+// the segment that is written, the one before it, those in reserve, and another snapshot.
 func Room(dir string) (free, wanted int64, err error) {
 	var s unix.Statfs_t
 	if err := unix.Statfs(dir, &s); err != nil {

@@ -101,7 +101,8 @@ func TestFull(t *testing.T) {
 func isFull(t *testing.T, dir string, err error) {
 	t.Helper()
 	var full *FullError
-	if !errors.As(err, &full) || full.Dir != dir || !strings.Contains(err.Error(), "make room") || strings.Contains(err.Error(), "damaged") {
+	if !errors.As(err, &full) || full.Dir != dir || !strings.Contains(err.Error(), "make room") ||
+		strings.Contains(err.Error(), "damaged") {
 		t.Fatalf("with a full disk: %v", err)
 	}
 }

@@ -33,7 +33,8 @@ func segments(dir string) ([]segment, error) {
 	var list []segment
 	for _, path := range paths {
 		s := segment{path: path}
-		if _, err := fmt.Sscanf(filepath.Base(path), "%016x-%016x.wal", &s.seq, &s.first); err == nil && s.name() == filepath.Base(path) {
+		if _, err := fmt.Sscanf(filepath.Base(path), "%016x-%016x.wal", &s.seq, &s.first); err == nil &&
+			s.name() == filepath.Base(path) {
 			list = append(list, s)
 		}
 	}

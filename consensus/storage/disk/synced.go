@@ -87,7 +87,8 @@ func (s *synced) load() error {
 	}
 	n := min(int(binary.BigEndian.Uint32(b[len(syncedMagic)+4:])), maxParts)
 	for b = b[syncedHeader:]; len(s.parts) < n; b = b[partSize:] {
-		s.parts = append(s.parts, part{binary.BigEndian.Uint64(b), int64(binary.BigEndian.Uint64(b[8:])), binary.BigEndian.Uint32(b[16:])})
+		s.parts = append(s.parts, part{binary.BigEndian.Uint64(b), int64(binary.BigEndian.Uint64(b[8:])),
+			binary.BigEndian.Uint32(b[16:])})
 	}
 	return nil
 }
@@ -120,7 +121,8 @@ func (s *synced) verify() error {
 		case err != nil:
 			return err
 		case sum.Sum32() != p.sum:
-			return fmt.Errorf("the first %d bytes of %s are not those that were synced: checksum %08x instead of %08x", p.size, path, sum.Sum32(), p.sum)
+			return fmt.Errorf("the first %d bytes of %s are not those that were synced: checksum %08x instead of %08x",
+				p.size, path, sum.Sum32(), p.sum)
 		}
 	}
 	return nil

@@ -81,7 +81,8 @@ func loadDamaged(t *testing.T, dir, path string, synced bool, marked int) bool {
 		t.Fatalf("%d entries are left, %d were marked", len(saved.Entries), marked)
 	}
 	for i, e := range saved.Entries {
-		if want := entries(1, uint64(2+i), 1, len(e.GetData()))[0]; marked > 0 && e.GetTerm() == 1 && !bytes.Equal(e.GetData(), want.GetData()) {
+		if want := entries(1, uint64(2+i), 1, len(e.GetData()))[0]; marked > 0 && e.GetTerm() == 1 &&
+			!bytes.Equal(e.GetData(), want.GetData()) {
 			t.Fatalf("entry %d became %v", i, e)
 		}
 	}
@@ -135,15 +136,19 @@ func TestLostEnd(t *testing.T) {
 		lose func(dir, tail string, synced int64) error
 		says string
 	}{
-		"zeros":      {func(_, tail string, synced int64) error { return zeros(tail, synced-64, 64) }, "not those that were synced"},
-		"truncated":  {func(_, tail string, synced int64) error { return os.Truncate(tail, synced-1) }, "were synced"},
-		"no segment": {func(_, tail string, _ int64) error { return os.Remove(tail) }, "segment 0000000000000004 is missing"},
+		"zeros": {func(_, tail string, synced int64) error { return zeros(tail, synced-64, 64) },
+			"not those that were synced"},
+		"truncated": {func(_, tail string, synced int64) error { return os.Truncate(tail, synced-1) }, "were synced"},
+		"no segment": {func(_, tail string, _ int64) error { return os.Remove(tail) },
+			"segment 0000000000000004 is missing"},
 		"no log": {func(dir, _ string, _ int64) error {
 			return errors.Join(os.RemoveAll(filepath.Join(dir, "wal")), os.RemoveAll(filepath.Join(dir, "snap")))
 		}, "had a log"},
-		"no mark":    {func(dir, _ string, _ int64) error { return os.Remove(filepath.Join(dir, syncedFile)) }, ""},
-		"empty mark": {func(dir, _ string, _ int64) error { return os.Truncate(filepath.Join(dir, syncedFile), 0) }, ""},
-		"bad mark":   {func(dir, _ string, _ int64) error { return zeros(filepath.Join(dir, syncedFile), 16, 20) }, "synced is damaged"},
+		"no mark": {func(dir, _ string, _ int64) error { return os.Remove(filepath.Join(dir, syncedFile)) }, ""},
+		"empty mark": {func(dir, _ string, _ int64) error { return os.Truncate(filepath.Join(dir, syncedFile), 0) },
+			""},
+		"bad mark": {func(dir, _ string, _ int64) error { return zeros(filepath.Join(dir, syncedFile), 16, 20) },
+			"synced is damaged"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -159,7 +164,8 @@ func TestLostEnd(t *testing.T) {
 				if err != nil || len(got.Entries) != len(saved.Entries) {
 					t.Errorf("%d entries of %d: %v", len(got.Entries), len(saved.Entries), err)
 				}
-			} else if err == nil || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), "remove the member") {
+			} else if err == nil || !strings.Contains(err.Error(), c.says) ||
+				!strings.Contains(err.Error(), "remove the member") {
 				t.Errorf("%v, which does not say %q and what to do", err, c.says)
 			}
 		})

@@ -174,7 +174,8 @@ func (d *database) follow(at app.PortOf, was port, i ovsdb.Interface, found bool
 		now.failure = &failure{diagnostic: i.BFD.Diagnostic}
 	case up(was.status) && (!up(i.BFD) || i.BFD.Flaps > was.status.Flaps+1): // two changes are one failure that is over
 		now.failure = &failure{time.Now(), i.BFD.Diagnostic}
-		d.incidents.Warn(fmt.Sprintf("bfd %s/%d", at.Switch, at.Port), "BFD is down", "switch", at.Switch, "port", at.Port, "name", i.Name, "diagnostic", i.BFD.Diagnostic)
+		d.incidents.Warn(fmt.Sprintf("bfd %s/%d", at.Switch, at.Port), "BFD is down", "switch", at.Switch, "port",
+			at.Port, "name", i.Name, "diagnostic", i.BFD.Diagnostic)
 	}
 	return now
 }

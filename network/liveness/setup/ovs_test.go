@@ -80,7 +80,8 @@ func wholly(r *Report) bool {
 
 func vsctl(t *testing.T, s *netlab.Switch, args ...string) string {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), "ovs-vsctl", append([]string{"--db=" + s.Database(), "--timeout=10"}, args...)...).CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), "ovs-vsctl",
+		append([]string{"--db=" + s.Database(), "--timeout=10"}, args...)...).CombinedOutput()
 	if err != nil {
 		t.Fatalf("ovs-vsctl %s: %v: %s", strings.Join(args, " "), err, out)
 	}
@@ -127,8 +128,8 @@ func twice(t *testing.T) (switches []*netlab.Switch, cables []*netlab.Link, of *
 	return switches, cables, of
 }
 
-// BFD comes up at both ends of two links, the next leader changes nothing, what is somebody else's is left, a silent cut is
-// seen, and what is not to be is taken away.
+// BFD comes up at both ends of two links, the next leader changes nothing, what is somebody else's is left, a silent
+// cut is seen, and what is not to be is taken away.
 func TestOpenVSwitches(t *testing.T) {
 	t.Parallel()
 	switches, cables, of := twice(t)
@@ -139,7 +140,8 @@ func TestOpenVSwitches(t *testing.T) {
 	cfg := Config{Enabled: true, Database: "tcp:{address}:6640", Floor: 50 * ms, Multiplier: 5}
 	leader, stop := run(t, cfg, of)
 	await(t, leader, "nothing is watched from one end", func(r *Report) bool {
-		return len(r.Links) > 0 && r.Links[0].Ends[0].Why == errAlone.Error() && strings.Contains(r.Links[0].Ends[1].Why, "no connection")
+		return len(r.Links) > 0 && r.Links[0].Ends[0].Why == errAlone.Error() &&
+			strings.Contains(r.Links[0].Ends[1].Why, "no connection")
 	})
 	if n := changes(t, switches); n != 0 {
 		t.Errorf("%d interfaces are changed while the other ends are not known", n)
@@ -159,7 +161,8 @@ func TestOpenVSwitches(t *testing.T) {
 	if err := cables[0].CutSilently(); err != nil {
 		t.Fatal(err)
 	}
-	r := await(t, leader, "the first link has failed", func(r *Report) bool { return r.Links[0].Failure != nil && !r.Links[0].Watched() })
+	r := await(t, leader, "the first link has failed",
+		func(r *Report) bool { return r.Links[0].Failure != nil && !r.Links[0].Watched() })
 	if f := r.Links[0].Failure; f.At == nil || f.Diagnostic == "" || f.Switch == "" {
 		t.Errorf("after a silent cut: %+v", f)
 	}
@@ -169,17 +172,22 @@ func TestOpenVSwitches(t *testing.T) {
 	await(t, leader, "all is watched again", wholly)
 
 	vsctl(t, switches[0], "set", "interface", "p2", "bfd:min_rx=77")
-	await(t, leader, "the change is shown", func(r *Report) bool { return strings.Contains(r.Links[1].Ends[0].Why, "min_rx=77 is not ours") })
+	await(t, leader, "the change is shown", func(r *Report) bool {
+		return strings.Contains(r.Links[1].Ends[0].Why,
+			"min_rx=77 is not ours")
+	})
 	if got := vsctl(t, switches[0], "get", "interface", "p2", "bfd:min_rx"); got != `"77"` {
 		t.Errorf("what somebody has changed is %s", got)
 	}
 	vsctl(t, switches[0], "set", "interface", "p2", "bfd:min_rx=50")
 	await(t, leader, "all is ours", wholly)
 
-	of.set(&liveness.View{Links: []liveness.Link{second}, Former: []app.PortOf{first.A, first.B}}) // somebody has rewired
+	// somebody has rewired
+	of.set(&liveness.View{Links: []liveness.Link{second}, Former: []app.PortOf{first.A, first.B}})
 	clear := func(name string) bool {
 		for _, s := range switches {
-			if vsctl(t, s, "get", "interface", name, "bfd") != "{}" || vsctl(t, s, "get", "interface", name, "external_ids") != "{}" {
+			if vsctl(t, s, "get", "interface", name, "bfd") != "{}" ||
+				vsctl(t, s, "get", "interface", name, "external_ids") != "{}" {
 				return false
 			}
 		}
@@ -192,16 +200,21 @@ func TestOpenVSwitches(t *testing.T) {
 	cfg.Enabled = false
 	leader, _ = run(t, cfg, of)
 	await(t, leader, "nothing has BFD", func(*Report) bool { return clear("p2") })
-	await(t, leader, "it is said why", func(r *Report) bool { return strings.Contains(r.Links[0].Ends[1].Why, "turned off") })
+	await(t, leader, "it is said why", func(r *Report) bool {
+		return strings.Contains(r.Links[0].Ends[1].Why,
+			"turned off")
+	})
 }
 
 // A switch without a database is shown as such, and one that has never connected.
 func TestNoDatabase(t *testing.T) {
 	t.Parallel()
-	of := &fixed{addresses: map[app.Switch]string{1: "127.0.0.1:40000"}, view: &liveness.View{Links: []liveness.Link{{A: at(1, 1), B: at(2, 1), Up: true}}}}
+	of := &fixed{addresses: map[app.Switch]string{1: "127.0.0.1:40000"},
+		view: &liveness.View{Links: []liveness.Link{{A: at(1, 1), B: at(2, 1), Up: true}}}}
 	s, stop := run(t, Config{Enabled: true, Database: "tcp:{address}:1", Floor: 15 * ms, Multiplier: 3}, of)
 	r := await(t, s, "it is said why there is no BFD", func(r *Report) bool {
-		return len(r.Links) == 1 && strings.Contains(r.Links[0].Ends[0].Why, "refused") && strings.Contains(r.Links[0].Ends[1].Why, "address")
+		return len(r.Links) == 1 && strings.Contains(r.Links[0].Ends[0].Why, "refused") &&
+			strings.Contains(r.Links[0].Ends[1].Why, "address")
 	})
 	if r.Links[0].Watched() {
 		t.Errorf("%+v", r.Links[0])

@@ -39,7 +39,8 @@ func (c *Config) plan(v *liveness.View, addresses map[app.Switch]string) map[str
 	return plan
 }
 
-// interval returns how often BFD is to send over a link, in whole steps, so that not every measurement changes it. 0 is no BFD.
+// interval returns how often BFD is to send over a link, in whole steps, so that not every measurement changes it. 0 is
+// no BFD.
 func (c *Config) interval(l liveness.Link) time.Duration {
 	const step = 5 * time.Millisecond
 	if !c.Enabled {
@@ -69,7 +70,8 @@ func (c *Config) remote(id app.Switch, addresses map[app.Switch]string) (remote 
 	return strings.ReplaceAll(remote, place, host), true
 }
 
-// readiness says whether BFD can run at the other end of a link: at one end alone it would take the link for dead for ever.
+// readiness says whether BFD can run at the other end of a link: at one end alone it would take the link for dead for
+// ever.
 type readiness uint8
 
 const (

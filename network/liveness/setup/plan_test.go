@@ -37,12 +37,14 @@ func TestPlan(t *testing.T) {
 			"tcp:[fe80::2]:6640": {{at(2, 1), 15 * ms, at(1, 1), true}, {at: at(2, 7)}},
 		}},
 		{"by datapath id", Config{Enabled: true, Database: "unix:/run/{dpid}.sock", Floor: 200 * ms}, plan{
-			"unix:/run/0000000000000001.sock": {{at(1, 1), 200 * ms, at(2, 1), true}, {at(1, 2), 200 * ms, at(3, 1), false}},
+			"unix:/run/0000000000000001.sock": {{at(1, 1), 200 * ms, at(2, 1), true},
+				{at(1, 2), 200 * ms, at(3, 1), false}},
 			"unix:/run/0000000000000002.sock": {{at(2, 1), 200 * ms, at(1, 1), true}, {at: at(2, 7)}},
 			"unix:/run/0000000000000003.sock": {{at(3, 1), 200 * ms, at(1, 2), false}},
 		}},
 		{"one database of all, and turned off", Config{Database: "tcp:10.0.0.9:6640", Floor: 15 * ms}, plan{
-			"tcp:10.0.0.9:6640": {{at(1, 1), 0, at(2, 1), true}, {at(1, 2), 0, at(3, 1), false}, {at(2, 1), 0, at(1, 1), true}, {at: at(2, 7)}, {at(3, 1), 0, at(1, 2), false}},
+			"tcp:10.0.0.9:6640": {{at(1, 1), 0, at(2, 1), true}, {at(1, 2), 0, at(3, 1), false},
+				{at(2, 1), 0, at(1, 1), true}, {at: at(2, 7)}, {at(3, 1), 0, at(1, 2), false}},
 		}},
 	} {
 		got := c.cfg.plan(view, addresses)
@@ -60,7 +62,8 @@ func TestPlan(t *testing.T) {
 // A measurement that differs a little changes no interval.
 func TestIntervalHasSteps(t *testing.T) {
 	c := Config{Enabled: true, Floor: 15 * ms}
-	a, b := c.interval(liveness.Link{RTT: 40100 * time.Microsecond}), c.interval(liveness.Link{RTT: 41900 * time.Microsecond})
+	a, b := c.interval(liveness.Link{RTT: 40100 * time.Microsecond}),
+		c.interval(liveness.Link{RTT: 41900 * time.Microsecond})
 	if a != b || a != 105*ms {
 		t.Errorf("intervals %v and %v", a, b)
 	}
@@ -82,16 +85,20 @@ func TestNext(t *testing.T) {
 		{"nothing there, of a link that is down", onDown, state{peer: ready}, setUp, nil},
 		{"ours, and as it should be", on, state{ours: true, done: true, peer: ready}, leave, nil},
 		{"ours, with another interval", on, state{ours: true, peer: ready}, setUp, nil},
-		{"ours, with another interval, and the other database is away", on, state{ours: true, peer: unknown}, setUp, nil},
+		{"ours, with another interval, and the other database is away", on, state{ours: true, peer: unknown}, setUp,
+			nil},
 		{"theirs", on, state{foreign: theirs, peer: ready}, leave, theirs},
 		{"turned off", off, state{ours: true, peer: ready}, remove, nil},
 		{"turned off, and theirs", off, state{foreign: theirs}, leave, nil},
 		{"nothing is known of the other end", on, state{peer: unknown}, leave, errAlone},
 		{"the other end is turned off", on, state{peer: refused}, leave, errRefused},
 		{"the other end was turned off", on, state{ours: true, done: true, peer: refused}, remove, errRefused},
-		{"down, and the other end has a database", on, state{ours: true, done: true, peer: ready, down: time.Hour}, leave, nil},
-		{"down, and the other end has none yet", on, state{ours: true, done: true, peer: unknown, down: orphanAfter}, leave, nil},
-		{"down, and the other end has none any more", on, state{ours: true, done: true, peer: unknown, down: orphanAfter + 1}, remove, errAlone},
+		{"down, and the other end has a database", on, state{ours: true, done: true, peer: ready, down: time.Hour},
+			leave, nil},
+		{"down, and the other end has none yet", on, state{ours: true, done: true, peer: unknown, down: orphanAfter},
+			leave, nil},
+		{"down, and the other end has none any more", on,
+			state{ours: true, done: true, peer: unknown, down: orphanAfter + 1}, remove, errAlone},
 		{"down like the link", onDown, state{ours: true, done: true, peer: unknown, down: time.Hour}, leave, nil},
 	} {
 		if got, why := next(c.end, c.now); got != c.want || why != c.why {

@@ -92,8 +92,8 @@ func (s *Setup) link(l liveness.Link) Link {
 	return out
 }
 
-// tells reports whether f tells more than the other end's failure: a later one does, and of one and the same that of the end which
-// noticed, rather than was told.
+// tells reports whether f tells more than the other end's failure: a later one does, and of one and the same that of
+// the end which noticed, rather than was told.
 func (f *failure) tells(other *failure) bool {
 	const told, together = "Neighbor Signaled Session Down", time.Second
 	if d := f.at.Sub(other.at); d > together || d < -together {
@@ -116,7 +116,8 @@ func (s *Setup) end(at app.PortOf) (End, *failure) {
 		e.Why = err.Error()
 		return e, nil
 	}
-	e.Name, e.State, e.Remote, e.Diagnostic, e.Flaps = p.name, p.status.State, p.status.RemoteState, p.status.Diagnostic, p.status.Flaps
+	e.Name, e.State, e.Remote, e.Diagnostic, e.Flaps = p.name, p.status.State, p.status.RemoteState,
+		p.status.Diagnostic, p.status.Flaps
 	switch {
 	case p.problem != nil:
 		e.Why = p.problem.Error()

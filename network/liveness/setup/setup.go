@@ -1,11 +1,14 @@
-// Package setup has switches watch their links by BFD. It is the part of application liveness that does I/O: it takes the links from the tables, connects to the
-// database of each switch at their ends, sets up BFD at both, and follows what becomes of it. It runs beside the control path, on the leader only.
+// Package setup has switches watch their links by BFD. It is the part of application liveness that does I/O: it takes
+// the links from the tables, connects to the database of each switch at their ends, sets up BFD at both, and follows
+// what becomes of it. It runs beside the control path, on the leader only.
 //
-// What it does is declarative: it compares what a database has with what should be there, and changes what differs. So a new leader changes nothing.
-// It takes BFD away only where it knows that it is not to be: from a port that leads elsewhere now, or from all if the operator turns it
-// off. A switch that is away, or a link that is down, keeps what it has.
+// What it does is declarative: it compares what a database has with what should be there, and changes what differs. So
+// a new leader changes nothing. It takes BFD away only where it knows that it is not to be: from a port that leads
+// elsewhere now, or from all if the operator turns it off. A switch that is away, or a link that is down, keeps what it
+// has.
 //
-// It does not decide whether a link is up. Switches do, by their fast-failover groups, and topology does, by its probes.
+// It does not decide whether a link is up. Switches do, by their fast-failover groups, and topology does, by its
+// probes.
 package setup
 
 import (
@@ -25,8 +28,8 @@ import (
 // Config says how links are to be watched.
 type Config struct {
 	Enabled bool // else what is ours is removed
-	// Database is where the database of a switch listens, as Open vSwitch writes it. {address} stands for the address from which the
-	// switch or its agent connects, {dpid} for the datapath id, 16 hexadecimal digits.
+	// Database is where the database of a switch listens, as Open vSwitch writes it. {address} stands for the address
+	// from which the switch or its agent connects, {dpid} for the datapath id, 16 hexadecimal digits.
 	Database   string
 	Floor      time.Duration // the least interval
 	Multiplier int           // packets in a row that are missed until a link is down
@@ -93,7 +96,8 @@ func (s *Setup) Run(ctx context.Context, of Network) {
 }
 
 // take has the databases be as the links want it, if these or their switches' addresses are others than before.
-func (s *Setup) take(ctx context.Context, running *sync.WaitGroup, view *liveness.View, addresses map[app.Switch]string) {
+func (s *Setup) take(ctx context.Context, running *sync.WaitGroup, view *liveness.View,
+	addresses map[app.Switch]string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	known := maps.Clone(s.addresses)
@@ -122,7 +126,8 @@ func (s *Setup) take(ctx context.Context, running *sync.WaitGroup, view *livenes
 // open begins to follow a database.
 func (s *Setup) open(ctx context.Context, running *sync.WaitGroup, remote string) *database {
 	ctx, cancel := context.WithCancel(ctx)
-	d := &database{cancel: cancel, incidents: s.incidents, multiplier: s.cfg.Multiplier, peers: s, news: make(chan struct{}, 1),
+	d := &database{cancel: cancel, incidents: s.incidents, multiplier: s.cfg.Multiplier, peers: s,
+		news:  make(chan struct{}, 1),
 		ports: map[app.PortOf]port{}}
 	d.client, d.err = ovsdb.New(ovsdb.Config{Remote: remote, DialTLS: s.cfg.DialTLS, Logger: s.cfg.Logger})
 	if d.err == nil {

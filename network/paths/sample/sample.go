@@ -1,4 +1,5 @@
-// Package sample has networks to try things on: those of van Adrichem et al., Fast Recovery in Software-Defined Networks, figure 3, and random ones.
+// Package sample has networks to try things on: those of van Adrichem et al., Fast Recovery in Software-Defined
+// Networks, figure 3, and random ones.
 //
 // Switches are numbered from 1. The links of a switch are at its ports from 1, in the order in which they are listed.
 package sample
@@ -49,9 +50,12 @@ func Ring() *paths.Graph {
 
 // usnet lists the cables of USNET, as drawn in most papers that use it.
 var usnet = [43][2]openflow.DatapathID{
-	{1, 2}, {1, 6}, {2, 3}, {2, 6}, {3, 4}, {3, 5}, {3, 7}, {4, 5}, {4, 7}, {5, 8}, {6, 7}, {6, 9}, {6, 11}, {7, 8}, {7, 9},
-	{8, 10}, {9, 10}, {9, 11}, {9, 12}, {10, 13}, {10, 14}, {11, 12}, {11, 15}, {11, 19}, {12, 13}, {12, 16}, {13, 14}, {13, 17},
-	{14, 18}, {15, 16}, {15, 20}, {16, 17}, {16, 21}, {16, 22}, {17, 18}, {17, 22}, {17, 23}, {18, 24}, {19, 20}, {20, 21},
+	{1, 2}, {1, 6}, {2, 3}, {2, 6}, {3, 4}, {3, 5}, {3, 7}, {4, 5}, {4, 7}, {5, 8}, {6, 7}, {6, 9}, {6, 11}, {7, 8},
+	{7, 9},
+	{8, 10}, {9, 10}, {9, 11}, {9, 12}, {10, 13}, {10, 14}, {11, 12}, {11, 15}, {11, 19}, {12, 13}, {12, 16}, {13, 14},
+	{13, 17},
+	{14, 18}, {15, 16}, {15, 20}, {16, 17}, {16, 21}, {16, 22}, {17, 18}, {17, 22}, {17, 23}, {18, 24}, {19, 20},
+	{20, 21},
 	{21, 22}, {22, 23}, {23, 24},
 }
 
@@ -64,8 +68,8 @@ func USNET() *paths.Graph {
 	return build(24, cables)
 }
 
-// Random is a connected network of n switches and, if that is no less than a tree has, the given number of links, with costs from 1 to maxCost. Two switches
-// may have several links. Equal arguments give equal networks.
+// Random is a connected network of n switches and, if that is no less than a tree has, the given number of links, with
+// costs from 1 to maxCost. Two switches may have several links. Equal arguments give equal networks.
 func Random(seed uint64, n, links int, maxCost uint32) *paths.Graph {
 	r := rand.New(rand.NewPCG(seed, uint64(n)))
 	var cables []cable
