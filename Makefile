@@ -26,7 +26,7 @@ fuzz: ## Run each fuzz target for a few seconds
 	go run ./scripts/check fuzz
 
 model: ## Check the protocol's model with spin, and that every crippled one is refuted (apt-get install spin)
-	go run ./model
+	go run ./lab/model
 
 clean: ## Remove what was built and installed here
 	rm -rf bin .venv

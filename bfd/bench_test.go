@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/bfd"
-	"github.com/holdfast-sdn/holdfast/internal/netlab"
+	"github.com/holdfast-sdn/holdfast/lab/netlab"
 	"github.com/holdfast-sdn/holdfast/ovsdb"
 )
 

@@ -12,7 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/holdfast-sdn/holdfast/bfd"
-	"github.com/holdfast-sdn/holdfast/internal/netlab"
+	"github.com/holdfast-sdn/holdfast/lab/netlab"
 	"github.com/holdfast-sdn/holdfast/ovsdb"
 )
 

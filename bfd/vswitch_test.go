@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/bfd"
-	"github.com/holdfast-sdn/holdfast/internal/netlab"
+	"github.com/holdfast-sdn/holdfast/lab/netlab"
+	"github.com/holdfast-sdn/holdfast/lab/vswitch"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 	"github.com/holdfast-sdn/holdfast/ovsdb"
-	"github.com/holdfast-sdn/holdfast/vswitch"
 )
 
 // A switch of ours and a real Open vSwitch at the ends of a cable: both notice that it is cut silently, and that it is

@@ -7,7 +7,7 @@ import (
 
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
-	"github.com/holdfast-sdn/holdfast/ryuhost/wire"
+	"github.com/holdfast-sdn/holdfast/ryu/wire"
 )
 
 // feedModel says, from the entries alone, what hosts are to execute, and checks what is logged of that.

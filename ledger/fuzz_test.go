@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
-	"github.com/holdfast-sdn/holdfast/ryuhost/wire"
+	"github.com/holdfast-sdn/holdfast/ryu/wire"
 )
 
 func seedEntries(t testing.TB) [][]byte {

@@ -8,7 +8,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/holdfast-sdn/holdfast/ryuhost/wire"
+	"github.com/holdfast-sdn/holdfast/ryu/wire"
 )
 
 // history is what brings a host of the hosted application up to date: its inputs, as they stand in INPUTS frames, and a

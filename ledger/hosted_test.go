@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
-	"github.com/holdfast-sdn/holdfast/ryuhost/wire"
+	"github.com/holdfast-sdn/holdfast/ryu/wire"
 )
 
 // newHostedPair has a hosted application, tag 1, which has begun, and a native one, tag 2.

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
-	"github.com/holdfast-sdn/holdfast/ryuhost/wire"
+	"github.com/holdfast-sdn/holdfast/ryu/wire"
 )
 
 // due returns when the hosted application's timer is, or -1.

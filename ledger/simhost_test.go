@@ -8,7 +8,7 @@ import (
 
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
-	"github.com/holdfast-sdn/holdfast/ryuhost/wire"
+	"github.com/holdfast-sdn/holdfast/ryu/wire"
 )
 
 // hosted is an application that hosts execute.

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-sdn/holdfast/internal/netlab"
+	"github.com/holdfast-sdn/holdfast/lab/netlab"
 )
 
 // Two Open vSwitches watch the link between them: it comes up, goes down when it is cut silently while it looks fine,

@@ -16,8 +16,8 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/holdfast-sdn/holdfast/internal/netlab"
 	"github.com/holdfast-sdn/holdfast/internal/pki"
+	"github.com/holdfast-sdn/holdfast/lab/netlab"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

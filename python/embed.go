@@ -1,5 +1,5 @@
 // Package python is the code of holdfast_ryu, the host of Ryu applications, as this release of Holdfast has it. It is
-// not what runs it: that is ryuhost.
+// not what runs it: that is package ryu.
 package python
 
 import "embed"

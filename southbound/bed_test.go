@@ -14,10 +14,10 @@ import (
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/internal/ofconn"
+	"github.com/holdfast-sdn/holdfast/lab/vswitch"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
-	"github.com/holdfast-sdn/holdfast/vswitch"
 )
 
 // bed is a server with what its handler and its log were told.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/holdfast-sdn/holdfast/bfd/sentry"
 	"github.com/holdfast-sdn/holdfast/internal/appctl"
-	"github.com/holdfast-sdn/holdfast/internal/netlab"
+	"github.com/holdfast-sdn/holdfast/lab/netlab"
 	"github.com/holdfast-sdn/holdfast/ovsdb"
 )
 

@@ -2,7 +2,7 @@
 
 package main
 
-import "github.com/holdfast-sdn/holdfast/e2e/apps"
+import "github.com/holdfast-sdn/holdfast/lab/e2e/apps"
 
 func init() {
 	applications["alarm"] = plain(apps.NewAlarm)

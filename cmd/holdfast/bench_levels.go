@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-sdn/holdfast/app"
-	"github.com/holdfast-sdn/holdfast/internal/cluster"
-	"github.com/holdfast-sdn/holdfast/internal/load"
+	"github.com/holdfast-sdn/holdfast/lab/cluster"
+	"github.com/holdfast-sdn/holdfast/lab/load"
 )
 
 // levelsBench is a run of bench levels.

@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/holdfast-sdn/holdfast/internal/cluster"
-	"github.com/holdfast-sdn/holdfast/internal/load"
+	"github.com/holdfast-sdn/holdfast/lab/cluster"
+	"github.com/holdfast-sdn/holdfast/lab/load"
 )
 
 // printRun runs a benchmark with a progress bar, and prints its report.

@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/holdfast-sdn/holdfast/internal/netlab"
-	"github.com/holdfast-sdn/holdfast/trial"
+	"github.com/holdfast-sdn/holdfast/lab/netlab"
+	"github.com/holdfast-sdn/holdfast/lab/trial"
 )
 
 func init() { applications["burst"] = plain(trial.NewBurst) }

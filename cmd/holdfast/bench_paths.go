@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"github.com/holdfast-sdn/holdfast/lab/graphs"
 	"github.com/holdfast-sdn/holdfast/network/paths"
-	"github.com/holdfast-sdn/holdfast/network/paths/sample"
 	"github.com/holdfast-sdn/holdfast/network/protect"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
@@ -114,9 +114,9 @@ func benchPaths(sizes []int, avoid paths.Disjoint, bar *progress) (report, error
 }
 
 func measurePaths(n int, avoid paths.Disjoint) (out pathsSize, err error) {
-	g := sample.USNET()
+	g := graphs.USNET()
 	if n != 24 {
-		g = sample.Random(1, n, pathsLinks*n, 10)
+		g = graphs.Random(1, n, pathsLinks*n, 10)
 	}
 	var hosts []protect.Host
 	for i, s := range g.Switches() {

@@ -14,10 +14,10 @@ import (
 
 	"github.com/holdfast-sdn/holdfast/bfd"
 	"github.com/holdfast-sdn/holdfast/bfd/sentry"
+	"github.com/holdfast-sdn/holdfast/lab/graphs"
+	"github.com/holdfast-sdn/holdfast/lab/outage"
 	"github.com/holdfast-sdn/holdfast/network/paths"
-	"github.com/holdfast-sdn/holdfast/network/paths/sample"
 	"github.com/holdfast-sdn/holdfast/openflow"
-	"github.com/holdfast-sdn/holdfast/trial/outage"
 )
 
 const (
@@ -49,10 +49,10 @@ type recoveryNetwork struct {
 }
 
 var recoveryNetworks = []recoveryNetwork{
-	{"triangle", sample.Triangle, 500 * time.Microsecond, 0, map[int]float64{1: 3.4, 5: 15.0, 15: 42.1}},
-	{"ring", sample.Ring, 500 * time.Microsecond, 0, map[int]float64{1: 3.3, 5: 15.4, 15: 46.2}},
+	{"triangle", graphs.Triangle, 500 * time.Microsecond, 0, map[int]float64{1: 3.4, 5: 15.0, 15: 42.1}},
+	{"ring", graphs.Ring, 500 * time.Microsecond, 0, map[int]float64{1: 3.3, 5: 15.4, 15: 46.2}},
 	// the paper sent less often here too
-	{"usnet", sample.USNET, time.Millisecond, 10 * time.Millisecond, map[int]float64{5: 13.6}},
+	{"usnet", graphs.USNET, time.Millisecond, 10 * time.Millisecond, map[int]float64{5: 13.6}},
 }
 
 // recoveryBench is what the flags say.

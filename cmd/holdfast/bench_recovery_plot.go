@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/holdfast-sdn/holdfast/trial/outage"
+	"github.com/holdfast-sdn/holdfast/lab/outage"
 )
 
 const (

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-sdn/holdfast/internal/netlab"
-	"github.com/holdfast-sdn/holdfast/network/paths/sample"
-	"github.com/holdfast-sdn/holdfast/trial/outage"
+	"github.com/holdfast-sdn/holdfast/lab/graphs"
+	"github.com/holdfast-sdn/holdfast/lab/netlab"
+	"github.com/holdfast-sdn/holdfast/lab/outage"
 )
 
 func TestBenchRecovery(t *testing.T) {
@@ -71,7 +71,7 @@ func TestBenchRecoveryDefaults(t *testing.T) {
 }
 
 func TestRecoveryReport(t *testing.T) {
-	r := outage.Result{Path: sample.Triangle().Links()[:1], FalseAlarms: 3, Lost: 7, Unharmed: 1,
+	r := outage.Result{Path: graphs.Triangle().Links()[:1], FalseAlarms: 3, Lost: 7, Unharmed: 1,
 		Watched: 2 * time.Minute, Pressure: 0.25}
 	r.Stops = outage.Stops{Count: 40, Longest: 35 * time.Millisecond, FalseAlarms: 2, Chance: 0.01}
 	for i := range 100 {
@@ -100,7 +100,7 @@ func TestRecoveryReport(t *testing.T) {
 
 // The line under the plot says what the stops were; so does the setup, unless others may have been waited for.
 func TestRecoveryStops(t *testing.T) {
-	r := outage.Result{Path: sample.Triangle().Links()[:1], FalseAlarms: 3,
+	r := outage.Result{Path: graphs.Triangle().Links()[:1], FalseAlarms: 3,
 		Stops: outage.Stops{Count: 40, Longest: 35 * time.Millisecond, FalseAlarms: 2, Chance: 0.012}}
 	b := recoveryBench{topology: "triangle", cut: "silent", samples: 1, intervalMs: 5}
 	network, err := b.check()

@@ -14,9 +14,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/holdfast-sdn/holdfast/internal/cluster"
-	"github.com/holdfast-sdn/holdfast/internal/load"
-	"github.com/holdfast-sdn/holdfast/ryuhost"
+	"github.com/holdfast-sdn/holdfast/lab/cluster"
+	"github.com/holdfast-sdn/holdfast/lab/load"
+	"github.com/holdfast-sdn/holdfast/ryu"
 )
 
 // plainScript runs an application on os-ken itself, with its own server.
@@ -102,7 +102,7 @@ func (b *ryuBench) validate() error {
 }
 
 func (b *ryuBench) run(ctx context.Context, bar *progress) (report, error) {
-	identity, err := ryuhost.Probe(ctx, ryuhost.Config{Python: b.python, Applications: []string{b.app}, Path: b.path})
+	identity, err := ryu.Probe(ctx, ryu.Config{Python: b.python, Applications: []string{b.app}, Path: b.path})
 	if err != nil {
 		return report{}, err
 	}
@@ -166,7 +166,7 @@ func (b *ryuBench) plain(ctx context.Context, bar *progress) (m measured, err er
 		return m, err
 	}
 	address := addresses[0]
-	folder, remove, err := ryuhost.Unpack()
+	folder, remove, err := ryu.Unpack()
 	if err != nil {
 		return m, err
 	}

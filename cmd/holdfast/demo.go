@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/holdfast-sdn/holdfast/trial"
+	"github.com/holdfast-sdn/holdfast/lab/trial"
 )
 
 func demoCommand() *cobra.Command {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/holdfast-sdn/holdfast/platform"
+	"github.com/holdfast-sdn/holdfast/controller"
 )
 
 func drainCommand() *cobra.Command {
@@ -60,7 +60,7 @@ func (o *operator) drain(ctx context.Context, name string) (leader string, err e
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for {
-		var m platform.Members
+		var m controller.Members
 		err := o.call(ctx, c, http.MethodPost, "/v1/drain", struct{}{}, &m)
 		var no *refused
 		if err == nil || !errors.As(err, &no) || !no.later() {

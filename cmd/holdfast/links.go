@@ -13,13 +13,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-sdn/holdfast/controller"
 	"github.com/holdfast-sdn/holdfast/internal/config"
 	"github.com/holdfast-sdn/holdfast/internal/mtls"
 	"github.com/holdfast-sdn/holdfast/internal/pki"
 	"github.com/holdfast-sdn/holdfast/network/liveness"
 	"github.com/holdfast-sdn/holdfast/network/liveness/setup"
 	"github.com/holdfast-sdn/holdfast/network/show"
-	"github.com/holdfast-sdn/holdfast/platform"
 )
 
 func linksCommand() *cobra.Command {
@@ -65,7 +65,7 @@ The controller that leads answers: it follows the switches' databases.`,
 const linksPath = "/v1/links"
 
 // watchLinks has the controller set up BFD while it leads, if it runs application liveness. c is nil without TLS.
-func watchLinks(cfg *platform.Config, s *config.Site, c *mtls.Credentials, log *slog.Logger) {
+func watchLinks(cfg *controller.Config, s *config.Site, c *mtls.Credentials, log *slog.Logger) {
 	if !slices.Contains(withRequirements(s.Apps), liveness.Name) {
 		return
 	}

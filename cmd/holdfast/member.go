@@ -12,8 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-sdn/holdfast/controller"
 	"github.com/holdfast-sdn/holdfast/internal/config"
-	"github.com/holdfast-sdn/holdfast/platform"
 )
 
 func memberCommand() *cobra.Command {
@@ -89,7 +89,7 @@ connect) are those of the site file if they are left out.`,
   holdfast member add --config holdfast.yaml c4 4 10.0.0.4:7001`,
 		Args: withOrWithoutAddress(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return f.change(cmd, func(o *operator, _ platform.Members) (c platform.MemberChange, err error) {
+			return f.change(cmd, func(o *operator, _ controller.Members) (c controller.MemberChange, err error) {
 				c.Add, err = o.newMember(args)
 				return c, err
 			})
@@ -106,7 +106,7 @@ leadership away first. Of three controllers none can be removed, only replaced.`
 		Example: `  holdfast member remove --config holdfast.yaml c5`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return f.change(cmd, func(_ *operator, now platform.Members) (c platform.MemberChange, err error) {
+			return f.change(cmd, func(_ *operator, now controller.Members) (c controller.MemberChange, err error) {
 				c.Remove, err = memberID(now, args[0], 0)
 				return c, err
 			})
@@ -128,7 +128,7 @@ addresses: in the site file, give it another name, or another id.`,
   holdfast member replace --config holdfast.yaml c3 c4 4 10.0.0.4:7001`,
 		Args: withOrWithoutAddress(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return f.change(cmd, func(o *operator, now platform.Members) (c platform.MemberChange, err error) {
+			return f.change(cmd, func(o *operator, now controller.Members) (c controller.MemberChange, err error) {
 				if c.Add, err = o.newMember(args[1:]); err == nil {
 					c.Remove, err = memberID(now, args[0], c.Add.ID)
 				}
@@ -139,24 +139,24 @@ addresses: in the site file, give it another name, or another id.`,
 }
 
 // newMember takes a name, and an id and an address if they are not those of the site file.
-func (o *operator) newMember(args []string) (*platform.NewMember, error) {
+func (o *operator) newMember(args []string) (*controller.NewMember, error) {
 	if len(args) == 1 {
 		c, ok := o.site.Controller(args[0])
 		if !ok {
 			return nil, fmt.Errorf("no controller is called %q in the site file; there are %v; add it, or give its "+
 				"id and address as well", args[0], controllerNames(o.site))
 		}
-		return &platform.NewMember{Name: c.Name, ID: c.ID, Address: c.Peer}, nil
+		return &controller.NewMember{Name: c.Name, ID: c.ID, Address: c.Peer}, nil
 	}
 	id, err := strconv.ParseUint(args[1], 10, 64)
 	if err != nil || id == 0 || id > config.MaxID {
 		return nil, fmt.Errorf("id %q: use a whole number from 1 to %d", args[1], uint64(config.MaxID))
 	}
-	return &platform.NewMember{Name: args[0], ID: id, Address: args[2]}, nil
+	return &controller.NewMember{Name: args[0], ID: id, Address: args[2]}, nil
 }
 
 // memberID finds a member by name or id, other than the one which replaces it; 0 if that has happened.
-func memberID(now platform.Members, who string, by uint64) (uint64, error) {
+func memberID(now controller.Members, who string, by uint64) (uint64, error) {
 	var found []uint64
 	var names []string
 	replaced := false
@@ -181,7 +181,7 @@ func memberID(now platform.Members, who string, by uint64) (uint64, error) {
 
 // change asks for a change until it is done, and prints the members then.
 func (f *memberFlags) change(cmd *cobra.Command,
-	plan func(*operator, platform.Members) (platform.MemberChange, error)) error {
+	plan func(*operator, controller.Members) (controller.MemberChange, error)) error {
 	o, err := newOperator(f.site)
 	if err != nil {
 		return err
@@ -205,12 +205,13 @@ func (f *memberFlags) change(cmd *cobra.Command,
 // catchUpPause is how often a new member is looked at.
 const catchUpPause = 100 * time.Millisecond
 
-func (o *operator) change(ctx context.Context, wanted platform.MemberChange, out io.Writer) (platform.Members, error) {
+func (o *operator) change(ctx context.Context, wanted controller.MemberChange, out io.Writer) (controller.Members,
+	error) {
 	bar := newProgress(out)
 	defer bar.clear()
 	said := false
 	for asked := 1; ; asked++ {
-		var m platform.Members
+		var m controller.Members
 		if err := o.askLeader(ctx, http.MethodPost, "/v1/members", wanted, &m); err != nil {
 			return m, err
 		}
@@ -238,7 +239,7 @@ func (o *operator) change(ctx context.Context, wanted platform.MemberChange, out
 	}
 }
 
-func (f *memberFlags) print(out io.Writer, m platform.Members) error {
+func (f *memberFlags) print(out io.Writer, m controller.Members) error {
 	if f.asJSON {
 		return writeJSON(out, m)
 	}
@@ -256,7 +257,7 @@ func (f *memberFlags) print(out io.Writer, m platform.Members) error {
 			m.Last)
 	}
 	if err := w.Flush(); err != nil || !slices.ContainsFunc(m.Members,
-		func(c platform.Member) bool { return !c.Votes }) {
+		func(c controller.Member) bool { return !c.Votes }) {
 		return err
 	}
 	_, err := fmt.Fprintln(out, "\nAn odd number votes. Who stands by has the log, and votes when there are two of "+

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/holdfast-sdn/holdfast/platform"
+	"github.com/holdfast-sdn/holdfast/controller"
 )
 
 // fakes starts controllers c1, c2 and c3 that answer by a function, and returns their site file.
@@ -38,10 +38,10 @@ func fakes(t *testing.T, answer func(name, request, body string) (int, any)) str
 }
 
 // three are the members of those.
-func three() platform.Members {
-	m := platform.Members{Leader: "c2", Last: 40}
+func three() controller.Members {
+	m := controller.Members{Leader: "c2", Last: 40}
 	for i := uint64(1); i <= 3; i++ {
-		m.Members = append(m.Members, platform.Member{Name: fmt.Sprint("c", i), ID: i, Address: "127.0.0.1:1",
+		m.Members = append(m.Members, controller.Member{Name: fmt.Sprint("c", i), ID: i, Address: "127.0.0.1:1",
 			Votes: true, Leads: i == 2, Connected: true, Match: 40})
 	}
 	return m
@@ -54,19 +54,19 @@ func TestMember(t *testing.T) {
 		m := three()
 		switch {
 		case name != "c2":
-			return http.StatusMisdirectedRequest, platform.Refusal{Error: "controller c2 leads", Leader: "c2"}
+			return http.StatusMisdirectedRequest, controller.Refusal{Error: "controller c2 leads", Leader: "c2"}
 		case request == "GET /v1/members":
 			return http.StatusOK, m
 		case strings.Contains(body, `"remove":3`):
-			return http.StatusConflict, platform.Refusal{Error: "not that one"}
+			return http.StatusConflict, controller.Refusal{Error: "not that one"}
 		}
 		posts = append(posts, body)
 		m.Members[0].Votes = false
 		switch len(posts) {
 		case 1:
-			return http.StatusServiceUnavailable, platform.Refusal{Error: "soon"}
+			return http.StatusServiceUnavailable, controller.Refusal{Error: "soon"}
 		case 2:
-			m.Waiting = &platform.Member{Name: "c9", Match: 7}
+			m.Waiting = &controller.Member{Name: "c9", Match: 7}
 		default:
 			m.Done = true
 		}
@@ -113,7 +113,7 @@ c3          3   127.0.0.1:1  votes  true       40 of 40
 
 func TestMemberID(t *testing.T) {
 	now := three()
-	now.Members = append(now.Members, platform.Member{Name: "c3", ID: 33})
+	now.Members = append(now.Members, controller.Member{Name: "c3", ID: 33})
 	for _, c := range []struct {
 		who  string
 		by   uint64
@@ -140,15 +140,15 @@ func TestDrainCommand(t *testing.T) {
 		switch {
 		case request == "POST /v1/drain" && name == "c2":
 			if asked++; asked == 1 {
-				return http.StatusServiceUnavailable, platform.Refusal{Error: "soon"}
+				return http.StatusServiceUnavailable, controller.Refusal{Error: "soon"}
 			}
-			return http.StatusOK, platform.Members{Leader: "c3"}
+			return http.StatusOK, controller.Members{Leader: "c3"}
 		case request == "POST /v1/drain":
-			return http.StatusConflict, platform.Refusal{Error: "nobody else can lead"}
+			return http.StatusConflict, controller.Refusal{Error: "nobody else can lead"}
 		case name == "c2":
 			return http.StatusOK, three()
 		}
-		return http.StatusMisdirectedRequest, platform.Refusal{Error: "controller c2 leads", Leader: "c2"}
+		return http.StatusMisdirectedRequest, controller.Refusal{Error: "controller c2 leads", Leader: "c2"}
 	})
 	if code, out, stderr := invoke(t.Context(), "drain", "--config", site); code != 0 ||
 		out != "c2 is drained until it is restarted; c3 leads\n" {

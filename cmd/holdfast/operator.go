@@ -9,8 +9,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/holdfast-sdn/holdfast/controller"
 	"github.com/holdfast-sdn/holdfast/internal/config"
-	"github.com/holdfast-sdn/holdfast/platform"
 )
 
 // operator asks controllers to do something.
@@ -43,7 +43,7 @@ const (
 // refused is an answer that is not 200.
 type refused struct {
 	code int
-	platform.Refusal
+	controller.Refusal
 }
 
 func (e *refused) Error() string { return e.Refusal.Error }
@@ -123,8 +123,8 @@ func sleep(ctx context.Context, d time.Duration) error {
 }
 
 // members asks the leader for them.
-func (o *operator) members(ctx context.Context) (platform.Members, error) {
-	var m platform.Members
+func (o *operator) members(ctx context.Context) (controller.Members, error) {
+	var m controller.Members
 	err := o.askLeader(ctx, http.MethodGet, "/v1/members", nil, &m)
 	return m, err
 }

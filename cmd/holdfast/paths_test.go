@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/holdfast-sdn/holdfast/platform"
+	"github.com/holdfast-sdn/holdfast/controller"
 )
 
 // Without application recovery the paths are those that it would install; how the network is protected only it can say.
@@ -17,9 +17,9 @@ func TestPaths(t *testing.T) {
 		case request == "GET /v1/apps/topology/tables":
 			return http.StatusOK, switchesOf("c1", 9, 1, 2)
 		case request == "GET /v1/apps/recovery/tables" && protected.Load():
-			return http.StatusOK, platform.Tables{Application: "recovery", Release: platform.Release(), Leader: "c1"}
+			return http.StatusOK, controller.Tables{Application: "recovery", Release: controller.Release(), Leader: "c1"}
 		}
-		return http.StatusNotFound, platform.Refusal{Error: `no application "recovery" runs here; there are topology`}
+		return http.StatusNotFound, controller.Refusal{Error: `no application "recovery" runs here; there are topology`}
 	})
 	for _, c := range []struct {
 		args      string

@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-sdn/holdfast/controller"
 	"github.com/holdfast-sdn/holdfast/internal/config"
 	"github.com/holdfast-sdn/holdfast/internal/mtls"
 	"github.com/holdfast-sdn/holdfast/internal/pki"
-	"github.com/holdfast-sdn/holdfast/platform"
 )
 
 // authority makes one by the command line, with certificates for "ROLE NAME".
@@ -120,7 +120,7 @@ func TestServeWithAnothersCertificate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = secure(t.Context(), new(platform.Config), s, s.Controllers[0], slog.New(slog.DiscardHandler))
+	_, err = secure(t.Context(), new(controller.Config), s, s.Controllers[0], slog.New(slog.DiscardHandler))
 	if want := "it is that of controller c2, and controller c1 is expected here"; err == nil ||
 		!strings.Contains(err.Error(), want) {
 		t.Errorf("got %v, want %s", err, want)

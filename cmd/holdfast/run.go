@@ -15,11 +15,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-sdn/holdfast/consensus"
+	"github.com/holdfast-sdn/holdfast/controller"
+	"github.com/holdfast-sdn/holdfast/controller/hosting"
 	"github.com/holdfast-sdn/holdfast/internal/config"
 	"github.com/holdfast-sdn/holdfast/ledger"
-	"github.com/holdfast-sdn/holdfast/platform"
-	"github.com/holdfast-sdn/holdfast/platform/hosting"
-	"github.com/holdfast-sdn/holdfast/ryuhost"
+	"github.com/holdfast-sdn/holdfast/ryu"
 	"github.com/holdfast-sdn/holdfast/southbound"
 )
 
@@ -135,7 +135,7 @@ func runAlone(ctx context.Context, o runOptions) error {
 		return errors.Join(fmt.Errorf("folder for the log: %w", err), closeUnused(cfg))
 	}
 	defer os.RemoveAll(cfg.Consensus.Dir)
-	c, err := platform.Start(cfg)
+	c, err := controller.Start(cfg)
 	if err != nil {
 		return errors.Join(err, closeUnused(cfg))
 	}
@@ -160,7 +160,7 @@ func runAlone(ctx context.Context, o runOptions) error {
 }
 
 // awaitLoaded waits until the applications run, and says so if they cannot.
-func awaitLoaded(ctx context.Context, c *platform.Controller) error {
+func awaitLoaded(ctx context.Context, c *controller.Controller) error {
 	for ctx.Err() == nil {
 		s, err := c.Status(ctx)
 		switch {
@@ -190,20 +190,20 @@ func (o runOptions) logger() (log *slog.Logger, end func(), err error) {
 }
 
 // config also opens what the controller listens on.
-func (o runOptions) config(ctx context.Context, log *slog.Logger) (platform.Config, error) {
-	host := ryuhost.Config{Python: o.python, Applications: o.applications, Options: o.options, Site: "holdfast",
+func (o runOptions) config(ctx context.Context, log *slog.Logger) (controller.Config, error) {
+	host := ryu.Config{Python: o.python, Applications: o.applications, Options: o.options, Site: "holdfast",
 		LogLevel: 20, Logger: log}
 	if o.verbose {
 		host.LogLevel = 10
 	}
-	cfg := platform.Config{
+	cfg := controller.Config{
 		Name: "c1", Names: map[uint64]string{1: "c1"}, Southbound: southbound.Config{Logger: log},
 		SwitchTimeout: config.DefaultSwitchTimeout, Logger: log,
 		Consensus: consensus.Config{Cluster: "run", ID: 1, Members: map[uint64]string{1: "c1"},
 			Heartbeat: 10 * time.Millisecond, Election: 50 * time.Millisecond, Logger: log},
 		Hosted: &host,
 	}
-	identity, err := ryuhost.Probe(ctx, host)
+	identity, err := ryu.Probe(ctx, host)
 	if err != nil {
 		return cfg, err
 	}

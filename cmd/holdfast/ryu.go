@@ -5,24 +5,24 @@ import (
 	"log/slog"
 	"slices"
 
+	"github.com/holdfast-sdn/holdfast/controller"
+	"github.com/holdfast-sdn/holdfast/controller/hosting"
 	"github.com/holdfast-sdn/holdfast/internal/config"
-	"github.com/holdfast-sdn/holdfast/platform"
-	"github.com/holdfast-sdn/holdfast/platform/hosting"
-	"github.com/holdfast-sdn/holdfast/ryuhost"
+	"github.com/holdfast-sdn/holdfast/ryu"
 )
 
 // hostApplications completes cfg with what the site's applications of Ryu need, if it has some.
-func hostApplications(ctx context.Context, cfg *platform.Config, s *config.Site, me config.Controller,
+func hostApplications(ctx context.Context, cfg *controller.Config, s *config.Site, me config.Controller,
 	log *slog.Logger) error {
 	at := slices.Index(s.Apps, config.RyuApp)
 	if at < 0 {
 		return nil
 	}
 	r := s.Ryu
-	host := ryuhost.Config{Python: r.Python, Applications: r.Applications, Options: r.Options, Path: r.Path,
+	host := ryu.Config{Python: r.Python, Applications: r.Applications, Options: r.Options, Path: r.Path,
 		Site:     s.Name,
 		LogLevel: r.LogLevel, MemoryBytes: r.MemoryBytes, Logger: log}
-	identity, err := ryuhost.Probe(ctx, host)
+	identity, err := ryu.Probe(ctx, host)
 	if err != nil {
 		return err
 	}

@@ -13,9 +13,9 @@ import (
 
 	"github.com/holdfast-sdn/holdfast/consensus"
 	"github.com/holdfast-sdn/holdfast/consensus/storage/disk"
+	"github.com/holdfast-sdn/holdfast/controller"
+	"github.com/holdfast-sdn/holdfast/controller/audit"
 	"github.com/holdfast-sdn/holdfast/internal/config"
-	"github.com/holdfast-sdn/holdfast/platform"
-	"github.com/holdfast-sdn/holdfast/platform/audit"
 	"github.com/holdfast-sdn/holdfast/southbound"
 )
 
@@ -111,7 +111,7 @@ func run(ctx context.Context, s *config.Site, me config.Controller, o serveOptio
 	if err != nil {
 		return errors.Join(err, closeUnused(cfg))
 	}
-	c, err := platform.Start(cfg)
+	c, err := controller.Start(cfg)
 	if errors.Is(err, consensus.ErrNoLog) {
 		err = fmt.Errorf("%w: holdfast init, if the site is new; else holdfast member replace, and serve --join", err)
 	}
@@ -131,8 +131,8 @@ func run(ctx context.Context, s *config.Site, me config.Controller, o serveOptio
 
 // controllerConfig also opens what the controller listens on and writes to.
 func controllerConfig(ctx context.Context, s *config.Site, me config.Controller, o serveOptions,
-	log *slog.Logger) (platform.Config, error) {
-	cfg := platform.Config{
+	log *slog.Logger) (controller.Config, error) {
+	cfg := controller.Config{
 		Name:          me.Name,
 		Names:         map[uint64]string{},
 		Southbound:    southbound.Config{Logger: log},
@@ -175,7 +175,7 @@ func controllerConfig(ctx context.Context, s *config.Site, me config.Controller,
 }
 
 // closeUnused closes what a controller that did not start would have closed.
-func closeUnused(cfg platform.Config) error {
+func closeUnused(cfg controller.Config) error {
 	for _, l := range []net.Listener{cfg.Consensus.Listener, cfg.OpenFlow, cfg.API, cfg.REST} {
 		if l != nil {
 			l.Close()

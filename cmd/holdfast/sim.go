@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/holdfast-sdn/holdfast/sim"
+	"github.com/holdfast-sdn/holdfast/lab/sim"
 )
 
 // shrinkTime is for how long a smaller scenario is looked for.

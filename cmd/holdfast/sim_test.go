@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/holdfast-sdn/holdfast/sim"
+	"github.com/holdfast-sdn/holdfast/lab/sim"
 )
 
 func TestSimSeeds(t *testing.T) {

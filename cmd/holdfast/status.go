@@ -13,8 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-sdn/holdfast/controller"
 	"github.com/holdfast-sdn/holdfast/internal/config"
-	"github.com/holdfast-sdn/holdfast/platform"
 )
 
 func statusCommand() *cobra.Command {
@@ -62,9 +62,9 @@ a controller. {name} in the site file stands for "operator".`,
 
 // answer is what one controller said, or why it said nothing.
 type answer struct {
-	Name   string           `json:"name"`
-	Error  string           `json:"error,omitempty"`
-	Status *platform.Status `json:"status,omitempty"`
+	Name   string             `json:"name"`
+	Error  string             `json:"error,omitempty"`
+	Status *controller.Status `json:"status,omitempty"`
 }
 
 // askTimeout bounds how long a controller may take to answer.
@@ -89,7 +89,7 @@ func askAll(ctx context.Context, client *http.Client, s *config.Site) []answer {
 	return answers
 }
 
-func askStatus(ctx context.Context, client *http.Client, addr string) (*platform.Status, error) {
+func askStatus(ctx context.Context, client *http.Client, addr string) (*controller.Status, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/v1/status", nil)
@@ -105,15 +105,15 @@ func askStatus(ctx context.Context, client *http.Client, addr string) (*platform
 		text, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<10))
 		return nil, fmt.Errorf("%s: %s", resp.Status, text)
 	}
-	st := new(platform.Status)
+	st := new(controller.Status)
 	if err := json.NewDecoder(resp.Body).Decode(st); err != nil {
 		return nil, fmt.Errorf("answer of %s: %w", addr, err)
 	}
 	return st, nil
 }
 
-func leaderOf(answers []answer) *platform.Status {
-	var leader *platform.Status
+func leaderOf(answers []answer) *controller.Status {
+	var leader *controller.Status
 	for _, a := range answers {
 		if a.Status != nil && a.Status.Role == "leader" && (leader == nil || a.Status.Term > leader.Term) {
 			leader = a.Status

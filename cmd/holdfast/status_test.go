@@ -4,31 +4,31 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/holdfast-sdn/holdfast/platform"
-	"github.com/holdfast-sdn/holdfast/platform/hosting"
+	"github.com/holdfast-sdn/holdfast/controller"
+	"github.com/holdfast-sdn/holdfast/controller/hosting"
 )
 
 func TestPrintStatus(t *testing.T) {
-	leader := &platform.Status{Name: "c1", Role: "leader", Term: 3, Applied: 9, Apps: []string{"hub"},
-		Switches: []platform.SwitchStatus{{Switch: "0000000000000001", State: "up", Role: "master", Mode: "agent",
+	leader := &controller.Status{Name: "c1", Role: "leader", Term: 3, Applied: 9, Apps: []string{"hub"},
+		Switches: []controller.SwitchStatus{{Switch: "0000000000000001", State: "up", Role: "master", Mode: "agent",
 			Version: "1.3", Guarantee: "exactly-once", EventsLogged: 5, CommandsSent: 7, CommandsDone: 6}}}
-	other := &platform.Status{Name: "c2", Role: "follower", Term: 3, Apps: []string{"learning"}}
-	stock := &platform.Status{Name: "c1", Role: "leader", Term: 3,
-		Switches: []platform.SwitchStatus{{Switch: "0000000000000002", State: "up", Role: "master",
+	other := &controller.Status{Name: "c2", Role: "follower", Term: 3, Apps: []string{"learning"}}
+	stock := &controller.Status{Name: "c1", Role: "leader", Term: 3,
+		Switches: []controller.SwitchStatus{{Switch: "0000000000000002", State: "up", Role: "master",
 			Mode: "stock", Version: "1.4", Guarantee: "at-least-once", Why: "it has no bundles", InStep: true}}}
-	outdone := &platform.Status{Name: "c1", Role: "leader", Term: 1,
-		Switches: []platform.SwitchStatus{{Switch: "0000000000000003", State: "down", Role: "standby",
+	outdone := &controller.Status{Name: "c1", Role: "leader", Term: 1,
+		Switches: []controller.SwitchStatus{{Switch: "0000000000000003", State: "down", Role: "standby",
 			Mode: "agent", Version: "1.3", Guarantee: "none", Why: "a later term"}}}
-	standby := func(inStep bool) *platform.Status {
-		return &platform.Status{Role: "follower", Term: 3,
-			Switches: []platform.SwitchStatus{{Switch: "0000000000000002", Role: "standby", InStep: inStep}}}
+	standby := func(inStep bool) *controller.Status {
+		return &controller.Status{Role: "follower", Term: 3,
+			Switches: []controller.SwitchStatus{{Switch: "0000000000000002", Role: "standby", InStep: inStep}}}
 	}
-	hosts := &platform.Status{Name: "c1", Role: "leader", Term: 3,
+	hosts := &controller.Status{Name: "c1", Role: "leader", Term: 3,
 		Hosted: &hosting.Status{State: "running", Inputs: 70, Executed: 60, Logged: 50, HistoryBytes: 3 << 20,
 			Restarts: 2, LastEnd: "hung at input 7", NoCheckpoint: "a thread waits"}}
-	diverged := &platform.Status{Name: "c2", Role: "follower", Term: 3,
+	diverged := &controller.Status{Name: "c2", Role: "follower", Term: 3,
 		Hosted: &hosting.Status{State: "catching up", Diverged: 9, Checkpoint: 5, OSKen: "4.2.2"}}
-	stale := &platform.Status{Name: "c3", Role: "leader", Term: 2, Apps: []string{"hub"}}
+	stale := &controller.Status{Name: "c3", Role: "leader", Term: 2, Apps: []string{"hub"}}
 	for _, c := range []struct {
 		name    string
 		answers []answer

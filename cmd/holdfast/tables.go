@@ -10,10 +10,10 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/holdfast-sdn/holdfast/controller"
 	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/network/recovery"
 	"github.com/holdfast-sdn/holdfast/network/topology"
-	"github.com/holdfast-sdn/holdfast/platform"
 )
 
 // otherRelease says that only its own command line knows for sure what a controller has in its tables.
@@ -21,16 +21,16 @@ type otherRelease struct{ controller, release string }
 
 func (e *otherRelease) Error() string {
 	return fmt.Sprintf("controller %s is of another release (%s, and this is %s), and its tables may be others: "+
-		"use the holdfast beside it", e.controller, cmp.Or(e.release, "an older one"), platform.Release())
+		"use the holdfast beside it", e.controller, cmp.Or(e.release, "an older one"), controller.Release())
 }
 
 // tables asks all controllers for an application's tables. The first answer of one that knows who leads is taken, else
 // that of the one that has most of the log; controllers of another release count only in errors.
-func (o *operator) tables(ctx context.Context, app string) (*platform.Tables, error) {
+func (o *operator) tables(ctx context.Context, app string) (*controller.Tables, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	type answer struct {
-		tables platform.Tables
+		tables controller.Tables
 		err    error
 	}
 	answers := make(chan answer, len(o.site.Controllers))
@@ -38,13 +38,13 @@ func (o *operator) tables(ctx context.Context, app string) (*platform.Tables, er
 		go func() { // ends with cancel
 			var a answer
 			a.err = o.call(ctx, c, http.MethodGet, "/v1/apps/"+app+"/tables", nil, &a.tables)
-			if a.err == nil && a.tables.Release != platform.Release() {
+			if a.err == nil && a.tables.Release != controller.Release() {
 				a.err = &otherRelease{c.Name, a.tables.Release}
 			}
 			answers <- a
 		}()
 	}
-	var behind []platform.Tables
+	var behind []controller.Tables
 	var failed error
 	for range o.site.Controllers {
 		switch a := <-answers; {
@@ -61,7 +61,7 @@ func (o *operator) tables(ctx context.Context, app string) (*platform.Tables, er
 	if len(behind) == 0 {
 		return nil, fmt.Errorf("no controller tells of application %s: %w", app, failed)
 	}
-	newest := slices.MaxFunc(behind, func(a, b platform.Tables) int { return cmp.Compare(a.Applied, b.Applied) })
+	newest := slices.MaxFunc(behind, func(a, b controller.Tables) int { return cmp.Compare(a.Applied, b.Applied) })
 	return &newest, nil
 }
 
@@ -83,7 +83,7 @@ func absent(err error) bool {
 }
 
 // tablesOf is tables for commands: what is missing says what to do, and what may be out of date comes with a warning.
-func (o *operator) tablesOf(ctx context.Context, app string, warnings io.Writer) (*platform.Tables, error) {
+func (o *operator) tablesOf(ctx context.Context, app string, warnings io.Writer) (*controller.Tables, error) {
 	t, err := o.tables(ctx, app)
 	if absent(err) {
 		return nil, fmt.Errorf("%w: put it among the apps of the site file", err)
@@ -95,7 +95,7 @@ func (o *operator) tablesOf(ctx context.Context, app string, warnings io.Writer)
 }
 
 // understood reads tables. Builds that no release tells apart may differ too.
-func understood[V any](t *platform.Tables, of func(iter.Seq[ledger.Row]) (V, error)) (V, error) {
+func understood[V any](t *controller.Tables, of func(iter.Seq[ledger.Row]) (V, error)) (V, error) {
 	v, err := of(slices.Values(t.Rows))
 	if err != nil {
 		return v, fmt.Errorf("controller %s may be of another build, use the holdfast beside it: %w", t.Controller, err)

@@ -9,10 +9,10 @@ import (
 	"net/http"
 
 	"github.com/holdfast-sdn/holdfast/agent"
+	"github.com/holdfast-sdn/holdfast/controller"
 	"github.com/holdfast-sdn/holdfast/internal/config"
 	"github.com/holdfast-sdn/holdfast/internal/mtls"
 	"github.com/holdfast-sdn/holdfast/internal/pki"
-	"github.com/holdfast-sdn/holdfast/platform"
 )
 
 // Here is who may connect to whom, if the site has TLS: docs/operating.md has it as a table.
@@ -43,7 +43,7 @@ func apiListener(c *mtls.Credentials, l net.Listener) net.Listener {
 
 // secure puts TLS around everything that a controller listens on, and around connections to others, until ctx ends. It
 // returns by what; nil without TLS.
-func secure(ctx context.Context, cfg *platform.Config, s *config.Site, me config.Controller,
+func secure(ctx context.Context, cfg *controller.Config, s *config.Site, me config.Controller,
 	log *slog.Logger) (*mtls.Credentials, error) {
 	if s.TLS == nil {
 		return nil, nil

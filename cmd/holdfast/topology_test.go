@@ -5,13 +5,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/holdfast-sdn/holdfast/controller"
 	"github.com/holdfast-sdn/holdfast/ledger"
-	"github.com/holdfast-sdn/holdfast/platform"
 )
 
 // switchesOf are the tables of application topology when it knows these switches, without a port.
-func switchesOf(leader string, applied uint64, ids ...uint64) platform.Tables {
-	t := platform.Tables{Application: "topology", Controller: "c9", Release: platform.Release(), Leader: leader,
+func switchesOf(leader string, applied uint64, ids ...uint64) controller.Tables {
+	t := controller.Tables{Application: "topology", Controller: "c9", Release: controller.Release(), Leader: leader,
 		Applied: applied}
 	for _, id := range ids {
 		// CBOR: [null, false]
@@ -21,7 +21,7 @@ func switchesOf(leader string, applied uint64, ids ...uint64) platform.Tables {
 }
 
 // ofRelease are such tables of a controller of another release.
-func ofRelease(name string) platform.Tables {
+func ofRelease(name string) controller.Tables {
 	t := switchesOf("c1", 9, 3)
 	t.Release = name
 	return t
@@ -29,7 +29,7 @@ func ofRelease(name string) platform.Tables {
 
 // Whoever knows a leader is believed; else who has most of the log, with a warning.
 func TestTopology(t *testing.T) {
-	down, without := platform.Refusal{Error: "the controller is stopping"}, platform.Refusal{Error: "there are hub"}
+	down, without := controller.Refusal{Error: "the controller is stopping"}, controller.Refusal{Error: "there are hub"}
 	broken := switchesOf("c1", 9, 3)
 	broken.Rows[0].Value = []byte{0x81, 0xf6}
 	for _, c := range []struct {
@@ -87,7 +87,7 @@ func TestTopology(t *testing.T) {
 
 func TestTopologyWithoutTheApplication(t *testing.T) {
 	site := fakes(t, func(string, string, string) (int, any) {
-		return http.StatusNotFound, platform.Refusal{Error: `no application "topology" runs here; there are hub`}
+		return http.StatusNotFound, controller.Refusal{Error: `no application "topology" runs here; there are hub`}
 	})
 	code, _, errs := invoke(t.Context(), "topology", "--config", site)
 	if code != exitFailed || !strings.Contains(errs, "there are hub: put it among the apps of the site file") {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/holdfast-sdn/holdfast/platform"
+	"github.com/holdfast-sdn/holdfast/controller"
 )
 
 func versionCommand() *cobra.Command {
@@ -38,6 +38,6 @@ func version() string {
 			}
 		}
 	}
-	return fmt.Sprintf("holdfast %s%s %s %s/%s", platform.Release(), commit, runtime.Version(), runtime.GOOS,
+	return fmt.Sprintf("holdfast %s%s %s %s/%s", controller.Release(), commit, runtime.Version(), runtime.GOOS,
 		runtime.GOARCH)
 }

@@ -6,8 +6,8 @@ import (
 
 	"github.com/holdfast-sdn/holdfast/app/apptest"
 	"github.com/holdfast-sdn/holdfast/bfd"
+	"github.com/holdfast-sdn/holdfast/lab/vswitch"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
-	"github.com/holdfast-sdn/holdfast/vswitch"
 )
 
 // What a sentry sends over a link no application sees, whatever it does with frames that it does not know.

@@ -3,12 +3,12 @@ package paths_test
 import (
 	"testing"
 
+	"github.com/holdfast-sdn/holdfast/lab/graphs"
 	"github.com/holdfast-sdn/holdfast/network/paths"
-	"github.com/holdfast-sdn/holdfast/network/paths/sample"
 )
 
 func BenchmarkProtect(b *testing.B) {
-	g := sample.Random(1, 1000, 4000, 10)
+	g := graphs.Random(1, 1000, 4000, 10)
 	for _, avoid := range []paths.Disjoint{paths.LinkDisjoint, paths.NodeDisjoint} {
 		b.Run(avoid.String(), func(b *testing.B) {
 			for b.Loop() {

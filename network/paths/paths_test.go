@@ -8,8 +8,8 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/holdfast-sdn/holdfast/lab/graphs"
 	"github.com/holdfast-sdn/holdfast/network/paths"
-	"github.com/holdfast-sdn/holdfast/network/paths/sample"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
@@ -17,7 +17,7 @@ import (
 // drawGraph draws a small network, in which some links may work one way only and cost differently each way.
 func drawGraph(t *rapid.T) *paths.Graph {
 	n := rapid.IntRange(2, 7).Draw(t, "switches")
-	whole := sample.Random(rapid.Uint64().Draw(t, "seed"), n, rapid.IntRange(n-1, 2*n).Draw(t, "links"), 4)
+	whole := graphs.Random(rapid.Uint64().Draw(t, "seed"), n, rapid.IntRange(n-1, 2*n).Draw(t, "links"), 4)
 	var links []paths.Link
 	for _, l := range whole.Links() {
 		if kind := rapid.IntRange(0, 9).Draw(t, "kind"); kind == 0 {
@@ -164,7 +164,7 @@ func TestNewGraphRefuses(t *testing.T) {
 }
 
 func TestNothingLeadsToWhatIsNotThere(t *testing.T) {
-	g := sample.Triangle()
+	g := graphs.Triangle()
 	if p, ok := g.Shortest(1, 9); ok {
 		t.Errorf("a path to 9: %v", p)
 	}
@@ -184,7 +184,7 @@ func TestNothingLeadsToWhatIsNotThere(t *testing.T) {
 
 // The order in which a graph is described says nothing.
 func TestRoutesDoNotDependOnOrder(t *testing.T) {
-	g := sample.Random(3, 40, 100, 1)
+	g := graphs.Random(3, 40, 100, 1)
 	links := slices.Clone(g.Links())
 	switches := slices.Clone(g.Switches())
 	slices.Reverse(links)

@@ -7,8 +7,8 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/holdfast-sdn/holdfast/lab/graphs"
 	"github.com/holdfast-sdn/holdfast/network/paths"
-	"github.com/holdfast-sdn/holdfast/network/paths/sample"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
@@ -58,7 +58,7 @@ func TestWaysOfThePaper(t *testing.T) {
 		t.Fatalf("no link from %v to %v", a, b)
 		return paths.End{}
 	}
-	triangle, ring := sample.Triangle(), sample.Ring()
+	triangle, ring := graphs.Triangle(), graphs.Ring()
 	for _, c := range []struct {
 		name string
 		g    *paths.Graph
@@ -85,7 +85,7 @@ func TestWaysOfThePaper(t *testing.T) {
 // Without a failure packets take shortest paths; and where nothing nearer to the destination has settled it, the backup
 // is the shortest path without the dead link (section IV-C, extended experiments).
 func TestWaysAreShort(t *testing.T) {
-	for _, g := range []*paths.Graph{sample.USNET(), sample.Random(1, 40, 80, 10), sample.Random(2, 30, 45, 3)} {
+	for _, g := range []*paths.Graph{graphs.USNET(), graphs.Random(1, 40, 80, 10), graphs.Random(2, 30, 45, 3)} {
 		r := protect(t, g, paths.LinkDisjoint)
 		backups, longer := 0, 0
 		for _, to := range g.Switches() {
@@ -174,7 +174,7 @@ func mutate(t *rapid.T, g *paths.Graph) *paths.Graph {
 func TestUpdateIsWhatProtectReturns(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(2, 14).Draw(t, "switches")
-		g := sample.Random(rapid.Uint64().Draw(t, "seed"), n, rapid.IntRange(n-1, 3*n).Draw(t, "links"),
+		g := graphs.Random(rapid.Uint64().Draw(t, "seed"), n, rapid.IntRange(n-1, 3*n).Draw(t, "links"),
 			rapid.Uint32Range(1, 4).Draw(t, "max cost"))
 		avoid := rapid.SampledFrom([]paths.Disjoint{paths.LinkDisjoint, paths.NodeDisjoint}).Draw(t, "avoid")
 		r := protect(t, g, avoid)
@@ -205,7 +205,7 @@ func TestUpdatesOfLargerNetworks(t *testing.T) {
 	for seed := range uint64(30) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		n := 10 + r.IntN(50)
-		whole := sample.Random(seed, n, n+r.IntN(2*n), 1+r.Uint32N(6))
+		whole := graphs.Random(seed, n, n+r.IntN(2*n), 1+r.Uint32N(6))
 		for _, avoid := range []paths.Disjoint{paths.LinkDisjoint, paths.NodeDisjoint} {
 			routes := protect(t, whole, avoid)
 			for range 15 {
@@ -235,7 +235,7 @@ func TestUpdatesOfLargerNetworks(t *testing.T) {
 }
 
 func TestUpdateWithAnotherSwitch(t *testing.T) {
-	g := sample.Random(1, 10, 20, 3)
+	g := graphs.Random(1, 10, 20, 3)
 	whole := protect(t, g, paths.LinkDisjoint)
 	links := slices.DeleteFunc(slices.Clone(g.Links()),
 		func(l paths.Link) bool { return l.From.Switch == 10 || l.To.Switch == 10 })
@@ -267,7 +267,7 @@ func TestUpdateWithAnotherSwitch(t *testing.T) {
 func TestStepsGoFromTheDestinationOutward(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(3, 14).Draw(t, "switches")
-		g := sample.Random(rapid.Uint64().Draw(t, "seed"), n, rapid.IntRange(n-1, 3*n).Draw(t, "links"), 4)
+		g := graphs.Random(rapid.Uint64().Draw(t, "seed"), n, rapid.IntRange(n-1, 3*n).Draw(t, "links"), 4)
 		old := protect(t, g, paths.LinkDisjoint)
 		h := mutate(t, g)
 		r, err := old.Update(h, h.Switches())

@@ -3,12 +3,12 @@ package protect
 import (
 	"testing"
 
+	"github.com/holdfast-sdn/holdfast/lab/graphs"
 	"github.com/holdfast-sdn/holdfast/network/paths"
-	"github.com/holdfast-sdn/holdfast/network/paths/sample"
 )
 
 func BenchmarkCompile(b *testing.B) {
-	g := sample.Random(1, 1000, 4000, 10)
+	g := graphs.Random(1, 1000, 4000, 10)
 	r, err := paths.Protect(g, g.Switches(), paths.LinkDisjoint)
 	if err != nil {
 		b.Fatal(err)
@@ -25,7 +25,7 @@ func BenchmarkCompile(b *testing.B) {
 }
 
 func BenchmarkUpdate(b *testing.B) {
-	g := sample.Random(1, 1000, 4000, 10)
+	g := graphs.Random(1, 1000, 4000, 10)
 	for _, avoid := range modes {
 		b.Run(avoid.String(), func(b *testing.B) {
 			p := planOf(b, g, avoid)

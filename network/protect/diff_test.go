@@ -6,8 +6,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/holdfast-sdn/holdfast/lab/graphs"
 	"github.com/holdfast-sdn/holdfast/network/paths"
-	"github.com/holdfast-sdn/holdfast/network/paths/sample"
 	"github.com/holdfast-sdn/holdfast/openflow"
 )
 
@@ -221,7 +221,7 @@ func TestNoPacketIsLostWhenProtectionChanges(t *testing.T) {
 }
 
 func TestSwitchesComeAndGo(t *testing.T) {
-	g := sample.Random(1, 10, 20, 3)
+	g := graphs.Random(1, 10, 20, 3)
 	r := rand.New(rand.NewPCG(1, 5))
 	links := slices.DeleteFunc(slices.Clone(g.Links()),
 		func(l paths.Link) bool { return l.From.Switch == 10 || l.To.Switch == 10 })

@@ -5,10 +5,10 @@ import (
 	"iter"
 	"testing"
 
+	"github.com/holdfast-sdn/holdfast/lab/vswitch"
 	"github.com/holdfast-sdn/holdfast/network/paths"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
-	"github.com/holdfast-sdn/holdfast/vswitch"
 )
 
 // fabric is a network of software switches with the links of a graph, one frame at a time. Its switches are numbered

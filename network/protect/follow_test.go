@@ -7,8 +7,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/holdfast-sdn/holdfast/lab/graphs"
 	"github.com/holdfast-sdn/holdfast/network/paths"
-	"github.com/holdfast-sdn/holdfast/network/paths/sample"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
@@ -169,8 +169,8 @@ func surviveAll(t testing.TB, p *Plan) {
 var modes = []paths.Disjoint{paths.LinkDisjoint, paths.NodeDisjoint}
 
 func TestEverySingleFailureOfThePapersNetworks(t *testing.T) {
-	for name, g := range map[string]*paths.Graph{"triangle": sample.Triangle(), "ring": sample.Ring(),
-		"USNET": sample.USNET()} {
+	for name, g := range map[string]*paths.Graph{"triangle": graphs.Triangle(), "ring": graphs.Ring(),
+		"USNET": graphs.USNET()} {
 		for _, avoid := range modes {
 			t.Run(fmt.Sprint(name, "/", avoid), func(t *testing.T) { surviveAll(t, planOf(t, g, avoid)) })
 		}
@@ -182,7 +182,7 @@ func random(seed uint64, most int) (*paths.Graph, string) {
 	r := rand.New(rand.NewPCG(seed, 1))
 	n := 2 + r.IntN(most-1)
 	links := n - 1 + r.IntN(2*n)
-	return sample.Random(seed, n, links, 1+r.Uint32N(10)), fmt.Sprintf("seed=%d,switches=%d,links=%d", seed, n, links)
+	return graphs.Random(seed, n, links, 1+r.Uint32N(10)), fmt.Sprintf("seed=%d,switches=%d,links=%d", seed, n, links)
 }
 
 func TestEverySingleFailureOfRandomNetworks(t *testing.T) {

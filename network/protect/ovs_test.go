@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-sdn/holdfast/internal/netlab"
+	"github.com/holdfast-sdn/holdfast/lab/graphs"
+	"github.com/holdfast-sdn/holdfast/lab/netlab"
 	"github.com/holdfast-sdn/holdfast/network/paths"
-	"github.com/holdfast-sdn/holdfast/network/paths/sample"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
@@ -24,7 +24,7 @@ func TestOpenVSwitch(t *testing.T) {
 		name  string
 		g     *paths.Graph
 		avoid paths.Disjoint
-	}{{"ring", sample.Ring(), paths.LinkDisjoint}, {"triangle", sample.Triangle(), paths.NodeDisjoint}} {
+	}{{"ring", graphs.Ring(), paths.LinkDisjoint}, {"triangle", graphs.Triangle(), paths.NodeDisjoint}} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			tryOVS(t, c.g, c.avoid)

@@ -5,15 +5,15 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/holdfast-sdn/holdfast/lab/graphs"
 	"github.com/holdfast-sdn/holdfast/network/paths"
-	"github.com/holdfast-sdn/holdfast/network/paths/sample"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
 // What B of figure 3b holds for the hosts at A, B and E: from A to E by B, C, D; back by the same way.
 func TestProgramOfTheRing(t *testing.T) {
-	g := sample.Ring()
+	g := graphs.Ring()
 	routes, err := paths.Protect(g, []openflow.DatapathID{1, 2, 5}, paths.LinkDisjoint)
 	if err != nil {
 		t.Fatal(err)
@@ -54,7 +54,7 @@ func TestProgramOfTheRing(t *testing.T) {
 // In node-disjoint routes the switches next to the destination mark what takes their backup, and the destination takes
 // the mark off.
 func TestProgramsThatMark(t *testing.T) {
-	p := planOf(t, sample.Triangle(), paths.NodeDisjoint)
+	p := planOf(t, graphs.Triangle(), paths.NodeDisjoint)
 	lines := func(s openflow.DatapathID) (all string) {
 		for _, m := range Diff(Program{}, p.Program(s)).Messages() {
 			all += m.(interface{ String() string }).String() + "\n"
@@ -73,7 +73,7 @@ func TestProgramsThatMark(t *testing.T) {
 }
 
 func TestGroupsAreShared(t *testing.T) {
-	g := sample.Random(1, 100, 200, 10)
+	g := graphs.Random(1, 100, 200, 10)
 	p := planOf(t, g, paths.LinkDisjoint)
 	for _, s := range g.Switches() {
 		ports := 0
@@ -101,7 +101,7 @@ func TestGroupIDsOfHighPorts(t *testing.T) {
 }
 
 func TestCompileRefuses(t *testing.T) {
-	ring := sample.Ring()
+	ring := graphs.Ring()
 	routes, err := paths.Protect(ring, []openflow.DatapathID{1, 2, 3}, paths.LinkDisjoint)
 	if err != nil {
 		t.Fatal(err)

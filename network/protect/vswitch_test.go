@@ -8,12 +8,12 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/holdfast-sdn/holdfast/lab/graphs"
 	"github.com/holdfast-sdn/holdfast/network/paths"
-	"github.com/holdfast-sdn/holdfast/network/paths/sample"
 	"github.com/holdfast-sdn/holdfast/openflow"
 )
 
-var graphs = flag.Int("graphs", someGraphs, "how many random networks of software switches lose each link; those "+
+var howMany = flag.Int("graphs", someGraphs, "how many random networks of software switches lose each link; those "+
 	"beyond the default have up to 200 switches")
 
 const someGraphs = 12
@@ -21,8 +21,8 @@ const someGraphs = 12
 // What the messages make a switch do is what the interpreter says.
 func TestSwitchesDoWhatTheInterpreterSays(t *testing.T) {
 	for name, g := range map[string]*paths.Graph{
-		"triangle": sample.Triangle(), "ring": sample.Ring(), "USNET": sample.USNET(),
-		"tree": sample.Random(4, 9, 8, 3), "random": sample.Random(5, 15, 24, 5),
+		"triangle": graphs.Triangle(), "ring": graphs.Ring(), "USNET": graphs.USNET(),
+		"tree": graphs.Random(4, 9, 8, 3), "random": graphs.Random(5, 15, 24, 5),
 	} {
 		for _, avoid := range modes {
 			t.Run(fmt.Sprint(name, "/", avoid), func(t *testing.T) {
@@ -99,7 +99,7 @@ func (f *fabric) surviveAll(avoid paths.Disjoint) (failures, tried int) {
 // switch) is dead, and never go in a circle.
 func TestEverySingleFailureOnSwitches(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(*graphs) {
+	for seed := range uint64(*howMany) {
 		most := 60
 		if seed >= someGraphs {
 			most = 200
@@ -121,7 +121,7 @@ func TestEverySingleFailureOnManySwitches(t *testing.T) {
 func killEach(t *testing.T, seed uint64, switches, links int) {
 	for _, avoid := range modes {
 		t.Run(fmt.Sprintf("seed=%d,switches=%d,links=%d/%v", seed, switches, links, avoid), func(t *testing.T) {
-			f := newFabric(t, planOf(t, sample.Random(seed, switches, links, 10), avoid))
+			f := newFabric(t, planOf(t, graphs.Random(seed, switches, links, 10), avoid))
 			failures, tried := f.surviveAll(avoid)
 			t.Logf("%d failures, %d frames", failures, tried)
 		})
@@ -133,10 +133,10 @@ func killEach(t *testing.T, seed uint64, switches, links int) {
 // failure cuts off: these wait for their routes. The switches of a round get to it in any order; the same switches go
 // through it for one failure after the other; one that is dead gets its rounds, too.
 func TestNoFrameIsLostBetweenPlans(t *testing.T) {
-	for seed := range uint64(*graphs) {
+	for seed := range uint64(*howMany) {
 		r := rand.New(rand.NewPCG(seed, 8))
 		n := 4 + r.IntN(9)
-		g := sample.Random(seed, n, n-1+r.IntN(2*n), 10)
+		g := graphs.Random(seed, n, n-1+r.IntN(2*n), 10)
 		for _, avoid := range modes {
 			t.Run(fmt.Sprintf("seed=%d,switches=%d/%v", seed, n, avoid), func(t *testing.T) {
 				p := planOf(t, g, avoid)

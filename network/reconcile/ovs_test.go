@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-sdn/holdfast/internal/netlab"
 	"github.com/holdfast-sdn/holdfast/internal/ofconn"
+	"github.com/holdfast-sdn/holdfast/lab/graphs"
+	"github.com/holdfast-sdn/holdfast/lab/netlab"
 	"github.com/holdfast-sdn/holdfast/network/paths"
-	"github.com/holdfast-sdn/holdfast/network/paths/sample"
 	"github.com/holdfast-sdn/holdfast/network/protect"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
@@ -132,7 +132,7 @@ func (s *session) spoil(want Want) (gone int) {
 // program is what a switch of a node-disjoint network with many hosts holds, and entries and groups of all kinds.
 func program(t *testing.T) Want {
 	t.Helper()
-	g := sample.USNET()
+	g := graphs.USNET()
 	var hosts []protect.Host
 	for i := range 2000 {
 		hosts = append(hosts, protect.Host{MAC: of13.MAC{2, 0, 0, 0, byte(i >> 8), byte(i)},

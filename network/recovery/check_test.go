@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/app"
+	"github.com/holdfast-sdn/holdfast/lab/graphs"
 	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/network/liveness"
-	"github.com/holdfast-sdn/holdfast/network/paths/sample"
 	"github.com/holdfast-sdn/holdfast/network/protect"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
@@ -64,7 +64,7 @@ func TestWhatSomebodyHasChangedIsMadeRight(t *testing.T) {
 		for seed := range uint64(8) {
 			c := defaults
 			c.RemoveForeign = remove
-			w := build(t, seed, sample.Ring(), c)
+			w := build(t, seed, graphs.Ring(), c)
 			for _, s := range w.switches {
 				s.partial = 1 + int(seed)
 				damage(s)
@@ -96,7 +96,7 @@ func TestWhatSomebodyHasChangedIsMadeRight(t *testing.T) {
 // A switch that refuses something does not hold up the others. It is told in the status, and tried again, later each
 // time.
 func TestRefused(t *testing.T) {
-	w := build(t, 1, sample.Ring(), defaults)
+	w := build(t, 1, graphs.Ring(), defaults)
 	w.switches[2].refuses = 1 << 20
 	w.host(app.MAC{2, 9}, at(1, 7))
 	w.advance(500 * time.Millisecond)
@@ -125,7 +125,7 @@ func TestRefused(t *testing.T) {
 
 // Nor does one that does not answer.
 func TestNoAnswer(t *testing.T) {
-	w := build(t, 1, sample.Ring(), defaults)
+	w := build(t, 1, graphs.Ring(), defaults)
 	w.switches[2].mute = true
 	w.host(app.MAC{2, 9}, at(1, 7))
 	w.advance(answerIn - time.Second)
@@ -144,8 +144,8 @@ func TestNoAnswer(t *testing.T) {
 // A switch that is restarted while a plan is installed gets no part of it, which would refer to what it has lost.
 func TestASwitchThatIsRestartedMeanwhile(t *testing.T) {
 	for restart := 1; ; restart++ {
-		w := build(t, 1, sample.Ring(), defaults)
-		w.setCable(cables(sample.Ring())[2], false)
+		w := build(t, 1, graphs.Ring(), defaults)
+		w.setCable(cables(graphs.Ring())[2], false)
 		w.Now += int64(lossQuiet)
 		w.tick()
 		steps := 0
@@ -171,8 +171,8 @@ func TestASwitchThatIsRestartedMeanwhile(t *testing.T) {
 
 // A plan that a leader made and could not commit is not taken for the one that another made in its place.
 func TestAPlanThatWasTakenBack(t *testing.T) {
-	w := build(t, 1, sample.Ring(), defaults)
-	w.setCable(cables(sample.Ring())[2], false)
+	w := build(t, 1, graphs.Ring(), defaults)
+	w.setCable(cables(graphs.Ring())[2], false)
 	w.Now += int64(lossQuiet)
 	lost, now := w.Leader(), w.Now
 	lost.Tick(now) // this leader has the plan in memory
@@ -193,7 +193,7 @@ func TestAPlanThatWasTakenBack(t *testing.T) {
 
 // A check that a leader has gone on with, and could not commit, does not go on from there.
 func TestACheckThatWasTakenBack(t *testing.T) {
-	w := build(t, 1, sample.Ring(), defaults)
+	w := build(t, 1, graphs.Ring(), defaults)
 	s := w.switches[2]
 	s.partial = 1
 	damage(s)
@@ -225,7 +225,7 @@ func TestACheckThatWasTakenBack(t *testing.T) {
 
 // Another kind of protection is installed when the configuration says so.
 func TestTheKindOfProtectionChanges(t *testing.T) {
-	w := build(t, 1, sample.Ring(), defaults)
+	w := build(t, 1, graphs.Ring(), defaults)
 	c := defaults
 	c.Disjoint = 1
 	w.upgrade(c)
@@ -253,10 +253,10 @@ func TestOfNothing(t *testing.T) {
 // A plan waits for switches that have just come back, so that it need not go without them; but not for long.
 func TestAPlanWaitsForSwitchesThatAreBack(t *testing.T) {
 	for _, answers := range []bool{true, false} {
-		w := build(t, 1, sample.Ring(), defaults)
+		w := build(t, 1, graphs.Ring(), defaults)
 		w.stop(3)
 		w.start(3, 0, true)
-		w.setCable(cables(sample.Ring())[0], false)
+		w.setCable(cables(graphs.Ring())[0], false)
 		end := w.Now + int64(lossQuiet)
 		for w.Now < end {
 			w.tick()

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/app"
+	"github.com/holdfast-sdn/holdfast/lab/graphs"
 	"github.com/holdfast-sdn/holdfast/ledger"
-	"github.com/holdfast-sdn/holdfast/network/paths/sample"
 	"github.com/holdfast-sdn/holdfast/network/topology"
 )
 
@@ -18,7 +18,7 @@ const measured = 15 * time.Second
 // one.
 func TestASwitchThatIsDeadLeavesThePlan(t *testing.T) {
 	for _, unreachable := range []bool{false, true} { // as one whose agent is dead too
-		g := sample.Ring()
+		g := graphs.Ring()
 		w := build(t, 1, g, defaults)
 		w.advance(measured)
 		w.die(2)
@@ -61,7 +61,7 @@ func (w *world) unreachable(id app.Switch) {
 // A link to a switch that is down leaves the plan when nothing comes back over it, and joins it again when something
 // does: the switch stays.
 func TestASilentLinkOfASwitchThatIsNotHeard(t *testing.T) {
-	w := build(t, 1, sample.Ring(), defaults)
+	w := build(t, 1, graphs.Ring(), defaults)
 	w.advance(measured)
 	hosts := len(w.view().Hosts)
 	w.stop(2)
@@ -85,7 +85,7 @@ func TestASilentLinkOfASwitchThatIsNotHeard(t *testing.T) {
 
 // Of a switch that has never sent a frame back nobody knows whether it is dead. It stays.
 func TestWhoMayBeAliveStays(t *testing.T) {
-	w := build(t, 1, sample.Ring(), defaults)
+	w := build(t, 1, graphs.Ring(), defaults)
 	w.die(2) // before it was measured
 	w.advance(5 * time.Minute)
 	if v := w.view(); len(v.Graph.Switches()) != len(w.switches) || len(v.Unheard) != 2 {

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/app"
-	"github.com/holdfast-sdn/holdfast/network/paths/sample"
+	"github.com/holdfast-sdn/holdfast/lab/graphs"
 	"github.com/holdfast-sdn/holdfast/network/protect"
 	"github.com/holdfast-sdn/holdfast/network/topology"
 	"github.com/holdfast-sdn/holdfast/openflow"
@@ -38,7 +38,7 @@ func (w *world) uses(p app.PortOf) bool {
 
 // A switch that has lost its controllers forwards as before: nothing changes, then or when it is back.
 func TestASwitchThatIsNotHeardStaysInThePlan(t *testing.T) {
-	w := build(t, 1, sample.Ring(), defaults)
+	w := build(t, 1, graphs.Ring(), defaults)
 	hosts := len(w.view().Hosts)
 	before := w.switches[2].ours()
 	w.after = func() {
@@ -79,7 +79,7 @@ func TestASwitchThatIsNotHeardStaysInThePlan(t *testing.T) {
 
 // Its neighbours tell of its links, as long as it does not.
 func TestNeighboursOfASwitchThatIsNotHeardTell(t *testing.T) {
-	g := sample.Ring()
+	g := graphs.Ring()
 	w := build(t, 1, g, defaults)
 	w.stop(2)
 	var links []app.PortOf // at its neighbours
@@ -111,7 +111,7 @@ func TestNeighboursOfASwitchThatIsNotHeardTell(t *testing.T) {
 
 // What a switch that is back does not find again is dead; what is at ports that are down now is gone.
 func TestWhatIsNotFoundAgainIsDead(t *testing.T) {
-	w := build(t, 1, sample.Ring(), defaults)
+	w := build(t, 1, graphs.Ring(), defaults)
 	w.stop(2)
 	dead := at(2, 1)
 	delete(w.wires, w.wires[dead])
@@ -131,7 +131,7 @@ func TestWhatIsNotFoundAgainIsDead(t *testing.T) {
 
 // A link that is back is used when it has held, longer each time that it fails soon; at once where it is the only way.
 func TestHoldDown(t *testing.T) {
-	g := sample.Ring()
+	g := graphs.Ring()
 	w := build(t, 1, g, defaults)
 	e := cables(g)[0]
 	// returns tells how long after the link was found the plan has it.
@@ -184,7 +184,7 @@ func TestTheOnlyWayIsNotHeld(t *testing.T) {
 }
 
 func TestALinkThatIsRewired(t *testing.T) {
-	g := sample.Ring()
+	g := graphs.Ring()
 	w := build(t, 1, g, defaults)
 	w.setCable(at(1, 1), false)
 	old := w.wires[at(1, 1)]
@@ -201,7 +201,7 @@ func TestALinkThatIsRewired(t *testing.T) {
 
 // A host moves, its port goes down, and it is there again.
 func TestHostsComeAndGo(t *testing.T) {
-	w := build(t, 1, sample.Triangle(), defaults)
+	w := build(t, 1, graphs.Triangle(), defaults)
 	mac := macAt(at(1, edgePort))
 	w.advance(time.Minute)
 	w.host(mac, at(2, 7))
@@ -222,7 +222,7 @@ func TestHostsComeAndGo(t *testing.T) {
 
 // Many switches that come up together are one plan.
 func TestOnePlanForManySwitches(t *testing.T) {
-	g := sample.USNET()
+	g := graphs.USNET()
 	w := newWorld(t, 1, defaults)
 	for _, l := range g.Links() {
 		w.wires[app.PortOf(l.From)] = app.PortOf(l.To)
@@ -282,7 +282,7 @@ func (w *world) portStatus(p app.PortOf) {
 
 // A plan that switches have no room for is not installed: a new host waits. A link that dies is followed all the same.
 func TestAPlanThatDoesNotFit(t *testing.T) {
-	w := build(t, 1, sample.Triangle(), defaults)
+	w := build(t, 1, graphs.Triangle(), defaults)
 	c := defaults
 	c.MaxEntries = 0
 	p, err := w.view().Plan()
@@ -315,7 +315,7 @@ func TestAPlanThatDoesNotFit(t *testing.T) {
 
 // A part that is larger than one transaction may be goes in several.
 func TestLargeChangesAreSplit(t *testing.T) {
-	w := build(t, 1, sample.Triangle(), defaults)
+	w := build(t, 1, graphs.Triangle(), defaults)
 	most, run := 0, 0
 	w.after = func() {}
 	for i := range 3 * maxPart {

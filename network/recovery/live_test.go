@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/app"
-	"github.com/holdfast-sdn/holdfast/network/paths/sample"
+	"github.com/holdfast-sdn/holdfast/lab/graphs"
 	"github.com/holdfast-sdn/holdfast/network/topology"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
@@ -23,7 +23,7 @@ func (w *world) setLive(at app.PortOf, live bool) {
 // A port that is up and not live any more, as with BFD that is down, is a link that is lost; when both its ends are
 // live it is back, and has to hold.
 func TestALinkThatIsNotLive(t *testing.T) {
-	g := sample.Ring()
+	g := graphs.Ring()
 	w := build(t, 1, g, defaults)
 	e := cables(g)[0]
 	far := w.wires[e]
@@ -101,7 +101,7 @@ func TestANewLinkIsBeingSetUp(t *testing.T) {
 
 // A port that lost its carrier is not live for a while when it is back: that is one failure.
 func TestBFDComesUpAfterTheCarrier(t *testing.T) {
-	g := sample.Ring()
+	g := graphs.Ring()
 	w := build(t, 1, g, defaults)
 	e := cables(g)[0]
 	w.setLive(e, true)

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/holdfast-sdn/holdfast/internal/netlab"
+	"github.com/holdfast-sdn/holdfast/lab/graphs"
+	"github.com/holdfast-sdn/holdfast/lab/netlab"
 	"github.com/holdfast-sdn/holdfast/network/liveness"
-	"github.com/holdfast-sdn/holdfast/network/paths/sample"
 	"github.com/holdfast-sdn/holdfast/network/protect"
 	"github.com/holdfast-sdn/holdfast/network/topology"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
@@ -36,7 +36,7 @@ func TestTakenOutOfOpenVSwitch(t *testing.T) {
 	must("add-flow", "cookie=0x99,table=1,priority=100,in_port=2,actions=drop")
 	before := must("dump-flows", "--no-stats") + must("dump-groups")
 
-	s := build(t, 1, sample.Ring(), defaults).switches[2]
+	s := build(t, 1, graphs.Ring(), defaults).switches[2]
 	var msgs []of13.Message
 	for _, id := range slices.Sorted(maps.Keys(s.groups)) {
 		g := s.groups[id]

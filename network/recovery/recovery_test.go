@@ -7,8 +7,8 @@ import (
 
 	"github.com/holdfast-sdn/holdfast/app"
 	"github.com/holdfast-sdn/holdfast/app/apptest"
+	"github.com/holdfast-sdn/holdfast/lab/graphs"
 	"github.com/holdfast-sdn/holdfast/network/paths"
-	"github.com/holdfast-sdn/holdfast/network/paths/sample"
 	"github.com/holdfast-sdn/holdfast/network/protect"
 	"github.com/holdfast-sdn/holdfast/network/topology"
 )
@@ -82,8 +82,8 @@ func cables(g *paths.Graph) (ends []app.PortOf) {
 
 // A link dies, and is back; the plan follows, and no packet is lost on the way from one plan to the next.
 func TestNoPacketIsLostWhenALinkDiesAndReturns(t *testing.T) {
-	for name, g := range map[string]*paths.Graph{"triangle": sample.Triangle(), "ring": sample.Ring(),
-		"random": sample.Random(3, 8, 14, 1)} {
+	for name, g := range map[string]*paths.Graph{"triangle": graphs.Triangle(), "ring": graphs.Ring(),
+		"random": graphs.Random(3, 8, 14, 1)} {
 		for _, avoid := range []paths.Disjoint{paths.LinkDisjoint, paths.NodeDisjoint} {
 			t.Run(fmt.Sprint(name, "/", avoid), func(t *testing.T) {
 				t.Parallel()

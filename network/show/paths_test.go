@@ -11,8 +11,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/holdfast-sdn/holdfast/app"
+	"github.com/holdfast-sdn/holdfast/lab/graphs"
 	"github.com/holdfast-sdn/holdfast/network/paths"
-	"github.com/holdfast-sdn/holdfast/network/paths/sample"
 	"github.com/holdfast-sdn/holdfast/network/topology"
 )
 
@@ -32,7 +32,7 @@ func explained(t *testing.T, g *paths.Graph, from, to app.Switch, avoid paths.Di
 // Figure 3 of van Adrichem et al.: a triangle, where B has a detour by A, and a ring, where packets go all the way
 // back.
 func TestPathsText(t *testing.T) {
-	_, text := explained(t, sample.Triangle(), 1, 3, paths.LinkDisjoint)
+	_, text := explained(t, graphs.Triangle(), 1, 3, paths.LinkDisjoint)
 	wantLines(t, text,
 		"from switch 0000000000000001",
 		"to switch 0000000000000003",
@@ -47,7 +47,7 @@ func TestPathsText(t *testing.T) {
 		"switch 2 1 → 3 1 (-1) 1",
 		"↩ is crankback: packets go back by the link that they came by.",
 	)
-	_, text = explained(t, sample.Ring(), 1, 5, paths.LinkDisjoint)
+	_, text = explained(t, graphs.Ring(), 1, 5, paths.LinkDisjoint)
 	wantLines(t, text,
 		"1 → 2 → 3 → 4 → 5",
 		"1 port 1 → 2 port 2 → 5",
@@ -58,7 +58,7 @@ func TestPathsText(t *testing.T) {
 }
 
 func TestPathsThatEndEarly(t *testing.T) {
-	line := sample.Triangle().Without(paths.End{Switch: 1, Port: 2})
+	line := graphs.Triangle().Without(paths.End{Switch: 1, Port: 2})
 	_, text := explained(t, line, 1, 3, paths.NodeDisjoint)
 	wantLines(t, text, "2 hops, node-disjoint", "1 port 1 → 2 none", "2 ✕ 3 nowhere: cut off - -",
 		"switch 2 nowhere: cut off - -")
@@ -90,7 +90,7 @@ func TestBackupForALinkOnly(t *testing.T) {
 
 func TestPathsJSON(t *testing.T) {
 	host := topology.Host{MAC: app.MAC{2, 0, 0, 0, 0, 7}, At: at(3, 9)}
-	p, err := explain(sample.Triangle(), place{Switch: 1}, place{3, &host}, paths.LinkDisjoint)
+	p, err := explain(graphs.Triangle(), place{Switch: 1}, place{3, &host}, paths.LinkDisjoint)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +114,7 @@ func TestPathsJSON(t *testing.T) {
 func TestFailures(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(2, 12).Draw(t, "switches")
-		g := sample.Random(rapid.Uint64().Draw(t, "seed"), n, rapid.IntRange(n-1, 3*n).Draw(t, "links"), 3)
+		g := graphs.Random(rapid.Uint64().Draw(t, "seed"), n, rapid.IntRange(n-1, 3*n).Draw(t, "links"), 3)
 		avoid := rapid.SampledFrom([]paths.Disjoint{paths.LinkDisjoint, paths.NodeDisjoint}).Draw(t, "disjoint")
 		from, to := app.Switch(1), app.Switch(n)
 		p, err := explain(g, place{Switch: from}, place{Switch: to}, avoid)

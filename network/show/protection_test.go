@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/app"
+	"github.com/holdfast-sdn/holdfast/lab/graphs"
 	"github.com/holdfast-sdn/holdfast/network/paths"
-	"github.com/holdfast-sdn/holdfast/network/paths/sample"
 	"github.com/holdfast-sdn/holdfast/network/protect"
 	"github.com/holdfast-sdn/holdfast/network/recovery"
 	"github.com/holdfast-sdn/holdfast/network/topology"
@@ -17,7 +17,7 @@ import (
 
 // calm is a triangle that is protected, with a host at 3.
 func calm() *recovery.View {
-	v := &recovery.View{Disjoint: paths.NodeDisjoint, Graph: sample.Triangle(),
+	v := &recovery.View{Disjoint: paths.NodeDisjoint, Graph: graphs.Triangle(),
 		Hosts: []protect.Host{{MAC: app.MAC{2, 0, 0, 0, 0, 7}, At: paths.End{Switch: 3, Port: 9}}},
 		Last: recovery.Change{Began: now.Add(-time.Minute), Took: 42 * time.Millisecond, Rounds: 3,
 			Why: "switch 3 is new", More: 2}}

@@ -63,7 +63,7 @@ func test(out io.Writer) error {
 		return "", t.run(out, append([]string{"-p=1", "-race", "-short", "-count=1", "-timeout=15m"}, packages...)...)
 	}))
 	errs = append(errs, stage(out, "the simulator finds each seeded bug", func() (string, error) {
-		return "", t.run(out, "-tags=mutants", "-run=^TestMutants", "-count=1", "-timeout=15m", "./sim")
+		return "", t.run(out, "-tags=mutants", "-run=^TestMutants", "-count=1", "-timeout=15m", "./lab/sim")
 	}))
 	for _, s := range t.skips() {
 		fmt.Fprintln(out, "skipped:", s)

@@ -6,22 +6,22 @@ import (
 	"strconv"
 
 	"github.com/holdfast-sdn/holdfast/app"
+	"github.com/holdfast-sdn/holdfast/controller"
 	"github.com/holdfast-sdn/holdfast/network/liveness"
-	"github.com/holdfast-sdn/holdfast/platform"
 )
 
 // Duty returns what a controller does while it leads. The report is at path.
-func (s *Setup) Duty(path string) *platform.Duty {
-	return &platform.Duty{
+func (s *Setup) Duty(path string) *controller.Duty {
+	return &controller.Duty{
 		Path:   path,
-		Run:    func(ctx context.Context, c *platform.Controller) { s.Run(ctx, &network{controller: c}) },
+		Run:    func(ctx context.Context, c *controller.Controller) { s.Run(ctx, &network{controller: c}) },
 		Report: func() any { return s.Report() },
 	}
 }
 
 // network is what a controller knows.
 type network struct {
-	controller *platform.Controller
+	controller *controller.Controller
 	revision   uint64
 	view       *liveness.View // at that revision; nil: none yet
 }

@@ -14,7 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/holdfast-sdn/holdfast/app"
-	"github.com/holdfast-sdn/holdfast/internal/netlab"
+	"github.com/holdfast-sdn/holdfast/lab/netlab"
 	"github.com/holdfast-sdn/holdfast/network/liveness"
 )
 

@@ -1,0 +1,118 @@
+// Package audit writes what the log holds to a file, a record a line, so that somebody else can compare it with what
+// switches said and did. It does not compare, takes no part in the protocol, and costs more than the ledger itself.
+package audit
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+
+	"github.com/holdfast-sdn/holdfast/internal/digest"
+	"github.com/holdfast-sdn/holdfast/ledger"
+	"github.com/holdfast-sdn/holdfast/openflow"
+	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
+	"github.com/holdfast-sdn/holdfast/openflow/of13"
+)
+
+// Record is one event that was processed, one command that was issued or one failure of
+// an application. Every controller has the same records for the same index.
+type Record struct {
+	Index    uint64              `json:"index"`    // of the entry
+	Position int                 `json:"position"` // of the record in the entry
+	Kind     Kind                `json:"kind"`
+	Switch   openflow.DatapathID `json:"switch,omitempty"`
+	Epoch    uint64              `json:"epoch,omitempty"` // of an event
+	Seq      uint64              `json:"seq,omitempty"`
+	Type     string              `json:"type,omitempty"`   // of the message, such as PACKET_IN
+	Digest   string              `json:"digest,omitempty"` // see Digest
+	App      string              `json:"app,omitempty"`
+	Error    string              `json:"error,omitempty"`
+}
+
+// Kind of a Record.
+type Kind string
+
+// The kinds.
+const (
+	Event   Kind = "event"
+	Command Kind = "command"
+	Failure Kind = "failure"
+)
+
+// File is an audit file that is being written, a Record a line. A nil File does nothing.
+type File struct {
+	f *os.File
+	w *bufio.Writer
+}
+
+// Open appends to the file at path, which it makes if need be.
+func Open(path string) (*File, error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open audit file: %w", err)
+	}
+	return &File{f, bufio.NewWriterSize(f, 64<<10)}, nil
+}
+
+// Close ends the file.
+func (a *File) Close() error {
+	if a == nil {
+		return nil
+	}
+	if err := a.w.Flush(); err != nil {
+		return fmt.Errorf("write audit file %s: %w", a.f.Name(), err)
+	}
+	return a.f.Close()
+}
+
+// Append adds the records of a committed entry.
+func (a *File) Append(index uint64, entry []byte) error {
+	if a == nil {
+		return nil
+	}
+	enc, n := json.NewEncoder(a.w), 0
+	_, err := ledger.Walk(entry, func(r *ledger.Record) error {
+		n++
+		out := Record{Index: index, Position: n, Switch: r.Switch, Epoch: r.Epoch, Seq: r.Seq}
+		switch r.Op {
+		case ledger.OpSeen:
+			out.Kind, out.Type, out.Digest = Event, of13.TypeName(r.Type), format(r.Digest)
+			return enc.Encode(out)
+		case ledger.OpEvent:
+			out.Kind = Event
+		case ledger.OpCommand:
+			out.Kind = Command
+		case ledger.OpFailure:
+			out.Kind, out.App, out.Error = Failure, r.App, r.Name
+			return enc.Encode(out)
+		default:
+			return nil
+		}
+		out.Type, out.Digest = typeName(r.Bytes), Digest(r.Bytes)
+		return enc.Encode(out)
+	})
+	if err == nil {
+		err = a.w.Flush()
+	}
+	if err != nil {
+		return fmt.Errorf("write audit file %s: %w", a.f.Name(), err)
+	}
+	return nil
+}
+
+func typeName(msg []byte) string {
+	if t, ours := experimenter.Is(msg); ours {
+		return t.String()
+	}
+	if len(msg) < openflow.HeaderLen {
+		return ""
+	}
+	return of13.TypeName(msg[1])
+}
+
+// Digest returns a short name for the content of a message: what the log has of an event, where it does not have the
+// message. Its xid does not count, nor where a switch keeps the packet of a PACKET_IN.
+func Digest(msg []byte) string { return format(digest.Of(msg)) }
+
+func format(digest uint64) string { return fmt.Sprintf("%016x", digest) }

@@ -1,0 +1,299 @@
+// Package controller is one controller: it joins the consensus group, the ledger, the
+// applications and the switches' sessions in one loop. Core is what the loop does, pure;
+// Controller is the goroutine that owns it, to which sessions, the network and the API
+// speak through channels.
+//
+// It is where actors, the directory and placement will live; the rules of exactly-once
+// are in ledger, the protocols in consensus and southbound.
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/consensus"
+	"github.com/holdfast-sdn/holdfast/controller/audit"
+	"github.com/holdfast-sdn/holdfast/controller/hosting"
+	"github.com/holdfast-sdn/holdfast/ledger"
+	"github.com/holdfast-sdn/holdfast/ryu"
+	"github.com/holdfast-sdn/holdfast/southbound"
+)
+
+// Config makes a Controller.
+type Config struct {
+	Name          string
+	Consensus     consensus.Config
+	Names         map[uint64]string // of the members, for status
+	Applications  []ledger.Application
+	Limits        ledger.Limits
+	Southbound    southbound.Config
+	REST          net.Listener      // of hosted applications; nil for none
+	RESTPeers     map[uint64]string // where the other members have theirs, by id
+	OpenFlow      net.Listener      // agents and switches connect here
+	API           net.Listener      // holdfast status asks here; nil for none
+	SwitchTimeout time.Duration     // without any connection, a switch is reported down
+	SnapshotEvery int               // entries from one snapshot to the next, at most; 0 is 200,000
+	Hosted        *ryu.Config       // the host of Applications' ledger.Hosted; nil if there is none
+	Duty          *Duty             // of the leader; nil for none
+	Audit         *audit.File       // what the ledger holds, record by record; nil for none
+	Logger        *slog.Logger      // must be set
+}
+
+// Controller is a running controller: a Core, and the I/O around it.
+type Controller struct {
+	cfg          Config
+	log          *slog.Logger
+	core         *Core // only the loop touches it
+	node         *consensus.Node
+	switches     chan error // what ended the service of switches
+	stopSwitches context.CancelFunc
+	inbox        chan item
+	ask          chan func()
+	heard        chan func()    // of hosts, see later
+	background   sync.WaitGroup // what works for the loop without its waiting; run waits for it
+	encoded      chan []byte    // capacity 1: the snapshot that was being encoded
+	encoding     bool           // the loop's: one comes
+	leads        chan bool      // capacity 1, see tellDuty
+	tended       chan struct{}  // closed when the duty has ended
+	stop         chan struct{}  // closed by Close
+	done         chan struct{}  // closed when the loop has ended
+	err          error          // why the loop ended; read after done
+}
+
+// inboxSize bounds what sessions have for the loop. A session that finds it full waits, and
+// so does its switch.
+const inboxSize = 1024
+
+// tickInterval is how often timers and absent switches are looked at.
+const tickInterval = 5 * time.Millisecond
+
+// Start runs a controller until Close, or until it fails: see Done and Err. On an error the
+// listeners and the audit file are still the caller's to close.
+func Start(cfg Config) (*Controller, error) {
+	c := &Controller{
+		cfg: cfg, log: cfg.Logger,
+		inbox: make(chan item, inboxSize), ask: make(chan func()), heard: make(chan func()),
+		encoded: make(chan []byte, 1),
+		leads:   make(chan bool, 1), tended: make(chan struct{}), stop: make(chan struct{}), done: make(chan struct{}),
+	}
+	var runner hosting.Runner
+	if cfg.Hosted != nil {
+		runner = newHosts(c, *cfg.Hosted)
+	}
+	var err error
+	c.core, err = NewCore(CoreConfig{Name: cfg.Name, ID: cfg.Consensus.ID, Names: cfg.Names,
+		Applications: cfg.Applications, Limits: cfg.Limits,
+		SwitchTimeout: cfg.SwitchTimeout, SnapshotEvery: cfg.SnapshotEvery, Hosts: runner, Logger: cfg.Logger},
+		outside{c})
+	if err != nil {
+		return nil, err
+	}
+	if c.node, err = consensus.Start(cfg.Consensus); err != nil {
+		return nil, fmt.Errorf("start consensus of controller %s: %w", cfg.Name, err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	c.switches, c.stopSwitches = make(chan error, 1), cancel
+	// ends with stopSwitches
+	go func() { c.switches <- southbound.Serve(ctx, cfg.OpenFlow, cfg.Southbound, handler{c}) }()
+	var api *web
+	if cfg.API != nil {
+		api = c.serveAPI(cfg.API)
+	}
+	var rest *rest
+	if cfg.REST != nil {
+		rest = c.serveREST(cfg.REST)
+	}
+	go c.tend() // ends with run
+	go c.run(api, rest)
+	return c, nil
+}
+
+// Done is closed when the controller has ended.
+func (c *Controller) Done() <-chan struct{} { return c.done }
+
+// Err tells why it ended by itself; nil after Close. Valid once Done is closed.
+func (c *Controller) Err() error { return c.err }
+
+// Close ends the controller and waits for it. A leader first hands over to the follower
+// that has most of the log, so that the switches wait for no election.
+func (c *Controller) Close() error {
+	_ = c.handOver(context.Background()) // it is logged, and the others will elect
+	close(c.stop)
+	<-c.done
+	return c.err
+}
+
+// handOverTimeout bounds how long a stopping leader waits for its successor.
+const handOverTimeout = 500 * time.Millisecond
+
+var errNoSuccessor = errors.New("no other controller that votes is there to take over the leadership; start one first")
+
+// handOver gives the leadership, if this controller has it, to the follower that has most of the log and takes it.
+func (c *Controller) handOver(ctx context.Context) error {
+	if _, ok := c.node.Status().Successor(); !ok {
+		return errNoSuccessor // not even asked for, if this one does not lead
+	}
+	ctx, cancel := context.WithTimeout(ctx, handOverTimeout)
+	defer cancel()
+	if err := c.node.HandOver(ctx); err != nil {
+		c.log.Warn("leadership not handed over; the others will elect", "err", err)
+		return fmt.Errorf("hand the leadership over: %w", err)
+	}
+	s := c.node.Status()
+	c.log.Info("leadership handed over", "to", c.memberName(s, s.Leader))
+	return nil
+}
+
+// run is the goroutine that owns everything; it ends with Close or an error, and takes
+// the node, the server and the API with it.
+func (c *Controller) run(api *web, rest *rest) {
+	defer close(c.done)
+	c.err = c.loop()
+	c.endDuty()
+	c.core.Stop()
+	c.stopSwitches()
+	idle := make(chan struct{})
+	go func() { c.background.Wait(); close(idle) }() // ends with the hosts, which core has stopped
+	for ended := false; !ended || idle != nil; {     // sessions and hosts may wait for the loop
+		select {
+		case it := <-c.inbox:
+			it.reject()
+		case <-c.heard:
+		case <-idle:
+			idle = nil
+		case err := <-c.switches:
+			c.err, ended = errors.Join(c.err, err), true
+		}
+	}
+	if c.encoding {
+		<-c.encoded
+	}
+	if api != nil {
+		c.err = errors.Join(c.err, api.close())
+	}
+	if rest != nil {
+		c.err = errors.Join(c.err, rest.close())
+	}
+	if err := c.node.Close(); !errors.Is(c.err, err) { // else it is why the loop has ended
+		c.err = errors.Join(c.err, err)
+	}
+	c.err = errors.Join(c.err, c.cfg.Audit.Close())
+}
+
+// loop is the one mechanism at work. Each turn takes all that waits, executes what there
+// is room for, proposes one entry, and lets out what was committed.
+func (c *Controller) loop() error {
+	ticker := time.NewTicker(tickInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-c.stop:
+			return nil
+		case u, ok := <-c.node.Updates():
+			if err := c.update(u, ok); err != nil {
+				return err
+			}
+		case it := <-c.inbox:
+			c.take(it)
+		case f := <-c.ask:
+			f()
+		case f := <-c.heard:
+			f()
+		case state := <-c.encoded:
+			c.encoding = false
+			if err := c.core.Encoded(state); err != nil {
+				return err
+			}
+		case now := <-ticker.C:
+			if err := c.core.Tick(now); err != nil {
+				return err
+			}
+		case err := <-c.switches:
+			c.switches <- err
+			return fmt.Errorf("controller %s: serve switches at %s: %w", c.cfg.Name, c.cfg.OpenFlow.Addr(), err)
+		}
+		if err := c.drain(); err != nil {
+			return err
+		}
+		if err := c.core.Turn(time.Now()); err != nil {
+			return err
+		}
+	}
+}
+
+// drain takes what else is there, commits first, without waiting.
+func (c *Controller) drain() error {
+	for range inboxSize {
+		select {
+		case u, ok := <-c.node.Updates():
+			if err := c.update(u, ok); err != nil {
+				return err
+			}
+			continue
+		default:
+		}
+		select {
+		case it := <-c.inbox:
+			c.take(it)
+		default:
+			return nil
+		}
+	}
+	return nil
+}
+
+// update takes what the consensus says; ok is false when it has ended.
+func (c *Controller) update(u consensus.Update, ok bool) error {
+	if !ok {
+		return fmt.Errorf("controller %s: consensus ended: %w", c.cfg.Name, c.node.Err())
+	}
+	err := c.core.Update(time.Now(), u)
+	if u.Role != nil && err == nil {
+		c.tellDuty(u.Role.Leading)
+	}
+	return err
+}
+
+// outside is what the core asks for.
+type outside struct{ c *Controller }
+
+func (o outside) Propose(term uint64, entry []byte) error { return o.c.node.Propose(term, entry) }
+
+func (o outside) Compact(index uint64, state []byte) error { return o.c.node.Compact(index, state) }
+
+func (o outside) Hesitate(on bool) { o.c.node.Hesitate(on) }
+
+func (o outside) Audit(index uint64, entry []byte) error { return o.c.cfg.Audit.Append(index, entry) }
+
+// Encode has a goroutine of its own, while the loop goes on.
+func (o outside) Encode(encode func() []byte) {
+	o.c.encoding = true
+	go func() { o.c.encoded <- encode() }() // run waits for it
+}
+
+// later has the loop run f, unless it has ended. It waits until the loop takes it.
+func (c *Controller) later(f func()) {
+	select {
+	case c.heard <- f:
+	case <-c.done:
+	}
+}
+
+// inLoop runs f in the loop's goroutine and waits for it.
+func (c *Controller) inLoop(ctx context.Context, f func()) error {
+	ready := make(chan struct{})
+	select {
+	case c.ask <- func() { f(); close(ready) }:
+		<-ready
+		return nil
+	case <-c.done:
+		return errClosing
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,356 @@
+package controller
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/agent"
+	"github.com/holdfast-sdn/holdfast/app"
+	"github.com/holdfast-sdn/holdfast/apps/hub"
+	"github.com/holdfast-sdn/holdfast/consensus"
+	"github.com/holdfast-sdn/holdfast/controller/audit"
+	"github.com/holdfast-sdn/holdfast/lab/load"
+	"github.com/holdfast-sdn/holdfast/lab/oracle"
+	"github.com/holdfast-sdn/holdfast/ledger"
+	"github.com/holdfast-sdn/holdfast/openflow"
+	"github.com/holdfast-sdn/holdfast/southbound"
+)
+
+// site is three controllers in this process, and an agent.
+type site struct {
+	t           *testing.T
+	dir         string
+	apps        func() []ledger.Application
+	every       int // entries from one snapshot to the next
+	members     map[uint64]string
+	addrs       map[uint64]string // for agents and switches
+	controllers map[uint64]*Controller
+	agent       net.Addr
+}
+
+func newSite(t *testing.T, every int, apps func() []ledger.Application) *site {
+	s := &site{t: t, dir: t.TempDir(), apps: apps, every: every,
+		members: map[uint64]string{}, addrs: map[uint64]string{}, controllers: map[uint64]*Controller{}}
+	listeners := map[uint64][2]net.Listener{}
+	for id := uint64(1); id <= 3; id++ {
+		peer, of := s.listen("127.0.0.1:0"), s.listen("127.0.0.1:0")
+		s.members[id], s.addrs[id] = peer.Addr().String(), of.Addr().String()
+		listeners[id] = [2]net.Listener{peer, of}
+	}
+	for id, l := range listeners {
+		s.start(id, l[0], l[1], nil)
+	}
+	t.Cleanup(func() {
+		for id := range s.controllers {
+			s.stop(id)
+		}
+	})
+	l := s.listen("127.0.0.1:0")
+	s.agent = l.Addr()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- agent.Run(ctx, agent.Config{Listen: l, Controllers: []string{s.addrs[1], s.addrs[2], s.addrs[3]},
+			Logger: quiet})
+	}()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("agent: %v", err)
+		}
+	})
+	return s
+}
+
+var quiet = slog.New(slog.DiscardHandler)
+
+func (s *site) listen(addr string) net.Listener {
+	s.t.Helper()
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return l
+}
+
+func (s *site) start(id uint64, peer, of, api net.Listener) *Controller {
+	s.t.Helper()
+	file, err := audit.Open(filepath.Join(s.dir, fmt.Sprintf("%d.audit", id)))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	c, err := Start(Config{
+		Name:  fmt.Sprintf("c%d", id),
+		Names: map[uint64]string{1: "c1", 2: "c2", 3: "c3"},
+		Consensus: consensus.Config{ID: id, Members: s.members, Listener: peer,
+			Dir: filepath.Join(s.dir, fmt.Sprint(id)),
+			// patient: tests run beside others
+			Heartbeat: 20 * time.Millisecond, Election: 200 * time.Millisecond, Logger: quiet},
+		Applications: s.apps(), Southbound: southbound.Config{Logger: quiet}, OpenFlow: of, API: api,
+		SwitchTimeout: 300 * time.Millisecond, SnapshotEvery: s.every, Audit: file, Logger: quiet,
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.controllers[id] = c
+	return c
+}
+
+func (s *site) restart(id uint64) *Controller {
+	s.t.Helper()
+	return s.start(id, s.listen(s.members[id]), s.listen(s.addrs[id]), nil)
+}
+
+func (s *site) stop(id uint64) {
+	s.t.Helper()
+	if err := s.controllers[id].Close(); err != nil {
+		s.t.Errorf("controller %d: %v", id, err)
+	}
+	delete(s.controllers, id)
+}
+
+// leader waits for one, and returns it with its status.
+func (s *site) leader() (uint64, Status) {
+	s.t.Helper()
+	var id uint64
+	var found Status
+	s.wait("a leader", func() bool {
+		for i, c := range s.controllers {
+			if st, err := c.Status(s.t.Context()); err == nil && st.Role == "leader" && st.Term >= found.Term {
+				id, found = i, st
+			}
+		}
+		return id != 0
+	})
+	return id, found
+}
+
+func (s *site) wait(what string, ok func() bool) {
+	s.t.Helper()
+	for end := time.Now().Add(20 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			s.t.Fatalf("waited too long for %s", what)
+		}
+	}
+}
+
+// down waits until every switch is known to have left.
+func (s *site) down() {
+	s.t.Helper()
+	s.wait("the switches to be down", func() bool {
+		_, st := s.leader()
+		return !slices.ContainsFunc(st.Switches, func(sw SwitchStatus) bool { return sw.State != "down" })
+	})
+}
+
+// settled waits until every command is done, and returns the leader's status.
+func (s *site) settled() Status {
+	s.t.Helper()
+	var st Status
+	s.wait("the last commands to be done", func() bool {
+		_, st = s.leader()
+		return !slices.ContainsFunc(st.Switches, func(
+			sw SwitchStatus) bool {
+			return sw.CommandsDone != sw.CommandsSent
+		})
+	})
+	return st
+}
+
+// quiet waits until all controllers have applied the same, and for a while nothing more. Until an entry
+// is committed, the leader's status shows what it has executed, and nobody can have applied that.
+func (s *site) quiet() {
+	s.t.Helper()
+	last, same := uint64(0), 0
+	s.wait("all to apply the whole log", func() bool {
+		applied := map[uint64]bool{}
+		for _, c := range s.controllers {
+			if st, err := c.Status(s.t.Context()); err == nil {
+				applied[st.Applied] = true
+			}
+		}
+		_, st := s.leader()
+		if same++; len(applied) != 1 || !applied[last] || st.LastIndex != st.Applied {
+			last, same = st.Applied, 0
+		}
+		return same >= 20
+	})
+}
+
+// run puts load on the agent.
+func (s *site) run(switches int, d time.Duration) load.Result {
+	s.t.Helper()
+	r, err := load.Run(s.t.Context(), load.Config{Switches: switches, Window: 32, MACsPerSwitch: 100, Duration: d,
+		Drain: 10 * time.Second, Dial: load.TCP(s.agent.String())})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return r
+}
+
+func hubs() []ledger.Application { return []ledger.Application{hub.New()} }
+
+// A leader that stops hands over, in the middle of traffic, and every packet-in is
+// answered once.
+func TestHandOverUnderLoad(t *testing.T) {
+	s := newSite(t, 50, hubs)
+	first, before := s.leader()
+	done := make(chan load.Result)
+	go func() { done <- s.run(4, 2*time.Second) }()
+	time.Sleep(time.Second)
+	s.stop(first)
+	r := <-done
+	second, after := s.leader()
+	if second == first || after.Term <= before.Term {
+		t.Errorf("leader %d of term %d, after %d of term %d", second, after.Term, first, before.Term)
+	}
+	if r.Unanswered != 0 || r.Total.Answered != r.Total.Sent {
+		t.Errorf("%d packet-ins, %d answered", r.Total.Sent, r.Total.Answered)
+	}
+	// Each switch gets the table-miss entry and the flood of its announcement besides.
+	if r.Total.Unexpected != 8 {
+		t.Errorf("%d messages that answer nothing, 8 expected", r.Total.Unexpected)
+	}
+	s.down() // SWITCH_DOWN is an event too: from here on nothing is counted
+	s.quiet()
+	st := s.settled()
+	if st.Snapshot == 0 {
+		t.Error("no snapshot was taken")
+	}
+	// The one that was away comes back by a snapshot, and knows the same.
+	back := s.restart(first)
+	s.wait("the stopped controller to catch up", func() bool {
+		got, err := back.Status(t.Context())
+		return err == nil && got.Applied >= st.Applied && len(got.Switches) == len(st.Switches)
+	})
+	got, err := back.Status(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Snapshot == 0 || got.Role != "follower" {
+		t.Errorf("it is %s, with a snapshot at %d", got.Role, got.Snapshot)
+	}
+	for i, sw := range got.Switches {
+		if want := st.Switches[i]; sw.TotalEvents != want.TotalEvents || sw.TotalCommands != want.TotalCommands {
+			t.Errorf("switch %s: %d events and %d commands, the leader has %d and %d", sw.Switch, sw.TotalEvents,
+				sw.TotalCommands, want.TotalEvents, want.TotalCommands)
+		}
+	}
+}
+
+// An application that fails on some inputs loses what it did for these, and nothing else.
+func TestApplicationFailures(t *testing.T) {
+	s := newSite(t, 0, func() []ledger.Application {
+		bad := app.New("bad")
+		n := 0
+		app.Handle(bad, nil, func(*app.Tx, app.PacketIn) error {
+			switch n++; n % 3 {
+			case 0:
+				return errors.New("every third")
+			case 1:
+				panic("every third, by a panic")
+			}
+			return nil
+		})
+		return []ledger.Application{bad, hub.New()}
+	})
+	r := s.run(1, 300*time.Millisecond)
+	if r.Total.Answered != r.Total.Sent {
+		t.Errorf("%d packet-ins, %d answered by the other application", r.Total.Sent, r.Total.Answered)
+	}
+	st := s.settled()
+	if want := (r.Total.Sent + 1) * 2 / 3; st.Counters.Failures < want-1 || st.Counters.Failures > want+1 {
+		t.Errorf("%d failures of %d packet-ins, about %d expected", st.Counters.Failures, r.Total.Sent+1, want)
+	}
+}
+
+// A switch that leaves its agent is down. A visitor that is no switch changes nothing.
+func TestSwitchDown(t *testing.T) {
+	s := newSite(t, 0, hubs)
+	s.run(1, 100*time.Millisecond) // connects and goes: SWITCH_DOWN
+	s.wait("the switch to be down", func() bool {
+		_, st := s.leader()
+		return len(st.Switches) == 1 && st.Switches[0].State == "down"
+	})
+	id, _ := s.leader()
+	conn, err := net.Dial("tcp", s.addrs[id])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Write([]byte("GET / HTTP/1.1\r\n\r\n")); err != nil { // a visitor does no harm
+		t.Fatal(err)
+	}
+	conn.Close()
+	if _, st := s.leader(); len(st.Switches) != 1 {
+		t.Errorf("switches %+v after a visit of no switch", st.Switches)
+	}
+}
+
+// The API tells what Status tells.
+func TestStatusAPI(t *testing.T) {
+	s := newSite(t, 0, hubs)
+	s.run(2, 100*time.Millisecond)
+	id, _ := s.leader()
+	s.settled()
+	s.stop(id)
+	l := s.listen("127.0.0.1:0")
+	c := s.start(id, s.listen(s.members[id]), s.listen(s.addrs[id]), l)
+	s.wait("the controller to catch up", func() bool {
+		st, err := c.Status(t.Context())
+		return err == nil && len(st.Switches) == 2 && st.Leader != ""
+	})
+	resp, err := http.Get("http://" + l.Addr().String() + "/v1/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var st Status
+	if err := json.NewDecoder(resp.Body).Decode(&st); err != nil {
+		t.Fatal(err)
+	}
+	http.DefaultClient.CloseIdleConnections()
+	if st.Name != fmt.Sprintf("c%d", id) || len(st.Switches) != 2 || st.Leader == "" ||
+		!slices.Equal(st.Apps, []string{"hub"}) {
+		t.Errorf("%+v", st)
+	}
+	if sw := st.Switches[0]; sw.Switch != openflow.DatapathID(1).String() || sw.TotalEvents == 0 {
+		t.Errorf("%+v", sw)
+	}
+}
+
+// All controllers write the same audit records.
+func TestAuditsAgree(t *testing.T) {
+	s := newSite(t, 0, hubs)
+	r := s.run(2, 200*time.Millisecond)
+	s.down()
+	s.settled()
+	s.quiet()
+	var counts []int
+	for id := uint64(1); id <= 3; id++ {
+		s.stop(id)
+		records, err := oracle.Read([]string{filepath.Join(s.dir, fmt.Sprintf("%d.audit", id))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		counts = append(counts, len(records))
+	}
+	all, err := oracle.Read([]string{filepath.Join(s.dir, "1.audit"), filepath.Join(s.dir, "2.audit"),
+		filepath.Join(s.dir, "3.audit")})
+	if err != nil {
+		t.Fatal(err) // they disagree
+	}
+	// Packet-ins and announcements, SWITCH_UP and SWITCH_DOWN; a command for each but the last.
+	if want := 2*int(r.Total.Sent+2) + 2*3; len(all) != want || slices.Min(counts) != slices.Max(counts) ||
+		counts[0] != want {
+		t.Errorf("records %v, together %d; want %d", counts, len(all), want)
+	}
+}

@@ -1,0 +1,67 @@
+package controller
+
+import (
+	"context"
+	"net/http"
+)
+
+// Duty is work beside the control path that only the leader does.
+type Duty struct {
+	// Run is called when the controller begins to lead. Its context ends when the controller leads no more, or ends; it
+	// is to return soon after that, and is not called again before.
+	Run func(ctx context.Context, c *Controller)
+	// Path is of the API, where the leader answers a GET with what Report returns, as JSON. Report is safe for
+	// concurrent use.
+	Path   string
+	Report func() any
+}
+
+// tellDuty says whether this controller leads. It does not wait: only the last of what is said matters. Only the loop
+// calls it.
+func (c *Controller) tellDuty(leads bool) {
+	select {
+	case <-c.leads:
+	default:
+	}
+	c.leads <- leads // which has room for one, and nobody else sends
+}
+
+// tend runs the duty while this controller leads, until nothing more will be said.
+func (c *Controller) tend() {
+	defer close(c.tended)
+	for leads := range c.leads {
+		if !leads || c.cfg.Duty == nil {
+			continue
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		ended := make(chan struct{})
+		go func() { // ends with ctx
+			defer close(ended)
+			c.cfg.Duty.Run(ctx, c)
+		}()
+		for leads {
+			leads = <-c.leads // false when it is closed
+		}
+		cancel()
+		<-ended
+	}
+}
+
+// endDuty is called when the loop has ended.
+func (c *Controller) endDuty() {
+	close(c.leads)
+	<-c.tended
+}
+
+func (c *Controller) serveDuty(mux *http.ServeMux) {
+	if c.cfg.Duty == nil {
+		return
+	}
+	mux.HandleFunc("GET "+c.cfg.Duty.Path, func(w http.ResponseWriter, r *http.Request) {
+		if s := c.node.Status(); !s.Leading {
+			c.answer(w, r, nil, &notLeading{c.memberName(s, s.Leader)})
+			return
+		}
+		c.answer(w, r, c.cfg.Duty.Report(), nil)
+	})
+}

@@ -1,0 +1,112 @@
+package controller
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/consensus"
+)
+
+// A duty runs while its controller leads, once at a time, and only then.
+func TestDuty(t *testing.T) {
+	began, ended := make(chan context.Context), make(chan struct{})
+	c := &Controller{leads: make(chan bool, 1), tended: make(chan struct{})}
+	c.cfg.Duty = &Duty{Run: func(ctx context.Context, _ *Controller) {
+		began <- ctx
+		<-ctx.Done()
+		ended <- struct{}{}
+	}}
+	go c.tend()
+	c.tellDuty(false)
+	c.tellDuty(true)
+	first := <-began
+	c.tellDuty(true) // in another term
+	c.tellDuty(true)
+	if first.Err() != nil {
+		t.Error("it is ended while its controller leads")
+	}
+	c.tellDuty(false)
+	<-first.Done()
+	c.tellDuty(true)
+	select {
+	case <-began:
+		t.Fatal("it runs twice")
+	case <-ended:
+	}
+	second := <-began
+	go func() { <-ended }()
+	c.endDuty()
+	if second.Err() == nil {
+		t.Error("it has not ended")
+	}
+}
+
+// The leader reports, and the others say who leads.
+func TestDutyReport(t *testing.T) {
+	duty := &Duty{Path: "/v1/duty", Run: func(ctx context.Context, _ *Controller) { <-ctx.Done() },
+		Report: func() any { return map[string]string{"all": "well"} }}
+	s := newSite(t, 0, hubs)
+	s.wait("the leader to report, and the others to say who it is", func() bool {
+		id, st := s.leader()
+		right := 0
+		for i, c := range s.controllers {
+			with := &Controller{cfg: c.cfg, log: c.log, node: c.node}
+			with.cfg.Duty = duty
+			mux := http.NewServeMux()
+			with.serveDuty(mux)
+			w := httptest.NewRecorder()
+			mux.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", duty.Path, nil))
+			var answer struct{ All, Leader string }
+			if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil {
+				t.Fatalf("controller %d answers %s: %v", i, w.Body, err)
+			}
+			switch w.Code {
+			case http.StatusOK:
+				if i == id && answer.All == "well" {
+					right++
+				}
+			case http.StatusMisdirectedRequest:
+				if i != id && answer.Leader == st.Name {
+					right++
+				}
+			}
+		}
+		return right == len(s.controllers)
+	})
+}
+
+// A controller that alone is the site runs its duty until it is closed.
+func TestDutyOfController(t *testing.T) {
+	s := &site{t: t}
+	began, ended := make(chan struct{}), make(chan struct{})
+	c, err := Start(Config{
+		Name: "c1", Names: map[uint64]string{1: "c1"}, Logger: quiet, Applications: hubs(),
+		OpenFlow: s.listen("127.0.0.1:0"), SwitchTimeout: time.Second,
+		Consensus: consensus.Config{ID: 1, Members: map[uint64]string{1: "c1"}, Dir: t.TempDir(),
+			Heartbeat: 20 * time.Millisecond, Election: 200 * time.Millisecond, Logger: quiet},
+		Duty: &Duty{Run: func(ctx context.Context, c *Controller) {
+			if _, err := c.Status(ctx); err != nil {
+				t.Error(err)
+			}
+			close(began)
+			<-ctx.Done()
+			close(ended)
+		}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-began
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+	select {
+	case <-ended:
+	default:
+		t.Error("it outlives its controller")
+	}
+}

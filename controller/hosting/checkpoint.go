@@ -1,0 +1,141 @@
+package hosting
+
+import (
+	"fmt"
+
+	"github.com/holdfast-sdn/holdfast/ledger"
+	"github.com/holdfast-sdn/holdfast/ryu/wire"
+)
+
+// proof is a checkpoint, the state of a host after an input, that is being made and proved before it is trusted: a
+// second host begins with it, executes what came after it, and must do what is in the log. Then the history before it
+// is forgotten.
+type proof struct {
+	asked   bool // the host was asked for it
+	refused attempt
+	number  uint64
+	state   []byte
+	life    uint64 // of the second host; 0 is none
+	ready   bool
+	given   uint64
+	waiting bool // for results
+}
+
+// attempt is where no checkpoint was possible last.
+type attempt struct {
+	number uint64 // of the input
+	bytes  int    // that the history had
+}
+
+// checkpointDue reports whether it is time for one. It has to come before the history has become too large, and also if
+// the load never ends: the host of a leader is as far behind then as it may be.
+func (c *Core) checkpointDue(done ledger.Committed, base uint64) bool {
+	last := attempt{number: base}
+	if c.proof.refused.number > base {
+		last = c.proof.refused
+	}
+	if c.executed <= last.number || done.Input > c.executed+lagPatience {
+		return false
+	}
+	return c.executed-last.number >= c.bounds.checkpointEvery ||
+		c.ledger.HistoryBytes()-last.bytes >= c.bounds.history/4
+}
+
+// prove takes the next step.
+func (c *Core) prove(done ledger.Committed) error {
+	p := &c.proof
+	base, _ := c.ledger.Checkpoint()
+	switch {
+	case p.life != 0 && p.number <= base:
+		c.dropProof() // a snapshot came that is as good
+	case p.life != 0:
+		return c.feedProof(done.Result)
+	case c.ready && !p.asked && c.rebuild == "" && !c.distrust && c.checkpointDue(done, base):
+		p.asked = true
+		c.runner.Checkpoint(c.life)
+	}
+	return nil
+}
+
+// Checkpointed takes what a host answers to Checkpoint. state is empty if it cannot be kept; why says so.
+func (c *Core) Checkpointed(life, number uint64, state []byte, why string) {
+	p := &c.proof
+	if life != c.life || life == 0 || !p.asked {
+		return
+	}
+	p.asked = false
+	if c.beginning {
+		return // it is of a generation that ends, and Hosting tells of the next
+	}
+	if len(state) == 0 {
+		c.noCheckpoint(number, why)
+		return
+	}
+	h := c.ledger.Hosting()
+	c.lives++
+	*p = proof{number: number, state: state, life: c.lives, given: number, refused: p.refused}
+	c.runner.Start(p.life, Beginning{Seed: h.Seed, Time: h.Began, Number: number, State: state})
+}
+
+func (c *Core) noCheckpoint(number uint64, why string) {
+	c.refused(number, why)
+	c.log.Info("no checkpoint of the applications can be made: they are brought up to date by replay alone", "input",
+		number, "why", why)
+}
+
+// feedProof has the second host execute what is in the log with its results, a frame at a time.
+func (c *Core) feedProof(logged uint64) error {
+	p := &c.proof
+	if !p.ready || p.waiting || p.given >= logged {
+		return nil
+	}
+	inputs, n, err := c.ledger.Inputs(p.given+1, int(min(frameInputs, logged-p.given)), frameBytes)
+	if err != nil || n == 0 {
+		return err
+	}
+	p.given += uint64(n)
+	p.waiting = true
+	c.runner.Execute(p.life, inputs, n)
+	return nil
+}
+
+// proven compares what the second host did with the log.
+func (c *Core) proven(results []wire.Result) {
+	p := &c.proof
+	for i := range results {
+		r := &results[i]
+		if digest, ok := c.ledger.Digest(r.Number); !ok || digest != r.Digest {
+			c.disproven(fmt.Sprintf("a host that began with it did something else for input %d: %s", r.Number,
+				describe(r)))
+			return
+		}
+		p.waiting = r.Number < p.given
+		if r.Number >= p.number+c.bounds.proofInputs {
+			c.log.Info("a checkpoint of the applications is proved: the history before it is forgotten", "input",
+				p.number, "bytes", len(p.state))
+			c.ledger.Trim(p.number, p.state)
+			c.status.NoCheckpoint = ""
+			c.dropProof()
+			return
+		}
+	}
+}
+
+func (c *Core) disproven(why string) {
+	c.log.Warn("a checkpoint of the applications is not trusted: they are brought up to date by replay alone", "input",
+		c.proof.number, "why", why)
+	c.refused(c.proof.number, why)
+	c.dropProof()
+}
+
+// refused notes that there is no checkpoint after an input, and why: the next one is tried much later.
+func (c *Core) refused(number uint64, why string) {
+	c.proof.refused, c.status.NoCheckpoint = attempt{number, c.ledger.HistoryBytes()}, why
+}
+
+func (c *Core) dropProof() {
+	if c.proof.life != 0 {
+		c.runner.Stop(c.proof.life)
+	}
+	c.proof = proof{refused: c.proof.refused}
+}

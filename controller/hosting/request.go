@@ -1,0 +1,115 @@
+package hosting
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/holdfast-sdn/holdfast/ryu/wire"
+)
+
+// Why a request gets no answer.
+var (
+	ErrNotLeading    = errors.New("this controller does not lead")
+	ErrBusy          = errors.New("too much waits for the applications; ask again")
+	ErrRefused       = errors.New("the log does not take this request")
+	ErrLeaderChanged = errors.New("the leadership has changed; whether the applications have taken the request is " +
+		"not known")
+	ErrLeftOut = errors.New("no host of the applications has survived this request: all controllers leave it out")
+	ErrBegun   = errors.New("the applications have begun anew; whether they had taken the request is not known")
+)
+
+// Bounds of requests.
+const (
+	maxRequests  = 1024    // without an answer
+	waitingBytes = 8 << 20 // of those that wait for room in the log
+)
+
+// requests are those that have no answer.
+type requests struct {
+	waiting  []*request // for room in the log
+	bytes    int        // of those
+	executed map[uint64]*request
+}
+
+type request struct {
+	body   []byte
+	number uint64 // once it is executed
+	done   func(wire.Answer, error)
+}
+
+// Request gives the applications an HTTP request, as wire.HTTPRequest.Append makes it. done is called once, now or
+// later, with the answer that the log has, or with why there is none. An application may let it wait for ever: the
+// caller gives up with forget, after which done is not called.
+func (c *Core) Request(body []byte, done func(wire.Answer, error)) (forget func()) {
+	q := &c.requests
+	switch {
+	case !c.leading:
+		done(wire.Answer{}, ErrNotLeading)
+	case len(q.waiting)+len(q.executed) >= maxRequests || q.bytes+len(body) > waitingBytes || c.ledger.MustBegin():
+		done(wire.Answer{}, ErrBusy)
+	default:
+		r := &request{body: body, done: done}
+		q.waiting = append(q.waiting, r)
+		q.bytes += len(body)
+		return func() { q.forget(r) }
+	}
+	return func() {}
+}
+
+// executeRequests executes those that wait, as far as there is room.
+func (c *Core) executeRequests() {
+	q := &c.requests
+	for len(q.waiting) > 0 && c.ledger.Room() {
+		r := q.waiting[0]
+		q.forget(r)
+		if r.number = c.ledger.Request(r.body); r.number == 0 {
+			r.done(wire.Answer{}, ErrRefused)
+			continue
+		}
+		r.body, q.executed[r.number] = nil, r
+	}
+}
+
+func (q *requests) forget(r *request) {
+	if i := slices.Index(q.waiting, r); i >= 0 {
+		q.waiting = slices.Delete(q.waiting, i, i+1)
+		q.bytes -= len(r.body)
+	} else if q.executed[r.number] == r {
+		delete(q.executed, r.number)
+	}
+}
+
+// answer hands out what a logged result answers.
+func (q *requests) answer(r *wire.Result) {
+	for _, a := range r.Answers {
+		if asked := q.executed[a.Request]; asked != nil {
+			delete(q.executed, a.Request)
+			asked.done(a, nil)
+		}
+	}
+}
+
+// leftOut ends the one that is an input which no host survives.
+func (q *requests) leftOut(number uint64) {
+	if r := q.executed[number]; r != nil {
+		delete(q.executed, number)
+		r.done(wire.Answer{}, ErrLeftOut)
+	}
+}
+
+// refuse ends those that the applications may have taken.
+func (q *requests) refuse(why error) {
+	for n, r := range q.executed {
+		delete(q.executed, n)
+		r.done(wire.Answer{}, why)
+	}
+}
+
+// refuseWaiting ends those that they have not.
+func (q *requests) refuseWaiting() {
+	waiting := q.waiting
+	q.waiting, q.bytes = nil, 0
+	for _, r := range waiting {
+		r.done(wire.Answer{}, ErrNotLeading)
+	}
+}

@@ -1,0 +1,182 @@
+package hosting
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-sdn/holdfast/ryu/wire"
+)
+
+var get = (&wire.HTTPRequest{Method: "GET", Path: "/"}).Append(nil)
+
+// answers are what came of requests: the number of the input that an answer names, or why there is none.
+type answers struct{ got []string }
+
+func (a *answers) done(answer wire.Answer, err error) {
+	if err != nil {
+		a.got = append(a.got, err.Error())
+		return
+	}
+	number, _, _ := strings.Cut(string(answer.Body), " ")
+	a.got = append(a.got, number)
+}
+
+func (a *answers) want(t *testing.T, want ...string) {
+	t.Helper()
+	if !slices.Equal(a.got, want) {
+		t.Errorf("answers %q, want %q", a.got, want)
+	}
+	a.got = nil
+}
+
+func TestRequests(t *testing.T) {
+	b := begun(t, 2)
+	n := b.nodes[0]
+	asked := &answers{}
+	b.nodes[1].core.Request(get, asked.done)
+	asked.want(t, ErrNotLeading.Error())
+
+	n.core.Request(get, asked.done)
+	n.core.Request(get, asked.done)
+	n.turn()
+	b.commit()
+	n.turn()
+	n.host().execute()
+	n.turn()
+	asked.want(t) // it is executed, and proposed, but not logged
+	b.commit()
+	n.turn()
+	asked.want(t, "3", "4")
+	b.settle()
+	asked.want(t)
+	b.check()
+
+	n.core.Request([]byte("no request"), asked.done)
+	n.turn()
+	asked.want(t, ErrRefused.Error())
+}
+
+func TestRequestsAndLeaders(t *testing.T) {
+	b := begun(t, 2)
+	n := b.nodes[0]
+	asked := &answers{}
+	n.core.Request(get, asked.done)
+	n.turn()
+	b.commit()
+	n.core.Request(get, asked.done) // it is not executed
+	b.lead(b.nodes[1])
+	asked.want(t, ErrLeaderChanged.Error(), ErrNotLeading.Error())
+	b.settle()
+	asked.want(t) // though the applications have answered
+	b.check()
+
+	b.leader.core.Request(get, asked.done)
+	b.leader.turn()
+	b.commit()
+	b.leader.core.bounds.history = 1
+	b.leader.turn()
+	b.leader.core.bounds = usual
+	b.settle()
+	asked.want(t, ErrBegun.Error())
+
+	b.leader.core.Request(get, asked.done)
+	b.leader.core.Stop()
+	asked.want(t, ErrNotLeading.Error())
+}
+
+// The host dies when it has answered and before that is logged: the next one answers.
+func TestRequestAndDeath(t *testing.T) {
+	b := begun(t, 1)
+	n := b.nodes[0]
+	asked := &answers{}
+	n.core.Request(get, asked.done)
+	n.turn()
+	b.commit()
+	n.turn()
+	n.host().execute()
+	n.turn() // the result is proposed
+	n.host().die(End{Reason: "crashed"})
+	b.commit()
+	b.settle()
+	asked.want(t, "3")
+	b.check()
+}
+
+func TestBoundsOfRequests(t *testing.T) {
+	b := begun(t, 1)
+	n := b.nodes[0]
+	asked := &answers{}
+	var forget []func()
+	for range maxRequests {
+		forget = append(forget, n.core.Request(get, asked.done))
+	}
+	n.core.Request(get, asked.done)
+	asked.want(t, ErrBusy.Error())
+	forget[0]()
+	n.turn()
+	b.commit()
+	forget[1]()
+	forget[1]() // harmless
+	if got := len(n.core.requests.executed) + len(n.core.requests.waiting); got != maxRequests-2 {
+		t.Errorf("%d requests wait", got)
+	}
+	b.settle()
+	if len(asked.got) != maxRequests-2 {
+		t.Errorf("%d answers", len(asked.got))
+	}
+	asked.got = nil
+	b.check()
+
+	large := (&wire.HTTPRequest{Method: "PUT", Path: "/", Body: make([]byte, 1<<20)}).Append(nil)
+	for range 8 {
+		n.core.Request(large, asked.done)
+	}
+	asked.want(t, ErrBusy.Error()) // only the last
+	b.settle()
+	if len(asked.got) != 7 || slices.Contains(asked.got, ErrRefused.Error()) {
+		t.Errorf("answers: %q", asked.got)
+	}
+	if q := &n.core.requests; q.bytes != 0 || len(q.waiting)+len(q.executed) != 0 {
+		t.Errorf("%d bytes wait of %d requests", q.bytes, len(q.waiting))
+	}
+	b.check()
+}
+
+// An application that never answers keeps nothing when the callers have given up.
+func TestRequestWithoutAnswer(t *testing.T) {
+	b := begun(t, 1)
+	n := b.nodes[0]
+	silent := (&wire.HTTPRequest{Method: "GET", Path: "/silence"}).Append(nil)
+	for range 3 {
+		forget := n.core.Request(silent, func(wire.Answer,
+			error) {
+			t.Error(fmt.Errorf("answered: %w", errors.ErrUnsupported))
+		})
+		b.settle()
+		if len(n.core.requests.executed) != 1 {
+			t.Fatal("it does not wait")
+		}
+		forget()
+	}
+	if len(n.core.requests.executed) != 0 {
+		t.Error("what nobody waits for is kept")
+	}
+	b.check()
+}
+
+// The client of a request that no host survives hears of it; others get their answers.
+func TestDeadlyRequest(t *testing.T) {
+	b := begun(t, 3)
+	b.deadly = func(in wire.Input) bool { return bytes.Contains(in.Request, []byte("/deadly")) }
+	deadly, other := &answers{}, &answers{}
+	b.nodes[0].core.Request((&wire.HTTPRequest{Method: "GET", Path: "/deadly"}).Append(nil), deadly.done)
+	b.nodes[0].core.Request(get, other.done)
+	b.settle()
+	b.check()
+	deadly.want(t, ErrLeftOut.Error())
+	other.want(t, "4")
+}

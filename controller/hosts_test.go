@@ -1,0 +1,234 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/consensus"
+	"github.com/holdfast-sdn/holdfast/controller/hosting"
+	"github.com/holdfast-sdn/holdfast/ledger"
+	"github.com/holdfast-sdn/holdfast/ryu"
+	"github.com/holdfast-sdn/holdfast/southbound"
+)
+
+// hostSite is some controllers that host testdata/counting.py.
+type hostSite struct {
+	t           *testing.T
+	controllers map[uint64]*Controller
+	rest        map[uint64]string
+}
+
+func newHostSite(t *testing.T, size uint64, hang time.Duration) *hostSite {
+	python := os.Getenv("HOLDFAST_PYTHON")
+	if python == "" || exec.Command(python, "-c", "import os_ken, routes, webob").Run() != nil {
+		if os.Getenv("HOLDFAST_REQUIRE_ORACLES") == "1" {
+			t.Fatal("HOLDFAST_PYTHON does not name a python that has os-ken")
+		}
+		t.Skip("HOLDFAST_PYTHON does not name a python that has os-ken")
+	}
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	s := &hostSite{t: t, controllers: map[uint64]*Controller{}, rest: map[uint64]string{}}
+	members, listeners := map[uint64]string{}, map[uint64][3]net.Listener{}
+	for id := uint64(1); id <= size; id++ {
+		var l [3]net.Listener
+		for i := range l {
+			var err error
+			if l[i], err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		listeners[id], members[id], s.rest[id] = l, l[0].Addr().String(), l[1].Addr().String()
+	}
+	dir := t.TempDir()
+	for id, l := range listeners {
+		c, err := Start(Config{
+			Name: fmt.Sprintf("c%d", id),
+			Consensus: consensus.Config{ID: id, Members: members, Listener: l[0],
+				Dir:       filepath.Join(dir, fmt.Sprint(id)),
+				Heartbeat: 50 * time.Millisecond, Election: 500 * time.Millisecond, Logger: quiet},
+			Applications: []ledger.Application{hosting.NewApplication("counting")},
+			Southbound:   southbound.Config{Logger: quiet},
+			REST:         l[1], RESTPeers: s.rest, OpenFlow: l[2], Logger: quiet,
+			Hosted: &ryu.Config{Python: python, Applications: []string{"testdata/counting.py"}, Site: "site",
+				LogLevel: 20, Logger: quiet, Hang: hang},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.controllers[id] = c
+	}
+	t.Cleanup(func() {
+		for id := range s.controllers {
+			s.close(id)
+		}
+	})
+	return s
+}
+
+func (s *hostSite) close(id uint64) {
+	s.t.Helper()
+	if err := s.controllers[id].Close(); err != nil {
+		s.t.Errorf("controller %d: %v", id, err)
+	}
+	delete(s.controllers, id)
+}
+
+// status waits until ok, which is given the status of a controller.
+func (s *hostSite) status(id uint64, what string, ok func(Status) bool) {
+	s.t.Helper()
+	var last Status
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		var err error
+		if last, err = s.controllers[id].Status(s.t.Context()); err != nil {
+			s.t.Fatal(err)
+		}
+		if ok(last) {
+			return
+		}
+	}
+	s.t.Fatalf("waited too long for %s; status %s of controller %d: %+v", what, last.Role, id, last.Hosted)
+}
+
+func (s *hostSite) running() {
+	s.t.Helper()
+	for id := range s.controllers {
+		s.status(id, "its host", func(st Status) bool {
+			return st.Hosted.State == "running" &&
+				st.Hosted.Logged == st.Hosted.Inputs
+		})
+	}
+}
+
+func (s *hostSite) leader() (leader uint64) {
+	s.t.Helper()
+	for end := time.Now().Add(time.Minute); leader == 0; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			s.t.Fatal("nobody leads")
+		}
+		for id, c := range s.controllers {
+			if st, err := c.Status(s.t.Context()); err == nil && st.Role == "leader" {
+				leader = id
+			}
+		}
+	}
+	return leader
+}
+
+// ask returns the status, headers and body of an answer, or why there is none; patience is that of the client.
+func (s *hostSite) ask(id uint64, patience time.Duration, method, path, body string, headers ...string) (*http.Response,
+	string, error) {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, method, "http://"+s.rest[id]+path, strings.NewReader(body))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, name := range headers {
+		r.Header.Add(name, "1")
+	}
+	transport := &http.Transport{DisableKeepAlives: true}
+	defer transport.CloseIdleConnections()
+	answer, err := transport.RoundTrip(r)
+	if err != nil {
+		return nil, "", err
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	return answer, string(text), err
+}
+
+// want asks, and compares the body, once there is a leader that has a host.
+func (s *hostSite) want(id uint64, method, path, body, want string) {
+	s.t.Helper()
+	answer, got, err := s.ask(id, time.Minute, method, path, body)
+	if err != nil || answer.StatusCode != http.StatusOK || got != want {
+		s.t.Fatalf("%s %s at controller %d: %v %q, %v; want %q", method, path, id, answer, got, err, want)
+	}
+}
+
+const soon = 500 * time.Millisecond
+
+func TestHostedApplications(t *testing.T) {
+	s := newHostSite(t, 1, time.Second)
+	s.running()
+	s.want(1, "PUT", "/count", "abc", "3")
+	answer, _, err := s.ask(1, time.Minute, "GET", "/count?a=b;c", "", "X-End", "Te", forwarded)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if saw := answer.Header.Get("X-Saw"); !strings.Contains(saw, "X-End") || strings.Contains(saw, "Te,") ||
+		strings.Contains(saw, forwarded) {
+		t.Errorf("the application saw %q", saw)
+	}
+	if answer.Header.Get("X-Hop") != "" || answer.ContentLength != 1 {
+		t.Errorf("headers %v", answer.Header)
+	}
+	if answer, _, err := s.ask(1, time.Minute, "HEAD", "/none", ""); err != nil ||
+		answer.StatusCode != http.StatusNotFound {
+		t.Errorf("answer %v, %v", answer, err)
+	}
+	if answer, _, err := s.ask(1, time.Minute, "PUT", "/count", strings.Repeat("x", maxRequestBody+1)); err == nil &&
+		answer.StatusCode != http.StatusRequestEntityTooLarge {
+		t.Errorf("answer %v", answer)
+	}
+
+	// Who has given up is forgotten.
+	if _, _, err := s.ask(1, soon, "POST", "/wait", ""); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("answered: %v", err)
+	}
+
+	// No host survives these.
+	for i, path := range []string{"/die", "/hang"} {
+		_, _, _ = s.ask(1, soon, "POST", path, "")
+		s.status(1, path, func(st Status) bool { return st.Hosted.Restarts >= 2*uint64(i+1) })
+		s.running()
+		s.want(1, "PUT", "/count", "x", fmt.Sprint(4+i))
+	}
+	s.status(1, "the same applications", func(st Status) bool {
+		return st.Hosted.Generation == 1 &&
+			st.Hosted.Diverged == 0
+	})
+
+	// The end comes while a host hangs, and a client waits.
+	answered := make(chan bool)
+	go func() {
+		answer, _, err := s.ask(1, time.Minute, "POST", "/hang", "")
+		answered <- err == nil && answer.StatusCode != http.StatusServiceUnavailable
+	}()
+	s.status(1, "the request", func(st Status) bool { return st.Hosted.Inputs > st.Hosted.Logged })
+	s.close(1)
+	if <-answered {
+		t.Error("a hanging application has answered")
+	}
+}
+
+func TestHostedApplicationsFailOver(t *testing.T) {
+	s := newHostSite(t, 3, time.Minute)
+	s.running()
+	leader := s.leader()
+	for id := range uint64(3) {
+		s.want(id+1, "PUT", "/count", "x", fmt.Sprint(id+1))
+	}
+	s.close(leader)
+	s.leader()
+	s.running()
+	for id := range s.controllers {
+		s.want(id, "GET", "/count?x=y;z", "", "3")
+	}
+	for id := range s.controllers {
+		s.status(id, "as it was", func(st Status) bool {
+			return st.Hosted.Restarts == 0 && st.Hosted.Diverged == 0 && st.Hosted.Generation == 1
+		})
+	}
+}

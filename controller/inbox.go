@@ -1,0 +1,74 @@
+package controller
+
+import (
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/southbound"
+)
+
+// item is what a session has for the loop. Which fields count is said at each kind.
+type item struct {
+	kind       itemKind
+	session    *southbound.Session
+	batch      southbound.Batch // events
+	done       func(error)      // events
+	epoch, seq uint64           // commandsDone
+}
+
+type itemKind uint8
+
+const (
+	attach itemKind = iota
+	detach
+	events
+	commandsDone
+)
+
+func (it *item) reject() {
+	if it.kind == events {
+		it.done(errClosing)
+	}
+}
+
+// handler passes on what sessions call; see southbound.Handler.
+type handler struct{ c *Controller }
+
+func (h handler) Attached(s *southbound.Session) { h.put(item{kind: attach, session: s}) }
+
+func (h handler) Detached(s *southbound.Session, _ error) { h.put(item{kind: detach, session: s}) }
+
+func (h handler) CommandsDone(s *southbound.Session, epoch, seq uint64) {
+	h.put(item{kind: commandsDone, session: s, epoch: epoch, seq: seq})
+}
+
+// Events waits until the loop has executed all of b, so its bytes need no copy.
+func (h handler) Events(s *southbound.Session, b southbound.Batch) error {
+	done := make(chan error, 1)
+	if !h.put(item{kind: events, session: s, batch: b, done: func(err error) { done <- err }}) {
+		return errClosing
+	}
+	return <-done
+}
+
+func (h handler) put(it item) bool {
+	select {
+	case h.c.inbox <- it:
+		return true
+	case <-h.c.done:
+		return false
+	}
+}
+
+// take hands an item to the core.
+func (c *Controller) take(it item) {
+	switch it.kind {
+	case attach:
+		c.core.Attached(it.session)
+	case detach:
+		c.core.Detached(time.Now(), it.session)
+	case events:
+		c.core.Events(it.session, it.batch, it.done)
+	case commandsDone:
+		c.core.CommandsDone(it.session, it.epoch, it.seq)
+	}
+}

@@ -1,0 +1,28 @@
+package controller
+
+import "github.com/holdfast-sdn/holdfast/ledger"
+
+// room reports whether the ledger can execute an event now.
+func (c *Core) room() bool {
+	if c.ledger.Room() {
+		return true
+	}
+	c.releaseImmediate()
+	return c.ledger.Room()
+}
+
+// releaseImmediate lets out the commands that wait for no commit.
+func (c *Core) releaseImmediate() {
+	for _, r := range c.ledger.Immediate() {
+		if s := c.sessions[r.Switch]; s != nil && s.master {
+			c.sendLoose(s, r)
+		}
+	}
+}
+
+// sendLoose hands commands without a sequence to the session. They are lost if it ends.
+func (c *Core) sendLoose(s *attached, r ledger.Release) {
+	if err := s.SendLoose(c.role.Term, r.Epoch, r.LooseCount, r.Loose); err != nil {
+		s.Close(err)
+	}
+}

@@ -1,0 +1,245 @@
+package controller
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/consensus"
+)
+
+// Members is what a controller knows of the members of its group.
+type Members struct {
+	Leader  string   `json:"leader"`            // its name, "" if unknown
+	Last    uint64   `json:"last_index"`        // of the log of whoever answers
+	Members []Member `json:"members"`           // by id
+	Done    bool     `json:"done"`              // the change that was asked for is in effect
+	Waiting *Member  `json:"waiting,omitempty"` // the new one does not have the log yet
+}
+
+// Member is a controller as the log has it. What it has stored, and whether it is there, only the leader knows.
+type Member struct {
+	Name      string `json:"name"`
+	ID        uint64 `json:"id"`
+	Address   string `json:"address"` // where the others connect
+	Votes     bool   `json:"votes"`   // else it stands by: it has the log, and no vote
+	Leads     bool   `json:"leads"`
+	Connected bool   `json:"connected"`
+	Match     uint64 `json:"match_index"` // what it is known to have stored
+}
+
+// MemberChange asks for a new member, for one less, or for one in place of another.
+type MemberChange struct {
+	Add    *NewMember `json:"add,omitempty"`
+	Remove uint64     `json:"remove,omitempty"` // id
+}
+
+// NewMember is a controller that is to be a member.
+type NewMember struct {
+	Name    string `json:"name"`
+	ID      uint64 `json:"id"`
+	Address string `json:"address"`
+}
+
+// Refusal is the body of an answer that says no.
+type Refusal struct {
+	Error  string `json:"error"`
+	Leader string `json:"leader,omitempty"` // ask this one instead
+}
+
+// notLeading says who leads, if this controller does not.
+type notLeading struct{ leader string }
+
+func (e *notLeading) Error() string {
+	if e.leader == "" {
+		return "no controller leads"
+	}
+	return fmt.Sprintf("controller %s leads", e.leader)
+}
+
+// memberName is what people call a member: as the log has it, or else this site file.
+func (c *Controller) memberName(s consensus.Status, id uint64) string {
+	if name, _ := consensus.SplitAddress(s.Members[id]); name != "" {
+		return name
+	}
+	return c.cfg.Names[id]
+}
+
+func (c *Controller) members(s consensus.Status) Members {
+	out := Members{Leader: c.memberName(s, s.Leader), Last: s.Last}
+	for id, m := range s.Members {
+		_, addr := consensus.SplitAddress(m)
+		member := Member{Name: c.memberName(s, id), ID: id, Address: addr, Votes: slices.Contains(s.Voters, id),
+			Leads: id == s.Leader}
+		if id == s.ID {
+			member.Connected, member.Match = true, s.Last
+		}
+		for _, p := range s.Peers {
+			if p.ID == id {
+				member.Connected, member.Match = p.Connected, p.Match
+			}
+		}
+		out.Members = append(out.Members, member)
+	}
+	slices.SortFunc(out.Members, func(a, b Member) int { return cmp.Compare(a.ID, b.ID) })
+	return out
+}
+
+// changeMembers takes the next step of a change; see consensus.Plan. It is called again until
+// the answer is done.
+func (c *Controller) changeMembers(ctx context.Context, change MemberChange) (Members, error) {
+	s := c.node.Status()
+	if !s.Leading {
+		return Members{}, &notLeading{c.memberName(s, s.Leader)}
+	}
+	if err := c.checkChange(s, change); err != nil {
+		return Members{}, err
+	}
+	wish := consensus.Wish{Remove: change.Remove}
+	if n := change.Add; n != nil {
+		wish.Add, wish.Address = n.ID, n.Name+"@"+n.Address
+	}
+	step, err := consensus.Plan(s, wish)
+	switch {
+	case err != nil:
+		return Members{}, err
+	case step.Transfer:
+		if err := c.handOver(ctx); err != nil {
+			return Members{}, err
+		}
+		s = c.node.Status()
+		return Members{}, &notLeading{c.memberName(s, s.Leader)}
+	case !step.Done && !step.Busy && step.Wait == nil:
+		if err := c.node.ChangeMembers(ctx, step.Change); err != nil && !errors.Is(err, consensus.ErrChanging) {
+			return Members{}, err
+		}
+		c.log.Info("members changed", "change", step.Change)
+	}
+	out := c.members(c.node.Status())
+	out.Done = step.Done
+	if step.Wait != nil {
+		for i, m := range out.Members {
+			if m.ID == step.Wait.ID {
+				out.Waiting = &out.Members[i]
+			}
+		}
+	}
+	return out, nil
+}
+
+func (c *Controller) checkChange(s consensus.Status, change MemberChange) error {
+	n := change.Add
+	if n == nil {
+		if change.Remove == 0 {
+			return errors.New("the change is empty")
+		}
+		return nil
+	}
+	if n.ID == 0 || n.ID == change.Remove {
+		return fmt.Errorf("id %d cannot be that of the new controller: give it its own", n.ID)
+	}
+	if n.Name == "" || strings.Contains(n.Name, "@") {
+		return fmt.Errorf("a new controller cannot be called %q", n.Name)
+	}
+	if _, _, err := net.SplitHostPort(n.Address); err != nil {
+		return fmt.Errorf("address %q of the new controller: %w", n.Address, err)
+	}
+	for id := range s.Members {
+		switch name := c.memberName(s, id); {
+		case id == n.ID && name != n.Name:
+			return fmt.Errorf("id %d is that of controller %s: give the new one its own", id, name)
+		case id != n.ID && id != change.Remove && name == n.Name:
+			return fmt.Errorf("controller %s is a member already, with id %d: replace it, or give the new one "+
+				"another name", name, id)
+		}
+	}
+	return nil
+}
+
+// changeTimeout bounds one step of a change. It is less than the API allows itself for an answer.
+const changeTimeout = 5 * time.Second
+
+func (c *Controller) serveMembers(mux *http.ServeMux) {
+	mux.HandleFunc("GET /v1/members", func(w http.ResponseWriter, r *http.Request) {
+		s := c.node.Status()
+		if !s.Leading {
+			c.answer(w, r, nil, &notLeading{c.memberName(s, s.Leader)})
+			return
+		}
+		c.answer(w, r, c.members(s), nil)
+	})
+	mux.HandleFunc("POST /v1/members", func(w http.ResponseWriter, r *http.Request) {
+		var change MemberChange
+		if !c.asked(w, r, &change) {
+			return
+		}
+		ctx, cancel := context.WithTimeout(r.Context(), changeTimeout)
+		defer cancel()
+		m, err := c.changeMembers(ctx, change)
+		c.answer(w, r, m, err)
+	})
+	mux.HandleFunc("POST /v1/drain", func(w http.ResponseWriter, r *http.Request) {
+		if !c.asked(w, r, &struct{}{}) {
+			return
+		}
+		ctx, cancel := context.WithTimeout(r.Context(), changeTimeout)
+		defer cancel()
+		err := c.node.Drain(ctx)
+		if err == nil {
+			c.log.Info("drained: it leads again only if no other controller does")
+		}
+		c.answer(w, r, c.members(c.node.Status()), err)
+	})
+}
+
+// maxRequest bounds the body of a request, in bytes.
+const maxRequest = 4 << 10
+
+// asked reads the body of a request that changes something. It must be called JSON: a page in somebody's
+// browser cannot say that of what it sends here.
+func (c *Controller) asked(w http.ResponseWriter, r *http.Request, to any) bool {
+	if kind := r.Header.Get("Content-Type"); kind != "application/json" {
+		c.write(w, r, http.StatusUnsupportedMediaType,
+			Refusal{Error: fmt.Sprintf("content type %q: send application/json", kind)})
+		return false
+	}
+	dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxRequest))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(to); err != nil {
+		c.write(w, r, http.StatusBadRequest, Refusal{Error: fmt.Sprintf("the request is not understood: %v", err)})
+		return false
+	}
+	return true
+}
+
+func (c *Controller) answer(w http.ResponseWriter, r *http.Request, body any, err error) {
+	var elsewhere *notLeading
+	var absent *noApplication
+	switch {
+	case err == nil:
+		c.write(w, r, http.StatusOK, body)
+	case errors.As(err, &absent):
+		c.write(w, r, http.StatusNotFound, Refusal{Error: err.Error()})
+	case errors.As(err, &elsewhere) && elsewhere.leader != "":
+		c.write(w, r, http.StatusMisdirectedRequest, Refusal{err.Error(), elsewhere.leader})
+	case elsewhere != nil, errors.Is(err, consensus.ErrNotLeader), errors.Is(err, context.DeadlineExceeded):
+		c.write(w, r, http.StatusServiceUnavailable, Refusal{Error: err.Error()})
+	default:
+		c.write(w, r, http.StatusConflict, Refusal{Error: err.Error()})
+	}
+}
+
+func (c *Controller) write(w http.ResponseWriter, r *http.Request, code int, body any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	if err := json.NewEncoder(w).Encode(body); err != nil {
+		c.log.Debug("answer not written", "to", r.RemoteAddr, "err", err)
+	}
+}

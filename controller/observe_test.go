@@ -1,0 +1,92 @@
+package controller
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/holdfast-sdn/holdfast/consensus"
+	"github.com/holdfast-sdn/holdfast/controller/audit"
+	"github.com/holdfast-sdn/holdfast/ledger"
+	"github.com/holdfast-sdn/holdfast/openflow"
+	"github.com/holdfast-sdn/holdfast/southbound"
+)
+
+// standby is a session that notes what it is told of the log.
+type standby struct{ *fake }
+
+func (b standby) Standby(term uint64) { b.s.note("%d: standby in %d", b.id, term) }
+func (b standby) Logged(msg []byte)   { b.s.note("%d: logged %s", b.id, audit.Digest(msg)) }
+func (b standby) Skipped(n int)       { b.s.note("%d: skipped %d", b.id, n) }
+func (b standby) Unknown()            { b.s.note("%d: unknown", b.id) }
+
+func (s *stand) standby(id openflow.DatapathID, mode southbound.Mode) {
+	s.core.Attached(standby{&fake{s: s, id: id, mode: mode, attach: fresh(5)}})
+}
+
+// A stock session of a follower is told what another leader logs of its switch: each event, the number of those that
+// are not in the log, and that a snapshot has left some out. A leader's own is not.
+func TestStandbysAreShownTheLog(t *testing.T) {
+	leader, one := relaxedStand(t, ledger.Unordered, ledger.Limits{})
+	one.events(5, 2, packetIn, packetIn)
+	leader.turn()
+	leader.settle()
+	state, err := leader.core.ledger.Snapshot()
+	leader.ok(err)
+
+	up := "1: logged " + audit.Digest(switchUp)
+	for mode, want := range map[southbound.Mode][]string{
+		southbound.Stock: {"1: standby in 3", up, "1: skipped 2", "1: unknown"},
+		southbound.Agent: {"1: standby in 3", "1: unknown"}, // without effect there
+	} {
+		s := newStand(t, CoreConfig{})
+		s.follow(3)
+		s.standby(1, mode)
+		s.ok(s.deliver(leader.entries...))
+		s.ok(s.core.Update(s.now, consensus.Update{Snapshot: &consensus.Snapshot{Index: 9, State: state}}))
+		s.said(want...)
+	}
+
+	leader.core.Detached(leader.now, one)
+	leader.standby(1, southbound.Stock)
+	leader.trace = nil
+	leader.follow(4)
+	leader.said("1: standby in 4")
+}
+
+// The log has the messages of switches that standbys hear themselves, and the digests of those that an agent keeps.
+func TestWhoseMessagesAreLogged(t *testing.T) {
+	for mode, want := range map[southbound.Mode]ledger.Op{
+		southbound.Agent:  ledger.OpSeen,
+		southbound.Stock:  ledger.OpEvent,
+		southbound.Direct: ledger.OpEvent,
+	} {
+		s := newStand(t, CoreConfig{})
+		s.lead(3)
+		one := s.up(1, 5)
+		one.mode = mode
+		one.events(5, 2, packetIn)
+		s.turn()
+		s.settle()
+		var got ledger.Record
+		_, err := ledger.Walk(s.entries[len(s.entries)-1], func(r *ledger.Record) error {
+			if r.Seq == 2 && (r.Op == ledger.OpEvent || r.Op == ledger.OpSeen) {
+				got = *r
+			}
+			return nil
+		})
+		s.ok(err)
+		if got.Op != want || want == ledger.OpEvent && !bytes.Equal(got.Bytes, packetIn) {
+			t.Errorf("%s: the log has %+v, want operation %d", mode, got, want)
+		}
+	}
+}
+
+// A switch does not hear of a term that nobody has won.
+func TestStandbyOfATermWithoutLeader(t *testing.T) {
+	s := newStand(t, CoreConfig{})
+	s.ok(s.core.Update(s.now, consensus.Update{Role: &consensus.Role{Term: 7}}))
+	s.standby(1, southbound.Stock)
+	s.said("1: standby in 0")
+	s.follow(7)
+	s.said("1: standby in 7")
+}

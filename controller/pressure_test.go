@@ -1,0 +1,287 @@
+package controller
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/holdfast-sdn/holdfast/ledger"
+	"github.com/holdfast-sdn/holdfast/openflow"
+	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
+	"github.com/holdfast-sdn/holdfast/southbound"
+)
+
+// fill makes a switch whose n commands are not done, of a bound of 100, and forgets what was said.
+func (s *stand) fill(id openflow.DatapathID, n int) *fake {
+	s.t.Helper()
+	f := s.up(id, 5)
+	f.events(5, 2, packetIns(n)...)
+	s.turn()
+	s.commit()
+	s.trace = nil
+	return f
+}
+
+// done says that the switch has executed its commands up to seq, and has that logged.
+func (s *stand) done(f *fake, seq uint64) {
+	s.t.Helper()
+	s.core.CommandsDone(f, 5, seq)
+	s.pass(5 * time.Millisecond)
+	s.commit()
+}
+
+func (s *stand) filled(id openflow.DatapathID, want int) {
+	s.t.Helper()
+	if got := s.core.Ledger().Filled(id); got != want {
+		s.t.Errorf("switch %d has used up %d %% of its bound, want %d", id, got, want)
+	}
+}
+
+// The events of a switch that has a quarter of its bound to do are not executed; those of others are, also
+// when they mean commands for it.
+func TestHoldAtAQuarter(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		mode   southbound.Mode
+		first  int // packet-ins
+		then   int
+		said   []string
+		filled int
+	}{
+		{"below", southbound.Agent, 24, 0, nil, 24},
+		{"to it, and no further", southbound.Agent, 25, 0, nil, 25},
+		{"at it", southbound.Agent, 25, 1, []string{"1: hold", "1: taken"}, 25},
+		{"in the middle of a block", southbound.Agent, 10, 90, []string{"1: hold", "1: taken"}, 25},
+		{"no agent, nobody to keep them", southbound.Direct, 25, 10, []string{"1: taken"}, 35},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := newStand(t, hundred)
+			s.lead(3)
+			one := s.up(1, 5)
+			one.mode = tc.mode
+			one.events(5, 2, packetIns(tc.first)...)
+			s.turn()
+			s.commit()
+			s.trace = nil
+			if tc.then > 0 {
+				one.events(5, uint64(2+tc.first), packetIns(tc.then)...)
+			}
+			s.turn()
+			s.said(tc.said...)
+			s.filled(1, tc.filled)
+		})
+	}
+	t.Run("events of others", func(t *testing.T) {
+		s := newStand(t, hundred)
+		s.lead(3)
+		s.fill(1, 25)
+		two := s.up(2, 5)
+		s.app.each = func(tx *ledger.Tx, _ *ledger.Input) { _, _ = tx.SendBytes(1, packetIn) }
+		two.events(5, 2, packetIns(40)...)
+		s.turn()
+		s.said("2: taken")
+		s.filled(1, 65)
+	})
+	t.Run("a session that was replaced", func(t *testing.T) {
+		s := newStand(t, hundred)
+		s.lead(3)
+		old := s.fill(1, 25)
+		s.attached(1, experimenter.Attach{Epoch: 5, FirstHeld: 27, NextEvent: 27})
+		s.trace = nil
+		old.events(5, 27, packetIn)
+		s.turn()
+		s.said("1: taken") // the hold is the new one's: what the old one brings is as good
+		s.filled(1, 26)
+	})
+}
+
+// held makes a switch that is held up with n commands not done.
+func (s *stand) heldUp(id openflow.DatapathID, n int) *fake {
+	s.t.Helper()
+	f := s.fill(id, n)
+	f.events(5, uint64(n+2), packetIn)
+	s.turn()
+	s.said(fmt.Sprintf("%d: hold", id), fmt.Sprintf("%d: taken", id))
+	return f
+}
+
+// An agent is asked for its events once its switch has caught up to an eighth, and is then held at a quarter again.
+func TestResumeWhenCaughtUp(t *testing.T) {
+	s := newStand(t, hundred)
+	s.lead(3)
+	one := s.heldUp(1, 25)
+	s.done(one, 12)
+	s.filled(1, 13)
+	s.pass(5 * time.Millisecond)
+	s.said()
+	s.core.CommandsDone(one, 5, 13)
+	s.pass(5 * time.Millisecond)
+	s.said() // what is done is not logged
+	s.commit()
+	s.said() // that is for the tick
+	s.pass(5 * time.Millisecond)
+	s.said("1: resend")
+	s.pass(time.Second)
+	s.said() // once
+	one.events(5, 27, packetIns(20)...)
+	s.turn()
+	s.said("1: hold", "1: taken")
+	s.filled(1, 25)
+}
+
+// No hold lasts longer than half a second: then some events pass, and again some.
+func TestSomePassAfterTheHoldTime(t *testing.T) {
+	s := newStand(t, hundred)
+	s.lead(3)
+	one := s.heldUp(1, 25)
+	next := uint64(27)
+	for _, filled := range []int{31, 37, 43} {
+		s.pass(holdTime - time.Millisecond)
+		s.said()
+		s.pass(time.Millisecond)
+		s.said("1: resend")
+		one.events(5, next, packetIns(50)...)
+		s.turn()
+		s.said("1: hold", "1: taken")
+		s.commit()
+		s.trace = nil
+		s.filled(1, filled)
+		next += somePass
+	}
+	// It catches up: everything is as before.
+	s.done(one, 43)
+	s.pass(5 * time.Millisecond)
+	s.said("1: resend")
+	one.events(5, next, packetIns(50)...)
+	s.turn()
+	s.said("1: hold", "1: taken")
+	s.filled(1, 25)
+}
+
+// While it waits for events that were asked for, those that another hold had let pass count from where they stand.
+func TestHoldTimeBeginsAtTheLastHold(t *testing.T) {
+	s := newStand(t, hundred)
+	s.lead(3)
+	one := s.heldUp(1, 25)
+	s.now = s.now.Add(holdTime / 2)
+	one.events(5, 27, packetIn) // it was on its way
+	s.turn()
+	s.said("1: hold", "1: taken")
+	s.pass(holdTime / 2)
+	s.said()
+	s.pass(holdTime / 2)
+	s.said("1: resend")
+}
+
+// A hold is over with the session, and with the term.
+func TestHoldIsForgotten(t *testing.T) {
+	again := experimenter.Attach{Epoch: 5, FirstHeld: 27, NextEvent: 28}
+	for _, tc := range []struct {
+		name string
+		what func(s *stand, one *fake)
+		want []string
+	}{
+		{"detached", func(s *stand, one *fake) { s.core.Detached(s.now, one) }, nil},
+		{"replaced", func(s *stand, one *fake) { s.attached(1, again) },
+			[]string{"1: master in 3", "1: ack 5/26", "1: commands 5/1-25 in 3"}},
+		{"not by the end of a session before", func(s *stand, one *fake) { s.core.Detached(s.now, &fake{s: s, id: 1}) },
+			[]string{"1: resend"}},
+		{"leads no more", func(s *stand, one *fake) { s.follow(4) }, nil},
+		{"leads anew", func(s *stand, one *fake) { one.attach = again; s.lead(5) },
+			[]string{"1: master in 5", "1: ack 5/26", "1: commands 5/1-25 in 5"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := newStand(t, hundred)
+			s.lead(3)
+			one := s.heldUp(1, 25)
+			tc.what(s, one)
+			s.pass(holdTime)
+			s.said(tc.want...)
+		})
+	}
+}
+
+// Agents are asked in the order of datapath ids, and one that cannot be asked is let go.
+func TestResumeInOrder(t *testing.T) {
+	s := newStand(t, hundred)
+	s.lead(3)
+	for _, id := range []openflow.DatapathID{7, 3, 8, 5, 1} {
+		f := s.heldUp(id, 25)
+		if id == 5 {
+			f.resendErr = errClosing
+		}
+	}
+	s.pass(holdTime)
+	s.said("1: resend", "3: resend", "5: resend", "5: closed, "+errClosing.Error(), "7: resend", "8: resend")
+}
+
+// Nobody is asked for more while a snapshot waits for what is on its way.
+func TestNoResumeWhileDraining(t *testing.T) {
+	cfg := hundred
+	cfg.SnapshotEvery = 4
+	s := newStand(t, cfg)
+	s.lead(3)
+	two := s.up(2, 5)
+	s.heldUp(1, 25)
+	two.events(5, 2, packetIn)
+	s.turn()
+	two.events(5, 3, packetIn)
+	s.commit() // a snapshot is due, and another entry is on its way
+	s.trace = nil
+	s.pass(holdTime)
+	s.said()
+	s.commit()
+	s.trace = nil
+	s.pass(5 * time.Millisecond)
+	s.said("1: resend")
+}
+
+// Whatever its switch does, an agent's events get no further than the hold allows, and no hold lasts.
+func TestPressureProperty(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		s := newStand(rt, hundred)
+		s.lead(3)
+		one := s.up(1, 5)
+		allowed, held := holdAt, time.Time{}
+		for range rapid.IntRange(20, 200).Draw(rt, "steps") {
+			switch rapid.IntRange(0, 3).Draw(rt, "what") {
+			case 0:
+				if held.IsZero() { // else its session drops them
+					st := s.core.Ledger().Switches()[0]
+					one.events(5, st.Events+1, packetIns(rapid.IntRange(1, 60).Draw(rt, "events"))...)
+				}
+			case 1:
+				s.core.CommandsDone(one, 5, rapid.Uint64Range(0, one.sent).Draw(rt, "done"))
+			case 2:
+				s.pass(time.Duration(rapid.IntRange(1, 200).Draw(rt, "ms")) * time.Millisecond)
+			case 3:
+				s.commit()
+			}
+			s.turn()
+			filled := s.core.Ledger().Filled(1)
+			for _, line := range s.trace {
+				switch line {
+				case "1: hold":
+					held = s.now
+				case "1: resend":
+					held = time.Time{}
+					if allowed = max(holdAt, filled+somePass); filled <= resumeAt {
+						allowed = holdAt
+					}
+				}
+			}
+			s.trace = nil
+			if filled > allowed {
+				rt.Fatalf("its own events have used up %d %% of the bound, %d are allowed", filled, allowed)
+			}
+			if !held.IsZero() && s.now.Sub(held) > holdTime+200*time.Millisecond {
+				rt.Fatalf("held up for %v", s.now.Sub(held))
+			}
+			if allowed >= 100 {
+				return // it takes no commands at all: its epoch may be closed
+			}
+		}
+	})
+}

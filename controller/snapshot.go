@@ -1,0 +1,63 @@
+package controller
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/holdfast-sdn/holdfast/consensus"
+)
+
+// snapshotBytes is the least log that is worth a snapshot; a large state waits for a log
+// several times as large.
+const (
+	snapshotBytes = 16 << 20
+	snapshotRatio = 4
+)
+
+// compact begins a snapshot when enough entries have come since the last.
+func (c *Core) compact() error {
+	due := c.applied-c.snapshot >= uint64(c.cfg.SnapshotEvery) || c.logged >= max(snapshotBytes, snapshotRatio*c.size)
+	if !due || c.encoding != 0 {
+		return nil
+	}
+	if !c.ledger.Quiet() {
+		c.draining = true
+		return nil
+	}
+	c.draining = false
+	encode, err := c.ledger.Freeze()
+	if err != nil {
+		return fmt.Errorf("controller %s: %w", c.cfg.Name, err)
+	}
+	c.encoding, c.snapshot, c.logged = c.applied, c.applied, 0
+	c.outside.Encode(encode)
+	return nil
+}
+
+// Encoded takes what Outside.Encode was asked for.
+func (c *Core) Encoded(state []byte) error {
+	index := c.encoding
+	c.encoding = 0
+	c.ledger.Thaw()
+	if index < c.snapshot {
+		return nil // the leader sent a newer one meanwhile
+	}
+	c.size = len(state)
+	if err := c.outside.Compact(index, state); err != nil && !errors.Is(err, consensus.ErrCompacting) {
+		return fmt.Errorf("controller %s: keep snapshot at %d: %w", c.cfg.Name, index, err)
+	}
+	return nil
+}
+
+func (c *Core) restore(s *consensus.Snapshot) error {
+	c.applied, c.snapshot = s.Index, s.Index
+	c.size, c.logged = len(s.State), 0
+	c.log.Info("state restored from a snapshot", "index", s.Index, "bytes", len(s.State))
+	if err := c.ledger.Restore(s.State); err != nil {
+		return fmt.Errorf("controller %s: snapshot at %d: %w", c.cfg.Name, s.Index, err)
+	}
+	for _, id := range sorted(c.sessions, func(*attached) bool { return true }) {
+		c.sessions[id].Unknown()
+	}
+	return nil
+}

@@ -1,0 +1,192 @@
+package controller
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/consensus"
+	"github.com/holdfast-sdn/holdfast/ledger"
+	"github.com/holdfast-sdn/holdfast/openflow"
+	"github.com/holdfast-sdn/holdfast/openflow/of13"
+)
+
+// A leader lets what is on its way commit before it takes a snapshot, executes nothing meanwhile, and goes on while
+// it is encoded.
+func TestDrainsBeforeASnapshot(t *testing.T) {
+	s := newStand(t, CoreConfig{SnapshotEvery: 3})
+	s.lead(3)
+	one := s.up(1, 5)
+	next := uint64(2)
+	event := func() {
+		one.events(5, next, packetIn)
+		next++
+		s.turn()
+	}
+	event()
+	event()
+	event() // entries 2 to 4 are on their way
+	s.ok(s.deliver(s.proposed[:2]...))
+	s.proposed = s.proposed[2:]
+	s.turn() // 3 entries: a snapshot is due, and the fourth is on its way
+	s.trace = nil
+	event()
+	s.said()
+	s.pass(time.Minute)
+	s.said()
+	if s.encode != nil {
+		t.Fatal("it did not wait for the entry that is on its way")
+	}
+	s.commit()
+	s.said("1: ack 5/4", "1: commands 5/3-3 in 3") // what was on its way; the event waits for the next turn
+	if s.encode == nil {
+		t.Fatal("no snapshot was begun")
+	}
+	s.turn()
+	s.said("1: taken")
+	for range 4 { // more than SnapshotEvery: but one is being made
+		s.commit()
+		event()
+	}
+	s.commit()
+	s.ok(s.core.Encoded(s.encode()))
+	if !slices.Equal(s.compacts, []uint64{4}) {
+		t.Errorf("snapshots at %d, want one at 4", s.compacts)
+	}
+	other := newStand(t, CoreConfig{})
+	s.ok(other.core.Update(s.now, consensus.Update{Snapshot: &consensus.Snapshot{Index: 4, State: s.kept}}))
+	if got := other.core.Ledger().Switches(); len(got) != 1 || got[0].Events != 4 || got[0].Commands != 3 {
+		t.Errorf("the snapshot holds %+v: want what entry 4 left", got)
+	}
+	other.index = 4
+	other.ok(other.deliver(s.entries[4:]...))
+	equal(t, s, other)
+	// The next is due at once.
+	s.encode = nil
+	s.turn()
+	if s.encode == nil {
+		t.Error("no second snapshot though one is due")
+	}
+}
+
+// equal compares the states of two controllers.
+func equal(t *testing.T, a, b *stand) {
+	t.Helper()
+	x, err := a.core.Ledger().Snapshot()
+	y, err2 := b.core.Ledger().Snapshot()
+	if err := errors.Join(err, err2); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(x, y) {
+		t.Errorf("states differ: %x and %x", x, y)
+	}
+}
+
+// A leader that loses its term while it drains follows, and executes when it leads again.
+func TestDrainingEndsWithTheTerm(t *testing.T) {
+	s := newStand(t, CoreConfig{SnapshotEvery: 2})
+	s.lead(3)
+	one := s.up(1, 5)
+	one.events(5, 2, packetIn)
+	s.turn()
+	one.events(5, 3, packetIn)
+	s.commit()
+	one.events(5, 4, packetIn)
+	s.trace = nil
+	s.turn()
+	s.said()
+	s.follow(4)
+	s.said("1: taken")
+	if s.encode == nil {
+		t.Error("a follower waits for nothing, and began no snapshot")
+	}
+	s.lead(5)
+	s.trace = nil
+	one.events(5, 3, packetIn)
+	s.turn()
+	s.said("1: taken")
+}
+
+// A follower takes its snapshots by itself; one that the leader has overtaken is dropped.
+func TestSnapshotsOfAFollower(t *testing.T) {
+	leader := newStand(t, CoreConfig{})
+	leader.lead(3)
+	for id := range openflow.DatapathID(6) {
+		leader.up(id+1, 5)
+	}
+	state, err := leader.core.Ledger().Snapshot()
+	leader.ok(err)
+
+	s := newStand(t, CoreConfig{SnapshotEvery: 2})
+	s.ok(s.deliver(leader.entries[:2]...))
+	s.turn()
+	s.ok(s.core.Encoded(s.encode()))
+	s.encode = nil
+	s.ok(s.deliver(leader.entries[2]))
+	s.turn()
+	if s.encode != nil || !slices.Equal(s.compacts, []uint64{2}) {
+		t.Errorf("snapshots at %d, and one more at 3 %t; want one at 2", s.compacts, s.encode != nil)
+	}
+	s.ok(s.deliver(leader.entries[3]))
+	s.turn()
+	s.ok(s.core.Update(s.now, consensus.Update{Snapshot: &consensus.Snapshot{Index: 6, State: state}}))
+	s.index = 6
+	s.ok(s.core.Encoded(s.encode()))
+	if !slices.Equal(s.compacts, []uint64{2}) {
+		t.Errorf("snapshots at %d: that at 4 was overtaken", s.compacts)
+	}
+	equal(t, s, leader)
+	if st := s.core.Status(); st.Applied != 6 || st.Snapshot != 6 {
+		t.Errorf("applied %d, snapshot at %d; want 6 and 6", st.Applied, st.Snapshot)
+	}
+}
+
+func TestCompactFails(t *testing.T) {
+	for _, tc := range []struct {
+		err     error
+		isError bool
+	}{{consensus.ErrCompacting, false}, {errors.New("bad disk"), true}} {
+		s := newStand(t, CoreConfig{SnapshotEvery: 1})
+		s.lead(3)
+		s.up(1, 5)
+		s.compactErr = tc.err
+		if err := s.core.Encoded(s.encode()); errors.Is(err, tc.err) != tc.isError || err != nil && !tc.isError {
+			t.Errorf("compact says %v: %v", tc.err, err)
+		}
+	}
+}
+
+// Large entries make a snapshot due before their number does, and a large state waits for more of them.
+func TestSnapshotByBytes(t *testing.T) {
+	s := newStand(t, CoreConfig{Limits: ledger.Limits{WholeEvents: true}})
+	s.lead(3)
+	one := s.up(1, 5)
+	large := (&of13.PacketIn{BufferID: of13.NoBuffer, Data: make([]byte, 60_000)}).Append(nil, 0)
+	next := uint64(2)
+	logged := func(bytes int) {
+		t.Helper()
+		for ; bytes > 0 && s.encode == nil; bytes -= 10 * len(large) {
+			one.events(5, next, slices.Repeat([][]byte{large}, 10)...)
+			next += 10
+			s.turn()
+			s.commit()
+		}
+		s.core.CommandsDone(one, 5, one.sent)
+	}
+	if logged(snapshotBytes - 1<<20); s.encode != nil {
+		t.Error("a snapshot before there is enough of the log")
+	}
+	if logged(2 << 20); s.encode == nil {
+		t.Fatal("no snapshot though there is enough of the log")
+	}
+	s.encode = nil
+	s.ok(s.core.Encoded(make([]byte, snapshotBytes/2))) // the next at twice as much
+	if logged(snapshotBytes + 1<<20); s.encode != nil {
+		t.Error("a snapshot before there are 4 times the bytes of the last")
+	}
+	if logged(snapshotBytes); s.encode == nil {
+		t.Error("no snapshot though there are 4 times the bytes of the last")
+	}
+}

@@ -1,0 +1,173 @@
+package controller
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/controller/hosting"
+	"github.com/holdfast-sdn/holdfast/openflow"
+)
+
+// Status is what a controller knows of itself and of the switches.
+type Status struct {
+	Name        string          `json:"name"`
+	ID          uint64          `json:"id"`
+	Role        string          `json:"role"` // "leader", "follower" or "no leader"
+	Term        uint64          `json:"term"`
+	Leader      string          `json:"leader"`       // its name, "" if unknown
+	LastIndex   uint64          `json:"last_index"`   // of the log
+	CommitIndex uint64          `json:"commit_index"` // of the log
+	Applied     uint64          `json:"applied_index"`
+	Snapshot    uint64          `json:"snapshot_index"`
+	Apps        []string        `json:"apps"`
+	Members     []MemberStatus  `json:"members,omitempty"` // on the leader only
+	Switches    []SwitchStatus  `json:"switches"`
+	Hosted      *hosting.Status `json:"hosted,omitempty"` // applications of Ryu
+	Counters    Counters        `json:"counters"`
+}
+
+// MemberStatus is another controller, as the leader sees it.
+type MemberStatus struct {
+	Name      string `json:"name"`
+	ID        uint64 `json:"id"`
+	Votes     bool   `json:"votes"`
+	Connected bool   `json:"connected"`
+	Match     uint64 `json:"match_index"` // what it is known to have stored
+}
+
+// SwitchStatus is one switch: what the ledger holds of it and how it is connected here.
+type SwitchStatus struct {
+	Switch string `json:"switch"`
+	State  string `json:"state"` // "up", "unreachable" or "down"
+	Role   string `json:"role"`  // of this controller: "master", "standby" or "none"
+	// the address from which it, or its agent, has connected to this controller; "" without a session
+	Remote  string `json:"remote"`
+	Mode    string `json:"mode"`    // "agent", "stock", "direct" or ""
+	Version string `json:"version"` // of OpenFlow, "" without a session
+	// "exactly-once", "at-least-once", "at-most-once", "none", or "" if only its master knows
+	Guarantee     string `json:"guarantee"`
+	Why           string `json:"why"`     // of the guarantee
+	InStep        bool   `json:"in_step"` // this controller could lead now without missing an event of the switch
+	Epoch         uint64 `json:"epoch"`
+	EventsLogged  uint64 `json:"events_logged"`   // watermark of the epoch
+	CommandsSent  uint64 `json:"commands_issued"` // last of the epoch
+	CommandsDone  uint64 `json:"commands_done"`   // watermark of the epoch
+	TotalEvents   uint64 `json:"total_events"`
+	TotalCommands uint64 `json:"total_commands"`
+}
+
+// Counters count since the process began.
+type Counters struct {
+	Transactions uint64 `json:"transactions"`
+	Duplicates   uint64 `json:"duplicate_events_dropped"`
+	Failures     uint64 `json:"application_failures"`
+	Entries      uint64 `json:"entries"`
+	Reverted     uint64 `json:"transactions_reverted"`
+}
+
+// Status returns the present state. Safe for concurrent use.
+func (c *Controller) Status(ctx context.Context) (Status, error) {
+	var s Status
+	err := c.inLoop(ctx, func() { s = c.core.Status() })
+	if err != nil {
+		return s, fmt.Errorf("status of controller %s: %w", c.cfg.Name, err)
+	}
+	n := c.node.Status()
+	s.LastIndex, s.CommitIndex = n.Last, n.Committed
+	for _, p := range n.Peers {
+		s.Members = append(s.Members, MemberStatus{c.memberName(n, p.ID), p.ID, p.Votes, p.Connected, p.Match})
+	}
+	if s.Leader == "" {
+		s.Leader = c.memberName(n, n.Leader)
+	}
+	return s, nil
+}
+
+// Status returns the present state, but for what only the consensus knows: LastIndex, CommitIndex and Members.
+func (c *Core) Status() Status {
+	k := c.ledger.Counters()
+	s := Status{
+		Name: c.cfg.Name, ID: c.cfg.ID, Term: c.role.Term, Leader: c.cfg.Names[c.role.Leader],
+		Applied: c.applied, Snapshot: c.snapshot,
+		Counters: Counters{k.Transactions, k.Duplicates, k.Failures, k.Entries, k.Reverted},
+	}
+	switch {
+	case c.role.Leading:
+		s.Role = "leader"
+	case c.role.Leader == 0:
+		s.Role = "no leader"
+	default:
+		s.Role = "follower"
+	}
+	for _, a := range c.cfg.Applications {
+		s.Apps = append(s.Apps, a.Name())
+	}
+	if c.hosting != nil {
+		hosted := c.hosting.Status()
+		s.Hosted = &hosted
+	}
+	known := map[openflow.DatapathID]bool{}
+	for _, sw := range c.ledger.Switches() {
+		known[sw.Switch] = true
+		out := SwitchStatus{Switch: sw.Switch.String(), State: "up", Epoch: sw.Epoch, EventsLogged: sw.Events,
+			CommandsSent: sw.Commands, CommandsDone: sw.Done, TotalEvents: sw.TotalEvents,
+			TotalCommands: sw.TotalCommands}
+		if !sw.Live {
+			out.State = "down"
+		} else if !sw.Reachable {
+			out.State = "unreachable"
+		}
+		s.Switches = append(s.Switches, c.connection(out, sw.Switch))
+	}
+	for _, id := range sorted(c.sessions, func(s *attached) bool { return !known[s.Switch()] }) {
+		s.Switches = append(s.Switches, c.connection(SwitchStatus{Switch: id.String(), State: "down"}, id))
+	}
+	return s
+}
+
+// connection completes the status with how the switch is connected to this controller.
+func (c *Core) connection(out SwitchStatus, id openflow.DatapathID) SwitchStatus {
+	s := c.sessions[id]
+	if s == nil {
+		out.Role = "none"
+		return out
+	}
+	out.Role = "standby"
+	if s.master && c.role.Leading && !s.Outdone() {
+		out.Role = "master"
+	}
+	out.Version = map[uint8]string{openflow.Version10: "1.0", openflow.Version13: "1.3", openflow.Version14: "1.4",
+		openflow.Version15: "1.5"}[s.Version()]
+	out.Remote = s.Remote()
+	out.Mode, out.InStep = s.Mode().String(), s.InStep()
+	out.Guarantee, out.Why = s.Guarantee()
+	return out
+}
+
+// serveAPI serves /v1/status, /v1/members, /v1/drain and /v1/apps/{app}/tables, and what the leader's duty
+// reports, as JSON.
+func (c *Controller) serveAPI(l net.Listener) *web {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /v1/status", func(w http.ResponseWriter, r *http.Request) {
+		s, err := c.Status(r.Context())
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		if err := json.NewEncoder(w).Encode(s); err != nil {
+			c.log.Debug("status answer not written", "to", r.RemoteAddr, "err", err)
+		}
+	})
+	c.serveMembers(mux)
+	c.serveTables(mux)
+	c.serveDuty(mux)
+	w := newWeb(c.log, &http.Server{Handler: mux, ReadTimeout: 5 * time.Second, WriteTimeout: 10 * time.Second,
+		IdleTimeout: 30 * time.Second})
+	w.start(l)
+	return w
+}

@@ -1,0 +1,53 @@
+package controller
+
+import (
+	"testing"
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
+)
+
+// A controller that could miss events of a switch leaves the leadership to others, but not for ever.
+func TestWhoIsNotInStepHesitates(t *testing.T) {
+	s := newStand(t, CoreConfig{})
+	s.follow(3)
+	s.pass(stepEvery)
+	s.said()
+	one := s.attached(1, experimenter.Attach{})
+	one.behind = true
+	s.pass(stepEvery)
+	s.said("hesitate true")
+	one.behind = false
+	s.pass(stepEvery)
+	s.said("hesitate false")
+	one.behind = true
+	for passed := time.Duration(0); passed <= stepPatience+stepEvery; passed += stepEvery {
+		s.pass(stepEvery)
+	}
+	s.said("hesitate true", "hesitate false")
+	s.lead(4)
+	s.trace = nil
+	one.behind = false
+	s.pass(stepEvery)
+	one.behind = true // which says nothing of a leader
+	s.pass(stepEvery)
+	s.said()
+}
+
+// Nor has one heard what a switch says that is not connected to it yet.
+func TestWhoIsNotConnectedHesitates(t *testing.T) {
+	s := newStand(t, CoreConfig{})
+	s.lead(3)
+	one := s.up(1, 5)
+	s.pass(stepEvery)
+	s.follow(4)
+	s.trace = nil
+	s.pass(stepEvery)
+	s.said()
+	s.core.Detached(s.now, one)
+	s.pass(stepEvery)
+	s.said("hesitate true")
+	s.attached(1, fresh(5))
+	s.pass(stepEvery)
+	s.said("hesitate false")
+}

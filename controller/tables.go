@@ -1,0 +1,106 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"runtime/debug"
+	"slices"
+	"strings"
+
+	"github.com/holdfast-sdn/holdfast/ledger"
+)
+
+// Tables is what an application has in its tables at one place of the log.
+type Tables struct {
+	Application string       `json:"application"`
+	Controller  string       `json:"controller"`    // that says so
+	Release     string       `json:"release"`       // of its binary: another may keep something else in Rows
+	Leader      string       `json:"leader"`        // whom it follows; "" if it knows none, and may be behind
+	Applied     uint64       `json:"applied_index"` // of the log: what was committed up to there is in Rows
+	Revision    uint64       `json:"-"`             // see Controller.Revision
+	Rows        []ledger.Row `json:"rows"`          // by table, cell and field
+}
+
+// Release names what this binary was built from, as the Go tool noted it.
+func Release() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "unknown"
+}
+
+// maxTables bounds what one call of Tables gives, in bytes.
+const maxTables = 64 << 20
+
+// noApplication says that this controller does not run an application.
+type noApplication struct {
+	name string
+	runs []string
+}
+
+func (e *noApplication) Error() string {
+	return fmt.Sprintf("no application %q runs here; there are %s", e.name, strings.Join(e.runs, ", "))
+}
+
+// Tables returns what is committed of an application's tables, as this controller knows it. More than 64 MiB are an
+// error. The values are shared: nobody may modify them. Safe for concurrent use.
+func (c *Controller) Tables(ctx context.Context, app string) (Tables, error) {
+	if err := c.known(app); err != nil {
+		return Tables{}, err
+	}
+	t := Tables{Application: app, Controller: c.cfg.Name, Release: Release()}
+	var failed error
+	err := c.inLoop(ctx, func() {
+		t.Applied, t.Revision = c.core.applied, c.core.ledger.Revision(app)
+		t.Rows, failed = c.core.ledger.Rows(app, maxTables)
+	})
+	if err == nil {
+		err = failed
+	}
+	if err != nil {
+		return Tables{}, fmt.Errorf("tables of controller %s: %w", c.cfg.Name, err)
+	}
+	slices.SortFunc(t.Rows, ledger.Row.Compare) // not in the loop: it may take a while
+	n := c.node.Status()
+	t.Leader = c.memberName(n, n.Leader)
+	return t, nil
+}
+
+// Revision returns a number that has grown whenever Tables of the application may give something else. It costs little.
+// It means nothing to another controller, nor after a restart. Safe for concurrent use.
+func (c *Controller) Revision(ctx context.Context, app string) (revision uint64, err error) {
+	if err := c.known(app); err != nil {
+		return 0, err
+	}
+	if err := c.inLoop(ctx, func() { revision = c.core.ledger.Revision(app) }); err != nil {
+		return 0, fmt.Errorf("tables of controller %s: %w", c.cfg.Name, err)
+	}
+	return revision, nil
+}
+
+func (c *Controller) known(app string) error {
+	var runs []string
+	for _, a := range c.cfg.Applications {
+		if runs = append(runs, a.Name()); a.Name() == app {
+			return nil
+		}
+	}
+	return &noApplication{app, runs}
+}
+
+// serveTables lets one request at a time have as much memory as tables need. It shows nobody a ledger.SecretTable.
+func (c *Controller) serveTables(mux *http.ServeMux) {
+	turn := make(chan struct{}, 1)
+	mux.HandleFunc("GET /v1/apps/{app}/tables", func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case turn <- struct{}{}:
+			defer func() { <-turn }()
+		case <-r.Context().Done():
+			return
+		}
+		t, err := c.Tables(r.Context(), r.PathValue("app"))
+		t.Rows = slices.DeleteFunc(t.Rows, func(r ledger.Row) bool { return r.Table == ledger.SecretTable })
+		c.answer(w, r, t, err)
+	})
+}

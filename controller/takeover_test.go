@@ -1,0 +1,201 @@
+package controller
+
+import (
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/ledger"
+	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
+)
+
+// An agent whose acknowledged events are not in this log is in doubt: nothing is said to it until an entry of this
+// leader is committed. All others are claimed at once.
+func TestDoubt(t *testing.T) {
+	for _, tc := range []struct {
+		name         string
+		id           uint64
+		epoch, first uint64
+		doubt        bool
+	}{
+		{"nothing is acknowledged", 1, 5, 1, false},
+		{"some is", 1, 5, 3, false},
+		{"all is", 1, 5, 4, false},
+		{"more than is logged", 1, 5, 5, true},
+		{"an epoch before", 1, 4, 9, false},
+		{"a new epoch", 1, 6, 1, false},
+		{"a new epoch that somebody acknowledged", 1, 6, 2, true},
+		{"a new switch", 2, 9, 1, false},
+		{"a new switch that somebody acknowledged", 2, 9, 2, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := newStand(t, CoreConfig{})
+			s.lead(3)
+			one := s.up(1, 5)
+			one.events(5, 2, packetIns(2)...)
+			s.turn()
+			s.commit()
+			s.core.Detached(s.now, one)
+			s.trace = nil
+			f := &fake{s: s, id: 1, mode: one.mode, attach: experimenter.Attach{Epoch: tc.epoch, FirstHeld: tc.first,
+				NextEvent: tc.first}}
+			if tc.id == 2 {
+				f.id = 2
+			}
+			s.core.Attached(f)
+			s.turn()
+			if !tc.doubt {
+				if len(s.trace) == 0 || s.trace[0] != f.id.String()[15:]+": master in 3" {
+					t.Errorf("it was not claimed at once: %q", s.trace)
+				}
+				return
+			}
+			s.said()
+			s.pass(5 * time.Millisecond) // proposes an empty entry
+			s.said()
+			s.pass(time.Minute)
+			s.said()
+			s.commit()
+			if want := f.id.String()[15:] + ": refused, stale epoch "; len(s.trace) != 1 ||
+				s.trace[0][:len(want)] != want {
+				t.Errorf("after its own entry: %q", s.trace)
+			}
+			s.trace = nil
+			s.settle()
+			s.said()
+		})
+	}
+}
+
+// inDoubt makes a leader that doubts a session of switch 1: it was told that event 4 is logged.
+func inDoubt(t *testing.T) (*stand, *fake) {
+	t.Helper()
+	s := newStand(t, CoreConfig{})
+	s.app.each = func(*ledger.Tx, *ledger.Input) {} // it sends no commands
+	s.lead(3)
+	one := s.up(1, 5)
+	one.events(5, 2, packetIns(3)...)
+	s.turn() // and not committed
+	s.core.Detached(s.now, one)
+	s.trace = nil
+	f := s.attached(1, experimenter.Attach{Epoch: 5, FirstHeld: 5, NextEvent: 6})
+	s.turn()
+	s.said()
+	return s, f
+}
+
+func TestDoubtIsResolved(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		what func(s *stand, f *fake)
+		want []string
+	}{
+		{"the log has it by then", func(s *stand, _ *fake) { s.settle() },
+			[]string{"1: ack 5/4", "1: master in 3", "1: ack 5/4"}},
+		{"an earlier entry is no answer", func(s *stand, _ *fake) { s.commit() }, []string{"1: ack 5/4"}},
+		{"it is gone", func(s *stand, f *fake) { s.core.Detached(s.now, f); s.settle() }, nil},
+		{"it is replaced", func(s *stand, f *fake) { s.attached(1, fresh(6)); s.settle() },
+			[]string{"1: master in 3", "1: ack 5/1", "1: ack 5/4"}},
+		{"another leads", func(s *stand, _ *fake) { s.follow(4); s.settle() }, nil},
+		{"another leads by the time of the answer", func(s *stand, _ *fake) {
+			s.ok(s.core.Tick(s.now))
+			s.ok(s.deliver(s.proposed...))
+			s.follow(4)
+		}, nil},
+		{"it leads again, and has lost it", func(s *stand, _ *fake) { s.follow(4); s.lead(5); s.settle() },
+			[]string{"1: refused, stale epoch 5"}},
+		{"it leads again, and has it", func(s *stand, _ *fake) {
+			lost := s.proposed
+			s.follow(4)
+			s.ok(s.deliver(lost...))
+			s.lead(5)
+		}, []string{"1: master in 5", "1: ack 5/4"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s, f := inDoubt(t)
+			tc.what(s, f)
+			s.said(tc.want...)
+		})
+	}
+}
+
+// An agent that had a master with a later term is told that the log of that one is lost, when an entry of this leader
+// that came after the refusal is committed; not if it has accepted by then.
+func TestOutdone(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		what func(s *stand, f *fake)
+		want []string
+	}{
+		{"it is not proved", func(s *stand, _ *fake) { s.pass(time.Minute) }, nil},
+		{"an earlier entry proves nothing", func(s *stand, _ *fake) {
+			s.ok(s.deliver(s.proposed[:1]...))
+			s.turn()
+		}, []string{"1: ack 5/2"}},
+		{"it is proved", func(s *stand, _ *fake) { s.settle() }, []string{"1: ack 5/2", "1: refused, lost log 5"}},
+		{"it has accepted", func(s *stand, f *fake) { f.outdone = false; s.settle() }, []string{"1: ack 5/2"}},
+		{"another leads", func(s *stand, _ *fake) { s.follow(4); s.settle() }, nil},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := newStand(t, CoreConfig{})
+			s.app.each = func(*ledger.Tx, *ledger.Input) {}
+			s.lead(3)
+			f := s.up(1, 5)
+			s.settle()
+			f.events(5, 2, packetIns(1)...)
+			s.turn() // an entry from before the refusal
+			f.outdone = true
+			s.trace = nil
+			s.now = s.now.Add(outdoneEvery)
+			s.ok(s.core.Tick(s.now))
+			if r := s.core.Status().Switches[0].Role; r != "standby" {
+				t.Errorf("it says that it is %s", r)
+			}
+			tc.what(s, f)
+			s.said(tc.want...)
+		})
+	}
+}
+
+// An agent that refuses this leader each time, since another leads its switch, is told less and less often, and the log
+// once in a term.
+func TestOutdoneForEver(t *testing.T) {
+	var text strings.Builder
+	s := newStand(t, CoreConfig{})
+	s.core.log = slog.New(slog.NewTextHandler(&text, nil))
+	s.app.each = func(*ledger.Tx, *ledger.Input) {}
+	s.lead(3)
+	f := s.up(1, 5)
+	var told []int
+	fiveMinutes := func() {
+		told = nil
+		for at := 0; at < 300; at += 5 {
+			f.outdone, s.trace = true, nil
+			s.pass(outdoneEvery)
+			s.settle()
+			if slices.Contains(s.trace, "1: refused, lost log 5") {
+				told = append(told, at)
+				s.core.Detached(s.now, f)
+				f = s.attached(1, f.attach)
+			}
+		}
+	}
+	fiveMinutes()
+	if want := []int{0, 5, 15, 35, 75, 135, 195, 255}; !slices.Equal(told, want) {
+		t.Errorf("it is told after %v s, want %v", told, want)
+	}
+	if n := strings.Count(text.String(), "unless somebody else leads it"); n != 1 {
+		t.Errorf("the log tells %d times", n)
+	}
+	s.follow(4)
+	s.lead(5)
+	fiveMinutes()
+	if len(told) < 2 || told[1]-told[0] != 5 {
+		t.Errorf("in another term it is told after %v s", told)
+	}
+	if n := strings.Count(text.String(), "unless somebody else leads it"); n != 2 {
+		t.Errorf("the log tells %d times in two terms", n)
+	}
+}

@@ -1,0 +1,329 @@
+package e2e
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/lab/cluster"
+	"github.com/holdfast-sdn/holdfast/openflow"
+)
+
+// TestChaos lets everything fail that may fail, at random, while switches talk all the time: controllers,
+// one, two or all, are killed or stopped; agents are killed; switches come and go; connections
+// break, fall silent in one direction or both, or become slow. Then it lets all come back, and
+// compares message by message. HOLDFAST_CHAOS_SECONDS is for how long, HOLDFAST_CHAOS_SEED
+// repeats the choices of an earlier run (not what comes of them).
+func TestChaos(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes a while")
+	}
+	seconds, seed := setting(t, "HOLDFAST_CHAOS_SECONDS", 25), setting(t, "HOLDFAST_CHAOS_SEED", rand.Uint64N(1e6))
+	t.Logf("HOLDFAST_CHAOS_SEED=%d", seed)
+	c := newChaos(seed)
+	c.start(t, []time.Duration{50, 100, 300}[c.rand.IntN(3)]*time.Millisecond)
+	end := time.Now().Add(time.Duration(seconds) * time.Second)
+	for time.Now().Before(end) {
+		c.fault()
+		time.Sleep(c.upTo(400 * time.Millisecond))
+	}
+	t.Logf("faults: %v", c.counts)
+	c.finish()
+}
+
+// setting is a number from the environment.
+func setting(t *testing.T, name string, normal uint64) uint64 {
+	text := os.Getenv(name)
+	if text == "" {
+		return normal
+	}
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return n
+}
+
+const chaosAgents, chaosSwitches = 3, 4 // the first agent has two switches
+
+// chaos is one run. Its faults are begun by one goroutine, and each ends in one of its own.
+type chaos struct {
+	*site
+	rand     *rand.Rand
+	relays   []*relay
+	switches []*chaosSwitch
+	pending  sync.WaitGroup // faults that have not ended
+	counts   map[string]int // faults, by kind
+
+	mu         sync.Mutex   // guards the fields below
+	down       map[any]bool // controllers, agents and relays that a fault has now
+	agentKills map[*cluster.Agent][]time.Time
+	peak       int64 // the largest resident size of a controller, in KiB
+}
+
+func newChaos(seed uint64) *chaos {
+	return &chaos{rand: rand.New(rand.NewPCG(seed, 0)), down: map[any]bool{},
+		agentKills: map[*cluster.Agent][]time.Time{}, counts: map[string]int{}}
+}
+
+func (c *chaos) start(t *testing.T, election time.Duration) {
+	durability := []string{"memory", "disk"}[c.rand.IntN(2)]
+	t.Logf("election timeout %v, durability %s", election, durability)
+	c.site = startSite(t, cluster.Config{Agents: chaosAgents, Election: election, SnapshotEvery: 200, Route: c.route(t),
+		Durability: durability})
+	for i := range chaosSwitches {
+		agent := c.Agents()[max(0, i-1)]
+		c.switches = append(c.switches, startChaosSwitch(t, openflow.DatapathID(i+1), agent.Listen))
+	}
+	c.waitUp(chaosSwitches)
+}
+
+// route puts a relay on every way between two processes.
+func (c *chaos) route(t *testing.T) func(from, to, address string) string {
+	routes := map[string]*relay{}
+	return func(from, to, address string) string {
+		key := from + " " + address
+		if routes[key] == nil {
+			routes[key] = startRelay(t, from, to, address)
+			c.relays = append(c.relays, routes[key])
+		}
+		return routes[key].listener.Addr().String()
+	}
+}
+
+func (c *chaos) upTo(d time.Duration) time.Duration { return time.Duration(c.rand.Int64N(int64(d))) }
+
+// fault begins one fault on what has none.
+func (c *chaos) fault() {
+	kinds := []struct {
+		name   string
+		weight int
+		begin  func() bool
+	}{
+		{"controller killed", 6, func() bool { return c.killControllers(1, c.upTo(time.Second)) }},
+		{"two controllers killed", 2, func() bool { return c.killControllers(2, c.upTo(time.Second)) }},
+		{"all controllers killed", 1, func() bool { return c.killControllers(3, c.upTo(300*time.Millisecond)) }},
+		{"leader killed", 4, c.killLeader},
+		{"controller stopped", 5, func() bool { return c.stopController(c.upTo(800 * time.Millisecond)) }},
+		{"controller stopped for long", 1, func() bool {
+			return c.stopController(
+				5*time.Second + c.upTo(2*time.Second))
+		}},
+		{"agent killed", 1, c.killAgent},
+		{"switch restarted", 2, func() bool {
+			c.switches[c.rand.IntN(chaosSwitches)].restart(
+				c.rand.IntN(2) == 0)
+			return true
+		}},
+		{"connection broken", 4, func() bool { return c.network(func(r *relay) { r.closeConns() }, 0) }},
+		{"network cut", 4, func() bool {
+			return c.network(func(r *relay) { r.cut = true; r.closeConns() },
+				c.upTo(time.Second))
+		}},
+		{"network silent", 4, func() bool {
+			return c.network(func(r *relay) { r.held = [2]bool{true, true} },
+				c.upTo(time.Second))
+		}},
+		{"network silent for long", 1, func() bool {
+			return c.network(func(r *relay) { r.held = [2]bool{true, true} }, 5*time.Second+c.upTo(2*time.Second))
+		}},
+		{"network silent one way", 4, func() bool {
+			way := c.rand.IntN(2)
+			return c.network(func(r *relay) { r.held[way] = true }, c.upTo(2*time.Second))
+		}},
+		{"network slow", 3, func() bool {
+			d := c.upTo(30 * time.Millisecond)
+			return c.network(func(r *relay) { r.delay = d }, c.upTo(2*time.Second))
+		}},
+		{"controller isolated", 3, func() bool { return c.isolate(c.upTo(2 * time.Second)) }},
+	}
+	total := 0
+	for _, k := range kinds {
+		total += k.weight
+	}
+	n := c.rand.IntN(total)
+	for _, k := range kinds {
+		if n -= k.weight; n < 0 {
+			if k.begin() {
+				c.counts[k.name]++
+			}
+			return
+		}
+	}
+}
+
+// take marks things as failing, or none if one of them is.
+func (c *chaos) take(things ...any) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, x := range things {
+		if c.down[x] {
+			return false
+		}
+	}
+	for _, x := range things {
+		c.down[x] = true
+	}
+	return true
+}
+
+// after ends a fault on things that were taken.
+func (c *chaos) after(d time.Duration, end func(), things ...any) {
+	c.pending.Go(func() {
+		time.Sleep(d)
+		end()
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		for _, x := range things {
+			delete(c.down, x)
+		}
+	})
+}
+
+func (c *chaos) noError(err error) {
+	if err != nil {
+		c.t.Error(err)
+	}
+}
+
+func (c *chaos) killControllers(n int, d time.Duration) bool {
+	ok := false
+	for _, i := range c.rand.Perm(len(c.Controllers()))[:n] {
+		ok = c.kill(c.Controllers()[i], d) || ok
+	}
+	return ok
+}
+
+func (c *chaos) kill(n *cluster.Controller, d time.Duration) bool {
+	if !c.take(n) {
+		return false
+	}
+	c.noError(n.Kill())
+	c.weigh(n)
+	c.after(d, func() { c.noError(n.Restart()) }, n)
+	return true
+}
+
+// weigh notes how large a controller has become, at its end.
+func (c *chaos) weigh(n *cluster.Controller) {
+	if usage, ok := n.Ended().SysUsage().(*syscall.Rusage); ok {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.peak = max(c.peak, usage.Maxrss)
+	}
+}
+
+func (c *chaos) killLeader() bool {
+	for _, n := range c.Controllers() {
+		c.mu.Lock()
+		down := c.down[n]
+		c.mu.Unlock()
+		if st, err := n.Status(c.ctx); !down && err == nil && st.Role == "leader" {
+			return c.kill(n, c.upTo(time.Second))
+		}
+	}
+	return false
+}
+
+func (c *chaos) stopController(d time.Duration) bool {
+	n := c.Controllers()[c.rand.IntN(len(c.Controllers()))]
+	if !c.take(n) {
+		return false
+	}
+	c.noError(n.Signal(syscall.SIGSTOP))
+	c.after(d, func() { c.noError(n.Signal(syscall.SIGCONT)) }, n)
+	return true
+}
+
+func (c *chaos) killAgent() bool {
+	a := c.Agents()[c.rand.IntN(chaosAgents)]
+	if !c.take(a) {
+		return false
+	}
+	c.mu.Lock()
+	c.agentKills[a] = append(c.agentKills[a], time.Now())
+	c.mu.Unlock()
+	c.noError(a.Kill())
+	c.after(c.upTo(300*time.Millisecond), func() { c.noError(a.Restart()) }, a)
+	return true
+}
+
+// network does something to one relay, and heals it after d.
+func (c *chaos) network(change func(*relay), d time.Duration) bool {
+	r := c.relays[c.rand.IntN(len(c.relays))]
+	if !c.take(r) {
+		return false
+	}
+	r.set(func() { change(r) })
+	c.after(d, func() { r.set(r.heal) }, r)
+	return true
+}
+
+// isolate keeps a controller from the others; the agents still reach it.
+func (c *chaos) isolate(d time.Duration) bool {
+	name := c.Controllers()[c.rand.IntN(len(c.Controllers()))].Name
+	hold := c.rand.IntN(2) == 0
+	done := false
+	for _, r := range c.relays {
+		peers := r.from[0] == 'c' && r.to[0] == 'c'
+		if !peers || r.from != name && r.to != name || !c.take(r) {
+			continue
+		}
+		r.set(func() {
+			if hold {
+				r.held = [2]bool{true, true}
+			} else {
+				r.cut = true
+				r.closeConns()
+			}
+		})
+		c.after(d, func() { r.set(r.heal) }, r)
+		done = true
+	}
+	return done
+}
+
+// finish waits for the faults to end, and then for all that is to come of them, and compares.
+func (c *chaos) finish() {
+	c.t.Helper()
+	c.pending.Wait()
+	for _, a := range c.Agents() {
+		if !a.Running() {
+			c.t.Fatalf("agent %s does not run", a.LogFile())
+		}
+	}
+	time.Sleep(500 * time.Millisecond) // of traffic without faults
+	for _, sw := range c.switches {
+		sw.quiet()
+	}
+	c.settle()
+	c.verify()
+}
+
+// settle waits until all switches are up and nothing moves any more.
+func (c *chaos) settle() {
+	c.t.Helper()
+	calm, last := time.Now(), ""
+	c.await("everything to settle", func(st cluster.Status) bool {
+		now := fmt.Sprint(st.Applied)
+		for _, sw := range st.Switches {
+			if sw.State != "up" || sw.Role != "master" || sw.CommandsDone != sw.CommandsSent {
+				now += " moving" + fmt.Sprint(time.Now())
+			}
+		}
+		for _, sw := range c.switches {
+			_, sent, executed := sw.last()
+			now += fmt.Sprint(" ", sent, " ", executed)
+		}
+		if now != last || len(st.Switches) != chaosSwitches {
+			calm, last = time.Now(), now
+		}
+		return time.Since(calm) > time.Second
+	})
+	c.inStep()
+}

@@ -1,0 +1,101 @@
+package e2e
+
+import (
+	"testing"
+
+	"github.com/holdfast-sdn/holdfast/lab/cluster"
+	"github.com/holdfast-sdn/holdfast/openflow/of13"
+)
+
+// Packet-ins of so many hosts pass while a controller is down. After 4,096 a host counts as one that catches up.
+const (
+	missedInputs   = 20_000
+	snapshotInputs = 3_000
+	rejoinHosts    = 500
+)
+
+// missed sends packet-ins of many hosts, and waits until all is executed.
+func (r *ryuSite) missed(n int) {
+	r.t.Helper()
+	sw := r.switches[0].(*fakeSwitch)
+	before := len(sw.packetOuts())
+	for i := range n {
+		in := packetIn(of13.Port(1+i%2), r.label())
+		src := stranger(i % rejoinHosts)
+		copy(in.Data[6:], src[:])
+		sw.event(in)
+	}
+	r.await("all packets to be sent on", func(cluster.Status) bool { return len(sw.packetOuts()) >= before+n })
+	r.settled()
+}
+
+// takesOver makes a controller lead that was away: its applications know what those of the others do.
+func (r *ryuSite) takesOver(c *cluster.Controller) {
+	r.t.Helper()
+	table := "/simpleswitch/mactable/" + dpid(1)
+	before := r.rest(r.leader(), "GET", table, "")
+	r.lead(c)
+	r.running()
+	if after := r.rest(c, "GET", table, ""); after != before || len(before) < 20*rejoinHosts {
+		r.t.Errorf("%s answers %.200s…, and before the answer was %.200s…", c.Name, after, before)
+	}
+	r.missed(10)
+	if res := r.exact(); res.Failures > 0 {
+		r.t.Errorf("%d failures", res.Failures)
+	}
+	for _, c := range r.Controllers() {
+		if st, err := c.Status(r.ctx); err != nil || st.Hosted.Diverged != 0 || st.Hosted.Restarts != 0 {
+			r.t.Errorf("%s: %+v, %v", c.Name, st.Hosted, err)
+		}
+	}
+}
+
+// TestRyuRejoin: a controller was away while much passed. Its host catches up, and it takes over.
+func TestRyuRejoin(t *testing.T) {
+	notInShort(t)
+	t.Parallel()
+	r := withAgents.startRyu(t, 1, cluster.Config{Apps: []string{"ryu.app.simple_switch_rest_13"}})
+	r.connect()
+	r.missed(10)
+	behind := r.followers()[0]
+	r.check(behind.Kill())
+	r.missed(missedInputs)
+	r.check(behind.Restart())
+	seen := map[string]bool{}
+	r.await(behind.Name+" to be where the others are", func(leader cluster.Status) bool {
+		st, err := behind.Status(r.ctx)
+		if err != nil {
+			return false
+		}
+		seen[st.Hosted.State] = true
+		return st.Hosted.State == "running" && st.Hosted.Executed == leader.Hosted.Inputs
+	})
+	if !seen["catching up"] {
+		t.Errorf("%s was never seen to catch up, but %v", behind.Name, seen)
+	}
+	r.takesOver(behind)
+}
+
+// TestRyuSnapshot: a controller has lost its folder. It gets a snapshot, which holds what its host needs, and takes
+// over.
+func TestRyuSnapshot(t *testing.T) {
+	notInShort(t)
+	t.Parallel()
+	r := withAgents.startRyu(t, 1, cluster.Config{Apps: []string{"ryu.app.simple_switch_rest_13"}, SnapshotEvery: 100})
+	r.connect()
+	r.missed(snapshotInputs)
+	lost := r.leader()
+	r.check(lost.Kill())
+	r.check(r.Lose(lost))
+	r.leader()
+	r.missed(snapshotInputs)
+	r.check(r.Rename(lost, 4711))
+	r.check(lost.Join())
+	r.member("replace", lost.Name, lost.Name)
+	r.caughtUp(lost)
+	r.running()
+	if r.restored(lost) == 0 {
+		t.Errorf("%s got no snapshot", lost.Name)
+	}
+	r.takesOver(lost)
+}

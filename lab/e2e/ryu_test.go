@@ -1,0 +1,278 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/controller/audit"
+	"github.com/holdfast-sdn/holdfast/lab/cluster"
+	"github.com/holdfast-sdn/holdfast/lab/netlab"
+	"github.com/holdfast-sdn/holdfast/lab/oracle"
+	"github.com/holdfast-sdn/holdfast/openflow"
+	"github.com/holdfast-sdn/holdfast/openflow/of13"
+)
+
+// ryuPatience is how long a test of hosted applications may take: some have timers of half a minute.
+const ryuPatience = 4 * time.Minute
+
+// findRyu finds a Python with os-ken, and the folder of Ryu's own applications, as the tests of python/ fetch it.
+var findRyu = sync.OnceValues(func() (cluster.Ryu, error) {
+	r := cluster.Ryu{Python: os.Getenv("HOLDFAST_PYTHON"), LogLevel: "info"}
+	if r.Python == "" {
+		return r, fmt.Errorf("HOLDFAST_PYTHON does not name a python that has os-ken and pytest")
+	}
+	cmd := exec.Command(r.Python, "-c", "import conftest, os_ken, greenlet, routes, webob; print(conftest.fetched())")
+	cmd.Env = append(os.Environ(), "PYTHONPATH=../../python/tests", "PYTHONDONTWRITEBYTECODE=1")
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	out, err := cmd.Output()
+	if err != nil {
+		return r, fmt.Errorf("%s lacks what the tests need: %w\n%s", r.Python, err, said.Bytes())
+	}
+	r.Path = []string{strings.TrimSpace(string(out))}
+	return r, nil
+})
+
+// needRyu skips the test, or fails it where nothing may be missing.
+func needRyu(t *testing.T) cluster.Ryu {
+	t.Helper()
+	r, err := findRyu()
+	switch {
+	case err == nil:
+	case os.Getenv("HOLDFAST_REQUIRE_ORACLES") == "1":
+		t.Fatal(err)
+	default:
+		t.Skip(err)
+	}
+	return r
+}
+
+// ownApp is the file of an application in testdata/ryu.
+func ownApp(t *testing.T, name string) string {
+	t.Helper()
+	path, err := filepath.Abs(filepath.Join("testdata", "ryu", name+".py"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// ryuSite is a site with applications of Ryu. Its switches, if it has some of its own, are Open vSwitches with hosts.
+type ryuSite struct {
+	*site
+	nodes []*netlab.Switch
+	links []*netlab.Link
+	hosts [][]*netlab.Host // by switch, in the order of the ports
+	at    [][]*station     // the same
+}
+
+// starting bounds the sites that start at once: six Pythons come up in each.
+var starting = make(chan struct{}, 2)
+
+// startRyu is start for a site whose applications are Ryu's. options are those of ryu-manager.
+func (m mode) startRyu(t *testing.T, switches int, cfg cluster.Config, options ...string) *ryuSite {
+	t.Helper()
+	ryu := needRyu(t)
+	ryu.Options = options
+	cfg.Ryu, cfg.Binary, cfg.Election, cfg.LogLevel = &ryu, plain, 4*election, "debug"
+	starting <- struct{}{}
+	defer func() { <-starting }()
+	r := &ryuSite{site: m.start(t, switches, cfg)}
+	ctx, cancel := context.WithTimeout(context.Background(), ryuPatience)
+	t.Cleanup(cancel)
+	r.ctx = ctx
+	r.running()
+	return r
+}
+
+// running waits until the host of every controller that runs does.
+func (r *ryuSite) running() {
+	r.t.Helper()
+	r.await("the hosts of all controllers", func(cluster.Status) bool {
+		for _, c := range r.Controllers() {
+			if st, err := c.Status(r.ctx); c.Running() && (err != nil || st.Hosted == nil ||
+				st.Hosted.State != "running") {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// build makes Open vSwitches with so many hosts each, at ports 1 and up, puts cables between some of them, and connects
+// them one after the other.
+func (r *ryuSite) build(switches, hosts int, links ...[2]int) {
+	r.t.Helper()
+	lab := r.lab()
+	for i := range switches {
+		sw, err := lab.AddSwitch(fmt.Sprintf("s%d", i+1), uint64(i+1))
+		r.check(err)
+		r.nodes = append(r.nodes, sw)
+		r.hosts, r.at = append(r.hosts, nil), append(r.at, nil)
+		for p := range hosts {
+			h, err := lab.AddHost(fmt.Sprintf("h%dp%d", i+1, p+1),
+				netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 100, byte(i + 1), byte(p + 1)}), 16))
+			r.check(err)
+			r.hosts[i], r.at[i] = append(r.hosts[i], h), append(r.at[i], r.plug(lab, sw, h))
+		}
+	}
+	for _, l := range links {
+		k, err := lab.Connect(r.nodes[l[0]-1], r.nodes[l[1]-1])
+		r.check(err)
+		r.links = append(r.links, k)
+	}
+	r.control(lab, r.nodes)
+	r.ready()
+}
+
+// ready waits until every controller that runs could lead, and nothing is on its way.
+func (r *ryuSite) ready() {
+	r.t.Helper()
+	r.check(r.WaitReady(r.ctx, len(r.nodes)))
+	r.running()
+	r.settled()
+}
+
+// settled waits until the hosts have executed all, what they did is logged, and the switches have done it.
+func (r *ryuSite) settled() {
+	r.t.Helper()
+	r.await("all inputs to be executed", func(st cluster.Status) bool {
+		for _, sw := range st.Switches {
+			if sw.CommandsDone != sw.CommandsSent {
+				return false
+			}
+		}
+		return st.Hosted != nil && st.Hosted.Logged == st.Hosted.Inputs
+	})
+}
+
+// pass sends a frame with a label of its own, and waits until each of the others has it.
+func (r *ryuSite) pass(from *station, src, dst of13.MAC, to ...*station) {
+	r.t.Helper()
+	r.carry(r.label(), from, src, dst, to...)
+}
+
+func (r *ryuSite) carry(l string, from *station, src, dst of13.MAC, to ...*station) {
+	r.t.Helper()
+	if err := from.send(between(src, dst, l)); err != nil {
+		r.t.Fatal(err)
+	}
+	for _, st := range to {
+		eventually(r.t, fmt.Sprintf("frame %s from %x to %x", l, src, dst), func() bool { return st.count(l) > 0 })
+	}
+}
+
+// label is one that no other frame of the site has.
+func (r *ryuSite) label() string {
+	r.played++
+	return fmt.Sprintf("f%d", r.played)
+}
+
+// client asks as applications' users do; it does not wait for ever.
+var client = &http.Client{Timeout: 2 * patience, Transport: &http.Transport{DisableKeepAlives: true}}
+
+// ask sends a request to the REST interface at a controller.
+func (r *ryuSite) ask(c *cluster.Controller, method, path, body string) (int, string, error) {
+	req, err := http.NewRequestWithContext(r.ctx, method, "http://"+c.REST+path, bytes.NewReader([]byte(body)))
+	if err != nil {
+		return 0, "", err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return 0, "", err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	return resp.StatusCode, string(text), err
+}
+
+// rest is ask where an application is to answer, now or when there is a leader.
+func (r *ryuSite) rest(c *cluster.Controller, method, path, body string) string {
+	r.t.Helper()
+	var answer string
+	eventually(r.t, method+" "+path+" at "+c.Name, func() bool {
+		status, text, err := r.ask(c, method, path, body)
+		answer = strings.TrimSpace(fmt.Sprintf("%d %s", status, text))
+		return err == nil && (status < 500 || status == http.StatusInternalServerError)
+	})
+	return answer
+}
+
+// strike kills the leader, and returns it.
+func (r *ryuSite) strike() *cluster.Controller {
+	r.t.Helper()
+	l := r.leader()
+	r.check(l.Kill())
+	return l
+}
+
+// flows are the flow entries of all switches, without the markers.
+func (r *ryuSite) flows() (list []string) {
+	r.t.Helper()
+	for i, sw := range r.nodes {
+		flows, err := sw.Flows()
+		r.check(err)
+		for _, f := range flows {
+			if !strings.Contains(f, "table=") {
+				list = append(list, fmt.Sprintf("s%d %s", i+1, f))
+			}
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+// commands are those that are in the log, switch by switch, but for those of some types.
+func (r *ryuSite) commands(without ...string) (list []string) {
+	r.t.Helper()
+	records, err := oracle.Read(r.AuditFiles())
+	r.check(err)
+	slices.SortStableFunc(records, func(a, b audit.Record) int { return int(a.Switch) - int(b.Switch) })
+	for _, rec := range records {
+		if rec.Kind == audit.Command && !slices.Contains(without, rec.Type) {
+			list = append(list, fmt.Sprintf("%s %s %s", rec.Switch, rec.Type, rec.Digest))
+		}
+	}
+	return list
+}
+
+var appLine = regexp.MustCompile(` msg=("(?:[^"\\]|\\.)*"|\S+) controller=\S+ app=\S+$`)
+
+// lines are those of the applications that match, as all controllers together have logged them: sorted, each once.
+func (r *ryuSite) lines(which *regexp.Regexp) (list []string) {
+	r.t.Helper()
+	for _, c := range r.Controllers() {
+		for _, line := range lines(r.t, c.LogFile(), " app=") {
+			m := appLine.FindStringSubmatch(line)
+			if m == nil {
+				continue
+			}
+			text, err := strconv.Unquote(m[1])
+			if err != nil {
+				text = m[1]
+			}
+			if text = strings.TrimSpace(text); which.MatchString(text) {
+				list = append(list, text)
+			}
+		}
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// dpid is how REST interfaces write a switch.
+func dpid(id openflow.DatapathID) string { return fmt.Sprintf("%016x", uint64(id)) }

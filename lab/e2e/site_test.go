@@ -1,0 +1,375 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/controller/audit"
+	"github.com/holdfast-sdn/holdfast/internal/config"
+	"github.com/holdfast-sdn/holdfast/internal/crash"
+	"github.com/holdfast-sdn/holdfast/internal/mtls"
+	"github.com/holdfast-sdn/holdfast/lab/cluster"
+	"github.com/holdfast-sdn/holdfast/lab/e2e/apps"
+	"github.com/holdfast-sdn/holdfast/lab/oracle"
+	"github.com/holdfast-sdn/holdfast/openflow"
+	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
+)
+
+// site is a running cluster with scripted switches.
+type site struct {
+	*cluster.Cluster
+	t        *testing.T
+	ctx      context.Context
+	dir      string
+	tally    *oracle.Tally
+	stock    *stockSite        // nil: the switches have agents
+	asSwitch *mtls.Credentials // nil: without TLS
+	switches []player
+	played   int // packet-ins of play so far
+}
+
+// election is how long a leader may be silent: on a busy machine leaders are to change when a test wants it.
+const election = 500 * time.Millisecond
+
+// startSite runs a cluster until the end of the test. Empty fields of cfg mean: the armed
+// binary, three controllers that audit, the application counter.
+func startSite(t *testing.T, cfg cluster.Config) *site {
+	t.Helper()
+	if cfg.Binary == "" {
+		cfg.Binary = armed
+	}
+	if cfg.Apps == nil {
+		cfg.Apps = []string{"counter"}
+	}
+	if cfg.Election == 0 {
+		cfg.Election = election
+	}
+	cfg.Dir, cfg.Audit = t.TempDir(), true
+	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
+	t.Cleanup(cancel)
+	c, err := cluster.Start(ctx, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &site{Cluster: c, t: t, ctx: ctx, dir: cfg.Dir, tally: oracle.NewTally()}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+		for _, n := range c.Controllers() {
+			for _, sign := range []string{"DATA RACE", "panic: ", "fatal error: "} {
+				if len(lines(t, n.LogFile(), sign)) > len(lines(t, n.LogFile(), "application failed", sign)) {
+					t.Errorf("%s: %s", n.LogFile(), sign)
+				}
+			}
+		}
+		if t.Failed() {
+			t.Log(c.Logs())
+		}
+	})
+	return s
+}
+
+// connect adds a switch for each agent, one after the other, so that its first event is in
+// the ledger before the next comes.
+func (s *site) connect() {
+	s.t.Helper()
+	if s.stock != nil {
+		s.connectStock()
+		return
+	}
+	if s.asSwitch != nil {
+		s.connectTLS(s.asSwitch)
+		return
+	}
+	for i, a := range s.Agents() {
+		sw := dialSwitch(s.t, openflow.DatapathID(i+1), "127.0.0.1", a.Listen, s.tally)
+		s.switches = append(s.switches, sw)
+		s.waitUp(i + 1)
+	}
+}
+
+func (s *site) waitUp(n int) cluster.Status {
+	s.t.Helper()
+	return s.await(fmt.Sprintf("%d switches to be up", n), func(st cluster.Status) bool {
+		up := 0
+		for _, sw := range st.Switches {
+			if sw.State == "up" && sw.Role == "master" {
+				up++
+			}
+		}
+		return up == n
+	})
+}
+
+func (s *site) await(what string, ok func(cluster.Status) bool) cluster.Status {
+	s.t.Helper()
+	st, err := s.Wait(s.ctx, what, ok)
+	s.check(err)
+	return st
+}
+
+func (s *site) check(err error) {
+	s.t.Helper()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *site) leader() *cluster.Controller {
+	s.t.Helper()
+	l, err := s.WaitLeader(s.ctx)
+	s.check(err)
+	return l
+}
+
+// followers returns the controllers that run and are not the leader, the one that stands
+// first for election first.
+func (s *site) followers() []*cluster.Controller {
+	s.t.Helper()
+	leader := s.leader()
+	var list []*cluster.Controller
+	for _, c := range s.Controllers() {
+		if c != leader && c.Running() {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+// id is Raft's name of a controller.
+func (s *site) id(c *cluster.Controller) uint64 {
+	s.t.Helper()
+	site, err := config.Load(s.SiteFile(), []string{"counter"})
+	s.check(err)
+	found, _ := site.Controller(c.Name)
+	return found.ID
+}
+
+// lead makes a controller that runs the leader, by killing and restarting those that lead.
+func (s *site) lead(c *cluster.Controller) {
+	s.t.Helper()
+	for range 20 {
+		l := s.leader()
+		if l == c {
+			return
+		}
+		s.check(l.Kill())
+		s.leader()
+		s.check(l.Restart())
+		s.inStep()
+	}
+	s.t.Fatalf("%s does not become the leader\n%s", c.Name, s.Logs())
+}
+
+// counted is how many commands each switch has when all packet-ins of play are processed.
+func (s *site) counted() int { return s.played * apps.CounterCommands }
+
+// play sends n packet-ins from the switches in turn, each when all commands for the one
+// before have arrived. between, which may be nil, is called before each.
+func (s *site) play(n int, between func(i int)) {
+	s.t.Helper()
+	for i := range n {
+		if between != nil {
+			between(i)
+		}
+		s.switches[s.played%len(s.switches)].packetIn(fmt.Sprintf("packet %d", s.played))
+		s.played++
+		s.arrived()
+	}
+}
+
+// arrived waits until every switch has all commands.
+func (s *site) arrived() {
+	s.t.Helper()
+	for _, sw := range s.switches {
+		if err := sw.wait(s.counted()); err != nil {
+			s.t.Fatalf("packet-in %d: %v\n%s", s.played, err, s.Logs())
+		}
+	}
+}
+
+// inStep waits until every command is logged as executed, and every controller that runs has applied it all, and
+// holds the rest.
+func (s *site) inStep() {
+	s.t.Helper()
+	s.await("all controllers to be in step", func(leader cluster.Status) bool {
+		for _, sw := range leader.Switches {
+			if sw.CommandsDone != sw.CommandsSent {
+				return false
+			}
+		}
+		for _, c := range s.Controllers() {
+			if c.Running() {
+				if st, err := c.Status(s.ctx); err != nil || st.Applied != leader.Applied {
+					return false
+				}
+			}
+		}
+		return true
+	})
+	if s.stock != nil {
+		s.check(s.WaitReady(s.ctx, len(s.switches)))
+	}
+}
+
+// exact waits until all is done and compares: nothing lost, nothing repeated, everything in order.
+func (s *site) exact() oracle.Result {
+	s.t.Helper()
+	r := s.compared(oracle.Result.Exact)
+	if !r.Exact() {
+		s.t.Errorf("not exactly once: %+v", r)
+	}
+	return r
+}
+
+// compared waits until all is done and compares. Where timers go on, as those of LLDP do, something may be on its way
+// at any time: that is in order a moment later, and what is lost or repeated never is. So it tries again a few times if
+// the result is not right.
+func (s *site) compared(right func(oracle.Result) bool) (r oracle.Result) {
+	s.t.Helper()
+	compare := s.tally.Compare
+	if s.stock != nil {
+		compare = s.stock.tally.Compare
+	}
+	for range 10 {
+		s.inStep()
+		var err error
+		r, err = compare(s.AuditFiles())
+		s.check(err)
+		if right(r) {
+			break
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	return r
+}
+
+// audit returns the records of one controller, without marks: these come all the time.
+func (s *site) audit(c *cluster.Controller) []audit.Record {
+	s.t.Helper()
+	r, err := oracle.Read([]string{filepath.Join(s.dir, c.Name+".audit")})
+	s.check(err)
+	return slices.DeleteFunc(r, func(r audit.Record) bool { return r.Type == experimenter.TypeMark.String() })
+}
+
+// agree compares the audit files of controllers that ran all the time.
+func (s *site) agree(list []*cluster.Controller) {
+	s.t.Helper()
+	first := s.audit(list[0])
+	for _, c := range list[1:] {
+		if r := s.audit(c); !slices.Equal(first, r) {
+			s.t.Errorf("%s and %s disagree: %d and %d records", list[0].Name, c.Name, len(first), len(r))
+		}
+	}
+}
+
+// trap makes whichever controller first comes to a crash point for the n-th time die there.
+type trap struct {
+	file  string
+	spec  string
+	after string // file that sets it; empty: it is set from the start
+}
+
+func newTrap(t *testing.T, p crash.Point, n int, hang bool) *trap {
+	tr := &trap{file: filepath.Join(t.TempDir(), "mark"), spec: fmt.Sprintf("%s:%d", p, n)}
+	if hang {
+		tr.spec += ":hang"
+	}
+	return tr
+}
+
+// env is for cluster.Config.
+func (tr *trap) env(int) []string {
+	return []string{"HOLDFAST_CRASH=" + tr.spec, "HOLDFAST_CRASH_MARK=" + tr.file, "HOLDFAST_CRASH_AFTER=" + tr.after}
+}
+
+// later makes the trap one that counts from set on: how often a leader comes to a point before a test begins
+// depends on the time that takes.
+func (tr *trap) later() *trap {
+	tr.after = tr.file + ".after"
+	return tr
+}
+
+func (tr *trap) set(t *testing.T) {
+	t.Helper()
+	writeFile(t, tr.after, "")
+}
+
+// sprung reports whether someone stepped into it.
+func (tr *trap) sprung() bool {
+	_, err := os.Stat(tr.file)
+	return err == nil
+}
+
+// expectDeaths tells the cluster that a controller may end by itself.
+func (s *site) expectDeaths() {
+	for _, c := range s.Controllers() {
+		c.ExpectEnd()
+	}
+}
+
+// victim returns the controller that stepped into the trap: the one whose log says so.
+func (s *site) victim(tr *trap) *cluster.Controller {
+	s.t.Helper()
+	point, _, _ := strings.Cut(tr.spec, ":")
+	var found []*cluster.Controller
+	eventually(s.t, "a controller to come to "+tr.spec, func() bool { // the mark is there before the line
+		found = nil
+		for _, c := range s.Controllers() {
+			for range s.countLines(c.LogFile(), "crash point "+point) {
+				found = append(found, c)
+			}
+		}
+		return len(found) > 0
+	})
+	if len(found) > 1 {
+		s.t.Fatalf("%d controllers came to %s\n%s", len(found), tr.spec, s.Logs())
+	}
+	return found[0]
+}
+
+// countLines counts the lines of a log that hold all of parts.
+func (s *site) countLines(file string, parts ...string) int {
+	s.t.Helper()
+	return len(lines(s.t, file, parts...))
+}
+
+func lines(t *testing.T, file string, parts ...string) []string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	for line := range strings.Lines(string(text)) {
+		if !slices.ContainsFunc(parts, func(p string) bool { return !strings.Contains(line, p) }) {
+			found = append(found, strings.TrimSpace(line))
+		}
+	}
+	return found
+}
+
+// eventually polls until ok.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		if ok() {
+			return
+		}
+	}
+	t.Fatalf("waited %v for %s", patience, what)
+}
+
+func writeFile(t *testing.T, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}

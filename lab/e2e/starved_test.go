@@ -1,0 +1,72 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/lab/trial"
+)
+
+// TestTrialIsPatient stops the agents just before the traffic ends, as a busy machine may: for a while
+// nothing moves and the controllers know of nothing to do, but there are packets on their way.
+func TestTrialIsPatient(t *testing.T) {
+	if testing.Short() {
+		t.Skip("is about measuring, and takes a while")
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
+	defer cancel()
+	stopped := 0
+	r, err := trial.Run(ctx, trial.Config{Binary: plain, Between: 500 * time.Millisecond,
+		PingInterval: 90 * time.Millisecond,
+		Progress: func(share float64, _ string) {
+			if share < 0.7 || stopped > 0 {
+				return
+			}
+			agents := children(t, "agent")
+			stopped = len(agents)
+			for _, pid := range agents {
+				_ = syscall.Kill(pid, syscall.SIGSTOP)
+			}
+			time.AfterFunc(1500*time.Millisecond, func() {
+				for _, pid := range agents {
+					_ = syscall.Kill(pid, syscall.SIGCONT)
+				}
+			})
+		}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if stopped == 0 || !r.Exact() || r.CommandsExecuted != r.CommandsIssued {
+		t.Errorf("%d agents were stopped: %+v", stopped, r)
+	}
+}
+
+// children returns the processes that this one has started with a subcommand of holdfast.
+func children(t *testing.T, subcommand string) (pids []int) {
+	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		args, err := os.ReadFile(f)
+		if err != nil {
+			continue // it has ended
+		}
+		status, err := os.ReadFile(filepath.Join(filepath.Dir(f), "status"))
+		ours := bytes.Contains(status, fmt.Appendf(nil, "\nPPid:\t%d\n", os.Getpid()))
+		if err == nil && ours && slices.Contains(strings.Split(string(args), "\x00"), subcommand) {
+			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(f))) // digits
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}

@@ -1,0 +1,132 @@
+package e2e
+
+import (
+	"context"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/lab/netlab"
+	"github.com/holdfast-sdn/holdfast/lab/trial"
+)
+
+// TestTrial is the demo in small: hosts ping through packet-ins, and three leaders die.
+func TestTrial(t *testing.T) { runTrial(t, trial.Config{Kills: 3}) }
+
+// TestTrialOVS is the same with Open vSwitch.
+func TestTrialOVS(t *testing.T) {
+	notInShort(t)
+	needOVS(t)
+	runTrial(t, trial.Config{OVS: true, Kills: 3})
+}
+
+func needOVS(t *testing.T) {
+	t.Helper()
+	if err := netlab.Available(); err != nil {
+		if os.Getenv(netlab.RequireEnv) == "1" {
+			t.Fatal(err)
+		}
+		t.Skip(err)
+	}
+}
+
+// The same without agents, and with everything over TLS.
+
+func TestTrialStock(t *testing.T) { runTrial(t, trial.Config{Stock: true, Kills: 3}) }
+func TestTrialStockTLS(t *testing.T) {
+	notInShort(t)
+	runTrial(t, trial.Config{Stock: true, TLS: true, Kills: 1})
+}
+
+func TestTrialStockOVS(t *testing.T) {
+	needOVS(t)
+	runTrial(t, trial.Config{Stock: true, OVS: true, Kills: 3})
+}
+
+func TestTrialStockTLSOVS(t *testing.T) {
+	notInShort(t)
+	needOVS(t)
+	runTrial(t, trial.Config{Stock: true, OVS: true, TLS: true, Kills: 1})
+}
+
+// TestTrialStockBarriers: switches without bundles lose nothing, and with each leader repeat a command at most.
+func TestTrialStockBarriers(t *testing.T) {
+	inModes(t, []mode{stock, stockOVS}, func(t *testing.T, m mode) {
+		ctx, cancel := context.WithTimeout(context.Background(), 4*patience)
+		defer cancel()
+		const kills, switches = 3, 3
+		r, err := trial.Run(ctx, trial.Config{Binary: plain, Stock: true, OVS: m.ovs, Barriers: true,
+			Switches: switches, Kills: kills, Election: election,
+			Between: 300 * time.Millisecond, PingInterval: 10 * time.Millisecond})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("%+v", r)
+		if r.Evidence != "" {
+			t.Cleanup(func() { os.RemoveAll(r.Evidence) })
+		}
+		if r.EventsProcessed == 0 || r.EventsLost+r.EventsRepeated+r.CommandsLost > 0 ||
+			r.CommandsRepeated > kills*switches {
+			t.Errorf("events lost or repeated, commands lost, or more than one repeated by a leader and switch: %+v", r)
+		}
+	})
+}
+
+// TestThousandKills kills controllers of networks of Open vSwitch, with agents and without, as often as HOLDFAST_KILLS
+// says: 5 times if that is empty. Each comes as soon as the one before is back.
+func TestThousandKills(t *testing.T) {
+	notInShort(t)
+	needOVS(t)
+	kills := int(setting(t, "HOLDFAST_KILLS", 5))
+	for name, stock := range map[string]bool{"agents": false, "stock": true} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(context.Background(), 4*patience+time.Duration(kills)*5*time.Second)
+			defer cancel()
+			r, err := trial.Run(ctx, trial.Config{Binary: plain, OVS: true, Stock: stock, Switches: 2, Soak: true,
+				Kills: kills, Election: election,
+				Between: 300 * time.Millisecond, PingInterval: 20 * time.Millisecond})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("kills=%d events=%d commands=%d lost=%d repeated=%d", len(r.Kills), r.EventsProcessed,
+				r.CommandsExecuted,
+				r.EventsLost+r.CommandsLost, r.EventsRepeated+r.CommandsRepeated)
+			if !r.Exact() || len(r.Kills) != kills || r.EventsProcessed == 0 {
+				t.Errorf("%+v", r)
+			}
+			if r.PingsAnswered != r.PingsSent || r.PingsRepeated > 0 {
+				t.Errorf("%d pings of %d were answered, %d came again", r.PingsAnswered, r.PingsSent, r.PingsRepeated)
+			}
+			if r.Epochs != 2 {
+				t.Errorf("%d epochs: a switch lost its connection", r.Epochs)
+			}
+		})
+	}
+}
+
+// runTrial kills leaders while three switches send packets, and expects that nothing is lost or repeated.
+func runTrial(t *testing.T, cfg trial.Config) {
+	if testing.Short() {
+		t.Skip("takes a while, and says nothing that the shorter tests do not")
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 4*patience)
+	defer cancel()
+	cfg.Election = election
+	cfg.Binary, cfg.Switches, cfg.Between, cfg.PingInterval = plain, 3, 500*time.Millisecond, 5*time.Millisecond
+	cfg.Say = func(line string) { t.Log(line) }
+	r, err := trial.Run(ctx, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%+v", r)
+	if !r.Exact() || r.EventsProcessed == 0 || r.CommandsExecuted == 0 {
+		t.Errorf("not exactly once: %+v", r)
+	}
+	if len(r.Kills) != cfg.Kills {
+		t.Errorf("%d kills, not %d", len(r.Kills), cfg.Kills)
+	}
+	if r.PingsAnswered != r.PingsSent || r.PingsRepeated > 0 {
+		t.Errorf("%d pings of %d were answered, %d came again: nothing that is queued is to be lost", r.PingsAnswered,
+			r.PingsSent, r.PingsRepeated)
+	}
+}

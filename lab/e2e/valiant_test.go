@@ -1,0 +1,84 @@
+package e2e
+
+import (
+	"testing"
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/lab/cluster"
+	"github.com/holdfast-sdn/holdfast/lab/vswitch"
+	"github.com/holdfast-sdn/holdfast/openflow"
+	"github.com/holdfast-sdn/holdfast/openflow/of13"
+)
+
+// TestValiant runs the application whose packet-ins are unordered in a ring of switches: hosts reach each other,
+// also when a link is cut, and after the leader's death, which takes links and hosts from nobody.
+func TestValiant(t *testing.T) {
+	notInShort(t)
+	s := startSite(t, cluster.Config{Agents: 1, Apps: []string{"valiant"}})
+	const size = 4
+	var ring []*vswitch.Runner
+	for i := range size {
+		r := vswitch.StartRunner(vswitch.RunnerConfig{Controllers: []string{s.Agents()[0].Listen},
+			Switch: vswitch.Config{DatapathID: openflow.DatapathID(i + 1), Ports: vswitch.Ports(i+1, 3)}})
+		t.Cleanup(r.Close)
+		ring = append(ring, r)
+	}
+	var links []*vswitch.Link
+	for i := range ring {
+		links = append(links, vswitch.Connect(ring[i].Port(1), ring[(i+1)%size].Port(2)))
+	}
+	s.waitUp(size)
+	for _, l := range links { // so that probes find them, whenever they were joined
+		l.SetUp(false)
+		l.SetUp(true)
+	}
+	alice := vswitch.NewHost(of13.MAC{2, 0, 0, 0, 0, 1}, [4]byte{10, 0, 0, 1})
+	bob := vswitch.NewHost(of13.MAC{2, 0, 0, 0, 0, 2}, [4]byte{10, 0, 0, 2})
+	vswitch.Connect(ring[0].Port(3), alice)
+	vswitch.Connect(ring[2].Port(3), bob)
+
+	seq := uint16(0)
+	reach := func(when string) {
+		t.Helper()
+		for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
+			seq++
+			alice.Ping(bob.MAC, bob.IPv4, seq)
+			wait := time.After(200 * time.Millisecond)
+			for waiting := true; waiting; {
+				select {
+				case f := <-alice.Received():
+					if e, ok := vswitch.ParseEcho(f); ok && e.Reply && e.Seq == seq {
+						return
+					}
+				case <-wait:
+					waiting = false
+				}
+			}
+		}
+		t.Fatalf("%s alice does not reach bob", when)
+	}
+	reach("at first")
+	links[0].SetUp(false)
+	reach("with a link cut")
+	links[0].SetUp(true)
+	s.check(s.leader().Kill())
+	links[3].SetUp(false)
+	reach("without the leader, and with another link cut,")
+	// While flows are replaced a frame may meet old ones and new ones, and go round. That ends.
+	looped := func() (n uint64) {
+		for _, l := range links {
+			n += l.Looped()
+		}
+		return n
+	}
+	for tries := 0; ; tries++ {
+		before := looped()
+		reach("at last")
+		if looped() == before {
+			return
+		}
+		if tries == 10 {
+			t.Fatalf("%d frames went round and round, and more come", looped())
+		}
+	}
+}

@@ -1,0 +1,98 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/lab/cluster"
+	"github.com/holdfast-sdn/holdfast/lab/netlab"
+)
+
+// TestOpenFlow14And15: the learning switch runs on an Open vSwitch that speaks only a later version of OpenFlow, with
+// an agent and without, also when the leader dies.
+func TestOpenFlow14And15(t *testing.T) {
+	notInShort(t)
+	for _, version := range []string{"1.4", "1.5"} {
+		for _, mode := range []string{"agent", "stock"} {
+			t.Run(version+" "+mode, func(t *testing.T) { learnsIn(t, version, mode) })
+		}
+	}
+}
+
+func learnsIn(t *testing.T, version, mode string) {
+	lab := netlab.ForTest(t)
+	cfg := cluster.Config{Apps: []string{"learning"}, Listen: lab.Addr().String()}
+	if mode == "agent" {
+		cfg.Agents = 1
+	}
+	s := startSite(t, cfg)
+	sw, err := lab.AddSwitch("s1", 1)
+	s.check(err)
+	s.check(sw.SetVersion("OpenFlow" + strings.ReplaceAll(version, ".", "")))
+	var hosts []*netlab.Host
+	for i := range 3 {
+		h, err := lab.AddHost(fmt.Sprintf("h%d", i+1),
+			netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 100, 0, byte(i + 1)}), 24))
+		s.check(err)
+		_, err = lab.Connect(sw, h)
+		s.check(err)
+		hosts = append(hosts, h)
+	}
+	var addresses []string
+	for _, a := range s.Agents() {
+		addresses = append(addresses, a.Listen)
+	}
+	if mode == "stock" {
+		for _, c := range s.Controllers() {
+			addresses = append(addresses, c.OpenFlow)
+		}
+	}
+	s.check(sw.SetControllers(addresses...))
+	s.waitUp(1)
+	if up := s.spoken(); up.Version != version || up.Mode != mode || up.Guarantee != "exactly-once" {
+		t.Errorf("the switch is %+v", up)
+	}
+	ping := func(from, to *netlab.Host) {
+		t.Helper()
+		eventually(t, "an answer from "+to.Name, func() bool {
+			echoes, err := from.Ping(s.ctx, to.Addr.Addr(), 1, time.Millisecond, time.Second)
+			s.check(err)
+			return len(echoes) == 1 && echoes[0].Replies == 1
+		})
+	}
+	flows := func(n int) func() bool {
+		return func() bool {
+			list, err := sw.OFCtl("dump-flows")
+			s.check(err)
+			return strings.Count(list, "dl_dst=") >= n
+		}
+	}
+	ping(hosts[0], hosts[1])
+	eventually(t, "flows between two hosts", flows(2))
+	s.inStep()
+	s.check(s.leader().Kill())
+	ping(hosts[0], hosts[2]) // which nobody has heard of yet
+	ping(hosts[2], hosts[1])
+	eventually(t, "flows to the third", flows(4))
+}
+
+// spoken is how the leader says that it speaks to its one switch.
+func (s *site) spoken() (sw struct{ Version, Mode, Guarantee string }) {
+	s.t.Helper()
+	answer, err := http.Get("http://" + s.leader().API + "/v1/status")
+	s.check(err)
+	defer answer.Body.Close()
+	var status struct {
+		Switches []struct{ Version, Mode, Guarantee string }
+	}
+	s.check(json.NewDecoder(answer.Body).Decode(&status))
+	if len(status.Switches) != 1 {
+		s.t.Fatalf("%d switches", len(status.Switches))
+	}
+	return status.Switches[0]
+}

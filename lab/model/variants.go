@@ -1,0 +1,134 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+)
+
+// variant is a model in one configuration.
+type variant struct {
+	name, model  string
+	config       string // preprocessor definitions, without -D
+	lacks        string // the mechanism that it lacks, as a definition
+	refuted      string // the property that breaks, from its beginning; "" if it must hold
+	removed      string // what it lacks, for readers
+	liveness     bool   // checks the LTL formula too, under weak fairness
+	quick, large bool   // quick: in every test; large: only when asked
+}
+
+const (
+	atLeastOnceEvents   = "at least once events"
+	atMostOnceEvents    = "at most once events"
+	totalOrder          = "total event order"
+	replicatedState     = "replicated control state"
+	atLeastOnceCommands = "at least once commands"
+	atMostOnceCommands  = "at most once commands"
+)
+
+// variants are what is checked. First what must hold; then what must not, each in the
+// smallest network in which it breaks.
+var variants = []variant{
+	{name: "agent", model: "agent.pml", config: "S=2 E=1 TERMS=2", quick: true},
+	{name: "agent-many-faults", model: "agent.pml", config: "S=1 E=2 TERMS=3 CRASHES=2 BREAKS=1", quick: true},
+	{name: "agent-two-crashes", model: "agent.pml", config: "S=2 E=1 TERMS=3 CRASHES=2 STALE=0 DOWNROOM=1"},
+	{name: "agent-two-events", model: "agent.pml", config: "S=2 E=2 TERMS=2 STALE=0 DOWNROOM=1"},
+	{name: "agent-three-controllers", model: "agent.pml", config: "C=3 S=1 E=2 TERMS=3 CRASHES=2"},
+	{name: "agent-liveness", model: "agent.pml", config: "LIVENESS S=2 E=1 TERMS=2 DOWNROOM=1", liveness: true},
+	{name: "agent-liveness-many-faults", model: "agent.pml", config: "LIVENESS S=1 E=2 TERMS=3 CRASHES=2 BREAKS=1",
+		liveness: true},
+	{name: "agent-no-command-fencing", model: "agent.pml", config: "NO_COMMAND_FENCING S=2 E=1 TERMS=2 DOWNROOM=1"},
+	{name: "stock", model: "stock.pml", config: "S=2 E=1 TERMS=2"},
+	{name: "stock-many-faults", model: "stock.pml", config: "S=1 E=2 TERMS=3 CRASHES=2", quick: true},
+	{name: "stock-two-crashes", model: "stock.pml", config: "S=2 E=1 TERMS=3 CRASHES=2 STALE=0"},
+	{name: "stock-liveness", model: "stock.pml", config: "LIVENESS S=1 E=2 TERMS=3 CRASHES=2", liveness: true},
+	{name: "agent-large", model: "agent.pml", config: "S=2 E=2 TERMS=2 DOWNROOM=1", large: true},
+	{name: "agent-large-terms", model: "agent.pml", config: "S=2 E=1 TERMS=3 DOWNROOM=1", large: true},
+	{name: "agent-large-controllers", model: "agent.pml", config: "C=3 S=1 E=2 TERMS=3 CRASHES=2 BREAKS=1",
+		large: true},
+	{name: "stock-large", model: "stock.pml", config: "C=3 S=1 E=2 TERMS=3 CRASHES=2", large: true},
+
+	{name: "agent-no-event-buffer", model: "agent.pml", config: "S=1 E=1 TERMS=2 STALE=0", lacks: "NO_EVENT_BUFFER",
+		refuted: atLeastOnceEvents,
+		removed: "The agent forgets an event once it has sent it."},
+	{name: "agent-ack-before-log", model: "agent.pml", config: "S=1 E=1 TERMS=2 STALE=0", lacks: "ACK_BEFORE_LOG",
+		refuted: atLeastOnceEvents,
+		removed: "The leader acknowledges an event when it has it, not when it is in the log."},
+	{name: "agent-no-doubt", model: "agent.pml", config: "S=1 E=2 TERMS=2 CRASHES=0 BREAKS=1", lacks: "NO_DOUBT",
+		refuted: atLeastOnceEvents,
+		removed: "A leader whose log lacks what an agent's events were acknowledged for does not first make sure " +
+			"that it still leads."},
+	{name: "agent-no-event-dedupe", model: "agent.pml", config: "S=1 E=1 TERMS=2 STALE=0", lacks: "NO_EVENT_DEDUPE",
+		refuted: atMostOnceEvents,
+		removed: "The leader does not drop events that the watermark in the log has passed."},
+	{name: "agent-no-shared-log", model: "agent.pml", config: "S=2 E=1 TERMS=2 STALE=0", lacks: "NO_SHARED_LOG",
+		refuted: replicatedState,
+		removed: "Switches send their events to all controllers, and each executes them as they come, not as the " +
+			"log orders them."},
+	{name: "agent-no-undo", model: "agent.pml", config: "S=2 E=1 TERMS=3 CRASHES=0", lacks: "NO_UNDO",
+		refuted: replicatedState,
+		removed: "A deposed leader keeps what it has executed and not logged."},
+	{name: "agent-no-log-before-commands", model: "agent.pml", config: "S=2 E=1 TERMS=2 STALE=0",
+		lacks: "NO_LOG_BEFORE_COMMANDS", refuted: totalOrder,
+		removed: "Commands leave when the event is executed, not when it is in the log."},
+	{name: "agent-no-resend", model: "agent.pml", config: "S=1 E=1 TERMS=2 STALE=0", lacks: "NO_RESEND",
+		refuted: atLeastOnceCommands,
+		removed: "A new leader does not send again the commands that are not complete."},
+	{name: "agent-complete-before-executed", model: "agent.pml", config: "S=1 E=1 TERMS=2 STALE=0",
+		lacks: "COMPLETE_BEFORE_EXECUTED", refuted: atLeastOnceCommands,
+		removed: "Commands count as complete when they are sent: nobody waits for the switch's acknowledgement."},
+	{name: "agent-no-command-filter", model: "agent.pml", config: "S=1 E=1 TERMS=2 STALE=0", lacks: "NO_COMMAND_FILTER",
+		refuted: atMostOnceCommands,
+		removed: "The agent does not drop commands that it has passed on already."},
+	{name: "agent-no-fencing", model: "agent.pml", config: "S=1 E=1 TERMS=2 CRASHES=0", lacks: "NO_FENCING",
+		refuted: atLeastOnceEvents,
+		removed: "The agent takes whoever claims it last for its master, in whatever term."},
+
+	{name: "stock-no-standby-buffer", model: "stock.pml", config: "S=1 E=1 TERMS=2 STALE=0", lacks: "NO_STANDBY_BUFFER",
+		refuted: atLeastOnceEvents,
+		removed: "Standbys do not keep the events that they receive."},
+	{name: "stock-no-sync", model: "stock.pml", config: "S=1 E=2 TERMS=3", lacks: "NO_SYNC", refuted: atLeastOnceEvents,
+		removed: "A controller that came back may lead before the events that it missed are in the log."},
+	{name: "stock-no-survivor", model: "stock.pml", config: "S=1 E=1 TERMS=2 CRASHES=2 STALE=0", lacks: "NO_SURVIVOR",
+		refuted: atLeastOnceEvents,
+		removed: "No mechanism, but the assumption of switches without agents: that of the controllers which " +
+			"received an event one lives until it is in the log."},
+	{name: "stock-no-buffer-match", model: "stock.pml", config: "S=1 E=1 TERMS=2 STALE=0", lacks: "NO_BUFFER_MATCH",
+		refuted: atMostOnceEvents,
+		removed: "A new leader logs all events that it kept as a standby, also those that are in the log."},
+	{name: "stock-no-log-before-commands", model: "stock.pml", config: "S=2 E=1 TERMS=2 STALE=0",
+		lacks: "NO_LOG_BEFORE_COMMANDS", refuted: totalOrder,
+		removed: "Bundles leave when the event is executed, not when it is in the log."},
+	{name: "stock-no-marker-read", model: "stock.pml", config: "S=1 E=1 TERMS=2 STALE=0", lacks: "NO_MARKER_READ",
+		refuted: atMostOnceCommands,
+		removed: "A new master does not read the marker: it sends all that is not complete in the log."},
+	{name: "stock-marker-outside-bundle", model: "stock.pml", config: "S=1 E=1 TERMS=2 STALE=0",
+		lacks: "MARKER_OUTSIDE_BUNDLE", refuted: atMostOnceCommands,
+		removed: "The marker is set by a message of its own, after the bundle."},
+	{name: "stock-read-before-role", model: "stock.pml", config: "S=1 E=1 TERMS=2 CRASHES=0", lacks: "READ_BEFORE_ROLE",
+		refuted: atMostOnceCommands,
+		removed: "A new leader reads the marker before the switch has taken it for its master."},
+	{name: "stock-no-fencing", model: "stock.pml", config: "S=1 E=1 TERMS=2 CRASHES=0", lacks: "NO_FENCING",
+		refuted: atMostOnceCommands,
+		removed: "The switch takes bundles from every controller, in whatever role and term."},
+}
+
+func (v variant) defines() []string {
+	var args []string
+	for _, d := range append(strings.Fields(v.config), strings.Fields(v.lacks)...) {
+		args = append(args, "-D"+d)
+	}
+	return args
+}
+
+// text is the counterexample for readers.
+func (v variant) text(r result) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# %s\n\n%s (`%s` in `lab/model/%s`)\n\n", v.name, v.removed, v.lacks, v.model)
+	for i, step := range r.Steps {
+		fmt.Fprintf(&b, "%d. %s\n", i+1, step)
+	}
+	property, what, _ := strings.Cut(r.Broken, ": ")
+	fmt.Fprintf(&b, "\nBroken: **%s**: %s.\n\nA shortest counterexample, written by `go run ./lab/model -write`.\n",
+		property, what)
+	return b.String()
+}

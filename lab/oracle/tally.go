@@ -1,0 +1,287 @@
+// Package oracle decides whether anything was lost, repeated or reordered: it collects what switches said and did, as
+// a witness beside them sees it, and compares that by content with the audit files of the controllers. It knows nothing
+// of how the controllers work, and takes no part in the protocol.
+package oracle
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"sync"
+
+	"github.com/holdfast-sdn/holdfast/controller/audit"
+	"github.com/holdfast-sdn/holdfast/internal/handshake"
+	"github.com/holdfast-sdn/holdfast/openflow"
+	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
+	"github.com/holdfast-sdn/holdfast/openflow/of13"
+)
+
+// Tally collects what switches said and did, as a witness beside them sees it, and compares it
+// with the audit files of the controllers. It is for switches that have an agent, and say everything to
+// that; Stock is for the others. Safe for concurrent use.
+type Tally struct {
+	mu       sync.Mutex // guards the maps
+	sent     map[content]int
+	executed map[openflow.DatapathID][]string // digests in order
+
+	noErrors bool // ERRORs of switches do not count
+}
+
+type content struct {
+	sw     openflow.DatapathID
+	digest string
+}
+
+// NewTally returns an empty tally.
+func NewTally() *Tally {
+	return &Tally{sent: map[content]int{}, executed: map[openflow.DatapathID][]string{}}
+}
+
+// FromSwitch notes a message that a switch sent. What is no event does not count.
+func (t *Tally) FromSwitch(sw openflow.DatapathID, msg []byte) {
+	switch msg[1] {
+	case openflow.TypeHello, openflow.TypeEchoRequest, openflow.TypeEchoReply:
+		return
+	}
+	if openflow.XID(msg) >= handshake.OwnXID {
+		return
+	}
+	k := content{sw, audit.Digest(msg)}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.sent[k]++
+}
+
+// sentAtLeast notes that a switch sent an event n times or more.
+func (t *Tally) sentAtLeast(k content, n int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.sent[k] = max(t.sent[k], n)
+}
+
+// ToSwitch notes a message that a switch was told. What is no command does not count.
+func (t *Tally) ToSwitch(sw openflow.DatapathID, msg []byte) {
+	if isCommand(msg) {
+		t.toldTo(sw, audit.Digest(msg))
+	}
+}
+
+func isCommand(msg []byte) bool {
+	switch msg[1] {
+	case openflow.TypeHello, openflow.TypeEchoRequest, openflow.TypeEchoReply, of13.TypeFeaturesRequest:
+		return false
+	}
+	return openflow.XID(msg) < handshake.OwnXID
+}
+
+func (t *Tally) toldTo(sw openflow.DatapathID, digest string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.executed[sw] = append(t.executed[sw], digest)
+}
+
+// notTold takes back the last time that a switch was told a command.
+func (t *Tally) notTold(sw openflow.DatapathID, digest string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	list := t.executed[sw]
+	for i := len(list) - 1; i >= 0; i-- {
+		if list[i] == digest {
+			t.executed[sw] = append(list[:i], list[i+1:]...)
+			return
+		}
+	}
+}
+
+// Counts returns how many events the switches sent so far, and how many commands they were told.
+func (t *Tally) Counts() (sent, executed int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, v := range t.sent {
+		sent += v
+	}
+	for _, list := range t.executed {
+		executed += len(list)
+	}
+	return sent, executed
+}
+
+// Executed returns the digests of the commands that a switch was told, in order.
+func (t *Tally) Executed(sw openflow.DatapathID) []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Clone(t.executed[sw])
+}
+
+// Result is the comparison. Lost and repeated are counted by content, message by message.
+type Result struct {
+	EventsSent        int `json:"events_sent"`
+	EventsProcessed   int `json:"events_processed"`
+	EventsLost        int `json:"events_lost"`
+	EventsRepeated    int `json:"events_repeated"`
+	CommandsIssued    int `json:"commands_issued"`
+	CommandsExecuted  int `json:"commands_executed"`
+	CommandsLost      int `json:"commands_lost"`
+	CommandsRepeated  int `json:"commands_repeated"`
+	CommandsReordered int `json:"commands_reordered"` // executed at another place than issued
+	Failures          int `json:"application_failures"`
+	// Epochs is how many began, over all switches. CommandsVoid were open when the epoch
+	// of their switch ended, which makes them void: they are not among those lost.
+	Epochs       int `json:"epochs"`
+	CommandsVoid int `json:"commands_void"`
+}
+
+// Exact reports whether everything happened once and in order.
+func (r Result) Exact() bool {
+	return r.EventsLost == 0 && r.EventsRepeated == 0 && r.CommandsLost == 0 && r.CommandsRepeated == 0 &&
+		r.CommandsReordered == 0
+}
+
+// Compare reads the audit files of a cluster, which together must cover its log, and
+// compares. A controller that was killed leaves a file that ends early, and one that was restarted
+// or got a snapshot has gaps or repeats: records are taken once for each index and position.
+func (t *Tally) Compare(files []string) (Result, error) {
+	records, err := Read(files)
+	if err != nil {
+		return Result{}, err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var r Result
+	processed := map[content]int{}
+	issued := map[openflow.DatapathID][]string{}
+	for _, rec := range records {
+		switch {
+		case rec.Kind == audit.Failure:
+			r.Failures++
+		case rec.Kind == audit.Command:
+			issued[rec.Switch] = append(issued[rec.Switch], rec.Digest)
+			r.CommandsIssued++
+		case rec.Type == experimenter.TypeSwitchUp.String():
+			r.Epochs++
+			valid := common(issued[rec.Switch], t.executed[rec.Switch])
+			r.CommandsVoid += len(issued[rec.Switch]) - valid
+			issued[rec.Switch] = issued[rec.Switch][:valid]
+		case t.noErrors && rec.Type == of13.TypeName(openflow.TypeError):
+		// which are Holdfast's, not the switch's
+		case rec.Type != experimenter.TypeSwitchDown.String() && rec.Type != experimenter.TypeMark.String():
+			processed[content{rec.Switch, rec.Digest}]++
+			r.EventsProcessed++
+		}
+	}
+	for _, n := range t.sent {
+		r.EventsSent += n
+	}
+	r.EventsLost, r.EventsRepeated = difference(t.sent, processed)
+	for sw, list := range issued {
+		lost, repeated := difference(count(list), count(t.executed[sw]))
+		r.CommandsLost += lost
+		r.CommandsRepeated += repeated
+		for i, d := range t.executed[sw] {
+			if i < len(list) && list[i] != d && lost == 0 && repeated == 0 {
+				r.CommandsReordered++
+			}
+		}
+	}
+	for sw, list := range t.executed {
+		r.CommandsExecuted += len(list)
+		if issued[sw] == nil {
+			r.CommandsRepeated += len(list) // nobody issued them
+		}
+	}
+	return r, nil
+}
+
+// common returns the length of the longest common beginning.
+func common(a, b []string) int {
+	n := 0
+	for n < min(len(a), len(b)) && a[n] == b[n] {
+		n++
+	}
+	return n
+}
+
+func count(list []string) map[string]int {
+	m := map[string]int{}
+	for _, d := range list {
+		m[d]++
+	}
+	return m
+}
+
+// difference counts what is missing in got and what is too much.
+func difference[K comparable](want, got map[K]int) (missing, surplus int) {
+	for k, n := range want {
+		missing += max(0, n-got[k])
+	}
+	for k, n := range got {
+		surplus += max(0, n-want[k])
+	}
+	return missing, surplus
+}
+
+// Read returns the records of audit files in log order, each once. A last line that was cut
+// off by a crash is skipped.
+func Read(files []string) ([]audit.Record, error) {
+	type place struct {
+		index    uint64
+		position int
+	}
+	seen := map[place]audit.Record{}
+	for _, name := range files {
+		if err := readFile(name, func(r audit.Record) error {
+			p := place{r.Index, r.Position}
+			if old, ok := seen[p]; ok && old != r {
+				return fmt.Errorf("controllers disagree on index %d, position %d: %+v and %+v", r.Index, r.Position,
+					old, r)
+			}
+			seen[p] = r
+			return nil
+		}); err != nil {
+			return nil, fmt.Errorf("audit file %s: %w", name, err)
+		}
+	}
+	list := make([]audit.Record, 0, len(seen))
+	for _, r := range seen {
+		list = append(list, r)
+	}
+	slices.SortFunc(list, func(a, b audit.Record) int {
+		return cmp.Or(cmp.Compare(a.Index, b.Index), cmp.Compare(a.Position, b.Position))
+	})
+	return list, nil
+}
+
+func readFile(name string, f func(audit.Record) error) error {
+	file, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	in := bufio.NewReader(file)
+	for n := 1; ; n++ {
+		line, err := in.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			return nil // a line without its end was cut off
+		}
+		if err != nil {
+			return err
+		}
+		var r audit.Record
+		if err := json.Unmarshal(line, &r); err != nil {
+			// A restarted controller appends behind the line that its end cut off.
+			i := bytes.LastIndex(line, []byte(`{"index"`))
+			if i <= 0 || json.Unmarshal(line[i:], &r) != nil {
+				return fmt.Errorf("line %d: %w", n, err)
+			}
+		}
+		if err := f(r); err != nil {
+			return fmt.Errorf("line %d: %w", n, err)
+		}
+	}
+}

@@ -1,0 +1,298 @@
+package sim
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/controller/hosting"
+	"github.com/holdfast-sdn/holdfast/ledger"
+	"github.com/holdfast-sdn/holdfast/openflow"
+	"github.com/holdfast-sdn/holdfast/openflow/of13"
+	"github.com/holdfast-sdn/holdfast/ryu/wire"
+)
+
+// Times of hosts. They are slower than a controller, and faster than a Python.
+const (
+	hostLoading  = 100 * time.Millisecond
+	hostDelay    = 10 * time.Millisecond
+	hostHang     = time.Second
+	requestEvery = 400 * time.Millisecond
+	// poisonous is one of how many packet-ins no host survives.
+	poisonous = 2000
+)
+
+// program is a hosted application: what it does follows from its inputs, each of which changes all that comes after.
+type program struct {
+	generation  uint64 // of a replay
+	number, sum uint64
+	up          map[openflow.DatapathID]bool
+	wake        int64
+}
+
+func newProgram(seed uint64, began int64) program {
+	return program{sum: seed ^ uint64(began), up: map[openflow.DatapathID]bool{}, wake: wire.NoWake}
+}
+
+// do executes an input. It remembers switches, and so its commands may come when they are gone.
+func (p *program) do(in wire.Input, raw []byte) wire.Result {
+	sum := fnv.New64a()
+	_, _ = sum.Write(binary.BigEndian.AppendUint64(nil, p.sum))
+	_, _ = sum.Write(raw)
+	p.number, p.sum = in.Number, sum.Sum64()
+	r := wire.Result{Number: in.Number, Digest: uint32(p.sum)}
+	if p.wake >= 0 && p.wake <= in.Time {
+		p.noteAll(&r)
+		p.wake = in.Time + int64(p.sum%uint64(censusRound))
+	}
+	switch in.Kind {
+	case wire.Up:
+		p.up[in.Switch] = true
+		if p.wake < 0 {
+			p.wake = in.Time // at once
+		}
+	case wire.Down:
+		delete(p.up, in.Switch)
+	case wire.Message:
+		switch p.sum % 8 {
+		case 0:
+			p.noteAll(&r)
+		case 1, 2:
+			p.note(&r, in.Switch)
+		case 3:
+			r.Commands = append(r.Commands, wire.Command{Switch: in.Switch,
+				Message: (&of13.BarrierRequest{}).Append(nil, uint32(p.sum))})
+		}
+	case wire.Request:
+		r.Answers = []wire.Answer{{Request: in.Number, Status: 200}}
+	}
+	r.Wake = p.wake
+	return r
+}
+
+func (p *program) noteAll(r *wire.Result) {
+	for _, id := range slices.Sorted(maps.Keys(p.up)) {
+		p.note(r, id)
+	}
+}
+
+// notedType stands in frames that say because of which input they were sent.
+const notedType = 0x88b6
+
+// note sends the number of the input to the host at a switch.
+func (p *program) note(r *wire.Result, to openflow.DatapathID) {
+	data := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint16(make([]byte, 12), notedType), p.number)
+	m := of13.PacketOut{BufferID: of13.NoBuffer, InPort: of13.PortController,
+		Actions: of13.Actions(nil).Output(hostPort, 0), Data: data}
+	r.Commands = append(r.Commands, wire.Command{Switch: to, Message: m.Append(nil, uint32(p.sum))})
+}
+
+// noted reads it from a command.
+func noted(msg []byte) (number uint64, ok bool) {
+	const tail = 2 + 8
+	if len(msg) < openflow.HeaderLen+tail || msg[1] != of13.TypePacketOut ||
+		binary.BigEndian.Uint16(msg[len(msg)-tail:]) != notedType {
+		return 0, false
+	}
+	return binary.BigEndian.Uint64(msg[len(msg)-8:]), true
+}
+
+// follow executes what is committed up to an input, and returns the result of that.
+func (p *program) follow(core *ledger.Core, number uint64) (*wire.Result, error) {
+	if h := core.Hosting(); p.generation != h.Generation {
+		*p = newProgram(h.Seed, h.Began)
+		p.generation = h.Generation
+	}
+	raw, n, err := core.Inputs(p.number+1, 1, 0)
+	if err != nil {
+		return nil, err
+	}
+	if n == 0 || number != p.number+1 {
+		return nil, fmt.Errorf("the last that was executed is %d; %d are committed", p.number, core.Committed().Input)
+	}
+	in, _, err := wire.ParseInput(raw)
+	if err != nil {
+		return nil, err
+	}
+	r := p.do(in, raw)
+	return &r, nil
+}
+
+// deadly reports whether no host survives an input.
+func deadly(in *wire.Input) bool {
+	if in.Kind != wire.Message || in.Message[1] != of13.TypePacketIn {
+		return false
+	}
+	sum := fnv.New64a()
+	_, _ = sum.Write(in.Message)
+	return sum.Sum64()%poisonous == 0
+}
+
+// runner returns what runs the hosts of a controller.
+func (s *site) runner(n *controllerNode) hosting.Runner {
+	if s.scenario.Hosted {
+		return hostRunner{n}
+	}
+	return nil
+}
+
+type hostRunner struct{ n *controllerNode }
+
+// hostLife is a process that hosts the program.
+type hostLife struct {
+	n       *controllerNode
+	life    uint64
+	program program
+	ready   bool
+	busy    bool
+	frames  []hostFrame
+}
+
+type hostFrame struct {
+	inputs []byte
+	count  int // 0 is a checkpoint
+}
+
+// Start implements hosting.Runner.
+func (r hostRunner) Start(life uint64, b hosting.Beginning) {
+	h := &hostLife{n: r.n, life: life, program: newProgram(b.Seed, b.Time)}
+	r.n.lives[life] = h
+	h.after(hostLoading, func() {
+		if h.fails() {
+			h.end("not started", 0)
+			return
+		}
+		h.ready = true
+		r.n.core.Hosting().Ready(life, wire.Ready{})
+		h.next()
+	})
+}
+
+// Execute implements hosting.Runner.
+func (r hostRunner) Execute(life uint64, inputs []byte, count int) {
+	if h := r.n.lives[life]; h != nil {
+		h.frames = append(h.frames, hostFrame{inputs, count})
+		h.next()
+	}
+}
+
+// Checkpoint implements hosting.Runner.
+func (r hostRunner) Checkpoint(life uint64) { r.Execute(life, nil, 0) }
+
+// Stop implements hosting.Runner.
+func (r hostRunner) Stop(life uint64) { delete(r.n.lives, life) }
+
+// HandOver implements hosting.Runner.
+func (r hostRunner) HandOver() { r.n.p.after(0, r.n.handOver) }
+
+// after schedules what a host does, unless it has ended by then.
+func (h *hostLife) after(d time.Duration, f func()) {
+	h.n.p.after(h.n.s.w.upTo(d), func() {
+		if h.n.lives[h.life] == h {
+			f()
+			h.n.turn()
+		}
+	})
+}
+
+// fails draws whether a host dies now.
+func (h *hostLife) fails() bool {
+	s := h.n.s
+	return s.traffic && s.w.rand.IntN(1000) < s.scenario.HostDeaths
+}
+
+func (h *hostLife) next() {
+	if h.ready && !h.busy && len(h.frames) > 0 {
+		h.busy = true
+		h.after(hostDelay, h.execute)
+	}
+}
+
+// execute does a frame, or hangs, or dies.
+func (h *hostLife) execute() {
+	h.busy = false
+	f := h.frames[0]
+	h.frames = h.frames[1:]
+	first := h.program.number + 1
+	switch {
+	case f.count == 0:
+		h.n.core.Hosting().Checkpointed(h.life, h.program.number, nil, "it is not simulated")
+		h.next()
+		return
+	case h.fails() && h.n.s.w.rand.IntN(2) == 0:
+		h.busy = true
+		h.n.p.after(hostHang, func() { h.end("hung", first) })
+		return
+	case h.fails():
+		h.end("crashed", first)
+		return
+	}
+	var results []wire.Result
+	for rest := f.inputs; len(rest) > 0; {
+		in, after, err := wire.ParseInput(rest)
+		if err != nil || in.Number != h.program.number+1 {
+			h.n.s.w.fail("controller %d: its host is given input %d after %d: %v", h.n.id, in.Number, h.program.number,
+				err)
+			return
+		}
+		if deadly(&in) {
+			h.end("crashed", first) // the results before it are lost
+			return
+		}
+		results = append(results, h.program.do(in, rest[:len(rest)-len(after)]))
+		rest = after
+	}
+	h.n.core.Hosting().Results(h.life, results)
+	h.next()
+}
+
+// end is that of a host by itself.
+func (h *hostLife) end(reason string, input uint64) {
+	if h.n.lives[h.life] != h {
+		return
+	}
+	delete(h.n.lives, h.life)
+	h.n.s.w.note(h.n.p, "its host ends: %s at input %d", reason, input)
+	h.n.core.Hosting().Ended(h.n.p.clock(), h.life, hosting.End{Reason: reason, Input: input})
+	h.n.turn()
+}
+
+// request asks the applications for something, over their REST interface. Only a leader answers.
+func (n *controllerNode) request() {
+	if !n.s.traffic {
+		return
+	}
+	done := false
+	n.core.Hosting().Request((&wire.HTTPRequest{Method: "GET", Path: "/"}).Append(nil), func(wire.Answer, error) {
+		if done {
+			n.s.w.fail("controller %d: a request is answered twice", n.id)
+		}
+		done = true
+	})
+	n.turn()
+}
+
+// unsettledHost says what its host still has to do; "" is nothing.
+func (n *controllerNode) unsettledHost() string {
+	h := n.core.Hosting()
+	if h == nil {
+		return ""
+	}
+	if s := h.Status(); s.State != "running" || s.Executed != s.Inputs || s.Logged != s.Inputs || s.Diverged != 0 {
+		return fmt.Sprintf("the host of controller %d is in state %q, has executed %d inputs of %d, %d are logged, "+
+			"it differed at %d",
+			n.id, s.State, s.Executed, s.Inputs, s.Logged, s.Diverged)
+	}
+	return ""
+}
+
+// program is what its host executes; nil if there is none.
+func (n *controllerNode) program() *program {
+	for _, h := range n.lives {
+		return &h.program // no checkpoint is made: there is one
+	}
+	return nil
+}

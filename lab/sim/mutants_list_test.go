@@ -1,0 +1,158 @@
+package sim
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// mutant is a bug that somebody could write: a piece of the code that ships, and what would stand there.
+// See docs/decisions/0011. Not here are bugs behind which another mechanism stands, such as a session that does
+// not wait for the answer to its claim: they cost a connection, and break nothing. Nor those that take too many seeds:
+// a marker that is read before the role is found by the model (docs/counterexamples/stock-read-before-role.md).
+type mutant struct {
+	name, file    string
+	before, after string
+}
+
+var mutants = []mutant{
+	{"release before commit", "ledger/commit.go",
+		"	c.inflight = append(c.inflight, *b)\n", "	c.inflight = append(c.inflight, *b)\n	c.committed = " +
+			"append(c.committed, b.touched...)\n"},
+	{"acknowledge events that are executed and not committed", "ledger/batch.go",
+		"Acked: sw.committed.seq, First: 1}", "Acked: sw.events, First: 1}"},
+	{"forget what is not complete at failover", "ledger/core.go",
+		"		sw.released, sw.releasedNext = sw.queue.end(), sw.queue.next\n",
+		"		sw.queue.pop(sw.queue.next)\n		sw.released, sw.releasedNext = sw.queue.end(), sw.queue.next\n"},
+	{"forget at followers what is complete", "ledger/apply.go",
+		"if sw := s.sw(r.Switch); sw.epoch == r.Epoch {\n			sw.queue.pop(r.Seq)",
+		"if sw := s.sw(r.Switch); sw.epoch != r.Epoch {\n			sw.queue.pop(r.Seq)"},
+	{"leave the watermark of events out of snapshots", "ledger/state.go",
+		"epoch: sw.epoch, events: sw.events, live: sw.live", "epoch: sw.epoch, events: 0, live: sw.live"},
+	{"take a switch for a leader that was deposed", "agent/peer.go",
+		"if claims && c.claimed && int64(req.GenerationID-c.generation) < 0 {",
+		"if claims && c.claimed && req.GenerationID == 0 {"},
+	{"take commands of who is not master", "agent/peer.go",
+		"return p != c.master || term != c.generation }", "return false }"},
+	{"complete before the switch has acknowledged", "internal/filter/filter.go",
+		"	f.Out = handshake.Bare(f.Out, f.version, request, f.xid)\n",
+		"	f.Done = f.Forwarded\n	f.Out = handshake.Bare(f.Out, f.version, request, f.xid)\n"},
+	{"acknowledge entries that are not durable", "consensus/core_ready.go",
+		"	c.appends = append(c.appends, s)\n", "	for _, m := range s.answers {\n		if m.GetTo() != c.id " +
+			"{\n			c.acks = append(c.acks, m)\n		}\n	}\n	c.appends = append(c.appends, s)\n"},
+	{"do not save terms and votes", "consensus/core_ready.go",
+		"	if m.Term != nil {\n", "	if m.Term != nil && len(m.GetEntries()) > 0 {\n"},
+	{"do not save votes", "consensus/core_ready.go",
+		"Vote: m.Vote, Commit: m.Commit}", "Vote: nil, Commit: m.Commit}"},
+	{"reuse a sequence", "ledger/queue.go",
+		"		q.first++\n	}\n	if q.head", "		q.first++\n	}\n	if q.first == q.next && " +
+			"q.next%64 == 0 {\n		q.first--\n		q.next--\n	}\n	if q.head"},
+	{"skip the oldest of what is held for the next master", "agent/peer.go",
+		"		p.cursor = c.events.first\n		p.ackDue",
+		"		p.cursor = min(c.events.first+1, c.events.next)\n		p.ackDue"},
+	{"drop what is held for the next master", "agent/peer.go",
+		"		p.cursor = c.events.first\n		p.ackDue", "		p.cursor = c.events.next\n		p.ackDue"},
+	{"pass commands in another order", "internal/filter/filter.go",
+		"	f.Out = append(f.Out, msg...)\n", "	f.Out = append(append([]byte(nil), msg...), f.Out...)\n"},
+	{"pass commands twice", "agent/peer.go",
+		"		c.count.Duplicates++\n", "		c.count.Duplicates++\n		c.commands.Out = " +
+			"append(c.commands.Out, msg...)\n"},
+	{"lead before all that is committed is applied", "consensus/core_ready.go",
+		"	if c.term != c.role.Term || lead != c.role.Leader {\n",
+		"	if c.state == raft.StateLeader && !c.role.Leading {\n		c.setRole(Role{Term: c.term, Leader: " +
+			"c.id, Leading: true})\n	} else if c.state != raft.StateLeader && (c.term != c.role.Term || lead != " +
+			"c.role.Leader) {\n"},
+	{"keep what was executed and not committed when deposed", "ledger/core.go",
+		"	for i := len(c.inflight) - 1; i >= 0; i-- {\n", "	for i := len(c.inflight) - 1; i > 0; i-- {\n"},
+	{"undo the oldest first", "ledger/undo.go",
+		"	for i := len(list) - 1; i >= 0; i-- {\n		u := &list[i]\n",
+		"	for i := range list {\n		u := &list[i]\n"},
+	{"lose the timers at failover", "ledger/core.go",
+		"		c.schedule(t.due, name)\n	}\n	c.begin()\n", "		_, _ = t, name\n	}\n	c.begin()\n"},
+	{"leave the commands out of snapshots", "ledger/state.go",
+		"first: sw.queue.first, commands: sw.queue.all(),", "first: sw.queue.next, commands: nil,"},
+	{"begin an epoch by the clock alone", "agent/core.go",
+		"	epoch = max(now, c.Epoch()+1, c.floor+1)\n", "	epoch = max(now, c.Epoch()+1)\n"},
+	{"refuse a switch for an epoch that the session has not heard of", "controller/takeover.go",
+		"	s.AckEvents(r.Epoch, r.Acked)\n	switch {\n	case r.Closed:\n",
+		"	s.AckEvents(r.Epoch, r.Acked)\n	switch {\n	case s.Epoch() < " +
+			"r.Epoch:\n		s.Refuse(experimenter.ReasonStaleEpoch, r.Epoch)\n	case r.Closed:\n"},
+	{"forget events that are sent", "agent/peer.go",
+		"		p.cursor = to\n", "		p.cursor = to\n		c.events.release(to)\n"},
+	{"leave out at failover what is not complete", "controller/takeover.go",
+		"	case r.Count > 0:\n		c.sendCommands(s, r)\n", ""},
+	{"judge a doubt before it is certain who leads", "controller/takeover.go",
+		"		case c.ledger.Confirmed() < x.number:\n", "		case c.ledger.Confirmed() > x.number:\n"},
+	{"encode a snapshot of what changes meanwhile", "ledger/commit.go",
+		"			t.freeze()\n", ""},
+
+	// Of hosted applications.
+	{"log results again that are on their way", "controller/hosting/hosting.go",
+		"		next := c.ledger.Hosting().Results + 1\n", "		next := c.ledger.Committed().Result + 1\n"},
+	{"forget at takeover what the host has done", "controller/hosting/hosting.go",
+		"	c.Follow()\n	c.leading = true\n", "	c.Follow()\n	c.leading, c.held, c.holding = true, nil, 0\n"},
+	{"send a switch what an earlier incarnation was to do", "ledger/hosted.go",
+		" || number < sw.born {", " {"},
+
+	// Of switches without agent.
+	{"do not believe the marker", "southbound/stock.go",
+		"courier.start(marker{m.epoch, c.term, m.seq}, renew)", "courier.start(marker{m.epoch, c.term, 0}, renew)"},
+	{"set the marker outside of the bundle", "southbound/courier.go",
+		"	c.add(s, m.mod(c.table).Append(nil, 0), s.marker)\n",
+		"	c.out = m.mod(c.table).Append(c.out, s.marker)\n"},
+	{"claim without what is held", "southbound/stock.go",
+		"			c.stock.state, c.up, c.epoch = leading, true, m.epoch\n",
+		"			c.stock.held.clear()\n			c.stock.state, c.up, c.epoch = leading, true, m.epoch\n"},
+	{"keep at standbys what is logged", "southbound/held.go",
+		"	case h.len() > 0 && fits(s, h.list[h.start].sum):\n		h.pop(1)\n",
+		"	case h.len() > 0 && fits(s, h.list[h.start].sum):\n"},
+	{"send no marks", "southbound/stock.go",
+		"	if s.state != leading {\n		return nil\n	}\n",
+		"	if s.state != leading || now > 0 {\n		return nil\n	}\n"},
+	{"claim out of step", "southbound/stock.go",
+		"m.seq <= r.Commands && c.stock.held.inStep {", "m.seq <= r.Commands {"},
+	{"commit before the switch has taken all that is added", "southbound/courier.go",
+		"	c.add(s, m.mod(c.table).Append(nil, 0), s.marker)\n	c.barrier(s)\n",
+		"	c.add(s, m.mod(c.table).Append(nil, 0), s.marker)\n	c.barrier(s)\n	s.commit = " +
+			"c.xid()\n	c.control(s, of13.BundleCommitRequest, s.commit)\n"},
+	{"go on before a refusal is logged", "southbound/courier_answers.go",
+		"	c.step, c.hold, c.tries = nil, true, 0\n", "	c.step, c.tries = nil, 0\n	defer c.pump()\n"},
+	{"be done with a request before its answer is told", "southbound/stock_events.go",
+		"	handed := s.answer == 0 || s.answer <= s.told && !s.paused\n	return handed && ", "	return "},
+	{"do not ask again what is not answered", "southbound/courier.go",
+		"return x.seq <= m.seq && !repeatable(x.msg[1]) })", "return x.seq <= m.seq })"},
+}
+
+// begins are the seeds with which the swarm begins where those before take long and find nothing.
+var begins = map[string]uint64{
+	"take a switch for a leader that was deposed":                    83,
+	"refuse a switch for an epoch that the session has not heard of": 60,
+	"send a switch what an earlier incarnation was to do":            85,
+	"do not ask again what is not answered":                          60,
+}
+
+// source reads the file that m changes, and checks that it has what m replaces, once.
+func (m mutant) source(t *testing.T, root string) (path, code string) {
+	t.Helper()
+	path = filepath.Join(root, m.file)
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(string(b), m.before); n != 1 {
+		t.Fatalf("%s has %d times what the bug replaces: %q", m.file, n, m.before)
+	}
+	return path, string(b)
+}
+
+// Each seeded bug can still be put into the code that ships; TestMutants, which builds and runs them, has a build tag.
+func TestMutantsApply(t *testing.T) {
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range mutants {
+		t.Run(strings.ReplaceAll(m.name, " ", "-"), func(t *testing.T) { m.source(t, root) })
+	}
+}

@@ -1,0 +1,397 @@
+// Package trial puts a whole site on trial: real controller processes, with agents or without, a network
+// of switches and pinging hosts (embedded switches, or Open vSwitch), a witness on the
+// wire, and kills of the leader under traffic. It counts what was lost and repeated, and how
+// long the network waited. The demo, the failover benchmark and the tests are trials.
+package trial
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/internal/mtls"
+	"github.com/holdfast-sdn/holdfast/lab/cluster"
+	"github.com/holdfast-sdn/holdfast/lab/oracle"
+	"github.com/holdfast-sdn/holdfast/lab/tap"
+	"github.com/holdfast-sdn/holdfast/openflow"
+)
+
+// Config says what to run.
+type Config struct {
+	Binary       string        // the holdfast binary
+	OVS          bool          // Open vSwitch in network namespaces (root), not embedded switches
+	Switches     int           // in a row, each with one host; 4 if 0
+	Kills        int           // of the leader, with SIGKILL; it is restarted each time
+	Between      time.Duration // undisturbed traffic before each kill, and after the last
+	PingInterval time.Duration // of each host
+	Durability   string        // "memory" if empty
+	Election     time.Duration // how long a leader may be silent; 0 is the site file's default
+	TLS          bool          // everything is said over TLS
+	Stock        bool          // no agents: every switch connects to every controller
+	Barriers     bool          // with Stock: the switches have no bundles
+	// kills of any controller, at random moments; how long they take is not measured
+	Soak     bool
+	Say      func(line string)            // what happens, as it happens; may be nil
+	Progress func(done float64, s string) // may be nil
+}
+
+func (c Config) withDefaults() Config {
+	if c.Switches == 0 {
+		c.Switches = 4
+	}
+	if c.Say == nil {
+		c.Say = func(string) {}
+	}
+	if c.Progress == nil {
+		c.Progress = func(float64, string) {}
+	}
+	return c
+}
+
+// Kill is one failover.
+type Kill struct {
+	Controller string
+	// Command is the time from SIGKILL until the switches got commands again: until the end
+	// of the longest silence that began before inFlight had passed.
+	Command time.Duration
+	// Hosts is the longest time in that second that some host waited between two answers. It
+	// includes the interval of the pings.
+	Hosts time.Duration
+}
+
+// Result is what a trial found.
+type Result struct {
+	oracle.Result
+	Kills         []Kill
+	PingsSent     int
+	PingsAnswered int
+	PingsRepeated int // frames that some host got more than once
+	// Evidence is the folder with the logs and audit files. It is kept when something was lost,
+	// repeated or out of order, and is empty otherwise.
+	Evidence string
+}
+
+// network is what the trial needs of either kind of switches.
+type network interface {
+	hosts() []*Host
+	// connect makes switch i dial its agent, or its controllers.
+	connect(i int, addresses ...string) error
+	// secure makes all switches connect over TLS from now on.
+	secure(mtls.Files) error
+	// listenAddress is where the switches can reach listeners of this process.
+	listenAddress() string
+	Close() error
+}
+
+// trial is one run.
+type trial struct {
+	Config
+	app     string // that runs
+	blind   bool   // nothing is witnessed
+	net     network
+	cluster *cluster.Cluster
+	tally   tally         // agents or stock
+	agents  *oracle.Tally // nil with Stock
+	stock   *oracle.Stock // nil without
+	clock   commandClock
+	taps    []*tap.Tap
+}
+
+// Run runs a trial. The error is about the trial itself; what was lost is in the Result.
+func Run(ctx context.Context, cfg Config) (r Result, err error) {
+	cfg = cfg.withDefaults()
+	dir, err := os.MkdirTemp("", "holdfast-trial-")
+	if err != nil {
+		return r, fmt.Errorf("folder for the trial: %w", err)
+	}
+	defer func() {
+		if r.Exact() {
+			err = errors.Join(err, os.RemoveAll(dir))
+		} else {
+			r.Evidence = dir
+		}
+	}()
+	t := &trial{Config: cfg, app: "hub"}
+	defer func() { err = errors.Join(err, t.close()) }()
+	if err := t.start(ctx, dir); err != nil {
+		return r, err
+	}
+	return t.run(ctx)
+}
+
+func (t *trial) start(ctx context.Context, dir string) (err error) {
+	agents := t.Switches
+	var observe func(openflow.DatapathID, []byte)
+	if t.Stock {
+		agents = 0
+		t.Say(fmt.Sprintf("starting 3 controllers and %d switches, each connected to all three", t.Switches))
+		t.stock = oracle.NewStock(!t.OVS)
+		t.tally, observe = t.stock, t.stock.Executes
+	} else {
+		t.Say(fmt.Sprintf("starting 3 controllers, %d agents and %d switches", agents, t.Switches))
+		t.agents = oracle.NewTally()
+		t.tally = t.agents
+	}
+	if t.OVS {
+		t.net, err = newOVSNetwork(dir, t.Switches)
+	} else {
+		t.net = newEmbeddedNetwork(t.Switches, observe)
+	}
+	if err != nil {
+		return err
+	}
+	snapshots := 0
+	if t.Soak {
+		snapshots = soakSnapshots
+	}
+	t.cluster, err = cluster.Start(ctx, cluster.Config{Binary: t.Binary, Dir: dir, Controllers: 3, Agents: agents,
+		SnapshotEvery: snapshots, Election: t.Election,
+		Apps: []string{t.app}, Durability: t.Durability, Audit: !t.blind, TLS: t.TLS})
+	if err != nil {
+		return err
+	}
+	if err := t.connect(ctx); err != nil {
+		return err
+	}
+	_, err = t.cluster.Wait(ctx, "all switches to be up", func(s cluster.Status) bool {
+		up := 0
+		for _, sw := range s.Switches {
+			if sw.State == "up" && sw.Role == "master" && sw.CommandsSent > 0 && sw.CommandsDone == sw.CommandsSent {
+				up++
+			}
+		}
+		return up == t.Switches
+	})
+	if err != nil {
+		return err
+	}
+	return t.cluster.WaitReady(ctx, t.Switches)
+}
+
+func (t *trial) close() error {
+	var errs []error
+	if t.net != nil {
+		errs = append(errs, t.net.Close())
+	}
+	for _, tp := range t.taps {
+		errs = append(errs, tp.Close())
+	}
+	if t.cluster != nil {
+		errs = append(errs, t.cluster.Close())
+	}
+	return errors.Join(errs...)
+}
+
+func (t *trial) run(ctx context.Context) (Result, error) {
+	stop := t.startPings(ctx)
+	defer stop()
+	var r Result
+	kill := t.kill
+	if t.Soak {
+		kill = t.killAny
+	}
+	for n := range t.Kills {
+		if err := t.traffic(ctx, n); err != nil {
+			return r, err
+		}
+		k, err := kill(ctx)
+		if err != nil {
+			return r, fmt.Errorf("kill %d of %d: %w", n+1, t.Kills, err)
+		}
+		r.Kills = append(r.Kills, k)
+	}
+	if err := t.traffic(ctx, t.Kills); err != nil {
+		return r, err
+	}
+	stop()
+	t.Progress(1, "waiting for the last answers")
+	var err error
+	if r.Result, err = t.compare(ctx); err != nil {
+		return r, err
+	}
+	for _, h := range t.net.hosts() {
+		sent, answered, repeated, err := h.counts()
+		if err != nil {
+			return r, err
+		}
+		r.PingsSent += sent
+		r.PingsAnswered += answered
+		r.PingsRepeated += repeated
+	}
+	if n := r.Epochs - t.Switches; n > 0 {
+		t.Say(fmt.Sprintf("switches lost their connection %d times: their %d open commands are void", n,
+			r.CommandsVoid))
+	}
+	return r, nil
+}
+
+// startPings makes every host ping the next one. The function it returns ends that.
+func (t *trial) startPings(ctx context.Context) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	hosts := t.net.hosts()
+	for i, h := range hosts {
+		wg.Go(func() { h.pingUntil(ctx, hosts[(i+1)%len(hosts)], t.PingInterval) })
+	}
+	return func() { cancel(); wg.Wait() }
+}
+
+// traffic lets the hosts ping for a while.
+func (t *trial) traffic(ctx context.Context, kills int) error {
+	const step = 100 * time.Millisecond
+	between := t.Between
+	if t.Soak {
+		between = rand.N(between)
+	}
+	for passed := time.Duration(0); passed < between; passed += step {
+		sent, _ := t.tally.Counts()
+		share := (float64(kills) + float64(passed)/float64(between)) / float64(t.Kills+1)
+		t.Progress(share, fmt.Sprintf("%d events, %d kills", sent, kills))
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(min(step, between-passed)):
+		}
+	}
+	return nil
+}
+
+// observed is how long after a kill its silences are looked for.
+const observed = time.Second
+
+// kill kills the leader, watches the next one take over, and restarts the dead one.
+func (t *trial) kill(ctx context.Context) (Kill, error) {
+	leader, err := t.cluster.WaitLeader(ctx)
+	if err != nil {
+		return Kill{}, err
+	}
+	k := Kill{Controller: leader.Name}
+	at := time.Now()
+	if err := leader.Kill(); err != nil {
+		return k, err
+	}
+	select {
+	case <-ctx.Done():
+		return k, ctx.Err()
+	case <-time.After(observed):
+	}
+	next, err := t.cluster.WaitLeader(ctx)
+	if err != nil {
+		return k, err
+	}
+	var ok bool
+	if k.Command, ok = t.clock.resumed(at, at.Add(observed)); !ok {
+		return k, fmt.Errorf("no switch got a command in the %v after %s was killed\n%s", observed, leader.Name,
+			t.cluster.Logs())
+	}
+	for _, h := range t.net.hosts() {
+		k.Hosts = max(k.Hosts, h.longestSilence(at, at.Add(observed)))
+	}
+	t.Say(fmt.Sprintf("killed leader %s (SIGKILL); %s leads; first command after %s, hosts waited %s", leader.Name,
+		next.Name,
+		k.Command.Round(100*time.Microsecond), k.Hosts.Round(100*time.Microsecond)))
+	if err := leader.Restart(); err != nil {
+		return k, err
+	}
+	if err := t.caughtUp(ctx, leader); err != nil {
+		return k, err
+	}
+	t.Say(fmt.Sprintf("restarted %s; it has caught up", leader.Name))
+	return k, nil
+}
+
+// soakSnapshots is the number of entries between snapshots: a controller that is back reads and audits
+// again what is behind the last one.
+const soakSnapshots = 2000
+
+// killAny kills some controller, most often the leader, and restarts it after a moment.
+func (t *trial) killAny(ctx context.Context) (k Kill, err error) {
+	victim, err := t.cluster.WaitLeader(ctx)
+	if err != nil {
+		return k, err
+	}
+	if rand.N(4) == 0 {
+		all := t.cluster.Controllers()
+		victim = all[rand.N(len(all))]
+	}
+	k.Controller = victim.Name
+	if err := victim.Kill(); err != nil {
+		return k, err
+	}
+	time.Sleep(rand.N(100 * time.Millisecond))
+	if err := victim.Restart(); err != nil {
+		return k, err
+	}
+	return k, t.caughtUp(ctx, victim)
+}
+
+// caughtUp waits until a restarted controller has what the leader has, and hears the switches.
+func (t *trial) caughtUp(ctx context.Context, n *cluster.Controller) error {
+	var have cluster.Status
+	target, err := t.cluster.Wait(ctx, "a leader", func(cluster.Status) bool { return true })
+	if err != nil {
+		return err
+	}
+	_, err = t.cluster.Wait(ctx, n.Name+" to catch up", func(cluster.Status) bool {
+		have, err = n.Status(ctx)
+		return err == nil && have.Applied >= target.Applied
+	})
+	if err != nil {
+		return err
+	}
+	return t.cluster.WaitReady(ctx, t.Switches)
+}
+
+// patience is how long nothing may move until what is missing counts as lost. On a busy machine
+// a process may wait for a second, with what it has to do in its sockets.
+const patience = 10 * time.Second
+
+// compare waits until every event is processed and every command executed, or until nothing
+// has moved for patience: then the comparison says what is missing.
+func (t *trial) compare(ctx context.Context) (oracle.Result, error) {
+	for moved := time.Now(); ; {
+		before, done, err := t.movement(ctx)
+		if err != nil {
+			return oracle.Result{}, err
+		}
+		over := time.Since(moved) > patience
+		if done || over {
+			r, err := t.tally.Compare(t.cluster.AuditFiles())
+			if err != nil || r.Exact() || over {
+				return r, err
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return oracle.Result{}, ctx.Err()
+		case <-time.After(300 * time.Millisecond):
+		}
+		after, _, err := t.movement(ctx)
+		if err != nil {
+			return oracle.Result{}, err
+		}
+		if after != before {
+			moved = time.Now()
+		}
+	}
+}
+
+// movement is what changes as long as something moves. done says that the leader knows of
+// nothing that is to be done, and of no less than the switches.
+func (t *trial) movement(ctx context.Context) (m [3]uint64, done bool, err error) {
+	s, err := t.cluster.Wait(ctx, "a leader", func(cluster.Status) bool { return true })
+	sent, executed := t.tally.Counts()
+	m[0], m[1] = uint64(sent), uint64(executed)
+	done = true
+	events := uint64(0) // without agents there are always more: the marks
+	for _, sw := range s.Switches {
+		events += sw.TotalEvents
+		m[2] += sw.TotalCommands
+		done = done && sw.CommandsDone == sw.CommandsSent
+	}
+	return m, done && events >= m[0] && m[2] <= m[1], err
+}

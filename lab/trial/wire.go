@@ -1,0 +1,169 @@
+package trial
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/internal/mtls"
+	"github.com/holdfast-sdn/holdfast/internal/pki"
+	"github.com/holdfast-sdn/holdfast/lab/oracle"
+	"github.com/holdfast-sdn/holdfast/lab/tap"
+	"github.com/holdfast-sdn/holdfast/openflow"
+)
+
+// tally is what a trial needs of oracle.Tally and oracle.Stock.
+type tally interface {
+	Counts() (sent, executed int)
+	Compare(files []string) (oracle.Result, error)
+}
+
+// connect puts the witnesses between the switches and their agents, or their controllers, and connects them.
+func (t *trial) connect(ctx context.Context) error {
+	var secure *security
+	if t.TLS {
+		var err error
+		if secure, err = t.secure(); err != nil {
+			return err
+		}
+	}
+	for i := range t.Switches {
+		var addresses []string
+		for _, target := range t.targets(i) {
+			l, err := net.Listen("tcp", net.JoinHostPort(t.net.listenAddress(), "0"))
+			if err != nil {
+				return fmt.Errorf("listen for switch %d: %w", i+1, err)
+			}
+			addresses = append(addresses, l.Addr().String())
+			cfg := tap.Config{Dial: tap.TCP(target.address), Observe: target.observe, NoBundles: t.Barriers}
+			if secure != nil {
+				l, cfg.Dial = secure.listener(l), secure.dial(ctx, target.address)
+			}
+			t.taps = append(t.taps, tap.Start(l, cfg))
+		}
+		if err := t.net.connect(i, addresses...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// target is one that a switch connects to, and who watches.
+type target struct {
+	address string
+	observe func() tap.Observer
+}
+
+func (t *trial) targets(i int) (list []target) {
+	if t.Stock {
+		for n, c := range t.cluster.Controllers() {
+			list = append(list, target{c.OpenFlow, func() tap.Observer {
+				return t.clock.beside(
+					t.stock.Connection(n))
+			}})
+		}
+	} else {
+		list = []target{{t.cluster.Agents()[i].Listen, tap.Same(t.clock.beside(t.agents))}}
+	}
+	if t.blind {
+		for i := range list {
+			list[i].observe = tap.Same(blind{})
+		}
+	}
+	return list
+}
+
+// security makes the witnesses agents, or controllers, to the switches, and switches to those.
+type security struct{ asSwitch, asPeer *mtls.Credentials }
+
+func (t *trial) secure() (*security, error) {
+	files, err := t.cluster.Issue(pki.Identity{Role: pki.Switch, Name: "switch"})
+	if err != nil {
+		return nil, err
+	}
+	if err := t.net.secure(files); err != nil {
+		return nil, err
+	}
+	log := slog.New(slog.DiscardHandler)
+	asSwitch, err := mtls.Load(files, mtls.Role(pki.Switch), log)
+	if err != nil {
+		return nil, err
+	}
+	role := pki.Agent
+	if t.Stock {
+		role = pki.Controller
+	}
+	if files, err = t.cluster.Issue(pki.Identity{Role: role, Name: "tap"}); err != nil {
+		return nil, err
+	}
+	asPeer, err := mtls.Load(files, mtls.Role(role), log)
+	return &security{asSwitch, asPeer}, err
+}
+
+func (s *security) listener(l net.Listener) net.Listener {
+	return s.asPeer.Listener(l, mtls.Role(pki.Switch))
+}
+
+func (s *security) dial(ctx context.Context, address string) func() (net.Conn, error) {
+	return func() (net.Conn, error) {
+		ctx, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		return s.asSwitch.Dial(ctx, address, mtls.Role(pki.Agent, pki.Controller))
+	}
+}
+
+// commandClock notes when commands arrive at switches.
+type commandClock struct {
+	mu    sync.Mutex // guards times
+	times []time.Time
+}
+
+// beside watches connections that o watches, too.
+func (c *commandClock) beside(o tap.Observer) tap.Observer { return timed{o, c} }
+
+type timed struct {
+	tap.Observer
+	clock *commandClock
+}
+
+// maxTimes bounds the times that are kept: older ones go.
+const maxTimes = 1 << 20
+
+// ToSwitch implements tap.Observer.
+func (o timed) ToSwitch(sw openflow.DatapathID, msg []byte) {
+	o.Observer.ToSwitch(sw, msg)
+	if oracle.Commands(msg) == 0 {
+		return
+	}
+	c := o.clock
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.times) >= maxTimes {
+		c.times = append(c.times[:0], c.times[maxTimes/2:]...)
+	}
+	c.times = append(c.times, time.Now())
+}
+
+// inFlight is how long after a kill commands that the dead leader had sent may still arrive.
+const inFlight = 5 * time.Millisecond
+
+// resumed returns the time from the kill to the command that ended the longest silence
+// which began at most inFlight after it and ended before to.
+func (c *commandClock) resumed(kill, to time.Time) (time.Duration, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var longest, at time.Duration
+	for i := 1; i < len(c.times); i++ {
+		begin, end := c.times[i-1], c.times[i]
+		if end.Before(kill) || end.After(to) || begin.After(kill.Add(inFlight)) {
+			continue
+		}
+		if d := end.Sub(begin); d > longest {
+			longest, at = d, end.Sub(kill)
+		}
+	}
+	return at, longest > 0
+}

@@ -1,0 +1,82 @@
+package ryu
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os/exec"
+	"strings"
+)
+
+// Identity is what a host would run here.
+type Identity struct {
+	Python       string        `json:"python"` // major and minor version
+	OSKen        string        `json:"os_ken"` // version
+	Host         string        `json:"host"`   // version of holdfast_ryu
+	Applications []Application `json:"applications"`
+	Options      []string      `json:"-"`
+}
+
+// Application is one that would be hosted.
+type Application struct {
+	Name   string `json:"name"` // as it is configured
+	File   string `json:"file"` // where it was found
+	SHA256 string `json:"sha256"`
+}
+
+// String returns a line that is equal for two hosts exactly if they would run the same. Where a file lies does not
+// matter.
+func (id Identity) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "python %q, os-ken %q, host %q", id.Python, id.OSKen, id.Host)
+	for _, a := range id.Applications {
+		fmt.Fprintf(&b, ", %q %q", a.Name, a.SHA256)
+	}
+	return fmt.Sprintf("%s, options %q", b.String(), id.Options)
+}
+
+var errNoApplication = errors.New("ryu: no application to host: name one at least")
+
+// Probe finds out what a host would run, and runs nothing of it. Its error is a line that says what to do.
+func Probe(ctx context.Context, cfg Config) (Identity, error) {
+	if len(cfg.Applications) == 0 {
+		return Identity{}, errNoApplication
+	}
+	cfg = cfg.withDefaults()
+	folder, remove, err := Unpack()
+	if err != nil {
+		return Identity{}, err
+	}
+	defer remove()
+	cmd := exec.CommandContext(ctx, cfg.Python, append([]string{"-m", "holdfast_ryu", "probe"}, cfg.Applications...)...)
+	cmd.Env = environment(cfg, folder)
+	cmd.WaitDelay = lingerTime
+	said, printed := &output{logger: cfg.Logger}, &output{logger: cfg.Logger}
+	cmd.Stdout, cmd.Stderr = said, printed
+	if err := cmd.Run(); err != nil {
+		return Identity{}, probeError(ctx, cfg, printed.since(0), err)
+	}
+	id := Identity{Options: cfg.Options}
+	if err := json.Unmarshal([]byte(said.since(0)), &id); err != nil {
+		return Identity{}, fmt.Errorf("ryu: what %s says of the applications: %w: it may not be Python 3.10 or "+
+			"later", cfg.Python, err)
+	}
+	return id, nil
+}
+
+func probeError(ctx context.Context, cfg Config, printed string, err error) error {
+	var exit *exec.ExitError
+	switch {
+	case ctx.Err() != nil:
+		return fmt.Errorf("ryu: look for the applications: %w", ctx.Err())
+	case !errors.As(err, &exit):
+		return startError(cfg, err)
+	}
+	last := printed[strings.LastIndexByte(printed, '\n')+1:]
+	if reason, ours := strings.CutPrefix(last, "holdfast_ryu: "); ours {
+		return fmt.Errorf("ryu: %s", reason)
+	}
+	return fmt.Errorf("ryu: %s cannot look for the applications, it may not be Python 3.10 or later: %s",
+		cfg.Python, last)
+}
