@@ -1,6 +1,10 @@
 package sim
 
 import (
+	"bytes"
+	"fmt"
+
+	"github.com/holdfast-sdn/holdfast/internal/digest"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
 )
@@ -17,18 +21,36 @@ type switchHistory struct {
 type epochHistory struct {
 	epoch uint64
 
-	unlogged fifo[fingerprint] // events that the agent has, and the log has not
-	events   uint64            // in the log
-	closed   bool              // the agent said SWITCH_DOWN
-	lost     bool              // what is unlogged may stay so
-	over     bool              // for the agent: commands of it are void
-	ended    bool              // in the log: by SWITCH_DOWN, or by the ledger
-	refused  bool              // the ledger ended it: what the agent has more is void
+	unlogged fifo[told] // events that the agent has, and the log has not
+	events   uint64     // in the log
+	closed   bool       // the agent said SWITCH_DOWN
+	lost     bool       // what is unlogged may stay so
+	over     bool       // for the agent: commands of it are void
+	ended    bool       // in the log: by SWITCH_DOWN, or by the ledger
+	refused  bool       // the ledger ended it: what the agent has more is void
 
 	due      fifo[dueCommand] // in the log, and not executed
 	commands uint64           // in the log
 	executed uint64
 	done     uint64 // as the log says
+}
+
+// told is an event that the agent has.
+type told struct {
+	fingerprint
+	msg []byte // nil of SWITCH_UP and SWITCH_DOWN, which the log always has
+}
+
+func toldBy(msg []byte) told { return told{fingerprintOf(msg), bytes.Clone(msg)} }
+
+// digested is what the log has of an event, if that is not its message.
+type digested struct {
+	typ    uint8
+	digest uint64
+}
+
+func (s digested) String() string {
+	return fmt.Sprintf("a message of type %d, digest %016x", s.typ, s.digest)
 }
 
 // find returns an epoch that the agent opened.
@@ -50,22 +72,22 @@ func (s *switchHistory) open(epoch uint64) error {
 		}
 		last.over = true
 	}
-	e.unlogged.push(fingerprint{special: experimenter.TypeSwitchUp})
+	e.unlogged.push(told{fingerprint: fingerprint{special: experimenter.TypeSwitchUp}})
 	s.epochs = append(s.epochs, e)
 	return nil
 }
 
-func (s *switchHistory) read(epoch uint64, f fingerprint) error {
+func (s *switchHistory) read(epoch uint64, event told) error {
 	e := s.find(epoch)
 	if e == nil || e.over {
-		return violated("switch %s: the agent reads %v in epoch %d, which is not open", s.id, f, epoch)
+		return violated("switch %s: the agent reads %v in epoch %d, which is not open", s.id, event, epoch)
 	}
-	e.unlogged.push(f)
+	e.unlogged.push(event)
 	return nil
 }
 
 func (s *switchHistory) close(epoch uint64, down fingerprint) error {
-	if err := s.read(epoch, down); err != nil {
+	if err := s.read(epoch, told{fingerprint: down}); err != nil {
 		return err
 	}
 	e := s.find(epoch)
@@ -92,30 +114,54 @@ func (s *switchHistory) refuse(epoch uint64) error {
 
 // logEvent checks the next event of the log.
 func (s *switchHistory) logEvent(epoch, seq uint64, f fingerprint) error {
+	want, err := s.next(epoch, seq, f)
+	if err != nil {
+		return err
+	}
+	if f != want.fingerprint {
+		return violated("switch %s, epoch %d: event %d is %v, but the agent had %v", s.id, epoch, seq, f, want)
+	}
+	s.logged.ended = f.special == experimenter.TypeSwitchDown
+	return nil
+}
+
+// logSeen is logEvent for an event that the log has by its digest. It returns the message.
+func (s *switchHistory) logSeen(epoch, seq uint64, got digested) ([]byte, error) {
+	want, err := s.next(epoch, seq, got)
+	if err != nil {
+		return nil, err
+	}
+	if want.special != 0 || got != (digested{want.typ, digest.Of(want.msg)}) {
+		return nil, violated("switch %s, epoch %d: event %d is %v, but the agent had %v", s.id, epoch, seq, got, want)
+	}
+	return want.msg, nil
+}
+
+// next takes the agent's event that must be the next in the log, where f stands.
+func (s *switchHistory) next(epoch, seq uint64, f fmt.Stringer) (told, error) {
 	if s.logged == nil || epoch > s.logged.epoch {
 		if err := s.logEpoch(epoch, seq); err != nil {
-			return err
+			return told{}, err
 		}
 	}
 	e := s.logged
 	switch {
 	case epoch != e.epoch:
-		return violated("switch %s: event %d of epoch %d (%v) after epoch %d has begun", s.id, seq, epoch, f, e.epoch)
+		return told{}, violated("switch %s: event %d of epoch %d (%v) after epoch %d has begun", s.id, seq, epoch, f,
+			e.epoch)
 	case seq <= e.events:
-		return violated("switch %s, epoch %d: event %d (%v) once more; %d is the last", s.id, epoch, seq, f, e.events)
+		return told{}, violated("switch %s, epoch %d: event %d (%v) once more; %d is the last", s.id, epoch, seq, f,
+			e.events)
 	case e.ended:
-		return violated("switch %s, epoch %d: event %d (%v) after the epoch's end", s.id, epoch, seq, f)
+		return told{}, violated("switch %s, epoch %d: event %d (%v) after the epoch's end", s.id, epoch, seq, f)
 	case seq != e.events+1:
-		return violated("switch %s, epoch %d: event %d (%v) follows event %d", s.id, epoch, seq, f, e.events)
+		return told{}, violated("switch %s, epoch %d: event %d (%v) follows event %d", s.id, epoch, seq, f, e.events)
 	case e.unlogged.len() == 0:
-		return violated("switch %s, epoch %d: event %d (%v), but the agent had only %d", s.id, epoch, seq, f, e.events)
-	}
-	if want := e.unlogged.pop(); f != want {
-		return violated("switch %s, epoch %d: event %d is %v, but the agent had %v", s.id, epoch, seq, f, want)
+		return told{}, violated("switch %s, epoch %d: event %d (%v), but the agent had only %d", s.id, epoch, seq, f,
+			e.events)
 	}
 	e.events = seq
-	e.ended = f.special == experimenter.TypeSwitchDown
-	return nil
+	return e.unlogged.pop(), nil
 }
 
 // logEpoch begins an epoch in the log; those before must be whole.
@@ -131,7 +177,7 @@ func (s *switchHistory) logEpoch(epoch, seq uint64) error {
 		if err := s.whole(before); err != nil {
 			return violated("%v, and epoch %d begins", err, epoch)
 		}
-		before.unlogged = fifo[fingerprint]{}
+		before.unlogged = fifo[told]{}
 	}
 	s.logged = e
 	return nil

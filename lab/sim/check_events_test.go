@@ -18,7 +18,8 @@ var (
 func TestEventsAreThoseOfTheAgent(t *testing.T) {
 	testCorruptions(t, []corruption{
 		{"an event is lost", inserted(call{what: "read", id: 1, epoch: 10, data: message("lost")}, "read", 1),
-			"epoch 10: event 3 is a message of type 10, xid 0x0, 11 bytes, but the agent had a message of type 10, " +
+			"epoch 10: event 3 is a message of type 10, digest b047f69e49f1106c, but the agent had a message of " +
+				"type 10, " +
 				"xid 0x0, 12 bytes"},
 		{"the last event is lost", inserted(call{what: "read", id: 1, epoch: 20, data: message("lost")}, "finish", 0),
 			"at the end: switch 0000000000000001, epoch 20: the log has 3 events of 4; next is a message of type " +
@@ -28,7 +29,7 @@ func TestEventsAreThoseOfTheAgent(t *testing.T) {
 			"entry 14 of term 2: switch 0000000000000001, epoch 10: event 7 is HOLDFAST_SWITCH_DOWN, but the agent " +
 				"had a message"},
 		{"an event comes that nobody sent", without("read", 9),
-			"epoch 11: event 4 (a message of type 10, xid 0x0, 12 bytes), but the agent had only 3"},
+			"epoch 11: event 4 (a message of type 10, digest fe930cbc75973965), but the agent had only 3"},
 		{"an event comes before the switch sent it", before("committed", 26, "read", 8), "but the agent had only 2"},
 		{"events are swapped", swapped("read", 0), "entry 3 of term 1: switch 0000000000000001, epoch 10: event 2 " +
 			"is a message"},
@@ -52,6 +53,10 @@ func TestEventsOfTheLogAreInOrder(t *testing.T) {
 			"entry 10 of term 2: switch 0000000000000001, epoch 10: event 4 (a message of type 10, xid 0x0, 12 " +
 				"bytes) once more; 4 is the last"},
 		{"an event again later", forged(7, ops(eventOp(1, 10, 2, message("one")))), "once more; 4 is the last"},
+		{"another digest", forged(13, ops(seenOp(1, 20, 3, message("eighT")))),
+			"epoch 20: event 3 is a message of type 10, digest "},
+		{"the end of an epoch by its digest", forged(11, ops(seenOp(1, 10, 6, message("six")),
+			seenOp(1, 10, 7, downMessage))), "but the agent had HOLDFAST_SWITCH_DOWN"},
 		{"an event is left out", forged(7, ops(eventOp(1, 10, 6, message("six")))),
 			"event 6 (a message of type 10, xid 0x0, 11 bytes) follows event 4"},
 		{"an epoch begins in the middle", forged(0, ops(eventOp(1, 10, 2, message("one")))), "follows event 0"},

@@ -33,15 +33,18 @@ type replay struct {
 	order  []*replayQueue // all, in order of appearance
 
 	late overdue
-	host program                        // of the hosted application, one that never fails
-	born map[openflow.DatapathID]uint64 // number of the hosted input with which a switch's epoch began
+	// whether the log has a switch's events with their messages, whatever is in them
+	whole func(openflow.DatapathID) bool
+	host  program                        // of the hosted application, one that never fails
+	born  map[openflow.DatapathID]uint64 // number of the hosted input with which a switch's epoch began
 
 	// Of the entry that is looked at.
 	position  int // in the log
 	term      uint64
-	taken     int         // inputs
-	doneBytes int         // length of what it says is done
-	forget    []forgotten // before it is executed
+	taken     int          // inputs
+	doneBytes int          // length of what it says is done
+	forget    []forgotten  // before it is executed
+	heard     fifo[[]byte] // messages of its events, which it may have by their digests only
 }
 
 // patience is how many ledger times a leader may have logged since a timer was due. It looks for
@@ -77,12 +80,12 @@ type replayDone struct {
 	term       uint64
 }
 
-func newReplay(apps []ledger.Application, limits ledger.Limits) (*replay, error) {
+func newReplay(apps []ledger.Application, limits ledger.Limits, whole func(openflow.DatapathID) bool) (*replay, error) {
 	core, err := ledger.New(apps, limits)
 	return &replay{core: core, bound: cmp.Or(limits.QueueCommands, 1<<16), inFlight: cmp.Or(limits.InFlight, 4),
 		inputs: cmp.Or(limits.BatchInputs, 1024), size: cmp.Or(limits.BatchBytes, 1<<20),
-		queues: map[openflow.DatapathID]*replayQueue{},
-		born:   map[openflow.DatapathID]uint64{}}, err
+		queues: map[openflow.DatapathID]*replayQueue{}, whole: whole,
+		born: map[openflow.DatapathID]uint64{}}, err
 }
 
 // begin forgets what every leader that executes this entry has forgotten.
@@ -94,6 +97,9 @@ func (r *replay) begin(position int, term uint64) {
 		}
 	}
 }
+
+// hears takes the message of the next event of the entry.
+func (r *replay) hears(msg []byte) { r.heard.push(msg) }
 
 func (r *replay) pop(q *replayQueue) {
 	done := q.dones.pop()
@@ -107,7 +113,7 @@ func (r *replay) foresee(rec *ledger.Record) error {
 		r.taken++
 	}
 	switch rec.Op {
-	case ledger.OpResult, ledger.OpRequest, ledger.OpSkip, ledger.OpBegin:
+	case ledger.OpSeen, ledger.OpResult, ledger.OpRequest, ledger.OpSkip, ledger.OpBegin:
 		r.taken++
 	case ledger.OpEvent:
 		if rec.Seq == 1 {
@@ -236,8 +242,12 @@ func (r *replay) timely(e *entry) error {
 // input feeds what an operation says went in. What the others say must come out.
 func (r *replay) input(rec *ledger.Record, now int64) error {
 	switch rec.Op {
-	case ledger.OpEvent:
-		err := r.core.Event(rec.Switch, rec.Epoch, rec.Seq, rec.Bytes)
+	case ledger.OpEvent, ledger.OpSeen:
+		event := r.core.EventByDigest
+		if r.whole(rec.Switch) {
+			event = r.core.Event
+		}
+		err := event(rec.Switch, rec.Epoch, rec.Seq, r.heard.pop())
 		if rec.Seq == 1 {
 			r.born[rec.Switch] = r.core.Hosting().Inputs
 		}

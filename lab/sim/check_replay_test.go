@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -42,6 +43,12 @@ func TestRunIsThatOfASingleController(t *testing.T) {
 		{"a timer that is not due", forged(6, ops(timer)),
 			"entry 8 of term 1: a single controller makes something else of its inputs: operation 1 is timer " +
 				"echoer/t0000000000000001, operation 3, not the end"},
+		{"a message in place of its digest", forged(13, func(e entry) []byte {
+			event := seenOp(1, 20, 3, message("eight"))
+			at := bytes.Index(e.data, event)
+			return slices.Concat(e.data[:at], eventOp(1, 20, 3, message("eight")), e.data[at+len(event):])
+		}), "operation 1 is event 3 of switch 0000000000000001, epoch 20: a message of type 10, xid 0x0, 13 bytes, " +
+			"not event 3 of switch 0000000000000001, epoch 20: a message of type 10, digest"},
 		{"an operation more", forged(6, with(timer)), "not the end"},
 		{"an operation less", forged(3, ops(doneOp(2, 11, 4), commandOp(1, 5, message("x")))), "a single controller"},
 		{"a switch that is there is said to be there", forged(6, ops(ofSwitch(ledger.OpReachable, 1, 10))),
@@ -86,7 +93,7 @@ func TestTimersGoOff(t *testing.T) {
 			last.data = header(h)
 			if tc.full && i%4 == 0 {
 				tp = append(tp, call{what: "read", id: 2, epoch: 11, data: message("bad")})
-				last.data = slices.Concat(last.data, eventOp(2, 11, uint64(5+i/4), message("bad")), failed)
+				last.data = slices.Concat(last.data, seenOp(2, 11, uint64(5+i/4), message("bad")), failed)
 			}
 			tp = append(tp, last)
 		}

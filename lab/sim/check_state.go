@@ -139,6 +139,8 @@ func describe(r *ledger.Record) string {
 		return fmt.Sprintf("table %s/%s", r.Table.App, r.Table.Name)
 	case ledger.OpEvent:
 		return fmt.Sprintf("event %d of switch %s, epoch %d: %v", r.Seq, r.Switch, r.Epoch, fingerprintOf(r.Bytes))
+	case ledger.OpSeen:
+		return fmt.Sprintf("event %d of switch %s, epoch %d: %v", r.Seq, r.Switch, r.Epoch, digested{r.Type, r.Digest})
 	case ledger.OpTimer, ledger.OpCancelTimer:
 		return fmt.Sprintf("timer %s/%s, operation %d", r.App, r.Name, r.Op)
 	case ledger.OpUnreachable, ledger.OpReachable, ledger.OpCloseEpoch:

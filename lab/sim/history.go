@@ -21,7 +21,8 @@ type reporter interface {
 // history is what is seen of a run from outside, and checks it as it comes. The first violation is
 // reported, and nothing after it: what follows from a violation says little.
 //
-// Of messages it keeps fingerprints, until they are matched; of the log, everything.
+// Of messages it keeps fingerprints until they are matched, and of events the messages too, which the log may have
+// by their digests only. Of the log it keeps everything.
 type history struct {
 	r        reporter
 	failed   bool
@@ -48,13 +49,16 @@ func newHistory(r reporter, apps func() []ledger.Application, limits ledger.Limi
 		stock: map[openflow.DatapathID]*stockHistory{}, log: newSharedLog()}
 	var err error
 	if h.shadow, err = newShadow(); err == nil {
-		h.replay, err = newReplay(apps(), limits)
+		h.replay, err = newReplay(apps(), limits, h.isStock)
 	}
 	if err != nil {
 		h.report(err)
 	}
 	return h
 }
+
+// isStock reports whether a switch has no agent.
+func (h *history) isStock(id openflow.DatapathID) bool { return h.stock[id] != nil }
 
 // violation is what a check found.
 type violation string
@@ -95,14 +99,15 @@ func (h *history) opened(id openflow.DatapathID, epoch uint64) {
 // read: the agent took a message from the switch.
 func (h *history) read(id openflow.DatapathID, epoch uint64, msg []byte) {
 	if !h.failed {
-		h.report(h.of(id).read(epoch, fingerprintOf(msg)))
+		h.report(h.of(id).read(epoch, toldBy(msg)))
 	}
 }
 
 // closed: the agent said SWITCH_DOWN, the last event of the epoch.
 func (h *history) closed(id openflow.DatapathID, epoch uint64, reason string) {
 	if !h.failed {
-		h.report(h.of(id).close(epoch, fingerprint{special: experimenter.TypeSwitchDown, hash: hashString(reason)}))
+		down := fingerprint{special: experimenter.TypeSwitchDown, hash: hashString(reason)}
+		h.report(h.of(id).close(epoch, down))
 	}
 }
 
@@ -209,7 +214,13 @@ func (h *history) record(e *entry, r *ledger.Record) error {
 	switch r.Op {
 	case ledger.OpEvent:
 		h.events++
+		h.replay.hears(r.Bytes)
 		return h.ofAny(r.Switch).logEvent(r.Epoch, r.Seq, fingerprintOf(r.Bytes))
+	case ledger.OpSeen:
+		h.events++
+		msg, err := h.logSeen(r)
+		h.replay.hears(msg)
+		return err
 	case ledger.OpCommand:
 		h.commands++
 		return h.ofAny(r.Switch).logCommand(r.Seq, e.index, fingerprintOf(r.Bytes))
@@ -221,6 +232,16 @@ func (h *history) record(e *entry, r *ledger.Record) error {
 		return h.ofAny(r.Switch).logClose(r.Epoch)
 	}
 	return nil
+}
+
+// logSeen checks an event that the log has by its digest, and returns its message. A stock switch has none, since
+// the standbys look for the messages.
+func (h *history) logSeen(r *ledger.Record) ([]byte, error) {
+	if h.isStock(r.Switch) {
+		return nil, violated("switch %s, epoch %d: event %d is logged by its digest, and it has no agent", r.Switch,
+			r.Epoch, r.Seq)
+	}
+	return h.of(r.Switch).logSeen(r.Epoch, r.Seq, digested{r.Type, r.Digest})
 }
 
 // restored: a controller took over a snapshot.

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-sdn/holdfast/internal/digest"
 	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
@@ -191,7 +192,7 @@ func (b *bed) up(id openflow.DatapathID, epoch uint64) {
 	b.t.Helper()
 	b.switches[id] = &bedSwitch{epoch: epoch, events: 1}
 	b.see(call{what: "opened", id: id, epoch: epoch})
-	b.must(b.core().Event(id, epoch, 1, upMessage))
+	b.must(b.core().EventByDigest(id, epoch, 1, upMessage))
 }
 
 // say is an event.
@@ -200,7 +201,7 @@ func (b *bed) say(id openflow.DatapathID, body string) {
 	s := b.switches[id]
 	s.events++
 	b.see(call{what: "read", id: id, epoch: s.epoch, data: message(body)})
-	b.must(b.core().Event(id, s.epoch, s.events, message(body)))
+	b.must(b.core().EventByDigest(id, s.epoch, s.events, message(body)))
 }
 
 // down ends an epoch.
@@ -209,7 +210,7 @@ func (b *bed) down(id openflow.DatapathID) {
 	s := b.switches[id]
 	s.events++
 	b.see(call{what: "closed", id: id, epoch: s.epoch, reason: experimenter.ReasonSilent.String()})
-	b.must(b.core().Event(id, s.epoch, s.events, downMessage))
+	b.must(b.core().EventByDigest(id, s.epoch, s.events, downMessage))
 	s.epoch = 0
 }
 
@@ -464,6 +465,11 @@ func sized(b, data []byte) []byte { return append(binary.AppendUvarint(b, uint64
 
 func eventOp(id openflow.DatapathID, epoch, seq uint64, msg []byte) []byte {
 	return sized(binary.AppendUvarint(ofSwitch(ledger.OpEvent, id, epoch), seq), msg)
+}
+
+func seenOp(id openflow.DatapathID, epoch, seq uint64, msg []byte) []byte {
+	b := append(binary.AppendUvarint(ofSwitch(ledger.OpSeen, id, epoch), seq), msg[1])
+	return binary.BigEndian.AppendUint64(b, digest.Of(msg))
 }
 
 func doneOp(id openflow.DatapathID, epoch, seq uint64) []byte {

@@ -36,9 +36,9 @@ type Scenario struct {
 	Faults          []Fault // by time
 }
 
-// limits are those of the ledger. replay executes the log again: it needs the messages.
+// limits are those of the ledger.
 func (s *site) limits() ledger.Limits {
-	return ledger.Limits{BatchInputs: 64, QueueCommands: s.scenario.QueueCommands, WholeEvents: true}
+	return ledger.Limits{BatchInputs: 64, QueueCommands: s.scenario.QueueCommands}
 }
 
 // NewScenario draws the scenario of a seed.
