@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/consensus"
-	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
+	"github.com/holdfast-sdn/holdfast/southbound"
 )
 
 // A leader lets what is on its way commit before it takes a snapshot, executes nothing meanwhile, and goes on while
@@ -160,9 +160,10 @@ func TestCompactFails(t *testing.T) {
 
 // Large entries make a snapshot due before their number does, and a large state waits for more of them.
 func TestSnapshotByBytes(t *testing.T) {
-	s := newStand(t, CoreConfig{Limits: ledger.Limits{WholeEvents: true}})
+	s := newStand(t, CoreConfig{})
 	s.lead(3)
 	one := s.up(1, 5)
+	one.mode = southbound.Stock // its events are in the log with their bytes
 	large := (&of13.PacketIn{BufferID: of13.NoBuffer, Data: make([]byte, 60_000)}).Append(nil, 0)
 	next := uint64(2)
 	logged := func(bytes int) {

@@ -93,9 +93,6 @@ type Limits struct {
 	// QueueCommands and QueueBytes bound the commands of a switch that are not complete:
 	// 65,536 and 64 MiB by default. Beyond, its epoch is closed.
 	QueueCommands, QueueBytes int
-	// WholeEvents has the log hold the message of every event that stands in it by itself, for who wants to execute it
-	// again.
-	WholeEvents bool
 }
 
 func (l Limits) withDefaults() Limits {

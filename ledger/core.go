@@ -209,7 +209,7 @@ func (c *Core) Event(id openflow.DatapathID, epoch, seq uint64, msg []byte) erro
 
 // EventByDigest is Event when no observer wants the message: the log gets its digest, unless somebody else does.
 func (c *Core) EventByDigest(id openflow.DatapathID, epoch, seq uint64, msg []byte) error {
-	return c.event(id, epoch, seq, msg, c.limits.WholeEvents)
+	return c.event(id, epoch, seq, msg, false)
 }
 
 func (c *Core) event(id openflow.DatapathID, epoch, seq uint64, msg []byte, whole bool) error {

@@ -43,28 +43,26 @@ func TestWhoseBytesAreLogged(t *testing.T) {
 	}
 	answer := func(app uint32) []byte { return message(of13.TypeBarrierReply, app<<tagShift|1, "x") }
 	for _, tc := range []struct {
-		name   string
-		limits Limits
-		apps   []Application
-		msg    []byte
-		event  func(c *Core, id openflow.DatapathID, epoch, seq uint64, msg []byte) error
-		whole  bool
+		name  string
+		apps  []Application
+		msg   []byte
+		event func(c *Core, id openflow.DatapathID, epoch, seq uint64, msg []byte) error
+		whole bool
 	}{
-		{"nobody reads it", Limits{}, at(ExactlyOnce), packetIn("x"), (*Core).EventByDigest, false},
-		{"no application", Limits{}, nil, packetIn("x"), (*Core).EventByDigest, false},
-		{"an observer", Limits{}, at(ExactlyOnce), packetIn("x"), (*Core).Event, true},
-		{"all are kept", Limits{WholeEvents: true}, at(ExactlyOnce), packetIn("x"), (*Core).EventByDigest, true},
-		{"reliable", Limits{}, at(Reliable), packetIn("x"), (*Core).EventByDigest, true},
-		{"ordered", Limits{}, at(Ordered), packetIn("x"), (*Core).EventByDigest, true},
-		{"reliable for one", Limits{}, at(Reliable, ExactlyOnce), packetIn("x"), (*Core).EventByDigest, true},
-		{"unordered for one", Limits{}, at(Unordered, ExactlyOnce), packetIn("x"), (*Core).EventByDigest, false},
-		{"reliable who asked", Limits{}, at(Reliable, ExactlyOnce), answer(1), (*Core).EventByDigest, true},
-		{"reliable who did not ask", Limits{}, at(Reliable, ExactlyOnce), answer(2), (*Core).EventByDigest, false},
-		{"mark", Limits{}, nil, experimenter.Mark{}.Append(nil, openflow.Version13), (*Core).EventByDigest, true},
-		{"end of an epoch", Limits{}, nil, switchDown(), (*Core).EventByDigest, true},
+		{"nobody reads it", at(ExactlyOnce), packetIn("x"), (*Core).EventByDigest, false},
+		{"no application", nil, packetIn("x"), (*Core).EventByDigest, false},
+		{"an observer", at(ExactlyOnce), packetIn("x"), (*Core).Event, true},
+		{"reliable", at(Reliable), packetIn("x"), (*Core).EventByDigest, true},
+		{"ordered", at(Ordered), packetIn("x"), (*Core).EventByDigest, true},
+		{"reliable for one", at(Reliable, ExactlyOnce), packetIn("x"), (*Core).EventByDigest, true},
+		{"unordered for one", at(Unordered, ExactlyOnce), packetIn("x"), (*Core).EventByDigest, false},
+		{"reliable who asked", at(Reliable, ExactlyOnce), answer(1), (*Core).EventByDigest, true},
+		{"reliable who did not ask", at(Reliable, ExactlyOnce), answer(2), (*Core).EventByDigest, false},
+		{"mark", nil, experimenter.Mark{}.Append(nil, openflow.Version13), (*Core).EventByDigest, true},
+		{"end of an epoch", nil, switchDown(), (*Core).EventByDigest, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			p := newPair(t, tc.limits, tc.apps...)
+			p := newPair(t, Limits{}, tc.apps...)
 			p.briefly(1, 1, 1, switchUp())
 			if got := p.lastEvent(); got.Op != OpEvent || !bytes.Equal(got.Bytes, switchUp()) {
 				t.Errorf("the log has of the beginning of an epoch: %+v", got)
