@@ -87,6 +87,14 @@ var mutants = []mutant{
 	{"encode a snapshot of what changes meanwhile", "ledger/commit.go",
 		"			t.freeze()\n", ""},
 
+	// Of events that the log has by their digests.
+	{"take an event for the next of another switch", "ledger/brief.go",
+		"	ok := x.seen == e && e.seq > 0\n", "	ok := x.seen.seq == e.seq && e.seq > 0\n"},
+	{"log by its digest what standbys look for", "controller/switches.go",
+		"	if s.Mode() == southbound.Agent {", "	if s.Mode() != southbound.Direct {"},
+	{"log by its digest what hosts execute", "ledger/seen.go",
+		"	return c.state.hosting.on() || c.partly(msg)\n", "	return c.partly(msg)\n"},
+
 	// Of hosted applications.
 	{"log results again that are on their way", "controller/hosting/hosting.go",
 		"		next := c.ledger.Hosting().Results + 1\n", "		next := c.ledger.Committed().Result + 1\n"},
