@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/holdfast-sdn/holdfast/lab/mutation"
 )
 
 // mutant is a bug that somebody could write: a piece of the code that ships, and what would stand there.
@@ -132,35 +134,22 @@ var mutants = []mutant{
 		"return x.seq <= m.seq && !repeatable(x.msg[1]) })", "return x.seq <= m.seq })"},
 }
 
-// begins are the seeds with which the swarm begins where those before take long and find nothing.
-var begins = map[string]uint64{
-	"take a switch for a leader that was deposed":                    83,
-	"refuse a switch for an epoch that the session has not heard of": 60,
-	"send a switch what an earlier incarnation was to do":            85,
-	"do not ask again what is not answered":                          60,
-}
-
-// source reads the file that m changes, and checks that it has what m replaces, once.
-func (m mutant) source(t *testing.T, root string) (path, code string) {
-	t.Helper()
-	path = filepath.Join(root, m.file)
-	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n := strings.Count(string(b), m.before); n != 1 {
-		t.Fatalf("%s has %d times what the bug replaces: %q", m.file, n, m.before)
-	}
-	return path, string(b)
+// seeded is m as the builder has it.
+func (m mutant) seeded() mutation.Bug {
+	return mutation.Bug{Name: m.name, File: m.file, Before: m.before, After: m.after}
 }
 
 // Each seeded bug can still be put into the code that ships; TestMutants, which builds and runs them, has a build tag.
 func TestMutantsApply(t *testing.T) {
-	root, err := filepath.Abs("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, m := range mutants {
-		t.Run(strings.ReplaceAll(m.name, " ", "-"), func(t *testing.T) { m.source(t, root) })
+		t.Run(strings.ReplaceAll(m.name, " ", "-"), func(t *testing.T) {
+			code, err := os.ReadFile(filepath.Join("..", "..", m.file))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := m.seeded().Apply(string(code)); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }

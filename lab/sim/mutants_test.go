@@ -13,7 +13,11 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/holdfast-sdn/holdfast/lab/mutation"
 )
+
+const module = "github.com/holdfast-sdn/holdfast"
 
 var mutantSeeds = flag.Int("patience", 1000, "how many seeds a mutant may survive")
 
@@ -28,21 +32,23 @@ func TestMutants(t *testing.T) {
 			t.Errorf("there is a seed to begin with for %q, and no such bug", name)
 		}
 	}
+	var bugs []mutation.Bug
+	for _, m := range mutants {
+		bugs = append(bugs, m.seeded())
+	}
+	swarm := filepath.Join(t.TempDir(), "swarm")
+	if err := mutation.Build(root, module, "./lab/sim/swarm", swarm, bugs); err != nil {
+		t.Fatal(err)
+	}
+	t.Run("none", func(t *testing.T) { // what is found is the bug, and not what puts it there
+		if sum := run(t, swarm, "", 1, 20); len(sum.Failed) > 0 {
+			t.Errorf("without any bug: %v", sum.Failed[0].Violation)
+		}
+	})
 	for _, m := range mutants {
 		t.Run(strings.ReplaceAll(m.name, " ", "-"), func(t *testing.T) {
-			t.Parallel() // while one is linked, on one processor, another runs
-			cmd := exec.Command(m.build(t, root), "-from", strconv.FormatUint(max(1, begins[m.name]), 10), "-seeds",
-				strconv.Itoa(*mutantSeeds))
-			var said bytes.Buffer
-			cmd.Stderr = &said
-			out, err := cmd.Output()
-			if err != nil {
-				t.Fatalf("%v\n%s", err, said.Bytes())
-			}
-			var sum Summary
-			if err := json.Unmarshal(out, &sum); err != nil {
-				t.Fatal(err)
-			}
+			t.Parallel()
+			sum := run(t, swarm, m.name, max(1, begins[m.name]), *mutantSeeds)
 			if len(sum.Failed) == 0 {
 				t.Fatalf("%d seeds, %v simulated, and nobody noticed", sum.Seeds, sum.Simulated)
 			}
@@ -50,6 +56,31 @@ func TestMutants(t *testing.T) {
 				sum.Failed[0].Violation)
 		})
 	}
+}
+
+// begins are the seeds with which the swarm begins where those before take long and find nothing.
+var begins = map[string]uint64{
+	"take a switch for a leader that was deposed":                    83,
+	"refuse a switch for an epoch that the session has not heard of": 60,
+	"send a switch what an earlier incarnation was to do":            85,
+	"do not ask again what is not answered":                          60,
+}
+
+// run runs the swarm with a bug.
+func run(t *testing.T, swarm, bug string, from uint64, seeds int) (sum Summary) {
+	t.Helper()
+	cmd := exec.Command(swarm, "-from", strconv.FormatUint(from, 10), "-seeds", strconv.Itoa(seeds))
+	cmd.Env = append(os.Environ(), mutation.Env+"="+bug)
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, said.Bytes())
+	}
+	if err := json.Unmarshal(out, &sum); err != nil {
+		t.Fatal(err)
+	}
+	return sum
 }
 
 // A disk that skips fsync is no bug of ours, and nothing survives it: losing power shows it.
@@ -68,29 +99,4 @@ func TestMutantsSkippedFsync(t *testing.T) {
 		}
 	}
 	t.Errorf("%d seeds, and nobody noticed", *mutantSeeds)
-}
-
-// build makes a swarm with the bug in it.
-func (m mutant) build(t *testing.T, root string) string {
-	t.Helper()
-	source, code := m.source(t, root)
-	dir := t.TempDir()
-	changed, overlay, binary := filepath.Join(dir, "changed.go"), filepath.Join(dir, "overlay.json"),
-		filepath.Join(dir, "swarm")
-	replace, err := json.Marshal(map[string]map[string]string{"Replace": {source: changed}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, content := range map[string][]byte{changed: []byte(strings.Replace(code, m.before, m.after, 1)),
-		overlay: replace} {
-		if err := os.WriteFile(name, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	cmd := exec.Command("go", "build", "-ldflags=-s -w", "-overlay", overlay, "-o", binary, "./lab/sim/swarm")
-	cmd.Dir = root
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
-	}
-	return binary
 }
