@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/apps/valiant"
 	"github.com/holdfast-sdn/holdfast/controller/hosting"
 	"github.com/holdfast-sdn/holdfast/internal/config"
+	"github.com/holdfast-sdn/holdfast/lab/failover"
 	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/network/edge"
 	"github.com/holdfast-sdn/holdfast/network/liveness"
@@ -28,6 +29,7 @@ var applications = map[string]func(*config.Site) *app.App{
 	"edge":     plain(edge.New),
 	"recovery": func(s *config.Site) *app.App { return recovery.New(recoveryConfig(s.Recovery)) },
 	"valiant":  plain(valiant.New),
+	"burst":    plain(failover.NewBurst), // for bench modes
 }
 
 func plain(make func() *app.App) func(*config.Site) *app.App {

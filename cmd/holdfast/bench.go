@@ -1,16 +1,20 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
-	"github.com/holdfast-sdn/holdfast/internal/config"
+	"github.com/holdfast-sdn/holdfast/lab/bench"
+	"github.com/holdfast-sdn/holdfast/lab/failover"
 )
 
 func benchCommand() *cobra.Command {
@@ -18,7 +22,7 @@ func benchCommand() *cobra.Command {
 		Use:   "bench NAME",
 		Short: "Measure Holdfast on this machine",
 		Long: `Measure Holdfast with real processes on loopback. The load generator shares the machine with
-the controllers. Figures drift with what else the machine does: compare ratios of one run.`,
+the controllers. Absolute figures depend on what else the machine does: compare the ratios within one run.`,
 		Example: `  holdfast bench failover --kills 30
   holdfast bench throughput --switches 16 --json`,
 		Args: cobra.NoArgs,
@@ -29,14 +33,34 @@ the controllers. Figures drift with what else the machine does: compare ratios o
 	return cmd
 }
 
-// report is what a benchmark prints with --json. Figures end in their unit, or are counts.
-type report struct {
-	Bench   string             `json:"bench"`
-	Figures map[string]float64 `json:"figures"`
-	Setup   map[string]any     `json:"setup"`
+// benchmark is a type of package bench.
+type benchmark interface {
+	Validate() error
+	Run(context.Context, bench.Progress) (bench.Report, error)
 }
 
-func (r report) print(out io.Writer, asJSON bool) error {
+// runBench runs a benchmark with a progress bar, and prints its report, also if that is of something lost or repeated.
+func runBench(cmd *cobra.Command, b benchmark, asJSON, plot bool) error {
+	err := b.Validate()
+	if _, ok := errors.AsType[*bench.FieldError](err); ok {
+		return fmt.Errorf("--%w", err)
+	}
+	if err != nil {
+		return err
+	}
+	bar := newProgress(cmd.ErrOrStderr())
+	r, err := b.Run(cmd.Context(), bar.callback())
+	bar.clear()
+	if err != nil && !errors.Is(err, failover.ErrNotExact) {
+		return err
+	}
+	if !plot {
+		r.Plot = ""
+	}
+	return errors.Join(printReport(cmd.OutOrStdout(), r, asJSON), err)
+}
+
+func printReport(out io.Writer, r bench.Report, asJSON bool) error {
 	if asJSON {
 		return writeJSON(out, r)
 	}
@@ -49,6 +73,9 @@ func (r report) print(out io.Writer, asJSON bool) error {
 	for _, k := range slices.Sorted(maps.Keys(r.Setup)) {
 		fmt.Fprintf(w, "  %s\t%v\n", k, r.Setup[k])
 	}
+	if r.Plot != "" {
+		fmt.Fprintf(w, "\n%s", r.Plot)
+	}
 	return w.Flush()
 }
 
@@ -60,22 +87,6 @@ func figure(v float64) string {
 	return fmt.Sprintf("%.3f", v)
 }
 
-// inRange refuses a flag whose value is not from low to high.
-func inRange(flag string, value, low, high int) error {
-	if value < low || value > high {
-		return fmt.Errorf("--%s %d: use %d to %d", flag, value, low, high)
-	}
-	return nil
-}
-
-// isDurability refuses what a site file would not take, before processes start with it.
-func isDurability(s string) error {
-	if d := config.Durability(s); d != config.Memory && d != config.Disk {
-		return fmt.Errorf("--durability %q: use %s or %s", s, config.Memory, config.Disk)
-	}
-	return nil
-}
-
 // self is the binary to run controllers and agents with: this one.
 func self() (string, error) {
 	path, err := os.Executable()
@@ -83,4 +94,257 @@ func self() (string, error) {
 		return "", fmt.Errorf("find the holdfast binary: %w", err)
 	}
 	return path, nil
+}
+
+func benchFailoverCommand() *cobra.Command {
+	var b bench.Failover
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "failover",
+		Short: "Time from SIGKILL of the leader until a switch receives the next command",
+		Long: `Run three controllers, four agents and four switches (with --stock no agents), while hosts ping
+each other and every packet is a packet-in. Kill the leader repeatedly, and measure each time how long
+it takes from SIGKILL until the switches receive commands again. The report counts the events and commands
+that were lost or repeated; exits 1 if there are any.`,
+		Example: `  holdfast bench failover --kills 30 --json
+  sudo holdfast bench failover --kills 10 --ovs`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if b.Binary, err = self(); err != nil {
+				return err
+			}
+			return runBench(cmd, b, asJSON, false)
+		},
+	}
+	cmd.Flags().IntVar(&b.Kills, "kills", 30, "how often the leader is killed")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	ovsFlag(cmd, &b.OVS)
+	stockFlag(cmd, &b.Stock)
+	durabilityFlag(cmd, &b.Durability)
+	return cmd
+}
+
+func ovsFlag(cmd *cobra.Command, ovs *bool) {
+	cmd.Flags().BoolVar(ovs, "ovs", false,
+		"Open vSwitch in network namespaces (needs root) instead of embedded switches")
+}
+
+func stockFlag(cmd *cobra.Command, stock *bool) {
+	cmd.Flags().BoolVar(stock, "stock", false, "no agents: each switch is connected to all controllers")
+}
+
+func durabilityFlag(cmd *cobra.Command, durability *string) {
+	cmd.Flags().StringVar(durability, "durability", "memory", "memory or disk")
+}
+
+func benchThroughputCommand() *cobra.Command {
+	var b bench.Throughput
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "throughput",
+		Short: "Packet-ins per second answered with a flow-mod, exactly once",
+		Long: `Run controllers with the learning application and an agent, and fake switches that send
+packet-ins as fast as they are answered. Every event is in the log of a majority before
+its answer is sent, and the answer is executed exactly once. Then measure the latency with
+one packet-in outstanding for each switch.`,
+		Example: `  holdfast bench throughput --switches 16 --replicas 3 --durability memory --json`,
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if b.Binary, err = self(); err != nil {
+				return err
+			}
+			return runBench(cmd, b, asJSON, false)
+		},
+	}
+	cmd.Flags().IntVar(&b.Switches, "switches", 16, "how many fake switches")
+	cmd.Flags().IntVar(&b.Replicas, "replicas", 3, "how many controllers: an odd number")
+	cmd.Flags().IntVar(&b.Window, "window", 256, "packet-ins outstanding for each switch")
+	durabilityFlag(cmd, &b.Durability)
+	cmd.Flags().IntVar(&b.Seconds, "seconds", 8, "how long each of the two measurements lasts")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func benchLevelsCommand() *cobra.Command {
+	var b bench.Levels
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "levels",
+		Short: "What each consistency level costs",
+		Long: `Run the learning application with each consistency level for packet-ins on three controllers.
+The load is the same each time: fake switches send packet-ins as fast as they are answered with
+a flow-mod, then one at a time. Two settings are for comparison: "none" is one controller at exactly-once,
+with a log and without replication; "bare" is one controller at unordered. The settings take
+turns, every second round backwards, so that other load on the machine affects all of them equally.
+
+Figures are medians of the rounds; ratios have their minimum and maximum as well; unanswered packet-ins are sums.
+Below exactly-once answers are lost when the leadership changes, as it may on a machine that is too
+busy; these packet-ins count as unanswered.`,
+		Example: `  holdfast bench levels --json`,
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if b.Binary, err = self(); err != nil {
+				return err
+			}
+			return runBench(cmd, b, asJSON, false)
+		},
+	}
+	cmd.Flags().IntVar(&b.Switches, "switches", 16, "how many fake switches")
+	cmd.Flags().IntVar(&b.Window, "window", 256, "packet-ins outstanding for each switch")
+	cmd.Flags().IntVar(&b.Addresses, "addresses", 1000, "hosts behind each switch")
+	cmd.Flags().IntVar(&b.Seconds, "seconds", 3, "how long each measurement lasts")
+	cmd.Flags().IntVar(&b.Rounds, "rounds", 6, "how often each setting is measured")
+	durabilityFlag(cmd, &b.Durability)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func benchModesCommand() *cobra.Command {
+	var b bench.Modes
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "modes",
+		Short: "Open vSwitch with an agent, without one, and without bundles",
+		Long: `Run Open vSwitches, in network namespaces (this needs root), in each of three modes: with an agent;
+connected to all controllers, with bundles; and the same, as switches that have no bundles. Measure
+how many commands per second they execute, the time from a packet to the command that
+sends it back, and the time of a failover. The modes take turns, so that other load on the machine
+affects all of them; figures are medians. While leaders are killed, events and commands are compared as in
+the demo: without bundles a command may be repeated when a leader dies.`,
+		Example: `  sudo holdfast bench modes --json`,
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if b.Binary, err = self(); err != nil {
+				return err
+			}
+			return runBench(cmd, b, asJSON, false)
+		},
+	}
+	cmd.Flags().IntVar(&b.Kills, "kills", 5, "how often the leader is killed in each mode and round")
+	cmd.Flags().IntVar(&b.Seconds, "seconds", 4, "how long each measurement of speed lasts")
+	cmd.Flags().IntVar(&b.Rounds, "rounds", 3, "how often each mode is measured")
+	durabilityFlag(cmd, &b.Durability)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func benchRyuCommand() *cobra.Command {
+	var b bench.Ryu
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "ryu",
+		Short: "Packet-ins per second of a Ryu application: os-ken itself, and Holdfast",
+		Long: `Run an unmodified Ryu application under the same load three times: on os-ken with its own server
+(eventlet, the faster of its two), on Holdfast with one controller, and on Holdfast with three, each of which
+executes every event. Holdfast's switches have an agent. Log messages of applications below warning are dropped.
+
+It needs a Python with os-ken, greenlet, eventlet, Routes and WebOb, and the sources of Ryu for ryu.app.*. "make test"
+installs both, in .venv and in the user's cache folder: these are the defaults of --python and --path.`,
+		Example: `  holdfast bench ryu --json
+  holdfast bench ryu --python /opt/venv/bin/python --path /opt/ryu-4.34 --app ryu.app.simple_switch_13`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if b.Binary, err = self(); err != nil {
+				return err
+			}
+			return runBench(cmd, b, asJSON, false)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&b.App, "app", "ryu.app.simple_switch_13",
+		"the application: one that answers a packet-in with a flow-mod")
+	f.StringVar(&b.Python, "python", installedPython(), "the Python that has os-ken")
+	f.StringSliceVar(&b.Path, "path", installedRyu(), "folders where Python looks for the application")
+	f.IntVar(&b.Switches, "switches", 4, "how many fake switches")
+	f.IntVar(&b.Window, "window", 64, "packet-ins outstanding for each switch")
+	f.IntVar(&b.MACs, "macs", 1000, "source addresses of each switch")
+	durabilityFlag(cmd, &b.Durability)
+	f.IntVar(&b.Seconds, "seconds", 8, "how long each measurement lasts")
+	f.BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+// installedPython is the one that make test installs for this checkout, if it is there.
+func installedPython() string {
+	if p := os.Getenv("HOLDFAST_PYTHON"); p != "" {
+		return p
+	}
+	if p, err := filepath.Abs(".venv/bin/python"); err == nil {
+		if _, err := os.Stat(p); err == nil {
+			return p
+		}
+	}
+	return "python3"
+}
+
+// installedRyu is the folder of Ryu's applications that make test downloads, if it is there.
+func installedRyu() []string {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return nil
+	}
+	found, _ := filepath.Glob(filepath.Join(cache, "holdfast", "ryu-*")) // the pattern is valid
+	return found
+}
+
+func benchPathsCommand() *cobra.Command {
+	var b bench.Paths
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "paths",
+		Short: "Time to compute protected paths, and what they need in switches",
+		Long: `Compute the paths between all pairs of switches, with a backup at every switch, and compile them to flow
+entries and groups; then cut a link, and mend it, and compute what changes. One host at each switch.
+24 switches are USNET; other networks are random, with four links for each switch. Times are CPU time on one core.`,
+		Example: `  holdfast bench paths --switches 24,100,500,1000 --json`,
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return runBench(cmd, b, asJSON, false) },
+	}
+	cmd.Flags().IntSliceVar(&b.Switches, "switches", []int{24, 100, 500, 1000}, "sizes of the networks")
+	cmd.Flags().BoolVar(&b.NodeDisjoint, "node-disjoint", false,
+		"backups avoid the next switch, not only the link to it")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func benchRecoveryCommand() *cobra.Command {
+	var b bench.Recovery
+	var asJSON, plot bool
+	cmd := &cobra.Command{
+		Use:   "recovery",
+		Short: "Time from the death of a link until frames flow again, without a controller",
+		Long: `Build one of the paper's networks of Open vSwitches in network namespaces (needs root), install
+protected paths between two hosts, and watch every link by BFD. No controller runs after that. While
+one host streams to the other, cut the links on the way, one by one, and mend them: measure each
+time from the first frame lost until frames come again.
+
+The report has the paper's figures as well (van Adrichem et al., Fast Recovery in Software-Defined
+Networks, figure 7). Its switches had a machine each; these share one, which should have nothing
+else to do. For that reason they get real-time priority, unless --realtime=false.`,
+		Example: `  sudo holdfast bench recovery --topology ring --bfd-interval-ms 5 --plot
+  sudo holdfast bench recovery --topology triangle --bfd-interval-ms 1 --samples 100 --json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if b.Binary, err = self(); err != nil {
+				return err
+			}
+			return runBench(cmd, b, asJSON, plot)
+		},
+	}
+	cmd.Flags().StringVar(&b.Topology, "topology", "triangle", "triangle, ring or usnet")
+	cmd.Flags().IntVar(&b.IntervalMs, "bfd-interval-ms", 15, "how often BFD sends")
+	cmd.Flags().IntVar(&b.Multiplier, "multiplier", 0,
+		"how many packets BFD misses before a link is dead; 0: 3, or more at short intervals")
+	cmd.Flags().IntVar(&b.Samples, "samples", 100, "how often a link is cut")
+	cmd.Flags().StringVar(&b.Cut, "cut", "silent",
+		"silent: frames are lost, ports stay up; carrier: the far port goes down")
+	cmd.Flags().StringVar(&b.Detector, "detector", "",
+		"who watches links: switch (the BFD of Open vSwitch) or sentry (holdfast sentry beside it); default: "+
+			"sentry below 15 ms")
+	cmd.Flags().BoolVar(&b.Realtime, "realtime", true,
+		"switches, stream and sentry have priority over other processes")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	cmd.Flags().BoolVar(&plot, "plot", false, "draw the distribution")
+	cmd.MarkFlagsMutuallyExclusive("json", "plot")
+	return cmd
 }

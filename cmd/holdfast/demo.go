@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"text/tabwriter"
@@ -8,11 +9,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/holdfast-sdn/holdfast/lab/trial"
+	"github.com/holdfast-sdn/holdfast/lab/bench"
+	"github.com/holdfast-sdn/holdfast/lab/failover"
 )
 
 func demoCommand() *cobra.Command {
-	var asJSON, ovs, stock bool
+	b := bench.Failover{Kills: 3, Durability: "memory", Between: 4 * time.Second, PingInterval: 10 * time.Millisecond}
+	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Kill the leader three times under traffic and count what was lost",
@@ -30,8 +33,8 @@ to all three controllers, and nothing runs beside it.`,
   holdfast demo --json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			binary, err := self()
-			if err != nil {
+			var err error
+			if b.Binary, err = self(); err != nil {
 				return err
 			}
 			talk := cmd.OutOrStdout()
@@ -39,38 +42,31 @@ to all three controllers, and nothing runs beside it.`,
 				talk = cmd.ErrOrStderr()
 			}
 			bar, start := newProgress(cmd.ErrOrStderr()), time.Now()
-			r, err := trial.Run(cmd.Context(), trial.Config{Binary: binary, OVS: ovs, Stock: stock, Kills: 3,
-				Between:      4 * time.Second,
-				PingInterval: 10 * time.Millisecond, Progress: bar.show,
-				Say: func(line string) {
-					bar.clear()
-					fmt.Fprintf(talk, "%5.1f s  %s\n", time.Since(start).Seconds(), line)
-				}})
+			r, err := b.Kill(cmd.Context(), bar.callback(), func(line string) {
+				bar.clear()
+				fmt.Fprintf(talk, "%5.1f s  %s\n", time.Since(start).Seconds(), line)
+			})
 			bar.clear()
 			if err != nil {
 				return err
 			}
 			if asJSON {
-				out := failoverReport(r, "memory", ovs, stock)
-				out.Bench = "demo"
-				err = out.print(cmd.OutOrStdout(), true)
+				report := b.Report(r)
+				report.Bench = "demo"
+				err = printReport(cmd.OutOrStdout(), report, true)
 			} else {
 				err = printDemo(talk, r)
 			}
-			if err != nil {
-				return err
-			}
-			return verdict(r)
+			return errors.Join(err, r.Err())
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON; what happens goes to standard error")
-	cmd.Flags().BoolVar(&ovs, "ovs", false, "Open vSwitch in network namespaces (needs root) instead of embedded "+
-		"switches")
-	cmd.Flags().BoolVar(&stock, "stock", false, "no agents: each switch is connected to all controllers")
+	ovsFlag(cmd, &b.OVS)
+	stockFlag(cmd, &b.Stock)
 	return cmd
 }
 
-func printDemo(out io.Writer, r trial.Result) error {
+func printDemo(out io.Writer, r failover.Result) error {
 	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w)
 	fmt.Fprintln(w, "\tsent\tprocessed\tlost\trepeated\t")

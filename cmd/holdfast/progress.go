@@ -5,8 +5,6 @@ import (
 	"io"
 	"os"
 	"strings"
-	"sync"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -37,27 +35,12 @@ func (p *progress) show(done float64, what string) {
 	fmt.Fprintf(p.out, "\r\x1b[K[%s%s] %s", strings.Repeat("#", n), strings.Repeat(".", progressWidth-n), what)
 }
 
-// during draws the line, by the clock, for work that takes about so long. The function it
-// returns ends that.
-func (p *progress) during(about time.Duration, what string) (stop func()) {
+// callback is show, or nil if nothing is drawn.
+func (p *progress) callback() func(done float64, what string) {
 	if !p.on {
-		return func() {}
+		return nil
 	}
-	start, ended := time.Now(), make(chan struct{})
-	var drawing sync.WaitGroup
-	drawing.Go(func() {
-		t := time.NewTicker(100 * time.Millisecond)
-		defer t.Stop()
-		for {
-			p.show(min(1, float64(time.Since(start))/float64(about)), what)
-			select {
-			case <-t.C:
-			case <-ended:
-				return
-			}
-		}
-	})
-	return func() { close(ended); drawing.Wait() }
+	return p.show
 }
 
 // clear removes the line, so that something else can be printed.

@@ -117,3 +117,11 @@ func (o *sentryOptions) config(out io.Writer, log *slog.Logger) (sentry.Config, 
 	return sentry.Config{Switches: o.switches, Interval: interval, Multiplier: multiplier, Log: log, Report: report},
 		nil
 }
+
+// inRange refuses a flag whose value is not from low to high.
+func inRange(flag string, value, low, high int) error {
+	if value < low || value > high {
+		return fmt.Errorf("--%s %d: use %d to %d", flag, value, low, high)
+	}
+	return nil
+}

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-sdn/holdfast/lab/trial"
+	"github.com/holdfast-sdn/holdfast/lab/failover"
 )
 
 // TestTrialIsPatient stops the agents just before the traffic ends, as a busy machine may: for a while
@@ -25,7 +25,7 @@ func TestTrialIsPatient(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
 	defer cancel()
 	stopped := 0
-	r, err := trial.Run(ctx, trial.Config{Binary: plain, Between: 500 * time.Millisecond,
+	r, err := failover.Run(ctx, failover.Config{Binary: plain, Between: 500 * time.Millisecond,
 		PingInterval: 90 * time.Millisecond,
 		Progress: func(share float64, _ string) {
 			if share < 0.7 || stopped > 0 {

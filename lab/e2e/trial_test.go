@@ -6,18 +6,18 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-sdn/holdfast/lab/failover"
 	"github.com/holdfast-sdn/holdfast/lab/netlab"
-	"github.com/holdfast-sdn/holdfast/lab/trial"
 )
 
 // TestTrial is the demo in small: hosts ping through packet-ins, and three leaders die.
-func TestTrial(t *testing.T) { runTrial(t, trial.Config{Kills: 3}) }
+func TestTrial(t *testing.T) { runTrial(t, failover.Config{Kills: 3}) }
 
 // TestTrialOVS is the same with Open vSwitch.
 func TestTrialOVS(t *testing.T) {
 	notInShort(t)
 	needOVS(t)
-	runTrial(t, trial.Config{OVS: true, Kills: 3})
+	runTrial(t, failover.Config{OVS: true, Kills: 3})
 }
 
 func needOVS(t *testing.T) {
@@ -32,21 +32,21 @@ func needOVS(t *testing.T) {
 
 // The same without agents, and with everything over TLS.
 
-func TestTrialStock(t *testing.T) { runTrial(t, trial.Config{Stock: true, Kills: 3}) }
+func TestTrialStock(t *testing.T) { runTrial(t, failover.Config{Stock: true, Kills: 3}) }
 func TestTrialStockTLS(t *testing.T) {
 	notInShort(t)
-	runTrial(t, trial.Config{Stock: true, TLS: true, Kills: 1})
+	runTrial(t, failover.Config{Stock: true, TLS: true, Kills: 1})
 }
 
 func TestTrialStockOVS(t *testing.T) {
 	needOVS(t)
-	runTrial(t, trial.Config{Stock: true, OVS: true, Kills: 3})
+	runTrial(t, failover.Config{Stock: true, OVS: true, Kills: 3})
 }
 
 func TestTrialStockTLSOVS(t *testing.T) {
 	notInShort(t)
 	needOVS(t)
-	runTrial(t, trial.Config{Stock: true, OVS: true, TLS: true, Kills: 1})
+	runTrial(t, failover.Config{Stock: true, OVS: true, TLS: true, Kills: 1})
 }
 
 // TestTrialStockBarriers: switches without bundles lose nothing, and with each leader repeat a command at most.
@@ -55,7 +55,7 @@ func TestTrialStockBarriers(t *testing.T) {
 		ctx, cancel := context.WithTimeout(context.Background(), 4*patience)
 		defer cancel()
 		const kills, switches = 3, 3
-		r, err := trial.Run(ctx, trial.Config{Binary: plain, Stock: true, OVS: m.ovs, Barriers: true,
+		r, err := failover.Run(ctx, failover.Config{Binary: plain, Stock: true, OVS: m.ovs, Barriers: true,
 			Switches: switches, Kills: kills, Election: election,
 			Between: 300 * time.Millisecond, PingInterval: 10 * time.Millisecond})
 		if err != nil {
@@ -82,7 +82,7 @@ func TestThousandKills(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(context.Background(), 4*patience+time.Duration(kills)*5*time.Second)
 			defer cancel()
-			r, err := trial.Run(ctx, trial.Config{Binary: plain, OVS: true, Stock: stock, Switches: 2, Soak: true,
+			r, err := failover.Run(ctx, failover.Config{Binary: plain, OVS: true, Stock: stock, Switches: 2, Soak: true,
 				Kills: kills, Election: election,
 				Between: 300 * time.Millisecond, PingInterval: 20 * time.Millisecond})
 			if err != nil {
@@ -105,7 +105,7 @@ func TestThousandKills(t *testing.T) {
 }
 
 // runTrial kills leaders while three switches send packets, and expects that nothing is lost or repeated.
-func runTrial(t *testing.T, cfg trial.Config) {
+func runTrial(t *testing.T, cfg failover.Config) {
 	if testing.Short() {
 		t.Skip("takes a while, and says nothing that the shorter tests do not")
 	}
@@ -114,7 +114,7 @@ func runTrial(t *testing.T, cfg trial.Config) {
 	cfg.Election = election
 	cfg.Binary, cfg.Switches, cfg.Between, cfg.PingInterval = plain, 3, 500*time.Millisecond, 5*time.Millisecond
 	cfg.Say = func(line string) { t.Log(line) }
-	r, err := trial.Run(ctx, cfg)
+	r, err := failover.Run(ctx, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,7 +2,7 @@
 // Open vSwitches in network namespaces with the entries and groups of network/protect and BFD on every link, and no
 // controller. Links are cut one by one, and mended.
 //
-// It is not a test of controllers: package trial is. It needs root, Open vSwitch, and the machine for itself.
+// It is not a test of controllers: package failover is. It needs root, Open vSwitch, and the machine for itself.
 package outage
 
 import (

@@ -4,5 +4,5 @@
 // outside with what the platform promises. The same seed makes the same run.
 //
 // It is not a model: the protocol is the code that ships. It does not test sockets, goroutines
-// or the kernel; package trial and e2e do.
+// or the kernel; packages failover and e2e do.
 package sim

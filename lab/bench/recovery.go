@@ -1,16 +1,13 @@
-package main
+package bench
 
 import (
 	"cmp"
 	"context"
 	"fmt"
-	"os"
 	"runtime"
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/spf13/cobra"
 
 	"github.com/holdfast-sdn/holdfast/bfd"
 	"github.com/holdfast-sdn/holdfast/bfd/sentry"
@@ -55,123 +52,90 @@ var recoveryNetworks = []recoveryNetwork{
 	{"usnet", graphs.USNET, time.Millisecond, 10 * time.Millisecond, map[int]float64{5: 13.6}},
 }
 
-// recoveryBench is what the flags say.
-type recoveryBench struct {
-	topology   string
-	intervalMs int
-	multiplier int
-	samples    int
-	cut        string
-	detector   string // empty: by interval
-	realtime   bool
+// Recovery measures the time from the death of a link until frames flow again, without a controller, in one of the
+// paper's networks (van Adrichem et al., Fast Recovery in Software-Defined Networks, figure 7) of Open vSwitches in
+// network namespaces (root). The machine should have nothing else to do.
+type Recovery struct {
+	Binary     string // the holdfast binary, for its sentries
+	Topology   string // triangle, ring or usnet
+	IntervalMs int    // how often BFD sends
+	Multiplier int    // how many packets BFD misses before a link is dead; 0: 3, or more at short intervals
+	Samples    int    // how often a link is cut
+	Cut        string // silent or carrier
+	Detector   string // switch or sentry; "": by interval
+	Realtime   bool   // switches, stream and sentry go before other processes
 }
 
-func benchRecoveryCommand() *cobra.Command {
-	var b recoveryBench
-	var asJSON, plot bool
-	cmd := &cobra.Command{
-		Use:   "recovery",
-		Short: "Time from the death of a link until frames flow again, without a controller",
-		Long: `Build one of the paper's networks of Open vSwitches in network namespaces (needs root), install
-protected paths between two hosts, and watch every link by BFD. Then no controller runs. While
-one host streams to the other, cut the links on the way, one by one, and mend them: measure each
-time from the first frame lost until frames come again.
-
-The figures stand beside the paper's (van Adrichem et al., Fast Recovery in Software-Defined
-Networks, figure 7). Its switches had a machine each; these share one, which should have nothing
-else to do. So they get real-time priority, unless told otherwise.`,
-		Example: `  sudo holdfast bench recovery --topology ring --bfd-interval-ms 5 --plot
-  sudo holdfast bench recovery --topology triangle --bfd-interval-ms 1 --samples 100 --json`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			network, err := b.check()
-			if err != nil {
-				return err
-			}
-			bar := newProgress(cmd.ErrOrStderr())
-			r, err := b.run(cmd.Context(), network, bar)
-			bar.clear()
-			if err != nil {
-				return err
-			}
-			if err := b.report(network, r).print(cmd.OutOrStdout(), asJSON); err != nil || !plot {
-				return err
-			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "\n%s", b.plot(network, r))
-			return err
-		},
-	}
-	cmd.Flags().StringVar(&b.topology, "topology", "triangle", "triangle, ring or usnet")
-	cmd.Flags().IntVar(&b.intervalMs, "bfd-interval-ms", 15, "how often BFD sends")
-	cmd.Flags().IntVar(&b.multiplier, "multiplier", 0,
-		"how many packets BFD misses before a link is dead; 0: 3, or more at short intervals")
-	cmd.Flags().IntVar(&b.samples, "samples", 100, "how often a link is cut")
-	cmd.Flags().StringVar(&b.cut, "cut", "silent",
-		"silent: frames are lost, ports stay up; carrier: the far port goes down")
-	cmd.Flags().StringVar(&b.detector, "detector", "",
-		"who watches links: switch (the BFD of Open vSwitch) or sentry (holdfast sentry beside it); default: "+
-			"sentry below 15 ms")
-	cmd.Flags().BoolVar(&b.realtime, "realtime", true, "switches, stream and sentry go before other processes")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	cmd.Flags().BoolVar(&plot, "plot", false, "draw the distribution")
-	cmd.MarkFlagsMutuallyExclusive("json", "plot")
-	return cmd
+// Validate returns a *FieldError for a value that cannot be, or an error of the timers of a sentry.
+func (b Recovery) Validate() error {
+	_, err := b.complete()
+	return err
 }
 
-// check returns the network, or what is wrong with the flags. It sets the multiplier if none is given.
-func (b *recoveryBench) check() (recoveryNetwork, error) {
-	i := slices.IndexFunc(recoveryNetworks, func(n recoveryNetwork) bool { return n.name == b.topology })
+// complete sets the detector and the multiplier if they are not given, and returns the network.
+func (b *Recovery) complete() (recoveryNetwork, error) {
+	i := slices.IndexFunc(recoveryNetworks, func(n recoveryNetwork) bool { return n.name == b.Topology })
 	if i < 0 {
-		return recoveryNetwork{}, fmt.Errorf("--topology %q: use triangle, ring or usnet", b.topology)
+		return recoveryNetwork{}, &FieldError{"topology", b.Topology, "triangle, ring or usnet"}
 	}
-	if b.cut != "silent" && b.cut != "carrier" {
-		return recoveryNetwork{}, fmt.Errorf("--cut %q: use silent or carrier", b.cut)
+	if b.Cut != "silent" && b.Cut != "carrier" {
+		return recoveryNetwork{}, &FieldError{"cut", b.Cut, "silent or carrier"}
 	}
-	switch b.detector {
+	switch b.Detector {
 	case "switch", "sentry":
 	case "":
-		if b.detector = "switch"; b.intervalMs < sentryBelowMs {
-			b.detector = "sentry"
+		if b.Detector = "switch"; b.IntervalMs < sentryBelowMs {
+			b.Detector = "sentry"
 		}
 	default:
-		return recoveryNetwork{}, fmt.Errorf("--detector %q: use switch or sentry", b.detector)
+		return recoveryNetwork{}, &FieldError{"detector", b.Detector, "switch or sentry"}
 	}
-	if err := cmp.Or(inRange("samples", b.samples, 1, recoveryMaxSamples),
-		inRange("bfd-interval-ms", b.intervalMs, 1, recoveryMaxIntervalMs),
-		inRange("multiplier", b.multiplier, 0, recoveryMaxMultiplier)); err != nil {
+	if err := cmp.Or(inRange("samples", b.Samples, 1, recoveryMaxSamples),
+		inRange("bfd-interval-ms", b.IntervalMs, 1, recoveryMaxIntervalMs),
+		inRange("multiplier", b.Multiplier, 0, recoveryMaxMultiplier)); err != nil {
 		return recoveryNetwork{}, err
 	}
-	if b.multiplier == 0 {
-		if b.detector == "sentry" {
-			b.multiplier = sentry.Multiplier(b.interval())
+	if b.Multiplier == 0 {
+		if b.Detector == "sentry" {
+			b.Multiplier = sentry.Multiplier(b.interval())
 		} else {
-			b.multiplier = bfd.MultiplierFor(b.interval(), processorWait)
+			b.Multiplier = bfd.MultiplierFor(b.interval(), processorWait)
 		}
 	}
-	if b.detector == "sentry" {
-		if err := sentry.CheckTimers(b.interval(), b.multiplier); err != nil {
+	if b.Detector == "sentry" {
+		if err := sentry.CheckTimers(b.interval(), b.Multiplier); err != nil {
 			return recoveryNetwork{}, err
 		}
 	}
 	return recoveryNetworks[i], nil
 }
 
-func (b *recoveryBench) interval() time.Duration {
-	return time.Duration(b.intervalMs) * time.Millisecond
+func (b Recovery) interval() time.Duration {
+	return time.Duration(b.IntervalMs) * time.Millisecond
 }
 
-func (b *recoveryBench) run(ctx context.Context, n recoveryNetwork, bar *progress) (outage.Result, error) {
+// Run runs the benchmark.
+func (b Recovery) Run(ctx context.Context, progress Progress) (Report, error) {
+	network, err := b.complete()
+	if err != nil {
+		return Report{}, err
+	}
+	r, err := b.cutLinks(ctx, network, progress)
+	if err != nil {
+		return Report{}, err
+	}
+	return b.report(network, r), nil
+}
+
+func (b Recovery) cutLinks(ctx context.Context, n recoveryNetwork, progress Progress) (outage.Result, error) {
 	g := n.graph()
 	all := g.Switches()
 	cfg := outage.Config{
-		Graph: g, From: all[0], To: all[len(all)-1], Interval: b.interval(), Multiplier: b.multiplier,
-		Samples: b.samples, Carrier: b.cut == "carrier", Realtime: b.realtime, Every: n.stream, Progress: bar.show,
+		Graph: g, From: all[0], To: all[len(all)-1], Interval: b.interval(), Multiplier: b.Multiplier,
+		Samples: b.Samples, Carrier: b.Cut == "carrier", Realtime: b.Realtime, Every: n.stream, Progress: progress.show,
 	}
-	if b.detector == "sentry" {
-		var err error
-		if cfg.Sentry, err = os.Executable(); err != nil {
-			return outage.Result{}, err
-		}
+	if b.Detector == "sentry" {
+		cfg.Sentry = b.Binary
 	} else if b.interval() < n.least {
 		cfg.Elsewhere = elsewhere
 	}
@@ -186,7 +150,7 @@ func outagesMs(r outage.Result) (ms []float64) {
 	return ms
 }
 
-func (b *recoveryBench) report(n recoveryNetwork, r outage.Result) report {
+func (b Recovery) report(n recoveryNetwork, r outage.Result) Report {
 	ms := outagesMs(r)
 	var sum float64
 	for _, v := range ms {
@@ -210,25 +174,25 @@ func (b *recoveryBench) report(n recoveryNetwork, r outage.Result) report {
 		"watched_s":                     r.Watched.Seconds(), "processor_wait_ms_max": r.Late.Seconds() * 1e3,
 		"cpu_pressure_percent": 100 * r.Pressure,
 	}
-	if mean, ok := n.paper[b.intervalMs]; ok {
+	if mean, ok := n.paper[b.IntervalMs]; ok {
 		figures["paper_recovery_ms_mean"] = mean
 	}
-	return report{"recovery", figures, b.setup(n, r)}
+	return Report{Bench: "recovery", Figures: figures, Setup: b.setup(n, r), Plot: b.plot(n, r)}
 }
 
-func (b *recoveryBench) setup(n recoveryNetwork, r outage.Result) map[string]any {
+func (b Recovery) setup(n recoveryNetwork, r outage.Result) map[string]any {
 	var way []openflow.DatapathID
 	for _, l := range r.Path {
 		way = append(way, l.From.Switch)
 	}
 	way = append(way, r.Path[len(r.Path)-1].To.Switch)
 	cut := "all that enters the link is lost, at both ends, and the ports stay up"
-	if b.cut == "carrier" {
+	if b.Cut == "carrier" {
 		cut = "the port at the far end goes down"
 	}
 	priority := "SCHED_FIFO for ovs-vswitchd, the stream, what cuts, and a sentry, not for the kernel's threads"
 	switch {
-	case !b.realtime:
+	case !b.Realtime:
 		priority = "none"
 	case r.Realtime != nil:
 		priority = fmt.Sprintf("none: %v", r.Realtime)
@@ -239,11 +203,11 @@ func (b *recoveryBench) setup(n recoveryNetwork, r outage.Result) map[string]any
 			"other processes, as there is no priority: %v", r.Stops.Err)
 	}
 	g := n.graph()
-	watch := fmt.Sprintf("every %d ms, multiplier %d, at both ends of every link", b.intervalMs, b.multiplier)
+	watch := fmt.Sprintf("every %d ms, multiplier %d, at both ends of every link", b.IntervalMs, b.Multiplier)
 	limit := "a switch that waits longer for a processor than multiplier less one intervals is a false alarm, and " +
 		"all may be when the host stops the processors: processor_stopped are the alarms " +
 		"from such a stop until 5 ms after it, and chance is the share of the time that this is"
-	if b.detector == "sentry" {
+	if b.Detector == "sentry" {
 		watch += ", by a sentry, one process on one processor for all switches, which excuses its own standstills; " +
 			"behind it the BFD of the switches at 100 ms × 3"
 		limit = "what stops this machine stops both ends of a link; on machines of their own, one that stands " +
@@ -256,7 +220,7 @@ func (b *recoveryBench) setup(n recoveryNetwork, r outage.Result) map[string]any
 		"network": fmt.Sprintf("%s: %d switches, %d links; link-disjoint backups; no controller", n.name,
 			len(g.Switches()), len(g.Links())/2),
 		"switches": fmt.Sprintf("%s, one for each switch, userspace datapath, network namespaces, veth", r.Version),
-		"bfd":      fmt.Sprintf("%s: a dead link is noticed after up to %d ms", watch, b.intervalMs*b.multiplier),
+		"bfd":      fmt.Sprintf("%s: a dead link is noticed after up to %d ms", watch, b.IntervalMs*b.Multiplier),
 		"stream": fmt.Sprintf("a frame every %v, switches %s", n.stream,
 			strings.Trim(strings.Join(strings.Fields(fmt.Sprintf("%d", way)), " - "), "[]")),
 		"cut": cut + "; the links of the way, in turn", "priority": priority, "processors": runtime.NumCPU(),

@@ -1,59 +1,18 @@
-package main
+package bench
 
 import (
-	"encoding/json"
 	"errors"
-	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/lab/graphs"
-	"github.com/holdfast-sdn/holdfast/lab/netlab"
 	"github.com/holdfast-sdn/holdfast/lab/outage"
 )
 
-func TestBenchRecovery(t *testing.T) {
-	if err := netlab.Available(); err != nil {
-		if os.Getenv(netlab.RequireEnv) == "1" {
-			t.Fatal(err)
-		}
-		t.Skip(err)
-	}
-	t.Parallel()
-	code, out, stderr := invoke(t.Context(), strings.Fields(
-		"bench recovery --bfd-interval-ms 100 --samples 1 --cut carrier --realtime=false --json")...)
-	var r report
-	if err := json.Unmarshal([]byte(out), &r); err != nil || code != 0 || r.Figures["samples"] != 1 ||
-		r.Figures["recovery_ms_median"] <= 0 {
-		t.Errorf("exit code %d, error %v, printed\n%s%s", code, err, out, stderr)
-	}
-}
-
-func TestBenchRecoveryFlags(t *testing.T) {
-	for args, want := range map[string]string{
-		"--topology star":                    `--topology "star": use triangle, ring or usnet`,
-		"--cut loud":                         `--cut "loud": use silent or carrier`,
-		"--detector me":                      `--detector "me": use switch or sentry`,
-		"--bfd-interval-ms 1 --multiplier 2": "multiplier 2 of a sentry at an interval of 1ms: use 3 to 255",
-		"--samples 0":                        "--samples 0: use 1 to 10000",
-		"--samples 10001":                    "--samples 10001: use 1 to 10000",
-		"--bfd-interval-ms 0":                "--bfd-interval-ms 0: use 1 to 1000",
-		"--bfd-interval-ms 1001":             "--bfd-interval-ms 1001: use 1 to 1000",
-		"--multiplier -1":                    "--multiplier -1: use 0 to 255",
-		"--multiplier 256":                   "--multiplier 256: use 0 to 255",
-		"--json --plot --samples 20":         "if any flags in the group [json plot] are set none of the others can be",
-	} {
-		if code, _, stderr := invoke(t.Context(), strings.Fields("bench recovery "+args)...); code == 0 ||
-			!strings.Contains(stderr, want) {
-			t.Errorf("%s: exit code %d, said %q, want %q", args, code, stderr, want)
-		}
-	}
-}
-
-// Without --detector sentries watch where the switch cannot; without --multiplier it is 3, and more where 3 would not
+// Without a detector sentries watch where the switch cannot; without a multiplier it is 3, and more where 3 would not
 // outlast a wait for a processor.
-func TestBenchRecoveryDefaults(t *testing.T) {
+func TestRecoveryDefaults(t *testing.T) {
 	for _, c := range []struct {
 		intervalMs     int
 		detector, want string
@@ -62,10 +21,10 @@ func TestBenchRecoveryDefaults(t *testing.T) {
 		{1, "", "sentry", 4}, {2, "", "sentry", 3}, {5, "", "sentry", 3}, {15, "", "switch", 3}, {100, "", "switch", 3},
 		{1, "switch", "switch", 5}, {5, "switch", "switch", 3}, {15, "sentry", "sentry", 3},
 	} {
-		b := recoveryBench{topology: "ring", cut: "silent", samples: 1, intervalMs: c.intervalMs, detector: c.detector}
-		if _, err := b.check(); err != nil || b.multiplier != c.multiplier || b.detector != c.want {
-			t.Errorf("%d ms, %q: %s, multiplier %d, error %v; want %s, %d", c.intervalMs, c.detector, b.detector,
-				b.multiplier, err, c.want, c.multiplier)
+		b := Recovery{Topology: "ring", Cut: "silent", Samples: 1, IntervalMs: c.intervalMs, Detector: c.detector}
+		if _, err := b.complete(); err != nil || b.Multiplier != c.multiplier || b.Detector != c.want {
+			t.Errorf("%d ms, %q: %s, multiplier %d, error %v; want %s, %d", c.intervalMs, c.detector, b.Detector,
+				b.Multiplier, err, c.want, c.multiplier)
 		}
 	}
 }
@@ -78,8 +37,8 @@ func TestRecoveryReport(t *testing.T) {
 		r.Samples = append(r.Samples, outage.Sample{Outage: time.Duration(i+1) * time.Millisecond,
 			Resolution: time.Millisecond})
 	}
-	b := recoveryBench{topology: "triangle", cut: "silent", samples: 100, intervalMs: 5}
-	network, err := b.check()
+	b := Recovery{Topology: "triangle", Cut: "silent", Samples: 100, IntervalMs: 5}
+	network, err := b.complete()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,8 +61,8 @@ func TestRecoveryReport(t *testing.T) {
 func TestRecoveryStops(t *testing.T) {
 	r := outage.Result{Path: graphs.Triangle().Links()[:1], FalseAlarms: 3,
 		Stops: outage.Stops{Count: 40, Longest: 35 * time.Millisecond, FalseAlarms: 2, Chance: 0.012}}
-	b := recoveryBench{topology: "triangle", cut: "silent", samples: 1, intervalMs: 5}
-	network, err := b.check()
+	b := Recovery{Topology: "triangle", Cut: "silent", Samples: 1, IntervalMs: 5}
+	network, err := b.complete()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package trial
+package failover
 
 import (
 	"context"
@@ -15,14 +15,14 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow"
 )
 
-// tally is what a trial needs of oracle.Tally and oracle.Stock.
+// tally is what an experiment needs of oracle.Tally and oracle.Stock.
 type tally interface {
 	Counts() (sent, executed int)
 	Compare(files []string) (oracle.Result, error)
 }
 
 // connect puts the witnesses between the switches and their agents, or their controllers, and connects them.
-func (t *trial) connect(ctx context.Context) error {
+func (t *experiment) connect(ctx context.Context) error {
 	var secure *security
 	if t.TLS {
 		var err error
@@ -57,7 +57,7 @@ type target struct {
 	observe func() tap.Observer
 }
 
-func (t *trial) targets(i int) (list []target) {
+func (t *experiment) targets(i int) (list []target) {
 	if t.Stock {
 		for n, c := range t.cluster.Controllers() {
 			list = append(list, target{c.OpenFlow, func() tap.Observer {
@@ -79,7 +79,7 @@ func (t *trial) targets(i int) (list []target) {
 // security makes the witnesses agents, or controllers, to the switches, and switches to those.
 type security struct{ asSwitch, asPeer *mtls.Credentials }
 
-func (t *trial) secure() (*security, error) {
+func (t *experiment) secure() (*security, error) {
 	files, err := t.cluster.Issue(pki.Identity{Role: pki.Switch, Name: "switch"})
 	if err != nil {
 		return nil, err

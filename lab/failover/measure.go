@@ -1,4 +1,4 @@
-package trial
+package failover
 
 import (
 	"context"
@@ -26,8 +26,8 @@ const (
 )
 
 // Measure runs the application of NewBurst, which the binary must have as "burst", first with one packet at a time,
-// then with as much as the window lets, each for so long. Nothing is compared: a relay stands where in a trial the
-// witness does.
+// then with as much as the window lets, each for so long. Nothing is compared: a relay stands where in an experiment
+// the witness does.
 func Measure(ctx context.Context, cfg Config, each time.Duration) (s Speed, err error) {
 	cfg = cfg.withDefaults()
 	dir, err := os.MkdirTemp("", "holdfast-speed-")
@@ -35,7 +35,7 @@ func Measure(ctx context.Context, cfg Config, each time.Duration) (s Speed, err 
 		return s, fmt.Errorf("folder for the measurement: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	t := &trial{Config: cfg, app: "burst", blind: true}
+	t := &experiment{Config: cfg, app: "burst", blind: true}
 	defer func() { err = errors.Join(err, t.close()) }()
 	if err := t.start(ctx, dir); err != nil {
 		return s, err

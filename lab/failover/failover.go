@@ -1,8 +1,10 @@
-// Package trial puts a whole site on trial: real controller processes, with agents or without, a network
-// of switches and pinging hosts (embedded switches, or Open vSwitch), a witness on the
-// wire, and kills of the leader under traffic. It counts what was lost and repeated, and how
-// long the network waited. The demo, the failover benchmark and the tests are trials.
-package trial
+// Package failover kills controllers under traffic, and finds out what that did: real controller processes, with agents
+// or without, a row of switches (embedded ones, or Open vSwitch) with a pinging host at each, and a witness on the wire
+// between the switches and Holdfast. It counts what was lost and repeated, and measures for how long commands and hosts
+// waited. The demo, the failover benchmark and end-to-end tests are such experiments.
+//
+// It is not a simulation (package sim is), and measures no recovery without controllers (package outage does).
+package failover
 
 import (
 	"context"
@@ -63,7 +65,7 @@ type Kill struct {
 	Hosts time.Duration
 }
 
-// Result is what a trial found.
+// Result is what an experiment found.
 type Result struct {
 	oracle.Result
 	Kills         []Kill
@@ -75,7 +77,20 @@ type Result struct {
 	Evidence string
 }
 
-// network is what the trial needs of either kind of switches.
+// ErrNotExact says that something was lost, repeated or out of order.
+var ErrNotExact = errors.New("not exactly once")
+
+// Err is an ErrNotExact with the counts if something was lost, repeated or out of order, and nil otherwise.
+func (r Result) Err() error {
+	if r.Exact() {
+		return nil
+	}
+	return fmt.Errorf("%w: %d events lost, %d repeated; %d commands lost, %d repeated, %d out of order; logs and "+
+		"audit files are in %s", ErrNotExact, r.EventsLost, r.EventsRepeated, r.CommandsLost, r.CommandsRepeated,
+		r.CommandsReordered, r.Evidence)
+}
+
+// network is what an experiment needs of either kind of switches.
 type network interface {
 	hosts() []*Host
 	// connect makes switch i dial its agent, or its controllers.
@@ -87,8 +102,8 @@ type network interface {
 	Close() error
 }
 
-// trial is one run.
-type trial struct {
+// experiment is one run.
+type experiment struct {
 	Config
 	app     string // that runs
 	blind   bool   // nothing is witnessed
@@ -101,12 +116,12 @@ type trial struct {
 	taps    []*tap.Tap
 }
 
-// Run runs a trial. The error is about the trial itself; what was lost is in the Result.
+// Run runs an experiment. The error is about the experiment itself; what was lost is in the Result.
 func Run(ctx context.Context, cfg Config) (r Result, err error) {
 	cfg = cfg.withDefaults()
-	dir, err := os.MkdirTemp("", "holdfast-trial-")
+	dir, err := os.MkdirTemp("", "holdfast-failover-")
 	if err != nil {
-		return r, fmt.Errorf("folder for the trial: %w", err)
+		return r, fmt.Errorf("folder for the experiment: %w", err)
 	}
 	defer func() {
 		if r.Exact() {
@@ -115,7 +130,7 @@ func Run(ctx context.Context, cfg Config) (r Result, err error) {
 			r.Evidence = dir
 		}
 	}()
-	t := &trial{Config: cfg, app: "hub"}
+	t := &experiment{Config: cfg, app: "hub"}
 	defer func() { err = errors.Join(err, t.close()) }()
 	if err := t.start(ctx, dir); err != nil {
 		return r, err
@@ -123,7 +138,7 @@ func Run(ctx context.Context, cfg Config) (r Result, err error) {
 	return t.run(ctx)
 }
 
-func (t *trial) start(ctx context.Context, dir string) (err error) {
+func (t *experiment) start(ctx context.Context, dir string) (err error) {
 	agents := t.Switches
 	var observe func(openflow.DatapathID, []byte)
 	if t.Stock {
@@ -172,7 +187,7 @@ func (t *trial) start(ctx context.Context, dir string) (err error) {
 	return t.cluster.WaitReady(ctx, t.Switches)
 }
 
-func (t *trial) close() error {
+func (t *experiment) close() error {
 	var errs []error
 	if t.net != nil {
 		errs = append(errs, t.net.Close())
@@ -186,7 +201,7 @@ func (t *trial) close() error {
 	return errors.Join(errs...)
 }
 
-func (t *trial) run(ctx context.Context) (Result, error) {
+func (t *experiment) run(ctx context.Context) (Result, error) {
 	stop := t.startPings(ctx)
 	defer stop()
 	var r Result
@@ -230,7 +245,7 @@ func (t *trial) run(ctx context.Context) (Result, error) {
 }
 
 // startPings makes every host ping the next one. The function it returns ends that.
-func (t *trial) startPings(ctx context.Context) (stop func()) {
+func (t *experiment) startPings(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	hosts := t.net.hosts()
@@ -241,7 +256,7 @@ func (t *trial) startPings(ctx context.Context) (stop func()) {
 }
 
 // traffic lets the hosts ping for a while.
-func (t *trial) traffic(ctx context.Context, kills int) error {
+func (t *experiment) traffic(ctx context.Context, kills int) error {
 	const step = 100 * time.Millisecond
 	between := t.Between
 	if t.Soak {
@@ -264,7 +279,7 @@ func (t *trial) traffic(ctx context.Context, kills int) error {
 const observed = time.Second
 
 // kill kills the leader, watches the next one take over, and restarts the dead one.
-func (t *trial) kill(ctx context.Context) (Kill, error) {
+func (t *experiment) kill(ctx context.Context) (Kill, error) {
 	leader, err := t.cluster.WaitLeader(ctx)
 	if err != nil {
 		return Kill{}, err
@@ -309,7 +324,7 @@ func (t *trial) kill(ctx context.Context) (Kill, error) {
 const soakSnapshots = 2000
 
 // killAny kills some controller, most often the leader, and restarts it after a moment.
-func (t *trial) killAny(ctx context.Context) (k Kill, err error) {
+func (t *experiment) killAny(ctx context.Context) (k Kill, err error) {
 	victim, err := t.cluster.WaitLeader(ctx)
 	if err != nil {
 		return k, err
@@ -330,7 +345,7 @@ func (t *trial) killAny(ctx context.Context) (k Kill, err error) {
 }
 
 // caughtUp waits until a restarted controller has what the leader has, and hears the switches.
-func (t *trial) caughtUp(ctx context.Context, n *cluster.Controller) error {
+func (t *experiment) caughtUp(ctx context.Context, n *cluster.Controller) error {
 	var have cluster.Status
 	target, err := t.cluster.Wait(ctx, "a leader", func(cluster.Status) bool { return true })
 	if err != nil {
@@ -352,7 +367,7 @@ const patience = 10 * time.Second
 
 // compare waits until every event is processed and every command executed, or until nothing
 // has moved for patience: then the comparison says what is missing.
-func (t *trial) compare(ctx context.Context) (oracle.Result, error) {
+func (t *experiment) compare(ctx context.Context) (oracle.Result, error) {
 	for moved := time.Now(); ; {
 		before, done, err := t.movement(ctx)
 		if err != nil {
@@ -382,7 +397,7 @@ func (t *trial) compare(ctx context.Context) (oracle.Result, error) {
 
 // movement is what changes as long as something moves. done says that the leader knows of
 // nothing that is to be done, and of no less than the switches.
-func (t *trial) movement(ctx context.Context) (m [3]uint64, done bool, err error) {
+func (t *experiment) movement(ctx context.Context) (m [3]uint64, done bool, err error) {
 	s, err := t.cluster.Wait(ctx, "a leader", func(cluster.Status) bool { return true })
 	sent, executed := t.tally.Counts()
 	m[0], m[1] = uint64(sent), uint64(executed)

@@ -1,14 +1,14 @@
-package main
+package bench
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"math"
 	"runtime"
 	"slices"
 	"time"
 
-	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
 	"github.com/holdfast-sdn/holdfast/lab/graphs"
@@ -23,40 +23,21 @@ const (
 	pathsChanges     = 20 // links that are cut, and mended
 )
 
-func benchPathsCommand() *cobra.Command {
-	var asJSON, nodes bool
-	var sizes []int
-	cmd := &cobra.Command{
-		Use:   "paths",
-		Short: "Time to compute protected paths, and what they need in switches",
-		Long: `Compute the paths between all pairs of switches, with a backup at every switch, and compile them to flow
-entries and groups; then cut a link, and mend it, and compute what changes. One host at each switch.
-24 switches are USNET; other networks are random, with four links for each switch. Times are CPU time on one core.`,
-		Example: `  holdfast bench paths --switches 24,100,500,1000 --json`,
-		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			for _, n := range sizes {
-				if err := inRange("switches", n, 2, pathsMaxSwitches); err != nil {
-					return err
-				}
-			}
-			avoid := paths.LinkDisjoint
-			if nodes {
-				avoid = paths.NodeDisjoint
-			}
-			bar := newProgress(cmd.ErrOrStderr())
-			r, err := benchPaths(sizes, avoid, bar)
-			bar.clear()
-			if err != nil {
-				return err
-			}
-			return r.print(cmd.OutOrStdout(), asJSON)
-		},
+// Paths measures how long it takes to compute protected paths and what changes with a link, and what the switches need
+// for them. It starts no process.
+type Paths struct {
+	Switches     []int // sizes of the networks
+	NodeDisjoint bool  // backups avoid the next switch, not only the link to it
+}
+
+// Validate returns a *FieldError for a value that cannot be.
+func (b Paths) Validate() error {
+	for _, n := range b.Switches {
+		if err := inRange("switches", n, 2, pathsMaxSwitches); err != nil {
+			return err
+		}
 	}
-	cmd.Flags().IntSliceVar(&sizes, "switches", []int{24, 100, 500, 1000}, "sizes of the networks")
-	cmd.Flags().BoolVar(&nodes, "node-disjoint", false, "backups avoid the next switch, not only the link to it")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
+	return nil
 }
 
 // pathsSize is what is measured at one size.
@@ -69,15 +50,23 @@ type pathsSize struct {
 	entriesWorst, groupsWorst int
 }
 
-func benchPaths(sizes []int, avoid paths.Disjoint, bar *progress) (report, error) {
+// Run runs the benchmark. It ends with the network that it is at when ctx does.
+func (b Paths) Run(ctx context.Context, progress Progress) (Report, error) {
+	avoid := paths.LinkDisjoint
+	if b.NodeDisjoint {
+		avoid = paths.NodeDisjoint
+	}
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	figures := map[string]float64{}
 	var all []pathsSize
-	for i, n := range slices.Sorted(slices.Values(sizes)) {
-		bar.show(float64(i)/float64(len(sizes)), fmt.Sprintf("%d switches", n))
+	for i, n := range slices.Sorted(slices.Values(b.Switches)) {
+		progress.show(float64(i)/float64(len(b.Switches)), fmt.Sprintf("%d switches", n))
+		if err := ctx.Err(); err != nil {
+			return Report{}, err
+		}
 		s, err := measurePaths(n, avoid)
 		if err != nil {
-			return report{}, fmt.Errorf("paths of %d switches: %w", n, err)
+			return Report{}, fmt.Errorf("paths of %d switches: %w", n, err)
 		}
 		all = append(all, s)
 		for name, v := range map[string]float64{
@@ -92,15 +81,14 @@ func benchPaths(sizes []int, avoid paths.Disjoint, bar *progress) (report, error
 	if n := len(all); n > 1 && all[n-2].switches < all[n-1].switches {
 		a, b := all[n-2], all[n-1]
 		growth := func(v, w float64) float64 {
-			return math.Log(w/v) / math.Log(
-				float64(b.switches)/float64(a.switches))
+			return math.Log(w/v) / math.Log(float64(b.switches)/float64(a.switches))
 		}
 		figures["compute_growth"] = growth(a.computeMs, b.computeMs)
 		figures["update_growth"] = growth(quantile(a.updateMs, 0.5), quantile(b.updateMs, 0.5))
 		figures["entries_growth"] = growth(a.entries, b.entries)
 		figures["groups_growth"] = growth(a.groups, b.groups)
 	}
-	return report{"paths", figures, map[string]any{
+	return Report{Bench: "paths", Figures: figures, Setup: map[string]any{
 		"networks": fmt.Sprintf("24 switches: USNET; others: random, %d links for each switch, costs 1 to 10",
 			pathsLinks), "backups": avoid.String(),
 		"compute": "routes between all pairs, and the program of every switch",

@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"fmt"
@@ -15,14 +15,14 @@ const (
 )
 
 // plot draws the distribution of a run, as the paper's figure 5 does.
-func (b *recoveryBench) plot(n recoveryNetwork, r outage.Result) string {
+func (b Recovery) plot(n recoveryNetwork, r outage.Result) string {
 	ms := outagesMs(r)
 	marks := map[string]float64{"median": quantile(ms, 0.5)}
-	if mean, ok := n.paper[b.intervalMs]; ok {
+	if mean, ok := n.paper[b.IntervalMs]; ok {
 		marks["the paper's mean"] = mean
 	}
 	return fmt.Sprintf("recovery in ms, cuts, and how many per cent of them were over by then (%s, %d ms)\n", n.name,
-		b.intervalMs) + histogram(ms, marks) +
+		b.IntervalMs) + histogram(ms, marks) +
 		fmt.Sprintf("%d false alarms, %d of them when a processor stood still (by chance: %.0f %%); one did so %d "+
 			"times, for %.1f ms at most\n",
 			r.FalseAlarms, r.Stops.FalseAlarms, 100*r.Stops.Chance, r.Stops.Count, r.Stops.Longest.Seconds()*1e3)

@@ -1,0 +1,49 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-sdn/holdfast/lab/bench"
+	"github.com/holdfast-sdn/holdfast/lab/netlab"
+)
+
+func TestBenchRecovery(t *testing.T) {
+	if err := netlab.Available(); err != nil {
+		if os.Getenv(netlab.RequireEnv) == "1" {
+			t.Fatal(err)
+		}
+		t.Skip(err)
+	}
+	t.Parallel()
+	code, out, stderr := invoke(t.Context(), strings.Fields(
+		"bench recovery --bfd-interval-ms 100 --samples 1 --cut carrier --realtime=false --json")...)
+	var r bench.Report
+	if err := json.Unmarshal([]byte(out), &r); err != nil || code != 0 || r.Figures["samples"] != 1 ||
+		r.Figures["recovery_ms_median"] <= 0 {
+		t.Errorf("exit code %d, error %v, printed\n%s%s", code, err, out, stderr)
+	}
+}
+
+func TestBenchRecoveryFlags(t *testing.T) {
+	for args, want := range map[string]string{
+		"--topology star":                    `--topology "star": use triangle, ring or usnet`,
+		"--cut loud":                         `--cut "loud": use silent or carrier`,
+		"--detector me":                      `--detector "me": use switch or sentry`,
+		"--bfd-interval-ms 1 --multiplier 2": "multiplier 2 of a sentry at an interval of 1ms: use 3 to 255",
+		"--samples 0":                        "--samples 0: use 1 to 10000",
+		"--samples 10001":                    "--samples 10001: use 1 to 10000",
+		"--bfd-interval-ms 0":                "--bfd-interval-ms 0: use 1 to 1000",
+		"--bfd-interval-ms 1001":             "--bfd-interval-ms 1001: use 1 to 1000",
+		"--multiplier -1":                    "--multiplier -1: use 0 to 255",
+		"--multiplier 256":                   "--multiplier 256: use 0 to 255",
+		"--json --plot --samples 20":         "if any flags in the group [json plot] are set none of the others can be",
+	} {
+		if code, _, stderr := invoke(t.Context(), strings.Fields("bench recovery "+args)...); code == 0 ||
+			!strings.Contains(stderr, want) {
+			t.Errorf("%s: exit code %d, said %q, want %q", args, code, stderr, want)
+		}
+	}
+}

@@ -1,0 +1,91 @@
+package bench
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/lab/failover"
+)
+
+// Failover kills the leader again and again while hosts ping through packet-ins, and measures how long it takes from
+// SIGKILL until the switches receive commands again.
+type Failover struct {
+	Binary       string // the holdfast binary
+	Kills        int
+	OVS          bool // Open vSwitch in network namespaces (root), not embedded switches
+	Stock        bool // no agents: every switch connects to every controller
+	Durability   string
+	Between      time.Duration // undisturbed traffic before each kill; 300 ms if 0
+	PingInterval time.Duration // of each host; 5 ms if 0
+}
+
+// Validate returns a *FieldError for a value that cannot be.
+func (b Failover) Validate() error {
+	return cmp.Or(inRange("kills", b.Kills, 1, 10_000), isDurability(b.Durability))
+}
+
+// Run runs the benchmark. If something was lost, repeated or out of order the report is complete, and the error is
+// that of failover.Result.Err.
+func (b Failover) Run(ctx context.Context, progress Progress) (Report, error) {
+	r, err := b.Kill(ctx, progress, nil)
+	if err != nil {
+		return Report{}, err
+	}
+	return b.Report(r), r.Err()
+}
+
+// Kill is the experiment of the benchmark. say is told what happens, as it happens; it may be nil.
+func (b Failover) Kill(ctx context.Context, progress Progress, say func(line string)) (failover.Result, error) {
+	b = b.withDefaults()
+	return failover.Run(ctx, failover.Config{Binary: b.Binary, OVS: b.OVS, Stock: b.Stock, Kills: b.Kills,
+		Between: b.Between, PingInterval: b.PingInterval, Durability: b.Durability, Progress: progress, Say: say})
+}
+
+func (b Failover) withDefaults() Failover {
+	b.Between = cmp.Or(b.Between, 300*time.Millisecond)
+	b.PingInterval = cmp.Or(b.PingInterval, 5*time.Millisecond)
+	return b
+}
+
+// Report returns the figures of what Kill found.
+func (b Failover) Report(r failover.Result) Report {
+	b = b.withDefaults()
+	var command, hosts []float64
+	for _, k := range r.Kills {
+		command = append(command, k.Command.Seconds()*1e3)
+		hosts = append(hosts, k.Hosts.Seconds()*1e3)
+	}
+	f := counts(r)
+	f["failover_ms_median"], f["failover_ms_p99"], f["failover_ms_max"] = quantile(command, 0.5),
+		quantile(command, 0.99), quantile(command, 1)
+	f["host_silence_ms_median"], f["host_silence_ms_max"] = quantile(hosts, 0.5), quantile(hosts, 1)
+	switches, agents := "4 embedded switches in a row", "4 processes"
+	if b.OVS {
+		switches = "4 Open vSwitch bridges in a row"
+	}
+	if b.Stock {
+		agents = "none: each switch is connected to all controllers"
+	}
+	return Report{Bench: "failover", Figures: f, Setup: map[string]any{
+		"controllers": "3 processes on loopback", "agents": agents, "switches": switches, "app": "hub",
+		"load": fmt.Sprintf("4 hosts ping every %v, every packet is a packet-in at every switch; %d events in all",
+			b.PingInterval, r.EventsSent),
+		"kill": "SIGKILL of the leader, restarted after 1 s", "durability": b.Durability,
+		"failover": "until the end of the longest silence of commands at the switches that began within 5 ms of " +
+			"the kill",
+	}}
+}
+
+// counts are the counters that must be zero, and what they are of.
+func counts(r failover.Result) map[string]float64 {
+	return map[string]float64{
+		"events_sent": float64(r.EventsSent), "events_processed": float64(r.EventsProcessed),
+		"events_lost": float64(r.EventsLost), "events_repeated": float64(r.EventsRepeated),
+		"commands_issued": float64(r.CommandsIssued), "commands_executed": float64(r.CommandsExecuted),
+		"commands_lost": float64(r.CommandsLost), "commands_repeated": float64(r.CommandsRepeated),
+		"commands_reordered": float64(r.CommandsReordered),
+		"kills":              float64(len(r.Kills)),
+	}
+}

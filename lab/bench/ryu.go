@@ -1,0 +1,199 @@
+package bench
+
+import (
+	"cmp"
+	"context"
+	_ "embed"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/lab/cluster"
+	"github.com/holdfast-sdn/holdfast/lab/load"
+	"github.com/holdfast-sdn/holdfast/ryu"
+)
+
+// plainScript runs an application on os-ken itself, with its own server.
+//
+//go:embed ryu_plain.py
+var plainScript string
+
+// Ryu measures a Ryu application under the same load three times: on os-ken with its own server (eventlet, the faster
+// of its two), and on Holdfast with one controller and with three, each of which executes every event.
+type Ryu struct {
+	Binary     string   // the holdfast binary
+	App        string   // one that answers a packet-in with a flow-mod
+	Python     string   // that has os-ken
+	Path       []string // folders where Python looks for the application
+	Switches   int      // fake ones
+	Window     int      // packet-ins outstanding for each switch
+	MACs       int      // source addresses of each switch
+	Seconds    int      // how long each measurement lasts
+	Durability string
+}
+
+// Validate returns a *FieldError for a value that cannot be.
+func (b Ryu) Validate() error {
+	return cmp.Or(
+		inRange("switches", b.Switches, 1, load.MaxSwitches),
+		inRange("window", b.Window, 1, load.MaxWindow),
+		inRange("macs", b.MACs, 1, load.MaxMACs),
+		inRange("seconds", b.Seconds, 1, 3600),
+		isDurability(b.Durability))
+}
+
+// Run runs the benchmark.
+func (b Ryu) Run(ctx context.Context, progress Progress) (Report, error) {
+	identity, err := ryu.Probe(ctx, ryu.Config{Python: b.Python, Applications: []string{b.App}, Path: b.Path})
+	if err != nil {
+		return Report{}, err
+	}
+	plain, err := b.plain(ctx, progress)
+	if err != nil {
+		return Report{}, err
+	}
+	one, err := b.hosted(ctx, progress, 1)
+	if err != nil {
+		return Report{}, err
+	}
+	three, err := b.hosted(ctx, progress, 3)
+	if err != nil {
+		return Report{}, err
+	}
+	return Report{Bench: "ryu", Figures: map[string]float64{
+		"plain_per_s": plain.PerSecond, "one_per_s": one.PerSecond, "three_per_s": three.PerSecond,
+		"ratio_one": one.PerSecond / plain.PerSecond, "ratio_three": three.PerSecond / plain.PerSecond,
+		"plain_cpu_us_per_event": plain.cpu, "leader_cpu_us_per_event": three.cpu, "one_cpu_us_per_event": one.cpu,
+		"plain_unanswered": float64(plain.Unanswered), "one_unanswered": float64(one.Unanswered),
+		"three_unanswered":        float64(three.Unanswered),
+		"latency_us_median_plain": micros(plain.Latency.Quantile(0.5)),
+		"latency_us_median_one":   micros(one.Latency.Quantile(0.5)),
+		"latency_us_median_three": micros(three.Latency.Quantile(0.5)),
+	}, Setup: map[string]any{
+		"app": b.App, "python": identity.Python, "os_ken": identity.OSKen, "plain": "os-ken's own server, eventlet",
+		"holdfast":   "1, then 3 controllers on loopback, each executes every event; 1 agent for all switches",
+		"durability": b.Durability,
+		"switches": fmt.Sprintf("%d fake OpenFlow 1.3 switches in this process, %d packet-ins outstanding each, "+
+			"%d addresses each", b.Switches, b.Window, b.MACs),
+		"cpu": "of the controller and of its Python process, user and system", "seconds": b.Seconds,
+	}}, nil
+}
+
+// measured is a load's result, and what CPU the server used for each answer in µs.
+type measured struct {
+	load.Result
+	cpu float64
+}
+
+// measure puts the load on a server, whose processes are those of pid and its children.
+func (b Ryu) measure(ctx context.Context, progress Progress, address, what string, pid int) (measured, error) {
+	cfg := load.Config{Switches: b.Switches, Window: b.Window, MACsPerSwitch: b.MACs, AfterPorts: true,
+		Warmup: 3 * time.Second, Duration: time.Duration(b.Seconds) * time.Second,
+		Drain: 5 * time.Second, ReadyTimeout: 30 * time.Second, Dial: load.TCP(address)}
+	stop := progress.during(cfg.Warmup+cfg.Duration, what)
+	defer stop()
+	before := cpuTime(pid)
+	r, err := load.Run(ctx, cfg)
+	if err != nil {
+		return measured{}, fmt.Errorf("%s: %w", what, err)
+	}
+	used := cpuTime(pid) - before // of warm-up and drain too, like the answers
+	return measured{r, micros(used) / float64(max(r.Total.Answered, 1))}, nil
+}
+
+// plain runs the application on os-ken.
+func (b Ryu) plain(ctx context.Context, progress Progress) (m measured, err error) {
+	addresses, err := cluster.FreeAddresses("127.0.0.1", 1)
+	if err != nil {
+		return m, err
+	}
+	address := addresses[0]
+	folder, remove, err := ryu.Unpack()
+	if err != nil {
+		return m, err
+	}
+	defer remove()
+	cmd := exec.CommandContext(ctx, b.Python, "-W", "ignore", "-c", plainScript,
+		address[strings.LastIndexByte(address, ':')+1:], b.App)
+	cmd.Env = append(os.Environ(), "PYTHONPATH="+strings.Join(append([]string{folder}, b.Path...), ":"))
+	var printed strings.Builder
+	cmd.Stderr = &printed
+	if err := cmd.Start(); err != nil {
+		return m, fmt.Errorf("start os-ken: %w", err)
+	}
+	defer func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait() // killed
+	}()
+	if err := awaitListener(ctx, address); err != nil {
+		return m, fmt.Errorf("os-ken does not listen: %w\n%s", err, printed.String())
+	}
+	return b.measure(ctx, progress, address, "os-ken itself", cmd.Process.Pid)
+}
+
+// hosted runs it on so many controllers of Holdfast.
+func (b Ryu) hosted(ctx context.Context, progress Progress, controllers int) (m measured, err error) {
+	c, end, err := startCluster(ctx, cluster.Config{Binary: b.Binary, Controllers: controllers, Apps: []string{b.App},
+		Durability: b.Durability, Election: 500 * time.Millisecond,
+		Ryu: &cluster.Ryu{Python: b.Python, Path: b.Path, LogLevel: "warning"}})
+	if err != nil {
+		return m, err
+	}
+	defer end()
+	leader, err := c.WaitLeader(ctx)
+	if err != nil {
+		return m, c.WithLogs(err)
+	}
+	m, err = b.measure(ctx, progress, c.Agents()[0].Listen, fmt.Sprintf("Holdfast, %d controllers", controllers),
+		leader.Pid())
+	if err != nil {
+		return m, c.WithLogs(err)
+	}
+	return m, nil
+}
+
+func awaitListener(ctx context.Context, address string) error {
+	ctx, cancel := context.WithTimeout(ctx, 60*time.Second)
+	defer cancel()
+	for {
+		conn, err := load.TCP(address)(ctx, 0)
+		if err == nil {
+			return conn.Close()
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// cpuTime returns what a process and its children that live have used, user and system.
+func cpuTime(pid int) (used time.Duration) {
+	const tick = time.Second / 100 // USER_HZ, the same on all architectures of Go
+	pids := []string{strconv.Itoa(pid)}
+	children, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid)) // the pattern is valid
+	for _, file := range children {
+		text, _ := os.ReadFile(file) // a thread that has ended has none
+		pids = append(pids, strings.Fields(string(text))...)
+	}
+	for _, p := range pids {
+		text, err := os.ReadFile("/proc/" + p + "/stat")
+		if err != nil {
+			continue
+		}
+		fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
+		if len(fields) < 13 {
+			continue
+		}
+		for _, f := range fields[11:13] { // utime and stime, proc(5)
+			n, _ := strconv.ParseInt(f, 10, 64)
+			used += time.Duration(n) * tick
+		}
+	}
+	return used
+}
