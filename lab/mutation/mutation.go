@@ -1,10 +1,10 @@
-// Package mutation puts seeded bugs into code that ships, all of them into one program, in which an environment variable
-// chooses one. So a hundred bugs cost one build. It is for tests: it does not know what a bug breaks, nor who
+// Package mutation puts seeded bugs into code that ships, all of them into one program, in which an environment
+// variable chooses one. So a hundred bugs cost one build. It is for tests: it does not know what a bug breaks, nor who
 // notices.
 //
 // A bug replaces a piece of text within a function. The function that has it stands beside the right one under another
-// name, and the right one begins with the question which of them is to run. The go command reads these files by its
-// flag -overlay; nothing is written into the source tree.
+// name, and the right one begins with a comparison that decides which of them runs. The go command reads these files
+// by its flag -overlay; nothing is written into the source tree.
 package mutation
 
 import (
