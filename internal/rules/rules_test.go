@@ -33,6 +33,7 @@ var layers = []string{
 	"agent",
 	"ovsdb",
 	"bfd",
+	"stream",
 	"internal",
 	"openflow",
 }
