@@ -255,7 +255,7 @@ func (c *Core) event(id openflow.DatapathID, epoch, seq uint64, msg []byte, whol
 	c.feedEvent(sw, msg)
 	in := Input{Kind: Message, Switch: id, Epoch: epoch, Seq: seq, Message: msg}
 	switch {
-	case ours && special == experimenter.TypeMark:
+	case ours && special == experimenter.TypeSyncMarker:
 		c.finish()
 		return nil
 	case fresh:

@@ -130,7 +130,7 @@ func TestHostedInputs(t *testing.T) {
 		{"request", func(p *pair) { p.leader.Request((&wire.HTTPRequest{Method: "GET"}).Append(nil)) },
 			[]string{"2000 request 0"}},
 		{"mark", func(p *pair) {
-			p.event(1, 1, 2, experimenter.Mark{Term: 1, Number: 7}.Append(nil,
+			p.event(1, 1, 2, experimenter.SyncMarker{Generation: 1, Number: 7}.Append(nil,
 				openflow.Version13))
 		}, nil},
 		{"duplicate", func(p *pair) { p.event(1, 1, 1, switchUp()) }, nil},

@@ -58,7 +58,7 @@ func TestWhoseBytesAreLogged(t *testing.T) {
 		{"unordered for one", at(Unordered, ExactlyOnce), packetIn("x"), (*Core).EventByDigest, false},
 		{"reliable who asked", at(Reliable, ExactlyOnce), answer(1), (*Core).EventByDigest, true},
 		{"reliable who did not ask", at(Reliable, ExactlyOnce), answer(2), (*Core).EventByDigest, false},
-		{"mark", nil, experimenter.Mark{}.Append(nil, openflow.Version13), (*Core).EventByDigest, true},
+		{"sync marker", nil, experimenter.SyncMarker{}.Append(nil, openflow.Version13), (*Core).EventByDigest, true},
 		{"end of an epoch", nil, switchDown(), (*Core).EventByDigest, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -108,7 +108,7 @@ func TestMark(t *testing.T) {
 	a := &script{name: "a"}
 	p := newPair(t, Limits{}, a)
 	p.up(1)
-	p.event(1, 1, 2, experimenter.Mark{Term: 1, Number: 7}.Append(nil, openflow.Version13))
+	p.event(1, 1, 2, experimenter.SyncMarker{Generation: 1, Number: 7}.Append(nil, openflow.Version13))
 	p.event(1, 1, 3, packetIn("x"))
 	r := p.commit()
 	wantTold(t, a, "switch up of switch "+sw1, "message of switch "+sw1)

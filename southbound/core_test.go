@@ -301,7 +301,7 @@ func TestWrongPeers(t *testing.T) {
 		{"direct: other version", "version 4", concat(direct, packetIn13(1))},
 		{"stock: plays agent", "without ATTACH", concat(stock, eventBlock(1, 1, packetIn13(1)))},
 		{"stock: claims to be marked", "without ATTACH",
-			concat(stock, experimenter.Mark{Term: 1, Number: 1}.Append(nil, 4))},
+			concat(stock, experimenter.SyncMarker{Generation: 1, Number: 1}.Append(nil, 4))},
 		{"stock: other version", "version 1", concat(stock, message(1, 10, 0))},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

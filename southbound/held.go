@@ -73,7 +73,7 @@ func sum(msg []byte) uint64 {
 
 func isMark(msg []byte) bool {
 	t, ours := experimenter.Is(msg)
-	return ours && t == experimenter.TypeMark
+	return ours && t == experimenter.TypeSyncMarker
 }
 
 func (h *held) len() int   { return len(h.list) - h.start }

@@ -18,7 +18,7 @@ import (
 func heldMessage(name string) []byte {
 	var n uint64
 	if _, err := fmt.Sscanf(name, "M%d", &n); err == nil {
-		return experimenter.Mark{Term: 1, Number: n}.Append(nil, 4)
+		return experimenter.SyncMarker{Generation: 1, Number: n}.Append(nil, 4)
 	}
 	if _, err := fmt.Sscanf(name, "P%d", &n); err == nil {
 		return (&of13.PortStatus{Reason: of13.PortModify, Port: of13.PortDesc{Port: of13.Port(n)}}).Append(nil, 0)
@@ -58,7 +58,7 @@ func (h *held) names() string {
 	for ; len(all) > 0; n-- {
 		var msg []byte
 		msg, all, _ = openflow.Next(all)
-		if m, err := experimenter.ParseMark(msg); err == nil {
+		if m, err := experimenter.ParseSyncMarker(msg); err == nil {
 			list = append(list, fmt.Sprintf("M%d", m.Number))
 			continue
 		}

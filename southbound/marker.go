@@ -73,7 +73,7 @@ func markerOf(s of13.FlowStats) (m marker, ok bool) {
 	return marker{binary.BigEndian.Uint64(epoch), s.Cookie >> termShift & markerTerm, s.Cookie & sequenceMask}, true
 }
 
-// A mark (experimenter.Mark) comes from the switch as a packet-in of this packet, which only a controller can have
+// A mark (experimenter.SyncMarker) comes from the switch as a packet-in of this packet, which only a controller can have
 // had it send: the ingress port says so.
 var markPacket = append([]byte{0x02, 'H', 'F', 'M', 'R', 'K', 0x02, 'H', 'F', 'M', 'R', 'K', 0x88, 0xb5},
 	"Holdfast mark"...)
@@ -81,8 +81,8 @@ var markPacket = append([]byte{0x02, 'H', 'F', 'M', 'R', 'K', 0x02, 'H', 'F', 'M
 const markPacketLen = 60
 
 // markOut is the packet-out by which the switch sends a mark to all controllers.
-func markOut(m experimenter.Mark) *of13.PacketOut {
-	data := binary.BigEndian.AppendUint64(bytes.Clone(markPacket), m.Term)
+func markOut(m experimenter.SyncMarker) *of13.PacketOut {
+	data := binary.BigEndian.AppendUint64(bytes.Clone(markPacket), m.Generation)
 	data = binary.BigEndian.AppendUint64(data, m.Number)
 	data = append(data, make([]byte, markPacketLen-len(data))...)
 	return &of13.PacketOut{BufferID: of13.NoBuffer, InPort: of13.PortController, Data: data,
@@ -90,7 +90,7 @@ func markOut(m experimenter.Mark) *of13.PacketOut {
 }
 
 // markIn reads a mark from a packet-in.
-func markIn(msg []byte) (m experimenter.Mark, ok bool) {
+func markIn(msg []byte) (m experimenter.SyncMarker, ok bool) {
 	if msg[1] != of13.TypePacketIn || len(msg) < openflow.HeaderLen+markPacketLen || !bytes.Contains(msg, markPacket) {
 		return m, false
 	}
@@ -102,5 +102,5 @@ func markIn(msg []byte) (m experimenter.Mark, ok bool) {
 		return m, false
 	}
 	rest := in.Data[len(markPacket):]
-	return experimenter.Mark{Term: binary.BigEndian.Uint64(rest), Number: binary.BigEndian.Uint64(rest[8:])}, true
+	return experimenter.SyncMarker{Generation: binary.BigEndian.Uint64(rest), Number: binary.BigEndian.Uint64(rest[8:])}, true
 }

@@ -148,7 +148,7 @@ func (c *Core) Logged(msg []byte) {
 	if c.mode != Stock || c.stock.state != standing {
 		return
 	}
-	if t, ours := experimenter.Is(msg); ours && t != experimenter.TypeMark {
+	if t, ours := experimenter.Is(msg); ours && t != experimenter.TypeSyncMarker {
 		if t == experimenter.TypeSwitchUp {
 			c.stock.held.lost()
 		}
@@ -300,7 +300,7 @@ func (c *Core) mark(now uint64) {
 	s := &c.stock
 	s.lastMark = max(s.lastMark+1, now)
 	s.unseen++
-	c.put(markOut(experimenter.Mark{Term: c.term, Number: s.lastMark}), s.courier.xid())
+	c.put(markOut(experimenter.SyncMarker{Generation: c.term, Number: s.lastMark}), s.courier.xid())
 }
 
 // Outdone reports that the agent refuses this controller as master, since it had one with a later term. A stock switch

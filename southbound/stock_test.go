@@ -261,7 +261,7 @@ func TestSwitchThatTellsSlavesNothing(t *testing.T) {
 		if out := c.types(t); out != "" {
 			t.Fatalf("after %d marks: %s", n, out)
 		}
-		c.Logged(experimenter.Mark{Term: 3, Number: n}.Append(nil, 4))
+		c.Logged(experimenter.SyncMarker{Generation: 3, Number: n}.Append(nil, 4))
 	}
 	equal := func() {
 		t.Helper()

@@ -256,7 +256,7 @@ func (s *site) audit(c *cluster.Controller) []audit.Record {
 	s.t.Helper()
 	r, err := oracle.Read([]string{filepath.Join(s.dir, c.Name+".audit")})
 	s.check(err)
-	return slices.DeleteFunc(r, func(r audit.Record) bool { return r.Type == experimenter.TypeMark.String() })
+	return slices.DeleteFunc(r, func(r audit.Record) bool { return r.Type == experimenter.TypeSyncMarker.String() })
 }
 
 // agree compares the audit files of controllers that ran all the time.

@@ -170,7 +170,7 @@ func (t *Tally) Compare(files []string) (Result, error) {
 			issued[rec.Switch] = issued[rec.Switch][:valid]
 		case t.noErrors && rec.Type == of13.TypeName(openflow.TypeError):
 		// which are Holdfast's, not the switch's
-		case rec.Type != experimenter.TypeSwitchDown.String() && rec.Type != experimenter.TypeMark.String():
+		case rec.Type != experimenter.TypeSwitchDown.String() && rec.Type != experimenter.TypeSyncMarker.String():
 			processed[content{rec.Switch, rec.Digest}]++
 			r.EventsProcessed++
 		}

@@ -21,13 +21,13 @@ type stepCheck struct {
 // stream counts events, and knows where its marks stand.
 type stream struct {
 	count  int
-	marks  map[experimenter.Mark]int
-	newest experimenter.Mark
+	marks  map[experimenter.SyncMarker]int
+	newest experimenter.SyncMarker
 }
 
-func (x *stream) mark(m experimenter.Mark) {
+func (x *stream) mark(m experimenter.SyncMarker) {
 	if x.marks == nil {
-		x.marks = map[experimenter.Mark]int{}
+		x.marks = map[experimenter.SyncMarker]int{}
 	}
 	x.marks[m], x.newest = x.count, m
 }
@@ -61,9 +61,9 @@ func (x *stepCheck) logged(s *session, msg []byte) {
 	switch {
 	case ours && t == experimenter.TypeSwitchUp:
 		*x = stepCheck{}
-	case ours && t == experimenter.TypeMark:
+	case ours && t == experimenter.TypeSyncMarker:
 		x.seen.count++
-		if m, err := experimenter.ParseMark(msg); err == nil {
+		if m, err := experimenter.ParseSyncMarker(msg); err == nil {
 			x.seen.mark(m)
 			x.common(m)
 		}
@@ -74,7 +74,7 @@ func (x *stepCheck) logged(s *session, msg []byte) {
 }
 
 // common looks whether a mark stands in both.
-func (x *stepCheck) common(m experimenter.Mark) {
+func (x *stepCheck) common(m experimenter.SyncMarker) {
 	came, ok := x.came.marks[m]
 	seen, too := x.seen.marks[m]
 	if ok && too && !x.counted {

@@ -379,13 +379,13 @@ func (s *stockHistory) finish() error {
 var markText = []byte("Holdfast mark")
 
 // markOf reads a mark from a packet-in.
-func markOf(msg []byte) (m experimenter.Mark, ok bool) {
+func markOf(msg []byte) (m experimenter.SyncMarker, ok bool) {
 	i := bytes.Index(msg, markText)
 	if i < 0 || msg[1] != of13.TypePacketIn || len(msg) < i+len(markText)+16 {
 		return m, false
 	}
 	rest := msg[i+len(markText):]
-	return experimenter.Mark{Term: binary.BigEndian.Uint64(rest), Number: binary.BigEndian.Uint64(rest[8:])}, true
+	return experimenter.SyncMarker{Generation: binary.BigEndian.Uint64(rest), Number: binary.BigEndian.Uint64(rest[8:])}, true
 }
 
 // sharedFingerprint is that of what the log has of msg.

@@ -162,9 +162,9 @@ func TestStockHistory(t *testing.T) {
 
 // A mark comes from the switch as a packet-in, and stands in the log as itself.
 func TestStockHistoryKnowsMarks(t *testing.T) {
-	mark := experimenter.Mark{Term: 3, Number: 9}
+	mark := experimenter.SyncMarker{Generation: 3, Number: 9}
 	data := append([]byte("\x02HFMRK\x02HFMRK\x88\xb5"), markText...)
-	data = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(data, mark.Term), mark.Number)
+	data = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(data, mark.Generation), mark.Number)
 	in := of13.PacketIn{BufferID: of13.NoBuffer, Match: of13.Match(nil).WithInPort(of13.PortController), Data: data}
 	f := sharedFingerprint(in.Append(nil, 0))
 	if f != fingerprintOf(mark.Append(nil, of13.Version)) || !f.isMark() || !f.isShared() {

@@ -31,12 +31,12 @@ const (
 	TypeSwitchUp   Type = 6 // an event: the first of every epoch
 	TypeSwitchDown Type = 7 // an event: the last of every epoch
 	TypeRefuse     Type = 8 // controller to agent, then the controller closes
-	TypeMark       Type = 9 // an event: a point in the stream of events of a switch that has no agent
+	TypeSyncMarker Type = 9 // an event of a switch that has no agent: see SyncMarker
 )
 
 func (t Type) String() string {
 	names := [...]string{"type 0", "ATTACH", "EVENTS", "EVENT_ACK", "COMMANDS", "COMMAND_ACK", "SWITCH_UP",
-		"SWITCH_DOWN", "REFUSE", "MARK"}
+		"SWITCH_DOWN", "REFUSE", "SYNC_MARKER"}
 	if int(t) < len(names) {
 		return "HOLDFAST_" + names[t]
 	}
@@ -100,9 +100,13 @@ type Refuse struct {
 	Epoch  uint64
 }
 
-// Mark is a point in what a switch without agent says: its session at the leader of Term puts it there.
-// Controllers tell by it how far their own copies of the stream go. Only the log has it.
-type Mark struct{ Term, Number uint64 }
+// SyncMarker is a numbered point in the stream of events of a switch that has no agent. The switch's master puts it
+// there, and the standbys find by it how far their own copies of the stream go. It stands in the log like an event.
+// No two sync markers of one switch are equal.
+type SyncMarker struct {
+	Generation uint64 // generation_id of the master
+	Number     uint64 // grows within a generation
+}
 
 const prefixLen = openflow.HeaderLen + 8
 
@@ -113,7 +117,7 @@ const (
 	AckLen        = prefixLen + 16
 	switchDownLen = prefixLen + 8
 	refuseLen     = prefixLen + 16
-	markLen       = prefixLen + 16
+	syncMarkerLen = prefixLen + 16
 )
 
 func begin(dst []byte, version uint8, t Type) []byte {
@@ -188,10 +192,10 @@ func (r Refuse) Append(dst []byte, version uint8) []byte {
 }
 
 // Append appends the event to dst.
-func (m Mark) Append(dst []byte, version uint8) []byte {
+func (m SyncMarker) Append(dst []byte, version uint8) []byte {
 	n := len(dst)
-	dst = begin(dst, version, TypeMark)
-	dst = binary.BigEndian.AppendUint64(dst, m.Term)
+	dst = begin(dst, version, TypeSyncMarker)
+	dst = binary.BigEndian.AppendUint64(dst, m.Generation)
 	dst = binary.BigEndian.AppendUint64(dst, m.Number)
 	openflow.SetLength(dst[n:])
 	return dst
@@ -295,11 +299,11 @@ func ParseRefuse(msg []byte) (Refuse, error) {
 	return Refuse{Reason(binary.BigEndian.Uint64(b)), binary.BigEndian.Uint64(b[8:])}, nil
 }
 
-// ParseMark reads a MARK.
-func ParseMark(msg []byte) (Mark, error) {
-	b, err := body(msg, TypeMark, markLen, false)
+// ParseSyncMarker reads a SYNC_MARKER.
+func ParseSyncMarker(msg []byte) (SyncMarker, error) {
+	b, err := body(msg, TypeSyncMarker, syncMarkerLen, false)
 	if err != nil {
-		return Mark{}, err
+		return SyncMarker{}, err
 	}
-	return Mark{binary.BigEndian.Uint64(b), binary.BigEndian.Uint64(b[8:])}, nil
+	return SyncMarker{binary.BigEndian.Uint64(b), binary.BigEndian.Uint64(b[8:])}, nil
 }

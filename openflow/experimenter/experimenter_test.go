@@ -78,11 +78,11 @@ func TestRoundTrip(t *testing.T) {
 		if got, err := ParseRefuse(msg); err != nil || got != refuse {
 			t.Fatalf("%+v, %v; want %+v", got, err, refuse)
 		}
-		mark := Mark{rapid.Uint64().Draw(t, "term"), rapid.Uint64().Draw(t, "number")}
-		msg = strip(mark.Append(before, version))
-		checkMessage(t, msg, version, TypeMark)
-		if got, err := ParseMark(msg); err != nil || got != mark {
-			t.Fatalf("%+v, %v; want %+v", got, err, mark)
+		marker := SyncMarker{rapid.Uint64().Draw(t, "generation"), rapid.Uint64().Draw(t, "number")}
+		msg = strip(marker.Append(before, version))
+		checkMessage(t, msg, version, TypeSyncMarker)
+		if got, err := ParseSyncMarker(msg); err != nil || got != marker {
+			t.Fatalf("%+v, %v; want %+v", got, err, marker)
 		}
 	})
 }
@@ -108,7 +108,7 @@ var parsers = map[Type]struct {
 		func(b []byte) error { _, err := ParseSwitchDown(b); return err }},
 	TypeRefuse: {Refuse{ReasonStaleEpoch, 9}.Append(nil, openflow.Version13),
 		func(b []byte) error { _, err := ParseRefuse(b); return err }},
-	TypeMark: {Mark{1, 2}.Append(nil, openflow.Version13), func(b []byte) error { _, err := ParseMark(b); return err }},
+	TypeSyncMarker: {SyncMarker{1, 2}.Append(nil, openflow.Version13), func(b []byte) error { _, err := ParseSyncMarker(b); return err }},
 }
 
 // TestRefused: no parser takes a message of another type, or one that is cut or stretched.
