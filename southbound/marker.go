@@ -73,8 +73,8 @@ func markerOf(s of13.FlowStats) (m marker, ok bool) {
 	return marker{binary.BigEndian.Uint64(epoch), s.Cookie >> termShift & markerTerm, s.Cookie & sequenceMask}, true
 }
 
-// A mark (experimenter.SyncMarker) comes from the switch as a packet-in of this packet, which only a controller can have
-// had it send: the ingress port says so.
+// A mark (experimenter.SyncMarker) comes from the switch as a packet-in of this packet, which only a controller can
+// have had it send: the ingress port says so.
 var markPacket = append([]byte{0x02, 'H', 'F', 'M', 'R', 'K', 0x02, 'H', 'F', 'M', 'R', 'K', 0x88, 0xb5},
 	"Holdfast mark"...)
 
@@ -102,5 +102,6 @@ func markIn(msg []byte) (m experimenter.SyncMarker, ok bool) {
 		return m, false
 	}
 	rest := in.Data[len(markPacket):]
-	return experimenter.SyncMarker{Generation: binary.BigEndian.Uint64(rest), Number: binary.BigEndian.Uint64(rest[8:])}, true
+	return experimenter.SyncMarker{Generation: binary.BigEndian.Uint64(rest),
+		Number: binary.BigEndian.Uint64(rest[8:])}, true
 }

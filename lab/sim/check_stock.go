@@ -385,7 +385,8 @@ func markOf(msg []byte) (m experimenter.SyncMarker, ok bool) {
 		return m, false
 	}
 	rest := msg[i+len(markText):]
-	return experimenter.SyncMarker{Generation: binary.BigEndian.Uint64(rest), Number: binary.BigEndian.Uint64(rest[8:])}, true
+	return experimenter.SyncMarker{Generation: binary.BigEndian.Uint64(rest),
+		Number: binary.BigEndian.Uint64(rest[8:])}, true
 }
 
 // sharedFingerprint is that of what the log has of msg.
