@@ -1,4 +1,7 @@
-"""Runs an application on os-ken itself, as ryu-manager did: PORT APP. What hosts are compared with, in bench ryu and in the tests of python/."""
+"""Runs an application on os-ken itself, as ryu-manager did: PORT APP.
+
+The reference for hosts in `holdfast bench ryu` and in the tests of python/.
+"""
 
 import os
 import sys
@@ -16,5 +19,9 @@ from os_ken.controller import controller  # noqa: F401  registers the options
 
 names.install()
 app_manager.require_app = names.require_app
-cfg.CONF(args=["--ofp-listen-host", "127.0.0.1", "--ofp-tcp-listen-port", sys.argv[1]], default_config_files=[], default_config_dirs=[])
+cfg.CONF(
+    args=["--ofp-listen-host", "127.0.0.1", "--ofp-tcp-listen-port", sys.argv[1]],
+    default_config_files=[],
+    default_config_dirs=[],
+)
 app_manager.AppManager.run_apps([sys.argv[2]])

@@ -199,7 +199,8 @@ end:	do
 #endif
 		}
 		for (i : 0 .. N - 1) {
-			must(i >= logged || i >= ctl[c].executed || ctl[c].state[i] == log[i], "! replicated control state: a replica has processed other events, or in another order, than the log says\n")
+			must(i >= logged || i >= ctl[c].executed || ctl[c].state[i] == log[i],
+				"! replicated control state: a replica has processed other events, or in another order, than the log\n")
 		};
 		tidy
 	}
@@ -208,9 +209,15 @@ end:	do
 		if
 		:: ctl[c].lead == term ->
 			say("> c%d appends (s%d,e%d) to the log\n", c + 1, SWITCH(x) + 1, SEQ(x));
-			for (i : 0 .. N - 1) { must(i >= logged || log[i] != x, "! at most once events: an event is in the log twice\n") }
-			must(SEQ(x) == ctl[c].events[SWITCH(x)] + 1, "! total event order: an event is in the log before an earlier one of its switch\n");
-			for (j : 0 .. S - 1) { must(given[j * N + logged] == 0 || given[j * N + logged] == x, "! total event order: a switch has executed another command than the log says\n") }
+			for (i : 0 .. N - 1) {
+				must(i >= logged || log[i] != x, "! at most once events: an event is in the log twice\n")
+			}
+			must(SEQ(x) == ctl[c].events[SWITCH(x)] + 1,
+				"! total event order: an event is in the log before an earlier one of its switch\n");
+			for (j : 0 .. S - 1) {
+				must(given[j * N + logged] == 0 || given[j * N + logged] == x,
+					"! total event order: a switch has executed another command than the log says\n")
+			}
 			log[logged] = x;
 			logged++;
 			for (i : 0 .. C - 1) {
@@ -237,7 +244,8 @@ proctype Session(byte c; byte s) {
 end:	do
 	:: d_step { ctl[c].lead && !ctl[c].claimed[s] && DOUBTFUL ->
 #ifdef NO_DOUBT
-		say("> c%d takes its log for lost, and tells s%d to begin anew: it forgets the events that it holds\n", c + 1, s + 1);
+		say("> c%d takes its log for lost, and tells s%d to begin anew: it forgets the events that it holds\n",
+			c + 1, s + 1);
 		must(agt[s].first == E, "! at least once events: the switch forgets events that are not in the log\n");
 #endif
 		must(ctl[c].lead < term, "! at least once events: the true leader takes the log for lost\n");
@@ -341,7 +349,8 @@ end:	do
 					agt[s].executed = x;
 					say("> s%d executes command %d, of event (s%d,e%d)\n", s + 1, x, SWITCH(y) + 1, SEQ(y));
 					must(given[s * N + x - 1] == 0, "! at most once commands: a switch executes a command twice\n");
-					must(x > logged || log[x - 1] == y, "! total event order: a switch executes another command than the log says\n");
+					must(x > logged || log[x - 1] == y,
+						"! total event order: a switch executes another command than the log says\n");
 					given[s * N + x - 1] = y
 				fi
 			fi
@@ -394,5 +403,7 @@ end:	false
 
 #ifdef LIVENESS
 /* Once no more goes wrong, everything gets done. */
-ltl recovery { <> (logged == N && done[0] == N && done[S - 1] == N && agt[0].executed == N && agt[S - 1].executed == N) }
+ltl recovery {
+	<> (logged == N && done[0] == N && done[S - 1] == N && agt[0].executed == N && agt[S - 1].executed == N)
+}
 #endif

@@ -140,9 +140,14 @@ end:	do
 		if
 		:: ctl[c].lead == term ->
 			say("> c%d appends (s%d,e%d) to the log\n", c + 1, SWITCH(x) + 1, SEQ(x));
-			for (i : 0 .. N - 1) { must(i >= logged || log[i] != x, "! at most once events: an event is in the log twice\n") }
+			for (i : 0 .. N - 1) {
+				must(i >= logged || log[i] != x, "! at most once events: an event is in the log twice\n")
+			}
 			must(SEQ(x) <= events[SWITCH(x)] + 1, "! at least once events: an event is missing before this one\n");
-			for (j : 0 .. S - 1) { must(given[j * N + logged] == 0 || given[j * N + logged] == x, "! total event order: a switch has executed another command than the log says\n") }
+			for (j : 0 .. S - 1) {
+				must(given[j * N + logged] == 0 || given[j * N + logged] == x,
+					"! total event order: a switch has executed another command than the log says\n")
+			}
 			log[logged] = x;
 			logged++;
 			events[SWITCH(x)]++;
@@ -155,7 +160,8 @@ end:	do
 		tidy
 	}
 	/* The assumption: some other controller has what this one has received and not logged. */
-	:: d_step { ctl[c].up && crashes < CRASHES && term > 0 && (ctl[c].lead < term || term < TERMS) && KEPT(0) && KEPT(S - 1) ->
+	:: d_step { ctl[c].up && crashes < CRASHES && term > 0 && (ctl[c].lead < term || term < TERMS) &&
+			KEPT(0) && KEPT(S - 1) ->
 		say("> c%d crashes\n", c + 1);
 		crashes++;
 		follow(c);
@@ -238,7 +244,8 @@ end:	do
 		DOWN!BUNDLE,ctl[c].sent[s],x;
 		tidy
 	}
-	:: d_step { ctl[c].lead && ctl[c].session[s] == READY && ctl[c].lead == term && dev[s].master == c && dev[s].marker > done[s] ->
+	:: d_step { ctl[c].lead && ctl[c].session[s] == READY && ctl[c].lead == term &&
+			dev[s].master == c && dev[s].marker > done[s] ->
 		done[s] = dev[s].marker;
 		say("> c%d logs that s%d has executed its bundles up to %d\n", c + 1, s + 1, done[s]);
 		tidy
@@ -269,8 +276,10 @@ end:	do
 			:: else ->
 				say("> s%d executes bundle %d, of event (s%d,e%d)\n", s + 1, x, SWITCH(y) + 1, SEQ(y));
 				must(given[s * N + x - 1] == 0, "! at most once commands: a switch executes a command twice\n");
-				must(x == 1 || given[s * N + x - 2], "! at least once commands: a command is missing before this one\n");
-				must(x > logged || log[x - 1] == y, "! total event order: a switch executes another command than the log says\n");
+				must(x == 1 || given[s * N + x - 2],
+					"! at least once commands: a command is missing before this one\n");
+				must(x > logged || log[x - 1] == y,
+					"! total event order: a switch executes another command than the log says\n");
 				given[s * N + x - 1] = y;
 #ifdef MARKER_OUTSIDE_BUNDLE
 				if :: ctl[c].up -> DOWN!MARK,x,0 :: else fi /* what else the controller sent; its crash loses it */

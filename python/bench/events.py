@@ -1,6 +1,9 @@
-"""Prints as JSON how many events per second a host executes, and os-ken itself: simple_switch_13, 1000 hosts at 4 ports.
+"""Prints as JSON how many events per second a host and os-ken itself execute.
 
-Each event is a PACKET_IN that the application answers with FLOW_MOD and PACKET_OUT. Needs Ryu's sources, which the tests fetch.
+The application is simple_switch_13, with 1000 hosts at 4 ports.
+
+Each event is a PACKET_IN that the application answers with FLOW_MOD and PACKET_OUT.
+Needs the sources of Ryu, which the tests download.
 """
 
 import argparse

@@ -1,4 +1,8 @@
-"""Starts a host, or tells what one would run: python -m holdfast_ryu host --socket FD_OR_PATH APP..., and probe APP..."""
+"""Starts a host of Ryu applications, or prints what one would run.
+
+Usage: python -m holdfast_ryu host --socket FD_OR_PATH APP...
+       python -m holdfast_ryu probe APP...
+"""
 
 import argparse
 import faulthandler
@@ -23,14 +27,24 @@ def fix_hashes() -> None:
 
 
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="holdfast_ryu", description="Hosts Ryu applications for Holdfast, which starts it.")
+    parser = argparse.ArgumentParser(
+        prog="holdfast_ryu", description="Hosts Ryu applications for Holdfast, which starts it."
+    )
     commands = parser.add_subparsers(dest="command", required=True)
     host = commands.add_parser("host", help="host applications")
-    host.add_argument("--socket", required=True, help="a stream socket: the number of an open one, or the path where one listens")
-    host.add_argument("--slow", action="store_true", help="use only the framework's own code to parse and serialise messages")
+    host.add_argument(
+        "--socket", required=True, help="a stream socket: the number of an open one, or the path where one listens"
+    )
+    host.add_argument(
+        "--slow", action="store_true", help="use only the framework's own code to parse and serialise messages"
+    )
     host.add_argument("apps", nargs="+", metavar="APP", help="a module or a file")
-    probed = commands.add_parser("probe", help="print as JSON which Python, framework and files a host of these applications would run")
-    probed.add_argument("apps", nargs="+", metavar="APP", help="a module or a file; options as --name or --name=value are left alone")
+    probed = commands.add_parser(
+        "probe", help="print as JSON which Python, framework and files a host of these applications would run"
+    )
+    probed.add_argument(
+        "apps", nargs="+", metavar="APP", help="a module or a file; options as --name or --name=value are left alone"
+    )
     args, options = parser.parse_known_args()
     if args.command == "host" and options:
         parser.error(f"unrecognized arguments: {' '.join(options)}")
@@ -63,7 +77,8 @@ def main() -> int:
     if args.command == "probe":
         return tell(args.apps)
     fix_hashes()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # meant for Holdfast: raised in an application it would make this host differ
+    # SIGINT is meant for Holdfast. Raised in an application it would make this host diverge.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     faulthandler.enable()
     faulthandler.register(signal.SIGUSR1)  # tells where a host hangs
     from . import session, wire

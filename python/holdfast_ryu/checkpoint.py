@@ -39,7 +39,9 @@ class Checkpoints:
         self._switches = switches
         self._apps = dict(manager.applications)
         self._loops: dict[GreenThread, Any] = framework.event_loops()
-        self._web = {key: context for key, context in manager.contexts.items() if isinstance(context, wsgi.WSGIApplication)}
+        self._web = {
+            key: context for key, context in manager.contexts.items() if isinstance(context, wsgi.WSGIApplication)
+        }
         self._routes = {key: len(context.mapper.matchlist) for key, context in self._web.items()}
         self._modules = set(sys.modules)
         self._places = Places({cls.__module__.partition(".")[0] for cls in manager.applications_cls.values()})
@@ -53,7 +55,9 @@ class Checkpoints:
             add(("<app>", name), app, own=True)
             for attribute in ("events", "_events_sem", "_event_stop"):
                 add(("<app>", name, attribute), getattr(app, attribute))
-            for number, handler in enumerate(handler for handlers in app.event_handlers.values() for handler in handlers):
+            for number, handler in enumerate(
+                handler for handlers in app.event_handlers.values() for handler in handlers
+            ):
                 add(("<app>", name, "handler", number), handler)
         for loop, app in self._loops.items():
             add(("<app>", app.name, "loop"), loop)
@@ -96,7 +100,8 @@ class Checkpoints:
         try:
             pickler.dump((_versions(), scheduler.input, serials, imported, generators))
             pickler.dump_all(pieces)
-            read = Unpickler(io.BytesIO(out.getvalue()), self._places)  # what cannot be read back here cannot be anywhere
+            # What cannot be read back here cannot be read anywhere else.
+            read = Unpickler(io.BytesIO(out.getvalue()), self._places)
             read.load()
             read.load_all()
         except Exception as error:
@@ -137,9 +142,15 @@ class Checkpoints:
         unpickler = Unpickler(io.BytesIO(state), self._places)
         versions, count, serials, imported, generators = unpickler.load()
         if versions != _versions():
-            raise Unfit(f"a checkpoint of Python {versions[0]} with os-ken {versions[1]}: this host has {_versions()[0]} with {_versions()[1]}")
+            raise Unfit(
+                f"a checkpoint of Python {versions[0]} with os-ken {versions[1]}: this host has {_versions()[0]} with"
+                f" {_versions()[1]}"
+            )
         if count != number or serials.keys() != self._apps.keys():
-            raise Unfit(f"a checkpoint after input {count} of {', '.join(serials)}: wanted is {number} of {', '.join(self._apps)}")
+            raise Unfit(
+                f"a checkpoint after input {count} of {', '.join(serials)}: wanted is {number} of"
+                f" {', '.join(self._apps)}"
+            )
         scheduler.abandon(keep=self._loops)  # the threads of constructors have ended, in the state
         reason = busy(self._loops, set())
         if reason:

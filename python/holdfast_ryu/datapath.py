@@ -25,7 +25,10 @@ class Overflow(RuntimeError):
 
 
 class Datapath(controller.Datapath):  # type: ignore[misc]
-    """A switch in one epoch. What the framework itself sends, as opposed to an application, goes nowhere: Holdfast has done it."""
+    """A switch in one epoch.
+
+    Messages that the framework sends by itself are discarded: Holdfast has already done what they are for.
+    """
 
     def __init__(self) -> None:
         ofproto_protocol.ProtocolDesc.__init__(self, VERSION)
@@ -57,7 +60,10 @@ class Datapath(controller.Datapath):  # type: ignore[misc]
     def feed(self, message: bytes) -> None:
         """Has the receiver take a message."""
         if len(self.inbox) >= INBOX:
-            raise Overflow(f"switch {self.id or 0:016x}: {INBOX} messages wait for an application that does not take its events: this one is dropped")
+            raise Overflow(
+                f"switch {self.id or 0:016x}: {INBOX} messages wait for an application that does not take its events:"
+                " this one is dropped"
+            )
         self.inbox.append(message)
         scheduler.wake(self.receiver)
 
@@ -90,7 +96,10 @@ class Datapath(controller.Datapath):  # type: ignore[misc]
 
     def close(self) -> None:
         if self.state != DEAD_DISPATCHER and scheduler.owner():
-            text = f"{scheduler.owner()} closed switch {self.id or 0:016x}: no application gets its messages until it comes up again"
+            text = (
+                f"{scheduler.owner()} closed switch {self.id or 0:016x}: no application gets its messages until it"
+                " comes up again"
+            )
             outcome.log(logging.WARNING, "holdfast", text)
         self.set_state(DEAD_DISPATCHER)
         scheduler.wake(self.receiver)
@@ -138,7 +147,10 @@ class Switches:
         self.all: dict[int, Datapath] = {}
 
     def up(self, datapath_id: int, features: bytes, ports: bytes) -> None:
-        """Leads a new datapath through the states of the framework, running applications after each step, as the network's delay would."""
+        """Takes a new datapath through the states of the framework.
+
+        Applications run after each step, as they would during the delays of a network.
+        """
         self.down(datapath_id)
         datapath = Datapath()
         self.all[datapath_id] = datapath

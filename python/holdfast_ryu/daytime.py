@@ -82,7 +82,10 @@ class _Datetime(_real_datetime, metaclass=_Instance):
 
 
 def logging_time() -> types.SimpleNamespace:
-    """A time module for logging: a record must not move the clock, or the level of a log would change what applications see."""
+    """A time module for logging.
+
+    A log record must not advance the clock: the log level would change what applications see.
+    """
     return types.SimpleNamespace(
         time=lambda: clock.now_ns / 1e9,
         time_ns=lambda: clock.now_ns,
@@ -114,5 +117,6 @@ def install() -> None:
     time.strftime = _strftime
     time.sleep = hub.sleep  # type: ignore[assignment]
     for virtual, real in ((_Date, "date"), (_Datetime, "datetime")):
-        virtual.__module__, virtual.__name__, virtual.__qualname__ = "datetime", real, real  # so it is pickled by that name
+        # Pickle finds a class by these names.
+        virtual.__module__, virtual.__name__, virtual.__qualname__ = "datetime", real, real
         setattr(datetime, real, virtual)

@@ -73,7 +73,8 @@ def _seed_generators(stream: _Stream) -> None:
 
 def state() -> Any:
     """How far the generators of this process have come."""
-    return _stream.blocks, random.getstate(), uuid._last_timestamp, tempfile._name_sequence  # type: ignore[attr-defined]
+    last = uuid._last_timestamp  # type: ignore[attr-defined]
+    return _stream.blocks, random.getstate(), last, tempfile._name_sequence  # type: ignore[attr-defined]
 
 
 def set_state(state: Any) -> None:

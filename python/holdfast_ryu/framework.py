@@ -70,11 +70,18 @@ def _owned(instantiate: Any) -> Any:
 def event_loops() -> dict[GreenThread, Any]:
     """The threads that take events, with their applications."""
     functions: dict[GreenThread, Any] = {thread: thread.target for thread in scheduler.threads}
-    return {thread: function.__self__ for thread, function in functions.items() if getattr(function, "__func__", None) is _event_loop}
+    return {
+        thread: function.__self__
+        for thread, function in functions.items()
+        if getattr(function, "__func__", None) is _event_loop
+    }
 
 
 def _event_loop(self: Any) -> None:
-    """The framework's loop; but what a handler raises is a failure of the input, and a request is answered on behalf of who asks."""
+    """The event loop of the framework, with two differences.
+
+    An exception of a handler is a failure of the input. A request is answered on behalf of the application that asks.
+    """
     from os_ken.base import app_manager
     from os_ken.controller.event import EventRequestBase
 

@@ -15,7 +15,8 @@ from .scheduler import scheduler
 
 # LOAD_SECONDS is how much virtual time applications may wait for in their constructors.
 LOAD_SECONDS = 60
-# LINES is how many of the last lines that were logged go with the news that loading failed: what is wrong with an option is one of them.
+# LINES is how many of the last log lines are part of the error if loading fails. A wrong option is reported in one of
+# these lines.
 LINES = 20
 # GARBAGE is when the garbage collector looks: an event makes a hundred objects, and few of them in cycles.
 GARBAGE = (20_000, 20, 20)
@@ -37,14 +38,19 @@ class Host:
         self._checkpoints: checkpoint.Checkpoints | None = None
 
     def load(self, number: int = 0, state: bytes = b"") -> wire.Ready:
-        """Makes the applications. They may wait in their constructors: time passes for that. With a state they go on after input number."""
+        """Makes the applications.
+
+        Their constructors may wait: time passes for that. With a state they continue after input `number`.
+        """
         scheduler.failed = outcome.fail
         loader = scheduler.spawn(self._load)
         scheduler.run()
         while not loader.ended:
             next_ns = scheduler.next_ns()
             if next_ns is None or next_ns > clock.start_ns + LOAD_SECONDS * 10**9:
-                raise LoadError(f"loading {', '.join(self._apps)}: a constructor waits for something that only an input can bring")
+                raise LoadError(
+                    f"loading {', '.join(self._apps)}: a constructor waits for something that only an input can bring"
+                )
             clock.advance(next_ns)
             scheduler.ring()
             scheduler.run()
@@ -53,7 +59,9 @@ class Host:
             error: BaseException = self._error
             if isinstance(error.__context__, SyntaxError):
                 error = error.__context__  # the framework takes such a file for a module, and finds none
-            raise LoadError(f"loading {', '.join(self._apps)}: {type(error).__name__}: {error}\n{said}") from self._error
+            raise LoadError(
+                f"loading {', '.join(self._apps)}: {type(error).__name__}: {error}\n{said}"
+            ) from self._error
         self._checkpoints = checkpoint.Checkpoints(self._manager, self._switches)
         gc.collect()
         gc.freeze()  # what is there now stays: it need not be looked at again
@@ -85,7 +93,9 @@ class Host:
             raise LoadError("no application in there: a class derived from app_manager.RyuApp is one")
         manager.instantiate_apps(**manager.create_contexts())
         if datapath.VERSION not in ofproto_protocol._supported_versions:
-            raise LoadError("the applications' OFP_VERSIONS leave out OpenFlow 1.3, which is what Holdfast speaks to applications")
+            raise LoadError(
+                "the applications' OFP_VERSIONS leave out OpenFlow 1.3, which is what Holdfast speaks to applications"
+            )
 
     def checkpoint(self) -> wire.Checkpointed:
         """Returns the state that all inputs so far have brought about, if it can be kept."""

@@ -47,7 +47,9 @@ def spawn(function: Callable[..., Any], *args: Any, raise_error: bool = False, *
     return scheduler.spawn(function, *args, **kwargs)
 
 
-def spawn_after(seconds: float, function: Callable[..., Any], *args: Any, raise_error: bool = False, **kwargs: Any) -> GreenThread:
+def spawn_after(
+    seconds: float, function: Callable[..., Any], *args: Any, raise_error: bool = False, **kwargs: Any
+) -> GreenThread:
     return scheduler.spawn_after(seconds, function, *args, **kwargs)
 
 
@@ -122,7 +124,10 @@ class Event:
         self._set = False
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Waits for set(). Like that of the framework, it does not return for a set() that clear() has undone before it ran."""
+        """Waits for set().
+
+        As in the framework, a set() that clear() has undone before the waiting thread ran does not count.
+        """
         deadline = _Deadline(timeout)
         while not self._set:
             if not self._waiters.park(deadline.left()):
@@ -326,7 +331,10 @@ class LoggingWrapper:
 
 
 def _no_socket(what: str) -> NoReturn:
-    raise NoSocket(f"hub.{what}: an application of Holdfast opens no sockets, since its inputs come from the log and are executed again elsewhere")
+    raise NoSocket(
+        f"hub.{what}: an application of Holdfast opens no sockets, since its inputs come from the log and are executed"
+        " again elsewhere"
+    )
 
 
 class StreamServer:

@@ -15,7 +15,10 @@ _FRAMEWORK = Path(os_ken.__file__).parent
 
 
 def busy(loops: dict[GreenThread, Any], receivers: set[GreenThread]) -> str | None:
-    """Says what does not stand still, of all but the event loops of applications and the receivers of switches: None if that is nothing."""
+    """Describes a thread or request that is active; None if there is none.
+
+    The event loops of applications and the receivers of switches do not count.
+    """
     for loop, app in loops.items():
         if loop.ended:
             return f"{short(app)}: its event loop has ended"

@@ -56,7 +56,9 @@ def install(level: int) -> None:
 def state() -> tuple[list[str], dict[str, int]]:
     """The printed lines that are not ended yet, and the loggers' levels."""
     loggers = logging.getLogger().manager.loggerDict
-    return [printed.rest for printed in _printed], {name: logger.level for name, logger in loggers.items() if isinstance(logger, logging.Logger)}
+    return [printed.rest for printed in _printed], {
+        name: logger.level for name, logger in loggers.items() if isinstance(logger, logging.Logger)
+    }
 
 
 def set_state(state: tuple[list[str], dict[str, int]]) -> None:

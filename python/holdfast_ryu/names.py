@@ -28,7 +28,10 @@ class _Alias(importlib.abc.Loader):
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    def find_spec(self, name: str, path: Sequence[str] | None, target: types.ModuleType | None = None) -> importlib.machinery.ModuleSpec | None:
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: types.ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
         if name != "ryu" and not name.startswith("ryu."):
             return None
         real = "os_ken" + name[len("ryu") :]
@@ -62,7 +65,10 @@ def real(app: str) -> str:
 
 
 def require_app(name: str, api_style: bool = False) -> None:
-    """app_manager.require_app, which counts frames of the stack, without the frames of the import system and of this package."""
+    """app_manager.require_app, which counts stack frames.
+
+    This one leaves out the frames of the import system and of this package.
+    """
     skipped = {"importlib", "importlib._bootstrap", "importlib._bootstrap_external", __name__}
     importers = []
     frame = sys._getframe(1)

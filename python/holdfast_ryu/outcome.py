@@ -70,7 +70,10 @@ class Outcome:
         count, size = self._sent.get(owner, (0, 0))
         count, size = count + 1, size + len(message)
         if count > COMMANDS or size > COMMAND_BYTES:
-            raise TooMuch(f"{owner} sends {count} messages of {size} bytes in all because of one input: at most {COMMANDS} of {COMMAND_BYTES}")
+            raise TooMuch(
+                f"{owner} sends {count} messages of {size} bytes in all because of one input: at most {COMMANDS} of"
+                f" {COMMAND_BYTES}"
+            )
         self._sent[owner] = (count, size)
         self._commands.append(Command(owner, datapath_id, message))
 

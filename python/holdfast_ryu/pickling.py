@@ -101,7 +101,9 @@ class Unpickler(pickle.Unpickler):
         try:
             return self._things[key]
         except KeyError:
-            raise pickle.UnpicklingError(f"no {'.'.join(map(str, key))} here: the applications are not the same") from None
+            raise pickle.UnpicklingError(
+                f"no {'.'.join(map(str, key))} here: the applications are not the same"
+            ) from None
 
 
 def said(error: BaseException) -> str:

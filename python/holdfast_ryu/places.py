@@ -18,7 +18,20 @@ import os_ken
 Key = tuple[Any, ...]
 
 # ATOMS have no identity, and pickle as what they are.
-ATOMS = (int, float, complex, str, bytes, tuple, frozenset, type, types.ModuleType, type(None), type(NotImplemented), type(...))
+ATOMS = (
+    int,
+    float,
+    complex,
+    str,
+    bytes,
+    tuple,
+    frozenset,
+    type,
+    types.ModuleType,
+    type(None),
+    type(NotImplemented),
+    type(...),
+)
 CODE = (type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType)
 
 STANDARD = tuple(sysconfig.get_path(which) + os.sep for which in ("stdlib", "platstdlib"))
@@ -27,7 +40,10 @@ FRAMEWORK = os.path.dirname(os_ken.__file__) + os.sep
 
 
 class Places:
-    """Names things. Those that are its own have contents, which change. Packages are those of applications, wherever they lie."""
+    """Names objects.
+
+    Own objects have contents, which change. The packages are those of the applications, wherever their files are.
+    """
 
     def __init__(self, packages: set[str]) -> None:
         self._packages = packages - {"os_ken"}
@@ -65,7 +81,11 @@ class Places:
 
     def _modules(self) -> tuple[list[types.ModuleType], list[types.ModuleType]]:
         """The modules of applications, and all others."""
-        modules = [module for name, module in list(sys.modules.items()) if isinstance(module, types.ModuleType) and module.__name__ == name]
+        modules = [
+            module
+            for name, module in list(sys.modules.items())
+            if isinstance(module, types.ModuleType) and module.__name__ == name
+        ]
         ours = [module for module in modules if self._is_ours(module.__name__, getattr(module, "__file__", None))]
         return ours, [module for module in modules if module not in ours]
 
@@ -91,7 +111,11 @@ class Places:
         found = {}
         for key, owner in _namespaces(self._modules()[0]):
             loaded = self._bound.get(key, {})
-            found[key] = {name: value for name, value in vars(owner).items() if _is_data(name, value) or value is not loaded.get(name, value)}
+            found[key] = {
+                name: value
+                for name, value in vars(owner).items()
+                if _is_data(name, value) or value is not loaded.get(name, value)
+            }
         return found
 
     def bind(self, bindings: dict[Key, dict[str, Any]]) -> None:
@@ -114,9 +138,16 @@ def refillable(thing: Any) -> bool:
         return False
     if kind in (dict, list, set, OrderedDict, object):
         return True  # a plain object, which has nothing but its identity, too
-    if issubclass(kind, (dict, list)) or not hasattr(thing, "__dict__") or any("__slots__" in vars(base) for base in kind.__mro__):
+    if (
+        issubclass(kind, (dict, list))
+        or not hasattr(thing, "__dict__")
+        or any("__slots__" in vars(base) for base in kind.__mro__)
+    ):
         return False
-    return all(getattr(kind, name, None) is getattr(object, name, None) for name in ("__reduce__", "__reduce_ex__", "__getstate__", "__setstate__"))
+    return all(
+        getattr(kind, name, None) is getattr(object, name, None)
+        for name in ("__reduce__", "__reduce_ex__", "__getstate__", "__setstate__")
+    )
 
 
 def contents(thing: Any) -> Any:
@@ -141,7 +172,11 @@ def _namespaces(modules: list[types.ModuleType]) -> Iterator[tuple[Key, Any]]:
             key, owner = open_.pop()
             yield key, owner
             for name, value in vars(owner).items():
-                own = isinstance(value, type) and value.__module__ == module.__name__ and value.__qualname__ == ".".join((*key[1:], name))
+                own = (
+                    isinstance(value, type)
+                    and value.__module__ == module.__name__
+                    and value.__qualname__ == ".".join((*key[1:], name))
+                )
                 if own and not issubclass(value, enum.Enum):
                     open_.append(((*key, name), value))
 

@@ -44,7 +44,9 @@ def _versions() -> dict[str, str]:
     absent = [name for name in NEEDED if name not in found]
     if absent:
         wanted = " ".join(f"'{NEEDED[name]}'" for name in absent)
-        raise Missing(f"{', '.join(absent)} not installed for {sys.executable}: run {sys.executable} -m pip install {wanted}")
+        raise Missing(
+            f"{', '.join(absent)} not installed for {sys.executable}: run {sys.executable} -m pip install {wanted}"
+        )
     return found
 
 
@@ -54,7 +56,10 @@ def _describe(name: str) -> dict[str, str]:
         with open(path, "rb") as file:
             content = file.read()
     except OSError as error:
-        raise Missing(f"application {name}: cannot read {path}: {error.strerror}: give the path of a Python file, or the name of a module") from error
+        raise Missing(
+            f"application {name}: cannot read {path}: {error.strerror}: give the path of a Python file, or the name of"
+            " a module"
+        ) from error
     return {"name": name, "file": path, "sha256": hashlib.sha256(content).hexdigest()}
 
 
@@ -74,8 +79,12 @@ def _find(name: str) -> str:
             return file
     remedy = "give its file, or put the folder that its name begins in on PYTHONPATH"
     if parts[:2] == ["os_ken", "app"]:
-        remedy = "os-ken has no applications: put the folder that holds ryu/app, as in the sources of Ryu, on PYTHONPATH"
-    raise Missing(f"application {name}: no such module, looked in {os.pathsep.join(map(os.path.abspath, sys.path))}: {remedy}")
+        remedy = (
+            "os-ken has no applications: put the folder that holds ryu/app, as in the sources of Ryu, on PYTHONPATH"
+        )
+    raise Missing(
+        f"application {name}: no such module, looked in {os.pathsep.join(map(os.path.abspath, sys.path))}: {remedy}"
+    )
 
 
 def _module(file: str | None, folders: list[str], parts: list[str]) -> str | None:

@@ -43,7 +43,9 @@ class Timer:
 class GreenThread(greenlet):  # type: ignore[misc]  # of C
     """A thread of an application; its owner answers for what it sends and raises."""
 
-    def __init__(self, scheduler: "Scheduler", function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def __init__(
+        self, scheduler: "Scheduler", function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
         super().__init__(parent=scheduler.main)
         self.scheduler = scheduler
         self.owner = scheduler.owner()
@@ -153,7 +155,10 @@ class Scheduler:
         return self.last_serial
 
     def owner(self) -> str:
-        """The application on whose behalf code runs now: none in the host itself, "?" in a thread of the operating system."""
+        """The application on whose behalf code runs now.
+
+        "" in the host itself, "?" in a thread of the operating system.
+        """
         current = getcurrent()
         if type(current) is GreenThread:
             return current.owner
@@ -162,7 +167,9 @@ class Scheduler:
     def current(self) -> GreenThread:
         current = getcurrent()
         if type(current) is not GreenThread:
-            raise Foreign("only a green thread can wait here: start it with hub.spawn, not as a thread of the operating system")
+            raise Foreign(
+                "only a green thread can wait here: start it with hub.spawn, not as a thread of the operating system"
+            )
         return current
 
     def spawn(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> GreenThread:
@@ -226,7 +233,10 @@ class Scheduler:
             self._ready.append(thread)
 
     def throw(self, thread: GreenThread, error: BaseException) -> None:
-        """Raises error where the thread waits. If it is ready, it first gets what it waited for: the error comes where it waits next."""
+        """Raises error where the thread waits.
+
+        A thread that is ready first gets what it waited for. The error is raised where it waits next.
+        """
         if thread.parked:
             thread.parked = False
             thread.resumed = error

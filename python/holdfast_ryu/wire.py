@@ -72,7 +72,10 @@ class Reader:
 
 @dataclass(frozen=True)
 class Hello:
-    """What a host is: all hosts of one log get the same, but for where they begin: after input number, with the state that it left."""
+    """The identity of a host.
+
+    All hosts of one log get the same, except for where they begin: after input `number`, with its state.
+    """
 
     seed: int
     time_ns: int
@@ -191,7 +194,9 @@ def _wake(wake_ns: int | None) -> int:
 
 
 def _lines(lines: list[Line]) -> bytes:
-    return b"".join(_U8.pack(max(0, min(line.level, 255))) + _string(line.logger) + _string(line.text) for line in lines)
+    return b"".join(
+        _U8.pack(max(0, min(line.level, 255))) + _string(line.logger) + _string(line.text) for line in lines
+    )
 
 
 def encode_hello(hello: Hello) -> bytes:
@@ -204,8 +209,13 @@ def decode_hello(body: bytes) -> Hello:
     reader = Reader(body)
     version, seed, time_ns, level = reader.take(_HELLO)
     if version != VERSION:
-        raise Malformed(f"Holdfast speaks version {version} of this protocol, holdfast-ryu {VERSION}: install the one of the same release")
-    hello = Hello(seed, time_ns, level, reader.string(), reader.strings(), reader.strings(), reader.number(_U64), reader.blob())
+        raise Malformed(
+            f"Holdfast speaks version {version} of this protocol, holdfast-ryu {VERSION}: install the one of the same"
+            " release"
+        )
+    hello = Hello(
+        seed, time_ns, level, reader.string(), reader.strings(), reader.strings(), reader.number(_U64), reader.blob()
+    )
     reader.end()
     if hello.number and not hello.state:
         raise Malformed(f"a host is to begin after input {hello.number} without the state that it left")
@@ -277,11 +287,15 @@ def _decode_event(kind: int, reader: Reader) -> Event:
 
 def encode_result(result: Result) -> bytes:
     """The bytes of one result; a RESULTS frame is a count and so many of them."""
-    commands = [_MESSAGE.pack(command.datapath_id, len(command.message)) + command.message for command in result.commands]
+    commands = [
+        _MESSAGE.pack(command.datapath_id, len(command.message)) + command.message for command in result.commands
+    ]
     counts = len(commands), len(result.answers), len(result.failures), len(result.lines)
     out = [_RESULT.pack(result.number, _wake(result.wake_ns), *counts), *commands]
     for answer in result.answers:
-        out.append(_U64.pack(answer.request_id) + _U16.pack(answer.status) + _headers(answer.headers) + _bytes(answer.body))
+        out.append(
+            _U64.pack(answer.request_id) + _U16.pack(answer.status) + _headers(answer.headers) + _bytes(answer.body)
+        )
     for failure in result.failures:
         out.append(_string(failure.owner) + _string(failure.trace))
     out.append(_lines(result.lines))

@@ -47,7 +47,14 @@ CONF.register_cli_opts(
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("websocket", "rpc_public", "WebSocketRPCClient", "WebSocketRPCServer", "WebSocketDisconnectedError", "WebSocketManager"):
+    if name in (
+        "websocket",
+        "rpc_public",
+        "WebSocketRPCClient",
+        "WebSocketRPCServer",
+        "WebSocketDisconnectedError",
+        "WebSocketManager",
+    ):
         raise ImportError(f"ryu.app.wsgi.{name}: Holdfast does not host applications that use WebSockets")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
@@ -109,7 +116,9 @@ class WSGIApplication:
     def register(self, controller: Any, data: Any = None) -> None:
         """Takes the routes of a controller's marked methods."""
         self.owners[controller] = scheduler.owner()
-        methods = inspect.getmembers(controller, lambda member: inspect.isroutine(member) and hasattr(member, "routing_info"))
+        methods = inspect.getmembers(
+            controller, lambda member: inspect.isroutine(member) and hasattr(member, "routing_info")
+        )
         for name, method in methods:
             info = method.routing_info
             self.mapper.connect(
@@ -159,7 +168,11 @@ class WSGIApplication:
             del self._waiting[thread]
             thread.kill()
         if late:
-            outcome.log(logging.WARNING, "holdfast", f"{len(late)} handlers of requests have not answered for {PATIENCE_SECONDS} s: they are ended")
+            outcome.log(
+                logging.WARNING,
+                "holdfast",
+                f"{len(late)} handlers of requests have not answered for {PATIENCE_SECONDS} s: they are ended",
+            )
 
     def _answer(self, request: wire.Request) -> None:
         try:

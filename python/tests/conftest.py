@@ -1,4 +1,7 @@
-"""Ryu 4.34, fetched from PyPI once and kept outside of the repository. It is not installed: only its applications are read."""
+"""Downloads Ryu 4.34 from PyPI once and keeps it outside the repository.
+
+It is not installed: only its applications are read.
+"""
 
 import os
 import subprocess
@@ -17,7 +20,19 @@ def _fetch(cache: Path) -> None:
         folder = Path(temporary)
         # pip asks the package for its metadata, and it only answers setuptools of its day.
         (folder / "constraints.txt").write_text("setuptools==67.8.0\n")
-        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", "ryu", f"ryu=={RYU}", "-d", str(folder)]
+        command = [
+            sys.executable,
+            "-m",
+            "pip",
+            "download",
+            "--quiet",
+            "--no-deps",
+            "--no-binary",
+            "ryu",
+            f"ryu=={RYU}",
+            "-d",
+            str(folder),
+        ]
         subprocess.run(command, check=True, env=dict(os.environ, PIP_CONSTRAINT=str(folder / "constraints.txt")))
         with tarfile.open(folder / f"ryu-{RYU}.tar.gz") as archive:
             archive.extractall(folder)

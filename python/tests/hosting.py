@@ -37,9 +37,22 @@ class Hosted:
         here = Path(__file__).parent
         paths = [str(here.parent), *map(str, path)]
         environ = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
-        command = [sys.executable, "-m", "holdfast_ryu", "host", "--socket", str(theirs.fileno()), *(["--slow"] if slow else []), *apps]
+        command = [
+            sys.executable,
+            "-m",
+            "holdfast_ryu",
+            "host",
+            "--socket",
+            str(theirs.fileno()),
+            *(["--slow"] if slow else []),
+            *apps,
+        ]
         self.process = subprocess.Popen(
-            command, pass_fds=[theirs.fileno()], env=environ | {"PYTHONPATH": os.pathsep.join(paths)}, stderr=subprocess.PIPE, cwd=here
+            command,
+            pass_fds=[theirs.fileno()],
+            env=environ | {"PYTHONPATH": os.pathsep.join(paths)},
+            stderr=subprocess.PIPE,
+            cwd=here,
         )
         theirs.close()
         ours.settimeout(120)
@@ -48,7 +61,9 @@ class Hosted:
         self._number = after.number if after else 0
         self.now_ns = now_ns
         state = after.state if after else b""
-        self.session.write(wire.encode_hello(wire.Hello(seed, BEGIN, level, "site", list(apps), list(options), self._number, state)))
+        self.session.write(
+            wire.encode_hello(wire.Hello(seed, BEGIN, level, "site", list(apps), list(options), self._number, state))
+        )
         try:
             self.ready = wire.decode_ready(self.frame(wire.READY))
         except Died:

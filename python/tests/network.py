@@ -94,7 +94,9 @@ class Network:
             which = int.from_bytes(message[8:10], "big")
             if which == 13:
                 return [wire.Message(switch, openflow.ports(switch, self._ports, xid))]
-            return [wire.Message(switch, openflow.message(openflow.MULTIPART_REPLY, struct.pack(">HH4x", which, 0), xid))]
+            return [
+                wire.Message(switch, openflow.message(openflow.MULTIPART_REPLY, struct.pack(">HH4x", which, 0), xid))
+            ]
         if kind == openflow.PACKET_OUT:
             return self._forward(switch, *outputs(message))
         return []

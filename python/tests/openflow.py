@@ -39,7 +39,9 @@ def ports(datapath_id: int, count: int = 3, xid: int = 0) -> bytes:
     return message(MULTIPART_REPLY, struct.pack(">HH4x", 13, 0) + entries, xid)
 
 
-def packet_in(in_port: int, frame: bytes, xid: int = 0, reason: int = 0, cookie: int = 0, buffer_id: int = 0xFFFFFFFF) -> bytes:
+def packet_in(
+    in_port: int, frame: bytes, xid: int = 0, reason: int = 0, cookie: int = 0, buffer_id: int = 0xFFFFFFFF
+) -> bytes:
     match = struct.pack(">HHHBBI4x", 1, 12, 0x8000, 0, 4, in_port)
     head = struct.pack(">IHBBQ", buffer_id, len(frame), reason, 0, cookie)
     return message(PACKET_IN, head + match + b"\0\0" + frame, xid)
@@ -57,6 +59,12 @@ def host(number: int) -> str:
     return f"00:00:00:00:{number >> 8:02x}:{number & 255:02x}"
 
 
-def arp(source: str, target: str = BROADCAST, source_ip: bytes = b"\x0a\0\0\1", target_ip: bytes = b"\x0a\0\0\2", operation: int = 1) -> bytes:
+def arp(
+    source: str,
+    target: str = BROADCAST,
+    source_ip: bytes = b"\x0a\0\0\1",
+    target_ip: bytes = b"\x0a\0\0\2",
+    operation: int = 1,
+) -> bytes:
     body = struct.pack(">HHBBH6s4s6s4s", 1, 0x800, 6, 4, operation, address(source), source_ip, bytes(6), target_ip)
     return address(target) + address(source) + b"\x08\x06" + body

@@ -47,9 +47,30 @@ def ip6() -> str:
 
 
 def addresses() -> None:
-    texts = [mac, ip, ip6, lambda: mac().upper(), lambda: mac().replace(":", "-"), lambda: mac()[1:], lambda: ip() + "/24"]
-    texts += [lambda: ip() + "/255.255.0.0", lambda: "", lambda: "localhost", lambda: chance.randrange(2**48), lambda: None, lambda: b"\0" * 6]
-    texts += [lambda: mac() + "\n", lambda: "0:1:2:3:4:5", lambda: mac().replace(":", ""), lambda: [1], lambda: ip6() + "/64"]
+    texts = [
+        mac,
+        ip,
+        ip6,
+        lambda: mac().upper(),
+        lambda: mac().replace(":", "-"),
+        lambda: mac()[1:],
+        lambda: ip() + "/24",
+    ]
+    texts += [
+        lambda: ip() + "/255.255.0.0",
+        lambda: "",
+        lambda: "localhost",
+        lambda: chance.randrange(2**48),
+        lambda: None,
+        lambda: b"\0" * 6,
+    ]
+    texts += [
+        lambda: mac() + "\n",
+        lambda: "0:1:2:3:4:5",
+        lambda: mac().replace(":", ""),
+        lambda: [1],
+        lambda: ip6() + "/64",
+    ]
     sizes = [4, 6, 16, 0, 5]
     for number in range(ROUNDS):
         text, binary = chance.choice(texts)(), chance.randbytes(chance.choice(sizes))
@@ -62,7 +83,18 @@ def addresses() -> None:
 
 def value(field: Any) -> Any:
     size = field.type.size if hasattr(field.type, "size") else 4
-    plain = chance.choice([lambda: chance.getrandbits(8 * size), lambda: chance.getrandbits(8), mac, ip, ip6, lambda: True, lambda: None, str])()
+    plain = chance.choice(
+        [
+            lambda: chance.getrandbits(8 * size),
+            lambda: chance.getrandbits(8),
+            mac,
+            ip,
+            ip6,
+            lambda: True,
+            lambda: None,
+            str,
+        ]
+    )()
     fitting = tell("fitting", lambda: field.type.to_user(chance.randbytes(size)))
     first = chance.choice([fitting, fitting, fitting, plain])
     mask = tell("mask", lambda: field.type.to_user(chance.randbytes(size)))
@@ -91,7 +123,16 @@ def matches() -> None:
             match.append_field(ofproto.OXM_OF_ETH_TYPE, 0x800)
         tell("str", lambda: str(match))
         tell("json", match.to_jsondict)
-        tell("parts", lambda: (match.items(), list(match.iteritems()), match.get("in_port"), "eth_dst" in match, match["in_port"]))
+        tell(
+            "parts",
+            lambda: (
+                match.items(),
+                list(match.iteritems()),
+                match.get("in_port"),
+                "eth_dst" in match,
+                match["in_port"],
+            ),
+        )
         tell("odd", lambda: match.nothing)
         out = bytearray(chance.randbytes(chance.choice([0, 0, 8, 64])))
         offset = chance.choice([len(out), 0])
@@ -119,7 +160,12 @@ def packet_ins() -> None:
     for number in range(ROUNDS):
         frame = frames()
         whole = openflow.packet_in(
-            chance.randrange(2**32), frame, chance.getrandbits(32), chance.randrange(3), chance.getrandbits(64), chance.getrandbits(32)
+            chance.randrange(2**32),
+            frame,
+            chance.getrandbits(32),
+            chance.randrange(3),
+            chance.getrandbits(64),
+            chance.getrandbits(32),
         )
         if chance.random() < 0.2:  # total_len is larger or smaller than what is there
             whole = whole[:12] + struct.pack(">H", chance.randrange(200)) + whole[14:]
@@ -163,20 +209,32 @@ def flow_mods() -> None:
         match = tell(f"{number} match", lambda: parser.OFPMatch(**made))
         if match is not None and chance.random() < 0.05:
             match.set_in_port(3)
-        options = {"priority": chance.getrandbits(16), "cookie": chance.getrandbits(64), "table_id": chance.randrange(300)}
-        options |= {"command": chance.choice([0, 1, 3]), "idle_timeout": chance.getrandbits(16), "flags": chance.choice([0, 1, None])}
+        options = {
+            "priority": chance.getrandbits(16),
+            "cookie": chance.getrandbits(64),
+            "table_id": chance.randrange(300),
+        }
+        options |= {
+            "command": chance.choice([0, 1, 3]),
+            "idle_timeout": chance.getrandbits(16),
+            "flags": chance.choice([0, 1, None]),
+        }
         chosen = dict(chance.sample(sorted(options.items()), chance.randint(0, 5)))
         sent(tell("flow mod", lambda: parser.OFPFlowMod(DATAPATH, match=match, instructions=instructions(), **chosen)))
 
 
 def packet_outs() -> None:
     for _ in range(ROUNDS):
-        data = chance.choice([None, b"", chance.randbytes(60), bytearray(chance.randbytes(60)), packet.Packet(frames()), "text"])
+        data = chance.choice(
+            [None, b"", chance.randbytes(60), bytearray(chance.randbytes(60)), packet.Packet(frames()), "text"]
+        )
         buffer_id = chance.choice([ofproto.OFP_NO_BUFFER, ofproto.OFP_NO_BUFFER, 5, None])
         sent(
             tell(
                 "packet out",
-                lambda: parser.OFPPacketOut(DATAPATH, buffer_id, chance.getrandbits(32), chance.choice([actions(), actions(), None]), data),
+                lambda: parser.OFPPacketOut(
+                    DATAPATH, buffer_id, chance.getrandbits(32), chance.choice([actions(), actions(), None]), data
+                ),
             )
         )
 
@@ -203,9 +261,18 @@ def frames() -> bytes:
         made.add_protocol(arp.arp(src_mac=mac(), src_ip=ip(), dst_ip=ip()))
     if kind in (0x800, 0x86DD):
         number, layer = chance.choice(
-            [(17, udp.udp(chance.choice([53, 68]), chance.choice([53, 67, 4789]))), (6, tcp.tcp(80, 99)), (1, icmp.icmp()), (99, None)]
+            [
+                (17, udp.udp(chance.choice([53, 68]), chance.choice([53, 67, 4789]))),
+                (6, tcp.tcp(80, 99)),
+                (1, icmp.icmp()),
+                (99, None),
+            ]
         )
-        made.add_protocol(ipv4.ipv4(proto=number, src=ip(), dst=ip()) if kind == 0x800 else ipv6.ipv6(nxt=number, src=ip6(), dst=ip6()))
+        made.add_protocol(
+            ipv4.ipv4(proto=number, src=ip(), dst=ip())
+            if kind == 0x800
+            else ipv6.ipv6(nxt=number, src=ip6(), dst=ip6())
+        )
         if layer is not None:
             made.add_protocol(layer)
     made.serialize()
@@ -217,7 +284,9 @@ def frames() -> bytes:
 
 def packets() -> None:
     for number in range(ROUNDS):
-        frame = chance.choice([frames, frames, frames, lambda: bytes(chance.randrange(70)), lambda: chance.randbytes(70)])()
+        frame = chance.choice(
+            [frames, frames, frames, lambda: bytes(chance.randrange(70)), lambda: chance.randbytes(70)]
+        )()
         frame = chance.choice([bytes, bytearray])(frame)
         made = tell(f"{number} packet", lambda: packet.Packet(frame))
         if made is not None:

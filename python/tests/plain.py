@@ -21,7 +21,8 @@ class Plain:
             free.bind(("127.0.0.1", 0))
             number = free.getsockname()[1]
         environ = dict(os.environ, PYTHONPATH=os.pathsep.join([str(HERE.parent), str(ryu)]))
-        command = [sys.executable, "-W", "ignore", str(HERE.parent.parent / "lab/bench/ryu_plain.py"), str(number), app]
+        script = HERE.parent.parent / "lab/bench/ryu_plain.py"
+        command = [sys.executable, "-W", "ignore", str(script), str(number), app]
         self.process = subprocess.Popen(command, env=environ, stderr=subprocess.DEVNULL)
         self._socket = self._connect(number)
         self._in = self._socket.makefile("rb")

@@ -34,7 +34,9 @@ def test_learning_switch(ryu: Path, slow: bool) -> None:
         network = Network(host, 1, 3)
         learn(network)
         assert network.kinds(1) == [openflow.FLOW_MOD, openflow.PACKET_OUT, openflow.FLOW_MOD, openflow.PACKET_OUT]
-        flood, direct = (outputs(message) for _, message in network.messages if openflow.kind(message) == openflow.PACKET_OUT)
+        flood, direct = (
+            outputs(message) for _, message in network.messages if openflow.kind(message) == openflow.PACKET_OUT
+        )
         assert flood[:2] == (1, [openflow.FLOOD]) and direct[:2] == (2, [1])
         assert direct[2] == openflow.arp(openflow.host(2), openflow.host(1), operation=2)
         xids = [openflow.xid(message) for _, message in network.messages]
@@ -68,7 +70,16 @@ def lacpdu(port: int) -> bytes:
     actor = struct.pack(">BBH6sHHHB3x", 1, 20, 0xFFFF, b"\x02\0\0\0\0\x99", 9, 0xFF, port, 0x3D)
     partner = struct.pack(">BBH6sHHHB3x", 2, 20, 0, bytes(6), 0, 0, 0, 0)
     collector = struct.pack(">BBH12x", 3, 16, 0)
-    return bytes.fromhex("0180c2000002") + b"\x02\0\0\0\1" + bytes([port]) + b"\x88\x09\x01\x01" + actor + partner + collector + bytes(2 + 50)
+    return (
+        bytes.fromhex("0180c2000002")
+        + b"\x02\0\0\0\1"
+        + bytes([port])
+        + b"\x88\x09\x01\x01"
+        + actor
+        + partner
+        + collector
+        + bytes(2 + 50)
+    )
 
 
 def test_link_aggregation(ryu: Path, slow: bool) -> None:
@@ -118,7 +129,9 @@ def test_topology_api(ryu: Path) -> None:
         assert "deleted" not in network.lines(), "LLDP keeps them"
         network.cut((1, 1), (2, 2))
         network.passes(60)
-        assert json.loads(network.request("GET", "/links").body) == [link for link in both if link not in ([1, 1, 2, 2], [2, 2, 1, 1])]
+        assert json.loads(network.request("GET", "/links").body) == [
+            link for link in both if link not in ([1, 1, 2, 2], [2, 2, 1, 1])
+        ]
         assert network.lines().count("deleted [") == 2
         network.run(wire.Down(3))
         assert json.loads(network.request("GET", "/links").body) == []
@@ -131,10 +144,18 @@ def test_ofctl_rest_answers_when_the_switch_has(ryu: Path) -> None:
     stats = struct.pack(">HH4x", 1, 0) + flow
     with Hosted("ryu.app.ofctl_rest", path=[ryu]) as host:
         host.one(wire.Up(1, openflow.features(1), openflow.ports(1, 3)))
-        asked = host.batch([wire.Request(number, "GET", path, [], b"") for number, path in enumerate(("/stats/desc/1", "/stats/flow/1"))])
+        asked = host.batch(
+            [
+                wire.Request(number, "GET", path, [], b"")
+                for number, path in enumerate(("/stats/desc/1", "/stats/flow/1"))
+            ]
+        )
         assert [result.answers for result in asked] == [[], []]
         xids = [openflow.xid(result.commands[0].message) for result in asked]
-        replies = [openflow.message(openflow.MULTIPART_REPLY, body, xid) for body, xid in ((stats, xids[1]), (description, xids[0]))]
+        replies = [
+            openflow.message(openflow.MULTIPART_REPLY, body, xid)
+            for body, xid in ((stats, xids[1]), (description, xids[0]))
+        ]
         flows, described = (result.answers[0] for result in host.batch(wire.Message(1, reply) for reply in replies))
         assert (flows.request_id, flows.status, described.request_id, described.status) == (1, 200, 0, 200)
         (entry,) = json.loads(flows.body)["1"]
@@ -148,7 +169,9 @@ def test_ofctl_rest_answers_when_the_switch_has(ryu: Path) -> None:
         }
         host.one(wire.Request(3, "GET", "/stats/desc/1", [], b""))
         late = [answer for result in host.passes(5) for answer in result.answers]
-        assert [(answer.request_id, answer.status, answer.body) for answer in late] == [(3, 200, b'{"1": {}}')], "a switch that says nothing"
+        assert [(answer.request_id, answer.status, answer.body) for answer in late] == [
+            (3, 200, b'{"1": {}}')
+        ], "a switch that says nothing"
 
 
 def test_ofctl_rest(ryu: Path) -> None:
@@ -194,10 +217,14 @@ def test_router(ryu: Path) -> None:
         answer = json.loads(network.request("POST", f"/router/{DPID}", route).body)
         assert answer[0]["command_result"][0]["result"] == "success"
         asked = [outputs(message) for _, message in network.messages if openflow.kind(message) == openflow.PACKET_OUT]
-        assert any(frame[12:14] == b"\x08\x06" and frame[38:42] == bytes([172, 16, 20, 9]) for _, _, frame in asked), "it asks for the gateway"
+        assert any(
+            frame[12:14] == b"\x08\x06" and frame[38:42] == bytes([172, 16, 20, 9]) for _, _, frame in asked
+        ), "it asks for the gateway"
         gateway, router = openflow.host(9), "02:00:00:00:01:01"
         before = len(network.messages)
-        network.frame(1, 1, openflow.arp(gateway, router, bytes([172, 16, 20, 9]), bytes([172, 16, 20, 1]), operation=2))
+        network.frame(
+            1, 1, openflow.arp(gateway, router, bytes([172, 16, 20, 9]), bytes([172, 16, 20, 1]), operation=2)
+        )
         assert openflow.FLOW_MOD in network.kinds(1)[before:], "the route's flow, now that the gateway is known"
         data = json.loads(network.request("GET", f"/router/{DPID}").body)[0]["internal_network"][0]
         assert data["address"][0]["address"] == "172.16.20.1/24"
@@ -206,7 +233,9 @@ def test_router(ryu: Path) -> None:
 
 def test_applications_together_and_by_file(ryu: Path) -> None:
     folder = ryu / "ryu" / "app"
-    with Hosted(str(folder / "simple_switch_rest_13.py"), "ryu.app.ofctl_rest", "os_ken.app.rest_topology", path=[ryu]) as host:
+    with Hosted(
+        str(folder / "simple_switch_rest_13.py"), "ryu.app.ofctl_rest", "os_ken.app.rest_topology", path=[ryu]
+    ) as host:
         network = Network(host, 1, 3)
         learn(network)
         assert json.loads(network.request("GET", f"/simpleswitch/mactable/{DPID}").body)

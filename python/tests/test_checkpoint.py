@@ -86,7 +86,9 @@ def test_goes_on_as_if_it_had_executed_all(ryu: Path, apps: list[str]) -> None:
     with Hosted(*apps, path=[ryu]) as host:
         done = 0
         for cut in sorted(chance.sample(range(40, INPUTS), 2)):
-            assert same(host.batch(events[done:cut], STEP_NS), expected[done:cut]), "taking a checkpoint changes nothing"
+            assert same(
+                host.batch(events[done:cut], STEP_NS), expected[done:cut]
+            ), "taking a checkpoint changes nothing"
             after = host.checkpoint()
             assert (after.number, after.reason) == (cut, "") and after.state
             with resumed(apps, ryu, after) as other:
@@ -139,7 +141,11 @@ def packet(port: int) -> wire.Message:
 @pytest.mark.parametrize(
     ("name", "events", "reason"),
     [
-        ("ryu.app.simple_monitor_13", [], r"simple_monitor_13: a green thread waits in _monitor \(simple_monitor_13.py:\d+\)"),
+        (
+            "ryu.app.simple_monitor_13",
+            [],
+            r"simple_monitor_13: a green thread waits in _monitor \(simple_monitor_13.py:\d+\)",
+        ),
         (app("waiting"), [wire.Request(1, "GET", "/sleep/5", [], b"")], r"waiting: a green thread waits in beat"),
         (app("sleepy"), [up(1), packet(1)], r"sleepy: a handler waits in packet_in \(sleepy.py:\d+\)"),
         (app("unkept"), [up(1), packet(1)], r"unkept: self.file: TypeError: .*TextIOWrapper"),
@@ -150,7 +156,11 @@ def packet(port: int) -> wire.Message:
         (app("unkept"), [up(1), packet(6)], r"unkept: Unkept.shared: TypeError: .*generator"),
         (app("unkept"), [up(1), packet(7)], r"unkept: self.error: TypeError: Fussy.__init__\(\) missing"),
         (app("unkept"), [up(1), packet(8)], r"a thread of the operating system runs"),
-        (app("unkept"), [wire.Request(1, "GET", "/wait", [], b"")], r"unkept: a request waits in wait \(unkept.py:\d+\)"),
+        (
+            app("unkept"),
+            [wire.Request(1, "GET", "/wait", [], b"")],
+            r"unkept: a request waits in wait \(unkept.py:\d+\)",
+        ),
         (app("unkept"), [up(1), packet(9)], r"routes were added"),
         (app("unkept"), [up(1), packet(10)], r"unkept: self.chain: RecursionError"),
         (app("unkept"), [up(1), packet(11), packet(1)], r"unkept: its event loop has ended"),

@@ -35,10 +35,18 @@ def test_failing_application_loses_its_commands_of_that_input(ryu: Path) -> None
     with Hosted(app("failing"), "ryu.app.simple_switch_13", path=[ryu]) as host:
         host.one(up(1))
         good, bad, after = host.batch([packet(1), packet(2), packet(1)])
-        assert sorted(openflow.kind(command.message) for command in good.commands) == [openflow.PACKET_OUT, openflow.BARRIER_REQUEST]
-        assert [openflow.kind(command.message) for command in bad.commands] == [openflow.PACKET_OUT], "only the other application's command is left"
+        assert sorted(openflow.kind(command.message) for command in good.commands) == [
+            openflow.PACKET_OUT,
+            openflow.BARRIER_REQUEST,
+        ]
+        assert [openflow.kind(command.message) for command in bad.commands] == [
+            openflow.PACKET_OUT
+        ], "only the other application's command is left"
         assert [failure.owner for failure in bad.failures] == ["Failing"]
-        assert "packet_in" in bad.failures[0].trace and "ValueError: no packets from port 2, please" in bad.failures[0].trace
+        assert (
+            "packet_in" in bad.failures[0].trace
+            and "ValueError: no packets from port 2, please" in bad.failures[0].trace
+        )
         assert not good.failures and not after.failures
         assert "seen 3" in texts(after), "its state is what it was when it raised"
         assert len(after.commands) == 2
@@ -70,9 +78,21 @@ def test_garbage_from_a_switch_is_not_the_end(ryu: Path) -> None:
     truncated = openflow.message(openflow.PACKET_IN, bytes(5))
     with Hosted("ryu.app.simple_switch_13", path=[ryu]) as host:
         host.one(up(1))
-        for garbage in (truncated, b"", b"\x04", openflow.message(99), openflow.message(openflow.PORT_STATUS), bytes(64)):
+        for garbage in (
+            truncated,
+            b"",
+            b"\x04",
+            openflow.message(99),
+            openflow.message(openflow.PORT_STATUS),
+            bytes(64),
+        ):
             assert host.one(wire.Message(1, garbage)).commands == []
-        for features, ports in ((b"", b""), (b"garbage", openflow.ports(2)), (openflow.features(2), b"\4\x13\0\1garbage"), (bytes(32), bytes(80))):
+        for features, ports in (
+            (b"", b""),
+            (b"garbage", openflow.ports(2)),
+            (openflow.features(2), b"\4\x13\0\1garbage"),
+            (bytes(32), bytes(80)),
+        ):
             host.batch([wire.Up(2, features, ports), packet(1, 2), wire.Down(2)])
         assert len(host.one(packet(1)).commands) == 1
 
@@ -102,9 +122,14 @@ def test_timers_ring_in_virtual_time() -> None:
 def test_application_waits_for_a_switch() -> None:
     with Hosted(app("waiting")) as host:
         request, barrier = host.one(up(1)).commands
-        assert openflow.kind(request.message) == openflow.MULTIPART_REQUEST and openflow.kind(barrier.message) == openflow.BARRIER_REQUEST
+        assert (
+            openflow.kind(request.message) == openflow.MULTIPART_REQUEST
+            and openflow.kind(barrier.message) == openflow.BARRIER_REQUEST
+        )
         description = struct.pack(">HH4x256s256s256s32s256s", 0, 0, b"Acme", b"", b"", b"", b"")
-        between = host.one(wire.Message(1, openflow.message(openflow.MULTIPART_REPLY, description, openflow.xid(request.message))))
+        between = host.one(
+            wire.Message(1, openflow.message(openflow.MULTIPART_REPLY, description, openflow.xid(request.message)))
+        )
         assert texts(between) == [], "it waits for the barrier too"
         done = host.one(wire.Message(1, openflow.message(openflow.BARRIER_REPLY, xid=openflow.xid(barrier.message))))
         assert "made by Acme" in " ".join(texts(done))
@@ -117,14 +142,19 @@ def test_request_is_answered_by_a_later_input() -> None:
         assert asked.answers == []
         (barrier,) = asked.commands
         slept, other = host.batch(
-            [wire.Request(78, "GET", "/sleep/1.5?a=b%20c", [("X-Thing", "1")], b""), wire.Request(79, "GET", "/nothing", [], b"")]
+            [
+                wire.Request(78, "GET", "/sleep/1.5?a=b%20c", [("X-Thing", "1")], b""),
+                wire.Request(79, "GET", "/nothing", [], b""),
+            ]
         )
         assert slept.answers == [] and [(answer.request_id, answer.status) for answer in other.answers] == [(79, 404)]
         done = host.one(wire.Message(1, openflow.message(openflow.BARRIER_REPLY, xid=openflow.xid(barrier.message))))
         assert [(answer.request_id, answer.status) for answer in done.answers] == [(77, 200)]
         assert done.answers[0].body.startswith(b"barrier ")
         answers = [answer for result in host.passes(2) for answer in result.answers]
-        assert [(answer.request_id, answer.body) for answer in answers] == [(78, b'{"slept":"1.5","query":{"a":"b c"}}')]
+        assert [(answer.request_id, answer.body) for answer in answers] == [
+            (78, b'{"slept":"1.5","query":{"a":"b c"}}')
+        ]
         assert ("Content-Type", "application/json") in answers[0].headers
 
 
@@ -157,7 +187,9 @@ def test_request_that_is_never_answered() -> None:
 def world(seed: int = 7) -> list[wire.Result]:
     with Hosted(app("worldly"), seed=seed) as host:
         ready = [wire.Result(0, None, [], [], [], host.ready.lines)]
-        return ready + host.batch([*(up(number) for number in range(1, 9)), *(packet(1, number) for number in range(1, 9))])
+        return ready + host.batch(
+            [*(up(number) for number in range(1, 9)), *(packet(1, number) for number in range(1, 9))]
+        )
 
 
 def test_processes_see_the_same_world() -> None:
@@ -194,7 +226,9 @@ def test_constructor_may_sleep() -> None:
     ],
 )
 def test_what_cannot_be_loaded(name: str, complaint: str, tmp_path: Path) -> None:
-    (tmp_path / "openflow10.py").write_text("from ryu.base import app_manager\nclass Old(app_manager.RyuApp):\n    OFP_VERSIONS = [1]\n")
+    (tmp_path / "openflow10.py").write_text(
+        "from ryu.base import app_manager\nclass Old(app_manager.RyuApp):\n    OFP_VERSIONS = [1]\n"
+    )
     (tmp_path / "mistyped.py").write_text("x = (\n")
     where = APPS / f"{name}.py"
     with pytest.raises(Died, match=complaint):

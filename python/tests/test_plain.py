@@ -19,8 +19,12 @@ def messages() -> list[bytes]:
     chance = random.Random(3)
     made = []
     for _ in range(EVENTS):
-        port, target = chance.randint(1, PORTS), chance.choice([openflow.BROADCAST, openflow.host(chance.randint(1, 30))])
-        frame = openflow.address(target) + openflow.address(openflow.host(chance.randint(1, 30))) + chance.choice(BODIES)
+        port, target = chance.randint(1, PORTS), chance.choice(
+            [openflow.BROADCAST, openflow.host(chance.randint(1, 30))]
+        )
+        frame = (
+            openflow.address(target) + openflow.address(openflow.host(chance.randint(1, 30))) + chance.choice(BODIES)
+        )
         made.append(openflow.packet_in(port, frame))
         if chance.random() < 0.1:
             made.append(openflow.port_status(1, port, chance.randrange(3)))

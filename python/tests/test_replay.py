@@ -19,7 +19,9 @@ BODIES = [
     bytes.fromhex("0800450000540000400040010000c0a80001c0a800020800f7ff0001") + bytes(58),
     bytes.fromhex("08004500001c0000400040110000c0a80001c0a80002003500350008ffff") + bytes(18),
     bytes.fromhex("080045000028000040004006000ac0a80001c0a8000204d20050000000010000000050020200000000000000"),
-    bytes.fromhex("86dd6000000000083a40fe800000000000000000000000000001fe8000000000000000000000000000028000000000000000"),
+    bytes.fromhex(
+        "86dd6000000000083a40fe800000000000000000000000000001fe8000000000000000000000000000028000000000000000"
+    ),
     bytes.fromhex("81000064080600010800060400010000000000010a0000010000000000000a000002"),
     b"\x88\xb5" + bytes(46),
 ]
@@ -47,13 +49,17 @@ def traffic(seed: int, requests: list[tuple[str, str, bytes]]) -> Iterator[wire.
             case number if number < 130:
                 yield wire.Tick()
             case number if number < 400:
-                yield wire.Message(switch, openflow.packet_in(port, openflow.arp(source, chance.choice([target, openflow.BROADCAST]))))
+                yield wire.Message(
+                    switch, openflow.packet_in(port, openflow.arp(source, chance.choice([target, openflow.BROADCAST])))
+                )
             case _:
                 frame = openflow.address(target) + openflow.address(source) + chance.choice(BODIES)
                 yield wire.Message(switch, openflow.packet_in(port, frame, buffer_id=chance.choice([0xFFFFFFFF, 5])))
 
 
-def execute(apps: list[str], ryu: Path, requests: list[tuple[str, str, bytes]], batch: int, slow: bool = False) -> list[wire.Result]:
+def execute(
+    apps: list[str], ryu: Path, requests: list[tuple[str, str, bytes]], batch: int, slow: bool = False
+) -> list[wire.Result]:
     with Hosted(*apps, path=[ryu], slow=slow, options=["--observe-links"]) as host:
         events = list(traffic(1, requests))
         assert len(events) == INPUTS

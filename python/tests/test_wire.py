@@ -59,15 +59,26 @@ def test_hello_with_a_state() -> None:
 def test_checkpointed() -> None:
     for done in (wire.Checkpointed(9, b"state", ""), wire.Checkpointed(0, b"", "why not")):
         assert wire.decode_checkpointed(body(wire.encode_checkpointed(done))) == done
-    assert wire.encode_checkpointed(wire.Checkpointed(1, b"s", "r")) == b"\0\0\0\x13\7" + bytes(7) + b"\1\0\0\0\1s\0\0\0\1r"
+    assert (
+        wire.encode_checkpointed(wire.Checkpointed(1, b"s", "r"))
+        == b"\0\0\0\x13\7" + bytes(7) + b"\1\0\0\0\1s\0\0\0\1r"
+    )
 
 
 def test_results() -> None:
     result = wire.Result(
-        9, 77, [Command("", 1, b"command")], [Answer(3, 200, [("A", "b")], b"x")], [Failure("App", "trace")], [Line(30, "l", "t\udcff")]
+        9,
+        77,
+        [Command("", 1, b"command")],
+        [Answer(3, 200, [("A", "b")], b"x")],
+        [Failure("App", "trace")],
+        [Line(30, "l", "t\udcff")],
     )
     empty = wire.Result(10, None, [], [], [], [])
-    assert wire.decode_results(body(wire.encode_results([wire.encode_result(result), wire.encode_result(empty)]))) == [result, empty]
+    assert wire.decode_results(body(wire.encode_results([wire.encode_result(result), wire.encode_result(empty)]))) == [
+        result,
+        empty,
+    ]
 
 
 def test_damaged_frames_are_malformed() -> None:

@@ -90,7 +90,8 @@ BUILD = {
         out_group=o.OFPG_ANY, match=p.OFPMatch(), instructions=[]),
     'match link': lambda: match(
         in_port=1, metadata=(0x1200, 0xff00), eth_dst=('01:00:00:00:00:00', '01:00:00:00:00:00'),
-        eth_src=(A, 'ff:ff:ff:ff:ff:00'), eth_type=0x88b5, vlan_vid=(0x1000, 0x1000), vlan_pcp=5, tunnel_id=(0x77, 0xff)),
+        eth_src=(A, 'ff:ff:ff:ff:ff:00'), eth_type=0x88b5, vlan_vid=(0x1000, 0x1000), vlan_pcp=5,
+        tunnel_id=(0x77, 0xff)),
     'match physical': lambda: match(in_port=1, in_phy_port=2),
     'match udp': lambda: match(eth_type=0x0800, ip_dscp=46, ip_ecn=1, ip_proto=17, ipv4_src='192.168.0.1',
                                ipv4_dst=('10.0.0.0', '255.0.0.255'), udp_src=68, udp_dst=67),

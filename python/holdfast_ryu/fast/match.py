@@ -1,4 +1,7 @@
-"""Matches: fields are converted once for each value, and what only Ryu's old interface needs is made when it is asked for."""
+"""Faster matches.
+
+Each value of a field is converted once. What only Ryu's old interface needs is made on demand.
+"""
 
 import struct
 from functools import lru_cache
@@ -87,7 +90,10 @@ def _composed(self: Any) -> bool:
 
 def encoded(match: Any) -> tuple[int, bytes]:
     """The length of a match that was not composed with the old interface, and its bytes with padding."""
-    out = [_remembered_encoded(name, value) if type(value) is int or type(value) is str else _encoded(name, value) for name, value in match._fields2]
+    out = [
+        _remembered_encoded(name, value) if type(value) is int or type(value) is str else _encoded(name, value)
+        for name, value in match._fields2
+    ]
     body = b"".join(out)
     length = _HEADER.size + len(body)
     return length, _HEADER.pack(ofproto.OFPMT_OXM, length) + body + _PADDING[length % 8]

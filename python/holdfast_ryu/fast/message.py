@@ -72,7 +72,15 @@ def _packet_out(self: Any) -> None:
             raise _Uncommon
         actions = _actions(self.actions)
         size = _PACKET_OUT.size + len(actions) + len(data or b"")
-        head = _PACKET_OUT.pack(self.datapath.ofproto.OFP_VERSION, self.cls_msg_type, size, self.xid or 0, self.buffer_id, self.in_port, len(actions))
+        head = _PACKET_OUT.pack(
+            self.datapath.ofproto.OFP_VERSION,
+            self.cls_msg_type,
+            size,
+            self.xid or 0,
+            self.buffer_id,
+            self.in_port,
+            len(actions),
+        )
     except Exception:
         _original_packet_out(self)
         return
@@ -83,7 +91,11 @@ def _packet_out(self: Any) -> None:
 
 def _flow_mod(self: Any) -> None:
     try:
-        if type(self) is not parser.OFPFlowMod or type(self.match) is not parser.OFPMatch or self.match._composed_with_old_api():
+        if (
+            type(self) is not parser.OFPFlowMod
+            or type(self.match) is not parser.OFPMatch
+            or self.match._composed_with_old_api()
+        ):
             raise _Uncommon
         length, match = matches.encoded(self.match)
         instructions = _instructions(self.instructions)

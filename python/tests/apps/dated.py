@@ -13,7 +13,9 @@ class Dated(app_manager.RyuApp):
         super().__init__(*args, **kwargs)
         now, today = datetime.datetime.now(), datetime.date.today()
         assert imported is datetime.datetime
-        assert isinstance(now, datetime.datetime) and isinstance(now, datetime.date) and isinstance(today, datetime.date)
+        assert (
+            isinstance(now, datetime.datetime) and isinstance(now, datetime.date) and isinstance(today, datetime.date)
+        )
         assert not isinstance(today, datetime.datetime) and issubclass(datetime.datetime, datetime.date)
         assert now.date() == today == datetime.date(2023, 11, 14)
         assert datetime.timedelta(0) < datetime.datetime.now() - now < datetime.timedelta(seconds=1)

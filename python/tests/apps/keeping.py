@@ -137,14 +137,63 @@ class Keeping(app_manager.RyuApp):
 
     def tell(self):
         with self.lock, self.guard:
-            self.logger.error("%s", [SEEN, list(NAMES), total, hook.__name__, default(), default(self.missing), Station.count, Station.recent[-3:]])
-        self.logger.error("%s", [list(self.addresses), [datapath.id for datapath in self.datapaths], [datapath.xid for datapath in self.gone]])
+            self.logger.error(
+                "%s",
+                [
+                    SEEN,
+                    list(NAMES),
+                    total,
+                    hook.__name__,
+                    default(),
+                    default(self.missing),
+                    Station.count,
+                    Station.recent[-3:],
+                ],
+            )
+        self.logger.error(
+            "%s",
+            [
+                list(self.addresses),
+                [datapath.id for datapath in self.datapaths],
+                [datapath.xid for datapath in self.gone],
+            ],
+        )
         self.logger.error("%s", [[list(names) for names in self.pairs], [place.port for place in self.pairs.values()]])
-        self.logger.error("%s", [[station.address for station in self.waiting], all(station.peers == {station} for station in self.waiting)])
-        self.logger.error("%s", [self.waiting[-1] is Station.Inner.last, self.stations[self.waiting[-1].address] is self.waiting[-1]])
-        self.logger.error("%s", [self.order, self.counts, self.call(), self.describe(), self.started.is_alive(), self.message.datapath.id, self.day])
-        self.logger.error("%s", [random.random(), self.system.random(), uuid.uuid1(), tempfile.mktemp(), time.time(), time.monotonic()])
-        self.logger.error("%s", [hash(self), self in self.apps, self.proto is ofproto_v1_3, {self, *self.datapaths} == {self} | self.datapaths])
+        self.logger.error(
+            "%s",
+            [
+                [station.address for station in self.waiting],
+                all(station.peers == {station} for station in self.waiting),
+            ],
+        )
+        self.logger.error(
+            "%s", [self.waiting[-1] is Station.Inner.last, self.stations[self.waiting[-1].address] is self.waiting[-1]]
+        )
+        self.logger.error(
+            "%s",
+            [
+                self.order,
+                self.counts,
+                self.call(),
+                self.describe(),
+                self.started.is_alive(),
+                self.message.datapath.id,
+                self.day,
+            ],
+        )
+        self.logger.error(
+            "%s",
+            [random.random(), self.system.random(), uuid.uuid1(), tempfile.mktemp(), time.time(), time.monotonic()],
+        )
+        self.logger.error(
+            "%s",
+            [
+                hash(self),
+                self in self.apps,
+                self.proto is ofproto_v1_3,
+                {self, *self.datapaths} == {self} | self.datapaths,
+            ],
+        )
 
 
 class KeepingRest(ControllerBase):
@@ -154,5 +203,9 @@ class KeepingRest(ControllerBase):
     def list(self, req, **_):
         self.asked.append(req.path)
         return Response(
-            json={"asked": self.asked, "stations": list(self.data["stations"]), "same": self.data["stations"] is self.data["app"].stations}
+            json={
+                "asked": self.asked,
+                "stations": list(self.data["stations"]),
+                "same": self.data["stations"] is self.data["app"].stations,
+            }
         )

@@ -37,4 +37,6 @@ class LinkedRest(ControllerBase):
 
     @route("linked", "/switches")
     def switches(self, req, **_):
-        return Response(json=[[switch.dp.id, [port.port_no for port in switch.ports]] for switch in api.get_switch(self.data, None)])
+        return Response(
+            json=[[switch.dp.id, [port.port_no for port in switch.ports]] for switch in api.get_switch(self.data, None)]
+        )

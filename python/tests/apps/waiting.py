@@ -52,5 +52,7 @@ class WaitingRest(ControllerBase):
 
     @route("waiting", "/fail", methods=["GET"])
     def fail(self, req, **_):
-        self.data["app"].datapath.send_msg(self.data["app"].datapath.ofproto_parser.OFPBarrierRequest(self.data["app"].datapath))
+        self.data["app"].datapath.send_msg(
+            self.data["app"].datapath.ofproto_parser.OFPBarrierRequest(self.data["app"].datapath)
+        )
         raise RuntimeError("no answer for you")

@@ -1,7 +1,7 @@
 """The host's own codec, for a test that compares it with Go's.
 
-codec.py show: reads frames, and prints what each says. codec.py make: prints random frames, and what they say. Both print
-a list of values in a line: numbers are decimal, bytes and strings hexadecimal after an x, lists in brackets.
+codec.py show: reads frames, and prints the contents of each. codec.py make: prints random frames, and their contents.
+Both print a list of values per line: numbers are decimal, bytes and strings hexadecimal after an x, lists in brackets.
 """
 
 import random
@@ -24,7 +24,16 @@ def text(value):
 def said(kind, body):
     if kind == wire.HELLO:
         hello = wire.decode_hello(body)
-        return hello.seed, hello.time_ns, hello.log_level, hello.site, hello.apps, hello.options, hello.number, hello.state
+        return (
+            hello.seed,
+            hello.time_ns,
+            hello.log_level,
+            hello.site,
+            hello.apps,
+            hello.options,
+            hello.number,
+            hello.state,
+        )
     if kind == wire.INPUTS:
         return [[entry.number, entry.time_ns, *event(entry.event)] for entry in wire.decode_inputs(body)]
     if kind == wire.CHECKPOINT and not body:
@@ -86,12 +95,20 @@ def line():
 def result():
     commands = several(lambda: Command("", number(64), blob()))
     answers = several(lambda: Answer(number(64), number(16), headers(), blob()))
-    return wire.Result(number(64), wake(), commands, answers, several(lambda: Failure(string(), string())), several(line))
+    return wire.Result(
+        number(64), wake(), commands, answers, several(lambda: Failure(string(), string())), several(line)
+    )
 
 
 def ready():
     value = wire.Ready(string(), string(), several(string), wake(), several(line))
-    return wire.encode_ready(value), [-1 if value.wake_ns is None else value.wake_ns, value.python, value.framework, value.apps, value.lines]
+    return wire.encode_ready(value), [
+        -1 if value.wake_ns is None else value.wake_ns,
+        value.python,
+        value.framework,
+        value.apps,
+        value.lines,
+    ]
 
 
 def results():
@@ -99,7 +116,16 @@ def results():
     shown = []
     for value in values:
         commands = [command[1:] for command in value.commands]
-        shown.append([value.number, -1 if value.wake_ns is None else value.wake_ns, commands, value.answers, value.failures, value.lines])
+        shown.append(
+            [
+                value.number,
+                -1 if value.wake_ns is None else value.wake_ns,
+                commands,
+                value.answers,
+                value.failures,
+                value.lines,
+            ]
+        )
     return wire.encode_results([wire.encode_result(value) for value in values]), shown
 
 

@@ -1,4 +1,4 @@
-"""Sends a command because of each packet, and does what none should because of some. The last word of a packet says what."""
+"""Sends a command for each packet, and misbehaves for some. The last word of a packet says how."""
 
 import os
 import signal
