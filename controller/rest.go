@@ -188,7 +188,7 @@ func (r *rest) forward(w http.ResponseWriter, in *http.Request, leader string) {
 		return
 	case leader == "":
 		http.Error(w, hosting.ErrNotLeading.Error()+", and the leader has no address for requests: give every "+
-			"controller a rest: in the site file", http.StatusServiceUnavailable)
+			"controller a rest: in the cluster file", http.StatusServiceUnavailable)
 		return
 	}
 	proxy := httputil.ReverseProxy{

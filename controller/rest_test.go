@@ -148,7 +148,7 @@ func TestForward(t *testing.T) {
 		if w.Code != http.StatusServiceUnavailable && w.Code != http.StatusBadGateway {
 			t.Errorf("leader at %q: answer %d", address, w.Code)
 		}
-		if says := strings.Contains(w.Body.String(), "site file"); says != (address == "") {
+		if says := strings.Contains(w.Body.String(), "cluster file"); says != (address == "") {
 			t.Errorf("leader at %q: answer %s", address, w.Body)
 		}
 	}

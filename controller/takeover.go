@@ -100,7 +100,7 @@ func (c *Core) tellRefused(id openflow.DatapathID) {
 	if r := c.refusal(id); !r.logged {
 		r.logged = true
 		c.log.Error("this switch's agent had a master with a later term, of controllers whose log is lost, or of "+
-			"another site; "+
+			"another cluster; "+
 			"it is told to begin a new epoch, unless somebody else leads it", "switch", id, "term", c.role.Term)
 	}
 }

@@ -27,7 +27,7 @@ controllers have logged it, and lets every command pass once, whichever controll
 It serves several switches, but they lose their events together if it dies: run one
 beside each switch.
 
-If the site file has tls, controllers and switches connect over TLS, and both sides show a
+If the cluster file has tls, controllers and switches connect over TLS, and both sides show a
 certificate. For a switch on this machine --plain-switches leaves out TLS between it and the agent.`,
 		Example: `  holdfast agent --config holdfast.yaml
   ovs-vsctl set-controller br0 tcp:127.0.0.1:6653
@@ -44,13 +44,13 @@ certificate. For a switch on this machine --plain-switches leaves out TLS betwee
 			return runAgent(cmd.Context(), o, log)
 		},
 	}
-	cmd.Flags().StringVar(&o.site, "config", "", "the site file, which names the controllers")
+	cmd.Flags().StringVar(&o.cluster, "config", "", "the cluster file, which names the controllers")
 	cmd.Flags().StringSliceVar(&o.controllers, "controllers", nil,
-		"addresses of all controllers, in place of a site file (and without TLS)")
+		"addresses of all controllers, in place of a cluster file (and without TLS)")
 	cmd.Flags().StringVar(&o.listen, "listen", "127.0.0.1:6653", "address for switches to connect to")
-	cmd.Flags().StringVar(&o.name, "name", "agent", "what {name} in the site file's tls stands for")
+	cmd.Flags().StringVar(&o.name, "name", "agent", "what {name} in the cluster file's tls stands for")
 	cmd.Flags().BoolVar(&o.plainSwitches, "plain-switches", false,
-		"take switches over plain TCP, though the site has tls; only on a loopback address")
+		"take switches over plain TCP, though the cluster has tls; only on a loopback address")
 	cmd.Flags().StringVar(&level, "log-level", "info", "debug, info, warn or error")
 	cmd.MarkFlagsOneRequired("config", "controllers")
 	cmd.MarkFlagsMutuallyExclusive("config", "controllers")
@@ -58,21 +58,21 @@ certificate. For a switch on this machine --plain-switches leaves out TLS betwee
 }
 
 type agentOptions struct {
-	site, listen, name string
-	controllers        []string
-	plainSwitches      bool
+	cluster, listen, name string
+	controllers           []string
+	plainSwitches         bool
 }
 
 // runAgent runs the agent until ctx ends or it fails.
 func runAgent(ctx context.Context, o agentOptions, log *slog.Logger) error {
 	cfg := agent.Config{Controllers: o.controllers, Logger: log}
-	site := &config.Site{}
-	if o.site != "" {
+	cluster := &config.Cluster{}
+	if o.cluster != "" {
 		var err error
-		if site, err = config.Load(o.site, applicationNames()); err != nil {
+		if cluster, err = config.Load(o.cluster, applicationNames()); err != nil {
 			return err
 		}
-		for _, c := range site.Controllers {
+		for _, c := range cluster.Controllers {
 			cfg.Controllers = append(cfg.Controllers, c.OpenFlow)
 		}
 	}
@@ -83,8 +83,8 @@ func runAgent(ctx context.Context, o agentOptions, log *slog.Logger) error {
 	if cfg.Listen, err = net.Listen("tcp", o.listen); err != nil {
 		return fmt.Errorf("listen for switches: %w: free the address or choose another with --listen", err)
 	}
-	if site.TLS != nil {
-		err = secureAgent(ctx, &cfg, site, o.name, o.plainSwitches)
+	if cluster.TLS != nil {
+		err = secureAgent(ctx, &cfg, cluster, o.name, o.plainSwitches)
 		if at, ok := cfg.Listen.Addr().(*net.TCPAddr); o.plainSwitches && ok && !at.IP.IsLoopback() {
 			err = fmt.Errorf("--plain-switches at %s: anybody in the network could be a switch; listen on a "+
 				"loopback address, or leave it out", at)
@@ -93,7 +93,7 @@ func runAgent(ctx context.Context, o agentOptions, log *slog.Logger) error {
 			return errors.Join(err, cfg.Listen.Close())
 		}
 	}
-	log.Info("agent", "listen", cfg.Listen.Addr(), "controllers", cfg.Controllers, "tls", site.TLS != nil)
+	log.Info("agent", "listen", cfg.Listen.Addr(), "controllers", cfg.Controllers, "tls", cluster.TLS != nil)
 	return agent.Run(ctx, cfg)
 }
 

@@ -20,20 +20,20 @@ import (
 	"github.com/holdfast-sdn/holdfast/network/topology"
 )
 
-// applications are those that this binary holds, by the name that stands in the site file.
-var applications = map[string]func(*config.Site) *app.App{
+// applications are those that this binary holds, by the name that stands in the cluster file.
+var applications = map[string]func(*config.Cluster) *app.App{
 	"hub":      plain(hub.New),
 	"learning": plain(learning.New),
 	"topology": plain(topology.New),
 	"liveness": plain(liveness.New),
 	"edge":     plain(edge.New),
-	"recovery": func(s *config.Site) *app.App { return recovery.New(recoveryConfig(s.Recovery)) },
+	"recovery": func(s *config.Cluster) *app.App { return recovery.New(recoveryConfig(s.Recovery)) },
 	"valiant":  plain(valiant.New),
 	"burst":    plain(failover.NewBurst), // for bench modes
 }
 
-func plain(make func() *app.App) func(*config.Site) *app.App {
-	return func(*config.Site) *app.App { return make() }
+func plain(make func() *app.App) func(*config.Cluster) *app.App {
+	return func(*config.Cluster) *app.App { return make() }
 }
 
 // requirements are the applications that one needs before it.
@@ -57,8 +57,8 @@ func withRequirements(names []string) (all []string) {
 	return all
 }
 
-// newApplications makes the applications of a site, and those that they need.
-func newApplications(s *config.Site) ([]ledger.Application, error) {
+// newApplications makes the applications of a cluster, and those that they need.
+func newApplications(s *config.Cluster) ([]ledger.Application, error) {
 	names := withRequirements(s.Apps)
 	for name := range s.Levels {
 		if name == config.RyuApp || !slices.Contains(names, name) {

@@ -14,7 +14,7 @@ func TestLevelsOfApplications(t *testing.T) {
 	levels := func(app, message, level string) map[string]map[string]string {
 		return map[string]map[string]string{app: {message: level}}
 	}
-	list, err := newApplications(&config.Site{Apps: []string{"hub", "learning"},
+	list, err := newApplications(&config.Cluster{Apps: []string{"hub", "learning"},
 		Levels: levels("learning", "packet_in", "ordered")})
 	if err != nil {
 		t.Fatal(err)
@@ -30,7 +30,7 @@ func TestLevelsOfApplications(t *testing.T) {
 		"does not handle":      levels("learning", "flow_removed", "ordered"),
 		`level can be set for`: levels("learning", "switch_up", "ordered"),
 	} {
-		if _, err := newApplications(&config.Site{Apps: []string{"learning"}, Levels: wrong}); err == nil ||
+		if _, err := newApplications(&config.Cluster{Apps: []string{"learning"}, Levels: wrong}); err == nil ||
 			!strings.Contains(err.Error(), text) {
 			t.Errorf("%v: error %v, want %q in it", wrong, err, text)
 		}
@@ -44,7 +44,7 @@ func TestApplicationsComeWithWhatTheyNeed(t *testing.T) {
 		{[]string{"recovery", "topology"}, []string{"topology", "liveness", "edge", "recovery"}},
 		{[]string{"hub", "edge", "recovery", "hub"}, []string{"hub", "topology", "edge", "liveness", "recovery"}},
 	} {
-		list, err := newApplications(&config.Site{Apps: c.apps})
+		list, err := newApplications(&config.Cluster{Apps: c.apps})
 		var got []string
 		for _, a := range list {
 			got = append(got, a.Name())

@@ -18,8 +18,8 @@ import (
 func configCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "config",
-		Short: "Work with the site file",
-		Long: `Work with the site file, which all controllers and agents of a site share:
+		Short: "Work with the cluster file",
+		Long: `Work with the cluster file, which all controllers and agents of a cluster share:
 
   controllers:                   # an odd number; three survive the loss of one
     - name: c1
@@ -28,7 +28,7 @@ func configCommand() *cobra.Command {
       api: 10.0.0.1:8653         # holdfast status asks here
       rest: 10.0.0.1:8080        # optional; the REST interface of applications of Ryu
       id: 1                      # optional; derived from the name
-  site: holdfast                 # the rest is optional; these are the defaults
+  cluster: holdfast              # the rest is optional; these are the defaults
   apps: [learning]               # also modules and files of Ryu or os-ken: ryu.app.simple_switch_13, ./mine.py
   ryu:                           # how those are hosted; all controllers need the same Python and os-ken
     python: python3
@@ -57,31 +57,31 @@ func configCommand() *cobra.Command {
 func configCheckCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "check FILE",
-		Short: "Check a site file and print what was understood",
-		Long: `Check a site file and print what was understood, with the defaults filled in.
+		Short: "Check a cluster file and print what was understood",
+		Long: `Check a cluster file and print what was understood, with the defaults filled in.
 The first mistake, if any, is printed with its line and its remedy, and the exit code is 1.`,
 		Example: `  holdfast config check holdfast.yaml`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			site, err := config.Load(args[0], applicationNames())
+			cluster, err := config.Load(args[0], applicationNames())
 			if err != nil {
 				return err
 			}
-			if _, err := newApplications(site); err != nil {
+			if _, err := newApplications(cluster); err != nil {
 				return err
 			}
-			return printSite(cmd.OutOrStdout(), site)
+			return printCluster(cmd.OutOrStdout(), cluster)
 		},
 	}
 }
 
-func printSite(out io.Writer, s *config.Site) error {
+func printCluster(out io.Writer, s *config.Cluster) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "CONTROLLER\tID\tPEER\tOPENFLOW\tAPI\tDATA")
 	for _, c := range s.Controllers {
 		fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\t%s\n", c.Name, c.ID, c.Peer, c.OpenFlow, c.API, s.DataDir(c))
 	}
-	fmt.Fprintf(w, "\nsite\t%s\n", s.Name)
+	fmt.Fprintf(w, "\ncluster\t%s\n", s.Name)
 	fmt.Fprintf(w, "apps\t%s\n", strings.Join(withRequirements(s.Apps), ", "))
 	if len(s.Ryu.Applications) > 0 {
 		fmt.Fprintf(w, "applications of ryu\t%s\n", strings.Join(s.Ryu.Applications, ", "))

@@ -12,7 +12,7 @@ import (
 )
 
 func drainCommand() *cobra.Command {
-	var site string
+	var cluster string
 	cmd := &cobra.Command{
 		Use:   "drain --config FILE [CONTROLLER]",
 		Short: "Make a controller give the leadership away",
@@ -25,7 +25,7 @@ If nobody has led for more than ten election timeouts, a drained controller does
   holdfast drain --config holdfast.yaml`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o, err := newOperator(site)
+			o, err := newOperator(cluster)
 			if err != nil {
 				return err
 			}
@@ -46,16 +46,16 @@ If nobody has led for more than ten election timeouts, a drained controller does
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&site, "config", "holdfast.yaml", "the site file")
+	cmd.Flags().StringVar(&cluster, "config", "holdfast.yaml", "the cluster file")
 	return cmd
 }
 
 // drain drains a controller, and returns who leads then.
 func (o *operator) drain(ctx context.Context, name string) (leader string, err error) {
-	c, ok := o.site.Controller(name)
+	c, ok := o.cluster.Controller(name)
 	if !ok {
-		return "", fmt.Errorf("no controller is called %q in the site file; there are %v", name,
-			controllerNames(o.site))
+		return "", fmt.Errorf("no controller is called %q in the cluster file; there are %v", name,
+			controllerNames(o.cluster))
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

@@ -17,7 +17,7 @@ const roomInterval = time.Second
 
 // awaitRoom returns when there is room on a controller's disk, or ctx ends. Till then the controller does not
 // take part in anything: whoever asks its API is told why.
-func awaitRoom(ctx context.Context, s *config.Site, me config.Controller, full *disk.FullError,
+func awaitRoom(ctx context.Context, s *config.Cluster, me config.Controller, full *disk.FullError,
 	log *slog.Logger) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

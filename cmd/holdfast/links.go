@@ -23,7 +23,7 @@ import (
 )
 
 func linksCommand() *cobra.Command {
-	var site string
+	var cluster string
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "links --config FILE",
@@ -37,7 +37,7 @@ The controller that leads answers: it follows the switches' databases.`,
   holdfast links --json | jq '.links[] | select(.last_failure)'`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			o, err := newOperator(site)
+			o, err := newOperator(cluster)
 			if err != nil {
 				return err
 			}
@@ -46,7 +46,7 @@ The controller that leads answers: it follows the switches' databases.`,
 			err = o.askLeader(cmd.Context(), http.MethodGet, linksPath, nil, &r)
 			if absent(err) {
 				return errors.New("application liveness does not run: put recovery, or liveness, among the apps of " +
-					"the site file")
+					"the cluster file")
 			}
 			if err != nil {
 				return err
@@ -57,7 +57,7 @@ The controller that leads answers: it follows the switches' databases.`,
 			return show.WriteLinks(cmd.OutOrStdout(), &r, time.Now())
 		},
 	}
-	cmd.Flags().StringVar(&site, "config", "holdfast.yaml", "the site file")
+	cmd.Flags().StringVar(&cluster, "config", "holdfast.yaml", "the cluster file")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }
@@ -65,7 +65,7 @@ The controller that leads answers: it follows the switches' databases.`,
 const linksPath = "/v1/links"
 
 // watchLinks has the controller set up BFD while it leads, if it runs application liveness. c is nil without TLS.
-func watchLinks(cfg *controller.Config, s *config.Site, c *mtls.Credentials, log *slog.Logger) {
+func watchLinks(cfg *controller.Config, s *config.Cluster, c *mtls.Credentials, log *slog.Logger) {
 	if !slices.Contains(withRequirements(s.Apps), liveness.Name) {
 		return
 	}

@@ -19,10 +19,10 @@ import (
 func memberCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "member",
-		Short: "Change which controllers a running site has",
-		Long: `Change which controllers a running site has, while it goes on.
+		Short: "Change which controllers a running cluster has",
+		Long: `Change which controllers a running cluster has, while it goes on.
 
-A new controller is in the site file under an id that no controller of the site ever had: a new
+A new controller is in the cluster file under an id that no controller of the cluster ever had: a new
 name gives it one. It starts with an empty folder by holdfast serve --join. At first it stands by:
 it gets the log, and has no vote. An odd number of controllers votes, so a fourth stands by until
 there is a fifth. A change that would leave too few to go on is refused.
@@ -34,15 +34,15 @@ A command that is interrupted can be given again, and goes on where it was.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	var f memberFlags
-	cmd.PersistentFlags().StringVar(&f.site, "config", "holdfast.yaml", "the site file")
+	cmd.PersistentFlags().StringVar(&f.cluster, "config", "holdfast.yaml", "the cluster file")
 	cmd.PersistentFlags().BoolVar(&f.asJSON, "json", false, "print the outcome as JSON")
 	cmd.AddCommand(memberListCommand(&f), memberAddCommand(&f), memberRemoveCommand(&f), memberReplaceCommand(&f))
 	return cmd
 }
 
 type memberFlags struct {
-	site   string
-	asJSON bool
+	cluster string
+	asJSON  bool
 }
 
 func memberListCommand(f *memberFlags) *cobra.Command {
@@ -55,7 +55,7 @@ leader is connected to them, and how much of its log they have.`,
   holdfast member list --config holdfast.yaml --json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			o, err := newOperator(f.site)
+			o, err := newOperator(f.cluster)
 			if err != nil {
 				return err
 			}
@@ -84,7 +84,7 @@ func memberAddCommand(f *memberFlags) *cobra.Command {
 		Use:   "add NAME [ID ADDRESS]",
 		Short: "Add a controller",
 		Long: `Add a controller, and wait until it has the log. ID and ADDRESS (where the other controllers
-connect) are those of the site file if they are left out.`,
+connect) are those of the cluster file if they are left out.`,
 		Example: `  holdfast member add --config holdfast.yaml c4
   holdfast member add --config holdfast.yaml c4 4 10.0.0.4:7001`,
 		Args: withOrWithoutAddress(1),
@@ -119,12 +119,12 @@ func memberReplaceCommand(f *memberFlags) *cobra.Command {
 		Use:   "replace OLD NEW [ID ADDRESS]",
 		Short: "Replace a controller, such as one that has lost its disk",
 		Long: `Replace a controller by another one in a single step, when the new one has the log. ID and ADDRESS
-(where the other controllers connect) of the new one are those of the site file if they are left out.
+(where the other controllers connect) of the new one are those of the cluster file if they are left out.
 
 A controller that has lost its folder comes back as a new one, on the same machine and with the same
-addresses: in the site file, give it another name, or another id.`,
+addresses: in the cluster file, give it another name, or another id.`,
 		Example: `  holdfast member replace --config holdfast.yaml c3 c4
-  holdfast member replace --config holdfast.yaml c3 c3         # which has a new id in the site file
+  holdfast member replace --config holdfast.yaml c3 c3         # which has a new id in the cluster file
   holdfast member replace --config holdfast.yaml c3 c4 4 10.0.0.4:7001`,
 		Args: withOrWithoutAddress(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -138,13 +138,13 @@ addresses: in the site file, give it another name, or another id.`,
 	}
 }
 
-// newMember takes a name, and an id and an address if they are not those of the site file.
+// newMember takes a name, and an id and an address if they are not those of the cluster file.
 func (o *operator) newMember(args []string) (*controller.NewMember, error) {
 	if len(args) == 1 {
-		c, ok := o.site.Controller(args[0])
+		c, ok := o.cluster.Controller(args[0])
 		if !ok {
-			return nil, fmt.Errorf("no controller is called %q in the site file; there are %v; add it, or give its "+
-				"id and address as well", args[0], controllerNames(o.site))
+			return nil, fmt.Errorf("no controller is called %q in the cluster file; there are %v; add it, or give its "+
+				"id and address as well", args[0], controllerNames(o.cluster))
 		}
 		return &controller.NewMember{Name: c.Name, ID: c.ID, Address: c.Peer}, nil
 	}
@@ -182,7 +182,7 @@ func memberID(now controller.Members, who string, by uint64) (uint64, error) {
 // change asks for a change until it is done, and prints the members then.
 func (f *memberFlags) change(cmd *cobra.Command,
 	plan func(*operator, controller.Members) (controller.MemberChange, error)) error {
-	o, err := newOperator(f.site)
+	o, err := newOperator(f.cluster)
 	if err != nil {
 		return err
 	}
@@ -218,7 +218,7 @@ func (o *operator) change(ctx context.Context, wanted controller.MemberChange, o
 		if m.Done {
 			if asked == 1 {
 				fmt.Fprintln(out, "nothing is left to change: a controller that is to be replaced needs another "+
-					"name or id in the site file")
+					"name or id in the cluster file")
 			}
 			return m, nil
 		}

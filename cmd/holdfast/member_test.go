@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/controller"
 )
 
-// fakes starts controllers c1, c2 and c3 that answer by a function, and returns their site file.
+// fakes starts controllers c1, c2 and c3 that answer by a function, and returns their cluster file.
 func fakes(t *testing.T, answer func(name, request, body string) (int, any)) string {
 	t.Helper()
 	var b strings.Builder
@@ -34,7 +34,7 @@ func fakes(t *testing.T, answer func(name, request, body string) (int, any)) str
 		fmt.Fprintf(&b, "  - {name: %s, id: %d, peer: \"127.0.0.1:%d\", openflow: \"127.0.0.1:%d\", api: \"%s\"}\n",
 			name, i, i, 10+i, srv.Listener.Addr())
 	}
-	return writeSite(t, b.String())
+	return writeCluster(t, b.String())
 }
 
 // three are the members of those.
@@ -50,7 +50,7 @@ func three() controller.Members {
 // TestMember: commands find the leader by way of a follower, ask until it is done, and say what there is.
 func TestMember(t *testing.T) {
 	var posts []string
-	site := fakes(t, func(name, request, body string) (int, any) {
+	cluster := fakes(t, func(name, request, body string) (int, any) {
 		m := three()
 		switch {
 		case name != "c2":
@@ -72,7 +72,7 @@ func TestMember(t *testing.T) {
 		}
 		return http.StatusOK, m
 	})
-	code, out, stderr := invoke(t.Context(), "member", "list", "--config", site)
+	code, out, stderr := invoke(t.Context(), "member", "list", "--config", cluster)
 	want := `CONTROLLER  ID  ADDRESS      ROLE   CONNECTED  HAS
 c1          1   127.0.0.1:1  votes  true       40 of 40
 c2          2   127.0.0.1:1  leads  true       40 of 40
@@ -82,7 +82,7 @@ c3          3   127.0.0.1:1  votes  true       40 of 40
 		t.Errorf("exit code %d, stderr %q, printed\n%s", code, stderr, out)
 	}
 	if code, out, stderr = invoke(t.Context(), "member", "replace", "c1", "c9", "9", "127.0.0.1:9", "--config",
-		site); code != 0 || !strings.Contains(out, "stands by") {
+		cluster); code != 0 || !strings.Contains(out, "stands by") {
 		t.Errorf("exit code %d, stderr %q, printed\n%s", code, stderr, out)
 	}
 	if want := `{"add":{"name":"c9","id":9,"address":"127.0.0.1:9"},"remove":1}`; len(posts) != 3 || posts[0] != want ||
@@ -90,17 +90,17 @@ c3          3   127.0.0.1:1  votes  true       40 of 40
 		t.Errorf("asked for %q, want %s three times", posts, want)
 	}
 	if code, _, stderr = invoke(t.Context(), "member", "replace", "c1", "c9", "9", "127.0.0.1:9", "--config",
-		site); code != 0 || !strings.Contains(stderr, "nothing is left to change") {
+		cluster); code != 0 || !strings.Contains(stderr, "nothing is left to change") {
 		t.Errorf("asked for what is so: exit code %d, stderr %q", code, stderr)
 	}
 	for _, c := range []struct{ args, says string }{
 		{"remove c7", `no member is called "c7"; there are [c1 c2 c3]`},
 		{"remove c3", "not that one"},
 		{"add c8",
-			`no controller is called "c8" in the site file; there are [c1 c2 c3]; add it, or give its id and address as well`},
+			`no controller is called "c8" in the cluster file; there are [c1 c2 c3]; add it, or give its id and address as well`},
 		{"add c8 x 127.0.0.1:8", `id "x": use a whole number from 1`},
 	} {
-		args := append(append([]string{"member"}, strings.Fields(c.args)...), "--config", site)
+		args := append(append([]string{"member"}, strings.Fields(c.args)...), "--config", cluster)
 		if code, _, stderr := invoke(t.Context(), args...); code != exitFailed || !strings.Contains(stderr, c.says) {
 			t.Errorf("%s: exit code %d, stderr %q, which does not say %q", c.args, code, stderr, c.says)
 		}
@@ -136,7 +136,7 @@ func TestMemberID(t *testing.T) {
 
 func TestDrainCommand(t *testing.T) {
 	asked := 0
-	site := fakes(t, func(name, request, _ string) (int, any) {
+	cluster := fakes(t, func(name, request, _ string) (int, any) {
 		switch {
 		case request == "POST /v1/drain" && name == "c2":
 			if asked++; asked == 1 {
@@ -150,27 +150,27 @@ func TestDrainCommand(t *testing.T) {
 		}
 		return http.StatusMisdirectedRequest, controller.Refusal{Error: "controller c2 leads", Leader: "c2"}
 	})
-	if code, out, stderr := invoke(t.Context(), "drain", "--config", site); code != 0 ||
+	if code, out, stderr := invoke(t.Context(), "drain", "--config", cluster); code != 0 ||
 		out != "c2 is drained until it is restarted; c3 leads\n" {
 		t.Errorf("exit code %d, stderr %q, printed %q", code, stderr, out)
 	}
 	for who, says := range map[string]string{"c1": "nobody else can lead", "c9": "no controller is called"} {
-		if code, _, stderr := invoke(t.Context(), "drain", who, "--config", site); code != exitFailed ||
+		if code, _, stderr := invoke(t.Context(), "drain", who, "--config", cluster); code != exitFailed ||
 			!strings.Contains(stderr, says) {
 			t.Errorf("exit code %d, stderr %q", code, stderr)
 		}
 	}
 }
 
-// TestInit: a folder is begun once, and for a controller of the site.
+// TestInit: a folder is begun once, and for a controller of the cluster.
 func TestInit(t *testing.T) {
-	site := writeSite(t, siteText+"data: "+t.TempDir()+"\ndurability: memory\n")
-	if code, out, stderr := invoke(t.Context(), "init", "--config", site, "--name", "c1"); code != 0 ||
-		!strings.Contains(out, "the folder of controller c1, one of 1 of site holdfast") {
+	cluster := writeCluster(t, clusterText+"data: "+t.TempDir()+"\ndurability: memory\n")
+	if code, out, stderr := invoke(t.Context(), "init", "--config", cluster, "--name", "c1"); code != 0 ||
+		!strings.Contains(out, "the folder of controller c1, one of 1 of cluster holdfast") {
 		t.Errorf("exit code %d, stderr %q, printed %q", code, stderr, out)
 	}
 	for name, says := range map[string]string{"c1": "holds a log already", "c2": "no controller is called"} {
-		if code, _, stderr := invoke(t.Context(), "init", "--config", site, "--name", name); code != exitFailed ||
+		if code, _, stderr := invoke(t.Context(), "init", "--config", cluster, "--name", name); code != exitFailed ||
 			!strings.Contains(stderr, says) {
 			t.Errorf("%s: exit code %d, stderr %q", name, code, stderr)
 		}

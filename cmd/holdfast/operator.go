@@ -15,8 +15,8 @@ import (
 
 // operator asks controllers to do something.
 type operator struct {
-	site   *config.Site
-	client *http.Client
+	cluster *config.Cluster
+	client  *http.Client
 }
 
 func newOperator(file string) (*operator, error) {
@@ -86,7 +86,7 @@ func (o *operator) call(ctx context.Context, c config.Controller, method, path s
 func (o *operator) askLeader(ctx context.Context, method, path string, body, answer any) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	at := o.site.Controllers[0]
+	at := o.cluster.Controllers[0]
 	for others := 1; ; {
 		err := o.call(ctx, at, method, path, body, answer)
 		var no *refused
@@ -94,17 +94,17 @@ func (o *operator) askLeader(ctx context.Context, method, path string, body, ans
 		case err == nil:
 			return nil
 		case errors.As(err, &no) && no.Leader != "":
-			leader, ok := o.site.Controller(no.Leader)
+			leader, ok := o.cluster.Controller(no.Leader)
 			if !ok {
-				return fmt.Errorf("controller %s leads, and this site file does not have it; there are %v: use a "+
+				return fmt.Errorf("controller %s leads, and this cluster file does not have it; there are %v: use a "+
 					"file that does, or drain %s with one first",
-					no.Leader, controllerNames(o.site), no.Leader)
+					no.Leader, controllerNames(o.cluster), no.Leader)
 			}
 			at = leader
 		case no != nil && !no.later():
 			return err
 		default:
-			at = o.site.Controllers[others%len(o.site.Controllers)]
+			at = o.cluster.Controllers[others%len(o.cluster.Controllers)]
 			others++
 		}
 		if ended := sleep(ctx, retryPause); ended != nil {

@@ -12,7 +12,7 @@ import (
 )
 
 func pathsCommand() *cobra.Command {
-	var site, disjoint string
+	var cluster, disjoint string
 	var asJSON bool
 	modes := map[string]paths.Disjoint{"link": paths.LinkDisjoint, "node": paths.NodeDisjoint}
 	cmd := &cobra.Command{
@@ -46,7 +46,7 @@ Where recovery does not run, nothing of that is installed; then the paths are th
 			if avoid != nil && len(args) == 0 {
 				return fmt.Errorf("--disjoint %s asks for other paths than are installed: give two places", disjoint)
 			}
-			o, err := newOperator(site)
+			o, err := newOperator(cluster)
 			if err != nil {
 				return err
 			}
@@ -57,7 +57,7 @@ Where recovery does not run, nothing of that is installed; then the paths are th
 			return o.printPaths(cmd, show.Question{From: args[0], To: args[1], Avoid: avoid}, asJSON)
 		},
 	}
-	cmd.Flags().StringVar(&site, "config", "holdfast.yaml", "the site file")
+	cmd.Flags().StringVar(&cluster, "config", "holdfast.yaml", "the cluster file")
 	cmd.Flags().StringVar(&disjoint, "disjoint", "",
 		"what backups avoid, link or node; as it is installed unless given")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")

@@ -12,7 +12,7 @@ import (
 // Without application recovery the paths are those that it would install; how the network is protected only it can say.
 func TestPaths(t *testing.T) {
 	var protected atomic.Bool
-	site := fakes(t, func(name, request, _ string) (int, any) {
+	cluster := fakes(t, func(name, request, _ string) (int, any) {
 		switch {
 		case request == "GET /v1/apps/topology/tables":
 			return http.StatusOK, switchesOf("c1", 9, 1, 2)
@@ -34,13 +34,13 @@ func TestPaths(t *testing.T) {
 		{"paths 1 2", true, "", "no switch 0000000000000001 is up", exitFailed},
 		{"paths", true, "link-disjoint, stable\n", "", 0},
 		{"paths --json", true, `"stable": true`, "", 0},
-		{"paths", false, "", "there are topology: put it among the apps of the site file", exitFailed},
+		{"paths", false, "", "there are topology: put it among the apps of the cluster file", exitFailed},
 		{"paths 1 2 --disjoint no", false, "", `--disjoint "no": use link or node`, exitFailed},
 		{"paths --disjoint node", true, "", "give two places", exitFailed},
 		{"paths 1", false, "", "give two places, or none; received 1", exitUsage},
 	} {
 		protected.Store(c.protected)
-		code, out, errs := invoke(t.Context(), append(strings.Fields(c.args), "--config", site)...)
+		code, out, errs := invoke(t.Context(), append(strings.Fields(c.args), "--config", cluster)...)
 		if code != c.code || !strings.Contains(out, c.stdout) || !strings.Contains(errs, c.stderr) ||
 			c.stderr == "" && errs != "" {
 			t.Errorf("%s: exit code %d, printed\n%s\nand\n%s", c.args, code, out, errs)

@@ -13,12 +13,12 @@ import (
 func pkiCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pki",
-		Short: "Make the certificates of a site",
-		Long: `Make the certificates of a site that has no certificate authority of its own.
+		Short: "Make the certificates of a cluster",
+		Long: `Make the certificates of a cluster that has no certificate authority of its own.
 
 The authority is a folder: keep it where only you read it, and copy to each machine ca.pem and
 the certificate and key of what runs there, but never ca-key.pem. A certificate says what its holder
-may be, and who: controllers are named as in the site file. Processes notice changed
+may be, and who: controllers are named as in the cluster file. Processes notice changed
 files by themselves.`,
 		Example: `  holdfast pki init
   holdfast pki issue controller c1
@@ -71,7 +71,7 @@ func pkiIssueCommand() *cobra.Command {
 		Use:   "issue {controller | agent | switch | operator} NAME",
 		Short: "Issue a certificate",
 		Long: `Issue a certificate and its key, as NAME.pem and NAME-key.pem in the folder of the authority.
-Nothing is overwritten. A controller's NAME is that in the site file; the others are for you to
+Nothing is overwritten. A controller's NAME is that in the cluster file; the others are for you to
 choose.
 
   controller  is one of the group, and is what agents and switches connect to

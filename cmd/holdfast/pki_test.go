@@ -36,9 +36,9 @@ func must(t *testing.T, args ...string) string {
 	return out
 }
 
-// tlsSite is siteText with TLS by the authority in dir.
-func tlsSite(t *testing.T, dir string) string {
-	return writeSite(t, siteText+"tls:\n  ca: "+dir+"/ca.pem\n  cert: "+dir+"/{name}.pem\n  key: "+dir+
+// tlsCluster is clusterText with TLS by the authority in dir.
+func tlsCluster(t *testing.T, dir string) string {
+	return writeCluster(t, clusterText+"tls:\n  ca: "+dir+"/ca.pem\n  cert: "+dir+"/{name}.pem\n  key: "+dir+
 		"/{name}-key.pem\n")
 }
 
@@ -81,18 +81,18 @@ func TestPKI(t *testing.T) {
 // What is wrong with the certificates of a process is said when it starts.
 func TestTLSMistakes(t *testing.T) {
 	dir := authority(t, "controller c1", "switch agent")
-	site := tlsSite(t, dir)
+	cluster := tlsCluster(t, dir)
 	for _, tc := range []struct {
 		name, want string
 		args       []string
 	}{
 		{"agent with a switch's certificate", "it is that of switch agent, and agent is expected here",
-			[]string{"agent", "--config", site, "--listen", "127.0.0.1:0"}},
-		{"agent without one", "no such file", []string{"agent", "--config", site, "--listen", "127.0.0.1:0", "--name",
+			[]string{"agent", "--config", cluster, "--listen", "127.0.0.1:0"}},
+		{"agent without one", "no such file", []string{"agent", "--config", cluster, "--listen", "127.0.0.1:0", "--name",
 			"a1"}},
 		{"plain switches from everywhere", "anybody in the network could be a switch",
-			[]string{"agent", "--config", site, "--listen", "0.0.0.0:0", "--plain-switches", "--name", "c1"}},
-		{"operator without one", "no such file", []string{"status", "--config", site}},
+			[]string{"agent", "--config", cluster, "--listen", "0.0.0.0:0", "--plain-switches", "--name", "c1"}},
+		{"operator without one", "no such file", []string{"status", "--config", cluster}},
 		{"switch with a controller's", "it is that of controller c1, and switch is expected here",
 			[]string{"vswitch", "--dpid", "1", "--controller", "127.0.0.1:1", "--ca", dir + "/ca.pem", "--cert",
 				dir + "/c1.pem", "--key", dir + "/c1-key.pem"}},
@@ -116,7 +116,7 @@ func TestServeWithAnothersCertificate(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s, err := config.Load(tlsSite(t, dir), applicationNames())
+	s, err := config.Load(tlsCluster(t, dir), applicationNames())
 	if err != nil {
 		t.Fatal(err)
 	}

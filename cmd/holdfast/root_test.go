@@ -106,7 +106,7 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-const siteText = `controllers:
+const clusterText = `controllers:
   - name: c1
     peer: 127.0.0.1:7001
     openflow: 127.0.0.1:6653
@@ -114,9 +114,9 @@ const siteText = `controllers:
     id: 1
 `
 
-func writeSite(t *testing.T, text string) string {
+func writeCluster(t *testing.T, text string) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "site.yaml")
+	path := filepath.Join(t.TempDir(), "cluster.yaml")
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -124,11 +124,11 @@ func writeSite(t *testing.T, text string) string {
 }
 
 func TestConfigCheck(t *testing.T) {
-	code, out, stderr := invoke(t.Context(), "config", "check", writeSite(t, siteText))
+	code, out, stderr := invoke(t.Context(), "config", "check", writeCluster(t, clusterText))
 	want := `CONTROLLER  ID  PEER            OPENFLOW        API             DATA
 c1          1   127.0.0.1:7001  127.0.0.1:6653  127.0.0.1:8653  /var/lib/holdfast/c1
 
-site            holdfast
+cluster         holdfast
 apps            learning
 durability      disk
 heartbeat       10ms
@@ -140,7 +140,7 @@ tls             none: plain TCP
 		t.Errorf("exit code %d, stderr %q, printed\n%s", code, stderr, out)
 	}
 
-	bad := writeSite(t, siteText+"apps: [lerning]\n")
+	bad := writeCluster(t, clusterText+"apps: [lerning]\n")
 	code, out, stderr = invoke(t.Context(), "config", "check", bad)
 	want = "holdfast: " + bad + ":7: unknown app \"lerning\"; did you mean \"learning\"? (known: burst, edge, hub, " +
 		"learning, liveness, recovery, topology, valiant)\n"
@@ -149,10 +149,10 @@ tls             none: plain TCP
 	}
 }
 
-// The site file in the help is one that passes.
+// The cluster file in the help is one that passes.
 func TestConfigHelpIsValid(t *testing.T) {
 	_, text, _ := strings.Cut(configCommand().Long, "\n\n")
-	if code, _, stderr := invoke(t.Context(), "config", "check", writeSite(t, text)); code != 0 {
+	if code, _, stderr := invoke(t.Context(), "config", "check", writeCluster(t, text)); code != 0 {
 		t.Error(stderr)
 	}
 }
@@ -175,7 +175,7 @@ func TestAgent(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan int)
 	go func() {
-		code, _, _ := invoke(ctx, "agent", "--listen", address, "--config", writeSite(t, siteText), "--log-level",
+		code, _, _ := invoke(ctx, "agent", "--listen", address, "--config", writeCluster(t, clusterText), "--log-level",
 			"error")
 		ended <- code
 	}()

@@ -36,10 +36,10 @@ type runOptions struct {
 
 // refusedOptions are those of ryu-manager that are not taken, and why.
 var refusedOptions = map[string]string{
-	"ofp-ssl-listen-port": "for switches over TLS use holdfast serve, with tls in the site file",
-	"ctl-privkey":         "for switches over TLS use holdfast serve, with tls in the site file",
-	"ctl-cert":            "for switches over TLS use holdfast serve, with tls in the site file",
-	"ca-certs":            "for switches over TLS use holdfast serve, with tls in the site file",
+	"ofp-ssl-listen-port": "for switches over TLS use holdfast serve, with tls in the cluster file",
+	"ctl-privkey":         "for switches over TLS use holdfast serve, with tls in the cluster file",
+	"ctl-cert":            "for switches over TLS use holdfast serve, with tls in the cluster file",
+	"ca-certs":            "for switches over TLS use holdfast serve, with tls in the cluster file",
 	"ofp-switch-address-list": "switches connect to Holdfast; on Open vSwitch: ovs-vsctl set-controller BRIDGE " +
 		"tcp:ADDRESS:6653",
 	"enable-debugger": "a debugger would stop the applications, and with them the network",
@@ -64,7 +64,7 @@ Routes and WebOb (pip install), and for ryu.app.* a folder with those of Ryu on 
 OpenFlow 1.3 applications only.
 
 Nothing is kept when it ends. For applications that survive the death of a controller, name them
-in apps: of a site file, and use holdfast serve.`,
+in apps: of a cluster file, and use holdfast serve.`,
 		Example: `  holdfast run ryu.app.simple_switch_13
   holdfast run --observe-links --wsapi-port 8081 ryu.app.rest_topology mine.py
   ovs-vsctl set bridge br0 protocols=OpenFlow13 -- set-controller br0 tcp:127.0.0.1:6653`,
@@ -113,7 +113,7 @@ in apps: of a site file, and use holdfast serve.`,
 	return cmd
 }
 
-// runAlone is the one controller of a site that is gone when it ends.
+// runAlone is the one controller of a cluster that is gone when it ends.
 func runAlone(ctx context.Context, o runOptions) error {
 	log, end, err := o.logger()
 	if err != nil {

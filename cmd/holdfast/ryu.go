@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-sdn/holdfast/ryu"
 )
 
-// hostApplications completes cfg with what the site's applications of Ryu need, if it has some.
-func hostApplications(ctx context.Context, cfg *controller.Config, s *config.Site, me config.Controller,
+// hostApplications completes cfg with what the cluster's applications of Ryu need, if it has some.
+func hostApplications(ctx context.Context, cfg *controller.Config, s *config.Cluster, me config.Controller,
 	log *slog.Logger) error {
 	at := slices.Index(s.Apps, config.RyuApp)
 	if at < 0 {

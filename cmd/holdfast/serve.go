@@ -20,20 +20,20 @@ import (
 )
 
 func serveCommand() *cobra.Command {
-	var site, name, audit, level string
+	var cluster, name, audit, level string
 	var every int
 	var join bool
 	cmd := &cobra.Command{
 		Use:   "serve --config FILE --name CONTROLLER",
-		Short: "Run one controller of a site",
-		Long: `Run one controller of a site, until SIGINT or SIGTERM.
+		Short: "Run one controller of a cluster",
+		Long: `Run one controller of a cluster, until SIGINT or SIGTERM.
 
-All controllers of a site share one file; --name says which of them this is. Agents and
+All controllers of a cluster share one file; --name says which of them this is. Agents and
 switches connect to every controller. One leads and is their master, the others stand
 by; when it dies they elect another, and no event is lost and no command repeated.
 
-The first controllers of a site get their folder once, from holdfast init. One that is new in
-a running site starts with --join, and is added by holdfast member.`,
+The first controllers of a cluster get their folder once, from holdfast init. One that is new in
+a running cluster starts with --join, and is added by holdfast member.`,
 		Example: `  holdfast init  --config holdfast.yaml --name c1
   holdfast serve --config holdfast.yaml --name c1
   holdfast status --config holdfast.yaml`,
@@ -43,7 +43,7 @@ a running site starts with --join, and is added by holdfast member.`,
 			if err != nil {
 				return err
 			}
-			s, err := config.Load(site, applicationNames())
+			s, err := config.Load(cluster, applicationNames())
 			if err != nil {
 				return err
 			}
@@ -53,9 +53,9 @@ a running site starts with --join, and is added by holdfast member.`,
 			return serve(cmd.Context(), s, serveOptions{name, audit, every, join}, log)
 		},
 	}
-	cmd.Flags().StringVar(&site, "config", "holdfast.yaml", "the site file")
-	cmd.Flags().StringVar(&name, "name", "", "the name of this controller in the site file")
-	cmd.Flags().BoolVar(&join, "join", false, "with an empty folder: wait to be added to the running site by "+
+	cmd.Flags().StringVar(&cluster, "config", "holdfast.yaml", "the cluster file")
+	cmd.Flags().StringVar(&name, "name", "", "the name of this controller in the cluster file")
+	cmd.Flags().BoolVar(&join, "join", false, "with an empty folder: wait to be added to the running cluster by "+
 		"holdfast member add or replace")
 	cmd.Flags().StringVar(&audit, "audit", "", "append every event and command of the ledger to this file, as JSON "+
 		"lines (slow)")
@@ -82,10 +82,10 @@ type serveOptions struct {
 }
 
 // serve runs the controller until ctx ends or it fails. While its disk is full it stands still.
-func serve(ctx context.Context, s *config.Site, o serveOptions, log *slog.Logger) error {
+func serve(ctx context.Context, s *config.Cluster, o serveOptions, log *slog.Logger) error {
 	me, ok := s.Controller(o.name)
 	if !ok {
-		return fmt.Errorf("no controller is called %q in the site file; there are %v", o.name, controllerNames(s))
+		return fmt.Errorf("no controller is called %q in the cluster file; there are %v", o.name, controllerNames(s))
 	}
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(200) // the live heap is small; but a larger one would be out of the caches, and faulted in
@@ -104,7 +104,7 @@ func serve(ctx context.Context, s *config.Site, o serveOptions, log *slog.Logger
 }
 
 // run is the controller from its start to its end.
-func run(ctx context.Context, s *config.Site, me config.Controller, o serveOptions, log *slog.Logger) error {
+func run(ctx context.Context, s *config.Cluster, me config.Controller, o serveOptions, log *slog.Logger) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	cfg, err := controllerConfig(ctx, s, me, o, log)
@@ -113,7 +113,8 @@ func run(ctx context.Context, s *config.Site, me config.Controller, o serveOptio
 	}
 	c, err := controller.Start(cfg)
 	if errors.Is(err, consensus.ErrNoLog) {
-		err = fmt.Errorf("%w: holdfast init, if the site is new; else holdfast member replace, and serve --join", err)
+		err = fmt.Errorf("%w: holdfast init, if the cluster is new; else holdfast member replace, and serve --join",
+			err)
 	}
 	if err != nil {
 		return errors.Join(err, closeUnused(cfg))
@@ -130,7 +131,7 @@ func run(ctx context.Context, s *config.Site, me config.Controller, o serveOptio
 }
 
 // controllerConfig also opens what the controller listens on and writes to.
-func controllerConfig(ctx context.Context, s *config.Site, me config.Controller, o serveOptions,
+func controllerConfig(ctx context.Context, s *config.Cluster, me config.Controller, o serveOptions,
 	log *slog.Logger) (controller.Config, error) {
 	cfg := controller.Config{
 		Name:          me.Name,
@@ -185,7 +186,7 @@ func closeUnused(cfg controller.Config) error {
 }
 
 // consensusConfig is that of a member but for its listener.
-func consensusConfig(s *config.Site, me config.Controller, log *slog.Logger) consensus.Config {
+func consensusConfig(s *config.Cluster, me config.Controller, log *slog.Logger) consensus.Config {
 	c := consensus.Config{
 		Cluster:   s.Name,
 		ID:        me.ID,
@@ -206,12 +207,12 @@ func listen(whom, addr string) (net.Listener, error) {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
 		return nil, fmt.Errorf("listen for %s: %w: free the address, or give this controller another one in the "+
-			"site file", whom, err)
+			"cluster file", whom, err)
 	}
 	return l, nil
 }
 
-func controllerNames(s *config.Site) []string {
+func controllerNames(s *config.Cluster) []string {
 	var names []string
 	for _, c := range s.Controllers {
 		names = append(names, c.Name)

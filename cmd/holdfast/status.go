@@ -18,22 +18,22 @@ import (
 )
 
 func statusCommand() *cobra.Command {
-	var site string
+	var cluster string
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "status --config FILE",
-		Short: "Show the controllers and switches of a site",
-		Long: `Ask every controller of a site how it is: who leads in which term, where their logs
+		Short: "Show the controllers and switches of a cluster",
+		Long: `Ask every controller of a cluster how it is: who leads in which term, where their logs
 are, and for every switch its master, the guarantee it has, how far its events are logged
 and its commands done. Exits 1 if no controller leads.
 
-If the site has TLS, it shows the certificate that the site file names: that of an operator or
-a controller. {name} in the site file stands for "operator".`,
+If the cluster has TLS, it shows the certificate that the cluster file names: that of an operator or
+a controller. {name} in the cluster file stands for "operator".`,
 		Example: `  holdfast status --config holdfast.yaml
   holdfast status --config holdfast.yaml --json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := config.Load(site, applicationNames())
+			s, err := config.Load(cluster, applicationNames())
 			if err != nil {
 				return err
 			}
@@ -55,7 +55,7 @@ a controller. {name} in the site file stands for "operator".`,
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&site, "config", "holdfast.yaml", "the site file")
+	cmd.Flags().StringVar(&cluster, "config", "holdfast.yaml", "the cluster file")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }
@@ -71,7 +71,7 @@ type answer struct {
 const askTimeout = 2 * time.Second
 
 // askAll asks all controllers at once.
-func askAll(ctx context.Context, client *http.Client, s *config.Site) []answer {
+func askAll(ctx context.Context, client *http.Client, s *config.Cluster) []answer {
 	answers := make([]answer, len(s.Controllers))
 	var wg sync.WaitGroup
 	for i, c := range s.Controllers {
@@ -147,7 +147,7 @@ func printStatus(out io.Writer, answers []answer) error {
 	}
 	for _, a := range answers {
 		if a.Status != nil && !slices.Equal(a.Status.Apps, leader.Apps) {
-			fmt.Fprintf(out, "%s runs %v and the leader %v: give all controllers the same site file, or events go "+
+			fmt.Fprintf(out, "%s runs %v and the leader %v: give all controllers the same cluster file, or events go "+
 				"elsewhere when %s leads\n",
 				a.Name, a.Status.Apps, leader.Apps, a.Name)
 		}

@@ -35,7 +35,7 @@ func printHosted(out io.Writer, answers []answer) error {
 			fmt.Fprintf(out, "%s: its host ended last: %s; its log says more\n", a.Name, h.LastEnd)
 		}
 		if h.State == "other applications" {
-			fmt.Fprintf(out, "%s: its site file, Python, os-ken or application files are others than the leader's, "+
+			fmt.Fprintf(out, "%s: its cluster file, Python, os-ken or application files are others than the leader's, "+
 				"so it executes nothing: make them equal and restart it; the log's are %s\n", a.Name, h.Identity)
 		}
 		if h.NoCheckpoint != "" {

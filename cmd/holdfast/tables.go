@@ -33,8 +33,8 @@ func (o *operator) tables(ctx context.Context, app string) (*controller.Tables, 
 		tables controller.Tables
 		err    error
 	}
-	answers := make(chan answer, len(o.site.Controllers))
-	for _, c := range o.site.Controllers {
+	answers := make(chan answer, len(o.cluster.Controllers))
+	for _, c := range o.cluster.Controllers {
 		go func() { // ends with cancel
 			var a answer
 			a.err = o.call(ctx, c, http.MethodGet, "/v1/apps/"+app+"/tables", nil, &a.tables)
@@ -46,7 +46,7 @@ func (o *operator) tables(ctx context.Context, app string) (*controller.Tables, 
 	}
 	var behind []controller.Tables
 	var failed error
-	for range o.site.Controllers {
+	for range o.cluster.Controllers {
 		switch a := <-answers; {
 		case a.err != nil:
 			if failed == nil || telling(a.err) > telling(failed) {
@@ -86,7 +86,7 @@ func absent(err error) bool {
 func (o *operator) tablesOf(ctx context.Context, app string, warnings io.Writer) (*controller.Tables, error) {
 	t, err := o.tables(ctx, app)
 	if absent(err) {
-		return nil, fmt.Errorf("%w: put it among the apps of the site file", err)
+		return nil, fmt.Errorf("%w: put it among the apps of the cluster file", err)
 	}
 	if err == nil && t.Leader == "" {
 		fmt.Fprintf(warnings, "holdfast: no controller leads; this is what %s last heard\n", t.Controller)

@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/internal/pki"
 )
 
-// Here is who may connect to whom, if the site has TLS: docs/operating.md has it as a table.
+// Here is who may connect to whom, if the cluster has TLS: docs/operating.md has it as a table.
 
 // credentials reads the files of the process called name.
 func credentials(t config.TLS, name string, own mtls.Policy, log *slog.Logger) (*mtls.Credentials, error) {
@@ -43,7 +43,7 @@ func apiListener(c *mtls.Credentials, l net.Listener) net.Listener {
 
 // secure puts TLS around everything that a controller listens on, and around connections to others, until ctx ends. It
 // returns by what; nil without TLS.
-func secure(ctx context.Context, cfg *controller.Config, s *config.Site, me config.Controller,
+func secure(ctx context.Context, cfg *controller.Config, s *config.Cluster, me config.Controller,
 	log *slog.Logger) (*mtls.Credentials, error) {
 	if s.TLS == nil {
 		return nil, nil
@@ -70,7 +70,7 @@ func secure(ctx context.Context, cfg *controller.Config, s *config.Site, me conf
 }
 
 // secureAPI puts TLS around the API alone, until ctx ends.
-func secureAPI(ctx context.Context, l net.Listener, s *config.Site, me config.Controller,
+func secureAPI(ctx context.Context, l net.Listener, s *config.Cluster, me config.Controller,
 	log *slog.Logger) (net.Listener, error) {
 	if s.TLS == nil {
 		return l, nil
@@ -83,7 +83,7 @@ func secureAPI(ctx context.Context, l net.Listener, s *config.Site, me config.Co
 }
 
 // controllerCalled is the policy that takes the controller of a name, and any if the name is "":
-// that of a member which is not in this site file yet.
+// that of a member which is not in this cluster file yet.
 func controllerCalled(name string) mtls.Policy {
 	if name == "" {
 		return mtls.Role(pki.Controller)
@@ -92,7 +92,7 @@ func controllerCalled(name string) mtls.Policy {
 }
 
 // secureAgent puts TLS around the agent's connections, until ctx ends, but for those from switches if plain.
-func secureAgent(ctx context.Context, cfg *agent.Config, s *config.Site, name string, plain bool) error {
+func secureAgent(ctx context.Context, cfg *agent.Config, s *config.Cluster, name string, plain bool) error {
 	c, err := credentials(*s.TLS, name, mtls.Role(pki.Agent), cfg.Logger)
 	if err != nil {
 		return err
@@ -111,12 +111,12 @@ func secureAgent(ctx context.Context, cfg *agent.Config, s *config.Site, name st
 	return nil
 }
 
-// operatorName is who the command line is, where the site file has {name}.
+// operatorName is who the command line is, where the cluster file has {name}.
 const operatorName = "operator"
 
 // apiClient returns a client for the API of the controllers, for URLs that begin with http: whatever
-// the site has. Its TLS is beneath that.
-func apiClient(s *config.Site) (*http.Client, error) {
+// the cluster has. Its TLS is beneath that.
+func apiClient(s *config.Cluster) (*http.Client, error) {
 	if s.TLS == nil {
 		return &http.Client{Transport: new(http.Transport)}, nil
 	}

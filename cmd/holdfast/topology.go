@@ -9,7 +9,7 @@ import (
 )
 
 func topologyCommand() *cobra.Command {
-	var site string
+	var cluster string
 	var asJSON, asDOT bool
 	cmd := &cobra.Command{
 		Use:   "topology --config FILE",
@@ -24,7 +24,7 @@ Any controller can answer, also while nobody leads.`,
   holdfast topology --dot | dot -Tsvg > network.svg`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			o, err := newOperator(site)
+			o, err := newOperator(cluster)
 			if err != nil {
 				return err
 			}
@@ -43,7 +43,7 @@ Any controller can answer, also while nobody leads.`,
 			return t.WriteText(out, time.Now())
 		},
 	}
-	cmd.Flags().StringVar(&site, "config", "holdfast.yaml", "the site file")
+	cmd.Flags().StringVar(&cluster, "config", "holdfast.yaml", "the cluster file")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	cmd.Flags().BoolVar(&asDOT, "dot", false, "print a graph for Graphviz")
 	cmd.MarkFlagsMutuallyExclusive("json", "dot")

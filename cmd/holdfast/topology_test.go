@@ -63,7 +63,7 @@ func TestTopology(t *testing.T) {
 		{"nobody answers", map[string]any{"c1": down, "c2": down, "c3": down}, "", "", "is stopping", exitFailed},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			site := fakes(t, func(name, request, _ string) (int, any) {
+			cluster := fakes(t, func(name, request, _ string) (int, any) {
 				if request != "GET /v1/apps/topology/tables" {
 					t.Errorf("%s is asked %s", name, request)
 				}
@@ -75,7 +75,7 @@ func TestTopology(t *testing.T) {
 				}
 				return http.StatusOK, c.answers[name]
 			})
-			args := append(strings.Fields("topology "+c.args), "--config", site)
+			args := append(strings.Fields("topology "+c.args), "--config", cluster)
 			code, out, errs := invoke(t.Context(), args...)
 			if code != c.code || !strings.Contains(out, c.stdout) || !strings.Contains(errs, c.stderr) ||
 				c.stderr == "" && errs != "" {
@@ -86,11 +86,11 @@ func TestTopology(t *testing.T) {
 }
 
 func TestTopologyWithoutTheApplication(t *testing.T) {
-	site := fakes(t, func(string, string, string) (int, any) {
+	cluster := fakes(t, func(string, string, string) (int, any) {
 		return http.StatusNotFound, controller.Refusal{Error: `no application "topology" runs here; there are hub`}
 	})
-	code, _, errs := invoke(t.Context(), "topology", "--config", site)
-	if code != exitFailed || !strings.Contains(errs, "there are hub: put it among the apps of the site file") {
+	code, _, errs := invoke(t.Context(), "topology", "--config", cluster)
+	if code != exitFailed || !strings.Contains(errs, "there are hub: put it among the apps of the cluster file") {
 		t.Errorf("exit code %d, %s", code, errs)
 	}
 }

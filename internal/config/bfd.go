@@ -27,7 +27,7 @@ const databasePort = 6640
 func defaultBFD() BFD { return BFD{Enabled: true, Floor: 15 * time.Millisecond, Multiplier: 3} }
 
 func (p *parser) bfd(n *yaml.Node) error {
-	b := &p.site.BFD
+	b := &p.cluster.BFD
 	return p.mapping(n, "bfd", []field{
 		{"enabled", func(n *yaml.Node) error { return p.flag(n, "enabled", &b.Enabled) }},
 		{"database", func(n *yaml.Node) error {
@@ -78,7 +78,7 @@ func (p *parser) checkDatabase(n *yaml.Node, text string) error {
 
 // completeBFD is called when the whole file was read: where databases listen depends on whether there is TLS.
 func (p *parser) completeBFD() error {
-	b, secure := &p.site.BFD, p.site.TLS != nil
+	b, secure := &p.cluster.BFD, p.cluster.TLS != nil
 	switch {
 	case b.Database == "" && secure:
 		b.Database = fmt.Sprintf("ssl:{address}:%d", databasePort)

@@ -1,4 +1,4 @@
-// Package config reads the file that all controllers and agents of a site share: who the
+// Package config reads the file that all controllers and agents of a cluster share: who the
 // controllers are, which applications run, and how long they wait for each other. It says
 // of every mistake where it is and what to do. It does not know which applications exist
 // (the caller hands in their names), nor does it open sockets or folders.
@@ -19,14 +19,14 @@ type Durability string
 
 // The two kinds of durability.
 const (
-	Disk Durability = "disk" // synced to the data folder: survives a power cut of the whole site
+	Disk Durability = "disk" // synced to the data folder: survives a power cut of the whole cluster
 	// written there and not synced: survives the death of processes, not of a majority of the machines
 	Memory Durability = "memory"
 )
 
-// Site is a checked configuration, with the defaults filled in.
-type Site struct {
-	Name        string       // controllers of sites with different names refuse each other
+// Cluster is a checked configuration, with the defaults filled in.
+type Cluster struct {
+	Name        string       // controllers of clusters with different names refuse each other
 	Controllers []Controller // in the order of the file; an odd number
 	Apps        []string     // names of applications, in the order in which they see an event; RyuApp for those of Ryu
 	Ryu         Ryu
@@ -42,7 +42,7 @@ type Site struct {
 	TLS           *TLS          // nil: plain TCP
 }
 
-// TLS are the files with which the processes of a site prove who they are, and know each other.
+// TLS are the files with which the processes of a cluster prove who they are, and know each other.
 // The same path may hold another certificate on each machine.
 type TLS struct {
 	CA   string // authorities
@@ -58,7 +58,7 @@ func (t TLS) Of(name string) TLS {
 	return TLS{t.CA, strings.ReplaceAll(t.Cert, namePlace, name), strings.ReplaceAll(t.Key, namePlace, name)}
 }
 
-// Controller is one controller of a site. Its addresses are both what it listens on and
+// Controller is one controller of a cluster. Its addresses are both what it listens on and
 // what the others dial.
 type Controller struct {
 	Name string
@@ -76,11 +76,11 @@ const MaxID = 1<<53 - 1
 // MaxFile is the largest file that is read, in bytes.
 const MaxFile = 1 << 20
 
-// DefaultSwitchTimeout is that of a site file that names none.
+// DefaultSwitchTimeout is that of a cluster file that names none.
 const DefaultSwitchTimeout = 3 * time.Second
 
-func defaults() Site {
-	return Site{
+func defaults() Cluster {
+	return Cluster{
 		Name:          "holdfast",
 		Apps:          []string{"learning"},
 		Ryu:           Ryu{Python: "python3", MemoryBytes: 1 << 30, LogLevel: pythonLevels["info"]},
@@ -96,7 +96,7 @@ func defaults() Site {
 
 // Load reads and checks the file at path. apps are the names of the known applications.
 // A mistake in the file is an *Error.
-func Load(path string, apps []string) (*Site, error) {
+func Load(path string, apps []string) (*Cluster, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, &Error{File: path, Problem: "cannot open: " + cause(err),
@@ -111,16 +111,16 @@ func Load(path string, apps []string) (*Site, error) {
 }
 
 // Parse checks text, which errors call file. apps are the names of the known applications.
-func Parse(file string, text []byte, apps []string) (*Site, error) {
-	p := parser{file: file, apps: apps, site: defaults()}
+func Parse(file string, text []byte, apps []string) (*Cluster, error) {
+	p := parser{file: file, apps: apps, cluster: defaults()}
 	if err := p.parse(text); err != nil {
 		return nil, err
 	}
-	return &p.site, nil
+	return &p.cluster, nil
 }
 
 // Controller returns the controller of that name.
-func (s *Site) Controller(name string) (Controller, bool) {
+func (s *Cluster) Controller(name string) (Controller, bool) {
 	for _, c := range s.Controllers {
 		if c.Name == name {
 			return c, true
@@ -130,9 +130,9 @@ func (s *Site) Controller(name string) (Controller, bool) {
 }
 
 // DataDir returns the folder of controller c.
-func (s *Site) DataDir(c Controller) string { return filepath.Join(s.Data, c.Name) }
+func (s *Cluster) DataDir(c Controller) string { return filepath.Join(s.Data, c.Name) }
 
-// defaultID derives an id from the name, so that a reordered file means the same site.
+// defaultID derives an id from the name, so that a reordered file means the same cluster.
 // The upper 48 bits of the hash are enough to keep a handful of names apart, and short
 // enough to read.
 func defaultID(name string) uint64 {

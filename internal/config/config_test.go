@@ -34,8 +34,8 @@ const one = `controllers:
   - {name: c1, peer: "127.0.0.1:7001", openflow: "127.0.0.1:6653", api: "127.0.0.1:8653"}
 `
 
-func wantThree() *config.Site {
-	return &config.Site{
+func wantThree() *config.Cluster {
+	return &config.Cluster{
 		Controllers: []config.Controller{
 			{Name: "c1", ID: 9494008935754, Peer: "127.0.0.1:7001", OpenFlow: "127.0.0.1:6653", API: "127.0.0.1:8653"},
 			{Name: "c2", ID: 9493958604106, Peer: "127.0.0.1:7002", OpenFlow: "127.0.0.1:6654", API: "127.0.0.1:8654"},
@@ -67,22 +67,22 @@ func TestParse(t *testing.T) {
 	full.TLS = &config.TLS{CA: "/etc/hf/ca.pem", Cert: "/etc/hf/{name}.pem", Key: "/etc/hf/{name}-key.pem"}
 	for _, tc := range []struct {
 		name, text string
-		want       *config.Site
+		want       *config.Cluster
 	}{
 		{"defaults", three, wantThree()},
-		{"everything", three + "site: lab\napps: [hub, learning]\nlevels:\n  hub:\n    packet_in: " +
+		{"everything", three + "cluster: lab\napps: [hub, learning]\nlevels:\n  hub:\n    packet_in: " +
 			"unordered\ndurability: memory\ndata: /tmp/hf\nheartbeat_ms: 20\nelection_ms: 100\nswitch_timeout_ms: " +
 			"1000\nrecovery: {disjoint: node, hold_down_ms: 3000, reconcile_ms: 100, foreign: remove, max_entries: " +
 			"16, max_groups: 1}\nbfd: {enabled: false, database: \"ssl:{address}:6641\", floor_ms: 5, multiplier: " +
 			"5}\ntls:\n  ca: /etc/hf/ca.pem\n  cert: /etc/hf/{name}.pem\n  key: /etc/hf/{name}-key.pem\n", full},
-		{"databases follow TLS", three + "tls: {ca: ca.pem, cert: c.pem, key: k.pem}\n", func() *config.Site {
+		{"databases follow TLS", three + "tls: {ca: ca.pem, cert: c.pem, key: k.pem}\n", func() *config.Cluster {
 			s := wantThree()
 			s.TLS, s.BFD.Database = &config.TLS{CA: "ca.pem", Cert: "c.pem", Key: "k.pem"}, "ssl:{address}:6640"
 			return s
 		}()},
 		{"applications of Ryu", three + "apps: [hub, ryu.app.rest, learning, ./x/mine.py, /y/theirs.py]\nryu:\n  " +
 			"python: /usr/bin/python3.11\n  options: [--observe-links]\n  path: [/opt/apps]\n  memory_mb: 256\n  " +
-			"log_level: warning\n", func() *config.Site {
+			"log_level: warning\n", func() *config.Cluster {
 			s := wantThree()
 			s.Apps = []string{"hub", "ryu", "learning"}
 			s.Ryu = config.Ryu{Applications: []string{"ryu.app.rest", filepath.Join(here(t), "x/mine.py"),
@@ -91,25 +91,25 @@ func TestParse(t *testing.T) {
 			return s
 		}()},
 		{"alias", strings.Replace(three, "api: 127.0.0.1:8655", "api: &a 127.0.0.1:8655", 1) + "data: *a\n",
-			func() *config.Site {
+			func() *config.Cluster {
 				s := wantThree()
 				s.Data = "127.0.0.1:8655"
 				return s
 			}()},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			got, err := config.Parse("site.yaml", []byte(tc.text), apps)
+			got, err := config.Parse("cluster.yaml", []byte(tc.text), apps)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if d := cmp.Diff(tc.want, got); d != "" {
-				t.Errorf("site (-want +got):\n%s", d)
+				t.Errorf("cluster (-want +got):\n%s", d)
 			}
 		})
 	}
 }
 
-// here is the folder of a site file that has a plain name.
+// here is the folder of a cluster file that has a plain name.
 func here(t *testing.T) string {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -119,25 +119,25 @@ func here(t *testing.T) string {
 }
 
 func TestIDsDoNotDependOnOrder(t *testing.T) {
-	site, err := config.Parse("site.yaml", []byte(three), apps)
+	cluster, err := config.Parse("cluster.yaml", []byte(three), apps)
 	if err != nil {
 		t.Fatal(err)
 	}
 	head, body, _ := strings.Cut(three, "\n")
 	items := strings.SplitAfter(body, "8653\n")
-	reordered, err := config.Parse("site.yaml", []byte(head+"\n"+items[1]+items[0]), apps)
+	reordered, err := config.Parse("cluster.yaml", []byte(head+"\n"+items[1]+items[0]), apps)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range site.Controllers {
+	for _, c := range cluster.Controllers {
 		if got, ok := reordered.Controller(c.Name); !ok || got != c {
 			t.Errorf("controller %s is %+v in the reordered file, was %+v", c.Name, got, c)
 		}
 	}
-	if _, ok := site.Controller("c4"); ok {
+	if _, ok := cluster.Controller("c4"); ok {
 		t.Error("found a controller that is not there")
 	}
-	if got := site.DataDir(site.Controllers[1]); got != "/var/lib/holdfast/c2" {
+	if got := cluster.DataDir(cluster.Controllers[1]); got != "/var/lib/holdfast/c2" {
 		t.Errorf("data folder is %s", got)
 	}
 }
@@ -177,9 +177,9 @@ func TestMistakes(t *testing.T) {
 		{"too large", one + strings.Repeat("#\n", config.MaxFile/2),
 			"f: larger than 1048576 bytes; is this the right file?"},
 		{"unknown key", one + "hartbeat_ms: 3\n",
-			`f:3: unknown key "hartbeat_ms"; did you mean "heartbeat_ms"? (known: site, controllers, apps, levels, ryu, recovery, bfd, durability, data, heartbeat_ms, election_ms, switch_timeout_ms, tls)`},
+			`f:3: unknown key "hartbeat_ms"; did you mean "heartbeat_ms"? (known: cluster, controllers, apps, levels, ryu, recovery, bfd, durability, data, heartbeat_ms, election_ms, switch_timeout_ms, tls)`},
 		{"unknown key, nothing near", one + "colour: red\n",
-			`f:3: unknown key "colour"; known: site, controllers, apps, levels, ryu, recovery, bfd, durability, data, heartbeat_ms, election_ms, switch_timeout_ms, tls`},
+			`f:3: unknown key "colour"; known: cluster, controllers, apps, levels, ryu, recovery, bfd, durability, data, heartbeat_ms, election_ms, switch_timeout_ms, tls`},
 		{"unknown key of a controller", edit("    openflow: 127", "    openflw: 127"),
 			`f:4: unknown key "openflw"; did you mean "openflow"? (known: name, peer, openflow, api, rest, id)`},
 		{"key twice", one + "data: a\ndata: b\n", `f:4: key "data" is already in line 3; remove one`},
@@ -240,8 +240,8 @@ func TestMistakes(t *testing.T) {
 		{"election too short", one + "heartbeat_ms: 20\nelection_ms: 59\n",
 			"f:4: election_ms 59 is less than 3 heartbeats of 20 ms; set election_ms to 60 or more, or lower " +
 				"heartbeat_ms"},
-		{"site with a space", one + "site: my lab\n",
-			`f:3: site "my lab"; use at most 63 of a-z, 0-9, - and _, beginning with a letter or digit`},
+		{"cluster with a space", one + "cluster: my lab\n",
+			`f:3: cluster "my lab"; use at most 63 of a-z, 0-9, - and _, beginning with a letter or digit`},
 		{"home folder", one + "data: ~/holdfast\n",
 			`f:3: data "~/holdfast": nothing replaces the ~; write the whole path`},
 		{"levels of an unknown app", one + "levels: {hubb: {packet_in: ordered}}\n",
@@ -287,9 +287,9 @@ func TestMistakes(t *testing.T) {
 				"heartbeat_ms"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			site, err := config.Parse("f", []byte(tc.text), apps)
+			cluster, err := config.Parse("f", []byte(tc.text), apps)
 			if err == nil {
-				t.Fatalf("accepted: %+v", site)
+				t.Fatalf("accepted: %+v", cluster)
 			}
 			if err.Error() != tc.want {
 				t.Errorf("error:\n got %s\nwant %s", err, tc.want)
@@ -311,16 +311,16 @@ func TestTLSFilesOfAProcess(t *testing.T) {
 
 func TestLoad(t *testing.T) {
 	dir := t.TempDir()
-	path := filepath.Join(dir, "site.yaml")
+	path := filepath.Join(dir, "cluster.yaml")
 	if err := os.WriteFile(path, []byte(three), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	site, err := config.Load(path, apps)
+	cluster, err := config.Load(path, apps)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff(wantThree(), site); d != "" {
-		t.Errorf("site (-want +got):\n%s", d)
+	if d := cmp.Diff(wantThree(), cluster); d != "" {
+		t.Errorf("cluster (-want +got):\n%s", d)
 	}
 
 	_, err = config.Load(path+".yml", apps)
@@ -333,21 +333,21 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// Whatever the bytes, Parse answers with a checked site or with one line that names the file.
+// Whatever the bytes, Parse answers with a checked cluster or with one line that names the file.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(three))
 	f.Add([]byte(one + "heartbeat_ms: &x [*x]\n"))
 	f.Add([]byte("controllers: &x\n- *x\n? {a: b}\n: c\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		site, err := config.Parse("f", text, apps)
+		cluster, err := config.Parse("f", text, apps)
 		if err != nil {
 			if !strings.HasPrefix(err.Error(), "f:") || strings.Contains(err.Error(), "\n") {
 				t.Errorf("error %q", err)
 			}
 			return
 		}
-		if len(site.Controllers)%2 == 0 || len(site.Apps) == 0 || site.Election < 3*site.Heartbeat {
-			t.Errorf("accepted %+v", site)
+		if len(cluster.Controllers)%2 == 0 || len(cluster.Apps) == 0 || cluster.Election < 3*cluster.Heartbeat {
+			t.Errorf("accepted %+v", cluster)
 		}
 	})
 }

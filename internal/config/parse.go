@@ -17,11 +17,11 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// parser fills in site from one file. Its methods stop at the first mistake.
+// parser fills in cluster from one file. Its methods stop at the first mistake.
 type parser struct {
-	file string
-	apps []string
-	site Site
+	file    string
+	apps    []string
+	cluster Cluster
 
 	heartbeatNode, electionNode, databaseNode *yaml.Node // where they stand, if they do
 }
@@ -31,10 +31,10 @@ func (p *parser) parse(text []byte) error {
 	if err != nil {
 		return err
 	}
-	s := &p.site
+	s := &p.cluster
 	var controllers *yaml.Node
 	err = p.mapping(root, "the file", []field{
-		{"site", p.siteName},
+		{"cluster", p.clusterName},
 		{"controllers", func(n *yaml.Node) error { controllers = n; return p.controllers(n) }},
 		{"apps", p.appList},
 		{"levels", p.levels},
@@ -190,7 +190,7 @@ func (p *parser) controller(n *yaml.Node, taken map[string]string) error {
 	if err := claim(idNode, fmt.Sprintf("id %d", c.ID)); err != nil {
 		return err
 	}
-	p.site.Controllers = append(p.site.Controllers, c)
+	p.cluster.Controllers = append(p.cluster.Controllers, c)
 	return nil
 }
 
@@ -230,7 +230,7 @@ func (p *parser) appList(n *yaml.Node) error {
 	if len(items) == 0 {
 		return p.mistake(n, "no apps", "name at least one, or leave `apps` out for the default")
 	}
-	p.site.Apps = nil
+	p.cluster.Apps = nil
 	for _, item := range items {
 		var app string
 		if err := p.text(item, "an app", &app); err != nil {
@@ -245,10 +245,10 @@ func (p *parser) appList(n *yaml.Node) error {
 		if !slices.Contains(p.apps, app) {
 			return p.unknown(item, "app", app, p.apps)
 		}
-		if slices.Contains(p.site.Apps, app) {
+		if slices.Contains(p.cluster.Apps, app) {
 			return p.mistake(item, fmt.Sprintf("app %q twice", app), "remove one")
 		}
-		p.site.Apps = append(p.site.Apps, app)
+		p.cluster.Apps = append(p.cluster.Apps, app)
 	}
 	return nil
 }
@@ -262,20 +262,20 @@ func (p *parser) levels(n *yaml.Node) error {
 				return p.mistake(n, "levels of "+app+" are not `message: level` lines",
 					"write them like packet_in: unordered")
 			}
-			p.site.Levels[app] = of
+			p.cluster.Levels[app] = of
 			return p.checkLevels(app, of, n)
 		}})
 	}
-	p.site.Levels = map[string]map[string]string{}
+	p.cluster.Levels = map[string]map[string]string{}
 	return p.mapping(n, "levels", fields)
 }
 
-func (p *parser) siteName(n *yaml.Node) error {
-	if err := p.text(n, "site", &p.site.Name); err != nil {
+func (p *parser) clusterName(n *yaml.Node) error {
+	if err := p.text(n, "cluster", &p.cluster.Name); err != nil {
 		return err
 	}
-	if !validName.MatchString(p.site.Name) {
-		return p.mistake(n, fmt.Sprintf("site %q", p.site.Name), nameRemedy)
+	if !validName.MatchString(p.cluster.Name) {
+		return p.mistake(n, fmt.Sprintf("cluster %q", p.cluster.Name), nameRemedy)
 	}
 	return nil
 }
@@ -285,14 +285,14 @@ func (p *parser) durability(n *yaml.Node) error {
 	if err := p.text(n, "durability", &s); err != nil {
 		return err
 	}
-	p.site.Durability = Durability(s)
-	if p.site.Durability != Disk && p.site.Durability != Memory {
+	p.cluster.Durability = Durability(s)
+	if p.cluster.Durability != Disk && p.cluster.Durability != Memory {
 		return p.unknown(n, "durability", s, []string{string(Disk), string(Memory)})
 	}
 	return nil
 }
 
-func (p *parser) data(n *yaml.Node) error { return p.path(n, "data", &p.site.Data) }
+func (p *parser) data(n *yaml.Node) error { return p.path(n, "data", &p.cluster.Data) }
 
 // path reads a file or folder. Only a shell knows ~: here it would become a folder of that name.
 func (p *parser) path(n *yaml.Node, key string, to *string) error {
@@ -327,14 +327,14 @@ func (p *parser) tls(n *yaml.Node) error {
 	if strings.Contains(t.Cert, namePlace) != strings.Contains(t.Key, namePlace) {
 		return p.mistake(n, "only one of cert and key has "+namePlace+" in its path", "write it in both, or in none")
 	}
-	p.site.TLS = t
+	p.cluster.TLS = t
 	return nil
 }
 
 // checkTimes refuses an election timeout that a single late heartbeat would trip, or that the
 // consensus, whose clock ticks with the heartbeats, cannot measure.
 func (p *parser) checkTimes() error {
-	beat, election := p.site.Heartbeat, p.site.Election
+	beat, election := p.cluster.Heartbeat, p.cluster.Election
 	if election >= 3*beat && election%beat == 0 {
 		return nil
 	}

@@ -14,7 +14,7 @@ type Recovery struct {
 	NodeDisjoint          bool          // backups avoid the next switch too, and not only the link to it
 	HoldDown              time.Duration // that a link has to be up before it is used again
 	Reconcile             time.Duration // in which what each switch holds is compared with what it should hold
-	RemoveForeign         bool          // flow entries and groups of nobody's at this site
+	RemoveForeign         bool          // flow entries and groups of nobody's at this cluster
 	MaxEntries, MaxGroups uint64        // of one switch
 }
 
@@ -27,7 +27,7 @@ func defaultRecovery() Recovery {
 }
 
 func (p *parser) recovery(n *yaml.Node) error {
-	r := &p.site.Recovery
+	r := &p.cluster.Recovery
 	return p.mapping(n, "recovery", []field{
 		{"disjoint", func(n *yaml.Node) error { return p.choice(n, "disjoint", "link", "node", &r.NodeDisjoint) }},
 		{"hold_down_ms", func(n *yaml.Node) error {

@@ -10,7 +10,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// RyuApp stands in Site.Apps for all applications of Ryu: one process hosts them.
+// RyuApp stands in Cluster.Apps for all applications of Ryu: one process hosts them.
 const RyuApp = "ryu"
 
 // Ryu is how the applications of Ryu or os-ken are hosted.
@@ -26,7 +26,7 @@ type Ryu struct {
 // isPython reports whether an entry of apps names a module or a file of Python; Go applications have plain names.
 func isPython(app string) bool { return strings.ContainsAny(app, "./") }
 
-// ryuApplication adds one. The path of a file is relative to the folder of the site file.
+// ryuApplication adds one. The path of a file is relative to the folder of the cluster file.
 func (p *parser) ryuApplication(n *yaml.Node, app string) error {
 	if strings.HasPrefix(app, "~") {
 		return p.mistake(n, fmt.Sprintf("app %q: nothing replaces the ~", app), "write the whole path")
@@ -38,18 +38,18 @@ func (p *parser) ryuApplication(n *yaml.Node, app string) error {
 		}
 		app = filepath.Join(dir, app)
 	}
-	if slices.Contains(p.site.Ryu.Applications, app) {
+	if slices.Contains(p.cluster.Ryu.Applications, app) {
 		return p.mistake(n, fmt.Sprintf("app %q twice", app), "remove one")
 	}
-	p.site.Ryu.Applications = append(p.site.Ryu.Applications, app)
-	if !slices.Contains(p.site.Apps, RyuApp) {
-		p.site.Apps = append(p.site.Apps, RyuApp)
+	p.cluster.Ryu.Applications = append(p.cluster.Ryu.Applications, app)
+	if !slices.Contains(p.cluster.Apps, RyuApp) {
+		p.cluster.Apps = append(p.cluster.Apps, RyuApp)
 	}
 	return nil
 }
 
 func (p *parser) ryu(n *yaml.Node) error {
-	r := &p.site.Ryu
+	r := &p.cluster.Ryu
 	memory := uint64(r.MemoryBytes >> 20)
 	err := p.mapping(n, "ryu", []field{
 		{"python", func(n *yaml.Node) error { return p.path(n, "python", &r.Python) }},

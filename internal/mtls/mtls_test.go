@@ -137,7 +137,7 @@ func TestBothSidesAreVerified(t *testing.T) {
 		{"another controller there", ours, other, controllers, mtls.Only(c2), "its log says why",
 			"it is that of controller c1, and controller c2 is expected"},
 		{"somebody else's authority", ours, stranger, controllers, mtls.Only(c1), "its log says why",
-			"issue one by this site's authority"},
+			"issue one by this cluster's authority"},
 		{"a switch as server", sw, other, controllers, mtls.Only(s1), "its log says why",
 			"not for this end of a connection"},
 	} {
@@ -335,7 +335,7 @@ func dialUntil(t *testing.T, what string, c *mtls.Credentials, addr string, p mt
 	t.Fatalf("%s: %v", what, err)
 }
 
-// A site moves to another authority while its processes run.
+// A cluster moves to another authority while its processes run.
 func TestReload(t *testing.T) {
 	dir, next := authority(t, c1), authority(t, c1, c2)
 	var lines logged

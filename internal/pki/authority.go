@@ -51,7 +51,7 @@ func Init(dir string, now time.Time) error {
 		return err
 	}
 	template := &x509.Certificate{
-		// The serial is in the name, so that an old and a new authority of a site have different ones.
+		// The serial is in the name, so that an old and a new authority of a cluster have different ones.
 		SerialNumber: newSerial(), Subject: pkix.Name{Organization: []string{"Holdfast"}},
 		NotBefore: now.Add(-skew), NotAfter: now.Add(authorityLifetime),
 		IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true,

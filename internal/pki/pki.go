@@ -1,4 +1,4 @@
-// Package pki is a small certificate authority for a site that has none, and the way in which
+// Package pki is a small certificate authority for a cluster that has none, and the way in which
 // a certificate says who its holder is. Files of PEM in one folder are all that it keeps. It
 // revokes nothing, and opens no connection: package mtls does.
 package pki
@@ -42,7 +42,8 @@ func (i Identity) uri() *url.URL {
 	return &url.URL{Scheme: scheme, Host: string(i.Role), Path: "/" + i.Name}
 }
 
-var validName = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,62}$`) // as in the site file; it is also the name of a file
+// as in the cluster file; it is also the name of a file
+var validName = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,62}$`)
 
 func (i Identity) validate() error {
 	if !slices.Contains(Roles, i.Role) {

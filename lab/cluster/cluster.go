@@ -1,4 +1,4 @@
-// Package cluster runs a whole site of real holdfast processes on loopback, and kills,
+// Package cluster runs a whole cluster of real holdfast processes on loopback, and kills,
 // stops and restarts them: for the demo, the benchmarks and the tests. Every process ends
 // with Close, and with the process that started it. It knows the command line of
 // holdfast and nothing of its insides.
@@ -27,23 +27,23 @@ import (
 // Config says what to run.
 type Config struct {
 	Binary      string // the holdfast binary
-	Dir         string // for the site file, logs, data and audit files; must exist
+	Dir         string // for the cluster file, logs, data and audit files; must exist
 	Controllers int    // 3 if 0
-	// of Controllers, so many of the last are in the site file and are not started; see Join
+	// of Controllers, so many of the last are in the cluster file and are not started; see Join
 	Later  int
-	Apps   []string                     // of the site file
-	Levels map[string]map[string]string // of the site file; may be nil
-	// of the site file, for applications of Ryu among Apps; controllers then have a REST address each
+	Apps   []string                     // of the cluster file
+	Levels map[string]map[string]string // of the cluster file; may be nil
+	// of the cluster file, for applications of Ryu among Apps; controllers then have a REST address each
 	Ryu           *Ryu
-	Sections      string // more of the site file, as YAML: what has no field here
+	Sections      string // more of the cluster file, as YAML: what has no field here
 	Durability    string // "memory" if empty
 	Agents        int    // agent processes, each for one or more switches
 	Audit         bool   // controllers write audit files
 	SnapshotEvery int    // entries between snapshots; 0 is the default of serve
 	Listen        string // address to bind to, "127.0.0.1" if empty
-	TLS           bool   // everything over TLS, by an authority made for the site
+	TLS           bool   // everything over TLS, by an authority made for the cluster
 	LogLevel      string // of the controllers; "" is the default of serve
-	// Election is how long a leader may be silent; 0 is the site file's default. Heartbeats are ten
+	// Election is how long a leader may be silent; 0 is the cluster file's default. Heartbeats are ten
 	// times as frequent. Machines with much else to do need more. A leader that dies is noticed at once.
 	Election time.Duration
 	// Route says at which address process from finds process to, so that a relay can stand between
@@ -55,7 +55,7 @@ type Config struct {
 	Env func(i int) []string
 }
 
-// Ryu is the section of that name in the site file.
+// Ryu is the section of that name in the cluster file.
 type Ryu struct {
 	Python   string   `json:"python,omitempty"`
 	Options  []string `json:"options,omitempty"`
@@ -64,20 +64,20 @@ type Ryu struct {
 	LogLevel string   `json:"log_level,omitempty"`
 }
 
-// Cluster is a running site.
+// Cluster is a running cluster.
 type Cluster struct {
 	cfg         Config
 	controllers []*Controller
 	agents      []*Agent
 }
 
-// Controller is one controller process of the site.
+// Controller is one controller process of the cluster.
 type Controller struct {
 	Name                string
 	Peer, OpenFlow, API string // addresses
 	REST                string // likewise; "" without Config.Ryu
 	client              *http.Client
-	id                  uint64 // in the site file; 0: none
+	id                  uint64 // in the cluster file; 0: none
 	process
 }
 
@@ -87,7 +87,7 @@ type Agent struct {
 	process
 }
 
-// Start runs the site's processes and waits until a controller leads.
+// Start runs the cluster's processes and waits until a controller leads.
 func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 	if cfg.Controllers == 0 {
 		cfg.Controllers = 3
@@ -110,7 +110,7 @@ func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 			n.REST = addrs[4*i+3]
 		}
 		n.process = process{name: n.Name, binary: cfg.Binary, log: filepath.Join(cfg.Dir, n.Name+".log"),
-			args: []string{"serve", "--config", c.siteFile(n.Name), "--name", n.Name}}
+			args: []string{"serve", "--config", c.fileOf(n.Name), "--name", n.Name}}
 		if cfg.Audit {
 			n.args = append(n.args, "--audit", c.auditFile(i))
 		}
@@ -129,7 +129,7 @@ func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 		a := &Agent{Listen: addrs[4*cfg.Controllers+i]}
 		name := fmt.Sprintf("agent%d", i+1)
 		a.process = process{name: name, binary: cfg.Binary, log: filepath.Join(cfg.Dir, name+".log"),
-			args: []string{"agent", "--config", c.siteFile(name), "--listen", a.Listen, "--name", name}}
+			args: []string{"agent", "--config", c.fileOf(name), "--listen", a.Listen, "--name", name}}
 		c.agents = append(c.agents, a)
 	}
 	if err := c.run(ctx); err != nil {
@@ -149,8 +149,8 @@ func (c *Cluster) run(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := c.writeSiteFiles(); err != nil {
-		return fmt.Errorf("write site file: %w", err)
+	if err := c.writeClusterFiles(); err != nil {
+		return fmt.Errorf("write cluster file: %w", err)
 	}
 	if err := c.found(ctx); err != nil {
 		return err
@@ -182,19 +182,19 @@ func (a *Agent) listens() bool {
 	return err == nil && bytes.Contains(text, []byte("listen="))
 }
 
-// SiteFile is the path of the file that the processes share, unless Config.Route gives each its own.
-func (c *Cluster) SiteFile() string { return filepath.Join(c.cfg.Dir, "holdfast.yaml") }
+// ClusterFile is the path of the file that the processes share, unless Config.Route gives each its own.
+func (c *Cluster) ClusterFile() string { return filepath.Join(c.cfg.Dir, "holdfast.yaml") }
 
-// siteFile is that of one process.
-func (c *Cluster) siteFile(name string) string {
+// fileOf is that of one process.
+func (c *Cluster) fileOf(name string) string {
 	if c.cfg.Route == nil {
-		return c.SiteFile()
+		return c.ClusterFile()
 	}
 	return filepath.Join(c.cfg.Dir, name+".yaml")
 }
 
-func (c *Cluster) writeSiteFiles() error {
-	err := os.WriteFile(c.SiteFile(), c.site(c.controllers, direct), 0o600)
+func (c *Cluster) writeClusterFiles() error {
+	err := os.WriteFile(c.ClusterFile(), c.text(c.controllers, direct), 0o600)
 	if c.cfg.Route == nil || err != nil {
 		return err
 	}
@@ -206,13 +206,13 @@ func (c *Cluster) writeSiteFiles() error {
 		names = append(names, a.name)
 	}
 	for _, name := range names {
-		text := c.site(c.controllers, func(to, address string) string {
+		text := c.text(c.controllers, func(to, address string) string {
 			if to == name {
 				return address
 			}
 			return c.cfg.Route(name, to, address)
 		})
-		if err := os.WriteFile(c.siteFile(name), text, 0o600); err != nil {
+		if err := os.WriteFile(c.fileOf(name), text, 0o600); err != nil {
 			return err
 		}
 	}
@@ -236,8 +236,8 @@ func (c *Cluster) AuditFiles() []string {
 
 func direct(_, address string) string { return address }
 
-// site is the site file for a process that finds the controllers by route.
-func (c *Cluster) site(controllers []*Controller, route func(to, address string) string) []byte {
+// text is the cluster file for a process that finds the controllers by route.
+func (c *Cluster) text(controllers []*Controller, route func(to, address string) string) []byte {
 	var b strings.Builder
 	b.WriteString("controllers:\n")
 	for _, n := range controllers {

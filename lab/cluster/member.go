@@ -11,17 +11,17 @@ import (
 	"sync"
 )
 
-// founders are the controllers with which the site begins.
+// founders are the controllers with which the cluster begins.
 func (c *Cluster) founders() []*Controller { return c.controllers[:c.cfg.Controllers-c.cfg.Later] }
 
 func (c *Cluster) dataDir() string { return filepath.Join(c.cfg.Dir, "data") }
 
 // found begins the folders of the founders, who know only each other.
 func (c *Cluster) found(ctx context.Context) error {
-	file := c.siteFile
+	file := c.fileOf
 	if c.cfg.Later > 0 {
 		founders := filepath.Join(c.cfg.Dir, "founders.yaml")
-		if err := os.WriteFile(founders, c.site(c.founders(), direct), 0o600); err != nil {
+		if err := os.WriteFile(founders, c.text(c.founders(), direct), 0o600); err != nil {
 			return err
 		}
 		file = func(string) string { return founders }
@@ -35,9 +35,9 @@ func (c *Cluster) found(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Command runs a subcommand of holdfast for this site, and returns what it prints on its standard output.
+// Command runs a subcommand of holdfast for this cluster, and returns what it prints on its standard output.
 func (c *Cluster) Command(ctx context.Context, args ...string) (string, error) {
-	return c.command(ctx, append(args, "--config", c.SiteFile())...)
+	return c.command(ctx, append(args, "--config", c.ClusterFile())...)
 }
 
 func (c *Cluster) command(ctx context.Context, args ...string) (string, error) {
@@ -54,10 +54,10 @@ func (c *Cluster) command(ctx context.Context, args ...string) (string, error) {
 // Lose removes the folder of a controller that does not run.
 func (c *Cluster) Lose(n *Controller) error { return os.RemoveAll(filepath.Join(c.dataDir(), n.Name)) }
 
-// Rename gives a controller another id in the site file, for its next start.
+// Rename gives a controller another id in the cluster file, for its next start.
 func (c *Cluster) Rename(n *Controller, id uint64) error {
 	n.id = id
-	return c.writeSiteFiles()
+	return c.writeClusterFiles()
 }
 
 // Join starts a controller that does not run, with --join.

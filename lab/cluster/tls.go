@@ -12,10 +12,10 @@ import (
 	"github.com/holdfast-sdn/holdfast/internal/pki"
 )
 
-// Authority is the folder of the site's certificate authority, with Config.TLS.
+// Authority is the folder of the cluster's certificate authority, with Config.TLS.
 func (c *Cluster) Authority() string { return filepath.Join(c.cfg.Dir, "pki") }
 
-// Issue makes a certificate of the site's authority, for a switch for example, and returns its files.
+// Issue makes a certificate of the cluster's authority, for a switch for example, and returns its files.
 func (c *Cluster) Issue(id pki.Identity) (mtls.Files, error) {
 	dir := c.Authority()
 	f := mtls.Files{CA: pki.CertFile(dir, pki.AuthorityName), Cert: pki.CertFile(dir, id.Name),

@@ -146,7 +146,7 @@ func (s *site) followers() []*cluster.Controller {
 // id is Raft's name of a controller.
 func (s *site) id(c *cluster.Controller) uint64 {
 	s.t.Helper()
-	site, err := config.Load(s.SiteFile(), []string{"counter"})
+	site, err := config.Load(s.ClusterFile(), []string{"counter"})
 	s.check(err)
 	found, _ := site.Controller(c.Name)
 	return found.ID

@@ -125,7 +125,7 @@ func TestTLSRefuses(t *testing.T) {
 	for _, p := range ports {
 		named := func() int {
 			return s.countLines(p.log, p.line, "CN="+leader.Name+",OU=controller",
-				"which is not believed here: issue one by this site's authority")
+				"which is not believed here: issue one by this cluster's authority")
 		}
 		eventually(t, p.log+" to name the stranger", func() bool { return named() > 0 })
 		if n := named(); n == attempts {
@@ -168,7 +168,7 @@ func (s *site) believer(dir string, role pki.Role, name string) *mtls.Credential
 	return c
 }
 
-// TestTLSMixed: who has a site file without TLS hears so, and is no danger to the others.
+// TestTLSMixed: who has a cluster file without TLS hears so, and is no danger to the others.
 func TestTLSMixed(t *testing.T) {
 	t.Parallel()
 	s := startSite(t, cluster.Config{Agents: 1})

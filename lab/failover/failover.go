@@ -31,7 +31,7 @@ type Config struct {
 	Between      time.Duration // undisturbed traffic before each kill, and after the last
 	PingInterval time.Duration // of each host
 	Durability   string        // "memory" if empty
-	Election     time.Duration // how long a leader may be silent; 0 is the site file's default
+	Election     time.Duration // how long a leader may be silent; 0 is the cluster file's default
 	TLS          bool          // everything is said over TLS
 	Stock        bool          // no agents: every switch connects to every controller
 	Barriers     bool          // with Stock: the switches have no bundles

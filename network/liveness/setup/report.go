@@ -9,7 +9,7 @@ import (
 
 // Report is what is known of the links and of how they are watched.
 type Report struct {
-	BFD        bool    `json:"bfd"` // enabled in the site file
+	BFD        bool    `json:"bfd"` // enabled in the cluster file
 	FloorMs    float64 `json:"floor_ms"`
 	Multiplier int     `json:"multiplier"`
 	Links      []Link  `json:"links"`
@@ -122,7 +122,7 @@ func (s *Setup) end(at app.PortOf) (End, *failure) {
 	case p.problem != nil:
 		e.Why = p.problem.Error()
 	case !s.cfg.Enabled:
-		e.Why = "BFD is turned off in the site file"
+		e.Why = "BFD is turned off in the cluster file"
 	case e.State == "":
 		e.Why = "BFD is being set up"
 	}
