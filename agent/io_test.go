@@ -1,9 +1,9 @@
 package agent_test
 
 import (
-	"encoding/binary"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -339,7 +339,7 @@ func TestOldSwitch(t *testing.T) {
 	}
 	defer conn.Close()
 	conn.SetReadDeadline(time.Now().Add(10 * time.Second))
-	conn.Write((&of10.Hello{}).Append(nil, 1))
+	conn.Write(message10(openflow.TypeHello, 1, nil))
 	in := ofconn.NewReader(conn)
 	outs := 0
 	for done := false; !done; {
@@ -351,20 +351,26 @@ func TestOldSwitch(t *testing.T) {
 			var msg []byte
 			msg, batch, _ = openflow.Next(batch)
 			switch xid := openflow.XID(msg); msg[1] {
-			case of10.TypeFeaturesRequest:
-				f := of10.FeaturesReply{DatapathID: 7, NTables: 1}
-				p := of10.PacketIn{BufferID: of10.NoBuffer, InPort: 1, Data: binary.BigEndian.AppendUint64(nil, 1)}
-				conn.Write(append(f.Append(nil, xid), p.Append(p.Append(nil, 0), 0)...))
-			case of10.TypePacketOut:
+			case of13.TypeFeaturesRequest:
+				features := message10(of13.TypeFeaturesReply, xid, append([]byte{7: 7}, make([]byte, 16)...))
+				p := message10(of13.TypePacketIn, 0, []byte{0xff, 0xff, 0xff, 0xff, 7: 1, 17: 1}) // port 1, frame 1
+				conn.Write(slices.Concat(features, p, p))
+			case of13.TypePacketOut:
 				outs++
 			case of10.TypeBarrierRequest:
-				conn.Write((&of10.BarrierReply{}).Append(nil, xid))
+				conn.Write(message10(of10.TypeBarrierReply, xid, nil))
 				done = outs == 2
 			}
 		}
 	}
 	eventually(t, "both are done", func() bool { return g.finished() && b.status().Done == 2 })
 	g.want(t, "up", "1", "1")
+}
+
+func message10(typ uint8, xid uint32, body []byte) []byte {
+	msg := append(openflow.AppendHeader(nil, openflow.Version10, typ, xid), body...)
+	openflow.SetLength(msg)
+	return msg
 }
 
 // TestSwitchThatWaits says nothing before the agent does.

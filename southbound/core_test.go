@@ -2,6 +2,7 @@ package southbound
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"strings"
 	"testing"
@@ -9,7 +10,6 @@ import (
 	"github.com/holdfast-sdn/holdfast/internal/handshake"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
-	"github.com/holdfast-sdn/holdfast/openflow/of10"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
@@ -27,8 +27,8 @@ func features13(id openflow.DatapathID) []byte {
 }
 
 func features10(id openflow.DatapathID) []byte {
-	f := of10.FeaturesReply{DatapathID: id, NTables: 1}
-	return f.Append(nil, 1)
+	body := binary.BigEndian.AppendUint64(nil, uint64(id))
+	return message(openflow.Version10, of13.TypeFeaturesReply, 1, append(body, make([]byte, 16)...)...)
 }
 
 func packetIn13(data ...byte) []byte {
@@ -246,9 +246,9 @@ func TestAgentOf10SwitchKeepsTheNumbers(t *testing.T) {
 	up := experimenter.SwitchUp{Features: features10(7)}.Append(nil, 1)
 	mustFeed(t, c, hello10, experimenter.Attach{Epoch: 100, FirstHeld: 1, NextEvent: 2}.Append(nil, 1), features10(7))
 	c.TakeMaster(3, 0, Resume{})
-	in := of10.PacketIn{BufferID: 5, InPort: 3, Data: []byte("packet")}
+	in := packetIn10([]byte("packet")...)
 	strange := message(1, 99, 4)
-	all := concat(up, in.Append(nil, 0), strange, in.Append(nil, 0))
+	all := concat(up, in, strange, in)
 	b := experimenter.Block{Epoch: 100, First: 1, Count: 4, Bytes: uint32(len(all))}
 	got := mustFeed(t, c, roleReply(3), b.Append(nil, 1, experimenter.TypeEvents), all)
 	if len(got) != 1 || got[0].Batch.Count != 4 || countMessages(got[0].Batch.Messages) != 4 {

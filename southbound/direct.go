@@ -67,7 +67,7 @@ func (c *Core) isEvent(msg []byte) (bool, error) {
 		if t, ours := experimenter.Is(msg); ours {
 			return false, fmt.Errorf("it sent %s without ATTACH: only an agent may", t)
 		}
-	case openflow.TypeError, of10.TypeFeaturesReply, of10.TypeStatsReply, of10.TypeBarrierReply:
+	case openflow.TypeError, of13.TypeFeaturesReply, of10.TypeStatsReply, of10.TypeBarrierReply:
 		return openflow.XID(msg) < handshake.OwnXID, nil
 	}
 	return true, nil

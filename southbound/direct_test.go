@@ -11,8 +11,8 @@ import (
 )
 
 func packetIn10(data ...byte) []byte {
-	p := of10.PacketIn{BufferID: 5, InPort: 3, Data: data}
-	return p.Append(nil, 0)
+	body := []byte{0, 0, 0, 5, 0, 0, 0, 3, 0, 0} // buffer 5, port 3
+	return message(openflow.Version10, of13.TypePacketIn, 0, append(body, data...)...)
 }
 
 func TestDirectEpochs(t *testing.T) {
@@ -161,8 +161,8 @@ func TestDirectTranslates(t *testing.T) {
 		t.Fatalf("%d, %v", seq, yes)
 	}
 	// The switch does not know that message, and says so under the command's xid.
-	e := of10.Error{ErrType: 1, Code: 3, Data: []byte{1, 4, 0, 16, 0, 0, 0, 2}}
-	if got := mustFeed(t, c, e.Append(nil, 2)); len(got) != 1 || openflow.XID(got[0].Batch.Messages) != 2 ||
+	refusal := message(openflow.Version10, openflow.TypeError, 2, 0, 1, 0, 3, 1, 4, 0, 16, 0, 0, 0, 2)
+	if got := mustFeed(t, c, refusal); len(got) != 1 || openflow.XID(got[0].Batch.Messages) != 2 ||
 		got[0].Batch.Messages[1] != openflow.TypeError {
 		t.Fatalf("%+v", got)
 	}

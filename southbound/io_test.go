@@ -9,7 +9,6 @@ import (
 
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
-	"github.com/holdfast-sdn/holdfast/openflow/of10"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
@@ -26,7 +25,7 @@ func TestDirectSession(t *testing.T) {
 	if err := s.Send(1, s.Epoch(), 1, 1, out.Append(nil, 1)); err != nil {
 		t.Fatal(err)
 	}
-	p.expect(of10.TypePacketOut)
+	p.expect(of13.TypePacketOut)
 	b.want(t, "attached 7 direct, 7/1 HOLDFAST_SWITCH_UP, 7/2 PACKET_IN, 7/3 PACKET_IN, 7 done 1")
 	if meter := (&of13.MeterMod{MeterID: 1}).Append(nil, 2); s.SendLoose(1, s.Epoch(), 1, meter) != nil ||
 		len(b.lines("cannot be said in the other OpenFlow version")) != 1 {
@@ -73,15 +72,15 @@ func TestLoadGenerator(t *testing.T) {
 	p := b.dial()
 	p.say(hello10)
 	p.expect(of13.TypeFeaturesRequest)
-	in := of10.PacketIn{BufferID: 1, InPort: 1, Data: []byte("x")}
-	p.say(in.Append(nil, 0), features10(7), in.Append(nil, 0)) // it does not wait for the handshake
+	in := packetIn10('x')
+	p.say(in, features10(7), in) // it does not wait for the handshake
 	b.want(t, "attached 7 direct, 7/1 HOLDFAST_SWITCH_UP, 7/2 PACKET_IN, 7/3 PACKET_IN")
 	s := b.session(7)
 	out := of13.PacketOut{BufferID: 1, InPort: 1, Actions: of13.Actions(nil).Output(of13.PortFlood, 0)}
 	if err := s.Send(1, s.Epoch(), 1, 2, concat(out.Append(nil, 1), out.Append(nil, 2))); err != nil {
 		t.Fatal(err)
 	}
-	p.expect(of10.TypePacketOut)
+	p.expect(of13.TypePacketOut)
 	b.want(t, "attached 7 direct, 7/1 HOLDFAST_SWITCH_UP, 7/2 PACKET_IN, 7/3 PACKET_IN, 7 done 2")
 }
 

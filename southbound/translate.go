@@ -65,7 +65,7 @@ func (t *translator) toV13(dst, msg []byte) []byte {
 		return dst
 	case msg[0] != openflow.Version10:
 		dst, err = of14.ToV13(dst, msg)
-	case msg[1] == of10.TypeFeaturesReply && t.wasAsked(openflow.XID(msg)):
+	case msg[1] == of13.TypeFeaturesReply && t.wasAsked(openflow.XID(msg)):
 		dst, err = of10.PortsToV13(dst, msg)
 	default:
 		dst, err = of10.ToV13(dst, msg)
@@ -148,7 +148,7 @@ func (t *translator) commandsFromV13(version uint8, messages []byte) []byte {
 			openflow.SetLength(t.fromV13[at:])
 			continue
 		}
-		if version == openflow.Version10 && t.fromV13[at+1] == of10.TypeFeaturesRequest &&
+		if version == openflow.Version10 && t.fromV13[at+1] == of13.TypeFeaturesRequest &&
 			msg[1] == of13.TypeMultipartRequest {
 			if len(t.asked) == maxAsked {
 				t.asked = t.asked[1:]

@@ -146,24 +146,22 @@ func speaks13(hello *of13.Hello) bool {
 }
 
 func (h *Handshake) features(dst, msg []byte) ([]byte, error) {
-	switch h.Version {
-	case openflow.Version10:
-		var f of10.FeaturesReply
-		if err := f.Decode(msg); err != nil {
-			return dst, err
-		}
-		h.Datapath = f.DatapathID
-	default:
-		var f of13.FeaturesReply
-		if err := f.Decode(labelled13(msg)); err != nil { // it is the same in later versions
-			return dst, err
-		}
-		if f.AuxID != 0 {
-			return dst, fmt.Errorf("switch %s opens auxiliary connection %d; disable auxiliary connections on the "+
-				"switch", f.DatapathID, f.AuxID)
-		}
-		h.Datapath = f.DatapathID
+	var f of13.FeaturesReply
+	as13, err := labelled13(msg), error(nil) // it is the same in later versions
+	if h.Version == openflow.Version10 {
+		as13, err = of10.ToV13(nil, msg)
 	}
+	if err == nil {
+		err = f.Decode(as13)
+	}
+	switch {
+	case err != nil:
+		return dst, err
+	case f.AuxID != 0:
+		return dst, fmt.Errorf("switch %s opens auxiliary connection %d; disable auxiliary connections on the switch",
+			f.DatapathID, f.AuxID)
+	}
+	h.Datapath = f.DatapathID
 	h.Features, h.Ports, h.tooMany = bytes.Clone(msg), nil, false
 	if h.Version == openflow.Version10 || h.NoPorts {
 		h.Done = true

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/holdfast-sdn/holdfast/openflow"
-	"github.com/holdfast-sdn/holdfast/openflow/of10"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
@@ -157,13 +156,14 @@ func TestSwitchWithoutPortDescription(t *testing.T) {
 }
 
 func Test10NeedsTheFeaturesOnly(t *testing.T) {
-	f := of10.FeaturesReply{DatapathID: 7}
-	msg := f.Append(nil, 99)
+	msg := append(openflow.AppendHeader(nil, openflow.Version10, of13.TypeFeaturesReply, 99), make([]byte, 24)...)
+	openflow.SetLength(msg)
+	msg[15] = 7
 	h, out, err := run(hello(1), msg)
 	if err != nil || !h.Done || h.Datapath != 7 || !bytes.Equal(h.Features, msg) {
 		t.Fatalf("%+v, %v", h, err)
 	}
-	if want := Bare(nil, 1, of10.TypeFeaturesRequest, featuresXID); !bytes.HasSuffix(out, want) ||
+	if want := Bare(nil, 1, of13.TypeFeaturesRequest, featuresXID); !bytes.HasSuffix(out, want) ||
 		len(out) != 16+len(want) {
 		t.Fatalf("asked %x", out)
 	}

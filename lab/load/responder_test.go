@@ -11,7 +11,6 @@ import (
 
 	"github.com/holdfast-sdn/holdfast/internal/ofconn"
 	"github.com/holdfast-sdn/holdfast/openflow"
-	"github.com/holdfast-sdn/holdfast/openflow/of10"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 	"go.uber.org/goleak"
 )
@@ -43,10 +42,18 @@ func (r *responder) serve(conn net.Conn, i int) {
 	})
 }
 
+// flowMod10 is a FLOW_MOD of 1.0 without a match, for buffer 1, which sends the packet to port 2.
+func flowMod10(command uint8) []byte {
+	body := make([]byte, 72)
+	body[49], body[59] = command, 1
+	be.PutUint16(body[60:], 0xffff) // any output
+	copy(body[64:], []byte{0, 0, 0, 8, 0, 2, 0, 0})
+	return message10(nil, of13.TypeFlowMod, 1, body)
+}
+
 func (r *responder) flowMod() []byte {
 	if r.version == openflow.Version10 {
-		return (&of10.FlowMod{Match: of10.Match{Wildcards: of10.WildAll}, OutPort: of10.PortNone,
-			Actions: of10.Actions(nil).Output(2, 0)}).Append(nil, 0)
+		return flowMod10(of13.FlowAdd)
 	}
 	return (&of13.FlowMod{OutPort: of13.PortAny, OutGroup: of13.GroupAny, Match: of13.Match(nil).WithInPort(1),
 		Instructions: of13.Instructions(nil).Apply(of13.Actions(nil).Output(2, 0))}).Append(nil, 0)

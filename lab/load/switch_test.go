@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"iter"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -40,44 +41,55 @@ func ask(t *testing.T, s *fakeSwitch, msg []byte) []byte {
 
 // What cbench answers, and with what.
 func TestSwitch10Control(t *testing.T) {
+	const none = -1
 	s := newSwitch10(5, 10, nil)
 	for _, c := range []struct {
-		name string
-		ask  of10.Message
-		want of10.Message
+		name    string
+		ask     uint8
+		body    []byte
+		want    int // type of the answer, or none
+		answers []byte
 	}{
-		{"hello", &of10.Hello{}, &of10.Hello{}},
-		{"echo, without the data", &of10.EchoRequest{Data: []byte("data")}, &of10.EchoReply{}},
-		{"set config", &of10.SetConfig{Flags: 1, MissSendLen: 99}, nil},
-		{"get config", &of10.GetConfigRequest{}, &of10.GetConfigReply{Flags: 1, MissSendLen: 99}},
-		{"barrier", &of10.BarrierRequest{}, &of10.BarrierReply{}},
-		{"description", &of10.StatsRequest{}, &of10.StatsReply{Body: desc10.Append(nil)}},
-		{"other statistics", &of10.StatsRequest{StatsType: of10.StatsTable}, nil},
-		{"vendor", &of10.Vendor{ID: 0x2320}, &of10.Error{ErrType: of10.ErrBadRequest, Code: of10.CodeBadVendor}},
-		{"port-mod", &of10.PortMod{}, nil},
+		{"hello", openflow.TypeHello, nil, int(openflow.TypeHello), nil},
+		{"echo, without the data", openflow.TypeEchoRequest, []byte("data"), int(openflow.TypeEchoReply), nil},
+		{"set config", of13.TypeSetConfig, []byte{0, 1, 0, 99}, none, nil},
+		{"get config", of13.TypeGetConfigRequest, nil, int(of13.TypeGetConfigReply), []byte{0, 1, 0, 99}},
+		{"barrier", of10.TypeBarrierRequest, nil, int(of10.TypeBarrierReply), nil},
+		{"description", of10.TypeStatsRequest, make([]byte, 4), int(of10.TypeStatsReply), append(make([]byte, 4),
+			desc10...)},
+		{"other statistics", of10.TypeStatsRequest, []byte{0, 3, 0, 0}, none, nil},
+		{"vendor", openflow.TypeExperimenter, []byte{0, 0, 0x23, 0x20}, int(openflow.TypeError), []byte{0, 1, 0, 3}},
+		{"port-mod", of10.TypePortMod, make([]byte, 24), none, nil},
 	} {
-		got := ask(t, s, c.ask.Append(nil, 77))
-		if c.want == nil {
+		got := ask(t, s, message10(nil, c.ask, 77, c.body))
+		if c.want == none {
 			if len(got) != 0 {
 				t.Errorf("%s: %x", c.name, got)
 			}
 			continue
 		}
-		if want := c.want.Append(nil, 77); !bytes.Equal(got, want) {
+		if want := message10(nil, uint8(c.want), 77, c.answers); !bytes.Equal(got, want) {
 			t.Errorf("%s: %x, want %x", c.name, got, want)
 		}
 	}
-	var features of10.FeaturesReply
-	all := ask(t, s, new(of10.FeaturesRequest).Append(nil, 77))
+	all := ask(t, s, message10(nil, of13.TypeFeaturesRequest, 77, nil))
 	first, rest, _ := openflow.Next(all)
-	if err := features.Decode(first); err != nil || features.DatapathID != 5 || features.Ports.Len() != 4 ||
+	ports, err := of10.PortsToV13(nil, first)
+	var desc of13.MultipartReply
+	if err != nil || desc.Decode(ports) != nil || desc.PortDescs().Len() != 4 || be.Uint64(first[8:]) != 5 ||
 		len(first) != 224 || openflow.XID(first) != 77 {
-		t.Errorf("%v, %+v", err, features)
+		t.Errorf("%v, %x", err, first)
+	}
+	for p := range desc.PortDescs().All() {
+		if !strings.HasPrefix(p.Name, "veth") || p.HwAddr != portMAC(byte(p.Port)) ||
+			p.Curr != of13.Port10GbFD|of13.PortCopper {
+			t.Errorf("%+v", p)
+		}
 	}
 	if !bytes.Equal(rest, s.announce) {
 		t.Errorf("%x follows the features, not the announcement", rest)
 	}
-	if again := ask(t, s, new(of10.FeaturesRequest).Append(nil, 78)); len(again) != 224 {
+	if again := ask(t, s, message10(nil, of13.TypeFeaturesRequest, 78, nil)); len(again) != 224 {
 		t.Error("announced twice")
 	}
 }
@@ -170,7 +182,10 @@ func TestWhatCounts(t *testing.T) {
 	lldp := make([]byte, 60)
 	lldp[12], lldp[13] = 0x88, 0xcc
 	tagged := append([]byte{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x81, 0, 0, 1}, lldp[12:]...)
-	v10 := func(command uint16) []byte { return (&of10.FlowMod{Command: command, BufferID: 1}).Append(nil, 1) }
+	out10 := func(buffer uint32, frame []byte) []byte { // with one action
+		body := append(be.AppendUint32(nil, buffer), 0, 0, 0, 8, 0, 0, 0, 8, 0, 1, 0, 0)
+		return message10(nil, of13.TypePacketOut, 1, append(body, frame...))
+	}
 	v13 := func(command uint8, buffer uint32) []byte {
 		return (&of13.FlowMod{Command: command, BufferID: buffer}).Append(nil, 1)
 	}
@@ -179,15 +194,13 @@ func TestWhatCounts(t *testing.T) {
 		msg     []byte
 		answers bool
 	}{
-		{"1.0 add", v10(of10.FlowAdd), true},
-		{"1.0 modify", v10(of10.FlowModify), false},
-		{"1.0 modify strict", v10(of10.FlowModifyStrict), true},
-		{"1.0 delete", v10(of10.FlowDelete), false},
-		{"1.0 packet-out", (&of10.PacketOut{BufferID: 9, Actions: of10.Actions(nil).Output(1, 0)}).Append(nil, 1),
-			true},
-		{"1.0 LLDP", (&of10.PacketOut{BufferID: of10.NoBuffer, Actions: of10.Actions(nil).Output(1, 0),
-			Data: lldp}).Append(nil, 1), false},
-		{"1.0 LLDP with a tag", (&of10.PacketOut{BufferID: of10.NoBuffer, Data: tagged}).Append(nil, 1), false},
+		{"1.0 add", flowMod10(of13.FlowAdd), true},
+		{"1.0 modify", flowMod10(of13.FlowModify), false},
+		{"1.0 modify strict", flowMod10(of13.FlowModifyStrict), true},
+		{"1.0 delete", flowMod10(of13.FlowDelete), false},
+		{"1.0 packet-out", out10(9, nil), true},
+		{"1.0 LLDP", out10(of13.NoBuffer, lldp), false},
+		{"1.0 LLDP with a tag", out10(of13.NoBuffer, tagged), false},
 		{"1.3 add", v13(of13.FlowAdd, 1), true},
 		{"1.3 add for another buffer", v13(of13.FlowAdd, 9), false},
 		{"1.3 add without buffer", v13(of13.FlowAdd, of13.NoBuffer), false},
@@ -219,7 +232,7 @@ func TestHandshakeForgets(t *testing.T) {
 	if s.waits() {
 		t.Fatal("the window is full")
 	}
-	if err := s.receive(new(of10.GetConfigRequest).Append(nil, 1), 2); err != nil {
+	if err := s.receive(message10(nil, of13.TypeGetConfigRequest, 1, nil), 2); err != nil {
 		t.Fatal(err)
 	}
 	if s.fill(nil, 3, sendLimit); s.counts.Sent != 2 || s.counts.Lost != 1 {

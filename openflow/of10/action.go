@@ -1,171 +1,199 @@
 package of10
 
 import (
-	"iter"
-
 	"github.com/holdfast-sdn/holdfast/openflow"
+	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// ActionType is the type of an action (section 5.2.4).
-type ActionType uint16
-
-// The actions.
+// Types of actions (section 5.2.4). Those from 1 to 10 set fields, except actionStripVLAN; see fields.
 const (
-	ActionOutput     ActionType = 0
-	ActionSetVLANVID ActionType = 1
-	ActionSetVLANPCP ActionType = 2
-	ActionStripVLAN  ActionType = 3
-	ActionSetDLSrc   ActionType = 4
-	ActionSetDLDst   ActionType = 5
-	ActionSetNWSrc   ActionType = 6
-	ActionSetNWDst   ActionType = 7
-	ActionSetNWTOS   ActionType = 8
-	ActionSetTPSrc   ActionType = 9
-	ActionSetTPDst   ActionType = 10
-	ActionEnqueue    ActionType = 11
-	ActionVendor     ActionType = 0xffff
+	actionOutput     = 0
+	actionSetVLANVID = 1
+	actionSetVLANPCP = 2
+	actionStripVLAN  = 3
+	actionSetDLSrc   = 4
+	actionSetDLDst   = 5
+	actionEnqueue    = 11
+	actionVendor     = 0xffff
+
+	actionLen     = 8
+	longActionLen = 16 // of actions with an Ethernet address, and of actionEnqueue
 )
 
-// Action is one action, decoded. Which fields count depends on Type.
-type Action struct {
-	Type   ActionType
-	Port   Port    // Output, Enqueue
-	MaxLen uint16  // Output to PortController: bytes of the packet to send
-	Value  uint32  // SetVLANVID, SetVLANPCP, SetNWSrc, SetNWDst, SetNWTOS, SetTPSrc, SetTPDst
-	DL     [6]byte // SetDLSrc, SetDLDst
-	Queue  uint32  // Enqueue
-	Vendor uint32  // Vendor
-	Raw    []byte  // the action's bytes, header included
+const etherTypeVLAN = 0x8100
+
+// checkAction returns type and length of the action at msg[off:end].
+func checkAction(msg []byte, off, end int) (typ, n int, err error) {
+	left := end - off
+	if left < actionLen {
+		return 0, 0, fail(msg, off, openflow.Truncated, "%d bytes left, an action has at least %d", left, actionLen)
+	}
+	typ, n = int(be.Uint16(msg[off:])), int(be.Uint16(msg[off+2:]))
+	want := actionLen
+	if typ == actionSetDLSrc || typ == actionSetDLDst || typ == actionEnqueue {
+		want = longActionLen
+	}
+	switch {
+	case typ > actionEnqueue && typ != actionVendor:
+		err = fail(msg, off, openflow.Unknown, "action type %d", typ)
+	case n > left:
+		err = fail(msg, off+2, openflow.Truncated, "action of %d bytes in a list with %d left", n, left)
+	case n < want, n > want && typ != actionVendor, n%8 != 0:
+		err = fail(msg, off+2, openflow.BadLength, "action type %d with %d bytes", typ, n)
+	}
+	return typ, n, err
 }
 
-// Actions is a list of actions as it stands on the wire. One that a Decode returned is
-// valid; builders return the longer list.
-type Actions []byte
-
-// All walks the list. It stops where the list is not valid.
-func (a Actions) All() iter.Seq[Action] {
-	return func(yield func(Action) bool) {
-		for len(a) >= 4 {
-			n := int(be.Uint16(a[2:]))
-			if n < actionLen(a) || n > len(a) || !yield(parseAction(a[:n:n])) {
-				return
+// actionsToV13 appends the 1.3 form of the actions in msg[off:end] to list. What an action becomes depends on the
+// match of its entry: setting a VLAN id adds a tag in 1.0 where there is none, and a transport port is one of TCP
+// or of UDP.
+func actionsToV13(list of13.Actions, m match, msg []byte, off, end int) (of13.Actions, error) {
+	tagged, queued := m.tagged(), false
+	for off < end {
+		typ, n, err := checkAction(msg, off, end)
+		if err != nil {
+			return list, err
+		}
+		a := msg[off : off+n]
+		switch typ {
+		case actionOutput:
+			if queued {
+				return list, unsupported(msg, off, "output after enqueue") // the queue would stay chosen in 1.3
 			}
-			a = a[n:]
+			list = list.Output(portToV13(be.Uint16(a[4:])), be.Uint16(a[6:]))
+		case actionEnqueue:
+			list = list.SetQueue(be.Uint32(a[12:])).Output(portToV13(be.Uint16(a[4:])), 0)
+			queued = true
+		case actionStripVLAN:
+			list, tagged = list.PopVLAN(), false
+		case actionVendor: // the same layout and ids in both versions
+			list = append(list, a...)
+		default:
+			if typ <= actionSetVLANPCP && !tagged {
+				list, tagged = list.PushVLAN(etherTypeVLAN), true
+			}
+			oxm, ok := m.fieldSetBy(typ)
+			if !ok {
+				return list, unsupported(msg, off, "setting a transport port where the match is neither TCP nor UDP")
+			}
+			f := &fields[oxm]
+			v := number(a[4:4+f.size]) >> f.shift & (1<<f.bits - 1)
+			if oxm == of13.FieldVLANVID {
+				v = v&0xfff | uint64(of13.VLANPresent)
+			}
+			list = list.SetUint(oxm, v)
+		}
+		off += n
+	}
+	return list, nil
+}
+
+// fieldSetBy returns the field that an action of a type sets in packets of m. Only for a transport port it depends
+// on m.
+func (m match) fieldSetBy(typ int) (of13.Field, bool) {
+	for i := range fields {
+		if f := &fields[i]; int(f.action) == typ && (f.ipProto == 0 || m.allows(f)) {
+			return of13.Field(i), true
 		}
 	}
+	return 0, false
 }
 
-// actionLen returns the smallest size of the action at the start of a, of at least 4 bytes.
-func actionLen(a []byte) int {
-	switch ActionType(be.Uint16(a)) {
-	case ActionSetDLSrc, ActionSetDLDst, ActionEnqueue:
-		return 16
-	}
-	return 8
-}
-
-// validate checks the list, which stands at offset in msg.
-func (a Actions) validate(msg []byte, offset int) error {
-	for len(a) > 0 {
-		if len(a) < 8 {
-			return fail(msg, offset, openflow.Truncated, "%d bytes left, an action has at least 8", len(a))
+// actionsFromV13 appends the 1.0 form of a, which stands at offset in msg.
+func actionsFromV13(dst []byte, a of13.Actions, msg []byte, offset int) ([]byte, error) {
+	const dangling = "push_vlan without setting vlan_vid or vlan_pcp next"
+	queue, queued, pushed := uint32(0), false, false
+	for act := range a.All() {
+		setsTag := act.Type == of13.ActionSetField && (act.OXM.Field == of13.FieldVLANVID ||
+			act.OXM.Field == of13.FieldVLANPCP)
+		if pushed && !setsTag {
+			return dst, unsupported(msg, offset, dangling)
 		}
-		t, n, want := ActionType(be.Uint16(a)), int(be.Uint16(a[2:])), actionLen(a)
-		switch {
-		case t > ActionEnqueue && t != ActionVendor:
-			return fail(msg, offset, openflow.Unknown, "action type %d", t)
-		case n > len(a):
-			return fail(msg, offset+2, openflow.Truncated, "action of %d bytes in a list with %d left", n, len(a))
-		case n < want, n > want && t != ActionVendor, n%8 != 0:
-			return fail(msg, offset+2, openflow.BadLength, "action type %d with %d bytes", t, n)
+		pushed = false
+		ok := true
+		switch act.Type {
+		case of13.ActionOutput:
+			port, inRange := portFromV13(act.Port)
+			switch {
+			case !inRange:
+				return dst, wide(msg, offset, act.Port)
+			case !queued:
+				dst = beginAction(dst, actionOutput, actionLen)
+				dst = be.AppendUint16(be.AppendUint16(dst, port), act.MaxLen)
+			case port > portMax && port != portInPort:
+				return dst, unsupported(msg, offset, "output to %v through a queue", act.Port)
+			default:
+				dst = be.AppendUint16(beginAction(dst, actionEnqueue, longActionLen), port)
+				dst = be.AppendUint32(pad(dst, 6), queue)
+			}
+		case of13.ActionSetQueue:
+			queue, queued = act.Queue, true
+		case of13.ActionPushVLAN: // in 1.0 a side effect of the action that has to follow
+			pushed, ok = true, act.EtherType == etherTypeVLAN
+		case of13.ActionPopVLAN:
+			dst = pad(beginAction(dst, actionStripVLAN, actionLen), 4)
+		case of13.ActionSetField:
+			if dst, ok = setFieldFromV13(dst, act.OXM); !ok {
+				return dst, unsupported(msg, offset, "set_field %v", act.OXM)
+			}
+		case of13.ActionExperimenter:
+			dst = append(dst, act.Raw...)
+		default:
+			ok = false
 		}
-		a, offset = a[n:], offset+n
+		if !ok {
+			return dst, unsupported(msg, offset, "action %v", act.Type)
+		}
+		offset += len(act.Raw)
 	}
-	return nil
-}
-
-// parseAction reads the one action that is b, of checked length.
-func parseAction(b []byte) Action {
-	act := Action{Type: ActionType(be.Uint16(b)), Raw: b}
-	switch act.Type {
-	case ActionOutput:
-		act.Port, act.MaxLen = Port(be.Uint16(b[4:])), be.Uint16(b[6:])
-	case ActionSetVLANVID, ActionSetTPSrc, ActionSetTPDst:
-		act.Value = uint32(be.Uint16(b[4:]))
-	case ActionSetVLANPCP, ActionSetNWTOS:
-		act.Value = uint32(b[4])
-	case ActionSetNWSrc, ActionSetNWDst:
-		act.Value = be.Uint32(b[4:])
-	case ActionSetDLSrc, ActionSetDLDst:
-		act.DL = [6]byte(b[4:])
-	case ActionEnqueue:
-		act.Port, act.Queue = Port(be.Uint16(b[4:])), be.Uint32(b[12:])
-	case ActionVendor:
-		act.Vendor = be.Uint32(b[4:])
+	if pushed {
+		return dst, unsupported(msg, offset, dangling)
 	}
-	return act
+	return dst, nil
 }
 
-func (a Actions) begin(t ActionType, size uint16) Actions {
-	return be.AppendUint16(be.AppendUint16(a, uint16(t)), size)
+// setFieldFromV13 appends the action that sets a field, and reports whether 1.0 has it.
+func setFieldFromV13(dst []byte, o of13.OXM) ([]byte, bool) {
+	f, v := fieldOf(o.Field), o.Uint64()
+	if o.Class != of13.ClassBasic || o.HasMask || f.action == 0 {
+		return dst, false
+	}
+	if o.Field == of13.FieldVLANVID {
+		if v&uint64(of13.VLANPresent) == 0 {
+			return dst, false
+		}
+		v &= 0xfff
+	}
+	size := actionLen
+	if f.size == 6 {
+		size = longActionLen
+	}
+	dst = beginAction(dst, uint16(f.action), size)
+	n := len(dst)
+	dst = pad(dst, size-4)
+	putNumber(dst[n:n+int(f.size)], v<<f.shift)
+	return dst, true
 }
 
-func (a Actions) short(t ActionType, v uint16) Actions {
-	return append(be.AppendUint16(a.begin(t, 8), v), 0, 0)
+func beginAction(dst []byte, typ uint16, size int) []byte {
+	return be.AppendUint16(be.AppendUint16(dst, typ), uint16(size))
 }
 
-func (a Actions) word(t ActionType, v uint32) Actions {
-	return be.AppendUint32(a.begin(t, 8), v)
-}
-
-func (a Actions) mac(t ActionType, mac [6]byte) Actions {
-	return append(append(a.begin(t, 16), mac[:]...), 0, 0, 0, 0, 0, 0)
-}
-
-// Output sends the packet out of port; maxLen is for PortController, in bytes.
-func (a Actions) Output(port Port, maxLen uint16) Actions {
-	return be.AppendUint16(be.AppendUint16(a.begin(ActionOutput, 8), uint16(port)), maxLen)
-}
-
-// SetVLANVID sets the VLAN id, and adds a tag if there is none.
-func (a Actions) SetVLANVID(vid uint16) Actions { return a.short(ActionSetVLANVID, vid) }
-
-// SetVLANPCP sets the VLAN priority, and adds a tag if there is none.
-func (a Actions) SetVLANPCP(pcp uint8) Actions { return a.short(ActionSetVLANPCP, uint16(pcp)<<8) }
-
-// StripVLAN takes the VLAN tag away.
-func (a Actions) StripVLAN() Actions { return a.word(ActionStripVLAN, 0) }
-
-// SetDLSrc sets the Ethernet source.
-func (a Actions) SetDLSrc(mac [6]byte) Actions { return a.mac(ActionSetDLSrc, mac) }
-
-// SetDLDst sets the Ethernet destination.
-func (a Actions) SetDLDst(mac [6]byte) Actions { return a.mac(ActionSetDLDst, mac) }
-
-// SetNWSrc sets the IPv4 source.
-func (a Actions) SetNWSrc(addr uint32) Actions { return a.word(ActionSetNWSrc, addr) }
-
-// SetNWDst sets the IPv4 destination.
-func (a Actions) SetNWDst(addr uint32) Actions { return a.word(ActionSetNWDst, addr) }
-
-// SetNWTOS sets the type of service: the DSCP in the high 6 bits.
-func (a Actions) SetNWTOS(tos uint8) Actions { return a.short(ActionSetNWTOS, uint16(tos)<<8) }
-
-// SetTPSrc sets the TCP or UDP source port.
-func (a Actions) SetTPSrc(port uint16) Actions { return a.short(ActionSetTPSrc, port) }
-
-// SetTPDst sets the TCP or UDP destination port.
-func (a Actions) SetTPDst(port uint16) Actions { return a.short(ActionSetTPDst, port) }
-
-// Enqueue sends the packet out of port through one of its queues.
-func (a Actions) Enqueue(port Port, queue uint32) Actions {
-	a = be.AppendUint16(a.begin(ActionEnqueue, 16), uint16(port))
-	return be.AppendUint32(append(a, 0, 0, 0, 0, 0, 0), queue)
-}
-
-// Vendor appends a vendor action; data is filled with zeros to a multiple of 8 bytes.
-func (a Actions) Vendor(id uint32, data []byte) Actions {
-	pad := -len(data) & 7
-	a = be.AppendUint32(a.begin(ActionVendor, uint16(8+len(data)+pad)), id)
-	return append(append(a, data...), make([]byte, pad)...)
+// instructionsFromV13 appends the 1.0 form of in, which stands at offset in msg: the actions that it applies.
+// Clearing the action set does nothing, since only other tables fill it.
+func instructionsFromV13(dst []byte, in of13.Instructions, msg []byte, offset int) ([]byte, error) {
+	for i := range in.All() {
+		switch i.Type {
+		case of13.InstructionApplyActions:
+			var err error
+			if dst, err = actionsFromV13(dst, i.Actions, msg, offset+8); err != nil {
+				return dst, err
+			}
+		case of13.InstructionClearActions:
+		default:
+			return dst, unsupported(msg, offset, "instruction %v", i.Type)
+		}
+		offset += len(i.Raw)
+	}
+	return dst, nil
 }

@@ -4,215 +4,267 @@ import (
 	"bytes"
 	"encoding/hex"
 	"errors"
-	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/holdfast-sdn/holdfast/openflow"
-	"pgregory.net/rapid"
+	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-func TestRoundTrip(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		want, xid := anyMessage(t), u32(t, "xid")
-		prefix := []byte("prefix")
-		msg := want.Append(slices.Clone(prefix), xid)
-		if !bytes.HasPrefix(msg, prefix) {
-			t.Fatal("Append changed what was there")
+// split decodes the 1.3 messages in b, all of which must have testXID.
+func split(t interface{ Fatalf(string, ...any) }, b []byte) []of13.Message {
+	var out []of13.Message
+	for len(b) > 0 {
+		msg, rest, err := openflow.Next(b)
+		if err != nil || msg == nil {
+			t.Fatalf("not whole messages: %v, %d bytes left", err, len(rest))
 		}
-		msg = msg[len(prefix):]
-		h, err := openflow.ParseHeader(msg)
-		if err != nil || h != (openflow.Header{Version: 1, Type: want.Type(), Length: uint16(len(msg)), XID: xid}) {
-			t.Fatalf("header %+v, %v, of %d bytes", h, err, len(msg))
-		}
-		got, err := Decode(msg)
+		m, err := of13.Decode(msg)
 		if err != nil {
 			t.Fatalf("%x: %v", msg, err)
 		}
-		if d := cmp.Diff(want, got); d != "" {
-			t.Fatal(d)
+		if openflow.XID(msg) != testXID {
+			t.Fatalf("xid %#x", openflow.XID(msg))
 		}
-	})
+		out, b = append(out, m), rest
+	}
+	return out
 }
 
-func TestStatsBodiesRoundTrip(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		request, reply := genStatsRequest(t), genStatsReply(t)
-		var body []byte
-		if r, ok := request.Flow(); ok {
-			body = r.Append(body)
+func TestToV13(t *testing.T) {
+	for _, c := range toV13Cases() {
+		out, err := ToV13([]byte("before"), c.msg)
+		if err != nil || !bytes.HasPrefix(out, []byte("before")) {
+			t.Errorf("%s: %x, %v", c.name, out, err)
+			continue
 		}
-		if r, ok := request.Port(); ok {
-			body = r.Append(body)
+		if d := cmp.Diff([]of13.Message{c.want}, split(t, out[len("before"):]), cmpopts.EquateEmpty()); d != "" {
+			t.Errorf("%s: %s", c.name, d)
 		}
-		if r, ok := request.Queue(); ok {
-			body = r.Append(body)
-		}
-		if !bytes.Equal(body, request.Body) {
-			t.Fatalf("%v request: read %x, wrote %x", request.StatsType, request.Body, body)
-		}
-		body = nil
-		if d, ok := reply.Desc(); ok {
-			body = d.Append(body)
-		}
-		if a, ok := reply.Aggregate(); ok {
-			body = a.Append(body)
-		}
-		for e := range reply.Flows() {
-			body = e.Append(body)
-		}
-		for e := range reply.Tables() {
-			body = e.Append(body)
-		}
-		for e := range reply.Ports() {
-			body = e.Append(body)
-		}
-		for e := range reply.Queues() {
-			body = e.Append(body)
-		}
-		if !bytes.Equal(body, reply.Body) {
-			t.Fatalf("%v reply: read %x, wrote %x", reply.StatsType, reply.Body, body)
-		}
-	})
-}
-
-func TestActionsReadBack(t *testing.T) {
-	src := [6]byte{1, 2, 3, 4, 5, 6}
-	a := Actions(nil).SetDLSrc(src).SetVLANPCP(5).SetNWTOS(0xb8).SetNWDst(0x0a000001).SetTPDst(80).
-		Enqueue(7, 9).Output(PortController, 128).StripVLAN().Vendor(0x2320, []byte{1})
-	var got []Action
-	for act := range a.All() {
-		act.Raw = nil
-		got = append(got, act)
 	}
-	want := []Action{
-		{Type: ActionSetDLSrc, DL: src}, {Type: ActionSetVLANPCP, Value: 5}, {Type: ActionSetNWTOS, Value: 0xb8},
-		{Type: ActionSetNWDst, Value: 0x0a000001}, {Type: ActionSetTPDst, Value: 80},
-		{Type: ActionEnqueue, Port: 7, Queue: 9},
-		{Type: ActionOutput, Port: PortController, MaxLen: 128}, {Type: ActionStripVLAN},
-		{Type: ActionVendor, Vendor: 0x2320},
+	out, err := PortsToV13(nil, features10(port10(0xfffe), port10(2)))
+	if err != nil {
+		t.Fatal(err)
 	}
-	if d := cmp.Diff(want, got); d != "" {
+	want := reply13(of13.PartPortDesc, 0, port13(2).AppendTo(port13(of13.PortLocal).AppendTo(nil)))
+	if d := cmp.Diff([]of13.Message{want}, split(t, out)); d != "" {
 		t.Error(d)
 	}
 }
 
-func TestWildcardPrefixes(t *testing.T) {
-	for bits := range 33 {
-		w := WildAll.WithNWSrcBits(bits).WithNWDstBits(32 - bits)
-		if w.NWSrcBits() != bits || w.NWDstBits() != 32-bits {
-			t.Errorf("%d bits: read back %d and %d", bits, w.NWSrcBits(), w.NWDstBits())
+func TestErrorsToV13(t *testing.T) {
+	for _, c := range []struct{ typ, code, wantType, wantCode uint16 }{
+		{2, 4, of13.ErrTypeBadAction, of13.BadActionBadOutPort},
+		{3, 0, of13.ErrTypeFlowModFailed, of13.FlowModFailedTableFull},
+		{3, 3, of13.ErrTypeFlowModFailed, of13.FlowModFailedBadTimeout},
+		{3, 5, of13.ErrTypeFlowModFailed, of13.FlowModFailedUnknown},
+		{3, 99, of13.ErrTypeFlowModFailed, of13.FlowModFailedUnknown},
+		{4, 1, of13.ErrTypePortModFailed, of13.PortModFailedBadHwAddr},
+		{5, 2, of13.ErrTypeQueueOpFailed, of13.QueueOpFailedEPerm},
+	} {
+		out, err := ToV13(nil, message(1, c.typ, c.code, data))
+		if err != nil {
+			t.Errorf("%d/%d: %v", c.typ, c.code, err)
+			continue
 		}
-	}
-	if WildAll.NWSrcBits() != 0 { // the counter is 63, more than 32
-		t.Error("a counter over 32 must mean that nothing counts")
+		want := []of13.Message{&of13.Error{ErrType: c.wantType, Code: c.wantCode, Data: data}}
+		if d := cmp.Diff(want, split(t, out)); d != "" {
+			t.Errorf("%d/%d: %s", c.typ, c.code, d)
+		}
 	}
 }
 
-// Every proper prefix of a message fails, and says so with our error and a useful place.
-func TestTruncationIsAnError(t *testing.T) {
-	for _, m := range examples() {
-		msg := m.Append(nil, 1)
-		for n := range msg {
-			var e *openflow.Error
-			if _, err := Decode(msg[:n]); !errors.As(err, &e) {
-				t.Fatalf("%s cut to %d bytes: %v", TypeName(m.Type()), n, err)
-			} else if e.Offset > n {
-				t.Errorf("%s cut to %d bytes: offset %d", TypeName(m.Type()), n, e.Offset)
+func TestFromV13(t *testing.T) {
+	for _, c := range fromV13Cases() {
+		out, err := FromV13([]byte("before"), c.in.Append(nil, testXID))
+		if want := append([]byte("before"), c.want...); err != nil || !bytes.Equal(out, want) {
+			t.Errorf("%s: %v\n%x, want\n%x", c.name, err, out, want)
+		}
+	}
+}
+
+// Entries grow in 1.3, so a full 1.0 message needs more than one.
+func TestLongRepliesAreSplit(t *testing.T) {
+	var ports [][]byte
+	for i := range 1300 {
+		ports = append(ports, port10(uint16(i+1)))
+	}
+	var flows []byte
+	for i := range 600 {
+		flows = append(flows, flowStats10(matchTCP, uint16(i), output(1, 0))...)
+	}
+	out, err := PortsToV13(nil, features10(ports...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := 1
+	for i, m := range split(t, out) {
+		reply := m.(*of13.MultipartReply)
+		if more := reply.Flags == of13.FlagMore; more != (i == 0) {
+			t.Errorf("message %d: flags %d", i, reply.Flags)
+		}
+		for p := range reply.PortDescs().All() {
+			if p.Port != of13.Port(next) {
+				t.Fatalf("port %v after %d", p.Port, next-1)
 			}
+			next++
+		}
+	}
+	if next != 1301 {
+		t.Errorf("%d ports", next-1)
+	}
+	if out, err = ToV13(nil, stats10(1, 0, flows)); err != nil {
+		t.Fatal(err)
+	}
+	next = 0
+	for _, m := range split(t, out) {
+		for f := range m.(*of13.MultipartReply).Flows().All() {
+			if int(f.Priority) != next {
+				t.Fatalf("flow %d after %d", f.Priority, next-1)
+			}
+			next++
+		}
+	}
+	if next != 600 {
+		t.Errorf("%d flows", next)
+	}
+}
+
+func TestUnsupported(t *testing.T) {
+	flow := func(edit func(*of13.FlowMod)) []byte {
+		m := of13.FlowMod{BufferID: of13.NoBuffer, OutPort: of13.PortAny, OutGroup: of13.GroupAny}
+		edit(&m)
+		return m.Append(nil, 1)
+	}
+	match := func(m of13.Match) []byte { return flow(func(f *of13.FlowMod) { f.Match = m }) }
+	apply := func(a of13.Actions) []byte {
+		return flow(func(f *of13.FlowMod) { f.Instructions = f.Instructions.Apply(a) })
+	}
+	vlan := of13.Match(nil).WithUintMasked(of13.FieldVLANVID, 0x1000, 0x1000)
+	for _, c := range []struct {
+		names string
+		msg   []byte
+	}{
+		{"of this size", apply(of13.Actions(nil).Experimenter(1, make([]byte, 65464-8)))},
+		{"goto_table", flow(func(f *of13.FlowMod) { f.Instructions = f.Instructions.Goto(1) })},
+		{"meter", flow(func(f *of13.FlowMod) { f.Instructions = f.Instructions.Meter(1) })},
+		{"table 3", flow(func(f *of13.FlowMod) { f.TableID = 3 })},
+		{"table 255", flow(func(f *of13.FlowMod) { f.TableID = of13.TableAll })},
+		{"cookie mask", flow(func(f *of13.FlowMod) { f.Command, f.CookieMask = of13.FlowDelete, 1 })},
+		{"group 7", flow(func(f *of13.FlowMod) { f.Command, f.OutGroup = of13.FlowDelete, 7 })},
+		{"port 65281", flow(func(f *of13.FlowMod) { f.Command, f.OutPort = of13.FlowDelete, 0xff01 })},
+		{"reset_counts", flow(func(f *of13.FlowMod) { f.Command, f.Flags = of13.FlowModify, of13.FlowResetCounts })},
+		{"metadata", match(of13.Match(nil).WithMetadata(1, 1))},
+		{"ipv6_src", match(of13.Match(nil).WithEthType(0x86dd).WithIPv6Src([16]byte{1}, [16]byte{255}))},
+		{"eth_dst", match(of13.Match(nil).WithEthDstMasked(macA, of13.MAC{1}))},
+		{"ipv4_src", match(of13.Match(nil).WithEthType(0x800).WithIPv4Src([4]byte{10, 0, 0, 1},
+			[4]byte{255, 0, 0, 255}))},
+		{"eth_type", match(of13.Match(nil).WithUint(of13.FieldIPv4Src, 1))},
+		{"ip_proto", match(of13.Match(nil).WithEthType(0x800).WithUint(of13.FieldTCPDst, 80))},
+		{"any VLAN tag", match(vlan)},
+		{"arp_op", match(of13.Match(nil).WithEthType(0x806).WithUint(of13.FieldARPOp, 256))},
+		{"in_port", match(of13.Match(nil).WithInPort(70000))},
+		{"group", apply(of13.Actions(nil).Group(1))},
+		{"dec_nw_ttl", apply(of13.Actions(nil).DecNwTTL())},
+		{"port 70000", apply(of13.Actions(nil).Output(70000, 0))},
+		{"push_vlan", apply(of13.Actions(nil).PushVLAN(0x8100).Output(1, 0))},
+		{"push_vlan", apply(of13.Actions(nil).PushVLAN(0x8100))},
+		{"push_vlan", apply(of13.Actions(nil).PushVLAN(0x88a8).SetUint(of13.FieldVLANVID, 0x1001))},
+		{"ipv6_dst", apply(of13.Actions(nil).SetField(of13.Exact(of13.FieldIPv6Dst, make([]byte, 16))))},
+		{"through a queue", apply(of13.Actions(nil).SetQueue(1).Output(of13.PortFlood, 0))},
+		{"ROLE_REQUEST", (&of13.RoleRequest{}).Append(nil, 1)},
+		{"GROUP_MOD", (&of13.GroupMod{}).Append(nil, 1)},
+		{"METER_MOD", (&of13.MeterMod{}).Append(nil, 1)},
+		{"GROUP_DESC", (&of13.MultipartRequest{Part: of13.PartGroupDesc}).Append(nil, 1)},
+		{"link modes", (&of13.PortMod{Port: 1, Advertise: of13.Port40GbFD}).Append(nil, 1)},
+		{"port 70000", (&of13.PacketOut{InPort: 70000}).Append(nil, 1)},
+	} {
+		dst := []byte("before")
+		out, err := FromV13(dst, c.msg)
+		var e *openflow.Error
+		if !errors.As(err, &e) || e.Kind != openflow.Unsupported ||
+			!strings.Contains(e.Detail, c.names) && !strings.Contains(e.Message, c.names) {
+			t.Errorf("%s: %v", c.names, err)
+		} else if e.Offset > len(c.msg) || e.Version != openflow.Version13 {
+			t.Errorf("%s: version %d, offset %d of %d", c.names, e.Version, e.Offset, len(c.msg))
+		}
+		if string(out) != "before" {
+			t.Errorf("%s: dst became %q", c.names, out)
+		}
+	}
+	for name, msg := range map[string][]byte{"HELLO": message(0), "VENDOR": message(4, uint32(1)),
+		"unknown error": message(1, uint16(0xb0c2), uint16(0)), "unknown type": message(99),
+		"packet-in": message(10, make([]byte, openflow.MaxMessageLen-8)), "queues": message(20, uint32(0)),
+		"vendor statistics": stats10(0xffff, 0, uint64(0)),
+		"transport port":    stats10(1, 0, flowStats10(matchAll, 1, action(10, uint16(1), uint16(0)))),
+		"queue":             stats10(1, 0, flowStats10(matchAll, 1, enqueue(1, 1), output(2, 0)))} {
+		out, err := ToV13([]byte("before"), msg)
+		var e *openflow.Error
+		if !errors.As(err, &e) || e.Kind != openflow.Unsupported || string(out) != "before" {
+			t.Errorf("%s: %v, %q", name, err, out)
 		}
 	}
 }
 
 func TestBadMessages(t *testing.T) {
-	for _, c := range []struct {
-		name, hex string
-		kind      openflow.Kind
-		offset    int
-	}{
-		{"empty", "", openflow.Truncated, 0},
-		{"other version", "0402000800000001", openflow.Unknown, 0},
-		{"unknown type", "0163000800000001", openflow.Unknown, 1},
-		{"queue config", "0114000c0000000100010000", openflow.Unknown, 1},
-		{"length too long", "0102000900000001", openflow.BadLength, 2},
-		{"trailing bytes", "01120009000000010000", openflow.BadLength, 2},
-		{"barrier with a body", "011200090000000100", openflow.BadLength, 8},
-		{"actions longer than the packet-out", "010d001000000001ffffffffffff0008", openflow.BadLength, 14},
-		{"action of zero bytes", "010d001800000001ffffffffffff00080000000000010000", openflow.BadLength, 18},
-		{"action beyond the list", "010d001800000001ffffffffffff00080000001000010000", openflow.Truncated, 18},
-		{"unknown action", "010d001800000001ffffffffffff0008000c000800010000", openflow.Unknown, 16},
-		{"half an action", "010d001400000001ffffffffffff000400000008", openflow.Truncated, 16},
-		{"unknown statistics", "0110000c0000000100070000", openflow.Unknown, 8},
-		{"half a port", "0106002800000001000000000000000100000100010000000000000000000000" + "0001000000000000",
-			openflow.Truncated, 32},
-		{"flow entry of zero bytes", "0111006400000001000100000000" + string(bytes.Repeat([]byte("00"), 86)),
-			openflow.BadLength, 12},
-	} {
-		msg, err := hex.DecodeString(c.hex)
+	flow := func(actions ...any) []byte { return stats10(1, 0, flowStats10(matchAll, 1, actions...)) }
+	unhex := func(s string) []byte {
+		b, err := hex.DecodeString(s)
 		if err != nil {
-			t.Fatal(c.name, err)
+			t.Fatal(err)
 		}
-		_, err = Decode(msg)
+		return b
+	}
+	for _, c := range []struct {
+		name   string
+		msg    []byte
+		kind   openflow.Kind
+		offset int
+	}{
+		{"empty", nil, openflow.Truncated, 0},
+		{"other version", unhex("0402000800000001"), openflow.Unknown, 0},
+		{"length too long", unhex("0102000900000001"), openflow.BadLength, 2},
+		{"trailing bytes", unhex("01130009000000010000"), openflow.BadLength, 2},
+		{"barrier with a body", message(TypeBarrierReply, u8(0)), openflow.BadLength, 8},
+		{"short packet-in", message(10, uint64(0)), openflow.Truncated, 16},
+		{"short flow-removed", message(11, []byte(matchAll)), openflow.Truncated, 48},
+		{"long port-status", message(12, uint64(0), port10(1), u8(0)), openflow.BadLength, 64},
+		{"short error", message(1, uint16(1)), openflow.Truncated, 10},
+		{"short vendor", message(4, uint16(1)), openflow.Truncated, 10},
+		{"half a port", features10(port10(1)[:8]), openflow.Truncated, 32},
+		{"short features", message(6, uint64(1)), openflow.Truncated, 16},
+		{"statistics without a type", message(TypeStatsReply), openflow.Truncated, 8},
+		{"long aggregate", stats10(2, 0, make([]byte, 25)), openflow.BadLength, 36},
+		{"half counters of a port", stats10(4, 0, make([]byte, 50)), openflow.Truncated, 12},
+		{"flow entry of zero bytes", stats10(1, 0, make([]byte, 88)), openflow.BadLength, 12},
+		{"half a flow entry", stats10(1, 0, make([]byte, 80)), openflow.Truncated, 12},
+		{"action of zero bytes", flow(uint16(0), uint16(0), uint32(0)), openflow.BadLength, 102},
+		{"action beyond the list", flow(uint16(0), uint16(16), uint32(0)), openflow.Truncated, 102},
+		{"long output", flow(action(0, uint32(0), uint64(0))), openflow.BadLength, 102},
+		{"unknown action", flow(uint16(12), uint16(8), uint32(0)), openflow.Unknown, 100},
+		{"half an action", flow(uint32(8)), openflow.Truncated, 100},
+	} {
+		out, err := ToV13([]byte("before"), c.msg)
 		var e *openflow.Error
-		if !errors.As(err, &e) || e.Kind != c.kind || e.Offset != c.offset {
+		if !errors.As(err, &e) || e.Kind != c.kind || e.Offset != c.offset || string(out) != "before" {
 			t.Errorf("%s: got %v, want %v at byte %d", c.name, err, c.kind, c.offset)
 		}
 	}
-}
-
-func TestErrorNames(t *testing.T) {
-	for _, c := range []struct {
-		e    Error
-		want string
-	}{
-		{Error{ErrType: ErrBadRequest, Code: CodeBadVendor}, "BAD_REQUEST/BAD_VENDOR"},
-		{Error{ErrType: ErrFlowModFailed, Code: 1}, "FLOW_MOD_FAILED/OVERLAP"},
-		{Error{ErrType: ErrPortModFailed, Code: 9}, "PORT_MOD_FAILED/code 9"},
-		{Error{ErrType: 77, Code: 1}, "type 77/code 1"},
-	} {
-		if got := c.e.String(); got != c.want {
-			t.Errorf("got %s, want %s", got, c.want)
-		}
+	if _, err := PortsToV13(nil, message(2)); err == nil {
+		t.Error("the ports of an ECHO_REQUEST")
 	}
 }
 
-func TestHotPathDoesNotAllocate(t *testing.T) {
-	packet := make([]byte, 64)
-	in := (&PacketIn{BufferID: 7, TotalLen: 64, InPort: 1, Data: packet}).Append(nil, 1)
-	out := (&PacketOut{BufferID: 7, InPort: 1, Actions: Actions(nil).Output(PortFlood, 0)}).Append(nil, 1)
-	flow := (&FlowMod{Actions: Actions(nil).Output(2, 0), BufferID: NoBuffer, OutPort: PortNone}).Append(nil, 1)
-	barrier, echo := (&BarrierRequest{}).Append(nil, 1), (&EchoRequest{packet}).Append(nil, 1)
-	dst := make([]byte, 0, 1024)
-	allocs := testing.AllocsPerRun(100, func() {
-		var pi PacketIn
-		var po PacketOut
-		var fm FlowMod
-		var b BarrierRequest
-		var e EchoRequest
-		if pi.Decode(in) != nil || po.Decode(out) != nil || fm.Decode(flow) != nil || b.Decode(barrier) != nil ||
-			e.Decode(echo) != nil {
-			t.Error("valid message refused")
+// TestTruncationIsAnError: every proper prefix of a message fails with our error at a place within it.
+func TestTruncationIsAnError(t *testing.T) {
+	for _, c := range toV13Cases() {
+		for n := range c.msg {
+			var e *openflow.Error
+			if _, err := ToV13(nil, c.msg[:n]); !errors.As(err, &e) || e.Offset > n {
+				t.Fatalf("%s cut to %d bytes: %v", c.name, n, err)
+			}
 		}
-		ports := 0
-		for a := range fm.Actions.All() {
-			ports += int(a.Port)
-		}
-		dst = e.Append(b.Append(fm.Append(po.Append(pi.Append(dst[:0], 1), 2), 3), 4), uint32(ports))
-	})
-	if allocs != 0 {
-		t.Errorf("%v allocations", allocs)
-	}
-}
-
-func BenchmarkFlowModRoundTrip(b *testing.B) {
-	msg := (&FlowMod{Actions: Actions(nil).Output(2, 0), BufferID: NoBuffer, OutPort: PortNone}).Append(nil, 1)
-	dst := make([]byte, 0, 256)
-	b.ReportAllocs()
-	for b.Loop() {
-		var m FlowMod
-		if err := m.Decode(msg); err != nil {
-			b.Fatal(err)
-		}
-		dst = m.Append(dst[:0], 1)
 	}
 }

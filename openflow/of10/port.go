@@ -2,199 +2,83 @@ package of10
 
 import (
 	"bytes"
-	"iter"
+	"math/bits"
 
-	"github.com/holdfast-sdn/holdfast/openflow"
+	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// Bits of PortDesc.Config (section 5.2.1).
+// Port numbers (section 5.2.1).
 const (
-	ConfigPortDown   uint32 = 1 << 0
-	ConfigNoSTP      uint32 = 1 << 1
-	ConfigNoRecv     uint32 = 1 << 2
-	ConfigNoRecvSTP  uint32 = 1 << 3
-	ConfigNoFlood    uint32 = 1 << 4
-	ConfigNoFwd      uint32 = 1 << 5
-	ConfigNoPacketIn uint32 = 1 << 6
+	portMax    = 0xff00 // the highest physical port
+	portInPort = 0xfff8 // the first of the reserved ports, which have the same low 16 bits in 1.3
+	portAll    = 0xfffc
+	portNone   = 0xffff
 )
 
-// Bits of PortDesc.State. Bits 8 and 9 are a number, the state of the spanning tree.
+// portToV13 widens a port number; the reserved ones keep their meaning.
+func portToV13(p uint16) of13.Port {
+	if p >= portInPort {
+		return of13.Port(p) | 0xffff0000
+	}
+	return of13.Port(p)
+}
+
+// portFromV13 narrows a port number, and reports whether 1.0 has it.
+func portFromV13(p of13.Port) (uint16, bool) {
+	return uint16(p), p <= portMax || p >= of13.PortInPort
+}
+
+// Link modes: bits 0 to 6 (10 Mb/s to 10 Gb/s) are the same in both versions. Then 1.3 has four that 1.0 does not
+// have (faster, and other). Medium and negotiation follow.
 const (
-	StateLinkDown uint32 = 1 << 0
-	StateSTPMask  uint32 = 3 << 8
-	StateSTPBlock uint32 = 3 << 8
+	modeBits   = 1<<7 - 1
+	mediumBits = 1<<5 - 1
+	mediumAt10 = 7
+	mediumAt13 = 11
 )
 
-// PortDesc describes a port. The last four are bit sets of link modes: 10 Mb/s half
-// duplex to 10 Gb/s full duplex in bits 0 to 6, medium and negotiation in 7 to 11.
-type PortDesc struct {
-	Port                                 Port
-	HWAddr                               [6]byte
-	Name                                 [16]byte // ends at the first zero byte
-	Config, State                        uint32
-	Current, Advertised, Supported, Peer uint32
+func linkToV13(f uint32) uint32 {
+	return f&modeBits | f>>mediumAt10&mediumBits<<mediumAt13
 }
 
-const portDescLen = 48
-
-// NameString returns the name without the zeros behind it.
-func (p *PortDesc) NameString() string {
-	name, _, _ := bytes.Cut(p.Name[:], []byte{0})
-	return string(name)
+// linkFromV13 also reports whether 1.0 has all of f.
+func linkFromV13(f uint32) (uint32, bool) {
+	out := f&modeBits | f>>mediumAt13&mediumBits<<mediumAt10
+	return out, linkToV13(out) == f
 }
 
-// Append appends the 48 bytes of the description.
-func (p *PortDesc) Append(dst []byte) []byte {
-	dst = be.AppendUint16(dst, uint16(p.Port))
-	dst = append(append(dst, p.HWAddr[:]...), p.Name[:]...)
-	for _, v := range [...]uint32{p.Config, p.State, p.Current, p.Advertised, p.Supported, p.Peer} {
-		dst = be.AppendUint32(dst, v)
-	}
-	return dst
+// speed returns the fastest of the link modes f, in kbit/s, or 0.
+func speed(f uint32) uint32 {
+	kbps := [...]uint32{0, 10_000, 10_000, 100_000, 100_000, 1_000_000, 1_000_000, 10_000_000}
+	return kbps[bits.Len32(f&modeBits)]
 }
 
-func (p *PortDesc) parse(b []byte) {
-	_ = b[portDescLen-1]
-	*p = PortDesc{Port: Port(be.Uint16(b)), HWAddr: [6]byte(b[2:]), Name: [16]byte(b[8:]),
-		Config: be.Uint32(b[24:]), State: be.Uint32(b[28:]), Current: be.Uint32(b[32:]),
-		Advertised: be.Uint32(b[36:]), Supported: be.Uint32(b[40:]), Peer: be.Uint32(b[44:])}
-}
+// configBits are the bits of a port's configuration that both versions have, in the same place.
+const configBits = of13.PortConfigDown | of13.PortConfigNoRecv | of13.PortConfigNoFwd | of13.PortConfigNoPacketIn
 
-// Ports is a list of port descriptions as it stands on the wire, 48 bytes each.
-type Ports []byte
-
-// Len returns how many ports the list has.
-func (p Ports) Len() int { return len(p) / portDescLen }
-
-// All walks the list.
-func (p Ports) All() iter.Seq[PortDesc] {
-	return func(yield func(PortDesc) bool) {
-		for ; len(p) >= portDescLen; p = p[portDescLen:] {
-			var d PortDesc
-			d.parse(p)
-			if !yield(d) {
-				return
-			}
-		}
-	}
-}
-
-// With returns the list with d at its end.
-func (p Ports) With(d PortDesc) Ports { return d.Append(p) }
-
-// Bits of FeaturesReply.Capabilities (section 5.3.1).
+// Bits of a port's state. Bits 8 and 9 are a number, the state of the spanning tree.
 const (
-	CapFlowStats  uint32 = 1 << 0
-	CapTableStats uint32 = 1 << 1
-	CapPortStats  uint32 = 1 << 2
-	CapSTP        uint32 = 1 << 3
-	CapIPReasm    uint32 = 1 << 5
-	CapQueueStats uint32 = 1 << 6
-	CapARPMatchIP uint32 = 1 << 7
+	stateLinkDown uint32 = 1 << 0
+	stateSTP      uint32 = 3 << 8
+	stateSTPBlock uint32 = 3 << 8
 )
 
-// FeaturesReply tells what a switch is, and its ports.
-type FeaturesReply struct {
-	DatapathID   openflow.DatapathID
-	NBuffers     uint32
-	NTables      uint8
-	Capabilities uint32
-	Actions      uint32 // bit i: the action of type i is supported
-	Ports        Ports
-}
+const portLen = 48
 
-const featuresReplyLen = 32
-
-// Type returns TypeFeaturesReply.
-func (*FeaturesReply) Type() uint8 { return TypeFeaturesReply }
-
-// Append appends the message.
-func (m *FeaturesReply) Append(dst []byte, xid uint32) []byte {
-	n := len(dst)
-	dst = be.AppendUint64(begin(dst, TypeFeaturesReply, xid), uint64(m.DatapathID))
-	dst = be.AppendUint32(dst, m.NBuffers)
-	dst = append(dst, m.NTables, 0, 0, 0)
-	dst = be.AppendUint32(dst, m.Capabilities)
-	dst = be.AppendUint32(dst, m.Actions)
-	return end(append(dst, m.Ports...), n)
-}
-
-// Decode reads a FEATURES_REPLY.
-func (m *FeaturesReply) Decode(msg []byte) error {
-	if err := check(msg, TypeFeaturesReply, featuresReplyLen); err != nil {
-		return err
+// portDescToV13 reads the description of a port from the first 48 bytes of b.
+func portDescToV13(b []byte) of13.PortDesc {
+	name, _, _ := bytes.Cut(b[8:24], []byte{0})
+	u32 := func(at int) uint32 { return be.Uint32(b[at:]) }
+	current, supported := u32(32), u32(40)
+	out := of13.PortDesc{Port: portToV13(be.Uint16(b)), HwAddr: of13.MAC(b[2:]), Name: string(name),
+		Config: u32(24) & configBits, Curr: linkToV13(current), Advertised: linkToV13(u32(36)),
+		Supported: linkToV13(supported), Peer: linkToV13(u32(44)),
+		CurrSpeed: speed(current), MaxSpeed: speed(supported)}
+	if u32(28)&stateLinkDown != 0 {
+		out.State |= of13.PortStateLinkDown
 	}
-	*m = FeaturesReply{DatapathID: openflow.DatapathID(be.Uint64(msg[8:])), NBuffers: be.Uint32(msg[16:]),
-		NTables:      msg[20],
-		Capabilities: be.Uint32(msg[24:]), Actions: be.Uint32(msg[28:]), Ports: msg[featuresReplyLen:]}
-	return checkList(msg, featuresReplyLen, portDescLen)
-}
-
-// Reasons of a PortStatus (section 5.4.3).
-const (
-	PortAdded    uint8 = 0
-	PortDeleted  uint8 = 1
-	PortModified uint8 = 2
-)
-
-// PortStatus tells that a port came, went or changed.
-type PortStatus struct {
-	Reason uint8
-	Port   PortDesc
-}
-
-const portStatusLen = 64
-
-// Type returns TypePortStatus.
-func (*PortStatus) Type() uint8 { return TypePortStatus }
-
-// Append appends the message.
-func (m *PortStatus) Append(dst []byte, xid uint32) []byte {
-	n := len(dst)
-	dst = append(begin(dst, TypePortStatus, xid), m.Reason, 0, 0, 0, 0, 0, 0, 0)
-	return end(m.Port.Append(dst), n)
-}
-
-// Decode reads a PORT_STATUS.
-func (m *PortStatus) Decode(msg []byte) error {
-	if err := checkSize(msg, TypePortStatus, portStatusLen); err != nil {
-		return err
+	if u32(28)&stateSTP == stateSTPBlock {
+		out.State |= of13.PortStateBlocked
 	}
-	m.Reason = msg[8]
-	m.Port.parse(msg[16:])
-	return nil
-}
-
-// PortMod changes how a port behaves (section 5.3.3).
-type PortMod struct {
-	Port         Port
-	HWAddr       [6]byte // must be that of the port
-	Config, Mask uint32  // Mask: the bits of Config to set
-	Advertise    uint32  // 0: as it is
-}
-
-const portModLen = 32
-
-// Type returns TypePortMod.
-func (*PortMod) Type() uint8 { return TypePortMod }
-
-// Append appends the message.
-func (m *PortMod) Append(dst []byte, xid uint32) []byte {
-	n := len(dst)
-	dst = be.AppendUint16(begin(dst, TypePortMod, xid), uint16(m.Port))
-	dst = append(dst, m.HWAddr[:]...)
-	for _, v := range [...]uint32{m.Config, m.Mask, m.Advertise, 0} {
-		dst = be.AppendUint32(dst, v)
-	}
-	return end(dst, n)
-}
-
-// Decode reads a PORT_MOD.
-func (m *PortMod) Decode(msg []byte) error {
-	if err := checkSize(msg, TypePortMod, portModLen); err != nil {
-		return err
-	}
-	*m = PortMod{Port: Port(be.Uint16(msg[8:])), HWAddr: [6]byte(msg[10:]),
-		Config: be.Uint32(msg[16:]), Mask: be.Uint32(msg[20:]), Advertise: be.Uint32(msg[24:])}
-	return nil
+	return out
 }

@@ -1,155 +1,161 @@
 package of10
 
-import "github.com/holdfast-sdn/holdfast/openflow"
+import (
+	"slices"
 
-// StatsType says what a StatsRequest asks for (section 5.3.5).
-type StatsType uint16
-
-// The statistics.
-const (
-	StatsDesc      StatsType = 0
-	StatsFlow      StatsType = 1
-	StatsAggregate StatsType = 2
-	StatsTable     StatsType = 3
-	StatsPort      StatsType = 4
-	StatsQueue     StatsType = 5
-	StatsVendor    StatsType = 0xffff
+	"github.com/holdfast-sdn/holdfast/openflow"
+	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-var statsNames = [...]string{"DESC", "FLOW", "AGGREGATE", "TABLE", "PORT", "QUEUE"}
-
-func (t StatsType) String() string {
-	if int(t) < len(statsNames) {
-		return statsNames[t]
-	}
-	if t == StatsVendor {
-		return "VENDOR"
-	}
-	return "UNKNOWN"
-}
-
-// FlagReplyMore in a StatsReply says that another with the same xid follows.
-const FlagReplyMore uint16 = 1
-
-const statsLen = 12
-
-// Numbers that stand for all.
+// Lengths on the wire (section 5.3.5), without the actions of a flow entry.
 const (
-	AllTables uint8  = 0xff
-	AllQueues uint32 = 0xffffffff
+	statsLen      = 12
+	descLen       = 1056
+	aggregateLen  = 24
+	flowStatsLen  = 88
+	tableStatsLen = 64
+	portStatsLen  = 104
+	queueStatsLen = 32
 )
 
-// StatsRequest asks for statistics. Body is, by StatsType: a FlowStatsRequest (flow,
-// aggregate), PortStatsRequest, QueueStatsRequest, a vendor's, or empty.
-type StatsRequest struct {
-	StatsType StatsType
-	Flags     uint16
-	Body      []byte
-}
-
-// StatsReply answers a StatsRequest. Its iterators and Desc and Aggregate read Body.
-type StatsReply struct {
-	StatsType StatsType
-	Flags     uint16
-	Body      []byte
-}
-
-// Type returns TypeStatsRequest.
-func (*StatsRequest) Type() uint8 { return TypeStatsRequest }
-
-// Type returns TypeStatsReply.
-func (*StatsReply) Type() uint8 { return TypeStatsReply }
-
-func appendStats(dst []byte, t uint8, xid uint32, st StatsType, flags uint16, body []byte) []byte {
-	n := len(dst)
-	dst = be.AppendUint16(begin(dst, t, xid), uint16(st))
-	return end(append(be.AppendUint16(dst, flags), body...), n)
-}
-
-// Append appends the message.
-func (m *StatsRequest) Append(dst []byte, xid uint32) []byte {
-	return appendStats(dst, TypeStatsRequest, xid, m.StatsType, m.Flags, m.Body)
-}
-
-// Append appends the message.
-func (m *StatsReply) Append(dst []byte, xid uint32) []byte {
-	return appendStats(dst, TypeStatsReply, xid, m.StatsType, m.Flags, m.Body)
-}
-
-// Decode reads a STATS_REQUEST.
-func (m *StatsRequest) Decode(msg []byte) error {
-	if err := check(msg, TypeStatsRequest, statsLen); err != nil {
-		return err
+// statsReplyToV13 translates statistics; the numbers of their types are the same in both versions.
+func statsReplyToV13(dst, msg []byte) ([]byte, error) {
+	if err := atLeast(msg, statsLen); err != nil {
+		return dst, err
 	}
-	*m = StatsRequest{StatsType(be.Uint16(msg[8:])), be.Uint16(msg[10:]), msg[statsLen:]}
-	switch m.StatsType {
-	case StatsDesc, StatsTable:
-		return checkBody(msg, 0)
-	case StatsFlow, StatsAggregate:
-		return checkBody(msg, flowStatsRequestLen)
-	case StatsPort, StatsQueue:
-		return checkBody(msg, portStatsRequestLen)
-	case StatsVendor:
-		return check(msg, TypeStatsRequest, statsLen+4)
+	switch part := of13.Part(be.Uint16(msg[8:])); part {
+	case of13.PartDesc:
+		return fixedStatsToV13(dst, msg, part, descLen)
+	case of13.PartAggregate:
+		return fixedStatsToV13(dst, msg, part, aggregateLen)
+	case of13.PartFlow:
+		return flowStatsToV13(dst, msg)
+	case of13.PartTable:
+		return listStatsToV13(dst, msg, part, tableStatsLen, tableStatsToV13)
+	case of13.PartPortStats:
+		return listStatsToV13(dst, msg, part, portStatsLen, portStatsToV13)
+	case of13.PartQueue:
+		return listStatsToV13(dst, msg, part, queueStatsLen, queueStatsToV13)
+	default:
+		return dst, unsupported(msg, 8, "statistics of type %d", part)
 	}
-	return fail(msg, 8, openflow.Unknown, "statistics of type %d", m.StatsType)
 }
 
-// Decode reads a STATS_REPLY.
-func (m *StatsReply) Decode(msg []byte) error {
-	if err := check(msg, TypeStatsReply, statsLen); err != nil {
-		return err
+// fixedStatsToV13 translates a body of size bytes that is the same in both versions.
+func fixedStatsToV13(dst, msg []byte, part of13.Part, size int) ([]byte, error) {
+	if err := exactly(msg, statsLen+size); err != nil {
+		return dst, err
 	}
-	*m = StatsReply{StatsType(be.Uint16(msg[8:])), be.Uint16(msg[10:]), msg[statsLen:]}
-	switch m.StatsType {
-	case StatsDesc:
-		return checkBody(msg, descLen)
-	case StatsFlow:
-		return validateFlowStats(msg)
-	case StatsAggregate:
-		return checkBody(msg, aggregateLen)
-	case StatsTable:
-		return checkList(msg, statsLen, tableStatsLen)
-	case StatsPort:
-		return checkList(msg, statsLen, portStatsLen)
-	case StatsQueue:
-		return checkList(msg, statsLen, queueStatsLen)
-	case StatsVendor:
-		return check(msg, TypeStatsReply, statsLen+4)
-	}
-	return fail(msg, 8, openflow.Unknown, "statistics of type %d", m.StatsType)
+	w := newReply(dst, part, openflow.XID(msg))
+	w.add(append(w.dst, msg[statsLen:]...))
+	return w.finish(be.Uint16(msg[10:])), nil
 }
 
-func checkBody(msg []byte, size int) error { return checkSize(msg, msg[1], statsLen+size) }
-
-// checkList checks that msg from offset on is entries of size bytes.
-func checkList(msg []byte, offset, size int) error {
-	if rest := (len(msg) - offset) % size; rest != 0 {
-		return fail(msg, len(msg)-rest, openflow.Truncated, "%d bytes of an entry of %d", rest, size)
+// listStatsToV13 translates a body of entries of size bytes.
+func listStatsToV13(dst, msg []byte, part of13.Part, size int, toV13 func(dst, b []byte) []byte) ([]byte, error) {
+	if err := listFrom(msg, statsLen, size); err != nil {
+		return dst, err
 	}
-	return nil
+	return entriesToV13(dst, msg, part, be.Uint16(msg[10:]), msg[statsLen:], size, toV13), nil
 }
 
-// failList makes the error for a list that claims n bytes where room are left.
-func failList(msg []byte, offset, n, room int) error {
-	return fail(msg, offset, openflow.BadLength, "list of %d bytes where %d are left", n, room)
+// entriesToV13 appends the replies to which the entries of size bytes in list, a part of msg, become.
+func entriesToV13(dst, msg []byte, part of13.Part, flags uint16, list []byte, size int,
+	toV13 func(dst, b []byte) []byte) []byte {
+	w := newReply(dst, part, openflow.XID(msg))
+	for ; len(list) >= size; list = list[size:] {
+		w.add(toV13(w.dst, list[:size]))
+	}
+	return w.finish(flags)
 }
 
-// validateFlowStats checks lengths and actions of every entry.
-func validateFlowStats(msg []byte) error {
-	for offset := statsLen; offset < len(msg); {
-		rest := msg[offset:]
-		if len(rest) < flowStatsLen {
-			return fail(msg, offset, openflow.Truncated, "%d bytes of an entry of at least %d", len(rest), flowStatsLen)
+func tableStatsToV13(dst, b []byte) []byte {
+	return append(append(dst, b[0], 0, 0, 0), b[44:tableStatsLen]...) // how many entries, lookups and matches
+}
+
+func portStatsToV13(dst, b []byte) []byte {
+	dst = pad(be.AppendUint32(dst, uint32(portToV13(be.Uint16(b)))), 4)
+	return append(append(dst, b[8:portStatsLen]...), noDuration[:]...) // the 12 counters have the same order
+}
+
+func queueStatsToV13(dst, b []byte) []byte {
+	dst = be.AppendUint32(dst, uint32(portToV13(be.Uint16(b))))
+	return append(append(dst, b[4:queueStatsLen]...), noDuration[:]...)
+}
+
+// noDuration stands where 1.0 does not tell how long a port or queue has been there.
+var noDuration = [8]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
+
+// flowStatsToV13 gives every entry the table 0, since a 1.0 command cannot name its table.
+func flowStatsToV13(dst, msg []byte) ([]byte, error) {
+	w := newReply(dst, of13.PartFlow, openflow.XID(msg))
+	var oxm [matchRoom]byte
+	var list of13.Actions
+	for off := statsLen; off < len(msg); {
+		b := msg[off:]
+		if len(b) < flowStatsLen {
+			return dst, fail(msg, off, openflow.Truncated, "%d bytes of an entry of at least %d", len(b), flowStatsLen)
 		}
-		n := int(be.Uint16(rest))
-		if n < flowStatsLen || n > len(rest) {
-			return fail(msg, offset, openflow.BadLength, "entry of %d bytes where %d are left", n, len(rest))
+		n := int(be.Uint16(b))
+		if n < flowStatsLen || n > len(b) {
+			return dst, fail(msg, off, openflow.BadLength, "entry of %d bytes where %d are left", n, len(b))
 		}
-		if err := Actions(rest[flowStatsLen:n]).validate(msg, offset+flowStatsLen); err != nil {
-			return err
+		m, err := match(b[4:4+matchLen]), error(nil)
+		if list, err = actionsToV13(list[:0], m, msg, off+flowStatsLen, off+n); err != nil {
+			return dst, err
 		}
-		offset += n
+		if replyHeader+flowStatsLen+matchRoom+len(list) > openflow.MaxMessageLen {
+			return dst, unsupported(msg, off, "a flow entry with %d bytes of actions", n-flowStatsLen)
+		}
+		var instructions of13.Instructions
+		if len(list) > 0 {
+			instructions = instructions.Apply(list)
+		}
+		w.add(of13.FlowStats{Duration: of13.Duration{Sec: be.Uint32(b[44:]), Nsec: be.Uint32(b[48:])},
+			Priority: be.Uint16(b[52:]), IdleTimeout: be.Uint16(b[54:]), HardTimeout: be.Uint16(b[56:]),
+			Cookie: be.Uint64(b[64:]), PacketCount: be.Uint64(b[72:]), ByteCount: be.Uint64(b[80:]),
+			Match: m.toV13(oxm[:0]), Instructions: instructions}.AppendTo(w.dst))
+		off += n
 	}
-	return nil
+	return w.finish(be.Uint16(msg[10:])), nil
+}
+
+// replyWriter appends MULTIPART_REPLY messages, and begins a new one when an entry does not fit the last.
+type replyWriter struct {
+	dst   []byte
+	start int // of the last message in dst
+	part  of13.Part
+	xid   uint32
+}
+
+const replyHeader = 16 // bytes of a MULTIPART_REPLY before its body
+
+func newReply(dst []byte, part of13.Part, xid uint32) *replyWriter {
+	w := &replyWriter{part: part, xid: xid}
+	w.begin(dst)
+	return w
+}
+
+func (w *replyWriter) begin(dst []byte) {
+	w.start = len(dst)
+	w.dst = (&of13.MultipartReply{Part: w.part}).Append(dst, w.xid)
+}
+
+// add takes longer, which is w.dst with one entry appended that fits a message of its own.
+func (w *replyWriter) add(longer []byte) {
+	before := len(w.dst)
+	if len(longer)-w.start > openflow.MaxMessageLen {
+		entry := slices.Clone(longer[before:])
+		w.dst = longer[:before]
+		w.begin(w.finish(of13.FlagMore))
+		longer = append(w.dst, entry...)
+	}
+	w.dst = longer
+}
+
+// finish completes the last message and returns all.
+func (w *replyWriter) finish(flags uint16) []byte {
+	be.PutUint16(w.dst[w.start+10:], flags)
+	openflow.SetLength(w.dst[w.start:])
+	return w.dst
 }
