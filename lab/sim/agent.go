@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-sdn/holdfast/agent"
 	"github.com/holdfast-sdn/holdfast/internal/handshake"
+	"github.com/holdfast-sdn/holdfast/lab/history"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
 )
@@ -57,7 +58,7 @@ func (n *agentNode) start() {
 func (n *agentNode) kill(power bool) {
 	for _, d := range n.devices {
 		if d.core.Epoch() != 0 {
-			n.s.h.lost(d.id, d.core.Epoch())
+			n.s.h.Lost(d.id, d.core.Epoch())
 		}
 	}
 	n.p.end(power)
@@ -82,7 +83,7 @@ type switchLink struct {
 	d     *device // nil before the end of the handshake
 	c     *conn
 	hs    handshake.Handshake
-	in    framer
+	in    history.Framer
 	held  []byte // read, and no room in the event buffer yet
 	heard time.Duration
 }
@@ -99,7 +100,7 @@ func (n *agentNode) accept(c *conn) {
 
 func (l *switchLink) data(piece []byte) {
 	l.heard = l.n.s.w.now
-	batch, err := l.in.add(piece)
+	batch, err := l.in.Add(piece)
 	if err != nil {
 		l.n.s.w.fail("agent %s got %v from a switch", l.n.p.name, err)
 		return
@@ -152,9 +153,9 @@ func (l *switchLink) takeIn(batch []byte) {
 		batch = l.held
 	}
 	taken, err := d.core.FromSwitch(batch)
-	each(batch[:taken], func(msg []byte) {
-		if isApplications(msg) {
-			l.n.s.h.read(d.id, d.core.Epoch(), msg)
+	history.Each(batch[:taken], func(msg []byte) {
+		if history.OfApplications(msg) {
+			l.n.s.h.Read(d.id, d.core.Epoch(), msg)
 		}
 	})
 	l.held = append(l.held[:0], batch[taken:]...)
@@ -174,7 +175,7 @@ func (l *switchLink) end(reason experimenter.Reason) {
 	}
 	d.sw = nil
 	if d.core.Live() {
-		l.n.s.h.closed(d.id, d.core.Epoch(), reason.String())
+		l.n.s.h.Closed(d.id, d.core.Epoch(), reason.String())
 	}
 	d.core.SwitchDown(reason)
 	d.flush()
@@ -254,7 +255,7 @@ type controllerLink struct {
 
 	c     *conn
 	peer  *agent.Peer // nil while not connected
-	in    framer
+	in    history.Framer
 	held  []byte // commands that wait until the switch takes more
 	heard time.Duration
 }
@@ -272,7 +273,7 @@ func (l *controllerLink) dial() {
 			c.close()
 			return
 		}
-		l.c, l.in, l.held, l.heard = c, framer{}, nil, l.d.n.s.w.now
+		l.c, l.in, l.held, l.heard = c, history.Framer{}, nil, l.d.n.s.w.now
 		l.peer = l.d.core.Connect()
 		c.onData, c.onClose = l.data, func(error) { l.drop(); l.again() }
 		l.d.flush()
@@ -297,7 +298,7 @@ func (l *controllerLink) drop() {
 
 func (l *controllerLink) data(piece []byte) {
 	l.heard = l.d.n.s.w.now
-	batch, err := l.in.add(piece)
+	batch, err := l.in.Add(piece)
 	if err != nil {
 		l.d.n.s.w.fail("agent %s got %v from controller %s", l.d.n.p.name, err, l.address)
 		return
@@ -327,7 +328,7 @@ func (l *controllerLink) takeIn(batch []byte) {
 		return
 	}
 	if d.core.Master() == l.peer {
-		each(batch, l.observe)
+		history.Each(batch, l.observe)
 	}
 	before, slave := d.core.Status(), d.core.Master() != l.peer
 	err := d.core.FromController(l.peer, batch)
@@ -369,7 +370,7 @@ func judged(c agent.Counters) uint64 { return c.Forwarded + c.Duplicates + c.Sta
 func (l *controllerLink) observe(msg []byte) {
 	if t, _ := experimenter.Is(msg); t == experimenter.TypeEventAck {
 		if ack, err := experimenter.ParseAck(msg, t); err == nil {
-			l.d.n.s.h.acked(l.d.id, ack.Epoch, ack.Seq)
+			l.d.n.s.h.Acked(l.d.id, ack.Epoch, ack.Seq)
 		}
 	}
 }
@@ -385,7 +386,7 @@ func (l *controllerLink) stale(newest uint64) {
 		l.again()
 		return
 	}
-	d.n.s.h.refused(d.id, before)
+	d.n.s.h.Refused(d.id, before)
 	for _, c := range d.links {
 		if c.peer != nil {
 			c.drop()

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"github.com/holdfast-sdn/holdfast/lab/history"
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
 	"github.com/holdfast-sdn/holdfast/southbound"
 )
@@ -37,12 +38,12 @@ func (x *stepCheck) heard(s *session, batch []byte) {
 	if s.Mode() != southbound.Stock {
 		return
 	}
-	each(batch, func(msg []byte) {
-		if !toAll(msg[1]) {
+	history.Each(batch, func(msg []byte) {
+		if !history.ToAll(msg[1]) {
 			return
 		}
 		x.came.count++
-		if m, ok := markOf(msg); ok {
+		if m, ok := history.MarkOf(msg); ok {
 			if x.came.mark(m); m == x.seen.newest {
 				x.common(m)
 			}
@@ -67,7 +68,7 @@ func (x *stepCheck) logged(s *session, msg []byte) {
 			x.seen.mark(m)
 			x.common(m)
 		}
-	case toAll(msg[1]):
+	case history.ToAll(msg[1]):
 		x.seen.count++
 	}
 	x.check(s)

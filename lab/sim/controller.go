@@ -222,7 +222,7 @@ func (n *controllerNode) update() {
 	switch {
 	case u.Role != nil && u.Role.Leading:
 		n.s.w.note(n.p, "leads term %d", u.Role.Term)
-		n.s.h.leading(n.id, u.Role.Term)
+		n.s.h.Leading(n.id, u.Role.Term)
 	case u.Snapshot != nil:
 		if u.Snapshot.Index < n.applied {
 			n.s.w.fail("controller %d is taken back from entry %d to a snapshot at %d", n.id, n.applied,
@@ -230,11 +230,11 @@ func (n *controllerNode) update() {
 		}
 		n.applied = u.Snapshot.Index
 		n.s.w.note(n.p, "restores the snapshot at %d", u.Snapshot.Index)
-		n.s.h.restored(n.id, u.Snapshot.Index, u.Snapshot.State)
+		n.s.h.Restored(n.id, u.Snapshot.Index, u.Snapshot.State)
 	}
 	for _, e := range u.Entries {
 		n.applied = e.Index
-		n.s.h.committed(n.id, e.Index, e.Term, e.Data)
+		n.s.h.Committed(n.id, e.Index, e.Term, e.Data)
 	}
 	n.check(n.core.Update(n.p.clock(), u))
 	if len(u.Entries) > 0 {

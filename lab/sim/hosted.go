@@ -1,16 +1,12 @@
 package sim
 
 import (
-	"encoding/binary"
 	"fmt"
 	"hash/fnv"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/controller/hosting"
-	"github.com/holdfast-sdn/holdfast/ledger"
-	"github.com/holdfast-sdn/holdfast/openflow"
+	"github.com/holdfast-sdn/holdfast/lab/history"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 	"github.com/holdfast-sdn/holdfast/ryu/wire"
 )
@@ -24,102 +20,6 @@ const (
 	// poisonous is one of how many packet-ins no host survives.
 	poisonous = 2000
 )
-
-// program is a hosted application: what it does follows from its inputs, each of which changes all that comes after.
-type program struct {
-	generation  uint64 // of a replay
-	number, sum uint64
-	up          map[openflow.DatapathID]bool
-	wake        int64
-}
-
-func newProgram(seed uint64, began int64) program {
-	return program{sum: seed ^ uint64(began), up: map[openflow.DatapathID]bool{}, wake: wire.NoWake}
-}
-
-// do executes an input. It remembers switches, and so its commands may come when they are gone.
-func (p *program) do(in wire.Input, raw []byte) wire.Result {
-	sum := fnv.New64a()
-	_, _ = sum.Write(binary.BigEndian.AppendUint64(nil, p.sum))
-	_, _ = sum.Write(raw)
-	p.number, p.sum = in.Number, sum.Sum64()
-	r := wire.Result{Number: in.Number, Digest: uint32(p.sum)}
-	if p.wake >= 0 && p.wake <= in.Time {
-		p.noteAll(&r)
-		p.wake = in.Time + int64(p.sum%uint64(censusRound))
-	}
-	switch in.Kind {
-	case wire.Up:
-		p.up[in.Switch] = true
-		if p.wake < 0 {
-			p.wake = in.Time // at once
-		}
-	case wire.Down:
-		delete(p.up, in.Switch)
-	case wire.Message:
-		switch p.sum % 8 {
-		case 0:
-			p.noteAll(&r)
-		case 1, 2:
-			p.note(&r, in.Switch)
-		case 3:
-			r.Commands = append(r.Commands, wire.Command{Switch: in.Switch,
-				Message: (&of13.BarrierRequest{}).Append(nil, uint32(p.sum))})
-		}
-	case wire.Request:
-		r.Answers = []wire.Answer{{Request: in.Number, Status: 200}}
-	}
-	r.Wake = p.wake
-	return r
-}
-
-func (p *program) noteAll(r *wire.Result) {
-	for _, id := range slices.Sorted(maps.Keys(p.up)) {
-		p.note(r, id)
-	}
-}
-
-// notedType stands in frames that say because of which input they were sent.
-const notedType = 0x88b6
-
-// note sends the number of the input to the host at a switch.
-func (p *program) note(r *wire.Result, to openflow.DatapathID) {
-	data := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint16(make([]byte, 12), notedType), p.number)
-	m := of13.PacketOut{BufferID: of13.NoBuffer, InPort: of13.PortController,
-		Actions: of13.Actions(nil).Output(hostPort, 0), Data: data}
-	r.Commands = append(r.Commands, wire.Command{Switch: to, Message: m.Append(nil, uint32(p.sum))})
-}
-
-// noted reads it from a command.
-func noted(msg []byte) (number uint64, ok bool) {
-	const tail = 2 + 8
-	if len(msg) < openflow.HeaderLen+tail || msg[1] != of13.TypePacketOut ||
-		binary.BigEndian.Uint16(msg[len(msg)-tail:]) != notedType {
-		return 0, false
-	}
-	return binary.BigEndian.Uint64(msg[len(msg)-8:]), true
-}
-
-// follow executes what is committed up to an input, and returns the result of that.
-func (p *program) follow(core *ledger.Core, number uint64) (*wire.Result, error) {
-	if h := core.Hosting(); p.generation != h.Generation {
-		*p = newProgram(h.Seed, h.Began)
-		p.generation = h.Generation
-	}
-	raw, n, err := core.Inputs(p.number+1, 1, 0)
-	if err != nil {
-		return nil, err
-	}
-	if n == 0 || number != p.number+1 {
-		return nil, fmt.Errorf("the last that was executed is %d; %d are committed", p.number, core.Committed().Input)
-	}
-	in, _, err := wire.ParseInput(raw)
-	if err != nil {
-		return nil, err
-	}
-	r := p.do(in, raw)
-	return &r, nil
-}
 
 // deadly reports whether no host survives an input.
 func deadly(in *wire.Input) bool {
@@ -145,7 +45,7 @@ type hostRunner struct{ n *controllerNode }
 type hostLife struct {
 	n       *controllerNode
 	life    uint64
-	program program
+	program history.Program
 	ready   bool
 	busy    bool
 	frames  []hostFrame
@@ -158,7 +58,7 @@ type hostFrame struct {
 
 // Start implements hosting.Runner.
 func (r hostRunner) Start(life uint64, b hosting.Beginning) {
-	h := &hostLife{n: r.n, life: life, program: newProgram(b.Seed, b.Time)}
+	h := &hostLife{n: r.n, life: life, program: history.NewProgram(b.Seed, b.Time)}
 	r.n.lives[life] = h
 	h.after(hostLoading, func() {
 		if h.fails() {
@@ -216,10 +116,10 @@ func (h *hostLife) execute() {
 	h.busy = false
 	f := h.frames[0]
 	h.frames = h.frames[1:]
-	first := h.program.number + 1
+	first := h.program.Number + 1
 	switch {
 	case f.count == 0:
-		h.n.core.Hosting().Checkpointed(h.life, h.program.number, nil, "it is not simulated")
+		h.n.core.Hosting().Checkpointed(h.life, h.program.Number, nil, "it is not simulated")
 		h.next()
 		return
 	case h.fails() && h.n.s.w.rand.IntN(2) == 0:
@@ -233,8 +133,8 @@ func (h *hostLife) execute() {
 	var results []wire.Result
 	for rest := f.inputs; len(rest) > 0; {
 		in, after, err := wire.ParseInput(rest)
-		if err != nil || in.Number != h.program.number+1 {
-			h.n.s.w.fail("controller %d: its host is given input %d after %d: %v", h.n.id, in.Number, h.program.number,
+		if err != nil || in.Number != h.program.Number+1 {
+			h.n.s.w.fail("controller %d: its host is given input %d after %d: %v", h.n.id, in.Number, h.program.Number,
 				err)
 			return
 		}
@@ -242,7 +142,7 @@ func (h *hostLife) execute() {
 			h.end("crashed", first) // the results before it are lost
 			return
 		}
-		results = append(results, h.program.do(in, rest[:len(rest)-len(after)]))
+		results = append(results, h.program.Do(in, rest[:len(rest)-len(after)]))
 		rest = after
 	}
 	h.n.core.Hosting().Results(h.life, results)
@@ -290,7 +190,7 @@ func (n *controllerNode) unsettledHost() string {
 }
 
 // program is what its host executes; nil if there is none.
-func (n *controllerNode) program() *program {
+func (n *controllerNode) program() *history.Program {
 	for _, h := range n.lives {
 		return &h.program // no checkpoint is made: there is one
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/holdfast-sdn/holdfast/lab/history"
 	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/openflow"
 )
@@ -38,8 +39,8 @@ func Run(sc Scenario) Result {
 		s.settle()
 	}
 	r := Result{Simulated: s.w.now, Steps: s.w.scheduled, Digest: s.w.rand.Uint64()}
-	r.Events, r.Commands, r.Terms = s.h.counts()
-	r.Epochs, r.Lost = s.h.stockCounts()
+	r.Events, r.Commands, r.Terms = s.h.Counts()
+	r.Epochs, r.Lost = s.h.StockCounts()
 	if r.Violation = s.w.violation; r.Violation != nil {
 		r.Timeline = s.w.timeline()
 	}
@@ -112,15 +113,15 @@ func (s *site) unsettled() string {
 
 // unsettledStock is unsettled for a switch without agent: every controller is in step with it in the end.
 func (s *site) unsettledStock(n *switchNode, st ledger.SwitchStatus) string {
-	h := s.h.stock[n.id]
+	marker, unlogged := s.h.Marker(n.id), s.h.Unlogged(n.id)
 	switch {
-	case st.Epoch != h.live() || !st.Live || !st.Reachable:
+	case st.Epoch != marker || !st.Live || !st.Reachable:
 		return fmt.Sprintf("switch %s has a marker of epoch %d, and for the controllers it is in %d, live %t, "+
-			"reachable %t", n.id, h.live(), st.Epoch, st.Live, st.Reachable)
+			"reachable %t", n.id, marker, st.Epoch, st.Live, st.Reachable)
 	case st.Done != st.Commands:
 		return fmt.Sprintf("switch %s has done %d commands of %d", n.id, st.Done, st.Commands)
-	case h.unlogged() > 0:
-		return fmt.Sprintf("%d events of switch %s are not logged", h.unlogged(), n.id)
+	case unlogged > 0:
+		return fmt.Sprintf("%d events of switch %s are not logged", unlogged, n.id)
 	}
 	for _, c := range s.controllers {
 		if c.lost {
@@ -152,7 +153,7 @@ func (s *site) device(id openflow.DatapathID) *device {
 
 // finish gives the checkers what is left.
 func (s *site) finish() {
-	replicas, live := map[uint64]replica{}, map[openflow.DatapathID]uint64{}
+	replicas, live := map[uint64]history.Replica{}, map[openflow.DatapathID]uint64{}
 	for _, n := range s.controllers {
 		if n.lost {
 			continue
@@ -162,12 +163,12 @@ func (s *site) finish() {
 			s.w.fail("controller %d at the end: %v", n.id, err)
 			return
 		}
-		replicas[n.id] = replica{n.applied, state, n.program()}
+		replicas[n.id] = history.Replica{Applied: n.applied, Snapshot: state, Host: n.program()}
 	}
 	for _, n := range s.switches {
 		if n.agent != nil {
 			live[n.id] = n.epoch
 		}
 	}
-	s.h.finish(replicas, live)
+	s.h.Finish(replicas, live)
 }

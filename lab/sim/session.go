@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/holdfast-sdn/holdfast/lab/history"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
 	"github.com/holdfast-sdn/holdfast/southbound"
@@ -29,7 +30,7 @@ type session struct {
 	n     *controllerNode
 	c     *conn
 	core  southbound.Core
-	in    framer
+	in    history.Framer
 	rest  []byte // read, and not yet taken in
 	state sessionState
 	busy  bool // the controller has not finished with the last events
@@ -68,7 +69,7 @@ func (s *session) data(piece []byte) {
 	if s.state == lingering {
 		return
 	}
-	batch, err := s.in.add(piece)
+	batch, err := s.in.Add(piece)
 	s.rest = append(s.rest, batch...)
 	s.read()
 	if err != nil {
@@ -283,7 +284,7 @@ func (s *session) SendLoose(term, epoch uint64, count int, messages []byte) erro
 
 func (s *session) Refuse(reason experimenter.Reason, epoch uint64) {
 	if s.Mode() == southbound.Stock && reason == experimenter.ReasonStaleEpoch {
-		s.n.s.h.refused(s.Switch(), epoch)
+		s.n.s.h.Refused(s.Switch(), epoch)
 		s.step = stepCheck{}
 	}
 	stays := s.core.Refuse(experimenter.Refuse{Reason: reason, Epoch: epoch}, s.now())

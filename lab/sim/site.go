@@ -8,6 +8,8 @@ import (
 
 	"github.com/holdfast-sdn/holdfast/consensus"
 	"github.com/holdfast-sdn/holdfast/consensus/storage"
+	"github.com/holdfast-sdn/holdfast/lab/census"
+	"github.com/holdfast-sdn/holdfast/lab/history"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
@@ -17,7 +19,7 @@ type site struct {
 	scenario    Scenario
 	w           *world
 	net         *network
-	h           *history
+	h           *history.History
 	controllers []*controllerNode
 	agents      []*agentNode
 	edges       []*process // who is connected to the controllers: agents, and stock switches
@@ -30,7 +32,7 @@ type site struct {
 func newSite(sc Scenario) *site {
 	s := &site{scenario: sc, w: newWorld(sc.Seed), traffic: true}
 	s.net = newNetwork(s.w)
-	s.h = newHistory(s.w, s.applications, s.limits())
+	s.h = history.New(s.w.fail, s.applications, s.limits())
 	members := map[uint64]string{}
 	var addresses []string
 	for id := uint64(1); id <= uint64(sc.Controllers); id++ {
@@ -68,7 +70,7 @@ func (s *site) addSwitch(id int, agent *agentNode, dials []string) *switchNode {
 	for _, address := range dials {
 		n.uplinks = append(n.uplinks, &uplink{n: n, address: address})
 	}
-	s.join(cableEnd{}, cableEnd{n, hostPort})
+	s.join(cableEnd{}, cableEnd{n, census.HostPort})
 	if id > 1 {
 		up := s.switches[s.w.rand.IntN(len(s.switches))]
 		s.join(cableEnd{up, of13.Port(id)}, cableEnd{n, 2})
@@ -175,7 +177,7 @@ func (n *controllerNode) handOver() {
 // opened notes an epoch that an agent has opened for the switch at the other end of c.
 func (s *site) opened(id openflow.DatapathID, epoch uint64, c *conn) {
 	s.w.note(nil, "switch %s: epoch %d", id, epoch)
-	s.h.opened(id, epoch)
+	s.h.Opened(id, epoch)
 	for _, n := range s.switches {
 		if n.uplinks[0].c == c.peer {
 			n.epoch = epoch

@@ -3,6 +3,7 @@ package sim
 import (
 	"time"
 
+	"github.com/holdfast-sdn/holdfast/lab/history"
 	"github.com/holdfast-sdn/holdfast/lab/vswitch"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
@@ -41,7 +42,7 @@ type uplink struct {
 
 	c     *conn // nil while not connected
 	id    vswitch.ConnID
-	in    framer
+	in    history.Framer
 	heard time.Duration
 	asked bool
 }
@@ -54,8 +55,8 @@ func (n *switchNode) start() {
 	config := vswitch.Config{DatapathID: n.id, Ports: vswitch.Ports(int(n.id), n.ports), Tables: 2, Buffers: -1}
 	if n.agent == nil {
 		config.QueueLimit = n.s.scenario.SwitchQueue
-		n.s.h.booted(n.id, config.QueueLimit > 0)
-		config.Observe = func(_ vswitch.ConnID, msg []byte) { n.s.h.obeyed(n.id, msg) }
+		n.s.h.Booted(n.id, config.QueueLimit > 0)
+		config.Observe = func(_ vswitch.ConnID, msg []byte) { n.s.h.Obeyed(n.id, msg) }
 	}
 	n.sw = vswitch.New(config)
 	for i, w := range n.cables {
@@ -84,7 +85,7 @@ func (l *uplink) dial() {
 		n := l.n
 		n.last++
 		n.epoch = 0
-		l.c, l.id, l.in, l.heard, l.asked = c, n.last, framer{}, n.s.w.now, false
+		l.c, l.id, l.in, l.heard, l.asked = c, n.last, history.Framer{}, n.s.w.now, false
 		c.onData, c.onClose = l.data, func(error) { l.lost() }
 		n.sw.Connect(l.id)
 		l.flush()
@@ -111,10 +112,10 @@ func (l *uplink) drop() {
 func (l *uplink) data(piece []byte) {
 	n := l.n
 	l.heard, l.asked, l.backoff = n.s.w.now, false, switchBackoff
-	batch, err := l.in.add(piece)
-	each(batch, func(msg []byte) {
-		if n.agent != nil && isApplications(msg) {
-			n.s.h.executed(n.id, n.epoch, msg)
+	batch, err := l.in.Add(piece)
+	history.Each(batch, func(msg []byte) {
+		if n.agent != nil && history.OfApplications(msg) {
+			n.s.h.Executed(n.id, n.epoch, msg)
 		}
 		n.sw.Message(n.s.w.now, l.id, msg)
 		n.transmit()
@@ -208,6 +209,6 @@ func (n *switchNode) tapped() {
 		return
 	}
 	out, _ := n.sw.Pending(tapID)
-	each(out, func(msg []byte) { n.s.h.emitted(n.id, msg) })
+	history.Each(out, func(msg []byte) { n.s.h.Emitted(n.id, msg) })
 	n.sw.Sent(tapID, len(out))
 }

@@ -1,4 +1,4 @@
-package sim
+package history
 
 import (
 	"bytes"
@@ -378,8 +378,8 @@ func (s *stockHistory) finish() error {
 // markText is in the packet that is a mark; the term and the number follow.
 var markText = []byte("Holdfast mark")
 
-// markOf reads a mark from a packet-in.
-func markOf(msg []byte) (m experimenter.SyncMarker, ok bool) {
+// MarkOf reads a mark from a packet-in.
+func MarkOf(msg []byte) (m experimenter.SyncMarker, ok bool) {
 	i := bytes.Index(msg, markText)
 	if i < 0 || msg[1] != of13.TypePacketIn || len(msg) < i+len(markText)+16 {
 		return m, false
@@ -391,7 +391,7 @@ func markOf(msg []byte) (m experimenter.SyncMarker, ok bool) {
 
 // sharedFingerprint is that of what the log has of msg.
 func sharedFingerprint(msg []byte) fingerprint {
-	if m, ok := markOf(msg); ok {
+	if m, ok := MarkOf(msg); ok {
 		msg = m.Append(nil, of13.Version)
 	}
 	return fingerprintOf(msg)
@@ -400,10 +400,10 @@ func sharedFingerprint(msg []byte) fingerprint {
 func (f fingerprint) isMark() bool { return f.typ == openflow.TypeExperimenter }
 
 // isShared reports whether an event of the log is one that the switch told all its controllers.
-func (f fingerprint) isShared() bool { return toAll(f.typ) || f.isMark() }
+func (f fingerprint) isShared() bool { return ToAll(f.typ) || f.isMark() }
 
-// toAll reports whether a switch says such things to all its controllers.
-func toAll(typ uint8) bool {
+// ToAll reports whether a switch says such things to all its controllers.
+func ToAll(typ uint8) bool {
 	return typ == of13.TypePacketIn || typ == of13.TypeFlowRemoved || typ == of13.TypePortStatus
 }
 

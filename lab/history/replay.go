@@ -1,4 +1,4 @@
-package sim
+package history
 
 import (
 	"bytes"
@@ -35,7 +35,7 @@ type replay struct {
 	late overdue
 	// whether the log has a switch's events with their messages, whatever is in them
 	whole func(openflow.DatapathID) bool
-	host  program                        // of the hosted application, one that never fails
+	host  Program                        // of the hosted application, one that never fails
 	born  map[openflow.DatapathID]uint64 // number of the hosted input with which a switch's epoch began
 
 	// Of the entry that is looked at.

@@ -1,4 +1,4 @@
-package sim
+package history
 
 import (
 	"bytes"
@@ -87,11 +87,11 @@ func TestReplicasAreEqual(t *testing.T) {
 	last := stateAfter(t, plainRun(t), 15)
 	other := altered(last)
 	testCorruptions(t, []corruption{
-		{"one differs", changed("finish", 0, func(c *call) { c.replicas[1] = replica{applied: 17, snapshot: other} }),
+		{"one differs", changed("finish", 0, func(c *call) { c.replicas[1] = Replica{Applied: 17, Snapshot: other} }),
 			`the final state of controller 1 is not that of its log: operation 6 is put of "siven" in echoer/seen`},
 		{"time differs", changed("finish", 0, func(c *call) {
 			at := headerLen(last)
-			c.replicas[0] = replica{applied: 17, snapshot: append(header(ledger.Header{Time: 5}), last[at:]...)}
+			c.replicas[0] = Replica{Applied: 17, Snapshot: append(header(ledger.Header{Time: 5}), last[at:]...)}
 		}), "the final state of controller 0 is not that of its log: the headers differ: 01 00 00 05"},
 	})
 }
@@ -111,19 +111,19 @@ func TestSnapshotsOfALongRun(t *testing.T) {
 		}
 	}
 	var found complaints
-	h := newHistory(&found, echoers, ledger.Limits{})
+	h := New(found.add, echoers, ledger.Limits{})
 	for _, c := range b.finish() {
 		c.on(h)
 	}
 	for index, state := range states {
-		h.restored(7, index, state)
-		h.restored(7, index, state)
-		h.committed(7, index+1, 1, b.tape[b.tape.find("committed", int(2*(index-1)))].data)
+		h.Restored(7, index, state)
+		h.Restored(7, index, state)
+		h.Committed(7, index+1, 1, b.tape[b.tape.find("committed", int(2*(index-1)))].data)
 	}
 	if len(found) > 0 {
 		t.Errorf("%q", found)
 	}
-	if h.restored(7, 2, states[b.index]); len(found) == 0 {
+	if h.Restored(7, 2, states[b.index]); len(found) == 0 {
 		t.Error("anything passes")
 	}
 }

@@ -1,4 +1,4 @@
-package sim
+package history
 
 import (
 	"encoding/binary"
@@ -16,10 +16,12 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// complaints is a reporter.
+const ms = time.Millisecond
+
+// complaints are what a history reports.
 type complaints []string
 
-func (c *complaints) fail(format string, args ...any) { *c = append(*c, fmt.Sprintf(format, args...)) }
+func (c *complaints) add(format string, args ...any) { *c = append(*c, fmt.Sprintf(format, args...)) }
 
 // echoer is an application that uses everything: it answers each message to all switches. Its reply is
 // what makes it differ from another.
@@ -73,32 +75,32 @@ type call struct {
 	node, term uint64
 	data       []byte
 	reason     string
-	replicas   map[uint64]replica
+	replicas   map[uint64]Replica
 	live       map[openflow.DatapathID]uint64
 }
 
-func (c *call) on(h *history) {
+func (c *call) on(h *History) {
 	switch c.what {
 	case "opened":
-		h.opened(c.id, c.epoch)
+		h.Opened(c.id, c.epoch)
 	case "read":
-		h.read(c.id, c.epoch, c.data)
+		h.Read(c.id, c.epoch, c.data)
 	case "closed":
-		h.closed(c.id, c.epoch, c.reason)
+		h.Closed(c.id, c.epoch, c.reason)
 	case "lost":
-		h.lost(c.id, c.epoch)
+		h.Lost(c.id, c.epoch)
 	case "executed":
-		h.executed(c.id, c.epoch, c.data)
+		h.Executed(c.id, c.epoch, c.data)
 	case "acked":
-		h.acked(c.id, c.epoch, c.seq)
+		h.Acked(c.id, c.epoch, c.seq)
 	case "leading":
-		h.leading(c.node, c.term)
+		h.Leading(c.node, c.term)
 	case "committed":
-		h.committed(c.node, c.seq, c.term, c.data)
+		h.Committed(c.node, c.seq, c.term, c.data)
 	case "restored":
-		h.restored(c.node, c.seq, c.data)
+		h.Restored(c.node, c.seq, c.data)
 	case "finish":
-		h.finish(c.replicas, c.live)
+		h.Finish(c.replicas, c.live)
 	}
 }
 
@@ -108,7 +110,7 @@ type tape []call
 // play gives it to a history and returns what that finds.
 func (tp tape) play(apps func() []ledger.Application, limits ledger.Limits) []string {
 	var found complaints
-	h := newHistory(&found, apps, limits)
+	h := New(found.add, apps, limits)
 	for i := range tp {
 		tp[i].on(h)
 	}
@@ -150,7 +152,8 @@ type bedSwitch struct {
 }
 
 func newBed(t testing.TB, limits ledger.Limits) *bed {
-	b := &bed{t: t, limits: limits, leader: 1, now: origin.UnixNano(), switches: map[openflow.DatapathID]*bedSwitch{}}
+	b := &bed{t: t, limits: limits, leader: 1, now: time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC).UnixNano(),
+		switches: map[openflow.DatapathID]*bedSwitch{}}
 	for i := range b.cores {
 		core, err := ledger.New(echoers(), limits)
 		b.must(err)
@@ -286,11 +289,11 @@ func (b *bed) execute(id openflow.DatapathID) {
 func (b *bed) finish() tape {
 	b.t.Helper()
 	b.commitAll()
-	end := call{what: "finish", replicas: map[uint64]replica{}, live: map[openflow.DatapathID]uint64{}}
+	end := call{what: "finish", replicas: map[uint64]Replica{}, live: map[openflow.DatapathID]uint64{}}
 	for i, c := range b.cores {
 		state, err := c.Snapshot()
 		b.must(err)
-		end.replicas[uint64(i)] = replica{applied: b.index, snapshot: state}
+		end.replicas[uint64(i)] = Replica{Applied: b.index, Snapshot: state}
 	}
 	for id, s := range b.switches {
 		if s.epoch != 0 {
@@ -354,11 +357,11 @@ func TestHistoryOfACorrectRun(t *testing.T) {
 		t.Errorf("the tape has little on it: %v", count)
 	}
 	var found complaints
-	h := newHistory(&found, echoers, ledger.Limits{})
+	h := New(found.add, echoers, ledger.Limits{})
 	for _, c := range tp {
 		c.on(h)
 	}
-	if events, commands, terms := h.counts(); events != 14 || commands < uint64(count["executed"]) || terms != 2 {
+	if events, commands, terms := h.Counts(); events != 14 || commands < uint64(count["executed"]) || terms != 2 {
 		t.Errorf("it counts %d events, %d commands, %d terms", events, commands, terms)
 	}
 }

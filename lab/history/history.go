@@ -1,4 +1,10 @@
-package sim
+// Package history is what is seen of a simulated run from outside, and the checks of it: what agents and switches have
+// told, what is committed, what switches have executed. It compares that with what the platform promises, and with one
+// controller that never fails. See docs/design/simulator.md for the list.
+//
+// It runs nothing and knows nothing of connections, processes or faults: lab/sim and lab/shells do, and tell it what
+// happens, in the order in which it happens. It is not for concurrent use.
+package history
 
 import (
 	"bytes"
@@ -13,18 +19,13 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
 )
 
-// reporter is told what is wrong; the world is one.
-type reporter interface {
-	fail(format string, args ...any)
-}
-
-// history is what is seen of a run from outside, and checks it as it comes. The first violation is
+// History is what is seen of a run from outside, and checks it as it comes. The first violation is
 // reported, and nothing after it: what follows from a violation says little.
 //
 // Of messages it keeps fingerprints until they are matched, and of events the messages too, which the log may have
 // by their digests only. Of the log it keeps everything.
-type history struct {
-	r        reporter
+type History struct {
+	fail     func(format string, args ...any)
 	failed   bool
 	switches map[openflow.DatapathID]*switchHistory // behind agents
 	stock    map[openflow.DatapathID]*stockHistory
@@ -35,17 +36,17 @@ type history struct {
 	commands uint64
 }
 
-// replica is a controller at the end of a run.
-type replica struct {
-	applied  uint64 // index of its last entry
-	snapshot []byte
-	host     *program // nil is none
+// Replica is a controller at the end of a run.
+type Replica struct {
+	Applied  uint64 // index of its last entry
+	Snapshot []byte
+	Host     *Program // nil is none
 }
 
-// newHistory makes the history of a run whose controllers run such applications, which are
-// deterministic, within such limits.
-func newHistory(r reporter, apps func() []ledger.Application, limits ledger.Limits) *history {
-	h := &history{r: r, switches: map[openflow.DatapathID]*switchHistory{},
+// New makes the history of a run whose controllers run such applications, which are
+// deterministic, within such limits. fail is told the first violation.
+func New(fail func(format string, args ...any), apps func() []ledger.Application, limits ledger.Limits) *History {
+	h := &History{fail: fail, switches: map[openflow.DatapathID]*switchHistory{},
 		stock: map[openflow.DatapathID]*stockHistory{}, log: newSharedLog()}
 	var err error
 	if h.shadow, err = newShadow(); err == nil {
@@ -57,8 +58,14 @@ func newHistory(r reporter, apps func() []ledger.Application, limits ledger.Limi
 	return h
 }
 
+// Marker is the epoch that stands in a stock switch; 0 is none.
+func (h *History) Marker(id openflow.DatapathID) uint64 { return h.stock[id].live() }
+
+// Unlogged counts the events of a stock switch since the last in the log.
+func (h *History) Unlogged(id openflow.DatapathID) int { return h.stock[id].unlogged() }
+
 // isStock reports whether a switch has no agent.
-func (h *history) isStock(id openflow.DatapathID) bool { return h.stock[id] != nil }
+func (h *History) isStock(id openflow.DatapathID) bool { return h.stock[id] != nil }
 
 // violation is what a check found.
 type violation string
@@ -68,20 +75,20 @@ func (v violation) Error() string { return string(v) }
 func violated(format string, args ...any) error { return violation(fmt.Sprintf(format, args...)) }
 
 // report ends the checks at the first error.
-func (h *history) report(err error) {
+func (h *History) report(err error) {
 	if err != nil && !h.failed {
 		h.failed = true
-		h.r.fail("%s", err.Error())
+		h.fail("%s", err.Error())
 	}
 }
 
-// counts returns how many events and commands are in the log, and how many terms had a leader.
-func (h *history) counts() (events, commands, terms uint64) {
+// Counts returns how many events and commands are in the log, and how many terms had a leader.
+func (h *History) Counts() (events, commands, terms uint64) {
 	return h.events, h.commands, uint64(len(h.log.leaders))
 }
 
-// stockCounts returns how many epochs stock switches had, and how many events came into none.
-func (h *history) stockCounts() (epochs, lost uint64) {
+// StockCounts returns how many epochs stock switches had, and how many events came into none.
+func (h *History) StockCounts() (epochs, lost uint64) {
 	for _, s := range h.stock {
 		epochs += uint64(len(s.epochs))
 		lost += s.lost
@@ -89,45 +96,45 @@ func (h *history) stockCounts() (epochs, lost uint64) {
 	return epochs, lost
 }
 
-// opened: the agent began an epoch, whose SWITCH_UP is its first event.
-func (h *history) opened(id openflow.DatapathID, epoch uint64) {
+// Opened: the agent began an epoch, whose SWITCH_UP is its first event.
+func (h *History) Opened(id openflow.DatapathID, epoch uint64) {
 	if !h.failed {
 		h.report(h.of(id).open(epoch))
 	}
 }
 
-// read: the agent took a message from the switch.
-func (h *history) read(id openflow.DatapathID, epoch uint64, msg []byte) {
+// Read: the agent took a message from the switch.
+func (h *History) Read(id openflow.DatapathID, epoch uint64, msg []byte) {
 	if !h.failed {
 		h.report(h.of(id).read(epoch, toldBy(msg)))
 	}
 }
 
-// closed: the agent said SWITCH_DOWN, the last event of the epoch.
-func (h *history) closed(id openflow.DatapathID, epoch uint64, reason string) {
+// Closed: the agent said SWITCH_DOWN, the last event of the epoch.
+func (h *History) Closed(id openflow.DatapathID, epoch uint64, reason string) {
 	if !h.failed {
 		down := fingerprint{special: experimenter.TypeSwitchDown, hash: hashString(reason)}
 		h.report(h.of(id).close(epoch, down))
 	}
 }
 
-// lost: the agent died or forgot. What is not logged of this epoch and those before may be missing.
-func (h *history) lost(id openflow.DatapathID, epoch uint64) {
+// Lost: the agent died or forgot. What is not logged of this epoch and those before may be missing.
+func (h *History) Lost(id openflow.DatapathID, epoch uint64) {
 	if !h.failed {
 		h.of(id).lose(epoch)
 	}
 }
 
-// refused: the agent was told that an epoch is over, and forgot it and those before; or the session of a stock
+// Refused: the agent was told that an epoch is over, and forgot it and those before; or the session of a stock
 // switch was.
-func (h *history) refused(id openflow.DatapathID, epoch uint64) {
+func (h *History) Refused(id openflow.DatapathID, epoch uint64) {
 	if !h.failed {
 		h.report(h.ofAny(id).refuse(epoch))
 	}
 }
 
-// booted: a stock switch starts. It may drop what a controller does not read.
-func (h *history) booted(id openflow.DatapathID, drops bool) {
+// Booted: a stock switch starts. It may drop what a controller does not read.
+func (h *History) Booted(id openflow.DatapathID, drops bool) {
 	if h.stock[id] == nil {
 		h.stock[id] = &stockHistory{id: id, drops: drops}
 	}
@@ -136,43 +143,43 @@ func (h *history) booted(id openflow.DatapathID, drops bool) {
 	}
 }
 
-// emitted: a stock switch told all its controllers.
-func (h *history) emitted(id openflow.DatapathID, msg []byte) {
-	if !h.failed && toAll(msg[1]) {
+// Emitted: a stock switch told all its controllers.
+func (h *History) Emitted(id openflow.DatapathID, msg []byte) {
+	if !h.failed && ToAll(msg[1]) {
 		h.stock[id].tell(msg)
 	}
 }
 
-// obeyed: a stock switch executed what changes it or sends a packet.
-func (h *history) obeyed(id openflow.DatapathID, msg []byte) {
+// Obeyed: a stock switch executed what changes it or sends a packet.
+func (h *History) Obeyed(id openflow.DatapathID, msg []byte) {
 	if !h.failed {
 		h.report(h.stock[id].obey(msg))
 	}
 }
 
-// executed: the switch got a command.
-func (h *history) executed(id openflow.DatapathID, epoch uint64, msg []byte) {
+// Executed: the switch got a command.
+func (h *History) Executed(id openflow.DatapathID, epoch uint64, msg []byte) {
 	if !h.failed {
 		h.report(h.of(id).execute(epoch, fingerprintOf(msg)))
 	}
 }
 
-// acked: the agent was told that events up to seq are logged.
-func (h *history) acked(id openflow.DatapathID, epoch, seq uint64) {
+// Acked: the agent was told that events up to seq are logged.
+func (h *History) Acked(id openflow.DatapathID, epoch, seq uint64) {
 	if !h.failed {
 		h.report(h.of(id).acknowledge(epoch, seq))
 	}
 }
 
-// leading: a controller was told that it leads.
-func (h *history) leading(node, term uint64) {
+// Leading: a controller was told that it leads.
+func (h *History) Leading(node, term uint64) {
 	if !h.failed {
 		h.report(h.log.lead(node, term))
 	}
 }
 
-// committed: a controller was handed a committed entry.
-func (h *history) committed(node, index, term uint64, data []byte) {
+// Committed: a controller was handed a committed entry.
+func (h *History) Committed(node, index, term uint64, data []byte) {
 	if h.failed {
 		return
 	}
@@ -184,7 +191,7 @@ func (h *history) committed(node, index, term uint64, data []byte) {
 }
 
 // learn checks an entry that nobody was handed before.
-func (h *history) learn(position int) error {
+func (h *History) learn(position int) error {
 	e := &h.log.entries[position]
 	h.replay.begin(position, e.term)
 	_, err := ledger.Walk(e.data, func(r *ledger.Record) error {
@@ -210,7 +217,7 @@ func (h *history) learn(position int) error {
 }
 
 // record checks one operation.
-func (h *history) record(e *entry, r *ledger.Record) error {
+func (h *History) record(e *entry, r *ledger.Record) error {
 	switch r.Op {
 	case ledger.OpEvent:
 		h.events++
@@ -236,7 +243,7 @@ func (h *history) record(e *entry, r *ledger.Record) error {
 
 // logSeen checks an event that the log has by its digest, and returns its message. A stock switch has none, since
 // the standbys look for the messages.
-func (h *history) logSeen(r *ledger.Record) ([]byte, error) {
+func (h *History) logSeen(r *ledger.Record) ([]byte, error) {
 	if h.isStock(r.Switch) {
 		return nil, violated("switch %s, epoch %d: event %d is logged by its digest, and it has no agent", r.Switch,
 			r.Epoch, r.Seq)
@@ -244,8 +251,8 @@ func (h *history) logSeen(r *ledger.Record) ([]byte, error) {
 	return h.of(r.Switch).logSeen(r.Epoch, r.Seq, digested{r.Type, r.Digest})
 }
 
-// restored: a controller took over a snapshot.
-func (h *history) restored(node, index uint64, state []byte) {
+// Restored: a controller took over a snapshot.
+func (h *History) Restored(node, index uint64, state []byte) {
 	if h.failed {
 		return
 	}
@@ -259,9 +266,9 @@ func (h *history) restored(node, index uint64, state []byte) {
 	h.report(err)
 }
 
-// finish checks what must hold when all is done: what the replicas have, and in which epoch each
+// Finish checks what must hold when all is done: what the replicas have, and in which epoch each
 // switch that is up lives.
-func (h *history) finish(replicas map[uint64]replica, live map[openflow.DatapathID]uint64) {
+func (h *History) Finish(replicas map[uint64]Replica, live map[openflow.DatapathID]uint64) {
 	if h.failed {
 		return
 	}
@@ -281,22 +288,22 @@ func (h *history) finish(replicas map[uint64]replica, live map[openflow.Datapath
 	}
 	for _, node := range slices.Sorted(maps.Keys(replicas)) {
 		r := replicas[node]
-		if last := h.log.last(); r.applied != last {
-			h.report(violated("controller %d ends at entry %d; the log ends at %d", node, r.applied, last))
+		if last := h.log.last(); r.Applied != last {
+			h.report(violated("controller %d ends at entry %d; the log ends at %d", node, r.Applied, last))
 		}
-		if !bytes.Equal(r.snapshot, want) {
+		if !bytes.Equal(r.Snapshot, want) {
 			h.report(violated("the final state of controller %d is not that of its log: %s", node,
-				firstDifference(r.snapshot, want)))
+				firstDifference(r.Snapshot, want)))
 		}
-		if r.host != nil && r.host.sum != h.replay.host.sum {
+		if r.Host != nil && r.Host.sum != h.replay.host.sum {
 			h.report(violated("the host of controller %d ends in another state than a single one, after input %d", node,
-				r.host.number))
+				r.Host.Number))
 		}
 	}
 	h.report(h.replay.finish(want))
 }
 
-func (h *history) of(id openflow.DatapathID) *switchHistory {
+func (h *History) of(id openflow.DatapathID) *switchHistory {
 	s := h.switches[id]
 	if s == nil {
 		s = &switchHistory{id: id}
@@ -306,7 +313,7 @@ func (h *history) of(id openflow.DatapathID) *switchHistory {
 }
 
 // ofAny is the history of a switch of either kind.
-func (h *history) ofAny(id openflow.DatapathID) interface {
+func (h *History) ofAny(id openflow.DatapathID) interface {
 	logEvent(epoch, seq uint64, f fingerprint) error
 	logCommand(seq, index uint64, f fingerprint) error
 	logDone(epoch, seq uint64) error

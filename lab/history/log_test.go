@@ -1,4 +1,4 @@
-package sim
+package history
 
 import (
 	"slices"
@@ -50,7 +50,7 @@ func TestLogIsOneForAll(t *testing.T) {
 			"controller 0 is handed entry 10: ledger: entry header: ends within a field"},
 		{"nonsense", forged(7, with([]byte{99})), "entry 10 of term 2: ledger: entry (term 2, batch 1), operation 99"},
 		{"a replica stays behind", changed("finish", 0,
-			func(c *call) { c.replicas[1] = replica{applied: 16, snapshot: c.replicas[1].snapshot} }),
+			func(c *call) { c.replicas[1] = Replica{Applied: 16, Snapshot: c.replicas[1].Snapshot} }),
 			"controller 1 ends at entry 16; the log ends at 17"},
 	})
 }
@@ -85,6 +85,6 @@ func TestRestartedController(t *testing.T) {
 	}
 	tp = slices.Insert(tp, at, call{what: "restored", node: 1, seq: 4, data: stateAfter(t, tp, 3)})
 	if found := tp.play(echoers, ledger.Limits{}); len(found) > 0 {
-		t.Errorf("from a snapshot: %q", found)
+		t.Errorf("from a Snapshot: %q", found)
 	}
 }

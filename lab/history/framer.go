@@ -1,4 +1,4 @@
-package sim
+package history
 
 import (
 	"fmt"
@@ -7,15 +7,15 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow"
 )
 
-// framer cuts a stream into whole OpenFlow messages.
-type framer struct {
+// Framer cuts a stream into whole OpenFlow messages.
+type Framer struct {
 	buf  []byte
 	used int // bytes of buf that were handed out
 }
 
-// add takes the next piece and returns the whole messages that are there, one after the
+// Add takes the next piece and returns the whole messages that are there, one after the
 // other, valid until the next call.
-func (f *framer) add(piece []byte) ([]byte, error) {
+func (f *Framer) Add(piece []byte) ([]byte, error) {
 	f.buf = append(f.buf[:copy(f.buf, f.buf[f.used:])], piece...)
 	f.used = 0
 	for f.used+openflow.HeaderLen <= len(f.buf) {
@@ -31,8 +31,8 @@ func (f *framer) add(piece []byte) ([]byte, error) {
 	return f.buf[:f.used], nil
 }
 
-// each calls do for every message of a batch.
-func each(batch []byte, do func(msg []byte)) {
+// Each calls do for every message of a batch.
+func Each(batch []byte, do func(msg []byte)) {
 	for len(batch) >= openflow.HeaderLen {
 		n := int(batch[2])<<8 | int(batch[3])
 		do(batch[:n])
@@ -40,9 +40,9 @@ func each(batch []byte, do func(msg []byte)) {
 	}
 }
 
-// isApplications tells an event from a switch, or a command to it, from what is between the switch and
+// OfApplications tells an event from a switch, or a command to it, from what is between the switch and
 // its agent.
-func isApplications(msg []byte) bool {
+func OfApplications(msg []byte) bool {
 	switch msg[1] {
 	case openflow.TypeHello, openflow.TypeEchoRequest, openflow.TypeEchoReply:
 		return false

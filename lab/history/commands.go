@@ -1,4 +1,4 @@
-package sim
+package history
 
 // dueCommand is a command in the log.
 type dueCommand struct {
