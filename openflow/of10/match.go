@@ -148,7 +148,8 @@ func matchFromV13(dst []byte, x of13.Match, msg []byte, offset int) ([]byte, err
 		case o.Class != of13.ClassBasic:
 			return dst, unsupported(msg, offset, "match field %s", o.Name())
 		case !m.allowsType(f):
-			return dst, unsupported(msg, offset, "match field %s without eth_type %#04x before it", o.Name(), f.etherType)
+			return dst, unsupported(msg, offset, "match field %s without eth_type %#04x before it", o.Name(),
+				f.etherType)
 		case !m.allowsProto(f):
 			return dst, unsupported(msg, offset, "match field %s without ip_proto %d before it", o.Name(), f.ipProto)
 		case o.Field == of13.FieldVLANVID && o.HasMask && o.Uint64() == uint64(of13.VLANPresent) &&

@@ -57,7 +57,8 @@ var (
 		copy(m[32:], u8(10, 1, 2, 3))
 	})
 	match13TCP = of13.Match(nil).WithInPort(3).WithEthDst(macA).WithEthType(0x0800).WithIPProto(6).
-			WithIPv4Src([4]byte{10}, [4]byte{255}).WithUint(of13.FieldIPv4Dst, 0x0a010203).WithUint(of13.FieldTCPDst, 80)
+			WithIPv4Src([4]byte{10}, [4]byte{255}).WithUint(of13.FieldIPv4Dst, 0x0a010203).WithUint(of13.FieldTCPDst,
+		80)
 	matchAll = matches(0, nil)
 )
 
@@ -109,7 +110,8 @@ func stats10(typ, flags uint16, body ...any) []byte {
 
 func flowStats10(m match, priority uint16, actions ...any) []byte {
 	a := raw(actions...)
-	return raw(uint16(flowStatsLen+len(a)), u8(1, 0), []byte(m), uint32(5), uint32(1000), priority, uint16(30), uint16(4),
+	return raw(uint16(flowStatsLen+len(a)), u8(1, 0), []byte(m), uint32(5), uint32(1000), priority, uint16(30),
+		uint16(4),
 		make([]byte, 6), uint64(0xabc), uint64(11), uint64(1100), a)
 }
 
@@ -131,7 +133,8 @@ func toV13Cases() []toV13Case {
 	return append([]toV13Case{
 		{"echo request", message(2, data), []string{"OFPT_ECHO_REQUEST", "6 bytes of payload"}, "m.data == b'packet'",
 			&of13.EchoRequest{Data: data}},
-		{"echo reply", message(3, data), []string{"OFPT_ECHO_REPLY"}, "m.data == b'packet'", &of13.EchoReply{Data: data}},
+		{"echo reply", message(3, data), []string{"OFPT_ECHO_REPLY"}, "m.data == b'packet'",
+			&of13.EchoReply{Data: data}},
 		{"barrier reply", message(TypeBarrierReply), []string{"OFPT_BARRIER_REPLY"}, "m.msg_type == 19",
 			&of13.BarrierReply{}},
 		{"configuration", message(8, uint16(1), uint16(128)),
@@ -160,9 +163,11 @@ func toV13Cases() []toV13Case {
 			[]string{"in_port=LOCAL"}, "m.in_port == o.OFPP_LOCAL",
 			&of13.PacketIn{BufferID: of13.NoBuffer, TotalLen: 6, Cookie: of13.NoCookie,
 				Match: of13.Match(nil).WithInPort(of13.PortLocal), Data: data}},
-		{"flow removed", message(11, []byte(matchTCP), uint64(0xabc), uint16(9), u8(1, 0), uint32(5), uint32(4), uint16(10),
+		{"flow removed", message(11, []byte(matchTCP), uint64(0xabc), uint16(9), u8(1, 0), uint32(5), uint32(4),
+			uint16(10),
 			uint16(0), uint64(6), uint64(600)),
-			[]string{"OFPT_FLOW_REMOVED", "reason=hard", "nw_src=10.0.0.0/8", "duration5", "idle10", "pkts6", "bytes600"},
+			[]string{"OFPT_FLOW_REMOVED", "reason=hard", "nw_src=10.0.0.0/8", "duration5", "idle10", "pkts6",
+				"bytes600"},
 			"m.cookie == 0xabc and m.reason == 1 and m.packet_count == 6 and m.byte_count == 600 and " +
 				"m.match.tp_dst == 80 and (m.match.wildcards >> 8) & 63 == 24",
 			&of13.FlowRemoved{Cookie: 0xabc, Priority: 9, Reason: of13.FlowRemovedHardTimeout, DurationSec: 5,
@@ -172,7 +177,8 @@ func toV13Cases() []toV13Case {
 			"m.reason == 1 and m.desc.port_no == 2 and m.desc.config == 17",
 			&of13.PortStatus{Reason: of13.PortDelete, Port: port13(2)}},
 		{"description", stats10(0, 0, text("maker", 800), text("dp", 256)),
-			[]string{"Manufacturer: maker", "DP Description: dp"}, "m.body.mfr_desc == b'maker' and m.body.dp_desc == b'dp'",
+			[]string{"Manufacturer: maker", "DP Description: dp"},
+			"m.body.mfr_desc == b'maker' and m.body.dp_desc == b'dp'",
 			reply13(of13.PartDesc, 0, of13.Desc{Manufacturer: "maker", Datapath: "dp"}.AppendTo(nil))},
 		{"aggregate", stats10(2, 0, uint64(5), uint64(500), uint32(2), uint32(0)),
 			[]string{"packet_count=5 byte_count=500 flow_count=2"},
@@ -250,7 +256,8 @@ func fromV13Cases() []fromV13Case {
 			[]string{"OFPT_PACKET_OUT", "FLOOD", "data_len=6"},
 			"p.OFPPacketOut(d, 0xffffffff, o.OFPP_NONE, [p.OFPActionOutput(o.OFPP_FLOOD, 0)], b'packet')"},
 		{"buffered packet-out", &of13.PacketOut{BufferID: 9, InPort: 4,
-			Actions: of13.Actions(nil).SetField(of13.Exact(of13.FieldEthDst, macB[:])).Output(of13.PortController, 128)},
+			Actions: of13.Actions(nil).SetField(of13.Exact(of13.FieldEthDst, macB[:])).Output(of13.PortController,
+				128)},
 			message(13, uint32(9), uint16(4), uint16(24), action(5, macB[:], make([]byte, 6)), output(0xfffd, 128)),
 			[]string{"in_port=4", "mod_dl_dst:02:00:00:00:00:02,CONTROLLER:128", "buffer=0x00000009"},
 			"p.OFPPacketOut(d, 9, 4, [p.OFPActionSetDlDst(b'\\x02\\0\\0\\0\\0\\x02'), " +
@@ -262,7 +269,8 @@ func fromV13Cases() []fromV13Case {
 			"p.OFPPortMod(d, o.OFPP_LOCAL, '02:00:00:00:00:01', 1, 1, 0x220)"},
 		{"echo request", &of13.EchoRequest{Data: data}, message(2, data), []string{"OFPT_ECHO_REQUEST"},
 			"echo(p.OFPEchoRequest)"},
-		{"echo reply", &of13.EchoReply{Data: data}, message(3, data), []string{"OFPT_ECHO_REPLY"}, "echo(p.OFPEchoReply)"},
+		{"echo reply", &of13.EchoReply{Data: data}, message(3, data), []string{"OFPT_ECHO_REPLY"},
+			"echo(p.OFPEchoReply)"},
 		{"barrier", &of13.BarrierRequest{}, message(TypeBarrierRequest), []string{"OFPT_BARRIER_REQUEST"},
 			"p.OFPBarrierRequest(d)"},
 		{"features", &of13.FeaturesRequest{}, message(5), []string{"OFPT_FEATURES_REQUEST"}, "p.OFPFeaturesRequest(d)"},
@@ -270,8 +278,10 @@ func fromV13Cases() []fromV13Case {
 			"p.OFPGetConfigRequest(d)"},
 		{"set config", &of13.SetConfig{MissSendLen: 0xffff}, message(9, uint16(0), uint16(0xffff)),
 			[]string{"OFPT_SET_CONFIG", "miss_send_len=65535"}, "p.OFPSetConfig(d, 0, 0xffff)"},
-		{"experimenter", &of13.Experimenter{ID: 1, ExpType: 2, Data: data}, message(4, uint32(1), uint32(2), data), nil, ""},
-		{"port descriptions", &of13.MultipartRequest{Part: of13.PartPortDesc}, message(5), nil, "p.OFPFeaturesRequest(d)"},
+		{"experimenter", &of13.Experimenter{ID: 1, ExpType: 2, Data: data}, message(4, uint32(1), uint32(2), data), nil,
+			""},
+		{"port descriptions", &of13.MultipartRequest{Part: of13.PartPortDesc}, message(5), nil,
+			"p.OFPFeaturesRequest(d)"},
 		{"description", &of13.MultipartRequest{Part: of13.PartDesc}, statsRequest10(0), []string{"OFPST_DESC request"},
 			"p.OFPDescStatsRequest(d, 0)"},
 		{"table statistics", &of13.MultipartRequest{Part: of13.PartTable}, statsRequest10(3),
@@ -283,7 +293,8 @@ func fromV13Cases() []fromV13Case {
 			statsRequest10(5, uint16(portAll), uint16(0), of13.QueueAll), []string{"OFPST_QUEUE request", "queue=ALL"},
 			"p.OFPQueueStatsRequest(d, 0, o.OFPP_ALL, 0xffffffff)"},
 		{"flow statistics", &of13.MultipartRequest{Part: of13.PartFlow,
-			Body: of13.FlowStatsRequest{OutPort: of13.PortAny, OutGroup: of13.GroupAny, Match: match13TCP}.AppendTo(nil)},
+			Body: of13.FlowStatsRequest{OutPort: of13.PortAny, OutGroup: of13.GroupAny,
+				Match: match13TCP}.AppendTo(nil)},
 			statsRequest10(1, []byte(matchTCP), u8(0xff, 0), uint16(portNone)),
 			[]string{"OFPST_FLOW request", "tp_dst=80"},
 			"p.OFPFlowStatsRequest(d, 0, " + pyMatch + ", 0xff, o.OFPP_NONE)"},
@@ -312,7 +323,8 @@ func flowModCases() []fromV13Case {
 			}), 5, 0, 10, 20, 100, 7, portNone, 1, output(2, 0)),
 			[]string{"ADD", "priority=100,in_port=1,dl_src=02:00:00:00:00:02,dl_dst=02:00:00:00:00:01", "cookie:0x5",
 				"idle:10", "hard:20", "send_flow_rem", "actions=output:2"},
-			"p.OFPFlowMod(d, p.OFPMatch(in_port=1, dl_src=b'\\x02\\0\\0\\0\\0\\x02', dl_dst=b'\\x02\\0\\0\\0\\0\\x01'), " +
+			"p.OFPFlowMod(d, p.OFPMatch(in_port=1, dl_src=b'\\x02\\0\\0\\0\\0\\x02', " +
+				"dl_dst=b'\\x02\\0\\0\\0\\0\\x01'), " +
 				"5, 0, 10, 20, 100, 7, o.OFPP_NONE, 1, [p.OFPActionOutput(2, 0)])"},
 		{"TCP, transport ports and a queue", &of13.FlowMod{BufferID: of13.NoBuffer, Priority: 99, Match: match13TCP,
 			Instructions: of13.Instructions(nil).Apply(of13.Actions(nil).SetUint(of13.FieldIPv4Src, 0x01020304).
@@ -347,8 +359,9 @@ func flowModCases() []fromV13Case {
 			[]string{"mod_vlan_vid:5,mod_vlan_pcp:3,enqueue:2:8,strip_vlan"},
 			"p.OFPFlowMod(d, p.OFPMatch(dl_vlan=0xffff), 0, 0, 0, 0, 0, 0xffffffff, o.OFPP_NONE, 0, " +
 				"[p.OFPActionVlanVid(5), p.OFPActionVlanPcp(3), p.OFPActionEnqueue(2, 8), p.OFPActionStripVlan()])"},
-		{"ARP", &of13.FlowMod{BufferID: of13.NoBuffer, Match: of13.Match(nil).WithEthType(0x0806).WithUint(of13.FieldARPOp,
-			2).WithUintMasked(of13.FieldARPTPA, 0x0a000000, 0xff000000)},
+		{"ARP", &of13.FlowMod{BufferID: of13.NoBuffer,
+			Match: of13.Match(nil).WithEthType(0x0806).WithUint(of13.FieldARPOp,
+				2).WithUintMasked(of13.FieldARPTPA, 0x0a000000, 0xff000000)},
 			flowMod10(arp, 0, 0, 0, 0, 0, of13.NoBuffer, portNone, 0), []string{"arp,arp_tpa=10.0.0.0/8,arp_op=2"},
 			"p.OFPFlowMod(d, p.OFPMatch(dl_type=0x806, nw_proto=2, nw_dst='10.0.0.0', nw_dst_mask=8), 0, 0, 0, 0, 0, " +
 				"0xffffffff, o.OFPP_NONE, 0, [])"},
