@@ -43,12 +43,13 @@ var (
 	everyMode   = []mode{withAgents, stock, stockOVS}
 )
 
-// everythingTLS is set by HOLDFAST_TLS=all: crash tests that run in all modes then run in each with TLS as well.
-var everythingTLS = os.Getenv("HOLDFAST_TLS") == "all"
+// everything is set by HOLDFAST_MATRIX=all: tests then run in all combinations of mode, TLS, crash point and
+// durability. Otherwise they run in a choice of them, in which each value occurs.
+var everything = os.Getenv("HOLDFAST_MATRIX") == "all"
 
-// everyModeAnd are all modes, and some of those with TLS: which, unless all of them are asked for, is a matter of time.
+// everyModeAnd are all modes, and some of those with TLS, or all of these.
 func everyModeAnd(overTLS ...mode) []mode {
-	if everythingTLS {
+	if everything {
 		overTLS = []mode{agentsTLS, stockTLS, stockOVSTLS}
 	}
 	return append(slices.Clone(everyMode), overTLS...)

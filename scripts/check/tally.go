@@ -8,7 +8,6 @@ import (
 	"io"
 	"maps"
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
 )
@@ -32,10 +31,10 @@ type event struct {
 	Action, Package, Test, Output string
 }
 
-// run runs `go test -json args…` and prints the closing line of every package, and all that failed
+// run runs `go test -json …` and prints the closing line of every package, and all that failed
 // tests printed.
-func (t *tally) run(out io.Writer, args ...string) error {
-	cmd := exec.Command("go", append([]string{"test", "-json"}, args...)...)
+func (t *tally) run(out io.Writer, env, args []string) error {
+	cmd := command(env, args...)
 	cmd.Stderr = os.Stderr
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {

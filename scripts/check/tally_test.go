@@ -54,7 +54,7 @@ func TestFine(t *testing.T) {}
 	})
 	var tests tally
 	var out strings.Builder
-	if err := tests.run(&out, "./..."); err == nil {
+	if err := tests.run(&out, nil, []string{"go", "test", "-json", "./..."}); err == nil {
 		t.Error("failing tests give no error")
 	}
 	// Passed: Pass, Pass/sub, Short, and Fine of bad and silent. Failed: Fail, Exit, and the packages broken and
@@ -85,7 +85,7 @@ func TestTallyOfTwoRuns(t *testing.T) {
 	var tests tally
 	var out strings.Builder
 	for _, args := range [][]string{{"./..."}, {"-short", "./..."}} {
-		if err := tests.run(&out, args...); err != nil {
+		if err := tests.run(&out, nil, append([]string{"go", "test", "-json"}, args...)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -101,10 +101,12 @@ func TestTallyOfTwoRuns(t *testing.T) {
 func TestStage(t *testing.T) {
 	t.Chdir(t.TempDir())
 	var out strings.Builder
-	if err := stage(&out, "good", command("go", "version")); err != nil {
+	if err := stage(&out, "good", func() (string, error) { return output(nil, "go", "version") }); err != nil {
 		t.Error(err)
 	}
-	if err := stage(&out, "bad", command("go", "nonsense")); err == nil || err.Error() != "bad: exit status 2" {
+	if err := stage(&out, "bad", func() (string, error) {
+		return output(nil, "go", "nonsense")
+	}); err == nil || !strings.HasSuffix(err.Error(), "bad: exit status 2") {
 		t.Errorf("error %v", err)
 	}
 	got := strings.Split(strings.TrimSpace(out.String()), "\n")

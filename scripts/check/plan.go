@@ -1,0 +1,264 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// step is one command, and a stage of its own in the output.
+type step struct {
+	name  string
+	env   []string // in addition to that of this process, as "NAME=value"
+	args  []string // the command
+	tests bool     // it is a run of go test, whose tests are counted
+}
+
+// String is the step as one types it.
+func (s step) String() string {
+	words := slices.Clone(s.env)
+	for _, a := range s.args {
+		if strings.ContainsAny(a, " $|()^*{}") {
+			a = "'" + a + "'"
+		}
+		words = append(words, a)
+	}
+	return strings.Join(words, " ")
+}
+
+// part is a group of steps that can be run by its name.
+type part struct {
+	name, what string
+	gate, all  func(t *tree) []step // in `make test` and in `make test-all`; nil: it is not in that
+}
+
+// parts are the gate, and what is beyond it. Whatever a part leaves out in the gate it runs in test-all.
+var parts = []part{
+	{"lint", "format, go vet and staticcheck", lint, lint},
+	{"pure", "packages whose tests do not depend on real time, side by side", pure, pure},
+	{"timed", "packages whose tests measure real time, one after the other", timed, timedTwice},
+	{"e2e", "controllers, agents and switches as processes: a representative of each matrix, or all of it", e2e,
+		e2eAll},
+	{"mutants", "the simulator finds each seeded bug", mutants, mutants},
+	{"swarm", "a thousand seeds of the simulator", nil, swarm},
+	{"graphs", "recovery in a hundred random networks", nil, graphs},
+	{"model", "the large configurations of the protocol's model", nil, model},
+	{"kills", "a hundred leaders of networks of Open vSwitch are killed", nil, kills},
+	{"fuzz", "five seconds of each fuzz target", nil, fuzz},
+}
+
+// plan returns the steps of the parts with these names, or of all parts if there are none.
+func plan(t *tree, all bool, names []string) ([]step, error) {
+	for _, name := range names {
+		if !slices.ContainsFunc(parts, func(p part) bool { return p.name == name }) {
+			return nil, fmt.Errorf("there is no part %q", name)
+		}
+	}
+	var steps []step
+	for _, p := range parts {
+		make := p.gate
+		if all || make == nil && slices.Contains(names, p.name) {
+			make = p.all
+		}
+		if make != nil && (len(names) == 0 || slices.Contains(names, p.name)) {
+			steps = append(steps, make(t)...)
+		}
+	}
+	return steps, nil
+}
+
+// tree is what is known of the packages.
+type tree struct {
+	path     string
+	packages []pkg    // those with tests
+	tagged   []string // packages with files that need a build tag
+	targets  []target // fuzz targets
+}
+
+type pkg struct {
+	path       string // inside the module
+	concurrent bool   // it starts goroutines: its tests look for leaked ones
+	shorter    bool   // some of its tests do less if they are asked to be short
+}
+
+// endToEnd is the package whose tests start processes of the program itself.
+const endToEnd = "lab/e2e"
+
+// inRealTime are packages whose tests measure real time: milliseconds of a failover, of a detection of a silent peer.
+// Another package's load would make them fail. Those below are meant, too.
+var inRealTime = []string{"agent", "bfd", "cmd", "consensus", "controller", "lab/bench", "lab/cluster", "lab/failover",
+	"lab/outage", "ryu", "southbound"}
+
+func (p pkg) timed() bool {
+	return slices.ContainsFunc(inRealTime, func(dir string) bool {
+		return p.path == dir || strings.HasPrefix(p.path, dir+"/")
+	})
+}
+
+// run is a run of go test. vet has seen the packages by then.
+func (t *tree) run(name string, packages []pkg, flags ...string) []step {
+	if len(packages) == 0 {
+		return nil
+	}
+	args := append([]string{"go", "test", "-json", "-vet=off", "-count=1", "-timeout=15m"}, flags...)
+	for _, p := range packages {
+		args = append(args, "./"+p.path)
+	}
+	return []step{{name: name, args: args, tests: true}}
+}
+
+// among returns the packages that are so.
+func (t *tree) among(so func(pkg) bool) (list []pkg) {
+	for _, p := range t.packages {
+		if p.path != endToEnd && so(p) {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+func lint(t *tree) []step {
+	tagged := append([]string{"go", "vet", "-tags=crashpoints,mutants"}, t.tagged...)
+	return []step{
+		{name: "gofmt", args: []string{"gofmt", "-l", "."}},
+		{name: "go vet", args: []string{"go", "vet", "./..."}},
+		{name: "go vet, crash points and mutants", args: tagged},
+		{name: "staticcheck", args: []string{"go", "tool", "staticcheck", "./..."}},
+	}
+}
+
+// pure runs those that start goroutines with the race detector, and so once: it finds no less. Only packages that do
+// less in a short run, which one with the race detector is, run both ways.
+func pure(t *tree) []step {
+	return append(
+		t.run("packages side by side", t.among(func(p pkg) bool {
+			return !p.timed() && (!p.concurrent || p.shorter)
+		}), "-p=4"),
+		t.run("packages side by side, race detector", t.among(func(p pkg) bool {
+			return !p.timed() && p.concurrent
+		}), "-p=4", "-race", "-short")...)
+}
+
+func timed(t *tree) []step {
+	return append(
+		t.run("packages in real time", t.among(func(p pkg) bool {
+			return p.timed() && (!p.concurrent || p.shorter)
+		}), "-p=1"),
+		timedRace(t)...)
+}
+
+// timedTwice runs all of them without the race detector, too: then all is as fast as at a site.
+func timedTwice(t *tree) []step {
+	return append(t.run("packages in real time", t.among(pkg.timed), "-p=1"), timedRace(t)...)
+}
+
+func timedRace(t *tree) []step {
+	return t.run("packages in real time, race detector", t.among(func(p pkg) bool {
+		return p.timed() && p.concurrent
+	}), "-p=1", "-race", "-short")
+}
+
+func (t *tree) e2e(name string, flags ...string) []step {
+	return t.run(name, []pkg{{path: endToEnd}}, flags...)
+}
+
+// raceRepresentatives are tests in which every kind of process does everything that it does side by side.
+const raceRepresentatives = "^(TestCrashPoint|TestTLSHangingLeader|TestAddAndRemoveControllers|TestPowerOff)$"
+
+func e2e(t *tree) []step {
+	return append(t.e2e("end to end"), t.e2e("end to end, race detector", "-race", "-short",
+		"-run="+raceRepresentatives)...)
+}
+
+func e2eAll(t *tree) []step {
+	steps := append(t.e2e("end to end, all combinations", "-timeout=60m"),
+		t.e2e("end to end, race detector", "-race", "-short", "-timeout=30m")...)
+	steps[0].env = []string{matrixAll}
+	return steps
+}
+
+// matrixAll makes tests that run in one of several ways, or a choice of them, run in all.
+const matrixAll = "HOLDFAST_MATRIX=all"
+
+func mutants(t *tree) []step {
+	return t.run("the simulator finds each seeded bug", []pkg{{path: "lab/sim"}}, "-tags=mutants", "-run=^TestMutants")
+}
+
+func swarm(t *tree) []step {
+	return []step{{name: "swarm", tests: true, args: []string{"go", "test", "-json", "-vet=off", "-count=1",
+		"-timeout=30m", "-run=^TestSwarm$", "./lab/sim", "-seeds=1000", "-from=1001"}}}
+}
+
+func graphs(t *tree) []step {
+	return []step{{name: "graphs", tests: true, args: []string{"go", "test", "-json", "-vet=off", "-count=1",
+		"-timeout=60m", "./network/protect", "-graphs=100"}}}
+}
+
+func model(t *tree) []step {
+	return []step{{name: "model", args: []string{"go", "run", "./lab/model", "-large"}}}
+}
+
+func kills(t *tree) []step {
+	steps := t.e2e("kills", "-run=^TestThousandKills$", "-timeout=60m")
+	steps[0].env = []string{"HOLDFAST_KILLS=100"}
+	return steps
+}
+
+// target is a fuzz target.
+type target struct{ pkg, name string }
+
+func fuzz(t *tree) (steps []step) {
+	for _, t := range t.targets {
+		steps = append(steps, step{name: t.name + " of " + t.pkg, args: []string{"go", "test", "-vet=off", "-run=^$",
+			"-fuzz=^" + t.name + "$", "-fuzztime=5s", "./" + t.pkg}})
+	}
+	return steps
+}
+
+// findTree asks the go command for the packages, and reads their tests.
+func findTree() (*tree, error) {
+	const format = "{{.Module.Path}}\t{{.ImportPath}}\t{{.Dir}}\t{{join .TestGoFiles \" \"}} " +
+		"{{join .XTestGoFiles \" \"}}\t{{join .TestImports \" \"}} {{join .XTestImports \" \"}} \t" +
+		"{{join .IgnoredGoFiles \" \"}}"
+	list, err := output(nil, "go", "list", "-f", format, "./...")
+	if err != nil {
+		return nil, fmt.Errorf("%w\n%s", err, list)
+	}
+	t := &tree{}
+	for line := range strings.Lines(list) {
+		f := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
+		if len(f) != 6 {
+			return nil, fmt.Errorf("go list says %q", line)
+		}
+		t.path = f[0]
+		p := pkg{path: strings.TrimPrefix(f[1], f[0]+"/"), concurrent: strings.Contains(f[4], "go.uber.org/goleak ")}
+		if f[5] != "" {
+			t.tagged = append(t.tagged, "./"+p.path)
+		}
+		files := strings.Fields(f[3])
+		for _, name := range files {
+			code, err := os.ReadFile(filepath.Join(f[2], name))
+			if err != nil {
+				return nil, err
+			}
+			p.shorter = p.shorter || strings.Contains(string(code), "testing.Short()")
+			t.targets = append(t.targets, fuzzTargets(p.path, string(code))...)
+		}
+		if len(files) > 0 {
+			t.packages = append(t.packages, p)
+		}
+	}
+	return t, nil
+}
+
+func fuzzTargets(pkg, code string) (list []target) {
+	for line := range strings.Lines(code) {
+		if rest, ok := strings.CutPrefix(line, "func Fuzz"); ok {
+			name, _, _ := strings.Cut(rest, "(")
+			list = append(list, target{pkg, "Fuzz" + name})
+		}
+	}
+	return list
+}

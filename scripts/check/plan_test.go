@@ -1,0 +1,115 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// repository moves into the root of the repository.
+func repository(t *testing.T) *tree {
+	t.Helper()
+	t.Chdir(filepath.Join("..", ".."))
+	found, err := findTree()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// has says whether a step runs the tests of a package, all of them.
+func (s step) has(p pkg) bool {
+	return s.tests && slices.Contains(s.args, "./"+p.path) && !slices.Contains(s.args, "-short") &&
+		!slices.ContainsFunc(s.args, func(a string) bool { return strings.HasPrefix(a, "-run") })
+}
+
+// Nothing is lost between the gate and test-all: both run all tests of each package, the gate with the race detector
+// those that start goroutines, and test-all each step of the gate.
+func TestEveryPackageIsInAPart(t *testing.T) {
+	found := repository(t)
+	tests := 0
+	var all []step
+	for _, full := range []bool{false, true} {
+		steps, err := plan(found, full, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range found.packages {
+			runs := slices.ContainsFunc(steps, func(s step) bool {
+				// Of one that asks nothing of testing.Short a short run is a whole one.
+				s.args = slices.DeleteFunc(slices.Clone(s.args),
+					func(a string) bool { return a == "-short" && !p.shorter })
+				return s.has(p)
+			})
+			if !runs {
+				t.Errorf("all=%v: no step runs all tests of %s", full, p.path)
+			}
+			race := slices.ContainsFunc(steps, func(s step) bool {
+				return slices.Contains(s.args, "-race") && slices.Contains(s.args, "./"+p.path)
+			})
+			if p.concurrent && !race {
+				t.Errorf("all=%v: %s starts goroutines, and does not run with the race detector", full, p.path)
+			}
+			tests++
+		}
+		all = append(all, steps...)
+	}
+	if tests < 100 {
+		t.Errorf("only %d packages have tests in both; have they been found?", tests)
+	}
+	for _, target := range found.targets {
+		if !slices.ContainsFunc(all, func(s step) bool {
+			return slices.Contains(s.args, "-fuzz=^"+target.name+"$") && slices.Contains(s.args, "./"+target.pkg)
+		}) {
+			t.Errorf("no step fuzzes %s of %s", target.name, target.pkg)
+		}
+	}
+	if len(found.targets) < 50 {
+		t.Errorf("%d fuzz targets; have they been found?", len(found.targets))
+	}
+}
+
+// The packages of a folder that has another name now would not be timed any more.
+func TestRealTimeFoldersExist(t *testing.T) {
+	for _, dir := range inRealTime {
+		if _, err := os.Stat(filepath.Join("..", "..", dir)); err != nil {
+			t.Errorf("%v: say in inRealTime what it is called now", err)
+		}
+	}
+}
+
+// Every build tag is linted, and only those that are known.
+func TestTags(t *testing.T) {
+	found := repository(t)
+	for _, want := range []string{"./internal/crash", "./lab/sim"} {
+		if !slices.Contains(found.tagged, want) {
+			t.Errorf("%s is not among those with build tags: %q", want, found.tagged)
+		}
+	}
+}
+
+func TestPartsByName(t *testing.T) {
+	t.Chdir(filepath.Join("..", ".."))
+	for _, c := range []struct{ args, want, not string }{
+		{"-n test lint", "staticcheck", "go test"},
+		{"-n test mutants", "-tags=mutants", "gofmt"},
+		{"-n test e2e", "./lab/e2e", "HOLDFAST_MATRIX"},
+		{"-n all e2e", "HOLDFAST_MATRIX=all", "./agent"},
+		{"-n test fuzz", "-fuzz=", "gofmt"},
+		{"-n all lint graphs", "-graphs=100", "-fuzz"},
+	} {
+		var out strings.Builder
+		if err := run(strings.Fields(c.args), &out); err != nil {
+			t.Errorf("check %s: %v", c.args, err)
+		}
+		if said := out.String(); !strings.Contains(said, c.want) || strings.Contains(said, c.not) {
+			t.Errorf("check %s: want %q and no %q in\n%s", c.args, c.want, c.not, said)
+		}
+	}
+	if err := run([]string{"-n", "all", "nonsense"}, os.Stdout); err == nil ||
+		!strings.Contains(err.Error(), `no part "nonsense"`) {
+		t.Errorf("an unknown part: %v", err)
+	}
+}
