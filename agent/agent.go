@@ -1,14 +1,13 @@
-// Package agent is what stands beside a switch, or a few, and gives the control path its
-// two ends there: it keeps every event until the controllers have logged it, and lets every
-// command pass once (the switch runtime of Ravana, SOSR 2015, sections 3 and 6.2). Toward the
-// switch it is an OpenFlow controller, 1.3 or 1.0; toward each controller it is the switch,
-// which also speaks openflow/experimenter. The protocol is in docs/design/control-path.md.
+// Package agent is the process beside one switch, or a few, that terminates two streams there (package stream): it
+// keeps every event until the controllers have logged it, and passes every command to the switch once (the switch
+// runtime of Ravana, SOSR 2015, sections 3 and 6.2). Toward the switch it is an OpenFlow controller, which offers 1.3
+// and 1.0, and 1.4 and 1.5 to a switch that has no 1.3. Toward each controller it is the switch, of the same version,
+// which also implements openflow/experimenter. The protocol is in docs/design/control-path.md.
 //
-// It never looks into an event or a command, holds everything in memory, and forgets it
-// with its process: a new agent means a new epoch of the switch. One agent must not be
-// shared by switches that are to fail independently.
+// The agent does not interpret events or commands. It keeps its state in memory only: when an agent restarts, a new
+// epoch of the switch begins. Switches that must fail independently need one agent each.
 //
-// Core is the protocol, pure; device, link and Agent move its bytes.
+// Core is the protocol, without I/O; device, link and Agent do the I/O.
 package agent
 
 import (
@@ -29,23 +28,23 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow"
 )
 
-// Config tells an agent whom to connect, and its bounds. Zero fields take the defaults.
+// Config has the addresses and the bounds of an agent. Zero fields take the defaults.
 type Config struct {
 	Listen      net.Listener     // for switches; Run closes it. May be nil when Serve is used
-	Controllers []string         // addresses, each dialled for each switch
+	Controllers []string         // addresses; each is dialled once for each switch
 	Logger      *slog.Logger     // default: no log
-	Now         func() time.Time // gives the epochs; default time.Now
-	// Dial opens the connection to a controller, in two seconds or not at all; default TCP.
+	Now         func() time.Time // epochs are made from it; default time.Now
+	// Dial opens a connection to a controller; its context ends after two seconds. Default: TCP.
 	Dial func(ctx context.Context, address string) (net.Conn, error)
 
-	BufferEvents     int           // held for one switch; default 65,536
-	BufferBytes      int           // held for one switch; default 32 MiB
-	CommandBytes     int           // not yet written to one switch; default 8 MiB
+	BufferEvents     int           // events kept for one switch; default 65,536
+	BufferBytes      int           // bytes of events kept for one switch; default 32 MiB
+	CommandBytes     int           // bytes of commands not yet written to one switch; default 8 MiB
 	MaxSwitches      int           // datapath ids over the agent's life; default 1,024
 	EchoInterval     time.Duration // between echo requests; default 1 s
-	SilentAfter      time.Duration // a peer that sends nothing for so long is dead; default 5 s
-	HandshakeTimeout time.Duration // for a switch; default 5 s
-	WriteTimeout     time.Duration // for one write; default 10 s
+	SilentAfter      time.Duration // a peer that has sent nothing for so long is dead; default 5 s
+	HandshakeTimeout time.Duration // of a switch; default 5 s
+	WriteTimeout     time.Duration // of one write; default 10 s
 }
 
 func (c Config) withDefaults() Config {
@@ -102,13 +101,13 @@ type Agent struct {
 	log       *slog.Logger
 	incidents *incident.Log
 
-	mu      sync.Mutex // guards the fields below; never taken while a device's is held
+	mu      sync.Mutex // guards the fields below; never locked while a device's mu is held
 	ctx     context.Context
 	running sync.WaitGroup
 	devices map[openflow.DatapathID]*device
 }
 
-// New makes an agent. It does nothing until Run.
+// New makes an agent. It starts nothing; Run does.
 func New(cfg Config) (*Agent, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -127,8 +126,8 @@ func Run(ctx context.Context, cfg Config) error {
 	return a.Run(ctx)
 }
 
-// Run serves until ctx ends, and is to be called once. It returns nil then, after all
-// connections are closed, or the error of the listener.
+// Run serves until ctx ends, and must be called once. When ctx ends, Run closes all connections and returns nil. It
+// returns an error if the listener fails.
 func (a *Agent) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	a.mu.Lock()
@@ -180,7 +179,7 @@ func (a *Agent) accept(ctx context.Context) error {
 	}
 }
 
-// Serve serves one connection of a switch until it ends, and closes it. Run must be running.
+// Serve serves one connection of a switch until it ends, and closes it. It must be called while Run runs.
 func (a *Agent) Serve(conn net.Conn) error {
 	a.mu.Lock()
 	ctx := a.ctx
@@ -219,7 +218,7 @@ func (a *Agent) serve(ctx context.Context, conn net.Conn) {
 	}
 }
 
-// handshake returns what the switch said about itself, and what it sent after that.
+// handshake returns the completed handshake, and the bytes that the switch has sent behind it.
 func (a *Agent) handshake(conn net.Conn, in *ofconn.Reader) (*handshake.Handshake, []byte, error) {
 	late := time.AfterFunc(a.cfg.HandshakeTimeout, func() { conn.Close() })
 	fail := func(err error) (*handshake.Handshake, []byte, error) {
@@ -252,7 +251,7 @@ func (a *Agent) handshake(conn net.Conn, in *ofconn.Reader) (*handshake.Handshak
 				mu.Unlock()
 			}
 			if err != nil {
-				conn.Write(out) // the reason for the refusal; what matters is err
+				conn.Write(out) // tells the switch why; its error does not matter beside err
 				return fail(err)
 			}
 		}
@@ -268,7 +267,7 @@ func (a *Agent) handshake(conn net.Conn, in *ofconn.Reader) (*handshake.Handshak
 	}
 }
 
-// tickHandshake speaks to a switch that waits for it.
+// tickHandshake sends HELLO to a switch that waits for it.
 func (a *Agent) tickHandshake(conn net.Conn, hs *handshake.Handshake, mu *sync.Mutex, stop <-chan struct{}) {
 	t := time.NewTicker(a.cfg.EchoInterval)
 	defer t.Stop()
@@ -279,12 +278,12 @@ func (a *Agent) tickHandshake(conn net.Conn, hs *handshake.Handshake, mu *sync.M
 		case <-t.C:
 		}
 		mu.Lock()
-		conn.Write(hs.Tick(nil)) // before any answer; an error is the reader's, too
+		conn.Write(hs.Tick(nil)) // comes before any answer; the reader sees the same error
 		mu.Unlock()
 	}
 }
 
-// device returns the state of a switch, new or from an earlier connection.
+// device returns the state of a switch: that of its earlier connections, or a new one.
 func (a *Agent) device(id openflow.DatapathID) (*device, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -4,112 +4,115 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/holdfast-sdn/holdfast/internal/filter"
 	"github.com/holdfast-sdn/holdfast/internal/handshake"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
 	"github.com/holdfast-sdn/holdfast/openflow/of10"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
+	"github.com/holdfast-sdn/holdfast/stream"
 )
 
-// Core is the protocol of one switch and its controllers, without I/O, clock or locks.
-// Bytes from the switch go in by FromSwitch, bytes from a controller by FromController,
-// the clock by Tick; what is to be written is taken by TakeSwitch and Take. It lives as
-// long as the agent: epochs of the switch come and go, and so do controllers. The same
-// calls in the same order have the same results.
+// Core is the protocol of one switch and its controllers, without I/O, clock or locks. Bytes from the switch go in by
+// FromSwitch, bytes from a controller by FromController, and the clock by Tick. What is to be written comes out of
+// TakeSwitch and Take. A Core lives as long as the agent: the switch and the controllers may disconnect and return. The
+// same calls in the same order have the same results.
 //
-// The handshake with the switch comes before SwitchUp; internal/handshake is that.
+// The handshake with the switch comes before SwitchUp; internal/handshake implements it.
 type Core struct {
 	version  uint8 // of the switch
 	features []byte
 
-	events buffer
-	epochs []span // of the events held, oldest first; the last is the newest, held or not
-	live   bool   // the switch is there, and the newest epoch is open
-	floor  uint64 // the newest epoch that controllers have refused as stale
-	lens   []int  // scratch of FromSwitch
+	events stream.Outbox // numbered across epochs
+	bounds stream.Bounds // of events, without what SWITCH_DOWN needs
+	epochs []span        // of the events kept, oldest first; the last is the newest epoch, with events or without
+	live   bool          // the switch is connected, and the newest epoch is open
+	floor  uint64        // the newest epoch that controllers have refused as stale
+	lens   []int         // scratch of FromSwitch
 
-	generation uint64 // the highest of any master
+	generation uint64 // the highest term of any master
 	claimed    bool   // there was a master
 	master     *Peer  // nil when none is connected
-	orphaned   int    // ticks that somebody was refused as master and nobody else was it
-	commands   filter.Filter
+	orphaned   int    // ticks without a master in which some controller was refused as master
+	commands   filter
 
 	count Counters
 }
 
-// span is one epoch: its first event has the ordinal base.
-type span struct{ epoch, base uint64 }
+// span is one epoch. The event that has the sequence number 1 in it is event before+1 of the outbox.
+type span struct{ epoch, before uint64 }
 
 const ownXID = handshake.OwnXID
 
-// NewCore makes the core of a switch that was never there. Its buffer holds as many events
-// and bytes: at least 4, and two of the largest messages.
+// One event, and so many bytes, are kept free for the SWITCH_DOWN that ends an epoch: it must always fit.
+const (
+	downEvents = 1
+	downBytes  = 64
+)
+
+// NewCore makes the core of a switch that has never connected. It keeps at most maxEvents events and maxBytes bytes:
+// at least 4 events, and twice the largest message.
 func NewCore(maxEvents, maxBytes int) *Core {
-	return &Core{events: buffer{maxEvents: maxEvents, maxBytes: maxBytes}}
+	return &Core{bounds: stream.Bounds{Items: maxEvents - downEvents, Bytes: maxBytes - downBytes}}
 }
 
-// SwitchUp says that the switch has completed its handshake, with the whole messages that
-// told features and ports. It opens an epoch and returns it: now, in nanoseconds, unless the
-// agent or the controllers know one as high. It fails when the buffer has no room for the
-// event that says so; then the switch cannot be taken yet. SwitchDown comes before the next.
+// SwitchUp says that the switch has completed its handshake. features and ports are its replies, as whole messages. It
+// opens an epoch and returns it: now, in nanoseconds, or more if the agent or the controllers know an epoch as high. It
+// fails if SWITCH_UP does not fit among the events that are kept; then the switch cannot be served yet. SwitchDown must
+// come before the next SwitchUp.
 func (c *Core) SwitchUp(now uint64, version uint8, features, ports []byte) (epoch uint64, err error) {
 	up := experimenter.SwitchUp{Features: features, Ports: ports}
 	msg := up.Append(nil, version)
-	if n, bytes := c.events.room(); n < 1 || bytes < len(msg) {
+	if n, bytes := c.events.Room(c.bounds); n < 1 || bytes < len(msg) {
 		return 0, fmt.Errorf("its event buffer is full: %d events of earlier epochs wait for a controller",
-			c.events.held())
+			c.events.Len())
 	}
 	epoch = max(now, c.Epoch()+1, c.floor+1)
 	c.version, c.features, c.live = version, features, true
-	c.epochs = append(c.epochs, span{epoch, c.events.next})
-	c.events.add(msg, []int{len(msg)})
+	c.epochs = append(c.epochs, span{epoch, c.events.Last()})
+	c.events.Push(msg)
 	c.count.Events++
-	c.commands = filter.New(version)
+	c.commands = newFilter(version)
 	return epoch, nil
 }
 
-// SwitchDown says that the switch's connection is gone, and closes the epoch. Commands that
-// were not written are dropped: the next epoch is a clean slate. The events held stay.
+// SwitchDown says that the switch has disconnected, and closes the epoch. Commands that were not written are dropped,
+// since the next epoch is a clean slate. The events stay until they are acknowledged.
 func (c *Core) SwitchDown(reason experimenter.Reason) {
 	if !c.live {
 		return
 	}
-	msg := experimenter.AppendSwitchDown(nil, c.version, reason)
-	c.events.add(msg, []int{len(msg)})
+	c.events.Push(experimenter.AppendSwitchDown(nil, c.version, reason))
 	c.count.Events++
-	c.live, c.commands = false, filter.Filter{}
+	c.live, c.commands = false, filter{}
 }
 
-// Stale takes a refusal for a stale epoch, with the newest that the controllers know. What is held
-// of epochs up to that is over for them, and is forgotten. True: that is all there is; every
-// connection to a controller, and the switch's, is to be closed, so that the switch returns with
-// an epoch above newest. False: such an epoch has begun already, and its events stay.
+// Stale takes a REFUSE for a stale epoch; newest is the newest epoch that the controllers know. Events of epochs up to
+// newest are forgotten, since the controllers no longer accept them. If no newer epoch has begun, Stale returns true:
+// then the caller closes the connections to the switch and to all controllers, so that the switch returns with an epoch
+// above newest. If one has begun, it returns false, and the events of that epoch stay.
 func (c *Core) Stale(newest uint64) bool {
 	c.floor = max(c.floor, newest)
 	keep := slices.IndexFunc(c.epochs, func(s span) bool { return s.epoch > newest })
-	if begun := keep >= 0; begun {
-		c.events.release(c.epochs[keep].base)
-		c.epochs = c.epochs[keep:]
-	} else {
-		c.live, c.commands = false, filter.Filter{}
-		c.events.release(c.events.next)
+	if keep < 0 {
+		c.live, c.commands = false, filter{}
 		c.epochs = c.epochs[:0]
+		_ = c.events.Ack(c.events.Last())
+		return true
 	}
-	if c.master != nil {
-		c.master.cursor = max(c.master.cursor, c.events.first)
-	}
-	return keep < 0
+	_ = c.events.Ack(c.epochs[keep].before)
+	c.epochs = c.epochs[keep:]
+	return false
 }
 
-// yieldAfter is how many ticks somebody is refused for its term, while nobody is master, before the agent
-// takes a controller's word that nobody can have the higher one any more. A failover is over long before.
+// yieldAfter is the number of ticks without a master, while some controller is refused for its term, after which the
+// agent accepts the proof of Yield. A failover takes far less.
 const yieldAfter = 5
 
-// Yield takes a refusal of p for a lost log: its group has proved, by an entry committed after its claim was refused,
-// that no member led in the term that outdid it. It follows p's term from then on, so that who was deposed before
-// stays fenced, and all that is held is forgotten, as by Stale, whose result it has. False also if
-// there is another master, or was until just now, or p was not refused for the term as it is: then nothing changes.
+// Yield takes a REFUSE of p for a lost log: p's group has proved, by an entry that was committed after p's claim was
+// refused, that none of its members led in the later term because of which the claim was refused. From then on the
+// agent follows p's term, so that leaders which were deposed before that term stay fenced, and forgets all events as
+// Stale does. The result is that of Stale. It is false, and nothing changes, if there is a master or was one until
+// just now, or if p was not refused because of the term that is still the highest.
 func (c *Core) Yield(p *Peer) bool {
 	if c.master != nil || c.orphaned < yieldAfter || p.refused.by == 0 || p.refused.by != c.generation {
 		return false
@@ -118,7 +121,7 @@ func (c *Core) Yield(p *Peer) bool {
 	return c.Stale(c.Epoch())
 }
 
-// orphan counts how long the switch has no master, though somebody wants to be it.
+// orphan counts the ticks in which the switch has no master though a controller has claimed it.
 func (c *Core) orphan(peers []*Peer) {
 	refused := slices.ContainsFunc(peers, func(p *Peer) bool { return p.refused.by > 0 })
 	switch {
@@ -129,20 +132,19 @@ func (c *Core) orphan(peers []*Peer) {
 	}
 }
 
-// FromSwitch takes whole messages from the switch and returns how many bytes of them it
-// took: fewer than all when the buffer is full, and then the rest is to be offered again,
-// before anything else of the switch. An error says what is wrong with the switch, and ends
-// the connection.
+// FromSwitch takes whole messages from the switch and returns how many bytes of them it took. It takes fewer than all
+// when the event buffer is full; then the caller offers the rest again, before anything else of the switch. An error
+// says what is wrong with the switch, and ends its connection.
 func (c *Core) FromSwitch(batch []byte) (taken int, err error) {
 	if !c.live {
-		return len(batch), nil // read before Stale closed the connection: of no epoch
+		return len(batch), nil // it was read before Stale closed the connection: it belongs to no epoch
 	}
-	freeEvents, freeBytes := c.events.room()
+	freeEvents, freeBytes := c.events.Room(c.bounds)
 	start, off := 0, 0 // batch[start:off] are events that are not in the buffer yet
 	c.lens = c.lens[:0]
 	flush := func() {
 		if off > start {
-			c.events.add(batch[start:off], c.lens)
+			c.events.PushRun(batch[start:off], c.lens)
 			c.count.Events += uint64(len(c.lens))
 			c.lens = c.lens[:0]
 		}
@@ -174,7 +176,7 @@ func (c *Core) FromSwitch(batch []byte) (taken int, err error) {
 	return off, nil
 }
 
-// isEvent tells what the switch has to say from what is between it and the agent.
+// isEvent distinguishes events from what the switch says to the agent itself.
 func (c *Core) isEvent(msg []byte) (bool, error) {
 	if msg[0] != c.version {
 		return false, fmt.Errorf("it sent a message of OpenFlow version %d after agreeing on %d", msg[0], c.version)
@@ -188,65 +190,67 @@ func (c *Core) isEvent(msg []byte) (bool, error) {
 			return false, fmt.Errorf("it sent a %s, which only an agent does: let the agent's switches connect to "+
 				"it directly", t)
 		}
-	case openflow.TypeError, of13.TypeFeaturesReply, multipart, barrier: // FEATURES has one number in both versions
+	// FEATURES_REPLY has one number in all versions
+	case openflow.TypeError, of13.TypeFeaturesReply, multipart, barrier:
 		return openflow.XID(msg) < ownXID, nil
 	}
 	return true, nil
 }
 
-// answer deals with a message from the switch that is no event.
+// answer handles a message from the switch that is not an event.
 func (c *Core) answer(msg []byte) {
 	_, barrier := c.answerTypes()
 	switch msg[1] {
 	case openflow.TypeEchoRequest:
-		c.commands.Out = handshake.EchoReply(c.commands.Out, msg)
+		c.commands.out = handshake.EchoReply(c.commands.out, msg)
 	case openflow.TypeError, barrier:
-		if c.commands.Answered(openflow.XID(msg)) {
+		if c.commands.answered(openflow.XID(msg)) {
 			c.tellDone()
 		}
 	}
 }
 
-// ackEvents releases what is logged. The error says that the acknowledgement is impossible.
+// ackEvents forgets the events that are logged. The error says that the acknowledgement is impossible.
 func (c *Core) ackEvents(a experimenter.Ack) error {
 	for i, s := range c.epochs {
 		if s.epoch != a.Epoch {
 			continue
 		}
-		end := c.events.next
+		last := c.events.Last()
 		if i+1 < len(c.epochs) {
-			end = c.epochs[i+1].base
+			last = c.epochs[i+1].before
 		}
-		if a.Seq > end-s.base {
-			return fmt.Errorf("it acknowledges event %d of epoch %d, which has %d", a.Seq, a.Epoch, end-s.base)
+		if a.Seq > last-s.before {
+			return fmt.Errorf("it acknowledges event %d of epoch %d, which has %d", a.Seq, a.Epoch, last-s.before)
 		}
-		before := c.events.first
-		c.events.release(s.base + a.Seq)
-		c.count.Acked += c.events.first - before
-		for len(c.epochs) > 1 && c.epochs[1].base <= c.events.first {
+		acked := c.events.Acked()
+		if err := c.events.Ack(s.before + a.Seq); err != nil {
+			return err
+		}
+		c.count.Acked += c.events.Acked() - acked
+		for len(c.epochs) > 1 && c.epochs[1].before <= c.events.Acked() {
 			c.epochs = c.epochs[1:]
 		}
 		return nil
 	}
-	// Of an epoch whose events are all acknowledged; or of a higher one, from before this agent, when the
-	// clock was ahead. Then a refusal comes, once the controller has heard of this agent's epoch.
+	// The epoch is one whose events are all acknowledged. Or it is a higher one than any here, of an earlier agent
+	// whose clock was ahead: then a REFUSE follows once the controller has heard of this agent's epoch.
 	return nil
 }
 
-// attach describes what is held, for ATTACH.
+// attach describes the newest epoch for ATTACH.
 func (c *Core) attach() experimenter.Attach {
 	s := c.epochs[len(c.epochs)-1]
 	return experimenter.Attach{
 		Epoch:       s.epoch,
-		FirstHeld:   max(c.events.first, s.base) - s.base + 1,
-		NextEvent:   c.events.next - s.base + 1,
-		CommandDone: c.commands.Done,
+		FirstHeld:   max(c.events.Acked(), s.before) - s.before + 1,
+		NextEvent:   c.events.Last() - s.before + 1,
+		CommandDone: c.commands.done,
 	}
 }
 
-// Tick sends an echo request to everyone, so that everyone hears from the agent, and a live
-// peer has something to answer. It is to be called about once a second, with all that Connect
-// returned and Disconnect did not get yet.
+// Tick sends an echo request on every connection, so that every peer hears from the agent, and a live one has something
+// to answer. It is to be called about once a second, with all peers that are connected.
 func (c *Core) Tick(peers []*Peer) {
 	for _, p := range peers {
 		p.echo(c.version)
@@ -255,13 +259,13 @@ func (c *Core) Tick(peers []*Peer) {
 	if !c.live {
 		return
 	}
-	c.commands.Out = handshake.Bare(c.commands.Out, c.version, openflow.TypeEchoRequest, ownXID)
-	if c.commands.Tick() {
+	c.commands.out = handshake.Bare(c.commands.out, c.version, openflow.TypeEchoRequest, ownXID)
+	if c.commands.tick() {
 		c.tellDone()
 	}
 }
 
-// tellDone tells the master which commands are executed.
+// tellDone has the master told which commands are done.
 func (c *Core) tellDone() {
 	if c.master != nil {
 		c.master.ackDue = true
@@ -270,16 +274,15 @@ func (c *Core) tellDone() {
 
 // TakeSwitch appends what is to be written to the switch now.
 func (c *Core) TakeSwitch(dst []byte) []byte {
-	dst = append(dst, c.commands.Out...)
-	c.commands.Out = c.commands.Out[:0]
-	if c.commands.Written() {
+	dst = append(dst, c.commands.out...)
+	c.commands.out = c.commands.out[:0]
+	if c.commands.written() {
 		c.tellDone()
 	}
 	return dst
 }
 
-// answerTypes are the types of the replies, other than FEATURES_REPLY, to what the agent
-// asks a switch.
+// answerTypes returns the types of the replies, other than FEATURES_REPLY, to what the agent asks a switch.
 func (c *Core) answerTypes() (multipart, barrier uint8) {
 	if c.version == openflow.Version10 {
 		return of10.TypeStatsReply, of10.TypeBarrierReply

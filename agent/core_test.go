@@ -166,8 +166,8 @@ func TestFencing(t *testing.T) {
 		t.Fatalf("errors %v, counters %+v", codes, c.count)
 	}
 	mustController(t, c, now, commands(4, 100, 1, command(1), command(2)))
-	if c.commands.Forwarded != 2 || c.count.Duplicates != 1 {
-		t.Fatalf("forwarded %d, %+v", c.commands.Forwarded, c.count)
+	if c.commands.passed != 2 || c.count.Duplicates != 1 {
+		t.Fatalf("forwarded %d, %+v", c.commands.passed, c.count)
 	}
 }
 
@@ -197,7 +197,7 @@ func taken(t *testing.T, c *Core) (tags []uint64) {
 
 // Commands without a sequence pass at once and in order with the others, are not filtered, and leave
 // the numbers of those as they are; but they are fenced, and end with their epoch.
-func TestLooseCommands(t *testing.T) {
+func TestBestEffortCommands(t *testing.T) {
 	c, p := upCore(t)
 	mustController(t, c, p, concat(roleRequest(3), commands(3, 100, 1, command(1)),
 		commands(3, 100, 0, command(2), command(3)),
@@ -205,7 +205,7 @@ func TestLooseCommands(t *testing.T) {
 	if tags := taken(t, c); fmt.Sprint(tags) != "[1 2 3 3 4]" {
 		t.Errorf("the switch got %v", tags)
 	}
-	if s := c.Status(); s.Forwarded != 2 || s.Counters.Forwarded != 2 || s.Counters.Loose != 3 ||
+	if s := c.Status(); s.Forwarded != 2 || s.Counters.Forwarded != 2 || s.Counters.BestEffort != 3 ||
 		s.Counters.Stale != 1 || p.void.Seq != 0 {
 		t.Errorf("status %+v, void %+v", s, p.void)
 	}
@@ -251,7 +251,7 @@ func TestBarrierTellsWhatIsDone(t *testing.T) {
 	if again := split(t, c.TakeSwitch(nil)); len(again) != 1 || again[0][1] != of13.TypeBarrierRequest {
 		t.Fatalf("no barrier for command 3: %x", again)
 	}
-	if c.events.held() != 1 {
+	if c.events.Len() != 1 {
 		t.Fatalf("the answer to the agent's barrier became an event")
 	}
 }
@@ -266,8 +266,8 @@ func TestSwitchThatAnswersNoBarrier(t *testing.T) {
 	for range 3 {
 		c.Tick(nil)
 	}
-	if c.commands.Done != 1 || !p.ackDue {
-		t.Fatalf("done = %d after patience", c.commands.Done)
+	if c.commands.done != 1 || !p.ackDue {
+		t.Fatalf("done = %d after patience", c.commands.done)
 	}
 }
 
@@ -285,8 +285,8 @@ func TestFullBufferTakesPartAndStillSaysDown(t *testing.T) {
 		t.Fatalf("took %d bytes with a full buffer", n)
 	}
 	c.SwitchDown(experimenter.ReasonConnectionLost)
-	if c.events.held() != 64 {
-		t.Fatalf("held %d", c.events.held())
+	if c.events.Len() != 64 {
+		t.Fatalf("held %d", c.events.Len())
 	}
 	if _, err := c.SwitchUp(200, 4, message(4, 6, 0), nil); err == nil {
 		t.Fatal("an epoch began without room for its first event")
@@ -332,8 +332,8 @@ func TestWhatIsAnEvent(t *testing.T) {
 				}
 				return
 			}
-			if err != nil || n != len(tc.msg) || (c.events.held() == 2) != tc.event {
-				t.Fatalf("took %d, %v, held %d", n, err, c.events.held())
+			if err != nil || n != len(tc.msg) || (c.events.Len() == 2) != tc.event {
+				t.Fatalf("took %d, %v, held %d", n, err, c.events.Len())
 			}
 		})
 	}
@@ -354,7 +354,7 @@ func TestWrongController(t *testing.T) {
 		{"ack of the future", "acknowledges event 9", eventAck(100, 9)},
 		{"bytes without commands", "block of 0 commands of 8 bytes",
 			experimenter.Block{Term: 1, Epoch: 100, First: 1, Bytes: 8}.Append(nil, 4, experimenter.TypeCommands)},
-		{"loose command of another version", "OpenFlow version 1 to", commands(1, 100, 0, message(1, 14, 0))},
+		{"best-effort command of another version", "OpenFlow version 1 to", commands(1, 100, 0, message(1, 14, 0))},
 		{"block too long for its header", "longer", concat(experimenter.Block{Term: 1, Epoch: 100, First: 1, Count: 1,
 			Bytes: 8}.Append(nil, 4, experimenter.TypeCommands), c1)},
 		{"block too short for its header", "shorter", concat(long, c1)},

@@ -17,16 +17,16 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
 )
 
-// device moves the bytes of one switch in and out of its core. It outlives the switch's
-// connections. Readers put what arrives into the core; for each connection one writer
-// takes out what is due, so that events wait nowhere but in the event buffer.
+// device does the I/O for the core of one switch. It outlives the switch's connections. Each connection has a reader,
+// which passes what arrives to the core, and a writer, which takes from the core what is due. So events are buffered in
+// the core and nowhere else.
 type device struct {
 	a   *Agent
 	id  openflow.DatapathID
 	log *slog.Logger
 
-	mu      sync.Mutex // guards the fields below; held for copies only, never for I/O
-	changed *sync.Cond // a reader that was held up may go on, or a dialler start
+	mu      sync.Mutex // guards the fields below; never held during I/O
+	changed *sync.Cond // wakes readers that wait for room, and diallers that wait for an epoch
 	core    *Core
 	sw      *outlet
 	links   map[*Peer]*link
@@ -35,9 +35,9 @@ type device struct {
 // outlet is one connection with its writer.
 type outlet struct {
 	conn  net.Conn
-	wake  chan struct{} // capacity 1: there is something to write
+	wake  chan struct{} // capacity 1; tells the writer that there is something to write
 	done  chan struct{} // closed when the reader has ended
-	cause error         // why it was closed from this side; guarded by the device's mu
+	cause error         // why this side has closed it; guarded by the device's mu
 }
 
 func newOutlet(conn net.Conn) *outlet {
@@ -51,7 +51,7 @@ func (o *outlet) signal() {
 	}
 }
 
-// fail closes the connection from this side. The device's mu is held.
+// fail closes the connection from this side. The caller holds the device's mu.
 func (o *outlet) fail(cause error) {
 	if o.cause == nil {
 		o.cause = cause
@@ -68,8 +68,8 @@ func newDevice(a *Agent, id openflow.DatapathID) *device {
 	return d
 }
 
-// serve runs one connection of the switch, from the end of the handshake until it is lost.
-// The error says why the switch cannot be taken at all.
+// serve runs one connection of the switch, from the end of the handshake until it is lost. The error says why the
+// switch cannot be served at all.
 func (d *device) serve(ctx context.Context, conn net.Conn, in *ofconn.Reader, hs *handshake.Handshake,
 	rest []byte) error {
 	sw := newOutlet(conn)
@@ -85,7 +85,7 @@ func (d *device) serve(ctx context.Context, conn net.Conn, in *ofconn.Reader, hs
 	writer.Go(func() {
 		d.write(sw, func(dst []byte) []byte {
 			if d.sw != sw {
-				return dst // what is queued is for the next connection
+				return dst // the core's output is for the next connection
 			}
 			dst = d.core.TakeSwitch(dst)
 			d.wakeMaster()
@@ -99,11 +99,11 @@ func (d *device) serve(ctx context.Context, conn net.Conn, in *ofconn.Reader, hs
 	return nil
 }
 
-// up opens an epoch, unless the switch is there already.
+// up opens an epoch, unless the switch has another connection.
 func (d *device) up(sw *outlet, hs *handshake.Handshake) (uint64, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for d.sw != nil && d.sw.cause != nil { // we closed it, and it is about to end
+	for d.sw != nil && d.sw.cause != nil { // it was closed from this side, and is about to end
 		d.changed.Wait()
 	}
 	if d.sw != nil {
@@ -124,8 +124,8 @@ func (d *device) up(sw *outlet, hs *handshake.Handshake) (uint64, error) {
 	return epoch, nil
 }
 
-// down closes the epoch, and says so to the controllers and in the log. An agent that is
-// stopping says nothing: the switch is not down.
+// down closes the epoch, and tells the controllers and the log. An agent that is stopping says nothing, since the
+// switch is not down.
 func (d *device) down(ctx context.Context, sw *outlet, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -162,7 +162,7 @@ func reasonOf(err error) experimenter.Reason {
 	return experimenter.ReasonGarbage
 }
 
-// readSwitch puts what the switch says into the core until the connection ends.
+// readSwitch passes what the switch sends to the core until the connection ends.
 func (d *device) readSwitch(ctx context.Context, sw *outlet, in *ofconn.Reader, batch []byte) error {
 	for {
 		if err := d.takeIn(ctx, sw, batch); err != nil {
@@ -175,7 +175,7 @@ func (d *device) readSwitch(ctx context.Context, sw *outlet, in *ofconn.Reader, 
 	}
 }
 
-// takeIn waits for room as long as it must: nothing that was read is lost.
+// takeIn passes a batch to the core, and waits for room as long as it must: nothing that was read is lost.
 func (d *device) takeIn(ctx context.Context, sw *outlet, batch []byte) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -206,7 +206,7 @@ func (d *device) takeIn(ctx context.Context, sw *outlet, batch []byte) error {
 	}
 }
 
-// write writes what take gives until the connection is closed or its reader has ended.
+// write writes what take appends, until the connection is closed or its reader has ended.
 func (d *device) write(o *outlet, take func(dst []byte) []byte) {
 	var buf []byte
 	for {
@@ -238,7 +238,7 @@ func (d *device) write(o *outlet, take func(dst []byte) []byte) {
 	}
 }
 
-// tick turns the core's clock.
+// tick drives the clock of the core.
 func (d *device) tick(ctx context.Context) {
 	t := time.NewTicker(d.a.cfg.EchoInterval)
 	defer t.Stop()
@@ -255,13 +255,13 @@ func (d *device) tick(ctx context.Context) {
 			l.announce()
 		}
 		d.core.Tick(peers)
-		d.warnOutdone()
+		d.warnFenced()
 		d.wakeAll()
 		d.mu.Unlock()
 	}
 }
 
-// The wakers run with mu held.
+// The caller of these three holds mu.
 
 func (d *device) wakeMaster() {
 	if m := d.core.Master(); m != nil && d.core.Pending(m) {

@@ -21,15 +21,15 @@ func TestEpochsFollowEachOther(t *testing.T) {
 		t.Fatalf("got %q", got)
 	}
 	mustController(t, c, p, eventAck(100, 3))
-	if c.events.held() != 1 || len(c.epochs) != 1 {
-		t.Fatalf("held %d, epochs %v", c.events.held(), c.epochs)
+	if c.events.Len() != 1 || len(c.epochs) != 1 {
+		t.Fatalf("held %d, epochs %v", c.events.Len(), c.epochs)
 	}
 	mustController(t, c, p, concat(eventAck(100, 1), eventAck(200, 1)))
-	if c.events.held() != 0 {
-		t.Fatalf("held %d", c.events.held())
+	if c.events.Len() != 0 {
+		t.Fatalf("held %d", c.events.Len())
 	}
 	mustController(t, c, p, commands(1, 100, 1, command(99)))
-	if c.count.Stale != 1 || len(c.commands.Out) != 0 {
+	if c.count.Stale != 1 || len(c.commands.out) != 0 {
 		t.Fatal("a command of the former epoch passed")
 	}
 }

@@ -219,7 +219,7 @@ func TestRefusedWhileWriting(t *testing.T) {
 	time.Sleep(100 * time.Millisecond) // until the sockets are full
 	refuse := experimenter.Refuse{Reason: experimenter.ReasonStaleEpoch, Epoch: b.status().Epoch}
 	conn.Write(refuse.Append(nil, of13.Version))
-	<-sw.done // it begins anew
+	<-sw.done // it begins a new epoch
 	eventually(t, "the log says why", func() bool {
 		return len(
 			b.log.lines("it refuses the switch: stale epoch")) == 1
@@ -227,7 +227,7 @@ func TestRefusedWhileWriting(t *testing.T) {
 }
 
 // A leader of a lower term than there was is refused, and its status and the agent's log say so. When it has proved
-// that the log of the other is lost the switch begins anew with it.
+// that the log of the other is lost, the switch begins a new epoch with it.
 func TestLostLog(t *testing.T) {
 	g := &group{t: t, term: 6}
 	old, fresh := g.start(t), g.start(t)
@@ -241,7 +241,7 @@ func TestLostLog(t *testing.T) {
 	g.mu.Unlock()
 	g.lead(fresh)
 	eventually(t, "the log says that nobody leads",
-		func() bool { return len(b.log.lines("the leader is not accepted")) > 0 })
+		func() bool { return len(b.log.lines("the leader is fenced")) > 0 })
 	session := func() *southbound.Session {
 		g.mu.Lock()
 		defer g.mu.Unlock()
@@ -279,7 +279,7 @@ func TestLostLog(t *testing.T) {
 		guarantee, _ := s.Guarantee()
 		return guarantee == "exactly-once"
 	})
-	if n := len(b.log.lines("the leader is not accepted")); n != 1 {
+	if n := len(b.log.lines("the leader is fenced")); n != 1 {
 		t.Errorf("the log says %d times that nobody leads", n)
 	}
 }
@@ -409,7 +409,7 @@ func TestTwoAgentsForOneDatapath(t *testing.T) {
 	first := startAgent(t, agent.Config{Controllers: []string{m.addr}, EchoInterval: 50 * time.Millisecond})
 	sw := dialSwitch(t, first.addr, 7)
 	g.want(t, "up")
-	second := startAgent(t, agent.Config{Controllers: []string{m.addr}, EchoInterval: 50 * time.Millisecond})
+	second := startAgent(t, agent.Config{Controllers: []string{m.addr}})
 	other := dialSwitch(t, second.addr, 7)
 	time.Sleep(2500 * time.Millisecond)
 	if lines := second.log.lines("controller lost"); len(lines) != 1 ||

@@ -13,18 +13,19 @@ import (
 )
 
 const (
-	dialTimeout  = 2 * time.Second // with the handshake of TLS, if there is one
+	dialTimeout  = 2 * time.Second // including a TLS handshake
 	backoffFirst = 5 * time.Millisecond
 	backoffMost  = 200 * time.Millisecond
-	refusedPause = time.Second // after a REFUSE, which does not go away by asking faster
+	refusedPause = time.Second // after a REFUSE, whose cause lasts
 )
 
-// errStale ends the connections of a switch whose epoch the controllers do not accept.
-var errStale = errors.New("the controllers know a newer epoch of the switch: it begins anew above that")
-
-// errLostLog does the same, see Core.Yield.
-var errLostLog = errors.New("the controllers have lost their logs, or are of a site that was begun anew: it begins " +
-	"anew with them")
+// errStale and errLostLog end the connections of a switch whose epoch the controllers do not accept: see Core.Stale and
+// Core.Yield.
+var (
+	errStale   = errors.New("the controllers know a newer epoch of the switch: it begins a new one above that")
+	errLostLog = errors.New("the controllers have lost their logs, or are a new cluster: the switch begins a new " +
+		"epoch with them")
+)
 
 // link is one controller connection of one switch.
 type link struct {
@@ -32,11 +33,12 @@ type link struct {
 	*Peer
 	d         *device
 	address   string
-	announced bool // its connection is in the log
+	wasReady  bool // at the last tick
+	announced bool // the log was told that it is connected
 }
 
-// keepConnected dials the controller for the device, again and again, until ctx ends. The
-// log tells a loss once, however many attempts follow.
+// keepConnected keeps the device connected to the controller until ctx ends. A loss is logged once, however many
+// attempts follow.
 func (d *device) keepConnected(ctx context.Context, address string) {
 	stop := context.AfterFunc(ctx, func() { d.mu.Lock(); d.changed.Broadcast(); d.mu.Unlock() })
 	defer stop()
@@ -77,7 +79,7 @@ func (d *device) keepConnected(ctx context.Context, address string) {
 	}
 }
 
-// waitForEpoch waits until there is something to attach with. It returns false when ctx ends.
+// waitForEpoch waits until there is an epoch to attach with. It returns false when ctx ends.
 func (d *device) waitForEpoch(ctx context.Context) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -87,8 +89,8 @@ func (d *device) waitForEpoch(ctx context.Context) bool {
 	return ctx.Err() == nil
 }
 
-// beginAnew closes the switch's connection, so that it returns with an epoch above the one that is over, if
-// over says that it is the newest.
+// beginAnew asks over, which is Core.Stale or Core.Yield, whether all epochs are over. If so, it closes the connections
+// of the switch and of all controllers, so that the switch returns with a new epoch.
 func (d *device) beginAnew(cause error, over func() bool) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -105,7 +107,7 @@ func (d *device) beginAnew(cause error, over func() bool) bool {
 	return true
 }
 
-// run serves the connection until it ends, and says why it did.
+// run serves the connection until it ends, and returns why it ended.
 func (l *link) run(ctx context.Context) error {
 	d := l.d
 	stop := context.AfterFunc(ctx, func() { l.conn.Close() })
@@ -134,7 +136,7 @@ func (l *link) run(ctx context.Context) error {
 	d.core.Disconnect(p)
 	delete(d.links, p)
 	var no *Refused
-	if l.cause != nil && !errors.As(err, &no) { // a writer that was busy fails because of the refusal
+	if l.cause != nil && !errors.As(err, &no) { // after a REFUSE a busy writer fails too, because of it
 		err = l.cause
 	}
 	return err
@@ -153,8 +155,7 @@ func (l *link) read(ctx context.Context) error {
 	}
 }
 
-// takeIn puts what the controller says into the core. A master is held up while the switch
-// does not take its commands.
+// takeIn passes a batch to the core. A master is not read while too many of its commands wait for the switch.
 func (l *link) takeIn(ctx context.Context, batch []byte) error {
 	d, p := l.d, l.Peer
 	d.mu.Lock()
@@ -172,31 +173,34 @@ func (l *link) takeIn(ctx context.Context, batch []byte) error {
 	return err
 }
 
-// announce tells the log about a connection that lasts; the device's mu is held.
+// announce logs a connection that was ready for a whole tick: a controller may refuse one after its HELLO. The caller
+// holds the device's mu.
 func (l *link) announce() {
-	if l.Ready() && !l.announced {
+	lasts := l.wasReady
+	l.wasReady = l.Ready()
+	if lasts && !l.announced {
 		l.announced = true
 		l.d.log.Info("connected to controller", "controller", l.address)
 	}
 }
 
-// warnOutdone tells the log, once while it lasts, that nobody is accepted as master; the device's mu is held.
-func (d *device) warnOutdone() {
+// warnFenced logs, once while it lasts, that no controller is accepted as master. The caller holds the device's mu.
+func (d *device) warnFenced() {
 	if d.core.orphaned != yieldAfter {
 		return
 	}
 	for p, l := range d.links {
 		if p.refused.by > 0 {
-			d.log.Warn("the leader is not accepted: this agent has had a master with a later term, so these "+
-				"controllers have lost their logs, or their site was begun anew; "+
-				"if the leader finds so too the switch begins anew with it; if not, and no other controllers are "+
-				"to come back, restart the agent, which also forgets the events that it holds",
+			d.log.Warn("the leader is fenced: this agent has had a master with a later term, so these controllers "+
+				"have lost their logs, or are a new cluster; if the leader can prove that, the switch begins a new "+
+				"epoch with it; if not, and no other controllers will return, restart the agent: that also discards "+
+				"the events that it keeps",
 				"controller", l.address, "term", p.refused.term, "later term", p.refused.by)
 		}
 	}
 }
 
-// reasonText leaves out port numbers, which differ between attempts.
+// reasonText leaves out port numbers, which differ from attempt to attempt.
 func reasonText(err error) string {
 	if errors.Is(err, io.EOF) {
 		return "it closed the connection"

@@ -10,50 +10,49 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// Peer is the agent's side of one controller connection, for one switch. It belongs to the
-// Core that made it.
+// Peer is the agent's side of one controller connection, for one switch. It belongs to the Core that made it.
 type Peer struct {
 	version uint8  // of the switch, when it was connected
-	out     []byte // what is to be written before the next events
-	ready   bool   // the controller's HELLO came
-	ackDue  bool   // it is to hear which commands are done
-	// void are commands of an epoch that is over, which it is to hear of like of those that are
-	// done: else they would fill its ledger while it works off the events of that epoch.
+	out     []byte // to be written before the next events
+	ready   bool   // the controller's HELLO has come
+	ackDue  bool   // a COMMAND_ACK is to be written
+	// void acknowledges commands of an epoch that has ended. They are not executed, but would fill the controller's
+	// queue while it processes the last events of that epoch.
 	void    experimenter.Ack
-	cursor  uint64 // while master: ordinal of the next event to write
+	sent    uint64 // the last event, by its number in the outbox, that was written to it as master
 	refused refusedClaim
 	block   block
 }
 
-// block is what is still to come of a COMMANDS block.
+// block is the rest of a COMMANDS block that has not come yet.
 type block struct {
 	experimenter.Block      // First, Count and Bytes are of the rest
-	loose              bool // its commands have no sequence: each passes once, at once
-	told               bool // it was refused already
+	bestEffort         bool // its commands have no sequence: they pass as they come
+	told               bool // the controller was told that the block is refused
 	open               bool // Count or Bytes is not zero
 }
 
-// refusedClaim is the first claim of a term that was refused, since a master with a higher term had been there. Later
-// ones of the same term are not noted: what the controller proves may be about the first only.
+// refusedClaim is the first claim of a term that was refused because an earlier master had a higher term. Later claims
+// of the same term are not noted, since what the controller proves may be about the first one only.
 type refusedClaim struct {
-	term, by uint64 // by 0: the last claim was accepted, or there was none
+	term, by uint64 // by is the higher term; 0 if the last claim was accepted, or there was none
 }
 
-// maxControl bounds what waits for a controller that does not read, besides events.
+// maxControl bounds the bytes, besides events, that wait for a controller which does not read.
 const maxControl = 1 << 20
 
-// takeAtMost is about how many bytes of events are written at once.
+// takeAtMost is about how many bytes of events one Take appends.
 const takeAtMost = 256 << 10
 
 var errNotReading = errors.New("it does not read")
 
-// Refused is the error of FromController when a controller answered with REFUSE instead of
-// accepting the switch. For a stale epoch, Stale is to be told; for a lost log, Yield.
+// Refused is the error of FromController for a REFUSE. The caller then calls Stale if the reason is a stale epoch, or
+// Yield if it is a lost log.
 type Refused struct{ experimenter.Refuse }
 
 func (r *Refused) Error() string { return fmt.Sprintf("it refuses the switch: %s", r.Reason) }
 
-// Attachable reports whether there is an epoch that a controller can be told of.
+// Attachable reports whether there is an epoch to attach with.
 func (c *Core) Attachable() bool { return len(c.epochs) > 0 }
 
 // Connect begins a controller connection. The core must be Attachable.
@@ -66,22 +65,22 @@ func (c *Core) Connect() *Peer {
 	return &Peer{version: c.version, out: c.attach().Append(out, c.version)}
 }
 
-// Disconnect ends it. Events wait for the next master.
+// Disconnect ends a controller connection. Events stay for the next master.
 func (c *Core) Disconnect(p *Peer) {
 	if c.master == p {
 		c.master = nil
 	}
 }
 
-// Outdated reports that the switch came back with another OpenFlow version since p was
-// connected. Then the connection is to be closed, and made again.
+// Outdated reports whether the switch has returned with another OpenFlow version since p connected. The connection must
+// be closed and made again then.
 func (c *Core) Outdated(p *Peer) bool { return p.version != c.version }
 
-// Ready reports whether the controller has said HELLO, and was not refused for it.
+// Ready reports whether the controller has sent a HELLO that was accepted.
 func (p *Peer) Ready() bool { return p.ready }
 
-// FromController takes whole messages from a controller. An error says what is wrong with
-// it, and ends the connection; it is a *Refused if the controller ends it.
+// FromController takes whole messages from a controller. An error ends the connection: it says what is wrong with the
+// controller, or is a *Refused if the controller ends it.
 func (c *Core) FromController(p *Peer, batch []byte) error {
 	for len(batch) > 0 {
 		n := int(batch[2])<<8 | int(batch[3])
@@ -100,7 +99,7 @@ func (c *Core) FromController(p *Peer, batch []byte) error {
 			return err
 		}
 	}
-	c.commands.Ask()
+	c.commands.ask()
 	if len(p.out) > maxControl {
 		return errNotReading
 	}
@@ -119,9 +118,9 @@ func (c *Core) controllerHello(p *Peer, msg []byte) error {
 	return nil
 }
 
-// control deals with a message that stands outside of blocks.
+// control handles a message outside of blocks.
 func (c *Core) control(p *Peer, msg []byte) error {
-	// OpenFlow 1.0 has no roles: those messages are of 1.3 always.
+	// ROLE messages are always of 1.3, since OpenFlow 1.0 has none.
 	if msg[0] != c.version && msg[0] != of13.Version {
 		return fmt.Errorf("it sent a message of OpenFlow version %d after agreeing on %d", msg[0], c.version)
 	}
@@ -145,9 +144,7 @@ func (c *Core) control(p *Peer, msg []byte) error {
 			if err != nil || p != c.master {
 				return err
 			}
-			err = c.ackEvents(ack)
-			p.cursor = max(p.cursor, c.events.first)
-			return err
+			return c.ackEvents(ack)
 		case experimenter.TypeCommands:
 			b, err := experimenter.ParseBlock(msg, t)
 			if err != nil {
@@ -166,8 +163,8 @@ func (c *Core) control(p *Peer, msg []byte) error {
 		msg[1])
 }
 
-// role makes p the master, or says that it is none (Ravana, section 3.1: the new master's
-// role request makes the switch send what it has buffered).
+// role handles a claim to be master, or to be none. A new master gets every event that is not acknowledged (Ravana,
+// section 3.1).
 func (c *Core) role(p *Peer, msg []byte) error {
 	var req of13.RoleRequest
 	if err := req.Decode(msg); err != nil {
@@ -188,8 +185,8 @@ func (c *Core) role(p *Peer, msg []byte) error {
 	switch {
 	case req.Role == of13.RoleMaster:
 		c.master, c.orphaned = p, 0
-		p.cursor = c.events.first
-		p.ackDue = c.commands.Done > 0
+		p.sent = 0 // so it gets all that is not acknowledged
+		p.ackDue = c.commands.done > 0
 	case req.Role != of13.RoleNoChange && c.master == p:
 		c.master = nil
 	}
@@ -201,9 +198,9 @@ func (c *Core) role(p *Peer, msg []byte) error {
 	return nil
 }
 
-// beginBlock takes the header of a COMMANDS block.
+// beginBlock handles the header of a COMMANDS block.
 func (c *Core) beginBlock(p *Peer, b experimenter.Block) error {
-	p.block = block{Block: b, open: b.Count > 0, loose: b.First == 0}
+	p.block = block{Block: b, open: b.Count > 0, bestEffort: b.First == 0}
 	if b.Count == 0 && b.Bytes != 0 {
 		return fmt.Errorf("it sent a block of %d commands of %d bytes", b.Count, b.Bytes)
 	}
@@ -213,8 +210,8 @@ func (c *Core) beginBlock(p *Peer, b experimenter.Block) error {
 func (c *Core) fenced(p *Peer, term uint64) bool { return p != c.master || term != c.generation }
 func (c *Core) current(epoch uint64) bool        { return c.live && epoch == c.Epoch() }
 
-// command takes the next message of the block. Each is judged by itself, since another
-// controller may become master, or the epoch end, in the middle.
+// command handles the next message of the block. Each message is judged by itself, since another controller may become
+// master, or the epoch may end, in the middle of a block.
 func (c *Core) command(p *Peer, msg []byte) error {
 	b := &p.block
 	if len(msg) > int(b.Bytes) {
@@ -232,28 +229,33 @@ func (c *Core) command(p *Peer, msg []byte) error {
 			c.count.RefusedBlocks++
 			p.out = appendError(p.out, msg, of13.ErrTypeBadRequest, of13.BadRequestIsSlave)
 		}
+		return nil
 	case !c.current(b.Epoch):
 		c.count.Stale++
-		if b.Epoch <= c.Epoch() && !b.loose {
+		if b.Epoch <= c.Epoch() && !b.bestEffort {
 			p.void = experimenter.Ack{Epoch: b.Epoch, Seq: seq}
 		}
-	case !b.loose && seq <= c.commands.Forwarded:
-		c.count.Duplicates++
-	case !b.loose && seq != c.commands.Forwarded+1:
-		return fmt.Errorf("it left a gap in the commands: %d after %d", seq, c.commands.Forwarded)
+		return nil
 	case msg[0] != c.version:
 		return fmt.Errorf("it sent a command of OpenFlow version %d to a switch of version %d", msg[0], c.version)
-	case b.loose:
-		c.commands.Out = append(c.commands.Out, msg...)
-		c.count.Loose++
+	case b.bestEffort:
+		c.commands.pass(msg)
+		c.count.BestEffort++
+		return nil
+	}
+	switch duplicates, err := c.commands.passed.Accept(seq, 1); {
+	case err != nil:
+		return fmt.Errorf("its commands: %w", err)
+	case duplicates > 0:
+		c.count.Duplicates++
 	default:
-		c.commands.Pass(msg)
+		c.commands.pass(msg)
 		c.count.Forwarded++
 	}
 	return nil
 }
 
-// appendError appends an ERROR about msg, of OpenFlow 1.3 since 1.0 lacks the codes.
+// appendError appends an ERROR about msg. It is of OpenFlow 1.3, since 1.0 lacks the codes.
 func appendError(dst, msg []byte, typ, code uint16) []byte {
 	e := of13.Error{ErrType: typ, Code: code, Data: msg[:min(len(msg), 64)]}
 	return e.Append(dst, openflow.XID(msg))
@@ -263,12 +265,12 @@ func (p *Peer) echo(version uint8) {
 	p.out = handshake.Bare(p.out, version, openflow.TypeEchoRequest, ownXID)
 }
 
-// Pending reports whether Take would append something.
+// Pending reports whether Take has something to append.
 func (c *Core) Pending(p *Peer) bool {
-	return len(p.out) > 0 || p.ackDue || p.void.Seq > 0 || p == c.master && p.cursor < c.events.next
+	return len(p.out) > 0 || p.ackDue || p.void.Seq > 0 || p == c.master && c.events.Unsent(p.sent)
 }
 
-// Take appends what is to be written to the controller now; more may be pending after that.
+// Take appends what is to be written to the controller now. More may be pending after that.
 func (c *Core) Take(p *Peer, dst []byte) []byte {
 	dst = append(dst, p.out...)
 	p.out = p.out[:0]
@@ -283,29 +285,28 @@ func (c *Core) Take(p *Peer, dst []byte) []byte {
 	if p.ackDue {
 		p.ackDue = false
 		if c.live {
-			dst = experimenter.Ack{Epoch: c.Epoch(), Seq: c.commands.Done}.Append(dst, c.version,
+			dst = experimenter.Ack{Epoch: c.Epoch(), Seq: c.commands.done}.Append(dst, c.version,
 				experimenter.TypeCommandAck)
 		}
 	}
-	for i := 0; p.cursor < c.events.next && len(dst) < takeAtMost; {
-		for i+1 < len(c.epochs) && c.epochs[i+1].base <= p.cursor {
+	for i := 0; c.events.Unsent(p.sent) && len(dst) < takeAtMost; {
+		for i+1 < len(c.epochs) && c.epochs[i+1].before <= max(p.sent, c.events.Acked()) {
 			i++
 		}
-		limit := c.events.next
+		last := c.events.Last()
 		if i+1 < len(c.epochs) {
-			limit = c.epochs[i+1].base
+			last = c.epochs[i+1].before
 		}
-		to := c.events.upTo(p.cursor, limit, takeAtMost-len(dst))
-		b := experimenter.Block{
+		first, count, run := c.events.Run(p.sent, last, takeAtMost-len(dst))
+		dst = experimenter.Block{
 			Epoch: c.epochs[i].epoch,
-			First: p.cursor - c.epochs[i].base + 1,
-			Count: uint32(to - p.cursor),
-			Bytes: uint32(c.events.start(to) - c.events.start(p.cursor)),
-		}
-		dst = b.Append(dst, c.version, experimenter.TypeEvents)
-		dst = c.events.appendTo(dst, p.cursor, to)
-		p.cursor = to
-		c.count.Sent += uint64(b.Count)
+			First: first - c.epochs[i].before,
+			Count: uint32(count),
+			Bytes: uint32(len(run)),
+		}.Append(dst, c.version, experimenter.TypeEvents)
+		dst = append(dst, run...)
+		p.sent = first + uint64(count) - 1
+		c.count.Sent += uint64(count)
 	}
 	return dst
 }

@@ -27,11 +27,11 @@ type world struct {
 	commands map[uint64]uint64
 	term     uint64
 
-	controllers []*controller
-	barriers    []uint32
-	executed    uint64 // of the epoch
-	loose       uint64 // commands without a sequence that were sent
-	lastLoose   uint64 // the last of them that the switch got
+	controllers    []*controller
+	barriers       []uint32
+	executed       uint64 // of the epoch
+	bestEffort     uint64 // commands without a sequence that were sent
+	lastBestEffort uint64 // the last of them that the switch got
 }
 
 // controller is one connection. Its terms may be old.
@@ -48,8 +48,8 @@ type controller struct {
 // fencedTag marks commands that no switch may see.
 const fencedTag = 1 << 63
 
-// looseTag marks commands that have no sequence; below it stands their epoch, then their number.
-const looseTag = 1 << 62
+// bestEffortTag marks commands that have no sequence; below it stands their epoch, then their number.
+const bestEffortTag = 1 << 62
 
 func TestEveryEventAndEveryCommandWhateverHappens(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -150,13 +150,13 @@ func (w *world) switchReads() {
 		switch m[1] {
 		case 14:
 			tag := binary.BigEndian.Uint64(m[8:])
-			if tag&looseTag != 0 {
+			if tag&bestEffortTag != 0 {
 				number := tag & (1<<20 - 1)
-				if tag != looseTag|w.epoch<<20|number || number <= w.lastLoose {
+				if tag != bestEffortTag|w.epoch<<20|number || number <= w.lastBestEffort {
 					w.t.Fatalf("in epoch %x the switch got command %x, without a sequence, after %x", w.epoch, tag,
-						w.lastLoose)
+						w.lastBestEffort)
 				}
-				w.lastLoose = number
+				w.lastBestEffort = number
 				continue
 			}
 			if want := w.epoch<<20 | (w.executed + 1); tag != want {
@@ -175,8 +175,8 @@ func (w *world) switchAnswers() {
 			w.t.Fatal(err)
 		}
 		w.barriers = w.barriers[1:]
-		if w.core.commands.Done > w.executed {
-			w.t.Fatalf("done %d, executed %d", w.core.commands.Done, w.executed)
+		if w.core.commands.done > w.executed {
+			w.t.Fatalf("done %d, executed %d", w.core.commands.done, w.executed)
 		}
 	}
 }
@@ -281,7 +281,7 @@ func (w *world) send(t *rapid.T, c *controller) {
 	}
 	done := uint64(0)
 	if w.newest == w.epoch {
-		done = w.core.commands.Done
+		done = w.core.commands.done
 	}
 	from := rapid.Uint64Range(1, min(done+1, last)).Draw(t, "from")
 	mark := uint64(0)
@@ -295,9 +295,9 @@ func (w *world) send(t *rapid.T, c *controller) {
 	if c.term != w.term && c.term >= w.core.generation {
 		return // nobody has told the agent of the newer term yet: it is the master, or may become it
 	}
-	w.loose++
+	w.bestEffort++
 	c.in = append(bytes.Clone(c.in), concat(commands(c.term, w.newest, from, msgs...),
-		commands(c.term, w.newest, 0, command(mark|looseTag|w.newest<<20|w.loose)))...)
+		commands(c.term, w.newest, 0, command(mark|bestEffortTag|w.newest<<20|w.bestEffort)))...)
 }
 
 // arrive lets some messages reach the agent. Those that were sent as leader before the
@@ -337,8 +337,8 @@ func (w *world) heal() {
 			w.t.Fatalf("epoch %d: %d of %d events logged", epoch, w.logged[epoch], len(said))
 		}
 	}
-	if w.core.events.held() != 0 || w.newest != w.epoch {
-		w.t.Fatalf("%d events held, epoch %d of %d", w.core.events.held(), w.newest, w.epoch)
+	if w.core.events.Len() != 0 || w.newest != w.epoch {
+		w.t.Fatalf("%d events held, epoch %d of %d", w.core.events.Len(), w.newest, w.epoch)
 	}
 	w.commands[w.epoch]++
 	var msgs [][]byte
@@ -351,7 +351,7 @@ func (w *world) heal() {
 		w.switchReads()
 		w.switchAnswers()
 	}
-	if w.core.commands.Done != w.commands[w.epoch] {
-		w.t.Fatalf("%d of %d commands done", w.core.commands.Done, w.commands[w.epoch])
+	if w.core.commands.done != w.commands[w.epoch] {
+		w.t.Fatalf("%d of %d commands done", w.core.commands.done, w.commands[w.epoch])
 	}
 }

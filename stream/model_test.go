@@ -100,6 +100,9 @@ func TestOutboxModel(t *testing.T) {
 func (m *model) read(t *rapid.T, o *Outbox, reader int) {
 	upTo := rapid.IntRange(0, len(m.items)+1).Draw(t, "up to")
 	most := rapid.OneOf(rapid.IntRange(0, 200), rapid.Just(math.MaxInt)).Draw(t, "bytes")
+	if want := max(int(m.sent[reader]), m.acked) < len(m.items); o.Unsent(m.sent[reader]) != want {
+		t.Fatalf("unsent is %t behind %d", !want, m.sent[reader])
+	}
 	first, count, run := o.Run(m.sent[reader], uint64(upTo), most)
 	from := max(int(m.sent[reader]), m.acked)
 	if first != uint64(from)+1 {

@@ -137,6 +137,9 @@ func (o *Outbox) Item(n uint64) []byte {
 	return o.buf[o.start(n):o.start(n+1)]
 }
 
+// Unsent reports whether there is something behind number after for Run to return.
+func (o *Outbox) Unsent(after uint64) bool { return max(after, o.acked) < o.last }
+
 // Run returns items behind number after, up to number upTo at most, whose lengths add up to at most bytes, but at least
 // one if there is any: count items, numbered from first on, which lie one after the other in run.
 //

@@ -56,8 +56,8 @@ func TestSiteBegunAnew(t *testing.T) {
 			"later term")
 	})
 	untilEnded(t, sw)
-	for _, line := range []string{"the leader is not accepted",
-		"the controllers have lost their logs, or are of a site that was begun anew"} {
+	for _, line := range []string{"the leader is fenced",
+		"the controllers have lost their logs, or are a new cluster"} {
 		eventually(t, "the agent to say that "+line, func() bool {
 			return s.countLines(agent.LogFile(), "msg=",
 				line) > 0

@@ -37,9 +37,9 @@ var mutants = []mutant{
 		"if claims && c.claimed && req.GenerationID == 0 {"},
 	{"take commands of who is not master", "agent/peer.go",
 		"return p != c.master || term != c.generation }", "return false }"},
-	{"complete before the switch has acknowledged", "internal/filter/filter.go",
-		"	f.Out = handshake.Bare(f.Out, f.version, request, f.xid)\n",
-		"	f.Done = f.Forwarded\n	f.Out = handshake.Bare(f.Out, f.version, request, f.xid)\n"},
+	{"complete before the switch has acknowledged", "agent/filter.go",
+		"	f.out = handshake.Bare(f.out, f.version, request, f.xid)\n",
+		"	f.done = uint64(f.passed)\n	f.out = handshake.Bare(f.out, f.version, request, f.xid)\n"},
 	{"acknowledge entries that are not durable", "consensus/core_ready.go",
 		"	c.appends = append(c.appends, s)\n", "	for _, m := range s.answers {\n		if m.GetTo() != c.id " +
 			"{\n			c.acks = append(c.acks, m)\n		}\n	}\n	c.appends = append(c.appends, s)\n"},
@@ -51,15 +51,13 @@ var mutants = []mutant{
 		"		q.first++\n	}\n	if q.head", "		q.first++\n	}\n	if q.first == q.next && " +
 			"q.next%64 == 0 {\n		q.first--\n		q.next--\n	}\n	if q.head"},
 	{"skip the oldest of what is held for the next master", "agent/peer.go",
-		"		p.cursor = c.events.first\n		p.ackDue",
-		"		p.cursor = min(c.events.first+1, c.events.next)\n		p.ackDue"},
+		"		p.sent = 0 // so", "		p.sent = c.events.Acked() + 1 // so"},
 	{"drop what is held for the next master", "agent/peer.go",
-		"		p.cursor = c.events.first\n		p.ackDue", "		p.cursor = c.events.next\n		p.ackDue"},
-	{"pass commands in another order", "internal/filter/filter.go",
-		"	f.Out = append(f.Out, msg...)\n", "	f.Out = append(append([]byte(nil), msg...), f.Out...)\n"},
+		"		p.sent = 0 // so", "		p.sent = c.events.Last() // so"},
+	{"pass commands in another order", "agent/filter.go",
+		"{ f.out = append(f.out, msg...) }", "{ f.out = append(append([]byte(nil), msg...), f.out...) }"},
 	{"pass commands twice", "agent/peer.go",
-		"		c.count.Duplicates++\n", "		c.count.Duplicates++\n		c.commands.Out = " +
-			"append(c.commands.Out, msg...)\n"},
+		"		c.count.Duplicates++\n", "		c.count.Duplicates++\n		c.commands.pass(msg)\n"},
 	{"lead before all that is committed is applied", "consensus/core_ready.go",
 		"	if c.term != c.role.Term || lead != c.role.Leader {\n",
 		"	if c.state == raft.StateLeader && !c.role.Leading {\n		c.setRole(Role{Term: c.term, Leader: " +
@@ -81,7 +79,8 @@ var mutants = []mutant{
 		"	s.AckEvents(r.Epoch, r.Acked)\n	switch {\n	case s.Epoch() < " +
 			"r.Epoch:\n		s.Refuse(experimenter.ReasonStaleEpoch, r.Epoch)\n	case r.Closed:\n"},
 	{"forget events that are sent", "agent/peer.go",
-		"		p.cursor = to\n", "		p.cursor = to\n		c.events.release(to)\n"},
+		"		p.sent = first + uint64(count) - 1\n",
+		"		p.sent = first + uint64(count) - 1\n		_ = c.events.Ack(p.sent)\n"},
 	{"leave out at failover what is not complete", "controller/takeover.go",
 		"	case r.Count > 0:\n		c.sendCommands(s, r)\n", ""},
 	{"judge a doubt before it is certain who leads", "controller/takeover.go",
