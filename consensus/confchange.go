@@ -12,17 +12,16 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// MemberChange changes several members at once (Raft's joint consensus if it is more than one).
-// Members that stand by have the log like the others, and do not vote. An id that was ever used
-// must not be used again.
+// MemberChange changes several members at once, by joint consensus if there is more than one. Learners receive the log
+// and do not vote. An id that was ever used must not be used again.
 type MemberChange struct {
-	Add     map[uint64]string // new members, as id to address; they stand by
-	Promote []uint64          // from now on these vote; they have the log
-	Demote  []uint64          // from now on these stand by
+	Add     map[uint64]string // new members, as id to address; they join as learners
+	Promote []uint64          // learners that have the log and become voters
+	Demote  []uint64          // voters that become learners
 	Remove  []uint64
 }
 
-// voters returns who votes after the change, if those given do before.
+// voters returns the voters after the change, given those before it.
 func (m MemberChange) voters(before []uint64) []uint64 {
 	after := slices.DeleteFunc(slices.Clone(before), func(id uint64) bool {
 		return slices.Contains(m.Remove, id) || slices.Contains(m.Demote, id)
@@ -32,7 +31,7 @@ func (m MemberChange) voters(before []uint64) []uint64 {
 	return after
 }
 
-// singles is the change as raft takes it.
+// singles is the change in the form that raft takes.
 func (m MemberChange) singles() []*raftpb.ConfChangeSingle {
 	var list []*raftpb.ConfChangeSingle
 	add := func(typ raftpb.ConfChangeType, ids ...uint64) {
@@ -99,12 +98,12 @@ func (m *membership) validate(change MemberChange, self uint64) error {
 		case m.has(id):
 			return fmt.Errorf("member %d is in the group already", id)
 		case m.gone(id):
-			return fmt.Errorf("member %d was removed, and what it has promised is forgotten: use a new id", id)
+			return fmt.Errorf("member %d was removed, and an id is used only once: use a new id", id)
 		}
 	}
 	for _, id := range change.Promote {
 		if !m.has(id) || m.votes(id) {
-			return fmt.Errorf("member %d does not stand by", id)
+			return fmt.Errorf("member %d is not a learner", id)
 		}
 	}
 	for _, id := range slices.Concat(change.Demote, change.Remove) {
@@ -125,17 +124,16 @@ func (m *membership) validate(change MemberChange, self uint64) error {
 	return nil
 }
 
-// QuorumError says that a change would leave too few voters that are there.
+// QuorumError says that a change would leave fewer reachable voters than a quorum.
 type QuorumError struct{ Voters, Reachable int }
 
 func (e *QuorumError) Error() string {
-	return fmt.Sprintf("the group would stop: after this change %d members would vote, of which %d are reachable "+
-		"now, and %d are needed; "+
-		"start those that are down first", e.Voters, e.Reachable, e.Voters/2+1)
+	return fmt.Sprintf("the group would lose its quorum: after this change %d members would vote, of which %d are "+
+		"reachable now, and %d are needed; start those that are down first", e.Voters, e.Reachable, e.Voters/2+1)
 }
 
-// keepsQuorum refuses a change that could not be completed, or after which nothing could be committed,
-// as far as this leader hears the others; and that a member votes which has no log.
+// keepsQuorum refuses a change that could not be completed, or after which nothing could be committed, judging by which
+// members answer this leader. It also refuses to promote a member that has no log.
 func (c *Core) keepsQuorum(change MemberChange) error {
 	for _, p := range c.Status().Peers {
 		if p.Match == 0 && slices.Contains(change.Promote, p.ID) {
@@ -156,11 +154,10 @@ func (c *Core) keepsQuorum(change MemberChange) error {
 	return nil
 }
 
-// applyConfChange puts a committed change into effect. Raft leaves a joint configuration by
-// an entry of its own, which is empty.
+// applyConfChange applies a committed change. Raft leaves a joint configuration by an empty entry of its own.
 func (c *Core) applyConfChange(e *raftpb.Entry) {
 	if e.GetIndex() <= c.members.now().known {
-		return // a snapshot has brought it
+		return // a snapshot contained it
 	}
 	cc := new(raftpb.ConfChangeV2)
 	var added map[uint64]string

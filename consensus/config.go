@@ -12,71 +12,68 @@ import (
 	"go.etcd.io/raft/v3"
 )
 
-// Defaults of Config. They gave no needless election on two busy cores.
+// Defaults of Config. With these, no needless election occurred on two busy cores.
 const (
 	DefaultHeartbeat = 10 * time.Millisecond
 	DefaultElection  = 50 * time.Millisecond
 )
 
-// stagger is the distance between members that stand for election after a hint: more than
-// an election on one network takes, so that votes do not split.
+// stagger is the delay between the elections that two members start after a hint. It is longer than an election takes
+// on a local network, so that votes do not split.
 const stagger = 5 * time.Millisecond
 
-// MaxProposal is the size of the largest proposal, in bytes. What is larger delays the
-// heartbeat behind it for so long that followers may give the leader up.
+// MaxProposal is the size of the largest proposal, in bytes. A larger one would delay the heartbeat behind it so long
+// that followers might start an election.
 const MaxProposal = 4 << 20
 
 // Config is what a Node needs to know.
 type Config struct {
-	// ID of this member, unique in the group for all time: a member that lost its directory
-	// must come back under a new one, since it has forgotten votes and entries that others
-	// count on. For the same reason a member in memory (Dir == "") cannot restart.
+	// ID of this member. It is used only once in the life of the group: a member that lost its directory must return
+	// with a new id, because it has forgotten votes and entries that others rely on. For the same reason a member in
+	// memory (Dir == "") cannot restart.
 	ID uint64
 
 	// Cluster names the group; members of different clusters refuse each other.
 	Cluster string
 
-	// Members are the first members of the group, this one included, as id and address, before which
-	// a name may stand ("c1@10.0.0.1:7001"): the same at all of them. Once there is a log the
-	// members are those in the log, and only the addresses count here; they override those in the log.
+	// Members are the first members of the group, this one included, as id and address. A name may precede the address
+	// ("c1@10.0.0.1:7001"). They must be the same at all members. Once there is a log, the members are those in the
+	// log, and the addresses given here override those in the log.
 	Members map[uint64]string
 
-	// Join is set for a member that is to be added to a running group by ChangeMembers.
-	// It waits for that, if it has no log yet; Members are then the present ones, with or without this one.
+	// Join is set for a member that ChangeMembers is to add to a running group. Without a log it waits until it is
+	// added. Members are then the current ones, with or without this one.
 	Join bool
 
-	// Founded says that Found was called for Dir. Without a log there Start refuses with ErrNoLog: a member
-	// that lost its directory must not vote. If it is not set, an empty Dir begins a new group.
+	// Founded says that Found was called for Dir. If Dir has no log, Start then fails with ErrNoLog, because a member
+	// that lost its directory must not vote. If Founded is false, an empty Dir starts a new group.
 	Founded bool
 
-	// Listener accepts the other members. The Node closes it. nil is allowed for a group of
-	// one.
+	// Listener accepts connections of the other members. The Node closes it. It may be nil in a group of one member.
 	Listener net.Listener
 
-	// Dial opens the connection to a member, and Admit says whether who has connected to the
-	// Listener may speak as one. nil: plain TCP, and whoever can connect is trusted.
+	// Dial opens the connection to a member. Admit says whether a peer that has connected to the Listener may act as a
+	// given member. nil: plain TCP, and every peer is trusted.
 	Dial  func(ctx context.Context, member uint64, address string) (net.Conn, error)
 	Admit func(conn net.Conn, member uint64) error
 
 	// Dir keeps log and snapshots; "" keeps them in memory, for tests.
 	Dir string
 
-	// Fsync makes what is acknowledged survive a power failure. Without it, the log is a
-	// file all the same, and survives the death of the process, but not that of the machine:
-	// Raft is then safe as long as at most a minority of the machines fail at once, and a
-	// machine that failed is removed and added again under a new id.
+	// Fsync makes acknowledged entries survive a power failure. Without it the log is still a file: it survives the
+	// death of the process, but not that of the machine. Raft is then safe as long as at most a minority of the
+	// machines fail at the same time, and a member whose machine failed is replaced by one with a new id.
 	Fsync bool
 
-	// Heartbeat is how often a leader says that it lives, and the length of a tick.
-	// Election is how long a silent leader is believed; a multiple of Heartbeat. Shorter is faster when a
-	// machine hangs (the death of a process is noticed without it) and elects needlessly when the
-	// machine is busy: then clients wait for a few milliseconds, and nothing is lost.
+	// Heartbeat is the interval of heartbeats, and the length of a tick. Election is the election timeout, a multiple
+	// of Heartbeat. A shorter one detects a leader that hangs sooner (the death of its process is detected without it),
+	// but causes needless elections on busy machines. A needless election delays clients for a few milliseconds.
 	Heartbeat, Election time.Duration
 
 	Logger *slog.Logger // nil: no log
 }
 
-// withDefaults fills what was left out.
+// withDefaults fills in the fields that were left out.
 func (c Config) withDefaults() Config {
 	if c.Heartbeat == 0 {
 		c.Heartbeat = DefaultHeartbeat

@@ -16,11 +16,10 @@ import (
 // ErrCompacting says that the last snapshot is still being written.
 var ErrCompacting = errors.New("consensus: the last snapshot is still being written")
 
-// Compact replaces the log up to index by the owner's state there. The owner has taken the entry
-// index, or a later one, from Updates. state must not be changed afterwards. Compact does not
-// wait for the disk; the error is about the index, or ErrCompacting, or that which stopped the
-// node. The state stays in memory, to be sent to members that are far behind, and so do some
-// thousand entries before index, for those that are a little behind.
+// Compact replaces the log up to index by the owner's state at that index. The owner must have taken the entry at index
+// from Updates, and must not change state afterwards. Compact does not wait for the disk. The error is about the index,
+// or ErrCompacting, or the one that stopped the node. The state stays in memory for members that are far behind, and so
+// do some thousand entries before index, for members that are a little behind.
 func (n *Node) Compact(index uint64, state []byte) error {
 	if len(state) > wire.MaxState {
 		return fmt.Errorf("consensus: state of %d bytes; at most %d are allowed", len(state), wire.MaxState)
@@ -51,11 +50,10 @@ func (n *Node) writeSnapshot(s storage.Snapshot) {
 	_ = n.inbox.call(func(c *Core) { c.Compact(s) }) // refused only when the node has stopped
 }
 
-// ChangeMembers adds and removes members, and waits until the change is in effect. Only the
-// leader can. The error ErrNotLeader may also come after the change was proposed; it is then
-// undecided whether it comes about, and Status tells. A new member is started, with
-// Config.Join, before or after. One that was removed stops with ErrRemoved if it hears of it, else it
-// stays alone; in both cases its directory must not be used again.
+// ChangeMembers adds and removes members, and waits until the change is in effect. Only the leader can do that.
+// ErrNotLeader may also be returned after the change was proposed: then its outcome is unknown, and Status shows it. A
+// new member is started with Config.Join, before or after. A removed member stops with ErrRemoved if it learns of its
+// removal, otherwise it stays alone; in both cases its directory must not be used again.
 func (n *Node) ChangeMembers(ctx context.Context, change MemberChange) error {
 	id := rand.Uint64()
 	return n.await(ctx, func(c *Core) error { return c.ProposeConfChange(id, change) }, func(c *Core) (bool, error) {
@@ -70,14 +68,14 @@ func (n *Node) ChangeMembers(ctx context.Context, change MemberChange) error {
 	})
 }
 
-// HandOver gives the leadership to the member that should have it (Status.Successor), to the next one if
-// that does not take it, and so on. It waits until another leads.
+// HandOver transfers the leadership to the preferred successor (Status.Successor), or to the next one if that member
+// declines, and so on. It waits until another member leads.
 func (n *Node) HandOver(ctx context.Context) error {
 	return n.await(ctx, (*Core).giveAway, (*Core).givenAway)
 }
 
-// Drain has this member give away the leadership, if it has it, and take it again only when nobody
-// else has led for a while. That lasts as long as the node. It waits until another leads.
+// Drain makes this member transfer the leadership, if it has it, and become leader again only if no other member has
+// led for ten election timeouts. That holds until the node is closed. Drain waits until another member leads.
 func (n *Node) Drain(ctx context.Context) error {
 	return n.await(ctx, (*Core).beginDrain, func(c *Core) (bool, error) {
 		done, err := c.givenAway()
@@ -88,22 +86,21 @@ func (n *Node) Drain(ctx context.Context) error {
 	})
 }
 
-// Hesitate has this member leave the leadership to others if one of them can have it, or no longer. It does
-// not wait.
-func (n *Node) Hesitate(on bool) {
-	_ = n.inbox.call(func(c *Core) { c.Hesitate(on) }) // refused only when the node has stopped
+// DeferElection makes this member leave the leadership to others that can take it, while on is true. It does not wait.
+func (n *Node) DeferElection(on bool) {
+	_ = n.inbox.call(func(c *Core) { c.DeferElection(on) }) // refused only when the node has stopped
 }
 
 func (c *Core) giveAway() error {
-	clear(c.declined) // who did not take it some time ago may today
+	clear(c.declined) // a member that declined earlier may accept now
 	to, ok := c.Status().Successor()
 	if !ok {
-		return errors.New("no other member that votes is reachable, so nobody can take over; start one first")
+		return errors.New("no other voter is reachable, so none can take over the leadership; start one first")
 	}
 	return c.TransferLeader(to)
 }
 
-// givenAway says whether another leads. It asks the next one when the last has declined.
+// givenAway says whether another member leads. If the last successor declined, it tries the next.
 func (c *Core) givenAway() (bool, error) {
 	switch role := c.Role(); {
 	case c.Transferring() || role.Leader == raft.None:
@@ -120,7 +117,7 @@ func (c *Core) givenAway() (bool, error) {
 func (c *Core) beginDrain() error {
 	s := c.Status()
 	if len(s.Voters) == 1 && s.Voters[0] == c.id {
-		return errors.New("this is the only member that votes: nobody else can lead")
+		return errors.New("this is the only voter: no other member can lead")
 	}
 	if c.state == raft.StateLeader {
 		if err := c.giveAway(); err != nil {
@@ -131,7 +128,7 @@ func (c *Core) beginDrain() error {
 	return nil
 }
 
-// Status is where this member stands.
+// Status describes the state of this member.
 type Status struct {
 	Role
 	ID        uint64
@@ -141,13 +138,13 @@ type Status struct {
 	Delivered uint64            // taken by the owner
 	Snapshot  uint64            // the index of the newest
 	Members   map[uint64]string // id to address
-	Voters    []uint64          // those of them that vote, in order; the others stand by
+	Voters    []uint64          // those of them that vote, in order; the others are learners
 	Changing  bool              // a change of the members is under way
 	Peers     []Peer            // if this member leads: the others, by id
 }
 
-// Successor is who should take over from this leader: of the others that vote and answer, and have not
-// declined unless all did, the one that has most of the log.
+// Successor is the member that should take over from this leader: among the other active voters, the one that has most
+// of the log. Members that declined are considered only if all did.
 func (s Status) Successor() (id uint64, ok bool) {
 	var to Peer
 	for _, p := range s.Peers { // none unless this one leads
@@ -169,10 +166,10 @@ type Peer struct {
 	State     string // "probe", "replicate" or "snapshot"
 	Active    bool   // has answered within the election timeout
 	Connected bool   // there is a connection to it
-	Declined  bool   // did not take the leadership when it was given: it is drained, perhaps
+	Declined  bool   // declined a leadership transfer: for example because it is drained
 }
 
-// Status returns where this member stands. The zero Status if the node has stopped.
+// Status returns the state of this member, or the zero Status if the node has stopped.
 func (n *Node) Status() Status {
 	var s Status
 	if n.do(func(c *Core) error { s = c.Status(); return nil }) != nil {
@@ -185,10 +182,10 @@ func (n *Node) Status() Status {
 	return s
 }
 
-// Role is what the owner was last told, or will be by updates that were handed out.
+// Role is the role as of the updates that Ready has returned so far.
 func (c *Core) Role() Role { return c.role }
 
-// Status returns where this member stands; Connected is not known here.
+// Status returns the state of this member, without Peer.Connected.
 func (c *Core) Status() Status {
 	b := c.raft.BasicStatus()
 	s := Status{
@@ -221,7 +218,7 @@ func progressName(s tracker.StateType) string {
 	}
 }
 
-// peers hands to the loop what the transport hears. It implements transport.Handler.
+// peers passes what the transport receives to the loop. It implements transport.Handler.
 type peers struct{ n *Node }
 
 func (p peers) Received(m wire.Message) { p.n.inbox.message(m) }
@@ -234,5 +231,5 @@ func (p peers) Dropped(peer uint64) { p.call(func(c *Core) { c.Unreachable(peer)
 
 func (p peers) SnapshotSent(peer uint64, ok bool) { p.call(func(c *Core) { c.SnapshotSent(peer, ok) }) }
 
-// call is refused only when the node has stopped; then nobody needs to know.
+// call fails only if the node has stopped; then the call does not matter.
 func (p peers) call(f func(*Core)) { _ = p.n.inbox.call(f) }

@@ -12,12 +12,12 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 )
 
-// Sizes inside raft. With batches of about 100 KiB from the ledger they allow some
-// milliseconds of traffic on the way, which is more than a group needs.
+// Sizes for raft. With batches of about 100 KiB from the ledger they allow some milliseconds of traffic in flight,
+// which is more than a group needs.
 const (
-	maxMessageSize   = 1 << 20  // of the entries in one append: a larger one delays the heartbeat behind it
-	maxInflight      = 256      // appends to one follower that are not answered
-	maxInflightBytes = 16 << 20 // the same in bytes; what one stopped follower costs in memory
+	maxMessageSize   = 1 << 20  // bytes of entries in one append; a larger one would delay the heartbeat behind it
+	maxInflight      = 256      // unanswered appends to one follower
+	maxInflightBytes = 16 << 20 // the same in bytes: the memory that one stopped follower costs
 	maxUndelivered   = 16 << 20 // bytes of committed entries which the owner has not taken
 	maxUncommitted   = 64 << 20 // bytes of proposals that wait for a quorum; more wait in the owner's queue
 	tailEntries      = 4096     // kept before a snapshot for followers that are a little behind
@@ -27,20 +27,20 @@ const (
 // CoreConfig is what a Core needs to know.
 type CoreConfig struct {
 	ID             uint64
-	HeartbeatTicks int // a leader says that it lives
-	ElectionTicks  int // a silent leader is given up after that; lots decide who stands first, within as much again
+	HeartbeatTicks int // between two heartbeats of a leader
+	ElectionTicks  int // the election timeout T; it is randomised in [T, 2T)
 	Stagger        time.Duration
-	Seed           uint64 // of the lots
+	Seed           uint64 // of the election timeouts
 	Saved          storage.Saved
 	Logger         *slog.Logger // raft's own messages, at level Debug and Warn
 }
 
-// Core is one member of a Raft group without any I/O: ticks, messages and proposals go in,
-// Ready says what is to be done. It wraps raft.RawNode with asynchronous storage, and adds
-// the order of roles among entries, elections that start from a hint, and membership with
-// addresses. Equal inputs give equal outputs. Not for concurrent use.
+// Core is one member of a Raft group without I/O: ticks, messages and proposals are its inputs, and Ready returns what
+// is to be done. It wraps raft.RawNode with asynchronous storage. It adds role changes that are ordered among the
+// entries, elections that a hint starts, and members with addresses. Equal inputs give equal outputs. Not for
+// concurrent use.
 //
-// After any input, and until HasReady is false, the caller takes Ready and does what it says.
+// After any input the caller calls Ready, and does what it says, until HasReady is false.
 type Core struct {
 	id       uint64
 	raft     *raft.RawNode
@@ -56,11 +56,11 @@ type Core struct {
 	role               Role   // as the owner knows it
 
 	newest   uint64   // index of the newest snapshot, also if it is not yet stored
-	appends  []saving // not yet stored, the first handed of them handed out
+	appends  []saving // not yet stored; Ready has returned the first `handed` of them
 	handed   int
-	applies  []apply           // handed out and not yet delivered
-	notices  notices           // to others, that wait
-	acks     []*raftpb.Message // to others, for the next Ready: what they wait for is stored
+	applies  []apply           // returned by Ready and not yet delivered
+	notices  notices           // delayed messages to others
+	acks     []*raftpb.Message // to others, for the next Ready: what they acknowledge is stored
 	incoming map[uint64][]byte // states of snapshots that came since the last Ready, by index
 
 	clock  uint64            // ticks since the start
@@ -68,8 +68,8 @@ type Core struct {
 	relief relief
 
 	updates    []Update        // for the next Ready
-	transferee uint64          // who is given the leadership; 0: nobody, or that was seen to end
-	declined   map[uint64]bool // who did not take the leadership that this leader gave them
+	transferee uint64          // target of a leadership transfer in progress; 0: none
+	declined   map[uint64]bool // members that did not take the leadership that this leader offered
 }
 
 // Ready is what the caller has to do. Append and Updates are in order, also from one Ready to the next.
@@ -77,26 +77,25 @@ type Ready struct {
 	Messages []wire.Message    // send at once
 	Append   []storage.Batch   // save, then call Stored
 	Updates  []Update          // hand to the owner; call Delivered when entries are taken
-	Members  map[uint64]string // if not nil: the members have changed to these
-	Gone     []uint64          // with Members: who was one before
+	Members  map[uint64]string // if not nil: the new members
+	Gone     []uint64          // with Members: former members
 	Elect    time.Duration     // if positive: call Elect after that time
-	Relief   uint64            // if not 0: the leadership is being handed to that member, since this one's disk is slow
-	Stop     error             // if not nil: this member is none of the group, because of ErrRemoved or ErrFounded
+	Relief   uint64            // if not 0: the leadership moves to that member, because the disk of this one is slow
+	Stop     error             // if not nil: this member does not belong to the group: ErrRemoved or ErrFounded
 }
 
 // ErrRemoved says that this member was removed from the group.
-var ErrRemoved = errors.New("this member was removed from the group, and what its directory holds is of no more " +
-	"use; to join again it needs a new id and an empty directory")
+var ErrRemoved = errors.New("this member was removed from the group, and its directory is of no more use; " +
+	"to join again it needs a new id and an empty directory")
 
-// ErrFounded says that this member was founded with other first members than the group which has added it.
+// ErrFounded says that this member was founded with other first members than the group that has added it.
 var ErrFounded = errors.New("the group has added this member, which takes itself for one of its first: its " +
-	"directory was begun for another group; " +
-	"replace it by one with a new id and an empty directory, which joins")
+	"directory was created for another group; replace the member by one with a new id and an empty directory")
 
 // ErrNotLeader says that this member does not lead, or not in that term.
 var ErrNotLeader = errors.New("not the leader")
 
-// LostLogError says that this member has forgotten what it has acknowledged.
+// LostLogError says that this member's log lacks entries that it has acknowledged.
 type LostLogError struct {
 	ID, Leader uint64
 	Known, Has uint64 // the last entry that the leader knows to be here, and that is here
@@ -108,8 +107,8 @@ func (e *LostLogError) Error() string {
 		e.Has)
 }
 
-// NewCore starts from what was saved, which is at least a Bootstrap, or nothing for a
-// member that is to be added to a running group.
+// NewCore starts from what was saved: at least a Bootstrap, or nothing for a member that is to be added to a running
+// group.
 func NewCore(cfg CoreConfig) (*Core, error) {
 	log, err := newRaftLog(cfg.Saved)
 	if err != nil {
@@ -148,13 +147,13 @@ func NewCore(cfg CoreConfig) (*Core, error) {
 	c.election = newElection(cfg)
 	c.deliverSnapshot(cfg.Saved.Snapshot)
 	if c.members.alone(c.id) {
-		c.campaign() // nobody to wait for
+		c.campaign() // there is no other member to wait for
 	}
 	return c, nil
 }
 
 // Propose appends data to the log, if this member leads in term. The error is ErrNotLeader,
-// or says that raft has broken its word; then the member must stop.
+// or says that raft refused a proposal of its leader; then the member must stop.
 func (c *Core) Propose(term uint64, data ...[]byte) error {
 	if !c.Leading(term) {
 		return ErrNotLeader
@@ -179,14 +178,14 @@ func (c *Core) Leading(term uint64) bool {
 	return s.RaftState == raft.StateLeader && s.HardState.GetTerm() == term
 }
 
-// Accepts says whether proposals should be made now. They must wait while the leadership is
-// being transferred, since raft would drop them, and while too much is not committed.
+// Accepts says whether proposals should be made now. They must wait during a leadership transfer, because raft would
+// drop them, and while maxUncommitted bytes are not committed.
 func (c *Core) Accepts() bool {
 	return !c.Transferring() && c.pending.bytes() < maxUncommitted
 }
 
-// TransferLeader begins to hand the leadership to another member. It ends, one way or the
-// other, within the election timeout.
+// TransferLeader begins to transfer the leadership to another member. The transfer succeeds or fails within the
+// election timeout.
 func (c *Core) TransferLeader(to uint64) error {
 	if c.state != raft.StateLeader {
 		return ErrNotLeader
@@ -199,7 +198,7 @@ func (c *Core) TransferLeader(to uint64) error {
 	return nil
 }
 
-// Transferring says whether this member leads and tries to give the leadership away.
+// Transferring says whether this member leads and a leadership transfer is in progress.
 func (c *Core) Transferring() bool {
 	if s := c.raft.BasicStatus(); c.transferee != 0 && s.LeadTransferee == raft.None {
 		if s.RaftState == raft.StateLeader {
@@ -210,11 +209,11 @@ func (c *Core) Transferring() bool {
 	return c.transferee != 0
 }
 
-// Compact takes the owner's state at index, and lets the log before it go. The index was
-// delivered, and is larger than that of the last snapshot.
+// Compact takes a snapshot of the owner's state, and drops the log before its index. The index was delivered, and is
+// larger than that of the last snapshot.
 func (c *Core) Compact(s storage.Snapshot) {
 	if s.Index() <= c.newest {
-		return // one from the leader has come in between
+		return // a snapshot from the leader came in between
 	}
 	c.newest = s.Index()
 	c.members.forget(s.Index())
@@ -227,7 +226,7 @@ func (c *Core) SnapshotAt(index uint64, state []byte) (storage.Snapshot, error) 
 	switch applied := c.raft.BasicStatus().Applied; {
 	case index > applied:
 		return storage.Snapshot{}, fmt.Errorf("cannot compact at %d: entries to %d were delivered", index, applied)
-	case index <= c.newest: // one has come from the leader, and the owner does not know yet
+	case index <= c.newest: // a newer one came from the leader, which the owner does not know yet
 		return storage.Snapshot{}, fmt.Errorf("compact at %d, and there is a snapshot at %d: %w", index, c.newest,
 			ErrCompacting)
 	}

@@ -7,15 +7,15 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 )
 
-// saving is a batch that is not durable yet, and what raft says once it is.
+// saving is a batch that is not durable yet, and the messages that raft sends once it is.
 type saving struct {
 	batch   storage.Batch
 	answers []*raftpb.Message
 }
 
-// apply is what raft hears once the owner has taken the entries up to last, its own ones included.
+// apply is the message that raft receives once the owner has taken the entries up to last.
 type apply struct {
-	last   uint64 // 0: nothing in it is for the owner
+	last   uint64 // 0: none of the entries is for the owner
 	answer *raftpb.Message
 }
 
@@ -60,7 +60,7 @@ func (c *Core) HasReady() bool {
 		c.election.armed || c.members.changed
 }
 
-// Ready returns all that is to be done since the last Ready.
+// Ready returns everything that is to be done since the last Ready.
 func (c *Core) Ready() Ready {
 	var out Ready
 	if c.raft.HasReady() {
@@ -107,8 +107,8 @@ func (c *Core) take(rd raft.Ready, out *Ready) {
 	}
 }
 
-// observe takes over raft's state, and tells the owner before anything else if this member
-// leads no more, or has another leader.
+// observe copies raft's state. If this member no longer leads, or has another leader, the owner is told that before
+// anything else.
 func (c *Core) observe(rd raft.Ready) {
 	before := [3]uint64{c.term, c.vote, uint64(c.state)}
 	lead := c.role.Leader
@@ -162,7 +162,7 @@ func (c *Core) append(m *raftpb.Message) {
 	c.appends = append(c.appends, s)
 }
 
-// outgoing puts the state beside a snapshot message.
+// outgoing adds the state to a snapshot message.
 func (c *Core) outgoing(m *raftpb.Message) wire.Message {
 	out := wire.Message{Raft: m}
 	if m.GetType() == raftpb.MsgSnap {
@@ -171,7 +171,8 @@ func (c *Core) outgoing(m *raftpb.Message) wire.Message {
 	return out
 }
 
-// apply turns committed entries into updates, and finds the place from which this member leads.
+// apply turns committed entries into updates. The first of them of this leader's term makes it the leader for the
+// owner.
 func (c *Core) apply(m *raftpb.Message) {
 	a := apply{answer: m.GetResponses()[0]}
 	entries := make([]Entry, 0, len(m.GetEntries()))
@@ -199,7 +200,7 @@ func (c *Core) apply(m *raftpb.Message) {
 	c.Delivered(0)
 }
 
-// Stored says that the n oldest batches of Append which were not yet acknowledged are durable.
+// Stored reports that the n oldest batches of Append that were not yet reported are durable.
 func (c *Core) Stored(n int) {
 	for _, s := range c.appends[:n] {
 		if s.batch.Snapshot != nil {
@@ -219,11 +220,11 @@ func (c *Core) Stored(n int) {
 	c.handed -= n
 }
 
-// Delivered says that the owner has taken the entries up to index.
+// Delivered reports that the owner has taken the entries up to index.
 func (c *Core) Delivered(index uint64) {
 	n := 0
 	for n < len(c.applies) && c.applies[n].last <= index {
-		_ = c.raft.Step(c.applies[n].answer) // nothing can refuse it
+		_ = c.raft.Step(c.applies[n].answer) // never refused
 		n++
 	}
 	c.applies = append(c.applies[:0], c.applies[n:]...)

@@ -1,6 +1,6 @@
-// Package consensus is one Raft group: a replicated log for one owner at each member, and
-// the knowledge who leads. It is not a state machine, not a client protocol, and not several
-// groups: the ledger above it is the owner, and starts one Node for each group.
+// Package consensus is one Raft group: it replicates a log, elects a leader, and delivers committed entries and changes
+// of the leadership to the owner of each member, which is the ledger. It is neither a state machine nor a client
+// protocol. One Node takes part in one group.
 //
 // # Layers
 //
@@ -11,12 +11,12 @@
 //
 // # The loop
 //
-// This is all of it (node.go). It never waits for the disk, the network or the owner, so a
-// heartbeat is never late because of them:
+// This is the whole loop (node.go). It never waits for the disk, the network or the owner, so these never delay a
+// heartbeat:
 //
 //	for {
-//		n.ready()                      // send, save, deliver, until the core has no more
-//		out, next := n.next()          // nil if the owner has everything
+//		n.ready()                      // send, save and deliver until the core has nothing more to do
+//		out, next := n.next()          // nil if the owner has taken all updates
 //		select {
 //		case <-n.ticker.C:
 //			n.core.Tick()
@@ -25,7 +25,7 @@
 //		case out <- next:
 //			n.taken(next)
 //		case <-n.inbox.wake:
-//			…                          // a tick that is due goes first
+//			…                          // a tick that is due is handled first
 //			n.inbox.take(&t, n.core.Accepts())
 //			if err := n.work(&t); err != nil {
 //				n.inbox.stop(err)
@@ -45,30 +45,31 @@
 //	}
 //	err := node.Err()
 //
-// Roles and entries come in one stream, so they cannot be confused: see Role, and Propose.
+// Roles and entries are delivered in one stream, so their order is defined: see Role, and Propose.
 //
 // # Failover
 //
-// When the process of a leader dies, its connections break. The followers take that as a
-// hint, forget the leader (Raft's lease would forbid them to vote), and stand for
-// election, 5 ms apart by rank, so that votes do not split. A request for a vote that
-// comes before a follower's own hint is kept and looked at again. A leader that lives is not deposed by one
-// broken connection: PreVote asks first, and members that still hear the leader do not answer.
-// A leader that hangs is given up after Config.Election.
+// When the process of a leader dies, its connections break. Followers take a broken connection as a hint: they forget
+// the leader, whose lease would forbid them to vote, and start elections, 5 ms apart by rank, so that votes do not
+// split. If a follower receives a vote request before its own hint, it keeps the request and handles it after the hint.
+// One broken connection does not depose a live leader: a PreVote comes first, and members that still hear the leader do
+// not grant it. If a leader hangs, its followers start an election after Config.Election.
 //
 // # Members
 //
-// Plan says how a wish about the members comes true, step by step: who is new stands by until it
-// has the log, and an odd number votes. An id is used once: what the member that had it
-// has promised is gone with its directory. So a member whose directory is empty does not start
-// (Config.Founded, ErrNoLog), whoever was removed stays removed, and both come back under a new id.
+// Plan computes the configuration changes for a change of the members, step by step. New members join as learners and
+// become voters when they have the log; the number of voters is odd. An id is used only once: a member without its
+// directory has forgotten its votes and acknowledgements. So a member whose directory is empty does not start
+// (Config.Founded, ErrNoLog), a removed member stays removed, and both can return only with a new id.
 //
 // # Faults
 //
-// A slow disk delays its own member only: entries leave before they are stored. A leader hands out
-// what it has stored, though, and gives the leadership away if that holds the others up (relief.go).
+// A slow disk delays only its own member: the leader sends entries before it has stored them. It delivers committed
+// entries to its owner only when it has stored them, though, so it transfers the leadership if its disk delays the
+// group (relief.go).
 //
-// Whatever a member cannot survive ends its Node, and Err says why: an error of the disk (*disk.FullError: there was
-// no room; once there is, the member can be started again), a log that has forgotten what was acknowledged
-// (LostLogError), its removal (ErrRemoved). It never goes on with a log that it is not sure of.
+// A fault that a member cannot tolerate stops its Node, and Err returns the reason: an error of the disk
+// (*disk.FullError if it was full; the member can be restarted when there is room), a log that lacks acknowledged
+// entries (LostLogError), or the removal of the member (ErrRemoved). A member never continues with a log that may be
+// incomplete.
 package consensus

@@ -12,29 +12,29 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 )
 
-// election decides when this member stands. Raft would decide by itself, but draws its lots
-// from a source that nobody can seed, and knows no hints. So raft's clock runs only
-// while this member leads (heartbeats, and stepping down without a quorum), and everything
-// else is here: raft is told to forget a silent leader, and to campaign.
+// election decides when this member starts an election. The raft package could decide that itself, but it draws
+// timeouts from a source that cannot be seeded, and has no hints. So raft's clock runs only while this member leads
+// (for heartbeats, and to step down without a quorum). This type does the rest: it makes raft forget a silent leader,
+// and campaign.
 type election struct {
-	ticks   int // a leader that was silent for so long is forgotten
+	ticks   int // the election timeout: a leader that was silent for so long is forgotten
 	stagger time.Duration
-	lots    *rand.Rand
+	random  *rand.Rand
 
-	drained  bool // stands only when nobody else has for a long time
-	hesitant bool // stands after the others
+	drained   bool // campaigns only if nobody has led for lastResort election timeouts
+	deferring bool // campaigns after the others
 
-	lost    int // times in a row that the others were ready to vote for this member and it did not become leader
-	elapsed int // ticks since the leader was heard, or something else began
-	timeout int // stand when elapsed has reached it: ticks to 2*ticks-1
+	lost    int // elections in a row that this member lost although the others granted its PreVote
+	elapsed int // ticks since the last message of the leader, or since the last change of term, vote or role
+	timeout int // campaign when elapsed reaches it; randomised in [ticks, 2*ticks)
 
-	// Requests for votes, by sender, which raft would drop because this member still
-	// hears its leader. The sender has perhaps only learned earlier that it is dead.
+	// Vote requests, by sender, that raft would drop because the leader's lease still holds here. The sender may have
+	// noticed the death of the leader earlier.
 	kept map[uint64]keptVote
 
-	armed    bool // wait was not yet handed out
+	armed    bool // wait was not handed out yet
 	wait     time.Duration
-	hintTerm uint64 // in which wait was armed
+	hintTerm uint64 // the term of the hint
 }
 
 type keptVote struct {
@@ -42,27 +42,27 @@ type keptVote struct {
 	age int // in ticks
 }
 
-// lastResort is how many election timeouts a drained member leaves to the others.
+// lastResort is for how many election timeouts a drained member leaves elections to the others.
 const lastResort = 10
 
-// maxLost bounds how often the time for an election is doubled. Votes are stored before they count, and where that
-// takes longer than the usual time nobody would ever be elected.
+// maxLost bounds how often the election timeout is doubled. A vote counts only when it is stored. If that takes longer
+// than the timeout on a majority, no member could ever win an election without doubling it.
 const maxLost = 6
 
 func newElection(cfg CoreConfig) election {
 	e := election{
 		ticks: cfg.ElectionTicks, stagger: cfg.Stagger, kept: make(map[uint64]keptVote),
-		lots: rand.New(rand.NewPCG(cfg.Seed, cfg.ID)),
+		random: rand.New(rand.NewPCG(cfg.Seed, cfg.ID)),
 	}
 	e.restart()
 	return e
 }
 
 func (e *election) restart() {
-	e.elapsed, e.timeout = 0, (e.ticks+e.lots.IntN(e.ticks))<<e.lost
+	e.elapsed, e.timeout = 0, (e.ticks+e.random.IntN(e.ticks))<<e.lost
 	if e.drained {
 		e.timeout += lastResort * e.ticks
-	} else if e.hesitant {
+	} else if e.deferring {
 		e.timeout += e.ticks
 	}
 }
@@ -75,7 +75,7 @@ func (e *election) take() time.Duration {
 	return e.wait
 }
 
-// Tick says that one tick has passed.
+// Tick advances the clock by one tick.
 func (c *Core) Tick() {
 	c.clock++
 	c.relieve()
@@ -106,10 +106,10 @@ func (c *Core) Tick() {
 	}
 }
 
-// Hint says that the connection from a member broke. If it leads, that is taken as its
-// death: this member votes for others from now on, and stands itself, after others that
-// come before it in rank. A leader that lives loses nothing: the members that still hear it do
-// not vote (raft's PreVote and CheckQuorum), and its next heartbeat is obeyed.
+// Hint reports that the connection from a member broke. If that member leads, this one assumes that it has died: it
+// grants votes from now on, and starts an election itself, after members of a lower rank. A wrong hint does not depose
+// a live leader: members that still hear it do not vote (PreVote and CheckQuorum), and this member follows its next
+// heartbeat.
 func (c *Core) Hint(member uint64) {
 	s := c.raft.BasicStatus()
 	switch {
@@ -120,7 +120,7 @@ func (c *Core) Hint(member uint64) {
 		c.election.hintTerm = s.HardState.GetTerm()
 		c.forgetLeader()
 		rank := c.rank(member)
-		if asked || c.election.hesitant { // someone stands already, or should; two at once would split the votes
+		if asked || c.election.deferring { // another candidate exists, or should; two at once would split the votes
 			rank += len(c.members.conf().Voters)
 		}
 		if rank == 0 {
@@ -131,7 +131,7 @@ func (c *Core) Hint(member uint64) {
 	}
 }
 
-// Elect stands for election, if nothing has happened since the hint.
+// Elect starts an election, unless the role, the leader or the term has changed since the hint.
 func (c *Core) Elect() {
 	s := c.raft.BasicStatus()
 	if !c.election.drained && s.RaftState == raft.StateFollower && s.Lead == raft.None &&
@@ -141,17 +141,16 @@ func (c *Core) Elect() {
 	}
 }
 
-// Drain has this member stand for election only as the last resort, when nobody else has led for many
-// election timeouts, and take no leadership that is transferred to it. It does not
-// give away what it has.
+// Drain makes this member start an election only as a last resort, when no member has led for lastResort election
+// timeouts, and decline leadership transfers. It does not transfer a leadership that this member has.
 func (c *Core) Drain() {
 	c.election.drained = true
 	c.election.restart()
 }
 
-// Hesitate has this member stand for election after the others, and take no leadership that is transferred to
-// it, as long as on is true. If it alone can win, since the others' logs are shorter, it leads all the same.
-func (c *Core) Hesitate(on bool) { c.election.hesitant = on }
+// DeferElection makes this member start elections after the others, and decline leadership transfers, while on is true.
+// If it alone can win, because the logs of the others are behind, it becomes leader all the same.
+func (c *Core) DeferElection(on bool) { c.election.deferring = on }
 
 // active says whether another member has answered within the election timeout.
 func (c *Core) active(member uint64) bool {
@@ -159,7 +158,7 @@ func (c *Core) active(member uint64) bool {
 	return ok && c.clock-at <= uint64(c.election.ticks)
 }
 
-// rank is this member's place among the voters, without the one that is down.
+// rank is the number of voters with a lower id than this member, not counting the one that is down.
 func (c *Core) rank(down uint64) int {
 	rank := 0
 	for _, id := range c.members.conf().Voters {
@@ -173,8 +172,8 @@ func (c *Core) rank(down uint64) int {
 // The errors of campaign and forgetLeader are those of a node that was stopped.
 func (c *Core) campaign() { _ = c.raft.Campaign() }
 
-// forgetLeader gives the leader up, so that raft votes for others, and looks again at the
-// requests that came too early, in the order of their senders.
+// forgetLeader ends the leader's lease, so that raft grants votes, and then handles the vote requests that came too
+// early, in the order of their senders.
 func (c *Core) forgetLeader() {
 	_ = c.raft.ForgetLeader()
 	early := make([]*raftpb.Message, 0, len(c.election.kept))
@@ -185,11 +184,11 @@ func (c *Core) forgetLeader() {
 	slices.SortFunc(early, func(a, b *raftpb.Message) int { return int(a.GetFrom()) - int(b.GetFrom()) })
 	for _, m := range early {
 		_ = c.raft.Step(m)
-		c.outdo(m)
+		c.preempt(m)
 	}
 }
 
-// keep puts a request for a vote aside if raft would drop it because of the leader's lease.
+// keep stores a vote request that raft would drop because of the leader's lease, and says whether it did.
 func (c *Core) keep(m *raftpb.Message) bool {
 	s := c.raft.BasicStatus()
 	transfer := bytes.Equal(m.GetContext(), []byte("CampaignTransfer"))
@@ -202,9 +201,9 @@ func (c *Core) keep(m *raftpb.Message) bool {
 	return true
 }
 
-// outdo stands at once, instead of waiting for its turn after a hint, when someone has asked
-// for a vote whose log is behind, and who cannot win without this member's vote.
-func (c *Core) outdo(m *raftpb.Message) {
+// preempt starts an election at once, instead of after this member's delay, if a candidate whose log is behind has
+// asked for its vote and cannot win without it.
+func (c *Core) preempt(m *raftpb.Message) {
 	voters := len(c.members.conf().Voters)
 	behind := m.GetLogTerm() < c.lastTerm || m.GetLogTerm() == c.lastTerm && m.GetIndex() < c.last
 	if behind && voters-2 < voters/2+1 { // without the dead leader and this member
@@ -212,8 +211,8 @@ func (c *Core) outdo(m *raftpb.Message) {
 	}
 }
 
-// Step takes a message from another member. What does not belong into the group is ignored.
-// After an error, such as *LostLogError, the member must stop: raft would panic.
+// Step handles a message from another member. Messages from outside the group are ignored. After an error, such as
+// *LostLogError, the member must stop: raft would panic.
 func (c *Core) Step(m wire.Message) error {
 	r := m.Raft
 	switch r.GetType() {
@@ -240,13 +239,13 @@ func (c *Core) Step(m wire.Message) error {
 		if c.blank() || c.stranger(r) || c.keep(r) {
 			return nil
 		}
-		defer c.outdo(r)
+		defer c.preempt(r)
 	case raftpb.MsgAppResp, raftpb.MsgHeartbeatResp:
 		if c.members.has(r.GetFrom()) {
 			c.heard[r.GetFrom()] = c.clock
 		}
 	case raftpb.MsgTimeoutNow:
-		if c.election.drained || c.election.hesitant {
+		if c.election.drained || c.election.deferring {
 			return nil
 		}
 	case raftpb.MsgVoteResp, raftpb.MsgPreVoteResp:
@@ -257,20 +256,20 @@ func (c *Core) Step(m wire.Message) error {
 	return nil
 }
 
-// blank says that this member waits to be added. It has no vote: nobody who is added votes before he has the
-// log, so if the group thinks that it does it has lost its own.
+// blank says that this member has no log yet and waits to be added. It does not vote: a member becomes a voter only
+// after it has received the log, so a blank member that the group regards as a voter has lost its log.
 func (c *Core) blank() bool { return c.newest == 0 }
 
-// stranger says that who asks for a vote is no member that this one knows of, and has nothing in its log by which
-// it could have become one: it was founded with other first members than this one, and two groups would overlap.
+// stranger says that a candidate is not a member as far as this one knows, and that its log is empty, so it was not
+// added later either. It was founded with other first members than this one; with its votes two groups could overlap.
 func (c *Core) stranger(m *raftpb.Message) bool {
 	return m.GetIndex() <= bootIndex && !c.members.has(m.GetFrom())
 }
 
-// Unreachable says that a message to a member was dropped.
+// Unreachable reports that a message to a member was dropped.
 func (c *Core) Unreachable(member uint64) { c.raft.ReportUnreachable(member) }
 
-// SnapshotSent says that a snapshot has left for a member, or could not.
+// SnapshotSent reports whether a snapshot could be sent to a member.
 func (c *Core) SnapshotSent(member uint64, ok bool) {
 	status := raft.SnapshotFinish
 	if !ok {

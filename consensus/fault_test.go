@@ -283,7 +283,7 @@ func TestChangeMembers(t *testing.T) {
 	if err := gone.n.ChangeMembers(ctx, MemberChange{Remove: []uint64{1}}); !errors.Is(err, ErrNotLeader) {
 		t.Errorf("change at a follower: %v", err)
 	}
-	wish := Wish{Add: 4, Address: l.Addr().String(), Remove: gone.n.cfg.ID}
+	wish := Goal{Add: 4, Address: l.Addr().String(), Remove: gone.n.cfg.ID}
 	for {
 		step, err := Plan(leader.n.Status(), wish)
 		if err != nil {

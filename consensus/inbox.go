@@ -6,18 +6,18 @@ import (
 	"github.com/holdfast-sdn/holdfast/consensus/wire"
 )
 
-// Bounds of the inbox. They are short, because what waits here waits in front of a heartbeat.
+// Bounds of the inbox. They are small, because everything that waits here delays a heartbeat.
 const (
 	maxQueuedBytes = 16 << 20 // of messages; a connection is not read while it is full
 	maxQueuedData  = 8 << 20  // of proposals; Propose waits while it is full
 	maxTurn        = 256      // arrivals that the loop takes before it looks at the clock again
 )
 
-// arrival is what the transport brings, in its order: a hint must not overtake what the
-// member has sent before, or that would look like a sign of life.
+// arrival is a message or a hint from the transport. Their order is kept: if a hint overtook earlier messages of the
+// member, these would look like signs of life.
 type arrival struct {
 	message wire.Message
-	down    uint64 // not 0: no message, but the connection from this member broke
+	down    uint64 // if not 0: a hint that the connection from this member broke
 }
 
 type proposal struct {
@@ -25,10 +25,10 @@ type proposal struct {
 	data []byte
 }
 
-// inbox is where other goroutines leave work for the loop.
+// inbox is the queue of work that other goroutines hand to the loop.
 type inbox struct {
 	wake chan struct{} // capacity 1: there is something
-	mu   sync.Mutex    // guards what follows; held for copies only
+	mu   sync.Mutex    // guards the fields below; held only to copy
 	room sync.Cond     // signalled when the loop has taken something
 
 	arrivals []arrival
@@ -37,10 +37,10 @@ type inbox struct {
 	stored   int // batches that became durable
 	propose  []proposal
 	data     int   // bytes of propose
-	err      error // why no more is taken
+	err      error // why the node has stopped; nil while it runs
 }
 
-// turn is what the loop takes at once. Its slices are used again.
+// turn is what the loop takes in one turn. Its slices are reused.
 type turn struct {
 	calls    []func(*Core)
 	arrivals []arrival
@@ -62,7 +62,7 @@ func (b *inbox) signal() {
 	}
 }
 
-// message waits for room.
+// message queues a message; it waits while the inbox is full.
 func (b *inbox) message(m wire.Message) {
 	size := messageSize(m)
 	b.mu.Lock()
@@ -78,7 +78,7 @@ func (b *inbox) message(m wire.Message) {
 	b.signal()
 }
 
-// hint does not wait: there is one for each connection that breaks.
+// hint does not wait: there is at most one for each connection.
 func (b *inbox) hint(down uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -97,7 +97,7 @@ func messageSize(m wire.Message) int {
 	return n
 }
 
-// proposal waits for room. The error is that which stopped the node.
+// proposal queues a proposal; it waits while the inbox is full. The error is the one that stopped the node.
 func (b *inbox) proposal(term uint64, data []byte) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -113,8 +113,8 @@ func (b *inbox) proposal(term uint64, data []byte) error {
 	return nil
 }
 
-// call leaves a function for the loop. The number of calls is bounded by who makes them:
-// each connection, and each goroutine of the owner, has one or two at a time.
+// call queues a function that the loop will run. The number of queued calls is bounded by the callers: each connection
+// and each goroutine of the owner has one or two at a time.
 func (b *inbox) call(f func(*Core)) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -133,7 +133,7 @@ func (b *inbox) saved(n int) {
 	b.signal()
 }
 
-// stop refuses everything from now on. The first reason counts.
+// stop makes the inbox refuse everything from now on. The first reason is kept.
 func (b *inbox) stop(err error) {
 	b.mu.Lock()
 	if b.err == nil {
@@ -150,7 +150,7 @@ func (b *inbox) reason() error {
 	return b.err
 }
 
-// take moves what waits into t: at most maxTurn messages, and proposals only if wanted.
+// take moves queued work into t: at most maxTurn messages, and proposals only if asked for.
 func (b *inbox) take(t *turn, proposals bool) {
 	clear(t.calls)
 	clear(t.arrivals)
@@ -182,7 +182,7 @@ func (b *inbox) take(t *turn, proposals bool) {
 	b.room.Broadcast()
 }
 
-// resume wakes the loop for proposals that it has left here.
+// resume wakes the loop for proposals that it did not take earlier.
 func (b *inbox) resume() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -11,16 +11,14 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 )
 
-// bootIndex and bootTerm are those of the snapshot that every first member starts from. It
-// holds no state of the owner, only who the members are; so a member that joins later gets
-// them the same way as everything else.
+// bootIndex and bootTerm are those of the snapshot from which every first member starts. It contains the members and no
+// state of the owner. So a member that joins later receives the members like everything else.
 const (
 	bootIndex = 1
 	bootTerm  = 1
 )
 
-// SplitAddress takes apart how a member is written: an address, and before it a name for people,
-// if it has one: "c1@10.0.0.1:7001".
+// SplitAddress splits "c1@10.0.0.1:7001" into the name, which is optional and for people only, and the address.
 func SplitAddress(s string) (name, addr string) {
 	if name, addr, ok := strings.Cut(s, "@"); ok {
 		return name, addr
@@ -28,8 +26,7 @@ func SplitAddress(s string) (name, addr string) {
 	return "", s
 }
 
-// Bootstrap is what the first members of a new group save before they start: all must
-// start from the same members.
+// Bootstrap is what the first members of a new group save before they start. All of them must name the same members.
 func Bootstrap(members map[uint64]string) storage.Batch {
 	voters := slices.Sorted(maps.Keys(members))
 	return storage.Batch{
@@ -60,7 +57,7 @@ func appendMembers(dst []byte, members map[uint64]string) []byte {
 
 var errMembers = errors.New("the list of members is damaged")
 
-// parseMembers decodes what appendMembers has made, and returns what follows it.
+// parseMembers decodes the output of appendMembers, and returns the bytes after it.
 func parseMembers(b []byte) (map[uint64]string, []byte, error) {
 	next := func() uint64 {
 		v, n := binary.Uvarint(b)
@@ -86,10 +83,10 @@ func parseMembers(b []byte) (map[uint64]string, []byte, error) {
 	return members, b, nil
 }
 
-// maxGone bounds how many of those that were members are remembered: the newest.
+// maxGone is how many former members are remembered: the newest ones.
 const maxGone = 1024
 
-// appendGone encodes the ids of those that were members: count, then the ids, as uvarints.
+// appendGone encodes the ids of former members: count, then the ids, as uvarints.
 func appendGone(dst []byte, gone []uint64) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(gone)))
 	for _, id := range gone {
@@ -98,7 +95,7 @@ func appendGone(dst []byte, gone []uint64) []byte {
 	return dst
 }
 
-// parseGone decodes what appendGone has made; nothing at all means nobody.
+// parseGone decodes the output of appendGone. No bytes at all mean no former members.
 func parseGone(b []byte) ([]uint64, error) {
 	if len(b) == 0 {
 		return nil, nil
@@ -117,20 +114,20 @@ func parseGone(b []byte) ([]uint64, error) {
 	return gone, nil
 }
 
-// membership is who the members are, at each index since the last snapshot.
+// membership is the configuration of the group at each index since the last snapshot.
 type membership struct {
 	history []membersAt // never empty after restore
 	last    uint64      // id of the last change that was applied
 	changed bool        // since the last Ready
-	ended   error       // why this member is none of the group
+	ended   error       // why this member does not belong to the group; nil: it does
 }
 
 type membersAt struct {
-	index uint64 // of the log, from which on they are the members
-	known uint64 // changes up to this index are contained; more than index after some snapshots
+	index uint64 // in the log, from which on this configuration holds
+	known uint64 // changes up to this index are contained; larger than index after some snapshots
 	conf  *raftpb.ConfState
 	addrs map[uint64]string
-	gone  []uint64 // who was a member before, the newest last
+	gone  []uint64 // former members, the newest last
 }
 
 func (m *membership) restore(s storage.Snapshot) error {
@@ -146,7 +143,7 @@ func (m *membership) restore(s storage.Snapshot) error {
 	return nil
 }
 
-// raftSnapshot is what raft sees of a snapshot: the place in the log, and the members.
+// raftSnapshot is the part of a snapshot that raft sees: index, term and members.
 func (at membersAt) raftSnapshot(index, term uint64) *raftpb.Snapshot {
 	return &raftpb.Snapshot{
 		Data:     appendGone(appendMembers(binary.AppendUvarint(nil, max(at.known, index)), at.addrs), at.gone),
@@ -176,7 +173,7 @@ func (m *membership) votes(id uint64) bool {
 	return slices.Contains(m.conf().Voters, id) || slices.Contains(m.conf().VotersOutgoing, id)
 }
 
-// has says whether id is a member: it votes, or stands by.
+// has says whether id is a member: a voter or a learner.
 func (m *membership) has(id uint64) bool {
 	return m.votes(id) || slices.Contains(m.conf().Learners, id) || slices.Contains(m.conf().LearnersNext, id)
 }
@@ -187,7 +184,7 @@ func (m *membership) alone(id uint64) bool {
 	return len(m.conf().Voters) == 1 && m.conf().Voters[0] == id && !m.joint()
 }
 
-// at returns the members as of index, which is not before the last snapshot.
+// at returns the configuration at index, which is not before the last snapshot.
 func (m *membership) at(index uint64) membersAt {
 	i := len(m.history) - 1
 	for i > 0 && m.history[i].index > index {
@@ -196,19 +193,18 @@ func (m *membership) at(index uint64) membersAt {
 	return m.history[i]
 }
 
-// forget drops what is needed only before index.
+// forget drops configurations that are needed only before index.
 func (m *membership) forget(index uint64) {
 	for len(m.history) > 1 && m.history[1].index <= index {
 		m.history = m.history[1:]
 	}
 }
 
-// apply notes a change. Members that are removed keep their addresses while a joint
-// configuration lasts.
+// apply records a change. Removed members keep their addresses while a joint configuration lasts.
 func (m *membership) apply(index uint64, conf *raftpb.ConfState, added map[uint64]string, self uint64) {
 	was := m.has(self)
 	if _, again := added[self]; again && was {
-		m.ended = ErrFounded // who is added was no member before, as the group has it
+		m.ended = ErrFounded // the group adds only members that it did not have
 	}
 	addrs, gone := maps.Clone(m.addresses()), slices.Clone(m.now().gone)
 	if addrs == nil {

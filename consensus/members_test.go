@@ -43,7 +43,7 @@ func TestChangeKeepsQuorum(t *testing.T) {
 	}
 }
 
-// TestAdd: a member that stands by has all entries, and no vote; promoted it leads.
+// TestAdd: a learner has all entries, and no vote; promoted it can lead.
 func TestStandby(t *testing.T) {
 	s := led(t)
 	one := s.members[1]
@@ -76,7 +76,7 @@ func TestStandby(t *testing.T) {
 		says   string
 	}{
 		{MemberChange{Add: map[uint64]string{3: "new"}}, "use a new id"},
-		{MemberChange{Promote: []uint64{1}}, "does not stand by"},
+		{MemberChange{Promote: []uint64{1}}, "is not a learner"},
 		{MemberChange{Demote: []uint64{4}}, "leads"},
 		{MemberChange{Demote: []uint64{9}}, "does not vote"},
 	} {
@@ -153,11 +153,11 @@ func TestFoundedWithOthers(t *testing.T) {
 	s.check(s.members[4] == nil, "member 4 is added, and goes on")
 }
 
-// TestHesitant: a member that hesitates leaves the leadership to the other, and takes it if it alone can win.
-func TestHesitant(t *testing.T) {
+// TestDeferElection: a member that defers elections leaves the leadership to another, and takes it if only it can win.
+func TestDeferElection(t *testing.T) {
 	s := led(t)
 	two := s.members[2]
-	two.core.Hesitate(true)
+	two.core.DeferElection(true)
 	s.must(s.members[1].core.TransferLeader(2))
 	s.drain(s.members[1])
 	s.rest()
@@ -172,7 +172,7 @@ func TestHesitant(t *testing.T) {
 	s.check(s.members[3].role.Leading, "member 3 does not lead, but is %+v", s.members[3].role)
 
 	s = led(t)
-	s.members[2].core.Hesitate(true)
+	s.members[2].core.DeferElection(true)
 	s.cut[[2]uint64{1, 3}] = true
 	s.propose(s.members[1])
 	s.rest()
@@ -203,12 +203,12 @@ func TestGiveAwayAgain(t *testing.T) {
 			t.Fatal("the attempt does not end")
 			return nil
 		}
-		s.members[2].core.Hesitate(true)
-		s.members[3].core.Hesitate(true)
+		s.members[2].core.DeferElection(true)
+		s.members[3].core.DeferElection(true)
 		if err := attempt(); err == nil {
-			t.Fatal("a member that hesitates took the leadership")
+			t.Fatal("a member that defers elections took the leadership")
 		}
-		s.members[willing].core.Hesitate(false)
+		s.members[willing].core.DeferElection(false)
 		if err := attempt(); err != nil || !s.members[willing].role.Leading {
 			t.Errorf("member %d would take it, and is %+v: %v", willing, s.members[willing].role, err)
 		}
@@ -275,7 +275,7 @@ func TestDrainNode(t *testing.T) {
 	}
 	single := start(t, Config{ID: 1, Members: map[uint64]string{1: ""}, Logger: testLogger(t)})
 	single.leads(t)
-	if err := single.n.Drain(ctx); err == nil || !strings.Contains(err.Error(), "nobody else can lead") {
+	if err := single.n.Drain(ctx); err == nil || !strings.Contains(err.Error(), "no other member can lead") {
 		t.Errorf("a single member is drained: %v", err)
 	}
 }

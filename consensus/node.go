@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-sdn/holdfast/consensus/transport"
 )
 
-// ErrNoLog says that a member that was founded has no log.
-var ErrNoLog = errors.New("there is no log here, and a member that lost its log has forgotten what others count on")
+// ErrNoLog says that a member for which Found was called has no log.
+var ErrNoLog = errors.New("there is no log here, and a member that lost its log has forgotten what others rely on")
 
 // ErrClosed says that the Node was closed by its owner.
 var ErrClosed = errors.New("consensus: closed")
@@ -40,14 +40,14 @@ type Node struct {
 	waiting []waiter
 }
 
-// waiter is a call that ends when something has come about.
+// waiter is a call that returns when check says that it is done.
 type waiter struct {
 	check  func(*Core) (bool, error)
 	result chan error
 }
 
-// Start loads the log and begins to take part. The first updates are the newest snapshot
-// and all committed entries after it.
+// Start loads the log and joins the group. The first updates are the newest snapshot and all committed entries after
+// it.
 func Start(cfg Config) (*Node, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -76,16 +76,16 @@ func Start(cfg Config) (*Node, error) {
 		Dial:   cfg.Dial, Admit: cfg.Admit,
 	})
 	n.helpers.Go(n.saver.run)
-	go func() { // ends with Close, or with what the member cannot survive
+	go func() { // ends with Close, or with a fault that the member cannot tolerate
 		n.run()
 		n.end()
 	}()
 	return n, nil
 }
 
-// open loads the log, and begins one if there is none.
+// open loads the log, and creates one if there is none.
 func open(cfg Config) (storage.Storage, storage.Saved, error) {
-	if cfg.Founded && !cfg.Join && !disk.Exists(cfg.Dir) { // before Open leaves something there
+	if cfg.Founded && !cfg.Join && !disk.Exists(cfg.Dir) { // before Open creates files there
 		return nil, storage.Saved{}, fmt.Errorf("%s: %w", cfg.Dir, ErrNoLog)
 	}
 	var store storage.Storage = new(storage.Memory)
@@ -111,8 +111,8 @@ func open(cfg Config) (storage.Storage, storage.Saved, error) {
 	return store, saved, nil
 }
 
-// Found begins the log of one of the first members of a group, which is then started with
-// Config.Founded. It is called once in the life of a member; cfg needs no listener.
+// Found creates the log of one of the first members of a group. The member is then started with Config.Founded. Found
+// is called once in the life of a member; cfg needs no listener.
 func Found(cfg Config) error {
 	cfg = cfg.withDefaults()
 	d, err := disk.Open(cfg.Dir, disk.Owner{Cluster: cfg.Cluster, ID: cfg.ID}, cfg.Fsync, cfg.Logger)
@@ -132,8 +132,7 @@ func Found(cfg Config) error {
 	return nil
 }
 
-// run is the loop. It never waits for anything but new work: not for the disk, the
-// network or the owner.
+// run is the loop. It waits only for new work, never for the disk, the network or the owner.
 func (n *Node) run() {
 	var t turn
 	for {
@@ -161,7 +160,7 @@ func (n *Node) run() {
 	}
 }
 
-// work does what others have left. The error ends the loop.
+// work handles one turn of queued work. An error ends the loop.
 func (n *Node) work(t *turn) error {
 	if t.err != nil {
 		return t.err
@@ -174,7 +173,7 @@ func (n *Node) work(t *turn) error {
 			return fmt.Errorf("consensus: %w", err)
 		}
 	}
-	for rest := t.propose; len(rest) > 0; { // all of one term at once; stale ones are refused
+	for rest := t.propose; len(rest) > 0; { // all of one term at once; those of an earlier term are refused
 		var data [][]byte
 		term := rest[0].term
 		for len(rest) > 0 && rest[0].term == term {
@@ -185,13 +184,13 @@ func (n *Node) work(t *turn) error {
 			return fmt.Errorf("consensus: %w", err)
 		}
 	}
-	for _, call := range t.calls { // after the proposals, which a transfer would not let through
+	for _, call := range t.calls { // after the proposals, which a leadership transfer would block
 		call(n.core)
 	}
 	return nil
 }
 
-// ready hands out what the core wants done.
+// ready does what the core asks for.
 func (n *Node) ready() {
 	for n.core.HasReady() {
 		rd := n.core.Ready()
@@ -206,9 +205,8 @@ func (n *Node) ready() {
 			n.elect.Reset(rd.Elect)
 		}
 		if rd.Relief != 0 {
-			n.cfg.Logger.Warn("consensus: the disk of this leader is much slower than those of others; handing the "+
-				"leadership over",
-				"dir", n.cfg.Dir, "to", rd.Relief)
+			n.cfg.Logger.Warn("consensus: the disk of this leader is much slower than those of others; transferring "+
+				"the leadership", "dir", n.cfg.Dir, "to", rd.Relief)
 		}
 		if rd.Stop != nil {
 			n.stop(rd.Stop)
@@ -229,12 +227,12 @@ func (n *Node) ready() {
 	}
 }
 
-// stop ends a member that is none of the group.
+// stop ends a member that does not belong to the group.
 func (n *Node) stop(reason error) {
 	n.inbox.stop(fmt.Errorf("consensus: member %d: %w", n.cfg.ID, reason))
 }
 
-// dialed is members without their names.
+// dialed returns the addresses of members, without names.
 func dialed(members map[uint64]string) map[uint64]string {
 	addrs := make(map[uint64]string, len(members))
 	for id, m := range members {
@@ -243,7 +241,7 @@ func dialed(members map[uint64]string) map[uint64]string {
 	return addrs
 }
 
-// addresses are those of members, where the configuration overrides the log.
+// addresses returns the addresses of members; the configuration overrides the log.
 func (n *Node) addresses(members map[uint64]string) map[uint64]string {
 	peers := make(map[uint64]string, len(members))
 	for id, addr := range members {
@@ -255,9 +253,8 @@ func (n *Node) addresses(members map[uint64]string) map[uint64]string {
 	return peers
 }
 
-// queue adds updates to those which the owner has not taken. Their number is bounded: raft
-// hands out no more entries than maxUndelivered, and roles without entries between them
-// are joined.
+// queue adds updates to those that the owner has not taken yet. Their number is bounded: raft returns at most
+// maxUndelivered bytes of entries, and consecutive roles are merged.
 func (n *Node) queue(updates []Update) {
 	for _, u := range updates {
 		if u.Role != nil {
@@ -278,7 +275,7 @@ func (n *Node) queue(updates []Update) {
 	}
 }
 
-// next returns the oldest update that waits, or a nil channel.
+// next returns the oldest queued update, or a nil channel if there is none.
 func (n *Node) next() (chan<- Update, Update) {
 	if len(n.backlog) == 0 {
 		return nil, Update{}
@@ -286,7 +283,7 @@ func (n *Node) next() (chan<- Update, Update) {
 	return n.updates, n.backlog[0]
 }
 
-// taken notes that the owner has the oldest update.
+// taken records that the owner has taken the oldest update.
 func (n *Node) taken(u Update) {
 	n.backlog[0] = Update{}
 	if n.backlog = n.backlog[1:]; len(n.backlog) == 0 {
@@ -297,7 +294,7 @@ func (n *Node) taken(u Update) {
 	}
 }
 
-// end stops everything that the loop has used, and tells whoever waits.
+// end stops everything that the loop has used, and ends the calls that wait.
 func (n *Node) end() {
 	n.ticker.Stop()
 	n.elect.Stop()
@@ -311,20 +308,19 @@ func (n *Node) end() {
 	for _, w := range n.waiting {
 		w.result <- n.inbox.reason()
 	}
-	close(n.done) // first: who finds Updates closed asks Err at once
+	close(n.done) // first: an owner that finds Updates closed calls Err at once
 	close(n.updates)
 }
 
-// Updates is the ordered stream of what the owner must know. It is closed when the node
-// has stopped; Err then says why. The node goes on working, elections and heartbeats
-// included, while nobody reads: it keeps at most 16 MiB of entries and what cannot be
-// joined of the rest, then stops taking entries off the log.
+// Updates is the ordered stream of committed entries, snapshots and role changes. It is closed when the node has
+// stopped; Err then says why. While the owner does not read, the node continues with elections and heartbeats: it keeps
+// at most 16 MiB of entries, and the role changes between them, and then stops delivering entries.
 //
-// The one goroutine that reads may call Propose, Compact and Status between two reads: none of
-// them waits for a read.
+// One goroutine reads. It may call Propose, Compact and Status between two reads, because none of these waits for a
+// read.
 func (n *Node) Updates() <-chan Update { return n.updates }
 
-// Err says why the node has stopped; nil while it runs. ErrClosed if the owner closed it.
+// Err returns why the node has stopped: nil while it runs, ErrClosed if the owner closed it.
 func (n *Node) Err() error {
 	select {
 	case <-n.done:
@@ -334,13 +330,13 @@ func (n *Node) Err() error {
 	}
 }
 
-// Propose appends data to the log in the given term, in which this member leads. It is called from
-// one goroutine, and data must not be changed afterwards. It waits while 8 MiB of proposals are
-// queued, which ends when the log takes them or this member leads no more.
+// Propose appends data to the log in the given term, in which this member leads. It is called from one goroutine, which
+// must not change data afterwards. It waits while 8 MiB of proposals are queued, until the log takes them or this
+// member is no longer the leader.
 //
-// The error is ErrNotLeader, or that which stopped the node. Without an error, the
-// proposal is appended in this term after all earlier ones, or else a Role with Leading ==
-// false follows, and none of the later ones is appended either.
+// The error is ErrNotLeader, or the one that stopped the node. Without an error, either the proposal is appended in
+// this term after all earlier ones, or a Role with Leading == false follows and no later proposal of the term is
+// appended either.
 func (n *Node) Propose(term uint64, data []byte) error {
 	switch {
 	case len(data) == 0:
@@ -356,8 +352,8 @@ func (n *Node) Propose(term uint64, data []byte) error {
 	return n.inbox.proposal(term, data)
 }
 
-// Close ends the node at once, without giving the leadership away; see HandOver. It returns nil, or
-// the error which had stopped the node before.
+// Close stops the node at once, without transferring the leadership; see HandOver. It returns nil, or the error that
+// had stopped the node before.
 func (n *Node) Close() error {
 	n.inbox.stop(ErrClosed)
 	<-n.done
@@ -367,7 +363,7 @@ func (n *Node) Close() error {
 	return nil
 }
 
-// do runs f in the loop.
+// do runs f in the loop, and returns its error.
 func (n *Node) do(f func(*Core) error) error {
 	result := make(chan error, 1)
 	if err := n.inbox.call(func(c *Core) { result <- f(c) }); err != nil {
@@ -381,7 +377,7 @@ func (n *Node) do(f func(*Core) error) error {
 	}
 }
 
-// await runs begin in the loop, then check after each turn until it is done.
+// await runs begin in the loop, and then check after each turn until check says that it is done.
 func (n *Node) await(ctx context.Context, begin func(*Core) error, check func(*Core) (bool, error)) error {
 	result := make(chan error, 1)
 	err := n.do(func(c *Core) error {

@@ -7,22 +7,22 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 )
 
-// notices are appends of a leader without entries, one for each member at most: most of them only say what is
-// committed. Raft makes one for every member after every entry, and each is answered, although the next entry says the
-// same. So while an entry is on its way, or they come often, a notice waits: until there are entries for the member, or
-// a notice that does not wait, or the next tick. Raft takes it for one that is slow.
+// notices are a leader's appends without entries, at most one for each member. Most of them only announce the commit
+// index. Raft sends one to every member after every entry, and each is answered, although the next entry announces the
+// same. So while an entry is in flight, or entries are frequent, a notice is delayed until there are entries for the
+// member, or a notice that need not wait, or the next tick. For raft it is a slow message.
 type notices struct {
 	waiting []wire.Message
 	due     bool // a tick has come
 	now     int  // entries since the last tick
-	before  int  // and between that one and the one before
+	before  int  // entries in the tick before that
 }
 
-// oftenEntries in two ticks are many: a leader with so much to do makes the next one within a few milliseconds.
+// oftenEntries in two ticks count as frequent: then the next entry follows within a few milliseconds.
 const oftenEntries = 8
 
-// thin takes out of messages what can wait. entries were appended with them, and underway says that some are not
-// committed.
+// thin removes the notices that can wait from messages. entries is how many entries were appended with them; underway
+// says that some entries are not committed.
 func (n *notices) thin(messages []wire.Message, entries int, underway bool) []wire.Message {
 	n.now += entries
 	keep := messages[:0]
@@ -42,13 +42,13 @@ func (n *notices) thin(messages []wire.Message, entries int, underway bool) []wi
 	return keep
 }
 
-// tick makes what waits due.
+// tick makes the delayed notices due.
 func (n *notices) tick() {
 	n.due = len(n.waiting) > 0
 	n.before, n.now = n.now, 0
 }
 
-// take returns what is due.
+// take returns the notices that are due.
 func (n *notices) take() (due []wire.Message) {
 	if n.due {
 		due, n.waiting, n.due = n.waiting, nil, false

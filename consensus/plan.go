@@ -5,30 +5,30 @@ import (
 	"slices"
 )
 
-// Wish is how the group is to differ: who is to be a member and who is not. To name both replaces one
-// by the other. A wish that has come true asks for nothing.
-type Wish struct {
-	Add     uint64 // 0: nobody
+// Goal is a change of the members: add one, remove one, or replace one by another if both are set. Nothing is left to
+// do for a goal that is reached.
+type Goal struct {
+	Add     uint64 // 0: none
 	Address string // of Add
-	Remove  uint64 // 0: nobody
+	Remove  uint64 // 0: none
 }
 
-// Step is the next thing to do for a Wish.
+// Step is the next step toward a Goal.
 type Step struct {
 	Change MemberChange // to be made now, unless one of the others is set
-	Wait   *Peer        // this new member does not have the log yet
-	// Transfer says that this leader is to be removed, and gives the leadership away first.
+	Wait   *Peer        // this learner does not have the log yet
+	// Transfer says that this leader is to be removed, and must transfer the leadership first.
 	Transfer bool
-	Busy     bool // another change is under way
-	Done     bool // the wish has come true
+	Busy     bool // another change is in progress
+	Done     bool // the goal is reached
 }
 
-// ErrTooFew refuses to make a group that survives a failure into one that does not.
-var ErrTooFew = errors.New("3 members that vote survive the loss of one, and fewer survive none: replace the " +
-	"member by another instead of removing it")
+// ErrTooFew says that a change would make a group that tolerates a failure into one that does not.
+var ErrTooFew = errors.New("3 voters survive the loss of one, and fewer survive none: replace the member by another " +
+	"instead of removing it")
 
-// nearEnough is by how many entries a new member may be behind when it begins to vote: what is on its way
-// under load. It must be less than tailEntries.
+// nearEnough is by how many entries a learner may be behind when it is promoted: what is in flight under load. It must
+// be less than tailEntries.
 const nearEnough = 1024
 
 // ready says whether p has the log of a leader whose log ends at last.
@@ -36,10 +36,10 @@ func (p Peer) ready(last uint64) bool {
 	return p.Active && p.State == "replicate" && p.Match+nearEnough >= last
 }
 
-// Plan says what a leader does next for a wish, knowing where it stands. New members first stand by until
-// they have the log, so they cost nobody his quorum. An odd number votes: of the others each stands by
-// until there is a second one. Plan is called again after each step, until it is done.
-func Plan(s Status, w Wish) (Step, error) {
+// Plan computes the configuration changes: the next step of a leader with this status toward a goal. New members join
+// as learners until they have the log, so they do not endanger the quorum. The number of voters is odd: a learner
+// without a second one to be promoted with stays a learner. Plan is called again after each step, until it is done.
+func Plan(s Status, w Goal) (Step, error) {
 	if !s.Leading {
 		return Step{}, ErrNotLeader
 	}
@@ -68,8 +68,8 @@ func Plan(s Status, w Wish) (Step, error) {
 	return Step{Change: c, Done: len(c.singles()) == 0}, nil
 }
 
-// balance adds to c who begins and who ceases to vote, so that an odd number does, as large as can be. first
-// is preferred.
+// balance adds promotions and demotions to c, so that the number of voters is odd and as large as possible. The learner
+// first is preferred.
 func (s Status) balance(c *MemberChange, first uint64) {
 	var spare []uint64
 	for _, p := range s.Peers {
@@ -92,7 +92,7 @@ func (s Status) balance(c *MemberChange, first uint64) {
 	c.Promote = spare[:n]
 }
 
-// last is the voter that is missed least: one that does not answer, or else the last by id, and never the leader.
+// last is the voter to demote: one that does not answer, or else the one with the highest id, and never the leader.
 func (s Status) last(except []uint64) []uint64 {
 	var worst *Peer
 	for i, p := range s.Peers {

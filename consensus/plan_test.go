@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// ledBy1 is what member 1 knows of the group that it leads: members up to voters vote, the others stand by.
+// ledBy1 is what member 1 knows of the group that it leads: members up to voters vote; the others are learners.
 func ledBy1(voters, members uint64) Status {
 	s := Status{Role: Role{Term: 2, Leader: 1, Leading: true}, ID: 1, Last: 5000, Members: map[uint64]string{}}
 	for id := uint64(1); id <= members; id++ {
@@ -47,39 +47,39 @@ func TestPlan(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		status Status
-		wish   Wish
+		wish   Goal
 		want   Step
 		err    error
 	}{
-		{"a new member stands by first", ledBy1(3, 3), Wish{Add: 9, Address: "m9"},
+		{"a new member is a learner first", ledBy1(3, 3), Goal{Add: 9, Address: "m9"},
 			Step{Change: MemberChange{Add: map[uint64]string{9: "m9"}}}, nil},
-		{"and goes on to, as a fourth", ledBy1(3, 4), Wish{Add: 4}, Step{Done: true}, nil},
-		{"with a fifth, both vote", ledBy1(3, 5), Wish{Add: 5}, Step{Change: MemberChange{Promote: []uint64{5, 4}}},
+		{"and goes on to, as a fourth", ledBy1(3, 4), Goal{Add: 4}, Step{Done: true}, nil},
+		{"with a fifth, both vote", ledBy1(3, 5), Goal{Add: 5}, Step{Change: MemberChange{Promote: []uint64{5, 4}}},
 			nil},
-		{"not before it has the log", ledBy1(3, 5).with(5, behind), Wish{Add: 5},
+		{"not before it has the log", ledBy1(3, 5).with(5, behind), Goal{Add: 5},
 			Step{Wait: &Peer{ID: 5, Match: 100, State: "replicate", Active: true}}, nil},
-		{"the fourth is down: the fifth waits for it", ledBy1(3, 5).with(4, down), Wish{Add: 5}, Step{Done: true}, nil},
-		{"replace: the new one stands by first", ledBy1(3, 3), Wish{Add: 9, Address: "m9", Remove: 3},
+		{"the fourth is down: the fifth waits for it", ledBy1(3, 5).with(4, down), Goal{Add: 5}, Step{Done: true}, nil},
+		{"replace: the new one is a learner first", ledBy1(3, 3), Goal{Add: 9, Address: "m9", Remove: 3},
 			Step{Change: MemberChange{Add: map[uint64]string{9: "m9"}}}, nil},
-		{"then takes the other's place at once", ledBy1(3, 4), Wish{Add: 4, Remove: 3},
+		{"then takes the other's place at once", ledBy1(3, 4), Goal{Add: 4, Remove: 3},
 			Step{Change: MemberChange{Promote: []uint64{4}, Remove: []uint64{3}}}, nil},
-		{"done", ledBy1(3, 3), Wish{Add: 3, Remove: 9}, Step{Done: true}, nil},
-		{"a member that is not there is removed", ledBy1(3, 3), Wish{Remove: 9}, Step{Done: true}, nil},
-		{"one of five: another stands by", ledBy1(5, 5), Wish{Remove: 3},
+		{"done", ledBy1(3, 3), Goal{Add: 3, Remove: 9}, Step{Done: true}, nil},
+		{"a member that is not there is removed", ledBy1(3, 3), Goal{Remove: 9}, Step{Done: true}, nil},
+		{"one of five: another becomes a learner", ledBy1(5, 5), Goal{Remove: 3},
 			Step{Change: MemberChange{Demote: []uint64{5}, Remove: []uint64{3}}}, nil},
-		{"rather one that is down", ledBy1(5, 5).with(2, down), Wish{Remove: 3},
+		{"rather one that is down", ledBy1(5, 5).with(2, down), Goal{Remove: 3},
 			Step{Change: MemberChange{Demote: []uint64{2}, Remove: []uint64{3}}}, nil},
-		{"one that stands by", ledBy1(3, 4), Wish{Remove: 4}, Step{Change: MemberChange{Remove: []uint64{4}}}, nil},
-		{"one of three, and another stands by", ledBy1(3, 4), Wish{Remove: 2},
+		{"a learner", ledBy1(3, 4), Goal{Remove: 4}, Step{Change: MemberChange{Remove: []uint64{4}}}, nil},
+		{"one of three, and there is a learner", ledBy1(3, 4), Goal{Remove: 2},
 			Step{Change: MemberChange{Promote: []uint64{4}, Remove: []uint64{2}}}, nil},
-		{"one of three", ledBy1(3, 3), Wish{Remove: 2}, Step{}, ErrTooFew},
-		{"one of three, and who stands by is down", ledBy1(3, 4).with(4, down), Wish{Remove: 2}, Step{}, ErrTooFew},
-		{"a second beside a single one", ledBy1(1, 2), Wish{Add: 2}, Step{Done: true}, nil},
-		{"a third", ledBy1(1, 3), Wish{Add: 3}, Step{Change: MemberChange{Promote: []uint64{3, 2}}}, nil},
-		{"the leader: it gives the leadership away", ledBy1(3, 4), Wish{Add: 4, Remove: 1}, Step{Transfer: true}, nil},
-		{"the leader, of three", ledBy1(3, 3), Wish{Remove: 1}, Step{}, ErrTooFew},
-		{"another change is under way", busy, Wish{Remove: 2}, Step{Busy: true}, nil},
-		{"a follower", follower, Wish{Remove: 2}, Step{}, ErrNotLeader},
+		{"one of three", ledBy1(3, 3), Goal{Remove: 2}, Step{}, ErrTooFew},
+		{"one of three, and the learner is down", ledBy1(3, 4).with(4, down), Goal{Remove: 2}, Step{}, ErrTooFew},
+		{"a second beside a single one", ledBy1(1, 2), Goal{Add: 2}, Step{Done: true}, nil},
+		{"a third", ledBy1(1, 3), Goal{Add: 3}, Step{Change: MemberChange{Promote: []uint64{3, 2}}}, nil},
+		{"the leader: it gives the leadership away", ledBy1(3, 4), Goal{Add: 4, Remove: 1}, Step{Transfer: true}, nil},
+		{"the leader, of three", ledBy1(3, 3), Goal{Remove: 1}, Step{}, ErrTooFew},
+		{"another change is under way", busy, Goal{Remove: 2}, Step{Busy: true}, nil},
+		{"a follower", follower, Goal{Remove: 2}, Step{}, ErrNotLeader},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got, err := Plan(c.status, c.wish)
@@ -100,7 +100,7 @@ func TestPlanKeepsOdd(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := ledBy1(3, 3)
 		for wishes := range uint64(8) {
-			w := Wish{}
+			w := Goal{}
 			if rapid.Bool().Draw(t, "add") {
 				w.Add, w.Address = 10+wishes, "new"
 			}

@@ -8,9 +8,9 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 )
 
-// raftLog is the durable part of the log as raft reads it: the newest snapshot, and the
-// entries from some point before it, which slow followers still need. It implements
-// raft.Storage without locks and without copying the snapshot, unlike raft.MemoryStorage.
+// raftLog is the durable part of the log as raft reads it: the newest snapshot, and the entries from some point before
+// it, which slow followers still need. It implements raft.Storage. Unlike raft.MemoryStorage it needs no locks and does
+// not copy the snapshot.
 type raftLog struct {
 	hard     *raftpb.HardState // as loaded; raft asks for it once
 	snapshot storage.Snapshot
@@ -41,7 +41,7 @@ func newRaftLog(s storage.Saved) (*raftLog, error) {
 
 func (l *raftLog) last() uint64 { return l.base + uint64(len(l.entries)) }
 
-// append adds durable entries; those that were at their places before go away.
+// append adds durable entries; they replace those with the same indexes and all later ones.
 func (l *raftLog) append(entries []*raftpb.Entry) {
 	if len(entries) == 0 {
 		return
@@ -60,8 +60,7 @@ func (l *raftLog) restore(s storage.Snapshot) {
 	l.snapshot, l.base, l.baseTerm, l.entries = s, meta.GetIndex(), meta.GetTerm(), nil
 }
 
-// compact takes an own snapshot, and drops the entries before it but for a tail of at most
-// maxEntries and maxBytes.
+// compact takes an own snapshot, and drops the entries before it except for a tail of at most maxEntries and maxBytes.
 func (l *raftLog) compact(s storage.Snapshot, maxEntries, maxBytes int) {
 	l.snapshot = s
 	drop := int(s.Index() - l.base)
@@ -72,7 +71,7 @@ func (l *raftLog) compact(s storage.Snapshot, maxEntries, maxBytes int) {
 		}
 		drop--
 	}
-	// Copying what is kept costs as much as it holds pointers, so drop much at a time.
+	// The cost of a copy grows with the number of entries kept, so drop many at a time.
 	if drop == 0 || (drop < len(l.entries)/4 && drop < maxEntries) {
 		return
 	}
@@ -121,10 +120,9 @@ func (l *raftLog) Term(i uint64) (uint64, error) {
 func (l *raftLog) LastIndex() (uint64, error)  { return l.last(), nil }
 func (l *raftLog) FirstIndex() (uint64, error) { return l.base + 1, nil }
 
-// Snapshot is asked for to send it; until that is done a newer one may have taken its place.
-// Raft takes a snapshot only from a group that it is in, and a member that was added since this
-// one was made is not yet in it. So the members of now go with it, and the changes that
-// the log has on the way there will be skipped.
+// Snapshot is called to send the snapshot; a newer one may replace it before that is done. Raft refuses a snapshot
+// whose configuration does not contain the receiver, and a member that was added after the snapshot was made is not in
+// it. So the snapshot is sent with the current members, and the receiver skips the changes in the log that lead there.
 func (l *raftLog) Snapshot() (*raftpb.Snapshot, error) {
 	l.lent[l.snapshot.Index()] = l.snapshot.State
 	now, meta := l.members.now(), l.snapshot.Raft.GetMetadata()

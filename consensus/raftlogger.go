@@ -6,8 +6,7 @@ import (
 	"log/slog"
 )
 
-// raftLogger hands raft's log lines on. Elections are news only to who debugs them; the
-// owner hears of them by Role.
+// raftLogger passes on the log lines of raft. Those about elections have level Debug, because Role reports elections.
 type raftLogger struct{ log *slog.Logger }
 
 func (l raftLogger) print(level slog.Level, v []any) {
@@ -31,7 +30,7 @@ func (l raftLogger) Warningf(f string, v ...any) { l.printf(slog.LevelWarn, f, v
 func (l raftLogger) Error(v ...any)              { l.print(slog.LevelError, v) }
 func (l raftLogger) Errorf(f string, v ...any)   { l.printf(slog.LevelError, f, v) }
 
-// Raft ends here when its own invariants are broken: to go on could lose what was committed.
+// Raft calls these when its invariants are broken. To continue could lose committed entries.
 func (l raftLogger) Fatal(v ...any)            { panic("raft: " + fmt.Sprint(v...)) }
 func (l raftLogger) Fatalf(f string, v ...any) { panic("raft: " + fmt.Sprintf(f, v...)) }
 func (l raftLogger) Panic(v ...any)            { panic("raft: " + fmt.Sprint(v...)) }

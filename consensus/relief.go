@@ -1,25 +1,25 @@
 package consensus
 
-// A leader does not wait for its own disk before it sends entries, and they are committed when enough others have
-// stored them. But it hands out what is committed only when it has stored that itself. So one
-// slow disk, in the leader, would slow everything down. Then the leadership belongs elsewhere.
+// A leader sends entries before its own disk has stored them, and they are committed when a majority has stored them.
+// But it delivers committed entries to its owner only when it has stored them itself. So a slow disk of the leader
+// would slow the whole group down. Then the leader transfers the leadership.
 
 const (
-	reliefAfter = 4  // election timeouts for which, in all, the leader's own disk has held up what is committed
-	reliefPause = 50 // of a leadership that are let go by before, and from one try to the next: all disks may be slow
+	reliefAfter = 4  // election timeouts for which, in total, the leader's own disk has delayed committed entries
+	reliefPause = 50 // election timeouts before the first transfer, and between two: all disks may be slow
 )
 
-// relief is what a leader knows of its own disk, in ticks of Core.clock.
+// relief measures how far the leader's own disk delays the group, in ticks of Core.clock.
 type relief struct {
-	index uint64 // committed, and not stored here at since; 0: there was no such thing
+	index uint64 // an entry that was committed and not stored here at the tick since; 0: none
 	since uint64
-	score uint64 // grows by 2 in a tick in which the disk holds something up, and falls by 1 in others
-	next  uint64 // not before
-	to    uint64 // whom it was handed to, for the next Ready; 0: nobody
+	score uint64 // grows by 2 in a tick in which the disk delays entries, and falls by 1 in others
+	next  uint64 // the earliest tick of the next transfer
+	to    uint64 // target of the transfer, for the next Ready; 0: none
 }
 
-// relieve begins to hand the leadership to another member, if this one's disk is so slow that it holds up what the
-// others have stored. It is called once a tick.
+// relieve begins a leadership transfer if this leader's disk is so slow that it delays what the others have stored. It
+// is called once a tick.
 func (c *Core) relieve() {
 	r, timeout := &c.relief, uint64(c.election.ticks)
 	if !c.role.Leading {
@@ -32,7 +32,7 @@ func (c *Core) relieve() {
 			r.index, r.since = c.commit, c.clock
 		}
 	}
-	if r.index == 0 || c.clock < r.since+timeout/2 { // so long it takes on any disk, now and then
+	if r.index == 0 || c.clock < r.since+timeout/2 { // any disk takes that long now and then
 		r.score = max(r.score, 1) - 1
 		return
 	}

@@ -8,9 +8,8 @@ import (
 	"github.com/holdfast-sdn/holdfast/consensus/storage"
 )
 
-// saver writes the log in a goroutine of its own. What is added while it writes becomes
-// durable by the next write, all at once; so a slow disk makes larger groups and not a
-// longer queue, and never delays a heartbeat. Raft's flow control bounds the queue.
+// saver writes the log in a goroutine of its own. Batches that are added during a write become durable together, by the
+// next write. So a slow disk makes larger writes, and never delays a heartbeat. Raft's flow control bounds the queue.
 type saver struct {
 	store    storage.Storage
 	inbox    *inbox
@@ -50,9 +49,9 @@ func (s *saver) signal() {
 	}
 }
 
-// markInterval is how often it is noted how much of the log is durable, while something is saved. For that the log is
-// read again, which takes a busy member that does not sync a tenth of its time, if it is often; most of a
-// log that grows so fast is soon removed.
+// markInterval is how often the saver records how much of the log is durable, while something is saved. That reads the
+// log again. Without fsync, doing so often would take a busy member a tenth of its time, and most of such a
+// fast-growing log is soon removed.
 func markInterval(fsync bool) time.Duration {
 	if fsync {
 		return 100 * time.Millisecond
@@ -95,7 +94,7 @@ func (s *saver) run() {
 	}
 }
 
-// did ends the node after an error: what the log holds is unknown then, so nothing may be acknowledged any more.
+// did stops the node after an error: the contents of the log are then unknown, so nothing may be acknowledged.
 func (s *saver) did(err error) bool {
 	if err != nil {
 		s.inbox.stop(fmt.Errorf("consensus: save the log: %w", err))

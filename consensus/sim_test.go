@@ -151,7 +151,7 @@ func (s *sim) drain(m *simMember) {
 	}
 }
 
-// change adds a new member, removes one, or makes one vote that stands by, or the other way round.
+// change adds a new member, removes one, or promotes a learner or demotes a voter.
 func (s *sim) change(m *simMember) {
 	conf := m.core.members.conf()
 	var c MemberChange

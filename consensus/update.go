@@ -1,7 +1,7 @@
 package consensus
 
-// Update is the next thing the owner must know. Exactly one field is set. The order of
-// updates is the order of the log, with the changes of role in their places.
+// Update is one element of the stream to the owner. Exactly one field is set. Updates are in log order, with role
+// changes in their places among the entries.
 type Update struct {
 	Entries  []Entry   // committed, in order
 	Snapshot *Snapshot // replaces all state of the owner
@@ -23,13 +23,12 @@ type Snapshot struct {
 	State []byte // shared with the log: read-only
 }
 
-// Role is what this member is in the group.
+// Role is the role of this member in the group.
 //
-// Leading is true once in a term at most: after the last entry of all earlier terms and
-// the first of this one, when the owner's state is the newest there is. From then on, and only
-// then, proposals of this term are taken. When it turns false the owner must take every
-// proposal which it has not yet seen committed as undecided: it may still come, as an entry
-// like any other.
+// Leading becomes true at most once in a term: after the last entry of all earlier terms and the first of this one,
+// when the owner's state is up to date. Only from then on are proposals of this term accepted. When it becomes false,
+// the outcome of every proposal that the owner has not seen committed is unknown: it may still be delivered as an
+// entry.
 type Role struct {
 	Term    uint64
 	Leader  uint64 // 0: unknown

@@ -266,7 +266,7 @@ func (o outside) Propose(term uint64, entry []byte) error { return o.c.node.Prop
 
 func (o outside) Compact(index uint64, state []byte) error { return o.c.node.Compact(index, state) }
 
-func (o outside) Hesitate(on bool) { o.c.node.Hesitate(on) }
+func (o outside) DeferElection(on bool) { o.c.node.DeferElection(on) }
 
 func (o outside) Audit(index uint64, entry []byte) error { return o.c.cfg.Audit.Append(index, entry) }
 

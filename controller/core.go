@@ -57,8 +57,8 @@ type Outside interface {
 	Compact(index uint64, state []byte) error
 	// Audit is given every committed entry, in order.
 	Audit(index uint64, entry []byte) error
-	// Hesitate says whether another controller should rather lead than this one.
-	Hesitate(on bool)
+	// DeferElection says whether this controller should leave the leadership to others.
+	DeferElection(on bool)
 }
 
 // CoreConfig makes a Core.

@@ -79,7 +79,7 @@ func (s *stand) Compact(index uint64, state []byte) error {
 	return nil
 }
 
-func (s *stand) Hesitate(on bool) { s.note("hesitate %t", on) }
+func (s *stand) DeferElection(on bool) { s.note("defer election %t", on) }
 
 func (s *stand) Audit(index uint64, _ []byte) error {
 	s.audited = append(s.audited, index)

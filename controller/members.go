@@ -29,7 +29,7 @@ type Member struct {
 	Name      string `json:"name"`
 	ID        uint64 `json:"id"`
 	Address   string `json:"address"` // where the others connect
-	Votes     bool   `json:"votes"`   // else it stands by: it has the log, and no vote
+	Votes     bool   `json:"votes"`   // else it is a learner: it has the log, and no vote
 	Leads     bool   `json:"leads"`
 	Connected bool   `json:"connected"`
 	Match     uint64 `json:"match_index"` // what it is known to have stored
@@ -102,7 +102,7 @@ func (c *Controller) changeMembers(ctx context.Context, change MemberChange) (Me
 	if err := c.checkChange(s, change); err != nil {
 		return Members{}, err
 	}
-	wish := consensus.Wish{Remove: change.Remove}
+	wish := consensus.Goal{Remove: change.Remove}
 	if n := change.Add; n != nil {
 		wish.Add, wish.Address = n.ID, n.Name+"@"+n.Address
 	}

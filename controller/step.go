@@ -34,7 +34,7 @@ func (c *Core) hesitate(now time.Time) {
 	on := out && now.Sub(s.out) < stepPatience || !c.role.Leading && c.hosting != nil && c.hosting.Behind()
 	if on != s.hesitates {
 		s.hesitates = on
-		c.outside.Hesitate(on)
+		c.outside.DeferElection(on)
 	}
 }
 

@@ -16,15 +16,15 @@ func TestWhoIsNotInStepHesitates(t *testing.T) {
 	one := s.attached(1, experimenter.Attach{})
 	one.behind = true
 	s.pass(stepEvery)
-	s.said("hesitate true")
+	s.said("defer election true")
 	one.behind = false
 	s.pass(stepEvery)
-	s.said("hesitate false")
+	s.said("defer election false")
 	one.behind = true
 	for passed := time.Duration(0); passed <= stepPatience+stepEvery; passed += stepEvery {
 		s.pass(stepEvery)
 	}
-	s.said("hesitate true", "hesitate false")
+	s.said("defer election true", "defer election false")
 	s.lead(4)
 	s.trace = nil
 	one.behind = false
@@ -46,8 +46,8 @@ func TestWhoIsNotConnectedHesitates(t *testing.T) {
 	s.said()
 	s.core.Detached(s.now, one)
 	s.pass(stepEvery)
-	s.said("hesitate true")
+	s.said("defer election true")
 	s.attached(1, fresh(5))
 	s.pass(stepEvery)
-	s.said("hesitate false")
+	s.said("defer election false")
 }

@@ -1,9 +1,9 @@
-// Package transport carries Raft messages between members over TCP. Each member dials
-// every other one and writes on that connection only; so there are two for each pair, and
-// neither side waits for the other to dial. It knows framing and connections, nothing of Raft:
-// what cannot be sent is dropped and reported, and Raft sends again.
+// Package transport carries Raft messages between members over TCP. Each member dials every other one and writes only
+// on that connection. So each pair has two connections, and neither side waits for the other to dial. The package
+// handles framing and connections and knows nothing of Raft: it drops and reports messages that cannot be sent, and
+// Raft sends them again.
 //
-// By default whoever can connect is trusted; see Config.Dial and Config.Admit.
+// By default every peer that can connect is trusted; see Config.Dial and Config.Admit.
 package transport
 
 import (
@@ -19,18 +19,18 @@ import (
 	"github.com/holdfast-sdn/holdfast/internal/incident"
 )
 
-// Handler hears what comes from others, from several goroutines.
+// Handler receives messages and events of connections. It is called from several goroutines.
 type Handler interface {
 	// Received is given each message; the connection is not read before it returns.
 	Received(wire.Message)
-	// Disconnected says that the connection on which a member sent has broken, and no newer
-	// one is there: it may be dead.
+	// Disconnected reports that the connection on which a member sent has broken and there is no newer one: the member
+	// may be dead.
 	Disconnected(member uint64)
 	// Dropped says that messages with entries for a member were dropped. Called by Send too.
 	Dropped(member uint64)
-	// Removed says that another member knows this one to be removed from the group.
+	// Removed reports that, according to another member, this one was removed from the group.
 	Removed()
-	// SnapshotSent says what has become of a snapshot message. Called by Send too.
+	// SnapshotSent reports whether a snapshot message was sent. Called by Send too.
 	SnapshotSent(member uint64, ok bool)
 }
 
@@ -42,9 +42,9 @@ type Config struct {
 	Peers    map[uint64]string // id to address; ID itself is ignored
 	Handler  Handler
 	Logger   *slog.Logger
-	// Dial opens the connection to a member, and makes sure that it is that one; nil: TCP, and no questions.
+	// Dial opens the connection to a member and verifies its identity; nil: TCP without verification.
 	Dial func(ctx context.Context, member uint64, address string) (net.Conn, error)
-	// Admit says whether who has connected may speak as a member, once it has said hello; nil: anybody may.
+	// Admit says, after the hello, whether a peer may act as a given member; nil: every peer may.
 	Admit func(conn net.Conn, member uint64) error
 
 	gone func(member uint64) bool // see Transport.Gone
@@ -122,8 +122,8 @@ func (t *Transport) SetPeers(addrs map[uint64]string) {
 	}
 }
 
-// Gone replaces the members that were removed. They are told so when they say hello, which they do soon:
-// their connections are closed.
+// Gone replaces the list of removed members. Their connections are closed, and when they connect again the answer to
+// their hello tells them that they were removed.
 func (t *Transport) Gone(ids []uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package wire is what controllers of one group say to each other, as bytes: a hello and
-// its answer, then frames. No I/O.
+// Package wire is the encoding of the messages between the members of one group: a hello and its answer, then frames.
+// It does no I/O.
 //
 //	hello   "HOLDRAFT" | version u16 | from u64 | to u64 | length u8 | cluster name
 //	answer  length u8 | reason, empty if the hello was accepted; Removed if it never will be
@@ -9,8 +9,8 @@
 //	state begin  u64: bytes of the state that belongs to the next snapshot message
 //	state chunk  the next bytes of it
 //
-// All numbers are big endian. A state travels in chunks, between the messages, so that
-// heartbeats pass a large snapshot.
+// All numbers are big endian. The state of a snapshot is sent in chunks between other messages, so that a large
+// snapshot does not delay heartbeats.
 package wire
 
 import (

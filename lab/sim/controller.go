@@ -314,4 +314,4 @@ func (n *controllerNode) Compact(index uint64, state []byte) error {
 // Audit implements controller.Outside.
 func (n *controllerNode) Audit(uint64, []byte) error { return nil }
 
-func (n *controllerNode) Hesitate(on bool) { n.p.after(0, func() { n.group.Hesitate(on) }) }
+func (n *controllerNode) DeferElection(on bool) { n.p.after(0, func() { n.group.DeferElection(on) }) }
