@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-sdn/holdfast/agent"
+	"github.com/holdfast-sdn/holdfast/internal/access"
 	"github.com/holdfast-sdn/holdfast/internal/config"
 )
 
@@ -44,7 +45,7 @@ certificate. For a switch on this machine --plain-switches leaves out TLS betwee
 			return runAgent(cmd.Context(), o, log)
 		},
 	}
-	cmd.Flags().StringVar(&o.cluster, "config", "", "the cluster file, which names the controllers")
+	cmd.Flags().StringVar(&o.file, "config", "", "the cluster file, which names the controllers")
 	cmd.Flags().StringSliceVar(&o.controllers, "controllers", nil,
 		"addresses of all controllers, in place of a cluster file (and without TLS)")
 	cmd.Flags().StringVar(&o.listen, "listen", "127.0.0.1:6653", "address for switches to connect to")
@@ -58,18 +59,18 @@ certificate. For a switch on this machine --plain-switches leaves out TLS betwee
 }
 
 type agentOptions struct {
-	cluster, listen, name string
-	controllers           []string
-	plainSwitches         bool
+	file, listen, name string
+	controllers        []string
+	plainSwitches      bool
 }
 
 // runAgent runs the agent until ctx ends or it fails.
 func runAgent(ctx context.Context, o agentOptions, log *slog.Logger) error {
 	cfg := agent.Config{Controllers: o.controllers, Logger: log}
 	cluster := &config.Cluster{}
-	if o.cluster != "" {
+	if o.file != "" {
 		var err error
-		if cluster, err = config.Load(o.cluster, applicationNames()); err != nil {
+		if cluster, err = loadCluster(o.file); err != nil {
 			return err
 		}
 		for _, c := range cluster.Controllers {
@@ -84,7 +85,7 @@ func runAgent(ctx context.Context, o agentOptions, log *slog.Logger) error {
 		return fmt.Errorf("listen for switches: %w: free the address or choose another with --listen", err)
 	}
 	if cluster.TLS != nil {
-		err = secureAgent(ctx, &cfg, cluster, o.name, o.plainSwitches)
+		err = secureAgent(ctx, &cfg, cluster, o)
 		if at, ok := cfg.Listen.Addr().(*net.TCPAddr); o.plainSwitches && ok && !at.IP.IsLoopback() {
 			err = fmt.Errorf("--plain-switches at %s: anybody in the network could be a switch; listen on a "+
 				"loopback address, or leave it out", at)
@@ -95,6 +96,19 @@ func runAgent(ctx context.Context, o agentOptions, log *slog.Logger) error {
 	}
 	log.Info("agent", "listen", cfg.Listen.Addr(), "controllers", cfg.Controllers, "tls", cluster.TLS != nil)
 	return agent.Run(ctx, cfg)
+}
+
+// secureAgent puts TLS around the agent's connections, except those from switches if they are to be plain.
+func secureAgent(ctx context.Context, cfg *agent.Config, cluster *config.Cluster, o agentOptions) error {
+	a, err := access.OfAgent(ctx, cluster, o.name, cfg.Logger)
+	if err != nil {
+		return err
+	}
+	cfg.Dial = a.DialController
+	if !o.plainSwitches {
+		cfg.Listen = a.Switches(cfg.Listen)
+	}
+	return nil
 }
 
 // dialable finds mistakes in the addresses of controllers before they are dialled in the background.

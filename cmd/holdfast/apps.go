@@ -68,7 +68,7 @@ func newApplications(s *config.Cluster) ([]ledger.Application, error) {
 	var list []ledger.Application
 	for _, name := range names {
 		if name == config.RyuApp {
-			list = append(list, hosting.NewApplication("")) // hostApplications knows which
+			list = append(list, hosting.NewApplication("")) // package process knows which
 			continue
 		}
 		make, ok := applications[name]

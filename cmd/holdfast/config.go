@@ -63,7 +63,7 @@ The first mistake, if any, is printed with its line and its remedy, and the exit
 		Example: `  holdfast config check holdfast.yaml`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			cluster, err := config.Load(args[0], applicationNames())
+			cluster, err := loadCluster(args[0])
 			if err != nil {
 				return err
 			}

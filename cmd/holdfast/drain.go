@@ -1,18 +1,13 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"net/http"
 
 	"github.com/spf13/cobra"
-
-	"github.com/holdfast-sdn/holdfast/controller"
 )
 
 func drainCommand() *cobra.Command {
-	var cluster string
+	var file string
 	cmd := &cobra.Command{
 		Use:   "drain --config FILE [CONTROLLER]",
 		Short: "Make a controller give the leadership away",
@@ -25,20 +20,20 @@ If nobody has led for more than ten election timeouts, a drained controller does
   holdfast drain --config holdfast.yaml`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o, err := newOperator(cluster)
+			o, err := newClient(file)
 			if err != nil {
 				return err
 			}
-			defer o.close()
+			defer o.Close()
 			name := ""
 			if len(args) > 0 {
 				name = args[0]
-			} else if m, err := o.members(cmd.Context()); err == nil {
+			} else if m, err := o.Members(cmd.Context()); err == nil {
 				name = m.Leader
 			} else {
 				return err
 			}
-			leader, err := o.drain(cmd.Context(), name)
+			leader, err := o.Drain(cmd.Context(), name)
 			if err != nil {
 				return err
 			}
@@ -46,28 +41,6 @@ If nobody has led for more than ten election timeouts, a drained controller does
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&cluster, "config", "holdfast.yaml", "the cluster file")
+	cmd.Flags().StringVar(&file, "config", "holdfast.yaml", "the cluster file")
 	return cmd
-}
-
-// drain drains a controller, and returns who leads then.
-func (o *operator) drain(ctx context.Context, name string) (leader string, err error) {
-	c, ok := o.cluster.Controller(name)
-	if !ok {
-		return "", fmt.Errorf("no controller is called %q in the cluster file; there are %v", name,
-			controllerNames(o.cluster))
-	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	for {
-		var m controller.Members
-		err := o.call(ctx, c, http.MethodPost, "/v1/drain", struct{}{}, &m)
-		var no *refused
-		if err == nil || !errors.As(err, &no) || !no.later() {
-			return m.Leader, err
-		}
-		if ended := sleep(ctx, retryPause); ended != nil {
-			return "", fmt.Errorf("%s did not give the leadership away: %w (%w)", name, err, ended)
-		}
-	}
 }

@@ -1,12 +1,8 @@
 package main
 
 import (
-	"context"
-	"crypto/x509"
 	"errors"
-	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"slices"
 	"time"
@@ -14,16 +10,16 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-sdn/holdfast/controller"
+	"github.com/holdfast-sdn/holdfast/controller/client"
+	"github.com/holdfast-sdn/holdfast/internal/access"
 	"github.com/holdfast-sdn/holdfast/internal/config"
-	"github.com/holdfast-sdn/holdfast/internal/mtls"
-	"github.com/holdfast-sdn/holdfast/internal/pki"
 	"github.com/holdfast-sdn/holdfast/network/liveness"
 	"github.com/holdfast-sdn/holdfast/network/liveness/setup"
 	"github.com/holdfast-sdn/holdfast/network/show"
 )
 
 func linksCommand() *cobra.Command {
-	var cluster string
+	var file string
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "links --config FILE",
@@ -37,14 +33,14 @@ The controller that leads answers: it follows the switches' databases.`,
   holdfast links --json | jq '.links[] | select(.last_failure)'`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			o, err := newOperator(cluster)
+			o, err := newClient(file)
 			if err != nil {
 				return err
 			}
-			defer o.close()
+			defer o.Close()
 			var r setup.Report
-			err = o.askLeader(cmd.Context(), http.MethodGet, linksPath, nil, &r)
-			if absent(err) {
+			err = o.Leader(cmd.Context(), http.MethodGet, linksPath, nil, &r)
+			if client.NotFound(err) {
 				return errors.New("application liveness does not run: put recovery, or liveness, among the apps of " +
 					"the cluster file")
 			}
@@ -57,30 +53,24 @@ The controller that leads answers: it follows the switches' databases.`,
 			return show.WriteLinks(cmd.OutOrStdout(), &r, time.Now())
 		},
 	}
-	cmd.Flags().StringVar(&cluster, "config", "holdfast.yaml", "the cluster file")
+	cmd.Flags().StringVar(&file, "config", "holdfast.yaml", "the cluster file")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }
 
 const linksPath = "/v1/links"
 
-// watchLinks has the controller set up BFD while it leads, if it runs application liveness. c is nil without TLS.
-func watchLinks(cfg *controller.Config, s *config.Cluster, c *mtls.Credentials, log *slog.Logger) {
+// watchLinks returns what makes the duty of the leader to set up BFD, if application liveness runs; else nil.
+func watchLinks(s *config.Cluster, log *slog.Logger) func(*access.Controller) *controller.Duty {
 	if !slices.Contains(withRequirements(s.Apps), liveness.Name) {
-		return
+		return nil
 	}
-	own := setup.Config{Enabled: s.BFD.Enabled, Database: s.BFD.Database, Floor: s.BFD.Floor,
-		Multiplier: int(s.BFD.Multiplier), Logger: log}
-	if c != nil {
-		own.DialTLS = func(ctx context.Context, address string) (net.Conn, error) {
-			conn, err := c.Dial(ctx, address, mtls.Role(pki.Switch))
-			if invalid, ok := errors.AsType[x509.CertificateInvalidError](err); ok &&
-				invalid.Reason == x509.IncompatibleUsage {
-				return nil, fmt.Errorf("%w; a switch serves its database if it has the certificate of `holdfast "+
-					"pki issue switch NAME --address ADDRESS`", err)
-			}
-			return conn, err
+	return func(secure *access.Controller) *controller.Duty {
+		cfg := setup.Config{Enabled: s.BFD.Enabled, Database: s.BFD.Database, Floor: s.BFD.Floor,
+			Multiplier: int(s.BFD.Multiplier), Logger: log}
+		if secure != nil {
+			cfg.DialTLS = secure.DialDatabase
 		}
+		return setup.New(cfg).Duty(linksPath)
 	}
-	cfg.Duty = setup.New(own).Duty(linksPath)
 }

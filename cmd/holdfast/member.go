@@ -4,16 +4,13 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net/http"
 	"slices"
-	"strconv"
 	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-sdn/holdfast/controller"
-	"github.com/holdfast-sdn/holdfast/internal/config"
+	"github.com/holdfast-sdn/holdfast/controller/client"
 )
 
 func memberCommand() *cobra.Command {
@@ -34,15 +31,15 @@ A command that is interrupted can be given again, and goes on where it was.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	var f memberFlags
-	cmd.PersistentFlags().StringVar(&f.cluster, "config", "holdfast.yaml", "the cluster file")
+	cmd.PersistentFlags().StringVar(&f.file, "config", "holdfast.yaml", "the cluster file")
 	cmd.PersistentFlags().BoolVar(&f.asJSON, "json", false, "print the outcome as JSON")
 	cmd.AddCommand(memberListCommand(&f), memberAddCommand(&f), memberRemoveCommand(&f), memberReplaceCommand(&f))
 	return cmd
 }
 
 type memberFlags struct {
-	cluster string
-	asJSON  bool
+	file   string
+	asJSON bool
 }
 
 func memberListCommand(f *memberFlags) *cobra.Command {
@@ -55,12 +52,12 @@ leader is connected to them, and how much of its log they have.`,
   holdfast member list --config holdfast.yaml --json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			o, err := newOperator(f.cluster)
+			o, err := newClient(f.file)
 			if err != nil {
 				return err
 			}
-			defer o.close()
-			m, err := o.members(cmd.Context())
+			defer o.Close()
+			m, err := o.Members(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -89,8 +86,8 @@ connect) are those of the cluster file if they are left out.`,
   holdfast member add --config holdfast.yaml c4 4 10.0.0.4:7001`,
 		Args: withOrWithoutAddress(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return f.change(cmd, func(o *operator, _ controller.Members) (c controller.MemberChange, err error) {
-				c.Add, err = o.newMember(args)
+			return f.change(cmd, func(o *client.Client, _ controller.Members) (c controller.MemberChange, err error) {
+				c.Add, err = newMember(o, args)
 				return c, err
 			})
 		},
@@ -106,8 +103,8 @@ leadership away first. Of three controllers none can be removed, only replaced.`
 		Example: `  holdfast member remove --config holdfast.yaml c5`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return f.change(cmd, func(_ *operator, now controller.Members) (c controller.MemberChange, err error) {
-				c.Remove, err = memberID(now, args[0], 0)
+			return f.change(cmd, func(_ *client.Client, now controller.Members) (c controller.MemberChange, err error) {
+				c.Remove, err = client.MemberID(now, args[0], 0)
 				return c, err
 			})
 		},
@@ -128,9 +125,9 @@ addresses: in the cluster file, give it another name, or another id.`,
   holdfast member replace --config holdfast.yaml c3 c4 4 10.0.0.4:7001`,
 		Args: withOrWithoutAddress(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return f.change(cmd, func(o *operator, now controller.Members) (c controller.MemberChange, err error) {
-				if c.Add, err = o.newMember(args[1:]); err == nil {
-					c.Remove, err = memberID(now, args[0], c.Add.ID)
+			return f.change(cmd, func(o *client.Client, now controller.Members) (c controller.MemberChange, err error) {
+				if c.Add, err = newMember(o, args[1:]); err == nil {
+					c.Remove, err = client.MemberID(now, args[0], c.Add.ID)
 				}
 				return c, err
 			})
@@ -139,55 +136,22 @@ addresses: in the cluster file, give it another name, or another id.`,
 }
 
 // newMember takes a name, and an id and an address if they are not those of the cluster file.
-func (o *operator) newMember(args []string) (*controller.NewMember, error) {
+func newMember(o *client.Client, args []string) (*controller.NewMember, error) {
 	if len(args) == 1 {
-		c, ok := o.cluster.Controller(args[0])
-		if !ok {
-			return nil, fmt.Errorf("no controller is called %q in the cluster file; there are %v; add it, or give its "+
-				"id and address as well", args[0], controllerNames(o.cluster))
-		}
-		return &controller.NewMember{Name: c.Name, ID: c.ID, Address: c.Peer}, nil
+		return o.NewMember(args[0])
 	}
-	id, err := strconv.ParseUint(args[1], 10, 64)
-	if err != nil || id == 0 || id > config.MaxID {
-		return nil, fmt.Errorf("id %q: use a whole number from 1 to %d", args[1], uint64(config.MaxID))
-	}
-	return &controller.NewMember{Name: args[0], ID: id, Address: args[2]}, nil
-}
-
-// memberID finds a member by name or id, other than the one which replaces it; 0 if that has happened.
-func memberID(now controller.Members, who string, by uint64) (uint64, error) {
-	var found []uint64
-	var names []string
-	replaced := false
-	for _, m := range now.Members {
-		if m.ID != by && (m.Name == who || strconv.FormatUint(m.ID, 10) == who) {
-			found = append(found, m.ID)
-		}
-		names = append(names, m.Name)
-		replaced = replaced || m.ID == by
-	}
-	switch {
-	case len(found) == 1:
-		return found[0], nil
-	case len(found) == 0 && replaced: // by this command, given before
-		return 0, nil
-	case len(found) == 0:
-		return 0, fmt.Errorf("no member is called %q; there are %v", who, names)
-	default:
-		return 0, fmt.Errorf("several members are called %q: name one by its id, of %v", who, found)
-	}
+	return client.NewMemberAt(args[0], args[1], args[2])
 }
 
 // change asks for a change until it is done, and prints the members then.
 func (f *memberFlags) change(cmd *cobra.Command,
-	plan func(*operator, controller.Members) (controller.MemberChange, error)) error {
-	o, err := newOperator(f.cluster)
+	plan func(*client.Client, controller.Members) (controller.MemberChange, error)) error {
+	o, err := newClient(f.file)
 	if err != nil {
 		return err
 	}
-	defer o.close()
-	now, err := o.members(cmd.Context())
+	defer o.Close()
+	now, err := o.Members(cmd.Context())
 	if err != nil {
 		return err
 	}
@@ -195,48 +159,37 @@ func (f *memberFlags) change(cmd *cobra.Command,
 	if err != nil {
 		return err
 	}
-	m, err := o.change(cmd.Context(), wanted, cmd.ErrOrStderr())
+	m, err := await(cmd.Context(), o, wanted, cmd.ErrOrStderr())
 	if err != nil {
 		return err
 	}
 	return f.print(cmd.OutOrStdout(), m)
 }
 
-// catchUpPause is how often a new member is looked at.
-const catchUpPause = 100 * time.Millisecond
-
-func (o *operator) change(ctx context.Context, wanted controller.MemberChange, out io.Writer) (controller.Members,
+// await asks for a change until it is in effect, with a progress bar while a new member gets the log.
+func await(ctx context.Context, o *client.Client, wanted controller.MemberChange, out io.Writer) (controller.Members,
 	error) {
 	bar := newProgress(out)
 	defer bar.clear()
 	said := false
-	for asked := 1; ; asked++ {
-		var m controller.Members
-		if err := o.askLeader(ctx, http.MethodPost, "/v1/members", wanted, &m); err != nil {
-			return m, err
+	m, changed, err := o.Change(ctx, wanted, func(m controller.Members) {
+		w := m.Waiting
+		if w == nil {
+			return
 		}
-		if m.Done {
-			if asked == 1 {
-				fmt.Fprintln(out, "nothing is left to change: a controller that is to be replaced needs another "+
-					"name or id in the cluster file")
-			}
-			return m, nil
+		if !w.Connected && !said {
+			said = true
+			fmt.Fprintf(out, "%s is added, but not connected: start it with holdfast serve --join; waiting for it\n",
+				w.Name)
 		}
-		pause, doing := retryPause, "the change is not finished"
-		if w := m.Waiting; w != nil {
-			pause, doing = catchUpPause, w.Name+" stands by, and does not have the log yet"
-			if !w.Connected && !said {
-				said = true
-				fmt.Fprintf(out, "%s is added and not there: start it with holdfast serve --join; waiting for it\n",
-					w.Name)
-			}
-			bar.show(float64(w.Match)/float64(max(m.Last, 1)),
-				fmt.Sprintf("%s has %d of %d entries", w.Name, w.Match, m.Last))
-		}
-		if err := sleep(ctx, pause); err != nil {
-			return m, fmt.Errorf("%s: %w", doing, err)
-		}
+		bar.show(float64(w.Match)/float64(max(m.Last, 1)),
+			fmt.Sprintf("%s has %d of %d entries", w.Name, w.Match, m.Last))
+	})
+	if err == nil && !changed {
+		fmt.Fprintln(out, "nothing is left to change: a controller that is to be replaced needs another "+
+			"name or id in the cluster file")
 	}
+	return m, err
 }
 
 func (f *memberFlags) print(out io.Writer, m controller.Members) error {

@@ -111,29 +111,6 @@ c3          3   127.0.0.1:1  votes  true       40 of 40
 	}
 }
 
-func TestMemberID(t *testing.T) {
-	now := three()
-	now.Members = append(now.Members, controller.Member{Name: "c3", ID: 33})
-	for _, c := range []struct {
-		who  string
-		by   uint64
-		want uint64
-		says string
-	}{
-		{"c1", 0, 1, ""},
-		{"33", 0, 33, ""},
-		{"c3", 33, 3, ""},
-		{"c3", 0, 0, "several members"},
-		{"c0", 33, 0, ""}, // was replaced by 33 before
-		{"c0", 0, 0, "no member"},
-	} {
-		got, err := memberID(now, c.who, c.by)
-		if got != c.want || (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
-			t.Errorf("%s, replaced by %d: %d, %v", c.who, c.by, got, err)
-		}
-	}
-}
-
 func TestDrainCommand(t *testing.T) {
 	asked := 0
 	cluster := fakes(t, func(name, request, _ string) (int, any) {

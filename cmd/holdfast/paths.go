@@ -7,12 +7,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-sdn/holdfast/controller/client"
 	"github.com/holdfast-sdn/holdfast/network/paths"
 	"github.com/holdfast-sdn/holdfast/network/show"
 )
 
 func pathsCommand() *cobra.Command {
-	var cluster, disjoint string
+	var file, disjoint string
 	var asJSON bool
 	modes := map[string]paths.Disjoint{"link": paths.LinkDisjoint, "node": paths.NodeDisjoint}
 	cmd := &cobra.Command{
@@ -46,26 +47,26 @@ Where recovery does not run, nothing of that is installed; then the paths are th
 			if avoid != nil && len(args) == 0 {
 				return fmt.Errorf("--disjoint %s asks for other paths than are installed: give two places", disjoint)
 			}
-			o, err := newOperator(cluster)
+			o, err := newClient(file)
 			if err != nil {
 				return err
 			}
-			defer o.close()
+			defer o.Close()
 			if len(args) == 0 {
-				return o.printProtection(cmd, asJSON)
+				return printProtection(cmd, o, asJSON)
 			}
-			return o.printPaths(cmd, show.Question{From: args[0], To: args[1], Avoid: avoid}, asJSON)
+			return printPaths(cmd, o, show.Question{From: args[0], To: args[1], Avoid: avoid}, asJSON)
 		},
 	}
-	cmd.Flags().StringVar(&cluster, "config", "holdfast.yaml", "the cluster file")
+	cmd.Flags().StringVar(&file, "config", "holdfast.yaml", "the cluster file")
 	cmd.Flags().StringVar(&disjoint, "disjoint", "",
 		"what backups avoid, link or node; as it is installed unless given")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }
 
-func (o *operator) printProtection(cmd *cobra.Command, asJSON bool) error {
-	v, err := o.recovery(cmd.Context(), cmd.ErrOrStderr())
+func printProtection(cmd *cobra.Command, o *client.Client, asJSON bool) error {
+	v, err := readRecovery(cmd.Context(), o, cmd.ErrOrStderr())
 	if err != nil {
 		return err
 	}
@@ -80,13 +81,13 @@ func (o *operator) printProtection(cmd *cobra.Command, asJSON bool) error {
 	return p.WriteText(cmd.OutOrStdout(), now)
 }
 
-func (o *operator) printPaths(cmd *cobra.Command, q show.Question, asJSON bool) error {
-	s, err := o.topology(cmd.Context(), cmd.ErrOrStderr())
+func printPaths(cmd *cobra.Command, o *client.Client, q show.Question, asJSON bool) error {
+	s, err := readTopology(cmd.Context(), o, cmd.ErrOrStderr())
 	if err != nil {
 		return err
 	}
-	v, err := o.recovery(cmd.Context(), io.Discard) // topology has warned
-	if err != nil && !absent(err) {
+	v, err := readRecovery(cmd.Context(), o, io.Discard) // topology has warned
+	if err != nil && !client.NotFound(err) {
 		return err
 	}
 	p, err := show.Ask(s, v, q, time.Now())

@@ -4,14 +4,11 @@ import (
 	"context"
 	"log/slog"
 	"net"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/holdfast-sdn/holdfast/controller"
-	"github.com/holdfast-sdn/holdfast/internal/config"
 	"github.com/holdfast-sdn/holdfast/internal/mtls"
 	"github.com/holdfast-sdn/holdfast/internal/pki"
 )
@@ -105,25 +102,6 @@ func TestTLSMistakes(t *testing.T) {
 				t.Errorf("exit code %d, stderr\n got %swant %s", code, stderr, tc.want)
 			}
 		})
-	}
-}
-
-// A controller takes no certificate but its own, whatever its role.
-func TestServeWithAnothersCertificate(t *testing.T) {
-	dir := authority(t, "controller c2")
-	for _, part := range []string{".pem", "-key.pem"} {
-		if err := os.Rename(filepath.Join(dir, "c2"+part), filepath.Join(dir, "c1"+part)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	s, err := config.Load(tlsCluster(t, dir), applicationNames())
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = secure(t.Context(), new(controller.Config), s, s.Controllers[0], slog.New(slog.DiscardHandler))
-	if want := "it is that of controller c2, and controller c1 is expected here"; err == nil ||
-		!strings.Contains(err.Error(), want) {
-		t.Errorf("got %v, want %s", err, want)
 	}
 }
 

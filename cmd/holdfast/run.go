@@ -17,6 +17,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/consensus"
 	"github.com/holdfast-sdn/holdfast/controller"
 	"github.com/holdfast-sdn/holdfast/controller/hosting"
+	"github.com/holdfast-sdn/holdfast/controller/process"
 	"github.com/holdfast-sdn/holdfast/internal/config"
 	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/ryu"
@@ -113,7 +114,7 @@ in apps: of a cluster file, and use holdfast serve.`,
 	return cmd
 }
 
-// runAlone is the one controller of a cluster that is gone when it ends.
+// runAlone runs the only controller of a cluster that is gone when it ends.
 func runAlone(ctx context.Context, o runOptions) error {
 	log, end, err := o.logger()
 	if err != nil {
@@ -122,56 +123,15 @@ func runAlone(ctx context.Context, o runOptions) error {
 	defer end()
 	cfg, err := o.config(ctx, log)
 	if err != nil {
-		return errors.Join(err, closeUnused(cfg))
+		return errors.Join(err, process.CloseUnused(cfg))
 	}
 	if o.pidFile != "" {
 		if err := os.WriteFile(o.pidFile, []byte(strconv.Itoa(os.Getpid())+"\n"), 0o644); err != nil {
-			return errors.Join(fmt.Errorf("pid file: %w", err), closeUnused(cfg))
+			return errors.Join(fmt.Errorf("pid file: %w", err), process.CloseUnused(cfg))
 		}
 		defer os.Remove(o.pidFile)
 	}
-	// The log is a file without fsync, since in memory it would be several times the applications' history.
-	if cfg.Consensus.Dir, err = os.MkdirTemp("", "holdfast-run-"); err != nil {
-		return errors.Join(fmt.Errorf("folder for the log: %w", err), closeUnused(cfg))
-	}
-	defer os.RemoveAll(cfg.Consensus.Dir)
-	c, err := controller.Start(cfg)
-	if err != nil {
-		return errors.Join(err, closeUnused(cfg))
-	}
-	log.Info("listening for switches", "openflow", cfg.OpenFlow.Addr())
-	if cfg.REST != nil {
-		log.Info("listening for requests to applications", "rest", cfg.REST.Addr())
-	}
-	loaded := make(chan error, 1)
-	go func() { loaded <- awaitLoaded(ctx, c) }() // ends with ctx, or the controller
-	for {
-		select {
-		case <-ctx.Done():
-			return c.Close()
-		case <-c.Done():
-			return c.Err()
-		case err := <-loaded:
-			if err != nil && ctx.Err() == nil {
-				return errors.Join(err, c.Close())
-			}
-		}
-	}
-}
-
-// awaitLoaded waits until the applications run, and says so if they cannot.
-func awaitLoaded(ctx context.Context, c *controller.Controller) error {
-	for ctx.Err() == nil {
-		s, err := c.Status(ctx)
-		switch {
-		case err != nil || s.Hosted.State == "running":
-			return nil
-		case s.Hosted.Restarts > 0:
-			return errors.New("the applications cannot be loaded: the log says why")
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
-	return nil
+	return process.Alone(ctx, cfg)
 }
 
 func (o runOptions) logger() (log *slog.Logger, end func(), err error) {

@@ -1,24 +1,18 @@
 package main
 
 import (
-	"context"
-	"encoding/json"
 	"fmt"
 	"io"
-	"net/http"
 	"slices"
-	"sync"
 	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/holdfast-sdn/holdfast/controller"
-	"github.com/holdfast-sdn/holdfast/internal/config"
+	"github.com/holdfast-sdn/holdfast/controller/client"
 )
 
 func statusCommand() *cobra.Command {
-	var cluster string
+	var file string
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "status --config FILE",
@@ -33,96 +27,30 @@ a controller. {name} in the cluster file stands for "operator".`,
   holdfast status --config holdfast.yaml --json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := config.Load(cluster, applicationNames())
+			o, err := newClient(file)
 			if err != nil {
 				return err
 			}
-			client, err := apiClient(s)
-			if err != nil {
-				return err
-			}
-			defer client.CloseIdleConnections()
-			answers := askAll(cmd.Context(), client, s)
+			defer o.Close()
+			answers := o.Status(cmd.Context())
 			if asJSON {
 				err = writeJSON(cmd.OutOrStdout(), map[string]any{"controllers": answers})
 			} else {
 				err = printStatus(cmd.OutOrStdout(), answers)
 			}
-			if err == nil && leaderOf(answers) == nil {
+			if err == nil && client.LeaderOf(answers) == nil {
 				err = fmt.Errorf("no controller leads: a majority of the %d controllers must run and reach each other",
 					len(answers))
 			}
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&cluster, "config", "holdfast.yaml", "the cluster file")
+	cmd.Flags().StringVar(&file, "config", "holdfast.yaml", "the cluster file")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }
 
-// answer is what one controller said, or why it said nothing.
-type answer struct {
-	Name   string             `json:"name"`
-	Error  string             `json:"error,omitempty"`
-	Status *controller.Status `json:"status,omitempty"`
-}
-
-// askTimeout bounds how long a controller may take to answer.
-const askTimeout = 2 * time.Second
-
-// askAll asks all controllers at once.
-func askAll(ctx context.Context, client *http.Client, s *config.Cluster) []answer {
-	answers := make([]answer, len(s.Controllers))
-	var wg sync.WaitGroup
-	for i, c := range s.Controllers {
-		wg.Go(func() {
-			answers[i].Name = c.Name
-			st, err := askStatus(ctx, client, c.API)
-			if err != nil {
-				answers[i].Error = err.Error()
-				return
-			}
-			answers[i].Status = st
-		})
-	}
-	wg.Wait()
-	return answers
-}
-
-func askStatus(ctx context.Context, client *http.Client, addr string) (*controller.Status, error) {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/v1/status", nil)
-	if err != nil {
-		return nil, err
-	}
-	resp, err := client.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		text, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<10))
-		return nil, fmt.Errorf("%s: %s", resp.Status, text)
-	}
-	st := new(controller.Status)
-	if err := json.NewDecoder(resp.Body).Decode(st); err != nil {
-		return nil, fmt.Errorf("answer of %s: %w", addr, err)
-	}
-	return st, nil
-}
-
-func leaderOf(answers []answer) *controller.Status {
-	var leader *controller.Status
-	for _, a := range answers {
-		if a.Status != nil && a.Status.Role == "leader" && (leader == nil || a.Status.Term > leader.Term) {
-			leader = a.Status
-		}
-	}
-	return leader
-}
-
-func printStatus(out io.Writer, answers []answer) error {
+func printStatus(out io.Writer, answers []client.Answer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "CONTROLLER\tROLE\tTERM\tLAST\tCOMMITTED\tAPPLIED\tSNAPSHOT")
 	for _, a := range answers {
@@ -138,10 +66,10 @@ func printStatus(out io.Writer, answers []answer) error {
 	}
 	for _, a := range answers {
 		if a.Error != "" {
-			fmt.Fprintf(out, "%s: %s\n", a.Name, a.Error)
+			fmt.Fprintln(out, a.Error)
 		}
 	}
-	leader := leaderOf(answers)
+	leader := client.LeaderOf(answers)
 	if leader == nil {
 		return nil
 	}
@@ -180,7 +108,7 @@ func printStatus(out io.Writer, answers []answer) error {
 
 // standbys counts the controllers that could take a switch over without missing an event, and those
 // that are connected to it and could not yet.
-func standbys(answers []answer, id string) string {
+func standbys(answers []client.Answer, id string) string {
 	ready, behind := 0, 0
 	for _, a := range answers {
 		if a.Status == nil {

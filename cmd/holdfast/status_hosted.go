@@ -5,12 +5,14 @@ import (
 	"io"
 	"slices"
 	"text/tabwriter"
+
+	"github.com/holdfast-sdn/holdfast/controller/client"
 )
 
 // printHosted shows how each controller's host of Ryu applications is, if they have one.
-func printHosted(out io.Writer, answers []answer) error {
+func printHosted(out io.Writer, answers []client.Answer) error {
 	hosted := slices.DeleteFunc(slices.Clone(answers),
-		func(a answer) bool { return a.Status == nil || a.Status.Hosted == nil })
+		func(a client.Answer) bool { return a.Status == nil || a.Status.Hosted == nil })
 	if len(hosted) == 0 {
 		return nil
 	}

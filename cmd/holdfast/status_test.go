@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-sdn/holdfast/controller"
+	"github.com/holdfast-sdn/holdfast/controller/client"
 	"github.com/holdfast-sdn/holdfast/controller/hosting"
 )
 
@@ -31,33 +32,33 @@ func TestPrintStatus(t *testing.T) {
 	stale := &controller.Status{Name: "c3", Role: "leader", Term: 2, Apps: []string{"hub"}}
 	for _, c := range []struct {
 		name    string
-		answers []answer
+		answers []client.Answer
 		want    []string // in this order
 		not     string
 	}{
-		{"a leader, and one without an answer", []answer{{Name: "c1", Status: leader},
-			{Name: "c2", Error: "connection refused"}},
+		{"a leader, and one without an answer", []client.Answer{{Name: "c1", Status: leader},
+			{Name: "c2", Error: "ask controller c2: connection refused"}},
 			[]string{"c1", "leader", "c2", "no answer", "c2: connection refused", "0000000000000001", "up", "c1",
 				"agent", "1.3", "exactly-once", "5", "7", "6"}, "cluster file"},
-		{"another application", []answer{{Name: "c1", Status: leader}, {Name: "c2", Status: other}},
+		{"another application", []client.Answer{{Name: "c1", Status: leader}, {Name: "c2", Status: other}},
 			[]string{"follower", "c2 runs [learning] and the leader [hub]", "cluster file"}, "no answer"},
-		{"no agent", []answer{{Name: "c1", Status: stock}, {Name: "c2", Status: standby(true)},
+		{"no agent", []client.Answer{{Name: "c1", Status: stock}, {Name: "c2", Status: standby(true)},
 			{Name: "c3", Status: standby(false)}},
 			[]string{"STANDBY", "0000000000000002", "up", "c1", "1 (+1 not in step)", "stock", "1.4", "at-least-once",
 				"0000000000000002: at-least-once: it has no bundles"}, "cluster file"},
-		{"an agent that knows a later term", []answer{{Name: "c1", Status: outdone}},
+		{"an agent that knows a later term", []client.Answer{{Name: "c1", Status: outdone}},
 			[]string{"0000000000000003", "down", "-", "agent", "none", "0000000000000003: none: a later term"},
 			"cluster file"},
 		{"two that say they lead: the higher term does",
-			[]answer{{Name: "c3", Status: stale}, {Name: "c1", Status: leader}},
+			[]client.Answer{{Name: "c3", Status: stale}, {Name: "c1", Status: leader}},
 			[]string{"SWITCH", "0000000000000001", "c1"}, "no switch"},
-		{"nobody leads", []answer{{Name: "c2", Status: other}}, []string{"follower"}, "SWITCH"},
-		{"applications of Ryu", []answer{{Name: "c1", Status: hosts}, {Name: "c2", Status: diverged}},
+		{"nobody leads", []client.Answer{{Name: "c2", Status: other}}, []string{"follower"}, "SWITCH"},
+		{"applications of Ryu", []client.Answer{{Name: "c1", Status: hosts}, {Name: "c2", Status: diverged}},
 			[]string{"RYU AT", "c1", "running", "70", "60", "50", "3.0 MB", "-", "2", "c2", "catching up", "5", "4.2.2",
 				"c1: its host ended last: hung at input 7",
 				"c1: no checkpoint", "a thread waits", "c2: its applications did something else", "at input 9",
 				"no switch has connected yet"}, "other applications"},
-		{"no switch yet", []answer{{Name: "c3", Status: stale}}, []string{"no switch has connected yet"}, "MASTER"},
+		{"no switch yet", []client.Answer{{Name: "c3", Status: stale}}, []string{"no switch has connected yet"}, "MASTER"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var b strings.Builder

@@ -9,7 +9,7 @@ import (
 )
 
 func topologyCommand() *cobra.Command {
-	var cluster string
+	var file string
 	var asJSON, asDOT bool
 	cmd := &cobra.Command{
 		Use:   "topology --config FILE",
@@ -24,12 +24,12 @@ Any controller can answer, also while nobody leads.`,
   holdfast topology --dot | dot -Tsvg > network.svg`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			o, err := newOperator(cluster)
+			o, err := newClient(file)
 			if err != nil {
 				return err
 			}
-			defer o.close()
-			s, err := o.topology(cmd.Context(), cmd.ErrOrStderr())
+			defer o.Close()
+			s, err := readTopology(cmd.Context(), o, cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
@@ -43,7 +43,7 @@ Any controller can answer, also while nobody leads.`,
 			return t.WriteText(out, time.Now())
 		},
 	}
-	cmd.Flags().StringVar(&cluster, "config", "holdfast.yaml", "the cluster file")
+	cmd.Flags().StringVar(&file, "config", "holdfast.yaml", "the cluster file")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	cmd.Flags().BoolVar(&asDOT, "dot", false, "print a graph for Graphviz")
 	cmd.MarkFlagsMutuallyExclusive("json", "dot")

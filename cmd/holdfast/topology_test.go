@@ -59,7 +59,7 @@ func TestTopology(t *testing.T) {
 		{"an old release", map[string]any{"c1": down, "c2": down, "c3": ofRelease("")}, "", "", "(an older one,",
 			exitFailed},
 		{"another build", map[string]any{"c1": down, "c2": broken, "c3": down}, "", "",
-			"controller c9 may be of another build, use the holdfast beside it", exitFailed},
+			"controller c9 may be of another build, use the holdfast binary beside it", exitFailed},
 		{"nobody answers", map[string]any{"c1": down, "c2": down, "c3": down}, "", "", "is stopping", exitFailed},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -129,6 +129,24 @@ func (s *Cluster) Controller(name string) (Controller, bool) {
 	return Controller{}, false
 }
 
+// Named is Controller with an error that names those that there are.
+func (s *Cluster) Named(name string) (Controller, error) {
+	c, ok := s.Controller(name)
+	if !ok {
+		return c, fmt.Errorf("no controller is called %q in the cluster file; there are %v", name, s.Names())
+	}
+	return c, nil
+}
+
+// Names returns the names of the controllers, in the order of the file.
+func (s *Cluster) Names() []string {
+	var names []string
+	for _, c := range s.Controllers {
+		names = append(names, c.Name)
+	}
+	return names
+}
+
 // DataDir returns the folder of controller c.
 func (s *Cluster) DataDir(c Controller) string { return filepath.Join(s.Data, c.Name) }
 

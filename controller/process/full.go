@@ -1,33 +1,31 @@
-package main
+package process
 
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/consensus/storage/disk"
+	"github.com/holdfast-sdn/holdfast/internal/access"
 	"github.com/holdfast-sdn/holdfast/internal/config"
 )
 
 // roomInterval is how often a controller whose disk is full looks whether there is room again.
 const roomInterval = time.Second
 
-// awaitRoom returns when there is room on a controller's disk, or ctx ends. Till then the controller does not
-// take part in anything: whoever asks its API is told why.
-func awaitRoom(ctx context.Context, s *config.Cluster, me config.Controller, full *disk.FullError,
-	log *slog.Logger) error {
+// awaitRoom returns when there is room on a controller's disk, or ctx ends. Until then the controller takes part in
+// nothing, and its API says why.
+func awaitRoom(ctx context.Context, cfg Config, me config.Controller, full *disk.FullError) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	l, err := listen("the API", me.API)
+	secure, err := access.OfController(ctx, cfg.Cluster, me.Name, cfg.Logger)
 	if err != nil {
 		return err
 	}
-	api, err := secureAPI(ctx, l, s, me, log)
+	l, err := listen("the API", me.API)
 	if err != nil {
-		l.Close()
 		return err
 	}
 	var says atomic.Pointer[string]
@@ -37,11 +35,11 @@ func awaitRoom(ctx context.Context, s *config.Cluster, me config.Controller, ful
 		})}
 	says.Store(new(full.Error()))
 	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(api) }() // ends with Close
+	go func() { ended <- server.Serve(secure.API(l)) }() // ends with Close
 	defer func() { server.Close(); <-ended }()
 
-	log.Error("this controller stands still until there is room on its disk: it votes for nobody and acknowledges "+
-		"nothing, the others go on without it", "err", full)
+	cfg.Logger.Error("this controller stands still until there is room on its disk: it votes for nobody and "+
+		"acknowledges nothing; the others go on without it", "err", full)
 	next := time.NewTicker(roomInterval)
 	defer next.Stop()
 	for {
@@ -55,11 +53,10 @@ func awaitRoom(ctx context.Context, s *config.Cluster, me config.Controller, ful
 		case err != nil:
 			return err
 		case free >= wanted:
-			log.Info("there is room on the disk again; starting", "dir", full.Dir, "free", free)
+			cfg.Logger.Info("there is room on the disk again; starting", "dir", full.Dir, "free", free)
 			return nil
 		}
 		says.Store(new(fmt.Sprintf("this controller stands still, since the disk of %s is full: %d MB are free and "+
-			"%d MB are needed; make room there, and it goes on by itself",
-			full.Dir, free>>20, wanted>>20)))
+			"%d MB are needed; make room there, and it goes on by itself", full.Dir, free>>20, wanted>>20)))
 	}
 }

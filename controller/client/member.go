@@ -1,0 +1,105 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"github.com/holdfast-sdn/holdfast/controller"
+	"github.com/holdfast-sdn/holdfast/internal/config"
+)
+
+// Members asks the leader for the members.
+func (c *Client) Members(ctx context.Context) (controller.Members, error) {
+	var m controller.Members
+	err := c.Leader(ctx, http.MethodGet, "/v1/members", nil, &m)
+	return m, err
+}
+
+// Change asks for a change of the members until it is in effect or ctx ends. It calls waiting each time it has to wait;
+// Members.Waiting says for whom, if it is for a new one. changed is false if the change had been made before.
+func (c *Client) Change(ctx context.Context, wanted controller.MemberChange,
+	waiting func(controller.Members)) (m controller.Members, changed bool, err error) {
+	for {
+		m = controller.Members{}
+		if err := c.Leader(ctx, http.MethodPost, "/v1/members", wanted, &m); err != nil {
+			return m, changed, err
+		}
+		if m.Done {
+			return m, changed, nil
+		}
+		changed = true
+		pause, doing := retryPause, "the change is not finished"
+		if w := m.Waiting; w != nil {
+			pause, doing = catchUpPause, w.Name+" is a learner, and does not have the log yet"
+		}
+		waiting(m)
+		if err := sleep(ctx, pause); err != nil {
+			return m, changed, fmt.Errorf("%s: %w", doing, err)
+		}
+	}
+}
+
+// NewMember is the controller of that name in the cluster file.
+func (c *Client) NewMember(name string) (*controller.NewMember, error) {
+	n, err := c.cluster.Named(name)
+	if err != nil {
+		return nil, fmt.Errorf("%w; add it, or give its id and address as well", err)
+	}
+	return &controller.NewMember{Name: n.Name, ID: n.ID, Address: n.Peer}, nil
+}
+
+// NewMemberAt is a controller that the cluster file need not have.
+func NewMemberAt(name, id, address string) (*controller.NewMember, error) {
+	n, err := strconv.ParseUint(id, 10, 64)
+	if err != nil || n == 0 || n > config.MaxID {
+		return nil, fmt.Errorf("id %q: use a whole number from 1 to %d", id, uint64(config.MaxID))
+	}
+	return &controller.NewMember{Name: name, ID: n, Address: address}, nil
+}
+
+// MemberID finds a member by name or id, other than the one which replaces it; 0 if that has happened.
+func MemberID(now controller.Members, who string, by uint64) (uint64, error) {
+	var found []uint64
+	var names []string
+	replaced := false
+	for _, m := range now.Members {
+		if m.ID != by && (m.Name == who || strconv.FormatUint(m.ID, 10) == who) {
+			found = append(found, m.ID)
+		}
+		names = append(names, m.Name)
+		replaced = replaced || m.ID == by
+	}
+	switch {
+	case len(found) == 1:
+		return found[0], nil
+	case len(found) == 0 && replaced: // by the same request, made before
+		return 0, nil
+	case len(found) == 0:
+		return 0, fmt.Errorf("no member is called %q; there are %v", who, names)
+	default:
+		return 0, fmt.Errorf("several members are called %q: name one by its id, of %v", who, found)
+	}
+}
+
+// Drain makes a controller give the leadership away, and returns who leads then.
+func (c *Client) Drain(ctx context.Context, name string) (leader string, err error) {
+	to, err := c.cluster.Named(name)
+	if err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
+		var m controller.Members
+		err := c.call(ctx, to, http.MethodPost, "/v1/drain", struct{}{}, &m)
+		if no, ok := errors.AsType[*refused](err); !ok || !no.later() {
+			return m.Leader, err
+		}
+		if ended := sleep(ctx, retryPause); ended != nil {
+			return "", fmt.Errorf("%s did not give the leadership away: %w (%w)", name, err, ended)
+		}
+	}
+}

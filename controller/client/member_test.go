@@ -1,0 +1,31 @@
+package client
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/holdfast-sdn/holdfast/controller"
+)
+
+func TestMemberID(t *testing.T) {
+	now := controller.Members{Members: []controller.Member{{Name: "c1", ID: 1}, {Name: "c2", ID: 2}, {Name: "c3", ID: 3},
+		{Name: "c3", ID: 33}}}
+	for _, c := range []struct {
+		who  string
+		by   uint64
+		want uint64
+		says string
+	}{
+		{"c1", 0, 1, ""},
+		{"33", 0, 33, ""},
+		{"c3", 33, 3, ""},
+		{"c3", 0, 0, "several members"},
+		{"c0", 33, 0, ""}, // was replaced by 33 before
+		{"c0", 0, 0, "no member"},
+	} {
+		got, err := MemberID(now, c.who, c.by)
+		if got != c.want || (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s, replaced by %d: %d, %v", c.who, c.by, got, err)
+		}
+	}
+}

@@ -1,0 +1,213 @@
+// Package process runs a controller as a process of a cluster: it makes one from the cluster file, with its listeners,
+// certificates and applications, and runs it until it is told to end. While the disk is full it waits for room.
+//
+// It does not know which applications there are, and reads no flags: the command line does both.
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+
+	"github.com/holdfast-sdn/holdfast/consensus"
+	"github.com/holdfast-sdn/holdfast/consensus/storage/disk"
+	"github.com/holdfast-sdn/holdfast/controller"
+	"github.com/holdfast-sdn/holdfast/controller/audit"
+	"github.com/holdfast-sdn/holdfast/controller/hosting"
+	"github.com/holdfast-sdn/holdfast/internal/access"
+	"github.com/holdfast-sdn/holdfast/internal/config"
+	"github.com/holdfast-sdn/holdfast/ledger"
+	"github.com/holdfast-sdn/holdfast/ryu"
+	"github.com/holdfast-sdn/holdfast/southbound"
+)
+
+// Config says which controller of which cluster to run.
+type Config struct {
+	Cluster *config.Cluster
+	Name    string // of the controller
+	// Applications makes the applications of the cluster, those of Ryu as hosting.NewApplication(""). It is called each
+	// time the controller starts.
+	Applications func() ([]ledger.Application, error)
+	// Duty makes what only the leader does; nil for none. Without TLS its argument is nil.
+	Duty          func(*access.Controller) *controller.Duty
+	Audit         string // file to which every event and command is appended; "" for none
+	SnapshotEvery int    // entries, 0 for the default
+	Join          bool   // with an empty folder: it waits to be added to the running cluster
+	Logger        *slog.Logger
+}
+
+// Run runs the controller until ctx ends or it fails. While its disk is full it takes part in nothing, and starts again
+// when there is room.
+func Run(ctx context.Context, cfg Config) error {
+	me, err := cfg.Cluster.Named(cfg.Name)
+	if err != nil {
+		return err
+	}
+	cfg.Logger = cfg.Logger.With("controller", cfg.Name)
+	for {
+		err := run(ctx, cfg, me)
+		full, ok := errors.AsType[*disk.FullError](err)
+		if !ok || ctx.Err() != nil {
+			return err
+		}
+		if err := awaitRoom(ctx, cfg, me, full); err != nil || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+// Found begins the folder of one of the first controllers of a new cluster. It does not overwrite one.
+func Found(cluster *config.Cluster, name string, log *slog.Logger) error {
+	me, err := cluster.Named(name)
+	if err != nil {
+		return err
+	}
+	return consensus.Found(member(cluster, me, log))
+}
+
+// run is the controller from its start to its end.
+func run(ctx context.Context, cfg Config, me config.Controller) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	own, err := assemble(ctx, cfg, me)
+	if err != nil {
+		return errors.Join(err, CloseUnused(own))
+	}
+	c, err := controller.Start(own)
+	if errors.Is(err, consensus.ErrNoLog) {
+		err = fmt.Errorf("%w: use holdfast init if the cluster is new; else holdfast member replace, and serve --join",
+			err)
+	}
+	if err != nil {
+		return errors.Join(err, CloseUnused(own))
+	}
+	s := cfg.Cluster
+	cfg.Logger.Info("serving", "openflow", me.OpenFlow, "api", me.API, "peer", me.Peer, "apps", s.Apps, "durability",
+		s.Durability, "tls", s.TLS != nil)
+	select {
+	case <-ctx.Done():
+		cfg.Logger.Info("stopping")
+		return c.Close()
+	case <-c.Done():
+		return c.Err()
+	}
+}
+
+// assemble makes the configuration of the controller, and opens what it listens on and writes to. It returns what it
+// opened even if it fails.
+func assemble(ctx context.Context, cfg Config, me config.Controller) (controller.Config, error) {
+	s := cfg.Cluster
+	own := controller.Config{
+		Name:          me.Name,
+		Names:         map[uint64]string{},
+		Consensus:     member(s, me, cfg.Logger),
+		Southbound:    southbound.Config{Logger: cfg.Logger},
+		SwitchTimeout: s.SwitchTimeout,
+		SnapshotEvery: cfg.SnapshotEvery,
+		Logger:        cfg.Logger,
+	}
+	own.Consensus.Join, own.Consensus.Founded = cfg.Join, true
+	for _, c := range s.Controllers {
+		own.Names[c.ID] = c.Name
+	}
+	var err error
+	if own.Applications, err = cfg.Applications(); err != nil {
+		return own, err
+	}
+	if own.Consensus.Listener, err = listen("the other controllers", me.Peer); err != nil {
+		return own, err
+	}
+	if own.OpenFlow, err = listen("switches and agents", me.OpenFlow); err != nil {
+		return own, err
+	}
+	if own.API, err = listen("the API", me.API); err != nil {
+		return own, err
+	}
+	if err := host(ctx, &own, s, me); err != nil {
+		return own, err
+	}
+	secure, err := access.OfController(ctx, s, me.Name, cfg.Logger)
+	if err != nil {
+		return own, err
+	}
+	own.OpenFlow, own.API = secure.Switches(own.OpenFlow), secure.API(own.API)
+	own.Consensus.Listener = secure.Members(own.Consensus.Listener)
+	if secure != nil {
+		own.Consensus.Dial, own.Consensus.Admit = secure.DialMember, secure.Admit
+	}
+	if cfg.Duty != nil {
+		own.Duty = cfg.Duty(secure)
+	}
+	if cfg.Audit != "" {
+		if own.Audit, err = audit.Open(cfg.Audit); err != nil {
+			return own, fmt.Errorf("%w; name a file that can be written with --audit", err)
+		}
+	}
+	return own, nil
+}
+
+// CloseUnused closes what a controller that did not start would have closed.
+func CloseUnused(cfg controller.Config) error {
+	for _, l := range []net.Listener{cfg.Consensus.Listener, cfg.OpenFlow, cfg.API, cfg.REST} {
+		if l != nil {
+			l.Close()
+		}
+	}
+	return cfg.Audit.Close()
+}
+
+// member is the configuration of a member of the group, without its listener.
+func member(s *config.Cluster, me config.Controller, log *slog.Logger) consensus.Config {
+	c := consensus.Config{
+		Cluster:   s.Name,
+		ID:        me.ID,
+		Members:   map[uint64]string{},
+		Dir:       s.DataDir(me),
+		Fsync:     s.Durability == config.Disk,
+		Heartbeat: s.Heartbeat,
+		Election:  s.Election,
+		Logger:    log,
+	}
+	for _, m := range s.Controllers {
+		c.Members[m.ID] = m.Name + "@" + m.Peer
+	}
+	return c
+}
+
+// host completes the configuration with what the Ryu applications of the cluster need, if it has any.
+func host(ctx context.Context, own *controller.Config, s *config.Cluster, me config.Controller) error {
+	at := slices.Index(s.Apps, config.RyuApp)
+	if at < 0 {
+		return nil
+	}
+	r := s.Ryu
+	host := ryu.Config{Python: r.Python, Applications: r.Applications, Options: r.Options, Path: r.Path, Site: s.Name,
+		LogLevel: r.LogLevel, MemoryBytes: r.MemoryBytes, Logger: own.Logger}
+	identity, err := ryu.Probe(ctx, host)
+	if err != nil {
+		return err
+	}
+	own.Applications[at] = hosting.NewApplication(identity.String())
+	own.Hosted = &host
+	if me.REST == "" {
+		return nil
+	}
+	own.RESTPeers = map[uint64]string{}
+	for _, c := range s.Controllers {
+		own.RESTPeers[c.ID] = c.REST
+	}
+	own.REST, err = listen("the REST interface of applications", me.REST)
+	return err
+}
+
+func listen(whom, addr string) (net.Listener, error) {
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("listen for %s: %w: free the address, or give this controller another one in the "+
+			"cluster file", whom, err)
+	}
+	return l, nil
+}

@@ -1,0 +1,163 @@
+// Package access says who may connect to whom in a cluster with TLS, and secures these connections: docs/operating.md
+// has the rules as a table. If the cluster file has no tls, everything is plain TCP.
+//
+// It neither issues certificates (package pki does) nor reads and checks them (package mtls does).
+package access
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+
+	"github.com/holdfast-sdn/holdfast/internal/config"
+	"github.com/holdfast-sdn/holdfast/internal/mtls"
+	"github.com/holdfast-sdn/holdfast/internal/pki"
+)
+
+// load reads the certificate and key of the process called name.
+func load(t config.TLS, name string, own mtls.Policy, log *slog.Logger) (*mtls.Credentials, error) {
+	c, err := mtls.Load(mtls.Files(t.Of(name)), own, log)
+	if err != nil {
+		return nil, fmt.Errorf("tls: %w", err)
+	}
+	return c, nil
+}
+
+// Controller secures the connections of one controller. A nil Controller is one without TLS: it leaves listeners as
+// they are, and its other methods must not be called.
+type Controller struct {
+	credentials *mtls.Credentials
+	names       map[uint64]string // of controllers in the cluster file, by id
+}
+
+// OfController reads the certificate of a controller, and watches its files until ctx ends. It returns nil if the
+// cluster has no TLS.
+func OfController(ctx context.Context, cluster *config.Cluster, name string, log *slog.Logger) (*Controller, error) {
+	if cluster.TLS == nil {
+		return nil, nil
+	}
+	c, err := load(*cluster.TLS, name, mtls.Only(pki.Identity{Role: pki.Controller, Name: name}), log)
+	if err != nil {
+		return nil, err
+	}
+	go c.Watch(ctx)
+	a := &Controller{c, map[uint64]string{}}
+	for _, n := range cluster.Controllers {
+		a.names[n.ID] = n.Name
+	}
+	return a, nil
+}
+
+// Switches accepts agents and switches.
+func (a *Controller) Switches(l net.Listener) net.Listener {
+	if a == nil {
+		return l
+	}
+	return a.credentials.Listener(l, mtls.Role(pki.Agent, pki.Switch))
+}
+
+// API accepts operators and other controllers, and tells others why they are refused.
+func (a *Controller) API(l net.Listener) net.Listener {
+	if a == nil {
+		return l
+	}
+	return a.credentials.TellingListener(l, mtls.Role(pki.Operator, pki.Controller), "the API")
+}
+
+// Members accepts other controllers. Which one it is Admit checks, once it has said so.
+func (a *Controller) Members(l net.Listener) net.Listener {
+	if a == nil {
+		return l
+	}
+	return a.credentials.Listener(l, mtls.Role(pki.Controller))
+}
+
+// Admit returns an error if a connection that Members accepted is not that of this member.
+func (a *Controller) Admit(conn net.Conn, member uint64) error {
+	id, err := mtls.Peer(conn)
+	if err != nil {
+		return err
+	}
+	return controllerCalled(a.names[member])(id)
+}
+
+// DialMember connects to another controller.
+func (a *Controller) DialMember(ctx context.Context, member uint64, address string) (net.Conn, error) {
+	return a.credentials.Dial(ctx, address, controllerCalled(a.names[member]))
+}
+
+// DialDatabase connects to the database of a switch.
+func (a *Controller) DialDatabase(ctx context.Context, address string) (net.Conn, error) {
+	conn, err := a.credentials.Dial(ctx, address, mtls.Role(pki.Switch))
+	if invalid, ok := errors.AsType[x509.CertificateInvalidError](err); ok &&
+		invalid.Reason == x509.IncompatibleUsage {
+		return nil, fmt.Errorf("%w; to serve its database, a switch needs the certificate of `holdfast pki issue "+
+			"switch NAME --address ADDRESS`", err)
+	}
+	return conn, err
+}
+
+// controllerCalled is the policy that accepts the controller of a name. If the name is "" it accepts any controller:
+// that is a member which is not in this cluster file yet.
+func controllerCalled(name string) mtls.Policy {
+	if name == "" {
+		return mtls.Role(pki.Controller)
+	}
+	return mtls.Only(pki.Identity{Role: pki.Controller, Name: name})
+}
+
+// Agent secures the connections of an agent. It is not made without TLS.
+type Agent struct{ dialer }
+
+// OfAgent reads the certificate of the agent called name, and watches its files until ctx ends.
+func OfAgent(ctx context.Context, cluster *config.Cluster, name string, log *slog.Logger) (*Agent, error) {
+	c, err := load(*cluster.TLS, name, mtls.Role(pki.Agent), log)
+	if err != nil {
+		return nil, err
+	}
+	go c.Watch(ctx)
+	names := map[string]string{}
+	for _, n := range cluster.Controllers {
+		names[n.OpenFlow] = n.Name
+	}
+	return &Agent{dialer{c, names}}, nil
+}
+
+// Switches accepts switches.
+func (a *Agent) Switches(l net.Listener) net.Listener {
+	return a.credentials.Listener(l, mtls.Role(pki.Switch))
+}
+
+// operatorName replaces {name} in the cluster file for the command line.
+const operatorName = "operator"
+
+// OfOperator reads the certificate of an operator, and returns what connects to the API of controllers; nil if the
+// cluster has no TLS.
+func OfOperator(cluster *config.Cluster, log *slog.Logger) (func(context.Context, string) (net.Conn, error), error) {
+	if cluster.TLS == nil {
+		return nil, nil
+	}
+	c, err := load(*cluster.TLS, operatorName, mtls.Role(pki.Operator, pki.Controller), log)
+	if err != nil {
+		return nil, err
+	}
+	names := map[string]string{}
+	for _, n := range cluster.Controllers {
+		names[n.API] = n.Name
+	}
+	return dialer{c, names}.DialController, nil
+}
+
+// dialer connects to controllers.
+type dialer struct {
+	credentials *mtls.Credentials
+	names       map[string]string // of controllers, by the address that is dialled
+}
+
+// DialController connects to the controller whose address it is.
+func (d dialer) DialController(ctx context.Context, address string) (net.Conn, error) {
+	return d.credentials.Dial(ctx, address, controllerCalled(d.names[address]))
+}
