@@ -77,7 +77,7 @@ func (m Map[K, F, V]) All(tx *Tx, k K) iter.Seq2[F, V] {
 	return func(yield func(F, V) bool) {
 		tx.use(m.Cell(k))
 		for key, b := range tx.ledger.Fields(tx.ledger.Table(m.name), toKey(k)) {
-			if !yield(FromKey[F](key), m.must(b, toKey(k))) {
+			if !yield(fromKey[F](key), m.must(b, toKey(k))) {
 				return
 			}
 		}
@@ -149,8 +149,8 @@ func toKey[K Key](k K) ledger.Key {
 	panic("unreachable: not a Key")
 }
 
-// FromKey returns what stands in a ledger.Row as its cell or field. It has to be of the table's type: nothing tells.
-func FromKey[K Key](key ledger.Key) (k K) {
+// fromKey is the inverse of toKey. K has to be the table's type: nothing in the key tells.
+func fromKey[K Key](key ledger.Key) (k K) {
 	switch p := any(&k).(type) {
 	case *string:
 		*p = key.S

@@ -46,14 +46,7 @@ const all = 0
 // New returns the application. It works only beside topology.
 func New() *app.App {
 	a := app.New(Name)
-	l := &liveness{
-		links:  app.NewMap[uint32, app.PortOf, linkRow](a, "links"),
-		peers:  app.NewMap[uint32, app.PortOf, app.PortOf](a, "peers"),
-		totals: app.NewTable[uint32, totals](a, "totals"), queue: app.NewMap[uint32, uint64, app.PortOf](a, "queue"),
-		secret: app.NewTable[uint32, []byte](a, ledger.SecretTable),
-		up:     app.NewMap[uint32, app.Switch, uint16](a, "up"),
-		echoes: app.NewMap[uint32, app.PortOf, echoRow](a, "echoes"),
-	}
+	l := tablesOf(a)
 	up := app.Need(l.up.Cell(all))
 	cells := app.Need(l.up.Cell(all), l.echoes.Cell(all), l.links.Cell(all), l.peers.Cell(all), l.totals.Cell(all),
 		l.queue.Cell(all), l.secret.Cell(all))
@@ -70,6 +63,18 @@ func New() *app.App {
 		return cells
 	}, l.packetIn)
 	return a
+}
+
+// tablesOf declares the tables of the application.
+func tablesOf(a *app.App) *liveness {
+	return &liveness{
+		links:  app.NewMap[uint32, app.PortOf, linkRow](a, "links"),
+		peers:  app.NewMap[uint32, app.PortOf, app.PortOf](a, "peers"),
+		totals: app.NewTable[uint32, totals](a, "totals"), queue: app.NewMap[uint32, uint64, app.PortOf](a, "queue"),
+		secret: app.NewTable[uint32, []byte](a, ledger.SecretTable),
+		up:     app.NewMap[uint32, app.Switch, uint16](a, "up"),
+		echoes: app.NewMap[uint32, app.PortOf, echoRow](a, "echoes"),
+	}
 }
 
 type liveness struct {

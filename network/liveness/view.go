@@ -6,8 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fxamacker/cbor/v2"
-
 	"github.com/holdfast-sdn/holdfast/app"
 	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/network/topology"
@@ -34,41 +32,28 @@ type Link struct {
 // Of makes a view of the application's tables, whose rows may come in any order.
 func Of(rows iter.Seq[ledger.Row]) (*View, error) {
 	v := new(View)
-	for r := range rows {
-		if err := v.add(r); err != nil {
-			return nil, fmt.Errorf("table %s of application %s: %w", r.Table, Name, err)
-		}
+	t := tablesOf(app.New(Name))
+	err := app.Read(rows,
+		t.links.Each(func(_ uint32, at app.PortOf, row linkRow) { v.Links = append(v.Links, row.view(at)) }),
+		t.peers.Each(func(_ uint32, at app.PortOf, peer app.PortOf) {
+			if peer == (app.PortOf{}) {
+				v.Former = append(v.Former, at)
+			}
+		}),
+		t.totals.Each(func(_ uint32, row totals) { v.Refused = row.Refused }))
+	if err != nil {
+		return nil, fmt.Errorf("application %s: %w", Name, err)
 	}
 	slices.SortFunc(v.Links, func(a, b Link) int { return a.A.Compare(b.A) })
 	slices.SortFunc(v.Former, app.PortOf.Compare)
 	return v, nil
 }
 
-func (v *View) add(r ledger.Row) error {
-	at := app.FromKey[app.PortOf](r.Field)
-	switch r.Table {
-	case "links":
-		var row linkRow
-		err := cbor.Unmarshal(r.Value, &row)
-		l := Link{A: at, B: row.To, Up: row.Up, Changed: time.Unix(0, row.Changed), Reason: row.Reason,
-			RTT: time.Duration(row.RTT)}
-		if row.Measured != 0 {
-			l.Measured = time.Unix(0, row.Measured)
-		}
-		v.Links = append(v.Links, l)
-		return err
-	case "peers":
-		var peer app.PortOf
-		err := cbor.Unmarshal(r.Value, &peer)
-		if peer == (app.PortOf{}) {
-			v.Former = append(v.Former, at)
-		}
-		return err
-	case "totals":
-		var sum totals
-		err := cbor.Unmarshal(r.Value, &sum)
-		v.Refused = sum.Refused
-		return err
+func (row *linkRow) view(at app.PortOf) Link {
+	l := Link{A: at, B: row.To, Up: row.Up, Changed: time.Unix(0, row.Changed), Reason: row.Reason,
+		RTT: time.Duration(row.RTT)}
+	if row.Measured != 0 {
+		l.Measured = time.Unix(0, row.Measured)
 	}
-	return nil
+	return l
 }

@@ -136,18 +136,8 @@ func switchName(s app.Switch) string { return "switch " + s.String() }
 // New returns the application. It needs topology and liveness, before it in the list of applications.
 func New(c Config) *app.App {
 	a := app.New(Name)
-	r := &recovery{config: c, checks: map[app.Switch]liveCheck{},
-		state:        app.NewTable[uint32, state](a, "state"),
-		switches:     app.NewMap[uint32, app.Switch, switchRow](a, "switches"),
-		links:        app.NewMap[uint32, app.PortOf, link](a, "links"),
-		hosts:        app.NewMap[uint32, app.MAC, place](a, "hosts"),
-		addrs:        app.NewMap[uint32, app.MAC, []netip.Addr](a, "addresses"),
-		planSwitches: app.NewMap[uint32, app.Switch, uint16](a, "plan_switches"),
-		planLinks:    app.NewMap[uint32, app.PortOf, place](a, "plan_links"),
-		planHosts:    app.NewMap[uint32, app.MAC, place](a, "plan_hosts"),
-		todo:         app.NewMap[uint32, app.Switch, todo](a, "todo"),
-		jobs:         app.NewMap[uint32, app.Switch, job](a, "jobs"),
-	}
+	r := tablesOf(a)
+	r.config, r.checks = c, map[app.Switch]liveCheck{}
 	r.cells = app.Need(r.state.Cell(all), r.switches.Cell(all), r.links.Cell(all), r.hosts.Cell(all), r.addrs.Cell(all),
 		r.todo.Cell(all), r.jobs.Cell(all),
 		r.planSwitches.Cell(installed), r.planLinks.Cell(installed), r.planHosts.Cell(installed),
@@ -165,6 +155,22 @@ func New(c Config) *app.App {
 	app.HandleEmitted(a, needs[topology.HostSeen](r), within(r, (*visit).hostSeen))
 	app.HandleEmitted(a, needs[topology.HostGone](r), within(r, (*visit).hostGone))
 	return a
+}
+
+// tablesOf declares the tables of the application.
+func tablesOf(a *app.App) *recovery {
+	return &recovery{
+		state:        app.NewTable[uint32, state](a, "state"),
+		switches:     app.NewMap[uint32, app.Switch, switchRow](a, "switches"),
+		links:        app.NewMap[uint32, app.PortOf, link](a, "links"),
+		hosts:        app.NewMap[uint32, app.MAC, place](a, "hosts"),
+		addrs:        app.NewMap[uint32, app.MAC, []netip.Addr](a, "addresses"),
+		planSwitches: app.NewMap[uint32, app.Switch, uint16](a, "plan_switches"),
+		planLinks:    app.NewMap[uint32, app.PortOf, place](a, "plan_links"),
+		planHosts:    app.NewMap[uint32, app.MAC, place](a, "plan_hosts"),
+		todo:         app.NewMap[uint32, app.Switch, todo](a, "todo"),
+		jobs:         app.NewMap[uint32, app.Switch, job](a, "jobs"),
+	}
 }
 
 func needs[M any](r *recovery) func(M) app.Cells { return func(M) app.Cells { return r.cells } }

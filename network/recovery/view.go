@@ -8,8 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fxamacker/cbor/v2"
-
 	"github.com/holdfast-sdn/holdfast/app"
 	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/network/paths"
@@ -110,63 +108,39 @@ type tables struct {
 func read(rows iter.Seq[ledger.Row]) (*tables, error) {
 	t := tables{switches: map[app.Switch]switchRow{}, behind: map[app.Switch]bool{}, addrs: map[app.MAC][]netip.Addr{},
 		aim: map[app.PortOf]bool{}}
-	for r := range rows {
-		if err := t.add(r); err != nil {
-			return nil, fmt.Errorf("table %s of application %s: %w", r.Table, Name, err)
-		}
+	d := tablesOf(app.New(Name))
+	err := app.Read(rows,
+		d.state.Each(func(_ uint32, st state) { t.st = st }),
+		d.switches.Each(func(_ uint32, id app.Switch, row switchRow) { t.switches[id] = row }),
+		d.todo.Each(func(_ uint32, id app.Switch, _ todo) { t.behind[id] = true }),
+		d.links.Each(func(_ uint32, port app.PortOf, l link) {
+			if l.A.portOf() == port {
+				t.links = append(t.links, l)
+			}
+		}),
+		d.hosts.Each(func(_ uint32, mac app.MAC, _ place) { t.hosts = append(t.hosts, mac) }),
+		d.addrs.Each(func(_ uint32, mac app.MAC, list []netip.Addr) { t.addrs[mac] = list }),
+		d.planSwitches.Each(func(plan uint32, id app.Switch, _ uint16) {
+			if plan == installed {
+				t.installed.switches = append(t.installed.switches, id)
+			}
+		}),
+		d.planLinks.Each(func(plan uint32, port app.PortOf, to place) {
+			if plan == installed {
+				t.installed.addCable(placeOf(port), to)
+			} else {
+				t.aim[port] = true
+			}
+		}),
+		d.planHosts.Each(func(plan uint32, mac app.MAC, at place) {
+			if plan == installed {
+				t.installed.hosts = append(t.installed.hosts, protect.Host{MAC: mac, At: paths.End(at.portOf())})
+			}
+		}))
+	if err != nil {
+		return nil, fmt.Errorf("application %s: %w", Name, err)
 	}
 	return &t, nil
-}
-
-func (t *tables) add(r ledger.Row) error {
-	// it is one of these
-	id, port, mac := app.FromKey[app.Switch](r.Field), app.FromKey[app.PortOf](r.Field), app.FromKey[app.MAC](r.Field)
-	switch r.Table {
-	case "state":
-		return cbor.Unmarshal(r.Value, &t.st)
-	case "switches":
-		var row switchRow
-		err := cbor.Unmarshal(r.Value, &row)
-		t.switches[id] = row
-		return err
-	case "todo":
-		t.behind[id] = true
-	case "links":
-		var l link
-		err := cbor.Unmarshal(r.Value, &l)
-		if l.A.portOf() == port {
-			t.links = append(t.links, l)
-		}
-		return err
-	case "hosts":
-		t.hosts = append(t.hosts, mac)
-	case "addresses":
-		var list []netip.Addr
-		err := cbor.Unmarshal(r.Value, &list)
-		t.addrs[mac] = list
-		return err
-	case "plan_switches":
-		if app.FromKey[uint32](r.Cell) == installed {
-			t.installed.switches = append(t.installed.switches, id)
-		}
-	case "plan_links":
-		var to place
-		err := cbor.Unmarshal(r.Value, &to)
-		if app.FromKey[uint32](r.Cell) == installed {
-			t.installed.addCable(placeOf(port), to)
-		} else {
-			t.aim[port] = true
-		}
-		return err
-	case "plan_hosts":
-		var at place
-		err := cbor.Unmarshal(r.Value, &at)
-		if app.FromKey[uint32](r.Cell) == installed {
-			t.installed.hosts = append(t.installed.hosts, protect.Host{MAC: mac, At: paths.End(at.portOf())})
-		}
-		return err
-	}
-	return nil
 }
 
 func (t *tables) view() (*View, error) {

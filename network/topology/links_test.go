@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fxamacker/cbor/v2"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/holdfast-sdn/holdfast/app"
@@ -320,11 +319,11 @@ func TestRejected(t *testing.T) {
 // clockOf reads the clock of a switch.
 func (w *world) clockOf(id app.Switch) (c clock) {
 	w.t.Helper()
-	for _, r := range w.Rows(Name) {
-		if r.Table == "clocks" && app.Switch(r.Cell.A) == id {
-			w.must(cbor.Unmarshal(r.Value, &c))
+	w.must(app.Read(slices.Values(w.Rows(Name)), tablesOf(app.New(Name)).clocks.Each(func(of app.Switch, row clock) {
+		if of == id {
+			c = row
 		}
-	}
+	})))
 	return c
 }
 

@@ -57,15 +57,7 @@ const all = 0
 // New returns the application.
 func New() *app.App {
 	a := app.New(Name)
-	t := &topology{
-		switches: app.NewTable[app.Switch, switchRow](a, "switches"),
-		clocks:   app.NewTable[app.Switch, clock](a, "clocks"),
-		ports:    app.NewMap[uint32, app.PortOf, portRow](a, "ports"),
-		seen:     app.NewMap[uint32, app.PortOf, uint64](a, "seen"),
-		hosts:    app.NewMap[uint32, app.MAC, hostRow](a, "hosts"), totals: app.NewTable[uint32, totals](a, "totals"),
-		rejected: app.NewMap[uint32, app.PortOf, Rejected](a, "rejected"),
-		key:      app.NewTable[uint32, []byte](a, ledger.SecretTable),
-	}
+	t := tablesOf(a)
 	t.forHosts = app.Need(t.ports.Cell(all), t.hosts.Cell(all), t.totals.Cell(all))
 	app.Handle(a, func(m app.SwitchUp) app.Cells { return t.forSwitch(m.Switch) }, t.switchUp)
 	app.Handle(a, func(m app.SwitchDown) app.Cells { return t.forSwitch(m.Switch) }, t.switchDown)
@@ -74,6 +66,19 @@ func New() *app.App {
 	app.Handle(a, func(m app.Timer) app.Cells { id, _ := switchOf(m.Name); return t.forSwitch(id) }, t.tick)
 	app.Handle(a, t.forPacket, t.packetIn)
 	return a
+}
+
+// tablesOf declares the tables of the application.
+func tablesOf(a *app.App) *topology {
+	return &topology{
+		switches: app.NewTable[app.Switch, switchRow](a, "switches"),
+		clocks:   app.NewTable[app.Switch, clock](a, "clocks"),
+		ports:    app.NewMap[uint32, app.PortOf, portRow](a, "ports"),
+		seen:     app.NewMap[uint32, app.PortOf, uint64](a, "seen"),
+		hosts:    app.NewMap[uint32, app.MAC, hostRow](a, "hosts"), totals: app.NewTable[uint32, totals](a, "totals"),
+		rejected: app.NewMap[uint32, app.PortOf, Rejected](a, "rejected"),
+		key:      app.NewTable[uint32, []byte](a, ledger.SecretTable),
+	}
 }
 
 type topology struct {

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fxamacker/cbor/v2"
-
 	"github.com/holdfast-sdn/holdfast/app"
 	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/network/paths"
@@ -68,10 +66,19 @@ func (s *Snapshot) Rejected() (sum uint64) {
 // Of makes a snapshot of the application's tables, whose rows may come in any order.
 func Of(rows iter.Seq[ledger.Row]) (*Snapshot, error) {
 	v := view{ports: map[app.PortOf]portRow{}, rejected: map[app.PortOf]Rejected{}}
-	for r := range rows {
-		if err := v.add(r); err != nil {
-			return nil, fmt.Errorf("table %s of application %s: %w", r.Table, Name, err)
-		}
+	t := tablesOf(app.New(Name))
+	err := app.Read(rows,
+		t.switches.Each(func(id app.Switch, row switchRow) {
+			v.s.Switches = append(v.s.Switches, SwitchView{ID: id, More: row.More})
+		}),
+		t.ports.Each(func(_ uint32, port app.PortOf, row portRow) { v.ports[port] = row }),
+		t.rejected.Each(func(_ uint32, port app.PortOf, row Rejected) { v.rejected[port] = row }),
+		t.hosts.Each(func(_ uint32, mac app.MAC, row hostRow) {
+			v.s.Hosts = append(v.s.Hosts, HostView{Host{mac, row.At, row.Addrs}, time.Unix(0, row.Seen)})
+		}),
+		t.totals.Each(func(_ uint32, row totals) { v.s.HostsRefused = row.Refused }))
+	if err != nil {
+		return nil, fmt.Errorf("application %s: %w", Name, err)
 	}
 	return v.snapshot(), nil
 }
@@ -81,39 +88,6 @@ type view struct {
 	s        Snapshot
 	ports    map[app.PortOf]portRow
 	rejected map[app.PortOf]Rejected
-}
-
-func (v *view) add(r ledger.Row) error {
-	port := app.FromKey[app.PortOf](r.Field)
-	switch r.Table {
-	case "switches":
-		var row switchRow
-		err := cbor.Unmarshal(r.Value, &row)
-		v.s.Switches = append(v.s.Switches, SwitchView{ID: app.FromKey[app.Switch](r.Cell), More: row.More})
-		return err
-	case "ports":
-		var row portRow
-		err := cbor.Unmarshal(r.Value, &row)
-		v.ports[port] = row
-		return err
-	case "rejected":
-		var row Rejected
-		err := cbor.Unmarshal(r.Value, &row)
-		v.rejected[port] = row
-		return err
-	case "hosts":
-		var row hostRow
-		err := cbor.Unmarshal(r.Value, &row)
-		v.s.Hosts = append(v.s.Hosts, HostView{Host{app.FromKey[app.MAC](r.Field), row.At, row.Addrs},
-			time.Unix(0, row.Seen)})
-		return err
-	case "totals":
-		var row totals
-		err := cbor.Unmarshal(r.Value, &row)
-		v.s.HostsRefused = row.Refused
-		return err
-	}
-	return nil
 }
 
 func (v *view) snapshot() *Snapshot {

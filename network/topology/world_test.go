@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fxamacker/cbor/v2"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
@@ -54,11 +53,14 @@ func newWorld(t apptest.Tester) *world {
 	return w
 }
 
+func listenerTables(a *app.App) (app.Map[uint32, app.PortOf, app.PortOf], app.Map[uint32, app.MAC, app.PortOf]) {
+	return app.NewMap[uint32, app.PortOf, app.PortOf](a, "links"), app.NewMap[uint32, app.MAC, app.PortOf](a, "hosts")
+}
+
 // listener builds the network of what it is told, in tables, and keeps what it was told.
 func (w *world) listener() *app.App {
 	a := app.New("listener")
-	links, hosts := app.NewMap[uint32, app.PortOf, app.PortOf](a, "links"),
-		app.NewMap[uint32, app.MAC, app.PortOf](a, "hosts")
+	links, hosts := listenerTables(a)
 	both := app.Need(links.Cell(all), hosts.Cell(all))
 	app.HandleEmitted(a, func(LinkUp) app.Cells { return both }, func(tx *app.Tx, m LinkUp) error {
 		if back, up := links.Get(tx, all, m.To); m.Bidirectional != (up && back == m.From) {
@@ -291,15 +293,10 @@ func (w *world) check() *Snapshot {
 	s := w.view()
 	var links []Link
 	hosts := map[app.MAC]app.PortOf{}
-	for _, r := range w.Rows("listener") {
-		var at app.PortOf
-		w.must(cbor.Unmarshal(r.Value, &at))
-		if r.Table == "links" {
-			links = append(links, Link{app.FromKey[app.PortOf](r.Field), at})
-		} else {
-			hosts[app.FromKey[app.MAC](r.Field)] = at
-		}
-	}
+	toldLinks, toldHosts := listenerTables(app.New("listener"))
+	w.must(app.Read(slices.Values(w.Rows("listener")),
+		toldLinks.Each(func(_ uint32, from, to app.PortOf) { links = append(links, Link{from, to}) }),
+		toldHosts.Each(func(_ uint32, mac app.MAC, at app.PortOf) { hosts[mac] = at })))
 	slices.SortFunc(links, func(a, b Link) int { return a.From.Compare(b.From) })
 	if got := s.linksUp(); !slices.Equal(got, links) {
 		w.t.Fatalf("the view has links %v, told were %v", got, links)
