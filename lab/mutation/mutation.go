@@ -38,6 +38,15 @@ const (
 
 // Build builds a main package of the module below root, with all bugs in it, as the file binary.
 func Build(root, module, pkg, binary string, list []Bug) error {
+	return build(root, module, pkg, binary, list, "build")
+}
+
+// BuildTest does the same with the tests of a package.
+func BuildTest(root, module, pkg, binary string, list []Bug) error {
+	return build(root, module, pkg, binary, list, "test", "-c", "-vet=off")
+}
+
+func build(root, module, pkg, binary string, list []Bug, command ...string) error {
 	dir, err := os.MkdirTemp("", "mutation-")
 	if err != nil {
 		return err
@@ -63,7 +72,7 @@ func Build(root, module, pkg, binary string, list []Bug) error {
 	if err := os.WriteFile(config, text, 0o600); err != nil {
 		return err
 	}
-	cmd := exec.Command("go", "build", "-ldflags=-s -w", "-overlay", config, "-o", binary, pkg)
+	cmd := exec.Command("go", append(command, "-ldflags=-s -w", "-overlay", config, "-o", binary, pkg)...)
 	cmd.Dir = root
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build %s with %d seeded bugs: %w\n%s", pkg, len(list), err, out)

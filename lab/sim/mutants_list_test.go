@@ -96,6 +96,16 @@ var mutants = []mutant{
 	{"log by its digest what hosts execute", "ledger/seen.go",
 		"	return c.state.hosting.on() || c.partly(msg)\n", "	return c.partly(msg)\n"},
 
+	// Of streams: those that need no other bug to do harm. More are in package stream.
+	{"forget an event or command more than is acknowledged", "stream/outbox.go",
+		"	o.head, o.acked = o.start(n+1), n\n",
+		"	n = min(n+1, o.last)\n	o.head, o.acked = o.start(n+1), n\n"},
+	{"leave one out after a reconnect", "stream/outbox.go",
+		"	after, upTo = max(after, o.acked), min(upTo, o.last)\n",
+		"	after, upTo = max(after, o.acked+min(1, o.acked)), min(upTo, o.last)\n"},
+	{"execute duplicates", "stream/stream.go", "	return count, nil\n", "	return 0, nil\n"},
+	{"move the items and not where they are", "stream/outbox.go", "	o.base += uint64(o.head)\n", ""},
+
 	// Of hosted applications.
 	{"log results again that are on their way", "controller/hosting/hosting.go",
 		"		next := c.ledger.Hosting().Results + 1\n", "		next := c.ledger.Committed().Result + 1\n"},
