@@ -39,25 +39,45 @@ type benchmark interface {
 	Run(context.Context, bench.Progress) (bench.Report, error)
 }
 
-// runBench runs a benchmark with a progress bar, and prints its report, also if that is of something lost or repeated.
-func runBench(cmd *cobra.Command, b benchmark, asJSON, plot bool) error {
+// benchmarkCommand has cmd run a benchmark whose fields its flags are. binary is the field for the holdfast binary, which
+// is this one; nil if the benchmark starts no process.
+func benchmarkCommand(cmd *cobra.Command, b benchmark, binary *string) *cobra.Command {
+	asJSON := cmd.Flags().Bool("json", false, "print JSON")
+	plot := cmd.Flags().Lookup("plot")
+	if plot != nil {
+		cmd.MarkFlagsMutuallyExclusive("json", "plot")
+	}
+	cmd.Args = cobra.NoArgs
+	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
+		if binary != nil {
+			if *binary, err = self(); err != nil {
+				return err
+			}
+		}
+		r, err := runBenchmark(cmd, b)
+		if err != nil && !errors.Is(err, failover.ErrNotExact) {
+			return err
+		}
+		if plot == nil || plot.Value.String() != "true" {
+			r.Plot = ""
+		}
+		return errors.Join(printReport(cmd.OutOrStdout(), r, *asJSON), err)
+	}
+	return cmd
+}
+
+// runBenchmark runs it with a progress bar.
+func runBenchmark(cmd *cobra.Command, b benchmark) (bench.Report, error) {
 	err := b.Validate()
 	if _, ok := errors.AsType[*bench.FieldError](err); ok {
-		return fmt.Errorf("--%w", err)
+		return bench.Report{}, fmt.Errorf("--%w", err) // fields are called as their flags
 	}
 	if err != nil {
-		return err
+		return bench.Report{}, err
 	}
 	bar := newProgress(cmd.ErrOrStderr())
-	r, err := b.Run(cmd.Context(), bar.callback())
-	bar.clear()
-	if err != nil && !errors.Is(err, failover.ErrNotExact) {
-		return err
-	}
-	if !plot {
-		r.Plot = ""
-	}
-	return errors.Join(printReport(cmd.OutOrStdout(), r, asJSON), err)
+	defer bar.clear()
+	return b.Run(cmd.Context(), bar.callback())
 }
 
 func printReport(out io.Writer, r bench.Report, asJSON bool) error {
@@ -98,7 +118,6 @@ func self() (string, error) {
 
 func benchFailoverCommand() *cobra.Command {
 	var b bench.Failover
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "failover",
 		Short: "Time from SIGKILL of the leader until a switch receives the next command",
@@ -108,20 +127,12 @@ it takes from SIGKILL until the switches receive commands again. The report coun
 that were lost or repeated; exits 1 if there are any.`,
 		Example: `  holdfast bench failover --kills 30 --json
   sudo holdfast bench failover --kills 10 --ovs`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			if b.Binary, err = self(); err != nil {
-				return err
-			}
-			return runBench(cmd, b, asJSON, false)
-		},
 	}
 	cmd.Flags().IntVar(&b.Kills, "kills", 30, "how often the leader is killed")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	ovsFlag(cmd, &b.OVS)
 	stockFlag(cmd, &b.Stock)
 	durabilityFlag(cmd, &b.Durability)
-	return cmd
+	return benchmarkCommand(cmd, &b, &b.Binary)
 }
 
 func ovsFlag(cmd *cobra.Command, ovs *bool) {
@@ -139,7 +150,6 @@ func durabilityFlag(cmd *cobra.Command, durability *string) {
 
 func benchThroughputCommand() *cobra.Command {
 	var b bench.Throughput
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "throughput",
 		Short: "Packet-ins per second answered with a flow-mod, exactly once",
@@ -148,26 +158,17 @@ packet-ins as fast as they are answered. Every event is in the log of a majority
 its answer is sent, and the answer is executed exactly once. Then measure the latency with
 one packet-in outstanding for each switch.`,
 		Example: `  holdfast bench throughput --switches 16 --replicas 3 --durability memory --json`,
-		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			if b.Binary, err = self(); err != nil {
-				return err
-			}
-			return runBench(cmd, b, asJSON, false)
-		},
 	}
 	cmd.Flags().IntVar(&b.Switches, "switches", 16, "how many fake switches")
 	cmd.Flags().IntVar(&b.Replicas, "replicas", 3, "how many controllers: an odd number")
 	cmd.Flags().IntVar(&b.Window, "window", 256, "packet-ins outstanding for each switch")
 	durabilityFlag(cmd, &b.Durability)
 	cmd.Flags().IntVar(&b.Seconds, "seconds", 8, "how long each of the two measurements lasts")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
+	return benchmarkCommand(cmd, &b, &b.Binary)
 }
 
 func benchLevelsCommand() *cobra.Command {
 	var b bench.Levels
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "levels",
 		Short: "What each consistency level costs",
@@ -181,13 +182,6 @@ Figures are medians of the rounds; ratios have their minimum and maximum as well
 Below exactly-once answers are lost when the leadership changes, as it may on a machine that is too
 busy; these packet-ins count as unanswered.`,
 		Example: `  holdfast bench levels --json`,
-		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			if b.Binary, err = self(); err != nil {
-				return err
-			}
-			return runBench(cmd, b, asJSON, false)
-		},
 	}
 	cmd.Flags().IntVar(&b.Switches, "switches", 16, "how many fake switches")
 	cmd.Flags().IntVar(&b.Window, "window", 256, "packet-ins outstanding for each switch")
@@ -195,13 +189,11 @@ busy; these packet-ins count as unanswered.`,
 	cmd.Flags().IntVar(&b.Seconds, "seconds", 3, "how long each measurement lasts")
 	cmd.Flags().IntVar(&b.Rounds, "rounds", 6, "how often each setting is measured")
 	durabilityFlag(cmd, &b.Durability)
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
+	return benchmarkCommand(cmd, &b, &b.Binary)
 }
 
 func benchModesCommand() *cobra.Command {
 	var b bench.Modes
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "modes",
 		Short: "Open vSwitch with an agent, without one, and without bundles",
@@ -212,25 +204,16 @@ sends it back, and the time of a failover. The modes take turns, so that other l
 affects all of them; figures are medians. While leaders are killed, events and commands are compared as in
 the demo: without bundles a command may be repeated when a leader dies.`,
 		Example: `  sudo holdfast bench modes --json`,
-		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			if b.Binary, err = self(); err != nil {
-				return err
-			}
-			return runBench(cmd, b, asJSON, false)
-		},
 	}
 	cmd.Flags().IntVar(&b.Kills, "kills", 5, "how often the leader is killed in each mode and round")
 	cmd.Flags().IntVar(&b.Seconds, "seconds", 4, "how long each measurement of speed lasts")
 	cmd.Flags().IntVar(&b.Rounds, "rounds", 3, "how often each mode is measured")
 	durabilityFlag(cmd, &b.Durability)
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
+	return benchmarkCommand(cmd, &b, &b.Binary)
 }
 
 func benchRyuCommand() *cobra.Command {
 	var b bench.Ryu
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "ryu",
 		Short: "Packet-ins per second of a Ryu application: os-ken itself, and Holdfast",
@@ -242,13 +225,6 @@ It needs a Python with os-ken, greenlet, eventlet, Routes and WebOb, and the sou
 installs both, in .venv and in the user's cache folder: these are the defaults of --python and --path.`,
 		Example: `  holdfast bench ryu --json
   holdfast bench ryu --python /opt/venv/bin/python --path /opt/ryu-4.34 --app ryu.app.simple_switch_13`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			if b.Binary, err = self(); err != nil {
-				return err
-			}
-			return runBench(cmd, b, asJSON, false)
-		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&b.App, "app", "ryu.app.simple_switch_13",
@@ -260,8 +236,7 @@ installs both, in .venv and in the user's cache folder: these are the defaults o
 	f.IntVar(&b.MACs, "macs", 1000, "source addresses of each switch")
 	durabilityFlag(cmd, &b.Durability)
 	f.IntVar(&b.Seconds, "seconds", 8, "how long each measurement lasts")
-	f.BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
+	return benchmarkCommand(cmd, &b, &b.Binary)
 }
 
 // installedPython is the one that make test installs for this checkout, if it is there.
@@ -289,7 +264,6 @@ func installedRyu() []string {
 
 func benchPathsCommand() *cobra.Command {
 	var b bench.Paths
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "paths",
 		Short: "Time to compute protected paths, and what they need in switches",
@@ -297,19 +271,15 @@ func benchPathsCommand() *cobra.Command {
 entries and groups; then cut a link, and mend it, and compute what changes. One host at each switch.
 24 switches are USNET; other networks are random, with four links for each switch. Times are CPU time on one core.`,
 		Example: `  holdfast bench paths --switches 24,100,500,1000 --json`,
-		Args:    cobra.NoArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return runBench(cmd, b, asJSON, false) },
 	}
 	cmd.Flags().IntSliceVar(&b.Switches, "switches", []int{24, 100, 500, 1000}, "sizes of the networks")
 	cmd.Flags().BoolVar(&b.NodeDisjoint, "node-disjoint", false,
 		"backups avoid the next switch, not only the link to it")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
+	return benchmarkCommand(cmd, &b, nil)
 }
 
 func benchRecoveryCommand() *cobra.Command {
 	var b bench.Recovery
-	var asJSON, plot bool
 	cmd := &cobra.Command{
 		Use:   "recovery",
 		Short: "Time from the death of a link until frames flow again, without a controller",
@@ -323,13 +293,6 @@ Networks, figure 7). Its switches had a machine each; these share one, which sho
 else to do. For that reason they get real-time priority, unless --realtime=false.`,
 		Example: `  sudo holdfast bench recovery --topology ring --bfd-interval-ms 5 --plot
   sudo holdfast bench recovery --topology triangle --bfd-interval-ms 1 --samples 100 --json`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			if b.Binary, err = self(); err != nil {
-				return err
-			}
-			return runBench(cmd, b, asJSON, plot)
-		},
 	}
 	cmd.Flags().StringVar(&b.Topology, "topology", "triangle", "triangle, ring or usnet")
 	cmd.Flags().IntVar(&b.IntervalMs, "bfd-interval-ms", 15, "how often BFD sends")
@@ -343,8 +306,6 @@ else to do. For that reason they get real-time priority, unless --realtime=false
 			"sentry below 15 ms")
 	cmd.Flags().BoolVar(&b.Realtime, "realtime", true,
 		"switches, stream and sentry have priority over other processes")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	cmd.Flags().BoolVar(&plot, "plot", false, "draw the distribution")
-	cmd.MarkFlagsMutuallyExclusive("json", "plot")
-	return cmd
+	cmd.Flags().Bool("plot", false, "draw the distribution")
+	return benchmarkCommand(cmd, &b, &b.Binary)
 }
