@@ -23,13 +23,13 @@ func agentCommand() *cobra.Command {
 		Short: "Run the agent beside a switch",
 		Long: `Run the agent beside an unmodified switch, until SIGINT or SIGTERM.
 
-The switch takes the agent for its controller. The agent keeps every event until the
-controllers have logged it, and lets every command pass once, whichever controller leads.
-It serves several switches, but they lose their events together if it dies: run one
-beside each switch.
+The switch connects to the agent as to its controller. The agent keeps every event until the
+controllers have logged it, and passes every command on once, whichever controller leads.
+An agent can serve several switches, but if it dies, unacknowledged events of all of them are lost:
+run one beside each switch.
 
-If the cluster file has tls, controllers and switches connect over TLS, and both sides show a
-certificate. For a switch on this machine --plain-switches leaves out TLS between it and the agent.`,
+If the cluster file has tls, connections to controllers and from switches use TLS, and both sides present
+a certificate. --plain-switches accepts switches on this machine over plain TCP.`,
 		Example: `  holdfast agent --config holdfast.yaml
   ovs-vsctl set-controller br0 tcp:127.0.0.1:6653
 
@@ -49,9 +49,9 @@ certificate. For a switch on this machine --plain-switches leaves out TLS betwee
 	cmd.Flags().StringSliceVar(&o.controllers, "controllers", nil,
 		"addresses of all controllers, in place of a cluster file (and without TLS)")
 	cmd.Flags().StringVar(&o.listen, "listen", "127.0.0.1:6653", "address for switches to connect to")
-	cmd.Flags().StringVar(&o.name, "name", "agent", "what {name} in the cluster file's tls stands for")
+	cmd.Flags().StringVar(&o.name, "name", "agent", "the name that replaces {name} in tls of the cluster file")
 	cmd.Flags().BoolVar(&o.plainSwitches, "plain-switches", false,
-		"take switches over plain TCP, though the cluster has tls; only on a loopback address")
+		"accept switches over plain TCP although the cluster has tls; only on a loopback address")
 	cmd.Flags().StringVar(&level, "log-level", "info", "debug, info, warn or error")
 	cmd.MarkFlagsOneRequired("config", "controllers")
 	cmd.MarkFlagsMutuallyExclusive("config", "controllers")

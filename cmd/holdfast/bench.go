@@ -39,8 +39,8 @@ type benchmark interface {
 	Run(context.Context, bench.Progress) (bench.Report, error)
 }
 
-// benchmarkCommand has cmd run a benchmark whose fields its flags are. binary is the field for the holdfast binary, which
-// is this one; nil if the benchmark starts no process.
+// benchmarkCommand makes cmd run a benchmark, whose fields are set by its flags. binary is the field for the holdfast
+// binary, which is this one; nil if the benchmark starts no process.
 func benchmarkCommand(cmd *cobra.Command, b benchmark, binary *string) *cobra.Command {
 	asJSON := cmd.Flags().Bool("json", false, "print JSON")
 	plot := cmd.Flags().Lookup("plot")

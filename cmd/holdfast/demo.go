@@ -19,11 +19,11 @@ func demoCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Kill the leader three times under traffic and count what was lost",
-		Long: `Run three controllers and four agents as processes of their own, and four switches in a row
-with a host at each. The hosts ping each other; nothing is installed in the switches, so
+		Long: `Run three controllers and four agents as separate processes, and four switches in a row
+with a host at each. The hosts ping each other; no flow entries forward packets, so
 every packet takes the control path. Kill the leader with SIGKILL three times and restart
-it. Then compare, message by message, what the switches said and did with what the
-controllers have in their log. Exits 1 if anything was lost or repeated.
+it. Then compare, message by message, the events that switches sent and the commands that they
+executed with the log of the controllers. Exits 1 if anything was lost or repeated.
 
 The switches are embedded software switches, which need no root; with --ovs they are Open vSwitch
 bridges in network namespaces, which do. With --stock there are no agents: each switch is connected

@@ -10,12 +10,12 @@ func drainCommand() *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
 		Use:   "drain --config FILE [CONTROLLER]",
-		Short: "Make a controller give the leadership away",
-		Long: `Make a controller give the leadership away, if it has it, and leave it to the others until it is
-restarted: before maintenance, or an upgrade of one controller after the other. It goes on to
-store the log. Without a name it is the controller that leads.
+		Short: "Make a controller transfer the leadership",
+		Long: `Make a controller transfer the leadership to another one, if it leads, and not lead again until it is
+restarted: before maintenance, or to upgrade one controller after the other. It continues to
+store the log. Without a name, the leader is drained.
 
-If nobody has led for more than ten election timeouts, a drained controller does all the same.`,
+A drained controller leads again only if there was no leader for more than ten election timeouts.`,
 		Example: `  holdfast drain --config holdfast.yaml c1
   holdfast drain --config holdfast.yaml`,
 		Args: cobra.MaximumNArgs(1),

@@ -24,11 +24,11 @@ func linksCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "links --config FILE",
 		Short: "Show how the links between switches are watched",
-		Long: `Show each link that is or was up in both directions: since when it is as it is, how long a round
-trip takes, and what BFD says of it at its two ends. Below stands what is not as it should be,
-and what that costs.
+		Long: `Show each link that is or was up in both directions: its state and since when, its round-trip
+time, and the state of BFD at its two ends. Below the table are the links and ports that are not
+watched as configured, and the consequences.
 
-The controller that leads answers: it follows the switches' databases.`,
+The leader answers, since only it reads the databases of the switches.`,
 		Example: `  holdfast links --config holdfast.yaml
   holdfast links --json | jq '.links[] | select(.last_failure)'`,
 		Args: cobra.NoArgs,

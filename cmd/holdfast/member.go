@@ -16,15 +16,15 @@ import (
 func memberCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "member",
-		Short: "Change which controllers a running cluster has",
-		Long: `Change which controllers a running cluster has, while it goes on.
+		Short: "Change the members of a running cluster",
+		Long: `Change which controllers are members of a running cluster, without interrupting it.
 
-A new controller is in the cluster file under an id that no controller of the cluster ever had: a new
-name gives it one. It starts with an empty folder by holdfast serve --join. At first it stands by:
-it gets the log, and has no vote. An odd number of controllers votes, so a fourth stands by until
-there is a fifth. A change that would leave too few to go on is refused.
+A new controller needs an id that no controller of the cluster ever had; a new name in the cluster file
+gives it one. Start it with an empty folder by holdfast serve --join. It joins as a learner: it receives
+the log and has no vote. The number of voters is always odd, so a fourth controller remains a learner until
+there is a fifth. A change that would leave no majority that is connected is refused.
 
-A command that is interrupted can be given again, and goes on where it was.`,
+A command that was interrupted can be repeated: it continues where it was.`,
 		Example: `  holdfast member list --config holdfast.yaml
   holdfast member replace --config holdfast.yaml c3 c4`,
 		Args: cobra.NoArgs,
@@ -46,7 +46,7 @@ func memberListCommand(f *memberFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "list",
 		Short: "Show the controllers as the log has them",
-		Long: `Show the controllers that are members: which leads, which vote and which stand by, whether the
+		Long: `Show the members: which controller leads, which vote and which are learners, whether the
 leader is connected to them, and how much of its log they have.`,
 		Example: `  holdfast member list --config holdfast.yaml
   holdfast member list --config holdfast.yaml --json`,
@@ -81,7 +81,7 @@ func memberAddCommand(f *memberFlags) *cobra.Command {
 		Use:   "add NAME [ID ADDRESS]",
 		Short: "Add a controller",
 		Long: `Add a controller, and wait until it has the log. ID and ADDRESS (where the other controllers
-connect) are those of the cluster file if they are left out.`,
+connect) are taken from the cluster file if they are left out.`,
 		Example: `  holdfast member add --config holdfast.yaml c4
   holdfast member add --config holdfast.yaml c4 4 10.0.0.4:7001`,
 		Args: withOrWithoutAddress(1),
@@ -98,8 +98,8 @@ func memberRemoveCommand(f *memberFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "remove NAME",
 		Short: "Remove a controller",
-		Long: `Remove a controller, by its name or id. It stops when it hears of that. If it leads it gives the
-leadership away first. Of three controllers none can be removed, only replaced.`,
+		Long: `Remove a controller, by its name or id. If it leads, it transfers the leadership first. Its process ends
+when it learns of its removal. Of three controllers none can be removed, only replaced.`,
 		Example: `  holdfast member remove --config holdfast.yaml c5`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -115,11 +115,11 @@ func memberReplaceCommand(f *memberFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "replace OLD NEW [ID ADDRESS]",
 		Short: "Replace a controller, such as one that has lost its disk",
-		Long: `Replace a controller by another one in a single step, when the new one has the log. ID and ADDRESS
-(where the other controllers connect) of the new one are those of the cluster file if they are left out.
+		Long: `Replace a controller by another one, in a single step as soon as the new one has the log. ID and ADDRESS
+(where the other controllers connect) of the new one are taken from the cluster file if they are left out.
 
-A controller that has lost its folder comes back as a new one, on the same machine and with the same
-addresses: in the cluster file, give it another name, or another id.`,
+A controller that has lost its folder returns as a new one. It may use the same machine and the same
+addresses: give it another name, or another id, in the cluster file.`,
 		Example: `  holdfast member replace --config holdfast.yaml c3 c4
   holdfast member replace --config holdfast.yaml c3 c3         # which has a new id in the cluster file
   holdfast member replace --config holdfast.yaml c3 c4 4 10.0.0.4:7001`,
@@ -199,7 +199,7 @@ func (f *memberFlags) print(out io.Writer, m controller.Members) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "CONTROLLER\tID\tADDRESS\tROLE\tCONNECTED\tHAS")
 	for _, c := range m.Members {
-		role := "stands by"
+		role := "learner"
 		switch {
 		case c.Leads:
 			role = "leads"
@@ -213,7 +213,7 @@ func (f *memberFlags) print(out io.Writer, m controller.Members) error {
 		func(c controller.Member) bool { return !c.Votes }) {
 		return err
 	}
-	_, err := fmt.Fprintln(out, "\nAn odd number votes. Who stands by has the log, and votes when there are two of "+
-		"them or when it replaces another.")
+	_, err := fmt.Fprintln(out, "\nThe number of voters is odd. A learner receives the log, and votes when there is a "+
+		"second learner or when it replaces another controller.")
 	return err
 }

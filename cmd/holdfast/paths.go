@@ -19,14 +19,14 @@ func pathsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "paths --config FILE [A B]",
 		Short: "Show how packets get from A to B, and what each failure on the way would do",
-		Long: `Show the path that packets take from A to B, the backup that each switch on it has, and for each
-link and each switch on the way the path that packets take while it is dead, before any controller
-knows. A and B are switches (datapath id, in hexadecimal) or hosts (Ethernet or IP address).
+		Long: `Show the path that packets take from A to B, the backup at each switch on it, and for each
+link and each switch on the way the path that packets take while it is down, before any controller
+reacts. A and B are switches (datapath id, in hexadecimal) or hosts (Ethernet or IP address).
 
-Without A and B, show how the network is protected: whether the switches hold the plan of
-application recovery, what is about to change it, and what their last checks found.
+Without A and B, show how the network is protected: whether the switches have the flow entries and groups
+of application recovery, what is about to change them, and what the last checks found.
 
-Where recovery does not run, nothing of that is installed; then the paths are those that it would install.`,
+If recovery does not run, nothing of this is installed; the paths are those that it would install.`,
 		Example: `  holdfast paths --config holdfast.yaml 10.0.0.1 10.0.0.2
   holdfast paths 1 2a
   holdfast paths 1 2a --disjoint node --json
@@ -60,7 +60,7 @@ Where recovery does not run, nothing of that is installed; then the paths are th
 	}
 	cmd.Flags().StringVar(&file, "config", "holdfast.yaml", "the cluster file")
 	cmd.Flags().StringVar(&disjoint, "disjoint", "",
-		"what backups avoid, link or node; as it is installed unless given")
+		"what backups avoid, link or node (default: as installed)")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }

@@ -16,9 +16,9 @@ func pkiCommand() *cobra.Command {
 		Short: "Make the certificates of a cluster",
 		Long: `Make the certificates of a cluster that has no certificate authority of its own.
 
-The authority is a folder: keep it where only you read it, and copy to each machine ca.pem and
-the certificate and key of what runs there, but never ca-key.pem. A certificate says what its holder
-may be, and who: controllers are named as in the cluster file. Processes notice changed
+The authority is a folder. Keep it where only you can read it. Copy ca.pem to each machine, with
+the certificates and keys of what runs there, but never ca-key.pem. A certificate contains the role and the
+name of its holder; controllers have their names of the cluster file. Processes notice changed
 files by themselves.`,
 		Example: `  holdfast pki init
   holdfast pki issue controller c1
@@ -47,8 +47,8 @@ func pkiInitCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "init",
 		Short: "Make a certificate authority",
-		Long: `Make a certificate authority: a folder with its certificate, ca.pem, and its key, ca-key.pem. Whoever
-reads that key can be a controller. The authority is valid for ten years. Nothing is overwritten.`,
+		Long: `Make a certificate authority: a folder with its certificate, ca.pem, and its key, ca-key.pem. Anyone
+who has that key can act as a controller. The authority is valid for ten years. Nothing is overwritten.`,
 		Example: `  holdfast pki init --dir pki`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -71,16 +71,14 @@ func pkiIssueCommand() *cobra.Command {
 		Use:   "issue {controller | agent | switch | operator} NAME",
 		Short: "Issue a certificate",
 		Long: `Issue a certificate and its key, as NAME.pem and NAME-key.pem in the folder of the authority.
-Nothing is overwritten. A controller's NAME is that in the cluster file; the others are for you to
-choose.
+Nothing is overwritten. The NAME of a controller is that of the cluster file; choose the others freely.
 
-  controller  is one of the group, and is what agents and switches connect to
-  agent       connects to controllers, and is what its switches connect to
+  controller  accepts agents, switches and operators, and connects to other controllers
+  agent       connects to controllers, and accepts switches
   switch      connects to agents and controllers; with --address, controllers may connect to its database
-  operator    asks the controllers, and tells them who is a member (holdfast status, member, drain)
+  operator    uses the API of the controllers (holdfast status, member, drain)
 
-Holdfast looks at role and name, and not at addresses: --address is for other software, but for that
-of a switch.`,
+Holdfast checks role and name, not addresses: except for a switch, --address is for other software.`,
 		Example: `  holdfast pki issue controller c1
   holdfast pki issue switch s1 --days 3650
   holdfast pki issue switch s2 --address 10.0.0.12

@@ -22,7 +22,7 @@ const (
 func rootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "holdfast",
-		Short: "A network controller that loses and repeats nothing when it fails",
+		Short: "A fault-tolerant SDN controller that loses and repeats nothing",
 		Long: `Holdfast runs applications that control a network of OpenFlow switches. It runs them on
 several controllers, and when one of those dies, hangs or is cut off, no event of
 a switch is lost and no command to a switch is repeated.`,

@@ -59,13 +59,13 @@ func runCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run APP [APP …] [flags] [-- OPTIONS OF APPLICATIONS]",
 		Short: "Run Ryu applications on this machine, as ryu-manager does",
-		Long: `Run unmodified applications of Ryu or os-ken on one machine, in the place of ryu-manager:
-files, or modules as ryu.app.simple_switch_13. It needs Python with os-ken, greenlet,
-Routes and WebOb (pip install), and for ryu.app.* a folder with those of Ryu on PYTHONPATH.
-OpenFlow 1.3 applications only.
+		Long: `Run unmodified applications of Ryu or os-ken on one machine, instead of ryu-manager:
+files, or modules such as ryu.app.simple_switch_13. It needs Python with os-ken, greenlet,
+Routes and WebOb (pip install). os-ken does not ship ryu.app.*: for these, put a checkout of Ryu on
+PYTHONPATH. Applications must use OpenFlow 1.3.
 
-Nothing is kept when it ends. For applications that survive the death of a controller, name them
-in apps: of a cluster file, and use holdfast serve.`,
+State is lost when it ends. For applications that survive the failure of a controller, list them
+under apps in a cluster file and use holdfast serve.`,
 		Example: `  holdfast run ryu.app.simple_switch_13
   holdfast run --observe-links --wsapi-port 8081 ryu.app.rest_topology mine.py
   ovs-vsctl set bridge br0 protocols=OpenFlow13 -- set-controller br0 tcp:127.0.0.1:6653`,
@@ -102,7 +102,7 @@ in apps: of a cluster file, and use holdfast serve.`,
 	f.Uint16Var(&o.wsapiPort, "wsapi-port", 8080, "the port of the REST interface")
 	f.BoolVar(&observe, "observe-links", false, "observe the links between switches")
 	f.BoolVar(&explicitDrop, "explicit-drop", true, "drop LLDP packets explicitly")
-	f.BoolVar(&o.verbose, "verbose", false, "show what is for debugging too")
+	f.BoolVar(&o.verbose, "verbose", false, "log debug messages too")
 	f.StringVar(&o.logFile, "log-file", "", "append the log to this file, and not to standard error")
 	f.StringVar(&o.pidFile, "pid-file", "", "write the process id to this file")
 	f.StringVar(&o.python, "python", "python3", "the Python that has os-ken")

@@ -38,20 +38,20 @@ func sentryCommand() *cobra.Command {
 		Use:   "sentry",
 		Short: "Watch the links of an Open vSwitch from beside it, for failover within milliseconds",
 		Long: `Watch the links of an Open vSwitch by BFD sessions of its own, and tell the switch at once when
-one is dead, so that its fast-failover groups leave it. It runs beside the switch, on the same
-machine, as root, until SIGINT or SIGTERM, and needs a sentry at the other end of a link.
+a link is dead, so that its fast-failover groups stop using it. It runs beside the switch, on the same
+machine, as root, until SIGINT or SIGTERM, and needs a sentry at the other end of each link.
 
-Run it where links must be left within 20 ms or less: there the BFD of Open vSwitch takes each
-standstill of its own machine for the death of all its links, and a sentry does not. (Its neighbours
-may: a machine must not stand still for longer than the multiplier less one times the interval.)
+Use it where failover must take 20 ms or less. At such short intervals the BFD of Open vSwitch reports all
+its links dead whenever its own machine pauses; a sentry does not. (Its neighbours
+may: a machine must not pause for longer than (multiplier - 1) × interval.)
 
-It watches the interfaces on which BFD is on. Holdfast sets that up: see bfd in the configuration;
-with a sentry 15 to 500 ms are best. That BFD stays, has the last word after 3 s, and is all that is
-left when the sentry ends. One that is killed while a link is dead may leave the switch told so:
-have it started again at once (Restart=always), which clears that, or use ovs-appctl
+It watches the interfaces that have BFD enabled. Holdfast enables it: see bfd in the configuration;
+with a sentry, intervals from 15 to 500 ms are best. That BFD continues to run, overrides the sentry after
+3 s, and remains when the sentry ends. A sentry that is killed while a link is dead may leave that
+state in the switch: restart it at once (Restart=always), which clears the state, or use ovs-appctl
 bfd/set-forwarding normal.
 
-With --json each change is a line of standard output.`,
+With --json each change is a line on standard output.`,
 		Example: `  sudo holdfast sentry --interval-ms 1
   sudo holdfast sentry --interval-ms 5 --switch /run/openvswitch/ovs-vswitchd.pid --json`,
 		Args: cobra.NoArgs,
@@ -85,7 +85,7 @@ With --json each change is a line of standard output.`,
 	cmd.Flags().IntVar(&o.intervalMs, "interval-ms", 5, "how often to send over a link")
 	cmd.Flags().IntVar(&o.multiplier, "multiplier", 0,
 		"how many packets must be missing until a link is dead; 0: 3, or more at short intervals")
-	cmd.Flags().BoolVar(&o.realtime, "realtime", true, "go before ordinary processes")
+	cmd.Flags().BoolVar(&o.realtime, "realtime", true, "run with real-time priority")
 	cmd.Flags().BoolVar(&o.json, "json", false, "print changes as JSON")
 	cmd.Flags().StringVar(&level, "log-level", "info", "debug, info, warn or error")
 	return cmd

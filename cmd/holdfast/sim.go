@@ -33,14 +33,14 @@ func simCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sim",
 		Short: "Simulate whole networks with faults, under seeds, and check that nothing is lost or repeated",
-		Long: `Run controllers, agents, switches, hosts and applications in one process, the production code
+		Long: `Run controllers, agents, switches, hosts and applications in one process: the production code
 on a simulated network, disk and clock. Each seed is another network, another workload and
-another schedule of faults. While it runs and when it has come to rest, check
-what is guaranteed: every event once and in order, every command once and in order, replicas equal, and
-that everything finishes when the faults are over.
+another schedule of faults. During and after each run, check the guarantees: every event is processed once
+and in order, every command is executed once and in order, replicas are equal, and
+everything completes after the last fault.
 
-It ends with the first seed that breaks something: prints the seed, a smaller schedule that
-breaks too, and what happened last; and writes that schedule to a file that --scenario runs.`,
+It ends with the first seed that violates a guarantee: it prints the seed, a smaller schedule that
+does the same, and the last steps of that run, and writes the schedule to a file for --scenario.`,
 		Example: `  holdfast sim --seeds 1000 --minutes 5
   holdfast sim --seed 17
   holdfast sim --scenario sim-17.json`,

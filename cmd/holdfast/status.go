@@ -17,12 +17,12 @@ func statusCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status --config FILE",
 		Short: "Show the controllers and switches of a cluster",
-		Long: `Ask every controller of a cluster how it is: who leads in which term, where their logs
-are, and for every switch its master, the guarantee it has, how far its events are logged
-and its commands done. Exits 1 if no controller leads.
+		Long: `Ask every controller of a cluster for its status: the leader and the term, the positions in the
+log, and for every switch its master, its guarantee, and how many of its events are logged
+and of its commands executed. Exits 1 if no controller leads.
 
-If the cluster has TLS, it shows the certificate that the cluster file names: that of an operator or
-a controller. {name} in the cluster file stands for "operator".`,
+If the cluster has TLS, it presents the certificate that the cluster file names, of an operator or
+a controller; {name} in the cluster file is replaced by "operator".`,
 		Example: `  holdfast status --config holdfast.yaml
   holdfast status --config holdfast.yaml --json`,
 		Args: cobra.NoArgs,
@@ -125,7 +125,7 @@ func standbys(answers []client.Answer, id string) string {
 		}
 	}
 	if behind > 0 {
-		return fmt.Sprintf("%d (+%d not in step)", ready, behind)
+		return fmt.Sprintf("%d (+%d not in sync)", ready, behind)
 	}
 	return fmt.Sprint(ready)
 }

@@ -44,7 +44,7 @@ func TestPrintStatus(t *testing.T) {
 			[]string{"follower", "c2 runs [learning] and the leader [hub]", "cluster file"}, "no answer"},
 		{"no agent", []client.Answer{{Name: "c1", Status: stock}, {Name: "c2", Status: standby(true)},
 			{Name: "c3", Status: standby(false)}},
-			[]string{"STANDBY", "0000000000000002", "up", "c1", "1 (+1 not in step)", "stock", "1.4", "at-least-once",
+			[]string{"STANDBY", "0000000000000002", "up", "c1", "1 (+1 not in sync)", "stock", "1.4", "at-least-once",
 				"0000000000000002: at-least-once: it has no bundles"}, "cluster file"},
 		{"an agent that knows a later term", []client.Answer{{Name: "c1", Status: outdone}},
 			[]string{"0000000000000003", "down", "-", "agent", "none", "0000000000000003: none: a later term"},

@@ -14,11 +14,11 @@ func topologyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "topology --config FILE",
 		Short: "Show the switches, links and hosts of the network",
-		Long: `Show the network as application topology has found it: switches that are up, the links between them and
-how long they have been as they are, and hosts at the edge. A link that works in one direction only
-is drawn with an arrow. One that is down stays until its port has another, or is removed.
+		Long: `Show the network that application topology has discovered: switches that are up, the links between
+them with their state and its age, and hosts at the edge. A link that works in one direction only
+has an arrow. A link that is down is shown until its port has another link, or is removed.
 
-Any controller can answer, also while nobody leads.`,
+Any controller can answer, even if there is no leader.`,
 		Example: `  holdfast topology --config holdfast.yaml
   holdfast topology --json | jq '.links[] | select(.up | not)'
   holdfast topology --dot | dot -Tsvg > network.svg`,

@@ -36,16 +36,17 @@ func vswitchCommand() *cobra.Command {
 for tests, not a fast datapath.
 
 Its ports are network interfaces, numbered from 1 in the order of --device: existing
-ones, such as ends of veth pairs, or with "tap:" before the name TAP interfaces that it
-makes (bring them up with ip link set NAME up). Both need root. With --ports it has
-more ports than that; these are up, and lead nowhere.
+ones, such as ends of veth pairs, or TAP interfaces that it creates if "tap:" is before the
+name (bring them up with ip link set NAME up). Both need root. With --ports it has
+additional ports, which are up and not connected.
 
-With --bfd it watches the links of its ports by BFD and takes one for dead when three packets in a row
-are missing, even if its carrier is there. The far end must do the same: an Open vSwitch with
-bfd:enable=true, or a switch like this one. Name the ports by --bfd-ports if some lead to hosts.
+With --bfd it watches the links of its ports by BFD, and reports a link dead when three packets in a row
+are missing, even if there is a carrier. The far end must do the same: an Open vSwitch with
+bfd:enable=true, or another holdfast vswitch. List the ports with --bfd-ports if others lead to hosts.
 
-Let --controller be the agent beside it, or all controllers if it has no agent. With --ca, --cert
-and --key it connects to them over TLS, by a certificate for a switch (holdfast pki issue switch NAME).`,
+--controller is the address of the agent beside it, or the addresses of all controllers if there is no
+agent. With --ca, --cert and --key it connects over TLS, with a certificate for a switch (holdfast
+pki issue switch NAME).`,
 		Example: `  holdfast vswitch --dpid 1 --ports 4 --controller 127.0.0.1:6653
   holdfast vswitch --dpid 00000000000000a1 --device veth0,veth2,tap:tap0 --controller 127.0.0.1:6653
   holdfast vswitch --dpid 1 --device veth0,veth2,veth4 --bfd 15ms --bfd-ports 2,3 --controller 127.0.0.1:6653
@@ -70,10 +71,11 @@ and --key it connects to them over TLS, by a certificate for a switch (holdfast 
 	cmd.Flags().StringSliceVar(&o.devices, "device", nil,
 		"interfaces that are its ports; tap:NAME makes a TAP interface")
 	cmd.Flags().IntVar(&o.ports, "ports", 0, "number of ports (default: one for each device)")
-	cmd.Flags().DurationVar(&o.bfd, "bfd", 0, "watch links by BFD, with a packet in this time (default: do not)")
+	cmd.Flags().DurationVar(&o.bfd, "bfd", 0,
+		"watch links by BFD, and send a packet in each such interval (default: no BFD)")
 	cmd.Flags().IntSliceVar(&o.bfdPorts, "bfd-ports", nil,
 		"ports whose links are watched (default: those of all devices)")
-	cmd.Flags().StringVar(&o.tls.CA, "ca", "", "for TLS: file with the authorities that are believed")
+	cmd.Flags().StringVar(&o.tls.CA, "ca", "", "for TLS: file with the trusted certificate authorities")
 	cmd.Flags().StringVar(&o.tls.Cert, "cert", "", "for TLS: file with the switch's certificate")
 	cmd.Flags().StringVar(&o.tls.Key, "key", "", "for TLS: file with its key")
 	cmd.Flags().StringVar(&level, "log-level", "info", "debug, info, warn or error")
