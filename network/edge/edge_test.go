@@ -1,6 +1,7 @@
 package edge
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -18,9 +19,9 @@ func TestWhoIsUnknownIsAskedEverywhere(t *testing.T) {
 	w.wantHeard("the first request", at(1, 4), at(2, 3), at(2, 4), at(3, 3), at(3, 4))
 	w.ask(at(3, 3), ip(mac(2))) // that has answered, and is known
 	w.wantHeard("a request for a known host", at(2, 3))
-	w.send(at(2, 3), ipv6(mac(2), protoICMPv6, 255, neighbour(136, "fe80::2")...))
+	w.send(at(2, 3), ipv6(mac(2), 58, 255, neighbour(136, "fe80::2")...))
 	w.wantHeard("an advertisement to all", w.others(at(2, 3))...)
-	w.send(at(1, 3), ipv6(mac(1), protoICMPv6, 255, neighbour(135, "fe80::2")...))
+	w.send(at(1, 3), ipv6(mac(1), 58, 255, neighbour(135, "fe80::2")...))
 	w.wantHeard("a solicitation for a known host", at(2, 3))
 	w.send(at(1, 3), udp4(mac(1), 67))
 	w.wantHeard("DHCP", w.others(at(1, 3))...)
@@ -33,6 +34,8 @@ func TestWhatIsNotSentOn(t *testing.T) {
 	w.ask(at(1, 3), ip(mac(2)))
 	clear(w.heard)
 	ask := arp(1, mac(1), everyone, ip(mac(1)), ip(mac(9)))
+	w.send(at(1, 3), append(slices.Clone(ask), make([]byte, maxLength)...)) // too long
+	w.send(at(1, 3), ask[:41])                                              // cut off
 	w.send(at(2, 3), arp(2, mac(2), mac(1), ip(mac(2)), ip(mac(1))))
 	w.wantHeard("an answer, which switches forward")
 	w.send(at(1, 1), arp(1, mac(7), everyone, ip(mac(7)), ip(mac(9))))

@@ -7,12 +7,15 @@ import (
 	"github.com/fxamacker/cbor/v2"
 
 	"github.com/holdfast-sdn/holdfast/app"
+	"github.com/holdfast-sdn/holdfast/network/topology"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
 const (
 	// Floods in a second: of all hosts, and of those at one port. More are dropped, and counted.
 	siteRate, portRate = 100, 20
+
+	maxLength = 2048 // of a frame, in bytes; discovery needs less
 
 	// turn is how many bytes of PACKET_OUT a flood sends at once; the rest waits for a timer. A transaction may have 3
 	// MiB.
@@ -50,21 +53,21 @@ type totals struct {
 // packetIn takes a frame that came in at the edge.
 func (e *edge) packetIn(tx *app.Tx, in app.PacketIn) error {
 	at := app.PortOf{Switch: in.Switch, Port: in.InPort}
-	f, ok := read(in.Data)
-	if !ok || len(in.Data) < int(in.TotalLen) {
+	f, _ := topology.ReadFrame(in.Data)
+	if !f.Discovery || len(in.Data) > maxLength || len(in.Data) < int(in.TotalLen) {
 		return nil // most are probes
 	}
 	row, i, known := e.find(tx, at)
 	if !known || !row[i].outside(tx.Now().UnixNano()) {
 		return nil
 	}
-	if h, known := e.hosts.Get(tx, all, f.from); known && h.At != at {
+	if h, known := e.hosts.Get(tx, all, f.From); known && h.At != at {
 		return nil // from around a loop; or the host has moved here, which topology says after this
 	}
-	if o, _ := e.addresses.Get(tx, all, f.says.String()); o.Asked && o.MAC == f.from {
-		e.addresses.Put(tx, all, f.says.String(), owner{MAC: o.MAC})
+	if o, _ := e.addresses.Get(tx, all, f.Own.String()); o.Asked && o.MAC == f.From {
+		e.addresses.Put(tx, all, f.Own.String(), owner{MAC: o.MAC})
 	}
-	if !f.group {
+	if !f.Group {
 		return nil
 	}
 	sum, _ := e.totals.Get(tx, all)
@@ -90,13 +93,13 @@ func (e *edge) packetIn(tx *app.Tx, in app.PacketIn) error {
 
 // meant finds the one host that a frame is for. A host that was asked and has not answered may have lost its address to
 // another that has not spoken yet; so the next time everybody is asked.
-func (e *edge) meant(tx *app.Tx, f frame) (app.PortOf, bool) {
-	o, known := e.addresses.Get(tx, all, f.asks.String())
-	if !known || o.Asked || o.MAC == f.from {
+func (e *edge) meant(tx *app.Tx, f topology.Frame) (app.PortOf, bool) {
+	o, known := e.addresses.Get(tx, all, f.Asks.String())
+	if !known || o.Asked || o.MAC == f.From {
 		return app.PortOf{}, false
 	}
 	o.Asked = true
-	e.addresses.Put(tx, all, f.asks.String(), o)
+	e.addresses.Put(tx, all, f.Asks.String(), o)
 	h, known := e.hosts.Get(tx, all, o.MAC)
 	return h.At, known
 }

@@ -118,8 +118,8 @@ func (w *world) leave(by app.PortOf, frame []byte) []apptest.Sent {
 		}
 		return w.net.PacketIn(to.Switch, to.Port, of13.NoBuffer, string(frame))
 	case used && !lldp && !wired:
-		if f, ok := read(frame); ok && f.asks == ip(host) && f.from != host {
-			return w.net.PacketIn(by.Switch, by.Port, of13.NoBuffer, string(arp(2, host, f.from, ip(host), ip(f.from))))
+		if f, _ := topology.ReadFrame(frame); f.Discovery && f.Asks == ip(host) && f.From != host {
+			return w.net.PacketIn(by.Switch, by.Port, of13.NoBuffer, string(arp(2, host, f.From, ip(host), ip(f.From))))
 		}
 	}
 	return nil

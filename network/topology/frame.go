@@ -7,6 +7,9 @@ import (
 	"github.com/holdfast-sdn/holdfast/app"
 )
 
+// Frames are read by hand here, and not by gopacket: every packet-in of a host passes, whole or cut off, and 20 to 30
+// ns without an allocation compare with 300 to 600 ns and 4 to 6 allocations of gopacket.NewPacket (decision 0025).
+
 const (
 	typeIPv4 = 0x0800
 	typeARP  = 0x0806
@@ -14,77 +17,85 @@ const (
 	typeQinQ = 0x88a8
 	typeIPv6 = 0x86dd
 
-	protoUDP    = 17
-	protoICMPv6 = 58
+	protoHopByHop = 0
+	protoUDP      = 17
+	protoICMPv6   = 58
 
-	neighbourSolicitation  = 135
-	neighbourAdvertisement = 136
+	firstMLD, lastMLD, reportMLDv2                = 130, 132, 143
+	routerSolicitation, routerAdvertisement       = 133, 134
+	neighbourSolicitation, neighbourAdvertisement = 135, 136
 
-	dhcpServerPort, dhcpClientPort = 67, 68
+	dhcpServerPort, dhcpClientPort     = 67, 68
+	dhcpv6ClientPort, dhcpv6ServerPort = 546, 547
 )
 
-// sighting is what a frame tells of hosts.
-type sighting struct {
-	mac  app.MAC    // of the sender
-	addr netip.Addr // of the sender; zero if the frame does not tell
-	said bool       // the sender says that addr is its own; else it may be a router, and addr somebody's behind it
+// Frame is what a frame tells of hosts. An address is zero if the frame does not tell it, or if no host can have it.
+type Frame struct {
+	From      app.MAC    // who sent it
+	Group     bool       // it is for more than one host
+	Discovery bool       // it is of ARP, of IPv6 neighbour or router discovery, of MLD or of DHCP
+	Source    netip.Addr // the source of the packet: of From, or of somebody behind it, if From is a router
+	Own       netip.Addr // From says that it has this address
+	Asks      netip.Addr // From asks who has this address
 
-	leaser app.MAC // to whom a DHCP server gives lease
-	lease  netip.Addr
+	Lessee app.MAC    // to whom a DHCP server gives Lease
+	Lease  netip.Addr // zero if it gives none
 }
 
-// look reads a frame of ARP, IPv4 or IPv6, with up to two VLAN tags. Other frames, and those from no host's address,
-// tell nothing; nor does the part of a frame that is cut off or wrong.
-func look(frame []byte) (s sighting, ok bool) {
-	if len(frame) < ethLen {
-		return s, false
+// ReadFrame reads a frame of ARP, IPv4 or IPv6, with up to two VLAN tags. It is not ok if the frame is another, or does
+// not come from a host's address. What is cut off or wrong tells nothing.
+func ReadFrame(b []byte) (f Frame, ok bool) {
+	if len(b) < ethLen {
+		return f, false
 	}
-	copy(s.mac[:], frame[6:])
-	if s.mac[0]&1 != 0 || s.mac == (app.MAC{}) {
-		return s, false
+	f.From, f.Group = app.MAC(b[6:12]), b[0]&1 != 0
+	if f.From[0]&1 != 0 || f.From == (app.MAC{}) {
+		return f, false
 	}
-	ethType, b := binary.BigEndian.Uint16(frame[12:]), frame[ethLen:]
+	ethType, b := binary.BigEndian.Uint16(b[12:]), b[ethLen:]
 	for tags := 0; tags < 2 && (ethType == typeVLAN || ethType == typeQinQ) && len(b) >= 4; tags++ {
 		ethType, b = binary.BigEndian.Uint16(b[2:]), b[4:]
 	}
 	switch ethType {
 	case typeARP:
-		s.arp(b)
+		f.arp(b)
 	case typeIPv4:
-		s.ipv4(b)
+		f.ipv4(b)
 	case typeIPv6:
-		s.ipv6(b)
+		f.ipv6(b)
 	default:
-		return s, false
+		return f, false
 	}
-	return s, true
+	return f, true
 }
 
-// note takes an address that a host can have.
-func (s *sighting) note(a netip.Addr, said bool) {
-	if !unicast(a) {
+// unicast returns a if a host can have it, and zero else.
+func unicast(a netip.Addr) netip.Addr {
+	if a.IsUnspecified() || a.IsMulticast() || a.IsLoopback() || a == netip.AddrFrom4([4]byte{255, 255, 255, 255}) {
+		return netip.Addr{}
+	}
+	return a
+}
+
+func ipv4At(b []byte) netip.Addr { return unicast(netip.AddrFrom4([4]byte(b))) }
+func ipv6At(b []byte) netip.Addr { return unicast(netip.AddrFrom16([16]byte(b))) }
+
+func (f *Frame) arp(b []byte) {
+	const ethernetIPv4, request = "\x00\x01\x08\x00\x06\x04", 1
+	if len(b) < 28 || string(b[:6]) != ethernetIPv4 || app.MAC(b[8:14]) != f.From {
 		return
 	}
-	s.addr, s.said = a, said
-}
-
-func unicast(a netip.Addr) bool {
-	return a.IsValid() && !a.IsUnspecified() && !a.IsMulticast() && !a.IsLoopback() &&
-		a != netip.AddrFrom4([4]byte{255, 255, 255, 255})
-}
-
-func (s *sighting) arp(b []byte) {
-	const ethernetIPv4 = "\x00\x01\x08\x00\x06\x04"
-	if len(b) >= 28 && string(b[:6]) == ethernetIPv4 && app.MAC(b[8:14]) == s.mac {
-		s.note(netip.AddrFrom4([4]byte(b[14:18])), true)
+	f.Discovery, f.Own = true, ipv4At(b[14:])
+	if binary.BigEndian.Uint16(b[6:]) == request {
+		f.Asks = ipv4At(b[24:])
 	}
 }
 
-func (s *sighting) ipv4(b []byte) {
+func (f *Frame) ipv4(b []byte) {
 	if len(b) < 20 || b[0]>>4 != 4 {
 		return
 	}
-	s.note(netip.AddrFrom4([4]byte(b[12:16])), false)
+	f.Source = ipv4At(b[12:])
 	header := int(b[0]&15) * 4
 	fragment := binary.BigEndian.Uint16(b[6:])&0x3fff != 0
 	if b[9] != protoUDP || fragment || header < 20 || len(b) < header+8 {
@@ -92,15 +103,16 @@ func (s *sighting) ipv4(b []byte) {
 	}
 	udp := b[header:]
 	src, dst := binary.BigEndian.Uint16(udp), binary.BigEndian.Uint16(udp[2:])
+	f.Discovery = dst == dhcpServerPort || dst == dhcpClientPort
 	switch {
 	case src == dhcpClientPort && dst == dhcpServerPort,
 		src == dhcpServerPort && (dst == dhcpClientPort || dst == dhcpServerPort):
-		s.dhcp(udp[8:])
+		f.dhcp(udp[8:])
 	}
 }
 
 // dhcp reads a message of DHCP (RFC 2131): a client tells which address it has, an acknowledgement which it gets.
-func (s *sighting) dhcp(b []byte) {
+func (f *Frame) dhcp(b []byte) {
 	const options, magic = 240, "\x63\x82\x53\x63"
 	if len(b) < options || string(b[236:options]) != magic || b[1] != 1 || b[2] != 6 {
 		return
@@ -108,12 +120,12 @@ func (s *sighting) dhcp(b []byte) {
 	client := app.MAC(b[28:34])
 	switch b[0] {
 	case 1:
-		if client == s.mac { // else it is a relay's
-			s.note(netip.AddrFrom4([4]byte(b[12:16])), true)
+		if client == f.From { // else it is a relay's
+			f.Own = ipv4At(b[12:])
 		}
 	case 2:
-		if a := netip.AddrFrom4([4]byte(b[16:20])); unicast(a) && acknowledges(b[options:]) {
-			s.leaser, s.lease = client, a
+		if a := ipv4At(b[16:]); a.IsValid() && acknowledges(b[options:]) {
+			f.Lessee, f.Lease = client, a
 		}
 	}
 }
@@ -137,21 +149,36 @@ func acknowledges(options []byte) bool {
 	return false
 }
 
-func (s *sighting) ipv6(b []byte) {
+func (f *Frame) ipv6(b []byte) {
 	if len(b) < 40 || b[0]>>4 != 6 {
 		return
 	}
-	src := netip.AddrFrom16([16]byte(b[8:24]))
-	s.note(src, false)
-	if b[6] != protoICMPv6 || len(b) < 44 || b[7] != 255 { // what a router passed on has another hop limit
-		return
+	next, local := b[6], b[7] == 255 // what a router passed on has another hop limit
+	f.Source, b = ipv6At(b[8:]), b[40:]
+	if next == protoHopByHop && len(b) >= 8 { // MLD has a router alert
+		n := 8 * (int(b[1]) + 1)
+		next, b = b[0], b[min(n, len(b)):]
 	}
-	switch b[40] {
-	case neighbourSolicitation:
-		s.note(src, true)
-	case neighbourAdvertisement:
-		if len(b) >= 64 {
-			s.note(netip.AddrFrom16([16]byte(b[48:64])), true)
-		}
+	switch {
+	case next == protoUDP && len(b) >= 8:
+		port := binary.BigEndian.Uint16(b[2:])
+		f.Discovery = port == dhcpv6ClientPort || port == dhcpv6ServerPort
+	case next == protoICMPv6 && len(b) >= 4:
+		f.icmpv6(b, local)
+	}
+}
+
+func (f *Frame) icmpv6(b []byte, local bool) {
+	switch kind := b[0]; {
+	case kind >= firstMLD && kind <= lastMLD, kind == reportMLDv2:
+		f.Discovery = true
+	case !local:
+	case kind == routerSolicitation, kind == routerAdvertisement:
+		f.Discovery = true
+	case len(b) < 24:
+	case kind == neighbourSolicitation:
+		f.Discovery, f.Own, f.Asks = true, f.Source, ipv6At(b[8:])
+	case kind == neighbourAdvertisement:
+		f.Discovery, f.Own = true, ipv6At(b[8:])
 	}
 }

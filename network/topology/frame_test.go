@@ -103,19 +103,96 @@ var sampleFrames = map[string]sample{
 
 func TestLook(t *testing.T) {
 	for name, c := range sampleFrames {
-		s, ok := look(c.frame)
+		f, ok := ReadFrame(c.frame)
+		addr, said := f.Source, f.Own.IsValid()
+		if said {
+			addr = f.Own
+		}
 		text := func(a netip.Addr) string {
 			if !a.IsValid() {
 				return ""
 			}
 			return a.String()
 		}
-		if ok != c.ok || text(s.addr) != c.addr || s.said != c.said || text(s.lease) != c.lease {
-			t.Errorf("%s: got %v %q, said %v, lease %q; want %v %q, said %v, lease %q", name, ok, text(s.addr), s.said,
-				text(s.lease), c.ok, c.addr, c.said, c.lease)
+		if ok != c.ok || text(addr) != c.addr || said != c.said || text(f.Lease) != c.lease {
+			t.Errorf("%s: got %v %q, said %v, lease %q; want %v %q, said %v, lease %q", name, ok, text(addr), said,
+				text(f.Lease), c.ok, c.addr, c.said, c.lease)
 		}
-		if ok && s.mac != alice && s.mac != server || c.lease != "" && s.leaser != bob {
-			t.Errorf("%s: sender %v, lease to %v", name, s.mac, s.leaser)
+		if ok && f.From != alice && f.From != server || c.lease != "" && f.Lessee != bob {
+			t.Errorf("%s: sender %v, lease to %v", name, f.From, f.Lessee)
 		}
 	}
+}
+
+// Which frames package edge carries to other hosts, and what it learns from them about who is meant.
+func TestDiscovery(t *testing.T) {
+	ask := arp(alice, "10.0.0.1")
+	answer := arp(alice, "10.0.0.1")
+	answer[ethLen+7] = 2
+	icmp := func(hops byte, b ...byte) []byte { return ipv6(alice, "fe80::1", protoICMPv6, hops, b) }
+	mld := func(b ...byte) []byte {
+		return ipv6(alice, "fe80::1", protoHopByHop, 1, append([]byte{protoICMPv6, 0, 5, 2, 0, 0, 1, 0}, b...))
+	}
+	udp4 := func(port uint16) []byte { return udp(alice, broadcast, "10.0.0.1", anyone, 1, port, nil) }
+	for name, c := range map[string]struct {
+		frame     []byte
+		discovery bool
+		asks, own string
+	}{
+		"ARP request":              {ask, true, "10.0.0.99", "10.0.0.1"},
+		"ARP request in two VLANs": {tagged(7, tagged(7, ask)), true, "10.0.0.99", "10.0.0.1"},
+		"ARP answer":               {answer, true, "", "10.0.0.1"},
+		"ARP for another":          {ethernet(bob, broadcast, typeARP, ask[ethLen:]), false, "", ""},
+		"ARP, cut off":             {ask[:41], false, "", ""},
+		"DHCP to a server":         {udp4(67), true, "", ""},
+		"DHCP to a client":         {udp4(68), true, "", ""},
+		"UDP":                      {udp4(5353), false, "", ""},
+		"DHCP, cut off":            {udp4(67)[:ethLen+24], false, "", ""},
+		"solicitation":             {icmp(255, neighbour(135, "fe80::2")...), true, "fe80::2", "fe80::1"},
+		"solicitation from afar":   {icmp(254, neighbour(135, "fe80::2")...), false, "", ""},
+		"solicitation, cut off":    {icmp(255, neighbour(135, "fe80::2")[:20]...), false, "", ""},
+		"advertisement":            {icmp(255, neighbour(136, "fe80::2")...), true, "", "fe80::2"},
+		"router solicitation":      {icmp(255, 133, 0, 0, 0, 0, 0, 0, 0), true, "", ""},
+		"router advertisement":     {icmp(255, 134, 0, 0, 0, 0, 0, 0, 0), true, "", ""},
+		"redirect":                 {icmp(255, neighbour(137, "fe80::2")...), false, "", ""},
+		"echo":                     {icmp(255, 128, 0, 0, 0), false, "", ""},
+		"MLD report":               {mld(143, 0, 0, 0), true, "", ""},
+		"MLD report, cut off":      {mld(), false, "", ""},
+		"header longer than it all": {ipv6(alice, "fe80::1", protoHopByHop, 1, []byte{58, 200, 5, 2, 0, 0, 1, 0}),
+			false, "", ""},
+		"DHCPv6":        {ipv6(alice, "fe80::1", protoUDP, 64, []byte{2, 34, 2, 35, 0, 8, 0, 0}), true, "", ""},
+		"UDP over IPv6": {ipv6(alice, "fe80::1", protoUDP, 64, []byte{2, 34, 2, 36, 0, 8, 0, 0}), false, "", ""},
+	} {
+		text := func(a netip.Addr) string {
+			if !a.IsValid() {
+				return ""
+			}
+			return a.String()
+		}
+		f, _ := ReadFrame(c.frame)
+		if f.Discovery != c.discovery || text(f.Asks) != c.asks || text(f.Own) != c.own ||
+			f.Group != (c.frame[0]&1 != 0) {
+			t.Errorf("%s: got %+v, want %v, %q, %q", name, f, c.discovery, c.asks, c.own)
+		}
+	}
+}
+
+// Whatever a host sends is read, or is not; the longer parts of a frame are no trap.
+func FuzzReadFrame(f *testing.F) {
+	for _, s := range sampleFrames {
+		f.Add(s.frame)
+	}
+	f.Add(ipv6(alice, "fe80::1", protoHopByHop, 1, []byte{58, 0, 5, 2, 0, 0, 1, 0, 143, 0, 0, 0}))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		m, ok := ReadFrame(b)
+		if ok && m.From[0]&1 != 0 || !ok && (m.Discovery || m.Source.IsValid() || m.Own.IsValid() ||
+			m.Lease.IsValid()) {
+			t.Errorf("read %+v of %x", m, b)
+		}
+		for _, a := range []netip.Addr{m.Source, m.Own, m.Asks, m.Lease} {
+			if a.IsValid() && unicast(a) != a {
+				t.Errorf("%x: address %v", b, a)
+			}
+		}
+	})
 }

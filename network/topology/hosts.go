@@ -39,25 +39,25 @@ type totals struct {
 
 // sight learns from a frame at a port of the edge.
 func (t *topology) sight(tx *app.Tx, at app.PortOf, port portRow, frame []byte) error {
-	s, ok := look(frame)
+	f, ok := ReadFrame(frame)
 	now := tx.Now().UnixNano()
 	if !ok || port.link() || port.Silent || now-port.Changed < int64(Settle) {
 		return nil
 	}
-	if err := t.learn(tx, at, port, s); err != nil || !s.lease.IsValid() {
+	if err := t.learn(tx, at, port, f); err != nil || !f.Lease.IsValid() {
 		return err
 	}
-	host, known := t.hosts.Get(tx, all, s.leaser)
-	if !known || !host.note(s.lease, true) {
+	host, known := t.hosts.Get(tx, all, f.Lessee)
+	if !known || !host.note(f.Lease, true) {
 		return nil
 	}
-	t.hosts.Put(tx, all, s.leaser, host)
-	return host.tell(tx, s.leaser)
+	t.hosts.Put(tx, all, f.Lessee, host)
+	return host.tell(tx, f.Lessee)
 }
 
-func (t *topology) learn(tx *app.Tx, at app.PortOf, port portRow, s sighting) error {
+func (t *topology) learn(tx *app.Tx, at app.PortOf, port portRow, f Frame) error {
 	now := tx.Now().UnixNano()
-	host, known := t.hosts.Get(tx, all, s.mac)
+	host, known := t.hosts.Get(tx, all, f.From)
 	moves := !known || host.At != at
 	if moves {
 		if known && now-host.Since < int64(Settle) {
@@ -66,20 +66,25 @@ func (t *topology) learn(tx *app.Tx, at app.PortOf, port portRow, s sighting) er
 		if room, err := t.room(tx, at, port, known); !room {
 			return err
 		}
-		host, known = t.hosts.Get(tx, all, s.mac) // it may be among those that made room
+		host, known = t.hosts.Get(tx, all, f.From) // it may be among those that made room
 		t.move(tx, host.At, at, known)
 		host.At, host.Since = at, now
 	}
-	news := host.note(s.addr, s.said) || moves
+	said := f.Own.IsValid() // else the address is that of the packet, which may come from behind a router
+	addr := f.Source
+	if said {
+		addr = f.Own
+	}
+	news := host.note(addr, said) || moves
 	if !news && now-host.Seen < int64(seenGrain) {
 		return nil
 	}
 	host.Seen = now
-	t.hosts.Put(tx, all, s.mac, host)
+	t.hosts.Put(tx, all, f.From, host)
 	if !news {
 		return nil
 	}
-	return host.tell(tx, s.mac)
+	return host.tell(tx, f.From)
 }
 
 // move counts a host out of a port, if it was known, and in at another.
