@@ -15,7 +15,7 @@ import (
 // items is one slice, and nothing is allocated for an item. Slices that an Outbox returns alias that buffer: they are
 // valid until the next Push, PushRun, Ack or TakeBack. An Outbox that was copied shares it: use one of the two only.
 //
-// The buffer has at most twice the size of what was ever kept at once, or 2 MiB if that is more.
+// The buffer has at most twice the size of what was ever kept at once, and 1 MiB.
 type Outbox struct {
 	acked, last uint64 // numbers; acked+1 to last are kept
 
@@ -105,17 +105,14 @@ func (o *Outbox) growIndex(items int) {
 	o.ends = ends
 }
 
-// makeSpace moves the items to the start of the buffer, or makes it larger if they would fill too much of it: half of a
-// small one, three quarters of a large one. So on average a byte is moved once, or three times at most, until it is
-// acknowledged, and not at all while the receiver keeps up.
+// makeSpace moves the items to the start of the buffer, or to a larger one if they would fill more than five eighths of
+// this one. So a byte is moved less than twice, on average, until it is acknowledged, and not at all while the receiver
+// keeps up.
 func (o *Outbox) makeSpace(bytes int) {
 	kept, need := o.buf[o.head:], o.Bytes()+bytes
-	buf, more := o.buf[:0], cap(o.buf)
-	if more >= keptBytes {
-		more /= 2
-	}
-	if need > cap(buf)-more/2 {
-		buf = make([]byte, 0, max(firstBytes, need, cap(buf)+more))
+	buf := o.buf[:0]
+	if need > cap(buf)/8*5 {
+		buf = make([]byte, 0, max(firstBytes, 2*need+min(2*need, keptBytes)))
 	}
 	o.base += uint64(o.head)
 	o.buf, o.head = append(buf, kept...), 0

@@ -183,7 +183,7 @@ func e2eAll(t *tree) []step {
 const matrixAll = "HOLDFAST_MATRIX=all"
 
 func mutants(t *tree) []step {
-	return t.run("the simulator finds each seeded bug", []pkg{{path: "lab/sim"}}, "-tags=mutants", "-run=^TestMutants")
+	return t.run("the simulator finds each seeded bug", []pkg{{path: "lab/sim"}, {path: "stream"}}, "-tags=mutants", "-run=^TestMutants")
 }
 
 func swarm(t *tree) []step {
