@@ -41,7 +41,7 @@ var parts = []part{
 	{"timed", "packages whose tests measure real time, one after the other", timed, timedTwice},
 	{"e2e", "controllers, agents and switches as processes: a representative of each matrix, or all of it", e2e,
 		e2eAll},
-	{"mutants", "the simulator finds each seeded bug", mutants, mutants},
+	{"mutants", "the simulator, and the tests of streams, find each seeded bug", mutants, mutants},
 	{"swarm", "a thousand seeds of the simulator", nil, swarm},
 	{"graphs", "recovery in a hundred random networks", nil, graphs},
 	{"model", "the large configurations of the protocol's model", nil, model},
@@ -183,7 +183,7 @@ func e2eAll(t *tree) []step {
 const matrixAll = "HOLDFAST_MATRIX=all"
 
 func mutants(t *tree) []step {
-	return t.run("the simulator finds each seeded bug", []pkg{{path: "lab/sim"}, {path: "stream"}}, "-tags=mutants", "-run=^TestMutants")
+	return t.run("seeded bugs", []pkg{{path: "lab/sim"}, {path: "stream"}}, "-tags=mutants", "-run=^TestMutants")
 }
 
 func swarm(t *tree) []step {
