@@ -18,9 +18,9 @@ import (
 
 	"github.com/holdfast-sdn/holdfast/consensus"
 	"github.com/holdfast-sdn/holdfast/controller/audit"
-	"github.com/holdfast-sdn/holdfast/controller/hosting"
 	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/ryu"
+	"github.com/holdfast-sdn/holdfast/ryu/replay"
 	"github.com/holdfast-sdn/holdfast/southbound"
 )
 
@@ -38,7 +38,8 @@ type Config struct {
 	API           net.Listener      // holdfast status asks here; nil for none
 	SwitchTimeout time.Duration     // without any connection, a switch is reported down
 	SnapshotEvery int               // entries from one snapshot to the next, at most; 0 is 200,000
-	Hosted        *ryu.Config       // the host of Applications' ledger.Hosted; nil if there is none
+	Hosted        *ryu.Config       // the host of applications of Ryu; nil if there are none
+	Identity      string            // of those applications, as ryu.Probe gives it
 	Duty          *Duty             // of the leader; nil for none
 	Audit         *audit.File       // what the ledger holds, record by record; nil for none
 	Logger        *slog.Logger      // must be set
@@ -81,14 +82,15 @@ func Start(cfg Config) (*Controller, error) {
 		encoded: make(chan []byte, 1),
 		leads:   make(chan bool, 1), tended: make(chan struct{}), stop: make(chan struct{}), done: make(chan struct{}),
 	}
-	var runner hosting.Runner
+	var runner replay.Runner
 	if cfg.Hosted != nil {
 		runner = newHosts(c, *cfg.Hosted)
 	}
 	var err error
 	c.core, err = NewCore(CoreConfig{Name: cfg.Name, ID: cfg.Consensus.ID, Names: cfg.Names,
 		Applications: cfg.Applications, Limits: cfg.Limits,
-		SwitchTimeout: cfg.SwitchTimeout, SnapshotEvery: cfg.SnapshotEvery, Hosts: runner, Logger: cfg.Logger},
+		SwitchTimeout: cfg.SwitchTimeout, SnapshotEvery: cfg.SnapshotEvery, Hosts: runner, Identity: cfg.Identity,
+		Logger: cfg.Logger},
 		outside{c})
 	if err != nil {
 		return nil, err

@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/consensus"
-	"github.com/holdfast-sdn/holdfast/controller/hosting"
 	"github.com/holdfast-sdn/holdfast/internal/crash"
 	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/openflow"
+	"github.com/holdfast-sdn/holdfast/ryu/replay"
 )
 
 // Core is what a controller does, without I/O, clock, goroutine or lock: it is told what happens and
@@ -41,7 +41,7 @@ type Core struct {
 	step     step
 	refused  map[openflow.DatapathID]*refused // switches whose agents refuse this leader, or did in this term
 	looked   time.Time                        // when such agents were last looked for
-	hosting  *hosting.Core                    // nil without hosted applications
+	hosting  *replay.Core                     // nil without hosted applications
 }
 
 // Outside is what a Core asks of the rest of its controller.
@@ -68,10 +68,11 @@ type CoreConfig struct {
 	Names         map[uint64]string // of the members, for status
 	Applications  []ledger.Application
 	Limits        ledger.Limits
-	SwitchTimeout time.Duration  // without any connection, a switch is reported down
-	SnapshotEvery int            // entries from one snapshot to the next, at most; 0 is 200,000
-	Hosts         hosting.Runner // of the ledger.Hosted application; must be set if there is one
-	Logger        *slog.Logger   // must be set
+	SwitchTimeout time.Duration // without any connection, a switch is reported down
+	SnapshotEvery int           // entries from one snapshot to the next, at most; 0 is 200,000
+	Hosts         replay.Runner // runs hosts of applications of Ryu; nil if there are none
+	Identity      string        // of those applications, see replay.NewLog
+	Logger        *slog.Logger  // must be set
 }
 
 // NewCore makes a Core that follows and knows nothing yet.
@@ -89,8 +90,12 @@ func NewCore(cfg CoreConfig, outside Outside) (*Core, error) {
 		absent: map[openflow.DatapathID]time.Time{}, held: map[openflow.DatapathID]*attached{},
 		refused: map[openflow.DatapathID]*refused{},
 	}
+	replayed, err := replay.NewLog(l, cfg.Identity)
+	if err != nil {
+		return nil, err
+	}
 	if cfg.Hosts != nil {
-		c.hosting = hosting.New(l, cfg.Hosts, cfg.Logger)
+		c.hosting = replay.New(replayed, cfg.Hosts, cfg.Logger)
 	}
 	l.Observe(c.observe)
 	l.ObserveSkipped(c.observeSkipped)
@@ -101,7 +106,7 @@ func NewCore(cfg CoreConfig, outside Outside) (*Core, error) {
 func (c *Core) Ledger() *ledger.Core { return c.ledger }
 
 // Hosting is the controller's side of the hosted applications; nil if there are none.
-func (c *Core) Hosting() *hosting.Core { return c.hosting }
+func (c *Core) Hosting() *replay.Core { return c.hosting }
 
 // Stop finishes what sessions wait for, and ends the host of applications; nothing may be called after it.
 func (c *Core) Stop() {

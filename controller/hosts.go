@@ -5,12 +5,12 @@ import (
 	"context"
 	"time"
 
-	"github.com/holdfast-sdn/holdfast/controller/hosting"
 	"github.com/holdfast-sdn/holdfast/ryu"
+	"github.com/holdfast-sdn/holdfast/ryu/replay"
 	"github.com/holdfast-sdn/holdfast/ryu/wire"
 )
 
-// hosts runs the processes of hosted applications; see hosting.Runner. Only the loop calls it.
+// hosts runs the processes of hosted applications; see replay.Runner. Only the loop calls it.
 type hosts struct {
 	c     *Controller
 	cfg   ryu.Config
@@ -26,16 +26,16 @@ func newHosts(c *Controller, cfg ryu.Config) *hosts {
 // maxLeaks bounds how often the memory of a host is doubled: what one needs again after a replay is no leak.
 const maxLeaks = 3
 
-// Start implements hosting.Runner.
-func (h *hosts) Start(life uint64, b hosting.Beginning) {
+// Start implements replay.Runner.
+func (h *hosts) Start(life uint64, b replay.Beginning) {
 	cfg := h.cfg
 	cfg.MemoryBytes <<= h.leaks
 	host, err := ryu.Start(cfg, wire.Hello{Seed: b.Seed, Time: b.Time, Number: b.Number, State: b.State},
 		ear{h, life})
 	if err != nil {
 		h.c.background.Go(func() { // the loop must not wait for itself
-			ear{h, life}.tell(func(c *hosting.Core) {
-				c.Ended(time.Now(), life, hosting.End{Reason: "not started", Detail: err.Error()})
+			ear{h, life}.tell(func(c *replay.Core) {
+				c.Ended(time.Now(), life, replay.End{Reason: "not started", Detail: err.Error()})
 			})
 		})
 		return
@@ -43,7 +43,7 @@ func (h *hosts) Start(life uint64, b hosting.Beginning) {
 	h.lives[life] = host
 }
 
-// Execute implements hosting.Runner.
+// Execute implements replay.Runner.
 func (h *hosts) Execute(life uint64, inputs []byte, count int) {
 	host := h.lives[life]
 	if host == nil {
@@ -54,14 +54,14 @@ func (h *hosts) Execute(life uint64, inputs []byte, count int) {
 	}
 }
 
-// Checkpoint implements hosting.Runner.
+// Checkpoint implements replay.Runner.
 func (h *hosts) Checkpoint(life uint64) {
 	if host := h.lives[life]; host != nil {
 		host.Checkpoint()
 	}
 }
 
-// Stop implements hosting.Runner. A goroutine waits for the process, since the loop must not: it takes what the host
+// Stop implements replay.Runner. A goroutine waits for the process, since the loop must not: it takes what the host
 // still says.
 func (h *hosts) Stop(life uint64) {
 	host := h.lives[life]
@@ -72,7 +72,7 @@ func (h *hosts) Stop(life uint64) {
 	h.c.background.Go(host.Stop) // the controller's end waits for it
 }
 
-// HandOver implements hosting.Runner.
+// HandOver implements replay.Runner.
 func (h *hosts) HandOver() {
 	// it is logged, and the rebuilt host goes on here
 	h.c.background.Go(func() { _ = h.c.handOver(context.Background()) })
@@ -86,17 +86,17 @@ type ear struct {
 
 // Ready implements ryu.Handler.
 func (e ear) Ready(_ *ryu.Host, r wire.Ready) {
-	e.tell(func(c *hosting.Core) { c.Ready(e.life, r) })
+	e.tell(func(c *replay.Core) { c.Ready(e.life, r) })
 }
 
 // Results implements ryu.Handler.
 func (e ear) Results(_ *ryu.Host, list []wire.Result) {
-	e.tell(func(c *hosting.Core) { c.Results(e.life, list) })
+	e.tell(func(c *replay.Core) { c.Results(e.life, list) })
 }
 
 // Checkpointed implements ryu.Handler.
 func (e ear) Checkpointed(_ *ryu.Host, number uint64, state []byte, reason string) {
-	e.tell(func(c *hosting.Core) { c.Checkpointed(e.life, number, state, reason) })
+	e.tell(func(c *replay.Core) { c.Checkpointed(e.life, number, state, reason) })
 }
 
 // Ended implements ryu.Handler.
@@ -104,14 +104,14 @@ func (e ear) Ended(_ *ryu.Host, end *ryu.EndError) {
 	if end.Reason == ryu.Stopped {
 		return
 	}
-	e.tell(func(c *hosting.Core) {
+	e.tell(func(c *replay.Core) {
 		delete(e.h.lives, e.life)
 		if end.Reason == ryu.Leaked {
 			e.h.leaks = min(e.h.leaks+1, maxLeaks)
 		}
-		c.Ended(time.Now(), e.life, hosting.End{Reason: string(end.Reason), Input: end.Input,
+		c.Ended(time.Now(), e.life, replay.End{Reason: string(end.Reason), Input: end.Input,
 			Checkpoint: end.Checkpoint, Detail: end.Detail})
 	})
 }
 
-func (e ear) tell(f func(*hosting.Core)) { e.h.c.later(func() { f(e.h.c.core.Hosting()) }) }
+func (e ear) tell(f func(*replay.Core)) { e.h.c.later(func() { f(e.h.c.core.Hosting()) }) }

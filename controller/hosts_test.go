@@ -15,8 +15,6 @@ import (
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/consensus"
-	"github.com/holdfast-sdn/holdfast/controller/hosting"
-	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/ryu"
 	"github.com/holdfast-sdn/holdfast/southbound"
 )
@@ -56,9 +54,9 @@ func newHostSite(t *testing.T, size uint64, hang time.Duration) *hostSite {
 			Consensus: consensus.Config{ID: id, Members: members, Listener: l[0],
 				Dir:       filepath.Join(dir, fmt.Sprint(id)),
 				Heartbeat: 50 * time.Millisecond, Election: 500 * time.Millisecond, Logger: quiet},
-			Applications: []ledger.Application{hosting.NewApplication("counting")},
-			Southbound:   southbound.Config{Logger: quiet},
-			REST:         l[1], RESTPeers: s.rest, OpenFlow: l[2], Logger: quiet,
+			Identity:   "counting",
+			Southbound: southbound.Config{Logger: quiet},
+			REST:       l[1], RESTPeers: s.rest, OpenFlow: l[2], Logger: quiet,
 			Hosted: &ryu.Config{Python: python, Applications: []string{"testdata/counting.py"}, Site: "site",
 				LogLevel: 20, Logger: quiet, Hang: hang},
 		})

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/holdfast-sdn/holdfast/controller/hosting"
+	"github.com/holdfast-sdn/holdfast/ryu/replay"
 	"github.com/holdfast-sdn/holdfast/ryu/wire"
 )
 
@@ -69,7 +69,7 @@ func (r *rest) serve(w http.ResponseWriter, in *http.Request) {
 	case r.slots <- struct{}{}:
 		defer func() { <-r.slots }()
 	default:
-		http.Error(w, hosting.ErrBusy.Error(), http.StatusServiceUnavailable)
+		http.Error(w, replay.ErrBusy.Error(), http.StatusServiceUnavailable)
 		return
 	}
 	leader := func() uint64 { return r.c.node.Status().Leader }
@@ -90,7 +90,7 @@ func (r *rest) serve(w http.ResponseWriter, in *http.Request) {
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		http.Error(w, "the application does not answer", http.StatusGatewayTimeout)
-	case errors.Is(err, hosting.ErrLeftOut): // not to be sent again
+	case errors.Is(err, replay.ErrLeftOut): // not to be sent again
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 	case err != nil:
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
@@ -101,7 +101,7 @@ func (r *rest) serve(w http.ResponseWriter, in *http.Request) {
 	}
 }
 
-// whileLeads returns a context that ends, with hosting.ErrLeaderChanged, soon after leader says another than id: one
+// whileLeads returns a context that ends, with replay.ErrLeaderChanged, soon after leader says another than id: one
 // that hangs, or has no power, would let a request wait for its time-out.
 func whileLeads(ctx context.Context, id uint64, leader func() uint64) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -115,7 +115,7 @@ func whileLeads(ctx context.Context, id uint64, leader func() uint64) (context.C
 				return
 			}
 		}
-		cancel(hosting.ErrLeaderChanged)
+		cancel(replay.ErrLeaderChanged)
 	}()
 	return ctx, func() { cancel(nil) }
 }
@@ -184,10 +184,10 @@ func endToEnd(h http.Header) http.Header {
 func (r *rest) forward(w http.ResponseWriter, in *http.Request, leader string) {
 	switch {
 	case in.Header.Get(forwarded) != "":
-		http.Error(w, hosting.ErrNotLeading.Error()+": ask again, or another one", http.StatusServiceUnavailable)
+		http.Error(w, replay.ErrNotLeading.Error()+": ask again, or another one", http.StatusServiceUnavailable)
 		return
 	case leader == "":
-		http.Error(w, hosting.ErrNotLeading.Error()+", and the leader has no address for requests: give every "+
+		http.Error(w, replay.ErrNotLeading.Error()+", and the leader has no address for requests: give every "+
 			"controller a rest: in the cluster file", http.StatusServiceUnavailable)
 		return
 	}
@@ -204,7 +204,7 @@ func (r *rest) forward(w http.ResponseWriter, in *http.Request, leader string) {
 			p.Out.Header.Set(forwarded, "1")
 		},
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
-			if why := context.Cause(in.Context()); errors.Is(why, hosting.ErrLeaderChanged) {
+			if why := context.Cause(in.Context()); errors.Is(why, replay.ErrLeaderChanged) {
 				http.Error(w, why.Error(), http.StatusServiceUnavailable)
 				return
 			}

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-sdn/holdfast/controller/hosting"
+	"github.com/holdfast-sdn/holdfast/ryu/replay"
 	"github.com/holdfast-sdn/holdfast/ryu/wire"
 )
 
@@ -171,7 +171,7 @@ func TestForwardToWhoHangs(t *testing.T) {
 	defer cancel()
 	w := httptest.NewRecorder()
 	rest.forward(w, httptest.NewRequest("GET", "/", nil).WithContext(ctx), strings.TrimPrefix(leader.URL, "http://"))
-	if w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), hosting.ErrLeaderChanged.Error()) {
+	if w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), replay.ErrLeaderChanged.Error()) {
 		t.Errorf("answer %d %s", w.Code, w.Body)
 	}
 }

@@ -8,26 +8,26 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/holdfast-sdn/holdfast/controller/hosting"
 	"github.com/holdfast-sdn/holdfast/openflow"
+	"github.com/holdfast-sdn/holdfast/ryu/replay"
 )
 
 // Status is what a controller knows of itself and of the switches.
 type Status struct {
-	Name        string          `json:"name"`
-	ID          uint64          `json:"id"`
-	Role        string          `json:"role"` // "leader", "follower" or "no leader"
-	Term        uint64          `json:"term"`
-	Leader      string          `json:"leader"`       // its name, "" if unknown
-	LastIndex   uint64          `json:"last_index"`   // of the log
-	CommitIndex uint64          `json:"commit_index"` // of the log
-	Applied     uint64          `json:"applied_index"`
-	Snapshot    uint64          `json:"snapshot_index"`
-	Apps        []string        `json:"apps"`
-	Members     []MemberStatus  `json:"members,omitempty"` // on the leader only
-	Switches    []SwitchStatus  `json:"switches"`
-	Hosted      *hosting.Status `json:"hosted,omitempty"` // applications of Ryu
-	Counters    Counters        `json:"counters"`
+	Name        string         `json:"name"`
+	ID          uint64         `json:"id"`
+	Role        string         `json:"role"` // "leader", "follower" or "no leader"
+	Term        uint64         `json:"term"`
+	Leader      string         `json:"leader"`       // its name, "" if unknown
+	LastIndex   uint64         `json:"last_index"`   // of the log
+	CommitIndex uint64         `json:"commit_index"` // of the log
+	Applied     uint64         `json:"applied_index"`
+	Snapshot    uint64         `json:"snapshot_index"`
+	Apps        []string       `json:"apps"`
+	Members     []MemberStatus `json:"members,omitempty"` // on the leader only
+	Switches    []SwitchStatus `json:"switches"`
+	Hosted      *replay.Status `json:"hosted,omitempty"` // applications of Ryu
+	Counters    Counters       `json:"counters"`
 }
 
 // MemberStatus is another controller, as the leader sees it.

@@ -22,12 +22,12 @@ type InputKind uint8
 
 // The kinds of input.
 const (
-	SwitchUp    InputKind = iota + 1 // Message is an experimenter.SwitchUp
-	SwitchDown                       // Reason
-	Message                          // Message, from the switch, a whole OpenFlow 1.3 message
-	Timer                            // Name, Message: the data given to SetTimer
-	Emitted                          // Name, Message: what an application gave to Emit
-	HostedInput                      // Seq, its number; only in a Failure
+	SwitchUp      InputKind = iota + 1 // Message is an experimenter.SwitchUp
+	SwitchDown                         // Reason
+	Message                            // Message, from the switch, a whole OpenFlow 1.3 message
+	Timer                              // Name, Message: the data given to SetTimer
+	Emitted                            // Name, Message: what an application gave to Emit
+	ReplayedInput                      // Seq, its number at the replayed application; only in a Failure
 )
 
 // Input is one thing that happens. Its slices are valid during the call.

@@ -19,7 +19,7 @@ func (s *state) apply(r *Record) error {
 	case OpEvent:
 		return s.applyEvent(r.Switch, r.Epoch, r.Seq, r.Bytes)
 	case OpSeen:
-		return s.applySeen(r)
+		return s.sw(r.Switch).advance(r.Epoch, r.Seq)
 	case OpSkipped:
 		return s.applySkipped(r)
 	case OpTimer, OpCancelTimer:
@@ -49,23 +49,14 @@ func (s *state) apply(r *Record) error {
 			return fmt.Errorf("switch %s: command %d of %d bytes is not one message", r.Switch, r.Seq, len(r.Bytes))
 		}
 		sw.command(r.Bytes)
-		s.commanded = sw
-	case OpAsked:
-		if s.commanded != nil {
-			s.commanded.ask(uint32(r.Seq))
-		}
-	case OpHosting:
-		s.hosting = *r.Hosting
-	case OpHostedSwitch:
-		return s.sw(r.Switch).loadHosted(r.Seq, r.Bytes)
-	case OpHistory, OpChunk, OpOpenChunk, OpDigests, OpPassed:
-		return s.history.decode(r)
 	case OpSetTimer:
 		s.timers[timerName{r.App, r.Name}] = timer{r.Time, bytes.Clone(r.Bytes)}
 	case OpDone:
 		if sw := s.sw(r.Switch); sw.epoch == r.Epoch {
 			sw.queue.pop(r.Seq)
 		}
+	case OpPart:
+		s.parts = append(s.parts, r.Bytes)
 	case OpSwitch:
 		return s.sw(r.Switch).load(*r.Saved)
 	}

@@ -15,8 +15,7 @@ type batch struct {
 	loose   looseCommands // that leave after commit
 	// skipping are switches that have, or had, skipped events that no record tells of yet.
 	skipping []*switchState
-	hosting  Hosting // before the batch
-	fed      fed
+	replayed uint64 // position of the replayed application before the batch
 }
 
 // empty reports whether no transaction is in the batch.
@@ -37,7 +36,10 @@ type completion struct {
 }
 
 // mark is a point within a transaction to which a failed application is taken back.
-type mark struct{ buf, undo, tables, emitted, stalled int }
+type mark struct {
+	buf, undo, tables, emitted, stalled int
+	replayed                            uint64
+}
 
 func (b *batch) table(t *table) uint64 {
 	if t.number == 0 {
@@ -53,11 +55,6 @@ func (b *batch) touch(sw *switchState) {
 		sw.touched = b.number
 		b.touched = append(b.touched, touch{sw: sw})
 	}
-}
-
-// undoHosted is called before what a switch has of the hosted application is set, but for what a command adds.
-func (b *batch) undoHosted(sw *switchState) {
-	b.undo = append(b.undo, undo{kind: undoHosted, sw: sw, saved: &switchState{born: sw.born, asked: sw.asked}})
 }
 
 // seal notes the watermarks and ends the numbering of tables.
@@ -125,7 +122,7 @@ func (sw *switchState) acknowledge() Release {
 // String names an input for log lines.
 func (in *Input) String() string {
 	kinds := [...]string{"input", "switch up", "switch down", "message", "timer " + in.Name, "emitted " + in.Name,
-		fmt.Sprint("hosted input ", in.Seq)}
+		fmt.Sprint("replayed input ", in.Seq)}
 	s := kinds[min(int(in.Kind), len(kinds)-1)]
 	if in.Switch != 0 {
 		s += " of switch " + in.Switch.String()

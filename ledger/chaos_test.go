@@ -1,4 +1,4 @@
-package ledger
+package ledger_test
 
 import (
 	"encoding/binary"
@@ -7,8 +7,11 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/holdfast-sdn/holdfast/internal/message"
+	. "github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
+	"github.com/holdfast-sdn/holdfast/ryu/replay"
 )
 
 // counting counts packets, so that one that is executed twice or not at all shows.
@@ -40,9 +43,9 @@ func (a *chaos) Handle(tx *Tx, in *Input) error {
 	if a.c.quiet {
 		return nil
 	}
-	if tag := openflow.XID(append(in.Message, make([]byte, 8)...)) >> tagShift & 0x7f; in.Kind == Message &&
-		in.Message[1] == of13.TypeBarrierReply && tag > 0 && int(tag) <= len(tx.c.apps) && tx.tag>>tagShift != tag {
-		a.c.fatalf("an answer to application %d reached %d", tag, tx.tag>>tagShift)
+	if tag := uint32(message.Asker(in.Message)); in.Kind == Message && in.Message[1] == of13.TypeBarrierReply &&
+		(0 < tag && tag <= nativeApps || tag == uint32(message.Replayed)) && tx.Tag() != tag {
+		a.c.fatalf("an answer to application %d reached %d", tag, tx.Tag())
 	}
 	if string(in.Message) == "poison" {
 		a.c.fatalf("what a failed application emitted reached %s", a.name)
@@ -75,11 +78,11 @@ func (a *chaos) act(tx *Tx, in *Input, rng *rand.Rand, fails bool) {
 	case 2:
 		tx.Delete(tx.Table("table0"), cell, field)
 	case 3, 4:
-		body := text(fmt.Sprint("command ", a.c.unique(), " ", tx.level, " ", uint64(in.Switch), " ", in.Epoch, " ",
+		body := text(fmt.Sprint("command ", a.c.unique(), " ", tx.Level(), " ", uint64(in.Switch), " ", in.Epoch, " ",
 			in.Seq))
-		tx.Send(openflow.DatapathID(1+rng.IntN(len(a.c.switches)+1)), simCommand(body))
+		tx.Send(openflow.DatapathID(1+rng.IntN(len(a.c.switches)+1)), SimCommand(body))
 		if fails && rng.IntN(4) == 0 {
-			tx.Send(in.Switch, panics{})
+			tx.Send(in.Switch, Panics{})
 		}
 	case 5:
 		if in.Kind != Emitted || rng.IntN(4) == 0 {
@@ -95,27 +98,22 @@ func (a *chaos) act(tx *Tx, in *Input, rng *rand.Rand, fails bool) {
 	}
 }
 
-// relaxed is an application with weaker levels.
-type relaxed struct {
-	Application
-	levels map[uint8]Level
-}
-
-func (r relaxed) Level(typ uint8) (Level, bool) { return r.levels[typ], true }
-
 // relax gives an application the level base for most types of events of the simulation.
 func relax(a Application, base Level, rng *rand.Rand) Application {
-	r := relaxed{a, map[uint8]Level{}}
+	r := Relaxed{a, map[uint8]Level{}}
 	for _, typ := range []uint8{of13.TypePacketIn, of13.TypeBarrierReply} {
-		if r.levels[typ] = base; rng.IntN(6) == 0 {
-			r.levels[typ] = Unordered + Level(rng.IntN(4))
+		if r.Levels[typ] = base; rng.IntN(6) == 0 {
+			r.Levels[typ] = Unordered + Level(rng.IntN(4))
 		}
 	}
 	return r
 }
 
+// nativeApps is how many applications the ledger of a node runs.
+const nativeApps = 3
+
 // newCore makes the ledger of a node.
-func (c *cluster) newCore(limits Limits, node int) *Core {
+func (c *cluster) newCore(limits Limits, node int) (*Core, *replay.Log) {
 	apps := []Application{&counting{}, &chaos{c, "chaos"}, &chaos{c, "mayhem"}}
 	if c.seed%2 == 0 {
 		rng := rand.New(rand.NewPCG(c.seed, 1))
@@ -124,22 +122,13 @@ func (c *cluster) newCore(limits Limits, node int) *Core {
 			apps[i] = relax(a, base, rng)
 		}
 	}
-	core, err := New(c.withHosted(apps, node), limits)
+	core, err := New(apps, limits)
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	return core
+	log, err := replay.NewLog(core, c.identity(node))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return core, log
 }
-
-type simCommand string
-
-func (m simCommand) Append(dst []byte, xid uint32) []byte {
-	n := len(dst)
-	dst = append(openflow.AppendHeader(dst, openflow.Version13, of13.TypePacketOut, xid), m...)
-	openflow.SetLength(dst[n:])
-	return dst
-}
-
-type panics struct{}
-
-func (panics) Append([]byte, uint32) []byte { panic("cannot encode") }

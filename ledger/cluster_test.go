@@ -1,4 +1,4 @@
-package ledger
+package ledger_test
 
 import (
 	"bytes"
@@ -10,7 +10,9 @@ import (
 	"slices"
 	"testing"
 
+	. "github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/openflow"
+	"github.com/holdfast-sdn/holdfast/ryu/replay"
 )
 
 var seedFlag = flag.Uint64("seed", 0, "run TestCluster with this seed only")
@@ -79,6 +81,7 @@ type cluster struct {
 	nodes     []*simNode
 	switches  []*simSwitch
 	oracle    *oracle
+	limits    Limits
 }
 
 // simNode is a controller.
@@ -86,6 +89,7 @@ type simNode struct {
 	c        *cluster
 	id       int
 	core     *Core
+	log      *replay.Log
 	host     simHost
 	applied  int
 	skew     int64
@@ -107,11 +111,13 @@ func newCluster(t testing.TB, seed uint64) *cluster {
 	if seed%5 == 0 {
 		limits.BatchBytes = 300
 	}
+	c.limits = limits
 	for _, n := range c.nodes {
-		n.core = c.newCore(limits, n.id)
+		n.core, n.log = c.newCore(limits, n.id)
 		n.host.n = n
 	}
-	c.oracle = newOracle(c.newCore(limits, 0))
+	ref, _ := c.newCore(limits, 0)
+	c.oracle = newOracle(ref)
 	for i := range 1 + c.rng.IntN(4) {
 		s := newSimSwitch(c, openflow.DatapathID(i+1))
 		c.switches = append(c.switches, s)
@@ -226,7 +232,7 @@ func (n *simNode) foreign() bool {
 		return false
 	}
 	term, _ := n.core.Leading()
-	h, _ := Walk(n.c.log[n.applied][:headerLen(n.c.log[n.applied])], nil)
+	h, _ := Walk(n.c.log[n.applied][:HeaderLen(n.c.log[n.applied])], nil)
 	return h.Term != term
 }
 
@@ -307,7 +313,7 @@ func (n *simNode) receive(s *simSwitch, f frame) bool {
 		}
 		err := event(s.id, f.epoch, f.seq, f.data)
 		if errors.Is(err, ErrStaleEpoch) {
-			if n.core.limits.QueueCommands == 1<<16 {
+			if n.c.limits.QueueCommands == 0 {
 				n.c.fatalf("node %d: %v", n.id, err)
 			}
 			n.c.stale++
@@ -325,7 +331,8 @@ func (n *simNode) restart() {
 	if n.c.leader == n.id {
 		n.c.elect()
 	}
-	n.core, n.encode, n.host = n.c.newCore(n.core.limits, n.id), nil, simHost{n: n}
+	n.core, n.log = n.c.newCore(n.c.limits, n.id)
+	n.encode, n.host = nil, simHost{n: n}
 	clear(n.read)
 	n.must(n.core.Restore(n.c.oracle.snaps[n.applied]))
 	for _, s := range n.c.switches {
@@ -355,7 +362,7 @@ func (n *simNode) compare() {
 	n.must(err)
 	if !bytes.Equal(got, n.c.oracle.snaps[n.applied]) {
 		n.c.fatalf("node %d after %d entries differs from what these give:\n got %s\nwant %s", n.id, n.applied,
-			dump(got), dump(n.c.oracle.snaps[n.applied]))
+			Dump(got), Dump(n.c.oracle.snaps[n.applied]))
 	}
 }
 
@@ -364,13 +371,13 @@ func (n *simNode) thaw() {
 	data := n.encode()
 	n.core.Thaw()
 	n.encode = nil
-	again := n.c.newCore(n.core.limits, n.id)
+	again, _ := n.c.newCore(n.c.limits, n.id)
 	n.must(again.Restore(data))
 	got, err := again.Snapshot()
 	n.must(err)
 	if !bytes.Equal(got, n.c.oracle.snaps[n.frozenAt]) {
 		n.c.fatalf("node %d froze after %d entries and encoded another state:\n got %s\nwant %s", n.id, n.frozenAt,
-			dump(got), dump(n.c.oracle.snaps[n.frozenAt]))
+			Dump(got), Dump(n.c.oracle.snaps[n.frozenAt]))
 	}
 }
 
@@ -444,7 +451,7 @@ func (c *cluster) check() {
 			}
 		}
 	}
-	again := c.newCore(Limits{}, 0)
+	again, _ := c.newCore(Limits{}, 0)
 	for _, entry := range c.log {
 		if err := again.Commit(entry); err != nil {
 			c.fatalf("apply the log again: %v", err)
@@ -453,13 +460,26 @@ func (c *cluster) check() {
 	if got, _ := again.Snapshot(); !bytes.Equal(got, c.oracle.snaps[len(c.log)]) {
 		c.fatalf("the log applied again gives another state")
 	}
+	rows, err := again.Rows("counting", 1<<20)
+	if err != nil {
+		c.fatalf("%v", err)
+	}
 	for _, s := range c.switches {
 		c.checkSwitch(s)
-		v, _ := again.state.table(TableName{"counting", "events"}).get(Key{A: uint64(s.id)}, Key{})
-		if got := binary.BigEndian.Uint64(append(make([]byte, 8-len(v)), v...)); got != c.oracle.counts[s.id] {
+		if got := counted(rows, s.id); got != c.oracle.counts[s.id] {
 			c.fatalf("switch %s: the application counted %d packets of %d", s.id, got, c.oracle.counts[s.id])
 		}
 	}
+}
+
+// counted is what the application has counted of a switch.
+func counted(rows []Row, id openflow.DatapathID) uint64 {
+	for _, r := range rows {
+		if r.Cell.A == uint64(id) {
+			return binary.BigEndian.Uint64(r.Value)
+		}
+	}
+	return 0
 }
 
 func (c *cluster) checkSwitch(s *simSwitch) {
@@ -480,14 +500,4 @@ func (c *cluster) checkSwitch(s *simSwitch) {
 			c.fatalf("switch %s, epoch %d: %d commands of %d executed", s.id, k.epoch, len(ran), len(sent))
 		}
 	}
-}
-
-func dump(snapshot []byte) (s string) {
-	h, err := Walk(snapshot, func(r *Record) error {
-		line := *r
-		line.Saved = nil
-		s += fmt.Sprintf("\n   %+v %+v", line, r.Saved)
-		return nil
-	})
-	return fmt.Sprintf("%+v %v%s", h, err, s)
 }

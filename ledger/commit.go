@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 
 	"github.com/holdfast-sdn/holdfast/openflow"
@@ -98,7 +99,7 @@ func (c *Core) Commit(data []byte) error {
 		return err
 	}
 	c.state.time = max(c.state.time, h.Time)
-	return c.keep(&c.followed)
+	return c.commitReplayed(c.replayedPosition())
 }
 
 // Observe has f called with every event whose message is in an entry that is applied here and not this leader's own,
@@ -115,7 +116,9 @@ func (c *Core) apply(r *Record) error {
 	if err := c.state.apply(r); err != nil {
 		return err
 	}
-	c.applyHosted(r)
+	if err := c.applyReplayed(r); err != nil {
+		return err
+	}
 	switch {
 	case c.observe != nil && r.Op == OpEvent:
 		c.observe(r.Switch, r.Epoch, r.Seq, r.Bytes)
@@ -147,7 +150,7 @@ func (c *Core) commitOwn(data []byte) error {
 	}
 	c.committed = append(c.committed, b.touched...)
 	c.ordered.move(&b.loose)
-	if err := c.keep(&b.fed); err != nil {
+	if err := c.commitReplayed(c.oldest().replayed); err != nil {
 		return err
 	}
 	clear(b.undo)
@@ -197,7 +200,23 @@ func (c *Core) Snapshot() ([]byte, error) {
 	if err := c.still(); err != nil {
 		return nil, err
 	}
-	return c.state.snapshot(Header{Time: c.state.time}), nil
+	b := c.state.snapshot(Header{Time: c.state.time})
+	return appendParts(b, c.replayedParts()), nil
+}
+
+// replayedParts are what a snapshot has of the replayed application.
+func (c *Core) replayedParts() iter.Seq[[]byte] {
+	if c.replayed == nil {
+		return func(func([]byte) bool) {}
+	}
+	return c.replayed.Freeze()
+}
+
+func appendParts(b []byte, parts iter.Seq[[]byte]) []byte {
+	for part := range parts {
+		b = appendBytes(append(b, byte(OpPart)), part)
+	}
+	return b
 }
 
 // Freeze is Snapshot without holding up the Core: it returns the function that encodes the
@@ -208,8 +227,7 @@ func (c *Core) Freeze() (encode func() []byte, err error) {
 	}
 	start := c.state.appendSwitches(Header{Time: c.state.time}.append(nil))
 	end := c.state.appendTimers(nil)
-	hosting := c.state.appendHosting(nil)
-	history := c.state.history.freeze()
+	parts := c.replayedParts()
 	frozen := map[TableName]content{}
 	for name, t := range c.state.tables {
 		if len(t.cells) > 0 {
@@ -224,11 +242,7 @@ func (c *Core) Freeze() (encode func() []byte, err error) {
 			b = cells.append(b, name, n)
 			n++
 		}
-		b = append(b, end...)
-		if len(hosting) > 0 {
-			b = history(append(b, hosting...))
-		}
-		return b
+		return appendParts(append(b, end...), parts)
 	}, nil
 }
 
@@ -264,9 +278,16 @@ func (c *Core) Restore(snapshot []byte) error {
 	if err != nil {
 		return fmt.Errorf("restore snapshot: %w", err)
 	}
-	if err := s.history.check(&s.hosting); err != nil {
+	switch {
+	case c.replayed != nil:
+		err = c.replayed.Restore(s.parts)
+	case len(s.parts) > 0:
+		err = errNotReplayed
+	}
+	if err != nil {
 		return fmt.Errorf("restore snapshot: %w", err)
 	}
+	s.parts = nil
 	s.time = h.Time
 	c.state, c.frozen = s, false // what is being encoded is the old state's, which nobody writes
 	return nil
@@ -290,17 +311,17 @@ func (c *Core) Tick(now int64) {
 			continue // cancelled, or set anew
 		}
 		app := slices.IndexFunc(c.apps, func(a Application) bool { return a.Name() == next.name.app })
-		if app < 0 {
+		replayed := c.replayed != nil && next.name.app == c.replayed.Name()
+		if app < 0 && !replayed {
 			continue // it stays for a leader that has this application
 		}
 		b := c.beginTransaction()
 		b.buf = appendString(appendString(append(b.buf, byte(OpTimer)), next.name.app), next.name.name)
 		b.undo = append(b.undo, undo{kind: undoTimer, timer: &oldTimer{next.name, t}, existed: true})
 		delete(c.state.timers, next.name)
-		if next.name.app == c.state.hosting.app { // as whoever applies the entry decides
-			c.feedTimer()
-		}
-		if app != c.hosted {
+		if replayed {
+			c.tell(Input{Kind: Timer, Name: next.name.name})
+		} else {
 			c.input = Input{Kind: Timer, Name: next.name.name, Message: t.data}
 			c.call(app)
 			c.runEmitted()

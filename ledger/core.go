@@ -7,10 +7,9 @@ import (
 	"runtime/debug"
 
 	"github.com/holdfast-sdn/holdfast/internal/digest"
+	"github.com/holdfast-sdn/holdfast/internal/message"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
-	"github.com/holdfast-sdn/holdfast/openflow/of13"
-	"github.com/holdfast-sdn/holdfast/ryu/wire"
 )
 
 // Core is the ledger of one group at one controller.
@@ -20,10 +19,10 @@ type Core struct {
 	levels *levels
 	state  *state
 	frozen bool // between Freeze and Thaw
-	hosted int  // index of the Hosted application; -1 is none
 
-	applying int64 // ledger time of the entry that is applied
-	followed fed   // of that entry
+	replayed Replayed // nil is none
+	told     Input    // what it is told
+	applying int64    // ledger time of the entry that is applied
 
 	observe        func(id openflow.DatapathID, epoch, seq uint64, msg []byte) // see Observe
 	observeSkipped func(id openflow.DatapathID, epoch, seq, asynchronous uint64)
@@ -73,26 +72,17 @@ type Counters struct {
 // New makes an empty ledger that runs apps, in this order, on every input. All controllers
 // of a group have the same applications in the same order.
 func New(apps []Application, limits Limits) (*Core, error) {
-	if len(apps) > maxApps {
-		return nil, fmt.Errorf("ledger: %d applications; at most %d are possible", len(apps), maxApps)
+	if len(apps) > int(message.MaxTag) {
+		return nil, fmt.Errorf("ledger: %d applications; at most %d are possible", len(apps), message.MaxTag)
 	}
 	names := map[string]bool{}
-	hosted := -1
-	for i, a := range apps {
+	for _, a := range apps {
 		if names[a.Name()] {
 			return nil, fmt.Errorf("ledger: application %q is there twice", a.Name())
 		}
 		names[a.Name()] = true
-		if _, ok := a.(Hosted); ok {
-			if hosted >= 0 {
-				return nil, fmt.Errorf("ledger: %q and %q are both hosted: one host takes all programs",
-					apps[hosted].Name(), a.Name())
-			}
-			hosted = i
-		}
 	}
-	return &Core{apps: apps, limits: limits.withDefaults(), levels: levelsOf(apps), state: newState(), hosted: hosted},
-		nil
+	return &Core{apps: apps, limits: limits.withDefaults(), levels: levelsOf(apps), state: newState()}, nil
 }
 
 // ErrStaleEpoch says that the ledger knows a newer epoch of the switch, or has closed this one.
@@ -124,8 +114,8 @@ func (c *Core) Lead(term uint64, now int64) error {
 		c.schedule(t.due, name)
 	}
 	c.begin()
-	if c.hosted < 0 && c.state.hosting.on() {
-		c.host(Hosting{}) // nobody would send results, and in the end there were no Room
+	if c.replayed != nil {
+		c.replayed.Lead()
 	}
 	return nil
 }
@@ -138,10 +128,7 @@ func (c *Core) Follow() error {
 	c.leading = false
 	c.batch.forgetTables(0)
 	c.counters.Reverted += uint64(c.batch.inputs)
-	c.state.hosting = c.batch.hosting
-	if len(c.inflight) > 0 {
-		c.state.hosting = c.inflight[0].hosting
-	}
+	c.revertReplayed(c.oldest().replayed)
 	if err := c.state.revert(c.batch.undo); err != nil {
 		return fmt.Errorf("ledger: %w", err)
 	}
@@ -164,7 +151,7 @@ func (c *Core) Leading() (term uint64, ok bool) { return c.term, c.leading }
 func (c *Core) Room() bool {
 	return c.leading && c.batch.inputs < c.limits.BatchInputs &&
 		len(c.batch.buf)+len(c.batch.loose.buf) < c.limits.BatchBytes &&
-		len(c.immediate.buf) < c.limits.BatchBytes && c.state.hosting.waiting() < hostedWindow
+		len(c.immediate.buf) < c.limits.BatchBytes && !(c.replayed != nil && c.replayed.Full())
 }
 
 // Quiet reports whether nothing is executed and uncommitted, so that Snapshot is possible.
@@ -181,8 +168,16 @@ func (c *Core) begin() {
 	}
 	c.batch = batch{number: c.numbers, undo: b.undo[:0], tables: b.tables[:0], touched: b.touched[:0],
 		dones: b.dones[:0],
-		loose: b.loose, skipping: b.skipping[:0], hosting: c.state.hosting, fed: fed{b.fed.buf[:0], b.fed.ops[:0]}}
+		loose: b.loose, skipping: b.skipping[:0], replayed: c.replayedPosition()}
 	c.brief.reset()
+}
+
+// oldest returns the batch before which all is committed.
+func (c *Core) oldest() *batch {
+	if len(c.inflight) > 0 {
+		return &c.inflight[0]
+	}
+	return &c.batch
 }
 
 // open gives the batch its header before the first operation.
@@ -252,7 +247,7 @@ func (c *Core) event(id openflow.DatapathID, epoch, seq uint64, msg []byte, whol
 	if err := c.state.applyEvent(id, epoch, seq, msg); err != nil {
 		return err
 	}
-	c.feedEvent(sw, msg)
+	c.tellEvent(sw, seq, msg)
 	in := Input{Kind: Message, Switch: id, Epoch: epoch, Seq: seq, Message: msg}
 	switch {
 	case ours && special == experimenter.TypeSyncMarker:
@@ -336,7 +331,7 @@ func (c *Core) setReachable(sw *switchState, up bool) {
 	c.switchInput(sw, op)
 	c.batch.undo = append(c.batch.undo, undo{kind: undoReachable, sw: sw, existed: sw.reachable})
 	sw.reachable = up
-	c.feedReachable(sw)
+	c.tellReachable(sw)
 	c.run(in)
 	c.finish()
 }
@@ -348,7 +343,7 @@ func (c *Core) closeEpoch(sw *switchState) {
 	c.batch.undo = append(c.batch.undo, undo{kind: undoEpoch, sw: sw, saved: &saved})
 	sw.end()
 	sw.closed = true
-	c.feed(wire.Input{Kind: wire.Down, Switch: sw.id})
+	c.tellReachable(sw)
 	c.run(Input{Kind: SwitchDown, Switch: sw.id, Epoch: sw.epoch, Reason: experimenter.ReasonUnreachable})
 }
 
@@ -392,41 +387,35 @@ func (c *Core) finish() {
 func (c *Core) dispatch() {
 	in := &c.input
 	if in.Kind == Message {
-		if app, ok := c.asker(in.Message); ok {
+		switch app, answers := c.asker(in.Message); {
+		case answers && app < 0:
+			return // it is the replayed application's
+		case answers:
 			if in.Message[1] == openflow.TypeError {
 				in.Command = c.state.sw(in.Switch).queue.find(openflow.XID(in.Message))
 			}
-			if app != c.hosted {
-				c.call(app)
-			}
+			c.call(app)
 			return
 		}
 	}
 	for i := range c.apps {
-		if i != c.hosted {
-			c.call(i)
-		}
+		c.call(i)
 	}
 }
 
-// asker returns whom an answer of a switch is for: the application that asked.
+// asker returns whom an answer of a switch is for, which is the application that asked: -1 is the replayed one.
 func (c *Core) asker(msg []byte) (app int, ok bool) {
-	if len(msg) < openflow.HeaderLen || asynchronous(msg[1]) {
-		return 0, false
+	tag := message.Asker(msg)
+	if tag == message.Replayed {
+		return -1, c.replayed != nil
 	}
-	tag := openflow.XID(msg) >> tagShift & maxApps // 0 is nobody's command
 	return int(tag) - 1, tag > 0 && int(tag) <= len(c.apps)
-}
-
-// asynchronous reports whether a switch sends the message of its own accord.
-func asynchronous(typ uint8) bool {
-	return typ == of13.TypePacketIn || typ == of13.TypeFlowRemoved || typ == of13.TypePortStatus
 }
 
 // call runs one application on c.input and takes back what it did if it fails.
 func (c *Core) call(app int) {
 	m := c.mark()
-	c.tx = Tx{c: c, app: app, tag: uint32(app+1) << tagShift, level: c.levelFor(app)}
+	c.tx = Tx{c: c, app: c.apps[app].Name(), tag: message.Tag(app + 1).XID(), level: c.levelFor(app)}
 	var before looseMark
 	if c.tx.level < ExactlyOnce {
 		c.tx.loose = c.loose(c.tx.level)
@@ -438,9 +427,8 @@ func (c *Core) call(app int) {
 	if c.tx.loose != nil {
 		n += len(c.tx.loose.buf)
 	}
-	if err == nil && n > c.limits.EntryBytes {
-		err = fmt.Errorf("the entry of this transaction has %d bytes, %d are possible: do less at a time, with timers",
-			n, c.limits.EntryBytes)
+	if err == nil {
+		err = c.tooLarge(n)
 	}
 	if err == nil {
 		return
@@ -454,8 +442,18 @@ func (c *Core) call(app int) {
 	c.logFailure(f)
 }
 
+// tooLarge reports that a transaction makes the entry, of n bytes, too large.
+func (c *Core) tooLarge(n int) error {
+	if n <= c.limits.EntryBytes {
+		return nil
+	}
+	return fmt.Errorf("the entry of this transaction has %d bytes, %d are possible: do less at a time, with timers", n,
+		c.limits.EntryBytes)
+}
+
 func (c *Core) mark() mark {
-	return mark{len(c.batch.buf), len(c.batch.undo), len(c.batch.tables), len(c.emitted), len(c.stalled)}
+	return mark{len(c.batch.buf), len(c.batch.undo), len(c.batch.tables), len(c.emitted), len(c.stalled),
+		c.replayedPosition()}
 }
 
 // rewind takes back what an application did in this transaction since m.
@@ -471,6 +469,7 @@ func (c *Core) rewind(m mark) error {
 	c.brief.forgetCommands()
 	b.forgetTables(m.tables)
 	c.emitted, c.stalled = c.emitted[:m.emitted], c.stalled[:m.stalled]
+	c.revertReplayed(m.replayed)
 	return err
 }
 

@@ -233,7 +233,7 @@ func TestAnswersGoToWhoAsked(t *testing.T) {
 		{of13.TypeFlowRemoved, 1 << 24, true, true},
 	} {
 		a.told, b.told = nil, nil
-		p.event(1, 1, uint64(2+i), message(tc.typ, tc.xid, ""))
+		p.event(1, 1, uint64(2+i), newMessage(tc.typ, tc.xid, ""))
 		if len(a.told) == 1 != tc.a || len(b.told) == 1 != tc.b {
 			t.Errorf("type %d, xid %x: a %q, b %q", tc.typ, tc.xid, a.told, b.told)
 		}

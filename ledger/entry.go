@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/holdfast-sdn/holdfast/internal/message"
 	"github.com/holdfast-sdn/holdfast/openflow"
 )
 
@@ -13,7 +14,7 @@ import (
 // whole state. All integers are unsigned varints, but for datapath ids and epochs (8 bytes).
 //
 //	header: version (1 byte), term, batch, time (ns, Unix)
-const entryVersion = 3 // 1 and 2 had fewer operations, and are read too
+const entryVersion = 4
 
 // Op is the kind of a Record.
 type Op uint8
@@ -38,21 +39,10 @@ const (
 	// Switch, Epoch, Seq, Asynchronous: events up to Seq were done, Unordered. What they did stands anywhere
 	OpSkipped
 
-	// Of the hosted application. Its inputs are the events and timers that concern it, and these.
-	OpBegin   // input: Hosting: it begins anew
-	OpRequest // input: Bytes (an HTTP request)
-	OpResult  // input: Seq (number of its input), Epoch (digest)
-	OpAsked   // Seq (xid that it gave the command before)
-	OpSkip    // input: Seq (number of an input that no host is to execute)
-
-	// Of it, in snapshots only.
-	OpHosting      // Hosting, whole
-	OpHostedSwitch // Switch, Seq (of the input that began its epoch), Bytes (sequences and xids)
-	OpHistory      // Seq, Epoch, Bytes (number of a checkpoint's input, generation, state)
-	OpChunk        // Seq, Epoch, Bytes (number of the first input, count, compressed inputs)
-	OpOpenChunk    // Seq, Epoch, Bytes (likewise, not compressed)
-	OpDigests      // Bytes (of results)
-	OpPassed       // Seq (number of an input that no host is to execute)
+	// Of the replayed application; the bytes mean nothing to the ledger.
+	OpTransaction // input: Bytes
+	OpRecord      // Bytes
+	OpPart        // snapshots only: Bytes
 
 	OpSeen // input: Switch, Epoch, Seq, Type, Digest (an event of a switch whose bytes nobody wants from the log)
 
@@ -77,7 +67,6 @@ type Record struct {
 	Time         int64
 	Bytes        []byte
 	Saved        *savedSwitch
-	Hosting      *Hosting
 }
 
 // Header starts an entry.
@@ -100,8 +89,9 @@ func (h Header) append(dst []byte) []byte {
 func Walk(data []byte, f func(*Record) error) (Header, error) {
 	d := decoder{b: data}
 	h := d.header()
-	if len(data) > 0 && (data[0] == 0 || data[0] > entryVersion) {
-		return Header{}, fmt.Errorf("ledger: entry of format %d, this release reads 1 to %d: %w", data[0], entryVersion,
+	if len(data) > 0 && data[0] != entryVersion {
+		return Header{}, fmt.Errorf("ledger: entry of format %d, this release reads format %d: %w", data[0],
+			entryVersion,
 			errVersion)
 	}
 	var r Record
@@ -205,7 +195,7 @@ func (d *decoder) record(r *Record, tables *[]TableName, brief *brevity) {
 			d.seenNext(brief, r)
 		}
 		r.Type, r.Digest = d.byte(), d.uint64()
-		if asynchronous(r.Type) {
+		if message.Asynchronous(r.Type) {
 			r.Asynchronous = 1
 		}
 	case OpTimer, OpCancelTimer, OpFailure:
@@ -233,19 +223,8 @@ func (d *decoder) record(r *Record, tables *[]TableName, brief *brevity) {
 		r.Switch, r.Epoch, r.Seq = openflow.DatapathID(d.uint64()), d.uint64(), d.uvarint()
 	case OpSkipped:
 		r.Switch, r.Epoch, r.Seq, r.Asynchronous = openflow.DatapathID(d.uint64()), d.uint64(), d.uvarint(), d.uvarint()
-	case OpBegin, OpHosting:
-		h := d.hosting(r.Op == OpHosting)
-		r.Hosting = &h
-	case OpRequest, OpDigests:
+	case OpTransaction, OpRecord, OpPart:
 		r.Bytes = d.bytes()
-	case OpResult:
-		r.Seq, r.Epoch = d.uvarint(), d.uvarint()
-	case OpAsked, OpSkip, OpPassed:
-		r.Seq = d.uvarint()
-	case OpHostedSwitch:
-		r.Switch, r.Seq, r.Bytes = openflow.DatapathID(d.uint64()), d.uvarint(), d.bytes()
-	case OpHistory, OpChunk, OpOpenChunk:
-		r.Seq, r.Epoch, r.Bytes = d.uvarint(), d.uvarint(), d.bytes()
 	case OpSwitch:
 		r.Switch = openflow.DatapathID(d.uint64())
 		saved := d.savedSwitch()

@@ -1,24 +1,26 @@
-package ledger
+package ledger_test
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"slices"
 
+	"github.com/holdfast-sdn/holdfast/internal/message"
+	. "github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
+	"github.com/holdfast-sdn/holdfast/ryu/replay"
 	"github.com/holdfast-sdn/holdfast/ryu/wire"
 )
 
 // feedModel says, from the entries alone, what hosts are to execute, and checks what is logged of that.
 type feedModel struct {
 	generation uint64
-	app        string
-	tag, apps  uint32
+	on         bool // something is hosted
 	time       int64
 	switches   map[openflow.DatapathID]*modelSwitch
-	sent       *modelSwitch // the last command was for
-	sentXID    uint32
+	sent       []sentCommand       // by the present transaction
 	inputs     map[uint64][][]byte // by generation
 	digests    map[uint64][]uint32
 	skipped    map[uint64]map[uint64]bool
@@ -49,6 +51,11 @@ func (a *feedCounts) thorough() bool {
 	return min(a.generations, a.inputs, a.results, a.skipped, a.commands, a.failures, a.translated, a.left, a.most) > 0
 }
 
+type sentCommand struct {
+	to  *modelSwitch
+	xid uint32
+}
+
 type modelSwitch struct {
 	live, reachable bool
 	hello           []byte
@@ -69,7 +76,7 @@ func (m *feedModel) sw(id openflow.DatapathID) *modelSwitch {
 }
 
 func (m *feedModel) feed(in wire.Input) {
-	if m.app == "" {
+	if !m.on {
 		return
 	}
 	in.Number, in.Time = uint64(len(m.inputs[m.generation])+1), m.time
@@ -95,7 +102,7 @@ func (m *feedModel) record(r *Record) error {
 	case OpEvent:
 		m.event(r)
 	case OpSeen:
-		if m.app != "" {
+		if m.on {
 			return fmt.Errorf("switch %s: hosts are to execute event %d of epoch %d, and the log has only its digest",
 				r.Switch, r.Seq, r.Epoch)
 		}
@@ -109,21 +116,19 @@ func (m *feedModel) record(r *Record) error {
 		s.live, s.reachable = false, false
 		m.feed(wire.Input{Kind: wire.Down, Switch: r.Switch})
 	case OpTimer:
-		if r.App == m.app {
+		if r.App == replay.Name {
 			m.feed(wire.Input{Kind: wire.Timer})
 		}
-	case OpRequest:
-		m.feed(wire.Input{Kind: wire.Request, Request: r.Bytes})
-	case OpBegin:
-		m.begin(r.Hosting)
-	case OpSkip:
-		m.skipped[m.generation][r.Seq] = true
+	case OpTransaction:
+		return m.transaction(r.Bytes)
 	case OpFailure:
-		if r.App == m.app {
+		if r.App == replay.Name {
 			m.count.failures++
 		}
-	case OpCommand, OpAsked, OpResult:
-		return m.result(r)
+	case OpCommand:
+		return m.command(r)
+	case OpRecord:
+		return m.asked(r.Bytes)
 	}
 	return nil
 }
@@ -141,12 +146,13 @@ func (m *feedModel) event(r *Record) {
 	default:
 		msg := bytes.Clone(r.Bytes)
 		xid := openflow.XID(msg)
-		if tag := xid >> 24 & 0x7f; tag == m.tag && !asynchronous(msg[1]) {
-			if theirs, ok := s.asked[xid&sequenceMask]; ok {
+		answers := !message.Asynchronous(msg[1])
+		if tag := xid >> 24 & 0x7f; tag == 127 && answers {
+			if theirs, ok := s.asked[xid&message.SequenceMask]; ok {
 				openflow.SetXID(msg, theirs)
 				m.count.translated++
 			}
-		} else if !asynchronous(msg[1]) && tag > 0 && tag <= m.apps {
+		} else if answers && tag > 0 {
 			m.count.left++
 			return
 		}
@@ -154,10 +160,10 @@ func (m *feedModel) event(r *Record) {
 	}
 }
 
-func (m *feedModel) begin(h *Hosting) {
+func (m *feedModel) begin(identity []byte) {
 	m.generation++
 	m.count.generations++
-	m.app, m.tag, m.apps = h.app, uint32(h.tag), uint32(h.apps)
+	m.on = len(identity) > 0
 	m.skipped[m.generation] = map[uint64]bool{}
 	m.feed(wire.Input{Kind: wire.Timer})
 	ids := []openflow.DatapathID{}
@@ -174,29 +180,69 @@ func (m *feedModel) begin(h *Hosting) {
 }
 
 // result checks that results come once, in order, and that their commands are for the switch that they were meant for.
-func (m *feedModel) result(r *Record) error {
-	switch r.Op {
-	case OpResult:
+func (m *feedModel) transaction(record []byte) error {
+	m.sent = nil
+	r, err := replay.ParseRecord(record)
+	if err != nil {
+		return err
+	}
+	switch r.Kind {
+	case replay.Request:
+		m.feed(wire.Input{Kind: wire.Request, Request: r.Request})
+	case replay.Begin:
+		m.begin(r.Identity)
+	case replay.Skip:
+		m.skipped[m.generation][r.Number] = true
+	case replay.Result:
 		n := len(m.digests[m.generation])
-		if r.Seq != uint64(n)+1 || n >= len(m.inputs[m.generation]) {
-			return fmt.Errorf("result %d after %d, of %d inputs", r.Seq, n, len(m.inputs[m.generation]))
+		if r.Number != uint64(n)+1 || n >= len(m.inputs[m.generation]) {
+			return fmt.Errorf("result %d after %d, of %d inputs", r.Number, n, len(m.inputs[m.generation]))
 		}
-		m.digests[m.generation] = append(m.digests[m.generation], uint32(r.Epoch))
-	case OpCommand:
-		m.sent, m.sentXID = m.sw(r.Switch), openflow.XID(r.Bytes)
-		var number, sum uint64
-		if _, err := fmt.Sscanf(string(r.Bytes[openflow.HeaderLen:]), "hosted exactly_once %d %d", &number,
-			&sum); err != nil {
-			return nil // of another application
+		m.digests[m.generation] = append(m.digests[m.generation], r.Digest)
+	}
+	return nil
+}
+
+// command is one to a switch, perhaps of a host.
+func (m *feedModel) command(r *Record) error {
+	s, xid := m.sw(r.Switch), openflow.XID(r.Bytes)
+	if xid>>24 == 127 {
+		m.sent = append(m.sent, sentCommand{s, xid})
+	}
+	var number, sum uint64
+	if _, err := fmt.Sscanf(string(r.Bytes[openflow.HeaderLen:]), "hosted exactly_once %d %d", &number,
+		&sum); err != nil {
+		return nil // of another application
+	}
+	m.count.commands++
+	if n := uint64(len(m.digests[m.generation])); number != n || s.born > number || xid>>24 != 127 || r.Bytes[1] == 24 {
+		return fmt.Errorf("switch %s: command %d, %q, is of input %d; that of the result is %d, the switch was "+
+			"born at %d", r.Switch, r.Seq, r.Bytes, number, n, s.born)
+	}
+	return nil
+}
+
+// asked takes the application's xids of the commands of a result.
+func (m *feedModel) asked(record []byte) error {
+	if replay.RecordKind(record[0]) != replay.Asked {
+		return fmt.Errorf("record of kind %d", record[0])
+	}
+	rest := record[1:]
+	next := func() uint64 {
+		v, n := binary.Uvarint(rest)
+		rest = rest[n:]
+		return v
+	}
+	for _, sent := range m.sent {
+		if first := next(); uint32(first>>1) != sent.xid&message.SequenceMask {
+			return fmt.Errorf("command %x is asked as %x", sent.xid, first>>1)
+		} else if first&1 == 0 {
+			rest = rest[8:]
 		}
-		m.count.commands++
-		if n := uint64(len(m.digests[m.generation])); number != n || m.sent.born > number || m.sentXID>>24 != m.tag ||
-			r.Bytes[1] == 24 {
-			return fmt.Errorf("switch %s: command %d, %q, is of input %d; that of the result is %d, the switch was "+
-				"born at %d", r.Switch, r.Seq, r.Bytes, number, n, m.sent.born)
-		}
-	case OpAsked:
-		m.sent.asked[m.sentXID&sequenceMask] = uint32(r.Seq)
+		sent.to.asked[sent.xid&message.SequenceMask] = uint32(next())
+	}
+	if len(rest) > 0 {
+		return fmt.Errorf("%d bytes of a record are of no command", len(rest))
 	}
 	return nil
 }
@@ -228,19 +274,19 @@ func (m *feedModel) checkInput(c *cluster, generation, number uint64, got []byte
 
 // checkHistory is for a replica that has everything.
 func (m *feedModel) checkHistory(c *cluster, n *simNode) {
-	done := n.core.Committed()
-	want := Committed{m.generation, uint64(len(m.inputs[m.generation])), uint64(len(m.digests[m.generation])),
-		len(m.skipped[m.generation])}
+	done := n.log.Committed()
+	want := replay.Committed{Generation: m.generation, Input: uint64(len(m.inputs[m.generation])),
+		Result: uint64(len(m.digests[m.generation])), Skipped: len(m.skipped[m.generation])}
 	if done != want {
 		c.fatalf("node %d: %+v is committed of the hosted application, want %+v", n.id, done, want)
 	}
 	for number := uint64(1); number <= done.Input; number++ {
-		got, k, err := n.core.Inputs(number, 1, 1)
+		got, k, err := n.log.Inputs(number, 1, 1)
 		n.must(err)
 		if want := m.expect(m.generation, number, m.skipped[m.generation][number]); k != 1 || !bytes.Equal(got, want) {
 			c.fatalf("node %d: %d inputs, %d is\n %x, want\n %x", n.id, k, number, got, want)
 		}
-		if d, ok := n.core.Digest(number); ok != (number <= done.Result) ||
+		if d, ok := n.log.Digest(number); ok != (number <= done.Result) ||
 			ok && d != m.digests[m.generation][number-1] {
 			c.fatalf("node %d: digest %x %v of result %d", n.id, d, ok, number)
 		}

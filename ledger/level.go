@@ -75,10 +75,13 @@ func levelsOf(apps []Application) *levels {
 
 // level returns that of the event, a message of the switch.
 func (c *Core) level(msg []byte) Level {
-	if c.levels == nil {
+	if c.levels == nil || c.replaying() {
 		return ExactlyOnce
 	}
-	if app, ok := c.asker(msg); ok {
+	switch app, ok := c.asker(msg); {
+	case ok && app < 0:
+		return ExactlyOnce
+	case ok:
 		return c.levels.apps[app][msg[1]]
 	}
 	return c.levels.events[msg[1]]

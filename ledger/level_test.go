@@ -104,9 +104,9 @@ func TestLevelsOfSeveralApplications(t *testing.T) {
 	asks := relaxed{&script{name: "asks"}, map[uint8]Level{of13.TypeBarrierReply: Unordered}}
 	p = newPair(t, Limits{}, asks, &script{name: "strict"})
 	p.up(1)
-	p.event(1, 1, 2, message(of13.TypeBarrierReply, 1<<24|1, ""))
-	p.event(1, 1, 3, message(of13.TypeBarrierReply, 2<<24|1, ""))
-	p.event(1, 1, 4, message(of13.TypeBarrierReply, 1<<24|1, ""))
+	p.event(1, 1, 2, newMessage(of13.TypeBarrierReply, 1<<24|1, ""))
+	p.event(1, 1, 3, newMessage(of13.TypeBarrierReply, 2<<24|1, ""))
+	p.event(1, 1, 4, newMessage(of13.TypeBarrierReply, 1<<24|1, ""))
 	p.commit()
 	if got := ops(t, p.entries[0]); !slices.Equal(got, []Op{OpEvent, OpSkipped, OpEvent, OpSkipped}) {
 		t.Errorf("the entry has %v", got)

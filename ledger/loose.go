@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"slices"
 
+	"github.com/holdfast-sdn/holdfast/internal/message"
 	"github.com/holdfast-sdn/holdfast/openflow"
 )
 
@@ -121,9 +122,9 @@ func (tx *Tx) sendLoose(id openflow.DatapathID, m Encoder) uint32 {
 // looseXID numbers commands far from those in the queue, so that an ERROR cannot be taken for an answer to one
 // of those.
 func (tx *Tx) looseXID(sw *switchState) uint32 {
-	const far, span = sequenceMask/2 + 1, 1 << 21
+	const far, span = message.SequenceMask/2 + 1, 1 << 21
 	sw.loose++
-	return tx.tag | (uint32(sw.queue.next)+far+sw.loose%span)&sequenceMask
+	return tx.tag | (uint32(sw.queue.next)+far+sw.loose%span)&message.SequenceMask
 }
 
 // rawMessage is a message that is encoded already.
@@ -147,7 +148,7 @@ func (c *Core) skip(sw *switchState, typ uint8) {
 		b.skipping = append(b.skipping, sw)
 	}
 	sw.skipped++
-	if asynchronous(typ) {
+	if message.Asynchronous(typ) {
 		sw.skippedAsynchronous++
 	}
 	sw.events++

@@ -1,4 +1,4 @@
-package ledger
+package ledger_test
 
 import (
 	"bytes"
@@ -7,9 +7,14 @@ import (
 	"slices"
 
 	"github.com/holdfast-sdn/holdfast/internal/digest"
+	"github.com/holdfast-sdn/holdfast/internal/message"
+	. "github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
+
+// timerName names a timer of an application.
+type timerName struct{ app, name string }
 
 type epochKey struct {
 	sw    openflow.DatapathID
@@ -55,8 +60,11 @@ func (o *oracle) logged(k epochKey, seq uint64) bool { return seq <= uint64(len(
 
 // commit takes the next committed entry.
 func (o *oracle) commit(data []byte) error {
-	d := decoder{b: data}
-	o.feed.time = d.header().Time
+	header, err := Walk(data[:HeaderLen(data)], nil)
+	if err != nil {
+		return err
+	}
+	o.feed.time = header.Time
 	h, err := Walk(data, func(r *Record) error { return o.record(r, data) })
 	if err != nil {
 		return err
@@ -79,7 +87,7 @@ func (o *oracle) record(r *Record, data []byte) error {
 		return fmt.Errorf("what a failed application did is in the log: %+v", r)
 	}
 	switch r.Op {
-	case OpEvent, OpSeen, OpTimer, OpUnreachable, OpReachable, OpCloseEpoch, OpBegin, OpRequest, OpResult, OpSkip:
+	case OpEvent, OpSeen, OpTimer, OpUnreachable, OpReachable, OpCloseEpoch, OpTransaction:
 		clear(o.sentTo)
 	}
 	if err := o.feed.record(r); err != nil {
@@ -120,7 +128,8 @@ func (o *oracle) record(r *Record, data []byte) error {
 		if r.Seq != uint64(len(o.commands[k]))+1 {
 			return fmt.Errorf("switch %s: command %d after %d", r.Switch, r.Seq, len(o.commands[k]))
 		}
-		if xid := openflow.XID(r.Bytes); Continues(xid) != o.sentTo[r.Switch] || uint64(xid&sequenceMask) != r.Seq {
+		if xid := openflow.XID(r.Bytes); Continues(xid) != o.sentTo[r.Switch] ||
+			uint64(xid&message.SequenceMask) != r.Seq {
 			return fmt.Errorf("switch %s: command %d has xid %x; the transaction sent it one before: %v", r.Switch,
 				r.Seq, xid, o.sentTo[r.Switch])
 		}
@@ -135,7 +144,7 @@ func (o *oracle) record(r *Record, data []byte) error {
 		delete(o.timers, timerName{r.App, r.Name})
 	case OpTimer:
 		due, set := o.timers[timerName{r.App, r.Name}]
-		h, _ := Walk(data[:headerLen(data)], nil)
+		h, _ := Walk(data[:HeaderLen(data)], nil)
 		if !set || due > h.Time {
 			return fmt.Errorf("timer %s/%s fires at %d; set %v, due %d", r.App, r.Name, h.Time, set, due)
 		}
@@ -156,13 +165,4 @@ func brief(typ uint8, digest uint64) []byte {
 // loggedAs reports whether got is what the log may have of an event: the message, its digest, or nothing.
 func loggedAs(got, msg []byte) bool {
 	return got == nil || bytes.Equal(got, msg) || bytes.Equal(got, brief(msg[1], digest.Of(msg)))
-}
-
-func headerLen(data []byte) int {
-	d := decoder{b: data}
-	d.byte()
-	for range 3 {
-		d.uvarint()
-	}
-	return len(data) - len(d.b)
 }

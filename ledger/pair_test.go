@@ -2,9 +2,11 @@ package ledger
 
 import (
 	"bytes"
+	"fmt"
 	"slices"
 	"testing"
 
+	"github.com/holdfast-sdn/holdfast/internal/message"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
@@ -100,13 +102,13 @@ func switchDown() []byte {
 	return experimenter.AppendSwitchDown(nil, openflow.Version13, experimenter.ReasonSilent)
 }
 
-func message(typ uint8, xid uint32, body string) []byte {
+func newMessage(typ uint8, xid uint32, body string) []byte {
 	msg := append(openflow.AppendHeader(nil, openflow.Version13, typ, xid), body...)
 	openflow.SetLength(msg)
 	return msg
 }
 
-func packetIn(body string) []byte { return message(of13.TypePacketIn, 0, body) }
+func packetIn(body string) []byte { return newMessage(of13.TypePacketIn, 0, body) }
 
 // ops names the operations of an entry.
 func ops(t *testing.T, entry []byte) (list []Op) {
@@ -125,4 +127,50 @@ func wantTold(t *testing.T, s *script, want ...string) {
 	s.told = nil
 }
 
+// The transaction ids of commands.
+const (
+	tagShift  = 24
+	continues = message.Continues
+)
+
 const sw1 = "0000000000000001"
+
+// relaxed is an application with weaker levels.
+type relaxed struct {
+	Application
+	Levels map[uint8]Level
+}
+
+func (r relaxed) Level(typ uint8) (Level, bool) { return r.Levels[typ], true }
+
+type simCommand string
+
+func (m simCommand) Append(dst []byte, xid uint32) []byte {
+	n := len(dst)
+	dst = append(openflow.AppendHeader(dst, openflow.Version13, of13.TypePacketOut, xid), m...)
+	openflow.SetLength(dst[n:])
+	return dst
+}
+
+type panics struct{}
+
+func (panics) Append([]byte, uint32) []byte { panic("cannot encode") }
+
+func dump(snapshot []byte) (s string) {
+	h, err := Walk(snapshot, func(r *Record) error {
+		line := *r
+		line.Saved = nil
+		s += fmt.Sprintf("\n   %+v %+v", line, r.Saved)
+		return nil
+	})
+	return fmt.Sprintf("%+v %v%s", h, err, s)
+}
+
+func headerLen(data []byte) int {
+	d := decoder{b: data}
+	d.byte()
+	for range 3 {
+		d.uvarint()
+	}
+	return len(data) - len(d.b)
+}

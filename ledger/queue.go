@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 
+	"github.com/holdfast-sdn/holdfast/internal/message"
 	"github.com/holdfast-sdn/holdfast/openflow"
 )
 
@@ -42,7 +43,7 @@ func (q *commandQueue) slice(from, to uint64) []byte {
 
 // find returns the command with that transaction id, or nil.
 func (q *commandQueue) find(xid uint32) []byte {
-	seq := q.first + uint64((xid-uint32(q.first))&sequenceMask) // the only one that it can be
+	seq := q.first + uint64((xid-uint32(q.first))&message.SequenceMask) // the only one that it can be
 	if seq >= q.next {
 		return nil
 	}

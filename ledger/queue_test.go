@@ -16,7 +16,7 @@ func TestCommandQueue(t *testing.T) {
 		done, released := 0, 0   // counts
 		t.Repeat(map[string]func(*rapid.T){
 			"push": func(t *rapid.T) {
-				msg := message(13, uint32(len(all)), string(make([]byte,
+				msg := newMessage(13, uint32(len(all)), string(make([]byte,
 					rapid.SampledFrom([]int{0, 10, 30_000}).Draw(t, "length"))))
 				q.push(msg)
 				all, starts = append(all, msg), append(starts, q.end())

@@ -1,11 +1,9 @@
 package ledger
 
-import "fmt"
-
 // needsBytes reports whether the log must have what a switch said: for hosts, which execute it, or since not all that
 // it causes stands there.
 func (c *Core) needsBytes(msg []byte) bool {
-	return c.state.hosting.on() || c.partly(msg)
+	return c.replaying() || c.partly(msg)
 }
 
 // partly reports whether somebody handles the event, a message of the switch, at a level that has it in the log, and
@@ -15,17 +13,11 @@ func (c *Core) partly(msg []byte) bool {
 		return false
 	}
 	if app, ok := c.asker(msg); ok {
+		if app < 0 {
+			return false
+		}
 		level := c.levels.apps[app][msg[1]]
 		return level == Reliable || level == Ordered
 	}
 	return c.levels.partly[msg[1]]
-}
-
-// applySeen takes an event that changes nothing but the watermark.
-func (s *state) applySeen(r *Record) error {
-	if s.hosting.on() {
-		return fmt.Errorf("switch %s: event %d of epoch %d without its bytes, which hosts are to execute: "+diverged,
-			r.Switch, r.Seq, r.Epoch)
-	}
-	return s.sw(r.Switch).advance(r.Epoch, r.Seq)
 }

@@ -41,7 +41,7 @@ func TestWhoseBytesAreLogged(t *testing.T) {
 		}
 		return list
 	}
-	answer := func(app uint32) []byte { return message(of13.TypeBarrierReply, app<<tagShift|1, "x") }
+	answer := func(app uint32) []byte { return newMessage(of13.TypeBarrierReply, app<<tagShift|1, "x") }
 	for _, tc := range []struct {
 		name  string
 		apps  []Application
@@ -79,43 +79,6 @@ func TestWhoseBytesAreLogged(t *testing.T) {
 				t.Errorf("the log has %+v\n want %+v", got, want)
 			}
 		})
-	}
-}
-
-// Hosts execute what the log has, so it has the messages, from when the application begins until it ends.
-func TestHostedEventsAreLoggedWhole(t *testing.T) {
-	p := newPair(t, Limits{}, hosted{"v1"}, &script{name: "native"})
-	p.briefly(1, 1, 1, switchUp())
-	for seq, on := range []bool{false, true} {
-		if on {
-			p.leader.Begin(7)
-		}
-		p.briefly(1, 1, uint64(2+seq), packetIn("x"))
-		if got := p.lastEvent(); (got.Op == OpEvent) != on {
-			t.Errorf("begun: %v, the log has %+v", on, got)
-		}
-	}
-	entry := p.entries[len(p.entries)-1]
-	without := mustNew(t, Limits{}, &script{name: "native"}) // leads now, and hosts nothing: what was hosted ends
-	for _, e := range p.entries {
-		p.must(without.Commit(e))
-	}
-	p.must(without.Lead(2, p.now))
-	p.must(without.EventByDigest(1, 1, 4, packetIn("x")))
-	ended, _ := without.Cut()
-	if got := ops(t, ended); !slices.Equal(got, []Op{OpBegin, OpSeen}) {
-		t.Errorf("the entry has %v", got)
-	}
-	p.must(p.follower.Commit(ended))
-
-	again := mustNew(t, Limits{}, hosted{"v1"})
-	for _, e := range p.entries {
-		p.must(again.Commit(e))
-	}
-	header := entry[:headerLen(entry)]
-	seen := append(appendEvent(bytes.Clone(header), OpSeen, 1, 1, 4), of13.TypePacketIn, 0, 0, 0, 0, 0, 0, 0, 0)
-	if err := again.Commit(seen); err == nil {
-		t.Error("a host is not fed an event that is in the log, and nobody says so")
 	}
 }
 
@@ -162,7 +125,7 @@ func TestObserveSeen(t *testing.T) {
 	p.follower.ObserveSkipped(func(id openflow.DatapathID, epoch, seq, asynchronous uint64) {
 		heard = append(heard, fmt.Sprint("skipped ", uint64(id), epoch, seq, asynchronous))
 	})
-	for i, msg := range [][]byte{switchUp(), packetIn("x"), message(of13.TypeBarrierReply, 7, ""), switchDown()} {
+	for i, msg := range [][]byte{switchUp(), packetIn("x"), newMessage(of13.TypeBarrierReply, 7, ""), switchDown()} {
 		p.briefly(1, 1, uint64(i+1), msg)
 	}
 	p.commit()

@@ -1,45 +1,36 @@
-package ledger
+package ledger_test
 
 import (
 	"encoding/binary"
 	"fmt"
 	"hash/fnv"
-	"slices"
 
+	. "github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
+	"github.com/holdfast-sdn/holdfast/ryu/replay"
 	"github.com/holdfast-sdn/holdfast/ryu/wire"
 )
 
-// hosted is an application that hosts execute.
-type hosted struct{ identity string }
-
-func (hosted) Name() string               { return "ryu" }
-func (h hosted) Identity() string         { return h.identity }
-func (hosted) Handle(*Tx, *Input) error   { panic("a hosted application is not called") }
-func (h hosted) place(seed uint64) int    { return int(seed / 4 % 4) }
 func hostedIn(seed uint64) bool           { return seed/2%2 == 1 }
 func (c *cluster) hostedLike(id int) bool { return id < 2 || c.seed%3 != 0 }
 
-// withHosted adds a hosted application to those of a node. In some simulations node 2 has another one, or none.
-func (c *cluster) withHosted(apps []Application, node int) []Application {
-	h := hosted{"same"}
+// identity is that of the applications which a node hosts. In some simulations node 2 has other ones, or none.
+func (c *cluster) identity(node int) string {
 	switch {
-	case !hostedIn(c.seed):
-		return apps
-	case !c.hostedLike(node) && c.seed%2 == 0:
-		return apps
+	case !hostedIn(c.seed), !c.hostedLike(node) && c.seed%2 == 0:
+		return ""
 	case !c.hostedLike(node):
-		h.identity = "other"
+		return "other"
 	}
-	return slices.Insert(apps, h.place(c.seed), Application(h))
+	return "same"
 }
 
 // simHost is the host of a node. What it does follows from its inputs, each of which changes all that comes after.
 type simHost struct {
 	n       *simNode
-	of      Committed // when it began
-	number  uint64    // of the last input that was executed
+	of      replay.Committed // when it began
+	number  uint64           // of the last input that was executed
 	time    int64
 	sum     uint64
 	up      map[openflow.DatapathID]bool
@@ -49,20 +40,20 @@ type simHost struct {
 
 // turn is what the owner of a ledger does for its host.
 func (h *simHost) turn() {
-	core, rng, c := h.n.core, h.n.c.rng, h.n.c
-	done := core.Committed()
+	core, log, rng, c := h.n.core, h.n.log, h.n.c.rng, h.n.c
+	done := log.Committed()
 	if done.Generation != h.of.Generation || done.Skipped != h.of.Skipped {
 		*h = simHost{n: h.n, of: done, up: map[openflow.DatapathID]bool{}}
 	}
 	_, leading := core.Leading()
-	begins := func() bool { return core.Hosting().Generation != done.Generation } // and that is not committed
-	if leading && !begins() && hostedIn(c.seed) && (core.MustBegin() || !c.quiet && rng.IntN(300) == 0) {
-		core.Begin(rng.Uint64())
+	begins := func() bool { return log.Hosting().Generation != done.Generation } // and that is not committed
+	if leading && !begins() && hostedIn(c.seed) && (log.MustBegin() || !c.quiet && rng.IntN(300) == 0) {
+		log.Begin(rng.Uint64())
 	}
-	if begins() && core.ResultRoom() && core.Result(&wire.Result{Number: 1}) == nil {
+	if begins() && log.ResultRoom() && log.Result(&wire.Result{Number: 1}) == nil {
 		c.fatalf("node %d: a result of a generation that is over was taken", h.n.id)
 	}
-	if begins() || core.MustBegin() || core.hosted < 0 {
+	if begins() || log.MustBegin() || c.identity(h.n.id) == "" {
 		return
 	}
 	h.execute(1+rng.IntN(6), 1+rng.IntN(1000))
@@ -78,20 +69,20 @@ func (h *simHost) turn() {
 		if c.seed%20 == 2 {
 			body = make([]byte, rng.IntN(30_000))
 		}
-		if core.Request((&wire.HTTPRequest{Method: "PUT", Path: "/x", Body: body}).Append(nil)) != core.Hosting().Inputs {
+		if log.Request((&wire.HTTPRequest{Method: "PUT", Path: "/x", Body: body}).Append(nil)) != log.Hosting().Inputs {
 			c.fatalf("a request was not taken")
 		}
 	}
 	h.deliver()
-	if h.stuck && h.number == done.Result && core.ResultRoom() {
-		core.Skip(h.number + 1)
+	if h.stuck && h.number == done.Result && log.ResultRoom() {
+		log.Skip(h.number + 1)
 	}
 }
 
 // execute takes inputs that are committed, if there are any.
 func (h *simHost) execute(count, size int) {
 	c := h.n.c
-	data, n, err := h.n.core.Inputs(h.number+1, count, size)
+	data, n, err := h.n.log.Inputs(h.number+1, count, size)
 	h.n.must(err)
 	for ; n > 0 && !h.stuck; n-- {
 		in, rest, err := wire.ParseInput(data)
@@ -122,7 +113,7 @@ func (h *simHost) do(number uint64, now int64) wire.Result {
 		}
 		if h.up[id] {
 			r.Commands = append(r.Commands, wire.Command{Switch: id,
-				Message: message(typ, uint32(h.sum>>20), hostedBody(number, h.sum))})
+				Message: NewMessage(typ, uint32(h.sum>>20), hostedBody(number, h.sum))})
 		}
 	}
 	switch h.sum >> 24 % 4 {
@@ -143,13 +134,13 @@ func hostedBody(number, sum uint64) string {
 
 // deliver has the leader log results.
 func (h *simHost) deliver() {
-	core, c := h.n.core, h.n.c
+	log, c := h.n.log, h.n.c
 	for _, r := range h.results {
-		next := core.Hosting().Results + 1
-		if !core.ResultRoom() || r.Number > next || !c.quiet && c.rng.IntN(8) == 0 {
+		next := log.Hosting().Results + 1
+		if !log.ResultRoom() || r.Number > next || !c.quiet && c.rng.IntN(8) == 0 {
 			return
 		}
-		if err := core.Result(&r); (err == nil) != (r.Number == next) {
+		if err := log.Result(&r); (err == nil) != (r.Number == next) {
 			c.fatalf("node %d: result %d, where %d is next: %v", h.n.id, r.Number, next, err)
 		}
 	}
@@ -157,7 +148,7 @@ func (h *simHost) deliver() {
 
 // logged compares what this host did with what the log has.
 func (h *simHost) logged(r *wire.Result) {
-	if d, ok := h.n.core.Digest(r.Number); !ok || d != r.Digest {
+	if d, ok := h.n.log.Digest(r.Number); !ok || d != r.Digest {
 		h.n.c.fatalf("node %d: result %d has digest %x here, and in the log %x %v", h.n.id, r.Number, r.Digest, d, ok)
 	}
 }
@@ -165,11 +156,11 @@ func (h *simHost) logged(r *wire.Result) {
 // resting reports whether the hosts have nothing to do.
 func (c *cluster) hostsRest() bool {
 	for _, n := range c.nodes {
-		done, h := n.core.Committed(), &n.host
-		if hostedIn(c.seed) && (done.Result != done.Input || n.id == c.leader && n.core.MustBegin()) {
+		done, h := n.log.Committed(), &n.host
+		if hostedIn(c.seed) && (done.Result != done.Input || n.id == c.leader && n.log.MustBegin()) {
 			return false
 		}
-		if n.core.hosted >= 0 && !n.core.MustBegin() && (h.number != done.Input || len(h.results) > 0 ||
+		if c.identity(n.id) != "" && !n.log.MustBegin() && (h.number != done.Input || len(h.results) > 0 ||
 			h.of.Generation != done.Generation) {
 			return false
 		}

@@ -1,4 +1,4 @@
-package ledger
+package ledger_test
 
 import (
 	"bytes"
@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	. "github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
@@ -101,7 +102,7 @@ func (s *simSwitch) packet() {
 	}
 	typ, xid := of13.TypePacketIn, uint32(0)
 	if s.c.rng.IntN(4) == 0 {
-		typ, xid = of13.TypeBarrierReply, uint32(s.c.rng.IntN(len(s.c.nodes[0].core.apps)+2))<<tagShift|uint32(
+		typ, xid = of13.TypeBarrierReply, uint32(s.c.rng.IntN(nativeApps+2))<<24|uint32(
 			s.c.rng.IntN(100))
 		if ran := s.executed[s.key()]; len(ran) > 0 && s.c.rng.IntN(2) == 0 {
 			xid = openflow.XID(ran[s.c.rng.IntN(len(ran))])

@@ -35,10 +35,6 @@ type switchState struct {
 	past []watermark
 	// Totals over all epochs.
 	totalEvents, totalCommands uint64
-	// born is the number of the hosted input that began the epoch; asked has the xids of the hosted application's
-	// commands of it.
-	born  uint64
-	asked []asked
 
 	// The rest is the leader's own, not replicated.
 	committed watermark // of events; of an earlier epoch while this one is uncommitted
@@ -84,10 +80,7 @@ type state struct {
 	switches map[openflow.DatapathID]*switchState
 	last     *switchState // that was looked up: often the next one too
 	timers   map[timerName]timer
-
-	hosting   Hosting
-	history   history      // as of what is committed
-	commanded *switchState // that the last OpCommand applied was for
+	parts    [][]byte // of the replayed application, while a snapshot is restored
 
 	// Not replicated; see Core.Revision.
 	revision, restored uint64 // grows with each entry; what it was when a snapshot was restored
@@ -98,7 +91,6 @@ func newState() *state {
 		tables:   map[TableName]*table{},
 		switches: map[openflow.DatapathID]*switchState{},
 		timers:   map[timerName]timer{},
-		history:  newHistory(),
 	}
 }
 
@@ -140,7 +132,6 @@ func (sw *switchState) begin(epoch uint64, hello []byte) {
 	}
 	sw.epoch, sw.events, sw.released, sw.releasedNext, sw.doneSeen = epoch, 0, 0, 1, 0
 	sw.live, sw.reachable, sw.closed, sw.refused, sw.hello = true, true, false, false, hello
-	sw.born, sw.asked = 0, nil
 	sw.queue = newCommandQueue()
 }
 
@@ -240,11 +231,7 @@ func (s *state) snapshot(h Header) []byte {
 			n++
 		}
 	}
-	b = s.appendTimers(b)
-	if s.hosting.Generation > 0 {
-		b = s.history.encode(s.appendHosting(b))
-	}
-	return b
+	return s.appendTimers(b)
 }
 
 func (s *state) appendSwitches(b []byte) []byte {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/holdfast-sdn/holdfast/internal/message"
 	"github.com/holdfast-sdn/holdfast/openflow"
 )
 
@@ -25,8 +26,9 @@ type Table = table
 // collects what is to change. It is valid during Application.Handle only.
 type Tx struct {
 	c     *Core
-	app   int
+	app   string // its name
 	tag   uint32 // of the application, in the xids of its commands
+	apart bool   // each command is a transaction of its own to its switch
 	level Level
 	loose *looseCommands // where commands go below ExactlyOnce; nil: into the log
 }
@@ -36,7 +38,7 @@ func (tx *Tx) Now() time.Time { return nanos(tx.c.batch.time) }
 
 // Table returns the application's dictionary of that name.
 func (tx *Tx) Table(name string) *Table {
-	return tx.c.state.table(TableName{tx.c.apps[tx.app].Name(), name})
+	return tx.c.state.table(TableName{tx.app, name})
 }
 
 // Get reads a value; it must not be modified.
@@ -134,12 +136,12 @@ func (tx *Tx) commandable(id openflow.DatapathID) *switchState {
 
 // xid returns that of the next command to a switch.
 func (tx *Tx) xid(sw *switchState) uint32 {
-	if sw.transaction != tx.c.transaction {
+	if tx.apart || sw.transaction != tx.c.transaction {
 		sw.transaction, sw.opening = tx.c.transaction, sw.queue.next
 	}
-	xid := tx.tag | uint32(sw.queue.next)&sequenceMask
+	xid := tx.tag | uint32(sw.queue.next)&message.SequenceMask
 	if sw.queue.next > sw.opening {
-		xid |= continues
+		xid |= message.Continues
 	}
 	return xid
 }
@@ -197,7 +199,7 @@ func (tx *Tx) Emit(name string, data []byte) error {
 
 // SetTimer sets, or sets anew, the application's timer of that name. It survives failover.
 func (tx *Tx) SetTimer(name string, after time.Duration, data []byte) error {
-	c, key := tx.c, timerName{tx.c.apps[tx.app].Name(), name}
+	c, key := tx.c, timerName{tx.app, name}
 	old, existed := c.state.timers[key]
 	if !existed && len(c.state.timers) >= maxTimers {
 		return fmt.Errorf("set timer %q: %d timers are set, no more are possible", name, maxTimers)
@@ -211,12 +213,15 @@ func (tx *Tx) SetTimer(name string, after time.Duration, data []byte) error {
 	return nil
 }
 
-// CancelTimer removes the application's timer of that name, if it is set.
-func (tx *Tx) CancelTimer(name string) {
-	tx.c.cancelTimer(timerName{tx.c.apps[tx.app].Name(), name})
+// Timer returns when, in ledger time, the application's timer of that name is due, if it is set.
+func (tx *Tx) Timer(name string) (due time.Time, ok bool) {
+	t, ok := tx.c.state.timers[timerName{tx.app, name}]
+	return nanos(t.due), ok
 }
 
-func (c *Core) cancelTimer(key timerName) {
+// CancelTimer removes the application's timer of that name, if it is set.
+func (tx *Tx) CancelTimer(name string) {
+	c, key := tx.c, timerName{tx.app, name}
 	old, existed := c.state.timers[key]
 	if !existed {
 		return

@@ -33,7 +33,6 @@ const (
 	undoCommand                       // sw, position
 	undoTimer                         // timer, existed
 	undoSkipped                       // sw, position: the watermark before
-	undoHosted                        // sw, saved: born and asked before
 )
 
 // revert takes back the changes in list, newest first.
@@ -64,12 +63,9 @@ func (s *state) revert(list []undo) error {
 				return err
 			}
 			u.sw.totalCommands--
-			u.sw.unask(u.sw.queue.next)
 		case undoSkipped:
 			u.sw.totalEvents -= u.sw.events - u.position
 			u.sw.events = u.position
-		case undoHosted:
-			u.sw.born, u.sw.asked = u.saved.born, u.saved.asked
 		case undoTimer:
 			if t := u.timer; u.existed {
 				s.timers[t.name] = t.timer

@@ -96,7 +96,7 @@ func TestErrorComesWithItsCommand(t *testing.T) {
 		{"one to come", xids[2] + 1, nil},
 		{"another transaction", xids[1] &^ continues, nil},
 	} {
-		p.event(1, 1, uint64(i+2), message(of13.TypeError, tc.xid, ""))
+		p.event(1, 1, uint64(i+2), newMessage(of13.TypeError, tc.xid, ""))
 		if !bytes.Equal(got, tc.want) {
 			t.Errorf("the ERROR about %s came with %q, want %q", tc.name, got, tc.want)
 		}

@@ -9,7 +9,6 @@ import (
 	"github.com/holdfast-sdn/holdfast/apps/hub"
 	"github.com/holdfast-sdn/holdfast/apps/learning"
 	"github.com/holdfast-sdn/holdfast/apps/valiant"
-	"github.com/holdfast-sdn/holdfast/controller/hosting"
 	"github.com/holdfast-sdn/holdfast/internal/config"
 	"github.com/holdfast-sdn/holdfast/lab/failover"
 	"github.com/holdfast-sdn/holdfast/ledger"
@@ -68,8 +67,7 @@ func newApplications(s *config.Cluster) ([]ledger.Application, error) {
 	var list []ledger.Application
 	for _, name := range names {
 		if name == config.RyuApp {
-			list = append(list, hosting.NewApplication("")) // package process knows which
-			continue
+			continue // hosts execute them, see package process
 		}
 		make, ok := applications[name]
 		if !ok {

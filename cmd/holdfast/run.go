@@ -16,10 +16,8 @@ import (
 
 	"github.com/holdfast-sdn/holdfast/consensus"
 	"github.com/holdfast-sdn/holdfast/controller"
-	"github.com/holdfast-sdn/holdfast/controller/hosting"
 	"github.com/holdfast-sdn/holdfast/controller/process"
 	"github.com/holdfast-sdn/holdfast/internal/config"
-	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/ryu"
 	"github.com/holdfast-sdn/holdfast/southbound"
 )
@@ -167,7 +165,7 @@ func (o runOptions) config(ctx context.Context, log *slog.Logger) (controller.Co
 	if err != nil {
 		return cfg, err
 	}
-	cfg.Applications = []ledger.Application{hosting.NewApplication(identity.String())}
+	cfg.Identity = identity.String()
 	address := net.JoinHostPort(o.ofpHost, strconv.Itoa(int(o.ofpPort)))
 	if cfg.OpenFlow, err = net.Listen("tcp", address); err != nil {
 		return cfg, fmt.Errorf("listen for switches: %w: free the address, or name another port with "+

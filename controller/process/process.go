@@ -16,7 +16,6 @@ import (
 	"github.com/holdfast-sdn/holdfast/consensus/storage/disk"
 	"github.com/holdfast-sdn/holdfast/controller"
 	"github.com/holdfast-sdn/holdfast/controller/audit"
-	"github.com/holdfast-sdn/holdfast/controller/hosting"
 	"github.com/holdfast-sdn/holdfast/internal/access"
 	"github.com/holdfast-sdn/holdfast/internal/config"
 	"github.com/holdfast-sdn/holdfast/ledger"
@@ -28,7 +27,7 @@ import (
 type Config struct {
 	Cluster *config.Cluster
 	Name    string // of the controller
-	// Applications makes the applications of the cluster, those of Ryu as hosting.NewApplication(""). It is called each
+	// Applications makes the applications of the cluster, but for those of Ryu. It is called each
 	// time the controller starts.
 	Applications func() ([]ledger.Application, error)
 	// Duty makes what only the leader does; nil for none. Without TLS its argument is nil.
@@ -179,8 +178,7 @@ func member(s *config.Cluster, me config.Controller, log *slog.Logger) consensus
 
 // host completes the configuration with what the Ryu applications of the cluster need, if it has any.
 func host(ctx context.Context, own *controller.Config, s *config.Cluster, me config.Controller) error {
-	at := slices.Index(s.Apps, config.RyuApp)
-	if at < 0 {
+	if !slices.Contains(s.Apps, config.RyuApp) {
 		return nil
 	}
 	r := s.Ryu
@@ -190,8 +188,7 @@ func host(ctx context.Context, own *controller.Config, s *config.Cluster, me con
 	if err != nil {
 		return err
 	}
-	own.Applications[at] = hosting.NewApplication(identity.String())
-	own.Hosted = &host
+	own.Hosted, own.Identity = &host, identity.String()
 	if me.REST == "" {
 		return nil
 	}

@@ -25,8 +25,8 @@ var layers = []string{
 	"network",
 	"app",
 	"controller",
-	"ledger",
 	"ryu",
+	"ledger",
 	"python",
 	"consensus",
 	"southbound",
@@ -112,7 +112,8 @@ func TestProductImportsNoLaboratory(t *testing.T) {
 		}
 		for _, imported := range p.Imports {
 			if top, _ := place(t, imported); slices.Contains(laboratory, top) {
-				t.Errorf("%s imports %s: move what it needs out of the laboratory, or itself into it", p.ImportPath, imported)
+				t.Errorf("%s imports %s: move what it needs out of the laboratory, or itself into it", p.ImportPath,
+					imported)
 			}
 		}
 	}
@@ -127,7 +128,8 @@ func TestAppsSeeOnlyApp(t *testing.T) {
 		}
 		for _, imported := range p.Imports {
 			if top, _ := place(t, imported); top != "" && !slices.Contains(allowed, top) {
-				t.Errorf("%s imports %s: an application may import %s", p.ImportPath, imported, strings.Join(allowed, ", "))
+				t.Errorf("%s imports %s: an application may import %s", p.ImportPath, imported,
+					strings.Join(allowed, ", "))
 			}
 		}
 	}

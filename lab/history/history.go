@@ -44,13 +44,14 @@ type Replica struct {
 }
 
 // New makes the history of a run whose controllers run such applications, which are
-// deterministic, within such limits. fail is told the first violation.
-func New(fail func(format string, args ...any), apps func() []ledger.Application, limits ledger.Limits) *History {
+// deterministic, within such limits, and whose hosts run a Program, if identity is not empty. fail is told the first violation.
+func New(fail func(format string, args ...any), apps func() []ledger.Application, identity string,
+	limits ledger.Limits) *History {
 	h := &History{fail: fail, switches: map[openflow.DatapathID]*switchHistory{},
 		stock: map[openflow.DatapathID]*stockHistory{}, log: newSharedLog()}
 	var err error
 	if h.shadow, err = newShadow(); err == nil {
-		h.replay, err = newReplay(apps(), limits, h.isStock)
+		h.replay, err = newReplay(apps(), identity, limits, h.isStock)
 	}
 	if err != nil {
 		h.report(err)

@@ -110,7 +110,7 @@ type tape []call
 // play gives it to a history and returns what that finds.
 func (tp tape) play(apps func() []ledger.Application, limits ledger.Limits) []string {
 	var found complaints
-	h := New(found.add, apps, limits)
+	h := New(found.add, apps, "", limits)
 	for i := range tp {
 		tp[i].on(h)
 	}
@@ -357,7 +357,7 @@ func TestHistoryOfACorrectRun(t *testing.T) {
 		t.Errorf("the tape has little on it: %v", count)
 	}
 	var found complaints
-	h := New(found.add, echoers, ledger.Limits{})
+	h := New(found.add, echoers, "", ledger.Limits{})
 	for _, c := range tp {
 		c.on(h)
 	}
@@ -456,7 +456,7 @@ func forged(n int, forge func(e entry) []byte) func(tape) tape {
 // The following write operations; see package ledger for the format.
 
 func header(h ledger.Header) []byte {
-	b := binary.AppendUvarint([]byte{1}, h.Term)
+	b := binary.AppendUvarint([]byte{4}, h.Term)
 	return binary.AppendUvarint(binary.AppendUvarint(b, h.Batch), uint64(h.Time))
 }
 

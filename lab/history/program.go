@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/lab/census"
-	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
+	replaying "github.com/holdfast-sdn/holdfast/ryu/replay"
 	"github.com/holdfast-sdn/holdfast/ryu/wire"
 )
 
@@ -96,17 +96,17 @@ func noted(msg []byte) (number uint64, ok bool) {
 }
 
 // follow executes what is committed up to an input, and returns the result of that.
-func (p *Program) follow(core *ledger.Core, number uint64) (*wire.Result, error) {
-	if h := core.Hosting(); p.generation != h.Generation {
+func (p *Program) follow(log *replaying.Log, number uint64) (*wire.Result, error) {
+	if h := log.Hosting(); p.generation != h.Generation {
 		*p = NewProgram(h.Seed, h.Began)
 		p.generation = h.Generation
 	}
-	raw, n, err := core.Inputs(p.Number+1, 1, 0)
+	raw, n, err := log.Inputs(p.Number+1, 1, 0)
 	if err != nil {
 		return nil, err
 	}
 	if n == 0 || number != p.Number+1 {
-		return nil, fmt.Errorf("the last that was executed is %d; %d are committed", p.Number, core.Committed().Input)
+		return nil, fmt.Errorf("the last that was executed is %d; %d are committed", p.Number, log.Committed().Input)
 	}
 	in, _, err := wire.ParseInput(raw)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
+	replaying "github.com/holdfast-sdn/holdfast/ryu/replay"
 )
 
 // replay is a single controller that never fails: one ledger, with applications of its own, executes the
@@ -23,6 +24,7 @@ import (
 // when the log has an epoch closed, as early as it takes for the queue to be at the bound just then.
 type replay struct {
 	core     *ledger.Core
+	hosted   *replaying.Log
 	bound    int // commands of a switch
 	inFlight int // entries that are executed on and not committed
 	inputs   int // of an entry at most, so that there is room for one more
@@ -80,9 +82,10 @@ type replayDone struct {
 	term       uint64
 }
 
-func newReplay(apps []ledger.Application, limits ledger.Limits, whole func(openflow.DatapathID) bool) (*replay, error) {
-	core, err := ledger.New(apps, limits)
-	return &replay{core: core, bound: cmp.Or(limits.QueueCommands, 1<<16), inFlight: cmp.Or(limits.InFlight, 4),
+func newReplay(apps []ledger.Application, identity string, limits ledger.Limits,
+	whole func(openflow.DatapathID) bool) (*replay, error) {
+	core, hosted, err := newLedger(apps, identity, limits)
+	return &replay{core: core, hosted: hosted, bound: cmp.Or(limits.QueueCommands, 1<<16), inFlight: cmp.Or(limits.InFlight, 4),
 		inputs: cmp.Or(limits.BatchInputs, 1024), size: cmp.Or(limits.BatchBytes, 1<<20),
 		queues: map[openflow.DatapathID]*replayQueue{}, whole: whole,
 		born: map[openflow.DatapathID]uint64{}}, err
@@ -113,7 +116,7 @@ func (r *replay) foresee(rec *ledger.Record) error {
 		r.taken++
 	}
 	switch rec.Op {
-	case ledger.OpSeen, ledger.OpResult, ledger.OpRequest, ledger.OpSkip, ledger.OpBegin:
+	case ledger.OpSeen, ledger.OpTransaction:
 		r.taken++
 	case ledger.OpEvent:
 		if rec.Seq == 1 {
@@ -249,7 +252,7 @@ func (r *replay) input(rec *ledger.Record, now int64) error {
 		}
 		err := event(rec.Switch, rec.Epoch, rec.Seq, r.heard.pop())
 		if rec.Seq == 1 {
-			r.born[rec.Switch] = r.core.Hosting().Inputs
+			r.born[rec.Switch] = r.hosted.Hosting().Inputs
 		}
 		return err
 	case ledger.OpTimer:
@@ -259,32 +262,44 @@ func (r *replay) input(rec *ledger.Record, now int64) error {
 	case ledger.OpReachable:
 		r.core.Reachable(rec.Switch, rec.Epoch)
 	default:
-		return r.hosted(rec)
+		return r.hostedInput(rec)
 	}
 	return nil
 }
 
-// hosted is input for what concerns the hosted application.
-func (r *replay) hosted(rec *ledger.Record) error {
+// hostedInput is input for what concerns the hosted application.
+func (r *replay) hostedInput(rec *ledger.Record) error {
 	switch rec.Op {
-	case ledger.OpBegin:
-		r.core.Begin(rec.Hosting.Seed)
-		clear(r.born)
-	case ledger.OpRequest:
-		r.core.Request(rec.Bytes)
-	case ledger.OpSkip:
-		r.core.Skip(rec.Seq)
-	case ledger.OpResult:
-		result, err := r.host.follow(r.core, rec.Seq)
-		if err != nil {
-			return violated("result of hosted input %d: %v", rec.Seq, err)
-		}
-		return r.core.Result(result)
+	case ledger.OpTransaction:
+		return r.transaction(rec.Bytes)
 	case ledger.OpCommand:
 		if number, ok := noted(rec.Bytes); ok && number < r.born[rec.Switch] {
 			return violated("switch %s gets a command because of hosted input %d, and came with input %d", rec.Switch,
 				number, r.born[rec.Switch])
 		}
+	}
+	return nil
+}
+
+// transaction is one of the hosted application.
+func (r *replay) transaction(record []byte) error {
+	t, err := replaying.ParseRecord(record)
+	switch {
+	case err != nil:
+		return violated("%v", err)
+	case t.Kind == replaying.Begin:
+		r.hosted.Begin(t.Seed)
+		clear(r.born)
+	case t.Kind == replaying.Request:
+		r.hosted.Request(t.Request)
+	case t.Kind == replaying.Skip:
+		r.hosted.Skip(t.Number)
+	case t.Kind == replaying.Result:
+		result, err := r.host.follow(r.hosted, t.Number)
+		if err != nil {
+			return violated("result of hosted input %d: %v", t.Number, err)
+		}
+		return r.hosted.Result(result)
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"hash/maphash"
 
 	"github.com/holdfast-sdn/holdfast/ledger"
+	replaying "github.com/holdfast-sdn/holdfast/ryu/replay"
 )
 
 // shadow is a follower that was never down: it applies the log as it comes.
@@ -25,8 +26,18 @@ type point struct {
 const pointEvery = 512
 
 func newShadow() (*shadow, error) {
-	core, err := ledger.New(nil, ledger.Limits{})
+	core, _, err := newLedger(nil, "", ledger.Limits{})
 	return &shadow{core: core, same: map[int]uint64{}}, err
+}
+
+// newLedger makes a ledger, and in it the log of hosted applications, of which identity says whether it has some.
+func newLedger(apps []ledger.Application, identity string, limits ledger.Limits) (*ledger.Core, *replaying.Log, error) {
+	core, err := ledger.New(apps, limits)
+	if err != nil {
+		return nil, nil, err
+	}
+	log, err := replaying.NewLog(core, identity)
+	return core, log, err
 }
 
 // commit applies the entry at position.
@@ -85,7 +96,7 @@ func (s *shadow) compare(l *sharedLog, position int, state []byte) error {
 
 // restored makes a follower with that state.
 func restored(state []byte) (*ledger.Core, error) {
-	core, err := ledger.New(nil, ledger.Limits{})
+	core, _, err := newLedger(nil, "", ledger.Limits{})
 	if err != nil {
 		return nil, err
 	}
@@ -155,6 +166,8 @@ func describe(r *ledger.Record) string {
 		return fmt.Sprintf("set timer %s/%s for %d: %q", r.App, r.Name, r.Time, r.Bytes)
 	case ledger.OpFailure:
 		return fmt.Sprintf("failure of %s: %s", r.App, r.Name)
+	case ledger.OpTransaction, ledger.OpRecord, ledger.OpPart:
+		return fmt.Sprintf("operation %d of the hosted application: %x", r.Op, r.Bytes)
 	case ledger.OpDone:
 		return fmt.Sprintf("commands of switch %s, epoch %d, done up to %d", r.Switch, r.Epoch, r.Seq)
 	}

@@ -111,7 +111,7 @@ func TestSnapshotsOfALongRun(t *testing.T) {
 		}
 	}
 	var found complaints
-	h := New(found.add, echoers, ledger.Limits{})
+	h := New(found.add, echoers, "", ledger.Limits{})
 	for _, c := range b.finish() {
 		c.on(h)
 	}

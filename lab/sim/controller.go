@@ -113,7 +113,7 @@ func (n *controllerNode) start() {
 		n.core, err = controller.NewCore(controller.CoreConfig{Name: n.p.name, Applications: n.s.applications(),
 			Limits:        n.s.limits(),
 			SwitchTimeout: n.s.scenario.SwitchTimeout, SnapshotEvery: n.s.scenario.SnapshotEvery, Hosts: n.s.runner(n),
-			Logger: quiet}, n)
+			Identity: n.s.identity(), Logger: quiet}, n)
 	}
 	if err != nil {
 		n.s.w.fail("controller %d does not start: %v", n.id, err)

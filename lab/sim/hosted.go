@@ -5,9 +5,9 @@ import (
 	"hash/fnv"
 	"time"
 
-	"github.com/holdfast-sdn/holdfast/controller/hosting"
 	"github.com/holdfast-sdn/holdfast/lab/history"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
+	hosting "github.com/holdfast-sdn/holdfast/ryu/replay"
 	"github.com/holdfast-sdn/holdfast/ryu/wire"
 )
 
@@ -29,6 +29,14 @@ func deadly(in *wire.Input) bool {
 	sum := fnv.New64a()
 	_, _ = sum.Write(in.Message)
 	return sum.Sum64()%poisonous == 0
+}
+
+// identity is that of the program; empty if there is none.
+func (s *site) identity() string {
+	if s.scenario.Hosted {
+		return "simulated"
+	}
+	return ""
 }
 
 // runner returns what runs the hosts of a controller.

@@ -94,7 +94,7 @@ var mutants = []mutant{
 	{"log by its digest what standbys look for", "controller/switches.go",
 		"	if s.Mode() == southbound.Agent {", "	if s.Mode() != southbound.Direct {"},
 	{"log by its digest what hosts execute", "ledger/seen.go",
-		"	return c.state.hosting.on() || c.partly(msg)\n", "	return c.partly(msg)\n"},
+		"	return c.replaying() || c.partly(msg)\n", "	return c.partly(msg)\n"},
 
 	// Of streams: those that need no other bug to do harm. More are in package stream.
 	{"forget an event or command more than is acknowledged", "stream/outbox.go",
@@ -107,12 +107,12 @@ var mutants = []mutant{
 	{"move the items and not where they are", "stream/outbox.go", "	o.base += uint64(o.head)\n", ""},
 
 	// Of hosted applications.
-	{"log results again that are on their way", "controller/hosting/hosting.go",
-		"		next := c.ledger.Hosting().Results + 1\n", "		next := c.ledger.Committed().Result + 1\n"},
-	{"forget at takeover what the host has done", "controller/hosting/hosting.go",
+	{"log results again that are on their way", "ryu/replay/core.go",
+		"		next := c.replayed.Hosting().Results + 1\n", "		next := c.replayed.Committed().Result + 1\n"},
+	{"forget at takeover what the host has done", "ryu/replay/core.go",
 		"	c.Follow()\n	c.leading = true\n", "	c.Follow()\n	c.leading, c.held, c.holding = true, nil, 0\n"},
-	{"send a switch what an earlier incarnation was to do", "ledger/hosted.go",
-		" || number < sw.born {", " {"},
+	{"send a switch what an earlier incarnation was to do", "ryu/replay/transactions.go",
+		"sw != nil && number < sw.born {", "sw != nil && number < 0 {"},
 
 	// Of switches without agent.
 	{"do not believe the marker", "southbound/stock.go",

@@ -32,7 +32,7 @@ type site struct {
 func newSite(sc Scenario) *site {
 	s := &site{scenario: sc, w: newWorld(sc.Seed), traffic: true}
 	s.net = newNetwork(s.w)
-	s.h = history.New(s.w.fail, s.applications, s.limits())
+	s.h = history.New(s.w.fail, s.applications, s.identity(), s.limits())
 	members := map[uint64]string{}
 	var addresses []string
 	for id := uint64(1); id <= uint64(sc.Controllers); id++ {

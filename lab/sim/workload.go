@@ -5,19 +5,15 @@ import (
 
 	"github.com/holdfast-sdn/holdfast/apps/hub"
 	"github.com/holdfast-sdn/holdfast/apps/learning"
-	"github.com/holdfast-sdn/holdfast/controller/hosting"
 	"github.com/holdfast-sdn/holdfast/lab/census"
 	"github.com/holdfast-sdn/holdfast/ledger"
 )
 
-// applications makes those of one controller: one that forwards, census, and perhaps one that hosts execute.
+// applications makes those of one controller that the ledger runs: one that forwards, and census.
 func (s *site) applications() []ledger.Application {
 	apps := []ledger.Application{hub.New(), census.New(s.scenario.StockEvery > 0)}
 	if s.scenario.Learning {
 		apps[0] = learning.New()
-	}
-	if s.scenario.Hosted {
-		apps = append(apps, hosting.NewApplication("simulated"))
 	}
 	return apps
 }

@@ -1,4 +1,4 @@
-package hosting
+package replay
 
 import (
 	"bytes"
@@ -39,6 +39,7 @@ type node struct {
 	identity string
 	core     *Core
 	ledger   *ledger.Core
+	replayed *Log
 	applied  int
 	proposed [][]byte
 	lives    map[uint64]*host
@@ -79,10 +80,23 @@ func newBed(t rapid.TB, nodes int) *bed {
 
 // start is what a process does that knows nothing.
 func (n *node) start() {
-	l, err := ledger.New([]ledger.Application{NewApplication(n.identity)}, ledger.Limits{})
-	n.must(err)
-	n.ledger, n.lives, n.applied, n.proposed = l, map[uint64]*host{}, 0, nil
-	n.core = New(l, n, slog.New(slog.DiscardHandler))
+	l, replayed := newLedger(n.t, n.identity)
+	n.ledger, n.replayed, n.lives, n.applied, n.proposed = l, replayed, map[uint64]*host{}, 0, nil
+	n.core = New(replayed, n, slog.New(slog.DiscardHandler))
+}
+
+// newLedger makes one that has these hosted applications.
+func newLedger(t rapid.TB, identity string, apps ...ledger.Application) (*ledger.Core, *Log) {
+	t.Helper()
+	l, err := ledger.New(apps, ledger.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	log, err := NewLog(l, identity)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l, log
 }
 
 func (b *bed) must(err error) {
@@ -349,18 +363,22 @@ func begun(t *testing.T, nodes int) *bed {
 	return b
 }
 
-// logged returns the numbers of the operations of a kind of the newest generation in the log, in order.
-func (b *bed) logged(op ledger.Op) (numbers []uint64) {
+// logged returns the numbers of the records of a kind of the newest generation in the log, in order.
+func (b *bed) logged(kind RecordKind) (numbers []uint64) {
 	b.t.Helper()
 	for _, entry := range b.log {
 		_, err := ledger.Walk(entry, func(r *ledger.Record) error {
-			switch r.Op {
-			case ledger.OpBegin:
-				numbers = nil
-			case op:
-				numbers = append(numbers, r.Seq)
+			if r.Op != ledger.OpTransaction {
+				return nil
 			}
-			return nil
+			record, err := ParseRecord(r.Bytes)
+			switch record.Kind {
+			case Begin:
+				numbers = nil
+			case kind:
+				numbers = append(numbers, record.Number)
+			}
+			return err
 		})
 		b.must(err)
 	}
@@ -370,9 +388,8 @@ func (b *bed) logged(op ledger.Op) (numbers []uint64) {
 // check compares the log and all hosts with a single host that never fails.
 func (b *bed) check() {
 	b.t.Helper()
-	l := b.leader.ledger
-	done := l.Committed()
-	numbers := b.logged(ledger.OpResult)
+	done := b.leader.replayed.Committed()
+	numbers := b.logged(Result)
 	for i, n := range numbers {
 		if n != uint64(i+1) {
 			b.t.Fatalf("result %d stands in the log as number %d", n, i+1)
@@ -405,13 +422,12 @@ func (b *bed) check() {
 	}
 }
 
-// whole is a ledger that has applied the whole log and forgotten nothing.
-func (b *bed) whole() *ledger.Core {
+// whole is of a ledger that has applied the whole log and forgotten nothing.
+func (b *bed) whole() *Log {
 	b.t.Helper()
-	l, err := ledger.New([]ledger.Application{NewApplication("same")}, ledger.Limits{})
-	b.must(err)
+	l, replayed := newLedger(b.t, "same")
 	for _, entry := range b.log {
 		b.must(l.Commit(entry))
 	}
-	return l
+	return replayed
 }

@@ -1,9 +1,8 @@
-package hosting
+package replay
 
 import (
 	"fmt"
 
-	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/ryu/wire"
 )
 
@@ -29,7 +28,7 @@ type attempt struct {
 
 // checkpointDue reports whether it is time for one. It has to come before the history has become too large, and also if
 // the load never ends: the host of a leader is as far behind then as it may be.
-func (c *Core) checkpointDue(done ledger.Committed, base uint64) bool {
+func (c *Core) checkpointDue(done Committed, base uint64) bool {
 	last := attempt{number: base}
 	if c.proof.refused.number > base {
 		last = c.proof.refused
@@ -38,13 +37,13 @@ func (c *Core) checkpointDue(done ledger.Committed, base uint64) bool {
 		return false
 	}
 	return c.executed-last.number >= c.bounds.checkpointEvery ||
-		c.ledger.HistoryBytes()-last.bytes >= c.bounds.history/4
+		c.replayed.HistoryBytes()-last.bytes >= c.bounds.history/4
 }
 
 // prove takes the next step.
-func (c *Core) prove(done ledger.Committed) error {
+func (c *Core) prove(done Committed) error {
 	p := &c.proof
-	base, _ := c.ledger.Checkpoint()
+	base, _ := c.replayed.Checkpoint()
 	switch {
 	case p.life != 0 && p.number <= base:
 		c.dropProof() // a snapshot came that is as good
@@ -71,7 +70,7 @@ func (c *Core) Checkpointed(life, number uint64, state []byte, why string) {
 		c.noCheckpoint(number, why)
 		return
 	}
-	h := c.ledger.Hosting()
+	h := c.replayed.Hosting()
 	c.lives++
 	*p = proof{number: number, state: state, life: c.lives, given: number, refused: p.refused}
 	c.runner.Start(p.life, Beginning{Seed: h.Seed, Time: h.Began, Number: number, State: state})
@@ -89,7 +88,7 @@ func (c *Core) feedProof(logged uint64) error {
 	if !p.ready || p.waiting || p.given >= logged {
 		return nil
 	}
-	inputs, n, err := c.ledger.Inputs(p.given+1, int(min(frameInputs, logged-p.given)), frameBytes)
+	inputs, n, err := c.replayed.Inputs(p.given+1, int(min(frameInputs, logged-p.given)), frameBytes)
 	if err != nil || n == 0 {
 		return err
 	}
@@ -104,7 +103,7 @@ func (c *Core) proven(results []wire.Result) {
 	p := &c.proof
 	for i := range results {
 		r := &results[i]
-		if digest, ok := c.ledger.Digest(r.Number); !ok || digest != r.Digest {
+		if digest, ok := c.replayed.Digest(r.Number); !ok || digest != r.Digest {
 			c.disproven(fmt.Sprintf("a host that began with it did something else for input %d: %s", r.Number,
 				describe(r)))
 			return
@@ -113,7 +112,7 @@ func (c *Core) proven(results []wire.Result) {
 		if r.Number >= p.number+c.bounds.proofInputs {
 			c.log.Info("a checkpoint of the applications is proved: the history before it is forgotten", "input",
 				p.number, "bytes", len(p.state))
-			c.ledger.Trim(p.number, p.state)
+			c.replayed.Trim(p.number, p.state)
 			c.status.NoCheckpoint = ""
 			c.dropProof()
 			return
@@ -130,7 +129,7 @@ func (c *Core) disproven(why string) {
 
 // refused notes that there is no checkpoint after an input, and why: the next one is tried much later.
 func (c *Core) refused(number uint64, why string) {
-	c.proof.refused, c.status.NoCheckpoint = attempt{number, c.ledger.HistoryBytes()}, why
+	c.proof.refused, c.status.NoCheckpoint = attempt{number, c.replayed.HistoryBytes()}, why
 }
 
 func (c *Core) dropProof() {

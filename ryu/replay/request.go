@@ -1,4 +1,4 @@
-package hosting
+package replay
 
 import (
 	"errors"
@@ -45,7 +45,7 @@ func (c *Core) Request(body []byte, done func(wire.Answer, error)) (forget func(
 	switch {
 	case !c.leading:
 		done(wire.Answer{}, ErrNotLeading)
-	case len(q.waiting)+len(q.executed) >= maxRequests || q.bytes+len(body) > waitingBytes || c.ledger.MustBegin():
+	case len(q.waiting)+len(q.executed) >= maxRequests || q.bytes+len(body) > waitingBytes || c.replayed.MustBegin():
 		done(wire.Answer{}, ErrBusy)
 	default:
 		r := &request{body: body, done: done}
@@ -59,10 +59,10 @@ func (c *Core) Request(body []byte, done func(wire.Answer, error)) (forget func(
 // executeRequests executes those that wait, as far as there is room.
 func (c *Core) executeRequests() {
 	q := &c.requests
-	for len(q.waiting) > 0 && c.ledger.Room() {
+	for len(q.waiting) > 0 && c.replayed.ledger.Room() {
 		r := q.waiting[0]
 		q.forget(r)
-		if r.number = c.ledger.Request(r.body); r.number == 0 {
+		if r.number = c.replayed.Request(r.body); r.number == 0 {
 			r.done(wire.Answer{}, ErrRefused)
 			continue
 		}

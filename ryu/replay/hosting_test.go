@@ -1,4 +1,4 @@
-package hosting
+package replay
 
 import (
 	"strings"
@@ -104,7 +104,7 @@ func TestTakeover(t *testing.T) {
 		next.turn()
 	}
 	executed := next.core.executed
-	if done := next.ledger.Committed(); executed != done.Input || len(next.core.held) != 100 ||
+	if done := next.replayed.Committed(); executed != done.Input || len(next.core.held) != 100 ||
 		done.Result != done.Input-100 {
 		t.Fatalf("a follower holds %d results, has executed %d; committed: %+v", len(next.core.held), executed, done)
 	}
@@ -113,7 +113,7 @@ func TestTakeover(t *testing.T) {
 	b.lead(next)
 	b.commit()
 	next.turn()
-	if done := next.ledger.Committed(); done.Result != executed || len(next.core.held) > 0 {
+	if done := next.replayed.Committed(); done.Result != executed || len(next.core.held) > 0 {
 		t.Errorf("after takeover %d results are held; committed: %+v", len(next.core.held), done)
 	}
 	if len(next.begun) != 1 || len(next.host().frames) > 0 {
@@ -153,7 +153,7 @@ func TestDivergence(t *testing.T) {
 	b.lead(n)
 	b.packets(10, "packet")
 	b.settle()
-	if done := n.ledger.Committed(); done.Result != done.Input {
+	if done := n.replayed.Committed(); done.Result != done.Input {
 		t.Errorf("committed: %+v", done)
 	}
 	if !b.nodes[0].core.distrust {
@@ -226,7 +226,7 @@ func TestOtherApplications(t *testing.T) {
 	if n.host() != nil {
 		t.Error("it executes old inputs with new applications")
 	}
-	if _, ok := n.ledger.Committed(), n.core.beginning; !ok {
+	if _, ok := n.replayed.Committed(), n.core.beginning; !ok {
 		t.Error("the applications do not begin")
 	}
 	b.commit()
@@ -319,7 +319,7 @@ func TestSnapshot(t *testing.T) {
 	b.settle()
 	h := b.nodes[0].host()
 	state := h.state.bytes()
-	b.nodes[0].ledger.Trim(h.state.number, state)
+	b.nodes[0].replayed.Trim(h.state.number, state)
 	b.packets(50, "packet")
 	b.settle()
 	b.restore(n)
@@ -382,9 +382,19 @@ func TestStrangers(t *testing.T) {
 	}
 }
 
-func TestApplication(t *testing.T) {
-	a := NewApplication("x")
-	if a.Name() != Name || a.Identity() != "x" || a.Handle(nil, &ledger.Input{}) == nil {
-		t.Errorf("%+v", a)
+// The ledger runs no application of that name.
+func TestNameIsTaken(t *testing.T) {
+	l, err := ledger.New([]ledger.Application{native{Name}}, ledger.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := NewLog(l, "x"); err == nil || !strings.Contains(err.Error(), `"ryu" is there twice`) {
+		t.Errorf("a ledger that runs it too: %v", err)
 	}
 }
+
+// native is an application that the ledger runs, and that does nothing.
+type native struct{ name string }
+
+func (n native) Name() string                           { return n.name }
+func (n native) Handle(*ledger.Tx, *ledger.Input) error { return nil }

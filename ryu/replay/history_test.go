@@ -1,14 +1,16 @@
-package ledger
+package replay
 
 import (
 	"bytes"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
 
+	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/ryu/wire"
 )
 
@@ -46,7 +48,7 @@ func TestHistory(t *testing.T) {
 			},
 			"append out of turn": func(t *rapid.T) {
 				n := uint64(len(all) + 1 + rapid.SampledFrom([]int{-1, 1, 10}).Draw(t, "off"))
-				if err := h.append(n, messageInput(n, 9)); err == nil || !strings.Contains(err.Error(), "diverged") {
+				if err := h.append(n, messageInput(n, 9)); err == nil {
 					t.Fatalf("input %d after %d: %v", n, len(all), err)
 				}
 			},
@@ -119,7 +121,7 @@ func TestHistory(t *testing.T) {
 
 // again returns the history that a snapshot of h gives.
 func again(t *rapid.T, h *history, base uint64) history {
-	now := (&state{history: *h, hosting: Hosting{Generation: h.generation + 1}}).history.encode(nil)
+	now := slices.Collect(h.parts)
 	frozen := h.freeze()
 	for range rapid.IntRange(0, 100).Draw(t, "beside") { // goes on, and closes chunks; it is not used any more
 		n := h.last() + 1
@@ -128,22 +130,27 @@ func again(t *rapid.T, h *history, base uint64) history {
 		}
 		h.skip(n)
 	}
-	if b := frozen(nil); !bytes.Equal(b, now) {
+	if b := slices.Collect(iter.Seq[[]byte](frozen)); !equal(b, now) {
 		t.Fatal("what was frozen has changed")
 	}
 	restored := newHistory()
-	if _, err := Walk(append(Header{}.append(nil), now...), restored.decode); err != nil {
-		t.Fatal(err)
+	for _, part := range now {
+		r := reader{b: part}
+		if err := restored.part(&r, r.byte()); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if b := restored.encode(nil); !bytes.Equal(b, now) || restored.bytes != chunkSizes(&restored) ||
+	if b := slices.Collect(restored.parts); !equal(b, now) || restored.bytes != chunkSizes(&restored) ||
 		restored.base != base {
-		t.Fatalf("restored it has %d bytes from %d, want %d from %d", len(b), restored.base, len(now), base)
+		t.Fatalf("restored it has %d parts from %d, want %d from %d", len(b), restored.base, len(now), base)
 	}
 	if err := restored.check(&Hosting{Inputs: restored.last(), Results: restored.results()}); err != nil {
 		t.Fatal(err)
 	}
 	return restored
 }
+
+func equal(a, b [][]byte) bool { return slices.EqualFunc(a, b, bytes.Equal) }
 
 func chunkSizes(h *history) (n int) {
 	for _, c := range h.chunks {
@@ -236,15 +243,14 @@ func TestDamagedHistoryIsRefused(t *testing.T) {
 				h.last()+5
 		}, "is next"},
 	} {
-		c := mustNew(t, Limits{}, hosted{"v1"})
-		s := newState()
+		c, source := newReplica(t, ledger.Limits{}, "v1"), newReplica(t, ledger.Limits{}, "v1")
+		s := source.log
 		s.history = longHistory(t)
 		s.history.generation = 1
-		s.hosting = Hosting{Generation: 1, Inputs: s.history.last(), Results: s.history.results(), tag: 1, apps: 1,
-			app: "ryu"}
+		s.hosting = Hosting{Generation: 1, Inputs: s.history.last(), Results: s.history.results(), Identity: "v1"}
 		tc.damage(&s.history, &s.hosting)
 		before := snapshot(t, c)
-		err := c.Restore(s.snapshot(Header{}))
+		err := c.Restore(snapshot(t, source))
 		if (err == nil) != (tc.want == "") || err != nil && (!strings.Contains(err.Error(), tc.want) ||
 			!bytes.Equal(before, snapshot(t, c))) {
 			t.Errorf("%s: %v", name, err)
@@ -254,37 +260,48 @@ func TestDamagedHistoryIsRefused(t *testing.T) {
 
 // The log that a damaged replica cannot go on with is an error that Commit returns.
 func TestHostedDivergence(t *testing.T) {
-	p := newHostedPair(t, Limits{})
+	p := newHostedPair(t, ledger.Limits{})
 	p.up(1)
 	p.commit()
-	header := Header{Term: 1, Batch: 9, Time: 2000}.append(nil)
+	header := bytes.Clone(p.entries[0][:4]) // of term 1, batch 1, and a time of two bytes
+	header = append(header, p.entries[0][4])
+	entry := func(records ...Record) []byte {
+		b := bytes.Clone(header)
+		for _, r := range records {
+			record := r.append(nil)
+			b = append(append(b, byte(ledger.OpTransaction), byte(len(record))), record...)
+		}
+		return b
+	}
 	for name, tc := range map[string]struct {
 		entry []byte
 		want  string
 	}{
-		"result out of turn": {append(bytes.Clone(header), byte(OpResult), 2, 7),
-			"result of hosted input 2 after 0, of 2"},
-		"result of the future": {append(bytes.Clone(header), byte(OpResult), 1, 7, byte(OpResult), 2, 7, byte(OpResult),
-			3, 7), "result of hosted input 3 after 2, of 2"},
+		"result out of turn": {entry(Record{Kind: Result, Number: 2}), "result of hosted input 2 after 0, of 2"},
+		"result of the future": {entry(Record{Kind: Result, Number: 1}, Record{Kind: Result, Number: 2},
+			Record{Kind: Result, Number: 3}), "result of hosted input 3 after 2, of 2"},
+		"unknown record": {entry(Record{Kind: 99}), "record of kind 99"},
+		"half an asked":  {entry(Record{Kind: Asked, asked: []byte{2, 0, 0}}), "is damaged"},
 	} {
-		c := mustNew(t, Limits{}, hosted{"v1"})
+		c := newReplica(t, ledger.Limits{}, "v1")
 		p.must(c.Restore(snapshot(t, p.leader)))
-		if err := c.Commit(tc.entry); err == nil || !strings.Contains(err.Error(), tc.want+": "+diverged) {
+		if err := c.Commit(tc.entry); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	c := mustNew(t, Limits{}, hosted{"v1"})
+	c := newReplica(t, ledger.Limits{}, "v1")
 	p.must(c.Restore(snapshot(t, p.leader)))
-	c.state.hosting.Inputs += 3 // as a damaged memory would have it
-	if err := c.Commit(appendBytes(append(header, byte(OpRequest)), (&wire.HTTPRequest{}).Append(nil))); err == nil ||
-		!strings.Contains(err.Error(), "hosted input 6 after 2: "+diverged) {
+	c.log.hosting.Inputs += 3 // as a damaged memory would have it
+	request := Record{Kind: Request, Request: (&wire.HTTPRequest{}).Append(nil)}
+	if err := c.Commit(entry(request)); err == nil || !strings.Contains(err.Error(), "hosted input 6 after 2") ||
+		!strings.Contains(err.Error(), "this replica diverged") {
 		t.Errorf("a gap: %v", err)
 	}
 }
 
 // A replica that kept a checkpoint goes on as the others do, and so does one that has its snapshot.
 func TestTrim(t *testing.T) {
-	p := newHostedPair(t, Limits{})
+	p := newHostedPair(t, ledger.Limits{})
 	p.up(1)
 	seq := uint64(1)
 	packets := func(n int) {
@@ -293,45 +310,46 @@ func TestTrim(t *testing.T) {
 			p.event(1, 1, seq, packetIn(fmt.Sprint(seq, string(make([]byte, 1000)))))
 		}
 		p.commit()
-		for p.leader.Committed().Result+2 < p.leader.Committed().Input {
-			p.result(wire.Result{Number: p.leader.Committed().Result + 1, Wake: wire.NoWake, Digest: uint32(seq)})
+		for p.leader.log.Committed().Result+2 < p.leader.log.Committed().Input {
+			p.result(wire.Result{Number: p.leader.log.Committed().Result + 1, Wake: wire.NoWake, Digest: uint32(seq)})
 		}
 	}
 	packets(200)
-	whole := p.leader.HistoryBytes()
-	c := mustNew(t, Limits{}, hosted{"v1"}, &script{name: "native"})
+	whole := p.leader.log.HistoryBytes()
+	c := newReplica(t, ledger.Limits{}, "v1", &script{name: "native"})
 	p.must(c.Restore(snapshot(t, p.leader)))
-	done := c.Committed()
+	done := c.log.Committed()
 	for _, number := range []uint64{0, done.Result + 1, done.Input + 1} {
-		c.Trim(number, []byte("no")) // nothing comes of it
+		c.log.Trim(number, []byte("no")) // nothing comes of it
 	}
-	if n, state := c.Checkpoint(); n != 0 || len(state) > 0 || !bytes.Equal(snapshot(t, c), snapshot(t, p.leader)) {
+	if n, state := c.log.Checkpoint(); n != 0 || len(state) > 0 || !bytes.Equal(snapshot(t, c), snapshot(t, p.leader)) {
 		t.Errorf("checkpoint %d %q", n, state)
 	}
-	c.Trim(150, []byte("state"))
-	c.Trim(149, []byte("older"))
-	other := mustNew(t, Limits{}, hosted{"v1"}, &script{name: "native"})
+	c.log.Trim(150, []byte("state"))
+	c.log.Trim(149, []byte("older"))
+	other := newReplica(t, ledger.Limits{}, "v1", &script{name: "native"})
 	p.must(other.Restore(snapshot(t, c)))
 	from := len(p.entries)
 	packets(100)
-	for _, replica := range []*Core{c, other} {
+	for _, replica := range []replica{c, other} {
 		for _, e := range p.entries[from:] {
 			p.must(replica.Commit(e))
 		}
-		if n, state := replica.Checkpoint(); n != 150 || string(state) != "state" ||
-			replica.Committed() != p.leader.Committed() {
-			t.Errorf("checkpoint %d %q, committed %+v, want %+v", n, state, replica.Committed(), p.leader.Committed())
+		if n, state := replica.log.Checkpoint(); n != 150 || string(state) != "state" ||
+			replica.log.Committed() != p.leader.log.Committed() {
+			t.Errorf("checkpoint %d %q, committed %+v, want %+v", n, state, replica.log.Committed(),
+				p.leader.log.Committed())
 		}
-		if _, n, err := replica.Inputs(150, 1, 1); n != 0 || err != nil {
+		if _, n, err := replica.log.Inputs(150, 1, 1); n != 0 || err != nil {
 			t.Errorf("%d inputs that were forgotten, %v", n, err)
 		}
 		if got, want := fedSince(t, replica, 151), fedSince(t, p.leader, 151); !slices.Equal(got, want) ||
 			len(got) < 100 {
 			t.Errorf("it feeds %d inputs, not the %d", len(got), len(want))
 		}
-		for n := range p.leader.Committed().Input + 2 {
-			got, ok := replica.Digest(n)
-			if want, there := p.leader.Digest(n); ok != (there && n > 150) || ok && got != want {
+		for n := range p.leader.log.Committed().Input + 2 {
+			got, ok := replica.log.Digest(n)
+			if want, there := p.leader.log.Digest(n); ok != (there && n > 150) || ok && got != want {
 				t.Errorf("digest of %d is %x %v, want %x", n, got, ok, want)
 			}
 		}
@@ -339,7 +357,7 @@ func TestTrim(t *testing.T) {
 	if !bytes.Equal(snapshot(t, c), snapshot(t, other)) {
 		t.Error("who was restored from a snapshot differs")
 	}
-	if after := c.HistoryBytes(); after >= p.leader.HistoryBytes() || whole < 800 {
+	if after := c.log.HistoryBytes(); after >= p.leader.log.HistoryBytes() || whole < 800 {
 		t.Errorf("the history has %d bytes after it was trimmed, %d before", after, whole)
 	}
 }

@@ -1,4 +1,4 @@
-package hosting
+package replay
 
 import (
 	"fmt"
@@ -81,8 +81,8 @@ func (c *Core) Ended(now time.Time, life uint64, e End) {
 // avoidable reports whether hosts can do without an input: there is something in it, and nobody has done what it asks
 // for.
 func (c *Core) avoidable(input uint64) bool {
-	data, n, err := c.ledger.Inputs(input, 1, 0)
-	if err != nil || n == 0 || input <= c.ledger.Hosting().Results {
+	data, n, err := c.replayed.Inputs(input, 1, 0)
+	if err != nil || n == 0 || input <= c.replayed.Hosting().Results {
 		return false
 	}
 	in, _, err := wire.ParseInput(data)
@@ -93,7 +93,7 @@ func (c *Core) avoidable(input uint64) bool {
 func (c *Core) leaveOut() {
 	if d := &c.death; !c.beginning && !d.skipping && d.times >= leaveOutAfter && c.avoidable(d.input) {
 		c.log.Error("no host survives this input: all controllers leave it out", "input", d.input)
-		c.ledger.Skip(d.input)
+		c.replayed.Skip(d.input)
 		d.skipping = true
 	}
 }

@@ -1,4 +1,4 @@
-package ledger
+package replay
 
 import (
 	"bytes"
@@ -56,7 +56,7 @@ func (h *history) results() uint64 { return h.base + uint64(len(h.digests)) }
 
 func (h *history) append(number uint64, input []byte) error {
 	if number != h.last()+1 {
-		return fmt.Errorf("ledger: hosted input %d after %d: "+diverged, number, h.last())
+		return fmt.Errorf("hosted input %d after %d", number, h.last())
 	}
 	h.open = append(h.open, input...)
 	h.offsets = append(h.offsets, len(h.open))
@@ -85,7 +85,7 @@ func (h *history) close() {
 
 func (h *history) result(number uint64, digest uint32) error {
 	if number != h.results()+1 || number > h.last() {
-		return fmt.Errorf("ledger: result of hosted input %d after %d, of %d: "+diverged, number, h.results(), h.last())
+		return fmt.Errorf("result of hosted input %d after %d, of %d", number, h.results(), h.last())
 	}
 	h.digests = append(h.digests, digest)
 	return nil
@@ -126,7 +126,7 @@ func (h *history) inputs(number uint64, count, size int) (data []byte, n int, er
 			return min(1, int(max(c.first, n)-n))
 		})
 		if !ok {
-			return nil, 0, fmt.Errorf("ledger: hosted input %d is not in the history from %d", number, h.base+1)
+			return nil, 0, fmt.Errorf("replay: hosted input %d is not in the history from %d", number, h.base+1)
 		}
 		if err := h.load(i); err != nil {
 			return nil, 0, err
@@ -153,14 +153,14 @@ func (h *history) load(i int) error {
 	c := h.chunks[i]
 	data, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(c.data)), maxChunk))
 	if err != nil {
-		return fmt.Errorf("ledger: hosted inputs from %d: %w", c.first, err)
+		return fmt.Errorf("replay: hosted inputs from %d: %w", c.first, err)
 	}
 	ends, err := inputEnds(data, c.first)
 	if err == nil && len(ends) != c.count {
 		err = fmt.Errorf("they are %d, not %d", len(ends), c.count)
 	}
 	if err != nil {
-		return fmt.Errorf("ledger: hosted inputs from %d: %w", c.first, err)
+		return fmt.Errorf("replay: hosted inputs from %d: %w", c.first, err)
 	}
 	h.data, h.ends, h.loaded = data, ends, i
 	return nil
@@ -211,50 +211,12 @@ func (h *history) anySkipped(number uint64, n int) bool {
 	return false
 }
 
-// Inputs returns committed inputs of the hosted application, from a number on: at most count, and one beyond size
-// bytes, as they stand in an INPUTS frame. They may be read for good, by any goroutine.
-func (c *Core) Inputs(number uint64, count, size int) (data []byte, n int, err error) {
-	return c.state.history.inputs(number, count, size)
-}
-
-// Committed is what is committed of the hosted application.
-type Committed struct {
-	Generation uint64
-	Input      uint64 // number of the last
-	Result     uint64 // number of the last input whose result is logged
-	Skipped    int    // how many inputs no host is to execute
-}
-
-// Committed returns how far the hosted application is committed.
-func (c *Core) Committed() Committed {
-	h := &c.state.history
-	return Committed{h.generation, h.last(), h.results(), len(h.skipped)}
-}
-
-// Digest returns that of a committed result.
-func (c *Core) Digest(number uint64) (uint32, bool) {
-	h := &c.state.history
+func (h *history) digest(number uint64) (uint32, bool) {
 	if number <= h.base || number > h.results() {
 		return 0, false
 	}
 	return h.digests[number-h.base-1], true
 }
 
-// Checkpoint returns from where a host can be built: its state after an input, or 0 and nothing: from the beginning.
-func (c *Core) Checkpoint() (number uint64, state []byte) {
-	return c.state.history.base, c.state.history.state
-}
-
-// Trim keeps the state of a host after an input, and forgets that input and those before, at this controller and
-// in its snapshots. The caller has proved that a host goes on from there as one that executed all of them.
-func (c *Core) Trim(number uint64, state []byte) {
-	if h := &c.state.history; number > h.base && number <= h.results() {
-		h.trim(number, state)
-	}
-}
-
-// HistoryBytes returns the memory that the history takes.
-func (c *Core) HistoryBytes() int {
-	h := &c.state.history
-	return h.bytes + len(h.open) + 4*len(h.digests) + len(h.state)
-}
+// size is the memory that the history takes, in bytes.
+func (h *history) size() int { return h.bytes + len(h.open) + 4*len(h.digests) + len(h.state) }

@@ -1,4 +1,4 @@
-package ledger
+package replay
 
 import (
 	"bytes"
@@ -9,17 +9,19 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/holdfast-sdn/holdfast/internal/message"
+	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 	"github.com/holdfast-sdn/holdfast/ryu/wire"
 )
 
-// newHostedPair has a hosted application, tag 1, which has begun, and a native one, tag 2.
-func newHostedPair(t *testing.T, limits Limits) *pair {
+// newHostedPair has hosted applications, which have begun, and a native one, tag 1, that floods.
+func newHostedPair(t *testing.T, limits ledger.Limits) *pair {
 	t.Helper()
-	p := newPair(t, limits, hosted{"v1"}, &script{name: "native"})
-	p.leader.Begin(7)
+	p := newPair(t, limits, "v1", flooder(5))
+	p.leader.log.Begin(7)
 	p.commit()
 	return p
 }
@@ -38,10 +40,10 @@ func describeInput(in *wire.Input) string {
 }
 
 // fedSince returns the committed inputs from a number on.
-func fedSince(t *testing.T, c *Core, number uint64) (list []string) {
+func fedSince(t *testing.T, r replica, number uint64) (list []string) {
 	t.Helper()
 	for {
-		data, n, err := c.Inputs(number, 3, 1<<20)
+		data, n, err := r.log.Inputs(number, 3, 1<<20)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -62,7 +64,7 @@ func fedSince(t *testing.T, c *Core, number uint64) (list []string) {
 func (p *pair) wantFed(number uint64, want ...string) {
 	p.t.Helper()
 	p.commit()
-	for i, c := range []*Core{p.leader, p.follower} {
+	for i, c := range []replica{p.leader, p.follower} {
 		if got := fedSince(p.t, c, number); !slices.Equal(got, want) {
 			p.t.Errorf("replica %d feeds\n %q, want\n %q", i, got, want)
 		}
@@ -70,9 +72,9 @@ func (p *pair) wantFed(number uint64, want ...string) {
 }
 
 // result logs one, and commits.
-func (p *pair) result(r wire.Result) []Release {
+func (p *pair) result(r wire.Result) []ledger.Release {
 	p.t.Helper()
-	p.must(p.leader.Result(&r))
+	p.must(p.leader.log.Result(&r))
 	return p.commit()
 }
 
@@ -85,12 +87,12 @@ func (p *pair) wait(now int64) {
 }
 
 func command(id openflow.DatapathID, xid uint32, body string) wire.Command {
-	return wire.Command{Switch: id, Message: message(of13.TypePacketOut, xid, body)}
+	return wire.Command{Switch: id, Message: msg(of13.TypePacketOut, xid, body)}
 }
 
 // What a host is fed for each kind of event.
 func TestHostedInputs(t *testing.T) {
-	const mine, others, nobodys = 1 << tagShift, 2 << tagShift, 3 << tagShift
+	const mine, others, nobodys = message.Replayed, message.Tag(1), message.Tag(3)
 	for _, tc := range []struct {
 		name string
 		do   func(p *pair) // at 2000, while switch 1 is up and command 1 of it has the application's xid 0xabc
@@ -100,25 +102,28 @@ func TestHostedInputs(t *testing.T) {
 		{"new epoch", func(p *pair) { p.event(1, 2, 1, switchUp()) }, []string{"2000 up 1 f "}},
 		{"down", func(p *pair) { p.event(1, 1, 2, switchDown()) }, []string{"2000 down 1"}},
 		{"packet", func(p *pair) { p.event(1, 1, 2, packetIn("x")) }, []string{"2000 message 1 10 0 x"}},
-		{"answer", func(p *pair) { p.event(1, 1, 2, message(of13.TypeBarrierReply, mine|1, "x")) },
+		{"answer", func(p *pair) { p.event(1, 1, 2, answer(mine, 1)) },
 			[]string{"2000 message 1 21 abc x"}},
 		{"answer that continues", func(p *pair) {
 			p.event(1, 1, 2,
-				message(of13.TypeBarrierReply, mine|continues|1, "x"))
+				answer(mine, message.Continues|1))
 		}, []string{"2000 message 1 21 abc x"}},
-		{"error that answers", func(p *pair) { p.event(1, 1, 2, message(of13.TypeError, mine|1, "x")) },
+		{"error that answers", func(p *pair) { p.event(1, 1, 2, msg(of13.TypeError, mine.XID()|1, "x")) },
 			[]string{"2000 message 1 1 abc x"}},
 		{"answer to what it did not ask", func(p *pair) {
 			p.event(1, 1, 2,
-				message(of13.TypeBarrierReply, mine|9, "x"))
-		}, []string{"2000 message 1 21 1000009 x"}},
-		{"answer to another", func(p *pair) { p.event(1, 1, 2, message(of13.TypeBarrierReply, others|1, "x")) }, nil},
-		{"answer to nobody", func(p *pair) { p.event(1, 1, 2, message(of13.TypeBarrierReply, nobodys|1, "x")) },
-			[]string{"2000 message 1 21 3000001 x"}},
-		{"error that nobody asked for", func(p *pair) { p.event(1, 1, 2, message(of13.TypeError, 0, "x")) },
+				answer(mine, 9))
+		}, []string{"2000 message 1 21 7f000009 x"}},
+		{"answer to another", func(p *pair) { p.event(1, 1, 2, answer(others, 1)) }, nil},
+		{"answer to an application that is gone", func(p *pair) { p.event(1, 1, 2, answer(nobodys, 1)) }, nil},
+		{"answer to nobody", func(p *pair) { p.event(1, 1, 2, answer(0, 1)) }, []string{"2000 message 1 21 1 x"}},
+		{"error that nobody asked for", func(p *pair) { p.event(1, 1, 2, msg(of13.TypeError, 0, "x")) },
 			[]string{"2000 message 1 1 0 x"}},
-		{"packet with an xid of another", func(p *pair) { p.event(1, 1, 2, message(of13.TypePacketIn, others|1, "x")) },
-			[]string{"2000 message 1 10 2000001 x"}},
+		{"packet with an xid of another", func(p *pair) {
+			p.event(1, 1, 2,
+				msg(of13.TypePacketIn, others.XID()|1, "x"))
+		},
+			[]string{"2000 message 1 10 1000001 x"}},
 		{"unreachable and back", func(p *pair) {
 			p.leader.Unreachable(1)
 			p.leader.Unreachable(1)
@@ -126,18 +131,19 @@ func TestHostedInputs(t *testing.T) {
 		}, []string{"2000 down 1", "2000 up 1 f "}},
 		{"unreachable, and it speaks", func(p *pair) { p.leader.Unreachable(1); p.event(1, 1, 2, packetIn("x")) },
 			[]string{"2000 down 1", "2000 up 1 f ", "2000 message 1 10 0 x"}},
-		{"closed", func(p *pair) { p.leader.closeEpoch(p.leader.state.find(1)) }, []string{"2000 down 1"}},
-		{"request", func(p *pair) { p.leader.Request((&wire.HTTPRequest{Method: "GET"}).Append(nil)) },
+		{"closed", func(p *pair) { p.event(1, 1, 2, packetIn("flood")) },
+			[]string{"2000 message 1 10 0 flood", "2000 down 1"}},
+		{"request", func(p *pair) { p.leader.log.Request((&wire.HTTPRequest{Method: "GET"}).Append(nil)) },
 			[]string{"2000 request 0"}},
 		{"mark", func(p *pair) {
 			p.event(1, 1, 2, experimenter.SyncMarker{Generation: 1, Number: 7}.Append(nil,
 				openflow.Version13))
 		}, nil},
 		{"duplicate", func(p *pair) { p.event(1, 1, 1, switchUp()) }, nil},
-		{"begin", func(p *pair) { p.event(2, 1, 1, switchUp()); p.leader.Unreachable(2); p.leader.Begin(8) }, nil},
+		{"begin", func(p *pair) { p.event(2, 1, 1, switchUp()); p.leader.Unreachable(2); p.leader.log.Begin(8) }, nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			p := newHostedPair(t, Limits{})
+			p := newHostedPair(t, ledger.Limits{QueueCommands: 4})
 			p.up(1)
 			p.commit()
 			// void: sent before the switch was there
@@ -156,44 +162,45 @@ func TestHostedInputs(t *testing.T) {
 
 // Begin: what was before is gone, at all replicas, and answers to it stay unknown.
 func TestHostedBegin(t *testing.T) {
-	p := newPair(t, Limits{}, hosted{"v1"}, &script{name: "native"})
-	if !p.leader.MustBegin() || !p.follower.MustBegin() || p.leader.Request(nil) != 0 {
+	p := newPair(t, ledger.Limits{}, "v1", &script{name: "native"})
+	if !p.leader.log.MustBegin() || !p.follower.log.MustBegin() || p.leader.log.Request(nil) != 0 {
 		t.Error("it is hosted before it has begun")
 	}
 	p.up(1)
 	p.up(2)
 	p.leader.Unreachable(2)
-	p.follower.Begin(1) // does nothing
+	p.follower.log.Begin(1) // does nothing
 	p.commit()
-	if s := snapshot(t, p.leader); strings.Contains(string(s), "ryu") {
+	if slices.Contains(ops(t, snapshot(t, p.leader)), ledger.OpPart) {
 		t.Error("a snapshot has what has not begun")
 	}
-	p.leader.Begin(7)
-	if got := p.leader.Committed(); got != (Committed{}) {
+	p.leader.log.Begin(7)
+	if got := p.leader.log.Committed(); got != (Committed{}) {
 		t.Errorf("committed %+v", got)
 	}
 	p.wantFed(1, "1000 timer 0", "1000 up 1 f ")
-	h := p.leader.Hosting()
+	h := p.leader.log.Hosting()
 	if h.Generation != 1 || h.Identity != "v1" || h.Seed != 7 || h.Began != 1000 || h.Inputs != 2 || h.Results != 0 ||
-		h != p.follower.Hosting() || p.follower.MustBegin() {
-		t.Errorf("hosting %+v, at the follower %+v", h, p.follower.Hosting())
+		h != p.follower.log.Hosting() || p.follower.log.MustBegin() {
+		t.Errorf("hosting %+v, at the follower %+v", h, p.follower.log.Hosting())
 	}
 	p.result(wire.Result{Number: 1, Wake: 5000})
 	p.result(wire.Result{Number: 2, Wake: wire.NoWake, Commands: []wire.Command{command(1, 0xabc, "c")}})
 
-	p.leader.Begin(8)
-	err := p.leader.Result(&wire.Result{Number: 1})
+	p.leader.log.Begin(8)
+	err := p.leader.log.Result(&wire.Result{Number: 1})
 	if err == nil || !strings.Contains(err.Error(), "generation 1, and generation 2 has begun") {
 		t.Errorf("a result of the old generation: %v", err)
 	}
-	p.event(1, 1, 2, message(of13.TypeBarrierReply, 1<<tagShift|1, "x"))
+	p.event(1, 1, 2, answer(message.Replayed, 1))
 	// not with an xid that the new one may have too
-	p.wantFed(1, "1000 timer 0", "1000 up 1 f ", "1000 message 1 21 1000001 x")
-	if want := (Committed{Generation: 2, Input: 3}); p.leader.Committed() != want || p.follower.Committed() != want {
-		t.Errorf("committed %+v and %+v", p.leader.Committed(), p.follower.Committed())
+	p.wantFed(1, "1000 timer 0", "1000 up 1 f ", "1000 message 1 21 7f000001 x")
+	if want := (Committed{Generation: 2, Input: 3}); p.leader.log.Committed() != want ||
+		p.follower.log.Committed() != want {
+		t.Errorf("committed %+v and %+v", p.leader.log.Committed(), p.follower.log.Committed())
 	}
-	if at, ok := p.leader.NextTimer(); ok && len(p.leader.state.timers) > 0 {
-		t.Errorf("a timer of the old generation is set for %d", at)
+	if list := timers(t, p.leader); len(list) > 0 {
+		t.Errorf("timers of the old generation are set: %q", list)
 	}
 }
 
@@ -201,44 +208,37 @@ func TestHostedBegin(t *testing.T) {
 func TestMustBegin(t *testing.T) {
 	native := &script{name: "native"}
 	for name, tc := range map[string]struct {
-		apps []Application
-		want bool
+		identity string
+		apps     []ledger.Application
+		want     bool
 	}{
-		"the same":          {[]Application{hosted{"v1"}, native}, false},
-		"another version":   {[]Application{hosted{"v2"}, native}, true},
-		"another place":     {[]Application{native, hosted{"v1"}}, true},
-		"another beside it": {[]Application{hosted{"v1"}, native, &script{name: "b"}}, true},
-		"another name":      {[]Application{renamed{hosted{"v1"}}, native}, true},
-		"none":              {[]Application{native}, false},
+		"the same":          {"v1", []ledger.Application{native}, false},
+		"another version":   {"v2", []ledger.Application{native}, true},
+		"another beside it": {"v1", []ledger.Application{native, &script{name: "b"}}, false},
+		"none":              {"", []ledger.Application{native}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := newHostedPair(t, Limits{})
+			p := newHostedPair(t, ledger.Limits{})
 			p.result(wire.Result{Number: 1, Wake: 5000})
-			c := mustNew(t, Limits{}, tc.apps...)
+			c := newReplica(t, ledger.Limits{}, tc.identity, tc.apps...)
 			p.must(c.Restore(snapshot(t, p.leader)))
-			if got := c.MustBegin(); got != tc.want {
+			if got := c.log.MustBegin(); got != tc.want {
 				t.Errorf("must begin %v", got)
 			}
 			p.must(p.leader.Follow())
-			p.leader = c
-			p.must(c.Lead(2, p.now))
+			p.lead(c)
 			if tc.want {
-				c.Begin(9)
+				c.log.Begin(9)
 			}
 			p.commit()
-			if c.MustBegin() {
+			if c.log.MustBegin() {
 				t.Error("it has begun, and is not hosted")
 			}
-			set := slices.Collect(func(yield func(string) bool) {
-				for name := range c.state.timers {
-					yield(name.app)
-				}
-			})
-			if (len(set) > 0) != (name == "the same") {
+			if set := timers(t, c); (len(set) > 0) != (tc.identity == "v1") {
 				t.Errorf("timers of %q are set", set)
 			}
 			msg := switchUp()
-			for seq := range uint64(hostedWindow + 2) {
+			for seq := range uint64(window + 2) {
 				if name == "none" && !c.Room() {
 					t.Fatal("no room, for results that do not come")
 				}
@@ -250,22 +250,38 @@ func TestMustBegin(t *testing.T) {
 			}
 		})
 	}
-	if _, err := New([]Application{hosted{"a"}, renamed{hosted{"b"}}}, Limits{}); err == nil ||
-		!strings.Contains(err.Error(), "are both hosted") {
-		t.Errorf("two hosted applications: %v", err)
-	}
 }
 
-type renamed struct{ hosted }
+// ops are the operations of an entry or snapshot.
+func ops(t *testing.T, data []byte) (list []ledger.Op) {
+	t.Helper()
+	if _, err := ledger.Walk(data, func(r *ledger.Record) error { list = append(list, r.Op); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
 
-func (renamed) Name() string { return "faucet" }
+// timers are those that are set.
+func timers(t *testing.T, r replica) (list []string) {
+	t.Helper()
+	_, err := ledger.Walk(snapshot(t, r), func(r *ledger.Record) error {
+		if r.Op == ledger.OpSetTimer {
+			list = append(list, fmt.Sprint(r.App, " ", r.Name, " ", r.Time))
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
 
 // The leader's host is behind: no inputs, but results.
 func TestHostedWindow(t *testing.T) {
-	p := newHostedPair(t, Limits{})
+	p := newHostedPair(t, ledger.Limits{})
 	p.up(1)
 	seq := uint64(1)
-	for p.leader.state.hosting.waiting() < hostedWindow {
+	for p.leader.log.hosting.waiting() < window {
 		if !p.leader.Room() {
 			p.commit()
 		}
@@ -273,60 +289,62 @@ func TestHostedWindow(t *testing.T) {
 		p.event(1, 1, seq, packetIn("x"))
 	}
 	p.commit()
-	if p.leader.Room() || !p.leader.ResultRoom() {
-		t.Errorf("room %v, for results %v, while %d inputs wait", p.leader.Room(), p.leader.ResultRoom(),
-			p.leader.state.hosting.waiting())
+	if p.leader.Room() || !p.leader.log.ResultRoom() {
+		t.Errorf("room %v, for results %v, while %d inputs wait", p.leader.Room(), p.leader.log.ResultRoom(),
+			p.leader.log.hosting.waiting())
 	}
 	p.result(wire.Result{Number: 1, Wake: wire.NoWake})
-	if !p.leader.Room() || p.follower.Room() || p.follower.ResultRoom() {
+	if !p.leader.Room() || p.follower.Room() || p.follower.log.ResultRoom() {
 		t.Error("no room after a result, or some at a follower")
 	}
-	for p.leader.ResultRoom() {
-		p.must(p.leader.Result(&wire.Result{Number: p.leader.Hosting().Results + 1, Wake: wire.NoWake}))
+	n := 0
+	for ; p.leader.log.ResultRoom(); n++ {
+		p.must(p.leader.log.Result(&wire.Result{Number: p.leader.log.Hosting().Results + 1, Wake: wire.NoWake}))
 	}
-	if n := p.leader.batch.inputs; n != p.leader.limits.BatchInputs {
+	if n != 1024 {
 		t.Errorf("%d results fill an entry", n)
 	}
 	p.commit()
 }
 
 func TestHostedResult(t *testing.T) {
-	p := newHostedPair(t, Limits{})
+	p := newHostedPair(t, ledger.Limits{})
 	p.up(1)
 	refused := func(what string, number uint64, want string) {
 		t.Helper()
-		if err := p.leader.Result(&wire.Result{Number: number}); err == nil || !strings.Contains(err.Error(), want) {
+		if err := p.leader.log.Result(&wire.Result{Number: number}); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("a result %s: %v", what, err)
 		}
 	}
 	refused("of no input", 0, "1 is next and 1 are committed")
 	refused("that is too early", 2, "1 is next and 1 are committed")
-	p.must(p.leader.Result(&wire.Result{Number: 1, Digest: 0xd1, Wake: wire.NoWake}))
+	p.must(p.leader.log.Result(&wire.Result{Number: 1, Digest: 0xd1, Wake: wire.NoWake}))
 	refused("that comes again", 1, "2 is next and 1 are committed")
 	refused("of what is not committed", 2, "2 is next and 1 are committed")
-	if d, ok := p.leader.Digest(1); ok {
+	if d, ok := p.leader.log.Digest(1); ok {
 		t.Errorf("digest %x of what is not committed", d)
 	}
 	p.commit()
-	for i, c := range []*Core{p.leader, p.follower} {
-		d, ok := c.Digest(1)
-		_, before := c.Digest(0)
-		_, after := c.Digest(2)
+	for i, c := range []replica{p.leader, p.follower} {
+		d, ok := c.log.Digest(1)
+		_, before := c.log.Digest(0)
+		_, after := c.log.Digest(2)
 		if want := (Committed{Generation: 1, Input: 2, Result: 1}); !ok || d != 0xd1 || before || after ||
-			c.Committed() != want {
-			t.Errorf("replica %d: digest %x %v, committed %+v", i, d, ok, c.Committed())
+			c.log.Committed() != want {
+			t.Errorf("replica %d: digest %x %v, committed %+v", i, d, ok, c.log.Committed())
 		}
 	}
-	if err := p.follower.Result(&wire.Result{Number: 1}); !errors.Is(err, errNotLeading) {
+	if err := p.follower.log.Result(&wire.Result{Number: 1}); !errors.Is(err, errNotLeading) {
 		t.Errorf("a result at a follower: %v", err)
 	}
 }
 
 // Commands leave in order, numbered, for the incarnation that the application knew, and reserved ones not at all.
 func TestHostedCommands(t *testing.T) {
-	role := wire.Command{Switch: 1, Message: message(24, 5, "")}
-	half := wire.Command{Switch: 1, Message: message(13, 5, "xy")[:9]}
-	old := wire.Command{Switch: 1, Message: append([]byte{1}, message(13, 5, "")[1:]...)}
+	role := wire.Command{Switch: 1, Message: msg(24, 5, "")}
+	half := wire.Command{Switch: 1, Message: msg(13, 5, "xy")[:9]}
+	old := wire.Command{Switch: 1, Message: append([]byte{1}, msg(13, 5, "")[1:]...)}
 	one, two := command(1, 5, "one"), command(1, 6, "two")
 	for _, tc := range []struct {
 		name     string
@@ -344,14 +362,14 @@ func TestHostedCommands(t *testing.T) {
 		{"unknown switch", nil, []wire.Command{command(9, 5, "x")}, nil, nil},
 		{"reserved", nil, []wire.Command{one, role, two}, []string{"one", "two"},
 			[]string{"message of type 24, version 4"}},
-		{"asynchronous messages", nil, []wire.Command{one, {Switch: 1, Message: message(28, 5, "")}, two},
+		{"asynchronous messages", nil, []wire.Command{one, {Switch: 1, Message: msg(28, 5, "")}, two},
 			[]string{"one", "two"}, nil},
 		{"other version", nil, []wire.Command{old}, nil, []string{"message of type 13, version 1"}},
 		{"half a message", nil, []wire.Command{half, one}, []string{"one"}, []string{"9 bytes are not one message"}},
 		{"nothing", nil, []wire.Command{{Switch: 1}}, nil, []string{"0 bytes are not one message"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			p := newHostedPair(t, Limits{})
+			p := newHostedPair(t, ledger.Limits{})
 			p.up(1)
 			p.commit()
 			p.result(wire.Result{Number: 1, Wake: wire.NoWake})
@@ -362,9 +380,9 @@ func TestHostedCommands(t *testing.T) {
 			var got []string
 			for _, r := range p.result(wire.Result{Number: 2, Wake: wire.NoWake, Commands: tc.commands}) {
 				if r.Switch == 1 {
-					got = append(got, told(t, r.Commands)...)
+					got = append(got, bodies(t, r.Commands)...)
 					for rest := r.Commands; len(rest) > 0; rest = rest[binary.BigEndian.Uint16(rest[2:]):] {
-						if Continues(openflow.XID(rest)) {
+						if ledger.Continues(openflow.XID(rest)) {
 							t.Errorf("command %x goes and fails with the one before", rest[:openflow.HeaderLen])
 						}
 					}
@@ -379,11 +397,11 @@ func TestHostedCommands(t *testing.T) {
 }
 
 // wantFailures checks those of the last entry, in the log and as the caller gets them.
-func wantFailures(t *testing.T, p *pair, want []string) {
+func wantFailures(t *testing.T, p *pair, want []string) []ledger.Failure {
 	t.Helper()
 	var logged []string
-	if _, err := Walk(p.entries[len(p.entries)-1], func(r *Record) error {
-		if r.Op == OpFailure {
+	if _, err := ledger.Walk(p.entries[len(p.entries)-1], func(r *ledger.Record) error {
+		if r.Op == ledger.OpFailure {
 			logged = append(logged, r.App+": "+r.Name)
 		}
 		return nil
@@ -396,23 +414,25 @@ func wantFailures(t *testing.T, p *pair, want []string) {
 	}
 	for i, w := range want {
 		f := told[i]
-		if !strings.Contains(logged[i], w) || f.App+": "+f.Err.Error() != logged[i] || f.Input.Kind != HostedInput ||
+		if !strings.Contains(logged[i], w) || f.App+": "+f.Err.Error() != logged[i] ||
+			f.Input.Kind != ledger.ReplayedInput ||
 			f.Input.Seq == 0 {
 			t.Errorf("failure %d logged as %q, told as %+v; want %q", i, logged[i], f, w)
 		}
 	}
+	return told
 }
 
 // What an application raised is in the log in one line, and the caller has the rest.
 func TestHostedFailures(t *testing.T) {
-	p := newHostedPair(t, Limits{})
+	p := newHostedPair(t, ledger.Limits{})
 	trace := "Traceback (most recent call last):\n  File \"x.py\", line 1\nValueError: 7\n"
 	p.result(wire.Result{Number: 1, Wake: wire.NoWake,
 		Failures: []wire.Failure{{App: "Switch13", Traceback: trace}, {Traceback: "no parser\n"}}})
-	if f := p.leader.failures; len(f) != 2 || string(f[0].Stack) != trace || f[0].Input.String() != "hosted input 1" {
+	f := wantFailures(t, p, []string{"Switch13: ValueError: 7", "ryu: no parser"})
+	if string(f[0].Stack) != trace || f[0].Input.String() != "replayed input 1" {
 		t.Errorf("failures %+v", f)
 	}
-	wantFailures(t, p, []string{"Switch13: ValueError: 7", "ryu: no parser"})
 	p.up(1)
 	p.commit()
 	many := make([]wire.Failure, 1000)
@@ -428,7 +448,7 @@ func TestHostedFailures(t *testing.T) {
 
 // A result that is too large for an entry sends nothing, and the next one goes on.
 func TestHostedResultTooLarge(t *testing.T) {
-	p := newHostedPair(t, Limits{EntryBytes: 10_000, QueueCommands: 300})
+	p := newHostedPair(t, ledger.Limits{EntryBytes: 10_000, QueueCommands: 300})
 	p.up(1)
 	p.event(1, 1, 2, packetIn("x"))
 	p.event(1, 1, 3, packetIn("x"))
@@ -440,8 +460,8 @@ func TestHostedResultTooLarge(t *testing.T) {
 		large.Commands = append(large.Commands, command(1, uint32(i), "much too much of everything"[i%2:]))
 	}
 	p.result(large)
-	wantFailures(t, p, []string{"possible: none is sent"})
-	if st := p.leader.Switches(); st[0].Commands != 0 || !st[0].Live || len(p.leader.state.find(1).asked) != 0 {
+	wantFailures(t, p, []string{"no command of input 2 is sent: the entry of this transaction has"})
+	if st := p.leader.Switches(); st[0].Commands != 0 || !st[0].Live || len(p.leader.log.sw(1).asked) != 0 {
 		t.Errorf("%+v", st[0])
 	}
 	if n := len(p.entries[len(p.entries)-1]); n > 10_000 {
@@ -454,29 +474,82 @@ func TestHostedResultTooLarge(t *testing.T) {
 }
 
 func TestHostedRequest(t *testing.T) {
-	p := newHostedPair(t, Limits{EntryBytes: 10_000})
+	p := newHostedPair(t, ledger.Limits{EntryBytes: 10_000})
 	get := (&wire.HTTPRequest{Method: "GET", Path: "/", Headers: []wire.Header{{Name: "A", Value: "b"}},
 		Body: []byte("x")}).Append(nil)
 	large := (&wire.HTTPRequest{Method: "PUT", Body: make([]byte, 10_000)}).Append(nil)
 	for name, tc := range map[string]struct {
-		c       *Core
+		c       replica
 		request []byte
 	}{
 		"garbage": {p.leader, []byte("x")}, "more than one": {p.leader, slices.Concat(get, get)},
 		"none":      {p.leader, nil},
 		"too large": {p.leader, large}, "at a follower": {p.follower, get},
 	} {
-		if n := tc.c.Request(tc.request); n != 0 {
+		if n := tc.c.log.Request(tc.request); n != 0 {
 			t.Errorf("a request, %s, is input %d", name, n)
 		}
 	}
-	if n := p.leader.Request(get); n != 2 {
+	if n := p.leader.log.Request(get); n != 2 {
 		t.Errorf("a request is input %d", n)
 	}
 	p.wantFed(2, "1000 request 0")
-	data, _, err := p.follower.Inputs(2, 1, 1)
+	data, _, err := p.follower.log.Inputs(2, 1, 1)
 	in, _, _ := wire.ParseInput(data)
 	if err != nil || !bytes.Equal(in.Request, get) {
 		t.Errorf("request %q, %v", in.Request, err)
 	}
 }
+
+// Hosts execute what the log has, so it has the messages, from when the applications begin until they end.
+func TestEventsAreLoggedWhole(t *testing.T) {
+	p := newPair(t, ledger.Limits{}, "v1", &script{name: "native"})
+	p.up(1)
+	for seq, on := range []bool{false, true} {
+		if on {
+			p.leader.log.Begin(7)
+		}
+		p.must(p.leader.EventByDigest(1, 1, uint64(2+seq), packetIn("x")))
+		p.commit()
+		list := ops(t, p.entries[len(p.entries)-1])
+		if slices.Contains(list, ledger.OpSeen) == on || slices.Contains(list, ledger.OpSeenNext) {
+			t.Errorf("begun: %v, the log has %v", on, list)
+		}
+	}
+	without := newReplica(t, ledger.Limits{}, "", &script{name: "native"}) // leads now, and what was hosted ends
+	for _, e := range p.entries {
+		p.must(without.Commit(e))
+	}
+	p.must(without.Lead(2, p.now))
+	p.must(without.EventByDigest(1, 1, 4, packetIn("x")))
+	ended, _ := without.Cut()
+	if got := ops(t, ended); !slices.Equal(got, []ledger.Op{ledger.OpTransaction, ledger.OpSeen}) {
+		t.Errorf("the entry has %v", got)
+	}
+	p.must(p.follower.Commit(ended))
+
+	again := newReplica(t, ledger.Limits{}, "v1")
+	for _, e := range p.entries {
+		p.must(again.Commit(e))
+	}
+	begin := bytes.IndexByte(ended, byte(ledger.OpTransaction))
+	length := len((&Record{Kind: Begin}).append(nil))
+	seen := append(bytes.Clone(ended[:begin]), ended[begin+2+length:]...) // the same, as if nothing had ended
+	if err := again.Commit(seen); err == nil || !strings.Contains(err.Error(), "without its bytes") {
+		t.Errorf("hosts are not fed an event that is in the log, and nobody says so: %v", err)
+	}
+}
+
+// An application of the ledger that handles messages at a weaker level does not keep them from hosts.
+func TestLevelsDoNotKeepEventsFromHosts(t *testing.T) {
+	p := newPair(t, ledger.Limits{}, "v1", weak{&script{name: "native"}})
+	p.up(1)
+	p.event(1, 1, 2, packetIn("skipped"))
+	p.leader.log.Begin(7)
+	p.event(1, 1, 3, packetIn("x"))
+	p.wantFed(1, "1000 timer 0", "1000 up 1 f ", "1000 message 1 10 0 x")
+}
+
+type weak struct{ *script }
+
+func (weak) Level(uint8) (ledger.Level, bool) { return ledger.Unordered, true }

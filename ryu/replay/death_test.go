@@ -1,11 +1,9 @@
-package hosting
+package replay
 
 import (
 	"slices"
 	"testing"
 	"time"
-
-	"github.com/holdfast-sdn/holdfast/ledger"
 )
 
 func TestHostDiesOnce(t *testing.T) {
@@ -56,7 +54,7 @@ func TestPoison(t *testing.T) {
 		b.settle()
 		b.check()
 		n := b.nodes[0]
-		if left := b.logged(ledger.OpSkip); !slices.Equal(left, []uint64{uint64(place + 3)}) {
+		if left := b.logged(Skip); !slices.Equal(left, []uint64{uint64(place + 3)}) {
 			t.Errorf("poison at %d: inputs %d are left out", place, left)
 		}
 		if n.core.status.Restarts > 3 {
@@ -98,7 +96,7 @@ func TestPoisonsAndLeaders(t *testing.T) {
 	}
 	b.settle()
 	b.check()
-	if done := b.leader.ledger.Committed(); done.Skipped != 2 {
+	if done := b.leader.replayed.Committed(); done.Skipped != 2 {
 		t.Errorf("%d inputs are left out", done.Skipped)
 	}
 }
@@ -117,7 +115,7 @@ func TestPoisonedReplay(t *testing.T) {
 	if s := b.nodes[0].core.Status(); s.Generation != 2 || s.State != "running" || s.Restarts != 2+beginAfter {
 		t.Errorf("status %+v", s)
 	}
-	if done := b.nodes[0].ledger.Committed(); done.Skipped != 0 {
+	if done := b.nodes[0].replayed.Committed(); done.Skipped != 0 {
 		t.Error("an input is left out after its result")
 	}
 	b.packets(100, "packet")
@@ -192,7 +190,7 @@ func TestLeftOutOnce(t *testing.T) {
 		b.nodes[0].turn()
 		b.nodes[0].host().execute() // it survives, but what it did is not logged
 	}
-	if results := b.nodes[0].ledger.Hosting().Results; results != 4 {
+	if results := b.nodes[0].replayed.Hosting().Results; results != 4 {
 		t.Errorf("%d results are logged", results)
 	}
 	if len(b.nodes[0].proposed) > 2 {
@@ -200,7 +198,7 @@ func TestLeftOutOnce(t *testing.T) {
 	}
 	b.lead(b.nodes[1])
 	b.settle()
-	if left := b.logged(ledger.OpSkip); !slices.Equal(left, []uint64{5}) {
+	if left := b.logged(Skip); !slices.Equal(left, []uint64{5}) {
 		t.Errorf("inputs %d are left out", left)
 	}
 	b.check()

@@ -1,4 +1,4 @@
-package hosting
+package replay
 
 import (
 	"math/rand/v2"
@@ -36,7 +36,7 @@ func TestCheckpoint(t *testing.T) {
 	if s.Checkpoint < 200 || s.NoCheckpoint != "" || n.core.proof.life != 0 || len(n.lives) != 1 {
 		t.Fatalf("status %+v, %d lives", s, len(n.lives))
 	}
-	if number, state := n.ledger.Checkpoint(); number != s.Checkpoint || len(state) == 0 {
+	if number, state := n.replayed.Checkpoint(); number != s.Checkpoint || len(state) == 0 {
 		t.Errorf("the checkpoint after %d is not kept", number)
 	}
 	b.check()
@@ -169,7 +169,7 @@ func TestCheckpointIsOvertaken(t *testing.T) {
 	}
 	b.nodes = b.nodes[:1]
 	h := b.nodes[0].host()
-	b.nodes[0].ledger.Trim(h.state.number, h.state.bytes())
+	b.nodes[0].replayed.Trim(h.state.number, h.state.bytes())
 	b.restore(n)
 	b.nodes = append(b.nodes, n)
 	b.settle()
@@ -187,11 +187,11 @@ func TestCheckpointUnderLoad(t *testing.T) {
 	b.packets(1000, "packet")
 	for range 100 {
 		if s := n.core.Status(); s.Inputs > 0 && s.Inputs <= s.Executed+frameInputs &&
-			n.ledger.Committed().Input > 1000 {
+			n.replayed.Committed().Input > 1000 {
 			t.Fatalf("that is no load: %+v", s)
 		}
 		b.step()
-		b.packets(int(n.core.executed+1000-min(n.core.executed+1000, n.ledger.Hosting().Inputs)), "packet")
+		b.packets(int(n.core.executed+1000-min(n.core.executed+1000, n.replayed.Hosting().Inputs)), "packet")
 	}
 	if s := n.core.Status(); s.Checkpoint == 0 {
 		t.Errorf("there is none: %+v", s)

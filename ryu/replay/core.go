@@ -1,9 +1,4 @@
-// Package hosting keeps a controller's host of Ryu applications with the log: it has it execute what is committed, at
-// the leader has what it did logged, at the others holds that until it is (Ravana, section 6.4: optimistic processing
-// at the slave), and compares. A host that dies or differs is built anew by replay. Core is pure: no I/O, clock or
-// goroutine; package controller owns it from its loop, and package ryu is the process. What the log knows of all this
-// is in ledger.
-package hosting
+package replay
 
 import (
 	"fmt"
@@ -11,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/ryu/wire"
 )
 
@@ -83,15 +77,15 @@ var usual = bounds{held: 64 << 20, history: 256 << 20, checkpointEvery: 100_000,
 // Core is one controller's side of the hosted application.
 type Core struct {
 	bounds    bounds
-	ledger    *ledger.Core
+	replayed  *Log
 	runner    Runner
 	log       *slog.Logger
 	leading   bool
 	beginning bool // this leader has begun the application, and that is not committed
 
-	lives    uint64           // numbers given
-	life     uint64           // that runs; 0 is none
-	of       ledger.Committed // what was committed when it began
+	lives    uint64    // numbers given
+	life     uint64    // that runs; 0 is none
+	of       Committed // what was committed when it began
 	ready    bool
 	rebuild  string        // why it is to be built anew; "" if it is not
 	given    uint64        // number of the last input handed over
@@ -112,9 +106,9 @@ type Core struct {
 	status   Status
 }
 
-// New makes the Core of a controller whose ledger has a Hosted application.
-func New(l *ledger.Core, r Runner, log *slog.Logger) *Core {
-	return &Core{bounds: usual, ledger: l, runner: r, log: log, requests: requests{executed: map[uint64]*request{}}}
+// New makes the Core of a controller that hosts applications.
+func New(l *Log, r Runner, log *slog.Logger) *Core {
+	return &Core{bounds: usual, replayed: l, runner: r, log: log, requests: requests{executed: map[uint64]*request{}}}
 }
 
 // Lead says that this controller leads, perhaps in another term than before, after its ledger was told.
@@ -139,10 +133,10 @@ func (c *Core) Stop() {
 // Turn does what there is to do. It is called after all else that may have changed something. If hold is set, the
 // ledger gets nothing to execute.
 func (c *Core) Turn(now time.Time, hold bool) error {
-	done := c.ledger.Committed()
+	done := c.replayed.Committed()
 	c.noticeChanges(done)
 	// not Room: inputs that wait for a host may have taken that
-	if c.leading && !c.beginning && !hold && c.ledger.ResultRoom() {
+	if c.leading && !c.beginning && !hold && c.replayed.ResultRoom() {
 		c.begin(now)
 		c.leaveOut()
 	}
@@ -150,7 +144,7 @@ func (c *Core) Turn(now time.Time, hold bool) error {
 		c.log.Info("the host of applications is built anew", "why", c.rebuild)
 		c.end()
 	}
-	if c.life == 0 && done.Generation > 0 && !c.beginning && !c.ledger.MustBegin() && !now.Before(c.again) {
+	if c.life == 0 && done.Generation > 0 && !c.beginning && !c.replayed.MustBegin() && !now.Before(c.again) {
 		c.start(done)
 	}
 	c.settle(done.Result)
@@ -174,14 +168,14 @@ func (c *Core) Turn(now time.Time, hold bool) error {
 
 // begin has the application begin, if the log has another one or its history has become too large.
 func (c *Core) begin(now time.Time) {
-	h := c.ledger.Hosting()
+	h := c.replayed.Hosting()
 	switch {
-	case c.ledger.MustBegin():
+	case c.replayed.MustBegin():
 		c.log.Info("hosted applications begin: the log has none, or others", "logged", h.Identity)
-	case c.ledger.HistoryBytes() > c.bounds.history:
+	case c.replayed.HistoryBytes() > c.bounds.history:
 		c.log.Warn("hosted applications begin anew on all controllers: their history has become too large, and no "+
 			"checkpoint of them was made in time",
-			"bytes", c.ledger.HistoryBytes(), "why", c.status.NoCheckpoint)
+			"bytes", c.replayed.HistoryBytes(), "why", c.status.NoCheckpoint)
 	case c.death.times >= beginAfter && !c.avoidable(c.death.input):
 		c.log.Error("hosted applications begin anew on all controllers: no host survives an input, and it cannot "+
 			"be left out", "input", c.death.input)
@@ -189,12 +183,12 @@ func (c *Core) begin(now time.Time) {
 		return
 	}
 	c.beginning = true
-	c.ledger.Begin((uint64(now.UnixNano()) + h.Generation) * 0x9e3779b97f4a7c15) // spread over all bits
+	c.replayed.Begin((uint64(now.UnixNano()) + h.Generation) * 0x9e3779b97f4a7c15) // spread over all bits
 }
 
 // noticeChanges looks whether what is committed takes another host than the one that runs.
-func (c *Core) noticeChanges(done ledger.Committed) {
-	base, _ := c.ledger.Checkpoint()
+func (c *Core) noticeChanges(done Committed) {
+	base, _ := c.replayed.Checkpoint()
 	switch {
 	case done.Generation != c.of.Generation:
 		c.requests.refuse(ErrBegun)
@@ -216,10 +210,10 @@ func (c *Core) noticeChanges(done ledger.Committed) {
 }
 
 // start begins a life.
-func (c *Core) start(done ledger.Committed) {
-	h := c.ledger.Hosting()
+func (c *Core) start(done Committed) {
+	h := c.replayed.Hosting()
 	b := Beginning{Seed: h.Seed, Time: h.Began}
-	b.Number, b.State = c.ledger.Checkpoint()
+	b.Number, b.State = c.replayed.Checkpoint()
 	c.lives++
 	c.life, c.of, c.ready, c.rebuild = c.lives, done, false, ""
 	c.given, c.executed = b.Number, b.Number
@@ -242,7 +236,7 @@ func (c *Core) forget() {
 // feed keeps the host busy.
 func (c *Core) feed(now time.Time, last uint64) error {
 	for len(c.frames) < framesOut && c.holding < c.bounds.held {
-		inputs, n, err := c.ledger.Inputs(c.given+1, c.frameSize(), frameBytes)
+		inputs, n, err := c.replayed.Inputs(c.given+1, c.frameSize(), frameBytes)
 		if err != nil {
 			return err
 		}
@@ -266,8 +260,8 @@ func (c *Core) feed(now time.Time, last uint64) error {
 
 // logResults hands the leader's ledger what its host did, unless it is one that differs.
 func (c *Core) logResults() error {
-	for c.rebuild == "" && len(c.held) > 0 && c.ledger.ResultRoom() {
-		next := c.ledger.Hosting().Results + 1
+	for c.rebuild == "" && len(c.held) > 0 && c.replayed.ResultRoom() {
+		next := c.replayed.Hosting().Results + 1
 		switch {
 		// hosts are to do something else for that one
 		case next > c.executed || c.death.skipping && next >= c.death.input:
@@ -276,7 +270,7 @@ func (c *Core) logResults() error {
 			return fmt.Errorf("the result of input %d is gone, which is not logged; the host has executed %d", next,
 				c.executed)
 		}
-		if err := c.ledger.Result(&c.held[next-c.held[0].Number]); err != nil {
+		if err := c.replayed.Result(&c.held[next-c.held[0].Number]); err != nil {
 			return err
 		}
 	}
@@ -317,7 +311,7 @@ func (c *Core) Results(life uint64, results []wire.Result) {
 	}
 	for i := range results {
 		c.executed = results[i].Number
-		if _, logged := c.ledger.Digest(c.executed); !logged {
+		if _, logged := c.replayed.Digest(c.executed); !logged {
 			c.logLines(results[i].Lines) // a replay says nothing new
 			results[i].Lines = nil
 		}
@@ -331,7 +325,7 @@ func (c *Core) Results(life uint64, results []wire.Result) {
 
 // compare looks whether this host did what the log says.
 func (c *Core) compare(r *wire.Result) {
-	if digest, ok := c.ledger.Digest(r.Number); !ok || digest == r.Digest || c.distrust {
+	if digest, ok := c.replayed.Digest(r.Number); !ok || digest == r.Digest || c.distrust {
 		return
 	}
 	if c.unlike == 0 {

@@ -1,25 +1,29 @@
-package ledger
+package replay
 
 import (
 	"fmt"
 	"slices"
 	"testing"
 
-	"github.com/holdfast-sdn/holdfast/openflow/of13"
+	"github.com/holdfast-sdn/holdfast/internal/message"
+	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/ryu/wire"
 )
 
 // due returns when the hosted application's timer is, or -1.
 func due(p *pair) int64 {
-	if t, set := p.follower.state.timers[timerName{"ryu", wakeTimer}]; set {
-		return t.due
+	for _, line := range timers(p.t, p.follower) {
+		var at int64
+		if _, err := fmt.Sscanf(line, "ryu wake %d", &at); err == nil {
+			return at
+		}
 	}
 	return -1
 }
 
 // When a host is given the time.
 func TestHostedWake(t *testing.T) {
-	p := newHostedPair(t, Limits{}) // input 1 is the timer that it begins with
+	p := newHostedPair(t, ledger.Limits{}) // input 1 is the timer that it begins with
 	p.up(1)
 	for seq := uint64(2); seq < 20; seq++ {
 		p.event(1, 1, seq, packetIn("x"))
@@ -40,7 +44,8 @@ func TestHostedWake(t *testing.T) {
 		{1401, 6000, 6000, true},
 		{1401, 1, 1402, true},
 	} {
-		p.leader.clock = tc.now
+		p.now = tc.now
+		p.lead(p.leader) // which sets the clock, and has no timer go off
 		p.result(wire.Result{Number: uint64(i + 1), Wake: tc.wake})
 		last := ops(t, p.entries[len(p.entries)-1])
 		if logs := len(last) > 1; due(p) != tc.due || logs != tc.logs {
@@ -66,7 +71,7 @@ func TestHostedWake(t *testing.T) {
 
 // Results that come all the time, each before the time is told, do not keep it from a host that waits for it.
 func TestHostedWakeIsNotPutOff(t *testing.T) {
-	p := newHostedPair(t, Limits{})
+	p := newHostedPair(t, ledger.Limits{})
 	p.up(1)
 	for seq := uint64(2); seq < 50; seq++ {
 		p.event(1, 1, seq, packetIn("x"))
@@ -74,115 +79,98 @@ func TestHostedWakeIsNotPutOff(t *testing.T) {
 	p.commit()
 	p.result(wire.Result{Number: 1, Wake: 1})
 	for n := uint64(2); n < 10; n++ {
-		p.leader.clock += 1000
-		p.must(p.leader.Result(&wire.Result{Number: n, Wake: 1}))
-		p.leader.Tick(p.leader.clock)
+		p.now += 1000
+		if n == 2 {
+			p.lead(p.leader) // which sets the clock, and has no timer go off
+		}
+		p.must(p.leader.log.Result(&wire.Result{Number: n, Wake: 1}))
+		p.leader.Tick(p.now)
 		p.commit()
 	}
-	if in := p.leader.Committed().Input; in != 51 {
+	if in := p.leader.log.Committed().Input; in != 51 {
 		t.Errorf("%d inputs, want one timer after the 50", in)
-	}
-}
-
-// The hosted application's timers are the hosts' also where a native application has that name.
-func TestHostedTimerUnderAnotherConfiguration(t *testing.T) {
-	p := newHostedPair(t, Limits{})
-	p.result(wire.Result{Number: 1, Wake: 1500})
-	var names []string
-	native := &script{name: "ryu", do: func(tx *Tx, in *Input) error {
-		if in.Kind == Timer {
-			names = append(names, in.Name)
-		}
-		return nil
-	}}
-	c := mustNew(t, Limits{}, native, renamed{hosted{"v1"}})
-	p.must(c.Restore(snapshot(t, p.leader)))
-	p.must(p.leader.Follow())
-	p.leader = c
-	p.must(c.Lead(2, 2000))
-	c.Tick(2000)
-	p.wantFed(2, "2000 timer 0") // commit compares the replicas
-	if !slices.Equal(names, []string{wakeTimer}) {
-		t.Errorf("the native application was told of %q", names)
 	}
 }
 
 // Skipped inputs are timers to all hosts, up to a bound.
 func TestHostedSkip(t *testing.T) {
-	p := newHostedPair(t, Limits{})
+	p := newHostedPair(t, ledger.Limits{})
 	p.up(1)
 	p.event(1, 1, 2, packetIn("poison"))
 	p.event(1, 1, 3, packetIn("x"))
 	p.commit()
-	p.follower.Skip(3)
-	p.leader.Skip(0)
-	p.leader.Skip(5)
+	p.follower.log.Skip(3)
+	p.leader.log.Skip(0)
+	p.leader.log.Skip(5)
 	if _, ok := p.leader.Cut(); ok {
 		t.Error("what is no input was skipped")
 	}
-	p.leader.Skip(3)
-	if got := p.leader.Committed().Skipped; got != 0 {
+	p.leader.log.Skip(3)
+	if got := p.leader.log.Committed().Skipped; got != 0 {
 		t.Errorf("%d inputs are skipped before that is committed", got)
 	}
 	p.wantFed(2, "1000 up 1 f ", "1000 timer 0", "1000 message 1 10 0 x")
-	if p.leader.Committed().Skipped != 1 || p.follower.Committed().Skipped != 1 ||
-		p.follower.Hosting() != p.leader.Hosting() {
-		t.Errorf("committed %+v, and at the follower %+v", p.leader.Committed(), p.follower.Committed())
+	if p.leader.log.Committed().Skipped != 1 || p.follower.log.Committed().Skipped != 1 ||
+		p.follower.log.Hosting() != p.leader.log.Hosting() {
+		t.Errorf("committed %+v, and at the follower %+v", p.leader.log.Committed(), p.follower.log.Committed())
 	}
 
-	for seq := uint64(4); p.leader.Hosting().Inputs < maxSkipped+10; seq++ {
+	for seq := uint64(4); p.leader.log.Hosting().Inputs < maxSkipped+10; seq++ {
 		p.event(1, 1, seq, packetIn("x"))
-		p.leader.Skip(p.leader.Hosting().Inputs)
+		p.leader.log.Skip(p.leader.log.Hosting().Inputs)
 		if !p.leader.Room() {
 			p.commit()
 		}
 	}
 	p.commit()
-	if p.leader.Committed().Skipped != maxSkipped || !p.leader.MustBegin() || !p.follower.MustBegin() {
-		t.Errorf("committed %+v, must begin %v", p.leader.Committed(), p.leader.MustBegin())
+	if p.leader.log.Committed().Skipped != maxSkipped || !p.leader.log.MustBegin() || !p.follower.log.MustBegin() {
+		t.Errorf("committed %+v, must begin %v", p.leader.log.Committed(), p.leader.log.MustBegin())
 	}
-	p.leader.Begin(1)
+	p.leader.log.Begin(1)
 	p.wantFed(1, "1000 timer 0", "1000 up 1 f ")
-	if p.leader.Committed().Skipped != 0 || p.leader.MustBegin() {
-		t.Errorf("after it began: %+v", p.leader.Committed())
+	if p.leader.log.Committed().Skipped != 0 || p.leader.log.MustBegin() {
+		t.Errorf("after it began: %+v", p.leader.log.Committed())
 	}
 }
 
 // What a leader did for hosts and lost is undone; what it had proposed is applied again.
 func TestFollowUndoesHosting(t *testing.T) {
-	answer := message(of13.TypeBarrierReply, 1<<tagShift|1, "x")
+	reply := answer(message.Replayed, 1)
 	for name, change := range map[string]func(p *pair){
 		"event":      func(p *pair) { p.event(1, 1, 2, packetIn("x")) },
 		"new epoch":  func(p *pair) { p.event(1, 2, 1, switchUp()); p.event(1, 2, 2, packetIn("x")) },
 		"new switch": func(p *pair) { p.up(9) },
 		"closed": func(p *pair) {
-			p.leader.closeEpoch(p.leader.state.find(1))
-			p.event(1, 2, 1,
-				switchUp())
+			p.event(1, 1, 2, packetIn("flood"))
+			p.event(1, 2, 1, switchUp())
 		},
 		"within reach again": func(p *pair) { p.leader.Reachable(2, 1) },
 		"result": func(p *pair) {
-			p.must(p.leader.Result(&wire.Result{Number: 3, Wake: 1, Commands: []wire.Command{command(1, 8, "c")}}))
+			p.must(p.leader.log.Result(&wire.Result{Number: 3, Wake: 1, Commands: []wire.Command{command(1, 8, "c")}}))
 		},
 		"timer":               func(p *pair) { p.leader.Tick(9000) },
-		"skip":                func(p *pair) { p.leader.Skip(1) },
-		"request":             func(p *pair) { p.leader.Request((&wire.HTTPRequest{}).Append(nil)) },
-		"begin":               func(p *pair) { p.leader.Begin(9); p.leader.Reachable(2, 1) },
-		"begin twice":         func(p *pair) { p.leader.Begin(9); p.event(1, 1, 2, answer); p.leader.Begin(10) },
-		"begin, and an epoch": func(p *pair) { p.leader.Begin(9); p.event(1, 2, 1, switchUp()) },
+		"skip":                func(p *pair) { p.leader.log.Skip(1) },
+		"request":             func(p *pair) { p.leader.log.Request((&wire.HTTPRequest{}).Append(nil)) },
+		"begin":               func(p *pair) { p.leader.log.Begin(9); p.leader.Reachable(2, 1) },
+		"begin twice":         func(p *pair) { p.leader.log.Begin(9); p.event(1, 1, 2, reply); p.leader.log.Begin(10) },
+		"begin, and an epoch": func(p *pair) { p.leader.log.Begin(9); p.event(1, 2, 1, switchUp()) },
 		"many commands": func(p *pair) {
 			for n := uint64(3); n < 6; n++ {
-				p.must(p.leader.Result(&wire.Result{Number: n, Wake: wire.NoWake, Commands: commands(10_000)}))
+				p.must(p.leader.log.Result(&wire.Result{Number: n, Wake: wire.NoWake, Commands: commands(10_000)}))
 			}
 		},
 	} {
 		for cuts := range 3 { // how many entries are proposed; then it goes on
 			t.Run(fmt.Sprint(name, cuts), func(t *testing.T) {
-				p := newPair(t, Limits{}, hosted{"v1"})
+				limits := ledger.Limits{}
+				if name == "closed" {
+					limits.QueueCommands = 4
+				}
+				p := newPair(t, limits, "v1", flooder(5))
 				p.up(1)
 				p.up(2)
 				p.leader.Unreachable(2)
-				p.leader.Begin(7) // switch 2 is not told of
+				p.leader.log.Begin(7) // switch 2 is not told of
 				p.up(3)
 				p.event(3, 1, 2, packetIn("x"))
 				p.event(3, 1, 3, packetIn("x"))
@@ -211,8 +199,9 @@ func TestFollowUndoesHosting(t *testing.T) {
 					p.must(p.leader.Commit(e))
 					p.must(p.follower.Commit(e))
 				}
-				p.leader, p.follower = p.follower, p.leader
-				p.must(p.leader.Lead(2, p.now))
+				next := p.follower
+				p.follower = p.leader
+				p.lead(next)
 				p.leader.Reachable(2, 1)
 				p.leader.Unreachable(2)
 				p.event(2, 2, 1, switchUp())
@@ -224,7 +213,7 @@ func TestFollowUndoesHosting(t *testing.T) {
 
 // The application's xids of a switch's newest commands are kept, no more; a replica that was restored keeps as many.
 func TestHostedXIDs(t *testing.T) {
-	p := newHostedPair(t, Limits{})
+	p := newHostedPair(t, ledger.Limits{})
 	p.up(1)
 	p.event(1, 1, 2, packetIn("x"))
 	p.event(1, 1, 3, packetIn("x"))
@@ -236,10 +225,10 @@ func TestHostedXIDs(t *testing.T) {
 		p.commit()
 	}
 	p.must(p.follower.Restore(snapshot(t, p.leader)))
-	p.event(1, 1, 4, message(of13.TypeBarrierReply, 1<<tagShift|(maxAsked-20+1), "x"))
-	p.event(1, 1, 5, message(of13.TypeBarrierReply, 1<<tagShift|(maxAsked-20), "x"))
+	p.event(1, 1, 4, answer(message.Replayed, maxAsked-20+1))
+	p.event(1, 1, 5, answer(message.Replayed, maxAsked-20))
 	p.wantFed(5, fmt.Sprintf("1000 message 1 21 %x x", maxAsked-20),
-		fmt.Sprintf("1000 message 1 21 %x x", 1<<tagShift|(maxAsked-20)))
+		fmt.Sprintf("1000 message 1 21 %x x", message.Replayed.XID()|(maxAsked-20)))
 }
 
 // commands are many to switch 1.

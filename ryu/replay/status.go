@@ -1,4 +1,4 @@
-package hosting
+package replay
 
 import (
 	"context"
@@ -29,16 +29,16 @@ type Status struct {
 
 // Status returns the present state.
 func (c *Core) Status() Status {
-	s, h := c.status, c.ledger.Hosting()
+	s, h := c.status, c.replayed.Hosting()
 	s.Generation, s.Identity, s.Executed = h.Generation, h.Identity, c.executed
-	done := c.ledger.Committed()
+	done := c.replayed.Committed()
 	s.Inputs, s.Logged = done.Input, done.Result
-	s.HistoryBytes = c.ledger.HistoryBytes()
-	s.Checkpoint, _ = c.ledger.Checkpoint()
+	s.HistoryBytes = c.replayed.HistoryBytes()
+	s.Checkpoint, _ = c.replayed.Checkpoint()
 	switch {
 	case h.Generation == 0:
 		s.State = "not begun"
-	case c.ledger.MustBegin():
+	case c.replayed.MustBegin():
 		s.State = "other applications"
 	case c.life == 0:
 		s.State = "ended"
@@ -55,7 +55,7 @@ func (c *Core) Status() Status {
 // Behind reports whether another controller should rather lead, since this one's host is not up to date or not to be
 // trusted.
 func (c *Core) Behind() bool {
-	done := c.ledger.Committed()
+	done := c.replayed.Committed()
 	return done.Generation > 0 && (!c.ready || c.distrust || done.Input > c.executed+lagPatience)
 }
 
