@@ -44,7 +44,8 @@ type Replica struct {
 }
 
 // New makes the history of a run whose controllers run such applications, which are
-// deterministic, within such limits, and whose hosts run a Program, if identity is not empty. fail is told the first violation.
+// deterministic, within such limits, and whose hosts run a Program, if identity is not empty. fail is told the first
+// violation.
 func New(fail func(format string, args ...any), apps func() []ledger.Application, identity string,
 	limits ledger.Limits) *History {
 	h := &History{fail: fail, switches: map[openflow.DatapathID]*switchHistory{},

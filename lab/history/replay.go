@@ -85,8 +85,9 @@ type replayDone struct {
 func newReplay(apps []ledger.Application, identity string, limits ledger.Limits,
 	whole func(openflow.DatapathID) bool) (*replay, error) {
 	core, hosted, err := newLedger(apps, identity, limits)
-	return &replay{core: core, hosted: hosted, bound: cmp.Or(limits.QueueCommands, 1<<16), inFlight: cmp.Or(limits.InFlight, 4),
-		inputs: cmp.Or(limits.BatchInputs, 1024), size: cmp.Or(limits.BatchBytes, 1<<20),
+	return &replay{core: core, hosted: hosted, bound: cmp.Or(limits.QueueCommands, 1<<16),
+		inFlight: cmp.Or(limits.InFlight, 4),
+		inputs:   cmp.Or(limits.BatchInputs, 1024), size: cmp.Or(limits.BatchBytes, 1<<20),
 		queues: map[openflow.DatapathID]*replayQueue{}, whole: whole,
 		born: map[openflow.DatapathID]uint64{}}, err
 }
