@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net"
 	"path/filepath"
@@ -16,80 +15,22 @@ import (
 	"time"
 
 	"go.etcd.io/raft/v3"
+
+	"github.com/holdfast-sdn/holdfast/lab/relay"
 )
 
-// wire between two members, which can be cut. One direction of one pair.
-type link struct {
-	l      net.Listener
-	target string
-	mu     sync.Mutex
-	conns  []net.Conn
-	down   bool
-	wait   sync.WaitGroup
-}
-
-func newLink(t testing.TB, target string) *link {
-	k := &link{l: listen(t), target: target}
-	k.wait.Go(func() {
-		for {
-			in, err := k.l.Accept()
-			if err != nil {
-				return
-			}
-			out, err := net.Dial("tcp", target)
-			if err != nil {
-				in.Close()
-				continue
-			}
-			k.mu.Lock()
-			k.conns = append(k.conns, in, out)
-			down := k.down
-			k.mu.Unlock()
-			k.wait.Go(func() { _, _ = io.Copy(out, in); out.Close() })
-			k.wait.Go(func() { _, _ = io.Copy(in, out); in.Close() })
-			if down {
-				k.cut()
-			}
-		}
-	})
-	t.Cleanup(func() {
-		k.l.Close()
-		k.cut()
-		k.wait.Wait()
-	})
-	return k
-}
-
-// cut breaks the connections that are there.
-func (k *link) cut() {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for _, c := range k.conns {
-		c.Close()
-	}
-	k.conns = nil
-}
-
-func (k *link) setDown(down bool) {
-	k.mu.Lock()
-	k.down = down
-	k.mu.Unlock()
-	if down {
-		k.cut()
-	}
-}
-
-// linked starts three members with a link for each ordered pair.
-func linked(t testing.TB) ([]*owner, map[[2]uint64]*link) {
-	links := make(map[[2]uint64]*link)
+// linked starts three members with a relay for each ordered pair.
+func linked(t testing.TB) ([]*owner, map[[2]uint64]*relay.Relay) {
+	links := make(map[[2]uint64]*relay.Relay)
 	var owners []*owner
 	for _, cfg := range configs(t, 3) {
 		members := maps.Clone(cfg.Members)
 		for id, addr := range cfg.Members {
 			if id != cfg.ID {
-				k := newLink(t, addr)
-				links[[2]uint64{cfg.ID, id}] = k
-				members[id] = k.l.Addr().String()
+				r := relay.Start(listen(t), addr)
+				t.Cleanup(r.Close)
+				links[[2]uint64{cfg.ID, id}] = r
+				members[id] = r.Addr()
 			}
 		}
 		cfg.Members = members
@@ -107,9 +48,9 @@ func TestBrokenConnections(t *testing.T) {
 	other := id%3 + 1
 	settle(t, leader, owners)
 	for range 20 {
-		links[[2]uint64{id, other}].cut()
+		links[[2]uint64{id, other}].Break()
 		time.Sleep(20 * time.Millisecond)
-		links[[2]uint64{other, id}].cut()
+		links[[2]uint64{other, id}].Break()
 		time.Sleep(20 * time.Millisecond)
 	}
 	settle(t, leader, owners)
@@ -120,14 +61,14 @@ func TestBrokenConnections(t *testing.T) {
 	// A member that is cut off from the leader only, both ways, follows through nobody and
 	// deposes nobody.
 	for _, pair := range [][2]uint64{{id, other}, {other, id}} {
-		links[pair].setDown(true)
+		links[pair].Set(relay.Faults{Refuse: true})
 	}
 	time.Sleep(time.Second)
 	if term := leader.n.leading.Load(); term != leader.term {
 		t.Errorf("term %d after a partition in term %d", term, leader.term)
 	}
 	for _, pair := range [][2]uint64{{id, other}, {other, id}} {
-		links[pair].setDown(false)
+		links[pair].Set(relay.Faults{})
 	}
 	settle(t, leader, owners)
 }

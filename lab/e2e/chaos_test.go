@@ -3,6 +3,7 @@ package e2e
 import (
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"os"
 	"strconv"
 	"sync"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/lab/cluster"
+	"github.com/holdfast-sdn/holdfast/lab/relay"
 	"github.com/holdfast-sdn/holdfast/openflow"
 )
 
@@ -55,7 +57,7 @@ const chaosAgents, chaosSwitches = 3, 4 // the first agent has two switches
 type chaos struct {
 	*site
 	rand     *rand.Rand
-	relays   []*relay
+	relays   []*route
 	switches []*chaosSwitch
 	pending  sync.WaitGroup // faults that have not ended
 	counts   map[string]int // faults, by kind
@@ -83,16 +85,30 @@ func (c *chaos) start(t *testing.T, election time.Duration) {
 	c.waitUp(chaosSwitches)
 }
 
+// route is a relay between two processes, by their names.
+type route struct {
+	*relay.Relay
+	from, to string
+}
+
+// heal ends the faults of the network.
+func (r *route) heal() { r.Set(relay.Faults{}) }
+
 // route puts a relay on every way between two processes.
 func (c *chaos) route(t *testing.T) func(from, to, address string) string {
-	routes := map[string]*relay{}
+	routes := map[string]*route{}
 	return func(from, to, address string) string {
 		key := from + " " + address
 		if routes[key] == nil {
-			routes[key] = startRelay(t, from, to, address)
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			routes[key] = &route{relay.Start(l, address), from, to}
+			t.Cleanup(routes[key].Close)
 			c.relays = append(c.relays, routes[key])
 		}
-		return routes[key].listener.Addr().String()
+		return routes[key].Addr()
 	}
 }
 
@@ -120,25 +136,24 @@ func (c *chaos) fault() {
 				c.rand.IntN(2) == 0)
 			return true
 		}},
-		{"connection broken", 4, func() bool { return c.network(func(r *relay) { r.closeConns() }, 0) }},
+		{"connection broken", 4, func() bool { return c.network((*route).Break, 0) }},
 		{"network cut", 4, func() bool {
-			return c.network(func(r *relay) { r.cut = true; r.closeConns() },
-				c.upTo(time.Second))
+			return c.faulty(relay.Faults{Refuse: true}, c.upTo(time.Second))
 		}},
 		{"network silent", 4, func() bool {
-			return c.network(func(r *relay) { r.held = [2]bool{true, true} },
-				c.upTo(time.Second))
+			return c.faulty(relay.Silent, c.upTo(time.Second))
 		}},
 		{"network silent for long", 1, func() bool {
-			return c.network(func(r *relay) { r.held = [2]bool{true, true} }, 5*time.Second+c.upTo(2*time.Second))
+			return c.faulty(relay.Silent, 5*time.Second+c.upTo(2*time.Second))
 		}},
 		{"network silent one way", 4, func() bool {
-			way := c.rand.IntN(2)
-			return c.network(func(r *relay) { r.held[way] = true }, c.upTo(2*time.Second))
+			var f relay.Faults
+			f.Hold[c.rand.IntN(2)] = true
+			return c.faulty(f, c.upTo(2*time.Second))
 		}},
 		{"network slow", 3, func() bool {
 			d := c.upTo(30 * time.Millisecond)
-			return c.network(func(r *relay) { r.delay = d }, c.upTo(2*time.Second))
+			return c.faulty(relay.Faults{Delay: d}, c.upTo(2*time.Second))
 		}},
 		{"controller isolated", 3, func() bool { return c.isolate(c.upTo(2 * time.Second)) }},
 	}
@@ -254,35 +269,35 @@ func (c *chaos) killAgent() bool {
 }
 
 // network does something to one relay, and heals it after d.
-func (c *chaos) network(change func(*relay), d time.Duration) bool {
+func (c *chaos) network(change func(*route), d time.Duration) bool {
 	r := c.relays[c.rand.IntN(len(c.relays))]
 	if !c.take(r) {
 		return false
 	}
-	r.set(func() { change(r) })
-	c.after(d, func() { r.set(r.heal) }, r)
+	change(r)
+	c.after(d, r.heal, r)
 	return true
+}
+
+func (c *chaos) faulty(f relay.Faults, d time.Duration) bool {
+	return c.network(func(r *route) { r.Set(f) }, d)
 }
 
 // isolate keeps a controller from the others; the agents still reach it.
 func (c *chaos) isolate(d time.Duration) bool {
 	name := c.Controllers()[c.rand.IntN(len(c.Controllers()))].Name
-	hold := c.rand.IntN(2) == 0
+	faults := relay.Faults{Refuse: true}
+	if c.rand.IntN(2) == 0 {
+		faults = relay.Silent
+	}
 	done := false
 	for _, r := range c.relays {
 		peers := r.from[0] == 'c' && r.to[0] == 'c'
 		if !peers || r.from != name && r.to != name || !c.take(r) {
 			continue
 		}
-		r.set(func() {
-			if hold {
-				r.held = [2]bool{true, true}
-			} else {
-				r.cut = true
-				r.closeConns()
-			}
-		})
-		c.after(d, func() { r.set(r.heal) }, r)
+		r.Set(faults)
+		c.after(d, r.heal, r)
 		done = true
 	}
 	return done

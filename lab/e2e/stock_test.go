@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-sdn/holdfast/lab/cluster"
 	"github.com/holdfast-sdn/holdfast/lab/e2e/apps"
+	"github.com/holdfast-sdn/holdfast/lab/relay"
 )
 
 // TestBundleRejected: a transaction sends one Open vSwitch three commands, of which it refuses the second, and
@@ -74,7 +75,7 @@ func TestDeposedLeaderStock(t *testing.T) {
 		s.play(6, nil)
 		s.inStep()
 		old := s.leader()
-		c.relaysOf(old, func(r *relay) { r.held = [2]bool{true, true} }, "c")
+		c.relaysOf(old, func(r *route) { r.Set(relay.Silent) }, "c")
 		s.check(old.Signal(syscall.SIGSTOP))
 		eventually(t, "another leader", func() bool { return s.leader() != old })
 		s.play(6, nil)
@@ -88,7 +89,7 @@ func TestDeposedLeaderStock(t *testing.T) {
 		}
 		time.Sleep(500 * time.Millisecond) // in which the switches connect to it
 		s.play(6, nil)
-		c.relaysOf(old, (*relay).heal, "c")
+		c.relaysOf(old, (*route).heal, "c")
 		eventually(t, "the old leader to follow", func() bool {
 			st, err := old.Status(s.ctx)
 			return err == nil && st.Role == "follower"
