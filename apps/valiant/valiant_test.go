@@ -10,6 +10,9 @@ import (
 	"github.com/holdfast-sdn/holdfast/app"
 	"github.com/holdfast-sdn/holdfast/app/apptest"
 	"github.com/holdfast-sdn/holdfast/lab/vswitch"
+	"github.com/holdfast-sdn/holdfast/network/edge"
+	"github.com/holdfast-sdn/holdfast/network/paths"
+	"github.com/holdfast-sdn/holdfast/network/topology"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
@@ -27,7 +30,8 @@ type network struct {
 const degree = 8 // ports of a switch
 
 func newNetwork(t *testing.T, switches int, links ...[2]app.PortOf) *network {
-	n := &network{t: t, net: apptest.New(t, New()), switches: map[app.Switch]*vswitch.Switch{},
+	n := &network{t: t, net: apptest.New(t, topology.New(), edge.New(), New()),
+		switches: map[app.Switch]*vswitch.Switch{},
 		links:    map[app.PortOf]app.PortOf{},
 		received: map[app.PortOf][][]byte{}, carried: map[app.PortOf]int{}}
 	for _, l := range links {
@@ -45,8 +49,19 @@ func newNetwork(t *testing.T, switches int, links ...[2]app.PortOf) *network {
 		n.send(n.net.SwitchUp(id+1, vswitch.Ports(int(id)+1, degree)...))
 	}
 	n.settle()
+	n.advance(2 * topology.Settle) // so that links are found, and hosts may be
 	return n
 }
+
+// advance lets time pass for the applications.
+func (n *network) advance(d time.Duration) {
+	for ; d > 0; d -= step {
+		n.send(n.net.Advance(step))
+		n.settle()
+	}
+}
+
+const step = 50 * time.Millisecond
 
 var hello = func() []byte { h := of13.NewHello(of13.VersionsOf(of13.Version)); return h.Append(nil, 1) }()
 
@@ -100,12 +115,14 @@ func (n *network) settle() {
 }
 
 func (n *network) carry(from app.PortOf, frame []byte) {
-	if _, probe := parseProbe(frame); !probe {
+	to, ok := n.links[from]
+	probe := binary.BigEndian.Uint16(frame[12:]) == 0x88cc
+	if !probe {
 		n.carried[from]++
 	}
-	if to, ok := n.links[from]; ok {
+	if ok {
 		n.switches[to.Switch].Frame(0, to.Port, frame)
-	} else {
+	} else if !probe {
 		n.received[from] = append(n.received[from], frame)
 	}
 }
@@ -134,6 +151,7 @@ func (n *network) cut(p app.PortOf, up bool) {
 		n.switches[end.Switch].SetPortLive(time.Second, end.Port, up)
 	}
 	n.settle()
+	n.advance(topology.Settle)
 }
 
 func at(sw app.Switch, port app.Port) app.PortOf { return app.PortOf{Switch: sw, Port: port} }
@@ -151,33 +169,37 @@ func udp(src, dst app.MAC, port uint16) []byte {
 	return append(f, 0, 80, 0, 12, 0, 0, 'p', 'a', 'y', 'l')
 }
 
+// announce is a gratuitous ARP request.
+func announce(host app.MAC) []byte {
+	f := append(append(append([]byte(nil), broadcast[:]...), host[:]...), 8, 6, 0, 1, 8, 0, 6, 4, 0, 1)
+	address := []byte{10, 0, 0, host[5]}
+	f = append(append(f, host[:]...), address...)
+	return append(append(f, make([]byte, 6)...), address...)
+}
+
 // diamond has alice at switch 1 and bob at switch 4; from 1 to 4 lead ways over 2, over 3, and over 5 and 6.
 func diamond(t *testing.T) *network {
 	n := newNetwork(t, 6, [2]app.PortOf{at(1, 1), at(2, 1)}, [2]app.PortOf{at(2, 2), at(4, 1)},
 		[2]app.PortOf{at(1, 2), at(3, 1)},
 		[2]app.PortOf{at(3, 2), at(4, 2)}, [2]app.PortOf{at(1, 3), at(5, 1)}, [2]app.PortOf{at(5, 2), at(6, 1)},
 		[2]app.PortOf{at(6, 2), at(4, 3)})
-	n.host(aliceAt, udp(alice, broadcast, 1))
-	n.host(bobAt, udp(bob, broadcast, 1))
+	n.host(aliceAt, announce(alice))
+	n.host(bobAt, announce(bob))
 	clear(n.carried)
 	return n
 }
 
 var aliceAt, bobAt = at(1, 8), at(4, 8)
 
-// What is for everybody, or for nobody known, reaches each port of the edge once, and loops in no cycle.
-func TestFloodReachesTheEdgeOnce(t *testing.T) {
+// Hosts find each other by package edge; what is for everybody else, or for nobody known, goes nowhere.
+func TestWhatIsForOneHostOnly(t *testing.T) {
 	n := diamond(t)
+	if got := n.host(aliceAt, announce(alice)); len(got) != 6*degree-len(n.links)-1 || got[aliceAt] != 0 {
+		t.Errorf("an announcement left by %v", got)
+	}
 	for _, dst := range []app.MAC{broadcast, {2, 0, 0, 0, 0, 0xc}} {
-		got := n.host(aliceAt, udp(alice, dst, 1))
-		want := 6*degree - len(n.links) - 1
-		if len(got) != want || got[aliceAt] != 0 {
-			t.Errorf("to %v: %d ports got it, want %d: %v", dst, len(got), want, got)
-		}
-		for port, times := range got {
-			if times != 1 {
-				t.Errorf("to %v: port %v got it %d times", dst, port, times)
-			}
+		if got := n.host(aliceAt, udp(alice, dst, 1)); len(got) > 0 {
+			t.Errorf("to %v: left by %v", dst, got)
 		}
 	}
 }
@@ -245,7 +267,8 @@ func TestHostMoves(t *testing.T) {
 	n := diamond(t)
 	n.host(aliceAt, udp(alice, bob, 1))
 	moved := at(5, 7)
-	n.host(moved, udp(bob, broadcast, 1))
+	n.advance(topology.Settle)
+	n.host(moved, announce(bob))
 	if got := n.host(aliceAt, udp(alice, bob, 1)); len(got) != 1 || got[moved] != 1 {
 		t.Errorf("arrived at %v", got)
 	}
@@ -292,23 +315,8 @@ func TestPortsThatHaveChangedInTheEpoch(t *testing.T) {
 // Only packet-ins are weaker than exactly once.
 func TestLevels(t *testing.T) {
 	a := New()
-	for typ, want := range map[uint8]app.Level{of13.TypePacketIn: app.Unordered, of13.TypePortStatus: app.ExactlyOnce} {
-		if l, ok := a.Level(typ); l != want || !ok {
-			t.Errorf("%s is handled %v, %v; want %v", of13.TypeName(typ), ok, l, want)
-		}
-	}
-}
-
-func TestProbe(t *testing.T) {
-	p := at(0x123456789abcdef0, 0xff00)
-	frame := appendProbe(nil, p)
-	if got, ok := parseProbe(append(frame, make([]byte, 20)...)); got != p || !ok || len(frame) != probeLen {
-		t.Errorf("%x reads as %v, %v", frame, got, ok)
-	}
-	for n := range frame {
-		if _, ok := parseProbe(frame[:n]); ok {
-			t.Errorf("%d bytes are a probe", n)
-		}
+	if l, ok := a.Level(of13.TypePacketIn); l != app.Unordered || !ok {
+		t.Errorf("packet-ins are handled %v, %v; want %v", ok, l, app.Unordered)
 	}
 }
 
@@ -324,53 +332,54 @@ func TestMatchFlow(t *testing.T) {
 	}
 }
 
-// Paths in random networks visit no switch twice, end where they should, and exist whenever there is one.
+// Paths visit no switch twice, end where they should, and exist whenever there is one.
 func TestPaths(t *testing.T) {
 	for size := 2; size < 12; size++ {
-		g := ring(size)
+		g := ring(t, size)
 		for from := range app.Switch(size) {
 			for to := range app.Switch(size) {
 				for range 20 {
-					walk(t, g, from+1, to+1, g.detour(from+1, to+1))
+					walk(t, from+1, to+1, detour(g, from+1, to+1))
 				}
-				if path := g.shortest(nil, from+1, to+1); len(path) > size/2 {
+				if path := shortest(g, from+1, to+1); len(path) > size/2 {
 					t.Errorf("the shortest path from %d to %d of %d is %v", from+1, to+1, size, path)
 				}
 			}
 		}
 	}
-	if g := ring(3); g.detour(1, 9) != nil || g.detour(9, 1) != nil || g.shortest(nil, 1, 9) != nil {
+	if g := ring(t, 3); detour(g, 1, 9) != nil || detour(g, 9, 1) != nil || shortest(g, 1, 9) != nil {
 		t.Error("a path to a switch that is not there")
+	}
+	if g, _ := paths.NewGraph(nil, nil); detour(g, 1, 2) != nil {
+		t.Error("a path without a network")
 	}
 }
 
 // ring joins port 1 of each switch with port 2 of the next.
-func ring(size int) graph {
-	return newGraph(1, func(yield func(app.PortOf, app.PortOf) bool) {
-		for i := range size {
-			next := app.Switch((i+1)%size + 1)
-			if !yield(at(app.Switch(i+1), 1), at(next, 2)) || !yield(at(next, 2), at(app.Switch(i+1), 1)) {
-				return
-			}
-		}
-	})
+func ring(t *testing.T, size int) *paths.Graph {
+	t.Helper()
+	var switches []app.Switch
+	var links []paths.Link
+	for i := range size {
+		here, next := app.Switch(i+1), app.Switch((i+1)%size+1)
+		switches = append(switches, here)
+		links = append(links, paths.Both(paths.End(at(here, 1)), paths.End(at(next, 2)), 1)...)
+	}
+	g, err := paths.NewGraph(switches, links)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
 }
 
-func walk(t *testing.T, g graph, from, to app.Switch, path []app.PortOf) {
+func walk(t *testing.T, from, to app.Switch, path []paths.Link) {
 	t.Helper()
-	seen := map[app.Switch]bool{}
-	now := from
-	for _, p := range path {
-		if p.Switch != now || seen[now] {
+	seen, now := map[app.Switch]bool{}, from
+	for _, l := range path {
+		if l.From.Switch != now || seen[now] {
 			t.Fatalf("from %d to %d: path %v", from, to, path)
 		}
-		seen[now] = true
-		for _, h := range g.hops[g.index[now]] {
-			if h.out == p {
-				now = g.switches[h.next]
-				break
-			}
-		}
+		seen[now], now = true, l.To.Switch
 	}
 	if now != to || seen[to] {
 		t.Fatalf("from %d to %d: path %v ends at %d", from, to, path, now)

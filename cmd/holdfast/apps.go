@@ -40,6 +40,7 @@ var requirements = map[string][]string{
 	"liveness": {"topology"},
 	"edge":     {"topology"},
 	"recovery": {"topology", "liveness", "edge"},
+	"valiant":  {"topology", "edge"},
 }
 
 func applicationNames() []string { return slices.Sorted(maps.Keys(applications)) }

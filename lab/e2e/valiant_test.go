@@ -28,10 +28,6 @@ func TestValiant(t *testing.T) {
 		links = append(links, vswitch.Connect(ring[i].Port(1), ring[(i+1)%size].Port(2)))
 	}
 	s.waitUp(size)
-	for _, l := range links { // so that probes find them, whenever they were joined
-		l.SetUp(false)
-		l.SetUp(true)
-	}
 	alice := vswitch.NewHost(of13.MAC{2, 0, 0, 0, 0, 1}, [4]byte{10, 0, 0, 1})
 	bob := vswitch.NewHost(of13.MAC{2, 0, 0, 0, 0, 2}, [4]byte{10, 0, 0, 2})
 	vswitch.Connect(ring[0].Port(3), alice)
@@ -42,6 +38,7 @@ func TestValiant(t *testing.T) {
 		t.Helper()
 		for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
 			seq++
+			alice.Resolve(bob.IPv4) // so that topology hears of both
 			alice.Ping(bob.MAC, bob.IPv4, seq)
 			wait := time.After(200 * time.Millisecond)
 			for waiting := true; waiting; {
