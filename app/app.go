@@ -1,8 +1,7 @@
-// Package app is what applications import, and all they need of Holdfast: an App has
-// typed tables and handlers; a handler gets one message and a transaction. It is written
-// as if one controller that never fails ran the whole network. What a handler writes,
-// sends, emits and sets happens after it returned nil, all of it and exactly once,
-// whichever controllers die meanwhile; if it fails or panics, none of it happens.
+// Package app is the API of applications, and all of Holdfast that they import. An App has typed tables and handlers. A
+// handler receives one message and a transaction. It is written as if one controller that never fails ran the whole
+// network. The writes, commands, emitted messages and timers of a handler take effect after it returned nil: all of
+// them, exactly once, whichever controllers die meanwhile. If it returns an error or panics, none of them takes effect.
 //
 //	func New() *app.App {
 //		a := app.New("learning")
@@ -13,13 +12,12 @@
 //		return a
 //	}
 //
-// Handlers run on the leader only, one at a time, and need not be deterministic. They keep
-// no state outside tables: what is in a variable is gone with the leader.
+// Handlers run only on the leader, one at a time, and need not be deterministic. They keep their state in tables: what
+// is in a variable is lost with the leader.
 //
-// The model is Beehive's (SOSR 2014 demo; applications as handlers over dictionaries): a
-// handler says which cells a message needs, and messages whose cells intersect are
-// handled one after the other, wherever that is. A handler that touches another cell fails.
-// It is not the runtime: that is ledger, below it.
+// The model is Beehive's (applications as handlers over dictionaries): a handler declares which cells a message needs,
+// and messages whose cells intersect are handled one after the other. A handler that touches another cell fails. This
+// package is not the runtime: that is package ledger.
 package app
 
 import (

@@ -10,20 +10,20 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// Level is how much holds of a message, and of the commands that it causes, when the leader dies or another takes over.
+// Level is the guarantee for a message, and for the commands that it causes, when the leader dies or changes.
 // What handlers write to tables and timers is replicated at every level.
 type Level = ledger.Level
 
-// The levels, weakest first. Each has what those before it have.
+// The levels, weakest first. Each includes the guarantees of those before it.
 const (
-	// Unordered: processed and answered at once. The next leader may process it again.
+	// Unordered: the message is processed, and its commands are sent, at once. The next leader may process it again.
 	Unordered = ledger.Unordered
-	// Reliable: the message is in the log before whoever keeps it for the switch forgets it. It is answered at
-	// once, and again if another leads before it is in the log. An answer that did not leave until then is lost.
+	// Reliable: the message is logged before the agent discards it. Its commands are sent at once, and again if another
+	// controller becomes leader before the message is logged. Commands that were not sent by then are lost.
 	Reliable = ledger.Reliable
-	// Ordered: commands leave when it is decided that the message was processed, where, and how it ended: at most once.
+	// Ordered: commands are sent, at most once, after the message and the outcome of its handler are committed.
 	Ordered = ledger.Ordered
-	// ExactlyOnce: commands are in the log too, and each is executed once. The default.
+	// ExactlyOnce: commands are logged too, and each is executed exactly once. The default.
 	ExactlyOnce = ledger.ExactlyOnce
 )
 
@@ -41,8 +41,7 @@ var levelled = map[string]uint8{
 	"reply": of13.TypeMultipartReply, "barrier_reply": of13.TypeBarrierReply, "refused": openflow.TypeError,
 }
 
-// SetLevel is At for whoever runs the application: message is packet_in, port_status, flow_removed, reply,
-// barrier_reply or refused.
+// SetLevel is At for operators: message is packet_in, port_status, flow_removed, reply, barrier_reply or refused.
 func (a *App) SetLevel(message string, l Level) error {
 	typ, ok := levelled[message]
 	switch {

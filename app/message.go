@@ -84,12 +84,12 @@ func (b *BarrierReply) decode(in *ledger.Input) error {
 	return nil
 }
 
-// Refused is a switch's error in answer to a command of this application. A switch without
-// agent that takes bundles executes nothing of what the transaction sent it, then.
+// Refused is a switch's error in answer to a command of this application. A switch without an agent that supports
+// bundles then executes no command of the transaction.
 type Refused struct {
 	Switch  Switch
 	XID     uint32
-	Command []byte // that the switch refused, a whole message; nil if it is not known any more
+	Command []byte // the refused command, a whole message; nil if it is no longer known
 	of13.Error
 }
 
@@ -99,8 +99,8 @@ func (r *Refused) decode(in *ledger.Input) error {
 	return r.Error.Decode(in.Message)
 }
 
-// SwitchUp says that a switch is there: new; back, with flow tables that are empty, or as they
-// were if only its agent had restarted; or within reach again with everything that it had.
+// SwitchUp says that a switch is connected: it is new; or it restarted, and its flow tables are empty; or its agent
+// restarted, and they are as they were; or it is reachable again, with everything that it had.
 type SwitchUp struct {
 	Switch   Switch
 	Features of13.FeaturesReply
@@ -128,7 +128,7 @@ func (u *SwitchUp) decode(in *ledger.Input) error {
 	return nil
 }
 
-// SwitchDown says that a switch is gone. Its flow tables are to be taken for lost.
+// SwitchDown says that a switch is down. Assume that its flow tables are lost.
 type SwitchDown struct {
 	Switch Switch
 	Reason experimenter.Reason

@@ -118,8 +118,8 @@ func (d *dictionary[V]) delete(tx *Tx, cell, field ledger.Key) {
 	tx.ledger.Delete(tx.ledger.Table(d.name), cell, field)
 }
 
-// must decodes a stored value. It panics, which fails the handler: the application's
-// release has changed the type of a table.
+// must decodes a stored value. It panics, which fails the handler, if another release of the application has stored a
+// value of another type.
 func (d *dictionary[V]) must(b []byte, cell ledger.Key) V {
 	v, err := d.parse(b)
 	if err != nil {

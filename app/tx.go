@@ -40,11 +40,11 @@ func (tx *Tx) FlowMod(to Switch, m of13.FlowMod) uint32 {
 // is the time to send what it needs.
 func (tx *Tx) Send(to Switch, m of13.Message) uint32 { return tx.ledger.Send(to, m) }
 
-// Now is the time in the ledger: it never goes back, also not from one leader to the next.
+// Now is the ledger time. It never goes back, not even when the leader changes.
 func (tx *Tx) Now() time.Time { return tx.ledger.Now() }
 
-// SetTimer sets, or sets anew, this application's timer of that name. A Timer message
-// comes once it is due, also if the leader has changed.
+// SetTimer sets or resets this application's timer of that name. A Timer message is delivered when it is due, also if
+// the leader has changed.
 func (tx *Tx) SetTimer(name string, after time.Duration, data []byte) error {
 	return tx.ledger.SetTimer(name, after, data)
 }
@@ -103,8 +103,7 @@ func (c *Cells) has(cell Cell) bool {
 	return false
 }
 
-// use fails the handler if it did not ask for the cell: with cells on many controllers it
-// would read a stranger's.
+// use fails the handler if it did not declare the cell: the cell might live on another controller.
 func (tx *Tx) use(c Cell) {
 	if !tx.allowed.has(c) {
 		panic(fmt.Sprintf("uses cell %s, which its cells function does not name: add it to Need(…)", c))

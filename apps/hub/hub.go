@@ -1,6 +1,5 @@
-// Package hub is the smallest application: every packet that reaches it leaves its switch
-// by all ports but the one it came in by. It keeps no state and installs no forwarding, so
-// that every packet takes the control path; that is what demonstrations want.
+// Package hub is the smallest application: it floods every packet. It keeps no state and installs no flow entries, so
+// every packet takes the control path, which is useful for demonstrations. It is not for networks with loops.
 package hub
 
 import (

@@ -1,6 +1,6 @@
-// Package learning is a layer-2 learning switch, for each switch by itself: it remembers
-// behind which port a source address was seen, installs a flow for known destinations
-// and floods what is for others. Networks with loops need a spanning tree beside it.
+// Package learning is a layer-2 learning switch, separate for each switch: it learns the port of each source address,
+// installs a flow for known destinations, and floods packets to others. It does not detect loops: such networks need a
+// spanning tree too.
 package learning
 
 import (

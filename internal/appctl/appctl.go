@@ -1,5 +1,5 @@
-// Package appctl speaks with a running ovs-vswitchd over its control socket, as ovs-appctl does, and reads what it
-// prints of BFD. It starts no process for that. What a switch is configured to do is in its database: package ovsdb.
+// Package appctl sends commands to a running ovs-vswitchd over its control socket, as ovs-appctl does but without
+// starting a process, and parses its output about BFD. It does not configure switches: package ovsdb does.
 package appctl
 
 import (
@@ -22,12 +22,12 @@ type Client struct {
 	limit time.Duration
 }
 
-// ErrRefused is in the chain of an error when the switch has answered, and refuses.
+// ErrRefused is wrapped by the error of a command that the switch refuses.
 var ErrRefused = errors.New("refused")
 
-// Dial connects to a control socket, such as /run/openvswitch/ovs-vswitchd.1234.ctl, or to that of the process that a
-// file such as /run/openvswitch/ovs-vswitchd.pid tells of, which is beside it. limit bounds how long the switch may
-// take to answer a call.
+// Dial connects to a control socket, such as /run/openvswitch/ovs-vswitchd.1234.ctl. Given a pid file, such as
+// /run/openvswitch/ovs-vswitchd.pid, it connects to the control socket of that process in the same folder. limit is how
+// long the switch may take to answer a call.
 func Dial(path string, limit time.Duration) (*Client, error) {
 	if name, ok := strings.CutSuffix(path, ".pid"); ok {
 		pid, err := os.ReadFile(path)

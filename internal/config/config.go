@@ -1,7 +1,6 @@
-// Package config reads the file that all controllers and agents of a cluster share: who the
-// controllers are, which applications run, and how long they wait for each other. It says
-// of every mistake where it is and what to do. It does not know which applications exist
-// (the caller hands in their names), nor does it open sockets or folders.
+// Package config reads the configuration file that all controllers and agents of a cluster share: the controllers, the
+// applications, and the timeouts. For every mistake it reports the line and the remedy. It does not know which
+// applications exist (the caller passes their names), and opens no sockets or folders.
 package config
 
 import (

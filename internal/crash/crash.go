@@ -1,16 +1,15 @@
-// Package crash names the points at which a leader may die (Ravana, figure 5) and, in
-// builds with the tag crashpoints, makes it die there: HOLDFAST_CRASH=point or point:n
-// kills the process with SIGKILL at the n-th passage; point:n:hang stops it with SIGSTOP.
-// HOLDFAST_CRASH_MARK names a file: of the processes that share it only the first to come so
-// far dies, having written its process id there. HOLDFAST_CRASH_AFTER names a file, too: passages count from when
-// it is there. Other builds compile At to nothing.
+// Package crash names the points at which a leader may die (Ravana, figure 5). In builds with the tag crashpoints it
+// can make the process die there: HOLDFAST_CRASH=point or point:n kills the process with SIGKILL at the n-th passage;
+// point:n:hang stops it with SIGSTOP. HOLDFAST_CRASH_MARK names a file that several processes share: only the first one
+// that reaches its point dies, after writing its process id to the file. HOLDFAST_CRASH_AFTER names a file: passages
+// count only once it exists. Other builds compile At to nothing.
 package crash
 
 // Point is a place in the life of a transaction.
 type Point string
 
 // The cases of figure 5. Execution precedes replication here, so (iii) is the last moment
-// before any command leaves. What has no commands does not pass (ii) and (iii).
+// before any command is sent. A transaction without commands does not pass (ii) and (iii).
 const (
 	BeforeReplicate Point = "before-replicate"  // (i) executed, not in the log
 	AfterCommit     Point = "after-commit"      // (ii) in the log, the switch not acknowledged

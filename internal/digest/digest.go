@@ -1,6 +1,6 @@
-// Package digest names messages by their content: by the log, where it holds no more of an event than that,
-// and by those who compare what switches said with the log. It is no protection against somebody who wants
-// two messages to have one name.
+// Package digest computes 64-bit digests of messages. The log contains only the digest of most events, and audits use
+// it to compare the messages of switches with the log. The function is not cryptographic: an attacker can construct two
+// messages with the same digest.
 package digest
 
 import (
@@ -15,9 +15,8 @@ import (
 // spread is odd, so that no two headers become one number.
 const spread = 0x9e3779b97f4a7c15
 
-// Of returns the digest of a message. It is part of the format of the log, and the same in every process. The
-// xid does not count, nor where a switch keeps the packet of a PACKET_IN: both may differ from one controller
-// to the next.
+// Of returns the digest of a message. It is part of the format of the log, and the same in every process. The xid and
+// the buffer id of a PACKET_IN are left out, because both may differ between controllers.
 func Of(msg []byte) uint64 {
 	if len(msg) < openflow.HeaderLen {
 		return xxhash.Sum64(msg)

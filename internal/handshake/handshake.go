@@ -1,7 +1,6 @@
-// Package handshake is the controller's half of the OpenFlow handshake, as a pure state
-// machine: HELLO and version negotiation (1.0, 1.3, 1.4, 1.5), features, ports. The agent uses it
-// toward its switches and southbound toward switches and agents. It does no I/O and
-// has no timeout: its caller bounds how long it may last.
+// Package handshake is the controller's side of the OpenFlow handshake, as a pure state machine: HELLO and version
+// negotiation (1.0, 1.3, 1.4, 1.5), features, ports. The agent uses it toward its switches, southbound toward switches
+// and agents. It does no I/O and has no timeout: its caller limits how long the handshake may take.
 package handshake
 
 import (
@@ -34,14 +33,14 @@ const maxEarly = 1 << 20
 // maxPorts bounds the PORT_DESC reply, so that with the features it fits one message.
 const maxPorts = openflow.MaxMessageLen - 128
 
-// HELLO settles on the highest version that both sides offer. So the later ones, which are translated, are offered
-// only to a switch that has no 1.3, once it has said so.
+// HELLO selects the highest version that both sides offer. So versions above 1.3, which are translated, are offered
+// only to a switch whose HELLO has shown that it does not support 1.3.
 var (
 	usual = of13.VersionsOf(openflow.Version10, openflow.Version13)
 	later = of13.VersionsOf(openflow.Version14, openflow.Version15)
 )
 
-// patience is for how many ticks the peer may leave the first word to us.
+// patience is for how many ticks this side waits for the peer's HELLO before it sends its own.
 const patience = 2
 
 // Handshake is the state of one connection. The zero value waits for HELLO, and answers it.
@@ -62,7 +61,7 @@ type Handshake struct {
 	tooMany bool          // the ports do not fit
 }
 
-// Tick is for about once a second. It appends HELLO if the peer seems to wait for that, before it says its own.
+// Tick is called about once a second. It appends HELLO if the peer seems to wait for that before it sends its own.
 func (h *Handshake) Tick(dst []byte) []byte {
 	if h.offered != 0 {
 		return dst
@@ -79,8 +78,8 @@ func (h *Handshake) offer(dst []byte, versions of13.Versions) []byte {
 	return hello.Append(dst, OwnXID)
 }
 
-// Restart appends the questions that begin the handshake anew on an open connection, after
-// HELLO. The answers to whatever was asked before come before those to these.
+// Restart appends the requests that repeat the handshake after HELLO on an open connection. Replies to earlier requests
+// arrive before the replies to these.
 func (h *Handshake) Restart(dst []byte) []byte {
 	h.Done, h.asked, h.Early = false, false, nil
 	return Bare(dst, h.Version, of13.TypeFeaturesRequest, featuresXID)

@@ -1,6 +1,6 @@
-// Package incident keeps a fault that repeats from filling the log: the first occurrence is
-// logged at once, further ones are counted, and the count goes with the next line, at the
-// earliest one period later. It is not a logger of its own: lines go to slog.
+// Package incident keeps a repeated fault from filling the log. The first occurrence is logged at once. Further ones
+// are counted, and the count is part of the next line, at least one period later. It is not a logger: it writes to
+// slog.
 package incident
 
 import (
@@ -35,7 +35,7 @@ func New(to *slog.Logger) *Log { return &Log{to: to, now: time.Now, keys: map[st
 // Warn logs a warning about the source that key names, unless there was a line just now.
 func (l *Log) Warn(key, msg string, args ...any) { l.log(slog.LevelWarn, key, msg, args) }
 
-// Info does the same for what is worth a line and no fault.
+// Info does the same for an event that is not a fault.
 func (l *Log) Info(key, msg string, args ...any) { l.log(slog.LevelInfo, key, msg, args) }
 
 func (l *Log) log(level slog.Level, key, msg string, args []any) {

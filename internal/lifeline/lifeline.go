@@ -1,4 +1,4 @@
-// Package lifeline starts child processes that do not outlive this one. It is not what watches or ends them.
+// Package lifeline starts child processes that do not outlive this one. It neither monitors nor stops them.
 package lifeline
 
 import (

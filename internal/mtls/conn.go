@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/internal/pki"
 )
 
-// Conn is one end of a connection over TLS. Its errors say what to do.
+// Conn is one end of a TLS connection. Its errors contain the remedy.
 type Conn struct {
 	*tls.Conn
 	raw  net.Conn
@@ -38,12 +38,12 @@ func (c *Conn) Write(b []byte) (int, error) {
 	return n, explain(err)
 }
 
-// Close closes the connection beneath without a word. The last words of TLS might wait for a
-// peer that does not read, while callers hold locks; and nothing depends on them, since whole messages
-// are all that counts above.
+// Close closes the TCP connection without TLS's close_notify. Sending that could block on a peer that does not read,
+// while the caller holds a lock. It is not needed, because messages contain their lengths, so a cut is detected without
+// it.
 func (c *Conn) Close() error { return c.raw.Close() }
 
-// Peer returns who is at the other end of a *Conn. The handshake must be over.
+// Peer returns the identity of the peer of a *Conn. The handshake must have finished.
 func Peer(conn net.Conn) (pki.Identity, error) {
 	c, ok := conn.(*Conn)
 	if !ok {
@@ -56,7 +56,7 @@ func Peer(conn net.Conn) (pki.Identity, error) {
 	return pki.Of(chain[0])
 }
 
-// Dial connects to an address at which there is somebody whom p takes.
+// Dial connects to an address, and requires that p accepts the peer.
 func (c *Credentials) Dial(ctx context.Context, address string, p Policy) (net.Conn, error) {
 	raw, err := new(net.Dialer).DialContext(ctx, "tcp", address)
 	if err != nil {
@@ -76,12 +76,12 @@ func (c *Credentials) Dial(ctx context.Context, address string, p Policy) (net.C
 	return conn, nil
 }
 
-// Listener makes of the connections that l accepts such as only those can use whom p takes. The
-// handshake is left to the first Read or Write, and to its deadline.
+// Listener wraps the connections of l in TLS, for peers that p accepts. The first Read or Write of a connection does
+// the handshake, under its own deadline.
 func (c *Credentials) Listener(l net.Listener, p Policy) net.Listener { return &listener{l, c, p, nil} }
 
-// TellingListener is Listener for a server that does not log why a connection ends, as that of
-// net/http: refusals are logged as those of what.
+// TellingListener is Listener for a server that does not log why a connection ends, such as that of net/http. It logs
+// refusals itself, as those of what.
 func (c *Credentials) TellingListener(l net.Listener, p Policy, what string) net.Listener {
 	incidents := incident.New(c.log)
 	return &listener{l, c, p, func(from net.Addr, err error) {
@@ -126,7 +126,7 @@ func (c *Credentials) config(usage x509.ExtKeyUsage, p Policy) *tls.Config {
 	}
 }
 
-// explain adds to an error of TLS what it means for who reads the log.
+// explain adds to an error of TLS what it means and what to do.
 func explain(err error) error {
 	var plain tls.RecordHeaderError
 	var op *net.OpError

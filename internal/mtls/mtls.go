@@ -1,7 +1,6 @@
-// Package mtls is TLS with certificates on both sides, for everything that Holdfast says over a
-// network. It reads certificate, key and authority from files, follows them when they change, and
-// tells who is at the other end. What that one may do its caller says, by a Policy. Package pki makes
-// certificates, and knows how they name their holders.
+// Package mtls is TLS with certificates on both sides, for all network connections of Holdfast. It reads certificate,
+// key and authorities from files, reloads them when they change, and identifies the peer. The caller decides what a
+// peer may do, by a Policy. Package pki issues certificates, and defines how they name their holders.
 package mtls
 
 import (
@@ -22,15 +21,16 @@ import (
 
 // Files are what a process needs, as PEM.
 type Files struct {
-	CA   string // authorities that are believed; several while one replaces another
+	CA   string // trusted authorities; several while one replaces another
 	Cert string // the process's own certificate, and any between it and the authority
 	Key  string // of Cert
 }
 
-// Policy says whether somebody may be what a certificate is shown for; else the error tells why not.
+// Policy checks the identity in a peer's certificate. It returns nil if the peer is accepted, else an error with the
+// reason.
 type Policy func(pki.Identity) error
 
-// Role is the policy that takes everybody of these roles.
+// Role is the policy that accepts all holders with one of these roles.
 func Role(roles ...pki.Role) Policy {
 	return func(id pki.Identity) error {
 		if slices.Contains(roles, id.Role) {
@@ -46,7 +46,7 @@ func Role(roles ...pki.Role) Policy {
 	}
 }
 
-// Only is the policy that takes one holder.
+// Only is the policy that accepts one holder.
 func Only(want pki.Identity) Policy {
 	return func(id pki.Identity) error {
 		if id == want {
@@ -64,7 +64,7 @@ const (
 	warnEvery  = 24 * time.Hour
 )
 
-// Credentials are a process's own certificate and whom it believes, as the files say at each
+// Credentials are the certificate of this process and the authorities that it trusts, as the files contain them at each
 // handshake. Safe for concurrent use.
 type Credentials struct {
 	files Files
@@ -89,9 +89,8 @@ type material struct {
 	roots *x509.CertPool
 }
 
-// Load reads the files. The certificate must be signed by the authority, still be valid, and pass own,
-// now and when the files have changed; when it then does not, that is logged, and what was read
-// before stays in use.
+// Load reads the files. The certificate must be signed by the authority, be valid, and pass own. This is checked again
+// when the files have changed; if the check then fails, the error is logged and the previous contents stay in use.
 func Load(files Files, own Policy, log *slog.Logger) (*Credentials, error) {
 	c := &Credentials{files: files, own: own, log: log, now: time.Now}
 	if err := c.look(); err != nil {
@@ -100,8 +99,8 @@ func Load(files Files, own Policy, log *slog.Logger) (*Credentials, error) {
 	return c, nil
 }
 
-// Watch looks at the files now and then until ctx ends, so that a process whose connections last for a
-// year warns of a certificate that expires.
+// Watch checks the files from time to time until ctx ends, so that a process with long-lived connections warns before
+// its certificate expires.
 func (c *Credentials) Watch(ctx context.Context) {
 	t := time.NewTicker(watchEvery)
 	defer t.Stop()
@@ -126,7 +125,8 @@ func (c *Credentials) material() *material {
 	return c.current
 }
 
-// look reads the files if they have changed, and again until it succeeds. mu is held, or nobody else has c.
+// look reads the files if they have changed, and again until that succeeds. The caller holds mu, or has the only
+// reference.
 func (c *Credentials) look() error {
 	now := c.now()
 	if since := now.Sub(c.looked); c.current != nil && since >= 0 && since < lookEvery {
@@ -146,7 +146,7 @@ func (c *Credentials) look() error {
 	}
 	if leaf := c.current.cert.Leaf; leaf.NotAfter.Sub(now) < expiring && now.Sub(c.warned) >= warnEvery {
 		c.warned = now
-		c.log.Warn("the certificate expires soon, and then nobody takes it: renew it, by `holdfast pki renew` or "+
+		c.log.Warn("the certificate expires soon, and will then be refused: renew it, by `holdfast pki renew` or "+
 			"where it is from",
 			"certificate", c.files.Cert, "expires", leaf.NotAfter)
 	}
@@ -188,7 +188,7 @@ func (f Files) read(now time.Time, own Policy) (*material, error) {
 	return m, nil
 }
 
-// verify returns who a chain of certificates, the holder's first, is of.
+// verify returns the identity of a chain of certificates, the holder's first.
 func verify(chain []*x509.Certificate, roots *x509.CertPool, usage x509.ExtKeyUsage, now time.Time,
 	p Policy) (pki.Identity, error) {
 	between := x509.NewCertPool()
@@ -215,7 +215,7 @@ func refusal(leaf *x509.Certificate, err error) error {
 	return fmt.Errorf("certificate %q is refused: %w", leaf.Subject, err)
 }
 
-// remedy adds to what is wrong with a certificate what to do.
+// remedy adds to an error about a certificate what to do.
 func remedy(err error, leaf *x509.Certificate) error {
 	var unknown x509.UnknownAuthorityError
 	var invalid x509.CertificateInvalidError

@@ -1,7 +1,6 @@
-// Package ofconn moves OpenFlow messages over a stream in batches: one read returns all
-// whole messages that arrived, one write sends all that were queued meanwhile. It knows
-// the framing and nothing of what the messages mean. Southbound, agent and vswitch put
-// their protocol cores behind it.
+// Package ofconn transfers OpenFlow messages over a stream in batches: one read returns all complete messages that have
+// arrived, and one write sends all that were queued meanwhile. It knows the framing and not the meaning of messages.
+// Southbound, agent and vswitch connect their protocol cores to it.
 package ofconn
 
 import (
@@ -124,9 +123,8 @@ type Writer struct {
 	done   chan struct{} // closed when the goroutine has ended
 }
 
-// NewWriter starts a writer to conn. Its queue holds limit bytes (and one batch more on
-// its way); a write that takes longer than timeout fails the writer. written,
-// which may be nil, is what Mark needs.
+// NewWriter starts a writer to conn. Its queue holds limit bytes, in addition to the batch that is being written. A
+// write that takes longer than timeout fails the writer. written is called for Mark; it may be nil.
 func NewWriter(conn net.Conn, limit int, timeout time.Duration, written func(mark uint64)) *Writer {
 	w := &Writer{conn: conn, limit: limit, timeout: timeout, written: written,
 		wake: make(chan struct{}, 1), done: make(chan struct{})}
@@ -149,8 +147,8 @@ func (w *Writer) Send(parts ...[]byte) error {
 	return nil
 }
 
-// Mark has written called with mark, or with a later one, from the writer's goroutine as
-// soon as everything is written that was queued before.
+// Mark makes the writer call written with mark, or with a later one, from its goroutine, as soon as everything that was
+// queued before is written.
 func (w *Writer) Mark(mark uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

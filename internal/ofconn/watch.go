@@ -11,10 +11,9 @@ import (
 // ErrSilent says that the peer sent nothing for the time that a Watched allows.
 var ErrSilent = errors.New("the peer is silent")
 
-// Watched reads from a connection and takes a peer for dead that sends nothing for
-// SilentAfter while it is being read. The caller sees to it that a live peer has
-// something to say, by echo requests. Time between reads does not count: a reader that
-// is held up does not blame the peer. One goroutine may read; Heard is for all.
+// Watched reads from a connection, and fails if the peer sends nothing for SilentAfter during a read. The caller sends
+// echo requests, so that a live peer always answers. Time between reads does not count, so a delay of the reader is not
+// taken for silence of the peer. Only one goroutine may read; Heard is safe for concurrent use.
 type Watched struct {
 	conn        net.Conn
 	silentAfter time.Duration
@@ -27,7 +26,7 @@ func NewWatched(conn net.Conn, silentAfter time.Duration) *Watched {
 	return &Watched{conn: conn, silentAfter: silentAfter}
 }
 
-// Heard counts the reads that returned something. If it does not change, nothing came.
+// Heard counts the reads that returned data.
 func (w *Watched) Heard() uint64 { return w.heard.Load() }
 
 // Read implements io.Reader. It fails with ErrSilent.

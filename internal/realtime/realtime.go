@@ -1,8 +1,9 @@
-// Package realtime is for work that must be done at its time: the priority of threads and processes (SCHED_FIFO), the
-// kernel's own clock, and a sleep that keeps to it. It measures nothing, and schedules nothing itself.
+// Package realtime is for work with deadlines: it sets the real-time priority of threads and processes (SCHED_FIFO),
+// reads the kernel's monotonic clock, and sleeps until a time of that clock. It measures and schedules nothing itself.
 //
-// All threads of a process of Go need the priority, not only the one with the work: that waits now and then for another
-// one's lock, and that one, if it is ordinary, waits for a processor. Measured beside switches with priority: 0.8 s.
+// All threads of a Go process need the priority, not only the one that does the work. That one sometimes waits for a
+// lock of another thread, which without priority waits for a processor: 0.8 s were measured beside switches with
+// priority.
 package realtime
 
 import (
@@ -19,12 +20,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Highest is the priority of whom nobody delays but the kernel, or who runs this machine. The kernel's own threads have
-// 50 and more.
+// Highest is the highest priority to use: only threads of the kernel, which have 50 and more, go before it.
 const Highest = 99
 
-// SetThread gives a thread, 0 for the calling one, a priority of 1 to Highest: it goes before all that has less, or
-// none. It needs CAP_SYS_NICE.
+// SetThread gives a thread a priority from 1 to Highest; 0 is the calling thread. It runs before all threads with a
+// lower priority or none. This needs CAP_SYS_NICE.
 func SetThread(tid, priority int) error {
 	if err := unix.SchedSetAttr(tid, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO,
 		Priority: uint32(priority)}, 0); err != nil {
@@ -33,7 +33,7 @@ func SetThread(tid, priority int) error {
 	return nil
 }
 
-// SetProcess gives it to all threads of a process, and so to those that they start.
+// SetProcess gives a priority to all threads of a process; threads that they start inherit it.
 func SetProcess(pid, priority int) error {
 	for seen := map[int]bool{}; ; { // until there is none that one without priority may have started meanwhile
 		threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
@@ -60,16 +60,16 @@ func SetProcess(pid, priority int) error {
 	}
 }
 
-// Now is the time of the clock that SleepUntil goes by. It never goes back.
+// Now is the time of the clock that SleepUntil uses. It never goes back.
 func Now() time.Duration {
 	var t unix.Timespec
 	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &t) // there always is one
 	return time.Duration(t.Nano())
 }
 
-// SleepUntil sleeps until Now is t. A sleep of Go's is a millisecond long or more. The thread keeps its place in Go's
-// scheduler meanwhile, so lock it, and AddProcessors one for it if it sleeps most of the time. The error is EINTR after
-// a signal.
+// SleepUntil sleeps until Now is t; time.Sleep takes at least a millisecond. The thread keeps its place in Go's
+// scheduler meanwhile. So lock the goroutine to it, and call AddProcessors(1) if it sleeps most of the time. The error
+// is EINTR after a signal.
 func SleepUntil(t time.Duration) unix.Errno {
 	at := unix.NsecToTimespec(int64(t))
 	_, _, errno := unix.RawSyscall6(unix.SYS_CLOCK_NANOSLEEP, unix.CLOCK_MONOTONIC, unix.TIMER_ABSTIME,
@@ -79,7 +79,7 @@ func SleepUntil(t time.Duration) unix.Errno {
 
 var processors sync.Mutex // to change their number
 
-// AddProcessors has Go run n goroutines more at a time, or fewer if n is negative. It is safe for concurrent use.
+// AddProcessors makes Go run n more goroutines in parallel, or fewer if n is negative. Safe for concurrent use.
 func AddProcessors(n int) {
 	processors.Lock()
 	defer processors.Unlock()

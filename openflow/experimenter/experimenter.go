@@ -1,8 +1,8 @@
 // Package experimenter holds Holdfast's own messages between an agent and a controller.
 // They are OpenFlow EXPERIMENTER messages (type 4, VENDOR in 1.0, where the layout is the
-// same), so a capture still decodes: a block header numbers the ordinary messages that
-// follow it, and acknowledgements are cumulative, both ways. Who sends what when is in
-// docs/design/control-path.md. It is not the agent: no state, no I/O.
+// same), so captures still decode. A block header numbers the ordinary messages that follow
+// it, and acknowledgements are cumulative in both directions. docs/design/control-path.md
+// describes the protocol. This package only encodes and decodes: it has no state and does no I/O.
 package experimenter
 
 import (
@@ -53,7 +53,7 @@ type Attach struct {
 
 // Block numbers the messages that follow it: Count messages, Bytes long altogether, the
 // first with sequence First. Term is the leader's Raft term in COMMANDS, and 0 in EVENTS.
-// COMMANDS with First 0 have no sequence: the agent forwards each at once, and tells of none that it is done.
+// COMMANDS with First 0 are best-effort: the agent forwards each at once, and acknowledges none.
 type Block struct {
 	Term  uint64
 	Epoch uint64
@@ -77,12 +77,12 @@ type Reason uint32
 const (
 	ReasonConnectionLost     Reason = 1 // the switch closed its connection to the agent, or it broke
 	ReasonSilent             Reason = 2 // the switch did not answer echo requests
-	ReasonGarbage            Reason = 3 // the switch sent what is not OpenFlow
+	ReasonGarbage            Reason = 3 // the switch sent data that is not OpenFlow
 	ReasonStaleEpoch         Reason = 4 // the controllers know a newer epoch: begin one above Refuse.Epoch
 	ReasonDuplicateDatapath  Reason = 5 // another live agent or switch has this datapath id
 	ReasonUnsupportedVersion Reason = 6 // ProtocolVersion differs
 	ReasonUnreachable        Reason = 7 // the leader had no connection to the agent for the switch timeout
-	ReasonLostLog            Reason = 8 // the term that outdid the leader's is not of its log: begin anew with it
+	ReasonLostLog            Reason = 8 // the later term that the agent knows is not of this log: begin a new epoch
 )
 
 func (r Reason) String() string {
