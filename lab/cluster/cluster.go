@@ -165,9 +165,10 @@ func (c *Cluster) run(ctx context.Context) error {
 			return err
 		}
 	}
+	began := time.Now()
 	for _, a := range c.agents {
 		for !a.listens() {
-			if err := c.pause(ctx); err != nil {
+			if err := c.pause(ctx, began); err != nil {
 				return fmt.Errorf("wait for %s to listen: %w", a.name, c.WithLogs(err))
 			}
 		}
@@ -290,11 +291,13 @@ func (c *Cluster) Close() error {
 	return errors.Join(errs...)
 }
 
-// pollInterval is how often a wait looks again.
-const pollInterval = 5 * time.Millisecond
+// A wait looks again after a tenth of the time that it has taken so far, within these bounds: looking is work for the
+// processes that are waited for.
+const minPause, maxPause = 5 * time.Millisecond, 50 * time.Millisecond
 
 // WaitLeader waits for a controller that leads in the highest term, and returns it.
 func (c *Cluster) WaitLeader(ctx context.Context) (*Controller, error) {
+	began := time.Now()
 	for {
 		var leader *Controller
 		var term uint64
@@ -309,7 +312,7 @@ func (c *Cluster) WaitLeader(ctx context.Context) (*Controller, error) {
 		if leader != nil {
 			return leader, nil
 		}
-		if err := c.pause(ctx); err != nil {
+		if err := c.pause(ctx, began); err != nil {
 			return nil, fmt.Errorf("no controller leads: %w", c.WithLogs(err))
 		}
 	}
@@ -317,6 +320,7 @@ func (c *Cluster) WaitLeader(ctx context.Context) (*Controller, error) {
 
 // Wait polls the leader until ok, and returns its last status.
 func (c *Cluster) Wait(ctx context.Context, what string, ok func(Status) bool) (Status, error) {
+	began := time.Now()
 	for {
 		leader, err := c.WaitLeader(ctx)
 		if err != nil {
@@ -326,7 +330,7 @@ func (c *Cluster) Wait(ctx context.Context, what string, ok func(Status) bool) (
 		if err == nil && ok(s) {
 			return s, nil
 		}
-		if err := c.pause(ctx); err != nil {
+		if err := c.pause(ctx, began); err != nil {
 			return s, fmt.Errorf("waited for %s; the leader says %+v: %w", what, s, c.WithLogs(err))
 		}
 	}
@@ -335,7 +339,7 @@ func (c *Cluster) Wait(ctx context.Context, what string, ok func(Status) bool) (
 // WaitReady waits until every controller that runs could be the next master of n switches, with
 // nothing lost.
 func (c *Cluster) WaitReady(ctx context.Context, n int) error {
-	last := ""
+	last, began := "", time.Now()
 	for {
 		late := ""
 		for _, m := range c.controllers {
@@ -356,15 +360,15 @@ func (c *Cluster) WaitReady(ctx context.Context, n int) error {
 		if late == "" {
 			return nil
 		}
-		if err := c.pause(ctx); err != nil {
+		if err := c.pause(ctx, began); err != nil {
 			return fmt.Errorf("waited for %s to be in step: %w", cmp.Or(last, late), c.WithLogs(err))
 		}
 		last = late
 	}
 }
 
-// pause also notices a process that ended by itself.
-func (c *Cluster) pause(ctx context.Context) error {
+// pause is what a wait that began then does before it looks again. It also notices a process that ended by itself.
+func (c *Cluster) pause(ctx context.Context, began time.Time) error {
 	for _, n := range c.controllers {
 		if err := n.failed(); err != nil {
 			return err
@@ -378,7 +382,7 @@ func (c *Cluster) pause(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-time.After(pollInterval):
+	case <-time.After(min(max(time.Since(began)/10, minPause), maxPause)):
 		return nil
 	}
 }

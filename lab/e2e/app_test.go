@@ -13,6 +13,7 @@ import (
 
 // TestTimersSurviveFailover sets timers, kills the leader, and sees each ring once.
 func TestTimersSurviveFailover(t *testing.T) {
+	t.Parallel()
 	s := startSite(t, cluster.Config{Agents: 1, Apps: []string{"alarm"}})
 	s.connect()
 	sw := s.switches[0]
@@ -43,6 +44,7 @@ func TestTimersSurviveFailover(t *testing.T) {
 // TestFailingApplication shows that what a failing application did is as if not done, that the others
 // go on, and that the failure is in the log and in the audit.
 func TestFailingApplication(t *testing.T) {
+	t.Parallel()
 	s := startSite(t, cluster.Config{Agents: 1, Apps: []string{"fragile", "counter"}})
 	s.connect()
 	sw := s.switches[0]

@@ -101,6 +101,7 @@ func neverRead(t *testing.T, id openflow.DatapathID, conn net.Conn) {
 
 // TestBadInput lets switches misbehave, at the agent of a good switch and at the controller
 // to which another good switch is connected directly. Each gets one line in the log; the good ones notice nothing.
+// Nothing else runs beside it: its parts run side by side while its site does, and must not wait for a place.
 func TestBadInput(t *testing.T) {
 	// The good switch at the controller has no other to go to, so the leader must stay, however busy the machine is.
 	s := startSite(t, cluster.Config{Binary: plain, Agents: 1, Apps: []string{"hub"}, Election: 3 * time.Second})
@@ -222,6 +223,7 @@ func (p *pump) stop(t *testing.T, name string) {
 
 // TestBadConfig starts controllers from site files with mistakes.
 func TestBadConfig(t *testing.T) {
+	t.Parallel()
 	const site = `controllers:
   - {name: c1, peer: "127.0.0.1:1", openflow: "127.0.0.1:2", api: "127.0.0.1:3"}
 `

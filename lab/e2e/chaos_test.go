@@ -25,6 +25,7 @@ func TestChaos(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes a while")
 	}
+	t.Parallel()
 	seconds, seed := setting(t, "HOLDFAST_CHAOS_SECONDS", 25), setting(t, "HOLDFAST_CHAOS_SEED", rand.Uint64N(1e6))
 	t.Logf("HOLDFAST_CHAOS_SEED=%d", seed)
 	c := newChaos(seed)

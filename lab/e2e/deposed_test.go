@@ -14,6 +14,7 @@ import (
 // goes on it leads in its own eyes for as long as the election timeout, and agents connect to it that
 // were told of events which are not in its log. It must not take them for lost.
 func TestDeposedLeader(t *testing.T) {
+	t.Parallel()
 	c := newChaos(1)
 	c.start(t, 2*time.Second)
 	old := c.leader()

@@ -34,6 +34,7 @@ func fill(t *testing.T, name string) {
 // done at once is more than the ledger keeps for a switch.
 func TestFullEventBuffer(t *testing.T) {
 	notInShort(t)
+	t.Parallel()
 	for app, commands := range map[string]int{"hub": 1, "counter": apps.CounterCommands} {
 		t.Run(app, func(t *testing.T) {
 			t.Parallel()
@@ -73,6 +74,7 @@ func TestFullEventBuffer(t *testing.T) {
 // than the ledger keeps for a switch; its events count all the same.
 func TestBacklogOfDeadSwitch(t *testing.T) {
 	notInShort(t)
+	t.Parallel()
 	s := startSite(t, cluster.Config{Agents: 1})
 	s.connect()
 	for _, c := range s.Controllers() {
@@ -102,6 +104,7 @@ func TestBacklogOfDeadSwitch(t *testing.T) {
 // TestManySwitches has 256 switches at one agent, and kills the leader.
 func TestManySwitches(t *testing.T) {
 	notInShort(t)
+	t.Parallel()
 	s := startSite(t, cluster.Config{Agents: 1, Apps: []string{"hub"}})
 	const n = 256
 	for i := range n {
@@ -130,6 +133,7 @@ func TestManySwitches(t *testing.T) {
 
 // TestLargestMessages sends packet-ins of nearly 64 KiB, which are answered by packet-outs as long.
 func TestLargestMessages(t *testing.T) {
+	t.Parallel()
 	s := startSite(t, cluster.Config{Agents: 2, Apps: []string{"hub"}})
 	s.connect()
 	text := strings.Repeat("x", openflow.MaxMessageLen-100)
@@ -153,6 +157,7 @@ func TestLargestMessages(t *testing.T) {
 
 // TestGarbageEverywhere talks nonsense to every port of every controller while it works.
 func TestGarbageEverywhere(t *testing.T) {
+	t.Parallel()
 	s := startSite(t, cluster.Config{Agents: 2})
 	s.connect()
 	s.play(4, nil)

@@ -13,6 +13,7 @@ import (
 // than exactly once. Commands may be lost then, but what the application wrote counts each packet once: every
 // count that the switch hears of later is that of all packets.
 func TestLevelsSurviveFailover(t *testing.T) {
+	t.Parallel()
 	for _, level := range []string{"unordered", "reliable", "ordered"} {
 		t.Run(level, func(t *testing.T) {
 			s := startSite(t, cluster.Config{Agents: 1,

@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	}
 	code := 1
 	flag.Parse()
-	if err == nil {
+	if err == nil && !given("test.parallel") {
 		// tests that run side by side wait, most of the time; with many more, switches starve
 		err = flag.Set("test.parallel", "8")
 	}
@@ -47,6 +47,11 @@ func TestMain(m *testing.M) {
 		}
 	}
 	os.Exit(code)
+}
+
+func given(name string) (found bool) {
+	flag.Visit(func(f *flag.Flag) { found = found || f.Name == name })
+	return found
 }
 
 // race is "-race" if these tests run with the race detector: then the processes do as well.

@@ -58,6 +58,7 @@ func everyModeAnd(overTLS ...mode) []mode {
 // inModes runs a test in each mode, side by side: most of the time they wait. They run after the function that calls it
 // has returned.
 func inModes(t *testing.T, modes []mode, test func(t *testing.T, m mode)) {
+	t.Parallel()
 	for _, m := range modes {
 		t.Run(m.name, func(t *testing.T) {
 			if m.ovs && testing.Short() {
@@ -363,7 +364,7 @@ func (p *ovsPlayer) executed() (list [][]byte) {
 
 func (p *ovsPlayer) wait(n int) error {
 	have := 0
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(2 * time.Millisecond) {
+	for began := time.Now(); time.Since(began) < patience; lull(began) {
 		if have = len(p.tally.Executed(p.id)); have >= n {
 			return nil
 		}

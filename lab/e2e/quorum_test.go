@@ -33,6 +33,7 @@ func TestTwoOfThree(t *testing.T) {
 
 // TestOneOfThree leaves one controller alone, whose agent is watched: nothing leaves it.
 func TestOneOfThree(t *testing.T) {
+	t.Parallel()
 	s := startSite(t, cluster.Config{})
 	w := s.connectWatched(2)
 	s.play(6, nil)
@@ -60,6 +61,7 @@ func TestOneOfThree(t *testing.T) {
 
 // TestCatchUp keeps a controller down while the others go on, and then makes it lead.
 func TestCatchUp(t *testing.T) {
+	t.Parallel()
 	t.Run("log", func(t *testing.T) {
 		s := startSite(t, cluster.Config{Agents: 2})
 		behind := s.fallBehind()

@@ -17,6 +17,7 @@ import (
 // dies, and the next one puts the third flow on the path that has room.
 func TestFlowAllocationStaysConsistent(t *testing.T) {
 	notInShort(t)
+	t.Parallel()
 	s := startSite(t, cluster.Config{Agents: 4, Apps: []string{"allocator"}})
 	v := newVnet(s)
 	v.startAll()
@@ -69,6 +70,7 @@ func TestFlowAllocationStaysConsistent(t *testing.T) {
 // log. The next one hears it all the same.
 func TestLinkDownSurvivesFailover(t *testing.T) {
 	notInShort(t)
+	t.Parallel()
 	const switches = 3
 	tr := newTrap(t, crash.BeforeReplicate, switches+1, false) // at the first event after they came up
 	s := startSite(t, cluster.Config{Agents: switches, Apps: []string{"rerouter"}, Env: tr.env})
@@ -96,6 +98,7 @@ func TestLinkDownSurvivesFailover(t *testing.T) {
 // overlapping rules, and knows nothing of their execution. Were they repeated, packets would reach h3; none does.
 func TestNoLeakWhenRulesAreReplaced(t *testing.T) {
 	notInShort(t)
+	t.Parallel()
 	newSite := func(t *testing.T) (*site, *trap) {
 		tr := newTrap(t, crash.AfterCommands, 2, false) // first come those of the start
 		s := startSite(t, cluster.Config{Agents: 1, Apps: []string{"redirect"}, Env: tr.env})

@@ -92,6 +92,7 @@ func talk(t *testing.T, from, to *station, a, b of13.MAC) {
 // agent is away and when it is back; then the controllers command the switch again.
 func TestAgentRestart(t *testing.T) {
 	notInShort(t)
+	t.Parallel()
 	t.Run("vswitch", func(t *testing.T) {
 		t.Parallel()
 		s := startSite(t, cluster.Config{Agents: 1, Apps: []string{"learning"}})
@@ -414,6 +415,7 @@ func smallDisk(t *testing.T, dir, name, bytes string) {
 // when there is room it is back by itself.
 func TestFullDisk(t *testing.T) {
 	notInShort(t)
+	t.Parallel()
 	for _, durability := range []string{"memory", "disk"} {
 		t.Run(durability, func(t *testing.T) {
 			t.Parallel()

@@ -20,6 +20,7 @@ import (
 // pings pass, and soon by flow entries.
 func TestRun(t *testing.T) {
 	notInShort(t)
+	t.Parallel()
 	r := needRyu(t)
 	lab := netlab.ForTest(t)
 	address := freeAddress(t, lab.Addr().String())

@@ -97,6 +97,7 @@ func (r *ryuSite) leftOut() (n int) {
 // operator hears.
 func TestRyuDivergence(t *testing.T) {
 	notInShort(t)
+	t.Parallel()
 	for _, from := range []string{"proc", "socket", "threads"} {
 		t.Run(from, func(t *testing.T) {
 			t.Parallel()

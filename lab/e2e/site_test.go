@@ -359,12 +359,18 @@ func lines(t *testing.T, file string, parts ...string) []string {
 // eventually polls until ok.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+	for began := time.Now(); time.Since(began) < patience; lull(began) {
 		if ok() {
 			return
 		}
 	}
 	t.Fatalf("waited %v for %s", patience, what)
+}
+
+// lull is between two looks of a wait that began then: a tenth of the time that it has taken so far, within bounds.
+// Looking is work, and those that are waited for have to do it.
+func lull(began time.Time) {
+	time.Sleep(min(max(time.Since(began)/10, 2*time.Millisecond), 50*time.Millisecond))
 }
 
 func writeFile(t *testing.T, name, text string) {

@@ -17,7 +17,8 @@ import (
 )
 
 // TestTrialIsPatient stops the agents just before the traffic ends, as a busy machine may: for a while
-// nothing moves and the controllers know of nothing to do, but there are packets on their way.
+// nothing moves and the controllers know of nothing to do, but there are packets on their way. It stops all agents that
+// it finds, so no other test runs beside it.
 func TestTrialIsPatient(t *testing.T) {
 	if testing.Short() {
 		t.Skip("is about measuring, and takes a while")

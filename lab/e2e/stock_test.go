@@ -18,6 +18,7 @@ import (
 func TestBundleRejected(t *testing.T) {
 	notInShort(t)
 	needOVS(t)
+	t.Parallel()
 	s := stockOVS.start(t, 2, cluster.Config{Apps: []string{"careless"}})
 	s.connect()
 	first, other := s.switches[0].(*ovsPlayer), s.switches[1].(*ovsPlayer)

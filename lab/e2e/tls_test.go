@@ -13,20 +13,9 @@ import (
 	"github.com/holdfast-sdn/holdfast/internal/mtls"
 	"github.com/holdfast-sdn/holdfast/internal/pki"
 	"github.com/holdfast-sdn/holdfast/lab/cluster"
-	"github.com/holdfast-sdn/holdfast/lab/failover"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
-
-// TestTrialTLS is TestTrial with everything over TLS.
-func TestTrialTLS(t *testing.T) { runTrial(t, failover.Config{TLS: true, Kills: 1}) }
-
-// TestTrialTLSOVS is the same with Open vSwitch, which brings TLS of its own.
-func TestTrialTLSOVS(t *testing.T) {
-	notInShort(t)
-	needOVS(t)
-	runTrial(t, failover.Config{OVS: true, TLS: true, Kills: 1})
-}
 
 // credentials are those of a holder whose certificate a folder's authority issues.
 func credentials(t *testing.T, dir string, role pki.Role, name string) *mtls.Credentials {

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"testing"
 	"time"
@@ -10,14 +11,31 @@ import (
 	"github.com/holdfast-sdn/holdfast/lab/netlab"
 )
 
-// TestTrial is the demo in small: hosts ping through packet-ins, and three leaders die.
-func TestTrial(t *testing.T) { runTrial(t, failover.Config{Kills: 3}) }
-
-// TestTrialOVS is the same with Open vSwitch.
-func TestTrialOVS(t *testing.T) {
-	notInShort(t)
-	needOVS(t)
-	runTrial(t, failover.Config{OVS: true, Kills: 3})
+// TestTrial is the demo in small: hosts ping through packet-ins, and leaders die; with agents and without, with
+// embedded switches and with Open vSwitches, with everything over TLS and without. The gate runs four of these eight:
+// of each two of the three choices they have all combinations.
+func TestTrial(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes a while, and says nothing that the shorter tests do not")
+	}
+	t.Parallel()
+	for i := range 8 {
+		stock, ovs, tls := i&1 > 0, i&2 > 0, i&4 > 0
+		if !everything && (stock != ovs) != tls {
+			continue
+		}
+		cfg := failover.Config{Stock: stock, OVS: ovs, TLS: tls, Kills: 3}
+		if tls {
+			cfg.Kills = 1
+		}
+		t.Run(fmt.Sprintf("stock=%v,ovs=%v,tls=%v", stock, ovs, tls), func(t *testing.T) {
+			if ovs {
+				needOVS(t)
+			}
+			t.Parallel()
+			runTrial(t, cfg)
+		})
+	}
 }
 
 func needOVS(t *testing.T) {
@@ -28,25 +46,6 @@ func needOVS(t *testing.T) {
 		}
 		t.Skip(err)
 	}
-}
-
-// The same without agents, and with everything over TLS.
-
-func TestTrialStock(t *testing.T) { runTrial(t, failover.Config{Stock: true, Kills: 3}) }
-func TestTrialStockTLS(t *testing.T) {
-	notInShort(t)
-	runTrial(t, failover.Config{Stock: true, TLS: true, Kills: 1})
-}
-
-func TestTrialStockOVS(t *testing.T) {
-	needOVS(t)
-	runTrial(t, failover.Config{Stock: true, OVS: true, Kills: 3})
-}
-
-func TestTrialStockTLSOVS(t *testing.T) {
-	notInShort(t)
-	needOVS(t)
-	runTrial(t, failover.Config{Stock: true, OVS: true, TLS: true, Kills: 1})
 }
 
 // TestTrialStockBarriers: switches without bundles lose nothing, and with each leader repeat a command at most.
@@ -77,6 +76,7 @@ func TestTrialStockBarriers(t *testing.T) {
 func TestThousandKills(t *testing.T) {
 	notInShort(t)
 	needOVS(t)
+	t.Parallel()
 	kills := int(setting(t, "HOLDFAST_KILLS", 5))
 	for name, stock := range map[string]bool{"agents": false, "stock": true} {
 		t.Run(name, func(t *testing.T) {
@@ -106,9 +106,7 @@ func TestThousandKills(t *testing.T) {
 
 // runTrial kills leaders while three switches send packets, and expects that nothing is lost or repeated.
 func runTrial(t *testing.T, cfg failover.Config) {
-	if testing.Short() {
-		t.Skip("takes a while, and says nothing that the shorter tests do not")
-	}
+	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 4*patience)
 	defer cancel()
 	cfg.Election = election

@@ -14,6 +14,7 @@ import (
 // also when a link is cut, and after the leader's death, which takes links and hosts from nobody.
 func TestValiant(t *testing.T) {
 	notInShort(t)
+	t.Parallel()
 	s := startSite(t, cluster.Config{Agents: 1, Apps: []string{"valiant"}})
 	const size = 4
 	var ring []*vswitch.Runner

@@ -17,6 +17,7 @@ import (
 // an agent and without, also when the leader dies.
 func TestOpenFlow14And15(t *testing.T) {
 	notInShort(t)
+	t.Parallel()
 	for _, version := range []string{"1.4", "1.5"} {
 		for _, mode := range []string{"agent", "stock"} {
 			t.Run(version+" "+mode, func(t *testing.T) { learnsIn(t, version, mode) })

@@ -11,8 +11,12 @@ import (
 	"time"
 )
 
-// stopTimeout is how long a daemon may take to end on its own.
-const stopTimeout = 3 * time.Second
+// A daemon may take so long to end on its own, and so long to be gone once it is killed: the kernel, which then takes
+// its network apart, is slow when it does so for many at a time.
+const (
+	stopTimeout = 3 * time.Second
+	killTimeout = 30 * time.Second
+)
 
 // process is a daemon that dies with us.
 type process struct {
@@ -91,12 +95,13 @@ func (p *process) end(sig syscall.Signal) error {
 	if p == nil {
 		return nil
 	}
-	for _, s := range []syscall.Signal{sig, syscall.SIGKILL} {
-		p.cmd.Process.Signal(s) // fails only if it has ended
+	for _, timeout := range []time.Duration{stopTimeout, killTimeout} {
+		p.cmd.Process.Signal(sig) // fails only if it has ended
 		select {
 		case <-p.ended:
 			return nil
-		case <-time.After(stopTimeout):
+		case <-time.After(timeout):
+			sig = syscall.SIGKILL
 		}
 	}
 	return fmt.Errorf("%s (pid %d) does not end", p.name, p.cmd.Process.Pid)
