@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 )
 
 func main() {
@@ -65,7 +66,7 @@ func usage(out io.Writer) {
 		if p.gate == nil {
 			where = "all"
 		}
-		fmt.Fprintf(out, "  %-8s %-10s %s\n", p.name, where, p.what)
+		fmt.Fprintf(out, "  %-9s %-10s %s\n", p.name, where, p.what)
 	}
 }
 
@@ -84,16 +85,7 @@ func gate(steps []step, out io.Writer) error {
 			}
 			ready = func() error { return nil }
 		}
-		errs = append(errs, stage(out, s.name, func() (string, error) {
-			if s.tests {
-				return "", t.run(out, s.env, s.args)
-			}
-			said, err := output(s.env, s.args...)
-			if err == nil && s.name == "gofmt" && said != "" {
-				err = errors.New("not formatted: run `gofmt -w` on these")
-			}
-			return said, err
-		}))
+		errs = append(errs, stage(out, s.name, func() (string, error) { return t.step(s, out) }))
 	}
 	for _, s := range t.skips() {
 		fmt.Fprintln(out, "skipped:", s)
@@ -102,6 +94,28 @@ func gate(steps []step, out io.Writer) error {
 		fmt.Fprintln(out, t.String())
 	}
 	return errors.Join(errs...)
+}
+
+// step runs a step, and what is to run beside it.
+func (t *tally) step(s step, out io.Writer) (string, error) {
+	if beside := s.beside; beside != nil {
+		s.beside = nil
+		var otherSaid string
+		var otherErr error
+		var other sync.WaitGroup
+		other.Go(func() { otherSaid, otherErr = t.step(*beside, out) })
+		said, err := t.step(s, out)
+		other.Wait()
+		return said + otherSaid, errors.Join(err, otherErr)
+	}
+	if s.tests {
+		return "", t.run(out, s.env, s.args)
+	}
+	said, err := output(s.env, s.args...)
+	if err == nil && s.name == "gofmt" && said != "" {
+		err = errors.New("not formatted: run `gofmt -w` on these")
+	}
+	return said, err
 }
 
 // needsMore says whether a step needs more than Go.

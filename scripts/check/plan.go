@@ -10,14 +10,20 @@ import (
 
 // step is one command, and a stage of its own in the output.
 type step struct {
-	name  string
-	env   []string // in addition to that of this process, as "NAME=value"
-	args  []string // the command
-	tests bool     // it is a run of go test, whose tests are counted
+	name   string
+	env    []string // in addition to that of this process, as "NAME=value"
+	args   []string // the command
+	tests  bool     // it is a run of go test, whose tests are counted
+	beside *step    // runs at the same time, as a part of this stage; may be nil
 }
 
 // String is the step as one types it.
 func (s step) String() string {
+	if s.beside != nil {
+		other := *s.beside
+		s.beside = nil
+		return s.String() + " &\n" + other.String()
+	}
 	words := slices.Clone(s.env)
 	for _, a := range s.args {
 		if strings.ContainsAny(a, " $|()^*{}") {
@@ -37,8 +43,8 @@ type part struct {
 // parts are the gate, and what is beyond it. Whatever a part leaves out in the gate it runs in test-all.
 var parts = []part{
 	{"lint", "format, go vet and staticcheck", lint, lint},
-	{"pure", "packages whose tests do not depend on real time, side by side", pure, pure},
-	{"timed", "packages whose tests measure real time, one after the other", timed, timedTwice},
+	{"packages", "most packages, side by side", untimed, untimedTwice},
+	{"timed", "packages whose tests measure milliseconds, one after the other", timed, timedTwice},
 	{"e2e", "controllers, agents and switches as processes: a representative of each matrix, or all of it", e2e,
 		e2eAll},
 	{"mutants", "the simulator, and the tests of streams, find each seeded bug", mutants, mutants},
@@ -86,36 +92,45 @@ type pkg struct {
 // endToEnd is the package whose tests start processes of the program itself.
 const endToEnd = "lab/e2e"
 
-// inRealTime are packages whose tests measure real time: milliseconds of a failover, of a detection of a silent peer.
-// Another package's load would make them fail. Those below are meant, too.
-var inRealTime = []string{"agent", "bfd", "cmd", "consensus", "controller", "lab/bench", "lab/cluster", "lab/failover",
-	"lab/outage", "ryu", "southbound"}
+// inRealTime are packages whose tests measure milliseconds: of a failover, of the detection of a dead link. Another
+// package's load would make them fail. Others wait, too, but with bounds of seconds.
+var inRealTime = []string{"bfd", "bfd/sentry", "cmd/holdfast", "consensus", "lab/bench", "lab/cluster", "lab/failover",
+	"lab/outage"}
 
-func (p pkg) timed() bool {
-	return slices.ContainsFunc(inRealTime, func(dir string) bool {
-		return p.path == dir || strings.HasPrefix(p.path, dir+"/")
-	})
-}
+// first are packages whose tests take long: they begin first, so that none is left over at the end.
+var first = []string{"python", "lab/sim", "lab/model", "controller", "ryu", "consensus/storage/disk"}
+
+func (p pkg) timed() bool { return slices.Contains(inRealTime, p.path) }
 
 // run is a run of go test. vet has seen the packages by then.
 func (t *tree) run(name string, packages []pkg, flags ...string) []step {
 	if len(packages) == 0 {
 		return nil
 	}
-	args := append([]string{"go", "test", "-json", "-vet=off", "-count=1", "-timeout=15m"}, flags...)
+	args := append([]string{"go", "test", "-json", "-vet=off", "-count=1"}, flags...)
+	if !slices.ContainsFunc(flags, func(f string) bool { return strings.HasPrefix(f, "-timeout=") }) {
+		args = append(args, "-timeout=15m")
+	}
 	for _, p := range packages {
 		args = append(args, "./"+p.path)
 	}
 	return []step{{name: name, args: args, tests: true}}
 }
 
-// among returns the packages that are so.
+// among returns the packages that are so, in the order in which they are to begin.
 func (t *tree) among(so func(pkg) bool) (list []pkg) {
 	for _, p := range t.packages {
 		if p.path != endToEnd && so(p) {
 			list = append(list, p)
 		}
 	}
+	rank := func(p pkg) int {
+		if i := slices.Index(first, p.path); i >= 0 {
+			return i
+		}
+		return len(first)
+	}
+	slices.SortStableFunc(list, func(a, b pkg) int { return rank(a) - rank(b) })
 	return list
 }
 
@@ -129,61 +144,59 @@ func lint(t *tree) []step {
 	}
 }
 
-// pure runs those that start goroutines with the race detector, and so once: it finds no less. Only packages that do
+// untimed runs those that start goroutines with the race detector, and so once: it finds no less. Only packages that do
 // less in a short run, which one with the race detector is, run both ways.
-func pure(t *tree) []step {
+func untimed(t *tree) []step {
+	return t.all("packages", false, func(p pkg) bool { return !p.timed() }, "-p=4")
+}
+
+// untimedTwice runs all of them without the race detector as well: then they are as fast as at a site.
+func untimedTwice(t *tree) []step {
+	return t.all("packages", true, func(p pkg) bool { return !p.timed() }, "-p=4")
+}
+
+func timed(t *tree) []step { return t.all("packages that measure time", false, pkg.timed, "-p=1") }
+
+func timedTwice(t *tree) []step { return t.all("packages that measure time", true, pkg.timed, "-p=1") }
+
+// all runs the packages that are so: those that start goroutines with the race detector, and all others, or really all,
+// without.
+func (t *tree) all(name string, twice bool, so func(pkg) bool, flag string) []step {
 	return append(
-		t.run("packages side by side", t.among(func(p pkg) bool {
-			return !p.timed() && (!p.concurrent || p.shorter)
-		}), "-p=4"),
-		t.run("packages side by side, race detector", t.among(func(p pkg) bool {
-			return !p.timed() && p.concurrent
-		}), "-p=4", "-race", "-short")...)
-}
-
-func timed(t *tree) []step {
-	return append(
-		t.run("packages in real time", t.among(func(p pkg) bool {
-			return p.timed() && (!p.concurrent || p.shorter)
-		}), "-p=1"),
-		timedRace(t)...)
-}
-
-// timedTwice runs all of them without the race detector, too: then all is as fast as at a site.
-func timedTwice(t *tree) []step {
-	return append(t.run("packages in real time", t.among(pkg.timed), "-p=1"), timedRace(t)...)
-}
-
-func timedRace(t *tree) []step {
-	return t.run("packages in real time, race detector", t.among(func(p pkg) bool {
-		return p.timed() && p.concurrent
-	}), "-p=1", "-race", "-short")
+		t.run(name, t.among(func(p pkg) bool { return so(p) && (twice || !p.concurrent || p.shorter) }), flag),
+		t.run(name+", race detector", t.among(func(p pkg) bool { return so(p) && p.concurrent }), flag, "-race",
+			"-short")...)
 }
 
 func (t *tree) e2e(name string, flags ...string) []step {
 	return t.run(name, []pkg{{path: endToEnd}}, flags...)
 }
 
-// raceRepresentatives are tests in which every kind of process does everything that it does side by side.
-const raceRepresentatives = "^(TestCrashPoint|TestTLSHangingLeader|TestAddAndRemoveControllers|TestPowerOff)$"
+// long are tests of sites that wait for timers of half a minute. They run beside the others from the start, so that
+// none is left over at the end.
+const long = "^Test(Ryu|Recovery|Run$)"
 
-func e2e(t *tree) []step {
-	return append(t.e2e("end to end"), t.e2e("end to end, race detector", "-race", "-short",
-		"-run="+raceRepresentatives)...)
-}
+// raceRepresentatives are tests in which every kind of process does all that it does side by side.
+const raceRepresentatives = "^Test(CrashPoint|AddAndRemoveControllers|PowerOff|TLSNewAuthority|GarbageEverywhere)$"
+
+func e2e(t *tree) []step { return t.ends("end to end", nil, nil, "-run="+raceRepresentatives) }
 
 func e2eAll(t *tree) []step {
-	steps := append(t.e2e("end to end, all combinations", "-timeout=60m"),
-		t.e2e("end to end, race detector", "-race", "-short", "-timeout=30m")...)
-	steps[0].env = []string{matrixAll}
-	return steps
+	return t.ends("end to end, all combinations", []string{matrixAll}, []string{"-timeout=60m"})
+}
+
+func (t *tree) ends(name string, env, flags []string, race ...string) []step {
+	steps := t.e2e(name, append(flags, "-parallel=4", "-skip="+long)...)
+	beside := t.e2e(name, append(flags, "-parallel=6", "-run="+long)...)
+	steps[0].env, beside[0].env, steps[0].beside = env, env, &beside[0]
+	return append(steps, t.e2e(name+", race detector", append(race, "-race", "-short", "-timeout=30m")...)...)
 }
 
 // matrixAll makes tests that run in one of several ways, or a choice of them, run in all.
 const matrixAll = "HOLDFAST_MATRIX=all"
 
 func mutants(t *tree) []step {
-	return t.run("seeded bugs", []pkg{{path: "lab/sim"}, {path: "stream"}}, "-tags=mutants", "-run=^TestMutants")
+	return t.run("the simulator finds each seeded bug", []pkg{{path: "lab/sim"}}, "-tags=mutants", "-run=^TestMutants")
 }
 
 func swarm(t *tree) []step {

@@ -19,10 +19,17 @@ func repository(t *testing.T) *tree {
 	return found
 }
 
-// has says whether a step runs the tests of a package, all of them.
+// has says whether a step runs the tests of a package, all of them: two steps that run side by side do if what one of
+// them skips is what the other runs.
 func (s step) has(p pkg) bool {
+	if s.beside != nil && slices.Contains(s.args, "-skip="+long) && slices.Contains(s.beside.args, "-run="+long) {
+		s.args = slices.DeleteFunc(slices.Clone(s.args), func(a string) bool { return a == "-skip="+long })
+	}
 	return s.tests && slices.Contains(s.args, "./"+p.path) && !slices.Contains(s.args, "-short") &&
-		!slices.ContainsFunc(s.args, func(a string) bool { return strings.HasPrefix(a, "-run") })
+		!slices.ContainsFunc(s.args, func(a string) bool {
+			return strings.HasPrefix(a, "-run") ||
+				strings.HasPrefix(a, "-skip")
+		})
 }
 
 // Nothing is lost between the gate and test-all: both run all tests of each package, the gate with the race detector
@@ -71,11 +78,11 @@ func TestEveryPackageIsInAPart(t *testing.T) {
 	}
 }
 
-// The packages of a folder that has another name now would not be timed any more.
-func TestRealTimeFoldersExist(t *testing.T) {
-	for _, dir := range inRealTime {
+// A package that has another name now would not be timed any more.
+func TestNamedPackagesExist(t *testing.T) {
+	for _, dir := range slices.Concat(inRealTime, first) {
 		if _, err := os.Stat(filepath.Join("..", "..", dir)); err != nil {
-			t.Errorf("%v: say in inRealTime what it is called now", err)
+			t.Errorf("%v: say in plan.go what it is called now", err)
 		}
 	}
 }

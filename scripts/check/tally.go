@@ -10,11 +10,14 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // tally counts tests over several runs of `go test`. A test that ran twice counts
-// once: failed if it failed once, skipped if it never ran to its end. The zero value is ready.
+// once: failed if it failed once, skipped if it never ran to its end. The zero value is ready. Two runs may go on at
+// the same time.
 type tally struct {
+	mu      sync.Mutex // guards results, and what is printed
 	results map[id]result
 }
 
@@ -52,9 +55,6 @@ func (t *tally) run(out io.Writer, env, args []string) error {
 
 // read takes the events of one run.
 func (t *tally) read(in io.Reader, out io.Writer) error {
-	if t.results == nil {
-		t.results = map[id]result{}
-	}
 	running := map[id]*strings.Builder{} // what unfinished tests and packages printed
 	lines := bufio.NewReader(in)
 	for {
@@ -74,6 +74,11 @@ func (t *tally) read(in io.Reader, out io.Writer) error {
 }
 
 func (t *tally) event(e event, running map[id]*strings.Builder, out io.Writer) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.results == nil {
+		t.results = map[id]result{}
+	}
 	test := id{e.Package, e.Test}
 	switch e.Action {
 	case "build-output":

@@ -115,3 +115,22 @@ func TestStage(t *testing.T) {
 		t.Errorf("printed %q", got)
 	}
 }
+
+// What runs beside a step is a part of it: its tests are counted, and its failure is that of the step.
+func TestStepsSideBySide(t *testing.T) {
+	module(t, map[string]string{"good/a_test.go": mixed, "bad/a_test.go": "package bad\nvar x int = \"text\"\n"})
+	tests := func(pkg string, beside *step) step {
+		return step{args: []string{"go", "test", "-json", pkg}, tests: true, beside: beside}
+	}
+	good, bad := tests("./good", nil), tests("./bad", nil)
+	for _, s := range []step{tests("./good", &bad), tests("./bad", &good)} {
+		var tests tally
+		var out strings.Builder
+		if _, err := tests.step(s, &out); err == nil {
+			t.Error("one of two fails, and this is no error")
+		}
+		if got, want := tests.String(), "3 passed, 1 failed, 1 skipped"; got != want {
+			t.Errorf("closing line %q, want %q", got, want)
+		}
+	}
+}
