@@ -47,7 +47,7 @@ var parts = []part{
 	{"timed", "packages whose tests measure milliseconds, one after the other", timed, timedTwice},
 	{"e2e", "controllers, agents and switches as processes: a representative of each matrix, or all of it", e2e,
 		e2eAll},
-	{"mutants", "the simulator, and the tests of streams, find each seeded bug", mutants, mutants},
+	{"mutants", "tests find each seeded bug", mutants, mutants},
 	{"swarm", "a thousand seeds of the simulator", nil, swarm},
 	{"graphs", "recovery in a hundred random networks", nil, graphs},
 	{"model", "the large configurations of the protocol's model", nil, model},
@@ -80,6 +80,7 @@ type tree struct {
 	path     string
 	packages []pkg    // those with tests
 	tagged   []string // packages with files that need a build tag
+	mutated  []pkg    // with seeded bugs, in a file mutants_test.go with the build tag mutants
 	targets  []target // fuzz targets
 }
 
@@ -196,7 +197,7 @@ func (t *tree) ends(name string, env, flags []string, race ...string) []step {
 const matrixAll = "HOLDFAST_MATRIX=all"
 
 func mutants(t *tree) []step {
-	return t.run("the simulator finds each seeded bug", []pkg{{path: "lab/sim"}}, "-tags=mutants", "-run=^TestMutants")
+	return t.run("seeded bugs", t.mutated, "-tags=mutants", "-run=^TestMutants")
 }
 
 func swarm(t *tree) []step {
@@ -249,6 +250,9 @@ func findTree() (*tree, error) {
 		p := pkg{path: strings.TrimPrefix(f[1], f[0]+"/"), concurrent: strings.Contains(f[4], "go.uber.org/goleak ")}
 		if f[5] != "" {
 			t.tagged = append(t.tagged, "./"+p.path)
+		}
+		if slices.Contains(strings.Fields(f[5]), "mutants_test.go") {
+			t.mutated = append(t.mutated, p)
 		}
 		files := strings.Fields(f[3])
 		for _, name := range files {

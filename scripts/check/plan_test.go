@@ -95,6 +95,11 @@ func TestTags(t *testing.T) {
 			t.Errorf("%s is not among those with build tags: %q", want, found.tagged)
 		}
 	}
+	for _, want := range []string{"lab/sim", "stream"} {
+		if !slices.ContainsFunc(found.mutated, func(p pkg) bool { return p.path == want }) {
+			t.Errorf("%s is not among those with seeded bugs: %v", want, found.mutated)
+		}
+	}
 }
 
 func TestPartsByName(t *testing.T) {
