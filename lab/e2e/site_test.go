@@ -230,7 +230,7 @@ func (s *site) exact() oracle.Result {
 }
 
 // compared waits until all is done and compares. Where timers go on, as those of LLDP do, something may be on its way
-// at any time: that is in order a moment later, and what is lost or repeated never is. So it tries again a few times if
+// at any time: that is in order a moment later, and what is lost or repeated never is. So it tries again for a while if
 // the result is not right.
 func (s *site) compared(right func(oracle.Result) bool) (r oracle.Result) {
 	s.t.Helper()
@@ -238,7 +238,7 @@ func (s *site) compared(right func(oracle.Result) bool) (r oracle.Result) {
 	if s.stock != nil {
 		compare = s.stock.tally.Compare
 	}
-	for range 10 {
+	for began := time.Now(); time.Since(began) < patience/3; time.Sleep(100 * time.Millisecond) {
 		s.inStep()
 		var err error
 		r, err = compare(s.AuditFiles())
@@ -246,7 +246,6 @@ func (s *site) compared(right func(oracle.Result) bool) (r oracle.Result) {
 		if right(r) {
 			break
 		}
-		time.Sleep(100 * time.Millisecond)
 	}
 	return r
 }
