@@ -8,6 +8,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/holdfast-sdn/holdfast/consensus/storage"
 	"github.com/holdfast-sdn/holdfast/consensus/wire"
 	"go.etcd.io/raft/v3"
 )
@@ -59,6 +60,9 @@ type Config struct {
 
 	// Dir keeps log and snapshots; "" keeps them in memory, for tests.
 	Dir string
+
+	// Storage keeps them in place of Dir, for simulations. The Node closes it.
+	Storage storage.Storage
 
 	// Fsync makes acknowledged entries survive a power failure. Without it the log is still a file: it survives the
 	// death of the process, but not that of the machine. Raft is then safe as long as at most a minority of the

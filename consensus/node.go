@@ -85,11 +85,15 @@ func Start(cfg Config) (*Node, error) {
 
 // open loads the log, and creates one if there is none.
 func open(cfg Config) (storage.Storage, storage.Saved, error) {
-	if cfg.Founded && !cfg.Join && !disk.Exists(cfg.Dir) { // before Open creates files there
+	if cfg.Storage == nil && cfg.Founded && !cfg.Join && !disk.Exists(cfg.Dir) { // before Open creates files there
 		return nil, storage.Saved{}, fmt.Errorf("%s: %w", cfg.Dir, ErrNoLog)
 	}
-	var store storage.Storage = new(storage.Memory)
-	if cfg.Dir != "" {
+	store := cfg.Storage
+	switch {
+	case store != nil:
+	case cfg.Dir == "":
+		store = new(storage.Memory)
+	default:
 		var err error
 		owner := disk.Owner{Cluster: cfg.Cluster, ID: cfg.ID}
 		if store, err = disk.Open(cfg.Dir, owner, cfg.Fsync, cfg.Logger); err != nil {

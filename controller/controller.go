@@ -41,7 +41,7 @@ type Config struct {
 	Hosted        *ryu.Config       // the host of applications of Ryu; nil if there are none
 	Identity      string            // of those applications, as ryu.Probe gives it
 	Duty          *Duty             // of the leader; nil for none
-	Audit         *audit.File       // what the ledger holds, record by record; nil for none
+	Audit         Auditor           // what the ledger holds; nil for none
 	Logger        *slog.Logger      // must be set
 }
 
@@ -66,6 +66,13 @@ type Controller struct {
 	err          error          // why the loop ended; read after done
 }
 
+// Auditor is given every committed entry, in the order of the log, before anything of it leaves, and is closed when the
+// controller ends. Its error ends the controller.
+type Auditor interface {
+	Append(index uint64, entry []byte) error
+	Close() error
+}
+
 // inboxSize bounds what sessions have for the loop. A session that finds it full waits, and
 // so does its switch.
 const inboxSize = 1024
@@ -81,6 +88,9 @@ func Start(cfg Config) (*Controller, error) {
 		inbox: make(chan item, inboxSize), ask: make(chan func()), heard: make(chan func()),
 		encoded: make(chan []byte, 1),
 		leads:   make(chan bool, 1), tended: make(chan struct{}), stop: make(chan struct{}), done: make(chan struct{}),
+	}
+	if c.cfg.Audit == nil {
+		c.cfg.Audit = (*audit.File)(nil) // does nothing
 	}
 	var runner replay.Runner
 	if cfg.Hosted != nil {

@@ -141,9 +141,11 @@ func assemble(ctx context.Context, cfg Config, me config.Controller) (controller
 		own.Duty = cfg.Duty(secure)
 	}
 	if cfg.Audit != "" {
-		if own.Audit, err = audit.Open(cfg.Audit); err != nil {
+		file, err := audit.Open(cfg.Audit)
+		if err != nil {
 			return own, fmt.Errorf("%w; name a file that can be written with --audit", err)
 		}
+		own.Audit = file
 	}
 	return own, nil
 }
@@ -154,6 +156,9 @@ func CloseUnused(cfg controller.Config) error {
 		if l != nil {
 			l.Close()
 		}
+	}
+	if cfg.Audit == nil {
+		return nil
 	}
 	return cfg.Audit.Close()
 }

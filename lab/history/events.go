@@ -24,6 +24,7 @@ type epochHistory struct {
 	unlogged fifo[told] // events that the agent has, and the log has not
 	events   uint64     // in the log
 	closed   bool       // the agent said SWITCH_DOWN
+	ragged   bool       // and may have dropped events just before it
 	lost     bool       // what is unlogged may stay so
 	over     bool       // for the agent: commands of it are void
 	ended    bool       // in the log: by SWITCH_DOWN, or by the ledger
@@ -95,6 +96,17 @@ func (s *switchHistory) close(epoch uint64, down fingerprint) error {
 	return nil
 }
 
+// end is close for a reason that is not known.
+func (s *switchHistory) end(epoch uint64, ragged bool) error {
+	if e := s.find(epoch); e != nil {
+		if e.over {
+			return nil // and nobody asks any more how it ended
+		}
+		e.ragged = ragged
+	}
+	return s.close(epoch, fingerprint{special: experimenter.TypeSwitchDown})
+}
+
 func (s *switchHistory) lose(epoch uint64) {
 	for _, e := range s.epochs {
 		if e.epoch <= epoch {
@@ -114,14 +126,23 @@ func (s *switchHistory) refuse(epoch uint64) error {
 
 // logEvent checks the next event of the log.
 func (s *switchHistory) logEvent(epoch, seq uint64, f fingerprint) error {
+	down := f.special == experimenter.TypeSwitchDown
+	if e := s.find(epoch); down && e != nil && e.ragged {
+		for e.unlogged.len() > 1 {
+			e.unlogged.pop()
+		}
+	}
 	want, err := s.next(epoch, seq, f)
 	if err != nil {
 		return err
 	}
+	if reasonless := (fingerprint{special: f.special}); down && want.fingerprint == reasonless {
+		want.fingerprint = f
+	}
 	if f != want.fingerprint {
 		return violated("switch %s, epoch %d: event %d is %v, but the agent had %v", s.id, epoch, seq, f, want)
 	}
-	s.logged.ended = f.special == experimenter.TypeSwitchDown
+	s.logged.ended = down
 	return nil
 }
 

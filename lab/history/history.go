@@ -120,6 +120,14 @@ func (h *History) Closed(id openflow.DatapathID, epoch uint64, reason string) {
 	}
 }
 
+// Ended: the agent left the connection of an epoch. SWITCH_DOWN is its last event, for a reason that nobody has seen.
+// Ragged: the agent left before there was nothing more to read, and may have dropped the end of what it had read.
+func (h *History) Ended(id openflow.DatapathID, epoch uint64, ragged bool) {
+	if !h.failed {
+		h.report(h.of(id).end(epoch, ragged))
+	}
+}
+
 // Lost: the agent died or forgot. What is not logged of this epoch and those before may be missing.
 func (h *History) Lost(id openflow.DatapathID, epoch uint64) {
 	if !h.failed {
@@ -268,6 +276,21 @@ func (h *History) Restored(node, index uint64, state []byte) {
 	h.report(err)
 }
 
+// Kept: a controller has a snapshot of its own.
+func (h *History) Kept(node, index uint64, state []byte) {
+	if h.failed {
+		return
+	}
+	position, err := h.log.position(index)
+	if err == nil {
+		err = h.shadow.compare(&h.log, position, state)
+	}
+	if err != nil {
+		err = fmt.Errorf("snapshot at entry %d, which controller %d keeps: %w", index, node, err)
+	}
+	h.report(err)
+}
+
 // Finish checks what must hold when all is done: what the replicas have, and in which epoch each
 // switch that is up lives.
 func (h *History) Finish(replicas map[uint64]Replica, live map[openflow.DatapathID]uint64) {
@@ -364,4 +387,19 @@ func (f fingerprint) String() string {
 		return f.special.String()
 	}
 	return fmt.Sprintf("a message of type %d, xid %#x, %d bytes", f.typ, f.xid, f.length)
+}
+
+// Quiet reports whether all commands of the log are executed, as far as they have to be.
+func (h *History) Quiet() bool {
+	for _, s := range h.switches {
+		if e := s.logged; e != nil && !e.ended && e.executed != e.commands {
+			return false
+		}
+	}
+	for _, s := range h.stock {
+		if e := s.logged; e != nil && !e.ended && (e.due.len() > 0 || len(e.asked) > 0) {
+			return false
+		}
+	}
+	return true
 }

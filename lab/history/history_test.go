@@ -438,7 +438,7 @@ func forged(n int, forge func(e entry) []byte) func(tape) tape {
 	return func(tp tape) tape {
 		i := tp.find("committed", 2*n)
 		old := tp[i].data
-		body := headerLen(old)
+		body := HeaderLen(old)
 		header, err := ledger.Walk(old[:body], nil)
 		if err != nil {
 			panic(err)

@@ -67,7 +67,7 @@ func (l *sharedLog) deliver(node, index, term uint64, data []byte) (fresh bool, 
 }
 
 func (l *sharedLog) append(node, index, term uint64, data []byte) error {
-	body := headerLen(data)
+	body := HeaderLen(data)
 	header, err := ledger.Walk(data[:body], nil)
 	if err != nil {
 		return violated("controller %d is handed entry %d: %v", node, index, err)
@@ -98,8 +98,8 @@ func (l *sharedLog) append(node, index, term uint64, data []byte) error {
 	return nil
 }
 
-// headerLen is how many bytes stand before the operations: a version, and three varints.
-func headerLen(data []byte) int {
+// HeaderLen is how many bytes stand before the operations: a version, and three varints.
+func HeaderLen(data []byte) int {
 	varints := 0
 	for i := 1; i < len(data); i++ {
 		if data[i] < 0x80 {
@@ -113,10 +113,17 @@ func headerLen(data []byte) int {
 
 // restore takes a controller to where a snapshot ends.
 func (l *sharedLog) restore(node, index uint64) (position int, err error) {
+	position, err = l.position(index)
+	if err == nil {
+		l.nodes[node] = position
+	}
+	return position, err
+}
+
+// position is that of the first entry after index.
+func (l *sharedLog) position(index uint64) (int, error) {
 	if index > l.last() {
 		return 0, violated("no controller was handed an entry after %d", l.last())
 	}
-	position = sort.Search(len(l.entries), func(i int) bool { return l.entries[i].index > index })
-	l.nodes[node] = position
-	return position, nil
+	return sort.Search(len(l.entries), func(i int) bool { return l.entries[i].index > index }), nil
 }

@@ -90,7 +90,7 @@ func TestReplicasAreEqual(t *testing.T) {
 		{"one differs", changed("finish", 0, func(c *call) { c.replicas[1] = Replica{Applied: 17, Snapshot: other} }),
 			`the final state of controller 1 is not that of its log: operation 6 is put of "siven" in echoer/seen`},
 		{"time differs", changed("finish", 0, func(c *call) {
-			at := headerLen(last)
+			at := HeaderLen(last)
 			c.replicas[0] = Replica{Applied: 17, Snapshot: append(header(ledger.Header{Time: 5}), last[at:]...)}
 		}), "the final state of controller 0 is not that of its log: the headers differ: 04 00 00 05"},
 	})

@@ -38,13 +38,13 @@ func (m *modelDisk) remember() error                                 { m.honest 
 func (m *modelDisk) restore() error                                  { m.log = m.honest; return nil }
 func (m *modelDisk) remove() error                                   { return nil }
 func (m *modelDisk) tear(batches []storage.Batch, r *rand.Rand) error {
-	return m.log.Save(beginning(batches, r))
+	return m.log.Save(Beginning(batches, r))
 }
 
-// beginning is what a log holds of the batches if writing them ended at a random record. Like storage/disk
+// Beginning is what a log holds of the batches if writing them ended at a random record. Like storage/disk
 // it writes the entries first and then one state for them all. A snapshot ends such a group, and
 // has a state of its own before the entries that follow it.
-func beginning(batches []storage.Batch, r *rand.Rand) []storage.Batch {
+func Beginning(batches []storage.Batch, r *rand.Rand) []storage.Batch {
 	records := 1
 	for _, b := range batches {
 		records += 1 + len(b.Entries)

@@ -1,0 +1,176 @@
+package shells
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/apps/hub"
+	"github.com/holdfast-sdn/holdfast/apps/learning"
+	"github.com/holdfast-sdn/holdfast/lab/census"
+	"github.com/holdfast-sdn/holdfast/lab/history"
+	"github.com/holdfast-sdn/holdfast/ledger"
+	"github.com/holdfast-sdn/holdfast/openflow"
+)
+
+// site is the network of one run.
+type site struct {
+	sc          Scenario
+	rand        *rand.Rand // of the goroutine that runs the scenario
+	net         *network
+	controllers []*controllerNode
+	agents      []*agentNode
+	switches    []*switchNode
+	began       time.Time
+	tasks       sync.WaitGroup // goroutines of the site itself
+	ctx         context.Context
+
+	mu        sync.Mutex // guards the fields below; held for checks only
+	h         *history.History
+	violation string
+	notes     []string // the last of what happened
+}
+
+const keepNotes = 60
+
+// newSite makes a network that has not begun. The goroutine that calls it must be in a bubble.
+func newSite(ctx context.Context, sc Scenario) *site {
+	s := &site{sc: sc, rand: rand.New(rand.NewPCG(sc.Seed, 4)), net: newNetwork(sc.Seed), began: time.Now(), ctx: ctx}
+	s.h = history.New(s.failed, s.applications, "", s.limits())
+	members := map[uint64]string{}
+	var addresses []string
+	for id := uint64(1); id <= uint64(sc.Controllers); id++ {
+		name := "c" + strconv.FormatUint(id, 10)
+		members[id] = name + ":7000"
+		addresses = append(addresses, name+":6653")
+		s.controllers = append(s.controllers, &controllerNode{s: s, at: &place{name: name}, id: id, members: members,
+			disk: newDisk(sc.Seed<<8 + id)})
+	}
+	for id := 1; id <= sc.Switches; id++ {
+		sw := &switchNode{s: s, at: &place{name: "s" + strconv.Itoa(id)}, id: openflow.DatapathID(id), dials: addresses,
+			ports: 1 + sc.Switches, cables: map[int]far{}}
+		if !sc.stock(id) {
+			name := "a" + strconv.Itoa(id)
+			a := &agentNode{s: s, at: &place{name: name}, controllers: addresses, sw: sw}
+			sw.agent, sw.dials = a, []string{name + ":6633"}
+			s.agents = append(s.agents, a)
+		}
+		if id > 1 { // the network is a tree
+			up := s.switches[s.rand.IntN(len(s.switches))]
+			up.cables[id], sw.cables[2] = far{sw, 2}, far{up, id}
+		}
+		s.switches = append(s.switches, sw)
+	}
+	return s
+}
+
+func (s *site) applications() []ledger.Application {
+	apps := []ledger.Application{hub.New(), census.New(s.sc.StockEvery > 0)}
+	if s.sc.Learning {
+		apps[0] = learning.New()
+	}
+	return apps
+}
+
+func (s *site) limits() ledger.Limits { return ledger.Limits{QueueCommands: s.sc.QueueCommands} }
+
+// failed ends the run. s.mu is held.
+func (s *site) failed(format string, args ...any) {
+	if s.violation == "" {
+		s.violation = fmt.Sprintf("at %v: ", time.Since(s.began)) + fmt.Sprintf(format, args...)
+	}
+}
+
+func (s *site) fail(format string, args ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failed(format, args...)
+}
+
+// over reports whether something is wrong.
+func (s *site) over() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.violation != ""
+}
+
+func (s *site) note(who, format string, args ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.notes) == keepNotes {
+		s.notes = s.notes[1:]
+	}
+	s.notes = append(s.notes, fmt.Sprintf("%12.6f s  %-4s %s", time.Since(s.began).Seconds(), who,
+		fmt.Sprintf(format, args...)))
+}
+
+// see lets a process that is alive tell the history something.
+func (s *site) see(p *process, tell func(h *history.History)) {
+	s.net.mu.Lock()
+	dead := p.dead
+	s.net.mu.Unlock()
+	if dead {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	tell(s.h)
+}
+
+// patience is less than it takes until a peer that says nothing is given up.
+const patience = 4 * time.Second
+
+// patient checks why a read from a connection has failed: nobody may be given up who was heard just now.
+func (s *site) patient(c *conn, err error) {
+	if !errors.Is(err, os.ErrDeadlineExceeded) {
+		return
+	}
+	s.net.mu.Lock()
+	since, known, dead := time.Since(c.heard), !c.heard.IsZero(), c.p.dead
+	s.net.mu.Unlock()
+	if known && !dead && since < patience {
+		s.fail("%s gives up %v, of which it has heard %v ago", c.p.at.name, c.remote, since)
+	}
+}
+
+// logger takes what a process logs to the notes, and hands on each record.
+func (s *site) logger(p *process, seen func(r slog.Record)) *slog.Logger {
+	return slog.New(handler{s: s, p: p, seen: seen})
+}
+
+type handler struct {
+	s    *site
+	p    *process
+	seen func(r slog.Record)
+}
+
+// Enabled implements slog.Handler.
+func (h handler) Enabled(_ context.Context, l slog.Level) bool { return l >= slog.LevelInfo }
+
+// Handle implements slog.Handler.
+func (h handler) Handle(_ context.Context, r slog.Record) error {
+	if h.seen != nil {
+		h.seen(r)
+	}
+	var b strings.Builder
+	b.WriteString(r.Message)
+	r.Attrs(func(a slog.Attr) bool {
+		fmt.Fprintf(&b, " %s=%v", a.Key, a.Value)
+		return true
+	})
+	h.s.note(h.p.at.name, "%s", b.String())
+	return nil
+}
+
+// WithAttrs implements slog.Handler.
+func (h handler) WithAttrs([]slog.Attr) slog.Handler { return h }
+
+// WithGroup implements slog.Handler.
+func (h handler) WithGroup(string) slog.Handler { return h }

@@ -1,0 +1,74 @@
+package shells
+
+import (
+	"flag"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+var (
+	seeds = flag.Int("seeds", 60, "how many seeds TestSwarm runs")
+	from  = flag.Uint64("from", 1, "the first of them")
+)
+
+// stuckAfter is how long, in real time, a run may make no progress: then goroutines wait for locks of each other.
+const stuckAfter = 20 * time.Second
+
+func TestSwarm(t *testing.T) {
+	n := *seeds
+	if testing.Short() {
+		n = min(n, 10)
+	}
+	var events, commands, terms, simulated atomic.Int64
+	began := time.Now()
+	t.Run("seeds", func(t *testing.T) {
+		for i := range n {
+			seed := *from + uint64(i)
+			t.Run(fmt.Sprint(seed), func(t *testing.T) {
+				t.Parallel()
+				r := runSeed(t, seed)
+				events.Add(int64(r.Events))
+				commands.Add(int64(r.Commands))
+				terms.Add(int64(r.Terms))
+				simulated.Add(int64(r.Simulated))
+			})
+		}
+	})
+	t.Logf("%d seeds, %d leaders, %d events, %d commands; %v simulated in %v", n, terms.Load(), events.Load(),
+		commands.Load(), time.Duration(simulated.Load()).Round(time.Second), time.Since(began).Round(time.Second))
+	if !t.Failed() && (events.Load() == 0 || commands.Load() == 0 || terms.Load() < int64(n)) {
+		t.Errorf("nothing much happened")
+	}
+}
+
+func runSeed(t *testing.T, seed uint64) (r Result) {
+	var alive atomic.Int64
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for last := int64(-1); ; {
+			select {
+			case <-stop:
+				return
+			case <-time.After(stuckAfter):
+			}
+			if now := alive.Load(); now == last {
+				panic(fmt.Sprintf("seed %d makes no progress: goroutines wait for locks of each other", seed))
+			} else {
+				last = now
+			}
+		}
+	}()
+	defer func() { close(stop); <-stopped }()
+	sc := NewScenario(seed)
+	synctest.Test(t, func(t *testing.T) {
+		r = Run(sc, func() { alive.Add(1) })
+		if r.Violation != "" {
+			t.Errorf("%v%v", sc, r)
+		}
+	})
+	return r
+}
