@@ -6,6 +6,7 @@ import (
 
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
+	"github.com/holdfast-sdn/holdfast/stream"
 )
 
 // diverged is what an operator reads of a log that does not go on from what this replica has.
@@ -29,9 +30,7 @@ func (s *state) apply(r *Record) error {
 	case OpReachable:
 		s.sw(r.Switch).reachable = true
 	case OpCloseEpoch:
-		sw := s.sw(r.Switch)
-		sw.end()
-		sw.closed = true
+		s.sw(r.Switch).end(true)
 	case OpPut:
 		t := s.table(r.Table)
 		t.put(r.Cell, r.Field, bytes.Clone(r.Bytes)) // r.Bytes would pin the whole entry
@@ -42,8 +41,8 @@ func (s *state) apply(r *Record) error {
 		t.revision = s.revision
 	case OpCommand:
 		sw := s.sw(r.Switch)
-		if sw.queue.next != r.Seq {
-			return fmt.Errorf("switch %s: command %d where %d is next: "+diverged, r.Switch, r.Seq, sw.queue.next)
+		if next := sw.queue.Last() + 1; r.Seq != next {
+			return fmt.Errorf("switch %s: command %d where %d is next: "+diverged, r.Switch, r.Seq, next)
 		}
 		if h, err := openflow.ParseHeader(r.Bytes); err != nil || int(h.Length) != len(r.Bytes) {
 			return fmt.Errorf("switch %s: command %d of %d bytes is not one message", r.Switch, r.Seq, len(r.Bytes))
@@ -53,24 +52,27 @@ func (s *state) apply(r *Record) error {
 		s.timers[timerName{r.App, r.Name}] = timer{r.Time, bytes.Clone(r.Bytes)}
 	case OpDone:
 		if sw := s.sw(r.Switch); sw.epoch == r.Epoch {
-			sw.queue.pop(r.Seq)
+			if err := sw.queue.Ack(r.Seq); err != nil {
+				return fmt.Errorf("switch %s: commands are complete: %w: "+diverged, r.Switch, err)
+			}
 		}
 	case OpPart:
 		s.parts = append(s.parts, r.Bytes)
 	case OpSwitch:
-		return s.sw(r.Switch).load(*r.Saved)
+		s.sw(r.Switch).load(*r.Saved)
 	}
 	return nil
 }
 
 func (s *state) applySkipped(r *Record) error {
 	sw := s.sw(r.Switch)
-	if r.Epoch != sw.epoch || r.Seq <= sw.events || r.Asynchronous > r.Seq-sw.events {
+	before := uint64(sw.events)
+	if r.Epoch != sw.epoch || r.Seq <= before || r.Asynchronous > r.Seq-before {
 		return fmt.Errorf("switch %s: events up to %d of epoch %d, %d asynchronous, after %d of %d: "+diverged,
 			r.Switch, r.Seq, r.Epoch, r.Asynchronous, sw.events, sw.epoch)
 	}
-	sw.totalEvents += r.Seq - sw.events
-	sw.events = r.Seq
+	sw.totalEvents += r.Seq - before
+	sw.events = stream.Watermark(r.Seq)
 	return nil
 }
 
@@ -83,23 +85,23 @@ func (s *state) applyEvent(id openflow.DatapathID, epoch, seq uint64, msg []byte
 		return err
 	}
 	if t, ok := experimenter.Is(msg); ok && t == experimenter.TypeSwitchDown {
-		sw.end()
+		sw.end(false)
 	}
 	return nil
 }
 
 // advance takes the watermark to the next event.
 func (sw *switchState) advance(epoch, seq uint64) error {
-	if epoch != sw.epoch || seq != sw.events+1 {
-		return fmt.Errorf("switch %s: event %d of epoch %d after %d of %d: "+diverged, sw.id, seq, epoch, sw.events,
+	before := sw.events
+	if repeated, err := sw.events.Accept(seq, 1); epoch != sw.epoch || repeated > 0 || err != nil {
+		return fmt.Errorf("switch %s: event %d of epoch %d after %d of %d: "+diverged, sw.id, seq, epoch, before,
 			sw.epoch)
 	}
-	sw.events = seq
 	sw.totalEvents++
 	return nil
 }
 
 func (sw *switchState) command(msg []byte) {
-	sw.queue.push(msg)
+	sw.queue.Push(msg)
 	sw.totalCommands++
 }

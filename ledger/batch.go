@@ -1,6 +1,9 @@
 package ledger
 
-import "fmt"
+import (
+	"fmt"
+	"math"
+)
 
 // batch is an entry in the making, or proposed and not committed.
 type batch struct {
@@ -23,16 +26,16 @@ func (b *batch) empty() bool { return b.inputs == 0 && len(b.touched) == 0 }
 
 // touch is a switch that the batch concerns; the watermarks are those at the cut.
 type touch struct {
-	sw           *switchState
-	events       watermark
-	closed       bool   // the epoch, by the ledger
-	position     uint64 // end of the queue
-	nextSequence uint64
+	sw       *switchState
+	events   watermark
+	closed   bool   // the epoch, by the ledger
+	commands uint64 // number of the last
 }
 
+// completion says that commands of an incarnation are complete up to a number, whatever has taken its place since.
 type completion struct {
-	sw   *switchState
-	upTo watermark // of commands
+	of   *incarnation
+	upTo uint64
 }
 
 // mark is a point within a transaction to which a failed application is taken back.
@@ -51,10 +54,16 @@ func (b *batch) table(t *table) uint64 {
 }
 
 func (b *batch) touch(sw *switchState) {
-	if sw.touched != b.number {
-		sw.touched = b.number
+	if sw.master.touched != b.number {
+		sw.master.touched = b.number
 		b.touched = append(b.touched, touch{sw: sw})
 	}
+}
+
+// undoEpoch is called before an epoch begins or ends.
+func (b *batch) undoEpoch(sw *switchState) {
+	b.undo = append(b.undo, undo{kind: undoEpoch, sw: sw,
+		epoch: &oldEpoch{sw.incarnation, sw.past, sw.events, sw.totalEvents}})
 }
 
 // seal notes the watermarks and ends the numbering of tables.
@@ -64,8 +73,7 @@ func (b *batch) seal() {
 	}
 	for i := range b.touched {
 		t := &b.touched[i]
-		t.events, t.closed = watermark{t.sw.epoch, t.sw.events}, t.sw.closed
-		t.position, t.nextSequence = t.sw.queue.end(), t.sw.queue.next
+		t.events, t.closed, t.commands = t.sw.logged(), t.sw.closed, t.sw.queue.Last()
 	}
 	b.endNumbers(0)
 }
@@ -84,19 +92,16 @@ func (b *batch) endNumbers(from int) {
 // release turns a committed touch into what may leave now.
 func (t *touch) release() Release {
 	sw := t.sw
-	sw.committed = t.events
-	r := Release{Switch: sw.id, Epoch: t.events.epoch, Acked: t.events.seq, First: sw.releasedNext}
+	sw.master.committed = t.events
+	r := Release{Switch: sw.id, Epoch: t.events.epoch, Acked: t.events.seq, First: sw.master.released + 1}
 	if sw.epoch != t.events.epoch {
 		// A newer epoch began in a later, uncommitted batch. The events of the old one are
 		// logged; its commands are void.
 		return r
 	}
-	sw.refused, r.Closed = t.closed, t.closed
-	r.Commands = sw.queue.slice(sw.released, t.position)
-	if len(r.Commands) > 0 {
-		r.Count = int(t.nextSequence - sw.releasedNext)
-	}
-	sw.released, sw.releasedNext = t.position, t.nextSequence
+	sw.master.refused, r.Closed = t.closed, t.closed
+	r.First, r.Count, r.Commands = sw.queue.Run(sw.master.released, t.commands, math.MaxInt)
+	sw.master.released = t.commands
 	return r
 }
 
@@ -106,17 +111,14 @@ func (sw *switchState) resume() Release {
 	if sw.epoch != r.Epoch {
 		return r // nothing is committed of the epoch that began
 	}
-	r.First, r.Closed, r.Live = sw.queue.first, sw.refused, sw.live
-	r.Commands = sw.queue.slice(sw.queue.base, sw.released)
-	if len(r.Commands) > 0 {
-		r.Count = int(sw.releasedNext - sw.queue.first)
-	}
+	r.Closed, r.Live = sw.master.refused, sw.live
+	r.First, r.Count, r.Commands = sw.queue.Run(0, sw.master.released, math.MaxInt)
 	return r
 }
 
 // acknowledge tells what is committed of the switch's events, and nothing else.
 func (sw *switchState) acknowledge() Release {
-	return Release{Switch: sw.id, Epoch: sw.committed.epoch, Acked: sw.committed.seq, First: 1}
+	return Release{Switch: sw.id, Epoch: sw.master.committed.epoch, Acked: sw.master.committed.seq, First: 1}
 }
 
 // String names an input for log lines.

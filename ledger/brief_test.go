@@ -121,7 +121,7 @@ func TestBriefIsShort(t *testing.T) {
 	size := func(events ...string) int {
 		for _, body := range events {
 			app.commands = []sentTo{{1, newMessage(of13.TypeFlowMod, 0, body)}}
-			p.briefly(1, 1, p.leader.state.find(1).events+1, packetIn(body))
+			p.briefly(1, 1, uint64(p.leader.state.find(1).events)+1, packetIn(body))
 		}
 		p.commit()
 		return len(p.entries[len(p.entries)-1])

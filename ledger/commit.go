@@ -17,18 +17,18 @@ import (
 // next entry; once that is committed every replica forgets the commands.
 func (c *Core) Done(id openflow.DatapathID, epoch, seq uint64) error {
 	sw := c.state.switches[id]
-	if !c.leading || sw == nil || sw.epoch != epoch || seq <= sw.doneSeen {
+	if !c.leading || sw == nil || sw.epoch != epoch || seq <= sw.master.doneSeen {
 		return nil
 	}
-	if seq >= sw.releasedNext {
+	if seq > sw.master.released {
 		return fmt.Errorf("switch %s: acknowledges command %d, %d is the last that it was sent", id, seq,
-			sw.releasedNext-1)
+			sw.master.released)
 	}
-	if !sw.acking {
-		sw.acking = true
+	if !sw.master.acking {
+		sw.master.acking = true
 		c.acked = append(c.acked, sw)
 	}
-	sw.doneSeen = seq
+	sw.master.doneSeen = seq
 	return nil
 }
 
@@ -52,14 +52,15 @@ func (c *Core) Cut() ([]byte, bool) {
 	c.open()
 	b := &c.batch
 	for _, sw := range c.acked {
-		sw.acking = false
-		if sw.doneSeen == 0 {
+		done := sw.master.doneSeen
+		sw.master.acking = false
+		if done == 0 {
 			continue // of an epoch that has ended since
 		}
 		b.buf = binary.BigEndian.AppendUint64(append(b.buf, byte(OpDone)), uint64(sw.id))
 		b.buf = binary.BigEndian.AppendUint64(b.buf, sw.epoch)
-		b.buf = binary.AppendUvarint(b.buf, sw.doneSeen)
-		b.dones = append(b.dones, completion{sw, watermark{sw.epoch, sw.doneSeen}})
+		b.buf = binary.AppendUvarint(b.buf, done)
+		b.dones = append(b.dones, completion{sw.incarnation, done})
 	}
 	c.acked = c.acked[:0]
 	b.seal()
@@ -140,9 +141,8 @@ func (c *Core) commitOwn(data []byte) error {
 	c.state.time, c.proven = h.Time, h.Batch
 	c.counters.Completions += uint64(len(b.dones))
 	for _, done := range b.dones {
-		done.sw.completed = done.upTo
-		if done.sw.epoch == done.upTo.epoch {
-			done.sw.queue.pop(done.upTo.seq)
+		if err := done.of.queue.Ack(done.upTo); err != nil {
+			return fmt.Errorf("ledger: commands are complete: %w", err)
 		}
 	}
 	for _, t := range b.tables {
@@ -167,8 +167,8 @@ func (c *Core) Releases() []Release {
 	}
 	c.committed = c.committed[:0]
 	for _, sw := range c.duplicates {
-		sw.repeated = false
-		if sw.committed.epoch != 0 {
+		sw.master.repeated = false
+		if sw.master.committed.epoch != 0 {
 			c.releases = append(c.releases, sw.acknowledge())
 		}
 	}
@@ -181,7 +181,7 @@ func (c *Core) Releases() []Release {
 // and not complete, and was released already. ok is false for a switch of which nothing is committed.
 func (c *Core) Resume(id openflow.DatapathID) (Release, bool) {
 	sw := c.state.switches[id]
-	if !c.leading || sw == nil || sw.committed.epoch == 0 {
+	if !c.leading || sw == nil || sw.master.committed.epoch == 0 {
 		return Release{}, false
 	}
 	return sw.resume(), true
@@ -345,7 +345,7 @@ func (c *Core) Filled(id openflow.DatapathID) int {
 	if sw == nil {
 		return 0
 	}
-	return max(100*sw.queue.len()/c.limits.QueueCommands, 100*sw.queue.bytes()/c.limits.QueueBytes)
+	return max(100*sw.queue.Len()/c.limits.QueueCommands, 100*sw.queue.Bytes()/c.limits.QueueBytes)
 }
 
 // SwitchStatus is what the ledger knows of a switch, for operators.
@@ -366,8 +366,8 @@ func (c *Core) Switches() []SwitchStatus {
 	list := make([]SwitchStatus, 0, len(c.state.switches))
 	for _, sw := range c.state.switches {
 		if sw.epoch != 0 {
-			list = append(list, SwitchStatus{sw.id, sw.epoch, sw.live, sw.reachable, sw.events, sw.queue.next - 1,
-				sw.queue.done(), sw.totalEvents, sw.totalCommands})
+			list = append(list, SwitchStatus{sw.id, sw.epoch, sw.live, sw.reachable, uint64(sw.events),
+				sw.queue.Last(), sw.queue.Acked(), sw.totalEvents, sw.totalCommands})
 		}
 	}
 	slices.SortFunc(list, func(a, b SwitchStatus) int { return cmp.Compare(a.Switch, b.Switch) })

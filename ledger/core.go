@@ -103,11 +103,7 @@ func (c *Core) Lead(term uint64, now int64) error {
 	c.offset = max(0, c.state.time-now)
 	c.clock = now + c.offset
 	for _, sw := range c.state.switches {
-		sw.committed, sw.refused = watermark{sw.epoch, sw.events}, sw.closed
-		sw.released, sw.releasedNext = sw.queue.end(), sw.queue.next
-		sw.doneSeen, sw.completed = sw.queue.done(), watermark{}
-		sw.touched, sw.acking, sw.repeated = 0, false, false
-		sw.skipped, sw.skippedAsynchronous = 0, 0
+		sw.lead()
 	}
 	c.due = c.due[:0]
 	for name, t := range c.state.timers {
@@ -216,14 +212,14 @@ func (c *Core) event(id openflow.DatapathID, epoch, seq uint64, msg []byte, whol
 	fresh := epoch > sw.epoch && seq == 1
 	down := !fresh && ours && special == experimenter.TypeSwitchDown
 	switch {
-	case sw.logged(epoch, seq):
+	case sw.has(epoch, seq):
 		c.duplicate(sw)
 		return nil
 	case epoch < sw.epoch:
 		return fmt.Errorf("switch %s: epoch %d, %d is known: %w", id, epoch, sw.epoch, ErrStaleEpoch)
 	case epoch == sw.epoch && !sw.live:
 		return fmt.Errorf("switch %s: epoch %d is closed: %w", id, epoch, ErrStaleEpoch)
-	case !fresh && (epoch != sw.epoch || seq != sw.events+1):
+	case !fresh && (epoch != sw.epoch || seq != uint64(sw.events)+1):
 		return fmt.Errorf("switch %s: event %d of epoch %d after %d of %d: %w", id, seq, epoch, sw.events, sw.epoch,
 			ErrGap)
 	case fresh && !(ours && special == experimenter.TypeSwitchUp):
@@ -273,8 +269,8 @@ func (c *Core) event(id openflow.DatapathID, epoch, seq uint64, msg []byte, whol
 
 func (c *Core) duplicate(sw *switchState) {
 	c.counters.Duplicates++
-	if !sw.repeated {
-		sw.repeated = true
+	if !sw.master.repeated {
+		sw.master.repeated = true
 		c.duplicates = append(c.duplicates, sw)
 	}
 }
@@ -295,8 +291,7 @@ func (c *Core) logEvent(sw *switchState, epoch, seq uint64, msg []byte, whole, b
 			digest.Of(msg))
 	}
 	if boundary {
-		saved := *sw
-		b.undo = append(b.undo, undo{kind: undoEpoch, sw: sw, saved: &saved})
+		b.undoEpoch(sw)
 	} else {
 		b.undo = append(b.undo, undo{kind: undoEvent, sw: sw})
 	}
@@ -339,10 +334,8 @@ func (c *Core) setReachable(sw *switchState, up bool) {
 // closeEpoch ends the epoch of a switch that does not take its commands.
 func (c *Core) closeEpoch(sw *switchState) {
 	c.switchInput(sw, OpCloseEpoch)
-	saved := *sw
-	c.batch.undo = append(c.batch.undo, undo{kind: undoEpoch, sw: sw, saved: &saved})
-	sw.end()
-	sw.closed = true
+	c.batch.undoEpoch(sw)
+	sw.end(true)
 	c.tellReachable(sw)
 	c.run(Input{Kind: SwitchDown, Switch: sw.id, Epoch: sw.epoch, Reason: experimenter.ReasonUnreachable})
 }
@@ -392,7 +385,7 @@ func (c *Core) dispatch() {
 			return // it is the replayed application's
 		case answers:
 			if in.Message[1] == openflow.TypeError {
-				in.Command = c.state.sw(in.Switch).queue.find(openflow.XID(in.Message))
+				in.Command = c.state.sw(in.Switch).find(openflow.XID(in.Message))
 			}
 			c.call(app)
 			return

@@ -195,7 +195,7 @@ func TestXIDOfLooseCommands(t *testing.T) {
 			t.Errorf("xids %x; those in the queue are %x", loose, logged)
 		}
 	}
-	if got := p.leader.state.switches[1].queue.find(loose[0]); got != nil {
+	if got := p.leader.state.switches[1].find(loose[0]); got != nil {
 		t.Errorf("an answer to a loose command is taken for one to %x", got)
 	}
 }

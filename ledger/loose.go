@@ -123,8 +123,8 @@ func (tx *Tx) sendLoose(id openflow.DatapathID, m Encoder) uint32 {
 // of those.
 func (tx *Tx) looseXID(sw *switchState) uint32 {
 	const far, span = message.SequenceMask/2 + 1, 1 << 21
-	sw.loose++
-	return tx.tag | (uint32(sw.queue.next)+far+sw.loose%span)&message.SequenceMask
+	sw.master.loose++
+	return tx.tag | (uint32(sw.queue.Last()+1)+far+sw.master.loose%span)&message.SequenceMask
 }
 
 // rawMessage is a message that is encoded already.
@@ -143,13 +143,13 @@ func (c *Core) skip(sw *switchState, typ uint8) {
 	c.transaction++
 	b := &c.batch
 	b.touch(sw)
-	if sw.skipped == 0 {
-		b.undo = append(b.undo, undo{kind: undoSkipped, sw: sw, position: sw.events})
+	if sw.master.skipped == 0 {
+		b.undo = append(b.undo, undo{kind: undoSkipped, sw: sw, before: uint64(sw.events)})
 		b.skipping = append(b.skipping, sw)
 	}
-	sw.skipped++
+	sw.master.skipped++
 	if message.Asynchronous(typ) {
-		sw.skippedAsynchronous++
+		sw.master.skippedAsynchronous++
 	}
 	sw.events++
 	sw.totalEvents++
@@ -157,11 +157,11 @@ func (c *Core) skip(sw *switchState, typ uint8) {
 
 // logSkipped logs what was skipped so far.
 func (b *batch) logSkipped(sw *switchState) {
-	if sw.skipped == 0 {
+	if sw.master.skipped == 0 {
 		return
 	}
 	b.buf = binary.BigEndian.AppendUint64(append(b.buf, byte(OpSkipped)), uint64(sw.id))
 	b.buf = binary.BigEndian.AppendUint64(b.buf, sw.epoch)
-	b.buf = binary.AppendUvarint(binary.AppendUvarint(b.buf, sw.events), sw.skippedAsynchronous)
-	sw.skipped, sw.skippedAsynchronous = 0, 0
+	b.buf = binary.AppendUvarint(binary.AppendUvarint(b.buf, uint64(sw.events)), sw.master.skippedAsynchronous)
+	sw.master.skipped, sw.master.skippedAsynchronous = 0, 0
 }

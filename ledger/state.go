@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/holdfast-sdn/holdfast/openflow"
+	"github.com/holdfast-sdn/holdfast/stream"
 )
 
 type timerName struct{ app, name string }
@@ -18,35 +19,42 @@ type timer struct {
 	data []byte
 }
 
-// switchState is what the ledger knows of a switch.
+// switchState is what the ledger knows of a switch: what is replicated, and what the leader alone has.
 type switchState struct {
-	id    openflow.DatapathID
-	epoch uint64
-	// events is the watermark: every event of the epoch up to it is in the ledger.
-	events uint64
-	// live says that the epoch has not ended; reachable, that the leader has a
-	// connection for it, or had one a moment ago. Commands are accepted while live.
-	live, reachable bool
-	// closed says that the ledger ended the epoch; the switch does not know it.
-	closed bool
-	hello  []byte // the SWITCH_UP that began the epoch
-	queue  commandQueue
+	id openflow.DatapathID
+	*incarnation
 	// past holds what was logged of the epochs before, oldest first. It is not modified.
 	past []watermark
 	// Totals over all epochs.
 	totalEvents, totalCommands uint64
 
-	// The rest is the leader's own, not replicated.
+	master mastership
+}
+
+// incarnation is the replicated state of one epoch of a switch. When an epoch begins or ends another incarnation takes
+// its place, so that the one before needs no change to come back.
+type incarnation struct {
+	epoch uint64
+	// events is the watermark: every event of the epoch up to it is in the ledger.
+	events stream.Watermark
+	// live says that the epoch has not ended; reachable, that the leader has a
+	// connection for it, or had one a moment ago. Commands are accepted while live.
+	live, reachable bool
+	// closed says that the ledger ended the epoch; the switch does not know it.
+	closed bool
+	hello  []byte        // the SWITCH_UP that began the epoch
+	queue  stream.Outbox // commands that are not complete
+}
+
+// mastership is what the leader knows of a switch as its master. It is not replicated: Lead sets it anew.
+type mastership struct {
 	committed watermark // of events; of an earlier epoch while this one is uncommitted
 	refused   bool      // it is committed that the epoch is closed
-	released  uint64    // position in queue up to which commands were released
-	// releasedNext is the sequence of the command at released.
-	releasedNext uint64
-	doneSeen     uint64    // highest sequence that Done was told
-	completed    watermark // of commands: the last OpDone that is committed
-	touched      uint64    // number of the batch that last listed this switch
-	acking       bool      // in Core.acked
-	repeated     bool      // in Core.duplicates
+	released  uint64    // number of the last command that was released
+	doneSeen  uint64    // number of the last command that Done was told
+	touched   uint64    // number of the batch that last listed this switch
+	acking    bool      // in Core.acked
+	repeated  bool      // in Core.duplicates
 	// transaction is the last one that sent to the switch; opening, what its first command is or was.
 	transaction, opening uint64
 	// skipped counts events since the last record of this switch in the batch that are to get no record of their own.
@@ -54,22 +62,26 @@ type switchState struct {
 	loose                        uint32 // commands without a sequence, for their xids
 }
 
-// watermark is a sequence number of an epoch: of events or of commands.
+// lead is called when this replica begins to lead.
+func (sw *switchState) lead() {
+	sw.master = mastership{committed: sw.logged(), refused: sw.closed, released: sw.queue.Last(),
+		doneSeen: sw.queue.Acked()}
+}
+
+// watermark is a sequence number of an epoch.
 type watermark struct{ epoch, seq uint64 }
+
+// logged is the watermark of events.
+func (sw *switchState) logged() watermark { return watermark{sw.epoch, uint64(sw.events)} }
 
 // maxPast bounds switchState.past. An agent holds events of as many epochs at most as began while
 // nothing was acknowledged; one that holds more is made to begin anew.
 const maxPast = 8
 
-// savedSwitch is the replicated part of a switchState that an undo record or a snapshot
-// keeps (its queue: only in snapshots, or when an epoch ends).
+// savedSwitch is the replicated part of a switchState, as a snapshot has it.
 type savedSwitch struct {
-	epoch, events              uint64
-	live, reachable, closed    bool
+	incarnation
 	past                       []watermark
-	hello                      []byte
-	first                      uint64
-	commands                   []byte
 	totalEvents, totalCommands uint64
 }
 
@@ -118,7 +130,7 @@ func (s *state) find(id openflow.DatapathID) *switchState {
 func (s *state) sw(id openflow.DatapathID) *switchState {
 	sw := s.find(id)
 	if sw == nil {
-		sw = &switchState{id: id, queue: newCommandQueue()}
+		sw = &switchState{id: id, incarnation: &incarnation{}}
 		s.switches[id] = sw
 	}
 	return sw
@@ -128,24 +140,22 @@ func (s *state) sw(id openflow.DatapathID) *switchState {
 func (sw *switchState) begin(epoch uint64, hello []byte) {
 	if sw.epoch != 0 {
 		keep := sw.past[max(0, len(sw.past)-maxPast+1):]
-		sw.past = append(slices.Clip(keep), watermark{sw.epoch, sw.events})
+		sw.past = append(slices.Clip(keep), sw.logged())
 	}
-	sw.epoch, sw.events, sw.released, sw.releasedNext, sw.doneSeen = epoch, 0, 0, 1, 0
-	sw.live, sw.reachable, sw.closed, sw.refused, sw.hello = true, true, false, false, hello
-	sw.queue = newCommandQueue()
+	sw.incarnation = &incarnation{epoch: epoch, live: true, reachable: true, hello: hello}
+	sw.master.released, sw.master.doneSeen, sw.master.refused = 0, 0, false
 }
 
-// end closes the epoch: what it still had to do is void.
-func (sw *switchState) end() {
-	sw.live, sw.reachable = false, false
-	first := sw.queue.next
-	sw.queue = commandQueue{base: sw.queue.end(), first: first, next: first}
+// end closes the epoch: what it still had to do is void. closed says that the ledger does that, and not the switch.
+func (sw *switchState) end(closed bool) {
+	sw.incarnation = &incarnation{epoch: sw.epoch, events: sw.events, closed: closed, hello: sw.hello,
+		queue: stream.OutboxAfter(sw.queue.Last())}
 }
 
-// logged reports whether an event is in the ledger.
-func (sw *switchState) logged(epoch, seq uint64) bool {
+// has reports whether an event is in the ledger.
+func (sw *switchState) has(epoch, seq uint64) bool {
 	if epoch == sw.epoch {
-		return seq <= sw.events
+		return seq <= uint64(sw.events)
 	}
 	for _, p := range sw.past {
 		if p.epoch == epoch {
@@ -156,28 +166,12 @@ func (sw *switchState) logged(epoch, seq uint64) bool {
 }
 
 func (sw *switchState) save() savedSwitch {
-	return savedSwitch{
-		epoch: sw.epoch, events: sw.events, live: sw.live, reachable: sw.reachable, closed: sw.closed, past: sw.past,
-		hello: sw.hello,
-		first: sw.queue.first, commands: sw.queue.all(), totalEvents: sw.totalEvents, totalCommands: sw.totalCommands,
-	}
+	return savedSwitch{*sw.incarnation, sw.past, sw.totalEvents, sw.totalCommands}
 }
 
-func (sw *switchState) load(v savedSwitch) error {
-	sw.epoch, sw.events, sw.live, sw.reachable, sw.closed = v.epoch, v.events, v.live, v.reachable, v.closed
-	sw.past, sw.hello = v.past, bytes.Clone(v.hello)
+func (sw *switchState) load(v savedSwitch) {
+	sw.incarnation, sw.past = &v.incarnation, v.past
 	sw.totalEvents, sw.totalCommands = v.totalEvents, v.totalCommands
-	sw.queue = commandQueue{first: v.first, next: v.first}
-	for rest := v.commands; len(rest) > 0; {
-		msg, after, err := openflow.Next(rest)
-		if err != nil || msg == nil {
-			return fmt.Errorf("switch %s: %d bytes of commands end within a message: %w", sw.id, len(v.commands),
-				errors.Join(errShort, err))
-		}
-		sw.queue.push(msg)
-		rest = after
-	}
-	return nil
 }
 
 func (v savedSwitch) append(dst []byte) []byte {
@@ -192,20 +186,18 @@ func (v savedSwitch) append(dst []byte) []byte {
 		flags |= 4
 	}
 	dst = binary.BigEndian.AppendUint64(dst, v.epoch)
-	dst = append(binary.AppendUvarint(dst, v.events), flags)
+	dst = append(binary.AppendUvarint(dst, uint64(v.events)), flags)
 	dst = binary.AppendUvarint(dst, uint64(len(v.past)))
 	for _, p := range v.past {
 		dst = binary.AppendUvarint(binary.BigEndian.AppendUint64(dst, p.epoch), p.seq)
 	}
-	dst = appendBytes(dst, v.hello)
-	dst = binary.AppendUvarint(dst, v.first)
-	dst = appendBytes(dst, v.commands)
-	dst = binary.AppendUvarint(dst, v.totalEvents)
-	return binary.AppendUvarint(dst, v.totalCommands)
+	dst = v.queue.AppendTo(appendBytes(dst, v.hello))
+	return binary.AppendUvarint(binary.AppendUvarint(dst, v.totalEvents), v.totalCommands)
 }
 
-func (d *decoder) savedSwitch() savedSwitch {
-	v := savedSwitch{epoch: d.uint64(), events: d.uvarint()}
+// savedSwitch shares nothing with what it decodes.
+func (d *decoder) savedSwitch() (v savedSwitch) {
+	v.epoch, v.events = d.uint64(), stream.Watermark(d.uvarint())
 	flags := d.byte()
 	v.live, v.reachable, v.closed = flags&1 != 0, flags&2 != 0, flags&4 != 0
 	n := d.uvarint()
@@ -215,7 +207,13 @@ func (d *decoder) savedSwitch() savedSwitch {
 	for ; n > 0 && d.err == nil; n-- {
 		v.past = append(v.past, watermark{d.uint64(), d.uvarint()})
 	}
-	v.hello, v.first, v.commands = d.bytes(), d.uvarint(), d.bytes()
+	v.hello = bytes.Clone(d.bytes())
+	queue, rest, err := stream.ParseOutbox(d.b)
+	if err != nil {
+		d.fail(errors.Join(errShort, err))
+		return v
+	}
+	v.queue, d.b = queue, rest
 	v.totalEvents, v.totalCommands = d.uvarint(), d.uvarint()
 	return v
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-sdn/holdfast/internal/message"
 	"github.com/holdfast-sdn/holdfast/openflow"
+	"github.com/holdfast-sdn/holdfast/stream"
 )
 
 // Encoder is a message that a Tx can send; the messages of of13 are.
@@ -127,7 +128,7 @@ func (tx *Tx) commandable(id openflow.DatapathID) *switchState {
 	if sw == nil || !sw.live {
 		return nil
 	}
-	if sw.queue.len() >= tx.c.limits.QueueCommands || sw.queue.bytes() >= tx.c.limits.QueueBytes {
+	if sw.queue.Full(stream.Bounds{Items: tx.c.limits.QueueCommands, Bytes: tx.c.limits.QueueBytes}) {
 		tx.c.stalled = append(tx.c.stalled, sw)
 		return nil
 	}
@@ -136,11 +137,12 @@ func (tx *Tx) commandable(id openflow.DatapathID) *switchState {
 
 // xid returns that of the next command to a switch.
 func (tx *Tx) xid(sw *switchState) uint32 {
-	if tx.apart || sw.transaction != tx.c.transaction {
-		sw.transaction, sw.opening = tx.c.transaction, sw.queue.next
+	next, m := sw.queue.Last()+1, &sw.master
+	if tx.apart || m.transaction != tx.c.transaction {
+		m.transaction, m.opening = tx.c.transaction, next
 	}
-	xid := tx.tag | uint32(sw.queue.next)&message.SequenceMask
-	if sw.queue.next > sw.opening {
+	xid := tx.tag | uint32(next)&message.SequenceMask
+	if next > m.opening {
 		xid |= message.Continues
 	}
 	return xid
@@ -155,7 +157,7 @@ func (tx *Tx) beginCommand(sw *switchState) (op, start int) {
 	b.touch(sw)
 	op = len(b.buf)
 	b.buf = binary.BigEndian.AppendUint64(append(b.buf, byte(OpCommand)), uint64(sw.id))
-	b.buf = binary.AppendUvarint(b.buf, sw.queue.next)
+	b.buf = binary.AppendUvarint(b.buf, sw.queue.Last()+1)
 	b.buf = append(b.buf, 0, 0, 0) // commandLen
 	return op, len(b.buf)
 }
@@ -165,9 +167,9 @@ func (tx *Tx) endCommand(sw *switchState, op, start int) uint32 {
 	msg := b.buf[start:]
 	checkCommand(sw, msg)
 	n, xid := len(msg), openflow.XID(msg)
-	b.undo = append(b.undo, undo{kind: undoCommand, sw: sw, position: sw.queue.end()})
+	b.undo = append(b.undo, undo{kind: undoCommand, sw: sw})
 	copy(b.buf[start-commandLen:], []byte{byte(n) | 0x80, byte(n>>7) | 0x80, byte(n >> 14)})
-	short, ok := tx.c.brief.short(sw.id, sw.queue.next, msg)
+	short, ok := tx.c.brief.short(sw.id, sw.queue.Last()+1, msg)
 	sw.command(msg)
 	if ok && len(short) < len(b.buf)-op {
 		b.buf = append(b.buf[:op], short...)

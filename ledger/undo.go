@@ -1,15 +1,24 @@
 package ledger
 
+import "github.com/holdfast-sdn/holdfast/stream"
+
 // undo is the inverse of one change. Which fields count is said at each kind. It is small,
 // since every event and every command makes one.
 type undo struct {
-	kind     undoKind
-	existed  bool // there was a value, a timer, reachability before
-	sw       *switchState
-	saved    *switchState // a copy of the whole
-	position uint64       // of the queue's end
-	value    *oldValue
-	timer    *oldTimer
+	kind    undoKind
+	existed bool // there was a value, a timer, reachability before
+	sw      *switchState
+	before  uint64
+	epoch   *oldEpoch
+	value   *oldValue
+	timer   *oldTimer
+}
+
+type oldEpoch struct {
+	was         *incarnation
+	past        []watermark
+	events      stream.Watermark
+	totalEvents uint64
 }
 
 type oldValue struct {
@@ -28,11 +37,11 @@ type undoKind uint8
 const (
 	undoValue     undoKind = iota + 1 // value, existed
 	undoEvent                         // sw: the watermark goes back by one
-	undoEpoch                         // sw, saved: an epoch began or ended
+	undoEpoch                         // sw, epoch: another began, or it ended
 	undoReachable                     // sw, existed: the flag before
-	undoCommand                       // sw, position
+	undoCommand                       // sw: the newest command
 	undoTimer                         // timer, existed
-	undoSkipped                       // sw, position: the watermark before
+	undoSkipped                       // sw, before: the watermark
 )
 
 // revert takes back the changes in list, newest first.
@@ -50,22 +59,19 @@ func (s *state) revert(list []undo) error {
 			u.sw.events--
 			u.sw.totalEvents--
 		case undoEpoch:
-			completed := u.sw.completed
-			*u.sw = *u.saved
-			u.sw.completed = completed
-			if completed.epoch == u.sw.epoch {
-				u.sw.queue.pop(completed.seq) // it was committed after the copy was made
-			}
+			sw, e := u.sw, u.epoch
+			sw.incarnation, sw.past = e.was, e.past
+			sw.events, sw.totalEvents = e.events, e.totalEvents
 		case undoReachable:
 			u.sw.reachable = u.existed
 		case undoCommand:
-			if err := u.sw.queue.truncate(u.position, u.sw.queue.next-1); err != nil {
+			if err := u.sw.queue.TakeBack(u.sw.queue.Last() - 1); err != nil {
 				return err
 			}
 			u.sw.totalCommands--
 		case undoSkipped:
-			u.sw.totalEvents -= u.sw.events - u.position
-			u.sw.events = u.position
+			u.sw.totalEvents -= uint64(u.sw.events) - u.before
+			u.sw.events = stream.Watermark(u.before)
 		case undoTimer:
 			if t := u.timer; u.existed {
 				s.timers[t.name] = t.timer
