@@ -33,7 +33,7 @@ func TestVswitchMistakes(t *testing.T) {
 			`holdfast: --bfd has no links to watch: give it ports by --device`},
 		{"BFD ports alone", []string{"--dpid", "1", "--ports", "1", "--bfd-ports", "1"},
 			`holdfast: --bfd-ports without --bfd: say how often to send, such as --bfd 15ms`},
-		{"empty device", []string{"--dpid", "1", "--device", "tap:"}, `holdfast: --device has an empty name`},
+		{"empty device", []string{"--dpid", "1", "--device", "tap:"}, `holdfast: device "tap:" has no name`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			args := append([]string{"vswitch", "--controller", "127.0.0.1:1"}, tc.args...)

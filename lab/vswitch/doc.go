@@ -16,7 +16,7 @@
 //	for _, f := range s.Frames() { … } // frames to transmit
 //
 // Runner gives a Switch its clock, connections and devices; Network joins runners and hosts
-// by links in memory; OpenDevice and OpenTAP join them to interfaces of Linux.
+// by links in memory; OpenDevice and OpenTAP join them to interfaces of Linux, and Run is a process of such a switch.
 //
 // It is not a fast datapath, and it does not have: MPLS and PBB headers in actions (they can
 // be matched), queues, OFPP_NORMAL, auxiliary connections, TLS, reassembly of fragments, and the
