@@ -69,7 +69,7 @@ func TestOpenVSwitch(t *testing.T) {
 
 	pings := make(chan []netlab.Echo, 1)
 	go func() {
-		echoes, err := one.Ping(t.Context(), two.Addr.Addr(), 300, 10*time.Millisecond, 2*time.Second)
+		echoes, err := one.Ping(t.Context(), two.Addr.Addr(), 300, 10*time.Millisecond, 10*time.Second)
 		if err != nil {
 			t.Error(err)
 		}

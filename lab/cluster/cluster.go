@@ -194,8 +194,16 @@ func (c *Cluster) fileOf(name string) string {
 	return filepath.Join(c.cfg.Dir, name+".yaml")
 }
 
+// replace writes a file at once: a process that starts meanwhile reads the old one or the new one.
+func replace(name string, text []byte) error {
+	if err := os.WriteFile(name+".new", text, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(name+".new", name)
+}
+
 func (c *Cluster) writeClusterFiles() error {
-	err := os.WriteFile(c.ClusterFile(), c.text(c.controllers, direct), 0o600)
+	err := replace(c.ClusterFile(), c.text(c.controllers, direct))
 	if c.cfg.Route == nil || err != nil {
 		return err
 	}
@@ -213,7 +221,7 @@ func (c *Cluster) writeClusterFiles() error {
 			}
 			return c.cfg.Route(name, to, address)
 		})
-		if err := os.WriteFile(c.fileOf(name), text, 0o600); err != nil {
+		if err := replace(c.fileOf(name), text); err != nil {
 			return err
 		}
 	}

@@ -41,14 +41,18 @@ func TestMutants(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Run("none", func(t *testing.T) { // what is found is the bug, and not what puts it there
-		if sum := run(t, swarm, "", 1, 20); len(sum.Failed) > 0 {
-			t.Errorf("without any bug: %v", sum.Failed[0].Violation)
+		if sum, died := run(t, swarm, "", 1, 20); len(sum.Failed) > 0 || died != "" {
+			t.Errorf("without any bug: %+v\n%s", sum.Failed, died)
 		}
 	})
 	for _, m := range mutants {
 		t.Run(strings.ReplaceAll(m.name, " ", "-"), func(t *testing.T) {
 			t.Parallel()
-			sum := run(t, swarm, m.name, max(1, begins[m.name]), *mutantSeeds)
+			sum, died := run(t, swarm, m.name, max(1, begins[m.name]), *mutantSeeds)
+			if died != "" {
+				t.Logf("caught: %s", died)
+				return
+			}
 			if len(sum.Failed) == 0 {
 				t.Fatalf("%d seeds, %v simulated, and nobody noticed", sum.Seeds, sum.Simulated)
 			}
@@ -66,8 +70,8 @@ var begins = map[string]uint64{
 	"do not ask again what is not answered":                          60,
 }
 
-// run runs the swarm with a bug.
-func run(t *testing.T, swarm, bug string, from uint64, seeds int) (sum Summary) {
+// run runs the swarm with a bug. died is what it said if it panicked, which nobody overlooks.
+func run(t *testing.T, swarm, bug string, from uint64, seeds int) (sum Summary, died string) {
 	t.Helper()
 	cmd := exec.Command(swarm, "-from", strconv.FormatUint(from, 10), "-seeds", strconv.Itoa(seeds))
 	cmd.Env = append(os.Environ(), mutation.Env+"="+bug)
@@ -75,12 +79,15 @@ func run(t *testing.T, swarm, bug string, from uint64, seeds int) (sum Summary) 
 	cmd.Stderr = &said
 	out, err := cmd.Output()
 	if err != nil {
+		if bytes.HasPrefix(said.Bytes(), []byte("panic: ")) {
+			return sum, said.String()
+		}
 		t.Fatalf("%v\n%s", err, said.Bytes())
 	}
 	if err := json.Unmarshal(out, &sum); err != nil {
 		t.Fatal(err)
 	}
-	return sum
+	return sum, ""
 }
 
 // A disk that skips fsync is no bug of ours, and nothing survives it: losing power shows it.

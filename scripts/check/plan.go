@@ -48,7 +48,7 @@ var parts = []part{
 	{"e2e", "controllers, agents and switches as processes: a representative of each matrix, or all of it", e2e,
 		e2eAll},
 	{"mutants", "tests find each seeded bug", mutants, mutants},
-	{"swarm", "a thousand seeds of the simulator", nil, swarm},
+	{"swarm", "two thousand seeds of the simulator", nil, swarm},
 	{"graphs", "recovery in a hundred random networks", nil, graphs},
 	{"model", "the large configurations of the protocol's model", nil, model},
 	{"kills", "a hundred leaders of networks of Open vSwitch are killed", nil, kills},
@@ -94,9 +94,10 @@ type pkg struct {
 const endToEnd = "lab/e2e"
 
 // inRealTime are packages whose tests measure milliseconds: of a failover, of the detection of a dead link. Another
-// package's load would make them fail. Others wait, too, but with bounds of seconds.
+// package's load would make them fail. Others wait, too, but with bounds of seconds. Tests of lab/netlab count what
+// labs leave on the machine.
 var inRealTime = []string{"bfd", "bfd/sentry", "cmd/holdfast", "consensus", "lab/bench", "lab/cluster", "lab/failover",
-	"lab/outage"}
+	"lab/load", "lab/netlab", "lab/outage"}
 
 // first are packages whose tests take long: they begin first, so that none is left over at the end.
 var first = []string{"python", "lab/sim", "lab/model", "controller", "ryu", "consensus/storage/disk"}
@@ -177,8 +178,10 @@ func (t *tree) e2e(name string, flags ...string) []step {
 // none is left over at the end.
 const long = "^Test(Ryu|Recovery|Run$)"
 
-// raceRepresentatives are tests in which every kind of process does all that it does side by side.
-const raceRepresentatives = "^Test(CrashPoint|AddAndRemoveControllers|PowerOff|TLSNewAuthority|GarbageEverywhere)$"
+// raceRepresentatives are tests in which every kind of process does all that it does side by side. The second part
+// chooses modes.
+const raceRepresentatives = "^Test(CrashPoint|AddAndRemoveControllers|PowerOff|TLSNewAuthority|GarbageEverywhere)$" +
+	"/^(agents|stock_tls)$"
 
 func e2e(t *tree) []step { return t.ends("end to end", nil, nil, "-run="+raceRepresentatives) }
 
@@ -202,7 +205,7 @@ func mutants(t *tree) []step {
 
 func swarm(t *tree) []step {
 	return []step{{name: "swarm", tests: true, args: []string{"go", "test", "-json", "-vet=off", "-count=1",
-		"-timeout=30m", "-run=^TestSwarm$", "./lab/sim", "-seeds=1000", "-from=1001"}}}
+		"-timeout=30m", "-run=^TestSwarm$", "./lab/sim", "-seeds=2000"}}}
 }
 
 func graphs(t *tree) []step {
