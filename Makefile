@@ -14,7 +14,7 @@ demo: build ## Kill controllers under traffic and count what was lost: nothing (
 test: ## The gate: install what the tests need, lint, run the tests (as root: also those with real switches)
 	go run ./scripts/check test $(PART)
 
-test-all: ## The same with all combinations, which takes hours (one part: PART=e2e; go run ./scripts/check -h lists them)
+test-all: ## The same with all combinations, for a nightly run (one part: PART=e2e; go run ./scripts/check -h lists them)
 	go run ./scripts/check all $(PART)
 
 lint: ## Check format, vet and staticcheck
