@@ -14,8 +14,8 @@ var (
 	from  = flag.Uint64("from", 1, "the first of them")
 )
 
-// stuckAfter is how long, in real time, a run may make no progress: then goroutines wait for locks of each other.
-const stuckAfter = 20 * time.Second
+// A run makes no progress when goroutines wait for locks of each other: synctest waits for them, too.
+var stuckAfter = flag.Duration("stuck", 20*time.Second, "how long, in real time, a run may make no progress")
 
 func TestSwarm(t *testing.T) {
 	n := *seeds
@@ -24,11 +24,16 @@ func TestSwarm(t *testing.T) {
 	}
 	var events, commands, terms, simulated atomic.Int64
 	began := time.Now()
+	var failed atomic.Bool // what follows says little more
 	t.Run("seeds", func(t *testing.T) {
 		for i := range n {
 			seed := *from + uint64(i)
 			t.Run(fmt.Sprint(seed), func(t *testing.T) {
 				t.Parallel()
+				if failed.Load() {
+					t.Skip("another seed has failed")
+				}
+				defer func() { failed.Store(failed.Load() || t.Failed()) }()
 				r := runSeed(t, seed)
 				events.Add(int64(r.Events))
 				commands.Add(int64(r.Commands))
@@ -53,7 +58,7 @@ func runSeed(t *testing.T, seed uint64) (r Result) {
 			select {
 			case <-stop:
 				return
-			case <-time.After(stuckAfter):
+			case <-time.After(*stuckAfter):
 			}
 			if now := alive.Load(); now == last {
 				panic(fmt.Sprintf("seed %d makes no progress: goroutines wait for locks of each other", seed))

@@ -1,0 +1,59 @@
+package shells
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-sdn/holdfast/lab/mutation"
+)
+
+// mutants are bugs of the code around the cores. The simulator of the cores does not have that code.
+var mutants = []mutation.Bug{
+	{Name: "read on before the events are executed", File: "controller/inbox.go",
+		Before: "	return <-done\n}", After: "	return nil\n}"},
+	{Name: "drop what has no room in the event buffer", File: "agent/device.go",
+		Before: "\"controllers\", len(d.links))\n		}\n		d.changed.Wait()\n",
+		After:  "\"controllers\", len(d.links))\n			return nil\n		}\n		d.changed.Wait()\n"},
+	{Name: "take a batch again that had no room", File: "agent/device.go",
+		Before: "		batch = batch[n:]\n		switch {\n",
+		After: "		if n == len(batch) {\n			batch = nil\n		}\n" +
+			"		switch {\n"},
+	{Name: "do not take leave of a switch that is gone", File: "agent/device.go",
+		Before: "	sw.conn.Close()\n	d.sw = nil\n", After: "	sw.conn.Close()\n"},
+	{Name: "keep the connections that have ended", File: "agent/link.go",
+		Before: "	d.core.Disconnect(p)\n	delete(d.links, p)\n", After: "	delete(d.links, p)\n"},
+	{Name: "set the deadline of a silent peer once", File: "internal/ofconn/watch.go",
+		Before: "if w.deadline.Sub(now) < w.silentAfter-w.silentAfter/8 {", After: "if w.deadline.IsZero() {"},
+	{Name: "leave the goroutine of a handshake behind", File: "agent/agent.go",
+		Before: "	defer func() { close(stop); <-ticks }()\n", After: ""},
+	{Name: "wait for connections while their lock is held", File: "consensus/transport/transport.go",
+		Before: "		conn.Close()\n	}\n	t.mu.Unlock()\n",
+		After:  "		conn.Close()\n	}\n	defer t.mu.Unlock()\n"},
+	{Name: "leave sessions open when the server ends", File: "southbound/server.go",
+		Before: "	defer srv.closeAll()\n", After: ""},
+	{Name: "acknowledge what is not saved yet", File: "consensus/saver.go",
+		Before: "		if !s.did(s.store.Save(group)) {\n			return\n		}\n		if " +
+			"s.inbox.saved(len(group)); marked {",
+		After: "		s.inbox.saved(len(group))\n		if !s.did(s.store.Save(group)) " +
+			"{\n			return\n		}\n" +
+			"		if marked {"},
+	{Name: "keep an old session in the place of a new one", File: "southbound/server.go",
+		Before: "	delete(srv.attached, s.core.Switch())\n", After: ""},
+}
+
+// Each seeded bug can still be put into the code that ships; TestMutants, which builds and runs them, has a build tag.
+func TestMutantsApply(t *testing.T) {
+	for _, m := range mutants {
+		t.Run(strings.ReplaceAll(m.Name, " ", "-"), func(t *testing.T) {
+			code, err := os.ReadFile(filepath.Join("../..", m.File))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := m.Apply(string(code)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}

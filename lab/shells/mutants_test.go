@@ -1,0 +1,52 @@
+//go:build mutants
+
+package shells
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-sdn/holdfast/lab/mutation"
+)
+
+var mutantSeeds = flag.Int("patience", 100, "how many seeds a mutant may survive")
+
+// The swarm fails, or does not come to its end, with each bug, and passes without.
+func TestMutants(t *testing.T) {
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := filepath.Join(t.TempDir(), "shells.test")
+	if err := mutation.BuildTest(root, "github.com/holdfast-sdn/holdfast", "./lab/shells", tests, mutants); err != nil {
+		t.Fatal(err)
+	}
+	run := func(bug string, seeds int) (string, error) {
+		cmd := exec.Command(tests, "-test.run=^TestSwarm$", "-test.failfast", "-test.timeout=5m",
+			fmt.Sprintf("-seeds=%d", seeds), "-stuck=5s")
+		cmd.Env = append(os.Environ(), mutation.Env+"="+bug)
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+	if out, err := run("", 5); err != nil { // what is found is the bug, and not what puts it there
+		t.Fatalf("without any bug: %v\n%s", err, out)
+	}
+	for _, m := range mutants {
+		t.Run(strings.ReplaceAll(m.Name, " ", "-"), func(t *testing.T) {
+			out, err := run(m.Name, *mutantSeeds)
+			if err == nil {
+				t.Fatalf("%d seeds, and nobody noticed", *mutantSeeds)
+			}
+			t.Logf("caught: %.300s", reason.FindString(out))
+		})
+	}
+}
+
+// reason is the line that says what was wrong.
+var reason = regexp.MustCompile(`(?m)^( +at [0-9.µm]+s: |panic: ).*$`)
