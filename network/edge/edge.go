@@ -1,14 +1,14 @@
-// Package edge is an application that brings hosts together: what a host asks all others, in ARP, IPv6 neighbour and
-// router discovery, MLD and DHCP, goes to the host that is meant if topology knows where that is, else out of all ports
-// of the edge, once each. So nothing has to be flooded through the network, which may have loops, and switches need no
-// entries for broadcasts.
+// Package edge is an application that delivers the broadcasts by which hosts find each other: ARP, IPv6 neighbour and
+// router discovery, MLD and DHCP. If topology knows the host that a request is for, the request goes to that host only.
+// Otherwise it leaves by every port at the edge of the network, once. So nothing is flooded inside the network, which
+// may have loops, and switches need no flow entries for broadcasts.
 //
-// It needs topology before it, and somebody whose flow entries hand such frames to the controller; recovery does.
-// What is sent to one host, as answers are, is the data plane's to forward. Other broadcasts and multicasts
-// do not come here, and go nowhere.
+// It needs topology before it in the list of applications, and an application whose flow entries send such frames to
+// the controller, such as recovery or valiant. Unicast frames, such as replies, are forwarded by the data plane. Other
+// broadcasts and multicasts are dropped.
 //
-// A host asks again when nobody answers. So frames are handled at the level Ordered: one may be lost with a leader, and
-// none is sent twice.
+// Frames are handled at the level Ordered: when the leader dies a frame may be lost, and none is sent twice. Hosts
+// repeat a request that nobody answers.
 package edge
 
 import (

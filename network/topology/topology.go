@@ -1,17 +1,17 @@
-// Package topology is an application that finds out what the network looks like: switches and their ports, the links
-// between them in each direction, and the hosts at the edge. It keeps that in tables, tells other applications of
-// changes, and Of makes a Snapshot of the tables for everyone else.
+// Package topology is an application that discovers the network: switches and their ports, the links between them in
+// each direction, and the hosts at the edge. It keeps them in tables and emits messages about changes. Of makes a
+// Snapshot of the tables for everyone else.
 //
-// Links are found by LLDP frames, probes, that leave each port every Interval, by replicated timers: a new leader goes
-// on where the old one was. What a probe says is sealed with a key that only the tables hold, and each probe counts
-// once. So a host that makes up LLDP frames, or repeats them, changes nothing but a count. One that has two ports, and
-// passes fresh probes between them, is a cable, and is taken for one.
+// It discovers links with LLDP frames (probes), which each port sends every Interval. Replicated timers send them, so a
+// new leader continues where the old one stopped. A probe carries a message authentication code under a key that is only
+// in the tables, and a sequence number, and is accepted once. So a host that forges or replays LLDP frames only
+// increments a counter. A host with two ports that relays fresh probes between them looks like a cable.
 //
-// Age is counted in probes that were sent and not seen, never in time: a network whose controllers were away for an
-// hour has the same links when they are back.
+// A link ages by probes that were sent and not received, and not by time. If all controllers are down for an hour, the
+// links are still there when they return.
 //
-// It forwards nothing and computes no paths. It does not detect failures fast: that is the data plane's task, by port
-// liveness and BFD; this is the second opinion, after three intervals.
+// The package forwards nothing and computes no paths. It does not detect failures fast: port liveness and BFD in the
+// data plane do. It detects within three intervals what those miss.
 package topology
 
 import (
