@@ -1,20 +1,20 @@
-// Package liveness is an application that knows how each link between switches is to be watched: which two ports are
-// its ends, how long a round trip over it takes, and so how often BFD should send. It takes links from application
-// topology.
+// Package liveness is an application that decides how each link between switches is monitored: it knows the two ports
+// of the link, measures its round-trip time, and computes from that how often BFD should send. The links come from the
+// application topology.
 //
-// The round trip is measured now and then, by pairs of frames that leave a switch together. One comes back to the
-// controller at once. The other goes over the link; the switch at the far end sends it back by the port where it came
-// in, and then the first hands it to the controller as well. The difference of the two arrivals is a sample. The
-// control path makes it inexact: what is below Resolution is noise.
+// It measures the round-trip time from time to time with pairs of frames that leave a switch together. The switch sends
+// one of them to the controller at once. The other crosses the link, the far switch returns it by the port where it
+// arrived, and the first switch then sends it to the controller too. The difference between the two arrivals is a
+// sample. The delay of the control channel varies, so differences below Resolution are noise.
 //
-// A link that is down stays known, and is to be watched as before: else nothing would notice that it is back. It is
-// forgotten when one of its ports leads elsewhere, or is removed.
+// A link that is down is still monitored, because otherwise nothing would notice that it is back. It is forgotten when
+// one of its ports is removed, or leads to another switch.
 //
-// A switch that has lost its controllers still sends such frames back, if it lives. So over links to one that is down
-// they go on, more seldom, and Echo tells what comes of them.
+// A switch that has lost its controllers still returns such frames if it is alive. So frames are still sent over links
+// to a switch that is down, at a lower rate, and Echo reports the result.
 //
-// It sets nothing up at switches but the two entries that its frames need, and one that drops the frames of sentries
-// (package bfd/sentry). Package setup, beside it, does the rest, by the switches' databases.
+// The only flow entries that it installs are the two that return its frames, and one that drops the frames of sentries
+// (package bfd/sentry). It does not configure BFD: package setup does that, through the databases of the switches.
 package liveness
 
 import (

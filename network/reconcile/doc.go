@@ -1,6 +1,6 @@
-// Package reconcile compares what a switch holds with what it should hold, and says what to send to make them equal. It
-// reads flow statistics and group descriptions part by part as they come, so that a check may wait between two parts,
-// or go on at another controller. Beehive calls this the consolidator.
+// Package reconcile compares the flow entries and groups of a switch with those that it should have, and computes the
+// commands that make them equal. It reads flow statistics and group descriptions reply by reply, so that a check can
+// pause between two replies, or continue on another controller. Beehive calls this the consolidator.
 //
 //	check, err := reconcile.New(want, policy)
 //	send(check.Requests())
@@ -12,7 +12,7 @@
 //		send(check.Repair())
 //	}
 //
-// It is pure: it knows no connection and no time. Whoever runs it decides what should be held, tells replies of its
-// requests from others (by their xid), changes nothing at the switch meanwhile, and gives up a check that gets an
-// error, or no answer. Without the last part of both replies nothing is taken for missing.
+// It is pure: it has no connections and no clock. The caller says what the switch should hold, passes only the replies
+// to these requests (it knows them by their xid), changes nothing on the switch during the check, and ends a check that
+// gets an error or no reply. An entry counts as missing only after the last reply to both requests.
 package reconcile

@@ -1,14 +1,13 @@
-// Package recovery is the application that keeps the network protected: it takes what topology finds, computes a plan
-// (packages paths and protect), brings the switches from the present plan to the next round by round without losing a
-// packet, and sees to it that each switch holds what it should (package reconcile).
+// Package recovery is the application that keeps the network protected. It computes a plan for the topology (packages
+// paths and protect), moves the switches from the installed plan to the next one, round by round and without losing a
+// packet, and checks that each switch holds its part of the plan (package reconcile).
 //
-// What it knows stands in tables, so a new leader goes on in the middle of a round. Plans are compiled from the tables
-// again where they are not in memory; there they are kept by an id that is drawn when a plan is made, so what belongs
-// to a transaction that was taken back is never found again.
+// Its state is in tables, so a new leader continues in the middle of a round. A controller that does not have a plan in
+// memory compiles it again from the tables. In memory a plan is stored under a random id that is drawn when the plan is
+// made, so a plan of a transaction that was rolled back is never found again.
 //
-// A switch that has lost its controllers still forwards. So its links and hosts stay until somebody says that they are
-// gone, or liveness that nothing comes back from it any more.
+// A switch that has lost its controllers still forwards packets. So its links and hosts stay in the plan until topology
+// reports that they are gone, or liveness that the switch returns no frames any more.
 //
-// It detects no failure and reroutes no packet in need: the switches do that by themselves, with what was installed
-// before.
+// It detects no failures and reroutes no packets: the switches do that themselves, with the entries installed before.
 package recovery

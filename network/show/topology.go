@@ -1,8 +1,8 @@
-// Package show is what operators are shown of the network, as text, as JSON and as a drawing for Graphviz: the
-// topology, how it is protected, how links are watched, and what becomes of packets from one place to another when
-// something on their way dies. It is pure: who calls it has the tables.
+// Package show presents the network to operators, as text, as JSON and as a drawing for Graphviz: the topology, how it
+// is protected, how links are monitored, and where packets from one place to another go when a link or a switch on
+// their path fails. It is pure: the caller passes the tables of the applications.
 //
-// It finds nothing out and decides nothing: what it shows comes from the applications and from packages paths and
+// It discovers nothing and decides nothing. What it presents comes from the applications, and from packages paths and
 // protect.
 package show
 
