@@ -48,7 +48,7 @@ func TestRyuBadApplication(t *testing.T) {
 	const raised = "no such packets, please"
 	leader := r.leader()
 	eventually(t, "the failure in the log of the leader", func() bool {
-		return r.countLines(leader.LogFile(), "level=ERROR", "app=Bad", "hosted input", "ValueError: "+raised,
+		return r.countLines(leader.LogFile(), "level=ERROR", "app=Bad", "replayed input", "ValueError: "+raised,
 			"in do_raise") == 1
 	})
 	table := "/simpleswitch/mactable/" + dpid(1)

@@ -121,9 +121,9 @@ func (l *liveness) send(tx *app.Tx, from app.PortOf, row *linkRow) {
 
 // renew begins to wait for frames of another number: never one that was used before, also if the link was forgotten
 // meanwhile.
-func (r *linkRow) renew(tx *app.Tx) {
-	r.Seq = max(r.Seq+1, uint64(tx.Now().UnixNano()))
-	r.Direct, r.Over = 0, 0
+func (row *linkRow) renew(tx *app.Tx) {
+	row.Seq = max(row.Seq+1, uint64(tx.Now().UnixNano()))
+	row.Direct, row.Over = 0, 0
 }
 
 func (l *liveness) out(tx *app.Tx, f frame, to app.Port, maxLen uint16) {

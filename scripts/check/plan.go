@@ -49,6 +49,7 @@ var parts = []part{
 		e2eAll},
 	{"mutants", "tests find each seeded bug", mutants, mutants},
 	{"swarm", "two thousand seeds of the simulator", nil, swarm},
+	{"shells", "three hundred seeds of the shells around the cores, with the race detector", nil, shells},
 	{"graphs", "recovery in a hundred random networks", nil, graphs},
 	{"model", "the large configurations of the protocol's model", nil, model},
 	{"kills", "a hundred leaders of networks of Open vSwitch are killed", nil, kills},
@@ -206,6 +207,11 @@ func mutants(t *tree) []step {
 func swarm(t *tree) []step {
 	return []step{{name: "swarm", tests: true, args: []string{"go", "test", "-json", "-vet=off", "-count=1",
 		"-timeout=30m", "-run=^TestSwarm$", "./lab/sim", "-seeds=2000"}}}
+}
+
+func shells(t *tree) []step {
+	return []step{{name: "shells", tests: true, args: []string{"go", "test", "-json", "-vet=off", "-count=1",
+		"-timeout=30m", "-race", "-run=^TestSwarm$", "./lab/shells", "-seeds=300"}}}
 }
 
 func graphs(t *tree) []step {
