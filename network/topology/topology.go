@@ -3,8 +3,8 @@
 // Snapshot of the tables for everyone else.
 //
 // It discovers links with LLDP frames (probes), which each port sends every Interval. Replicated timers send them, so a
-// new leader continues where the old one stopped. A probe carries a message authentication code under a key that is only
-// in the tables, and a sequence number, and is accepted once. So a host that forges or replays LLDP frames only
+// new leader continues where the old one stopped. A probe carries a message authentication code under a key that only
+// the tables have, and a sequence number, and is accepted once. So a host that forges or replays LLDP frames only
 // increments a counter. A host with two ports that relays fresh probes between them looks like a cable.
 //
 // A link ages by probes that were sent and not received, and not by time. If all controllers are down for an hour, the
