@@ -3,8 +3,8 @@ package ledger
 import (
 	"time"
 
+	"github.com/holdfast-sdn/holdfast/internal/message"
 	"github.com/holdfast-sdn/holdfast/openflow"
-	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
 )
 
 // Application is what the ledger runs. Package app makes one out of typed handlers.
@@ -22,7 +22,7 @@ type InputKind uint8
 
 // The kinds of input.
 const (
-	SwitchUp      InputKind = iota + 1 // Message is an experimenter.SwitchUp
+	SwitchUp      InputKind = iota + 1 // Message: the event that began the epoch
 	SwitchDown                         // Reason
 	Message                            // Message, from the switch, a whole OpenFlow 1.3 message
 	Timer                              // Name, Message: the data given to SetTimer
@@ -40,7 +40,7 @@ type Input struct {
 	// Command is, for an ERROR, the command that it answers, if that is not known to be done.
 	Command []byte
 	Name    string
-	Reason  experimenter.Reason
+	Reason  message.Reason
 	level   Level // of what caused it, if it is Emitted
 }
 

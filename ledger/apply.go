@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"fmt"
 
+	"github.com/holdfast-sdn/holdfast/internal/message"
 	"github.com/holdfast-sdn/holdfast/openflow"
-	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
 	"github.com/holdfast-sdn/holdfast/stream"
 )
 
@@ -18,7 +18,7 @@ const diverged = "this replica diverged; leave it stopped, and keep its data for
 func (s *state) apply(r *Record) error {
 	switch r.Op {
 	case OpEvent:
-		return s.applyEvent(r.Switch, r.Epoch, r.Seq, r.Bytes)
+		return s.applyEvent(r.Switch, r.Epoch, r.Seq, r.Bytes, message.KindOf(r.Bytes))
 	case OpSeen:
 		return s.sw(r.Switch).advance(r.Epoch, r.Seq)
 	case OpSkipped:
@@ -44,7 +44,7 @@ func (s *state) apply(r *Record) error {
 		if next := sw.queue.Last() + 1; r.Seq != next {
 			return fmt.Errorf("switch %s: command %d where %d is next: "+diverged, r.Switch, r.Seq, next)
 		}
-		if h, err := openflow.ParseHeader(r.Bytes); err != nil || int(h.Length) != len(r.Bytes) {
+		if !message.Single(r.Bytes) {
 			return fmt.Errorf("switch %s: command %d of %d bytes is not one message", r.Switch, r.Seq, len(r.Bytes))
 		}
 		sw.command(r.Bytes)
@@ -76,7 +76,7 @@ func (s *state) applySkipped(r *Record) error {
 	return nil
 }
 
-func (s *state) applyEvent(id openflow.DatapathID, epoch, seq uint64, msg []byte) error {
+func (s *state) applyEvent(id openflow.DatapathID, epoch, seq uint64, msg []byte, kind message.Kind) error {
 	sw := s.sw(id)
 	if epoch > sw.epoch && seq == 1 {
 		sw.begin(epoch, bytes.Clone(msg))
@@ -84,7 +84,7 @@ func (s *state) applyEvent(id openflow.DatapathID, epoch, seq uint64, msg []byte
 	if err := sw.advance(epoch, seq); err != nil {
 		return err
 	}
-	if t, ok := experimenter.Is(msg); ok && t == experimenter.TypeSwitchDown {
+	if kind == message.SwitchDown {
 		sw.end(false)
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/bits"
 
+	"github.com/holdfast-sdn/holdfast/internal/message"
 	"github.com/holdfast-sdn/holdfast/openflow"
 )
 
@@ -61,7 +62,7 @@ func (x *brevity) next(id openflow.DatapathID, epoch, seq uint64) bool {
 func (x *brevity) short(id openflow.DatapathID, seq uint64, msg []byte) (op []byte, ok bool) {
 	before := x.command
 	x.command = sentCommand{id, seq}
-	typ := msg[1]
+	typ := message.Type(msg)
 	if typ >= modelTypes {
 		return nil, false
 	}
@@ -102,8 +103,11 @@ func appendChanges(dst, model, msg []byte) []byte {
 // whole notes a command that is there as a whole.
 func (x *brevity) whole(id openflow.DatapathID, seq uint64, msg []byte) {
 	x.command = sentCommand{id, seq}
-	if len(msg) >= openflow.HeaderLen && msg[1] < modelTypes {
-		x.models[msg[1]] = append(x.models[msg[1]][:0], msg...)
+	if len(msg) < openflow.HeaderLen {
+		return
+	}
+	if typ := message.Type(msg); typ < modelTypes {
+		x.models[typ] = append(x.models[typ][:0], msg...)
 	}
 }
 

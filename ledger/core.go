@@ -9,7 +9,6 @@ import (
 	"github.com/holdfast-sdn/holdfast/internal/digest"
 	"github.com/holdfast-sdn/holdfast/internal/message"
 	"github.com/holdfast-sdn/holdfast/openflow"
-	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
 )
 
 // Core is the ledger of one group at one controller.
@@ -208,9 +207,9 @@ func (c *Core) event(id openflow.DatapathID, epoch, seq uint64, msg []byte, whol
 		return errNotLeading
 	}
 	sw := c.state.sw(id)
-	special, ours := experimenter.Is(msg)
+	kind := message.KindOf(msg)
 	fresh := epoch > sw.epoch && seq == 1
-	down := !fresh && ours && special == experimenter.TypeSwitchDown
+	down := !fresh && kind == message.SwitchDown
 	switch {
 	case sw.has(epoch, seq):
 		c.duplicate(sw)
@@ -222,9 +221,9 @@ func (c *Core) event(id openflow.DatapathID, epoch, seq uint64, msg []byte, whol
 	case !fresh && (epoch != sw.epoch || seq != uint64(sw.events)+1):
 		return fmt.Errorf("switch %s: event %d of epoch %d after %d of %d: %w", id, seq, epoch, sw.events, sw.epoch,
 			ErrGap)
-	case fresh && !(ours && special == experimenter.TypeSwitchUp):
+	case fresh && kind != message.SwitchUp:
 		return fmt.Errorf("switch %s: epoch %d begins with a message of type %d, not with SWITCH_UP: update its agent",
-			id, epoch, msg[1])
+			id, epoch, message.Type(msg))
 	}
 	if !fresh && !down && !sw.reachable {
 		c.setReachable(sw, true)
@@ -232,31 +231,31 @@ func (c *Core) event(id openflow.DatapathID, epoch, seq uint64, msg []byte, whol
 			return fmt.Errorf("switch %s: epoch %d is closed: %w", id, epoch, ErrStaleEpoch)
 		}
 	}
-	if !fresh && !ours && c.level(msg) == Unordered {
-		c.skip(sw, msg[1])
+	if !fresh && kind == message.Ordinary && c.level(msg) == Unordered {
+		c.skip(sw, message.Type(msg))
 		c.run(Input{Kind: Message, Switch: id, Epoch: epoch, Seq: seq, Message: msg})
 		c.finish()
 		return nil
 	}
 	wasUp := sw.live && sw.reachable
-	c.logEvent(sw, epoch, seq, msg, whole || ours || c.needsBytes(msg), fresh || down)
-	if err := c.state.applyEvent(id, epoch, seq, msg); err != nil {
+	c.logEvent(sw, epoch, seq, msg, whole || kind != message.Ordinary || c.needsBytes(msg), fresh || down)
+	if err := c.state.applyEvent(id, epoch, seq, msg, kind); err != nil {
 		return err
 	}
-	c.tellEvent(sw, seq, msg)
+	c.tellEvent(sw, seq, msg, kind)
 	in := Input{Kind: Message, Switch: id, Epoch: epoch, Seq: seq, Message: msg}
 	switch {
-	case ours && special == experimenter.TypeSyncMarker:
+	case kind == message.SyncMarker:
 		c.finish()
 		return nil
 	case fresh:
 		if wasUp {
-			c.run(Input{Kind: SwitchDown, Switch: id, Reason: experimenter.ReasonConnectionLost})
+			c.run(Input{Kind: SwitchDown, Switch: id, Reason: message.ConnectionLost})
 		}
 		in.Kind = SwitchUp
 	case down:
 		in.Kind = SwitchDown
-		in.Reason, _ = experimenter.ParseSwitchDown(msg)
+		in.Reason = message.ReasonOf(msg)
 		if !wasUp { // they were told when it became unreachable
 			c.finish()
 			return nil
@@ -285,10 +284,10 @@ func (c *Core) logEvent(sw *switchState, epoch, seq uint64, msg []byte, whole, b
 	case whole:
 		b.buf = appendBytes(appendEvent(b.buf, OpEvent, sw.id, epoch, seq), msg)
 	case c.brief.next(sw.id, epoch, seq):
-		b.buf = binary.BigEndian.AppendUint64(append(b.buf, byte(OpSeenNext), msg[1]), digest.Of(msg))
+		b.buf = binary.BigEndian.AppendUint64(append(b.buf, byte(OpSeenNext), message.Type(msg)), digest.Of(msg))
 	default:
-		b.buf = binary.BigEndian.AppendUint64(append(appendEvent(b.buf, OpSeen, sw.id, epoch, seq), msg[1]),
-			digest.Of(msg))
+		b.buf = binary.BigEndian.AppendUint64(append(appendEvent(b.buf, OpSeen, sw.id, epoch, seq),
+			message.Type(msg)), digest.Of(msg))
 	}
 	if boundary {
 		b.undoEpoch(sw)
@@ -319,7 +318,7 @@ func (c *Core) Reachable(id openflow.DatapathID, epoch uint64) {
 
 func (c *Core) setReachable(sw *switchState, up bool) {
 	op, in := OpUnreachable, Input{Kind: SwitchDown, Switch: sw.id, Epoch: sw.epoch,
-		Reason: experimenter.ReasonUnreachable}
+		Reason: message.Unreachable}
 	if up {
 		op, in = OpReachable, Input{Kind: SwitchUp, Switch: sw.id, Epoch: sw.epoch, Message: sw.hello}
 	}
@@ -337,7 +336,7 @@ func (c *Core) closeEpoch(sw *switchState) {
 	c.batch.undoEpoch(sw)
 	sw.end(true)
 	c.tellReachable(sw)
-	c.run(Input{Kind: SwitchDown, Switch: sw.id, Epoch: sw.epoch, Reason: experimenter.ReasonUnreachable})
+	c.run(Input{Kind: SwitchDown, Switch: sw.id, Epoch: sw.epoch, Reason: message.Unreachable})
 }
 
 func (c *Core) switchInput(sw *switchState, op Op) {
@@ -384,7 +383,7 @@ func (c *Core) dispatch() {
 		case answers && app < 0:
 			return // it is the replayed application's
 		case answers:
-			if in.Message[1] == openflow.TypeError {
+			if message.Refusal(in.Message) {
 				in.Command = c.state.sw(in.Switch).find(openflow.XID(in.Message))
 			}
 			c.call(app)

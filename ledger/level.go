@@ -1,6 +1,10 @@
 package ledger
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/holdfast-sdn/holdfast/internal/message"
+)
 
 // Level is how much holds of a message and of the commands that it causes when the leader dies, or another takes over
 // (Ravana, section 7.4). Each level has what those below it have.
@@ -82,15 +86,15 @@ func (c *Core) level(msg []byte) Level {
 	case ok && app < 0:
 		return ExactlyOnce
 	case ok:
-		return c.levels.apps[app][msg[1]]
+		return c.levels.apps[app][message.Type(msg)]
 	}
-	return c.levels.events[msg[1]]
+	return c.levels.events[message.Type(msg)]
 }
 
 // levelFor returns that of c.input for an application.
 func (c *Core) levelFor(app int) Level {
 	if in := &c.input; c.levels != nil && in.Kind == Message {
-		return c.levels.apps[app][in.Message[1]]
+		return c.levels.apps[app][message.Type(in.Message)]
 	}
 	return c.input.level
 }

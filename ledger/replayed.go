@@ -9,7 +9,6 @@ import (
 
 	"github.com/holdfast-sdn/holdfast/internal/message"
 	"github.com/holdfast-sdn/holdfast/openflow"
-	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
 )
 
 // Replayed is an application whose state is not in tables, and which the ledger therefore does not run: all replicas
@@ -94,20 +93,19 @@ func (c *Core) revertReplayed(to uint64) {
 }
 
 // tellEvent tells the replayed application of an event of a switch.
-func (c *Core) tellEvent(sw *switchState, seq uint64, msg []byte) {
+func (c *Core) tellEvent(sw *switchState, seq uint64, msg []byte, kind message.Kind) {
 	if !c.replaying() {
 		return
 	}
 	in := Input{Kind: Message, Switch: sw.id, Epoch: sw.epoch, Seq: seq, Message: msg}
-	if special, ours := experimenter.Is(msg); ours {
-		switch special {
-		case experimenter.TypeSwitchUp:
-			in.Kind = SwitchUp
-		case experimenter.TypeSwitchDown:
-			in.Kind = SwitchDown
-		default:
-			return // a mark is for standbys
-		}
+	switch kind {
+	case message.Ordinary:
+	case message.SwitchUp:
+		in.Kind = SwitchUp
+	case message.SwitchDown:
+		in.Kind = SwitchDown
+	default:
+		return
 	}
 	c.tell(in)
 }
@@ -149,7 +147,9 @@ func (c *Core) applyReplayed(r *Record) error {
 			return fmt.Errorf("%s: %w: "+diverged, c.replayed.Name(), err)
 		}
 	case OpEvent:
-		c.tellEvent(c.state.sw(r.Switch), r.Seq, r.Bytes)
+		if c.replaying() {
+			c.tellEvent(c.state.sw(r.Switch), r.Seq, r.Bytes, message.KindOf(r.Bytes))
+		}
 	case OpSeen:
 		if c.replaying() {
 			return fmt.Errorf("switch %s: event %d of epoch %d without its bytes, which %s is to execute: "+diverged,

@@ -1,5 +1,7 @@
 package ledger
 
+import "github.com/holdfast-sdn/holdfast/internal/message"
+
 // needsBytes reports whether the log must have what a switch said: for hosts, which execute it, or since not all that
 // it causes stands there.
 func (c *Core) needsBytes(msg []byte) bool {
@@ -16,8 +18,8 @@ func (c *Core) partly(msg []byte) bool {
 		if app < 0 {
 			return false
 		}
-		level := c.levels.apps[app][msg[1]]
+		level := c.levels.apps[app][message.Type(msg)]
 		return level == Reliable || level == Ordered
 	}
-	return c.levels.partly[msg[1]]
+	return c.levels.partly[message.Type(msg)]
 }

@@ -105,7 +105,7 @@ func (tx *Tx) Send(id openflow.DatapathID, m Encoder) uint32 {
 
 // SendBytes is Send for a message that is encoded already; its xid is replaced.
 func (tx *Tx) SendBytes(id openflow.DatapathID, msg []byte) (uint32, error) {
-	if h, err := openflow.ParseHeader(msg); err != nil || int(h.Length) != len(msg) {
+	if !message.Single(msg) {
 		return 0, fmt.Errorf("send to switch %s: %d bytes are not one message", id, len(msg))
 	}
 	if tx.loose != nil {
@@ -183,8 +183,8 @@ func checkCommand(sw *switchState, msg []byte) {
 	if n < openflow.HeaderLen || n > openflow.MaxMessageLen {
 		panic(fmt.Sprintf("command of %d bytes for switch %s: a message has 8 to 65,535", n, sw.id))
 	}
-	if h, err := openflow.ParseHeader(msg); err != nil || int(h.Length) != n {
-		panic(fmt.Sprintf("command of %d bytes for switch %s: its header says %d", n, sw.id, h.Length))
+	if !message.Single(msg) {
+		panic(fmt.Sprintf("command of %d bytes for switch %s: its header has another length", n, sw.id))
 	}
 }
 
