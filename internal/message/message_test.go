@@ -39,7 +39,7 @@ func TestKindOf(t *testing.T) {
 		"up":            {experimenter.SwitchUp{Features: []byte("f")}.Append(nil, v), SwitchUp},
 		"down":          {down, SwitchDown},
 		"sync marker":   {experimenter.SyncMarker{}.Append(nil, v), SyncMarker},
-		"other of ours": {experimenter.EventAck{Epoch: 1, Seq: 2}.Append(nil, v), Own},
+		"other of ours": {experimenter.Attach{}.Append(nil, v), Own},
 	} {
 		if got := KindOf(tc.msg); got != tc.want {
 			t.Errorf("%s: kind %d, want %d", name, got, tc.want)
@@ -55,6 +55,7 @@ func TestKindOf(t *testing.T) {
 
 func TestSingle(t *testing.T) {
 	one := openflow.AppendHeader(nil, openflow.Version13, of13.TypeBarrierReply, 1)
+	openflow.SetLength(one)
 	for name, tc := range map[string]struct {
 		b    []byte
 		want bool
