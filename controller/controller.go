@@ -1,10 +1,9 @@
-// Package controller is one controller: it joins the consensus group, the ledger, the
-// applications and the switches' sessions in one loop. Core is what the loop does, pure;
-// Controller is the goroutine that owns it, to which sessions, the network and the API
-// speak through channels.
+// Package controller is one controller: it connects the consensus group, the ledger, the applications and the sessions
+// of switches in one loop. Core is the logic of the loop, and pure. Controller is the goroutine that owns it; sessions,
+// the network and the API communicate with it through channels.
 //
-// It is where actors, the directory and placement will live; the rules of exactly-once
-// are in ledger, the protocols in consensus and southbound.
+// It does not contain the rules of exactly-once delivery, which are in ledger, nor the protocols, which are in
+// consensus and southbound.
 package controller
 
 import (
@@ -56,9 +55,9 @@ type Controller struct {
 	inbox        chan item
 	ask          chan func()
 	heard        chan func()    // of hosts, see later
-	background   sync.WaitGroup // what works for the loop without its waiting; run waits for it
+	background   sync.WaitGroup // goroutines that work for the loop; run waits for them
 	encoded      chan []byte    // capacity 1: the snapshot that was being encoded
-	encoding     bool           // the loop's: one comes
+	encoding     bool           // the loop's: a snapshot is being encoded
 	leads        chan bool      // capacity 1, see tellDuty
 	tended       chan struct{}  // closed when the duty has ended
 	stop         chan struct{}  // closed by Close
@@ -73,15 +72,15 @@ type Auditor interface {
 	Close() error
 }
 
-// inboxSize bounds what sessions have for the loop. A session that finds it full waits, and
-// so does its switch.
+// inboxSize bounds the queue from sessions to the loop. A session that finds it full waits, and does not read from its
+// switch.
 const inboxSize = 1024
 
-// tickInterval is how often timers and absent switches are looked at.
+// tickInterval is how often timers and absent switches are checked.
 const tickInterval = 5 * time.Millisecond
 
-// Start runs a controller until Close, or until it fails: see Done and Err. On an error the
-// listeners and the audit file are still the caller's to close.
+// Start runs a controller until Close, or until it fails: see Done and Err. If Start returns an error, the caller must
+// close the listeners and the audit file.
 func Start(cfg Config) (*Controller, error) {
 	c := &Controller{
 		cfg: cfg, log: cfg.Logger,
@@ -128,11 +127,11 @@ func Start(cfg Config) (*Controller, error) {
 // Done is closed when the controller has ended.
 func (c *Controller) Done() <-chan struct{} { return c.done }
 
-// Err tells why it ended by itself; nil after Close. Valid once Done is closed.
+// Err returns why the controller failed; nil after Close. Valid once Done is closed.
 func (c *Controller) Err() error { return c.err }
 
-// Close ends the controller and waits for it. A leader first hands over to the follower
-// that has most of the log, so that the switches wait for no election.
+// Close stops the controller and waits for it. A leader first transfers the leadership to the follower that has most of
+// the log, so that there is no election timeout.
 func (c *Controller) Close() error {
 	_ = c.handOver(context.Background()) // it is logged, and the others will elect
 	close(c.stop)
@@ -143,9 +142,10 @@ func (c *Controller) Close() error {
 // handOverTimeout bounds how long a stopping leader waits for its successor.
 const handOverTimeout = 500 * time.Millisecond
 
-var errNoSuccessor = errors.New("no other controller that votes is there to take over the leadership; start one first")
+var errNoSuccessor = errors.New("no other voter is reachable to take over the leadership; start one first")
 
-// handOver gives the leadership, if this controller has it, to the follower that has most of the log and takes it.
+// handOver transfers the leadership, if this controller has it, to the follower that has most of the log and accepts
+// it.
 func (c *Controller) handOver(ctx context.Context) error {
 	if _, ok := c.node.Status().Successor(); !ok {
 		return errNoSuccessor // not even asked for, if this one does not lead
@@ -153,16 +153,16 @@ func (c *Controller) handOver(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, handOverTimeout)
 	defer cancel()
 	if err := c.node.HandOver(ctx); err != nil {
-		c.log.Warn("leadership not handed over; the others will elect", "err", err)
-		return fmt.Errorf("hand the leadership over: %w", err)
+		c.log.Warn("leadership not transferred; the others will elect a leader", "err", err)
+		return fmt.Errorf("transfer the leadership: %w", err)
 	}
 	s := c.node.Status()
-	c.log.Info("leadership handed over", "to", c.memberName(s, s.Leader))
+	c.log.Info("leadership transferred", "to", c.memberName(s, s.Leader))
 	return nil
 }
 
-// run is the goroutine that owns everything; it ends with Close or an error, and takes
-// the node, the server and the API with it.
+// run is the goroutine that owns the controller. It ends with Close or an error, and then stops the node, the server
+// and the API.
 func (c *Controller) run(api *web, rest *rest) {
 	defer close(c.done)
 	c.err = c.loop()
@@ -197,8 +197,8 @@ func (c *Controller) run(api *web, rest *rest) {
 	c.err = errors.Join(c.err, c.cfg.Audit.Close())
 }
 
-// loop is the one mechanism at work. Each turn takes all that waits, executes what there
-// is room for, proposes one entry, and lets out what was committed.
+// loop is the control path of this controller. Each turn takes everything that waits, executes what there is room for,
+// proposes one entry, and releases what was committed.
 func (c *Controller) loop() error {
 	ticker := time.NewTicker(tickInterval)
 	defer ticker.Stop()
@@ -238,7 +238,7 @@ func (c *Controller) loop() error {
 	}
 }
 
-// drain takes what else is there, commits first, without waiting.
+// drain takes everything else that waits, committed entries first. It does not block.
 func (c *Controller) drain() error {
 	for range inboxSize {
 		select {
@@ -259,7 +259,7 @@ func (c *Controller) drain() error {
 	return nil
 }
 
-// update takes what the consensus says; ok is false when it has ended.
+// update handles an update of the consensus; ok is false when that has stopped.
 func (c *Controller) update(u consensus.Update, ok bool) error {
 	if !ok {
 		return fmt.Errorf("controller %s: consensus ended: %w", c.cfg.Name, c.node.Err())
@@ -271,7 +271,7 @@ func (c *Controller) update(u consensus.Update, ok bool) error {
 	return err
 }
 
-// outside is what the core asks for.
+// outside does what the core asks for.
 type outside struct{ c *Controller }
 
 func (o outside) Propose(term uint64, entry []byte) error { return o.c.node.Propose(term, entry) }
@@ -282,13 +282,13 @@ func (o outside) DeferElection(on bool) { o.c.node.DeferElection(on) }
 
 func (o outside) Audit(index uint64, entry []byte) error { return o.c.cfg.Audit.Append(index, entry) }
 
-// Encode has a goroutine of its own, while the loop goes on.
+// Encode runs in a goroutine of its own, while the loop continues.
 func (o outside) Encode(encode func() []byte) {
 	o.c.encoding = true
 	go func() { o.c.encoded <- encode() }() // run waits for it
 }
 
-// later has the loop run f, unless it has ended. It waits until the loop takes it.
+// later makes the loop run f, unless the loop has ended. It waits until the loop takes f.
 func (c *Controller) later(f func()) {
 	select {
 	case c.heard <- f:

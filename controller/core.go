@@ -13,9 +13,9 @@ import (
 	"github.com/holdfast-sdn/holdfast/ryu/replay"
 )
 
-// Core is what a controller does, without I/O, clock, goroutine or lock: it is told what happens and
-// when, and acts on sessions and on what is Outside. Neither may call it back before the call returns. After an
-// error it is of no more use but for Stop. What it does is the same for the same calls.
+// Core is the logic of a controller, without I/O, clock, goroutine or lock. Its methods report what happened and when;
+// it acts on sessions and on Outside, which must not call it back before the method returns. After an error only Stop
+// may be called. Equal calls have equal effects.
 type Core struct {
 	cfg     CoreConfig
 	log     *slog.Logger
@@ -44,18 +44,18 @@ type Core struct {
 	hosting  *replay.Core                     // nil without hosted applications
 }
 
-// Outside is what a Core asks of the rest of its controller.
+// Outside is the rest of the controller, as a Core uses it.
 type Outside interface {
-	// Propose hands an entry, which is not changed any more, to the consensus.
-	// consensus.ErrNotLeader: a Role comes that says so as well.
+	// Propose proposes an entry, which is not changed afterwards. After consensus.ErrNotLeader a Role that says the
+	// same follows.
 	Propose(term uint64, entry []byte) error
-	// Encode has encode run, anywhere, while the Core goes on, and then calls Core.Encoded with the
-	// result. There is one at a time.
+	// Encode runs encode concurrently with the Core, and then calls Core.Encoded with the result. There is one at a
+	// time.
 	Encode(encode func() []byte)
-	// Compact hands over a snapshot of the state at index. consensus.ErrCompacting: the last is still
-	// being written; the next one will do.
+	// Compact stores a snapshot of the state at index. After consensus.ErrCompacting, the previous snapshot is still
+	// being written, and this one is skipped.
 	Compact(index uint64, state []byte) error
-	// Audit is given every committed entry, in order.
+	// Audit receives every committed entry, in order.
 	Audit(index uint64, entry []byte) error
 	// DeferElection says whether this controller should leave the leadership to others.
 	DeferElection(on bool)
@@ -75,7 +75,7 @@ type CoreConfig struct {
 	Logger        *slog.Logger  // must be set
 }
 
-// NewCore makes a Core that follows and knows nothing yet.
+// NewCore makes a Core that is a follower with an empty state.
 func NewCore(cfg CoreConfig, outside Outside) (*Core, error) {
 	l, err := ledger.New(cfg.Applications, cfg.Limits)
 	if err != nil {
@@ -108,7 +108,7 @@ func (c *Core) Ledger() *ledger.Core { return c.ledger }
 // Hosting is the controller's side of the hosted applications; nil if there are none.
 func (c *Core) Hosting() *replay.Core { return c.hosting }
 
-// Stop finishes what sessions wait for, and ends the host of applications; nothing may be called after it.
+// Stop ends the calls that sessions wait for, and the host of applications. Nothing may be called after it.
 func (c *Core) Stop() {
 	c.finishWaiting(errClosing)
 	if c.hosting != nil {
@@ -118,7 +118,7 @@ func (c *Core) Stop() {
 
 var errClosing = errors.New("the controller is stopping")
 
-// Update takes what the consensus says.
+// Update handles an update of the consensus.
 func (c *Core) Update(now time.Time, u consensus.Update) error {
 	if c.began.IsZero() {
 		c.began = now
@@ -181,15 +181,15 @@ func (c *Core) changeRole(now time.Time, r consensus.Role) error {
 	return nil
 }
 
-// clock is what ledger time goes by, in ns since 1970: the wall clock when this Core began, and what has gone by
-// since. A wall clock that is set, forward or back, moves no timer.
+// clock is the time base of ledger time, in ns since 1970: the wall clock when this Core began, plus the monotonic time
+// since then. So setting the wall clock does not affect timers.
 func (c *Core) clock(now time.Time) int64 { return c.began.Add(now.Sub(c.began)).UnixNano() }
 
-// Turn executes the timers that are due and what else there is room for, proposes one entry, and lets out what was
-// committed. It is called after each of the other calls, or after several that come together.
+// Turn executes due timers and whatever else there is room for, proposes one entry, and releases what was committed. It
+// is called after each of the other methods, or after several of them.
 func (c *Core) Turn(now time.Time) error {
 	if !c.draining {
-		c.ledger.Tick(c.clock(now)) // before events, which may use up all room, turn after turn
+		c.ledger.Tick(c.clock(now)) // before events, which may use all the room in every turn
 	}
 	if c.hosting != nil {
 		if err := c.hosting.Turn(now, c.draining); err != nil {
@@ -211,8 +211,8 @@ func (c *Core) Turn(now time.Time) error {
 	return c.compact()
 }
 
-// propose hands an entry to the consensus. If this member leads no more, the node says so with
-// a Role as well, and until then nothing is released.
+// propose proposes an entry. If this member is no longer the leader, a Role that says so follows, and nothing is
+// released before that.
 func (c *Core) propose(entry []byte) error {
 	err := c.outside.Propose(c.role.Term, entry)
 	if err == nil || errors.Is(err, consensus.ErrNotLeader) {
@@ -221,8 +221,7 @@ func (c *Core) propose(entry []byte) error {
 	return fmt.Errorf("controller %s: propose an entry in term %d: %w", c.cfg.Name, c.role.Term, err)
 }
 
-// Tick reports switches that stayed away, and logs what is complete. It is called
-// every few milliseconds.
+// Tick reports switches that stayed away, and logs which commands are complete. It is called every few milliseconds.
 func (c *Core) Tick(now time.Time) error {
 	c.hesitate(now)
 	if !c.role.Leading {

@@ -5,19 +5,19 @@ import (
 	"net/http"
 )
 
-// Duty is work beside the control path that only the leader does.
+// Duty is work outside the control path that only the leader does.
 type Duty struct {
-	// Run is called when the controller begins to lead. Its context ends when the controller leads no more, or ends; it
-	// is to return soon after that, and is not called again before.
+	// Run is called when the controller becomes leader. Its context ends when the controller is no longer the leader,
+	// or stops. Run must return soon after that, and is not called again before it has returned.
 	Run func(ctx context.Context, c *Controller)
-	// Path is of the API, where the leader answers a GET with what Report returns, as JSON. Report is safe for
+	// Path is a path of the API. The leader answers a GET with the result of Report, as JSON. Report is safe for
 	// concurrent use.
 	Path   string
 	Report func() any
 }
 
-// tellDuty says whether this controller leads. It does not wait: only the last of what is said matters. Only the loop
-// calls it.
+// tellDuty reports whether this controller leads. It does not wait: only the last report matters. Only the loop calls
+// it.
 func (c *Controller) tellDuty(leads bool) {
 	select {
 	case <-c.leads:
@@ -26,7 +26,7 @@ func (c *Controller) tellDuty(leads bool) {
 	c.leads <- leads // which has room for one, and nobody else sends
 }
 
-// tend runs the duty while this controller leads, until nothing more will be said.
+// tend runs the duty while this controller leads, until endDuty.
 func (c *Controller) tend() {
 	defer close(c.tended)
 	for leads := range c.leads {

@@ -6,7 +6,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/southbound"
 )
 
-// item is what a session has for the loop. Which fields count is said at each kind.
+// item is a message from a session to the loop. The comments name the kinds that use a field.
 type item struct {
 	kind       itemKind
 	session    *southbound.Session
@@ -30,7 +30,7 @@ func (it *item) reject() {
 	}
 }
 
-// handler passes on what sessions call; see southbound.Handler.
+// handler passes the calls of sessions to the loop; see southbound.Handler.
 type handler struct{ c *Controller }
 
 func (h handler) Attached(s *southbound.Session) { h.put(item{kind: attach, session: s}) }
@@ -59,7 +59,7 @@ func (h handler) put(it item) bool {
 	}
 }
 
-// take hands an item to the core.
+// take passes an item to the core.
 func (c *Controller) take(it item) {
 	switch it.kind {
 	case attach:

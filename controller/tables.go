@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/ledger"
 )
 
-// Tables is what an application has in its tables at one place of the log.
+// Tables is the contents of an application's tables at one index of the log.
 type Tables struct {
 	Application string       `json:"application"`
 	Controller  string       `json:"controller"`    // that says so
@@ -30,7 +30,7 @@ func Release() string {
 	return "unknown"
 }
 
-// maxTables bounds what one call of Tables gives, in bytes.
+// maxTables bounds the result of Tables, in bytes.
 const maxTables = 64 << 20
 
 // noApplication says that this controller does not run an application.
@@ -43,8 +43,8 @@ func (e *noApplication) Error() string {
 	return fmt.Sprintf("no application %q runs here; there are %s", e.name, strings.Join(e.runs, ", "))
 }
 
-// Tables returns what is committed of an application's tables, as this controller knows it. More than 64 MiB are an
-// error. The values are shared: nobody may modify them. Safe for concurrent use.
+// Tables returns the committed contents of an application's tables, as this controller knows them. More than 64 MiB are
+// an error. The values are shared and must not be modified. Safe for concurrent use.
 func (c *Controller) Tables(ctx context.Context, app string) (Tables, error) {
 	if err := c.known(app); err != nil {
 		return Tables{}, err
@@ -67,8 +67,8 @@ func (c *Controller) Tables(ctx context.Context, app string) (Tables, error) {
 	return t, nil
 }
 
-// Revision returns a number that has grown whenever Tables of the application may give something else. It costs little.
-// It means nothing to another controller, nor after a restart. Safe for concurrent use.
+// Revision returns a number that grows whenever the result of Tables for the application may have changed. It is cheap.
+// It is not comparable between controllers or across restarts. Safe for concurrent use.
 func (c *Controller) Revision(ctx context.Context, app string) (revision uint64, err error) {
 	if err := c.known(app); err != nil {
 		return 0, err
@@ -89,7 +89,7 @@ func (c *Controller) known(app string) error {
 	return &noApplication{app, runs}
 }
 
-// serveTables lets one request at a time have as much memory as tables need. It shows nobody a ledger.SecretTable.
+// serveTables handles one request at a time, to bound its memory. It leaves out ledger.SecretTable.
 func (c *Controller) serveTables(mux *http.ServeMux) {
 	turn := make(chan struct{}, 1)
 	mux.HandleFunc("GET /v1/apps/{app}/tables", func(w http.ResponseWriter, r *http.Request) {

@@ -1,4 +1,4 @@
-// Package ledger is the one mechanism by which everything that must survive goes:
+// Package ledger is the mechanism that every input takes which must survive a failure:
 //
 //	input ──► execute ──► replicate ──► release ──► complete
 //
@@ -10,13 +10,12 @@
 // 3.1 and 5: the two stages). A new leader has the writes and the outputs, and releases
 // again whatever is not complete; receivers drop what they have already done.
 //
-// One application may be Hosted: then the ledger runs it nowhere. The log has its inputs, which hosts execute at every
-// controller, and what the leader's host did, as transactions of their own. What is about that alone is in hosted.go
-// (what a leader is told), feed.go (inputs, from events and from entries) and history.go (what brings a host up to
-// date).
+// One application may be Replayed (package ryu/replay): the ledger does not run it. The log contains its inputs, which
+// hosts execute at every controller, and the results of the leader's host, as transactions of their own. replayed.go is
+// the ledger's side of that.
 //
 // Core is pure: inputs and committed entries in, entries and releases out. It has no I/O,
-// no clock, no goroutine and no lock, and is not safe for concurrent use; package platform
+// no clock, no goroutine and no lock, and is not safe for concurrent use; package controller
 // owns it from one loop. It is not the consensus: it neither knows how entries are
 // replicated nor who leads, it is told.
 package ledger
