@@ -225,7 +225,7 @@ func (f *fake) Outdone() bool               { return f.outdone }
 func (f *fake) Guarantee() (string, string) { return "exactly-once", "" }
 
 func (f *fake) SendLoose(term, epoch uint64, count int, _ []byte) error {
-	f.s.note("%d: %d loose commands of %d in %d", f.id, count, epoch, term)
+	f.s.note("%d: %d best-effort commands of %d in %d", f.id, count, epoch, term)
 	return nil
 }
 

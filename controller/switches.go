@@ -186,7 +186,7 @@ func (c *Core) executeBatch(now time.Time, b *southbound.Batch, s Session) (fini
 // acknowledge tells sessions what is committed.
 func (c *Core) acknowledge(list []ledger.Release) {
 	for _, r := range list {
-		if s := c.sessions[r.Switch]; s != nil && r.LooseCount == 0 {
+		if s := c.sessions[r.Switch]; s != nil && r.BestEffortCount == 0 {
 			s.AckEvents(r.Epoch, r.Acked)
 		}
 	}
@@ -259,8 +259,8 @@ func (c *Core) release(list []ledger.Release) {
 			}
 			c.sendCommands(s, r)
 			sent = true
-		case r.LooseCount > 0:
-			c.sendLoose(s, r)
+		case r.BestEffortCount > 0:
+			c.sendBestEffort(s, r)
 		}
 	}
 	if sent {

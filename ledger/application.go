@@ -73,9 +73,9 @@ type Release struct {
 	Closed   bool   // the ledger has closed the epoch: the switch is to begin a new one
 	Live     bool   // of Resume: the epoch has not ended
 
-	// Loose commands have no sequence, and leave once. A Release that has some has nothing else.
-	Loose      []byte
-	LooseCount int
+	// Best-effort commands have no sequence, and leave once. A Release that has some has nothing else.
+	BestEffort      []byte
+	BestEffortCount int
 }
 
 // Limits bounds a Core.

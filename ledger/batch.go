@@ -7,15 +7,15 @@ import (
 
 // batch is an entry in the making, or proposed and not committed.
 type batch struct {
-	number  uint64
-	time    int64 // ledger time of all its transactions
-	buf     []byte
-	inputs  int
-	undo    []undo
-	tables  []*table // that the entry changes; numbered while it is made
-	touched []touch
-	dones   []completion
-	loose   looseCommands // that leave after commit
+	number     uint64
+	time       int64 // ledger time of all its transactions
+	buf        []byte
+	inputs     int
+	undo       []undo
+	tables     []*table // that the entry changes; numbered while it is made
+	touched    []touch
+	dones      []completion
+	bestEffort bestEffortCommands // that leave after commit
 	// skipping are switches that have, or had, skipped events that no record tells of yet.
 	skipping []*switchState
 	replayed uint64 // position of the replayed application before the batch

@@ -28,7 +28,7 @@ func TestCluster(t *testing.T) {
 		first, n = *seedFlag, 1
 	}
 	var sum Counters
-	var closed, stale, entries, leaders, skipped, seen, loose, taken int
+	var closed, stale, entries, leaders, skipped, seen, bestEffort, taken int
 	var fed feedCounts
 	for seed := first; seed < first+n; seed++ {
 		c := newCluster(t, seed)
@@ -49,11 +49,12 @@ func TestCluster(t *testing.T) {
 		closed, stale, entries, leaders = closed+len(c.oracle.closed), stale+c.stale, entries+len(c.log),
 			leaders+int(c.term)
 		fed.add(c.oracle.feed)
-		skipped, seen, loose, taken = skipped+c.oracle.skipped, seen+c.oracle.seen, loose+len(c.loose), taken+c.taken
+		skipped, seen, bestEffort, taken = skipped+c.oracle.skipped, seen+c.oracle.seen, bestEffort+len(c.bestEffort),
+			taken+c.taken
 	}
 	t.Logf("%d seeds: %d entries, %d leaders, %+v, %d epochs closed, %d events of stale epochs, %d skipped, %d "+
-		"seen, %d loose commands, of which %d reached their switch",
-		n, entries, leaders, sum, closed, stale, skipped, seen, loose, taken)
+		"seen, %d best-effort commands, of which %d reached their switch",
+		n, entries, leaders, sum, closed, stale, skipped, seen, bestEffort, taken)
 	t.Logf("hosted applications: %+v", fed)
 	if *seedFlag == 0 && !testing.Short() && (sum.Duplicates == 0 || sum.Failures == 0 || sum.Reverted == 0 ||
 		sum.Completions == 0 || closed == 0 || skipped == 0 || seen == 0 || taken == 0 || !fed.thorough()) {
@@ -64,24 +65,24 @@ func TestCluster(t *testing.T) {
 // cluster is the simulated world. log[:committed] is what consensus has decided; the rest is what
 // the leader of term has proposed.
 type cluster struct {
-	t         testing.TB
-	seed      uint64
-	rng       *rand.Rand
-	now       int64
-	uniques   uint64
-	loose     map[string]bool // bodies of commands without a sequence that were released
-	log       [][]byte
-	committed int
-	term      uint64
-	leader    int // of term, whether it knows or not
-	barrier   int // length of the log that the leader must have applied
-	quiet     bool
-	stale     int
-	taken     int // loose commands that reached their switch
-	nodes     []*simNode
-	switches  []*simSwitch
-	oracle    *oracle
-	limits    Limits
+	t          testing.TB
+	seed       uint64
+	rng        *rand.Rand
+	now        int64
+	uniques    uint64
+	bestEffort map[string]bool // bodies of commands without a sequence that were released
+	log        [][]byte
+	committed  int
+	term       uint64
+	leader     int // of term, whether it knows or not
+	barrier    int // length of the log that the leader must have applied
+	quiet      bool
+	stale      int
+	taken      int // best-effort commands that reached their switch
+	nodes      []*simNode
+	switches   []*simSwitch
+	oracle     *oracle
+	limits     Limits
 }
 
 // simNode is a controller.
@@ -99,7 +100,7 @@ type simNode struct {
 }
 
 func newCluster(t testing.TB, seed uint64) *cluster {
-	c := &cluster{t: t, seed: seed, rng: rand.New(rand.NewPCG(seed, 0)), now: 1_000_000, loose: map[string]bool{}}
+	c := &cluster{t: t, seed: seed, rng: rand.New(rand.NewPCG(seed, 0)), now: 1_000_000, bestEffort: map[string]bool{}}
 	for i := range 3 {
 		c.nodes = append(c.nodes, &simNode{c: c, id: i, skew: c.rng.Int64N(100_000) - 50_000,
 			read: map[string]reading{}})
@@ -266,9 +267,10 @@ func (n *simNode) turn() {
 
 func (n *simNode) release(term uint64, r Release) {
 	l := &n.c.switches[r.Switch-1].links[n.id]
-	if r.LooseCount > 0 {
+	if r.BestEffortCount > 0 {
 		n.c.released(r)
-		l.toAgent = append(l.toAgent, frame{kind: frameLoose, term: term, epoch: r.Epoch, data: slices.Clone(r.Loose)})
+		l.toAgent = append(l.toAgent, frame{kind: frameBestEffort, term: term, epoch: r.Epoch,
+			data: slices.Clone(r.BestEffort)})
 		return
 	}
 	l.toAgent = append(l.toAgent, frame{kind: frameAck, epoch: r.Epoch, seq: r.Acked})

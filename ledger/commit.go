@@ -149,7 +149,7 @@ func (c *Core) commitOwn(data []byte) error {
 		t.revision = c.state.revision
 	}
 	c.committed = append(c.committed, b.touched...)
-	c.ordered.move(&b.loose)
+	c.ordered.move(&b.bestEffort)
 	if err := c.commitReplayed(c.oldest().replayed); err != nil {
 		return err
 	}

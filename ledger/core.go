@@ -35,7 +35,7 @@ type Core struct {
 	wanted   uint64 // number of the batch that Confirm wants to become an entry, even an empty one
 	proven   uint64 // number of the newest own entry that is committed
 	batch    batch
-	brief    brevity // of batch
+	deltas   deltas // of batch
 	inflight []batch
 	free     []batch // spent, for their slices
 	due      dueHeap
@@ -48,11 +48,11 @@ type Core struct {
 	tx    Tx    // given to every handler: none runs beside another
 	input Input // likewise
 
-	immediate  looseCommands  // may leave, not asked for yet
-	ordered    looseCommands  // likewise, committed
-	committed  []touch        // likewise, numbered
-	duplicates []*switchState // to be acknowledged again
-	acked      []*switchState // have a done watermark that no entry carries yet
+	immediate  bestEffortCommands // may leave, not asked for yet
+	ordered    bestEffortCommands // likewise, committed
+	committed  []touch            // likewise, numbered
+	duplicates []*switchState     // to be acknowledged again
+	acked      []*switchState     // have a done watermark that no entry carries yet
 	releases   []Release
 	failures   []Failure
 	counters   Counters
@@ -134,7 +134,7 @@ func (c *Core) Follow() error {
 		}
 	}
 	c.batch, c.inflight, c.free = batch{}, nil, nil
-	c.immediate, c.ordered = looseCommands{}, looseCommands{}
+	c.immediate, c.ordered = bestEffortCommands{}, bestEffortCommands{}
 	c.committed, c.releases, c.duplicates, c.acked, c.stalled, c.emitted = nil, nil, nil, nil, nil, nil
 	return nil
 }
@@ -145,7 +145,7 @@ func (c *Core) Leading() (term uint64, ok bool) { return c.term, c.leading }
 // Room reports whether an input can be executed now. When it cannot, Immediate, Cut and Commit make room.
 func (c *Core) Room() bool {
 	return c.leading && c.batch.inputs < c.limits.BatchInputs &&
-		len(c.batch.buf)+len(c.batch.loose.buf) < c.limits.BatchBytes &&
+		len(c.batch.buf)+len(c.batch.bestEffort.buf) < c.limits.BatchBytes &&
 		len(c.immediate.buf) < c.limits.BatchBytes && !(c.replayed != nil && c.replayed.Full())
 }
 
@@ -162,9 +162,9 @@ func (c *Core) begin() {
 		b, c.free = c.free[n-1], c.free[:n-1]
 	}
 	c.batch = batch{number: c.numbers, undo: b.undo[:0], tables: b.tables[:0], touched: b.touched[:0],
-		dones: b.dones[:0],
-		loose: b.loose, skipping: b.skipping[:0], replayed: c.replayedPosition()}
-	c.brief.reset()
+		dones:      b.dones[:0],
+		bestEffort: b.bestEffort, skipping: b.skipping[:0], replayed: c.replayedPosition()}
+	c.deltas.reset()
 }
 
 // oldest returns the batch before which all is committed.
@@ -283,7 +283,7 @@ func (c *Core) logEvent(sw *switchState, epoch, seq uint64, msg []byte, whole, b
 	switch {
 	case whole:
 		b.buf = appendBytes(appendEvent(b.buf, OpEvent, sw.id, epoch, seq), msg)
-	case c.brief.next(sw.id, epoch, seq):
+	case c.deltas.next(sw.id, epoch, seq):
 		b.buf = binary.BigEndian.AppendUint64(append(b.buf, byte(OpSeenNext), message.Type(msg)), digest.Of(msg))
 	default:
 		b.buf = binary.BigEndian.AppendUint64(append(appendEvent(b.buf, OpSeen, sw.id, epoch, seq),
@@ -408,16 +408,16 @@ func (c *Core) asker(msg []byte) (app int, ok bool) {
 func (c *Core) call(app int) {
 	m := c.mark()
 	c.tx = Tx{c: c, app: c.apps[app].Name(), tag: message.Tag(app + 1).XID(), level: c.levelFor(app)}
-	var before looseMark
+	var before bestEffortMark
 	if c.tx.level < ExactlyOnce {
-		c.tx.loose = c.loose(c.tx.level)
-		before = c.tx.loose.mark()
+		c.tx.bestEffort = c.bestEffort(c.tx.level)
+		before = c.tx.bestEffort.mark()
 	}
 	stack, err := protect(c.apps[app], &c.tx, &c.input)
 	b := &c.batch
 	n := len(b.buf)
-	if c.tx.loose != nil {
-		n += len(c.tx.loose.buf)
+	if c.tx.bestEffort != nil {
+		n += len(c.tx.bestEffort.buf)
 	}
 	if err == nil {
 		err = c.tooLarge(n)
@@ -426,8 +426,8 @@ func (c *Core) call(app int) {
 		return
 	}
 	err = errors.Join(err, c.rewind(m))
-	if c.tx.loose != nil {
-		c.tx.loose.rewind(before)
+	if c.tx.bestEffort != nil {
+		c.tx.bestEffort.rewind(before)
 	}
 	f := Failure{App: c.apps[app].Name(), Input: c.input, Err: err, Stack: stack}
 	f.Input.Message, f.Input.Command = nil, nil
@@ -458,7 +458,7 @@ func (c *Core) rewind(m mark) error {
 		}
 	}
 	b.undo, b.buf = b.undo[:m.undo], b.buf[:m.buf]
-	c.brief.forgetCommands()
+	c.deltas.forgetCommands()
 	b.forgetTables(m.tables)
 	c.emitted, c.stalled = c.emitted[:m.emitted], c.stalled[:m.stalled]
 	c.revertReplayed(m.replayed)

@@ -1,21 +1,20 @@
-// Package ledger is the mechanism that every input takes which must survive a failure:
+// Package ledger executes inputs in transactions, and replicates and releases what they cause. Everything of a group
+// that must survive the death of a controller goes through it:
 //
 //	input ──► execute ──► replicate ──► release ──► complete
 //
-// A leader executes an input at once, on its newest state; what the applications write is
-// kept undoable and what they send is held back. Executed transactions are cut into
-// entries; when an entry is committed by the consensus group its outputs are released.
-// Followers apply the outcome and never run an application. Commands stay in the ledger
-// until their switch has executed them and that fact is in the log too (Ravana, sections
-// 3.1 and 5: the two stages). A new leader has the writes and the outputs, and releases
-// again whatever is not complete; receivers drop what they have already done.
+// The leader executes an input at once, on its newest state. What the applications write can be undone, and what they
+// send is held back. Executed transactions are cut into entries. When the consensus has committed an entry, its outputs
+// are released. Followers apply the outcome and never run an application. Commands stay in the ledger until their
+// switch has executed them and that fact is in the log too: these are the two stages of Ravana, sections 3.1 and 5. A
+// new leader has the writes and the outputs, and releases again what is not complete. The receivers drop what they have
+// done.
 //
-// One application may be Replayed (package ryu/replay): the ledger does not run it. The log contains its inputs, which
-// hosts execute at every controller, and the results of the leader's host, as transactions of their own. replayed.go is
-// the ledger's side of that.
+// An application has its state in tables, or is Replayed: then it keeps its own state and takes part in the log with
+// records that mean nothing to the ledger (replayed.go, and package ryu/replay).
 //
-// Core is pure: inputs and committed entries in, entries and releases out. It has no I/O,
-// no clock, no goroutine and no lock, and is not safe for concurrent use; package controller
-// owns it from one loop. It is not the consensus: it neither knows how entries are
-// replicated nor who leads, it is told.
+// Core is pure: inputs and committed entries go in, entries and releases come out. It has no I/O, clock, goroutine or
+// lock, and is not safe for concurrent use: package controller owns it from one loop. It is not the consensus, and is
+// told who leads and what is committed. Messages of switches are bytes to it, with an OpenFlow header; package
+// internal/message says what else it must know of them.
 package ledger

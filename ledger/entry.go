@@ -96,10 +96,10 @@ func Walk(data []byte, f func(*Record) error) (Header, error) {
 	}
 	var r Record
 	var tables []TableName
-	var brief brevity
+	var known deltas
 	for d.err == nil && len(d.b) > 0 {
 		at := len(data) - len(d.b)
-		d.record(&r, &tables, &brief)
+		d.record(&r, &tables, &known)
 		if d.err == nil {
 			d.err = f(&r)
 		}
@@ -179,7 +179,7 @@ func (d *decoder) header() Header {
 	return Header{d.uvarint(), d.uvarint(), int64(d.uvarint())}
 }
 
-func (d *decoder) record(r *Record, tables *[]TableName, brief *brevity) {
+func (d *decoder) record(r *Record, tables *[]TableName, known *deltas) {
 	*r = Record{Op: Op(d.byte())}
 	switch r.Op {
 	case OpTable:
@@ -190,9 +190,9 @@ func (d *decoder) record(r *Record, tables *[]TableName, brief *brevity) {
 	case OpSeen, OpSeenNext:
 		if r.Op == OpSeen {
 			r.Switch, r.Epoch, r.Seq = openflow.DatapathID(d.uint64()), d.uint64(), d.uvarint()
-			brief.seen = seenEvent{r.Switch, r.Epoch, r.Seq}
+			known.seen = seenEvent{r.Switch, r.Epoch, r.Seq}
 		} else {
-			d.seenNext(brief, r)
+			d.seenNext(known, r)
 		}
 		r.Type, r.Digest = d.byte(), d.uint64()
 		if message.Asynchronous(r.Type) {
@@ -214,9 +214,9 @@ func (d *decoder) record(r *Record, tables *[]TableName, brief *brevity) {
 		}
 	case OpCommand:
 		r.Switch, r.Seq, r.Bytes = openflow.DatapathID(d.uint64()), d.uvarint(), d.bytes()
-		brief.whole(r.Switch, r.Seq, r.Bytes)
+		known.whole(r.Switch, r.Seq, r.Bytes)
 	case OpCommandNext:
-		d.commandNext(brief, r)
+		d.commandNext(known, r)
 	case OpSetTimer:
 		r.App, r.Name, r.Time, r.Bytes = d.string(), d.string(), int64(d.uvarint()), d.bytes()
 	case OpDone:

@@ -39,7 +39,7 @@ func levelled(name string, l Level) Application {
 func TestLevels(t *testing.T) {
 	for _, tc := range []struct {
 		level            Level
-		atOnce, onCommit bool // loose commands
+		atOnce, onCommit bool // best-effort commands
 		ops              []Op
 	}{
 		{Unordered, true, false, []Op{OpTable, OpPut, OpPut, OpSkipped}},
@@ -57,8 +57,9 @@ func TestLevels(t *testing.T) {
 				t.Helper()
 				var got []string
 				for _, r := range list {
-					if r.LooseCount > 0 {
-						got = append(got, fmt.Sprint(uint64(r.Switch), r.Epoch, r.LooseCount, told(t, r.Loose)))
+					if r.BestEffortCount > 0 {
+						got = append(got, fmt.Sprint(uint64(r.Switch), r.Epoch, r.BestEffortCount,
+							told(t, r.BestEffort)))
 					}
 				}
 				if !want && got != nil || want && !slices.Equal(got,
@@ -89,7 +90,7 @@ func TestLevelsOfSeveralApplications(t *testing.T) {
 	p := newPair(t, Limits{}, weak, strong)
 	p.up(1)
 	p.event(1, 1, 2, packetIn("x"))
-	if got := p.leader.Immediate(); len(got) != 1 || !slices.Equal(told(t, got[0].Loose), []string{"weak"}) {
+	if got := p.leader.Immediate(); len(got) != 1 || !slices.Equal(told(t, got[0].BestEffort), []string{"weak"}) {
 		t.Errorf("at once there left %+v", got)
 	}
 	if got := p.commit(); len(got) != 1 || !slices.Equal(told(t, got[0].Commands), []string{"strong"}) {
@@ -130,13 +131,13 @@ func TestLevelOfEmitted(t *testing.T) {
 	p := newPair(t, Limits{}, emits, sends)
 	p.up(1)
 	p.event(1, 1, 2, packetIn("x"))
-	if got := p.leader.Immediate(); len(got) != 1 || got[0].LooseCount != 1 {
+	if got := p.leader.Immediate(); len(got) != 1 || got[0].BestEffortCount != 1 {
 		t.Errorf("at once there left %+v", got)
 	}
 }
 
 // A failed application sends nothing, at any level; and an encoder that is wrong fails it.
-func TestFailedApplicationSendsNothingLoose(t *testing.T) {
+func TestFailedApplicationSendsNothingBestEffort(t *testing.T) {
 	for l := Unordered; l < ExactlyOnce; l++ {
 		a := relaxed{&script{name: "a", do: func(tx *Tx, in *Input) error {
 			if in.Kind != Message {
@@ -165,20 +166,20 @@ func TestFailedApplicationSendsNothingLoose(t *testing.T) {
 		}
 		list := slices.Clone(p.leader.Immediate())
 		if l == Ordered {
-			list = slices.DeleteFunc(p.commit(), func(r Release) bool { return r.LooseCount == 0 })
+			list = slices.DeleteFunc(p.commit(), func(r Release) bool { return r.BestEffortCount == 0 })
 		}
-		if len(list) != 1 || list[0].LooseCount != 6 ||
-			strings.Join(told(t, list[0].Loose), " ") != "one one two two three three" {
+		if len(list) != 1 || list[0].BestEffortCount != 6 ||
+			strings.Join(told(t, list[0].BestEffort), " ") != "one one two two three three" {
 			t.Errorf("%v: there left %+v", l, list)
 		}
 	}
 }
 
-// Loose commands have the application's tag, begin no transaction, and never the number of one in the queue.
+// Best-effort commands have the application's tag, begin no transaction, and never the number of one in the queue.
 func TestXIDOfLooseCommands(t *testing.T) {
-	var loose, logged []uint32
+	var bestEffort, logged []uint32
 	a := relaxed{&script{name: "a", do: func(tx *Tx, in *Input) error {
-		list := &loose
+		list := &bestEffort
 		if in.Kind == SwitchUp {
 			list = &logged
 		}
@@ -190,13 +191,14 @@ func TestXIDOfLooseCommands(t *testing.T) {
 	p := newPair(t, Limits{}, a)
 	p.up(1)
 	p.event(1, 1, 2, packetIn("x"))
-	for i, xid := range loose {
-		if xid>>tagShift != 1 || Continues(xid) || slices.Contains(logged, xid) || slices.Contains(loose[:i], xid) {
-			t.Errorf("xids %x; those in the queue are %x", loose, logged)
+	for i, xid := range bestEffort {
+		if xid>>tagShift != 1 || Continues(xid) || slices.Contains(logged, xid) ||
+			slices.Contains(bestEffort[:i], xid) {
+			t.Errorf("xids %x; those in the queue are %x", bestEffort, logged)
 		}
 	}
-	if got := p.leader.state.switches[1].find(loose[0]); got != nil {
-		t.Errorf("an answer to a loose command is taken for one to %x", got)
+	if got := p.leader.state.switches[1].find(bestEffort[0]); got != nil {
+		t.Errorf("an answer to a best-effort command is taken for one to %x", got)
 	}
 }
 

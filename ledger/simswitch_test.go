@@ -24,14 +24,14 @@ type frame struct {
 type frameKind int
 
 const (
-	frameMaster   frameKind = iota // to the agent: term
-	frameAck                       // to the agent: epoch, seq
-	frameCommands                  // to the agent: term, epoch, seq of the first, count, data
-	frameLoose                     // to the agent: term, epoch, data
-	frameRefuse                    // to the agent: term, epoch
-	frameEvent                     // to the controller: epoch, seq, data
-	frameDone                      // to the controller: epoch, seq
-	frameRole                      // to the controller: term, the answer to frameMaster
+	frameMaster     frameKind = iota // to the agent: term
+	frameAck                         // to the agent: epoch, seq
+	frameCommands                    // to the agent: term, epoch, seq of the first, count, data
+	frameBestEffort                  // to the agent: term, epoch, data
+	frameRefuse                      // to the agent: term, epoch
+	frameEvent                       // to the controller: epoch, seq, data
+	frameDone                        // to the controller: epoch, seq
+	frameRole                        // to the controller: term, the answer to frameMaster
 )
 
 // link is the connection of a switch and a controller: two queues in order. What comes
@@ -178,7 +178,7 @@ func (s *simSwitch) receive(node int) {
 		}
 	case frameCommands:
 		s.commands(node, f)
-	case frameLoose:
+	case frameBestEffort:
 		if node == s.master && f.term == s.term && f.epoch == s.epoch && s.live {
 			s.c.taken += bytes.Count(f.data, []byte("command "))
 		}
@@ -239,7 +239,7 @@ func (s *simSwitch) commands(node int, f frame) {
 // released checks commands without a sequence: each leaves once, and when its level says.
 func (c *cluster) released(r Release) {
 	n := 0
-	for rest := r.Loose; len(rest) > 0; n++ {
+	for rest := r.BestEffort; len(rest) > 0; n++ {
 		msg, after, err := openflow.Next(rest)
 		if err != nil || msg == nil {
 			c.fatalf("switch %s: commands end within a message", r.Switch)
@@ -254,16 +254,16 @@ func (c *cluster) released(r Release) {
 			c.fatalf("switch %s: command %q: %v", r.Switch, body, err)
 		}
 		switch {
-		case c.loose[body]:
+		case c.bestEffort[body]:
 			c.fatalf("switch %s: command %q leaves again", r.Switch, body)
 		case level == ExactlyOnce.String():
 			c.fatalf("switch %s: command %q leaves without a number", r.Switch, body)
 		case level == Ordered.String() && !c.oracle.logged(from, seq):
 			c.fatalf("switch %s: command %q leaves before its event is committed", r.Switch, body)
 		}
-		c.loose[body] = true
+		c.bestEffort[body] = true
 	}
-	if n != r.LooseCount || r.Count > 0 || r.Acked > 0 {
+	if n != r.BestEffortCount || r.Count > 0 || r.Acked > 0 {
 		c.fatalf("switch %s: a release of %d commands says %+v", r.Switch, n, r)
 	}
 }

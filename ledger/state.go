@@ -59,7 +59,7 @@ type mastership struct {
 	transaction, opening uint64
 	// skipped counts events since the last record of this switch in the batch that are to get no record of their own.
 	skipped, skippedAsynchronous uint64
-	loose                        uint32 // commands without a sequence, for their xids
+	bestEffort                   uint32 // commands without a sequence, for their xids
 }
 
 // lead is called when this replica begins to lead.

@@ -26,12 +26,12 @@ type Table = table
 // Tx is the view that an application has of one transaction: it reads the newest state and
 // collects what is to change. It is valid during Application.Handle only.
 type Tx struct {
-	c     *Core
-	app   string // its name
-	tag   uint32 // of the application, in the xids of its commands
-	apart bool   // each command is a transaction of its own to its switch
-	level Level
-	loose *looseCommands // where commands go below ExactlyOnce; nil: into the log
+	c          *Core
+	app        string // its name
+	tag        uint32 // of the application, in the xids of its commands
+	apart      bool   // each command is a transaction of its own to its switch
+	level      Level
+	bestEffort *bestEffortCommands // where commands go below ExactlyOnce; nil: into the log
 }
 
 // Now is ledger time: it never goes back, also not across leaders.
@@ -90,8 +90,8 @@ func (tx *Tx) Delete(t *Table, cell, field Key) {
 //
 // Below ExactlyOnce it leaves when the level says, and at most once.
 func (tx *Tx) Send(id openflow.DatapathID, m Encoder) uint32 {
-	if tx.loose != nil {
-		return tx.sendLoose(id, m)
+	if tx.bestEffort != nil {
+		return tx.sendBestEffort(id, m)
 	}
 	sw := tx.commandable(id)
 	if sw == nil {
@@ -108,8 +108,8 @@ func (tx *Tx) SendBytes(id openflow.DatapathID, msg []byte) (uint32, error) {
 	if !message.Single(msg) {
 		return 0, fmt.Errorf("send to switch %s: %d bytes are not one message", id, len(msg))
 	}
-	if tx.loose != nil {
-		return tx.sendLoose(id, rawMessage(msg)), nil
+	if tx.bestEffort != nil {
+		return tx.sendBestEffort(id, rawMessage(msg)), nil
 	}
 	sw := tx.commandable(id)
 	if sw == nil {
@@ -169,7 +169,7 @@ func (tx *Tx) endCommand(sw *switchState, op, start int) uint32 {
 	n, xid := len(msg), openflow.XID(msg)
 	b.undo = append(b.undo, undo{kind: undoCommand, sw: sw})
 	copy(b.buf[start-commandLen:], []byte{byte(n) | 0x80, byte(n>>7) | 0x80, byte(n >> 14)})
-	short, ok := tx.c.brief.short(sw.id, sw.queue.Last()+1, msg)
+	short, ok := tx.c.deltas.short(sw.id, sw.queue.Last()+1, msg)
 	sw.command(msg)
 	if ok && len(short) < len(b.buf)-op {
 		b.buf = append(b.buf[:op], short...)

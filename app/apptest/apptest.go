@@ -144,8 +144,8 @@ func (n *Net) decode(sent []Sent, list []ledger.Release) []Sent {
 	n.t.Helper()
 	for _, r := range list {
 		rest := r.Commands
-		if r.LooseCount > 0 {
-			rest = r.Loose
+		if r.BestEffortCount > 0 {
+			rest = r.BestEffort
 		}
 		for len(rest) > 0 {
 			msg, after, err := openflow.Next(rest)

@@ -89,7 +89,7 @@ var mutants = []mutant{
 		"			t.freeze()\n", ""},
 
 	// Of events that the log has by their digests.
-	{"take an event for the next of another switch", "ledger/brief.go",
+	{"take an event for the next of another switch", "ledger/delta.go",
 		"	ok := x.seen == e && e.seq > 0\n", "	ok := x.seen.seq == e.seq && e.seq > 0\n"},
 	{"log by its digest what standbys look for", "controller/switches.go",
 		"	if s.Mode() == southbound.Agent {", "	if s.Mode() != southbound.Direct {"},

@@ -29,11 +29,11 @@ func relaxedStand(t *testing.T, l ledger.Level, limits ledger.Limits) (*stand, *
 }
 
 // Commands below exactly once leave without a number: at once, or when their event is committed.
-func TestLooseCommands(t *testing.T) {
+func TestBestEffortCommands(t *testing.T) {
 	for l, want := range map[ledger.Level][]string{
-		ledger.Unordered: {"1: 2 loose commands of 5 in 3", "1: taken", "1: ack 5/3"},
-		ledger.Reliable:  {"1: 2 loose commands of 5 in 3", "1: taken", "1: ack 5/3"},
-		ledger.Ordered:   {"1: taken", "1: ack 5/3", "1: 2 loose commands of 5 in 3"},
+		ledger.Unordered: {"1: 2 best-effort commands of 5 in 3", "1: taken", "1: ack 5/3"},
+		ledger.Reliable:  {"1: 2 best-effort commands of 5 in 3", "1: taken", "1: ack 5/3"},
+		ledger.Ordered:   {"1: taken", "1: ack 5/3", "1: 2 best-effort commands of 5 in 3"},
 	} {
 		t.Run(l.String(), func(t *testing.T) {
 			s, one := relaxedStand(t, l, ledger.Limits{})
@@ -54,6 +54,7 @@ func TestImmediateMakesRoom(t *testing.T) {
 	s, one := relaxedStand(t, ledger.Unordered, ledger.Limits{BatchBytes: 64}) // 8 barriers
 	one.events(5, 2, packetIns(20)...)
 	s.turn()
-	s.said("1: 8 loose commands of 5 in 3", "1: 8 loose commands of 5 in 3", "1: 4 loose commands of 5 in 3",
+	s.said("1: 8 best-effort commands of 5 in 3", "1: 8 best-effort commands of 5 in 3",
+		"1: 4 best-effort commands of 5 in 3",
 		"1: taken")
 }

@@ -149,11 +149,11 @@ func TestBriefErrors(t *testing.T) {
 		ops  []byte
 		want error
 	}{
-		"an event after none":       {append([]byte{byte(OpSeenNext), of13.TypePacketIn}, number...), errBrevity},
-		"a command after none":      {append(next, 0), errBrevity},
-		"of a type that is not":     {append(command, byte(OpCommandNext), of13.TypePacketOut, 0), errBrevity},
-		"of a type that has none":   {append(command, byte(OpCommandNext), 255, 0), errBrevity},
-		"a word beyond the message": {append(command, append(next, 1<<4, 1, 2, 3, 4)...), errBrevity},
+		"an event after none":       {append([]byte{byte(OpSeenNext), of13.TypePacketIn}, number...), errDelta},
+		"a command after none":      {append(next, 0), errDelta},
+		"of a type that is not":     {append(command, byte(OpCommandNext), of13.TypePacketOut, 0), errDelta},
+		"of a type that has none":   {append(command, byte(OpCommandNext), 255, 0), errDelta},
+		"a word beyond the message": {append(command, append(next, 1<<4, 1, 2, 3, 4)...), errDelta},
 		"a word that is cut off":    {append(command, append(next, 1<<3, 1, 2, 3)...), errShort},
 		"no words":                  {append(command, next...), errShort},
 		"the same again":            {append(command, append(next, 0)...), nil},

@@ -15,14 +15,14 @@ func (c *Core) room() bool {
 func (c *Core) releaseImmediate() {
 	for _, r := range c.ledger.Immediate() {
 		if s := c.sessions[r.Switch]; s != nil && s.master {
-			c.sendLoose(s, r)
+			c.sendBestEffort(s, r)
 		}
 	}
 }
 
-// sendLoose hands commands without a sequence to the session. They are lost if it ends.
-func (c *Core) sendLoose(s *attached, r ledger.Release) {
-	if err := s.SendLoose(c.role.Term, r.Epoch, r.LooseCount, r.Loose); err != nil {
+// sendBestEffort hands commands without a sequence to the session. They are lost if it ends.
+func (c *Core) sendBestEffort(s *attached, r ledger.Release) {
+	if err := s.SendLoose(c.role.Term, r.Epoch, r.BestEffortCount, r.BestEffort); err != nil {
 		s.Close(err)
 	}
 }

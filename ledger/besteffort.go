@@ -9,37 +9,37 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow"
 )
 
-// looseCommands are commands below ExactlyOnce, in the order in which they were sent: not in the
+// bestEffortCommands are commands below ExactlyOnce, in the order in which they were sent: not in the
 // log, without a sequence, and gone once they are taken.
-type looseCommands struct {
+type bestEffortCommands struct {
 	buf  []byte // whole messages
-	runs []looseRun
+	runs []bestEffortRun
 	out  []byte // what the last take returned
 }
 
-// looseRun are commands that follow each other, to one epoch of a switch.
-type looseRun struct {
+// bestEffortRun are commands that follow each other, to one epoch of a switch.
+type bestEffortRun struct {
 	sw         *switchState
 	epoch      uint64
 	start, end int // in buf
 	count      int
 }
 
-// looseMark is a point to which rewind goes back.
-type looseMark struct {
+// bestEffortMark is a point to which rewind goes back.
+type bestEffortMark struct {
 	runs int
-	last looseRun
+	last bestEffortRun
 }
 
-func (l *looseCommands) mark() looseMark {
-	m := looseMark{runs: len(l.runs)}
+func (l *bestEffortCommands) mark() bestEffortMark {
+	m := bestEffortMark{runs: len(l.runs)}
 	if m.runs > 0 {
 		m.last = l.runs[m.runs-1]
 	}
 	return m
 }
 
-func (l *looseCommands) rewind(m looseMark) {
+func (l *bestEffortCommands) rewind(m bestEffortMark) {
 	l.runs, l.buf = l.runs[:m.runs], l.buf[:m.last.end]
 	if m.runs > 0 {
 		l.runs[m.runs-1] = m.last
@@ -47,17 +47,17 @@ func (l *looseCommands) rewind(m looseMark) {
 }
 
 // note adds to the runs the message that was appended to buf at start.
-func (l *looseCommands) note(sw *switchState, start int) {
+func (l *bestEffortCommands) note(sw *switchState, start int) {
 	if n := len(l.runs); n > 0 && l.runs[n-1].sw == sw && l.runs[n-1].epoch == sw.epoch {
 		l.runs[n-1].end = len(l.buf)
 		l.runs[n-1].count++
 		return
 	}
-	l.runs = append(l.runs, looseRun{sw, sw.epoch, start, len(l.buf), 1})
+	l.runs = append(l.runs, bestEffortRun{sw, sw.epoch, start, len(l.buf), 1})
 }
 
 // move takes over all that o has.
-func (l *looseCommands) move(o *looseCommands) {
+func (l *bestEffortCommands) move(o *bestEffortCommands) {
 	shift := len(l.buf)
 	l.buf = append(l.buf, o.buf...)
 	for _, r := range o.runs {
@@ -69,8 +69,8 @@ func (l *looseCommands) move(o *looseCommands) {
 
 // take appends a release for each switch, but for those whose epoch is over, and empties l. The
 // releases are valid until the next call.
-func (l *looseCommands) take(list []Release) []Release {
-	slices.SortStableFunc(l.runs, func(a, b looseRun) int { return cmp.Compare(a.sw.id, b.sw.id) })
+func (l *bestEffortCommands) take(list []Release) []Release {
+	slices.SortStableFunc(l.runs, func(a, b bestEffortRun) int { return cmp.Compare(a.sw.id, b.sw.id) })
 	l.out = slices.Grow(l.out[:0], len(l.buf))
 	var last *switchState
 	from := 0
@@ -84,16 +84,16 @@ func (l *looseCommands) take(list []Release) []Release {
 		}
 		l.out = append(l.out, l.buf[r.start:r.end]...)
 		to := &list[len(list)-1]
-		to.Loose, to.LooseCount = l.out[from:], to.LooseCount+r.count
+		to.BestEffort, to.BestEffortCount = l.out[from:], to.BestEffortCount+r.count
 	}
 	l.buf, l.runs = l.buf[:0], l.runs[:0]
 	return list
 }
 
-// loose is where commands of a level below ExactlyOnce go.
-func (c *Core) loose(l Level) *looseCommands {
+// best-effort is where commands of a level below ExactlyOnce go.
+func (c *Core) bestEffort(l Level) *bestEffortCommands {
 	if l == Ordered {
-		return &c.batch.loose
+		return &c.batch.bestEffort
 	}
 	return &c.immediate
 }
@@ -105,26 +105,26 @@ func (c *Core) Immediate() []Release {
 	return c.releases
 }
 
-// sendLoose is Send below ExactlyOnce.
-func (tx *Tx) sendLoose(id openflow.DatapathID, m Encoder) uint32 {
+// sendBestEffort is Send below ExactlyOnce.
+func (tx *Tx) sendBestEffort(id openflow.DatapathID, m Encoder) uint32 {
 	sw := tx.c.state.find(id)
 	if sw == nil || !sw.live {
 		return 0
 	}
-	l := tx.loose
+	l := tx.bestEffort
 	start := len(l.buf)
-	l.buf = m.Append(l.buf, tx.looseXID(sw))
+	l.buf = m.Append(l.buf, tx.bestEffortXID(sw))
 	checkCommand(sw, l.buf[start:])
 	l.note(sw, start)
 	return openflow.XID(l.buf[start:])
 }
 
-// looseXID numbers commands far from those in the queue, so that an ERROR cannot be taken for an answer to one
+// bestEffortXID numbers commands far from those in the queue, so that an ERROR cannot be taken for an answer to one
 // of those.
-func (tx *Tx) looseXID(sw *switchState) uint32 {
+func (tx *Tx) bestEffortXID(sw *switchState) uint32 {
 	const far, span = message.SequenceMask/2 + 1, 1 << 21
-	sw.master.loose++
-	return tx.tag | (uint32(sw.queue.Last()+1)+far+sw.master.loose%span)&message.SequenceMask
+	sw.master.bestEffort++
+	return tx.tag | (uint32(sw.queue.Last()+1)+far+sw.master.bestEffort%span)&message.SequenceMask
 }
 
 // rawMessage is a message that is encoded already.

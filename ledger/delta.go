@@ -9,9 +9,9 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow"
 )
 
-// brevity is what operations of an entry leave out, since earlier ones of the same entry have it: OpSeenNext and
-// OpCommandNext. Who writes the entry and who reads it keep the same. See docs/decisions/0023.
-type brevity struct {
+// deltas is the state of delta encoding: what operations of an entry leave out, since earlier ones have it: OpSeenNext
+// and OpCommandNext. Who writes the entry and who reads it keep the same. See docs/decisions/0023.
+type deltas struct {
 	seen    seenEvent
 	command sentCommand
 	models  [modelTypes][]byte // the last command of each type; empty: there is none
@@ -33,15 +33,15 @@ const (
 	wordLen    = 4  // a command differs from its model in words: most fields are of that length
 )
 
-var errBrevity = errors.New("goes on with what is not in the entry")
+var errDelta = errors.New("goes on with what is not in the entry")
 
-func (x *brevity) reset() {
+func (x *deltas) reset() {
 	x.seen = seenEvent{}
 	x.forgetCommands()
 }
 
 // forgetCommands is for when the last of them were taken out of the entry.
-func (x *brevity) forgetCommands() {
+func (x *deltas) forgetCommands() {
 	x.command = sentCommand{}
 	for i, m := range x.models {
 		x.models[i] = m[:0]
@@ -49,7 +49,7 @@ func (x *brevity) forgetCommands() {
 }
 
 // next notes an event, and reports whether it is the one after the last, of the same switch.
-func (x *brevity) next(id openflow.DatapathID, epoch, seq uint64) bool {
+func (x *deltas) next(id openflow.DatapathID, epoch, seq uint64) bool {
 	e := seenEvent{id, epoch, seq - 1}
 	ok := x.seen == e && e.seq > 0
 	e.seq = seq
@@ -59,7 +59,7 @@ func (x *brevity) next(id openflow.DatapathID, epoch, seq uint64) bool {
 
 // short notes a command, and returns OpCommandNext for it, which is valid until the next call. ok is false if the
 // command must be whole: it goes to another switch than the last one, or is not as long as the last one of its type.
-func (x *brevity) short(id openflow.DatapathID, seq uint64, msg []byte) (op []byte, ok bool) {
+func (x *deltas) short(id openflow.DatapathID, seq uint64, msg []byte) (op []byte, ok bool) {
 	before := x.command
 	x.command = sentCommand{id, seq}
 	typ := message.Type(msg)
@@ -101,7 +101,7 @@ func appendChanges(dst, model, msg []byte) []byte {
 }
 
 // whole notes a command that is there as a whole.
-func (x *brevity) whole(id openflow.DatapathID, seq uint64, msg []byte) {
+func (x *deltas) whole(id openflow.DatapathID, seq uint64, msg []byte) {
 	x.command = sentCommand{id, seq}
 	if len(msg) < openflow.HeaderLen {
 		return
@@ -112,9 +112,9 @@ func (x *brevity) whole(id openflow.DatapathID, seq uint64, msg []byte) {
 }
 
 // seenNext reads OpSeenNext.
-func (d *decoder) seenNext(x *brevity, r *Record) {
+func (d *decoder) seenNext(x *deltas, r *Record) {
 	if x.seen.seq == 0 {
-		d.fail(errBrevity)
+		d.fail(errDelta)
 		return
 	}
 	x.seen.seq++
@@ -122,10 +122,10 @@ func (d *decoder) seenNext(x *brevity, r *Record) {
 }
 
 // commandNext reads OpCommandNext. The message is valid until the next one is read.
-func (d *decoder) commandNext(x *brevity, r *Record) {
+func (d *decoder) commandNext(x *deltas, r *Record) {
 	typ := d.byte()
 	if x.command.seq == 0 || typ >= modelTypes || len(x.models[typ]) == 0 {
-		d.fail(errBrevity)
+		d.fail(errDelta)
 		return
 	}
 	m := x.models[typ]
@@ -134,7 +134,7 @@ func (d *decoder) commandNext(x *brevity, r *Record) {
 		for ; mask != 0; mask &= mask - 1 {
 			at := (8*i + bits.TrailingZeros8(mask)) * wordLen
 			if at >= end {
-				d.fail(errBrevity)
+				d.fail(errDelta)
 				return
 			}
 			copy(m[at:], d.take(wordLen))
