@@ -47,6 +47,13 @@ type Config struct {
 	WriteTimeout     time.Duration // of one write; default 10 s
 }
 
+// Defaults of Config.
+const (
+	DefaultEchoInterval     = time.Second
+	DefaultSilentAfter      = 5 * time.Second
+	DefaultHandshakeTimeout = 5 * time.Second
+)
+
 func (c Config) withDefaults() Config {
 	number := func(n *int, v int) {
 		if *n == 0 {
@@ -73,9 +80,9 @@ func (c Config) withDefaults() Config {
 	number(&c.BufferBytes, 32<<20)
 	number(&c.CommandBytes, 8<<20)
 	number(&c.MaxSwitches, 1024)
-	duration(&c.EchoInterval, time.Second)
-	duration(&c.SilentAfter, 5*time.Second)
-	duration(&c.HandshakeTimeout, 5*time.Second)
+	duration(&c.EchoInterval, DefaultEchoInterval)
+	duration(&c.SilentAfter, DefaultSilentAfter)
+	duration(&c.HandshakeTimeout, DefaultHandshakeTimeout)
 	duration(&c.WriteTimeout, 10*time.Second)
 	return c
 }

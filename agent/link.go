@@ -12,11 +12,13 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
 )
 
+const dialTimeout = 2 * time.Second // including a TLS handshake
+
+// Pauses before an agent dials a controller again. They double from BackoffFirst to BackoffMost.
 const (
-	dialTimeout  = 2 * time.Second // including a TLS handshake
-	backoffFirst = 5 * time.Millisecond
-	backoffMost  = 200 * time.Millisecond
-	refusedPause = time.Second // after a REFUSE, whose cause lasts
+	BackoffFirst = 5 * time.Millisecond
+	BackoffMost  = 200 * time.Millisecond
+	RefusedPause = time.Second // after a REFUSE, whose cause lasts
 )
 
 // errStale and errLostLog end the connections of a switch whose epoch the controllers do not accept: see Core.Stale and
@@ -42,7 +44,7 @@ type link struct {
 func (d *device) keepConnected(ctx context.Context, address string) {
 	stop := context.AfterFunc(ctx, func() { d.mu.Lock(); d.changed.Broadcast(); d.mu.Unlock() })
 	defer stop()
-	pause, told := backoffFirst, ""
+	pause, told := BackoffFirst, ""
 	for d.waitForEpoch(ctx) {
 		l := &link{d: d, address: address}
 		patient, late := context.WithTimeout(ctx, dialTimeout)
@@ -52,7 +54,7 @@ func (d *device) keepConnected(ctx context.Context, address string) {
 			l.outlet = newOutlet(conn)
 			err = l.run(ctx)
 			if l.announced { // it lasted
-				pause = backoffFirst
+				pause = BackoffFirst
 			}
 		}
 		if ctx.Err() != nil {
@@ -66,16 +68,16 @@ func (d *device) keepConnected(ctx context.Context, address string) {
 		switch refusal := errors.As(err, &no); {
 		case refusal && no.Reason == experimenter.ReasonStaleEpoch:
 			d.beginAnew(errStale, func() bool { return d.core.Stale(no.Epoch) })
-			pause = backoffFirst
+			pause = BackoffFirst
 		case refusal && no.Reason == experimenter.ReasonLostLog && d.beginAnew(errLostLog,
 			func() bool { return d.core.Yield(l.Peer) }):
 			d.log.Error(errLostLog.Error())
-			pause = backoffFirst
+			pause = BackoffFirst
 		case refusal:
-			pause = refusedPause
+			pause = RefusedPause
 		}
 		sleep(ctx, pause)
-		pause = min(2*pause, backoffMost)
+		pause = min(2*pause, BackoffMost)
 	}
 }
 

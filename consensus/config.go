@@ -19,9 +19,9 @@ const (
 	DefaultElection  = 50 * time.Millisecond
 )
 
-// stagger is the delay between the elections that two members start after a hint. It is longer than an election takes
+// Stagger is the delay between the elections that two members start after a hint. It is longer than an election takes
 // on a local network, so that votes do not split.
-const stagger = 5 * time.Millisecond
+const Stagger = 5 * time.Millisecond
 
 // MaxProposal is the size of the largest proposal, in bytes. A larger one would delay the heartbeat behind it so long
 // that followers might start an election.

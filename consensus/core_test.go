@@ -56,7 +56,7 @@ func TestHintByRank(t *testing.T) {
 	three := s.members[3].core
 	three.Hint(1)
 	rd := three.Ready()
-	s.check(rd.Elect == stagger && len(rd.Messages) == 0, "member 3 asks to stand after %v, and sends %d messages",
+	s.check(rd.Elect == Stagger && len(rd.Messages) == 0, "member 3 asks to stand after %v, and sends %d messages",
 		rd.Elect, len(rd.Messages))
 	s.hint(2, 1)
 	s.rest()

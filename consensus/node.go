@@ -58,7 +58,7 @@ func Start(cfg Config) (*Node, error) {
 		return nil, fmt.Errorf("consensus: %w", err)
 	}
 	core, err := NewCore(CoreConfig{
-		ID: cfg.ID, HeartbeatTicks: 1, ElectionTicks: int(cfg.Election / cfg.Heartbeat), Stagger: stagger,
+		ID: cfg.ID, HeartbeatTicks: 1, ElectionTicks: int(cfg.Election / cfg.Heartbeat), Stagger: Stagger,
 		Seed: rand.Uint64(), Saved: saved, Logger: cfg.Logger,
 	})
 	if err != nil {

@@ -41,7 +41,7 @@ func newClocked(t *testing.T, takes ...int) *clocked {
 	for i, n := range takes {
 		boot := Bootstrap(members)
 		core, err := NewCore(CoreConfig{ID: uint64(i + 1), HeartbeatTicks: 1, ElectionTicks: clockedElection,
-			Stagger: stagger, Seed: 1,
+			Stagger: Stagger, Seed: 1,
 			Saved: storage.Saved{Hard: boot.Hard, Snapshot: *boot.Snapshot}, Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)

@@ -94,7 +94,7 @@ func (s *sim) start(m *simMember) {
 	saved, err := m.disk.Load()
 	s.must(err)
 	m.core, err = NewCore(CoreConfig{
-		ID: m.id, HeartbeatTicks: 1, ElectionTicks: 5, Stagger: stagger, Seed: s.rand.Uint64(), Saved: saved,
+		ID: m.id, HeartbeatTicks: 1, ElectionTicks: 5, Stagger: Stagger, Seed: s.rand.Uint64(), Saved: saved,
 		Logger: slog.New(slog.DiscardHandler),
 	})
 	s.must(err)

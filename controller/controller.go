@@ -76,8 +76,8 @@ type Auditor interface {
 // switch.
 const inboxSize = 1024
 
-// tickInterval is how often timers and absent switches are checked.
-const tickInterval = 5 * time.Millisecond
+// TickInterval is how often timers and absent switches are checked.
+const TickInterval = 5 * time.Millisecond
 
 // Start runs a controller until Close, or until it fails: see Done and Err. If Start returns an error, the caller must
 // close the listeners and the audit file.
@@ -200,7 +200,7 @@ func (c *Controller) run(api *web, rest *rest) {
 // loop is the control path of this controller. Each turn takes everything that waits, executes what there is room for,
 // proposes one entry, and releases what was committed.
 func (c *Controller) loop() error {
-	ticker := time.NewTicker(tickInterval)
+	ticker := time.NewTicker(TickInterval)
 	defer ticker.Stop()
 	for {
 		select {

@@ -88,7 +88,7 @@ func lost(h Handler, m wire.Message) {
 }
 
 func (p *peer) run() {
-	backoff := minBackoff
+	backoff := MinBackoff
 	for p.ctx.Err() == nil {
 		start := time.Now()
 		if err := p.connect(); p.ctx.Err() == nil && err != nil && err.Error() != p.logged {
@@ -99,13 +99,13 @@ func (p *peer) run() {
 			}
 		}
 		if time.Since(start) > steady {
-			backoff = minBackoff
+			backoff = MinBackoff
 		}
 		select {
 		case <-p.ctx.Done():
 		case <-time.After(backoff):
 		}
-		backoff = min(2*backoff, maxBackoff)
+		backoff = min(2*backoff, MaxBackoff)
 	}
 }
 

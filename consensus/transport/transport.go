@@ -69,9 +69,14 @@ const (
 	maxHandshakes    = 64               // incoming connections that have not said hello
 	handshakeTime    = 2 * time.Second  // for dialing, and for hello and answer
 	stallTime        = 10 * time.Second // for a write, and for the other side's acknowledgement
-	minBackoff       = 5 * time.Millisecond
-	maxBackoff       = 200 * time.Millisecond // how long a member that returns may wait
-	steady           = time.Second            // a connection that lasted so long makes the back-off begin anew
+	steady           = time.Second      // a connection that lasted so long makes the back-off begin anew
+)
+
+// Pauses before a member is dialled again. They double from MinBackoff to MaxBackoff, which is how long a member that
+// returns may wait.
+const (
+	MinBackoff = 5 * time.Millisecond
+	MaxBackoff = 200 * time.Millisecond
 )
 
 // Transport is the connections of one member. Its methods are safe for concurrent use.
@@ -190,7 +195,7 @@ func (t *Transport) accept() {
 				return
 			}
 			t.cfg.Logger.Warn("consensus: accept", "listener", t.cfg.Listener.Addr(), "err", err)
-			time.Sleep(minBackoff) // out of file descriptors, most likely
+			time.Sleep(MinBackoff) // out of file descriptors, most likely
 			continue
 		}
 		t.mu.Lock()

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
 )
 
-// Bounds and times of package agent, some smaller, so that short runs reach them.
+// Bounds of package agent, some smaller, so that short runs reach them.
 const (
 	agentEvents = 512
 	// For each event that fits in the buffer there are so many bytes of events, and of commands not yet
@@ -21,12 +21,6 @@ const (
 	bytesPerEvent        = 512
 	commandBytesPerEvent = 128
 
-	agentEcho         = time.Second
-	agentSilentAfter  = 5 * time.Second
-	agentBackoff      = 5 * time.Millisecond
-	agentBackoffMost  = 200 * time.Millisecond
-	agentRefusedPause = time.Second
-	agentHandshake    = 5 * time.Second
 	// maxUnread is how much may wait in a connection before no more is written to it; looked at
 	// again after retryWrite.
 	maxUnread  = 8 << 10
@@ -51,7 +45,7 @@ func (n *agentNode) start() {
 	n.p.start()
 	n.devices = nil
 	n.s.net.listen(n.p, n.address, n.accept)
-	n.p.every(agentEcho, n.tick)
+	n.p.every(agent.DefaultEchoInterval, n.tick)
 }
 
 // kill loses what the agent holds; with power its machine dies, and says nothing to anyone.
@@ -91,7 +85,7 @@ type switchLink struct {
 func (n *agentNode) accept(c *conn) {
 	l := &switchLink{n: n, c: c, heard: n.s.w.now}
 	c.onData, c.onClose = l.data, func(err error) { l.end(experimenter.ReasonConnectionLost) }
-	n.p.after(agentHandshake, func() {
+	n.p.after(agent.DefaultHandshakeTimeout, func() {
 		if l.d == nil {
 			c.close()
 		}
@@ -192,7 +186,7 @@ func (n *agentNode) device(id openflow.DatapathID) *device {
 		commandBytes: commandBytesPerEvent * events}
 	n.devices = append(n.devices, d)
 	for _, address := range n.controllers {
-		d.links = append(d.links, &controllerLink{d: d, address: address, backoff: agentBackoff, idle: true})
+		d.links = append(d.links, &controllerLink{d: d, address: address, backoff: agent.BackoffFirst, idle: true})
 	}
 	return d
 }
@@ -235,12 +229,12 @@ func (n *agentNode) tick() {
 		d.core.Tick(peers)
 		d.flush()
 		for _, l := range d.links {
-			if l.peer != nil && len(l.held) == 0 && n.s.w.now-l.heard > agentSilentAfter {
+			if l.peer != nil && len(l.held) == 0 && n.s.w.now-l.heard > agent.DefaultSilentAfter {
 				l.drop()
 				l.again()
 			}
 		}
-		if l := d.sw; l != nil && len(l.held) == 0 && n.s.w.now-l.heard > agentSilentAfter {
+		if l := d.sw; l != nil && len(l.held) == 0 && n.s.w.now-l.heard > agent.DefaultSilentAfter {
 			l.end(experimenter.ReasonSilent)
 		}
 	}
@@ -283,7 +277,7 @@ func (l *controllerLink) dial() {
 // again dials after a while.
 func (l *controllerLink) again() {
 	l.d.n.p.after(l.backoff, l.dial)
-	l.backoff = min(2*l.backoff, agentBackoffMost)
+	l.backoff = min(2*l.backoff, agent.BackoffMost)
 }
 
 // drop ends the connection.
@@ -303,7 +297,7 @@ func (l *controllerLink) data(piece []byte) {
 		l.d.n.s.w.fail("agent %s got %v from controller %s", l.d.n.p.name, err, l.address)
 		return
 	}
-	l.backoff = agentBackoff
+	l.backoff = agent.BackoffFirst
 	if len(l.held) > 0 {
 		l.held = append(l.held, batch...)
 		return
@@ -352,7 +346,7 @@ func (l *controllerLink) takeIn(batch []byte) {
 		d.n.s.w.note(d.n.p, "switch %s: controller %s: %v", d.id, l.address, err)
 		l.drop()
 		if no != nil {
-			l.backoff = agentRefusedPause
+			l.backoff = agent.RefusedPause
 		}
 		l.again()
 	}
@@ -382,7 +376,7 @@ func (l *controllerLink) stale(newest uint64) {
 	d.n.s.w.note(d.n.p, "switch %s: stale epoch, controllers know %d", d.id, newest)
 	if !d.core.Stale(newest) { // it has begun anew already
 		l.drop()
-		l.backoff = agentBackoff
+		l.backoff = agent.BackoffFirst
 		l.again()
 		return
 	}
@@ -390,7 +384,7 @@ func (l *controllerLink) stale(newest uint64) {
 	for _, c := range d.links {
 		if c.peer != nil {
 			c.drop()
-			c.backoff = agentBackoff
+			c.backoff = agent.BackoffFirst
 			c.again()
 		}
 	}

@@ -11,12 +11,7 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 )
 
-// Times of a controller, as in production.
 const (
-	heartbeat     = 10 * time.Millisecond
-	electionTicks = 5
-	stagger       = 5 * time.Millisecond
-	platformTick  = 5 * time.Millisecond
 	// restartAfter is when someone has looked after a controller that gave up.
 	restartAfter = 300 * time.Millisecond
 	// ownerLag is how long at most an update waits for the loop that owns the ledger.
@@ -106,9 +101,10 @@ func (n *controllerNode) start() {
 	n.turning, n.encodes, n.compacts = false, false, false
 	n.lives = map[uint64]*hostLife{}
 	n.incoming = map[uint64]*conn{}
-	n.group, err = consensus.NewCore(consensus.CoreConfig{ID: n.id, HeartbeatTicks: 1, ElectionTicks: electionTicks,
-		Stagger: stagger,
-		Seed:    n.s.w.rand.Uint64(), Saved: saved, Logger: quiet})
+	n.group, err = consensus.NewCore(consensus.CoreConfig{ID: n.id, HeartbeatTicks: 1,
+		ElectionTicks: int(consensus.DefaultElection / consensus.DefaultHeartbeat),
+		Stagger:       consensus.Stagger,
+		Seed:          n.s.w.rand.Uint64(), Saved: saved, Logger: quiet})
 	if err == nil {
 		n.core, err = controller.NewCore(controller.CoreConfig{Name: n.p.name, Applications: n.s.applications(),
 			Limits:        n.s.limits(),
@@ -128,8 +124,8 @@ func (n *controllerNode) start() {
 	}
 	n.s.net.listen(n.p, n.peerAddress(), n.welcome)
 	n.s.net.listen(n.p, n.switchAddress(), n.acceptSwitch)
-	n.p.every(heartbeat, func() { n.group.Tick(); n.work() })
-	n.p.every(platformTick, func() { n.check(n.core.Tick(n.p.clock())); n.turn() })
+	n.p.every(consensus.DefaultHeartbeat, func() { n.group.Tick(); n.work() })
+	n.p.every(controller.TickInterval, func() { n.check(n.core.Tick(n.p.clock())); n.turn() })
 	n.p.every(sessionEcho, n.echo)
 	n.p.every(sessionMark, n.mark)
 	if n.s.scenario.Hosted {

@@ -4,16 +4,13 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/holdfast-sdn/holdfast/consensus/transport"
 	"github.com/holdfast-sdn/holdfast/consensus/wire"
 	"go.etcd.io/raft/v3/raftpb"
 )
 
-// Of consensus/transport.
-const (
-	memberBackoff     = 5 * time.Millisecond
-	memberBackoffMost = 200 * time.Millisecond
-	maxMemberUnread   = 4 << 20
-)
+// maxMemberUnread is how much may wait for another controller; package transport has a larger bound.
+const maxMemberUnread = 4 << 20
 
 func (n *controllerNode) peerAddress() string   { return "peer-" + strconv.FormatUint(n.id, 10) }
 func (n *controllerNode) switchAddress() string { return "of-" + strconv.FormatUint(n.id, 10) }
@@ -29,13 +26,13 @@ type memberLink struct {
 }
 
 func (l *memberLink) dial() {
-	l.backoff = max(l.backoff, memberBackoff)
+	l.backoff = max(l.backoff, transport.MinBackoff)
 	l.n.s.net.dial(l.n.p, l.address, func(c *conn, err error) {
 		if err != nil {
 			l.again()
 			return
 		}
-		l.c, l.backoff = c, memberBackoff
+		l.c, l.backoff = c, transport.MinBackoff
 		c.onClose = func(error) { l.c = nil; l.again() }
 		c.write(wire.AppendHello(nil, wire.Hello{Version: wire.Version, From: l.n.id, To: l.to}))
 	})
@@ -43,7 +40,7 @@ func (l *memberLink) dial() {
 
 func (l *memberLink) again() {
 	l.n.p.after(l.backoff, l.dial)
-	l.backoff = min(2*l.backoff, memberBackoffMost)
+	l.backoff = min(2*l.backoff, transport.MaxBackoff)
 }
 
 // send writes m, or drops it when there is no connection, or too much waits.

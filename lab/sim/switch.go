@@ -9,14 +9,8 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// The switch's timers are those of vswitch.Runner, but for the tick, which is coarse: flow
-// timeouts are in seconds.
-const (
-	switchTick        = 100 * time.Millisecond
-	switchBackoff     = 50 * time.Millisecond
-	switchBackoffMost = time.Second
-	switchSilentAfter = 15 * time.Second
-)
+// switchTick is coarse: flow timeouts are in seconds.
+const switchTick = 100 * time.Millisecond
 
 // switchNode is a switch: vswitch.Switch, with one connection to its agent, or to each controller.
 type switchNode struct {
@@ -69,7 +63,7 @@ func (n *switchNode) start() {
 	}
 	n.p.every(switchTick, n.tick)
 	for _, l := range n.uplinks {
-		l.c, l.backoff = nil, switchBackoff
+		l.c, l.backoff = nil, vswitch.MinBackoff
 		l.dial()
 	}
 }
@@ -94,7 +88,7 @@ func (l *uplink) dial() {
 
 func (l *uplink) redial() {
 	l.n.p.after(l.backoff, l.dial)
-	l.backoff = min(2*l.backoff, switchBackoffMost)
+	l.backoff = min(2*l.backoff, vswitch.MaxBackoff)
 }
 
 // lost ends the connection; the flow tables stay.
@@ -111,7 +105,7 @@ func (l *uplink) drop() {
 
 func (l *uplink) data(piece []byte) {
 	n := l.n
-	l.heard, l.asked, l.backoff = n.s.w.now, false, switchBackoff
+	l.heard, l.asked, l.backoff = n.s.w.now, false, vswitch.MinBackoff
 	batch, err := l.in.Add(piece)
 	history.Each(batch, func(msg []byte) {
 		if n.agent != nil && history.OfApplications(msg) {
@@ -163,9 +157,9 @@ func (l *uplink) tick() {
 	silent := l.n.s.w.now - l.heard
 	switch {
 	case l.c == nil:
-	case silent > switchSilentAfter:
+	case silent > vswitch.DefaultSilentAfter:
 		l.drop()
-	case silent > switchSilentAfter/3 && !l.asked:
+	case silent > vswitch.DefaultSilentAfter/3 && !l.asked:
 		l.asked = true
 		m := of13.EchoRequest{}
 		l.c.write(m.Append(nil, 0))

@@ -16,9 +16,15 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
+// Pauses before a controller is dialled again, which double from MinBackoff to MaxBackoff, and how long one may be
+// silent.
 const (
-	minBackoff   = 50 * time.Millisecond
-	maxBackoff   = time.Second
+	MinBackoff         = 50 * time.Millisecond
+	MaxBackoff         = time.Second
+	DefaultSilentAfter = 15 * time.Second
+)
+
+const (
 	dialTimeout  = 5 * time.Second
 	writeTimeout = 10 * time.Second
 	// sendChunk is how much is handed to a connection at once; the rest waits in the Switch, which
@@ -91,7 +97,7 @@ func StartRunner(c RunnerConfig) *Runner {
 		c.TickEvery = 10 * time.Millisecond
 	}
 	if c.SilentAfter == 0 {
-		c.SilentAfter = 15 * time.Second
+		c.SilentAfter = DefaultSilentAfter
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
@@ -271,12 +277,12 @@ func dialPlain(ctx context.Context, addr string) (net.Conn, error) {
 
 // dial keeps a connection to a controller.
 func (r *Runner) dial(addr string) {
-	for backoff := minBackoff; r.ctx.Err() == nil; {
+	for backoff := MinBackoff; r.ctx.Err() == nil; {
 		ctx, cancel := context.WithTimeout(r.ctx, dialTimeout)
 		nc, err := r.config.Dial(ctx, addr)
 		cancel()
 		if err == nil {
-			backoff = minBackoff
+			backoff = MinBackoff
 			err = r.Serve(nc)
 		}
 		r.config.Log.Debug("controller not connected", "address", addr, "err", err)
@@ -284,7 +290,7 @@ func (r *Runner) dial(addr string) {
 		case <-r.ctx.Done():
 		case <-time.After(backoff):
 		}
-		backoff = min(2*backoff, maxBackoff)
+		backoff = min(2*backoff, MaxBackoff)
 	}
 }
 
