@@ -3,6 +3,6 @@
 // clock that fail in every way the design claims to survive. Checkers compare what is seen from
 // outside with what the platform promises. The same seed makes the same run.
 //
-// It is not a model: the protocol is the code that ships. It does not test sockets, goroutines
-// or the kernel; packages failover and e2e do.
+// It is not a model: the protocol is the code that ships. The goroutines and locks around the cores are not here;
+// lab/shells runs them. Sockets and the kernel are left to lab/e2e.
 package sim
