@@ -14,7 +14,7 @@ import (
 // TestTimersSurviveFailover sets timers, kills the leader, and sees each ring once.
 func TestTimersSurviveFailover(t *testing.T) {
 	t.Parallel()
-	s := startSite(t, cluster.Config{Agents: 1, Apps: []string{"alarm"}})
+	s := startCluster(t, cluster.Config{Agents: 1, Apps: []string{"alarm"}})
 	s.connect()
 	sw := s.switches[0]
 	sw.packetIn("early 1ms")
@@ -45,7 +45,7 @@ func TestTimersSurviveFailover(t *testing.T) {
 // go on, and that the failure is in the log and in the audit.
 func TestFailingApplication(t *testing.T) {
 	t.Parallel()
-	s := startSite(t, cluster.Config{Agents: 1, Apps: []string{"fragile", "counter"}})
+	s := startCluster(t, cluster.Config{Agents: 1, Apps: []string{"fragile", "counter"}})
 	s.connect()
 	sw := s.switches[0]
 	for i, text := range []string{"good", "panic", "error", "good"} {

@@ -99,12 +99,12 @@ func neverRead(t *testing.T, id openflow.DatapathID, conn net.Conn) {
 	}
 }
 
-// TestBadInput lets switches misbehave, at the agent of a good switch and at the controller
-// to which another good switch is connected directly. Each gets one line in the log; the good ones notice nothing.
-// Nothing else runs beside it: its parts run side by side while its site does, and must not wait for a place.
+// TestBadInput lets switches misbehave, at the agent of a good switch and at the controller to which another good
+// switch is connected directly. Each causes one line in the log; the good switches are not affected. No other test runs
+// in parallel: the parts of this one do, while its cluster runs, and must not wait for a slot.
 func TestBadInput(t *testing.T) {
 	// The good switch at the controller has no other to go to, so the leader must stay, however busy the machine is.
-	s := startSite(t, cluster.Config{Binary: plain, Agents: 1, Apps: []string{"hub"}, Election: 3 * time.Second})
+	s := startCluster(t, cluster.Config{Binary: plain, Agents: 1, Apps: []string{"hub"}, Election: 3 * time.Second})
 	leader := s.leader()
 	places := []struct {
 		name, addr, log string
@@ -221,10 +221,10 @@ func (p *pump) stop(t *testing.T, name string) {
 	}
 }
 
-// TestBadConfig starts controllers from site files with mistakes.
+// TestBadConfig starts controllers from cluster files with mistakes.
 func TestBadConfig(t *testing.T) {
 	t.Parallel()
-	const site = `controllers:
+	const valid = `controllers:
   - {name: c1, peer: "127.0.0.1:1", openflow: "127.0.0.1:2", api: "127.0.0.1:3"}
 `
 	for _, c := range []struct {
@@ -232,13 +232,13 @@ func TestBadConfig(t *testing.T) {
 		line       int
 		remedy     string
 	}{
-		{"unknown key", site + "durabillity: disk\n", 3, `did you mean "durability"?`},
-		{"unknown application", site + "apps: [learnin]\n", 3, `did you mean "learning"?`},
-		{"bad value", site + "\nheartbeat_ms: fast\n", 4, "write a whole number"},
-		{"no YAML", site + "apps: [hub\n", 0, ""},
+		{"unknown key", valid + "durabillity: disk\n", 3, `did you mean "durability"?`},
+		{"unknown application", valid + "apps: [learnin]\n", 3, `did you mean "learning"?`},
+		{"bad value", valid + "\nheartbeat_ms: fast\n", 4, "write a whole number"},
+		{"no YAML", valid + "apps: [hub\n", 0, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			file := filepath.Join(t.TempDir(), "site.yaml")
+			file := filepath.Join(t.TempDir(), "cluster.yaml")
 			writeFile(t, file, c.text)
 			cmd := exec.Command(plain, "serve", "--config", file, "--name", "c1")
 			out, err := cmd.CombinedOutput()

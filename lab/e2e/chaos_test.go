@@ -56,7 +56,7 @@ const chaosAgents, chaosSwitches = 3, 4 // the first agent has two switches
 
 // chaos is one run. Its faults are begun by one goroutine, and each ends in one of its own.
 type chaos struct {
-	*site
+	*testCluster
 	rand     *rand.Rand
 	relays   []*route
 	switches []*chaosSwitch
@@ -77,7 +77,8 @@ func newChaos(seed uint64) *chaos {
 func (c *chaos) start(t *testing.T, election time.Duration) {
 	durability := []string{"memory", "disk"}[c.rand.IntN(2)]
 	t.Logf("election timeout %v, durability %s", election, durability)
-	c.site = startSite(t, cluster.Config{Agents: chaosAgents, Election: election, SnapshotEvery: 200, Route: c.route(t),
+	c.testCluster = startCluster(t, cluster.Config{Agents: chaosAgents, Election: election, SnapshotEvery: 200,
+		Route:      c.route(t),
 		Durability: durability})
 	for i := range chaosSwitches {
 		agent := c.Agents()[max(0, i-1)]
@@ -341,5 +342,5 @@ func (c *chaos) settle() {
 		}
 		return time.Since(calm) > time.Second
 	})
-	c.inStep()
+	c.inSync()
 }

@@ -19,7 +19,7 @@ type trace struct {
 	executed  [][]string // commands of each switch, in its order
 }
 
-func (s *site) trace(from *cluster.Controller) trace {
+func (s *testCluster) trace(from *cluster.Controller) trace {
 	s.t.Helper()
 	var tr trace
 	for _, r := range s.audit(from) {
@@ -168,7 +168,7 @@ func crashUnderLoad(t *testing.T, m mode, p crash.Point) {
 	s.check(victim.Restart())
 	if m.stock {
 		s.arrived()
-		s.inStep()
+		s.inSync()
 	}
 	s.check(s.leader().Kill())
 	s.arrived()

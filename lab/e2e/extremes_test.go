@@ -38,7 +38,7 @@ func TestFullEventBuffer(t *testing.T) {
 	for app, commands := range map[string]int{"hub": 1, "counter": apps.CounterCommands} {
 		t.Run(app, func(t *testing.T) {
 			t.Parallel()
-			s := startSite(t, cluster.Config{Agents: 1, Apps: []string{app}})
+			s := startCluster(t, cluster.Config{Agents: 1, Apps: []string{app}})
 			s.connect()
 			for _, c := range s.Controllers() {
 				s.check(c.Kill())
@@ -75,7 +75,7 @@ func TestFullEventBuffer(t *testing.T) {
 func TestBacklogOfDeadSwitch(t *testing.T) {
 	notInShort(t)
 	t.Parallel()
-	s := startSite(t, cluster.Config{Agents: 1})
+	s := startCluster(t, cluster.Config{Agents: 1})
 	s.connect()
 	for _, c := range s.Controllers() {
 		s.check(c.Kill())
@@ -105,7 +105,7 @@ func TestBacklogOfDeadSwitch(t *testing.T) {
 func TestManySwitches(t *testing.T) {
 	notInShort(t)
 	t.Parallel()
-	s := startSite(t, cluster.Config{Agents: 1, Apps: []string{"hub"}})
+	s := startCluster(t, cluster.Config{Agents: 1, Apps: []string{"hub"}})
 	const n = 256
 	for i := range n {
 		s.switches = append(s.switches, dialSwitch(t, openflow.DatapathID(i+1), "127.0.0.1", s.Agents()[0].Listen,
@@ -134,7 +134,7 @@ func TestManySwitches(t *testing.T) {
 // TestLargestMessages sends packet-ins of nearly 64 KiB, which are answered by packet-outs as long.
 func TestLargestMessages(t *testing.T) {
 	t.Parallel()
-	s := startSite(t, cluster.Config{Agents: 2, Apps: []string{"hub"}})
+	s := startCluster(t, cluster.Config{Agents: 2, Apps: []string{"hub"}})
 	s.connect()
 	text := strings.Repeat("x", openflow.MaxMessageLen-100)
 	for n := range 60 {
@@ -158,7 +158,7 @@ func TestLargestMessages(t *testing.T) {
 // TestGarbageEverywhere talks nonsense to every port of every controller while it works.
 func TestGarbageEverywhere(t *testing.T) {
 	t.Parallel()
-	s := startSite(t, cluster.Config{Agents: 2})
+	s := startCluster(t, cluster.Config{Agents: 2})
 	s.connect()
 	s.play(4, nil)
 	leader := s.leader()

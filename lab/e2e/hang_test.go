@@ -33,7 +33,7 @@ const silence = 4 * time.Second
 // hangLeader returns false if the old leader's connections may not have lasted long enough.
 func hangLeader(t *testing.T, m mode) bool {
 	tr := newTrap(t, crash.AfterEventAck, 6, true).later()
-	var s *site
+	var s *testCluster
 	var refused func() int
 	if m.stock {
 		s = m.start(t, 2, cluster.Config{Env: tr.env})
@@ -41,7 +41,7 @@ func hangLeader(t *testing.T, m mode) bool {
 		before := s.stock.refusals()
 		refused = func() int { return s.stock.refusals() - before }
 	} else {
-		s = startSite(t, cluster.Config{Env: tr.env})
+		s = startCluster(t, cluster.Config{Env: tr.env})
 		w := s.connectWatched(2)
 		refused = func() int { return w.count().refused }
 	}

@@ -54,7 +54,7 @@ func dieTogether(t *testing.T, m mode, p crash.Point) {
 
 // playUntilTrapped plays until the leader is at the crash point with the event of some switch;
 // it kills the agent of that switch and cuts the switch off, and returns which.
-func (s *site) playUntilTrapped(tr *trap) int {
+func (s *testCluster) playUntilTrapped(tr *trap) int {
 	s.t.Helper()
 	for range crashEvents {
 		from := s.played % len(s.switches)
@@ -78,7 +78,7 @@ func (s *site) playUntilTrapped(tr *trap) int {
 
 // exactFor compares what switches were told with what was issued for them, and looks
 // whether the last event of a lost one is in the ledger once.
-func (s *site) exactFor(living []player, lost player) {
+func (s *testCluster) exactFor(living []player, lost player) {
 	s.t.Helper()
 	records, err := oracle.Read(s.AuditFiles())
 	s.check(err)

@@ -16,7 +16,7 @@ func TestLevelsSurviveFailover(t *testing.T) {
 	t.Parallel()
 	for _, level := range []string{"unordered", "reliable", "ordered"} {
 		t.Run(level, func(t *testing.T) {
-			s := startSite(t, cluster.Config{Agents: 1,
+			s := startCluster(t, cluster.Config{Agents: 1,
 				Levels: map[string]map[string]string{"counter": {"packet_in": level}}})
 			s.connect()
 			sw := s.switches[0]

@@ -15,7 +15,7 @@ import (
 )
 
 // traffic sends packet-ins from all switches until stop is called; after that all have arrived.
-func (s *site) traffic() (stop func()) {
+func (s *testCluster) traffic() (stop func()) {
 	s.t.Helper()
 	end := make(chan struct{})
 	var sending sync.WaitGroup
@@ -62,7 +62,7 @@ func (g group) voters() (names []string) {
 }
 
 // member runs holdfast member, which must succeed.
-func (s *site) member(args ...string) group {
+func (s *testCluster) member(args ...string) group {
 	s.t.Helper()
 	out, err := s.Command(s.ctx, append([]string{"member", "--json"}, args...)...)
 	s.check(err)
@@ -72,7 +72,7 @@ func (s *site) member(args ...string) group {
 }
 
 // caughtUp waits until a controller has applied all that the leader has now.
-func (s *site) caughtUp(c *cluster.Controller) {
+func (s *testCluster) caughtUp(c *cluster.Controller) {
 	s.t.Helper()
 	now := s.await("a leader", func(cluster.Status) bool { return true })
 	s.await(c.Name+" to catch up", func(cluster.Status) bool {
@@ -82,7 +82,7 @@ func (s *site) caughtUp(c *cluster.Controller) {
 }
 
 // ends waits until a controller has ended by itself, with a line in its log that holds all of parts.
-func (s *site) ends(c *cluster.Controller, parts ...string) {
+func (s *testCluster) ends(c *cluster.Controller, parts ...string) {
 	s.t.Helper()
 	eventually(s.t, c.Name+" to end", func() bool { return !c.Running() })
 	if c.Ended().ExitCode() != 1 || s.countLines(c.LogFile(), parts...) == 0 {
@@ -98,7 +98,8 @@ func TestReplaceController(t *testing.T) {
 	replaceController(t, cluster.Config{Agents: 2})
 }
 
-// TestTLSReplaceController: the same over TLS, where the others do not know the new id from their site file.
+// TestTLSReplaceController: the same over TLS, where the other controllers do not have the new id in their cluster
+// file.
 func TestTLSReplaceController(t *testing.T) {
 	notInShort(t)
 	t.Parallel()
@@ -106,7 +107,7 @@ func TestTLSReplaceController(t *testing.T) {
 }
 
 func replaceController(t *testing.T, cfg cluster.Config) {
-	s := startSite(t, cfg)
+	s := startCluster(t, cfg)
 	if cfg.TLS {
 		s.connectTLS(credentials(t, s.Authority(), pki.Switch, "s1"))
 	} else {
@@ -130,7 +131,7 @@ func replaceController(t *testing.T, cfg cluster.Config) {
 	}
 	s.caughtUp(lost)
 	stop()
-	s.inStep()
+	s.inSync()
 	s.lead(lost)
 	s.play(4, nil)
 	s.exact()
@@ -139,7 +140,7 @@ func replaceController(t *testing.T, cfg cluster.Config) {
 // TestAddAndRemoveControllers: two controllers join and two leave, while traffic flows. Five survive the loss of two.
 func TestAddAndRemoveControllers(t *testing.T) {
 	t.Parallel()
-	s := startSite(t, cluster.Config{Controllers: 5, Later: 2, Agents: 2})
+	s := startCluster(t, cluster.Config{Controllers: 5, Later: 2, Agents: 2})
 	s.connect()
 	stop := s.traffic()
 	four, five := s.Controllers()[3], s.Controllers()[4]
@@ -183,7 +184,7 @@ func TestAddAndRemoveControllers(t *testing.T) {
 // TestRollingRestart: the controllers are drained, stopped and started in turn, as for an upgrade.
 func TestRollingRestart(t *testing.T) {
 	t.Parallel()
-	s := startSite(t, cluster.Config{Agents: 2})
+	s := startCluster(t, cluster.Config{Agents: 2})
 	s.connect()
 	stop := s.traffic()
 	for _, c := range s.Controllers() {
@@ -208,7 +209,7 @@ func TestRollingRestart(t *testing.T) {
 // another that was drained.
 func TestDrain(t *testing.T) {
 	t.Parallel()
-	s := startSite(t, cluster.Config{Agents: 1})
+	s := startCluster(t, cluster.Config{Agents: 1})
 	s.connect()
 	first := s.leader()
 	out, err := s.Command(s.ctx, "drain") // whoever leads

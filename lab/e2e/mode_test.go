@@ -73,20 +73,20 @@ func inModes(t *testing.T, modes []mode, test func(t *testing.T, m mode)) {
 	}
 }
 
-// start is startSite for n switches.
-func (m mode) start(t *testing.T, n int, cfg cluster.Config) *site {
+// start is startCluster for n switches.
+func (m mode) start(t *testing.T, n int, cfg cluster.Config) *testCluster {
 	t.Helper()
 	cfg.TLS = m.tls
 	if !m.stock {
 		cfg.Agents = n
-		s := startSite(t, cfg)
+		s := startCluster(t, cfg)
 		if m.tls {
 			s.asSwitch = credentials(t, s.Authority(), pki.Switch, "s")
 		}
 		return s
 	}
-	s := startSite(t, cfg)
-	s.stock = &stockSite{mode: m, switches: n, tally: oracle.NewStock(!m.ovs),
+	s := startCluster(t, cfg)
+	s.stock = &stockPeers{mode: m, switches: n, tally: oracle.NewStock(!m.ovs),
 		taps: map[*cluster.Controller][]*tap.Tap{}}
 	if m.tls {
 		s.asSwitch = credentials(t, s.Authority(), pki.Switch, "s")
@@ -108,8 +108,8 @@ type player interface {
 	cut() // ends its connections for good
 }
 
-// stockSite is what a site has instead of agents.
-type stockSite struct {
+// stockPeers is what a cluster has instead of agents.
+type stockPeers struct {
 	mode
 	switches     int
 	tally        *oracle.Stock
@@ -123,7 +123,7 @@ type stockSite struct {
 }
 
 // connectStock adds the switches, one after the other.
-func (s *site) connectStock() {
+func (s *testCluster) connectStock() {
 	s.t.Helper()
 	for i := range s.stock.switches {
 		id := openflow.DatapathID(i + 1)
@@ -145,8 +145,8 @@ func (s *site) connectStock() {
 	s.check(s.WaitReady(s.ctx, s.stock.switches))
 }
 
-// lab is that of the site's Open vSwitches: a new one, unless the controllers are in one already.
-func (s *site) lab() *netlab.Lab {
+// lab is that of the cluster's Open vSwitches: a new one, unless the controllers are in one already.
+func (s *testCluster) lab() *netlab.Lab {
 	s.t.Helper()
 	if s.stock != nil {
 		return s.stock.lab
@@ -155,7 +155,7 @@ func (s *site) lab() *netlab.Lab {
 }
 
 // plug connects a host to the next port of a switch.
-func (s *site) plug(lab *netlab.Lab, sw *netlab.Switch, h *netlab.Host) *station {
+func (s *testCluster) plug(lab *netlab.Lab, sw *netlab.Switch, h *netlab.Host) *station {
 	s.t.Helper()
 	_, err := lab.Connect(sw, h)
 	s.check(err)
@@ -165,7 +165,7 @@ func (s *site) plug(lab *netlab.Lab, sw *netlab.Switch, h *netlab.Host) *station
 }
 
 // control lets Open vSwitches find the controllers, or their agents, one after the other.
-func (s *site) control(lab *netlab.Lab, switches []*netlab.Switch) {
+func (s *testCluster) control(lab *netlab.Lab, switches []*netlab.Switch) {
 	s.t.Helper()
 	for i, sw := range switches {
 		var addresses []string
@@ -182,7 +182,7 @@ func (s *site) control(lab *netlab.Lab, switches []*netlab.Switch) {
 }
 
 // stockTap puts a witness on the way of a switch to a controller, and returns where it listens.
-func (s *site) stockTap(n int, c *cluster.Controller, seen *sightings) string {
+func (s *testCluster) stockTap(n int, c *cluster.Controller, seen *sightings) string {
 	s.t.Helper()
 	host := "127.0.0.1"
 	if s.stock.lab != nil {
@@ -213,16 +213,16 @@ func (s *site) stockTap(n int, c *cluster.Controller, seen *sightings) string {
 // stockWitness stands on a connection between a switch and a controller.
 type stockWitness struct {
 	*oracle.Connection
-	site *stockSite
-	seen *sightings // may be nil
+	stock *stockPeers
+	seen  *sightings // may be nil
 }
 
 func (w *stockWitness) FromSwitch(sw openflow.DatapathID, msg []byte) {
 	w.Connection.FromSwitch(sw, msg)
 	if saysSlave(msg) {
-		w.site.mu.Lock()
-		defer w.site.mu.Unlock()
-		w.site.refused++
+		w.stock.mu.Lock()
+		defer w.stock.mu.Unlock()
+		w.stock.refused++
 	}
 }
 
@@ -234,13 +234,13 @@ func (w *stockWitness) ToSwitch(sw openflow.DatapathID, msg []byte) {
 }
 
 // cut ends the connections of all switches to a controller. They connect anew.
-func (s *stockSite) cut(c *cluster.Controller) {
+func (s *stockPeers) cut(c *cluster.Controller) {
 	for _, tp := range s.taps[c] {
 		tp.Cut()
 	}
 }
 
-func (s *stockSite) refusals() int {
+func (s *stockPeers) refusals() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.refused
@@ -252,7 +252,7 @@ type embeddedPlayer struct {
 	runner *vswitch.Runner
 }
 
-func (s *site) newEmbeddedPlayer(id openflow.DatapathID, addresses []string) *embeddedPlayer {
+func (s *testCluster) newEmbeddedPlayer(id openflow.DatapathID, addresses []string) *embeddedPlayer {
 	p := &embeddedPlayer{memory: newMemory(id)}
 	cfg := vswitch.RunnerConfig{Switch: vswitch.Config{DatapathID: id, Ports: vswitch.Ports(int(id), 2),
 		Observe: func(_ vswitch.ConnID, msg []byte) {
@@ -322,7 +322,7 @@ func (s *sightings) note(msg []byte) {
 	s.messages[audit.Digest(msg)] = slices.Clone(msg)
 }
 
-func (s *site) newOVSPlayer(id openflow.DatapathID, addresses []string, seen *sightings) *ovsPlayer {
+func (s *testCluster) newOVSPlayer(id openflow.DatapathID, addresses []string, seen *sightings) *ovsPlayer {
 	s.t.Helper()
 	lab := s.stock.lab
 	sw, err := lab.AddSwitch(fmt.Sprintf("s%d", id), uint64(id))

@@ -105,14 +105,16 @@ func ipFrame(from [4]byte, l string) []byte {
 	return append(f, label(l)...)
 }
 
-// vnet is a network of embedded switches, numbered from 1, each with an agent of the site.
+// vnet is a network of embedded switches, numbered from 1, each with an agent of the cluster.
 type vnet struct {
-	s       *site
+	s       *testCluster
 	runners []*vswitch.Runner
 }
 
 // newVnet makes a network without switches; start and startAll add them.
-func newVnet(s *site) *vnet { return &vnet{s: s, runners: make([]*vswitch.Runner, len(s.Agents()))} }
+func newVnet(s *testCluster) *vnet {
+	return &vnet{s: s, runners: make([]*vswitch.Runner, len(s.Agents()))}
+}
 
 // start makes switch i, with three ports, and has it connect to an address that leads to its agent.
 func (v *vnet) start(i int, addr string) {
@@ -130,7 +132,7 @@ func (v *vnet) startAll() {
 		v.start(i+1, v.s.witness(i, "127.0.0.1"))
 		v.s.waitUp(i + 1)
 	}
-	v.s.inStep()
+	v.s.inSync()
 }
 
 func (v *vnet) station(i int, port of13.Port) *station {
@@ -149,8 +151,8 @@ func (v *vnet) link(i int, p of13.Port, j int, q of13.Port) *vswitch.Link {
 	return vswitch.Connect(v.runners[i-1].Port(p), v.runners[j-1].Port(q))
 }
 
-// witness opens a way to agent i on which the site's tally sees all messages.
-func (s *site) witness(i int, listen string) string {
+// witness adds a listener in front of agent i that shows all messages to the cluster's tally.
+func (s *testCluster) witness(i int, listen string) string {
 	s.t.Helper()
 	l, err := net.Listen("tcp", net.JoinHostPort(listen, "0"))
 	s.check(err)

@@ -66,13 +66,15 @@ func TestPowerLoss(t *testing.T) {
 	}
 	t.Parallel()
 	var disks []*imageDisk
-	s := startSite(t, cluster.Config{Agents: 2, Durability: "disk", SnapshotEvery: 200, Before: func(dir string) error {
-		for i := range 3 {
-			name := fmt.Sprintf("c%d", i+1)
-			disks = append(disks, newImageDisk(t, filepath.Join(dir, name+".img"), filepath.Join(dir, "data", name)))
-		}
-		return nil
-	}})
+	s := startCluster(t, cluster.Config{Agents: 2, Durability: "disk", SnapshotEvery: 200,
+		Before: func(dir string) error {
+			for i := range 3 {
+				name := fmt.Sprintf("c%d", i+1)
+				disks = append(disks, newImageDisk(t, filepath.Join(dir, name+".img"),
+					filepath.Join(dir, "data", name)))
+			}
+			return nil
+		}})
 	s.connect()
 	stop := s.traffic()
 	for round := range 3 {

@@ -34,10 +34,10 @@ func TestTwoOfThree(t *testing.T) {
 // TestOneOfThree leaves one controller alone, whose agent is watched: nothing leaves it.
 func TestOneOfThree(t *testing.T) {
 	t.Parallel()
-	s := startSite(t, cluster.Config{})
+	s := startCluster(t, cluster.Config{})
 	w := s.connectWatched(2)
 	s.play(6, nil)
-	s.inStep()
+	s.inSync()
 	down := s.followers()
 	for _, c := range down {
 		s.check(c.Kill())
@@ -63,17 +63,17 @@ func TestOneOfThree(t *testing.T) {
 func TestCatchUp(t *testing.T) {
 	t.Parallel()
 	t.Run("log", func(t *testing.T) {
-		s := startSite(t, cluster.Config{Agents: 2})
+		s := startCluster(t, cluster.Config{Agents: 2})
 		behind := s.fallBehind()
 		s.check(behind.Restart())
-		s.inStep()
+		s.inSync()
 		if n := s.restored(behind); n > 0 {
 			t.Errorf("%s took a snapshot, at %d: the log was to do", behind.Name, n)
 		}
 		s.leadAgain(behind)
 	})
 	t.Run("snapshot", func(t *testing.T) {
-		s := startSite(t, cluster.Config{Agents: 2, SnapshotEvery: 5})
+		s := startCluster(t, cluster.Config{Agents: 2, SnapshotEvery: 5})
 		behind := s.fallBehind()
 		st, err := s.leader().Status(s.ctx)
 		s.check(err)
@@ -81,10 +81,10 @@ func TestCatchUp(t *testing.T) {
 			s.check(c.Kill())
 			s.check(c.Restart())
 			s.leader()
-			s.inStep()
+			s.inSync()
 		}
 		s.check(behind.Restart())
-		s.inStep()
+		s.inSync()
 		if n := s.restored(behind); n < st.Applied-5 {
 			t.Errorf("%s took a snapshot at %d, not one of about %d", behind.Name, n, st.Applied)
 		}
@@ -93,7 +93,7 @@ func TestCatchUp(t *testing.T) {
 }
 
 // fallBehind kills the follower that would stand first for election, and goes on without it.
-func (s *site) fallBehind() *cluster.Controller {
+func (s *testCluster) fallBehind() *cluster.Controller {
 	s.t.Helper()
 	s.connect()
 	s.play(4, nil)
@@ -103,25 +103,25 @@ func (s *site) fallBehind() *cluster.Controller {
 	}
 	s.check(behind.Kill())
 	s.play(40, nil)
-	s.inStep()
+	s.inSync()
 	return behind
 }
 
-func (s *site) leadAgain(c *cluster.Controller) {
+func (s *testCluster) leadAgain(c *cluster.Controller) {
 	s.t.Helper()
 	s.lead(c)
 	s.play(10, nil)
 	s.exact()
 }
 
-func (s *site) followersAndLeader() []*cluster.Controller {
+func (s *testCluster) followersAndLeader() []*cluster.Controller {
 	return append(s.followers(), s.leader())
 }
 
 var atIndex = regexp.MustCompile(` index=(\d+)`)
 
 // restored returns the index of the last snapshot that a controller took over.
-func (s *site) restored(c *cluster.Controller) (index uint64) {
+func (s *testCluster) restored(c *cluster.Controller) (index uint64) {
 	s.t.Helper()
 	for _, line := range lines(s.t, c.LogFile(), "restored from a snapshot") {
 		if m := atIndex.FindStringSubmatch(line); m != nil {
@@ -145,7 +145,7 @@ func TestAllKilledAndRestarted(t *testing.T) {
 				for range 3 {
 					s.play(5, nil)
 					if m.stock {
-						s.inStep()
+						s.inSync()
 					} else {
 						s.burst(20)
 					}
@@ -158,7 +158,7 @@ func TestAllKilledAndRestarted(t *testing.T) {
 					s.arrived()
 					if m.stock {
 						s.waitUp(2)
-						s.inStep()
+						s.inSync()
 					}
 				}
 				s.play(5, nil)
@@ -169,7 +169,7 @@ func TestAllKilledAndRestarted(t *testing.T) {
 }
 
 // burst sends n packet-ins from each switch.
-func (s *site) burst(n int) {
+func (s *testCluster) burst(n int) {
 	for range n {
 		for _, sw := range s.switches {
 			sw.packetIn(fmt.Sprintf("packet %d", s.played))

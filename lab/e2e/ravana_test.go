@@ -18,7 +18,7 @@ import (
 func TestFlowAllocationStaysConsistent(t *testing.T) {
 	notInShort(t)
 	t.Parallel()
-	s := startSite(t, cluster.Config{Agents: 4, Apps: []string{"allocator"}})
+	s := startCluster(t, cluster.Config{Agents: 4, Apps: []string{"allocator"}})
 	v := newVnet(s)
 	v.startAll()
 	const end1, end2 = 3, 4 // of the paths
@@ -73,7 +73,7 @@ func TestLinkDownSurvivesFailover(t *testing.T) {
 	t.Parallel()
 	const switches = 3
 	tr := newTrap(t, crash.BeforeReplicate, switches+1, false) // at the first event after they came up
-	s := startSite(t, cluster.Config{Agents: switches, Apps: []string{"rerouter"}, Env: tr.env})
+	s := startCluster(t, cluster.Config{Agents: switches, Apps: []string{"rerouter"}, Env: tr.env})
 	s.expectDeaths()
 	v := newVnet(s)
 	v.startAll()
@@ -99,14 +99,14 @@ func TestLinkDownSurvivesFailover(t *testing.T) {
 func TestNoLeakWhenRulesAreReplaced(t *testing.T) {
 	notInShort(t)
 	t.Parallel()
-	newSite := func(t *testing.T) (*site, *trap) {
+	newCluster := func(t *testing.T) (*testCluster, *trap) {
 		tr := newTrap(t, crash.AfterCommands, 2, false) // first come those of the start
-		s := startSite(t, cluster.Config{Agents: 1, Apps: []string{"redirect"}, Env: tr.env})
+		s := startCluster(t, cluster.Config{Agents: 1, Apps: []string{"redirect"}, Env: tr.env})
 		s.expectDeaths()
 		return s, tr
 	}
 	t.Run("vswitch", func(t *testing.T) {
-		s, tr := newSite(t)
+		s, tr := newCluster(t)
 		lane := newSlowLane(t, "127.0.0.1", s.witness(0, "127.0.0.1"))
 		v := newVnet(s)
 		v.start(1, lane.addr)
@@ -114,7 +114,7 @@ func TestNoLeakWhenRulesAreReplaced(t *testing.T) {
 	})
 	t.Run("ovs", func(t *testing.T) {
 		lab := netlab.ForTest(t)
-		s, tr := newSite(t)
+		s, tr := newCluster(t)
 		sw, hosts := ovsStations(t, lab, 3)
 		lane := newSlowLane(t, lab.Addr().String(), s.witness(0, "127.0.0.1"))
 		s.check(sw.SetControllers(lane.addr))
@@ -123,14 +123,14 @@ func TestNoLeakWhenRulesAreReplaced(t *testing.T) {
 }
 
 // noLeak runs the experiment with the hosts h1, h2 and h3 of figure 2c.
-func (s *site) noLeak(tr *trap, lane *slowLane, hosts []*station) {
+func (s *testCluster) noLeak(tr *trap, lane *slowLane, hosts []*station) {
 	t := s.t
 	t.Helper()
 	const rules = 3 // at the start, and again when they are replaced
 	h1, h2, h3 := hosts[0], hosts[1], hosts[2]
 	s.waitUp(1)
 	eventually(t, "the first rules", func() bool { return lane.passed() == rules })
-	s.inStep()
+	s.inSync()
 	stop := h1.stream(t, ipFrame([4]byte{10, 0, 0, 21}, "h1"))
 	eventually(t, "traffic from h1 to h2", func() bool { return h2.count("h1") >= 50 })
 

@@ -8,20 +8,21 @@ import (
 	"github.com/holdfast-sdn/holdfast/lab/cluster"
 )
 
-// outOfReach is a term that a site which has just begun does not come to, unless elections fail again and again.
+// outOfReach is a term that a new cluster does not reach, unless elections fail again and again.
 const outOfReach = 12
 
-// TestSiteBegunAnew: all controllers have lost their folders and are begun again by holdfast init, so that their terms
-// are lower than those that the agent knows. It refuses them, which status and its log tell, until they have proved
-// that nobody can lead in the later term; then its switch begins a new epoch with them, without a restart of the agent.
-func TestSiteBegunAnew(t *testing.T) {
+// TestClusterInitialisedAgain: all controllers have lost their folders and are begun again by holdfast init, so that
+// their terms are lower than those that the agent knows. It refuses them, which status and its log tell, until they
+// have proved that nobody can lead in the later term; then its switch begins a new epoch with them, without a restart
+// of the agent.
+func TestClusterInitialisedAgain(t *testing.T) {
 	t.Parallel()
-	s := startSite(t, cluster.Config{Agents: 1})
+	s := startCluster(t, cluster.Config{Agents: 1})
 	s.connect()
 	s.play(4, nil)
 	for s.waitUp(1).Term < outOfReach {
 		old := s.leader()
-		s.inStep()
+		s.inSync()
 		_, err := s.Command(s.ctx, "drain", old.Name) // so that nobody waits for an election
 		s.check(err)
 		s.check(old.Kill())
@@ -43,7 +44,7 @@ func TestSiteBegunAnew(t *testing.T) {
 	st, err := s.leader().Status(s.ctx)
 	s.check(err)
 	if st.Term >= term {
-		t.Skipf("the new site leads in term %d already, and the old one in %d: this machine is too busy to show "+
+		t.Skipf("the new cluster leads in term %d already, and the old one in %d: this machine is too busy to show "+
 			"that agents refuse the new one", st.Term, term)
 	}
 	agent := s.Agents()[0]

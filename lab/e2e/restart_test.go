@@ -95,7 +95,7 @@ func TestAgentRestart(t *testing.T) {
 	t.Parallel()
 	t.Run("vswitch", func(t *testing.T) {
 		t.Parallel()
-		s := startSite(t, cluster.Config{Agents: 1, Apps: []string{"learning"}})
+		s := startCluster(t, cluster.Config{Agents: 1, Apps: []string{"learning"}})
 		v := newVnet(s)
 		v.startAll()
 		s.restartAgent([]*station{v.station(1, 1), v.station(1, 2), v.station(1, 3)},
@@ -103,7 +103,7 @@ func TestAgentRestart(t *testing.T) {
 	})
 	t.Run("ovs", func(t *testing.T) {
 		lab := netlab.ForTest(t)
-		s := startSite(t, cluster.Config{Agents: 1, Apps: []string{"learning"}})
+		s := startCluster(t, cluster.Config{Agents: 1, Apps: []string{"learning"}})
 		sw, hosts := ovsStations(t, lab, 3)
 		s.check(sw.SetControllers(s.witness(0, lab.Addr().String())))
 		s.waitUp(1)
@@ -116,14 +116,14 @@ func TestAgentRestart(t *testing.T) {
 	})
 }
 
-func (s *site) restartAgent(hosts []*station, flows func() []string) {
+func (s *testCluster) restartAgent(hosts []*station, flows func() []string) {
 	t := s.t
 	t.Helper()
 	h1, h2, h3 := hosts[0], hosts[1], hosts[2]
 	eventually(t, "the first flow", func() bool { return len(flows()) == 1 })
 	talk(t, h1, h2, host(1, 1), host(1, 2))
 	eventually(t, "three flows", func() bool { return len(flows()) == 3 })
-	s.inStep()
+	s.inSync()
 	before := flows()
 
 	stop := h1.stream(t, between(host(1, 1), host(1, 2), "traffic"))
@@ -161,7 +161,7 @@ func TestSwitchRestart(t *testing.T) {
 	notInShort(t)
 	t.Parallel()
 	const packets = 20
-	s := startSite(t, cluster.Config{Agents: 1, Apps: []string{"learning"}})
+	s := startCluster(t, cluster.Config{Agents: 1, Apps: []string{"learning"}})
 	v := newVnet(s)
 	addr := s.witness(0, "127.0.0.1")
 	v.start(1, addr)
@@ -171,7 +171,7 @@ func TestSwitchRestart(t *testing.T) {
 	first := v.flows(1)
 	talk(t, h1, h2, host(1, 1), host(1, 2))
 	eventually(t, "three flows", func() bool { return len(v.flows(1)) == 3 })
-	s.inStep()
+	s.inSync()
 
 	for _, c := range s.Controllers() {
 		s.check(c.Kill())
@@ -223,7 +223,7 @@ func TestSwitchRestart(t *testing.T) {
 func TestPowerOff(t *testing.T) {
 	t.Parallel()
 	const switches = 2
-	s := startSite(t, cluster.Config{Agents: switches, Apps: []string{"learning"}, Durability: "disk"})
+	s := startCluster(t, cluster.Config{Agents: switches, Apps: []string{"learning"}, Durability: "disk"})
 	v := newVnet(s)
 	v.startAll()
 	h1, h2 := v.station(1, 1), v.station(1, 2)
@@ -266,7 +266,7 @@ func TestPowerOff(t *testing.T) {
 		}
 	}
 	stop()
-	s.inStep()
+	s.inSync()
 	s.keptAll(logged)
 	r, err := s.tally.Compare(s.AuditFiles())
 	s.check(err)
@@ -305,7 +305,7 @@ func (v *vnet) strangers() (stop func()) {
 }
 
 // traffickedSince waits until a good deal more than n records is logged.
-func (s *site) traffickedSince(n int) {
+func (s *testCluster) traffickedSince(n int) {
 	s.t.Helper()
 	eventually(s.t, "events and commands to be logged", func() bool {
 		records, err := oracle.Read(s.AuditFiles())
@@ -314,7 +314,7 @@ func (s *site) traffickedSince(n int) {
 }
 
 // powerOff kills everything but the switches, in no order.
-func (s *site) powerOff() {
+func (s *testCluster) powerOff() {
 	s.t.Helper()
 	for _, c := range s.Controllers() {
 		s.check(c.Signal(syscall.SIGKILL))
@@ -331,7 +331,7 @@ func (s *site) powerOff() {
 }
 
 // keptAll compares the controllers' records with each other, and looks for those of before.
-func (s *site) keptAll(before []audit.Record) {
+func (s *testCluster) keptAll(before []audit.Record) {
 	s.t.Helper()
 	var first []audit.Record
 	for i, c := range s.Controllers() {
@@ -355,14 +355,14 @@ func (s *site) keptAll(before []audit.Record) {
 }
 
 // TestTwoOfThreeLoseTheirFolders: a majority has lost its log, and with it what it has promised. Nobody makes an empty
-// site of that, and whoever asks hears what is wrong.
+// cluster, and status says what is wrong.
 func TestTwoOfThreeLoseTheirFolders(t *testing.T) {
 	notInShort(t)
 	t.Parallel()
-	s := startSite(t, cluster.Config{Agents: 1})
+	s := startCluster(t, cluster.Config{Agents: 1})
 	s.connect()
 	s.play(4, nil)
-	s.inStep()
+	s.inSync()
 	lost := s.followers()
 	last := s.leader()
 	for _, c := range lost {
@@ -426,7 +426,7 @@ func TestFullDisk(t *testing.T) {
 
 func fullDisk(t *testing.T, durability string) {
 	const name = "c1"
-	s := startSite(t, cluster.Config{Agents: 2, Durability: durability, SnapshotEvery: 100,
+	s := startCluster(t, cluster.Config{Agents: 2, Durability: durability, SnapshotEvery: 100,
 		Before: func(dir string) error { smallDisk(t, dir, name, "300m"); return nil }})
 	s.connect()
 	small := s.Controllers()[0]
@@ -462,7 +462,7 @@ func fullDisk(t *testing.T, durability string) {
 }
 
 // says is what a controller's API answers.
-func (s *site) says(c *cluster.Controller) string {
+func (s *testCluster) says(c *cluster.Controller) string {
 	resp, err := http.Get("http://" + c.API + "/v1/status")
 	if err != nil {
 		return err.Error()

@@ -22,7 +22,7 @@ func cookies(p player) (list []uint64) {
 }
 
 // says has a switch send packets, each when the learning switch has flooded the one before.
-func (r *ryuSite) says(p player, words ...string) {
+func (r *ryuCluster) says(p player, words ...string) {
 	r.t.Helper()
 	for _, w := range words {
 		r.played++
@@ -86,7 +86,7 @@ func TestRyuBadApplication(t *testing.T) {
 }
 
 // leftOut is how many inputs leaders have had left out.
-func (r *ryuSite) leftOut() (n int) {
+func (r *ryuCluster) leftOut() (n int) {
 	for _, c := range r.Controllers() {
 		n += r.countLines(c.LogFile(), "level=ERROR", "all controllers leave it out")
 	}

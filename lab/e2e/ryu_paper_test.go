@@ -34,7 +34,7 @@ type drill struct {
 
 // ryuRun is one run of a drill.
 type ryuRun struct {
-	*ryuSite
+	*ryuCluster
 	kill    bool
 	dead    *cluster.Controller
 	answers []string
@@ -44,7 +44,7 @@ type ryuRun struct {
 func (r *ryuRun) strike() {
 	r.t.Helper()
 	if r.kill {
-		r.dead = r.ryuSite.strike()
+		r.dead = r.ryuCluster.strike()
 	}
 }
 
@@ -116,7 +116,7 @@ func same(t *testing.T, what string, got, want []string) {
 }
 
 func (p drill) once(t *testing.T, m mode, kill bool) outcome {
-	r := &ryuRun{ryuSite: m.startRyu(t, p.switches, cluster.Config{Apps: []string{"ryu.app." + p.app}}), kill: kill}
+	r := &ryuRun{ryuCluster: m.startRyu(t, p.switches, cluster.Config{Apps: []string{"ryu.app." + p.app}}), kill: kill}
 	r.build(p.switches, p.hosts, p.links...)
 	p.play(r)
 	if r.dead != nil { // it comes back, and agrees with the others

@@ -15,7 +15,7 @@ const (
 )
 
 // missed sends packet-ins of many hosts, and waits until all is executed.
-func (r *ryuSite) missed(n int) {
+func (r *ryuCluster) missed(n int) {
 	r.t.Helper()
 	sw := r.switches[0].(*fakeSwitch)
 	before := len(sw.packetOuts())
@@ -30,7 +30,7 @@ func (r *ryuSite) missed(n int) {
 }
 
 // takesOver makes a controller lead that was away: its applications know what those of the others do.
-func (r *ryuSite) takesOver(c *cluster.Controller) {
+func (r *ryuCluster) takesOver(c *cluster.Controller) {
 	r.t.Helper()
 	table := "/simpleswitch/mactable/" + dpid(1)
 	before := r.rest(r.leader(), "GET", table, "")

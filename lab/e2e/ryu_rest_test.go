@@ -77,7 +77,7 @@ func TestRyuRESTInFlight(t *testing.T) {
 }
 
 // each asks every controller that runs, until all give an answer that satisfies ok.
-func (r *ryuSite) each(method, path, body string, ok func(answer string) bool) {
+func (r *ryuCluster) each(method, path, body string, ok func(answer string) bool) {
 	r.t.Helper()
 	for _, c := range r.Controllers() {
 		if !c.Running() {
@@ -107,7 +107,7 @@ func contains(parts ...string) func(string) bool {
 }
 
 // awaitFlow waits until some switch has a flow entry that matches, or until none has.
-func (r *ryuSite) awaitFlow(pattern string, there bool) {
+func (r *ryuCluster) awaitFlow(pattern string, there bool) {
 	r.t.Helper()
 	re := regexp.MustCompile(pattern)
 	eventually(r.t, fmt.Sprintf("flow %s: %v", pattern, there),
@@ -158,7 +158,7 @@ func TestRyuTopologyAndOFCtl(t *testing.T) {
 }
 
 // reaches pings until a reply comes, or until none comes any more.
-func (r *ryuSite) reaches(from, to int, addr string, want bool) {
+func (r *ryuCluster) reaches(from, to int, addr string, want bool) {
 	r.t.Helper()
 	eventually(r.t, fmt.Sprintf("pings from host %d to %d: %v", from, to, want), func() bool {
 		echoes, err := r.hosts[0][from-1].Ping(r.ctx, netip.MustParseAddr(addr), 3, 100*time.Millisecond,

@@ -71,27 +71,27 @@ func ownApp(t *testing.T, name string) string {
 	return path
 }
 
-// ryuSite is a site with applications of Ryu. Its switches, if it has some of its own, are Open vSwitches with hosts.
-type ryuSite struct {
-	*site
+// ryuCluster is a cluster with applications of Ryu. Its own switches, if it has any, are Open vSwitches with hosts.
+type ryuCluster struct {
+	*testCluster
 	nodes []*netlab.Switch
 	links []*netlab.Link
 	hosts [][]*netlab.Host // by switch, in the order of the ports
 	at    [][]*station     // the same
 }
 
-// starting bounds the sites that start at once: six Pythons come up in each.
+// starting bounds the clusters that start at once: each starts six Python processes.
 var starting = make(chan struct{}, 2)
 
-// startRyu is start for a site whose applications are Ryu's. options are those of ryu-manager.
-func (m mode) startRyu(t *testing.T, switches int, cfg cluster.Config, options ...string) *ryuSite {
+// startRyu is start for a cluster with Ryu applications. options are those of ryu-manager.
+func (m mode) startRyu(t *testing.T, switches int, cfg cluster.Config, options ...string) *ryuCluster {
 	t.Helper()
 	ryu := needRyu(t)
 	ryu.Options = options
 	cfg.Ryu, cfg.Binary, cfg.Election, cfg.LogLevel = &ryu, plain, 4*election, "debug"
 	starting <- struct{}{}
 	defer func() { <-starting }()
-	r := &ryuSite{site: m.start(t, switches, cfg)}
+	r := &ryuCluster{testCluster: m.start(t, switches, cfg)}
 	ctx, cancel := context.WithTimeout(context.Background(), ryuPatience)
 	t.Cleanup(cancel)
 	r.ctx = ctx
@@ -100,7 +100,7 @@ func (m mode) startRyu(t *testing.T, switches int, cfg cluster.Config, options .
 }
 
 // running waits until the host of every controller that runs does.
-func (r *ryuSite) running() {
+func (r *ryuCluster) running() {
 	r.t.Helper()
 	r.await("the hosts of all controllers", func(cluster.Status) bool {
 		for _, c := range r.Controllers() {
@@ -115,7 +115,7 @@ func (r *ryuSite) running() {
 
 // build makes Open vSwitches with so many hosts each, at ports 1 and up, puts cables between some of them, and connects
 // them one after the other.
-func (r *ryuSite) build(switches, hosts int, links ...[2]int) {
+func (r *ryuCluster) build(switches, hosts int, links ...[2]int) {
 	r.t.Helper()
 	lab := r.lab()
 	for i := range switches {
@@ -140,7 +140,7 @@ func (r *ryuSite) build(switches, hosts int, links ...[2]int) {
 }
 
 // ready waits until every controller that runs could lead, and nothing is on its way.
-func (r *ryuSite) ready() {
+func (r *ryuCluster) ready() {
 	r.t.Helper()
 	r.check(r.WaitReady(r.ctx, len(r.nodes)))
 	r.running()
@@ -148,7 +148,7 @@ func (r *ryuSite) ready() {
 }
 
 // settled waits until the hosts have executed all, what they did is logged, and the switches have done it.
-func (r *ryuSite) settled() {
+func (r *ryuCluster) settled() {
 	r.t.Helper()
 	r.await("all inputs to be executed", func(st cluster.Status) bool {
 		for _, sw := range st.Switches {
@@ -161,12 +161,12 @@ func (r *ryuSite) settled() {
 }
 
 // pass sends a frame with a label of its own, and waits until each of the others has it.
-func (r *ryuSite) pass(from *station, src, dst of13.MAC, to ...*station) {
+func (r *ryuCluster) pass(from *station, src, dst of13.MAC, to ...*station) {
 	r.t.Helper()
 	r.carry(r.label(), from, src, dst, to...)
 }
 
-func (r *ryuSite) carry(l string, from *station, src, dst of13.MAC, to ...*station) {
+func (r *ryuCluster) carry(l string, from *station, src, dst of13.MAC, to ...*station) {
 	r.t.Helper()
 	if err := from.send(between(src, dst, l)); err != nil {
 		r.t.Fatal(err)
@@ -176,8 +176,8 @@ func (r *ryuSite) carry(l string, from *station, src, dst of13.MAC, to ...*stati
 	}
 }
 
-// label is one that no other frame of the site has.
-func (r *ryuSite) label() string {
+// label is a label that no other frame of the cluster has.
+func (r *ryuCluster) label() string {
 	r.played++
 	return fmt.Sprintf("f%d", r.played)
 }
@@ -186,7 +186,7 @@ func (r *ryuSite) label() string {
 var client = &http.Client{Timeout: 2 * patience, Transport: &http.Transport{DisableKeepAlives: true}}
 
 // ask sends a request to the REST interface at a controller.
-func (r *ryuSite) ask(c *cluster.Controller, method, path, body string) (int, string, error) {
+func (r *ryuCluster) ask(c *cluster.Controller, method, path, body string) (int, string, error) {
 	req, err := http.NewRequestWithContext(r.ctx, method, "http://"+c.REST+path, bytes.NewReader([]byte(body)))
 	if err != nil {
 		return 0, "", err
@@ -201,7 +201,7 @@ func (r *ryuSite) ask(c *cluster.Controller, method, path, body string) (int, st
 }
 
 // rest is ask where an application is to answer, now or when there is a leader.
-func (r *ryuSite) rest(c *cluster.Controller, method, path, body string) string {
+func (r *ryuCluster) rest(c *cluster.Controller, method, path, body string) string {
 	r.t.Helper()
 	var answer string
 	eventually(r.t, method+" "+path+" at "+c.Name, func() bool {
@@ -213,7 +213,7 @@ func (r *ryuSite) rest(c *cluster.Controller, method, path, body string) string 
 }
 
 // strike kills the leader, and returns it.
-func (r *ryuSite) strike() *cluster.Controller {
+func (r *ryuCluster) strike() *cluster.Controller {
 	r.t.Helper()
 	l := r.leader()
 	r.check(l.Kill())
@@ -221,7 +221,7 @@ func (r *ryuSite) strike() *cluster.Controller {
 }
 
 // flows are the flow entries of all switches, without the markers.
-func (r *ryuSite) flows() (list []string) {
+func (r *ryuCluster) flows() (list []string) {
 	r.t.Helper()
 	for i, sw := range r.nodes {
 		flows, err := sw.Flows()
@@ -237,7 +237,7 @@ func (r *ryuSite) flows() (list []string) {
 }
 
 // commands are those that are in the log, switch by switch, but for those of some types.
-func (r *ryuSite) commands(without ...string) (list []string) {
+func (r *ryuCluster) commands(without ...string) (list []string) {
 	r.t.Helper()
 	records, err := oracle.Read(r.AuditFiles())
 	r.check(err)
@@ -253,7 +253,7 @@ func (r *ryuSite) commands(without ...string) (list []string) {
 var appLine = regexp.MustCompile(` msg=("(?:[^"\\]|\\.)*"|\S+) controller=\S+ app=\S+$`)
 
 // lines are those of the applications that match, as all controllers together have logged them: sorted, each once.
-func (r *ryuSite) lines(which *regexp.Regexp) (list []string) {
+func (r *ryuCluster) lines(which *regexp.Regexp) (list []string) {
 	r.t.Helper()
 	for _, c := range r.Controllers() {
 		for _, line := range lines(r.t, c.LogFile(), " app=") {

@@ -126,8 +126,8 @@ func (s *sentryProcess) await(when, state string, times int) {
 	}
 }
 
-// TestRecoveryWithSentry has a sentry beside the switches of a site with application recovery, whose own BFD is slow:
-// the stream goes on before the switches notice that its link is cut, and returns to it without losing a frame.
+// TestRecoveryWithSentry runs a sentry beside switches with application recovery whose own BFD is slow: traffic resumes
+// before the switches notice that its link is cut, and returns to the link without losing a frame.
 func TestRecoveryWithSentry(t *testing.T) {
 	notInShort(t)
 	needOVS(t)

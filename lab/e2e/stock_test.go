@@ -71,10 +71,10 @@ func TestDeposedLeaderStock(t *testing.T) {
 	inModes(t, []mode{stock, stockOVS}, func(t *testing.T, m mode) {
 		c := &chaos{}
 		s := m.start(t, 2, cluster.Config{Election: 2 * time.Second, Route: c.route(t)})
-		c.site = s
+		c.testCluster = s
 		s.connect()
 		s.play(6, nil)
-		s.inStep()
+		s.inSync()
 		old := s.leader()
 		c.relaysOf(old, func(r *route) { r.Set(relay.Silent) }, "c")
 		s.check(old.Signal(syscall.SIGSTOP))

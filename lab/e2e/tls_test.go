@@ -33,7 +33,7 @@ func credentials(t *testing.T, dir string, role pki.Role, name string) *mtls.Cre
 	return c
 }
 
-// newAuthority is one that a site does not know.
+// newAuthority is one that the cluster does not trust.
 func newAuthority(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "pki")
@@ -67,8 +67,8 @@ func refused(t *testing.T, c *mtls.Credentials, addr string) {
 	}
 }
 
-// connectTLS is connect for a site with TLS.
-func (s *site) connectTLS(c *mtls.Credentials) {
+// connectTLS is connect for a cluster with TLS.
+func (s *testCluster) connectTLS(c *mtls.Credentials) {
 	s.t.Helper()
 	for i, a := range s.Agents() {
 		s.switches = append(s.switches, s.dialTLS(c, openflow.DatapathID(i+1), a.Listen))
@@ -76,7 +76,7 @@ func (s *site) connectTLS(c *mtls.Credentials) {
 	}
 }
 
-func (s *site) dialTLS(c *mtls.Credentials, id openflow.DatapathID, addr string) *fakeSwitch {
+func (s *testCluster) dialTLS(c *mtls.Credentials, id openflow.DatapathID, addr string) *fakeSwitch {
 	s.t.Helper()
 	conn, err := c.Dial(s.ctx, addr, mtls.Role(pki.Agent))
 	s.check(err)
@@ -88,11 +88,11 @@ func (s *site) dialTLS(c *mtls.Credentials, id openflow.DatapathID, addr string)
 	return sw
 }
 
-// TestTLSRefuses: whoever has no certificate of the site, or one for something else, is refused
-// with one line in the log, and the site goes on.
+// TestTLSRefuses: a peer without a certificate of the cluster, or with one for another role, is refused with one line
+// in the log, and the cluster continues.
 func TestTLSRefuses(t *testing.T) {
 	t.Parallel()
-	s := startSite(t, cluster.Config{Agents: 2, TLS: true})
+	s := startCluster(t, cluster.Config{Agents: 2, TLS: true})
 	sw := credentials(t, s.Authority(), pki.Switch, "s1")
 	s.connectTLS(sw)
 	s.play(3, nil)
@@ -141,8 +141,8 @@ func TestTLSRefuses(t *testing.T) {
 	s.exact()
 }
 
-// believer is somebody of another authority, who believes that of the site as well.
-func (s *site) believer(dir string, role pki.Role, name string) *mtls.Credentials {
+// believer is a holder of another authority's certificate, who trusts the cluster's authority too.
+func (s *testCluster) believer(dir string, role pki.Role, name string) *mtls.Credentials {
 	s.t.Helper()
 	theirs, err := os.ReadFile(pki.CertFile(dir, pki.AuthorityName))
 	s.check(err)
@@ -157,10 +157,10 @@ func (s *site) believer(dir string, role pki.Role, name string) *mtls.Credential
 	return c
 }
 
-// TestTLSMixed: who has a cluster file without TLS hears so, and is no danger to the others.
+// TestTLSMixed: a process whose cluster file has no TLS gets an error that says so, and does not disturb the others.
 func TestTLSMixed(t *testing.T) {
 	t.Parallel()
-	s := startSite(t, cluster.Config{Agents: 1})
+	s := startCluster(t, cluster.Config{Agents: 1})
 	leader := s.leader()
 	dir := newAuthority(t)
 	refused(t, credentials(t, dir, pki.Agent, "a1"), leader.OpenFlow)
@@ -179,11 +179,11 @@ func TestTLSMixed(t *testing.T) {
 	s.exact()
 }
 
-// TestTLSNewAuthority: a site moves to another authority while it runs. No process is restarted for
-// that; one is killed, so that all have to connect anew.
+// TestTLSNewAuthority: a cluster moves to another authority while it runs. No process is restarted for that; one is
+// killed, so that all have to reconnect.
 func TestTLSNewAuthority(t *testing.T) {
 	t.Parallel()
-	s := startSite(t, cluster.Config{Agents: 1, TLS: true})
+	s := startCluster(t, cluster.Config{Agents: 1, TLS: true})
 	old := credentials(t, s.Authority(), pki.Switch, "old")
 	s.connectTLS(old)
 	s.play(3, nil)
@@ -207,7 +207,7 @@ func TestTLSNewAuthority(t *testing.T) {
 	s.check(killed.Kill())
 	s.leader()
 	s.check(killed.Restart())
-	s.inStep()
+	s.inSync()
 	s.play(3, nil)
 	fresh := credentials(t, s.Authority(), pki.Switch, "fresh")
 	eventually(t, "a switch of the new authority to be taken", func() bool { // the agent looks once a second
@@ -225,7 +225,7 @@ func TestTLSNewAuthority(t *testing.T) {
 func TestTLSHangingLeader(t *testing.T) {
 	notInShort(t)
 	t.Parallel()
-	s := startSite(t, cluster.Config{Agents: 2, TLS: true})
+	s := startCluster(t, cluster.Config{Agents: 2, TLS: true})
 	s.connectTLS(credentials(t, s.Authority(), pki.Switch, "s1"))
 	s.play(4, nil)
 	old := s.leader()
@@ -235,7 +235,7 @@ func TestTLSHangingLeader(t *testing.T) {
 	time.Sleep(silence + 2*time.Second) // until the others have closed its connections, and dial in vain
 	s.play(4, nil)
 	s.check(old.Signal(syscall.SIGCONT))
-	s.inStep()
+	s.inSync()
 	s.play(4, nil)
 	s.exact()
 }

@@ -15,7 +15,7 @@ import (
 func TestValiant(t *testing.T) {
 	notInShort(t)
 	t.Parallel()
-	s := startSite(t, cluster.Config{Agents: 1, Apps: []string{"valiant"}})
+	s := startCluster(t, cluster.Config{Agents: 1, Apps: []string{"valiant"}})
 	const size = 4
 	var ring []*vswitch.Runner
 	for i := range size {

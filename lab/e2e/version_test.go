@@ -31,7 +31,7 @@ func learnsIn(t *testing.T, version, mode string) {
 	if mode == "agent" {
 		cfg.Agents = 1
 	}
-	s := startSite(t, cfg)
+	s := startCluster(t, cfg)
 	sw, err := lab.AddSwitch("s1", 1)
 	s.check(err)
 	s.check(sw.SetVersion("OpenFlow" + strings.ReplaceAll(version, ".", "")))
@@ -75,7 +75,7 @@ func learnsIn(t *testing.T, version, mode string) {
 	}
 	ping(hosts[0], hosts[1])
 	eventually(t, "flows between two hosts", flows(2))
-	s.inStep()
+	s.inSync()
 	s.check(s.leader().Kill())
 	ping(hosts[0], hosts[2]) // which nobody has heard of yet
 	ping(hosts[2], hosts[1])
@@ -83,7 +83,7 @@ func learnsIn(t *testing.T, version, mode string) {
 }
 
 // spoken is how the leader says that it speaks to its one switch.
-func (s *site) spoken() (sw struct{ Version, Mode, Guarantee string }) {
+func (s *testCluster) spoken() (sw struct{ Version, Mode, Guarantee string }) {
 	s.t.Helper()
 	answer, err := http.Get("http://" + s.leader().API + "/v1/status")
 	s.check(err)

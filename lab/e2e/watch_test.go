@@ -68,7 +68,7 @@ func (w *watcher) count() seen {
 
 // connectWatched connects n switches through one agent, here in the test's process, and watches
 // what it and the controllers say.
-func (s *site) connectWatched(n int) *watcher {
+func (s *testCluster) connectWatched(n int) *watcher {
 	s.t.Helper()
 	w := &watcher{seen: seen{acks: map[openflow.DatapathID]uint64{}}}
 	var addresses []string
@@ -105,7 +105,7 @@ func (s *site) connectWatched(n int) *watcher {
 	return w
 }
 
-func (s *site) listen() net.Listener {
+func (s *testCluster) listen() net.Listener {
 	s.t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	s.check(err)

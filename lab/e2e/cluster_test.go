@@ -21,25 +21,25 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
 )
 
-// site is a running cluster with scripted switches.
-type site struct {
+// testCluster is a running cluster with scripted switches.
+type testCluster struct {
 	*cluster.Cluster
 	t        *testing.T
 	ctx      context.Context
 	dir      string
 	tally    *oracle.Tally
-	stock    *stockSite        // nil: the switches have agents
+	stock    *stockPeers       // nil: the switches have agents
 	asSwitch *mtls.Credentials // nil: without TLS
 	switches []player
 	played   int // packet-ins of play so far
 }
 
-// election is how long a leader may be silent: on a busy machine leaders are to change when a test wants it.
+// election is the election timeout: long, so that on a busy machine the leader changes only when a test wants it.
 const election = 500 * time.Millisecond
 
-// startSite runs a cluster until the end of the test. Empty fields of cfg mean: the armed
-// binary, three controllers that audit, the application counter.
-func startSite(t *testing.T, cfg cluster.Config) *site {
+// startCluster runs a cluster until the end of the test. Empty fields of cfg default to the armed binary, three
+// controllers that audit, and the application counter.
+func startCluster(t *testing.T, cfg cluster.Config) *testCluster {
 	t.Helper()
 	if cfg.Binary == "" {
 		cfg.Binary = armed
@@ -57,7 +57,7 @@ func startSite(t *testing.T, cfg cluster.Config) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &site{Cluster: c, t: t, ctx: ctx, dir: cfg.Dir, tally: oracle.NewTally()}
+	s := &testCluster{Cluster: c, t: t, ctx: ctx, dir: cfg.Dir, tally: oracle.NewTally()}
 	t.Cleanup(func() {
 		if err := c.Close(); err != nil {
 			t.Error(err)
@@ -76,9 +76,9 @@ func startSite(t *testing.T, cfg cluster.Config) *site {
 	return s
 }
 
-// connect adds a switch for each agent, one after the other, so that its first event is in
-// the ledger before the next comes.
-func (s *site) connect() {
+// connect adds a switch for each agent, one after the other, so that the first event of each is in the ledger before
+// the next one connects.
+func (s *testCluster) connect() {
 	s.t.Helper()
 	if s.stock != nil {
 		s.connectStock()
@@ -95,7 +95,7 @@ func (s *site) connect() {
 	}
 }
 
-func (s *site) waitUp(n int) cluster.Status {
+func (s *testCluster) waitUp(n int) cluster.Status {
 	s.t.Helper()
 	return s.await(fmt.Sprintf("%d switches to be up", n), func(st cluster.Status) bool {
 		up := 0
@@ -108,30 +108,29 @@ func (s *site) waitUp(n int) cluster.Status {
 	})
 }
 
-func (s *site) await(what string, ok func(cluster.Status) bool) cluster.Status {
+func (s *testCluster) await(what string, ok func(cluster.Status) bool) cluster.Status {
 	s.t.Helper()
 	st, err := s.Wait(s.ctx, what, ok)
 	s.check(err)
 	return st
 }
 
-func (s *site) check(err error) {
+func (s *testCluster) check(err error) {
 	s.t.Helper()
 	if err != nil {
 		s.t.Fatal(err)
 	}
 }
 
-func (s *site) leader() *cluster.Controller {
+func (s *testCluster) leader() *cluster.Controller {
 	s.t.Helper()
 	l, err := s.WaitLeader(s.ctx)
 	s.check(err)
 	return l
 }
 
-// followers returns the controllers that run and are not the leader, the one that stands
-// first for election first.
-func (s *site) followers() []*cluster.Controller {
+// followers returns the running controllers that are not the leader, in the order of their election ranking.
+func (s *testCluster) followers() []*cluster.Controller {
 	s.t.Helper()
 	leader := s.leader()
 	var list []*cluster.Controller
@@ -143,17 +142,17 @@ func (s *site) followers() []*cluster.Controller {
 	return list
 }
 
-// id is Raft's name of a controller.
-func (s *site) id(c *cluster.Controller) uint64 {
+// id is the Raft id of a controller.
+func (s *testCluster) id(c *cluster.Controller) uint64 {
 	s.t.Helper()
-	site, err := config.Load(s.ClusterFile(), []string{"counter"})
+	conf, err := config.Load(s.ClusterFile(), []string{"counter"})
 	s.check(err)
-	found, _ := site.Controller(c.Name)
+	found, _ := conf.Controller(c.Name)
 	return found.ID
 }
 
-// lead makes a controller that runs the leader, by killing and restarting those that lead.
-func (s *site) lead(c *cluster.Controller) {
+// lead makes c the leader, by killing and restarting each other leader.
+func (s *testCluster) lead(c *cluster.Controller) {
 	s.t.Helper()
 	for range 20 {
 		l := s.leader()
@@ -163,17 +162,17 @@ func (s *site) lead(c *cluster.Controller) {
 		s.check(l.Kill())
 		s.leader()
 		s.check(l.Restart())
-		s.inStep()
+		s.inSync()
 	}
 	s.t.Fatalf("%s does not become the leader\n%s", c.Name, s.Logs())
 }
 
 // counted is how many commands each switch has when all packet-ins of play are processed.
-func (s *site) counted() int { return s.played * apps.CounterCommands }
+func (s *testCluster) counted() int { return s.played * apps.CounterCommands }
 
-// play sends n packet-ins from the switches in turn, each when all commands for the one
-// before have arrived. between, which may be nil, is called before each.
-func (s *site) play(n int, between func(i int)) {
+// play sends n packet-ins from the switches in turn, each after all commands for the previous one have arrived.
+// between, which may be nil, is called before each.
+func (s *testCluster) play(n int, between func(i int)) {
 	s.t.Helper()
 	for i := range n {
 		if between != nil {
@@ -185,8 +184,8 @@ func (s *site) play(n int, between func(i int)) {
 	}
 }
 
-// arrived waits until every switch has all commands.
-func (s *site) arrived() {
+// arrived waits until every switch has received all commands.
+func (s *testCluster) arrived() {
 	s.t.Helper()
 	for _, sw := range s.switches {
 		if err := sw.wait(s.counted()); err != nil {
@@ -195,11 +194,11 @@ func (s *site) arrived() {
 	}
 }
 
-// inStep waits until every command is logged as executed, and every controller that runs has applied it all, and
-// holds the rest.
-func (s *site) inStep() {
+// inSync waits until every command is logged as executed, every running controller has applied the whole log, and the
+// controllers hold the remaining events of stock switches.
+func (s *testCluster) inSync() {
 	s.t.Helper()
-	s.await("all controllers to be in step", func(leader cluster.Status) bool {
+	s.await("all controllers to be in sync", func(leader cluster.Status) bool {
 		for _, sw := range leader.Switches {
 			if sw.CommandsDone != sw.CommandsSent {
 				return false
@@ -219,8 +218,8 @@ func (s *site) inStep() {
 	}
 }
 
-// exact waits until all is done and compares: nothing lost, nothing repeated, everything in order.
-func (s *site) exact() oracle.Result {
+// exact waits until all is done and compares: nothing is lost or repeated, and everything is in order.
+func (s *testCluster) exact() oracle.Result {
 	s.t.Helper()
 	r := s.compared(oracle.Result.Exact)
 	if !r.Exact() {
@@ -229,17 +228,17 @@ func (s *site) exact() oracle.Result {
 	return r
 }
 
-// compared waits until all is done and compares. Where timers go on, as those of LLDP do, something may be on its way
-// at any time: that is in order a moment later, and what is lost or repeated never is. So it tries again for a while if
-// the result is not right.
-func (s *site) compared(right func(oracle.Result) bool) (r oracle.Result) {
+// compared waits until all is done and compares. With periodic timers, such as those of LLDP, messages may be in
+// transit at any time: these arrive a moment later, but a message that is lost or repeated stays so. So it retries for
+// a while until the result is right.
+func (s *testCluster) compared(right func(oracle.Result) bool) (r oracle.Result) {
 	s.t.Helper()
 	compare := s.tally.Compare
 	if s.stock != nil {
 		compare = s.stock.tally.Compare
 	}
 	for began := time.Now(); time.Since(began) < patience/3; time.Sleep(100 * time.Millisecond) {
-		s.inStep()
+		s.inSync()
 		var err error
 		r, err = compare(s.AuditFiles())
 		s.check(err)
@@ -250,8 +249,8 @@ func (s *site) compared(right func(oracle.Result) bool) (r oracle.Result) {
 	return r
 }
 
-// audit returns the records of one controller, without marks: these come all the time.
-func (s *site) audit(c *cluster.Controller) []audit.Record {
+// audit returns the records of one controller, without sync markers, which are logged all the time.
+func (s *testCluster) audit(c *cluster.Controller) []audit.Record {
 	s.t.Helper()
 	r, err := oracle.Read([]string{filepath.Join(s.dir, c.Name+".audit")})
 	s.check(err)
@@ -259,7 +258,7 @@ func (s *site) audit(c *cluster.Controller) []audit.Record {
 }
 
 // agree compares the audit files of controllers that ran all the time.
-func (s *site) agree(list []*cluster.Controller) {
+func (s *testCluster) agree(list []*cluster.Controller) {
 	s.t.Helper()
 	first := s.audit(list[0])
 	for _, c := range list[1:] {
@@ -269,11 +268,11 @@ func (s *site) agree(list []*cluster.Controller) {
 	}
 }
 
-// trap makes whichever controller first comes to a crash point for the n-th time die there.
+// trap kills the first controller that reaches a crash point for the n-th time.
 type trap struct {
 	file  string
 	spec  string
-	after string // file that sets it; empty: it is set from the start
+	after string // the trap is armed once this file exists; empty: from the start
 }
 
 func newTrap(t *testing.T, p crash.Point, n int, hang bool) *trap {
@@ -284,13 +283,12 @@ func newTrap(t *testing.T, p crash.Point, n int, hang bool) *trap {
 	return tr
 }
 
-// env is for cluster.Config.
+// env is Env of cluster.Config.
 func (tr *trap) env(int) []string {
 	return []string{"HOLDFAST_CRASH=" + tr.spec, "HOLDFAST_CRASH_MARK=" + tr.file, "HOLDFAST_CRASH_AFTER=" + tr.after}
 }
 
-// later makes the trap one that counts from set on: how often a leader comes to a point before a test begins
-// depends on the time that takes.
+// later makes the trap count only from set on: how often a leader passes a point before that depends on timing.
 func (tr *trap) later() *trap {
 	tr.after = tr.file + ".after"
 	return tr
@@ -301,25 +299,25 @@ func (tr *trap) set(t *testing.T) {
 	writeFile(t, tr.after, "")
 }
 
-// sprung reports whether someone stepped into it.
+// sprung reports whether a controller has reached the crash point.
 func (tr *trap) sprung() bool {
 	_, err := os.Stat(tr.file)
 	return err == nil
 }
 
 // expectDeaths tells the cluster that a controller may end by itself.
-func (s *site) expectDeaths() {
+func (s *testCluster) expectDeaths() {
 	for _, c := range s.Controllers() {
 		c.ExpectEnd()
 	}
 }
 
-// victim returns the controller that stepped into the trap: the one whose log says so.
-func (s *site) victim(tr *trap) *cluster.Controller {
+// victim returns the controller that died at the crash point: the one whose log says so.
+func (s *testCluster) victim(tr *trap) *cluster.Controller {
 	s.t.Helper()
 	point, _, _ := strings.Cut(tr.spec, ":")
 	var found []*cluster.Controller
-	eventually(s.t, "a controller to come to "+tr.spec, func() bool { // the mark is there before the line
+	eventually(s.t, "a controller to come to "+tr.spec, func() bool { // the file exists before the log line does
 		found = nil
 		for _, c := range s.Controllers() {
 			for range s.countLines(c.LogFile(), "crash point "+point) {
@@ -334,8 +332,8 @@ func (s *site) victim(tr *trap) *cluster.Controller {
 	return found[0]
 }
 
-// countLines counts the lines of a log that hold all of parts.
-func (s *site) countLines(file string, parts ...string) int {
+// countLines counts the lines of a log that contain all of parts.
+func (s *testCluster) countLines(file string, parts ...string) int {
 	s.t.Helper()
 	return len(lines(s.t, file, parts...))
 }
@@ -366,8 +364,8 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	t.Fatalf("waited %v for %s", patience, what)
 }
 
-// lull is between two looks of a wait that began then: a tenth of the time that it has taken so far, within bounds.
-// Looking is work, and those that are waited for have to do it.
+// lull sleeps between two polls of a wait that began then: a tenth of the time that it has taken so far, within bounds.
+// Polling takes CPU from the processes that are waited for.
 func lull(began time.Time) {
 	time.Sleep(min(max(time.Since(began)/10, 2*time.Millisecond), 50*time.Millisecond))
 }

@@ -24,9 +24,9 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// recoverySite is a site with application recovery, and Open vSwitches with a host each, at port 1.
-type recoverySite struct {
-	*site
+// recoveryCluster is a cluster with application recovery, and Open vSwitches with a host each, at port 1.
+type recoveryCluster struct {
+	*testCluster
 	nodes []*netlab.Switch
 	hosts []*netlab.Host
 	at    []*station
@@ -36,7 +36,7 @@ type recoverySite struct {
 // startRecovery builds a network with links between some of the switches. recovery and bfd are what stands in the
 // sections of these names.
 func (m mode) startRecovery(t *testing.T, switches int, cfg cluster.Config, recovery, bfd string,
-	links ...[2]int) *recoverySite {
+	links ...[2]int) *recoveryCluster {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "hf-db-") // short: the path of a socket has at most 107 bytes
 	if err != nil {
@@ -47,7 +47,7 @@ func (m mode) startRecovery(t *testing.T, switches int, cfg cluster.Config, reco
 	// else the log does not tell what edge sent
 	cfg.Levels = map[string]map[string]string{"edge": {"packet_in": "exactly_once"}}
 	cfg.Sections = fmt.Sprintf("recovery: {%s}\nbfd: {database: \"unix:%s/{dpid}\", %s}\n", recovery, dir, bfd)
-	r := &recoverySite{site: m.start(t, switches, cfg), links: map[[2]int]*netlab.Link{}}
+	r := &recoveryCluster{testCluster: m.start(t, switches, cfg), links: map[[2]int]*netlab.Link{}}
 	ctx, cancel := context.WithTimeout(context.Background(), 4*patience)
 	t.Cleanup(cancel)
 	r.ctx = ctx
@@ -71,7 +71,7 @@ func (m mode) startRecovery(t *testing.T, switches int, cfg cluster.Config, reco
 }
 
 // meet waits until the hosts at two switches answer each other's pings, in both directions.
-func (r *recoverySite) meet(a, b int) {
+func (r *recoveryCluster) meet(a, b int) {
 	r.t.Helper()
 	for _, pair := range [][2]int{{a, b}, {b, a}} {
 		from, to := r.hosts[pair[0]-1], r.hosts[pair[1]-1]
@@ -84,7 +84,7 @@ func (r *recoverySite) meet(a, b int) {
 }
 
 // stable reports whether the switches have been brought to a plan of all that is known.
-func (r *recoverySite) stable() bool {
+func (r *recoveryCluster) stable() bool {
 	r.t.Helper()
 	req, err := http.NewRequestWithContext(r.ctx, http.MethodGet,
 		"http://"+r.leader().API+"/v1/apps/"+recovery.Name+"/tables", nil)
@@ -104,7 +104,7 @@ func (r *recoverySite) stable() bool {
 }
 
 // uses reports whether flow entries or groups of a switch send packets by a port.
-func (r *recoverySite) uses(i, port int) bool {
+func (r *recoveryCluster) uses(i, port int) bool {
 	r.t.Helper()
 	flows, err := r.nodes[i-1].Flows()
 	r.check(err)
@@ -114,13 +114,13 @@ func (r *recoverySite) uses(i, port int) bool {
 }
 
 // used reports at which ends of a link packets are sent into it.
-func (r *recoverySite) used(l [2]int) (ends [2]bool) {
+func (r *recoveryCluster) used(l [2]int) (ends [2]bool) {
 	k := r.links[l]
 	return [2]bool{r.uses(l[0], k.PortA), r.uses(l[1], k.PortB)}
 }
 
 // bfd reads what the switches at both ends of a link say of it.
-func (r *recoverySite) bfd(l [2]int, key string) (ends [2]string) {
+func (r *recoveryCluster) bfd(l [2]int, key string) (ends [2]string) {
 	r.t.Helper()
 	k := r.links[l]
 	for i, port := range []int{k.PortA, k.PortB} {
@@ -133,7 +133,7 @@ func (r *recoverySite) bfd(l [2]int, key string) (ends [2]string) {
 }
 
 // flaps is how often BFD says that links have come up or failed.
-func (r *recoverySite) flaps(links [][2]int) (list [][2]string) {
+func (r *recoveryCluster) flaps(links [][2]int) (list [][2]string) {
 	for _, l := range links {
 		list = append(list, r.bfd(l, "flap_count"))
 	}
@@ -149,7 +149,7 @@ type stream struct {
 	stop func()
 }
 
-func (r *recoverySite) stream(from, to int) *stream {
+func (r *recoveryCluster) stream(from, to int) *stream {
 	s := &stream{t: r.t, to: r.at[to-1]}
 	s.stop = streamEach(r.t, 10*time.Millisecond, func() error {
 		if err := r.at[from-1].send(between(of13.MAC(r.hosts[from-1].MAC), of13.MAC(r.hosts[to-1].MAC),
@@ -206,7 +206,7 @@ func (s *stream) repeated() (list []int) {
 }
 
 // protected waits until the plan that all switches hold uses a link, at both ends, or does not at any.
-func (r *recoverySite) protected(when string, l [2]int, uses bool) {
+func (r *recoveryCluster) protected(when string, l [2]int, uses bool) {
 	r.t.Helper()
 	eventually(r.t, fmt.Sprintf("%s, a plan that uses link %v: %v", when, l, uses), func() bool {
 		return r.used(l) == [2]bool{uses, uses} && r.stable()
@@ -214,7 +214,7 @@ func (r *recoverySite) protected(when string, l [2]int, uses bool) {
 }
 
 // mend mends a link, and expects that the stream loses no frame until it uses it again.
-func (r *recoverySite) mend(s *stream, l [2]int, others ...[2]int) {
+func (r *recoveryCluster) mend(s *stream, l [2]int, others ...[2]int) {
 	r.t.Helper()
 	flaps := r.flaps(others)
 	first := s.flows("before the link is mended")
@@ -231,7 +231,7 @@ func (r *recoverySite) mend(s *stream, l [2]int, others ...[2]int) {
 }
 
 // holds is all that a switch holds, but for markers.
-func (r *recoverySite) holds(i int) (list []string) {
+func (r *recoveryCluster) holds(i int) (list []string) {
 	r.t.Helper()
 	flows, err := r.nodes[i-1].Flows()
 	r.check(err)
