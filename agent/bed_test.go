@@ -239,9 +239,9 @@ func (g *group) lead(m *member) {
 }
 
 func (g *group) takeOver(m *member) {
-	m.session.TakeMaster(g.term, southbound.Resume{})
+	m.session.Claim(g.term, southbound.Resume{})
 	if g.epoch > 0 {
-		m.session.AckEvents(g.epoch, g.logged)
+		m.session.Acknowledge(g.epoch, g.logged)
 	}
 	if len(g.given) > 0 {
 		g.send(m, 1) // repeats: the agent drops what passed
@@ -249,7 +249,8 @@ func (g *group) takeOver(m *member) {
 }
 
 func (g *group) send(m *member, first int) {
-	m.session.Send(g.term, g.epoch, uint64(first), len(g.given)-first+1, bytes.Join(g.given[first-1:], nil))
+	m.session.Send(experimenter.Block{Term: g.term, Epoch: g.epoch, First: uint64(first),
+		Count: uint32(len(g.given) - first + 1)}, bytes.Join(g.given[first-1:], nil))
 }
 
 // tagged answers a packet-in with a command that fakeSwitch counts.
@@ -316,7 +317,7 @@ func (m *member) Events(s *southbound.Session, b southbound.Batch) error {
 	if int(seq-b.First) != b.Count {
 		g.t.Errorf("%d messages in a batch of %d", seq-b.First, b.Count)
 	}
-	s.AckEvents(g.epoch, g.logged)
+	s.Acknowledge(g.epoch, g.logged)
 	if len(g.given) > before {
 		g.send(m, before+1)
 	}

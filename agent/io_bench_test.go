@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/agent"
 	"github.com/holdfast-sdn/holdfast/internal/ofconn"
 	"github.com/holdfast-sdn/holdfast/openflow"
+	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 	"github.com/holdfast-sdn/holdfast/southbound"
 )
@@ -21,14 +22,14 @@ type logger struct {
 	command []byte // answers every event after the first, unless nil
 }
 
-func (l *logger) Attached(s *southbound.Session)                   { s.TakeMaster(1, southbound.Resume{}) }
+func (l *logger) Attached(s *southbound.Session)                   { s.Claim(1, southbound.Resume{}) }
 func (l *logger) Detached(*southbound.Session, error)              {}
 func (l *logger) CommandsDone(*southbound.Session, uint64, uint64) {}
 func (l *logger) Events(s *southbound.Session, b southbound.Batch) error {
 	last := b.First + uint64(b.Count) - 1
-	s.AckEvents(b.Epoch, last)
+	s.Acknowledge(b.Epoch, last)
 	if l.command != nil && last > 1 {
-		s.Send(1, b.Epoch, last-1, 1, l.command)
+		s.Send(experimenter.Block{Term: 1, Epoch: b.Epoch, First: last - 1, Count: 1}, l.command)
 	}
 	if last == l.want {
 		close(l.done)

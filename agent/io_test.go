@@ -249,14 +249,14 @@ func TestLostLog(t *testing.T) {
 	}
 	eventually(t, "the leader says that it is refused", func() bool {
 		s := session()
-		if s == nil || !s.Outdone() {
+		if s == nil {
 			return false
 		}
-		guarantee, why := s.Guarantee()
-		return guarantee == "none" && strings.Contains(why, "restart the agent")
+		st := s.State()
+		return st.Fenced && st.Guarantee == "none" && strings.Contains(st.Why, "restart the agent")
 	})
 	eventually(t, "the switch's connection is closed", func() bool { // again, if the agent has just connected anew
-		if s := session(); s != nil && s.Outdone() {
+		if s := session(); s != nil && s.State().Fenced {
 			s.Refuse(experimenter.ReasonLostLog, 0)
 		}
 		select {
@@ -273,11 +273,7 @@ func TestLostLog(t *testing.T) {
 	}
 	eventually(t, "the leader says that it is accepted", func() bool {
 		s := session()
-		if s == nil || s.Outdone() {
-			return false
-		}
-		guarantee, _ := s.Guarantee()
-		return guarantee == "exactly-once"
+		return s != nil && !s.State().Fenced && s.State().Guarantee == "exactly-once"
 	})
 	if n := len(b.log.lines("the leader is fenced")); n != 1 {
 		t.Errorf("the log says %d times that nobody leads", n)

@@ -1,6 +1,9 @@
 package controller
 
-import "github.com/holdfast-sdn/holdfast/ledger"
+import (
+	"github.com/holdfast-sdn/holdfast/ledger"
+	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
+)
 
 // room reports whether the ledger can execute an event now.
 func (c *Core) room() bool {
@@ -22,7 +25,8 @@ func (c *Core) releaseImmediate() {
 
 // sendBestEffort hands commands without a sequence to the session. They are lost if it ends.
 func (c *Core) sendBestEffort(s *attached, r ledger.Release) {
-	if err := s.SendLoose(c.role.Term, r.Epoch, r.BestEffortCount, r.BestEffort); err != nil {
+	b := experimenter.Block{Term: c.role.Term, Epoch: r.Epoch, Count: uint32(r.BestEffortCount)}
+	if err := s.Send(b, r.BestEffort); err != nil {
 		s.Close(err)
 	}
 }

@@ -227,7 +227,7 @@ func (c *Core) Tick(now time.Time) error {
 	if !c.role.Leading {
 		return nil
 	}
-	c.suspectOutdone(now)
+	c.suspectFenced(now)
 	if entry, ok := c.ledger.Cut(); ok {
 		if err := c.propose(entry); err != nil {
 			return err

@@ -167,16 +167,13 @@ func (s *stand) note(format string, args ...any) {
 
 // fake is a session that notes what it is told.
 type fake struct {
-	s      *stand
-	id     openflow.DatapathID
-	mode   southbound.Mode
-	attach experimenter.Attach
+	s  *stand
+	id openflow.DatapathID
+	st southbound.State
 
-	masterErr, sendErr, resendErr error
+	masterErr, sendErr error
 
-	sent    uint64 // the last command that it was given
-	behind  bool   // not in step
-	outdone bool   // its agent had a master with a later term
+	sent uint64 // the last command that it was given
 }
 
 // fresh is the attach of an agent whose switch has just connected.
@@ -186,51 +183,45 @@ func fresh(epoch uint64) experimenter.Attach {
 
 // attached makes the session of a switch's agent.
 func (s *stand) attached(id openflow.DatapathID, a experimenter.Attach) *fake {
-	f := &fake{s: s, id: id, mode: southbound.Agent, attach: a}
+	f := s.fake(id, southbound.Agent, a)
 	s.core.Attached(f)
 	return f
 }
 
+func (s *stand) fake(id openflow.DatapathID, peer southbound.Peer, a experimenter.Attach) *fake {
+	return &fake{s: s, id: id, st: southbound.State{Peer: peer, Version: of13.Version, Attach: a, Epoch: a.Epoch,
+		InSync: true, Guarantee: "exactly-once"}}
+}
 func (f *fake) Switch() openflow.DatapathID { return f.id }
-func (f *fake) Remote() string              { return "" }
-func (f *fake) Mode() southbound.Mode       { return f.mode }
-func (f *fake) Version() uint8              { return of13.Version }
-func (f *fake) Attach() experimenter.Attach { return f.attach }
-func (f *fake) Epoch() uint64               { return f.attach.Epoch }
+func (f *fake) State() southbound.State     { return f.st }
+func (f *fake) Standby(uint64)              {}
+func (f *fake) Logged([]byte)               {}
+func (f *fake) Skipped(int)                 {}
+func (f *fake) Hold()                       { f.s.note("%d: hold", f.id) }
+func (f *fake) Resend()                     { f.s.note("%d: resend", f.id) }
+func (f *fake) Close(err error)             { f.s.note("%d: closed, %v", f.id, err) }
 
-func (f *fake) TakeMaster(term uint64, _ southbound.Resume) error {
+func (f *fake) Claim(term uint64, _ southbound.Resume) error {
 	f.s.note("%d: master in %d", f.id, term)
 	return f.masterErr
 }
 
-func (f *fake) AckEvents(epoch, seq uint64) { f.s.note("%d: ack %d/%d", f.id, epoch, seq) }
+func (f *fake) Acknowledge(epoch, seq uint64) { f.s.note("%d: ack %d/%d", f.id, epoch, seq) }
 
-func (f *fake) Send(term, epoch, first uint64, count int, messages []byte) error {
-	f.s.note("%d: commands %d/%d-%d in %d", f.id, epoch, first, int(first)+count-1, term)
-	f.sent = first + uint64(count) - 1
+func (f *fake) Send(b experimenter.Block, _ []byte) error {
+	if b.First == 0 {
+		f.s.note("%d: %d best-effort commands of %d in %d", f.id, b.Count, b.Epoch, b.Term)
+		return nil
+	}
+	last := b.First + uint64(b.Count) - 1
+	f.s.note("%d: commands %d/%d-%d in %d", f.id, b.Epoch, b.First, last, b.Term)
+	f.sent = last
 	return f.sendErr
 }
 
 func (f *fake) Refuse(reason experimenter.Reason, epoch uint64) {
 	f.s.note("%d: refused, %s %d", f.id, reason, epoch)
 }
-
-func (f *fake) Hold()                       { f.s.note("%d: hold", f.id) }
-func (f *fake) Standby(uint64)              {}
-func (f *fake) Logged([]byte)               {}
-func (f *fake) Skipped(int)                 {}
-func (f *fake) Unknown()                    {}
-func (f *fake) InStep() bool                { return !f.behind }
-func (f *fake) Outdone() bool               { return f.outdone }
-func (f *fake) Guarantee() (string, string) { return "exactly-once", "" }
-
-func (f *fake) SendLoose(term, epoch uint64, count int, _ []byte) error {
-	f.s.note("%d: %d best-effort commands of %d in %d", f.id, count, epoch, term)
-	return nil
-}
-
-func (f *fake) Resend() error   { f.s.note("%d: resend", f.id); return f.resendErr }
-func (f *fake) Close(err error) { f.s.note("%d: closed, %v", f.id, err) }
 
 // events hands over a block; what becomes of it is noted.
 func (f *fake) events(epoch, first uint64, messages ...[]byte) {
@@ -437,7 +428,9 @@ func TestSessionFails(t *testing.T) {
 	bad := errors.New("full")
 	s := newStand(t, CoreConfig{})
 	s.lead(3)
-	s.core.Attached(&fake{s: s, id: 1, mode: southbound.Agent, attach: fresh(5), masterErr: bad})
+	refusing := s.fake(1, southbound.Agent, fresh(5))
+	refusing.masterErr = bad
+	s.core.Attached(refusing)
 	s.said("1: master in 3", "1: closed, full")
 	one, two := s.up(1, 5), s.up(2, 5)
 	one.sendErr = bad
@@ -464,13 +457,13 @@ func TestCoreStatus(t *testing.T) {
 	gone := s.up(4, 5)
 	s.core.Detached(s.now, gone)
 	s.attached(3, fresh(5))
-	s.core.Attached(&fake{s: s, id: 2, mode: southbound.Direct})
+	s.core.Attached(s.fake(2, southbound.Legacy, experimenter.Attach{}))
 	st := s.core.Status()
 	var got []string
 	for _, sw := range st.Switches {
 		got = append(got, sw.Switch[len(sw.Switch)-1:]+" "+sw.State+" "+sw.Role+" "+sw.Mode)
 	}
-	if want := []string{"4 up none ", "8 up master agent", "2 down master direct",
+	if want := []string{"4 up none ", "8 up master agent", "2 down master legacy",
 		"3 down master agent"}; !slices.Equal(got, want) {
 		t.Errorf("switches %q, want %q", got, want)
 	}

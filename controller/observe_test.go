@@ -16,11 +16,17 @@ type standby struct{ *fake }
 
 func (b standby) Standby(term uint64) { b.s.note("%d: standby in %d", b.id, term) }
 func (b standby) Logged(msg []byte)   { b.s.note("%d: logged %s", b.id, audit.Digest(msg)) }
-func (b standby) Skipped(n int)       { b.s.note("%d: skipped %d", b.id, n) }
-func (b standby) Unknown()            { b.s.note("%d: unknown", b.id) }
 
-func (s *stand) standby(id openflow.DatapathID, mode southbound.Mode) {
-	s.core.Attached(standby{&fake{s: s, id: id, mode: mode, attach: fresh(5)}})
+func (b standby) Skipped(n int) {
+	if n == southbound.Unknown {
+		b.s.note("%d: unknown", b.id)
+	} else {
+		b.s.note("%d: skipped %d", b.id, n)
+	}
+}
+
+func (s *stand) standby(id openflow.DatapathID, peer southbound.Peer) {
+	s.core.Attached(standby{s.fake(id, peer, fresh(5))})
 }
 
 // A stock session of a follower is told what another leader logs of its switch: each event, the number of those that
@@ -34,20 +40,20 @@ func TestStandbysAreShownTheLog(t *testing.T) {
 	leader.ok(err)
 
 	up := "1: logged " + audit.Digest(switchUp)
-	for mode, want := range map[southbound.Mode][]string{
-		southbound.Stock: {"1: standby in 3", up, "1: skipped 2", "1: unknown"},
-		southbound.Agent: {"1: standby in 3", "1: unknown"}, // without effect there
+	for peer, want := range map[southbound.Peer][]string{
+		southbound.Bundles: {"1: standby in 3", up, "1: skipped 2", "1: unknown"},
+		southbound.Agent:   {"1: standby in 3", "1: unknown"}, // without effect there
 	} {
 		s := newStand(t, CoreConfig{})
 		s.follow(3)
-		s.standby(1, mode)
+		s.standby(1, peer)
 		s.ok(s.deliver(leader.entries...))
 		s.ok(s.core.Update(s.now, consensus.Update{Snapshot: &consensus.Snapshot{Index: 9, State: state}}))
 		s.said(want...)
 	}
 
 	leader.core.Detached(leader.now, one)
-	leader.standby(1, southbound.Stock)
+	leader.standby(1, southbound.Bundles)
 	leader.trace = nil
 	leader.follow(4)
 	leader.said("1: standby in 4")
@@ -55,15 +61,15 @@ func TestStandbysAreShownTheLog(t *testing.T) {
 
 // The log has the messages of switches that standbys hear themselves, and the digests of those that an agent keeps.
 func TestWhoseMessagesAreLogged(t *testing.T) {
-	for mode, want := range map[southbound.Mode]ledger.Op{
-		southbound.Agent:  ledger.OpSeen,
-		southbound.Stock:  ledger.OpEvent,
-		southbound.Direct: ledger.OpEvent,
+	for peer, want := range map[southbound.Peer]ledger.Op{
+		southbound.Agent:   ledger.OpSeen,
+		southbound.Bundles: ledger.OpEvent,
+		southbound.Legacy:  ledger.OpEvent,
 	} {
 		s := newStand(t, CoreConfig{})
 		s.lead(3)
 		one := s.up(1, 5)
-		one.mode = mode
+		one.st.Peer = peer
 		one.events(5, 2, packetIn)
 		s.turn()
 		s.settle()
@@ -76,7 +82,7 @@ func TestWhoseMessagesAreLogged(t *testing.T) {
 		})
 		s.ok(err)
 		if got.Op != want || want == ledger.OpEvent && !bytes.Equal(got.Bytes, packetIn) {
-			t.Errorf("%s: the log has %+v, want operation %d", mode, got, want)
+			t.Errorf("%s: the log has %+v, want operation %d", peer, got, want)
 		}
 	}
 }
@@ -85,7 +91,7 @@ func TestWhoseMessagesAreLogged(t *testing.T) {
 func TestStandbyOfATermWithoutLeader(t *testing.T) {
 	s := newStand(t, CoreConfig{})
 	s.ok(s.core.Update(s.now, consensus.Update{Role: &consensus.Role{Term: 7}}))
-	s.standby(1, southbound.Stock)
+	s.standby(1, southbound.Bundles)
 	s.said("1: standby in 0")
 	s.follow(7)
 	s.said("1: standby in 7")

@@ -50,8 +50,6 @@ func (c *Core) resume(now time.Time) {
 			s.pressure = pressure{limit: filled + somePass}
 		}
 		delete(c.held, id)
-		if err := s.Resend(); err != nil {
-			s.Close(err)
-		}
+		s.Resend()
 	}
 }

@@ -44,7 +44,7 @@ func (s *stand) filled(id openflow.DatapathID, want int) {
 func TestHoldAtAQuarter(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
-		mode   southbound.Mode
+		peer   southbound.Peer
 		first  int // packet-ins
 		then   int
 		said   []string
@@ -54,13 +54,13 @@ func TestHoldAtAQuarter(t *testing.T) {
 		{"to it, and no further", southbound.Agent, 25, 0, nil, 25},
 		{"at it", southbound.Agent, 25, 1, []string{"1: hold", "1: taken"}, 25},
 		{"in the middle of a block", southbound.Agent, 10, 90, []string{"1: hold", "1: taken"}, 25},
-		{"no agent, nobody to keep them", southbound.Direct, 25, 10, []string{"1: taken"}, 35},
+		{"no agent, nobody to keep them", southbound.Legacy, 25, 10, []string{"1: taken"}, 35},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s := newStand(t, hundred)
 			s.lead(3)
 			one := s.up(1, 5)
-			one.mode = tc.mode
+			one.st.Peer = tc.peer
 			one.events(5, 2, packetIns(tc.first)...)
 			s.turn()
 			s.commit()
@@ -186,10 +186,13 @@ func TestHoldIsForgotten(t *testing.T) {
 		{"detached", func(s *stand, one *fake) { s.core.Detached(s.now, one) }, nil},
 		{"replaced", func(s *stand, one *fake) { s.attached(1, again) },
 			[]string{"1: master in 3", "1: ack 5/26", "1: commands 5/1-25 in 3"}},
-		{"not by the end of a session before", func(s *stand, one *fake) { s.core.Detached(s.now, &fake{s: s, id: 1}) },
+		{"not by the end of a session before", func(s *stand,
+			one *fake) {
+			s.core.Detached(s.now, s.fake(1, southbound.Agent, experimenter.Attach{}))
+		},
 			[]string{"1: resend"}},
 		{"leads no more", func(s *stand, one *fake) { s.follow(4) }, nil},
-		{"leads anew", func(s *stand, one *fake) { one.attach = again; s.lead(5) },
+		{"leads anew", func(s *stand, one *fake) { one.st.Attach = again; s.lead(5) },
 			[]string{"1: master in 5", "1: ack 5/26", "1: commands 5/1-25 in 5"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -203,18 +206,15 @@ func TestHoldIsForgotten(t *testing.T) {
 	}
 }
 
-// Agents are asked in the order of datapath ids, and one that cannot be asked is let go.
+// Agents are asked in the order of datapath ids.
 func TestResumeInOrder(t *testing.T) {
 	s := newStand(t, hundred)
 	s.lead(3)
 	for _, id := range []openflow.DatapathID{7, 3, 8, 5, 1} {
-		f := s.heldUp(id, 25)
-		if id == 5 {
-			f.resendErr = errClosing
-		}
+		s.heldUp(id, 25)
 	}
 	s.pass(holdTime)
-	s.said("1: resend", "3: resend", "5: resend", "5: closed, "+errClosing.Error(), "7: resend", "8: resend")
+	s.said("1: resend", "3: resend", "5: resend", "7: resend", "8: resend")
 }
 
 // Nobody is asked for more while a snapshot waits for what is on its way.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/holdfast-sdn/holdfast/consensus"
+	"github.com/holdfast-sdn/holdfast/southbound"
 )
 
 // snapshotBytes is the least log that is worth a snapshot; a large state waits for a log
@@ -57,7 +58,7 @@ func (c *Core) restore(s *consensus.Snapshot) error {
 		return fmt.Errorf("controller %s: snapshot at %d: %w", c.cfg.Name, s.Index, err)
 	}
 	for _, id := range sorted(c.sessions, func(*attached) bool { return true }) {
-		c.sessions[id].Unknown()
+		c.sessions[id].Skipped(southbound.Unknown)
 	}
 	return nil
 }

@@ -163,7 +163,7 @@ func TestSnapshotByBytes(t *testing.T) {
 	s := newStand(t, CoreConfig{})
 	s.lead(3)
 	one := s.up(1, 5)
-	one.mode = southbound.Stock // its events are in the log with their bytes
+	one.st.Peer = southbound.Bundles // its events are in the log with their bytes
 	large := (&of13.PacketIn{BufferID: of13.NoBuffer, Data: make([]byte, 60_000)}).Append(nil, 0)
 	next := uint64(2)
 	logged := func(bytes int) {

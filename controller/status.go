@@ -46,12 +46,12 @@ type SwitchStatus struct {
 	Role   string `json:"role"`  // of this controller: "master", "standby" or "none"
 	// the address from which it, or its agent, has connected to this controller; "" without a session
 	Remote  string `json:"remote"`
-	Mode    string `json:"mode"`    // "agent", "stock", "direct" or ""
+	Mode    string `json:"mode"`    // "agent", "bundles", "legacy" or ""
 	Version string `json:"version"` // of OpenFlow, "" without a session
-	// "exactly-once", "at-least-once", "at-most-once", "none", or "" if only its master knows
+	// "exactly-once", "at-most-once", "none", or "" if only its master knows
 	Guarantee     string `json:"guarantee"`
 	Why           string `json:"why"`     // of the guarantee
-	InStep        bool   `json:"in_step"` // this controller could lead now without missing an event of the switch
+	InSync        bool   `json:"in_sync"` // this controller could lead now without missing an event of the switch
 	Epoch         uint64 `json:"epoch"`
 	EventsLogged  uint64 `json:"events_logged"`   // watermark of the epoch
 	CommandsSent  uint64 `json:"commands_issued"` // last of the epoch
@@ -137,14 +137,14 @@ func (c *Core) connection(out SwitchStatus, id openflow.DatapathID) SwitchStatus
 		return out
 	}
 	out.Role = "standby"
-	if s.master && c.role.Leading && !s.Outdone() {
+	st := s.State()
+	if s.master && c.role.Leading && !st.Fenced {
 		out.Role = "master"
 	}
 	out.Version = map[uint8]string{openflow.Version10: "1.0", openflow.Version13: "1.3", openflow.Version14: "1.4",
-		openflow.Version15: "1.5"}[s.Version()]
-	out.Remote = s.Remote()
-	out.Mode, out.InStep = s.Mode().String(), s.InStep()
-	out.Guarantee, out.Why = s.Guarantee()
+		openflow.Version15: "1.5"}[st.Version]
+	out.Remote, out.Mode, out.InSync = st.Remote, st.Peer.String(), st.InSync
+	out.Guarantee, out.Why = st.Guarantee, st.Why
 	return out
 }
 

@@ -2,9 +2,9 @@ package controller
 
 import "time"
 
-// A controller that is not in step with a stock switch (southbound, Core.InStep), or not connected to it, would begin a
-// new epoch of it if it led now. While that lasts it leaves the leadership to others. It lasts until the next mark
-// comes, so not for long: a switch with which nobody gets in step must not decide who leads.
+// A controller that is not in sync with a switch without an agent (southbound.State), or not connected to it, would
+// begin a new epoch of the switch if it led now. While that lasts it defers the election to the others. It lasts until
+// the next sync marker comes, so not for long: a switch with which nobody gets in sync must not decide who leads.
 const (
 	stepEvery    = 100 * time.Millisecond
 	stepPatience = 5 * time.Second
@@ -13,7 +13,7 @@ const (
 // step is what is known of that.
 type step struct {
 	looked    time.Time
-	out       time.Time // since when some switch is out of step; zero if none is
+	out       time.Time // since when some switch is out of sync; zero if none is
 	hesitates bool
 }
 
@@ -38,11 +38,11 @@ func (c *Core) hesitate(now time.Time) {
 	}
 }
 
-// behind reports whether this controller could miss an event of a switch: it is not in step, or, since it has just
+// behind reports whether this controller could miss an event of a switch: it is not in sync, or, since it has just
 // come back, the switch has not found it yet.
 func (c *Core) behind() bool {
 	for _, a := range c.sessions {
-		if !a.InStep() {
+		if !a.State().InSync {
 			return true
 		}
 	}

@@ -14,22 +14,22 @@ func TestWhoIsNotInStepHesitates(t *testing.T) {
 	s.pass(stepEvery)
 	s.said()
 	one := s.attached(1, experimenter.Attach{})
-	one.behind = true
+	one.st.InSync = false
 	s.pass(stepEvery)
 	s.said("defer election true")
-	one.behind = false
+	one.st.InSync = true
 	s.pass(stepEvery)
 	s.said("defer election false")
-	one.behind = true
+	one.st.InSync = false
 	for passed := time.Duration(0); passed <= stepPatience+stepEvery; passed += stepEvery {
 		s.pass(stepEvery)
 	}
 	s.said("defer election true", "defer election false")
 	s.lead(4)
 	s.trace = nil
-	one.behind = false
+	one.st.InSync = true
 	s.pass(stepEvery)
-	one.behind = true // which says nothing of a leader
+	one.st.InSync = false // which says nothing of a leader
 	s.pass(stepEvery)
 	s.said()
 }

@@ -12,29 +12,21 @@ import (
 	"github.com/holdfast-sdn/holdfast/southbound"
 )
 
-// Session is one connected switch. A *southbound.Session is one; what the methods do is said there. None
-// of them waits.
+// Session is one connected switch. A *southbound.Session is one; what the methods do is said there. None of them waits.
 type Session interface {
 	Switch() openflow.DatapathID
-	Remote() string
-	Mode() southbound.Mode
-	Version() uint8
-	Attach() experimenter.Attach
-	Epoch() uint64
-	TakeMaster(term uint64, r southbound.Resume) error
+	State() southbound.State
+
+	Claim(term uint64, r southbound.Resume) error
 	Standby(term uint64)
+	Send(b experimenter.Block, messages []byte) error
+	Acknowledge(epoch, seq uint64)
 	Logged(msg []byte)
 	Skipped(n int)
-	Unknown()
-	InStep() bool
-	Outdone() bool
-	Guarantee() (guarantee, why string)
-	AckEvents(epoch, seq uint64)
-	Send(term, epoch, first uint64, count int, messages []byte) error
-	SendLoose(term, epoch uint64, count int, messages []byte) error
-	Refuse(reason experimenter.Reason, epoch uint64)
+
 	Hold()
-	Resend() error
+	Resend()
+	Refuse(reason experimenter.Reason, epoch uint64)
 	Close(err error)
 }
 
@@ -47,7 +39,7 @@ type attached struct {
 
 // refuseEpoch says that an epoch is over, unless the switch has begun a newer one.
 func (s *attached) refuseEpoch(epoch uint64) {
-	if s.Epoch() <= epoch {
+	if s.State().Epoch <= epoch {
 		s.Refuse(experimenter.ReasonStaleEpoch, epoch)
 	}
 }
@@ -63,7 +55,7 @@ type delivery struct {
 func (c *Core) Attached(session Session) {
 	s, id := &attached{Session: session}, session.Switch()
 	c.sessions[id] = s
-	if delete(c.hearing, id); session.Mode() != southbound.Agent {
+	if delete(c.hearing, id); session.State().Peer != southbound.Agent {
 		c.hearing[id] = s
 	}
 	delete(c.absent, id)
@@ -110,10 +102,10 @@ func (c *Core) CommandsDone(session Session, epoch, seq uint64) {
 	crash.At(crash.AfterCommandAck)
 }
 
-// outdated reports whether what a session brings to a leader is from before it was claimed. A stock switch is not in
-// step while that goes on, and gives its events other numbers then, in the same epoch: answers that came to this
-// controller in an earlier term are among them no more.
-func outdated(session Session) bool { return !session.InStep() }
+// outdated reports whether what a session brings to a leader is from before it was claimed. A session of a switch
+// without an agent is not in sync during a claim, and then gives the events other numbers in the same epoch: answers
+// that came to this controller in an earlier term are no longer among them.
+func outdated(session Session) bool { return !session.State().InSync }
 
 // finishWaiting tells all sessions that wait.
 func (c *Core) finishWaiting(err error) {
@@ -149,11 +141,12 @@ func (c *Core) execute(now time.Time) {
 func (c *Core) executeBatch(now time.Time, b *southbound.Batch, s Session) (finished bool, err error) {
 	id := s.Switch()
 	current := c.sessions[id] // to be held up, if it is this one and somebody keeps its events
-	if current != nil && (current.Session != s || s.Mode() == southbound.Direct) {
+	peer := s.State().Peer
+	if current != nil && (current.Session != s || peer == southbound.Legacy) {
 		current = nil
 	}
 	event := c.ledger.Event
-	if s.Mode() == southbound.Agent { // which keeps them itself: no standby looks for them in the log
+	if peer == southbound.Agent { // which keeps them itself: no standby looks for them in the log
 		event = c.ledger.EventByDigest
 	}
 	for len(b.Messages) > 0 {
@@ -187,7 +180,7 @@ func (c *Core) executeBatch(now time.Time, b *southbound.Batch, s Session) (fini
 func (c *Core) acknowledge(list []ledger.Release) {
 	for _, r := range list {
 		if s := c.sessions[r.Switch]; s != nil && r.BestEffortCount == 0 {
-			s.AckEvents(r.Epoch, r.Acked)
+			s.Acknowledge(r.Epoch, r.Acked)
 		}
 	}
 }
@@ -196,8 +189,8 @@ func (c *Core) acknowledge(list []ledger.Release) {
 // need hold no more.
 func (c *Core) acknowledgeHeld(list []ledger.Release) {
 	for _, r := range list {
-		if s := c.sessions[r.Switch]; s != nil && s.Mode() == southbound.Stock {
-			s.AckEvents(r.Epoch, r.Acked)
+		if s := c.sessions[r.Switch]; s != nil && s.State().Peer == southbound.Bundles {
+			s.Acknowledge(r.Epoch, r.Acked)
 		}
 	}
 }
@@ -237,7 +230,7 @@ func (c *Core) release(list []ledger.Release) {
 	if len(list) == 0 {
 		return
 	}
-	// The marks of stock switches, ten a second, would spring every trap.
+	// Sync markers, ten a second, would spring every trap.
 	passes := crash.Compiled && slices.ContainsFunc(list, func(r ledger.Release) bool { return r.Count > 0 })
 	if passes {
 		crash.At(crash.AfterCommit)
@@ -271,7 +264,8 @@ func (c *Core) release(list []ledger.Release) {
 // sendCommands hands commands to the session. If that fails the session ends, and the
 // commands are sent again to the next one: they stay in the ledger until they are done.
 func (c *Core) sendCommands(s *attached, r ledger.Release) {
-	if err := s.Send(c.role.Term, r.Epoch, r.First, r.Count, r.Commands); err != nil {
+	b := experimenter.Block{Term: c.role.Term, Epoch: r.Epoch, First: r.First, Count: uint32(r.Count)}
+	if err := s.Send(b, r.Commands); err != nil {
 		s.Close(err)
 	}
 }

@@ -258,7 +258,7 @@ func TestWhatComesFromBeforeTheClaim(t *testing.T) {
 	s.follow(4)
 	s.lead(5)
 	s.trace = nil
-	one.behind = true // it is being claimed
+	one.st.InSync = false // it is being claimed
 	one.events(5, 3, packetIn, packetIn)
 	s.core.CommandsDone(one, 5, 1)
 	s.pass(5 * time.Millisecond)
@@ -266,7 +266,7 @@ func TestWhatComesFromBeforeTheClaim(t *testing.T) {
 	if len(s.proposed) != 0 {
 		t.Error("it is logged")
 	}
-	one.behind = false
+	one.st.InSync = true
 	one.events(5, 3, packetIn)
 	s.core.CommandsDone(one, 5, 1)
 	s.turn()

@@ -35,7 +35,7 @@ type suspect struct {
 // suspicious reports whether what the switch was told is logged is not in this log.
 func (c *Core) suspicious(s *attached) bool {
 	r, _ := c.ledger.Resume(s.Switch())
-	held := s.Attach()
+	held := s.State().Attach
 	return held.Epoch > r.Epoch && held.FirstHeld > 1 || held.Epoch == r.Epoch && held.FirstHeld > r.Acked+1
 }
 
@@ -51,12 +51,12 @@ func (c *Core) judge() {
 		case c.sessions[s.Switch()] != s: // gone
 		case c.ledger.Confirmed() < x.number:
 			keep = append(keep, x)
-		case s.master && s.Outdone():
+		case s.master && s.State().Fenced:
 			c.tellRefused(s.Switch())
-			s.Refuse(experimenter.ReasonLostLog, s.Epoch())
+			s.Refuse(experimenter.ReasonLostLog, s.State().Epoch)
 		case s.master: // it was accepted meanwhile
 		case c.suspicious(s):
-			held := s.Attach()
+			held := s.State().Attach
 			c.log.Error(
 				"this switch's events were acknowledged by controllers whose log is lost; it begins a new epoch",
 				"switch", s.Switch(),
@@ -69,12 +69,12 @@ func (c *Core) judge() {
 	c.suspects = keep
 }
 
-// outdoneEvery is how often a leader looks for agents that refuse it. One that has another master refuses it each time,
+// fencedEvery is how often a leader looks for agents that refuse it. One that has another master refuses it each time,
 // and loses its connection each time that it is told to begin anew: so it is told less and less often, but at least
-// once in outdoneMost.
+// once in fencedMost.
 const (
-	outdoneEvery = 5 * time.Second
-	outdoneMost  = time.Minute
+	fencedEvery = 5 * time.Second
+	fencedMost  = time.Minute
 )
 
 // refused is a switch whose agent refuses this leader.
@@ -105,21 +105,21 @@ func (c *Core) tellRefused(id openflow.DatapathID) {
 	}
 }
 
-// suspectOutdone finds the switches whose agents refuse this leader's claim.
-func (c *Core) suspectOutdone(now time.Time) {
-	if now.Sub(c.looked) < outdoneEvery {
+// suspectFenced finds the switches whose agents refuse this leader's claim.
+func (c *Core) suspectFenced(now time.Time) {
+	if now.Sub(c.looked) < fencedEvery {
 		return
 	}
 	c.looked = now
 	for _, id := range sorted(c.sessions, func(s *attached) bool {
-		return s.master && s.Outdone() && !slices.ContainsFunc(c.suspects,
+		return s.master && s.State().Fenced && !slices.ContainsFunc(c.suspects,
 			func(x suspect) bool { return x.session == s })
 	}) {
 		r := c.refusal(id)
 		if now.Before(r.next) {
 			continue
 		}
-		r.pause = min(max(2*r.pause, outdoneEvery), outdoneMost)
+		r.pause = min(max(2*r.pause, fencedEvery), fencedMost)
 		r.next = now.Add(r.pause)
 		c.suspects = append(c.suspects, suspect{c.sessions[id], c.ledger.Confirm()})
 	}
@@ -144,7 +144,7 @@ func (c *Core) claim(s *attached) {
 	if !known {
 		resume = southbound.Resume{}
 	}
-	if err := s.TakeMaster(c.role.Term, resume); err != nil {
+	if err := s.Claim(c.role.Term, resume); err != nil {
 		s.Close(err)
 		return
 	}
@@ -152,13 +152,13 @@ func (c *Core) claim(s *attached) {
 	if !known {
 		return // its first event says what it is
 	}
-	c.ledger.Reachable(id, s.Epoch())
+	c.ledger.Reachable(id, s.State().Epoch)
 	c.send(s, r)
 }
 
 // send is what a new master says: what is logged, and what is not complete.
 func (c *Core) send(s *attached, r ledger.Release) {
-	s.AckEvents(r.Epoch, r.Acked)
+	s.Acknowledge(r.Epoch, r.Acked)
 	switch {
 	case r.Closed:
 		s.refuseEpoch(r.Epoch)

@@ -39,8 +39,7 @@ func TestDoubt(t *testing.T) {
 			s.commit()
 			s.core.Detached(s.now, one)
 			s.trace = nil
-			f := &fake{s: s, id: 1, mode: one.mode, attach: experimenter.Attach{Epoch: tc.epoch, FirstHeld: tc.first,
-				NextEvent: tc.first}}
+			f := s.fake(1, one.st.Peer, experimenter.Attach{Epoch: tc.epoch, FirstHeld: tc.first, NextEvent: tc.first})
 			if tc.id == 2 {
 				f.id = 2
 			}
@@ -123,7 +122,7 @@ func TestDoubtIsResolved(t *testing.T) {
 
 // An agent that had a master with a later term is told that the log of that one is lost, when an entry of this leader
 // that came after the refusal is committed; not if it has accepted by then.
-func TestOutdone(t *testing.T) {
+func TestFenced(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		what func(s *stand, f *fake)
@@ -135,7 +134,7 @@ func TestOutdone(t *testing.T) {
 			s.turn()
 		}, []string{"1: ack 5/2"}},
 		{"it is proved", func(s *stand, _ *fake) { s.settle() }, []string{"1: ack 5/2", "1: refused, lost log 5"}},
-		{"it has accepted", func(s *stand, f *fake) { f.outdone = false; s.settle() }, []string{"1: ack 5/2"}},
+		{"it has accepted", func(s *stand, f *fake) { f.st.Fenced = false; s.settle() }, []string{"1: ack 5/2"}},
 		{"another leads", func(s *stand, _ *fake) { s.follow(4); s.settle() }, nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -146,9 +145,9 @@ func TestOutdone(t *testing.T) {
 			s.settle()
 			f.events(5, 2, packetIns(1)...)
 			s.turn() // an entry from before the refusal
-			f.outdone = true
+			f.st.Fenced = true
 			s.trace = nil
-			s.now = s.now.Add(outdoneEvery)
+			s.now = s.now.Add(fencedEvery)
 			s.ok(s.core.Tick(s.now))
 			if r := s.core.Status().Switches[0].Role; r != "standby" {
 				t.Errorf("it says that it is %s", r)
@@ -161,7 +160,7 @@ func TestOutdone(t *testing.T) {
 
 // An agent that refuses this leader each time, since another leads its switch, is told less and less often, and the log
 // once in a term.
-func TestOutdoneForEver(t *testing.T) {
+func TestFencedForEver(t *testing.T) {
 	var text strings.Builder
 	s := newStand(t, CoreConfig{})
 	s.core.log = slog.New(slog.NewTextHandler(&text, nil))
@@ -172,13 +171,13 @@ func TestOutdoneForEver(t *testing.T) {
 	fiveMinutes := func() {
 		told = nil
 		for at := 0; at < 300; at += 5 {
-			f.outdone, s.trace = true, nil
-			s.pass(outdoneEvery)
+			f.st.Fenced, s.trace = true, nil
+			s.pass(fencedEvery)
 			s.settle()
 			if slices.Contains(s.trace, "1: refused, lost log 5") {
 				told = append(told, at)
 				s.core.Detached(s.now, f)
-				f = s.attached(1, f.attach)
+				f = s.attached(1, f.st.Attach)
 			}
 		}
 	}

@@ -72,12 +72,12 @@ func (b *bed) session(id openflow.DatapathID) *Session {
 }
 
 func (b *bed) Attached(s *Session) {
-	b.tell("attached %d %s", s.Switch(), s.Mode())
+	b.tell("attached %d %s", s.Switch(), s.State().Peer)
 	b.mu.Lock()
 	b.sessions[s.Switch()] = s
 	b.mu.Unlock()
 	if b.lead {
-		if err := s.TakeMaster(1, Resume{}); err != nil {
+		if err := s.Claim(1, Resume{}); err != nil {
 			b.t.Error(err)
 		}
 	}
@@ -96,12 +96,12 @@ func (b *bed) Events(s *Session, batch Batch) error {
 			name = typ.String()
 		}
 		switch {
-		case s.Mode() != Stock:
+		case s.State().Peer != Bundles:
 			b.tell("%d/%d %s", s.Switch(), seq, name)
 			continue
 		case b.due(batch.Epoch) != seq:
 			b.t.Errorf("event %d of epoch %d is %s: it does not follow", seq, batch.Epoch, name)
-		case !isMark(msg): // which come when it is time
+		case !isSyncMarker(msg): // which come when it is time
 			b.tell("%d %s", s.Switch(), name)
 		}
 	}
@@ -164,15 +164,15 @@ func (b *bed) startOn(ln net.Listener, cfg Config) *bed {
 	return b
 }
 
-// peer is the other end of a session.
-type peer struct {
+// endpoint is the other end of a session.
+type endpoint struct {
 	t *testing.T
 	net.Conn
 	in   *ofconn.Reader
 	rest []byte
 }
 
-func (b *bed) dial() *peer {
+func (b *bed) dial() *endpoint {
 	b.t.Helper()
 	conn, err := net.Dial("tcp", b.addr)
 	if err != nil {
@@ -180,13 +180,13 @@ func (b *bed) dial() *peer {
 	}
 	conn.SetReadDeadline(time.Now().Add(20 * time.Second))
 	b.t.Cleanup(func() { conn.Close() })
-	return &peer{t: b.t, Conn: conn, in: ofconn.NewReader(conn)}
+	return &endpoint{t: b.t, Conn: conn, in: ofconn.NewReader(conn)}
 }
 
-func (p *peer) say(parts ...[]byte) { p.Write(concat(parts...)) }
+func (p *endpoint) say(parts ...[]byte) { p.Write(concat(parts...)) }
 
 // next returns the next message that is no echo request.
-func (p *peer) next() ([]byte, error) {
+func (p *endpoint) next() ([]byte, error) {
 	for {
 		for len(p.rest) > 0 {
 			var msg []byte
@@ -202,7 +202,7 @@ func (p *peer) next() ([]byte, error) {
 }
 
 // expect reads up to a message of that type.
-func (p *peer) expect(typ uint8) []byte {
+func (p *endpoint) expect(typ uint8) []byte {
 	p.t.Helper()
 	for {
 		msg, err := p.next()
@@ -216,7 +216,7 @@ func (p *peer) expect(typ uint8) []byte {
 }
 
 // closed waits until the server closes.
-func (p *peer) closed() {
+func (p *endpoint) closed() {
 	for {
 		if _, err := p.next(); err != nil {
 			if errors.Is(err, io.EOF) || !isTimeout(err) {
@@ -232,7 +232,7 @@ func isTimeout(err error) bool {
 	return errors.As(err, &n) && n.Timeout()
 }
 
-func (b *bed) direct(id openflow.DatapathID) *peer {
+func (b *bed) legacy(id openflow.DatapathID) *endpoint {
 	p := b.dial()
 	p.say(hello10)
 	p.expect(of13.TypeFeaturesRequest)
@@ -240,14 +240,15 @@ func (b *bed) direct(id openflow.DatapathID) *peer {
 	return p
 }
 
-// handshake13 is a switch of OpenFlow 1.3 that says nothing after its handshake.
-func (b *bed) handshake13(id openflow.DatapathID) *peer {
+// handshake13 is a switch of OpenFlow 1.3 that says nothing after its handshake, in which it tells that it has bundles.
+func (b *bed) handshake13(id openflow.DatapathID) *endpoint {
 	p := b.dial()
 	p.say(hello13)
 	p.expect(of13.TypeFeaturesRequest)
 	p.say(features13(id))
+	open := p.expect(openflow.TypeExperimenter)
 	p.expect(of13.TypeMultipartRequest)
-	p.say(ports13())
+	p.say(opened(openflow.XID(open)), ports13())
 	return p
 }
 
@@ -259,7 +260,7 @@ func (b *bed) stock(id openflow.DatapathID) *vswitch.Runner {
 	return r
 }
 
-func (b *bed) agent(id openflow.DatapathID, epoch uint64) *peer {
+func (b *bed) agent(id openflow.DatapathID, epoch uint64) *endpoint {
 	p := b.dial()
 	p.say(hello13, experimenter.Attach{Epoch: epoch, FirstHeld: 1, NextEvent: 2}.Append(nil, 4))
 	p.expect(of13.TypeFeaturesRequest)

@@ -10,40 +10,16 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// Core is the protocol of one session, without I/O, clock or locks. Bytes from the peer go
-// in by Next, calls of the controller by the other methods; after any of them TakeOut has
-// the bytes to the peer. The zero value is a new connection, and Start opens it. The same
-// calls in the same order have the same results.
+// Core is the protocol of one session, without I/O, clock or locks. Bytes from the peer go in by Next, calls of the
+// controller by the other methods; after any of them TakeOut has the bytes to the peer. The zero value is a new
+// connection: the peer has the first word. The same calls in the same order have the same results. What each call means
+// is said at Session.
 type Core struct {
-	out  []byte
-	hs   handshake.Handshake
-	mode Mode
-	id   openflow.DatapathID
-
-	attach   experimenter.Attach
-	features []byte // FEATURES_REPLY as OpenFlow 1.3
-	epoch    uint64
-	master   bool
-	term     uint64 // of the last TakeMaster
-	refused  bool   // nothing is read any more
-
-	block    block // Agent: what is still to come of an EVENTS block
-	accepted bool  // Agent: it has accepted the claim of term, so events continue from there
-	outdone  bool  // Agent: it has refused the last claim, since it had a master with a later term
-
-	floor uint64 // Stock, Direct: epochs must be higher
-	up    bool   // Stock, Direct: the epoch has begun
-
-	stock  stock
-	direct direct
-
-	translator
-}
-
-// block is the rest of an EVENTS block.
-type block struct {
-	experimenter.Block
-	open bool
+	channel
+	peer    peer // nil until the handshake is complete
+	ability ability
+	attach  *experimenter.Attach // of an agent, during the handshake
+	refused bool                 // nothing is read any more
 }
 
 // Action is what came out of some input, for the Handler.
@@ -59,35 +35,40 @@ type Kind uint8
 // The kinds.
 const (
 	Nothing Kind = iota
-	// Attached: the handshake is complete. The caller sees to it that a datapath id has one
-	// session (see Probe) before it tells the Handler.
+	// Attached: the handshake is complete. The caller sees to it that a datapath id has one session (see Probe) before
+	// it tells the Handler.
 	Attached
 	Events
 	CommandsDone
 )
 
-// Start begins the connection: the peer has the first word.
-func (c *Core) Start() {
-	c.mode = Direct // unless it says otherwise
-}
+// ErrNotMaster says that a command was sent before Claim, or in a term that has passed.
+var ErrNotMaster = errors.New("southbound: not master of the switch in this term")
 
-// Next takes some of buf, whole messages one after the other, and returns the rest with
-// what came out; it is to be called until nothing is left, and there is no More. now is in
-// nanoseconds. An error says what is wrong with the peer, and ends the session, after TakeOut.
+// unable is the error of a peer of kind Bundles for a switch that lacks what bundles need: it is a legacy switch.
+type unable struct{ why string }
+
+func (e unable) Error() string { return e.why }
+
+// Next takes some of buf, whole messages one after the other, and returns the rest with what came out; it is to be
+// called until nothing is left, and there is no More. now is in nanoseconds. An error says what is wrong with the peer,
+// and ends the session, after TakeOut.
 func (c *Core) Next(buf []byte, now uint64) (rest []byte, a Action, err error) {
 	switch {
 	case c.refused:
 		return nil, Action{}, nil
-	case c.block.open:
-		return c.blockEvents(buf)
-	case c.mode == Stock: // which asks its switch again for features by itself
-		return c.stockMessages(buf, now)
-	case !c.hs.Done:
+	case c.peer == nil:
 		return c.handshake(buf)
-	case c.mode == Agent:
-		return c.agentMessage(buf)
 	}
-	return c.switchMessages(buf)
+	rest, a, err = c.peer.next(buf, now)
+	var cannot unable
+	if errors.As(err, &cannot) {
+		c.peer, err = &legacy{channel: &c.channel, why: cannot.why}, nil
+		if c.master {
+			c.peer.claim(now, Resume{})
+		}
+	}
+	return rest, a, err
 }
 
 func (c *Core) handshake(buf []byte) ([]byte, Action, error) {
@@ -95,40 +76,27 @@ func (c *Core) handshake(buf []byte) ([]byte, Action, error) {
 	if err != nil {
 		return nil, Action{}, err
 	}
-	if t, ours := experimenter.Is(msg); ours && c.features == nil {
-		if t != experimenter.TypeAttach || c.hs.Version == 0 || c.mode == Agent {
+	if t, ours := experimenter.Is(msg); ours {
+		if t != experimenter.TypeAttach || c.hs.Version == 0 || c.attach != nil {
 			return rest, Action{}, fmt.Errorf("it sent %s where only HELLO and one ATTACH belong", t)
 		}
-		c.mode, c.hs.NoPorts = Agent, true
-		if c.attach, err = experimenter.ParseAttach(msg); err != nil {
-			if unsupported(err) {
-				c.Refuse(experimenter.Refuse{Reason: experimenter.ReasonUnsupportedVersion}, 0)
-			}
-			return rest, Action{}, err
+		attach, err := experimenter.ParseAttach(msg)
+		c.attach, c.hs.NoPorts = &attach, true
+		if unsupported(err) {
+			c.refuseAgent(experimenter.Refuse{Reason: experimenter.ReasonUnsupportedVersion})
 		}
-		c.epoch = c.attach.Epoch
-		return rest, Action{}, nil
+		return rest, Action{}, err
 	}
-	if c.features != nil {
-		c.hs.Early = nil // between two epochs: nobody's
+	if c.attach == nil && c.ability.takes(&c.channel, msg) {
+		return rest, Action{}, nil
 	}
 	if c.out, err = c.hs.Input(c.out, msg); err != nil || !c.hs.Done {
 		return rest, Action{}, err
 	}
-	if c.features != nil { // it was a restart
-		if c.hs.Datapath != c.id {
-			return rest, Action{}, fmt.Errorf("its datapath id changed to %s", c.hs.Datapath)
-		}
-		return rest, c.begin(), nil
-	}
 	if c.features, err = c.featuresToV13(nil, c.hs.Features); err != nil {
 		return rest, Action{}, err
 	}
-	if c.mode == Direct && c.hs.Version != openflow.Version10 {
-		c.mode = Stock
-		c.attachStock()
-	}
-	c.id, c.direct.fresh = c.hs.Datapath, c.mode == Direct
+	c.id, c.peer = c.hs.Datapath, c.kind()
 	if len(c.hs.Early) > 0 {
 		rest = append(c.hs.Early, rest...)
 		c.hs.Early = nil
@@ -136,84 +104,241 @@ func (c *Core) handshake(buf []byte) ([]byte, Action, error) {
 	return rest, Action{Kind: Attached}, nil
 }
 
+// kind makes the peer of which the handshake has told what it is.
+func (c *Core) kind() peer {
+	switch {
+	case c.attach != nil:
+		c.epoch = c.attach.Epoch
+		return &agent{channel: &c.channel, attach: *c.attach}
+	case c.hs.Version == openflow.Version10:
+		return &legacy{channel: &c.channel, fresh: freshTicks, why: "OpenFlow 1.0 without an agent: run one beside it"}
+	case !c.ability.opened:
+		return &legacy{channel: &c.channel, fresh: freshTicks, why: noBundles}
+	}
+	return newBundles(&c.channel)
+}
+
+const noBundles = "it has no bundles: run an agent beside it"
+
 // unsupported tells an agent of another release, which deserves an answer.
 func unsupported(err error) bool {
 	var e *openflow.Error
 	return errors.As(err, &e) && e.Kind == openflow.Unsupported && e.Message == experimenter.TypeAttach.String()
 }
 
-// agentMessage deals with one message that stands outside of blocks.
-func (c *Core) agentMessage(buf []byte) ([]byte, Action, error) {
-	msg, rest, err := openflow.Next(buf)
-	if err != nil {
-		return nil, Action{}, err
-	}
-	switch msg[1] {
-	case of13.TypeRoleReply:
-		var r of13.RoleReply
-		err := r.Decode(msg)
-		c.accepted = err == nil && c.master && r.Role == of13.RoleMaster && r.GenerationID == c.term
-		c.outdone = c.outdone && !c.accepted
-		return rest, Action{}, err
-	case openflow.TypeError: // the log of the group tells the leader soon whether somebody else leads
-		var e of13.Error
-		err := e.Decode(msg)
-		c.outdone = c.outdone || err == nil && c.master && e.ErrType == of13.ErrTypeRoleRequestFailed &&
-			e.Code == of13.RoleRequestFailedStale
-		return rest, Action{}, err
-	case openflow.TypeHello, openflow.TypeEchoReply:
-		return rest, Action{}, nil
-	case openflow.TypeEchoRequest:
-		c.out = handshake.EchoReply(c.out, msg)
-		return rest, Action{}, nil
-	}
-	switch t, _ := experimenter.Is(msg); t {
-	case experimenter.TypeEvents:
-		b, err := experimenter.ParseBlock(msg, t)
-		if err == nil && (b.First == 0 || b.Count == 0 || b.First+uint64(b.Count) < b.First) {
-			err = fmt.Errorf("it sent a block of %d events that begins at %d", b.Count, b.First)
-		}
-		c.block = block{b, true}
-		c.epoch = max(c.epoch, b.Epoch)
-		return rest, Action{}, err
-	case experimenter.TypeCommandAck:
-		ack, err := experimenter.ParseAck(msg, t)
-		if err != nil {
-			return rest, Action{}, err
-		}
-		return rest, Action{Kind: CommandsDone, Batch: Batch{Epoch: ack.Epoch}, Done: ack.Seq}, nil
-	}
-	return rest, Action{}, fmt.Errorf("it sent a message of type %d outside of a block of events", msg[1])
+// ability finds out during the handshake whether a switch has bundles: it is asked to open one and to discard it. The
+// questions stand before that for the ports, so the answers are there when the handshake is complete.
+type ability struct {
+	open   uint32 // xid of the first question
+	last   uint32 // xid of the last
+	opened bool
 }
 
-// blockEvents takes as many events of the block as are there. A block need not come whole:
-// its parts are as good.
-func (c *Core) blockEvents(buf []byte) ([]byte, Action, error) {
-	b := &c.block
-	n, count, foreign := 0, uint32(0), false
-	for n < len(buf) && count < b.Count {
-		foreign = foreign || buf[n] != of13.Version
-		n += int(buf[n+2])<<8 | int(buf[n+3])
-		count++
+// takes puts the questions once the features have come, and reports whether msg answers one of them.
+func (a *ability) takes(c *channel, msg []byte) bool {
+	if msg[1] == of13.TypeFeaturesReply && a.open == 0 && c.hs.Version > openflow.Version10 {
+		a.open = c.xid()
+		c.put(&of13.BundleControl{CtrlType: of13.BundleOpenRequest, Flags: bundleFlags}, a.open)
+		c.put(&of13.BundleControl{CtrlType: of13.BundleDiscardRequest, Flags: bundleFlags}, c.xid())
+		a.last = c.xid()
+		c.ask(of13.TypeBarrierRequest, a.last)
+		return false
 	}
-	first := b.First
-	b.First, b.Count = b.First+uint64(count), b.Count-count
-	if n > int(b.Bytes) || b.Count == 0 && n != int(b.Bytes) {
-		return nil, Action{}, errors.New("a block of events does not have the length that its header says")
+	xid := openflow.XID(msg)
+	if a.open == 0 || xid < a.open || xid > a.last {
+		return false
 	}
-	b.Bytes -= uint32(n)
-	b.open = b.Count > 0
-	if !c.accepted { // the rest of what an earlier claim got: after this one it comes again
-		return buf[n:], Action{}, nil
+	if xid == a.open && c.hs.Version == msg[0] {
+		v13, _ := c.runToV13(msg)
+		var reply of13.BundleControl
+		a.opened = reply.Decode(v13) == nil && reply.CtrlType == of13.BundleOpenReply
 	}
-	messages := buf[:n]
-	if foreign {
-		messages = c.eventsToV13(messages)
-	}
-	return buf[n:], Action{Kind: Events, Batch: Batch{Epoch: b.Epoch, First: first, Count: int(count),
-		Messages: messages}}, nil
+	return true
 }
 
+// More reports that Next has something to say though nothing has come.
+func (c *Core) More() bool { return c.peer != nil && !c.refused && c.peer.more() }
+
+// Full reports that nothing more is to be read from the switch for now: until events are logged, or a leader has
+// claimed it.
+func (c *Core) Full() bool { return c.peer != nil && !c.refused && c.peer.full() }
+
+// Switch names the switch, once it is attached.
+func (c *Core) Switch() openflow.DatapathID { return c.id }
+
+// Features is the switch's FEATURES_REPLY when it connected, a whole message of OpenFlow 1.3; nil before. Read only.
+func (c *Core) Features() []byte { return c.features }
+
+// Untranslated counts the messages that the other OpenFlow version cannot say.
+func (c *Core) Untranslated() uint64 { return c.untranslated }
+
+// State tells what is known of the peer, but for its address.
+func (c *Core) State() State {
+	s := State{Version: c.hs.Version, Epoch: c.epoch, InSync: true}
+	if c.peer != nil {
+		c.peer.report(&s)
+	}
+	return s
+}
+
+// Claim is Session.Claim.
+func (c *Core) Claim(term, now uint64, r Resume) error {
+	switch {
+	case c.master && term < c.term:
+		return ErrNotMaster
+	case c.refused || c.master && term == c.term:
+		return nil
+	}
+	c.master, c.term = true, term
+	c.peer.claim(now, r)
+	return nil
+}
+
+// Standby is Session.Standby.
+func (c *Core) Standby(term uint64) {
+	c.master = false
+	if !c.refused {
+		c.peer.standby(term)
+	}
+}
+
+// Logged is Session.Logged.
+func (c *Core) Logged(msg []byte) { c.peer.logged(msg) }
+
+// Skipped is Session.Skipped.
+func (c *Core) Skipped(n int) { c.peer.skipped(n) }
+
+// Acknowledge is Session.Acknowledge.
+func (c *Core) Acknowledge(epoch, seq uint64) {
+	if !c.refused {
+		c.peer.acknowledge(experimenter.Ack{Epoch: epoch, Seq: seq})
+	}
+}
+
+// Send is Session.Send.
+func (c *Core) Send(b experimenter.Block, messages []byte) error {
+	if !c.master || b.Term != c.term {
+		return ErrNotMaster
+	}
+	if n := countMessages(messages); n != int(b.Count) {
+		return fmt.Errorf("southbound: %d messages in a block of %d", n, b.Count)
+	}
+	if c.refused || b.Count == 0 {
+		return nil
+	}
+	return c.peer.send(b, messages)
+}
+
+// Hold is Session.Hold.
+func (c *Core) Hold() { c.peer.hold() }
+
+// Resend is Session.Resend.
+func (c *Core) Resend() {
+	if !c.refused && c.master {
+		c.peer.resend()
+	}
+}
+
+// Refuse tells the peer why it cannot stay. It reports whether it can, all the same: a switch without an agent whose
+// epoch is stale begins one above r.Epoch and now. Else it is Refused, and the connection is to be closed; an agent
+// needs a moment to read why.
+func (c *Core) Refuse(r experimenter.Refuse, now uint64) (stays bool) {
+	switch {
+	case c.attach != nil:
+		c.refuseAgent(r)
+	case r.Reason == experimenter.ReasonStaleEpoch && !c.refused:
+		c.floor = max(c.floor, r.Epoch)
+		c.peer.refuse(now)
+		return true
+	}
+	c.refused = true
+	return false
+}
+
+func (c *Core) refuseAgent(r experimenter.Refuse) {
+	c.refused = true
+	c.out = r.Append(c.out, c.hs.Version)
+}
+
+// Refused reports that the peer cannot stay: nothing that it says counts any more.
+func (c *Core) Refused() bool { return c.refused }
+
+// Told reports whether the peer knows already what is wrong with events of an epoch: an agent by a refusal; a switch
+// without an agent has begun anew. Then an error of Handler.Events about them does not end the session.
+func (c *Core) Told(epoch uint64) bool {
+	return c.refused || c.attach == nil && (c.epoch != epoch || !c.begun)
+}
+
+// End says that the connection is over. It closes the epoch of a switch without an agent, by its last event, if it has
+// begun.
+func (c *Core) End(r experimenter.Reason) Action {
+	if !c.begun {
+		return Action{}
+	}
+	c.begun = false
+	return Action{Kind: Events, Batch: Batch{Epoch: c.epoch, First: c.peer.end(), Count: 1,
+		Messages: experimenter.AppendSwitchDown(nil, of13.Version, r)}}
+}
+
+// Tick is to be called ten times a second; now is in nanoseconds. An error says that the switch does not answer, and
+// ends the session.
+func (c *Core) Tick(now uint64) error {
+	if c.refused || c.peer == nil {
+		return nil
+	}
+	return c.peer.tick(now)
+}
+
+// Echo asks the peer for a sign of life. It is to be called about once a second.
+func (c *Core) Echo() {
+	switch {
+	case c.refused:
+	case c.hs.Version == 0:
+		c.out = c.hs.Tick(c.out)
+	default:
+		c.ask(openflow.TypeEchoRequest, handshake.OwnXID)
+	}
+}
+
+// keepOut is the largest out that a session keeps for reuse.
+const keepOut = 256 << 10
+
+// TakeOut returns what is to be written to the peer now, valid until the next call of the Core.
+func (c *Core) TakeOut() []byte {
+	out := c.out
+	c.out = out[:0]
+	if cap(out) > keepOut {
+		c.out = nil
+	}
+	return out
+}
+
+// WriteMark is for after TakeOut. If commands count as done when they are written it returns what Written is to be told
+// then: never the same for two epochs. Else 0.
+func (c *Core) WriteMark() uint64 {
+	if l, ok := c.peer.(*legacy); ok {
+		return l.writeMark()
+	}
+	return 0
+}
+
+// Written says that everything is written that was taken out before WriteMark gave mark.
+func (c *Core) Written(mark uint64) Action {
+	if l, ok := c.peer.(*legacy); ok {
+		return l.written(mark)
+	}
+	return Action{}
+}
+
+// Held is how many events of a switch of Bundles are held here: those that are not in the log, as far as is known.
+func (c *Core) Held() int {
+	if b, ok := c.peer.(*bundles); ok {
+		return b.held.Len()
+	}
+	return 0
+}
+
+// countMessages returns how many whole messages b consists of; -1 if it does not.
 func countMessages(b []byte) int {
 	n := 0
 	for len(b) >= openflow.HeaderLen {

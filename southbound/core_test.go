@@ -36,6 +36,14 @@ func packetIn13(data ...byte) []byte {
 	return p.Append(nil, 0)
 }
 
+// opened is the answer of a switch that has bundles; opening is the xid of the first question of a session.
+func opened(xid uint32) []byte {
+	reply := of13.BundleControl{CtrlType: of13.BundleOpenReply}
+	return reply.Append(nil, xid)
+}
+
+const opening = firstXID + 1
+
 func ports13() []byte {
 	p := of13.MultipartReply{Part: of13.PartPortDesc}
 	return p.Append(nil, handshake.OwnXID+2)
@@ -105,11 +113,10 @@ func (c *Core) types(t *testing.T) string {
 func agentCore(t *testing.T) *Core {
 	t.Helper()
 	c := &Core{}
-	c.Start()
 	got := mustFeed(t, c, hello13, experimenter.Attach{Epoch: 100, FirstHeld: 1, NextEvent: 3}.Append(nil, 4),
 		features13(7))
-	if len(got) != 1 || got[0].Kind != Attached || c.mode != Agent || c.id != 7 || c.epoch != 100 {
-		t.Fatalf("after the handshake: %+v, mode %s, id %s, epoch %d", got, c.mode, c.id, c.epoch)
+	if len(got) != 1 || got[0].Kind != Attached || c.State().Peer != Agent || c.id != 7 || c.epoch != 100 {
+		t.Fatalf("after the handshake: %+v, mode %s, id %s, epoch %d", got, c.State().Peer, c.id, c.epoch)
 	}
 	if out := c.types(t); out != "4:HELLO 4:FEATURES_REQUEST" {
 		t.Fatalf("wrote %s", out)
@@ -117,12 +124,12 @@ func agentCore(t *testing.T) *Core {
 	return c
 }
 
-func directCore(t *testing.T) *Core {
+func legacyCore(t *testing.T) *Core {
 	t.Helper()
 	c := &Core{}
-	c.Start()
-	if got := mustFeed(t, c, hello10, features10(7)); len(got) != 1 || got[0].Kind != Attached || c.mode != Direct {
-		t.Fatalf("after the handshake: %+v, mode %s", got, c.mode)
+	if got := mustFeed(t, c, hello10, features10(7)); len(got) != 1 || got[0].Kind != Attached ||
+		c.State().Peer != Legacy {
+		t.Fatalf("after the handshake: %+v, mode %s", got, c.State().Peer)
 	}
 	c.types(t)
 	return c
@@ -130,7 +137,7 @@ func directCore(t *testing.T) *Core {
 
 func TestAgentEventsInPieces(t *testing.T) {
 	c := agentCore(t)
-	c.TakeMaster(3, 0, Resume{})
+	c.Claim(3, 0, Resume{})
 	if out := c.types(t); out != "4:ROLE_REQUEST" {
 		t.Fatal(out)
 	}
@@ -167,7 +174,7 @@ func TestAgentCommands(t *testing.T) {
 	if err := c.Send(commandBlock(3, 100, 1, 2), msgs); err != ErrNotMaster {
 		t.Fatalf("before the claim: %v", err)
 	}
-	c.TakeMaster(3, 0, Resume{})
+	c.Claim(3, 0, Resume{})
 	if err := c.Send(commandBlock(3, 100, 1, 2), msgs[:8]); err == nil {
 		t.Fatal("one message in a block of two passed")
 	}
@@ -177,14 +184,14 @@ func TestAgentCommands(t *testing.T) {
 	if err := c.Send(commandBlock(3, 100, 1, 2), msgs); err != nil {
 		t.Fatal(err)
 	}
-	c.AckEvents(experimenter.Ack{Epoch: 100, Seq: 1})
+	c.Acknowledge(100, 1)
 	if out := c.types(t); out != "4:ROLE_REQUEST 4:COMMANDS 4:FLOW_MOD 4:PACKET_OUT 4:EVENT_ACK" {
 		t.Fatal(out)
 	}
-	if err := c.TakeMaster(2, 0, Resume{}); err != ErrNotMaster {
+	if err := c.Claim(2, 0, Resume{}); err != ErrNotMaster {
 		t.Fatalf("an older term: %v", err)
 	}
-	c.TakeMaster(4, 0, Resume{})
+	c.Claim(4, 0, Resume{})
 	if err := c.Send(commandBlock(3, 100, 1, 2), msgs); err != ErrNotMaster {
 		t.Fatalf("in an older term: %v", err)
 	}
@@ -200,52 +207,51 @@ func TestAgentRefusesTheClaim(t *testing.T) {
 	stale := (&of13.Error{ErrType: of13.ErrTypeRoleRequestFailed, Code: of13.RoleRequestFailedStale}).Append(nil,
 		handshake.OwnXID)
 	for _, tc := range []struct {
-		name    string
-		then    func(t *testing.T, c *Core)
-		outdone bool
+		name   string
+		then   func(t *testing.T, c *Core)
+		fenced bool
 	}{
 		{"it does", func(*testing.T, *Core) {}, true},
 		{"it accepts the claim after all", func(t *testing.T, c *Core) { mustFeed(t, c, roleReply(3)) }, false},
-		{"it has not answered the next claim", func(t *testing.T, c *Core) { mustTakeMaster(t, c, 4) }, false},
+		{"it has not answered the next claim", func(t *testing.T, c *Core) { mustClaim(t, c, 4) }, false},
 		{"another leads", func(_ *testing.T, c *Core) { c.Standby(4) }, false},
 		{"another leads, and it answers what was asked before",
 			func(t *testing.T, c *Core) { c.Standby(4); mustFeed(t, c, stale) }, false},
 		{"another has led", func(t *testing.T, c *Core) {
 			c.Standby(4)
-			mustTakeMaster(t, c, 5)
+			mustClaim(t, c, 5)
 			mustFeed(t, c,
 				stale)
 		}, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			c := agentCore(t)
-			mustTakeMaster(t, c, 3)
+			mustClaim(t, c, 3)
 			mustFeed(t, c, stale)
 			tc.then(t, c)
 			want := "exactly-once"
-			if tc.outdone {
+			if tc.fenced {
 				want = "none"
 			}
-			if got, _ := c.Guarantee(); c.Outdone() != tc.outdone || got != want {
-				t.Errorf("refused: %t, guarantee %q; want %t and %q", c.Outdone(), got, tc.outdone, want)
+			if st := c.State(); st.Fenced != tc.fenced || st.Guarantee != want {
+				t.Errorf("%+v; want fenced %t, and %q", st, tc.fenced, want)
 			}
 		})
 	}
 }
 
-func mustTakeMaster(t *testing.T, c *Core, term uint64) {
+func mustClaim(t *testing.T, c *Core, term uint64) {
 	t.Helper()
-	if err := c.TakeMaster(term, 0, Resume{}); err != nil {
+	if err := c.Claim(term, 0, Resume{}); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func TestAgentOf10SwitchKeepsTheNumbers(t *testing.T) {
 	c := &Core{}
-	c.Start()
 	up := experimenter.SwitchUp{Features: features10(7)}.Append(nil, 1)
 	mustFeed(t, c, hello10, experimenter.Attach{Epoch: 100, FirstHeld: 1, NextEvent: 2}.Append(nil, 1), features10(7))
-	c.TakeMaster(3, 0, Resume{})
+	c.Claim(3, 0, Resume{})
 	in := packetIn10([]byte("packet")...)
 	strange := message(1, 99, 4)
 	all := concat(up, in, strange, in)
@@ -271,8 +277,8 @@ func TestAgentOf10SwitchKeepsTheNumbers(t *testing.T) {
 func TestWrongPeers(t *testing.T) {
 	attach := experimenter.Attach{Epoch: 100}.Append(nil, 4)
 	agent := concat(hello13, attach, features13(7))
-	direct := concat(hello10, features10(7))
-	stock := concat(hello13, features13(7), ports13())
+	legacy := concat(hello10, features10(7))
+	stock := concat(hello13, features13(7), opened(opening), ports13())
 	other := bytes.Clone(attach)
 	other[19] = 2 // protocol version
 	for _, tc := range []struct {
@@ -296,17 +302,16 @@ func TestWrongPeers(t *testing.T) {
 			experimenter.Block{Epoch: 100, First: 1, Count: 1, Bytes: 800}.Append(nil, 4, experimenter.TypeEvents),
 			packetIn13(1))},
 		{"agent: malformed ack", "truncated", concat(agent, message(4, 4, 0, 0xff, 0, 0x48, 0x4f, 0, 0, 0, 5))},
-		{"direct: plays agent", "without ATTACH", concat(direct,
+		{"legacy: plays agent", "without ATTACH", concat(legacy,
 			experimenter.Block{Epoch: 1, First: 1, Count: 1}.Append(nil, 1, experimenter.TypeEvents))},
-		{"direct: other version", "version 4", concat(direct, packetIn13(1))},
-		{"stock: plays agent", "without ATTACH", concat(stock, eventBlock(1, 1, packetIn13(1)))},
-		{"stock: claims to be marked", "without ATTACH",
+		{"legacy: other version", "version 4", concat(legacy, packetIn13(1))},
+		{"bundles: plays agent", "without ATTACH", concat(stock, eventBlock(1, 1, packetIn13(1)))},
+		{"bundles: claims to be marked", "without ATTACH",
 			concat(stock, experimenter.SyncMarker{Generation: 1, Number: 1}.Append(nil, 4))},
-		{"stock: other version", "version 1", concat(stock, message(1, 10, 0))},
+		{"bundles: other version", "version 1", concat(stock, message(1, 10, 0))},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			c := &Core{}
-			c.Start()
 			if _, err := feed(c, tc.in); err == nil || !strings.Contains(err.Error(), tc.fails) {
 				t.Fatalf("error %v, want %q in it", err, tc.fails)
 			}
@@ -318,7 +323,6 @@ func TestAgentOfAnotherReleaseIsTold(t *testing.T) {
 	other := experimenter.Attach{Epoch: 100}.Append(nil, 4)
 	other[19]++ // protocol version
 	c := &Core{}
-	c.Start()
 	if _, err := feed(c, concat(hello13, other)); err == nil || !c.Refused() {
 		t.Fatalf("error %v, refused: %v", err, c.Refused())
 	}
@@ -333,11 +337,11 @@ func TestAgentOfAnotherReleaseIsTold(t *testing.T) {
 func FuzzSession(f *testing.F) {
 	attach := experimenter.Attach{Epoch: 100}.Append(nil, 4)
 	f.Add(concat(hello13, attach, features13(7), roleReply(1), eventBlock(100, 1, packetIn13(1), packetIn13(2))))
-	f.Add(concat(hello13, features13(7), ports13(), packetIn13(1), message(4, 21, 0x80000101)))
+	f.Add(concat(hello13, features13(7), opened(opening), ports13(), packetIn13(1), message(4, 21, 0x80000101)))
+	f.Add(concat(hello13, features13(7), ports13(), packetIn13(1), message(4, 21, 5)))
 	f.Add(concat(hello10, features10(7), message(1, 10, 0, make([]byte, 20)...)))
 	f.Fuzz(func(t *testing.T, in []byte) {
 		c := &Core{}
-		c.Start()
 		whole := in[:0:0]
 		for rest := in; ; {
 			msg, next, err := openflow.Next(rest)
@@ -353,9 +357,8 @@ func FuzzSession(f *testing.F) {
 			}
 			switch a.Kind {
 			case Attached:
-				c.TakeMaster(1, 50, Resume{})
-				if c.mode == Direct {
-					c.Begin()
+				if err := c.Claim(1, 50, Resume{}); err != nil {
+					t.Fatal(err)
 				}
 			case Events:
 				if n := countMessages(a.Batch.Messages); n != a.Batch.Count || n == 0 {

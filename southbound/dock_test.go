@@ -10,18 +10,24 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// dock is a courier, and a switch that answers what the test says.
+// dock is a bundle sender, and a switch that answers what the test says.
 type dock struct {
 	t *testing.T
-	courier
+	bundleSender
 }
 
-// newDock has a courier that has just become master, where everything up to done is executed.
+// newDock has a bundle sender that has just become master, where everything up to done is executed.
 func newDock(t *testing.T, done uint64) *dock {
-	d := &dock{t: t}
-	d.table = 3
-	d.start(marker{epoch: 9, term: 2, seq: done}, current)
+	d := idleDock(t)
+	d.start(marker{epoch: 9, seq: done}, current)
 	return d
+}
+
+// idleDock has one that is not master.
+func idleDock(t *testing.T) *dock {
+	c := &channel{}
+	c.hs.Version = of13.Version
+	return &dock{t: t, bundleSender: bundleSender{channel: c, table: 3}}
 }
 
 // commands by letters: f is a flow-mod, b a barrier, m a meter-mod, p a port-mod; a capital begins no transaction.
@@ -46,10 +52,12 @@ func (d *dock) give(first uint64, letters string) {
 			d.t.Fatalf("what is %c?", l)
 		}
 	}
-	d.send(first, all)
+	if err := d.send(first, all); err != nil {
+		d.t.Fatal(err)
+	}
 }
 
-// says lists what the courier has said since the last call. A marker is what it says is done.
+// says lists what the sender has said since the last call. A marker is what it says is done.
 func (d *dock) says(want string) {
 	d.t.Helper()
 	var list []string
@@ -78,7 +86,7 @@ func (d *dock) says(want string) {
 				d.t.Fatalf("%x is added as %x", add.Message, msg)
 			}
 			list = append(list, "+"+name(add.Message))
-		case openflow.XID(msg) >= courierXIDs && msg[1] == of13.TypeBarrierRequest:
+		case openflow.XID(msg) >= firstXID && msg[1] == of13.TypeBarrierRequest:
 			list = append(list, "barrier")
 		default:
 			list = append(list, name(msg))
@@ -108,7 +116,7 @@ func (d *dock) hears(msg []byte) (refused []uint32) {
 
 // barrier has the switch answer what it was told, but for what fails: the opening of a bundle, and the barrier.
 func (d *dock) barrier() []uint32 {
-	if !d.serial && d.step.open != 0 {
+	if d.step.bundled {
 		opened := of13.BundleControl{ID: d.step.bundle, CtrlType: of13.BundleOpenReply}
 		d.hears(opened.Append(nil, d.step.open))
 	}

@@ -44,7 +44,7 @@ func (h *held) play(t *testing.T, script string) {
 		case '!':
 			h.lost()
 		case '/':
-			h.share()
+			h.restart(0, nil)
 		default:
 			t.Fatalf("what is %q?", step)
 		}
@@ -53,9 +53,9 @@ func (h *held) play(t *testing.T, script string) {
 
 // names lists the events held.
 func (h *held) names() string {
-	all, n := h.appendTo(nil, 0, h.len(), 1<<30)
+	all := h.All()
 	var list []string
-	for ; len(all) > 0; n-- {
+	for len(all) > 0 {
 		var msg []byte
 		msg, all, _ = openflow.Next(all)
 		if m, err := experimenter.ParseSyncMarker(msg); err == nil {
@@ -77,7 +77,7 @@ func (h *held) names() string {
 func TestHeld(t *testing.T) {
 	for _, tc := range []struct {
 		name, script string
-		inStep       bool
+		inSync       bool
 		held         string
 		ahead        int
 	}{
@@ -121,9 +121,9 @@ func TestHeld(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			var h held
 			h.play(t, tc.script)
-			if got := h.names(); h.inStep != tc.inStep || got != tc.held || len(h.ahead) != tc.ahead {
-				t.Fatalf("%s: in step %v, holds %q, %d ahead; want %v, %q, %d", tc.script, h.inStep, got, len(h.ahead),
-					tc.inStep, tc.held, tc.ahead)
+			if got := h.names(); h.inSync != tc.inSync || got != tc.held || len(h.ahead) != tc.ahead {
+				t.Fatalf("%s: in sync %v, holds %q, %d ahead; want %v, %q, %d", tc.script, h.inSync, got, len(h.ahead),
+					tc.inSync, tc.held, tc.ahead)
 			}
 		})
 	}
@@ -151,7 +151,7 @@ func TestHeldSum(t *testing.T) {
 	}
 }
 
-// TestHeldBounds: in step it says when it is full, out of step the oldest go.
+// TestHeldBounds: in sync it says when it is full, out of sync the oldest go.
 func TestHeldBounds(t *testing.T) {
 	big := packetIn13(make([]byte, 60000)...)
 	for name, msg := range map[string][]byte{"events": packetIn13(1), "bytes": big} {
@@ -166,22 +166,19 @@ func TestHeldBounds(t *testing.T) {
 				t.Fatalf("%d events, %d bytes", n, n*len(msg))
 			}
 			h.logged(msg)
-			if h.full() != (name == "bytes" && h.bytes() >= maxHeldBytes) || h.len() != n-1 {
-				t.Fatalf("full %v with %d of %d", h.full(), h.len(), n)
+			if h.full() != (name == "bytes" && h.Bytes() >= maxHeldBytes) || h.Len() != n-1 {
+				t.Fatalf("full %v with %d of %d", h.full(), h.Len(), n)
 			}
 			h.lost()
 			for range 3 * n {
 				h.received(msg, false)
 			}
-			if h.full() || h.len() > maxHeld || h.bytes() > maxHeldBytes+len(msg) {
-				t.Fatalf("out of step: full %v, %d events, %d bytes", h.full(), h.len(), h.bytes())
+			if h.full() || h.Len() > maxHeld || h.Bytes() > maxHeldBytes+len(msg) {
+				t.Fatalf("out of sync: full %v, %d events, %d bytes", h.full(), h.Len(), h.Bytes())
 			}
 			h.play(t, "+M2 =M2 +a")
-			if !h.inStep || h.names() != "a" {
-				t.Fatalf("in step %v, holds %q", h.inStep, h.names())
-			}
-			if len(h.buf) > keepOut {
-				t.Fatalf("it keeps %d bytes", len(h.buf))
+			if !h.inSync || h.names() != "a" {
+				t.Fatalf("in sync %v, holds %q", h.inSync, h.names())
 			}
 		})
 	}
@@ -190,8 +187,8 @@ func TestHeldBounds(t *testing.T) {
 	for range maxHeld + 1 {
 		h.logged(packetIn13(1))
 	}
-	if h.inStep || len(h.ahead) > maxHeld {
-		t.Fatalf("in step %v, %d ahead", h.inStep, len(h.ahead))
+	if h.inSync || len(h.ahead) > maxHeld {
+		t.Fatalf("in sync %v, %d ahead", h.inSync, len(h.ahead))
 	}
 	h.play(t, "=M2")
 	for range 3 * maxHeld {
@@ -204,41 +201,53 @@ func TestHeldBounds(t *testing.T) {
 	h.play(t, "=M3")
 	h.skipped(maxHeld + 5)
 	h.play(t, "+M3")
-	if h.inStep || len(h.since) > maxHeld {
-		t.Fatalf("in step %v, though not all is known that the log has behind the mark", h.inStep)
+	if h.inSync || len(h.since) > maxHeld {
+		t.Fatalf("in sync %v, though not all is known that the log has behind the mark", h.inSync)
 	}
 	h.play(t, "=M4 =a +M4")
-	if !h.inStep || len(h.ahead) != 1 {
-		t.Fatalf("in step %v, %d ahead", h.inStep, len(h.ahead))
+	if !h.inSync || len(h.ahead) != 1 {
+		t.Fatalf("in sync %v, %d ahead", h.inSync, len(h.ahead))
 	}
 }
 
-// TestHeldPop: what is left is what was there, however it is taken away.
+// TestHeldPop: what is left is what was there, and what is known of it, however it is taken away.
 func TestHeldPop(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var h held
-		var want [][]byte
+		var want []heldEvent
+		var events [][]byte
+		var last uint64
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			for range rapid.SampledFrom([]int{0, 1, 5, 700}).Draw(t, "more") {
-				msg := packetIn13(byte(len(want)), byte(len(want)>>8))
-				h.push(msg, 7)
-				want = append(want, msg)
-			}
-			n := rapid.SampledFrom([]int{0, 1, 3, 600, 5000}).Draw(t, "fewer")
-			n = min(n, len(want))
-			h.pop(n)
-			want = want[n:]
-			if h.len() != len(want) || h.bytes() != len(concat(want...)) {
-				t.Fatalf("%d events of %d bytes, want %d", h.len(), h.bytes(), len(want))
-			}
-			if len(want) > 0 {
-				i := rapid.IntRange(0, len(want)-1).Draw(t, "from")
-				size := rapid.SampledFrom([]int{0, 100, 1 << 20}).Draw(t, "size")
-				got, n := h.appendTo([]byte("x"), i, h.len(), size)
-				if n < 1 || !bytes.Equal(got, slices.Concat([]byte("x"), concat(want[i:i+n]...))) ||
-					len(got) > max(size+1, len(want[i])+1) {
-					t.Fatalf("%d bytes of %d events from %d", len(got), n, i)
+				last++
+				private := rapid.Bool().Draw(t, "private")
+				msg := packetIn13(byte(last), byte(last>>8))
+				e := heldEvent{sum: last + 9}
+				if private {
+					e.sum = 0
 				}
+				h.push(msg, e.sum)
+				want, events = append(want, e), append(events, msg)
+			}
+			n := min(rapid.SampledFrom([]int{0, 1, 3, 600, 5000}).Draw(t, "fewer"), len(want))
+			h.pop(n)
+			want, events = want[n:], events[n:]
+			if rapid.IntRange(0, 9).Draw(t, "restart") == 0 {
+				first := packetIn13(1, 2, 3)
+				h.restart(41, first)
+				kept, shared := []heldEvent{{}}, [][]byte{first}
+				for i, e := range want {
+					if e.sum != 0 {
+						kept, shared = append(kept, e), append(shared, events[i])
+					}
+				}
+				want, events = kept, shared
+				if h.Acked() != 41 {
+					t.Fatalf("the numbers go on from %d", h.Acked())
+				}
+			}
+			if !slices.Equal(h.about(), want) || !bytes.Equal(h.All(), concat(events...)) {
+				t.Fatalf("%d events of %d bytes, want %d", h.Len(), h.Bytes(), len(want))
 			}
 		}
 	})

@@ -12,50 +12,52 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-func TestDirectSession(t *testing.T) {
+func TestLegacySession(t *testing.T) {
 	b := (&bed{t: t, lead: true}).start(Config{})
-	p := b.direct(7)
+	p := b.legacy(7)
 	p.say(packetIn10(1), message(1, 2, 77), packetIn10(2))
 	if echo := p.expect(openflow.TypeEchoReply); openflow.XID(echo) != 77 {
 		t.Fatalf("%x", echo)
 	}
-	b.want(t, "attached 7 direct, 7/1 HOLDFAST_SWITCH_UP, 7/2 PACKET_IN, 7/3 PACKET_IN")
+	b.want(t, "attached 7 legacy, 7/1 HOLDFAST_SWITCH_UP, 7/2 PACKET_IN, 7/3 PACKET_IN")
 	s := b.session(7)
 	out := of13.PacketOut{BufferID: of13.NoBuffer, Actions: of13.Actions(nil).Output(of13.PortFlood, 0)}
-	if err := s.Send(1, s.Epoch(), 1, 1, out.Append(nil, 1)); err != nil {
+	if err := s.Send(commandBlock(1, s.State().Epoch, 1, 1), out.Append(nil, 1)); err != nil {
 		t.Fatal(err)
 	}
 	p.expect(of13.TypePacketOut)
-	b.want(t, "attached 7 direct, 7/1 HOLDFAST_SWITCH_UP, 7/2 PACKET_IN, 7/3 PACKET_IN, 7 done 1")
-	if meter := (&of13.MeterMod{MeterID: 1}).Append(nil, 2); s.SendLoose(1, s.Epoch(), 1, meter) != nil ||
-		len(b.lines("cannot be said in the other OpenFlow version")) != 1 {
-		t.Fatalf("OpenFlow 1.0 has no meters, and the log does not say so:\n%s", b.log.String())
+	b.want(t, "attached 7 legacy, 7/1 HOLDFAST_SWITCH_UP, 7/2 PACKET_IN, 7/3 PACKET_IN, 7 done 1")
+	meter := (&of13.MeterMod{MeterID: 1}).Append(nil, 2)
+	if err := s.Send(commandBlock(1, s.State().Epoch, 0, 1), meter); err != nil {
+		t.Fatal(err)
 	}
+	eventually(t, "the log says that OpenFlow 1.0 has no meters",
+		func() bool { return len(b.lines("cannot be said in the other OpenFlow version")) == 1 })
 	p.Close()
-	b.want(t, "attached 7 direct, 7/1 HOLDFAST_SWITCH_UP, 7/2 PACKET_IN, 7/3 PACKET_IN, 7 done 1, 7/4 "+
+	b.want(t, "attached 7 legacy, 7/1 HOLDFAST_SWITCH_UP, 7/2 PACKET_IN, 7/3 PACKET_IN, 7 done 1, 7/4 "+
 		"HOLDFAST_SWITCH_DOWN, detached 7")
 	if len(b.lines("switch detached")) != 1 {
 		t.Fatal(b.log.String())
 	}
 }
 
-func TestStockSession(t *testing.T) {
+func TestBundlesSession(t *testing.T) {
 	b := (&bed{t: t, lead: true}).start(Config{})
 	sw := b.stock(7)
-	story := "attached 7 stock, 7 HOLDFAST_SWITCH_UP"
+	story := "attached 7 bundles, 7 HOLDFAST_SWITCH_UP"
 	b.want(t, story)
 	sw.SetPortLive(2, false)
 	story += ", 7 PORT_STATUS"
 	b.want(t, story)
 	s := b.session(7)
-	if err := s.Send(1, s.Epoch(), 1, 2, concat(cookieMod(0x77).Append(nil, 1),
+	if err := s.Send(commandBlock(1, s.State().Epoch, 1, 2), concat(cookieMod(0x77).Append(nil, 1),
 		cookieMod(0x78).Append(nil, 2))); err != nil {
 		t.Fatal(err)
 	}
 	story += ", 7 done 2"
 	b.want(t, story)
-	if g, why := s.Guarantee(); g != "exactly-once" {
-		t.Fatalf("%s: %s", g, why)
+	if st := s.State(); st.Guarantee != "exactly-once" {
+		t.Fatalf("%+v", st)
 	}
 	sw.Close()
 	b.want(t, story+", 7 HOLDFAST_SWITCH_DOWN, detached 7")
@@ -74,28 +76,29 @@ func TestLoadGenerator(t *testing.T) {
 	p.expect(of13.TypeFeaturesRequest)
 	in := packetIn10('x')
 	p.say(in, features10(7), in) // it does not wait for the handshake
-	b.want(t, "attached 7 direct, 7/1 HOLDFAST_SWITCH_UP, 7/2 PACKET_IN, 7/3 PACKET_IN")
+	b.want(t, "attached 7 legacy, 7/1 HOLDFAST_SWITCH_UP, 7/2 PACKET_IN, 7/3 PACKET_IN")
 	s := b.session(7)
 	out := of13.PacketOut{BufferID: 1, InPort: 1, Actions: of13.Actions(nil).Output(of13.PortFlood, 0)}
-	if err := s.Send(1, s.Epoch(), 1, 2, concat(out.Append(nil, 1), out.Append(nil, 2))); err != nil {
+	if err := s.Send(commandBlock(1, s.State().Epoch, 1, 2),
+		concat(out.Append(nil, 1), out.Append(nil, 2))); err != nil {
 		t.Fatal(err)
 	}
 	p.expect(of13.TypePacketOut)
-	b.want(t, "attached 7 direct, 7/1 HOLDFAST_SWITCH_UP, 7/2 PACKET_IN, 7/3 PACKET_IN, 7 done 2")
+	b.want(t, "attached 7 legacy, 7/1 HOLDFAST_SWITCH_UP, 7/2 PACKET_IN, 7/3 PACKET_IN, 7 done 2")
 }
 
 func TestFollowerThenLeader(t *testing.T) {
 	b := (&bed{t: t}).start(Config{EchoInterval: 20 * time.Millisecond})
-	p := b.direct(7)
+	p := b.legacy(7)
 	p.say(packetIn10(1)) // nobody's
 	eventually(t, "attached", func() bool { return b.session(7) != nil })
-	time.Sleep(60 * time.Millisecond)
-	if s := b.session(7); s.Epoch() != 0 || s.TakeMaster(5, Resume{}) != nil || s.Epoch() == 0 {
-		t.Fatalf("epoch %d", s.Epoch())
+	time.Sleep((freshTicks + 3) * tickInterval)
+	if s := b.session(7); s.State().Epoch != 0 || s.Claim(5, Resume{}) != nil || s.State().Epoch == 0 {
+		t.Fatalf("epoch %d", s.State().Epoch)
 	}
 	p.expect(of13.TypeFeaturesRequest)
 	p.say(features10(7), packetIn10(2))
-	b.want(t, "attached 7 direct, 7/1 HOLDFAST_SWITCH_UP, 7/2 PACKET_IN")
+	b.want(t, "attached 7 legacy, 7/1 HOLDFAST_SWITCH_UP, 7/2 PACKET_IN")
 }
 
 func TestStockFollowerThenLeader(t *testing.T) {
@@ -105,11 +108,11 @@ func TestStockFollowerThenLeader(t *testing.T) {
 	s := b.session(7)
 	s.Standby(4)
 	sw.SetPortLive(2, false) // is held
-	eventually(t, "held", func() bool { s.mu.Lock(); defer s.mu.Unlock(); return s.core.Held() == 1 })
-	if s.Epoch() != 0 || s.TakeMaster(5, Resume{}) != nil {
-		t.Fatalf("epoch %d", s.Epoch())
+	eventually(t, "held", func() bool { return s.Held() == 1 })
+	if s.State().Epoch != 0 || s.Claim(5, Resume{}) != nil {
+		t.Fatalf("epoch %d", s.State().Epoch)
 	}
-	b.want(t, "attached 7 stock, 7 HOLDFAST_SWITCH_UP, 7 PORT_STATUS")
+	b.want(t, "attached 7 bundles, 7 HOLDFAST_SWITCH_UP, 7 PORT_STATUS")
 }
 
 func TestAgentSession(t *testing.T) {
@@ -120,9 +123,8 @@ func TestAgentSession(t *testing.T) {
 		experimenter.Ack{Epoch: 100, Seq: 4}.Append(nil, 4, experimenter.TypeCommandAck))
 	b.want(t, "attached 7 agent, 7/1 PACKET_IN, 7 done 4")
 	s := b.session(7)
-	if s.Attach().NextEvent != 2 || s.Version() != 4 || len(s.Features()) != 32 ||
-		s.Remote() != p.LocalAddr().String() {
-		t.Fatalf("%+v", s.Attach())
+	if st := s.State(); st.Attach.NextEvent != 2 || st.Version != 4 || st.Remote != p.LocalAddr().String() {
+		t.Fatalf("%+v", st)
 	}
 	s.Refuse(experimenter.ReasonStaleEpoch, 500)
 	r, err := experimenter.ParseRefuse(p.expect(openflow.TypeExperimenter))
@@ -138,46 +140,46 @@ func TestAgentSession(t *testing.T) {
 func TestBadPeers(t *testing.T) {
 	for _, tc := range []struct {
 		name, line string
-		bad        func(b *bed) *peer
+		bad        func(b *bed) *endpoint
 	}{
 		{"garbage", "is it an OpenFlow switch", func(
-			b *bed) *peer {
+			b *bed) *endpoint {
 			p := b.dial()
 			p.say([]byte("GET / HTTP/1.1\r\n\r\n"))
 			return p
 		}},
-		{"silence", "is it an OpenFlow switch", func(b *bed) *peer { return b.dial() }},
-		{"length 3", "less than a header", func(b *bed) *peer {
-			p := b.direct(8)
+		{"silence", "is it an OpenFlow switch", func(b *bed) *endpoint { return b.dial() }},
+		{"length 3", "less than a header", func(b *bed) *endpoint {
+			p := b.legacy(8)
 			p.say([]byte{1, 10, 0, 3, 0, 0, 0,
 				0})
 			return p
 		}},
-		{"half a message", "unexpected EOF", func(b *bed) *peer {
-			p := b.direct(8)
+		{"half a message", "unexpected EOF", func(b *bed) *endpoint {
+			p := b.legacy(8)
 			p.say(packetIn10(1)[:15])
 			p.Conn.(*net.TCPConn).CloseWrite()
 			return p
 		}},
-		{"version 5", "enable 1.3", func(b *bed) *peer { p := b.dial(); p.say(message(3, 0, 0)); return p }},
-		{"version changes", "version 4 after", func(b *bed) *peer {
-			p := b.direct(8)
+		{"version 5", "enable 1.3", func(b *bed) *endpoint { p := b.dial(); p.say(message(3, 0, 0)); return p }},
+		{"version changes", "version 4 after", func(b *bed) *endpoint {
+			p := b.legacy(8)
 			p.say(message(4, 10,
 				0))
 			return p
 		}},
-		{"says nothing any more", "silent", func(b *bed) *peer { return b.direct(8) }},
-		{"does not read", "does not read", func(b *bed) *peer { return neverReads(b, b.direct(8), 1) }},
-		{"stock: half a message", "unexpected EOF", func(b *bed) *peer {
+		{"says nothing any more", "silent", func(b *bed) *endpoint { return b.legacy(8) }},
+		{"does not read", "does not read", func(b *bed) *endpoint { return neverReads(b, b.legacy(8), 1) }},
+		{"stock: half a message", "unexpected EOF", func(b *bed) *endpoint {
 			p := b.handshake13(8)
 			p.say(packetIn13(1)[:20])
 			p.Conn.(*net.TCPConn).CloseWrite()
 			return p
 		}},
 		{"stock: version changes", "version 1 after",
-			func(b *bed) *peer { p := b.handshake13(8); p.say(message(1, 10, 0)); return p }},
-		{"stock: says nothing any more", "silent", func(b *bed) *peer { return b.handshake13(8) }},
-		{"stock: does not read", "does not read", func(b *bed) *peer { return neverReads(b, b.handshake13(8), 4) }},
+			func(b *bed) *endpoint { p := b.handshake13(8); p.say(message(1, 10, 0)); return p }},
+		{"stock: says nothing any more", "silent", func(b *bed) *endpoint { return b.handshake13(8) }},
+		{"stock: does not read", "does not read", func(b *bed) *endpoint { return neverReads(b, b.handshake13(8), 4) }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			b := (&bed{t: t, lead: true}).start(Config{HandshakeTimeout: 200 * time.Millisecond,
@@ -203,7 +205,7 @@ func TestBadPeers(t *testing.T) {
 }
 
 // neverReads has a peer ask for more echoes than wait for it.
-func neverReads(b *bed, p *peer, version uint8) *peer {
+func neverReads(b *bed, p *endpoint, version uint8) *endpoint {
 	go func() {
 		echo := message(version, 2, 1, make([]byte, 60000)...)
 		for {
@@ -257,9 +259,9 @@ func TestBusyHandlerIsNoDeadSwitch(t *testing.T) {
 
 func TestHandlerEndsTheSession(t *testing.T) {
 	b := (&bed{t: t, lead: true, fail: errors.New("gap")}).start(Config{})
-	p := b.direct(7)
+	p := b.legacy(7)
 	p.closed()
-	b.want(t, "attached 7 direct, 7/1 HOLDFAST_SWITCH_UP, detached 7")
+	b.want(t, "attached 7 legacy, 7/1 HOLDFAST_SWITCH_UP, detached 7")
 	if lines := b.lines("refuses its events: gap"); len(lines) != 1 {
 		t.Fatal(b.log.String())
 	}

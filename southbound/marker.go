@@ -9,17 +9,16 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// A marker is a flow entry in the last table of a stock switch that tells which commands the switch has
-// executed: it is replaced in the bundle that has them. No packet gets there, and no packet is like it. Its
-// match holds the epoch, its cookie the term and the sequence of the last command.
-type marker struct{ epoch, term, seq uint64 }
+// A marker is a flow entry in the last table of a switch without an agent that tells which commands the switch has
+// executed: it is replaced in the bundle that has them. No packet gets there, and no packet is like it. Its match holds
+// the epoch, and its cookie the sequence of the last command.
+//
+// It needs neither term nor group: epochs of a switch only grow, whoever leads it, the sequence goes on within an epoch
+// whoever leads it, and the role, with its generation_id, keeps all but the newest master from writing it.
+type marker struct{ epoch, seq uint64 }
 
-// Layout of the cookie: 8 bits that say marker, 16 of term, 40 of sequence.
-const (
-	termShift           = 40
-	sequenceMask uint64 = 1<<termShift - 1
-	markerTerm          = 0xffff
-)
+// sequenceMask is the part of the cookie that has the sequence. The byte above says that it is a marker.
+const sequenceMask = ^experimenter.MarkerMask
 
 // markerSource begins the Ethernet source address that a marker matches; two bytes of epoch follow.
 var (
@@ -28,7 +27,7 @@ var (
 )
 
 func (m marker) cookie() uint64 {
-	return experimenter.MarkerCookie | m.term&markerTerm<<termShift | m.seq&sequenceMask
+	return experimenter.MarkerCookie | m.seq&sequenceMask
 }
 
 func (m marker) match() of13.Match {
@@ -70,38 +69,38 @@ func markerOf(s of13.FlowStats) (m marker, ok bool) {
 		return m, false
 	}
 	epoch := append(bytes.Clone(src.Value[4:]), dst.Value...)
-	return marker{binary.BigEndian.Uint64(epoch), s.Cookie >> termShift & markerTerm, s.Cookie & sequenceMask}, true
+	return marker{binary.BigEndian.Uint64(epoch), s.Cookie & sequenceMask}, true
 }
 
-// A mark (experimenter.SyncMarker) comes from the switch as a packet-in of this packet, which only a controller can
-// have had it send: the ingress port says so.
-var markPacket = append([]byte{0x02, 'H', 'F', 'M', 'R', 'K', 0x02, 'H', 'F', 'M', 'R', 'K', 0x88, 0xb5},
-	"Holdfast mark"...)
+// A sync marker (experimenter.SyncMarker) comes from the switch as a packet-in of this packet, which only a controller
+// can have had it send: the ingress port says so.
+var syncPacket = append([]byte{0x02, 'H', 'F', 'M', 'R', 'K', 0x02, 'H', 'F', 'M', 'R', 'K', 0x88, 0xb5},
+	"Holdfast sync"...)
 
-const markPacketLen = 60
+const syncPacketLen = 60
 
-// markOut is the packet-out by which the switch sends a mark to all controllers.
-func markOut(m experimenter.SyncMarker) *of13.PacketOut {
-	data := binary.BigEndian.AppendUint64(bytes.Clone(markPacket), m.Generation)
+// syncMarkerOut is the packet-out by which the switch sends a sync marker to all controllers.
+func syncMarkerOut(m experimenter.SyncMarker) *of13.PacketOut {
+	data := binary.BigEndian.AppendUint64(bytes.Clone(syncPacket), m.Generation)
 	data = binary.BigEndian.AppendUint64(data, m.Number)
-	data = append(data, make([]byte, markPacketLen-len(data))...)
+	data = append(data, make([]byte, syncPacketLen-len(data))...)
 	return &of13.PacketOut{BufferID: of13.NoBuffer, InPort: of13.PortController, Data: data,
 		Actions: of13.Actions(nil).Output(of13.PortController, of13.MaxLenNoBuffer)}
 }
 
-// markIn reads a mark from a packet-in.
-func markIn(msg []byte) (m experimenter.SyncMarker, ok bool) {
-	if msg[1] != of13.TypePacketIn || len(msg) < openflow.HeaderLen+markPacketLen || !bytes.Contains(msg, markPacket) {
+// syncMarkerIn reads a sync marker from a packet-in.
+func syncMarkerIn(msg []byte) (m experimenter.SyncMarker, ok bool) {
+	if msg[1] != of13.TypePacketIn || len(msg) < openflow.HeaderLen+syncPacketLen || !bytes.Contains(msg, syncPacket) {
 		return m, false
 	}
 	var in of13.PacketIn
-	if in.Decode(msg) != nil || len(in.Data) != markPacketLen || !bytes.HasPrefix(in.Data, markPacket) {
+	if in.Decode(msg) != nil || len(in.Data) != syncPacketLen || !bytes.HasPrefix(in.Data, syncPacket) {
 		return m, false
 	}
 	if port, ok := in.Match.InPort(); !ok || port != of13.PortController {
 		return m, false
 	}
-	rest := in.Data[len(markPacket):]
+	rest := in.Data[len(syncPacket):]
 	return experimenter.SyncMarker{Generation: binary.BigEndian.Uint64(rest),
 		Number: binary.BigEndian.Uint64(rest[8:])}, true
 }

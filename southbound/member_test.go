@@ -44,7 +44,6 @@ func (m *member) connect() {
 		return
 	}
 	m.wire, m.core = m.dial(), &Core{}
-	m.core.Start()
 	m.take()
 }
 
@@ -252,7 +251,7 @@ func (m *member) releases(r record) {
 	}
 	s := m.states[m.applied]
 	if r.msg != nil {
-		m.core.AckEvents(experimenter.Ack{Epoch: s.epoch, Seq: s.events})
+		m.core.Acknowledge(s.epoch, s.events)
 	}
 	if r.closed {
 		m.core.Refuse(experimenter.Refuse{Reason: experimenter.ReasonStaleEpoch, Epoch: r.epoch}, m.now)
@@ -302,10 +301,10 @@ func (m *member) elected() {
 func (m *member) claims() {
 	s := m.states[m.applied]
 	r := Resume{Epoch: s.epoch, Live: s.live, Events: s.events, Commands: uint64(len(s.commands))}
-	if err := m.core.TakeMaster(m.term, m.now, r); err != nil {
+	if err := m.core.Claim(m.term, m.now, r); err != nil {
 		m.t.Fatalf("controller %d: %v", m.n, err)
 	}
-	m.core.AckEvents(experimenter.Ack{Epoch: s.epoch, Seq: s.events})
+	m.core.Acknowledge(s.epoch, s.events)
 	m.outbox = nil
 	if s.closedAt(m.log) {
 		m.core.Refuse(experimenter.Refuse{Reason: experimenter.ReasonStaleEpoch, Epoch: s.epoch}, m.now)
@@ -316,20 +315,21 @@ func (m *member) claims() {
 	m.take()
 }
 
-// checkHeld compares what a standby that is in step holds with the log and the switch.
+// checkHeld compares what a standby that is in sync holds with the log and the switch.
 func (m *member) checkHeld() {
-	if !m.attached || m.lossy || m.core.stock.state != standing || !m.core.InStep() || len(m.core.hs.Early) > 0 {
+	if !m.attached || m.lossy || m.core.peer.(*bundles).state != following || !m.core.State().InSync ||
+		len(m.core.hs.Early) > 0 {
 		return
 	}
 	s := m.states[m.applied]
-	h := &m.core.stock.held
+	h := &m.core.peer.(*bundles).held
 	// Only events of the switch that all get count, from the last that this member has seen in the log.
 	behind := 0
 	for _, r := range m.log[m.applied:] {
 		if r.epoch != s.epoch {
 			return
 		}
-		if r.msg != nil && (shared(r.msg[1]) || isMark(r.msg)) {
+		if r.msg != nil && (shared(r.msg[1]) || isSyncMarker(r.msg)) {
 			behind++
 		}
 	}
@@ -338,7 +338,7 @@ func (m *member) checkHeld() {
 	}
 	logged := m.at[0] - behind
 	var sums []uint64
-	for _, e := range h.list[h.start:] {
+	for _, e := range h.about() {
 		sums = append(sums, e.sum)
 	}
 	if from := m.wire.arrived; logged >= from {

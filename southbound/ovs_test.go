@@ -24,20 +24,22 @@ func TestOpenVSwitchWithoutAgent(t *testing.T) {
 	if err := sw.SetControllers(b.addr); err != nil {
 		t.Fatal(err)
 	}
-	b.want(t, "attached 7 stock, 7 HOLDFAST_SWITCH_UP")
+	b.want(t, "attached 7 bundles, 7 HOLDFAST_SWITCH_UP")
 	s := b.session(7)
 	bad := of13.FlowMod{Command: 99, BufferID: of13.NoBuffer, OutPort: of13.PortAny, OutGroup: of13.GroupAny}
-	if err := s.Send(1, s.Epoch(), 1, 2, concat(cookieMod(0x77).Append(nil, 1), bad.Append(nil, 2))); err != nil {
+	if err := s.Send(commandBlock(1, s.State().Epoch, 1, 2),
+		concat(cookieMod(0x77).Append(nil, 1), bad.Append(nil, 2))); err != nil {
 		t.Fatal(err)
 	}
-	b.want(t, "attached 7 stock, 7 HOLDFAST_SWITCH_UP, 7 done 1, 7 ERROR, 7 done 2")
+	b.want(t, "attached 7 bundles, 7 HOLDFAST_SWITCH_UP, 7 done 1, 7 ERROR, 7 done 2")
 	if got := cookies(t, sw); got != "0x77 marker" {
 		t.Fatal(got)
 	}
 	if err := sw.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	b.want(t, "attached 7 stock, 7 HOLDFAST_SWITCH_UP, 7 done 1, 7 ERROR, 7 done 2, 7 HOLDFAST_SWITCH_DOWN, detached 7")
+	b.want(t, "attached 7 bundles, 7 HOLDFAST_SWITCH_UP, 7 done 1, 7 ERROR, 7 done 2, 7 HOLDFAST_SWITCH_DOWN, "+
+		"detached 7")
 }
 
 // ovs is a switch in a lab, and what listens where it can connect to.
@@ -152,7 +154,7 @@ func (n *node) Events(s *Session, b Batch) error {
 			n.t.Errorf("event %d of epoch %d after %d of %d", seq, b.Epoch, n.events, n.epoch)
 		}
 		n.events = seq
-		if !isMark(msg) {
+		if !isSyncMarker(msg) {
 			n.log = append(n.log, story(msg))
 		}
 		n.messages = append(n.messages, slices.Clone(msg))
@@ -162,7 +164,7 @@ func (n *node) Events(s *Session, b Batch) error {
 		other.hears()
 	}
 	n.done = max(n.done, b.Done)
-	s.AckEvents(b.Epoch, n.events)
+	s.Acknowledge(b.Epoch, n.events)
 	return nil
 }
 
@@ -213,7 +215,7 @@ func (g *trio) leads(n int) {
 	g.leader = g.nodes[n]
 	g.leader.deaf = true
 	r := Resume{Epoch: g.epoch, Live: g.epoch > 0, Events: g.events, Commands: g.issued}
-	if err := g.leader.session.TakeMaster(g.term, r); err != nil {
+	if err := g.leader.session.Claim(g.term, r); err != nil {
 		g.t.Fatal(err)
 	}
 }
@@ -223,7 +225,8 @@ func (g *trio) send(messages ...[]byte) {
 	g.t.Helper()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if err := g.leader.session.Send(g.term, g.epoch, g.issued+1, len(messages), concat(messages...)); err != nil {
+	if err := g.leader.session.Send(commandBlock(g.term, g.epoch, g.issued+1, uint32(len(messages))),
+		concat(messages...)); err != nil {
 		g.t.Fatal(err)
 	}
 	g.issued += uint64(len(messages))
@@ -248,24 +251,21 @@ func (g *trio) want(log string) {
 	}
 }
 
-// inStep waits until nodes could lead.
-func (g *trio) inStep(nodes ...int) {
+// inSync waits until nodes could lead.
+func (g *trio) inSync(nodes ...int) {
 	g.t.Helper()
 	for _, n := range nodes {
-		eventually(g.t, fmt.Sprintf("controller %d is in step", n), func() bool {
+		eventually(g.t, fmt.Sprintf("controller %d is in sync", n), func() bool {
 			g.mu.Lock()
 			defer g.mu.Unlock()
 			s := g.nodes[n].session
-			return s != nil && s.InStep()
+			return s != nil && s.State().InSync
 		})
 	}
 }
 
 func (g *trio) held(n int) int {
-	s := g.nodes[n].session
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.core.Held()
+	return g.nodes[n].session.Held()
 }
 
 // packet has the switch send its controllers a packet.
@@ -295,7 +295,7 @@ func TestOpenVSwitchFailover(t *testing.T) {
 	g.want("SWITCH_UP one")
 	g.send(cookieMod(1).Append(nil, 1), cookieMod(2).Append(nil, 2))
 	eventually(t, "done", g.allDone)
-	g.inStep(1, 2)
+	g.inSync(1, 2)
 	epoch, first := g.epoch, g.nodes[0].session
 
 	// An event that no leader logs: the standbys hold it.
@@ -314,13 +314,13 @@ func TestOpenVSwitchFailover(t *testing.T) {
 	eventually(t, "done", g.allDone)
 
 	// The deposed leader sends what a log has that is not the log any more.
-	if err := first.Send(1, epoch, 3, 1, cookieMod(0xbad).Append(nil, 3)); err != nil {
+	if err := first.Send(commandBlock(1, epoch, 3, 1), cookieMod(0xbad).Append(nil, 3)); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the deposed leader is refused", func() bool {
 		first.mu.Lock()
 		defer first.mu.Unlock()
-		return !first.core.stock.courier.active
+		return !first.core.peer.(*bundles).sender.active
 	})
 	if got := cookies(t, sw); got != "0x1 0x2 0x3 marker" || g.epoch != epoch {
 		t.Fatalf("%s, epoch %d after %d", got, g.epoch, epoch)
@@ -328,7 +328,7 @@ func TestOpenVSwitchFailover(t *testing.T) {
 	g.nodes[0].learns()
 
 	// Who led before comes back into step, and can lead.
-	g.inStep(0, 2)
+	g.inSync(0, 2)
 	g.nodes[1].cancel()
 	eventually(t, "it is gone", func() bool { g.mu.Lock(); defer g.mu.Unlock(); return g.nodes[1].session == nil })
 	g.leads(0)
@@ -339,8 +339,8 @@ func TestOpenVSwitchFailover(t *testing.T) {
 	if got := cookies(t, sw); got != "0x1 0x2 0x3 0x4 marker" || g.epoch != epoch {
 		t.Fatalf("%s, epoch %d after %d", got, g.epoch, epoch)
 	}
-	if got, why := g.nodes[0].session.Guarantee(); got != "exactly-once" {
-		t.Fatalf("%s: %s", got, why)
+	if st := g.nodes[0].session.State(); st.Guarantee != "exactly-once" {
+		t.Fatalf("%+v", st)
 	}
 }
 
@@ -374,7 +374,7 @@ func TestOpenVSwitchNewEpoch(t *testing.T) {
 			if got := cookies(t, sw); got != "0x1 0x2 marker" {
 				t.Error(got)
 			}
-			g.inStep(1)
+			g.inSync(1)
 			packet(t, sw, "two")
 			g.want("SWITCH_UP SWITCH_UP one two")
 			g.leads(1)

@@ -25,10 +25,8 @@ type plant struct {
 	members  []*member
 	term     uint64 // the newest
 
-	// the switch has no bundles: one command may be repeated by a new master, or its refusal not be told
-	serial bool
-	lossy  bool     // the switch drops packet-ins that a controller does not read
-	order  []uint64 // sums of all shared events, as the switch sent them
+	lossy bool     // the switch drops packet-ins that a controller does not read
+	order []uint64 // sums of all shared events, as the switch sent them
 
 	makes  func(epoch, next uint64) [][]byte // the commands of an event
 	log    []record
@@ -138,7 +136,7 @@ func sharedSum(msg []byte) (uint64, bool) {
 	if !shared(msg[1]) {
 		return 0, false
 	}
-	if m, ok := markIn(msg); ok {
+	if m, ok := syncMarkerIn(msg); ok {
 		msg = m.Append(nil, of13.Version)
 	}
 	return sum(msg), true
@@ -190,13 +188,6 @@ func (p *plant) toSwitch(w *wire, n int) {
 
 // message has the switch take a message.
 func (p *plant) message(w *wire, msg []byte) {
-	if p.serial && msg[1] == openflow.TypeExperimenter {
-		p.fromSwitch(w, 1<<20)
-		refusal := of13.Error{ErrType: of13.ErrTypeBadRequest, Code: of13.BadRequestBadExperimenter,
-			Data: msg[:min(len(msg), 64)]}
-		w.in = refusal.Append(w.in, openflow.XID(msg))
-		return
-	}
 	p.sw.Message(p.time(), w.id, msg)
 	p.audit()
 }
@@ -254,13 +245,13 @@ func (p *plant) append(r record) {
 func (p *plant) logged(r record) {
 	var key uint64
 	switch {
-	case shared(r.msg[1]) || isMark(r.msg):
+	case shared(r.msg[1]) || isSyncMarker(r.msg):
 		key = sum(r.msg)
 	case r.msg[1] == openflow.TypeExperimenter: // SWITCH_DOWN
 		return
 	default:
 		k := told{r.epoch, openflow.XID(r.msg)}
-		if p.told[k]++; p.told[k] > 1 && !(p.serial && r.msg[1] == openflow.TypeError) {
+		if p.told[k]++; p.told[k] > 1 {
 			p.t.Fatalf("the log has two answers to command %d of epoch %d: %x", k.xid&0x7fffff, r.epoch, r.msg)
 		}
 		return
@@ -336,7 +327,7 @@ func (p *plant) execute(conn vswitch.ConnID, msg []byte) {
 			s.epoch)
 	case seq > uint64(len(s.commands)):
 		p.t.Fatalf("command %d is executed, and not in the log", seq)
-	case seq == p.executed && (p.serial || msg[1] == of13.TypeMeterMod): // no bundle takes it
+	case seq == p.executed && msg[1] == of13.TypeMeterMod: // no bundle takes it
 		return
 	case seq <= p.executed:
 		p.t.Fatalf("command %d of epoch %d is executed after command %d", seq, epoch, p.executed)

@@ -51,7 +51,7 @@ func TestDuplicateIsRefusedWhileTheFirstLives(t *testing.T) {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	second.Close()
-	b.direct(7).closed()
+	b.legacy(7).closed()
 	if lines := b.lines("give each switch its own"); len(lines) != 1 {
 		t.Fatalf("%s", lines)
 	}

@@ -23,8 +23,8 @@ type server struct {
 	running sync.WaitGroup
 
 	mu       sync.Mutex // guards the fields below; never held together with a session's
-	all      map[*Session]struct{}
-	attached map[openflow.DatapathID]*Session
+	all      map[*conn]struct{}
+	attached map[openflow.DatapathID]*conn
 }
 
 // Serve accepts switches and agents on ln until ctx ends, and closes ln. It returns when
@@ -42,7 +42,7 @@ func Serve(ctx context.Context, ln net.Listener, cfg Config, h Handler) error {
 		return err
 	}
 	srv := &server{cfg: cfg, handler: h, incidents: incident.New(cfg.Logger),
-		all: map[*Session]struct{}{}, attached: map[openflow.DatapathID]*Session{}}
+		all: map[*conn]struct{}{}, attached: map[openflow.DatapathID]*conn{}}
 	ctx, cancel := context.WithCancel(ctx)
 	defer srv.running.Wait()
 	defer srv.closeAll()
@@ -55,11 +55,11 @@ func Serve(ctx context.Context, ln net.Listener, cfg Config, h Handler) error {
 
 func (srv *server) accept(ctx context.Context, ln net.Listener) error {
 	for {
-		conn, err := ln.Accept()
+		nc, err := ln.Accept()
 		switch {
 		case ctx.Err() != nil:
-			if conn != nil {
-				conn.Close()
+			if nc != nil {
+				nc.Close()
 			}
 			return nil
 		case errors.Is(err, net.ErrClosed):
@@ -72,174 +72,114 @@ func (srv *server) accept(ctx context.Context, ln net.Listener) error {
 			}
 			continue
 		}
-		s := srv.newSession(conn)
-		if s == nil {
-			srv.incidents.Warn("sessions", "connection refused: too many sessions", "remote", conn.RemoteAddr(),
+		c := srv.newConn(nc)
+		if c == nil {
+			srv.incidents.Warn("sessions", "connection refused: too many sessions", "remote", nc.RemoteAddr(),
 				"sessions", srv.cfg.MaxSessions)
-			conn.Close()
+			nc.Close()
 			continue
 		}
 		srv.running.Go(func() {
-			s.run(ctx)
+			c.run(ctx)
 			srv.mu.Lock()
-			delete(srv.all, s)
+			delete(srv.all, c)
 			srv.mu.Unlock()
 		})
 	}
 }
 
-// newSession returns nil when there are too many.
-func (srv *server) newSession(conn net.Conn) *Session {
-	heard := ofconn.NewWatched(conn, srv.cfg.SilentAfter)
-	s := &Session{srv: srv, conn: conn, heard: heard, in: ofconn.NewReader(heard), remote: conn.RemoteAddr().String(),
-		taken: make(chan struct{}, 1), gone: make(chan struct{})}
+// newConn returns nil when there are too many.
+func (srv *server) newConn(nc net.Conn) *conn {
+	heard := ofconn.NewWatched(nc, srv.cfg.SilentAfter)
+	c := &conn{srv: srv, net: nc, remote: nc.RemoteAddr().String(), heard: heard, in: ofconn.NewReader(heard),
+		gone: make(chan struct{})}
+	c.session = NewSession(c)
 	srv.mu.Lock()
 	defer srv.mu.Unlock()
 	if len(srv.all) >= srv.cfg.MaxSessions {
 		return nil
 	}
-	s.out = ofconn.NewWriter(conn, srv.cfg.SendQueue, srv.cfg.WriteTimeout, s.commandsWritten)
-	srv.all[s] = struct{}{}
-	return s
+	c.out = ofconn.NewWriter(nc, srv.cfg.SendQueue, srv.cfg.WriteTimeout, c.written)
+	srv.all[c] = struct{}{}
+	return c
 }
 
-func (srv *server) sessions() []*Session {
+func (srv *server) conns() []*conn {
 	srv.mu.Lock()
 	defer srv.mu.Unlock()
-	list := make([]*Session, 0, len(srv.all))
-	for s := range srv.all {
-		list = append(list, s)
+	list := make([]*conn, 0, len(srv.all))
+	for c := range srv.all {
+		list = append(list, c)
 	}
 	return list
 }
 
 // closeAll ends what is still there when the server stops.
 func (srv *server) closeAll() {
-	for _, s := range srv.sessions() {
-		s.conn.Close()
+	for _, c := range srv.conns() {
+		c.net.Close()
 	}
 }
 
-// tick sends echo requests, so that a live peer has something to answer, and knows that
-// this controller lives even while it does not read; and marks.
+// tickInterval is that of Session.Tick.
+const tickInterval = 100 * time.Millisecond
+
+// tick sends sync markers, and echo requests, so that a live peer has something to answer, and knows that this
+// controller lives even while it does not read.
 func (srv *server) tick(ctx context.Context) {
-	echo, mark := time.NewTicker(srv.cfg.EchoInterval), time.NewTicker(markInterval)
+	echo, tick := time.NewTicker(srv.cfg.EchoInterval), time.NewTicker(tickInterval)
 	defer echo.Stop()
-	defer mark.Stop()
+	defer tick.Stop()
 	for {
-		do := (*Session).echo
+		do := (*conn).tick
 		select {
 		case <-ctx.Done():
 			return
 		case <-echo.C:
-		case <-mark.C:
-			do = (*Session).mark
+			do = func(c *conn) { c.session.Echo() }
+		case <-tick.C:
 		}
-		for _, s := range srv.sessions() {
-			do(s)
+		for _, c := range srv.conns() {
+			do(c)
 		}
 	}
 }
 
-// markInterval is that of Core.Tick.
-const markInterval = 100 * time.Millisecond
-
-func (s *Session) mark() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := s.core.Tick(s.now()); err != nil {
-		s.fail(err)
-		return
-	}
-	s.flush()
-}
-
-func (s *Session) echo() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.core.Echo()
-	s.flush()
-}
-
-// register gives the session its datapath id, by the rule that Serve tells. When it returns
-// an error the peer was told, if it is an agent.
-func (srv *server) register(ctx context.Context, s *Session) error {
+// register gives the session its datapath id, by the rule that Serve tells. When it returns an error the peer was told,
+// if it is an agent.
+func (srv *server) register(ctx context.Context, c *conn) error {
+	id := c.session.Switch()
 	limit := time.NewTimer(srv.cfg.HandshakeTimeout)
 	defer limit.Stop()
 	for {
 		srv.mu.Lock()
-		old := srv.attached[s.core.Switch()]
+		old := srv.attached[id]
 		if old == nil {
-			srv.attached[s.core.Switch()] = s
+			srv.attached[id] = c
 			srv.mu.Unlock()
 			return nil
 		}
 		srv.mu.Unlock()
 		if old.alive(ctx) {
-			s.refuseAndWait(ctx, experimenter.Refuse{Reason: experimenter.ReasonDuplicateDatapath, Epoch: old.Epoch()})
+			if c.session.State().Peer == Agent {
+				c.session.Refuse(experimenter.ReasonDuplicateDatapath, old.session.State().Epoch)
+				c.linger(ctx)
+			}
 			return fmt.Errorf("its datapath id is in use by %s: give each switch its own", old.remote)
 		}
-		old.Close(fmt.Errorf("it did not answer while %s came with its datapath id", s.remote))
+		old.Close(fmt.Errorf("it did not answer while %s came with its datapath id", c.remote))
 		select {
 		case <-old.gone:
 		case <-limit.C:
-			return fmt.Errorf("the former connection of switch %s, from %s, does not end", s.core.Switch(), old.remote)
+			return fmt.Errorf("the former connection of switch %s, from %s, does not end", id, old.remote)
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
 }
 
-func (srv *server) unregister(s *Session) {
+func (srv *server) unregister(c *conn) {
 	srv.mu.Lock()
 	defer srv.mu.Unlock()
-	delete(srv.attached, s.core.Switch())
-}
-
-// alive asks the peer for a sign of life.
-func (s *Session) alive(ctx context.Context) bool {
-	before := s.heard.Heard()
-	s.echo()
-	limit := time.NewTimer(s.srv.cfg.ProbeTimeout)
-	defer limit.Stop()
-	look := time.NewTicker(10 * time.Millisecond)
-	defer look.Stop()
-	for p := (Probe{}); ; {
-		p.Heard, p.Busy = s.heard.Heard() != before, s.busy.Load()
-		if alive, known := p.Alive(); known {
-			return alive
-		}
-		select {
-		case <-s.gone:
-			p.Gone = true
-		case <-limit.C:
-			p.Late = true
-		case <-look.C:
-		case <-ctx.Done():
-			return true
-		}
-	}
-}
-
-// refuseAndWait refuses a session that was not attached.
-func (s *Session) refuseAndWait(ctx context.Context, r experimenter.Refuse) {
-	if s.core.Mode() != Agent {
-		return
-	}
-	s.mu.Lock()
-	s.core.Refuse(r, 0)
-	s.flush()
-	s.mu.Unlock()
-	s.linger(ctx)
-}
-
-// linger lets an agent that was refused before it was attached read why.
-func (s *Session) linger(ctx context.Context) {
-	end := time.AfterFunc(lingerAfterRefuse, func() { s.conn.Close() })
-	defer end.Stop()
-	for ctx.Err() == nil {
-		if _, err := s.in.Next(); err != nil {
-			return
-		}
-	}
+	delete(srv.attached, c.session.Switch())
 }

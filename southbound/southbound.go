@@ -1,11 +1,14 @@
-// Package southbound is a controller's side of its switch connections: handshake, version
-// negotiation, liveness, roles, the blocks of events and commands exchanged with an agent,
-// and the same for a switch that has no agent. The protocol is in
-// docs/design/control-path.md, and without an agent in docs/design/stock.md. Above it everything is
-// OpenFlow 1.3; other versions are translated here. It stores nothing: what an agent, or the ledger,
-// can send again it does not keep, and the events of a stock switch it holds in memory until they are logged.
+// Package southbound is a controller's side of its switch connections: handshake, version negotiation, liveness, roles,
+// and one type for each kind of peer. An agent exchanges numbered blocks of events and commands. A switch with bundles
+// and no agent gets the same guarantees from the controllers together. A legacy switch, which has neither, gets each
+// event and each command at most once. The protocols are in docs/design/control-path.md and docs/design/stock.md.
 //
-// Core is the protocol, pure; Session and Serve move its bytes.
+// Above it everything is OpenFlow 1.3; other versions are translated here. It stores nothing: what an agent or the
+// ledger can send again it does not keep, and the events of a switch without an agent it holds in memory until they are
+// logged. It does not know who leads, nor what is in the log: the controller tells each session.
+//
+// Core is the protocol, pure. Session is a Core with a lock whose output is written to a Line. Serve brings TCP to it,
+// and a simulator its own lines.
 //
 //	ln, err := net.Listen("tcp", ":6653")
 //	err = southbound.Serve(ctx, ln, southbound.Config{Logger: log}, handler)
@@ -15,36 +18,70 @@ import (
 	"fmt"
 	"log/slog"
 	"time"
+
+	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
 )
 
-// Mode says what is at the other end of a session.
-type Mode uint8
+// Peer is the kind of the peer of a session.
+type Peer uint8
 
-// The modes.
+// The kinds of peers.
 const (
-	Agent  Mode = iota + 1 // an agent, which buffers events and filters commands
-	Stock                  // a switch by itself: all controllers hold its events, and its commands are in bundles
-	Direct                 // a switch of OpenFlow 1.0 by itself: events of a dying leader are lost
+	Agent Peer = iota + 1 // an agent, which keeps events and filters commands
+	// a switch without an agent: the controllers keep its events, and its commands go in bundles
+	Bundles
+	Legacy // a switch without agent and bundles: all at most once
 )
 
-func (m Mode) String() string {
-	switch m {
+func (p Peer) String() string {
+	switch p {
 	case Agent:
 		return "agent"
-	case Stock:
-		return "stock"
-	case Direct:
-		return "direct"
+	case Bundles:
+		return "bundles"
+	case Legacy:
+		return "legacy"
 	}
-	return "no mode"
+	return "none"
 }
 
-// Batch is a run of events of one switch: Count messages of OpenFlow 1.3 one after the
-// other, the first with sequence First. SWITCH_UP and SWITCH_DOWN are among them, as
-// messages of openflow/experimenter. Messages is valid during the call only.
+// State is what a session knows of its peer.
+type State struct {
+	Peer    Peer  // Bundles becomes Legacy if the switch refuses what bundles need; nothing else changes
+	Version uint8 // of OpenFlow, as the peer speaks it
+	Remote  string
+	Attach  experimenter.Attach // what an agent said first; zero without one
+
+	// Epoch is the newest epoch that the peer named. An agent names it in ATTACH and by the next SWITCH_UP, so a
+	// session that is not master may hear of it late. A switch without an agent has none before Claim, 0.
+	Epoch uint64
+	// InSync says that this controller could lead now without missing an event that another one has received.
+	// Always so unless Peer is Bundles.
+	InSync bool
+	// Fenced says that an agent refuses this controller as master, since it had one with a later term.
+	Fenced bool
+	// Guarantee is "exactly-once", "at-most-once" or "none", and Why is the reason. It is "" for a switch of
+	// Bundles of which this controller is not the master.
+	Guarantee, Why string
+}
+
+// Resume is what the log knows of a switch that is being claimed.
+type Resume struct {
+	Epoch    uint64
+	Live     bool   // the epoch has not ended
+	Events   uint64 // logged in it
+	Commands uint64 // issued in it
+}
+
+// Unknown is a number of events that is not known, see Session.Skipped.
+const Unknown = -1
+
+// Batch is a run of events of one switch: Count messages of OpenFlow 1.3 one after the other, the first with sequence
+// First. SWITCH_UP and SWITCH_DOWN are among them, as messages of openflow/experimenter. Messages is valid during the
+// call only.
 //
-// Done is not 0 if an event answers a command: then all commands up to Done are executed, and
-// that is to be logged together with the event.
+// Done is not 0 if an event answers a command: then all commands up to Done are executed, and that is to be logged
+// together with the event.
 type Batch struct {
 	Epoch    uint64
 	First    uint64
@@ -53,15 +90,13 @@ type Batch struct {
 	Done     uint64
 }
 
-// Handler is told what the sessions hear. The calls for one session never overlap, except
-// CommandsDone, which may overlap with Events. They may block: then nothing more is
-// read from that peer, and TCP pushes back.
+// Handler is told what the sessions receive. The calls for one session never overlap, except CommandsDone, which may
+// overlap with Events. They may block: then nothing more is read from that peer, and TCP pushes back.
 type Handler interface {
-	// Attached starts a session: the handshake is complete and no other session has this
-	// datapath id.
+	// Attached starts a session: the handshake is complete and no other session has this datapath id.
 	Attached(s *Session)
-	// Events hands over the next events. Sequences repeat after TakeMaster, when an agent
-	// sends again what is not acknowledged. An error closes the session.
+	// Events hands over the next events. Sequences repeat after Claim, when an agent sends again what is not
+	// acknowledged. An error closes the session.
 	Events(s *Session, b Batch) error
 	// CommandsDone says that the switch has executed every command up to and with seq.
 	CommandsDone(s *Session, epoch, seq uint64)

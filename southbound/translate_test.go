@@ -35,10 +35,9 @@ func barePorts(version uint8, xid uint32, n int) []byte {
 func TestAgentOfLaterSwitchKeepsTheNumbers(t *testing.T) {
 	for _, v := range []uint8{openflow.Version14, openflow.Version15} {
 		c := &Core{}
-		c.Start()
 		features := versioned(v, features13(7))
 		mustFeed(t, c, helloOf(v), experimenter.Attach{Epoch: 100, FirstHeld: 1, NextEvent: 2}.Append(nil, v), features)
-		c.TakeMaster(3, 0, Resume{})
+		c.Claim(3, 0, Resume{})
 		up := experimenter.SwitchUp{Features: features, Ports: barePorts(v, 0, 2)}.Append(nil, v)
 		all := concat(up, versioned(v, packetIn13(1)), message(v, of14.TypeTableStatus, 0, make([]byte, 16)...),
 			barePorts(v, 9, 1), barePorts(v, 10, 1200))
@@ -73,10 +72,9 @@ func TestCommandsForLaterSwitch(t *testing.T) {
 	commands := concat((&of13.FlowMod{BufferID: of13.NoBuffer}).Append(nil, 8), long.Append(nil, 9),
 		(&of13.QueueGetConfigRequest{Port: 1}).Append(nil, 10))
 	c := &Core{}
-	c.Start()
 	mustFeed(t, c, helloOf(6), experimenter.Attach{Epoch: 100, FirstHeld: 1, NextEvent: 2}.Append(nil, 6),
 		versioned(6, features13(7)))
-	c.TakeMaster(3, 0, Resume{})
+	c.Claim(3, 0, Resume{})
 	c.types(t)
 	if err := c.Send(commandBlock(3, 100, 1, 3), commands); err != nil {
 		t.Fatal(err)
@@ -100,7 +98,6 @@ func TestCommandsForLaterSwitch(t *testing.T) {
 // A peer that waits for our HELLO gets it after a while, and only then.
 func TestPeerThatWaits(t *testing.T) {
 	c := &Core{}
-	c.Start()
 	if out := c.TakeOut(); len(out) > 0 {
 		t.Fatalf("before it says anything: %x", out)
 	}
@@ -111,7 +108,8 @@ func TestPeerThatWaits(t *testing.T) {
 		t.Fatalf("wrote %s", got)
 	}
 	mustFeed(t, c, hello13, features13(7))
-	if got := c.types(t); got != "4:FEATURES_REQUEST 4:MULTIPART_REQUEST" || c.hs.Version != 4 {
+	if got := c.types(t); got != "4:FEATURES_REQUEST 4:EXPERIMENTER 4:EXPERIMENTER 4:BARRIER_REQUEST "+
+		"4:MULTIPART_REQUEST" || c.hs.Version != 4 {
 		t.Fatalf("wrote %s", got)
 	}
 }

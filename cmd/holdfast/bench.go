@@ -202,7 +202,7 @@ connected to all controllers, with bundles; and the same, as switches that have 
 how many commands per second they execute, the time from a packet to the command that
 sends it back, and the time of a failover. The modes take turns, so that other load on the machine
 affects all of them; figures are medians. While leaders are killed, events and commands are compared as in
-the demo: without bundles a command may be repeated when a leader dies.`,
+the demo: without bundles events and commands on their way may be lost when a leader dies.`,
 		Example: `  sudo holdfast bench modes --json`,
 	}
 	cmd.Flags().IntVar(&b.Kills, "kills", 5, "how often the leader is killed in each mode and round")

@@ -117,7 +117,7 @@ func standbys(answers []client.Answer, id string) string {
 		for _, s := range a.Status.Switches {
 			switch {
 			case s.Switch != id || s.Role != "standby":
-			case s.InStep:
+			case s.InSync:
 				ready++
 			default:
 				behind++

@@ -16,13 +16,13 @@ func TestPrintStatus(t *testing.T) {
 	other := &controller.Status{Name: "c2", Role: "follower", Term: 3, Apps: []string{"learning"}}
 	stock := &controller.Status{Name: "c1", Role: "leader", Term: 3,
 		Switches: []controller.SwitchStatus{{Switch: "0000000000000002", State: "up", Role: "master",
-			Mode: "stock", Version: "1.4", Guarantee: "at-least-once", Why: "it has no bundles", InStep: true}}}
+			Mode: "legacy", Version: "1.4", Guarantee: "at-most-once", Why: "it has no bundles", InSync: true}}}
 	outdone := &controller.Status{Name: "c1", Role: "leader", Term: 1,
 		Switches: []controller.SwitchStatus{{Switch: "0000000000000003", State: "down", Role: "standby",
 			Mode: "agent", Version: "1.3", Guarantee: "none", Why: "a later term"}}}
-	standby := func(inStep bool) *controller.Status {
+	standby := func(inSync bool) *controller.Status {
 		return &controller.Status{Role: "follower", Term: 3,
-			Switches: []controller.SwitchStatus{{Switch: "0000000000000002", Role: "standby", InStep: inStep}}}
+			Switches: []controller.SwitchStatus{{Switch: "0000000000000002", Role: "standby", InSync: inSync}}}
 	}
 	hosts := &controller.Status{Name: "c1", Role: "leader", Term: 3,
 		Hosted: &replay.Status{State: "running", Inputs: 70, Executed: 60, Logged: 50, HistoryBytes: 3 << 20,
@@ -44,8 +44,8 @@ func TestPrintStatus(t *testing.T) {
 			[]string{"follower", "c2 runs [learning] and the leader [hub]", "cluster file"}, "no answer"},
 		{"no agent", []client.Answer{{Name: "c1", Status: stock}, {Name: "c2", Status: standby(true)},
 			{Name: "c3", Status: standby(false)}},
-			[]string{"STANDBY", "0000000000000002", "up", "c1", "1 (+1 not in sync)", "stock", "1.4", "at-least-once",
-				"0000000000000002: at-least-once: it has no bundles"}, "cluster file"},
+			[]string{"STANDBY", "0000000000000002", "up", "c1", "1 (+1 not in sync)", "legacy", "1.4", "at-most-once",
+				"0000000000000002: at-most-once: it has no bundles"}, "cluster file"},
 		{"an agent that knows a later term", []client.Answer{{Name: "c1", Status: outdone}},
 			[]string{"0000000000000003", "down", "-", "agent", "none", "0000000000000003: none: a later term"},
 			"cluster file"},
@@ -58,7 +58,8 @@ func TestPrintStatus(t *testing.T) {
 				"c1: its host ended last: hung at input 7",
 				"c1: no checkpoint", "a thread waits", "c2: its applications did something else", "at input 9",
 				"no switch has connected yet"}, "other applications"},
-		{"no switch yet", []client.Answer{{Name: "c3", Status: stale}}, []string{"no switch has connected yet"}, "MASTER"},
+		{"no switch yet", []client.Answer{{Name: "c3", Status: stale}}, []string{"no switch has connected yet"},
+			"MASTER"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var b strings.Builder

@@ -24,9 +24,9 @@ type Modes struct {
 
 // switchModes are the ways to connect a switch.
 var switchModes = []struct {
-	name            string
-	stock, barriers bool
-}{{"agent", false, false}, {"stock_bundles", true, false}, {"stock_barriers", true, true}}
+	name          string
+	stock, legacy bool
+}{{"agent", false, false}, {"stock_bundles", true, false}, {"stock_legacy", true, true}}
 
 // Validate returns a *FieldError for a value that cannot be.
 func (b Modes) Validate() error {
@@ -54,7 +54,7 @@ func (b Modes) Run(ctx context.Context, progress Progress) (Report, error) {
 	for round := range b.Rounds {
 		for _, m := range switchModes {
 			cfg := failover.Config{Binary: b.Binary, OVS: true, Switches: modesSwitches, Stock: m.stock,
-				Barriers: m.barriers, Durability: b.Durability}
+				NoBundles: m.legacy, Durability: b.Durability}
 			what := fmt.Sprintf("%s, speed, round %d of %d", m.name, round+1, b.Rounds)
 			if err := b.measure(ctx, progress, m.name, what, cfg, &f); err != nil {
 				return Report{}, err
@@ -99,8 +99,8 @@ func (b Modes) kill(ctx context.Context, progress Progress, mode string, cfg fai
 	for name, n := range counts(r) {
 		f.counts[name+"_"+mode] += n
 	}
-	if cfg.Barriers {
-		return nil, os.RemoveAll(r.Evidence) // repetitions are expected without bundles
+	if cfg.NoBundles {
+		return nil, os.RemoveAll(r.Evidence) // losses are expected without bundles
 	}
 	if err := r.Err(); err != nil {
 		return fmt.Errorf("%s: %w", mode, err), nil
@@ -121,7 +121,7 @@ func (b Modes) report(f modesFigures) Report {
 		"controllers": "3 processes on loopback", "switches": fmt.Sprintf(
 			"%d Open vSwitch bridges in network namespaces, each with a relay before it", modesSwitches),
 		"agents": "agent: a process for each switch; stock: none, each switch is connected to all controllers; " +
-			"stock_barriers: the relay refuses bundles, as the switch would",
+			"stock_legacy: the relay refuses bundles, as the switch would",
 		"commands": "flow-mods, 64 for each packet-in, 8 packet-ins on their way for each switch",
 		"latency":  "of one packet at a time, from the host and back to it by a packet-out",
 		"failover": "until the end of the longest silence of commands at the switches that began within 5 ms of " +

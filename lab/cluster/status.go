@@ -32,7 +32,7 @@ type SwitchStatus struct {
 	State         string `json:"state"`
 	Role          string `json:"role"`
 	Mode          string `json:"mode"`
-	InStep        bool   `json:"in_step"`
+	InSync        bool   `json:"in_sync"`
 	EventsLogged  uint64 `json:"events_logged"`
 	CommandsSent  uint64 `json:"commands_issued"`
 	CommandsDone  uint64 `json:"commands_done"`
@@ -42,7 +42,7 @@ type SwitchStatus struct {
 
 // Ready reports whether the controller could be the switch's next master, and nothing would be lost.
 func (s SwitchStatus) Ready() bool {
-	return s.Role == "master" || s.Role == "standby" && (s.InStep || s.Mode == "agent" || s.Mode == "direct")
+	return s.Role == "master" || s.Role == "standby" && s.InSync
 }
 
 // Status asks one controller.

@@ -48,13 +48,14 @@ func needOVS(t *testing.T) {
 	}
 }
 
-// TestTrialStockBarriers: switches without bundles lose nothing, and with each leader repeat a command at most.
-func TestTrialStockBarriers(t *testing.T) {
+// TestTrialLegacy: switches without agents and bundles may lose what is on its way when a leader dies. Nothing is
+// repeated, and they go on with the next leader.
+func TestTrialLegacy(t *testing.T) {
 	inModes(t, []mode{stock, stockOVS}, func(t *testing.T, m mode) {
 		ctx, cancel := context.WithTimeout(context.Background(), 4*patience)
 		defer cancel()
 		const kills, switches = 3, 3
-		r, err := failover.Run(ctx, failover.Config{Binary: plain, Stock: true, OVS: m.ovs, Barriers: true,
+		r, err := failover.Run(ctx, failover.Config{Binary: plain, Stock: true, OVS: m.ovs, NoBundles: true,
 			Switches: switches, Kills: kills, Election: election,
 			Between: 300 * time.Millisecond, PingInterval: 10 * time.Millisecond})
 		if err != nil {
@@ -64,9 +65,8 @@ func TestTrialStockBarriers(t *testing.T) {
 		if r.Evidence != "" {
 			t.Cleanup(func() { os.RemoveAll(r.Evidence) })
 		}
-		if r.EventsProcessed == 0 || r.EventsLost+r.EventsRepeated+r.CommandsLost > 0 ||
-			r.CommandsRepeated > kills*switches {
-			t.Errorf("events lost or repeated, commands lost, or more than one repeated by a leader and switch: %+v", r)
+		if r.EventsProcessed == 0 || r.EventsRepeated+r.CommandsRepeated > 0 {
+			t.Errorf("events or commands are repeated: %+v", r)
 		}
 	})
 }

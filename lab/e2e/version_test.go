@@ -55,7 +55,8 @@ func learnsIn(t *testing.T, version, mode string) {
 	}
 	s.check(sw.SetControllers(addresses...))
 	s.waitUp(1)
-	if up := s.spoken(); up.Version != version || up.Mode != mode || up.Guarantee != "exactly-once" {
+	if up := s.spoken(); up.Version != version ||
+		up.Mode != map[string]string{"agent": "agent", "stock": "bundles"}[mode] || up.Guarantee != "exactly-once" {
 		t.Errorf("the switch is %+v", up)
 	}
 	ping := func(from, to *netlab.Host) {

@@ -34,7 +34,7 @@ type Config struct {
 	Election     time.Duration // how long a leader may be silent; 0 is the cluster file's default
 	TLS          bool          // everything is said over TLS
 	Stock        bool          // no agents: every switch connects to every controller
-	Barriers     bool          // with Stock: the switches have no bundles
+	NoBundles    bool          // with Stock: the switches have no bundles
 	// kills of any controller, at random moments; how long they take is not measured
 	Soak     bool
 	Say      func(line string)            // what happens, as it happens; may be nil

@@ -376,7 +376,7 @@ func (s *stockHistory) finish() error {
 // The following know what southbound makes of marks and markers.
 
 // markText is in the packet that is a mark; the term and the number follow.
-var markText = []byte("Holdfast mark")
+var markText = []byte("Holdfast sync")
 
 // MarkOf reads a mark from a packet-in.
 func MarkOf(msg []byte) (m experimenter.SyncMarker, ok bool) {
@@ -418,5 +418,5 @@ func markerIn(msg []byte) (epoch, seq uint64, ok bool) {
 	if len(src.Value) != 6 || len(dst.Value) != 6 {
 		return 0, 0, false
 	}
-	return binary.BigEndian.Uint64(slices.Concat(src.Value[4:], dst.Value)), m.Cookie & (1<<40 - 1), true
+	return binary.BigEndian.Uint64(slices.Concat(src.Value[4:], dst.Value)), m.Cookie & (1<<56 - 1), true
 }

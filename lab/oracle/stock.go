@@ -116,7 +116,7 @@ func isPoint(msg []byte) bool {
 		return false
 	}
 	port, ok := in.Match.InPort()
-	return ok && port == of13.PortController && bytes.Contains(in.Data, []byte("Holdfast mark"))
+	return ok && port == of13.PortController && bytes.Contains(in.Data, []byte("Holdfast sync"))
 }
 
 // ToSwitch notes what a controller tells a switch.
@@ -185,11 +185,11 @@ func (b *bundle) add(msg []byte) {
 	}
 }
 
-// In the cookie of a marker the highest byte says whose it is, and the lowest five are a sequence: the commands
+// In the cookie of a marker the highest byte says whose it is, and the others are a sequence: the commands
 // up to it are done.
 const (
 	markerOwner    = 0xff << 56
-	markerSequence = 1<<40 - 1
+	markerSequence = 1<<56 - 1
 )
 
 // says reports whether the flow entry is a marker as after this bundle, or a later one.

@@ -37,7 +37,7 @@ func (w *wire) again(c int, first, id uint32, letters string, marker uint64) {
 		add := of13.BundleAdd{ID: id, Flags: flags, Message: packetOut(string(d), 0)}
 		w.conns[c].ToSwitch(1, add.Append(nil, 100*first+uint32(i)))
 	}
-	mark := of13.FlowMod{Cookie: 7<<40 | marker, TableID: 253, BufferID: of13.NoBuffer}
+	mark := of13.FlowMod{Cookie: marker, TableID: 253, BufferID: of13.NoBuffer}
 	add := of13.BundleAdd{ID: id, Flags: flags, Message: mark.Append(nil, 0)}
 	w.conns[c].ToSwitch(1, add.Append(nil, handshake.OwnXID+1000))
 	control.CtrlType = of13.BundleCommitRequest
@@ -67,7 +67,7 @@ func (w *wire) slave(c int, xid uint32) {
 func (w *wire) reads(c int, marker uint64) {
 	var flows of13.List[of13.FlowStats]
 	if marker > 0 {
-		flows = flows.With(of13.FlowStats{TableID: 253, Cookie: 7<<40 | marker})
+		flows = flows.With(of13.FlowStats{TableID: 253, Cookie: marker})
 	}
 	flows = flows.With(of13.FlowStats{TableID: 0, Cookie: 1<<40 - 1})
 	reply := of13.MultipartReply{Part: of13.PartFlow, Body: flows}
@@ -187,7 +187,7 @@ func TestStockObserved(t *testing.T) {
 func TestStockEvents(t *testing.T) {
 	path := write(t, log(t, "a", "b", "c"))
 	point := of13.PacketIn{BufferID: of13.NoBuffer, Match: of13.Match(nil).WithInPort(of13.PortController),
-		Data: []byte("Holdfast mark")}
+		Data: []byte("Holdfast sync")}
 	for _, c := range []struct {
 		name         string
 		first, other string // what each connection carried

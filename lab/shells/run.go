@@ -264,8 +264,8 @@ func (s *site) unsettledSwitch(sw *switchNode, leader controller.Status, all []c
 			return fmt.Sprintf("%d events of switch %s are not logged", unlogged, sw.id)
 		}
 		for _, other := range all {
-			if x := at(other); x.Role == "none" || !x.InStep {
-				return fmt.Sprintf("%s is not in step with switch %s", other.Name, sw.id)
+			if x := at(other); x.Role == "none" || !x.InSync {
+				return fmt.Sprintf("%s is not in sync with switch %s", other.Name, sw.id)
 			}
 		}
 	}

@@ -35,7 +35,7 @@ func (x *stream) mark(m experimenter.SyncMarker) {
 
 // heard takes what the session has read.
 func (x *stepCheck) heard(s *session, batch []byte) {
-	if s.Mode() != southbound.Stock {
+	if s.State().Peer != southbound.Bundles {
 		return
 	}
 	history.Each(batch, func(msg []byte) {
@@ -49,7 +49,7 @@ func (x *stepCheck) heard(s *session, batch []byte) {
 			}
 		}
 	})
-	if epoch := s.Epoch(); x.keeps != 0 && epoch != x.keeps {
+	if epoch := s.State().Epoch; x.keeps != 0 && epoch != x.keeps {
 		s.n.s.w.fail("controller %d was in step with switch %s in epoch %d, and begins %d", s.n.id, s.Switch(), x.keeps,
 			epoch)
 	}
@@ -88,14 +88,14 @@ func (x *stepCheck) check(s *session) {
 	if !x.counted || s.n.s.scenario.SwitchQueue > 0 {
 		return
 	}
-	if want := max(0, x.came.count-x.seen.count+x.ahead); !s.InStep() || s.core.Held() != want {
+	if want := max(0, x.came.count-x.seen.count+x.ahead); !s.State().InSync || s.Held() != want {
 		s.n.s.w.fail("controller %d holds %d events of switch %s, in step %t; of those that have come %d are not "+
-			"in the log", s.n.id, s.core.Held(), s.Switch(), s.InStep(), want)
+			"in the log", s.n.id, s.Held(), s.Switch(), s.State().InSync, want)
 	}
 }
 
 func (x *stepCheck) acked(s *session, epoch uint64) {
-	if s.Mode() == southbound.Stock && epoch == s.Epoch() {
+	if st := s.State(); st.Peer == southbound.Bundles && epoch == st.Epoch {
 		x.known = epoch
 	}
 }
@@ -103,7 +103,7 @@ func (x *stepCheck) acked(s *session, epoch uint64) {
 // stands: the controller leads no more. What it had of an epoch that is in the log it goes on with.
 func (x *stepCheck) stands(s *session) {
 	if was := x.keeps != 0 || x.known != 0; was {
-		*x = stepCheck{in: x.keeps != 0 || x.known == s.Epoch()}
+		*x = stepCheck{in: x.keeps != 0 || x.known == s.State().Epoch}
 	}
 }
 
@@ -114,7 +114,7 @@ func (x *stepCheck) claims(s *session, r southbound.Resume) {
 	if !in {
 		return
 	}
-	if !s.InStep() && !s.busy && len(s.rest) == 0 {
+	if !s.State().InSync && !s.busy && len(s.rest) == 0 {
 		s.n.s.w.fail("controller %d has common marks with the log of switch %s, and is not in step", s.n.id, s.Switch())
 	}
 	if r.Live {

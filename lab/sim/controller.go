@@ -127,7 +127,7 @@ func (n *controllerNode) start() {
 	n.p.every(consensus.DefaultHeartbeat, func() { n.group.Tick(); n.work() })
 	n.p.every(controller.TickInterval, func() { n.check(n.core.Tick(n.p.clock())); n.turn() })
 	n.p.every(sessionEcho, n.echo)
-	n.p.every(sessionMark, n.mark)
+	n.p.every(sessionTick, n.tick)
 	if n.s.scenario.Hosted {
 		n.p.every(requestEvery, n.request)
 	}

@@ -131,10 +131,10 @@ func (s *site) unsettledStock(n *switchNode, st ledger.SwitchStatus) string {
 		switch {
 		case i < 0:
 			return fmt.Sprintf("switch %s is not connected to controller %d", n.id, c.id)
-		case !c.sessions[i].InStep():
+		case !c.sessions[i].State().InSync:
 			return fmt.Sprintf("controller %d is not in step with switch %s", c.id, n.id)
-		case c.sessions[i].core.Held() > 0:
-			return fmt.Sprintf("controller %d holds %d events of switch %s", c.id, c.sessions[i].core.Held(), n.id)
+		case c.sessions[i].Held() > 0:
+			return fmt.Sprintf("controller %d holds %d events of switch %s", c.id, c.sessions[i].Held(), n.id)
 		}
 	}
 	return ""

@@ -14,7 +14,7 @@ import (
 // Times and bounds of package southbound.
 const (
 	sessionEcho        = time.Second
-	sessionMark        = 100 * time.Millisecond
+	sessionTick        = 100 * time.Millisecond
 	sessionSilentAfter = 5 * time.Second
 	sessionProbe       = 500 * time.Millisecond
 	sessionHandshake   = 5 * time.Second
@@ -24,12 +24,13 @@ const (
 
 var errSlow = errors.New("it does not read")
 
-// session is a controller's side of one switch connection: southbound.Core on a conn. It is the
-// controller.Session of the controller's core.
+// session is a southbound.Session on a conn, which it is the Line of. It is the controller.Session of the controller's
+// core, and tells its stepCheck what that says.
 type session struct {
+	*southbound.Session
 	n     *controllerNode
 	c     *conn
-	core  southbound.Core
+	id    openflow.DatapathID // once it is attached
 	in    history.Framer
 	rest  []byte // read, and not yet taken in
 	state sessionState
@@ -52,6 +53,7 @@ const (
 
 func (n *controllerNode) acceptSwitch(c *conn) {
 	s := &session{n: n, c: c, heard: n.s.w.now}
+	s.Session = southbound.NewSession(plug{s})
 	n.sessions = append(n.sessions, s)
 	c.onData, c.onClose = s.data, func(err error) { s.ended(err, experimenter.ReasonConnectionLost) }
 	n.p.after(sessionHandshake, func() {
@@ -59,8 +61,6 @@ func (n *controllerNode) acceptSwitch(c *conn) {
 			s.end(errors.New("no handshake"))
 		}
 	})
-	s.core.Start()
-	s.flush()
 }
 
 func (s *session) data(piece []byte) {
@@ -79,11 +79,10 @@ func (s *session) data(piece []byte) {
 
 // read hands what has come to the core, and what comes out of that to the controller.
 func (s *session) read() {
-	for (len(s.rest) > 0 || s.core.More()) && !s.busy && (s.state == greeting || s.state == attached) {
+	for (len(s.rest) > 0 || s.More()) && !s.busy && (s.state == greeting || s.state == attached) {
 		before, known := s.rest, s.state == attached
-		rest, a, err := s.core.Next(s.rest, s.now())
+		rest, a, err := s.Input(s.rest)
 		s.rest = rest // what is before it is the controller's until it is done with that
-		s.flush()
 		if err != nil {
 			s.ended(err, experimenter.ReasonGarbage)
 			return
@@ -116,7 +115,7 @@ func (s *session) finished(epoch uint64, err error) {
 	switch {
 	case s.state == gone:
 		s.last()
-	case err != nil && !s.core.Told(epoch):
+	case err != nil && !s.Told(epoch):
 		s.Close(err)
 	default:
 		s.n.p.after(0, s.read)
@@ -127,26 +126,25 @@ func (s *session) finished(epoch uint64, err error) {
 func (s *session) register() {
 	i := slices.IndexFunc(s.n.sessions, func(o *session) bool {
 		return o != s && o.state == attached &&
-			o.Switch() == s.Switch()
+			o.id == s.Switch()
 	})
 	if i < 0 {
-		s.state = attached
-		s.n.s.w.note(s.n.p, "switch %s attached", s.Switch())
+		s.state, s.id = attached, s.Switch()
+		s.n.s.w.note(s.n.p, "switch %s attached", s.id)
 		s.n.put(func() { s.n.core.Attached(s) })
 		return
 	}
 	old := s.n.sessions[i]
 	before := old.bytes
 	s.state = probing
-	old.core.Echo()
-	old.flush()
+	old.Echo()
 	s.n.p.after(sessionProbe, func() {
 		switch {
 		case s.state != probing:
 			return
 		case old.state == attached && (old.bytes != before || old.busy):
 			s.state = greeting
-			s.Refuse(experimenter.ReasonDuplicateDatapath, old.Epoch())
+			s.Refuse(experimenter.ReasonDuplicateDatapath, old.State().Epoch)
 			return
 		case old.state == attached:
 			old.end(errors.New("another connection came with its datapath id"))
@@ -156,27 +154,10 @@ func (s *session) register() {
 	})
 }
 
-// flush writes what the core has to say.
-func (s *session) flush() error {
-	if s.state == gone {
-		return nil
-	}
-	out := s.core.TakeOut()
-	if len(out) == 0 {
-		return nil
-	}
-	if s.c.unread()+len(out) > sessionQueue {
-		s.end(errSlow)
-		return errSlow
-	}
-	s.c.write(out)
-	return nil
-}
-
 // ended ends the session because of what the peer did, which is the last event of a stock switch.
 func (s *session) ended(err error, reason experimenter.Reason) {
 	if s.state == attached {
-		s.down = s.core.End(reason)
+		s.down = s.End(reason)
 	}
 	s.end(err)
 }
@@ -191,7 +172,7 @@ func (s *session) end(err error) {
 	s.c.close()
 	s.n.sessions = slices.DeleteFunc(s.n.sessions, func(o *session) bool { return o == s })
 	if known {
-		s.n.s.w.note(s.n.p, "switch %s detached: %v", s.Switch(), err)
+		s.n.s.w.note(s.n.p, "switch %s detached: %v", s.id, err)
 		if !s.busy {
 			s.last()
 		}
@@ -214,93 +195,90 @@ func (s *session) detach() {
 // echo asks everyone for a sign of life, and gives up who gives none.
 func (n *controllerNode) echo() {
 	for _, s := range slices.Clone(n.sessions) {
-		s.core.Echo()
-		s.flush()
+		s.Echo()
 		if !s.busy && n.s.w.now-s.heard > sessionSilentAfter {
 			s.ended(errors.New("it is silent"), experimenter.ReasonSilent)
 		}
 	}
 }
 
-// mark has stock switches show how far their log is.
-func (n *controllerNode) mark() {
+// tick has switches without an agent show how far their log is.
+func (n *controllerNode) tick() {
 	for _, s := range slices.Clone(n.sessions) {
-		if err := s.core.Tick(s.now()); err != nil {
+		if err := s.Tick(); err != nil && s.state != gone {
 			s.ended(err, experimenter.ReasonSilent)
-			continue
 		}
-		s.flush()
 	}
 }
 
-// The following are controller.Session.
+// plug is a session's end of its connection: southbound.Line.
+type plug struct{ s *session }
 
-func (s *session) Switch() openflow.DatapathID { return s.core.Switch() }
-func (s *session) Remote() string              { return "" }
-func (s *session) Mode() southbound.Mode       { return s.core.Mode() }
-func (s *session) Attach() experimenter.Attach { return s.core.Attach() }
-func (s *session) Epoch() uint64               { return s.core.Epoch() }
-func (s *session) Version() uint8              { return s.core.Version() }
+func (l plug) Remote() string { return "" }
+func (l plug) Now() uint64    { return uint64(l.s.n.p.clock().UnixNano()) }
 
-func (s *session) now() uint64 { return uint64(s.n.p.clock().UnixNano()) }
-
-func (s *session) TakeMaster(term uint64, r southbound.Resume) error {
-	s.step.claims(s, r)
-	if err := s.core.TakeMaster(term, s.now(), r); err != nil {
-		return err
+func (l plug) Write(out []byte, _ uint64) error {
+	s := l.s
+	if s.state == gone {
+		return nil
 	}
-	return s.flush()
+	if s.c.unread()+len(out) > sessionQueue {
+		s.end(errSlow)
+		return errSlow
+	}
+	s.c.write(out)
+	return nil
 }
 
-func (s *session) Standby(term uint64)         { s.core.Standby(term); s.step.stands(s); s.flush() }
-func (s *session) Logged(msg []byte)           { s.core.Logged(msg); s.step.logged(s, msg); s.flush() }
-func (s *session) Skipped(n int)               { s.core.Skipped(n) }
-func (s *session) Unknown()                    { s.core.Unknown(); s.step = stepCheck{} }
-func (s *session) InStep() bool                { return s.core.InStep() }
-func (s *session) Outdone() bool               { return s.core.Outdone() }
-func (s *session) Guarantee() (string, string) { return s.core.Guarantee() }
-
-func (s *session) AckEvents(epoch, seq uint64) {
-	s.core.AckEvents(experimenter.Ack{Epoch: epoch, Seq: seq})
-	s.step.acked(s, epoch)
-	s.flush()
-}
-
-func (s *session) Send(term, epoch, first uint64, count int, messages []byte) error {
-	err := s.core.Send(experimenter.Block{Term: term, Epoch: epoch, First: first, Count: uint32(count)}, messages)
-	if err != nil {
-		return err
-	}
-	return s.flush()
-}
-
-func (s *session) SendLoose(term, epoch uint64, count int, messages []byte) error {
-	err := s.core.SendLoose(experimenter.Block{Term: term, Epoch: epoch, Count: uint32(count)}, messages)
-	if err != nil {
-		return err
-	}
-	return s.flush()
-}
-
-func (s *session) Refuse(reason experimenter.Reason, epoch uint64) {
-	if s.Mode() == southbound.Stock && reason == experimenter.ReasonStaleEpoch {
-		s.n.s.h.Refused(s.Switch(), epoch)
-		s.step = stepCheck{}
-	}
-	stays := s.core.Refuse(experimenter.Refuse{Reason: reason, Epoch: epoch}, s.now())
-	if s.flush() != nil || s.state == gone || stays {
+func (l plug) Linger(experimenter.Reason) {
+	s := l.s
+	switch s.state {
+	case gone:
 		return
-	}
-	if s.state != attached {
-		s.state = probing // nobody knows it
-	} else {
+	case attached:
 		s.state = lingering
+	default:
+		s.state = probing // nobody knows it
 	}
 	s.n.p.after(sessionLinger, func() { s.end(errors.New("refused")) })
 }
 
-func (s *session) Hold()         { s.core.Hold() }
-func (s *session) Resend() error { s.core.Resend(); return s.flush() }
-
 // Close ends the session once the caller is done with it.
-func (s *session) Close(err error) { s.n.p.after(0, func() { s.end(err) }) }
+func (l plug) Close(err error) { l.s.n.p.after(0, func() { l.s.end(err) }) }
+
+// The following of controller.Session are shown to the stepCheck.
+
+func (s *session) Claim(term uint64, r southbound.Resume) error {
+	s.step.claims(s, r)
+	return s.Session.Claim(term, r)
+}
+
+func (s *session) Standby(term uint64) {
+	s.Session.Standby(term)
+	s.step.stands(s)
+}
+
+func (s *session) Logged(msg []byte) {
+	s.Session.Logged(msg)
+	s.step.logged(s, msg)
+}
+
+func (s *session) Skipped(n int) {
+	s.Session.Skipped(n)
+	if n == southbound.Unknown {
+		s.step = stepCheck{}
+	}
+}
+
+func (s *session) Acknowledge(epoch, seq uint64) {
+	s.Session.Acknowledge(epoch, seq)
+	s.step.acked(s, epoch)
+}
+
+func (s *session) Refuse(reason experimenter.Reason, epoch uint64) {
+	if s.State().Peer == southbound.Bundles && reason == experimenter.ReasonStaleEpoch {
+		s.n.s.h.Refused(s.Switch(), epoch)
+		s.step = stepCheck{}
+	}
+	s.Session.Refuse(reason, epoch)
+}

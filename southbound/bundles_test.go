@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// steady is a plant whose first controller leads; the others are in step with it.
+// steady is a plant whose first controller leads; the others are in sync with it.
 func steady(t *testing.T, controllers int) (*plant, *member) {
 	t.Helper()
 	p := newPlant(t, controllers, 0)
@@ -23,12 +23,12 @@ func steady(t *testing.T, controllers int) (*plant, *member) {
 	p.members[0].elected()
 	p.settle()
 	for _, m := range p.members {
-		if !m.core.InStep() {
-			t.Fatalf("controller %d is not in step", m.n)
+		if !m.core.State().InSync {
+			t.Fatalf("controller %d is not in sync", m.n)
 		}
 	}
-	if p.members[0].core.stock.state != leading {
-		t.Fatalf("state %d", p.members[0].core.stock.state)
+	if p.members[0].core.peer.(*bundles).state != leading {
+		t.Fatalf("state %d", p.members[0].core.peer.(*bundles).state)
 	}
 	return p, p.members[0]
 }
@@ -38,7 +38,7 @@ func oneFlow(epoch, next uint64) [][]byte { return [][]byte{makeCommand(addFlow,
 
 // A refusal that answers what was sent in an earlier term, and comes when the switch has been claimed again, is not
 // about the commands that wait for the claim.
-func TestOldRefusalDoesNotStopTheCourier(t *testing.T) {
+func TestOldRefusalDoesNotStopTheSender(t *testing.T) {
 	p, c1 := steady(t, 2)
 	c2 := p.members[1]
 	p.makes = oneFlow
@@ -55,8 +55,8 @@ func TestOldRefusalDoesNotStopTheCourier(t *testing.T) {
 	c1.applies(9)
 	c1.elected() // with the command that is not done
 	p.rest()
-	if s := p.state(); p.executed != 1 || s.done != 1 || c1.core.stock.state != leading {
-		t.Fatalf("%d commands are executed, %d done, state %d", p.executed, s.done, c1.core.stock.state)
+	if s := p.state(); p.executed != 1 || s.done != 1 || c1.core.peer.(*bundles).state != leading {
+		t.Fatalf("%d commands are executed, %d done, state %d", p.executed, s.done, c1.core.peer.(*bundles).state)
 	}
 }
 
@@ -95,36 +95,36 @@ func TestDroppedEventIsNotTakenForALaterOne(t *testing.T) {
 	p.sw.Sent(c2.wire.id, len(out)) // is lost on the way to the second
 	p.rest()
 	epoch, events := p.state().epoch, p.state().events
-	if !c2.core.InStep() {
+	if !c2.core.State().InSync {
 		t.Fatal("nothing has come that does not fit")
 	}
 	c1.dies()
 	c2.elected()
 	p.fromSwitch(c2.wire, 0)
 	p.rest()
-	p.lossy = true // else the check of who is in step fails
+	p.lossy = true // else the check of who is in sync fails
 	p.raise(1)
 	p.rest()
 	if s := p.state(); s.epoch != epoch || s.events != events+1 {
 		t.Fatalf("%d events in epoch %d, before the second packet %d in epoch %d", s.events, s.epoch, events, epoch)
 	}
-	if !c2.core.stock.held.inStep {
-		t.Fatal("a master is out of step")
+	if !c2.core.peer.(*bundles).held.inSync {
+		t.Fatal("a master is out of sync")
 	}
 }
 
 // A switch that refuses to tell its flow entries has no marker that could be found.
 func TestSwitchWithoutFlowStatistics(t *testing.T) {
 	c := stockCore(t)
-	c.TakeMaster(3, 1000, Resume{Epoch: 500, Live: true, Events: 9, Commands: 9})
+	c.Claim(3, 1000, Resume{Epoch: 500, Live: true, Events: 9, Commands: 9})
 	if out := c.types(t); out != "4:ROLE_REQUEST 4:BARRIER_REQUEST 4:MULTIPART_REQUEST" {
 		t.Fatal(out)
 	}
 	role := of13.RoleReply{Role: of13.RoleMaster, GenerationID: 3}
 	refusal := of13.Error{ErrType: of13.ErrTypeBadRequest, Code: of13.BadRequestBadMultipart, Data: make([]byte, 16)}
-	mustFeed(t, c, role.Append(nil, c.stock.roleXID), refusal.Append(nil, c.stock.markersXID))
+	mustFeed(t, c, role.Append(nil, c.peer.(*bundles).roleXID), refusal.Append(nil, c.peer.(*bundles).markersXID))
 	if out := c.types(t); out != "4:FEATURES_REQUEST" {
-		t.Fatalf("it does not go on: %q, state %d", out, c.stock.state)
+		t.Fatalf("it does not go on: %q, state %d", out, c.peer.(*bundles).state)
 	}
 }
 
@@ -132,10 +132,10 @@ func TestSwitchWithoutFlowStatistics(t *testing.T) {
 func stockCore(t *testing.T) *Core {
 	t.Helper()
 	c := &Core{}
-	c.Start()
-	if got := mustFeed(t, c, hello13, features13(7), ports13()); len(got) != 1 || got[0].Kind != Attached ||
-		c.mode != Stock {
-		t.Fatalf("after the handshake: %+v, mode %s", got, c.mode)
+	if got := mustFeed(t, c, hello13, features13(7), opened(opening), ports13()); len(got) != 1 ||
+		got[0].Kind != Attached ||
+		c.State().Peer != Bundles {
+		t.Fatalf("after the handshake: %+v, mode %s", got, c.State().Peer)
 	}
 	if out := c.types(t); !strings.HasSuffix(out, "4:SET_ASYNC") {
 		t.Fatal(out)
@@ -152,8 +152,8 @@ func TestStandbyIgnoresAnswersToOthers(t *testing.T) {
 	c.Logged((&of13.Error{}).Append(nil, 5))
 	p.raise(1)
 	p.rest()
-	if !c.InStep() || c.Held() != 0 {
-		t.Fatalf("in step: %v, %d held", c.InStep(), c.Held())
+	if !c.State().InSync || c.Held() != 0 {
+		t.Fatalf("in sync: %v, %d held", c.State().InSync, c.Held())
 	}
 }
 
@@ -169,15 +169,14 @@ func TestNoRolesForApplications(t *testing.T) {
 		{"async", async.Append(nil, 1)},
 		{"role cut short", message(4, of13.TypeRoleRequest, 1)},
 	} {
-		for _, loose := range []bool{false, true} {
+		for _, bestEffort := range []bool{false, true} {
 			p, c1 := steady(t, 1)
-			b := experimenter.Block{Term: c1.term, Epoch: c1.core.Epoch(), First: 1, Count: 1}
-			before := bytes.Clone(tc.msg)
-			send := c1.core.Send
-			if loose {
-				send = c1.core.SendLoose
+			b := commandBlock(c1.term, c1.core.epoch, 1, 1)
+			if bestEffort {
+				b.First = 0
 			}
-			if err := send(b, tc.msg); err != nil {
+			before := bytes.Clone(tc.msg)
+			if err := c1.core.Send(b, tc.msg); err != nil {
 				t.Fatal(err)
 			}
 			p.log[0].commands, p.states[len(p.log)].commands = [][]byte{tc.msg}, [][]byte{tc.msg}
@@ -187,16 +186,16 @@ func TestNoRolesForApplications(t *testing.T) {
 				t.Errorf("%s: the caller's message was changed", tc.name)
 			}
 			if got := p.sw.Role(c1.wire.id); got != of13.RoleMaster {
-				t.Errorf("%s, loose %v: its role is %d", tc.name, loose, got)
+				t.Errorf("%s, best-effort %v: its role is %d", tc.name, bestEffort, got)
 			}
 			if p.told[told{b.Epoch, 1}] != 1 {
-				t.Errorf("%s, loose %v: the application is not told", tc.name, loose)
+				t.Errorf("%s, best-effort %v: the application is not told", tc.name, bestEffort)
 			}
 			epoch := b.Epoch
 			p.raise(1)
 			p.rest()
 			if p.state().epoch != epoch || p.at[0] != len(p.order)-1 {
-				t.Errorf("%s, loose %v: events come no more", tc.name, loose)
+				t.Errorf("%s, best-effort %v: events come no more", tc.name, bestEffort)
 			}
 		}
 	}
@@ -205,7 +204,7 @@ func TestNoRolesForApplications(t *testing.T) {
 // Events that the log refuses since their epoch is over do not end the session: the switch begins anew.
 func TestStockTold(t *testing.T) {
 	_, c1 := steady(t, 1)
-	epoch := c1.core.Epoch()
+	epoch := c1.core.epoch
 	if c1.core.Told(epoch) {
 		t.Fatal("nobody was told anything")
 	}
@@ -220,7 +219,7 @@ func TestFull(t *testing.T) {
 	p, c1 := steady(t, 2)
 	c2 := p.members[1]
 	fill := func(c *Core) {
-		for i := 0; !c.stock.held.crowded(); i++ {
+		for i := 0; !c.peer.(*bundles).held.crowded(); i++ {
 			mustFeed(t, c, packetIn13(byte(i), byte(i>>8), byte(i>>16)))
 		}
 	}
@@ -257,7 +256,7 @@ func TestSwitchThatTellsSlavesNothing(t *testing.T) {
 	if out := c.types(t); out != "4:ROLE_REQUEST" {
 		t.Fatal(out)
 	}
-	for n := range uint64(lacksMarks) {
+	for n := range uint64(lacksMarkers) {
 		if out := c.types(t); out != "" {
 			t.Fatalf("after %d marks: %s", n, out)
 		}
@@ -271,7 +270,7 @@ func TestSwitchThatTellsSlavesNothing(t *testing.T) {
 		}
 	}
 	equal()
-	c.TakeMaster(4, 1000, Resume{})
+	c.Claim(4, 1000, Resume{})
 	c.TakeOut()
 	c.Standby(5)
 	equal()
@@ -280,7 +279,7 @@ func TestSwitchThatTellsSlavesNothing(t *testing.T) {
 // A switch that does not answer is given up, and one that answers is not, however long that takes it.
 func TestNoAnswer(t *testing.T) {
 	c := stockCore(t)
-	c.TakeMaster(3, 1000, Resume{})
+	c.Claim(3, 1000, Resume{})
 	for n := range patience {
 		if err := c.Tick(uint64(n)); err != nil {
 			t.Fatalf("given up after %d ticks", n)
@@ -290,18 +289,18 @@ func TestNoAnswer(t *testing.T) {
 		t.Fatalf("it waits for ever: %v", err)
 	}
 	d := newDock(t, 0)
-	s := &c.stock
-	s.courier, s.state, s.unanswered = d.courier, leading, 0
+	s := c.peer.(*bundles)
+	s.sender, s.state, s.unanswered = d.bundleSender, leading, 0
 	for range 3 {
-		d.give(s.courier.last+1, "f")
-		s.courier = d.courier
+		d.give(s.sender.box.Last()+1, "f")
+		s.sender = d.bundleSender
 		for range patience - 1 {
 			if err := c.Tick(1); err != nil {
 				t.Fatal("given up, though it answers all the time")
 			}
 		}
 		d.execute()
-		s.courier = d.courier
+		s.sender = d.bundleSender
 	}
 }
 
@@ -313,21 +312,26 @@ func TestNewEpochOfALaterVersion(t *testing.T) {
 			return msg
 		}
 		c := &Core{}
-		c.Start()
 		hello, role := of13.NewHello(of13.VersionsOf(v)), of13.RoleReply{Role: of13.RoleMaster, GenerationID: 3}
 		refusal := of13.Error{ErrType: of13.ErrTypeBadRequest, Code: of13.BadRequestBadMultipart,
 			Data: make([]byte, 16)}
 		noPorts := says(refusal.Append(nil, handshake.OwnXID+2))
-		mustFeed(t, c, says(hello.Append(nil, 1)), says(features13(7)), noPorts)
-		c.TakeMaster(3, 1000, Resume{Epoch: 500, Live: true})
-		mustFeed(t, c, says(role.Append(nil, c.stock.roleXID)), says(refusal.Append(nil, c.stock.markersXID)))
-		if c.mode != Stock || c.stock.state != asking {
-			t.Fatalf("mode %s, state %d", c.mode, c.stock.state)
+		const bundleControl, openReply = 33, 1
+		opens := message(v, bundleControl, opening, 0, 0, 0, 0, 0, openReply, 0, 3)
+		mustFeed(t, c, says(hello.Append(nil, 1)), says(features13(7)), opens, noPorts)
+		b, ok := c.peer.(*bundles)
+		if !ok {
+			t.Fatalf("version %d: it is %s", v, c.State().Peer)
+		}
+		c.Claim(3, 1000, Resume{Epoch: 500, Live: true})
+		mustFeed(t, c, says(role.Append(nil, b.roleXID)), says(refusal.Append(nil, b.markersXID)))
+		if b.state != asking {
+			t.Fatalf("version %d: state %d", v, b.state)
 		}
 		mustFeed(t, c, says(message(v, of13.TypeFeaturesReply, handshake.OwnXID+1,
 			features13(7)[openflow.HeaderLen:]...)), noPorts)
-		if c.stock.state != founding {
-			t.Errorf("version %d: it has said what was asked, and the state is %d", v, c.stock.state)
+		if b.state != founding {
+			t.Errorf("version %d: it has said what was asked, and the state is %d", v, b.state)
 		}
 	}
 }
@@ -343,17 +347,17 @@ func TestAnswersOfASwitchThatIsHeldUp(t *testing.T) {
 		requests = append(requests, message(4, of13.TypeBarrierRequest, 1<<24|seq+1)...)
 	}
 	c.Hold()
-	if err := c.Send(experimenter.Block{Term: c1.term, Epoch: c.Epoch(), First: 1, Count: 3}, requests); err != nil {
+	if err := c.Send(experimenter.Block{Term: c1.term, Epoch: c.epoch, First: 1, Count: 3}, requests); err != nil {
 		t.Fatal(err)
 	}
 	for seq := range uint32(3) {
 		answer, barrier := message(4, of13.TypeBarrierReply, 1<<24|seq+1),
-			message(4, of13.TypeBarrierReply, c.stock.courier.step.barrier)
+			message(4, of13.TypeBarrierReply, c.peer.(*bundles).sender.step.barrier)
 		if got := mustFeed(t, c, packetIn13(byte(seq)), answer, barrier, packetIn13(byte(seq))); len(got) > 0 {
 			t.Fatalf("%+v between Hold and Resend", got)
 		}
 	}
-	logged := c.stock.first - 1
+	logged := c.peer.(*bundles).held.Acked()
 	for range 2 { // nothing is logged in between
 		c.Resend()
 		var done []uint64
@@ -378,9 +382,9 @@ func TestAnswersOfASwitchThatIsHeldUp(t *testing.T) {
 		}
 		c.Hold()
 	}
-	c.AckEvents(experimenter.Ack{Epoch: c.Epoch(), Seq: logged + 2})
-	if len(c.stock.answers) != 2 {
-		t.Errorf("%d answers wait to be logged, of 3 one is", len(c.stock.answers))
+	c.Acknowledge(c.epoch, logged+2)
+	if len(c.peer.(*bundles).answers) != 2 {
+		t.Errorf("%d answers wait to be logged, of 3 one is", len(c.peer.(*bundles).answers))
 	}
 }
 
@@ -398,21 +402,22 @@ func TestEventsWithoutAnswer(t *testing.T) {
 	p.members[1].elected()
 	refusal := of13.Error{ErrType: of13.ErrTypeRoleRequestFailed, Code: of13.RoleRequestFailedStale,
 		Data: make([]byte, 16)}
-	mustFeed(t, c, refusal.Append(nil, c.stock.roleXID))
+	mustFeed(t, c, refusal.Append(nil, c.peer.(*bundles).roleXID))
 	if n, err := flood(c); err != errFlooded || n <= maxHeld {
 		t.Errorf("it holds %d events, %v", c.Held(), err)
 	}
 
 	// An epoch that is being founded has all events from its beginning, or does not begin.
 	c = stockCore(t)
-	c.TakeMaster(3, 1000, Resume{Epoch: 500, Live: true})
+	c.Claim(3, 1000, Resume{Epoch: 500, Live: true})
 	role := of13.RoleReply{Role: of13.RoleMaster, GenerationID: 3}
 	refusal = of13.Error{ErrType: of13.ErrTypeBadRequest, Data: make([]byte, 16)}
 	features := message(4, of13.TypeFeaturesReply, handshake.OwnXID+1, features13(7)[openflow.HeaderLen:]...)
-	mustFeed(t, c, role.Append(nil, c.stock.roleXID), refusal.Append(nil, c.stock.markersXID), packetIn13(0), features,
+	mustFeed(t, c, role.Append(nil, c.peer.(*bundles).roleXID), refusal.Append(nil, c.peer.(*bundles).markersXID),
+		packetIn13(0), features,
 		refusal.Append(nil, handshake.OwnXID+2))
-	if c.stock.state != founding || c.Held() != 0 {
-		t.Fatalf("state %d, %d events held", c.stock.state, c.Held())
+	if c.peer.(*bundles).state != founding || c.Held() != 0 {
+		t.Fatalf("state %d, %d events held", c.peer.(*bundles).state, c.Held())
 	}
 	if n, err := flood(c); err != errFlooded || n <= maxHeld {
 		t.Errorf("of %d events that came after its features %d are held: %v", n, c.Held(), err)

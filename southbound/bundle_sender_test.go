@@ -73,13 +73,13 @@ func TestBundleBounds(t *testing.T) {
 	d.give(2, "f"+strings.Repeat("F", 2*stepCommands)+"f")
 	d.give(2+2*stepCommands+2, strings.Repeat("f", stepCommands+10))
 	for i, want := range []int{1, 2*stepCommands + 1, stepCommands, 11} {
-		if got := len(d.step.commands); got != want {
+		if got := int(d.step.last - d.step.first + 1); got != want {
 			t.Fatalf("bundle %d has %d commands, want %d", i, got, want)
 		}
 		d.out = d.out[:0]
 		d.one()
 	}
-	if d.step != nil || len(d.queue) > 0 {
+	if d.step != nil || d.box.Len() > 0 {
 		t.Fatalf("%+v", d.step)
 	}
 }
@@ -188,80 +188,56 @@ func TestBundleFailsByItself(t *testing.T) {
 	d.wantDone(2)
 }
 
-// A switch that has no bundles gets a marker behind each command.
+// A switch that lacks what bundles need is found out, and nothing of its commands is executed.
 func TestNoBundles(t *testing.T) {
-	d := newDock(t, 0)
-	d.give(1, "f")
-	open := d.step.open
-	d.says("open +f1 +marker=1 barrier")
-	d.give(2, "fFbf")
-	d.fails(open, of13.ErrTypeBadRequest, of13.BadRequestBadExperimenter)
-	d.fails(1, of13.ErrTypeBadRequest, of13.BadRequestBadExperimenter) // the add: not the command
-	d.fails(d.step.marker, of13.ErrTypeBadRequest, of13.BadRequestBadExperimenter)
-	if got := d.barrier(); got != nil {
-		t.Fatalf("refused: %d", got)
+	for name, tc := range map[string]struct {
+		answers func(d *dock)
+		cannot  string
+	}{
+		"it refuses them": {func(d *dock) {
+			d.fails(d.step.open, of13.ErrTypeBadRequest, of13.BadRequestBadExperimenter)
+			d.fails(1, of13.ErrTypeBadRequest, of13.BadRequestBadExperimenter) // the add: not the command
+			d.hears(message(4, of13.TypeBarrierReply, d.step.barrier))
+		}, noBundles},
+		"it passes them over in silence": {func(d *dock) {
+			d.hears(message(4, of13.TypeBarrierReply, d.step.barrier))
+		}, noBundles},
+		"it refuses the marker at once": {func(d *dock) {
+			d.fails(d.step.marker, of13.ErrTypeFlowModFailed, of13.FlowModFailedUnknown)
+			d.barrier()
+		}, noMarker},
+		"it refuses the marker at the commit": {func(d *dock) {
+			d.barrier()
+			d.says("commit")
+			d.fails(d.step.marker, of13.ErrTypeFlowModFailed, of13.FlowModFailedTableFull)
+			if got := d.notCommitted(of13.BundleMsgFailed); got != nil {
+				t.Errorf("refused: %d", got)
+			}
+		}, noMarker},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDock(t, 0)
+			d.give(1, "f")
+			d.says("open +f1 +marker=1 barrier")
+			tc.answers(d)
+			d.says("")
+			if d.wantDone(0); d.cannot != tc.cannot {
+				t.Fatalf("it says %q", d.cannot)
+			}
+		})
 	}
-	d.says("discard f1 barrier marker=1 barrier f2 barrier marker=2 barrier f3 barrier marker=3 barrier")
-	d.barrier()
-	d.says("b4 barrier")
 }
 
-// A switch that answers the barrier and did not answer for the bundle knows none.
-func TestBundlesPassedOverInSilence(t *testing.T) {
-	d := newDock(t, 0)
-	d.give(1, "f")
-	d.says("open +f1 +marker=1 barrier")
-	d.hears(message(4, of13.TypeBarrierReply, d.step.barrier))
-	d.says("discard f1 barrier marker=1 barrier")
-}
-
-// A switch that refuses the marker in a bundle may take it outside.
-func TestNoMarkerInBundles(t *testing.T) {
-	d := newDock(t, 0)
-	d.give(1, "f")
-	d.says("open +f1 +marker=1 barrier")
+// A marker alone that is refused without a word is refused too.
+func TestNoMarker(t *testing.T) {
+	d := idleDock(t)
+	d.start(marker{epoch: 9}, found)
+	d.says("open +forget +marker=0 barrier")
 	d.barrier()
 	d.says("commit")
-	d.fails(d.step.marker, of13.ErrTypeFlowModFailed, of13.FlowModFailedUnknown)
-	if got := d.notCommitted(of13.BundleMsgFailed); got != nil {
-		t.Fatalf("refused: %d", got)
+	if d.notCommitted(of13.BundleMsgFailed); d.cannot != noMarker {
+		t.Fatalf("it says %q", d.cannot)
 	}
-	d.says("f1 barrier marker=1 barrier")
-}
-
-// Steps of a switch without bundles are bounded as bundles are.
-func TestSerial(t *testing.T) {
-	d := newDock(t, 0)
-	d.serial = true
-	d.give(1, "f")
-	d.says("f1 barrier marker=1 barrier")
-	d.give(2, "fFbm")
-	d.barrier()
-	d.wantDone(1)
-	d.says("f2 barrier marker=2 barrier f3 barrier marker=3 barrier")
-	d.barrier()
-	d.says("b4 barrier")
-	d.barrier()
-	d.says("m5 barrier marker=5 barrier")
-	d.give(6, strings.Repeat("f", stepCommands+3))
-	d.barrier()
-	if n := len(d.step.commands); n != stepCommands {
-		t.Fatalf("%d commands in a step", n)
-	}
-	d.wantDone(5)
-}
-
-func TestNoMarker(t *testing.T) {
-	d := newDock(t, 0)
-	d.serial = true
-	d.give(1, "f")
-	d.says("f1 barrier marker=1 barrier")
-	d.fails(d.step.marker, of13.ErrTypeFlowModFailed, of13.FlowModFailedTableFull)
-	d.give(2, "fF")
-	d.barrier()
-	d.says("f2 barrier barrier f3 barrier barrier")
-	d.barrier()
-	d.wantDone(3)
 }
 
 // Another controller is master: nothing goes any more, whatever is refused.
@@ -273,7 +249,7 @@ func TestSlave(t *testing.T) {
 		{"command", func(d *dock) uint32 { return 1 }},
 		{"marker", func(d *dock) uint32 { return d.step.marker }},
 		{"commit", func(d *dock) uint32 { return d.step.commit }},
-		{"something long done", func(d *dock) uint32 { return courierXIDs | 77 }},
+		{"something long done", func(d *dock) uint32 { return firstXID | 77 }},
 	} {
 		d := newDock(t, 0)
 		d.give(1, "f")
@@ -284,7 +260,7 @@ func TestSlave(t *testing.T) {
 		}
 		d.give(2, "f")
 		d.says("")
-		if _, ok := d.takes(message(4, of13.TypeBarrierReply, courierXIDs|5)); ok {
+		if _, ok := d.takes(message(4, of13.TypeBarrierReply, firstXID|5)); ok {
 			t.Fatalf("%s: it waits for something", tc.name)
 		}
 	}
@@ -306,15 +282,15 @@ func TestStart(t *testing.T) {
 		{9, renew, "open +marker=9 barrier", 4},
 		{0, found, "open +forget +f3 +f4 +marker=4 barrier", 2},
 	} {
-		d := &dock{t: t}
+		d := idleDock(t)
 		d.give(3, "ffbfm")
 		d.says("")
-		d.start(marker{epoch: 9, term: 3, seq: tc.marker}, tc.fresh)
+		d.start(marker{epoch: 9, seq: tc.marker}, tc.fresh)
 		d.says(tc.says)
 		d.wantDone(tc.done)
 	}
-	d := &dock{t: t}
-	d.start(marker{epoch: 9, term: 3, seq: 7}, renew)
+	d := idleDock(t)
+	d.start(marker{epoch: 9, seq: 7}, renew)
 	d.says("open +marker=7 barrier")
 	d.give(4, "ffffff") // comes late, of which 7 are done
 	d.one()
@@ -339,7 +315,9 @@ func TestAnswers(t *testing.T) {
 	answers(part(1, 0), 0)
 	d.execute()
 	desc := of13.MultipartRequest{Part: of13.PartDesc}
-	d.send(2, desc.Append(nil, 2))
+	if err := d.send(2, desc.Append(nil, 2)); err != nil {
+		t.Fatal(err)
+	}
 	answers(part(3, 0), 0)
 	answers(part(2, of13.FlagMore), 0)
 	answers(part(2, 0), 2)
@@ -355,7 +333,7 @@ func TestAnswers(t *testing.T) {
 func TestRefusalShowsTheCommand(t *testing.T) {
 	d := newDock(t, 0)
 	d.give(1, "f")
-	add := of13.BundleAdd{ID: 1, Message: d.step.commands[0].msg}
+	add := of13.BundleAdd{ID: 1, Message: d.command(1)}
 	e := of13.Error{ErrType: of13.ErrTypeBadMatch, Code: 1, Data: add.Append(nil, 1)[:64]}
 	d.hears(e.Append(nil, 1))
 	d.step.opened = true
@@ -368,7 +346,7 @@ func TestRefusalShowsTheCommand(t *testing.T) {
 }
 
 // Nothing of what others say to the switch is taken.
-func TestNotTheCouriers(t *testing.T) {
+func TestNotTheSenders(t *testing.T) {
 	d := newDock(t, 0)
 	d.give(1, "b")
 	refusal := of13.Error{ErrType: of13.ErrTypeBadRequest}
@@ -381,14 +359,14 @@ func TestNotTheCouriers(t *testing.T) {
 		}
 	}
 	for _, msg := range [][]byte{ // its own, whatever it is
-		message(4, of13.TypeBarrierReply, courierXIDs|999), refusal.Append(nil, courierXIDs|999),
-		message(4, openflow.TypeError, courierXIDs|999),
+		message(4, of13.TypeBarrierReply, firstXID|999), refusal.Append(nil, firstXID|999),
+		message(4, openflow.TypeError, firstXID|999),
 	} {
 		if list, ok := d.takes(msg); !ok || list != nil {
 			t.Errorf("%x: %v, %x", msg, ok, list)
 		}
 	}
-	if courierXIDs <= handshake.OwnXID {
+	if firstXID <= handshake.OwnXID {
 		t.Error("it uses what is another's")
 	}
 }

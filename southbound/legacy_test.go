@@ -2,8 +2,10 @@ package southbound
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
+	"github.com/holdfast-sdn/holdfast/internal/handshake"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
 	"github.com/holdfast-sdn/holdfast/openflow/of10"
@@ -15,15 +17,21 @@ func packetIn10(data ...byte) []byte {
 	return message(openflow.Version10, of13.TypePacketIn, 0, append(body, data...)...)
 }
 
-func TestDirectEpochs(t *testing.T) {
-	c := directCore(t)
-	if a := c.Begin(); a.Kind != Nothing {
-		t.Fatalf("an epoch began before a leader took the switch: %+v", a)
+func TestLegacyEpochs(t *testing.T) {
+	c := legacyCore(t)
+	for range freshTicks {
+		if !c.Full() {
+			t.Fatal("it is read before a leader could claim it")
+		}
+		c.Tick(1)
+	}
+	if c.Full() || c.More() {
+		t.Fatal("it waits for a leader for ever, or an epoch began without one")
 	}
 	if got := mustFeed(t, c, packetIn10(1)); len(got) != 0 {
-		t.Fatalf("events before a leader took the switch: %+v", got)
+		t.Fatalf("events before a leader claimed the switch: %+v", got)
 	}
-	c.TakeMaster(3, 1000, Resume{})
+	c.Claim(3, 1000, Resume{})
 	if out := c.types(t); out != "1:FEATURES_REQUEST" || c.epoch != 1000 {
 		t.Fatalf("%s, epoch %d", out, c.epoch)
 	}
@@ -52,66 +60,138 @@ func TestDirectEpochs(t *testing.T) {
 	if a := c.End(experimenter.ReasonSilent); a.Kind != Nothing {
 		t.Fatalf("a second end: %+v", a)
 	}
-	if _, err := feed(directCoreMaster(t), features10(8)); err != nil {
+	if _, err := feed(legacyCoreMaster(t), features10(8)); err != nil {
 		t.Fatalf("an answer nobody asked for: %v", err)
 	}
-	c = directCore(t)
-	c.Begin()
-	c.TakeMaster(3, 1000, Resume{})
+	c = legacyCoreMaster(t)
+	c.Claim(4, 1000, Resume{})
 	if _, err := feed(c, features10(8)); err == nil {
 		t.Fatal("the switch may not change its name")
 	}
 }
 
 func TestFreshSwitchIsClaimedBeforeItIsRead(t *testing.T) {
-	c := directCore(t)
-	if !c.Fresh() || agentCore(t).Fresh() {
-		t.Fatal("who waits for a leader is the switch without agent that has just connected")
+	c := legacyCore(t)
+	if !c.Full() || agentCore(t).Full() || stockCore(t).Full() {
+		t.Fatal("a switch waits for a leader if it has neither agent nor bundles, and has just connected")
 	}
-	c.TakeMaster(3, 1000, Resume{})
-	if out := c.types(t); out != "" || c.Fresh() {
-		t.Fatalf("wrote %s, fresh: %v: its features are known", out, c.Fresh())
+	c.Claim(3, 1000, Resume{})
+	if out := c.types(t); out != "" || c.Full() || !c.More() {
+		t.Fatalf("wrote %s, full: %v: its features are known", out, c.Full())
 	}
-	if a := c.Begin(); a.Kind != Events || a.Batch.Epoch != 1000 || a.Batch.First != 1 {
-		t.Fatalf("%+v", a)
+	got := mustFeed(t, c, packetIn10(1))
+	if len(got) != 2 || got[0].Batch.Epoch != 1000 || got[0].Batch.First != 1 || got[1].Batch.First != 2 {
+		t.Fatalf("%+v", got)
 	}
-	if a := c.Begin(); a.Kind != Nothing {
-		t.Fatalf("the epoch began twice: %+v", a)
+	c = legacyCore(t)
+	c.Claim(3, 1000, Resume{Epoch: 500}) // what it has said so far may be in the log
+	if out := c.types(t); out != "1:FEATURES_REQUEST" || c.Full() || c.More() {
+		t.Fatalf("wrote %s", out)
 	}
-	c = directCore(t)
-	c.TakeMaster(3, 1000, Resume{})
-	c.TakeMaster(4, 1000, Resume{}) // it is asked for its features then
-	if a := c.Begin(); a.Kind != Nothing {
-		t.Fatalf("%+v", a)
+	if got := mustFeed(t, c, packetIn10(1), features10(7), packetIn10(2)); len(got) != 2 || got[1].Batch.Count != 1 {
+		t.Fatalf("%+v", got)
+	}
+	c = legacyCore(t)
+	c.Claim(3, 1000, Resume{})
+	c.Claim(4, 1000, Resume{}) // it is asked for its features then
+	if c.More() {
+		t.Fatal("the epoch begins twice")
 	}
 	if got := mustFeed(t, c, features10(7)); len(got) != 1 || got[0].Kind != Events || got[0].Batch.Epoch != 1001 {
 		t.Fatalf("%+v", got)
 	}
 }
 
+// A switch of a later version without bundles gets the same, and the role, which fences the master before.
+func TestLegacyOf13(t *testing.T) {
+	for _, answer := range [][]byte{nil, message(4, openflow.TypeError, opening, 0, 1, 0, 3)} {
+		c := &Core{}
+		mustFeed(t, c, hello13, features13(7), answer, ports13())
+		if st := c.State(); st.Peer != Legacy || st.Guarantee != "at-most-once" || st.Why != noBundles {
+			t.Fatalf("%+v", st)
+		}
+		if out := c.types(t); strings.Contains(out, "SET_ASYNC") {
+			t.Fatal(out)
+		}
+		c.Claim(3, 1000, Resume{Epoch: 2000})
+		if out := c.types(t); out != "4:ROLE_REQUEST 4:FEATURES_REQUEST" {
+			t.Fatal(out)
+		}
+		role := of13.RoleReply{Role: of13.RoleMaster, GenerationID: 3}
+		again := message(4, of13.TypeFeaturesReply, handshake.OwnXID+1, features13(7)[openflow.HeaderLen:]...)
+		got := mustFeed(t, c, role.Append(nil, firstXID+5), packetIn13(0), again, ports13(), packetIn13(1),
+			message(4, of13.TypeBarrierReply, 9))
+		if len(got) != 2 || got[0].Batch.Epoch != 2001 || got[1].Batch.Count != 2 {
+			t.Fatalf("%+v", got)
+		}
+		c.Standby(4)
+		if got := mustFeed(t, c, packetIn13(1)); len(got) != 0 || c.Send(commandBlock(3, 2001, 1, 1), nil) == nil {
+			t.Fatalf("it still leads: %+v", got)
+		}
+		c.Claim(5, 3000, Resume{})
+		c.Standby(6) // before it has said again what it is
+		if got := mustFeed(t, c, again); len(got) != 0 {
+			t.Fatalf("%+v", got)
+		}
+	}
+}
+
+// A switch that turns out to lack what bundles need is a legacy switch from then on, in a new epoch.
+func TestBundlesBecomesLegacy(t *testing.T) {
+	refusal := func(xid uint32) []byte {
+		e := of13.Error{ErrType: of13.ErrTypeFlowModFailed, Data: make([]byte, 16)}
+		return e.Append(nil, xid)
+	}
+	for name, tc := range map[string]struct {
+		why     string
+		answers func(c *Core) []byte
+	}{
+		"no roles":  {noRoles, func(c *Core) []byte { return refusal(c.peer.(*bundles).roleXID) }},
+		"no marker": {noMarker, func(c *Core) []byte { return refusal(c.peer.(*bundles).sender.step.marker) }},
+	} {
+		c := stockCore(t)
+		c.Claim(3, 1000, Resume{})
+		if tc.why == noMarker {
+			role := of13.RoleReply{Role: of13.RoleMaster, GenerationID: 3}
+			none := of13.MultipartReply{Part: of13.PartFlow}
+			mustFeed(t, c, role.Append(nil, c.peer.(*bundles).roleXID), none.Append(nil, c.peer.(*bundles).markersXID))
+		}
+		mustFeed(t, c, tc.answers(c))
+		if st := c.State(); st.Peer != Legacy || st.Guarantee != "at-most-once" || st.Why != tc.why || !st.InSync {
+			t.Fatalf("%s: %+v", name, st)
+		}
+		got := mustFeed(t, c, packetIn13(1), message(4, of13.TypeFeaturesReply, handshake.OwnXID+1,
+			features13(7)[openflow.HeaderLen:]...), ports13(), packetIn13(2))
+		if len(got) != 2 || got[0].Batch.First != 1 || got[1].Batch.Count != 1 || got[0].Batch.Epoch != c.epoch {
+			t.Fatalf("%s: %+v", name, got)
+		}
+	}
+}
+
 func TestTold(t *testing.T) {
-	a, d := agentCore(t), directCoreMaster(t)
+	a, d := agentCore(t), legacyCoreMaster(t)
 	if a.Told(100) || d.Told(1000) {
 		t.Fatal("nobody was told anything")
 	}
 	a.Refuse(experimenter.Refuse{Reason: experimenter.ReasonStaleEpoch, Epoch: 200}, 0)
 	d.Refuse(experimenter.Refuse{Reason: experimenter.ReasonStaleEpoch, Epoch: 2000}, 0)
-	if !a.Told(100) || !d.Told(1000) || d.Told(d.Epoch()) {
-		t.Fatalf("agent: %v, switch: %v, switch in its new epoch: %v", a.Told(100), d.Told(1000), d.Told(d.Epoch()))
+	mustFeed(t, d, features10(7))
+	if !a.Told(100) || !d.Told(1000) || d.Told(d.epoch) {
+		t.Fatalf("agent: %v, switch: %v, switch in its new epoch: %v", a.Told(100), d.Told(1000), d.Told(d.epoch))
 	}
 }
 
-func directCoreMaster(t *testing.T) *Core {
+func legacyCoreMaster(t *testing.T) *Core {
 	t.Helper()
-	c := directCore(t)
-	c.TakeMaster(3, 1000, Resume{})
-	c.Begin()
+	c := legacyCore(t)
+	c.Claim(3, 1000, Resume{})
+	mustFeed(t, c)
 	c.types(t)
 	return c
 }
 
-func TestDirectCommands(t *testing.T) {
-	c := directCoreMaster(t)
+func TestLegacyCommands(t *testing.T) {
+	c := legacyCoreMaster(t)
 	out := of13.PacketOut{BufferID: of13.NoBuffer, Actions: of13.Actions(nil).Output(of13.PortFlood, 0)}
 	msgs := concat(out.Append(nil, 1), out.Append(nil, 2))
 	if err := c.Send(commandBlock(3, 1000, 1, 2), msgs); err != nil {
@@ -134,8 +214,8 @@ func TestDirectCommands(t *testing.T) {
 	}
 }
 
-func TestDirectTranslates(t *testing.T) {
-	c := directCoreMaster(t)
+func TestLegacyTranslates(t *testing.T) {
+	c := legacyCoreMaster(t)
 	in := packetIn10([]byte("packet")...)
 	got := mustFeed(t, c, in, in)
 	if len(got) != 1 || got[0].Batch.Count != 2 {
@@ -157,8 +237,8 @@ func TestDirectTranslates(t *testing.T) {
 	if got := c.types(t); got != "1:PACKET_OUT 1:type 0" || c.untranslated != 1 {
 		t.Fatalf("%s, %d untranslated", got, c.untranslated)
 	}
-	if seq, yes := c.DoneAtWrite(); !yes || seq != 2 {
-		t.Fatalf("%d, %v", seq, yes)
+	if mark := c.WriteMark(); mark != 2 {
+		t.Fatal(mark)
 	}
 	// The switch does not know that message, and says so under the command's xid.
 	refusal := message(openflow.Version10, openflow.TypeError, 2, 0, 1, 0, 3, 1, 4, 0, 16, 0, 0, 0, 2)
@@ -168,8 +248,8 @@ func TestDirectTranslates(t *testing.T) {
 	}
 }
 
-func TestDoneAtWriteInTheNextEpoch(t *testing.T) {
-	c := directCoreMaster(t)
+func TestWriteMarkInTheNextEpoch(t *testing.T) {
+	c := legacyCoreMaster(t)
 	out := of13.PacketOut{BufferID: of13.NoBuffer, Actions: of13.Actions(nil).Output(of13.PortFlood, 0)}
 	command := out.Append(nil, 1)
 	write := func(epoch uint64) (mark uint64) {
@@ -180,17 +260,13 @@ func TestDoneAtWriteInTheNextEpoch(t *testing.T) {
 		if out := c.types(t); out != "1:PACKET_OUT" {
 			t.Fatalf("wrote %q", out)
 		}
-		mark, yes := c.DoneAtWrite()
-		if !yes {
-			t.Fatal("it waits for an answer")
-		}
-		return mark
+		return c.WriteMark()
 	}
 	first := write(1000)
 	if a := c.Written(first); a.Kind != CommandsDone || a.Done != 1 || a.Batch.Epoch != 1000 {
 		t.Fatalf("%+v", a)
 	}
-	c.TakeMaster(4, 2000, Resume{})
+	c.Claim(4, 2000, Resume{})
 	mustFeed(t, c, features10(7))
 	c.types(t)
 	second := write(2000)

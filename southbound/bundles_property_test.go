@@ -30,12 +30,11 @@ func TestStockWhateverHappens(t *testing.T) {
 		{"rough", 10, false, 0},
 		{"equal events", 20, true, 0},
 		{"lost events", 20, false, 500},
-		{"no bundles", 20, false, 0},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
 				c := &chaos{plant: newPlant(t, 3, tc.queue), t: t, repeats: tc.repeats, up: true}
-				c.makes, c.serial = c.commands, tc.name == "no bundles"
+				c.makes = c.commands
 				c.happens(rapid.SampledFrom([]int{30, 100, 300}).Draw(t, "steps"), tc.faults)
 				c.heal()
 			})
@@ -111,7 +110,7 @@ var faults = weighted([]weight{
 	{5, func(c *chaos) { c.member().elected() }},
 	{10, func(c *chaos) { // one that can go on, if there is one
 		for _, m := range c.members {
-			if m.attached && m.core.InStep() && !m.leads {
+			if m.attached && m.core.State().InSync && !m.leads {
 				m.elected()
 				return
 			}
@@ -122,7 +121,7 @@ var faults = weighted([]weight{
 	{1, func(c *chaos) { c.restart() }},
 	{1, func(c *chaos) {
 		if m := c.member(); m.leads && m.attached {
-			m.propose(proposal{Batch: Batch{Epoch: m.core.Epoch()}, closes: true})
+			m.propose(proposal{Batch: Batch{Epoch: m.core.epoch}, closes: true})
 		}
 	}},
 	{4, func(c *chaos) {
@@ -186,7 +185,7 @@ func (c *chaos) commands(epoch, next uint64) (list [][]byte) {
 			kind = addFlow // what no bundle takes would part the transaction
 		}
 		seq := next + uint64(i)
-		if void && (kind == badFlow || !c.serial) {
+		if void {
 			c.bad[seq|epoch<<20] = true
 		}
 		list = append(list, makeCommand(kind, epoch, seq, i > 0))
@@ -209,7 +208,7 @@ func (c *chaos) heal() {
 	}
 	leader := c.members[0]
 	for _, m := range c.members {
-		if m.attached && m.core.InStep() {
+		if m.attached && m.core.State().InSync {
 			leader = m
 		}
 	}
@@ -224,7 +223,7 @@ func (c *chaos) heal() {
 			c.event()
 			c.settle()
 			if got := c.state().epoch; got != epoch {
-				c.t.Fatalf("a leader that was in step began epoch %d after %d", got, epoch)
+				c.t.Fatalf("a leader that was in sync began epoch %d after %d", got, epoch)
 			}
 			leader.connect()
 			c.settle()
@@ -238,9 +237,10 @@ func (c *chaos) heal() {
 func (c *chaos) calm(leader *member) {
 	c.t.Helper()
 	s := c.state()
-	if !s.live || leader.core.stock.state != leading || leader.core.Epoch() != s.epoch {
-		c.t.Fatalf("controller %d does not lead: state %d, epoch %d; log: %+v", leader.n, leader.core.stock.state,
-			leader.core.Epoch(), s.epoch)
+	if !s.live || leader.core.peer.(*bundles).state != leading || leader.core.epoch != s.epoch {
+		c.t.Fatalf("controller %d does not lead: state %d, epoch %d; log: %+v", leader.n,
+			leader.core.peer.(*bundles).state,
+			leader.core.epoch, s.epoch)
 	}
 	if !c.lossy && (len(c.at) == 0 || c.at[len(c.at)-1] != len(c.order)-1) {
 		c.t.Fatalf("the log is at %v of %d events", c.at, len(c.order))
@@ -250,7 +250,7 @@ func (c *chaos) calm(leader *member) {
 	}
 	for i, cmd := range s.commands {
 		seq := uint64(i + 1)
-		if n := c.told[told{s.epoch, openflow.XID(cmd)}]; n == 0 && (repeatable(cmd[1]) || isBad(cmd) && !c.serial) {
+		if n := c.told[told{s.epoch, openflow.XID(cmd)}]; n == 0 && (repeatable(cmd[1]) || isBad(cmd)) {
 			c.t.Fatalf("command %d has no answer in the log", seq)
 		}
 		if _, _, ours := contentOf(cmd); ours && !c.bad[seq|s.epoch<<20] && seq > c.executed {
@@ -258,8 +258,8 @@ func (c *chaos) calm(leader *member) {
 		}
 	}
 	for _, m := range c.members {
-		if !m.attached || !m.core.InStep() || m.core.Held() != 0 {
-			c.t.Fatalf("controller %d: attached %v, in step %v, holds %d", m.n, m.attached, m.core.InStep(),
+		if !m.attached || !m.core.State().InSync || m.core.Held() != 0 {
+			c.t.Fatalf("controller %d: attached %v, in sync %v, holds %d", m.n, m.attached, m.core.State().InSync,
 				m.core.Held())
 		}
 	}

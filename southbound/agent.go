@@ -1,0 +1,147 @@
+package southbound
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/holdfast-sdn/holdfast/internal/handshake"
+	"github.com/holdfast-sdn/holdfast/openflow"
+	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
+	"github.com/holdfast-sdn/holdfast/openflow/of13"
+)
+
+// agent is a switch behind its agent, which keeps events until they are acknowledged and filters commands: see
+// docs/design/control-path.md.
+type agent struct {
+	*channel
+	attach   experimenter.Attach
+	block    experimenter.Block // what is still to come of an EVENTS block
+	accepted bool               // it has accepted the claim of term, so events continue from there
+	fenced   bool               // it has refused the last claim, since it had a master with a later term
+}
+
+func (g *agent) report(s *State) {
+	s.Peer, s.Attach, s.Fenced = Agent, g.attach, g.fenced
+	s.Guarantee, s.Why = "exactly-once", "its agent keeps events and filters commands"
+	if g.fenced {
+		s.Guarantee, s.Why = "none", "its agent has had a master with a later term: these controllers have lost "+
+			"their logs, or it has controllers of another cluster; the switch begins anew when nobody else has led "+
+			"it for some seconds; if it does not, restart the agent, which also forgets the events that it holds, "+
+			"or remove the other controllers"
+	}
+}
+
+func (g *agent) next(buf []byte, _ uint64) ([]byte, Action, error) {
+	if g.block.Count > 0 {
+		return g.blockEvents(buf)
+	}
+	msg, rest, err := openflow.Next(buf)
+	if err != nil {
+		return nil, Action{}, err
+	}
+	switch msg[1] {
+	case of13.TypeRoleReply:
+		var r of13.RoleReply
+		err := r.Decode(msg)
+		g.accepted = err == nil && g.master && r.Role == of13.RoleMaster && r.GenerationID == g.term
+		g.fenced = g.fenced && !g.accepted
+		return rest, Action{}, err
+	case openflow.TypeError: // the log of the group tells the leader soon whether somebody else leads
+		var e of13.Error
+		err := e.Decode(msg)
+		g.fenced = g.fenced || err == nil && g.master && isStale(e)
+		return rest, Action{}, err
+	case openflow.TypeHello, openflow.TypeEchoReply:
+		return rest, Action{}, nil
+	case openflow.TypeEchoRequest:
+		g.out = handshake.EchoReply(g.out, msg)
+		return rest, Action{}, nil
+	}
+	switch t, _ := experimenter.Is(msg); t {
+	case experimenter.TypeEvents:
+		b, err := experimenter.ParseBlock(msg, t)
+		if err == nil && (b.First == 0 || b.Count == 0 || b.First+uint64(b.Count) < b.First) {
+			err = fmt.Errorf("it sent a block of %d events that begins at %d", b.Count, b.First)
+		}
+		g.block, g.epoch = b, max(g.epoch, b.Epoch)
+		return rest, Action{}, err
+	case experimenter.TypeCommandAck:
+		ack, err := experimenter.ParseAck(msg, t)
+		if err != nil {
+			return rest, Action{}, err
+		}
+		return rest, Action{Kind: CommandsDone, Batch: Batch{Epoch: ack.Epoch}, Done: ack.Seq}, nil
+	}
+	return rest, Action{}, fmt.Errorf("it sent a message of type %d outside of a block of events", msg[1])
+}
+
+// isStale reports whether an error refuses a role because a later term was seen.
+func isStale(e of13.Error) bool {
+	return e.ErrType == of13.ErrTypeRoleRequestFailed && e.Code == of13.RoleRequestFailedStale
+}
+
+// blockEvents takes as many events of the block as have come.
+func (g *agent) blockEvents(buf []byte) ([]byte, Action, error) {
+	b := &g.block
+	n, count, foreign := 0, uint32(0), false
+	for n < len(buf) && count < b.Count {
+		foreign = foreign || buf[n] != of13.Version
+		n += int(buf[n+2])<<8 | int(buf[n+3])
+		count++
+	}
+	first := b.First
+	b.First, b.Count = b.First+uint64(count), b.Count-count
+	if n > int(b.Bytes) || b.Count == 0 && n != int(b.Bytes) {
+		return nil, Action{}, errors.New("a block of events does not have the length that its header says")
+	}
+	b.Bytes -= uint32(n)
+	if !g.accepted { // it answers an earlier claim: after this one it comes again
+		return buf[n:], Action{}, nil
+	}
+	messages := buf[:n]
+	if foreign {
+		messages = g.eventsToV13(messages)
+	}
+	return buf[n:], Action{Kind: Events, Batch: Batch{Epoch: b.Epoch, First: first, Count: int(count),
+		Messages: messages}}, nil
+}
+
+func (g *agent) claim(uint64, Resume) {
+	g.accepted, g.fenced = false, false
+	g.resend()
+}
+
+// resend claims the switch again in the same term: the agent then sends all that is not acknowledged.
+func (g *agent) resend() {
+	role := of13.RoleRequest{Role: of13.RoleMaster, GenerationID: g.term}
+	g.out = role.Append(g.out, handshake.OwnXID) // OpenFlow 1.3 whatever the switch speaks
+}
+
+func (g *agent) hold() { g.accepted = false } // until the agent accepts the claim that resend makes
+
+// standby sends nothing: the agent hears of the new master from that.
+func (g *agent) standby(uint64) { g.fenced = false }
+
+func (g *agent) acknowledge(a experimenter.Ack) {
+	g.out = a.Append(g.out, g.hs.Version, experimenter.TypeEventAck)
+}
+
+// send leaves it to the agent whether the commands' epoch is over.
+func (g *agent) send(b experimenter.Block, messages []byte) error {
+	if g.hs.Version != of13.Version {
+		messages = g.commandsFromV13(g.hs.Version, messages)
+	}
+	b.Bytes = uint32(len(messages))
+	g.out = append(b.Append(g.out, g.hs.Version, experimenter.TypeCommands), messages...)
+	return nil
+}
+
+// The agent keeps the events and acknowledges the commands, so the rest has nothing to do.
+
+func (g *agent) more() bool        { return false }
+func (g *agent) full() bool        { return false }
+func (g *agent) logged([]byte)     {}
+func (g *agent) skipped(int)       {}
+func (g *agent) refuse(uint64)     {} // Core refuses it
+func (g *agent) end() uint64       { return 0 }
+func (g *agent) tick(uint64) error { return nil }

@@ -1,0 +1,199 @@
+package southbound
+
+import (
+	"slices"
+
+	"github.com/holdfast-sdn/holdfast/openflow"
+	"github.com/holdfast-sdn/holdfast/openflow/of13"
+)
+
+// This file has what a bundleSender does with what the switch answers.
+
+// takes reports whether msg answers what the sender itself has sent, or refuses a command in a bundle. refused are the
+// ERROR messages that applications are to get.
+func (b *bundleSender) takes(msg []byte) (refused [][]byte, ok bool) {
+	if !b.active {
+		return nil, false // what it answers is nobody's any more
+	}
+	xid, own := openflow.XID(msg), openflow.XID(msg) >= firstXID
+	s := b.step
+	switch msg[1] {
+	case openflow.TypeError:
+		if !own && b.inBundle(xid) == nil {
+			return nil, false
+		}
+		return b.failed(msg), true
+	case of13.TypeBarrierReply:
+		if own && s != nil && s.barrier == xid {
+			return b.passed(), true
+		}
+		return nil, own
+	case openflow.TypeExperimenter:
+		var reply of13.BundleControl
+		switch {
+		case !own || s == nil || reply.Decode(msg) != nil:
+		case s.open == xid && reply.CtrlType == of13.BundleOpenReply:
+			s.opened = true
+		case s.commit == xid && reply.CtrlType == of13.BundleCommitReply:
+			b.finish()
+		}
+		return nil, own
+	}
+	return nil, false
+}
+
+// inBundle returns the command with this xid that is in the bundle on its way; nil if there is none.
+func (b *bundleSender) inBundle(xid uint32) []byte {
+	if s := b.step; s != nil && s.bundled {
+		for seq := s.first; seq <= s.last; seq++ {
+			if msg := b.box.Item(seq); openflow.XID(msg) == xid {
+				return msg
+			}
+		}
+	}
+	return nil
+}
+
+// finish ends a step that is done.
+func (b *bundleSender) finish() {
+	b.marker = b.behind(b.step)
+	b.settle(b.step.last)
+	b.step, b.tries = nil, 0
+	b.pump()
+}
+
+// failed takes an ERROR.
+func (b *bundleSender) failed(msg []byte) (refused [][]byte) {
+	var e of13.Error
+	if err := e.Decode(msg); err != nil {
+		return nil
+	}
+	if e.ErrType == of13.ErrTypeBadRequest && e.Code == of13.BadRequestIsSlave {
+		b.halt() // another controller is master now
+		b.fenced = true
+		return nil
+	}
+	s, xid := b.step, openflow.XID(msg)
+	switch {
+	case s == nil:
+	case b.inBundle(xid) != nil:
+		s.refusals = append(s.refusals, slices.Clone(msg))
+	case xid == s.open:
+		if _, some := e.BundleError(); some && b.tries < maxTries { // it knows bundles, and has too many
+			s.retry = true
+			b.tries++
+		}
+	case xid == s.marker:
+		b.cannot = noMarker
+	case xid == s.barrier:
+		return b.passed() // it has its place in the order, too
+	case xid == s.commit:
+		return b.rejected(e)
+	}
+	return nil
+}
+
+const noMarker = "it does not take the flow entry that says what is done: run an agent beside it"
+
+// passed takes the answer to the last barrier of the step.
+func (b *bundleSender) passed() (refused [][]byte) {
+	s := b.step
+	switch {
+	case b.cannot != "":
+	case !s.bundled:
+		b.finish()
+	case s.commit != 0: // the answer to the commit decides
+	case s.retry:
+		b.again()
+	case !s.opened: // a switch that has not answered by now does not know what was asked
+		b.cannot = noBundles
+	case len(s.refusals) > 0:
+		b.control(s, of13.BundleDiscardRequest, b.xid())
+		return b.refuse()
+	default:
+		s.commit = b.xid()
+		b.control(s, of13.BundleCommitRequest, s.commit)
+	}
+	return nil
+}
+
+// rejected takes the refusal of a commit: nothing of the bundle was done.
+func (b *bundleSender) rejected(e of13.Error) [][]byte {
+	s := b.step
+	code, ours := e.BundleError()
+	switch timeout := ours && code != of13.BundleMsgFailed; {
+	case b.cannot != "":
+		return nil
+	case len(s.refusals) > 0:
+	case timeout && b.tries < maxTries: // of the bundle itself: it was open for too long, or there are too many
+		b.tries++
+		b.again()
+		return nil
+	case s.last < s.first:
+		b.cannot = noMarker
+		return nil
+	default: // the switch does not say which is bad
+		own := of13.Error{ErrType: e.ErrType, Code: e.Code, Data: e.Data}
+		s.refusals = append(s.refusals, own.Append(nil, openflow.XID(b.command(1))))
+	}
+	return b.refuse()
+}
+
+// refuse deals with a bundle of which some command is bad. If it has one transaction this is void, and nothing else
+// goes until the log says so; else each goes alone.
+func (b *bundleSender) refuse() (refused [][]byte) {
+	s := b.step
+	if s.transactions > 1 {
+		b.solo += s.transactions
+		b.again()
+		return nil
+	}
+	for _, r := range s.refusals {
+		refused = append(refused, b.unwrap(r))
+	}
+	b.fresh = max(b.fresh, s.fresh) // the marker was not set
+	b.settle(s.last)
+	b.step, b.hold, b.tries = nil, true, 0
+	return refused
+}
+
+// unwrap makes the ERROR for a message in a bundle that for the command itself: the switch shows the message that had
+// it in it.
+func (b *bundleSender) unwrap(refusal []byte) []byte {
+	var e of13.Error
+	msg := b.inBundle(openflow.XID(refusal))
+	if e.Decode(refusal) != nil || msg == nil || e.ErrType == of13.ErrTypeExperimenter {
+		return refusal
+	}
+	e.Data = msg[:min(len(msg), 64)]
+	return e.Append(nil, openflow.XID(refusal))
+}
+
+// again has the commands of the step go once more.
+func (b *bundleSender) again() {
+	b.fresh, b.step = max(b.fresh, b.step.fresh), nil
+	b.pump()
+}
+
+// logged says that the last refusal is in the log.
+func (b *bundleSender) logged() {
+	b.hold = false
+	b.pump()
+}
+
+// answers reports whether msg is the last that is to come for the request that was sent alone: then it is done as soon
+// as msg is logged.
+func (b *bundleSender) answers(msg []byte) (seq uint64, last bool) {
+	s := b.step
+	if s == nil || s.bundled {
+		return 0, false
+	}
+	request := b.box.Item(s.first)
+	if !repeatable(request[1]) || openflow.XID(msg) != openflow.XID(request) {
+		return 0, false
+	}
+	if msg[1] == of13.TypeMultipartReply && len(msg) >= 12 && msg[11]&byte(of13.FlagMore) != 0 {
+		return 0, false
+	}
+	return s.first, true
+}

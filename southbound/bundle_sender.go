@@ -1,0 +1,235 @@
+package southbound
+
+import (
+	"fmt"
+
+	"github.com/holdfast-sdn/holdfast/internal/handshake"
+	"github.com/holdfast-sdn/holdfast/openflow"
+	"github.com/holdfast-sdn/holdfast/openflow/of13"
+	"github.com/holdfast-sdn/holdfast/stream"
+)
+
+// bundleSender brings the commands of an epoch to a switch without an agent, in order and once. Commands go in bundles,
+// each with the marker that says so much is done: all of a bundle is executed and marked, or none. Transactions that
+// come together share a bundle; if the switch rejects it each gets its own, and the one that is bad is refused as a
+// whole. One step is on its way at a time, and what comes meanwhile makes the next one larger. So all that a new master
+// has to read is the marker.
+//
+// What no bundle takes goes by itself. A request, which changes nothing, is made again by a new master until its answer
+// is logged. All else goes as command, barrier, marker, barrier: a new master may repeat one command if the connection
+// ends between the two.
+type bundleSender struct {
+	*channel
+	table uint8 // of the marker
+
+	active bool   // the switch takes our commands
+	fenced bool   // it did, and refuses them now
+	cannot string // the switch lacks what bundles need; empty if it has it
+
+	marker  marker
+	fresh   freshness     // of the marker: it is to be set with the next step
+	box     stream.Outbox // commands that are not done
+	step    *step
+	solo    int  // so many transactions go alone
+	hold    bool // until the last refusal is logged
+	tries   int  // of a bundle that failed for no reason of its commands
+	bundles uint32
+}
+
+type freshness uint8
+
+const (
+	current freshness = iota
+	renew             // it may be gone
+	found             // the epoch is new: markers of others are removed
+)
+
+// step is what is sent and answered as one: commands from first to last, none if last is less.
+type step struct {
+	bundled      bool // else it is one command, alone
+	fresh        freshness
+	first, last  uint64
+	transactions int
+	bundle       uint32
+	open, commit uint32   // xids of bundle control; commit is 0 until it is sent
+	opened       bool     // the bundle
+	retry        bool     // it could not be opened, for now
+	marker       uint32   // xid
+	barrier      uint32   // xid of the last one
+	refusals     [][]byte // ERROR messages for commands in the bundle
+}
+
+// Bounds of a step: commands, and bytes. A single transaction may go beyond.
+const (
+	stepCommands = 64
+	stepBytes    = 32 << 10
+	maxTries     = 3
+)
+
+// bundleFlags make a bundle all or nothing, and ordered.
+const bundleFlags = of13.BundleAtomic | of13.BundleOrdered
+
+// bundleable reports whether a command can go in a bundle. It must fit the message that adds it. PORT_MODs can not:
+// Open vSwitch refuses an atomic bundle with one. To repeat one does no harm.
+func bundleable(msg []byte) bool {
+	switch msg[1] {
+	case of13.TypeFlowMod, of13.TypeGroupMod, of13.TypePacketOut:
+		return len(msg) <= openflow.MaxMessageLen-of13.BundleAddLen
+	}
+	return false
+}
+
+// repeatable reports whether a command only asks.
+func repeatable(typ uint8) bool {
+	switch typ {
+	case of13.TypeFeaturesRequest, of13.TypeGetConfigRequest, of13.TypeMultipartRequest, of13.TypeBarrierRequest,
+		of13.TypeQueueGetConfigRequest, of13.TypeGetAsyncRequest, openflow.TypeEchoRequest:
+		return true
+	}
+	return false
+}
+
+// halt ends an epoch or a mastership: what is on its way is nobody's any more.
+func (b *bundleSender) halt() {
+	*b = bundleSender{channel: b.channel, table: b.table, bundles: b.bundles}
+}
+
+// start lets commands go that are behind the marker.
+func (b *bundleSender) start(m marker, f freshness) {
+	if b.box.Len() == 0 {
+		b.box = stream.OutboxAfter(max(b.box.Last(), m.seq))
+	}
+	b.active, b.marker, b.fresh = true, m, f
+	b.pump()
+}
+
+// renew sets the marker again.
+func (b *bundleSender) renew() {
+	b.fresh = max(b.fresh, renew)
+	b.pump()
+}
+
+// send queues commands, behind all others. What was queued before is not queued again.
+func (b *bundleSender) send(first uint64, messages []byte) error {
+	if last := b.box.Last(); first > last+1 {
+		if b.box.Len() > 0 {
+			return fmt.Errorf("southbound: commands: %w", &stream.GapError{Number: first, Next: last + 1})
+		}
+		b.box = stream.OutboxAfter(first - 1)
+	}
+	for seq := first; len(messages) > 0; seq++ {
+		n := int(messages[2])<<8 | int(messages[3])
+		if seq > b.box.Last() {
+			b.box.Push(messages[:n])
+		}
+		messages = messages[n:]
+	}
+	b.pump()
+	return nil
+}
+
+// done returns the sequence up to which everything is executed, or refused.
+func (b *bundleSender) done() uint64 { return b.box.Acked() }
+
+// command returns the i-th command that is not done, from 1 on; nil if there is none.
+func (b *bundleSender) command(i int) []byte { return b.box.Item(b.box.Acked() + uint64(i)) }
+
+// skip takes commands for done that are not behind the marker. Requests may not be answered all the same.
+func (b *bundleSender) skip() {
+	for n := b.box.Acked() + 1; n <= min(b.marker.seq, b.box.Last()) && !repeatable(b.command(1)[1]); n++ {
+		b.settle(n)
+	}
+}
+
+// settle forgets the commands up to seq, which the outbox has.
+func (b *bundleSender) settle(seq uint64) { _ = b.box.Ack(seq) }
+
+// pump takes the next step.
+func (b *bundleSender) pump() {
+	if !b.active || b.step != nil || b.hold {
+		return
+	}
+	b.skip()
+	switch next := b.command(1); {
+	case b.fresh != current || next != nil && bundleable(next):
+		b.fill()
+	case next != nil:
+		b.sendAlone()
+	}
+}
+
+// begin takes n commands for the next step.
+func (b *bundleSender) begin(n int) *step {
+	b.step = &step{fresh: b.fresh, first: b.box.Acked() + 1, last: b.box.Acked() + uint64(n)}
+	b.fresh = current
+	return b.step
+}
+
+// fill sends the next bundle, but for its commit: a message that a switch cannot even read it refuses at once, and
+// commits the rest all the same. A barrier tells that there is none.
+func (b *bundleSender) fill() {
+	n, size, transactions := 0, 0, 0
+	for next := b.command(1); next != nil && bundleable(next); next = b.command(n + 1) {
+		if n == 0 || openflow.XID(next)&handshake.ContinuesXID == 0 {
+			if n > 0 && (n >= stepCommands || size >= stepBytes || b.solo > 0) {
+				break
+			}
+			transactions++
+		}
+		n++
+		size += len(next)
+	}
+	s := b.begin(n)
+	s.bundled, s.transactions = true, transactions
+	b.solo = max(0, b.solo-transactions)
+	b.bundles++
+	s.bundle, s.open = b.bundles, b.xid()
+	b.control(s, of13.BundleOpenRequest, s.open)
+	if s.fresh == found {
+		b.add(s, forget(b.table).Append(nil, 0), b.xid())
+	}
+	for i := range n {
+		msg := b.command(i + 1)
+		b.add(s, msg, openflow.XID(msg))
+	}
+	s.marker = b.xid()
+	b.add(s, b.behind(s).mod(b.table).Append(nil, 0), s.marker)
+	b.barrier(s)
+}
+
+// behind is the marker that stands behind a step.
+func (b *bundleSender) behind(s *step) marker {
+	if s.last < s.first {
+		return b.marker
+	}
+	return marker{b.marker.epoch, max(b.marker.seq, s.last)}
+}
+
+// sendAlone sends a command that no bundle takes.
+func (b *bundleSender) sendAlone() {
+	s, msg := b.begin(1), b.command(1)
+	b.putAll(msg)
+	b.barrier(s)
+	if !repeatable(msg[1]) {
+		s.marker = b.xid()
+		b.put(b.behind(s).mod(b.table), s.marker)
+		b.barrier(s)
+	}
+}
+
+func (b *bundleSender) control(s *step, what uint16, xid uint32) {
+	m, at := of13.BundleControl{ID: s.bundle, CtrlType: what, Flags: bundleFlags}, len(b.out)
+	b.out = m.Append(b.out, xid)
+	b.translateOut(at)
+}
+
+func (b *bundleSender) add(s *step, msg []byte, xid uint32) {
+	m, at := of13.BundleAdd{ID: s.bundle, Flags: bundleFlags, Message: msg}, len(b.out)
+	b.out = m.Append(b.out, xid)
+	b.translateOut(at)
+}
+
+func (b *bundleSender) barrier(s *step) {
+	s.barrier = b.xid()
+	b.ask(of13.TypeBarrierRequest, s.barrier)
+}

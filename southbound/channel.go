@@ -1,0 +1,111 @@
+package southbound
+
+import (
+	"fmt"
+
+	"github.com/holdfast-sdn/holdfast/internal/handshake"
+	"github.com/holdfast-sdn/holdfast/openflow"
+	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
+	"github.com/holdfast-sdn/holdfast/openflow/of13"
+)
+
+// channel is the OpenFlow channel to a peer of any kind: the handshake, the translation of versions, what is to be
+// written, and who has claimed the switch.
+type channel struct {
+	translator
+	out      []byte // to be written, in the peer's version
+	hs       handshake.Handshake
+	id       openflow.DatapathID
+	features []byte // FEATURES_REPLY as OpenFlow 1.3
+	xids     uint32
+
+	master bool
+	term   uint64 // of the last Claim
+
+	// Of switches without an agent: this session numbers their events.
+	epoch uint64 // the newest; an agent's too
+	begun bool   // SWITCH_UP of the epoch is given, and it has not ended
+	floor uint64 // epochs must be higher
+}
+
+// peer is one kind of peer on a channel. Core asks it only about what belongs to the kind: handshake, term and refusals
+// are dealt with. The methods are those of Core with the same names.
+type peer interface {
+	next(buf []byte, now uint64) (rest []byte, a Action, err error)
+	more() bool // next has something to say though nothing has come
+	full() bool // nothing is to be read now
+
+	claim(now uint64, r Resume) // the switch, in c.term
+	standby(term uint64)
+	logged(msg []byte)
+	skipped(n int)
+	acknowledge(a experimenter.Ack)
+	send(b experimenter.Block, messages []byte) error // b.First is 0: best-effort
+	hold()
+	resend()
+	refuse(now uint64) // the epoch, if it is not above c.floor: a new one begins
+	end() (seq uint64) // the sequence of SWITCH_DOWN, when the epoch ends
+
+	tick(now uint64) error // ten times a second
+	report(s *State)
+}
+
+// xid returns a transaction id for a message of our own. It is above those of handshake and filter.
+func (c *channel) xid() uint32 {
+	c.xids = (c.xids + 1) & 0x3fffffff
+	return firstXID | c.xids
+}
+
+// firstXID is below all that xid returns.
+const firstXID = handshake.OwnXID | 0x40000000
+
+// put sends a message.
+func (c *channel) put(m of13.Message, xid uint32) {
+	at := len(c.out)
+	c.out = m.Append(c.out, xid)
+	c.translateOut(at)
+}
+
+// putAll sends messages of OpenFlow 1.3.
+func (c *channel) putAll(messages []byte) {
+	at := len(c.out)
+	c.out = append(c.out, messages...)
+	c.translateOut(at)
+}
+
+// translateOut puts the messages of OpenFlow 1.3 that stand in out behind at into the peer's version.
+func (c *channel) translateOut(at int) {
+	if c.hs.Version != of13.Version {
+		c.out = append(c.out[:at], c.commandsFromV13(c.hs.Version, c.out[at:])...)
+	}
+}
+
+// ask sends a request that is a header and nothing else.
+func (c *channel) ask(typ uint8, xid uint32) { c.out = handshake.Bare(c.out, c.hs.Version, typ, xid) }
+
+// newEpoch takes an epoch above now and above all that are known. It begins with SWITCH_UP.
+func (c *channel) newEpoch(now uint64, known ...uint64) {
+	newest := max(c.epoch, c.floor)
+	for _, e := range known {
+		newest = max(newest, e)
+	}
+	c.epoch, c.begun = max(now, newest+1), false
+}
+
+// switchUp is the first event of an epoch.
+func (c *channel) switchUp() []byte {
+	c.begun = true
+	return c.upToV13(c.hs.Features, c.hs.Ports)
+}
+
+// What a switch may not do.
+
+func errVersion(has, agreed uint8) error {
+	return fmt.Errorf("it sent a message of OpenFlow version %d after agreeing on %d", has, agreed)
+}
+
+func errPlaysAgent(t experimenter.Type) error {
+	return fmt.Errorf("it sent %s without ATTACH: only an agent may", t)
+}
+
+func errRenamed(id openflow.DatapathID) error { return fmt.Errorf("its datapath id changed to %s", id) }

@@ -1,0 +1,300 @@
+package southbound
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/internal/ofconn"
+	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
+)
+
+// conn is the Line of a session over TCP, and what reads it.
+type conn struct {
+	session *Session
+	srv     *server
+	net     net.Conn
+	remote  string
+	heard   *ofconn.Watched
+	in      *ofconn.Reader
+	out     *ofconn.Writer
+
+	busy         atomic.Bool   // the reader is in the handler
+	gone         chan struct{} // closed when the session has ended altogether
+	untranslated uint64        // of the session, when that was last logged; the ticker's
+
+	mu    sync.Mutex // guards cause
+	cause error      // why it was closed from this side
+}
+
+var (
+	errRefused = errors.New("refused by the controllers")
+	errSlow    = errors.New("it does not read: see whether it is overloaded, or its network")
+	errLate    = errors.New("it did not complete the handshake in time: is it an OpenFlow switch?")
+)
+
+// lingerAfterRefuse is how long a refused agent has to read why.
+const lingerAfterRefuse = time.Second
+
+// Remote implements Line, as do the following.
+func (c *conn) Remote() string { return c.remote }
+
+func (c *conn) Now() uint64 { return uint64(c.srv.cfg.Now().UnixNano()) }
+
+func (c *conn) Write(out []byte, mark uint64) error {
+	err := c.out.Send(out)
+	if err != nil {
+		if errors.Is(err, ofconn.ErrFull) {
+			err = fmt.Errorf("%w; %d bytes wait", errSlow, c.srv.cfg.SendQueue)
+		}
+		c.Close(err)
+		return err
+	}
+	if mark > 0 {
+		c.out.Mark(mark)
+	}
+	return nil
+}
+
+func (c *conn) Linger(reason experimenter.Reason) {
+	c.because(fmt.Errorf("%w: %s", errRefused, reason))
+	// Closing at once, with bytes unread, would destroy what is on its way.
+	time.AfterFunc(lingerAfterRefuse, func() { c.net.Close() })
+}
+
+func (c *conn) Close(err error) {
+	c.because(err)
+	c.net.Close()
+}
+
+func (c *conn) because(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.cause == nil {
+		c.cause = err
+	}
+}
+
+func (c *conn) why() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.cause
+}
+
+// run serves the connection until it ends.
+func (c *conn) run(ctx context.Context) {
+	defer close(c.gone)
+	defer c.out.Close()
+	defer c.net.Close()
+	rest, err := c.handshake(ctx)
+	if err == nil {
+		err = c.srv.register(ctx, c)
+	}
+	if err != nil {
+		if ctx.Err() == nil {
+			host, _, _ := net.SplitHostPort(c.remote)
+			c.srv.incidents.Warn(host, "connection refused", "remote", c.remote, "switch", c.session.Switch(), "error",
+				err)
+		}
+		return
+	}
+	defer c.srv.unregister(c)
+	state, id := c.session.State(), c.session.Switch()
+	c.srv.incidents.Info("attached "+id.String(), "switch attached", "switch", id, "remote", c.remote, "mode",
+		state.Peer, "version", state.Version)
+	c.call(func() { c.srv.handler.Attached(c.session) })
+	err = c.reason(c.read(ctx, rest))
+	c.net.Close()
+	c.out.Close() // no CommandsDone after this
+	c.detach(ctx, err)
+}
+
+// detach tells the handler and the log. The end of a switch that has no agent is an event.
+func (c *conn) detach(ctx context.Context, err error) {
+	ours := c.why() != nil || ctx.Err() != nil
+	down := c.session.End(downReason(err))
+	if down.Kind == Events && !ours {
+		c.call(func() { c.srv.handler.Events(c.session, down.Batch) }) // the session ends anyway
+	}
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	} else {
+		c.srv.incidents.Warn("detached "+c.session.Switch().String(), "switch detached", "switch", c.session.Switch(),
+			"remote", c.remote, "error", err)
+	}
+	c.call(func() { c.srv.handler.Detached(c.session, err) })
+}
+
+func downReason(err error) experimenter.Reason {
+	var network net.Error
+	switch {
+	case errors.Is(err, ofconn.ErrSilent):
+		return experimenter.ReasonSilent
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, errSlow), errors.As(err, &network):
+		return experimenter.ReasonConnectionLost
+	}
+	return experimenter.ReasonGarbage
+}
+
+// reason returns why the session ended: what this side or the writer found first.
+func (c *conn) reason(err error) error {
+	cause := c.why()
+	if err == io.EOF {
+		err = fmt.Errorf("it closed the connection: %w", err)
+	}
+	if cause != nil || !errors.Is(err, net.ErrClosed) {
+		return cmp.Or(cause, err)
+	}
+	werr := c.out.Close()
+	if errors.Is(werr, os.ErrDeadlineExceeded) {
+		werr = fmt.Errorf("%w; a write waits for %v", errSlow, c.srv.cfg.WriteTimeout)
+	}
+	return cmp.Or(werr, err)
+}
+
+// call marks the time that the handler takes: then nothing can be said about the peer.
+func (c *conn) call(f func()) {
+	c.busy.Store(true)
+	f()
+	c.busy.Store(false)
+}
+
+// handshake returns what the peer sent after it.
+func (c *conn) handshake(ctx context.Context) ([]byte, error) {
+	late := time.AfterFunc(c.srv.cfg.HandshakeTimeout, func() { c.Close(errLate) })
+	defer late.Stop()
+	for {
+		batch, err := c.in.Next()
+		if errors.Is(err, ofconn.ErrSilent) {
+			err = errLate
+		}
+		if err != nil {
+			return nil, c.reason(err)
+		}
+		for len(batch) > 0 {
+			var a Action
+			if batch, a, err = c.session.Input(batch); err != nil {
+				if c.session.Refused() {
+					c.linger(ctx)
+				}
+				c.out.Close() // sends what there is to say about it
+				return nil, err
+			}
+			if a.Kind == Attached {
+				return batch, nil
+			}
+		}
+	}
+}
+
+// read hands what the peer says to the handler until the connection ends.
+func (c *conn) read(ctx context.Context, batch []byte) error {
+	for {
+		c.awaitRoom(ctx)
+		for len(batch) > 0 || c.session.More() {
+			rest, a, err := c.session.Input(batch)
+			if err == nil {
+				err = c.deliver(a)
+			}
+			if err != nil {
+				return err
+			}
+			batch = rest
+		}
+		var err error
+		if batch, err = c.in.Next(); err != nil {
+			return err
+		}
+	}
+}
+
+// awaitRoom waits while the switch may say no more: nothing of what it has said is being logged, or it has just
+// connected and no leader has claimed it.
+func (c *conn) awaitRoom(ctx context.Context) {
+	for c.session.Full() && c.why() == nil && ctx.Err() == nil {
+		c.call(func() { time.Sleep(roomPoll) })
+	}
+}
+
+const roomPoll = 5 * time.Millisecond
+
+func (c *conn) deliver(a Action) error {
+	switch a.Kind {
+	case Events:
+		c.busy.Store(true)
+		err := c.srv.handler.Events(c.session, a.Batch)
+		c.busy.Store(false)
+		if err != nil && !c.session.Told(a.Batch.Epoch) {
+			err = fmt.Errorf("the controller refuses its events: %w", err)
+			c.Close(err)
+			return err
+		}
+	case CommandsDone:
+		c.call(func() { c.srv.handler.CommandsDone(c.session, a.Batch.Epoch, a.Done) })
+	}
+	return nil
+}
+
+// written is called by the writer: without agent and bundles commands are done at the write.
+func (c *conn) written(mark uint64) {
+	if a := c.session.Written(mark); a.Kind == CommandsDone {
+		c.srv.handler.CommandsDone(c.session, a.Batch.Epoch, a.Done)
+	}
+}
+
+// tick is for each tickInterval.
+func (c *conn) tick() {
+	if err := c.session.Tick(); err != nil {
+		c.Close(err)
+	}
+	if n := c.session.Untranslated(); n != c.untranslated {
+		c.untranslated = n
+		id := c.session.Switch()
+		c.srv.incidents.Warn("untranslated "+id.String(),
+			"a message cannot be said in the other OpenFlow version: the application gets an ERROR in its place",
+			"switch", id, "version", c.session.State().Version)
+	}
+}
+
+// alive asks the peer for a sign of life.
+func (c *conn) alive(ctx context.Context) bool {
+	before := c.heard.Heard()
+	c.session.Echo()
+	limit := time.NewTimer(c.srv.cfg.ProbeTimeout)
+	defer limit.Stop()
+	look := time.NewTicker(10 * time.Millisecond)
+	defer look.Stop()
+	for p := (Probe{}); ; {
+		p.Heard, p.Busy = c.heard.Heard() != before, c.busy.Load()
+		if alive, known := p.Alive(); known {
+			return alive
+		}
+		select {
+		case <-c.gone:
+			p.Gone = true
+		case <-limit.C:
+			p.Late = true
+		case <-look.C:
+		case <-ctx.Done():
+			return true
+		}
+	}
+}
+
+// linger lets an agent that was refused before it was attached read why.
+func (c *conn) linger(ctx context.Context) {
+	end := time.AfterFunc(lingerAfterRefuse, func() { c.net.Close() })
+	defer end.Stop()
+	for ctx.Err() == nil {
+		if _, err := c.in.Next(); err != nil {
+			return
+		}
+	}
+}

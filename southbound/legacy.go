@@ -1,0 +1,188 @@
+package southbound
+
+import (
+	"fmt"
+
+	"github.com/holdfast-sdn/holdfast/internal/handshake"
+	"github.com/holdfast-sdn/holdfast/openflow"
+	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
+	"github.com/holdfast-sdn/holdfast/openflow/of13"
+	"github.com/holdfast-sdn/holdfast/stream"
+)
+
+// legacy is a switch that has neither an agent nor bundles. It gets each event and each command at most once: the
+// session numbers events on arrival, lets each command through once, and counts it as done when it is written. Each
+// claim begins an epoch, since what was on its way when the last leader died is lost.
+type legacy struct {
+	*channel
+	why       string
+	fresh     int              // for so many ticks more it is not read, so that a leader can claim it before
+	due       bool             // the epoch begins with the next action
+	asked     bool             // for features and ports, since an epoch begins
+	events    uint64           // of the epoch
+	forwarded stream.Watermark // the highest command of the epoch that passed
+	done      uint64           // and that was written
+	passed    uint64           // commands of the epochs before
+}
+
+// freshTicks is for how many ticks a switch that has just connected waits for a leader: a second.
+const freshTicks = 10
+
+func (l *legacy) report(s *State) {
+	s.Peer, s.Guarantee, s.Why = Legacy, "at-most-once", l.why
+}
+
+// next takes a run of events, or one message that is no event.
+func (l *legacy) next(buf []byte, _ uint64) ([]byte, Action, error) {
+	switch {
+	case l.due:
+		return buf, l.begin(), nil
+	case l.asked:
+		return l.answer(buf)
+	}
+	n := 0
+	for n < len(buf) {
+		size := int(buf[n+2])<<8 | int(buf[n+3])
+		event, err := l.isEvent(buf[n : n+size])
+		if err != nil {
+			return nil, Action{}, err
+		}
+		if !event {
+			break
+		}
+		n += size
+	}
+	switch {
+	case n == 0:
+		msg, rest, err := openflow.Next(buf)
+		if err == nil && msg[1] == openflow.TypeEchoRequest {
+			l.out = handshake.EchoReply(l.out, msg)
+		}
+		return rest, Action{}, err
+	case !l.begun: // nobody's: the epoch begins when a leader claims the switch
+		return buf[n:], Action{}, nil
+	}
+	messages, count := l.runToV13(buf[:n])
+	first := l.events + 1
+	l.events += uint64(count)
+	return buf[n:], Action{Kind: Events, Batch: Batch{Epoch: l.epoch, First: first, Count: count, Messages: messages}},
+		nil
+}
+
+// answer takes a message while the switch is asked for its features and ports. Its events are of no epoch.
+func (l *legacy) answer(buf []byte) ([]byte, Action, error) {
+	msg, rest, err := openflow.Next(buf)
+	if err != nil || shared(msg[1]) {
+		return rest, Action{}, err
+	}
+	if l.out, err = l.hs.Input(l.out, msg); err != nil || !l.hs.Done {
+		return rest, Action{}, err
+	}
+	if l.hs.Datapath != l.id {
+		return rest, Action{}, errRenamed(l.hs.Datapath)
+	}
+	return rest, l.begin(), nil
+}
+
+// isEvent tells what the switch has to say from what is between it and the session.
+func (l *legacy) isEvent(msg []byte) (bool, error) {
+	if msg[0] != l.hs.Version {
+		return false, errVersion(msg[0], l.hs.Version)
+	}
+	switch typ := msg[1]; typ {
+	case of13.TypePacketIn, of13.TypeFlowRemoved, of13.TypePortStatus: // the same numbers in all versions
+		return true, nil
+	case openflow.TypeHello, openflow.TypeEchoRequest, openflow.TypeEchoReply:
+		return false, nil
+	case openflow.TypeExperimenter:
+		if t, ours := experimenter.Is(msg); ours {
+			return false, errPlaysAgent(t)
+		}
+	}
+	return openflow.XID(msg) < handshake.OwnXID, nil
+}
+
+// more reports that the epoch is to begin.
+func (l *legacy) more() bool { return l.due }
+
+// full reports that nobody has claimed a switch that has just connected.
+func (l *legacy) full() bool { return l.fresh > 0 && !l.master }
+
+func (l *legacy) tick(uint64) error {
+	l.fresh = max(0, l.fresh-1)
+	return nil
+}
+
+// claim begins an epoch: at once if nothing is lost that the switch has said and no other leader can have logged any of
+// it, since the log has no epoch; else as soon as the switch has told its features and ports again.
+func (l *legacy) claim(now uint64, r Resume) {
+	if l.hs.Version != openflow.Version10 { // fences the master before, if the switch knows roles
+		l.put(&of13.RoleRequest{Role: of13.RoleMaster, GenerationID: l.term}, l.xid())
+	}
+	l.newEpoch(now, r.Epoch)
+	if l.due = l.fresh > 0 && r.Epoch == 0; !l.due {
+		l.restart()
+	}
+	l.fresh = 0
+}
+
+func (l *legacy) restart() {
+	l.due, l.asked = false, true
+	l.out = l.hs.Restart(l.out)
+}
+
+// begin opens the epoch by its first event.
+func (l *legacy) begin() Action {
+	l.passed += uint64(l.forwarded)
+	l.due, l.asked, l.events, l.forwarded, l.done = false, false, 1, 0, 0
+	return Action{Kind: Events, Batch: Batch{Epoch: l.epoch, First: 1, Count: 1, Messages: l.switchUp()}}
+}
+
+func (l *legacy) end() uint64 { return l.events + 1 }
+
+// standby drops what the switch says from here on.
+func (l *legacy) standby(uint64) { l.begun, l.due, l.asked = false, false, false }
+
+func (l *legacy) refuse(now uint64) {
+	if l.master && l.epoch <= l.floor {
+		l.newEpoch(now)
+		l.restart()
+	}
+}
+
+// send lets through those of the commands that did not pass yet.
+func (l *legacy) send(b experimenter.Block, messages []byte) error {
+	if b.Epoch != l.epoch || !l.begun {
+		return nil
+	}
+	if b.First > 0 {
+		passed, err := l.forwarded.Accept(b.First, int(b.Count))
+		if err != nil {
+			return fmt.Errorf("southbound: commands: %w", err)
+		}
+		for range passed {
+			messages = messages[int(messages[2])<<8|int(messages[3]):]
+		}
+	}
+	l.putAll(messages)
+	return nil
+}
+
+// writeMark and written: see Core.
+func (l *legacy) writeMark() uint64 { return l.passed + uint64(l.forwarded) }
+
+func (l *legacy) written(mark uint64) Action {
+	if !l.begun || mark <= l.passed+l.done || mark > l.passed+uint64(l.forwarded) {
+		return Action{}
+	}
+	l.done = mark - l.passed
+	return Action{Kind: CommandsDone, Batch: Batch{Epoch: l.epoch}, Done: l.done}
+}
+
+// Nobody keeps its events, so they cannot be held up, and no standby looks for them in the log.
+
+func (l *legacy) hold()                        {}
+func (l *legacy) resend()                      {}
+func (l *legacy) acknowledge(experimenter.Ack) {}
+func (l *legacy) logged([]byte)                {}
+func (l *legacy) skipped(int)                  {}
