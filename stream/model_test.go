@@ -2,6 +2,7 @@ package stream
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"math"
 	"testing"
@@ -214,6 +215,32 @@ func TestOutboxAfter(t *testing.T) {
 	}
 }
 
+// What no outbox has appended is an error, whatever its numbers add up to.
+func TestParseOutboxErrors(t *testing.T) {
+	numbers := func(list ...uint64) (b []byte) {
+		for _, n := range list {
+			b = binary.AppendUvarint(b, n)
+		}
+		return b
+	}
+	for name, b := range map[string][]byte{
+		"nothing":                        nil,
+		"no count":                       numbers(7),
+		"more items than bytes":          numbers(0, 1),
+		"no bytes for an item":           numbers(0, 1, 1),
+		"bytes for one item of two":      append(numbers(0, 2, 2, 1), "ab"...),
+		"lengths that add up to less":    numbers(0, 2, 10, 1<<63),
+		"lengths that add up to nothing": numbers(0, 3, 20, math.MaxUint64-19, 0),
+		"the last number that there is":  numbers(math.MaxUint64, 0),
+		"items up to that":               append(numbers(math.MaxUint64-1, 1, 1), 'a'),
+		"a number of more than 64 bits":  bytes.Repeat([]byte{0xff}, 20),
+	} {
+		if _, _, err := ParseOutbox(b); !errors.Is(err, ErrFormat) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 func FuzzParseOutbox(f *testing.F) {
 	var o Outbox
 	f.Add(o.AppendTo(nil))
@@ -223,6 +250,7 @@ func FuzzParseOutbox(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(o.AppendTo(nil))
+	f.Add(binary.AppendUvarint([]byte{0, 2, 10}, 1<<63))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		o, rest, err := ParseOutbox(b)
 		if err != nil {

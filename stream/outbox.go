@@ -209,6 +209,9 @@ func (o *Outbox) AppendTo(dst []byte) []byte {
 	return append(dst, o.All()...)
 }
 
+// maxNumber is far above what an outbox can count to.
+const maxNumber = math.MaxUint64 / 2
+
 // ErrFormat is the error of ParseOutbox for bytes that AppendTo does not make.
 var ErrFormat = errors.New("stream: not an outbox")
 
@@ -223,19 +226,16 @@ func ParseOutbox(b []byte) (o Outbox, rest []byte, err error) {
 		return v
 	}
 	acked, count := number(), number()
-	if err != nil || acked > math.MaxUint64-count || count > uint64(len(b)) {
+	if err != nil || acked > maxNumber || count > uint64(len(b)) {
 		return Outbox{}, nil, ErrFormat
 	}
-	lengths, sum := make([]int, count), 0
+	lengths, sum := make([]int, count), uint64(0)
 	for i := range lengths {
 		n := number()
-		if err != nil || n > uint64(len(b)-sum) {
+		if sum += n; err != nil || n > uint64(len(b)) || sum > uint64(len(b)) {
 			return Outbox{}, nil, ErrFormat
 		}
-		lengths[i], sum = int(n), sum+int(n)
-	}
-	if sum > len(b) {
-		return Outbox{}, nil, ErrFormat
+		lengths[i] = int(n)
 	}
 	o = OutboxAfter(acked)
 	o.PushRun(b[:sum], lengths)
