@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -384,7 +385,8 @@ func (c *Core) dispatch() {
 			return // it is the replayed application's
 		case answers:
 			if message.Refusal(in.Message) {
-				in.Command = c.state.sw(in.Switch).find(openflow.XID(in.Message))
+				// A copy: what the application sends may move what the queue has.
+				in.Command = bytes.Clone(c.state.sw(in.Switch).find(openflow.XID(in.Message)))
 			}
 			c.call(app)
 			return

@@ -147,6 +147,32 @@ func TestEntryErrors(t *testing.T) {
 	}
 }
 
+// What a snapshot has as the commands of a switch are whole messages, since whoever sends or finds one relies on that.
+func TestSnapshotOfCommandsThatAreNone(t *testing.T) {
+	msg := newMessage(of13.TypeFlowMod, 1, "body")
+	for name, tc := range map[string]struct {
+		command []byte
+		bad     bool
+	}{
+		"a message":           {msg, false},
+		"nothing":             {nil, true},
+		"less than a header":  {msg[:5], true},
+		"a part of a message": {msg[:len(msg)-1], true},
+		"more than a message": {append(bytes.Clone(msg), 0), true},
+		"a header alone":      {msg[:8], true},
+	} {
+		s := newState()
+		sw := s.sw(1)
+		sw.begin(1, switchUp())
+		sw.queue.Push(msg)
+		sw.queue.Push(tc.command)
+		err := mustNew(t, Limits{}).Restore(s.snapshot(Header{}))
+		if tc.bad != (err != nil) || tc.bad && !strings.Contains(err.Error(), "command 2 of") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // An entry that does not follow what the replica has is an error, not a wrong state.
 func TestDivergence(t *testing.T) {
 	entries := seedEntries(t)
@@ -165,6 +191,10 @@ func TestDivergence(t *testing.T) {
 	command[len(header)+9] = 5
 	if err := c.Commit(command); err == nil || !strings.Contains(err.Error(), "diverged") {
 		t.Errorf("a command out of turn: %v", err)
+	}
+	done := append(bytes.Clone(header), byte(OpDone), 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1, 99)
+	if err := c.Commit(done); err == nil || !strings.Contains(err.Error(), "diverged") {
+		t.Errorf("commands are complete that nobody sent: %v", err)
 	}
 	for what, counts := range map[string][2]byte{"events skipped twice": {2, 0},
 		"more asynchronous ones than events": {7, 3}} {

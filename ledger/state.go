@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/holdfast-sdn/holdfast/internal/message"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/stream"
 )
@@ -212,6 +213,12 @@ func (d *decoder) savedSwitch() (v savedSwitch) {
 	if err != nil {
 		d.fail(errors.Join(errShort, err))
 		return v
+	}
+	for n := queue.Acked() + 1; n <= queue.Last(); n++ {
+		if msg := queue.Item(n); !message.Single(msg) {
+			d.fail(fmt.Errorf("command %d of %d bytes is not one message", n, len(msg)))
+			return v
+		}
 	}
 	v.queue, d.b = queue, rest
 	v.totalEvents, v.totalCommands = d.uvarint(), d.uvarint()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/holdfast-sdn/holdfast/openflow"
@@ -100,6 +101,36 @@ func TestErrorComesWithItsCommand(t *testing.T) {
 		if !bytes.Equal(got, tc.want) {
 			t.Errorf("the ERROR about %s came with %q, want %q", tc.name, got, tc.want)
 		}
+	}
+}
+
+// The command that an ERROR comes with stays what it is while the application sends others.
+func TestErrorKeepsItsCommand(t *testing.T) {
+	body := strings.Repeat("x", 1000)
+	var xid uint32
+	var before, after []byte
+	a := &script{name: "a", do: func(tx *Tx, in *Input) error {
+		if in.Kind == SwitchUp {
+			tx.Send(1, simCommand(body))
+			tx.Send(1, simCommand(body))
+			xid = tx.Send(1, simCommand("refused"+body))
+			return nil
+		}
+		before = bytes.Clone(in.Command)
+		for range 20 { // so that the queue has to move what it keeps
+			tx.Send(1, simCommand("another one"+body[:100]))
+		}
+		after = bytes.Clone(in.Command)
+		return nil
+	}}
+	p := newPair(t, Limits{}, a)
+	p.up(1)
+	p.commit()
+	p.must(p.leader.Done(1, 1, 2))
+	p.commit()
+	p.event(1, 1, 2, newMessage(of13.TypeError, xid, ""))
+	if want := simCommand("refused"+body).Append(nil, xid); !bytes.Equal(before, want) || !bytes.Equal(after, want) {
+		t.Errorf("the ERROR came with %.40q, which became %.40q; want %.40q", before, after, want)
 	}
 }
 
