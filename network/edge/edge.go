@@ -61,13 +61,13 @@ type edge struct {
 	totals    app.Table[uint32, totals]
 }
 
-// port is one of a switch, in the order of numbers.
+// port is a port of a switch. Rows are ordered by port number.
 type port struct {
 	_    struct{} `cbor:",toarray"`
 	Port app.Port
 	Up   bool
-	// Link says that a link was here since the port came up. It stays so when the link is lost: a link that is silently
-	// mended is found only by the next probe, and what was flooded into it until then would come back.
+	// Link says that there has been a link since the port came up. It stays set when the link is lost: a link that is
+	// silently restored is found only by the next probe, and what was flooded into it until then would come back.
 	Link    bool
 	Changed int64 // when it came up, or went down
 }
@@ -83,11 +83,11 @@ type host struct {
 	Addresses []netip.Addr
 }
 
-// owner is the host that came by an address last.
+// owner is the host that was last seen with an address.
 type owner struct {
 	_     struct{} `cbor:",toarray"`
 	MAC   app.MAC
-	Asked bool // alone, for this address, and has not said since that it has it
+	Asked bool // a request went to it alone, and it has not announced the address since
 }
 
 // find looks for a port in the row of its switch.
@@ -101,7 +101,8 @@ func search(row []port, p app.Port) (int, bool) {
 	return slices.BinarySearchFunc(row, p, func(r port, p app.Port) int { return cmp.Compare(r.Port, p) })
 }
 
-// add takes the ports that topology takes: a link is never found at another, so that cannot be told from the edge.
+// add adds a port that topology uses too: no link is ever found at the other ports, so they cannot be told from the
+// edge.
 func add(row []port, p app.Port, up bool, now int64) []port {
 	i, known := search(row, p)
 	if known || p == 0 || p > of13.PortMax || len(row) >= topology.MaxPorts {
@@ -110,7 +111,7 @@ func add(row []port, p app.Port, up bool, now int64) []port {
 	return slices.Insert(row, i, port{Port: p, Up: up, Changed: now})
 }
 
-// switchUp takes the ports as they were when the switch's epoch began, and asks for them as they are now.
+// switchUp adds the ports as they were when the switch's epoch began, and requests their current state.
 func (e *edge) switchUp(tx *app.Tx, up app.SwitchUp) error {
 	row := []port{}
 	for p := range up.Ports.All() {
@@ -133,7 +134,7 @@ func (e *edge) reply(tx *app.Tx, r app.Reply) error {
 	return nil
 }
 
-// note takes it from a switch that a port is there, up or down.
+// note records that a switch has a port, and whether it is up.
 func note(row []port, p of13.PortDesc, now int64) []port {
 	i, known := search(row, p.Port)
 	switch {
@@ -185,7 +186,7 @@ func (e *edge) setLink(tx *app.Tx, at app.PortOf, link bool) {
 	}
 }
 
-// hostSeen takes it from topology that a host is where a link was.
+// hostSeen records that topology has found a host at a port that had a link.
 func (e *edge) hostSeen(tx *app.Tx, seen topology.HostSeen) error {
 	old, _ := e.hosts.Get(tx, all, seen.MAC)
 	for _, a := range old.Addresses {

@@ -171,12 +171,12 @@ func TestRates(t *testing.T) {
 	}
 	clear(w.heard)
 	w.advance(time.Second)
-	for i := range byte(siteRate + 50) {
+	for i := range byte(networkRate + 50) {
 		from := at(app.Switch(i%3+1), app.Port(3+i/3%2))
 		w.send(from, arp(1, mac(i+10), everyone, ip(mac(i+10)), ip(mac(9))))
 	}
-	if n := w.heard[at(2, 3)]; n > siteRate || n < siteRate/2 {
-		t.Errorf("%d frames were flooded in a second, want at most %d", n, siteRate)
+	if n := w.heard[at(2, 3)]; n > networkRate || n < networkRate/2 {
+		t.Errorf("%d frames were flooded in a second, want at most %d", n, networkRate)
 	}
 }
 

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// Floods in a second: of all hosts, and of those at one port. More are dropped, and counted.
-	siteRate, portRate = 100, 20
+	// Floods in a second, of all hosts and of those at one port. Further ones are dropped and counted.
+	networkRate, portRate = 100, 20
 
 	maxLength = 2048 // of a frame, in bytes; discovery needs less
 
@@ -22,7 +22,7 @@ const (
 	turn = 1 << 20
 )
 
-// rate counts floods in the present second.
+// rate counts the floods of the current second.
 type rate struct {
 	_      struct{} `cbor:",toarray"`
 	Second int64
@@ -47,10 +47,10 @@ type totals struct {
 	Rate     rate
 	Flooded  uint64
 	Directed uint64 // to one host
-	Dropped  uint64 // for the rate
+	Dropped  uint64 // over the rate
 }
 
-// packetIn takes a frame that came in at the edge.
+// packetIn handles a frame that came in at the edge.
 func (e *edge) packetIn(tx *app.Tx, in app.PacketIn) error {
 	at := app.PortOf{Switch: in.Switch, Port: in.InPort}
 	f, _ := topology.ReadFrame(in.Data)
@@ -62,7 +62,7 @@ func (e *edge) packetIn(tx *app.Tx, in app.PacketIn) error {
 		return nil
 	}
 	if h, known := e.hosts.Get(tx, all, f.From); known && h.At != at {
-		return nil // from around a loop; or the host has moved here, which topology says after this
+		return nil // it has looped back; or the host has moved here, which topology reports after this
 	}
 	if o, _ := e.addresses.Get(tx, all, f.Own.String()); o.Asked && o.MAC == f.From {
 		e.addresses.Put(tx, all, f.Own.String(), owner{MAC: o.MAC})
@@ -74,13 +74,13 @@ func (e *edge) packetIn(tx *app.Tx, in app.PacketIn) error {
 	if to, known := e.meant(tx, f); known {
 		sum.Directed++
 		e.totals.Put(tx, all, sum)
-		if to != at { // else it has heard it
+		if to != at { // else it has received it already
 			tx.PacketOut(to.Switch, frameOut(in.Data, of13.Actions(nil).Output(to.Port, 0)))
 		}
 		return nil
 	}
 	r, _ := e.rates.Get(tx, all, at)
-	if !r.take(tx.Now(), portRate) || !sum.Rate.take(tx.Now(), siteRate) {
+	if !r.take(tx.Now(), portRate) || !sum.Rate.take(tx.Now(), networkRate) {
 		sum.Dropped++
 		e.totals.Put(tx, all, sum)
 		return nil
@@ -92,7 +92,7 @@ func (e *edge) packetIn(tx *app.Tx, in app.PacketIn) error {
 }
 
 // meant finds the one host that a frame is for. A host that was asked and has not answered may have lost its address to
-// another that has not spoken yet; so the next time everybody is asked.
+// another host that has not sent anything yet, so the next request is flooded.
 func (e *edge) meant(tx *app.Tx, f topology.Frame) (app.PortOf, bool) {
 	o, known := e.addresses.Get(tx, all, f.Asks.String())
 	if !known || o.Asked || o.MAC == f.From {
@@ -104,12 +104,12 @@ func (e *edge) meant(tx *app.Tx, f topology.Frame) (app.PortOf, bool) {
 	return h.At, known
 }
 
-// flood is a frame that goes out of the edge, or what is left to do of it.
+// flood is a frame that is flooded at the edge, or the part of that which is left to do.
 type flood struct {
 	_      struct{} `cbor:",toarray"`
 	Number uint64
 	From   app.PortOf
-	Next   app.Switch // those below have it
+	Next   app.Switch // lower ones have been sent it
 	Frame  []byte
 }
 
@@ -141,7 +141,7 @@ func (e *edge) flood(tx *app.Tx, f flood) error {
 	return nil
 }
 
-// goOn does what is left of a flood.
+// goOn sends the rest of a flood.
 func (e *edge) goOn(tx *app.Tx, in app.Timer) error {
 	var f flood
 	if err := cbor.Unmarshal(in.Data, &f); err != nil {

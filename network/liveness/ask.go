@@ -8,19 +8,20 @@ import (
 
 const (
 	askEvery = 10 * time.Second
-	// maxMissed is how many questions go without an answer before it is told: a minute's, from the first.
+	// maxMissed is how many questions may stay unanswered before that is reported: those of a minute.
 	maxMissed = 6
 )
 
-// Echo tells of a link to a switch that is down whether frames come back from there, and so whether both still carry
-// them. Take it with app.HandleEmitted. That they do is told each time; that they do not when none has come for a
-// minute, and then each time, and only of a switch that has sent frames back before.
+// Echo reports, about a link to a switch that is down, whether frames come back from there, and so whether link and
+// switch still carry packets. Receive it with app.HandleEmitted. A success is reported each time. A failure is reported
+// when no frame has come back for a minute, and each time after that, and only of a switch that has returned frames
+// before.
 type Echo struct {
 	A, B app.PortOf
 	Came bool
 }
 
-// side tells whose answers a frame from an end asks for: 0, the upper end's, or 1, the lower's.
+// side identifies the end that returns a frame: 0 is the upper end, 1 the lower.
 func side(from, lower app.PortOf) int {
 	if from == lower {
 		return 0
@@ -28,16 +29,16 @@ func side(from, lower app.PortOf) int {
 	return 1
 }
 
-// echoRow is what is known of the frames that a link's two ends send back.
+// echoRow is what is known about the frames that the two ends of a link return.
 type echoRow struct {
 	_       struct{} `cbor:",toarray"`
-	Came    [2]bool  // from the upper end, from the lower: in the measurement that goes on
-	Returns [2]bool  // and in the last one that is over, or since
+	Came    [2]bool  // from the upper end, from the lower: in the current measurement
+	Returns [2]bool  // and in the last finished one, or since
 	Missed  uint8    // questions to an end that is down, without an answer
 }
 
-// ask lets a frame leave from the end that is up, and returns when to ask again. Nobody is asked if both are up, since
-// topology finds the link again then, or not; nor while both are down.
+// ask sends a frame from the end that is up, and returns when to ask again. If both ends are up nothing is asked, since
+// topology finds the link again; nor if both are down.
 func (l *liveness) ask(tx *app.Tx, at app.PortOf, row *linkRow) (again time.Duration, err error) {
 	echo, _ := l.echoes.Get(tx, all, at)
 	defer func() { l.echoes.Put(tx, all, at, echo) }()
@@ -64,7 +65,7 @@ func (l *liveness) ask(tx *app.Tx, at app.PortOf, row *linkRow) (again time.Dura
 	return askEvery, app.Emit(tx, Echo{A: at, B: row.To})
 }
 
-// cameBack takes a frame that has come back to an end that it left.
+// cameBack handles a frame that has come back to the end that sent it.
 func (l *liveness) cameBack(tx *app.Tx, from, lower app.PortOf, row linkRow) error {
 	echo, _ := l.echoes.Get(tx, all, lower)
 	defer func() { l.echoes.Put(tx, all, lower, echo) }()
@@ -76,7 +77,7 @@ func (l *liveness) cameBack(tx *app.Tx, from, lower app.PortOf, row linkRow) err
 	return app.Emit(tx, Echo{A: lower, B: row.To, Came: true})
 }
 
-// learn takes over what a measurement has shown.
+// learn stores the results of a measurement.
 func (l *liveness) learn(tx *app.Tx, at app.PortOf) {
 	echo, _ := l.echoes.Get(tx, all, at)
 	l.echoes.Put(tx, all, at, echoRow{Returns: echo.Came})

@@ -8,17 +8,17 @@ import (
 	"github.com/holdfast-sdn/holdfast/app"
 )
 
-// etherType is the first of the two that IEEE 802 (9.2.4) keeps for local experiments.
+// etherType is the first of the two EtherTypes that IEEE 802 (9.2.4) reserves for local experiments.
 const etherType = 0x88b5
 
 const (
 	ethLen   = 14
 	saidLen  = 4 + 1 + 8 + 4 + 8 // magic, kind, switch, port, sequence
 	tagLen   = 16
-	frameLen = 60 // the least of Ethernet, without its checksum
+	frameLen = 60 // the minimum of Ethernet, without its checksum
 )
 
-// Both are among the addresses that no bridge passes on (IEEE 802.1Q, table 8-1).
+// Both are among the addresses that no bridge forwards (IEEE 802.1Q, table 8-1).
 var (
 	outward  = app.MAC{0x01, 0x80, 0xc2, 0, 0, 0x0e}
 	homeward = app.MAC{0x01, 0x80, 0xc2, 0, 0, 0x03}
@@ -26,11 +26,11 @@ var (
 
 const magic = "hflv"
 
-// frame is what a frame of a pair says.
+// frame is the content of a frame of a pair.
 type frame struct {
 	from app.PortOf
 	seq  uint64
-	over bool // the link, and back
+	over bool // the one that crosses the link and returns
 }
 
 // ours reports whether a frame looks like one of a pair.
@@ -41,7 +41,7 @@ func ours(data []byte) bool {
 
 func appendFrame(dst, key []byte, f frame) []byte {
 	start := len(dst)
-	dst = append(append(dst, outward[:]...), 2, 0, 0, 0, 0, 0) // a locally administered address, of nobody
+	dst = append(append(dst, outward[:]...), 2, 0, 0, 0, 0, 0) // a locally administered address that nobody has
 	dst = binary.BigEndian.AppendUint16(dst, etherType)
 	said := len(dst)
 	dst = append(dst, magic...)
@@ -57,7 +57,7 @@ func appendFrame(dst, key []byte, f frame) []byte {
 	return append(dst, make([]byte, max(0, start+frameLen-len(dst)))...)
 }
 
-// tagOf proves that whoever has the key said it.
+// tagOf is the authentication code of the frame's content under the key.
 func tagOf(key, said []byte) []byte {
 	mac := hmac.New(sha256.New, key)
 	mac.Write(said)

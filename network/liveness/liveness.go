@@ -34,10 +34,10 @@ const Name = "liveness"
 // Cookie is that of all flow entries of this package, and of no other.
 const Cookie uint64 = 0x68666c697665 // "hflive"
 
-// priority is above what any application forwards by.
+// priority is above that of any forwarding entry.
 const priority = 65535
 
-// maxEnds bounds the ports of which something is kept. Links beyond are not watched.
+// maxEnds bounds the recorded ports. Further links are not monitored.
 const maxEnds = 1 << 15
 
 // all is the one cell of each table.
@@ -79,7 +79,7 @@ func tablesOf(a *app.App) *liveness {
 
 type liveness struct {
 	links app.Map[uint32, app.PortOf, linkRow] // by the lower end
-	// where a port leads; the zero PortOf if it led to a switch and does not any more
+	// where a port leads; the zero PortOf if it led to a switch and no longer does
 	peers  app.Map[uint32, app.PortOf, app.PortOf]
 	totals app.Table[uint32, totals]
 	queue  app.Map[uint32, uint64, app.PortOf] // links to be looked at, by when
@@ -102,8 +102,8 @@ type linkRow struct {
 	Due     uint64  // in the queue; 0: it is not there
 	Sent    uint8   // pairs of the present measurement
 	Seq     uint64  // of the last pair
-	Direct  int64   // when its frame that stays came back; 0: not yet
-	Over    int64   // when the one that goes over the link came back; 0: not yet
+	Direct  int64   // when the frame of it that stays came back; 0: not yet
+	Over    int64   // when the one that crosses the link came back; 0: not yet
 	Samples []int64 // ns
 }
 
@@ -113,9 +113,9 @@ type totals struct {
 	Refused uint64 // links for which there was no room
 }
 
-// switchUp has frames returned that come over a link, and returned ones handed in. They are two addresses that no
-// bridge passes on, and one turns into the other: so a frame goes back once, whoever sent it. What sentries send over
-// links no application sees.
+// switchUp installs entries that return frames which came over a link, and that send returned ones to the controller.
+// They have two addresses that no bridge forwards, and the entry turns one into the other, so that a frame is returned
+// only once, whoever sent it. Frames of sentries are dropped and reach no application.
 func (l *liveness) switchUp(tx *app.Tx, up app.SwitchUp) error {
 	l.up.Put(tx, all, up.Switch, 1)
 	entry := func(match of13.Match, does of13.Instructions) {
@@ -169,7 +169,7 @@ func (l *liveness) linkUp(tx *app.Tx, m topology.LinkUp) error {
 	return err
 }
 
-// room counts two ends in, if they are new, unless there are too many.
+// room counts two ends, if they are new, unless there are too many.
 func (l *liveness) room(tx *app.Tx, ends ...app.PortOf) bool {
 	sum, _ := l.totals.Get(tx, all)
 	defer func() { l.totals.Put(tx, all, sum) }()
@@ -187,7 +187,7 @@ func (l *liveness) room(tx *app.Tx, ends ...app.PortOf) bool {
 	return true
 }
 
-// part forgets the link that a port belonged to, unless that is the one to other.
+// part removes the link that a port belonged to, unless it is the link to other.
 func (l *liveness) part(tx *app.Tx, at, other app.PortOf) {
 	peer, known := l.peers.Get(tx, all, at)
 	if !known || peer == other || peer == (app.PortOf{}) {
@@ -221,7 +221,7 @@ func (l *liveness) linkDown(tx *app.Tx, m topology.LinkDown) error {
 	return nil
 }
 
-// portStatus forgets a port that is removed.
+// portStatus removes a port that the switch has removed.
 func (l *liveness) portStatus(tx *app.Tx, s app.PortStatus) error {
 	at := app.PortOf{Switch: s.Switch, Port: s.Port.Port}
 	if _, known := l.peers.Get(tx, all, at); !known || s.Reason != of13.PortDelete {
@@ -235,7 +235,7 @@ func (l *liveness) portStatus(tx *app.Tx, s app.PortStatus) error {
 	return nil
 }
 
-// enqueue has a link looked at after a while, or sooner if it is in the queue already. The caller writes row.
+// enqueue schedules a link to be handled after a while, or sooner if it is queued already. The caller writes row.
 func (l *liveness) enqueue(tx *app.Tx, at app.PortOf, row *linkRow, after time.Duration) (err error) {
 	now := uint64(tx.Now().UnixNano())
 	due := now + uint64(after)

@@ -13,7 +13,7 @@ import (
 // Every is the time from one measurement of a link to the next.
 const Every = 10 * time.Minute
 
-// Resolution is how exact a round trip can be measured by way of a controller.
+// Resolution is the accuracy of a round trip that is measured through a controller.
 const Resolution = time.Millisecond
 
 const (
@@ -22,11 +22,11 @@ const (
 	tickGap = 100 * time.Millisecond
 	perTick = 16 // pairs: so few leave in a tick, however many links there are
 
-	// overdue is how late what comes first in the queue may be before the timer is taken for lost, with a tick that
-	// failed.
+	// overdue is how late the first of the queue may be before the timer is taken for lost, because the handler of its
+	// tick failed.
 	overdue = 10 * time.Second
 
-	timer = "measure" // set whenever there is something in the queue, to when its first is due or later
+	timer = "measure" // set whenever the queue is not empty, to when its first is due or later
 )
 
 // first returns when the first in the queue is due.
@@ -37,7 +37,7 @@ func (l *liveness) first(tx *app.Tx) (due uint64, any bool) {
 	return 0, false
 }
 
-// place puts a link into the queue at due, or at the next free place after it.
+// place puts a link into the queue at due, or at the next free time after it.
 func (l *liveness) place(tx *app.Tx, at app.PortOf, due uint64) uint64 {
 	for {
 		if _, taken := l.queue.Get(tx, all, due); !taken {
@@ -48,7 +48,7 @@ func (l *liveness) place(tx *app.Tx, at app.PortOf, due uint64) uint64 {
 	}
 }
 
-// tick looks at the links that are due, a few at a time.
+// tick handles the links that are due, a few at a time.
 func (l *liveness) tick(tx *app.Tx, _ app.Timer) error {
 	now := uint64(tx.Now().UnixNano())
 	n := 0
@@ -73,7 +73,7 @@ func (l *liveness) tick(tx *app.Tx, _ app.Timer) error {
 	return tx.SetTimer(timer, after, nil)
 }
 
-// visit goes on with the measurement of a link, or begins one; or it asks over one to a switch that is down.
+// visit continues or begins the measurement of a link, or probes a switch that is down over it.
 func (l *liveness) visit(tx *app.Tx, at app.PortOf) error {
 	row, known := l.links.Get(tx, all, at)
 	if !known {
@@ -83,14 +83,14 @@ func (l *liveness) visit(tx *app.Tx, at app.PortOf) error {
 	var again time.Duration
 	var err error
 	switch {
-	case !row.Up: // it is queued anew when it is up
+	case !row.Up: // it is queued again when it is up
 		row.Sent, row.Samples = 0, nil
 		if row.Reason == topology.SwitchIsDown {
 			again, err = l.ask(tx, at, &row)
 		}
 	case row.Sent < pairs:
 		from := at
-		if row.Sent%2 == 1 { // in turn, to know of both whether they return frames
+		if row.Sent%2 == 1 { // alternate between both ends, to learn of each whether it returns frames
 			from = row.To
 		}
 		row.Sent++
@@ -103,7 +103,7 @@ func (l *liveness) visit(tx *app.Tx, at app.PortOf) error {
 		}
 		l.learn(tx, at)
 		row.Sent, row.Samples = 0, nil
-		again = Every - rand.N(Every/8) // links that were found together spread
+		again = Every - rand.N(Every/8) // spread links that were found together
 	}
 	if again > 0 {
 		row.Due = l.place(tx, at, uint64(tx.Now().Add(again).UnixNano()))
@@ -112,14 +112,14 @@ func (l *liveness) visit(tx *app.Tx, at app.PortOf) error {
 	return err
 }
 
-// send lets a pair of frames leave.
+// send sends a pair of frames.
 func (l *liveness) send(tx *app.Tx, from app.PortOf, row *linkRow) {
 	row.renew(tx)
 	l.out(tx, frame{from, row.Seq, true}, from.Port, 0)
 	l.out(tx, frame{from, row.Seq, false}, of13.PortController, of13.MaxLenNoBuffer)
 }
 
-// renew begins to wait for frames of another number: never one that was used before, also if the link was forgotten
+// renew begins to wait for frames with another number: one that was never used before, even if the link was forgotten
 // meanwhile.
 func (row *linkRow) renew(tx *app.Tx) {
 	row.Seq = max(row.Seq+1, uint64(tx.Now().UnixNano()))
@@ -132,7 +132,7 @@ func (l *liveness) out(tx *app.Tx, f frame, to app.Port, maxLen uint16) {
 		Actions: of13.Actions(nil).Output(to, maxLen), Data: appendFrame(nil, key, f)})
 }
 
-// packetIn notes when a frame has come back. Each counts once, and only of the last pair.
+// packetIn records that a frame has come back. Each counts once, and only those of the last pair.
 func (l *liveness) packetIn(tx *app.Tx, in app.PacketIn) error {
 	if !ours(in.Data) {
 		return nil
@@ -164,7 +164,7 @@ func (l *liveness) packetIn(tx *app.Tx, in app.PacketIn) error {
 		}
 	}
 	if row.Direct != 0 && row.Over != 0 {
-		row.Samples = append(row.Samples, max(0, row.Over-row.Direct)) // less than no time is noise
+		row.Samples = append(row.Samples, max(0, row.Over-row.Direct)) // a negative difference is noise
 	}
 	l.links.Put(tx, all, lower, row)
 	return nil

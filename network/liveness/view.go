@@ -14,14 +14,14 @@ import (
 // View is the application's tables at one time, in order.
 type View struct {
 	Links   []Link
-	Former  []app.PortOf // ports that led to another switch and do not any more
-	Refused uint64       // links that are not watched, since there are too many
+	Former  []app.PortOf // ports that led to another switch and no longer do
+	Refused uint64       // links that are not monitored: there are too many
 }
 
-// Link is a link that is to be watched, from both ends.
+// Link is a link that should be monitored from both ends.
 type Link struct {
 	A, B    app.PortOf // A is the lower
-	Up      bool       // by what topology says, in both directions
+	Up      bool       // both directions, according to topology
 	Changed time.Time  // when it came up or went down
 	Reason  topology.Reason
 

@@ -6,8 +6,8 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow"
 )
 
-// DisjointPair returns two paths that share no cable, or, if asked so, no switch between their ends, and that are
-// cheapest together; the cheaper of them first. Where there are no two it returns the shortest, alone.
+// DisjointPair returns the two paths with the least total cost that share no cable or, if asked, no switch between
+// their ends; the cheaper one first. Where there are no two it returns only the shortest.
 func (g *Graph) DisjointPair(from, to openflow.DatapathID, avoid Disjoint) []Path {
 	v, ok1 := g.index(from)
 	w, ok2 := g.index(to)
@@ -27,11 +27,11 @@ func (g *Graph) DisjointPair(from, to openflow.DatapathID, avoid Disjoint) []Pat
 	return []Path{g.path(pair[0]), g.path(pair[1])}
 }
 
-// flow is a flow of two units at the least cost, by successive shortest paths in what is left of the network. Two paths
-// over one cable, one each way, never cost least: without the cable they cost less.
+// flow is a minimum-cost flow of two units, by successive shortest paths in the residual network. Two paths over one
+// cable, one in each direction, are never minimal: without the cable they cost less.
 //
-// Each switch is two vertices, v where paths come in and v + n where they go out. To be disjoint in switches is to have
-// one edge between the two.
+// Each switch is two vertices: v where paths come in, and v + n where they go out. Paths are disjoint in switches if
+// there is only one edge between the two.
 type flow struct {
 	g        *Graph
 	from, to int32
@@ -67,8 +67,8 @@ func newFlow(g *Graph, from, to int32, avoid Disjoint) *flow {
 	return f
 }
 
-// augment sends one more unit along the cheapest way that has room. Vertices are looked at again when a cheaper way to
-// them is found; without a negative cycle, which a flow of least cost does not have, that ends.
+// augment sends one more unit along the cheapest path that has room. A vertex is visited again when a cheaper path to
+// it is found. This ends, because a minimum-cost flow has no negative cycle.
 func (f *flow) augment() bool {
 	const unknown = 1 << 62
 	dist := slices.Repeat([]int64{unknown}, len(f.at))
@@ -99,7 +99,7 @@ func (f *flow) augment() bool {
 	return true
 }
 
-// take follows one unit, and takes it out of the flow.
+// take follows one unit, and removes it from the flow.
 func (f *flow) take() (arcs []int32) {
 	n := int32(len(f.g.switches))
 	for v := f.from; v != f.to; {

@@ -16,11 +16,11 @@ const (
 	MaxCost     = 1 << 24
 )
 
-// Disjoint is what a backup avoids.
+// Disjoint is what a backup has to avoid.
 type Disjoint uint8
 
-// What a backup avoids: the cable that its primary goes by, or all of the next switch (where that is not the
-// destination).
+// Disjoint links: the backup avoids the cable of its primary. Disjoint nodes: it avoids the whole next switch, unless
+// that is the destination.
 const (
 	LinkDisjoint Disjoint = iota
 	NodeDisjoint
@@ -39,7 +39,7 @@ type End struct {
 	Port   of13.Port
 }
 
-// Link carries packets one way. A cable is two links, each the reverse of the other.
+// Link carries packets in one direction. A cable is two links, each the reverse of the other.
 type Link struct {
 	From, To End
 	Cost     uint32 // 1 to MaxCost
@@ -54,7 +54,7 @@ func Both(a, b End, cost uint32) []Link {
 	return []Link{l, l.Reverse()}
 }
 
-// Graph is a network of switches. It does not change; several goroutines may read it.
+// Graph is a network of switches. It is immutable, and safe for concurrent use.
 type Graph struct {
 	switches []openflow.DatapathID // sorted
 	links    []Link                // sorted by From; out[v] to out[v+1] leave switch v
@@ -66,17 +66,17 @@ type Graph struct {
 type arc struct {
 	from, to           int32
 	port               of13.Port
-	back               int32 // the arc of the reverse link, or none
+	back               int32 // index of the reverse link's arc, or none
 	weight, backWeight uint64
 }
 
 const none = -1
 
-// weight makes one number of what decides between paths: first their costs, then how many links they have.
+// weight orders paths by one number: first by cost, then by the number of links.
 func weight(cost uint32) uint64 { return uint64(cost)*MaxSwitches + 1 }
 
-// NewGraph makes a graph. A link whose ends are no switches of it, that leads from a switch to itself, or that shares
-// its port with another of the same direction is refused.
+// NewGraph makes a graph. It refuses a link whose ends are not switches of the graph, that leads from a switch to
+// itself, or that shares its port with another link of the same direction.
 func NewGraph(switches []openflow.DatapathID, links []Link) (*Graph, error) {
 	g := &Graph{switches: slices.Clone(switches), links: slices.Clone(links)}
 	slices.Sort(g.switches)
@@ -106,7 +106,7 @@ func NewGraph(switches []openflow.DatapathID, links []Link) (*Graph, error) {
 		g.arcs[i] = arc{from: from, to: to, port: l.From.Port, back: none, weight: weight(l.Cost)}
 		g.out[from+1] = int32(i + 1)
 	}
-	for v := range g.switches { // those without links end where the one before does
+	for v := range g.switches { // a switch without links ends where the one before does
 		g.out[v+1] = max(g.out[v+1], g.out[v])
 	}
 	return g, g.pair()

@@ -5,16 +5,16 @@ import (
 	"slices"
 )
 
-// way is an exit of one child of a switch that leads behind another of its children.
+// way is an exit of one child of a switch that leads into the subtree of another child.
 type way struct {
 	from, to int32 // indexes of the children
 	exit
 }
 
 // protectFromLossOf gives each switch whose next hop is f a backup that also works if f is dead. Then its siblings have
-// no primary either. So who cannot get past f by itself uses a sibling that can, or one that uses a third: the nearest
-// first, each only after the one that it relies on, so that there is no circle. Who cannot at all, because everything
-// goes by f, has a backup for the loss of its link only.
+// no primary either. So a switch that cannot get past f by itself uses a sibling that can, or one that in turn uses a
+// third: the nearest first, each only after the one that it relies on, so that there is no loop. If everything passes
+// f, the backup protects only against the loss of the link.
 func (b *builder) protectFromLossOf(f int32) {
 	b.children, b.best, b.cost, b.ways = b.children[:0], b.best[:0], b.cost[:0], b.ways[:0]
 	dirty := b.old != nil && b.stale[f]
@@ -52,8 +52,8 @@ func (b *builder) protectFromLossOf(f int32) {
 	}
 }
 
-// findWays lists the ways from what is behind w, a child of f, to what is behind another. Nothing behind w is settled:
-// it would lead past f.
+// findWays lists the exits from the subtree of w, a child of f, to the subtree of another child. Nothing in the subtree
+// of w is fixed yet: that would lead past f.
 func (b *builder) findWays(i, w, f int32) {
 	for _, x := range b.order[b.at[w]:b.end[w]] {
 		for j := b.g.out[x]; j < b.g.out[x+1]; j++ {
@@ -64,7 +64,7 @@ func (b *builder) findWays(i, w, f int32) {
 	}
 }
 
-// siblingBefore returns the index of the child that v is behind. Children stand in preorder.
+// siblingBefore returns the index of the child whose subtree v is in. Children are in preorder.
 func (b *builder) siblingBefore(v int32) int32 {
 	i, found := slices.BinarySearchFunc(b.children, b.at[v], func(w, at int32) int { return cmp.Compare(b.at[w], at) })
 	if !found {

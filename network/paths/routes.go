@@ -13,10 +13,11 @@ type Hop struct {
 	Primary of13.Port // toward the destination, on the tree of shortest paths
 	Backup  of13.Port // while Primary is dead
 
-	// Crankback is where packets go that come in by Primary: a switch nearer to the destination sent them back.
+	// Crankback is the port for packets that come in by Primary: a switch nearer to the destination sent them back.
 	Crankback of13.Port
 
-	// Back: Backup leads to a switch whose own packets come in by it. What does goes back by its incoming port.
+	// Back: Backup leads to a switch whose own packets come in by that port. Such a packet goes back by its incoming
+	// port.
 	Back bool
 
 	// Once: a packet may take Backup only if it has not taken such a backup before. It protects against the loss of a
@@ -33,8 +34,8 @@ type Routes struct {
 	trees []*tree
 }
 
-// Protect computes the routes to the destinations. Links without a reverse are left out: nobody would notice that one
-// is dead, and packets could not come back.
+// Protect computes the routes to the destinations. Links without a reverse are left out: their failure would not be
+// noticed, and packets could not return.
 func Protect(g *Graph, dests []openflow.DatapathID, avoid Disjoint) (*Routes, error) {
 	r, err := newRoutes(g, dests, avoid)
 	if err != nil {
@@ -70,8 +71,7 @@ func (r *Routes) Avoids() Disjoint { return r.avoid }
 // Destinations returns the destinations in the order of their ids. Do not write to it.
 func (r *Routes) Destinations() []openflow.DatapathID { return r.dests }
 
-// Hops returns what each switch, in the order of Graph.Switches, does with packets to a destination. Do not write to
-// it.
+// Hops returns the hops of all switches, in the order of Graph.Switches, to a destination. Do not write to it.
 func (r *Routes) Hops(dest openflow.DatapathID) []Hop {
 	if i, ok := slices.BinarySearch(r.dests, dest); ok {
 		return r.trees[i].hops
@@ -89,7 +89,7 @@ func (r *Routes) Hop(dest, at openflow.DatapathID) Hop {
 	return hops[v]
 }
 
-// Length returns how many links the way by primaries from a switch to a destination has; 0 if there is none.
+// Length returns the number of links on the path by primaries from a switch to a destination; 0 if there is none.
 func (r *Routes) Length(dest, at openflow.DatapathID) int {
 	i, ok1 := slices.BinarySearch(r.dests, dest)
 	v, ok2 := r.graph.index(at)

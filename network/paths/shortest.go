@@ -7,7 +7,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow"
 )
 
-// far is the distance of what cannot be reached.
+// far is the distance of unreachable switches.
 const far = math.MaxUint64
 
 // Path is a way through the network, and its cost.
@@ -37,8 +37,8 @@ func (g *Graph) path(arcs []int32) Path {
 	return p
 }
 
-// Shortest returns a cheapest path; of several that with the fewest links, then that whose links begin at the lowest
-// switches and ports. There is none to a switch itself, nor to one that cannot be reached.
+// Shortest returns a cheapest path; among equal ones that with the fewest links, then that whose links begin at the
+// lowest switches and ports. There is none to the switch itself, nor to an unreachable one.
 func (g *Graph) Shortest(from, to openflow.DatapathID) (Path, bool) {
 	v, ok1 := g.index(from)
 	w, ok2 := g.index(to)
@@ -56,7 +56,7 @@ func newBan(g *Graph) *ban {
 	return &ban{make([]bool, len(g.switches)), make([]bool, len(g.arcs))}
 }
 
-// search finds the best path by distances to its end: the choice of the next arc then depends on nothing but those.
+// search finds the best path from the distances to its end, so that the choice of the next arc depends only on them.
 func (g *Graph) search(from, to int32, b *ban) []int32 {
 	usable := func(a int32) bool { return !b.arcs[a] && !b.switches[g.arcs[a].from] && !b.switches[g.arcs[a].to] }
 	in := g.incoming()
@@ -114,8 +114,8 @@ func (g *Graph) incoming() incoming {
 
 func (in incoming) of(v int32) []int32 { return in.arcs[in.start[v]:in.start[v+1]] }
 
-// queue is a binary heap of switches by distance. What a nearer entry has overtaken stays in it; who pops looks at the
-// distance.
+// queue is a binary heap of switches by distance. An entry may be outdated by a shorter one, so the distance is
+// compared when it is popped.
 type queue []queued
 
 type queued struct {

@@ -10,11 +10,11 @@ import (
 type tree struct {
 	dist  []uint64
 	hops  []Hop
-	exits []exit // what the backups are the beginning of
+	exits []exit // the exits whose first hops are the backups
 }
 
-// exit is a way from a switch down the tree to x, and from there by a port that is not of the tree; or, if that is 0,
-// as Crankback at x says.
+// exit is a path from a switch down the tree to x, and from there by a port that is not in the tree; or, if that is 0,
+// by Crankback of x.
 type exit struct {
 	cost uint64 // to the destination
 	x    int32
@@ -23,7 +23,7 @@ type exit struct {
 
 var noExit = exit{cost: far}
 
-// builder builds trees, one after the other, in memory that it keeps.
+// builder builds one tree after another, and reuses its memory.
 type builder struct {
 	g     *Graph
 	avoid Disjoint
@@ -31,18 +31,18 @@ type builder struct {
 	q      queue
 	parent []int32 // the arc to the next hop, or none
 
-	// The tree in preorder. Those behind v, itself included, stand at at[v] to end[v].
+	// The tree in preorder. The subtree of v, with v, is at at[v] to end[v].
 	order, at, end []int32
 	first, next    []int32  // children
 	down           []uint64 // from the destination to v against the tree
 	through        []uint64 // from v to the destination by Crankback, if it has one
 	nearest        []arcOut
 
-	// What the tree was before, if it was. Backups of switches that are not dirty are what they were.
+	// The previous tree, if there was one. Backups of switches that are not dirty stay the same.
 	old       *tree
 	oldParent []int32 // switches
 	dirty     []bool
-	stale     []bool // of a child of it, or of one that it had, something is dirty
+	stale     []bool // a child, now or before, has something dirty in its subtree
 
 	// Of one switch and its children, for node-disjoint routes.
 	children []int32
@@ -51,7 +51,7 @@ type builder struct {
 	ways     []way
 }
 
-// arcOut is the cheapest arc out of what is behind a switch.
+// arcOut is the cheapest arc that leaves the subtree of a switch.
 type arcOut struct {
 	known bool
 	arc   int32 // or none
@@ -113,8 +113,8 @@ func (b *builder) choosePrimary(v int32) {
 	}
 }
 
-// protect gives the switches of a tree their backups. All of them follow from the graph and the distances: that is why
-// an update of a tree is the same as a new one.
+// protect computes the backups of the switches of a tree. They depend only on the graph and the distances, so an
+// updated tree equals a new one.
 func (b *builder) protect(dest int32) *tree {
 	b.walk(dest)
 	clear(b.nearest)
@@ -170,11 +170,11 @@ func (b *builder) walk(dest int32) {
 	}
 }
 
-// behind reports whether the tree path of v passes by w.
+// behind reports whether v is in the subtree of w.
 func (b *builder) behind(v, w int32) bool { return b.at[v] >= b.at[w] && b.at[v] < b.end[w] }
 
-// cheapestOut returns the cheapest arc out of what is behind a switch. It is the cheapest out of what is behind a
-// switch nearer to the destination too, if it leads so far.
+// cheapestOut returns the cheapest arc that leaves the subtree of a switch. It is also the cheapest one for a switch
+// nearer to the destination, if it leaves that one's subtree too.
 func (b *builder) cheapestOut(x int32) *arcOut {
 	n := &b.nearest[x]
 	if n.known {
@@ -193,15 +193,15 @@ func (b *builder) cheapestOut(x int32) *arcOut {
 	return n
 }
 
-// bestExit returns the cheapest way from w to what is not behind f, which is w or its next hop; of several the one of
-// fewest crankbacks. If switches nearer to the destination have settled how x uses what is behind it, that is the only
-// way by x, and a good one: it leads farther than f.
+// bestExit returns the cheapest path from w to a switch outside the subtree of f, which is w or its next hop; among
+// equal ones that with the fewest crankbacks. If a switch nearer to the destination has already fixed which way x sends
+// such packets, that is the only path by x. It is valid, because it leaves the larger subtree.
 func (b *builder) bestExit(w, f int32) exit {
 	best := noExit
 	for i := b.at[w]; i < b.end[w]; {
 		x := b.order[i]
 		back := b.down[x] - b.down[w]
-		if back+b.dist[x] >= best.cost { // no way from x is shorter than its distance
+		if back+b.dist[x] >= best.cost { // no path from x is shorter than its distance
 			i = b.end[x]
 			continue
 		}
@@ -237,8 +237,8 @@ func (b *builder) bestArc(x, f int32, back uint64, best exit) exit {
 	return best
 }
 
-// install makes an exit the backup of w, and settles the way to it at the switches between. If it is another than it
-// was, they look at theirs again, and so do those of the way that it was.
+// install makes an exit the backup of w, and fixes the path to it at the switches between. If the backup has changed,
+// the switches of the old and of the new path become dirty.
 func (b *builder) install(w int32, e exit, once bool) {
 	b.exits[w] = e
 	if b.old != nil && b.old.exits[w] != e {
@@ -251,15 +251,15 @@ func (b *builder) install(w int32, e exit, once bool) {
 	}
 }
 
-// keep leaves w the backup that it had.
+// keep lets w keep its previous backup.
 func (b *builder) keep(w int32) {
 	if b.hops[w].Back {
 		b.settleWay(w)
 	}
 }
 
-// settleWay settles what the switches between w and its exit do with packets that come down the tree. It returns by
-// which port w sends them.
+// settleWay fixes what the switches between w and its exit do with packets that come down the tree. It returns the port
+// by which w sends them.
 func (b *builder) settleWay(w int32) of13.Port {
 	e := b.exits[w]
 	v, port := e.x, e.port

@@ -7,9 +7,9 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// Update returns the routes for a graph that has become another one, and for destinations that may be others. They are
-// what Protect would return; destinations that nothing has changed for share their memory with r. If switches have come
-// or gone everything is computed anew.
+// Update returns the routes for a changed graph, and for destinations that may have changed. They equal what Protect
+// would return; the trees of destinations that are not affected share their memory with r. If switches have come or
+// gone everything is computed anew.
 func (r *Routes) Update(g *Graph, dests []openflow.DatapathID) (*Routes, error) {
 	if !slices.Equal(g.switches, r.graph.switches) {
 		return Protect(g, dests, r.avoid)
@@ -32,11 +32,11 @@ func (r *Routes) Update(g *Graph, dests []openflow.DatapathID) (*Routes, error) 
 	return next, nil
 }
 
-// change is of an arc with a reverse, in one direction.
+// change is the change of one arc that has a reverse.
 type change struct {
 	from          int32
 	port          of13.Port
-	before, after *arc // nil where it is not, or has no reverse
+	before, after *arc // nil if it does not exist, or has no reverse
 }
 
 // changedArcs compares two graphs of the same switches.
@@ -86,7 +86,7 @@ func (b *builder) rebuild(dest int32, old *tree, changes []change) *tree {
 		concerned = concerned || used || c.after != nil && b.gains(old, c.after)
 	}
 	if !concerned {
-		return old // what was chosen is as it was, and what was not has not become better
+		return old // the choices made are unchanged, and no alternative has become better
 	}
 	b.recall(old)
 	touched := b.move(changes)
@@ -103,8 +103,8 @@ func (b *builder) rebuild(dest int32, old *tree, changes []change) *tree {
 	return t
 }
 
-// gains reports whether an arc that is new, or that costs something else, may lead to another choice in an old tree: as
-// a primary, or as the exit of a switch that packets of its beginning pass and those of its end do not.
+// gains reports whether an arc that is new, or has another cost, may change a choice in an old tree: as a primary, or
+// as the exit of a switch whose subtree contains the arc's start but not its end.
 func (b *builder) gains(old *tree, a *arc) bool {
 	from, to := a.from, a.to
 	through := old.dist[to] + a.weight
@@ -130,7 +130,7 @@ func (b *builder) gains(old *tree, a *arc) bool {
 	return false
 }
 
-// soil has the switches choose anew that packets of v pass, in the old tree or in the new one.
+// soil marks the switches that packets of v pass, in the old tree or the new one, to choose anew.
 func (b *builder) soil(v int32) {
 	for u := v; ; u = b.oldParent[u] {
 		b.dirty[u] = true
@@ -144,8 +144,8 @@ func (b *builder) soil(v int32) {
 	}
 }
 
-// recall makes an old tree that which is being built, but for what is settled, and for arcs that are not there any
-// more.
+// recall copies an old tree into the one being built, without what is fixed on the way to exits and without arcs that
+// no longer exist.
 func (b *builder) recall(old *tree) {
 	b.old, b.tree = old, tree{slices.Clone(old.dist), slices.Clone(old.hops), slices.Clone(old.exits)}
 	for v := range b.parent {
@@ -162,11 +162,11 @@ func (b *builder) recall(old *tree) {
 	}
 }
 
-// move brings the distances up to date. It returns the switches near enough to a change to choose anew: those whose
-// distance has changed, their neighbours, and those at changed arcs.
+// move updates the distances. It returns the switches near enough to a change to choose anew: those whose distance has
+// changed, their neighbours, and those at changed arcs.
 func (b *builder) move(changes []change) (touched []int32) {
 	g := b.g
-	var lost []int32 // those whose way to the destination led by an arc that is gone, or costs more
+	var lost []int32 // switches whose path to the destination used an arc that is gone or has become more expensive
 	for _, c := range changes {
 		touched = append(touched, c.from)
 		if c.before == nil || b.old.hops[c.from].Primary != c.port {
@@ -209,7 +209,7 @@ func (b *builder) move(changes []change) (touched []int32) {
 	return slices.Compact(touched)
 }
 
-// improve looks for a shorter way by the neighbours of a switch.
+// improve looks for a shorter path by the neighbours of a switch.
 func (b *builder) improve(v int32) {
 	before := b.dist[v]
 	for j := b.g.out[v]; j < b.g.out[v+1]; j++ {
@@ -222,13 +222,13 @@ func (b *builder) improve(v int32) {
 	}
 }
 
-// Step is that a switch is to do something else with packets to a destination.
+// Step is a change of what one switch does with packets to one destination.
 type Step struct {
 	Dest, Switch openflow.DatapathID
 	Old, New     Hop
 
-	// Round is when: after all steps of lower rounds. Then a packet on its way meets old switches first and new ones
-	// from the first new one on, and arrives. Steps of destinations that are new, or gone, have round 0.
+	// Round is when: after all steps of lower rounds. Then a packet in transit meets old switches first, and only new
+	// ones after the first new one, and arrives. Steps of destinations that are new or gone have round 0.
 	Round int
 }
 
@@ -284,7 +284,7 @@ func (r *Routes) compare(steps []Step, old *Routes, before, after *tree, dest op
 	return steps
 }
 
-// hop returns what a switch does; nothing, in a tree that is not there.
+// hop returns the hop of a switch; the zero Hop if there is no tree.
 func (t *tree) hop(v int) Hop {
 	if t.hops == nil {
 		return Hop{}
@@ -292,7 +292,7 @@ func (t *tree) hop(v int) Hop {
 	return t.hops[v]
 }
 
-// order gives the steps of one destination their rounds: one more than the nearest step on the new way to the
+// order gives the steps of one destination their rounds: one more than the nearest step on the new path to the
 // destination.
 func (r *Routes) order(steps []Step, t *tree) {
 	at := make(map[int32]*Step, len(steps))

@@ -9,12 +9,12 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow"
 )
 
-// Change is what turns one program into another, in the order of its fields: nothing refers to a group that is not
-// there, and a packet finds the old entry or the new one.
+// Change is what turns one program into another, applied in the order of its fields. Nothing refers to a group that
+// does not exist, and a packet matches either the old entry or the new one.
 type Change struct {
 	AddGroups    []GroupID
 	Add          []Entry
-	Set          []Entry // there with another action
+	Set          []Entry // existing ones that get another action
 	Delete       []Entry
 	DeleteGroups []GroupID
 }
@@ -81,18 +81,17 @@ type SwitchChange struct {
 	Change
 }
 
-// Round is what may be sent to all its switches at once, ordered by switch. Each switch has to have done it before the
-// next round is sent.
+// Round is a set of changes that may be sent to all its switches at once, ordered by switch. All switches must have
+// executed it before the next round is sent.
 type Round []SwitchChange
 
-// Rounds returns what leads from a plan to the next without losing a packet or sending it in a circle, whatever the
-// order in which the switches of a round get to it. First groups, and routes to destinations that nobody uses yet; then
-// the new routes, a switch always later than those that its packets will pass; then hosts that are new, or elsewhere,
-// in the same way; at last what nobody uses any more. While that goes on a switch may hold what it held and what it is
-// to hold.
+// Rounds returns the rounds that lead from one plan to the next without packet loss or loops, in whatever order the
+// switches of a round execute it. First come groups, and routes to destinations that are not in use yet; then the new
+// routes, where a switch changes only after those that its packets will pass; then new and moved hosts, in the same
+// way; and last the removal of what is no longer used. Meanwhile a switch may hold both its old and its new entries.
 //
-// Switches that p does not have get nothing. Both plans have the same Config. If they do not avoid the same no packet
-// is lost either, unless something fails meanwhile.
+// Switches that p does not have get nothing. Both plans have the same Config. If they avoid different failures
+// (Disjoint), packets are lost only if something fails meanwhile.
 func (p *Plan) Rounds(old *Plan) []Round {
 	d := difference{old: old, new: p, rounds: []map[openflow.DatapathID]*Change{{}}}
 	steps := p.routes.Steps(old.routes)
@@ -101,7 +100,7 @@ func (p *Plan) Rounds(old *Plan) []Round {
 		last = max(last, s.Round)
 	}
 	useHosts := last + 1
-	cleanUp := useHosts + len(p.routes.Graph().Switches()) // no way is longer
+	cleanUp := useHosts + len(p.routes.Graph().Switches()) // no path is longer
 	for _, s := range steps {
 		round := s.Round
 		if p.routes.Hops(s.Dest) == nil {
@@ -132,7 +131,7 @@ func (d *difference) at(round int, s openflow.DatapathID) *Change {
 	return c
 }
 
-// has reports whether the new plan has a switch.
+// has reports whether the new plan has the switch.
 func (d *difference) has(s openflow.DatapathID) bool {
 	_, ok := slices.BinarySearch(d.new.routes.Graph().Switches(), s)
 	return ok
@@ -184,7 +183,7 @@ func (p *Plan) holds(s openflow.DatapathID, id GroupID) bool {
 	return ok && p.groups[v][id] > 0
 }
 
-// hosts gives switches that are new all hosts, and the others those that have changed.
+// hosts gives new switches all hosts, and the others those that have changed.
 func (d *difference) hosts(useHosts int) {
 	type pair struct{ was, is *Host }
 	var all, changed []pair

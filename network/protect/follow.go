@@ -6,10 +6,10 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// Fate is what becomes of a packet.
+// Fate is what happens to a packet.
 type Fate uint8
 
-// What becomes of a packet.
+// The fates.
 const (
 	Dropped Fate = iota
 	Delivered
@@ -18,19 +18,19 @@ const (
 
 func (f Fate) String() string { return [...]string{"dropped", "delivered", "looping"}[f] }
 
-// Failures are what is dead. A cable is dead if one of its ends is in Ends, or one of its switches in Switches. The
-// switches at its ends know, and no other.
+// Failures are the dead ports and switches. A cable is dead if one of its ends is in Ends, or one of its switches in
+// Switches. Only the switches at its ends know.
 type Failures struct {
 	Ends     map[paths.End]bool
 	Switches map[openflow.DatapathID]bool
 }
 
-// Journey is what became of a packet, and the links that it went by.
+// Journey is the fate of a packet, and the links that it took.
 type Journey struct {
 	Fate  Fate
 	Links []paths.Link
 	At    paths.End // where it left the network, if it was delivered
-	Mark  bool      // it has DetourVLAN at its end
+	Mark  bool      // it has DetourVLAN when it ends
 }
 
 // Network runs programs as the switches would.
@@ -39,7 +39,7 @@ type Network struct {
 	switches map[openflow.DatapathID]*tables
 }
 
-// tables are a program by what the entries look at, each in the order of priorities.
+// tables are the entries of a program by the fields that they match, each in the order of priorities.
 type tables struct {
 	hosts  map[of13.MAC][]Entry
 	routes map[openflow.DatapathID][]Entry
@@ -60,7 +60,7 @@ func (p *Plan) Network() *Network {
 	return n
 }
 
-// Install gives a switch a program in place of what it had.
+// Install replaces the program of a switch.
 func (n *Network) Install(s openflow.DatapathID, p Program) {
 	t := &tables{map[of13.MAC][]Entry{}, map[openflow.DatapathID][]Entry{}, map[GroupID]bool{}}
 	for _, e := range p.Entries {
@@ -76,7 +76,7 @@ func (n *Network) Install(s openflow.DatapathID, p Program) {
 	n.switches[s] = t
 }
 
-// Follow sends a packet to a host from a port of a switch, and looks where it goes.
+// Follow sends a packet to a host from a port of a switch, and returns its journey.
 func (n *Network) Follow(to of13.MAC, from paths.End, dead Failures) Journey {
 	var j Journey
 	at := from
@@ -94,7 +94,7 @@ func (n *Network) Follow(to of13.MAC, from paths.End, dead Failures) Journey {
 			return j
 		}
 		j.Links = append(j.Links, link)
-		if len(j.Links) > most { // it has come twice to one port with one mark
+		if len(j.Links) > most { // it has come to one port twice with the same tag
 			j.Fate = Looping
 			return j
 		}
@@ -106,8 +106,8 @@ func (f Failures) link(l paths.Link) bool {
 	return f.Ends[l.From] || f.Ends[l.To] || f.Switches[l.From.Switch] || f.Switches[l.To.Switch]
 }
 
-// step returns the port by which a packet leaves a switch, 0 if it does not, and whether the switch takes it for one of
-// its own hosts.
+// step returns the port by which a packet leaves a switch, 0 if it does not, and whether it is delivered to one of the
+// switch's own hosts.
 func (n *Network) step(to of13.MAC, at paths.End, dead Failures, mark *bool) (out of13.Port, local bool) {
 	t := n.switches[at.Switch]
 	if t == nil || dead.Switches[at.Switch] {
@@ -134,7 +134,7 @@ func (n *Network) step(to of13.MAC, at paths.End, dead Failures, mark *bool) (ou
 			return at.Port, local
 		}
 	}
-	if out == at.Port { // a switch sends nothing back unless it is told so
+	if out == at.Port { // a switch sends nothing back by the incoming port without OFPP_IN_PORT
 		return 0, false
 	}
 	return out, local

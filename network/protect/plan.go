@@ -17,14 +17,14 @@ type Host struct {
 	At  paths.End
 }
 
-// Config says what switches have room for.
+// Config is how much room the switches have.
 type Config struct {
-	Table      uint8 // that of hosts; the next is that of routes
+	Table      uint8 // of hosts; the table after it is that of routes
 	MaxEntries int   // of one switch
 	MaxGroups  int   // of one switch
 }
 
-// Plan is what all switches are to hold. It does not change; several goroutines may read it.
+// Plan is what all switches should hold. It is immutable, and safe for concurrent use.
 type Plan struct {
 	config Config
 	routes *paths.Routes
@@ -35,8 +35,8 @@ type Plan struct {
 	groups               []map[GroupID]int32 // how many hops share it
 }
 
-// Compile makes the plan of routes to the switches that hosts are at. A switch that would need more than it has room
-// for is an error, as is a host that no routes lead to.
+// Compile makes the plan for routes to the switches that have hosts. It returns an error if a switch would need more
+// than its room, or if no routes lead to a host.
 func Compile(routes *paths.Routes, hosts []Host, config Config) (*Plan, error) {
 	n := len(routes.Graph().Switches())
 	p := &Plan{config: config, routes: routes, entries: make([]int, n), groups: make([]map[GroupID]int32, n)}
@@ -58,7 +58,7 @@ func Compile(routes *paths.Routes, hosts []Host, config Config) (*Plan, error) {
 	return p, p.setHosts(hosts)
 }
 
-// Update returns the plan of routes that were made by an update of those of p. It is what Compile would return.
+// Update returns the plan for routes that are an update of those of p. It is what Compile would return.
 func (p *Plan) Update(routes *paths.Routes, hosts []Host) (*Plan, error) {
 	switches := routes.Graph().Switches()
 	if !slices.Equal(switches, p.routes.Graph().Switches()) {
@@ -80,7 +80,7 @@ func (p *Plan) Update(routes *paths.Routes, hosts []Host) (*Plan, error) {
 	return next, next.setHosts(hosts)
 }
 
-// check looks for what the entries have no room for.
+// check rejects what the entries cannot express.
 func check(routes *paths.Routes) error {
 	if d := routes.Destinations(); len(d) > 0 && d[0] == 0 {
 		return errors.New("protect routes to switch 0: metadata 0 stands for none, give the switch another id")
@@ -140,7 +140,7 @@ func (p *Plan) setHosts(hosts []Host) error {
 // marks reports whether packets may come to their host's switch with DetourVLAN.
 func (p *Plan) marks() bool { return p.routes.Avoids() == paths.NodeDisjoint }
 
-// Routes returns what the plan was made of.
+// Routes returns the routes that the plan was made from.
 func (p *Plan) Routes() *paths.Routes { return p.routes }
 
 // Size returns how many entries and groups a switch holds.
@@ -152,7 +152,7 @@ func (p *Plan) Size(s openflow.DatapathID) (entries, groups int) {
 	return p.entries[v] + p.hostEntries[v], len(p.groups[v])
 }
 
-// Program returns what a switch is to hold.
+// Program returns what a switch should hold.
 func (p *Plan) Program(s openflow.DatapathID) Program {
 	v, ok := slices.BinarySearch(p.routes.Graph().Switches(), s)
 	if !ok {

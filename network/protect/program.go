@@ -10,17 +10,17 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// Cookie is that of all entries of this package, and of no other.
+// Cookie is the cookie of all entries of this package, and of no others.
 const Cookie uint64 = 0x686670726f74 // "hfprot"
 
-// DetourVLAN is the VLAN of a frame that has taken a backup that may be taken only once. No other frame has it: IEEE
-// 802.1Q reserves it.
+// DetourVLAN is the VLAN of a frame that has taken a backup that may be taken only once. No other frame has it, since
+// IEEE 802.1Q reserves it.
 const DetourVLAN uint16 = 4095
 
-// MaxPort is the highest port number that a group id has room for.
+// MaxPort is the highest port number that fits a group id.
 const MaxPort of13.Port = 0x7ffe
 
-// Priorities, in the table of hosts and in that of routes. A packet of a switch's own takes the lowest.
+// Priorities in the two tables, of hosts and of routes. Packets that the switch's own hosts send match the lowest.
 const (
 	priorityNormal   uint16 = 100
 	priorityReturned uint16 = 200 // has come up by the port that Backup leads down
@@ -28,7 +28,7 @@ const (
 	priorityDown     uint16 = 400 // has come down by the primary port
 )
 
-// Match is what an entry looks at. The zero value of a field is any.
+// Match is what an entry matches. The zero value of a field matches anything.
 type Match struct {
 	Host     of13.MAC            // destination of the frame; in the table of hosts
 	Dest     openflow.DatapathID // the switch that the host is at; in the table of routes
@@ -36,12 +36,12 @@ type Match struct {
 	Detoured bool // has DetourVLAN
 }
 
-// Action is what becomes of a packet: exactly one of Dest, Group and Port is set.
+// Action is what happens to a packet: exactly one of Dest, Group and Port is set.
 type Action struct {
 	Dest  openflow.DatapathID // on to the table of routes
 	Group GroupID
 	Port  of13.Port
-	Untag bool // without DetourVLAN
+	Untag bool // remove DetourVLAN
 }
 
 // Entry is a flow entry.
@@ -52,7 +52,7 @@ type Entry struct {
 	Action   Action
 }
 
-// compareEntries is the order in a program. Entries with which it is 0 replace each other.
+// compareEntries is the order of entries in a program. Entries that compare equal replace each other.
 func compareEntries(a, b Entry) int {
 	if c := cmp.Or(cmp.Compare(a.Table, b.Table), cmp.Compare(a.Match.Dest, b.Match.Dest),
 		slices.Compare(a.Match.Host[:], b.Match.Host[:])); c != 0 {
@@ -68,8 +68,8 @@ func compareEntries(a, b Entry) int {
 	return 1
 }
 
-// GroupID is the id of a fast-failover group, and says all about it: two ports, and two bits. So groups of equal
-// contents are one, an id is the same whoever computes it, and a group never changes.
+// GroupID is the id of a fast-failover group, and encodes all of it: two ports and two bits. So equal groups are one
+// group, an id does not depend on who computes it, and a group never changes.
 type GroupID uint32
 
 const (
@@ -79,7 +79,7 @@ const (
 	portMask          = 1<<portBits - 1
 )
 
-// groupOf returns the group of a hop, for packets that have come in by its backup (back), or elsewhere.
+// groupOf returns the group of a hop, for packets that came in by its backup port (back) or by another port.
 func groupOf(h paths.Hop, back bool) GroupID {
 	id := GroupID(h.Primary)<<portBits | GroupID(h.Backup)
 	if back {
@@ -97,10 +97,10 @@ func (g GroupID) Primary() of13.Port { return of13.Port(g >> portBits & portMask
 // Backup returns the port that the second bucket watches, and sends by.
 func (g GroupID) Backup() of13.Port { return of13.Port(g & portMask) }
 
-// Back reports whether packets have come in by Backup. To send by the incoming port a switch has to be told so.
+// Back reports whether packets have come in by Backup. They are then sent back with OFPP_IN_PORT.
 func (g GroupID) Back() bool { return g&groupBack != 0 }
 
-// Once reports whether the second bucket marks what it sends with DetourVLAN.
+// Once reports whether the second bucket tags what it sends with DetourVLAN.
 func (g GroupID) Once() bool { return g&groupOnce != 0 }
 
 func (g GroupID) String() string {
@@ -114,7 +114,7 @@ func (g GroupID) String() string {
 	return fmt.Sprintf("group %d: %v, else %s", uint32(g), g.Primary(), backup)
 }
 
-// Program is what one switch holds, in order.
+// Program is what one switch holds, in a fixed order.
 type Program struct {
 	Entries []Entry
 	Groups  []GroupID

@@ -8,17 +8,17 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// canon writes matches, instructions and buckets so that those that mean the same are equal byte for byte. Its slices
-// are reused.
+// canon encodes matches, instructions and buckets so that equivalent ones are equal byte for byte. Its slices are
+// reused.
 type canon struct {
 	fields       []of13.OXM
 	instructions []of13.Instruction
 }
 
-// keptFlags are the flags that a switch keeps with an entry; the others are about the flow-mod.
+// keptFlags are the flags that a switch keeps with an entry; the others concern the flow-mod only.
 const keptFlags = of13.FlowSendFlowRem | of13.FlowNoPktCounts | of13.FlowNoBytCounts
 
-// identity appends what entries replace each other by.
+// identity appends what identifies an entry: entries with the same identity replace each other.
 func (c *canon) identity(dst []byte, table uint8, priority uint16, m of13.Match) []byte {
 	dst = binary.BigEndian.AppendUint16(append(dst, table), priority)
 	c.fields = c.fields[:0]
@@ -96,7 +96,7 @@ func appendInstruction(dst []byte, x of13.Instruction) []byte {
 	return dst
 }
 
-// appendActions appends their number, and each in its place: their order has a meaning.
+// appendActions appends their number and each action, in order, because the order matters.
 func appendActions(dst []byte, list of13.Actions) []byte {
 	at, n := len(dst), uint16(0)
 	dst = append(dst, 0, 0)
@@ -113,7 +113,7 @@ func appendActions(dst []byte, list of13.Actions) []byte {
 			dst = appendField(dst, a.OXM)
 		case of13.ActionExperimenter:
 			dst = append(dst, a.Raw[2:]...) // with its length
-		default: // one of these, or none
+		default: // output, group or set-queue, or none
 			dst = binary.BigEndian.AppendUint32(dst, a.Group|a.Queue|uint32(a.EtherType)|uint32(a.TTL))
 		}
 	}
@@ -121,8 +121,8 @@ func appendActions(dst []byte, list of13.Actions) []byte {
 	return dst
 }
 
-// appendField appends a field without the bits of its value that the mask leaves out, without a mask that leaves out
-// none, and not at all if it leaves out all.
+// appendField appends a field. It clears the bits of the value that the mask leaves out, omits a mask that selects all
+// bits, and omits the field if the mask selects none.
 func appendField(dst []byte, o of13.OXM) []byte {
 	whole, some := true, false
 	for i, b := range o.Mask {
@@ -150,8 +150,8 @@ func appendField(dst []byte, o of13.OXM) []byte {
 	return dst
 }
 
-// allOf returns the bits of the i-th byte of a value that the field has. Of fields that no match masks the others are
-// zeros anyway.
+// allOf returns the bits that the field has in the i-th byte of a value. In fields that cannot be masked the others are
+// zero anyway.
 func allOf(o of13.OXM, i int) byte {
 	if o.Class != of13.ClassBasic {
 		return 0xff

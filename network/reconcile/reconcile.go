@@ -15,42 +15,42 @@ type Want struct {
 	Groups []of13.GroupMod // one that refers to another comes after it; Command does not count
 }
 
-// Owner says whose an entry or a group is that is not wanted.
+// Owner says who owns an entry or a group that is not wanted.
 type Owner uint8
 
 // The owners.
 const (
-	Foreign Owner = iota // nobody's who is known here
-	Own                  // ours: it is removed
-	Spare                // another application's: left alone, and not counted
+	Foreign Owner = iota // of no known application
+	Own                  // of the caller: it is removed
+	Spare                // of another application: ignored and not counted
 )
 
-// Policy says what becomes of what is not wanted.
+// Policy says what happens to what is not wanted.
 type Policy struct {
-	// Flow and Group look at what is not wanted; all of it is foreign if they are nil. What they get is valid during
-	// the call. To remove the marker of a switch without an agent (docs/design/stock.md) is to lose its epoch: Flow has
-	// to spare it.
+	// Flow and Group classify what is not wanted; nil means that all is foreign. Their arguments are valid only during
+	// the call. Flow must spare the sync marker of a switch without an agent (docs/design/stock.md): without it the
+	// switch loses its epoch.
 	Flow  func(of13.FlowStats) Owner
 	Group func(of13.GroupDesc) Owner
-	// RemoveForeign has what is foreign removed, too.
+	// RemoveForeign removes what is foreign, too.
 	RemoveForeign bool
 }
 
-// Result counts entries and groups. What is in the place of a wanted one is wrong, whoever put it there. Surplus and
-// Foreign may count twice what a switch said twice.
+// Result counts entries and groups. Whatever is in the place of a wanted one and differs is wrong. Surplus and Foreign
+// count twice what a switch reported twice.
 type Result struct {
-	Right, Wrong, Missing int // of those wanted; until the check is complete, what has not come yet is missing
-	Surplus               int // our own that are not wanted
+	Right, Wrong, Missing int // of those wanted; until the check is complete, what has not been reported yet is missing
+	Surplus               int // of the caller, and not wanted
 	Foreign               int
 }
 
-// Bounds of a check. What is beyond is for the next one.
+// Bounds of a check. What exceeds them is left to the next check.
 const (
 	maxRemovals = 4096 // entries that are removed
 	maxGroups   = 1024 // groups that are removed; uses of groups that are looked at
 )
 
-// How far a wanted entry or group is known.
+// The states of a wanted entry or group.
 const (
 	missing byte = iota
 	wrong
@@ -75,14 +75,14 @@ type Check struct {
 	foreign  int
 	doomed   []uint32 // groups to remove at the end
 	uses     []use    // of groups that are not wanted
-	spill    bool     // uses is not all of them: no group is removed
+	spill    bool     // uses was full: no group is removed
 	failed   error
 
 	canon canon
 	buf   []byte
 }
 
-// use says that one group uses another. by is of13.GroupAny for whatever stays.
+// use says that one group uses another. by is of13.GroupAny for anything that stays.
 type use struct{ by, of uint32 }
 
 type bounds struct{ start, content, end int }
@@ -93,7 +93,8 @@ const (
 	groupReply
 )
 
-// New returns a check that has seen nothing. Something wanted twice is an error, as is what no switch can hold.
+// New returns a check that has seen nothing. It returns an error if something is wanted twice, or if no switch can hold
+// it.
 func New(w Want, p Policy) (*Check, error) {
 	c := &Check{want: w, policy: p, flows: make(map[string]int, len(w.Flows)),
 		groups: make(map[uint32]int, len(w.Groups)),
@@ -141,8 +142,8 @@ func name(table uint8, priority uint16, m of13.Match) string {
 	return fmt.Sprintf("entry of table %d, priority %d, match %v", table, priority, m)
 }
 
-// Requests returns what to ask the switch: for the entries of all tables, and for all groups. They may be asked in any
-// order, or one after the other.
+// Requests returns the requests for the entries of all tables and for all groups. They may be sent in any order, or one
+// after the other.
 func (c *Check) Requests() []of13.Message {
 	flows := of13.FlowStatsRequest{TableID: of13.TableAll, OutPort: of13.PortAny, OutGroup: of13.GroupAny}
 	return []of13.Message{
@@ -170,8 +171,8 @@ func (c *Check) Result() Result {
 	return r
 }
 
-// Repair returns what is left to do once the check is complete, else nothing: to set the groups that are missing or
-// wrong, then the entries, then to delete the groups that nobody uses. Whoever splits it keeps the order.
+// Repair returns what is left to do once the check is complete, else nothing: first the groups that are missing or
+// wrong, then the entries, then the deletion of unused groups. Keep the order if you split it.
 func (c *Check) Repair() []of13.Message {
 	if !c.Complete() {
 		return nil

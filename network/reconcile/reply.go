@@ -8,9 +8,9 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// Reply takes one part of a reply, and returns the deletions of entries that may go at once. An error ends the check. A
-// part may come again before the last one of its reply, as from a switch that was asked again: then the newest is
-// believed.
+// Reply handles one part of a reply, and returns deletions of entries that may be sent at once. An error ends the
+// check. A part may come again before the last one of its reply, for example from a switch that was asked again: then
+// the newest counts.
 func (c *Check) Reply(m of13.MultipartReply) (deletions []of13.Message, err error) {
 	if c.failed != nil {
 		return nil, c.failed
@@ -53,9 +53,9 @@ func (c *Check) take(m *of13.MultipartReply) (deletions []of13.Message, err erro
 	return deletions, nil
 }
 
-// flow takes one entry, and returns its deletion if it is not to stay.
+// flow handles one entry, and returns its deletion if it should not stay.
 func (c *Check) flow(f of13.FlowStats) (of13.Message, error) {
-	if f.TableID > of13.TableMax { // its deletion would be one from all tables
+	if f.TableID > of13.TableMax { // its deletion would delete from all tables
 		return nil, fmt.Errorf("%s: there is no such table", name(f.TableID, f.Priority, f.Match))
 	}
 	c.buf = c.canon.identity(c.buf[:0], f.TableID, f.Priority, f.Match)
@@ -73,15 +73,15 @@ func (c *Check) flow(f of13.FlowStats) (of13.Message, error) {
 		return nil, nil
 	}
 	c.removals++
-	// With the cookie, so that what somebody has put in its place meanwhile stays.
+	// With the cookie, so that an entry that has replaced it meanwhile stays.
 	return &of13.FlowMod{Command: of13.FlowDeleteStrict, TableID: f.TableID, Priority: f.Priority,
 		Match: slices.Clone(f.Match), Cookie: f.Cookie, CookieMask: ^uint64(0),
 		BufferID: of13.NoBuffer, OutPort: of13.PortAny, OutGroup: of13.GroupAny}, nil
 }
 
-// group takes one group. One that is not to stay is deleted at the end only: that deletes all entries that use it.
+// group handles one group. Groups are deleted only at the end, because that deletes all entries that use them.
 func (c *Check) group(g of13.GroupDesc) error {
-	if g.GroupID > of13.GroupMax { // its deletion might be one of all groups
+	if g.GroupID > of13.GroupMax { // its deletion might delete all groups
 		return fmt.Errorf("group %d: the highest is %d", g.GroupID, of13.GroupMax)
 	}
 	if i, wanted := c.groups[g.GroupID]; wanted {
@@ -102,7 +102,7 @@ func (c *Check) group(g of13.GroupDesc) error {
 	return nil
 }
 
-// compare notes whether c.buf is the content of the i-th wanted.
+// compare records whether c.buf is the content of the i-th wanted.
 func (c *Check) compare(i int) {
 	at := c.bounds[i]
 	c.found[i] = wrong
@@ -111,7 +111,7 @@ func (c *Check) compare(i int) {
 	}
 }
 
-// goes counts what is not wanted, and reports whether it is to be removed.
+// goes counts what is not wanted, and reports whether it has to be removed.
 func (c *Check) goes(o Owner) bool {
 	switch o {
 	case Own:
@@ -124,7 +124,7 @@ func (c *Check) goes(o Owner) bool {
 	return false
 }
 
-// note notes the groups that something uses: what stays (of13.GroupAny), or a doomed group.
+// note records which groups something uses: what stays (of13.GroupAny), or a group to be removed.
 func (c *Check) note(user uint32, groups iter.Seq[uint32]) {
 	for id := range groups {
 		if _, wanted := c.groups[id]; wanted {
@@ -143,8 +143,8 @@ func appendOnce[T comparable](list []T, x T) []T {
 	return append(list, x)
 }
 
-// removeGroups returns the deletions of the doomed groups that nothing uses which stays, users first: a switch may
-// refuse to delete a group that another one uses.
+// removeGroups returns the deletions of the groups to be removed that nothing which stays uses, users first: a switch
+// may refuse to delete a group that another one uses.
 func (c *Check) removeGroups() []of13.Message {
 	if len(c.doomed) == 0 || c.spill {
 		return nil
@@ -163,7 +163,7 @@ func (c *Check) removeGroups() []of13.Message {
 			delete(left, id)
 		}
 	}
-	for before := -1; before != len(left); { // what a group uses that stays, stays
+	for before := -1; before != len(left); { // a group that a remaining group uses remains
 		before = len(left)
 		for _, u := range c.uses {
 			if !left[u.by] {

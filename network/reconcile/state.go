@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// State returns what Resume needs to go on: two bits for each wanted entry and group, some counts, and the groups to
+// State returns what Resume needs to continue: two bits for each wanted entry and group, some counts, and the groups to
 // delete. It is nil if the check has ended by an error.
 func (c *Check) State() []byte {
 	if c.failed != nil {
@@ -39,8 +39,8 @@ func (c *Check) State() []byte {
 	return b
 }
 
-// Resume returns the check that state was taken of, which was made for the same Want and Policy. A state that was made
-// for another Want is an error.
+// Resume returns the check that state was taken from, made for the same Want and Policy. A state of another Want is an
+// error.
 func Resume(w Want, p Policy, state []byte) (*Check, error) {
 	c, err := New(w, p)
 	if err != nil {
@@ -82,7 +82,7 @@ func (c *Check) restore(b []byte) error {
 	return nil
 }
 
-// reader reads numbers until one is not there.
+// reader reads numbers until one is missing.
 type reader struct {
 	b   []byte
 	bad bool

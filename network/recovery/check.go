@@ -23,13 +23,13 @@ type todo struct {
 	At       int64    // not before
 }
 
-// liveCheck is a check in memory, good if its id is that of the state in the table.
+// liveCheck is a check in memory. It is valid if its id is that of the state in the table.
 type liveCheck struct {
 	id    uint64
 	check *reconcile.Check
 }
 
-// hasNewcomers reports whether there are switches that nobody has tried to make right since they came up.
+// hasNewcomers reports whether there are switches that have not been checked since they came up.
 func (v *visit) hasNewcomers() bool {
 	for _, d := range v.todo.All(v.tx, all) {
 		if d.Attempts == 0 {
@@ -39,7 +39,7 @@ func (v *visit) hasNewcomers() bool {
 	return false
 }
 
-// startChecks begins those that are due, as far as there is room.
+// startChecks begins the checks that are due, as far as there is room.
 func (v *visit) startChecks() error {
 	busy := v.countJobs()
 	for s, d := range v.todo.All(v.tx, all) {
@@ -57,7 +57,7 @@ func (v *visit) startChecks() error {
 	return nil
 }
 
-// nextTurn tells when to look at one more switch, so that all have been looked at when the time is over.
+// nextTurn returns when to check one more switch, so that all have been checked within the period.
 func (v *visit) nextTurn() int64 {
 	n := 0
 	for range v.tx.Switches() {
@@ -71,8 +71,8 @@ func (v *visit) setTurn(at int64) {
 	v.set(timerTurn, time.Duration(at-v.now))
 }
 
-// turn looks at one more switch. When all have been looked at it looks whether the configuration, which may be another
-// by now, asks for another plan.
+// turn checks one more switch. After the last one it checks whether the configuration, which may have changed, needs
+// another plan.
 func (v *visit) turn() error {
 	v.setTurn(v.nextTurn())
 	switches := slices.Collect(v.tx.Switches())
@@ -88,7 +88,7 @@ func (v *visit) turn() error {
 		v.changed(hostQuiet, "the configuration may be another")
 	}
 	v.st.Turn = switches[i]
-	if _, busy := v.jobs.Get(v.tx, all, v.st.Turn); busy || !v.inStep(v.st.Turn) {
+	if _, busy := v.jobs.Get(v.tx, all, v.st.Turn); busy || !v.inSync(v.st.Turn) {
 		return nil
 	}
 	return v.startCheck(v.st.Turn)
@@ -115,7 +115,7 @@ func (v *visit) startCheck(s app.Switch) error {
 	return nil
 }
 
-// remember keeps a check in memory. Those of leaders that were go when there are too many.
+// remember keeps a check in memory. When there are too many, those of earlier leaderships are removed.
 func (v *visit) remember(s app.Switch, id uint64, c *reconcile.Check) {
 	if len(v.checks) > 2*maxJobs {
 		clear(v.checks)
@@ -175,7 +175,7 @@ func (v *visit) checkOf(s app.Switch, j job) (*reconcile.Check, error) {
 	return reconcile.Resume(want, v.policy(), j.State)
 }
 
-// reply takes a part of what a switch holds, or has.
+// reply handles one part of what a switch holds.
 func (v *visit) reply(m app.Reply) error {
 	if m.Part == of13.PartPortDesc {
 		v.ports(m)
@@ -186,7 +186,7 @@ func (v *visit) reply(m app.Reply) error {
 		return nil
 	}
 	c, err := v.checkOf(m.Switch, j)
-	delete(v.checks, m.Switch) // what is in memory is ahead of the table from here on, should this be taken back
+	delete(v.checks, m.Switch) // what is in memory is newer than the table from here on, in case this is rolled back
 	var deletions []of13.Message
 	if err == nil {
 		deletions, err = c.Reply(m.MultipartReply)
@@ -229,12 +229,12 @@ func (v *visit) repair(s app.Switch, j job) error {
 	return nil
 }
 
-// checked notes that a switch holds what it should.
+// checked records that a switch holds what it should.
 func (v *visit) checked(s app.Switch, r reconcile.Result) {
 	row, _ := v.switches.Get(v.tx, all, s)
 	row.Checked = v.now
 	row.Right, row.Wrong, row.Missing, row.Surplus, row.Foreign = r.Right, r.Wrong, r.Missing, r.Surplus, r.Foreign
-	if v.inStep(s) { // else it was to be expected
+	if v.inSync(s) { // else it was expected
 		row.PutBack += uint64(r.Wrong + r.Missing)
 		row.Removed += uint64(r.Surplus)
 	}
@@ -248,7 +248,7 @@ func (v *visit) checked(s app.Switch, r reconcile.Result) {
 	delete(v.checks, s)
 }
 
-// maxCommandText bounds what is kept of a command that a switch refused.
+// maxCommandText bounds the recorded text of a command that a switch refused.
 const maxCommandText = 300
 
 func (v *visit) refused(m app.Refused) error {
@@ -261,8 +261,8 @@ func (v *visit) refused(m app.Refused) error {
 	return nil
 }
 
-// fail notes that nobody knows any more what a switch holds. It is compared again, later each time. What fails because
-// of a failure says nothing new.
+// fail records that it is unknown what a switch holds. It is compared again, later each time. Errors that follow from
+// the first one are not recorded.
 func (v *visit) fail(s app.Switch, why, command string) {
 	row, _ := v.switches.Get(v.tx, all, s)
 	d, behind := v.todo.Get(v.tx, all, s)
@@ -285,7 +285,8 @@ const (
 	priorityTells = 2
 )
 
-// pipeline returns the entries that lead packets to the table of hosts. What tells of hosts goes to the controller too.
+// pipeline returns the entries that lead packets to the table of hosts. Packets that reveal hosts go to the controller
+// too.
 func pipeline() []of13.FlowMod {
 	entry := func(priority uint16, m of13.Match, in of13.Instructions) of13.FlowMod {
 		return of13.FlowMod{Cookie: Cookie, Priority: priority, Match: m, Instructions: in.Goto(hostTable)}

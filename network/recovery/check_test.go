@@ -101,11 +101,11 @@ func TestRefused(t *testing.T) {
 	w.host(app.MAC{2, 9}, at(1, 7))
 	w.advance(500 * time.Millisecond)
 	v := w.of(2)
-	if v.InStep || !strings.Contains(v.Error, "TABLE_FULL") || !strings.Contains(v.Command, "FLOW_MOD") {
+	if v.InSync || !strings.Contains(v.Error, "TABLE_FULL") || !strings.Contains(v.Command, "FLOW_MOD") {
 		t.Errorf("%+v", v)
 	}
 	for id := range w.switches {
-		if id != 2 && !w.of(id).InStep {
+		if id != 2 && !w.of(id).InSync {
 			t.Errorf("switch %v waits for another: %+v", id, w.of(id))
 		}
 	}
@@ -117,7 +117,7 @@ func TestRefused(t *testing.T) {
 	}
 	w.switches[2].refuses = 0
 	w.advance(maxRetry)
-	if v := w.of(2); !v.InStep || v.Error != "" {
+	if v := w.of(2); !v.InSync || v.Error != "" {
 		t.Errorf("%+v", v)
 	}
 	w.check()
@@ -133,7 +133,7 @@ func TestNoAnswer(t *testing.T) {
 		t.Error("it was not waited for")
 	}
 	w.advance(2 * time.Second)
-	if v := w.view(); v.Changing || w.of(2).InStep || w.of(2).Error == "" {
+	if v := w.view(); v.Changing || w.of(2).InSync || w.of(2).Error == "" {
 		t.Errorf("%+v", v)
 	}
 	w.switches[2].mute = false
@@ -270,7 +270,7 @@ func TestAPlanWaitsForSwitchesThatAreBack(t *testing.T) {
 		if answers {
 			w.settle()
 		}
-		if v := w.view(); !v.Due.IsZero() || answers == v.Changing || !w.of(1).InStep {
+		if v := w.view(); !v.Due.IsZero() || answers == v.Changing || !w.of(1).InSync {
 			t.Errorf("answers: %v: %+v", answers, v)
 		}
 		w.advance(defaults.HoldDown)

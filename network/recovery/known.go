@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// maxHold is the longest that a link waits because it fails again and again. steady is how long it has to be used to
-// start anew.
+// maxHold is the longest that a link is held because it fails again and again. steady is how long it has to be in use
+// before its hold time is reset.
 const (
 	maxHold = time.Minute
 	steady  = time.Minute
@@ -23,30 +23,30 @@ const (
 type switchRow struct {
 	_     struct{} `cbor:",toarray"`
 	Up    bool
-	Since int64      // Up or not
+	Since int64      // when Up changed
 	Ports []app.Port // that have, or had, a link
 	Asked uint32     // xid of the request for its ports; 0 once a part of the answer has come
 
-	Live, Dark []app.Port // in order, that have been live: are, as far as anybody knows, and are not
+	Live, Dark []app.Port // ports that have been live, in order, and are so or not, as far as known
 
-	Checked                                 int64 // when it was last found, or made, right
-	Right, Wrong, Missing, Surplus, Foreign int   // found then
+	Checked                                 int64 // when it was last found to be right, or repaired
+	Right, Wrong, Missing, Surplus, Foreign int   // counts of that check
 	PutBack, Removed                        uint64
 	Failed                                  int64
 	Error, Command                          string // of the last failure
 }
 
-// link is a cable. It stands in the table at both its ends.
+// link is a cable. The table has it at both its ends.
 type link struct {
 	_       struct{} `cbor:",toarray"`
 	A, B    place    // A is the lesser
-	New     int64    // when it was found first
-	Found   bool     // it is, as far as anybody knows, there
-	Dark    bool     // a port of it has been live, and is not: nothing is sent into it
-	Unheard bool     // a switch at its end is down, or was and has not found it again
-	Lost    int64    // when it was not there any more, or dark
-	Hold    int64    // how long it waited the last time
-	Until   int64    // it waits
+	New     int64    // when it was first found
+	Found   bool     // it exists, as far as is known
+	Dark    bool     // a port of it has been live, and no longer is: it is not used
+	Unheard bool     // a switch at its end is down, or has been, and has not found it again
+	Lost    int64    // when it was lost, or became dark
+	Hold    int64    // how long it was held the last time
+	Until   int64    // it is held
 }
 
 func (l link) name() string {
@@ -74,7 +74,7 @@ func (v *visit) dropLink(l link) {
 func (v *visit) switchUp(m app.SwitchUp) error {
 	row, known := v.switches.Get(v.tx, all, m.Switch)
 	row.Up, row.Since = true, v.now
-	// those of m may be from the beginning of its epoch, long ago
+	// those of m may date from the beginning of its epoch
 	row.Asked = v.tx.Send(m.Switch, &of13.MultipartRequest{Part: of13.PartPortDesc})
 	v.switches.Put(v.tx, all, m.Switch, row)
 	v.endJob(m.Switch)
@@ -89,8 +89,8 @@ func (v *visit) switchUp(m app.SwitchUp) error {
 	return nil
 }
 
-// ports takes for dead what was at ports of a switch that are not up now. A port that the switch does not name is gone,
-// if the answer has one part.
+// ports removes the links and hosts at ports of a switch that are not up now. A port that is missing in a reply of one
+// part is gone.
 func (v *visit) ports(m app.Reply) {
 	row, _ := v.switches.Get(v.tx, all, m.Switch)
 	whole := m.XID == row.Asked && m.Flags&of13.FlagMore == 0
@@ -118,7 +118,7 @@ func (v *visit) switchDown(m app.SwitchDown) error {
 		return nil
 	}
 	row.Up, row.Since = false, v.now
-	for _, p := range row.Dark { // what it has said last does not count
+	for _, p := range row.Dark { // the reply to the earlier request is outdated
 		row.Live = with(row.Live, p)
 	}
 	row.Dark = nil
@@ -138,8 +138,8 @@ func (v *visit) switchDown(m app.SwitchDown) error {
 	return nil
 }
 
-// stillUnheard takes links for dead that a switch which is back has not found again. If the other end is not back, or
-// came later, its own timer decides.
+// stillUnheard removes links that a switch which is back has not found again. If the other end is not back, or came
+// back later, its own timer decides.
 func (v *visit) stillUnheard(s app.Switch) {
 	row, _ := v.switches.Get(v.tx, all, s)
 	for _, p := range row.Ports {
@@ -154,7 +154,7 @@ func (v *visit) stillUnheard(s app.Switch) {
 	}
 }
 
-// portStatus also hears of links that topology has given up, since a switch at their end is down.
+// portStatus also removes links that topology has already dropped because a switch at their end is down.
 func (v *visit) portStatus(m app.PortStatus) error {
 	if m.Reason == of13.PortDelete {
 		m.Port.State |= of13.PortStateLinkDown
@@ -199,11 +199,11 @@ func (v *visit) linkUp(m topology.LinkUp) error {
 	return nil
 }
 
-// hold has a link that is back prove that it is stable, unless no plan can use it anyway.
+// hold keeps a link that is back out of use until it has been stable for a time, unless no plan can use it anyway.
 func (v *visit) hold(l *link) {
 	d := int64(v.config.HoldDown)
 	switch {
-	case v.now < l.Until && l.Lost <= l.Until-l.Hold: // it waits, and was dark when it was found: that is one failure
+	case v.now < l.Until && l.Lost <= l.Until-l.Hold: // it is held, and was dark when it was found: that is one failure
 		d = l.Hold
 	case l.Hold > 0 && l.Lost-l.Until < int64(steady):
 		d = min(2*l.Hold, max(d, int64(maxHold)))
@@ -219,7 +219,7 @@ func (v *visit) hold(l *link) {
 	}
 }
 
-// displace forgets the link that was at a port, whose switch remembers the port from now on.
+// displace removes the previous link at a port, whose switch is recorded with the port from now on.
 func (v *visit) displace(at app.PortOf) {
 	v.lose(at, "another link is there")
 	if l, ok := v.links.Get(v.tx, all, at); ok {
@@ -244,7 +244,7 @@ func (v *visit) linkDown(m topology.LinkDown) error {
 	return nil
 }
 
-// echo takes it from liveness whether a switch that is down still sends frames back.
+// echo handles a report of liveness whether a switch that is down still returns frames.
 func (v *visit) echo(m liveness.Echo) error {
 	a, _ := v.switches.Get(v.tx, all, m.A.Switch)
 	b, _ := v.switches.Get(v.tx, all, m.B.Switch)
@@ -264,7 +264,7 @@ func (v *visit) echo(m liveness.Echo) error {
 	return nil
 }
 
-// lose takes the link at a port for dead. It reports whether there is one.
+// lose removes the link at a port. It reports whether there was one.
 func (v *visit) lose(at app.PortOf, why string) bool {
 	l, ok := v.links.Get(v.tx, all, at)
 	if !ok || !l.Found {
@@ -282,7 +282,7 @@ func (v *visit) lose(at app.PortOf, why string) bool {
 	return true
 }
 
-// forgetIfCutOff forgets a switch that is down if all its links are dead: it forwards nothing to anybody.
+// forgetIfCutOff removes a switch that is down if all its links are lost: it forwards nothing to anybody.
 func (v *visit) forgetIfCutOff(s app.Switch) {
 	row, known := v.switches.Get(v.tx, all, s)
 	if !known || row.Up || len(row.Ports) == 0 {
@@ -313,14 +313,14 @@ func (v *visit) hostSeen(m topology.HostSeen) error {
 		v.hosts.Put(v.tx, all, m.MAC, placeOf(m.At))
 		v.changed(hostQuiet, fmt.Sprintf("%s is at %s", hostName(m.MAC), portName(m.At)))
 	}
-	// topology forgets them with a switch that is down, and finds the host again by any frame
+	// topology removes them with a switch that is down, and finds the host again by any frame
 	if moved || len(m.Addresses) > 0 {
 		v.addrs.Put(v.tx, all, m.MAC, m.Addresses)
 	}
 	return nil
 }
 
-// hostGone keeps those of a switch that is down.
+// hostGone keeps hosts of a switch that is down.
 func (v *visit) hostGone(m topology.HostGone) error {
 	for _, mac := range m.Hosts {
 		at, known := v.hosts.Get(v.tx, all, mac)

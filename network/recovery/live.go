@@ -9,13 +9,13 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// setUp is how long the ports of a link that is new may be not live: BFD is being set up there, which takes a second or
+// setUp is how long the ports of a new link may be not live: BFD is being configured there, which takes a second or
 // two.
 const setUp = 10 * time.Second
 
-// light takes it from a switch whether a port is live. Open vSwitch says no while BFD is down, though the port is up:
-// its groups do not use it then, and topology is late to miss a probe. A port that has never been live says nothing:
-// many switches do not set the bit.
+// light records the live bit of a port that a switch reports. Open vSwitch clears it while BFD is down, although the
+// port is up: its groups do not use the port then, and topology would notice only by missed probes. A port that has
+// never been live is ignored: many switches do not set the bit.
 func (v *visit) light(s app.Switch, p of13.PortDesc) {
 	row, known := v.switches.Get(v.tx, all, s)
 	_, was := slices.BinarySearch(row.Live, p.Port)
@@ -45,15 +45,15 @@ func without(ports []app.Port, p app.Port) []app.Port {
 	return slices.DeleteFunc(ports, func(q app.Port) bool { return q == p })
 }
 
-// dark reports whether a port has been live, and is not.
+// dark reports whether a port has been live, and no longer is.
 func (v *visit) dark(at place) bool {
 	row, _ := v.switches.Get(v.tx, all, at.Switch)
 	_, dark := slices.BinarySearch(row.Dark, at.Port)
 	return dark
 }
 
-// shade takes a link out of use while one of its ports is dark, and for one that is back when none is any more. A
-// switch that is down is not forgotten for that: BFD gives false alarms, and nobody would find the switch again.
+// shade stops the use of a link while one of its ports is dark, and ends that when none is dark any more. A switch that
+// is down is not removed because of it: BFD gives false alarms, and nothing would find the switch again.
 func (v *visit) shade(l link) {
 	dark := v.dark(l.A) || v.dark(l.B)
 	if dark == l.Dark {
@@ -77,7 +77,7 @@ func (v *visit) shade(l link) {
 	v.putLink(l)
 }
 
-// shadeAll looks at the links of a switch. Of those whose time to be set up is not over the last sets the timer anew.
+// shadeAll checks the links of a switch. For links that may still be setting up BFD it resets the timer.
 func (v *visit) shadeAll(s app.Switch) {
 	row, _ := v.switches.Get(v.tx, all, s)
 	for _, p := range row.Ports {

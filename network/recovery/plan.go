@@ -12,10 +12,10 @@ import (
 	"github.com/holdfast-sdn/holdfast/network/protect"
 )
 
-// hostTable is that of package protect's hosts. Table 0 leads to it.
+// hostTable is the table of package protect's hosts. Entries of table 0 lead to it.
 const hostTable = 1
 
-// network is what a plan is made of, in order.
+// network is the input of a plan, in order.
 type network struct {
 	avoid    paths.Disjoint
 	switches []app.Switch
@@ -38,18 +38,18 @@ func (n *network) sort() {
 	slices.SortFunc(n.hosts, compareMACs)
 }
 
-// compiled is a plan, and what it was made of.
+// compiled is a plan and its input.
 type compiled struct {
 	id uint64
 	network
 	plan *protect.Plan
 }
 
-// unbounded: what switches have room for is looked at here, so that a plan which was made with other bounds can still
+// unbounded: this package checks the room of switches itself, so that a plan that was made with other bounds can still
 // be compiled.
 var unbounded = protect.Config{Table: hostTable, MaxEntries: math.MaxInt, MaxGroups: math.MaxInt}
 
-// compile makes the plan of a network, by an update of an old one if there is one.
+// compile makes the plan of a network, by an update of an old plan if there is one.
 func compile(old *compiled, n network) (*protect.Plan, error) {
 	g, err := paths.NewGraph(n.switches, n.links)
 	if err != nil {
@@ -73,7 +73,7 @@ func compile(old *compiled, n network) (*protect.Plan, error) {
 	return old.plan.Update(routes, n.hosts)
 }
 
-// fits looks whether switches have room for a plan.
+// fits checks whether switches have room for a plan.
 func (c Config) fits(p *protect.Plan) error {
 	for _, s := range p.Routes().Graph().Switches() {
 		if entries, groups := p.Size(s); entries > c.MaxEntries || groups > c.MaxGroups {
@@ -94,7 +94,7 @@ func (c Config) compile(old *compiled, n network) (*protect.Plan, error) {
 	return p, c.fits(p)
 }
 
-// leaveOutNew leaves out hosts that are not among the old ones.
+// leaveOutNew removes the hosts that are not among the old ones.
 func (n *network) leaveOutNew(old []protect.Host) {
 	n.hosts = slices.DeleteFunc(n.hosts, func(h protect.Host) bool {
 		_, known := slices.BinarySearchFunc(old, h, compareMACs)
@@ -128,7 +128,7 @@ func (v *visit) wanted() network {
 		parts.join(l.A.Switch, l.B.Switch)
 	}
 	for _, l := range held {
-		if parts.join(l.A.Switch, l.B.Switch) { // there is no other way, so there is nothing to wait for
+		if parts.join(l.A.Switch, l.B.Switch) { // there is no other path, so there is nothing to hold it for
 			n.addCable(l.A, l.B)
 		}
 	}
@@ -141,12 +141,12 @@ func (v *visit) wanted() network {
 	return n
 }
 
-// What a plan has no room for is left out: the rest is to be protected all the same.
+// What does not fit into the plan is left out, so that the rest is protected.
 func usableSwitch(s app.Switch) bool { return s != 0 }
 func usableLink(l link) bool         { return l.A.Port <= protect.MaxPort && l.B.Port <= protect.MaxPort }
 func usableHost(mac app.MAC) bool    { return mac != app.MAC{} && mac[0]&1 == 0 }
 
-// parts are sets of switches that reach each other: each names another of its set, and one names none.
+// parts is a union-find of switches that reach each other: each names another of its set, and one names none.
 type parts map[app.Switch]app.Switch
 
 func (p parts) of(s app.Switch) app.Switch {
@@ -162,7 +162,7 @@ func (p parts) of(s app.Switch) app.Switch {
 	}
 }
 
-// join reports whether the two were apart.
+// join reports whether the two sets were different.
 func (p parts) join(a, b app.Switch) bool {
 	if a, b = p.of(a), p.of(b); a == b {
 		return false
@@ -195,18 +195,18 @@ func (v *visit) plan(which uint32) (*compiled, error) {
 	n.sort()
 	p, err := compile(nil, n)
 	if err != nil {
-		return nil, fmt.Errorf("compile the plan again that the tables hold: %w", err)
+		return nil, fmt.Errorf("compile the plan of the tables again: %w", err)
 	}
 	return v.keep(&compiled{id.ID, n, p}), nil
 }
 
-// keep keeps a plan in memory, in place of the older of two.
+// keep stores a plan in memory, in place of the older of two.
 func (r *recovery) keep(c *compiled) *compiled {
 	r.plans = append(r.plans[max(0, len(r.plans)-1):], c)
 	return c
 }
 
-// store writes what a plan is made of. What is there already costs nothing.
+// store writes the input of a plan. What is unchanged costs nothing.
 func (v *visit) store(which uint32, n network) {
 	links, hosts := map[app.PortOf]place{}, map[app.MAC]place{}
 	for _, l := range n.links {
@@ -241,7 +241,7 @@ func replace[K app.Key](tx *app.Tx, t app.Map[uint32, K, place], cell uint32, m 
 	}
 }
 
-// begin makes a plan of what is known now, and begins to install it.
+// begin makes a plan of the current network, and begins to install it.
 func (v *visit) begin() error {
 	old, err := v.plan(installed)
 	if err != nil {
@@ -256,7 +256,7 @@ func (v *visit) begin() error {
 	start := time.Now()
 	p, err := v.config.compile(old, next)
 	if err != nil {
-		// Whoever invents hosts must not keep the plan from following links that die.
+		// A host that sends from invented addresses must not prevent that the plan follows failed links.
 		v.st.Problem = err.Error() + "; meanwhile hosts that are new are left out"
 		if next.leaveOutNew(old.hosts); next.equal(&old.network) {
 			return nil
@@ -268,7 +268,7 @@ func (v *visit) begin() error {
 		return nil
 	}
 	for s, j := range v.jobs.All(v.tx, all) {
-		if j.Check { // it compares with the plan that was: it begins again
+		if j.Check { // it compares with the old plan: it begins again
 			v.endJob(s)
 		}
 	}

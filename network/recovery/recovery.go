@@ -14,45 +14,45 @@ import (
 	"github.com/holdfast-sdn/holdfast/network/topology"
 )
 
-// Name is that of the application, and of the tables' owner.
+// Name is the name of the application, which owns its tables.
 const Name = "recovery"
 
-// Cookie is that of the entries that lead packets to the tables of package protect, and of no others.
+// Cookie is the cookie of the entries that send packets to the tables of package protect, and of no others.
 const Cookie uint64 = 0x686672636f76 // "hfrcov"
 
 // Config says how to protect.
 type Config struct {
 	Disjoint              paths.Disjoint
 	HoldDown              time.Duration // that a link has to be up before it is used again
-	Reconcile             time.Duration // in which each switch is looked at once
-	RemoveForeign         bool          // entries and groups that are nobody's here
+	Reconcile             time.Duration // in which each switch is checked once
+	RemoveForeign         bool          // entries and groups that belong to no application
 	MaxEntries, MaxGroups int           // of one switch
 }
 
-// How long changes gather before a plan is made of them.
+// How long changes are collected before a plan is made.
 const (
 	hostQuiet      = 20 * time.Millisecond
 	lossQuiet      = 100 * time.Millisecond
 	discoveryQuiet = 500 * time.Millisecond
 
-	mostWait      = time.Second     // for quiet
+	mostWait      = time.Second     // until no more changes come
 	mostDiscovery = 5 * time.Second // while new switches and links are found
-	// for switches that have come back to be made right, before the next plan goes without them
+	// for switches that have come back to be repaired, before the next plan is made without them
 	patience = 2 * time.Second
 )
 
 const (
-	maxJobs  = 16  // switches that owe an answer
+	maxJobs  = 16  // switches with an outstanding answer
 	maxPart  = 400 // messages to a switch in one transaction
 	answerIn = 10 * time.Second
 	maxRetry = time.Minute
 	minTurn  = 10 * time.Millisecond
 
-	// foundIn is how long a link of a switch that is back has to be found again.
+	// foundIn is how long topology has to find a link again after its switch is back.
 	foundIn = 2*topology.Interval + topology.Settle
 )
 
-// Names of timers; of those with a blank a switch or a port follows.
+// Names of timers; those that end with a blank are followed by a switch or a port.
 const (
 	timerPlan  = "plan"
 	timerTurn  = "turn"
@@ -63,7 +63,7 @@ const (
 	timerLate  = "late "
 )
 
-// all is the one cell of each table: a plan needs everything.
+// all is the one cell of each table: a plan needs all of them.
 const all = 0
 
 // Cells of the plan tables.
@@ -79,48 +79,48 @@ type recovery struct {
 	switches app.Map[uint32, app.Switch, switchRow]
 	links    app.Map[uint32, app.PortOf, link] // at both ends
 	hosts    app.Map[uint32, app.MAC, place]
-	addrs    app.Map[uint32, app.MAC, []netip.Addr] // of hosts, as topology said last
+	addrs    app.Map[uint32, app.MAC, []netip.Addr] // of hosts, as topology last reported
 
 	planSwitches app.Map[uint32, app.Switch, uint16]
 	planLinks    app.Map[uint32, app.PortOf, place]
 	planHosts    app.Map[uint32, app.MAC, place]
 
-	todo  app.Map[uint32, app.Switch, todo] // switches that are up and not known to hold what they should
-	jobs  app.Map[uint32, app.Switch, job]  // switches that owe an answer
+	todo  app.Map[uint32, app.Switch, todo] // switches that are up and may not hold what they should
+	jobs  app.Map[uint32, app.Switch, job]  // switches with an outstanding answer
 	cells app.Cells
 
-	// What follows from the tables.
+	// Derived from the tables.
 	plans  []*compiled // the last two
 	rounds transition
 	checks map[app.Switch]liveCheck
 }
 
-// state is what there is one of.
+// state is the part of which there is only one.
 type state struct {
 	_                 struct{} `cbor:",toarray"`
-	Installed, Target planID   // equal while nothing is being changed
-	Round, Next       int      // of the rounds from one to the other; the switch of it that has not been sent its part
+	Installed, Target planID   // equal while no change is in progress
+	Round, Next       int      // the current round; the switch of it that is next
 	Change            changeRow
 
-	// when the first change came that no plan has, when a plan is made of it, and when at the latest
+	// when the first change not yet in a plan came, when a plan is made, and when at the latest
 	First, Due, Latest int64
 	Why                string
 	More               int // changes beside Why
 
-	Problem string     // why there is no plan of all that is known
+	Problem string     // why no plan of the current network could be made
 	Last    changeRow  // the last that was finished
-	Turn    app.Switch // looked at last
-	TurnAt  int64      // when the next is
+	Turn    app.Switch // checked last
+	TurnAt  int64      // when the next check is
 }
 
-// planID names a plan. The number is drawn by chance, and 0 for the empty plan.
+// planID identifies a plan. It is random, and 0 for the empty plan.
 type planID struct {
 	_     struct{} `cbor:",toarray"`
 	ID    uint64
 	Avoid paths.Disjoint
 }
 
-// place is a port in few bytes.
+// place is the short encoding of a port.
 type place struct {
 	_      struct{} `cbor:",toarray"`
 	Switch app.Switch
@@ -184,7 +184,7 @@ type visit struct {
 	err error // of timers
 }
 
-// within makes a handler: what it changes in st is written at its end, after what follows from it.
+// within makes a handler: changes of st are written at its end, after the work that follows from them.
 func within[M any](r *recovery, run func(*visit, M) error) func(*app.Tx, M) error {
 	return func(tx *app.Tx, m M) error {
 		v := &visit{recovery: r, tx: tx, now: tx.Now().UnixNano()}
@@ -210,7 +210,8 @@ func (v *visit) goOn() error {
 			return err
 		}
 		if v.st.First != 0 {
-			v.set(timerPlan, time.Duration(max(0, v.st.Due-v.now))) // not in this transaction, which is large enough
+			// in another transaction, since this one is large enough
+			v.set(timerPlan, time.Duration(max(0, v.st.Due-v.now)))
 		}
 		return nil
 	}
@@ -227,10 +228,10 @@ func (v *visit) goOn() error {
 	return v.begin()
 }
 
-// changing reports whether switches are on their way from one plan to the next.
+// changing reports whether switches are moving from one plan to the next.
 func (v *visit) changing() bool { return v.st.Installed.ID != v.st.Target.ID }
 
-// changed notes that the plan is not that of the network any more.
+// changed records that the plan no longer matches the network.
 func (v *visit) changed(quiet time.Duration, why string) {
 	s := &v.st
 	if s.First == 0 {
@@ -254,7 +255,7 @@ func (v *visit) set(timer string, after time.Duration) {
 func (v *visit) timer(m app.Timer) error {
 	switch m.Name {
 	case timerPlan:
-		return nil // goOn looks whether it is time
+		return nil // goOn checks whether it is due
 	case timerTurn:
 		return v.turn()
 	}
@@ -277,5 +278,5 @@ func (v *visit) timer(m app.Timer) error {
 			v.fail(s, fmt.Sprintf("no answer in %v", answerIn), "")
 		}
 	}
-	return nil // timerRetry: goOn looks what is to be done again
+	return nil // timerRetry: goOn finds what to do again
 }

@@ -44,9 +44,9 @@ func (v *visit) transition() ([]protect.Round, error) {
 	return t.rounds, nil
 }
 
-// advance sends switches their parts of the present round, a few at a time, and goes on to the next round when all have
-// done theirs. Switches that are down, or not known to hold what the plan says, get nothing: they are made right when
-// that is over.
+// advance sends switches their parts of the current round, a few at a time, and begins the next round when all have
+// executed theirs. Switches that are down, or may not hold their part of the plan, get nothing: they are repaired when
+// the transition is over.
 func (v *visit) advance() error {
 	rounds, err := v.transition()
 	if err != nil {
@@ -56,7 +56,7 @@ func (v *visit) advance() error {
 		round, busy := rounds[v.st.Round], v.countJobs()
 		for ; v.st.Next < len(round) && busy < maxJobs; v.st.Next++ {
 			c := round[v.st.Next]
-			if v.inStep(c.Switch) && v.send(c.Switch, job{}, c.Messages()) {
+			if v.inSync(c.Switch) && v.send(c.Switch, job{}, c.Messages()) {
 				busy++
 			}
 		}
@@ -77,14 +77,14 @@ func (v *visit) advance() error {
 	return nil
 }
 
-// inStep reports whether a switch holds what the plan says, as far as anybody knows.
-func (v *visit) inStep(s app.Switch) bool {
+// inSync reports whether a switch holds its part of the plan, as far as is known.
+func (v *visit) inSync(s app.Switch) bool {
 	row, _ := v.switches.Get(v.tx, all, s)
 	_, behind := v.todo.Get(v.tx, all, s)
 	return row.Up && !behind
 }
 
-// job is what a switch has been sent and not answered. A part of a round, or the repairs of a check, are so many
+// job is what a switch has been sent and has not answered. A part of a round, or the repairs of a check, may be so many
 // messages that they go in several transactions, each with a barrier.
 type job struct {
 	_       struct{} `cbor:",toarray"`
@@ -94,9 +94,9 @@ type job struct {
 
 	// Of a check.
 	Requests [2]uint32 // xids
-	ID       uint64    // of State, drawn by chance
+	ID       uint64    // of State, random
 	State    []byte
-	Removing bool // deletions are on their way
+	Removing bool // deletions have been sent
 }
 
 // send sends a switch the next messages of a job, and a barrier. It reports whether an answer will come.
@@ -107,7 +107,7 @@ func (v *visit) send(s app.Switch, j job, msgs []of13.Message) bool {
 		v.tx.Send(s, m)
 	}
 	j.Sent += len(part)
-	if j.Barrier = v.tx.Send(s, &of13.BarrierRequest{}); j.Barrier == 0 { // it is gone: SwitchDown follows
+	if j.Barrier = v.tx.Send(s, &of13.BarrierRequest{}); j.Barrier == 0 { // it is down: SwitchDown follows
 		v.endJob(s)
 		return false
 	}

@@ -15,27 +15,27 @@ import (
 	"github.com/holdfast-sdn/holdfast/network/reconcile"
 )
 
-// View is how the network is protected at one time. Everything in it is in order.
+// View is how the network is protected at one time. Everything in it is ordered.
 type View struct {
-	// The plan that the switches hold; while Changing, the one that they come from.
+	// The plan that the switches hold; while Changing, the one that is being replaced.
 	Disjoint paths.Disjoint
 	Graph    *paths.Graph
 	Hosts    []protect.Host
 
-	Addresses map[app.MAC][]netip.Addr // of all hosts that are known, also at switches that are down
+	Addresses map[app.MAC][]netip.Addr // of all known hosts, also at switches that are down
 
 	Changing bool
 	Round    int // counted from 1, of Change.Rounds
 	Change   Change
 
-	Last    Change    // that was finished
-	Due     time.Time // when there will be a plan of what has changed meanwhile; zero if nothing has
-	Problem string    // why there is no plan of all that is known
+	Last    Change    // the last finished one
+	Due     time.Time // when the next plan will be made; zero if nothing has changed
+	Problem string    // why no plan of the current network could be made
 
 	Switches []SwitchView
 	Held     []HeldLink
-	Unheard  []Cable  // are taken to be there: a switch at their end does not say
-	LeftOut  []string // what no plan has room for
+	Unheard  []Cable  // assumed to work: a switch at one end is down
+	LeftOut  []string // what did not fit into the plan
 }
 
 // Change is from one plan to the next.
@@ -44,14 +44,14 @@ type Change struct {
 	Took    time.Duration // once it is over
 	Compile time.Duration // in the controller
 	Rounds  int
-	Why     string // the first that led to it
-	More    int    // changes beside that
+	Why     string // the first cause
+	More    int    // number of further causes
 }
 
 // Cable is two ends that are linked.
 type Cable struct{ A, B app.PortOf }
 
-// HeldLink is a cable that is back, and proves that it is stable.
+// HeldLink is a cable that is back, and is not used until it has been stable for a time.
 type HeldLink struct {
 	Cable
 	Until time.Time
@@ -60,25 +60,25 @@ type HeldLink struct {
 // SwitchView is a switch.
 type SwitchView struct {
 	ID     app.Switch
-	Up     bool // else it is unheard: taken to forward as it did
-	InStep bool // it holds what the plan says, as far as anybody knows
+	Up     bool // else it is assumed to forward as before
+	InSync bool // it holds its part of the plan, as far as is known
 	Since  time.Time
 
 	Checked          time.Time // zero: never
 	Found            reconcile.Result
-	PutBack, Removed uint64 // by all checks, beside those of its coming up
+	PutBack, Removed uint64 // by all checks, without those after it came up
 
-	Failed         time.Time // zero: not since it was checked
+	Failed         time.Time // zero: not since the last check
 	Error, Command string
 }
 
-// Stable reports whether the switches that are up hold the plan, and nothing is about to change it.
+// Stable reports whether the switches that are up hold the plan, and no change is pending.
 func (v *View) Stable() bool {
 	return !v.Changing && v.Due.IsZero() && v.Problem == "" && len(v.Held) == 0 &&
-		!slices.ContainsFunc(v.Switches, func(s SwitchView) bool { return s.Up && !s.InStep })
+		!slices.ContainsFunc(v.Switches, func(s SwitchView) bool { return s.Up && !s.InSync })
 }
 
-// Plan compiles the plan that the switches hold, for what each has in it.
+// Plan compiles the plan that the switches hold, with the program of each.
 func (v *View) Plan() (*protect.Plan, error) {
 	return compile(nil, network{avoid: v.Disjoint, switches: v.Graph.Switches(), links: v.Graph.Links(),
 		hosts: v.Hosts})
@@ -93,7 +93,7 @@ func Of(rows iter.Seq[ledger.Row]) (*View, error) {
 	return t.view()
 }
 
-// tables are tables that are being read.
+// tables is the state while tables are read.
 type tables struct {
 	st        state
 	switches  map[app.Switch]switchRow
@@ -188,7 +188,7 @@ func (t *tables) view() (*View, error) {
 }
 
 func (t *tables) switchView(id app.Switch, row switchRow) SwitchView {
-	return SwitchView{ID: id, Up: row.Up, InStep: row.Up && !t.behind[id], Since: instant(row.Since),
+	return SwitchView{ID: id, Up: row.Up, InSync: row.Up && !t.behind[id], Since: instant(row.Since),
 		Checked: instant(row.Checked),
 		Found: reconcile.Result{Right: row.Right, Wrong: row.Wrong, Missing: row.Missing, Surplus: row.Surplus,
 			Foreign: row.Foreign},

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/network/topology"
 )
 
-// WriteLinks writes how links are watched, as a table for people.
+// WriteLinks writes how links are monitored, as a table for people.
 func WriteLinks(out io.Writer, r *setup.Report, now time.Time) error {
 	if len(r.Links) == 0 {
 		_, err := fmt.Fprintln(out, "no link between two switches was found yet")
@@ -39,7 +39,7 @@ func WriteLinks(out io.Writer, r *setup.Report, now time.Time) error {
 	return writeWhys(out, r, blind)
 }
 
-// writeWhys says what is not as it should be, and what that costs.
+// writeWhys writes what is not as it should be, and its consequences.
 func writeWhys(out io.Writer, r *setup.Report, blind int) error {
 	separate := "\n"
 	line := func(format string, args ...any) (err error) {
@@ -96,11 +96,11 @@ func roundTrip(ms *float64) string {
 	return fmt.Sprintf("%.0f ms", *ms)
 }
 
-// bfdState is that of both ends, if they agree.
+// bfdState is the state of both ends, if they agree.
 func bfdState(l *setup.Link) string {
 	a, b := l.Ends[0].State, l.Ends[1].State
 	switch {
-	case a == "" || b == "": // one end alone notices nothing
+	case a == "" || b == "": // one end alone detects nothing
 		return "none"
 	case a == b:
 		return a

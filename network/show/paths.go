@@ -12,16 +12,16 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// Paths is how packets get from one place to another, and what becomes of them when something dies on their way.
+// Paths is how packets get from one place to another, and what happens to them when something on their way fails.
 type Paths struct {
 	From     Point     `json:"from"`
 	To       Point     `json:"to"`
 	Disjoint string    `json:"disjoint"` // what backups avoid
 	Primary  *Way      `json:"primary"`  // nil: there is none
-	Backups  []Backup  `json:"backups"`  // of each switch that packets pass, but for the last
+	Backups  []Backup  `json:"backups"`  // of each switch on the way, except the last
 	Failures []Failure `json:"failures"` // of each link on the way, and of each switch between its ends
 
-	Installed bool     `json:"installed"` // else it is what would be, if it were
+	Installed bool     `json:"installed"` // else it is what would be installed
 	Notes     []string `json:"notes"`
 }
 
@@ -40,13 +40,13 @@ func pointOf(p place) Point {
 	return out
 }
 
-// Way is the links that packets go by.
+// Way is the links that packets take.
 type Way struct {
 	Hops  int    `json:"hops"`
 	Links []Step `json:"links"`
 }
 
-// Step is a link that packets go by. They go Back when they leave by the link that they came by: that is crankback.
+// Step is a link that packets take. They go Back when they leave by the link that they came by: that is crankback.
 type Step struct {
 	From End  `json:"from"`
 	To   End  `json:"to"`

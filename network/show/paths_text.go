@@ -8,7 +8,7 @@ import (
 	"text/tabwriter"
 )
 
-// WriteText draws the paths for people. Switches go by their datapath ids without leading zeros.
+// WriteText draws the paths for people. Switches are shown by their datapath ids without leading zeros.
 func (p *Paths) WriteText(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, n := range p.Notes {

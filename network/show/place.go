@@ -30,8 +30,8 @@ func (p place) String() string {
 	return fmt.Sprintf("host %v at %s", p.Host.MAC, at)
 }
 
-// find returns the place that an operator names: a switch by its datapath id, in hexadecimal; a host by its Ethernet
-// address or by one of its IP addresses.
+// find returns the place of an operator's name for it: a switch by its datapath id, in hexadecimal; a host by its
+// Ethernet address or by one of its IP addresses.
 func find(name string, switches []app.Switch, hosts []topology.Host) (place, error) {
 	digits := strings.TrimPrefix(name, "0x")
 	if hw, err := net.ParseMAC(name); err == nil && len(hw) == len(app.MAC{}) {

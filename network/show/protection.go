@@ -17,13 +17,13 @@ import (
 // Protection is how a network is protected, for JSON.
 type Protection struct {
 	Disjoint string `json:"disjoint"` // what backups avoid
-	// all switches that are up hold the plan, and nothing is about to change it
+	// all switches that are up hold the plan, and no change is pending
 	Stable   bool              `json:"stable"`
 	Notes    []string          `json:"notes"` // what is not as it should be, or about to change
 	Present  *Change           `json:"present_change,omitempty"`
 	Last     *Change           `json:"last_change,omitempty"`
 	Held     []Cable           `json:"held"`    // links that are back, and not used yet
-	Unheard  []Cable           `json:"unheard"` // links that are taken to be there, though no switch says so now
+	Unheard  []Cable           `json:"unheard"` // links that are assumed to work, though a switch at one end is down
 	Switches []ProtectedSwitch `json:"switches"`
 }
 
@@ -31,7 +31,7 @@ type Protection struct {
 type Cable struct {
 	A     End       `json:"a"`
 	B     End       `json:"b"`
-	Until time.Time `json:"until,omitzero"` // it is held
+	Until time.Time `json:"until,omitzero"` // when the hold ends
 }
 
 // Change is from one plan to the next.
@@ -42,25 +42,25 @@ type Change struct {
 	Round     int       `json:"round,omitzero"` // of Rounds, from 1, until it is over
 	Rounds    int       `json:"rounds"`
 	Why       string    `json:"why"`
-	More      int       `json:"more"` // changes beside that
+	More      int       `json:"more"` // number of further causes
 }
 
-// ProtectedSwitch is what a switch holds, and how its last check was.
+// ProtectedSwitch is what a switch holds, and the result of its last check.
 type ProtectedSwitch struct {
 	ID      string     `json:"switch"`
 	Up      bool       `json:"up"`
-	InStep  bool       `json:"in_step"` // it holds what the plan says, as far as anybody knows
-	Entries int        `json:"entries"` // that the plan has for it
+	InSync  bool       `json:"in_sync"` // it holds its part of the plan, as far as is known
+	Entries int        `json:"entries"` // of the plan
 	Groups  int        `json:"groups"`
 	Checked *time.Time `json:"checked,omitempty"`
 	PutBack uint64     `json:"put_back"` // entries and groups, by all checks
 	Removed uint64     `json:"removed"`
-	Foreign int        `json:"foreign"` // that were seen in the last check
+	Foreign int        `json:"foreign"` // seen in the last check
 	Error   string     `json:"error,omitempty"`
-	Command string     `json:"command,omitempty"` // that it refused
+	Command string     `json:"command,omitempty"` // the one that it refused
 }
 
-// NewProtection brings a view into this form.
+// NewProtection converts a view into this form.
 func NewProtection(v *recovery.View, now time.Time) (*Protection, error) {
 	plan, err := v.Plan()
 	if err != nil {
@@ -81,7 +81,7 @@ func NewProtection(v *recovery.View, now time.Time) (*Protection, error) {
 		p.Unheard = append(p.Unheard, Cable{A: endOf(c.A), B: endOf(c.B)})
 	}
 	for _, s := range v.Switches {
-		out := ProtectedSwitch{ID: s.ID.String(), Up: s.Up, InStep: s.InStep, PutBack: s.PutBack, Removed: s.Removed,
+		out := ProtectedSwitch{ID: s.ID.String(), Up: s.Up, InSync: s.InSync, PutBack: s.PutBack, Removed: s.Removed,
 			Foreign: s.Found.Foreign}
 		out.Entries, out.Groups = plan.Size(s.ID)
 		if !s.Checked.IsZero() {
@@ -99,7 +99,7 @@ func changeOf(c recovery.Change, round int) *Change {
 	return &Change{c.Began, c.Took.Milliseconds(), c.Compile.Milliseconds(), round, c.Rounds, c.Why, c.More}
 }
 
-// notes says what is going on, in short lines. What may be many has one line for all.
+// notes returns short lines about what is going on. Kinds that may be many have one line for all.
 func notes(v *recovery.View, now time.Time) []string {
 	list := []string{}
 	note := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
@@ -127,7 +127,7 @@ func notes(v *recovery.View, now time.Time) []string {
 		switch {
 		case !s.Up:
 			unheard++
-		case !s.InStep:
+		case !s.InSync:
 			behind++
 		}
 	}
@@ -162,7 +162,7 @@ func reason(why string, more int) string {
 	return fmt.Sprintf("%s, and %d more", why, more)
 }
 
-// maxLeftOut bounds the notes of what no plan has room for.
+// maxLeftOut bounds the notes about what did not fit into the plan.
 const maxLeftOut = 5
 
 // WriteText writes tables for people.
@@ -206,14 +206,14 @@ func (s ProtectedSwitch) state() string {
 		return "unheard"
 	case s.Error != "":
 		return "failed"
-	case !s.InStep:
+	case !s.InSync:
 		return "behind"
 	}
 	return "holds it"
 }
 
-// hostsOf returns the hosts that one can ask for: those of the plan where it has them, with the addresses that the
-// topology knows, or knew before it lost sight of their switch, and then those that no plan has yet. v may be nil.
+// hostsOf returns the hosts that can be asked for: those of the plan where it has them, with the addresses that
+// topology knows or last knew, and then those that no plan has yet. v may be nil.
 func hostsOf(s *topology.Snapshot, v *recovery.View) []topology.Host {
 	known := map[app.MAC]topology.Host{}
 	for _, h := range s.Hosts {

@@ -22,7 +22,7 @@ func calm() *recovery.View {
 		Last: recovery.Change{Began: now.Add(-time.Minute), Took: 42 * time.Millisecond, Rounds: 3,
 			Why: "switch 3 is new", More: 2}}
 	for id := range app.Switch(3) {
-		v.Switches = append(v.Switches, recovery.SwitchView{ID: id + 1, Up: true, InStep: true,
+		v.Switches = append(v.Switches, recovery.SwitchView{ID: id + 1, Up: true, InSync: true,
 			Checked: now.Add(-5 * time.Second), PutBack: uint64(id)})
 	}
 	return v
@@ -59,10 +59,10 @@ func TestProtection(t *testing.T) {
 	v.Held = []recovery.HeldLink{{Cable: recovery.Cable{A: at(1, 1), B: at(2, 1)}, Until: now.Add(9 * time.Second)},
 		{Cable: recovery.Cable{A: at(2, 2), B: at(3, 1)}, Until: now.Add(3 * time.Second)}}
 	v.Unheard = []recovery.Cable{{A: at(1, 2), B: at(3, 2)}}
-	v.Switches[0].InStep, v.Switches[0].Failed, v.Switches[0].Error, v.Switches[0].Command = false, now, "table full",
+	v.Switches[0].InSync, v.Switches[0].Failed, v.Switches[0].Error, v.Switches[0].Command = false, now, "table full",
 		"flow mod"
-	v.Switches[1].InStep, v.Switches[1].Checked = false, time.Time{}
-	v.Switches[2].InStep, v.Switches[2].Up = false, false
+	v.Switches[1].InSync, v.Switches[1].Checked = false, time.Time{}
+	v.Switches[2].InSync, v.Switches[2].Up = false, false
 	v.LeftOut = []string{"a", "b", "c", "d", "e", "f", "g"}
 	p, text = protection(t, v)
 	wantLines(t, text,

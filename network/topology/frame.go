@@ -29,21 +29,22 @@ const (
 	dhcpv6ClientPort, dhcpv6ServerPort = 546, 547
 )
 
-// Frame is what a frame tells of hosts. An address is zero if the frame does not tell it, or if no host can have it.
+// Frame is what a frame says about hosts. An address is zero if the frame does not contain it, or if no host can have
+// it.
 type Frame struct {
 	From      app.MAC    // who sent it
 	Group     bool       // it is for more than one host
 	Discovery bool       // it is of ARP, of IPv6 neighbour or router discovery, of MLD or of DHCP
-	Source    netip.Addr // the source of the packet: of From, or of somebody behind it, if From is a router
-	Own       netip.Addr // From says that it has this address
+	Source    netip.Addr // the source of the packet: From, or a host behind it, if From is a router
+	Own       netip.Addr // From announces that it has this address
 	Asks      netip.Addr // From asks who has this address
 
 	Lessee app.MAC    // to whom a DHCP server gives Lease
 	Lease  netip.Addr // zero if it gives none
 }
 
-// ReadFrame reads a frame of ARP, IPv4 or IPv6, with up to two VLAN tags. It is not ok if the frame is another, or does
-// not come from a host's address. What is cut off or wrong tells nothing.
+// ReadFrame reads a frame of ARP, IPv4 or IPv6, with up to two VLAN tags. It is not ok for other frames, and for frames
+// without the source address of a host. Fields that are cut off or wrong stay zero.
 func ReadFrame(b []byte) (f Frame, ok bool) {
 	if len(b) < ethLen {
 		return f, false
@@ -111,7 +112,7 @@ func (f *Frame) ipv4(b []byte) {
 	}
 }
 
-// dhcp reads a message of DHCP (RFC 2131): a client tells which address it has, an acknowledgement which it gets.
+// dhcp reads a DHCP message (RFC 2131): a client's own address, or the address that an acknowledgement assigns.
 func (f *Frame) dhcp(b []byte) {
 	const options, magic = 240, "\x63\x82\x53\x63"
 	if len(b) < options || string(b[236:options]) != magic || b[1] != 1 || b[2] != 6 {
@@ -120,7 +121,7 @@ func (f *Frame) dhcp(b []byte) {
 	client := app.MAC(b[28:34])
 	switch b[0] {
 	case 1:
-		if client == f.From { // else it is a relay's
+		if client == f.From { // else a relay sent it
 			f.Own = ipv4At(b[12:])
 		}
 	case 2:
@@ -153,7 +154,7 @@ func (f *Frame) ipv6(b []byte) {
 	if len(b) < 40 || b[0]>>4 != 6 {
 		return
 	}
-	next, local := b[6], b[7] == 255 // what a router passed on has another hop limit
+	next, local := b[6], b[7] == 255 // other hop limits: a router has passed it on
 	f.Source, b = ipv6At(b[8:]), b[40:]
 	if next == protoHopByHop && len(b) >= 8 { // MLD has a router alert
 		n := 8 * (int(b[1]) + 1)

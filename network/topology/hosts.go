@@ -13,12 +13,12 @@ const (
 	maxHostsPerPort = 1024
 	maxAddresses    = 8
 
-	// seenGrain is how exact a host's last sighting is kept, so that not every packet writes.
+	// seenGrain is the resolution of a host's last sighting, so that not every packet causes a write.
 	seenGrain = time.Minute
-	// hostAge is how long a host must not have been seen to make room for another. One that nobody misses stays: a
-	// silent host is not gone, its packets need no controller.
+	// hostAge is how long a host must not have been seen before it may be replaced by another. Otherwise it stays: a
+	// silent host is not gone, because its packets need not reach the controller.
 	hostAge = time.Hour
-	// sweepEvery is how often at most room is looked for.
+	// sweepEvery is the least time between two searches for hosts to replace.
 	sweepEvery = time.Minute
 )
 
@@ -27,14 +27,14 @@ type hostRow struct {
 	At    app.PortOf
 	Addrs []netip.Addr
 	Since int64 // when it came there
-	Seen  int64 // not more than seenGrain before it was seen last
+	Seen  int64 // at most seenGrain before it was last seen
 }
 
 type totals struct {
 	_       struct{} `cbor:",toarray"`
 	Hosts   uint32
 	Refused uint64 // packets of hosts for which there was no room
-	Swept   int64  // when room was looked for
+	Swept   int64  // when hosts to replace were last searched
 }
 
 // sight learns from a frame at a port of the edge.
@@ -61,12 +61,12 @@ func (t *topology) learn(tx *app.Tx, at app.PortOf, port portRow, f Frame) error
 	moves := !known || host.At != at
 	if moves {
 		if known && now-host.Since < int64(Settle) {
-			return nil // in a loop, or with a double, a host would move with each packet
+			return nil // with a loop or a duplicate address a host would move with each packet
 		}
 		if room, err := t.room(tx, at, port, known); !room {
 			return err
 		}
-		host, known = t.hosts.Get(tx, all, f.From) // it may be among those that made room
+		host, known = t.hosts.Get(tx, all, f.From) // it may have been replaced
 		t.move(tx, host.At, at, known)
 		host.At, host.Since = at, now
 	}
@@ -103,8 +103,8 @@ func (t *topology) move(tx *app.Tx, from, to app.PortOf, known bool) {
 	t.ports.Put(tx, all, to, port)
 }
 
-// room reports whether a port can have one more host, and makes room if it can. A host that finds none is counted, and
-// stays where it was.
+// room reports whether a port can have one more host, and replaces an old one if needed. A host that finds no room is
+// counted, and stays where it was.
 func (t *topology) room(tx *app.Tx, at app.PortOf, port portRow, known bool) (bool, error) {
 	sum, _ := t.totals.Get(tx, all)
 	full := func() bool { return port.Hosts >= maxHostsPerPort || !known && sum.Hosts >= maxHosts }
@@ -126,8 +126,8 @@ func (t *topology) room(tx *app.Tx, at app.PortOf, port portRow, known bool) (bo
 	return room, ch.emit(tx)
 }
 
-// note takes an address, and reports whether that is news. One that the host said is its own takes the place of the
-// oldest if there is no room; others do not, or each packet from behind a router would be news.
+// note records an address of a host, and reports whether it is new. An address that the host announces replaces the
+// oldest one if there is no room; others do not, or each packet from behind a router would be a change.
 func (h *hostRow) note(a netip.Addr, said bool) bool {
 	if !a.IsValid() || slices.Contains(h.Addrs, a) || len(h.Addrs) >= maxAddresses && !said {
 		return false

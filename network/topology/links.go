@@ -10,13 +10,13 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// clock counts the probes of a switch. A number is never used again, since it begins with the time: not
-// even after the switch was away.
+// clock counts the probes of a switch. A number is never used again, not even after the switch was away, because the
+// count starts from the time.
 type clock struct {
 	_      struct{}                 `cbor:",toarray"`
 	Seq    uint64                   // of the last probes
 	Rounds [missedRounds + 1]uint64 // the first of each round, the present one last
-	Next   app.Port                 // to be probed; 0 begins a round
+	Next   app.Port                 // the next to be probed; 0 begins a round
 	Eager  bool                     // the first round, which is fast
 }
 
@@ -28,7 +28,7 @@ func newClock(now time.Time) clock {
 	return c
 }
 
-// horizon is the sequence below which a probe is too old to count, and a link that has seen none since is lost.
+// horizon is the sequence number below which a probe is too old to count. A link without a later one is lost.
 func (c *clock) horizon() uint64 { return c.Rounds[0] }
 
 func (c *clock) beginRound() {
@@ -36,17 +36,17 @@ func (c *clock) beginRound() {
 	c.Rounds[missedRounds] = c.Seq
 }
 
-// Rejected counts LLDP frames that changed nothing, by port. A few that are stale are usual where ports and switches go
+// Rejected counts LLDP frames that changed nothing, by port. A few stale ones are normal when ports and switches go
 // down.
 type Rejected struct {
 	_         struct{} `cbor:",toarray"`
-	Malformed uint64   // no LLDP at all
-	Foreign   uint64   // somebody else's, without a seal
+	Malformed uint64   // not LLDP
+	Foreign   uint64   // of others, without our seal
 	Forged    uint64   // sealed with another key
-	Reflected uint64   // comes in where it went out
+	Reflected uint64   // received by the port that sent it
 	Stale     uint64   // sent too long ago, or before its port or switch was down
-	Replayed  uint64   // it, or one sent later by the same port, has counted
-	Contested uint64   // from a port, or at one, that has another link
+	Replayed  uint64   // this probe, or a later one of the same port, has counted already
+	Contested uint64   // from or at a port that has another link
 }
 
 // Total is the sum.
@@ -54,7 +54,7 @@ func (r Rejected) Total() uint64 {
 	return r.Malformed + r.Foreign + r.Forged + r.Reflected + r.Stale + r.Replayed + r.Contested
 }
 
-// tick probes the next few ports of a switch, and takes down the links that leave by them and have been silent.
+// tick probes the next few ports of a switch, and takes down the links from these ports that have been silent.
 func (t *topology) tick(tx *app.Tx, in app.Timer) error {
 	id, err := switchOf(in.Name)
 	if err != nil {
@@ -89,8 +89,8 @@ func (t *topology) tick(tx *app.Tx, in app.Timer) error {
 	return errors.Join(ch.emit(tx), tx.SetTimer(in.Name, gap, nil))
 }
 
-// advance goes on to the port at index next, and tells when. Ticks are spread over the interval; switches that came up
-// together are spread too.
+// advance moves to the port at index next, and returns when to continue. Ticks are spread over the interval, also among
+// switches that came up together.
 func (c *clock) advance(ports []app.Port, next int) (gap time.Duration) {
 	ticks := max(1, (len(ports)+perTick-1)/perTick)
 	gap, c.Next = Interval/time.Duration(ticks), 0
@@ -137,7 +137,7 @@ func (t *topology) packetIn(tx *app.Tx, in app.PacketIn) error {
 	return t.sight(tx, at, row, in.Data)
 }
 
-// lldp notes the link that a probe has passed.
+// lldp records the link that a probe has crossed.
 func (t *topology) lldp(tx *app.Tx, at app.PortOf, to portRow, frame []byte) error {
 	p, err := parseProbe(frame)
 	key, _ := t.key.Get(tx, all)
@@ -160,7 +160,7 @@ func (t *topology) lldp(tx *app.Tx, at app.PortOf, to portRow, frame []byte) err
 		r.Stale++
 	case p.seq <= last:
 		r.Replayed++
-	// which lasts until it is down, or has been silent for long
+	// the other link stays until it is down or has been silent for long
 	case from.ToUp && from.To != at, to.FromUp && to.From != p.from:
 		r.Contested++
 	}
@@ -175,14 +175,14 @@ func (t *topology) lldp(tx *app.Tx, at app.PortOf, to portRow, frame []byte) err
 	return t.linkUp(tx, Link{p.from, at}, from, to)
 }
 
-// linkUp notes a direction of a link. What leaves by its end is probed at once, so that the other direction need not
-// wait.
+// linkUp records one direction of a link. The port at its end is probed at once, so that the other direction is found
+// without delay.
 func (t *topology) linkUp(tx *app.Tx, l Link, from, to portRow) error {
 	now := tx.Now().UnixNano()
 	from.To, from.ToUp, from.ToChanged, from.Changed, from.Silent = l.To, true, now, now, false
 	to.From, to.FromUp, to.Changed, to.Silent = l.From, true, now, false
 	var ch changes
-	t.forgetHosts(tx, l.From, &from, &ch) // learned there before the link was known
+	t.forgetHosts(tx, l.From, &from, &ch) // those learned there before the link was known
 	t.forgetHosts(tx, l.To, &to, &ch)
 	t.ports.Put(tx, all, l.From, from)
 	t.ports.Put(tx, all, l.To, to)
@@ -193,7 +193,7 @@ func (t *topology) linkUp(tx *app.Tx, l Link, from, to portRow) error {
 	return errors.Join(app.Emit(tx, LinkUp{l, both}), ch.emit(tx))
 }
 
-// linkDown takes down the link that leaves a port. The caller writes row.
+// linkDown takes down the link from a port. The caller writes row.
 func (t *topology) linkDown(tx *app.Tx, at app.PortOf, row *portRow, ch *changes) {
 	now := tx.Now().UnixNano()
 	silent := ch.reason == ProbesLost

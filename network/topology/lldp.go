@@ -23,11 +23,11 @@ const (
 	locallyAssigned = 7 // subtype of chassis and port: an operator's name
 )
 
-// nearestBridge is the address that no bridge passes on (IEEE 802.1AB, 7.1).
+// nearestBridge is the address that no bridge forwards (IEEE 802.1AB, 7.1).
 var nearestBridge = app.MAC{0x01, 0x80, 0xc2, 0, 0, 0x0e}
 
-// seal begins our organisation's TLV: a locally administered identifier, which is no vendor's, and a subtype. The
-// sequence number and the tag follow.
+// seal begins our organisation-specific TLV: a locally administered identifier, which no vendor has, and a subtype. The
+// sequence number and the authentication code follow.
 var seal = []byte{0x02, 'h', 'f', 1}
 
 var (
@@ -35,14 +35,14 @@ var (
 	errForeign   = errors.New("LLDP of somebody else")
 )
 
-// probe is what an LLDP frame of ours says.
+// probe is the content of an LLDP frame of ours.
 type probe struct {
 	from app.PortOf
 	seq  uint64
 	tag  [tagLen]byte
 }
 
-// tagOf proves that whoever has the key sent probe seq by that port.
+// tagOf is the authentication code of probe seq of that port.
 func tagOf(key []byte, from app.PortOf, seq uint64) (tag [tagLen]byte) {
 	said := binary.BigEndian.AppendUint64(nil, uint64(from.Switch))
 	said = binary.BigEndian.AppendUint32(said, uint32(from.Port))
@@ -80,7 +80,7 @@ func isLLDP(frame []byte) bool {
 	return len(frame) >= ethLen && binary.BigEndian.Uint16(frame[12:]) == typeLLDP
 }
 
-// parseProbe reads an LLDP frame. The error is errForeign for a good one that is not ours, else it wraps errMalformed.
+// parseProbe reads an LLDP frame. The error is errForeign for a valid one that is not ours, else it wraps errMalformed.
 func parseProbe(frame []byte) (p probe, err error) {
 	if !isLLDP(frame) {
 		return p, fmt.Errorf("%w: not LLDP at all", errMalformed)

@@ -7,39 +7,38 @@ import (
 	"github.com/holdfast-sdn/holdfast/app"
 )
 
-// What this application tells others, by app.Emit. Take it with app.HandleEmitted; it comes in the transaction of the
-// input that changed the topology, and nothing is told twice.
+// Messages that this application emits with app.Emit. Receive them with app.HandleEmitted, in the transaction of the
+// input that changed the topology. Each change is emitted once.
 type (
-	// SwitchUp says that a switch is there, with these ports. Links and hosts follow as they are found.
+	// SwitchUp: a switch is up, with these ports. Its links and hosts follow as they are found.
 	SwitchUp struct {
 		Switch app.Switch
 		Ports  []app.Port
 	}
-	// SwitchDown says that a switch is gone. LinkDown and HostGone of its links and hosts come before it.
+	// SwitchDown: a switch is down. LinkDown and HostGone of its links and hosts precede it.
 	SwitchDown struct{ Switch app.Switch }
 
-	// LinkUp says that a link was found, in one direction. It carries packets both ways for sure once it is
-	// bidirectional.
+	// LinkUp: one direction of a link was found. Only when it is bidirectional is it known to carry packets both ways.
 	LinkUp struct {
 		Link
 		Bidirectional bool // the other direction is up too
 	}
-	// LinkDown says that directions of links are gone, all for one reason.
+	// LinkDown: directions of links are down, all for the same reason.
 	LinkDown struct {
 		Links  []Link
 		Reason Reason
 	}
 
-	// HostSeen says that a host was found, has moved, or has another address.
+	// HostSeen: a host was found, has moved, or has another address.
 	HostSeen struct{ Host }
-	// HostGone says that the port of hosts is down or has become a link's, or that they made room for others.
+	// HostGone: the port of these hosts is down or has a link now, or they were replaced by others.
 	HostGone struct{ Hosts []app.MAC }
 )
 
 // Link is one direction of a link.
 type Link struct{ From, To app.PortOf }
 
-// Host is what is known of a host.
+// Host is a host at the edge.
 type Host struct {
 	MAC       app.MAC
 	At        app.PortOf
@@ -51,9 +50,9 @@ type Reason uint8
 
 // Reasons.
 const (
-	PortDown     Reason = iota + 1 // the switch at one end says that its port is down, or removed
-	SwitchIsDown                   // the switch at one end is gone
-	ProbesLost                     // the ports are up, and nothing comes through
+	PortDown     Reason = iota + 1 // the switch at one end reports its port down or removed
+	SwitchIsDown                   // the switch at one end is down
+	ProbesLost                     // the ports are up, but no probe arrives
 )
 
 func (r Reason) String() string {
@@ -70,7 +69,7 @@ func (r Reason) String() string {
 	return fmt.Sprintf("reason %d", uint8(r))
 }
 
-// changes gathers what a handler has to tell.
+// changes collects what a handler emits.
 type changes struct {
 	reason Reason
 	down   []Link

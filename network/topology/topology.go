@@ -27,23 +27,23 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// Name is that of the application, and of the tables' owner.
+// Name is the name of the application, which owns its tables.
 const Name = "topology"
 
-// Cookie is that of all flow entries of this package, and of no other.
+// Cookie is the cookie of all flow entries of this package, and of no others.
 const Cookie uint64 = 0x6866746f706f // "hftopo"
 
 // Interval is the time between two probes of a port.
 const Interval = 3 * time.Second
 
-// MaxPorts is how many ports of a switch are looked at. Others are left alone, as if they were down.
+// MaxPorts is how many ports of a switch are used. Others are ignored, as if they were down.
 const MaxPorts = 1024
 
-// Settle is how long a port that came up, or lost its link, has for a probe to arrive before a host is learned there.
+// Settle is how long a port that came up, or lost its link, waits for a probe before a host is learned there.
 const Settle = time.Second
 
 const (
-	missedRounds = 3  // probes in a row that a link may lose, less one
+	missedRounds = 3  // a link is lost with the next one
 	perTick      = 16 // probes that leave a switch at once
 	eagerGap     = 10 * time.Millisecond
 
@@ -51,7 +51,7 @@ const (
 	hostPriority  = 1 // below what any application forwards by
 )
 
-// all is the one cell of the tables that a link or a host needs more of than one can know before.
+// all is the one cell of those tables of which the handling of a link or a host needs more than it can name in advance.
 const all = 0
 
 // New returns the application.
@@ -101,14 +101,14 @@ type switchRow struct {
 	More  bool       // there were more than MaxPorts
 }
 
-// portRow is a port of a switch that is up, and the links that leave it and arrive at it. What a link led to stays when
+// portRow is a port of a switch that is up, and the links from and to it. The other end of a link stays recorded when
 // it is down.
 type portRow struct {
 	_       struct{} `cbor:",toarray"`
 	Name    string
 	HwAddr  app.MAC
 	Up      bool
-	Since   uint64 // sequence of the switch when the port came up or went down: probes up to it count no more
+	Since   uint64 // sequence of the switch when the port came up or went down: earlier probes do not count
 	Changed int64  // when the port or a link of it came up or went down
 
 	To        app.PortOf // where the link that leaves here arrives
@@ -119,12 +119,12 @@ type portRow struct {
 	From   app.PortOf // where the link that arrives here comes from
 	FromUp bool
 
-	// Silent is set from when probes of a link here are lost until a link is found, or the port goes down or up. The
-	// link may carry packets again for as long as an interval before a probe says so: whoever is heard here meanwhile
-	// is no host of this port.
+	// Silent is set when probes of a link here are lost, until a link is found or the port changes its state. The link
+	// may be restored up to an interval before a probe shows it: frames that arrive here meanwhile are not from hosts
+	// of this port.
 	Silent bool
 
-	Hosts uint32 // learned here
+	Hosts uint32 // number of hosts learned here
 }
 
 // link reports whether the port is one between switches.
@@ -136,7 +136,7 @@ func (t *topology) forSwitch(id app.Switch) app.Cells {
 		t.rejected.Cell(all), t.key.Cell(all))
 }
 
-// forPacket names few cells for packets of hosts, which are many.
+// forPacket declares as few cells as possible for packets of hosts, which are many.
 func (t *topology) forPacket(in app.PacketIn) app.Cells {
 	if !isLLDP(in.Data) {
 		return t.forHosts
@@ -159,7 +159,7 @@ func (t *topology) switchUp(tx *app.Tx, up app.SwitchUp) error {
 	for p := range up.Ports.All() {
 		t.addPort(tx, up.Switch, &row, p, c.Seq)
 	}
-	// There may be too many for one message, and those of a switch that is within reach again are from the beginning of
+	// Ports may be too many for one message, and those of a switch that is reachable again date from the beginning of
 	// its epoch.
 	tx.Send(up.Switch, &of13.MultipartRequest{Part: of13.PartPortDesc})
 	t.switches.Put(tx, up.Switch, row)
@@ -170,7 +170,7 @@ func (t *topology) switchUp(tx *app.Tx, up app.SwitchUp) error {
 	return tx.SetTimer(up.Switch.String(), eagerGap, nil)
 }
 
-// install asks for probes, and for what tells of hosts and is not taken by an entry of somebody else.
+// install requests probes, and packets that reveal hosts and are not matched by another application's entry.
 func (t *topology) install(tx *app.Tx, id app.Switch) {
 	toController := of13.Instructions(nil).Apply(of13.Actions(nil).Output(of13.PortController, of13.MaxLenNoBuffer))
 	ask := func(priority uint16, m of13.Match) {
@@ -187,8 +187,8 @@ func (t *topology) install(tx *app.Tx, id app.Switch) {
 	}
 }
 
-// Discovery walks the matches of what tells of hosts in ICMPv6: MLD, router and neighbour discovery. Echoes and errors
-// are not among them: they may be many, and are the data plane's.
+// Discovery iterates over the matches of ICMPv6 messages that reveal hosts: MLD, router and neighbour discovery. Echoes
+// and errors are left to the data plane: they may be many.
 func Discovery() iter.Seq[of13.Match] {
 	return func(yield func(of13.Match) bool) {
 		for _, kind := range []uint64{130, 131, 132, 133, 134, 135, 136, 143} {
@@ -224,7 +224,7 @@ func (t *topology) switchDown(tx *app.Tx, down app.SwitchDown) error {
 	return app.Emit(tx, SwitchDown{down.Switch})
 }
 
-// reply takes the ports of a switch as they are now.
+// reply records the current ports of a switch.
 func (t *topology) reply(tx *app.Tx, r app.Reply) error {
 	row, up := t.switches.Get(tx, r.Switch)
 	c, _ := t.clocks.Get(tx, r.Switch)
@@ -249,7 +249,7 @@ func (t *topology) reply(tx *app.Tx, r app.Reply) error {
 	return app.Emit(tx, SwitchUp{r.Switch, row.Ports})
 }
 
-// addPort notes a port that is not known yet; the next tick probes it.
+// addPort records a new port; the next tick probes it.
 func (t *topology) addPort(tx *app.Tx, id app.Switch, row *switchRow, p of13.PortDesc, seq uint64) {
 	i, known := slices.BinarySearch(row.Ports, p.Port)
 	switch {
@@ -287,7 +287,7 @@ func (t *topology) portStatus(tx *app.Tx, s app.PortStatus) error {
 		now := old
 		now.Name, now.HwAddr = s.Port.Name, s.Port.HwAddr
 		if up != old.Up {
-			t.portDown(tx, at, &now, &ch) // nothing is there to take down if it comes up
+			t.portDown(tx, at, &now, &ch) // so that nothing has to be taken down if it comes up
 			now.Silent = false
 			now.Up, now.Since, now.Changed = up, c.Seq, tx.Now().UnixNano()
 		}
@@ -299,7 +299,7 @@ func (t *topology) portStatus(tx *app.Tx, s app.PortStatus) error {
 	return ch.emit(tx)
 }
 
-// removePort forgets a port and all about it.
+// removePort removes a port and everything about it.
 func (t *topology) removePort(tx *app.Tx, at app.PortOf, ch *changes) {
 	row, known := t.ports.Get(tx, all, at)
 	if !known {

@@ -13,19 +13,19 @@ import (
 	"github.com/holdfast-sdn/holdfast/network/paths"
 )
 
-// Snapshot is a network at one time. Everything in it is in order, so equal networks have equal snapshots.
+// Snapshot is the network at one time. Everything in it is ordered, so equal networks have equal snapshots.
 type Snapshot struct {
 	Switches     []SwitchView
 	Links        []LinkView
 	Hosts        []HostView
-	HostsRefused uint64 // packets of hosts for which there was no room
+	HostsRefused uint64 // packets of hosts that were not learned for lack of room
 }
 
 // SwitchView is a switch that is up.
 type SwitchView struct {
 	ID    app.Switch
 	Ports []PortView
-	More  bool // it has ports that are left alone: there are too many
+	More  bool // it has more ports, which are ignored: there are too many
 }
 
 // PortView is a port.
@@ -34,26 +34,26 @@ type PortView struct {
 	Name     string
 	HwAddr   app.MAC
 	Up       bool
-	Silent   bool     // a link of it fell silent: no host is learned here before the port has been down
+	Silent   bool     // a link of it fell silent: no host is learned here until the port has been down
 	Rejected Rejected // LLDP frames that came in here
 }
 
-// LinkView is one direction of a link, that is up or was the last to leave its port.
+// LinkView is one direction of a link that is up, or of the last one that left its port.
 type LinkView struct {
 	Link
 	Up            bool
 	Bidirectional bool // both directions are up
 	Changed       time.Time
-	Reason        Reason // of its being down
+	Reason        Reason // why it is down
 }
 
 // HostView is a host.
 type HostView struct {
 	Host
-	Seen time.Time // not more than a minute before it was seen last
+	Seen time.Time // at most a minute before it was last seen
 }
 
-// Rejected is how many LLDP frames changed nothing, at all ports.
+// Rejected counts LLDP frames that changed nothing, at all ports.
 func (s *Snapshot) Rejected() (sum uint64) {
 	for _, sw := range s.Switches {
 		for _, p := range sw.Ports {
@@ -83,7 +83,7 @@ func Of(rows iter.Seq[ledger.Row]) (*Snapshot, error) {
 	return v.snapshot(), nil
 }
 
-// view is tables that are being read.
+// view is the state while tables are read.
 type view struct {
 	s        Snapshot
 	ports    map[app.PortOf]portRow

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/network/liveness"
 )
 
-// Duty returns what a controller does while it leads. The report is at path.
+// Duty returns the work of a controller while it leads. The report is at path.
 func (s *Setup) Duty(path string) *controller.Duty {
 	return &controller.Duty{
 		Path:   path,
@@ -19,7 +19,7 @@ func (s *Setup) Duty(path string) *controller.Duty {
 	}
 }
 
-// network is what a controller knows.
+// network is the Network of a controller.
 type network struct {
 	controller *controller.Controller
 	revision   uint64

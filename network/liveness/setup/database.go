@@ -16,8 +16,9 @@ import (
 
 const (
 	callTimeout = 10 * time.Second
-	lookAgain   = 5 * time.Second // at what a database has refused, and at what waits for the other end
-	// orphanAfter is how long BFD may be down on a link that carries probes, while nothing is known of the other end.
+	lookAgain   = 5 * time.Second // for ports that a database has refused, or that wait for the other end
+	// orphanAfter is how long BFD may be down on a link that carries probes, while the state of the other end is
+	// unknown.
 	orphanAfter = 30 * time.Second
 )
 
@@ -26,17 +27,17 @@ type database struct {
 	cancel     context.CancelFunc
 	incidents  *incident.Log
 	client     *ovsdb.Client // nil if err is not
-	err        error         // where it listens makes no sense
+	err        error         // why its address is not valid
 	multiplier int
 	peers      peers
-	news       chan struct{} // capacity 1: something is to be looked at
+	news       chan struct{} // capacity 1: there is work
 
 	mu    sync.Mutex // guards the fields below
 	ends  []end
 	ports map[app.PortOf]port // of ends
 }
 
-// peers are the other ends of links, which may be at other databases.
+// peers are the other ends of links, which may be in other databases.
 type peers interface {
 	readiness(at app.PortOf) readiness
 	wake(at app.PortOf) // the readiness of its peer has changed
@@ -47,7 +48,7 @@ type port struct {
 	found   bool
 	name    string
 	status  ovsdb.BFDStatus
-	down    time.Time // since when BFD is there and not up; zero: it is not so
+	down    time.Time // since when BFD is configured and not up; zero: it is not so
 	ready   readiness
 	problem error // why BFD is not as it should be
 	failure *failure
@@ -55,11 +56,11 @@ type port struct {
 
 // failure is the last time that BFD went down at a port.
 type failure struct {
-	at         time.Time // zero: before anybody here looked
+	at         time.Time // zero: before this controller followed the port
 	diagnostic string
 }
 
-// want says what is to be.
+// want sets the desired state.
 func (d *database) want(ends []end) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -70,15 +71,15 @@ func (d *database) want(ends []end) {
 	d.nudge()
 }
 
-// nudge has run look again.
+// nudge wakes run.
 func (d *database) nudge() {
 	select {
 	case d.news <- struct{}{}:
-	default: // it is known that there is news
+	default: // it has been woken already
 	}
 }
 
-// run keeps what is as it should be until ctx ends.
+// run keeps the database in the desired state until ctx ends.
 func (d *database) run(ctx context.Context) {
 	var connection sync.WaitGroup
 	connection.Go(func() { d.client.Run(ctx) })
@@ -97,7 +98,7 @@ func (d *database) run(ctx context.Context) {
 	}
 }
 
-// settle changes what is not as it should be, if there is a connection.
+// settle changes what differs from the desired state, if there is a connection.
 func (d *database) settle(ctx context.Context) {
 	view, err := d.client.View()
 	if err != nil {
@@ -135,7 +136,7 @@ func (d *database) wanted(e end) ovsdb.BFD {
 	return ovsdb.BFD{MinTx: e.interval, MinRx: e.interval, Multiplier: d.multiplier}
 }
 
-// set sets BFD up at an end, or removes it, unless it is as it should be.
+// set configures or removes BFD at an end, unless it is as desired.
 func (d *database) set(ctx context.Context, e end, p port, i ovsdb.Interface) error {
 	if !p.found {
 		return fmt.Errorf("the database has no port %d at a bridge with datapath id %s", e.at.Port, e.at.Switch)
@@ -159,7 +160,7 @@ func (d *database) set(ctx context.Context, e end, p port, i ovsdb.Interface) er
 	return errors.Join(why, err)
 }
 
-// follow notes what has become of the BFD of a port.
+// follow records the state of BFD at a port.
 func (d *database) follow(at app.PortOf, was port, i ovsdb.Interface, found bool) port {
 	now := port{found: found, name: i.Name, status: i.BFD, failure: was.failure}
 	up := func(s ovsdb.BFDStatus) bool { return s.State == "up" }
@@ -169,8 +170,8 @@ func (d *database) follow(at app.PortOf, was port, i ovsdb.Interface, found bool
 		now.down = time.Now()
 	}
 	switch {
-	case i.BFD.State == "": // no BFD, or no more
-	case !was.found && i.BFD.Flaps > 1: // it has come up before, and gone down
+	case i.BFD.State == "": // no BFD, or no longer
+	case !was.found && i.BFD.Flaps > 1: // it had come up before, and gone down
 		now.failure = &failure{diagnostic: i.BFD.Diagnostic}
 	case up(was.status) && (!up(i.BFD) || i.BFD.Flaps > was.status.Flaps+1): // two changes are one failure that is over
 		now.failure = &failure{time.Now(), i.BFD.Diagnostic}
@@ -180,7 +181,7 @@ func (d *database) follow(at app.PortOf, was port, i ovsdb.Interface, found bool
 	return now
 }
 
-// look returns what is known of a port, or why nothing is.
+// look returns the state of a port, or why there is none.
 func (d *database) look(at app.PortOf) (port, error) {
 	if d.err != nil {
 		return port{}, d.err

@@ -12,15 +12,15 @@ import (
 	"github.com/holdfast-sdn/holdfast/ovsdb"
 )
 
-// end is a port, and how often BFD is to send there.
+// end is a port, and how often BFD should send there.
 type end struct {
 	at       app.PortOf
 	interval time.Duration // 0: no BFD of ours
 	peer     app.PortOf    // the other end of the link; none if there is no link any more
-	up       bool          // by what topology says of the link
+	up       bool          // the link is up according to topology
 }
 
-// plan says what is to be at which database. Ends of switches whose address is needed and not known are not in it.
+// plan returns the desired state of each database. Ends of switches whose address is needed and not known are left out.
 func (c *Config) plan(v *liveness.View, addresses map[app.Switch]string) map[string][]end {
 	plan := map[string][]end{}
 	add := func(e end) {
@@ -39,8 +39,8 @@ func (c *Config) plan(v *liveness.View, addresses map[app.Switch]string) map[str
 	return plan
 }
 
-// interval returns how often BFD is to send over a link, in whole steps, so that not every measurement changes it. 0 is
-// no BFD.
+// interval returns how often BFD should send over a link, in whole steps, so that not every measurement changes it. 0
+// means no BFD.
 func (c *Config) interval(l liveness.Link) time.Duration {
 	const step = 5 * time.Millisecond
 	if !c.Enabled {
@@ -53,7 +53,7 @@ func (c *Config) interval(l liveness.Link) time.Duration {
 	return (interval + step - 1) / step * step
 }
 
-// remote returns where the database of a switch listens, if that is known.
+// remote returns the address of a switch's database, if it is known.
 func (c *Config) remote(id app.Switch, addresses map[app.Switch]string) (remote string, ok bool) {
 	const place = "{address}"
 	remote = strings.ReplaceAll(c.Database, "{dpid}", id.String())
@@ -70,17 +70,17 @@ func (c *Config) remote(id app.Switch, addresses map[app.Switch]string) (remote 
 	return strings.ReplaceAll(remote, place, host), true
 }
 
-// readiness says whether BFD can run at the other end of a link: at one end alone it would take the link for dead for
-// ever.
+// readiness says whether BFD can run at the other end of a link: configured at one end only, it would report the link
+// as down for ever.
 type readiness uint8
 
 const (
-	unknown readiness = iota // its database is not there, or does not have the port
+	unknown readiness = iota // its database is not connected, or does not have the port
 	ready
-	refused // somebody else has turned it off
+	refused // the operator or another program has turned it off
 )
 
-// step is what is to be done at an end.
+// step is what has to be done at an end.
 type step uint8
 
 const (
@@ -90,19 +90,19 @@ const (
 )
 
 var (
-	errAlone   = errors.New("BFD cannot be set up at the other end, and here alone it would take the link for dead")
-	errRefused = errors.New("somebody else has turned BFD off at the other end")
+	errAlone   = errors.New("BFD cannot be set up at the other end: alone it would report the link as down")
+	errRefused = errors.New("another program has turned BFD off at the other end")
 )
 
-// state is that of BFD at an end.
+// state is the state of BFD at an end.
 type state struct {
 	ours, done bool
-	foreign    error         // whose it is else
-	down       time.Duration // how long it has been there and not up
+	foreign    error         // not nil: somebody else configured it
+	down       time.Duration // how long it has been configured and not up
 	peer       readiness
 }
 
-// next decides what is to be done at an end, and says why BFD is not to be as it should.
+// next decides what to do at an end, and why BFD is not as it should be.
 func next(e end, s state) (step, error) {
 	switch {
 	case e.interval == 0 && s.ours:
@@ -117,7 +117,7 @@ func next(e end, s state) (step, error) {
 		return leave, errRefused
 	case s.peer == unknown && !s.ours:
 		return leave, errAlone
-	case s.peer == unknown && e.up && s.down > orphanAfter: // probes pass: what is there now knows no BFD
+	case s.peer == unknown && e.up && s.down > orphanAfter: // probes pass, so the current peer has no BFD
 		return remove, errAlone
 	case s.done:
 		return leave, nil
@@ -125,13 +125,13 @@ func next(e end, s state) (step, error) {
 	return setUp, nil
 }
 
-// readinessOf says what the other end has to know of an interface where BFD is to be as in b.
+// readinessOf returns the readiness of an interface where BFD should be as in b.
 func readinessOf(i ovsdb.Interface, found bool, b ovsdb.BFD) readiness {
 	_, err := i.Check(b)
 	switch {
 	case !found:
 		return unknown
-	case err == nil || i.BFD.State != "": // theirs will do
+	case err == nil || i.BFD.State != "": // BFD configured by others will do
 		return ready
 	}
 	return refused

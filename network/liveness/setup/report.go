@@ -7,13 +7,13 @@ import (
 	"github.com/holdfast-sdn/holdfast/network/liveness"
 )
 
-// Report is what is known of the links and of how they are watched.
+// Report is what is known about the links and how they are monitored.
 type Report struct {
 	BFD        bool    `json:"bfd"` // enabled in the cluster file
 	FloorMs    float64 `json:"floor_ms"`
 	Multiplier int     `json:"multiplier"`
 	Links      []Link  `json:"links"`
-	Refused    uint64  `json:"links_refused"` // not watched, since there are too many
+	Refused    uint64  `json:"links_refused"` // not monitored, since there are too many
 }
 
 // Link is a link that is or was up in both directions.
@@ -21,9 +21,9 @@ type Link struct {
 	Ends       [2]End    `json:"ends"`
 	Up         bool      `json:"up"` // by the probes of application topology
 	Since      time.Time `json:"since"`
-	Reason     string    `json:"reason,omitempty"`      // of its being down
+	Reason     string    `json:"reason,omitempty"`      // why it is down
 	RTTMs      *float64  `json:"rtt_ms"`                // null: not measured
-	IntervalMs float64   `json:"interval_ms,omitempty"` // that BFD is to have
+	IntervalMs float64   `json:"interval_ms,omitempty"` // that BFD should have
 	Failure    *Failure  `json:"last_failure,omitempty"`
 }
 
@@ -39,18 +39,18 @@ type End struct {
 	Remote     string `json:"bfd_remote_state,omitempty"`
 	Diagnostic string `json:"bfd_diagnostic,omitempty"`
 	Flaps      int    `json:"flaps"`         // how often it went up or down, as the switch counts
-	Why        string `json:"why,omitempty"` // BFD is not as it should be
+	Why        string `json:"why,omitempty"` // why BFD is not as it should be
 }
 
 // Failure is the last failure of a link that BFD has noticed.
 type Failure struct {
-	Switch     string     `json:"switch"` // at this end
+	Switch     string     `json:"switch"` // at whose end it was noticed
 	Port       uint32     `json:"port"`
 	At         *time.Time `json:"at"` // null: before this controller began to lead
 	Diagnostic string     `json:"diagnostic"`
 }
 
-// Report returns what is known now. Safe for concurrent use, also while Run does not run.
+// Report returns what is known now. Safe for concurrent use, also while Run is not running.
 func (s *Setup) Report() *Report {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -92,8 +92,8 @@ func (s *Setup) link(l liveness.Link) Link {
 	return out
 }
 
-// tells reports whether f tells more than the other end's failure: a later one does, and of one and the same that of
-// the end which noticed, rather than was told.
+// tells reports whether f says more than the failure at the other end: the later one does, and of the same failure that
+// of the end which detected it itself.
 func (f *failure) tells(other *failure) bool {
 	const told, together = "Neighbor Signaled Session Down", time.Second
 	if d := f.at.Sub(other.at); d > together || d < -together {

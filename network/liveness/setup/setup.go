@@ -25,24 +25,24 @@ import (
 	"github.com/holdfast-sdn/holdfast/ovsdb"
 )
 
-// Config says how links are to be watched.
+// Config says how links are monitored.
 type Config struct {
-	Enabled bool // else what is ours is removed
+	Enabled bool // else BFD of ours is removed
 	// Database is where the database of a switch listens, as Open vSwitch writes it. {address} stands for the address
 	// from which the switch or its agent connects, {dpid} for the datapath id, 16 hexadecimal digits.
 	Database   string
 	Floor      time.Duration // the least interval
-	Multiplier int           // packets in a row that are missed until a link is down
-	// DialTLS connects to a database that is named ssl:…, and makes sure of who is there.
+	Multiplier int           // packets in a row that may be missed before a link is down
+	// DialTLS connects to a database named ssl:…, and verifies its identity.
 	DialTLS func(ctx context.Context, address string) (net.Conn, error)
 	Logger  *slog.Logger
 }
 
-// Network is what setup is told of the network.
+// Network is what setup needs to know about the network.
 type Network interface {
-	// Links returns application liveness' view, the same one as before if nothing has changed.
+	// Links returns the view of application liveness: the same pointer as before if nothing has changed.
 	Links(ctx context.Context) (*liveness.View, error)
-	// Addresses returns from where the switches that are connected, or their agents, connect.
+	// Addresses returns the addresses from which the connected switches, or their agents, connect.
 	Addresses(ctx context.Context) (map[app.Switch]string, error)
 }
 
@@ -65,7 +65,7 @@ type Setup struct {
 // New returns a Setup that does not run.
 func New(cfg Config) *Setup { return &Setup{cfg: cfg, incidents: incident.New(cfg.Logger)} }
 
-// Run keeps BFD set up until ctx ends. What it has set up stays. It may be called again, but not while it runs.
+// Run keeps BFD set up until ctx ends. BFD stays configured then. Run may be called again, but not while it runs.
 func (s *Setup) Run(ctx context.Context, of Network) {
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -95,7 +95,7 @@ func (s *Setup) Run(ctx context.Context, of Network) {
 	}
 }
 
-// take has the databases be as the links want it, if these or their switches' addresses are others than before.
+// take gives the databases their desired state, if the links or the addresses of their switches have changed.
 func (s *Setup) take(ctx context.Context, running *sync.WaitGroup, view *liveness.View,
 	addresses map[app.Switch]string) {
 	s.mu.Lock()
@@ -123,7 +123,7 @@ func (s *Setup) take(ctx context.Context, running *sync.WaitGroup, view *livenes
 	}
 }
 
-// open begins to follow a database.
+// open starts to follow a database.
 func (s *Setup) open(ctx context.Context, running *sync.WaitGroup, remote string) *database {
 	ctx, cancel := context.WithCancel(ctx)
 	d := &database{cancel: cancel, incidents: s.incidents, multiplier: s.cfg.Multiplier, peers: s,
@@ -136,7 +136,7 @@ func (s *Setup) open(ctx context.Context, running *sync.WaitGroup, remote string
 	return d
 }
 
-// at returns the database that has a port.
+// at returns the database that contains a port.
 func (s *Setup) at(port app.PortOf) (*database, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
