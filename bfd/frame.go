@@ -17,25 +17,25 @@ const (
 
 	typeIPv4 = 0x0800
 	protoUDP = 17
-	maxTTL   = 255 // who sent it is on this link: a router would have made it less (RFC 5881, section 5)
+	maxTTL   = 255 // proves that the sender is on this link: a router decrements it (RFC 5881, section 5)
 
 	portControl = 3784 // RFC 5881, section 4
-	// sourcePort is the lowest of those that RFC 5881 allows. Sessions are told apart by their link, not by it.
+	// sourcePort is the lowest that RFC 5881 allows. Sessions are identified by their link, not by the port.
 	sourcePort = 49152
 )
 
-// EthernetDst is to whom Open vSwitch sends control packets, and so do we: both ends of a link take them, and the
-// addresses of ports need not be known.
+// EthernetDst is the destination to which Open vSwitch sends control packets, and this package too: both ends of a link
+// accept it, so the addresses of ports need not be known.
 var EthernetDst = net.HardwareAddr{0x00, 0x23, 0x20, 0, 0, 1}
 
-// EtherTypeSentry is that of the frames of package sentry, which a switch must not take for its own, and drops: the
-// second of the two that IEEE 802 (9.2.4) keeps for local experiments.
+// EtherTypeSentry is the EtherType of the frames of package sentry. A switch drops them, and must not take them for its
+// own BFD. It is the second of the two EtherTypes that IEEE 802 (9.2.4) reserves for local experiments.
 const EtherTypeSentry = 0x88b6
 
-// Addresses of Open vSwitch, all the same on every link: nobody routes them.
+// Addresses of Open vSwitch, the same on every link: they are not routed.
 var ipSrc, ipDst = [4]byte{169, 254, 1, 1}, [4]byte{169, 254, 1, 0}
 
-// ErrOther tells that a frame is not of BFD, and belongs to somebody else.
+// ErrOther says that a frame is not BFD.
 var ErrOther = errors.New("not a BFD frame")
 
 // AppendFrame appends a frame with the packet to b. src is the address of the port.
@@ -45,7 +45,7 @@ func AppendFrame(b []byte, src [6]byte, p Packet) []byte {
 	b = binary.BigEndian.AppendUint16(b, typeIPv4)
 
 	ip := len(b)
-	const lowDelay = 0xc0 // class 6: a queue must not hold these back
+	const lowDelay = 0xc0 // class 6: a queue must not delay these
 	b = append(b, 0x45, lowDelay, 0, ipLen+udpLen+PacketLen, 0, 0, 0, 0, maxTTL, protoUDP, 0, 0)
 	b = append(b, ipSrc[:]...)
 	b = append(b, ipDst[:]...)
@@ -53,12 +53,12 @@ func AppendFrame(b []byte, src [6]byte, p Packet) []byte {
 
 	b = binary.BigEndian.AppendUint16(b, sourcePort)
 	b = binary.BigEndian.AppendUint16(b, portControl)
-	b = append(b, 0, udpLen+PacketLen, 0, 0) // no checksum: the frame has one
+	b = append(b, 0, udpLen+PacketLen, 0, 0) // no checksum: Ethernet has one
 	return p.Append(b)
 }
 
-// DecodeFrame reads a control packet out of a frame without VLAN tag. The error is ErrOther if the frame is somebody
-// else's, and has ErrInvalid in its chain if it is to be dropped.
+// DecodeFrame reads a control packet from a frame without a VLAN tag. The error is ErrOther if the frame is not BFD,
+// and wraps ErrInvalid if it has to be dropped.
 func DecodeFrame(frame []byte) (Packet, error) {
 	if len(frame) < ethLen+ipLen || binary.BigEndian.Uint16(frame[12:]) != typeIPv4 {
 		return Packet{}, ErrOther
@@ -92,7 +92,7 @@ func DecodeFrame(frame []byte) (Packet, error) {
 	return Decode(udp[udpLen:])
 }
 
-// sum is the ones' complement sum of the Internet, begun at start.
+// sum is the Internet checksum's ones' complement sum, continued from start.
 func sum(start uint32, b []byte) uint16 {
 	s := start
 	for ; len(b) >= 2; b = b[2:] {

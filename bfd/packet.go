@@ -7,19 +7,19 @@ import (
 	"time"
 )
 
-// Version is that of RFC 5880.
+// Version is the protocol version of RFC 5880.
 const Version = 1
 
 // PacketLen is the length of a control packet without authentication.
 const PacketLen = 24
 
-// MaxInterval is the longest interval that a packet can tell: 32 bits of microseconds.
+// MaxInterval is the longest interval that a packet can express: 32 bits of microseconds.
 const MaxInterval = (1<<32 - 1) * time.Microsecond
 
-// ErrInvalid is in the chain of every error about a packet that has to be dropped (6.8.6).
+// ErrInvalid is wrapped by every error about a packet that has to be dropped (6.8.6).
 var ErrInvalid = errors.New("invalid BFD control packet")
 
-// State is that of a session (4.1).
+// State is the state of a session (4.1).
 type State uint8
 
 // The states.
@@ -48,11 +48,11 @@ func (s State) String() string {
 // Diag is why a session last left a state (4.1).
 type Diag uint8
 
-// The diagnostics that a session gives itself. A peer may send others.
+// The diagnostics that this package sets. A peer may send others.
 const (
 	DiagNone         Diag = 0
 	DiagExpired      Diag = 1 // no packet for the detection time
-	DiagNeighborDown Diag = 3 // the peer says that it is down
+	DiagNeighborDown Diag = 3 // the peer reports that it is down
 	DiagAdminDown    Diag = 7
 )
 
@@ -70,7 +70,7 @@ var diagNames = [...]string{
 	"reverse concatenated path down",
 }
 
-// Packet is a control packet (4.1). Intervals have microseconds, and reach to MaxInterval.
+// Packet is a control packet (4.1). Intervals are whole microseconds, up to MaxInterval.
 type Packet struct {
 	Diag              Diag
 	State             State
@@ -118,7 +118,7 @@ func micros(d time.Duration) uint32 {
 	return uint32(min(max(d, 0), MaxInterval) / time.Microsecond)
 }
 
-// Decode reads a control packet, and checks all of 6.8.6 that needs no session. What follows the packet is ignored.
+// Decode reads a control packet, and does all checks of 6.8.6 that need no session. Bytes after the packet are ignored.
 func Decode(b []byte) (Packet, error) {
 	if len(b) < PacketLen {
 		return Packet{}, fmt.Errorf("%w: %d bytes, fewer than %d", ErrInvalid, len(b), PacketLen)
@@ -144,9 +144,9 @@ func Decode(b []byte) (Packet, error) {
 	case p.MyDiscriminator == 0:
 		return Packet{}, fmt.Errorf("%w: its discriminator is 0", ErrInvalid)
 	case p.YourDiscriminator == 0 && p.State != Down && p.State != AdminDown:
-		return Packet{}, fmt.Errorf("%w: %v, and does not know our discriminator", ErrInvalid, p.State)
+		return Packet{}, fmt.Errorf("%w: %v without our discriminator", ErrInvalid, p.State)
 	case b[1]&bitAuth != 0:
-		return Packet{}, fmt.Errorf("%w: authenticated, which we do not use", ErrInvalid)
+		return Packet{}, fmt.Errorf("%w: authentication is not supported", ErrInvalid)
 	}
 	return p, nil
 }

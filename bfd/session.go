@@ -6,26 +6,27 @@ import (
 	"time"
 )
 
-// slow is how often a session that is not up may send at most (6.8.3): links that are down cost next to nothing.
+// slow is how often a session that is not up may send at most (6.8.3), so that links that are down cost little.
 const slow = time.Second
 
-// Config is what a session is made of.
+// Config is the configuration of a session.
 type Config struct {
-	// ours: not 0, and best random, so that what is left of an earlier session is told apart
+	// ours: not 0, and preferably random, so that packets of an earlier session are recognised
 	Discriminator uint32
-	MinTx         time.Duration // the shortest interval at which we send
-	MinRx         time.Duration // the shortest interval at which we can receive
-	Multiplier    uint8         // the peer gives us up when this many packets of ours are missing
+	MinTx         time.Duration // the shortest interval at which this end sends
+	MinRx         time.Duration // the shortest interval at which this end can receive
+	Multiplier    uint8         // the peer declares this end down when this many packets are missing
 
-	// Jitter returns a number of [0, 1] for each packet. It keeps systems from sending in step (6.8.7).
+	// Jitter returns a random number in [0, 1] for each packet. It keeps systems from synchronising their packets
+	// (6.8.7).
 	Jitter func() float64
 }
 
-// Session is one end of a BFD session. Times are since any fixed point, and do not go back: an earlier one is taken for
-// the last.
+// Session is one end of a BFD session. Times are since any fixed point. They must not go back: an earlier time is
+// replaced by the last one.
 type Session struct {
 	cfg  Config
-	last time.Duration // the latest time that we were told
+	last time.Duration // the latest time that the caller passed
 
 	state, remoteState State
 	diag, remoteDiag   Diag
@@ -36,11 +37,11 @@ type Session struct {
 	remoteDemand                bool
 	heard                       bool          // within the detection time
 	heardAt                     time.Duration // valid if heard
-	desiredMinTx, requiredMinRx time.Duration // as our packets tell
+	desiredMinTx, requiredMinRx time.Duration // as in our packets
 	txMinTx, rxMinRx            time.Duration // in force: see retime
 
 	poll                 pollState
-	polled               bool          // in this sequence
+	polled               bool          // in the current sequence
 	pollsFrom, pollsTill time.Duration // its first and last poll, valid if polled
 	settledAt            time.Duration // valid while settling
 
@@ -51,13 +52,13 @@ type Session struct {
 	shorten   float64       // of the interval after it, by jitter
 }
 
-// pollState is where we are in a poll sequence (6.5).
+// pollState is the state of a poll sequence (6.5).
 type pollState uint8
 
 const (
 	pollIdle    pollState = iota
 	pollRunning           // each periodic packet polls
-	// over; but finals to its later polls may come, and must not be taken for ones of the next sequence
+	// over; but finals to its later polls may still come, and must not be taken for those of the next sequence
 	pollSettling
 )
 
@@ -65,7 +66,7 @@ const (
 func New(now time.Duration, cfg Config) (*Session, error) {
 	switch {
 	case cfg.Discriminator == 0:
-		return nil, errors.New("bfd: discriminator 0 means that there is none: choose another")
+		return nil, errors.New("bfd: the discriminator must not be 0")
 	case cfg.Multiplier == 0:
 		return nil, errors.New("bfd: detection multiplier 0: use 1 to 255, as a rule 3")
 	case cfg.Jitter == nil:
@@ -89,7 +90,7 @@ func checkTimers(minTx, minRx time.Duration) error {
 	return nil
 }
 
-// Status is what a session knows.
+// Status is the state of a session for its caller.
 type Status struct {
 	State, RemoteState State
 	Diag, RemoteDiag   Diag          // why each end last went down
@@ -102,8 +103,8 @@ func (s *Session) Status() Status {
 	return Status{s.state, s.remoteState, s.diag, s.remoteDiag, s.txInterval(), s.detectionTime()}
 }
 
-// SetTimers changes the intervals. It loses no packet on the way: the peer is polled before anything depends on it
-// (6.8.3).
+// SetTimers changes the intervals. No packet is lost by that: the peer is polled before anything depends on the new
+// intervals (6.8.3).
 func (s *Session) SetTimers(now, minTx, minRx time.Duration) error {
 	if err := checkTimers(minTx, minRx); err != nil {
 		return err
@@ -114,7 +115,7 @@ func (s *Session) SetTimers(now, minTx, minRx time.Duration) error {
 	return nil
 }
 
-// SetAdminDown takes the session down on purpose, and says so to the peer, until it is called with false (6.8.16).
+// SetAdminDown takes the session down administratively, and tells the peer, until it is called with false (6.8.16).
 func (s *Session) SetAdminDown(now time.Duration, down bool) {
 	s.advance(now)
 	switch {
@@ -125,12 +126,12 @@ func (s *Session) SetAdminDown(now time.Duration, down bool) {
 	}
 }
 
-// Receive takes a packet of the peer (6.8.6, from the discriminator on). Call Tick after it. The error tells why it was
-// dropped.
+// Receive handles a packet of the peer (6.8.6, from the discriminator on). Call Tick after it. The error says why the
+// packet was dropped.
 func (s *Session) Receive(now time.Duration, p Packet) error {
 	s.advance(now)
 	if p.YourDiscriminator != 0 && p.YourDiscriminator != s.cfg.Discriminator {
-		return fmt.Errorf("%w: for session %#x, not ours, %#x: it will learn ours", ErrInvalid, p.YourDiscriminator,
+		return fmt.Errorf("%w: for session %#x, not ours, %#x: the peer will learn it", ErrInvalid, p.YourDiscriminator,
 			s.cfg.Discriminator)
 	}
 	s.remoteDiscriminator, s.remoteState, s.remoteDiag = p.MyDiscriminator, p.State, p.Diag
@@ -159,17 +160,17 @@ func (s *Session) Receive(now time.Duration, p Packet) error {
 	return nil
 }
 
-// Excuse gives the peer at least d from now on to be heard. It is for a caller that comes late, and cannot tell yet
-// whether the peer was silent, or only nobody listened.
+// Excuse extends the detection time to at least d from now. It is for a caller that was delayed, and cannot know yet
+// whether the peer was silent or its packets were only not read.
 func (s *Session) Excuse(now, d time.Duration) {
 	s.advance(now)
 	s.heardAt = max(s.heardAt, s.last+d-s.detectionTime())
 }
 
-// answered ends the poll sequence if the peer has answered. A final does not tell which poll it answers, so the next
-// sequence has to wait for a round trip after the last poll of this one (6.8.3); none took longer than from the first
-// poll until now. (That one other packet has come, which 6.8.3 allows as well, says nothing if a round trip takes
-// longer than an interval.)
+// answered ends the poll sequence if the peer has answered. A final does not say which poll it answers, so the next
+// sequence has to wait for a round trip after the last poll of this one (6.8.3). No round trip took longer than from
+// the first poll until now. (That one other packet has come, which 6.8.3 allows as well, proves nothing if a round trip
+// takes longer than an interval.)
 func (s *Session) answered() {
 	if s.poll == pollRunning && s.polled {
 		s.poll, s.settledAt = pollSettling, s.pollsTill+s.last-s.pollsFrom
@@ -183,12 +184,12 @@ func (s *Session) become(state State, why Diag) {
 		s.state, s.diag, s.changed = state, why, true
 	}
 	if state == Up {
-		s.poll = pollIdle // what is left of a sequence from before does no harm: see retime
+		s.poll = pollIdle // an unfinished sequence does no harm: see retime
 	}
 	s.retime()
 }
 
-// wanted is what our packets should tell.
+// wanted is the content of our packets.
 func (s *Session) wanted() (minTx, minRx time.Duration) {
 	if s.state != Up {
 		return max(s.cfg.MinTx, slow), s.cfg.MinRx
@@ -196,9 +197,9 @@ func (s *Session) wanted() (minTx, minRx time.Duration) {
 	return s.cfg.MinTx, s.cfg.MinRx
 }
 
-// retime makes our intervals what they should be (6.8.3). While up, a change waits for the end of the poll sequence
-// before; and until its own sequence is over, we do not send less often, nor expect more packets, than the peer knows.
-// While not up nothing depends on them.
+// retime applies the configured intervals (6.8.3). While up, a change waits for the end of the previous poll sequence.
+// Until its own sequence is over, this end does not send less often, nor expect more packets, than the peer knows.
+// While not up nothing depends on the intervals.
 func (s *Session) retime() {
 	tx, rx := s.wanted()
 	if tx == s.desiredMinTx && rx == s.requiredMinRx {
@@ -218,7 +219,7 @@ func (s *Session) retime() {
 	}
 }
 
-// txInterval is how often we send (6.8.2).
+// txInterval is how often this end sends (6.8.2).
 func (s *Session) txInterval() time.Duration { return max(s.txMinTx, s.remoteMinRx) }
 
 // detectionTime is how long the peer may be silent (6.8.4).
@@ -226,8 +227,8 @@ func (s *Session) detectionTime() time.Duration {
 	return time.Duration(s.remoteMultiplier) * max(s.rxMinRx, s.remoteMinTx)
 }
 
-// Tick does what is due, and returns the packet to send, if there is one. Call it again until there is none; and before
-// it Receive what has arrived, or a caller that comes late takes its own delay for the silence of the peer.
+// Tick does what is due, and returns the packet to send, if there is one. Call it again until there is none. Call
+// Receive for the packets that have arrived before it, or a delayed caller takes its own delay for silence of the peer.
 func (s *Session) Tick(now time.Duration) (p Packet, send bool) {
 	s.advance(now)
 	if s.heard && s.last >= s.heardAt+s.detectionTime() {
@@ -264,8 +265,8 @@ func (s *Session) packet() Packet {
 	}
 }
 
-// jitter is by which part an interval is shortened (6.8.7): up to a quarter; with a multiplier of 1 at least a
-// tenth, since there a packet that is late is a packet lost.
+// jitter is the part by which an interval is shortened (6.8.7): up to a quarter; with a multiplier of 1 at least a
+// tenth, since a late packet is a lost packet there.
 func (s *Session) jitter() float64 {
 	j := min(max(s.cfg.Jitter(), 0), 1)
 	if s.cfg.Multiplier == 1 {
@@ -274,8 +275,9 @@ func (s *Session) jitter() float64 {
 	return 0.25 * j
 }
 
-// nextPacket is when the next packet is due that answers no poll: at once if it says something new, else periodically
-// (6.8.7). A peer can ask for silence: by an interval of 0, or by demand mode, while both are up and we do not poll.
+// nextPacket is when the next packet is due that answers no poll: at once if its content has changed, else periodically
+// (6.8.7). A peer can request silence: by an interval of 0, or by demand mode while both ends are up and this end does
+// not poll.
 func (s *Session) nextPacket() (at time.Duration, ok bool) {
 	demand := s.remoteDemand && s.state == Up && s.remoteState == Up && s.poll != pollRunning
 	switch {
@@ -288,7 +290,7 @@ func (s *Session) nextPacket() (at time.Duration, ok bool) {
 	return s.sentAt + interval - time.Duration(s.shorten*float64(interval)), true
 }
 
-// Deadline is when Tick is to be called next, if nothing is received before; or not at all.
+// Deadline is when Tick has to be called next, if no packet is received before. It is not ok if nothing will be due.
 func (s *Session) Deadline() (at time.Duration, ok bool) {
 	if s.owesFinal {
 		return s.last, true

@@ -13,23 +13,23 @@ import (
 	"time"
 )
 
-// markKey is the key of an interface's external_ids that holds what SetBFD has set there, "enable=true min_rx=5
-// min_tx=5". It outlives us, so that whoever clears knows what is ours.
+// markKey is the key of an interface's external_ids that holds what SetBFD has set there, for example "enable=true
+// min_rx=5 min_tx=5". It outlives the process, so that ClearBFD knows what SetBFD has set.
 const markKey = "holdfast"
 
-// maxTries bounds how often a change begins anew because others changed the same interface meanwhile.
+// maxTries bounds how often a change is retried because others changed the same interface meanwhile.
 const maxTries = 5
 
-// ErrForeign is in the chain of the error if BFD on an interface is somebody else's, who has set it up or changed it.
-var ErrForeign = errors.New("BFD is set up by somebody else")
+// ErrForeign is wrapped by the error if somebody else has set up or changed BFD on an interface.
+var ErrForeign = errors.New("BFD was set up by another program or operator")
 
-// BFD is how an interface is to be watched. Open vSwitch takes whole milliseconds: fractions are rounded up.
+// BFD is how an interface should be monitored. Open vSwitch uses whole milliseconds: fractions are rounded up.
 type BFD struct {
 	MinTx, MinRx time.Duration
-	Multiplier   int // 1 to 255; 0: the switch's own, which is 3, the only one that old versions have
+	Multiplier   int // 1 to 255; 0: the switch's default, which is 3 and cannot be changed in old versions
 
-	LocalDst  net.HardwareAddr // to whom packets go; none: 00:23:20:00:00:01
-	RemoteDst net.HardwareAddr // to whom they must come; none: anybody
+	LocalDst  net.HardwareAddr // the destination of packets; none: 00:23:20:00:00:01
+	RemoteDst net.HardwareAddr // the destination that received packets must have; none: any
 }
 
 // config returns the keys and values of the column bfd.
@@ -56,8 +56,8 @@ func (b BFD) config() (textMap, error) {
 	return m, nil
 }
 
-// SetBFD sets up BFD on an interface of a View, or changes what it has set up. What is as it should be is left alone.
-// If somebody else has set up BFD there, or changed ours, nothing is changed and the error is ErrForeign.
+// SetBFD sets up BFD on an interface of a View, or changes what it has set up. If nothing differs it does nothing. If
+// somebody else has set up BFD there, or changed what SetBFD has set, nothing is changed and the error is ErrForeign.
 func (c *Client) SetBFD(ctx context.Context, i Interface, b BFD) error {
 	want, err := b.config()
 	if err == nil {
@@ -69,7 +69,7 @@ func (c *Client) SetBFD(ctx context.Context, i Interface, b BFD) error {
 	return nil
 }
 
-// Check reports whether SetBFD has nothing to do on an interface. The error is why it would refuse: see there.
+// Check reports whether SetBFD has nothing to do on an interface. The error is the one that SetBFD would return.
 func (i Interface) Check(b BFD) (done bool, err error) {
 	want, err := b.config()
 	if err == nil {
@@ -78,14 +78,15 @@ func (i Interface) Check(b BFD) (done bool, err error) {
 	return err == nil && i.Ours && upToDate(i.bfd, i.mark, want), err
 }
 
-// foreign returns an error if what is to be set would overwrite what is not ours.
+// foreign returns an error if a change would overwrite what SetBFD has not set.
 func foreign(bfd, ours, want textMap) error {
 	for _, key := range slices.Sorted(maps.Keys(bfd)) {
 		if ours[key] == bfd[key] {
 			continue
 		}
 		if _, wanted := want[key]; wanted || len(ours) == 0 {
-			return fmt.Errorf("%w: %s=%s is not ours: clear it, or leave this link to them", ErrForeign, key, bfd[key])
+			return fmt.Errorf("%w: %s=%s is not ours: clear it, or leave this link to its owner", ErrForeign, key,
+				bfd[key])
 		}
 	}
 	return nil
@@ -100,8 +101,8 @@ func (c *Client) ClearBFD(ctx context.Context, i Interface) error {
 	return nil
 }
 
-// change makes what is ours on an interface what decide returns, in a transaction that fails if somebody else
-// changes the interface meanwhile; then it begins anew.
+// change replaces what SetBFD has set on an interface by what decide returns, in a transaction that fails if somebody
+// else changes the interface meanwhile; then it retries.
 func (c *Client) change(ctx context.Context, i Interface, decide func(bfd, ours textMap) (textMap, error)) error {
 	for range maxTries {
 		found, err := c.transact(ctx, operation{Op: "select", Table: "Interface", Where: is(i.id),
@@ -141,8 +142,8 @@ func upToDate(bfd, ours, want textMap) bool {
 	return true
 }
 
-// replace returns a transaction that, if the row is still what it was, puts want in the place of ours. A pair that
-// somebody has changed is not deleted, since a pair to delete must match as a whole (5.1).
+// replace returns a transaction that, if the row is unchanged, replaces our pairs by want. A pair that somebody has
+// changed is not deleted, since a pair to delete must match as a whole (5.1).
 func replace(id uuid, now interfaceRow, ours, want textMap) []operation {
 	immediately := 0
 	mutations := []mutation{{"bfd", "delete", ours}, {"external_ids", "delete", textSet{markKey}}}
@@ -169,7 +170,7 @@ func mark(m textMap) string {
 	return strings.Join(pairs, " ")
 }
 
-// parseMark reads what mark wrote. What somebody else wrote there gives pairs that match nothing.
+// parseMark reads what mark wrote. Anything else there gives pairs that match nothing.
 func parseMark(s string) textMap {
 	m := textMap{}
 	for _, pair := range strings.Fields(s) {

@@ -19,18 +19,18 @@ const (
 	maxBackoff  = 5 * time.Second
 )
 
-// Config is what a client is made of.
+// Config is the configuration of a client.
 type Config struct {
 	// Remote is where the database server listens, as Open vSwitch writes it: tcp:HOST:PORT, ssl:HOST:PORT or
 	// unix:PATH.
 	Remote string
-	// DialTLS connects for ssl, and makes sure of who is there.
+	// DialTLS connects for ssl, and verifies the identity of the server.
 	DialTLS func(ctx context.Context, address string) (net.Conn, error)
 	Logger  *slog.Logger
 }
 
-// Client is a connection to the database of one Open vSwitch, which is made again when it breaks. Its methods are
-// safe for concurrent use.
+// Client is a connection to the database of one Open vSwitch, which reconnects when it breaks. Its methods are safe for
+// concurrent use.
 type Client struct {
 	cfg     Config
 	network string
@@ -39,9 +39,9 @@ type Client struct {
 	silence time.Duration // see maxSilence
 
 	mu      sync.Mutex // guards the fields below
-	session *session   // nil while there is none, or none that has told of the tables
+	session *session   // nil while there is none, or none that has sent the tables
 	view    View
-	err     error // why there is none
+	err     error // why there is no session
 }
 
 // New returns a client. It does nothing before Run.
@@ -79,7 +79,7 @@ func (c *Client) Run(ctx context.Context) {
 		if told {
 			backoff = minBackoff
 		}
-		// controllers shall not come in step
+		// jitter, so that controllers do not reconnect at the same time
 		pause := time.NewTimer(time.Duration((0.5 + rand.Float64()/2) * float64(backoff)))
 		select {
 		case <-pause.C:
@@ -90,7 +90,7 @@ func (c *Client) Run(ctx context.Context) {
 	}
 }
 
-// once connects, and stays connected as long as it can. It says whether the server has told of the tables.
+// once connects, and stays connected as long as it can. It reports whether the server has sent the tables.
 func (c *Client) once(ctx context.Context) (told bool, err error) {
 	conn, err := c.dial(ctx)
 	if err != nil {
@@ -125,7 +125,7 @@ func (c *Client) publish(s *session, v View) {
 	c.signal()
 }
 
-// lost notes why there is no connection. Of several failures in a row that are the same only the first is logged.
+// lost records why there is no connection. Of several equal failures in a row only the first is logged.
 func (c *Client) lost(err error, told bool) {
 	c.mu.Lock()
 	again := !told && c.err != nil && c.err.Error() == err.Error()
@@ -144,15 +144,14 @@ func (c *Client) lost(err error, told bool) {
 func (c *Client) signal() {
 	select {
 	case c.changed <- struct{}{}:
-	default: // it is known that there is news
+	default: // it has been signalled already
 	}
 }
 
-// Changed tells that View has something new, once for all that is new since it was last read. It is for one reader.
+// Changed signals that View has changed, once for all changes since it was last read. It is for one reader.
 func (c *Client) Changed() <-chan struct{} { return c.changed }
 
-// View returns what the database told last, or an error while there is no connection: what was known before may be
-// wrong by now.
+// View returns the last known state, or an error while there is no connection, because the state may be outdated.
 func (c *Client) View() (View, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -245,7 +245,7 @@ func TestBadServers(t *testing.T) {
 	ok := `{"id":1,"result":` + firstUpdate + `,"error":null}`
 	for what, c := range map[string]struct{ says, want string }{
 		"closes":     {"", "closed the connection"},
-		"HTTP":       {"HTTP/1.1 400 Bad Request\r\n\r\n", "no JSON object"},
+		"HTTP":       {"HTTP/1.1 400 Bad Request\r\n\r\n", "does not send JSON objects"},
 		"no JSON":    {"{nonsense}", "read a message"},
 		"no message": {"{}", "neither method nor id"},
 		"cut off":    {ok[:100], "cut off"},

@@ -38,7 +38,7 @@ func encodeRequest(id uint64, method string, params []any) ([]byte, error) {
 	}{method, params, id})
 }
 
-// encodeEcho returns the answer to an echo request (4.1.11): what it says, and its id.
+// encodeEcho returns the answer to an echo request (4.1.11), with its content and id.
 func encodeEcho(request message) ([]byte, error) {
 	if isNull(request.Params) {
 		request.Params = json.RawMessage("[]")
@@ -50,7 +50,7 @@ func encodeEcho(request message) ([]byte, error) {
 	}{request.Params, nil, request.ID})
 }
 
-// DatabaseError is an error that the database server answered with.
+// DatabaseError is an error with which the database server answered.
 type DatabaseError struct {
 	Reason  string `json:"error"` // such as "timed out", "constraint violation" (3.1)
 	Details string `json:"details"`
@@ -94,7 +94,7 @@ type condition [3]any
 type mutation [3]any
 
 // rows reads the results of a transaction, and returns the rows that its first operation selected. A transaction has
-// failed as a whole if any of the results is an error (4.1.3); there may be one more of them than operations.
+// failed as a whole if any of the results is an error (4.1.3); there may be one more result than operations.
 func rows(result json.RawMessage) ([]interfaceRow, error) {
 	var results []*struct {
 		DatabaseError

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// maxSilence is how long the server may be silent before it is asked for an echo, and then again until the
-	// connection is given up. Open vSwitch asks us after 5 s.
+	// maxSilence is how long the server may be silent before an echo is requested, and then again until the connection
+	// is closed. Open vSwitch itself requests one after 5 s.
 	maxSilence   = 5 * time.Second
 	writeTimeout = 10 * time.Second
 	// maxPending bounds the requests without an answer.
@@ -44,7 +44,7 @@ func newSession(conn net.Conn, silence time.Duration) *session {
 // close ends run, and with it all calls.
 func (s *session) close() { s.once.Do(func() { s.conn.Close() }) }
 
-// run asks for the tables, keeps a copy, and calls tell with it at first and after each update. It returns when the
+// run requests the tables, keeps a copy, and calls tell with it at first and after each update. It returns when the
 // connection is closed, always with an error.
 func (s *session) run(tell func(*tables)) error {
 	defer s.abandon()

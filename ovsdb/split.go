@@ -2,17 +2,17 @@ package ovsdb
 
 import "errors"
 
-// maxMessage bounds one message. Open vSwitch tells of an interface in less than 2 KiB, so the first message, which
-// tells of all, has room for 8,000.
+// maxMessage bounds one message. Open vSwitch describes an interface in less than 2 KiB, so the first message, which
+// describes all, has room for 8,000.
 const maxMessage = 16 << 20
 
 var (
-	errNoObject = errors.New("it sends what is no JSON object: is this a database server?")
+	errNoObject = errors.New("it does not send JSON objects: is this a database server?")
 	errCutOff   = errors.New("its last message is cut off")
 )
 
-// splitter cuts a stream into messages: JSON objects one after the other, with nothing but white space between (4). It
-// remembers how far it has looked, so that a large message that comes in small pieces is looked at once.
+// splitter splits a stream into messages: JSON objects, with only white space between them (4). It remembers how far it
+// has scanned, so that a large message that comes in small pieces is scanned only once.
 type splitter struct {
 	looked  int // bytes of the message so far
 	depth   int // 0: it has not begun
@@ -40,7 +40,7 @@ func (s *splitter) split(data []byte, atEOF bool) (advance int, token []byte, er
 	return 0, nil, nil
 }
 
-// look takes one byte, and says whether it ends the message.
+// look scans one byte, and reports whether it ends the message.
 func (s *splitter) look(b byte) bool {
 	switch {
 	case s.escaped:

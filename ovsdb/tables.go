@@ -8,13 +8,13 @@ import (
 	"strconv"
 )
 
-// database is the only one that this package knows.
+// database is the only database that this package uses.
 const database = "Open_vSwitch"
 
 // maxRows bounds the copy of each table.
 const maxRows = 1 << 16
 
-// monitored is what the server is asked to tell of (4.1.5): of each table the columns that the rows below have.
+// monitored is the monitor request (4.1.5): for each table the columns that the rows below have.
 var monitored = map[string]any{
 	"Bridge":    columns{[]string{"name", "datapath_id", "ports"}},
 	"Port":      columns{[]string{"interfaces"}},
@@ -51,8 +51,8 @@ type tables struct {
 	interfaces map[uuid]interfaceRow
 }
 
-// tableUpdates is what a reply to a monitor request, or an update, tells (4.1.6): rows by table and identity, whole, or
-// without "new" if they are gone.
+// tableUpdates is the content of a reply to a monitor request, or of an update (4.1.6): rows by table and identity,
+// complete, or without "new" if they were deleted.
 type tableUpdates struct {
 	Bridge    map[uuid]rowUpdate[bridgeRow]
 	Port      map[uuid]rowUpdate[portRow]
@@ -63,7 +63,7 @@ type rowUpdate[R any] struct {
 	New *R `json:"new"`
 }
 
-// apply takes over the updates.
+// apply applies the updates.
 func (t *tables) apply(update json.RawMessage) error {
 	var u tableUpdates
 	if err := json.Unmarshal(update, &u); err != nil {
@@ -91,7 +91,7 @@ func merge[R any](table *map[uuid]R, updates map[uuid]rowUpdate[R]) {
 	}
 }
 
-// view joins the tables. A row that another names and that is not there (yet) is left out.
+// view joins the tables. A referenced row that is not there (yet) is left out.
 func (t *tables) view() View {
 	view := make(View, 0, len(t.bridges))
 	for _, b := range t.bridges {

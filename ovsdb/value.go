@@ -48,7 +48,7 @@ type textSet []string
 // MarshalJSON implements json.Marshaler.
 func (s textSet) MarshalJSON() ([]byte, error) { return json.Marshal([2]any{"set", []string(s)}) }
 
-// set is a set of any atoms. One atom stands for itself, without ["set", …] (5.1).
+// set is a set of any atoms. A single atom is encoded without ["set", …] (5.1).
 type set[T any] []T
 
 // UnmarshalJSON implements json.Unmarshaler.

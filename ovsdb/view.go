@@ -1,6 +1,6 @@
 package ovsdb
 
-// View is what a switch's database told last: its bridges, by name. Nobody may change it.
+// View is the last known state of a switch's database: its bridges, by name. It is immutable.
 type View []Bridge
 
 // Bridge is one bridge. To controllers it is a switch.
@@ -13,20 +13,20 @@ type Bridge struct {
 // Interface is a port of a bridge, or one of several interfaces of a bond.
 type Interface struct {
 	Name   string
-	Port   uint32 // its OpenFlow number; 0: it has none, yet or because the switch could not open it
+	Port   uint32 // its OpenFlow number; 0: not assigned, yet or because the switch could not open it
 	LinkUp bool
 	BFD    BFDStatus
 	Ours   bool // its BFD was set up by SetBFD
 
 	id        uuid
-	bfd, mark textMap // what is set, and what of it is ours
+	bfd, mark textMap // what is set, and which part of it SetBFD has set
 }
 
-// BFDStatus is what Open vSwitch says of a BFD session.
+// BFDStatus is a BFD session's status according to Open vSwitch.
 type BFDStatus struct {
 	State            string // "admin_down", "down", "init" or "up"; "" without BFD
-	RemoteState      string // of the peer: the same; "" while it is not heard
-	Forwarding       bool   // fast-failover groups take the port for live
+	RemoteState      string // of the peer, likewise; "" while it is not heard
+	Forwarding       bool   // fast-failover groups treat the port as live
 	Diagnostic       string // why it last went down
 	RemoteDiagnostic string
 	Flaps            int // how often Forwarding has changed

@@ -1,20 +1,20 @@
-// Package sentry watches the links of an Open vSwitch from beside it: by BFD sessions of its own, at both ends of a
-// link where a sentry runs, and tells the switch at once when a link is dead, so that its fast-failover groups leave
-// it.
+// Package sentry monitors the links of an Open vSwitch from a process beside it. It runs its own BFD session on each
+// link that has a sentry at both ends, and tells the switch at once when a link is dead, so that its fast-failover
+// groups stop using it.
 //
-// It is for links that must be left within milliseconds. The switch's own BFD counts every standstill of its machine as
-// the silence of its peers, and takes all its links for dead when it wakes: a sentry knows that it slept (package doc
-// of bfd: Session.Excuse). Its neighbours do not know, unless one sentry watches for both: a machine may stand still
-// for the multiplier less one times the interval.
+// It is for links whose failure must be detected within milliseconds. The switch's own BFD counts every pause of its
+// machine as silence of its peers, and reports all its links as dead when it resumes. A sentry knows that it was paused
+// (Session.Excuse of package bfd). Its peers do not, unless the same sentry monitors both ends: a machine may pause for
+// at most (multiplier − 1) intervals.
 //
-// The switch's BFD stays, at an interval that its machine can bear, and has the last word: what a sentry says holds for
-// Hold, or until its session is up again. So a sentry that ends, or was never there at the other end, takes nothing
-// from what the switch does by itself. One that is killed while it holds a link for dead leaves it so until the next
-// one begins; and its peers take its links for dead, for Hold.
+// The switch's BFD stays configured, at an interval that its machine can sustain, and has the last word: a sentry's
+// report stays in force for Hold, or until the session is up again. So a sentry that ends, or that is missing at the
+// other end, leaves the switch with its own BFD. If a sentry is killed while it reports a link as dead, that stays so
+// until the next sentry starts; and its peers report its links as dead for Hold.
 //
-// Package bfd has the protocol. A frame here is of another ethertype than BFD's, so that a switch does not take it for
-// its own.
+// Package bfd has the protocol. The frames have another EtherType than BFD, so that a switch does not take them for its
+// own.
 //
-// It sets up no BFD, and watches no port that the switch does not watch by BFD: that is for who configures the switch
-// (network/liveness/setup).
+// It does not configure BFD, and monitors no port that the switch does not monitor by BFD: package
+// network/liveness/setup configures that.
 package sentry

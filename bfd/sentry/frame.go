@@ -11,7 +11,8 @@ const (
 	frameLen = 60 // the least of Ethernet, without its checksum
 )
 
-// group is among the addresses that no bridge passes on (IEEE 802.1Q, table 8-1): who hears us is on this link.
+// group is among the addresses that no bridge forwards (IEEE 802.1Q, table 8-1): only the other end of the link
+// receives it.
 var group = [6]byte{0x01, 0x80, 0xc2, 0, 0, 0x0e}
 
 // appendFrame appends a frame with the packet.

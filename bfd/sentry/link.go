@@ -7,19 +7,19 @@ import (
 	"github.com/holdfast-sdn/holdfast/bfd"
 )
 
-// Hold is how long the word of a sentry holds that a link is dead. Then the switch's own BFD must have noticed: it does
-// if it sends every 500 ms or more often, and has a multiplier of 3.
+// Hold is how long a sentry's report that a link is dead stays in force. By then the switch's own BFD must have
+// detected it: it does so if it sends every 500 ms or more often, with a multiplier of 3.
 const Hold = 3 * time.Second
 
-// State is what a sentry knows of a link.
+// State is a link's state according to its sentry.
 type State uint8
 
 // The states. A link begins as Unwatched.
 const (
-	// the switch goes by its own BFD: there is no session, or it has been lost for long, or was ended on purpose
+	// there is no session, or it has been lost for long, or was ended on purpose; the switch uses its own BFD
 	Unwatched State = iota
-	Alive           // the session is up; the switch goes by its own BFD
-	Dead            // the session was lost: the switch is told so
+	Alive           // the session is up; the switch uses its own BFD
+	Dead            // the session was lost: the switch is told
 )
 
 // String implements fmt.Stringer.
@@ -36,17 +36,17 @@ func (s State) String() string {
 // MarshalText is String, for JSON.
 func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// UnmarshalText is its reverse.
+// UnmarshalText is its inverse.
 func (s *State) UnmarshalText(text []byte) error {
 	for *s = Unwatched; *s <= Dead; *s++ {
 		if s.String() == string(text) {
 			return nil
 		}
 	}
-	return fmt.Errorf("state of a link: %q", text)
+	return fmt.Errorf("unknown state of a link: %q", text)
 }
 
-// judge is the next state of a link whose session has this status; since is when it entered the state that it is in. It
+// judge returns the next state of a link whose session has this status; since is when it entered its current state. It
 // is pure.
 func judge(was State, since, now time.Duration, s bfd.Status) State {
 	switch {
@@ -62,14 +62,14 @@ func judge(was State, since, now time.Duration, s bfd.Status) State {
 	return was
 }
 
-// pace is the rhythm of a loop that should wake at due. Times are those of one clock that does not go back.
+// pace schedules the passes of a loop that should wake at due. Times are of one monotonic clock.
 type pace struct {
 	tick time.Duration // between two passes
 	due  time.Duration
 }
 
-// wake begins a pass. It returns the time of it, which is when it was due unless it is late, so that what is due at the
-// same time is done in the same pass; and by how much it is late.
+// wake begins a pass. It returns the time of the pass, which is when it was due unless it is late, so that things due
+// at the same time are done in the same pass; and by how much it is late.
 func (p *pace) wake(now time.Duration) (at, late time.Duration) {
 	late = now - p.due
 	if at = now; late <= tolerance {
@@ -79,9 +79,9 @@ func (p *pace) wake(now time.Duration) (at, late time.Duration) {
 	return at, late
 }
 
-// rest is when the next pass begins: when it is due, and not before the loop has slept for as long as it has worked, or
-// a tick, so that one with more links than it can carry leaves something of its processor to those that it is there
-// for. It is no excuse for being late.
+// rest returns when the next pass begins: when it is due, but not before the loop has slept for as long as it has
+// worked, or for a tick. So an overloaded loop leaves some of its processor to the switch. Such a delay still counts as
+// late.
 func (p *pace) rest(began, ended time.Duration) (until time.Duration) {
 	return max(p.due, ended+min(ended-began, p.tick))
 }

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// process is one that is not ours, whose end is waited for: a switch that has died must not seem alive to its
+// process waits for the end of a process of somebody else: a switch that has died must not seem alive to its
 // neighbours.
 type process struct {
 	over    chan struct{} // closed when it has ended, or close is called
@@ -32,7 +32,7 @@ func watchProcess(pid int) (*process, error) {
 	}
 	p.waiting.Go(func() {
 		defer close(p.over)
-		_ = raw.Read(func(fd uintptr) bool { // until close, if not before
+		_ = raw.Read(func(fd uintptr) bool { // until close at the latest
 			n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
 			return n > 0 || err != nil && err != unix.EINTR
 		})
@@ -45,8 +45,8 @@ func (p *process) close() {
 	p.waiting.Wait()
 }
 
-// lockSwitch has nobody else in this network namespace attend to a switch until it is closed: two sentries on one link
-// would end each other's sessions. The lock is an abstract socket, which goes with the process that has it.
+// lockSwitch keeps other sentries in this network namespace from the same switch until it is closed: two sentries on
+// one link would end each other's sessions. The lock is an abstract socket, which ends with its process.
 func lockSwitch(pid int) (io.Closer, error) {
 	if pid == 0 {
 		return nil, errors.New("the switch is in another PID namespace: run the sentry in that")

@@ -14,33 +14,33 @@ import (
 )
 
 const (
-	// refreshEvery is how often a switch is asked which of its interfaces have BFD, and how long it takes until one
-	// that has restarted is found.
+	// refreshEvery is how often a switch is asked which of its interfaces have BFD, and how long it takes until a
+	// restarted switch is found.
 	refreshEvery = time.Second
 	// MaxLinks bounds the links of one switch. At 1 ms a processor carries fewer: see pace.rest.
 	MaxLinks = 256
-	// callLimit bounds how long a switch may take to answer: for so long nothing else can be told to it.
+	// callLimit bounds how long a switch may take to answer: meanwhile nothing else can be reported to it.
 	callLimit = 2 * time.Second
-	// exitLimit bounds how long a process takes to end after its connections have.
+	// exitLimit bounds the time from the end of a process's connections until the process itself ends.
 	exitLimit = 100 * time.Millisecond
 	// reportLimit is how long Run waits for Report at its end.
 	reportLimit = time.Second
 )
 
-// Config says what to watch.
+// Config says what to monitor.
 type Config struct {
 	// control sockets of ovs-vswitchd or its pid files (see appctl.Dial); their switches may be in other network
 	// namespaces
 	Switches   []string
 	Interval   time.Duration // between two packets: 1 ms to 1 s
-	Multiplier int           // packets in a row that are missing when a link is dead: 2 or more, and see Multiplier
+	Multiplier int           // missing packets in a row after which a link is dead: 2 or more, and see Multiplier
 	Log        *slog.Logger
-	// is called for each event, in order, by one goroutine; if it falls behind by thousands events are left out, and if
-	// it waits for ever Run does not
+	// called for each event, in order, by one goroutine. If it falls behind by thousands of events, further ones are
+	// dropped; if it blocks, so does the end of Run
 	Report func(Event)
 }
 
-// Event is that a link has entered a state.
+// Event says that a link has entered a state.
 type Event struct {
 	At        time.Time `json:"at"`
 	Switch    string    `json:"switch"` // as in Config
@@ -48,16 +48,16 @@ type Event struct {
 	State     State     `json:"state"`
 }
 
-// wait is how long a sentry with priority may have to wait for a processor, of a machine that does not stand still.
-// Longer waits of its own it excuses.
+// wait is how long a sentry with real-time priority may have to wait for a processor while its machine is not paused.
+// Longer delays of its own are excused.
 const wait = 3 * time.Millisecond
 
-// Multiplier is the one to use at an interval, if there is no reason for another.
+// Multiplier is the default multiplier for an interval.
 func Multiplier(interval time.Duration) int { return bfd.MultiplierFor(interval, wait) }
 
-// CheckTimers says what is wrong with an interval and a multiplier.
+// CheckTimers returns an error if an interval and a multiplier do not fit.
 func CheckTimers(interval time.Duration, multiplier int) error {
-	const least = 2 * tolerance // of silence that a sentry can tell from its own delay
+	const least = 2 * tolerance // of silence that a sentry can distinguish from its own delay
 	switch {
 	case interval < time.Millisecond || interval > time.Second:
 		return fmt.Errorf("interval %v of a sentry: use 1 ms to 1 s", interval)
@@ -68,11 +68,11 @@ func CheckTimers(interval time.Duration, multiplier int) error {
 	return nil
 }
 
-// Run watches until ctx ends. A switch that does not run, or an interface that cannot be opened, is tried again every
-// second and logged.
+// Run monitors until ctx ends. A switch that does not run, or an interface that cannot be opened, is logged and tried
+// again every second.
 func Run(ctx context.Context, c Config) error {
 	if len(c.Switches) == 0 {
-		return errors.New("no switch for a sentry")
+		return errors.New("a sentry needs at least one switch")
 	}
 	if err := CheckTimers(c.Interval, c.Multiplier); err != nil {
 		return err
@@ -105,7 +105,7 @@ func Run(ctx context.Context, c Config) error {
 	return err
 }
 
-// attendant knows one switch: what to watch for it, and what to tell it.
+// attendant serves one switch: which links to monitor for it, and what to report to it.
 type attendant struct {
 	path      string
 	watch     *watch
@@ -131,7 +131,7 @@ func (a *attendant) run(ctx context.Context) {
 	}
 }
 
-// serve attends to the switch while it lives.
+// serve serves the switch while it runs.
 func (a *attendant) serve(ctx context.Context) (err error) {
 	if a.ctl, err = appctl.Dial(a.path, callLimit); err != nil {
 		return err
@@ -159,14 +159,14 @@ func (a *attendant) serve(ctx context.Context) (err error) {
 		}
 	}
 	select {
-	case <-died.over: // peers shall think what they would of a dead link
+	case <-died.over: // peers must detect this as a dead link
 		a.dropAll(false)
 		return fmt.Errorf("process %d, the switch, has ended", a.pid)
 	default:
 	}
 	a.dropAll(true)
 	if err := a.release(); err != nil {
-		a.log.Warn("a dead link may stay dead", "error", err)
+		a.log.Warn("a link may stay reported as dead", "error", err)
 	}
 	return err
 }
@@ -191,7 +191,7 @@ func (a *attendant) attend(ctx context.Context, died *process) error {
 	}
 }
 
-// refresh watches what the switch watches by BFD, and nothing else.
+// refresh monitors exactly the links that the switch monitors by BFD.
 func (a *attendant) refresh() error {
 	text, err := a.ctl.Call("bfd/show")
 	if err != nil {
@@ -217,13 +217,13 @@ func (a *attendant) refresh() error {
 
 func (a *attendant) begin(name string) error {
 	if len(a.links) >= MaxLinks {
-		return fmt.Errorf("a sentry watches %d links of a switch at most", MaxLinks)
+		return fmt.Errorf("a sentry monitors at most %d links of a switch", MaxLinks)
 	}
 	s, err := openSocket(a.pid, name)
 	if err != nil {
 		return err
 	}
-	// as far as we know: by a sentry before us
+	// reported dead, as far as is known: by an earlier sentry
 	l := &link{sw: a.path, name: name, socket: s, changed: a.changed, told: true}
 	if err := a.watch.add(l); err != nil {
 		s.close()
@@ -244,7 +244,7 @@ func (a *attendant) dropAll(onPurpose bool) {
 	}
 }
 
-// tell has the switch know what has changed.
+// tell reports to the switch what has changed.
 func (a *attendant) tell() error {
 	for _, l := range a.links {
 		if dead := l.dead.Load(); dead != l.told {
@@ -256,7 +256,8 @@ func (a *attendant) tell() error {
 	return nil
 }
 
-// release leaves all links to the switch, over a new connection: on the old one an answer may be outstanding.
+// release lets the switch use its own BFD on all links, over a new connection: on the old one an answer may be
+// outstanding.
 func (a *attendant) release() error {
 	left := []string{}
 	for name, l := range a.links {
@@ -282,14 +283,14 @@ func (a *attendant) release() error {
 	return nil
 }
 
-// say tells the switch that a link is dead, or that it is to go by its own BFD.
+// say reports to the switch that a link is dead, or that it has to use its own BFD.
 func (a *attendant) say(l *link, dead bool) error {
 	word := "normal"
 	if dead {
 		word = "false"
 	}
 	_, err := a.ctl.Call("bfd/set-forwarding", l.name, word)
-	if errors.Is(err, appctl.ErrRefused) { // the interface has no BFD any more, as the next refresh will find
+	if errors.Is(err, appctl.ErrRefused) { // the interface has no BFD any more; the next refresh will notice
 		a.log.Debug("the switch was not told of a link", "interface", l.name, "error", err)
 		return nil
 	}

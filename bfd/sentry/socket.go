@@ -12,14 +12,14 @@ import (
 	"github.com/holdfast-sdn/holdfast/bfd"
 )
 
-// socket sends and receives the frames of one interface. Neither waits.
+// socket sends and receives the frames of one interface. It does not block.
 type socket struct {
 	fd  int
 	mac [6]byte
 }
 
 // openSocket opens an interface in the network namespace of a process. It needs CAP_NET_RAW, and CAP_SYS_ADMIN if that
-// is not ours.
+// is another namespace.
 func openSocket(pid int, name string) (s *socket, err error) {
 	ns, err := os.Open(fmt.Sprintf("/proc/%d/ns/net", pid))
 	if err != nil {
@@ -34,7 +34,7 @@ func openSocket(pid int, name string) (s *socket, err error) {
 	go func() {
 		defer close(done)
 		if !own {
-			// never unlocked: the thread, which is in the wrong namespace then, ends with the goroutine
+			// never unlocked: the thread, which is in the wrong namespace now, ends with the goroutine
 			runtime.LockOSThread()
 			if err = unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET); err != nil {
 				err = fmt.Errorf("enter the network namespace of the switch (CAP_SYS_ADMIN is needed): %w", err)
@@ -47,8 +47,8 @@ func openSocket(pid int, name string) (s *socket, err error) {
 	return s, err
 }
 
-// sameNamespace reports whether a namespace is the one that we are in. The main thread, which is what /proc/self tells
-// of, may be in a switch's: it does not end with a goroutine that has entered that on it.
+// sameNamespace reports whether a namespace is that of this thread. It does not use /proc/self, which is the main
+// thread: that one does not end with a goroutine that has entered another namespace on it.
 func sameNamespace(ns *os.File) (bool, error) {
 	theirs, err := ns.Stat()
 	if err != nil {
@@ -64,14 +64,15 @@ func openHere(name string) (*socket, error) {
 		return nil, fmt.Errorf("interface %s: %w", name, err)
 	}
 	if len(ifc.HardwareAddr) != 6 {
-		return nil, fmt.Errorf("interface %s is no Ethernet: a tunnel, perhaps; only the switch's own BFD watches it",
+		return nil, fmt.Errorf("interface %s is not Ethernet, perhaps a tunnel: only the switch's own BFD monitors it",
 			name)
 	}
 	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("interface %s: packet socket (CAP_NET_RAW is needed): %w", name, err)
 	}
-	// A switch in the kernel takes frames away before sockets for one protocol see them. Those for all come first.
+	// A switch in the kernel takes frames before sockets for one protocol see them. Sockets for all protocols come
+	// first.
 	const every = unix.ETH_P_ALL>>8 | unix.ETH_P_ALL&0xff<<8 // in network order
 	ours := []unix.SockFilter{
 		{Code: unix.BPF_LD | unix.BPF_H | unix.BPF_ABS, K: ethLen - 2},
@@ -103,7 +104,7 @@ func (s *socket) read(frame []byte) (int, error) {
 	return max(n, 0), err
 }
 
-// write sends a frame. One that the interface does not take is lost, of which the peer hears as little as on a wire.
+// write sends a frame. A frame that the interface does not accept is lost, as on a wire.
 func (s *socket) write(frame []byte) { _, _ = unix.Write(s.fd, frame) }
 
 func (s *socket) close() { unix.Close(s.fd) }

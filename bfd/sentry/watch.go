@@ -15,26 +15,27 @@ import (
 )
 
 const (
-	// passes in an interval: a packet waits for a quarter of it at most until it is read.
+	// passes in an interval: a packet waits at most a quarter of the interval until it is read.
 	passes = 4
-	// tolerance is by how much a pass may come late and still say what was silent. If it was asleep for longer, so may
-	// the peers have been, whose machine may be the same.
+	// tolerance is by how much a pass may be late and still trust that a peer was silent. After a longer delay the
+	// peers may have been paused too: they may be on the same machine.
 	tolerance = time.Millisecond
-	// longestExcuse bounds what a peer is given because we were late: machines that stop together wake together.
+	// longestExcuse bounds the extra time that a peer gets because this pass was late: machines that pause together
+	// resume together.
 	longestExcuse = 100 * time.Millisecond
-	// maxExcuses bounds how often a peer is given that before it is heard: a sentry that is often late must notice a
-	// dead link, too.
+	// maxExcuses bounds how often a peer gets it before it is heard again: a sentry that is often late must still
+	// detect a dead link.
 	maxExcuses = 3
-	// goodbyes is how often a peer is told that a session ends: one may be lost.
+	// goodbyes is how often the end of a session is sent to the peer, because packets may be lost.
 	goodbyes = 3
-	// maxFrames bounds what is read of one link in a pass; the rest waits for the next.
+	// maxFrames bounds the frames that are read from one link in a pass; the rest waits for the next.
 	maxFrames = 64
-	// maxEvents bounds the events that wait to be reported; those beyond are left out. What a switch is told does not
-	// go this way.
+	// maxEvents bounds the events that wait to be reported; further ones are dropped. The reports to switches do not
+	// use this queue.
 	maxEvents = 4096
 )
 
-// link is one end of a link. Its session, state, since, socket and excuses are the watch's while it watches.
+// link is one end of a link. While it is monitored, its session, state, since, socket and excuses belong to the watch.
 type link struct {
 	sw, name  string
 	session   *bfd.Session
@@ -42,14 +43,14 @@ type link struct {
 	since     time.Duration
 	socket    *socket
 	changed   chan<- struct{} // capacity 1: tell the switch
-	dead      atomic.Bool     // what the switch is to be told
-	excuses   int             // since it was heard last
+	dead      atomic.Bool     // the state to be reported to the switch
+	excuses   int             // since the peer was last heard
 	unplugged atomic.Bool     // the interface is down or gone: open it again
-	told      bool            // what the switch was told; owned by its attendant
+	told      bool            // what has been reported; owned by its attendant
 }
 
-// watch is the loop that has all sessions: one thread on one processor. So whatever keeps it waiting keeps all links
-// waiting that it watches, at both ends if it has both, and it can tell that from silence.
+// watch is the loop that runs all sessions, on one thread that is pinned to one processor. So whatever delays it delays
+// all links that it monitors, at both ends if it has both, and it can tell its own delay from silence.
 type watch struct {
 	interval   time.Duration
 	multiplier uint8
@@ -68,7 +69,7 @@ func newWatch(interval time.Duration, multiplier uint8) *watch {
 	}
 }
 
-// order has the loop carry out f, and waits for it. It returns false if the loop has ended.
+// order makes the loop call f, and waits for it. It returns false if the loop has ended.
 func (w *watch) order(f func(now time.Duration)) bool {
 	done := make(chan struct{})
 	select {
@@ -80,7 +81,7 @@ func (w *watch) order(f func(now time.Duration)) bool {
 	}
 }
 
-// add begins to watch a link.
+// add begins to monitor a link.
 func (w *watch) add(l *link) (err error) {
 	w.order(func(now time.Duration) {
 		l.since = now
@@ -95,7 +96,8 @@ func (w *watch) add(l *link) (err error) {
 	return err
 }
 
-// remove ends the watch of a link. Its socket is free then. The peer is told if it is on purpose; else it is to notice.
+// remove ends the monitoring of a link. Its socket is free then. The peer is told if this is on purpose; else it has to
+// detect it.
 func (w *watch) remove(l *link, onPurpose bool) {
 	w.order(func(now time.Duration) {
 		for i := range w.links {
@@ -111,7 +113,7 @@ func (w *watch) remove(l *link, onPurpose bool) {
 	})
 }
 
-// takeDown tells the peer that the session ends, so that it does not take the link for dead.
+// takeDown tells the peer that the session ends, so that it does not report the link as dead.
 func (l *link) takeDown(now time.Duration) {
 	l.session.SetAdminDown(now, true)
 	p, ok := l.session.Tick(now)
@@ -122,7 +124,7 @@ func (l *link) takeDown(now time.Duration) {
 	}
 }
 
-// run watches until ctx ends.
+// run monitors until ctx ends.
 func (w *watch) run(ctx context.Context, pin bool) error {
 	defer close(w.ended)
 	defer close(w.events)
@@ -158,7 +160,8 @@ func (w *watch) run(ctx context.Context, pin bool) error {
 			}
 			continue
 		}
-		// Go's runtime interrupts whom it takes for busy, every 10 ms: a pass now would be ahead of time
+		// Go's runtime preempts goroutines that run for 10 ms with a signal, which ends the sleep: a pass now would be
+		// early.
 		if realtime.SleepUntil(next) == unix.EINTR {
 			continue
 		}
@@ -168,9 +171,9 @@ func (w *watch) run(ctx context.Context, pin bool) error {
 	}
 }
 
-// jitter has all sessions fall into step, which RFC 5880 (6.8.7) would rather not have on a network that they share;
-// ours share a switch, which wakes once for all frames that leave together. An interval may be shorter by a quarter,
-// which is a pass.
+// jitter lets all sessions synchronise. RFC 5880 (6.8.7) advises against that for systems that share a network; these
+// share a switch, which wakes once for all frames that leave together. An interval may be shorter by a quarter, which
+// is a pass.
 func (w *watch) jitter() float64 {
 	if w.made%passes != 0 {
 		return 1
@@ -178,8 +181,8 @@ func (w *watch) jitter() float64 {
 	return 0
 }
 
-// pass takes what has arrived, and then does what is due. It has one time for all that: if we stop amid it, the next
-// one is late.
+// pass reads what has arrived, and then does what is due. It uses one time for all that: if the process is paused amid
+// it, the next pass is late.
 func (w *watch) pass(now, late time.Duration) {
 	w.made++
 	for _, l := range w.links {
@@ -193,12 +196,12 @@ func (w *watch) pass(now, late time.Duration) {
 	}
 }
 
-// judge has a link be in the state that its session says.
+// judge updates the state of a link from that of its session.
 func (w *watch) judge(l *link, now time.Duration) {
 	w.enter(l, now, judge(l.state, l.since, now, l.session.Status()))
 }
 
-// enter has a link be in a state, and says so if it was in another.
+// enter sets the state of a link, and reports it if it has changed.
 func (w *watch) enter(l *link, now time.Duration, s State) {
 	if l.state == s {
 		return
@@ -225,7 +228,7 @@ func (w *watch) receive(l *link, now time.Duration) {
 			return
 		}
 		p, err := parseFrame(w.frame[:n])
-		if err == nil && l.session.Receive(now, p) == nil { // who sends nonsense is not heard
+		if err == nil && l.session.Receive(now, p) == nil { // invalid packets do not count
 			l.excuses = 0
 			w.judge(l, now) // each packet: a goodbye and the hello of the next session may come together
 		}
@@ -242,7 +245,7 @@ func (l *link) send(now time.Duration, frame []byte) {
 	}
 }
 
-// pinThread keeps the thread on the last processor that we may use: the first has the most to do for the kernel.
+// pinThread pins the thread to the last allowed processor: the first has the most work for the kernel.
 func pinThread() error {
 	var all, one unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &all); err != nil {

@@ -6,14 +6,14 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 )
 
-// Memory is a Storage that lives as long as the process. A simulator may open it again
-// with Load, as if it were a disk. Not for concurrent use, but WriteSnapshot, which does
+// Memory is a Storage that lives as long as the process. A simulator may open it again with Load, as if it were a disk.
+// It is not safe for concurrent use, except for WriteSnapshot, which does nothing.
 // nothing, may be called at any time.
 type Memory struct {
 	saved Saved
 }
 
-// Load returns all that was saved.
+// Load returns everything that was saved.
 func (m *Memory) Load() (Saved, error) {
 	s := m.saved
 	s.Entries = append([]*raftpb.Entry(nil), s.Entries...)
@@ -53,7 +53,7 @@ func (m *Memory) append(entries []*raftpb.Entry) error {
 	keep := first - base
 	if keep == uint64(len(m.saved.Entries)) {
 		m.saved.Entries = append(m.saved.Entries, entries...)
-	} else { // never overwrite in place: Load has given the entries away
+	} else { // never overwrite in place: Load has returned the entries
 		m.saved.Entries = append(m.saved.Entries[:keep:keep], entries...)
 	}
 	return nil
@@ -62,7 +62,7 @@ func (m *Memory) append(entries []*raftpb.Entry) error {
 // WriteSnapshot does nothing: Save is given the snapshot again.
 func (m *Memory) WriteSnapshot(Snapshot) error { return nil }
 
-// Mark does nothing: all or nothing is lost.
+// Mark does nothing: memory is lost as a whole or not at all.
 func (m *Memory) Mark() error { return nil }
 
 // Close does nothing; what was saved can be loaded again.

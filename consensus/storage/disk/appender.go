@@ -18,32 +18,32 @@ import (
 )
 
 const (
-	flushSize  = 256 << 10 // of records that are written at once; one that is larger goes alone
-	maxReserve = 4         // old segments that are kept to be written again
+	flushSize  = 256 << 10 // bytes of records that are written at once; a larger record is written alone
+	maxReserve = 4         // old segments that are kept for reuse
 )
 
-// segmentSize is the length at which the next segment begins. What etcd's own log would have counts only if it is less,
+// segmentSize is the length at which the next segment begins. The setting of etcd's own log is used only if it is less,
 // as in tests.
 func segmentSize() int64 { return min(16<<20, wal.SegmentSizeBytes) }
 
-// appender writes the log, in the format of etcd, whose decoder reads it. It copies an entry once on its way to the
-// file, and without fsync it writes over old segments, whose pages are still in memory: the memory for new ones costs
-// several times what writing does. See docs/decisions/0016.
+// appender writes the log in etcd's format, so that etcd's decoder can read it. An entry is copied once on its way to
+// the file. Without fsync it overwrites old segments, whose pages are still in memory: allocating pages for new ones
+// costs several times as much as writing. See docs/decisions/0016.
 type appender struct {
 	dir   string
 	fsync bool
 	owner []byte
-	hard  *raftpb.HardState // the newest, which the next segment begins with; nil: nothing was saved
-	index uint64            // of the last entry, by which the next segment is named
+	hard  *raftpb.HardState // the newest, with which the next segment begins; nil: none was saved
+	index uint64            // of the last entry; the next segment is named by it
 	crc   uint32            // of all records
 	buf   []byte            // records that are not yet in the file
-	dirty bool              // the file may hold what is not synced
+	dirty bool              // the file may hold data that is not synced
 
 	file    *os.File // the newest segment
 	seq     uint64
 	end     int64    // of the records in it
-	zeros   int64    // from end to here it holds zeros; behind that, in a segment that is written again, anything
-	reserve []string // old segments, under temporary names
+	zeros   int64    // from end to here are zeros; in a reused segment old data follow
+	reserve []string // old segments for reuse, under temporary names
 }
 
 // create begins a log.
@@ -54,18 +54,18 @@ func (a *appender) create() error {
 	})
 }
 
-// open goes on with a log, at its end.
+// open continues a log at its end.
 func (a *appender) open(s segment, l *loaded) error {
 	a.owner, a.index, a.crc, a.seq, a.end, a.zeros = l.owner, l.index, l.crc, s.seq, l.end, math.MaxInt64
 	if l.hard.GetTerm() != 0 {
 		a.hard = l.hard
 	}
-	a.dirty = true // a process that was killed may have left it
+	a.dirty = true // a killed process may have left unsynced data
 	var err error
 	if a.file, err = os.OpenFile(s.path, os.O_RDWR, 0); err != nil {
 		return err
 	}
-	if err = a.file.Truncate(a.end); err == nil { // what stands there would be mixed up with what comes
+	if err = a.file.Truncate(a.end); err == nil { // old data would be mixed up with new records
 		err = fileutil.Preallocate(a.file, segmentSize(), true)
 	}
 	if err == nil && a.fsync {
@@ -74,8 +74,8 @@ func (a *appender) open(s segment, l *loaded) error {
 	return err
 }
 
-// save appends, and syncs what must not be lost: entries, terms and votes. What is committed waits for
-// the next of those.
+// save appends, and syncs what must not be lost: entries, terms and votes. A commit index is synced with the next of
+// those.
 func (a *appender) save(hard *raftpb.HardState, entries []*raftpb.Entry) error {
 	urgent := len(entries) > 0
 	for _, e := range entries {
@@ -139,7 +139,7 @@ func (a *appender) hardRecord() error {
 	return err
 }
 
-// entryHead is an entry, as protobuf has it, but for the data at its end.
+// entryHead is an entry in protobuf encoding without the data at its end.
 func entryHead(e *raftpb.Entry) []byte {
 	b := make([]byte, 0, 40)
 	if e.Type != nil {
@@ -157,8 +157,9 @@ func entryHead(e *raftpb.Entry) []byte {
 	return b
 }
 
-// record appends one to the buffer: the length of a walpb.Record, with that of the padding in the highest byte, the
-// walpb.Record, whose data are head and data, and padding to a multiple of eight bytes, so that no length is ever torn.
+// record appends a record to the buffer: the length of a walpb.Record, with that of the padding in the highest byte;
+// the walpb.Record, whose data are head and data; and padding to a multiple of eight bytes, so that a length is never
+// torn.
 func (a *appender) record(typ int64, head, data []byte) {
 	a.crc = crc32.Update(crc32.Update(a.crc, castagnoli, head), castagnoli, data)
 	start := len(a.buf)
@@ -196,8 +197,8 @@ func (a *appender) flush() error {
 
 var blank [flushSize]byte
 
-// clear makes zeros of what an old segment holds, to beyond the end of the next write: if that is cut off, zeros follow
-// as in a new segment, and nothing that looks like a record.
+// clear zeros the content of a reused segment beyond the end of the next write. If that write is torn, zeros follow as
+// in a new segment, and nothing that looks like a record.
 func (a *appender) clear(to int64) error {
 	for a.zeros < to+8 {
 		info, err := a.file.Stat()
@@ -253,7 +254,7 @@ func (a *appender) cut() error {
 	})
 }
 
-// begin makes the next segment, which is there with its first records or not at all.
+// begin creates the next segment, atomically with its first records.
 func (a *appender) begin(more func() error) error {
 	path := filepath.Join(a.dir, "next"+temporary)
 	a.zeros = math.MaxInt64
@@ -288,8 +289,8 @@ func (a *appender) first() uint64 {
 	return a.index + 1
 }
 
-// release takes a segment that is needless, to write it again. Not if the log is synced: a machine that ends might
-// leave some of the old records behind the new ones, where zeros were written.
+// release keeps a segment that is no longer needed for reuse. Not if the log is synced: after a power failure some of
+// the old records might follow the new ones, where zeros had been written.
 func (a *appender) release(s segment) error {
 	if a.fsync || len(a.reserve) == maxReserve {
 		return os.Remove(s.path)

@@ -11,23 +11,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A log that is written without fsync is whole as long as the machine runs, and after that may
-// lack its end without a trace: a member that goes on with it has forgotten votes and
-// entries that others count on. So such a directory holds the boot id of the machine,
-// and a log of another boot is refused.
+// A log that is written without fsync survives the process, but a restart of the machine may remove its end without a
+// trace. A member that continued with it would have forgotten votes and entries that others rely on. So such a
+// directory holds the boot id of the machine, and a log of another boot is refused.
 const unsyncedFile = "unsynced"
 
 // bootID is what Linux calls this boot of the machine.
 func bootID() (string, error) {
 	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
-		return "", fmt.Errorf("tell this boot of the machine from another: %w", err)
+		return "", fmt.Errorf("read the boot id of the machine: %w", err)
 	}
 	return strings.TrimSpace(string(id)), nil
 }
 
-// checkBoot refuses a log that may have lost its end, and marks or clears the directory
-// for how it is written from now on.
+// checkBoot refuses a log that may have lost its end, and marks the directory for the current durability.
 func checkBoot(dir string, fsync bool, boot string) error {
 	mark := filepath.Join(dir, unsyncedFile)
 	old, err := os.ReadFile(mark)
@@ -49,7 +47,7 @@ func checkBoot(dir string, fsync bool, boot string) error {
 		}
 		return nil
 	}
-	d, err := os.Open(dir) // from memory to disk: what there is becomes durable first
+	d, err := os.Open(dir) // from memory to disk: sync what exists first
 	if err != nil {
 		return err
 	}

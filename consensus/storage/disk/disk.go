@@ -1,15 +1,14 @@
-// Package disk is a storage.Storage on a file system: a write-ahead log in etcd's format for entries,
-// votes and terms, and one file for each snapshot.
+// Package disk is a storage.Storage on a file system: a write-ahead log in etcd's format for entries, votes and terms,
+// and one file for each snapshot.
 //
 //	DIR/wal/…              segments of 16 MB, preallocated; without fsync up to four old ones that are written again
 //	DIR/snap/TERM-INDEX    the newest snapshot, and while it is replaced the one before
 //	DIR/synced             how much of each segment is synced, with a checksum; perhaps a little behind
 //	DIR/lock               locked by the process that has the directory open
 //
-// A record that a power failure or a kill has cut off at the end of the log was never
-// acknowledged; it is removed, with a log line. Other damage is an error that names the file. What is damaged
-// behind the end that DIR/synced knows may look like such a record: what was saved in the last moments of a process
-// that was killed.
+// A torn record at the end of the log was never acknowledged; it is removed, with a log line. Other damage is an error
+// that names the file. Damage after the end that DIR/synced knows cannot be told from a torn record: it can only affect
+// what was saved in the last moments of a process that was killed.
 package disk
 
 import (
@@ -26,7 +25,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Owner is whose log it is. A directory serves one owner for ever.
+// Owner identifies the member that the log belongs to. A directory never changes its owner.
 type Owner struct {
 	Cluster string
 	ID      uint64
@@ -49,14 +48,14 @@ type Disk struct {
 	last                 uint64          // of the log
 	entries              []*raftpb.Entry // of the batches being saved; kept for the next ones
 	synced               synced
-	failed               bool // what the log holds is unknown
+	failed               bool // the content of the log is unknown
 }
 
 // Exists says whether a directory has a log, perhaps an empty one.
 func Exists(dir string) bool { return wal.Exist(filepath.Join(dir, "wal")) }
 
-// Open prepares a directory, and creates it if need be. Without fsync the files survive the end
-// of the process, not that of the machine.
+// Open prepares a directory, and creates it if needed. Without fsync the files survive the end of the process, but not
+// of the machine.
 func Open(dir string, owner Owner, fsync bool, log *slog.Logger) (*Disk, error) {
 	d, err := prepare(dir, owner, fsync, log)
 	return d, full(dir, err)
@@ -112,7 +111,7 @@ func (d *Disk) load() (storage.Saved, error) {
 	return d.loadFrom(snapshotFile{})
 }
 
-// claim makes this process the only one that has the directory open.
+// claim locks the directory for this process.
 func (d *Disk) claim() (err error) {
 	if d.lock, err = os.OpenFile(filepath.Join(d.dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600); err != nil {
 		return err
@@ -127,7 +126,7 @@ func (d *Disk) claim() (err error) {
 // errUnfinished says that a snapshot from the leader had not become part of the log.
 var errUnfinished = errors.New("the snapshot is newer than what the log has committed")
 
-// loadFrom reads a snapshot and the log behind it.
+// loadFrom reads a snapshot and the log after it.
 func (d *Disk) loadFrom(f snapshotFile) (storage.Saved, error) {
 	saved, err := d.read(&walpb.Snapshot{Index: new(f.index), Term: new(f.term)})
 	if err != nil {
@@ -163,7 +162,7 @@ func (d *Disk) create() error {
 	return nil
 }
 
-// read reads all that follows start, and opens the log for writing.
+// read reads everything after start, and opens the log for writing.
 func (d *Disk) read(start *walpb.Snapshot) (storage.Saved, error) {
 	list, err := segments(d.walDir)
 	if err != nil {
@@ -178,7 +177,7 @@ func (d *Disk) read(start *walpb.Snapshot) (storage.Saved, error) {
 			d.owner)
 	}
 	if l.torn != nil {
-		d.log.Warn("consensus: the log ends in a record that was cut off; removing it", "dir", d.walDir, "err", l.torn)
+		d.log.Warn("consensus: the log ends in a torn record; removing it", "dir", d.walDir, "err", l.torn)
 	}
 	d.wal = &appender{dir: d.walDir, fsync: d.fsync}
 	if err := d.wal.open(list[len(list)-1], &l); err != nil {
@@ -202,7 +201,7 @@ func (d *Disk) Save(batches []storage.Batch) error {
 	return full(d.dir, err)
 }
 
-// Mark notes how much of the log is synced, without waiting for the disk in most cases.
+// Mark records how much of the log is synced, in most cases without waiting for the disk.
 func (d *Disk) Mark() error {
 	if err := d.wal.sync(); err != nil {
 		return full(d.dir, fmt.Errorf("sync the log in %s: %w", d.walDir, err))
@@ -261,9 +260,9 @@ func (d *Disk) save(batches []storage.Batch) error {
 	return err
 }
 
-// install makes a snapshot from the leader count: the state's commit reaches it. That comes before any
-// entry behind the snapshot: a log that is cut off in between is read from an older
-// snapshot, and for that one they would leave a gap.
+// install makes a snapshot from the leader take effect, by a commit index that reaches it. That is written before any
+// entry after the snapshot: if the log is torn in between, it is read from an older snapshot, for which these entries
+// would leave a gap.
 func (d *Disk) install(s storage.Snapshot, hard *raftpb.HardState) error {
 	if err := d.record(s); err != nil || hard == nil {
 		return err
@@ -275,7 +274,7 @@ func (d *Disk) install(s storage.Snapshot, hard *raftpb.HardState) error {
 	return nil
 }
 
-// replace appends the next entries to those being saved. If they make the log shorter, a cut follows.
+// replace appends entries to those being saved. If they shorten the log, a cut follows.
 func (d *Disk) replace(saving, next []*raftpb.Entry) []*raftpb.Entry {
 	if len(next) == 0 {
 		return saving
@@ -289,17 +288,16 @@ func (d *Disk) replace(saving, next []*raftpb.Entry) []*raftpb.Entry {
 	return saving
 }
 
-// cut makes an entry that ends the log after index. The file still holds what stood
-// behind it before, and reading from a snapshot at index, or one of the leader that replaces the
-// whole log, would take that for valid. The next real entry takes this one's place.
+// cut makes an entry that ends the log after index. The file still holds the replaced entries after it, and reading
+// from a snapshot at index, or from one of the leader that replaces the whole log, would take these for valid. The next
+// real entry replaces the cut.
 func cut(index uint64) *raftpb.Entry {
 	return &raftpb.Entry{Index: new(index + 1), Term: new(uint64(0))}
 }
 
-// valid returns the entries that follow one of the given term, up to the first that the file
-// holds and the log does not: a cut, or what a snapshot or a later leader has replaced and
-// no cut hides, since reading began behind it. Terms never fall in a log, and such entries are
-// of a lower term than what replaced them.
+// valid returns the entries that follow one of the given term, up to the first that is in the file but not in the log:
+// a cut, or an entry that a snapshot or a later leader has replaced, where no cut was read because reading began after
+// it. Terms never decrease in a log, and such entries have a lower term than those that replaced them.
 func valid(term uint64, entries []*raftpb.Entry) []*raftpb.Entry {
 	for i, e := range entries {
 		if e.GetTerm() == 0 || e.GetTerm() < term {
@@ -310,7 +308,7 @@ func valid(term uint64, entries []*raftpb.Entry) []*raftpb.Entry {
 	return entries
 }
 
-// mark makes an own snapshot count, and removes what came before.
+// mark makes an own snapshot take effect, and removes what precedes it.
 func (d *Disk) mark(s storage.Snapshot) error {
 	if err := d.record(s); err != nil {
 		return err
@@ -327,7 +325,7 @@ func (d *Disk) record(s storage.Snapshot) error {
 	return nil
 }
 
-// purge removes the segments and snapshots that s makes needless.
+// purge removes the segments and snapshots that s makes unnecessary.
 func (d *Disk) purge(s storage.Snapshot) error {
 	list, err := segments(d.walDir)
 	if err != nil {
@@ -341,7 +339,7 @@ func (d *Disk) purge(s storage.Snapshot) error {
 	return d.removeSnapshotsBefore(s)
 }
 
-// Close closes the log; what was saved stays.
+// Close closes the log; saved data remain.
 func (d *Disk) Close() error {
 	var err error
 	if d.wal != nil && !d.failed {

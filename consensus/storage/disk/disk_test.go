@@ -261,7 +261,7 @@ func TestTornTail(t *testing.T) {
 		if n := len(saved.Entries); n < 97 || n > 99 {
 			t.Errorf("%d bytes lost: %d entries of 100 left", keep, n)
 		}
-		if !strings.Contains(log.String(), "cut off") {
+		if !strings.Contains(log.String(), "torn record") {
 			t.Errorf("no log line about it, but %q", log.String())
 		}
 		next := uint64(len(saved.Entries) + 2)

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// FullError says that there was no room for the log or a snapshot. What was saved before is there: once
-// there is room (see Room), the directory can be opened again, as after a crash.
+// FullError says that there was no room for the log or a snapshot. What was saved before is intact: when there is room
+// again (see Room), the directory can be opened as after a crash.
 type FullError struct {
 	Dir  string
 	Free int64 // bytes, when that was noticed
@@ -23,10 +23,10 @@ func (e *FullError) Error() string {
 
 func (e *FullError) Unwrap() error { return e.Err }
 
-// noRoom reports whether an error says that a disk, or what its owner may have of it, is full.
+// noRoom reports whether an error means that a disk or a quota is full.
 func noRoom(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
 
-// full makes an error that says so a FullError.
+// full turns such an error into a FullError.
 func full(dir string, err error) error {
 	if !noRoom(err) {
 		return err
@@ -35,8 +35,8 @@ func full(dir string, err error) error {
 	return &FullError{dir, free, err}
 }
 
-// Room returns how many bytes are free for a directory that exists, and how many it takes to go on there for a while:
-// the segment that is written, the one before it, those in reserve, and another snapshot.
+// Room returns how many bytes are free for an existing directory, and how many are needed to continue for a while: the
+// current segment, the previous one, those for reuse, and another snapshot.
 func Room(dir string) (free, wanted int64, err error) {
 	var s unix.Statfs_t
 	if err := unix.Statfs(dir, &s); err != nil {

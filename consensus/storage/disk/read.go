@@ -41,19 +41,19 @@ func segments(dir string) ([]segment, error) {
 	return list, nil
 }
 
-// loaded is what the log holds behind a snapshot.
+// loaded is the content of the log after a snapshot.
 type loaded struct {
 	start   *walpb.Snapshot
 	owner   []byte
 	hard    *raftpb.HardState
 	entries []*raftpb.Entry
 	index   uint64 // of the last entry or snapshot
-	end     int64  // of the whole records in the last segment
+	end     int64  // of the complete records in the last segment
 	crc     uint32 // of all records
-	torn    error  // not nil: they end in one that was cut off
+	torn    error  // not nil: the last record is torn
 }
 
-// read reads the segments that matter for a start from l.start.
+// read reads the segments from l.start on.
 func (l *loaded) read(list []segment) error {
 	l.hard = new(raftpb.HardState)
 	for len(list) > 1 && list[1].first <= l.start.GetIndex() {
@@ -105,7 +105,7 @@ func (l *loaded) segment(s segment) error {
 	return err
 }
 
-// take takes in a record.
+// take handles a record.
 func (l *loaded) take(r *walpb.Record) error {
 	switch r.GetType() {
 	case wal.EntryType:
@@ -133,7 +133,7 @@ func (l *loaded) take(r *walpb.Record) error {
 	return nil
 }
 
-// entry takes in one, which replaces those from its index on.
+// entry handles an entry, which replaces those from its index on.
 func (l *loaded) entry(b []byte) error {
 	e := new(raftpb.Entry)
 	if err := proto.Unmarshal(b, e); err != nil {

@@ -15,8 +15,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// A snapshot file is: magic | CRC-32C of all that follows, u32 | length of the raftpb.Snapshot, u32
-// | raftpb.Snapshot | state. Numbers are big endian.
+// A snapshot file is: magic | CRC-32C of everything after it, u32 | length of the raftpb.Snapshot, u32 |
+// raftpb.Snapshot | state. Numbers are big endian.
 const (
 	snapshotMagic  = "HFSNAP01"
 	snapshotHeader = len(snapshotMagic) + 8
@@ -29,7 +29,7 @@ type snapshotFile struct{ term, index uint64 }
 
 func (f snapshotFile) name() string { return fmt.Sprintf("%016x-%016x", f.term, f.index) }
 
-// WriteSnapshot writes the file under another name first, so that it is there whole or not at all.
+// WriteSnapshot writes the file under a temporary name first, so that it is complete or missing.
 func (d *Disk) WriteSnapshot(s storage.Snapshot) error {
 	meta := s.Raft.GetMetadata()
 	path := filepath.Join(d.snapDir, snapshotFile{meta.GetTerm(), meta.GetIndex()}.name())
@@ -55,7 +55,7 @@ func (d *Disk) writeFile(path string, s storage.Snapshot) error {
 	return writeWhole(path, d.fsync, head, s.State)
 }
 
-// writeWhole makes a file that is there whole or not at all, and durable if it is to be synced.
+// writeWhole makes a file that is complete or missing, and durable if it is to be synced.
 func writeWhole(path string, fsync bool, parts ...[]byte) error {
 	f, err := os.OpenFile(path+temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
@@ -142,8 +142,8 @@ func (d *Disk) removeSnapshotsBefore(s storage.Snapshot) error {
 	return nil
 }
 
-// removeTemporary removes what was not finished when the process ended. A new segment that was being
-// prepared may hold something already, which the log would not write over to its end.
+// removeTemporary removes unfinished files of an earlier process. A new segment that was being prepared may contain
+// data already, which the log would not overwrite completely.
 func (d *Disk) removeTemporary() error {
 	for _, dir := range []string{d.snapDir, d.walDir} {
 		files, err := filepath.Glob(filepath.Join(dir, "*"+temporary))

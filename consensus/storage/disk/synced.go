@@ -14,31 +14,31 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// DIR/synced says of each segment how many bytes of it are synced, and their checksum. So what is not there is
-// damage, and only what lies behind may be a write that was cut off. The checksum covers what the records' own leave
-// out: lengths and types.
+// DIR/synced records for each segment how many bytes of it are synced, and their checksum. If some of these are
+// missing, that is damage; only what follows them may be a torn write. The checksum covers what those of the records
+// leave out: lengths and types.
 //
-// The file is one sector, written in place, so that it is the old one or the new one whenever the machine ends. It is
-// written after the log, and may be older; what it says of a segment stays true for ever. It is:
-// magic | CRC-32C of all that follows, u32 | number of segments, u32 | for each, the oldest first: its
-// sequence, u64; size, u64; CRC-32C, u32 | zeros. Numbers are big endian.
+// The file is one sector, written in place, so that after a power failure it has either the old or the new content. It
+// is written after the log, and may be older; what it says about a segment stays true. It is: magic | CRC-32C of
+// everything after it, u32 | number of segments, u32 | for each, the oldest first: its sequence, u64; size, u64;
+// CRC-32C, u32 | zeros. Numbers are big endian.
 const (
 	syncedFile   = "synced"
 	syncedMagic  = "HFSYNC01"
 	syncedSize   = 512
 	syncedHeader = len(syncedMagic) + 8
 	partSize     = 20
-	maxParts     = (syncedSize - syncedHeader) / partSize // the newest count
+	maxParts     = (syncedSize - syncedHeader) / partSize // the newest ones are recorded
 )
 
-// part is the beginning of a segment that is synced.
+// part is the synced beginning of a segment.
 type part struct {
 	segment uint64
 	size    int64
 	sum     uint32
 }
 
-// synced writes that file. It finds the ends of the records by itself, in the segments.
+// synced writes that file. It finds the ends of the records in the segments by itself.
 type synced struct {
 	dir, walDir string
 	fsync       bool
@@ -48,7 +48,7 @@ type synced struct {
 	buf         []byte
 }
 
-// path is where a segment is; "" if it is not there.
+// path is the path of a segment; "" if it does not exist.
 func (s *synced) path(segment uint64) (string, error) {
 	found, err := filepath.Glob(filepath.Join(s.walDir, fmt.Sprintf("%016x-*.wal", segment)))
 	if err != nil || len(found) == 0 {
@@ -57,7 +57,7 @@ func (s *synced) path(segment uint64) (string, error) {
 	return found[0], nil
 }
 
-// first is the oldest segment that is there.
+// first is the oldest segment that exists.
 func (s *synced) first() (uint64, error) {
 	found, err := filepath.Glob(filepath.Join(s.walDir, "*.wal")) // sorted
 	if err != nil || len(found) == 0 {
@@ -73,13 +73,13 @@ func (s *synced) load() error {
 	path := filepath.Join(s.dir, syncedFile)
 	b, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // of a log that was never marked
+		return nil // of a log without a Mark
 	}
 	if err != nil {
 		return fmt.Errorf("read how much of the log is synced: %w", err)
 	}
 	if len(bytes.TrimLeft(b, "\x00")) == 0 {
-		return nil // the machine ended when it was made
+		return nil // the machine failed when the file was created
 	}
 	if len(b) != syncedSize || string(b[:len(syncedMagic)]) != syncedMagic ||
 		crc32.Checksum(b[len(syncedMagic)+4:], castagnoli) != binary.BigEndian.Uint32(b[len(syncedMagic):]) {
@@ -93,7 +93,7 @@ func (s *synced) load() error {
 	return nil
 }
 
-// verify compares the log with what was synced of it.
+// verify compares the log with what was synced.
 func (s *synced) verify() error {
 	first, err := s.first()
 	if err != nil {
@@ -128,7 +128,7 @@ func (s *synced) verify() error {
 	return nil
 }
 
-// mark says that all records which the log holds are synced.
+// mark records that all records of the log are synced.
 func (s *synced) mark() error {
 	if err := s.advance(); err != nil {
 		return fmt.Errorf("read the log in %s again: %w", s.walDir, err)
@@ -139,7 +139,7 @@ func (s *synced) mark() error {
 	return nil
 }
 
-// advance takes in what was written since the last time.
+// advance adds what was written since the last call.
 func (s *synced) advance() error {
 	first, err := s.first()
 	if err != nil {
@@ -176,7 +176,7 @@ func (s *synced) advance() error {
 	}
 }
 
-// purge forgets the segments before the first.
+// purge removes the parts of segments before the first.
 func (s *synced) purge(first uint64) {
 	for len(s.parts) > 0 && s.parts[0].segment < first {
 		s.parts = s.parts[1:]
@@ -192,8 +192,7 @@ func (s *synced) closeTail() error {
 	return f.Close()
 }
 
-// read takes in the records behind p. A file that ends with them is full, or was cut off once; in
-// one that does not, zeros follow.
+// read adds the records after p. A file that ends with them is full, or was truncated; otherwise zeros follow.
 func (s *synced) read(p *part) (ended bool, err error) {
 	if s.buf == nil {
 		s.buf = make([]byte, 64<<10)
@@ -204,7 +203,7 @@ func (s *synced) read(p *part) (ended bool, err error) {
 			return false, err
 		}
 		whole, next := records(s.buf[:n])
-		if whole == 0 && next > len(s.buf) && err == nil { // it goes beyond the buffer
+		if whole == 0 && next > len(s.buf) && err == nil { // the record exceeds the buffer
 			s.buf = make([]byte, next)
 			continue
 		}
@@ -216,9 +215,9 @@ func (s *synced) read(p *part) (ended bool, err error) {
 	}
 }
 
-// records returns the length of the whole records at the beginning of b, and that of the one behind them; 0: there
-// is none. A record is its length, of eight bytes with the length of its padding in the highest, and
-// what is as long.
+// records returns the length of the complete records at the beginning of b, and the length of the next record; 0: there
+// is none. A record is its length (eight bytes, of which the highest holds the length of the padding), followed by that
+// many bytes.
 func records(b []byte) (whole, next int) {
 	for len(b) >= 8 {
 		field := binary.LittleEndian.Uint64(b)
@@ -244,7 +243,7 @@ func records(b []byte) (whole, next int) {
 // maxRecord is more than the largest entry takes.
 const maxRecord = 64 << 20
 
-// write replaces the file, and does not wait until that is synced.
+// write replaces the file, without waiting until it is synced.
 func (s *synced) write() error {
 	var b [syncedSize]byte
 	copy(b[:], syncedMagic)
