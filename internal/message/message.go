@@ -1,7 +1,7 @@
 // Package message says what the ledger must know of the OpenFlow messages that it logs, and that are bytes to it
 // otherwise: which begin and end an epoch, which of them a switch sends of its own accord, and how the transaction id
 // of a command names the application that sent it. It neither decodes messages nor makes any: those are packages of13
-// and experimenter. See docs/decisions/0026.
+// and experimenter. See docs/decisions/0031.
 package message
 
 import (
