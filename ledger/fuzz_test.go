@@ -173,6 +173,21 @@ func TestSnapshotOfCommandsThatAreNone(t *testing.T) {
 	}
 }
 
+// A ledger without the replayed application refuses the log and the snapshots of those that have it, since its state
+// would lack what the application has.
+func TestWithoutTheReplayedApplication(t *testing.T) {
+	header := Header{Term: 1, Batch: 1, Time: 1}.append(nil)
+	for name, op := range map[string]Op{"transaction": OpTransaction, "record": OpRecord} {
+		err := mustNew(t, Limits{}).Commit(append(bytes.Clone(header), byte(op), 1, 'x'))
+		if !errors.Is(err, errNotReplayed) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := mustNew(t, Limits{}).Restore(append(header, byte(OpPart), 1, 'x')); !errors.Is(err, errNotReplayed) {
+		t.Errorf("part: %v", err)
+	}
+}
+
 // An entry that does not follow what the replica has is an error, not a wrong state.
 func TestDivergence(t *testing.T) {
 	entries := seedEntries(t)
