@@ -7,18 +7,17 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// burstAt is where a packet says how many commands it wants.
+// burstAt is the offset in a packet of the number of commands that it requests.
 const burstAt = 23
 
-// Of the flows that burst adds: no host sends this type, and there are so many of them.
+// The flows that burst adds: no host sends this EtherType, and their number is bounded.
 const (
 	burstType  = 0x9000
 	burstFlows = 1024
 )
 
-// NewBurst returns the application with which commands are measured. It answers a packet-in with as many commands as
-// the packet wants: flows, which replace each other after a while, and at the end the packet itself, back
-// to where it came from.
+// NewBurst returns the application for measuring commands. It answers a packet-in with the requested number of
+// commands: flows, which replace each other after a while, and at the end a packet-out that returns the packet.
 func NewBurst() *app.App {
 	a := app.New("burst")
 	counts := app.NewTable[app.Switch, uint64](a, "flows")

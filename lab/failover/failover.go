@@ -1,9 +1,9 @@
-// Package failover kills controllers under traffic, and finds out what that did: real controller processes, with agents
-// or without, a row of switches (embedded ones, or Open vSwitch) with a pinging host at each, and a witness on the wire
-// between the switches and Holdfast. It counts what was lost and repeated, and measures for how long commands and hosts
-// waited. The demo, the failover benchmark and end-to-end tests are such experiments.
+// Package failover kills controllers under traffic, and measures the effect. It runs real controller processes, with
+// agents or without, a row of switches (embedded ones, or Open vSwitch) with a pinging host at each, and a witness on
+// the connections between the switches and Holdfast. It counts what was lost and repeated, and measures how long
+// commands and hosts waited. The demo, the failover benchmark and end-to-end tests are such experiments.
 //
-// It is not a simulation (package sim is), and measures no recovery without controllers (package outage does).
+// It is not a simulation (package sim is), and does not measure recovery without controllers (package outage does).
 package failover
 
 import (
@@ -31,13 +31,13 @@ type Config struct {
 	Between      time.Duration // undisturbed traffic before each kill, and after the last
 	PingInterval time.Duration // of each host
 	Durability   string        // "memory" if empty
-	Election     time.Duration // how long a leader may be silent; 0 is the cluster file's default
-	TLS          bool          // everything is said over TLS
+	Election     time.Duration // the election timeout; 0 is the cluster file's default
+	TLS          bool          // all connections use TLS
 	Stock        bool          // no agents: every switch connects to every controller
 	NoBundles    bool          // with Stock: the switches have no bundles
 	// kills of any controller, at random moments; how long they take is not measured
 	Soak     bool
-	Say      func(line string)            // what happens, as it happens; may be nil
+	Say      func(line string)            // called with each step, as it happens; may be nil
 	Progress func(done float64, s string) // may be nil
 }
 
@@ -60,8 +60,8 @@ type Kill struct {
 	// Command is the time from SIGKILL until the switches got commands again: until the end
 	// of the longest silence that began before inFlight had passed.
 	Command time.Duration
-	// Hosts is the longest time in that second that some host waited between two answers. It
-	// includes the interval of the pings.
+	// Hosts is the longest time in that second that a host waited between two answers. It includes the interval of the
+	// pings.
 	Hosts time.Duration
 }
 
@@ -71,13 +71,13 @@ type Result struct {
 	Kills         []Kill
 	PingsSent     int
 	PingsAnswered int
-	PingsRepeated int // frames that some host got more than once
+	PingsRepeated int // frames that a host received more than once
 	// Evidence is the folder with the logs and audit files. It is kept when something was lost,
 	// repeated or out of order, and is empty otherwise.
 	Evidence string
 }
 
-// ErrNotExact says that something was lost, repeated or out of order.
+// ErrNotExact says that messages were lost, repeated or out of order.
 var ErrNotExact = errors.New("not exactly once")
 
 // Err is an ErrNotExact with the counts if something was lost, repeated or out of order, and nil otherwise.
@@ -90,7 +90,7 @@ func (r Result) Err() error {
 		r.CommandsReordered, r.Evidence)
 }
 
-// network is what an experiment needs of either kind of switches.
+// network is the part of an experiment that depends on the kind of switches.
 type network interface {
 	hosts() []*Host
 	// connect makes switch i dial its agent, or its controllers.
@@ -278,7 +278,7 @@ func (t *experiment) traffic(ctx context.Context, kills int) error {
 // observed is how long after a kill its silences are looked for.
 const observed = time.Second
 
-// kill kills the leader, watches the next one take over, and restarts the dead one.
+// kill kills the leader, waits until the next one has taken over, and restarts the dead one.
 func (t *experiment) kill(ctx context.Context) (Kill, error) {
 	leader, err := t.cluster.WaitLeader(ctx)
 	if err != nil {
@@ -319,8 +319,8 @@ func (t *experiment) kill(ctx context.Context) (Kill, error) {
 	return k, nil
 }
 
-// soakSnapshots is the number of entries between snapshots: a controller that is back reads and audits
-// again what is behind the last one.
+// soakSnapshots is the number of entries between snapshots: a controller that is back reads and audits again what
+// follows the last one.
 const soakSnapshots = 2000
 
 // killAny kills some controller, most often the leader, and restarts it after a moment.
@@ -344,7 +344,7 @@ func (t *experiment) killAny(ctx context.Context) (k Kill, err error) {
 	return k, t.caughtUp(ctx, victim)
 }
 
-// caughtUp waits until a restarted controller has what the leader has, and hears the switches.
+// caughtUp waits until a restarted controller has the leader's log, and is connected to the switches.
 func (t *experiment) caughtUp(ctx context.Context, n *cluster.Controller) error {
 	var have cluster.Status
 	target, err := t.cluster.Wait(ctx, "a leader", func(cluster.Status) bool { return true })
@@ -361,12 +361,12 @@ func (t *experiment) caughtUp(ctx context.Context, n *cluster.Controller) error 
 	return t.cluster.WaitReady(ctx, t.Switches)
 }
 
-// patience is how long nothing may move until what is missing counts as lost. On a busy machine
-// a process may wait for a second, with what it has to do in its sockets.
+// patience is how long nothing may change until missing messages count as lost. On a busy machine a process may wait
+// for a second, with its work still in its sockets.
 const patience = 10 * time.Second
 
-// compare waits until every event is processed and every command executed, or until nothing
-// has moved for patience: then the comparison says what is missing.
+// compare waits until every event is processed and every command executed, or until nothing has changed for patience:
+// then the comparison says what is missing.
 func (t *experiment) compare(ctx context.Context) (oracle.Result, error) {
 	for moved := time.Now(); ; {
 		before, done, err := t.movement(ctx)
@@ -395,14 +395,14 @@ func (t *experiment) compare(ctx context.Context) (oracle.Result, error) {
 	}
 }
 
-// movement is what changes as long as something moves. done says that the leader knows of
-// nothing that is to be done, and of no less than the switches.
+// movement is a value that changes while work is being done. done says that the leader knows of no work left, and has
+// seen as much as the switches.
 func (t *experiment) movement(ctx context.Context) (m [3]uint64, done bool, err error) {
 	s, err := t.cluster.Wait(ctx, "a leader", func(cluster.Status) bool { return true })
 	sent, executed := t.tally.Counts()
 	m[0], m[1] = uint64(sent), uint64(executed)
 	done = true
-	events := uint64(0) // without agents there are always more: the marks
+	events := uint64(0) // without agents there are always more: the sync markers
 	for _, sw := range s.Switches {
 		events += sw.TotalEvents
 		m[2] += sw.TotalCommands

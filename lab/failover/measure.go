@@ -18,16 +18,16 @@ type Speed struct {
 	Median, P99       time.Duration // of one packet: from the host to the controllers and back by a command
 }
 
-// Of a measurement: packets that each host has on their way, and commands for each. Open vSwitch
-// drops packet-ins when a hundred wait for a connection, so events are few and commands many.
+// Of a measurement: outstanding packets of each host, and commands for each packet. Open vSwitch drops packet-ins when
+// a hundred wait for a connection, so events are few and commands many.
 const (
 	speedWindow = 8
 	speedBurst  = 64
 )
 
 // Measure runs the application of NewBurst, which the binary must have as "burst", first with one packet at a time,
-// then with as much as the window lets, each for so long. Nothing is compared: a relay stands where in an experiment
-// the witness does.
+// then with as much as the window allows, each for the given time. Nothing is compared: a relay takes the place of the
+// witness.
 func Measure(ctx context.Context, cfg Config, each time.Duration) (s Speed, err error) {
 	cfg = cfg.withDefaults()
 	dir, err := os.MkdirTemp("", "holdfast-speed-")
@@ -61,13 +61,13 @@ func Measure(ctx context.Context, cfg Config, each time.Duration) (s Speed, err 
 	return s, nil
 }
 
-// probe keeps so many packets of each host on their way that want a burst of commands, for d, and returns how long
-// those took that came back.
+// probe keeps the given number of packets of each host outstanding for d, each of which requests a burst of commands,
+// and returns how long those took that came back.
 func probe(ctx context.Context, hosts []*Host, window int, burst byte, d time.Duration) ([]time.Duration, error) {
 	var mu sync.Mutex // guards took
 	var took []time.Duration
 	over := time.Now().Add(d)
-	idle := make(chan struct{}, window*len(hosts)) // one for each packet on its way that ends
+	idle := make(chan struct{}, window*len(hosts)) // one for each outstanding packet that ends
 	for _, h := range hosts {
 		h.onReply(func(rtt time.Duration) {
 			if time.Now().After(over) {
@@ -100,7 +100,7 @@ func probe(ctx context.Context, hosts []*Host, window int, burst byte, d time.Du
 	return took, nil
 }
 
-// blind sees nothing.
+// blind observes nothing.
 type blind struct{}
 
 func (blind) FromSwitch(openflow.DatapathID, []byte) {}

@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// Host is an end of the network. Its pings are numbered frames of an EtherType for local
-// experiments (IEEE 802), which no kernel answers: each packet is unlike every other.
+// Host is a host of the network. Its pings are numbered frames of an EtherType for local experiments (IEEE 802), which
+// no kernel answers. No two packets are equal.
 type Host struct {
 	mac  of13.MAC
 	send func(frame []byte) error
@@ -21,7 +21,7 @@ type Host struct {
 	waiting  map[uint64]time.Time // pings sent and not answered
 	replies  []time.Time
 	requests map[request]bool // pings of others that were answered
-	repeated int              // frames that came again: some switch was told twice to send them
+	repeated int              // frames that were received again: a switch was told twice to send them
 	replied  func(took time.Duration)
 	err      error
 }
@@ -56,7 +56,7 @@ func frame(dst, src of13.MAC, kind byte, seq uint64) []byte {
 // receive is called with every frame that reaches the host.
 func (h *Host) receive(f []byte) {
 	if len(f) < frameLen || binary.BigEndian.Uint16(f[12:]) != etherType || of13.MAC(f[:6]) != h.mac {
-		return // flooded here, and for someone else
+		return // flooded, and for another host
 	}
 	seq := binary.BigEndian.Uint64(f[15:])
 	if f[14] == kindRequest {
@@ -86,7 +86,7 @@ func (h *Host) receive(f []byte) {
 	}
 }
 
-// onReply has f called with each reply from now on.
+// onReply makes f be called with each reply from now on.
 func (h *Host) onReply(f func(took time.Duration)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -99,8 +99,7 @@ func (h *Host) fail(err error) {
 	}
 }
 
-// pingUntil sends a ping to peer at each interval until ctx ends, as far as fewer than
-// maxWaiting are unanswered.
+// pingUntil sends a ping to peer at each interval until ctx ends, while fewer than maxWaiting are unanswered.
 func (h *Host) pingUntil(ctx context.Context, peer *Host, interval time.Duration) {
 	t := time.NewTicker(interval)
 	defer t.Stop()
@@ -114,13 +113,13 @@ func (h *Host) pingUntil(ctx context.Context, peer *Host, interval time.Duration
 	}
 }
 
-// maxWaiting bounds the unanswered pings of a host: beyond, it waits.
+// maxWaiting bounds the unanswered pings of a host.
 const maxWaiting = 1000
 
 func (h *Host) ping(peer *Host) { h.sendNext(frame(peer.mac, h.mac, kindRequest, 0)) }
 
-// probe sends a packet that comes back as the reply to itself, if the application of NewBurst
-// runs, as the last of a number of commands.
+// probe sends a packet that comes back as the reply to itself, if the application of NewBurst runs, as the last of a
+// number of commands.
 func (h *Host) probe(commands byte) {
 	f := frame(h.mac, h.mac, kindReply, 0)
 	f[burstAt] = commands
@@ -145,7 +144,7 @@ func (h *Host) sendNext(f []byte) {
 	}
 }
 
-// counts returns pings sent and answered, and frames that came more than once.
+// counts returns the numbers of pings sent and answered, and of frames received more than once.
 func (h *Host) counts() (sent, answered, repeated int, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -51,7 +51,7 @@ func (t *experiment) connect(ctx context.Context) error {
 	return nil
 }
 
-// target is one that a switch connects to, and who watches.
+// target is an address that a switch connects to, and the observer of the connection.
 type target struct {
 	address string
 	observe func() tap.Observer
@@ -76,7 +76,8 @@ func (t *experiment) targets(i int) (list []target) {
 	return list
 }
 
-// security makes the witnesses agents, or controllers, to the switches, and switches to those.
+// security gives the witnesses credentials of agents, or controllers, toward the switches, and of switches toward
+// those.
 type security struct{ asSwitch, asPeer *mtls.Credentials }
 
 func (t *experiment) secure() (*security, error) {
@@ -115,13 +116,13 @@ func (s *security) dial(ctx context.Context, address string) func() (net.Conn, e
 	}
 }
 
-// commandClock notes when commands arrive at switches.
+// commandClock records when commands arrive at switches.
 type commandClock struct {
 	mu    sync.Mutex // guards times
 	times []time.Time
 }
 
-// beside watches connections that o watches, too.
+// beside also observes connections that o observes.
 func (c *commandClock) beside(o tap.Observer) tap.Observer { return timed{o, c} }
 
 type timed struct {
@@ -129,7 +130,7 @@ type timed struct {
 	clock *commandClock
 }
 
-// maxTimes bounds the times that are kept: older ones go.
+// maxTimes bounds the recorded times: the oldest are dropped.
 const maxTimes = 1 << 20
 
 // ToSwitch implements tap.Observer.

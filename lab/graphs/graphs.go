@@ -1,5 +1,5 @@
-// Package graphs has networks to try things on: those of van Adrichem et al., Fast Recovery in Software-Defined
-// Networks, figure 3, and random ones.
+// Package graphs has example networks: those of van Adrichem et al., Fast Recovery in Software-Defined Networks, figure
+// 3, and random ones.
 //
 // Switches are numbered from 1. The links of a switch are at its ports from 1, in the order in which they are listed.
 package graphs
@@ -40,10 +40,10 @@ func build(n int, cables []cable) *paths.Graph {
 	return g
 }
 
-// Triangle is figure 3a: A, B and C are 1, 2 and 3. The way from A to C by B is cheaper than the direct one.
+// Triangle is figure 3a: A, B and C are 1, 2 and 3. The path from A to C by B is cheaper than the direct one.
 func Triangle() *paths.Graph { return build(3, []cable{{1, 2, 1}, {2, 3, 1}, {1, 3, 3}}) }
 
-// Ring is figure 3b: A to E are 1 to 5. The way from A to E by B, C and D is cheaper than the direct one.
+// Ring is figure 3b: A to E are 1 to 5. The path from A to E by B, C and D is cheaper than the direct one.
 func Ring() *paths.Graph {
 	return build(5, []cable{{1, 2, 1}, {2, 3, 1}, {3, 4, 1}, {4, 5, 1}, {5, 1, 5}})
 }

@@ -6,7 +6,7 @@ type dueCommand struct {
 	index uint64 // of its entry
 }
 
-// logCommand takes a command of the log. It belongs to the epoch that is open there.
+// logCommand handles a command of the log. It belongs to the epoch that is open there.
 func (s *switchHistory) logCommand(seq, index uint64, f fingerprint) error {
 	e := s.logged
 	switch {
@@ -20,8 +20,7 @@ func (s *switchHistory) logCommand(seq, index uint64, f fingerprint) error {
 	return nil
 }
 
-// execute checks what a switch gets: the commands of the log, each once, in order, and none before it is
-// committed.
+// execute checks what a switch receives: the commands of the log, each once, in order, and none before it is committed.
 func (s *switchHistory) execute(epoch uint64, f fingerprint) error {
 	e := s.find(epoch)
 	if e == nil {
@@ -41,11 +40,10 @@ func (s *switchHistory) execute(epoch uint64, f fingerprint) error {
 	return nil
 }
 
-// number is what the transaction id of a command says about its sequence.
+// number is the sequence as far as the transaction id of a command contains it.
 func (f fingerprint) number() uint32 { return f.xid & 0x7fffff }
 
-// logDone checks a watermark of commands that are done. Commands of an epoch that is over are void, and
-// count as done.
+// logDone checks a watermark of commands that are done. Commands of an ended epoch are discarded, and count as done.
 func (s *switchHistory) logDone(epoch, seq uint64) error {
 	e := s.logged
 	switch {
@@ -64,7 +62,7 @@ func (s *switchHistory) logDone(epoch, seq uint64) error {
 	return nil
 }
 
-// lives checks at the end that the switch is in that epoch, and has executed everything.
+// lives checks, at the end, that the switch is in that epoch and has executed everything.
 func (s *switchHistory) lives(epoch uint64) error {
 	e := s.logged
 	switch {

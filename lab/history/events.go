@@ -9,8 +9,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
 )
 
-// switchHistory is what is seen of one switch. The log has one epoch after the other; the agent may
-// be ahead of it.
+// switchHistory is what is observed of one switch. The log has one epoch after the other; the agent may be ahead of it.
 type switchHistory struct {
 	id     openflow.DatapathID
 	epochs []*epochHistory // that the agent opened, in that order
@@ -21,14 +20,14 @@ type switchHistory struct {
 type epochHistory struct {
 	epoch uint64
 
-	unlogged fifo[told] // events that the agent has, and the log has not
+	unlogged fifo[told] // events of the agent that are not logged
 	events   uint64     // in the log
-	closed   bool       // the agent said SWITCH_DOWN
-	ragged   bool       // and may have dropped events just before it
-	lost     bool       // what is unlogged may stay so
-	over     bool       // for the agent: commands of it are void
+	closed   bool       // the agent sent SWITCH_DOWN
+	ragged   bool       // and may have dropped events just before that
+	lost     bool       // unlogged events may stay so
+	over     bool       // for the agent: its commands are discarded
 	ended    bool       // in the log: by SWITCH_DOWN, or by the ledger
-	refused  bool       // the ledger ended it: what the agent has more is void
+	refused  bool       // the ledger ended it: the agent's further events are discarded
 
 	due      fifo[dueCommand] // in the log, and not executed
 	commands uint64           // in the log
@@ -44,7 +43,7 @@ type told struct {
 
 func toldBy(msg []byte) told { return told{fingerprintOf(msg), bytes.Clone(msg)} }
 
-// digested is what the log has of an event, if that is not its message.
+// digested is the digest that the log has of an event in place of its message.
 type digested struct {
 	typ    uint8
 	digest uint64
@@ -68,7 +67,7 @@ func (s *switchHistory) open(epoch uint64) error {
 	e := &epochHistory{epoch: epoch}
 	if n := len(s.epochs); n > 0 {
 		last := s.epochs[n-1]
-		if epoch <= last.epoch && !last.lost { // an agent that forgot knows only its clock
+		if epoch <= last.epoch && !last.lost { // an agent that lost its state knows only its clock
 			return violated("switch %s: the agent opens epoch %d after epoch %d", s.id, epoch, last.epoch)
 		}
 		last.over = true
@@ -96,11 +95,11 @@ func (s *switchHistory) close(epoch uint64, down fingerprint) error {
 	return nil
 }
 
-// end is close for a reason that is not known.
+// end is close for an unknown reason.
 func (s *switchHistory) end(epoch uint64, ragged bool) error {
 	if e := s.find(epoch); e != nil {
 		if e.over {
-			return nil // and nobody asks any more how it ended
+			return nil // and how it ended no longer matters
 		}
 		e.ragged = ragged
 	}
@@ -158,7 +157,7 @@ func (s *switchHistory) logSeen(epoch, seq uint64, got digested) ([]byte, error)
 	return want.msg, nil
 }
 
-// next takes the agent's event that must be the next in the log, where f stands.
+// next removes the agent's event that must be the next in the log, at f.
 func (s *switchHistory) next(epoch, seq uint64, f fmt.Stringer) (told, error) {
 	if s.logged == nil || epoch > s.logged.epoch {
 		if err := s.logEpoch(epoch, seq); err != nil {
@@ -185,7 +184,7 @@ func (s *switchHistory) next(epoch, seq uint64, f fmt.Stringer) (told, error) {
 	return e.unlogged.pop(), nil
 }
 
-// logEpoch begins an epoch in the log; those before must be whole.
+// logEpoch begins an epoch in the log; those before must be complete.
 func (s *switchHistory) logEpoch(epoch, seq uint64) error {
 	e := s.find(epoch)
 	if e == nil {
@@ -204,7 +203,7 @@ func (s *switchHistory) logEpoch(epoch, seq uint64) error {
 	return nil
 }
 
-// whole checks that everything of an epoch is in the log that must be.
+// whole checks that all required events of an epoch are in the log.
 func (s *switchHistory) whole(e *epochHistory) error {
 	if n := e.unlogged.len(); n > 0 && !e.lost && !e.refused {
 		return violated("switch %s, epoch %d: the log has %d events of %d; next is %v", s.id, e.epoch, e.events,
@@ -226,7 +225,7 @@ func (s *switchHistory) acknowledge(epoch, seq uint64) error {
 	return nil
 }
 
-// logReach checks that a switch is told to be there, or not, in an epoch that has not ended.
+// logReach checks that a switch is reported as reachable or unreachable in an epoch that has not ended.
 func (s *switchHistory) logReach(epoch uint64) error {
 	if s.logged == nil || s.logged.epoch != epoch || s.logged.ended {
 		return violated("switch %s: reachability is logged of epoch %d, which is not open in the log", s.id, epoch)
@@ -234,7 +233,7 @@ func (s *switchHistory) logReach(epoch uint64) error {
 	return nil
 }
 
-// logClose ends an epoch by the ledger.
+// logClose ends an epoch that the ledger closes.
 func (s *switchHistory) logClose(epoch uint64) error {
 	if s.logged == nil || s.logged.epoch != epoch || s.logged.ended {
 		return violated("switch %s: epoch %d is closed, which is not open in the log", s.id, epoch)

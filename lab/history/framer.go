@@ -7,14 +7,14 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow"
 )
 
-// Framer cuts a stream into whole OpenFlow messages.
+// Framer splits a stream into whole OpenFlow messages.
 type Framer struct {
 	buf  []byte
 	used int // bytes of buf that were handed out
 }
 
-// Add takes the next piece and returns the whole messages that are there, one after the
-// other, valid until the next call.
+// Add appends the next piece, and returns the whole messages so far, one after the other. They are valid until the next
+// call.
 func (f *Framer) Add(piece []byte) ([]byte, error) {
 	f.buf = append(f.buf[:copy(f.buf, f.buf[f.used:])], piece...)
 	f.used = 0
@@ -40,8 +40,8 @@ func Each(batch []byte, do func(msg []byte)) {
 	}
 }
 
-// OfApplications tells an event from a switch, or a command to it, from what is between the switch and
-// its agent.
+// OfApplications distinguishes an event from a switch, or a command to it, from messages between the switch and its
+// agent.
 func OfApplications(msg []byte) bool {
 	switch msg[1] {
 	case openflow.TypeHello, openflow.TypeEchoRequest, openflow.TypeEchoReply:

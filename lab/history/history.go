@@ -1,9 +1,9 @@
-// Package history is what is seen of a simulated run from outside, and the checks of it: what agents and switches have
-// told, what is committed, what switches have executed. It compares that with what the platform promises, and with one
-// controller that never fails. See docs/design/simulator.md for the list.
+// Package history records what can be observed of a simulated run from outside, and checks it: what agents and switches
+// have sent, what is committed, what switches have executed. It compares that with the guarantees of the platform, and
+// with one controller that never fails. See docs/design/simulator.md for the list.
 //
-// It runs nothing and knows nothing of connections, processes or faults: lab/sim and lab/shells do, and tell it what
-// happens, in the order in which it happens. It is not for concurrent use.
+// It runs nothing, and knows nothing of connections, processes or faults: lab/sim and lab/shells do, and report the
+// events of the run in order. It is not for concurrent use.
 package history
 
 import (
@@ -19,11 +19,10 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
 )
 
-// History is what is seen of a run from outside, and checks it as it comes. The first violation is
-// reported, and nothing after it: what follows from a violation says little.
+// History records and checks a run. Only the first violation is reported, because what follows from it says little.
 //
-// Of messages it keeps fingerprints until they are matched, and of events the messages too, which the log may have
-// by their digests only. Of the log it keeps everything.
+// It keeps fingerprints of messages until they are matched, and events with their messages, since the log may have only
+// their digests. It keeps the whole log.
 type History struct {
 	fail     func(format string, args ...any)
 	failed   bool
@@ -43,9 +42,8 @@ type Replica struct {
 	Host     *Program // nil is none
 }
 
-// New makes the history of a run whose controllers run such applications, which are
-// deterministic, within such limits, and whose hosts run a Program, if identity is not empty. fail is told the first
-// violation.
+// New makes the history of a run. The controllers of the run have these applications, which are deterministic, and
+// these limits; if identity is not empty their hosts run a Program. fail is called with the first violation.
 func New(fail func(format string, args ...any), apps func() []ledger.Application, identity string,
 	limits ledger.Limits) *History {
 	h := &History{fail: fail, switches: map[openflow.DatapathID]*switchHistory{},
@@ -60,7 +58,7 @@ func New(fail func(format string, args ...any), apps func() []ledger.Application
 	return h
 }
 
-// Marker is the epoch that stands in a stock switch; 0 is none.
+// Marker is the epoch of a stock switch's marker; 0 is none.
 func (h *History) Marker(id openflow.DatapathID) uint64 { return h.stock[id].live() }
 
 // Unlogged counts the events of a stock switch since the last in the log.
@@ -69,7 +67,7 @@ func (h *History) Unlogged(id openflow.DatapathID) int { return h.stock[id].unlo
 // isStock reports whether a switch has no agent.
 func (h *History) isStock(id openflow.DatapathID) bool { return h.stock[id] != nil }
 
-// violation is what a check found.
+// violation is a failed check.
 type violation string
 
 func (v violation) Error() string { return string(v) }
@@ -98,21 +96,21 @@ func (h *History) StockCounts() (epochs, lost uint64) {
 	return epochs, lost
 }
 
-// Opened: the agent began an epoch, whose SWITCH_UP is its first event.
+// Opened: the agent began an epoch. Its first event is SWITCH_UP.
 func (h *History) Opened(id openflow.DatapathID, epoch uint64) {
 	if !h.failed {
 		h.report(h.of(id).open(epoch))
 	}
 }
 
-// Read: the agent took a message from the switch.
+// Read: the agent read a message from the switch.
 func (h *History) Read(id openflow.DatapathID, epoch uint64, msg []byte) {
 	if !h.failed {
 		h.report(h.of(id).read(epoch, toldBy(msg)))
 	}
 }
 
-// Closed: the agent said SWITCH_DOWN, the last event of the epoch.
+// Closed: the agent sent SWITCH_DOWN, the last event of the epoch.
 func (h *History) Closed(id openflow.DatapathID, epoch uint64, reason string) {
 	if !h.failed {
 		down := fingerprint{special: experimenter.TypeSwitchDown, hash: hashString(reason)}
@@ -120,23 +118,23 @@ func (h *History) Closed(id openflow.DatapathID, epoch uint64, reason string) {
 	}
 }
 
-// Ended: the agent left the connection of an epoch. SWITCH_DOWN is its last event, for a reason that nobody has seen.
-// Ragged: the agent left before there was nothing more to read, and may have dropped the end of what it had read.
+// Ended: the agent closed the connection of an epoch. SWITCH_DOWN is its last event, with an unknown reason. Ragged:
+// the agent closed it before it had read everything, and may have dropped the end of what it had read.
 func (h *History) Ended(id openflow.DatapathID, epoch uint64, ragged bool) {
 	if !h.failed {
 		h.report(h.of(id).end(epoch, ragged))
 	}
 }
 
-// Lost: the agent died or forgot. What is not logged of this epoch and those before may be missing.
+// Lost: the agent died or lost its state. Unlogged events of this epoch and those before may be missing.
 func (h *History) Lost(id openflow.DatapathID, epoch uint64) {
 	if !h.failed {
 		h.of(id).lose(epoch)
 	}
 }
 
-// Refused: the agent was told that an epoch is over, and forgot it and those before; or the session of a stock
-// switch was.
+// Refused: the agent was told that an epoch has ended, and discarded it and those before; or the session of a stock
+// switch was told so.
 func (h *History) Refused(id openflow.DatapathID, epoch uint64) {
 	if !h.failed {
 		h.report(h.ofAny(id).refuse(epoch))
@@ -153,21 +151,21 @@ func (h *History) Booted(id openflow.DatapathID, drops bool) {
 	}
 }
 
-// Emitted: a stock switch told all its controllers.
+// Emitted: a stock switch sent a message to all its controllers.
 func (h *History) Emitted(id openflow.DatapathID, msg []byte) {
 	if !h.failed && ToAll(msg[1]) {
 		h.stock[id].tell(msg)
 	}
 }
 
-// Obeyed: a stock switch executed what changes it or sends a packet.
+// Obeyed: a stock switch executed a message that changes it or sends a packet.
 func (h *History) Obeyed(id openflow.DatapathID, msg []byte) {
 	if !h.failed {
 		h.report(h.stock[id].obey(msg))
 	}
 }
 
-// Executed: the switch got a command.
+// Executed: the switch received a command.
 func (h *History) Executed(id openflow.DatapathID, epoch uint64, msg []byte) {
 	if !h.failed {
 		h.report(h.of(id).execute(epoch, fingerprintOf(msg)))
@@ -181,14 +179,14 @@ func (h *History) Acked(id openflow.DatapathID, epoch, seq uint64) {
 	}
 }
 
-// Leading: a controller was told that it leads.
+// Leading: a controller became leader.
 func (h *History) Leading(node, term uint64) {
 	if !h.failed {
 		h.report(h.log.lead(node, term))
 	}
 }
 
-// Committed: a controller was handed a committed entry.
+// Committed: a committed entry was delivered to a controller.
 func (h *History) Committed(node, index, term uint64, data []byte) {
 	if h.failed {
 		return
@@ -200,7 +198,7 @@ func (h *History) Committed(node, index, term uint64, data []byte) {
 	h.report(err)
 }
 
-// learn checks an entry that nobody was handed before.
+// learn checks an entry that is delivered for the first time.
 func (h *History) learn(position int) error {
 	e := &h.log.entries[position]
 	h.replay.begin(position, e.term)
@@ -218,7 +216,7 @@ func (h *History) learn(position int) error {
 	}
 	var v violation
 	if errors.As(err, &v) {
-		err = v // without where in the entry Walk was
+		err = v // without the position within the entry
 	}
 	if err != nil {
 		err = fmt.Errorf("entry %d of term %d: %w", e.index, e.term, err)
@@ -251,8 +249,8 @@ func (h *History) record(e *entry, r *ledger.Record) error {
 	return nil
 }
 
-// logSeen checks an event that the log has by its digest, and returns its message. A stock switch has none, since
-// the standbys look for the messages.
+// logSeen checks an event of which the log has the digest, and returns its message. A stock switch has none, since the
+// standbys need the messages.
 func (h *History) logSeen(r *ledger.Record) ([]byte, error) {
 	if h.isStock(r.Switch) {
 		return nil, violated("switch %s, epoch %d: event %d is logged by its digest, and it has no agent", r.Switch,
@@ -261,7 +259,7 @@ func (h *History) logSeen(r *ledger.Record) ([]byte, error) {
 	return h.of(r.Switch).logSeen(r.Epoch, r.Seq, digested{r.Type, r.Digest})
 }
 
-// Restored: a controller took over a snapshot.
+// Restored: a controller installed a snapshot.
 func (h *History) Restored(node, index uint64, state []byte) {
 	if h.failed {
 		return
@@ -276,7 +274,7 @@ func (h *History) Restored(node, index uint64, state []byte) {
 	h.report(err)
 }
 
-// Kept: a controller has a snapshot of its own.
+// Kept: a controller made a snapshot.
 func (h *History) Kept(node, index uint64, state []byte) {
 	if h.failed {
 		return
@@ -291,8 +289,7 @@ func (h *History) Kept(node, index uint64, state []byte) {
 	h.report(err)
 }
 
-// Finish checks what must hold when all is done: what the replicas have, and in which epoch each
-// switch that is up lives.
+// Finish checks what must hold at the end: the state of the replicas, and the epoch of each switch that is up.
 func (h *History) Finish(replicas map[uint64]Replica, live map[openflow.DatapathID]uint64) {
 	if h.failed {
 		return
@@ -352,7 +349,7 @@ func (h *History) ofAny(id openflow.DatapathID) interface {
 	return h.of(id)
 }
 
-// fingerprint tells messages apart. That an agent says SWITCH_UP is all that is known of it.
+// fingerprint identifies messages. Of an agent's SWITCH_UP only the type is known.
 type fingerprint struct {
 	hash    uint64
 	xid     uint32
@@ -371,7 +368,7 @@ func fingerprintOf(msg []byte) fingerprint {
 		case experimenter.TypeSwitchUp:
 			return fingerprint{special: t}
 		case experimenter.TypeSwitchDown:
-			reason, _ := experimenter.ParseSwitchDown(msg) // of what is malformed, no agent's
+			reason, _ := experimenter.ParseSwitchDown(msg) // not of an agent if malformed
 			return fingerprint{special: t, hash: hashString(reason.String())}
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/ledger"
 )
 
-// entry is one of the log.
+// entry is an entry of the log.
 type entry struct {
 	index, term uint64
 	header      ledger.Header
@@ -15,10 +15,10 @@ type entry struct {
 	data        []byte
 }
 
-// sharedLog is the log as all controllers must see it.
+// sharedLog is the log that all controllers must agree on.
 type sharedLog struct {
 	entries []entry
-	nodes   map[uint64]int    // entries that each controller has, of entries
+	nodes   map[uint64]int    // number of entries that each controller has
 	leaders map[uint64]uint64 // by term
 }
 
@@ -42,8 +42,8 @@ func (l *sharedLog) lead(node, term uint64) error {
 	return nil
 }
 
-// deliver checks what a controller is handed, and reports whether it is the first to have it. A
-// controller that starts again has the log from its beginning, or from a snapshot.
+// deliver checks an entry that is delivered to a controller, and reports whether this controller is the first to have
+// it. After a restart a controller has the log from its beginning, or from a snapshot.
 func (l *sharedLog) deliver(node, index, term uint64, data []byte) (fresh bool, err error) {
 	position := l.nodes[node]
 	if len(l.entries) > 0 && index == l.entries[0].index {
@@ -98,7 +98,7 @@ func (l *sharedLog) append(node, index, term uint64, data []byte) error {
 	return nil
 }
 
-// HeaderLen is how many bytes stand before the operations: a version, and three varints.
+// HeaderLen is the number of bytes before the operations: a version, and three varints.
 func HeaderLen(data []byte) int {
 	varints := 0
 	for i := 1; i < len(data); i++ {
@@ -111,7 +111,7 @@ func HeaderLen(data []byte) int {
 	return len(data)
 }
 
-// restore takes a controller to where a snapshot ends.
+// restore moves a controller to the end of a snapshot.
 func (l *sharedLog) restore(node, index uint64) (position int, err error) {
 	position, err = l.position(index)
 	if err == nil {
@@ -120,7 +120,7 @@ func (l *sharedLog) restore(node, index uint64) (position int, err error) {
 	return position, err
 }
 
-// position is that of the first entry after index.
+// position is the position of the first entry after index.
 func (l *sharedLog) position(index uint64) (int, error) {
 	if index > l.last() {
 		return 0, violated("no controller was handed an entry after %d", l.last())

@@ -18,7 +18,8 @@ import (
 // programRound is how long a Program sleeps at most.
 const programRound = 700 * time.Millisecond
 
-// Program is a hosted application: what it does follows from its inputs, each of which changes all that comes after.
+// Program is a hosted application: its behaviour depends on its inputs only, and each input affects everything after
+// it.
 type Program struct {
 	generation uint64 // of a replay
 	Number     uint64 // of the last input that it has executed
@@ -27,12 +28,12 @@ type Program struct {
 	wake       int64
 }
 
-// NewProgram makes one that has executed nothing.
+// NewProgram makes a Program that has executed nothing.
 func NewProgram(seed uint64, began int64) Program {
 	return Program{sum: seed ^ uint64(began), up: map[openflow.DatapathID]bool{}, wake: wire.NoWake}
 }
 
-// Do executes an input. It remembers switches, and so its commands may come when they are gone.
+// Do executes an input. It remembers switches, so it may send commands to switches that are down.
 func (p *Program) Do(in wire.Input, raw []byte) wire.Result {
 	sum := fnv.New64a()
 	_, _ = sum.Write(binary.BigEndian.AppendUint64(nil, p.sum))
@@ -74,7 +75,7 @@ func (p *Program) noteAll(r *wire.Result) {
 	}
 }
 
-// notedType stands in frames that say because of which input they were sent.
+// notedType is the EtherType of frames that contain the number of the input for which they were sent.
 const notedType = 0x88b6
 
 // note sends the number of the input to the host at a switch.
@@ -85,7 +86,7 @@ func (p *Program) note(r *wire.Result, to openflow.DatapathID) {
 	r.Commands = append(r.Commands, wire.Command{Switch: to, Message: m.Append(nil, uint32(p.sum))})
 }
 
-// noted reads it from a command.
+// noted reads the number from a command.
 func noted(msg []byte) (number uint64, ok bool) {
 	const tail = 2 + 8
 	if len(msg) < openflow.HeaderLen+tail || msg[1] != of13.TypePacketOut ||
@@ -95,7 +96,7 @@ func noted(msg []byte) (number uint64, ok bool) {
 	return binary.BigEndian.Uint64(msg[len(msg)-8:]), true
 }
 
-// follow executes what is committed up to an input, and returns the result of that.
+// follow executes everything committed up to an input, and returns the result of that input.
 func (p *Program) follow(log *replaying.Log, number uint64) (*wire.Result, error) {
 	if h := log.Hosting(); p.generation != h.Generation {
 		*p = NewProgram(h.Seed, h.Began)

@@ -11,56 +11,56 @@ import (
 	replaying "github.com/holdfast-sdn/holdfast/ryu/replay"
 )
 
-// replay is a single controller that never fails: one ledger, with applications of its own, executes the
-// inputs of the log in their order, and must make the same operations (Ravana, section 4). It undoes
-// nothing and applies nothing that others have executed.
+// replay is a single controller that never fails: one ledger, with its own applications, executes the inputs of the log
+// in order, and must produce the same operations (Ravana, section 4). It never rolls back, and never applies entries
+// that others have executed.
 //
-// It leads anew for each entry, since only so can its clock be set without a timer that is due
-// going off before its place.
+// It becomes leader again for each entry. Only so can its clock be set without firing a timer before its place in the
+// log.
 //
-// What its applications do also depends on how many commands are queued for a switch: at the bound, the
-// epoch is closed. Leaders forget commands when the entry that says that they are done is committed, and
-// execute a few entries meanwhile. So here, commands are forgotten as late as the bound allows, and
-// when the log has an epoch closed, as early as it takes for the queue to be at the bound just then.
+// What its applications do also depends on how many commands are queued for a switch: at the bound, the epoch is
+// closed. Leaders discard commands when the entry that says they are done is committed, and execute a few entries
+// meanwhile. So here commands are discarded as late as the bound allows, and, when the log has an epoch closed, just
+// early enough for the queue to be at the bound then.
 type replay struct {
 	core     *ledger.Core
 	hosted   *replaying.Log
 	bound    int // commands of a switch
-	inFlight int // entries that are executed on and not committed
+	inFlight int // entries that are executed and not yet committed
 	inputs   int // of an entry at most, so that there is room for one more
 	size     int // likewise, in bytes
 
 	time   int64 // of the last entry
 	queues map[openflow.DatapathID]*replayQueue
-	order  []*replayQueue // all, in order of appearance
+	order  []*replayQueue // all, in the order of their first use
 
 	late overdue
-	// whether the log has a switch's events with their messages, whatever is in them
+	// whether the log has a switch's events with their messages, whatever their type
 	whole func(openflow.DatapathID) bool
-	host  Program                        // of the hosted application, one that never fails
+	host  Program                        // of the hosted application; it never fails
 	born  map[openflow.DatapathID]uint64 // number of the hosted input with which a switch's epoch began
 
 	// Of the entry that is looked at.
 	position  int // in the log
 	term      uint64
 	taken     int          // inputs
-	doneBytes int          // length of what it says is done
+	doneBytes int          // length of its OpDones
 	forget    []forgotten  // before it is executed
-	heard     fifo[[]byte] // messages of its events, which it may have by their digests only
+	heard     fifo[[]byte] // messages of its events, of which the log may have only digests
 }
 
-// patience is how many ledger times a leader may have logged since a timer was due. It looks for
-// timers whenever it sets its clock, unless its batch is full; the entry in the making does not count.
+// patience is how many ledger times a leader may log after a timer is due. It checks timers whenever it sets its clock,
+// unless its batch is full; the entry being built does not count.
 const patience = 8
 
-// overdue is a timer that is due, and does not go off.
+// overdue is a timer that is due and has not fired.
 type overdue struct {
 	due   int64
 	term  uint64
 	times int // that were logged since
 }
 
-// forgotten is the last command that a leader has forgotten.
+// forgotten is the last command that a leader has discarded.
 type forgotten struct {
 	id         openflow.DatapathID
 	epoch, seq uint64
@@ -72,7 +72,7 @@ type replayQueue struct {
 	open        bool
 	epoch       uint64
 	first, next uint64
-	dones       fifo[replayDone] // that first has not passed
+	dones       fifo[replayDone] // that the replay has not reached
 }
 
 // replayDone is a watermark of commands that are done.
@@ -92,7 +92,7 @@ func newReplay(apps []ledger.Application, identity string, limits ledger.Limits,
 		born: map[openflow.DatapathID]uint64{}}, err
 }
 
-// begin forgets what every leader that executes this entry has forgotten.
+// begin discards what every leader that executes this entry has discarded.
 func (r *replay) begin(position int, term uint64) {
 	r.position, r.term, r.taken, r.doneBytes = position, term, 0, 0
 	for _, q := range r.order {
@@ -102,7 +102,7 @@ func (r *replay) begin(position int, term uint64) {
 	}
 }
 
-// hears takes the message of the next event of the entry.
+// hears records the message of the next event of the entry.
 func (r *replay) hears(msg []byte) { r.heard.push(msg) }
 
 func (r *replay) pop(q *replayQueue) {
@@ -111,7 +111,7 @@ func (r *replay) pop(q *replayQueue) {
 	r.forget = append(r.forget, forgotten{q.id, done.epoch, done.seq})
 }
 
-// foresee follows the queues through an operation of the entry.
+// foresee updates the queues by an operation of the entry.
 func (r *replay) foresee(rec *ledger.Record) error {
 	if rec.Op >= ledger.OpEvent && rec.Op <= ledger.OpCloseEpoch {
 		r.taken++
@@ -154,7 +154,7 @@ func (r *replay) queue(id openflow.DatapathID) *replayQueue {
 	return q
 }
 
-// reset ends an epoch; the queue is as given then.
+// reset ends an epoch and sets its queue.
 func (r *replay) reset(id openflow.DatapathID, to replayQueue, closed bool) error {
 	q := r.queue(id)
 	err := r.settle(q, closed)
@@ -172,8 +172,8 @@ func (r *replay) settleAll() error {
 	return nil
 }
 
-// settle decides what was forgotten of a queue by now, so that it kept its bound; closed: so that it
-// had just reached it.
+// settle decides how much of a queue was discarded by now, so that it kept its bound; closed: so that it had just
+// reached it.
 func (r *replay) settle(q *replayQueue, closed bool) error {
 	for q.dones.len() > 0 && q.len() > r.bound {
 		r.pop(q)
@@ -191,7 +191,7 @@ func (r *replay) settle(q *replayQueue, closed bool) error {
 
 func (q *replayQueue) len() int { return int(q.next - q.first) }
 
-// entry executes an entry and compares.
+// entry executes an entry and compares the result.
 func (r *replay) entry(e *entry) error {
 	if r.doneBytes == 0 {
 		if err := r.settleAll(); err != nil {
@@ -226,7 +226,7 @@ func (r *replay) entry(e *entry) error {
 	return nil
 }
 
-// timely checks that timers go off.
+// timely checks that timers fire.
 func (r *replay) timely(e *entry) error {
 	due, set := r.core.NextTimer()
 	full := r.taken >= r.inputs || len(e.data) >= r.size || !r.core.Room()
@@ -243,7 +243,7 @@ func (r *replay) timely(e *entry) error {
 	return nil
 }
 
-// input feeds what an operation says went in. What the others say must come out.
+// input feeds an operation that is an input. The other operations must be produced.
 func (r *replay) input(rec *ledger.Record, now int64) error {
 	switch rec.Op {
 	case ledger.OpEvent, ledger.OpSeen:
@@ -268,7 +268,7 @@ func (r *replay) input(rec *ledger.Record, now int64) error {
 	return nil
 }
 
-// hostedInput is input for what concerns the hosted application.
+// hostedInput is input for the hosted application.
 func (r *replay) hostedInput(rec *ledger.Record) error {
 	switch rec.Op {
 	case ledger.OpTransaction:
@@ -282,7 +282,7 @@ func (r *replay) hostedInput(rec *ledger.Record) error {
 	return nil
 }
 
-// transaction is one of the hosted application.
+// transaction executes a transaction of the hosted application.
 func (r *replay) transaction(record []byte) error {
 	t, err := replaying.ParseRecord(record)
 	switch {
@@ -313,7 +313,7 @@ func (r *replay) commit() ([]byte, error) {
 	return data, r.core.Commit(data)
 }
 
-// forgetNow forgets the commands that are done, by an entry of its own.
+// forgetNow discards the commands that are done, by an entry of its own.
 func (r *replay) forgetNow() error {
 	if len(r.forget) == 0 {
 		return nil
@@ -349,8 +349,7 @@ func (r *replay) finish(want []byte) error {
 	return err
 }
 
-// leadTerm is a term in which the first entry has a header as long as h: the room in a batch
-// depends on that.
+// leadTerm is a term whose first entry has a header of length h: the room in a batch depends on it.
 func leadTerm(h ledger.Header) uint64 {
 	return 1 << (7 * (varintLen(h.Term) + varintLen(h.Batch) - 2))
 }

@@ -9,14 +9,14 @@ import (
 	replaying "github.com/holdfast-sdn/holdfast/ryu/replay"
 )
 
-// shadow is a follower that was never down: it applies the log as it comes.
+// shadow is a follower that is never down: it applies every entry of the log.
 type shadow struct {
 	core   *ledger.Core
 	points []point
-	same   map[int]uint64 // hash of a snapshot that was found to be right, by position
+	same   map[int]uint64 // hash of a snapshot that was verified, by position
 }
 
-// point is the state before an entry, to get at the states near it again.
+// point is the state before an entry, from which states near it are computed.
 type point struct {
 	position int
 	state    []byte
@@ -30,7 +30,7 @@ func newShadow() (*shadow, error) {
 	return &shadow{core: core, same: map[int]uint64{}}, err
 }
 
-// newLedger makes a ledger, and in it the log of hosted applications, of which identity says whether it has some.
+// newLedger makes a ledger. A non-empty identity adds the log of a hosted application.
 func newLedger(apps []ledger.Application, identity string, limits ledger.Limits) (*ledger.Core, *replaying.Log, error) {
 	core, err := ledger.New(apps, limits)
 	if err != nil {
@@ -52,7 +52,7 @@ func (s *shadow) commit(l *sharedLog, position int) error {
 	return s.core.Commit(l.entries[position].data)
 }
 
-// at returns the state before the entry at position, which the log may end before.
+// at returns the state before the entry at position, which may be the end of the log.
 func (s *shadow) at(l *sharedLog, position int) ([]byte, error) {
 	if position == len(l.entries) {
 		return s.core.Snapshot()
@@ -68,8 +68,7 @@ func (s *shadow) at(l *sharedLog, position int) ([]byte, error) {
 	return core.Snapshot()
 }
 
-// compare checks a snapshot that was taken before the entry at position. The order in which it lists
-// cells means nothing.
+// compare checks a snapshot that was taken before the entry at position. The order of its cells does not matter.
 func (s *shadow) compare(l *sharedLog, position int, state []byte) error {
 	hash := maphash.Bytes(seed, state)
 	if h, ok := s.same[position]; ok && h == hash {
@@ -115,7 +114,7 @@ func firstDifference(got, want []byte) string {
 	return fmt.Sprintf("the headers differ: % x, not % x", got[:min(len(got), 16)], want[:min(len(want), 16)])
 }
 
-// excerpts leaves of two texts their beginnings, and where they differ.
+// excerpts shortens two texts to their beginnings and to where they differ.
 func excerpts(a, b string) (string, string) {
 	const head, around = 100, 60
 	at := 0

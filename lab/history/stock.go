@@ -12,16 +12,16 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// stockHistory is what is seen of a switch that has no agent: what it tells all its controllers, and what it
-// executes. An epoch is one here when its marker stands in the switch.
+// stockHistory is what is observed of a switch without an agent: what it sends to all its controllers, and what it
+// executes. Here an epoch exists if the switch has its sync marker.
 type stockHistory struct {
 	id     openflow.DatapathID
 	boots  int
 	epochs []*stockEpoch
 	logged *stockEpoch // the newest in the log; nil is none
 
-	// All that it told, restarts among it, from the first that may still come into the log. An epoch has a part of it
-	// without gaps: its next is one of candidates, which are more than one while what it has stands there twice.
+	// All that it sent, including restarts, from the first that may still be logged. An epoch has a contiguous part of
+	// it: its next event is one of candidates, of which there are several while the logged part occurs more than once.
 	told       []fingerprint
 	candidates []int
 	drops      bool   // the switch drops what a controller does not read: then an epoch may have gaps
@@ -36,13 +36,13 @@ type stockEpoch struct {
 	boot  int // of the switch
 
 	events  uint64 // in the log
-	shared  int    // of these, what the switch told all
+	shared  int    // of these, sent to all controllers
 	marks   int    // of these
 	ended   bool   // in the log
 	refused bool   // the ledger ended it
 
 	due      fifo[stockCommand] // in the log, and not executed
-	asked    []stockCommand     // requests that are not answered in the log, oldest first
+	asked    []stockCommand     // requests without a logged answer, oldest first
 	commands uint64             // in the log
 	executed uint64             // the newest
 	done     uint64             // as the log says
@@ -56,7 +56,7 @@ type stockCommand struct {
 // restarted stands for a restart in told.
 var restarted = fingerprint{special: experimenter.TypeSwitchUp}
 
-// boot: the switch starts, and knows nothing.
+// boot: the switch starts with empty tables.
 func (s *stockHistory) boot() error {
 	s.boots++
 	s.told = append(s.told, restarted)
@@ -71,10 +71,10 @@ func (s *stockHistory) unmarked() error {
 	return violated("switch %s: it has executed %v, and no marker says so", s.id, s.executed[0])
 }
 
-// tell takes what the switch tells all its controllers.
+// tell handles a message that the switch sends to all its controllers.
 func (s *stockHistory) tell(msg []byte) { s.told = append(s.told, sharedFingerprint(msg)) }
 
-// obey takes what the switch has executed.
+// obey handles a message that the switch has executed.
 func (s *stockHistory) obey(msg []byte) error {
 	if openflow.XID(msg) < handshake.OwnXID {
 		s.executed = append(s.executed, fingerprintOf(msg))
@@ -100,7 +100,7 @@ func (s *stockHistory) obey(msg []byte) error {
 	return s.execute(e, list, seq)
 }
 
-// execute checks what was executed until a marker: the commands of the log up to its sequence, each once, in order, and
+// execute checks what was executed up to a marker: the commands of the log up to its sequence, each once, in order, and
 // none before it is committed.
 func (s *stockHistory) execute(e *stockEpoch, list []fingerprint, seq uint64) error {
 	for _, f := range list {
@@ -176,7 +176,7 @@ func (s *stockHistory) logEpoch(epoch uint64, first fingerprint) error {
 	return nil
 }
 
-// endShared forgets what the epoch has that ends, and counts what is in none.
+// endShared discards the state of an epoch that ends, and counts what is in no epoch.
 func (s *stockHistory) endShared() {
 	if len(s.candidates) == 0 {
 		return
@@ -187,7 +187,7 @@ func (s *stockHistory) endShared() {
 	s.candidates = nil
 }
 
-// logShared checks that what the switch tells all stands in the epoch without gaps.
+// logShared checks that what the switch sends to all controllers is in the epoch without gaps.
 func (s *stockHistory) logShared(e *stockEpoch, f fingerprint) error {
 	var next []int
 	if e.shared == 0 {
@@ -233,7 +233,7 @@ func (s *stockHistory) logShared(e *stockEpoch, f fingerprint) error {
 		e.epoch, e.events, f, s.told[at], where)
 }
 
-// logAnswer checks an event that is for one controller: it answers a request of the log, which has no answer yet, or
+// logAnswer checks an event that is for one controller: it answers a request of the log that has no answer yet, or
 // refuses a command that was not executed.
 func (s *stockHistory) logAnswer(e *stockEpoch, f fingerprint) error {
 	if f.typ == openflow.TypeError {
@@ -248,7 +248,7 @@ func (s *stockHistory) logAnswer(e *stockEpoch, f fingerprint) error {
 	return nil
 }
 
-// logRefusal voids the transaction that is next, all of it.
+// logRefusal discards the whole next transaction.
 func (s *stockHistory) logRefusal(e *stockEpoch, f fingerprint) error {
 	found := false
 	for n := 0; e.due.len() > 0 && (n == 0 || ledger.Continues(e.due.first().xid)); n++ {
@@ -261,7 +261,7 @@ func (s *stockHistory) logRefusal(e *stockEpoch, f fingerprint) error {
 	return nil
 }
 
-// logCommand takes a command of the log.
+// logCommand handles a command of the log.
 func (s *stockHistory) logCommand(seq, index uint64, f fingerprint) error {
 	e := s.logged
 	switch {
@@ -279,7 +279,7 @@ func (s *stockHistory) logCommand(seq, index uint64, f fingerprint) error {
 	return nil
 }
 
-// logDone checks a watermark of commands that are done: executed or, if they ask, answered in the log.
+// logDone checks a watermark of commands that are done: executed or, if they are requests, answered in the log.
 func (s *stockHistory) logDone(epoch, seq uint64) error {
 	e := s.logged
 	switch {
@@ -307,7 +307,7 @@ func (s *stockHistory) logReach(epoch uint64) error {
 	return nil
 }
 
-// logClose ends an epoch by the ledger.
+// logClose ends an epoch that the ledger closes.
 func (s *stockHistory) logClose(epoch uint64) error {
 	if err := s.logReach(epoch); err != nil {
 		return err
@@ -324,19 +324,19 @@ func (s *stockHistory) refuse(epoch uint64) error {
 	return nil
 }
 
-// unlogged counts the events since the last in the log. Marks come all the time, and do not count.
+// unlogged counts the events after the last logged one. Sync markers are sent all the time, and do not count.
 func (s *stockHistory) unlogged() int {
 	from := 0
 	if len(s.candidates) > 0 {
 		from = s.candidates[0]
 	}
 	if s.drops {
-		return 0 // as far as anybody can know
+		return 0 // as far as is known
 	}
 	return substance(s.told[from:])
 }
 
-// substance counts what a switch has told, without marks and restarts.
+// substance counts what a switch has sent, without sync markers and restarts.
 func substance(told []fingerprint) (n int) {
 	for _, f := range told {
 		if f != restarted && !f.isMark() {
@@ -346,7 +346,7 @@ func substance(told []fingerprint) (n int) {
 	return n
 }
 
-// live is the epoch of the marker; 0 is none.
+// live is the epoch of the switch's marker; 0 is none.
 func (s *stockHistory) live() uint64 {
 	if n := len(s.epochs); n > 0 && s.epochs[n-1].boot == s.boots {
 		return s.epochs[n-1].epoch
@@ -373,12 +373,12 @@ func (s *stockHistory) finish() error {
 	return s.unmarked()
 }
 
-// The following know what southbound makes of marks and markers.
+// The following knows the format of southbound's sync markers.
 
-// markText is in the packet that is a mark; the term and the number follow.
+// markText is in the packet that is a sync marker; the term and the number follow.
 var markText = []byte("Holdfast sync")
 
-// MarkOf reads a mark from a packet-in.
+// MarkOf reads a sync marker from a packet-in.
 func MarkOf(msg []byte) (m experimenter.SyncMarker, ok bool) {
 	i := bytes.Index(msg, markText)
 	if i < 0 || msg[1] != of13.TypePacketIn || len(msg) < i+len(markText)+16 {
@@ -389,7 +389,7 @@ func MarkOf(msg []byte) (m experimenter.SyncMarker, ok bool) {
 		Number: binary.BigEndian.Uint64(rest[8:])}, true
 }
 
-// sharedFingerprint is that of what the log has of msg.
+// sharedFingerprint is the fingerprint of the logged form of msg.
 func sharedFingerprint(msg []byte) fingerprint {
 	if m, ok := MarkOf(msg); ok {
 		msg = m.Append(nil, of13.Version)
@@ -399,15 +399,15 @@ func sharedFingerprint(msg []byte) fingerprint {
 
 func (f fingerprint) isMark() bool { return f.typ == openflow.TypeExperimenter }
 
-// isShared reports whether an event of the log is one that the switch told all its controllers.
+// isShared reports whether an event of the log is one that the switch sent to all its controllers.
 func (f fingerprint) isShared() bool { return ToAll(f.typ) || f.isMark() }
 
-// ToAll reports whether a switch says such things to all its controllers.
+// ToAll reports whether a switch sends such messages to all its controllers.
 func ToAll(typ uint8) bool {
 	return typ == of13.TypePacketIn || typ == of13.TypeFlowRemoved || typ == of13.TypePortStatus
 }
 
-// markerIn reads the epoch and the sequence from the flow entry that is a marker.
+// markerIn reads the epoch and the sequence from the flow entry that is the marker.
 func markerIn(msg []byte) (epoch, seq uint64, ok bool) {
 	var m of13.FlowMod
 	if msg[1] != of13.TypeFlowMod || m.Decode(msg) != nil || m.Command != of13.FlowAdd || m.Cookie>>56 != 0x48 {

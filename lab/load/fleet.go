@@ -21,8 +21,8 @@ type fleet struct {
 	links []*link
 }
 
-// link is one switch on its connection. A reader and a writer share the switch, so that
-// neither side ever waits for the other to read.
+// link is one switch on its connection. Its reader and writer are separate goroutines, so that neither waits for the
+// other.
 type link struct {
 	mu      sync.Mutex
 	s       *fakeSwitch
@@ -55,7 +55,7 @@ func newFleet(cfg Config) *fleet {
 	return f
 }
 
-// run connects and serves all switches until ctx ends, or one fails: then it calls fail.
+// run connects and serves all switches until ctx ends or one fails: then it calls fail.
 func (f *fleet) run(ctx context.Context, fail context.CancelCauseFunc) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -80,12 +80,12 @@ func (f *fleet) run(ctx context.Context, fail context.CancelCauseFunc) {
 
 func (l *link) now() time.Duration { return time.Since(l.start) }
 
-// read takes what the controller sends until the connection ends.
+// read handles what the controller sends until the connection ends.
 func (l *link) read() error {
 	in := ofconn.NewReader(l.conn)
 	var deadline time.Duration
 	for {
-		if now := l.now(); deadline-now < l.cfg.LostAfter { // not for every read: it costs
+		if now := l.now(); deadline-now < l.cfg.LostAfter { // not for every read, which would be expensive
 			deadline = now + 2*l.cfg.LostAfter
 			if err := l.conn.SetReadDeadline(l.start.Add(deadline)); err != nil {
 				return err
@@ -104,8 +104,7 @@ func (l *link) read() error {
 	}
 }
 
-// take gives messages to the switch, or tells it that none came for long, and sees that
-// what it now wants to send is sent.
+// take passes messages to the switch, or reports that none came for long, and sends what the switch wants to send then.
 func (l *link) take(batch []byte, silent bool) error {
 	now := l.now()
 	l.mu.Lock()
@@ -172,7 +171,7 @@ func (l *link) flush() error {
 	}
 }
 
-// measure waits for the handshakes, and takes the figures.
+// measure waits for the handshakes, and measures.
 func (f *fleet) measure(ctx context.Context) (Result, error) {
 	var r Result
 	ready, cancel := context.WithTimeout(ctx, f.cfg.ReadyTimeout)

@@ -19,12 +19,12 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow"
 )
 
-// Mode says how many packet-ins are on their way.
+// Mode says how many packet-ins are outstanding.
 type Mode uint8
 
 // The modes.
 const (
-	Throughput Mode = iota // as many as the window lets
+	Throughput Mode = iota // as many as the window allows
 	Latency                // one for each switch
 )
 
@@ -53,8 +53,7 @@ type Config struct {
 	// answer takes is queueing, so latency is not measured, and an answer lost is not noticed.
 	Window int
 
-	// AfterPorts has packet-ins of 1.3 wait until the controller has asked for the ports: os-ken drops what comes
-	// before.
+	// AfterPorts delays the packet-ins of 1.3 until the controller has requested the ports: os-ken drops earlier ones.
 	AfterPorts bool
 
 	Duration time.Duration // of the measurement; default 1 s
@@ -64,8 +63,8 @@ type Config struct {
 	Drain time.Duration
 	// ReadyTimeout is how long the handshakes may take. Default 10 s.
 	ReadyTimeout time.Duration
-	// LostAfter is when a packet-in counts as lost, and makes room in the window.
-	// Noticed only while nothing else arrives, up to as much later. Default 10 s.
+	// LostAfter is when a packet-in counts as lost and frees its place in the window. This is checked only while
+	// nothing else arrives, so it may take up to as much longer. Default 10 s.
 	LostAfter time.Duration
 
 	// Dial connects switch i, 0 to Switches-1.
@@ -129,17 +128,17 @@ func (c Config) validate() error {
 	return nil
 }
 
-// Counts is what was sent and what came.
+// Counts is what was sent and received.
 type Counts struct {
 	Sent     uint64 // packet-ins, without the announcement of the destination
 	Answered uint64
 
-	// Unexpected counts flow-mods and packet-outs that answer nothing outstanding: second
-	// answers, and the controller's own. In 1.0 the second answers are in Answered, as in cbench.
+	// Unexpected counts flow-mods and packet-outs that answer no outstanding packet-in: second answers, and the
+	// controller's own. In 1.0 second answers are in Answered, as in cbench.
 	Unexpected uint64
 	Lost       uint64 // not answered within LostAfter
 
-	FlowMods   uint64 // all that came
+	FlowMods   uint64 // all that were received
 	PacketOuts uint64
 }
 
@@ -160,16 +159,15 @@ type Result struct {
 	Elapsed   time.Duration // of the measurement
 	PerSecond float64       // answers
 	Samples   []float64     // answers per second of each second of the measurement
-	// Latency is from handing a packet-in to the connection until its answer was read.
-	// Empty without a window.
+	// Latency is the time from writing a packet-in to the connection until its answer was read. Empty without a window.
 	Latency Histogram
 	// Unanswered is how many packet-ins were outstanding at the very end; 0 without a window.
 	Unanswered uint64
 }
 
-// Run connects the switches, waits until all have shaken hands, and measures. It returns
-// when every connection is closed and every goroutine has ended. A connection that fails,
-// or ctx, ends the run early; the Result then tells what there was until then.
+// Run connects the switches, waits for all handshakes, and measures. It returns when every connection is closed and
+// every goroutine has ended. A failed connection, or ctx, ends the run early; the Result then has what was measured so
+// far.
 func Run(ctx context.Context, cfg Config) (Result, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {

@@ -17,22 +17,22 @@ const (
 	typeFlowMod   = of13.TypeFlowMod
 )
 
-// dialect is what depends on the OpenFlow version.
+// dialect is what differs between the OpenFlow versions.
 type dialect struct {
-	// hello is what the switch says first.
+	// hello is the first message of the switch.
 	hello []byte
-	// control appends the answer to a message that is no flow-mod and no packet-out.
+	// control appends the answer to a message other than flow-mod and packet-out.
 	control func(s *fakeSwitch, dst, msg []byte) ([]byte, error)
 	// answers reports whether a flow-mod or packet-out can be an answer, and its buffer id.
 	answers func(msg []byte) (id uint32, ok bool, err error)
-	// anyID: an answer that names no buffer outstanding answers the oldest.
+	// anyID: an answer without an outstanding buffer id counts for the oldest packet-in.
 	anyID bool
-	// ids is how many buffer ids there are.
+	// ids is the number of buffer ids.
 	ids uint64
 }
 
-// fakeSwitch is the protocol of one switch: no I/O, no clock, no lock. Times are since any
-// moment before the first packet-in.
+// fakeSwitch is the protocol of one switch: no I/O, no clock, no lock. Times are relative to any moment before the
+// first packet-in.
 type fakeSwitch struct {
 	dialect
 	id   openflow.DatapathID
@@ -47,11 +47,11 @@ type fakeSwitch struct {
 	config    [2]uint16
 	role      of13.RoleReply
 	replies   []byte
-	ready     bool // features were asked for, or ports: packet-ins may go
+	ready     bool // features, or ports, were requested: packet-ins may be sent
 	stopped   bool // no more packet-ins
 	measuring bool
 
-	afterPorts bool // ports are to be asked for first
+	afterPorts bool // ports have to be requested first
 
 	xid     uint32
 	mac     uint32
@@ -63,7 +63,7 @@ type fakeSwitch struct {
 // maxReplies bounds the replies that wait for a controller which does not read, in bytes.
 const maxReplies = 4 << 20
 
-// receive takes whole messages that arrived at a time.
+// receive handles whole messages that arrived at a time.
 func (s *fakeSwitch) receive(batch []byte, now time.Duration) error {
 	for {
 		msg, rest, err := openflow.Next(batch)
@@ -130,8 +130,8 @@ func (s *fakeSwitch) command(msg []byte, now time.Duration) error {
 	return nil
 }
 
-// fill appends what is to be sent at a time after 0: the replies, and packet-ins until dst has
-// limit bytes or the window is full.
+// fill appends what has to be sent at a time after 0: the replies, and packet-ins until dst has limit bytes or the
+// window is full.
 func (s *fakeSwitch) fill(dst []byte, now time.Duration, limit int) []byte {
 	dst = append(dst, s.replies...)
 	s.replies = s.replies[:0]
@@ -169,7 +169,7 @@ func (s *fakeSwitch) waits() bool {
 	return len(s.replies) > 0 || s.ready && !s.stopped && (s.win == nil || s.win.room() > 0)
 }
 
-// becomeReady lets packet-ins follow, after the announcement of the destination.
+// becomeReady allows packet-ins, after the announcement of the destination.
 func (s *fakeSwitch) becomeReady(dst []byte) []byte {
 	if s.ready {
 		return dst
@@ -178,14 +178,14 @@ func (s *fakeSwitch) becomeReady(dst []byte) []byte {
 	return append(dst, s.announce...)
 }
 
-// expire gives up packet-ins sent before a time.
+// expire counts packet-ins sent before a time as lost.
 func (s *fakeSwitch) expire(before time.Duration) {
 	if s.win != nil {
 		s.counts.Lost += s.win.expire(before)
 	}
 }
 
-// short is the error for a message that is too small for what it is.
+// short is the error for a message that is too short for its type.
 func short(msg []byte, size int) error {
 	return &openflow.Error{Version: msg[0], Type: msg[1], Message: of13.TypeName(msg[1]), Offset: len(msg),
 		Kind:   openflow.Truncated,

@@ -78,8 +78,8 @@ func control10(s *fakeSwitch, dst, msg []byte) ([]byte, error) {
 	return dst, nil
 }
 
-// forget makes room for new packet-ins: a controller that still asks what the switch is may have
-// thrown away the earlier ones. cbench does so too, since it would wait for ever.
+// forget makes room for new packet-ins: a controller that still sends FEATURES_REQUEST may have dropped the earlier
+// ones. cbench does so too, since it would wait for ever.
 func (s *fakeSwitch) forget() {
 	if s.win != nil {
 		for s.win.open > 0 {

@@ -5,8 +5,8 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// A 1.3 switch says HELLO at once and answers requests as a switch without flows, groups and
-// meters would. An answer is an addition or a packet-out that names a buffer outstanding.
+// A 1.3 switch sends HELLO at once, and answers requests as a switch without flows, groups and meters would. An answer
+// is an added flow or a packet-out that names an outstanding buffer.
 var dialect13 = dialect{
 	hello:   hello13(),
 	control: control13,

@@ -2,9 +2,9 @@ package load
 
 import "time"
 
-// window knows which packet-ins are unanswered. They have consecutive numbers, and buffer
-// ids that are the numbers modulo ids. From the oldest unanswered one on there are never
-// more than size numbers in use, so a slow answer holds up those behind it, not the memory.
+// window tracks the unanswered packet-ins. They have consecutive numbers, and their buffer ids are the numbers modulo
+// ids. At most size numbers, from the oldest unanswered one, are in use. So a slow answer delays those after it, but
+// memory is bounded.
 type window struct {
 	ids    uint64
 	sentAt []time.Duration // by number modulo size; answered: 0
@@ -21,10 +21,10 @@ func newWindow(size int, ids uint64) *window {
 
 func (w *window) slot(n uint64) *time.Duration { return &w.sentAt[n%uint64(len(w.sentAt))] }
 
-// room returns how many may be sent.
+// room returns how many more may be sent.
 func (w *window) room() int { return len(w.sentAt) - int(w.next-w.oldest) }
 
-// send takes the next number, at a time after 0, and returns its buffer id. There must be room.
+// send allocates the next number, at a time after 0, and returns its buffer id. There must be room.
 func (w *window) send(now time.Duration) uint32 {
 	n := w.next
 	*w.slot(n) = now
@@ -33,8 +33,8 @@ func (w *window) send(now time.Duration) uint32 {
 	return uint32(n % w.ids)
 }
 
-// answer takes the answer for a buffer id and returns when its packet-in was sent; false if
-// none is outstanding under that id.
+// answer records the answer for a buffer id, and returns when its packet-in was sent; false if none is outstanding
+// under that id.
 func (w *window) answer(id uint32) (time.Duration, bool) {
 	ahead := (uint64(id) + w.ids - w.oldest%w.ids) % w.ids
 	if uint64(id) >= w.ids || ahead >= w.next-w.oldest {
@@ -43,7 +43,7 @@ func (w *window) answer(id uint32) (time.Duration, bool) {
 	return w.settle(w.oldest + ahead)
 }
 
-// answerOldest takes an answer that does not say for what.
+// answerOldest records an answer without a usable buffer id.
 func (w *window) answerOldest() (time.Duration, bool) {
 	if w.open == 0 {
 		return 0, false
@@ -65,7 +65,7 @@ func (w *window) settle(n uint64) (time.Duration, bool) {
 	return sent, true
 }
 
-// expire gives up those sent before a time, oldest first, and returns how many.
+// expire counts those sent before a time as lost, oldest first, and returns how many.
 func (w *window) expire(before time.Duration) (lost uint64) {
 	for w.open > 0 && *w.slot(w.oldest) < before {
 		w.settle(w.oldest)

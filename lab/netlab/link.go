@@ -8,9 +8,9 @@ import (
 
 // Node is a *Switch or a *Host.
 type Node interface {
-	// newEnd gives the place where a cable is plugged in.
+	// newEnd allocates the end of a cable.
 	newEnd() (end, error)
-	// attach is called when the cable's device is there.
+	// attach is called when the cable's device exists.
 	attach(end) error
 }
 
@@ -106,8 +106,8 @@ func (e end) command(name string, args ...string) error {
 	return err
 }
 
-// Cut takes the cable away so that both nodes see it: the end at A (at the switch, if
-// A is a host) goes down and the other loses its carrier.
+// Cut cuts the cable so that both nodes notice: the end at A (at the switch, if A is a host) goes down and the other
+// loses its carrier.
 func (k *Link) Cut() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -115,8 +115,8 @@ func (k *Link) Cut() error {
 	return k.down.ip("link", "set", k.down.device, "down")
 }
 
-// CutSilently loses every frame in both directions while both ends look fine, as a broken
-// switch or fibre converter between them would.
+// CutSilently loses every frame in both directions while both ends stay up, as a broken switch or fibre converter
+// between them would.
 func (k *Link) CutSilently() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -138,7 +138,7 @@ func (k *Link) CutSilently() error {
 	return nil
 }
 
-// Restore mends what Cut and CutSilently broke.
+// Restore undoes Cut and CutSilently.
 func (k *Link) Restore() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -19,7 +19,7 @@ func addNamespace(name string) error {
 	return end{namespace: name}.ip("link", "set", "lo", "up")
 }
 
-// within runs fn in a network namespace; "" is ours. Sockets that fn opens stay there.
+// within runs fn in a network namespace; "" is that of this process. Sockets that fn opens stay there.
 func within(namespace string, fn func() error) error {
 	if namespace == "" {
 		return fn()
@@ -57,8 +57,8 @@ func quiet(namespace, device string) error {
 // ethtoolSetTxChecksum is ETHTOOL_STXCSUM of linux/ethtool.h, which x/sys/unix lacks.
 const ethtoolSetTxChecksum = 0x17
 
-// checksumOff makes the kernel compute checksums itself. A veth pair leaves them to a
-// receiver that never looks; Open vSwitch reads the raw frame and would hand on a wrong one.
+// checksumOff makes the kernel compute checksums itself. A veth pair leaves them out, because its receiver does not
+// check them; Open vSwitch reads the raw frame and would forward a wrong one.
 func checksumOff(device string) error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

@@ -2,10 +2,9 @@
 // userspace datapath, hosts as network namespaces, veth pairs as cables. Tests and the
 // demo pull the cables, kill the switches and watch the pings.
 //
-// A lab is self-contained: every switch is an ovsdb-server and an ovs-vswitchd of its own, with
-// files in the lab's folder, so it needs neither the system's Open vSwitch service nor its
-// kernel module. Everything ends with Close. What a killed process leaves behind (devices and
-// namespaces; the daemons die with it) the next lab on this machine removes.
+// A lab is self-contained: every switch has its own ovsdb-server and ovs-vswitchd, with files in the lab's folder, so
+// it needs neither the system's Open vSwitch service nor its kernel module. Everything ends with Close. If the process
+// is killed, the daemons die with it, and the next lab on this machine removes its devices and namespaces.
 //
 // Each switch and each host is a namespace. The switches reach controllers and agents over a
 // management network, in which this machine has the address Lab.Addr: let these listen there. Devices
@@ -29,8 +28,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxLabs bounds the labs alive on one machine: each has a /24 of 198.18.0.0/15, which RFC 2544
-// keeps for tests of networks.
+// maxLabs bounds the labs alive on one machine: each has a /24 of 198.18.0.0/15, which RFC 2544 reserves for tests of
+// networks.
 const maxLabs = 511
 
 // commandTimeout bounds every command that a lab runs; a slow one takes 20 ms.
@@ -152,8 +151,8 @@ func (l *Lab) claim(name string) error {
 	return nil
 }
 
-// tryLock returns the locked file of lab n, or nil if someone holds it. The kernel lets
-// go of the lock when its holder dies, however it dies.
+// tryLock returns the locked file of lab n, or nil if another process holds the lock. The kernel releases it when the
+// holder dies.
 func tryLock(n string) (*os.File, error) {
 	f, err := os.OpenFile(filepath.Join(lockDir, n), os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {

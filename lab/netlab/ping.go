@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Echo is what became of one ping.
+// Echo is the result of one ping.
 type Echo struct {
 	Sent    time.Time
 	RTT     time.Duration // of the first reply; 0 if there was none
@@ -67,8 +67,8 @@ type pinger struct {
 	echoes []Echo     // by sequence number
 }
 
-// send sends all requests, and says whether it came to the end. The schedule is absolute: a late
-// one does not delay those after it.
+// send sends all requests, and reports whether it sent all. The schedule is absolute: a late request does not delay
+// those after it.
 func (p *pinger) send(ctx context.Context, count int, interval time.Duration) bool {
 	first := time.Now()
 	timer := time.NewTimer(0)
@@ -132,7 +132,7 @@ func (h *Host) icmp() (net.PacketConn, error) {
 	return net.FilePacketConn(f)
 }
 
-// socketID returns a number that no other open socket has, nearly: the lower bits of its inode.
+// socketID returns a number that most probably no other open socket has: the lower bits of its inode.
 func socketID(conn net.PacketConn) (uint16, error) {
 	raw, err := conn.(*net.IPConn).SyscallConn()
 	if err != nil {

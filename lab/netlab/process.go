@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// A daemon may take so long to end on its own, and so long to be gone once it is killed: the kernel, which then takes
-// its network apart, is slow when it does so for many at a time.
+// How long a daemon may take to end by itself, and to end once it is killed: the kernel then removes its network, which
+// is slow for many at a time.
 const (
 	stopTimeout = 3 * time.Second
 	killTimeout = 30 * time.Second
 )
 
-// process is a daemon that dies with us.
+// process is a daemon that dies with this process.
 type process struct {
 	name   string
 	cmd    *exec.Cmd
@@ -38,18 +38,18 @@ func start(dir, namespace, name string, args ...string) (*process, error) {
 	defer out.Close()
 	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = dir, out, out
 	p.cmd.Env = append(os.Environ(), "OVS_RUNDIR="+dir, "OVS_LOGDIR="+dir, "OVS_DBDIR="+dir)
-	// A group of its own: Ctrl-C reaches us only, and we stop it in order.
+	// A process group of its own: Ctrl-C reaches only this process, which stops the daemon in order.
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	started := make(chan error)
 	go func() {
-		// The kernel takes the thread that forked, not the process, for the parent of
-		// Pdeathsig: the thread must live as long as the daemon.
+		// For Pdeathsig the parent is the thread that forked, not the process: the thread must live as long as the
+		// daemon.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := p.cmd.Start()
 		started <- err
 		if err == nil {
-			p.cmd.Wait() // how it ended does not matter: whoever needs it alive looks at ended
+			p.cmd.Wait() // how it ended does not matter: users check ended
 			close(p.ended)
 		}
 	}()
@@ -88,7 +88,7 @@ func (p *process) lastOutput() string {
 // kill ends the daemon with SIGKILL and waits. A nil or ended one is no error.
 func (p *process) kill() error { return p.end(syscall.SIGKILL) }
 
-// stop ends the daemon in order, by force if it does not obey.
+// stop ends the daemon in order, and kills it if it does not end.
 func (p *process) stop() error { return p.end(syscall.SIGTERM) }
 
 func (p *process) end(sig syscall.Signal) error {

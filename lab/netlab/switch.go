@@ -39,7 +39,7 @@ type Switch struct {
 	version  string   // of OpenFlow, as ovs-vsctl names it
 }
 
-// AddSwitch starts a switch. It connects to nobody before SetControllers.
+// AddSwitch starts a switch. It connects to no controller before SetControllers.
 func (l *Lab) AddSwitch(name string, datapathID uint64) (*Switch, error) {
 	if err := l.claim(name); err != nil {
 		return nil, err
@@ -148,8 +148,8 @@ func (s *Switch) stop() error {
 	return err
 }
 
-// SetTLS gives the switch its key, its certificate, and the authority that it believes: files of PEM.
-// SetControllers after that connects over TLS.
+// SetTLS gives the switch its key, its certificate, and the authority that it trusts, as PEM files. SetControllers
+// after that connects over TLS.
 func (s *Switch) SetTLS(key, cert, ca string) error {
 	if _, err := s.vsctl("set-ssl", key, cert, ca); err != nil {
 		return fmt.Errorf("certificate of switch %s: %w", s.Name, err)
@@ -160,8 +160,8 @@ func (s *Switch) SetTLS(key, cert, ca string) error {
 	return nil
 }
 
-// SetControllers makes the switch connect to these addresses, and to no others. After a
-// loss it tries again within a second: Open vSwitch takes no shorter back-off.
+// SetControllers makes the switch connect to exactly these addresses. After a lost connection it retries within a
+// second: Open vSwitch allows no shorter back-off.
 func (s *Switch) SetControllers(addresses ...string) error {
 	s.mu.Lock()
 	protocol := s.protocol
@@ -180,7 +180,7 @@ func (s *Switch) SetControllers(addresses ...string) error {
 	return nil
 }
 
-// SetVersion makes the switch speak one version of OpenFlow and no other, such as "OpenFlow15". It connects anew.
+// SetVersion makes the switch use only one version of OpenFlow, such as "OpenFlow15". It reconnects.
 func (s *Switch) SetVersion(version string) error {
 	if _, err := s.vsctl("set", "bridge", bridge, "protocols="+version); err != nil {
 		return fmt.Errorf("OpenFlow version of switch %s: %w", s.Name, err)
@@ -267,8 +267,8 @@ func (s *Switch) attach(e end) error {
 	return err
 }
 
-// portMAC is an address that follows from the place, so that labs that are built alike are alike; port 0 is the bridge
-// itself.
+// portMAC is an address that depends only on switch and port, so that labs that are built alike are alike; port 0 is
+// the bridge itself.
 func (s *Switch) portMAC(port int) string {
 	return net.HardwareAddr{2, 1, byte(s.DatapathID >> 8), byte(s.DatapathID), byte(port >> 8), byte(port)}.String()
 }

@@ -14,17 +14,17 @@ import (
 // Stock is a Tally for switches without an agent, each connected to every controller, with a witness on each
 // of these connections.
 //
-// An event was sent if any connection carried it: the n-th of equal ones to one controller is the n-th to another. An
-// answer goes to one controller only. The commands of a bundle were executed when its commit was answered;
-// where the answer was never seen, the marker that the next master reads decides. A bundle that the switch rejected,
-// and that is not sent again, counts as executed: the switch was told, and refused. A command outside of a bundle
-// was executed when the switch was told, unless it answers that it takes none from there.
+// An event counts as sent if any connection carried it: the n-th of equal events to one controller is the n-th to
+// another. An answer goes to one controller only. The commands of a bundle count as executed when its commit was
+// answered; if the answer was never seen, the marker that the next master reads decides. A bundle that the switch
+// rejected, and that is not sent again, counts as executed: the switch got it, and refused. A command outside of a
+// bundle counts as executed when the switch got it, unless it answers that it refuses commands of that controller.
 //
-// ERRORs are left out: one about a command in a bundle shows the bundle, may come again with the next try, and is
-// logged as one about the command.
+// ERRORs are ignored: an error about a command in a bundle quotes the bundle, may be repeated with the next attempt,
+// and is logged as an error about the command.
 type Stock struct {
 	*Tally
-	observed bool // Executes tells of commands, and not the connections
+	observed bool // Executes reports commands, and the connections do not
 
 	mu       sync.Mutex                        // guards the fields below and the connections; taken before Tally.mu
 	heard    map[int]map[content]int           // by controller
@@ -32,7 +32,7 @@ type Stock struct {
 	rejected map[openflow.DatapathID]*bundle   // the last one, as long as it may come again
 }
 
-// NewStock returns an empty tally. If observed, the switches say themselves what they execute: see Executes.
+// NewStock returns an empty tally. If observed, the switches report what they execute: see Executes.
 func NewStock(observed bool) *Stock {
 	t := NewTally()
 	t.noErrors = true
@@ -40,7 +40,7 @@ func NewStock(observed bool) *Stock {
 		open: map[openflow.DatapathID][]*bundle{}, rejected: map[openflow.DatapathID]*bundle{}}
 }
 
-// Executes notes what a switch itself executed.
+// Executes records a command that a switch executed.
 func (s *Stock) Executes(sw openflow.DatapathID, msg []byte) { s.Tally.ToSwitch(sw, msg) }
 
 // Connection is what passes between one switch and one controller, until the connection ends.
@@ -49,16 +49,16 @@ type Connection struct {
 	controller int
 	filling    map[uint32]*bundle // by bundle id
 	committing map[uint32]*bundle // by xid of the commit
-	told       []command          // the last ones outside of bundles
+	told       []command          // the last commands outside of bundles
 }
 
-// bundle is a transaction on its way to a switch.
+// bundle is a transaction in transit to a switch.
 type bundle struct {
 	from     *Connection
 	commands []command
 	marker   uint64 // cookie of the switch's marker afterwards; 0: none
 	table    uint8  // of the marker
-	slave    bool   // the switch takes nothing from this controller
+	slave    bool   // the switch refuses commands of this controller
 }
 
 type command struct {
@@ -66,7 +66,7 @@ type command struct {
 	digest string
 }
 
-// maxTold is how many of the last commands a late refusal can be about.
+// maxTold is how many of the last commands a late refusal can refer to.
 const maxTold = 4096
 
 // Connection begins a connection to a controller, named by a number.
@@ -75,7 +75,7 @@ func (s *Stock) Connection(controller int) *Connection {
 		committing: map[uint32]*bundle{}}
 }
 
-// FromSwitch notes what a switch says.
+// FromSwitch records a message of a switch.
 func (c *Connection) FromSwitch(sw openflow.DatapathID, msg []byte) {
 	s := c.stock
 	s.mu.Lock()
@@ -93,7 +93,7 @@ func (c *Connection) FromSwitch(sw openflow.DatapathID, msg []byte) {
 		}
 	default:
 		var m of13.Experimenter
-		if m.Decode(msg) != nil || m.ID != of13.OnfID { // bundles, and that the role has changed
+		if m.Decode(msg) != nil || m.ID != of13.OnfID { // bundle answers, and refusals because of the role
 			s.Tally.FromSwitch(sw, msg)
 		}
 		return
@@ -108,8 +108,8 @@ func (c *Connection) FromSwitch(sw openflow.DatapathID, msg []byte) {
 	s.Tally.sentAtLeast(k, heard[k])
 }
 
-// isPoint reports whether a packet comes from the controller itself, which marks points of the stream so. What
-// applications send to themselves says something else.
+// isPoint reports whether a packet was sent by the controller to itself, to mark a point of the stream. Packets that
+// applications send to themselves have another content.
 func isPoint(msg []byte) bool {
 	var in of13.PacketIn
 	if in.Decode(msg) != nil {
@@ -119,7 +119,7 @@ func isPoint(msg []byte) bool {
 	return ok && port == of13.PortController && bytes.Contains(in.Data, []byte("Holdfast sync"))
 }
 
-// ToSwitch notes what a controller tells a switch.
+// ToSwitch records a message of a controller.
 func (c *Connection) ToSwitch(sw openflow.DatapathID, msg []byte) {
 	s := c.stock
 	if s.observed {
@@ -185,20 +185,20 @@ func (b *bundle) add(msg []byte) {
 	}
 }
 
-// In the cookie of a marker the highest byte says whose it is, and the others are a sequence: the commands
-// up to it are done.
+// The highest byte of a marker's cookie says which program owns it; the others are a sequence: the commands up to it
+// are done.
 const (
 	markerOwner    = 0xff << 56
 	markerSequence = 1<<56 - 1
 )
 
-// says reports whether the flow entry is a marker as after this bundle, or a later one.
+// says reports whether the flow entry is the marker of this bundle or of a later one.
 func (b *bundle) says(f of13.FlowStats) bool {
 	return b.marker != 0 && f.TableID == b.table && f.Cookie&markerOwner == b.marker&markerOwner &&
 		f.Cookie&markerSequence >= b.marker&markerSequence
 }
 
-// answer takes what decides about commands.
+// answer handles the messages that decide about commands.
 func (c *Connection) answer(sw openflow.DatapathID, msg []byte) {
 	xid := openflow.XID(msg)
 	switch msg[1] {
@@ -229,7 +229,7 @@ func (c *Connection) answer(sw openflow.DatapathID, msg []byte) {
 	}
 }
 
-// settle returns the bundle whose commit was answered, nil if it is settled already.
+// settle returns the bundle whose commit was answered, or nil if that has been decided.
 func (c *Connection) settle(sw openflow.DatapathID, xid uint32) *bundle {
 	b := c.committing[xid]
 	delete(c.committing, xid)
@@ -252,7 +252,7 @@ func (s *Stock) execute(sw openflow.DatapathID, b *bundle) {
 	}
 }
 
-// reject keeps a bundle that the switch did not take: its transactions may come again, each by itself.
+// reject keeps a bundle that the switch rejected: its transactions may be sent again, one by one.
 func (s *Stock) reject(sw openflow.DatapathID, b *bundle) {
 	s.execute(sw, s.rejected[sw])
 	s.rejected[sw] = b
@@ -270,7 +270,7 @@ func (s *Stock) forget(sw openflow.DatapathID, next *bundle) {
 	}
 }
 
-// Compare is that of Tally.
+// Compare is Compare of Tally.
 func (s *Stock) Compare(files []string) (Result, error) {
 	s.mu.Lock()
 	for sw, b := range s.rejected {
@@ -281,7 +281,7 @@ func (s *Stock) Compare(files []string) (Result, error) {
 	return s.Tally.Compare(files)
 }
 
-// refuse takes back a command that the switch did not want from this controller.
+// refuse removes a command that the switch refused from this controller.
 func (c *Connection) refuse(sw openflow.DatapathID, xid uint32) {
 	for _, b := range c.committing {
 		for _, cmd := range b.commands {
@@ -303,7 +303,7 @@ func (c *Connection) read(sw openflow.DatapathID, flows of13.List[of13.FlowStats
 	var mine []*bundle
 	for _, b := range s.open[sw] {
 		if b.from == c {
-			mine = append(mine, b) // its answer comes here
+			mine = append(mine, b) // its own answer follows
 			continue
 		}
 		for f := range flows.All() {
@@ -316,7 +316,7 @@ func (c *Connection) read(sw openflow.DatapathID, flows of13.List[of13.FlowStats
 	s.open[sw] = mine
 }
 
-// Commands counts the commands in a message to a switch: one, or that which it adds to a bundle.
+// Commands returns the number of commands in a message to a switch: one, or that which it adds to a bundle.
 func Commands(msg []byte) int {
 	if t, _ := onf(msg); t == of13.OnfBundleAdd {
 		var b bundle

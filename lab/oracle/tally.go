@@ -1,6 +1,6 @@
-// Package oracle decides whether anything was lost, repeated or reordered: it collects what switches said and did, as
-// a witness beside them sees it, and compares that by content with the audit files of the controllers. It knows nothing
-// of how the controllers work, and takes no part in the protocol.
+// Package oracle decides whether anything was lost, repeated or reordered. It collects what switches sent and executed,
+// as seen by a witness beside them, and compares that by content with the audit files of the controllers. It is
+// independent of how the controllers work, and takes no part in the protocol.
 package oracle
 
 import (
@@ -22,9 +22,8 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// Tally collects what switches said and did, as a witness beside them sees it, and compares it
-// with the audit files of the controllers. It is for switches that have an agent, and say everything to
-// that; Stock is for the others. Safe for concurrent use.
+// Tally collects what switches sent and executed, and compares it with the audit files of the controllers. It is for
+// switches with an agent, which has their only connection; Stock is for the others. Safe for concurrent use.
 type Tally struct {
 	mu       sync.Mutex // guards the maps
 	sent     map[content]int
@@ -43,7 +42,7 @@ func NewTally() *Tally {
 	return &Tally{sent: map[content]int{}, executed: map[openflow.DatapathID][]string{}}
 }
 
-// FromSwitch notes a message that a switch sent. What is no event does not count.
+// FromSwitch records a message that a switch sent, if it is an event.
 func (t *Tally) FromSwitch(sw openflow.DatapathID, msg []byte) {
 	switch msg[1] {
 	case openflow.TypeHello, openflow.TypeEchoRequest, openflow.TypeEchoReply:
@@ -58,14 +57,14 @@ func (t *Tally) FromSwitch(sw openflow.DatapathID, msg []byte) {
 	t.sent[k]++
 }
 
-// sentAtLeast notes that a switch sent an event n times or more.
+// sentAtLeast records that a switch sent an event at least n times.
 func (t *Tally) sentAtLeast(k content, n int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.sent[k] = max(t.sent[k], n)
 }
 
-// ToSwitch notes a message that a switch was told. What is no command does not count.
+// ToSwitch records a message that a switch received, if it is a command.
 func (t *Tally) ToSwitch(sw openflow.DatapathID, msg []byte) {
 	if isCommand(msg) {
 		t.toldTo(sw, audit.Digest(msg))
@@ -86,7 +85,7 @@ func (t *Tally) toldTo(sw openflow.DatapathID, digest string) {
 	t.executed[sw] = append(t.executed[sw], digest)
 }
 
-// notTold takes back the last time that a switch was told a command.
+// notTold removes the last record of a command to a switch.
 func (t *Tally) notTold(sw openflow.DatapathID, digest string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -99,7 +98,7 @@ func (t *Tally) notTold(sw openflow.DatapathID, digest string) {
 	}
 }
 
-// Counts returns how many events the switches sent so far, and how many commands they were told.
+// Counts returns how many events the switches have sent so far, and how many commands they have received.
 func (t *Tally) Counts() (sent, executed int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -112,14 +111,14 @@ func (t *Tally) Counts() (sent, executed int) {
 	return sent, executed
 }
 
-// Executed returns the digests of the commands that a switch was told, in order.
+// Executed returns the digests of the commands that a switch received, in order.
 func (t *Tally) Executed(sw openflow.DatapathID) []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return slices.Clone(t.executed[sw])
 }
 
-// Result is the comparison. Lost and repeated are counted by content, message by message.
+// Result is the result of a comparison. Lost and repeated messages are counted one by one, by content.
 type Result struct {
 	EventsSent        int `json:"events_sent"`
 	EventsProcessed   int `json:"events_processed"`
@@ -131,8 +130,8 @@ type Result struct {
 	CommandsRepeated  int `json:"commands_repeated"`
 	CommandsReordered int `json:"commands_reordered"` // executed at another place than issued
 	Failures          int `json:"application_failures"`
-	// Epochs is how many began, over all switches. CommandsVoid were open when the epoch
-	// of their switch ended, which makes them void: they are not among those lost.
+	// Epochs is how many began, over all switches. CommandsVoid were open when the epoch of their switch ended. They
+	// are discarded then, and do not count as lost.
 	Epochs       int `json:"epochs"`
 	CommandsVoid int `json:"commands_void"`
 }
@@ -215,7 +214,7 @@ func count(list []string) map[string]int {
 	return m
 }
 
-// difference counts what is missing in got and what is too much.
+// difference counts what is missing in got and what is in excess.
 func difference[K comparable](want, got map[K]int) (missing, surplus int) {
 	for k, n := range want {
 		missing += max(0, n-got[k])

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/network/paths"
 )
 
-// maxDowns bounds what is read of one switch's log.
+// maxDowns bounds the failures that are read from one switch's log.
 const maxDowns = 1 << 20
 
 // parseDowns reads in the log of an Open vSwitch when its sessions went from up to down, by interface:
@@ -36,8 +36,8 @@ func parseDowns(log io.Reader) (map[string][]time.Time, error) {
 	return downs, lines.Err()
 }
 
-// falseAlarms returns when cables failed that were not cut, in order. Who notices at one end tells the other, so a
-// cable counts what the end has that saw more.
+// falseAlarms returns when cables were reported as dead that were not cut, in order. An end that detects a failure
+// tells the other end, so the count of a cable is that of the end that reported more.
 func falseAlarms(cables []paths.Link, downs map[paths.End][]time.Time, cuts map[paths.Link][]span,
 	during span) (alarms []time.Time) {
 	for _, l := range cables {

@@ -27,7 +27,7 @@ import (
 // which have 50 and more.
 const realtimePriority = 10
 
-// cutPriority is above that, and above sentries.
+// cutPriority is above that, and above that of sentries.
 const cutPriority = 30
 
 // controlLimit bounds how long a switch may take to answer.
@@ -41,14 +41,14 @@ type network struct {
 	nodes  map[openflow.DatapathID]*node
 	cables []paths.Link // one direction of each
 	path   []paths.Link // from the first host to the second
-	// ends of the links that the stream goes by, or comes to go by when one of the path is dead
+	// ends of the links that the stream uses, also while one link of the path is dead
 	quick    map[paths.End]bool
 	hosts    [2]*netlab.Host
 	breakers map[paths.Link]breaker // of the path
 	version  string                 // of the switches
 	sentries *sentries              // nil: none
 
-	stop    context.CancelFunc // of what watches databases
+	stop    context.CancelFunc // of the goroutines that watch databases
 	running sync.WaitGroup
 }
 
@@ -190,7 +190,7 @@ func (n *network) program(context.Context) error {
 	return n.findWays(plan, hosts)
 }
 
-// findWays finds the path, and what the stream goes by while a link of that is dead.
+// findWays finds the path, and the links that the stream uses while a link of the path is dead.
 func (n *network) findWays(plan *protect.Plan, hosts []protect.Host) error {
 	net := plan.Network()
 	n.quick = map[paths.End]bool{}
@@ -265,9 +265,9 @@ func (n *network) addBreakers(context.Context) (err error) {
 	return nil
 }
 
-// prioritise puts the switches before other processes, and ourselves, who send the stream; and before them what cuts:
-// the two ends of a link have to be cut at the same time, or BFD at the one would notice before frames are lost at the
-// other.
+// prioritise gives the switches, and this process, which sends the stream, priority over other processes; and the
+// processes that cut links priority over these. Both ends of a link have to be cut at the same time, or BFD at one end
+// would detect it before frames are lost at the other.
 func (n *network) prioritise() error {
 	first := map[int]int{os.Getpid(): realtimePriority}
 	for _, d := range n.nodes {

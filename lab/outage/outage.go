@@ -22,16 +22,16 @@ type Config struct {
 	Graph    *paths.Graph
 	From, To openflow.DatapathID // the switches of the two hosts
 	Interval time.Duration       // of BFD
-	// of BFD on links that the stream does not come by whichever link of its way is dead; Interval if 0. Not with
-	// Sentry
+	// of BFD on links that the stream never uses, whichever link of its path is dead; Interval if 0. Not with Sentry
 	Elsewhere time.Duration
 	// the holdfast binary, if its sentries are to watch all links; then the BFD of the switches is slow
 	Sentry     string
-	Multiplier int // how many packets BFD misses before a link is down
+	Multiplier int // missed packets in a row after which a link is dead
 	Samples    int
-	Carrier    bool          // the far end of the link loses its carrier; else frames are lost silently, both ways
-	Realtime   bool          // switches, stream, sentry and what cuts go before other processes, if that is allowed
-	Every      time.Duration // between two frames of the stream
+	Carrier    bool // the far end of the link loses its carrier; else frames are lost silently, both ways
+	// switches, stream, sentry and the cutting processes have real-time priority, if that is allowed
+	Realtime bool
+	Every    time.Duration // between two frames of the stream
 
 	Progress func(done float64, what string)
 }
@@ -39,21 +39,21 @@ type Config struct {
 // Sample is one interruption.
 type Sample struct {
 	Outage     time.Duration
-	Resolution time.Duration // how far apart frames were sent where it begins and ends: how exact it is
+	Resolution time.Duration // time between frames where it begins and ends: the accuracy
 }
 
 // Result is what was measured.
 type Result struct {
 	Samples []Sample
-	Path    []paths.Link // of the stream while all is well: what is cut, in turn
+	Path    []paths.Link // of the stream while no link is cut: its links are cut in turn
 	Quick   int          // links on which BFD runs at Interval
 
-	FalseAlarms int // links that BFD, of switches or sentries, took for dead and that were not cut
+	FalseAlarms int // links that BFD, of switches or sentries, reported as dead and that were not cut
 	Stops       Stops
-	Unharmed    int           // cuts that lost no frame, since the stream did not go that way just then: no samples
+	Unharmed    int           // cuts that lost no frame, because the stream did not use the link just then: no samples
 	Lost        int           // frames lost while no link was cut
-	Watched     time.Duration // how long false alarms were looked for
-	// how long the sender of the stream waited for a processor at worst: as the switches may have
+	Watched     time.Duration // how long false alarms were counted
+	// the longest time that the sender of the stream waited for a processor: the switches may have, too
 	Late     time.Duration
 	Pressure float64 // share of that time in which some process waited for a processor, 0 to 1
 
@@ -61,15 +61,14 @@ type Result struct {
 	Version  string
 }
 
-// Stops is when a processor stood still: did nothing, not even for who goes before all others. Those of a virtual
-// machine do, while its host gives them to somebody else, and any that works for a kernel that does not let itself be
-// interrupted.
+// Stops is when processors did nothing, not even for a thread of the highest priority. Those of a virtual machine stop
+// while its host gives them to others, and any processor does while it runs kernel code that cannot be interrupted.
 type Stops struct {
 	Count       int // of 2 ms and more
 	Longest     time.Duration
-	FalseAlarms int     // those that began during a stop or within 5 ms after it
+	FalseAlarms int     // those during a stop or within 5 ms after it
 	Chance      float64 // share of the time that these windows cover: as many alarms would be in them by chance
-	Err         error   // why the watch had no priority, so that the waits of others count
+	Err         error   // why the threads had no priority, so that waits for other threads count
 }
 
 const (
@@ -82,12 +81,12 @@ const (
 	// slow is the interval of the BFD of switches that have a sentry.
 	slow = 100 * time.Millisecond
 
-	// lull is how long all is well before a cut: groups go back to their first choice a little after BFD says that they
-	// may.
+	// lull is the time before each cut in which no link is down: groups return to their first bucket a little after BFD
+	// is up again.
 	lull = 100 * time.Millisecond
 
-	// unharmed is how long after a cut frames may all come before it has harmed nothing, beside the time that BFD
-	// needs.
+	// unharmed is how long after a cut all frames may arrive, beyond the detection time of BFD, before the cut counts
+	// as harmless.
 	unharmed = time.Second
 )
 
@@ -162,7 +161,7 @@ func (n *network) measure(ctx context.Context) (r Result, err error) {
 	return r, err
 }
 
-// judge looks for alarms that come of stops.
+// judge finds the alarms that are consequences of stops.
 func judge(stops []span, alarms []time.Time, watched time.Duration) Stops {
 	s := Stops{Count: len(stops)}
 	for _, stop := range stops {
@@ -176,7 +175,7 @@ func judge(stops []span, alarms []time.Time, watched time.Duration) Stops {
 	return s
 }
 
-// cut is one cut, until its link is as before. It says whether a frame was lost, and when the link was dead.
+// cut does one cut, until its link is as before. It returns whether a frame was lost, and when the link was dead.
 func (n *network) cut(ctx context.Context, s *stream, link paths.Link) (sample Sample, harmed bool, dead span,
 	err error) {
 	began := s.now()
@@ -201,8 +200,8 @@ func (n *network) cut(ctx context.Context, s *stream, link paths.Link) (sample S
 			over = true
 		}
 	}
-	// Both ends must have noticed: a link that is mended before that is down at one of them for reasons that look like
-	// a false alarm.
+	// Both ends must have detected it: if the link is restored earlier, one end goes down for reasons that look like a
+	// false alarm.
 	if err := n.await(ctx, link, func(_ paths.End, s appctl.Session) (bool, error) {
 		return !s.Forwarding,
 			nil

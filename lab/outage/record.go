@@ -6,16 +6,16 @@ const (
 	// underway is how long a frame may take before it counts as lost.
 	underway = 20 * time.Millisecond
 
-	// quiet is how long frames must have come again, all of them, before an outage is over.
+	// quiet is how long all frames must have arrived again before an outage is over.
 	quiet = 50 * time.Millisecond
 
-	// maxFrames bounds a record: four minutes of the fastest stream. Frames beyond are not noted.
+	// maxFrames bounds a record: four minutes of the fastest stream. Later frames are not recorded.
 	maxFrames = 1 << 20
 )
 
-// record notes which frames of a stream came. Frames have numbers, from 0. It is not for concurrent use.
+// record is which frames of a stream arrived. Frames are numbered from 0. It is not for concurrent use.
 type record struct {
-	first int // number of the first frame that it still knows
+	first int // number of the oldest recorded frame
 	sent  []time.Duration
 	came  []bool
 }
@@ -29,17 +29,17 @@ func (r *record) send(at time.Duration) int {
 	return -1
 }
 
-// receive notes that a frame has come.
+// receive records the arrival of a frame.
 func (r *record) receive(n int) {
 	if i := n - r.first; i >= 0 && i < len(r.came) {
 		r.came[i] = true
 	}
 }
 
-// full reports whether frames were not noted.
+// full reports whether frames were not recorded.
 func (r *record) full() bool { return len(r.sent) == maxFrames }
 
-// forget drops what can be judged by now, and returns how many of those frames were lost.
+// forget drops the frames that can be judged by now, and returns how many of them were lost.
 func (r *record) forget(now time.Duration) (lost int) {
 	n := r.judged(now)
 	for _, came := range r.came[:n] {
@@ -52,7 +52,7 @@ func (r *record) forget(now time.Duration) (lost int) {
 	return lost
 }
 
-// judged is how many of the frames must have come by now, or are lost.
+// judged is how many of the frames must have arrived by now, or are lost.
 func (r *record) judged(now time.Duration) int {
 	n := len(r.sent)
 	for n > 0 && now-r.sent[n-1] < underway {
@@ -72,8 +72,8 @@ func (r *record) lost(since, now time.Duration) bool {
 }
 
 // outage returns the interruption that began after since: from the sending of the first lost frame to that of the first
-// after the last lost one. So a stream that stutters while it comes again is interrupted until it no longer does. It is
-// not over before frames have come for a while.
+// frame after the last lost one. So a stream that recovers with further losses is interrupted until these end. It is
+// over only when all frames have arrived for a while.
 func (r *record) outage(since, now time.Duration) (o Sample, over bool) {
 	first, last := -1, -1
 	n := r.judged(now)

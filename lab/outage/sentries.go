@@ -19,7 +19,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// sentries is a process that watches all links of all switches: holdfast sentry.
+// sentries is a process that monitors all links of all switches: holdfast sentry.
 type sentries struct {
 	cmd   *exec.Cmd
 	errs  bytes.Buffer  // to read after ended
@@ -27,7 +27,7 @@ type sentries struct {
 
 	mu     sync.Mutex // guards the fields below
 	states map[paths.End]sentry.State
-	dead   map[paths.End][]time.Time // when each end took its link for dead; at most maxDowns in all
+	dead   map[paths.End][]time.Time // when each end reported its link as dead; at most maxDowns in all
 	downs  int
 	unread error // why no more is read
 }
@@ -84,7 +84,7 @@ func (s *sentries) note(of openflow.DatapathID, e sentry.Event) {
 	}
 }
 
-// alive says that both sentries of a link hear each other at this end. The error is that they have ended.
+// alive says that both sentries of a link hear each other at this end. The error says that they have ended.
 func (s *sentries) alive(e paths.End) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -94,7 +94,7 @@ func (s *sentries) alive(e paths.End) (bool, error) {
 	return s.states[e] == sentry.Alive, nil
 }
 
-// deaths returns when each end took its link for dead.
+// deaths returns when each end reported its link as dead.
 func (s *sentries) deaths(e paths.End) []time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// agreed says that the session at an end is up and runs at its interval, both ways: before, a cut would be noticed
-// late. So must that of its sentry be, if there is one.
+// agreed says that the session at an end is up and runs at its interval in both directions: earlier, a cut would be
+// detected late. The same must hold for the session of its sentry, if there is one.
 func (n *network) agreed(e paths.End, s appctl.Session) (bool, error) {
 	interval := n.interval(e)
 	good := s.Forwarding && s.Tx == interval && s.Rx == interval &&
@@ -43,10 +43,10 @@ func (n *network) multiplier() int {
 	return n.cfg.Multiplier
 }
 
-// condition is what the session at an end of a link should be like.
+// condition is the required state of the session at an end of a link.
 type condition func(paths.End, appctl.Session) (bool, error)
 
-// settle waits until all sessions have agreed.
+// settle waits until all sessions are up at their intervals.
 func (n *network) settle(ctx context.Context) error {
 	ctx, cancel := n.patience(ctx)
 	defer cancel()
@@ -110,7 +110,7 @@ func (n *network) awaitSwitch(ctx context.Context, ends []paths.End, good condit
 // device is what netlab calls the interface at a port.
 func device(p of13.Port) string { return fmt.Sprintf("p%d", p) }
 
-// downs returns when each end of a link took it for dead, as the logs of the switches say, and the sentries.
+// downs returns when each end of a link reported it as dead, according to the logs of the switches and the sentries.
 func (n *network) downs() (map[paths.End][]time.Time, error) {
 	// A log is written in the background.
 	time.Sleep(300 * time.Millisecond)

@@ -15,17 +15,17 @@ import (
 )
 
 const (
-	// watchEvery is how often each processor is looked at. Who is later than that by as much again is noted.
+	// watchEvery is how often each processor is checked. A thread that is later than that by as much again is recorded.
 	watchEvery = time.Millisecond
 
 	// shortestStop is how long a processor must have done nothing.
 	shortestStop = 2 * time.Millisecond
 
-	// aftermath is how long after a stop an alarm may still come of it: the ends of a link do not wake at the same
-	// time.
+	// aftermath is how long after a stop an alarm may still be its consequence: the ends of a link do not resume at the
+	// same time.
 	aftermath = 5 * time.Millisecond
 
-	// maxLate bounds what is noted of one processor: half an hour of the worst. What comes then is not noted.
+	// maxLate bounds what is recorded of one processor: half an hour of the worst case. Later stops are not recorded.
 	maxLate = 1 << 20
 )
 
@@ -34,14 +34,14 @@ type span struct{ from, to time.Time }
 
 func (s span) length() time.Duration { return s.to.Sub(s.from) }
 
-// standstill notes when processors of this machine stand still: when threads that go before all others, one on each,
-// wake late. So a virtual machine looks whose host has given its processors to somebody else.
+// standstill records when processors of this machine stop: threads of the highest priority, one on each processor, wake
+// late. A virtual machine shows this when its host has given its processors to others.
 type standstill struct {
 	ended   atomic.Bool
 	running sync.WaitGroup
 	late    [][]span // by processor: each has one writer; to read after close
 	failed  []error  // the same
-	err     error    // why threads may have waited for others after all
+	err     error    // why the threads had no priority, so that waits for other threads count too
 }
 
 // watchStandstill watches all processors that we may use, until close.

@@ -73,8 +73,8 @@ func setReceiveBuffer(f *os.File) error {
 	return nil
 }
 
-// send keeps the rhythm with the kernel's own clock: a sleep of Go's is a millisecond long or more. Frames that are
-// late go at once.
+// send paces the frames with the kernel's clock, because a sleep of the Go runtime takes a millisecond or more. Late
+// frames are sent at once.
 func (s *stream) send(interval time.Duration) {
 	frame := make([]byte, frameSize)
 	copy(frame, s.to)
@@ -83,7 +83,7 @@ func (s *stream) send(interval time.Duration) {
 	for next := time.Now(); ; next = next.Add(interval) {
 		if wait := time.Until(next); wait > 0 {
 			pause := unix.NsecToTimespec(wait.Nanoseconds())
-			_ = unix.Nanosleep(&pause, nil) // cut short by a signal, it is only early
+			_ = unix.Nanosleep(&pause, nil) // after a signal it is only early
 		}
 		select {
 		case <-s.ended:
@@ -118,7 +118,7 @@ func (s *stream) receive() {
 // now is the time since the stream began.
 func (s *stream) now() time.Duration { return time.Since(s.began) }
 
-// forget drops what the record holds, and returns how many frames of it were lost.
+// forget drops the record, and returns how many of its frames were lost.
 func (s *stream) forget() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -4,7 +4,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// op is one action, ready to execute.
+// op is one compiled action.
 type op struct {
 	kind   of13.ActionType
 	port   of13.Port
@@ -17,7 +17,7 @@ type op struct {
 	value  [16]byte
 }
 
-// compileActions makes ops of validated actions. It refuses those that this switch does not have.
+// compileActions compiles validated actions. It refuses those that this switch does not support.
 func compileActions(a of13.Actions) ([]op, error) {
 	var ops []op
 	for x := range a.All() {
@@ -30,7 +30,7 @@ func compileActions(a of13.Actions) ([]op, error) {
 		case of13.ActionSetField:
 			o.field, o.size = x.OXM.Field, uint8(copy(o.value[:], x.OXM.Value))
 		case of13.ActionSetQueue:
-			continue // there are no queues: every packet takes the same way out
+			continue // there are no queues
 		case of13.ActionGroup, of13.ActionPushVLAN, of13.ActionPopVLAN, of13.ActionSetNwTTL, of13.ActionDecNwTTL:
 		case of13.ActionExperimenter:
 			return nil, refuse(of13.ErrTypeBadAction, of13.BadActionBadExperimenter)
@@ -52,7 +52,7 @@ func refersTo(ops []op, port of13.Port, group uint32) bool {
 	return byPort && byGroup
 }
 
-// program is what the instructions of a flow entry come to.
+// program is the compiled instructions of a flow entry.
 type program struct {
 	meter              uint32 // 0 is none
 	apply, write       []op
@@ -111,8 +111,8 @@ func (s *Switch) compileFlowActions(m of13.Match, a of13.Actions) ([]op, error) 
 	return compileActions(a)
 }
 
-// checkTargets refuses groups that do not exist, and OFPP_TABLE but in a packet-out (section 4.5). A port that
-// is not there is let pass, since it may come; the packet is then dropped.
+// checkTargets refuses groups that do not exist, and OFPP_TABLE except in a packet-out (section 4.5). A port that does
+// not exist is accepted, since it may be added later; until then packets to it are dropped.
 func (s *Switch) checkTargets(a of13.Actions, packetOut bool) error {
 	for x := range a.All() {
 		switch {
@@ -133,8 +133,8 @@ func (p *program) refersTo(port of13.Port, group uint32) bool {
 	return refersTo(p.apply, port, group) || refersTo(p.write, port, group)
 }
 
-// Places of the actions of an action set, in the order of their execution (section 5.10).
-// Fields that are set come between setSlot and outSlot.
+// Places of the actions of an action set, in the order of their execution (section 5.10). Set-field actions come
+// between setSlot and outSlot.
 const (
 	slotPop = iota
 	slotPush
@@ -158,7 +158,7 @@ func (a *actionSet) clear() {
 	}
 }
 
-// merge writes ops into the set, each over what was in its place.
+// merge writes ops into the set; each replaces the previous op of its place.
 func (a *actionSet) merge(ops []op) {
 	for i := range ops {
 		o := &ops[i]
@@ -181,8 +181,8 @@ func (a *actionSet) merge(ops []op) {
 	}
 }
 
-// executeSet executes the action set of p. An output counts only where there is no group. depth counts the
-// groups that the packet is in.
+// executeSet executes the action set of p. An output is ignored if there is a group. depth counts the groups that the
+// packet is in.
 func (s *Switch) executeSet(p *packet, depth int) {
 	if !p.set.used {
 		return
@@ -198,7 +198,7 @@ func (s *Switch) executeSet(p *packet, depth int) {
 	}
 }
 
-// executeAll executes ops in their order. It returns false when the packet was dropped on the way.
+// executeAll executes ops in order. It returns false if the packet was dropped.
 func (s *Switch) executeAll(p *packet, ops []op, depth int) bool {
 	for i := range ops {
 		if !s.execute(p, &ops[i], depth) {

@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// SetBFD watches the link of a port by a BFD session, a new one even if it has one: from now on the port is live while
-// the session is up, and what the far end says to it never reaches the tables.
+// SetBFD monitors the link of a port by a new BFD session, which replaces an existing one. From now on the port is live
+// while the session is up, and BFD packets of the peer do not reach the tables.
 func (s *Switch) SetBFD(now time.Duration, no of13.Port, c bfd.Config) error {
 	s.begin(now)
 	p := s.ports[no]
@@ -26,7 +26,7 @@ func (s *Switch) SetBFD(now time.Duration, no of13.Port, c bfd.Config) error {
 	return nil
 }
 
-// ClearBFD ends the session of a port, if it has one. To the far end that looks like a link that fails.
+// ClearBFD ends the session of a port, if it has one. The peer detects that as a failed link.
 func (s *Switch) ClearBFD(now time.Duration, no of13.Port) {
 	s.begin(now)
 	if p := s.ports[no]; p != nil && p.session != nil {
@@ -44,9 +44,9 @@ func (s *Switch) BFD(no of13.Port) (bfd.Status, bool) {
 	return p.session.Status(), true
 }
 
-// Deadline is when a BFD session needs a Tick, if one does: for these sessions an interval is an interval, while flow
-// entries and bundles may wait for a Tick that comes by and by. Frames that have arrived go first, or the delay of the
-// caller passes for silence.
+// Deadline is when a BFD session needs a Tick, if one does: these sessions need it in time, while flow entries and
+// bundles may wait for the next periodic Tick. Pass frames that have arrived first, or the caller's delay is taken for
+// silence.
 func (s *Switch) Deadline() (at time.Duration, ok bool) {
 	for _, p := range s.inOrder {
 		if p.session == nil {
@@ -59,7 +59,7 @@ func (s *Switch) Deadline() (at time.Duration, ok bool) {
 	return at, ok
 }
 
-// excuse gives the far ends of all BFD sessions at least d from now on to be heard.
+// excuse extends the detection time of all BFD sessions to at least d from now.
 func (s *Switch) excuse(now, d time.Duration) {
 	s.begin(now)
 	for _, p := range s.inOrder {
@@ -69,8 +69,8 @@ func (s *Switch) excuse(now, d time.Duration) {
 	}
 }
 
-// frameBFD takes a frame that is for the session of a port, and reports whether it was. Whatever the port's
-// configuration says about frames, these pass: they are not forwarded.
+// frameBFD handles a frame if it is for the session of a port, and reports whether it was. The port's configuration
+// does not apply to these frames: they are not forwarded.
 func (s *Switch) frameBFD(p *port, frame []byte) bool {
 	packet, err := bfd.DecodeFrame(frame)
 	if errors.Is(err, bfd.ErrOther) {
@@ -85,7 +85,7 @@ func (s *Switch) frameBFD(p *port, frame []byte) bool {
 	return true
 }
 
-// tickBFD sends what the session of a port has to say, a few frames at most, and makes the live bit follow it.
+// tickBFD sends what the session of a port has to send, a few frames at most, and updates the live bit.
 func (s *Switch) tickBFD(p *port) {
 	for packet, due := p.session.Tick(s.now); due; packet, due = p.session.Tick(s.now) {
 		if !p.Up() {

@@ -6,8 +6,8 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// buffers keeps packets that a controller may send on by their id (section 6.1.2). When
-// all are taken, packets are not kept but sent to the controllers whole.
+// buffers keeps packets that a controller may send on by their id (section 6.1.2). When all are in use, packets are not
+// kept but sent to the controllers whole.
 type buffers struct {
 	slots    []buffered
 	next     int
@@ -33,7 +33,7 @@ func (b *buffers) id(slot int) uint32 {
 
 // keep copies a packet and returns its id, or NoBuffer.
 func (b *buffers) keep(now time.Duration, inPort of13.Port, data []byte) uint32 {
-	for range min(len(b.slots), 8) { // the oldest are next: to look further finds nothing
+	for range min(len(b.slots), 8) { // the oldest are next: looking further finds nothing
 		slot := b.next
 		b.next = (b.next + 1) % len(b.slots)
 		s := &b.slots[slot]
@@ -50,8 +50,8 @@ func (b *buffers) keep(now time.Duration, inPort of13.Port, data []byte) uint32 
 	return of13.NoBuffer
 }
 
-// takeBuffer returns a packet and releases its buffer. The bytes go with it, because the buffer may be
-// used again while they are processed.
+// takeBuffer returns a packet and releases its buffer. The caller owns the bytes, because the buffer may be reused
+// while they are processed.
 func (s *Switch) takeBuffer(now time.Duration, id uint32) (inPort of13.Port, data []byte, err error) {
 	b := &s.buffers
 	if len(b.slots) == 0 {

@@ -117,8 +117,8 @@ func (s *Switch) openBundle(c *conn, id uint32, flags uint16) (code uint16) {
 	return 0
 }
 
-// addToBundle keeps a message for the commit; a bundle that is not there is opened. The message is judged when it is
-// committed, but for what can never be in a bundle, and what cannot be read.
+// addToBundle keeps a message for the commit; it opens the bundle if needed. The message is checked at the commit,
+// except that messages that can never be in a bundle, or cannot be decoded, are refused at once.
 func (s *Switch) addToBundle(c *conn, m of13.BundleAdd, xid uint32, whole []byte) error {
 	b := c.bundles[m.ID]
 	if b == nil {
@@ -149,15 +149,15 @@ func (s *Switch) addToBundle(c *conn, m of13.BundleAdd, xid uint32, whole []byte
 		return refuseBundle(code, whole)
 	}
 	if _, err := of13.Decode(m.Message[:h.Length]); err != nil {
-		return err // as Open vSwitch does: the bundle goes on without it
+		return err // as Open vSwitch does: the bundle continues without it
 	}
 	b.msgs = append(b.msgs, slices.Clone(m.Message[:h.Length]))
 	b.bytes += int(h.Length)
 	return nil
 }
 
-// commitBundle executes the messages of b in their order, all or none. They are rehearsed first: what the commands
-// change is undone, and packets are not sent. What passes the rehearsal cannot fail afterwards.
+// commitBundle executes the messages of b in order, all or none. They are rehearsed first: the changes are undone, and
+// packets are not sent. What passes the rehearsal cannot fail afterwards.
 func (s *Switch) commitBundle(c *conn, b *bundle) (code uint16) {
 	serial := s.serial
 	s.rehearsing = true
@@ -185,7 +185,7 @@ func (s *Switch) commitBundle(c *conn, b *bundle) (code uint16) {
 	return 0
 }
 
-// expireBundles discards the bundles that nobody completes, as Open vSwitch does.
+// expireBundles discards the bundles that are not completed in time, as Open vSwitch does.
 func (c *conn) expireBundles(now time.Duration) {
 	for id, b := range c.bundles {
 		if b.used+bundleIdle <= now {

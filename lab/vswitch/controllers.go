@@ -11,14 +11,14 @@ import (
 // ConnID names a connection to a controller. The caller chooses it.
 type ConnID uint64
 
-// hardLimit times QueueLimit is what may be pending for one controller at all.
+// hardLimit times QueueLimit is the most that may be pending for one controller.
 const hardLimit = 64
 
 // conn is the connection to one controller.
 type conn struct {
 	id      ConnID
 	hello   bool // negotiated
-	closing bool // nothing is sent or taken any more
+	closing bool // nothing is sent or received any more
 	role    of13.Role
 	async   of13.Async
 	out     []byte // out[sent:] is pending
@@ -33,12 +33,13 @@ const (
 		1<<of13.FlowRemovedGroupDelete
 )
 
-// Connect begins a connection to a controller, whose role is equal. The HELLO is pending at once.
-// A connection with the same id is forgotten.
+// Connect begins a connection to a controller, with the role equal. The HELLO is pending at once. A connection with the
+// same id is dropped.
 func (s *Switch) Connect(id ConnID) {
 	s.Disconnect(id)
 	c := &conn{id: id, role: of13.RoleEqual, bundles: map[uint32]*bundle{}}
-	// A slave hears of ports only; packets whose TTL ran out are for those who ask (as in Open vSwitch).
+	// A slave gets only port statuses; packets with an expired TTL go only to controllers that ask for them (as in Open
+	// vSwitch).
 	c.async = of13.Async{
 		PacketIn:    [2]uint32{1<<of13.PacketInNoMatch | 1<<of13.PacketInAction, 0},
 		PortStatus:  [2]uint32{portReasons, portReasons},
@@ -59,8 +60,8 @@ func (s *Switch) Disconnect(id ConnID) {
 	}
 }
 
-// Pending returns what is to be sent over a connection, valid until the next call of a method, and whether the
-// connection goes on. When it does not, the caller sends the rest, closes, and calls Disconnect.
+// Pending returns what has to be sent over a connection, valid until the next call of a method, and whether the
+// connection stays open. If not, the caller sends the rest, closes, and calls Disconnect.
 func (s *Switch) Pending(id ConnID) (out []byte, open bool) {
 	c := s.conn(id)
 	if c == nil {
@@ -69,7 +70,7 @@ func (s *Switch) Pending(id ConnID) (out []byte, open bool) {
 	return c.out[c.sent:], !c.closing
 }
 
-// Sent tells that the first n bytes of what was pending are sent.
+// Sent reports that the first n bytes of what was pending have been sent.
 func (s *Switch) Sent(id ConnID, n int) {
 	c := s.conn(id)
 	if c == nil {
@@ -101,7 +102,7 @@ func (s *Switch) conn(id ConnID) *conn {
 
 func (c *conn) pending() int { return len(c.out) - c.sent }
 
-// send queues a message. A connection over the hard bound is given up.
+// send queues a message. A connection over the hard limit is closed.
 func (s *Switch) send(c *conn, m of13.Message, xid uint32) {
 	if c.closing {
 		return
@@ -124,7 +125,7 @@ func (c *conn) wantsPacketIn(reason uint8) bool {
 	return c.hello && !c.closing && wants(c.async.PacketIn[c.column()], reason)
 }
 
-// portStatus tells the controllers of a port (section 7.4.3).
+// portStatus notifies the controllers of a port (section 7.4.3).
 func (s *Switch) portStatus(reason uint8, p *port) {
 	for _, c := range s.conns {
 		if c.hello && wants(c.async.PortStatus[c.column()], reason) {
@@ -133,7 +134,7 @@ func (s *Switch) portStatus(reason uint8, p *port) {
 	}
 }
 
-// flowRemoved tells the controllers of an entry that is gone (section 7.4.2).
+// flowRemoved notifies the controllers of a removed entry (section 7.4.2).
 func (s *Switch) flowRemoved(now time.Duration, f *flow, reason uint8) {
 	d := since(f.created, now)
 	m := of13.FlowRemoved{
@@ -155,7 +156,7 @@ func (s *Switch) roleRequest(c *conn, m *of13.RoleRequest, xid uint32) error {
 	case of13.RoleEqual:
 		c.role = of13.RoleEqual
 	case of13.RoleMaster, of13.RoleSlave:
-		// Older than what is known, on a circle of numbers: a mastership of the past.
+		// Older than the current one, in serial number arithmetic: an earlier mastership.
 		if s.hasGeneration && int64(m.GenerationID-s.generation) < 0 {
 			return refuse(of13.ErrTypeRoleRequestFailed, of13.RoleRequestFailedStale)
 		}
@@ -179,7 +180,7 @@ func (s *Switch) roleRequest(c *conn, m *of13.RoleRequest, xid uint32) error {
 	return nil
 }
 
-// greet takes the first message of a connection, which must be a HELLO (section 6.3.1).
+// greet handles the first message of a connection, which must be a HELLO (section 6.3.1).
 func (s *Switch) greet(c *conn, msg []byte) {
 	var h of13.Hello
 	err := h.Decode(msg)
@@ -221,7 +222,7 @@ func xidOf(msg []byte) uint32 {
 	return openflow.XID(msg)
 }
 
-// since is how long ago created was.
+// since is the time since created.
 func since(created, now time.Duration) of13.Duration {
 	d := max(now-created, 0)
 	return of13.Duration{Sec: uint32(d / time.Second), Nsec: uint32(d % time.Second)}

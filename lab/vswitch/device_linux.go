@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// carrierEvery is how often a device's link is looked at.
+// carrierEvery is how often a device's carrier is checked.
 const carrierEvery = 20 * time.Millisecond
 
 // Device is an interface of Linux as a port of a switch.
@@ -26,9 +26,9 @@ type Device struct {
 	ioctl int // a socket for questions about the interface
 }
 
-// OpenDevice takes over an existing interface, such as one end of a veth pair, by a packet socket. It needs
-// CAP_NET_RAW. Nothing else should use the interface, and offloading of checksums and segments must be off
-// at its peer (ethtool -K … tx off tso off gso off), because the frames are passed on as they are.
+// OpenDevice opens an existing interface, such as one end of a veth pair, by a packet socket. It needs CAP_NET_RAW.
+// Nothing else should use the interface, and offloading of checksums and segments must be off at its peer (ethtool -K …
+// tx off tso off gso off), because the frames are forwarded unchanged.
 func OpenDevice(name string) (*Device, error) {
 	ifc, err := net.InterfaceByName(name)
 	if err != nil {
@@ -66,8 +66,8 @@ func OpenDevice(name string) (*Device, error) {
 	return newDevice(name, fd, false)
 }
 
-// OpenTAP makes a TAP interface, or takes an existing one, which goes when the device is closed. It needs
-// CAP_NET_ADMIN. The caller brings the interface up.
+// OpenTAP creates or opens a TAP interface, which is removed when the device is closed. It needs CAP_NET_ADMIN. The
+// caller brings the interface up.
 func OpenTAP(name string) (*Device, error) {
 	request, err := unix.NewIfreq(name)
 	if err != nil {
@@ -133,7 +133,7 @@ func (d *Device) Read(frame []byte) (int, error) {
 	return restoreTag(frame, n, control[:controlLen]), nil
 }
 
-// restoreTag moves the frame frame[4:4+n] to the start, with the VLAN tag that the auxiliary data tells of.
+// restoreTag moves the frame frame[4:4+n] to the start, and inserts the VLAN tag of the auxiliary data.
 func restoreTag(frame []byte, n int, control []byte) int {
 	messages, err := unix.ParseSocketControlMessage(control)
 	if err == nil && n >= ethLen {
@@ -159,7 +159,7 @@ func restoreTag(frame []byte, n int, control []byte) int {
 	return n
 }
 
-// Write sends a frame. It does not wait: a frame that the interface cannot take now is lost.
+// Write sends a frame. It does not block: a frame that the interface cannot take now is lost.
 func (d *Device) Write(frame []byte) (int, error) {
 	raw, err := d.file.SyscallConn()
 	if err != nil {
@@ -174,16 +174,16 @@ func (d *Device) Write(frame []byte) (int, error) {
 	return n, errors.Join(err, failed)
 }
 
-// Close gives the interface up.
+// Close closes the device.
 func (d *Device) Close() error {
 	unix.Close(d.ioctl)
 	return d.file.Close()
 }
 
-// Serve makes the device a port of a running switch: frames both ways, and the carrier. It returns when the
-// device is closed, or the runner, which closes it.
+// Serve makes the device a port of a running switch: frames both ways, and the carrier. It returns when the device is
+// closed, or the runner, which closes it.
 func (d *Device) Serve(r *Runner, no of13.Port) error {
-	// Write errors are lost frames, of which the other side hears as little as on a wire.
+	// Write errors are lost frames, as on a wire.
 	r.Transmit(no, func(frame []byte) { _, _ = d.Write(frame) })
 	up := d.Up()
 	r.SetPortLive(no, up)

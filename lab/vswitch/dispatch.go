@@ -7,7 +7,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// Message takes one whole message from a controller. Whatever is wrong with it is answered by an ERROR.
+// Message handles one whole message from a controller. Every error is answered by an ERROR.
 func (s *Switch) Message(now time.Duration, id ConnID, msg []byte) {
 	s.begin(now)
 	c := s.conn(id)
@@ -90,13 +90,13 @@ func (s *Switch) tableMod(m *of13.TableMod) error {
 	if int(m.TableID) >= len(s.tables) && m.TableID != of13.TableAll {
 		return refuse(of13.ErrTypeTableModFailed, of13.TableModFailedBadTable)
 	}
-	if m.Config&^3 != 0 { // the lowest two are left over from 1.2 (OFPTC_DEPRECATED_MASK)
+	if m.Config&^3 != 0 { // the lowest two are left from 1.2 (OFPTC_DEPRECATED_MASK)
 		return refuse(of13.ErrTypeTableModFailed, of13.TableModFailedBadConfig)
 	}
 	return nil
 }
 
-// request answers a question or changes what belongs to the connection.
+// request answers a request or changes the state of the connection.
 func (s *Switch) request(c *conn, msg []byte, xid uint32) error {
 	m, err := of13.Decode(msg)
 	if err != nil {

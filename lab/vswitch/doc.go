@@ -1,6 +1,5 @@
-// Package vswitch is a software OpenFlow 1.3 switch for tests, the demo, simulation and load
-// generation (OpenFlow Switch Specification 1.3.5; section numbers in this package are of
-// that document).
+// Package vswitch is a software OpenFlow 1.3 switch for tests, the demo, simulation and load generation (OpenFlow
+// Switch Specification 1.3.5; section numbers in this package refer to it).
 //
 // Switch is a pure core: frames, messages and ticks go in; messages for controllers and
 // frames for ports come out. It has no socket, clock, goroutine or lock, and the same inputs
@@ -15,10 +14,9 @@
 //	s.Sent(1, len(out))
 //	for _, f := range s.Frames() { … } // frames to transmit
 //
-// Runner gives a Switch its clock, connections and devices; Network joins runners and hosts
-// by links in memory; OpenDevice and OpenTAP join them to interfaces of Linux, and Run is a process of such a switch.
+// Runner gives a Switch its clock, connections and devices. Network joins runners and hosts by links in memory.
+// OpenDevice and OpenTAP connect them to interfaces of Linux. Run is the process of such a switch.
 //
-// It is not a fast datapath, and it does not have: MPLS and PBB headers in actions (they can
-// be matched), queues, OFPP_NORMAL, auxiliary connections, TLS, reassembly of fragments, and the
-// setting of table features.
+// It is not a fast datapath, and does not support MPLS and PBB headers in actions (they can be matched), queues,
+// OFPP_NORMAL, auxiliary connections, TLS, reassembly of fragments, and setting table features.
 package vswitch

@@ -7,11 +7,11 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// headroom is the room before a frame for pushed tags; more pushes move the frame.
+// headroom is the room before a frame for pushed tags; further pushes move the frame.
 const headroom = 16
 
-// packet is a frame on its way through the pipeline. Its bytes are somebody else's until
-// the first edit, which copies them.
+// packet is a frame on its way through the pipeline. Its bytes belong to the caller until the first edit, which copies
+// them.
 type packet struct {
 	key    key
 	layers layers
@@ -19,7 +19,7 @@ type packet struct {
 	own    []byte // memory for edits, kept when the packet is used again
 	edited bool   // data is in own
 	stale  bool   // key and layers are older than data
-	sent   []byte // copy of data that is already among the frames to transmit
+	sent   []byte // copy of data that is already in a frame to transmit
 
 	inPort of13.Port
 	table  uint8
@@ -110,7 +110,7 @@ func (p *packet) setTTL(ttl uint8) {
 	}
 }
 
-// decTTL lowers the TTL by one. It returns false when the packet may not travel on.
+// decTTL decrements the TTL. It returns false if the packet must not be forwarded.
 func (p *packet) decTTL() bool {
 	p.refresh()
 	at := 0
@@ -131,7 +131,7 @@ func (p *packet) decTTL() bool {
 	return true
 }
 
-// setField sets a field, if the packet has it, and mends the checksums over it (section 7.2.5).
+// setField sets a field, if the packet has it, and updates the checksums over it (section 7.2.5).
 func (p *packet) setField(f of13.Field, v []byte) {
 	p.refresh()
 	l := &p.layers
@@ -168,7 +168,7 @@ func (p *packet) write(at int, v []byte) {
 	copy(p.data[at:], v)
 }
 
-// setInner is setField for what is behind Ethernet; there is a header l3.
+// setInner is setField for headers after Ethernet; there is a header l3.
 func (p *packet) setInner(f of13.Field, v []byte) {
 	l3 := p.layers.l3
 	switch p.layers.ether {
@@ -252,7 +252,7 @@ func (p *packet) setClass(bits, mask uint8) {
 	binary.BigEndian.PutUint32(p.data[l3:], word&^(uint32(mask)<<shift)|uint32(bits)<<shift)
 }
 
-// setAddress writes an IP address. It is in the checksum of the IPv4 header, and by the pseudo header in those of
+// setAddress writes an IP address. It is part of the checksum of the IPv4 header, and by the pseudo header of those of
 // TCP, UDP and ICMPv6.
 func (p *packet) setAddress(at int, v []byte) {
 	p.edit()
@@ -296,7 +296,7 @@ func (p *packet) setL4(f of13.Field, v []byte) {
 	p.fixL4(p.replace(l4, at, v...))
 }
 
-// fixL4 mends the checksum of the header l4 by delta.
+// fixL4 updates the checksum of the header l4 by delta.
 func (p *packet) fixL4(delta uint32) {
 	l4 := p.layers.l4
 	if l4 == 0 {
@@ -306,7 +306,7 @@ func (p *packet) fixL4(delta uint32) {
 	case protoTCP:
 		fix(p.data[l4+16:], delta, false)
 	case protoUDP:
-		// In IPv4 0 says that there is no checksum.
+		// In IPv4 0 means that there is no checksum.
 		if p.data[l4+6]|p.data[l4+7] != 0 {
 			fix(p.data[l4+6:], delta, true)
 		}
@@ -319,7 +319,7 @@ func (p *packet) fixL4(delta uint32) {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// sumSCTP computes the checksum of an SCTP packet anew (RFC 9260, appendix A).
+// sumSCTP recomputes the checksum of an SCTP packet (RFC 9260, appendix A).
 func (p *packet) sumSCTP() {
 	end := len(p.data)
 	if p.layers.ether == typeIPv4 {
@@ -335,8 +335,8 @@ func (p *packet) sumSCTP() {
 	binary.LittleEndian.PutUint32(b[8:], crc32.Checksum(b, castagnoli))
 }
 
-// replace writes v at offset at. It returns what that adds to the one's complement sum over a header
-// that begins at base (RFC 1624, equation 3).
+// replace writes v at offset at. It returns the change of the one's complement sum over a header that begins at base
+// (RFC 1624, equation 3).
 func (p *packet) replace(base, at int, v ...byte) (delta uint32) {
 	lo, hi := at, at+len(v)
 	lo -= (lo - base) & 1

@@ -14,8 +14,8 @@ const (
 	pipelineLen = 24
 )
 
-// key holds the value of every match field of a packet, or the bits of a match, or its
-// mask: one layout for the three, so that matching is and-and-compare of words.
+// key holds the value of every match field of a packet, or the value or the mask of a match. All three have the same
+// layout, so that matching is and-and-compare of words.
 type key [keyLen]byte
 
 // fieldAt is where each field is in a key. The fields of the pipeline come first.
@@ -60,7 +60,7 @@ func (k *key) uint64(f of13.Field) uint64 { return binary.BigEndian.Uint64(k[fie
 // word returns the i-th 8 bytes; only equality and bits matter, so the byte order does not.
 func (k *key) word(i uint8) uint64 { return binary.LittleEndian.Uint64(k[int(i)*8:]) }
 
-// compile turns a valid match into the bits it asks for and their mask.
+// compile turns a valid match into its value and mask.
 func compile(m of13.Match) (value, mask key) {
 	for o := range m.All() {
 		v, b := value.field(o.Field), mask.field(o.Field)
@@ -75,8 +75,8 @@ func compile(m of13.Match) (value, mask key) {
 	return value, mask
 }
 
-// covers reports whether a match with the bits value under mask includes everything that a
-// match with other under otherMask does (section 6.4, non-strict commands).
+// covers reports whether a match with value and mask includes everything that a match with other and otherMask does
+// (section 6.4, non-strict commands).
 func covers(value, mask, other, otherMask *key) bool {
 	for i := range uint8(keyWords) {
 		m := mask.word(i)

@@ -57,7 +57,7 @@ func (s *Switch) flowMod(now time.Duration, m *of13.FlowMod) error {
 	return err
 }
 
-// addFlow adds an entry, over one with the same match and priority.
+// addFlow adds an entry, in place of one with the same match and priority.
 func (s *Switch) addFlow(now time.Duration, m *of13.FlowMod, prog *program) error {
 	t := s.tables[m.TableID]
 	value, mask := compile(m.Match)
@@ -96,7 +96,7 @@ func (s *Switch) addFlow(now time.Duration, m *of13.FlowMod, prog *program) erro
 	return nil
 }
 
-// unlinkFlow takes an entry out of its table without a word.
+// unlinkFlow removes an entry from its table without a notification.
 func (s *Switch) unlinkFlow(f *flow) {
 	t := s.tables[f.table]
 	t.unlink(f)
@@ -109,7 +109,7 @@ func (s *Switch) unlinkFlow(f *flow) {
 	}
 }
 
-// removeFlow takes an entry out of its table and tells the controllers, if the entry asks for that.
+// removeFlow removes an entry from its table, and notifies the controllers if the entry asks for that.
 func (s *Switch) removeFlow(now time.Duration, f *flow, reason uint8) {
 	s.unlinkFlow(f)
 	if f.flags&of13.FlowSendFlowRem != 0 && !s.rehearsing {
@@ -143,8 +143,8 @@ func (s *Switch) deleteFlows(now time.Duration, m *of13.FlowMod) {
 	}
 }
 
-// selected walks the entries that a modification or deletion is about: the one entry of a strict command, or
-// all that the match includes, restricted by the cookie.
+// selected iterates over the entries of a modification or deletion: the one entry of a strict command, or all that the
+// match includes, restricted by the cookie.
 func (s *Switch) selected(m *of13.FlowMod) func(yield func(*flow) bool) {
 	value, mask := compile(m.Match)
 	strict := m.Command == of13.FlowModifyStrict || m.Command == of13.FlowDeleteStrict
@@ -179,7 +179,7 @@ func (s *Switch) tablesOf(id uint8) []*table {
 	return s.tables[id : id+1]
 }
 
-// expireFlows removes the entries whose timeout is over (section 5.5).
+// expireFlows removes the entries that have expired (section 5.5).
 func (s *Switch) expireFlows(now time.Duration) {
 	for len(s.timeouts) > 0 && s.timeouts[0].deadline <= now {
 		f := s.timeouts[0]
@@ -197,7 +197,7 @@ func (s *Switch) expireFlows(now time.Duration) {
 
 func seconds(n uint16) time.Duration { return time.Duration(n) * time.Second }
 
-// due is when f expires unless it is used before, 0 for never.
+// due is when f expires if it is not used until then; 0 for never.
 func (f *flow) due() time.Duration {
 	var d time.Duration
 	if f.idle > 0 {
@@ -209,8 +209,8 @@ func (f *flow) due() time.Duration {
 	return d
 }
 
-// timeouts is a heap of the entries that have timeouts. The deadline of one that was used since is too early,
-// never too late.
+// timeouts is a heap of the entries with timeouts. If an entry was used since, its deadline is too early, never too
+// late.
 type timeouts []*flow
 
 func (t *timeouts) add(f *flow) {

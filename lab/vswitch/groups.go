@@ -7,10 +7,10 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// maxGroupDepth bounds how many groups a packet may be in at once: those deeper down drop it.
+// maxGroupDepth bounds how deeply groups may be nested for a packet: deeper ones drop it.
 const maxGroupDepth = 8
 
-// group is an entry of the group table (section 5.6). It is replaced, never changed, but for its counters.
+// group is an entry of the group table (section 5.6). It is replaced, never changed, except for its counters.
 type group struct {
 	id      uint32
 	kind    uint8
@@ -63,7 +63,7 @@ func (s *Switch) groupMod(now time.Duration, m *of13.GroupMod) error {
 	return nil
 }
 
-// setGroup puts g in the place of the group id; nil removes it.
+// setGroup replaces the group id by g; nil removes it.
 func (s *Switch) setGroup(id uint32, g *group) {
 	old := s.groups[id]
 	put := func(g *group) {
@@ -108,8 +108,8 @@ func (s *Switch) compileGroup(m *of13.GroupMod) (*group, error) {
 	return g, nil
 }
 
-// checkBucket refuses a bucket that watches or names what is not there, and one that leads back to its
-// own group.
+// checkBucket refuses a bucket that watches or names something that does not exist, and one that leads back to its own
+// group.
 func (s *Switch) checkBucket(g *group, b of13.Bucket) error {
 	watches := b.WatchPort != of13.PortAny || b.WatchGroup != of13.GroupAny
 	switch {
@@ -152,7 +152,8 @@ func (s *Switch) reaches(from, to uint32, seen map[uint32]bool) bool {
 	return false
 }
 
-// deleteGroups deletes one group, or all, with the entries that use them. Deleting what is not there is no error.
+// deleteGroups deletes one group, or all, with the entries that use them. Deleting a group that does not exist is no
+// error.
 func (s *Switch) deleteGroups(now time.Duration, id uint32) error {
 	if id != of13.GroupAll {
 		if id > of13.GroupMax {
@@ -202,7 +203,7 @@ func (s *Switch) sortedGroups() []*group {
 	return sortedBy(s.groups, func(g *group) uint32 { return g.id })
 }
 
-// live reports whether a bucket may be used (section 6.5): one that watches nothing always may.
+// live reports whether a bucket may be used (section 6.5); one that watches nothing always may.
 func (s *Switch) live(b *bucket, depth int) bool {
 	if b.watchPort == of13.PortAny && b.watchGroup == of13.GroupAny {
 		return true
@@ -263,8 +264,8 @@ func (s *Switch) executeBucket(p *packet, b *bucket, depth int) {
 	s.freePacket(q)
 }
 
-// selectBucket chooses among the live buckets by a hash of the addresses and ports, with each bucket's share
-// after its weight, so that the packets of one connection stay together.
+// selectBucket chooses among the live buckets by a hash of the addresses and ports, in proportion to their weights, so
+// that the packets of one connection stay together.
 func (s *Switch) selectBucket(p *packet, g *group) *bucket {
 	total := uint32(0)
 	for i := range g.buckets {

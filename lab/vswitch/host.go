@@ -11,8 +11,8 @@ import (
 // hostQueue is how many received frames a Host keeps.
 const hostQueue = 1024
 
-// Host is a station with one interface, in memory. It answers ARP and echo requests to its addresses, and keeps
-// every other frame that it gets. Safe for concurrent use.
+// Host is a station with one interface, in memory. It answers ARP and echo requests to its addresses, and keeps every
+// other frame that it receives. Safe for concurrent use.
 type Host struct {
 	MAC  of13.MAC
 	IPv4 [4]byte
@@ -30,8 +30,8 @@ func NewHost(mac of13.MAC, ipv4 [4]byte) *Host {
 	return h
 }
 
-// Received has the frames that arrived and were no requests to this host, oldest first. When nobody takes them the
-// newest are lost, and counted in Dropped.
+// Received has the frames that arrived and were not requests to this host, oldest first. When it is full the newest are
+// dropped, and counted in Dropped.
 func (h *Host) Received() <-chan []byte { return h.received }
 
 // Dropped counts the frames that found Received full.

@@ -23,13 +23,13 @@ type meter struct {
 	created time.Duration
 }
 
-// band is a token bucket. Tokens are packets or bits, times a billion, so that nanoseconds fill it exactly.
+// band is a token bucket. Tokens are packets or bits, times a billion, so that filling by nanoseconds is exact.
 type band struct {
 	of13.Band
 	rate   uint64 // tokens per nanosecond
 	depth  uint64
 	tokens uint64
-	filled time.Duration // when tokens was right
+	filled time.Duration // when tokens was computed
 	count  of13.Counter
 }
 
@@ -86,11 +86,11 @@ func compileMeter(now time.Duration, m *of13.MeterMod) (*meter, error) {
 		case w.BandType == of13.BandDSCPRemark && w.PrecLevel > 3:
 			return nil, refuse(of13.ErrTypeMeterModFailed, of13.MeterModFailedBadBandValue)
 		}
-		burst := uint64(w.Rate) // without a burst size, what a second lets through
+		burst := uint64(w.Rate) // without a burst size, what passes in a second
 		if m.Flags&of13.MeterBurst != 0 {
 			burst = uint64(w.Burst)
 		}
-		// At least one packet must fit; the other bound keeps the billionths in 64 bits.
+		// At least one packet must fit; the other bound keeps the value in 64 bits.
 		depth := min(max(burst*unit, one), 4e9) * 1e9
 		b := band{Band: w, rate: uint64(w.Rate) * unit, depth: depth, tokens: depth, filled: now}
 		n.bands = append(n.bands, b)
@@ -124,8 +124,8 @@ func (s *Switch) sortedMeters() []*meter {
 	return sortedBy(s.meters, func(m *meter) uint32 { return m.id })
 }
 
-// pass meters p: of the bands whose rate is exceeded the one of the highest rate applies. It returns
-// false when that drops the packet.
+// pass meters p: of the bands whose rate is exceeded the one with the highest rate applies. It returns false if that
+// drops the packet.
 func (m *meter) pass(now time.Duration, p *packet) bool {
 	m.in.Packets++
 	m.in.Bytes += uint64(len(p.data))
@@ -152,7 +152,7 @@ func (m *meter) pass(now time.Duration, p *packet) bool {
 	return true
 }
 
-// take fills the bucket up to now and takes cost out of it, if that is there.
+// take fills the bucket up to now, and removes cost if there is enough.
 func (b *band) take(now time.Duration, cost uint64) bool {
 	if dt := now - b.filled; dt > 0 {
 		b.filled = now

@@ -6,7 +6,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// partLimit is the most that one reply carries; longer answers go in several.
+// partLimit is the most that one reply carries; longer answers are split.
 const partLimit = 60000
 
 // parts collects the body of an answer, and sends it in pieces between elements.
@@ -16,10 +16,10 @@ type parts struct {
 	part of13.Part
 	xid  uint32
 	body []byte
-	mark int // where the element in hand begins
+	mark int // where the current element begins
 }
 
-// flush sends what is complete, and keeps the rest. more says that another piece follows.
+// flush sends the complete elements, and keeps the rest. more says that another part follows.
 func (p *parts) flush(end int, more bool) {
 	m := of13.MultipartReply{Part: p.part, Body: p.body[:end]}
 	if more {
@@ -142,7 +142,7 @@ func (s *Switch) portStats(p *parts, no of13.Port) error {
 	return nil
 }
 
-// groupOrMeter appends what is asked of groups and meters.
+// groupOrMeter appends the requested information about groups and meters.
 func (s *Switch) groupOrMeter(p *parts, m *of13.MultipartRequest) error {
 	switch m.Part {
 	case of13.PartGroup:
@@ -195,7 +195,7 @@ func (s *Switch) groupStats(p *parts, id uint32) error {
 	return nil
 }
 
-// groupReferences counts the entries and groups that point at each group.
+// groupReferences counts the entries and groups that refer to each group.
 func (s *Switch) groupReferences() map[uint32]uint32 {
 	refs := map[uint32]uint32{}
 	var seen []uint32 // one entry or group counts once
@@ -267,8 +267,8 @@ func actionBits() (bits uint32) {
 	return bits
 }
 
-// tableFeatures says what a table can: what all can, with the later tables to go to. What holds for the table-miss
-// entry too is not said twice (section 7.3.5.5.2).
+// tableFeatures describes a table: the same features for all, with the later tables as next tables. What holds for the
+// table-miss entry too is not repeated (section 7.3.5.5.2).
 func (s *Switch) tableFeatures(t *table) of13.TableFeatures {
 	var fields, settable []of13.Field
 	for f := range of13.Field(numFields) {

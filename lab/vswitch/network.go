@@ -28,8 +28,8 @@ func (p runnerPort) attach(send func(transit)) { p.r.attach(p.no, send) }
 func (p runnerPort) deliver(t transit)         { p.r.receive(p.no, t) }
 func (p runnerPort) carrier(up bool)           { p.r.SetPortLive(p.no, up) }
 
-// Link joins two ends in memory, both ways. Frames wait in the queues of the ends, which are bounded and lose what is
-// too much. Safe for concurrent use.
+// Link joins two ends in memory, both ways. Frames wait in the queues of the ends, which are bounded and drop further
+// frames. Safe for concurrent use.
 type Link struct {
 	ends   [2]Endpoint
 	down   atomic.Bool
@@ -57,7 +57,7 @@ func (l *Link) carry(to Endpoint, t transit) {
 	}
 }
 
-// SetUp cuts the link, or mends it, so that both ends notice: the ports lose or gain their carrier.
+// SetUp cuts or restores the link so that both ends notice: the ports lose or gain their carrier.
 func (l *Link) SetUp(up bool) {
 	l.down.Store(!up)
 	for _, e := range l.ends {
@@ -65,7 +65,7 @@ func (l *Link) SetUp(up bool) {
 	}
 }
 
-// SetSilent makes the link lose all frames without anybody noticing, or ends that.
+// SetSilent makes the link lose all frames while its ports stay up, or ends that.
 func (l *Link) SetSilent(silent bool) { l.silent.Store(silent) }
 
 // Lost counts the frames that were sent while the link was cut.

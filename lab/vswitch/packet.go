@@ -8,7 +8,7 @@ import (
 
 const (
 	ethLen = 14
-	// maxTags and maxExtHeaders bound what the parser walks through.
+	// maxTags and maxExtHeaders bound the parser.
 	maxTags       = 8
 	maxExtHeaders = 8
 )
@@ -30,7 +30,7 @@ const (
 	protoSCTP   = 132
 )
 
-// layers says where the headers of a frame are, as offsets from its start; 0 is "not there".
+// layers has the offsets of the headers of a frame; 0 is "not present".
 type layers struct {
 	tags     int    // VLAN tags
 	etherAt  int    // the ethertype of the payload, behind the tags
@@ -40,9 +40,8 @@ type layers struct {
 	sll, tll int   // link-layer addresses in neighbour discovery
 }
 
-// parse fills the packet's part of k (section 7.2.3.7) and finds the headers of a frame of at
-// least ethLen bytes. What is cut short, or belongs to a later fragment, is not there: its
-// fields are 0.
+// parse fills the packet's part of k (section 7.2.3.7) and finds the headers of a frame of at least ethLen bytes.
+// Headers that are truncated, or in a later fragment, are not present: their fields are 0.
 func parse(frame []byte, k *key) (l layers) {
 	clear(k[pipelineLen:])
 	copy(k.field(of13.FieldEthDst), frame[0:6])
@@ -174,8 +173,8 @@ func parseIPv6(b []byte, k *key, l *layers) bool {
 	return true
 }
 
-// extension returns the bit of an IPv6 extension header and its place in the order that RFC 8200
-// recommends; 0 for what is no extension header.
+// extension returns the bit of an IPv6 extension header and its place in the order that RFC 8200 recommends; 0 for
+// other headers.
 func extension(next uint8) (bit uint16, order int) {
 	switch next {
 	case 0:

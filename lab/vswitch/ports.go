@@ -26,7 +26,7 @@ func (p *port) receives() bool { return p.Up() && p.Config&of13.PortConfigNoRecv
 // sends reports whether frames may leave.
 func (p *port) sends() bool { return p.Up() && p.Config&of13.PortConfigNoFwd == 0 }
 
-// setState makes the live bit follow from the link, the configuration and the BFD session.
+// setState derives the live bit from the link, the configuration and the BFD session.
 func (p *port) setState(linkUp bool) {
 	p.State &^= of13.PortStateLinkDown | of13.PortStateLive
 	if !linkUp {
@@ -53,8 +53,8 @@ func Ports(switchNumber, n int) []of13.PortDesc {
 	return ports
 }
 
-// AddPort adds a port, up unless its State has link-down, and tells the controllers. It fails if
-// the number is taken or not that of a port.
+// AddPort adds a port, up unless its State has link-down, and notifies the controllers. It fails if the number is in
+// use or not valid for a port.
 func (s *Switch) AddPort(now time.Duration, desc of13.PortDesc) error {
 	s.begin(now)
 	if desc.Port == 0 || desc.Port > of13.PortMax && desc.Port != of13.PortLocal {
@@ -72,7 +72,7 @@ func (s *Switch) AddPort(now time.Duration, desc of13.PortDesc) error {
 	return nil
 }
 
-// RemovePort removes a port, if it is there, and tells the controllers. Flow entries stay.
+// RemovePort removes a port, if it exists, and notifies the controllers. Flow entries stay.
 func (s *Switch) RemovePort(now time.Duration, no of13.Port) {
 	s.begin(now)
 	p := s.ports[no]
@@ -84,7 +84,7 @@ func (s *Switch) RemovePort(now time.Duration, no of13.Port) {
 	s.portStatus(of13.PortDelete, p)
 }
 
-// SetPortLive tells that the link of a port came up or went down. The controllers hear of it if that is new.
+// SetPortLive reports that the link of a port came up or went down. The controllers are notified of changes.
 func (s *Switch) SetPortLive(now time.Duration, no of13.Port, up bool) {
 	s.begin(now)
 	if p := s.ports[no]; p != nil {
@@ -92,7 +92,7 @@ func (s *Switch) SetPortLive(now time.Duration, no of13.Port, up bool) {
 	}
 }
 
-// setLink brings the state of a port up to date, and tells the controllers if it is another.
+// setLink updates the state of a port, and notifies the controllers if it has changed.
 func (s *Switch) setLink(p *port, up bool) {
 	old := p.State
 	if p.setState(up); p.State != old {
@@ -133,7 +133,7 @@ func (s *Switch) portMod(m *of13.PortMod) error {
 	return nil
 }
 
-// transmit puts a copy of p among the frames to send.
+// transmit adds a copy of p to the frames to send.
 func (s *Switch) transmit(p *packet, out *port) {
 	if !out.sends() {
 		out.stats.TxDropped++
@@ -179,7 +179,7 @@ func (s *Switch) output(p *packet, to of13.Port, maxLen uint16) {
 		s.pipeline(q)
 		s.freePacket(q)
 	default:
-		// Back to where it came from only by OFPP_IN_PORT.
+		// Back to the incoming port only by OFPP_IN_PORT.
 		if out := s.ports[to]; out != nil && to != p.inPort {
 			s.transmit(p, out)
 		}

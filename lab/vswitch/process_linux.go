@@ -15,15 +15,15 @@ import (
 
 // ProcessConfig describes a switch whose ports are interfaces of this machine.
 type ProcessConfig struct {
-	// Runner has no ports of the switch: they are those of Devices.
+	// Runner has no ports of the switch: these are described by Devices.
 	Runner RunnerConfig
-	// Devices are interfaces, numbered from port 1; with "tap:" before the name, TAP interfaces that it makes.
+	// Devices are interfaces, numbered from port 1; with the prefix "tap:", TAP interfaces that it creates.
 	Devices []string
-	// Ports are how many the switch has, if these are more. Those without a device are up, and not connected.
+	// Ports is how many ports the switch has, if more. Those without a device are up, and not connected.
 	Ports int
-	// BFD is the interval at which it watches links; 0 for none.
+	// BFD is the interval at which links are monitored; 0 for none.
 	BFD time.Duration
-	// BFDPorts are the ports whose links it watches; those of all devices if empty.
+	// BFDPorts are the ports whose links are monitored; those of all devices if empty.
 	BFDPorts []int
 }
 
@@ -60,7 +60,7 @@ func Run(ctx context.Context, c ProcessConfig) error {
 	return err
 }
 
-// describePorts gives the ports of devices the names of these. They have no link before the device says so.
+// describePorts gives the ports of devices the names of these. They have no carrier until the device reports it.
 func (c *ProcessConfig) describePorts() []of13.PortDesc {
 	ports := Ports(int(uint16(c.Runner.Switch.DatapathID)), max(c.Ports, len(c.Devices)))
 	for i, d := range c.Devices {

@@ -16,8 +16,8 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// Pauses before a controller is dialled again, which double from MinBackoff to MaxBackoff, and how long one may be
-// silent.
+// Pauses before a controller is dialled again, which double from MinBackoff to MaxBackoff, and how long a controller
+// may be silent.
 const (
 	MinBackoff         = 50 * time.Millisecond
 	MaxBackoff         = time.Second
@@ -27,13 +27,13 @@ const (
 const (
 	dialTimeout  = 5 * time.Second
 	writeTimeout = 10 * time.Second
-	// sendChunk is how much is handed to a connection at once; the rest waits in the Switch, which
-	// knows what it may drop.
+	// sendChunk is how much is passed to a connection at once; the rest waits in the Switch, which knows what it may
+	// drop.
 	sendChunk = 256 << 10
-	// maxArrived bounds the frames that wait for the switch; those beyond are dropped.
+	// maxArrived bounds the frames that wait for the switch; further ones are dropped.
 	maxArrived = 4096
-	// tolerance is by how much the loop may come late and still say what was silent. If it was deaf for longer, then
-	// maybe so were those who read devices, and what they have not read must not pass for silence.
+	// tolerance is by how much the loop may be late and still trust that a peer was silent. After a longer delay the
+	// readers of devices may have been delayed too, and frames that they have not read must not count as silence.
 	tolerance = 2 * time.Millisecond
 )
 
@@ -42,7 +42,7 @@ type RunnerConfig struct {
 	Switch      Config
 	Controllers []string      // addresses to dial: host:port, or unix:path
 	TickEvery   time.Duration // default 10 ms
-	SilentAfter time.Duration // a controller that is silent for so long is taken for dead; default 15 s
+	SilentAfter time.Duration // a controller that is silent for so long is disconnected; default 15 s
 	Log         *slog.Logger  // default: none
 	// Dial opens the connection to one of Controllers; default TCP, or a Unix socket.
 	Dial func(ctx context.Context, address string) (net.Conn, error)
@@ -68,7 +68,7 @@ type Runner struct {
 	mu      sync.Mutex // guards the fields below
 	arrived []arrival
 	slab    []byte // the bytes of arrived
-	// spare are the other two slices, while loop reads those.
+	// spare are the other two slices, while loop reads these.
 	spareArrived []arrival
 	spareSlab    []byte
 }
@@ -85,7 +85,7 @@ type arrival struct {
 	hops     int
 }
 
-// transit is a frame between two nodes, with the number of switches it has passed.
+// transit is a frame between two nodes, with the number of switches that it has passed.
 type transit struct {
 	data []byte
 	hops int
@@ -124,8 +124,8 @@ func (r *Runner) Close() {
 	r.tasks.Wait()
 }
 
-// Do calls f with the switch in the goroutine that owns it, and waits. It returns false, and does not call
-// f, when the runner is closed. f must not keep the switch, nor take its frames or what is pending.
+// Do calls f with the switch in the goroutine that owns it, and waits. It returns false, and does not call f, if the
+// runner is closed. f must not keep the switch, nor take its frames or what is pending.
 func (r *Runner) Do(f func(s *Switch, now time.Duration)) bool {
 	return r.do(func(now time.Duration) { f(r.sw, now) })
 }
@@ -141,13 +141,13 @@ func (r *Runner) do(f func(now time.Duration)) bool {
 	}
 }
 
-// SetPortLive tells that the link of a port came up or went down.
+// SetPortLive reports that the link of a port came up or went down.
 func (r *Runner) SetPortLive(no of13.Port, up bool) {
 	r.do(func(now time.Duration) { r.sw.SetPortLive(now, no, up) })
 }
 
-// Receive takes a copy of a frame that arrived at a port. It returns false when too many wait, or the
-// runner is closed: the frame is lost, and counted in Dropped.
+// Receive queues a copy of a frame that arrived at a port. It returns false if too many wait, or the runner is closed:
+// the frame is lost, and counted in Dropped.
 func (r *Runner) Receive(no of13.Port, frame []byte) bool { return r.receive(no, transit{frame, 0}) }
 
 func (r *Runner) receive(no of13.Port, t transit) bool {
@@ -175,11 +175,11 @@ func (r *Runner) signal() {
 	}
 }
 
-// Dropped counts the frames that Receive did not take.
+// Dropped counts the frames that Receive did not queue.
 func (r *Runner) Dropped() uint64 { return r.dropped.Load() }
 
-// Transmit makes send the way out of a port. send is called from the switch's goroutine: it must not
-// block, nor call methods of the runner other than Receive, and the frame is valid during the call only.
+// Transmit makes send the output of a port. send is called from the switch's goroutine: it must not block, nor call
+// methods of the runner other than Receive, and the frame is valid only during the call.
 func (r *Runner) Transmit(no of13.Port, send func(frame []byte)) {
 	r.attach(no, func(t transit) { send(t.data) })
 }
@@ -206,9 +206,10 @@ func (r *Runner) loop() {
 		case <-r.wake:
 			r.process(r.now())
 		case <-timer.C:
-			now := r.now() // for all that is done: if we stop amid it, that must not look like silence
+			now := r.now() // one time for all that is done: a pause amid it must not look like silence
 			late := now - due
-			if excused = !excused && late > tolerance; excused { // once: who is always late must notice, too
+			// once: a runner that is always late must detect silence, too
+			if excused = !excused && late > tolerance; excused {
 				r.sw.excuse(now, late)
 			}
 			r.tick(now)
@@ -229,7 +230,7 @@ func (r *Runner) loop() {
 
 func (r *Runner) now() time.Duration { return time.Since(r.origin) }
 
-// tick gives the switch time, after what has arrived.
+// tick passes the time to the switch, after what has arrived.
 func (r *Runner) tick(now time.Duration) {
 	r.process(now)
 	r.sw.Tick(now)
@@ -238,7 +239,7 @@ func (r *Runner) tick(now time.Duration) {
 	}
 }
 
-// process gives the switch the frames that have arrived.
+// process passes the frames that have arrived to the switch.
 func (r *Runner) process(now time.Duration) {
 	r.mu.Lock()
 	arrived, slab := r.arrived, r.slab
@@ -317,8 +318,7 @@ func (r *Runner) Accept(l net.Listener) error {
 	}
 }
 
-// Serve speaks with a controller over nc, until one of them closes it. It returns nil if it ended
-// between two messages.
+// Serve serves a controller over nc until one side closes it. It returns nil if it ended between two messages.
 func (r *Runner) Serve(nc net.Conn) error {
 	stop := context.AfterFunc(r.ctx, func() { nc.Close() })
 	defer stop()
@@ -346,7 +346,7 @@ func (r *Runner) Serve(nc net.Conn) error {
 	return err
 }
 
-// read gives the switch what comes from a controller, until the connection ends.
+// read passes what a controller sends to the switch, until the connection ends.
 func (r *Runner) read(s *session) error {
 	reader := ofconn.NewReader(s.watched)
 	for {
@@ -367,7 +367,7 @@ func (r *Runner) read(s *session) error {
 			var out []byte
 			out, open = r.sw.Pending(s.id)
 			if full = len(out) > sendChunk; full {
-				select { // a token from before does not count
+				select { // an old token does not count
 				case <-s.room:
 				default:
 				}
@@ -376,7 +376,7 @@ func (r *Runner) read(s *session) error {
 		if !alive || !open {
 			return nil
 		}
-		if full { // it asks faster than it reads: let TCP slow it down
+		if full { // it sends requests faster than it reads: TCP slows it down
 			select {
 			case <-s.room:
 			case <-r.ctx.Done():
@@ -397,16 +397,16 @@ type session struct {
 	mark    uint64
 	heard   uint64 // as watched counts
 	heardAt time.Duration
-	asked   bool // an echo request is on its way
+	asked   bool // an echo request is outstanding
 }
 
-// flush hands what is pending to the writer, as far as there is room.
+// flush passes what is pending to the writer, as far as there is room.
 func (s *session) flush(sw *Switch) {
 	out, open := sw.Pending(s.id)
 	for len(out) > 0 && s.writer.Queued() < sendChunk {
 		n := min(len(out), sendChunk)
 		if s.writer.Send(out[:n]) != nil {
-			out = out[:0] // the reader will find out, too
+			out = out[:0] // the reader will notice, too
 			s.nc.Close()
 			break
 		}
@@ -428,7 +428,7 @@ func (s *session) flush(sw *Switch) {
 	}
 }
 
-// keepAlive asks a controller that has been silent for a third of what it may.
+// keepAlive sends an echo request after a third of the allowed silence.
 func (s *session) keepAlive(now, silentAfter time.Duration) {
 	if heard := s.watched.Heard(); heard != s.heard {
 		s.heard, s.heardAt, s.asked = heard, now, false
@@ -437,6 +437,6 @@ func (s *session) keepAlive(now, silentAfter time.Duration) {
 	if !s.asked && now-s.heardAt > silentAfter/3 {
 		s.asked = true
 		m := of13.EchoRequest{}
-		_ = s.writer.Send(m.Append(nil, 0)) // a writer that failed ends the session elsewhere
+		_ = s.writer.Send(m.Append(nil, 0)) // if the writer failed the session ends elsewhere
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// MaxFrame is the longest frame that the switch takes, in bytes.
+// MaxFrame is the longest frame that the switch accepts, in bytes.
 const MaxFrame = 65000
 
 // maxSteps bounds the actions, copies and tables that one packet may cost.
@@ -27,19 +27,19 @@ type Config struct {
 	MaxGroups  int             // default 4,096
 	MaxMeters  int             // default 4,096
 
-	// Buffers is how many packets wait for the controllers' word, default 256; -1 is none, and every
-	// packet-in then has the whole packet. BufferLife is for how long; default 5 s.
+	// Buffers is how many packets are buffered for the controllers, default 256; -1 is none, and every packet-in then
+	// has the whole packet. BufferLife is for how long; default 5 s.
 	Buffers    int
 	BufferLife time.Duration
 
-	// QueueLimit is how many bytes may be pending for a controller before packet-ins to it are
-	// dropped; default 1 MiB. Other messages are queued up to 64 times as much; a controller that
-	// lets even that fill up is disconnected, since it could not trust what it would read.
+	// QueueLimit is how many bytes may be pending for a controller before packet-ins to it are dropped; default 1 MiB.
+	// Other messages are queued up to 64 times as much; a controller that exceeds even that is disconnected, since
+	// messages would be missing.
 	QueueLimit int
 
-	// Observe, if set, sees every command that was executed and changes the switch or sends a
-	// packet, in order: FLOW_MOD, GROUP_MOD, METER_MOD, PORT_MOD, PACKET_OUT. Those of a bundle are seen when it is
-	// committed. msg is valid during the call, which must not use the Switch.
+	// Observe, if set, is called with every executed command that changes the switch or sends a packet, in order:
+	// FLOW_MOD, GROUP_MOD, METER_MOD, PORT_MOD, PACKET_OUT. Those of a bundle are passed when it is committed. msg is
+	// valid during the call, which must not use the Switch.
 	Observe func(conn ConnID, msg []byte)
 }
 
@@ -66,7 +66,7 @@ func (c *Config) setDefaults() {
 	}
 }
 
-// Frame is a frame to transmit. The same Data may stand in several: do not write to it.
+// Frame is a frame to transmit. Several may share the same Data: do not write to it.
 type Frame struct {
 	Port of13.Port
 	Data []byte
@@ -79,8 +79,8 @@ type Counters struct {
 	Steps            uint64 // packets whose processing was cut short by its bound
 }
 
-// Switch is an OpenFlow 1.3 switch. It is not safe for concurrent use. Times are durations since
-// an origin that the caller chooses; they must not go back. Inputs are copied where they are kept.
+// Switch is an OpenFlow 1.3 switch. It is not safe for concurrent use. Times are durations since an origin that the
+// caller chooses, and must not go back. Inputs are copied if they are kept.
 type Switch struct {
 	config struct {
 		Config
@@ -103,17 +103,17 @@ type Switch struct {
 
 	frames   []Frame
 	slab     []byte // the bytes of frames
-	taken    bool   // frames were handed out, and may be forgotten at the next input
+	taken    bool   // frames were returned, and may be dropped at the next input
 	free     []*packet
-	budget   int // steps left for the packet in hand
+	budget   int // steps left for the current packet
 	counters Counters
 
-	// While a bundle is rehearsed nothing leaves the switch, and undo restores it.
+	// While a bundle is rehearsed nothing is sent, and undo restores the switch.
 	rehearsing bool
 	undo       []func()
 }
 
-// New makes a switch. Ports with unusable or equal numbers are an error of the program, and panic.
+// New makes a switch. It panics if ports have invalid or equal numbers.
 func New(c Config) *Switch {
 	c.setDefaults()
 	s := &Switch{
@@ -133,7 +133,7 @@ func New(c Config) *Switch {
 	return s
 }
 
-// DatapathID names the switch.
+// DatapathID is the datapath id of the switch.
 func (s *Switch) DatapathID() openflow.DatapathID { return s.config.DatapathID }
 
 // Counters returns the counters.
@@ -202,7 +202,7 @@ func isFragment(p *packet) bool {
 	return false
 }
 
-// endPacket notes whether a packet ran into its bound.
+// endPacket records whether the processing of a packet reached its bound.
 func (s *Switch) endPacket() {
 	if s.budget < 0 {
 		s.counters.Steps++
@@ -210,7 +210,7 @@ func (s *Switch) endPacket() {
 	s.budget = maxSteps
 }
 
-// Tick removes the flow entries and bundles whose time is over, and gives BFD sessions theirs: see Deadline.
+// Tick removes the flow entries and bundles that have expired, and serves BFD sessions: see Deadline.
 func (s *Switch) Tick(now time.Duration) {
 	s.begin(now)
 	s.expireFlows(s.now)
@@ -318,7 +318,7 @@ func (s *Switch) newPacket() *packet {
 
 func (s *Switch) freePacket(p *packet) { s.free = append(s.free, p) }
 
-// sortedBy returns the values of m in the order of a number of theirs.
+// sortedBy returns the values of m ordered by one of their numbers.
 func sortedBy[K comparable, V any, N cmp.Ordered](m map[K]V, number func(V) N) []V {
 	return slices.SortedFunc(maps.Values(m), func(a, b V) int { return cmp.Compare(number(a), number(b)) })
 }

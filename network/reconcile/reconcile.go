@@ -28,7 +28,7 @@ const (
 // Policy says what happens to what is not wanted.
 type Policy struct {
 	// Flow and Group classify what is not wanted; nil means that all is foreign. Their arguments are valid only during
-	// the call. Flow must spare the sync marker of a switch without an agent (docs/design/stock.md): without it the
+	// the call. Flow must spare the marker of a switch without an agent (docs/design/stock.md): without it the
 	// switch loses its epoch.
 	Flow  func(of13.FlowStats) Owner
 	Group func(of13.GroupDesc) Owner

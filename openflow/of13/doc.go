@@ -1,7 +1,6 @@
-// Package of13 is OpenFlow 1.3 on the wire (OpenFlow Switch Specification 1.3.5; section
-// numbers in this package are of that document): every message between a controller and a
-// switch, in both directions. It is not a connection and not a switch: it does no I/O, keeps
-// no state, and does not judge whether a command makes sense.
+// Package of13 is OpenFlow 1.3 on the wire (OpenFlow Switch Specification 1.3.5; section numbers in this package refer
+// to it): every message between a controller and a switch, in both directions. It does no I/O, keeps no state, and does
+// not judge whether a command makes sense.
 //
 // Each message is a struct with Append, which appends the whole message to the caller's
 // slice, and Decode, which reads one whole message. A decoded message is a view: its
@@ -22,12 +21,11 @@
 // A builder shares memory with what it extends, as append does: build two variants of one
 // match from two copies.
 //
-// Decode refuses, with an *openflow.Error, whatever has no structure that this package knows:
-// wrong lengths, unknown types of messages, multipart bodies, instructions, actions, bands. It
-// lets plain values pass (a command, a reason, a match field of another class, a missing
-// prerequisite), because the answer to those is a switch's; Match.Validate, Actions.Validate
-// and Refusal tell a switch what to answer.
+// Decode returns an *openflow.Error for anything whose structure this package does not know: wrong lengths, and unknown
+// types of messages, multipart bodies, instructions, actions and bands. It accepts any plain value (a command, a
+// reason, a match field of another class, a missing prerequisite), because it is the switch that answers those;
+// Match.Validate, Actions.Validate and Refusal compute these answers.
 //
-// Append panics when a message would exceed openflow.MaxMessageLen, and a builder when a
-// value does not have the length of its field: those are errors of the program.
+// Append panics if a message would exceed openflow.MaxMessageLen, and a builder if a value does not have the length of
+// its field: those are programming errors.
 package of13

@@ -1,7 +1,7 @@
 package of13
 
-// Error refuses a message (section 7.4.4). It is also a Go error, which Match.Validate and
-// Actions.Validate return, so that a switch can send what it found.
+// Error refuses a message (section 7.4.4). It is also a Go error, which Match.Validate and Actions.Validate return, so
+// that a switch can send it.
 type Error struct {
 	ErrType uint16 // one of the ErrType constants
 	Code    uint16 // what it means depends on ErrType; the exp_type for ErrTypeExperimenter

@@ -6,8 +6,8 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow"
 )
 
-// List is a sequence of elements as wire bytes, such as the ports in a PORT_DESC reply. A list
-// in a decoded message is checked; the zero value is empty.
+// List is a sequence of elements as wire bytes, such as the ports in a PORT_DESC reply. A list in a decoded message has
+// been checked; the zero value is empty.
 type List[T element[T]] []byte
 
 // element is what a List holds. Its methods work on the zero value, except AppendTo.
@@ -21,9 +21,8 @@ type element[T any] interface {
 	AppendTo(dst []byte) []byte
 }
 
-// shape says how long an element is: least bytes, or, unless lenAt is negative, what the
-// 16 bits at lenAt say, and no less than least. When padded, zeros up to a multiple of 8 bytes follow,
-// which that length does not count.
+// shape is the length of an element: least bytes or, unless lenAt is negative, the 16 bits at lenAt, which must be no
+// less than least. If padded, zeros up to a multiple of 8 bytes follow, which that length does not count.
 type shape struct {
 	name   string
 	least  int

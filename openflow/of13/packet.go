@@ -6,20 +6,20 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow"
 )
 
-// NoBuffer is the buffer id of a packet that the switch did not keep.
+// NoBuffer is the buffer id of a packet that the switch did not buffer.
 const NoBuffer uint32 = 0xffffffff
 
 // Reasons of a packet-in (section 7.4.1).
 const (
 	PacketInNoMatch    uint8 = iota // the table-miss entry
 	PacketInAction                  // an output to PortController
-	PacketInInvalidTTL              // a TTL that ran out
+	PacketInInvalidTTL              // an expired TTL
 )
 
 // NoCookie is the cookie of a packet-in that has none to tell.
 const NoCookie uint64 = 0xffffffffffffffff
 
-// PacketIn brings a packet to the controller (section 7.4.1).
+// PacketIn carries a packet to the controller (section 7.4.1).
 type PacketIn struct {
 	BufferID uint32
 	TotalLen uint16 // of the packet; Data may be shorter

@@ -1,11 +1,11 @@
 package of13
 
-// Role is what a controller is to a switch (section 7.3.9).
+// Role is the role of a controller toward a switch (section 7.3.9).
 type Role uint32
 
 // The roles.
 const (
-	RoleNoChange Role = iota // asks for the current one
+	RoleNoChange Role = iota // requests the current one
 	RoleEqual
 	RoleMaster
 	RoleSlave
@@ -18,7 +18,7 @@ func (r Role) String() string {
 // RoleChange is the body of both role messages.
 type RoleChange struct {
 	Role         Role
-	GenerationID uint64 // grows with each mastership; a switch refuses one that is older than it knows
+	GenerationID uint64 // grows with each mastership; a switch refuses one that is older than the last
 }
 
 func (r RoleChange) append(dst []byte, t uint8, xid uint32) []byte {

@@ -71,9 +71,8 @@ func (m Match) Allows(f Field) bool {
 	return ok && (v == p.one || v == p.other || p.one == 0)
 }
 
-// Validate judges a decoded match as a switch does: it returns a *Error of ErrTypeBadMatch when a
-// field is not known, there twice, wrongly masked, out of range, or not preceded by its
-// prerequisites; nil when the match is good.
+// Validate checks a decoded match as a switch does: it returns a *Error of ErrTypeBadMatch if a field is unknown,
+// repeated, wrongly masked, out of range, or not preceded by its prerequisites; otherwise nil.
 func (m Match) Validate() error {
 	var seen uint64
 	for off := 0; off < len(m); {
@@ -87,7 +86,7 @@ func (m Match) Validate() error {
 	return nil
 }
 
-// refuses finds what forbids o after the fields of m, of which seen has the bits.
+// refuses finds the error of o after the fields of m; seen has the bits of these.
 func (m Match) refuses(o OXM, seen uint64) (code uint16, bad bool) {
 	switch {
 	case o.Class != ClassBasic || o.Field >= numFields:
@@ -122,12 +121,12 @@ func inRange(o OXM) bool {
 	if bits < 64 && o.Uint64()>>bits != 0 {
 		return false
 	}
-	// A VLAN id without the bit that says that there is a tag means nothing.
+	// A VLAN id without the bit for "has a tag" means nothing.
 	return o.Field != FieldVLANVID || o.HasMask || o.Uint64() == 0 || o.Uint64()&uint64(VLANPresent) != 0
 }
 
-// Validate judges decoded actions as a switch does that knows nothing of its ports, queues, groups and
-// packets: it returns a *Error of ErrTypeBadAction, or nil.
+// Validate checks decoded actions as a switch does, without its ports, queues, groups and packets: it returns a *Error
+// of ErrTypeBadAction, or nil.
 func (a Actions) Validate() error {
 	for x := range a.All() {
 		code, bad := uint16(0), false
@@ -161,7 +160,7 @@ func (a Actions) ValidateFor(m Match) error {
 	for x := range a.All() {
 		switch x.Type {
 		case ActionPushMPLS, ActionPopMPLS, ActionPushPBB, ActionPopPBB:
-			return nil // what the packet is now, the match does not tell
+			return nil // the match does not say what the packet is now
 		case ActionPushVLAN:
 			tagged = true
 		case ActionSetField:
@@ -173,7 +172,7 @@ func (a Actions) ValidateFor(m Match) error {
 	return nil
 }
 
-// refusesSet finds what forbids to set a field to a value.
+// refusesSet finds the error of setting a field to a value.
 func (o OXM) refusesSet() (code uint16, bad bool) {
 	switch {
 	case o.Class != ClassBasic || o.Field >= numFields || o.Field <= FieldMetadata:
