@@ -45,7 +45,7 @@ func TestCbench(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, sw := range s.Switches {
-			if sw.Mode != "direct" && sw.Mode != "" {
+			if sw.Mode != "legacy" && sw.Mode != "" {
 				t.Errorf("switch %s has mode %q", sw.Switch, sw.Mode)
 			}
 		}
