@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/lab/cluster"
 )
 
-// TestTimersSurviveFailover sets timers, kills the leader, and sees each ring once.
+// TestTimersSurviveFailover sets timers, kills the leader, and checks that each fires once.
 func TestTimersSurviveFailover(t *testing.T) {
 	t.Parallel()
 	s := startCluster(t, cluster.Config{Agents: 1, Apps: []string{"alarm"}})
@@ -41,8 +41,8 @@ func TestTimersSurviveFailover(t *testing.T) {
 	s.exact()
 }
 
-// TestFailingApplication shows that what a failing application did is as if not done, that the others
-// go on, and that the failure is in the log and in the audit.
+// TestFailingApplication shows that a failed handler has no effect, that the other applications continue, and that the
+// failure is in the log and in the audit.
 func TestFailingApplication(t *testing.T) {
 	t.Parallel()
 	s := startCluster(t, cluster.Config{Agents: 1, Apps: []string{"fragile", "counter"}})

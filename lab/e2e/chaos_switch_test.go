@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// chaosSwitch connects to its agent again and again, talks all the time, and remembers each
-// connection by itself: that is an epoch, or would have been one.
+// chaosSwitch connects to its agent again and again, sends all the time, and records each connection separately: each
+// is an epoch, or could have been one.
 type chaosSwitch struct {
 	id   openflow.DatapathID
 	addr string
@@ -28,7 +28,7 @@ type chaosSwitch struct {
 	talking bool
 }
 
-// chaosConn is one connection of a switch, and what was said on it, in order.
+// chaosConn is one connection of a switch, and its messages in order.
 type chaosConn struct {
 	net.Conn
 	begun time.Time
@@ -81,7 +81,7 @@ func (s *chaosSwitch) run() {
 	}
 }
 
-// talk sends packet-ins that are unlike all others.
+// talk sends packet-ins, no two of which are equal.
 func (s *chaosSwitch) talk(c *chaosConn, conn int, ready chan struct{}) {
 	<-ready
 	tick := time.NewTicker(10 * time.Millisecond)
@@ -170,7 +170,7 @@ func isCommand(msg []byte) bool {
 	return msg[1] == of13.TypeFlowMod || msg[1] == of13.TypePacketOut
 }
 
-// restart ends the present connection: so that everything that was said arrives, or abruptly.
+// restart ends the current connection: either after everything that was sent has arrived, or abruptly.
 func (s *chaosSwitch) restart(abrupt bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -195,7 +195,7 @@ func (s *chaosSwitch) quiet() {
 	s.talking = false
 }
 
-// last returns the present connection, with what it has sent and executed.
+// last returns the current connection, with what it has sent and executed.
 func (s *chaosSwitch) last() (c *chaosConn, sent, executed int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -205,8 +205,7 @@ func (s *chaosSwitch) last() (c *chaosConn, sent, executed int) {
 	return c, len(c.sent), len(c.executed)
 }
 
-// counterAnswer is the digest of the packet that the application counter sends out when it has
-// counted n packets with this text.
+// counterAnswer is the digest of the packet that the application counter sends after counting n packets with this text.
 func counterAnswer(data []byte, n uint64) string {
 	out := of13.PacketOut{BufferID: of13.NoBuffer, InPort: of13.PortController, Actions: of13.Actions(nil).Output(1, 0),
 		Data: binary.BigEndian.AppendUint64(bytes.Clone(data), n)}

@@ -16,11 +16,10 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow"
 )
 
-// TestChaos lets everything fail that may fail, at random, while switches talk all the time: controllers,
-// one, two or all, are killed or stopped; agents are killed; switches come and go; connections
-// break, fall silent in one direction or both, or become slow. Then it lets all come back, and
-// compares message by message. HOLDFAST_CHAOS_SECONDS is for how long, HOLDFAST_CHAOS_SEED
-// repeats the choices of an earlier run (not what comes of them).
+// TestChaos injects faults at random while switches send all the time: controllers, one, two or all, are killed or
+// stopped; agents are killed; switches come and go; connections break, fall silent in one direction or both, or become
+// slow. Then it ends all faults, and compares message by message. HOLDFAST_CHAOS_SECONDS is its duration,
+// HOLDFAST_CHAOS_SEED repeats the random choices of an earlier run (but not its timing).
 func TestChaos(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes a while")
@@ -54,7 +53,7 @@ func setting(t *testing.T, name string, normal uint64) uint64 {
 
 const chaosAgents, chaosSwitches = 3, 4 // the first agent has two switches
 
-// chaos is one run. Its faults are begun by one goroutine, and each ends in one of its own.
+// chaos is one run. One goroutine begins its faults, and each ends in a goroutine of its own.
 type chaos struct {
 	*testCluster
 	rand     *rand.Rand
@@ -96,7 +95,7 @@ type route struct {
 // heal ends the faults of the network.
 func (r *route) heal() { r.Set(relay.Faults{}) }
 
-// route puts a relay on every way between two processes.
+// route puts a relay on every connection between two processes.
 func (c *chaos) route(t *testing.T) func(from, to, address string) string {
 	routes := map[string]*route{}
 	return func(from, to, address string) string {
@@ -116,7 +115,7 @@ func (c *chaos) route(t *testing.T) func(from, to, address string) string {
 
 func (c *chaos) upTo(d time.Duration) time.Duration { return time.Duration(c.rand.Int64N(int64(d))) }
 
-// fault begins one fault on what has none.
+// fault begins one fault on something that has none.
 func (c *chaos) fault() {
 	kinds := []struct {
 		name   string
@@ -174,7 +173,7 @@ func (c *chaos) fault() {
 	}
 }
 
-// take marks things as failing, or none if one of them is.
+// take marks things as failing, or none if one of them already is.
 func (c *chaos) take(things ...any) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -189,7 +188,7 @@ func (c *chaos) take(things ...any) bool {
 	return true
 }
 
-// after ends a fault on things that were taken.
+// after ends a fault after a while.
 func (c *chaos) after(d time.Duration, end func(), things ...any) {
 	c.pending.Go(func() {
 		time.Sleep(d)
@@ -226,7 +225,7 @@ func (c *chaos) kill(n *cluster.Controller, d time.Duration) bool {
 	return true
 }
 
-// weigh notes how large a controller has become, at its end.
+// weigh records the size of a controller's process at its end.
 func (c *chaos) weigh(n *cluster.Controller) {
 	if usage, ok := n.Ended().SysUsage().(*syscall.Rusage); ok {
 		c.mu.Lock()
@@ -270,7 +269,7 @@ func (c *chaos) killAgent() bool {
 	return true
 }
 
-// network does something to one relay, and heals it after d.
+// network injects a fault into one relay, and ends it after d.
 func (c *chaos) network(change func(*route), d time.Duration) bool {
 	r := c.relays[c.rand.IntN(len(c.relays))]
 	if !c.take(r) {
@@ -285,7 +284,7 @@ func (c *chaos) faulty(f relay.Faults, d time.Duration) bool {
 	return c.network(func(r *route) { r.Set(f) }, d)
 }
 
-// isolate keeps a controller from the others; the agents still reach it.
+// isolate cuts a controller off from the others; the agents still reach it.
 func (c *chaos) isolate(d time.Duration) bool {
 	name := c.Controllers()[c.rand.IntN(len(c.Controllers()))].Name
 	faults := relay.Faults{Refuse: true}
@@ -305,7 +304,7 @@ func (c *chaos) isolate(d time.Duration) bool {
 	return done
 }
 
-// finish waits for the faults to end, and then for all that is to come of them, and compares.
+// finish waits for the faults to end and for their consequences, and compares.
 func (c *chaos) finish() {
 	c.t.Helper()
 	c.pending.Wait()
@@ -322,7 +321,7 @@ func (c *chaos) finish() {
 	c.verify()
 }
 
-// settle waits until all switches are up and nothing moves any more.
+// settle waits until all switches are up and all work is done.
 func (c *chaos) settle() {
 	c.t.Helper()
 	calm, last := time.Now(), ""

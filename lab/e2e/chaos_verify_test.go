@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
 )
 
-// epoch is what the controllers' log has of one epoch of a switch.
+// epoch is one epoch of a switch in the controllers' log.
 type epoch struct {
 	number uint64
 	events []string // texts
@@ -25,7 +25,7 @@ type said struct {
 	text    string
 }
 
-// verify compares what the switches said and did with the log, in every epoch.
+// verify compares what the switches sent and executed with the log, in every epoch.
 func (c *chaos) verify() {
 	records, err := oracle.Read(c.AuditFiles()) // an error if controllers disagree
 	c.check(err)
@@ -50,7 +50,7 @@ func (c *chaos) verify() {
 		sent, processed, issued, executed, epochs, c.peak>>10)
 }
 
-// epochs splits the log. Commands have no epoch there: they are of the one that is open.
+// epochs splits the log. Commands have no epoch there: they belong to the one that is open.
 func (c *chaos) epochs(records []audit.Record) map[openflow.DatapathID][]*epoch {
 	all := map[openflow.DatapathID][]*epoch{}
 	known := c.known()
@@ -99,10 +99,9 @@ func (c *chaos) known() map[openflow.DatapathID]map[string]said {
 	return all
 }
 
-// verifyConn finds the epoch of a connection. Its events are what was said, from the first on; its
-// commands begin with what was executed. Nothing may be missing, but: what an agent held
-// when it was killed, what was on its way when the connection broke, and commands
-// that were open when the epoch ended.
+// verifyConn finds the epoch of a connection. The events of the epoch are a prefix of what was sent, and what was
+// executed is a prefix of its commands. Nothing may be missing, except for what an agent had when it was killed, what
+// was in transit when the connection broke, and commands that were open when the epoch ended.
 func (c *chaos) verifyConn(sw *chaosSwitch, i int, list []*epoch) {
 	conn, last := sw.conns[i], i == len(sw.conns)-1
 	complain := func(format string, args ...any) {
@@ -151,7 +150,8 @@ func (c *chaos) verifyConn(sw *chaosSwitch, i int, list []*epoch) {
 	}
 }
 
-// verifyCounts sees that the application counted every event once, whoever led: the packets that it sent out say so.
+// verifyCounts checks, by the packets that it sent, that the application counted every event once, whichever controller
+// led.
 func (c *chaos) verifyCounts(records []audit.Record) {
 	count, answer := uint64(0), ""
 	known := c.known()
@@ -166,7 +166,7 @@ func (c *chaos) verifyCounts(records []audit.Record) {
 	}
 }
 
-// verifyProcesses looks for what controllers and agents should never say or be.
+// verifyProcesses looks for log lines and sizes that controllers and agents should never have.
 func (c *chaos) verifyProcesses() {
 	files := []string{}
 	for _, n := range c.Controllers() {

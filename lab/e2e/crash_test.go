@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
 )
 
-// trace is what a run leaves behind: what a fault must not change.
+// trace is the result of a run, which a fault must not change.
 type trace struct {
 	processed []string   // events, in the order of the ledger
 	executed  [][]string // commands of each switch, in its order
@@ -41,22 +41,22 @@ func (s *testCluster) trace(from *cluster.Controller) trace {
 	return tr
 }
 
-// crashEvents is the number of packet-ins of a run, from crashSwitches in turn; crashPassage is how often the leader
-// passes the crash point, from the second round on: a point is passed one to three times for each. Marks of stock
-// switches pass before-replicate, too: there are some between two events, and many on a busy machine.
+// crashEvents is the number of packet-ins of a run, from crashSwitches in turn. crashPassage is which passage of the
+// crash point kills the leader, from the second round on: each packet-in passes a point one to three times. Sync
+// markers of stock switches pass before-replicate too: there are some between two events, and many on a busy machine.
 const (
 	crashEvents   = 30
 	crashSwitches = 3
 	crashPassage  = 12
 )
 
-// TestCrashPoint kills the leader at each of the seven points of Ravana's figure 5, in the
-// middle of a sequence of events, and compares with a run without faults.
+// TestCrashPoint kills the leader at each of the seven points of Ravana's figure 5, in the middle of a sequence of
+// events, and compares with a run without faults.
 func TestCrashPoint(t *testing.T) {
 	inModes(t, everyModeAnd(agentsTLS, stockTLS, stockOVSTLS), func(t *testing.T, m mode) {
 		want := traceWithoutFaults(t, m)
 		for i, p := range crash.Points {
-			// Each point in each kind of switch, and each with TLS and without: every other one is with it.
+			// Each point with each kind of switch, and each with TLS and without: every other one uses TLS.
 			overTLS := i%2 == 1
 			if m.stock && !m.ovs {
 				overTLS = !overTLS
@@ -104,7 +104,7 @@ func crashAt(t *testing.T, m mode, p crash.Point, want trace) {
 	t.Logf("%s died at event %d; %+v", victim.Name, died, r)
 }
 
-// traceWithoutFaults runs the sequence undisturbed.
+// traceWithoutFaults runs the sequence without faults.
 func traceWithoutFaults(t *testing.T, m mode) trace {
 	s := m.start(t, crashSwitches, cluster.Config{})
 	s.connect()
@@ -126,11 +126,12 @@ func compare(t *testing.T, got, want trace) {
 	}
 }
 
-// TestCrashPointUnderLoad kills leaders at the same points with many events on their way, and the next leader
-// as soon as it has shown itself. There is no run to compare with, but the ledger: everything once, and in order.
+// TestCrashPointUnderLoad kills leaders at the same points with many events in transit, and the next leader as soon as
+// it leads. There is no run to compare with, so it checks the ledger: everything once, and in order.
 //
-// Without agents the second is killed when the first is in step again: one of those that hear the switches must
-// survive. An Open vSwitch drops packet-ins beyond a hundred that wait for a controller, so it gets less to do.
+// Without agents the second leader is killed when the first is in sync again: one of the controllers that receive the
+// switches' events must survive. An Open vSwitch drops packet-ins when more than a hundred wait for a controller, so it
+// gets fewer.
 func TestCrashPointUnderLoad(t *testing.T) {
 	notInShort(t)
 	inModes(t, everyModeAnd(), func(t *testing.T, m mode) {

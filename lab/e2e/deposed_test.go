@@ -10,9 +10,9 @@ import (
 	"github.com/holdfast-sdn/holdfast/lab/relay"
 )
 
-// TestDeposedLeader stops a leader, and cuts it off from the others, until another has led for a while. When it
-// goes on it leads in its own eyes for as long as the election timeout, and agents connect to it that
-// were told of events which are not in its log. It must not take them for lost.
+// TestDeposedLeader stops a leader, and cuts it off from the others, until another has led for a while. When it resumes
+// it believes for an election timeout that it still leads, and agents connect to it whose acknowledged events are not
+// in its log. It must not take these events for lost.
 func TestDeposedLeader(t *testing.T) {
 	t.Parallel()
 	c := newChaos(1)
@@ -37,7 +37,7 @@ func TestDeposedLeader(t *testing.T) {
 	c.finish()
 }
 
-// relaysOf changes the relays to and from a controller, of those whose name begins so.
+// relaysOf changes the relays to and from a controller, for peers whose name has this prefix.
 func (c *chaos) relaysOf(n *cluster.Controller, change func(*route), others string) {
 	for _, r := range c.relays {
 		if r.to == n.Name && strings.HasPrefix(r.from, others) || r.from == n.Name && strings.HasPrefix(r.to, others) {

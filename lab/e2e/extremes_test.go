@@ -30,8 +30,8 @@ func fill(t *testing.T, name string) {
 	}
 }
 
-// TestFullEventBuffer lets a switch say more than its agent holds while no controller runs. What is then to be
-// done at once is more than the ledger keeps for a switch.
+// TestFullEventBuffer lets a switch send more than its agent buffers while no controller runs. The commands that this
+// causes at once exceed what the ledger queues for a switch.
 func TestFullEventBuffer(t *testing.T) {
 	notInShort(t)
 	t.Parallel()
@@ -70,8 +70,8 @@ func TestFullEventBuffer(t *testing.T) {
 	}
 }
 
-// TestBacklogOfDeadSwitch lets a switch die while no controller runs. The commands for its events are void, and more
-// than the ledger keeps for a switch; its events count all the same.
+// TestBacklogOfDeadSwitch lets a switch die while no controller runs. The commands for its events are discarded, and
+// are more than the ledger queues for a switch; its events are processed all the same.
 func TestBacklogOfDeadSwitch(t *testing.T) {
 	notInShort(t)
 	t.Parallel()
@@ -131,7 +131,7 @@ func TestManySwitches(t *testing.T) {
 	s.exact()
 }
 
-// TestLargestMessages sends packet-ins of nearly 64 KiB, which are answered by packet-outs as long.
+// TestLargestMessages sends packet-ins of nearly 64 KiB, which are answered by packet-outs of that size.
 func TestLargestMessages(t *testing.T) {
 	t.Parallel()
 	s := startCluster(t, cluster.Config{Agents: 2, Apps: []string{"hub"}})
@@ -155,7 +155,7 @@ func TestLargestMessages(t *testing.T) {
 	s.exact()
 }
 
-// TestGarbageEverywhere talks nonsense to every port of every controller while it works.
+// TestGarbageEverywhere sends garbage to every port of every controller while it works.
 func TestGarbageEverywhere(t *testing.T) {
 	t.Parallel()
 	s := startCluster(t, cluster.Config{Agents: 2})

@@ -9,9 +9,9 @@ import (
 	"github.com/holdfast-sdn/holdfast/lab/cluster"
 )
 
-// TestHangingLeader stops the leader, with SIGSTOP, when it has commands in hand that are
-// committed and not sent. Another leads by the time that it goes on and sends them: they
-// are refused, since the agents, or switches, have seen a higher term.
+// TestHangingLeader stops the leader, with SIGSTOP, when it has commands that are committed and not sent. Another
+// controller leads when it resumes and sends them: they are refused, since the agents, or switches, have seen a higher
+// term.
 func TestHangingLeader(t *testing.T) {
 	inModes(t, everyModeAnd(stockTLS), func(t *testing.T, m mode) {
 		if m == agentsTLS {

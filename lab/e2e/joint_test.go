@@ -16,9 +16,9 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow"
 )
 
-// TestMasterAndSwitchDieTogether is Ravana's section 3.2: the leader dies with an event in the log and
-// no command sent, and with it the switch that sent the event and its agent, so that nobody can
-// send it again. The other switches get their commands all the same, once.
+// TestMasterAndSwitchDieTogether is Ravana's section 3.2: the leader dies with an event in the log and no command sent,
+// and with it the switch that sent the event and its agent, so that the event cannot be sent again. The other switches
+// get their commands all the same, once.
 func TestMasterAndSwitchDieTogether(t *testing.T) {
 	inModes(t, everyModeAnd(), func(t *testing.T, m mode) {
 		for _, p := range []crash.Point{crash.AfterCommit, crash.AfterEventAck} {
@@ -52,8 +52,8 @@ func dieTogether(t *testing.T, m mode, p crash.Point) {
 	s.exactFor(living, lost)
 }
 
-// playUntilTrapped plays until the leader is at the crash point with the event of some switch;
-// it kills the agent of that switch and cuts the switch off, and returns which.
+// playUntilTrapped plays until the leader is at the crash point with an event of some switch. It kills the agent of
+// that switch, cuts the switch off, and returns it.
 func (s *testCluster) playUntilTrapped(tr *trap) int {
 	s.t.Helper()
 	for range crashEvents {
@@ -76,8 +76,8 @@ func (s *testCluster) playUntilTrapped(tr *trap) int {
 	return 0
 }
 
-// exactFor compares what switches were told with what was issued for them, and looks
-// whether the last event of a lost one is in the ledger once.
+// exactFor compares what switches received with what was issued for them, and checks that the last event of a lost
+// switch is in the ledger once.
 func (s *testCluster) exactFor(living []player, lost player) {
 	s.t.Helper()
 	records, err := oracle.Read(s.AuditFiles())

@@ -10,8 +10,8 @@ import (
 )
 
 // TestLevelsSurviveFailover kills the leader in the middle of a stream of packets that are handled at a weaker level
-// than exactly once. Commands may be lost then, but what the application wrote counts each packet once: every
-// count that the switch hears of later is that of all packets.
+// than exactly once. Commands may be lost then, but the application's state counts each packet once: every later count
+// includes all packets.
 func TestLevelsSurviveFailover(t *testing.T) {
 	t.Parallel()
 	for _, level := range []string{"unordered", "reliable", "ordered"} {
@@ -38,7 +38,7 @@ func TestLevelsSurviveFailover(t *testing.T) {
 	}
 }
 
-// countOf waits for what the counter says of a packet.
+// countOf waits for the counter's command for a packet.
 func countOf(t *testing.T, sw player, text string) uint64 {
 	t.Helper()
 	for have := 0; ; {

@@ -1,6 +1,6 @@
-// Package e2e puts real controllers, agents and switches together and makes them die: its
-// tests show what docs/guarantees.md promises. Agents and controllers are processes of the
-// real binary. It holds no code but tests; the applications that these need are in apps.
+// Package e2e tests real controllers, agents and switches with faults: it shows what docs/guarantees.md promises.
+// Agents and controllers are processes of the real binary. It has only tests; the applications that these need are in
+// apps.
 package e2e
 
 import (
@@ -66,8 +66,8 @@ func build(to string, flags ...string) error {
 	return nil
 }
 
-// notInShort leaves a test out of short runs, such as those with the race detector: the processes in it do nothing
-// side by side that they do not do in others.
+// notInShort skips a test in short runs, such as those with the race detector: it runs no concurrent code that other
+// tests do not run.
 func notInShort(t *testing.T) {
 	t.Helper()
 	if testing.Short() {

@@ -81,7 +81,7 @@ func (s *testCluster) caughtUp(c *cluster.Controller) {
 	})
 }
 
-// ends waits until a controller has ended by itself, with a line in its log that holds all of parts.
+// ends waits until a controller has ended by itself, with a line in its log that contains all of parts.
 func (s *testCluster) ends(c *cluster.Controller, parts ...string) {
 	s.t.Helper()
 	eventually(s.t, c.Name+" to end", func() bool { return !c.Running() })
@@ -90,8 +90,8 @@ func (s *testCluster) ends(c *cluster.Controller, parts ...string) {
 	}
 }
 
-// TestReplaceController: a controller has lost its folder. Under its old id it does not start; under a new one
-// it takes its own place, while traffic flows, and may lead.
+// TestReplaceController: a controller has lost its folder. Under its old id it does not start; under a new one it
+// replaces its old self, while traffic flows, and may lead.
 func TestReplaceController(t *testing.T) {
 	notInShort(t)
 	t.Parallel()
@@ -205,8 +205,8 @@ func TestRollingRestart(t *testing.T) {
 	s.exact()
 }
 
-// TestDrain: a drained controller leaves the leadership to the other one that is left, and leads when it is alone with
-// another that was drained.
+// TestDrain: a drained controller transfers its leadership, stays a follower while a controller that is not drained
+// runs, and leads if only drained ones are left.
 func TestDrain(t *testing.T) {
 	t.Parallel()
 	s := startCluster(t, cluster.Config{Agents: 1})

@@ -24,7 +24,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// mode says what kind of switches a test has, and how they are connected.
+// mode is the kind of switches in a test, and how they are connected.
 type mode struct {
 	name  string
 	stock bool // no agents: real switches, each connected to every controller. Else a fakeSwitch for each agent
@@ -32,7 +32,7 @@ type mode struct {
 	tls   bool
 }
 
-// Agents, and switches that have none.
+// Modes with agents, and without.
 var (
 	withAgents  = mode{name: "agents"}
 	stock       = mode{name: "stock", stock: true}
@@ -44,7 +44,7 @@ var (
 )
 
 // everything is set by HOLDFAST_MATRIX=all: tests then run in all combinations of mode, TLS, crash point and
-// durability. Otherwise they run in a choice of them, in which each value occurs.
+// durability. Otherwise they run in a selection in which each value occurs.
 var everything = os.Getenv("HOLDFAST_MATRIX") == "all"
 
 // everyModeAnd are all modes, and some of those with TLS, or all of these.
@@ -55,7 +55,7 @@ func everyModeAnd(overTLS ...mode) []mode {
 	return append(slices.Clone(everyMode), overTLS...)
 }
 
-// inModes runs a test in each mode, side by side: most of the time they wait. They run after the function that calls it
+// inModes runs a test in each mode, in parallel: most of the time the tests wait. They run after the calling function
 // has returned.
 func inModes(t *testing.T, modes []mode, test func(t *testing.T, m mode)) {
 	t.Parallel()
@@ -98,7 +98,7 @@ func (m mode) start(t *testing.T, n int, cfg cluster.Config) *testCluster {
 	return s
 }
 
-// player is a switch that sends packets when it is told to, and remembers what it executed.
+// player is a switch that sends packets on demand, and records what it executes.
 type player interface {
 	name() openflow.DatapathID
 	packetIn(text string)
@@ -164,7 +164,7 @@ func (s *testCluster) plug(lab *netlab.Lab, sw *netlab.Switch, h *netlab.Host) *
 	return rawStation(s.t, socket)
 }
 
-// control lets Open vSwitches find the controllers, or their agents, one after the other.
+// control connects Open vSwitches to the controllers, or to their agents, one after the other.
 func (s *testCluster) control(lab *netlab.Lab, switches []*netlab.Switch) {
 	s.t.Helper()
 	for i, sw := range switches {
@@ -181,7 +181,7 @@ func (s *testCluster) control(lab *netlab.Lab, switches []*netlab.Switch) {
 	}
 }
 
-// stockTap puts a witness on the way of a switch to a controller, and returns where it listens.
+// stockTap puts a witness between a switch and a controller, and returns its address.
 func (s *testCluster) stockTap(n int, c *cluster.Controller, seen *sightings) string {
 	s.t.Helper()
 	host := "127.0.0.1"
@@ -210,7 +210,7 @@ func (s *testCluster) stockTap(n int, c *cluster.Controller, seen *sightings) st
 	return addr
 }
 
-// stockWitness stands on a connection between a switch and a controller.
+// stockWitness observes a connection between a switch and a controller.
 type stockWitness struct {
 	*oracle.Connection
 	stock *stockPeers
@@ -233,7 +233,7 @@ func (w *stockWitness) ToSwitch(sw openflow.DatapathID, msg []byte) {
 	w.Connection.ToSwitch(sw, msg)
 }
 
-// cut ends the connections of all switches to a controller. They connect anew.
+// cut ends the connections of all switches to a controller. They reconnect.
 func (s *stockPeers) cut(c *cluster.Controller) {
 	for _, tp := range s.taps[c] {
 		tp.Cut()
@@ -246,7 +246,7 @@ func (s *stockPeers) refusals() int {
 	return s.refused
 }
 
-// embeddedPlayer is a vswitch, which says itself what it executes.
+// embeddedPlayer is a vswitch, which reports itself what it executes.
 type embeddedPlayer struct {
 	*memory
 	runner *vswitch.Runner
@@ -281,7 +281,7 @@ func (s *testCluster) newEmbeddedPlayer(id openflow.DatapathID, addresses []stri
 	return p
 }
 
-// testFlow sends the packets of tests to the controllers, whatever applications do.
+// testFlow sends the packets of tests to the controllers, whatever the applications do.
 func testFlow() *of13.FlowMod {
 	return &of13.FlowMod{Command: of13.FlowAdd, Priority: 1, BufferID: of13.NoBuffer,
 		Match:        of13.Match(nil).WithEthType(0x88b5),
@@ -296,7 +296,7 @@ func (p *embeddedPlayer) packetIn(text string) {
 
 func (p *embeddedPlayer) cut() { p.runner.Close() }
 
-// ovsPlayer is an Open vSwitch with a host. Its witnesses say what it executed.
+// ovsPlayer is an Open vSwitch with a host. Its witnesses report what it executes.
 type ovsPlayer struct {
 	id    openflow.DatapathID
 	sw    *netlab.Switch
@@ -306,7 +306,7 @@ type ovsPlayer struct {
 	t     *testing.T
 }
 
-// sightings are the commands that controllers had for a switch, by digest.
+// sightings are the commands that controllers sent to a switch, by digest.
 type sightings struct {
 	mu       sync.Mutex // guards messages
 	messages map[string][]byte

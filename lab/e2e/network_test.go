@@ -53,7 +53,7 @@ func (s *station) stream(t *testing.T, frame []byte) (stop func()) {
 	return streamEach(t, time.Millisecond, func() error { return s.send(frame) })
 }
 
-// streamEach sends something in each interval, until the function that it returns is called.
+// streamEach calls send at each interval, until the function that it returns is called.
 func streamEach(t *testing.T, interval time.Duration, send func() error) (stop func()) {
 	quit, done := make(chan struct{}), make(chan error, 1)
 	go func() { // ends with stop
@@ -82,7 +82,7 @@ func streamEach(t *testing.T, interval time.Duration, send func() error) (stop f
 	return stop
 }
 
-// frame is an Ethernet frame without more than a type for experiments and a label.
+// frame is an Ethernet frame with an experimental EtherType and a label.
 func frame(dst of13.MAC, l string) []byte {
 	f := make([]byte, 60, 60+labelLen)
 	copy(f, dst[:])
@@ -116,7 +116,7 @@ func newVnet(s *testCluster) *vnet {
 	return &vnet{s: s, runners: make([]*vswitch.Runner, len(s.Agents()))}
 }
 
-// start makes switch i, with three ports, and has it connect to an address that leads to its agent.
+// start makes switch i, with three ports, and connects it to an address that leads to its agent.
 func (v *vnet) start(i int, addr string) {
 	v.s.t.Helper()
 	r := vswitch.StartRunner(vswitch.RunnerConfig{Controllers: []string{addr},
@@ -125,7 +125,7 @@ func (v *vnet) start(i int, addr string) {
 	v.runners[i-1] = r
 }
 
-// startAll starts every switch, with a witness before its agent, one after the other.
+// startAll starts every switch, with a witness in front of its agent, one after the other.
 func (v *vnet) startAll() {
 	v.s.t.Helper()
 	for i := range v.runners {
@@ -165,8 +165,7 @@ func (s *testCluster) witness(i int, listen string) string {
 	return tp.Addr()
 }
 
-// slowLane is a relay to an agent on which every flow-mod takes its time, as it does on
-// some switches, and on which a test can repeat some.
+// slowLane is a relay to an agent that delays every flow-mod, as some switches do, and that can repeat some for a test.
 type slowLane struct {
 	addr string
 
@@ -263,7 +262,7 @@ func (lane *slowLane) passed() int {
 	return len(lane.flowMods)
 }
 
-// repeat sends the last n flow-mods once more, as a leader would that does not know what its predecessor has sent.
+// repeat sends the last n flow-mods again, as a leader would that does not know what its predecessor has sent.
 func (lane *slowLane) repeat(t *testing.T, n int) {
 	t.Helper()
 	lane.mu.Lock()
