@@ -23,6 +23,8 @@ type legacy struct {
 	forwarded stream.Watermark // the highest command of the epoch that passed
 	done      uint64           // and that was written
 	passed    uint64           // commands of the epochs before
+
+	unanswered int // ticks since it was asked
 }
 
 // freshTicks is for how many ticks a switch that has just connected waits for a leader: a second.
@@ -110,6 +112,12 @@ func (l *legacy) full() bool { return l.fresh > 0 && !l.master }
 
 func (l *legacy) tick(uint64) error {
 	l.fresh = max(0, l.fresh-1)
+	if !l.asked {
+		return nil
+	}
+	if l.unanswered++; l.unanswered >= patience {
+		return errNoAnswer
+	}
 	return nil
 }
 
@@ -127,7 +135,7 @@ func (l *legacy) claim(now uint64, r Resume) {
 }
 
 func (l *legacy) restart() {
-	l.due, l.asked = false, true
+	l.due, l.asked, l.unanswered = false, true, 0
 	l.out = l.hs.Restart(l.out)
 }
 
@@ -164,7 +172,7 @@ func (l *legacy) send(b experimenter.Block, messages []byte) error {
 			messages = messages[int(messages[2])<<8|int(messages[3]):]
 		}
 	}
-	l.putAll(messages)
+	l.putAll(withoutRoles(messages))
 	return nil
 }
 

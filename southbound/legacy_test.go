@@ -280,3 +280,46 @@ func TestWriteMarkInTheNextEpoch(t *testing.T) {
 		t.Fatalf("%+v", a)
 	}
 }
+
+// An application cannot take a legacy switch away either.
+func TestNoRolesForApplicationsOfLegacySwitches(t *testing.T) {
+	role := of13.RoleRequest{Role: of13.RoleSlave, GenerationID: 1 << 40}
+	async := of13.SetAsync{}
+	for _, first := range []uint64{1, 0} {
+		c := &Core{}
+		mustFeed(t, c, hello13, features13(7), ports13())
+		c.Claim(3, 1000, Resume{})
+		mustFeed(t, c)
+		c.types(t)
+		b := commandBlock(3, 1000, first, 2)
+		if err := c.Send(b, concat(role.Append(nil, 1), async.Append(nil, 2))); err != nil {
+			t.Fatal(err)
+		}
+		n := countMessages(c.out)
+		if out := c.types(t); n != 2 || strings.Contains(out, "ROLE") || strings.Contains(out, "ASYNC") {
+			t.Fatalf("%d messages: %s", n, out)
+		}
+	}
+}
+
+// A legacy switch that does not answer when its epoch is to begin is given up.
+func TestLegacySwitchThatDoesNotAnswer(t *testing.T) {
+	c := legacyCore(t)
+	c.Claim(3, 1000, Resume{Epoch: 500})
+	for i := range patience - 1 {
+		if err := c.Tick(1); err != nil {
+			t.Fatalf("after %d ticks: %v", i, err)
+		}
+	}
+	if c.Tick(1) != errNoAnswer {
+		t.Fatal("it is waited for, for ever")
+	}
+	c = legacyCore(t)
+	c.Claim(3, 1000, Resume{Epoch: 500})
+	mustFeed(t, c, features10(7))
+	for range 2 * patience {
+		if err := c.Tick(1); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
