@@ -83,7 +83,7 @@ func (b *bundleSender) failed(msg []byte) (refused [][]byte) {
 			s.retry = true
 			b.tries++
 		}
-	case xid == s.marker:
+	case xid == s.marker && !s.retry: // else there is no bundle for it
 		b.cannot = noMarker
 	case xid == s.barrier:
 		return b.passed() // it has its place in the order, too

@@ -389,3 +389,26 @@ func TestRenewWithARefusal(t *testing.T) {
 	d.one()
 	d.says("")
 }
+
+// A switch that takes no more bundles for now, and so none of the messages that go into one, is not taken for one that
+// lacks bundles: the bundle goes again.
+func TestTooManyBundles(t *testing.T) {
+	d := newDock(t, 0)
+	d.give(1, "f")
+	for range maxTries {
+		d.says("open +f1 +marker=1 barrier")
+		onf := []byte{0x4f, 0x4e, 0x46, 0}
+		d.fails(d.step.open, of13.ErrTypeExperimenter, of13.BundleOutOfBundles, onf...)
+		for _, xid := range []uint32{1, d.step.marker} {
+			if got := d.fails(xid, of13.ErrTypeExperimenter, of13.BundleBadID, onf...); got != nil || d.cannot != "" {
+				t.Fatalf("refused: %d; it says %q", got, d.cannot)
+			}
+		}
+		if got := d.hears(message(4, of13.TypeBarrierReply, d.step.barrier)); got != nil {
+			t.Fatalf("refused: %d", got)
+		}
+	}
+	d.says("open +f1 +marker=1 barrier")
+	d.one()
+	d.wantDone(1)
+}

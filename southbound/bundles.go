@@ -189,7 +189,7 @@ func (b *bundles) claim(_ uint64, r Resume) {
 func (b *bundles) decide(now uint64) {
 	r := b.resume
 	for _, m := range b.markers {
-		if r.Live && m.epoch == r.Epoch && m.seq <= r.Commands && b.held.inSync {
+		if r.Live && m.epoch == r.Epoch && m.epoch > b.floor && m.seq <= r.Commands && b.held.inSync {
 			b.epoch, b.begun = m.epoch, true
 			b.held.restart(r.Events, nil)
 			b.held.ahead = nil // what has not come before the role was dropped by the switch
@@ -258,6 +258,8 @@ func (b *bundles) over(epoch uint64) bool {
 func (b *bundles) send(block experimenter.Block, messages []byte) error {
 	switch {
 	case b.over(block.Epoch):
+		return nil
+	case b.sender.fenced: // the next master sends them: here nobody knows whether those before are done
 		return nil
 	case block.First > 0:
 		return b.sender.send(block.First, withoutRoles(messages))

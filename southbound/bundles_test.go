@@ -423,3 +423,37 @@ func TestEventsWithoutAnswer(t *testing.T) {
 		t.Errorf("of %d events that came after its features %d are held: %v", n, c.Held(), err)
 	}
 }
+
+// Commands that a switch refuses because another controller is its master are not done, whatever comes behind them.
+func TestNothingIsDoneBehindAFence(t *testing.T) {
+	_, c1 := steady(t, 1)
+	flow := func(xid uint32) []byte { return cookieMod(uint64(xid)).Append(nil, xid) }
+	epoch := c1.core.epoch
+	if err := c1.core.Send(commandBlock(c1.term, epoch, 1, 1), flow(1)); err != nil {
+		t.Fatal(err)
+	}
+	slave := of13.Error{ErrType: of13.ErrTypeBadRequest, Code: of13.BadRequestIsSlave, Data: make([]byte, 16)}
+	mustFeed(t, c1.core, slave.Append(nil, c1.core.peer.(*bundles).sender.step.barrier))
+	if err := c1.core.Send(commandBlock(c1.term, epoch, 2, 1), flow(2)); err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range mustFeed(t, c1.core) {
+		if a.Kind == CommandsDone {
+			t.Errorf("commands up to %d are done", a.Done)
+		}
+	}
+}
+
+// An epoch that is closed while the switch is claimed does not go on.
+func TestEpochClosedDuringTheClaim(t *testing.T) {
+	p, c1 := steady(t, 1)
+	epoch := c1.core.epoch
+	c1.core.Claim(c1.term+1, 2000, Resume{Epoch: epoch, Live: true, Events: p.state().events})
+	b := c1.core.peer.(*bundles)
+	b.floor = epoch
+	b.markers, b.held.inSync = []marker{{epoch, 0}}, true
+	b.decide(2000)
+	if b.state == leading {
+		t.Fatal("it goes on in the closed epoch")
+	}
+}
