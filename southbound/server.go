@@ -179,7 +179,8 @@ func (srv *server) register(ctx context.Context, c *conn) error {
 }
 
 func (srv *server) unregister(c *conn) {
+	id := c.session.Switch()
 	srv.mu.Lock()
 	defer srv.mu.Unlock()
-	delete(srv.attached, c.session.Switch())
+	delete(srv.attached, id)
 }

@@ -40,7 +40,7 @@ var mutants = []mutation.Bug{
 			"{\n			return\n		}\n" +
 			"		if marked {"},
 	{Name: "keep an old session in the place of a new one", File: "southbound/server.go",
-		Before: "	delete(srv.attached, c.session.Switch())\n", After: ""},
+		Before: "	delete(srv.attached, id)\n", After: "	_ = id\n"},
 }
 
 // Each seeded bug can still be put into the code that ships; TestMutants, which builds and runs them, has a build tag.
