@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-sdn/holdfast/lab/cluster"
 )
 
-// imageDisk is a file system in a file, which holds what a real disk would: a copy of the file is the disk after a
-// power failure, without what was only in memory.
+// imageDisk is a file system in a file. A copy of the file is the state of the disk after a power failure, without what
+// was only in memory.
 type imageDisk struct {
 	t           *testing.T
 	image, dir  string
@@ -41,14 +41,14 @@ func (d *imageDisk) run(args ...string) {
 	}
 }
 
-// freeze keeps what the disk holds now. Nobody uses it.
+// freeze copies what the disk holds now, while nobody uses it.
 func (d *imageDisk) freeze() {
 	d.t.Helper()
 	d.generations++
 	d.run("cp", "--sparse=always", d.image, fmt.Sprintf("%s.%d", d.image, d.generations))
 }
 
-// thaw goes on with that.
+// thaw continues with that copy.
 func (d *imageDisk) thaw() {
 	d.t.Helper()
 	d.run("umount", d.dir)
@@ -57,8 +57,8 @@ func (d *imageDisk) thaw() {
 	d.run("mount", "-o", "loop", d.image, d.dir)
 }
 
-// TestPowerLoss takes the power from the machines of all controllers at once, under traffic: what their disks had not
-// been told to keep is gone. Nothing that was acknowledged is.
+// TestPowerLoss cuts the power of the machines of all controllers at once, under traffic: writes that were not synced
+// are lost. Nothing that was acknowledged is.
 func TestPowerLoss(t *testing.T) {
 	notInShort(t)
 	if os.Getuid() != 0 {

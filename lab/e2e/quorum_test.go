@@ -31,7 +31,7 @@ func TestTwoOfThree(t *testing.T) {
 	})
 }
 
-// TestOneOfThree leaves one controller alone, whose agent is watched: nothing leaves it.
+// TestOneOfThree leaves one controller alone, and observes its agent: the controller sends nothing.
 func TestOneOfThree(t *testing.T) {
 	t.Parallel()
 	s := startCluster(t, cluster.Config{})
@@ -59,7 +59,7 @@ func TestOneOfThree(t *testing.T) {
 	s.exact()
 }
 
-// TestCatchUp keeps a controller down while the others go on, and then makes it lead.
+// TestCatchUp keeps a controller down while the others continue, and then makes it lead.
 func TestCatchUp(t *testing.T) {
 	t.Parallel()
 	t.Run("log", func(t *testing.T) {
@@ -92,7 +92,7 @@ func TestCatchUp(t *testing.T) {
 	})
 }
 
-// fallBehind kills the follower that would stand first for election, and goes on without it.
+// fallBehind kills the follower that ranks first for election, and continues without it.
 func (s *testCluster) fallBehind() *cluster.Controller {
 	s.t.Helper()
 	s.connect()
@@ -120,7 +120,7 @@ func (s *testCluster) followersAndLeader() []*cluster.Controller {
 
 var atIndex = regexp.MustCompile(` index=(\d+)`)
 
-// restored returns the index of the last snapshot that a controller took over.
+// restored returns the index of the last snapshot that a controller installed.
 func (s *testCluster) restored(c *cluster.Controller) (index uint64) {
 	s.t.Helper()
 	for _, line := range lines(s.t, c.LogFile(), "restored from a snapshot") {
@@ -131,8 +131,8 @@ func (s *testCluster) restored(c *cluster.Controller) (index uint64) {
 	return index
 }
 
-// TestAllKilledAndRestarted kills all controllers with events and commands on their way. Without agents nobody would
-// have these events: then there are none.
+// TestAllKilledAndRestarted kills all controllers with events and commands in transit. Without agents nobody would have
+// these events: then there are none.
 func TestAllKilledAndRestarted(t *testing.T) {
 	inModes(t, everyModeAnd(), func(t *testing.T, m mode) {
 		for _, durability := range []string{"memory", "disk"} {

@@ -13,8 +13,8 @@ import (
 
 // The experiments of Ravana's section 2, figure 3. Traffic is counted where it arrives.
 
-// TestFlowAllocationStaysConsistent is figure 3a: two flows come from two switches at the same time, the leader
-// dies, and the next one puts the third flow on the path that has room.
+// TestFlowAllocationStaysConsistent is figure 3a: two flows arrive from two switches at the same time, the leader dies,
+// and the next one puts the third flow on the path that has room.
 func TestFlowAllocationStaysConsistent(t *testing.T) {
 	notInShort(t)
 	t.Parallel()
@@ -66,8 +66,8 @@ func TestFlowAllocationStaysConsistent(t *testing.T) {
 	s.exact()
 }
 
-// TestLinkDownSurvivesFailover is figure 3b: a link fails, and the leader dies with the news before it is in the
-// log. The next one hears it all the same.
+// TestLinkDownSurvivesFailover is figure 3b: a link fails, and the leader dies before the event is in the log. The next
+// leader receives it all the same.
 func TestLinkDownSurvivesFailover(t *testing.T) {
 	notInShort(t)
 	t.Parallel()
@@ -94,8 +94,8 @@ func TestLinkDownSurvivesFailover(t *testing.T) {
 	s.exact()
 }
 
-// TestNoLeakWhenRulesAreReplaced is figure 3c: the leader dies when it has sent the commands that replace
-// overlapping rules, and knows nothing of their execution. Were they repeated, packets would reach h3; none does.
+// TestNoLeakWhenRulesAreReplaced is figure 3c: the leader dies when it has sent the commands that replace overlapping
+// rules, and has no acknowledgement of them. If they were repeated, packets would reach h3; none does.
 func TestNoLeakWhenRulesAreReplaced(t *testing.T) {
 	notInShort(t)
 	t.Parallel()

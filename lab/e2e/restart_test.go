@@ -61,7 +61,7 @@ func (v *vnet) flows(i int) (lines []string) {
 	return lines
 }
 
-// host is the address of the host behind a port of a switch.
+// host is the address of the host at a port of a switch.
 func host(sw, port int) of13.MAC { return of13.MAC{2, 0, 0, 1, byte(sw), byte(port)} }
 
 // between is a frame from one host to another.
@@ -71,7 +71,7 @@ func between(from, to of13.MAC, l string) []byte {
 	return f
 }
 
-// talk has two hosts learn of each other, so that flows lead from each to the other.
+// talk makes two hosts learn of each other, so that flows lead from each to the other.
 func talk(t *testing.T, from, to *station, a, b of13.MAC) {
 	t.Helper()
 	heard := func(i int) int { return []int{to.count("flooded"), from.count("back"), to.count("there")}[i] }
@@ -88,8 +88,8 @@ func talk(t *testing.T, from, to *station, a, b of13.MAC) {
 	}
 }
 
-// TestAgentRestart kills the agent of a switch that forwards traffic. Its flows stay, and the traffic flows, while the
-// agent is away and when it is back; then the controllers command the switch again.
+// TestAgentRestart kills the agent of a switch that forwards traffic. The flows stay, and the traffic continues, while
+// the agent is down and after it is back; then the controllers control the switch again.
 func TestAgentRestart(t *testing.T) {
 	notInShort(t)
 	t.Parallel()
@@ -155,8 +155,8 @@ func (s *testCluster) restartAgent(hosts []*station, flows func() []string) {
 	s.exact()
 }
 
-// TestSwitchRestart ends a switch while no controller runs, and starts it anew. The agent keeps what the old one has
-// said, and the controllers hear it before they hear of the new one, which begins with nothing of before.
+// TestSwitchRestart stops a switch while no controller runs, and starts it again. The agent keeps the events of the old
+// connection, and the controllers receive them before those of the new one, which begins with empty tables.
 func TestSwitchRestart(t *testing.T) {
 	notInShort(t)
 	t.Parallel()
@@ -218,8 +218,9 @@ func TestSwitchRestart(t *testing.T) {
 	talk(t, v.station(1, 1), v.station(1, 2), host(1, 1), host(1, 2)) // which have not moved
 }
 
-// TestPowerOff kills all controllers and all agents at once under traffic, twice. The switches go on with what they
-// have; when all is back so is all that was logged, equal at all controllers, and nothing is done twice.
+// TestPowerOff kills all controllers and all agents at once under traffic, twice. The switches continue with the flows
+// that they have. After the restart everything that was logged is there, equal at all controllers, and nothing is
+// executed twice.
 func TestPowerOff(t *testing.T) {
 	t.Parallel()
 	const switches = 2
@@ -278,7 +279,7 @@ func TestPowerOff(t *testing.T) {
 	t.Logf("%+v", r)
 }
 
-// strangers has every switch see hosts that it does not know, until stop is called: each is an event.
+// strangers makes every switch see unknown hosts, until stop is called: each is an event.
 func (v *vnet) strangers() (stop func()) {
 	v.s.t.Helper()
 	end := make(chan struct{})
@@ -304,7 +305,7 @@ func (v *vnet) strangers() (stop func()) {
 	return stop
 }
 
-// traffickedSince waits until a good deal more than n records is logged.
+// traffickedSince waits until considerably more than n records are logged.
 func (s *testCluster) traffickedSince(n int) {
 	s.t.Helper()
 	eventually(s.t, "events and commands to be logged", func() bool {
@@ -313,7 +314,7 @@ func (s *testCluster) traffickedSince(n int) {
 	})
 }
 
-// powerOff kills everything but the switches, in no order.
+// powerOff kills everything except the switches, in random order.
 func (s *testCluster) powerOff() {
 	s.t.Helper()
 	for _, c := range s.Controllers() {
@@ -330,7 +331,7 @@ func (s *testCluster) powerOff() {
 	}
 }
 
-// keptAll compares the controllers' records with each other, and looks for those of before.
+// keptAll compares the controllers' records with each other, and checks that those of before are among them.
 func (s *testCluster) keptAll(before []audit.Record) {
 	s.t.Helper()
 	var first []audit.Record
@@ -394,7 +395,7 @@ func TestTwoOfThreeLoseTheirFolders(t *testing.T) {
 	}
 }
 
-// smallDisk gives a controller a file system of its own for its folder.
+// smallDisk gives the folder of a controller a file system of its own.
 func smallDisk(t *testing.T, dir, name, bytes string) {
 	t.Helper()
 	folder := filepath.Join(dir, "data", name)
@@ -411,8 +412,8 @@ func smallDisk(t *testing.T, dir, name, bytes string) {
 	})
 }
 
-// TestFullDisk fills the disk of the leader under traffic. It stands still, says why, and stays; another leads, and
-// when there is room it is back by itself.
+// TestFullDisk fills the disk of the leader under traffic. The leader stops working, logs why, and keeps running;
+// another leads, and when there is room it resumes by itself.
 func TestFullDisk(t *testing.T) {
 	notInShort(t)
 	t.Parallel()

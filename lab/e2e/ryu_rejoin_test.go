@@ -14,7 +14,7 @@ const (
 	rejoinHosts    = 500
 )
 
-// missed sends packet-ins of many hosts, and waits until all is executed.
+// missed sends packet-ins of many hosts, and waits until all are executed.
 func (r *ryuCluster) missed(n int) {
 	r.t.Helper()
 	sw := r.switches[0].(*fakeSwitch)
@@ -29,7 +29,7 @@ func (r *ryuCluster) missed(n int) {
 	r.settled()
 }
 
-// takesOver makes a controller lead that was away: its applications know what those of the others do.
+// takesOver makes a controller lead that was down: its applications have the state of the others.
 func (r *ryuCluster) takesOver(c *cluster.Controller) {
 	r.t.Helper()
 	table := "/simpleswitch/mactable/" + dpid(1)
@@ -50,7 +50,7 @@ func (r *ryuCluster) takesOver(c *cluster.Controller) {
 	}
 }
 
-// TestRyuRejoin: a controller was away while much passed. Its host catches up, and it takes over.
+// TestRyuRejoin: a controller was down for many inputs. Its host catches up, and it becomes the leader.
 func TestRyuRejoin(t *testing.T) {
 	notInShort(t)
 	t.Parallel()
@@ -76,8 +76,8 @@ func TestRyuRejoin(t *testing.T) {
 	r.takesOver(behind)
 }
 
-// TestRyuSnapshot: a controller has lost its folder. It gets a snapshot, which holds what its host needs, and takes
-// over.
+// TestRyuSnapshot: a controller has lost its folder. It gets a snapshot, which contains what its host needs, and
+// becomes the leader.
 func TestRyuSnapshot(t *testing.T) {
 	notInShort(t)
 	t.Parallel()

@@ -15,7 +15,8 @@ import (
 )
 
 // TestRyuRESTInFlight: requests wait for an application when the leader dies, one sent to the leader and one to a
-// follower. Nobody waits for ever, whoever gets no answer hears why, and the application has taken each once.
+// follower. No client waits for ever, a client without an answer gets an error that says why, and the application has
+// received each request once.
 func TestRyuRESTInFlight(t *testing.T) {
 	notInShort(t)
 	t.Parallel()

@@ -16,9 +16,9 @@ import (
 	"github.com/holdfast-sdn/holdfast/lab/failover"
 )
 
-// TestTrialIsPatient stops the agents just before the traffic ends, as a busy machine may: for a while
-// nothing moves and the controllers know of nothing to do, but there are packets on their way. It stops all agents that
-// it finds, so no other test runs beside it.
+// TestTrialIsPatient stops the agents just before the traffic ends, as a busy machine may do: for a while nothing
+// changes and the controllers know of no work, but packets are in transit. It stops all agents that it finds, so no
+// other test runs in parallel.
 func TestTrialIsPatient(t *testing.T) {
 	if testing.Short() {
 		t.Skip("is about measuring, and takes a while")

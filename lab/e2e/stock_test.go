@@ -66,7 +66,7 @@ func careless(t *testing.T, p *ovsPlayer) (n int) {
 }
 
 // TestDeposedLeaderStock is TestDeposedLeader without agents: the old leader finds that it has been slave for a while,
-// and that switches which connect to it anew take it for no more.
+// and that switches which reconnect to it refuse it as master.
 func TestDeposedLeaderStock(t *testing.T) {
 	inModes(t, []mode{stock, stockOVS}, func(t *testing.T, m mode) {
 		c := &chaos{}

@@ -16,11 +16,11 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// patience is how long tests wait for what must happen: long, for machines that do much else.
+// patience is how long tests wait for what must happen: long, for busy machines.
 const patience = 30 * time.Second
 
-// fakeSwitch speaks OpenFlow 1.3 and forwards nothing: it says what a test wants, executes
-// commands by writing them down, and tells a tally of both.
+// fakeSwitch speaks OpenFlow 1.3 and forwards nothing: it sends what a test wants, executes commands by recording them,
+// and reports both to a tally.
 type fakeSwitch struct {
 	*memory
 	t     *testing.T
@@ -41,7 +41,7 @@ type memory struct {
 
 func newMemory(id openflow.DatapathID) *memory { return &memory{id: id, changed: make(chan struct{})} }
 
-// dialSwitch connects a switch from a source address of 127.0.0.0/8, and shakes hands.
+// dialSwitch connects a switch from a source address of 127.0.0.0/8, and does the handshake.
 func dialSwitch(t *testing.T, id openflow.DatapathID, from, to string, tally *oracle.Tally) *fakeSwitch {
 	t.Helper()
 	s := &fakeSwitch{memory: newMemory(id), t: t, conn: dialFrom(t, from, to), tally: tally, ended: make(chan struct{})}
@@ -102,7 +102,7 @@ func (s *fakeSwitch) read() {
 	}
 }
 
-// fail says that nothing more will come.
+// fail records that no further messages will arrive.
 func (m *memory) fail(err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -110,7 +110,7 @@ func (m *memory) fail(err error) {
 	m.wake()
 }
 
-// note remembers a command.
+// note records a command.
 func (m *memory) note(msg []byte) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -122,7 +122,7 @@ func (m *memory) wake() { close(m.changed); m.changed = make(chan struct{}) }
 
 func (m *memory) name() openflow.DatapathID { return m.id }
 
-// take answers a question of the controller, or executes a command.
+// take answers a request of the controller, or executes a command.
 func (s *fakeSwitch) take(answers, msg []byte) []byte {
 	xid := openflow.XID(msg)
 	switch msg[1] {
@@ -157,7 +157,7 @@ func (s *fakeSwitch) take(answers, msg []byte) []byte {
 	return answers
 }
 
-// event sends a message of the switch's own accord.
+// event sends a message that is not an answer.
 func (s *fakeSwitch) event(m of13.Message) {
 	s.t.Helper()
 	msg := m.Append(nil, 0)
@@ -179,7 +179,7 @@ func packetIn(port of13.Port, text string) *of13.PacketIn {
 		Data: data}
 }
 
-// executed returns what the switch was told so far.
+// executed returns the commands that the switch has executed so far.
 func (m *memory) executed() [][]byte {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// TestValiant runs the application whose packet-ins are unordered in a ring of switches: hosts reach each other,
-// also when a link is cut, and after the leader's death, which takes links and hosts from nobody.
+// TestValiant runs the application whose packet-ins are unordered in a ring of switches: hosts reach each other, also
+// when a link is cut, and after the leader's death, which loses no links or hosts.
 func TestValiant(t *testing.T) {
 	notInShort(t)
 	t.Parallel()

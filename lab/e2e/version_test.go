@@ -83,7 +83,7 @@ func learnsIn(t *testing.T, version, mode string) {
 	eventually(t, "flows to the third", flows(4))
 }
 
-// spoken is how the leader says that it speaks to its one switch.
+// spoken is the version, mode and guarantee that the leader reports for its one switch.
 func (s *testCluster) spoken() (sw struct{ Version, Mode, Guarantee string }) {
 	s.t.Helper()
 	answer, err := http.Get("http://" + s.leader().API + "/v1/status")

@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// watcher sees what passes between an agent and the controllers.
+// watcher observes what passes between an agent and the controllers.
 type watcher struct {
 	mu   sync.Mutex // guards seen
 	seen seen
@@ -53,7 +53,7 @@ func (w *watcher) FromSwitch(_ openflow.DatapathID, msg []byte) {
 	w.seen.refused++
 }
 
-// saysSlave reports whether somebody refuses commands, since another is master.
+// saysSlave reports whether a message refuses commands because another controller is master.
 func saysSlave(msg []byte) bool {
 	var e of13.Error
 	return msg[1] == openflow.TypeError && e.Decode(msg) == nil && e.ErrType == of13.ErrTypeBadRequest &&
@@ -66,8 +66,8 @@ func (w *watcher) count() seen {
 	return w.seen
 }
 
-// connectWatched connects n switches through one agent, here in the test's process, and watches
-// what it and the controllers say.
+// connectWatched connects n switches through one agent, in the test's process, and observes the messages between it and
+// the controllers.
 func (s *testCluster) connectWatched(n int) *watcher {
 	s.t.Helper()
 	w := &watcher{seen: seen{acks: map[openflow.DatapathID]uint64{}}}
