@@ -11,13 +11,13 @@ import (
 type Application interface {
 	// Name is unique in a cluster and does not change: the log refers to it.
 	Name() string
-	// Handle processes one input in a transaction, on the leader only. If it fails or
-	// panics, what it did in this call is discarded and the failure is recorded. It may be
-	// nondeterministic: followers get the outcome. It must not keep tx or in.
+	// Handle processes one input in a transaction, on the leader only. If it returns an error or panics, its changes in
+	// this call are undone, and the failure is recorded. It may be nondeterministic, because followers apply its
+	// outcome. It must not keep tx or in.
 	Handle(tx *Tx, in *Input) error
 }
 
-// InputKind says what an application is told.
+// InputKind is the kind of an Input.
 type InputKind uint8
 
 // The kinds of input.
@@ -30,7 +30,8 @@ const (
 	ReplayedInput                      // Seq, its number at the replayed application; only in a Failure
 )
 
-// Input is one thing that happens. Its slices are valid during the call.
+// Input is what an application handles: a message, a timer, or a change of a switch. Its slices are valid during the
+// call.
 type Input struct {
 	Kind    InputKind
 	Switch  openflow.DatapathID
@@ -41,13 +42,13 @@ type Input struct {
 	Command []byte
 	Name    string
 	Reason  message.Reason
-	level   Level // of what caused it, if it is Emitted
+	level   Level // if it is Emitted: the level of the input that caused it
 }
 
 // maxEmitted bounds the messages that one transaction may emit.
 const maxEmitted = 1024
 
-// maxFailures bounds those that wait to be logged by the caller; more in one go say nothing new.
+// maxFailures bounds the failures that wait for the caller to log them. Further ones are dropped.
 const maxFailures = 64
 
 // maxTimers bounds the timers that are set at a time.
@@ -61,8 +62,8 @@ type Failure struct {
 	Stack []byte // of a panic
 }
 
-// Release is what a committed entry lets out for one switch. The slice is valid until the
-// next call of a Core method.
+// Release contains the outputs of committed entries for one switch. The slice is valid until the next call of a Core
+// method.
 type Release struct {
 	Switch   openflow.DatapathID
 	Epoch    uint64
@@ -71,27 +72,26 @@ type Release struct {
 	Count    int    // how many commands; may be 0
 	Commands []byte // whole messages
 	Closed   bool   // the ledger has closed the epoch: the switch is to begin a new one
-	Live     bool   // of Resume: the epoch has not ended
+	Live     bool   // only from Resume: the epoch has not ended
 
-	// Best-effort commands have no sequence, and leave once. A Release that has some has nothing else.
+	// Best-effort commands have no sequence, and are sent once. A Release that has some has nothing else.
 	BestEffort      []byte
 	BestEffortCount int
 }
 
 // Limits bounds a Core.
 type Limits struct {
-	// BatchInputs and BatchBytes bound one entry: 1,024 inputs and 1 MiB by default. The last
-	// transaction of an entry may go beyond BatchBytes.
+	// BatchInputs and BatchBytes bound one entry: 1,024 inputs and 1 MiB by default. The last transaction of an entry
+	// may exceed BatchBytes.
 	BatchInputs, BatchBytes int
-	// EntryBytes bounds one entry with the transaction that is too large for BatchBytes: 3 MiB
-	// by default. An application that goes beyond fails. The consensus must take such an entry.
+	// EntryBytes bounds one entry including a last transaction that exceeds BatchBytes: 3 MiB by default. An
+	// application whose transaction exceeds it fails. The consensus must accept entries of this size.
 	EntryBytes int
-	// InFlight bounds the entries that are proposed and not committed: 4 by default.
-	// Together they are the window of about 2,000 to 4,000 events beyond which more in
-	// flight only queues.
+	// InFlight bounds the entries that are proposed and not committed: 4 by default. Together they are a window of
+	// about 2,000 to 4,000 events; a larger one only makes the queue longer.
 	InFlight int
-	// QueueCommands and QueueBytes bound the commands of a switch that are not complete:
-	// 65,536 and 64 MiB by default. Beyond, its epoch is closed.
+	// QueueCommands and QueueBytes bound the commands of a switch that are not complete: 65,536 and 64 MiB by default.
+	// If they are exceeded, the epoch of the switch is closed.
 	QueueCommands, QueueBytes int
 }
 

@@ -9,12 +9,11 @@ import (
 	"github.com/holdfast-sdn/holdfast/stream"
 )
 
-// diverged is what an operator reads of a log that does not go on from what this replica has.
+// diverged is the advice to the operator when the log does not fit the state of this replica.
 const diverged = "this replica diverged; leave it stopped, and keep its data for a report: a majority goes on " +
 	"without it"
 
-// apply brings the state to where it is after one record of a committed entry, or of a
-// snapshot. Its checks fail only if replicas have diverged.
+// apply applies one record of a committed entry or of a snapshot. Its checks fail only if replicas have diverged.
 func (s *state) apply(r *Record) error {
 	switch r.Op {
 	case OpEvent:
@@ -90,7 +89,7 @@ func (s *state) applyEvent(id openflow.DatapathID, epoch, seq uint64, msg []byte
 	return nil
 }
 
-// advance takes the watermark to the next event.
+// advance sets the watermark to the next event.
 func (sw *switchState) advance(epoch, seq uint64) error {
 	before := sw.events
 	if repeated, err := sw.events.Accept(seq, 1); epoch != sw.epoch || repeated > 0 || err != nil {

@@ -5,18 +5,18 @@ import (
 	"math"
 )
 
-// batch is an entry in the making, or proposed and not committed.
+// batch is an entry that is being built, or proposed and not committed.
 type batch struct {
 	number     uint64
 	time       int64 // ledger time of all its transactions
 	buf        []byte
 	inputs     int
 	undo       []undo
-	tables     []*table // that the entry changes; numbered while it is made
+	tables     []*table // that the entry changes; they have numbers while it is being built
 	touched    []touch
 	dones      []completion
-	bestEffort bestEffortCommands // that leave after commit
-	// skipping are switches that have, or had, skipped events that no record tells of yet.
+	bestEffort bestEffortCommands // sent after commit
+	// skipping are the switches that have, or had, skipped events without a record so far.
 	skipping []*switchState
 	replayed uint64 // position of the replayed application before the batch
 }
@@ -24,22 +24,23 @@ type batch struct {
 // empty reports whether no transaction is in the batch.
 func (b *batch) empty() bool { return b.inputs == 0 && len(b.touched) == 0 }
 
-// touch is a switch that the batch concerns; the watermarks are those at the cut.
+// touch is a switch that the batch changes, with its watermarks at the cut.
 type touch struct {
 	sw       *switchState
 	events   watermark
-	closed   bool   // the epoch, by the ledger
-	commands uint64 // number of the last
+	closed   bool   // the ledger has closed the epoch
+	commands uint64 // number of the last one
 }
 
-// completion says that commands of an incarnation are complete up to a number, whatever has taken its place since.
+// completion says that the commands of an epoch are complete up to a number. It keeps the incarnation, which a newer
+// one may have replaced since.
 type completion struct {
 	of   *incarnation
 	upTo uint64
 }
 
-// mark is a point within a transaction to which a failed application is taken back.
-type mark struct {
+// savepoint is a point within a transaction to which the changes of a failed application are undone.
+type savepoint struct {
 	buf, undo, tables, emitted, stalled int
 	replayed                            uint64
 }
@@ -89,14 +90,14 @@ func (b *batch) endNumbers(from int) {
 	}
 }
 
-// release turns a committed touch into what may leave now.
+// release makes a Release of a committed touch.
 func (t *touch) release() Release {
 	sw := t.sw
 	sw.master.committed = t.events
 	r := Release{Switch: sw.id, Epoch: t.events.epoch, Acked: t.events.seq, First: sw.master.released + 1}
 	if sw.epoch != t.events.epoch {
-		// A newer epoch began in a later, uncommitted batch. The events of the old one are
-		// logged; its commands are void.
+		// A newer epoch began in a later, uncommitted batch. The events of the old one are logged; its commands are
+		// discarded.
 		return r
 	}
 	sw.master.refused, r.Closed = t.closed, t.closed
@@ -105,7 +106,7 @@ func (t *touch) release() Release {
 	return r
 }
 
-// resume is what a switch's new master sends first: all that is not complete.
+// resume returns what a new master sends to the switch first: all commands that are not complete.
 func (sw *switchState) resume() Release {
 	r := sw.acknowledge()
 	if sw.epoch != r.Epoch {
@@ -116,7 +117,7 @@ func (sw *switchState) resume() Release {
 	return r
 }
 
-// acknowledge tells what is committed of the switch's events, and nothing else.
+// acknowledge returns a Release with the committed events of the switch, and nothing else.
 func (sw *switchState) acknowledge() Release {
 	return Release{Switch: sw.id, Epoch: sw.master.committed.epoch, Acked: sw.master.committed.seq, First: 1}
 }

@@ -9,15 +9,15 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow"
 )
 
-// bestEffortCommands are commands below ExactlyOnce, in the order in which they were sent: not in the
-// log, without a sequence, and gone once they are taken.
+// bestEffortCommands are commands below ExactlyOnce, in the order in which they were sent. They are not logged, have no
+// sequence, and are forgotten when they are taken.
 type bestEffortCommands struct {
 	buf  []byte // whole messages
 	runs []bestEffortRun
-	out  []byte // what the last take returned
+	out  []byte // returned by the last take
 }
 
-// bestEffortRun are commands that follow each other, to one epoch of a switch.
+// bestEffortRun is a run of consecutive commands to one epoch of a switch.
 type bestEffortRun struct {
 	sw         *switchState
 	epoch      uint64
@@ -25,28 +25,28 @@ type bestEffortRun struct {
 	count      int
 }
 
-// bestEffortMark is a point to which rewind goes back.
-type bestEffortMark struct {
+// bestEffortSavepoint is a point to which rewind returns.
+type bestEffortSavepoint struct {
 	runs int
 	last bestEffortRun
 }
 
-func (l *bestEffortCommands) mark() bestEffortMark {
-	m := bestEffortMark{runs: len(l.runs)}
+func (l *bestEffortCommands) savepoint() bestEffortSavepoint {
+	m := bestEffortSavepoint{runs: len(l.runs)}
 	if m.runs > 0 {
 		m.last = l.runs[m.runs-1]
 	}
 	return m
 }
 
-func (l *bestEffortCommands) rewind(m bestEffortMark) {
+func (l *bestEffortCommands) rewind(m bestEffortSavepoint) {
 	l.runs, l.buf = l.runs[:m.runs], l.buf[:m.last.end]
 	if m.runs > 0 {
 		l.runs[m.runs-1] = m.last
 	}
 }
 
-// note adds to the runs the message that was appended to buf at start.
+// note adds the message that was appended to buf at start to the runs.
 func (l *bestEffortCommands) note(sw *switchState, start int) {
 	if n := len(l.runs); n > 0 && l.runs[n-1].sw == sw && l.runs[n-1].epoch == sw.epoch {
 		l.runs[n-1].end = len(l.buf)
@@ -56,7 +56,7 @@ func (l *bestEffortCommands) note(sw *switchState, start int) {
 	l.runs = append(l.runs, bestEffortRun{sw, sw.epoch, start, len(l.buf), 1})
 }
 
-// move takes over all that o has.
+// move appends everything that o has, and empties o.
 func (l *bestEffortCommands) move(o *bestEffortCommands) {
 	shift := len(l.buf)
 	l.buf = append(l.buf, o.buf...)
@@ -67,8 +67,8 @@ func (l *bestEffortCommands) move(o *bestEffortCommands) {
 	o.buf, o.runs = o.buf[:0], o.runs[:0]
 }
 
-// take appends a release for each switch, but for those whose epoch is over, and empties l. The
-// releases are valid until the next call.
+// take appends a release for each switch, except for those whose epoch has ended, and empties l. The releases are valid
+// until the next call.
 func (l *bestEffortCommands) take(list []Release) []Release {
 	slices.SortStableFunc(l.runs, func(a, b bestEffortRun) int { return cmp.Compare(a.sw.id, b.sw.id) })
 	l.out = slices.Grow(l.out[:0], len(l.buf))
@@ -90,7 +90,7 @@ func (l *bestEffortCommands) take(list []Release) []Release {
 	return list
 }
 
-// best-effort is where commands of a level below ExactlyOnce go.
+// bestEffort returns where commands of a level below ExactlyOnce are collected.
 func (c *Core) bestEffort(l Level) *bestEffortCommands {
 	if l == Ordered {
 		return &c.batch.bestEffort
@@ -98,8 +98,8 @@ func (c *Core) bestEffort(l Level) *bestEffortCommands {
 	return &c.immediate
 }
 
-// Immediate returns the commands that wait for no commit, since the last call, and forgets them.
-// Whoever executes events asks after some, and when there is no Room. Valid until the next call of any method.
+// Immediate returns the best-effort commands since the last call that need not wait for a commit, and forgets them. The
+// caller asks after some events, and when there is no Room. Valid until the next call of any method.
 func (c *Core) Immediate() []Release {
 	c.releases = c.immediate.take(c.releases[:0])
 	return c.releases
@@ -119,8 +119,8 @@ func (tx *Tx) sendBestEffort(id openflow.DatapathID, m Encoder) uint32 {
 	return openflow.XID(l.buf[start:])
 }
 
-// bestEffortXID numbers commands far from those in the queue, so that an ERROR cannot be taken for an answer to one
-// of those.
+// bestEffortXID gives xids far from those of the commands in the queue, so that an ERROR is not taken for an answer to
+// one of them.
 func (tx *Tx) bestEffortXID(sw *switchState) uint32 {
 	const far, span = message.SequenceMask/2 + 1, 1 << 21
 	sw.master.bestEffort++
@@ -137,7 +137,7 @@ func (m rawMessage) Append(dst []byte, xid uint32) []byte {
 	return dst
 }
 
-// skip begins a transaction for an event that is Unordered: the log gets one record for many of them.
+// skip begins a transaction for an event that is Unordered. Many of these events share one record in the log.
 func (c *Core) skip(sw *switchState, typ uint8) {
 	c.open()
 	c.transaction++
@@ -155,7 +155,7 @@ func (c *Core) skip(sw *switchState, typ uint8) {
 	sw.totalEvents++
 }
 
-// logSkipped logs what was skipped so far.
+// logSkipped logs the events that were skipped so far.
 func (b *batch) logSkipped(sw *switchState) {
 	if sw.master.skipped == 0 {
 		return

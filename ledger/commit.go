@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow"
 )
 
-// Done notes that a switch has executed its commands up to seq. The fact goes into the
-// next entry; once that is committed every replica forgets the commands.
+// Done records that a switch has executed its commands up to seq. The next entry contains that. Once it is committed,
+// every replica forgets the commands.
 func (c *Core) Done(id openflow.DatapathID, epoch, seq uint64) error {
 	sw := c.state.switches[id]
 	if !c.leading || sw == nil || sw.epoch != epoch || seq <= sw.master.doneSeen {
@@ -32,9 +32,9 @@ func (c *Core) Done(id openflow.DatapathID, epoch, seq uint64) error {
 	return nil
 }
 
-// CutTransactions is Cut if a transaction waits. What is complete rides along with it; since
-// nobody waits for that alone, Cut need only be called now and then. The same goes for events that
-// are Unordered, as long as there is Room.
+// CutTransactions is Cut if a transaction waits. The entry also contains the completions of commands. Nothing waits for
+// a completion, so to log those alone Cut need only be called from time to time. The same holds for Unordered events,
+// as long as there is Room.
 func (c *Core) CutTransactions() ([]byte, bool) {
 	if c.batch.inputs == 0 && len(c.batch.buf) < c.limits.BatchBytes {
 		return nil, false
@@ -42,8 +42,8 @@ func (c *Core) CutTransactions() ([]byte, bool) {
 	return c.Cut()
 }
 
-// Cut returns the next entry to propose, if something waits and fewer than
-// Limits.InFlight entries are on their way. The slice is the caller's to keep.
+// Cut returns the next entry to propose, if there is something to log and fewer than Limits.InFlight entries are
+// uncommitted. The caller owns the slice.
 func (c *Core) Cut() ([]byte, bool) {
 	idle := c.batch.empty() && len(c.acked) == 0 && c.wanted != c.batch.number
 	if !c.leading || len(c.inflight) >= c.limits.InFlight || idle {
@@ -55,7 +55,7 @@ func (c *Core) Cut() ([]byte, bool) {
 		done := sw.master.doneSeen
 		sw.master.acking = false
 		if done == 0 {
-			continue // of an epoch that has ended since
+			continue // its epoch has ended since
 		}
 		b.buf = binary.BigEndian.AppendUint64(append(b.buf, byte(OpDone)), uint64(sw.id))
 		b.buf = binary.BigEndian.AppendUint64(b.buf, sw.epoch)
@@ -64,7 +64,7 @@ func (c *Core) Cut() ([]byte, bool) {
 	}
 	c.acked = c.acked[:0]
 	b.seal()
-	entry, scratch := bytes.Clone(b.buf), b.buf // exactly as large as it is: the consensus keeps it long
+	entry, scratch := bytes.Clone(b.buf), b.buf // without spare capacity, because the consensus keeps it for long
 	b.buf = nil
 	c.inflight = append(c.inflight, *b)
 	c.begin()
@@ -74,19 +74,19 @@ func (c *Core) Cut() ([]byte, bool) {
 	return entry, true
 }
 
-// Confirm asks for an entry, be it an empty one, and returns a number. When Confirmed has
-// reached it in this term, nobody else led when Confirm was called: what was logged by then,
-// by whomever, is in this ledger. A leader that was deposed may not know it yet.
+// Confirm requests an entry, even an empty one, and returns a number. When Confirmed has reached that number in this
+// term, this replica was still the leader when Confirm was called. So everything that any leader had committed by then
+// is in this ledger. A deposed leader may not know yet that it is one.
 func (c *Core) Confirm() uint64 {
 	c.wanted = c.batch.number
 	return c.wanted
 }
 
-// Confirmed returns the number up to which Confirm has its answer.
+// Confirmed returns the number of the newest confirmed call of Confirm.
 func (c *Core) Confirmed() uint64 { return c.proven }
 
-// Commit takes the next committed entry: releases its outputs if it is this leader's own,
-// else applies it. An error means that this replica cannot go on.
+// Commit handles the next committed entry. It releases the outputs if this leader proposed the entry, else it applies
+// the entry. An error means that this replica cannot continue.
 func (c *Core) Commit(data []byte) error {
 	c.counters.Entries++
 	c.state.revision++
@@ -103,12 +103,12 @@ func (c *Core) Commit(data []byte) error {
 	return c.commitReplayed(c.replayedPosition())
 }
 
-// Observe has f called with every event whose message is in an entry that is applied here and not this leader's own,
-// in the order of the log, after it is applied. msg is valid during the call; f may not call back. nil: nothing is.
+// Observe sets a function that is called with every event whose message is in an entry of another leader, in the order
+// of the log, after it is applied. msg is valid during the call. f must not call the ledger. nil removes it.
 func (c *Core) Observe(f func(id openflow.DatapathID, epoch, seq uint64, msg []byte)) { c.observe = f }
 
-// ObserveSkipped is Observe for events whose messages the log does not hold: those of an epoch up to seq that
-// were not told of yet. asynchronous counts the PACKET_IN, FLOW_REMOVED and PORT_STATUS among them.
+// ObserveSkipped is Observe for events whose messages are not in the log: the events of an epoch up to seq that were
+// not reported yet. asynchronous counts the PACKET_IN, FLOW_REMOVED and PORT_STATUS among them.
 func (c *Core) ObserveSkipped(f func(id openflow.DatapathID, epoch, seq, asynchronous uint64)) {
 	c.observeSkipped = f
 }
@@ -158,8 +158,8 @@ func (c *Core) commitOwn(data []byte) error {
 	return nil
 }
 
-// Releases returns what may leave since the last call, and forgets it. Valid until the
-// next call of any method.
+// Releases returns the outputs that were committed since the last call, and forgets them. Valid until the next call of
+// any method.
 func (c *Core) Releases() []Release {
 	c.releases = c.releases[:0]
 	for i := range c.committed {
@@ -177,8 +177,8 @@ func (c *Core) Releases() []Release {
 	return c.releases
 }
 
-// Resume returns what a master sends when it takes over a switch: all that is committed
-// and not complete, and was released already. ok is false for a switch of which nothing is committed.
+// Resume returns what a master sends when it takes over a switch: all commands that are committed, not complete, and
+// already released. ok is false for a switch of which nothing is committed.
 func (c *Core) Resume(id openflow.DatapathID) (Release, bool) {
 	sw := c.state.switches[id]
 	if !c.leading || sw == nil || sw.master.committed.epoch == 0 {
@@ -194,8 +194,8 @@ func (c *Core) Failures() []Failure {
 	return f
 }
 
-// Snapshot encodes the replicated state. Equal states give equal bytes. While leading it
-// is possible only when Quiet, and not between Freeze and Thaw.
+// Snapshot encodes the replicated state. Equal states give equal bytes. A leader must be Quiet, and there must be no
+// call of Freeze without Thaw.
 func (c *Core) Snapshot() ([]byte, error) {
 	if err := c.still(); err != nil {
 		return nil, err
@@ -204,7 +204,7 @@ func (c *Core) Snapshot() ([]byte, error) {
 	return appendParts(b, c.replayedParts()), nil
 }
 
-// replayedParts are what a snapshot has of the replayed application.
+// replayedParts returns the parts of a snapshot that are the state of the replayed application.
 func (c *Core) replayedParts() iter.Seq[[]byte] {
 	if c.replayed == nil {
 		return func(func([]byte) bool) {}
@@ -219,8 +219,8 @@ func appendParts(b []byte, parts iter.Seq[[]byte]) []byte {
 	return b
 }
 
-// Freeze is Snapshot without holding up the Core: it returns the function that encodes the
-// state as it is now, in any order, and that another goroutine may run meanwhile. Thaw ends it.
+// Freeze is Snapshot without blocking the Core. It returns a function that encodes the state as it is now, in any
+// order. Another goroutine may run the function while the Core continues. Thaw ends this.
 func (c *Core) Freeze() (encode func() []byte, err error) {
 	if err := c.still(); err != nil {
 		return nil, err
@@ -246,7 +246,7 @@ func (c *Core) Freeze() (encode func() []byte, err error) {
 	}, nil
 }
 
-// Thaw says that the function which Freeze gave has returned, or will not be called.
+// Thaw ends Freeze. The function that Freeze returned has returned, or will not be called.
 func (c *Core) Thaw() {
 	for _, t := range c.state.tables {
 		t.thaw()
@@ -254,7 +254,7 @@ func (c *Core) Thaw() {
 	c.frozen = false
 }
 
-// still reports why no snapshot can be taken now.
+// still returns an error if no snapshot can be taken now.
 func (c *Core) still() error {
 	if !c.Quiet() {
 		return fmt.Errorf("ledger: snapshot while something is executed and not committed; %d entries of that are "+
@@ -289,12 +289,11 @@ func (c *Core) Restore(snapshot []byte) error {
 	}
 	s.parts = nil
 	s.time = h.Time
-	c.state, c.frozen = s, false // what is being encoded is the old state's, which nobody writes
+	c.state, c.frozen = s, false // a snapshot that is being encoded is of the old state, which does not change
 	return nil
 }
 
-// Tick tells the time, in ns of the clock that Lead was given, and executes the timers
-// that are due, as far as there is room.
+// Tick sets the time, in ns of the clock that Lead was given, and executes the due timers for which there is room.
 func (c *Core) Tick(now int64) {
 	if !c.leading {
 		return
@@ -302,18 +301,18 @@ func (c *Core) Tick(now int64) {
 	c.clock = max(c.clock, now+c.offset)
 	at := c.clock
 	if len(c.batch.buf) > 0 {
-		at = c.batch.time // what is due later belongs to a later batch: Tx.Now must have got there
+		at = c.batch.time // later timers need a later batch, because Tx.Now must have reached them
 	}
 	for len(c.due) > 0 && c.due[0].at <= at && c.Room() {
 		next := heap.Pop(&c.due).(dueTimer)
 		t, set := c.state.timers[next.name]
 		if !set || t.due != next.at {
-			continue // cancelled, or set anew
+			continue // cancelled or reset
 		}
 		app := slices.IndexFunc(c.apps, func(a Application) bool { return a.Name() == next.name.app })
 		replayed := c.replayed != nil && next.name.app == c.replayed.Name()
 		if app < 0 && !replayed {
-			continue // it stays for a leader that has this application
+			continue // kept for a leader that has this application
 		}
 		b := c.beginTransaction()
 		b.buf = appendString(appendString(append(b.buf, byte(OpTimer)), next.name.app), next.name.name)
@@ -330,7 +329,7 @@ func (c *Core) Tick(now int64) {
 	}
 }
 
-// NextTimer returns when, on the caller's clock, Tick has something to do.
+// NextTimer returns when, on the caller's clock, the next timer is due.
 func (c *Core) NextTimer() (at int64, ok bool) {
 	if !c.leading || len(c.due) == 0 {
 		return 0, false
@@ -338,8 +337,7 @@ func (c *Core) NextTimer() (at int64, ok bool) {
 	return c.due[0].at - c.offset, true
 }
 
-// Filled returns how much of the bound on its commands that are not complete a switch has
-// used up, in percent. At 100 its epoch is closed.
+// Filled returns the commands of a switch that are not complete, in percent of their bound. At 100 its epoch is closed.
 func (c *Core) Filled(id openflow.DatapathID) int {
 	sw := c.state.find(id)
 	if sw == nil {
@@ -348,7 +346,7 @@ func (c *Core) Filled(id openflow.DatapathID) int {
 	return max(100*sw.queue.Len()/c.limits.QueueCommands, 100*sw.queue.Bytes()/c.limits.QueueBytes)
 }
 
-// SwitchStatus is what the ledger knows of a switch, for operators.
+// SwitchStatus is the state of a switch in the ledger, for operators.
 type SwitchStatus struct {
 	Switch        openflow.DatapathID
 	Epoch         uint64
@@ -374,11 +372,11 @@ func (c *Core) Switches() []SwitchStatus {
 	return list
 }
 
-// Counters returns what was counted.
+// Counters returns the counters.
 func (c *Core) Counters() Counters { return c.counters }
 
-// schedule adds a timer to the heap. Timers that were set anew leave stale entries behind;
-// when these are the most of it, the heap is made again.
+// schedule adds a timer to the heap. Timers that were reset leave stale entries in it; when most entries are stale, the
+// heap is rebuilt.
 func (c *Core) schedule(at int64, name timerName) {
 	if len(c.due) > 2*len(c.state.timers)+64 {
 		c.due = c.due[:0]
@@ -390,7 +388,7 @@ func (c *Core) schedule(at int64, name timerName) {
 	heap.Push(&c.due, dueTimer{at, name})
 }
 
-// dueHeap orders timers; entries that no longer hold are dropped when they come up.
+// dueHeap orders timers by their time. Stale entries are dropped when they are due.
 type dueTimer struct {
 	at   int64
 	name timerName

@@ -20,8 +20,8 @@ type Core struct {
 	state  *state
 	frozen bool // between Freeze and Thaw
 
-	replayed Replayed // nil is none
-	told     Input    // what it is told
+	replayed Replayed // nil if there is none
+	told     Input    // passed to it
 	applying int64    // ledger time of the entry that is applied
 
 	observe        func(id openflow.DatapathID, epoch, seq uint64, msg []byte) // see Observe
@@ -31,29 +31,29 @@ type Core struct {
 	leading  bool
 	term     uint64
 	clock    int64 // ledger time
-	offset   int64 // of ledger time from the caller's clock
+	offset   int64 // ledger time minus the caller's clock
 	numbers  uint64
-	wanted   uint64 // number of the batch that Confirm wants to become an entry, even an empty one
+	wanted   uint64 // number of the batch that Confirm needs as an entry, even an empty one
 	proven   uint64 // number of the newest own entry that is committed
 	batch    batch
 	deltas   deltas // of batch
 	inflight []batch
-	free     []batch // spent, for their slices
+	free     []batch // used batches, kept for their slices
 	due      dueHeap
 
-	// Of the transaction that executes.
+	// State of the transaction that is being executed.
 	transaction uint64 // its number, in this process
 	emitted     []Input
 	stalled     []*switchState
 
-	tx    Tx    // given to every handler: none runs beside another
+	tx    Tx    // reused: handlers run one at a time
 	input Input // likewise
 
-	immediate  bestEffortCommands // may leave, not asked for yet
+	immediate  bestEffortCommands // may be sent, not returned yet
 	ordered    bestEffortCommands // likewise, committed
 	committed  []touch            // likewise, numbered
 	duplicates []*switchState     // to be acknowledged again
-	acked      []*switchState     // have a done watermark that no entry carries yet
+	acked      []*switchState     // have a done watermark that is in no entry yet
 	releases   []Release
 	failures   []Failure
 	counters   Counters
@@ -62,15 +62,15 @@ type Core struct {
 // Counters count since the process began.
 type Counters struct {
 	Transactions uint64 // executed here as leader
-	Duplicates   uint64 // events dropped since they are in the ledger already
+	Duplicates   uint64 // events dropped because they are in the ledger already
 	Failures     uint64 // of applications, as leader
 	Entries      uint64 // applied or committed
-	Reverted     uint64 // transactions taken back when leadership was lost
+	Reverted     uint64 // transactions undone when the leadership was lost
 	Completions  uint64 // watermarks of executed commands that were logged, as leader
 }
 
-// New makes an empty ledger that runs apps, in this order, on every input. All controllers
-// of a group have the same applications in the same order.
+// New returns an empty ledger that runs apps, in this order, on every input. All controllers of a group must have the
+// same applications in the same order.
 func New(apps []Application, limits Limits) (*Core, error) {
 	if len(apps) > int(message.MaxTag) {
 		return nil, fmt.Errorf("ledger: %d applications; at most %d are possible", len(apps), message.MaxTag)
@@ -85,16 +85,16 @@ func New(apps []Application, limits Limits) (*Core, error) {
 	return &Core{apps: apps, limits: limits.withDefaults(), levels: levelsOf(apps), state: newState()}, nil
 }
 
-// ErrStaleEpoch says that the ledger knows a newer epoch of the switch, or has closed this one.
+// ErrStaleEpoch is returned if the ledger knows a newer epoch of the switch, or has closed this one.
 var ErrStaleEpoch = errors.New("stale epoch")
 
 var errNotLeading = errors.New("ledger: input at a controller that does not lead")
 
-// ErrGap says that events are missing before this one.
+// ErrGap is returned if events are missing before this one.
 var ErrGap = errors.New("gap in the event sequence")
 
-// Lead begins leadership of a term. Everything committed before it has been applied. now
-// is the caller's clock, in ns since 1970.
+// Lead begins the leadership of a term. Everything committed before has been applied. now is the caller's clock, in ns
+// since 1970.
 func (c *Core) Lead(term uint64, now int64) error {
 	if err := c.Follow(); err != nil {
 		return err
@@ -116,7 +116,7 @@ func (c *Core) Lead(term uint64, now int64) error {
 	return nil
 }
 
-// Follow ends leadership, if there is one: everything that is not committed is undone.
+// Follow ends the leadership, if there is one: everything that is not committed is undone.
 func (c *Core) Follow() error {
 	if !c.leading {
 		return nil
@@ -143,7 +143,7 @@ func (c *Core) Follow() error {
 // Leading returns the term that this ledger leads in.
 func (c *Core) Leading() (term uint64, ok bool) { return c.term, c.leading }
 
-// Room reports whether an input can be executed now. When it cannot, Immediate, Cut and Commit make room.
+// Room reports whether an input can be executed now. If not, calls of Immediate, Cut and Commit make room.
 func (c *Core) Room() bool {
 	return c.leading && c.batch.inputs < c.limits.BatchInputs &&
 		len(c.batch.buf)+len(c.batch.bestEffort.buf) < c.limits.BatchBytes &&
@@ -168,7 +168,7 @@ func (c *Core) begin() {
 	c.deltas.reset()
 }
 
-// oldest returns the batch before which all is committed.
+// oldest returns the oldest batch that is not committed.
 func (c *Core) oldest() *batch {
 	if len(c.inflight) > 0 {
 		return &c.inflight[0]
@@ -176,7 +176,7 @@ func (c *Core) oldest() *batch {
 	return &c.batch
 }
 
-// open gives the batch its header before the first operation.
+// open writes the header of the batch before the first operation.
 func (c *Core) open() {
 	if len(c.batch.buf) == 0 {
 		c.batch.time = max(c.clock, c.state.time)
@@ -184,7 +184,7 @@ func (c *Core) open() {
 	}
 }
 
-// beginTransaction makes room for an input, which the caller adds.
+// beginTransaction begins a transaction; the caller adds its input.
 func (c *Core) beginTransaction() *batch {
 	c.open()
 	c.transaction++
@@ -192,13 +192,14 @@ func (c *Core) beginTransaction() *batch {
 	return &c.batch
 }
 
-// Event executes an event of a switch, or drops it as a duplicate. The caller has asked
-// Room. ErrStaleEpoch and ErrGap concern the connection that brought it; nothing changed.
+// Event executes an event of a switch, or drops it as a duplicate. The caller has checked Room. After ErrStaleEpoch and
+// ErrGap nothing has changed, and the caller should close the connection.
 func (c *Core) Event(id openflow.DatapathID, epoch, seq uint64, msg []byte) error {
 	return c.event(id, epoch, seq, msg, true)
 }
 
-// EventByDigest is Event when no observer wants the message: the log gets its digest, unless somebody else does.
+// EventByDigest is Event for an event that no observer needs in full. The log contains its digest, unless an
+// application needs the bytes.
 func (c *Core) EventByDigest(id openflow.DatapathID, epoch, seq uint64, msg []byte) error {
 	return c.event(id, epoch, seq, msg, false)
 }
@@ -228,7 +229,7 @@ func (c *Core) event(id openflow.DatapathID, epoch, seq uint64, msg []byte, whol
 	}
 	if !fresh && !down && !sw.reachable {
 		c.setReachable(sw, true)
-		if !sw.live { // what the applications sent it at that was too much
+		if !sw.live { // the commands of the applications exceeded the bound
 			return fmt.Errorf("switch %s: epoch %d is closed: %w", id, epoch, ErrStaleEpoch)
 		}
 	}
@@ -257,7 +258,7 @@ func (c *Core) event(id openflow.DatapathID, epoch, seq uint64, msg []byte, whol
 	case down:
 		in.Kind = SwitchDown
 		in.Reason = message.ReasonOf(msg)
-		if !wasUp { // they were told when it became unreachable
+		if !wasUp { // otherwise they were told when it became unreachable
 			c.finish()
 			return nil
 		}
@@ -275,8 +276,8 @@ func (c *Core) duplicate(sw *switchState) {
 	}
 }
 
-// logEvent begins a transaction. whole says that the log gets the message, and not its digest; boundary, that the
-// event begins or ends an epoch.
+// logEvent begins a transaction. whole: the log contains the message and not its digest. boundary: the event begins or
+// ends an epoch.
 func (c *Core) logEvent(sw *switchState, epoch, seq uint64, msg []byte, whole, boundary bool) {
 	b := c.beginTransaction()
 	b.touch(sw)
@@ -302,15 +303,15 @@ func appendEvent(dst []byte, op Op, id openflow.DatapathID, epoch, seq uint64) [
 	return binary.AppendUvarint(binary.BigEndian.AppendUint64(dst, epoch), seq)
 }
 
-// Unreachable tells the applications that a switch is down though its epoch has not ended:
-// the leader has had no connection for it for the switch timeout. Its commands are kept.
+// Unreachable tells the applications that a switch is down although its epoch has not ended: the leader has had no
+// connection to it for the switch timeout. Its commands are kept.
 func (c *Core) Unreachable(id openflow.DatapathID) {
 	if sw := c.state.switches[id]; c.leading && sw != nil && sw.live && sw.reachable {
 		c.setReachable(sw, false)
 	}
 }
 
-// Reachable takes Unreachable back, when the same epoch is there again.
+// Reachable reverts Unreachable when the same epoch is connected again.
 func (c *Core) Reachable(id openflow.DatapathID, epoch uint64) {
 	if sw := c.state.switches[id]; c.leading && sw != nil && sw.live && !sw.reachable && sw.epoch == epoch {
 		c.setReachable(sw, true)
@@ -331,7 +332,7 @@ func (c *Core) setReachable(sw *switchState, up bool) {
 	c.finish()
 }
 
-// closeEpoch ends the epoch of a switch that does not take its commands.
+// closeEpoch ends the epoch of a switch that does not accept its commands.
 func (c *Core) closeEpoch(sw *switchState) {
 	c.switchInput(sw, OpCloseEpoch)
 	c.batch.undoEpoch(sw)
@@ -348,7 +349,7 @@ func (c *Core) switchInput(sw *switchState, op Op) {
 	b.buf = binary.BigEndian.AppendUint64(b.buf, sw.epoch)
 }
 
-// run hands an input to the applications that it concerns, and then what they emit.
+// run passes an input to the applications that handle it, and then the messages that they emit.
 func (c *Core) run(in Input) {
 	c.input = in
 	c.dispatch()
@@ -364,7 +365,7 @@ func (c *Core) runEmitted() {
 	c.emitted, c.input = c.emitted[:0], Input{}
 }
 
-// finish ends a transaction: switches whose queues overflowed meanwhile lose their epoch.
+// finish ends a transaction. It closes the epochs of switches whose command queues have overflowed.
 func (c *Core) finish() {
 	c.counters.Transactions++
 	for len(c.stalled) > 0 {
@@ -382,7 +383,7 @@ func (c *Core) dispatch() {
 	if in.Kind == Message {
 		switch app, answers := c.asker(in.Message); {
 		case answers && app < 0:
-			return // it is the replayed application's
+			return // it is for the replayed application
 		case answers:
 			if message.Refusal(in.Message) {
 				// A copy: what the application sends may move what the queue has.
@@ -397,7 +398,8 @@ func (c *Core) dispatch() {
 	}
 }
 
-// asker returns whom an answer of a switch is for, which is the application that asked: -1 is the replayed one.
+// asker returns the application that sent the request which a message of a switch answers. -1 is the replayed
+// application.
 func (c *Core) asker(msg []byte) (app int, ok bool) {
 	tag := message.Asker(msg)
 	if tag == message.Replayed {
@@ -406,14 +408,14 @@ func (c *Core) asker(msg []byte) (app int, ok bool) {
 	return int(tag) - 1, tag > 0 && int(tag) <= len(c.apps)
 }
 
-// call runs one application on c.input and takes back what it did if it fails.
+// call runs one application on c.input, and undoes its changes if it fails.
 func (c *Core) call(app int) {
-	m := c.mark()
+	m := c.savepoint()
 	c.tx = Tx{c: c, app: c.apps[app].Name(), tag: message.Tag(app + 1).XID(), level: c.levelFor(app)}
-	var before bestEffortMark
+	var before bestEffortSavepoint
 	if c.tx.level < ExactlyOnce {
 		c.tx.bestEffort = c.bestEffort(c.tx.level)
-		before = c.tx.bestEffort.mark()
+		before = c.tx.bestEffort.savepoint()
 	}
 	stack, err := protect(c.apps[app], &c.tx, &c.input)
 	b := &c.batch
@@ -436,7 +438,7 @@ func (c *Core) call(app int) {
 	c.logFailure(f)
 }
 
-// tooLarge reports that a transaction makes the entry, of n bytes, too large.
+// tooLarge returns an error if a transaction makes the entry, of n bytes, too large.
 func (c *Core) tooLarge(n int) error {
 	if n <= c.limits.EntryBytes {
 		return nil
@@ -445,18 +447,18 @@ func (c *Core) tooLarge(n int) error {
 		c.limits.EntryBytes)
 }
 
-func (c *Core) mark() mark {
-	return mark{len(c.batch.buf), len(c.batch.undo), len(c.batch.tables), len(c.emitted), len(c.stalled),
+func (c *Core) savepoint() savepoint {
+	return savepoint{len(c.batch.buf), len(c.batch.undo), len(c.batch.tables), len(c.emitted), len(c.stalled),
 		c.replayedPosition()}
 }
 
-// rewind takes back what an application did in this transaction since m.
-func (c *Core) rewind(m mark) error {
+// rewind undoes the changes of an application in this transaction since m.
+func (c *Core) rewind(m savepoint) error {
 	b := &c.batch
 	err := c.state.revert(b.undo[m.undo:])
 	for _, u := range b.undo[m.undo:] {
 		if u.kind == undoTimer && u.existed {
-			c.schedule(u.timer.due, u.timer.name) // the heap may have been made anew without it
+			c.schedule(u.timer.due, u.timer.name) // the heap may have been rebuilt without it
 		}
 	}
 	b.undo, b.buf = b.undo[:m.undo], b.buf[:m.buf]
@@ -467,7 +469,7 @@ func (c *Core) rewind(m mark) error {
 	return err
 }
 
-// logFailure puts the failure of an application into the log, and where the caller finds it.
+// logFailure records the failure of an application in the log, and keeps it for Failures.
 func (c *Core) logFailure(f Failure) {
 	text := f.Err.Error()
 	c.batch.buf = appendString(appendString(append(c.batch.buf, byte(OpFailure)), f.App[:min(len(f.App), 1024)]),

@@ -9,28 +9,28 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow"
 )
 
-// deltas is the state of delta encoding: what operations of an entry leave out, since earlier ones have it: OpSeenNext
-// and OpCommandNext. Who writes the entry and who reads it keep the same. See docs/decisions/0023.
+// deltas is the state of delta encoding (docs/decisions/0023). OpSeenNext and OpCommandNext leave out what earlier
+// operations of the entry contain. The writer and the reader of an entry keep equal states.
 type deltas struct {
 	seen    seenEvent
 	command sentCommand
-	models  [modelTypes][]byte // the last command of each type; empty: there is none
-	scratch []byte             // the writer's
+	models  [modelTypes][]byte // the last command of each type; empty if there is none
+	scratch []byte             // used by the writer only
 }
 
 type seenEvent struct {
 	id         openflow.DatapathID
-	epoch, seq uint64 // 0: there is none
+	epoch, seq uint64 // 0 if there is none
 }
 
 type sentCommand struct {
 	id  openflow.DatapathID
-	seq uint64 // 0: there is none
+	seq uint64 // 0 if there is none
 }
 
 const (
 	modelTypes = 32 // of messages; OpenFlow 1.3 has fewer
-	wordLen    = 4  // a command differs from its model in words: most fields are of that length
+	wordLen    = 4  // commands are compared in words of this many bytes, the length of most fields
 )
 
 var errDelta = errors.New("goes on with what is not in the entry")
@@ -40,7 +40,7 @@ func (x *deltas) reset() {
 	x.forgetCommands()
 }
 
-// forgetCommands is for when the last of them were taken out of the entry.
+// forgetCommands is called when the last commands were removed from the entry.
 func (x *deltas) forgetCommands() {
 	x.command = sentCommand{}
 	for i, m := range x.models {
@@ -48,7 +48,7 @@ func (x *deltas) forgetCommands() {
 	}
 }
 
-// next notes an event, and reports whether it is the one after the last, of the same switch.
+// next records an event, and reports whether it is the next one of the same switch and epoch.
 func (x *deltas) next(id openflow.DatapathID, epoch, seq uint64) bool {
 	e := seenEvent{id, epoch, seq - 1}
 	ok := x.seen == e && e.seq > 0
@@ -57,8 +57,9 @@ func (x *deltas) next(id openflow.DatapathID, epoch, seq uint64) bool {
 	return ok
 }
 
-// short notes a command, and returns OpCommandNext for it, which is valid until the next call. ok is false if the
-// command must be whole: it goes to another switch than the last one, or is not as long as the last one of its type.
+// short records a command, and returns OpCommandNext for it, which is valid until the next call. ok is false if the
+// command must be written whole: it goes to another switch than the last one, or its length differs from the last one
+// of its type.
 func (x *deltas) short(id openflow.DatapathID, seq uint64, msg []byte) (op []byte, ok bool) {
 	before := x.command
 	x.command = sentCommand{id, seq}
@@ -74,11 +75,11 @@ func (x *deltas) short(id openflow.DatapathID, seq uint64, msg []byte) (op []byt
 	return x.scratch, ok
 }
 
-// words is how many words of a message of n bytes are compared with those of its model: they come in pairs.
+// words returns how many words of a message of n bytes are compared with those of its model: an even number.
 func words(n int) int { return n / (2 * wordLen) * 2 }
 
-// appendChanges appends what makes msg of its model: a bit for each word, the words that differ, and what follows the
-// last.
+// appendChanges appends the difference between msg and its model: a bit for each word, the words that differ, and the
+// bytes after the last word.
 func appendChanges(dst, model, msg []byte) []byte {
 	masks := len(dst)
 	dst = append(dst, make([]byte, (words(len(msg))+7)/8)...)
@@ -100,7 +101,7 @@ func appendChanges(dst, model, msg []byte) []byte {
 	return append(dst, msg[i:]...)
 }
 
-// whole notes a command that is there as a whole.
+// whole records a command that was written whole.
 func (x *deltas) whole(id openflow.DatapathID, seq uint64, msg []byte) {
 	x.command = sentCommand{id, seq}
 	if len(msg) < openflow.HeaderLen {

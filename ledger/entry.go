@@ -9,9 +9,9 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow"
 )
 
-// An entry is a small program: a header and a sequence of operations that, applied in
-// order, give the state after its transactions. A snapshot is the same program for the
-// whole state. All integers are unsigned varints, but for datapath ids and epochs (8 bytes).
+// An entry is a small program: a header and a sequence of operations that, applied in order, give the state after its
+// transactions. A snapshot is a program of the same form for the whole state. All integers are unsigned varints, except
+// datapath ids and epochs (8 bytes).
 //
 //	header: version (1 byte), term, batch, time (ns, Unix)
 const entryVersion = 4
@@ -19,15 +19,15 @@ const entryVersion = 4
 // Op is the kind of a Record.
 type Op uint8
 
-// The operations of an entry. An input operation begins a transaction; what follows up to
-// the next input is what that transaction did.
+// The operations of an entry. An input operation begins a transaction. The operations up to the next input are what
+// that transaction did.
 const (
 	OpTable       Op = iota + 1 // App, Name: gives the next table number of this entry
 	OpEvent                     // input: Switch, Epoch, Seq, Bytes (an event of a switch)
 	OpTimer                     // input: App, Name (a timer that is due)
-	OpUnreachable               // input: Switch, Epoch (the leader does not reach it any more)
-	OpReachable                 // input: Switch, Epoch (it is back, same epoch)
-	OpCloseEpoch                // input: Switch, Epoch (does not take its commands)
+	OpUnreachable               // input: Switch, Epoch (the leader has no connection to it)
+	OpReachable                 // input: Switch, Epoch (it is connected again, in the same epoch)
+	OpCloseEpoch                // input: Switch, Epoch (the switch does not accept its commands)
 	OpPut                       // table number, Cell, Field, Bytes
 	OpDelete                    // table number, Cell, Field
 	OpCommand                   // Switch, Seq, Bytes (a message for a switch)
@@ -36,29 +36,29 @@ const (
 	OpFailure                   // App, Name (the error): an application failed on this input
 	OpDone                      // Switch, Epoch, Seq: commands complete up to Seq (the second stage)
 	OpSwitch                    // snapshots only: the state of a switch
-	// Switch, Epoch, Seq, Asynchronous: events up to Seq were done, Unordered. What they did stands anywhere
+	// Switch, Epoch, Seq, Asynchronous: Unordered events up to Seq were executed. Their writes may be anywhere
 	OpSkipped
 
-	// Of the replayed application; the bytes mean nothing to the ledger.
+	// Operations of the replayed application; the ledger does not interpret their bytes.
 	OpTransaction // input: Bytes
 	OpRecord      // Bytes
 	OpPart        // snapshots only: Bytes
 
-	OpSeen // input: Switch, Epoch, Seq, Type, Digest (an event of a switch whose bytes nobody wants from the log)
+	OpSeen // input: Switch, Epoch, Seq, Type, Digest (an event of a switch whose bytes are not needed in the log)
 
-	// Short for others, which is what Walk makes of them.
+	// Delta-encoded forms, which Walk expands.
 	OpSeenNext    // OpSeen of the event after that of the OpSeen before
-	OpCommandNext // OpCommand to the switch of the one before, as what differs from the last command of the same type
+	OpCommandNext // OpCommand to the same switch as the one before, as its difference from the last of the same type
 )
 
-// Record is one operation of an entry, decoded. Which fields count is said at each Op;
-// Bytes aliases the entry, or what is valid as long as the record.
+// Record is one operation of an entry, decoded. The comment at each Op lists the fields that it uses. Bytes aliases the
+// entry, or a buffer that is valid as long as the record.
 type Record struct {
 	Op         Op
 	Type       uint8 // of the message
 	Switch     openflow.DatapathID
 	Epoch, Seq uint64
-	// Asynchronous counts the events of OpSkipped or OpSeen that the switch sent of its own accord.
+	// Asynchronous counts the events of OpSkipped or OpSeen that the switch sent unasked.
 	Asynchronous uint64
 	Digest       uint64 // of the message, see internal/digest
 	App, Name    string
@@ -72,7 +72,7 @@ type Record struct {
 // Header starts an entry.
 type Header struct {
 	Term, Batch uint64 // the leader's term, and its count of entries in it from 1
-	Time        int64  // ledger time in ns: never less than in the entry before
+	Time        int64  // ledger time in ns: not less than in the entry before
 }
 
 var errVersion = errors.New("written by another release: run releases that share a log format")
@@ -173,7 +173,7 @@ func (d *decoder) fail(err error) {
 	d.b = nil
 }
 
-// header takes the version too.
+// header decodes the header, with the version.
 func (d *decoder) header() Header {
 	d.byte()
 	return Header{d.uvarint(), d.uvarint(), int64(d.uvarint())}

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// Key names a cell of a table, or a field within a cell. It is comparable and holds the
-// usual keys of a network without allocating: A and B for numbers (a datapath id and a
-// port, an Ethernet address), S for text. Zero parts are simply not used.
+// Key names a cell of a table, or a field within a cell. It is comparable, and represents the usual keys of a network
+// without allocating: A and B for numbers (a datapath id and a port, an Ethernet address), S for text. Unused parts are
+// zero.
 type Key struct {
 	A uint64 `json:"a,omitzero"`
 	B uint64 `json:"b,omitzero"`

@@ -6,22 +6,22 @@ import (
 	"github.com/holdfast-sdn/holdfast/internal/message"
 )
 
-// Level is how much holds of a message and of the commands that it causes when the leader dies, or another takes over
-// (Ravana, section 7.4). Each level has what those below it have.
+// Level is the guarantee for a message, and for the commands that it causes, when the leader dies or changes (Ravana,
+// section 7.4). Each level includes the guarantees of those below it.
 type Level int8
 
 // The levels, weakest first.
 const (
-	// Unordered: processed at once; commands leave at once, without a number. The log has what the
-	// applications wrote, and that the event is done, both in the background, but not its bytes.
-	// After a leader's death the event may be processed again.
+	// Unordered: the event is processed, and its commands are sent, at once and without a sequence. The log records, in
+	// the background, what the applications wrote and that the event was processed, but not its bytes. After a leader
+	// change the event may be processed again.
 	Unordered Level = iota - 3
-	// Reliable: the event is in the log before it is acknowledged; below ExactlyOnce with its bytes, since what it
-	// caused is not there.
+	// Reliable: the event is logged before it is acknowledged; below ExactlyOnce with its bytes, because its effects
+	// are not logged.
 	Reliable
-	// Ordered: commands leave after commit, once. They are lost if the leader dies then.
+	// Ordered: commands are sent after commit, at most once. They are lost if the leader dies before it has sent them.
 	Ordered
-	// ExactlyOnce: commands are in the log too, numbered, and sent until they are executed, once.
+	// ExactlyOnce: commands are logged too, numbered, and sent until they are executed, once.
 	ExactlyOnce
 )
 
@@ -32,18 +32,17 @@ func (l Level) String() string {
 	return [...]string{"unordered", "reliable", "ordered", "exactly_once"}[l-Unordered]
 }
 
-// Leveler is an Application that is content with less than ExactlyOnce for some messages of
-// switches. SwitchUp, SwitchDown and timers are ExactlyOnce always, and a message that is emitted has
-// the level of what caused it. The event itself is logged at the strongest level
-// of the applications that handle it.
+// Leveler is an Application that handles some messages of switches below ExactlyOnce. SwitchUp, SwitchDown and timers
+// are always ExactlyOnce, and an emitted message has the level of the input that caused it. The event itself is logged
+// at the strongest level of the applications that handle it.
 type Leveler interface {
 	Application
-	// Level returns the level of a type of OpenFlow 1.3 message, and whether the application
-	// handles it at all. It is asked once.
+	// Level returns the level of a type of OpenFlow 1.3 message, and whether the application handles it at all. It is
+	// called once for each type.
 	Level(typ uint8) (level Level, handles bool)
 }
 
-// levels is what the applications chose; nil if everything is ExactlyOnce.
+// levels are the levels of the applications; nil if everything is ExactlyOnce.
 type levels struct {
 	apps   [][256]Level
 	events [256]Level // the strongest
@@ -77,7 +76,7 @@ func levelsOf(apps []Application) *levels {
 	return l
 }
 
-// level returns that of the event, a message of the switch.
+// level returns the level of the event, a message of the switch.
 func (c *Core) level(msg []byte) Level {
 	if c.levels == nil || c.replaying() {
 		return ExactlyOnce
@@ -91,7 +90,7 @@ func (c *Core) level(msg []byte) Level {
 	return c.levels.events[message.Type(msg)]
 }
 
-// levelFor returns that of c.input for an application.
+// levelFor returns the level of c.input for an application.
 func (c *Core) levelFor(app int) Level {
 	if in := &c.input; c.levels != nil && in.Kind == Message {
 		return c.levels.apps[app][message.Type(in.Message)]

@@ -176,7 +176,7 @@ func TestFailedApplicationSendsNothingBestEffort(t *testing.T) {
 }
 
 // Best-effort commands have the application's tag, begin no transaction, and never the number of one in the queue.
-func TestXIDOfLooseCommands(t *testing.T) {
+func TestXIDOfBestEffortCommands(t *testing.T) {
 	var bestEffort, logged []uint32
 	a := relaxed{&script{name: "a", do: func(tx *Tx, in *Input) error {
 		list := &bestEffort

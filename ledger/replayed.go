@@ -11,47 +11,45 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow"
 )
 
-// Replayed is an application whose state is not in tables, and which the ledger therefore does not run: all replicas
-// tell it of the same inputs, in the order of the log, and it adds records of its own to the log, which mean nothing to
-// the ledger. There is one at most. See docs/decisions/0025.
+// Replayed is an application that keeps its own state, outside tables, so the ledger does not run it. All replicas pass
+// it the same inputs, in the order of the log, and it adds its own records to the log, which the ledger does not
+// interpret. There is at most one. See docs/decisions/0025.
 //
-// A leader tells it of inputs and records when it executes them, so before they are committed, and has it take
-// them back if it loses its leadership; a follower when it applies them. Both must bring about the same state. No
-// method may call the ledger, but for Lead and for what reads.
+// A leader passes it inputs and records when it executes them, before they are committed, and reverts them if it loses
+// the leadership; a follower passes them when it applies the entry. Both must lead to the same state. No method may
+// call the ledger, except Lead, and except to read.
 type Replayed interface {
 	// Name is unique among the applications of a cluster, and does not change.
 	Name() string
-	// Lead says that this replica begins to lead. It may call Transact.
+	// Lead is called when this replica becomes leader. It may call Transact.
 	Lead()
-	// Active reports whether the application wants to be told of inputs. If so, the log has the events with their
-	// bytes, and not by their digests.
+	// Active reports whether the application wants inputs. If so, the log contains the bytes of events, and not their
+	// digests.
 	Active() bool
-	// Full reports whether it can take no more inputs for now: then the ledger has no Room.
+	// Full reports whether it accepts no more inputs for now. Then the ledger has no Room.
 	Full() bool
-	// Input tells of an input: SwitchUp, with Seq if it begins an epoch, SwitchDown, Message, or a Timer of its own.
-	// now is ledger time, in ns. The slices of in are valid during the call.
+	// Input passes an input: SwitchUp, with Seq if it begins an epoch, SwitchDown, Message, or a Timer of its own. now
+	// is ledger time, in ns. The slices of in are valid during the call.
 	Input(now int64, in *Input)
-	// Record tells of a record, as it was given to Transact or Tx.Record. An error means that this replica has
-	// diverged.
+	// Record passes a record that was given to Transact or Tx.Record. An error means that this replica has diverged.
 	Record(now int64, record []byte) error
 
-	// Position is that after the newest change, of a count that grows with each change and never goes back but by
-	// Revert.
+	// Position returns the position after the newest change. Positions count changes, and only Revert lowers them.
 	Position() uint64
-	// Commit says that the changes up to a position are committed. An error means that this replica has diverged.
+	// Commit commits the changes up to a position. An error means that this replica has diverged.
 	Commit(position uint64) error
-	// Revert takes back the changes after a position, which are not committed.
+	// Revert undoes the changes after a position, which are not committed.
 	Revert(position uint64)
 
-	// Freeze returns the committed state in parts for a snapshot. They may be read by another goroutine while the
-	// application goes on. Equal states have equal parts, and no part means the state at the beginning.
+	// Freeze returns the committed state in parts for a snapshot. Another goroutine may read them while the application
+	// continues. Equal states have equal parts; no parts mean the initial state.
 	Freeze() iter.Seq[[]byte]
-	// Restore replaces the state by that of a snapshot, whose parts are valid during the call, or fails and changes
-	// nothing.
+	// Restore replaces the state by that of a snapshot, whose parts are valid during the call. If it returns an error,
+	// nothing has changed.
 	Restore(parts [][]byte) error
 }
 
-// Replay has the ledger tell r of what is in the log. It is called before anything else.
+// Replay registers r as the replayed application. It must be called before any other method.
 func (c *Core) Replay(r Replayed) error {
 	for _, a := range c.apps {
 		if a.Name() == r.Name() {
@@ -64,10 +62,10 @@ func (c *Core) Replay(r Replayed) error {
 
 var errNotReplayed = errors.New("concerns an application that hosts execute, and this ledger was given none")
 
-// replaying reports whether the replayed application is to be told of inputs.
+// replaying reports whether the replayed application wants inputs.
 func (c *Core) replaying() bool { return c.replayed != nil && c.replayed.Active() }
 
-// replayedPosition is that after what is executed by now.
+// replayedPosition returns the position after everything that was executed so far.
 func (c *Core) replayedPosition() uint64 {
 	if c.replayed == nil {
 		return 0
@@ -75,7 +73,7 @@ func (c *Core) replayedPosition() uint64 {
 	return c.replayed.Position()
 }
 
-// commitReplayed says what is committed. Only a leader has more than that.
+// commitReplayed commits changes of the replayed application. Only a leader has uncommitted ones.
 func (c *Core) commitReplayed(to uint64) error {
 	if c.replayed == nil {
 		return nil
@@ -92,7 +90,7 @@ func (c *Core) revertReplayed(to uint64) {
 	}
 }
 
-// tellEvent tells the replayed application of an event of a switch.
+// tellEvent passes an event of a switch to the replayed application.
 func (c *Core) tellEvent(sw *switchState, seq uint64, msg []byte, kind message.Kind) {
 	if !c.replaying() {
 		return
@@ -110,7 +108,7 @@ func (c *Core) tellEvent(sw *switchState, seq uint64, msg []byte, kind message.K
 	c.tell(in)
 }
 
-// tellReachable tells it that a switch is, or is not, within reach.
+// tellReachable passes it SwitchUp or SwitchDown for a switch that is reachable again, or unreachable.
 func (c *Core) tellReachable(sw *switchState) {
 	if sw.reachable {
 		c.tell(Input{Kind: SwitchUp, Switch: sw.id, Epoch: sw.epoch, Message: sw.hello})
@@ -119,7 +117,7 @@ func (c *Core) tellReachable(sw *switchState) {
 	c.tell(Input{Kind: SwitchDown, Switch: sw.id, Epoch: sw.epoch})
 }
 
-// tell tells it of an input.
+// tell passes it an input.
 func (c *Core) tell(in Input) {
 	if c.replaying() {
 		c.told = in
@@ -128,7 +126,7 @@ func (c *Core) tell(in Input) {
 	}
 }
 
-// now is the ledger time of the present entry.
+// now returns the ledger time of the present entry.
 func (c *Core) now() int64 {
 	if c.leading {
 		return c.batch.time
@@ -136,7 +134,7 @@ func (c *Core) now() int64 {
 	return c.applying
 }
 
-// applyReplayed is what a record of an entry of another leader means to the replayed application.
+// applyReplayed passes a record of an entry of another leader to the replayed application.
 func (c *Core) applyReplayed(r *Record) error {
 	switch r.Op {
 	case OpTransaction, OpRecord:
@@ -165,17 +163,17 @@ func (c *Core) applyReplayed(r *Record) error {
 	return nil
 }
 
-// TransactRoom reports whether Transact may be called now. When not, Cut and Commit make room. It is not Room, which
-// the replayed application itself may have used up. A quarter of a batch is enough to stop at, since what follows is to
-// fit into the entry as well.
+// TransactRoom reports whether Transact may be called now. If not, calls of Cut and Commit make room. It differs from
+// Room, which the replayed application itself may have used up. It stops at a quarter of a batch, so that what follows
+// also fits into the entry.
 func (c *Core) TransactRoom() bool {
 	return c.leading && c.batch.inputs < c.limits.BatchInputs && len(c.batch.buf) < c.limits.BatchBytes/4
 }
 
-// Transact executes a transaction of the replayed application. Its input is a record; do, unless it is nil, adds what
-// the transaction does. It reports false, and has done nothing, if this ledger does not lead, or if the record does not
-// fit into an entry. Each command of such a transaction is one of its own for its switch: if the switch refuses one,
-// the others are done.
+// Transact executes a transaction of the replayed application. Its input is a record. do, unless it is nil, adds the
+// effects of the transaction. It returns false, and has done nothing, if this ledger does not lead, or if the record
+// does not fit into an entry. At its switch, each command of such a transaction is a separate transaction: if the
+// switch refuses one, the others are executed.
 func (c *Core) Transact(record []byte, do func(*Tx)) bool {
 	if !c.leading || len(c.batch.buf)+len(record) > c.limits.EntryBytes {
 		return false
@@ -201,10 +199,10 @@ func (tx *Tx) record(op Op, record []byte) {
 	}
 }
 
-// Try runs f, and takes back what it did in this transaction if it fails, or if there is more of that than fits into an
-// entry. It returns why.
+// Try runs f. If f returns an error, or if what f did does not fit into an entry, it undoes what f did in this
+// transaction and returns the error.
 func (tx *Tx) Try(f func() error) error {
-	m := tx.c.mark()
+	m := tx.c.savepoint()
 	err := f()
 	if err == nil {
 		err = tx.c.tooLarge(len(tx.c.batch.buf))
@@ -218,7 +216,7 @@ func (tx *Tx) Try(f func() error) error {
 // Fail records a failure of an application in this transaction.
 func (tx *Tx) Fail(f Failure) { tx.c.logFailure(f) }
 
-// Up yields the switches that are up and within reach, by datapath id, with the SWITCH_UP that began the epoch.
+// Up yields the switches that are up and reachable, by datapath id, with the SWITCH_UP that began the epoch.
 func (c *Core) Up() iter.Seq2[openflow.DatapathID, []byte] {
 	return func(yield func(openflow.DatapathID, []byte) bool) {
 		for _, id := range slices.Sorted(maps.Keys(c.state.switches)) {

@@ -15,7 +15,8 @@ type Row struct {
 	Value []byte `json:"value"`
 }
 
-// SecretTable is the name of an application's table of keys and the like: it is in the log, and told nobody outside.
+// SecretTable is the name of an application's table of secrets such as keys. It is logged, but the API does not return
+// it.
 const SecretTable = "secret"
 
 // Compare orders rows by table, cell and field.
@@ -27,9 +28,9 @@ func (r Row) size() int {
 	return int(unsafe.Sizeof(r)) + len(r.Cell.S) + len(r.Field.S) + len(r.Value)
 }
 
-// Rows returns what is committed of an application's tables, in any order; what a leader has executed and not yet
-// committed is not in it. More than most bytes of rows are an error. Nobody may modify the values: the tables have the
-// same ones.
+// Rows returns the committed rows of an application's tables, in any order. What a leader has executed and not yet
+// committed is not included. More than most bytes of rows are an error. The values are shared with the tables and must
+// not be modified.
 func (c *Core) Rows(app string, most int) ([]Row, error) {
 	rows, size := []Row{}, 0
 	before := c.before(app)
@@ -37,7 +38,7 @@ func (c *Core) Rows(app string, most int) ([]Row, error) {
 		if name.App != app {
 			continue
 		}
-		layers := [...]content{t.cells, t.over, before[t]} // a later one has the last word, and nil is a deletion
+		layers := [...]content{t.cells, t.over, before[t]} // later layers override earlier ones; nil is a deletion
 		for i, layer := range layers {
 			for cell, fields := range layer {
 				for field, value := range fields {
@@ -65,11 +66,11 @@ func within(layers []content, cell, field Key) bool {
 	return false
 }
 
-// before returns what was where something uncommitted is now.
+// before returns the committed values of rows with uncommitted changes.
 func (c *Core) before(app string) map[*table]content {
 	before := map[*table]content{}
 	take := func(list []undo) {
-		for i := len(list) - 1; i >= 0; i-- { // newest first: the oldest has the last word
+		for i := len(list) - 1; i >= 0; i-- { // newest first: the oldest overrides
 			v := list[i].value
 			if list[i].kind != undoValue || v.table.name.App != app {
 				continue
@@ -91,8 +92,8 @@ func (c *Core) before(app string) map[*table]content {
 	return before
 }
 
-// Revision is a number that has grown whenever Rows of the application may have become others. It means nothing to
-// another Core.
+// Revision returns a number that grows whenever Rows of the application may have changed. It is not comparable between
+// Cores.
 func (c *Core) Revision(app string) uint64 {
 	newest := c.state.restored
 	for name, t := range c.state.tables {

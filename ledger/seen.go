@@ -2,14 +2,14 @@ package ledger
 
 import "github.com/holdfast-sdn/holdfast/internal/message"
 
-// needsBytes reports whether the log must have what a switch said: for hosts, which execute it, or since not all that
-// it causes stands there.
+// needsBytes reports whether the log must contain the bytes of a message of a switch: because hosts execute it, or
+// because its effects are not all logged.
 func (c *Core) needsBytes(msg []byte) bool {
 	return c.replaying() || c.partly(msg)
 }
 
-// partly reports whether somebody handles the event, a message of the switch, at a level that has it in the log, and
-// not what it causes.
+// partly reports whether an application handles the event, a message of the switch, at a level that logs the event but
+// not its effects.
 func (c *Core) partly(msg []byte) bool {
 	if c.levels == nil {
 		return false

@@ -20,11 +20,11 @@ type timer struct {
 	data []byte
 }
 
-// switchState is what the ledger knows of a switch: what is replicated, and what the leader alone has.
+// switchState is the state of a switch: the replicated part, and the leader's part.
 type switchState struct {
 	id openflow.DatapathID
 	*incarnation
-	// past holds what was logged of the epochs before, oldest first. It is not modified.
+	// past contains the watermarks of the epochs before, oldest first. It is not modified.
 	past []watermark
 	// Totals over all epochs.
 	totalEvents, totalCommands uint64
@@ -32,33 +32,33 @@ type switchState struct {
 	master mastership
 }
 
-// incarnation is the replicated state of one epoch of a switch. When an epoch begins or ends another incarnation takes
-// its place, so that the one before needs no change to come back.
+// incarnation is the replicated state of one epoch of a switch. When an epoch begins or ends, a new incarnation
+// replaces it, so to undo that the old one is put back unchanged.
 type incarnation struct {
 	epoch uint64
 	// events is the watermark: every event of the epoch up to it is in the ledger.
 	events stream.Watermark
-	// live says that the epoch has not ended; reachable, that the leader has a
-	// connection for it, or had one a moment ago. Commands are accepted while live.
+	// live: the epoch has not ended, and commands are accepted. reachable: the leader has a connection to the switch,
+	// or the switch timeout has not passed since.
 	live, reachable bool
-	// closed says that the ledger ended the epoch; the switch does not know it.
+	// closed: the ledger ended the epoch, and the switch does not know that.
 	closed bool
 	hello  []byte        // the SWITCH_UP that began the epoch
 	queue  stream.Outbox // commands that are not complete
 }
 
-// mastership is what the leader knows of a switch as its master. It is not replicated: Lead sets it anew.
+// mastership is the state of a switch at the leader, as its master. It is not replicated; Lead resets it.
 type mastership struct {
 	committed watermark // of events; of an earlier epoch while this one is uncommitted
-	refused   bool      // it is committed that the epoch is closed
+	refused   bool      // the end of the epoch is committed
 	released  uint64    // number of the last command that was released
-	doneSeen  uint64    // number of the last command that Done was told
+	doneSeen  uint64    // number of the last command that Done was called with
 	touched   uint64    // number of the batch that last listed this switch
 	acking    bool      // in Core.acked
 	repeated  bool      // in Core.duplicates
-	// transaction is the last one that sent to the switch; opening, what its first command is or was.
+	// transaction is the last one that sent commands to the switch; opening is the number of its first command.
 	transaction, opening uint64
-	// skipped counts events since the last record of this switch in the batch that are to get no record of their own.
+	// skipped counts events since the last record of this switch in the batch that will have no record of their own.
 	skipped, skippedAsynchronous uint64
 	bestEffort                   uint32 // commands without a sequence, for their xids
 }
@@ -72,31 +72,31 @@ func (sw *switchState) lead() {
 // watermark is a sequence number of an epoch.
 type watermark struct{ epoch, seq uint64 }
 
-// logged is the watermark of events.
+// logged returns the watermark of events.
 func (sw *switchState) logged() watermark { return watermark{sw.epoch, uint64(sw.events)} }
 
-// maxPast bounds switchState.past. An agent holds events of as many epochs at most as began while
-// nothing was acknowledged; one that holds more is made to begin anew.
+// maxPast bounds switchState.past. An agent keeps events of at most as many epochs as began while nothing was
+// acknowledged. One that keeps more must begin a new epoch.
 const maxPast = 8
 
-// savedSwitch is the replicated part of a switchState, as a snapshot has it.
+// savedSwitch is the replicated part of a switchState, in a snapshot.
 type savedSwitch struct {
 	incarnation
 	past                       []watermark
 	totalEvents, totalCommands uint64
 }
 
-// state is the replicated state of a group: what every replica has after the same entries.
+// state is the replicated state of a group. It is equal at all replicas after the same entries.
 type state struct {
 	time     int64
 	tables   map[TableName]*table
 	switches map[openflow.DatapathID]*switchState
-	last     *switchState // that was looked up: often the next one too
+	last     *switchState // the last one that was looked up: often the next one too
 	timers   map[timerName]timer
 	parts    [][]byte // of the replayed application, while a snapshot is restored
 
 	// Not replicated; see Core.Revision.
-	revision, restored uint64 // grows with each entry; what it was when a snapshot was restored
+	revision, restored uint64 // grows with each entry; its value when a snapshot was restored
 }
 
 func newState() *state {
@@ -116,7 +116,7 @@ func (s *state) table(name TableName) *table {
 	return t
 }
 
-// find returns a switch; nil if it is not known.
+// find returns a switch; nil if it is unknown.
 func (s *state) find(id openflow.DatapathID) *switchState {
 	if s.last != nil && s.last.id == id {
 		return s.last
@@ -137,7 +137,7 @@ func (s *state) sw(id openflow.DatapathID) *switchState {
 	return sw
 }
 
-// begin starts an epoch: a clean slate (Ravana, section 3.1).
+// begin starts an epoch with an empty state (Ravana, section 3.1).
 func (sw *switchState) begin(epoch uint64, hello []byte) {
 	if sw.epoch != 0 {
 		keep := sw.past[max(0, len(sw.past)-maxPast+1):]
@@ -147,7 +147,7 @@ func (sw *switchState) begin(epoch uint64, hello []byte) {
 	sw.master.released, sw.master.doneSeen, sw.master.refused = 0, 0, false
 }
 
-// end closes the epoch: what it still had to do is void. closed says that the ledger does that, and not the switch.
+// end ends the epoch and discards its outstanding commands. closed: the ledger ends it, and not the switch.
 func (sw *switchState) end(closed bool) {
 	sw.incarnation = &incarnation{epoch: sw.epoch, events: sw.events, closed: closed, hello: sw.hello,
 		queue: stream.OutboxAfter(sw.queue.Last())}
@@ -242,7 +242,7 @@ func (s *state) snapshot(h Header) []byte {
 func (s *state) appendSwitches(b []byte) []byte {
 	for _, id := range slices.Sorted(maps.Keys(s.switches)) {
 		if s.switches[id].epoch == 0 {
-			continue // never heard of: its first epoch was taken back
+			continue // unknown: its first epoch was undone
 		}
 		b = append(b, byte(OpSwitch))
 		b = binary.BigEndian.AppendUint64(b, uint64(id))

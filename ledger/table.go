@@ -17,8 +17,8 @@ func (n TableName) compare(o TableName) int {
 	return strings.Compare(n.Name, o.Name)
 }
 
-// content is cells, each with its fields. A plain value is the field Key{}. Values are
-// never modified in place, so an old one may be kept for undoing, and none is nil.
+// content is cells, each with its fields. A plain value is the field Key{}. Values are never modified in place, so the
+// undo list may keep old ones. No value is nil.
 type content map[Key]map[Key][]byte
 
 func (c content) put(cell, field Key, value []byte) {
@@ -38,8 +38,8 @@ func (c content) delete(cell, field Key) {
 	}
 }
 
-// table is one dictionary. While it is frozen nothing writes to cells, so that another
-// goroutine can read them, and changes gather in over, where nil is a deletion.
+// table is one dictionary. While it is frozen, cells does not change, so another goroutine may read it, and changes go
+// to over, where nil is a deletion.
 type table struct {
 	name  TableName
 	cells content
@@ -93,7 +93,7 @@ func (t *table) fields(cell Key) []Key {
 
 func (t *table) freeze() { t.over = content{} }
 
-// thaw brings what changed meanwhile into cells; nobody else may read them any more.
+// thaw merges the changes in over into cells. No other goroutine may read cells any more.
 func (t *table) thaw() {
 	for cell, fields := range t.over {
 		for field, v := range fields {

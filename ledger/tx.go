@@ -14,27 +14,27 @@ import (
 	"github.com/holdfast-sdn/holdfast/stream"
 )
 
-// Encoder is a message that a Tx can send; the messages of of13 are.
+// Encoder is a message that a Tx can send, such as the messages of of13.
 type Encoder interface {
 	Append(dst []byte, xid uint32) []byte
 }
 
-// Table is an application's handle of one of its dictionaries, from Tx.Table. It is valid
-// as long as the Tx is: a snapshot may bring other tables.
+// Table is an application's handle of one of its dictionaries, from Tx.Table. It is valid as long as the Tx is, because
+// a snapshot may replace the tables.
 type Table = table
 
-// Tx is the view that an application has of one transaction: it reads the newest state and
-// collects what is to change. It is valid during Application.Handle only.
+// Tx is an application's view of one transaction. It reads the newest state and collects the changes. It is valid
+// during Application.Handle only.
 type Tx struct {
 	c          *Core
 	app        string // its name
 	tag        uint32 // of the application, in the xids of its commands
-	apart      bool   // each command is a transaction of its own to its switch
+	apart      bool   // at its switch, each command is a separate transaction
 	level      Level
-	bestEffort *bestEffortCommands // where commands go below ExactlyOnce; nil: into the log
+	bestEffort *bestEffortCommands // where commands below ExactlyOnce are collected; nil: commands are logged
 }
 
-// Now is ledger time: it never goes back, also not across leaders.
+// Now returns ledger time. It never goes back, not even when the leader changes.
 func (tx *Tx) Now() time.Time { return nanos(tx.c.batch.time) }
 
 // Table returns the application's dictionary of that name.
@@ -49,14 +49,14 @@ func (tx *Tx) Get(t *Table, cell, field Key) ([]byte, bool) { return t.get(cell,
 func (tx *Tx) Fields(t *Table, cell Key) iter.Seq2[Key, []byte] {
 	return func(yield func(Key, []byte) bool) {
 		for _, k := range t.fields(cell) {
-			if v, ok := t.get(cell, k); ok && !yield(k, v) { // the loop's body may delete
+			if v, ok := t.get(cell, k); ok && !yield(k, v) { // the body of the loop may delete fields
 				return
 			}
 		}
 	}
 }
 
-// Put writes a copy of value. Writing what is there already changes and logs nothing.
+// Put writes a copy of value. Writing the present value again changes and logs nothing.
 func (tx *Tx) Put(t *Table, cell, field Key, value []byte) {
 	old, existed := t.get(cell, field)
 	if existed && bytes.Equal(old, value) {
@@ -83,12 +83,11 @@ func (tx *Tx) Delete(t *Table, cell, field Key) {
 	b.buf = field.append(cell.append(b.buf))
 }
 
-// Send queues a command, which leaves after commit, and returns the transaction id that
-// the switch's answer will carry. Commands of one transaction to one switch keep their
-// order. A command to a switch that is not up is void, as if the switch had died a
-// moment later, and the result is 0: what the switch needs is sent when it comes up.
+// Send queues a command, which is sent after commit, and returns the transaction id of the switch's answer. The
+// commands of one transaction to one switch keep their order. A command to a switch that is not up is discarded, as if
+// the switch had failed just afterwards, and the result is 0. SwitchUp is the time to send a switch what it needs.
 //
-// Below ExactlyOnce it leaves when the level says, and at most once.
+// Below ExactlyOnce the command is sent when the level permits, and at most once.
 func (tx *Tx) Send(id openflow.DatapathID, m Encoder) uint32 {
 	if tx.bestEffort != nil {
 		return tx.sendBestEffort(id, m)
@@ -103,7 +102,7 @@ func (tx *Tx) Send(id openflow.DatapathID, m Encoder) uint32 {
 	return tx.endCommand(sw, op, start)
 }
 
-// SendBytes is Send for a message that is encoded already; its xid is replaced.
+// SendBytes is Send for a message that is encoded already. Its xid is replaced.
 func (tx *Tx) SendBytes(id openflow.DatapathID, msg []byte) (uint32, error) {
 	if !message.Single(msg) {
 		return 0, fmt.Errorf("send to switch %s: %d bytes are not one message", id, len(msg))
@@ -135,7 +134,7 @@ func (tx *Tx) commandable(id openflow.DatapathID) *switchState {
 	return sw
 }
 
-// xid returns that of the next command to a switch.
+// xid returns the xid of the next command to a switch.
 func (tx *Tx) xid(sw *switchState) uint32 {
 	next, m := sw.queue.Last()+1, &sw.master
 	if tx.apart || m.transaction != tx.c.transaction {
@@ -148,10 +147,10 @@ func (tx *Tx) xid(sw *switchState) uint32 {
 	return xid
 }
 
-// commandLen is the room for the length of a command in an entry: a varint of 3 bytes.
+// commandLen is the space for the length of a command in an entry: a varint of 3 bytes.
 const commandLen = 3
 
-// beginCommand returns where the operation begins, and where its message.
+// beginCommand returns the offset of the operation and that of its message.
 func (tx *Tx) beginCommand(sw *switchState) (op, start int) {
 	b := &tx.c.batch
 	b.touch(sw)
@@ -188,8 +187,8 @@ func checkCommand(sw *switchState, msg []byte) {
 	}
 }
 
-// Emit hands a message to every application, in this transaction, after the handlers of
-// the present input. It fails beyond 1,024 messages in one transaction.
+// Emit passes a message to every application, in this transaction, after the handlers of the present input. It fails
+// beyond 1,024 messages in one transaction.
 func (tx *Tx) Emit(name string, data []byte) error {
 	if len(tx.c.emitted) >= maxEmitted {
 		return fmt.Errorf("emit %q: a transaction may emit %d messages; this one loops or is too large", name,
@@ -199,7 +198,7 @@ func (tx *Tx) Emit(name string, data []byte) error {
 	return nil
 }
 
-// SetTimer sets, or sets anew, the application's timer of that name. It survives failover.
+// SetTimer sets or resets the application's timer of that name. It survives failover.
 func (tx *Tx) SetTimer(name string, after time.Duration, data []byte) error {
 	c, key := tx.c, timerName{tx.app, name}
 	old, existed := c.state.timers[key]

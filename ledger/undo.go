@@ -2,8 +2,8 @@ package ledger
 
 import "github.com/holdfast-sdn/holdfast/stream"
 
-// undo is the inverse of one change. Which fields count is said at each kind. It is small,
-// since every event and every command makes one.
+// undo is the inverse of one change. The comment at each kind lists the fields that it uses. It is small, because every
+// event and every command makes one.
 type undo struct {
 	kind    undoKind
 	existed bool // there was a value, a timer, reachability before
@@ -37,14 +37,14 @@ type undoKind uint8
 const (
 	undoValue     undoKind = iota + 1 // value, existed
 	undoEvent                         // sw: the watermark goes back by one
-	undoEpoch                         // sw, epoch: another began, or it ended
+	undoEpoch                         // sw, epoch: a new one began, or it ended
 	undoReachable                     // sw, existed: the flag before
 	undoCommand                       // sw: the newest command
 	undoTimer                         // timer, existed
 	undoSkipped                       // sw, before: the watermark
 )
 
-// revert takes back the changes in list, newest first.
+// revert undoes the changes in list, newest first.
 func (s *state) revert(list []undo) error {
 	for i := len(list) - 1; i >= 0; i-- {
 		u := &list[i]
