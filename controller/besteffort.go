@@ -14,7 +14,7 @@ func (c *Core) room() bool {
 	return c.ledger.Room()
 }
 
-// releaseImmediate lets out the commands that wait for no commit.
+// releaseImmediate sends the commands that need not wait for a commit.
 func (c *Core) releaseImmediate() {
 	for _, r := range c.ledger.Immediate() {
 		if s := c.sessions[r.Switch]; s != nil && s.master {
@@ -23,7 +23,7 @@ func (c *Core) releaseImmediate() {
 	}
 }
 
-// sendBestEffort hands commands without a sequence to the session. They are lost if it ends.
+// sendBestEffort passes commands without a sequence to the session. They are lost if it ends.
 func (c *Core) sendBestEffort(s *attached, r ledger.Release) {
 	b := experimenter.Block{Term: c.role.Term, Epoch: r.Epoch, Count: uint32(r.BestEffortCount)}
 	if err := s.Send(b, r.BestEffort); err != nil {

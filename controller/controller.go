@@ -32,9 +32,9 @@ type Config struct {
 	Limits        ledger.Limits
 	Southbound    southbound.Config
 	REST          net.Listener      // of hosted applications; nil for none
-	RESTPeers     map[uint64]string // where the other members have theirs, by id
+	RESTPeers     map[uint64]string // addresses of the other members' REST interfaces, by id
 	OpenFlow      net.Listener      // agents and switches connect here
-	API           net.Listener      // holdfast status asks here; nil for none
+	API           net.Listener      // for holdfast status; nil for none
 	SwitchTimeout time.Duration     // without any connection, a switch is reported down
 	SnapshotEvery int               // entries from one snapshot to the next, at most; 0 is 200,000
 	Hosted        *ryu.Config       // the host of applications of Ryu; nil if there are none
@@ -50,14 +50,14 @@ type Controller struct {
 	log          *slog.Logger
 	core         *Core // only the loop touches it
 	node         *consensus.Node
-	switches     chan error // what ended the service of switches
+	switches     chan error // the error that ended the service of switches
 	stopSwitches context.CancelFunc
 	inbox        chan item
 	ask          chan func()
-	heard        chan func()    // of hosts, see later
+	heard        chan func()    // results of hosts, see later
 	background   sync.WaitGroup // goroutines that work for the loop; run waits for them
 	encoded      chan []byte    // capacity 1: the snapshot that was being encoded
-	encoding     bool           // the loop's: a snapshot is being encoded
+	encoding     bool           // used by the loop only: a snapshot is being encoded
 	leads        chan bool      // capacity 1, see tellDuty
 	tended       chan struct{}  // closed when the duty has ended
 	stop         chan struct{}  // closed by Close
@@ -65,8 +65,8 @@ type Controller struct {
 	err          error          // why the loop ended; read after done
 }
 
-// Auditor is given every committed entry, in the order of the log, before anything of it leaves, and is closed when the
-// controller ends. Its error ends the controller.
+// Auditor receives every committed entry, in the order of the log, before its outputs are released. It is closed when
+// the controller ends. Its error ends the controller.
 type Auditor interface {
 	Append(index uint64, entry []byte) error
 	Close() error
@@ -133,7 +133,7 @@ func (c *Controller) Err() error { return c.err }
 // Close stops the controller and waits for it. A leader first transfers the leadership to the follower that has most of
 // the log, so that there is no election timeout.
 func (c *Controller) Close() error {
-	_ = c.handOver(context.Background()) // it is logged, and the others will elect
+	_ = c.handOver(context.Background()) // a failure is logged, and the others elect a leader
 	close(c.stop)
 	<-c.done
 	return c.err
@@ -148,7 +148,7 @@ var errNoSuccessor = errors.New("no other voter is reachable to take over the le
 // it.
 func (c *Controller) handOver(ctx context.Context) error {
 	if _, ok := c.node.Status().Successor(); !ok {
-		return errNoSuccessor // not even asked for, if this one does not lead
+		return errNoSuccessor // unused if this controller does not lead
 	}
 	ctx, cancel := context.WithTimeout(ctx, handOverTimeout)
 	defer cancel()
@@ -191,14 +191,14 @@ func (c *Controller) run(api *web, rest *rest) {
 	if rest != nil {
 		c.err = errors.Join(c.err, rest.close())
 	}
-	if err := c.node.Close(); !errors.Is(c.err, err) { // else it is why the loop has ended
+	if err := c.node.Close(); !errors.Is(c.err, err) { // otherwise it is the error that ended the loop
 		c.err = errors.Join(c.err, err)
 	}
 	c.err = errors.Join(c.err, c.cfg.Audit.Close())
 }
 
-// loop is the control path of this controller. Each turn takes everything that waits, executes what there is room for,
-// proposes one entry, and releases what was committed.
+// loop is the control path of this controller. Each turn handles everything that waits, executes inputs while there is
+// room, proposes one entry, and releases what was committed.
 func (c *Controller) loop() error {
 	ticker := time.NewTicker(TickInterval)
 	defer ticker.Stop()
@@ -238,7 +238,7 @@ func (c *Controller) loop() error {
 	}
 }
 
-// drain takes everything else that waits, committed entries first. It does not block.
+// drain handles everything else that waits, committed entries first. It does not block.
 func (c *Controller) drain() error {
 	for range inboxSize {
 		select {
@@ -271,7 +271,7 @@ func (c *Controller) update(u consensus.Update, ok bool) error {
 	return err
 }
 
-// outside does what the core asks for.
+// outside implements Outside.
 type outside struct{ c *Controller }
 
 func (o outside) Propose(term uint64, entry []byte) error { return o.c.node.Propose(term, entry) }

@@ -33,14 +33,14 @@ type Core struct {
 
 	waiting  []delivery // oldest first; one of each session at most
 	sessions map[openflow.DatapathID]*attached
-	// those of sessions that are told what is logged: no agent keeps their events
+	// sessions without an agent, which are told what is logged
 	hearing  map[openflow.DatapathID]*attached
 	absent   map[openflow.DatapathID]time.Time // since when a switch has no session
 	suspects []suspect
-	held     map[openflow.DatapathID]*attached // see pressure
+	held     map[openflow.DatapathID]*attached // whose events are held up, see pressure
 	step     step
 	refused  map[openflow.DatapathID]*refused // switches whose agents refuse this leader, or did in this term
-	looked   time.Time                        // when such agents were last looked for
+	looked   time.Time                        // when they were last looked for
 	hosting  *replay.Core                     // nil without hosted applications
 }
 
@@ -161,7 +161,7 @@ func (c *Core) changeRole(now time.Time, r consensus.Role) error {
 		if err := c.ledger.Follow(); err != nil {
 			return fmt.Errorf("controller %s: %w", c.cfg.Name, err)
 		}
-		c.finishWaiting(nil) // whoever leads now gets them again
+		c.finishWaiting(nil) // they are sent again to the new leader
 		c.draining, c.suspects = false, nil
 		if c.hosting != nil {
 			c.hosting.Follow()
@@ -185,8 +185,8 @@ func (c *Core) changeRole(now time.Time, r consensus.Role) error {
 // since then. So setting the wall clock does not affect timers.
 func (c *Core) clock(now time.Time) int64 { return c.began.Add(now.Sub(c.began)).UnixNano() }
 
-// Turn executes due timers and whatever else there is room for, proposes one entry, and releases what was committed. It
-// is called after each of the other methods, or after several of them.
+// Turn executes due timers and waiting inputs while there is room, proposes one entry, and releases what was committed.
+// It is called after each of the other methods, or after several of them.
 func (c *Core) Turn(now time.Time) error {
 	if !c.draining {
 		c.ledger.Tick(c.clock(now)) // before events, which may use all the room in every turn
@@ -223,7 +223,7 @@ func (c *Core) propose(entry []byte) error {
 
 // Tick reports switches that stayed away, and logs which commands are complete. It is called every few milliseconds.
 func (c *Core) Tick(now time.Time) error {
-	c.hesitate(now)
+	c.deferElection(now)
 	if !c.role.Leading {
 		return nil
 	}

@@ -16,14 +16,14 @@ type Duty struct {
 	Report func() any
 }
 
-// tellDuty reports whether this controller leads. It does not wait: only the last report matters. Only the loop calls
-// it.
+// tellDuty tells the duty whether this controller leads. It does not wait: only the last call matters. Only the loop
+// calls it.
 func (c *Controller) tellDuty(leads bool) {
 	select {
 	case <-c.leads:
 	default:
 	}
-	c.leads <- leads // which has room for one, and nobody else sends
+	c.leads <- leads // does not block: it has room for one, and this is the only sender
 }
 
 // tend runs the duty while this controller leads, until endDuty.

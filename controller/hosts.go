@@ -15,15 +15,16 @@ type hosts struct {
 	c     *Controller
 	cfg   ryu.Config
 	lives map[uint64]*ryu.Host
-	leaks int // lives that had too much memory: the next ones get more
+	leaks int // lives that exceeded their memory: the next ones get more
 }
 
 func newHosts(c *Controller, cfg ryu.Config) *hosts {
-	cfg.MemoryBytes = cmp.Or(cfg.MemoryBytes, ryu.DefaultMemoryBytes) // which is doubled
+	cfg.MemoryBytes = cmp.Or(cfg.MemoryBytes, ryu.DefaultMemoryBytes) // the base that is doubled
 	return &hosts{c: c, cfg: cfg, lives: map[uint64]*ryu.Host{}}
 }
 
-// maxLeaks bounds how often the memory of a host is doubled: what one needs again after a replay is no leak.
+// maxLeaks bounds how often the memory of a host is doubled. If a host needs more again after a replay, that is no
+// leak.
 const maxLeaks = 3
 
 // Start implements replay.Runner.
@@ -47,7 +48,7 @@ func (h *hosts) Start(life uint64, b replay.Beginning) {
 func (h *hosts) Execute(life uint64, inputs []byte, count int) {
 	host := h.lives[life]
 	if host == nil {
-		return // it has ended, and says so
+		return // it has ended, and Ended is called
 	}
 	if err := host.Execute(inputs, count); err != nil {
 		h.c.log.Debug("host of applications takes no inputs", "err", err) // likewise
@@ -61,8 +62,8 @@ func (h *hosts) Checkpoint(life uint64) {
 	}
 }
 
-// Stop implements replay.Runner. A goroutine waits for the process, since the loop must not: it takes what the host
-// still says.
+// Stop implements replay.Runner. A goroutine waits for the process. The loop must not wait, because it receives what
+// the host still sends.
 func (h *hosts) Stop(life uint64) {
 	host := h.lives[life]
 	if host == nil {
@@ -74,11 +75,11 @@ func (h *hosts) Stop(life uint64) {
 
 // HandOver implements replay.Runner.
 func (h *hosts) HandOver() {
-	// it is logged, and the rebuilt host goes on here
+	// a failure is logged, and the rebuilt host continues here
 	h.c.background.Go(func() { _ = h.c.handOver(context.Background()) })
 }
 
-// ear passes on to the loop what a host says.
+// ear passes the messages of a host to the loop.
 type ear struct {
 	h    *hosts
 	life uint64

@@ -15,46 +15,46 @@ import (
 	"github.com/holdfast-sdn/holdfast/consensus"
 )
 
-// Members is what a controller knows of the members of its group.
+// Members is the group, as a controller knows it.
 type Members struct {
 	Leader  string   `json:"leader"`            // its name, "" if unknown
-	Last    uint64   `json:"last_index"`        // of the log of whoever answers
+	Last    uint64   `json:"last_index"`        // of the log of the controller that answers
 	Members []Member `json:"members"`           // by id
-	Done    bool     `json:"done"`              // the change that was asked for is in effect
-	Waiting *Member  `json:"waiting,omitempty"` // the new one does not have the log yet
+	Done    bool     `json:"done"`              // the requested change is in effect
+	Waiting *Member  `json:"waiting,omitempty"` // the new member, while it does not have the log yet
 }
 
-// Member is a controller as the log has it. What it has stored, and whether it is there, only the leader knows.
+// Member is a controller, as the log names it. Only the leader knows what it has stored, and whether it is reachable.
 type Member struct {
 	Name      string `json:"name"`
 	ID        uint64 `json:"id"`
-	Address   string `json:"address"` // where the others connect
-	Votes     bool   `json:"votes"`   // else it is a learner: it has the log, and no vote
+	Address   string `json:"address"` // where the other members connect
+	Votes     bool   `json:"votes"`   // false for a learner, which receives the log and has no vote
 	Leads     bool   `json:"leads"`
 	Connected bool   `json:"connected"`
-	Match     uint64 `json:"match_index"` // what it is known to have stored
+	Match     uint64 `json:"match_index"` // the last index that it is known to have stored
 }
 
-// MemberChange asks for a new member, for one less, or for one in place of another.
+// MemberChange is a request to add a member, to remove one, or to replace one by another.
 type MemberChange struct {
 	Add    *NewMember `json:"add,omitempty"`
 	Remove uint64     `json:"remove,omitempty"` // id
 }
 
-// NewMember is a controller that is to be a member.
+// NewMember is a controller that is to become a member.
 type NewMember struct {
 	Name    string `json:"name"`
 	ID      uint64 `json:"id"`
 	Address string `json:"address"`
 }
 
-// Refusal is the body of an answer that says no.
+// Refusal is the body of an answer that refuses a request.
 type Refusal struct {
 	Error  string `json:"error"`
-	Leader string `json:"leader,omitempty"` // ask this one instead
+	Leader string `json:"leader,omitempty"` // send the request to this controller instead
 }
 
-// notLeading says who leads, if this controller does not.
+// notLeading is the error of a controller that does not lead. It names the leader.
 type notLeading struct{ leader string }
 
 func (e *notLeading) Error() string {
@@ -64,7 +64,7 @@ func (e *notLeading) Error() string {
 	return fmt.Sprintf("controller %s leads", e.leader)
 }
 
-// memberName is what people call a member: as the log has it, or else this site file.
+// memberName returns the name of a member: from the log, or else from this controller's cluster file.
 func (c *Controller) memberName(s consensus.Status, id uint64) string {
 	if name, _ := consensus.SplitAddress(s.Members[id]); name != "" {
 		return name
@@ -92,8 +92,7 @@ func (c *Controller) members(s consensus.Status) Members {
 	return out
 }
 
-// changeMembers takes the next step of a change; see consensus.Plan. It is called again until
-// the answer is done.
+// changeMembers does the next step of a change; see consensus.Plan. The caller repeats it until the answer is Done.
 func (c *Controller) changeMembers(ctx context.Context, change MemberChange) (Members, error) {
 	s := c.node.Status()
 	if !s.Leading {
@@ -102,11 +101,11 @@ func (c *Controller) changeMembers(ctx context.Context, change MemberChange) (Me
 	if err := c.checkChange(s, change); err != nil {
 		return Members{}, err
 	}
-	wish := consensus.Goal{Remove: change.Remove}
+	goal := consensus.Goal{Remove: change.Remove}
 	if n := change.Add; n != nil {
-		wish.Add, wish.Address = n.ID, n.Name+"@"+n.Address
+		goal.Add, goal.Address = n.ID, n.Name+"@"+n.Address
 	}
-	step, err := consensus.Plan(s, wish)
+	step, err := consensus.Plan(s, goal)
 	switch {
 	case err != nil:
 		return Members{}, err
@@ -146,7 +145,7 @@ func (c *Controller) checkChange(s consensus.Status, change MemberChange) error 
 		return fmt.Errorf("id %d cannot be that of the new controller: give it its own", n.ID)
 	}
 	if n.Name == "" || strings.Contains(n.Name, "@") {
-		return fmt.Errorf("a new controller cannot be called %q", n.Name)
+		return fmt.Errorf("%q is not a name for a controller: it must not be empty or contain @", n.Name)
 	}
 	if _, _, err := net.SplitHostPort(n.Address); err != nil {
 		return fmt.Errorf("address %q of the new controller: %w", n.Address, err)
@@ -163,7 +162,7 @@ func (c *Controller) checkChange(s consensus.Status, change MemberChange) error 
 	return nil
 }
 
-// changeTimeout bounds one step of a change. It is less than the API allows itself for an answer.
+// changeTimeout bounds one step of a change. It is shorter than the write timeout of the API.
 const changeTimeout = 5 * time.Second
 
 func (c *Controller) serveMembers(mux *http.ServeMux) {
@@ -202,8 +201,8 @@ func (c *Controller) serveMembers(mux *http.ServeMux) {
 // maxRequest bounds the body of a request, in bytes.
 const maxRequest = 4 << 10
 
-// asked reads the body of a request that changes something. It must be called JSON: a page in somebody's
-// browser cannot say that of what it sends here.
+// asked reads the body of a request that changes something. Its content type must be JSON, which protects against
+// cross-site requests: a web page in a browser cannot set that type without permission.
 func (c *Controller) asked(w http.ResponseWriter, r *http.Request, to any) bool {
 	if kind := r.Header.Get("Content-Type"); kind != "application/json" {
 		c.write(w, r, http.StatusUnsupportedMediaType,
@@ -213,7 +212,7 @@ func (c *Controller) asked(w http.ResponseWriter, r *http.Request, to any) bool 
 	dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxRequest))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(to); err != nil {
-		c.write(w, r, http.StatusBadRequest, Refusal{Error: fmt.Sprintf("the request is not understood: %v", err)})
+		c.write(w, r, http.StatusBadRequest, Refusal{Error: fmt.Sprintf("the request cannot be decoded: %v", err)})
 		return false
 	}
 	return true

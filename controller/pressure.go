@@ -6,28 +6,29 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow"
 )
 
-// A switch whose agent has much to tell, after an outage, may be slower at executing commands than
-// the ledger at making them. Before its commands reach the bound at which its epoch ends, its
-// events are held up. They stay with its agent, which is asked for them when the switch has caught up. The
-// session goes on reading meanwhile, since behind the events come the acknowledgements of commands.
+// After an outage an agent may have many events. The switch may then execute commands more slowly than the ledger makes
+// them. Before its commands reach the bound at which its epoch is closed, its events are held up: they stay at its
+// agent, which sends them again when the switch has caught up. The session continues to read meanwhile, because
+// acknowledgements of commands arrive behind the events.
 //
 // Figures are percentages of the bound.
 const (
 	holdAt   = 25
 	resumeAt = 12
-	// The switch's answers may themselves be behind events that its full agent does not read. So no hold
-	// lasts longer than holdTime; then some events pass.
+	// The switch's answers may be behind events that its full agent does not read. So a hold lasts at most holdTime;
+	// then some events pass.
 	holdTime = 500 * time.Millisecond
 	somePass = 6
 )
 
-// pressure is what is known of a switch that was held up.
+// pressure is the state of a switch whose events were held up.
 type pressure struct {
-	since time.Time // of the hold
-	limit int       // hold again at this
+	since time.Time // when its events were held up
+	limit int       // hold again from this on; 0 is holdAt
 }
 
-// hold reports whether the switch is to get no more commands for events of its own for now.
+// hold reports whether the events of the switch must wait because too many of its commands are not done. If so, its
+// session hands over no more events until resume.
 func (c *Core) hold(now time.Time, id openflow.DatapathID, s *attached) bool {
 	if c.ledger.Filled(id) < max(holdAt, s.pressure.limit) {
 		return false
@@ -38,7 +39,7 @@ func (c *Core) hold(now time.Time, id openflow.DatapathID, s *attached) bool {
 	return true
 }
 
-// resume asks for the events of switches that have caught up, or were held for long.
+// resume requests the events of switches that have caught up, or were held up for holdTime.
 func (c *Core) resume(now time.Time) {
 	for _, id := range sorted(c.held, func(s *attached) bool {
 		return c.ledger.Filled(s.Switch()) <= resumeAt || now.Sub(s.pressure.since) >= holdTime

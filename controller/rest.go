@@ -20,23 +20,23 @@ import (
 // Bounds of the applications' REST interface.
 const (
 	maxRequestBody = 1 << 20
-	maxServed      = 1024                   // requests at a time; further ones are told to come again
-	bodyTimeout    = 30 * time.Second       // of a client that is slow
-	requestTimeout = 60 * time.Second       // of one that its application lets wait
-	leaderCheck    = 100 * time.Millisecond // while a request waits that was passed on
-	// of a client that is slow, or of a leader that does not say that it is none
+	maxServed      = 1024                   // requests at a time; further ones get status 503
+	bodyTimeout    = 30 * time.Second       // to read a request
+	requestTimeout = 60 * time.Second       // until the application answers
+	leaderCheck    = 100 * time.Millisecond // how often the leader is checked while a forwarded request waits
+	// to write an answer, or to connect to the leader
 	answerTimeout = 10 * time.Second
 )
 
-// forwarded marks a request that another controller has passed on, so that none goes round.
+// forwarded is the header of a request that another controller has forwarded. It prevents loops.
 const forwarded = "Holdfast-Forwarded"
 
-// rest serves the REST interface of hosted applications: a request is an input, logged and executed on every
-// controller, and answered once, by the leader. Another controller passes it on to the leader.
+// rest serves the REST interface of hosted applications. A request is an input: it is logged, executed on every
+// controller, and answered once, by the leader. The other controllers forward it to the leader.
 type rest struct {
 	*web
 	c      *Controller
-	leader *http.Transport // to whoever leads
+	leader *http.Transport // connections to the leader
 	slots  chan struct{}   // taken by requests that are served
 }
 
@@ -48,7 +48,7 @@ func (c *Controller) serveREST(l net.Listener) *rest {
 
 func newREST(c *Controller) *rest {
 	r := &rest{c: c, slots: make(chan struct{}, maxServed), leader: &http.Transport{
-		// and no proxy that the environment names
+		// no Proxy: those of the environment are not used
 		DialContext:           (&net.Dialer{Timeout: answerTimeout}).DialContext,
 		ResponseHeaderTimeout: requestTimeout + answerTimeout, IdleConnTimeout: time.Minute, MaxConnsPerHost: maxServed,
 	}}
@@ -90,7 +90,7 @@ func (r *rest) serve(w http.ResponseWriter, in *http.Request) {
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		http.Error(w, "the application does not answer", http.StatusGatewayTimeout)
-	case errors.Is(err, replay.ErrLeftOut): // not to be sent again
+	case errors.Is(err, replay.ErrLeftOut): // the client should not repeat it
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 	case err != nil:
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
@@ -101,8 +101,8 @@ func (r *rest) serve(w http.ResponseWriter, in *http.Request) {
 	}
 }
 
-// whileLeads returns a context that ends, with replay.ErrLeaderChanged, soon after leader says another than id: one
-// that hangs, or has no power, would let a request wait for its time-out.
+// whileLeads returns a context that ends, with replay.ErrLeaderChanged, soon after leader returns another id. Without
+// it, a request to a leader that hangs or has lost power would wait for its timeout.
 func whileLeads(ctx context.Context, id uint64, leader func() uint64) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	go func() { // ends with ctx
@@ -120,7 +120,7 @@ func whileLeads(ctx context.Context, id uint64, leader func() uint64) (context.C
 	return ctx, func() { cancel(nil) }
 }
 
-// bodyStatus is the answer when a request's body could not be read, or passed on: its size may be why.
+// bodyStatus returns the status for a request whose body could not be read or forwarded, possibly because of its size.
 func bodyStatus(err error, otherwise int) int {
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return http.StatusRequestEntityTooLarge
@@ -128,7 +128,7 @@ func bodyStatus(err error, otherwise int) int {
 	return otherwise
 }
 
-// requestOf is what applications are told of a request.
+// requestOf converts a request to the input for applications.
 func requestOf(in *http.Request, body []byte) *wire.HTTPRequest {
 	q := &wire.HTTPRequest{Method: in.Method, Path: in.URL.RequestURI(),
 		Headers: []wire.Header{{Name: "Host", Value: in.Host}}, Body: body}
@@ -142,7 +142,7 @@ func requestOf(in *http.Request, body []byte) *wire.HTTPRequest {
 	return q
 }
 
-// writeAnswer writes what an application has answered, which may be anything.
+// writeAnswer writes the answer of an application, after checking it.
 func writeAnswer(w http.ResponseWriter, in *http.Request, a *wire.Answer) error {
 	if a.Status < 200 || a.Status > 599 {
 		http.Error(w, fmt.Sprintf("the application answers with status %d", a.Status), http.StatusBadGateway)
@@ -154,7 +154,7 @@ func writeAnswer(w http.ResponseWriter, in *http.Request, a *wire.Answer) error 
 	}
 	header = endToEnd(header)
 	if in.Method != http.MethodHead {
-		header.Del("Content-Length") // it is known, and may be another
+		header.Del("Content-Length") // the server sets it; the application's may be wrong
 	}
 	maps.Copy(w.Header(), header)
 	w.WriteHeader(a.Status)
@@ -165,7 +165,7 @@ func writeAnswer(w http.ResponseWriter, in *http.Request, a *wire.Answer) error 
 	return err
 }
 
-// endToEnd returns a header without what concerns the connection that it came on (RFC 9110, section 7.6.1).
+// endToEnd returns a header without hop-by-hop fields (RFC 9110, section 7.6.1).
 func endToEnd(h http.Header) http.Header {
 	h = h.Clone()
 	for _, list := range h["Connection"] {
@@ -180,7 +180,7 @@ func endToEnd(h http.Header) http.Header {
 	return h
 }
 
-// forward passes a request on to the leader, as it is.
+// forward forwards a request to the leader unchanged.
 func (r *rest) forward(w http.ResponseWriter, in *http.Request, leader string) {
 	switch {
 	case in.Header.Get(forwarded) != "":
@@ -208,7 +208,7 @@ func (r *rest) forward(w http.ResponseWriter, in *http.Request, leader string) {
 				http.Error(w, why.Error(), http.StatusServiceUnavailable)
 				return
 			}
-			http.Error(w, "pass the request on to the leader at "+leader+": "+err.Error(),
+			http.Error(w, "forward the request to the leader at "+leader+": "+err.Error(),
 				bodyStatus(err, http.StatusBadGateway))
 		},
 	}
@@ -216,8 +216,8 @@ func (r *rest) forward(w http.ResponseWriter, in *http.Request, leader string) {
 	proxy.ServeHTTP(w, in)
 }
 
-// Request gives the hosted applications an HTTP request and waits for the answer. Safe for concurrent use. The errors
-// are those of package hosting, ctx's, and one that says that the controller stops.
+// Request passes an HTTP request to the hosted applications and waits for the answer. Safe for concurrent use. The
+// errors are those of package replay, that of ctx, and one that says that the controller is stopping.
 func (c *Controller) Request(ctx context.Context, r *wire.HTTPRequest) (wire.Answer, error) {
 	if c.core.Hosting() == nil {
 		return wire.Answer{}, errors.New("this controller hosts no applications")
@@ -238,7 +238,7 @@ func (c *Controller) Request(ctx context.Context, r *wire.HTTPRequest) (wire.Ans
 	case o := <-done:
 		return o.answer, o.err
 	case <-ctx.Done():
-		_ = c.inLoop(context.Background(), forget) // it fails when the loop has ended, which has forgotten all
+		_ = c.inLoop(context.Background(), forget) // fails only when the loop has ended
 		return wire.Answer{}, ctx.Err()
 	}
 }

@@ -8,14 +8,14 @@ import (
 	"github.com/holdfast-sdn/holdfast/southbound"
 )
 
-// snapshotBytes is the least log that is worth a snapshot; a large state waits for a log
-// several times as large.
+// A snapshot is taken after snapshotBytes of log, or after snapshotRatio times the size of the last snapshot if that is
+// more.
 const (
 	snapshotBytes = 16 << 20
 	snapshotRatio = 4
 )
 
-// compact begins a snapshot when enough entries have come since the last.
+// compact begins a snapshot if enough entries or bytes of log were committed since the last.
 func (c *Core) compact() error {
 	due := c.applied-c.snapshot >= uint64(c.cfg.SnapshotEvery) || c.logged >= max(snapshotBytes, snapshotRatio*c.size)
 	if !due || c.encoding != 0 {
@@ -35,7 +35,7 @@ func (c *Core) compact() error {
 	return nil
 }
 
-// Encoded takes what Outside.Encode was asked for.
+// Encoded stores the result of Outside.Encode.
 func (c *Core) Encoded(state []byte) error {
 	index := c.encoding
 	c.encoding = 0
@@ -45,7 +45,7 @@ func (c *Core) Encoded(state []byte) error {
 	}
 	c.size = len(state)
 	if err := c.outside.Compact(index, state); err != nil && !errors.Is(err, consensus.ErrCompacting) {
-		return fmt.Errorf("controller %s: keep snapshot at %d: %w", c.cfg.Name, index, err)
+		return fmt.Errorf("controller %s: store snapshot at %d: %w", c.cfg.Name, index, err)
 	}
 	return nil
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/ryu/replay"
 )
 
-// Status is what a controller knows of itself and of the switches.
+// Status is the state of a controller and of the switches as it knows them.
 type Status struct {
 	Name        string         `json:"name"`
 	ID          uint64         `json:"id"`
@@ -36,21 +36,21 @@ type MemberStatus struct {
 	ID        uint64 `json:"id"`
 	Votes     bool   `json:"votes"`
 	Connected bool   `json:"connected"`
-	Match     uint64 `json:"match_index"` // what it is known to have stored
+	Match     uint64 `json:"match_index"` // the last index that it is known to have stored
 }
 
-// SwitchStatus is one switch: what the ledger holds of it and how it is connected here.
+// SwitchStatus is the state of one switch in the ledger, and of its connection to this controller.
 type SwitchStatus struct {
 	Switch string `json:"switch"`
 	State  string `json:"state"` // "up", "unreachable" or "down"
 	Role   string `json:"role"`  // of this controller: "master", "standby" or "none"
-	// the address from which it, or its agent, has connected to this controller; "" without a session
+	// address from which the switch, or its agent, is connected to this controller; "" without a session
 	Remote  string `json:"remote"`
 	Mode    string `json:"mode"`    // "agent", "bundles", "legacy" or ""
 	Version string `json:"version"` // of OpenFlow, "" without a session
 	// "exactly-once", "at-most-once", "none", or "" if only its master knows
 	Guarantee     string `json:"guarantee"`
-	Why           string `json:"why"`     // of the guarantee
+	Why           string `json:"why"`     // the reason of the guarantee
 	InSync        bool   `json:"in_sync"` // this controller could lead now without missing an event of the switch
 	Epoch         uint64 `json:"epoch"`
 	EventsLogged  uint64 `json:"events_logged"`   // watermark of the epoch
@@ -87,7 +87,8 @@ func (c *Controller) Status(ctx context.Context) (Status, error) {
 	return s, nil
 }
 
-// Status returns the present state, but for what only the consensus knows: LastIndex, CommitIndex and Members.
+// Status returns the present state, except for the fields that only the consensus knows: LastIndex, CommitIndex and
+// Members.
 func (c *Core) Status() Status {
 	k := c.ledger.Counters()
 	s := Status{
@@ -129,7 +130,7 @@ func (c *Core) Status() Status {
 	return s
 }
 
-// connection completes the status with how the switch is connected to this controller.
+// connection fills in how the switch is connected to this controller.
 func (c *Core) connection(out SwitchStatus, id openflow.DatapathID) SwitchStatus {
 	s := c.sessions[id]
 	if s == nil {

@@ -2,23 +2,24 @@ package controller
 
 import "time"
 
-// A controller that is not in sync with a switch without an agent (southbound.State), or not connected to it, would
-// begin a new epoch of the switch if it led now. While that lasts it defers the election to the others. It lasts until
-// the next sync marker comes, so not for long: a switch with which nobody gets in sync must not decide who leads.
+// A controller that is not in sync with a switch without an agent (southbound.State), or not connected to a switch,
+// would have to begin a new epoch of that switch if it led now. So it defers its election, and lets the others stand.
+// It is in sync after the next sync marker, which does not take long. The time is bounded, because a switch with which
+// no controller gets in sync must not decide who leads.
 const (
 	stepEvery    = 100 * time.Millisecond
 	stepPatience = 5 * time.Second
 )
 
-// step is what is known of that.
+// step is the state of deferring elections.
 type step struct {
-	looked    time.Time
-	out       time.Time // since when some switch is out of sync; zero if none is
-	hesitates bool
+	looked time.Time
+	out    time.Time // since when some switch is out of sync; zero if none is
+	defers bool      // as the consensus was last told
 }
 
-// hesitate tells the consensus when this changes.
-func (c *Core) hesitate(now time.Time) {
+// deferElection tells the consensus when this controller begins or ceases to defer its election.
+func (c *Core) deferElection(now time.Time) {
 	s := &c.step
 	if now.Sub(s.looked) < stepEvery {
 		return
@@ -32,14 +33,14 @@ func (c *Core) hesitate(now time.Time) {
 		s.out = now
 	}
 	on := out && now.Sub(s.out) < stepPatience || !c.role.Leading && c.hosting != nil && c.hosting.Behind()
-	if on != s.hesitates {
-		s.hesitates = on
+	if on != s.defers {
+		s.defers = on
 		c.outside.DeferElection(on)
 	}
 }
 
-// behind reports whether this controller could miss an event of a switch: it is not in sync, or, since it has just
-// come back, the switch has not found it yet.
+// behind reports whether this controller could miss an event of a switch: it is not in sync with it, or has just
+// restarted and the switch has not connected yet.
 func (c *Core) behind() bool {
 	for _, a := range c.sessions {
 		if !a.State().InSync {

@@ -7,8 +7,8 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
 )
 
-// A controller that could miss events of a switch leaves the leadership to others, but not for ever.
-func TestWhoIsNotInStepHesitates(t *testing.T) {
+// A controller that could miss events of a switch defers its election, for a bounded time.
+func TestDeferElectionOutOfSync(t *testing.T) {
 	s := newStand(t, CoreConfig{})
 	s.follow(3)
 	s.pass(stepEvery)
@@ -29,13 +29,13 @@ func TestWhoIsNotInStepHesitates(t *testing.T) {
 	s.trace = nil
 	one.st.InSync = true
 	s.pass(stepEvery)
-	one.st.InSync = false // which says nothing of a leader
+	one.st.InSync = false // a leader does not defer
 	s.pass(stepEvery)
 	s.said()
 }
 
-// Nor has one heard what a switch says that is not connected to it yet.
-func TestWhoIsNotConnectedHesitates(t *testing.T) {
+// A controller defers its election while a switch is not connected to it yet.
+func TestDeferElectionNotConnected(t *testing.T) {
 	s := newStand(t, CoreConfig{})
 	s.lead(3)
 	one := s.up(1, 5)

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/southbound"
 )
 
-// Session is one connected switch. A *southbound.Session is one; what the methods do is said there. None of them waits.
+// Session is one connected switch, usually a *southbound.Session, which documents the methods. No method blocks.
 type Session interface {
 	Switch() openflow.DatapathID
 	State() southbound.State
@@ -33,18 +33,18 @@ type Session interface {
 // attached is a session that the Core knows.
 type attached struct {
 	Session
-	master   bool // we are its master, in this term
+	master   bool // this controller has claimed it in this term
 	pressure pressure
 }
 
-// refuseEpoch says that an epoch is over, unless the switch has begun a newer one.
+// refuseEpoch tells the switch that an epoch has ended, unless it has begun a newer one.
 func (s *attached) refuseEpoch(epoch uint64) {
 	if s.State().Epoch <= epoch {
 		s.Refuse(experimenter.ReasonStaleEpoch, epoch)
 	}
 }
 
-// delivery is a batch of events on its way.
+// delivery is a batch of events that waits for execution.
 type delivery struct {
 	session Session
 	batch   southbound.Batch // what is not executed yet
@@ -64,7 +64,7 @@ func (c *Core) Attached(session Session) {
 		c.takeOver(s)
 	} else {
 		s.Standby(c.leadersTerm())
-		c.step.looked = time.Time{} // at once
+		c.step.looked = time.Time{} // check again in the next Tick
 	}
 }
 
@@ -79,18 +79,18 @@ func (c *Core) Detached(now time.Time, session Session) {
 	}
 }
 
-// Events takes events of a session. done is called once, now or in a later call, when all of them are
-// executed, or with why they are not to be; until then b.Messages must not change, and the session brings
-// no more: so a busy ledger slows its switch down.
+// Events executes events of a session. done is called once, now or in a later call: with nil when all of them are
+// executed, or with the reason why they are not. Until then b.Messages must not change, and the session must not
+// deliver more. So a busy ledger slows down its switches.
 func (c *Core) Events(session Session, b southbound.Batch, done func(error)) {
 	if !c.role.Leading || outdated(session) {
-		done(nil) // kept for the next master, by the agent or the session
+		done(nil) // the agent or the session keeps them for the next master
 		return
 	}
 	c.waiting = append(c.waiting, delivery{session, b, done})
 }
 
-// CommandsDone notes that a switch has executed its commands up to seq.
+// CommandsDone records that a switch has executed its commands up to seq.
 func (c *Core) CommandsDone(session Session, epoch, seq uint64) {
 	if outdated(session) {
 		return
@@ -102,12 +102,12 @@ func (c *Core) CommandsDone(session Session, epoch, seq uint64) {
 	crash.At(crash.AfterCommandAck)
 }
 
-// outdated reports whether what a session brings to a leader is from before it was claimed. A session of a switch
-// without an agent is not in sync during a claim, and then gives the events other numbers in the same epoch: answers
-// that came to this controller in an earlier term are no longer among them.
+// outdated reports whether the input of a session is from before the claim by this leader. A session of a switch
+// without an agent is not in sync during a claim. Afterwards it may number the events of the same epoch differently, so
+// answers that arrived in an earlier term must not be used.
 func outdated(session Session) bool { return !session.State().InSync }
 
-// finishWaiting tells all sessions that wait.
+// finishWaiting ends all waiting deliveries.
 func (c *Core) finishWaiting(err error) {
 	for _, d := range c.waiting {
 		d.done(err)
@@ -140,13 +140,13 @@ func (c *Core) execute(now time.Time) {
 
 func (c *Core) executeBatch(now time.Time, b *southbound.Batch, s Session) (finished bool, err error) {
 	id := s.Switch()
-	current := c.sessions[id] // to be held up, if it is this one and somebody keeps its events
+	current := c.sessions[id] // may be held up, if it is this session and its events are kept
 	peer := s.State().Peer
 	if current != nil && (current.Session != s || peer == southbound.Legacy) {
 		current = nil
 	}
 	event := c.ledger.Event
-	if peer == southbound.Agent { // which keeps them itself: no standby looks for them in the log
+	if peer == southbound.Agent { // it keeps them itself, so no standby compares them with the log
 		event = c.ledger.EventByDigest
 	}
 	for len(b.Messages) > 0 {
@@ -161,22 +161,22 @@ func (c *Core) executeBatch(now time.Time, b *southbound.Batch, s Session) (fini
 			return true, err
 		}
 		if err := event(id, b.Epoch, b.First, msg); err != nil {
-			// The agent of a refused epoch forgets what it holds, so only what is committed counts.
+			// The agent of a refused epoch discards its events, so only committed entries may decide that.
 			if r, _ := c.ledger.Resume(id); errors.Is(err, ledger.ErrStaleEpoch) && (r.Closed || r.Epoch > b.Epoch) {
 				s.Refuse(experimenter.ReasonStaleEpoch, r.Epoch)
 			}
-			return true, err // else the agent connects anew and sends what it holds
+			return true, err // otherwise the agent reconnects and sends its events again
 		}
 		b.Messages = rest
 		b.First++
 	}
-	if b.Done > 0 { // in the entry of the event that says so
+	if b.Done > 0 { // in the same entry as the event
 		return true, c.ledger.Done(id, b.Epoch, b.Done)
 	}
 	return true, nil
 }
 
-// acknowledge tells sessions what is committed.
+// acknowledge tells sessions which events are committed.
 func (c *Core) acknowledge(list []ledger.Release) {
 	for _, r := range list {
 		if s := c.sessions[r.Switch]; s != nil && r.BestEffortCount == 0 {
@@ -185,8 +185,8 @@ func (c *Core) acknowledge(list []ledger.Release) {
 	}
 }
 
-// acknowledgeHeld is for the end of a leadership: what is committed, and was not said yet, the sessions
-// need hold no more.
+// acknowledgeHeld is called at the end of a leadership, so that sessions of switches without an agent discard the
+// events that are committed and were not acknowledged yet.
 func (c *Core) acknowledgeHeld(list []ledger.Release) {
 	for _, r := range list {
 		if s := c.sessions[r.Switch]; s != nil && s.State().Peer == southbound.Bundles {
@@ -195,7 +195,7 @@ func (c *Core) acknowledgeHeld(list []ledger.Release) {
 	}
 }
 
-// observe shows the standby sessions what another leader has logged.
+// observe passes an event that another leader has logged to the standby session of its switch.
 func (c *Core) observe(id openflow.DatapathID, _, _ uint64, msg []byte) {
 	if s := c.hearing[id]; s != nil {
 		s.Logged(msg)
@@ -208,8 +208,8 @@ func (c *Core) observeSkipped(id openflow.DatapathID, _, _, asynchronous uint64)
 	}
 }
 
-// leadersTerm is that in which somebody leads, 0 if it is not known: a switch must not hear of a term that nobody
-// has won, or it would refuse who leads in the one before.
+// leadersTerm returns the term of the present leader, or 0 if it is unknown. A switch must not be told a term that no
+// controller has won, or it would refuse the leader of the term before.
 func (c *Core) leadersTerm() uint64 {
 	if c.role.Leader == 0 {
 		return 0
@@ -217,7 +217,7 @@ func (c *Core) leadersTerm() uint64 {
 	return c.role.Term
 }
 
-// standBy has the switches take this controller for one that does not lead.
+// standBy makes all sessions standbys.
 func (c *Core) standBy() {
 	for _, id := range sorted(c.sessions, func(*attached) bool { return true }) {
 		c.sessions[id].master = false
@@ -225,12 +225,12 @@ func (c *Core) standBy() {
 	}
 }
 
-// release lets out what is committed.
+// release acknowledges committed events and sends committed commands.
 func (c *Core) release(list []ledger.Release) {
 	if len(list) == 0 {
 		return
 	}
-	// Sync markers, ten a second, would spring every trap.
+	// Releases without commands are not crash points: sync markers, ten a second, would use up their counts.
 	passes := crash.Compiled && slices.ContainsFunc(list, func(r ledger.Release) bool { return r.Count > 0 })
 	if passes {
 		crash.At(crash.AfterCommit)
@@ -243,7 +243,7 @@ func (c *Core) release(list []ledger.Release) {
 	for _, r := range list {
 		s := c.sessions[r.Switch]
 		switch {
-		case s == nil || !s.master: // one in doubt is claimed later, with all that is not complete
+		case s == nil || !s.master: // a suspect is claimed later, and then gets all commands that are not complete
 		case r.Closed:
 			s.refuseEpoch(r.Epoch)
 		case r.Count > 0:
@@ -261,8 +261,8 @@ func (c *Core) release(list []ledger.Release) {
 	}
 }
 
-// sendCommands hands commands to the session. If that fails the session ends, and the
-// commands are sent again to the next one: they stay in the ledger until they are done.
+// sendCommands passes commands to the session. If that fails, the session ends. The commands stay in the ledger until
+// they are done, and are sent again in the next session.
 func (c *Core) sendCommands(s *attached, r ledger.Release) {
 	b := experimenter.Block{Term: c.role.Term, Epoch: r.Epoch, First: r.First, Count: uint32(r.Count)}
 	if err := s.Send(b, r.Commands); err != nil {
@@ -270,7 +270,7 @@ func (c *Core) sendCommands(s *attached, r ledger.Release) {
 	}
 }
 
-// reportAbsent tells the applications of switches that had no connection for the timeout.
+// reportAbsent tells the applications about switches that had no connection for the timeout.
 func (c *Core) reportAbsent(now time.Time) {
 	for _, id := range sorted(c.absent, func(since time.Time) bool { return now.Sub(since) >= c.cfg.SwitchTimeout }) {
 		if !c.ledger.Room() {
@@ -281,7 +281,7 @@ func (c *Core) reportAbsent(now time.Time) {
 	}
 }
 
-// sorted returns the switches for which which holds, by datapath id: what a Core does may not depend on
+// sorted returns the switches for which which is true, by datapath id, because the effects of a Core must not depend on
 // the order of a map.
 func sorted[V any](m map[openflow.DatapathID]V, which func(V) bool) []openflow.DatapathID {
 	var list []openflow.DatapathID

@@ -14,15 +14,15 @@ import (
 // Tables is the contents of an application's tables at one index of the log.
 type Tables struct {
 	Application string       `json:"application"`
-	Controller  string       `json:"controller"`    // that says so
-	Release     string       `json:"release"`       // of its binary: another may keep something else in Rows
-	Leader      string       `json:"leader"`        // whom it follows; "" if it knows none, and may be behind
-	Applied     uint64       `json:"applied_index"` // of the log: what was committed up to there is in Rows
+	Controller  string       `json:"controller"`    // that answers
+	Release     string       `json:"release"`       // of its binary: releases may differ in the contents of Rows
+	Leader      string       `json:"leader"`        // "" if it knows none; then Rows may be outdated
+	Applied     uint64       `json:"applied_index"` // of the log: Rows contains the committed entries up to there
 	Revision    uint64       `json:"-"`             // see Controller.Revision
 	Rows        []ledger.Row `json:"rows"`          // by table, cell and field
 }
 
-// Release names what this binary was built from, as the Go tool noted it.
+// Release returns the version of this binary, as the Go tool recorded it.
 func Release() string {
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
 		return info.Main.Version
@@ -33,7 +33,7 @@ func Release() string {
 // maxTables bounds the result of Tables, in bytes.
 const maxTables = 64 << 20
 
-// noApplication says that this controller does not run an application.
+// noApplication is the error of a controller that does not run an application.
 type noApplication struct {
 	name string
 	runs []string

@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-sdn/holdfast/southbound"
 )
 
-// takeOverAll makes this new leader the master of every switch that is connected, and
-// starts waiting for those that are not.
+// takeOverAll makes this new leader the master of every connected switch, and starts the timeout of those that are not
+// connected.
 func (c *Core) takeOverAll(now time.Time) {
 	for _, id := range sorted(c.sessions, func(*attached) bool { return true }) {
 		c.sessions[id].master = false
@@ -24,22 +24,22 @@ func (c *Core) takeOverAll(now time.Time) {
 	}
 }
 
-// suspect is a switch whose events were acknowledged, as its agent says, and are not in this
-// log, or whose agent had a master with a later term. Either the log is lost, or another controller leads and this one
-// does not know yet: an entry of its own that is committed tells.
+// suspect is a switch with evidence against this leader: either its agent has had events acknowledged that are not in
+// this log, or its agent had a master with a later term. Then either the log is lost, or another controller leads and
+// this one does not know yet. An own entry that is committed shows which.
 type suspect struct {
 	session *attached
 	number  uint64 // of that entry; see ledger.Core.Confirm
 }
 
-// suspicious reports whether what the switch was told is logged is not in this log.
+// suspicious reports whether the agent has had events acknowledged that are not in this log.
 func (c *Core) suspicious(s *attached) bool {
 	r, _ := c.ledger.Resume(s.Switch())
 	held := s.State().Attach
 	return held.Epoch > r.Epoch && held.FirstHeld > 1 || held.Epoch == r.Epoch && held.FirstHeld > r.Acked+1
 }
 
-// judge deals with suspects once it is certain that this controller led when they came.
+// judge decides about suspects once an entry confirms that this controller led when they became suspects.
 func (c *Core) judge() {
 	if len(c.suspects) == 0 {
 		return
@@ -54,7 +54,7 @@ func (c *Core) judge() {
 		case s.master && s.State().Fenced:
 			c.tellRefused(s.Switch())
 			s.Refuse(experimenter.ReasonLostLog, s.State().Epoch)
-		case s.master: // it was accepted meanwhile
+		case s.master: // its agent has accepted the claim meanwhile
 		case c.suspicious(s):
 			held := s.State().Attach
 			c.log.Error(
@@ -69,9 +69,8 @@ func (c *Core) judge() {
 	c.suspects = keep
 }
 
-// fencedEvery is how often a leader looks for agents that refuse it. One that has another master refuses it each time,
-// and loses its connection each time that it is told to begin anew: so it is told less and less often, but at least
-// once in fencedMost.
+// fencedEvery is how often a leader looks for agents that refuse it. An agent that has another master refuses every
+// claim, and each REFUSE costs it the connection. So REFUSE is sent with growing pauses, up to fencedMost.
 const (
 	fencedEvery = 5 * time.Second
 	fencedMost  = time.Minute
@@ -79,13 +78,13 @@ const (
 
 // refused is a switch whose agent refuses this leader.
 type refused struct {
-	pause  time.Duration // from the last time that the agent was to be told to the next
-	next   time.Time     // it is not told again before
+	pause  time.Duration // between two REFUSE messages; grows
+	next   time.Time     // no REFUSE before
 	logged bool
 }
 
-// refusal returns what is kept of a switch whose agent refuses this leader. A switch may be suspected for its events,
-// and found to be refused only when that is judged.
+// refusal returns the record of a switch whose agent refuses this leader. A switch may become a suspect because of its
+// events, and be found to refuse the leader only when that is judged.
 func (c *Core) refusal(id openflow.DatapathID) *refused {
 	r := c.refused[id]
 	if r == nil {
@@ -95,17 +94,17 @@ func (c *Core) refusal(id openflow.DatapathID) *refused {
 	return r
 }
 
-// tellRefused tells the log about an agent that refuses this leader, once in its term.
+// tellRefused logs that an agent refuses this leader, once in a term.
 func (c *Core) tellRefused(id openflow.DatapathID) {
 	if r := c.refusal(id); !r.logged {
 		r.logged = true
 		c.log.Error("this switch's agent had a master with a later term, of controllers whose log is lost, or of "+
-			"another cluster; "+
-			"it is told to begin a new epoch, unless somebody else leads it", "switch", id, "term", c.role.Term)
+			"another cluster; it is told to begin a new epoch, unless another controller is its master",
+			"switch", id, "term", c.role.Term)
 	}
 }
 
-// suspectFenced finds the switches whose agents refuse this leader's claim.
+// suspectFenced makes suspects of the switches whose agents refuse this leader's claim.
 func (c *Core) suspectFenced(now time.Time) {
 	if now.Sub(c.looked) < fencedEvery {
 		return
@@ -125,7 +124,7 @@ func (c *Core) suspectFenced(now time.Time) {
 	}
 }
 
-// takeOver makes this leader the master of a switch, unless the switch knows better.
+// takeOver makes this leader the master of a switch, unless the switch becomes a suspect.
 func (c *Core) takeOver(s *attached) {
 	if c.suspicious(s) {
 		c.suspects = append(c.suspects, suspect{s, c.ledger.Confirm()})
@@ -134,8 +133,8 @@ func (c *Core) takeOver(s *attached) {
 	c.claim(s)
 }
 
-// claim takes a switch with our term as generation id and sends what is not complete;
-// the other end drops what it has done.
+// claim claims a switch, with the term as generation id, and sends the commands that are not complete. The agent drops
+// those that it has already forwarded.
 func (c *Core) claim(s *attached) {
 	id := s.Switch()
 	r, known := c.ledger.Resume(id)
@@ -150,13 +149,14 @@ func (c *Core) claim(s *attached) {
 	}
 	s.master = true
 	if !known {
-		return // its first event says what it is
+		return // its first event, SWITCH_UP, adds it to the ledger
 	}
 	c.ledger.Reachable(id, s.State().Epoch)
 	c.send(s, r)
 }
 
-// send is what a new master says: what is logged, and what is not complete.
+// send sends what a new master owes the switch: the acknowledgement of logged events, and the commands that are not
+// complete.
 func (c *Core) send(s *attached, r ledger.Release) {
 	s.Acknowledge(r.Epoch, r.Acked)
 	switch {

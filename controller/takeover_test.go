@@ -185,7 +185,7 @@ func TestFencedForEver(t *testing.T) {
 	if want := []int{0, 5, 15, 35, 75, 135, 195, 255}; !slices.Equal(told, want) {
 		t.Errorf("it is told after %v s, want %v", told, want)
 	}
-	if n := strings.Count(text.String(), "unless somebody else leads it"); n != 1 {
+	if n := strings.Count(text.String(), "unless another controller is its master"); n != 1 {
 		t.Errorf("the log tells %d times", n)
 	}
 	s.follow(4)
@@ -194,7 +194,7 @@ func TestFencedForEver(t *testing.T) {
 	if len(told) < 2 || told[1]-told[0] != 5 {
 		t.Errorf("in another term it is told after %v s", told)
 	}
-	if n := strings.Count(text.String(), "unless somebody else leads it"); n != 2 {
+	if n := strings.Count(text.String(), "unless another controller is its master"); n != 2 {
 		t.Errorf("the log tells %d times in two terms", n)
 	}
 }

@@ -13,7 +13,7 @@ type web struct {
 	ended  chan error
 }
 
-// newWeb makes one. Errors of clients are logged at level Debug.
+// newWeb returns a web that has not started. It logs errors of clients at level Debug.
 func newWeb(log *slog.Logger, server *http.Server) *web {
 	server.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelDebug)
 	return &web{server, make(chan error, 1)}
