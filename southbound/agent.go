@@ -15,7 +15,7 @@ import (
 type agent struct {
 	*channel
 	attach   experimenter.Attach
-	block    experimenter.Block // what is still to come of an EVENTS block
+	block    experimenter.Block // the rest of an EVENTS block, not received yet
 	accepted bool               // it has accepted the claim of term, so events continue from there
 	fenced   bool               // it has refused the last claim, since it had a master with a later term
 }
@@ -46,7 +46,7 @@ func (g *agent) next(buf []byte, _ uint64) ([]byte, Action, error) {
 		g.accepted = err == nil && g.master && r.Role == of13.RoleMaster && r.GenerationID == g.term
 		g.fenced = g.fenced && !g.accepted
 		return rest, Action{}, err
-	case openflow.TypeError: // the log of the group tells the leader soon whether somebody else leads
+	case openflow.TypeError: // an entry of this leader soon shows whether another leads
 		var e of13.Error
 		err := e.Decode(msg)
 		g.fenced = g.fenced || err == nil && g.master && isStale(e)
@@ -75,12 +75,12 @@ func (g *agent) next(buf []byte, _ uint64) ([]byte, Action, error) {
 	return rest, Action{}, fmt.Errorf("it sent a message of type %d outside of a block of events", msg[1])
 }
 
-// isStale reports whether an error refuses a role because a later term was seen.
+// isStale reports whether an error refuses a role because the peer has seen a later term.
 func isStale(e of13.Error) bool {
 	return e.ErrType == of13.ErrTypeRoleRequestFailed && e.Code == of13.RoleRequestFailedStale
 }
 
-// blockEvents takes as many events of the block as have come.
+// blockEvents returns the events of the block that have arrived.
 func (g *agent) blockEvents(buf []byte) ([]byte, Action, error) {
 	b := &g.block
 	n, count, foreign := 0, uint32(0), false
@@ -95,7 +95,7 @@ func (g *agent) blockEvents(buf []byte) ([]byte, Action, error) {
 		return nil, Action{}, errors.New("a block of events does not have the length that its header says")
 	}
 	b.Bytes -= uint32(n)
-	if !g.accepted { // it answers an earlier claim: after this one it comes again
+	if !g.accepted { // it answers an earlier claim, and is sent again after this one
 		return buf[n:], Action{}, nil
 	}
 	messages := buf[:n]
@@ -111,22 +111,22 @@ func (g *agent) claim(uint64, Resume) {
 	g.resend()
 }
 
-// resend claims the switch again in the same term: the agent then sends all that is not acknowledged.
+// resend claims the switch again in the same term. The agent then sends all events that are not acknowledged.
 func (g *agent) resend() {
 	role := of13.RoleRequest{Role: of13.RoleMaster, GenerationID: g.term}
-	g.out = role.Append(g.out, handshake.OwnXID) // OpenFlow 1.3 whatever the switch speaks
+	g.out = role.Append(g.out, handshake.OwnXID) // always OpenFlow 1.3, whatever the switch speaks
 }
 
 func (g *agent) hold() { g.accepted = false } // until the agent accepts the claim that resend makes
 
-// standby sends nothing: the agent hears of the new master from that.
+// standby sends nothing: the agent learns of the new master from its claim.
 func (g *agent) standby(uint64) { g.fenced = false }
 
 func (g *agent) acknowledge(a experimenter.Ack) {
 	g.out = a.Append(g.out, g.hs.Version, experimenter.TypeEventAck)
 }
 
-// send leaves it to the agent whether the commands' epoch is over.
+// send does not check the epoch; the agent discards commands of an ended epoch.
 func (g *agent) send(b experimenter.Block, messages []byte) error {
 	if g.hs.Version != of13.Version {
 		messages = g.commandsFromV13(g.hs.Version, messages)
@@ -136,12 +136,12 @@ func (g *agent) send(b experimenter.Block, messages []byte) error {
 	return nil
 }
 
-// The agent keeps the events and acknowledges the commands, so the rest has nothing to do.
+// The agent keeps the events and acknowledges the commands, so the remaining methods do nothing.
 
 func (g *agent) more() bool        { return false }
 func (g *agent) full() bool        { return false }
 func (g *agent) logged([]byte)     {}
 func (g *agent) skipped(int)       {}
-func (g *agent) refuse(uint64)     {} // Core refuses it
+func (g *agent) refuse(uint64)     {} // Core sends REFUSE
 func (g *agent) end() uint64       { return 0 }
 func (g *agent) tick(uint64) error { return nil }

@@ -7,13 +7,13 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// This file has what a bundleSender does with what the switch answers.
+// How a bundleSender handles the answers of the switch.
 
-// takes reports whether msg answers what the sender itself has sent, or refuses a command in a bundle. refused are the
-// ERROR messages that applications are to get.
+// takes reports whether msg answers a message of the sender itself, or refuses a command in a bundle. refused are the
+// ERROR messages to deliver to applications.
 func (b *bundleSender) takes(msg []byte) (refused [][]byte, ok bool) {
 	if !b.active {
-		return nil, false // what it answers is nobody's any more
+		return nil, false // it answers a request of an ended epoch or mastership
 	}
 	xid, own := openflow.XID(msg), openflow.XID(msg) >= firstXID
 	s := b.step
@@ -42,7 +42,7 @@ func (b *bundleSender) takes(msg []byte) (refused [][]byte, ok bool) {
 	return nil, false
 }
 
-// inBundle returns the command with this xid that is in the bundle on its way; nil if there is none.
+// inBundle returns the command with this xid in the outstanding bundle; nil if there is none.
 func (b *bundleSender) inBundle(xid uint32) []byte {
 	if s := b.step; s != nil && s.bundled {
 		for seq := s.first; seq <= s.last; seq++ {
@@ -54,7 +54,7 @@ func (b *bundleSender) inBundle(xid uint32) []byte {
 	return nil
 }
 
-// finish ends a step that is done.
+// finish ends a step whose commands are done.
 func (b *bundleSender) finish() {
 	b.marker = b.behind(b.step)
 	b.settle(b.step.last)
@@ -62,7 +62,7 @@ func (b *bundleSender) finish() {
 	b.pump()
 }
 
-// failed takes an ERROR.
+// failed handles an ERROR.
 func (b *bundleSender) failed(msg []byte) (refused [][]byte) {
 	var e of13.Error
 	if err := e.Decode(msg); err != nil {
@@ -79,14 +79,14 @@ func (b *bundleSender) failed(msg []byte) (refused [][]byte) {
 	case b.inBundle(xid) != nil:
 		s.refusals = append(s.refusals, slices.Clone(msg))
 	case xid == s.open:
-		if _, some := e.BundleError(); some && b.tries < maxTries { // it knows bundles, and has too many
+		if _, some := e.BundleError(); some && b.tries < maxTries { // it supports bundles, and has too many
 			s.retry = true
 			b.tries++
 		}
 	case xid == s.marker && !s.retry: // else there is no bundle for it
 		b.cannot = noMarker
 	case xid == s.barrier:
-		return b.passed() // it has its place in the order, too
+		return b.passed() // an ERROR has its place in the order too, like a reply
 	case xid == s.commit:
 		return b.rejected(e)
 	}
@@ -95,17 +95,17 @@ func (b *bundleSender) failed(msg []byte) (refused [][]byte) {
 
 const noMarker = "it does not take the flow entry that says what is done: run an agent beside it"
 
-// passed takes the answer to the last barrier of the step.
+// passed handles the answer to the last barrier of the step.
 func (b *bundleSender) passed() (refused [][]byte) {
 	s := b.step
 	switch {
 	case b.cannot != "":
 	case !s.bundled:
 		b.finish()
-	case s.commit != 0: // the answer to the commit decides
+	case s.commit != 0: // the answer to the commit decides the result
 	case s.retry:
 		b.again()
-	case !s.opened: // a switch that has not answered by now does not know what was asked
+	case !s.opened: // without an answer by now, the switch does not support bundles
 		b.cannot = noBundles
 	case len(s.refusals) > 0:
 		b.control(s, of13.BundleDiscardRequest, b.xid())
@@ -117,7 +117,7 @@ func (b *bundleSender) passed() (refused [][]byte) {
 	return nil
 }
 
-// rejected takes the refusal of a commit: nothing of the bundle was done.
+// rejected handles the refusal of a commit: no command of the bundle was executed.
 func (b *bundleSender) rejected(e of13.Error) [][]byte {
 	s := b.step
 	code, ours := e.BundleError()
@@ -139,8 +139,8 @@ func (b *bundleSender) rejected(e of13.Error) [][]byte {
 	return b.refuse()
 }
 
-// refuse deals with a bundle of which some command is bad. If it has one transaction this is void, and nothing else
-// goes until the log says so; else each goes alone.
+// refuse handles a bundle with a bad command. If it has one transaction, that is discarded, and nothing is sent until
+// its refusal is logged. Otherwise each transaction is sent alone.
 func (b *bundleSender) refuse() (refused [][]byte) {
 	s := b.step
 	if s.transactions > 1 {
@@ -157,8 +157,8 @@ func (b *bundleSender) refuse() (refused [][]byte) {
 	return refused
 }
 
-// unwrap makes the ERROR for a message in a bundle that for the command itself: the switch shows the message that had
-// it in it.
+// unwrap turns the ERROR for a message in a bundle into one for the command itself, because the switch returns the
+// message that contained the command.
 func (b *bundleSender) unwrap(refusal []byte) []byte {
 	var e of13.Error
 	msg := b.inBundle(openflow.XID(refusal))
@@ -169,20 +169,20 @@ func (b *bundleSender) unwrap(refusal []byte) []byte {
 	return e.Append(nil, openflow.XID(refusal))
 }
 
-// again has the commands of the step go once more.
+// again sends the commands of the step once more.
 func (b *bundleSender) again() {
 	b.fresh, b.step = max(b.fresh, b.step.fresh), nil
 	b.pump()
 }
 
-// logged says that the last refusal is in the log.
+// logged records that the last refusal is in the log.
 func (b *bundleSender) logged() {
 	b.hold = false
 	b.pump()
 }
 
-// answers reports whether msg is the last that is to come for the request that was sent alone: then it is done as soon
-// as msg is logged.
+// answers reports whether msg is the last answer to the request that was sent alone. The request is done as soon as msg
+// is logged.
 func (b *bundleSender) answers(msg []byte) (seq uint64, last bool) {
 	s := b.step
 	if s == nil || s.bundled {

@@ -9,30 +9,30 @@ import (
 	"github.com/holdfast-sdn/holdfast/stream"
 )
 
-// bundleSender brings the commands of an epoch to a switch without an agent, in order and once. Commands go in bundles,
-// each with the marker that says so much is done: all of a bundle is executed and marked, or none. Transactions that
-// come together share a bundle; if the switch rejects it each gets its own, and the one that is bad is refused as a
-// whole. One step is on its way at a time, and what comes meanwhile makes the next one larger. So all that a new master
-// has to read is the marker.
+// bundleSender sends the commands of an epoch to a switch without an agent, in order and once. Commands are sent in
+// bundles. Each bundle also contains the marker with the sequence of its last command, so either all its commands are
+// executed and the marker is set, or nothing is. Transactions that arrive together share a bundle. If the switch
+// rejects it, each is sent in a bundle of its own, and the bad one is refused as a whole. One step is outstanding at a
+// time; what arrives meanwhile makes the next one larger. So a new master needs to read only the marker.
 //
-// What no bundle takes goes by itself. A request, which changes nothing, is made again by a new master until its answer
-// is logged. All else goes as command, barrier, marker, barrier: a new master may repeat one command if the connection
-// ends between the two.
+// Commands that cannot be in a bundle are sent alone. A request, which changes nothing, is repeated by a new master
+// until its answer is logged. Other commands are sent as command, barrier, marker, barrier: if the connection ends
+// between the first and the last, a new master may repeat that command.
 type bundleSender struct {
 	*channel
 	table uint8 // of the marker
 
-	active bool   // the switch takes our commands
-	fenced bool   // it did, and refuses them now
-	cannot string // the switch lacks what bundles need; empty if it has it
+	active bool   // this controller may send commands
+	fenced bool   // the switch refuses them: it has another master
+	cannot string // why the switch cannot be used with bundles; empty if it can
 
 	marker  marker
-	fresh   freshness     // of the marker: it is to be set with the next step
+	fresh   freshness     // how the next step must set the marker
 	box     stream.Outbox // commands that are not done
 	step    *step
-	solo    int  // so many transactions go alone
-	hold    bool // until the last refusal is logged
-	tries   int  // of a bundle that failed for no reason of its commands
+	solo    int  // number of transactions that are sent in their own bundles
+	hold    bool // nothing is sent until the last refusal is logged
+	tries   int  // of a bundle that failed for another reason than its commands
 	bundles uint32
 }
 
@@ -40,26 +40,26 @@ type freshness uint8
 
 const (
 	current freshness = iota
-	renew             // it may be gone
-	found             // the epoch is new: markers of others are removed
+	renew             // it may have been deleted
+	found             // the epoch is new: markers of other epochs are removed
 )
 
-// step is what is sent and answered as one: commands from first to last, none if last is less.
+// step is what is sent and answered together: the commands from first to last, or none if last is less than first.
 type step struct {
-	bundled      bool // else it is one command, alone
+	bundled      bool // false for one command that is sent alone
 	fresh        freshness
 	first, last  uint64
 	transactions int
 	bundle       uint32
 	open, commit uint32   // xids of bundle control; commit is 0 until it is sent
 	opened       bool     // the bundle
-	retry        bool     // it could not be opened, for now
+	retry        bool     // it could not be opened; try again
 	marker       uint32   // xid
 	barrier      uint32   // xid of the last one
 	refusals     [][]byte // ERROR messages for commands in the bundle
 }
 
-// Bounds of a step: commands, and bytes. A single transaction may go beyond.
+// Bounds of a step: commands, and bytes. A single transaction may exceed them.
 const (
 	stepCommands = 64
 	stepBytes    = 32 << 10
@@ -69,8 +69,8 @@ const (
 // bundleFlags make a bundle all or nothing, and ordered.
 const bundleFlags = of13.BundleAtomic | of13.BundleOrdered
 
-// bundleable reports whether a command can go in a bundle. It must fit the message that adds it. PORT_MODs can not:
-// Open vSwitch refuses an atomic bundle with one. To repeat one does no harm.
+// bundleable reports whether a command can be in a bundle. It must fit into the BUNDLE_ADD message. PORT_MODs cannot:
+// Open vSwitch refuses an atomic bundle with one. Repeating a PORT_MOD does no harm.
 func bundleable(msg []byte) bool {
 	switch msg[1] {
 	case of13.TypeFlowMod, of13.TypeGroupMod, of13.TypePacketOut:
@@ -79,7 +79,7 @@ func bundleable(msg []byte) bool {
 	return false
 }
 
-// repeatable reports whether a command only asks.
+// repeatable reports whether a command is a request, which changes nothing.
 func repeatable(typ uint8) bool {
 	switch typ {
 	case of13.TypeFeaturesRequest, of13.TypeGetConfigRequest, of13.TypeMultipartRequest, of13.TypeBarrierRequest,
@@ -89,12 +89,12 @@ func repeatable(typ uint8) bool {
 	return false
 }
 
-// halt ends an epoch or a mastership: what is on its way is nobody's any more.
+// halt ends an epoch or a mastership. Answers to outstanding messages are ignored.
 func (b *bundleSender) halt() {
 	*b = bundleSender{channel: b.channel, table: b.table, bundles: b.bundles}
 }
 
-// start lets commands go that are behind the marker.
+// start begins to send the commands after the one in the marker.
 func (b *bundleSender) start(m marker, f freshness) {
 	if b.box.Len() == 0 {
 		b.box = stream.OutboxAfter(max(b.box.Last(), m.seq))
@@ -109,7 +109,7 @@ func (b *bundleSender) renew() {
 	b.pump()
 }
 
-// send queues commands, behind all others. What was queued before is not queued again.
+// send queues commands behind all others. Commands that were queued before are ignored.
 func (b *bundleSender) send(first uint64, messages []byte) error {
 	if last := b.box.Last(); first > last+1 {
 		if b.box.Len() > 0 {
@@ -134,17 +134,17 @@ func (b *bundleSender) done() uint64 { return b.box.Acked() }
 // command returns the i-th command that is not done, from 1 on; nil if there is none.
 func (b *bundleSender) command(i int) []byte { return b.box.Item(b.box.Acked() + uint64(i)) }
 
-// skip takes commands for done that are not behind the marker. Requests may not be answered all the same.
+// skip marks commands as done that are at or below the marker, except requests, which may not have been answered.
 func (b *bundleSender) skip() {
 	for n := b.box.Acked() + 1; n <= min(b.marker.seq, b.box.Last()) && !repeatable(b.command(1)[1]); n++ {
 		b.settle(n)
 	}
 }
 
-// settle forgets the commands up to seq, which the outbox has.
+// settle removes the commands up to seq from the outbox.
 func (b *bundleSender) settle(seq uint64) { _ = b.box.Ack(seq) }
 
-// pump takes the next step.
+// pump begins the next step, if none is outstanding.
 func (b *bundleSender) pump() {
 	if !b.active || b.step != nil || b.hold {
 		return
@@ -158,15 +158,15 @@ func (b *bundleSender) pump() {
 	}
 }
 
-// begin takes n commands for the next step.
+// begin starts a step with the next n commands.
 func (b *bundleSender) begin(n int) *step {
 	b.step = &step{fresh: b.fresh, first: b.box.Acked() + 1, last: b.box.Acked() + uint64(n)}
 	b.fresh = current
 	return b.step
 }
 
-// fill sends the next bundle, but for its commit: a message that a switch cannot even read it refuses at once, and
-// commits the rest all the same. A barrier tells that there is none.
+// fill sends the next bundle without its commit. The barrier shows whether the switch has refused a message of it. That
+// matters because a switch refuses a message that it cannot decode at once, and would still commit the others.
 func (b *bundleSender) fill() {
 	n, size, transactions := 0, 0, 0
 	for next := b.command(1); next != nil && bundleable(next); next = b.command(n + 1) {
@@ -197,7 +197,7 @@ func (b *bundleSender) fill() {
 	b.barrier(s)
 }
 
-// behind is the marker that stands behind a step.
+// behind returns the marker for the state after a step.
 func (b *bundleSender) behind(s *step) marker {
 	if s.last < s.first {
 		return b.marker
@@ -205,7 +205,7 @@ func (b *bundleSender) behind(s *step) marker {
 	return marker{b.marker.epoch, max(b.marker.seq, s.last)}
 }
 
-// sendAlone sends a command that no bundle takes.
+// sendAlone sends a command that cannot be in a bundle.
 func (b *bundleSender) sendAlone() {
 	s, msg := b.begin(1), b.command(1)
 	b.putAll(msg)

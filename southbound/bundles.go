@@ -8,61 +8,62 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// bundles is a switch without an agent that takes bundles: docs/design/stock.md. A controller that does not lead is a
-// standby of the switch: it has the same events sent to it, and holds them.
+// bundles is a switch without an agent that supports bundles: docs/design/stock.md. A controller that does not lead is
+// a standby of the switch: the switch sends it the same events, and it holds them.
 type bundles struct {
 	*channel
 	state  bundlesState
 	resume Resume
 	held   held
 	sender bundleSender
-	told   uint64 // number of the newest event that was handed over
-	paused bool   // nothing is handed over: see hold
+	told   uint64 // number of the newest event that was delivered to the Handler
+	paused bool   // nothing is delivered: see hold
 
 	roleXID, markersXID uint32
-	accepted            bool // the role
-	stale               bool // the role is another's, in a later term
+	accepted            bool // the switch has accepted the role
+	stale               bool // the switch has a master with a later term
 	markers             []marker
 
-	clean bool // nothing that this connection may have brought is in the log
-	equal bool // the switch tells slaves nothing: this controller is EQUAL
+	clean bool // no event that this connection may have received is in the log
+	equal bool // the switch sends slaves no events: this controller uses EQUAL
 
-	awaited    any // what the switch has not answered for so many ticks
+	awaited    any // the request that is not answered, see awaits
 	unanswered int
 
 	lastSync uint64 // number of the last sync marker
-	unseen   int    // sync markers sent since one came back
+	unseen   int    // sync markers sent since one was received
 	ticks    int    // since the epoch, or the mastership, began
 
-	// Commands are done up to doneSaid. What is done together with an event, its answer, is said with it.
+	// Commands up to doneSaid were reported as done. If the answer to a command is an event, the command is reported
+	// with that event.
 	doneSaid uint64
-	answers  []answer // that are not logged, oldest first: no more than events are held
-	answer   uint64   // number of the newest; 0: there is none
-	refusal  uint64   // number of the last event that refuses commands
+	answers  []answer // that are not logged, oldest first; at most as many as events held
+	answer   uint64   // event number of the newest one; 0 if there is none
+	refusal  uint64   // number of the last event that is a refusal of commands
 }
 
-// answer is the number of an event, and up to where commands are done when that is logged.
+// answer is an event that answers commands: when event is logged, all commands up to done are done.
 type answer struct{ event, done uint64 }
 
 type bundlesState uint8
 
 const (
 	following bundlesState = iota // another controller leads
-	claiming                      // has asked for the role, and for the marker
-	asking                        // for features and ports, since an epoch begins
-	founding                      // sets the marker of a new epoch
+	claiming                      // has requested the role, and the marker
+	asking                        // has requested features and ports for a new epoch
+	founding                      // is setting the marker of a new epoch
 	leading                       // is the master
 )
 
-// allAsync asks for every asynchronous message, in every role.
+// allAsync requests every asynchronous message, in every role.
 var allAsync = of13.SetAsync{
 	PacketIn:    [2]uint32{7, 7},
 	PortStatus:  [2]uint32{7, 7},
 	FlowRemoved: [2]uint32{15, 15},
 }
 
-// Ticks. Sync markers are frequent at first, when other controllers may be coming back; and a switch may take its time
-// to answer, as some do for a table full of flow entries.
+// Times in ticks. Sync markers are frequent at first, when other controllers may be restarting. Some switches answer
+// slowly, for example while they list a table full of flow entries.
 const (
 	frequentTicks = 100
 	seldom        = 10
@@ -75,16 +76,16 @@ var errNoAnswer = errors.New("it has not answered for 15 s, or another controlle
 var errFlooded = fmt.Errorf("it has sent %d events, or %d MB of them, and no answer to what it was asked before: "+
 	"it is overloaded, or another controller has made itself its master", 2*maxHeld, 2*maxHeldBytes>>20)
 
-// lacksMarkers is how many sync markers a switch may keep from a slave until it is taken to tell slaves nothing.
+// lacksMarkers is how many sync markers a slave may miss before the switch is assumed to send slaves nothing.
 const lacksMarkers = 5
 
-// noRoles is why a switch that refuses the role is a legacy switch: a leader that was deposed is not fenced.
-const noRoles = "it knows no roles: run an agent beside it"
+// noRoles is the reason why a switch that refuses the role is a legacy switch: it cannot fence a deposed leader.
+const noRoles = "it does not support roles: run an agent beside it"
 
-// newBundles is for the end of the handshake.
+// newBundles is called at the end of the handshake.
 func newBundles(c *channel) *bundles {
 	var f of13.FeaturesReply
-	_ = f.Decode(c.features) // else it was not accepted
+	_ = f.Decode(c.features) // it was decoded before
 	b := &bundles{channel: c, clean: true, sender: bundleSender{channel: c, table: max(f.NTables, 1) - 1}}
 	b.put(&allAsync, b.xid())
 	return b
@@ -97,7 +98,7 @@ func (b *bundles) report(s *State) {
 	case b.state == claiming && b.stale:
 		s.Guarantee, s.Why = "none", "it has had a master with a later term: these controllers have lost their logs, "+
 			"or it has controllers of another cluster; restart the switch, or remove those"
-	case b.sender.marker.epoch == 0: // only the master knows
+	case b.sender.marker.epoch == 0: // only the master knows the guarantee
 	case b.unseen > lacksMarkers*seldom:
 		s.Guarantee, s.Why = "at-most-once", "it does not send packets of its controller back to all: events on "+
 			"their way when a leader dies are lost; run an agent beside it"
@@ -110,14 +111,14 @@ func (b *bundles) report(s *State) {
 func (b *bundles) standby(term uint64) {
 	if b.state != following {
 		if b.state == leading && b.held.Acked() == 0 || b.state == founding || b.state == asking {
-			b.held.lost() // of an epoch that is not in the log
+			b.held.lost() // they are of an epoch that is not in the log
 		}
 		b.held.restart(0, nil)
 		b.sender.halt()
 		b.state, b.begun, b.paused = following, false, false
 	}
 	switch {
-	case b.equal: // if it was master, the switch makes it a slave
+	case b.equal: // if it was master, the switch makes it a slave by itself
 		b.put(&of13.RoleRequest{Role: of13.RoleEqual}, b.xid())
 	case term > 0:
 		b.put(&of13.RoleRequest{Role: of13.RoleSlave, GenerationID: term}, b.xid())
@@ -162,22 +163,22 @@ func (b *bundles) hold() { b.paused = true }
 func (b *bundles) resend() {
 	if b.state == leading {
 		b.paused, b.told = false, b.held.Acked()
-		b.ask(of13.TypeBarrierRequest, b.xid()) // its answer makes more be asked
+		b.ask(of13.TypeBarrierRequest, b.xid()) // its answer triggers the next request
 	}
 }
 
-// full waits for the log, and never while the switch owes an answer.
+// full stops reading until events are logged, but never while the switch owes an answer.
 func (b *bundles) full() bool {
 	return (b.state == following || b.state == leading) && b.held.full() && !b.more()
 }
 
-// claim asks the switch for the role and for the marker.
+// claim requests the role and the marker from the switch.
 func (b *bundles) claim(_ uint64, r Resume) {
 	b.sender.halt()
 	b.held.restart(0, nil)
 	b.state, b.resume, b.accepted, b.stale, b.markers, b.begun = claiming, r, false, false, nil, false
 	b.epoch = max(b.epoch, r.Epoch)
-	b.clean = b.clean && r.Epoch == 0 // else it may have come before this controller saw the log
+	b.clean = b.clean && r.Epoch == 0 // otherwise events may have arrived before this controller saw the log
 	b.roleXID = b.xid()
 	b.put(&of13.RoleRequest{Role: of13.RoleMaster, GenerationID: b.term}, b.roleXID)
 	b.ask(of13.TypeBarrierRequest, b.xid()) // the marker is read after it
@@ -185,14 +186,14 @@ func (b *bundles) claim(_ uint64, r Resume) {
 	b.put(askMarkers(b.sender.table), b.markersXID)
 }
 
-// decide is for when the switch has taken us for its master and told its markers.
+// decide is called when the switch has accepted this controller as its master and returned its markers.
 func (b *bundles) decide(now uint64) {
 	r := b.resume
 	for _, m := range b.markers {
 		if r.Live && m.epoch == r.Epoch && m.epoch > b.floor && m.seq <= r.Commands && b.held.inSync {
 			b.epoch, b.begun = m.epoch, true
 			b.held.restart(r.Events, nil)
-			b.held.ahead = nil // what has not come before the role was dropped by the switch
+			b.held.ahead = nil // events that did not arrive before the role reply were dropped by the switch
 			b.lead()
 			b.sender.start(m, current)
 			return
@@ -201,7 +202,7 @@ func (b *bundles) decide(now uint64) {
 	b.anew(now)
 }
 
-// lead is for when the events held are those of the epoch that are not in the log.
+// lead is called when the events held are those of the epoch that are not in the log.
 func (b *bundles) lead() {
 	b.state, b.told, b.paused, b.ticks, b.doneSaid = leading, b.held.Acked(), false, 0, 0
 	b.answers, b.answer, b.refusal = nil, 0, 0
@@ -219,7 +220,7 @@ func (b *bundles) anew(now uint64) {
 	b.out = b.hs.Restart(b.out)
 }
 
-// found sets the marker of a new epoch: without it nobody would know the switch again.
+// found sets the marker of a new epoch. Without it no later master could recognise the epoch.
 func (b *bundles) found(now uint64) {
 	known := []uint64{b.resume.Epoch}
 	for _, m := range b.markers {
@@ -230,7 +231,7 @@ func (b *bundles) found(now uint64) {
 	b.sender.start(marker{b.epoch, 0}, found)
 }
 
-// founded begins the epoch of which the switch has the marker, by its first event.
+// founded begins the epoch whose marker the switch has, with its first event.
 func (b *bundles) founded(now uint64) {
 	b.held.restart(0, b.switchUp())
 	b.held.inSync, b.held.ahead, b.unseen = true, nil, 0
@@ -238,7 +239,7 @@ func (b *bundles) founded(now uint64) {
 	b.sync(now)
 }
 
-// refuse has a new epoch begin if this controller is master in one that is over.
+// refuse begins a new epoch if this controller is master in one that has ended.
 func (b *bundles) refuse(now uint64) {
 	if b.state == leading && b.epoch <= b.floor {
 		b.anew(now)
@@ -247,7 +248,7 @@ func (b *bundles) refuse(now uint64) {
 
 func (b *bundles) end() uint64 { return b.held.Last() + 1 }
 
-// over reports that commands of an epoch are void. While the switch is being claimed commands wait.
+// over reports whether commands of an epoch must be discarded. While the switch is being claimed commands wait.
 func (b *bundles) over(epoch uint64) bool {
 	if b.state == claiming {
 		return epoch != b.resume.Epoch
@@ -265,12 +266,12 @@ func (b *bundles) send(block experimenter.Block, messages []byte) error {
 		return b.sender.send(block.First, withoutRoles(messages))
 	case b.begun:
 		b.putAll(withoutRoles(messages))
-		b.sender.renew() // they may have deleted the marker
+		b.sender.renew() // these commands may have deleted the marker
 	}
 	return nil
 }
 
-// acknowledge forgets the events that are logged.
+// acknowledge removes the events that are logged.
 func (b *bundles) acknowledge(a experimenter.Ack) {
 	if b.state != leading || a.Epoch != b.epoch || a.Seq <= b.held.Acked() {
 		return
@@ -278,7 +279,7 @@ func (b *bundles) acknowledge(a experimenter.Ack) {
 	b.held.pop(int(min(a.Seq, b.held.Last()) - b.held.Acked()))
 	first := b.held.Acked() + 1
 	b.told = max(b.told, first-1)
-	for len(b.answers) > 0 && b.answers[0].event < first { // others may be held up, and are handed over again
+	for len(b.answers) > 0 && b.answers[0].event < first { // later ones may be held up, and are delivered again
 		b.answers = b.answers[1:]
 	}
 	if b.answer < first {
@@ -290,7 +291,7 @@ func (b *bundles) acknowledge(a experimenter.Ack) {
 	}
 }
 
-// tick puts a sync marker into what the switch tells to all, if it is time for one.
+// tick sends a sync marker, by way of the switch, to all controllers when one is due.
 func (b *bundles) tick(now uint64) error {
 	if w := b.awaits(); w == nil || w != b.awaited {
 		b.awaited, b.unanswered = w, 0
@@ -307,12 +308,12 @@ func (b *bundles) tick(now uint64) error {
 	return nil
 }
 
-// awaits identifies what the switch has to answer now; nil is nothing.
+// awaits returns the request that the switch must answer now; nil if there is none.
 func (b *bundles) awaits() any {
 	switch {
 	case b.sender.step != nil:
 		return b.sender.step
-	case b.state == leading && b.sender.fenced: // if it is not us who lead, we hear of it before long
+	case b.state == leading && b.sender.fenced: // if another controller leads, this one learns that soon
 		return b.state
 	case b.state == claiming && !b.stale || b.state == asking:
 		return b.state

@@ -12,20 +12,20 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// This file has what bundles does with what the switch says.
+// How bundles handles the messages of the switch.
 
-// deliverBytes bounds the events held that are handed over at once.
+// deliverBytes bounds the held events that are delivered in one batch.
 const deliverBytes = 256 << 10
 
 func (b *bundles) more() bool {
 	return b.state == leading && (!b.paused && b.told < b.held.Last() || b.moreDone())
 }
 
-// moreDone reports that commands are done that were not said to be. What is done with an answer waits for that to be
-// handed over; which is not certain while the switch is held up.
+// moreDone reports whether commands are done that were not reported. A command whose answer is an event is reported
+// when that event is delivered, so not while the switch is held up.
 func (b *bundles) moreDone() bool {
-	handed := b.answer == 0 || b.answer <= b.told && !b.paused
-	return handed && b.sender.done() > b.doneSaid
+	delivered := b.answer == 0 || b.answer <= b.told && !b.paused
+	return delivered && b.sender.done() > b.doneSaid
 }
 
 func (b *bundles) next(buf []byte, now uint64) (rest []byte, a Action, err error) {
@@ -51,7 +51,7 @@ func (b *bundles) next(buf []byte, now uint64) (rest []byte, a Action, err error
 		return nil, Action{}, err
 	}
 	if b.state == asking && answersHandshake(msg) {
-		return rest, Action{}, b.answered(msg, now) // which reads the switch's own version
+		return rest, Action{}, b.answered(msg, now) // answered reads the switch's own version
 	}
 	if b.hs.Version != of13.Version {
 		msg, _ = b.runToV13(msg)
@@ -64,7 +64,7 @@ func (b *bundles) next(buf []byte, now uint64) (rest []byte, a Action, err error
 	return rest, Action{}, err
 }
 
-// run takes as many shared events from the start of buf as are to be handed over as they are: the usual case.
+// run delivers as many shared events from the start of buf as need no change: the usual case.
 func (b *bundles) run(buf []byte) (n, count int) {
 	if b.state != leading || b.paused || len(b.held.ahead) > 0 {
 		return 0, 0
@@ -84,7 +84,7 @@ func (b *bundles) run(buf []byte) (n, count int) {
 	return n, count
 }
 
-// handOver makes the action for the next events of those held.
+// handOver makes the action for the next held events.
 func (b *bundles) handOver(messages []byte, count int) Action {
 	a := Action{Kind: Events, Batch: Batch{Epoch: b.epoch, First: b.told + 1, Count: count, Messages: messages}}
 	next := b.nextAnswer()
@@ -95,25 +95,25 @@ func (b *bundles) handOver(messages []byte, count int) Action {
 	return a
 }
 
-// deliverHeld hands over events held. A batch ends with an answer: what comes behind may go into another entry, and
-// what is done must not.
+// deliverHeld delivers held events. A batch ends with an answer, because later events may be in another entry, and the
+// completion of the command must be in the entry of its answer.
 func (b *bundles) deliverHeld() Action {
 	upTo := b.held.Last()
 	if next := b.nextAnswer(); next.event > 0 {
 		upTo = next.event
 	}
 	_, n, run := b.held.Run(b.told, upTo, deliverBytes)
-	b.in = append(b.in[:0], run...) // the handler reads it while more are held
+	b.in = append(b.in[:0], run...) // the handler reads it while more events are added to held
 	return b.handOver(b.in, n)
 }
 
-// answersWith notes that commands up to done are done together with the newest event.
+// answersWith records that commands up to done are done together with the newest event.
 func (b *bundles) answersWith(done uint64) {
 	b.answer = b.held.Last()
 	b.answers = append(b.answers, answer{b.answer, done})
 }
 
-// nextAnswer is the first that was not handed over; zero if there is none.
+// nextAnswer returns the first answer that was not delivered; zero if there is none.
 func (b *bundles) nextAnswer() (next answer) {
 	i, _ := slices.BinarySearchFunc(b.answers, b.told+1,
 		func(a answer, number uint64) int { return cmp.Compare(a.event, number) })
@@ -123,7 +123,7 @@ func (b *bundles) nextAnswer() (next answer) {
 	return next
 }
 
-// message takes one message, of OpenFlow 1.3.
+// message handles one message, of OpenFlow 1.3.
 func (b *bundles) message(msg []byte, now uint64) error {
 	xid := openflow.XID(msg)
 	switch typ := msg[1]; {
@@ -157,7 +157,7 @@ func (b *bundles) message(msg []byte, now uint64) error {
 		}
 		return nil
 	}
-	if xid >= handshake.OwnXID || xid == 0 && msg[1] == openflow.TypeExperimenter { // which is ROLE_STATUS
+	if xid >= handshake.OwnXID || xid == 0 && msg[1] == openflow.TypeExperimenter { // the latter is ROLE_STATUS
 		return b.roleOrMarkers(msg, now)
 	}
 	if b.state == leading { // an answer to an application
@@ -169,7 +169,7 @@ func (b *bundles) message(msg []byte, now uint64) error {
 	return nil
 }
 
-// refusals hands on ERROR messages for commands in a bundle.
+// refusals delivers ERROR messages for commands in a bundle.
 func (b *bundles) refusals(list [][]byte) {
 	if len(list) == 0 || b.state != leading {
 		return
@@ -198,13 +198,13 @@ func (b *bundles) answered(msg []byte, now uint64) (err error) {
 	if b.hs.Datapath != b.id {
 		return errRenamed(b.hs.Datapath)
 	}
-	b.held.clear()                          // what it said before is of no epoch
-	b.held.inSync, b.held.ahead = true, nil // and what follows is all of the new one
+	b.held.clear()                          // earlier events belong to no epoch
+	b.held.inSync, b.held.ahead = true, nil // and all that follow belong to the new one
 	b.found(now)
 	return nil
 }
 
-// roleOrMarkers takes answers to claim.
+// roleOrMarkers handles answers to claim.
 func (b *bundles) roleOrMarkers(msg []byte, now uint64) error {
 	if b.state != claiming {
 		return nil
@@ -222,11 +222,11 @@ func (b *bundles) roleOrMarkers(msg []byte, now uint64) error {
 			return err
 		}
 		switch {
-		case xid == b.roleXID && isStale(e): // the log tells soon
+		case xid == b.roleXID && isStale(e): // an entry of this leader soon shows whether another leads
 			b.stale = true
 		case xid == b.roleXID:
 			return unable{noRoles}
-		case xid == b.markersXID && b.accepted: // it cannot tell: then none will be found
+		case xid == b.markersXID && b.accepted: // it cannot list flow entries: treated as no marker
 			b.decide(now)
 		}
 	case of13.TypeMultipartReply:
@@ -246,11 +246,11 @@ func (b *bundles) roleOrMarkers(msg []byte, now uint64) error {
 	return nil
 }
 
-// maxMarkers bounds the markers that are looked at: there is one, or none.
+// maxMarkers bounds the markers that are examined: usually there is one, or none.
 const maxMarkers = 16
 
-// withoutRoles gives the messages with those that would take the switch from Holdfast turned into some that no switch
-// knows: so it is the switch that refuses them, to the application that sent them.
+// withoutRoles returns the messages with those that would change roles replaced by messages that no switch supports. So
+// the switch refuses them, and the application that sent them receives the ERROR.
 func withoutRoles(messages []byte) []byte {
 	copied := false
 	for at := 0; at < len(messages); {

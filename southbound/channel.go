@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// channel is the OpenFlow channel to a peer of any kind: the handshake, the translation of versions, what is to be
-// written, and who has claimed the switch.
+// channel is the OpenFlow channel to a peer of any kind: the handshake, the translation of versions, the output, and
+// the term of the claim.
 type channel struct {
 	translator
 	out      []byte // to be written, in the peer's version
@@ -22,18 +22,18 @@ type channel struct {
 	master bool
 	term   uint64 // of the last Claim
 
-	// Of switches without an agent: this session numbers their events.
-	epoch uint64 // the newest; an agent's too
-	begun bool   // SWITCH_UP of the epoch is given, and it has not ended
+	// For switches without an agent, whose events this session numbers.
+	epoch uint64 // the newest; also that of an agent
+	begun bool   // SWITCH_UP of the epoch was delivered, and it has not ended
 	floor uint64 // epochs must be higher
 }
 
-// peer is one kind of peer on a channel. Core asks it only about what belongs to the kind: handshake, term and refusals
-// are dealt with. The methods are those of Core with the same names.
+// peer is one kind of peer on a channel. Core handles what all kinds have in common: handshake, term and refusals. The
+// methods are those of Core with the same names.
 type peer interface {
 	next(buf []byte, now uint64) (rest []byte, a Action, err error)
-	more() bool // next has something to say though nothing has come
-	full() bool // nothing is to be read now
+	more() bool // next has an action even without input
+	full() bool // nothing should be read now
 
 	claim(now uint64, r Resume) // the switch, in c.term
 	standby(term uint64)
@@ -43,7 +43,7 @@ type peer interface {
 	send(b experimenter.Block, messages []byte) error // b.First is 0: best-effort
 	hold()
 	resend()
-	refuse(now uint64) // the epoch, if it is not above c.floor: a new one begins
+	refuse(now uint64) // an epoch that is not above c.floor: a new one begins
 	end() (seq uint64) // the sequence of SWITCH_DOWN, when the epoch ends
 
 	tick(now uint64) error // ten times a second
@@ -73,17 +73,17 @@ func (c *channel) putAll(messages []byte) {
 	c.translateOut(at)
 }
 
-// translateOut puts the messages of OpenFlow 1.3 that stand in out behind at into the peer's version.
+// translateOut translates the messages of OpenFlow 1.3 in out from offset at on into the peer's version.
 func (c *channel) translateOut(at int) {
 	if c.hs.Version != of13.Version {
 		c.out = append(c.out[:at], c.commandsFromV13(c.hs.Version, c.out[at:])...)
 	}
 }
 
-// ask sends a request that is a header and nothing else.
+// ask sends a request that consists of a header only.
 func (c *channel) ask(typ uint8, xid uint32) { c.out = handshake.Bare(c.out, c.hs.Version, typ, xid) }
 
-// newEpoch takes an epoch above now and above all that are known. It begins with SWITCH_UP.
+// newEpoch chooses an epoch above now and above all known ones. It begins with SWITCH_UP.
 func (c *channel) newEpoch(now uint64, known ...uint64) {
 	newest := max(c.epoch, c.floor)
 	for _, e := range known {
@@ -92,13 +92,13 @@ func (c *channel) newEpoch(now uint64, known ...uint64) {
 	c.epoch, c.begun = max(now, newest+1), false
 }
 
-// switchUp is the first event of an epoch.
+// switchUp returns the first event of an epoch.
 func (c *channel) switchUp() []byte {
 	c.begun = true
 	return c.upToV13(c.hs.Features, c.hs.Ports)
 }
 
-// What a switch may not do.
+// Protocol errors of a switch.
 
 func errVersion(has, agreed uint8) error {
 	return fmt.Errorf("it sent a message of OpenFlow version %d after agreeing on %d", has, agreed)

@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
 )
 
-// conn is the Line of a session over TCP, and what reads it.
+// conn is the Line of a session over TCP, and its reader.
 type conn struct {
 	session *Session
 	srv     *server
@@ -28,19 +28,19 @@ type conn struct {
 
 	busy         atomic.Bool   // the reader is in the handler
 	gone         chan struct{} // closed when the session has ended altogether
-	untranslated uint64        // of the session, when that was last logged; the ticker's
+	untranslated uint64        // count of the session when it was last logged; used by the ticker only
 
 	mu    sync.Mutex // guards cause
-	cause error      // why it was closed from this side
+	cause error      // why this side closed it
 }
 
 var (
 	errRefused = errors.New("refused by the controllers")
-	errSlow    = errors.New("it does not read: see whether it is overloaded, or its network")
+	errSlow    = errors.New("it does not read: check its load and its network")
 	errLate    = errors.New("it did not complete the handshake in time: is it an OpenFlow switch?")
 )
 
-// lingerAfterRefuse is how long a refused agent has to read why.
+// lingerAfterRefuse is how long a refused agent has to read the REFUSE.
 const lingerAfterRefuse = time.Second
 
 // Remote implements Line, as do the following.
@@ -65,7 +65,7 @@ func (c *conn) Write(out []byte, mark uint64) error {
 
 func (c *conn) Linger(reason experimenter.Reason) {
 	c.because(fmt.Errorf("%w: %s", errRefused, reason))
-	// Closing at once, with bytes unread, would destroy what is on its way.
+	// Closing at once, with unread bytes, would reset the connection and destroy the REFUSE on its way.
 	time.AfterFunc(lingerAfterRefuse, func() { c.net.Close() })
 }
 
@@ -116,7 +116,7 @@ func (c *conn) run(ctx context.Context) {
 	c.detach(ctx, err)
 }
 
-// detach tells the handler and the log. The end of a switch that has no agent is an event.
+// detach reports the end to the handler and logs it. The end of a switch without an agent is an event.
 func (c *conn) detach(ctx context.Context, err error) {
 	ours := c.why() != nil || ctx.Err() != nil
 	down := c.session.End(downReason(err))
@@ -143,7 +143,7 @@ func downReason(err error) experimenter.Reason {
 	return experimenter.ReasonGarbage
 }
 
-// reason returns why the session ended: what this side or the writer found first.
+// reason returns why the session ended: the first error that this side or the writer found.
 func (c *conn) reason(err error) error {
 	cause := c.why()
 	if err == io.EOF {
@@ -159,14 +159,14 @@ func (c *conn) reason(err error) error {
 	return cmp.Or(werr, err)
 }
 
-// call marks the time that the handler takes: then nothing can be said about the peer.
+// call runs f, which calls the handler, and marks the time as busy: then silence does not mean that the peer is dead.
 func (c *conn) call(f func()) {
 	c.busy.Store(true)
 	f()
 	c.busy.Store(false)
 }
 
-// handshake returns what the peer sent after it.
+// handshake does the handshake, and returns the bytes that the peer sent after it.
 func (c *conn) handshake(ctx context.Context) ([]byte, error) {
 	late := time.AfterFunc(c.srv.cfg.HandshakeTimeout, func() { c.Close(errLate) })
 	defer late.Stop()
@@ -184,7 +184,7 @@ func (c *conn) handshake(ctx context.Context) ([]byte, error) {
 				if c.session.Refused() {
 					c.linger(ctx)
 				}
-				c.out.Close() // sends what there is to say about it
+				c.out.Close() // after sending the error to the peer
 				return nil, err
 			}
 			if a.Kind == Attached {
@@ -194,7 +194,7 @@ func (c *conn) handshake(ctx context.Context) ([]byte, error) {
 	}
 }
 
-// read hands what the peer says to the handler until the connection ends.
+// read passes the messages of the peer to the handler until the connection ends.
 func (c *conn) read(ctx context.Context, batch []byte) error {
 	for {
 		c.awaitRoom(ctx)
@@ -215,8 +215,8 @@ func (c *conn) read(ctx context.Context, batch []byte) error {
 	}
 }
 
-// awaitRoom waits while the switch may say no more: nothing of what it has said is being logged, or it has just
-// connected and no leader has claimed it.
+// awaitRoom waits while the switch should not be read: its events wait to be logged, or it has just connected and no
+// leader has claimed it.
 func (c *conn) awaitRoom(ctx context.Context) {
 	for c.session.Full() && c.why() == nil && ctx.Err() == nil {
 		c.call(func() { time.Sleep(roomPoll) })
@@ -242,14 +242,14 @@ func (c *conn) deliver(a Action) error {
 	return nil
 }
 
-// written is called by the writer: without agent and bundles commands are done at the write.
+// written is called by the writer. Commands to a legacy switch are done when they are written.
 func (c *conn) written(mark uint64) {
 	if a := c.session.Written(mark); a.Kind == CommandsDone {
 		c.srv.handler.CommandsDone(c.session, a.Batch.Epoch, a.Done)
 	}
 }
 
-// tick is for each tickInterval.
+// tick is called every tickInterval.
 func (c *conn) tick() {
 	if err := c.session.Tick(); err != nil {
 		c.Close(err)
@@ -258,12 +258,12 @@ func (c *conn) tick() {
 		c.untranslated = n
 		id := c.session.Switch()
 		c.srv.incidents.Warn("untranslated "+id.String(),
-			"a message cannot be said in the other OpenFlow version: the application gets an ERROR in its place",
+			"a message cannot be expressed in the other OpenFlow version: the application gets an ERROR instead",
 			"switch", id, "version", c.session.State().Version)
 	}
 }
 
-// alive asks the peer for a sign of life.
+// alive sends an echo request, and reports whether the peer is alive.
 func (c *conn) alive(ctx context.Context) bool {
 	before := c.heard.Heard()
 	c.session.Echo()
@@ -288,7 +288,7 @@ func (c *conn) alive(ctx context.Context) bool {
 	}
 }
 
-// linger lets an agent that was refused before it was attached read why.
+// linger gives an agent that was refused before it was attached the time to read the REFUSE.
 func (c *conn) linger(ctx context.Context) {
 	end := time.AfterFunc(lingerAfterRefuse, func() { c.net.Close() })
 	defer end.Stop()

@@ -10,23 +10,23 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// Core is the protocol of one session, without I/O, clock or locks. Bytes from the peer go in by Next, calls of the
-// controller by the other methods; after any of them TakeOut has the bytes to the peer. The zero value is a new
-// connection: the peer has the first word. The same calls in the same order have the same results. What each call means
-// is said at Session.
+// Core is the protocol of one session, without I/O, clock or locks. Next takes the bytes from the peer, and the other
+// methods are the calls of the controller. After each of them TakeOut returns the bytes for the peer. The zero value is
+// a new connection on which the peer sends first. Equal calls in the same order have equal results. Session documents
+// what each call means.
 type Core struct {
 	channel
 	peer    peer // nil until the handshake is complete
 	ability ability
 	attach  *experimenter.Attach // of an agent, during the handshake
-	refused bool                 // nothing is read any more
+	refused bool                 // nothing is read from it any more
 }
 
-// Action is what came out of some input, for the Handler.
+// Action is a call of the Handler that an input causes.
 type Action struct {
 	Kind  Kind
-	Batch Batch  // of Events: Messages may be part of what Next got, and is valid until the next Next
-	Done  uint64 // of CommandsDone: every command up to it, of Batch.Epoch, is executed
+	Batch Batch  // of Events. Messages may alias the input of Next, and is valid until the next call of it
+	Done  uint64 // of CommandsDone: every command of Batch.Epoch up to it is executed
 }
 
 // Kind names the method of Handler that an Action is for.
@@ -35,24 +35,25 @@ type Kind uint8
 // The kinds.
 const (
 	Nothing Kind = iota
-	// Attached: the handshake is complete. The caller sees to it that a datapath id has one session (see Probe) before
-	// it tells the Handler.
+	// Attached: the handshake is complete. Before it calls the Handler, the caller ensures that no other session has
+	// the same datapath id (see Probe).
 	Attached
 	Events
 	CommandsDone
 )
 
-// ErrNotMaster says that a command was sent before Claim, or in a term that has passed.
+// ErrNotMaster is returned if a command is sent before Claim, or in an earlier term.
 var ErrNotMaster = errors.New("southbound: not master of the switch in this term")
 
-// unable is the error of a peer of kind Bundles for a switch that lacks what bundles need: it is a legacy switch.
+// unable is the error of a peer of kind Bundles for a switch that lacks something that bundles need. Such a switch is a
+// legacy switch.
 type unable struct{ why string }
 
 func (e unable) Error() string { return e.why }
 
-// Next takes some of buf, whole messages one after the other, and returns the rest with what came out; it is to be
-// called until nothing is left, and there is no More. now is in nanoseconds. An error says what is wrong with the peer,
-// and ends the session, after TakeOut.
+// Next handles some of buf, which contains whole messages, and returns the rest and an action. The caller repeats this
+// until nothing is left and More is false. now is in nanoseconds. An error describes what is wrong with the peer, and
+// ends the session, after TakeOut.
 func (c *Core) Next(buf []byte, now uint64) (rest []byte, a Action, err error) {
 	switch {
 	case c.refused:
@@ -104,7 +105,7 @@ func (c *Core) handshake(buf []byte) ([]byte, Action, error) {
 	return rest, Action{Kind: Attached}, nil
 }
 
-// kind makes the peer of which the handshake has told what it is.
+// kind returns the peer for the kind that the handshake has found.
 func (c *Core) kind() peer {
 	switch {
 	case c.attach != nil:
@@ -120,21 +121,21 @@ func (c *Core) kind() peer {
 
 const noBundles = "it has no bundles: run an agent beside it"
 
-// unsupported tells an agent of another release, which deserves an answer.
+// unsupported reports whether err is that of an agent of another release, which gets an answer.
 func unsupported(err error) bool {
 	var e *openflow.Error
 	return errors.As(err, &e) && e.Kind == openflow.Unsupported && e.Message == experimenter.TypeAttach.String()
 }
 
-// ability finds out during the handshake whether a switch has bundles: it is asked to open one and to discard it. The
-// questions stand before that for the ports, so the answers are there when the handshake is complete.
+// ability finds out during the handshake whether a switch supports bundles: it opens one and discards it. These
+// requests are sent before that for the ports, so the answers have arrived when the handshake is complete.
 type ability struct {
-	open   uint32 // xid of the first question
-	last   uint32 // xid of the last
+	open   uint32 // xid of the first request
+	last   uint32 // xid of the last request
 	opened bool
 }
 
-// takes puts the questions once the features have come, and reports whether msg answers one of them.
+// takes sends the requests once the features have arrived, and reports whether msg answers one of them.
 func (a *ability) takes(c *channel, msg []byte) bool {
 	if msg[1] == of13.TypeFeaturesReply && a.open == 0 && c.hs.Version > openflow.Version10 {
 		a.open = c.xid()
@@ -156,23 +157,23 @@ func (a *ability) takes(c *channel, msg []byte) bool {
 	return true
 }
 
-// More reports that Next has something to say though nothing has come.
+// More reports whether Next has an action even without input.
 func (c *Core) More() bool { return c.peer != nil && !c.refused && c.peer.more() }
 
-// Full reports that nothing more is to be read from the switch for now: until events are logged, or a leader has
-// claimed it.
+// Full reports whether the switch should not be read for now: until events are logged, or until a leader has claimed
+// it.
 func (c *Core) Full() bool { return c.peer != nil && !c.refused && c.peer.full() }
 
-// Switch names the switch, once it is attached.
+// Switch returns the datapath id, once the switch is attached.
 func (c *Core) Switch() openflow.DatapathID { return c.id }
 
 // Features is the switch's FEATURES_REPLY when it connected, a whole message of OpenFlow 1.3; nil before. Read only.
 func (c *Core) Features() []byte { return c.features }
 
-// Untranslated counts the messages that the other OpenFlow version cannot say.
+// Untranslated counts the messages that the other OpenFlow version cannot express.
 func (c *Core) Untranslated() uint64 { return c.untranslated }
 
-// State tells what is known of the peer, but for its address.
+// State returns the state of the peer, except its address.
 func (c *Core) State() State {
 	s := State{Version: c.hs.Version, Epoch: c.epoch, InSync: true}
 	if c.peer != nil {
@@ -239,9 +240,9 @@ func (c *Core) Resend() {
 	}
 }
 
-// Refuse tells the peer why it cannot stay. It reports whether it can, all the same: a switch without an agent whose
-// epoch is stale begins one above r.Epoch and now. Else it is Refused, and the connection is to be closed; an agent
-// needs a moment to read why.
+// Refuse sends a REFUSE. It returns true if the peer may stay all the same: a switch without an agent whose epoch is
+// stale begins an epoch above r.Epoch and now. Otherwise the peer is Refused, and the caller closes the connection,
+// after a moment in which an agent can read the reason.
 func (c *Core) Refuse(r experimenter.Refuse, now uint64) (stays bool) {
 	switch {
 	case c.attach != nil:
@@ -260,17 +261,16 @@ func (c *Core) refuseAgent(r experimenter.Refuse) {
 	c.out = r.Append(c.out, c.hs.Version)
 }
 
-// Refused reports that the peer cannot stay: nothing that it says counts any more.
+// Refused reports whether the peer was refused. Its messages are ignored from then on.
 func (c *Core) Refused() bool { return c.refused }
 
-// Told reports whether the peer knows already what is wrong with events of an epoch: an agent by a refusal; a switch
-// without an agent has begun anew. Then an error of Handler.Events about them does not end the session.
+// Told reports whether the peer knows already what is wrong with events of an epoch: an agent from a REFUSE; a switch
+// without an agent has begun a new epoch. Then an error of Handler.Events about them does not end the session.
 func (c *Core) Told(epoch uint64) bool {
 	return c.refused || c.attach == nil && (c.epoch != epoch || !c.begun)
 }
 
-// End says that the connection is over. It closes the epoch of a switch without an agent, by its last event, if it has
-// begun.
+// End ends the session. If the epoch of a switch without an agent has begun, its last event ends it.
 func (c *Core) End(r experimenter.Reason) Action {
 	if !c.begun {
 		return Action{}
@@ -280,7 +280,7 @@ func (c *Core) End(r experimenter.Reason) Action {
 		Messages: experimenter.AppendSwitchDown(nil, of13.Version, r)}}
 }
 
-// Tick is to be called ten times a second; now is in nanoseconds. An error says that the switch does not answer, and
+// Tick must be called ten times a second; now is in nanoseconds. An error says that the switch does not answer, and
 // ends the session.
 func (c *Core) Tick(now uint64) error {
 	if c.refused || c.peer == nil {
@@ -289,7 +289,7 @@ func (c *Core) Tick(now uint64) error {
 	return c.peer.tick(now)
 }
 
-// Echo asks the peer for a sign of life. It is to be called about once a second.
+// Echo sends an echo request. It should be called about once a second.
 func (c *Core) Echo() {
 	switch {
 	case c.refused:
@@ -303,7 +303,7 @@ func (c *Core) Echo() {
 // keepOut is the largest out that a session keeps for reuse.
 const keepOut = 256 << 10
 
-// TakeOut returns what is to be written to the peer now, valid until the next call of the Core.
+// TakeOut returns the bytes to write to the peer now, valid until the next call of the Core.
 func (c *Core) TakeOut() []byte {
 	out := c.out
 	c.out = out[:0]
@@ -313,8 +313,8 @@ func (c *Core) TakeOut() []byte {
 	return out
 }
 
-// WriteMark is for after TakeOut. If commands count as done when they are written it returns what Written is to be told
-// then: never the same for two epochs. Else 0.
+// WriteMark is called after TakeOut. If commands count as done when they are written, it returns a mark for Written,
+// which is different for each epoch; else 0.
 func (c *Core) WriteMark() uint64 {
 	if l, ok := c.peer.(*legacy); ok {
 		return l.writeMark()
@@ -322,7 +322,7 @@ func (c *Core) WriteMark() uint64 {
 	return 0
 }
 
-// Written says that everything is written that was taken out before WriteMark gave mark.
+// Written reports that everything is written that was taken out before WriteMark returned mark.
 func (c *Core) Written(mark uint64) Action {
 	if l, ok := c.peer.(*legacy); ok {
 		return l.written(mark)
@@ -330,7 +330,7 @@ func (c *Core) Written(mark uint64) Action {
 	return Action{}
 }
 
-// Held is how many events of a switch of Bundles are held here: those that are not in the log, as far as is known.
+// Held returns how many events of a switch of kind Bundles are held here: those that are not known to be in the log.
 func (c *Core) Held() int {
 	if b, ok := c.peer.(*bundles); ok {
 		return b.held.Len()
@@ -338,7 +338,7 @@ func (c *Core) Held() int {
 	return 0
 }
 
-// countMessages returns how many whole messages b consists of; -1 if it does not.
+// countMessages returns the number of messages in b; -1 if the last one is incomplete.
 func countMessages(b []byte) int {
 	n := 0
 	for len(b) >= openflow.HeaderLen {

@@ -9,39 +9,39 @@ import (
 	"github.com/holdfast-sdn/holdfast/stream"
 )
 
-// Bounds of held, as an agent's.
+// Bounds of held, equal to those of an agent's buffer.
 const (
 	maxHeld      = 1 << 16
 	maxHeldBytes = 32 << 20
 )
 
-// held has the events of one connection of a switch without an agent that are not in the log, as far as is known: what
-// an agent would keep. A switch sends its packet-ins, flow-removed and port-status to all controllers, in one order:
-// these are shared. What else it sends is for one controller, and private. At the master the numbers of the outbox are
-// those of the epoch; at a standby they mean nothing.
+// held keeps the events of one connection of a switch without an agent that are not known to be in the log, as an agent
+// would. A switch sends packet-ins, flow-removed and port-status messages to all controllers, in the same order: these
+// events are shared. Its other messages go to one controller, and are private. At the master the numbers of the outbox
+// are those of the epoch; at a standby they have no meaning.
 //
-// A standby matches what comes on its connection with what comes into the log, one by one. That needs a common point to
-// start at: a sync marker, which the master has the switch send to all, and which stands in the log like any event.
-// Until a sync marker has come both ways, and again when the two do not fit (a switch drops packet-ins for a controller
-// that reads slowly), the standby is not in sync: then the log may lack events that this connection never had. Only a
-// PORT_STATUS may be missing in the log: an Open vSwitch tells all controllers of the effect of a PORT_MOD but the one
-// that sent it.
+// A standby matches the shared events of its connection with those in the log, one by one. It needs a common starting
+// point: a sync marker, which the master makes the switch send to all controllers, and which is logged like any event.
+// The standby is in sync once the same sync marker has arrived on both ways. It is out of sync before, and again when
+// the two sequences differ (a switch drops packet-ins for a controller that reads slowly). Then the log may lack events
+// that this connection never received. Only a PORT_STATUS may be missing in one of them: Open vSwitch reports the
+// effect of a PORT_MOD to all controllers but the one that sent it.
 type held struct {
 	stream.Outbox
 	inSync bool
-	list   []heldEvent // behind start: about each event of the outbox
+	list   []heldEvent // from start on: one for each event of the outbox
 	start  int
-	// sums of shared events that are in the log and have not come; only while no shared event is held
+	// sums of shared events that are in the log and have not arrived; only while no shared event is held
 	ahead []uint64
 
-	// While not in sync.
+	// Used while not in sync.
 	marker uint64   // sum of the newest sync marker in the log; 0 if there was none
-	since  []uint64 // sums of the shared events in the log behind it
-	lacks  int      // sync markers in the log since one came
+	since  []uint64 // sums of the shared events in the log after it
+	lacks  int      // sync markers in the log since one arrived
 }
 
 type heldEvent struct {
-	sum    uint64 // 0: private
+	sum    uint64 // 0 if it is private
 	status bool   // a PORT_STATUS
 }
 
@@ -50,12 +50,14 @@ const anything uint64 = 1
 
 var sumSeed = maphash.MakeSeed()
 
-// shared reports whether a switch sends such messages to every controller. The numbers are the same in all versions.
+// shared reports whether a switch sends messages of this type to every controller. The type numbers are the same in all
+// versions.
 func shared(typ uint8) bool {
 	return typ == of13.TypePacketIn || typ == of13.TypeFlowRemoved || typ == of13.TypePortStatus
 }
 
-// sum identifies a shared event, or a sync marker, by what does not depend on the connection: not by xid and buffer id.
+// sum identifies a shared event, or a sync marker, by the fields that are equal on all connections: not xid and buffer
+// id.
 func sum(msg []byte) uint64 {
 	var h maphash.Hash
 	h.SetSeed(sumSeed)
@@ -73,13 +75,14 @@ func isSyncMarker(msg []byte) bool {
 	return ours && t == experimenter.TypeSyncMarker
 }
 
-// full reports that no more is to be read from the switch. Out of sync nothing is to be kept for sure: then received
-// makes room.
+// full reports whether the switch should not be read. Out of sync the held events may be discarded, so received makes
+// room.
 func (h *held) full() bool { return h.inSync && h.crowded() }
 
 func (h *held) crowded() bool { return h.Full(stream.Bounds{Items: maxHeld, Bytes: maxHeldBytes}) }
 
-// flooded reports that it holds twice as much: the switch is read since it owes an answer, and sends events instead.
+// flooded reports whether twice the bound is held: the switch must be read because it owes an answer, but sends events
+// instead.
 func (h *held) flooded() bool {
 	return h.Full(stream.Bounds{Items: 2 * maxHeld, Bytes: 2 * maxHeldBytes})
 }
@@ -89,10 +92,10 @@ func (h *held) push(msg []byte, sum uint64) {
 	h.list = append(h.list, heldEvent{sum, msg[1] == of13.TypePortStatus})
 }
 
-// about is what is known of each event held, oldest first.
+// about returns the record of each held event, oldest first.
 func (h *held) about() []heldEvent { return h.list[h.start:] }
 
-// pop forgets the n oldest events.
+// pop removes the n oldest events.
 func (h *held) pop(n int) {
 	_ = h.Ack(h.Acked() + uint64(n)) // no more than are held
 	h.start += n
@@ -105,8 +108,8 @@ func (h *held) pop(n int) {
 
 func (h *held) clear() { h.pop(h.Len()) }
 
-// restart numbers the events from after+1 on, and before, if it is not nil, comes first. The private events are
-// forgotten: nobody answers any more for what the switch told this controller alone.
+// restart numbers the events from after+1 on. before, if it is not nil, becomes the first. Private events are
+// discarded, because their requests were of an earlier mastership.
 func (h *held) restart(after uint64, before []byte) {
 	events, list := h.Outbox, h.about()
 	h.Outbox, h.list, h.start = stream.OutboxAfter(after), nil, 0
@@ -120,7 +123,7 @@ func (h *held) restart(after uint64, before []byte) {
 	}
 }
 
-// received takes an event from the switch, and holds it unless it is in the log already.
+// received adds an event from the switch, unless it is in the log already.
 func (h *held) received(msg []byte, private bool) {
 	if !h.inSync && h.crowded() {
 		h.clear()
@@ -135,7 +138,7 @@ func (h *held) received(msg []byte, private bool) {
 		case fits(h.ahead[0], s):
 			h.ahead = h.ahead[1:]
 			return
-		case msg[1] == of13.TypePortStatus: // the master never had it
+		case msg[1] == of13.TypePortStatus: // the master did not receive it
 			return
 		}
 		h.lost()
@@ -144,13 +147,13 @@ func (h *held) received(msg []byte, private bool) {
 	if isSyncMarker(msg) {
 		h.lacks = 0
 	}
-	if !h.inSync && s == h.marker { // the log had it first
+	if !h.inSync && s == h.marker { // it was logged first
 		h.clear()
 		h.inSync, h.ahead, h.since = true, h.since, nil
 	}
 }
 
-// logged takes a shared event that has come into the log by another controller.
+// logged matches a shared event that another controller has logged.
 func (h *held) logged(msg []byte) {
 	s := sum(msg)
 	h.match(s)
@@ -172,7 +175,7 @@ func (h *held) logged(msg []byte) {
 	}
 }
 
-// skipped takes n shared events that are in the log by their number only.
+// skipped matches n shared events of which the log has only the number.
 func (h *held) skipped(n int) {
 	for range n {
 		h.match(anything)
@@ -182,7 +185,7 @@ func (h *held) skipped(n int) {
 	}
 }
 
-// behind notes an event that stands in the log behind its newest sync marker.
+// behind records an event that follows the newest sync marker in the log.
 func (h *held) behind(s uint64) {
 	if h.marker != 0 {
 		h.since = append(h.since, s)
@@ -197,7 +200,7 @@ func (h *held) match(s uint64) {
 		return
 	}
 	for h.Len() > 0 && h.about()[0].status && !fits(s, h.about()[0].sum) {
-		h.pop(1) // the master never had it
+		h.pop(1) // the master did not receive it
 	}
 	switch {
 	case h.Len() > 0 && fits(s, h.about()[0].sum):
@@ -211,5 +214,5 @@ func (h *held) match(s uint64) {
 
 func fits(a, b uint64) bool { return a == b || a == anything || b == anything }
 
-// lost says that it is not known any more what of the events is in the log.
+// lost ends being in sync: it is unknown which of the events are in the log.
 func (h *held) lost() { h.inSync, h.ahead, h.marker, h.since = false, nil, 0, nil }

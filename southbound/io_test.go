@@ -32,7 +32,7 @@ func TestLegacySession(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "the log says that OpenFlow 1.0 has no meters",
-		func() bool { return len(b.lines("cannot be said in the other OpenFlow version")) == 1 })
+		func() bool { return len(b.lines("cannot be expressed in the other OpenFlow version")) == 1 })
 	p.Close()
 	b.want(t, "attached 7 legacy, 7/1 HOLDFAST_SWITCH_UP, 7/2 PACKET_IN, 7/3 PACKET_IN, 7 done 1, 7/4 "+
 		"HOLDFAST_SWITCH_DOWN, detached 7")

@@ -10,31 +10,31 @@ import (
 	"github.com/holdfast-sdn/holdfast/stream"
 )
 
-// legacy is a switch that has neither an agent nor bundles. It gets each event and each command at most once: the
-// session numbers events on arrival, lets each command through once, and counts it as done when it is written. Each
-// claim begins an epoch, since what was on its way when the last leader died is lost.
+// legacy is a switch that has neither an agent nor bundles. Events and commands are delivered at most once: the session
+// numbers events on arrival, sends each command once, and counts it as done when it is written. Each claim begins an
+// epoch, because messages that were on their way when the last leader died are lost.
 type legacy struct {
 	*channel
 	why       string
-	fresh     int              // for so many ticks more it is not read, so that a leader can claim it before
+	fresh     int              // ticks for which it is not read yet, so that a leader can claim it first
 	due       bool             // the epoch begins with the next action
-	asked     bool             // for features and ports, since an epoch begins
+	asked     bool             // has requested features and ports for a new epoch
 	events    uint64           // of the epoch
-	forwarded stream.Watermark // the highest command of the epoch that passed
-	done      uint64           // and that was written
-	passed    uint64           // commands of the epochs before
+	forwarded stream.Watermark // the highest command of the epoch that was sent
+	done      uint64           // the highest that was written
+	passed    uint64           // commands of earlier epochs
 
-	unanswered int // ticks since it was asked
+	unanswered int // ticks since the request
 }
 
-// freshTicks is for how many ticks a switch that has just connected waits for a leader: a second.
+// freshTicks is how many ticks a switch that has just connected waits for a leader: a second.
 const freshTicks = 10
 
 func (l *legacy) report(s *State) {
 	s.Peer, s.Guarantee, s.Why = Legacy, "at-most-once", l.why
 }
 
-// next takes a run of events, or one message that is no event.
+// next delivers a run of events, or handles one message that is no event.
 func (l *legacy) next(buf []byte, _ uint64) ([]byte, Action, error) {
 	switch {
 	case l.due:
@@ -61,7 +61,7 @@ func (l *legacy) next(buf []byte, _ uint64) ([]byte, Action, error) {
 			l.out = handshake.EchoReply(l.out, msg)
 		}
 		return rest, Action{}, err
-	case !l.begun: // nobody's: the epoch begins when a leader claims the switch
+	case !l.begun: // of no epoch: that begins when a leader claims the switch
 		return buf[n:], Action{}, nil
 	}
 	messages, count := l.runToV13(buf[:n])
@@ -71,7 +71,7 @@ func (l *legacy) next(buf []byte, _ uint64) ([]byte, Action, error) {
 		nil
 }
 
-// answer takes a message while the switch is asked for its features and ports. Its events are of no epoch.
+// answer handles a message while features and ports are requested. Events that arrive meanwhile belong to no epoch.
 func (l *legacy) answer(buf []byte) ([]byte, Action, error) {
 	msg, rest, err := openflow.Next(buf)
 	if err != nil || shared(msg[1]) {
@@ -86,7 +86,7 @@ func (l *legacy) answer(buf []byte) ([]byte, Action, error) {
 	return rest, l.begin(), nil
 }
 
-// isEvent tells what the switch has to say from what is between it and the session.
+// isEvent reports whether a message is an event, and not part of the protocol of the session.
 func (l *legacy) isEvent(msg []byte) (bool, error) {
 	if msg[0] != l.hs.Version {
 		return false, errVersion(msg[0], l.hs.Version)
@@ -104,10 +104,10 @@ func (l *legacy) isEvent(msg []byte) (bool, error) {
 	return openflow.XID(msg) < handshake.OwnXID, nil
 }
 
-// more reports that the epoch is to begin.
+// more reports whether the epoch must begin.
 func (l *legacy) more() bool { return l.due }
 
-// full reports that nobody has claimed a switch that has just connected.
+// full reports whether the switch has just connected and no leader has claimed it.
 func (l *legacy) full() bool { return l.fresh > 0 && !l.master }
 
 func (l *legacy) tick(uint64) error {
@@ -121,10 +121,11 @@ func (l *legacy) tick(uint64) error {
 	return nil
 }
 
-// claim begins an epoch: at once if nothing is lost that the switch has said and no other leader can have logged any of
-// it, since the log has no epoch; else as soon as the switch has told its features and ports again.
+// claim begins an epoch. It begins at once if no message of the switch is lost and no other leader can have logged any
+// of this connection, because the log has no epoch. Otherwise it begins when the switch has reported features and ports
+// again.
 func (l *legacy) claim(now uint64, r Resume) {
-	if l.hs.Version != openflow.Version10 { // fences the master before, if the switch knows roles
+	if l.hs.Version != openflow.Version10 { // fences the previous master, if the switch supports roles
 		l.put(&of13.RoleRequest{Role: of13.RoleMaster, GenerationID: l.term}, l.xid())
 	}
 	l.newEpoch(now, r.Epoch)
@@ -139,7 +140,7 @@ func (l *legacy) restart() {
 	l.out = l.hs.Restart(l.out)
 }
 
-// begin opens the epoch by its first event.
+// begin begins the epoch with its first event.
 func (l *legacy) begin() Action {
 	l.passed += uint64(l.forwarded)
 	l.due, l.asked, l.events, l.forwarded, l.done = false, false, 1, 0, 0
@@ -148,7 +149,7 @@ func (l *legacy) begin() Action {
 
 func (l *legacy) end() uint64 { return l.events + 1 }
 
-// standby drops what the switch says from here on.
+// standby drops the events of the switch from now on.
 func (l *legacy) standby(uint64) { l.begun, l.due, l.asked = false, false, false }
 
 func (l *legacy) refuse(now uint64) {
@@ -158,7 +159,7 @@ func (l *legacy) refuse(now uint64) {
 	}
 }
 
-// send lets through those of the commands that did not pass yet.
+// send sends the commands that were not sent before.
 func (l *legacy) send(b experimenter.Block, messages []byte) error {
 	if b.Epoch != l.epoch || !l.begun {
 		return nil
@@ -187,7 +188,7 @@ func (l *legacy) written(mark uint64) Action {
 	return Action{Kind: CommandsDone, Batch: Batch{Epoch: l.epoch}, Done: l.done}
 }
 
-// Nobody keeps its events, so they cannot be held up, and no standby looks for them in the log.
+// No one keeps its events, so they cannot be held up, and no standby compares them with the log.
 
 func (l *legacy) hold()                        {}
 func (l *legacy) resend()                      {}

@@ -9,15 +9,15 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// A marker is a flow entry in the last table of a switch without an agent that tells which commands the switch has
-// executed: it is replaced in the bundle that has them. No packet gets there, and no packet is like it. Its match holds
-// the epoch, and its cookie the sequence of the last command.
+// A marker is a flow entry in the last table of a switch without an agent. It shows which commands the switch has
+// executed, because each bundle replaces it. No packet reaches that table, and no packet matches the entry. Its match
+// contains the epoch, and its cookie the sequence of the last command.
 //
-// It needs neither term nor group: epochs of a switch only grow, whoever leads it, the sequence goes on within an epoch
-// whoever leads it, and the role, with its generation_id, keeps all but the newest master from writing it.
+// It needs neither term nor group. The epochs of a switch only grow, and the sequence continues within an epoch,
+// whichever controller leads. The role, with its generation_id, prevents all but the newest master from writing it.
 type marker struct{ epoch, seq uint64 }
 
-// sequenceMask is the part of the cookie that has the sequence. The byte above says that it is a marker.
+// sequenceMask is the part of the cookie that contains the sequence. The byte above it identifies a marker.
 const sequenceMask = ^experimenter.MarkerMask
 
 // markerSource begins the Ethernet source address that a marker matches; two bytes of epoch follow.
@@ -72,14 +72,14 @@ func markerOf(s of13.FlowStats) (m marker, ok bool) {
 	return marker{binary.BigEndian.Uint64(epoch), s.Cookie & sequenceMask}, true
 }
 
-// A sync marker (experimenter.SyncMarker) comes from the switch as a packet-in of this packet, which only a controller
-// can have had it send: the ingress port says so.
+// A sync marker (experimenter.SyncMarker) arrives from the switch as a packet-in with this packet. Its ingress port is
+// CONTROLLER, so only a controller can have sent it.
 var syncPacket = append([]byte{0x02, 'H', 'F', 'M', 'R', 'K', 0x02, 'H', 'F', 'M', 'R', 'K', 0x88, 0xb5},
 	"Holdfast sync"...)
 
 const syncPacketLen = 60
 
-// syncMarkerOut is the packet-out by which the switch sends a sync marker to all controllers.
+// syncMarkerOut returns the packet-out by which the switch sends a sync marker to all controllers.
 func syncMarkerOut(m experimenter.SyncMarker) *of13.PacketOut {
 	data := binary.BigEndian.AppendUint64(bytes.Clone(syncPacket), m.Generation)
 	data = binary.BigEndian.AppendUint64(data, m.Number)

@@ -1,16 +1,16 @@
 package southbound
 
-// Probe is what is known of the older of two sessions with one datapath id, since it was sent
-// an echo request because the newer came. If it is alive the newer is refused, as a duplicate;
-// else the older is closed, and the newer takes its place.
+// Probe decides between two sessions with one datapath id. The older one is sent an echo request when the newer one
+// arrives. If the older one is alive, the newer one is refused as a duplicate. Otherwise the older one is closed, and
+// the newer one replaces it.
 type Probe struct {
-	Gone  bool // it has ended by itself
-	Heard bool // something came from its peer
-	Late  bool // Config.ProbeTimeout is over
+	Gone  bool // the older session has ended by itself
+	Heard bool // its peer has sent something
+	Late  bool // Config.ProbeTimeout has passed
 	Busy  bool // it is not being read, because its Handler is busy
 }
 
-// Alive judges the older session. Unless the answer is known, ask again with what comes.
+// Alive reports whether the older session is alive. If that is not known yet, call it again later.
 func (p Probe) Alive() (alive, known bool) {
 	switch {
 	case p.Gone:
@@ -18,7 +18,7 @@ func (p Probe) Alive() (alive, known bool) {
 	case p.Heard:
 		return true, true
 	case p.Late:
-		return p.Busy, true // of who is not read nothing can be heard
+		return p.Busy, true // a peer that is not being read cannot be heard
 	}
 	return false, false
 }

@@ -27,14 +27,13 @@ type server struct {
 	attached map[openflow.DatapathID]*conn
 }
 
-// Serve accepts switches and agents on ln until ctx ends, and closes ln. It returns when
-// every session is detached: nil after ctx has ended, else the error of the listener.
+// Serve accepts switches and agents on ln until ctx ends, and closes ln. It returns when every session is detached: nil
+// after ctx has ended, else the error of the listener.
 //
-// A datapath id has one session at a time. When another connection names the same, the older
-// is sent an echo request, and if nothing comes from it within Config.ProbeTimeout, it is
-// closed and the newer takes its place: so an agent can come back while its former connection
-// is half dead. Else the newer is refused. An older session that is not being read because
-// its handler is busy counts as alive.
+// A datapath id has one session at a time. If another connection has the same id, the older one is sent an echo
+// request. If it does not answer within Config.ProbeTimeout, it is closed and the newer one replaces it, so an agent
+// can reconnect while its former connection is half open. Otherwise the newer one is refused. An older session that is
+// not being read because its handler is busy counts as alive.
 func Serve(ctx context.Context, ln net.Listener, cfg Config, h Handler) error {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -64,7 +63,7 @@ func (srv *server) accept(ctx context.Context, ln net.Listener) error {
 			return nil
 		case errors.Is(err, net.ErrClosed):
 			return fmt.Errorf("southbound: listener for switches: %w", err)
-		case err != nil: // such as too many open files: the sessions go on
+		case err != nil: // such as too many open files; the sessions continue
 			srv.incidents.Warn("accept", "cannot accept switches; trying again", "error", err)
 			select {
 			case <-time.After(100 * time.Millisecond):
@@ -88,7 +87,7 @@ func (srv *server) accept(ctx context.Context, ln net.Listener) error {
 	}
 }
 
-// newConn returns nil when there are too many.
+// newConn returns nil if there are too many connections.
 func (srv *server) newConn(nc net.Conn) *conn {
 	heard := ofconn.NewWatched(nc, srv.cfg.SilentAfter)
 	c := &conn{srv: srv, net: nc, remote: nc.RemoteAddr().String(), heard: heard, in: ofconn.NewReader(heard),
@@ -114,7 +113,7 @@ func (srv *server) conns() []*conn {
 	return list
 }
 
-// closeAll ends what is still there when the server stops.
+// closeAll ends the remaining connections when the server stops.
 func (srv *server) closeAll() {
 	for _, c := range srv.conns() {
 		c.net.Close()
@@ -124,8 +123,8 @@ func (srv *server) closeAll() {
 // tickInterval is that of Session.Tick.
 const tickInterval = 100 * time.Millisecond
 
-// tick sends sync markers, and echo requests, so that a live peer has something to answer, and knows that this
-// controller lives even while it does not read.
+// tick sends sync markers and echo requests. The echo requests make a live peer answer, and show the peer that this
+// controller is alive even while it does not read.
 func (srv *server) tick(ctx context.Context) {
 	echo, tick := time.NewTicker(srv.cfg.EchoInterval), time.NewTicker(tickInterval)
 	defer echo.Stop()
@@ -145,8 +144,8 @@ func (srv *server) tick(ctx context.Context) {
 	}
 }
 
-// register gives the session its datapath id, by the rule that Serve tells. When it returns an error the peer was told,
-// if it is an agent.
+// register gives the session its datapath id, by the rule in the comment of Serve. If it returns an error, an agent has
+// been told.
 func (srv *server) register(ctx context.Context, c *conn) error {
 	id := c.session.Switch()
 	limit := time.NewTimer(srv.cfg.HandshakeTimeout)
@@ -167,11 +166,11 @@ func (srv *server) register(ctx context.Context, c *conn) error {
 			}
 			return fmt.Errorf("its datapath id is in use by %s: give each switch its own", old.remote)
 		}
-		old.Close(fmt.Errorf("it did not answer while %s came with its datapath id", c.remote))
+		old.Close(fmt.Errorf("it did not answer when %s connected with its datapath id", c.remote))
 		select {
 		case <-old.gone:
 		case <-limit.C:
-			return fmt.Errorf("the former connection of switch %s, from %s, does not end", id, old.remote)
+			return fmt.Errorf("the previous connection of switch %s, from %s, does not end", id, old.remote)
 		case <-ctx.Done():
 			return ctx.Err()
 		}

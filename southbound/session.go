@@ -7,10 +7,10 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
 )
 
-// Session is one switch, connected by its agent or by itself: a Core behind a lock, whose output goes to a Line. Its
+// Session is one switch, connected by its agent or directly: a Core with a lock, whose output is written to a Line. Its
 // methods are safe for concurrent use and never block.
 //
-// The first group of methods is for the controller, the second for who reads the connection: Serve, or a simulator.
+// The first group of methods is for the controller, the second for the reader of the connection: Serve, or a simulator.
 type Session struct {
 	line Line
 
@@ -22,28 +22,28 @@ type Session struct {
 type Line interface {
 	// Remote is the peer's network address.
 	Remote() string
-	// Now is the time in nanoseconds. The epochs of switches without an agent are such times.
+	// Now is the time in nanoseconds. It becomes the epochs of switches without an agent.
 	Now() uint64
-	// Write queues out, which it copies. mark is not 0 if Session.Written is to be told it once out is written. After
-	// an error the line ends, by itself.
+	// Write queues out, which it copies. If mark is not 0, the line calls Session.Written with it when out is written.
+	// After an error the line ends by itself.
 	Write(out []byte, mark uint64) error
-	// Linger ends the line, because the peer was refused, when it has had time to read why.
+	// Linger closes the line of a refused peer after the time it needs to read the reason.
 	Linger(reason experimenter.Reason)
-	// Close ends the line because of err.
+	// Close closes the line because of err.
 	Close(err error)
 }
 
-// NewSession makes the session of a new connection.
+// NewSession returns the session of a new connection.
 func NewSession(line Line) *Session { return &Session{line: line} }
 
-// Switch names the switch, once it is attached.
+// Switch returns the datapath id, once the switch is attached.
 func (s *Session) Switch() openflow.DatapathID {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.core.Switch()
 }
 
-// State is what is known of the peer now.
+// State returns the present state of the peer.
 func (s *Session) State() State {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -52,10 +52,10 @@ func (s *Session) State() State {
 	return st
 }
 
-// Claim takes the switch for the leader of a term, whose log knows r. An agent then sends every event that is not
-// acknowledged, from the first. With Bundles the epoch goes on likewise, from what this controller holds, if the switch
-// still has the epoch's marker and nothing was missed; else, and with Legacy always, a new one begins. ErrNotMaster:
-// this session was claimed in a later term.
+// Claim claims the switch for the leader of a term, whose log contains r of it. An agent then sends every event that is
+// not acknowledged, from the first on. With Bundles the epoch likewise continues with the events held here, if the
+// switch still has the marker of the epoch and no event was missed. Otherwise, and always with Legacy, a new epoch
+// begins. ErrNotMaster: this session was claimed in a later term.
 func (s *Session) Claim(term uint64, r Resume) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -65,8 +65,8 @@ func (s *Session) Claim(term uint64, r Resume) error {
 	return s.flush()
 }
 
-// Standby says that another controller leads, in a term if that is known, else 0: this one has no claim any more. With
-// Bundles events are then held until they are seen in the log.
+// Standby ends the claim, because another controller leads: in term, or 0 if the term is unknown. With Bundles events
+// are held from then on until they are seen in the log.
 func (s *Session) Standby(term uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -74,8 +74,8 @@ func (s *Session) Standby(term uint64) {
 	s.flush()
 }
 
-// Logged says that an event of the switch has come into the log of another leader. Every one is to be told, in order.
-// It has an effect with Bundles only, as has Skipped.
+// Logged reports that another leader has logged an event of the switch. Every such event must be reported, in order.
+// Logged and Skipped have an effect with Bundles only.
 func (s *Session) Logged(msg []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -83,15 +83,15 @@ func (s *Session) Logged(msg []byte) {
 	s.flush()
 }
 
-// Skipped is Logged for n asynchronous events of which the log has only the number; or Unknown, if the log has come to
-// a point without showing the events before it.
+// Skipped is Logged for n asynchronous events of which the log contains only the number. n is Unknown if this
+// controller has not seen all events in the log, as after a snapshot.
 func (s *Session) Skipped(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.core.Skipped(n)
 }
 
-// Acknowledge says that every event of the epoch up to seq is logged, so that nobody needs to keep it.
+// Acknowledge reports that every event of the epoch up to seq is logged and need not be kept.
 func (s *Session) Acknowledge(epoch, seq uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -100,10 +100,10 @@ func (s *Session) Acknowledge(epoch, seq uint64) {
 }
 
 // Send queues a block of commands: messages of OpenFlow 1.3 one after the other, which it copies. It sets b.Bytes. If
-// b.First is 0 the commands are best-effort: they leave once, and are lost with the connection. Commands of another
-// epoch than the switch's are dropped, by the agent or here. A peer that does not read fills its queue; then the
-// session ends, and the numbered commands are to be sent again when it is back. ErrNotMaster: b.Term is not that of the
-// last Claim.
+// b.First is 0, the commands are best-effort: they are sent once, and are lost with the connection. Commands of another
+// epoch than the switch's are dropped, by the agent or here. If the peer does not read, its queue fills and the session
+// ends; numbered commands must be sent again in the next session. ErrNotMaster: b.Term is not the term of the last
+// Claim.
 func (s *Session) Send(b experimenter.Block, messages []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -113,15 +113,15 @@ func (s *Session) Send(b experimenter.Block, messages []byte) error {
 	return s.flush()
 }
 
-// Hold hands over no more events until Resend; acknowledgements of commands are. It may be called within
-// Handler.Events: then nothing that comes behind those events is handed over. Without effect with Legacy.
+// Hold stops the delivery of events until Resend, but not of acknowledgements of commands. If it is called within
+// Handler.Events, no event after those is delivered. It has no effect with Legacy.
 func (s *Session) Hold() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.core.Hold()
 }
 
-// Resend has every event handed over that is not acknowledged, from the first.
+// Resend delivers every event again that is not acknowledged, from the first on.
 func (s *Session) Resend() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -129,8 +129,8 @@ func (s *Session) Resend() {
 	s.flush()
 }
 
-// Refuse tells the peer why it cannot stay, and closes. epoch is the newest that the controllers know. A switch without
-// an agent that is refused for a stale epoch stays connected and begins a new epoch above.
+// Refuse tells the peer why it must disconnect, and closes the line. epoch is the newest that the controllers know. A
+// switch without an agent that is refused for a stale epoch stays connected, and begins a new epoch above it.
 func (s *Session) Refuse(reason experimenter.Reason, epoch uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -147,7 +147,7 @@ func (s *Session) Close(err error) {
 	s.line.Close(err)
 }
 
-// Input is Core.Next; see there.
+// Input is Core.Next.
 func (s *Session) Input(buf []byte) (rest []byte, a Action, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -158,28 +158,28 @@ func (s *Session) Input(buf []byte) (rest []byte, a Action, err error) {
 	return rest, a, err
 }
 
-// More reports that Input has something to say though nothing has come.
+// More reports whether Input has an action even without input.
 func (s *Session) More() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.core.More()
 }
 
-// Full reports that nothing more is to be read from the switch for now.
+// Full reports whether the switch should not be read for now.
 func (s *Session) Full() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.core.Full()
 }
 
-// Refused reports that the peer cannot stay: nothing that it says counts any more.
+// Refused reports whether the peer was refused. Its messages are ignored from then on.
 func (s *Session) Refused() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.core.Refused()
 }
 
-// Told reports whether the peer knows already what is wrong with events of an epoch, so that an error of Handler.Events
+// Told reports whether the peer knows already what is wrong with events of an epoch. Then an error of Handler.Events
 // about them does not end the session.
 func (s *Session) Told(epoch uint64) bool {
 	s.mu.Lock()
@@ -187,21 +187,21 @@ func (s *Session) Told(epoch uint64) bool {
 	return s.core.Told(epoch)
 }
 
-// Held is how many events are held here, see Core.Held.
+// Held returns how many events are held here, see Core.Held.
 func (s *Session) Held() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.core.Held()
 }
 
-// Written tells the mark of a Line.Write that is done.
+// Written is called with the mark of a Line.Write that is complete.
 func (s *Session) Written(mark uint64) Action {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.core.Written(mark)
 }
 
-// Echo asks the peer for a sign of life. It is to be called about once a second.
+// Echo sends an echo request. It should be called about once a second.
 func (s *Session) Echo() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -209,7 +209,7 @@ func (s *Session) Echo() {
 	s.flush()
 }
 
-// Tick is to be called ten times a second. An error says that the switch does not answer, and ends the session.
+// Tick must be called ten times a second. An error says that the switch does not answer, and ends the session.
 func (s *Session) Tick() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -219,21 +219,21 @@ func (s *Session) Tick() error {
 	return s.flush()
 }
 
-// End says that the connection is over, and returns the last event, if there is one.
+// End ends the session with the connection, and returns the last event, if there is one.
 func (s *Session) End(r experimenter.Reason) Action {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.core.End(r)
 }
 
-// Untranslated counts the messages that the other OpenFlow version cannot say.
+// Untranslated counts the messages that the other OpenFlow version cannot express.
 func (s *Session) Untranslated() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.core.Untranslated()
 }
 
-// flush writes what the core has to say. s.mu is held.
+// flush writes the output of the core. The caller holds s.mu.
 func (s *Session) flush() error {
 	out := s.core.TakeOut()
 	if len(out) == 0 {

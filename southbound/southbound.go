@@ -1,14 +1,15 @@
 // Package southbound is a controller's side of its switch connections: handshake, version negotiation, liveness, roles,
-// and one type for each kind of peer. An agent exchanges numbered blocks of events and commands. A switch with bundles
-// and no agent gets the same guarantees from the controllers together. A legacy switch, which has neither, gets each
-// event and each command at most once. The protocols are in docs/design/control-path.md and docs/design/stock.md.
+// and one type for each kind of peer. An agent exchanges numbered blocks of events and commands. For a switch with
+// bundles and no agent, the controllers together provide the same guarantees. A legacy switch, which has neither, gets
+// at-most-once delivery of events and commands. The protocols are in docs/design/control-path.md and
+// docs/design/stock.md.
 //
-// Above it everything is OpenFlow 1.3; other versions are translated here. It stores nothing: what an agent or the
-// ledger can send again it does not keep, and the events of a switch without an agent it holds in memory until they are
-// logged. It does not know who leads, nor what is in the log: the controller tells each session.
+// Above this package everything is OpenFlow 1.3; other versions are translated here. It stores nothing that an agent or
+// the ledger can send again, and holds the events of a switch without an agent in memory until they are logged. It does
+// not know which controller leads, or what is in the log: the controller tells each session.
 //
-// Core is the protocol, pure. Session is a Core with a lock whose output is written to a Line. Serve brings TCP to it,
-// and a simulator its own lines.
+// Core is the protocol, and pure. Session is a Core with a lock whose output is written to a Line. Serve provides lines
+// over TCP, and a simulator its own.
 //
 //	ln, err := net.Listen("tcp", ":6653")
 //	err = southbound.Serve(ctx, ln, southbound.Config{Logger: log}, handler)
@@ -28,9 +29,9 @@ type Peer uint8
 // The kinds of peers.
 const (
 	Agent Peer = iota + 1 // an agent, which keeps events and filters commands
-	// a switch without an agent: the controllers keep its events, and its commands go in bundles
+	// a switch with bundles and no agent: the controllers keep its events, and commands are sent in bundles
 	Bundles
-	Legacy // a switch without agent and bundles: all at most once
+	Legacy // a switch without agent and bundles: at-most-once delivery
 )
 
 func (p Peer) String() string {
@@ -45,27 +46,27 @@ func (p Peer) String() string {
 	return "none"
 }
 
-// State is what a session knows of its peer.
+// State is the state of a session's peer.
 type State struct {
-	Peer    Peer  // Bundles becomes Legacy if the switch refuses what bundles need; nothing else changes
+	Peer    Peer  // changes only from Bundles to Legacy, if the switch refuses something that bundles need
 	Version uint8 // of OpenFlow, as the peer speaks it
 	Remote  string
-	Attach  experimenter.Attach // what an agent said first; zero without one
+	Attach  experimenter.Attach // the ATTACH of an agent; zero without one
 
-	// Epoch is the newest epoch that the peer named. An agent names it in ATTACH and by the next SWITCH_UP, so a
-	// session that is not master may hear of it late. A switch without an agent has none before Claim, 0.
+	// Epoch is the newest epoch that the peer reported. An agent reports it in ATTACH and in each SWITCH_UP, so a
+	// session that is not master may learn of it late. It is 0 for a switch without an agent before Claim.
 	Epoch uint64
-	// InSync says that this controller could lead now without missing an event that another one has received.
-	// Always so unless Peer is Bundles.
+	// InSync: this controller could lead now without missing an event that another one has received. Always true unless
+	// Peer is Bundles.
 	InSync bool
-	// Fenced says that an agent refuses this controller as master, since it had one with a later term.
+	// Fenced: an agent refuses this controller as master, because it had a master with a later term.
 	Fenced bool
-	// Guarantee is "exactly-once", "at-most-once" or "none", and Why is the reason. It is "" for a switch of
+	// Guarantee is "exactly-once", "at-most-once" or "none", and Why is the reason. It is "" for a switch of kind
 	// Bundles of which this controller is not the master.
 	Guarantee, Why string
 }
 
-// Resume is what the log knows of a switch that is being claimed.
+// Resume is what the log contains of a switch that is being claimed.
 type Resume struct {
 	Epoch    uint64
 	Live     bool   // the epoch has not ended
@@ -73,15 +74,15 @@ type Resume struct {
 	Commands uint64 // issued in it
 }
 
-// Unknown is a number of events that is not known, see Session.Skipped.
+// Unknown is an unknown number of events, see Session.Skipped.
 const Unknown = -1
 
 // Batch is a run of events of one switch: Count messages of OpenFlow 1.3 one after the other, the first with sequence
 // First. SWITCH_UP and SWITCH_DOWN are among them, as messages of openflow/experimenter. Messages is valid during the
 // call only.
 //
-// Done is not 0 if an event answers a command: then all commands up to Done are executed, and that is to be logged
-// together with the event.
+// Done is not 0 if an event answers a command. Then all commands up to Done are executed, which must be logged together
+// with the event.
 type Batch struct {
 	Epoch    uint64
 	First    uint64
@@ -90,29 +91,29 @@ type Batch struct {
 	Done     uint64
 }
 
-// Handler is told what the sessions receive. The calls for one session never overlap, except CommandsDone, which may
-// overlap with Events. They may block: then nothing more is read from that peer, and TCP pushes back.
+// Handler receives the input of the sessions. The calls for one session never overlap, except CommandsDone, which may
+// overlap with Events. They may block: then the peer is not read, and TCP pushes back.
 type Handler interface {
 	// Attached starts a session: the handshake is complete and no other session has this datapath id.
 	Attached(s *Session)
-	// Events hands over the next events. Sequences repeat after Claim, when an agent sends again what is not
+	// Events delivers the next events. Sequences repeat after Claim, when events are sent again that are not
 	// acknowledged. An error closes the session.
 	Events(s *Session, b Batch) error
-	// CommandsDone says that the switch has executed every command up to and with seq.
+	// CommandsDone reports that the switch has executed every command up to and including seq.
 	CommandsDone(s *Session, epoch, seq uint64)
-	// Detached ends a session that was Attached. The error says why.
+	// Detached ends a session that was Attached, with the reason.
 	Detached(s *Session, err error)
 }
 
 // Config bounds a server. Zero fields take the defaults.
 type Config struct {
 	Logger *slog.Logger     // default: no log
-	Now    func() time.Time // gives the epochs of switches without an agent; default time.Now
+	Now    func() time.Time // source of the epochs of switches without an agent; default time.Now
 
 	MaxSessions      int           // connections at once, handshakes included; default 4,096
 	HandshakeTimeout time.Duration // from accept to Attached; default 5 s
 	EchoInterval     time.Duration // between echo requests; default 1 s
-	SilentAfter      time.Duration // a peer that sends nothing for so long is dead; default 5 s
+	SilentAfter      time.Duration // a peer that is silent for this long is dead; default 5 s
 	ProbeTimeout     time.Duration // for the older of two sessions with one datapath id; default 500 ms
 	SendQueue        int           // bytes that wait for a peer that does not read; default 8 MiB
 	WriteTimeout     time.Duration // for one write; default 10 s

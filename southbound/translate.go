@@ -10,11 +10,11 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of14"
 )
 
-// translator turns what a switch of another version says into 1.3, and commands into that version. Its
+// translator translates messages of a switch of another version into OpenFlow 1.3, and commands into that version. Its
 // results are valid until the next call of the same direction.
 type translator struct {
 	in, fromV13  []byte
-	untranslated uint64   // messages that the other version cannot say
+	untranslated uint64   // messages that the other version cannot express
 	asked        []uint32 // xids of PORT_DESC requests, which 1.0 answers with FEATURES_REPLY
 }
 
@@ -36,7 +36,7 @@ func (t *translator) eventsToV13(run []byte) []byte {
 	return t.in
 }
 
-// runToV13 translates events that have no numbers yet, and returns how many there are now.
+// runToV13 translates events that have no numbers yet, and returns how many messages they became.
 func (t *translator) runToV13(run []byte) ([]byte, int) {
 	t.in = t.in[:0]
 	for len(run) > 0 {
@@ -76,8 +76,8 @@ func (t *translator) toV13(dst, msg []byte) []byte {
 	return dst
 }
 
-// cannotSay puts an ERROR in the place of a message that 1.3 cannot express: whoever asked
-// gets an answer, and the numbering stays.
+// cannotSay replaces a message that 1.3 cannot express by an ERROR, so the requester gets an answer and the numbering
+// is kept.
 func (t *translator) cannotSay(dst, msg []byte, code uint16) []byte {
 	t.untranslated++
 	e := of13.Error{ErrType: of13.ErrTypeBadRequest, Code: code, Data: msg[:min(len(msg), 64)]}
@@ -94,7 +94,7 @@ func (t *translator) wasAsked(xid uint32) bool {
 	return false
 }
 
-// upToV13 makes SWITCH_UP. Ports that do not fit are left out, all of them.
+// upToV13 makes SWITCH_UP. If not all ports fit, all are left out.
 func (t *translator) upToV13(features, ports []byte) []byte {
 	up := experimenter.SwitchUp{Features: features, Ports: ports}
 	if features[0] != of13.Version {
@@ -125,9 +125,9 @@ func (t *translator) featuresToV13(dst, features []byte) ([]byte, error) {
 	return of14.ToV13(dst, features)
 }
 
-// commandsFromV13 translates commands, each into exactly one message. One that the switch's version cannot say
-// becomes an EXPERIMENTER message that no switch knows, so that the switch itself refuses it,
-// under the command's xid, and the application that sent it hears of it.
+// commandsFromV13 translates commands, each into exactly one message. A command that the switch's version cannot
+// express becomes an EXPERIMENTER message that no switch supports. So the switch itself refuses it, under the command's
+// xid, and the application that sent it receives the ERROR.
 func (t *translator) commandsFromV13(version uint8, messages []byte) []byte {
 	t.fromV13 = t.fromV13[:0]
 	for len(messages) > 0 {

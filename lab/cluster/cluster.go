@@ -369,7 +369,7 @@ func (c *Cluster) WaitReady(ctx context.Context, n int) error {
 			return nil
 		}
 		if err := c.pause(ctx, began); err != nil {
-			return fmt.Errorf("waited for %s to be in step: %w", cmp.Or(last, late), c.WithLogs(err))
+			return fmt.Errorf("waited for %s to be in sync: %w", cmp.Or(last, late), c.WithLogs(err))
 		}
 		last = late
 	}

@@ -6,9 +6,10 @@ import (
 	"github.com/holdfast-sdn/holdfast/southbound"
 )
 
-// stepCheck follows one session of a stock switch, to know from outside when it must be in step: as soon as one mark of
-// the epoch has come on its connection, and then in the log, or as the newest of the log on its connection. From there
-// it holds what has come and is not in the log. And the epoch goes on when its controller leads.
+// stepCheck follows one session of a stock switch, to know from outside when it must be in sync: as soon as one sync
+// marker of the epoch has arrived on its connection, and then in the log, or as the newest of the log on its
+// connection. From there on it holds the events that have arrived and are not in the log. And the epoch continues when
+// its controller leads.
 type stepCheck struct {
 	came, seen stream // on the connection, in the log
 	in         bool
@@ -50,7 +51,7 @@ func (x *stepCheck) heard(s *session, batch []byte) {
 		}
 	})
 	if epoch := s.State().Epoch; x.keeps != 0 && epoch != x.keeps {
-		s.n.s.w.fail("controller %d was in step with switch %s in epoch %d, and begins %d", s.n.id, s.Switch(), x.keeps,
+		s.n.s.w.fail("controller %d was in sync with switch %s in epoch %d, and begins %d", s.n.id, s.Switch(), x.keeps,
 			epoch)
 	}
 	x.check(s)
@@ -89,7 +90,7 @@ func (x *stepCheck) check(s *session) {
 		return
 	}
 	if want := max(0, x.came.count-x.seen.count+x.ahead); !s.State().InSync || s.Held() != want {
-		s.n.s.w.fail("controller %d holds %d events of switch %s, in step %t; of those that have come %d are not "+
+		s.n.s.w.fail("controller %d holds %d events of switch %s, in sync %t; of those that have come %d are not "+
 			"in the log", s.n.id, s.Held(), s.Switch(), s.State().InSync, want)
 	}
 }
@@ -115,7 +116,7 @@ func (x *stepCheck) claims(s *session, r southbound.Resume) {
 		return
 	}
 	if !s.State().InSync && !s.busy && len(s.rest) == 0 {
-		s.n.s.w.fail("controller %d has common marks with the log of switch %s, and is not in step", s.n.id, s.Switch())
+		s.n.s.w.fail("controller %d has common marks with the log of switch %s, and is not in sync", s.n.id, s.Switch())
 	}
 	if r.Live {
 		x.keeps = r.Epoch

@@ -138,7 +138,7 @@ var mutants = []mutant{
 	{"go on before a refusal is logged", "southbound/bundle_answers.go",
 		"	b.step, b.hold, b.tries = nil, true, 0\n", "	b.step, b.tries = nil, 0\n	defer b.pump()\n"},
 	{"be done with a request before its answer is told", "southbound/bundles_events.go",
-		"	handed := b.answer == 0 || b.answer <= b.told && !b.paused\n	return handed && ", "	return "},
+		"	delivered := b.answer == 0 || b.answer <= b.told && !b.paused\n	return delivered && ", "	return "},
 	{"do not ask again what is not answered", "southbound/bundle_sender.go",
 		"b.box.Last()) && !repeatable(b.command(1)[1]); n++ {", "b.box.Last()); n++ {"},
 }

@@ -111,7 +111,7 @@ func (s *site) unsettled() string {
 	return ""
 }
 
-// unsettledStock is unsettled for a switch without agent: every controller is in step with it in the end.
+// unsettledStock is unsettled for a switch without agent: every controller is in sync with it in the end.
 func (s *site) unsettledStock(n *switchNode, st ledger.SwitchStatus) string {
 	marker, unlogged := s.h.Marker(n.id), s.h.Unlogged(n.id)
 	switch {
@@ -132,7 +132,7 @@ func (s *site) unsettledStock(n *switchNode, st ledger.SwitchStatus) string {
 		case i < 0:
 			return fmt.Sprintf("switch %s is not connected to controller %d", n.id, c.id)
 		case !c.sessions[i].State().InSync:
-			return fmt.Sprintf("controller %d is not in step with switch %s", c.id, n.id)
+			return fmt.Sprintf("controller %d is not in sync with switch %s", c.id, n.id)
 		case c.sessions[i].Held() > 0:
 			return fmt.Sprintf("controller %d holds %d events of switch %s", c.id, c.sessions[i].Held(), n.id)
 		}
