@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-sdn/holdfast/python"
 )
 
-// Unpack writes the Python package to the user's cache, unless it is there, or else to a temporary folder. It returns
-// the folder for PYTHONPATH, and what removes it if it is temporary.
+// Unpack writes the Python package to the user's cache, unless it is there already, or else to a temporary folder. It
+// returns the folder for PYTHONPATH, and a function that removes it if it is temporary.
 func Unpack() (folder string, remove func(), err error) {
 	cache, err := os.UserCacheDir()
 	if err == nil {
@@ -37,7 +37,7 @@ func Unpack() (folder string, remove func(), err error) {
 	return temporary, remove, nil
 }
 
-// codeFolder returns the folder in the cache that is for this very code.
+// codeFolder returns the folder in the cache for this version of the code.
 func codeFolder(cache string) (string, error) {
 	hash := sha256.New()
 	err := eachFile(func(name string, content []byte) error {
@@ -47,8 +47,8 @@ func codeFolder(cache string) (string, error) {
 	return filepath.Join(cache, "holdfast", fmt.Sprintf("python-%x", hash.Sum(nil)[:8])), err
 }
 
-// writeCode makes the files of folder those of the package. Several processes may do so at once; a cache that somebody
-// has cleaned, or written to, is mended.
+// writeCode writes the files of the package to folder. Several processes may do so at once. A cache that was cleaned or
+// modified is repaired.
 func writeCode(folder string) error {
 	return eachFile(func(name string, content []byte) error {
 		path := filepath.Join(folder, filepath.FromSlash(name))
@@ -62,7 +62,7 @@ func writeCode(folder string) error {
 	})
 }
 
-// replace writes a file such that nobody ever sees a part of it.
+// replace writes a file atomically.
 func replace(path string, content []byte) error {
 	file, err := os.CreateTemp(filepath.Dir(path), ".new-")
 	if err != nil {

@@ -8,10 +8,10 @@ import (
 	"github.com/holdfast-sdn/holdfast/ryu/wire"
 )
 
-// errGone says that the host has closed its socket.
+// errGone is returned when the host has closed its socket.
 var errGone = errors.New("ryu: the host is gone")
 
-// fatalError is what the host itself cannot go on with.
+// fatalError is a fatal error that the host itself reported.
 type fatalError string
 
 func (e fatalError) Error() string { return string(e) }
@@ -25,14 +25,14 @@ func readFrame(r io.Reader) (wire.FrameType, []byte, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	body := make([]byte, size) // new, as results alias it and are the handler's
+	body := make([]byte, size) // not reused, because the results alias it and belong to the handler
 	if _, err := io.ReadFull(r, body); err != nil {
 		return 0, nil, fmt.Errorf("%w: %w", errGone, err)
 	}
 	return t, body, nil
 }
 
-// frame does what is to be done for one that the host has sent; an error ends it.
+// frame handles a frame from the host. An error ends the host.
 func (h *Host) frame(t wire.FrameType, body []byte) error {
 	switch t {
 	case wire.TypeReady:
@@ -64,7 +64,7 @@ func (h *Host) frame(t wire.FrameType, body []byte) error {
 	return fmt.Errorf("ryu: a %v frame from a host", t)
 }
 
-// deliver tells the handler of a frame that is acceptable, unless the end is decided.
+// deliver calls the handler with a valid frame, unless the end of the host is decided.
 func (h *Host) deliver(accept func() error, tell func()) error {
 	h.mu.Lock()
 	if h.end != nil {
@@ -121,5 +121,5 @@ func (h *Host) acceptCheckpointed(number uint64) error {
 	return nil
 }
 
-// answered takes the first frame off those that wait; there are few.
+// answered removes the first pending frame; there are few.
 func (h *Host) answered() { h.pending = append(h.pending[:0], h.pending[1:]...) }

@@ -21,7 +21,7 @@ var (
 	ErrEnded = errors.New("ryu: the host has ended")
 )
 
-// checkpoint stands for a CHECKPOINT frame among those that wait for an answer; the others have inputs.
+// checkpoint represents a CHECKPOINT frame among the pending frames; the others contain inputs.
 const checkpoint = 0
 
 // Host is a process that hosts applications. Its methods may be called from any goroutine.
@@ -32,23 +32,23 @@ type Host struct {
 	conn    *net.UnixConn
 	remove  func()        // of the code's folder
 	wake    chan struct{} // capacity 1: something is to be written
-	quit    chan struct{} // closed when the end is decided
+	quit    chan struct{} // closed when the end of the host is decided
 	done    chan struct{} // closed after Ended
 
 	mu      sync.Mutex
 	out     []byte // not yet written: HELLO, Outstanding frames with inputs and one CHECKPOINT at most
-	pending []int  // the frames that are not answered: how many results each lacks, or checkpoint
+	pending []int  // for each unanswered frame: the number of missing results, or checkpoint
 	sent    uint64 // number of the last input
 	got     uint64 // number of the last result
 	ready   bool
-	busy    bool      // the handler is
-	idle    int       // ticks in which the host owed something
-	suspect bool      // it hangs, unless something comes very soon
+	busy    bool      // the handler is running
+	idle    int       // ticks in which the host owed an answer
+	suspect bool      // it is assumed to hang, unless it sends something very soon
 	end     *EndError // once it is decided
 }
 
-// Start starts a host of cfg's applications. Of hello, Seed, Time, Number and State are the caller's; the rest is
-// cfg's. The handler may be called before Start returns.
+// Start starts a host of cfg's applications. The caller sets Seed, Time, Number and State of hello; Start sets the rest
+// from cfg. The handler may be called before Start returns.
 func Start(cfg Config, hello wire.Hello, handler Handler) (*Host, error) {
 	if len(cfg.Applications) == 0 {
 		return nil, errNoApplication
@@ -84,7 +84,7 @@ func Start(cfg Config, hello wire.Hello, handler Handler) (*Host, error) {
 	return h, nil
 }
 
-// socketPair returns our end and the child's.
+// socketPair returns this process's end and the child's.
 func socketPair() (*net.UnixConn, *os.File, error) {
 	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -100,10 +100,10 @@ func socketPair() (*net.UnixConn, *os.File, error) {
 	return conn.(*net.UnixConn), theirs, nil
 }
 
-// Execute hands over so many inputs, as wire.Input.Append makes them. It never waits, and inputs may be used again at
-// once. As long as Outstanding earlier calls lack results it returns ErrBusy; once the end is decided, ErrEnded. What
-// cannot be sent (a number that is not the next, more than a frame's bytes) is another error; the host is not hurt by
-// it. It may be called before Ready.
+// Execute passes count inputs, encoded by wire.Input.Append, to the host. It never blocks, and inputs may be reused at
+// once. It returns ErrBusy while Outstanding earlier calls lack results, and ErrEnded once the end of the host is
+// decided. Inputs that cannot be sent (a number that is not the next, more bytes than a frame holds) give another
+// error, and the host continues. It may be called before Ready.
 func (h *Host) Execute(inputs []byte, count int) error {
 	first, _, err := wire.ParseInput(inputs)
 	if err != nil {
@@ -154,7 +154,7 @@ func (h *Host) send(out []byte, results int) {
 	}
 }
 
-// Stop kills the host and waits until the Handler has heard of its end. It may be called at any time, and again, but
+// Stop kills the host and waits until the Handler was told of its end. It may be called at any time and repeatedly, but
 // not by the Handler.
 func (h *Host) Stop() {
 	h.finish(Stopped, "")
@@ -167,12 +167,12 @@ func (h *Host) finish(reason Reason, detail string) {
 	h.decide(reason, detail)
 }
 
-// decide decides the end, and brings it about. The first one counts.
+// decide decides the end of the host, and why. Only the first call has an effect.
 func (h *Host) decide(reason Reason, detail string) {
 	if h.end != nil {
 		return
 	}
-	if reason == Crashed && h.suspect { // by the signal that asks for a traceback, if it could not take it
+	if reason == Crashed && h.suspect { // killed by the signal that requests a traceback, if it could not handle it
 		reason, detail = Hung, h.late(h.process.out.since(0))
 	}
 	h.end = &EndError{Reason: reason, Detail: detail}
@@ -209,7 +209,7 @@ func (h *Host) write() {
 		h.mu.Unlock()
 		if len(buf) > 0 {
 			if _, err := h.conn.Write(buf); err != nil {
-				return // read finds the same, and says why
+				return // read gets the same error, and reports it
 			}
 			if cap(buf) > keptBytes {
 				buf = nil
@@ -224,7 +224,7 @@ func (h *Host) write() {
 	}
 }
 
-// read hands all frames to the handler. It returns when the end is decided.
+// read passes all frames to the handler. It returns when the end of the host is decided.
 func (h *Host) read() {
 	r := bufio.NewReaderSize(h.conn, readBytes)
 	for {
@@ -249,7 +249,7 @@ func (h *Host) read() {
 	}
 }
 
-// linger lets a process that is about to end do so.
+// linger gives a process that is about to end the time to do so.
 func (h *Host) linger() {
 	late := time.NewTimer(lingerTime)
 	defer late.Stop()

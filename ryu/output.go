@@ -7,15 +7,15 @@ import (
 	"sync"
 )
 
-// output is what a process prints: the end is kept, and each line is logged. Its methods may be called from any
+// output is what a process prints. Its end is kept, and each line is logged. Its methods may be called from any
 // goroutine.
 type output struct {
 	logger *slog.Logger
 
 	mu    sync.Mutex
 	kept  []byte // at least the last outputBytes
-	total int    // bytes that were ever written
-	line  []byte // the one that has not ended
+	total int    // bytes written in all
+	line  []byte // the incomplete last line
 }
 
 func (o *output) Write(b []byte) (int, error) {

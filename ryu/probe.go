@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Identity is what a host would run here.
+// Identity identifies what a host would run at this controller.
 type Identity struct {
 	Python       string        `json:"python"` // major and minor version
 	OSKen        string        `json:"os_ken"` // version
@@ -18,15 +18,15 @@ type Identity struct {
 	Options      []string      `json:"-"`
 }
 
-// Application is one that would be hosted.
+// Application is an application as the host would load it.
 type Application struct {
 	Name   string `json:"name"` // as it is configured
 	File   string `json:"file"` // where it was found
 	SHA256 string `json:"sha256"`
 }
 
-// String returns a line that is equal for two hosts exactly if they would run the same. Where a file lies does not
-// matter.
+// String returns a line that is equal for two hosts exactly if they would run the same code. The folder of a file does
+// not matter.
 func (id Identity) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "python %q, os-ken %q, host %q", id.Python, id.OSKen, id.Host)
@@ -38,7 +38,7 @@ func (id Identity) String() string {
 
 var errNoApplication = errors.New("ryu: no application to host: name one at least")
 
-// Probe finds out what a host would run, and runs nothing of it. Its error is a line that says what to do.
+// Probe finds out what a host would run, without running it. Its error is one line with the remedy.
 func Probe(ctx context.Context, cfg Config) (Identity, error) {
 	if len(cfg.Applications) == 0 {
 		return Identity{}, errNoApplication

@@ -15,17 +15,17 @@ import (
 	"github.com/holdfast-sdn/holdfast/internal/lifeline"
 )
 
-// process is the host's, with whatever it starts. Its methods may be called from any goroutine.
+// process is the process of a host, with the processes that it starts. Its methods may be called from any goroutine.
 type process struct {
 	cmd   *exec.Cmd
 	out   *output
-	ended chan struct{} // closed when it is gone, and all that it printed is here
+	ended chan struct{} // closed when it has ended, and all its output was read
 
 	mu   sync.Mutex
-	gone bool // its number may be another's
+	gone bool // its process id may have been reused
 }
 
-// startProcess starts a host that speaks on socket, which is closed in any case.
+// startProcess starts a host that communicates on socket, which it closes in any case.
 func startProcess(cfg Config, folder string, socket *os.File) (*process, error) {
 	defer socket.Close() // the child has its own
 	const descriptor = "3"
@@ -35,7 +35,7 @@ func startProcess(cfg Config, folder string, socket *os.File) (*process, error) 
 	cmd.ExtraFiles = []*os.File{socket}
 	p := &process{cmd: cmd, out: &output{logger: cfg.Logger}, ended: make(chan struct{})}
 	cmd.Stdout, cmd.Stderr = p.out, p.out
-	cmd.WaitDelay = lingerTime // whoever has left the group may hold the pipe for ever
+	cmd.WaitDelay = lingerTime // a process that has left the group may keep the pipe open for ever
 	if err := lifeline.Start(cmd, p.wait); err != nil {
 		return nil, startError(cfg, err)
 	}
@@ -50,8 +50,8 @@ func startError(cfg Config, err error) error {
 	return fmt.Errorf("ryu: start %s: %w", cfg.Python, err)
 }
 
-// environment is ours, without what would change Python. Nor are modules looked for where Holdfast happens to be
-// started: neither Ryu nor this package would be what is configured.
+// environment returns the environment of this process, without the variables that change Python. Modules are not looked
+// for in the current directory, where other copies of Ryu or of this package may be.
 func environment(cfg Config, folder string) []string {
 	env := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "PYTHON") })
 	path := append([]string{folder}, cfg.Path...)
@@ -62,14 +62,15 @@ func environment(cfg Config, folder string) []string {
 }
 
 func (p *process) wait() {
-	// What it has started goes with it. As long as it is not reaped, the number of the group is nobody else's.
+	// This also kills the processes that it has started. The id of the group cannot be reused before the process is
+	// reaped.
 	for unix.Waitid(unix.P_PID, p.cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
 	}
 	p.mu.Lock()
 	p.signalGroup(syscall.SIGKILL)
 	p.gone = true
 	p.mu.Unlock()
-	_ = p.cmd.Wait() // ProcessState has it
+	_ = p.cmd.Wait() // ProcessState contains the result
 	close(p.ended)
 }
 
@@ -79,7 +80,7 @@ func (p *process) kill() {
 	p.signalGroup(syscall.SIGKILL)
 }
 
-// askTraceback makes the host print where it is.
+// askTraceback makes the host print a traceback of where it is.
 func (p *process) askTraceback() { _ = p.cmd.Process.Signal(syscall.SIGUSR1) }
 
 func (p *process) signalGroup(sig syscall.Signal) {
@@ -88,7 +89,7 @@ func (p *process) signalGroup(sig syscall.Signal) {
 	}
 }
 
-// residentBytes returns how much memory the process has, 0 if it is gone.
+// residentBytes returns the resident memory of the process, 0 if it has ended.
 func (p *process) residentBytes() int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -1,6 +1,6 @@
-// Package ryu runs the process that hosts Ryu applications, as docs/design/ryu.md describes it: it starts the
-// process, hands it inputs, hears its results, and ends it when it hangs, leaks or breaks the protocol. A Host is one
-// life of one process. What the inputs are, what becomes of results, and when to start anew is for the package above.
+// Package ryu runs the process that hosts Ryu applications, as docs/design/ryu.md describes: it starts the process,
+// sends it inputs, receives its results, and ends it when it hangs, leaks or breaks the protocol. A Host is one life of
+// one process. Package ryu/replay decides what the inputs are, what is done with results, and when a host is restarted.
 package ryu
 
 import (
@@ -13,34 +13,34 @@ import (
 
 // Bounds.
 const (
-	// Outstanding is how many calls of Execute may be without all of their results.
+	// Outstanding bounds the calls of Execute that do not have all of their results.
 	Outstanding = 2
-	// DefaultMemoryBytes is what a host may have if its Config does not say.
+	// DefaultMemoryBytes is the memory limit of a host if its Config has none.
 	DefaultMemoryBytes = 1 << 30
 
-	loadingTime = 2 * time.Minute  // a host that has not loaded its applications by then hangs
-	lingerTime  = time.Second      // for the last words of a process that is about to end
-	outputBytes = 64 << 10         // of what a process prints, the end is kept
-	lineBytes   = 4 << 10          // a line that is longer is logged in parts
-	keptBytes   = 1 << 20          // a larger buffer is not used again
-	readBytes   = 64 << 10         // are asked of the socket at once
+	loadingTime = 2 * time.Minute  // limit for loading the applications
+	lingerTime  = time.Second      // for the last output of a process that is about to end
+	outputBytes = 64 << 10         // kept of the output of a process, from its end
+	lineBytes   = 4 << 10          // a longer line is logged in parts
+	keptBytes   = 1 << 20          // a larger buffer is not reused
+	readBytes   = 64 << 10         // read from the socket at once
 	defaultHang = 10 * time.Second // see Config
 )
 
-// Config is what a Host needs to know.
+// Config configures a Host.
 type Config struct {
 	Python       string       // the executable; "" is python3
 	Applications []string     // modules or files
-	Options      []string     // as ryu-manager takes them
-	Path         []string     // folders where modules are looked for, before those of PYTHONPATH
-	Site         string       // what applications get as the name of the machine
+	Options      []string     // those of ryu-manager
+	Path         []string     // folders to search for modules, before those of PYTHONPATH
+	Site         string       // the host name that applications see
 	LogLevel     uint8        // Python's: 20 is INFO
-	Logger       *slog.Logger // nil: silence
+	Logger       *slog.Logger // nil: no log
 
-	MemoryBytes int64         // of the process, resident; beyond, it is ended. 0: DefaultMemoryBytes
-	Hang        time.Duration // without a result while there are inputs: then it is ended. 0: 10 s
+	MemoryBytes int64         // limit of its resident memory. 0: DefaultMemoryBytes
+	Hang        time.Duration // limit without a result while there are inputs. 0: 10 s
 
-	loading time.Duration // tests have less than loadingTime
+	loading time.Duration // shorter in tests than loadingTime
 }
 
 func (c Config) withDefaults() Config {
@@ -62,17 +62,17 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Handler hears a Host, from one goroutine and in order. While it is busy, nothing is read, and no host is taken to
-// hang. It must not call Stop.
+// Handler receives the messages of a Host, from one goroutine and in order. While it runs, nothing is read, and no host
+// is assumed to hang. It must not call Stop.
 type Handler interface {
-	// Ready says that the applications are loaded. It comes first, and once.
+	// Ready reports that the applications are loaded. It is called first, and once.
 	Ready(*Host, wire.Ready)
-	// Results brings the next results. They are the handler's for good.
+	// Results delivers the next results. The handler owns them.
 	Results(*Host, []wire.Result)
-	// Checkpointed answers Checkpoint: state is what the inputs up to that number have led to, for wire.Hello; if it is
-	// empty the applications' state cannot be kept, and reason says why.
+	// Checkpointed answers Checkpoint. state is the state after the inputs up to that number, for wire.Hello. If it is
+	// empty, the state of the applications cannot be saved, and reason says why.
 	Checkpointed(h *Host, number uint64, state []byte, reason string)
-	// Ended says that the process is gone. It comes last, and once.
+	// Ended reports that the process has ended. It is called last, and once.
 	Ended(*Host, *EndError)
 }
 
@@ -84,20 +84,20 @@ const (
 	Stopped  Reason = "stopped"  // by Stop
 	Hung     Reason = "hung"     // no result came, or no READY
 	Crashed  Reason = "crashed"  // the process ended by itself
-	Leaked   Reason = "leaked"   // it had more memory than Config.MemoryBytes
-	Protocol Reason = "protocol" // it sent what it must not send
-	Fatal    Reason = "fatal"    // it said itself that it cannot go on, as when an application cannot be loaded
+	Leaked   Reason = "leaked"   // it used more memory than Config.MemoryBytes
+	Protocol Reason = "protocol" // it broke the protocol
+	Fatal    Reason = "fatal"    // it reported an error, for example an application that cannot be loaded
 )
 
-// EndError is how a Host has ended.
+// EndError describes how a Host has ended.
 type EndError struct {
 	Reason Reason
-	// Input is the first one without a result, 0 if there is none. It is the culprit, or a later one that was in the
-	// same call of Execute is: a host may keep results until it has executed them all.
+	// Input is the first input without a result, 0 if there is none. The cause is this input, or a later one of the
+	// same call of Execute, because a host may send the results of a call together.
 	Input uint64
-	// Checkpoint says that the host was to make a checkpoint next; then no input is to blame, and Input is 0.
+	// Checkpoint says that the host was making a checkpoint. Then no input is the cause, and Input is 0.
 	Checkpoint bool
-	Detail     string // a traceback, the last lines that were printed, how the process ended
+	Detail     string // a traceback, the last lines of output, or the exit status
 }
 
 func (e *EndError) Error() string {

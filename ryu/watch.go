@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// hangTicks is how many make Config.Hang. They are counted, and not the time: this process may have stood still itself,
-// and then the host's result has not been read either.
+// hangTicks is the number of ticks in Config.Hang. Ticks are counted instead of measuring time: if this process itself
+// was stopped, it has not read the results of the host either.
 const hangTicks = 10
 
-// watch ends the host if it hangs, or has too much memory. It returns when the end is decided.
+// watch ends the host if it hangs or uses too much memory. It returns when the end of the host is decided.
 func (h *Host) watch() {
 	tick := max(h.cfg.Hang/hangTicks, time.Millisecond)
 	loadingTicks := max(int(h.cfg.loading/tick), 1)
@@ -21,8 +21,8 @@ func (h *Host) watch() {
 		select {
 		case <-h.quit:
 			return
-		case <-ended: // and who may still have its socket is not to be waited for
-			_ = h.conn.CloseRead() // read gets what is there
+		case <-ended: // do not wait for a process that may still have the socket open
+			_ = h.conn.CloseRead() // read gets what has arrived
 			ended = nil
 		case <-second.C:
 			if bytes := h.process.residentBytes(); bytes > h.cfg.MemoryBytes {
@@ -37,7 +37,7 @@ func (h *Host) watch() {
 	}
 }
 
-// owes counts a tick, and reports whether the host has owed something for too long.
+// owes counts a tick, and reports whether the host has owed an answer for too long.
 func (h *Host) owes(loadingTicks int) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -54,7 +54,7 @@ func (h *Host) owes(loadingTicks int) bool {
 	return h.suspect
 }
 
-// examine asks where the host is, and ends it unless it goes on in the meantime.
+// examine requests a traceback from the host, and ends the host unless it continues in the meantime.
 func (h *Host) examine() {
 	said := h.process.out.size()
 	h.process.askTraceback()
@@ -70,7 +70,7 @@ func (h *Host) examine() {
 	}
 }
 
-// late says what did not come in time.
+// late describes what did not arrive in time.
 func (h *Host) late(printed string) string {
 	if h.ready {
 		return fmt.Sprintf("no result for %v\n%s", h.cfg.Hang, printed)
@@ -78,7 +78,8 @@ func (h *Host) late(printed string) string {
 	return fmt.Sprintf("the applications were not loaded in %v\n%s", h.cfg.loading, printed)
 }
 
-// listen waits until something was printed after the first so many bytes, and no more of it comes; not for long.
+// listen waits, for a bounded time, until the process has printed something after the first so many bytes and has
+// finished.
 func (h *Host) listen(said int) {
 	const pause = lingerTime / 10
 	for last, left := said, lingerTime; left > 0; left -= pause {

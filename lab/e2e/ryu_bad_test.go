@@ -88,7 +88,7 @@ func TestRyuBadApplication(t *testing.T) {
 // leftOut is how many inputs leaders have had left out.
 func (r *ryuCluster) leftOut() (n int) {
 	for _, c := range r.Controllers() {
-		n += r.countLines(c.LogFile(), "level=ERROR", "all controllers leave it out")
+		n += r.countLines(c.LogFile(), "level=ERROR", "all controllers skip it")
 	}
 	return n
 }

@@ -8,25 +8,25 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow"
 )
 
-// asked is the xid that an application gave a command, whose answer has an xid of the ledger with that sequence.
+// asked is the xid that an application gave to a command, with the sequence in the xid that the ledger gave to it.
 type asked struct{ seq, xid uint32 }
 
-// maxAsked bounds the newest commands of a switch whose answers get the application's xid back.
+// maxAsked bounds, for each switch, the newest commands whose answers get the xid of the application.
 const maxAsked = 8192
 
 // ask adds one, and returns the list with those that it leaves out shared: the old list may come back.
-func (sw *hostedSwitch) ask(seq, xid uint32) {
+func (sw *replayedSwitch) ask(seq, xid uint32) {
 	if len(sw.asked) >= 2*maxAsked {
 		sw.asked = slices.Clone(sw.asked[len(sw.asked)-maxAsked:])
 	}
 	sw.asked = append(sw.asked, asked{seq, xid})
 }
 
-// newest are those whose answers get the application's xid.
-func (sw *hostedSwitch) newest() []asked { return sw.asked[max(0, len(sw.asked)-maxAsked):] }
+// newest returns the commands whose answers get the xid of the application.
+func (sw *replayedSwitch) newest() []asked { return sw.asked[max(0, len(sw.asked)-maxAsked):] }
 
-// askedAs returns the application's xid of the command that has this one of the ledger, if it is among the newest.
-func (sw *hostedSwitch) askedAs(xid uint32) (uint32, bool) {
+// askedAs returns the xid of the application for an xid of the ledger, if the command is among the newest.
+func (sw *replayedSwitch) askedAs(xid uint32) (uint32, bool) {
 	newest := sw.newest()
 	for i := len(newest) - 1; i >= 0; i-- {
 		if newest[i].seq == xid&message.SequenceMask {
@@ -39,11 +39,11 @@ func (sw *hostedSwitch) askedAs(xid uint32) (uint32, bool) {
 // sent is a command of a result.
 type sent struct {
 	to       openflow.DatapathID
-	xid, own uint32 // of the ledger, of the application
+	xid, own uint32 // given by the ledger, and by the application
 }
 
-// appendAsked makes what an Asked record has: for each command its sequence and whether it goes to the switch of the
-// one before; if not, that switch; and the application's xid.
+// appendAsked appends the contents of an Asked record: for each command its sequence, whether it goes to the switch of
+// the one before, else the switch, and the xid of the application.
 func appendAsked(b []byte, list []sent) []byte {
 	for i, s := range list {
 		same := uint64(0)
@@ -59,10 +59,10 @@ func appendAsked(b []byte, list []sent) []byte {
 	return b
 }
 
-// asked takes what an Asked record has.
+// asked applies an Asked record.
 func (l *Log) asked(b []byte) error {
 	r := reader{b: b}
-	var sw *hostedSwitch
+	var sw *replayedSwitch
 	for r.err == nil && len(r.b) > 0 {
 		first := r.uvarint()
 		if first&1 == 0 {

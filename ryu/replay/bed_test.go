@@ -32,7 +32,7 @@ type bed struct {
 	hands  int // HandOver was called
 }
 
-// node is a controller: its ledger and its side of the hosted application. It is the Runner, too.
+// node is a controller: its ledger and its side of the replayed application. It is the Runner, too.
 type node struct {
 	*bed
 	id       int
@@ -85,7 +85,7 @@ func (n *node) start() {
 	n.core = New(replayed, n, slog.New(slog.DiscardHandler))
 }
 
-// newLedger makes one that has these hosted applications.
+// newLedger makes one that has these replayed applications.
 func newLedger(t rapid.TB, identity string, apps ...ledger.Application) (*ledger.Core, *Log) {
 	t.Helper()
 	l, err := ledger.New(apps, ledger.Limits{})

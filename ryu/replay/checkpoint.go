@@ -6,28 +6,28 @@ import (
 	"github.com/holdfast-sdn/holdfast/ryu/wire"
 )
 
-// proof is a checkpoint, the state of a host after an input, that is being made and proved before it is trusted: a
-// second host begins with it, executes what came after it, and must do what is in the log. Then the history before it
-// is forgotten.
+// proof is a checkpoint (the state of a host after an input) that is being made, and verified before it is used: a
+// second host starts from it, executes the inputs that follow, and must give the results in the log. Then the history
+// before it is deleted.
 type proof struct {
-	asked   bool // the host was asked for it
+	asked   bool // it was requested from the host
 	refused attempt
 	number  uint64
 	state   []byte
-	life    uint64 // of the second host; 0 is none
+	life    uint64 // of the second host; 0 if there is none
 	ready   bool
 	given   uint64
 	waiting bool // for results
 }
 
-// attempt is where no checkpoint was possible last.
+// attempt is where the last checkpoint failed.
 type attempt struct {
 	number uint64 // of the input
-	bytes  int    // that the history had
+	bytes  int    // of the history then
 }
 
-// checkpointDue reports whether it is time for one. It has to come before the history has become too large, and also if
-// the load never ends: the host of a leader is as far behind then as it may be.
+// checkpointDue reports whether a checkpoint should be made. It must be made before the history is too large, also
+// under permanent load, when the host of a leader may always be somewhat behind.
 func (c *Core) checkpointDue(done Committed, base uint64) bool {
 	last := attempt{number: base}
 	if c.proof.refused.number > base {
@@ -40,13 +40,13 @@ func (c *Core) checkpointDue(done Committed, base uint64) bool {
 		c.replayed.HistoryBytes()-last.bytes >= c.bounds.history/4
 }
 
-// prove takes the next step.
+// prove does the next step.
 func (c *Core) prove(done Committed) error {
 	p := &c.proof
 	base, _ := c.replayed.Checkpoint()
 	switch {
 	case p.life != 0 && p.number <= base:
-		c.dropProof() // a snapshot came that is as good
+		c.dropProof() // a snapshot contains a checkpoint that is as good
 	case p.life != 0:
 		return c.feedProof(done.Result)
 	case c.ready && !p.asked && c.rebuild == "" && !c.distrust && c.checkpointDue(done, base):
@@ -56,7 +56,8 @@ func (c *Core) prove(done Committed) error {
 	return nil
 }
 
-// Checkpointed takes what a host answers to Checkpoint. state is empty if it cannot be kept; why says so.
+// Checkpointed handles the answer of a host to Checkpoint. If state is empty, it cannot be saved, and why is the
+// reason.
 func (c *Core) Checkpointed(life, number uint64, state []byte, why string) {
 	p := &c.proof
 	if life != c.life || life == 0 || !p.asked {
@@ -64,7 +65,7 @@ func (c *Core) Checkpointed(life, number uint64, state []byte, why string) {
 	}
 	p.asked = false
 	if c.beginning {
-		return // it is of a generation that ends, and Hosting tells of the next
+		return // it is of an ended generation
 	}
 	if len(state) == 0 {
 		c.noCheckpoint(number, why)
@@ -78,11 +79,11 @@ func (c *Core) Checkpointed(life, number uint64, state []byte, why string) {
 
 func (c *Core) noCheckpoint(number uint64, why string) {
 	c.refused(number, why)
-	c.log.Info("no checkpoint of the applications can be made: they are brought up to date by replay alone", "input",
+	c.log.Info("no checkpoint of the applications can be made: they are rebuilt by replay alone", "input",
 		number, "why", why)
 }
 
-// feedProof has the second host execute what is in the log with its results, a frame at a time.
+// feedProof passes the logged inputs with results to the second host, one frame at a time.
 func (c *Core) feedProof(logged uint64) error {
 	p := &c.proof
 	if !p.ready || p.waiting || p.given >= logged {
@@ -98,19 +99,19 @@ func (c *Core) feedProof(logged uint64) error {
 	return nil
 }
 
-// proven compares what the second host did with the log.
+// proven compares the results of the second host with the log.
 func (c *Core) proven(results []wire.Result) {
 	p := &c.proof
 	for i := range results {
 		r := &results[i]
 		if digest, ok := c.replayed.Digest(r.Number); !ok || digest != r.Digest {
-			c.disproven(fmt.Sprintf("a host that began with it did something else for input %d: %s", r.Number,
+			c.disproven(fmt.Sprintf("a host that began with it gave another result of input %d: %s", r.Number,
 				describe(r)))
 			return
 		}
 		p.waiting = r.Number < p.given
 		if r.Number >= p.number+c.bounds.proofInputs {
-			c.log.Info("a checkpoint of the applications is proved: the history before it is forgotten", "input",
+			c.log.Info("a checkpoint of the applications is verified: the history before it is deleted", "input",
 				p.number, "bytes", len(p.state))
 			c.replayed.Trim(p.number, p.state)
 			c.status.NoCheckpoint = ""
@@ -121,7 +122,7 @@ func (c *Core) proven(results []wire.Result) {
 }
 
 func (c *Core) disproven(why string) {
-	c.log.Warn("a checkpoint of the applications is not trusted: they are brought up to date by replay alone", "input",
+	c.log.Warn("a checkpoint of the applications is not trusted: they are rebuilt by replay alone", "input",
 		c.proof.number, "why", why)
 	c.refused(c.proof.number, why)
 	c.dropProof()

@@ -81,7 +81,7 @@ func TestCheckpointIsDisproved(t *testing.T) {
 	n.forgets = true
 	b.more(300)
 	s := n.core.Status()
-	if !strings.Contains(s.NoCheckpoint, "did something else for input") || s.Checkpoint != 0 || len(n.lives) != 1 ||
+	if !strings.Contains(s.NoCheckpoint, "gave another result of input") || s.Checkpoint != 0 || len(n.lives) != 1 ||
 		s.Diverged != 0 || s.Restarts != 0 {
 		t.Errorf("status %+v, %d lives", s, len(n.lives))
 	}

@@ -17,12 +17,12 @@ const (
 	partChunk                // number of the first input, count, compressed inputs
 	partOpenChunk            // number of the first input, inputs
 	partDigests              // of results, four bytes each
-	partSkipped              // numbers of inputs that no host is to execute
+	partSkipped              // numbers of inputs that are skipped
 )
 
-// freeze returns what yields the parts of the history as it is now, while it goes on.
+// freeze returns a function that yields the parts of the present history, while the history continues to grow.
 func (h *history) freeze() func(yield func([]byte) bool) {
-	f := *h // what it has up to its lengths is not written any more
+	f := *h // its slices do not change up to their present lengths
 	return f.parts
 }
 
@@ -48,7 +48,7 @@ func (h *history) parts(yield func([]byte) bool) {
 	}
 }
 
-// part takes one of a snapshot.
+// part decodes one part of a snapshot.
 func (h *history) part(r *reader, kind byte) error {
 	switch kind {
 	case partHistory:
@@ -85,7 +85,7 @@ func (h *history) part(r *reader, kind byte) error {
 
 // Restore implements ledger.Replayed.
 func (l *Log) Restore(parts [][]byte) error {
-	next := Log{switches: map[openflow.DatapathID]*hostedSwitch{}, history: newHistory()}
+	next := Log{switches: map[openflow.DatapathID]*replayedSwitch{}, history: newHistory()}
 	for _, part := range parts {
 		r := reader{b: part}
 		kind := r.byte()
@@ -96,7 +96,7 @@ func (l *Log) Restore(parts [][]byte) error {
 			err = next.history.part(&r, kind)
 		}
 		if err != nil {
-			return fmt.Errorf("hosted applications: %w", err)
+			return fmt.Errorf("replayed applications: %w", err)
 		}
 	}
 	if err := next.history.check(&next.hosting); err != nil {
@@ -106,7 +106,7 @@ func (l *Log) Restore(parts [][]byte) error {
 	return nil
 }
 
-// appendHosting makes a partHosting.
+// appendHosting appends a partHosting.
 func (l *Log) appendHosting(b []byte) []byte {
 	h := &l.hosting
 	b = append(appendUvarint(append(b, partHosting), uint64(len(h.Identity))), h.Identity...)
@@ -115,7 +115,7 @@ func (l *Log) appendHosting(b []byte) []byte {
 		sw := l.switches[id]
 		newest := sw.newest()
 		if sw.born == 0 && len(newest) == 0 {
-			continue // as if it were not known
+			continue // equal to an unknown switch
 		}
 		b = appendUvarint(binary.BigEndian.AppendUint64(b, uint64(id)), sw.born, uint64(len(newest)))
 		for _, a := range newest {
@@ -140,7 +140,7 @@ func (l *Log) readHosting(r *reader) error {
 	return r.err
 }
 
-// check tells whether a snapshot's history is that of what it says to be hosted.
+// check returns an error if the history in a snapshot does not fit its Hosting.
 func (h *history) check(o *Hosting) error {
 	next := h.base + 1
 	for i, c := range h.chunks {
@@ -148,7 +148,7 @@ func (h *history) check(o *Hosting) error {
 			next = c.first
 		}
 		if c.first != next || c.count <= 0 {
-			return fmt.Errorf("hosted inputs from %d, %d of them, where %d is next", c.first, c.count, next)
+			return fmt.Errorf("replayed inputs from %d, %d of them, where %d is next", c.first, c.count, next)
 		}
 		next += uint64(c.count)
 	}
@@ -157,9 +157,9 @@ func (h *history) check(o *Hosting) error {
 	}
 	switch {
 	case h.first != next || h.last() < h.base:
-		return fmt.Errorf("hosted inputs from %d, where %d is next", h.first, next)
+		return fmt.Errorf("replayed inputs from %d, where %d is next", h.first, next)
 	case h.generation != o.Generation || h.last() != o.Inputs || h.results() != o.Results || o.Results > o.Inputs:
-		return fmt.Errorf("hosted generation %d has %d inputs and %d results; the history is of generation %d, "+
+		return fmt.Errorf("replayed generation %d has %d inputs and %d results; the history is of generation %d, "+
 			"with %d and %d",
 			o.Generation, o.Inputs, o.Results, h.generation, h.last(), h.results())
 	}

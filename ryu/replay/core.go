@@ -9,22 +9,22 @@ import (
 	"github.com/holdfast-sdn/holdfast/ryu/wire"
 )
 
-// Runner runs hosts, each a life of its own that the Core numbers. None of its methods waits, nor calls back before it
-// has returned.
+// Runner runs hosts. Each start of a host is a life with a number from the Core. No method blocks, or calls back before
+// it has returned.
 type Runner interface {
-	// Start begins a life: Ready follows, or Ended.
+	// Start begins a life. Core.Ready or Core.Ended follows.
 	Start(life uint64, h Beginning)
-	// Execute hands over count inputs, as wire.Input.Append makes them; Results follow, or Ended.
+	// Execute passes count inputs, encoded by wire.Input.Append. Core.Results or Core.Ended follows.
 	Execute(life uint64, inputs []byte, count int)
-	// Checkpoint asks for the state after all inputs handed over: Checkpointed follows, or Ended.
+	// Checkpoint requests the state after all inputs passed so far. Core.Checkpointed or Core.Ended follows.
 	Checkpoint(life uint64)
-	// Stop ends a life, of which nothing more is heard.
+	// Stop ends a life. No call about it follows.
 	Stop(life uint64)
-	// HandOver gives the leadership away, if another controller takes it.
+	// HandOver transfers the leadership, if another controller accepts it.
 	HandOver()
 }
 
-// Beginning is from where a life goes on.
+// Beginning is the state in which a life begins.
 type Beginning struct {
 	Seed   uint64
 	Time   int64 // ns since 1970
@@ -32,16 +32,16 @@ type Beginning struct {
 	State  []byte // after input Number; empty if that is 0
 }
 
-// End says why a life has ended by itself.
+// End describes how a life has ended by itself.
 type End struct {
 	Reason string // "not started", "hung", "crashed", "leaked", "protocol" or "fatal"
 	Input  uint64 // the first without a result; 0 if there was none
-	// Checkpoint says that it was asked for its state before that input, and did not tell it.
+	// Checkpoint: the host was asked for its state before that input, and did not return it.
 	Checkpoint bool
-	Detail     string // traceback, or the last that the host has printed
+	Detail     string // traceback, or the last output of the host
 }
 
-// String says it without Detail.
+// String returns a description without Detail.
 func (e End) String() string {
 	switch {
 	case e.Checkpoint:
@@ -54,19 +54,19 @@ func (e End) String() string {
 
 // Bounds.
 const (
-	frameInputs   = 64 // of one Execute: what is done is known when all of them are
+	frameInputs   = 64 // in one Execute, whose results arrive together
 	frameBytes    = 256 << 10
 	framesOut     = 2    // so that the host is never idle
-	lagPatience   = 4096 // inputs that a host may be behind, and its controller still lead
+	lagPatience   = 4096 // inputs that the host of a candidate may be behind; else it defers its election
 	backoffFirst  = 100 * time.Millisecond
 	backoffMost   = 10 * time.Second
 	progressEvery = 5 * time.Second
 )
 
-// bounds are those that tests lower.
+// bounds are bounds that tests lower.
 type bounds struct {
-	held    int // bytes of results that are not logged: beyond, the host gets no more inputs
-	history int // bytes: beyond, the applications begin anew
+	held    int // bytes of results that are not logged; at the bound the host gets no more inputs
+	history int // bytes; beyond it the applications restart with an empty state
 	// inputs since the last checkpoint, or the last that was refused; earlier if they fill the history
 	checkpointEvery uint64
 	proofInputs     uint64 // that the second host executes
@@ -74,7 +74,7 @@ type bounds struct {
 
 var usual = bounds{held: 64 << 20, history: 256 << 20, checkpointEvery: 100_000, proofInputs: 1000}
 
-// Core is one controller's side of the hosted application.
+// Core is one controller's side of the replayed application.
 type Core struct {
 	bounds    bounds
 	replayed  *Log
@@ -84,23 +84,23 @@ type Core struct {
 	beginning bool // this leader has begun the application, and that is not committed
 
 	lives    uint64    // numbers given
-	life     uint64    // that runs; 0 is none
-	of       Committed // what was committed when it began
+	life     uint64    // the present one; 0 if there is none
+	of       Committed // what was committed when the present life began
 	ready    bool
-	rebuild  string        // why it is to be built anew; "" if it is not
-	given    uint64        // number of the last input handed over
+	rebuild  string        // why the host must be rebuilt; "" if it need not be
+	given    uint64        // number of the last input passed to the host
 	executed uint64        // number of the last result
-	frames   []uint64      // number of the last input of each that is handed over, and not executed
-	held     []wire.Result // of what is executed, and not yet logged
+	frames   []uint64      // number of the last input of each frame without results
+	held     []wire.Result // results that are not logged yet
 	holding  int           // bytes of held
 
 	death    death
-	failures int // lives that ended by themselves, since one executed all that there was
+	failures int // lives that ended by themselves since one had executed all inputs
 	again    time.Time
 	progress time.Time
 
-	unlike   uint64 // number of the first input whose result was not that of the log; 0 is none
-	distrust bool   // it was so in two lives: it is not compared any more
+	unlike   uint64 // number of the first input whose result differed from the log; 0 if there is none
+	distrust bool   // results differed in two lives: they are no longer compared
 	requests requests
 	proof    proof
 	status   Status
@@ -111,37 +111,37 @@ func New(l *Log, r Runner, log *slog.Logger) *Core {
 	return &Core{bounds: usual, replayed: l, runner: r, log: log, requests: requests{executed: map[uint64]*request{}}}
 }
 
-// Lead says that this controller leads, perhaps in another term than before, after its ledger was told.
+// Lead begins the leadership of this controller, perhaps in a later term. Its ledger was told before.
 func (c *Core) Lead() {
 	c.Follow()
 	c.leading = true
 }
 
-// Follow says that it does not.
+// Follow ends the leadership.
 func (c *Core) Follow() {
 	c.leading, c.beginning, c.death.skipping = false, false, false
 	c.requests.refuse(ErrLeaderChanged)
 	c.requests.refuseWaiting()
 }
 
-// Stop ends everything; nothing may be called after it.
+// Stop ends the hosts. No method may be called after it.
 func (c *Core) Stop() {
 	c.Follow()
 	c.end()
 }
 
-// Turn does what there is to do. It is called after all else that may have changed something. If hold is set, the
-// ledger gets nothing to execute.
+// Turn does the next steps. It is called after each call that may have changed something. If hold is set, the ledger
+// gets no transactions.
 func (c *Core) Turn(now time.Time, hold bool) error {
 	done := c.replayed.Committed()
 	c.noticeChanges(done)
-	// not Room: inputs that wait for a host may have taken that
+	// not Room, which inputs that wait for a host may have used up
 	if c.leading && !c.beginning && !hold && c.replayed.ResultRoom() {
 		c.begin(now)
 		c.leaveOut()
 	}
 	if c.life != 0 && c.rebuild != "" {
-		c.log.Info("the host of applications is built anew", "why", c.rebuild)
+		c.log.Info("the host of applications is rebuilt", "why", c.rebuild)
 		c.end()
 	}
 	if c.life == 0 && done.Generation > 0 && !c.beginning && !c.replayed.MustBegin() && !now.Before(c.again) {
@@ -166,19 +166,19 @@ func (c *Core) Turn(now time.Time, hold bool) error {
 	return nil
 }
 
-// begin has the application begin, if the log has another one or its history has become too large.
+// begin restarts the applications if the log has other ones, or if their history has become too large.
 func (c *Core) begin(now time.Time) {
 	h := c.replayed.Hosting()
 	switch {
 	case c.replayed.MustBegin():
-		c.log.Info("hosted applications begin: the log has none, or others", "logged", h.Identity)
+		c.log.Info("replayed applications begin: the log has none, or others", "logged", h.Identity)
 	case c.replayed.HistoryBytes() > c.bounds.history:
-		c.log.Warn("hosted applications begin anew on all controllers: their history has become too large, and no "+
-			"checkpoint of them was made in time",
+		c.log.Warn("replayed applications begin with an empty state on all controllers: their history has become too "+
+			"large, and no checkpoint of them was made in time",
 			"bytes", c.replayed.HistoryBytes(), "why", c.status.NoCheckpoint)
 	case c.death.times >= beginAfter && !c.avoidable(c.death.input):
-		c.log.Error("hosted applications begin anew on all controllers: no host survives an input, and it cannot "+
-			"be left out", "input", c.death.input)
+		c.log.Error("replayed applications begin with an empty state on all controllers: no host survives an "+
+			"input, and it cannot be skipped", "input", c.death.input)
 	default:
 		return
 	}
@@ -186,7 +186,7 @@ func (c *Core) begin(now time.Time) {
 	c.replayed.Begin((uint64(now.UnixNano()) + h.Generation) * 0x9e3779b97f4a7c15) // spread over all bits
 }
 
-// noticeChanges looks whether what is committed takes another host than the one that runs.
+// noticeChanges checks whether committed entries require the host to be rebuilt.
 func (c *Core) noticeChanges(done Committed) {
 	base, _ := c.replayed.Checkpoint()
 	switch {
@@ -202,9 +202,9 @@ func (c *Core) noticeChanges(done Committed) {
 			c.requests.leftOut(c.death.input)
 		}
 		c.death.leftOut()
-		c.rebuild = "an input is left out on all controllers"
+		c.rebuild = "an input is skipped on all controllers"
 	case c.given < base:
-		c.rebuild = "what it lacks came as a snapshot"
+		c.rebuild = "the inputs that it lacks were replaced by a snapshot"
 	}
 	c.of = done
 }
@@ -220,7 +220,7 @@ func (c *Core) start(done Committed) {
 	c.runner.Start(c.life, b)
 }
 
-// end ends the life that runs.
+// end ends the present life.
 func (c *Core) end() {
 	if c.life != 0 {
 		c.runner.Stop(c.life)
@@ -233,7 +233,7 @@ func (c *Core) forget() {
 	c.dropProof()
 }
 
-// feed keeps the host busy.
+// feed passes inputs to the host, up to the bounds.
 func (c *Core) feed(now time.Time, last uint64) error {
 	for len(c.frames) < framesOut && c.holding < c.bounds.held {
 		inputs, n, err := c.replayed.Inputs(c.given+1, c.frameSize(), frameBytes)
@@ -258,12 +258,12 @@ func (c *Core) feed(now time.Time, last uint64) error {
 	return nil
 }
 
-// logResults hands the leader's ledger what its host did, unless it is one that differs.
+// logResults passes the results of the host to the ledger of the leader, unless they differ from the log.
 func (c *Core) logResults() error {
 	for c.rebuild == "" && len(c.held) > 0 && c.replayed.ResultRoom() {
 		next := c.replayed.Hosting().Results + 1
 		switch {
-		// hosts are to do something else for that one
+		// this input is being skipped
 		case next > c.executed || c.death.skipping && next >= c.death.input:
 			return nil
 		case next < c.held[0].Number:
@@ -277,7 +277,7 @@ func (c *Core) logResults() error {
 	return nil
 }
 
-// settle lets go of results that are in the log.
+// settle drops results that are in the log.
 func (c *Core) settle(logged uint64) {
 	for len(c.held) > 0 && c.held[0].Number <= logged {
 		c.compare(&c.held[0])
@@ -288,7 +288,7 @@ func (c *Core) settle(logged uint64) {
 	}
 }
 
-// Ready says that a host has loaded its applications.
+// Ready reports that a host has loaded its applications.
 func (c *Core) Ready(life uint64, r wire.Ready) {
 	switch {
 	case life == 0:
@@ -301,7 +301,7 @@ func (c *Core) Ready(life uint64, r wire.Ready) {
 	}
 }
 
-// Results takes what a host did, in order.
+// Results handles results of a host, in order.
 func (c *Core) Results(life uint64, results []wire.Result) {
 	if life == c.proof.life && life != 0 {
 		c.proven(results)
@@ -312,7 +312,7 @@ func (c *Core) Results(life uint64, results []wire.Result) {
 	for i := range results {
 		c.executed = results[i].Number
 		if _, logged := c.replayed.Digest(c.executed); !logged {
-			c.logLines(results[i].Lines) // a replay says nothing new
+			c.logLines(results[i].Lines) // lines from a replay were logged before
 			results[i].Lines = nil
 		}
 		c.held = append(c.held, results[i])
@@ -323,23 +323,23 @@ func (c *Core) Results(life uint64, results []wire.Result) {
 	}
 }
 
-// compare looks whether this host did what the log says.
+// compare checks a result of this host against the log.
 func (c *Core) compare(r *wire.Result) {
 	if digest, ok := c.replayed.Digest(r.Number); !ok || digest == r.Digest || c.distrust {
 		return
 	}
 	if c.unlike == 0 {
 		c.unlike = r.Number
-		c.rebuild = fmt.Sprintf("what it did for input %d is not what is in the log", r.Number)
-		c.log.Error("a hosted application did something else here than at the leader; it is built anew by replay",
+		c.rebuild = fmt.Sprintf("its result of input %d is not that of the log", r.Number)
+		c.log.Error("a replayed application gave another result here than at the leader; it is rebuilt by replay",
 			"input", r.Number, "here", describe(r))
 		return
 	}
 	if c.rebuild == "" {
 		c.distrust = true
 		c.status.Diverged = r.Number
-		c.log.Error("a hosted application is not deterministic: after a replay it differs again. After a failover "+
-			"it may go on from another state. "+
+		c.log.Error("a replayed application is not deterministic: after a replay it differs again. After a failover "+
+			"it may continue from another state. "+
 			"See what it reads besides its messages: files, sockets, threads of its own, the environment; and "+
 			"whether its code has changed since this controller began", "input", r.Number, "before", c.unlike, "here",
 			describe(r))
@@ -357,7 +357,7 @@ func describe(r *wire.Result) string {
 	return s
 }
 
-// size is the memory that a result takes, more or less.
+// size returns the approximate memory of a result.
 func size(r *wire.Result) int {
 	n := 0
 	for i := range r.Commands {

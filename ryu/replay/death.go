@@ -7,36 +7,36 @@ import (
 	"github.com/holdfast-sdn/holdfast/ryu/wire"
 )
 
-// A host that has ended by itself is built anew by replay. One that ends at the same input again would do so anywhere:
-// the leader has all of them leave it out. That does not help if it is in the log what the input did, or if the input
-// is nothing but a Timer: then, after some more attempts and when no other controller has taken the leadership, the
-// applications begin anew, since else nothing would ever go on.
+// A host that has ended by itself is rebuilt by replay. If it ends at the same input again, it would do so at every
+// controller, so the leader makes all of them skip the input. That is not possible if the effects of the input are
+// already logged, or if the input is only a Timer. Then, after more attempts and if no other controller accepts the
+// leadership, the applications restart with an empty state, because they could not continue otherwise.
 const (
 	leaveOutAfter = 2  // deaths
 	beginAfter    = 10 // about half a minute
 )
 
-// death is where hosts ended by themselves.
+// death is the last input at which a host ended by itself.
 type death struct {
 	input, times uint64
-	skipping     bool // this leader has it left out, and that is not committed
+	skipping     bool // this leader has skipped it, and that is not committed
 }
 
-// careful is how many inputs from a death on are handed over one by one: the host names the first without a result, and
-// the one to blame may be any that it had.
+// careful is how many inputs after a death are passed one by one. The host reports the first input without a result,
+// and the cause may be any that it had received.
 const careful = framesOut * frameInputs
 
-// survived forgets a death that a later host has passed.
+// survived resets the record once a later host has executed that input.
 func (d *death) survived(executed, last uint64) {
 	if d.times > 0 && executed >= d.input && (executed == last || executed >= d.input+careful) {
 		*d = death{}
 	}
 }
 
-// leftOut says that some input is. The next one may be as bad.
+// leftOut records that an input was skipped. The next one may be as bad.
 func (d *death) leftOut() { d.times, d.skipping = min(d.times, 1), false }
 
-// frameSize is how many inputs the next frame may have.
+// frameSize returns how many inputs the next frame may contain.
 func (c *Core) frameSize() int {
 	d := &c.death
 	switch next := c.given + 1; {
@@ -48,7 +48,7 @@ func (c *Core) frameSize() int {
 	return 1
 }
 
-// Ended takes why a host has ended by itself.
+// Ended handles the end of a host by itself.
 func (c *Core) Ended(now time.Time, life uint64, e End) {
 	if life == c.proof.life && life != 0 {
 		c.proof.life = 0
@@ -57,7 +57,7 @@ func (c *Core) Ended(now time.Time, life uint64, e End) {
 	if life != c.life || life == 0 {
 		return
 	}
-	c.log.Error("the host of applications has ended; it is built anew by replay", "reason", e.Reason, "input", e.Input,
+	c.log.Error("the host of applications has ended; it is rebuilt by replay", "reason", e.Reason, "input", e.Input,
 		"detail", e.Detail)
 	c.status.Restarts++
 	c.status.LastEnd = e.String()
@@ -74,12 +74,11 @@ func (c *Core) Ended(now time.Time, life uint64, e End) {
 	}
 	c.forget()
 	if c.leading && !(d.times >= leaveOutAfter && c.avoidable(d.input)) {
-		c.runner.HandOver() // to one whose host lives
+		c.runner.HandOver() // to a controller whose host is alive
 	}
 }
 
-// avoidable reports whether hosts can do without an input: there is something in it, and nobody has done what it asks
-// for.
+// avoidable reports whether an input can be skipped: it is not only a Timer, and its result is not logged.
 func (c *Core) avoidable(input uint64) bool {
 	data, n, err := c.replayed.Inputs(input, 1, 0)
 	if err != nil || n == 0 || input <= c.replayed.Hosting().Results {
@@ -89,10 +88,10 @@ func (c *Core) avoidable(input uint64) bool {
 	return err == nil && in.Kind != wire.Timer
 }
 
-// leaveOut has all controllers do without the input that no host survives.
+// leaveOut makes all controllers skip the input that no host survives.
 func (c *Core) leaveOut() {
 	if d := &c.death; !c.beginning && !d.skipping && d.times >= leaveOutAfter && c.avoidable(d.input) {
-		c.log.Error("no host survives this input: all controllers leave it out", "input", d.input)
+		c.log.Error("no host survives this input: all controllers skip it", "input", d.input)
 		c.replayed.Skip(d.input)
 		d.skipping = true
 	}

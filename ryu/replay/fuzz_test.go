@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/ryu/wire"
 )
 
-// entries have every kind of record of hosted applications; the last is a snapshot with chunks.
+// entries have every kind of record of replayed applications; the last is a snapshot with chunks.
 func entries(t testing.TB) [][]byte {
 	c := newReplica(t, ledger.Limits{}, "v1")
 	var entries [][]byte

@@ -11,9 +11,9 @@ import (
 	"github.com/holdfast-sdn/holdfast/ryu/wire"
 )
 
-// history is what brings a host of the hosted application up to date: its inputs, as they stand in INPUTS frames, and a
-// digest of what each caused. It has only what is committed. Its slices are only appended to, so that a snapshot can be
-// encoded beside it; but offsets are used again.
+// history is what a new host of the replayed applications is built from: the inputs, encoded as in INPUTS frames, and a
+// digest of the result of each. It contains only what is committed. Its slices are only appended to, so a snapshot can
+// be encoded at the same time; but the space of offsets is reused.
 type history struct {
 	generation uint64
 
@@ -21,15 +21,15 @@ type history struct {
 	open    []byte // of inputs, not compressed yet
 	first   uint64 // number of the first input in open
 	offsets []int  // of the ends of inputs in open
-	base    uint64 // number of the input before the first that is kept
+	base    uint64 // number of the input before the first one kept
 	digests []uint32
 	skipped map[uint64]bool // replaced, never changed
 	bytes   int             // of chunks
 
-	// state is that of a host after input base; empty if base is 0.
+	// state is the state of a host after input base; empty if base is 0.
 	state []byte
 
-	loaded  int // index of the chunk that is in data; -1 is none
+	loaded  int // index of the chunk in data; -1 if there is none
 	data    []byte
 	ends    []int
 	deflate *flate.Writer
@@ -42,8 +42,8 @@ type chunk struct {
 	data  []byte
 }
 
-// chunkBytes is how much is compressed at a time; maxChunk, what a chunk may have with the input that exceeds that, as
-// an entry bounds it.
+// chunkBytes is how much is compressed at a time. maxChunk is the size of a chunk with the input that exceeds that,
+// which the size of an entry bounds.
 const (
 	chunkBytes = 64 << 10
 	maxChunk   = wire.FrameBytes
@@ -56,7 +56,7 @@ func (h *history) results() uint64 { return h.base + uint64(len(h.digests)) }
 
 func (h *history) append(number uint64, input []byte) error {
 	if number != h.last()+1 {
-		return fmt.Errorf("hosted input %d after %d", number, h.last())
+		return fmt.Errorf("replayed input %d after %d", number, h.last())
 	}
 	h.open = append(h.open, input...)
 	h.offsets = append(h.offsets, len(h.open))
@@ -66,7 +66,7 @@ func (h *history) append(number uint64, input []byte) error {
 	return nil
 }
 
-// close compresses what is open. Readers may still have slices of it.
+// close compresses open. Readers may still have slices of it.
 func (h *history) close() {
 	var out bytes.Buffer
 	if h.deflate == nil {
@@ -74,7 +74,7 @@ func (h *history) close() {
 	} else {
 		h.deflate.Reset(&out)
 	}
-	_, _ = h.deflate.Write(h.open) // a bytes.Buffer takes everything
+	_, _ = h.deflate.Write(h.open) // writing to a bytes.Buffer does not fail
 	_ = h.deflate.Close()
 	c := chunk{h.first, len(h.offsets), slices.Clip(bytes.Clone(out.Bytes()))}
 	h.chunks = append(h.chunks, c)
@@ -85,7 +85,7 @@ func (h *history) close() {
 
 func (h *history) result(number uint64, digest uint32) error {
 	if number != h.results()+1 || number > h.last() {
-		return fmt.Errorf("result of hosted input %d after %d, of %d", number, h.results(), h.last())
+		return fmt.Errorf("result of replayed input %d after %d, of %d", number, h.results(), h.last())
 	}
 	h.digests = append(h.digests, digest)
 	return nil
@@ -99,7 +99,7 @@ func (h *history) skip(number uint64) {
 	h.skipped[number] = true
 }
 
-// trim forgets what comes before the state of a host after input number.
+// trim deletes everything up to input number, and keeps the state of a host after that input.
 func (h *history) trim(number uint64, state []byte) {
 	n := 0
 	for n < len(h.chunks) && h.chunks[n].first+uint64(h.chunks[n].count) <= number+1 {
@@ -111,8 +111,8 @@ func (h *history) trim(number uint64, state []byte) {
 	h.base, h.state = number, state
 }
 
-// inputs returns inputs from number on, at most count of them and one beyond size bytes, as they stand in an INPUTS
-// frame. They may be read for good.
+// inputs returns inputs from number on: at most count, and at most one after size bytes, encoded as in an INPUTS frame.
+// The result stays valid.
 func (h *history) inputs(number uint64, count, size int) (data []byte, n int, err error) {
 	if number <= h.base || number > h.last() || count <= 0 {
 		return nil, 0, nil
@@ -126,7 +126,7 @@ func (h *history) inputs(number uint64, count, size int) (data []byte, n int, er
 			return min(1, int(max(c.first, n)-n))
 		})
 		if !ok {
-			return nil, 0, fmt.Errorf("replay: hosted input %d is not in the history from %d", number, h.base+1)
+			return nil, 0, fmt.Errorf("replay: replayed input %d is not in the history from %d", number, h.base+1)
 		}
 		if err := h.load(i); err != nil {
 			return nil, 0, err
@@ -145,7 +145,7 @@ func (h *history) inputs(number uint64, count, size int) (data []byte, n int, er
 	return h.withoutSkipped(data, number, n), n, nil
 }
 
-// load has a chunk in data.
+// load decompresses a chunk into data.
 func (h *history) load(i int) error {
 	if h.loaded == i {
 		return nil
@@ -153,14 +153,14 @@ func (h *history) load(i int) error {
 	c := h.chunks[i]
 	data, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(c.data)), maxChunk))
 	if err != nil {
-		return fmt.Errorf("replay: hosted inputs from %d: %w", c.first, err)
+		return fmt.Errorf("replay: replayed inputs from %d: %w", c.first, err)
 	}
 	ends, err := inputEnds(data, c.first)
 	if err == nil && len(ends) != c.count {
 		err = fmt.Errorf("they are %d, not %d", len(ends), c.count)
 	}
 	if err != nil {
-		return fmt.Errorf("replay: hosted inputs from %d: %w", c.first, err)
+		return fmt.Errorf("replay: replayed inputs from %d: %w", c.first, err)
 	}
 	h.data, h.ends, h.loaded = data, ends, i
 	return nil
@@ -181,7 +181,7 @@ func inputEnds(data []byte, number uint64) (ends []int, err error) {
 	return ends, nil
 }
 
-// withoutSkipped puts a Timer in the place of each input that is skipped.
+// withoutSkipped replaces each skipped input by a Timer.
 func (h *history) withoutSkipped(data []byte, number uint64, n int) []byte {
 	if !h.anySkipped(number, n) {
 		return data
@@ -190,7 +190,7 @@ func (h *history) withoutSkipped(data []byte, number uint64, n int) []byte {
 	for rest := data; len(rest) > 0; {
 		in, after, err := wire.ParseInput(rest)
 		if err != nil {
-			return data // the host will say so
+			return data // the host will report it
 		}
 		if h.skipped[in.Number] {
 			out = (&wire.Input{Number: in.Number, Time: in.Time, Kind: wire.Timer}).Append(out)

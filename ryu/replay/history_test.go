@@ -209,7 +209,7 @@ func TestDamagedChunks(t *testing.T) {
 	h := longHistory(t)
 	h.chunks = slices.Delete(h.chunks, 0, 1)
 	if _, _, err := h.inputs(1, 1, 1); err == nil ||
-		!strings.Contains(err.Error(), "hosted input 1 is not in the history") {
+		!strings.Contains(err.Error(), "replayed input 1 is not in the history") {
 		t.Errorf("a chunk that is not there: %v", err)
 	}
 }
@@ -259,8 +259,8 @@ func TestDamagedHistoryIsRefused(t *testing.T) {
 }
 
 // The log that a damaged replica cannot go on with is an error that Commit returns.
-func TestHostedDivergence(t *testing.T) {
-	p := newHostedPair(t, ledger.Limits{})
+func TestReplayedDivergence(t *testing.T) {
+	p := newReplayedPair(t, ledger.Limits{})
 	p.up(1)
 	p.commit()
 	header := bytes.Clone(p.entries[0][:4]) // of term 1, batch 1, and a time of two bytes
@@ -277,9 +277,9 @@ func TestHostedDivergence(t *testing.T) {
 		entry []byte
 		want  string
 	}{
-		"result out of turn": {entry(Record{Kind: Result, Number: 2}), "result of hosted input 2 after 0, of 2"},
+		"result out of turn": {entry(Record{Kind: Result, Number: 2}), "result of replayed input 2 after 0, of 2"},
 		"result of the future": {entry(Record{Kind: Result, Number: 1}, Record{Kind: Result, Number: 2},
-			Record{Kind: Result, Number: 3}), "result of hosted input 3 after 2, of 2"},
+			Record{Kind: Result, Number: 3}), "result of replayed input 3 after 2, of 2"},
 		"unknown record": {entry(Record{Kind: 99}), "record of kind 99"},
 		"half an asked":  {entry(Record{Kind: Asked, asked: []byte{2, 0, 0}}), "is damaged"},
 	} {
@@ -293,7 +293,7 @@ func TestHostedDivergence(t *testing.T) {
 	p.must(c.Restore(snapshot(t, p.leader)))
 	c.log.hosting.Inputs += 3 // as a damaged memory would have it
 	request := Record{Kind: Request, Request: (&wire.HTTPRequest{}).Append(nil)}
-	if err := c.Commit(entry(request)); err == nil || !strings.Contains(err.Error(), "hosted input 6 after 2") ||
+	if err := c.Commit(entry(request)); err == nil || !strings.Contains(err.Error(), "replayed input 6 after 2") ||
 		!strings.Contains(err.Error(), "this replica diverged") {
 		t.Errorf("a gap: %v", err)
 	}
@@ -301,7 +301,7 @@ func TestHostedDivergence(t *testing.T) {
 
 // A replica that kept a checkpoint goes on as the others do, and so does one that has its snapshot.
 func TestTrim(t *testing.T) {
-	p := newHostedPair(t, ledger.Limits{})
+	p := newReplayedPair(t, ledger.Limits{})
 	p.up(1)
 	seq := uint64(1)
 	packets := func(n int) {

@@ -5,8 +5,8 @@ import (
 	"github.com/holdfast-sdn/holdfast/ryu/wire"
 )
 
-// journal has the changes of a Log that are not committed, oldest first, each with what takes it back. Positions count
-// all changes ever. A leader has those of a few entries in it; the ledger bounds these.
+// journal contains the changes of a Log that are not committed, oldest first, each with its inverse. Positions count
+// all changes ever made. At a leader it has the changes of a few entries, which the ledger bounds.
 type journal struct {
 	changes []change
 	head    int // changes[head:] are not committed
@@ -15,31 +15,31 @@ type journal struct {
 	from    int    // where the first of them begins
 }
 
-// change is one. Which fields count is said at each kind.
+// change is one change. The comment at each kind lists the fields that it uses.
 type change struct {
 	kind   changeKind
 	number uint64
 	before uint64
 	digest uint32
 	end    int // of an input, in journal.inputs
-	sw     *hostedSwitch
-	was    hostedSwitch
+	sw     *replayedSwitch
+	was    replayedSwitch
 	old    *generation
 }
 
-// generation is what another one takes the place of.
+// generation is the state that a new generation replaces.
 type generation struct {
 	hosting  Hosting
-	switches map[openflow.DatapathID]*hostedSwitch
+	switches map[openflow.DatapathID]*replayedSwitch
 }
 
 type changeKind uint8
 
 const (
-	changedInputs     changeKind = iota + 1 // number, end: there is one more
-	changedWoken                            // number: that before
-	changedResults                          // number, digest; before: the number before
-	changedSkips                            // number: of one more
+	changedInputs     changeKind = iota + 1 // number, end: an input was added
+	changedWoken                            // number: the previous one
+	changedResults                          // number, digest; before: the previous number
+	changedSkips                            // number: of an input that is skipped
 	changedSwitch                           // sw, was
 	changedGeneration                       // number, old
 )
@@ -52,7 +52,7 @@ func (j *journal) input(in *wire.Input) {
 	j.add(change{kind: changedInputs, number: in.Number, end: len(j.inputs)})
 }
 
-// pop takes the newest change off.
+// pop removes the newest change.
 func (j *journal) pop() change {
 	c := j.changes[len(j.changes)-1]
 	j.changes[len(j.changes)-1] = change{}
@@ -63,7 +63,7 @@ func (j *journal) pop() change {
 	return c
 }
 
-// lastEnd is where the newest input ends.
+// lastEnd returns where the newest input ends.
 func (j *journal) lastEnd() int {
 	for i := len(j.changes) - 1; i >= j.head; i-- {
 		if j.changes[i].kind == changedInputs {
@@ -101,7 +101,7 @@ func (j *journal) commit(position uint64, h *history) error {
 	return nil
 }
 
-// compact reuses the room of what is committed, once that is the most of it.
+// compact reuses the space of committed changes, once they take most of it.
 func (j *journal) compact() {
 	switch n := len(j.changes) - j.head; {
 	case n == 0:
@@ -120,5 +120,5 @@ func (j *journal) compact() {
 	}
 }
 
-// maxKept is what an empty journal keeps of its buffer, in bytes.
+// maxKept is the size of the buffer that an empty journal keeps, in bytes.
 const maxKept = 4 << 20

@@ -12,55 +12,58 @@ import (
 	"github.com/holdfast-sdn/holdfast/ryu/wire"
 )
 
-// Name is that of the hosted applications in the ledger: one name for all programs of the host.
+// Name is the name of the replayed applications in the ledger: one for all programs of the host.
 const Name = "ryu"
 
-// window bounds the inputs that wait for the leader's host: then the ledger takes no more.
+// window bounds the inputs that wait for the leader's host. Beyond it the ledger has no room for more.
 const window = 4096
 
-// maxSkipped bounds the inputs of a generation that no host is to execute: then the applications are to Begin.
+// maxSkipped bounds the skipped inputs of a generation. Beyond it the applications must Begin.
 const maxSkipped = 1024
 
-// Hosting is what the log has of the hosted applications. While this controller leads it is ahead of what is committed.
+// Hosting is the state of the replayed applications in the log. At the leader it includes changes that are not
+// committed.
 type Hosting struct {
 	Generation uint64 // how often applications have begun, or ended; 0 is never
-	Identity   string // of what began; empty: nothing did, what was hosted has ended
-	Seed       uint64 // for what is random
+	Identity   string // of the applications; empty if there are none, or they have ended
+	Seed       uint64 // of random numbers
 	Began      int64  // ledger time, ns
 	Inputs     uint64 // number of the last input of the generation
 	Results    uint64 // number of the last input whose result is in the log
 
 	woken uint64 // number of the last Timer
-	skips uint64 // inputs of the generation that no host is to execute
+	skips uint64 // number of skipped inputs of the generation
 }
 
 func (h *Hosting) on() bool        { return h.Identity != "" }
 func (h *Hosting) waiting() uint64 { return h.Inputs - h.Results }
 
-// Log is what is replicated of the hosted applications: a ledger.Replayed. Hosting and the switches follow the ledger,
-// and so are ahead of what is committed at a leader; the history is what is committed.
+// Log is the replicated state of the replayed applications: a ledger.Replayed. Hosting and the switches follow the
+// ledger, so at a leader they include changes that are not committed. The history contains committed inputs only.
 type Log struct {
 	ledger   *ledger.Core
-	identity string // of what this controller hosts; empty: nothing
+	identity string // of the applications of this controller; empty if it has none
 
 	hosting  Hosting
-	switches map[openflow.DatapathID]*hostedSwitch
+	switches map[openflow.DatapathID]*replayedSwitch
 	journal  journal
 	history  history
-	scratch  []byte // a record that is being made
+	scratch  []byte // buffer for a record
 }
 
-// hostedSwitch is what the log has of a switch.
-type hostedSwitch struct {
-	born  uint64  // number of the input that began its epoch; 0: hosts know of no epoch
+// replayedSwitch is the replicated state of a switch.
+type replayedSwitch struct {
+	born  uint64  // number of the input that began its epoch; 0 if hosts know none
 	asked []asked // the applications' transaction ids of its newest commands
 }
 
-// NewLog adds the hosted applications to a ledger. Identity is equal at two controllers exactly if their hosts would
-// execute the same programs; it is empty if this controller has no host. Such a controller keeps the log of those that
-// have one, and ends their applications if it leads: nobody would send results, and in the end no input had room.
+// NewLog adds the replayed applications to a ledger. Identity is equal at two controllers exactly if their hosts would
+// execute the same programs. It is empty if this controller has no host. Such a controller keeps the log of those that
+// have one. If it becomes leader it ends their applications, because there would be no results, and at last no room for
+// inputs.
 func NewLog(l *ledger.Core, identity string) (*Log, error) {
-	log := &Log{ledger: l, identity: identity, switches: map[openflow.DatapathID]*hostedSwitch{}, history: newHistory()}
+	log := &Log{ledger: l, identity: identity, switches: map[openflow.DatapathID]*replayedSwitch{},
+		history: newHistory()}
 	return log, l.Replay(log)
 }
 
@@ -83,7 +86,7 @@ func (l *Log) Full() bool { return l.hosting.waiting() >= window }
 // Position implements ledger.Replayed.
 func (l *Log) Position() uint64 { return l.journal.end() }
 
-// Input implements ledger.Replayed: it becomes an input of hosts, or none.
+// Input implements ledger.Replayed. It makes an input for hosts, or none.
 func (l *Log) Input(now int64, in *ledger.Input) {
 	switch in.Kind {
 	case ledger.SwitchUp:
@@ -100,11 +103,11 @@ func (l *Log) Input(now int64, in *ledger.Input) {
 	}
 }
 
-// up says that a switch is there: for the first time in its epoch or generation, or again. hello is its SWITCH_UP.
+// up reports that a switch is up: for the first time in its epoch or generation, or again. hello is its SWITCH_UP.
 func (l *Log) up(now int64, id openflow.DatapathID, hello []byte) {
 	m, err := experimenter.ParseSwitchUp(hello)
 	if err != nil {
-		return // the applications of the ledger were told, and it is down to hosts
+		return // only for applications of the ledger; to hosts the switch is still down
 	}
 	l.feed(now, wire.Input{Kind: wire.Up, Switch: id, Features: m.Features, Ports: m.Ports})
 	if l.sw(id).born == 0 {
@@ -112,23 +115,23 @@ func (l *Log) up(now int64, id openflow.DatapathID, hello []byte) {
 	}
 }
 
-func (l *Log) sw(id openflow.DatapathID) *hostedSwitch {
+func (l *Log) sw(id openflow.DatapathID) *replayedSwitch {
 	sw := l.switches[id]
 	if sw == nil {
-		sw = &hostedSwitch{}
+		sw = &replayedSwitch{}
 		l.switches[id] = sw
 	}
 	return sw
 }
 
-// reborn sets the input that began the epoch of a switch, whose commands before are not asked for any more.
+// reborn sets the input that began the epoch of a switch. Answers to earlier commands are no longer expected.
 func (l *Log) reborn(id openflow.DatapathID, number uint64) {
 	sw := l.sw(id)
 	l.journal.add(change{kind: changedSwitch, sw: sw, was: *sw})
-	*sw = hostedSwitch{born: number}
+	*sw = replayedSwitch{born: number}
 }
 
-// message leaves out what answers an application of the ledger, and gives an answer the xid of its question.
+// message drops answers to applications of the ledger, and gives the other answers the xids of their requests.
 func (l *Log) message(now int64, id openflow.DatapathID, msg []byte) {
 	switch tag := message.Asker(msg); {
 	case tag == message.Replayed:
@@ -142,7 +145,7 @@ func (l *Log) message(now int64, id openflow.DatapathID, msg []byte) {
 	l.feed(now, wire.Input{Kind: wire.Message, Switch: id, Message: msg})
 }
 
-// timer tells the hosted applications of the time.
+// timer adds a Timer input.
 func (l *Log) timer(now int64) {
 	woken := l.hosting.woken
 	l.feed(now, wire.Input{Kind: wire.Timer})
@@ -150,7 +153,7 @@ func (l *Log) timer(now int64) {
 	l.journal.add(change{kind: changedWoken, number: woken})
 }
 
-// feed numbers an input.
+// feed adds an input with the next number.
 func (l *Log) feed(now int64, in wire.Input) {
 	l.hosting.Inputs++
 	in.Number, in.Time = l.hosting.Inputs, now
@@ -164,7 +167,7 @@ func (l *Log) Record(now int64, record []byte) error {
 	case err != nil:
 		return err
 	case r.Kind != Begin && !l.hosting.on():
-		return fmt.Errorf("record of kind %d, and nothing is hosted", r.Kind)
+		return fmt.Errorf("record of kind %d, and there are no replayed applications", r.Kind)
 	}
 	switch r.Kind {
 	case Begin:
@@ -187,17 +190,17 @@ func (l *Log) begun(now int64, seed uint64, identity string) {
 	old := generation{l.hosting, l.switches}
 	l.journal.add(change{kind: changedGeneration, number: old.hosting.Generation + 1, old: &old})
 	l.hosting = Hosting{Generation: old.hosting.Generation + 1, Identity: identity, Seed: seed, Began: now}
-	l.switches = map[openflow.DatapathID]*hostedSwitch{}
+	l.switches = map[openflow.DatapathID]*replayedSwitch{}
 	if !l.hosting.on() {
 		return
 	}
-	l.timer(now) // whose result says when the first timer is wanted
+	l.timer(now) // its result contains the time of the first timer
 	for id, hello := range l.ledger.Up() {
 		l.up(now, id, hello)
 	}
 }
 
-// Commit implements ledger.Replayed: what it covers becomes history.
+// Commit implements ledger.Replayed. It moves changes to the history.
 func (l *Log) Commit(position uint64) error { return l.journal.commit(position, &l.history) }
 
 // Revert implements ledger.Replayed.
@@ -233,43 +236,44 @@ func (l *Log) Freeze() iter.Seq[[]byte] {
 	}
 }
 
-// Hosting returns what is known of the hosted applications.
+// Hosting returns the state of the replayed applications.
 func (l *Log) Hosting() Hosting { return l.hosting }
 
-// MustBegin reports whether the applications of this controller are to Begin: the log's are other ones, or more of
-// their inputs were skipped than the log keeps in mind.
+// MustBegin reports whether the applications of this controller must Begin: the log has other ones, or too many of
+// their inputs were skipped.
 func (l *Log) MustBegin() bool {
 	return l.identity != "" && (l.hosting.Identity != l.identity || l.hosting.skips >= maxSkipped)
 }
 
-// Committed is what is committed of the hosted applications.
+// Committed is the committed part of the state of the replayed applications.
 type Committed struct {
 	Generation uint64
 	Input      uint64 // number of the last
 	Result     uint64 // number of the last input whose result is logged
-	Skipped    int    // how many inputs no host is to execute
+	Skipped    int    // number of skipped inputs
 }
 
-// Committed returns how far the hosted applications are committed.
+// Committed returns how far the replayed applications are committed.
 func (l *Log) Committed() Committed {
 	h := &l.history
 	return Committed{h.generation, h.last(), h.results(), len(h.skipped)}
 }
 
-// Inputs returns committed inputs, from a number on: at most count, and one beyond size bytes, as they stand in an
-// INPUTS frame. They may be read for good, by any goroutine.
+// Inputs returns committed inputs from a number on: at most count, and at most one after size bytes, encoded as in an
+// INPUTS frame. The result stays valid, and any goroutine may read it.
 func (l *Log) Inputs(number uint64, count, size int) (data []byte, n int, err error) {
 	return l.history.inputs(number, count, size)
 }
 
-// Digest returns that of a committed result.
+// Digest returns the digest of a committed result.
 func (l *Log) Digest(number uint64) (uint32, bool) { return l.history.digest(number) }
 
-// Checkpoint returns from where a host can be built: its state after an input, or 0 and nothing: from the beginning.
+// Checkpoint returns the number of an input and the state of a host after it, from which a host can be built; or 0 and
+// nil, if one is built from the beginning.
 func (l *Log) Checkpoint() (number uint64, state []byte) { return l.history.base, l.history.state }
 
-// Trim keeps the state of a host after an input, and forgets that input and those before, at this controller and
-// in its snapshots. The caller has proved that a host goes on from there as one that executed all of them.
+// Trim keeps the state of a host after an input, and deletes that input and those before, at this controller and in its
+// snapshots. The caller has verified that a host that starts from the state gives the same results.
 func (l *Log) Trim(number uint64, state []byte) {
 	if h := &l.history; number > h.base && number <= h.results() {
 		h.trim(number, state)

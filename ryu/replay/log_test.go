@@ -17,8 +17,8 @@ import (
 	"github.com/holdfast-sdn/holdfast/ryu/wire"
 )
 
-// newHostedPair has hosted applications, which have begun, and a native one, tag 1, that floods.
-func newHostedPair(t *testing.T, limits ledger.Limits) *pair {
+// newReplayedPair has replayed applications, which have begun, and a native one, tag 1, that floods.
+func newReplayedPair(t *testing.T, limits ledger.Limits) *pair {
 	t.Helper()
 	p := newPair(t, limits, "v1", flooder(5))
 	p.leader.log.Begin(7)
@@ -91,7 +91,7 @@ func command(id openflow.DatapathID, xid uint32, body string) wire.Command {
 }
 
 // What a host is fed for each kind of event.
-func TestHostedInputs(t *testing.T) {
+func TestReplayedInputs(t *testing.T) {
 	const mine, others, nobodys = message.Replayed, message.Tag(1), message.Tag(3)
 	for _, tc := range []struct {
 		name string
@@ -143,7 +143,7 @@ func TestHostedInputs(t *testing.T) {
 		{"begin", func(p *pair) { p.event(2, 1, 1, switchUp()); p.leader.Unreachable(2); p.leader.log.Begin(8) }, nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			p := newHostedPair(t, ledger.Limits{QueueCommands: 4})
+			p := newReplayedPair(t, ledger.Limits{QueueCommands: 4})
 			p.up(1)
 			p.commit()
 			// void: sent before the switch was there
@@ -161,7 +161,7 @@ func TestHostedInputs(t *testing.T) {
 }
 
 // Begin: what was before is gone, at all replicas, and answers to it stay unknown.
-func TestHostedBegin(t *testing.T) {
+func TestReplayedBegin(t *testing.T) {
 	p := newPair(t, ledger.Limits{}, "v1", &script{name: "native"})
 	if !p.leader.log.MustBegin() || !p.follower.log.MustBegin() || p.leader.log.Request(nil) != 0 {
 		t.Error("it is hosted before it has begun")
@@ -218,7 +218,7 @@ func TestMustBegin(t *testing.T) {
 		"none":              {"", []ledger.Application{native}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := newHostedPair(t, ledger.Limits{})
+			p := newReplayedPair(t, ledger.Limits{})
 			p.result(wire.Result{Number: 1, Wake: 5000})
 			c := newReplica(t, ledger.Limits{}, tc.identity, tc.apps...)
 			p.must(c.Restore(snapshot(t, p.leader)))
@@ -277,8 +277,8 @@ func timers(t *testing.T, r replica) (list []string) {
 }
 
 // The leader's host is behind: no inputs, but results.
-func TestHostedWindow(t *testing.T) {
-	p := newHostedPair(t, ledger.Limits{})
+func TestReplayedWindow(t *testing.T) {
+	p := newReplayedPair(t, ledger.Limits{})
 	p.up(1)
 	seq := uint64(1)
 	for p.leader.log.hosting.waiting() < window {
@@ -307,8 +307,8 @@ func TestHostedWindow(t *testing.T) {
 	p.commit()
 }
 
-func TestHostedResult(t *testing.T) {
-	p := newHostedPair(t, ledger.Limits{})
+func TestReplayedResult(t *testing.T) {
+	p := newReplayedPair(t, ledger.Limits{})
 	p.up(1)
 	refused := func(what string, number uint64, want string) {
 		t.Helper()
@@ -341,7 +341,7 @@ func TestHostedResult(t *testing.T) {
 }
 
 // Commands leave in order, numbered, for the incarnation that the application knew, and reserved ones not at all.
-func TestHostedCommands(t *testing.T) {
+func TestReplayedCommands(t *testing.T) {
 	role := wire.Command{Switch: 1, Message: msg(24, 5, "")}
 	half := wire.Command{Switch: 1, Message: msg(13, 5, "xy")[:9]}
 	old := wire.Command{Switch: 1, Message: append([]byte{1}, msg(13, 5, "")[1:]...)}
@@ -369,7 +369,7 @@ func TestHostedCommands(t *testing.T) {
 		{"nothing", nil, []wire.Command{{Switch: 1}}, nil, []string{"0 bytes are not one message"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			p := newHostedPair(t, ledger.Limits{})
+			p := newReplayedPair(t, ledger.Limits{})
 			p.up(1)
 			p.commit()
 			p.result(wire.Result{Number: 1, Wake: wire.NoWake})
@@ -424,8 +424,8 @@ func wantFailures(t *testing.T, p *pair, want []string) []ledger.Failure {
 }
 
 // What an application raised is in the log in one line, and the caller has the rest.
-func TestHostedFailures(t *testing.T) {
-	p := newHostedPair(t, ledger.Limits{})
+func TestReplayedFailures(t *testing.T) {
+	p := newReplayedPair(t, ledger.Limits{})
 	trace := "Traceback (most recent call last):\n  File \"x.py\", line 1\nValueError: 7\n"
 	p.result(wire.Result{Number: 1, Wake: wire.NoWake,
 		Failures: []wire.Failure{{App: "Switch13", Traceback: trace}, {Traceback: "no parser\n"}}})
@@ -447,8 +447,8 @@ func TestHostedFailures(t *testing.T) {
 }
 
 // A result that is too large for an entry sends nothing, and the next one goes on.
-func TestHostedResultTooLarge(t *testing.T) {
-	p := newHostedPair(t, ledger.Limits{EntryBytes: 10_000, QueueCommands: 300})
+func TestReplayedResultTooLarge(t *testing.T) {
+	p := newReplayedPair(t, ledger.Limits{EntryBytes: 10_000, QueueCommands: 300})
 	p.up(1)
 	p.event(1, 1, 2, packetIn("x"))
 	p.event(1, 1, 3, packetIn("x"))
@@ -473,8 +473,8 @@ func TestHostedResultTooLarge(t *testing.T) {
 	}
 }
 
-func TestHostedRequest(t *testing.T) {
-	p := newHostedPair(t, ledger.Limits{EntryBytes: 10_000})
+func TestReplayedRequest(t *testing.T) {
+	p := newReplayedPair(t, ledger.Limits{EntryBytes: 10_000})
 	get := (&wire.HTTPRequest{Method: "GET", Path: "/", Headers: []wire.Header{{Name: "A", Value: "b"}},
 		Body: []byte("x")}).Append(nil)
 	large := (&wire.HTTPRequest{Method: "PUT", Body: make([]byte, 10_000)}).Append(nil)

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// replica is a ledger and the hosted applications in it.
+// replica is a ledger and the replayed applications in it.
 type replica struct {
 	*ledger.Core
 	log *Log

@@ -7,19 +7,20 @@ import (
 	"fmt"
 )
 
-// RecordKind is what a record of the hosted applications in the log says.
+// RecordKind is the kind of a record of the replayed applications.
 type RecordKind uint8
 
 // The kinds of record. All but Asked begin a transaction.
 const (
-	Begin   RecordKind = iota + 1 // Seed, Identity: the applications begin anew; without an identity they end
+	Begin   RecordKind = iota + 1 // Seed, Identity: the applications start, with an empty state; no identity: they end
 	Request                       // Request
 	Result                        // Number, Digest
 	Skip                          // Number
 	Asked                         // the transaction ids of the commands of the result before
 )
 
-// Record is one, decoded; its slices alias the record. Which fields count is said at each RecordKind.
+// Record is a decoded record. Its slices alias the encoded one. The comment at each RecordKind lists the fields that it
+// uses.
 type Record struct {
 	Kind     RecordKind
 	Seed     uint64
@@ -30,8 +31,8 @@ type Record struct {
 	asked    []byte
 }
 
-// ParseRecord decodes a record: a byte for the kind, then the fields, where numbers are varints and the last bytes go
-// to the end.
+// ParseRecord decodes a record: a byte for the kind, then the fields. Numbers are varints; a last field of bytes
+// extends to the end.
 func ParseRecord(b []byte) (Record, error) {
 	r := reader{b: b}
 	v := Record{Kind: RecordKind(r.byte())}

@@ -7,39 +7,39 @@ import (
 	"github.com/holdfast-sdn/holdfast/ryu/wire"
 )
 
-// Why a request gets no answer.
+// Errors of Request.
 var (
 	ErrNotLeading    = errors.New("this controller does not lead")
-	ErrBusy          = errors.New("too much waits for the applications; ask again")
-	ErrRefused       = errors.New("the log does not take this request")
+	ErrBusy          = errors.New("too many requests or inputs wait for the applications; try again")
+	ErrRefused       = errors.New("the request is too large for the log, or malformed")
 	ErrLeaderChanged = errors.New("the leadership has changed; whether the applications have taken the request is " +
 		"not known")
-	ErrLeftOut = errors.New("no host of the applications has survived this request: all controllers leave it out")
+	ErrLeftOut = errors.New("no host of the applications has survived this request: all controllers skip it")
 	ErrBegun   = errors.New("the applications have begun anew; whether they had taken the request is not known")
 )
 
 // Bounds of requests.
 const (
-	maxRequests  = 1024    // without an answer
+	maxRequests  = 1024    // not answered yet
 	waitingBytes = 8 << 20 // of those that wait for room in the log
 )
 
-// requests are those that have no answer.
+// requests are the requests that are not answered.
 type requests struct {
 	waiting  []*request // for room in the log
-	bytes    int        // of those
+	bytes    int        // of waiting
 	executed map[uint64]*request
 }
 
 type request struct {
 	body   []byte
-	number uint64 // once it is executed
+	number uint64 // of its input, once that exists
 	done   func(wire.Answer, error)
 }
 
-// Request gives the applications an HTTP request, as wire.HTTPRequest.Append makes it. done is called once, now or
-// later, with the answer that the log has, or with why there is none. An application may let it wait for ever: the
-// caller gives up with forget, after which done is not called.
+// Request passes an HTTP request, encoded by wire.HTTPRequest.Append, to the applications. done is called once, now or
+// later, with the logged answer or an error. An application may never answer: the caller cancels with forget, after
+// which done is not called.
 func (c *Core) Request(body []byte, done func(wire.Answer, error)) (forget func()) {
 	q := &c.requests
 	switch {
@@ -56,7 +56,7 @@ func (c *Core) Request(body []byte, done func(wire.Answer, error)) (forget func(
 	return func() {}
 }
 
-// executeRequests executes those that wait, as far as there is room.
+// executeRequests executes waiting requests, as far as there is room.
 func (c *Core) executeRequests() {
 	q := &c.requests
 	for len(q.waiting) > 0 && c.replayed.ledger.Room() {
@@ -79,7 +79,7 @@ func (q *requests) forget(r *request) {
 	}
 }
 
-// answer hands out what a logged result answers.
+// answer passes the answers in a logged result to their requests.
 func (q *requests) answer(r *wire.Result) {
 	for _, a := range r.Answers {
 		if asked := q.executed[a.Request]; asked != nil {
@@ -89,7 +89,7 @@ func (q *requests) answer(r *wire.Result) {
 	}
 }
 
-// leftOut ends the one that is an input which no host survives.
+// leftOut ends the request whose input is skipped.
 func (q *requests) leftOut(number uint64) {
 	if r := q.executed[number]; r != nil {
 		delete(q.executed, number)
@@ -97,7 +97,7 @@ func (q *requests) leftOut(number uint64) {
 	}
 }
 
-// refuse ends those that the applications may have taken.
+// refuse ends the requests that the applications may have received.
 func (q *requests) refuse(why error) {
 	for n, r := range q.executed {
 		delete(q.executed, n)
@@ -105,7 +105,7 @@ func (q *requests) refuse(why error) {
 	}
 }
 
-// refuseWaiting ends those that they have not.
+// refuseWaiting ends the requests that they have not received.
 func (q *requests) refuseWaiting() {
 	waiting := q.waiting
 	q.waiting, q.bytes = nil, 0

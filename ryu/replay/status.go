@@ -7,7 +7,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/ryu/wire"
 )
 
-// Status is what operators see of the hosted applications at one controller.
+// Status is the state of the replayed applications at one controller, for operators.
 type Status struct {
 	// "running", "catching up", "starting", "ended", "not begun" or "other applications"
 	State        string `json:"state"`
@@ -15,9 +15,9 @@ type Status struct {
 	Inputs       uint64 `json:"inputs"`        // committed
 	Executed     uint64 `json:"executed"`      // by this controller's host
 	Logged       uint64 `json:"logged"`        // results in the log
-	HistoryBytes int    `json:"history_bytes"` // from which a host is built anew
+	HistoryBytes int    `json:"history_bytes"` // from which a host is rebuilt
 	Checkpoint   uint64 `json:"checkpoint"`    // input after which the history begins
-	NoCheckpoint string `json:"no_checkpoint"` // why none was possible last
+	NoCheckpoint string `json:"no_checkpoint"` // why the last attempt failed
 	// input at which this host differed from the log even after a replay; 0: none
 	Diverged uint64 `json:"diverged"`
 	Restarts uint64 `json:"restarts"` // of hosts that ended by themselves, since the controller began
@@ -52,8 +52,7 @@ func (c *Core) Status() Status {
 	return s
 }
 
-// Behind reports whether another controller should rather lead, since this one's host is not up to date or not to be
-// trusted.
+// Behind reports whether this controller should defer its election, because its host is not up to date, or not trusted.
 func (c *Core) Behind() bool {
 	done := c.replayed.Committed()
 	return done.Generation > 0 && (!c.ready || c.distrust || done.Input > c.executed+lagPatience)

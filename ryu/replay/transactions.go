@@ -14,13 +14,13 @@ import (
 	"github.com/holdfast-sdn/holdfast/ryu/wire"
 )
 
-// wakeTimer is the timer of hosted applications in the ledger.
+// wakeTimer is the timer of the replayed applications in the ledger.
 const wakeTimer = "wake"
 
-// maxFailures bounds those of one result that are logged.
+// maxFailures bounds the failures of one result that are logged.
 const maxFailures = 64
 
-// Begin has the applications begin anew at every controller, as if all had just been started: what they knew is gone.
+// Begin restarts the applications at every controller with an empty state.
 func (l *Log) Begin(seed uint64) {
 	if l.identity != "" {
 		l.begin(seed)
@@ -39,9 +39,9 @@ func (l *Log) transact(r Record, do func(*ledger.Tx)) bool {
 	return l.ledger.Transact(l.scratch, do)
 }
 
-// Request gives the applications an HTTP request, as wire.HTTPRequest.Append makes it, and returns the number of
-// that input. 0: there is none, since nothing is hosted, or it is not a request, or too large for an entry. The
-// caller has asked the ledger for Room.
+// Request adds an HTTP request, encoded by wire.HTTPRequest.Append, as an input for the applications, and returns its
+// number. It returns 0 if there are no replayed applications, if it is not a request, or if it is too large for an
+// entry. The caller has checked the ledger's Room.
 func (l *Log) Request(request []byte) uint64 {
 	in := wire.Input{Kind: wire.Request, Request: request}
 	_, rest, err := wire.ParseInput(in.Append(nil))
@@ -52,22 +52,22 @@ func (l *Log) Request(request []byte) uint64 {
 	return l.hosting.Inputs
 }
 
-// Skip has all hosts do nothing but a Timer at an input that none of them survives. After 1,024 of a generation it does
-// nothing, and MustBegin says so: the applications have to begin without them.
+// Skip replaces an input that no host survives by a Timer, at all hosts. After 1,024 skips in a generation it does
+// nothing, and MustBegin returns true.
 func (l *Log) Skip(number uint64) {
 	if h := &l.hosting; number > 0 && number <= h.Inputs && h.skips < maxSkipped {
 		l.transact(Record{Kind: Skip, Number: number}, nil)
 	}
 }
 
-// ResultRoom reports whether Result can be called now. When it cannot, Cut and Commit make room. It is not Room: inputs
-// that wait for results may have taken that.
+// ResultRoom reports whether Result can be called now. If not, calls of Cut and Commit make room. It differs from Room,
+// which inputs that wait for results may have used up.
 func (l *Log) ResultRoom() bool { return l.identity != "" && l.ledger.TransactRoom() }
 
 var errNotLeading = errors.New("replay: a result at a controller that does not lead")
 
-// Result logs what this leader's host did because of an input: one transaction for each, in order. Its commands are
-// for the epochs that the switches had at that input. If they are too many for an entry, none of them is sent.
+// Result logs the result of an input at this leader's host: one transaction for each, in order. Its commands are for
+// the epochs that the switches had at that input. If they are too many for an entry, none of them is sent.
 func (l *Log) Result(r *wire.Result) error {
 	h, done := &l.hosting, &l.history
 	_, leading := l.ledger.Leading()
@@ -88,7 +88,7 @@ func (l *Log) Result(r *wire.Result) error {
 	return nil
 }
 
-// execute is what the transaction of a result does.
+// execute adds the effects of a result to its transaction.
 func (l *Log) execute(tx *ledger.Tx, r *wire.Result) {
 	var failures []ledger.Failure
 	err := tx.Try(func() error {
@@ -102,7 +102,7 @@ func (l *Log) execute(tx *ledger.Tx, r *wire.Result) {
 		failures = append(failures, ledger.Failure{App: cmp.Or(f.App, Name), Err: errors.New(lastLine(f.Traceback)),
 			Stack: []byte(f.Traceback)})
 	}
-	if r.Number >= l.hosting.woken { // else a timer is on its way to the host, which will say when the next is to come
+	if r.Number >= l.hosting.woken { // otherwise a Timer is on its way to the host, and its result sets the next timer
 		if err := wake(tx, r.Wake); err != nil {
 			failures = append(failures, ledger.Failure{App: Name, Err: err})
 		}
@@ -113,7 +113,7 @@ func (l *Log) execute(tx *ledger.Tx, r *wire.Result) {
 	}
 }
 
-// send sends the commands of a result, and returns what failed of that.
+// send sends the commands of a result, and returns the failures.
 func (l *Log) send(tx *ledger.Tx, r *wire.Result) (failures []ledger.Failure) {
 	var list []sent
 	for i := range r.Commands {
@@ -133,15 +133,14 @@ func (l *Log) send(tx *ledger.Tx, r *wire.Result) (failures []ledger.Failure) {
 	return failures
 }
 
-// reservedCommands are messages that an application may not send: they make connections, and say which controller is
-// master.
+// reservedCommands are messages that an application may not send: those of the handshake, and those about roles.
 var reservedCommands = []uint8{openflow.TypeHello, openflow.TypeEchoRequest, openflow.TypeEchoReply,
 	of13.TypeRoleRequest}
 
-// command sends one and returns its xid, or 0 if it goes nowhere.
+// command sends a command and returns its xid, or 0 if it was not sent.
 func (l *Log) command(tx *ledger.Tx, number uint64, cmd *wire.Command) (xid uint32, err error) {
 	if sw := l.switches[cmd.Switch]; sw != nil && number < sw.born {
-		return 0, nil // that incarnation of the switch is gone
+		return 0, nil // that epoch of the switch has ended
 	}
 	h, err := openflow.ParseHeader(cmd.Message)
 	switch {
@@ -149,19 +148,19 @@ func (l *Log) command(tx *ledger.Tx, number uint64, cmd *wire.Command) (xid uint
 		return 0, fmt.Errorf("switch %s: an application may not send a message of type %d, version %d: roles and "+
 			"connections are Holdfast's, and it speaks OpenFlow 1.3", cmd.Switch, h.Type, h.Version)
 	case err == nil && h.Type == of13.TypeSetAsync:
-		return 0, nil // the switch sends everything already, and standbys rely on that
+		return 0, nil // dropped: the switch sends all asynchronous messages already, and standbys rely on that
 	}
 	return tx.SendBytes(cmd.Switch, cmd.Message)
 }
 
-// lastLine is where a traceback says what was raised.
+// lastLine returns the last line of a traceback, which names the exception.
 func lastLine(trace string) string {
 	lines := bytes.Split(bytes.TrimSpace([]byte(trace)), []byte("\n"))
 	return string(lines[len(lines)-1])
 }
 
-// wake sets the applications' timer to a ledger time, unless it is set to that, or both are past: else results
-// that come all the time would put it off for ever.
+// wake sets the applications' timer to a ledger time, unless it is set to that, or both are in the past. Otherwise a
+// permanent stream of results would postpone it for ever.
 func wake(tx *ledger.Tx, at int64) error {
 	now := tx.Now().UnixNano()
 	due, set := tx.Timer(wakeTimer)

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/ryu/wire"
 )
 
-// due returns when the hosted application's timer is, or -1.
+// due returns when the replayed application's timer is, or -1.
 func due(p *pair) int64 {
 	for _, line := range timers(p.t, p.follower) {
 		var at int64
@@ -22,8 +22,8 @@ func due(p *pair) int64 {
 }
 
 // When a host is given the time.
-func TestHostedWake(t *testing.T) {
-	p := newHostedPair(t, ledger.Limits{}) // input 1 is the timer that it begins with
+func TestReplayedWake(t *testing.T) {
+	p := newReplayedPair(t, ledger.Limits{}) // input 1 is the timer that it begins with
 	p.up(1)
 	for seq := uint64(2); seq < 20; seq++ {
 		p.event(1, 1, seq, packetIn("x"))
@@ -70,8 +70,8 @@ func TestHostedWake(t *testing.T) {
 }
 
 // Results that come all the time, each before the time is told, do not keep it from a host that waits for it.
-func TestHostedWakeIsNotPutOff(t *testing.T) {
-	p := newHostedPair(t, ledger.Limits{})
+func TestReplayedWakeIsNotPutOff(t *testing.T) {
+	p := newReplayedPair(t, ledger.Limits{})
 	p.up(1)
 	for seq := uint64(2); seq < 50; seq++ {
 		p.event(1, 1, seq, packetIn("x"))
@@ -93,8 +93,8 @@ func TestHostedWakeIsNotPutOff(t *testing.T) {
 }
 
 // Skipped inputs are timers to all hosts, up to a bound.
-func TestHostedSkip(t *testing.T) {
-	p := newHostedPair(t, ledger.Limits{})
+func TestReplayedSkip(t *testing.T) {
+	p := newReplayedPair(t, ledger.Limits{})
 	p.up(1)
 	p.event(1, 1, 2, packetIn("poison"))
 	p.event(1, 1, 3, packetIn("x"))
@@ -212,8 +212,8 @@ func TestFollowUndoesHosting(t *testing.T) {
 }
 
 // The application's xids of a switch's newest commands are kept, no more; a replica that was restored keeps as many.
-func TestHostedXIDs(t *testing.T) {
-	p := newHostedPair(t, ledger.Limits{})
+func TestReplayedXIDs(t *testing.T) {
+	p := newReplayedPair(t, ledger.Limits{})
 	p.up(1)
 	p.event(1, 1, 2, packetIn("x"))
 	p.event(1, 1, 3, packetIn("x"))
