@@ -77,7 +77,9 @@ func (b *bundleSender) failed(msg []byte) (refused [][]byte) {
 	switch {
 	case s == nil:
 	case b.inBundle(xid) != nil:
-		s.refusals = append(s.refusals, slices.Clone(msg))
+		if uint64(len(s.refusals)) <= s.last-s.first { // one for each command is all that there can be
+			s.refusals = append(s.refusals, slices.Clone(msg))
+		}
 	case xid == s.open:
 		if _, some := e.BundleError(); some && b.tries < maxTries { // it supports bundles, and has too many
 			s.retry = true

@@ -412,3 +412,15 @@ func TestTooManyBundles(t *testing.T) {
 	d.one()
 	d.wantDone(1)
 }
+
+// A switch cannot make a bundle keep more refusals than it has commands.
+func TestRefusalsAreBounded(t *testing.T) {
+	d := newDock(t, 0)
+	d.give(1, "fF")
+	for range 1000 {
+		d.fails(1, of13.ErrTypeBadMatch, of13.BadMatchBadField)
+	}
+	if got := d.barrier(); len(got) != 2 {
+		t.Fatalf("%d refusals of 2 commands", len(got))
+	}
+}
