@@ -87,6 +87,55 @@ func TestNamedPackagesExist(t *testing.T) {
 	}
 }
 
+// A test that has another name now would not be run by a step that chooses tests by name, and nobody would notice.
+func TestNamedTestsExist(t *testing.T) {
+	found := repository(t)
+	all := map[string]string{} // the tests of each package, by its argument
+	for _, p := range append(found.mutated, found.packages...) {
+		files, err := filepath.Glob(filepath.Join(p.path, "*_test.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range files {
+			code, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all["./"+p.path] += string(code)
+		}
+	}
+	for _, full := range []bool{false, true} {
+		steps, err := plan(found, full, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range steps {
+			for s := &steps[i]; s != nil; s = s.beside {
+				s.namesTests(t, all)
+			}
+		}
+	}
+}
+
+// namesTests checks that each package of a step has each test that the step names.
+func (s step) namesTests(t *testing.T, all map[string]string) {
+	for _, a := range s.args {
+		names, chosen := strings.CutPrefix(a, "-run=^Test")
+		if !chosen {
+			continue
+		}
+		names, _, _ = strings.Cut(names, "/")
+		for name := range strings.SplitSeq(strings.Trim(names, "()$"), "|") {
+			name = "func Test" + strings.TrimSuffix(name, "$")
+			for _, p := range s.args {
+				if strings.HasPrefix(p, "./") && !strings.Contains(all[p], name) {
+					t.Errorf("%s: %s has no %s", s.name, p, name)
+				}
+			}
+		}
+	}
+}
+
 // Every build tag is linted, and only those that are known.
 func TestTags(t *testing.T) {
 	found := repository(t)
