@@ -183,17 +183,25 @@ func TestWatermarkModel(t *testing.T) {
 func TestOutboxMemory(t *testing.T) {
 	var o Outbox
 	item := make([]byte, 1000)
-	for o.Bytes() < 16<<20 {
-		o.Push(item)
-	}
-	if cap(o.buf) > 2*o.Bytes()+keptBytes {
-		t.Fatalf("a buffer of %d bytes for %d", cap(o.buf), o.Bytes())
+	fill := func(bytes int) {
+		for o.Bytes() < bytes {
+			o.Push(item)
+		}
+		if cap(o.buf) > 2*o.Bytes()+keptBytes {
+			t.Fatalf("a buffer of %d bytes for %d", cap(o.buf), o.Bytes())
+		}
 	}
 	flush := func() {
 		if err := o.Ack(o.Last()); err != nil {
 			t.Fatal(err)
 		}
 	}
+	fill(16 << 20)
+	flush()
+	if cap(o.buf) > mostBytes {
+		t.Fatalf("it keeps %d bytes for no item", cap(o.buf))
+	}
+	fill(2 << 20)
 	flush()
 	if cap(o.buf) == 0 {
 		t.Fatal("it forgets its buffer after each use")

@@ -29,7 +29,8 @@ type Outbox struct {
 const (
 	firstBytes = 4 << 10
 	firstItems = 16
-	keptBytes  = 1 << 20 // of the buffer of an empty outbox, unless it was in use
+	keptBytes  = 1 << 20       // of the buffer of an empty outbox, unless it was in use
+	mostBytes  = 8 * keptBytes // of it even then
 )
 
 // OutboxAfter returns an empty outbox whose next item gets the number acked+1.
@@ -187,14 +188,14 @@ func (o *Outbox) TakeBack(n uint64) error {
 	return nil
 }
 
-// rest begins at the start of the buffer again if the outbox is empty, or with no buffer if it is much larger than it
-// had to be of late: a receiver that was stalled once does not hold it for ever.
+// rest begins at the start of the buffer again if the outbox is empty. It begins with no buffer if that is much larger
+// than it had to be of late, or larger than mostBytes: a receiver that was stalled once does not hold it for ever.
 func (o *Outbox) rest() {
 	if o.acked != o.last {
 		return
 	}
 	o.base, o.head, o.buf = o.end(), 0, o.buf[:0]
-	if cap(o.buf) > keptBytes && o.peak < cap(o.buf)/4 {
+	if n := cap(o.buf); n > mostBytes || n > keptBytes && o.peak < n/4 {
 		o.buf, o.ends = nil, nil
 	}
 	o.peak = 0
