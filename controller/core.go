@@ -57,7 +57,7 @@ type Outside interface {
 	Compact(index uint64, state []byte) error
 	// Audit receives every committed entry, in order.
 	Audit(index uint64, entry []byte) error
-	// DeferElection says whether this controller should leave the leadership to others.
+	// DeferElection sets whether this member defers its election.
 	DeferElection(on bool)
 }
 
@@ -149,7 +149,7 @@ func (c *Core) Update(now time.Time, u consensus.Update) error {
 func (c *Core) changeRole(now time.Time, r consensus.Role) error {
 	was := c.role
 	c.role = r
-	clear(c.held) // each leader claims all switches anew
+	clear(c.held) // each leader claims all switches again
 	clear(c.refused)
 	if was.Leading {
 		c.acknowledgeHeld(c.ledger.Releases())

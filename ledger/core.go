@@ -21,7 +21,7 @@ type Core struct {
 	frozen bool // between Freeze and Thaw
 
 	replayed Replayed // nil if there is none
-	told     Input    // passed to it
+	told     Input    // the input that is passed to it
 	applying int64    // ledger time of the entry that is applied
 
 	observe        func(id openflow.DatapathID, epoch, seq uint64, msg []byte) // see Observe

@@ -132,8 +132,8 @@ func (h *Host) Execute(inputs []byte, count int) error {
 	return nil
 }
 
-// Checkpoint asks for a checkpoint after the inputs that were handed over. One that is asked for while another is on
-// its way is that one.
+// Checkpoint requests a checkpoint after the inputs that were passed so far. A call while another checkpoint is pending
+// requests no second one.
 func (h *Host) Checkpoint() {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -208,7 +208,7 @@ func (b *bundles) lead() {
 	b.answers, b.answer, b.refusal = nil, 0, 0
 }
 
-// anew begins an epoch.
+// anew begins a new epoch.
 func (b *bundles) anew(now uint64) {
 	b.sender.halt()
 	b.begun = false
@@ -260,7 +260,7 @@ func (b *bundles) send(block experimenter.Block, messages []byte) error {
 	switch {
 	case b.over(block.Epoch):
 		return nil
-	case b.sender.fenced: // the next master sends them: here nobody knows whether those before are done
+	case b.sender.fenced: // the next master sends them: this one does not know whether those before are done
 		return nil
 	case block.First > 0:
 		return b.sender.send(block.First, withoutRoles(messages))

@@ -46,7 +46,7 @@ func (o *Outbox) Last() uint64 { return o.last }
 func (o *Outbox) Len() int   { return int(o.last - o.acked) }
 func (o *Outbox) Bytes() int { return len(o.buf) - o.head }
 
-// Room returns how many items, and how many bytes, fit until most is reached; less than nothing if it is passed.
+// Room returns how many items, and how many bytes, fit until most is reached; negative if it is exceeded.
 func (o *Outbox) Room(most Bounds) (items, bytes int) {
 	return most.Items - o.Len(), most.Bytes - o.Bytes()
 }
@@ -81,7 +81,7 @@ func (o *Outbox) PushRun(run []byte, lengths []int) {
 	}
 }
 
-// end is the position behind the newest item.
+// end returns the position after the newest item.
 func (o *Outbox) end() uint64 { return o.base + uint64(len(o.buf)) }
 
 // reserve makes space for more items.
@@ -135,14 +135,14 @@ func (o *Outbox) Item(n uint64) []byte {
 	return o.buf[o.start(n):o.start(n+1)]
 }
 
-// Unsent reports whether there is something behind number after for Run to return.
+// Unsent reports whether there is an item after number after for Run to return.
 func (o *Outbox) Unsent(after uint64) bool { return max(after, o.acked) < o.last }
 
-// Run returns items behind number after, up to number upTo at most, whose lengths add up to at most bytes, but at least
-// one if there is any: count items, numbered from first on, which lie one after the other in run.
+// Run returns items after number after, up to number upTo, whose lengths add up to at most bytes, but at least one if
+// there is any: count items, numbered from first on, which are contiguous in run.
 //
-// A reader keeps no more than the number of the last item that it was given. One that connects, or connects again,
-// begins with 0, and gets everything that is not acknowledged.
+// A reader stores only the number of the last item that it got. One that connects, or reconnects, begins with 0, and
+// gets everything that is not acknowledged.
 func (o *Outbox) Run(after, upTo uint64, bytes int) (first uint64, count int, run []byte) {
 	after, upTo = max(after, o.acked), min(upTo, o.last)
 	if after >= upTo {
@@ -161,8 +161,8 @@ func (o *Outbox) Run(after, upTo uint64, bytes int) (first uint64, count int, ru
 // All returns everything that is kept.
 func (o *Outbox) All() []byte { return o.buf[o.head:] }
 
-// Ack forgets the items up to number n, which the receiver has acknowledged; nothing if they are forgotten already. The
-// error for a number that was never given is a *RangeError.
+// Ack removes the items up to number n, which the receiver has acknowledged. It does nothing if they were removed
+// before. The error for a number that was never assigned is a *RangeError.
 func (o *Outbox) Ack(n uint64) error {
 	switch {
 	case n > o.last:
@@ -175,8 +175,8 @@ func (o *Outbox) Ack(n uint64) error {
 	return nil
 }
 
-// TakeBack forgets the items behind number n, the newest ones: the next one gets the number n+1. It is for what has
-// not been sent. The error for items that are acknowledged is a *RangeError.
+// TakeBack removes the newest items, those after number n, which have not been sent. The next item gets the number n+1.
+// The error for items that are acknowledged is a *RangeError.
 func (o *Outbox) TakeBack(n uint64) error {
 	switch {
 	case n < o.acked:
@@ -188,8 +188,8 @@ func (o *Outbox) TakeBack(n uint64) error {
 	return nil
 }
 
-// rest begins at the start of the buffer again if the outbox is empty. It begins with no buffer if that is much larger
-// than it had to be of late, or larger than mostBytes: a receiver that was stalled once does not hold it for ever.
+// rest returns to the start of the buffer if the outbox is empty. It drops a buffer that is much larger than was needed
+// recently, or larger than mostBytes, so a receiver that stalled once does not cost the memory for ever.
 func (o *Outbox) rest() {
 	if o.acked != o.last {
 		return
@@ -213,10 +213,11 @@ func (o *Outbox) AppendTo(dst []byte) []byte {
 // maxNumber is far above what an outbox can count to.
 const maxNumber = math.MaxUint64 / 2
 
-// ErrFormat is the error of ParseOutbox for bytes that AppendTo does not make.
+// ErrFormat is the error of ParseOutbox for bytes that AppendTo did not write.
 var ErrFormat = errors.New("stream: not an outbox")
 
-// ParseOutbox reads what AppendTo has appended, and returns the bytes behind it. The outbox shares nothing with b.
+// ParseOutbox decodes an outbox that AppendTo has appended, and returns the bytes after it. The outbox shares nothing
+// with b.
 func ParseOutbox(b []byte) (o Outbox, rest []byte, err error) {
 	number := func() uint64 {
 		v, n := binary.Uvarint(b)

@@ -21,13 +21,13 @@ package stream
 
 import "fmt"
 
-// Watermark is the receiver's end of a stream: the number of the last item that was accepted. The zero value has
-// accepted nothing. It is a plain number, so that a receiver can save it, and set it back with what it takes back.
+// Watermark is the receiver's end of a stream: the number of the last accepted item. The zero value has accepted
+// nothing. It is a plain number, so a receiver can save it, and can set it back when it undoes the effects of items.
 type Watermark uint64
 
-// Accept takes count items, numbered from first on, and returns how many of them, counted from the first, are
-// duplicates to be dropped. The watermark then includes all of them. If items before first are missing, nothing is
-// accepted, and the error is a *GapError: close the connection, so that the sender begins again with what it keeps.
+// Accept accepts count items, numbered from first on, and returns how many of the first of them are duplicates, to be
+// dropped. Afterwards the watermark includes all of them. If items before first are missing, nothing is accepted, and
+// the error is a *GapError: close the connection, so that the sender sends everything again that it keeps.
 func (w *Watermark) Accept(first uint64, count int) (duplicates int, err error) {
 	next := uint64(*w) + 1
 	if first > next {
@@ -40,18 +40,18 @@ func (w *Watermark) Accept(first uint64, count int) (duplicates int, err error) 
 	return count, nil
 }
 
-// GapError is the error of a receiver that lacks the items in front of one that has come.
+// GapError is the error of a receiver that lacks the items before one that has arrived.
 type GapError struct {
-	Number uint64 // of the item that has come
-	Next   uint64 // the number that was to come
+	Number uint64 // of the item that has arrived
+	Next   uint64 // the number that was expected
 }
 
 func (e *GapError) Error() string {
 	return fmt.Sprintf("stream: a gap: item %d where %d is next", e.Number, e.Next)
 }
 
-// RangeError is the error of an Outbox for a number that it cannot mean: an acknowledgement of what was never sent, or
-// the take-back of what has been acknowledged.
+// RangeError is the error of an Outbox for an impossible number: an acknowledgement of an item that was never sent, or
+// a call of TakeBack for items that are acknowledged.
 type RangeError struct {
 	Op          string // "acknowledge" or "take back to"
 	Number      uint64
@@ -63,8 +63,8 @@ func (e *RangeError) Error() string {
 		e.Last)
 }
 
-// Bounds limits what an outbox keeps. An outbox does not enforce it: the sender asks Room or Full before it executes
-// what makes items, and replicas that repeat the sender's decision must not come to another one. A sender that also
-// receives needs two: at a soft one it takes no new work but still accepts items of streams, since two senders could
-// wait for each other otherwise; at a hard one what makes the items fails.
+// Bounds limits what an outbox keeps. An outbox does not enforce it. The sender checks Room or Full before it executes
+// an input that makes items; replicas that apply the outcome must not decide again. A sender that also receives needs
+// two bounds, because two senders could otherwise wait for each other. At the soft one it accepts no new work, but
+// still accepts items of streams. At the hard one the execution that makes the items fails.
 type Bounds struct{ Items, Bytes int }
