@@ -24,8 +24,8 @@ const (
 // point: a sync marker, which the master makes the switch send to all controllers, and which is logged like any event.
 // The standby is in sync once the same sync marker has arrived on both ways. It is out of sync before, and again when
 // the two sequences differ (a switch drops packet-ins for a controller that reads slowly). Then the log may lack events
-// that this connection never received. Only a PORT_STATUS may be missing in one of them: Open vSwitch reports the
-// effect of a PORT_MOD to all controllers but the one that sent it.
+// that this connection never received. Only a PORT_STATUS may be missing in the log, because the master did not receive
+// it: Open vSwitch reports the effect of a PORT_MOD to all controllers but the one that sent it.
 type held struct {
 	stream.Outbox
 	inSync bool
