@@ -91,13 +91,16 @@ func newBundles(c *channel) *bundles {
 	return b
 }
 
+// whyStale is why a switch without an agent executes no command of this leader.
+const whyStale = "it has had a master with a later term: these controllers have lost their logs, or it has controllers " +
+	"of another cluster; restart the switch, or remove those"
+
 func (b *bundles) report(s *State) {
 	s.Peer = Bundles
 	s.InSync = b.state == leading || b.state == following && b.held.inSync
 	switch {
 	case b.state == claiming && b.stale:
-		s.Guarantee, s.Why = "none", "it has had a master with a later term: these controllers have lost their logs, "+
-			"or it has controllers of another cluster; restart the switch, or remove those"
+		s.Guarantee, s.Why = "none", whyStale
 	case b.sender.marker.epoch == 0: // only the master knows the guarantee
 	case b.unseen > lacksMarkers*seldom:
 		s.Guarantee, s.Why = "at-most-once", "it does not send packets of its controller back to all: events on "+

@@ -24,7 +24,9 @@ type legacy struct {
 	done      uint64           // the highest that was written
 	passed    uint64           // commands of earlier epochs
 
-	unanswered int // ticks since the request
+	unanswered int    // ticks since the request
+	claimXID   uint32 // of the last ROLE_REQUEST; none has 0
+	stale      bool   // the switch has a master with a later term, and executes nothing that this one sends
 }
 
 // freshTicks is how many ticks a switch that has just connected waits for a leader: a second.
@@ -32,6 +34,9 @@ const freshTicks = 10
 
 func (l *legacy) report(s *State) {
 	s.Peer, s.Guarantee, s.Why = Legacy, "at-most-once", l.why
+	if l.master && l.stale {
+		s.Guarantee, s.Why = "none", whyStale
+	}
 }
 
 // next delivers a run of events, or handles one message that is no event.
@@ -57,10 +62,16 @@ func (l *legacy) next(buf []byte, _ uint64) ([]byte, Action, error) {
 	switch {
 	case n == 0:
 		msg, rest, err := openflow.Next(buf)
-		if err == nil && msg[1] == openflow.TypeEchoRequest {
-			l.out = handshake.EchoReply(l.out, msg)
+		if err != nil {
+			return rest, Action{}, err
 		}
-		return rest, Action{}, err
+		switch msg[1] {
+		case openflow.TypeEchoRequest:
+			l.out = handshake.EchoReply(l.out, msg)
+		case openflow.TypeError:
+			l.failed(msg)
+		}
+		return rest, Action{}, nil
 	case !l.begun: // of no epoch: that begins when a leader claims the switch
 		return buf[n:], Action{}, nil
 	}
@@ -77,6 +88,9 @@ func (l *legacy) answer(buf []byte) ([]byte, Action, error) {
 	if err != nil || shared(msg[1]) {
 		return rest, Action{}, err
 	}
+	if msg[1] == openflow.TypeError {
+		l.failed(msg)
+	}
 	if l.out, err = l.hs.Input(l.out, msg); err != nil || !l.hs.Done {
 		return rest, Action{}, err
 	}
@@ -84,6 +98,14 @@ func (l *legacy) answer(buf []byte) ([]byte, Action, error) {
 		return rest, Action{}, errRenamed(l.hs.Datapath)
 	}
 	return rest, l.begin(), nil
+}
+
+// failed handles an ERROR that answers a request of this session.
+func (l *legacy) failed(msg []byte) {
+	var e of13.Error
+	if openflow.XID(msg) == l.claimXID && e.Decode(msg) == nil {
+		l.stale = isStale(e)
+	}
 }
 
 // isEvent reports whether a message is an event, and not part of the protocol of the session.
@@ -126,8 +148,10 @@ func (l *legacy) tick(uint64) error {
 // again.
 func (l *legacy) claim(now uint64, r Resume) {
 	if l.hs.Version != openflow.Version10 { // fences the previous master, if the switch supports roles
-		l.put(&of13.RoleRequest{Role: of13.RoleMaster, GenerationID: l.term}, l.xid())
+		l.claimXID = l.xid()
+		l.put(&of13.RoleRequest{Role: of13.RoleMaster, GenerationID: l.term}, l.claimXID)
 	}
+	l.stale = false
 	l.newEpoch(now, r.Epoch)
 	if l.due = l.fresh > 0 && r.Epoch == 0; !l.due {
 		l.restart()

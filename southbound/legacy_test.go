@@ -302,6 +302,57 @@ func TestNoRolesForApplicationsOfLegacySwitches(t *testing.T) {
 	}
 }
 
+// A legacy switch that has a master with a later term executes nothing of this one, and the status says so.
+func TestLegacySwitchWithALaterMaster(t *testing.T) {
+	for _, epoch := range []uint64{0, 500} { // the epoch begins at once; after features were requested again
+		c := &Core{}
+		mustFeed(t, c, hello13, features13(7), ports13())
+		guarantee := func() string {
+			t.Helper()
+			s := c.State()
+			if (s.Guarantee == "none") != (s.Why == whyStale) {
+				t.Fatalf("%s: %s", s.Guarantee, s.Why)
+			}
+			return s.Guarantee
+		}
+		refuse := func(xid uint32, code uint16) string {
+			t.Helper()
+			e := of13.Error{ErrType: of13.ErrTypeRoleRequestFailed, Code: code}
+			mustFeed(t, c, e.Append(nil, xid))
+			return guarantee()
+		}
+		claim := func(term uint64) (xid uint32) {
+			t.Helper()
+			c.TakeOut()
+			c.Claim(term, 1000, Resume{Epoch: epoch})
+			for out := c.out; len(out) > 0; out = out[int(out[2])<<8|int(out[3]):] {
+				if out[1] == of13.TypeRoleRequest {
+					return openflow.XID(out)
+				}
+			}
+			t.Fatal("no ROLE_REQUEST")
+			return 0
+		}
+		first := claim(3)
+		if g := refuse(first+100, of13.RoleRequestFailedStale); g != "at-most-once" {
+			t.Fatalf("an ERROR about another request: %s", g)
+		}
+		if g := refuse(first, of13.RoleRequestFailedUnsup); g != "at-most-once" {
+			t.Fatalf("a switch without roles: %s", g)
+		}
+		if g := refuse(first, of13.RoleRequestFailedStale); g != "none" {
+			t.Fatalf("a refused claim: %s", g)
+		}
+		claim(9)
+		if g := guarantee(); g != "at-most-once" {
+			t.Fatalf("a claim in a later term: %s", g)
+		}
+		if g := refuse(first, of13.RoleRequestFailedStale); g != "at-most-once" {
+			t.Fatalf("a late answer to the earlier claim: %s", g)
+		}
+	}
+}
+
 // A legacy switch that does not answer when its epoch is to begin is given up.
 func TestLegacySwitchThatDoesNotAnswer(t *testing.T) {
 	c := legacyCore(t)
