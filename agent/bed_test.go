@@ -20,7 +20,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/southbound"
 )
 
-// logBook keeps log lines.
+// logBook collects log lines.
 type logBook struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -32,7 +32,7 @@ func (l *logBook) Write(b []byte) (int, error) {
 	return l.buf.Write(b)
 }
 
-// lines returns the lines with text in them.
+// lines returns the lines that contain text.
 func (l *logBook) lines(text string) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -105,15 +105,15 @@ func listen(t *testing.T) net.Listener {
 	return ln
 }
 
-// fakeSwitch answers what a switch must and keeps the commands that it got.
+// fakeSwitch answers the requests that a switch must answer, and records the commands that it receives.
 type fakeSwitch struct {
 	conn net.Conn
-	mute bool // answers nothing after the handshake
+	mute bool // sends no replies after the handshake
 
 	mu   sync.Mutex
 	tags []uint64 // of commands
 
-	ready chan struct{} // closed when the handshake is over: what a switch says earlier is nobody's
+	ready chan struct{} // closed at the end of the handshake; the agent may drop what the switch sends before
 	done  chan struct{}
 }
 
@@ -191,18 +191,18 @@ func (s *fakeSwitch) say(from, to uint64) {
 	s.conn.Write(b)
 }
 
-// group is the controllers: a log that they share, of which one is the leader.
+// group stands for the controllers: they share a log, and one of them leads.
 type group struct {
 	mu     sync.Mutex
 	t      *testing.T
 	leader *member
 	term   uint64
 	epoch  uint64
-	logged uint64 // of the epoch
+	logged uint64 // watermark of the logged events of epoch
 	seen   []string
-	given  [][]byte // commands of the epoch
+	given  [][]byte // commands of the epoch, oldest first
 	done   uint64
-	react  func(g *group, event []byte) // may add to given
+	react  func(g *group, event []byte) // reacts to a logged event; may append to given
 	stall  chan struct{}
 }
 
@@ -244,7 +244,7 @@ func (g *group) takeOver(m *member) {
 		m.session.Acknowledge(g.epoch, g.logged)
 	}
 	if len(g.given) > 0 {
-		g.send(m, 1) // repeats: the agent drops what passed
+		g.send(m, 1) // sends all again: the agent drops those that it has forwarded
 	}
 }
 
@@ -253,7 +253,7 @@ func (g *group) send(m *member, first int) {
 		Count: uint32(len(g.given) - first + 1)}, bytes.Join(g.given[first-1:], nil))
 }
 
-// tagged answers a packet-in with a command that fakeSwitch counts.
+// tagged answers a packet-in with a command whose tag fakeSwitch records.
 func (g *group) tagged(event []byte) {
 	if event[1] == of13.TypePacketIn {
 		cmd := append(openflow.AppendHeader(nil, 4, of13.TypeFlowMod, 1), make([]byte, 48)...)

@@ -6,8 +6,8 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
 )
 
-// BenchmarkEvents takes batches of 100 events of 128 bytes from the switch, writes them to
-// the master, and has them acknowledged.
+// BenchmarkEvents reads batches of 100 events of 128 bytes from the switch, writes them to the master, and receives
+// the acknowledgements.
 func BenchmarkEvents(b *testing.B) {
 	c := NewCore(1<<16, 32<<20)
 	c.SwitchUp(100, 4, message(4, 6, 0), nil)

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// message makes a whole message with a body.
+// message returns a complete message with a body.
 func message(version, typ uint8, xid uint32, body ...byte) []byte {
 	m := append(openflow.AppendHeader(nil, version, typ, xid), body...)
 	openflow.SetLength(m)
@@ -63,7 +63,7 @@ func eventAck(epoch, seq uint64) []byte {
 
 var helloBytes = message(4, 0, 1)
 
-// upCore is a core whose switch is up in epoch 100, with one controller that said HELLO.
+// upCore returns a core whose switch is up in epoch 100, with one controller that has sent HELLO.
 func upCore(t *testing.T) (*Core, *Peer) {
 	t.Helper()
 	c := NewCore(64, 1<<16)
@@ -83,7 +83,7 @@ func mustController(t *testing.T, c *Core, p *Peer, b []byte) {
 	}
 }
 
-// events returns what take gave, as "epoch/seq" for the messages of blocks, and the other messages.
+// events splits the output of Take: "epoch/seq" for each message of a block, and all other messages.
 func events(t *testing.T, out []byte) (ids []string, others [][]byte) {
 	t.Helper()
 	var b experimenter.Block
@@ -184,7 +184,7 @@ func TestDeposedInTheMiddleOfABlock(t *testing.T) {
 	}
 }
 
-// taken returns the tags of the commands that the switch gets.
+// taken returns the tags of the commands that the switch receives.
 func taken(t *testing.T, c *Core) (tags []uint64) {
 	t.Helper()
 	for _, m := range split(t, c.TakeSwitch(nil)) {
@@ -195,8 +195,8 @@ func taken(t *testing.T, c *Core) (tags []uint64) {
 	return tags
 }
 
-// Commands without a sequence pass at once and in order with the others, are not filtered, and leave
-// the numbers of those as they are; but they are fenced, and end with their epoch.
+// Commands without a sequence are forwarded at once, in order with the numbered ones. They are not filtered, and do
+// not change the numbering of the others. But they are fenced, and are discarded with their epoch.
 func TestBestEffortCommands(t *testing.T) {
 	c, p := upCore(t)
 	mustController(t, c, p, concat(roleRequest(3), commands(3, 100, 1, command(1)),
@@ -406,8 +406,8 @@ func TestLargeBacklogGoesInSeveralWrites(t *testing.T) {
 	}
 }
 
-// FuzzCore: whatever a switch or a controller sends, the core neither panics nor sends
-// what is not OpenFlow.
+// FuzzCore feeds the core arbitrary bytes from a switch and a controller. It must neither panic nor send anything
+// that is not OpenFlow.
 func FuzzCore(f *testing.F) {
 	f.Add(concat(packetIn(1, 3), message(4, 21, 0x80000101)),
 		concat(roleRequest(1), eventAck(100, 1), commands(1, 100, 1, command(1))))
@@ -430,7 +430,7 @@ func FuzzCore(f *testing.F) {
 	})
 }
 
-// wholeMessages cuts b after its last whole message, as ofconn does.
+// wholeMessages cuts b after its last complete message, as ofconn does.
 func wholeMessages(b []byte) []byte {
 	n := 0
 	for {

@@ -48,7 +48,7 @@ func TestStaleEpochBeginsAnewAboveIt(t *testing.T) {
 	if !c.Stale(no.Epoch) || c.Attachable() || c.Live() || c.Held() != 0 {
 		t.Fatalf("it stays in epoch %d with %d events", c.Epoch(), c.Held())
 	}
-	// The connection is about to be closed, and what had arrived is nobody's.
+	// The agent is about to close this connection. Events that arrive until then are discarded.
 	late := concat(packetIn(1, 0), message(4, 2, 1))
 	if n, err := c.FromSwitch(late); n != len(late) || err != nil || c.Held() != 0 {
 		t.Fatalf("took %d of %d bytes, %v, holds %d events of no epoch", n, len(late), err, c.Held())
@@ -98,8 +98,8 @@ func TestAnotherVersionOutdatesControllers(t *testing.T) {
 	}
 }
 
-// A refusal is about epochs up to one: what is held of a newer one stays, and what is older is not
-// sent again, or it would be refused for ever.
+// A refusal ends all epochs up to the one it names. Events of a newer epoch are kept. Events of ended epochs are
+// not sent again, because they would be refused each time.
 func TestStaleForgetsOnlyWhatIsOver(t *testing.T) {
 	c, p := upCore(t)
 	c.FromSwitch(packetIn(1, 0))
@@ -120,8 +120,8 @@ func TestStaleForgetsOnlyWhatIsOver(t *testing.T) {
 	}
 }
 
-// An agent that restarts with a clock that was set back is acknowledged events that it knows nothing
-// of, by a leader that does not know its epoch. It must stay to be refused, and begin above.
+// The agent restarts with a clock that was set back. A leader that does not know its epoch acknowledges events that
+// this agent never had. The agent must keep its own events until it is refused; then it begins a higher epoch.
 func TestAcknowledgedOfAnEpochBeforeTheAgent(t *testing.T) {
 	c, p := upCore(t)
 	mustController(t, c, p, concat(roleRequest(1), eventAck(5000, 7)))
@@ -130,12 +130,12 @@ func TestAcknowledgedOfAnEpochBeforeTheAgent(t *testing.T) {
 	}
 }
 
-// Controllers that have lost their logs lead in a low term again. They are refused until they have proved it, and then
-// only while nobody else leads the switch.
+// Controllers that have lost their logs lead in a low term again. The agent refuses them until they prove the loss,
+// and follows them then only if no other controller leads the switch.
 func TestYield(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
-		after func(t *testing.T, c *Core, p *Peer) // p leads in term 3, and 9 was before
+		after func(t *testing.T, c *Core, p *Peer) // runs after p, in term 3, was refused for an earlier term 9
 		ticks int
 		yield bool
 	}{

@@ -10,13 +10,13 @@ import (
 
 var cmd = handshake.Bare(nil, 4, 14, 1)
 
-// pass accepts and passes the next command.
+// passNext accepts and forwards the next command.
 func (f *filter) passNext() {
 	f.passed++
 	f.pass(cmd)
 }
 
-// takeBarrier empties Out and returns the xid of the barrier at its end, 0 if there is none.
+// takeBarrier empties Out and returns the xid of the barrier at its end, or 0 if there is none.
 func takeBarrier(f *filter, typ uint8) uint32 {
 	defer func() { f.out = nil }()
 	if n := len(f.out); n >= 8 && f.out[n-7] == typ {
@@ -78,7 +78,7 @@ func TestPatience(t *testing.T) {
 	if len(f.out) != len(cmd) || f.done != 1 || !f.written() || f.done != 2 || f.written() {
 		t.Fatalf("without barriers: %+v", f)
 	}
-	slow := newFilter(4) // an OpenFlow 1.3 switch must answer
+	slow := newFilter(4) // a switch of OpenFlow 1.3 must answer barriers
 	slow.passNext()
 	slow.ask()
 	for range 10 * patience {

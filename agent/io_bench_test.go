@@ -15,11 +15,11 @@ import (
 	"github.com/holdfast-sdn/holdfast/southbound"
 )
 
-// logger is a controller that acknowledges everything at once.
+// logger is a controller that acknowledges every event at once.
 type logger struct {
 	want    uint64
 	done    chan struct{}
-	command []byte // answers every event after the first, unless nil
+	command []byte // sent in answer to every event after the first, unless nil
 }
 
 func (l *logger) Attached(s *southbound.Session)                   { s.Claim(1, southbound.Resume{}) }
@@ -63,10 +63,10 @@ func startBench(b *testing.B, l *logger) net.Conn {
 	return conn
 }
 
-// BenchmarkThroughAgent is one event from a switch's socket through the agent to a
-// controller's handler, under load.
+// BenchmarkThroughAgent sends one event from a switch's socket through the agent to a controller's handler, under
+// load.
 func BenchmarkThroughAgent(b *testing.B) {
-	l := &logger{want: uint64(b.N) + 1, done: make(chan struct{})} // and SWITCH_UP
+	l := &logger{want: uint64(b.N) + 1, done: make(chan struct{})} // one more for SWITCH_UP
 	conn := startBench(b, l)
 	go io.Copy(io.Discard, conn)
 	const batch = 100
@@ -78,7 +78,7 @@ func BenchmarkThroughAgent(b *testing.B) {
 	<-l.done
 }
 
-// BenchmarkRoundTrip is one event and the command that answers it, alone.
+// BenchmarkRoundTrip sends one event at a time and waits for the command that answers it.
 func BenchmarkRoundTrip(b *testing.B) {
 	cmd := of13.PacketOut{BufferID: of13.NoBuffer, Data: make([]byte, 64)}
 	l := &logger{want: uint64(b.N) + 1, done: make(chan struct{}), command: cmd.Append(nil, 1)}
@@ -106,7 +106,7 @@ func BenchmarkRoundTrip(b *testing.B) {
 	<-l.done
 }
 
-// shake answers until the switch is up.
+// shake answers the handshake until the switch is up.
 func shake(b *testing.B, conn net.Conn) {
 	hello := of13.NewHello(of13.VersionsOf(4))
 	conn.Write(hello.Append(nil, 1))

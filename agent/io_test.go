@@ -18,8 +18,8 @@ import (
 	"github.com/holdfast-sdn/holdfast/southbound"
 )
 
-// TestLeadersComeAndGo is Ravana's section 3: whatever dies, every event is logged once and
-// every command executed once, in order.
+// TestLeadersComeAndGo tests Ravana, section 3: whichever controller dies, every event is logged once, and every
+// command is executed once and in order.
 func TestLeadersComeAndGo(t *testing.T) {
 	g := &group{t: t, react: (*group).tagged}
 	members := []*member{g.start(t), g.start(t), g.start(t)}
@@ -35,7 +35,7 @@ func TestLeadersComeAndGo(t *testing.T) {
 		}
 	})
 	eventually(t, "some events", func() bool { return len(g.events()) > n/10 })
-	g.lead(members[1]) // the old leader lives on
+	g.lead(members[1]) // the old leader continues to run
 	eventually(t, "more events", func() bool { return len(g.events()) > n/4 })
 	members[1].stop() // the leader dies
 	g.lead(members[2])
@@ -116,7 +116,7 @@ func TestNoSwitchAtAll(t *testing.T) {
 		}
 		fmt.Fprint(conn, "GET / HTTP/1.1\r\n\r\n")
 		buf := make([]byte, 64)
-		for err == nil { // until the agent closes
+		for err == nil { // until the agent closes the connection
 			_, err = conn.Read(buf)
 		}
 		conn.Close()
@@ -154,7 +154,7 @@ func TestFullBufferLosesNothing(t *testing.T) {
 	sw := dialSwitch(t, b.addr, 7)
 	sw.say(1, 500)
 	eventually(t, "the buffer is full", func() bool { return b.status().Held == 15 })
-	time.Sleep(400 * time.Millisecond) // longer than a switch may be silent
+	time.Sleep(400 * time.Millisecond) // longer than the limit for a silent switch
 	if s := b.status(); !s.Connected || s.Held != 15 {
 		t.Fatalf("status %+v", s)
 	}
@@ -180,7 +180,7 @@ func TestControllerThatDoesNotRead(t *testing.T) {
 	p := of13.PacketIn{BufferID: of13.NoBuffer, Match: of13.Match(nil).WithInPort(1), Data: big}
 	msg := p.Append(nil, 0)
 	go func() {
-		for range 400 { // 24 MB: more than the sockets' buffers
+		for range 400 { // 24 MB: more than the buffers of the sockets
 			if _, err := sw.conn.Write(msg); err != nil {
 				return
 			}
@@ -191,7 +191,7 @@ func TestControllerThatDoesNotRead(t *testing.T) {
 	eventually(t, "all events after all", func() bool { return len(g.events()) == 401 })
 }
 
-// The refusal arrives while the agent is writing events that the controller does not take.
+// The refusal arrives while the agent writes events that the controller does not read.
 func TestRefusedWhileWriting(t *testing.T) {
 	ln := listen(t)
 	defer ln.Close()
@@ -200,7 +200,7 @@ func TestRefusedWhileWriting(t *testing.T) {
 	p := of13.PacketIn{BufferID: of13.NoBuffer, Match: of13.Match(nil).WithInPort(1), Data: make([]byte, 60000)}
 	msg := p.Append(nil, 0)
 	go func() {
-		for range 400 { // 24 MB: more than the sockets' buffers
+		for range 400 { // 24 MB: more than the buffers of the sockets
 			if _, err := sw.conn.Write(msg); err != nil {
 				return
 			}
@@ -216,18 +216,18 @@ func TestRefusedWhileWriting(t *testing.T) {
 		of13.RoleRequest{Role: of13.RoleMaster, GenerationID: 1}
 	conn.Write(role.Append(hello.Append(nil, 1), 2))
 	eventually(t, "the writer is busy", func() bool { return b.status().Counters.Sent > 10 })
-	time.Sleep(100 * time.Millisecond) // until the sockets are full
+	time.Sleep(100 * time.Millisecond) // until the buffers of the sockets are full
 	refuse := experimenter.Refuse{Reason: experimenter.ReasonStaleEpoch, Epoch: b.status().Epoch}
 	conn.Write(refuse.Append(nil, of13.Version))
-	<-sw.done // it begins a new epoch
+	<-sw.done // the agent closes the connection, to begin a new epoch
 	eventually(t, "the log says why", func() bool {
 		return len(
 			b.log.lines("it refuses the switch: stale epoch")) == 1
 	})
 }
 
-// A leader of a lower term than there was is refused, and its status and the agent's log say so. When it has proved
-// that the log of the other is lost, the switch begins a new epoch with it.
+// A leader whose term is lower than an earlier leader's is refused, and its status and the agent's log say so. When
+// it has proved that the earlier leader's log is lost, the switch begins a new epoch under it.
 func TestLostLog(t *testing.T) {
 	g := &group{t: t, term: 6}
 	old, fresh := g.start(t), g.start(t)
@@ -255,7 +255,7 @@ func TestLostLog(t *testing.T) {
 		st := s.State()
 		return st.Fenced && st.Guarantee == "none" && strings.Contains(st.Why, "restart the agent")
 	})
-	eventually(t, "the switch's connection is closed", func() bool { // again, if the agent has just connected anew
+	eventually(t, "the switch's connection is closed", func() bool { // again if the agent has just reconnected
 		if s := session(); s != nil && s.State().Fenced {
 			s.Refuse(experimenter.ReasonLostLog, 0)
 		}
@@ -317,7 +317,7 @@ func TestDeadControllerIsOneLine(t *testing.T) {
 	}
 }
 
-// TestOldSwitch is one of OpenFlow 1.0, behind an agent: the controllers see 1.3.
+// TestOldSwitch connects a switch of OpenFlow 1.0 through an agent. The controllers receive OpenFlow 1.3.
 func TestOldSwitch(t *testing.T) {
 	g := &group{t: t, react: func(g *group, event []byte) {
 		if event[1] == of13.TypePacketIn {
@@ -349,7 +349,7 @@ func TestOldSwitch(t *testing.T) {
 			switch xid := openflow.XID(msg); msg[1] {
 			case of13.TypeFeaturesRequest:
 				features := message10(of13.TypeFeaturesReply, xid, append([]byte{7: 7}, make([]byte, 16)...))
-				p := message10(of13.TypePacketIn, 0, []byte{0xff, 0xff, 0xff, 0xff, 7: 1, 17: 1}) // port 1, frame 1
+				p := message10(of13.TypePacketIn, 0, []byte{0xff, 0xff, 0xff, 0xff, 7: 1, 17: 1}) // port 1, one byte
 				conn.Write(slices.Concat(features, p, p))
 			case of13.TypePacketOut:
 				outs++
@@ -369,7 +369,7 @@ func message10(typ uint8, xid uint32, body []byte) []byte {
 	return msg
 }
 
-// TestSwitchThatWaits says nothing before the agent does.
+// TestSwitchThatWaits connects a switch that sends nothing before it has received the agent's HELLO.
 func TestSwitchThatWaits(t *testing.T) {
 	b := startAgent(t, agent.Config{Controllers: []string{"127.0.0.1:1"}, EchoInterval: 20 * time.Millisecond})
 	conn, err := net.Dial("tcp", b.addr)
@@ -396,8 +396,8 @@ func TestSwitchThatWaits(t *testing.T) {
 	}
 }
 
-// TestTwoAgentsForOneDatapath: the second is refused, keeps asking slowly, says so once, and
-// takes over when the first is gone.
+// TestTwoAgentsForOneDatapath: the second agent is refused, retries slowly, logs this once, and takes over when the
+// first is gone.
 func TestTwoAgentsForOneDatapath(t *testing.T) {
 	g := &group{t: t}
 	m := g.start(t)

@@ -32,8 +32,8 @@ func hub(g *group, event []byte) {
 	g.given = append(g.given, out.Append(nil, 1))
 }
 
-// TestOpenVSwitch: every ping between two hosts goes through the leader, while leaders come
-// and go. A lost event or command would lose a reply, a repeated one would double it.
+// TestOpenVSwitch sends pings between two hosts. Each goes through the leader, while the leader changes. A lost
+// event or command would lose a reply, and a repeated one would duplicate it.
 func TestOpenVSwitch(t *testing.T) {
 	lab := netlab.ForTest(t)
 	sw, err := lab.AddSwitch("s1", 7)
@@ -76,9 +76,9 @@ func TestOpenVSwitch(t *testing.T) {
 		pings <- echoes
 	}()
 	time.Sleep(time.Second)
-	g.lead(members[1]) // the old leader lives on
+	g.lead(members[1]) // the old leader continues to run
 	time.Sleep(700 * time.Millisecond)
-	members[1].stop() // the leader dies, and it takes a while to elect another
+	members[1].stop() // the leader dies, and the next is elected a while later
 	time.Sleep(200 * time.Millisecond)
 	g.lead(members[2])
 	lost, doubled := 0, 0

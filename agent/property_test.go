@@ -11,44 +11,44 @@ import (
 	"pgregory.net/rapid"
 )
 
-// world is one core between a switch and controllers that share a log. Controllers come, go,
-// claim with any term and lose their connections in the middle of blocks; those whose
-// term has passed go on sending, which is to have no effect.
+// world is one core between a switch and controllers that share a log. Controllers come, go, claim the switch with
+// any term, and lose their connections in the middle of blocks. Controllers whose term has passed continue to send,
+// which must have no effect.
 type world struct {
 	t     *rapid.T
 	core  *Core
 	epoch uint64
 	tag   uint64
 
-	said map[uint64][][]byte // what the switch said in each epoch, SWITCH_UP first
-	// The log: watermarks, and the commands of each epoch, of which the leader sends.
+	said map[uint64][][]byte // events that the switch sent in each epoch, SWITCH_UP first
+	// The log: watermarks of events, and the number of commands of each epoch, which the leader sends.
 	logged   map[uint64]uint64
-	newest   uint64 // epoch that the log knows
+	newest   uint64 // the latest epoch in the log
 	commands map[uint64]uint64
 	term     uint64
 
 	controllers    []*controller
 	barriers       []uint32
-	executed       uint64 // of the epoch
-	bestEffort     uint64 // commands without a sequence that were sent
-	lastBestEffort uint64 // the last of them that the switch got
+	executed       uint64 // the last numbered command that the switch executed in this epoch
+	bestEffort     uint64 // number of commands without a sequence that were sent
+	lastBestEffort uint64 // the last of them that the switch received
 }
 
-// controller is one connection. Its terms may be old.
+// controller is one connection. Its terms may have passed.
 type controller struct {
 	*Peer
 	term  uint64
-	in    []byte // bytes on their way to the agent, at message boundaries
+	in    []byte // bytes on their way to the agent, cut at message boundaries
 	block experimenter.Block
-	next  map[uint64]uint64 // per epoch: sequence that must come next on this connection, 0 = any
+	next  map[uint64]uint64 // per epoch: the sequence that must come next on this connection; 0 means any
 
-	accepted bool // the claim was: events that come before are the rest of an earlier one
+	accepted bool // the agent accepted the claim; events before that belong to an earlier claim
 }
 
-// fencedTag marks commands that no switch may see.
+// fencedTag marks commands that the switch must never receive.
 const fencedTag = 1 << 63
 
-// bestEffortTag marks commands that have no sequence; below it stands their epoch, then their number.
+// bestEffortTag marks commands without a sequence. The lower bits contain their epoch and their number.
 const bestEffortTag = 1 << 62
 
 func TestEveryEventAndEveryCommandWhateverHappens(t *testing.T) {
@@ -63,7 +63,7 @@ func TestEveryEventAndEveryCommandWhateverHappens(t *testing.T) {
 	})
 }
 
-// step is one thing that happens: mostly work, sometimes a fault.
+// step makes one random thing happen: usually normal work, sometimes a fault.
 func (w *world) step(t *rapid.T, dice int) {
 	switch {
 	case dice < 15:
@@ -84,7 +84,7 @@ func (w *world) step(t *rapid.T, dice int) {
 		w.commands[w.newest] += uint64(rapid.IntRange(1, 4).Draw(t, "commands"))
 	case dice < 86:
 		w.claim(t)
-	case dice < 90: // a claim that all goes well with
+	case dice < 90: // a claim that succeeds, with all that follows
 		w.claim(t)
 		w.with(t, func(c *controller) { w.arrive(c, 1000); w.read(c) })
 	case dice < 93:
@@ -113,7 +113,7 @@ func (w *world) switchUp() {
 	features := message(4, 6, 0, make([]byte, 24)...)
 	epoch, err := w.core.SwitchUp(w.epoch+10, 4, features, nil)
 	if err != nil {
-		return // full
+		return // the event buffer is full
 	}
 	w.epoch = epoch
 	w.said[w.epoch] = [][]byte{experimenter.SwitchUp{Features: features}.Append(nil, 4)}
@@ -144,7 +144,7 @@ func (w *world) say(n int) {
 	}
 }
 
-// switchReads checks that commands come once each, in order, and none that is fenced.
+// switchReads checks that each command arrives once and in order, and that none is fenced.
 func (w *world) switchReads() {
 	for _, m := range split(w.t, w.core.TakeSwitch(nil)) {
 		switch m[1] {
@@ -199,7 +199,7 @@ func (w *world) lose(c *controller) {
 	}
 }
 
-// claim makes a controller leader of a new term, or lets one believe in an old term.
+// claim makes a controller the leader of a new term, or lets it believe that it leads in an old one.
 func (w *world) claim(t *rapid.T) {
 	w.with(t, func(c *controller) {
 		if rapid.Bool().Draw(t, "new term") {
@@ -216,7 +216,7 @@ func (w *world) claim(t *rapid.T) {
 	})
 }
 
-// read is the controller's side: the leader logs what it gets, and finds gaps.
+// read is the controller's side: it checks what the agent sent, and the leader logs it. Gaps are errors.
 func (w *world) read(c *controller) {
 	for _, m := range split(w.t, w.core.Take(c.Peer, nil)) {
 		if c.block.Count > 0 {
@@ -253,7 +253,7 @@ func (w *world) event(c *controller, m []byte) {
 	}
 	c.next[epoch] = seq + 1
 	if c.term != w.term {
-		return // it cannot log
+		return // an old leader cannot log
 	}
 	if epoch > w.newest && w.newest != 0 && w.logged[w.newest] < uint64(len(w.said[w.newest])) {
 		w.t.Fatalf("epoch %d before the end of %d: %d of %d logged", epoch, w.newest, w.logged[w.newest],
@@ -272,8 +272,9 @@ func (w *world) acknowledge(c *controller) {
 	}
 }
 
-// send writes a block that repeats some of what the switch has, as a leader does that does
-// not know better, or that no switch may see, when the term has passed.
+// send writes a block of commands. A current leader repeats some that the switch has already received, as a leader
+// does that does not know better. The commands of a leader whose term has passed are marked: the switch must not
+// receive them.
 func (w *world) send(t *rapid.T, c *controller) {
 	last := w.commands[w.newest]
 	if last == 0 || c.term == 0 {
@@ -293,15 +294,15 @@ func (w *world) send(t *rapid.T, c *controller) {
 		msgs = append(msgs, command(mark|w.newest<<20|seq))
 	}
 	if c.term != w.term && c.term >= w.core.generation {
-		return // nobody has told the agent of the newer term yet: it is the master, or may become it
+		return // no controller has told the agent of the newer term yet, so c is the master, or may still become it
 	}
 	w.bestEffort++
 	c.in = append(bytes.Clone(c.in), concat(commands(c.term, w.newest, from, msgs...),
 		commands(c.term, w.newest, 0, command(mark|bestEffortTag|w.newest<<20|w.bestEffort)))...)
 }
 
-// arrive lets some messages reach the agent. Those that were sent as leader before the
-// term passed are true; so the marks are set at sending.
+// arrive delivers some messages to the agent. Commands that were sent before the term passed are valid, so marks
+// are set when they are sent.
 func (w *world) arrive(c *controller, n int) {
 	for ; n > 0 && len(c.in) > 0; n-- {
 		msg, rest, err := openflow.Next(c.in)
@@ -316,7 +317,7 @@ func (w *world) arrive(c *controller, n int) {
 	}
 }
 
-// heal ends all faults; then everything must come to its end.
+// heal ends all faults. Afterwards every event must be logged and every command be done.
 func (w *world) heal() {
 	for len(w.controllers) > 0 {
 		w.lose(w.controllers[0])

@@ -7,7 +7,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/ledger"
 )
 
-// relaxed has one level for all messages of switches.
+// relaxed uses one level for all messages of switches.
 type relaxed struct {
 	*echoer
 	level ledger.Level
@@ -15,7 +15,7 @@ type relaxed struct {
 
 func (r relaxed) Level(uint8) (ledger.Level, bool) { return r.level, true }
 
-// relaxedStand leads, with switch 1 up and switch 2 not attached, at a level.
+// relaxedStand returns a stand that leads, with the level l. Switch 1 is up, and switch 2 is not attached.
 func relaxedStand(t *testing.T, l ledger.Level, limits ledger.Limits) (*stand, *fake) {
 	s := newStand(t, CoreConfig{})
 	cfg := s.core.cfg
@@ -28,7 +28,7 @@ func relaxedStand(t *testing.T, l ledger.Level, limits ledger.Limits) (*stand, *
 	return s, s.up(1, 5)
 }
 
-// Commands below exactly once leave without a number: at once, or when their event is committed.
+// Commands below exactly once are sent without a number: at once, or when their event is committed.
 func TestBestEffortCommands(t *testing.T) {
 	for l, want := range map[ledger.Level][]string{
 		ledger.Unordered: {"1: 2 best-effort commands of 5 in 3", "1: taken", "1: ack 5/3"},
@@ -49,9 +49,9 @@ func TestBestEffortCommands(t *testing.T) {
 	}
 }
 
-// What leaves at once does not wait for room in the ledger, nor for the end of the turn.
+// Commands that are sent at once do not wait for room in the ledger, nor for the end of the turn.
 func TestImmediateMakesRoom(t *testing.T) {
-	s, one := relaxedStand(t, ledger.Unordered, ledger.Limits{BatchBytes: 64}) // 8 barriers
+	s, one := relaxedStand(t, ledger.Unordered, ledger.Limits{BatchBytes: 64}) // room for 8 barriers
 	one.events(5, 2, packetIns(20)...)
 	s.turn()
 	s.said("1: 8 best-effort commands of 5 in 3", "1: 8 best-effort commands of 5 in 3",

@@ -9,13 +9,13 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
 )
 
-// ringer sets a timer on its first packet-in, and notes when it rings and what time it is told.
+// ringer sets a timer on its first packet-in, and records when the timer fires and at which ledger time.
 type ringer struct {
 	after time.Duration
 	set   bool
 	rang  []time.Time
 	last  time.Time
-	back  bool // ledger time went back
+	back  bool // ledger time has gone back
 }
 
 func (*ringer) Name() string { return "ringer" }
@@ -42,13 +42,13 @@ func newRinger(t *testing.T, limits ledger.Limits, after time.Duration) (*stand,
 	return s, r
 }
 
-// Timers ring in a leader whose entries are always full and whose consensus is always busy.
+// Timers fire at a leader whose entries are always full and whose consensus is always busy.
 func TestTimersAmongEvents(t *testing.T) {
 	s, r := newRinger(t, ledger.Limits{BatchInputs: 2, InFlight: 1}, 20*time.Millisecond)
 	s.lead(1)
 	one := s.attached(1, experimenter.Attach{Epoch: 1, FirstHeld: 1, NextEvent: 1})
 	one.events(1, 1, append([][]byte{switchUp}, packetIns(1000)...)...)
-	for range 20 { // of 5 ms
+	for range 20 { // 20 ticks of 5 ms
 		s.turn()
 		s.pass(5 * time.Millisecond)
 		s.commit()
@@ -61,14 +61,14 @@ func TestTimersAmongEvents(t *testing.T) {
 	}
 }
 
-// jumped is a time whose wall clock was set forward by d, or back, while the monotonic clock went on. The
-// seconds of a time that has both are in its first word, from bit 30.
+// jumped returns a time whose wall clock was set forward by d, or back, while its monotonic clock was not. A time
+// that has both keeps the seconds in its first word, from bit 30.
 func jumped(t time.Time, d time.Duration) time.Time {
 	*(*uint64)(unsafe.Pointer(&t)) += uint64(int64(d/time.Second)) << 30
 	return t
 }
 
-// Whatever becomes of the wall clock, timers ring when their time has gone by, and ledger time does not go back.
+// If the wall clock jumps, timers still fire when their time has passed, and ledger time does not go back.
 func TestWallClockJumps(t *testing.T) {
 	for _, jump := range []time.Duration{time.Hour, -time.Hour} {
 		s, r := newRinger(t, ledger.Limits{}, time.Second)
@@ -84,7 +84,7 @@ func TestWallClockJumps(t *testing.T) {
 			s.turn()
 			s.commit()
 		}
-		s.now = jumped(start, jump) // a follower's clock jumps too
+		s.now = jumped(start, jump) // the clock of a follower jumps too
 		s.lead(2)
 		one := s.attached(1, experimenter.Attach{Epoch: 1, FirstHeld: 1, NextEvent: 1})
 		one.events(1, 1, switchUp, packetIn)
@@ -111,7 +111,7 @@ func TestWallClockJumps(t *testing.T) {
 	}
 }
 
-// A leader whose clock is behind that of the one before it goes on from the time in the log.
+// A leader whose clock is behind its predecessor's continues from the time in the log.
 func TestLeaderWithAnotherClock(t *testing.T) {
 	s, r := newRinger(t, ledger.Limits{}, time.Second)
 	s.lead(1)

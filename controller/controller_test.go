@@ -25,14 +25,14 @@ import (
 	"github.com/holdfast-sdn/holdfast/southbound"
 )
 
-// site is three controllers in this process, and an agent.
+// site is a cluster of three controllers in this process, and an agent.
 type site struct {
 	t           *testing.T
 	dir         string
 	apps        func() []ledger.Application
-	every       int // entries from one snapshot to the next
+	every       int // SnapshotEvery of each controller
 	members     map[uint64]string
-	addrs       map[uint64]string // for agents and switches
+	addrs       map[uint64]string // for agents and switches, by controller
 	controllers map[uint64]*Controller
 	agent       net.Addr
 }
@@ -93,7 +93,7 @@ func (s *site) start(id uint64, peer, of, api net.Listener) *Controller {
 		Names: map[uint64]string{1: "c1", 2: "c2", 3: "c3"},
 		Consensus: consensus.Config{ID: id, Members: s.members, Listener: peer,
 			Dir: filepath.Join(s.dir, fmt.Sprint(id)),
-			// patient: tests run beside others
+			// long timeouts, because other tests run at the same time
 			Heartbeat: 20 * time.Millisecond, Election: 200 * time.Millisecond, Logger: quiet},
 		Applications: s.apps(), Southbound: southbound.Config{Logger: quiet}, OpenFlow: of, API: api,
 		SwitchTimeout: 300 * time.Millisecond, SnapshotEvery: s.every, Audit: file, Logger: quiet,
@@ -118,7 +118,7 @@ func (s *site) stop(id uint64) {
 	delete(s.controllers, id)
 }
 
-// leader waits for one, and returns it with its status.
+// leader waits until there is a leader, and returns it with its status.
 func (s *site) leader() (uint64, Status) {
 	s.t.Helper()
 	var id uint64
@@ -143,7 +143,7 @@ func (s *site) wait(what string, ok func() bool) {
 	}
 }
 
-// down waits until every switch is known to have left.
+// down waits until the leader reports every switch as down.
 func (s *site) down() {
 	s.t.Helper()
 	s.wait("the switches to be down", func() bool {
@@ -166,8 +166,8 @@ func (s *site) settled() Status {
 	return st
 }
 
-// quiet waits until all controllers have applied the same, and for a while nothing more. Until an entry
-// is committed, the leader's status shows what it has executed, and nobody can have applied that.
+// quiet waits until all controllers have applied the same index, and nothing more for a while. Until an entry is
+// committed, the leader's status contains transactions that nobody can have applied.
 func (s *site) quiet() {
 	s.t.Helper()
 	last, same := uint64(0), 0
@@ -199,8 +199,7 @@ func (s *site) run(switches int, d time.Duration) load.Result {
 
 func hubs() []ledger.Application { return []ledger.Application{hub.New()} }
 
-// A leader that stops hands over, in the middle of traffic, and every packet-in is
-// answered once.
+// A leader that stops in the middle of traffic hands over the leadership. Every packet-in is answered once.
 func TestHandOverUnderLoad(t *testing.T) {
 	s := newSite(t, 50, hubs)
 	first, before := s.leader()
@@ -216,17 +215,17 @@ func TestHandOverUnderLoad(t *testing.T) {
 	if r.Unanswered != 0 || r.Total.Answered != r.Total.Sent {
 		t.Errorf("%d packet-ins, %d answered", r.Total.Sent, r.Total.Answered)
 	}
-	// Each switch gets the table-miss entry and the flood of its announcement besides.
+	// Each switch also receives the table-miss entry, and the flood of its announcement.
 	if r.Total.Unexpected != 8 {
 		t.Errorf("%d messages that answer nothing, 8 expected", r.Total.Unexpected)
 	}
-	s.down() // SWITCH_DOWN is an event too: from here on nothing is counted
+	s.down() // SWITCH_DOWN is an event too; nothing is counted from here on
 	s.quiet()
 	st := s.settled()
 	if st.Snapshot == 0 {
 		t.Error("no snapshot was taken")
 	}
-	// The one that was away comes back by a snapshot, and knows the same.
+	// The stopped controller returns by way of a snapshot, and has the same state.
 	back := s.restart(first)
 	s.wait("the stopped controller to catch up", func() bool {
 		got, err := back.Status(t.Context())
@@ -247,7 +246,7 @@ func TestHandOverUnderLoad(t *testing.T) {
 	}
 }
 
-// An application that fails on some inputs loses what it did for these, and nothing else.
+// If an application fails on an input, what it did for this input is discarded, and nothing else.
 func TestApplicationFailures(t *testing.T) {
 	s := newSite(t, 0, func() []ledger.Application {
 		bad := app.New("bad")
@@ -273,10 +272,10 @@ func TestApplicationFailures(t *testing.T) {
 	}
 }
 
-// A switch that leaves its agent is down. A visitor that is no switch changes nothing.
+// A switch that leaves its agent is down. A visitor that is not a switch changes nothing.
 func TestSwitchDown(t *testing.T) {
 	s := newSite(t, 0, hubs)
-	s.run(1, 100*time.Millisecond) // connects and goes: SWITCH_DOWN
+	s.run(1, 100*time.Millisecond) // connects and disconnects: SWITCH_DOWN
 	s.wait("the switch to be down", func() bool {
 		_, st := s.leader()
 		return len(st.Switches) == 1 && st.Switches[0].State == "down"
@@ -286,7 +285,7 @@ func TestSwitchDown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := conn.Write([]byte("GET / HTTP/1.1\r\n\r\n")); err != nil { // a visitor does no harm
+	if _, err := conn.Write([]byte("GET / HTTP/1.1\r\n\r\n")); err != nil { // not a switch
 		t.Fatal(err)
 	}
 	conn.Close()
@@ -295,7 +294,7 @@ func TestSwitchDown(t *testing.T) {
 	}
 }
 
-// The API tells what Status tells.
+// The API reports what Status returns.
 func TestStatusAPI(t *testing.T) {
 	s := newSite(t, 0, hubs)
 	s.run(2, 100*time.Millisecond)
@@ -346,9 +345,10 @@ func TestAuditsAgree(t *testing.T) {
 	all, err := oracle.Read([]string{filepath.Join(s.dir, "1.audit"), filepath.Join(s.dir, "2.audit"),
 		filepath.Join(s.dir, "3.audit")})
 	if err != nil {
-		t.Fatal(err) // they disagree
+		t.Fatal(err) // the records differ
 	}
-	// Packet-ins and announcements, SWITCH_UP and SWITCH_DOWN; a command for each but the last.
+	// There are records of packet-ins, announcements, SWITCH_UP and SWITCH_DOWN, and one command for each except
+	// the last.
 	if want := 2*int(r.Total.Sent+2) + 2*3; len(all) != want || slices.Min(counts) != slices.Max(counts) ||
 		counts[0] != want {
 		t.Errorf("records %v, together %d; want %d", counts, len(all), want)

@@ -18,7 +18,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/southbound"
 )
 
-// stand is a Core by itself: the test is its consensus, its clock and its switches.
+// stand is a Core alone. The test plays its consensus, its clock and its switches.
 type stand struct {
 	t    rapid.TB
 	core *Core
@@ -27,16 +27,16 @@ type stand struct {
 
 	term     uint64
 	index    uint64
-	proposed [][]byte // and not committed
+	proposed [][]byte // not committed yet
 	entries  [][]byte // committed
 	encode   func() []byte
 	compacts []uint64
-	kept     []byte // the last snapshot
+	kept     []byte // state of the last snapshot
 	audited  []uint64
 
 	proposeErr, compactErr, auditErr error
 
-	trace []string // what sessions were told and said of their events, in order
+	trace []string // what sessions were told, and which of their events were taken, in order
 }
 
 func newStand(t rapid.TB, cfg CoreConfig) *stand {
@@ -50,7 +50,7 @@ func newStand(t rapid.TB, cfg CoreConfig) *stand {
 	return s
 }
 
-// hundred makes the percentages of a switch's bound numbers of commands.
+// hundred sets a bound of 100 commands per switch, so that percentages of the bound are numbers of commands.
 var hundred = CoreConfig{Limits: ledger.Limits{QueueCommands: 100}}
 
 func (s *stand) Propose(term uint64, entry []byte) error {
@@ -95,7 +95,7 @@ func (s *stand) ok(err error) {
 
 func (s *stand) turn() { s.t.Helper(); s.ok(s.core.Turn(s.now)) }
 
-// pass lets time go by, with one tick at its end.
+// pass advances the clock by d, with one tick at the end.
 func (s *stand) pass(d time.Duration) {
 	s.t.Helper()
 	s.now = s.now.Add(d)
@@ -110,7 +110,7 @@ func (s *stand) lead(term uint64) {
 	s.turn()
 }
 
-// follow ends leadership; nothing that was proposed is committed.
+// follow ends the leadership. Nothing that was proposed and is not committed survives.
 func (s *stand) follow(term uint64) {
 	s.t.Helper()
 	s.term, s.proposed = term, nil
@@ -118,7 +118,7 @@ func (s *stand) follow(term uint64) {
 	s.turn()
 }
 
-// deliver hands over committed entries.
+// deliver delivers committed entries.
 func (s *stand) deliver(entries ...[]byte) error {
 	var u consensus.Update
 	for _, e := range entries {
@@ -129,7 +129,7 @@ func (s *stand) deliver(entries ...[]byte) error {
 	return s.core.Update(s.now, u)
 }
 
-// commit commits what is proposed.
+// commit commits all that is proposed.
 func (s *stand) commit() {
 	s.t.Helper()
 	list := s.proposed
@@ -138,7 +138,7 @@ func (s *stand) commit() {
 	s.turn()
 }
 
-// settle commits until nothing is on its way, completions included.
+// settle commits until nothing is in flight, completions included.
 func (s *stand) settle() {
 	s.t.Helper()
 	for range 100 {
@@ -152,7 +152,7 @@ func (s *stand) settle() {
 	s.t.Fatal("it proposes without end")
 }
 
-// said compares what sessions were told since the last call.
+// said compares what sessions were told since the last call with want.
 func (s *stand) said(want ...string) {
 	s.t.Helper()
 	if !slices.Equal(s.trace, want) {
@@ -165,7 +165,7 @@ func (s *stand) note(format string, args ...any) {
 	s.trace = append(s.trace, fmt.Sprintf(format, args...))
 }
 
-// fake is a session that notes what it is told.
+// fake is a session that records what it is told.
 type fake struct {
 	s  *stand
 	id openflow.DatapathID
@@ -173,15 +173,15 @@ type fake struct {
 
 	masterErr, sendErr error
 
-	sent uint64 // the last command that it was given
+	sent uint64 // sequence of the last command that it received
 }
 
-// fresh is the attach of an agent whose switch has just connected.
+// fresh is the ATTACH of an agent whose switch has just connected.
 func fresh(epoch uint64) experimenter.Attach {
 	return experimenter.Attach{Epoch: epoch, FirstHeld: 1, NextEvent: 2}
 }
 
-// attached makes the session of a switch's agent.
+// attached attaches the session of a switch's agent.
 func (s *stand) attached(id openflow.DatapathID, a experimenter.Attach) *fake {
 	f := s.fake(id, southbound.Agent, a)
 	s.core.Attached(f)
@@ -223,7 +223,7 @@ func (f *fake) Refuse(reason experimenter.Reason, epoch uint64) {
 	f.s.note("%d: refused, %s %d", f.id, reason, epoch)
 }
 
-// events hands over a block; what becomes of it is noted.
+// events delivers a block of events, and records whether they are taken.
 func (f *fake) events(epoch, first uint64, messages ...[]byte) {
 	b := southbound.Batch{Epoch: epoch, First: first, Count: len(messages), Messages: slices.Concat(messages...)}
 	finished := false
@@ -240,7 +240,7 @@ func (f *fake) events(epoch, first uint64, messages ...[]byte) {
 	})
 }
 
-// up makes a switch that is known and whose SWITCH_UP is logged, and forgets what was said.
+// up attaches a switch, logs its SWITCH_UP, and clears the trace.
 func (s *stand) up(id openflow.DatapathID, epoch uint64) *fake {
 	s.t.Helper()
 	f := s.attached(id, fresh(epoch))
@@ -251,10 +251,10 @@ func (s *stand) up(id openflow.DatapathID, epoch uint64) *fake {
 	return f
 }
 
-// echoer is an application that answers each packet-in with a command, and notes which switches come and go.
+// echoer is an application that answers each packet-in with a command, and records which switches come and go.
 type echoer struct {
 	seen []string
-	each func(tx *ledger.Tx, in *ledger.Input) // instead of the answer to a packet-in
+	each func(tx *ledger.Tx, in *ledger.Input) // runs instead of the answer to a packet-in
 }
 
 func (*echoer) Name() string { return "echoer" }
@@ -275,7 +275,7 @@ func (e *echoer) Handle(tx *ledger.Tx, in *ledger.Input) error {
 	return nil
 }
 
-// saw compares what the application was told of switches since the last call.
+// saw compares the switch events that the application received since the last call with want.
 func (s *stand) saw(want ...string) {
 	s.t.Helper()
 	if !slices.Equal(s.app.seen, want) {
@@ -290,17 +290,17 @@ var (
 	packetIn = (&of13.PacketIn{BufferID: of13.NoBuffer, Data: []byte("packet")}).Append(nil, 0)
 )
 
-// packetIns makes n events.
+// packetIns returns n packet-ins.
 func packetIns(n int) [][]byte { return slices.Repeat([][]byte{packetIn}, n) }
 
-// An event is taken when it is executed; what follows from it leaves when it is committed, acknowledgements
-// first; what is complete is logged with the next tick.
+// An event is taken when it is executed. Its outputs leave when it is committed, acknowledgements first.
+// Completions are logged at the next tick.
 func TestControlPath(t *testing.T) {
 	s := newStand(t, CoreConfig{})
 	one := s.attached(1, fresh(5))
 	one.events(5, 1, switchUp)
 	s.turn()
-	s.said("1: taken") // by a follower, and forgotten
+	s.said("1: taken") // by a follower, which ignores it
 	s.lead(3)
 	s.said("1: master in 3")
 	two := s.attached(2, fresh(7))
@@ -335,7 +335,7 @@ func TestControlPath(t *testing.T) {
 	}
 }
 
-// Sessions never wait for a controller that leads no more, and each leader claims all switches anew, in order.
+// A session never waits for a controller that no longer leads. Each new leader claims all switches, in order.
 func TestRoleChanges(t *testing.T) {
 	s := newStand(t, CoreConfig{Limits: ledger.Limits{BatchInputs: 1, InFlight: 1}})
 	var list []*fake
@@ -348,9 +348,9 @@ func TestRoleChanges(t *testing.T) {
 		f.events(5, 1, switchUp)
 	}
 	s.turn()
-	s.said("9: taken") // there is room for one
+	s.said("9: taken") // an entry has room for one event
 	s.turn()
-	s.said("4: taken") // and one is proposed
+	s.said("4: taken") // one entry is proposed, and there is room for the next event
 	s.turn()
 	s.said()
 	s.follow(4)
@@ -362,12 +362,12 @@ func TestRoleChanges(t *testing.T) {
 	}
 	s.lead(5)
 	s.said("4: master in 5", "6: master in 5", "9: master in 5")
-	s.attached(2, fresh(1)) // a switch nobody knows
+	s.attached(2, fresh(1)) // a switch that is not in the log
 	s.said("2: master in 5")
 	s.saw("up 9", "up 4")
 }
 
-// Stop tells everyone who waits.
+// Stop answers every session that waits.
 func TestStop(t *testing.T) {
 	s := newStand(t, CoreConfig{Limits: ledger.Limits{BatchInputs: 1}})
 	s.lead(3)
@@ -376,12 +376,13 @@ func TestStop(t *testing.T) {
 	a.events(5, 1, switchUp, packetIn)
 	b.events(5, 1, switchUp)
 	s.turn()
-	s.said() // half of the first is executed
+	s.said() // half of the first block is executed
 	s.core.Stop()
 	s.said("1: not taken, "+errClosing.Error(), "2: not taken, "+errClosing.Error())
 }
 
-// What is outside fails: what only says that it leads no more is no error, the rest ends the controller.
+// Errors of the surroundings: one that only says that this controller no longer leads is ignored; all others end
+// the controller.
 func TestOutsideFails(t *testing.T) {
 	bad := errors.New("bad disk")
 	for _, tc := range []struct {
@@ -405,7 +406,7 @@ func TestOutsideFails(t *testing.T) {
 			if tc.name == "propose at a tick" {
 				s.turn()
 				s.commit()
-				s.core.ledger.Confirm() // what a tick proposes
+				s.core.ledger.Confirm() // makes the next tick propose an entry
 			}
 			tc.breaks(s)
 			if err := tc.act(s); errors.Is(err, bad) != tc.isError || err != nil && !tc.isError {
@@ -423,7 +424,7 @@ func TestOutsideFails(t *testing.T) {
 	}
 }
 
-// A session that fails is closed, and the others go on.
+// A session that fails is closed. The others continue.
 func TestSessionFails(t *testing.T) {
 	bad := errors.New("full")
 	s := newStand(t, CoreConfig{})
@@ -440,7 +441,7 @@ func TestSessionFails(t *testing.T) {
 	s.commit()
 	s.said("1: taken", "2: taken", "1: ack 5/2", "2: ack 5/2", "1: commands 5/1-1 in 3", "1: closed, full",
 		"2: commands 5/1-1 in 3")
-	// The commands are kept for the next session, of which nobody else knows.
+	// The commands are kept for the next session.
 	s.core.Detached(s.now, one)
 	s.attached(1, experimenter.Attach{Epoch: 5, FirstHeld: 3, NextEvent: 3})
 	s.said("1: master in 3", "1: ack 5/2", "1: commands 5/1-1 in 3")

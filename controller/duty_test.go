@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/consensus"
 )
 
-// A duty runs while its controller leads, once at a time, and only then.
+// A duty runs while its controller leads, at most one at a time, and at no other time.
 func TestDuty(t *testing.T) {
 	began, ended := make(chan context.Context), make(chan struct{})
 	c := &Controller{leads: make(chan bool, 1), tended: make(chan struct{})}
@@ -24,7 +24,7 @@ func TestDuty(t *testing.T) {
 	c.tellDuty(false)
 	c.tellDuty(true)
 	first := <-began
-	c.tellDuty(true) // in another term
+	c.tellDuty(true) // in a later term
 	c.tellDuty(true)
 	if first.Err() != nil {
 		t.Error("it is ended while its controller leads")
@@ -45,7 +45,7 @@ func TestDuty(t *testing.T) {
 	}
 }
 
-// The leader reports, and the others say who leads.
+// The leader reports. The others answer who leads.
 func TestDutyReport(t *testing.T) {
 	duty := &Duty{Path: "/v1/duty", Run: func(ctx context.Context, _ *Controller) { <-ctx.Done() },
 		Report: func() any { return map[string]string{"all": "well"} }}
@@ -79,7 +79,7 @@ func TestDutyReport(t *testing.T) {
 	})
 }
 
-// A controller that alone is the site runs its duty until it is closed.
+// The only controller of a cluster runs its duty until it is closed.
 func TestDutyOfController(t *testing.T) {
 	s := &site{t: t}
 	began, ended := make(chan struct{}), make(chan struct{})

@@ -19,7 +19,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/southbound"
 )
 
-// hostSite is some controllers that host testdata/counting.py.
+// hostSite is a cluster of controllers that run testdata/counting.py.
 type hostSite struct {
 	t           *testing.T
 	controllers map[uint64]*Controller
@@ -81,7 +81,7 @@ func (s *hostSite) close(id uint64) {
 	delete(s.controllers, id)
 }
 
-// status waits until ok, which is given the status of a controller.
+// status waits until ok accepts the status of a controller.
 func (s *hostSite) status(id uint64, what string, ok func(Status) bool) {
 	s.t.Helper()
 	var last Status
@@ -122,7 +122,7 @@ func (s *hostSite) leader() (leader uint64) {
 	return leader
 }
 
-// ask returns the status, headers and body of an answer, or why there is none; patience is that of the client.
+// ask sends a request and returns the answer with its body, or the error. patience is the client's timeout.
 func (s *hostSite) ask(id uint64, patience time.Duration, method, path, body string, headers ...string) (*http.Response,
 	string, error) {
 	s.t.Helper()
@@ -146,7 +146,7 @@ func (s *hostSite) ask(id uint64, patience time.Duration, method, path, body str
 	return answer, string(text), err
 }
 
-// want asks, and compares the body, once there is a leader that has a host.
+// want repeats a request until there is a leader with a host, and compares the body of the answer.
 func (s *hostSite) want(id uint64, method, path, body, want string) {
 	s.t.Helper()
 	answer, got, err := s.ask(id, time.Minute, method, path, body)
@@ -181,12 +181,12 @@ func TestHostedApplications(t *testing.T) {
 		t.Errorf("answer %v", answer)
 	}
 
-	// Who has given up is forgotten.
+	// A request whose client has given up is forgotten.
 	if _, _, err := s.ask(1, soon, "POST", "/wait", ""); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("answered: %v", err)
 	}
 
-	// No host survives these.
+	// These requests end the host process each time.
 	for i, path := range []string{"/die", "/hang"} {
 		_, _, _ = s.ask(1, soon, "POST", path, "")
 		s.status(1, path, func(st Status) bool { return st.Hosted.Restarts >= 2*uint64(i+1) })
@@ -198,7 +198,7 @@ func TestHostedApplications(t *testing.T) {
 			st.Hosted.Diverged == 0
 	})
 
-	// The end comes while a host hangs, and a client waits.
+	// The controller is closed while its host hangs and a client waits.
 	answered := make(chan bool)
 	go func() {
 		answer, _, err := s.ask(1, time.Minute, "POST", "/hang", "")

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// ask is a request to the API of a controller, and its answer.
+// ask sends a request to the API of a controller and returns the answer.
 func ask(t *testing.T, c *Controller, method, path, contentType, body string) (code int, text string) {
 	t.Helper()
 	mux := http.NewServeMux()

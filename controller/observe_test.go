@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/southbound"
 )
 
-// standby is a session that notes what it is told of the log.
+// standby is a session that records what it is told of the log.
 type standby struct{ *fake }
 
 func (b standby) Standby(term uint64) { b.s.note("%d: standby in %d", b.id, term) }
@@ -29,8 +29,8 @@ func (s *stand) standby(id openflow.DatapathID, peer southbound.Peer) {
 	s.core.Attached(standby{s.fake(id, peer, fresh(5))})
 }
 
-// A stock session of a follower is told what another leader logs of its switch: each event, the number of those that
-// are not in the log, and that a snapshot has left some out. A leader's own is not.
+// A follower shows its sessions of stock switches what another leader logs of the switch: each event, the number of
+// events that are not in the log, and that a snapshot has omitted some. A leader does not show its own entries.
 func TestStandbysAreShownTheLog(t *testing.T) {
 	leader, one := relaxedStand(t, ledger.Unordered, ledger.Limits{})
 	one.events(5, 2, packetIn, packetIn)
@@ -42,7 +42,7 @@ func TestStandbysAreShownTheLog(t *testing.T) {
 	up := "1: logged " + audit.Digest(switchUp)
 	for peer, want := range map[southbound.Peer][]string{
 		southbound.Bundles: {"1: standby in 3", up, "1: skipped 2", "1: unknown"},
-		southbound.Agent:   {"1: standby in 3", "1: unknown"}, // without effect there
+		southbound.Agent:   {"1: standby in 3", "1: unknown"}, // an agent's session ignores it
 	} {
 		s := newStand(t, CoreConfig{})
 		s.follow(3)
@@ -59,7 +59,8 @@ func TestStandbysAreShownTheLog(t *testing.T) {
 	leader.said("1: standby in 4")
 }
 
-// The log has the messages of switches that standbys hear themselves, and the digests of those that an agent keeps.
+// The log contains the messages of switches whose events standbys also receive, and only digests of events that an
+// agent keeps.
 func TestWhoseMessagesAreLogged(t *testing.T) {
 	for peer, want := range map[southbound.Peer]ledger.Op{
 		southbound.Agent:   ledger.OpSeen,

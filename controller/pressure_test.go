@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/southbound"
 )
 
-// fill makes a switch whose n commands are not done, of a bound of 100, and forgets what was said.
+// fill brings a switch up with n commands that are not done, and clears the trace.
 func (s *stand) fill(id openflow.DatapathID, n int) *fake {
 	s.t.Helper()
 	f := s.up(id, 5)
@@ -24,7 +24,7 @@ func (s *stand) fill(id openflow.DatapathID, n int) *fake {
 	return f
 }
 
-// done says that the switch has executed its commands up to seq, and has that logged.
+// done reports that the switch has executed its commands up to seq, and commits that.
 func (s *stand) done(f *fake, seq uint64) {
 	s.t.Helper()
 	s.core.CommandsDone(f, 5, seq)
@@ -39,13 +39,13 @@ func (s *stand) filled(id openflow.DatapathID, want int) {
 	}
 }
 
-// The events of a switch that has a quarter of its bound to do are not executed; those of others are, also
-// when they mean commands for it.
+// The events of a switch that has used a quarter of its bound are not executed. Those of other switches are, even
+// if they cause commands for it.
 func TestHoldAtAQuarter(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		peer   southbound.Peer
-		first  int // packet-ins
+		first  int // number of packet-ins
 		then   int
 		said   []string
 		filled int
@@ -92,12 +92,12 @@ func TestHoldAtAQuarter(t *testing.T) {
 		s.trace = nil
 		old.events(5, 27, packetIn)
 		s.turn()
-		s.said("1: taken") // the hold is the new one's: what the old one brings is as good
+		s.said("1: taken") // only the current session is held up; events of a replaced one are executed
 		s.filled(1, 26)
 	})
 }
 
-// held makes a switch that is held up with n commands not done.
+// heldUp brings up a switch, with n commands that are not done, whose events are held up.
 func (s *stand) heldUp(id openflow.DatapathID, n int) *fake {
 	s.t.Helper()
 	f := s.fill(id, n)
@@ -107,7 +107,8 @@ func (s *stand) heldUp(id openflow.DatapathID, n int) *fake {
 	return f
 }
 
-// An agent is asked for its events once its switch has caught up to an eighth, and is then held at a quarter again.
+// The agent is asked for its events again once its switch has caught up to an eighth of the bound. At a quarter it
+// is held up again.
 func TestResumeWhenCaughtUp(t *testing.T) {
 	s := newStand(t, hundred)
 	s.lead(3)
@@ -118,20 +119,20 @@ func TestResumeWhenCaughtUp(t *testing.T) {
 	s.said()
 	s.core.CommandsDone(one, 5, 13)
 	s.pass(5 * time.Millisecond)
-	s.said() // what is done is not logged
+	s.said() // the completion is not logged yet
 	s.commit()
-	s.said() // that is for the tick
+	s.said() // the request is sent at a tick
 	s.pass(5 * time.Millisecond)
 	s.said("1: resend")
 	s.pass(time.Second)
-	s.said() // once
+	s.said() // only once
 	one.events(5, 27, packetIns(20)...)
 	s.turn()
 	s.said("1: hold", "1: taken")
 	s.filled(1, 25)
 }
 
-// No hold lasts longer than half a second: then some events pass, and again some.
+// A hold lasts at most half a second. Then some events pass, and half a second later some more.
 func TestSomePassAfterTheHoldTime(t *testing.T) {
 	s := newStand(t, hundred)
 	s.lead(3)
@@ -150,7 +151,7 @@ func TestSomePassAfterTheHoldTime(t *testing.T) {
 		s.filled(1, filled)
 		next += somePass
 	}
-	// It catches up: everything is as before.
+	// The switch catches up, and the hold is as at the beginning.
 	s.done(one, 43)
 	s.pass(5 * time.Millisecond)
 	s.said("1: resend")
@@ -160,13 +161,13 @@ func TestSomePassAfterTheHoldTime(t *testing.T) {
 	s.filled(1, 25)
 }
 
-// While it waits for events that were asked for, those that another hold had let pass count from where they stand.
+// The hold time restarts when further events are held up.
 func TestHoldTimeBeginsAtTheLastHold(t *testing.T) {
 	s := newStand(t, hundred)
 	s.lead(3)
 	one := s.heldUp(1, 25)
 	s.now = s.now.Add(holdTime / 2)
-	one.events(5, 27, packetIn) // it was on its way
+	one.events(5, 27, packetIn) // was in flight when the hold began
 	s.turn()
 	s.said("1: hold", "1: taken")
 	s.pass(holdTime / 2)
@@ -175,7 +176,7 @@ func TestHoldTimeBeginsAtTheLastHold(t *testing.T) {
 	s.said("1: resend")
 }
 
-// A hold is over with the session, and with the term.
+// A hold ends with the session and with the term.
 func TestHoldIsForgotten(t *testing.T) {
 	again := experimenter.Attach{Epoch: 5, FirstHeld: 27, NextEvent: 28}
 	for _, tc := range []struct {
@@ -217,7 +218,7 @@ func TestResumeInOrder(t *testing.T) {
 	s.said("1: resend", "3: resend", "5: resend", "7: resend", "8: resend")
 }
 
-// Nobody is asked for more while a snapshot waits for what is on its way.
+// No agent is asked for events while a snapshot waits for the entries in flight.
 func TestNoResumeWhileDraining(t *testing.T) {
 	cfg := hundred
 	cfg.SnapshotEvery = 4
@@ -228,7 +229,7 @@ func TestNoResumeWhileDraining(t *testing.T) {
 	two.events(5, 2, packetIn)
 	s.turn()
 	two.events(5, 3, packetIn)
-	s.commit() // a snapshot is due, and another entry is on its way
+	s.commit() // a snapshot is due, and another entry is in flight
 	s.trace = nil
 	s.pass(holdTime)
 	s.said()
@@ -238,7 +239,8 @@ func TestNoResumeWhileDraining(t *testing.T) {
 	s.said("1: resend")
 }
 
-// Whatever its switch does, an agent's events get no further than the hold allows, and no hold lasts.
+// Whatever the switch does, no more events are executed than the hold allows, and no hold lasts longer than the
+// hold time.
 func TestPressureProperty(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		s := newStand(rt, hundred)
@@ -248,7 +250,7 @@ func TestPressureProperty(t *testing.T) {
 		for range rapid.IntRange(20, 200).Draw(rt, "steps") {
 			switch rapid.IntRange(0, 3).Draw(rt, "what") {
 			case 0:
-				if held.IsZero() { // else its session drops them
+				if held.IsZero() { // otherwise the session drops them
 					st := s.core.Ledger().Switches()[0]
 					one.events(5, st.Events+1, packetIns(rapid.IntRange(1, 60).Draw(rt, "events"))...)
 				}
@@ -280,7 +282,7 @@ func TestPressureProperty(t *testing.T) {
 				rt.Fatalf("held up for %v", s.now.Sub(held))
 			}
 			if allowed >= 100 {
-				return // it takes no commands at all: its epoch may be closed
+				return // the switch accepts no commands at all, so its epoch may be closed
 			}
 		}
 	})

@@ -35,7 +35,7 @@ func TestRequestOf(t *testing.T) {
 	}
 }
 
-// An application answers whatever it likes; the client gets a valid answer, and the connection is not hurt.
+// An application may answer anything. The client receives a valid answer, and its connection stays usable.
 func TestWriteAnswer(t *testing.T) {
 	h := func(pairs ...string) (list []wire.Header) {
 		for i := 0; i < len(pairs); i += 2 {
@@ -49,7 +49,7 @@ func TestWriteAnswer(t *testing.T) {
 		answer wire.Answer
 		status int
 		body   string
-		header map[string]string // "" must not be there
+		header map[string]string // "" means that the header must be absent
 	}{
 		{"plain", "GET", wire.Answer{Status: 200, Headers: h("Content-Type", "text/plain", "X", "1"),
 			Body: []byte("ok")}, 200, "ok", map[string]string{"Content-Type": "text/plain", "X": "1"}},
@@ -76,7 +76,7 @@ func TestWriteAnswer(t *testing.T) {
 				_ = writeAnswer(w, r, &tt.answer)
 			}))
 			defer s.Close()
-			for range 2 { // the second on the same connection, if it still is one
+			for range 2 { // the second request uses the same connection if it is still open
 				answer, body := exchange(t, s.Client(), tt.method, s.URL)
 				if answer.StatusCode != tt.status || tt.body != "" && body != tt.body {
 					t.Errorf("answer %d %q", answer.StatusCode, body)
@@ -109,7 +109,7 @@ func exchange(t *testing.T, c *http.Client, method, url string) (*http.Response,
 	return answer, string(body)
 }
 
-// What is passed on arrives as it came, but for a mark, and never goes round.
+// A request is forwarded unchanged except for a mark. A request with the mark is not forwarded again.
 func TestForward(t *testing.T) {
 	t.Setenv("HTTP_PROXY", "http://127.0.0.1:1")
 	seen := make(chan *http.Request, 1)
@@ -154,7 +154,7 @@ func TestForward(t *testing.T) {
 	}
 }
 
-// A leader that hangs answers nobody: who waits for it hears of the next one.
+// If the leader hangs, a client that waits for it is told when another controller leads.
 func TestForwardToWhoHangs(t *testing.T) {
 	var leads atomic.Uint64
 	leads.Store(7)
@@ -176,7 +176,7 @@ func TestForwardToWhoHangs(t *testing.T) {
 	}
 }
 
-// A body that is too large is the client's mistake, whoever notices; one that does not come is not too large.
+// A body that is too large is answered with 413, whichever controller notices. A body that ends too soon is not.
 func TestBody(t *testing.T) {
 	leader := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		_,
@@ -196,7 +196,7 @@ func TestBody(t *testing.T) {
 	}
 }
 
-// nobody is an address where nobody listens.
+// nobody returns an address on which nothing listens.
 func nobody(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -207,7 +207,7 @@ func nobody(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// Requests at a time are bounded.
+// The number of concurrent requests is bounded.
 func TestServed(t *testing.T) {
 	rest := newREST(&Controller{log: quiet})
 	for range cap(rest.slots) {

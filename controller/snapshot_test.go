@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-sdn/holdfast/southbound"
 )
 
-// A leader lets what is on its way commit before it takes a snapshot, executes nothing meanwhile, and goes on while
-// it is encoded.
+// Before a snapshot, a leader lets the entries in flight commit, and executes nothing meanwhile. It continues while
+// the snapshot is encoded.
 func TestDrainsBeforeASnapshot(t *testing.T) {
 	s := newStand(t, CoreConfig{SnapshotEvery: 3})
 	s.lead(3)
@@ -27,10 +27,10 @@ func TestDrainsBeforeASnapshot(t *testing.T) {
 	}
 	event()
 	event()
-	event() // entries 2 to 4 are on their way
+	event() // entries 2 to 4 are in flight
 	s.ok(s.deliver(s.proposed[:2]...))
 	s.proposed = s.proposed[2:]
-	s.turn() // 3 entries: a snapshot is due, and the fourth is on its way
+	s.turn() // 3 entries: a snapshot is due, and the fourth is in flight
 	s.trace = nil
 	event()
 	s.said()
@@ -40,13 +40,13 @@ func TestDrainsBeforeASnapshot(t *testing.T) {
 		t.Fatal("it did not wait for the entry that is on its way")
 	}
 	s.commit()
-	s.said("1: ack 5/4", "1: commands 5/3-3 in 3") // what was on its way; the event waits for the next turn
+	s.said("1: ack 5/4", "1: commands 5/3-3 in 3") // of the entry that was in flight; the event waits for the next turn
 	if s.encode == nil {
 		t.Fatal("no snapshot was begun")
 	}
 	s.turn()
 	s.said("1: taken")
-	for range 4 { // more than SnapshotEvery: but one is being made
+	for range 4 { // more than SnapshotEvery, but a snapshot is being encoded
 		s.commit()
 		event()
 	}
@@ -63,7 +63,7 @@ func TestDrainsBeforeASnapshot(t *testing.T) {
 	other.index = 4
 	other.ok(other.deliver(s.entries[4:]...))
 	equal(t, s, other)
-	// The next is due at once.
+	// The next snapshot is due at once.
 	s.encode = nil
 	s.turn()
 	if s.encode == nil {
@@ -84,7 +84,7 @@ func equal(t *testing.T, a, b *stand) {
 	}
 }
 
-// A leader that loses its term while it drains follows, and executes when it leads again.
+// A leader that loses its term while it drains becomes a follower, and executes again when it leads again.
 func TestDrainingEndsWithTheTerm(t *testing.T) {
 	s := newStand(t, CoreConfig{SnapshotEvery: 2})
 	s.lead(3)
@@ -109,7 +109,7 @@ func TestDrainingEndsWithTheTerm(t *testing.T) {
 	s.said("1: taken")
 }
 
-// A follower takes its snapshots by itself; one that the leader has overtaken is dropped.
+// A follower takes snapshots by itself. A snapshot that the leader's snapshot has overtaken is dropped.
 func TestSnapshotsOfAFollower(t *testing.T) {
 	leader := newStand(t, CoreConfig{})
 	leader.lead(3)
@@ -158,12 +158,12 @@ func TestCompactFails(t *testing.T) {
 	}
 }
 
-// Large entries make a snapshot due before their number does, and a large state waits for more of them.
+// Large entries make a snapshot due before SnapshotEvery. With a large state, the bound grows.
 func TestSnapshotByBytes(t *testing.T) {
 	s := newStand(t, CoreConfig{})
 	s.lead(3)
 	one := s.up(1, 5)
-	one.st.Peer = southbound.Bundles // its events are in the log with their bytes
+	one.st.Peer = southbound.Bundles // so that its events are logged with their bytes
 	large := (&of13.PacketIn{BufferID: of13.NoBuffer, Data: make([]byte, 60_000)}).Append(nil, 0)
 	next := uint64(2)
 	logged := func(bytes int) {
@@ -183,7 +183,7 @@ func TestSnapshotByBytes(t *testing.T) {
 		t.Fatal("no snapshot though there is enough of the log")
 	}
 	s.encode = nil
-	s.ok(s.core.Encoded(make([]byte, snapshotBytes/2))) // the next at twice as much
+	s.ok(s.core.Encoded(make([]byte, snapshotBytes/2))) // the next is due at 4 times as much
 	if logged(snapshotBytes + 1<<20); s.encode != nil {
 		t.Error("a snapshot before there are 4 times the bytes of the last")
 	}

@@ -12,15 +12,15 @@ import (
 	"github.com/holdfast-sdn/holdfast/southbound"
 )
 
-// An agent is told to begin a new epoch, and to forget what it holds, only by what is committed. All else that
-// cannot be taken closes the session, and comes again.
+// Only committed entries can make an agent begin a new epoch and discard what it holds. Any other error closes the
+// session, and the agent sends the events again.
 func TestEventsThatAreNotTaken(t *testing.T) {
 	for _, tc := range []struct {
 		name         string
 		epoch, first uint64
 		message      []byte
 		refused      bool
-		why          string // "": taken
+		why          string // "" means that the events are taken
 	}{
 		{"the next", 7, 3, packetIn, false, ""},
 		{"again", 7, 2, packetIn, false, ""},
@@ -54,8 +54,8 @@ func TestEventsThatAreNotTaken(t *testing.T) {
 	}
 }
 
-// While the newer epoch is not committed, whoever brings the older is not refused: if this leader falls, the older may
-// be the newest there is.
+// While a newer epoch is not committed, events of the older one are not refused: if this leader fails, the older
+// epoch may be the newest in the log.
 func TestStaleEpochIsRefusedOnceCommitted(t *testing.T) {
 	s := newStand(t, CoreConfig{})
 	s.lead(3)
@@ -76,8 +76,8 @@ func TestStaleEpochIsRefusedOnceCommitted(t *testing.T) {
 	}
 }
 
-// A switch that takes no commands loses its epoch: when that is committed it is refused, and so is whoever comes
-// with that epoch later.
+// The epoch of a switch that accepts no commands is closed. When that is committed, the switch is refused, and so
+// is every later session with this epoch.
 func TestClosedEpoch(t *testing.T) {
 	s := newStand(t, hundred)
 	s.lead(3)
@@ -111,12 +111,12 @@ func TestClosedEpoch(t *testing.T) {
 	s.said("1: master in 3", "1: ack 5/1", "1: taken", "1: ack 6/1")
 }
 
-const timeout = 3 * time.Second // newStand's
+const timeout = 3 * time.Second // of newStand
 
-// same is the attach of a switch of which SWITCH_UP alone is logged.
+// same is the ATTACH of a switch of which only SWITCH_UP is logged.
 var same = experimenter.Attach{Epoch: 5, FirstHeld: 2, NextEvent: 2}
 
-// absences are what can happen to a switch that is up, and what applications are told of it.
+// absences lists what can happen to a switch that is up, and what applications are told.
 var absences = []struct {
 	name string
 	what func(s *stand, one *fake)
@@ -187,7 +187,7 @@ var absences = []struct {
 	}, nil},
 }
 
-// Applications are told once that a switch is away for the timeout, and once that it is back.
+// Applications are told once when a switch is away for the timeout, and once when it is back.
 func TestAbsentSwitch(t *testing.T) {
 	for _, tc := range absences {
 		t.Run(tc.name, func(t *testing.T) {
@@ -201,7 +201,7 @@ func TestAbsentSwitch(t *testing.T) {
 	}
 }
 
-// Switches that are away are reported by datapath id, as there is room.
+// Switches that are away are reported in the order of their datapath ids, as far as there is room.
 func TestAbsentSwitchesInOrder(t *testing.T) {
 	s := newStand(t, CoreConfig{Limits: ledger.Limits{BatchInputs: 2, InFlight: 1}})
 	s.lead(3)
@@ -211,7 +211,7 @@ func TestAbsentSwitchesInOrder(t *testing.T) {
 	s.app.seen = nil
 	s.pass(3 * time.Second)
 	s.saw("down 1 unreachable", "down 2 unreachable")
-	s.pass(time.Millisecond) // one entry is on its way, the next has room for two
+	s.pass(time.Millisecond) // one entry is in flight, and the next has room for two inputs
 	s.saw("down 5 unreachable", "down 7 unreachable")
 	s.pass(time.Millisecond)
 	s.saw()
@@ -220,7 +220,8 @@ func TestAbsentSwitchesInOrder(t *testing.T) {
 	s.saw("down 9 unreachable")
 }
 
-// Events wait while there is no room, in order, and are finished once however often they are begun.
+// While there is no room, events wait in order. Each batch is finished once, however often its execution is
+// resumed.
 func TestEventsWaitForRoom(t *testing.T) {
 	s := newStand(t, CoreConfig{Limits: ledger.Limits{BatchInputs: 3, InFlight: 1}})
 	s.lead(3)
@@ -229,7 +230,7 @@ func TestEventsWaitForRoom(t *testing.T) {
 	two.events(5, 2, packetIn)
 	s.turn()
 	s.turn()
-	s.said() // three are proposed, three executed
+	s.said() // three events are proposed, and three are executed
 	s.turn()
 	s.said()
 	s.commit()
@@ -247,7 +248,8 @@ func TestEventsWaitForRoom(t *testing.T) {
 	s.said("empty: <nil>")
 }
 
-// What was on its way when the leadership was lost, and comes when it is back, has numbers that are others' by now.
+// Events and completions that were in flight when the leadership was lost may arrive when it is regained. Their
+// numbers may belong to others by then, so they are ignored.
 func TestWhatComesFromBeforeTheClaim(t *testing.T) {
 	s := newStand(t, CoreConfig{})
 	s.lead(3)
@@ -258,7 +260,7 @@ func TestWhatComesFromBeforeTheClaim(t *testing.T) {
 	s.follow(4)
 	s.lead(5)
 	s.trace = nil
-	one.st.InSync = false // it is being claimed
+	one.st.InSync = false // the claim is not answered yet
 	one.events(5, 3, packetIn, packetIn)
 	s.core.CommandsDone(one, 5, 1)
 	s.pass(5 * time.Millisecond)

@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
 )
 
-// An agent whose acknowledged events are not in this log is in doubt: nothing is said to it until an entry of this
-// leader is committed. All others are claimed at once.
+// If events that an agent holds acknowledgements for are not in this log, the agent is in doubt: the leader sends
+// it nothing until an entry of its own is committed. It claims all other agents at once.
 func TestDoubt(t *testing.T) {
 	for _, tc := range []struct {
 		name         string
@@ -52,7 +52,7 @@ func TestDoubt(t *testing.T) {
 				return
 			}
 			s.said()
-			s.pass(5 * time.Millisecond) // proposes an empty entry
+			s.pass(5 * time.Millisecond) // the tick proposes an empty entry
 			s.said()
 			s.pass(time.Minute)
 			s.said()
@@ -68,15 +68,15 @@ func TestDoubt(t *testing.T) {
 	}
 }
 
-// inDoubt makes a leader that doubts a session of switch 1: it was told that event 4 is logged.
+// inDoubt returns a leader and a session of switch 1 in doubt: its agent was told that event 4 is logged.
 func inDoubt(t *testing.T) (*stand, *fake) {
 	t.Helper()
 	s := newStand(t, CoreConfig{})
-	s.app.each = func(*ledger.Tx, *ledger.Input) {} // it sends no commands
+	s.app.each = func(*ledger.Tx, *ledger.Input) {} // the application sends no commands
 	s.lead(3)
 	one := s.up(1, 5)
 	one.events(5, 2, packetIns(3)...)
-	s.turn() // and not committed
+	s.turn() // not committed
 	s.core.Detached(s.now, one)
 	s.trace = nil
 	f := s.attached(1, experimenter.Attach{Epoch: 5, FirstHeld: 5, NextEvent: 6})
@@ -120,8 +120,8 @@ func TestDoubtIsResolved(t *testing.T) {
 	}
 }
 
-// An agent that had a master with a later term is told that the log of that one is lost, when an entry of this leader
-// that came after the refusal is committed; not if it has accepted by then.
+// An agent that had a master with a later term is sent REFUSE(lost log) when an entry of this leader that was
+// proposed after the refusal is committed, unless it has accepted the leader by then.
 func TestFenced(t *testing.T) {
 	for _, tc := range []struct {
 		name string
@@ -158,8 +158,8 @@ func TestFenced(t *testing.T) {
 	}
 }
 
-// An agent that refuses this leader each time, since another leads its switch, is told less and less often, and the log
-// once in a term.
+// An agent that refuses this leader each time, because another controller leads its switch, is told at growing
+// intervals. The log says so once per term.
 func TestFencedForEver(t *testing.T) {
 	var text strings.Builder
 	s := newStand(t, CoreConfig{})

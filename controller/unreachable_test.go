@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow"
 )
 
-// cable is what an agent dials through; it can be cut.
+// cable dials for an agent, and can be cut.
 type cable struct {
 	mu    sync.Mutex // guards the fields below
 	cut   bool
@@ -43,8 +43,8 @@ func (c *cable) setCut(cut bool) {
 	c.conns = nil
 }
 
-// A switch whose agent no controller reaches is reported down after the switch timeout, its epoch stays
-// open, and when the agent is back it is up again, in the same epoch.
+// A switch whose agent reaches no controller is reported down after the switch timeout. Its epoch stays open. When
+// the agent is back, the switch is up again in the same epoch.
 func TestUnreachableSwitch(t *testing.T) {
 	s := newSite(t, 0, hubs)
 	const id openflow.DatapathID = 7
@@ -65,7 +65,7 @@ func TestUnreachableSwitch(t *testing.T) {
 		Switch: vswitch.Config{DatapathID: id, Ports: vswitch.Ports(1, 1)}})
 	defer sw.Close()
 
-	// The application sends one command each time that it is told that the switch is up.
+	// The application sends one command each time it receives SwitchUp.
 	become := func(state string, done uint64) (now SwitchStatus) {
 		t.Helper()
 		s.wait("the switch to be "+state, func() bool {

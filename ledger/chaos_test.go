@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/ryu/replay"
 )
 
-// counting counts packets, so that one that is executed twice or not at all shows.
+// counting counts packets, so that an event that is executed twice or not at all is noticed.
 type counting struct{}
 
 func (*counting) Name() string { return "counting" }
@@ -31,7 +31,7 @@ func (*counting) Handle(tx *Tx, in *Input) error {
 	return nil
 }
 
-// chaos does anything at random, whatever the input.
+// chaos does random things, whatever the input is.
 type chaos struct {
 	c    *cluster
 	name string
@@ -86,7 +86,7 @@ func (a *chaos) act(tx *Tx, in *Input, rng *rand.Rand, fails bool) {
 		}
 	case 5:
 		if in.Kind != Emitted || rng.IntN(4) == 0 {
-			_ = tx.Emit("message", []byte(text("body"))) // at the bound the message is not sent, that is all
+			_ = tx.Emit("message", []byte(text("body"))) // an error means that the bound is reached
 		}
 	case 6:
 		name := text(fmt.Sprint("timer", rng.IntN(3)))
@@ -98,7 +98,7 @@ func (a *chaos) act(tx *Tx, in *Input, rng *rand.Rand, fails bool) {
 	}
 }
 
-// relax gives an application the level base for most types of events of the simulation.
+// relax returns an application whose level is base for most types of events of the simulation.
 func relax(a Application, base Level, rng *rand.Rand) Application {
 	r := Relaxed{a, map[uint8]Level{}}
 	for _, typ := range []uint8{of13.TypePacketIn, of13.TypeBarrierReply} {
@@ -109,7 +109,7 @@ func relax(a Application, base Level, rng *rand.Rand) Application {
 	return r
 }
 
-// nativeApps is how many applications the ledger of a node runs.
+// nativeApps is the number of applications that are not replayed in the ledger of each node.
 const nativeApps = 3
 
 // newCore makes the ledger of a node.

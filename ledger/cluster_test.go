@@ -17,8 +17,8 @@ import (
 
 var seedFlag = flag.Uint64("seed", 0, "run TestCluster with this seed only")
 
-// TestCluster runs three ledgers, switches with agents and nondeterministic applications
-// against each other, with leaders, switches and connections coming and going at random.
+// TestCluster runs three ledgers with switches, agents and nondeterministic applications, while leaders, switches
+// and connections come and go at random.
 func TestCluster(t *testing.T) {
 	first, n := uint64(1), uint64(500)
 	if testing.Short() {
@@ -34,7 +34,7 @@ func TestCluster(t *testing.T) {
 		c := newCluster(t, seed)
 		c.run(600)
 		if hostedIn(seed) {
-			c.run(1400) // it takes two rounds until something comes of an event
+			c.run(1400) // it takes two rounds until an event has an effect
 		}
 		c.drain()
 		c.check()
@@ -62,8 +62,8 @@ func TestCluster(t *testing.T) {
 	}
 }
 
-// cluster is the simulated world. log[:committed] is what consensus has decided; the rest is what
-// the leader of term has proposed.
+// cluster is the simulated world. log[:committed] is what consensus has decided. The rest is what the leader of
+// term has proposed.
 type cluster struct {
 	t          testing.TB
 	seed       uint64
@@ -74,8 +74,8 @@ type cluster struct {
 	log        [][]byte
 	committed  int
 	term       uint64
-	leader     int // of term, whether it knows or not
-	barrier    int // length of the log that the leader must have applied
+	leader     int // node that leads in term, whether it knows that or not
+	barrier    int // number of entries that the leader must have applied
 	quiet      bool
 	stale      int
 	taken      int // best-effort commands that reached their switch
@@ -94,7 +94,7 @@ type simNode struct {
 	host     simHost
 	applied  int
 	skew     int64
-	encode   func() []byte // of a snapshot that is being taken
+	encode   func() []byte // encodes the snapshot that is being taken
 	frozenAt int
 	read     map[string]reading // by application; see compareRows
 }
@@ -135,8 +135,7 @@ func (c *cluster) fatalf(format string, args ...any) {
 	c.t.Fatalf("seed %d (go test ./ledger -run TestCluster -seed=%d): %s", c.seed, c.seed, fmt.Sprintf(format, args...))
 }
 
-// elect makes another, or the same, node leader: some of what was proposed survives. Nobody
-// is told yet.
+// elect makes a random node the leader of the next term. Some of the proposals survive. No node is told yet.
 func (c *cluster) elect() {
 	c.log = c.log[:c.committed+c.rng.IntN(len(c.log)-c.committed+1)]
 	c.term++
@@ -194,7 +193,7 @@ func (c *cluster) run(steps int) {
 	}
 }
 
-// deliver moves a frame each way, if there is one.
+// deliver moves one frame in each direction, if there is one.
 func (c *cluster) deliver(s *simSwitch, node int) {
 	if l := &s.links[node]; len(l.toAgent) > 0 {
 		s.receive(node)
@@ -207,7 +206,7 @@ func (c *cluster) deliver(s *simSwitch, node int) {
 	}
 }
 
-// step lets consensus tell the node one thing: an entry, or its role.
+// step delivers one thing from consensus to the node: an entry, or its role.
 func (n *simNode) step() {
 	c := n.c
 	term, leading := n.core.Leading()
@@ -227,7 +226,7 @@ func (n *simNode) step() {
 	}
 }
 
-// foreign reports whether the next entry is not what this leader waits for.
+// foreign reports whether the next committed entry is not one of this leader's term.
 func (n *simNode) foreign() bool {
 	if n.applied >= n.c.committed {
 		return false
@@ -237,7 +236,7 @@ func (n *simNode) foreign() bool {
 	return h.Term != term
 }
 
-// turn is what the loop of a controller does.
+// turn does what the loop of a controller does.
 func (n *simNode) turn() {
 	term, leading := n.core.Leading()
 	if !leading {
@@ -283,7 +282,7 @@ func (n *simNode) release(term uint64, r Release) {
 	}
 }
 
-// attached takes over a switch that has a connection.
+// attached claims a switch that has a connection.
 func (n *simNode) attached(s *simSwitch) {
 	term, leading := n.core.Leading()
 	if !leading {
@@ -297,7 +296,7 @@ func (n *simNode) attached(s *simSwitch) {
 	}
 }
 
-// receive takes a frame of an agent, unless there is no room for it now.
+// receive accepts a frame of an agent, unless there is no room for it.
 func (n *simNode) receive(s *simSwitch, f frame) bool {
 	term, leading := n.core.Leading()
 	switch {
@@ -327,7 +326,7 @@ func (n *simNode) receive(s *simSwitch, f frame) bool {
 	return true
 }
 
-// restart is a crash: what is left is a snapshot and the log.
+// restart is a crash: only a snapshot and the log survive.
 func (n *simNode) restart() {
 	n.applied = n.c.rng.IntN(n.c.committed + 1)
 	if n.c.leader == n.id {
@@ -342,12 +341,12 @@ func (n *simNode) restart() {
 	}
 }
 
-// compare checks that a replica has what the entries say, and nothing else.
+// compare checks that the state of a replica is exactly what the entries say.
 func (n *simNode) compare() {
 	n.compareRows()
 	if n.encode != nil {
 		if !n.c.quiet && n.c.rng.IntN(4) != 0 {
-			return // goes on while frozen
+			return // the node continues while its state is frozen
 		}
 		n.thaw()
 	}
@@ -368,7 +367,7 @@ func (n *simNode) compare() {
 	}
 }
 
-// thaw ends a snapshot in the background, and checks that it is of the moment when it began.
+// thaw ends a snapshot in the background, and checks that it contains the state at its beginning.
 func (n *simNode) thaw() {
 	data := n.encode()
 	n.core.Thaw()
@@ -390,7 +389,7 @@ func (n *simNode) must(err error) {
 	}
 }
 
-// drain lets everything come to rest.
+// drain runs the cluster until nothing is in flight.
 func (c *cluster) drain() {
 	c.quiet = true
 	for _, s := range c.switches {
@@ -442,7 +441,7 @@ func (c *cluster) resting() bool {
 	return true
 }
 
-// check is for the end, when all is at rest.
+// check runs at the end, when nothing is in flight.
 func (c *cluster) check() {
 	for _, n := range c.nodes {
 		n.compare()
@@ -474,7 +473,7 @@ func (c *cluster) check() {
 	}
 }
 
-// counted is what the application has counted of a switch.
+// counted returns how many packets of a switch the application has counted.
 func counted(rows []Row, id openflow.DatapathID) uint64 {
 	for _, r := range rows {
 		if r.Cell.A == uint64(id) {

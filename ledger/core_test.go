@@ -26,8 +26,8 @@ func TestEventErrors(t *testing.T) {
 		id         openflow.DatapathID
 		epoch, seq uint64
 		msg        []byte
-		want       error  // or
-		text       string // or none: a duplicate
+		want       error  // expected error, or
+		text       string // its text; neither for a duplicate
 	}{
 		{"duplicate", 1, 7, 1, switchUp(), nil, ""},
 		{"duplicate of the last", 1, 7, 2, switchDown(), nil, ""},
@@ -83,18 +83,18 @@ func TestSwitchLife(t *testing.T) {
 	p.event(1, 1, 2, switchDown())
 	wantTold(t, a, down)
 	p.event(1, 2, 1, switchUp())
-	p.event(1, 3, 1, switchUp()) // the agent died
+	p.event(1, 3, 1, switchUp()) // the agent has restarted
 	wantTold(t, a, up, down, up)
 	p.leader.Unreachable(1)
 	p.leader.Unreachable(1)
 	wantTold(t, a, down)
-	p.leader.Reachable(1, 2) // an old epoch says nothing of this one
+	p.leader.Reachable(1, 2) // an old epoch says nothing about this one
 	wantTold(t, a)
 	p.leader.Reachable(1, 3)
 	p.leader.Reachable(1, 3)
 	wantTold(t, a, up)
 	p.leader.Unreachable(1)
-	p.event(1, 3, 2, packetIn("x")) // so it is there
+	p.event(1, 3, 2, packetIn("x")) // an event shows that the switch is reachable
 	wantTold(t, a, down, up, msg)
 	p.leader.Unreachable(1)
 	p.event(1, 3, 3, switchDown())
@@ -118,7 +118,7 @@ func TestFailedApplication(t *testing.T) {
 		tx.Delete(tx.Table("good"), Key{A: 2}, Key{})
 		tx.Send(1, simCommand("poison"))
 		tx.CancelTimer("keep")
-		for i := range 100 { // so many that the heap of timers is made anew
+		for i := range 100 { // so many that the heap of timers is rebuilt
 			_ = tx.SetTimer("poison", time.Duration(i), nil)
 		}
 		_ = tx.Emit("poison", nil)
@@ -165,7 +165,7 @@ func TestFailedApplication(t *testing.T) {
 			if len(p.leader.Failures()) != 0 {
 				t.Error("failures are reported twice")
 			}
-			// The timer that it cancelled is still there, and fires.
+			// The timer that the failed transaction cancelled still exists, and fires.
 			bad.do, bad.told = nil, nil
 			p.leader.Tick(p.now + 1000)
 			wantTold(t, bad, "timer keep")
@@ -284,7 +284,7 @@ func TestFieldsAndSwitches(t *testing.T) {
 		var got []uint64
 		for k := range tx.Fields(tab, Key{A: 1}) {
 			got = append(got, k.A)
-			tx.Delete(tab, Key{A: 1}, Key{A: k.A + 1}) // must not come any more
+			tx.Delete(tab, Key{A: 1}, Key{A: k.A + 1}) // a deleted row must not be visited any more
 			if k.A == 3 {
 				break
 			}

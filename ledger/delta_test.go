@@ -17,7 +17,7 @@ import (
 // sender is an application that answers a message with a list of commands.
 type sender struct {
 	commands []sentTo
-	fails    bool // after all of them
+	fails    bool // fails after it has sent them all
 }
 
 type sentTo struct {
@@ -42,7 +42,7 @@ func (s *sender) Handle(tx *Tx, in *Input) error {
 	return nil
 }
 
-// recorded is what Walk says of the events and commands in an entry.
+// recorded returns what Walk reports of the events and commands in an entry.
 func recorded(t testing.TB, entry []byte) (list []string) {
 	t.Helper()
 	_, err := Walk(entry, func(r *Record) error {
@@ -60,7 +60,8 @@ func recorded(t testing.TB, entry []byte) (list []string) {
 	return list
 }
 
-// TestBrief: whatever is said in short, the log says all of it, and what a failed application sent is not in the way.
+// TestBrief: Walk returns complete records of what is delta-encoded. Discarded commands of a failed application do
+// not disturb the encoding.
 func TestBrief(t *testing.T) {
 	types := []uint8{of13.TypeFlowMod, of13.TypeFlowMod, of13.TypePacketOut, modelTypes, 255}
 	rapid.Check(t, func(rt *rapid.T) {
@@ -104,7 +105,7 @@ func TestBrief(t *testing.T) {
 					want = append(want, fmt.Sprintf("command %d of %d: %x", commands[m.id], m.id, m.msg))
 				}
 			}
-			p.commit() // compares the replicas
+			p.commit() // also compares the replicas
 			if got := recorded(t, p.entries[len(p.entries)-1]); !slices.Equal(got, want) {
 				rt.Fatalf("the log has\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 			}
@@ -112,7 +113,7 @@ func TestBrief(t *testing.T) {
 	})
 }
 
-// What is said in short takes little room.
+// Delta encoding saves space.
 func TestBriefIsShort(t *testing.T) {
 	app := &sender{}
 	p := newPair(t, Limits{}, app)
@@ -128,7 +129,7 @@ func TestBriefIsShort(t *testing.T) {
 	}
 	a, b := strings.Repeat("a", 96), strings.Repeat("a", 92)+"b..."
 	one, two, three := size(a), size(a, b), size(a, b, a+"longer")
-	const event, command = 1 + 1 + 8, 1 + 1 + 4 + 2*wordLen // the words are the xid and what differs
+	const event, command = 1 + 1 + 8, 1 + 1 + 4 + 2*wordLen // two words: the xid, and the one that differs
 	if two-one != event+command {
 		t.Errorf("the second event and command take %d bytes, want %d", two-one, event+command)
 	}
@@ -137,13 +138,13 @@ func TestBriefIsShort(t *testing.T) {
 	}
 }
 
-// TestBriefErrors: what goes on with nothing is refused.
+// TestBriefErrors: a delta without a previous record is refused.
 func TestBriefErrors(t *testing.T) {
 	header := Header{1, 1, 1}.append(nil)
 	number := []byte{0, 0, 0, 0, 0, 0, 0, 1}
 	command := appendBytes(append(append([]byte{byte(OpCommand)}, number...), 1),
 		newMessage(of13.TypeFlowMod, 1, "the body"))
-	command = slices.Clip(command) // each case has its own
+	command = slices.Clip(command) // so that each case appends to its own copy
 	next := []byte{byte(OpCommandNext), of13.TypeFlowMod}
 	for name, tc := range map[string]struct {
 		ops  []byte
@@ -168,7 +169,7 @@ func TestBriefErrors(t *testing.T) {
 	}
 }
 
-// An entry that says everything in full is read too.
+// An entry without delta encoding can be read too.
 func TestEntryWithoutDeltas(t *testing.T) {
 	entry := Header{1, 1, 1}.append(nil)
 	var want []string

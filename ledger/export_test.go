@@ -1,7 +1,7 @@
 package ledger
 
-// What the tests in package ledger_test use. They are there since package replay, which they test along, imports this
-// one.
+// These exports are used by the tests in package ledger_test. Those tests are in a package of their own because
+// they also test package replay, which imports this one.
 type (
 	SimCommand = simCommand
 	Relaxed    = relaxed

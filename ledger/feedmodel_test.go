@@ -14,14 +14,14 @@ import (
 	"github.com/holdfast-sdn/holdfast/ryu/wire"
 )
 
-// feedModel says, from the entries alone, what hosts are to execute, and checks what is logged of that.
+// feedModel derives from the entries what hosts must execute, and checks what is logged of their results.
 type feedModel struct {
 	generation uint64
-	on         bool // something is hosted
+	on         bool // there are replayed applications
 	time       int64
 	switches   map[openflow.DatapathID]*modelSwitch
-	sent       []sentCommand       // by the present transaction
-	inputs     map[uint64][][]byte // by generation
+	sent       []sentCommand       // of the current transaction
+	inputs     map[uint64][][]byte // of each generation
 	digests    map[uint64][]uint32
 	skipped    map[uint64]map[uint64]bool
 	count      feedCounts
@@ -30,9 +30,9 @@ type feedModel struct {
 type feedCounts struct {
 	generations, inputs, results, skipped, commands, failures int
 
-	translated int // answers that got the application's xid
-	left       int // answers to others
-	most       int // inputs of a generation
+	translated int // answers whose xid became the application's
+	left       int // answers to commands of others
+	most       int // number of inputs of the longest generation
 }
 
 func (a *feedCounts) add(m *feedModel) {
@@ -46,7 +46,7 @@ func (a *feedCounts) add(m *feedModel) {
 		a.failures + b.failures, a.translated + b.translated, a.left + b.left, max(a.most, b.most)}
 }
 
-// thorough reports whether all there is to test was there.
+// thorough reports whether everything that should be tested occurred.
 func (a *feedCounts) thorough() bool {
 	return min(a.generations, a.inputs, a.results, a.skipped, a.commands, a.failures, a.translated, a.left, a.most) > 0
 }
@@ -59,8 +59,8 @@ type sentCommand struct {
 type modelSwitch struct {
 	live, reachable bool
 	hello           []byte
-	born            uint64            // number of the input that told of this epoch
-	asked           map[uint32]uint32 // the application's xids, by those of the ledger
+	born            uint64            // number of the input that reported this epoch
+	asked           map[uint32]uint32 // from the ledger's xid to the application's
 }
 
 func newFeedModel() *feedModel {
@@ -95,7 +95,7 @@ func (m *feedModel) up(id openflow.DatapathID) {
 	}
 }
 
-// record takes the next operation of an entry.
+// record processes the next operation of an entry.
 func (m *feedModel) record(r *Record) error {
 	s := m.sw(r.Switch)
 	switch r.Op {
@@ -179,7 +179,7 @@ func (m *feedModel) begin(identity []byte) {
 	}
 }
 
-// result checks that results come once, in order, and that their commands are for the switch that they were meant for.
+// transaction checks that results are logged once and in order.
 func (m *feedModel) transaction(record []byte) error {
 	m.sent = nil
 	r, err := replay.ParseRecord(record)
@@ -203,7 +203,8 @@ func (m *feedModel) transaction(record []byte) error {
 	return nil
 }
 
-// command is one to a switch, perhaps of a host.
+// command checks that a command of a host belongs to the latest result, and that the switch is the one for which it
+// was meant.
 func (m *feedModel) command(r *Record) error {
 	s, xid := m.sw(r.Switch), openflow.XID(r.Bytes)
 	if xid>>24 == 127 {
@@ -212,7 +213,7 @@ func (m *feedModel) command(r *Record) error {
 	var number, sum uint64
 	if _, err := fmt.Sscanf(string(r.Bytes[openflow.HeaderLen:]), "hosted exactly_once %d %d", &number,
 		&sum); err != nil {
-		return nil // of another application
+		return nil // a command of another application
 	}
 	m.count.commands++
 	if n := uint64(len(m.digests[m.generation])); number != n || s.born > number || xid>>24 != 127 || r.Bytes[1] == 24 {
@@ -222,7 +223,7 @@ func (m *feedModel) command(r *Record) error {
 	return nil
 }
 
-// asked takes the application's xids of the commands of a result.
+// asked reads which xids the application chose for the commands of a result.
 func (m *feedModel) asked(record []byte) error {
 	if replay.RecordKind(record[0]) != replay.Asked {
 		return fmt.Errorf("record of kind %d", record[0])
@@ -247,7 +248,7 @@ func (m *feedModel) asked(record []byte) error {
 	return nil
 }
 
-// expect returns an input as a host gets it. skipped says that it is known to be left out.
+// expect returns an input as a host receives it. skipped means that the log says that hosts omit it.
 func (m *feedModel) expect(generation, number uint64, skipped bool) []byte {
 	all := m.inputs[generation]
 	if number == 0 || number > uint64(len(all)) {
@@ -264,7 +265,7 @@ func (m *feedModel) expect(generation, number uint64, skipped bool) []byte {
 	return (&wire.Input{Number: in.Number, Time: in.Time, Kind: wire.Timer}).Append(nil)
 }
 
-// checkInput is for a replica that may not know yet of what is skipped.
+// checkInput checks an input at a replica that may not know yet which inputs are skipped.
 func (m *feedModel) checkInput(c *cluster, generation, number uint64, got []byte) {
 	late := m.skipped[generation][number] && bytes.Equal(got, m.expect(generation, number, true))
 	if want := m.expect(generation, number, false); !bytes.Equal(got, want) && !late {
@@ -272,7 +273,7 @@ func (m *feedModel) checkInput(c *cluster, generation, number uint64, got []byte
 	}
 }
 
-// checkHistory is for a replica that has everything.
+// checkHistory checks a replica that has applied everything.
 func (m *feedModel) checkHistory(c *cluster, n *simNode) {
 	done := n.log.Committed()
 	want := replay.Committed{Generation: m.generation, Input: uint64(len(m.inputs[m.generation])),

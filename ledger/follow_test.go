@@ -35,7 +35,7 @@ func TestFollowUndoesEverything(t *testing.T) {
 			for seq := uint64(4); !p.leader.state.switches[1].closed; seq++ {
 				p.event(1, 1, seq, packetIn("x"))
 			}
-			p.event(2, 2, 1, switchUp()) // it was closed as well
+			p.event(2, 2, 1, switchUp()) // the epoch was closed as well
 			p.event(2, 3, 1, switchUp())
 		},
 		"many epochs": func(p *pair) {
@@ -79,7 +79,7 @@ func TestFollowUndoesEverything(t *testing.T) {
 				if len(p.leader.Releases()) != 0 {
 					t.Error("something is released")
 				}
-				// It goes on as a follower, and leads again.
+				// The old leader continues as a follower, and leads again.
 				p.leader, p.follower = p.follower, p.leader
 				p.must(p.leader.Lead(2, p.now))
 				p.event(2, 1, 2, packetIn("y"))
@@ -158,21 +158,21 @@ func TestTimers(t *testing.T) {
 	}
 	p.leader.Tick(1040)
 	p.commit()
-	p.leader.Tick(1120) // one batch: the timer that is set anew does not fire in it again
+	p.leader.Tick(1120) // one batch, in which the timer that is set again does not fire
 	p.commit()
 	if !slices.Equal(fired, []int64{1040, 1040, 1120}) {
 		t.Errorf("fired at %v", fired)
 	}
-	p.leader.Tick(500) // the clock goes back
+	p.leader.Tick(500) // the clock is set back
 	p.leader.Tick(1170)
 	p.commit()
 
-	// Another leader, whose clock is far behind: ledger time does not go back.
+	// The clock of the next leader is far behind. Ledger time does not go back.
 	fired = nil
 	p.must(p.leader.Follow())
 	p.leader, p.follower = p.follower, p.leader
 	p.must(p.leader.Lead(2, 10))
-	if at, ok := p.leader.NextTimer(); !ok || at != 10+30 { // "twice" at 1200 of ledger time
+	if at, ok := p.leader.NextTimer(); !ok || at != 10+30 { // "twice" is due at 1200 of ledger time
 		t.Errorf("next timer %d %v", at, ok)
 	}
 	p.leader.Tick(39)
@@ -186,7 +186,7 @@ func TestTimers(t *testing.T) {
 	}
 }
 
-// A leader that lacks an application leaves its timers to the next.
+// A leader that does not have the application of a timer does not fire it.
 func TestTimerOfAbsentApplication(t *testing.T) {
 	a := &script{name: "a", do: func(tx *Tx, in *Input) error {
 		if in.Kind == SwitchUp {
@@ -224,7 +224,7 @@ func TestTimerBound(t *testing.T) {
 		if tx.SetTimer("more", 1, nil) == nil {
 			t.Error("no bound")
 		}
-		return tx.SetTimer("\x00\x00", 2, nil) // set anew is not more
+		return tx.SetTimer("\x00\x00", 2, nil) // setting it again does not count
 	}}
 	p := newPair(t, Limits{}, a)
 	p.up(1)

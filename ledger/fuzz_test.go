@@ -41,7 +41,7 @@ func seedEntries(t testing.TB) [][]byte {
 	return [][]byte{first, second, snap}
 }
 
-// skippedEntry has events of which the log holds only the number.
+// skippedEntry contains events of which only the number is logged.
 func skippedEntry(t testing.TB) []byte {
 	c, err := New([]Application{levelled("a", Unordered)}, Limits{})
 	if err != nil {
@@ -59,7 +59,7 @@ func skippedEntry(t testing.TB) []byte {
 	return entry
 }
 
-// seenEntry has events of which the log holds the digest, and commands, both the second time in short.
+// seenEntry contains events that are logged by digest, and commands. The second of each is delta-encoded.
 func seenEntry(t testing.TB) []byte {
 	app := &sender{commands: []sentTo{{1, newMessage(of13.TypeFlowMod, 0, "a body")}}}
 	c, err := New([]Application{app}, Limits{})
@@ -74,8 +74,8 @@ func seenEntry(t testing.TB) []byte {
 	return entry
 }
 
-// FuzzEntry gives garbage to what reads entries and snapshots: an error, never a panic; and a
-// state that was restored is the same after another round.
+// FuzzEntry decodes arbitrary bytes as an entry and as a snapshot: the result is an error, never a panic. A state
+// that was restored is equal after another snapshot and restore.
 func FuzzEntry(f *testing.F) {
 	for _, entry := range seedEntries(f) {
 		f.Add(entry)
@@ -147,7 +147,8 @@ func TestEntryErrors(t *testing.T) {
 	}
 }
 
-// What a snapshot has as the commands of a switch are whole messages, since whoever sends or finds one relies on that.
+// The commands of a switch in a snapshot must be complete messages, because the code that sends or searches them
+// relies on that.
 func TestSnapshotOfCommandsThatAreNone(t *testing.T) {
 	msg := newMessage(of13.TypeFlowMod, 1, "body")
 	for name, tc := range map[string]struct {
@@ -173,8 +174,8 @@ func TestSnapshotOfCommandsThatAreNone(t *testing.T) {
 	}
 }
 
-// A ledger without the replayed application refuses the log and the snapshots of those that have it, since its state
-// would lack what the application has.
+// A ledger without the replayed application refuses logs and snapshots of ledgers that have it, because it cannot
+// represent its state.
 func TestWithoutTheReplayedApplication(t *testing.T) {
 	header := Header{Term: 1, Batch: 1, Time: 1}.append(nil)
 	for name, op := range map[string]Op{"transaction": OpTransaction, "record": OpRecord} {
@@ -188,7 +189,7 @@ func TestWithoutTheReplayedApplication(t *testing.T) {
 	}
 }
 
-// An entry that does not follow what the replica has is an error, not a wrong state.
+// An entry that does not fit the state of the replica is an error.
 func TestDivergence(t *testing.T) {
 	entries := seedEntries(t)
 	c := mustNew(t, Limits{})

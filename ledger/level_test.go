@@ -23,7 +23,7 @@ func told(t *testing.T, commands []byte) (list []string) {
 	return list
 }
 
-// levelled answers each packet to its switch and to switch 2, and writes.
+// levelled is an application that answers each packet to its switch and to switch 2, and writes a row.
 func levelled(name string, l Level) Application {
 	return relaxed{&script{name: name, do: func(tx *Tx, in *Input) error {
 		if in.Kind == Message || in.Kind == Emitted {
@@ -35,11 +35,11 @@ func levelled(name string, l Level) Application {
 	}}, map[uint8]Level{of13.TypePacketIn: l}}
 }
 
-// What leaves when, and what is in the log (Ravana, section 7.4).
+// When commands are released at each level, and what is logged (Ravana, section 7.4).
 func TestLevels(t *testing.T) {
 	for _, tc := range []struct {
 		level            Level
-		atOnce, onCommit bool // best-effort commands
+		atOnce, onCommit bool // when best-effort commands are released
 		ops              []Op
 	}{
 		{Unordered, true, false, []Op{OpTable, OpPut, OpPut, OpSkipped}},
@@ -83,8 +83,8 @@ func TestLevels(t *testing.T) {
 	}
 }
 
-// The event is logged at the strongest level of those that handle it; what an application sends,
-// at its own; an answer, at that of who asked.
+// An event is logged at the strongest level of the applications that handle it. Commands have the level of the
+// application that sends them. Answers have the level of the application that asked.
 func TestLevelsOfSeveralApplications(t *testing.T) {
 	weak, strong := levelled("weak", Unordered), levelled("strong", ExactlyOnce)
 	p := newPair(t, Limits{}, weak, strong)
@@ -114,7 +114,7 @@ func TestLevelsOfSeveralApplications(t *testing.T) {
 	}
 }
 
-// What is emitted has the level of what caused it.
+// An emitted message has the level of the input that caused it.
 func TestLevelOfEmitted(t *testing.T) {
 	emits := relaxed{&script{name: "emits", do: func(tx *Tx, in *Input) error {
 		if in.Kind != Message {
@@ -136,7 +136,8 @@ func TestLevelOfEmitted(t *testing.T) {
 	}
 }
 
-// A failed application sends nothing, at any level; and an encoder that is wrong fails it.
+// A failed application sends nothing at any level. An encoder that returns an invalid message fails its
+// application.
 func TestFailedApplicationSendsNothingBestEffort(t *testing.T) {
 	for l := Unordered; l < ExactlyOnce; l++ {
 		a := relaxed{&script{name: "a", do: func(tx *Tx, in *Input) error {
@@ -175,7 +176,8 @@ func TestFailedApplicationSendsNothingBestEffort(t *testing.T) {
 	}
 }
 
-// Best-effort commands have the application's tag, begin no transaction, and never the number of one in the queue.
+// The xid of a best-effort command names the application, begins a transaction, and is never that of a queued
+// command.
 func TestXIDOfBestEffortCommands(t *testing.T) {
 	var bestEffort, logged []uint32
 	a := relaxed{&script{name: "a", do: func(tx *Tx, in *Input) error {
@@ -202,7 +204,7 @@ func TestXIDOfBestEffortCommands(t *testing.T) {
 	}
 }
 
-// What leaves at once is bounded: until it is taken there is no room.
+// Commands that are released at once are bounded: until they are taken, the ledger has no room.
 func TestImmediateIsBounded(t *testing.T) {
 	p := newPair(t, Limits{BatchBytes: 100}, levelled("a", Unordered))
 	p.up(1)
@@ -219,8 +221,8 @@ func TestImmediateIsBounded(t *testing.T) {
 	}
 }
 
-// Skipped events are cut now and then, or when what they wrote fills an entry; an observer hears how
-// many there were that the switch sent of its own accord.
+// Skipped events are cut at intervals, or when their writes fill an entry. An observer learns how many of them the
+// switch sent unasked.
 func TestSkipped(t *testing.T) {
 	p := newPair(t, Limits{BatchBytes: 400}, levelled("a", Unordered))
 	var seen []string

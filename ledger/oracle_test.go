@@ -21,22 +21,21 @@ type epochKey struct {
 	epoch uint64
 }
 
-// oracle knows what is committed, from the entries alone, and checks what any log of a
-// correct ledger has.
+// oracle derives the committed state from the entries alone, and checks every entry.
 type oracle struct {
 	time     int64
 	events   map[epochKey][][]byte
 	commands map[epochKey][][]byte
-	newest   map[openflow.DatapathID]uint64 // epochs
+	newest   map[openflow.DatapathID]uint64 // latest epoch of each switch
 	closed   map[epochKey]bool
-	skipped  int // events
-	seen     int // events of which the log has the digest
+	skipped  int // number of skipped events
+	seen     int // number of events that are logged by digest
 	timers   map[timerName]int64
 	counts   map[openflow.DatapathID]uint64 // packets, over all epochs
-	sentTo   map[openflow.DatapathID]bool   // by the present transaction
-	ref      *Core                          // applies every entry as it is committed
+	sentTo   map[openflow.DatapathID]bool   // switches to which the current transaction has sent
+	ref      *Core                          // applies every entry when it is committed
 	feed     *feedModel
-	snaps    [][]byte // of ref, by the number of entries
+	snaps    [][]byte // snapshots of ref, by number of entries
 }
 
 func newOracle(ref *Core) *oracle {
@@ -58,7 +57,7 @@ func (o *oracle) snapshot() []byte {
 
 func (o *oracle) logged(k epochKey, seq uint64) bool { return seq <= uint64(len(o.events[k])) }
 
-// commit takes the next committed entry.
+// commit checks the next committed entry.
 func (o *oracle) commit(data []byte) error {
 	header, err := Walk(data[:HeaderLen(data)], nil)
 	if err != nil {
@@ -157,12 +156,12 @@ func (o *oracle) record(r *Record, data []byte) error {
 	return nil
 }
 
-// brief stands for an event of which the log has no more.
+// brief represents an event that is logged by digest.
 func brief(typ uint8, digest uint64) []byte {
 	return binary.BigEndian.AppendUint64([]byte{typ}, digest)
 }
 
-// loggedAs reports whether got is what the log may have of an event: the message, its digest, or nothing.
+// loggedAs reports whether got is a valid record of an event: the message, its digest, or nothing.
 func loggedAs(got, msg []byte) bool {
 	return got == nil || bytes.Equal(got, msg) || bytes.Equal(got, brief(msg[1], digest.Of(msg)))
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// script is an application that does what a test says and remembers what it was told.
+// script is an application whose behaviour the test sets. It records its inputs.
 type script struct {
 	name string
 	do   func(tx *Tx, in *Input) error
@@ -28,7 +28,7 @@ func (s *script) Handle(tx *Tx, in *Input) error {
 	return s.do(tx, in)
 }
 
-// pair is a leader and a follower, which gets every entry that the leader cuts.
+// pair is a leader, and a follower that applies every entry that the leader cuts.
 type pair struct {
 	t                *testing.T
 	leader, follower *Core
@@ -67,8 +67,7 @@ func (p *pair) event(id openflow.DatapathID, epoch, seq uint64, msg []byte) {
 // up begins epoch 1 of a switch.
 func (p *pair) up(id openflow.DatapathID) { p.t.Helper(); p.event(id, 1, 1, switchUp()) }
 
-// commit cuts and commits all that waits, checks that both replicas agree, and returns what
-// was released.
+// commit cuts and commits everything that waits, checks that both replicas are equal, and returns the releases.
 func (p *pair) commit() []Release {
 	p.t.Helper()
 	for {
@@ -127,7 +126,7 @@ func wantTold(t *testing.T, s *script, want ...string) {
 	s.told = nil
 }
 
-// The transaction ids of commands.
+// The xids of commands.
 const (
 	tagShift  = 24
 	continues = message.Continues

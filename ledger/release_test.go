@@ -45,7 +45,7 @@ func TestReleaseOnlyAfterCommit(t *testing.T) {
 		t.Errorf("commands %x, want %x", r[1].Commands, want)
 	}
 
-	// Done: told once, checked, complete after commit.
+	// A completion is recorded once, checked, and effective after commit.
 	if err := p.leader.Done(2, 1, 3); err == nil {
 		t.Error("a command that was not sent is done")
 	}
@@ -66,7 +66,7 @@ func TestReleaseOnlyAfterCommit(t *testing.T) {
 	if _, ok := p.leader.Resume(3); ok {
 		t.Error("resume of a switch that nobody knows")
 	}
-	// The other replica takes over.
+	// The other replica becomes the leader.
 	p.must(p.leader.Follow())
 	p.must(p.follower.Lead(2, 0))
 	if r, ok := p.follower.Resume(2); !ok || r.First != 2 || r.Count != 1 ||
@@ -75,7 +75,7 @@ func TestReleaseOnlyAfterCommit(t *testing.T) {
 	}
 }
 
-// A later commit moves the bytes of a queue; what was released before must not move with it.
+// A later commit may move the bytes of a queue. Releases from before must stay unchanged.
 func TestReleasesOfSeveralCommits(t *testing.T) {
 	body := string(make([]byte, 30_000))
 	n := byte('a')
@@ -102,8 +102,7 @@ func TestReleasesOfSeveralCommits(t *testing.T) {
 	}
 }
 
-// An acknowledgement of an epoch covers all earlier ones, so an epoch that is not committed
-// must not be named.
+// An acknowledgement of an epoch covers all earlier epochs, so it must not name an epoch that is not committed.
 func TestAcknowledgeBeforeNewEpochIsCommitted(t *testing.T) {
 	p := newPair(t, Limits{BatchInputs: 2}, &script{name: "a"})
 	p.up(1)
@@ -148,7 +147,7 @@ func TestStalledSwitchLosesItsEpoch(t *testing.T) {
 						t.Error("closed too early")
 					}
 				}
-				p.must(p.leader.Done(2, 1, uint64(1+i))) // 2 takes its commands, 1 does not
+				p.must(p.leader.Done(2, 1, uint64(1+i))) // switch 2 acknowledges its commands, switch 1 does not
 				p.commit()
 			}
 			a.told = nil
@@ -289,8 +288,8 @@ func TestConfirm(t *testing.T) {
 	}
 }
 
-// A switch that is back within reach may be sent more at once than it has room for; the event
-// that showed that it is back then comes too late.
+// Commands at the return of a switch may exceed its bound. Its epoch is then closed, and the event that showed its
+// return is not executed.
 func TestEpochClosesOnReturn(t *testing.T) {
 	a := &script{name: "a"}
 	a.do = func(tx *Tx, in *Input) error {

@@ -12,13 +12,13 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// briefly gives the leader an event whose message no observer wants.
+// briefly delivers an event, of which the log needs only the digest, to the leader.
 func (p *pair) briefly(id openflow.DatapathID, epoch, seq uint64, msg []byte) {
 	p.t.Helper()
 	p.must(p.leader.EventByDigest(id, epoch, seq, msg))
 }
 
-// lastEvent is what the log has of the newest event in it.
+// lastEvent returns the latest event in the log.
 func (p *pair) lastEvent() (last Record) {
 	p.t.Helper()
 	p.commit()
@@ -32,7 +32,7 @@ func (p *pair) lastEvent() (last Record) {
 	return last
 }
 
-// Of which events the log has the message.
+// Which events are logged with their bytes.
 func TestWhoseBytesAreLogged(t *testing.T) {
 	at := func(levels ...Level) (list []Application) {
 		for i, l := range levels {
@@ -82,7 +82,8 @@ func TestWhoseBytesAreLogged(t *testing.T) {
 	}
 }
 
-// The same events give the same state and the same commands in both forms, and a log with digests is shorter.
+// Equal events give equal states and commands, whether they are logged with their bytes or by digest. The log with
+// digests is shorter.
 func TestDigestsChangeNothingElse(t *testing.T) {
 	run := func(event func(p *pair, id openflow.DatapathID, epoch, seq uint64, msg []byte)) (*pair, [][]byte) {
 		p := newPair(t, Limits{}, &script{name: "a", do: everything})
@@ -115,7 +116,7 @@ func TestDigestsChangeNothingElse(t *testing.T) {
 	}
 }
 
-// Who observes hears how many there were, as of events that are skipped.
+// An observer learns how many events were logged by digest, as for skipped events.
 func TestObserveSeen(t *testing.T) {
 	p := newPair(t, Limits{}, &script{name: "a"})
 	var heard []string
@@ -135,7 +136,7 @@ func TestObserveSeen(t *testing.T) {
 	}
 }
 
-// What is not committed is undone, whatever its form.
+// Uncommitted events are undone, whether they are logged with their bytes or by digest.
 func TestUndoOfSeen(t *testing.T) {
 	p := newPair(t, Limits{}, &script{name: "a", do: everything})
 	p.briefly(1, 1, 1, switchUp())

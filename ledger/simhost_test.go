@@ -15,7 +15,7 @@ import (
 func hostedIn(seed uint64) bool           { return seed/2%2 == 1 }
 func (c *cluster) hostedLike(id int) bool { return id < 2 || c.seed%3 != 0 }
 
-// identity is that of the applications which a node hosts. In some simulations node 2 has other ones, or none.
+// identity identifies the applications that a node replays. In some simulations node 2 has different ones, or none.
 func (c *cluster) identity(node int) string {
 	switch {
 	case !hostedIn(c.seed), !c.hostedLike(node) && c.seed%2 == 0:
@@ -26,19 +26,19 @@ func (c *cluster) identity(node int) string {
 	return "same"
 }
 
-// simHost is the host of a node. What it does follows from its inputs, each of which changes all that comes after.
+// simHost is the host of a node. It is deterministic: each input changes the results of all later ones.
 type simHost struct {
 	n       *simNode
-	of      replay.Committed // when it began
-	number  uint64           // of the last input that was executed
+	of      replay.Committed // progress in the log when the host started
+	number  uint64           // number of the last input that was executed
 	time    int64
 	sum     uint64
 	up      map[openflow.DatapathID]bool
-	stuck   bool          // at the input after number
+	stuck   bool          // hangs at the input after number
 	results []wire.Result // not logged yet
 }
 
-// turn is what the owner of a ledger does for its host.
+// turn does for the host what the owner of a ledger does.
 func (h *simHost) turn() {
 	core, log, rng, c := h.n.core, h.n.log, h.n.c.rng, h.n.c
 	done := log.Committed()
@@ -46,7 +46,7 @@ func (h *simHost) turn() {
 		*h = simHost{n: h.n, of: done, up: map[openflow.DatapathID]bool{}}
 	}
 	_, leading := core.Leading()
-	begins := func() bool { return log.Hosting().Generation != done.Generation } // and that is not committed
+	begins := func() bool { return log.Hosting().Generation != done.Generation } // not committed yet
 	if leading && !begins() && hostedIn(c.seed) && (log.MustBegin() || !c.quiet && rng.IntN(300) == 0) {
 		log.Begin(rng.Uint64())
 	}
@@ -79,7 +79,7 @@ func (h *simHost) turn() {
 	}
 }
 
-// execute takes inputs that are committed, if there are any.
+// execute executes committed inputs, if there are any.
 func (h *simHost) execute(count, size int) {
 	c := h.n.c
 	data, n, err := h.n.log.Inputs(h.number+1, count, size)
@@ -132,7 +132,7 @@ func hostedBody(number, sum uint64) string {
 	return fmt.Sprint("hosted exactly_once ", number, " ", sum)
 }
 
-// deliver has the leader log results.
+// deliver gives the results to the leader, which logs them.
 func (h *simHost) deliver() {
 	log, c := h.n.log, h.n.c
 	for _, r := range h.results {
@@ -146,14 +146,14 @@ func (h *simHost) deliver() {
 	}
 }
 
-// logged compares what this host did with what the log has.
+// logged compares the results of this host with a logged result.
 func (h *simHost) logged(r *wire.Result) {
 	if d, ok := h.n.log.Digest(r.Number); !ok || d != r.Digest {
 		h.n.c.fatalf("node %d: result %d has digest %x here, and in the log %x %v", h.n.id, r.Number, r.Digest, d, ok)
 	}
 }
 
-// resting reports whether the hosts have nothing to do.
+// hostsRest reports whether the hosts have nothing to do.
 func (c *cluster) hostsRest() bool {
 	for _, n := range c.nodes {
 		done, h := n.log.Committed(), &n.host

@@ -8,14 +8,14 @@ import (
 	. "github.com/holdfast-sdn/holdfast/ledger"
 )
 
-// reading is what Rows gave at a revision.
+// reading is the result of Rows at a revision.
 type reading struct {
 	revision uint64
 	rows     []Row
 }
 
-// compareRows checks that Rows gives what is committed, whatever is executed, proposed or frozen, and that
-// it does not become another without a new revision.
+// compareRows checks that Rows returns what is committed, whatever is executed, proposed or frozen, and that the
+// result changes only with the revision.
 func (n *simNode) compareRows() {
 	want := map[string][]Row{"counting": {}, "chaos": {}, "mayhem": {}}
 	_, err := Walk(n.c.oracle.snaps[n.applied], func(r *Record) error {

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// frame is what goes over a connection of the simulation. Which fields count depends on kind.
+// frame is a message of the simulation. Its kind determines which fields are used.
 type frame struct {
 	kind       frameKind
 	term       uint64
@@ -34,38 +34,38 @@ const (
 	frameRole                        // to the controller: term, the answer to frameMaster
 )
 
-// link is the connection of a switch and a controller: two queues in order. What comes
-// before the answer to frameMaster is from an earlier mastership and not for the ledger.
+// link is the connection of a switch and a controller: two queues in order. Frames before the answer to frameMaster
+// belong to an earlier claim, and are not given to the ledger.
 type link struct {
 	toAgent, toController []frame
-	term                  uint64 // of the answer
+	term                  uint64 // of the latest frameRole
 }
 
-// simEvent is an event that an agent holds.
+// simEvent is an event in the buffer of an agent.
 type simEvent struct {
 	epoch, seq uint64
 	msg        []byte
 }
 
-// simSwitch is a switch and its agent, as docs/design/control-path.md has them: event
-// buffer, command filter, fencing by term. What it sees, it checks against the oracle.
+// simSwitch is a switch with its agent, as in docs/design/control-path.md: event buffer, command filter, fencing by
+// term. It checks what it receives against the oracle.
 type simSwitch struct {
 	c  *cluster
 	id openflow.DatapathID
 
 	epoch     uint64
 	live      bool
-	events    uint64 // of the epoch, so far
+	events    uint64 // number of events of this epoch
 	held      []simEvent
 	forwarded uint64
 	done      uint64
-	term      uint64 // highest generation
+	term      uint64 // highest generation that it has seen
 	master    int    // a node, or -1
 	links     []link
 
 	generated map[epochKey][][]byte // every event that was ever made
 	executed  map[epochKey][][]byte
-	forgotten map[epochKey]bool // epochs with events that died with the agent, or were refused
+	forgotten map[epochKey]bool // epochs with events that were lost with the agent, or refused
 }
 
 func newSimSwitch(c *cluster, id openflow.DatapathID) *simSwitch {
@@ -114,7 +114,7 @@ func (s *simSwitch) packet() {
 	s.event(msg)
 }
 
-// down is the switch gone and the agent alive: what is held stays.
+// down ends the connection of the switch while the agent survives and keeps its events.
 func (s *simSwitch) down() {
 	if s.live {
 		s.event(experimenter.AppendSwitchDown(nil, openflow.Version13, experimenter.ReasonSilent))
@@ -122,7 +122,7 @@ func (s *simSwitch) down() {
 	}
 }
 
-// restart is a new agent: its memory is empty, its connections are new.
+// restart replaces the agent: its memory is empty, and its connections are new.
 func (s *simSwitch) restart() {
 	for i := range s.links {
 		s.links[i] = link{}
@@ -147,7 +147,7 @@ func (s *simSwitch) forget(epoch uint64) {
 	}
 }
 
-// disconnect breaks one connection and makes a new one.
+// disconnect replaces one connection by a new one.
 func (s *simSwitch) disconnect(node int) {
 	s.links[node] = link{}
 	if s.master == node {
@@ -156,7 +156,7 @@ func (s *simSwitch) disconnect(node int) {
 	s.c.nodes[node].attached(s)
 }
 
-// receive takes the next frame of a controller.
+// receive processes the next frame of a controller.
 func (s *simSwitch) receive(node int) {
 	l := &s.links[node]
 	f := l.toAgent[0]
@@ -190,7 +190,7 @@ func (s *simSwitch) receive(node int) {
 	}
 }
 
-// acknowledged forgets events up to f, those of earlier epochs with them.
+// acknowledged removes events up to f, including those of earlier epochs.
 func (s *simSwitch) acknowledged(f frame) {
 	if f.epoch > s.epoch {
 		s.c.fatalf("switch %s: event %d of epoch %d acknowledged, the newest is %d", s.id, f.seq, f.epoch, s.epoch)
@@ -236,7 +236,7 @@ func (s *simSwitch) commands(node int, f frame) {
 	}
 }
 
-// released checks commands without a sequence: each leaves once, and when its level says.
+// released checks best-effort commands: each is released once, at the time that its level permits.
 func (c *cluster) released(r Release) {
 	n := 0
 	for rest := r.BestEffort; len(rest) > 0; n++ {
@@ -268,7 +268,7 @@ func (c *cluster) released(r Release) {
 	}
 }
 
-// finish lets some of the forwarded commands be done.
+// finish makes some of the forwarded commands done.
 func (s *simSwitch) finish() {
 	if s.live && s.done < s.forwarded {
 		s.done += 1 + s.c.rng.Uint64N(s.forwarded-s.done)

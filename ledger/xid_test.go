@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// continued tells of each command whether its xid says that it continues a transaction.
+// continued reports for each command whether its xid says that it continues a transaction.
 func continued(t *testing.T, commands []byte) (list []bool) {
 	t.Helper()
 	for len(commands) > 0 {
@@ -26,8 +26,8 @@ func continued(t *testing.T, commands []byte) (list []bool) {
 	return list
 }
 
-// The commands of one transaction to one switch are marked, whichever applications send them
-// and although others fail in between.
+// The commands of one transaction to one switch are marked as such, whichever applications send them, and even if
+// other applications fail in between.
 func TestContinues(t *testing.T) {
 	fails := false
 	first := &script{name: "first", do: func(tx *Tx, in *Input) error {
@@ -68,7 +68,7 @@ func TestContinues(t *testing.T) {
 	}
 }
 
-// An ERROR comes with the command that it answers, as long as that is not done.
+// An ERROR is delivered with the command that it answers, as long as that is not done.
 func TestErrorComesWithItsCommand(t *testing.T) {
 	var xids []uint32
 	var got []byte
@@ -104,7 +104,7 @@ func TestErrorComesWithItsCommand(t *testing.T) {
 	}
 }
 
-// The command that an ERROR comes with stays what it is while the application sends others.
+// The command that is delivered with an ERROR stays valid while the application sends others.
 func TestErrorKeepsItsCommand(t *testing.T) {
 	body := strings.Repeat("x", 1000)
 	var xid uint32
@@ -117,7 +117,7 @@ func TestErrorKeepsItsCommand(t *testing.T) {
 			return nil
 		}
 		before = bytes.Clone(in.Command)
-		for range 20 { // so that the queue has to move what it keeps
+		for range 20 { // so that the queue moves its bytes
 			tx.Send(1, simCommand("another one"+body[:100]))
 		}
 		after = bytes.Clone(in.Command)
@@ -134,7 +134,7 @@ func TestErrorKeepsItsCommand(t *testing.T) {
 	}
 }
 
-// A MARK is logged as an event is, and no application hears of it.
+// A sync marker is logged like an event, and delivered to no application.
 func TestMark(t *testing.T) {
 	a := &script{name: "a"}
 	p := newPair(t, Limits{}, a)
@@ -151,7 +151,7 @@ func TestMark(t *testing.T) {
 	}
 }
 
-// Observe tells of others' entries only, once, in order.
+// Observe reports entries of other leaders only, once and in order.
 func TestObserve(t *testing.T) {
 	p := newPair(t, Limits{}, &script{name: "a"})
 	var led, followed []string

@@ -20,19 +20,19 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// bed is a server with what its handler and its log were told.
+// bed is a server. It records the calls of its handler and the lines of its log.
 type bed struct {
 	t    *testing.T
 	addr string
-	lead bool          // takes every session, in term 1
+	lead bool          // claims every session, in term 1
 	gate chan struct{} // Events waits for it, unless nil
-	fail error         // of Events
+	fail error         // returned by Events
 
 	mu       sync.Mutex
 	log      bytes.Buffer
 	story    []string
 	sessions map[openflow.DatapathID]*Session
-	next     map[uint64]uint64 // event due in each epoch of a stock switch
+	next     map[uint64]uint64 // number that the next event of each epoch of a stock switch must have
 }
 
 func (b *bed) Write(p []byte) (int, error) {
@@ -101,7 +101,7 @@ func (b *bed) Events(s *Session, batch Batch) error {
 			continue
 		case b.due(batch.Epoch) != seq:
 			b.t.Errorf("event %d of epoch %d is %s: it does not follow", seq, batch.Epoch, name)
-		case !isSyncMarker(msg): // which come when it is time
+		case !isSyncMarker(msg): // sync markers arrive at any time
 			b.tell("%d %s", s.Switch(), name)
 		}
 	}
@@ -185,7 +185,7 @@ func (b *bed) dial() *endpoint {
 
 func (p *endpoint) say(parts ...[]byte) { p.Write(concat(parts...)) }
 
-// next returns the next message that is no echo request.
+// next returns the next message that is not an echo request.
 func (p *endpoint) next() ([]byte, error) {
 	for {
 		for len(p.rest) > 0 {
@@ -201,7 +201,7 @@ func (p *endpoint) next() ([]byte, error) {
 	}
 }
 
-// expect reads up to a message of that type.
+// expect reads messages up to one of that type, and returns it.
 func (p *endpoint) expect(typ uint8) []byte {
 	p.t.Helper()
 	for {
@@ -215,7 +215,7 @@ func (p *endpoint) expect(typ uint8) []byte {
 	}
 }
 
-// closed waits until the server closes.
+// closed waits until the server closes the connection.
 func (p *endpoint) closed() {
 	for {
 		if _, err := p.next(); err != nil {
@@ -240,7 +240,7 @@ func (b *bed) legacy(id openflow.DatapathID) *endpoint {
 	return p
 }
 
-// handshake13 is a switch of OpenFlow 1.3 that says nothing after its handshake, in which it tells that it has bundles.
+// handshake13 connects a switch of OpenFlow 1.3 that supports bundles. It sends nothing after its handshake.
 func (b *bed) handshake13(id openflow.DatapathID) *endpoint {
 	p := b.dial()
 	p.say(hello13)
@@ -252,7 +252,7 @@ func (b *bed) handshake13(id openflow.DatapathID) *endpoint {
 	return p
 }
 
-// stock is a whole switch of four ports.
+// stock connects a complete switch with four ports.
 func (b *bed) stock(id openflow.DatapathID) *vswitch.Runner {
 	r := vswitch.StartRunner(vswitch.RunnerConfig{Switch: vswitch.Config{DatapathID: id, Ports: vswitch.Ports(1, 4)},
 		Controllers: []string{b.addr}})

@@ -15,7 +15,7 @@ func TestBundles(t *testing.T) {
 	d.says("")
 	d.give(1, "f")
 	d.says("open +f1 +marker=1 barrier")
-	d.give(2, "fF") // waits
+	d.give(2, "fF") // waits for the bundle in flight
 	d.give(2, "fFf")
 	d.give(1, "fFff")
 	d.says("")
@@ -30,7 +30,7 @@ func TestBundles(t *testing.T) {
 	d.says("")
 }
 
-// A request or what no bundle takes stands between bundles, also within a transaction.
+// Requests, and messages that cannot be bundled, are sent between bundles, also within a transaction.
 func TestWhatNoBundleTakes(t *testing.T) {
 	d := newDock(t, 0)
 	d.give(1, "fBFmfb")
@@ -48,12 +48,12 @@ func TestWhatNoBundleTakes(t *testing.T) {
 	d.one()
 	d.wantDone(5)
 	d.says("b6 barrier")
-	d.fails(d.step.barrier, of13.ErrTypeBadRequest, 0) // in its place
+	d.fails(d.step.barrier, of13.ErrTypeBadRequest, 0) // the barrier is refused instead of answered
 	d.wantDone(6)
 	d.says("")
 }
 
-// Open vSwitch refuses an atomic bundle in which there is a PORT_MOD.
+// Open vSwitch refuses an atomic bundle that contains a PORT_MOD.
 func TestPortModsAreNotBundled(t *testing.T) {
 	d := newDock(t, 0)
 	d.give(1, "fPF")
@@ -95,7 +95,7 @@ func TestRejectedAtCommit(t *testing.T) {
 	if got := d.notCommitted(of13.BundleMsgFailed); fmt.Sprint(got) != "[2]" {
 		t.Fatalf("refused: %d", got)
 	}
-	d.wantDone(2) // as soon as the log has the refusal
+	d.wantDone(2) // when the refusal is in the log
 	d.give(4, "f")
 	d.says("")
 	d.logged()
@@ -118,7 +118,7 @@ func TestRejectedAtAdd(t *testing.T) {
 	d.says("")
 }
 
-// Of several transactions in a bundle only the one that is bad is void.
+// If one transaction of a bundle is refused, only its commands are discarded.
 func TestRejectedWithOthers(t *testing.T) {
 	for _, atAdd := range []bool{false, true} {
 		d := newDock(t, 0)
@@ -151,7 +151,7 @@ func TestRejectedWithOthers(t *testing.T) {
 		d.says(strings.TrimSpace(after))
 		d.wantDone(4)
 		d.logged()
-		d.says("open +f5 +marker=5 barrier") // alone, too
+		d.says("open +f5 +marker=5 barrier") // in a bundle of its own, too
 		d.one()
 		d.says("open +f6 +f7 +marker=7 barrier")
 		d.one()
@@ -159,7 +159,7 @@ func TestRejectedWithOthers(t *testing.T) {
 	}
 }
 
-// A switch that does not say which message is bad gets the first blamed.
+// If the switch does not say which message it refuses, the first transaction is blamed.
 func TestRejectedWithoutReason(t *testing.T) {
 	d := newDock(t, 0)
 	d.give(1, "fF")
@@ -169,7 +169,8 @@ func TestRejectedWithoutReason(t *testing.T) {
 	}
 }
 
-// A bundle that fails for no fault of its commands goes again, a few times; and that of the next commands too.
+// If a bundle fails without a fault of its commands, it is sent again, a few times. That also holds for the next
+// bundle.
 func TestBundleFailsByItself(t *testing.T) {
 	d := newDock(t, 0)
 	for seq := range uint64(2) {
@@ -188,7 +189,7 @@ func TestBundleFailsByItself(t *testing.T) {
 	d.wantDone(2)
 }
 
-// A switch that lacks what bundles need is found out, and nothing of its commands is executed.
+// The sender detects a switch that lacks what bundles need. No command is executed there.
 func TestNoBundles(t *testing.T) {
 	for name, tc := range map[string]struct {
 		answers func(d *dock)
@@ -196,7 +197,7 @@ func TestNoBundles(t *testing.T) {
 	}{
 		"it refuses them": {func(d *dock) {
 			d.fails(d.step.open, of13.ErrTypeBadRequest, of13.BadRequestBadExperimenter)
-			d.fails(1, of13.ErrTypeBadRequest, of13.BadRequestBadExperimenter) // the add: not the command
+			d.fails(1, of13.ErrTypeBadRequest, of13.BadRequestBadExperimenter) // of the ADD message
 			d.hears(message(4, of13.TypeBarrierReply, d.step.barrier))
 		}, noBundles},
 		"it passes them over in silence": {func(d *dock) {
@@ -228,7 +229,7 @@ func TestNoBundles(t *testing.T) {
 	}
 }
 
-// A marker alone that is refused without a word is refused too.
+// A switch that refuses a bundle with only a marker, without a reason, does not support markers.
 func TestNoMarker(t *testing.T) {
 	d := idleDock(t)
 	d.start(marker{epoch: 9}, found)
@@ -240,7 +241,7 @@ func TestNoMarker(t *testing.T) {
 	}
 }
 
-// Another controller is master: nothing goes any more, whatever is refused.
+// If another controller is master, nothing more is sent, whichever message is refused.
 func TestSlave(t *testing.T) {
 	for _, tc := range []struct {
 		name string
@@ -266,7 +267,7 @@ func TestSlave(t *testing.T) {
 	}
 }
 
-// A new master begins behind the marker; requests of which nobody knows that they are answered go again.
+// A new master sends the commands after the marker. Requests that may not have been answered are sent again.
 func TestStart(t *testing.T) {
 	for _, tc := range []struct {
 		marker uint64
@@ -292,12 +293,12 @@ func TestStart(t *testing.T) {
 	d := idleDock(t)
 	d.start(marker{epoch: 9, seq: 7}, renew)
 	d.says("open +marker=7 barrier")
-	d.give(4, "ffffff") // comes late, of which 7 are done
+	d.give(4, "ffffff") // arrives late; the switch has executed 7 of them
 	d.one()
 	d.says("open +f8 +f9 +marker=9 barrier")
 }
 
-// Only the answer to what was asked alone, and the last part of it, makes that done.
+// A request is done when its own answer has arrived, including the last part of a multipart answer.
 func TestAnswers(t *testing.T) {
 	d := newDock(t, 0)
 	part := func(xid uint32, flags uint16) []byte {
@@ -329,7 +330,7 @@ func TestAnswers(t *testing.T) {
 	answers(part(2, 0), 0)
 }
 
-// An error for the bundled message is told as one for the command.
+// An error for a bundled message is reported as an error for the command.
 func TestRefusalShowsTheCommand(t *testing.T) {
 	d := newDock(t, 0)
 	d.give(1, "f")
@@ -345,7 +346,7 @@ func TestRefusalShowsTheCommand(t *testing.T) {
 	}
 }
 
-// Nothing of what others say to the switch is taken.
+// The sender ignores answers to messages of others.
 func TestNotTheSenders(t *testing.T) {
 	d := newDock(t, 0)
 	d.give(1, "b")
@@ -358,7 +359,7 @@ func TestNotTheSenders(t *testing.T) {
 			t.Errorf("it takes %x", msg)
 		}
 	}
-	for _, msg := range [][]byte{ // its own, whatever it is
+	for _, msg := range [][]byte{ // none of these is an answer to the sender
 		message(4, of13.TypeBarrierReply, firstXID|999), refusal.Append(nil, firstXID|999),
 		message(4, openflow.TypeError, firstXID|999),
 	} {
@@ -371,7 +372,7 @@ func TestNotTheSenders(t *testing.T) {
 	}
 }
 
-// A marker that is to be set again, since it may be gone, is set even if the bundle that was to have it is refused.
+// A marker that may be gone is set again, even if the bundle that should set it is refused.
 func TestRenewWithARefusal(t *testing.T) {
 	d := newDock(t, 0)
 	d.give(1, "f")
@@ -390,8 +391,8 @@ func TestRenewWithARefusal(t *testing.T) {
 	d.says("")
 }
 
-// A switch that takes no more bundles for now, and so none of the messages that go into one, is not taken for one that
-// lacks bundles: the bundle goes again.
+// A switch that has no room for another bundle, and therefore also refuses its messages, does support bundles. The
+// bundle is sent again.
 func TestTooManyBundles(t *testing.T) {
 	d := newDock(t, 0)
 	d.give(1, "f")
@@ -413,7 +414,7 @@ func TestTooManyBundles(t *testing.T) {
 	d.wantDone(1)
 }
 
-// A switch cannot make a bundle keep more refusals than it has commands.
+// For one bundle, the sender keeps at most as many refusals as there are commands in it.
 func TestRefusalsAreBounded(t *testing.T) {
 	d := newDock(t, 0)
 	d.give(1, "fF")

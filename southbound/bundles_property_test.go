@@ -8,23 +8,23 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow"
 )
 
-// chaos is a plant to which things happen at random.
+// chaos is a plant in which random things happen.
 type chaos struct {
 	*plant
 	t       *rapid.T
 	raised  uint32
-	repeats bool // events may be equal
-	up      bool // the port that comes and goes
+	repeats bool // packets may be equal
+	up      bool // the state of the port that changes
 }
 
-// TestStockWhateverHappens: controllers die, lose their connections, lead without knowing that others do, and come
-// back; switches are restarted. What holds is said in plant.append, plant.execute and member.checkHeld.
+// TestStockWhateverHappens: controllers die, lose their connections, continue to lead after they were deposed, and
+// return; switches restart. plant.append, plant.execute and member.checkHeld check the invariants.
 func TestStockWhateverHappens(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
-		faults  int  // one of so many steps
+		faults  int  // one step in this many is a fault
 		repeats bool // packets may be equal
-		queue   int  // bytes for a controller that does not read, until the switch drops packet-ins
+		queue   int  // bytes that wait for a controller before the switch drops packet-ins; 0 for no bound
 	}{
 		{"calm", 50, false, 0},
 		{"rough", 10, false, 0},
@@ -65,7 +65,7 @@ func (c *chaos) member() *member {
 
 func (c *chaos) some(n int) int { return rapid.IntRange(1, n).Draw(c.t, "many") }
 
-// steps are what may happen, each with how often.
+// steps are the ordinary steps, with their weights.
 var steps = weighted([]weight{
 	{14, func(c *chaos) {
 		for range c.some(3) {
@@ -102,13 +102,13 @@ var steps = weighted([]weight{
 	{2, func(c *chaos) { c.member().learns(c.term) }},
 	{1, func(c *chaos) { c.member().holds = true }},
 	{2, func(c *chaos) { c.member().resend() }},
-	{10, func(c *chaos) { c.round() }}, // all is well
+	{10, func(c *chaos) { c.round() }}, // everything moves one step
 })
 
-// faults are what may go wrong.
+// faults are the faulty steps, with their weights.
 var faults = weighted([]weight{
 	{5, func(c *chaos) { c.member().elected() }},
-	{10, func(c *chaos) { // one that can go on, if there is one
+	{10, func(c *chaos) { // elects a controller in sync, if there is one
 		for _, m := range c.members {
 			if m.attached && m.core.State().InSync && !m.leads {
 				m.elected()
@@ -146,7 +146,7 @@ func weighted(list []weight) *rapid.Generator[func(c *chaos)] {
 	return rapid.SampledFrom(all)
 }
 
-// event is something that the switch tells all.
+// event makes the switch send something to all controllers.
 func (c *chaos) event() {
 	switch {
 	case c.repeats && c.some(4) == 1:
@@ -160,7 +160,7 @@ func (c *chaos) event() {
 	}
 }
 
-// commands makes those of a transaction.
+// commands makes the commands of a transaction.
 func (c *chaos) commands(epoch, next uint64) (list [][]byte) {
 	n := c.some(4) - 1
 	void := false
@@ -182,7 +182,7 @@ func (c *chaos) commands(epoch, next uint64) (list [][]byte) {
 	}
 	for i, kind := range kinds {
 		if void && kind != badFlow {
-			kind = addFlow // what no bundle takes would part the transaction
+			kind = addFlow // a message that cannot be bundled would split the transaction
 		}
 		seq := next + uint64(i)
 		if void {
@@ -193,7 +193,7 @@ func (c *chaos) commands(epoch, next uint64) (list [][]byte) {
 	return list
 }
 
-// heal ends all faults, and everything must get done; also when the leader then dies.
+// heal ends all faults. Everything must then be done, also when the leader dies afterwards.
 func (c *chaos) heal() {
 	for len(c.orphans) > 0 {
 		c.toSwitch(c.orphans[0], 1<<20)
@@ -233,7 +233,7 @@ func (c *chaos) heal() {
 	}
 }
 
-// calm checks that nothing is left to do.
+// calm checks that nothing remains to be done.
 func (c *chaos) calm(leader *member) {
 	c.t.Helper()
 	s := c.state()

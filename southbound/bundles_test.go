@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// steady is a plant whose first controller leads; the others are in sync with it.
+// steady returns a plant whose first controller leads, with the others in sync.
 func steady(t *testing.T, controllers int) (*plant, *member) {
 	t.Helper()
 	p := newPlant(t, controllers, 0)
@@ -33,11 +33,11 @@ func steady(t *testing.T, controllers int) (*plant, *member) {
 	return p, p.members[0]
 }
 
-// oneFlow has every event cause one command.
+// oneFlow makes every event cause one command.
 func oneFlow(epoch, next uint64) [][]byte { return [][]byte{makeCommand(addFlow, epoch, next, false)} }
 
-// A refusal that answers what was sent in an earlier term, and comes when the switch has been claimed again, is not
-// about the commands that wait for the claim.
+// A refusal of a message of an earlier term may arrive after the switch was claimed again. It does not concern the
+// commands that wait for the claim.
 func TestOldRefusalDoesNotStopTheSender(t *testing.T) {
 	p, c1 := steady(t, 2)
 	c2 := p.members[1]
@@ -48,19 +48,19 @@ func TestOldRefusalDoesNotStopTheSender(t *testing.T) {
 	c1.commits()
 	c1.applies(1)
 	c1.sends(1)
-	c1.mark() // are on their way
+	c1.mark() // now the sync marker and the commands are in flight
 	c2.elected()
 	p.toSwitch(c2.wire, 9)
-	p.toSwitch(c1.wire, 9) // and is refused
+	p.toSwitch(c1.wire, 9) // the switch refuses them
 	c1.applies(9)
-	c1.elected() // with the command that is not done
+	c1.elected() // claims the switch again, with the command that is not done
 	p.rest()
 	if s := p.state(); p.executed != 1 || s.done != 1 || c1.core.peer.(*bundles).state != leading {
 		t.Fatalf("%d commands are executed, %d done, state %d", p.executed, s.done, c1.core.peer.(*bundles).state)
 	}
 }
 
-// What another leader had logged before this connection was attached is not logged again by a new epoch.
+// An event that another leader logged before this connection was attached is not logged again in a new epoch.
 func TestEventsOfAHandshakeMayBeInTheLog(t *testing.T) {
 	p, _ := steady(t, 1)
 	c2 := &member{plant: p, n: 2}
@@ -70,7 +70,7 @@ func TestEventsOfAHandshakeMayBeInTheLog(t *testing.T) {
 	c2.hears(9)
 	p.toSwitch(c2.wire, 9) // HELLO
 	p.raise(1)
-	for range 20 { // the first controller logs it, and the second hears of that before it is attached
+	for range 20 { // the first controller logs the event, and the second applies it before it is attached
 		m := p.members[0]
 		p.fromSwitch(m.wire, 9)
 		m.hears(9)
@@ -79,20 +79,20 @@ func TestEventsOfAHandshakeMayBeInTheLog(t *testing.T) {
 	}
 	c2.elected()
 	epoch := p.state().epoch
-	p.rest() // which checks that nothing comes twice
+	p.rest() // fails if an event is logged twice
 	if s := p.state(); s.epoch <= epoch || s.events != 2 {
 		t.Fatalf("%d events in epoch %d after %d: SWITCH_UP and the mark are due", s.events, s.epoch, epoch)
 	}
 }
 
-// Every event that the log has is before the answer to the claim. One that is not was dropped by the switch, and an
-// equal one that comes later is another.
+// All logged events arrive before the answer to the claim. If one does not, the switch has dropped it, and an equal
+// event that arrives later is another one.
 func TestDroppedEventIsNotTakenForALaterOne(t *testing.T) {
 	p, c1 := steady(t, 2)
 	c2 := p.members[1]
 	p.raise(1)
 	out, _ := p.sw.Pending(c2.wire.id)
-	p.sw.Sent(c2.wire.id, len(out)) // is lost on the way to the second
+	p.sw.Sent(c2.wire.id, len(out)) // loses the event on its way to the second controller
 	p.rest()
 	epoch, events := p.state().epoch, p.state().events
 	if !c2.core.State().InSync {
@@ -102,7 +102,7 @@ func TestDroppedEventIsNotTakenForALaterOne(t *testing.T) {
 	c2.elected()
 	p.fromSwitch(c2.wire, 0)
 	p.rest()
-	p.lossy = true // else the check of who is in sync fails
+	p.lossy = true // otherwise the check of what is in sync fails
 	p.raise(1)
 	p.rest()
 	if s := p.state(); s.epoch != epoch || s.events != events+1 {
@@ -113,7 +113,7 @@ func TestDroppedEventIsNotTakenForALaterOne(t *testing.T) {
 	}
 }
 
-// A switch that refuses to tell its flow entries has no marker that could be found.
+// If a switch refuses to report its flow entries, no marker can be read.
 func TestSwitchWithoutFlowStatistics(t *testing.T) {
 	c := stockCore(t)
 	c.Claim(3, 1000, Resume{Epoch: 500, Live: true, Events: 9, Commands: 9})
@@ -128,7 +128,7 @@ func TestSwitchWithoutFlowStatistics(t *testing.T) {
 	}
 }
 
-// stockCore is attached to a switch that says nothing.
+// stockCore is attached to a switch that sends nothing.
 func stockCore(t *testing.T) *Core {
 	t.Helper()
 	c := &Core{}
@@ -143,7 +143,7 @@ func stockCore(t *testing.T) *Core {
 	return c
 }
 
-// Answers to applications come to the leader only: they are nothing that a standby has to see.
+// Answers to applications are sent to the leader only, so a standby does not wait for them.
 func TestStandbyIgnoresAnswersToOthers(t *testing.T) {
 	p, _ := steady(t, 2)
 	c := p.members[1].core
@@ -157,7 +157,7 @@ func TestStandbyIgnoresAnswersToOthers(t *testing.T) {
 	}
 }
 
-// An application cannot take the switch away, whatever it sends.
+// No message of an application can change the role of the switch's connection.
 func TestNoRolesForApplications(t *testing.T) {
 	role := of13.RoleRequest{Role: of13.RoleSlave, GenerationID: 1 << 40}
 	async := of13.SetAsync{}
@@ -201,7 +201,7 @@ func TestNoRolesForApplications(t *testing.T) {
 	}
 }
 
-// Events that the log refuses since their epoch is over do not end the session: the switch begins anew.
+// If the log refuses events because their epoch has ended, the session continues with a new epoch.
 func TestStockTold(t *testing.T) {
 	_, c1 := steady(t, 1)
 	epoch := c1.core.epoch
@@ -214,7 +214,7 @@ func TestStockTold(t *testing.T) {
 	}
 }
 
-// A switch that is not read since it has said too much is read again as soon as that is of use.
+// A switch that is not read, because too many of its events are held, is read again as soon as that helps.
 func TestFull(t *testing.T) {
 	p, c1 := steady(t, 2)
 	c2 := p.members[1]
@@ -249,7 +249,7 @@ func TestFull(t *testing.T) {
 	}
 }
 
-// A switch that tells slaves nothing takes a standby for an EQUAL, also when it was master in between.
+// If a switch sends nothing to slaves, a standby requests the role EQUAL, also after it was master in between.
 func TestSwitchThatTellsSlavesNothing(t *testing.T) {
 	c := stockCore(t)
 	c.Standby(3)
@@ -276,7 +276,8 @@ func TestSwitchThatTellsSlavesNothing(t *testing.T) {
 	equal()
 }
 
-// A switch that does not answer is given up, and one that answers is not, however long that takes it.
+// The session of a switch that does not answer is closed. That of a switch that answers is not, however long the
+// answers take.
 func TestNoAnswer(t *testing.T) {
 	c := stockCore(t)
 	c.Claim(3, 1000, Resume{})
@@ -304,7 +305,7 @@ func TestNoAnswer(t *testing.T) {
 	}
 }
 
-// A switch of a later version, too, begins a new epoch on a connection that it has had for a while.
+// A switch of a later version can also begin a new epoch on an old connection.
 func TestNewEpochOfALaterVersion(t *testing.T) {
 	for _, v := range []uint8{openflow.Version14, openflow.Version15} {
 		says := func(msg []byte) []byte {
@@ -336,9 +337,9 @@ func TestNewEpochOfALaterVersion(t *testing.T) {
 	}
 }
 
-// Requests go on being answered while events are held up. Each answer is then handed over as the last of a batch, which
-// says that this request is done: a leader that dies between two of them is followed by one that asks only what is not
-// answered.
+// While events are held up, requests are still answered. After the hold, each answer is the last event of a batch,
+// which reports that this request is done. If a leader dies between two of these batches, the next leader repeats
+// only the requests that are not answered.
 func TestAnswersOfASwitchThatIsHeldUp(t *testing.T) {
 	_, c1 := steady(t, 1)
 	c := c1.core
@@ -358,7 +359,7 @@ func TestAnswersOfASwitchThatIsHeldUp(t *testing.T) {
 		}
 	}
 	logged := c.peer.(*bundles).held.Acked()
-	for range 2 { // nothing is logged in between
+	for range 2 { // nothing is logged between the two rounds
 		c.Resend()
 		var done []uint64
 		for _, a := range mustFeed(t, c) {
@@ -388,7 +389,8 @@ func TestAnswersOfASwitchThatIsHeldUp(t *testing.T) {
 	}
 }
 
-// While a switch owes an answer it is read whatever it says. That has a bound, too, be it that the answer never comes.
+// While a switch owes an answer, it is read even if it sends many events. This has a bound as well, in case the
+// answer never arrives.
 func TestEventsWithoutAnswer(t *testing.T) {
 	flood := func(c *Core) (n int, err error) {
 		run := concat(slices.Repeat([][]byte{packetIn13(1)}, 1024)...)
@@ -407,7 +409,7 @@ func TestEventsWithoutAnswer(t *testing.T) {
 		t.Errorf("it holds %d events, %v", c.Held(), err)
 	}
 
-	// An epoch that is being founded has all events from its beginning, or does not begin.
+	// A new epoch contains all events from its beginning. Otherwise it does not begin.
 	c = stockCore(t)
 	c.Claim(3, 1000, Resume{Epoch: 500, Live: true})
 	role := of13.RoleReply{Role: of13.RoleMaster, GenerationID: 3}
@@ -424,7 +426,7 @@ func TestEventsWithoutAnswer(t *testing.T) {
 	}
 }
 
-// Commands that a switch refuses because another controller is its master are not done, whatever comes behind them.
+// If a switch refuses commands because another controller is its master, no later answer makes them done.
 func TestNothingIsDoneBehindAFence(t *testing.T) {
 	_, c1 := steady(t, 1)
 	flow := func(xid uint32) []byte { return cookieMod(uint64(xid)).Append(nil, xid) }
@@ -444,7 +446,7 @@ func TestNothingIsDoneBehindAFence(t *testing.T) {
 	}
 }
 
-// An epoch that is closed while the switch is claimed does not go on.
+// An epoch that is closed while the switch is being claimed does not continue.
 func TestEpochClosedDuringTheClaim(t *testing.T) {
 	p, c1 := steady(t, 1)
 	epoch := c1.core.epoch

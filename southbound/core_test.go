@@ -36,7 +36,7 @@ func packetIn13(data ...byte) []byte {
 	return p.Append(nil, 0)
 }
 
-// opened is the answer of a switch that has bundles; opening is the xid of the first question of a session.
+// opened is the answer of a switch that supports bundles; opening is the xid of the first request of a session.
 func opened(xid uint32) []byte {
 	reply := of13.BundleControl{CtrlType: of13.BundleOpenReply}
 	return reply.Append(nil, xid)
@@ -69,7 +69,7 @@ var (
 	hello10 = message(1, 0, 1)
 )
 
-// feed gives the core all of in and returns what came out.
+// feed gives all of in to the core, and returns the actions.
 func feed(c *Core, in []byte) (list []Action, err error) {
 	for (len(in) > 0 || c.More()) && err == nil {
 		var a Action
@@ -90,7 +90,7 @@ func mustFeed(t *testing.T, c *Core, in ...[]byte) []Action {
 	return list
 }
 
-// types lists the messages to the peer by type, and clears them.
+// types lists the types of the messages to the peer, and removes the messages.
 func (c *Core) types(t *testing.T) string {
 	t.Helper()
 	var list []string
@@ -141,7 +141,7 @@ func TestAgentEventsInPieces(t *testing.T) {
 	if out := c.types(t); out != "4:ROLE_REQUEST" {
 		t.Fatal(out)
 	}
-	// What comes before the reply belongs to an earlier claim.
+	// Events before the reply belong to an earlier claim.
 	if got := mustFeed(t, c, eventBlock(100, 9, packetIn13(9))); len(got) != 0 {
 		t.Fatalf("%+v", got)
 	}
@@ -150,7 +150,7 @@ func TestAgentEventsInPieces(t *testing.T) {
 		t.Fatalf("%+v", got)
 	}
 	one := len(packetIn13(1))
-	cut := experimenter.BlockLen + 2*one // one read ends between two messages of the block
+	cut := experimenter.BlockLen + 2*one // so that one read ends between two messages of the block
 	var ids []string
 	for _, a := range append(mustFeed(t, c, all[:cut]), mustFeed(t, c, all[cut:])...) {
 		ids = append(ids, fmt.Sprintf("%d/%d+%d", a.Batch.Epoch, a.Batch.First, a.Batch.Count))
@@ -202,7 +202,7 @@ func TestAgentCommands(t *testing.T) {
 	}
 }
 
-// Whether an agent refuses this controller is told of its last claim, and no more once another leads.
+// State.Fenced tells whether the agent refused this controller's latest claim, until another controller leads.
 func TestAgentRefusesTheClaim(t *testing.T) {
 	stale := (&of13.Error{ErrType: of13.ErrTypeRoleRequestFailed, Code: of13.RoleRequestFailedStale}).Append(nil,
 		handshake.OwnXID)
@@ -333,7 +333,7 @@ func TestAgentOfAnotherReleaseIsTold(t *testing.T) {
 	}
 }
 
-// FuzzSession: whatever a peer sends, the core neither panics nor counts wrongly.
+// FuzzSession: for any input from a peer, the core does not panic, and its counts are right.
 func FuzzSession(f *testing.F) {
 	attach := experimenter.Attach{Epoch: 100}.Append(nil, 4)
 	f.Add(concat(hello13, attach, features13(7), roleReply(1), eventBlock(100, 1, packetIn13(1), packetIn13(2))))
@@ -371,7 +371,7 @@ func FuzzSession(f *testing.F) {
 					}
 				}
 			}
-			if len(rest) >= len(whole) && a.Kind == Nothing { // Attached gives back early events, Events those held
+			if len(rest) >= len(whole) && a.Kind == Nothing { // Attached may deliver early events, Events those held
 				t.Fatal("no progress")
 			}
 			whole = rest

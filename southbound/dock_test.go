@@ -10,27 +10,28 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// dock is a bundle sender, and a switch that answers what the test says.
+// dock is a bundle sender with a switch whose answers the test makes.
 type dock struct {
 	t *testing.T
 	bundleSender
 }
 
-// newDock has a bundle sender that has just become master, where everything up to done is executed.
+// newDock returns a dock whose sender has just become master. Commands up to done are executed.
 func newDock(t *testing.T, done uint64) *dock {
 	d := idleDock(t)
 	d.start(marker{epoch: 9, seq: done}, current)
 	return d
 }
 
-// idleDock has one that is not master.
+// idleDock returns a dock whose sender is not master.
 func idleDock(t *testing.T) *dock {
 	c := &channel{}
 	c.hs.Version = of13.Version
 	return &dock{t: t, bundleSender: bundleSender{channel: c, table: 3}}
 }
 
-// commands by letters: f is a flow-mod, b a barrier, m a meter-mod, p a port-mod; a capital begins no transaction.
+// give sends commands, one for each letter: f is a flow-mod, b a barrier, m a meter-mod, p a port-mod. A capital
+// letter continues the transaction.
 func (d *dock) give(first uint64, letters string) {
 	var all []byte
 	for i, l := range letters {
@@ -57,7 +58,7 @@ func (d *dock) give(first uint64, letters string) {
 	}
 }
 
-// says lists what the sender has said since the last call. A marker is what it says is done.
+// says compares what the sender has sent since the last call with want. A marker is shown with its sequence.
 func (d *dock) says(want string) {
 	d.t.Helper()
 	var list []string
@@ -98,7 +99,7 @@ func (d *dock) says(want string) {
 	}
 }
 
-// hears gives it an answer, and returns the transactions of the commands that are refused by that.
+// hears delivers an answer, and returns the xids of the commands that it refuses.
 func (d *dock) hears(msg []byte) (refused []uint32) {
 	d.t.Helper()
 	list, ok := d.takes(msg)
@@ -114,7 +115,7 @@ func (d *dock) hears(msg []byte) (refused []uint32) {
 	return refused
 }
 
-// barrier has the switch answer what it was told, but for what fails: the opening of a bundle, and the barrier.
+// barrier answers the opening of the bundle, if there is one, and the barrier.
 func (d *dock) barrier() []uint32 {
 	if d.step.bundled {
 		opened := of13.BundleControl{ID: d.step.bundle, CtrlType: of13.BundleOpenReply}
@@ -144,7 +145,7 @@ func (d *dock) wantDone(want uint64) {
 	}
 }
 
-// one has the switch execute the bundle that is on its way.
+// one makes the switch execute the bundle in flight.
 func (d *dock) one() {
 	d.t.Helper()
 	d.barrier()
@@ -152,7 +153,7 @@ func (d *dock) one() {
 	d.committed()
 }
 
-// execute is one without regard to what is said.
+// execute does the same without a check of what was sent.
 func (d *dock) execute() {
 	d.barrier()
 	d.committed()

@@ -14,7 +14,8 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// heldMessage makes an event of a name: M1, M2, … are marks, P1, P2, … port-status, all else packet-ins.
+// heldMessage makes an event from a name: M1, M2, … are sync markers, P1, P2, … port-status messages, all others
+// packet-ins.
 func heldMessage(name string) []byte {
 	var n uint64
 	if _, err := fmt.Sscanf(name, "M%d", &n); err == nil {
@@ -26,9 +27,8 @@ func heldMessage(name string) []byte {
 	return packetIn13([]byte(name)...)
 }
 
-// play has a standby hear of events: +a comes from the switch, -a too, for this controller alone; =a comes into the
-// log, ~n are n in the log of which nothing is known; ! is a point that the log has reached unseen; / is the end of a
-// leadership.
+// play gives a standby events: +a arrives from the switch; -a also, but for this controller only; =a is logged; ~n
+// means that n unknown events are logged; ! that the log continues at an unknown point; / ends a leadership.
 func (h *held) play(t *testing.T, script string) {
 	t.Helper()
 	for _, step := range strings.Fields(script) {
@@ -51,7 +51,7 @@ func (h *held) play(t *testing.T, script string) {
 	}
 }
 
-// names lists the events held.
+// names lists the events that are held.
 func (h *held) names() string {
 	all := h.All()
 	var list []string
@@ -129,7 +129,7 @@ func TestHeld(t *testing.T) {
 	}
 }
 
-// An event is the same on every connection but for its transaction and buffer.
+// Apart from its transaction and buffer ids, an event is equal on every connection.
 func TestHeldSum(t *testing.T) {
 	in := of13.PacketIn{BufferID: 1, Cookie: 5, Match: of13.Match(nil).WithInPort(1), Data: []byte("packet")}
 	one := in.Append(nil, 1)
@@ -146,12 +146,12 @@ func TestHeldSum(t *testing.T) {
 		sum(removed.Append(nil, 1)) == sum((&of13.FlowRemoved{Cookie: 6}).Append(nil, 1)) {
 		t.Fatal("flow-removed")
 	}
-	if sum(message(4, of13.TypePacketIn, 1)) < 2 { // as short as can be
+	if sum(message(4, of13.TypePacketIn, 1)) < 2 { // the shortest packet-in
 		t.Fatal("a reserved sum")
 	}
 }
 
-// TestHeldBounds: in sync it says when it is full, out of sync the oldest go.
+// TestHeldBounds: in sync, the buffer reports that it is full; out of sync, it drops its oldest events.
 func TestHeldBounds(t *testing.T) {
 	big := packetIn13(make([]byte, 60000)...)
 	for name, msg := range map[string][]byte{"events": packetIn13(1), "bytes": big} {
@@ -210,7 +210,7 @@ func TestHeldBounds(t *testing.T) {
 	}
 }
 
-// TestHeldPop: what is left is what was there, and what is known of it, however it is taken away.
+// TestHeldPop: after any sequence of removals, the other events and what is known of them are unchanged.
 func TestHeldPop(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var h held

@@ -68,14 +68,14 @@ func cookieMod(cookie uint64) *of13.FlowMod {
 		Cookie: cookie, Match: of13.Match(nil).WithUint(of13.FieldMetadata, cookie)}
 }
 
-// TestLoadGenerator is a peer that answers only HELLO, FEATURES_REQUEST and echoes in 1.0.
+// TestLoadGenerator connects a peer of OpenFlow 1.0 that answers only HELLO, FEATURES_REQUEST and echoes.
 func TestLoadGenerator(t *testing.T) {
 	b := (&bed{t: t, lead: true}).start(Config{})
 	p := b.dial()
 	p.say(hello10)
 	p.expect(of13.TypeFeaturesRequest)
 	in := packetIn10('x')
-	p.say(in, features10(7), in) // it does not wait for the handshake
+	p.say(in, features10(7), in) // before the end of the handshake
 	b.want(t, "attached 7 legacy, 7/1 HOLDFAST_SWITCH_UP, 7/2 PACKET_IN, 7/3 PACKET_IN")
 	s := b.session(7)
 	out := of13.PacketOut{BufferID: 1, InPort: 1, Actions: of13.Actions(nil).Output(of13.PortFlood, 0)}
@@ -90,7 +90,7 @@ func TestLoadGenerator(t *testing.T) {
 func TestFollowerThenLeader(t *testing.T) {
 	b := (&bed{t: t}).start(Config{EchoInterval: 20 * time.Millisecond})
 	p := b.legacy(7)
-	p.say(packetIn10(1)) // nobody's
+	p.say(packetIn10(1)) // arrives before the epoch begins
 	eventually(t, "attached", func() bool { return b.session(7) != nil })
 	time.Sleep((freshTicks + 3) * tickInterval)
 	if s := b.session(7); s.State().Epoch != 0 || s.Claim(5, Resume{}) != nil || s.State().Epoch == 0 {
@@ -107,7 +107,7 @@ func TestStockFollowerThenLeader(t *testing.T) {
 	eventually(t, "attached", func() bool { return b.session(7) != nil })
 	s := b.session(7)
 	s.Standby(4)
-	sw.SetPortLive(2, false) // is held
+	sw.SetPortLive(2, false) // is held until it is logged
 	eventually(t, "held", func() bool { return s.Held() == 1 })
 	if s.State().Epoch != 0 || s.Claim(5, Resume{}) != nil {
 		t.Fatalf("epoch %d", s.State().Epoch)
@@ -136,7 +136,7 @@ func TestAgentSession(t *testing.T) {
 	b.want(t, "attached 7 agent, 7/1 PACKET_IN, 7 done 4, detached 7")
 }
 
-// TestBadPeers: each is closed with one line that names it, and nobody else notices.
+// TestBadPeers: the session of each is closed, with one log line that names the peer. No other session is affected.
 func TestBadPeers(t *testing.T) {
 	for _, tc := range []struct {
 		name, line string
@@ -204,7 +204,7 @@ func TestBadPeers(t *testing.T) {
 	}
 }
 
-// neverReads has a peer ask for more echoes than wait for it.
+// neverReads sends more echo requests than the server queues replies for, and does not read.
 func neverReads(b *bed, p *endpoint, version uint8) *endpoint {
 	go func() {
 		echo := message(version, 2, 1, make([]byte, 60000)...)
@@ -284,7 +284,7 @@ func TestAgentOfAnotherReleaseReadsWhy(t *testing.T) {
 	other[19]++ // protocol version
 	p.say(hello13, other)
 	p.expect(of13.TypeFeaturesRequest)
-	p.say(features13(7)) // crosses the refusal
+	p.say(features13(7)) // in flight when the server refuses
 	r, err := experimenter.ParseRefuse(p.expect(openflow.TypeExperimenter))
 	if err != nil || r.Reason != experimenter.ReasonUnsupportedVersion {
 		t.Fatalf("%+v, %v", r, err)

@@ -84,7 +84,7 @@ func TestFreshSwitchIsClaimedBeforeItIsRead(t *testing.T) {
 		t.Fatalf("%+v", got)
 	}
 	c = legacyCore(t)
-	c.Claim(3, 1000, Resume{Epoch: 500}) // what it has said so far may be in the log
+	c.Claim(3, 1000, Resume{Epoch: 500}) // earlier events may be in the log
 	if out := c.types(t); out != "1:FEATURES_REQUEST" || c.Full() || c.More() {
 		t.Fatalf("wrote %s", out)
 	}
@@ -93,7 +93,7 @@ func TestFreshSwitchIsClaimedBeforeItIsRead(t *testing.T) {
 	}
 	c = legacyCore(t)
 	c.Claim(3, 1000, Resume{})
-	c.Claim(4, 1000, Resume{}) // it is asked for its features then
+	c.Claim(4, 1000, Resume{}) // now it requests the features first
 	if c.More() {
 		t.Fatal("the epoch begins twice")
 	}
@@ -102,7 +102,8 @@ func TestFreshSwitchIsClaimedBeforeItIsRead(t *testing.T) {
 	}
 }
 
-// A switch of a later version without bundles gets the same, and the role, which fences the master before.
+// A switch of a later version without bundles is handled in the same way. It also receives a role request, which
+// fences the previous master.
 func TestLegacyOf13(t *testing.T) {
 	for _, answer := range [][]byte{nil, message(4, openflow.TypeError, opening, 0, 1, 0, 3)} {
 		c := &Core{}
@@ -129,7 +130,7 @@ func TestLegacyOf13(t *testing.T) {
 			t.Fatalf("it still leads: %+v", got)
 		}
 		c.Claim(5, 3000, Resume{})
-		c.Standby(6) // before it has said again what it is
+		c.Standby(6) // before the features have arrived again
 		if got := mustFeed(t, c, again); len(got) != 0 {
 			t.Fatalf("%+v", got)
 		}
@@ -240,7 +241,7 @@ func TestLegacyTranslates(t *testing.T) {
 	if mark := c.WriteMark(); mark != 2 {
 		t.Fatal(mark)
 	}
-	// The switch does not know that message, and says so under the command's xid.
+	// The switch does not support that message, and refuses it with the xid of the command.
 	refusal := message(openflow.Version10, openflow.TypeError, 2, 0, 1, 0, 3, 1, 4, 0, 16, 0, 0, 0, 2)
 	if got := mustFeed(t, c, refusal); len(got) != 1 || openflow.XID(got[0].Batch.Messages) != 2 ||
 		got[0].Batch.Messages[1] != openflow.TypeError {
@@ -281,7 +282,7 @@ func TestWriteMarkInTheNextEpoch(t *testing.T) {
 	}
 }
 
-// An application cannot take a legacy switch away either.
+// No message of an application can change the role of a legacy switch's connection.
 func TestNoRolesForApplicationsOfLegacySwitches(t *testing.T) {
 	role := of13.RoleRequest{Role: of13.RoleSlave, GenerationID: 1 << 40}
 	async := of13.SetAsync{}
@@ -302,9 +303,9 @@ func TestNoRolesForApplicationsOfLegacySwitches(t *testing.T) {
 	}
 }
 
-// A legacy switch that has a master with a later term executes nothing of this one, and the status says so.
+// If a legacy switch has a master of a later term, it executes no command of this controller. The status says so.
 func TestLegacySwitchWithALaterMaster(t *testing.T) {
-	for _, epoch := range []uint64{0, 500} { // the epoch begins at once; after features were requested again
+	for _, epoch := range []uint64{0, 500} { // begins at once; after features were requested again
 		c := &Core{}
 		mustFeed(t, c, hello13, features13(7), ports13())
 		guarantee := func() string {
@@ -353,7 +354,7 @@ func TestLegacySwitchWithALaterMaster(t *testing.T) {
 	}
 }
 
-// A legacy switch that does not answer when its epoch is to begin is given up.
+// The session of a legacy switch is closed if the switch does not answer when its epoch should begin.
 func TestLegacySwitchThatDoesNotAnswer(t *testing.T) {
 	c := legacyCore(t)
 	c.Claim(3, 1000, Resume{Epoch: 500})

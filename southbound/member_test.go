@@ -8,25 +8,25 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
 )
 
-// member is a controller of a plant: what platform and ledger are to a Core, as far as that matters here.
+// member is a controller of a plant. It does as much of what package controller and the ledger do as a Core needs.
 type member struct {
 	*plant
 	n       int
-	term    uint64 // the newest that it knows
-	applied int    // records of the log that it knows
-	leads   bool   // as far as it knows
+	term    uint64 // the latest term that it knows
+	applied int    // number of records that it has applied
+	leads   bool   // it believes that it leads
 
-	wire     *wire // nil: no connection
+	wire     *wire // nil without a connection
 	core     *Core
 	attached bool
-	holds    bool   // the next events are held up
-	held     uint64 // epoch whose events are
+	holds    bool   // the next events will be held up
+	held     uint64 // epoch whose events are held up, or 0
 
-	pending []proposal // of the leader: executed, and not in the log
-	outbox  []send     // of the leader: in the log, and not sent
+	pending []proposal // of the leader: executed, not logged yet
+	outbox  []send     // of the leader: logged, not sent yet
 }
 
-// proposal is a batch of events with what they cause, or only what is done.
+// proposal is a batch of events and what it causes, or a completion, or the end of an epoch.
 type proposal struct {
 	Batch
 	closes bool
@@ -47,14 +47,14 @@ func (m *member) connect() {
 	m.take()
 }
 
-// take moves what the core has to say to the wire.
+// take moves the output of the core to the wire.
 func (m *member) take() {
 	if m.core != nil {
 		m.wire.out = append(m.wire.out, m.core.TakeOut()...)
 	}
 }
 
-// breaks ends the connection. A leader says so in the log, if it lives.
+// breaks ends the connection. A leader that survives logs it.
 func (m *member) breaks(dies bool) {
 	if m.wire == nil {
 		return
@@ -68,13 +68,13 @@ func (m *member) breaks(dies bool) {
 	m.wire, m.core, m.attached, m.held = nil, nil, false, 0
 }
 
-// dies forgets all but the log.
+// dies discards everything except the log.
 func (m *member) dies() {
 	m.breaks(true)
 	m.leads, m.pending, m.outbox = false, nil, nil
 }
 
-// hears gives the core n messages of those that have come.
+// hears delivers up to n of the messages that have arrived to the core.
 func (m *member) hears(n int) {
 	if m.wire == nil {
 		return
@@ -117,7 +117,7 @@ func (m *member) hears(n int) {
 	}
 }
 
-// events executes events, unless they are held up.
+// events executes a batch of events, unless events are held up.
 func (m *member) events(b Batch, last bool) {
 	if countMessages(b.Messages) != b.Count || b.Count == 0 {
 		m.t.Fatalf("controller %d: %d messages in a batch of %d", m.n, countMessages(b.Messages), b.Count)
@@ -140,7 +140,7 @@ func (m *member) propose(p proposal) {
 	}
 }
 
-// resend ends what holds up events.
+// resend ends the hold.
 func (m *member) resend() {
 	m.holds = false
 	if m.attached && m.held > 0 {
@@ -150,7 +150,7 @@ func (m *member) resend() {
 	}
 }
 
-// mark is what a tick does.
+// mark does what a tick does: it may send a sync marker.
 func (m *member) mark() {
 	if m.attached {
 		m.core.Tick(m.now)
@@ -158,7 +158,7 @@ func (m *member) mark() {
 	}
 }
 
-// commits has the next proposal come into the log, or be dropped.
+// commits adds the leader's next proposal to the log, or drops it.
 func (m *member) commits() {
 	if len(m.pending) == 0 {
 		return
@@ -182,9 +182,9 @@ func (m *member) commits() {
 		switch s := m.plant.state(); {
 		case b.Epoch > s.epoch && isUp(msg) && seq == 1:
 		case isDown(msg) && (b.Epoch > s.epoch || seq > s.events+1):
-			continue // what comes before it was held up: the platform drops it too
+			continue // an event before it was held up: the controller drops SWITCH_DOWN too
 		case b.Epoch == s.epoch && s.closedAt(m.plant.log):
-			continue // and has it begin anew
+			continue // the session is refused, and begins a new epoch
 		case b.Epoch != s.epoch || seq > s.events+1:
 			m.t.Fatalf("controller %d: event %d of epoch %d, when %d of epoch %d are in the log", m.n, seq, b.Epoch,
 				s.events, s.epoch)
@@ -211,7 +211,7 @@ func (s ledgerState) closedAt(log []record) bool {
 	return !s.live && slices.ContainsFunc(log, func(r record) bool { return r.closed && r.epoch == s.epoch })
 }
 
-// learns that there is a newer term.
+// learns tells the member of a later term.
 func (m *member) learns(term uint64) {
 	if term <= m.term {
 		return
@@ -220,7 +220,7 @@ func (m *member) learns(term uint64) {
 	m.stands()
 }
 
-// stands by.
+// stands makes the member a standby.
 func (m *member) stands() {
 	m.leads, m.pending, m.outbox, m.held = false, nil, nil, 0
 	if m.attached {
@@ -229,7 +229,7 @@ func (m *member) stands() {
 	}
 }
 
-// applies n more records of the log.
+// applies applies up to n more records of the log.
 func (m *member) applies(n int) {
 	for ; n > 0 && m.applied < len(m.log); n-- {
 		r := m.log[m.applied]
@@ -244,7 +244,7 @@ func (m *member) applies(n int) {
 	}
 }
 
-// releases does what follows from an own record.
+// releases does what follows when an own record is committed.
 func (m *member) releases(r record) {
 	if !m.attached {
 		return
@@ -260,7 +260,7 @@ func (m *member) releases(r record) {
 	m.queue(s, len(r.commands))
 }
 
-// queue has the last n commands be sent.
+// queue queues the last n commands.
 func (m *member) queue(s ledgerState, n int) {
 	if n > 0 && s.live {
 		first := uint64(len(s.commands)-n) + 1
@@ -269,7 +269,7 @@ func (m *member) queue(s ledgerState, n int) {
 	}
 }
 
-// sends n blocks of commands.
+// sends sends up to n blocks of commands.
 func (m *member) sends(n int) {
 	for ; n > 0 && len(m.outbox) > 0; n-- {
 		x := m.outbox[0]
@@ -284,7 +284,7 @@ func (m *member) sends(n int) {
 	}
 }
 
-// elected in a new term.
+// elected makes the member the leader of a new term.
 func (m *member) elected() {
 	m.plant.term++
 	m.applies(len(m.log))
@@ -297,7 +297,7 @@ func (m *member) elected() {
 	}
 }
 
-// claims the switch.
+// claims claims the switch.
 func (m *member) claims() {
 	s := m.states[m.applied]
 	r := Resume{Epoch: s.epoch, Live: s.live, Events: s.events, Commands: uint64(len(s.commands))}
@@ -315,7 +315,7 @@ func (m *member) claims() {
 	m.take()
 }
 
-// checkHeld compares what a standby that is in sync holds with the log and the switch.
+// checkHeld compares the events that a standby in sync holds with the log and with what the switch sent.
 func (m *member) checkHeld() {
 	if !m.attached || m.lossy || m.core.peer.(*bundles).state != following || !m.core.State().InSync ||
 		len(m.core.hs.Early) > 0 {
@@ -323,7 +323,7 @@ func (m *member) checkHeld() {
 	}
 	s := m.states[m.applied]
 	h := &m.core.peer.(*bundles).held
-	// Only events of the switch that all get count, from the last that this member has seen in the log.
+	// Count only events that all controllers receive, after the last one that this member has applied.
 	behind := 0
 	for _, r := range m.log[m.applied:] {
 		if r.epoch != s.epoch {

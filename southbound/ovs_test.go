@@ -17,7 +17,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// TestOpenVSwitchWithoutAgent: a stock switch that connects to a controller itself.
+// TestOpenVSwitchWithoutAgent connects a stock switch to a controller.
 func TestOpenVSwitchWithoutAgent(t *testing.T) {
 	sw, ln := ovs(t)
 	b := (&bed{t: t, lead: true}).startOn(ln(), Config{})
@@ -42,7 +42,7 @@ func TestOpenVSwitchWithoutAgent(t *testing.T) {
 		"detached 7")
 }
 
-// ovs is a switch in a lab, and what listens where it can connect to.
+// ovs returns a switch in a network lab, and a function that listens where the switch can connect.
 func ovs(t *testing.T) (*netlab.Switch, func() net.Listener) {
 	t.Helper()
 	lab := netlab.ForTest(t)
@@ -60,7 +60,7 @@ func ovs(t *testing.T) (*netlab.Switch, func() net.Listener) {
 	}
 }
 
-// cookies lists the cookies of the flow entries of the switch, and the marker.
+// cookies lists the cookies of the flow entries of the switch, and "marker" for its marker.
 func cookies(t *testing.T, sw *netlab.Switch) string {
 	t.Helper()
 	flows, err := sw.Flows()
@@ -85,7 +85,7 @@ func cookies(t *testing.T, sw *netlab.Switch) string {
 	return strings.Join(list, " ")
 }
 
-// trio is three controllers of one switch with a log in memory.
+// trio is three controllers of one switch, with a log in memory.
 type trio struct {
 	t     *testing.T
 	nodes []*node
@@ -94,18 +94,18 @@ type trio struct {
 	leader              *node
 	term, epoch, events uint64
 	issued, done        uint64
-	log                 []string // without marks
+	log                 []string // without sync markers
 	messages            [][]byte
 }
 
-// node is one of them.
+// node is one of these controllers.
 type node struct {
 	*trio
 	addr    string
 	cancel  context.CancelFunc
 	session *Session // guarded by mu
-	deaf    bool     // it leads, as far as it knows
-	heard   int      // of messages
+	deaf    bool     // it does not learn of newer terms and records
+	heard   int      // number of messages that it has applied
 }
 
 func newTrio(t *testing.T, listen func() net.Listener) *trio {
@@ -168,7 +168,7 @@ func (n *node) Events(s *Session, b Batch) error {
 	return nil
 }
 
-// hears of what is in the log.
+// hears applies new messages of the log.
 func (n *node) hears() {
 	for ; !n.deaf && n.heard < len(n.messages); n.heard++ {
 		if n.session != nil && n != n.leader {
@@ -177,7 +177,7 @@ func (n *node) hears() {
 	}
 }
 
-// learns that another leads.
+// learns tells the node that another one leads.
 func (n *node) learns() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -194,7 +194,7 @@ func (n *node) CommandsDone(_ *Session, epoch, seq uint64) {
 	}
 }
 
-// story tells of an event: that of a packet is the packet.
+// story names an event. The name of a packet-in is the text in its packet.
 func story(msg []byte) string {
 	var p of13.PacketIn
 	if msg[1] == of13.TypePacketIn && p.Decode(msg) == nil {
@@ -206,7 +206,7 @@ func story(msg []byte) string {
 	return of13.TypeName(msg[1])
 }
 
-// leads has node n lead in a new term; who led before does not hear of it.
+// leads makes node n the leader of a new term. The previous leader does not learn of it.
 func (g *trio) leads(n int) {
 	g.t.Helper()
 	g.mu.Lock()
@@ -220,7 +220,7 @@ func (g *trio) leads(n int) {
 	}
 }
 
-// send sends commands of the leader that the log has.
+// send sends commands of the leader that are in the log.
 func (g *trio) send(messages ...[]byte) {
 	g.t.Helper()
 	g.mu.Lock()
@@ -251,7 +251,7 @@ func (g *trio) want(log string) {
 	}
 }
 
-// inSync waits until nodes could lead.
+// inSync waits until all these nodes are in sync.
 func (g *trio) inSync(nodes ...int) {
 	g.t.Helper()
 	for _, n := range nodes {
@@ -268,7 +268,7 @@ func (g *trio) held(n int) int {
 	return g.nodes[n].session.Held()
 }
 
-// packet has the switch send its controllers a packet.
+// packet makes the switch send a packet to its controllers.
 func packet(t *testing.T, sw *netlab.Switch, text string) {
 	t.Helper()
 	data := fmt.Sprintf("%s88b5%x", strings.Repeat("02", 12), text)
@@ -278,8 +278,8 @@ func packet(t *testing.T, sw *netlab.Switch, text string) {
 	}
 }
 
-// TestOpenVSwitchFailover: another controller goes on where the leader was, and the leader that does not know it yet
-// does no harm.
+// TestOpenVSwitchFailover: another controller continues after a failover, and the deposed leader, which does not
+// know of it yet, does no harm.
 func TestOpenVSwitchFailover(t *testing.T) {
 	sw, listen := ovs(t)
 	g := newTrio(t, listen)
@@ -298,7 +298,7 @@ func TestOpenVSwitchFailover(t *testing.T) {
 	g.inSync(1, 2)
 	epoch, first := g.epoch, g.nodes[0].session
 
-	// An event that no leader logs: the standbys hold it.
+	// No leader logs this event, so the standbys hold it.
 	g.mu.Lock()
 	g.leader = nil
 	g.mu.Unlock()
@@ -313,7 +313,7 @@ func TestOpenVSwitchFailover(t *testing.T) {
 	g.send(cookieMod(3).Append(nil, 3))
 	eventually(t, "done", g.allDone)
 
-	// The deposed leader sends what a log has that is not the log any more.
+	// The deposed leader sends a command that is not in the log.
 	if err := first.Send(commandBlock(1, epoch, 3, 1), cookieMod(0xbad).Append(nil, 3)); err != nil {
 		t.Fatal(err)
 	}
@@ -327,7 +327,7 @@ func TestOpenVSwitchFailover(t *testing.T) {
 	}
 	g.nodes[0].learns()
 
-	// Who led before comes back into step, and can lead.
+	// The deposed leader gets in sync again, and can lead.
 	g.inSync(0, 2)
 	g.nodes[1].cancel()
 	eventually(t, "it is gone", func() bool { g.mu.Lock(); defer g.mu.Unlock(); return g.nodes[1].session == nil })
@@ -344,7 +344,7 @@ func TestOpenVSwitchFailover(t *testing.T) {
 	}
 }
 
-// TestOpenVSwitchNewEpoch: a switch that lost its connection begins a new epoch, whatever version it speaks.
+// TestOpenVSwitchNewEpoch: a switch of any version that lost its connection begins a new epoch.
 func TestOpenVSwitchNewEpoch(t *testing.T) {
 	for _, version := range []string{"OpenFlow13", "OpenFlow14", "OpenFlow15"} {
 		t.Run(version, func(t *testing.T) {
@@ -384,13 +384,13 @@ func TestOpenVSwitchNewEpoch(t *testing.T) {
 	}
 }
 
-// TestOpenVSwitchRejects: of transactions that come together only the bad one is void, as a whole; whether the switch
-// cannot read a message, or not do what it says.
+// TestOpenVSwitchRejects: if one of several transactions in a bundle is refused, all its commands are discarded,
+// and only these. That holds if the switch cannot decode a message, and if it cannot execute it.
 func TestOpenVSwitchRejects(t *testing.T) {
 	group := cookieMod(0xbad)
 	group.Instructions = of13.Instructions(nil).Apply(of13.Actions(nil).Group(99))
 	unread := cookieMod(0xbad).Append(nil, 3|handshake.ContinuesXID)
-	unread[25] = 99 // command
+	unread[25] = 99 // an unknown command
 	for name, bad := range map[string][]byte{"add": unread, "commit": group.Append(nil, 3|handshake.ContinuesXID)} {
 		t.Run(name, func(t *testing.T) {
 			sw, listen := ovs(t)

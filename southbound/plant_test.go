@@ -13,30 +13,30 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// plant is a stock switch, controllers that are connected to it, and the log that these share. Nothing moves by
-// itself. What the switch executes, and what comes into the log, is checked at once.
+// plant is a stock switch, the controllers that are connected to it, and the log that they share. Nothing moves by
+// itself. What the switch executes, and what is logged, is checked at once.
 type plant struct {
 	t  tester
 	sw *vswitch.Switch
 	vswitch.Config
 	now      uint64
 	lastConn vswitch.ConnID
-	orphans  []*wire // of controllers that are gone: what they have sent still arrives
+	orphans  []*wire // connections of controllers that are gone: what they have sent still arrives
 	members  []*member
-	term     uint64 // the newest
+	term     uint64 // the latest
 
 	lossy bool     // the switch drops packet-ins that a controller does not read
-	order []uint64 // sums of all shared events, as the switch sent them
+	order []uint64 // sums of all events that all controllers receive, in the order in which the switch sent them
 
-	makes  func(epoch, next uint64) [][]byte // the commands of an event
+	makes  func(epoch, next uint64) [][]byte // makes the commands of an event
 	log    []record
 	states []ledgerState // states[i] is after i records
-	at     []int         // places in order where the last shared event of the epoch may stand
-	floor  int           // those of earlier epochs are before
+	at     []int         // possible positions in order of the last shared event that is logged in this epoch
+	floor  int           // events of earlier epochs are before this position
 	bad    map[uint64]bool
-	told   map[told]int // answers and refusals in the log, by command
+	told   map[told]int // how often an answer or refusal was logged, by command
 
-	epoch    uint64 // of the marker that the switch has
+	epoch    uint64 // of the last marker that the switch has
 	executed uint64
 }
 
@@ -45,7 +45,7 @@ type tester interface {
 	Fatalf(format string, args ...any)
 }
 
-// record is an event in the log with the commands that it causes, or what is done, or the end of an epoch.
+// record is a logged event with the commands that it causes, or a completion, or the end of an epoch.
 type record struct {
 	term, epoch uint64
 	msg         []byte
@@ -54,7 +54,7 @@ type record struct {
 	closed      bool
 }
 
-// ledgerState is what the log says of the switch.
+// ledgerState is the state of the switch according to the log.
 type ledgerState struct {
 	epoch, events, done uint64
 	live                bool
@@ -69,12 +69,12 @@ type told struct {
 // wire is a connection of the switch.
 type wire struct {
 	id      vswitch.ConnID
-	in, out []byte // on the way to the controller, to the switch
-	arrived int    // place in order of the next shared event to arrive; -1 before HELLO
-	dead    bool   // the switch is another
+	in, out []byte // on the way to the controller, on the way to the switch
+	arrived int    // position in order of the next shared event to arrive; -1 before HELLO
+	dead    bool   // the switch has restarted since
 }
 
-// auditor is a connection that loses nothing: it tells the order of events.
+// auditor is a connection that loses nothing. It shows the order of the events.
 const auditor vswitch.ConnID = 1
 
 func newPlant(t tester, controllers, queue int) *plant {
@@ -90,7 +90,7 @@ func newPlant(t tester, controllers, queue int) *plant {
 	return p
 }
 
-// boot starts a switch that is empty, but for what it does with packets.
+// boot starts a switch that sends every packet to the controllers, and is otherwise empty.
 func (p *plant) boot() {
 	p.sw, p.executed, p.epoch = vswitch.New(p.Config), 0, 0
 	p.sw.Connect(auditor)
@@ -103,7 +103,7 @@ func (p *plant) boot() {
 	p.audit()
 }
 
-// restart has the switch forget everything, and every connection end. Controllers find out later.
+// restart clears the state of the switch and ends its connections. The controllers notice later.
 func (p *plant) restart() {
 	for _, m := range p.members {
 		if m.wire != nil {
@@ -116,7 +116,7 @@ func (p *plant) restart() {
 
 func (p *plant) time() time.Duration { return time.Duration(p.now) }
 
-// audit notes what the switch has told all.
+// audit records what the switch has sent to all controllers.
 func (p *plant) audit() {
 	out, _ := p.sw.Pending(auditor)
 	for rest := out; len(rest) > 0; {
@@ -131,7 +131,7 @@ func (p *plant) audit() {
 	p.sw.Sent(auditor, len(out))
 }
 
-// sharedSum is the sum of a message from the switch, if it is one that all get.
+// sharedSum returns the sum of a message of the switch, if it is one that all controllers receive.
 func sharedSum(msg []byte) (uint64, bool) {
 	if !shared(msg[1]) {
 		return 0, false
@@ -142,7 +142,7 @@ func sharedSum(msg []byte) (uint64, bool) {
 	return sum(msg), true
 }
 
-// raise has a packet come to the switch.
+// raise makes the switch receive a packet that it sends to the controllers.
 func (p *plant) raise(content uint32) {
 	frame := binary.BigEndian.AppendUint32(append(make([]byte, 12), 0x88, 0xb5), content)
 	p.sw.Frame(p.time(), 1, frame)
@@ -161,7 +161,7 @@ func (p *plant) dial() *wire {
 	return &wire{id: p.lastConn, arrived: -1}
 }
 
-// fromSwitch moves n messages to the controller's end.
+// fromSwitch moves up to n messages to the controller's end of the connection.
 func (p *plant) fromSwitch(w *wire, n int) {
 	if w.dead {
 		return
@@ -172,7 +172,7 @@ func (p *plant) fromSwitch(w *wire, n int) {
 	p.sw.Sent(w.id, k)
 }
 
-// toSwitch moves n messages to the switch.
+// toSwitch moves up to n messages to the switch.
 func (p *plant) toSwitch(w *wire, n int) {
 	k := prefix(w.out, n)
 	for rest := w.out[:k]; len(rest) > 0 && !w.dead; {
@@ -186,13 +186,13 @@ func (p *plant) toSwitch(w *wire, n int) {
 	w.out = append([]byte(nil), w.out[k:]...)
 }
 
-// message has the switch take a message.
+// message delivers a message to the switch.
 func (p *plant) message(w *wire, msg []byte) {
 	p.sw.Message(p.time(), w.id, msg)
 	p.audit()
 }
 
-// prefix is the length of the first n messages.
+// prefix returns the length of the first n messages.
 func prefix(b []byte, n int) (size int) {
 	for ; n > 0 && size < len(b); n-- {
 		size += int(b[size+2])<<8 | int(b[size+3])
@@ -200,14 +200,14 @@ func prefix(b []byte, n int) (size int) {
 	return size
 }
 
-// part ends the controller's side of a connection.
+// part closes the controller's side of a connection.
 func (p *plant) part(w *wire) {
 	if !w.dead {
 		p.orphans = append(p.orphans, w)
 	}
 }
 
-// bury ends the oldest connection that has no controller, with what is still on its way.
+// bury removes the oldest connection without a controller, with everything still in flight on it.
 func (p *plant) bury() {
 	if len(p.orphans) > 0 {
 		p.sw.Disconnect(p.orphans[0].id)
@@ -241,13 +241,13 @@ func (p *plant) append(r record) {
 	p.log, p.states = append(p.log, r), append(p.states, s)
 }
 
-// logged checks an event that comes into the log.
+// logged checks an event that is added to the log.
 func (p *plant) logged(r record) {
 	var key uint64
 	switch {
 	case shared(r.msg[1]) || isSyncMarker(r.msg):
 		key = sum(r.msg)
-	case r.msg[1] == openflow.TypeExperimenter: // SWITCH_DOWN
+	case r.msg[1] == openflow.TypeExperimenter: // SWITCH_DOWN: nothing to check
 		return
 	default:
 		k := told{r.epoch, openflow.XID(r.msg)}
@@ -279,7 +279,7 @@ func (p *plant) logged(r record) {
 			p.state().events+1, r.epoch, p.at, len(p.order), places(p.order, key), r.msg)
 	}
 	if p.lossy {
-		at = at[:1] // all are different
+		at = at[:1] // all packets are different
 	}
 	p.at = at
 }
@@ -302,7 +302,7 @@ func isDown(msg []byte) bool {
 	return ours && t == experimenter.TypeSwitchDown
 }
 
-// execute checks what the switch has executed.
+// execute checks a message that the switch has executed.
 func (p *plant) execute(conn vswitch.ConnID, msg []byte) {
 	if conn == auditor {
 		return
@@ -327,7 +327,7 @@ func (p *plant) execute(conn vswitch.ConnID, msg []byte) {
 			s.epoch)
 	case seq > uint64(len(s.commands)):
 		p.t.Fatalf("command %d is executed, and not in the log", seq)
-	case seq == p.executed && msg[1] == of13.TypeMeterMod: // no bundle takes it
+	case seq == p.executed && msg[1] == of13.TypeMeterMod: // a meter-mod cannot be bundled, so it may be repeated
 		return
 	case seq <= p.executed:
 		p.t.Fatalf("command %d of epoch %d is executed after command %d", seq, epoch, p.executed)
@@ -343,7 +343,7 @@ func (p *plant) execute(conn vswitch.ConnID, msg []byte) {
 	p.executed = seq
 }
 
-// markerSet reads a FLOW_MOD that sets a marker.
+// markerSet decodes a FLOW_MOD that sets a marker.
 func markerSet(msg []byte) (m marker, ok bool) {
 	var f of13.FlowMod
 	if msg[1] != of13.TypeFlowMod || f.Decode(msg) != nil || f.Command != of13.FlowAdd {
@@ -352,7 +352,7 @@ func markerSet(msg []byte) (m marker, ok bool) {
 	return markerOf(of13.FlowStats{Cookie: f.Cookie, Match: f.Match})
 }
 
-// settle has everything get to where it goes, marks too.
+// settle moves everything to its destination, sync markers included.
 func (p *plant) settle() {
 	for range 4 {
 		for _, m := range p.members {
@@ -362,7 +362,7 @@ func (p *plant) settle() {
 	}
 }
 
-// rest has everything get to where it goes.
+// rest moves everything to its destination.
 func (p *plant) rest() {
 	p.t.Helper()
 	for range 3000 {
@@ -373,7 +373,7 @@ func (p *plant) rest() {
 	p.t.Fatalf("there is no rest")
 }
 
-// round moves everything one step, and reports whether anything did.
+// round moves everything one step, and reports whether anything has moved.
 func (p *plant) round() (moved bool) {
 	for _, m := range p.members {
 		p.now++
@@ -396,16 +396,16 @@ func (p *plant) round() (moved bool) {
 	return moved
 }
 
-// Commands. Each says which it is.
+// Commands. The content of each identifies it.
 
 type commandKind int
 
 const (
 	sendPacket commandKind = iota
 	addFlow
-	badFlow // refused at the commit
+	badFlow // refused when the bundle is committed
 	asks
-	setMeter // no bundle takes it
+	setMeter // cannot be bundled
 	commandKinds
 )
 

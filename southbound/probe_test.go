@@ -63,7 +63,7 @@ func TestDuplicateIsRefusedWhileTheFirstLives(t *testing.T) {
 
 func TestHalfDeadSessionIsReplaced(t *testing.T) {
 	b := (&bed{t: t}).start(Config{ProbeTimeout: 100 * time.Millisecond})
-	b.agent(7, 100) // answers nothing any more
+	b.agent(7, 100) // does not answer any more
 	eventually(t, "attached", func() bool { return b.session(7) != nil })
 	b.agent(7, 100)
 	b.want(t, "attached 7 agent, detached 7, attached 7 agent")

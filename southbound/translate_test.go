@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of14"
 )
 
-// versioned is msg with another version.
+// versioned returns msg with another version.
 func versioned(version uint8, msg []byte) []byte {
 	msg = bytes.Clone(msg)
 	msg[0] = version
@@ -23,15 +23,15 @@ func helloOf(version uint8) []byte {
 	return h.Append(nil, 1)
 }
 
-// barePorts is a PORT_DESC reply of OpenFlow 1.4 with n ports that have no properties: they grow in 1.3.
+// barePorts is a PORT_DESC reply of OpenFlow 1.4 with n ports without properties. In 1.3 it is longer.
 func barePorts(version uint8, xid uint32, n int) []byte {
 	body := append([]byte{0, byte(of13.PartPortDesc), 0, 0, 0, 0, 0, 0},
 		bytes.Repeat(append([]byte{0, 0, 0, 1, 0, 40, 0, 0}, make([]byte, 32)...), n)...)
 	return message(version, of13.TypeMultipartReply, xid, body...)
 }
 
-// What the agent of a switch of 1.4 or 1.5 says is 1.3, and has the numbers that the agent gave: what cannot be said
-// in one message is an ERROR in its place.
+// Messages from the agent of a switch of version 1.4 or 1.5 are translated to 1.3, and keep the numbers that the
+// agent gave them. A message that one message of 1.3 cannot express becomes an ERROR in its place.
 func TestAgentOfLaterSwitchKeepsTheNumbers(t *testing.T) {
 	for _, v := range []uint8{openflow.Version14, openflow.Version15} {
 		c := &Core{}
@@ -66,7 +66,7 @@ func TestAgentOfLaterSwitchKeepsTheNumbers(t *testing.T) {
 	}
 }
 
-// A command that the switch's version cannot say goes to the switch all the same, which refuses it.
+// A command that the switch's version cannot express is sent all the same. The switch refuses it.
 func TestCommandsForLaterSwitch(t *testing.T) {
 	long := of13.PacketOut{BufferID: of13.NoBuffer, Data: make([]byte, openflow.MaxMessageLen-24)}
 	commands := concat((&of13.FlowMod{BufferID: of13.NoBuffer}).Append(nil, 8), long.Append(nil, 9),
@@ -80,7 +80,7 @@ func TestCommandsForLaterSwitch(t *testing.T) {
 		t.Fatal(err)
 	}
 	out := bytes.Clone(c.out)
-	// of our experimenter, which has no type 0
+	// an experimenter message of Holdfast, whose type 0 does not exist
 	if got := c.types(t); got != "6:COMMANDS 6:FLOW_MOD 6:type 0 6:MULTIPART_REQUEST" {
 		t.Errorf("the agent gets %s", got)
 	}
@@ -95,7 +95,7 @@ func TestCommandsForLaterSwitch(t *testing.T) {
 	}
 }
 
-// A peer that waits for our HELLO gets it after a while, and only then.
+// A peer that waits for our HELLO receives it after a while, and not before.
 func TestPeerThatWaits(t *testing.T) {
 	c := &Core{}
 	if out := c.TakeOut(); len(out) > 0 {

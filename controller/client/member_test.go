@@ -20,7 +20,7 @@ func TestMemberID(t *testing.T) {
 		{"33", 0, 33, ""},
 		{"c3", 33, 3, ""},
 		{"c3", 0, 0, "several members"},
-		{"c0", 33, 0, ""}, // was replaced by 33 before
+		{"c0", 33, 0, ""}, // 33 has replaced it before
 		{"c0", 0, 0, "no member"},
 	} {
 		got, err := MemberID(now, c.who, c.by)

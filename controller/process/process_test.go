@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/ledger"
 )
 
-// ofOne is a cluster of one controller without applications.
+// ofOne returns a cluster of one controller without applications.
 func ofOne(t *testing.T) (*config.Cluster, Config) {
 	text := fmt.Sprintf("data: %s\ndurability: memory\ncontrollers:\n- name: c1\n", t.TempDir())
 	for _, key := range []string{"peer", "openflow", "api"} {
@@ -24,7 +24,7 @@ func ofOne(t *testing.T) (*config.Cluster, Config) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer l.Close() // at the end, so that no two are equal
+		defer l.Close() // kept open until the end, so that no two addresses are equal
 		text += fmt.Sprintf("  %s: %s\n", key, l.Addr())
 	}
 	s, err := config.Parse("holdfast.yaml", []byte(text), []string{"learning"})
@@ -62,7 +62,8 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// A controller without a folder does not begin one by itself, and says what to do. What it had opened is closed.
+// A controller without a data folder does not create one by itself. It names the command that does, and closes what
+// it has opened.
 func TestRunWithoutFolder(t *testing.T) {
 	s, cfg := ofOne(t)
 	for range 2 {

@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/lab/mutation"
 )
 
-// mutants are bugs of the code around the cores. The simulator of the cores does not have that code.
+// mutants are bugs of the code around the cores, which lab/sim does not run.
 var mutants = []mutation.Bug{
 	{Name: "read on before the events are executed", File: "controller/inbox.go",
 		Before: "	return <-done\n}", After: "	return nil\n}"},
@@ -43,7 +43,8 @@ var mutants = []mutation.Bug{
 		Before: "	delete(srv.attached, id)\n", After: "	_ = id\n"},
 }
 
-// Each seeded bug can still be put into the code that ships; TestMutants, which builds and runs them, has a build tag.
+// Checks that each seeded bug still applies to the code that ships. TestMutants, which builds and runs them, has a
+// build tag.
 func TestMutantsApply(t *testing.T) {
 	for _, m := range mutants {
 		t.Run(strings.ReplaceAll(m.Name, " ", "-"), func(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 
 var mutantSeeds = flag.Int("patience", 100, "how many seeds a mutant may survive")
 
-// The swarm fails, or does not come to its end, with each bug, and passes without.
+// The swarm fails, or does not end, with each bug, and passes without.
 func TestMutants(t *testing.T) {
 	root, err := filepath.Abs("../..")
 	if err != nil {
@@ -34,7 +34,7 @@ func TestMutants(t *testing.T) {
 		out, err := cmd.CombinedOutput()
 		return string(out), err
 	}
-	if out, err := run("", 5); err != nil { // what is found is the bug, and not what puts it there
+	if out, err := run("", 5); err != nil { // so that a failure is due to the bug, and not to the way it is inserted
 		t.Fatalf("without any bug: %v\n%s", err, out)
 	}
 	for _, m := range mutants {
@@ -48,5 +48,5 @@ func TestMutants(t *testing.T) {
 	}
 }
 
-// reason is the line that says what was wrong.
+// reason matches the line that says what was wrong.
 var reason = regexp.MustCompile(`(?m)^( +at [0-9.µm]+s: |panic: ).*$`)

@@ -14,7 +14,7 @@ var (
 	from  = flag.Uint64("from", 1, "the first of them")
 )
 
-// A run makes no progress when goroutines wait for locks of each other: synctest waits for them, too.
+// A run makes no progress if goroutines wait for each other's locks, because synctest waits for them as well.
 var stuckAfter = flag.Duration("stuck", 20*time.Second, "how long, in real time, a run may make no progress")
 
 func TestSwarm(t *testing.T) {
@@ -24,7 +24,7 @@ func TestSwarm(t *testing.T) {
 	}
 	var events, commands, terms, simulated atomic.Int64
 	began := time.Now()
-	var failed atomic.Bool // what follows says little more
+	var failed atomic.Bool // later failures add little
 	t.Run("seeds", func(t *testing.T) {
 		for i := range n {
 			seed := *from + uint64(i)

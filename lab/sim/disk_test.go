@@ -66,7 +66,7 @@ func begin(t *testing.T, d *disk) storage.Saved {
 	return saved
 }
 
-// saveNow saves and waits until that is acknowledged.
+// saveNow saves batches and waits for the acknowledgement.
 func saveNow(t *testing.T, d *disk, b ...storage.Batch) {
 	t.Helper()
 	acked := false
@@ -118,12 +118,12 @@ func TestDiskCommitsInGroups(t *testing.T) {
 	})
 }
 
-// scribe saves what a member might, and knows what a log may hold after any end of the process.
+// scribe saves what a member might save, and knows which logs are valid after the process ends at any moment.
 type scribe struct {
 	t              *testing.T
 	d              *disk
 	acked          storage.Memory
-	pending        []storage.Batch // saved, not acknowledged, oldest first
+	pending        []storage.Batch // saved but not acknowledged, oldest first
 	term, last     uint64
 	commit, snap   uint64
 	compacting     bool
@@ -135,7 +135,7 @@ func (s *scribe) start() {
 	if s.restarts++; s.restarts > 1 {
 		s.compare(loaded)
 	}
-	// a snapshot that was not installed: the leader sends it again, since what it holds is committed
+	// If a snapshot was not installed, the leader sends it again, because its content is committed.
 	var again *storage.Batch
 	for _, b := range s.pending {
 		if b.Snapshot != nil {
@@ -177,7 +177,7 @@ func (s *scribe) save(b storage.Batch) {
 	})
 }
 
-// write saves something.
+// write saves a random batch.
 func (s *scribe) write() {
 	r := s.d.w.rand
 	n := 1 + r.IntN(4)
@@ -190,14 +190,14 @@ func (s *scribe) write() {
 	case x < 30:
 		s.commit += r.Uint64N(s.last - s.commit + 1)
 		s.save(storage.Batch{Hard: hardState(s.term, s.commit)})
-	case x < 35: // another leader replaces the end
+	case x < 35: // another leader replaces the end of the log
 		s.term++
 		first := s.commit + 1 + r.Uint64N(s.last-s.commit+1)
 		s.last = first + uint64(n) - 1
 		s.save(storage.Batch{Entries: logEntries(s.term, first, n, r.IntN(500)), Hard: hardState(s.term, s.commit)})
-	case x < 37: // a snapshot of the leader
+	case x < 37: // a snapshot from the leader
 		s.term++
-		s.snap = s.commit + 1 + r.Uint64N(s.last-s.commit+10) // what is behind it goes
+		s.snap = s.commit + 1 + r.Uint64N(s.last-s.commit+10) // entries after it are discarded
 		s.commit, s.last = s.snap, s.snap+uint64(n)
 		s.save(storage.Batch{Snapshot: logSnapshot(s.term, s.snap), Hard: hardState(s.term, s.commit),
 			Entries: logEntries(s.term, s.snap+1, n, r.IntN(1500))})
@@ -206,7 +206,7 @@ func (s *scribe) write() {
 	}
 }
 
-// compact writes a snapshot of what is durable and committed.
+// compact writes a snapshot of entries that are durable and committed.
 func (s *scribe) compact() {
 	durable, _ := s.acked.Load()
 	i := int(durable.Hard.GetCommit()) - int(durable.Snapshot.Index()) - 1
@@ -227,7 +227,7 @@ func (s *scribe) compact() {
 	})
 }
 
-// compare demands that what was loaded is what was acknowledged, and a beginning of what was not.
+// compare checks that the loaded log contains everything that was acknowledged, and a prefix of the rest.
 func (s *scribe) compare(loaded storage.Saved) {
 	for batches := range len(s.pending) + 1 {
 		count := 0
@@ -251,7 +251,7 @@ func (s *scribe) compare(loaded storage.Saved) {
 		loaded.Snapshot.Index(), lastOf(loaded), acked.Snapshot.Index(), lastOf(acked), len(s.pending))
 }
 
-// sameLog compares all but the state.
+// sameLog compares logs without their hard states.
 func sameLog(a, b storage.Saved) bool {
 	return proto.Equal(a.Snapshot.Raft, b.Snapshot.Raft) && bytes.Equal(a.Snapshot.State, b.Snapshot.State) &&
 		slices.EqualFunc(a.Entries, b.Entries, func(a, b *raftpb.Entry) bool {
@@ -259,7 +259,8 @@ func sameLog(a, b storage.Saved) bool {
 		})
 }
 
-// after is what was acknowledged, so many batches, and so many entries of the next; -1: nothing of it.
+// after returns the acknowledged log with this number of pending batches, and this number of entries of the next
+// batch. If entries is -1, nothing of the next batch is included.
 func (s *scribe) after(batches, entries int, loaded storage.Saved) storage.Saved {
 	m := s.acked
 	saved, _ := m.Load()
@@ -275,7 +276,7 @@ func (s *scribe) after(batches, entries int, loaded storage.Saved) storage.Saved
 		s.t.Fatal(err)
 	}
 	saved, _ = m.Load()
-	// a snapshot counts from when it is written
+	// A snapshot is valid as soon as it is written.
 	if i := loaded.Snapshot.Index(); i > saved.Snapshot.Index() && i <= saved.Hard.GetCommit() && i <= lastOf(saved) {
 		if err := m.Save([]storage.Batch{{Compact: &loaded.Snapshot}}); err != nil {
 			s.t.Fatal(err)
@@ -285,7 +286,7 @@ func (s *scribe) after(batches, entries int, loaded storage.Saved) storage.Saved
 	return saved
 }
 
-// compareState demands a term that was saved, and none before what was acknowledged.
+// compareState checks that the loaded term was saved, and is not older than the acknowledged one.
 func (s *scribe) compareState(loaded storage.Saved) {
 	saved, _ := s.acked.Load()
 	low, high := saved.Hard, saved.Hard
@@ -300,8 +301,8 @@ func (s *scribe) compareState(loaded storage.Saved) {
 	}
 }
 
-// TestDiskSurvivesKills: what was acknowledged is there after any end of a process, and with fsync of
-// a machine; of the rest there is a beginning.
+// TestDiskSurvivesKills: what was acknowledged survives a process that ends at any moment, and with fsync a machine
+// that does. Of the rest, a prefix survives.
 func TestDiskSurvivesKills(t *testing.T) {
 	torn, restarts := map[bool]int{}, 0
 	eachDisk(t, 15, func(t *testing.T, d *disk) {
@@ -347,7 +348,7 @@ func TestDiskWithoutFsyncIsRefusedAfterReboot(t *testing.T) {
 	eachDisk(t, 2, func(t *testing.T, d *disk) {
 		begin(t, d)
 		saveNow(t, d, storage.Batch{Entries: logEntries(1, 2, 3, 10)})
-		d.p.kill() // the process only
+		d.p.kill() // only the process
 		if last := lastOf(begin(t, d)); last != 4 {
 			t.Fatalf("the log ends at %d", last)
 		}
@@ -375,7 +376,7 @@ func TestDiskFull(t *testing.T) {
 		if len(errs) != 1 || !errors.Is(errs[0], unix.ENOSPC) {
 			t.Fatalf("errors %v", errs)
 		}
-		saved := begin(t, d) // it can be read
+		saved := begin(t, d) // the log can be loaded
 		if last := lastOf(saved); last < 4 || last > 7 {
 			t.Errorf("the log ends at %d", last)
 		}
@@ -418,7 +419,7 @@ func TestDiskLies(t *testing.T) {
 		begin(t, d)
 		saveNow(t, d, storage.Batch{Entries: logEntries(1, 2, 1, 10)})
 		d.lie(true)
-		for i := range uint64(30) { // some segments
+		for i := range uint64(30) { // several segments
 			saveNow(t, d, storage.Batch{Entries: logEntries(1, 3+i, 1, 5000)})
 		}
 		d.p.kill()

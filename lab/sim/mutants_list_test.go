@@ -9,10 +9,10 @@ import (
 	"github.com/holdfast-sdn/holdfast/lab/mutation"
 )
 
-// mutant is a bug that somebody could write: a piece of the code that ships, and what would stand there.
-// See docs/decisions/0011. Not here are bugs behind which another mechanism stands, such as a session that does
-// not wait for the answer to its claim: they cost a connection, and break nothing. Nor those that take too many seeds:
-// a marker that is read before the role is found by the model (docs/counterexamples/stock-read-before-role.md).
+// mutant is a bug that could be made: a piece of the code that ships, and its replacement. See docs/decisions/0011.
+// Two kinds are not listed: bugs that a second mechanism makes harmless, such as a session that does not wait for
+// the answer to its claim, which only costs a connection; and bugs that need too many seeds. For example, the model
+// finds a marker that is read before the role (docs/counterexamples/stock-read-before-role.md).
 type mutant struct {
 	name, file    string
 	before, after string
@@ -88,7 +88,7 @@ var mutants = []mutant{
 	{"encode a snapshot of what changes meanwhile", "ledger/commit.go",
 		"			t.freeze()\n", ""},
 
-	// Of events that the log has by their digests.
+	// Events that are logged by digest.
 	{"take an event for the next of another switch", "ledger/delta.go",
 		"	ok := x.seen == e && e.seq > 0\n", "	ok := x.seen.seq == e.seq && e.seq > 0\n"},
 	{"log by its digest what standbys look for", "controller/switches.go",
@@ -96,7 +96,7 @@ var mutants = []mutant{
 	{"log by its digest what hosts execute", "ledger/seen.go",
 		"	return c.replaying() || c.partly(msg)\n", "	return c.partly(msg)\n"},
 
-	// Of streams: those that need no other bug to do harm. More are in package stream.
+	// Streams: bugs that do harm without another bug. Package stream has more.
 	{"forget an event or command more than is acknowledged", "stream/outbox.go",
 		"	o.head, o.acked = o.start(n+1), n\n",
 		"	n = min(n+1, o.last)\n	o.head, o.acked = o.start(n+1), n\n"},
@@ -106,7 +106,7 @@ var mutants = []mutant{
 	{"execute duplicates", "stream/stream.go", "	return count, nil\n", "	return 0, nil\n"},
 	{"move the items and not where they are", "stream/outbox.go", "	o.base += uint64(o.head)\n", ""},
 
-	// Of hosted applications.
+	// Replayed applications.
 	{"log results again that are on their way", "ryu/replay/core.go",
 		"		next := c.replayed.Hosting().Results + 1\n", "		next := c.replayed.Committed().Result + 1\n"},
 	{"forget at takeover what the host has done", "ryu/replay/core.go",
@@ -114,7 +114,7 @@ var mutants = []mutant{
 	{"send a switch what an earlier incarnation was to do", "ryu/replay/transactions.go",
 		"sw != nil && number < sw.born {", "sw != nil && number < 0 {"},
 
-	// Of switches without agent.
+	// Switches without an agent.
 	{"do not believe the marker", "southbound/bundles.go",
 		"			b.sender.start(m, current)\n", "			b.sender.start(marker{m.epoch, 0}, current)\n"},
 	{"set the marker outside of the bundle", "southbound/bundle_sender.go",
@@ -143,12 +143,13 @@ var mutants = []mutant{
 		"b.box.Last()) && !repeatable(b.command(1)[1]); n++ {", "b.box.Last()); n++ {"},
 }
 
-// seeded is m as the builder has it.
+// seeded returns m as package mutation builds it.
 func (m mutant) seeded() mutation.Bug {
 	return mutation.Bug{Name: m.name, File: m.file, Before: m.before, After: m.after}
 }
 
-// Each seeded bug can still be put into the code that ships; TestMutants, which builds and runs them, has a build tag.
+// Checks that each seeded bug still applies to the code that ships. TestMutants, which builds and runs them, has a
+// build tag.
 func TestMutantsApply(t *testing.T) {
 	for _, m := range mutants {
 		t.Run(strings.ReplaceAll(m.name, " ", "-"), func(t *testing.T) {

@@ -21,7 +21,7 @@ const module = "github.com/holdfast-sdn/holdfast"
 
 var mutantSeeds = flag.Int("patience", 1000, "how many seeds a mutant may survive")
 
-// The swarm finds each of them. It is told that the code is broken, not where.
+// The swarm finds each bug. It reports that the code is broken, not where.
 func TestMutants(t *testing.T) {
 	root, err := filepath.Abs("../..")
 	if err != nil {
@@ -40,7 +40,7 @@ func TestMutants(t *testing.T) {
 	if err := mutation.Build(root, module, "./lab/sim/swarm", swarm, bugs); err != nil {
 		t.Fatal(err)
 	}
-	t.Run("none", func(t *testing.T) { // what is found is the bug, and not what puts it there
+	t.Run("none", func(t *testing.T) { // so that a failure is due to the bug, and not to the way it is inserted
 		if sum, died := run(t, swarm, "", 1, 20); len(sum.Failed) > 0 || died != "" {
 			t.Errorf("without any bug: %+v\n%s", sum.Failed, died)
 		}
@@ -62,7 +62,7 @@ func TestMutants(t *testing.T) {
 	}
 }
 
-// begins are the seeds with which the swarm begins where those before take long and find nothing.
+// begins has the first seed for bugs that lower seeds do not find although they take long.
 var begins = map[string]uint64{
 	"take a switch for a leader that was deposed":                    83,
 	"refuse a switch for an epoch that the session has not heard of": 60,
@@ -70,7 +70,7 @@ var begins = map[string]uint64{
 	"do not ask again what is not answered":                          60,
 }
 
-// run runs the swarm with a bug. died is what it said if it panicked, which nobody overlooks.
+// run runs the swarm with a bug. died is the message of its panic, if it panicked.
 func run(t *testing.T, swarm, bug string, from uint64, seeds int) (sum Summary, died string) {
 	t.Helper()
 	cmd := exec.Command(swarm, "-from", strconv.FormatUint(from, 10), "-seeds", strconv.Itoa(seeds))
@@ -90,7 +90,7 @@ func run(t *testing.T, swarm, bug string, from uint64, seeds int) (sum Summary, 
 	return sum, ""
 }
 
-// A disk that skips fsync is no bug of ours, and nothing survives it: losing power shows it.
+// A disk that skips fsync is a fault of the environment that nothing survives. A loss of power shows it.
 func TestMutantsSkippedFsync(t *testing.T) {
 	for seed := range uint64(*mutantSeeds) {
 		sc := NewScenario(seed + 1)

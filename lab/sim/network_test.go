@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// talk is two processes with a connection, and what each end of it saw.
+// talk is two processes with a connection, and what each end of it received.
 type talk struct {
 	w        *world
 	n        *network
@@ -15,12 +15,12 @@ type talk struct {
 	from, to *seen
 }
 
-// seen is what happened at one end.
+// seen records what happened at one end.
 type seen struct {
 	c      *conn
 	got    string
 	closed []error
-	at     time.Duration // of the last that happened
+	at     time.Duration // time of the last event
 }
 
 func (s *seen) on(c *conn) {
@@ -29,7 +29,7 @@ func (s *seen) on(c *conn) {
 	c.onClose = func(err error) { s.closed = append(s.closed, err); s.at = c.n.w.now }
 }
 
-// want checks what came, and how it ended; nil is not at all.
+// want checks what was received and how the connection ended. An end of nil means that it did not end.
 func (s *seen) want(t *testing.T, got string, end error) {
 	t.Helper()
 	if s.got != got {
@@ -175,7 +175,7 @@ func TestDialFails(t *testing.T) {
 		n.unblock(blocked[0], blocked[1], true)
 		runTo(t, w, w.now+time.Second)
 	}
-	if accepted != 1 { // the second one, whose answer was stuck
+	if accepted != 1 { // only the second one, whose answer was delayed, is accepted
 		t.Errorf("%d connections accepted while blocked", accepted)
 	}
 	n.block(a, b, false)
@@ -206,7 +206,7 @@ func TestKillBreaksConnections(t *testing.T) {
 	for i := range 50 {
 		k := newTalk(t)
 		for range i {
-			k.w.rand.Uint64() // another run
+			k.w.rand.Uint64() // so that the runs differ
 		}
 		k.write("first and second", "lost")
 		k.a.kill()
@@ -235,7 +235,7 @@ func TestBlockHoldsAll(t *testing.T) {
 	k.run(t, 5*time.Second)
 	k.to.want(t, "", nil)
 	k.from.want(t, "answer", nil)
-	k.from.c.close() // half open: b does not learn
+	k.from.c.close() // half open: b does not notice
 	k.run(t, 5*time.Second)
 	k.to.want(t, "", nil)
 	k.n.unblock(k.a, k.b, true)
@@ -248,7 +248,7 @@ func TestBlockForLong(t *testing.T) {
 	k.run(t, 90*ms)
 	k.n.block(k.a, k.b, true)
 	k.run(t, time.Minute)
-	k.from.want(t, "", nil) // nothing was said
+	k.from.want(t, "", nil) // nothing was sent
 	k.write("lost", "arrives, and nobody says so")
 	k.run(t, 14*time.Second)
 	k.from.want(t, "arrives, and nobody says so", nil)
@@ -290,7 +290,7 @@ func TestPowerOffLeavesHalfOpen(t *testing.T) {
 }
 
 func TestPowerReturns(t *testing.T) {
-	for _, before := range []bool{false, true} { // written before the machine is back
+	for _, before := range []bool{false, true} { // whether the write is before the machine is back
 		k := newTalk(t)
 		k.b.powerOff()
 		if before {

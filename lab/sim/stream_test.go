@@ -8,8 +8,7 @@ import (
 	"time"
 )
 
-// storm is some processes that talk wildly while everything fails, and what must hold of every
-// connection they have.
+// storm is a set of processes that send at random while everything fails. It checks every connection.
 type storm struct {
 	w         *world
 	n         *network
@@ -18,11 +17,11 @@ type storm struct {
 	of        map[*conn]*end
 	digest    uint64
 	delivered int
-	calm      bool // no more faults, and nobody says anything more
+	calm      bool // no more faults, and nothing more is sent
 	ended     map[error]int
 }
 
-// end is one end of a connection. The bytes of a direction are a sequence that only it has.
+// end is one end of a connection. Each direction has its own sequence of bytes.
 type end struct {
 	s           *storm
 	p           *process
@@ -30,7 +29,7 @@ type end struct {
 	c           *conn
 	key         int
 	sent, got   int
-	closed      bool // by itself
+	closed      bool // closed by this end
 	said        error
 }
 
@@ -58,7 +57,7 @@ func (s *storm) adopt(p *process, c *conn) {
 	c.onData, c.onClose = e.data, e.close
 }
 
-// alive fails if this end should not hear of anything any more.
+// alive fails if this end should receive nothing any more.
 func (e *end) alive(what string) {
 	if e.closed || e.said != nil || !e.p.up || e.p.incarnation != e.incarnation {
 		e.s.w.fail("end %d: %s after the end: closed %v, told %v, process up %v", e.key, what, e.closed, e.said, e.p.up)
@@ -89,14 +88,14 @@ func (e *end) close(err error) {
 	}
 }
 
-// record makes every delivery part of the digest.
+// record adds a delivery to the digest.
 func (s *storm) record(what ...int) {
 	h := fnv.New64a()
 	fmt.Fprint(h, s.digest, s.w.now, what)
 	s.digest = h.Sum64()
 }
 
-// mine are the ends that a process may use.
+// mine returns the ends that a process may use.
 func (s *storm) mine(p *process) (mine []*end) {
 	for _, e := range s.ends {
 		if e.p == p && e.incarnation == p.incarnation && !e.closed && e.said == nil {
@@ -106,7 +105,7 @@ func (s *storm) mine(p *process) (mine []*end) {
 	return mine
 }
 
-// act lets a process do something.
+// act makes a process do something.
 func (s *storm) act(p *process) {
 	if s.calm {
 		return
@@ -146,7 +145,7 @@ func (s *storm) act(p *process) {
 	}
 }
 
-// fault lets something fail.
+// fault makes something fail.
 func (s *storm) fault() {
 	if s.calm {
 		return
@@ -180,14 +179,14 @@ func (s *storm) fault() {
 	s.w.after(time.Duration(r.ExpFloat64()*float64(500*ms)), nil, s.fault)
 }
 
-// run lets the storm rage, and then looks at what is left of it.
+// run runs the storm, and then checks what is left.
 func (s *storm) run(length time.Duration) error {
 	s.w.after(0, nil, s.fault)
 	if err := s.w.run(length); err != nil {
 		return err
 	}
 	s.calm = true
-	if err := s.w.run(s.w.now + time.Minute); err != nil { // what was broken is mended
+	if err := s.w.run(s.w.now + time.Minute); err != nil { // until everything is repaired
 		return err
 	}
 	for _, e := range s.ends {
@@ -215,8 +214,8 @@ func (s *storm) run(length time.Duration) error {
 	return nil
 }
 
-// TestStreamsInAStorm: whatever fails, what arrives is a beginning of what was written, all of it before EOF;
-// nothing comes after the end; and in the end both know of it.
+// TestStreamsInAStorm: whatever fails, what arrives is a prefix of what was written, and all of it before EOF.
+// Nothing arrives after the end, and finally both ends know of it.
 func TestStreamsInAStorm(t *testing.T) {
 	ended, delivered := map[error]int{}, 0
 	for seed := range uint64(40) {

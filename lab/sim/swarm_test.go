@@ -12,8 +12,8 @@ var (
 	from  = flag.Uint64("from", 1, "the first of them")
 )
 
-// The seeds are the same each time: whether a change broke something does not depend on luck.
-// `holdfast sim` goes on with others.
+// The seeds are the same in each run, so that whether a change fails does not depend on luck. `holdfast sim` uses
+// new ones.
 func TestSwarm(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(400)) // runs make much garbage and keep little
 	n := *seeds
@@ -43,7 +43,7 @@ func TestSwarm(t *testing.T) {
 	}
 }
 
-// A run depends on its scenario and on nothing else.
+// A run depends only on its scenario.
 func TestRunDependsOnItsScenarioAlone(t *testing.T) {
 	for seed := uint64(1); seed <= 8; seed++ {
 		a, b := Run(NewScenario(seed)), Run(NewScenario(seed))
@@ -54,7 +54,7 @@ func TestRunDependsOnItsScenarioAlone(t *testing.T) {
 	}
 }
 
-// quietScenario is the network that the speed of the simulator is measured with.
+// quietScenario is the network in which the speed of the simulator is measured.
 func quietScenario() Scenario {
 	return Scenario{Seed: 1, Controllers: 3, Switches: 4, PerAgent: 1, Duration: 60 * time.Second,
 		SwitchTimeout: 3 * time.Second,

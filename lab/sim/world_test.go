@@ -23,7 +23,7 @@ func runTo(t *testing.T, w *world, until time.Duration) {
 	}
 }
 
-// recorder collects what steps say, with the time.
+// recorder collects what steps report, with the time.
 type recorder struct {
 	w    *world
 	said []string
@@ -96,7 +96,7 @@ func TestPause(t *testing.T) {
 	p.after(4*ms+1, r.say("a"))
 	other.after(5*ms, r.say("other"))
 	w.after(3*ms, nil, func() { p.pause(4 * ms) })
-	w.after(4*ms, nil, func() { p.pause(6 * ms); p.pause(ms) }) // the longest counts
+	w.after(4*ms, nil, func() { p.pause(6 * ms); p.pause(ms) }) // the longest pause counts
 	runTo(t, w, 15*ms)
 	r.want(t, "2ms tick", "5ms other", "10ms tick", "10ms a", "10ms b", "10ms c", "12ms tick", "14ms tick")
 }
@@ -154,7 +154,7 @@ func TestClock(t *testing.T) {
 	at(4 * time.Second)
 	p.jump(-2 * time.Second)
 	at(2 * time.Second)
-	p.kill() // the clock is the machine's
+	p.kill() // the clock belongs to the machine, not to the process
 	p.start()
 	p.skew(1)
 	runTo(t, w, 4*time.Second)
