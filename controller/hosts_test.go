@@ -57,7 +57,7 @@ func newHostSite(t *testing.T, size uint64, hang time.Duration) *hostSite {
 			Identity:   "counting",
 			Southbound: southbound.Config{Logger: quiet},
 			REST:       l[1], RESTPeers: s.rest, OpenFlow: l[2], Logger: quiet,
-			Hosted: &ryu.Config{Python: python, Applications: []string{"testdata/counting.py"}, Site: "site",
+			Hosted: &ryu.Config{Python: python, Applications: []string{"testdata/counting.py"}, Cluster: "cluster",
 				LogLevel: 20, Logger: quiet, Hang: hang},
 		})
 		if err != nil {

@@ -70,7 +70,7 @@ func start(t *testing.T, cfg Config, hello wire.Hello) *bed {
 		checkpointed: make(chan wire.Checkpointed, 1), ended: make(chan *EndError, 1), number: hello.Number,
 	}
 	cfg.Logger = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
-	cfg.Site, cfg.LogLevel = "site", 20
+	cfg.Cluster, cfg.LogLevel = "cluster", 20
 	hello.Seed, hello.Time = 7, began
 	var err error
 	if b.host, err = Start(cfg, hello, b); err != nil {

@@ -54,7 +54,7 @@ func Start(cfg Config, hello wire.Hello, handler Handler) (*Host, error) {
 		return nil, errNoApplication
 	}
 	cfg = cfg.withDefaults()
-	hello.Site, hello.LogLevel, hello.Applications, hello.Options = cfg.Site, cfg.LogLevel, cfg.Applications,
+	hello.Cluster, hello.LogLevel, hello.Applications, hello.Options = cfg.Cluster, cfg.LogLevel, cfg.Applications,
 		cfg.Options
 	out, err := wire.AppendHello(nil, &hello)
 	if err != nil {

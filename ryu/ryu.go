@@ -33,7 +33,7 @@ type Config struct {
 	Applications []string     // modules or files
 	Options      []string     // those of ryu-manager
 	Path         []string     // folders to search for modules, before those of PYTHONPATH
-	Site         string       // the host name that applications see
+	Cluster      string       // name of the cluster: the host name that applications see
 	LogLevel     uint8        // Python's: 20 is INFO
 	Logger       *slog.Logger // nil: no log
 

@@ -149,7 +149,7 @@ func (o runOptions) logger() (log *slog.Logger, end func(), err error) {
 
 // config also opens what the controller listens on.
 func (o runOptions) config(ctx context.Context, log *slog.Logger) (controller.Config, error) {
-	host := ryu.Config{Python: o.python, Applications: o.applications, Options: o.options, Site: "holdfast",
+	host := ryu.Config{Python: o.python, Applications: o.applications, Options: o.options, Cluster: "holdfast",
 		LogLevel: 20, Logger: log}
 	if o.verbose {
 		host.LogLevel = 10

@@ -187,7 +187,8 @@ func host(ctx context.Context, own *controller.Config, s *config.Cluster, me con
 		return nil
 	}
 	r := s.Ryu
-	host := ryu.Config{Python: r.Python, Applications: r.Applications, Options: r.Options, Path: r.Path, Site: s.Name,
+	host := ryu.Config{Python: r.Python, Applications: r.Applications, Options: r.Options, Path: r.Path,
+		Cluster:  s.Name,
 		LogLevel: r.LogLevel, MemoryBytes: r.MemoryBytes, Logger: own.Logger}
 	identity, err := ryu.Probe(ctx, host)
 	if err != nil {

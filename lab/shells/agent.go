@@ -12,7 +12,7 @@ import (
 
 // agentNode is the agent of one switch over its lives. One goroutine starts and ends it.
 type agentNode struct {
-	s           *site
+	s           *simulation
 	at          *place
 	controllers []string
 	sw          *switchNode
@@ -27,12 +27,12 @@ type agentLife struct {
 	a      *agent.Agent
 	cancel context.CancelFunc
 
-	// Guarded by the site's mu.
+	// Guarded by mu of the simulation.
 	uplinks []*uplink // those of the switch that it has accepted and not ended, oldest first
 	epoch   uint64    // the newest that is known
 }
 
-// uplink is a connection of a switch with its agent, seen from both ends. It is guarded by the site's mu.
+// uplink is a connection of a switch with its agent, seen from both ends. It is guarded by mu of the simulation.
 type uplink struct {
 	epoch   uint64 // that it has begun; 0 is none
 	in      history.Framer

@@ -15,7 +15,7 @@ import (
 
 // controllerNode is a controller over its lives. One goroutine starts and ends it.
 type controllerNode struct {
-	s       *site
+	s       *simulation
 	at      *place
 	id      uint64
 	members map[uint64]string
@@ -30,7 +30,7 @@ type controllerLife struct {
 	p       *process
 	mount   *mount
 	c       *controller.Controller
-	pending *snapshot // taken over, and nothing after it was handed to the owner; guarded by the site's mu
+	pending *snapshot // taken over, and nothing after it was handed to the owner; guarded by mu of the simulation
 }
 
 type snapshot struct {
@@ -165,7 +165,7 @@ func (l *controllerLife) wrote(index uint64, state []byte) {
 const endsWithin = 30 * time.Second
 
 // ends runs end, which ends a process, and complains if that does not come about.
-func (s *site) ends(what string, end func()) {
+func (s *simulation) ends(what string, end func()) {
 	s.tasks.Go(func() {
 		late := time.AfterFunc(endsWithin, func() { s.fail("%s has not ended in %v", what, endsWithin) })
 		defer late.Stop()

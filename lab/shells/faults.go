@@ -41,7 +41,7 @@ func (x *schedule) inflict(f Fault) {
 }
 
 // leader is the controller that leads in the newest term, as it knows.
-func (s *site) leader() (leader *controllerNode) {
+func (s *simulation) leader() (leader *controllerNode) {
 	term := uint64(0)
 	for _, n := range s.controllers {
 		if !n.running() {

@@ -31,7 +31,7 @@ type Result struct {
 // that should. progress is called now and then; it must not block.
 func Run(sc Scenario, progress func()) Result {
 	ctx, cancel := context.WithCancel(context.Background())
-	s := newSite(ctx, sc)
+	s := newSimulation(ctx, sc)
 	x := &schedule{s: s, progress: progress}
 	x.plan()
 	x.run(sc.Duration + 500*time.Millisecond)
@@ -57,7 +57,7 @@ func Run(sc Scenario, progress func()) Result {
 
 // schedule is what is to happen, by time. One goroutine does it all.
 type schedule struct {
-	s        *site
+	s        *simulation
 	progress func()
 	list     plans
 	planned  int
@@ -199,7 +199,7 @@ func (x *schedule) settle() {
 }
 
 // unsettled says what is still to be done; "" is nothing, and then the history is finished.
-func (s *site) unsettled() string {
+func (s *simulation) unsettled() string {
 	var leader controller.Status
 	var all []controller.Status
 	for _, n := range s.controllers {
@@ -238,7 +238,7 @@ func (s *site) unsettled() string {
 	return ""
 }
 
-func (s *site) unsettledSwitch(sw *switchNode, leader controller.Status, all []controller.Status,
+func (s *simulation) unsettledSwitch(sw *switchNode, leader controller.Status, all []controller.Status,
 	live map[openflow.DatapathID]uint64) string {
 	at := func(st controller.Status) controller.SwitchStatus {
 		i := slices.IndexFunc(st.Switches, func(x controller.SwitchStatus) bool { return x.Switch == sw.id.String() })

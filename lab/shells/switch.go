@@ -17,7 +17,7 @@ const switchTick = 100 * time.Millisecond
 
 // switchNode is a switch over its lives, with a host at its first port. One goroutine starts and ends it.
 type switchNode struct {
-	s      *site
+	s      *simulation
 	at     *place
 	id     openflow.DatapathID
 	agent  *agentNode // nil: the switch is a stock one
@@ -26,7 +26,7 @@ type switchNode struct {
 	cables map[int]far // by port
 	sent   uint64      // frames of its host
 
-	life *switchLife // nil while it is down; guarded by the site's mu
+	life *switchLife // nil while it is down; guarded by mu of the simulation
 }
 
 // far is the other end of a cable.

@@ -29,7 +29,7 @@ const (
 
 // agentNode is an agent: agent.Core for each switch, and their connections.
 type agentNode struct {
-	s           *site
+	s           *simulation
 	p           *process
 	address     string
 	controllers []string // addresses

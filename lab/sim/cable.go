@@ -9,7 +9,7 @@ import (
 
 // cable is a cable of the data plane between a switch and another, or a host.
 type cable struct {
-	s    *site
+	s    *simulation
 	ends [2]cableEnd
 	up   bool
 	loss float64 // of a frame; as likely it comes twice

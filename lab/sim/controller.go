@@ -23,7 +23,7 @@ var quiet = slog.New(slog.DiscardHandler)
 // controllerNode is a controller: controller.Core on consensus.Core, with a log, connections to the
 // other controllers and sessions of switches.
 type controllerNode struct {
-	s    *site
+	s    *simulation
 	p    *process
 	id   uint64
 	disk *disk

@@ -105,7 +105,7 @@ func drawFaults(r *rand.Rand, s *Scenario) []Fault {
 }
 
 // inflict lets a fault happen.
-func (s *site) inflict(f Fault) {
+func (s *simulation) inflict(f Fault) {
 	s.w.note(nil, "%s for %v: %s", f.Kind, f.For.Round(time.Millisecond), s.concerned(f))
 	c := s.controllers[f.A%len(s.controllers)]
 	switch f.Kind {
@@ -162,7 +162,7 @@ func (s *site) inflict(f Fault) {
 }
 
 // concerned names whom a fault concerns.
-func (s *site) concerned(f Fault) string {
+func (s *simulation) concerned(f Fault) string {
 	switch f.Kind {
 	case KillLeader, PauseLeader, CutOffLeader, HandOver:
 		if c := s.leader(); c != nil {
@@ -185,7 +185,7 @@ func (s *site) concerned(f Fault) string {
 }
 
 // killEdge ends an agent, or a stock switch.
-func (s *site) killEdge(f Fault) {
+func (s *simulation) killEdge(f Fault) {
 	p, power := s.edges[f.A%len(s.edges)], f.Kind == PowerOffAgent
 	if !p.up {
 		return
@@ -211,7 +211,7 @@ func (s *site) killEdge(f Fault) {
 
 // killController ends one and starts it again later, unless its machine fails and its log is
 // not durable: then it may not come back, so that happens to a minority at most.
-func (s *site) killController(c *controllerNode, power bool, d time.Duration) {
+func (s *simulation) killController(c *controllerNode, power bool, d time.Duration) {
 	if !c.p.up || power && !s.scenario.Fsync && !s.spare() {
 		return
 	}
@@ -223,7 +223,7 @@ func (s *site) killController(c *controllerNode, power bool, d time.Duration) {
 }
 
 // stopController ends one as its operator does.
-func (s *site) stopController(c *controllerNode, f Fault) {
+func (s *simulation) stopController(c *controllerNode, f Fault) {
 	if !c.p.up {
 		return
 	}
@@ -234,7 +234,7 @@ func (s *site) stopController(c *controllerNode, f Fault) {
 }
 
 // spare reports whether one more controller may be lost for ever.
-func (s *site) spare() bool {
+func (s *simulation) spare() bool {
 	lost := 0
 	for _, c := range s.controllers {
 		if c.lost {
@@ -245,11 +245,11 @@ func (s *site) spare() bool {
 }
 
 // restart starts a controller that is down. A log that lost its end is refused at the start.
-func (s *site) restart(c *controllerNode, d time.Duration) {
+func (s *simulation) restart(c *controllerNode, d time.Duration) {
 	s.w.after(d, nil, c.start)
 }
 
-func (s *site) corrupt(c *controllerNode, f Fault) {
+func (s *simulation) corrupt(c *controllerNode, f Fault) {
 	if c.lost || !s.spare() {
 		return
 	}
@@ -260,7 +260,7 @@ func (s *site) corrupt(c *controllerNode, f Fault) {
 }
 
 // disturb lets something happen to the network.
-func (s *site) disturb(f Fault) {
+func (s *simulation) disturb(f Fault) {
 	a, b := s.pair(f)
 	switch f.Kind {
 	case Partition, OneWay:
@@ -290,13 +290,13 @@ func (s *site) disturb(f Fault) {
 }
 
 // part lets nothing through between two processes for a while.
-func (s *site) part(a, b *process, oneWay bool, d time.Duration) {
+func (s *simulation) part(a, b *process, oneWay bool, d time.Duration) {
 	s.net.block(a, b, oneWay)
 	s.w.after(d, nil, func() { s.net.unblock(a, b, oneWay) })
 }
 
 // cutOff makes a leader one that is deposed and does not know, while switches come to it.
-func (s *site) cutOff(c *controllerNode, f Fault) {
+func (s *simulation) cutOff(c *controllerNode, f Fault) {
 	for _, other := range s.controllers {
 		if other != c {
 			s.part(c.p, other.p, false, f.For)
@@ -309,7 +309,7 @@ func (s *site) cutOff(c *controllerNode, f Fault) {
 
 // pair chooses two processes that speak with each other: two controllers, or a controller and an agent or a stock
 // switch.
-func (s *site) pair(f Fault) (a, b *process) {
+func (s *simulation) pair(f Fault) (a, b *process) {
 	c := s.controllers[f.A%len(s.controllers)]
 	i := f.B % (len(s.controllers) + len(s.edges))
 	switch {

@@ -32,7 +32,7 @@ func deadly(in *wire.Input) bool {
 }
 
 // identity is that of the program; empty if there is none.
-func (s *site) identity() string {
+func (s *simulation) identity() string {
 	if s.scenario.Hosted {
 		return "simulated"
 	}
@@ -40,7 +40,7 @@ func (s *site) identity() string {
 }
 
 // runner returns what runs the hosts of a controller.
-func (s *site) runner(n *controllerNode) hosting.Runner {
+func (s *simulation) runner(n *controllerNode) hosting.Runner {
 	if s.scenario.Hosted {
 		return hostRunner{n}
 	}

@@ -30,7 +30,7 @@ type Result struct {
 
 // Run simulates a scenario. It uses one goroutine, and equal scenarios have equal results.
 func Run(sc Scenario) Result {
-	s := newSite(sc)
+	s := newSimulation(sc)
 	defer s.close()
 	s.start()
 	if s.w.run(sc.Duration+time.Second) == nil {
@@ -48,7 +48,7 @@ func Run(sc Scenario) Result {
 }
 
 // settle lets the network come to rest, and looks at the whole of it.
-func (s *site) settle() {
+func (s *simulation) settle() {
 	end := s.w.now + settleTime
 	unsettled := "nothing"
 	for s.w.now < end {
@@ -64,7 +64,7 @@ func (s *site) settle() {
 }
 
 // unsettled says what is still to be done; "" is nothing.
-func (s *site) unsettled() string {
+func (s *simulation) unsettled() string {
 	leader := s.leader()
 	if leader == nil {
 		return "there is no leader"
@@ -112,7 +112,7 @@ func (s *site) unsettled() string {
 }
 
 // unsettledStock is unsettled for a switch without agent: every controller is in sync with it in the end.
-func (s *site) unsettledStock(n *switchNode, st ledger.SwitchStatus) string {
+func (s *simulation) unsettledStock(n *switchNode, st ledger.SwitchStatus) string {
 	marker, unlogged := s.h.Marker(n.id), s.h.Unlogged(n.id)
 	switch {
 	case st.Epoch != marker || !st.Live || !st.Reachable:
@@ -140,7 +140,7 @@ func (s *site) unsettledStock(n *switchNode, st ledger.SwitchStatus) string {
 	return ""
 }
 
-func (s *site) device(id openflow.DatapathID) *device {
+func (s *simulation) device(id openflow.DatapathID) *device {
 	for _, n := range s.agents {
 		for _, d := range n.devices {
 			if d.id == id {
@@ -152,7 +152,7 @@ func (s *site) device(id openflow.DatapathID) *device {
 }
 
 // finish gives the checkers what is left.
-func (s *site) finish() {
+func (s *simulation) finish() {
 	replicas, live := map[uint64]history.Replica{}, map[openflow.DatapathID]uint64{}
 	for _, n := range s.controllers {
 		if n.lost {

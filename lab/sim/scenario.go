@@ -37,7 +37,7 @@ type Scenario struct {
 }
 
 // limits are those of the ledger.
-func (s *site) limits() ledger.Limits {
+func (s *simulation) limits() ledger.Limits {
 	return ledger.Limits{BatchInputs: 64, QueueCommands: s.scenario.QueueCommands}
 }
 

@@ -14,7 +14,7 @@ const switchTick = 100 * time.Millisecond
 
 // switchNode is a switch: vswitch.Switch, with one connection to its agent, or to each controller.
 type switchNode struct {
-	s       *site
+	s       *simulation
 	p       *process
 	id      openflow.DatapathID
 	agent   *agentNode // nil: the switch is a stock one

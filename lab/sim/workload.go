@@ -10,7 +10,7 @@ import (
 )
 
 // applications makes those of one controller that the ledger runs: one that forwards, and census.
-func (s *site) applications() []ledger.Application {
+func (s *simulation) applications() []ledger.Application {
 	apps := []ledger.Application{hub.New(), census.New(s.scenario.StockEvery > 0)}
 	if s.scenario.Learning {
 		apps[0] = learning.New()
@@ -20,7 +20,7 @@ func (s *site) applications() []ledger.Application {
 
 // host sends frames into the network, from now on until the traffic ends.
 type host struct {
-	s    *site
+	s    *simulation
 	sw   *switchNode
 	sent uint64
 }
@@ -41,6 +41,6 @@ func (h *host) send() {
 	h.s.w.after(h.s.w.upTo(2*h.s.frameInterval()), nil, h.send)
 }
 
-func (s *site) frameInterval() time.Duration {
+func (s *simulation) frameInterval() time.Duration {
 	return time.Second / time.Duration(s.scenario.FramesPerSecond)
 }

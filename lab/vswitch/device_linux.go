@@ -94,9 +94,6 @@ func newDevice(name string, fd int, tap bool) (*Device, error) {
 	return &Device{name: name, file: os.NewFile(uintptr(fd), name), tap: tap, ioctl: questions}, nil
 }
 
-// Name is that of the interface.
-func (d *Device) Name() string { return d.name }
-
 // Up reports whether the interface is up and has a carrier.
 func (d *Device) Up() bool {
 	request, err := unix.NewIfreq(d.name)

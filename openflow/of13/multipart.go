@@ -72,7 +72,7 @@ func checkNothing(msg []byte) error {
 }
 
 // checkOne checks a body that is one element of fixed length.
-func checkOne[T element[T]](msg []byte) error {
+func checkOne[T interface{ shape() shape }](msg []byte) error {
 	var t T
 	s := t.shape()
 	switch n := len(msg) - multipartLen; {

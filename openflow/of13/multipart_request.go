@@ -49,9 +49,8 @@ func matchOf(b []byte) Match { return Match(b[4:u16(b[2:])]) }
 type idRequest uint32
 
 func (idRequest) shape() shape                 { return shape{name: "number", least: 8, lenAt: fixed} }
-func (idRequest) check([]byte, int, int) error { return nil }
-func (idRequest) parse(b []byte) idRequest     { return idRequest(u32(b)) }
 func (r idRequest) AppendTo(dst []byte) []byte { return pad(put32(dst, uint32(r)), 4) }
+
 func (m *MultipartRequest) id(p Part) (uint32, bool) {
 	if m.Part != p {
 		return 0, false

@@ -38,10 +38,10 @@ class _Stream:
 _stream = _Stream()
 
 
-def install(seed: int, site: str) -> None:
-    """site names the cluster: the host's name, for an application that asks."""
+def install(seed: int, cluster: str) -> None:
+    """cluster is the name of the cluster, which applications see as the host name."""
     stream = _stream
-    stream.begin(seed.to_bytes(8, "big") + site.encode())
+    stream.begin(seed.to_bytes(8, "big") + cluster.encode())
     os.urandom = stream.read
     if hasattr(os, "getrandom"):
         os.getrandom = lambda size, flags=0: stream.read(size)
@@ -54,9 +54,9 @@ def install(seed: int, site: str) -> None:
     uuid._UuidCreate = None  # type: ignore[attr-defined]
     os.getpid = lambda: 1
     tempfile.gettempdir()  # the first call takes from the stream
-    socket.gethostname = lambda: site
-    socket.getfqdn = lambda name="": name or site
-    platform.node = lambda: site
+    socket.gethostname = lambda: cluster
+    socket.getfqdn = lambda name="": name or cluster
+    platform.node = lambda: cluster
 
 
 def _seed_generators(stream: _Stream) -> None:

@@ -62,7 +62,7 @@ def serve(sock: socket.socket, apps: list[str], fast_paths: bool) -> None:
     if hello.apps != apps:
         raise wire.Malformed(f"the log was begun with the applications {hello.apps}, this host was started with {apps}")
     clock.begin(hello.time_ns)
-    entropy.install(hello.seed, hello.site)
+    entropy.install(hello.seed, hello.cluster)
     daytime.install()
     logs.install(hello.log_level)
     framework.install(fast_paths)

@@ -80,7 +80,7 @@ class Hello:
     seed: int
     time_ns: int
     log_level: int
-    site: str
+    cluster: str
     apps: list[str]
     options: list[str]
     number: int = 0
@@ -202,7 +202,7 @@ def _lines(lines: list[Line]) -> bytes:
 def encode_hello(hello: Hello) -> bytes:
     fixed = _HELLO.pack(hello.version, hello.seed, hello.time_ns, hello.log_level)
     begin = _U64.pack(hello.number) + _bytes(hello.state)
-    return frame(HELLO, fixed + _string(hello.site) + _strings(hello.apps) + _strings(hello.options) + begin)
+    return frame(HELLO, fixed + _string(hello.cluster) + _strings(hello.apps) + _strings(hello.options) + begin)
 
 
 def decode_hello(body: bytes) -> Hello:

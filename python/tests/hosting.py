@@ -62,7 +62,7 @@ class Hosted:
         self.now_ns = now_ns
         state = after.state if after else b""
         self.session.write(
-            wire.encode_hello(wire.Hello(seed, BEGIN, level, "site", list(apps), list(options), self._number, state))
+            wire.encode_hello(wire.Hello(seed, BEGIN, level, "cluster", list(apps), list(options), self._number, state))
         )
         try:
             self.ready = wire.decode_ready(self.frame(wire.READY))

@@ -57,7 +57,7 @@ type Hello struct {
 	Seed                  uint64
 	Time                  int64 // where virtual time begins, ns since 1970
 	LogLevel              uint8 // Python's: 20 is INFO
-	Site                  string
+	Cluster               string
 	Applications, Options []string
 	Number                uint64 // of the last input that State contains; 0: begin afresh
 	State                 []byte // of a Checkpointed
@@ -74,7 +74,7 @@ func AppendHello(b []byte, h *Hello) ([]byte, error) {
 	out = binary.BigEndian.AppendUint16(out, Version)
 	out = binary.BigEndian.AppendUint64(out, h.Seed)
 	out = append(binary.BigEndian.AppendUint64(out, uint64(h.Time)), h.LogLevel)
-	out = appendStrings(appendStrings(appendString(out, h.Site), h.Applications), h.Options)
+	out = appendStrings(appendStrings(appendString(out, h.Cluster), h.Applications), h.Options)
 	out = appendBytes(binary.BigEndian.AppendUint64(out, h.Number), h.State)
 	size := len(out) - start - 4
 	if size > FrameBytes {

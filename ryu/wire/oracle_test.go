@@ -85,7 +85,7 @@ func TestHostReads(t *testing.T) {
 		if stream, err = AppendHello(stream, &hello); err != nil {
 			t.Fatal(err)
 		}
-		want = append(want, text([]any{hello.Seed, hello.Time, hello.LogLevel, hello.Site, texts(hello.Applications),
+		want = append(want, text([]any{hello.Seed, hello.Time, hello.LogLevel, hello.Cluster, texts(hello.Applications),
 			texts(hello.Options), hello.Number, hello.State}))
 
 		var body []byte

@@ -28,7 +28,7 @@ def said(kind, body):
             hello.seed,
             hello.time_ns,
             hello.log_level,
-            hello.site,
+            hello.cluster,
             hello.apps,
             hello.options,
             hello.number,

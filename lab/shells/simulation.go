@@ -20,8 +20,8 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow"
 )
 
-// site is the network of one run.
-type site struct {
+// simulation is the network of one run.
+type simulation struct {
 	sc          Scenario
 	rand        *rand.Rand // of the goroutine that runs the scenario
 	net         *network
@@ -29,7 +29,7 @@ type site struct {
 	agents      []*agentNode
 	switches    []*switchNode
 	began       time.Time
-	tasks       sync.WaitGroup // goroutines of the site itself
+	tasks       sync.WaitGroup // goroutines of the simulation itself
 	ctx         context.Context
 
 	mu        sync.Mutex // guards the fields below; held for checks only
@@ -40,9 +40,10 @@ type site struct {
 
 const keepNotes = 60
 
-// newSite makes a network that has not begun. The goroutine that calls it must be in a bubble.
-func newSite(ctx context.Context, sc Scenario) *site {
-	s := &site{sc: sc, rand: rand.New(rand.NewPCG(sc.Seed, 4)), net: newNetwork(sc.Seed), began: time.Now(), ctx: ctx}
+// newSimulation makes a network that has not begun. The goroutine that calls it must be in a bubble.
+func newSimulation(ctx context.Context, sc Scenario) *simulation {
+	s := &simulation{sc: sc, rand: rand.New(rand.NewPCG(sc.Seed, 4)), net: newNetwork(sc.Seed), began: time.Now(),
+		ctx: ctx}
 	s.h = history.New(s.failed, s.applications, "", s.limits())
 	members := map[uint64]string{}
 	var addresses []string
@@ -71,7 +72,7 @@ func newSite(ctx context.Context, sc Scenario) *site {
 	return s
 }
 
-func (s *site) applications() []ledger.Application {
+func (s *simulation) applications() []ledger.Application {
 	apps := []ledger.Application{hub.New(), census.New(s.sc.StockEvery > 0)}
 	if s.sc.Learning {
 		apps[0] = learning.New()
@@ -79,29 +80,29 @@ func (s *site) applications() []ledger.Application {
 	return apps
 }
 
-func (s *site) limits() ledger.Limits { return ledger.Limits{QueueCommands: s.sc.QueueCommands} }
+func (s *simulation) limits() ledger.Limits { return ledger.Limits{QueueCommands: s.sc.QueueCommands} }
 
 // failed ends the run. s.mu is held.
-func (s *site) failed(format string, args ...any) {
+func (s *simulation) failed(format string, args ...any) {
 	if s.violation == "" {
 		s.violation = fmt.Sprintf("at %v: ", time.Since(s.began)) + fmt.Sprintf(format, args...)
 	}
 }
 
-func (s *site) fail(format string, args ...any) {
+func (s *simulation) fail(format string, args ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.failed(format, args...)
 }
 
 // over reports whether something is wrong.
-func (s *site) over() bool {
+func (s *simulation) over() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.violation != ""
 }
 
-func (s *site) note(who, format string, args ...any) {
+func (s *simulation) note(who, format string, args ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.notes) == keepNotes {
@@ -112,7 +113,7 @@ func (s *site) note(who, format string, args ...any) {
 }
 
 // see lets a process that is alive tell the history something.
-func (s *site) see(p *process, tell func(h *history.History)) {
+func (s *simulation) see(p *process, tell func(h *history.History)) {
 	s.net.mu.Lock()
 	dead := p.dead
 	s.net.mu.Unlock()
@@ -128,7 +129,7 @@ func (s *site) see(p *process, tell func(h *history.History)) {
 const patience = 4 * time.Second
 
 // patient checks why a read from a connection has failed: nobody may be given up who was heard just now.
-func (s *site) patient(c *conn, err error) {
+func (s *simulation) patient(c *conn, err error) {
 	if !errors.Is(err, os.ErrDeadlineExceeded) {
 		return
 	}
@@ -141,12 +142,12 @@ func (s *site) patient(c *conn, err error) {
 }
 
 // logger takes what a process logs to the notes, and hands on each record.
-func (s *site) logger(p *process, seen func(r slog.Record)) *slog.Logger {
+func (s *simulation) logger(p *process, seen func(r slog.Record)) *slog.Logger {
 	return slog.New(handler{s: s, p: p, seen: seen})
 }
 
 type handler struct {
-	s    *site
+	s    *simulation
 	p    *process
 	seen func(r slog.Record)
 }

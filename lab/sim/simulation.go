@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// site is the simulated network of one run.
-type site struct {
+// simulation is the simulated network of one run.
+type simulation struct {
 	scenario    Scenario
 	w           *world
 	net         *network
@@ -29,8 +29,8 @@ type site struct {
 	traffic     bool
 }
 
-func newSite(sc Scenario) *site {
-	s := &site{scenario: sc, w: newWorld(sc.Seed), traffic: true}
+func newSimulation(sc Scenario) *simulation {
+	s := &simulation{scenario: sc, w: newWorld(sc.Seed), traffic: true}
 	s.net = newNetwork(s.w)
 	s.h = history.New(s.w.fail, s.applications, s.identity(), s.limits())
 	members := map[uint64]string{}
@@ -64,7 +64,7 @@ func newSite(sc Scenario) *site {
 }
 
 // addSwitch makes a switch with a host, joined to an earlier one: the network is a tree.
-func (s *site) addSwitch(id int, agent *agentNode, dials []string) *switchNode {
+func (s *simulation) addSwitch(id int, agent *agentNode, dials []string) *switchNode {
 	n := &switchNode{s: s, p: s.w.newProcess("s" + strconv.Itoa(id)), id: openflow.DatapathID(id), agent: agent,
 		ports: 1 + s.scenario.Switches, cables: make([]*cable, 1+s.scenario.Switches)}
 	for _, address := range dials {
@@ -80,7 +80,7 @@ func (s *site) addSwitch(id int, agent *agentNode, dials []string) *switchNode {
 	return n
 }
 
-func (s *site) join(a, b cableEnd) {
+func (s *simulation) join(a, b cableEnd) {
 	w := &cable{s: s, ends: [2]cableEnd{a, b}, up: true, loss: s.scenario.FrameLoss}
 	for _, e := range w.ends {
 		if e.sw != nil {
@@ -91,7 +91,7 @@ func (s *site) join(a, b cableEnd) {
 }
 
 // start starts everything, in any order.
-func (s *site) start() {
+func (s *simulation) start() {
 	for _, start := range s.starts() {
 		s.w.after(s.w.upTo(100*time.Millisecond), nil, start)
 	}
@@ -104,7 +104,7 @@ func (s *site) start() {
 }
 
 // starts has what starts each process, which does nothing if it is up.
-func (s *site) starts() (starts []func()) {
+func (s *simulation) starts() (starts []func()) {
 	for _, n := range s.controllers {
 		starts = append(starts, n.start)
 	}
@@ -118,7 +118,7 @@ func (s *site) starts() (starts []func()) {
 }
 
 // heal ends all faults, and brings back who may come back.
-func (s *site) heal() {
+func (s *simulation) heal() {
 	s.w.note(nil, "all faults end")
 	s.net.heal()
 	for _, n := range s.controllers {
@@ -132,14 +132,14 @@ func (s *site) heal() {
 	}
 }
 
-func (s *site) close() {
+func (s *simulation) close() {
 	for _, n := range s.controllers {
 		n.disk.close()
 	}
 }
 
 // processes lists them all.
-func (s *site) processes() (all []*process) {
+func (s *simulation) processes() (all []*process) {
 	for _, n := range s.controllers {
 		all = append(all, n.p)
 	}
@@ -153,7 +153,7 @@ func (s *site) processes() (all []*process) {
 }
 
 // leader is the controller that leads in the newest term, as it knows.
-func (s *site) leader() (leader *controllerNode) {
+func (s *simulation) leader() (leader *controllerNode) {
 	for _, n := range s.controllers {
 		if n.p.up && n.leading > 0 && (leader == nil || n.leading > leader.leading) {
 			leader = n
@@ -175,7 +175,7 @@ func (n *controllerNode) handOver() {
 }
 
 // opened notes an epoch that an agent has opened for the switch at the other end of c.
-func (s *site) opened(id openflow.DatapathID, epoch uint64, c *conn) {
+func (s *simulation) opened(id openflow.DatapathID, epoch uint64, c *conn) {
 	s.w.note(nil, "switch %s: epoch %d", id, epoch)
 	s.h.Opened(id, epoch)
 	for _, n := range s.switches {
