@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// mode is where the log is: nowhere, in a file, in a file with fsync.
+// mode is where the log is stored: nowhere, in a file, or in a file with fsync.
 type mode struct {
 	name  string
 	dir   bool
@@ -26,8 +26,8 @@ func (m mode) group(b *testing.B, cfg childConfig) []*process {
 	return group(b, 3, dir, cfg)
 }
 
-// BenchmarkCommit has three processes on one machine commit batches of 1000 events of 100
-// bytes, with one batch outstanding (latency) and with eight (throughput).
+// BenchmarkCommit runs three processes on one machine, which commit batches of 1000 events of 100 bytes, with one
+// batch outstanding (latency) and with eight (throughput).
 func BenchmarkCommit(b *testing.B) {
 	for _, m := range modes {
 		for _, c := range []struct{ size, window int }{{100, 1}, {100_000, 1}, {100_000, 8}} {
@@ -54,8 +54,8 @@ func BenchmarkCommit(b *testing.B) {
 	}
 }
 
-// BenchmarkFailover kills the leader (SIGKILL) again and again, starts it again, and
-// measures until the next leader has committed something, at 100,000 events of 100 bytes per second.
+// BenchmarkFailover kills the leader (SIGKILL) repeatedly, restarts it, and measures the time until the next leader
+// has committed something, at 100,000 events of 100 bytes per second.
 func BenchmarkFailover(b *testing.B) {
 	for _, m := range []mode{modes[1], modes[2]} {
 		b.Run("log="+m.name, func(b *testing.B) {
@@ -86,7 +86,7 @@ func failover(b *testing.B, m mode, cfg childConfig, times int, fail func(*proce
 	needless := 0
 	for range times {
 		time.Sleep(500 * time.Millisecond)
-		if now := leading(all, leader, &term); now != leader { // the machine was too busy
+		if now := leading(all, leader, &term); now != leader { // the leader has changed because the machine is busy
 			needless++
 			leader = now
 		}
@@ -106,7 +106,7 @@ func failover(b *testing.B, m mode, cfg childConfig, times int, fail func(*proce
 	b.ReportMetric(float64(needless), "needless")
 }
 
-// leading returns who has reported most recently that it leads, leader if nobody has.
+// leading returns the process that reported last that it leads, or leader if none did.
 func leading(all []*process, leader *process, term *int) *process {
 	for _, p := range all {
 		for len(p.lines) > 0 {

@@ -8,7 +8,7 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 )
 
-// led is three members of which 1 leads.
+// led returns three members. Member 1 leads.
 func led(t *testing.T) *sim {
 	s := newSim(t, 1, 1, 2, 3)
 	s.members[1].core.campaign()
@@ -18,7 +18,7 @@ func led(t *testing.T) *sim {
 	return s
 }
 
-// beat lets one tick pass at a member.
+// beat makes one tick pass at a member.
 func (s *sim) beat(id uint64) {
 	s.members[id].core.Tick()
 	s.drain(s.members[id])
@@ -32,14 +32,14 @@ func (s *sim) hint(at, down uint64) {
 
 func (s *sim) die(id uint64) { s.members[id].core = nil }
 
-// TestHint: no time passes between the death of a leader and the next one, whichever
-// of the others hears of it first.
+// TestHint: after the death of a leader, the next one is elected without any time passing, whichever follower gets
+// the hint first.
 func TestHint(t *testing.T) {
 	for _, order := range [][]uint64{{2, 3}, {3, 2}} {
 		s := led(t)
 		s.die(1)
 		s.hint(order[0], 1)
-		s.rest() // if it is 2, its request is at 3 now, where 1 still seems to live
+		s.rest() // a request of member 2 is at 3 now, for which 1 still seems to live
 		s.check(!s.members[2].role.Leading, "member 2 leads alone")
 		s.hint(order[1], 1)
 		s.rest()
@@ -49,7 +49,7 @@ func TestHint(t *testing.T) {
 	}
 }
 
-// TestHintByRank: the second in rank waits, and does not stand when the first has won.
+// TestHintByRank: the second in rank waits, and does not start an election when the first has won.
 func TestHintByRank(t *testing.T) {
 	s := led(t)
 	s.die(1)
@@ -63,11 +63,11 @@ func TestHintByRank(t *testing.T) {
 	three.Elect()
 	s.check(!three.HasReady(), "member 3 stands against a leader")
 
-	s = led(t) // the same, but the first in rank hears of it last
+	s = led(t) // the same, but the first in rank gets the hint last
 	s.die(1)
 	s.hint(3, 1)
 	s.members[3].core.Elect()
-	s.rest() // the request is at 2 before its hint
+	s.rest() // the request reaches 2 before its hint
 	s.hint(2, 1)
 	s.rest()
 	s.check(s.members[3].role.Leading, "member 3 does not lead, but is %+v", s.members[3].role)
@@ -87,7 +87,7 @@ func TestHintWithShorterLog(t *testing.T) {
 	s.check(s.members[2].applied == s.members[3].applied && s.newest > 0, "the entry is lost")
 }
 
-// TestWrongHint: a leader that lives stays, whoever believes it dead.
+// TestWrongHint: a live leader keeps the leadership, whichever member believes it dead.
 func TestWrongHint(t *testing.T) {
 	s := led(t)
 	for range 10 {
@@ -99,8 +99,8 @@ func TestWrongHint(t *testing.T) {
 	}
 }
 
-// TestSilentLeader: without any hint the others wait for the election timeout, and the
-// leader, cut off, steps down by itself.
+// TestSilentLeader: without a hint, followers wait for the election timeout. The leader, which is cut off, steps
+// down by itself.
 func TestSilentLeader(t *testing.T) {
 	s := led(t)
 	for _, pair := range [][2]uint64{{1, 2}, {1, 3}, {2, 1}, {3, 1}} {
@@ -120,8 +120,8 @@ func TestSilentLeader(t *testing.T) {
 	s.check(!s.members[1].role.Leading, "two leaders")
 }
 
-// TestTransfer: proposals wait meanwhile. If the other does not take over they go on in the
-// same term, and the owner has noticed nothing.
+// TestTransfer: proposals wait during a transfer. If the other member does not take over, the leader continues in
+// the same term, and its owner notices nothing.
 func TestTransfer(t *testing.T) {
 	s := led(t)
 	one := s.members[1]
@@ -162,7 +162,7 @@ func TestCoreLostLog(t *testing.T) {
 	}
 }
 
-// TestTail: what a follower that is a little behind still needs stays in memory.
+// TestTail: entries that a slightly slower follower still needs stay in memory.
 func TestTail(t *testing.T) {
 	s := newSim(t, 1, 1)
 	m := s.members[1]
@@ -179,7 +179,7 @@ func TestTail(t *testing.T) {
 	}
 }
 
-// TestSnapshotOlderThanTheLeaders: a snapshot that is ready when a newer one has come is not needed any more.
+// TestSnapshotOlderThanTheLeaders: a snapshot that becomes ready after a newer one was received is dropped.
 func TestSnapshotOlderThanTheLeaders(t *testing.T) {
 	s := led(t)
 	one := s.members[1]

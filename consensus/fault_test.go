@@ -19,7 +19,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/lab/relay"
 )
 
-// linked starts three members with a relay for each ordered pair.
+// linked starts three members, with a relay for each ordered pair.
 func linked(t testing.TB) ([]*owner, map[[2]uint64]*relay.Relay) {
 	links := make(map[[2]uint64]*relay.Relay)
 	var owners []*owner
@@ -39,8 +39,8 @@ func linked(t testing.TB) ([]*owner, map[[2]uint64]*relay.Relay) {
 	return owners, links
 }
 
-// TestBrokenConnections: a leader that lives keeps its place when one connection breaks,
-// however often, and the group heals.
+// TestBrokenConnections: a live leader keeps the leadership when one connection breaks, however often, and the
+// group recovers.
 func TestBrokenConnections(t *testing.T) {
 	owners, links := linked(t)
 	leader := leaderOf(t, owners...)
@@ -58,8 +58,7 @@ func TestBrokenConnections(t *testing.T) {
 		t.Errorf("term %d after broken connections in term %d", term, leader.term)
 	}
 
-	// A member that is cut off from the leader only, both ways, follows through nobody and
-	// deposes nobody.
+	// A member that is cut off from the leader only, in both directions, follows nobody and deposes nobody.
 	for _, pair := range [][2]uint64{{id, other}, {other, id}} {
 		links[pair].Set(relay.Faults{Refuse: true})
 	}
@@ -73,7 +72,7 @@ func TestBrokenConnections(t *testing.T) {
 	settle(t, leader, owners)
 }
 
-// settle proposes something and waits until all have it.
+// settle proposes an entry and waits until all members have it.
 func settle(t testing.TB, leader leadership, owners []*owner) {
 	t.Helper()
 	mark := fmt.Sprint("mark", time.Now().UnixNano())
@@ -103,7 +102,7 @@ func TestFollowerCatchesUpBySnapshot(t *testing.T) {
 	if err := owners[late].n.Close(); err != nil {
 		t.Fatal(err)
 	}
-	// More than the tail that is kept, and a state of several chunks.
+	// More entries than the leader keeps in memory, and a state of several chunks.
 	state := make([]byte, 3<<20)
 	var last Entry
 	for i := range 2 * tailEntries {
@@ -146,8 +145,8 @@ func TestFollowerCatchesUpBySnapshot(t *testing.T) {
 	}
 }
 
-// TestTransferUnderLoad: whoever leads proposes all the time, and no proposal is in the way
-// of a transfer, nor the other way round.
+// TestTransferUnderLoad: the leader proposes all the time. Proposals do not prevent transfers, and transfers lose
+// no proposals.
 func TestTransferUnderLoad(t *testing.T) {
 	var owners []*owner
 	for _, cfg := range configs(t, 3) {
@@ -257,7 +256,7 @@ func TestChangeMembers(t *testing.T) {
 	settle(t, leaderOf(t, fourth), rest)
 }
 
-// TestLostLog: a member that comes back blank says so, instead of voting or panicking.
+// TestLostLog: a member that returns without its log reports that. It neither votes nor panics.
 func TestLostLog(t *testing.T) {
 	cfgs := configs(t, 3)
 	var owners []*owner
@@ -289,7 +288,7 @@ func TestLostLog(t *testing.T) {
 	}
 }
 
-// TestFullDisk: the owner hears of it, and nothing that was not saved is acknowledged.
+// TestFullDisk: the owner is told, and nothing is acknowledged that was not saved.
 func TestFullDisk(t *testing.T) {
 	dir := t.TempDir()
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=150m"); err != nil {

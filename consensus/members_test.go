@@ -17,7 +17,8 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 )
 
-// TestChangeKeepsQuorum: a leader refuses what would leave too few that it hears, and nothing else.
+// TestChangeKeepsQuorum: a leader refuses a change that would leave no quorum of members that it hears, and no
+// other change.
 func TestChangeKeepsQuorum(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -43,7 +44,7 @@ func TestChangeKeepsQuorum(t *testing.T) {
 	}
 }
 
-// TestAdd: a learner has all entries, and no vote; promoted it can lead.
+// TestStandby: a learner has all entries and no vote. When it is promoted it can lead.
 func TestStandby(t *testing.T) {
 	s := led(t)
 	one := s.members[1]
@@ -86,7 +87,7 @@ func TestStandby(t *testing.T) {
 	}
 }
 
-// changeTo changes the members, and waits until that is in effect everywhere.
+// changeTo changes the members, and waits until the change has taken effect at all of them.
 func (s *sim) changeTo(leader *simMember, change MemberChange) {
 	s.t.Helper()
 	id := s.rand.Uint64()
@@ -101,8 +102,8 @@ func (s *sim) changeTo(leader *simMember, change MemberChange) {
 	s.check(leader.core.ConfChangeApplied(id), "the change %+v is not in effect", change)
 }
 
-// TestBlankMember: a member that has lost its log and waits to be added has no vote, and goes no further when it
-// hears that it had one.
+// TestBlankMember: a member that has lost its log, and waits to be added, has no vote. When it learns that it used
+// to be a member, it stops.
 func TestBlankMember(t *testing.T) {
 	s := led(t)
 	s.propose(s.members[1])
@@ -111,7 +112,7 @@ func TestBlankMember(t *testing.T) {
 	s.members[3] = blank
 	s.start(blank)
 	s.die(1)
-	s.members[2].core.campaign() // as the leader of a later term it knows nothing of what 3 had
+	s.members[2].core.campaign() // it would lead a later term without what 3 has acknowledged
 	s.drain(s.members[2])
 	s.rest()
 	s.check(!s.members[2].role.Leading, "the blank member has voted")
@@ -131,7 +132,7 @@ func TestBlankMember(t *testing.T) {
 	}
 }
 
-// TestFoundedWithOthers: who was founded with other first members gets no vote from these.
+// TestFoundedWithOthers: a member that was bootstrapped with other members gets no votes from the rest.
 func TestFoundedWithOthers(t *testing.T) {
 	s := newSim(t, 1, 1, 2, 3)
 	other := &simMember{id: 4, disk: new(storage.Memory), foreign: true}
@@ -153,7 +154,8 @@ func TestFoundedWithOthers(t *testing.T) {
 	s.check(s.members[4] == nil, "member 4 is added, and goes on")
 }
 
-// TestDeferElection: a member that defers elections leaves the leadership to another, and takes it if only it can win.
+// TestDeferElection: a member that defers elections leaves the leadership to another, but takes it if no other
+// member can win.
 func TestDeferElection(t *testing.T) {
 	s := led(t)
 	two := s.members[2]
@@ -185,7 +187,7 @@ func TestDeferElection(t *testing.T) {
 		s.members[2].role)
 }
 
-// TestGiveAwayAgain: who has declined the leadership is asked again at the next attempt to give it away.
+// TestGiveAwayAgain: a member that has declined the leadership is asked again in the next attempt.
 func TestGiveAwayAgain(t *testing.T) {
 	for _, willing := range []uint64{2, 3} {
 		s := led(t)
@@ -215,7 +217,7 @@ func TestGiveAwayAgain(t *testing.T) {
 	}
 }
 
-// TestDrained: a member that was drained leaves the leadership to others, and takes it when there are none.
+// TestDrained: a drained member leaves the leadership to others, and takes it when there are none.
 func TestDrained(t *testing.T) {
 	s := led(t)
 	one := s.members[1]
@@ -233,7 +235,7 @@ func TestDrained(t *testing.T) {
 		s.beat(2)
 		s.beat(3)
 	}
-	s.members[3].core.Drain() // nobody is left who would rather
+	s.members[3].core.Drain() // no member is left that is not drained
 	s.start(one)
 	one.core.Drain()
 	s.die(3)
@@ -265,7 +267,7 @@ func TestDrainNode(t *testing.T) {
 	if err := second.n.transfer(ctx, first.n.cfg.ID); err == nil {
 		t.Error("the drained member took the leadership back")
 	}
-	if err := second.n.Drain(ctx); err != nil { // to the third, whichever is asked first
+	if err := second.n.Drain(ctx); err != nil { // the third takes over, whichever is asked first
 		t.Fatal(err)
 	}
 	third := leaderOf(t, owners...)
@@ -280,7 +282,7 @@ func TestDrainNode(t *testing.T) {
 	}
 }
 
-// TestRemovedHears: a member that was down when it was removed hears of it when it is back.
+// TestRemovedHears: a member that was removed while it was down is told when it returns.
 func TestRemovedHears(t *testing.T) {
 	cfgs := configs(t, 3)
 	var owners []*owner
@@ -291,7 +293,7 @@ func TestRemovedHears(t *testing.T) {
 	}
 	leader := leaderOf(t, owners...)
 	settle(t, leader, owners)
-	gone := leader.n.cfg.ID % 3 // an index
+	gone := leader.n.cfg.ID % 3 // used as an index
 	addr := cfgs[gone].Listener.Addr().String()
 	if err := owners[gone].n.Close(); err != nil {
 		t.Fatal(err)
@@ -317,7 +319,7 @@ func TestRemovedHears(t *testing.T) {
 	}
 }
 
-// TestFound: the log of a first member is begun once, and whoever has lost it does not start.
+// TestFound: the log of a first member is created once. A member that has lost it does not start.
 func TestFound(t *testing.T) {
 	cfg := Config{ID: 1, Cluster: "test", Members: map[uint64]string{1: "c1@"}, Founded: true, Dir: t.TempDir(),
 		Logger: testLogger(t)}
@@ -346,7 +348,7 @@ func TestSplitAddress(t *testing.T) {
 	}
 }
 
-// TestSnapshotData: who was a member is in a snapshot, and one of a release that did not know is read.
+// TestSnapshotData: a snapshot contains the members. Snapshots of releases without members can be read.
 func TestSnapshotData(t *testing.T) {
 	at := membersAt{known: 7, conf: &raftpb.ConfState{Voters: []uint64{1}}, addrs: map[uint64]string{1: "c1@a:1"},
 		gone: []uint64{5, 1 << 40}}
@@ -363,7 +365,7 @@ func TestSnapshotData(t *testing.T) {
 	}
 }
 
-// FuzzSnapshotData: no bytes make the decoder panic, and what it takes comes back the same.
+// FuzzSnapshotData: the decoder does not panic on any bytes, and what it accepts is encoded to the same bytes.
 func FuzzSnapshotData(f *testing.F) {
 	f.Add(membersAt{known: 7, addrs: map[uint64]string{1: "c1@a:1", 300: ""}, gone: []uint64{5}}.raftSnapshot(9,
 		2).GetData())

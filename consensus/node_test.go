@@ -20,7 +20,7 @@ func testLogger(t testing.TB) *slog.Logger {
 	return slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
 }
 
-// transfer gives the leadership to one member and waits until that leads.
+// transfer transfers the leadership to one member and waits until that leads.
 func (n *Node) transfer(ctx context.Context, to uint64) error {
 	return n.await(ctx, func(c *Core) error { return c.TransferLeader(to) }, func(c *Core) (bool, error) {
 		switch role := c.Role(); {
@@ -34,8 +34,7 @@ func (n *Node) transfer(ctx context.Context, to uint64) error {
 	})
 }
 
-// owner is what a ledger does with a node, in the least code: it reads updates, and keeps
-// what it was told.
+// owner does with a node what a ledger does, in as little code as possible: it reads updates and records them.
 type owner struct {
 	n       *Node
 	entries chan Entry
@@ -111,7 +110,7 @@ func listen(t testing.TB) net.Listener {
 	return l
 }
 
-// configs makes a group of members on loopback.
+// configs returns the configurations of a group of members on loopback.
 func configs(t testing.TB, count int) []Config {
 	t.Helper()
 	members := make(map[uint64]string)
@@ -121,7 +120,7 @@ func configs(t testing.TB, count int) []Config {
 		members[uint64(i+1)] = l.Addr().String()
 		cfgs[i] = Config{
 			ID: uint64(i + 1), Cluster: "test", Members: members, Listener: l, Logger: testLogger(t),
-			Election: 300 * time.Millisecond, // the tests are not about a machine that is too busy
+			Election: 300 * time.Millisecond, // so long that a busy machine causes no elections
 		}
 	}
 	return cfgs
@@ -194,8 +193,8 @@ func TestThreeMembers(t *testing.T) {
 	}
 }
 
-// TestOwnerDoesNotRead: one goroutine may propose as much as it likes before it reads. The
-// updates that wait are bounded, and nothing else stops.
+// TestOwnerDoesNotRead: an owner may propose as much as it likes before it reads. The updates that wait are
+// bounded, and the node continues.
 func TestOwnerDoesNotRead(t *testing.T) {
 	n, err := Start(Config{ID: 1, Members: map[uint64]string{1: ""}, Logger: testLogger(t)})
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 )
 
-// notices counts the appends without entries that are on their way to a member.
+// notices counts the appends without entries in flight to a member.
 func (s *sim) notices(to uint64) (n int) {
 	for _, w := range s.flying {
 		if w.Raft.GetType() == raftpb.MsgApp && w.Raft.GetTo() == to && len(w.Raft.GetEntries()) == 0 {
@@ -18,7 +18,8 @@ func (s *sim) notices(to uint64) (n int) {
 	return n
 }
 
-// acknowledged has member 2 acknowledge the first entry of two, so that it is committed, and the other is on its way.
+// acknowledged makes member 2 acknowledge the first of two entries. So the first is committed, and the second is in
+// flight.
 func acknowledged(t *testing.T) *sim {
 	s := led(t)
 	one, two := s.members[1], s.members[2]
@@ -46,7 +47,7 @@ func (s *sim) pass(to uint64) {
 	s.drain(s.members[to])
 }
 
-// TestNotices: what is committed is told by the next entry, and at once when none is on its way.
+// TestNotices: followers learn that an entry is committed with the next entry, or at once if none is in flight.
 func TestNotices(t *testing.T) {
 	s := acknowledged(t)
 	one := s.members[1]
@@ -56,7 +57,7 @@ func TestNotices(t *testing.T) {
 	s.propose(one)
 	s.check(len(one.core.notices.waiting) == 0, "%d notices wait, and entries have said more",
 		len(one.core.notices.waiting))
-	s.rest() // no time passes
+	s.rest() // without a tick
 	for _, id := range []uint64{2, 3} {
 		s.check(s.members[id].applied == one.applied && one.applied == one.core.last,
 			"member %d has %d entries, the leader %d of %d",
@@ -64,7 +65,7 @@ func TestNotices(t *testing.T) {
 	}
 }
 
-// TestNoticesAreDue: while nobody answers, it is told with the next tick.
+// TestNoticesAreDue: if nobody answers, the notice is sent at the next tick.
 func TestNoticesAreDue(t *testing.T) {
 	s := acknowledged(t)
 	one := s.members[1]
@@ -78,7 +79,7 @@ func TestNoticesAreDue(t *testing.T) {
 	s.check(!one.core.notices.due, "a notice is due twice")
 }
 
-// TestNoticesOfFormerLeaders: who leads no more tells nothing.
+// TestNoticesOfFormerLeaders: a former leader sends no notices.
 func TestNoticesOfFormerLeaders(t *testing.T) {
 	s := acknowledged(t)
 	one := s.members[1]
@@ -92,8 +93,8 @@ func TestNoticesOfFormerLeaders(t *testing.T) {
 	s.check(len(one.core.notices.waiting) == 0 && !one.core.notices.due, "%d notices", len(one.core.notices.waiting))
 }
 
-// TestNoticesUnderLoad: with an entry every few milliseconds what is committed is told by the next, whether or not one
-// is on its way.
+// TestNoticesUnderLoad: with an entry every few milliseconds, followers learn of a commit with the next entry,
+// whether or not one is in flight.
 func TestNoticesUnderLoad(t *testing.T) {
 	s := led(t)
 	one, two := s.members[1], s.members[2]

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// ledBy1 is what member 1 knows of the group that it leads: members up to voters vote; the others are learners.
+// ledBy1 is the status at member 1, which leads. Members up to voters vote; the others are learners.
 func ledBy1(voters, members uint64) Status {
 	s := Status{Role: Role{Term: 2, Leader: 1, Leading: true}, ID: 1, Last: 5000, Members: map[uint64]string{}}
 	for id := uint64(1); id <= members; id++ {
@@ -26,7 +26,7 @@ func ledBy1(voters, members uint64) Status {
 	return s
 }
 
-// with changes what is known of one member.
+// with returns a status in which one member is changed.
 func (s Status) with(id uint64, change func(*Peer)) Status {
 	s.Peers = slices.Clone(s.Peers)
 	for i := range s.Peers {
@@ -94,8 +94,8 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// TestPlanKeepsOdd: whatever is wished for, an odd number votes after each step, no step touches the leader or
-// takes away more than one voter, and the wish comes true in a few steps, or is refused.
+// TestPlanKeepsOdd: for any goal, the number of voters is odd after each step, no step affects the leader or
+// removes more than one voter, and the goal is reached in a few steps or refused.
 func TestPlanKeepsOdd(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := ledBy1(3, 3)
@@ -124,7 +124,7 @@ func TestPlanKeepsOdd(t *testing.T) {
 	})
 }
 
-// after is the status when a change is made and everybody has the log.
+// after returns the status when a change is made and all members have the log.
 func (s Status) after(t *rapid.T, c MemberChange) Status {
 	voters := c.voters(s.Voters)
 	if len(voters)%2 == 0 || !slices.Contains(voters, s.ID) || len(voters) < len(s.Voters)-2 {
@@ -147,7 +147,7 @@ func (s Status) after(t *rapid.T, c MemberChange) Status {
 	return next
 }
 
-// TestSuccessor: who takes over votes, answers and has most of the log.
+// TestSuccessor: the successor votes, answers, and has most of the log.
 func TestSuccessor(t *testing.T) {
 	for _, c := range []struct {
 		status Status

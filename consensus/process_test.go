@@ -18,11 +18,11 @@ import (
 	"time"
 )
 
-// childEnv makes the test binary a member of a group instead of a test.
+// childEnv makes the test binary run a member of a group instead of the tests.
 const childEnv = "CONSENSUS_TEST_CHILD"
 
-// childConfig is what such a member is told. It proposes as long as it leads, so many entries
-// at once, and reports on its output, one line for each thing that happened.
+// childConfig configures such a member. While it leads it proposes, a number of entries at once. It reports what
+// happens on its output, one line each.
 type childConfig struct {
 	ID        uint64
 	Members   map[uint64]string
@@ -31,8 +31,8 @@ type childConfig struct {
 	Election  time.Duration
 	EntrySize int
 	Window    int           // proposals outstanding
-	Pause     time.Duration // before the next proposal, each time
-	Compact   int           // a snapshot after so many entries
+	Pause     time.Duration // before each proposal
+	Compact   int           // entries between two snapshots
 }
 
 // child runs a member until it is killed or its input ends.
@@ -67,14 +67,14 @@ func child() {
 	fmt.Println("failed", n.Err())
 }
 
-// childOwner counts the entries, and checks that they count without a gap: an entry is the
-// number of entries before it, as its proposer saw them.
+// childOwner counts the entries, and checks that there is no gap: an entry contains the number of entries before
+// it, as its proposer saw them.
 type childOwner struct {
 	cfg        childConfig
 	n          *Node
 	role       Role
 	count      uint64 // entries applied
-	proposed   uint64 // the count that the next proposal will have
+	proposed   uint64 // count when the next proposal is applied
 	waiting    int
 	first      bool // the next commit is the first in this term
 	sent       map[uint64]time.Time
@@ -243,7 +243,7 @@ func group(t testing.TB, count int, dir string, cfg childConfig) []*process {
 	return all
 }
 
-// line waits for a line of any of the processes which starts with prefix, and scans it.
+// line waits until any of the processes prints a line that starts with prefix, and scans it.
 func line(t testing.TB, all []*process, wait time.Duration, prefix string, args ...any) *process {
 	t.Helper()
 	deadline := time.Now().Add(wait)
@@ -273,8 +273,8 @@ func others(all []*process, not *process) []*process {
 	return slices.DeleteFunc(slices.Clone(all), func(p *process) bool { return p == not })
 }
 
-// TestKilled: processes that are killed (SIGKILL) and restarted lose nothing, with fsync or
-// without; also when all of them are killed at once.
+// TestKilled: processes that are killed (SIGKILL) and restarted lose nothing, with and without fsync, even if all
+// of them are killed at once.
 func TestKilled(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts processes")
@@ -310,7 +310,7 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// TestStopped: a leader that hangs (SIGSTOP) is replaced, and follows when it comes back.
+// TestStopped: a leader that hangs (SIGSTOP) is replaced, and follows when it continues.
 func TestStopped(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts processes")

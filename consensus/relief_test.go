@@ -9,24 +9,24 @@ import (
 	"github.com/holdfast-sdn/holdfast/consensus/wire"
 )
 
-// clocked are cores whose network takes no time, and whose disks take whole ticks.
+// clocked is a group of cores whose network takes no time and whose disks take whole ticks.
 type clocked struct {
 	t       *testing.T
 	members []*clockedMember
 	ticks   int
-	leaders []uint64 // who was told to lead, in order
+	leaders []uint64 // members that became leader, in order
 	serial  bool     // one entry at a time
 }
 
 type clockedMember struct {
 	id      uint64
 	core    *Core
-	takes   int // ticks of a save
+	takes   int // ticks per save
 	saving  int // batches that are being saved
 	until   int
-	waiting int // that are to be saved next
+	waiting int // batches that are saved next
 	count   int // entries that the owner has
-	asked   int // the count that it has when the last proposal is committed
+	asked   int // count when the last proposal is committed
 	role    Role
 }
 
@@ -49,12 +49,12 @@ func newClocked(t *testing.T, takes ...int) *clocked {
 		c.members = append(c.members, &clockedMember{id: uint64(i + 1), core: core, takes: n})
 	}
 	if len(takes) > 1 {
-		c.members[0].core.campaign() // else it has
+		c.members[0].core.campaign() // a single member leads already
 	}
 	return c
 }
 
-// tick lets one pass, in which the leader proposes an entry if it may.
+// tick makes one tick pass, in which the leader proposes an entry if it may.
 func (c *clocked) tick(propose bool) {
 	c.t.Helper()
 	c.ticks++
@@ -66,7 +66,7 @@ func (c *clocked) tick(propose bool) {
 		}
 		if propose && m.role.Leading && m.core.Accepts() && (!c.serial || m.count >= m.asked) {
 			m.asked = m.count + 1
-			_ = m.core.Propose(m.role.Term, []byte("entry")) // it may lead no more
+			_ = m.core.Propose(m.role.Term, []byte("entry")) // fails if it does not lead any more
 		}
 	}
 	for busy := true; busy; {
@@ -114,7 +114,7 @@ func (c *clocked) deliver(w wire.Message) {
 	}
 }
 
-// A slow disk in a follower delays nobody. In the leader it delays what it hands out, until another leads.
+// A slow disk of a follower delays nothing. A slow disk of the leader delays entries until another member leads.
 func TestSlowDisk(t *testing.T) {
 	const slow, much = 20, 100 * clockedElection // ticks
 	serial := false

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestSafety: agreement, no committed entry lost, the contract of roles and proposals, under
+// TestSafety: members agree, no committed entry is lost, and roles and proposals keep their contract, under
 // crashes, cuts, losses, reordering, hints, transfers and compaction.
 func TestSafety(t *testing.T) {
 	runs, steps := uint64(400), 6000
@@ -28,7 +28,7 @@ func TestSafety(t *testing.T) {
 		group := s.group()
 		for _, m := range s.up() {
 			if _, member := group[m.id]; !member {
-				continue // it was removed, and has not heard of it
+				continue // it was removed, and has not learned that yet
 			}
 			s.check(m.applied == s.newest, "member %d ends at %d, the log at %d", m.id, m.applied, s.newest)
 			if m.role.Leading {
@@ -49,7 +49,7 @@ func TestSafety(t *testing.T) {
 	}
 }
 
-// TestDeterminism: equal inputs, equal outputs, elections included.
+// TestDeterminism: equal inputs give equal outputs, elections included.
 func TestDeterminism(t *testing.T) {
 	run := func() string {
 		s := newSim(t, 42, 1, 2, 3)

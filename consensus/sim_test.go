@@ -15,25 +15,24 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 )
 
-// sim is a group of cores on a network, disks and owners that do anything that is allowed:
-// under one seed, so that a failing run can be repeated. It checks what consensus promises
-// after every step.
+// sim is a group of cores on a network, disks and owners that do anything that is permitted. One seed determines
+// everything, so a failing run can be repeated. After every step it checks the properties of consensus.
 type sim struct {
 	t       *testing.T
 	seed    uint64
 	rand    *rand.Rand
 	members map[uint64]*simMember
 	flying  []wire.Message
-	cut     map[[2]uint64]bool // connections that are down, by (from, to)
+	cut     map[[2]uint64]bool // broken connections, by (from, to)
 	slow    bool               // owners lag behind
 	changes bool               // members come and go
-	nextID  uint64             // of the next member that comes
+	nextID  uint64             // id of the next new member
 	seen    struct{ changes, snapshots, restarts int }
 
-	log     map[uint64]simEntry // all that was delivered to anyone, by index
-	newest  uint64              // largest index in it
+	log     map[uint64]simEntry // all entries that were delivered to any owner, by index
+	newest  uint64              // highest index in log
 	hashes  map[uint64]uint64   // of the owner's state after each index
-	leaders map[uint64]uint64   // who led in a term, as owners were told
+	leaders map[uint64]uint64   // leader of each term, as owners were told
 }
 
 type simEntry struct {
@@ -45,15 +44,15 @@ type simEntry struct {
 type simMember struct {
 	id      uint64
 	disk    *storage.Memory
-	foreign bool  // founded with other first members than the rest
-	core    *Core // nil: down
+	foreign bool  // bootstrapped with other members than the rest
+	core    *Core // nil while it is down
 	saving  []storage.Batch
 	inbox   []Update
 
 	applied  uint64
 	hash     uint64
 	role     Role
-	proposed uint64 // in the term that it leads
+	proposed uint64 // proposals in the term that it leads
 }
 
 func newSim(t *testing.T, seed uint64, ids ...uint64) *sim {
@@ -104,14 +103,14 @@ func (s *sim) start(m *simMember) {
 	s.drain(m)
 }
 
-// crash loses what was not saved, and breaks the connections.
+// crash discards what was not saved, and breaks the connections.
 func (s *sim) crash(m *simMember) {
 	s.save(m, s.rand.IntN(len(m.saving)+1))
 	m.core = nil
 	s.disconnect(m.id)
 }
 
-// disconnect gives a hint to everyone else.
+// disconnect gives a hint to all other members.
 func (s *sim) disconnect(id uint64) {
 	for i := len(s.flying) - 1; i >= 0; i-- {
 		if r := s.flying[i].Raft; r.GetFrom() == id || r.GetTo() == id {
@@ -151,7 +150,7 @@ func (s *sim) drain(m *simMember) {
 	}
 }
 
-// change adds a new member, removes one, or promotes a learner or demotes a voter.
+// change adds a member, removes one, promotes a learner, or demotes a voter.
 func (s *sim) change(m *simMember) {
 	conf := m.core.members.conf()
 	var c MemberChange
@@ -182,7 +181,7 @@ func (s *sim) change(m *simMember) {
 	s.drain(m)
 }
 
-// save makes the oldest n batches durable; what waits for them goes on.
+// save makes the oldest n batches durable, and continues what waits for them.
 func (s *sim) save(m *simMember, n int) {
 	s.must(m.disk.Save(m.saving[:n]))
 	m.saving = m.saving[n:]
@@ -190,7 +189,7 @@ func (s *sim) save(m *simMember, n int) {
 	s.drain(m)
 }
 
-// take lets the owner read one update.
+// take makes the owner read one update.
 func (s *sim) take(m *simMember) {
 	u := m.inbox[0]
 	m.inbox = m.inbox[1:]
@@ -232,7 +231,7 @@ func (s *sim) takeEntry(m *simMember, e Entry) {
 	s.hashes[e.Index] = m.hash
 }
 
-// checkOrder: the proposals of one term are in the log in their order, and without gaps.
+// checkOrder checks that the proposals of one term are in the log in order and without gaps.
 func (s *sim) checkOrder(e Entry) {
 	var term, seq uint64
 	_, err := fmt.Sscanf(string(e.Data), "%d/%d", &term, &seq)
@@ -267,7 +266,7 @@ func (s *sim) propose(m *simMember) {
 	}
 	m.proposed++
 	err := m.core.Propose(m.role.Term, fmt.Appendf(nil, "%d/%d", m.role.Term, m.proposed))
-	if err != nil { // then the owner must hear of it
+	if err != nil { // the owner must be told that it does not lead any more
 		s.check(err == ErrNotLeader, "propose: %v", err)
 		s.drain(m)
 		ceased := !m.core.role.Leading || m.core.role.Term != m.role.Term
@@ -283,13 +282,13 @@ func (s *sim) compact(m *simMember) {
 	}
 	snapshot, err := m.core.SnapshotAt(m.applied, binary.BigEndian.AppendUint64(nil, m.hash))
 	if err != nil {
-		return // what the owner has taken is not yet acknowledged
+		return // the owner has read entries that are not yet acknowledged
 	}
 	m.core.Compact(snapshot)
 	s.drain(m)
 }
 
-// deliver moves one message; any one, so order is not kept, unlike with TCP.
+// deliver delivers one message. Any message may be chosen, so the order is not kept, unlike with TCP.
 func (s *sim) deliver(i int) {
 	w := s.flying[i]
 	to := s.members[w.Raft.GetTo()]
@@ -299,13 +298,13 @@ func (s *sim) deliver(i int) {
 	}
 	s.flying = slices.Delete(s.flying, i, i+1)
 	s.must(to.core.Step(w))
-	if s.rand.IntN(3) > 0 { // else several messages make one Ready
+	if s.rand.IntN(3) > 0 { // otherwise several messages are handled in one Ready
 		s.drain(to)
 	}
 	s.sent(w, true)
 }
 
-// lose drops one message, and lets its sender know of it if it must.
+// lose drops one message, and tells its sender if the contract requires that.
 func (s *sim) lose(i int) {
 	w := s.flying[i]
 	s.flying = slices.Delete(s.flying, i, i+1)
@@ -320,7 +319,7 @@ func (s *sim) sent(w wire.Message, ok bool) {
 	}
 }
 
-// step does one thing.
+// step does one random thing.
 func (s *sim) step() {
 	up := s.up()
 	if len(up) == 0 {
@@ -376,7 +375,7 @@ func (s *sim) any() *simMember {
 	return s.members[ids[s.rand.IntN(len(ids))]]
 }
 
-// group is the members as of the last leader.
+// group returns the members according to the last leader.
 func (s *sim) group() map[uint64]string {
 	var last *simMember
 	for _, m := range s.up() {
@@ -388,7 +387,7 @@ func (s *sim) group() map[uint64]string {
 	return last.core.members.addresses()
 }
 
-// heal ends all faults, and lets the group come to rest.
+// heal ends all faults, and runs until nothing is in flight.
 func (s *sim) heal() {
 	clear(s.cut)
 	for _, m := range s.members {
@@ -405,7 +404,7 @@ func (s *sim) heal() {
 	}
 }
 
-// rest delivers, saves and takes until nothing is left. No time passes.
+// rest delivers, saves and takes until nothing is left, without a tick.
 func (s *sim) rest() {
 	for busy := true; busy; {
 		busy = len(s.flying) > 0

@@ -176,8 +176,8 @@ func TestFailedApplicationSendsNothingBestEffort(t *testing.T) {
 	}
 }
 
-// The xid of a best-effort command names the application, begins a transaction, and is never that of a queued
-// command.
+// The xid of a best-effort command names the application, does not continue a transaction, and is never that of a
+// queued command.
 func TestXIDOfBestEffortCommands(t *testing.T) {
 	var bestEffort, logged []uint32
 	a := relaxed{&script{name: "a", do: func(tx *Tx, in *Input) error {

@@ -16,11 +16,11 @@ import (
 	"go.uber.org/goleak"
 )
 
-// patience is for what surely comes, on the slowest of days.
+// patience is the timeout for what must happen, even on a busy machine.
 const patience = 2 * time.Minute
 
-// usersCache is where the tests of python/ keep Ryu's sources; TestMain gives this package's tests a cache of their
-// own.
+// usersCache is where the tests of python/ keep Ryu's sources. TestMain gives the tests of this package a cache of
+// their own.
 var usersCache string
 
 func TestMain(m *testing.M) {
@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// bed is a Host, what it says, and the numbers of its inputs.
+// bed is a Host, the frames that it sends, and the numbers of its inputs.
 type bed struct {
 	t            *testing.T
 	host         *Host
@@ -59,7 +59,7 @@ func (b *bed) Results(_ *Host, results []wire.Result) {
 func (b *bed) Checkpointed(_ *Host, number uint64, state []byte, reason string) {
 	b.checkpointed <- wire.Checkpointed{Number: number, State: state, Reason: reason}
 }
-func (b *bed) Ended(_ *Host, err *EndError) { b.ended <- err } // two would be in its way
+func (b *bed) Ended(_ *Host, err *EndError) { b.ended <- err } // a second call would block
 
 const began = 1_700_000_000_000_000_000
 
@@ -90,14 +90,14 @@ func await[T any](b *bed, what string, from chan T) (value T) {
 	return value
 }
 
-// execute numbers inputs, and hands them over at once.
+// execute numbers inputs, and sends them at once.
 func (b *bed) execute(inputs ...wire.Input) {
 	b.t.Helper()
 	buf := numbered(&b.number, inputs...)
 	if err := b.host.Execute(buf, len(inputs)); err != nil {
 		b.t.Fatal(err)
 	}
-	clear(buf) // whose it is again
+	clear(buf) // the buffer belongs to the caller again
 }
 
 func numbered(number *uint64, inputs ...wire.Input) (buf []byte) {
@@ -116,7 +116,7 @@ func (b *bed) do(in wire.Input) wire.Result {
 	return b.result()
 }
 
-// result returns the next result, or reports the end that came in its place.
+// result returns the next result, or reports that the host has ended instead.
 func (b *bed) result() wire.Result {
 	b.t.Helper()
 	select {
@@ -138,7 +138,7 @@ func (b *bed) end(reason Reason) *EndError {
 	if err.Reason != reason {
 		b.t.Fatalf("ended as %s, not as %s: %v", err.Reason, reason, err)
 	}
-	b.host.Stop() // harmless
+	b.host.Stop() // has no effect any more
 	return err
 }
 
@@ -153,7 +153,7 @@ func up(id openflow.DatapathID) wire.Input {
 	return wire.Input{Kind: wire.Up, Switch: id, Features: features.Append(nil, 0), Ports: reply.Append(nil, 0)}
 }
 
-// packet is a frame from one host for another, by number, that came in by a port.
+// packet is a frame from one host to another, by number, that arrived at a port.
 func packet(id openflow.DatapathID, port of13.Port, from, to byte) wire.Input {
 	frame := append([]byte{0, 0, 0, 0, 0, to, 0, 0, 0, 0, 0, from, 0x88, 0xb5}, make([]byte, 46)...)
 	m := of13.PacketIn{BufferID: of13.NoBuffer, TotalLen: uint16(len(frame)), Match: of13.Match(nil).WithInPort(port),
@@ -161,7 +161,7 @@ func packet(id openflow.DatapathID, port of13.Port, from, to byte) wire.Input {
 	return wire.Input{Kind: wire.Message, Switch: id, Message: m.Append(nil, 0)}
 }
 
-// realPython returns the Python that the tests have, or skips the test.
+// realPython returns the Python of the tests, or skips the test.
 func realPython(t *testing.T) string {
 	t.Helper()
 	python := os.Getenv("HOLDFAST_PYTHON")
@@ -174,7 +174,7 @@ func realPython(t *testing.T) string {
 	return python
 }
 
-// absent skips the test, or fails it where nothing may be missing.
+// absent skips the test, or fails it if nothing may be missing.
 func absent(t *testing.T, format string, args ...any) {
 	t.Helper()
 	if os.Getenv("HOLDFAST_REQUIRE_ORACLES") == "1" {
@@ -183,7 +183,7 @@ func absent(t *testing.T, format string, args ...any) {
 	t.Skipf(format, args...)
 }
 
-// ryu returns the folder that holds Ryu's own applications, as the tests of python/ fetch it.
+// ryu returns the folder of Ryu's own applications, which the tests of python/ download.
 func ryu(t *testing.T, python string) string {
 	t.Helper()
 	cmd := exec.Command(python, "-c", "import conftest; print(conftest.fetched())")
@@ -197,7 +197,7 @@ func ryu(t *testing.T, python string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// executable writes a script in place of a Python.
+// executable writes a script that replaces Python.
 func executable(t *testing.T, body string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "python")

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/ryu/wire"
 )
 
-// complete says what a folder lacks of the package, or has of something else.
+// complete reports which files of the package a folder lacks, and which others it has.
 func complete(t *testing.T, folder string) {
 	t.Helper()
 	err := filepath.WalkDir("../python/holdfast_ryu", func(path string, _ fs.DirEntry, err error) error {
@@ -62,7 +62,7 @@ func TestUnpack(t *testing.T) {
 		t.Errorf("left behind: %v", left)
 	}
 
-	// Somebody has cleaned up, and somebody has had a look.
+	// Files were deleted, and others were added.
 	if err := os.RemoveAll(filepath.Join(folder, "holdfast_ryu", "fast")); err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +76,7 @@ func TestUnpack(t *testing.T) {
 	complete(t, folder)
 }
 
-// Without a cache, the code is in a folder that goes when the host does.
+// Without a cache, the code is in a folder that is removed when the host ends.
 func TestNoCache(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	open(t, file)

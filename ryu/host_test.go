@@ -16,10 +16,10 @@ import (
 	"github.com/holdfast-sdn/holdfast/ryu/wire"
 )
 
-// stay is what most stubs do when they have spoken.
+// stay is what most stubs do after their frames.
 const stay = "exec sleep 1000"
 
-// stub starts a script in place of a host, in which SPEAK says frames.
+// stub starts a script in place of a host. SPEAK in the script sends frames.
 func stub(t *testing.T, cfg Config, frames []byte, script string) *bed {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "frames")
@@ -66,7 +66,7 @@ func TestProtocol(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		frames []byte
-		asked  string // what was asked for before: i is an input, c a checkpoint
+		asked  string // requests before the end: i is an input, c a checkpoint
 		want   string
 		input  uint64
 	}{
@@ -145,7 +145,7 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// What a host has started ends with it.
+// Processes that a host has started end with it.
 func TestGroup(t *testing.T) {
 	b := stub(t, Config{}, ready(1), "SPEAK; sleep 1000 & echo $!; exit 5")
 	detail := b.end(Crashed).Detail
@@ -164,7 +164,8 @@ func TestGroup(t *testing.T) {
 	}
 }
 
-// What has left the group stays, and keeps the socket open: that the host has ended is noticed still.
+// A process that has left the group continues and keeps the socket open. The end of the host is detected all the
+// same.
 func TestLeftGroup(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "pid")
 	b := stub(t, Config{}, ready(1), "SPEAK; setsid sh -c 'echo $$ >"+file+"; exec sleep 1000' & while [ ! -s "+file+
@@ -190,7 +191,7 @@ func TestNotLoaded(t *testing.T) {
 	}
 }
 
-// A checkpoint may hang, too: no input is to blame.
+// A checkpoint may hang, too. Then no input is blamed.
 func TestCheckpointHangs(t *testing.T) {
 	b := stub(t, Config{Hang: 100 * time.Millisecond}, ready(1),
 		"trap 'echo here it is >&2' USR1; SPEAK; sleep 1000 & while :; do wait; done")
@@ -202,7 +203,7 @@ func TestCheckpointHangs(t *testing.T) {
 	}
 }
 
-// A result that comes when a host has been asked where it is comes in time.
+// A result that arrives after the host was asked what it does is still in time.
 func TestSlow(t *testing.T) {
 	var octal strings.Builder
 	for _, c := range results(1) {
@@ -258,11 +259,11 @@ func TestExecuteRefuses(t *testing.T) {
 			t.Errorf("%s: %v; want %q", tt.name, err, tt.want)
 		}
 	}
-	b.execute(wire.Input{Kind: wire.Timer}) // it is not hurt
+	b.execute(wire.Input{Kind: wire.Timer}) // the host is not affected
 	b.host.Stop()
 }
 
-// A host hangs if it has owed something for hangTicks, and the handler was not busy.
+// A host hangs if it has owed an answer for hangTicks and its handler was not busy.
 func TestOwes(t *testing.T) {
 	for _, tt := range []struct {
 		name string

@@ -109,7 +109,7 @@ func TestProbeErrors(t *testing.T) {
 	}
 }
 
-// What only the real Python knows: which module or application is missing.
+// Only the real Python knows which module or application is missing.
 func TestProbeMissing(t *testing.T) {
 	python := realPython(t)
 	bare := executable(t, "exec '"+python+"' -S \"$@\"")

@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// types are those of a result's commands.
+// types returns the types of a result's commands.
 func types(r wire.Result) (list []uint8) {
 	for _, c := range r.Commands {
 		list = append(list, c.Message[1])
@@ -25,7 +25,7 @@ func types(r wire.Result) (list []uint8) {
 	return list
 }
 
-// Ryu's own learning switch learns, installs a flow, and forwards.
+// Ryu's own learning switch learns addresses, installs a flow, and forwards.
 func TestSimpleSwitch(t *testing.T) {
 	python := realPython(t)
 	b := start(t, Config{Python: python, Applications: []string{"ryu.app.simple_switch_13"},
@@ -38,8 +38,8 @@ func TestSimpleSwitch(t *testing.T) {
 	b.execute(packet(1, 1, 0xa, 0xb))
 	for i, want := range [][]uint8{
 		{of13.TypeFlowMod},                     // the table-miss entry
-		{of13.TypePacketOut},                   // b is unknown: flood
-		{of13.TypeFlowMod, of13.TypePacketOut}, // a is known by now
+		{of13.TypePacketOut},                   // b is unknown, so the packet is flooded
+		{of13.TypeFlowMod, of13.TypePacketOut}, // a is known now
 		{of13.TypeFlowMod, of13.TypePacketOut},
 	} {
 		r := b.result()
@@ -147,7 +147,7 @@ func TestFatal(t *testing.T) {
 	}
 }
 
-// Stop ends a host that does not listen.
+// Stop ends a host that does not react.
 func TestStopLoop(t *testing.T) {
 	b := ending(t, Config{})
 	b.execute(packet(1, 1, 1, 2))
@@ -158,17 +158,17 @@ func TestStopLoop(t *testing.T) {
 	if err := b.host.Execute((&wire.Input{Number: 3, Kind: wire.Timer}).Append(nil), 1); err != ErrEnded {
 		t.Errorf("Execute after the end: %v", err)
 	}
-	b.host.Checkpoint() // is for nothing
+	b.host.Checkpoint() // is ignored
 }
 
-// A host goes on from a checkpoint as if nothing had been.
+// A host that starts from a checkpoint behaves as the one that wrote it.
 func TestCheckpoint(t *testing.T) {
 	python := realPython(t)
 	cfg := Config{Python: python, Applications: []string{"ryu.app.simple_switch_13"}, Path: []string{ryu(t, python)}}
 	one := start(t, cfg, wire.Hello{})
 	one.execute(up(1), packet(1, 1, 0xa, 0xb))
 	one.host.Checkpoint()
-	one.host.Checkpoint() // is the same one
+	one.host.Checkpoint() // has the same content
 	one.execute(packet(1, 2, 0xb, 0xa))
 	c := await(one, "checkpoint", one.checkpointed)
 	if c.Number != 2 || len(c.State) == 0 || c.Reason != "" {
@@ -184,7 +184,7 @@ func TestCheckpoint(t *testing.T) {
 	}
 }
 
-// Whoever kills a controller kills its host.
+// A host ends when its controller is killed.
 func TestParentKilled(t *testing.T) {
 	python := realPython(t)
 	cmd := exec.Command(os.Args[0])
@@ -213,7 +213,7 @@ func TestParentKilled(t *testing.T) {
 		t.Error(err)
 	}
 	_ = cmd.Wait()
-	// The descriptor can be read from when the process has ended, whoever has become its parent.
+	// The descriptor becomes readable when the process has ended, whichever process is its parent by then.
 	for {
 		n, err := unix.Poll([]unix.PollFd{{Fd: int32(child), Events: unix.POLLIN}}, int(patience.Milliseconds()))
 		if err == unix.EINTR {
@@ -227,7 +227,7 @@ func TestParentKilled(t *testing.T) {
 	}
 }
 
-// beParent has a host that loops, says which process it is, and waits to be killed.
+// beParent starts a host that loops, prints its process id, and waits to be killed.
 func beParent() {
 	ready, results := make(chan struct{}), make(chan struct{}, 1)
 	h, err := Start(Config{Python: os.Getenv("RYUHOST_TEST_PARENT"), Applications: []string{"testdata/ending.py"}},
@@ -242,7 +242,7 @@ func beParent() {
 			panic(err)
 		}
 	}
-	<-results // so it loops now, and does not see that the socket closes
+	<-results // it loops now, and does not notice that the socket is closed
 	fmt.Println(h.process.cmd.Process.Pid)
 	select {}
 }

@@ -19,13 +19,13 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// heard records what a transport hears.
+// heard records what a transport receives.
 type heard struct {
 	messages chan wire.Message
 	down     chan uint64
 	dropped  chan uint64
 	sent     chan bool
-	block    chan struct{} // if not nil: Received waits for it
+	block    chan struct{} // if not nil, Received waits for it
 }
 
 func newHeard() *heard {
@@ -55,7 +55,7 @@ func wait[T any](t *testing.T, what string, c <-chan T) T {
 	}
 }
 
-// log is a buffer that several goroutines may write.
+// log is a buffer that several goroutines may write to.
 type log struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -104,7 +104,7 @@ func message(typ raftpb.MessageType, from, to uint64, size int) wire.Message {
 		Entries: []*raftpb.Entry{{Data: make([]byte, size)}}}}
 }
 
-// pair connects 1 to 2, one way only.
+// pair connects 1 to 2, in one direction only.
 func pair(t *testing.T, h1, h2 *heard) *Transport {
 	l2 := listen(t, "127.0.0.1:0")
 	run(t, Config{ID: 2, Cluster: "c", Listener: l2, Handler: h2})
@@ -129,7 +129,7 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// TestHeartbeatPassesSnapshot: what is sent after a large snapshot does not wait for its end.
+// TestHeartbeatPassesSnapshot: messages after a large snapshot do not wait for its end.
 func TestHeartbeatPassesSnapshot(t *testing.T) {
 	h1, h2 := newHeard(), newHeard()
 	h2.block = make(chan struct{})
@@ -137,7 +137,7 @@ func TestHeartbeatPassesSnapshot(t *testing.T) {
 	snap := message(raftpb.MsgSnap, 1, 2, 0)
 	snap.State = bytes.Repeat([]byte("0123456789abcdef"), 1<<20)
 	t1.Send([]wire.Message{snap})
-	t1.Send([]wire.Message{snap}) // a second one at once is refused
+	t1.Send([]wire.Message{snap}) // a second snapshot is refused
 	if wait(t, "second snapshot", h1.sent) {
 		t.Error("two snapshots at once")
 	}
@@ -154,13 +154,12 @@ func TestHeartbeatPassesSnapshot(t *testing.T) {
 	}
 }
 
-// TestSlowReader: the queue is bounded, what does not fit is dropped and reported, and Send
-// does not wait.
+// TestSlowReader: the queue is bounded, messages that do not fit are dropped and reported, and Send does not block.
 func TestSlowReader(t *testing.T) {
 	h1, h2 := newHeard(), newHeard()
 	h2.block = make(chan struct{})
 	t1 := pair(t, h1, h2)
-	for range 200 { // if it waited, it would for ever
+	for range 200 { // if Send blocked, it would block forever
 		t1.Send([]wire.Message{message(raftpb.MsgApp, 1, 2, 1<<20)})
 	}
 	if wait(t, "dropped", h1.dropped) != 2 {
@@ -174,7 +173,7 @@ func TestSlowReader(t *testing.T) {
 	}
 }
 
-// TestReconnect: a member that goes away is reported once, and dialed again, but not too often.
+// TestReconnect: a member that goes away is reported once, and dialed again at a limited rate.
 func TestReconnect(t *testing.T) {
 	h1, h2 := newHeard(), newHeard()
 	l1, l2 := listen(t, "127.0.0.1:0"), listen(t, "127.0.0.1:0")
@@ -202,7 +201,7 @@ func TestReconnect(t *testing.T) {
 	l2 = listen(t, addrs[2])
 	dials := 0
 	deadline := time.Now().Add(time.Second)
-	for time.Now().Before(deadline) { // accepted and broken at once
+	for time.Now().Before(deadline) { // accepts each connection and breaks it at once
 		_ = l2.(*net.TCPListener).SetDeadline(deadline)
 		if conn, err := l2.Accept(); err == nil {
 			dials++
@@ -273,7 +272,7 @@ func TestStrangers(t *testing.T) {
 	}
 }
 
-// Who may not speak as the member that it says it is hears why, and is not heard.
+// A process that may not act as the member that it claims to be is told the reason. Its messages are not delivered.
 func TestAdmit(t *testing.T) {
 	l2 := listen(t, "127.0.0.1:0")
 	h2 := newHeard()
@@ -312,7 +311,7 @@ func TestAdmit(t *testing.T) {
 	}
 }
 
-// forged is a message in the name of another member.
+// forged returns a message in the name of another member.
 func forged(t *testing.T) []byte {
 	b := wire.AppendHello(nil, wire.Hello{Version: wire.Version, From: 1, To: 2, Cluster: "right"})
 	b, err := wire.AppendMessage(b, message(raftpb.MsgApp, 3, 2, 0).Raft)

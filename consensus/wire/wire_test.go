@@ -62,10 +62,10 @@ func TestMessages(t *testing.T) {
 	}
 	b = AppendStateBegin(b, len(state))
 	b = AppendStateChunk(b, state[:ChunkSize])
-	b, _ = AppendMessage(b, app) // a message may pass a snapshot
+	b, _ = AppendMessage(b, app) // a message may overtake the snapshot
 	b = AppendStateChunk(b, state[ChunkSize:])
 	b, _ = AppendMessage(b, snap)
-	b, _ = AppendMessage(b, snap) // without any state
+	b, _ = AppendMessage(b, snap) // with an empty state
 	got, err := frames(b)
 	want := []Message{{Raft: app}, {Raft: app}, {Raft: snap, State: state}, {Raft: snap}}
 	if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" || err != nil {
@@ -92,7 +92,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// FuzzFrames: no bytes make the decoder panic or hold more than they are.
+// FuzzFrames: for any bytes, the decoder does not panic, and does not allocate more than their length.
 func FuzzFrames(f *testing.F) {
 	b, _ := AppendMessage(nil, message(raftpb.MsgApp))
 	f.Add(b)

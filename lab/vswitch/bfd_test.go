@@ -13,18 +13,18 @@ import (
 
 const ms = time.Millisecond
 
-// twins are two switches under a virtual clock, with a host at port 1 of each and links between their ports 2 and their
-// ports 3. What comes from a host goes by port 2 if that is live, else by 3.
+// twins are two switches under a virtual clock, each with a host at port 1. Links connect their ports 2 and their
+// ports 3. A frame from a host leaves by port 2 if that is live, otherwise by port 3.
 type twins struct {
 	t      *testing.T
 	ends   [2]*rig
 	now    time.Duration
 	flying []flight
 	cut    map[hop]bool
-	came   []arrived // at the host of the second switch
+	came   []arrived // frames that arrived at the host of the second switch
 }
 
-// hop is the way out of a port.
+// hop is where a port leads.
 type hop struct {
 	end  int
 	port of13.Port
@@ -32,7 +32,7 @@ type hop struct {
 
 type flight struct {
 	at   time.Duration
-	to   hop // by which it comes in
+	to   hop // port by which it arrives
 	data []byte
 }
 
@@ -75,7 +75,7 @@ func watching(p of13.Port) []byte {
 
 func (r *rig) live(no of13.Port) bool { return r.s.ports[no].live() }
 
-// carry takes what a switch sends.
+// carry delivers what a switch sends.
 func (w *twins) carry(i int, in of13.Port) {
 	for _, f := range w.ends[i].s.Frames() {
 		switch data := slices.Clone(f.Data); {
@@ -87,7 +87,7 @@ func (w *twins) carry(i int, in of13.Port) {
 	}
 }
 
-// run goes on for d.
+// run advances the clock by d.
 func (w *twins) run(d time.Duration) {
 	for end := w.now + d; ; {
 		next := end
@@ -117,7 +117,8 @@ func (w *twins) run(d time.Duration) {
 	}
 }
 
-// send lets the host of the first switch send one numbered frame each millisecond, and returns which arrived, in order.
+// send makes the host of the first switch send one numbered frame each millisecond, and returns the frames that
+// arrived, in order.
 func (w *twins) send(n int) []arrived {
 	w.came = nil
 	for seq := range n {
@@ -131,7 +132,7 @@ func (w *twins) send(n int) []arrived {
 	return w.came
 }
 
-// by checks that frames came, each once and in order, and all by one port.
+// by checks that frames arrived once, in order, and all by one port.
 func (w *twins) by(came []arrived, first, n int, port of13.Port) {
 	w.t.Helper()
 	for i, a := range came {
@@ -144,7 +145,7 @@ func (w *twins) by(came []arrived, first, n int, port of13.Port) {
 	}
 }
 
-// liveBits returns those that the controllers of both ends are told of for a port, in order.
+// liveBits returns the live bits that the controllers of both ends were told for a port, in order.
 func (w *twins) liveBits(no of13.Port) (bits [2][]bool) {
 	for i, e := range w.ends {
 		for _, m := range e.take(1) {
@@ -156,15 +157,15 @@ func (w *twins) liveBits(no of13.Port) (bits [2][]bool) {
 	return bits
 }
 
-// A link that is cut silently, in both directions or in one, is noticed within the detection time, at both ends: until
-// then frames are lost, from then on none. When it is mended they go by it again.
+// A link that is silently cut, in both directions or in one, is detected at both ends within the detection time.
+// Frames are lost until then and not afterwards. When the link is repaired, frames use it again.
 func TestBFDSilentCut(t *testing.T) {
 	const interval = 5 * ms
-	const most = int(3*interval/ms) + 1 // frames, one each millisecond
+	const most = int(3*interval/ms) + 1 // frames that may be lost, at one each millisecond
 	for name, cut := range map[string][]hop{"both": {{0, 2}, {1, 2}}, "there": {{0, 2}}, "back": {{1, 2}}} {
 		t.Run(name, func(t *testing.T) {
 			w := newTwins(t, interval)
-			w.run(5 * time.Second) // until both have agreed on the intervals
+			w.run(5 * time.Second) // until both ends have agreed on the intervals
 			if got := w.liveBits(2); len(got[0]) != 1 || len(got[1]) != 1 || !got[0][0] || !got[1][0] {
 				t.Fatalf("while it comes up the controllers are told of live bits %v, want one: true", got)
 			}
@@ -192,7 +193,7 @@ func TestBFDSilentCut(t *testing.T) {
 	}
 }
 
-// Nothing fails, and nobody is alarmed.
+// Without a failure there is no alarm.
 func TestBFDWithoutFailure(t *testing.T) {
 	w := newTwins(t, 5*ms)
 	w.run(5 * time.Second)
@@ -205,14 +206,14 @@ func TestBFDWithoutFailure(t *testing.T) {
 	}
 }
 
-// A session takes what is said to it, at its port, as long as it is there; all other frames go their way.
+// A session accepts the BFD packets that arrive at its port while it exists. All other frames are forwarded.
 func TestBFDIsForItsPortOnly(t *testing.T) {
 	r := newRig(t)
 	r.ok(add(0, 1, nil, out(4)))
 	said := bfd.AppendFrame(nil, macB, bfd.Packet{State: bfd.Down, Multiplier: 3, MyDiscriminator: 9,
 		DesiredMinTx: time.Second, RequiredMinRx: ms})
 	routed := slices.Clone(said)
-	routed[ethLen+8]--  // its time to live,
+	routed[ethLen+8]--  // its TTL
 	routed[ethLen+10]++ // and its checksum
 	r.goes(1, said, 4)
 
@@ -227,7 +228,7 @@ func TestBFDIsForItsPortOnly(t *testing.T) {
 	if sent := r.frames()[1]; len(sent) != 1 || of13.MAC(sent[0][6:12]) != r.s.ports[1].HwAddr {
 		t.Fatalf("a new session sends %x", sent)
 	}
-	r.goes(1, routed) // dropped: it is not from this link
+	r.goes(1, routed) // dropped, because it is not from this link
 	r.goes(1, said, 1)
 	if status, ok := r.s.BFD(1); !ok || status.State != bfd.Init || r.live(1) {
 		t.Fatalf("after the first packet: %+v, live: %v", status, r.live(1))
@@ -236,7 +237,7 @@ func TestBFDIsForItsPortOnly(t *testing.T) {
 	r.goes(2, said, 4)
 	r.from(1, &of13.PortMod{Port: 1, HwAddr: r.s.ports[1].HwAddr, Config: of13.PortConfigDown,
 		Mask: of13.PortConfigDown})
-	r.goes(1, said) // and no answer by a port that is down
+	r.goes(1, said) // no answer by a port that is down
 
 	r.s.ClearBFD(r.now, 1)
 	if _, ok := r.s.BFD(1); ok {
@@ -276,7 +277,7 @@ func TestFramesDoNotAllocate(t *testing.T) {
 	}
 }
 
-// The runner comes when a session needs it, however long its own tick is, and a silent cut becomes visible.
+// The runner wakes up when a session needs it, however long its own tick is, and detects a silent cut.
 func TestRunnerBFD(t *testing.T) {
 	var ends [2]*Runner
 	for i := range ends {

@@ -26,7 +26,7 @@ func (r *rig) inBundle(id uint32, m of13.Message) *of13.BundleAdd {
 	return &of13.BundleAdd{ID: id, Flags: of13.BundleAtomic | of13.BundleOrdered, Message: m.Append(nil, 0)}
 }
 
-// All messages of a bundle are executed, in their order, at the commit.
+// All messages of a bundle are executed at the commit, in order.
 func TestBundleCommit(t *testing.T) {
 	var seen []uint8
 	r := newRig(t, func(c *Config) { c.Observe = func(_ ConnID, msg []byte) { seen = append(seen, msg[1]) } })
@@ -50,7 +50,7 @@ func TestBundleCommit(t *testing.T) {
 	}
 }
 
-// If one message is bad nothing has happened, whatever came before it.
+// If one message of a bundle is refused, nothing is executed, whatever came before it.
 func TestBundleIsAtomic(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.Observe = func(_ ConnID, msg []byte) {} })
 	for i := range 5 {
@@ -76,7 +76,7 @@ func TestBundleIsAtomic(t *testing.T) {
 		&of13.PacketOut{BufferID: of13.NoBuffer, InPort: 1, Actions: of13.Actions(nil).Output(3, 0), Data: ping(1)},
 		add(0, 1, nil, toGroup(55)),
 	} {
-		r.ok(r.inBundle(9, m)) // opens implicitly
+		r.ok(r.inBundle(9, m)) // opens the bundle implicitly
 	}
 	answers := r.from(1, bundleControl(9, of13.BundleCommitRequest))
 	if len(answers) != 2 {
@@ -115,7 +115,7 @@ func TestBundleErrors(t *testing.T) {
 	fails(r.inBundle(1, &of13.BarrierRequest{}), of13.BundleMsgUnsup)
 	fails(r.inBundle(1, &of13.MeterMod{}), of13.BundleMsgUnsup)
 	wrong := &of13.Experimenter{ID: of13.OnfID, ExpType: of13.OnfBundleAdd}
-	wrong.Data = r.inBundle(1, add(0, 0, nil, nil)).Append(nil, r.xid)[16:] // the next message has another
+	wrong.Data = r.inBundle(1, add(0, 0, nil, nil)).Append(nil, r.xid)[16:] // the inner message has another xid
 	fails(wrong, of13.BundleMsgBadXID)
 	r.bundle(1, of13.BundleCloseRequest)
 	fails(r.inBundle(1, add(0, 0, nil, nil)), of13.BundleClosed)
@@ -127,7 +127,7 @@ func TestBundleErrors(t *testing.T) {
 	fails(bundleControl(2, of13.BundleCommitRequest), of13.BundleBadID)
 }
 
-// A message that cannot be read is refused at once, and the bundle goes on without it, as with Open vSwitch.
+// A message that cannot be decoded is refused at once, and the bundle continues without it, as with Open vSwitch.
 func TestBundleRefusesWhatCannotBeRead(t *testing.T) {
 	r := newRig(t)
 	r.bundle(1, of13.BundleOpenRequest)
@@ -144,7 +144,7 @@ func TestBundleRefusesWhatCannotBeRead(t *testing.T) {
 	}
 }
 
-// A controller that has become slave has nothing more to do with bundles, also one that it filled before.
+// A controller that has become slave cannot use bundles, including those that it has filled before.
 func TestBundleOfSlave(t *testing.T) {
 	r := newRig(t)
 	r.bundle(1, of13.BundleOpenRequest)

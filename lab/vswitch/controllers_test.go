@@ -34,20 +34,20 @@ func TestRoles(t *testing.T) {
 	r.fails(&of13.RoleRequest{Role: of13.RoleSlave, GenerationID: 10}, e, of13.RoleRequestFailedStale)
 	r.fails(&of13.RoleRequest{Role: 7, GenerationID: 12}, e, of13.RoleRequestFailedBadRole)
 	r.fails(&of13.RoleRequest{Role: of13.RoleMaster, GenerationID: 11 + 1<<63}, e, of13.RoleRequestFailedStale)
-	r.role(1, of13.RoleMaster, 11+1<<62) // the numbers go round: this is later
+	r.role(1, of13.RoleMaster, 11+1<<62) // generation ids wrap around, so this one is later
 	r.failsAt(2, add(0, 1, nil, nil), of13.ErrTypeBadRequest, of13.BadRequestIsSlave)
 	r.failsAt(2, &of13.PacketOut{BufferID: of13.NoBuffer, InPort: 1, Data: ping(1)}, of13.ErrTypeBadRequest,
 		of13.BadRequestIsSlave)
 	if out := r.from(2, &of13.BarrierRequest{}); len(out) != 1 {
 		t.Fatal("a slave may ask")
 	}
-	r.role(2, of13.RoleEqual, 0) // needs no generation
+	r.role(2, of13.RoleEqual, 0) // needs no generation id
 	if r.s.Role(2) != of13.RoleEqual || r.s.Role(1) != of13.RoleMaster || r.s.Role(9) != of13.RoleNoChange {
 		t.Fatal("wrong roles")
 	}
 }
 
-// Section 7.4.3: ports come and go, and a packet for one that is gone is dropped.
+// Section 7.4.3: ports appear and disappear, and a packet for a port that is gone is dropped.
 func TestPortsComeAndGo(t *testing.T) {
 	r := newRig(t)
 	status := func(reason uint8, no of13.Port) {
@@ -72,13 +72,13 @@ func TestPortsComeAndGo(t *testing.T) {
 	r.s.RemovePort(0, 9)
 	status(of13.PortDelete, 9)
 	r.goes(1, ping(1))
-	r.s.RemovePort(0, 9) // nothing there
+	r.s.RemovePort(0, 9) // no such port
 	if got := r.take(1); len(got) != 0 {
 		t.Fatalf("a port that is not there went away: %v", got)
 	}
 }
 
-// Section 7.3.10: who hears what, by default and by choice.
+// Section 7.3.10: which controllers receive which messages, by default and as configured.
 func TestAsync(t *testing.T) {
 	r := newRig(t)
 	r.connect(2)
@@ -89,7 +89,7 @@ func TestAsync(t *testing.T) {
 	if a, b := r.take(1), r.take(2); len(a) != 2 || len(b) != 1 || b[0].Type() != of13.TypePortStatus {
 		t.Fatalf("equal got %v, slave got %v", a, b)
 	}
-	r.s.SetPortLive(0, 3, false) // nothing new
+	r.s.SetPortLive(0, 3, false) // no change
 	if a := r.take(1); len(a) != 0 {
 		t.Fatalf("got %v", a)
 	}
@@ -121,7 +121,7 @@ func TestSlowController(t *testing.T) {
 		msgs[n-2].Type() != of13.TypePortStatus || msgs[n-1].Type() != of13.TypeBarrierReply {
 		t.Fatalf("%d messages, %+v", n, c)
 	}
-	for range hardLimit * 4096 / 8 { // and one that asks without reading is given up
+	for range hardLimit * 4096 / 8 { // a controller that sends requests without reading is disconnected
 		r.s.Message(0, 1, (&of13.BarrierRequest{}).Append(nil, 1))
 	}
 	if _, open := r.s.Pending(1); !open {

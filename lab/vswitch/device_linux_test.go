@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// inNamespace puts the test's thread, which ends with the test, into a network namespace of its own.
+// inNamespace moves the test's thread, which ends with the test, into a network namespace of its own.
 func inNamespace(t *testing.T) func(args ...string) {
 	if os.Geteuid() != 0 {
 		t.Skip("devices need root")
@@ -25,14 +25,14 @@ func inNamespace(t *testing.T) func(args ...string) {
 	}
 	return func(args ...string) {
 		t.Helper()
-		// A child begins in the namespace of the thread that starts it, which is this one.
+		// A child starts in the namespace of the thread that starts it, which is this one.
 		if out, err := exec.Command("ip", args...).CombinedOutput(); err != nil {
 			t.Fatalf("ip %v: %v\n%s", args, err, out)
 		}
 	}
 }
 
-// Frames pass a veth pair both ways with their VLAN tags, and the carrier follows the peer.
+// Frames pass a veth pair in both directions with their VLAN tags, and the carrier state follows the peer.
 func TestVethDevice(t *testing.T) {
 	ip := inNamespace(t)
 	for i := range 2 {

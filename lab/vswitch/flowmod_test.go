@@ -71,7 +71,7 @@ func TestModifyAndDelete(t *testing.T) {
 		command uint8
 		match   of13.Match
 		filter  filter
-		left    int // entries of the three
+		left    int // number of entries that remain of three
 	}{
 		"delete all":              {of13.FlowDelete, nil, nil, 0},
 		"delete included":         {of13.FlowDelete, in1, nil, 1},
@@ -112,7 +112,7 @@ func TestModifyAndDelete(t *testing.T) {
 	r.ok(add(0, 6, in1B, out(3)))
 	mod := add(0, 9, in1, out(4))
 	mod.Command = of13.FlowModifyStrict
-	r.ok(mod) // none has priority 9
+	r.ok(mod) // no entry has priority 9
 	r.goes(1, ping(1), 3)
 	mod.Command = of13.FlowModify
 	r.ok(mod)

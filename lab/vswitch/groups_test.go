@@ -41,7 +41,7 @@ func TestGroupTypes(t *testing.T) {
 	}
 }
 
-// Section 6.5: a bucket is used while its port lives; the next one follows at once.
+// Section 6.5: a bucket is used while its port is live. When it is not, the next bucket is used at once.
 func TestFastFailover(t *testing.T) {
 	r := newRig(t)
 	r.ok(groupMod(3, of13.GroupTypeFastFailover, bucketTo(2, 2, 0), bucketTo(3, 3, 0)))
@@ -63,7 +63,7 @@ func TestFastFailover(t *testing.T) {
 	r.goes(1, ping(1), 4)
 }
 
-// Section 5.6.1: select groups share by weight, and keep a connection together.
+// Section 5.6.1: select groups distribute by weight, and keep a connection together.
 func TestSelect(t *testing.T) {
 	r := newRig(t)
 	r.ok(groupMod(1, of13.GroupTypeSelect, bucketTo(2, of13.PortAny, 1), bucketTo(3, of13.PortAny, 3),
@@ -108,7 +108,7 @@ func TestGroupModErrors(t *testing.T) {
 	r.fails(loop, e, of13.GroupModFailedUnknownGroup)
 	r.fails(&of13.GroupMod{Command: of13.GroupDelete, GroupID: 1}, e, of13.GroupModFailedChainedGroup)
 	r.ok(&of13.GroupMod{Command: of13.GroupDelete, GroupID: 99})
-	// Section 6.5: entries that use a group go with it.
+	// Section 6.5: flow entries that use a group are deleted with it.
 	mod := add(0, 1, nil, toGroup(2))
 	mod.Flags = of13.FlowSendFlowRem
 	r.ok(mod)
@@ -119,7 +119,7 @@ func TestGroupModErrors(t *testing.T) {
 	r.wantFlows(0)
 }
 
-// Groups that lead to groups many times over cost no more than the bound.
+// If groups refer to groups many times over, the cost is bounded.
 func TestFloodsAreBounded(t *testing.T) {
 	r := newRig(t)
 	for id := uint32(1); id <= maxGroupDepth; id++ {

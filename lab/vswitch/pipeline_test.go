@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// Section 5.4: without a table-miss entry a packet that matches nothing is dropped; with one it
-// goes where that says, with the reason NO_MATCH.
+// Section 5.4: without a table-miss entry, a packet that matches nothing is dropped. With one, that entry is
+// executed, and the reason is NO_MATCH.
 func TestTableMiss(t *testing.T) {
 	r := newRig(t)
 	r.goes(1, ping(1))
@@ -46,7 +46,7 @@ func TestPriority(t *testing.T) {
 	r.goes(1, ping(1), 3)
 	r.ok(add(0, 3, of13.Match(nil).WithEthDst(macB), out(4)))
 	r.goes(1, ping(1), 3)
-	r.ok(add(0, 9, of13.Match(nil).WithInPort(1), nil)) // no instructions: dropped
+	r.ok(add(0, 9, of13.Match(nil).WithInPort(1), nil)) // no instructions means drop
 	r.goes(1, ping(1))
 	r.goes(2, ping(1), 3)
 }
@@ -56,7 +56,7 @@ func TestInstructions(t *testing.T) {
 	r := newRig(t)
 	r.ok(add(0, 1, nil, of13.Instructions(nil).WriteMetadata(0xab00,
 		0xff00).Write(of13.Actions(nil).Output(2, 0)).Goto(5)))
-	r.goes(1, ping(1)) // a miss in table 5 drops, the action set too
+	r.goes(1, ping(1)) // a miss in table 5 drops the packet, including its action set
 	r.ok(add(5, 1, of13.Match(nil).WithMetadata(0xab00, 0xff00), of13.Instructions(nil)))
 	r.goes(1, ping(1), 2)
 	r.ok(add(5, 1, of13.Match(nil).WithMetadata(0xab00, 0xff00),
@@ -82,7 +82,7 @@ func TestReservedPorts(t *testing.T) {
 		{of13.PortAll, []of13.Port{1, 3, 4}},
 		{of13.PortFlood, []of13.Port{1, 3, 4}},
 		{of13.PortInPort, []of13.Port{2}},
-		{2, nil}, // the ingress port needs IN_PORT
+		{2, nil}, // output to the ingress port needs IN_PORT
 		{3, []of13.Port{3}},
 		{99, nil},
 	} {
@@ -94,7 +94,7 @@ func TestReservedPorts(t *testing.T) {
 	r.fails(add(0, 1, nil, out(of13.PortAny)), of13.ErrTypeBadAction, of13.BadActionBadOutPort)
 }
 
-// Section 5.12 and table 7: an action changes the outputs after it, and no others.
+// Section 5.12 and table 7: an action changes only the outputs after it.
 func TestSetFieldMendsChecksums(t *testing.T) {
 	r := newRig(t)
 	a := of13.Actions(nil).Output(2, 0).
@@ -149,7 +149,7 @@ func TestVLAN(t *testing.T) {
 	r.goes(1, one, 3)
 }
 
-// Section 5.12 and 6.1.2: a packet whose TTL has run out goes to the controllers that want it.
+// Section 5.12 and 6.1.2: a packet with an invalid TTL is sent to the controllers that ask for it.
 func TestInvalidTTL(t *testing.T) {
 	r := newRig(t)
 	r.ok(&of13.SetConfig{MissSendLen: 30})
@@ -166,7 +166,7 @@ func TestInvalidTTL(t *testing.T) {
 	r.goes(1, b, 2)
 }
 
-// Section 6.1.2: buffers are bounded, are used once, and expire.
+// Section 6.1.2: buffers are bounded, used once, and expire.
 func TestBuffers(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.Buffers = 2; c.BufferLife = time.Second })
 	r.ok(add(0, 0, nil, actions(of13.Actions(nil).Output(of13.PortController, 14))))
@@ -190,7 +190,7 @@ func TestBuffers(t *testing.T) {
 	r.fails(packetOut, of13.ErrTypeBadRequest, of13.BadRequestBufferEmpty)
 	packetOut.BufferID = 12345
 	r.fails(packetOut, of13.ErrTypeBadRequest, of13.BadRequestBufferUnknown)
-	flow := add(0, 5, of13.Match(nil).WithInPort(1), out(4)) // section 6.4: a flow-mod may take the packet along
+	flow := add(0, 5, of13.Match(nil).WithInPort(1), out(4)) // section 6.4: a flow-mod may apply to a buffered packet
 	flow.BufferID = ids[1]
 	r.ok(flow)
 	if got := r.frames()[4]; len(got) != 1 || !bytes.Equal(got[0], ping(1)) {
@@ -203,7 +203,7 @@ func TestBuffers(t *testing.T) {
 	r.fails(packetOut, of13.ErrTypeBadRequest, of13.BadRequestBufferEmpty)
 }
 
-// Section 7.3.7: a packet-out may begin at the first table; its ingress port must exist.
+// Section 7.3.7: a packet-out may be sent through the tables; its ingress port must exist.
 func TestPacketOut(t *testing.T) {
 	r := newRig(t)
 	r.ok(add(0, 1, of13.Match(nil).WithInPort(of13.PortController), out(of13.PortFlood)))
@@ -219,7 +219,7 @@ func TestPacketOut(t *testing.T) {
 	r.fails(m, of13.ErrTypeBadRequest, of13.BadRequestBadPacket)
 }
 
-// Section 5.7: a meter drops what is above its rate.
+// Section 5.7: a meter drops packets above its rate.
 func TestMeter(t *testing.T) {
 	r := newRig(t)
 	bands := of13.Bands(nil).With(of13.Band{BandType: of13.BandDrop, Rate: 10})
@@ -251,6 +251,6 @@ func TestMeter(t *testing.T) {
 			}
 		}
 	}
-	r.ok(&of13.MeterMod{Command: of13.MeterDelete, MeterID: 4}) // takes its flow entries along
+	r.ok(&of13.MeterMod{Command: of13.MeterDelete, MeterID: 4}) // also deletes the flow entries that use it
 	r.goes(1, ping(1))
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// genMatch draws matches from few values, so that they meet the packets and each other.
+// genMatch draws matches from few values, so that they match the packets and overlap.
 func genMatch(t *rapid.T) of13.Match {
 	maybe := func(name string) bool { return rapid.IntRange(0, 2).Draw(t, name) == 0 }
 	mask4 := func(name string) [4]byte {
@@ -74,7 +74,7 @@ func genFrame(t *rapid.T) []byte {
 	return b
 }
 
-// model is the flow table as the specification tells it: a list that is searched from end to end.
+// model is the flow table as the specification describes it: a list with linear search.
 type model struct{ entries []modelEntry }
 
 type modelEntry struct {
@@ -99,8 +99,8 @@ func (e modelEntry) matches(k *key) bool {
 	return true
 }
 
-// The lookup finds an entry that matches, exactly when the linear search does, of the same priority; through additions,
-// deletions and their undoing.
+// The lookup finds a matching entry exactly if a linear search does, with the same priority, after any additions
+// and deletions, also if these are undone.
 func TestLookupAgreesWithLinearSearch(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		s := New(Config{Tables: 1})
@@ -168,7 +168,7 @@ func TestLookupAgreesWithLinearSearch(t *testing.T) {
 	})
 }
 
-// The parser sees in a frame what gopacket sees.
+// The parser agrees with gopacket.
 func TestParserAgreesWithGopacket(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		b := genFrame(rt)
@@ -179,7 +179,7 @@ func TestParserAgreesWithGopacket(t *testing.T) {
 			ok && v.VLANIdentifier|0x1000 != k.uint16(of13.FieldVLANVID) {
 			rt.Fatalf("tags %d, gopacket %v", l.tags, v)
 		}
-		if p.ErrorLayer() != nil { // cut short: gopacket gives layers that it has not read
+		if p.ErrorLayer() != nil { // truncated: gopacket returns layers that it has not read completely
 			return
 		}
 		if u, ok := p.Layer(gplayers.LayerTypeUDP).(*gplayers.UDP); ok &&
@@ -193,7 +193,7 @@ func TestParserAgreesWithGopacket(t *testing.T) {
 	})
 }
 
-// Whatever is set, checksums that were right stay right.
+// Whatever field is set, correct checksums stay correct.
 func TestSetFieldKeepsChecksums(t *testing.T) {
 	fields := []of13.Field{of13.FieldEthDst, of13.FieldIPDSCP, of13.FieldIPECN, of13.FieldIPv4Src, of13.FieldIPv4Dst,
 		of13.FieldUDPSrc, of13.FieldUDPDst}
@@ -222,7 +222,7 @@ func TestSetFieldKeepsChecksums(t *testing.T) {
 	})
 }
 
-// Whatever controllers and hosts send, the switch does not panic, and speaks OpenFlow.
+// Whatever controllers and hosts send, the switch does not panic, and its output is valid OpenFlow.
 func FuzzSwitch(f *testing.F) {
 	seed := add(0, 0, nil, out(of13.PortController, of13.PortFlood)).Append(nil, 1)
 	seed = groupMod(1, 0).Append(seed, 2)

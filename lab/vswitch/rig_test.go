@@ -13,7 +13,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// rig is a switch of ports 1 to 4 with one controller, 1, that has said HELLO.
+// rig is a switch with ports 1 to 4 and one controller, 1, which has sent HELLO.
 type rig struct {
 	t   *testing.T
 	s   *Switch
@@ -61,7 +61,7 @@ func (r *rig) take(id ConnID) (msgs []of13.Message) {
 	return msgs
 }
 
-// from sends a message as a controller and returns all that is pending for that one.
+// from sends a message as a controller and returns everything that is pending for it.
 func (r *rig) from(id ConnID, m of13.Message) []of13.Message {
 	r.t.Helper()
 	r.xid++
@@ -77,7 +77,7 @@ func (r *rig) ok(m of13.Message) {
 	}
 }
 
-// fails sends a message that must be refused so.
+// fails sends a message that must be refused with this error.
 func (r *rig) fails(m of13.Message, errType, code uint16) {
 	r.t.Helper()
 	r.failsAt(1, m, errType, code)
@@ -94,7 +94,7 @@ func (r *rig) failsAt(id ConnID, m of13.Message, errType, code uint16) {
 	r.t.Fatalf("%v was answered by %v, want %s", m, out, of13.ErrorName(errType, code))
 }
 
-// answer sends a request and returns its one answer.
+// answer sends a request and returns its only answer.
 func answer[M of13.Message](r *rig, m of13.Message) M {
 	r.t.Helper()
 	out := r.from(1, m)
@@ -107,7 +107,7 @@ func answer[M of13.Message](r *rig, m of13.Message) M {
 	panic("unreachable")
 }
 
-// frame sends a frame into a port and returns where it came out, as a map from port to frames.
+// frame sends a frame into a port and returns the output frames by port.
 func (r *rig) frame(in of13.Port, b []byte) map[of13.Port][][]byte {
 	r.t.Helper()
 	r.s.Frame(r.now, in, b)
@@ -122,7 +122,7 @@ func (r *rig) frames() map[of13.Port][][]byte {
 	return out
 }
 
-// goes checks which ports a frame comes out of.
+// goes checks from which ports a frame is output.
 func (r *rig) goes(in of13.Port, b []byte, want ...of13.Port) {
 	r.t.Helper()
 	out := r.frame(in, b)
@@ -144,7 +144,7 @@ func (r *rig) advance(d time.Duration) {
 	r.s.Tick(r.now)
 }
 
-// add is a FLOW_MOD that adds.
+// add is a FLOW_MOD that adds an entry.
 func add(table uint8, priority uint16, m of13.Match, in of13.Instructions) *of13.FlowMod {
 	return &of13.FlowMod{TableID: table, Priority: priority, Match: m, Instructions: in, BufferID: of13.NoBuffer,
 		OutPort: of13.PortAny, OutGroup: of13.GroupAny}
@@ -170,7 +170,7 @@ var (
 // ping is an ICMP echo request from A to B.
 func ping(seq uint16) []byte { return appendEcho(nil, macA, macB, ipA, ipB, icmpEchoRequest, seq) }
 
-// udp is a UDP packet from A to B with good checksums.
+// udp is a UDP packet from A to B with valid checksums.
 func udp(src, dst uint16, payload int) []byte {
 	b := appendEthernet(nil, macA, macB, typeIPv4)
 	b = append(b, 0x45, 0, 0, 0, 0, 1, 0, 0, 64, protoUDP, 0, 0)
@@ -189,7 +189,7 @@ func udp(src, dst uint16, payload int) []byte {
 	return b
 }
 
-// l4Sum computes the checksum of UDP or TCP over IPv4 anew, with that in the packet taken as 0.
+// l4Sum computes the checksum of UDP or TCP over IPv4, with the checksum field taken as 0.
 func l4Sum(b []byte) uint16 {
 	s := uint32(sum(b[26:34])) + uint32(b[23]) + uint32(len(b)-34)
 	seg := append([]byte(nil), b[34:]...)

@@ -30,7 +30,7 @@ func until(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// flood makes a runner's switch flood everything.
+// flood makes a runner's switch flood all packets.
 func flood(t *testing.T, r *Runner) {
 	t.Helper()
 	r.Do(func(s *Switch, now time.Duration) {
@@ -42,7 +42,7 @@ func flood(t *testing.T, r *Runner) {
 	})
 }
 
-// A controller over TCP: the switch dials, again after a loss, and answers.
+// A controller over TCP: the switch dials it, dials again after a loss, and answers.
 func TestRunnerDials(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -94,7 +94,7 @@ func TestRunnerDials(t *testing.T) {
 	}
 }
 
-// A controller that goes silent is given up.
+// The connection to a silent controller is closed.
 func TestRunnerSilentController(t *testing.T) {
 	r := startRunner(t, RunnerConfig{SilentAfter: 200 * time.Millisecond, TickEvery: 5 * time.Millisecond})
 	ours, theirs := net.Pipe()
@@ -105,7 +105,7 @@ func TestRunnerSilentController(t *testing.T) {
 	}
 }
 
-// Two hosts, two switches, a link that is cut both ways of cutting.
+// Two hosts and two switches, with a link that is cut in both ways.
 func TestNetwork(t *testing.T) {
 	a, b := NewHost(macA, ipA), NewHost(macB, ipB)
 	s1 := startRunner(t, RunnerConfig{Switch: Config{DatapathID: 1, Ports: Ports(1, 3)}})
@@ -150,7 +150,7 @@ func TestNetwork(t *testing.T) {
 	}
 }
 
-// A broadcast in a ring of flooding switches dies out.
+// A broadcast in a ring of flooding switches ends.
 func TestNetworkRingEnds(t *testing.T) {
 	var s [3]*Runner
 	for i := range s {
@@ -170,7 +170,7 @@ func TestNetworkRingEnds(t *testing.T) {
 	})
 }
 
-// ofctl runs ovs-ofctl against a runner, or skips the test where that is not installed.
+// ofctl runs ovs-ofctl against a runner, or skips the test if it is not installed.
 func ofctl(t *testing.T, r *Runner) func(args ...string) string {
 	tool, err := exec.LookPath("ovs-ofctl")
 	if err != nil {
@@ -206,7 +206,7 @@ func ofctl(t *testing.T, r *Runner) func(args ...string) string {
 	}
 }
 
-// Other people's code understands what the switch says, and is understood.
+// The tools of Open vSwitch understand the switch, and it understands them.
 func TestConformsToOVSTools(t *testing.T) {
 	r := StartRunner(RunnerConfig{Switch: Config{DatapathID: 0xabc, Ports: Ports(1, 3)}})
 	t.Cleanup(r.Close)

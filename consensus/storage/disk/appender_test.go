@@ -15,16 +15,16 @@ import (
 	"pgregory.net/rapid"
 )
 
-// as sets the length of segments for a test.
+// as sets the length of segments during a test.
 func as(t testing.TB, size int64) {
 	before := wal.SegmentSizeBytes
 	wal.SegmentSizeBytes = size
 	t.Cleanup(func() { wal.SegmentSizeBytes = before })
 }
 
-// TestLikeEtcd: a segment is byte for byte that which etcd would have written.
+// TestLikeEtcd: a segment is byte for byte equal to the one that etcd would write.
 func TestLikeEtcd(t *testing.T) {
-	as(t, 256<<10) // one is enough: etcd does not count what it has not yet written, so it ends them elsewhere
+	as(t, 256<<10) // a single segment, because etcd ends segments elsewhere
 	rapid.Check(t, func(t *rapid.T) {
 		dir, err := os.MkdirTemp(memory(), "disk")
 		must(t, err)
@@ -82,7 +82,7 @@ func TestLikeEtcd(t *testing.T) {
 	})
 }
 
-// TestEtcdReads: a log of many segments is one to etcd.
+// TestEtcdReads: etcd can read a log of many segments.
 func TestEtcdReads(t *testing.T) {
 	dir := t.TempDir()
 	filled(t, dir)
@@ -97,8 +97,8 @@ func TestEtcdReads(t *testing.T) {
 	}
 }
 
-// TestSegmentsAreWrittenAgain: without fsync the log goes over old segments, what those hold never comes back, and
-// wherever a write is cut off the log ends with the one before.
+// TestSegmentsAreWrittenAgain: without fsync the log reuses old segments. Their old content never returns, and
+// wherever a write is cut off, the log ends with the previous one.
 func TestSegmentsAreWrittenAgain(t *testing.T) {
 	as(t, 4*flushSize)
 	for _, fsync := range []bool{false, true} {
@@ -108,7 +108,7 @@ func TestSegmentsAreWrittenAgain(t *testing.T) {
 		_, err = d.Load()
 		must(t, err)
 		must(t, d.Save([]storage.Batch{{Snapshot: snapshot(1, 1, ""), Hard: hard(1, 0, 1)}}))
-		again := 0 // writes to old segments
+		again := 0 // number of writes into old segments
 		for i := uint64(2); i < 200; i++ {
 			if d.wal.zeros < d.wal.end+flushSize {
 				again++
@@ -135,7 +135,7 @@ func TestSegmentsAreWrittenAgain(t *testing.T) {
 	}
 }
 
-// cutOff writes the next entry to copies of the log, up to some byte.
+// cutOff writes the next entry to copies of the log, each cut off at another byte.
 func cutOff(t *testing.T, d *Disk, last uint64) {
 	t.Helper()
 	list, err := segments(d.walDir)
@@ -145,7 +145,7 @@ func cutOff(t *testing.T, d *Disk, last uint64) {
 	w.buf = nil
 	e := entries(1, last+1, 1, 40_000)[0]
 	w.record(wal.EntryType, entryHead(e), e.Data)
-	must(t, d.wal.clear(w.end+int64(len(w.buf)))) // comes before the write
+	must(t, d.wal.clear(w.end+int64(len(w.buf)))) // happens before the write
 	before := t.TempDir()
 	must(t, os.CopyFS(before, os.DirFS(d.dir)))
 	for _, n := range []int{0, 8, 100, 4096, 20_000, len(w.buf) - 8000} {
@@ -166,7 +166,7 @@ func cutOff(t *testing.T, d *Disk, last uint64) {
 
 // BenchmarkSave saves entries of 60 kB, with a snapshot after each 16 MB, as a busy follower does.
 func BenchmarkSave(b *testing.B) {
-	as(b, 64<<20) // as ever
+	as(b, 64<<20) // the usual length
 	for _, fsync := range []bool{false, true} {
 		b.Run(fmt.Sprintf("fsync=%v", fsync), func(b *testing.B) {
 			const size, every = 60_000, 16 << 20 / 60_000

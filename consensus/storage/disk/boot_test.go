@@ -11,10 +11,10 @@ func TestCheckBoot(t *testing.T) {
 	const here, before = "this-boot", "another-boot"
 	for _, c := range []struct {
 		name    string
-		mark    string // in the directory before; "" for none
+		mark    string // in the directory before the test; "" for none
 		fsync   bool
 		refused bool
-		marked  bool // afterwards
+		marked  bool // whether it is there after the test
 	}{
 		{"synced, as before", "", true, false, false},
 		{"first without fsync", "", false, false, true},

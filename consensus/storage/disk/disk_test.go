@@ -22,13 +22,13 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	wal.SegmentSizeBytes = 64 << 10 // so that tests see many segments
+	wal.SegmentSizeBytes = 64 << 10 // small, so that tests use many segments
 	goleak.VerifyTestMain(m)
 }
 
 var owner = Owner{Cluster: "test", ID: 1}
 
-// T is what testing.T and rapid.T share.
+// T has the methods that testing.T and rapid.T share.
 type T interface {
 	Helper()
 	Fatal(...any)
@@ -77,7 +77,7 @@ func snapshot(term, index uint64, state string) *storage.Snapshot {
 	}}
 }
 
-// TestLikeMemory: whatever is saved, the disk holds what the memory holds, after any restart.
+// TestLikeMemory: after any saves and restarts, the disk contains what storage.Memory does.
 func TestLikeMemory(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		dir, err := os.MkdirTemp(memory(), "disk")
@@ -93,14 +93,14 @@ func TestLikeMemory(t *testing.T) {
 		}
 		save(storage.Batch{Snapshot: snapshot(1, 1, ""), Hard: hard(1, 0, 1)})
 		commit, last, snap = 1, 1, 1
-		terms := map[uint64]uint64{1: 1} // of the entries
+		terms := map[uint64]uint64{1: 1} // terms of the entries
 		saved := func(first uint64, n int) {
 			for i := range uint64(n) {
 				terms[first+i] = term
 			}
 		}
 		t.Repeat(map[string]func(*rapid.T){
-			"append": func(t *rapid.T) { // and truncate
+			"append": func(t *rapid.T) { // also truncates
 				term += rapid.Uint64Range(0, 1).Draw(t, "term")
 				first := rapid.Uint64Range(commit+1, last+1).Draw(t, "first")
 				n := rapid.IntRange(0, 5).Draw(t, "count")
@@ -126,7 +126,7 @@ func TestLikeMemory(t *testing.T) {
 				s := snapshot(terms[snap], snap, "own")
 				must(t, d.WriteSnapshot(*s))
 				if rapid.Bool().Draw(t, "crash before it counts") {
-					return // the file alone is as good, as soon as it is there
+					return // the snapshot file is valid as soon as it exists
 				}
 				save(storage.Batch{Compact: s})
 			},
@@ -146,7 +146,7 @@ func TestLikeMemory(t *testing.T) {
 				var got storage.Saved
 				d, got = open(t, dir, quiet())
 				want, _ := m.Load()
-				if got.Snapshot.Index() > want.Snapshot.Index() { // its Save did not happen, and was not needed
+				if got.Snapshot.Index() > want.Snapshot.Index() { // its Save was not necessary
 					must(t, m.Save([]storage.Batch{{Compact: &got.Snapshot}}))
 					want, _ = m.Load()
 				}
@@ -158,8 +158,8 @@ func TestLikeMemory(t *testing.T) {
 	})
 }
 
-// What a leader's snapshot and a later entry have replaced does not come back when the log is
-// read from a newer snapshot at its very end.
+// Entries that a leader's snapshot and a later entry have replaced do not return when the log is read from a newer
+// snapshot at its very end.
 func TestReplacedTailStaysGone(t *testing.T) {
 	dir := t.TempDir()
 	d, _ := open(t, dir, quiet())
@@ -178,7 +178,7 @@ func TestReplacedTailStaysGone(t *testing.T) {
 	}
 }
 
-// memory is a directory that needs no disk, if there is one.
+// memory returns a directory in memory, if the machine has one.
 func memory() string {
 	const shm = "/dev/shm"
 	if _, err := os.Stat(shm); err == nil {
@@ -201,8 +201,7 @@ func TestEmptyDirectory(t *testing.T) {
 	must(t, d.Close())
 }
 
-// TestSnapshotEndsLog: what stood in the log before a snapshot of the leader does not come
-// back behind it.
+// TestSnapshotEndsLog: entries from before a snapshot of the leader do not return after it.
 func TestSnapshotEndsLog(t *testing.T) {
 	dir := t.TempDir()
 	d, _ := open(t, dir, quiet())
@@ -217,14 +216,14 @@ func TestSnapshotEndsLog(t *testing.T) {
 	}
 }
 
-// filled makes a closed log of several segments, and returns their paths.
+// filled writes and closes a log of several segments, and returns their paths.
 func filled(t *testing.T, dir string) []string {
 	d, _ := open(t, dir, quiet())
 	must(t, d.Save([]storage.Batch{{Snapshot: snapshot(1, 1, ""), Hard: hard(1, 0, 1)}}))
 	for i := range 100 {
 		if i == 97 {
 			must(t, d.Mark())
-			d.failed = true // as if it was killed: Close does not mark
+			d.failed = true // as if the process was killed: Close does not mark
 		}
 		must(t, d.Save([]storage.Batch{{Entries: entries(1, uint64(2+i), 1, 3000), Hard: hard(1, 0, uint64(1+i))}}))
 	}
@@ -237,7 +236,7 @@ func filled(t *testing.T, dir string) []string {
 	return segments
 }
 
-// end is where the zeros begin.
+// end returns the offset at which the zeros begin.
 func end(t *testing.T, path string) int64 {
 	b, err := os.ReadFile(path)
 	must(t, err)
@@ -245,14 +244,14 @@ func end(t *testing.T, path string) int64 {
 }
 
 func TestTornTail(t *testing.T) {
-	for _, keep := range []int64{1, 700, 2500} { // bytes of the last record that were cut off
+	for _, keep := range []int64{1, 700, 2500} { // bytes of the last record that remain
 		dir := t.TempDir()
 		segments := filled(t, dir)
 		tail := segments[len(segments)-1]
 		f, err := os.OpenFile(tail, os.O_RDWR, 0)
 		must(t, err)
 		at := end(t, tail)
-		from := (at - keep) / 512 * 512 // a sector is written whole or not at all
+		from := (at - keep) / 512 * 512 // a sector is written completely or not at all
 		_, err = f.WriteAt(make([]byte, at-from), from)
 		must(t, err)
 		must(t, f.Close())
@@ -275,8 +274,8 @@ func TestTornTail(t *testing.T) {
 	}
 }
 
-// TestTornSnapshot: wherever the log ends while a snapshot from the leader is saved, the member has either
-// what it had before or the snapshot.
+// TestTornSnapshot: wherever the log ends while a snapshot from the leader is saved, the member has either its
+// previous state or the snapshot.
 func TestTornSnapshot(t *testing.T) {
 	dir := t.TempDir()
 	d, _ := open(t, dir, quiet())

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// small mounts a file system of so many bytes, and returns a function that fills it up and one that makes room again.
+// small mounts a file system of this size. It returns a function that fills it, and one that frees space again.
 func small(t *testing.T, bytes string) (dir string, fill, free func()) {
 	t.Helper()
 	dir = t.TempDir()
@@ -34,7 +34,8 @@ func small(t *testing.T, bytes string) (dir string, fill, free func()) {
 	return dir, fill, func() { must(t, os.Remove(filler)) }
 }
 
-// TestFull: a log whose disk is full says so, keeps what it has acknowledged, and goes on when there is room.
+// TestFull: when the disk is full, Save returns an error, the log keeps what it has acknowledged, and it continues
+// when there is space again.
 func TestFull(t *testing.T) {
 	for _, fsync := range []bool{false, true} {
 		root, fill, free := small(t, "1m")
@@ -77,7 +78,7 @@ func TestFull(t *testing.T) {
 			}
 			isFull(t, dir, err)
 			must(t, d.Close())
-			if _, err := load(); err == nil { // there may be just enough
+			if _, err := load(); err == nil { // there may be just enough space
 				_ = d.Close()
 			} else {
 				isFull(t, dir, err)
@@ -88,7 +89,7 @@ func TestFull(t *testing.T) {
 			if n := saved.Snapshot.Index() + uint64(len(saved.Entries)); n < last || n > last+1 {
 				t.Errorf("the log ends at %d, and %d is what was saved", n, last)
 			}
-			last = saved.Snapshot.Index() + uint64(len(saved.Entries)) // perhaps one more, which nobody was told of
+			last = saved.Snapshot.Index() + uint64(len(saved.Entries)) // one more than acknowledged, perhaps
 			must(t, save())
 			s := snapshot(1, last-1, "own")
 			must(t, d.WriteSnapshot(*s))

@@ -14,25 +14,26 @@ import (
 	"go.etcd.io/etcd/server/v3/storage/wal"
 )
 
-// kill ends a Disk without a last word to its files.
+// kill closes a Disk without writing anything else to its files.
 func (d *Disk) kill(t *testing.T) {
 	t.Helper()
-	d.failed = true // as after an error: nothing is marked
+	d.failed = true // as after an error, so that Close does not mark
 	must(t, d.Close())
 }
 
-// TestEveryBit flips each bit of a log, one at a time. Where the log is known to be synced that is refused by
-// name. Behind that it is refused or cut off, never taken for something else, and nothing before it is lost.
+// TestEveryBit flips each bit of a log, one at a time. Damage in the part that is known to be synced is refused,
+// with the name of the file. Damage after that is refused or cut off, never decoded as something else, and nothing
+// before it is lost.
 func TestEveryBit(t *testing.T) {
 	const saves, size = 4, 16
-	for _, marked := range []int{0, 3, saves} { // saves before the process is killed that are marked
+	for _, marked := range []int{0, 3, saves} { // number of marked saves before the process is killed
 		t.Run(fmt.Sprintf("%d of %d saves marked", marked, saves), func(t *testing.T) {
 			dir, err := os.MkdirTemp(memory(), "disk")
 			must(t, err)
 			defer os.RemoveAll(dir)
 			d, _ := open(t, dir, quiet())
 			must(t, d.Save([]storage.Batch{{Snapshot: snapshot(1, 1, ""), Hard: hard(1, 0, 1)}}))
-			from := int64(0) // of what is not marked
+			from := int64(0) // where the unmarked part begins
 			for i := range uint64(saves) {
 				if int(i) == marked && marked > 0 {
 					must(t, d.Mark())
@@ -65,7 +66,7 @@ func TestEveryBit(t *testing.T) {
 	}
 }
 
-// loadDamaged reports whether a log whose byte is flipped is refused.
+// loadDamaged reports whether a log with a flipped byte is refused.
 func loadDamaged(t *testing.T, dir, path string, synced bool, marked int) bool {
 	t.Helper()
 	d, err := Open(dir, owner, false, quiet())
@@ -89,7 +90,7 @@ func loadDamaged(t *testing.T, dir, path string, synced bool, marked int) bool {
 	return false
 }
 
-// A log whose segments come and go keeps its marks, and every segment that is marked is verified.
+// While segments are created and removed, the log keeps its marks, and every marked segment is verified.
 func TestMarkedSegments(t *testing.T) {
 	dir := t.TempDir()
 	d, _ := open(t, dir, quiet())
@@ -130,7 +131,7 @@ func TestMarkedSegments(t *testing.T) {
 	}
 }
 
-// What is said of a log that lost more than its unfinished end.
+// The error for a log that has lost more than its unfinished end.
 func TestLostEnd(t *testing.T) {
 	for name, c := range map[string]struct {
 		lose func(dir, tail string, synced int64) error
@@ -154,7 +155,7 @@ func TestLostEnd(t *testing.T) {
 			dir := t.TempDir()
 			segments := filled(t, dir)
 			d, saved := open(t, dir, quiet())
-			must(t, d.Close()) // marks
+			must(t, d.Close()) // writes the mark
 			must(t, c.lose(dir, segments[len(segments)-1], d.synced.parts[len(d.synced.parts)-1].size))
 			d, err := Open(dir, owner, false, quiet())
 			must(t, err)
@@ -182,7 +183,7 @@ func zeros(path string, at, n int64) error {
 	return err
 }
 
-// A segment that was being prepared when the process ended is not used as it is.
+// A segment that was being prepared when the process ended is prepared again.
 func TestUnfinishedSegment(t *testing.T) {
 	dir := t.TempDir()
 	d, _ := open(t, dir, quiet())
@@ -205,9 +206,9 @@ func TestUnfinishedSegment(t *testing.T) {
 	must(t, d.Close())
 }
 
-// BenchmarkMark is a mark after each Save of 64 entries of 200 bytes, beside one that marks nothing.
+// BenchmarkMark compares a mark after each Save, of 64 entries of 200 bytes, with no marks.
 func BenchmarkMark(b *testing.B) {
-	as(b, 64<<20) // as ever
+	as(b, 64<<20) // the usual length
 	for _, fsync := range []bool{false, true} {
 		for _, marks := range []bool{false, true} {
 			b.Run(fmt.Sprintf("fsync=%v/marks=%v", fsync, marks), func(b *testing.B) {
