@@ -29,7 +29,7 @@ the controllers. Absolute figures depend on what else the machine does: compare 
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(benchFailoverCommand(), benchThroughputCommand(), benchLevelsCommand(), benchModesCommand(),
-		benchRyuCommand(), benchPathsCommand(), benchRecoveryCommand())
+		benchRyuCommand(), benchPathsCommand(), benchRecoveryCommand(), benchBusyCommand())
 	return cmd
 }
 
@@ -307,5 +307,20 @@ else to do. For that reason they get real-time priority, unless --realtime=false
 	cmd.Flags().BoolVar(&b.Realtime, "realtime", true,
 		"switches, stream and sentry have priority over other processes")
 	cmd.Flags().Bool("plot", false, "draw the distribution")
+	return benchmarkCommand(cmd, &b, &b.Binary)
+}
+
+func benchBusyCommand() *cobra.Command {
+	var b bench.Busy
+	cmd := &cobra.Command{
+		Use:   "busy",
+		Short: "What a network in which nothing fails suffers from a busy machine",
+		Long: `Run three idle controllers beside processes that use all the processor time that they get, and count
+the changes of the leader: "term_changes" is the number of terms that began while the load ran.`,
+		Example: `  holdfast bench busy --json
+  holdfast bench busy --load 8 --seconds 60`,
+	}
+	cmd.Flags().IntVar(&b.Seconds, "seconds", 300, "how long each part lasts")
+	cmd.Flags().IntVar(&b.Load, "load", 20, "how many busy processes")
 	return benchmarkCommand(cmd, &b, &b.Binary)
 }

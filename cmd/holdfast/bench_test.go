@@ -47,3 +47,22 @@ func TestBenchRecoveryFlags(t *testing.T) {
 		}
 	}
 }
+
+func TestBenchBusy(t *testing.T) {
+	t.Parallel()
+	code, out, stderr := invoke(t.Context(), strings.Fields("bench busy --seconds 1 --load 1 --json")...)
+	var r bench.Report
+	err := json.Unmarshal([]byte(out), &r)
+	if _, ok := r.Figures["term_changes"]; err != nil || code != 0 || !ok {
+		t.Errorf("exit code %d, error %v, printed\n%s%s", code, err, out, stderr)
+	}
+	for args, want := range map[string]string{
+		"--seconds 0": "--seconds 0: use 1 to 3600",
+		"--load -1":   "--load -1: use 0 to 1000",
+	} {
+		if code, _, stderr := invoke(t.Context(), strings.Fields("bench busy "+args)...); code == 0 ||
+			!strings.Contains(stderr, want) {
+			t.Errorf("%s: exit code %d, said %q, want %q", args, code, stderr, want)
+		}
+	}
+}
