@@ -1,9 +1,9 @@
 /* Holdfast's exactly-once protocol, with an agent beside each switch: docs/design/control-path.md.
  * What is left out, and why that is sound: docs/design/model.md.
  *
- * A step is what one process does without another seeing it half done: it sends one
- * message, takes one, or appends one entry to the log. Between any two steps a controller may crash or
- * another be elected. Every #ifdef takes one mechanism away; spin must find an error then. */
+ * A step is atomic: one process sends a message, receives one, or appends an entry to the log.
+ * Between any two steps a controller may crash, or another may be elected. Every #ifdef removes one
+ * mechanism. Spin must find an error then. */
 
 #ifndef C
 #define C 2 /* controllers; 3 at most */
@@ -21,16 +21,16 @@
 #define CRASHES 1 /* of leaders */
 #endif
 #ifndef BREAKS
-#define BREAKS 0 /* of connections whose ends live */
+#define BREAKS 0 /* of connections between live processes */
 #endif
 #ifndef STALE
 #define STALE 1 /* a leader may be deposed and not know it; 0: the leader crashes before another is elected */
 #endif
 #ifndef DOWNROOM
-#define DOWNROOM 2 /* messages on their way to an agent */
+#define DOWNROOM 2 /* messages in flight to an agent, on each connection */
 #endif
 #ifndef UPROOM
-#define UPROOM 1 /* and from it, on each connection */
+#define UPROOM 1 /* messages in flight from an agent, on each connection */
 #endif
 
 #define N (S * E) /* events, and commands for each switch */
@@ -49,32 +49,32 @@ mtype m;
 byte term;
 byte log[N + 1]; /* events, in order: entry k gives command k its number, at every switch */
 byte logged;
-byte done[S]; /* so many commands of a switch are complete, says the log */
+byte done[S]; /* number of commands of each switch that are done according to the log */
 
 typedef controller {
 	byte lead;         /* the term that it believes it leads in; 0 if it follows */
 	byte state[N + 1]; /* what its applications have seen, in order */
-	byte known;        /* so many of them are in the log */
-	byte executed;     /* this or one more: the one is not in the log yet */
-	byte events[S];    /* so many of the known are events of this switch */
-	byte completed[S]; /* so many commands are complete in the log, it knows */
+	byte known;        /* number of them that are in the log */
+	byte executed;     /* number executed; at most one more than known */
+	byte events[S];    /* number of the known events that are from this switch */
+	byte completed[S]; /* number of commands that are done in the log, as far as it knows */
 	bool claimed[S];   /* ROLE_REQUEST was sent in this term */
-	bool accepted[S];  /* its answer came: events count now */
+	bool accepted[S];  /* the answer has arrived: events count now */
 	byte acked[S];     /* last EVENT_ACK sent */
 	byte sent[S];      /* last COMMAND sent */
-	byte attach[S];    /* how many events the agent had let go when it connected */
+	byte attach[S];    /* number of events that the agent had discarded when it connected */
 };
 controller ctl[C];
 
 typedef agent {
 	byte generation;
 	byte master;   /* a controller, or NONE */
-	byte first;    /* so many events were let go; it holds the others */
+	byte first;    /* number of discarded events; it holds the others */
 	byte cursor;   /* last event sent to the master */
-	byte executed; /* last command that passed to the switch, which executes it */
+	byte executed; /* last command that it forwarded to the switch, which executes it */
 };
 agent agt[S];
-byte given[S * N]; /* what command k of switch s came of, once it is executed: given[s * N + k - 1] */
+byte given[S * N]; /* event that caused the executed command k of switch s: given[s * N + k - 1] */
 
 mtype = { ROLE_REQUEST, EVENT_ACK, COMMAND, ROLE_REPLY, EVENT };
 chan down[C * S] = [DOWNROOM] of { mtype, byte, byte, byte }; /* number; of COMMAND also its event and term */
@@ -84,17 +84,17 @@ chan up[C * S] = [UPROOM] of { mtype, byte };
 
 byte crashes, breaks;
 #ifdef NO_SHARED_LOG
-byte direct[C * S]; /* events that a follower had from a switch */
+byte direct[C * S]; /* number of events that a follower has received from a switch */
 #endif
 
 inline clear(q) { do :: len(q) > 0 -> q?m,x :: else -> break od }
 inline clear3(q) { do :: len(q) > 0 -> q?m,x,y,z :: else -> break od }
 
-/* The mechanisms, and what is there without them. */
+/* The mechanisms, and what replaces them when they are removed. */
 #if defined(NO_FENCING) || defined(NO_COMMAND_FENCING)
 #define POWERLESS false
 #else
-#define POWERLESS (ctl[c].lead < agt[s].generation) /* what it sends to this switch is refused */
+#define POWERLESS (ctl[c].lead < agt[s].generation) /* the switch refuses what it sends */
 #endif
 #define DOUBTFUL (ctl[c].attach[s] > ctl[c].events[s]) /* acknowledged events are not in its log */
 #ifdef ACK_BEFORE_LOG
@@ -139,7 +139,7 @@ inline reset(c, s) { /* a session without a claim */
 	ctl[c].acked[s] = 0; ctl[c].sent[s] = ctl[c].completed[s]; ctl[c].claimed[s] = false; ctl[c].accepted[s] = false
 }
 
-/* The controller undoes what is not in the log, and applies what the log has beyond. */
+/* The controller undoes what is not in the log, and applies the rest of the log. */
 inline follow(c) {
 	ctl[c].lead = 0;
 #ifndef NO_UNDO
@@ -167,8 +167,8 @@ inline apply(c) {
 	od
 }
 
-/* Once a switch has a newer master, whatever an older leader sends it is refused. So that
- * leader need not send it; and when that is so at all switches, it might as well follow. */
+/* Once a switch has a newer master, it refuses everything that an older leader sends. So the model lets that
+ * leader send nothing more to it; and when all switches refuse a leader, the leader becomes a follower. */
 inline fence(s) {
 	for (i : 0 .. C - 1) {
 		if
@@ -185,7 +185,7 @@ inline fence(s) {
 
 proctype Controller(byte c) {
 end:	do
-	:: d_step { term < TERMS && (term > 0 || c == 0) && MAYSTAND -> /* all are alike: let c1 be the first */
+	:: d_step { term < TERMS && (term > 0 || c == 0) && MAYSTAND -> /* by symmetry, c1 leads first */
 		term++;
 		say("> c%d becomes leader of term %d\n", c + 1, term);
 		follow(c);
@@ -230,7 +230,7 @@ end:	do
 		tidy
 	}
 	:: d_step { ctl[c].lead && crashes < CRASHES && (ctl[c].lead < term || term < TERMS) ->
-		say("> c%d crashes\n", c + 1); /* and is back, a follower, when it may be */
+		say("> c%d crashes\n", c + 1); /* it restarts as a follower */
 		crashes++;
 		follow(c);
 		for (i : 0 .. S - 1) { clear(up[c * S + i]) };
@@ -244,12 +244,12 @@ proctype Session(byte c; byte s) {
 end:	do
 	:: d_step { ctl[c].lead && !ctl[c].claimed[s] && DOUBTFUL ->
 #ifdef NO_DOUBT
-		say("> c%d takes its log for lost, and tells s%d to begin anew: it forgets the events that it holds\n",
+		say("> c%d believes that its log is lost, and makes s%d discard its events and begin a new epoch\n",
 			c + 1, s + 1);
-		must(agt[s].first == E, "! at least once events: the switch forgets events that are not in the log\n");
+		must(agt[s].first == E, "! at least once events: events that are not in the log are discarded\n");
 #endif
-		must(ctl[c].lead < term, "! at least once events: the true leader takes the log for lost\n");
-		say("> c%d doubts its log; an entry of its own fails: it was deposed, and follows\n", c + 1);
+		must(ctl[c].lead < term, "! at least once events: the true leader believes that the log is lost\n");
+		say("> c%d proposes an entry to confirm that it leads, which fails: it was deposed, and follows\n", c + 1);
 		follow(c);
 		tidy
 	}
@@ -299,7 +299,7 @@ end:	do
 		tidy
 	}
 	:: d_step { ctl[c].lead && breaks < BREAKS ->
-		say("> the connection of c%d and s%d breaks, and is made again\n", c + 1, s + 1);
+		say("> the connection of c%d and s%d breaks, and is set up again\n", c + 1, s + 1);
 		breaks++;
 		clear(UP);
 		clear3(DOWN);
@@ -321,7 +321,7 @@ end:	do
 			if
 			:: x < agt[s].generation && FENCED -> say("> s%d refuses the claim of c%d in term %d\n", s + 1, c + 1, x)
 			:: else ->
-				say("> s%d takes c%d for its master, in term %d\n", s + 1, c + 1, x);
+				say("> s%d accepts c%d as its master in term %d\n", s + 1, c + 1, x);
 				agt[s].generation = x;
 				agt[s].master = c;
 				agt[s].cursor = agt[s].first;
@@ -333,7 +333,7 @@ end:	do
 		:: m == EVENT_ACK ->
 			if
 			:: agt[s].master == c && x > agt[s].first ->
-				say("> s%d lets its events go up to e%d\n", s + 1, x);
+				say("> s%d discards its events up to e%d\n", s + 1, x);
 				agt[s].first = x;
 				if :: agt[s].cursor < x -> agt[s].cursor = x :: else fi
 			:: else
@@ -343,7 +343,7 @@ end:	do
 			:: REFUSED -> say("> s%d refuses command %d of c%d in term %d\n", s + 1, x, c + 1, z)
 			:: else ->
 				if
-				:: HAD(x) -> say("> s%d drops command %d: it has it\n", s + 1, x)
+				:: HAD(x) -> say("> s%d drops command %d, which it has already forwarded\n", s + 1, x)
 				:: else ->
 					must(x <= agt[s].executed + 1, "! at least once commands: a command is missing before this one\n");
 					agt[s].executed = x;
@@ -357,8 +357,8 @@ end:	do
 		fi;
 		tidy
 	}
-	:: d_step { crashes > 0 && !ctl[c].lead && nempty(DOWN) -> /* what was on its way is lost */
-		say("> s%d finds its connection to c%d broken\n", s + 1, c + 1);
+	:: d_step { crashes > 0 && !ctl[c].lead && nempty(DOWN) -> /* messages in flight are lost */
+		say("> s%d detects that its connection to c%d is broken\n", s + 1, c + 1);
 		clear3(DOWN);
 		tidy
 	}
@@ -402,7 +402,7 @@ end:	false
 }
 
 #ifdef LIVENESS
-/* Once no more goes wrong, everything gets done. */
+/* If there are no more faults, everything is done eventually. */
 ltl recovery {
 	<> (logged == N && done[0] == N && done[S - 1] == N && agt[0].executed == N && agt[S - 1].executed == N)
 }

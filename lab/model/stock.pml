@@ -1,6 +1,6 @@
-/* The exactly-once protocol with switches that have no agent: nothing is installed beside them.
+/* The exactly-once protocol with switches without agents: nothing is installed beside them.
  * Every controller is connected to every switch. Standbys keep the events that they receive until these are in
- * the log. The commands of a transaction go to a switch in one atomic bundle, with a marker:
+ * the log. The commands of a transaction are sent to a switch in one atomic bundle with a marker:
  * a flow entry whose cookie is the number of the bundle. A new master reads the marker before it sends anything.
  * What is left out, and why that is sound: docs/design/model.md. */
 
@@ -39,8 +39,8 @@ mtype m;
 byte term;
 byte log[N + 1];
 byte logged;
-byte events[S]; /* so many of the entries are events of this switch */
-byte done[S];   /* so many bundles of a switch are complete, says the log */
+byte events[S]; /* number of entries that are events of each switch */
+byte done[S];   /* number of bundles of each switch that are done according to the log */
 
 mtype = { NEW, CLAIMED, ACCEPTED, ASKED, READY }; /* a leader's session */
 
@@ -48,8 +48,8 @@ typedef controller {
 	bool up;
 	byte lead;        /* the term that it believes it leads in; 0 if it follows */
 	byte known;       /* entries of the log that it has applied */
-	byte event;       /* executed, and not in the log yet; 0 is none */
-	byte from[S];     /* events before it was connected: it did not get them */
+	byte event;       /* executed, not in the log yet; 0 is none */
+	byte from[S];     /* number of events before it was connected, which it did not receive */
 	byte received[S]; /* last event received; it keeps those that are not in the log */
 	byte taken[S];    /* last event executed */
 	mtype session[S];
@@ -64,7 +64,7 @@ typedef device {
 	byte marker;     /* cookie of the marker */
 };
 device dev[S];
-byte given[S * N]; /* what bundle k of switch s came of, once it is executed: given[s * N + k - 1] */
+byte given[S * N]; /* event that caused the executed bundle k of switch s: given[s * N + k - 1] */
 
 mtype = { ROLE_REQUEST, READ, BUNDLE, MARK, ROLE_REPLY, MARKER };
 chan down[C * S] = [1] of { mtype, byte, byte }; /* number; of BUNDLE also its event */
@@ -77,7 +77,7 @@ byte crashes;
 inline clear(q) { do :: len(q) > 0 -> q?m,x :: else -> break od }
 inline clear2(q) { do :: len(q) > 0 -> q?m,x,y :: else -> break od }
 
-/* The mechanisms, and what is there without them. */
+/* The mechanisms, and what replaces them when they are removed. */
 #ifdef NO_FENCING
 #define REFUSED false
 #define POWERLESS false
@@ -89,7 +89,7 @@ inline clear2(q) { do :: len(q) > 0 -> q?m,x,y :: else -> break od }
 #endif
 #ifdef READ_BEFORE_ROLE
 #define MAYREAD NEW
-#define MAYCLAIM ACCEPTED /* here: the marker came */
+#define MAYCLAIM ACCEPTED /* here: the marker has been read */
 #else
 #define MAYREAD ACCEPTED
 #define MAYCLAIM NEW
@@ -103,13 +103,13 @@ inline clear2(q) { do :: len(q) > 0 -> q?m,x,y :: else -> break od }
 #ifdef NO_SYNC
 #define WHOLE(c, s) true
 #else
-#define WHOLE(c, s) (ctl[c].from[s] <= events[s]) /* it has every event that is not in the log */
+#define WHOLE(c, s) (ctl[c].from[s] <= events[s]) /* it has received every event that is not in the log */
 #endif
 #define KEEPS(d, s) (d != c && ctl[d].up && ctl[d].from[s] <= events[s])
 #ifdef NO_SURVIVOR
 #define KEPT(s) true
 #else
-#define KEPT(s) (KEEPS(0, s) || KEEPS(1, s) || KEEPS(C - 1, s)) /* without c */
+#define KEPT(s) (KEEPS(0, s) || KEEPS(1, s) || KEEPS(C - 1, s)) /* not counting c */
 #endif
 #define MAYSTAND (STALE || ctl[0].lead + ctl[1].lead + ctl[C - 1].lead == 0)
 
@@ -159,7 +159,7 @@ end:	do
 		fi;
 		tidy
 	}
-	/* The assumption: some other controller has what this one has received and not logged. */
+	/* The assumption: another controller has also received what this one has not logged. */
 	:: d_step { ctl[c].up && crashes < CRASHES && term > 0 && (ctl[c].lead < term || term < TERMS) &&
 			KEPT(0) && KEPT(S - 1) ->
 		say("> c%d crashes\n", c + 1);
@@ -170,7 +170,7 @@ end:	do
 		tidy
 	}
 	:: d_step { !ctl[c].up ->
-		say("> c%d starts again\n", c + 1);
+		say("> c%d restarts\n", c + 1);
 		ctl[c].up = true;
 		for (i : 0 .. S - 1) {
 			clear2(down[c * S + i]);
@@ -263,7 +263,7 @@ end:	do
 			if
 			:: LOWER(x) -> say("> s%d refuses the claim of c%d in term %d\n", s + 1, c + 1, x)
 			:: else ->
-				say("> s%d takes c%d for its master, in term %d\n", s + 1, c + 1, x);
+				say("> s%d accepts c%d as its master in term %d\n", s + 1, c + 1, x);
 				dev[s].generation = x;
 				dev[s].master = c;
 				if :: ctl[c].up -> UP!ROLE_REPLY,x :: else fi
@@ -282,7 +282,7 @@ end:	do
 					"! total event order: a switch executes another command than the log says\n");
 				given[s * N + x - 1] = y;
 #ifdef MARKER_OUTSIDE_BUNDLE
-				if :: ctl[c].up -> DOWN!MARK,x,0 :: else fi /* what else the controller sent; its crash loses it */
+				if :: ctl[c].up -> DOWN!MARK,x,0 :: else fi /* sent after the bundle; lost if the controller crashes */
 #else
 				dev[s].marker = x
 #endif
@@ -290,8 +290,8 @@ end:	do
 		fi;
 		tidy
 	}
-	:: d_step { !ctl[c].up && nempty(DOWN) -> /* what was on its way is lost */
-		say("> s%d finds its connection to c%d broken\n", s + 1, c + 1);
+	:: d_step { !ctl[c].up && nempty(DOWN) -> /* messages in flight are lost */
+		say("> s%d detects that its connection to c%d is broken\n", s + 1, c + 1);
 		clear2(DOWN);
 		tidy
 	}
@@ -324,6 +324,6 @@ end:	false
 }
 
 #ifdef LIVENESS
-/* Once no more goes wrong, everything gets done. */
+/* If there are no more faults, everything is done eventually. */
 ltl recovery { <> (logged == N && done[0] == N && done[S - 1] == N) }
 #endif
