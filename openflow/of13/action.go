@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow"
 )
 
-// ActionType tells actions apart (section 7.2.5).
+// ActionType is the type of an action (section 7.2.5).
 type ActionType uint16
 
 // The actions.
@@ -38,7 +38,7 @@ const (
 	MaxLenNoBuffer uint16 = 0xffff // send the whole packet
 )
 
-// actionTypes has the name of each action, and its length unless that is stated by the action.
+// actionTypes has the name of each action, and its length unless the action states it.
 var actionTypes = [...]struct {
 	name string
 	size int
@@ -71,7 +71,7 @@ func (t ActionType) String() string {
 	return fmt.Sprintf("action%d", uint16(t))
 }
 
-// Action is one action. Which fields mean something depends on Type; the others are zero.
+// Action is one action. Its Type determines which fields are used; the others are zero.
 type Action struct {
 	Type         ActionType
 	Port         Port   // output
@@ -82,14 +82,14 @@ type Action struct {
 	TTL          uint8  // set_mpls_ttl, set_nw_ttl
 	OXM          OXM    // set_field
 	Experimenter uint32 // experimenter
-	Raw          []byte // the whole action on the wire; what follows Raw[8:] is the experimenter's
+	Raw          []byte // the whole action on the wire; Raw[8:] is the experimenter's
 }
 
-// Actions is a list of actions as wire bytes, padded as the specification demands. The
+// Actions is a list of actions as wire bytes, padded as the specification requires. The
 // zero value is empty, and drops the packet.
 type Actions []byte
 
-// All walks the actions in the order of the wire.
+// All iterates over the actions in the order in which they are encoded.
 func (a Actions) All() iter.Seq[Action] {
 	return func(yield func(Action) bool) {
 		for b := a; len(b) >= 8; {
@@ -102,7 +102,7 @@ func (a Actions) All() iter.Seq[Action] {
 	}
 }
 
-// parseAction reads the checked action that is the whole of b.
+// parseAction decodes the action that fills b, which was checked before.
 func parseAction(b []byte) Action {
 	a := Action{Type: ActionType(u16(b)), Raw: b}
 	switch a.Type {
@@ -168,10 +168,10 @@ func (a Actions) plain(t ActionType, arg uint32) Actions {
 	return binary.BigEndian.AppendUint32(a, arg)
 }
 
-// Group appends the processing by a group.
+// Group appends an action that sends the packet to a group.
 func (a Actions) Group(id uint32) Actions { return a.plain(ActionGroup, id) }
 
-// SetQueue appends the choice of the queue for later outputs.
+// SetQueue appends an action that selects the queue for later outputs.
 func (a Actions) SetQueue(id uint32) Actions { return a.plain(ActionSetQueue, id) }
 
 // PushVLAN appends the push of a VLAN header: etherType 0x8100 or 0x88a8.
@@ -243,5 +243,5 @@ func (a Actions) Experimenter(id uint32, data []byte) Actions {
 	return pad(a, start+n-len(a))
 }
 
-// Append appends an action as it is on the wire, such as one from All.
+// Append appends an encoded action, such as one from All.
 func (a Actions) Append(x Action) Actions { return append(a, x.Raw...) }

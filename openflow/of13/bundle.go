@@ -24,7 +24,7 @@ const (
 
 // Flags of a bundle. All its messages carry the same ones.
 const (
-	BundleAtomic  uint16 = 1 << iota // all or none
+	BundleAtomic  uint16 = 1 << iota // either all messages are executed, or none
 	BundleOrdered                    // in the order in which they were added
 )
 
@@ -48,7 +48,7 @@ const (
 	BundleInProgress
 )
 
-// BundleAddLen is by how much a message grows in a BundleAdd, in bytes.
+// BundleAddLen is the number of bytes that a BundleAdd adds to a message.
 const BundleAddLen = 24
 
 const bundleLen = BundleAddLen
@@ -70,7 +70,7 @@ func (m *BundleControl) Append(dst []byte, xid uint32) []byte {
 	return end(put16(put16(put32(dst, m.ID), m.CtrlType), m.Flags), n)
 }
 
-// Decode reads a bundle control message. Properties, of which the extension has none of its own, are left out.
+// Decode reads a bundle control message. It ignores properties, because the extension defines none.
 func (m *BundleControl) Decode(msg []byte) error {
 	if err := openBundle(msg, OnfBundleControl); err != nil {
 		return err
@@ -79,7 +79,8 @@ func (m *BundleControl) Decode(msg []byte) error {
 	return nil
 }
 
-// BundleAdd puts a message into a bundle, which it opens if need be. There is an answer only if the switch refuses it.
+// BundleAdd puts a message into a bundle, and opens the bundle if necessary. The switch answers only if it refuses the
+// message.
 type BundleAdd struct {
 	ID    uint32
 	Flags uint16
@@ -102,7 +103,7 @@ func (m *BundleAdd) Append(dst []byte, xid uint32) []byte {
 	return end(dst, n)
 }
 
-// Decode reads a message that adds another to a bundle.
+// Decode reads a BUNDLE_ADD_MESSAGE.
 func (m *BundleAdd) Decode(msg []byte) error {
 	if err := openBundle(msg, OnfBundleAdd); err != nil {
 		return err

@@ -1,6 +1,6 @@
 // Package of13 is OpenFlow 1.3 on the wire (OpenFlow Switch Specification 1.3.5; section numbers in this package refer
 // to it): every message between a controller and a switch, in both directions. It does no I/O, keeps no state, and does
-// not judge whether a command makes sense.
+// not check whether a command makes sense.
 //
 // Each message is a struct with Append, which appends the whole message to the caller's
 // slice, and Decode, which reads one whole message. A decoded message is a view: its

@@ -4,7 +4,7 @@ package of13
 // that a switch can send it.
 type Error struct {
 	ErrType uint16 // one of the ErrType constants
-	Code    uint16 // what it means depends on ErrType; the exp_type for ErrTypeExperimenter
+	Code    uint16 // its meaning depends on ErrType; for ErrTypeExperimenter it is the exp_type
 	// Data is at least the first 64 bytes of the refused message; a text for
 	// HELLO_FAILED; the experimenter id and its data for ErrTypeExperimenter.
 	Data []byte
@@ -20,7 +20,7 @@ func (m *Error) Append(dst []byte, xid uint32) []byte {
 	return end(append(dst, m.Data...), n)
 }
 
-// Decode reads an ERROR. HELLO_FAILED may come in any version, since it ends the search for a common one.
+// Decode reads an ERROR. HELLO_FAILED may come in any version, because the sides have not agreed on one.
 func (m *Error) Decode(msg []byte) error {
 	err := openAnyVersion(msg, TypeError, 12)
 	if err == nil && u16(msg[8:]) != ErrTypeHelloFailed {
@@ -36,5 +36,5 @@ func (m *Error) Decode(msg []byte) error {
 // String returns the names of type and code, such as BAD_MATCH/BAD_PREREQ.
 func (m *Error) String() string { return ErrorName(m.ErrType, m.Code) }
 
-// Error makes a refusal a Go error.
+// Error implements the error interface.
 func (m *Error) Error() string { return "openflow: refused: " + m.String() }

@@ -30,8 +30,8 @@ const (
 	TableAll uint8 = 0xff // in deletions and statistics: every table
 )
 
-// FlowMod changes a flow table (section 7.3.4.1). The zero values of BufferID, OutPort and OutGroup are a
-// buffer, a port and a group like others: say NoBuffer, PortAny and GroupAny.
+// FlowMod changes a flow table (section 7.3.4.1). The zero values of BufferID, OutPort and OutGroup are an
+// ordinary buffer, port and group: use NoBuffer, PortAny and GroupAny for none.
 type FlowMod struct {
 	Cookie       uint64
 	CookieMask   uint64 // restricts modifications and deletions; 0 is no restriction
@@ -123,14 +123,14 @@ const (
 	FlowRemovedGroupDelete
 )
 
-// FlowRemoved tells that a flow entry is gone (section 7.4.2).
+// FlowRemoved reports that a flow entry was removed (section 7.4.2).
 type FlowRemoved struct {
 	Cookie       uint64
 	Priority     uint16
 	Reason       uint8
 	TableID      uint8
 	DurationSec  uint32
-	DurationNsec uint32 // beyond DurationSec
+	DurationNsec uint32 // nanoseconds beyond DurationSec
 	IdleTimeout  uint16
 	HardTimeout  uint16
 	PacketCount  uint64

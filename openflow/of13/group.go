@@ -20,7 +20,7 @@ const (
 const (
 	GroupTypeAll          uint8 = iota // every bucket
 	GroupTypeSelect                    // one bucket, chosen by the switch according to the weights
-	GroupTypeIndirect                  // the one bucket
+	GroupTypeIndirect                  // the only bucket
 	GroupTypeFastFailover              // the first live bucket
 )
 
@@ -45,7 +45,7 @@ func (Bucket) parse(b []byte) Bucket {
 	return Bucket{u16(b[2:]), Port(u32(b[4:])), u32(b[8:]), Actions(b[bucketLen:])}
 }
 
-// AppendTo appends the bucket as it is on the wire.
+// AppendTo appends the encoded bucket.
 func (b Bucket) AppendTo(dst []byte) []byte {
 	dst = put16(put16(dst, uint16(bucketLen+len(b.Actions))), b.Weight)
 	dst = put32(put32(dst, uint32(b.WatchPort)), b.WatchGroup)

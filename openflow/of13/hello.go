@@ -29,13 +29,13 @@ func (s Versions) Highest() (uint8, bool) {
 // Hello opens a connection (section 7.5.1). It may come in any version, and its body is
 // ignored when that is older than 1.3.
 type Hello struct {
-	Version  uint8    // in the header: the highest that the sender speaks
+	Version  uint8    // in the header: the highest that the sender supports
 	Versions Versions // the version bitmap, 0 when there is none
 }
 
 const helloVersionBitmap = 1
 
-// NewHello returns the HELLO of a side that speaks the given versions.
+// NewHello returns the HELLO of a side that supports the given versions.
 func NewHello(s Versions) Hello {
 	v, _ := s.Highest()
 	return Hello{v, s}
@@ -81,7 +81,7 @@ func (m *Hello) Decode(msg []byte) error {
 	return nil
 }
 
-// Negotiate returns the version to speak with the sender of m, for a side that speaks own: the
+// Negotiate returns the version to use with the sender of m, for a side that supports own: the
 // highest common one, or, when m has no bitmap, the lower of both sides' highest.
 // It returns false when there is none; the answer is then HELLO_FAILED.
 func (m *Hello) Negotiate(own Versions) (uint8, bool) {

@@ -7,7 +7,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow"
 )
 
-// InstructionType tells instructions apart (section 7.2.4).
+// InstructionType is the type of an instruction (section 7.2.4).
 type InstructionType uint16
 
 // The instructions.
@@ -31,7 +31,7 @@ func (t InstructionType) String() string {
 	return nameOf(instructionNames[:], uint32(t))
 }
 
-// Instruction is one instruction. Which fields mean something depends on Type; the others are zero.
+// Instruction is one instruction. Its Type determines which fields are used; the others are zero.
 type Instruction struct {
 	Type         InstructionType
 	Table        uint8   // goto_table
@@ -46,7 +46,7 @@ type Instruction struct {
 // Instructions is a list of instructions as wire bytes. The zero value is empty.
 type Instructions []byte
 
-// All walks the instructions in the order of the wire, which is not the order of execution.
+// All iterates over the instructions in the order in which they are encoded, which is not that of execution.
 func (in Instructions) All() iter.Seq[Instruction] {
 	return func(yield func(Instruction) bool) {
 		for b := in; len(b) >= 8; {
@@ -71,7 +71,7 @@ func (in Instructions) Get(t InstructionType) (Instruction, bool) {
 	return Instruction{}, false
 }
 
-// parseInstruction reads the checked instruction that is the whole of b.
+// parseInstruction decodes the instruction that fills b, which was checked before.
 func parseInstruction(b []byte) Instruction {
 	in := Instruction{Type: InstructionType(u16(b)), Raw: b}
 	switch in.Type {
@@ -126,31 +126,31 @@ func (in Instructions) start(t InstructionType, n int) Instructions {
 	return append(in, byte(t>>8), byte(t), byte(n>>8), byte(n))
 }
 
-// Goto appends the continuation in a later table.
+// Goto appends an instruction that continues in a later table.
 func (in Instructions) Goto(table uint8) Instructions {
 	return append(in.start(InstructionGotoTable, 8), table, 0, 0, 0)
 }
 
-// WriteMetadata appends the setting of those bits of the metadata that are 1 in mask.
+// WriteMetadata appends an instruction that sets the bits of the metadata that are 1 in mask.
 func (in Instructions) WriteMetadata(v, mask uint64) Instructions {
 	in = pad(in.start(InstructionWriteMetadata, 24), 4)
 	return put64(put64(in, v), mask)
 }
 
-// Write appends the merging of actions into the action set.
+// Write appends an instruction that merges actions into the action set.
 func (in Instructions) Write(a Actions) Instructions {
 	return append(pad(in.start(InstructionWriteActions, 8+len(a)), 4), a...)
 }
 
-// Apply appends the execution of actions at once.
+// Apply appends an instruction that executes actions at once.
 func (in Instructions) Apply(a Actions) Instructions {
 	return append(pad(in.start(InstructionApplyActions, 8+len(a)), 4), a...)
 }
 
-// Clear appends the emptying of the action set.
+// Clear appends an instruction that clears the action set.
 func (in Instructions) Clear() Instructions { return pad(in.start(InstructionClearActions, 8), 4) }
 
-// Meter appends the metering of the packet, which may drop it.
+// Meter appends an instruction that meters the packet, and may drop it.
 func (in Instructions) Meter(id uint32) Instructions {
 	return put32(in.start(InstructionMeter, 8), id)
 }

@@ -10,19 +10,19 @@ import (
 // been checked; the zero value is empty.
 type List[T element[T]] []byte
 
-// element is what a List holds. Its methods work on the zero value, except AppendTo.
+// element is an element of a List. Its methods work on the zero value, except AppendTo.
 type element[T any] interface {
 	shape() shape
-	// check looks at the nested parts of the element at msg[off:end].
+	// check checks the nested parts of the element at msg[off:end].
 	check(msg []byte, off, end int) error
-	// parse reads the checked element that is the whole of b.
+	// parse decodes the element that fills b, which was checked before.
 	parse(b []byte) T
 	// AppendTo appends the element.
 	AppendTo(dst []byte) []byte
 }
 
-// shape is the length of an element: least bytes or, unless lenAt is negative, the 16 bits at lenAt, which must be no
-// less than least. If padded, zeros up to a multiple of 8 bytes follow, which that length does not count.
+// shape is the length of an element: least bytes or, unless lenAt is negative, the 16 bits at lenAt, which must be at
+// least that. If padded, zeros up to a multiple of 8 bytes follow, which that length does not count.
 type shape struct {
 	name   string
 	least  int
@@ -40,7 +40,7 @@ func (s shape) stated(b []byte) int {
 	return int(u16(b[s.lenAt:]))
 }
 
-// length adds the padding to that.
+// length returns the stated length with the padding.
 func (s shape) length(b []byte) int {
 	if s.padded {
 		return padded(s.stated(b))
@@ -48,7 +48,7 @@ func (s shape) length(b []byte) int {
 	return s.stated(b)
 }
 
-// All walks the elements, which alias the list.
+// All iterates over the elements, which alias the list.
 func (l List[T]) All() iter.Seq[T] {
 	return func(yield func(T) bool) {
 		var t T

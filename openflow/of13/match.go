@@ -8,13 +8,13 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow"
 )
 
-// Match is the OXM fields of a match as wire bytes, without the header and the padding of struct
+// Match contains the OXM fields of a match as wire bytes, without the header and the padding of struct
 // ofp_match (section 7.2.3). The zero value matches every packet.
 type Match []byte
 
 const matchTypeOXM = 1
 
-// All walks the fields in the order of the wire.
+// All iterates over the fields in the order in which they are encoded.
 func (m Match) All() iter.Seq[OXM] {
 	return func(yield func(OXM) bool) {
 		for b := m; len(b) >= 4; {
@@ -89,7 +89,7 @@ func all(b []byte, v byte) bool {
 	return true
 }
 
-// WithOXM appends a field as it is, of any class.
+// WithOXM appends a field of any class.
 func (m Match) WithOXM(o OXM) Match { return o.append(m) }
 
 // WithUint appends a field of up to 8 bytes with the low bits of v.
@@ -98,7 +98,7 @@ func (m Match) WithUint(f Field, v uint64) Match {
 	return m.With(f, uintBytes(&b, f, v), nil)
 }
 
-// WithUintMasked is WithUint with a mask, one of whose bits is 1 where the packet has to agree.
+// WithUintMasked is WithUint with a mask. The packet must agree in the bits that are 1 in mask.
 func (m Match) WithUintMasked(f Field, v, mask uint64) Match {
 	var b, c [8]byte
 	return m.With(f, uintBytes(&b, f, v), uintBytes(&c, f, mask))
@@ -131,7 +131,7 @@ func (m Match) WithEthSrc(a MAC) Match { return m.With(FieldEthSrc, a[:], nil) }
 // WithEthSrcMasked appends the Ethernet source with a mask.
 func (m Match) WithEthSrcMasked(a, mask MAC) Match { return m.With(FieldEthSrc, a[:], mask[:]) }
 
-// WithEthType appends the Ethernet type, which the fields of IP, ARP and MPLS need before them.
+// WithEthType appends the Ethernet type, which must precede fields of IP, ARP and MPLS.
 func (m Match) WithEthType(t uint16) Match { return m.WithUint(FieldEthType, uint64(t)) }
 
 // WithVLAN appends a VLAN id, 0 to 4095, of a tagged frame.
@@ -139,10 +139,10 @@ func (m Match) WithVLAN(vid uint16) Match {
 	return m.WithUint(FieldVLANVID, uint64(vid|VLANPresent))
 }
 
-// WithNoVLAN appends that the frame has no tag.
+// WithNoVLAN appends the condition that the frame has no tag.
 func (m Match) WithNoVLAN() Match { return m.WithUint(FieldVLANVID, uint64(VLANNone)) }
 
-// WithIPProto appends the IP protocol, which the fields of TCP, UDP, SCTP and ICMP need before them.
+// WithIPProto appends the IP protocol, which must precede fields of TCP, UDP, SCTP and ICMP.
 func (m Match) WithIPProto(p uint8) Match { return m.WithUint(FieldIPProto, uint64(p)) }
 
 // WithIPv4Src appends the IPv4 source; a mask of ones is an exact match.
@@ -166,7 +166,7 @@ func (m Match) append(dst []byte) []byte {
 }
 
 // checkMatch checks the struct ofp_match at msg[off:], which must not go beyond limit, and
-// returns its fields and the offset behind its padding.
+// returns its fields and the offset after its padding.
 func checkMatch(msg []byte, off, limit int) (Match, int, error) {
 	if limit-off < 8 {
 		return nil, 0, fail(msg, limit, openflow.Truncated, "a match has at least 8 bytes, %d left", limit-off)
@@ -189,7 +189,7 @@ func checkMatch(msg []byte, off, limit int) (Match, int, error) {
 }
 
 // checkOXM checks the TLV at msg[off:limit] and returns its length. Basic fields that we know
-// must have their length; others must only be whole.
+// must have the length of their type; others must only be complete.
 func checkOXM(msg []byte, off, limit int) (int, error) {
 	if limit-off < 4 {
 		return 0, fail(msg, limit, openflow.Truncated, "a match field has at least 4 bytes, %d left", limit-off)

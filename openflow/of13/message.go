@@ -123,7 +123,7 @@ func Decode(msg []byte) (Message, error) {
 	return m, nil
 }
 
-// fail makes the error for msg.
+// fail returns the error for msg.
 func fail(msg []byte, offset int, kind openflow.Kind, format string, args ...any) error {
 	e := &openflow.Error{Message: "message", Offset: offset, Kind: kind, Detail: fmt.Sprintf(format, args...)}
 	if len(msg) > 1 {

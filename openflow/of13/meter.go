@@ -32,12 +32,12 @@ const (
 	BandExperimenter uint16 = 0xffff
 )
 
-// Band says what happens to packets above a rate.
+// Band determines what happens to packets above a rate.
 type Band struct {
 	BandType     uint16
 	Rate         uint32 // kbit/s, or packets/s with MeterPktps
 	Burst        uint32 // kbit, or packets
-	PrecLevel    uint8  // BandDSCPRemark: how much the drop precedence grows
+	PrecLevel    uint8  // BandDSCPRemark: increment of the drop precedence
 	Experimenter uint32 // BandExperimenter
 	Data         []byte // BandExperimenter
 }
@@ -71,7 +71,7 @@ func (Band) parse(b []byte) Band {
 	return r
 }
 
-// AppendTo appends the band as it is on the wire.
+// AppendTo appends the encoded band.
 func (b Band) AppendTo(dst []byte) []byte {
 	n := bandLen
 	if b.BandType == BandExperimenter {

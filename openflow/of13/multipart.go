@@ -6,7 +6,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow"
 )
 
-// Part tells what a multipart message is about (section 7.3.5).
+// Part is the type of a multipart message (section 7.3.5).
 type Part uint16
 
 // The parts.
@@ -33,7 +33,7 @@ const FlagMore uint16 = 1
 
 const multipartLen = 16
 
-// parts has the name of each part, and what checks the body of its request and of its reply.
+// parts has the name of each part, and the functions that check the bodies of its request and reply.
 var parts = [...]struct {
 	name           string
 	request, reply func(msg []byte) error
@@ -129,7 +129,7 @@ func (m *MultipartRequest) Decode(msg []byte) error {
 }
 
 // MultipartReply answers a MultipartRequest, or is a piece of the answer. The methods named after parts
-// read the body; of another part they return nothing.
+// read the body; for another part they return nothing.
 type MultipartReply struct {
 	Part  Part
 	Flags uint16

@@ -1,6 +1,6 @@
 package of13
 
-// Counter counts packets and bytes: of a bucket, of a meter's band.
+// Counter has the packets and bytes of a bucket or of a band of a meter.
 type Counter struct{ Packets, Bytes uint64 }
 
 func (Counter) shape() shape                 { return shape{name: "counter", least: 16, lenAt: fixed} }
@@ -13,7 +13,7 @@ func (c Counter) AppendTo(dst []byte) []byte { return put64(put64(dst, c.Packets
 // GroupStats are the counters of a group, in PartGroup (section 7.3.5.9).
 type GroupStats struct {
 	GroupID  uint32
-	RefCount uint32 // flow entries and groups that point at this one
+	RefCount uint32 // flow entries and groups that refer to this one
 	Total    Counter
 	Duration Duration
 	Buckets  List[Counter] // in the order of the buckets
@@ -36,7 +36,7 @@ func (s GroupStats) AppendTo(dst []byte) []byte {
 	return append(s.Duration.appendTo(dst), s.Buckets...)
 }
 
-// GroupDesc is a group as it was set, in PartGroupDesc (section 7.3.5.10).
+// GroupDesc describes a group, in PartGroupDesc (section 7.3.5.10).
 type GroupDesc struct {
 	GroupType uint8
 	GroupID   uint32
@@ -63,7 +63,7 @@ const (
 	GroupChainingChecks uint32 = 1 << 3
 )
 
-// GroupFeatures says what groups the switch can have, in PartGroupFeatures (section 7.3.5.11). The arrays are
+// GroupFeatures reports which groups the switch supports, in PartGroupFeatures (section 7.3.5.11). The arrays are
 // indexed by group type.
 type GroupFeatures struct {
 	Types        uint32 // bit t for group type t

@@ -26,7 +26,7 @@ func (s MeterStatistics) AppendTo(dst []byte) []byte {
 	return append(s.Duration.appendTo(dst), s.Bands...)
 }
 
-// MeterConfig is a meter as it was set, in PartMeterConfig (section 7.3.5.13).
+// MeterConfig describes a meter, in PartMeterConfig (section 7.3.5.13).
 type MeterConfig struct {
 	Flags   uint16
 	MeterID uint32
@@ -47,7 +47,7 @@ func (c MeterConfig) AppendTo(dst []byte) []byte {
 	return append(put32(dst, c.MeterID), c.Bands...)
 }
 
-// MeterFeatures says what meters the switch can have, in PartMeterFeatures (section 7.3.5.14).
+// MeterFeatures reports which meters the switch supports, in PartMeterFeatures (section 7.3.5.14).
 type MeterFeatures struct {
 	MaxMeter     uint32
 	BandTypes    uint32 // bit t for band type t

@@ -45,7 +45,7 @@ func (m *MultipartRequest) Flow() (FlowStatsRequest, bool) {
 // matchOf returns the fields of the checked struct ofp_match at the start of b.
 func matchOf(b []byte) Match { return Match(b[4:u16(b[2:])]) }
 
-// idRequest is the body of requests that only have a number: of a port, group or meter.
+// idRequest is the body of a request that contains only the number of a port, group or meter.
 type idRequest uint32
 
 func (idRequest) shape() shape                 { return shape{name: "number", least: 8, lenAt: fixed} }
@@ -118,7 +118,7 @@ func (m *MultipartRequest) Queue() (QueueStatsRequest, bool) {
 	return single[QueueStatsRequest](m.Part, PartQueue, m.Body)
 }
 
-// TableFeatures reads the body of PartTableFeatures; an empty one asks, another one sets.
+// TableFeatures reads the body of PartTableFeatures; an empty body requests them, any other sets them.
 func (m *MultipartRequest) TableFeatures() List[TableFeatures] {
 	return entries[TableFeatures](m.Part, PartTableFeatures, m.Body)
 }
@@ -128,7 +128,7 @@ func (m *MultipartRequest) Experimenter() (Experimenter, bool) {
 	return experimenterPart(m.Part, m.Body)
 }
 
-// single reads a body of one element if the part is the wanted one.
+// single reads a body of one element, if it is of the given part.
 func single[T element[T]](got, want Part, body []byte) (T, bool) {
 	var t T
 	if got != want {
@@ -137,7 +137,7 @@ func single[T element[T]](got, want Part, body []byte) (T, bool) {
 	return t.parse(body), true
 }
 
-// entries reads a body that is a list if the part is the wanted one.
+// entries reads a body that is a list, if it is of the given part.
 func entries[T element[T]](got, want Part, body []byte) List[T] {
 	if got != want {
 		return nil

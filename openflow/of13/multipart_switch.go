@@ -6,7 +6,7 @@ type Desc struct {
 	Hardware     string
 	Software     string
 	Serial       string // at most 31 bytes
-	Datapath     string // for humans; at most 255 bytes
+	Datapath     string // for people; at most 255 bytes
 }
 
 const descLen = 1056
@@ -26,7 +26,7 @@ func (d Desc) AppendTo(dst []byte) []byte {
 	return putString(putString(dst, d.Serial, 32), d.Datapath, 256)
 }
 
-// Duration is how long something has been there.
+// Duration is the time since something was installed.
 type Duration struct{ Sec, Nsec uint32 }
 
 func durationAt(b []byte) Duration { return Duration{u32(b), u32(b[4:])} }
@@ -38,7 +38,7 @@ type TableStats struct {
 	TableID      uint8
 	ActiveCount  uint32 // entries
 	LookupCount  uint64 // packets looked up
-	MatchedCount uint64 // packets that hit
+	MatchedCount uint64 // packets that matched
 }
 
 func (TableStats) shape() shape                 { return shape{name: "table statistics", least: 24, lenAt: fixed} }

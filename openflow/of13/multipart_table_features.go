@@ -6,7 +6,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow"
 )
 
-// TableFeatures says what a flow table can do, in PartTableFeatures (section 7.3.5.5).
+// TableFeatures reports what a flow table supports, in PartTableFeatures (section 7.3.5.5).
 type TableFeatures struct {
 	TableID       uint8
 	Name          string // at most 31 bytes
@@ -93,7 +93,7 @@ func FieldsProperty(property uint16, masked bool, list ...Field) TableProperty {
 	return p
 }
 
-// Types walks a property that lists instructions or actions.
+// Types iterates over a property that lists instructions or actions.
 func (p TableProperty) Types() iter.Seq[uint16] {
 	return func(yield func(uint16) bool) {
 		if p.Property > TableApplyActionsMiss || p.Property == TableNextTables || p.Property == TableNextTablesMiss {
@@ -107,7 +107,7 @@ func (p TableProperty) Types() iter.Seq[uint16] {
 	}
 }
 
-// Fields walks a property that lists match fields; the OXMs have no values.
+// Fields iterates over a property that lists match fields; the OXMs have no values.
 func (p TableProperty) Fields() iter.Seq[OXM] {
 	return func(yield func(OXM) bool) {
 		if p.Property < TableMatch || p.Property > TableApplySetFieldMiss {

@@ -69,7 +69,7 @@ const (
 	VLANPresent uint16 = 0x1000
 )
 
-// form is how a value prints.
+// form is the text format of a value.
 type form uint8
 
 const (
@@ -148,7 +148,7 @@ func (f Field) String() string {
 	return fields[f].name
 }
 
-// OXM is one match field with its value. Value and Mask alias the match that it is from.
+// OXM is one match field with its value. Value and Mask alias the match that contains them.
 type OXM struct {
 	Class        uint16 // ClassBasic for all the Field constants
 	Field        Field
@@ -241,7 +241,7 @@ func (o OXM) append(dst []byte) []byte {
 	return append(dst, o.Mask...)
 }
 
-// parseOXM reads the checked TLV at the start of b and returns its length.
+// parseOXM decodes the TLV at the start of b, which was checked before, and returns its length.
 func parseOXM(b []byte) (OXM, int) {
 	n := 4 + int(b[3])
 	o := OXM{Class: binary.BigEndian.Uint16(b), Field: Field(b[2] >> 1), HasMask: b[2]&1 != 0}

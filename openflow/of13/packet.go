@@ -16,7 +16,7 @@ const (
 	PacketInInvalidTTL              // an expired TTL
 )
 
-// NoCookie is the cookie of a packet-in that has none to tell.
+// NoCookie is the cookie of a packet-in without a flow entry.
 const NoCookie uint64 = 0xffffffffffffffff
 
 // PacketIn carries a packet to the controller (section 7.4.1).

@@ -71,8 +71,8 @@ type PortDesc struct {
 	Port       Port
 	HwAddr     MAC
 	Name       string // at most 15 bytes
-	Config     uint32 // what the controller set: PortConfig bits
-	State      uint32 // what the switch found: PortState bits
+	Config     uint32 // set by the controller: PortConfig bits
+	State      uint32 // detected by the switch: PortState bits
 	Curr       uint32 // features in use
 	Advertised uint32
 	Supported  uint32
@@ -81,7 +81,7 @@ type PortDesc struct {
 	MaxSpeed   uint32 // kbit/s
 }
 
-// Up reports whether the port is neither configured down nor without a link.
+// Up reports whether the port has a link and is not configured down.
 func (p PortDesc) Up() bool { return p.Config&PortConfigDown == 0 && p.State&PortStateLinkDown == 0 }
 
 const portDescLen = 64
@@ -113,7 +113,7 @@ const (
 	PortModify
 )
 
-// PortStatus tells that a port came, went or changed (section 7.4.3).
+// PortStatus reports that a port was added, removed or changed (section 7.4.3).
 type PortStatus struct {
 	Reason uint8
 	Port   PortDesc
@@ -149,7 +149,7 @@ func (m *PortStatus) String() string {
 type PortMod struct {
 	Port      Port
 	HwAddr    MAC    // must be that of the port
-	Config    uint32 // PortConfig bits, of which Mask says which are to change
+	Config    uint32 // PortConfig bits; Mask selects those that change
 	Mask      uint32
 	Advertise uint32 // features to advertise; 0 changes nothing
 }

@@ -5,7 +5,7 @@ import "github.com/holdfast-sdn/holdfast/openflow"
 // QueueAll stands for every queue in requests.
 const QueueAll uint32 = 0xffffffff
 
-// QueueRateUnknown is a rate that is not configured: any above 1000 is.
+// QueueRateUnknown is a rate that is not configured, like any rate above 1000.
 const QueueRateUnknown uint16 = 0xffff
 
 // QueueGetConfigRequest asks for the queues of a port (section 7.3.6).

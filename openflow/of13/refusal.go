@@ -11,7 +11,7 @@ func Refusal(err *openflow.Error, msg []byte) Error {
 
 func refusal(err *openflow.Error, msg []byte) (errType, code uint16) {
 	unknown := err.Kind == openflow.Unknown
-	// either is the code for an unknown type, or else that for a wrong length.
+	// either returns the code for an unknown type, or the code for a wrong length.
 	either := func(errType, badType, badLen uint16) (uint16, uint16) {
 		if unknown {
 			return errType, badType
@@ -50,7 +50,7 @@ const (
 	partTableProperty
 )
 
-// locate finds what in msg the offset of err points at. The message is sound up to there.
+// locate finds the part of msg at the offset of err. The message is valid up to there.
 func locate(err *openflow.Error, msg []byte) partOfMessage {
 	switch {
 	case err.Type == TypePacketOut && err.Offset >= 24:

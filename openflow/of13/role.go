@@ -49,7 +49,7 @@ func (m *RoleRequest) Append(dst []byte, xid uint32) []byte {
 // Decode reads a ROLE_REQUEST.
 func (m *RoleRequest) Decode(msg []byte) error { return (*RoleChange)(m).decode(msg, TypeRoleRequest) }
 
-// RoleReply tells the role.
+// RoleReply reports the role.
 type RoleReply RoleChange
 
 // Type returns TypeRoleReply.
@@ -63,8 +63,8 @@ func (m *RoleReply) Append(dst []byte, xid uint32) []byte {
 // Decode reads a ROLE_REPLY.
 func (m *RoleReply) Decode(msg []byte) error { return (*RoleChange)(m).decode(msg, TypeRoleReply) }
 
-// Async says which asynchronous messages a controller wants (section 7.3.10). Each mask has bit r set
-// for reason r; index 0 holds while the controller is master or equal, index 1 while it is slave.
+// Async selects the asynchronous messages that a controller receives (section 7.3.10). Each mask has bit r set
+// for reason r; index 0 applies while the controller is master or equal, index 1 while it is slave.
 type Async struct {
 	PacketIn    [2]uint32
 	PortStatus  [2]uint32
@@ -89,7 +89,7 @@ func (a *Async) decode(msg []byte, t uint8) error {
 	return nil
 }
 
-// GetAsyncReply tells what the controller gets.
+// GetAsyncReply reports which messages the controller receives.
 type GetAsyncReply Async
 
 // Type returns TypeGetAsyncReply.
@@ -103,7 +103,7 @@ func (m *GetAsyncReply) Append(dst []byte, xid uint32) []byte {
 // Decode reads a GET_ASYNC_REPLY.
 func (m *GetAsyncReply) Decode(msg []byte) error { return (*Async)(m).decode(msg, TypeGetAsyncReply) }
 
-// SetAsync chooses what the controller gets.
+// SetAsync selects the messages that the controller receives.
 type SetAsync Async
 
 // Type returns TypeSetAsync.

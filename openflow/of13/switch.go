@@ -13,10 +13,10 @@ const (
 	CapPortBlocked uint32 = 1 << 8
 )
 
-// FeaturesReply says who the switch is (section 7.3.1).
+// FeaturesReply identifies the switch (section 7.3.1).
 type FeaturesReply struct {
 	DatapathID   openflow.DatapathID
-	NBuffers     uint32 // packets that it can keep
+	NBuffers     uint32 // packets that it can buffer
 	NTables      uint8
 	AuxID        uint8 // 0 on the main connection
 	Capabilities uint32
@@ -70,7 +70,7 @@ func (c *Config) decode(msg []byte, t uint8) error {
 	return nil
 }
 
-// GetConfigReply tells the configuration.
+// GetConfigReply reports the configuration.
 type GetConfigReply Config
 
 // Type returns TypeGetConfigReply.

@@ -2,11 +2,11 @@ package of13
 
 import "github.com/holdfast-sdn/holdfast/openflow"
 
-// The messages that are a header and nothing else.
+// The messages that consist of a header only.
 type (
 	// BarrierRequest asks the switch to finish everything before it (section 7.3.8).
 	BarrierRequest struct{}
-	// BarrierReply says that it has.
+	// BarrierReply reports that this has happened.
 	BarrierReply struct{}
 	// FeaturesRequest asks for a FeaturesReply (section 7.3.1).
 	FeaturesRequest struct{}

@@ -1,7 +1,7 @@
 package of13
 
-// prerequisite says that a field needs another one before it, with one of two values; the value 0 twice
-// stands for any. What that one needs in turn has been checked with it.
+// prerequisite: a field must be preceded by another one, with one of two values; 0 twice means
+// any value. The prerequisites of the other field were checked when it was read.
 type prerequisite struct {
 	field Field
 	one   uint64
@@ -34,7 +34,7 @@ var (
 	needsND     = &prerequisite{FieldICMPv6Type, 135, 136}
 )
 
-// prerequisites follows the table of section 7.2.3.7. FieldVLANPCP is a case of its own in Allows.
+// prerequisites follows the table of section 7.2.3.7. Allows handles FieldVLANPCP separately.
 var prerequisites = [numFields]*prerequisite{
 	FieldInPhyPort: {FieldInPort, 0, 0},
 	FieldIPDSCP:    needsIP, FieldIPECN: needsIP, FieldIPProto: needsIP,
@@ -86,7 +86,7 @@ func (m Match) Validate() error {
 	return nil
 }
 
-// refuses finds the error of o after the fields of m; seen has the bits of these.
+// refuses reports whether a switch refuses o after the fields of m, and the code; seen has a bit for each of these.
 func (m Match) refuses(o OXM, seen uint64) (code uint16, bad bool) {
 	switch {
 	case o.Class != ClassBasic || o.Field >= numFields:
@@ -121,7 +121,7 @@ func inRange(o OXM) bool {
 	if bits < 64 && o.Uint64()>>bits != 0 {
 		return false
 	}
-	// A VLAN id without the bit for "has a tag" means nothing.
+	// A VLAN id without the bit for "has a tag" is not valid.
 	return o.Field != FieldVLANVID || o.HasMask || o.Uint64() == 0 || o.Uint64()&uint64(VLANPresent) != 0
 }
 
@@ -160,7 +160,7 @@ func (a Actions) ValidateFor(m Match) error {
 	for x := range a.All() {
 		switch x.Type {
 		case ActionPushMPLS, ActionPopMPLS, ActionPushPBB, ActionPopPBB:
-			return nil // the match does not say what the packet is now
+			return nil // the match does not describe the packet any more
 		case ActionPushVLAN:
 			tagged = true
 		case ActionSetField:
@@ -172,7 +172,7 @@ func (a Actions) ValidateFor(m Match) error {
 	return nil
 }
 
-// refusesSet finds the error of setting a field to a value.
+// refusesSet reports whether a switch refuses to set a field to a value, and the code.
 func (o OXM) refusesSet() (code uint16, bad bool) {
 	switch {
 	case o.Class != ClassBasic || o.Field >= numFields || o.Field <= FieldMetadata:
