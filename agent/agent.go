@@ -7,7 +7,8 @@
 // The agent does not interpret events or commands. It keeps its state in memory only: when an agent restarts, a new
 // epoch of the switch begins. Switches that must fail independently need one agent each.
 //
-// Core is the protocol, without I/O; device, link and Agent do the I/O.
+// Core is the protocol, and Session has the rules for the connections, both without I/O. Agent, device and link do the
+// I/O.
 package agent
 
 import (
@@ -306,8 +307,8 @@ func (a *Agent) device(id openflow.DatapathID) (*device, error) {
 	d := newDevice(a, id)
 	a.devices[id] = d
 	a.running.Go(func() { d.tick(a.ctx) })
-	for _, address := range a.cfg.Controllers {
-		a.running.Go(func() { d.keepConnected(a.ctx, address) })
+	for _, l := range d.links {
+		a.running.Go(func() { l.keepConnected(a.ctx) })
 	}
 	return d, nil
 }

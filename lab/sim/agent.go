@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
 )
 
-// Bounds of package agent, some smaller, so that short runs reach them.
+// Bounds of agents, smaller than by default, so that short runs reach them.
 const (
 	agentEvents = 512
 	// For each event that fits in the buffer there are so many bytes of events, and of commands not yet
@@ -27,7 +27,9 @@ const (
 	retryWrite = 2 * time.Millisecond
 )
 
-// agentNode is an agent: agent.Core for each switch, and their connections.
+var errSilent = errors.New("it is silent")
+
+// agentNode is an agent: an agent.Session for each switch, and their connections.
 type agentNode struct {
 	s           *simulation
 	p           *process
@@ -51,128 +53,49 @@ func (n *agentNode) start() {
 // kill loses what the agent holds; with power its machine dies, and says nothing to anyone.
 func (n *agentNode) kill(power bool) {
 	for _, d := range n.devices {
-		if d.core.Epoch() != 0 {
-			n.s.h.Lost(d.id, d.core.Epoch())
+		if epoch := d.session.Epoch(); epoch != 0 {
+			n.s.h.Lost(d.id, epoch)
 		}
 	}
 	n.p.end(power)
 	n.devices = nil
 }
 
-// device is one switch behind the agent.
-type device struct {
-	n     *agentNode
-	id    openflow.DatapathID
-	core  *agent.Core
-	sw    *switchLink // nil while the switch is not there
-	links []*controllerLink
-	retry bool // flush comes by itself
-
-	commandBytes int // bound of commands that wait for the switch
+// tick turns the clocks of the sessions, and ends the connections that are silent.
+func (n *agentNode) tick() {
+	for _, d := range n.devices {
+		d.session.Tick()
+		for _, l := range d.lines() {
+			if !l.c.stopped && n.s.w.now-l.heard > agent.DefaultSilentAfter {
+				l.ended(errSilent)
+			}
+		}
+	}
 }
 
-// switchLink is one connection of a switch.
-type switchLink struct {
-	n     *agentNode
-	d     *device // nil before the end of the handshake
-	c     *conn
-	hs    handshake.Handshake
-	in    history.Framer
-	held  []byte // read, and no room in the event buffer yet
-	heard time.Duration
-}
-
+// accept does the handshake with a switch.
 func (n *agentNode) accept(c *conn) {
-	l := &switchLink{n: n, c: c, heard: n.s.w.now}
-	c.onData, c.onClose = l.data, func(err error) { l.end(experimenter.ReasonConnectionLost) }
+	hs, l := &handshake.Handshake{}, &agentLine{c: c}
 	n.p.after(agent.DefaultHandshakeTimeout, func() {
-		if l.d == nil {
+		if !hs.Done {
 			c.close()
 		}
 	})
-}
-
-func (l *switchLink) data(piece []byte) {
-	l.heard = l.n.s.w.now
-	batch, err := l.in.Add(piece)
-	if err != nil {
-		l.n.s.w.fail("agent %s got %v from a switch", l.n.p.name, err)
-		return
-	}
-	if l.d != nil {
-		l.takeIn(batch)
-		return
-	}
-	for len(batch) > 0 && !l.hs.Done {
-		var msg, out []byte
-		msg, batch, _ = openflow.Next(batch)
-		if out, err = l.hs.Input(nil, msg); err != nil {
-			l.n.s.w.fail("agent %s: handshake: %v", l.n.p.name, err)
-			return
+	c.onData = func(piece []byte) {
+		batch, err := l.in.Add(piece)
+		for err == nil && len(batch) > 0 && !hs.Done {
+			var msg, out []byte
+			msg, batch, _ = openflow.Next(batch)
+			out, err = hs.Input(nil, msg)
+			c.write(out)
 		}
-		l.c.write(out)
-	}
-	if l.hs.Done {
-		l.up(slices.Concat(l.hs.Early, batch))
-	}
-}
-
-// up opens an epoch, unless the switch is there already.
-func (l *switchLink) up(rest []byte) {
-	d := l.n.device(l.hs.Datapath)
-	if d.sw != nil {
-		l.c.close()
-		return
-	}
-	epoch, err := d.core.SwitchUp(uint64(l.n.p.clock().UnixNano()), l.hs.Version, l.hs.Features, l.hs.Ports)
-	if err != nil { // no room
-		l.c.close()
-		return
-	}
-	l.d, d.sw = d, l
-	l.n.s.opened(d.id, epoch, l.c)
-	for _, c := range d.links {
-		if c.idle {
-			c.dial()
+		switch {
+		case err != nil:
+			n.s.w.fail("agent %s: handshake: %v", n.p.name, err)
+		case hs.Done:
+			n.device(hs.Datapath).up(l, hs, slices.Concat(hs.Early, batch))
 		}
 	}
-	l.takeIn(rest)
-}
-
-// takeIn puts what the switch says into the core. What has no room waits, and the switch with it.
-func (l *switchLink) takeIn(batch []byte) {
-	d := l.d
-	if len(l.held) > 0 {
-		l.held = append(l.held, batch...)
-		batch = l.held
-	}
-	taken, err := d.core.FromSwitch(batch)
-	history.Each(batch[:taken], func(msg []byte) {
-		if history.OfApplications(msg) {
-			l.n.s.h.Read(d.id, d.core.Epoch(), msg)
-		}
-	})
-	l.held = append(l.held[:0], batch[taken:]...)
-	if err != nil {
-		l.n.s.w.fail("agent %s: %v from switch %s", l.n.p.name, err, d.id)
-		return
-	}
-	d.flush()
-}
-
-// end ends the epoch with the connection.
-func (l *switchLink) end(reason experimenter.Reason) {
-	d := l.d
-	l.c.close()
-	if d == nil || d.sw != l {
-		return
-	}
-	d.sw = nil
-	if d.core.Live() {
-		l.n.s.h.Closed(d.id, d.core.Epoch(), reason.String())
-	}
-	d.core.SwitchDown(reason)
-	d.flush()
 }
 
 func (n *agentNode) device(id openflow.DatapathID) *device {
@@ -182,179 +105,272 @@ func (n *agentNode) device(id openflow.DatapathID) *device {
 		}
 	}
 	events := cmp.Or(n.s.scenario.AgentEvents, agentEvents)
-	d := &device{n: n, id: id, core: agent.NewCore(events, max(bytesPerEvent*events, openflow.MaxMessageLen)),
-		commandBytes: commandBytesPerEvent * events}
+	d := &device{n: n, id: id, session: agent.NewSession(events, max(bytesPerEvent*events, openflow.MaxMessageLen),
+		commandBytesPerEvent*events, len(n.controllers))}
 	n.devices = append(n.devices, d)
-	for _, address := range n.controllers {
-		d.links = append(d.links, &controllerLink{d: d, address: address, backoff: agent.BackoffFirst, idle: true})
+	for i, c := range d.session.Controllers() {
+		d.links = append(d.links, &controllerLink{Controller: c, d: d, address: n.controllers[i], idle: true})
 	}
 	return d
 }
 
-// flush writes all that is due, as far as the others read.
-func (d *device) flush() {
-	blocked := false
-	if l := d.sw; l != nil {
-		if blocked = l.c.unread() >= maxUnread; !blocked {
-			d.n.scratch = d.core.TakeSwitch(d.n.scratch[:0])
-			l.c.write(d.n.scratch)
-		}
-		l.c.pauseReading(len(l.held) > 0 || d.core.QueuedCommands() > d.commandBytes)
+// device is one switch behind the agent.
+type device struct {
+	n       *agentNode
+	id      openflow.DatapathID
+	session *agent.Session
+	sw      *agentLine // nil while the switch is not there
+	links   []*controllerLink
+}
+
+// up opens an epoch, unless the session does not let it.
+func (d *device) up(l *agentLine, hs *handshake.Handshake, rest []byte) {
+	sw, err := d.session.Up(l, uint64(d.n.p.clock().UnixNano()), hs)
+	if err != nil {
+		l.c.close()
+		return
+	}
+	d.sw = l
+	d.n.s.opened(d.id, d.session.Epoch(), l.c)
+	l.open(d, &switchLink{Switch: sw, d: d, line: l})
+	l.takeIn(rest)
+}
+
+// lines has the connections that are open.
+func (d *device) lines() (all []*agentLine) {
+	if d.sw != nil {
+		all = append(all, d.sw)
 	}
 	for _, l := range d.links {
-		for l.peer != nil && d.core.Pending(l.peer) {
-			if l.c.unread() >= maxUnread {
-				blocked = true
-				break
-			}
-			d.n.scratch = d.core.Take(l.peer, d.n.scratch[:0])
-			l.c.write(d.n.scratch)
+		if l.line != nil {
+			all = append(all, l.line)
 		}
 	}
-	if blocked && !d.retry {
-		d.retry = true
-		d.n.p.after(retryWrite, func() { d.retry = false; d.flush() })
+	return all
+}
+
+// look lets those go on that wait for what may have changed.
+func (d *device) look() {
+	if d.sw != nil && len(d.sw.held) > 0 {
+		d.sw.input(nil)
+	}
+	for _, l := range d.links {
+		if l.idle {
+			l.dial()
+		}
+		if l.line != nil {
+			l.line.pause()
+		}
+	}
+	if d.sw != nil {
+		d.sw.pause()
 	}
 }
 
-// tick turns the cores' clocks, and gives up who is silent.
-func (n *agentNode) tick() {
-	for _, d := range n.devices {
-		var peers []*agent.Peer
-		for _, l := range d.links {
-			if l.peer != nil {
-				peers = append(peers, l.peer)
-			}
-		}
-		d.core.Tick(peers)
-		d.flush()
-		for _, l := range d.links {
-			if l.peer != nil && len(l.held) == 0 && n.s.w.now-l.heard > agent.DefaultSilentAfter {
-				l.drop()
-				l.again()
-			}
-		}
-		if l := d.sw; l != nil && len(l.held) == 0 && n.s.w.now-l.heard > agent.DefaultSilentAfter {
-			l.end(experimenter.ReasonSilent)
-		}
-	}
-}
-
-// controllerLink is the connection of one switch to one controller.
-type controllerLink struct {
+// agentLine is one connection: its agent.Line, and what its reader and its writer do.
+type agentLine struct {
 	d       *device
-	address string
-	backoff time.Duration
-	idle    bool // waits for a first epoch
-
-	c     *conn
-	peer  *agent.Peer // nil while not connected
-	in    history.Framer
-	held  []byte // commands that wait until the switch takes more
-	heard time.Duration
+	c       *conn
+	channel channel
+	in      history.Framer
+	held    []byte // read, and no room for it yet
+	heard   time.Duration
+	writing bool // a step that writes is scheduled
+	gone    bool
 }
 
-func (l *controllerLink) dial() {
-	if l.idle = !l.d.core.Attachable(); l.idle {
-		return
+// channel is the session's end of a connection.
+type channel interface {
+	Input(batch []byte) (rest []byte, err error)
+	Full() bool
+	Take(dst []byte) []byte
+	ended(err error)
+}
+
+func (l *agentLine) open(d *device, to channel) {
+	l.d, l.channel, l.heard = d, to, d.n.s.w.now
+	l.c.onData, l.c.onClose = l.data, l.ended
+}
+
+func (l *agentLine) Remote() string { return "" }
+
+// Wake lets the writer have its turn.
+func (l *agentLine) Wake() {
+	if !l.writing {
+		l.writing = true
+		l.c.p.after(0, l.write)
 	}
-	l.d.n.s.net.dial(l.d.n.p, l.address, func(c *conn, err error) {
-		if err != nil {
-			l.again()
-			return
-		}
-		if l.idle = !l.d.core.Attachable(); l.idle { // forgotten meanwhile
-			c.close()
-			return
-		}
-		l.c, l.in, l.held, l.heard = c, history.Framer{}, nil, l.d.n.s.w.now
-		l.peer = l.d.core.Connect()
-		c.onData, c.onClose = l.data, func(error) { l.drop(); l.again() }
-		l.d.flush()
-	})
 }
 
-// again dials after a while.
-func (l *controllerLink) again() {
-	l.d.n.p.after(l.backoff, l.dial)
-	l.backoff = min(2*l.backoff, agent.BackoffMost)
-}
-
-// drop ends the connection.
-func (l *controllerLink) drop() {
-	if l.peer == nil {
-		return
-	}
-	l.d.core.Disconnect(l.peer)
-	l.peer = nil
+// Close ends the connection once the session is done with the present call.
+func (l *agentLine) Close(cause error) {
 	l.c.close()
+	l.c.p.after(0, func() { l.ended(cause) })
 }
 
-func (l *controllerLink) data(piece []byte) {
+// write writes all that is due, as far as the other end reads.
+func (l *agentLine) write() {
+	l.writing = false
+	for n := l.d.n; !l.gone; l.c.write(n.scratch) {
+		if l.c.unread() >= maxUnread {
+			l.writing = true
+			l.c.p.after(retryWrite, l.write)
+			break
+		}
+		if n.scratch = l.channel.Take(n.scratch[:0]); len(n.scratch) == 0 {
+			break
+		}
+	}
+	l.d.look()
+}
+
+func (l *agentLine) data(piece []byte) {
 	l.heard = l.d.n.s.w.now
 	batch, err := l.in.Add(piece)
 	if err != nil {
-		l.d.n.s.w.fail("agent %s got %v from controller %s", l.d.n.p.name, err, l.address)
-		return
-	}
-	l.backoff = agent.BackoffFirst
-	if len(l.held) > 0 {
-		l.held = append(l.held, batch...)
+		l.d.n.s.w.fail("agent %s got %v for switch %s", l.d.n.p.name, err, l.d.id)
 		return
 	}
 	l.takeIn(batch)
 }
 
-// takeIn puts what the controller says into the core. A master is held up while the switch does
-// not take its commands.
-func (l *controllerLink) takeIn(batch []byte) {
+// takeIn passes a batch to the session. What has no room waits, and the peer with it.
+func (l *agentLine) takeIn(batch []byte) {
+	l.input(batch)
+	l.d.look()
+}
+
+func (l *agentLine) input(batch []byte) {
+	if len(l.held) > 0 {
+		l.held = append(l.held, batch...)
+		batch = l.held
+	}
+	rest, err := l.channel.Input(batch)
+	l.held = append(l.held[:0], rest...)
+	if err != nil {
+		l.ended(err)
+	}
+}
+
+// pause reads the peer, or not.
+func (l *agentLine) pause() {
+	if stop := len(l.held) > 0 || l.channel.Full(); stop != l.c.stopped {
+		l.heard = l.d.n.s.w.now
+		l.c.pauseReading(stop)
+	}
+}
+
+func (l *agentLine) ended(err error) {
+	if !l.gone {
+		l.gone = true
+		l.c.close()
+		l.channel.ended(err)
+		l.d.look()
+	}
+}
+
+// switchLink is one connection of a switch.
+type switchLink struct {
+	*agent.Switch
+	d    *device
+	line *agentLine
+}
+
+// Input tells the history what was taken.
+func (l *switchLink) Input(batch []byte) ([]byte, error) {
 	d := l.d
-	if d.core.Master() == l.peer && d.core.QueuedCommands() >= d.commandBytes {
-		l.held = append([]byte(nil), batch...)
-		l.c.pauseReading(true)
-		d.n.p.after(retryWrite, func() {
-			if held := l.held; l.peer != nil && len(held) > 0 {
-				l.held = nil
-				l.c.pauseReading(false)
-				l.takeIn(held)
-			}
-		})
+	rest, err := l.Switch.Input(batch)
+	if err != nil {
+		if d.session.Status().Connected {
+			d.n.s.w.fail("agent %s: %v from switch %s", d.n.p.name, err, d.id)
+		}
+		return nil, err
+	}
+	history.Each(batch[:len(batch)-len(rest)], func(msg []byte) {
+		if history.OfApplications(msg) {
+			d.n.s.h.Read(d.id, d.session.Epoch(), msg)
+		}
+	})
+	return rest, nil
+}
+
+// ended ends the epoch with the connection.
+func (l *switchLink) ended(err error) {
+	d, reason := l.d, experimenter.ReasonConnectionLost
+	if err == errSilent {
+		reason = experimenter.ReasonSilent
+	}
+	if d.sw == l.line {
+		d.sw = nil
+		if d.session.Status().Connected {
+			d.n.s.h.Closed(d.id, d.session.Epoch(), reason.String())
+		}
+	}
+	l.End(reason)
+}
+
+// controllerLink is the connection of one switch to one controller.
+type controllerLink struct {
+	*agent.Controller
+	d       *device
+	address string
+	line    *agentLine // nil while not connected
+	idle    bool       // waits until it is to dial
+}
+
+func (l *controllerLink) dial() {
+	if l.idle = !l.Dial(); l.idle {
 		return
 	}
-	if d.core.Master() == l.peer {
+	l.d.n.s.net.dial(l.d.n.p, l.address, func(c *conn, err error) {
+		if err == nil {
+			line := &agentLine{c: c}
+			line.open(l.d, l)
+			if err = l.Up(line); err == nil {
+				l.line = line
+				return
+			}
+			c.close()
+		}
+		l.ended(err)
+	})
+}
+
+// ended dials after a while.
+func (l *controllerLink) ended(err error) {
+	d, before := l.d, l.d.session.Epoch()
+	if l.line != nil {
+		d.n.s.w.note(d.n.p, "switch %s: controller %s: %v", d.id, l.address, err)
+		l.line = nil
+	}
+	var no *agent.Refused
+	if errors.As(err, &no) && no.Reason == experimenter.ReasonLostLog {
+		d.n.s.w.fail("%s says to the agent of switch %s that the log of a master with a later term is lost; it is not",
+			l.address, d.id)
+	}
+	pause, over := l.End(err)
+	if over != nil {
+		d.n.s.h.Refused(d.id, before)
+	}
+	d.n.p.after(pause, l.dial)
+}
+
+// Input checks what the session makes of a batch.
+func (l *controllerLink) Input(batch []byte) ([]byte, error) {
+	d, master, before := l.d, l.Master(), l.d.session.Status()
+	if master {
 		history.Each(batch, l.observe)
 	}
-	before, slave := d.core.Status(), d.core.Master() != l.peer
-	err := d.core.FromController(l.peer, batch)
-	switch after := d.core.Status(); {
+	rest, err := l.Controller.Input(batch)
+	switch after := d.session.Status(); {
 	case after.Term < before.Term:
 		d.n.s.w.fail("the agent of switch %s took a leader of term %d after one of term %d", d.id, after.Term,
 			before.Term)
-	case slave && d.core.Master() != l.peer && judged(after.Counters) > judged(before.Counters):
+	case !master && !l.Master() && judged(after.Counters) > judged(before.Counters):
 		d.n.s.w.fail("commands to switch %s from %s, which is not its master, were taken for its master's", d.id,
 			l.address)
 	}
-	var no *agent.Refused
-	switch {
-	case errors.As(err, &no) && no.Reason == experimenter.ReasonStaleEpoch:
-		l.stale(no.Epoch)
-		return
-	case errors.As(err, &no) && no.Reason == experimenter.ReasonLostLog:
-		d.n.s.w.fail("%s says to the agent of switch %s that the log of a master with a later term is lost; it is not",
-			l.address, d.id)
-	case err != nil:
-		d.n.s.w.note(d.n.p, "switch %s: controller %s: %v", d.id, l.address, err)
-		l.drop()
-		if no != nil {
-			l.backoff = agent.RefusedPause
-		}
-		l.again()
-	}
-	if s := d.sw; s != nil && len(s.held) > 0 {
-		s.takeIn(nil) // there may be room now
-		return
-	}
-	d.flush()
+	return rest, err
 }
 
 // judged counts the commands that were not refused because of who sent them.
@@ -366,30 +382,5 @@ func (l *controllerLink) observe(msg []byte) {
 		if ack, err := experimenter.ParseAck(msg, t); err == nil {
 			l.d.n.s.h.Acked(l.d.id, ack.Epoch, ack.Seq)
 		}
-	}
-}
-
-// stale begins the switch anew, above an epoch that the controllers know.
-func (l *controllerLink) stale(newest uint64) {
-	d := l.d
-	before := d.core.Epoch()
-	d.n.s.w.note(d.n.p, "switch %s: stale epoch, controllers know %d", d.id, newest)
-	if !d.core.Stale(newest) { // it has begun anew already
-		l.drop()
-		l.backoff = agent.BackoffFirst
-		l.again()
-		return
-	}
-	d.n.s.h.Refused(d.id, before)
-	for _, c := range d.links {
-		if c.peer != nil {
-			c.drop()
-			c.backoff = agent.BackoffFirst
-			c.again()
-		}
-	}
-	if s := d.sw; s != nil {
-		d.sw = nil
-		s.c.close()
 	}
 }

@@ -97,10 +97,10 @@ func (s *simulation) unsettled() string {
 		}
 		d := s.device(n.id)
 		switch st := known[i]; {
-		case d == nil || !d.core.Live() || n.epoch != d.core.Epoch():
+		case d == nil || !d.session.Status().Connected || n.epoch != d.session.Epoch():
 			return fmt.Sprintf("switch %s is not connected to its agent", n.id)
-		case d.core.Held() > 0:
-			return fmt.Sprintf("the agent of switch %s holds %d events", n.id, d.core.Held())
+		case d.session.Held() > 0:
+			return fmt.Sprintf("the agent of switch %s holds %d events", n.id, d.session.Held())
 		case st.Epoch != n.epoch || !st.Live || !st.Reachable:
 			return fmt.Sprintf("switch %s is in epoch %d, and for the controllers in %d, live %t, reachable %t", n.id,
 				n.epoch, st.Epoch, st.Live, st.Reachable)
