@@ -5,34 +5,24 @@ import (
 	"fmt"
 
 	"github.com/holdfast-sdn/holdfast/internal/digest"
-	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
 )
 
-// switchHistory is what is observed of one switch. The log has one epoch after the other; the agent may be ahead of it.
+// switchHistory is what is observed of a switch behind an agent. The log has one epoch after the other; the agent may be ahead of it.
 type switchHistory struct {
-	id     openflow.DatapathID
+	loggedSwitch
 	epochs []*epochHistory // that the agent opened, in that order
-	logged *epochHistory   // the newest in the log; nil is none
+	logged *epochHistory   // that of loggedSwitch
 }
 
 // epochHistory is one epoch of a switch.
 type epochHistory struct {
-	epoch uint64
-
-	unlogged fifo[told] // events of the agent that are not logged
-	events   uint64     // in the log
-	closed   bool       // the agent sent SWITCH_DOWN
-	ragged   bool       // and may have dropped events just before that
-	lost     bool       // unlogged events may stay so
-	over     bool       // for the agent: its commands are discarded
-	ended    bool       // in the log: by SWITCH_DOWN, or by the ledger
-	refused  bool       // the ledger ended it: the agent's further events are discarded
-
-	due      fifo[dueCommand] // in the log, and not executed
-	commands uint64           // in the log
-	executed uint64
-	done     uint64 // as the log says
+	loggedEpoch            // once the ledger has refused it, the agent's further events are discarded
+	unlogged    fifo[told] // events of the agent that are not logged
+	closed      bool       // the agent sent SWITCH_DOWN
+	ragged      bool       // and may have dropped events just before that
+	lost        bool       // unlogged events may stay so
+	over        bool       // for the agent: its commands are discarded
 }
 
 // told is an event that the agent has.
@@ -63,8 +53,8 @@ func (s *switchHistory) find(epoch uint64) *epochHistory {
 	return nil
 }
 
-func (s *switchHistory) open(epoch uint64) error {
-	e := &epochHistory{epoch: epoch}
+func (s *switchHistory) begin(epoch uint64) error {
+	e := &epochHistory{loggedEpoch: loggedEpoch{epoch: epoch}}
 	if n := len(s.epochs); n > 0 {
 		last := s.epochs[n-1]
 		if epoch <= last.epoch && !last.lost { // an agent that lost its state knows only its clock
@@ -114,10 +104,10 @@ func (s *switchHistory) lose(epoch uint64) {
 	}
 }
 
-// refuse checks that an epoch is over in the log: there is a newer one, or the ledger has ended it.
+// refuse has the agent forget an epoch that is over in the log.
 func (s *switchHistory) refuse(epoch uint64) error {
-	if l := s.logged; l == nil || l.epoch < epoch || l.epoch == epoch && !l.refused {
-		return violated("switch %s: its agent is to forget epoch %d, which is not over in the log", s.id, epoch)
+	if err := s.loggedSwitch.refuse(epoch); err != nil {
+		return err
 	}
 	s.lose(epoch)
 	return nil
@@ -131,7 +121,7 @@ func (s *switchHistory) logEvent(epoch, seq uint64, f fingerprint) error {
 			e.unlogged.pop()
 		}
 	}
-	want, err := s.next(epoch, seq, f)
+	want, err := s.take(epoch, seq, f)
 	if err != nil {
 		return err
 	}
@@ -147,7 +137,7 @@ func (s *switchHistory) logEvent(epoch, seq uint64, f fingerprint) error {
 
 // logSeen is logEvent for an event that the log has by its digest. It returns the message.
 func (s *switchHistory) logSeen(epoch, seq uint64, got digested) ([]byte, error) {
-	want, err := s.next(epoch, seq, got)
+	want, err := s.take(epoch, seq, got)
 	if err != nil {
 		return nil, err
 	}
@@ -157,31 +147,21 @@ func (s *switchHistory) logSeen(epoch, seq uint64, got digested) ([]byte, error)
 	return want.msg, nil
 }
 
-// next removes the agent's event that must be the next in the log, at f.
-func (s *switchHistory) next(epoch, seq uint64, f fmt.Stringer) (told, error) {
+// take removes the agent's event that must be the next in the log, at f.
+func (s *switchHistory) take(epoch, seq uint64, f fmt.Stringer) (told, error) {
 	if s.logged == nil || epoch > s.logged.epoch {
 		if err := s.logEpoch(epoch, seq); err != nil {
 			return told{}, err
 		}
 	}
-	e := s.logged
-	switch {
-	case epoch != e.epoch:
-		return told{}, violated("switch %s: event %d of epoch %d (%v) after epoch %d has begun", s.id, seq, epoch, f,
-			e.epoch)
-	case seq <= e.events:
-		return told{}, violated("switch %s, epoch %d: event %d (%v) once more; %d is the last", s.id, epoch, seq, f,
-			e.events)
-	case e.ended:
-		return told{}, violated("switch %s, epoch %d: event %d (%v) after the epoch's end", s.id, epoch, seq, f)
-	case seq != e.events+1:
-		return told{}, violated("switch %s, epoch %d: event %d (%v) follows event %d", s.id, epoch, seq, f, e.events)
-	case e.unlogged.len() == 0:
-		return told{}, violated("switch %s, epoch %d: event %d (%v), but the agent had only %d", s.id, epoch, seq, f,
-			e.events)
+	if err := s.loggedSwitch.next(epoch, seq, f); err != nil {
+		return told{}, err
 	}
-	e.events = seq
-	return e.unlogged.pop(), nil
+	if s.logged.unlogged.len() == 0 {
+		return told{}, violated("switch %s, epoch %d: event %d (%v), but the agent had only %d", s.id, epoch, seq, f,
+			seq-1)
+	}
+	return s.logged.unlogged.pop(), nil
 }
 
 // logEpoch begins an epoch in the log; those before must be complete.
@@ -199,7 +179,7 @@ func (s *switchHistory) logEpoch(epoch, seq uint64) error {
 		}
 		before.unlogged = fifo[told]{}
 	}
-	s.logged = e
+	s.logged, s.epoch = e, &e.loggedEpoch
 	return nil
 }
 
@@ -222,23 +202,6 @@ func (s *switchHistory) acknowledge(epoch, seq uint64) error {
 		return violated("switch %s, epoch %d: the agent is told that event %d is logged; what is committed has %d",
 			s.id, epoch, seq, has)
 	}
-	return nil
-}
-
-// logReach checks that a switch is reported as reachable or unreachable in an epoch that has not ended.
-func (s *switchHistory) logReach(epoch uint64) error {
-	if s.logged == nil || s.logged.epoch != epoch || s.logged.ended {
-		return violated("switch %s: reachability is logged of epoch %d, which is not open in the log", s.id, epoch)
-	}
-	return nil
-}
-
-// logClose ends an epoch that the ledger closes.
-func (s *switchHistory) logClose(epoch uint64) error {
-	if s.logged == nil || s.logged.epoch != epoch || s.logged.ended {
-		return violated("switch %s: epoch %d is closed, which is not open in the log", s.id, epoch)
-	}
-	s.logged.ended, s.logged.refused = true, true
 	return nil
 }
 

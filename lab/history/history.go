@@ -27,7 +27,7 @@ type History struct {
 	fail     func(format string, args ...any)
 	failed   bool
 	switches map[openflow.DatapathID]*switchHistory // behind agents
-	stock    map[openflow.DatapathID]*stockHistory
+	direct   map[openflow.DatapathID]directHistory  // without agents
 	log      sharedLog
 	shadow   *shadow
 	replay   *replay
@@ -47,10 +47,10 @@ type Replica struct {
 func New(fail func(format string, args ...any), apps func() []ledger.Application, identity string,
 	limits ledger.Limits) *History {
 	h := &History{fail: fail, switches: map[openflow.DatapathID]*switchHistory{},
-		stock: map[openflow.DatapathID]*stockHistory{}, log: newSharedLog()}
+		direct: map[openflow.DatapathID]directHistory{}, log: newSharedLog()}
 	var err error
 	if h.shadow, err = newShadow(); err == nil {
-		h.replay, err = newReplay(apps(), identity, limits, h.isStock)
+		h.replay, err = newReplay(apps(), identity, limits, h.isDirect)
 	}
 	if err != nil {
 		h.report(err)
@@ -58,14 +58,15 @@ func New(fail func(format string, args ...any), apps func() []ledger.Application
 	return h
 }
 
-// Marker is the epoch of a stock switch's marker; 0 is none.
-func (h *History) Marker(id openflow.DatapathID) uint64 { return h.stock[id].live() }
+// Live is the epoch of a switch without an agent: that of its marker or, without bundles, the one that is open in the
+// log. 0 is none.
+func (h *History) Live(id openflow.DatapathID) uint64 { return h.direct[id].live() }
 
-// Unlogged counts the events of a stock switch since the last in the log.
-func (h *History) Unlogged(id openflow.DatapathID) int { return h.stock[id].unlogged() }
+// Unlogged counts the events of a switch without an agent since the last in the log.
+func (h *History) Unlogged(id openflow.DatapathID) int { return h.direct[id].unlogged() }
 
-// isStock reports whether a switch has no agent.
-func (h *History) isStock(id openflow.DatapathID) bool { return h.stock[id] != nil }
+// isDirect reports whether a switch has no agent.
+func (h *History) isDirect(id openflow.DatapathID) bool { return h.direct[id] != nil }
 
 // violation is a failed check.
 type violation string
@@ -89,9 +90,11 @@ func (h *History) Counts() (events, commands, terms uint64) {
 
 // StockCounts returns how many epochs stock switches had, and how many events came into none.
 func (h *History) StockCounts() (epochs, lost uint64) {
-	for _, s := range h.stock {
-		epochs += uint64(len(s.epochs))
-		lost += s.lost
+	for _, d := range h.direct {
+		if s, ok := d.(*stockHistory); ok {
+			epochs += uint64(len(s.epochs))
+			lost += s.lost
+		}
 	}
 	return epochs, lost
 }
@@ -99,7 +102,7 @@ func (h *History) StockCounts() (epochs, lost uint64) {
 // Opened: the agent began an epoch. Its first event is SWITCH_UP.
 func (h *History) Opened(id openflow.DatapathID, epoch uint64) {
 	if !h.failed {
-		h.report(h.of(id).open(epoch))
+		h.report(h.of(id).begin(epoch))
 	}
 }
 
@@ -141,27 +144,37 @@ func (h *History) Refused(id openflow.DatapathID, epoch uint64) {
 	}
 }
 
-// Booted: a stock switch starts. It may drop what a controller does not read.
-func (h *History) Booted(id openflow.DatapathID, drops bool) {
-	if h.stock[id] == nil {
-		h.stock[id] = &stockHistory{id: id, drops: drops}
+// Direct says what a switch without an agent is like.
+type Direct struct {
+	Legacy bool // it has no bundles
+	Drops  bool // it may drop what a controller does not read
+}
+
+// Booted: a switch without an agent starts.
+func (h *History) Booted(id openflow.DatapathID, like Direct) {
+	if h.direct[id] == nil {
+		logged, sent := loggedSwitch{id: id}, broadcast{drops: like.Drops}
+		h.direct[id] = &stockHistory{loggedSwitch: logged, broadcast: sent}
+		if like.Legacy {
+			h.direct[id] = &legacyHistory{loggedSwitch: logged, broadcast: sent}
+		}
 	}
 	if !h.failed {
-		h.report(h.stock[id].boot())
+		h.report(h.direct[id].boot())
 	}
 }
 
-// Emitted: a stock switch sent a message to all its controllers.
+// Emitted: a switch without an agent sent a message to all its controllers.
 func (h *History) Emitted(id openflow.DatapathID, msg []byte) {
 	if !h.failed && ToAll(msg[1]) {
-		h.stock[id].tell(msg)
+		h.direct[id].tell(msg)
 	}
 }
 
-// Obeyed: a stock switch executed a message that changes it or sends a packet.
+// Obeyed: a switch without an agent executed a message that changes it or sends a packet.
 func (h *History) Obeyed(id openflow.DatapathID, msg []byte) {
 	if !h.failed {
-		h.report(h.stock[id].obey(msg))
+		h.report(h.direct[id].obey(msg))
 	}
 }
 
@@ -252,7 +265,7 @@ func (h *History) record(e *entry, r *ledger.Record) error {
 // logSeen checks an event of which the log has the digest, and returns its message. A stock switch has none, since the
 // standbys need the messages.
 func (h *History) logSeen(r *ledger.Record) ([]byte, error) {
-	if h.isStock(r.Switch) {
+	if h.isDirect(r.Switch) {
 		return nil, violated("switch %s, epoch %d: event %d is logged by its digest, and it has no agent", r.Switch,
 			r.Epoch, r.Seq)
 	}
@@ -300,8 +313,8 @@ func (h *History) Finish(replicas map[uint64]Replica, live map[openflow.Datapath
 	for _, id := range slices.Sorted(maps.Keys(h.switches)) {
 		h.report(h.switches[id].finish())
 	}
-	for _, id := range slices.Sorted(maps.Keys(h.stock)) {
-		h.report(h.stock[id].finish())
+	for _, id := range slices.Sorted(maps.Keys(h.direct)) {
+		h.report(h.direct[id].finish())
 	}
 	want, err := h.shadow.core.Snapshot()
 	if err != nil {
@@ -328,22 +341,36 @@ func (h *History) Finish(replicas map[uint64]Replica, live map[openflow.Datapath
 func (h *History) of(id openflow.DatapathID) *switchHistory {
 	s := h.switches[id]
 	if s == nil {
-		s = &switchHistory{id: id}
+		s = &switchHistory{loggedSwitch: loggedSwitch{id: id}}
 		h.switches[id] = s
 	}
 	return s
 }
 
-// ofAny is the history of a switch of either kind.
-func (h *History) ofAny(id openflow.DatapathID) interface {
+// observed is the history of a switch of any kind, as far as the log has it.
+type observed interface {
 	logEvent(epoch, seq uint64, f fingerprint) error
 	logCommand(seq, index uint64, f fingerprint) error
 	logDone(epoch, seq uint64) error
 	logReach(epoch uint64) error
 	logClose(epoch uint64) error
 	refuse(epoch uint64) error
-} {
-	if s := h.stock[id]; s != nil {
+	quiet() bool
+}
+
+// directHistory is that of a switch without an agent.
+type directHistory interface {
+	observed
+	boot() error
+	tell(msg []byte)
+	obey(msg []byte) error
+	live() uint64
+	unlogged() int
+	finish() error
+}
+
+func (h *History) ofAny(id openflow.DatapathID) observed {
+	if s := h.direct[id]; s != nil {
 		return s
 	}
 	return h.of(id)
@@ -388,13 +415,13 @@ func (f fingerprint) String() string {
 
 // Quiet reports whether all commands of the log are executed, as far as they have to be.
 func (h *History) Quiet() bool {
-	for _, s := range h.switches {
-		if e := s.logged; e != nil && !e.ended && e.executed != e.commands {
+	for id := range h.switches {
+		if !h.switches[id].quiet() {
 			return false
 		}
 	}
-	for _, s := range h.stock {
-		if e := s.logged; e != nil && !e.ended && (e.due.len() > 0 || len(e.asked) > 0) {
+	for id := range h.direct {
+		if !h.direct[id].quiet() {
 			return false
 		}
 	}

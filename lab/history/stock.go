@@ -12,54 +12,29 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// stockHistory is what is observed of a switch without an agent: what it sends to all its controllers, and what it
-// executes. Here an epoch exists if the switch has its sync marker.
+// stockHistory is what is observed of a switch with bundles and without an agent: what it sends to all its controllers,
+// and what it executes. Here an epoch exists if the switch has its sync marker.
 type stockHistory struct {
-	id     openflow.DatapathID
+	loggedSwitch
+	broadcast
 	boots  int
 	epochs []*stockEpoch
-	logged *stockEpoch // the newest in the log; nil is none
-
-	// All that it sent, including restarts, from the first that may still be logged. An epoch has a contiguous part of
-	// it: its next event is one of candidates, of which there are several while the logged part occurs more than once.
-	told       []fingerprint
-	candidates []int
-	drops      bool   // the switch drops what a controller does not read: then an epoch may have gaps
-	lost       uint64 // in no epoch
+	logged *stockEpoch // that of loggedSwitch
 
 	executed []fingerprint // since the last marker
 }
 
 // stockEpoch is one epoch of such a switch.
 type stockEpoch struct {
-	epoch uint64
-	boot  int // of the switch
-
-	events  uint64 // in the log
-	shared  int    // of these, sent to all controllers
-	marks   int    // of these
-	ended   bool   // in the log
-	refused bool   // the ledger ended it
-
-	due      fifo[stockCommand] // in the log, and not executed
-	asked    []stockCommand     // requests without a logged answer, oldest first
-	commands uint64             // in the log
-	executed uint64             // the newest
-	done     uint64             // as the log says
+	loggedEpoch
+	boot  int          // of the switch
+	asked []dueCommand // requests without a logged answer, oldest first
 }
-
-type stockCommand struct {
-	dueCommand
-	seq uint64
-}
-
-// restarted stands for a restart in told.
-var restarted = fingerprint{special: experimenter.TypeSwitchUp}
 
 // boot: the switch starts with empty tables.
 func (s *stockHistory) boot() error {
 	s.boots++
-	s.told = append(s.told, restarted)
+	s.restart()
 	return s.unmarked()
 }
 
@@ -70,9 +45,6 @@ func (s *stockHistory) unmarked() error {
 	}
 	return violated("switch %s: it has executed %v, and no marker says so", s.id, s.executed[0])
 }
-
-// tell handles a message that the switch sends to all its controllers.
-func (s *stockHistory) tell(msg []byte) { s.told = append(s.told, sharedFingerprint(msg)) }
 
 // obey handles a message that the switch has executed.
 func (s *stockHistory) obey(msg []byte) error {
@@ -91,7 +63,7 @@ func (s *stockHistory) obey(msg []byte) error {
 		if n := len(s.epochs); n > 0 && s.epochs[n-1].epoch > epoch {
 			return violated("switch %s: epoch %d begins after epoch %d", s.id, epoch, s.epochs[n-1].epoch)
 		}
-		e = &stockEpoch{epoch: epoch, boot: s.boots}
+		e = &stockEpoch{loggedEpoch: loggedEpoch{epoch: epoch}, boot: s.boots}
 		s.epochs = append(s.epochs, e)
 	}
 	if e.boot != s.boots || e != s.epochs[len(s.epochs)-1] {
@@ -139,27 +111,16 @@ func (s *stockHistory) logEvent(epoch, seq uint64, f fingerprint) error {
 			return err
 		}
 	}
-	e := s.logged
-	switch {
-	case epoch != e.epoch:
-		return violated("switch %s: event %d of epoch %d (%v) after epoch %d has begun", s.id, seq, epoch, f, e.epoch)
-	case e.ended:
-		return violated("switch %s, epoch %d: event %d (%v) after the epoch's end", s.id, epoch, seq, f)
-	case seq != e.events+1:
-		return violated("switch %s, epoch %d: event %d (%v) follows event %d", s.id, epoch, seq, f, e.events)
+	if err := s.nextOwn(epoch, seq, f); err != nil {
+		return err
 	}
-	e.events = seq
 	switch {
-	case f.special == experimenter.TypeSwitchDown:
-		e.ended = true
-	case f.special != 0 && seq > 1:
-		return violated("switch %s, epoch %d: event %d is %v", s.id, epoch, seq, f)
+	case f.special != 0:
+		return nil
 	case f.isShared():
-		return s.logShared(e, f)
-	case seq > 1:
-		return s.logAnswer(e, f)
+		return s.logShared(s.id, s.epoch, f)
 	}
-	return nil
+	return s.logAnswer(s.logged, f)
 }
 
 // logEpoch begins an epoch in the log.
@@ -172,65 +133,8 @@ func (s *stockHistory) logEpoch(epoch uint64, first fingerprint) error {
 		return violated("switch %s, epoch %d: event 1 is %v", s.id, epoch, first)
 	}
 	s.endShared()
-	s.logged = e
+	s.logged, s.epoch = e, &e.loggedEpoch
 	return nil
-}
-
-// endShared discards the state of an epoch that ends, and counts what is in no epoch.
-func (s *stockHistory) endShared() {
-	if len(s.candidates) == 0 {
-		return
-	}
-	end := s.candidates[0]
-	s.lost += uint64(substance(s.told[:end]) - (s.logged.shared - s.logged.marks))
-	s.told = slices.Clone(s.told[end:])
-	s.candidates = nil
-}
-
-// logShared checks that what the switch sends to all controllers is in the epoch without gaps.
-func (s *stockHistory) logShared(e *stockEpoch, f fingerprint) error {
-	var next []int
-	if e.shared == 0 {
-		for i, t := range s.told {
-			if t == f {
-				next = append(next, i+1)
-			}
-		}
-	}
-	for _, i := range s.candidates {
-		if i < len(s.told) && s.told[i] == f {
-			next = append(next, i+1)
-		} else if skip := slices.Index(s.told[i:], f); s.drops && skip >= 0 {
-			next = append(next, i+skip+1)
-		}
-	}
-	if len(next) > 0 {
-		if s.candidates = next; s.drops {
-			s.candidates = next[:1]
-		}
-		e.shared++
-		if f.isMark() {
-			e.marks++
-		}
-		return nil
-	}
-	if e.shared == 0 {
-		return violated("switch %s, epoch %d: begins with event %d (%v), which it has not told since the last that "+
-			"is in the log", s.id, e.epoch, e.events, f)
-	}
-	at := s.candidates[0]
-	if at == len(s.told) {
-		return violated("switch %s, epoch %d: event %d is %v, but the switch has told nothing more", s.id, e.epoch,
-			e.events, f)
-	}
-	where := "nowhere"
-	if i := slices.Index(s.told[at:], f); i >= 0 {
-		where = "further on: so it is lost"
-	} else if slices.Contains(s.told[:at], f) {
-		where = "before that: so it is repeated"
-	}
-	return violated("switch %s, epoch %d: event %d is %v, but the switch has told %v next; the other it told %s", s.id,
-		e.epoch, e.events, f, s.told[at], where)
 }
 
 // logAnswer checks an event that is for one controller: it answers a request of the log that has no answer yet, or
@@ -239,7 +143,7 @@ func (s *stockHistory) logAnswer(e *stockEpoch, f fingerprint) error {
 	if f.typ == openflow.TypeError {
 		return s.logRefusal(e, f)
 	}
-	i := slices.IndexFunc(e.asked, func(c stockCommand) bool { return c.xid == f.xid })
+	i := slices.IndexFunc(e.asked, func(c dueCommand) bool { return c.xid == f.xid })
 	if i < 0 {
 		return violated("switch %s, epoch %d: event %d is %v, which answers nothing that the log has asked and has "+
 			"no answer to", s.id, e.epoch, e.events, f)
@@ -261,34 +165,26 @@ func (s *stockHistory) logRefusal(e *stockEpoch, f fingerprint) error {
 	return nil
 }
 
-// logCommand handles a command of the log.
+// logCommand handles a command of the log. A request waits for its answer in place of its execution.
 func (s *stockHistory) logCommand(seq, index uint64, f fingerprint) error {
-	e := s.logged
+	c, err := s.command(seq, index, f)
 	switch {
-	case e == nil || e.ended:
-		return violated("switch %s: command %d (%v) is logged while no epoch is open", s.id, seq, f)
-	case seq != e.commands+1:
-		return violated("switch %s, epoch %d: command %d (%v) is logged after %d", s.id, e.epoch, seq, f, e.commands)
-	}
-	e.commands = seq
-	if c := (stockCommand{dueCommand{f, index}, seq}); f.typ == of13.TypeBarrierRequest {
-		e.asked = append(e.asked, c)
-	} else {
-		e.due.push(c)
+	case err != nil:
+		return err
+	case f.typ == of13.TypeBarrierRequest:
+		s.logged.asked = append(s.logged.asked, c)
+	default:
+		s.logged.due.push(c)
 	}
 	return nil
 }
 
 // logDone checks a watermark of commands that are done: executed or, if they are requests, answered in the log.
 func (s *stockHistory) logDone(epoch, seq uint64) error {
-	e := s.logged
-	switch {
-	case e == nil || e.epoch != epoch:
-		return violated("switch %s: commands of epoch %d are logged as done, which is not the newest in the log", s.id,
-			epoch)
-	case seq < e.done || seq > e.commands:
-		return violated("switch %s, epoch %d: commands up to %d of %d are logged as done after %d", s.id, epoch, seq,
-			e.commands, e.done)
+	if err := s.loggedSwitch.logDone(epoch, seq); err != nil {
+		return err
+	}
+	switch e := s.logged; {
 	case e.due.len() > 0 && e.due.first().seq <= seq:
 		return violated("switch %s, epoch %d: command %d is logged as done; the switch has executed %d", s.id, epoch,
 			seq, e.executed)
@@ -296,54 +192,7 @@ func (s *stockHistory) logDone(epoch, seq uint64) error {
 		return violated("switch %s, epoch %d: command %d is logged as done; the answer to %d is not in the log", s.id,
 			epoch, seq, e.asked[0].seq)
 	}
-	e.done = seq
 	return nil
-}
-
-func (s *stockHistory) logReach(epoch uint64) error {
-	if s.logged == nil || s.logged.epoch != epoch || s.logged.ended {
-		return violated("switch %s: reachability is logged of epoch %d, which is not open in the log", s.id, epoch)
-	}
-	return nil
-}
-
-// logClose ends an epoch that the ledger closes.
-func (s *stockHistory) logClose(epoch uint64) error {
-	if err := s.logReach(epoch); err != nil {
-		return err
-	}
-	s.logged.ended, s.logged.refused = true, true
-	return nil
-}
-
-// refuse checks that an epoch is over in the log.
-func (s *stockHistory) refuse(epoch uint64) error {
-	if l := s.logged; l == nil || l.epoch < epoch || l.epoch == epoch && !l.refused {
-		return violated("switch %s: epoch %d is refused, which is not over in the log", s.id, epoch)
-	}
-	return nil
-}
-
-// unlogged counts the events after the last logged one. Sync markers are sent all the time, and do not count.
-func (s *stockHistory) unlogged() int {
-	from := 0
-	if len(s.candidates) > 0 {
-		from = s.candidates[0]
-	}
-	if s.drops {
-		return 0 // as far as is known
-	}
-	return substance(s.told[from:])
-}
-
-// substance counts what a switch has sent, without sync markers and restarts.
-func substance(told []fingerprint) (n int) {
-	for _, f := range told {
-		if f != restarted && !f.isMark() {
-			n++
-		}
-	}
-	return n
 }
 
 // live is the epoch of the switch's marker; 0 is none.
@@ -354,11 +203,17 @@ func (s *stockHistory) live() uint64 {
 	return 0
 }
 
+// quiet reports whether every command of the open epoch is executed, refused or answered.
+func (s *stockHistory) quiet() bool {
+	e := s.logged
+	return e == nil || e.ended || e.due.len() == 0 && len(e.asked) == 0
+}
+
 // finish checks that nothing is missing, and that the switch is in the epoch of its marker.
 func (s *stockHistory) finish() error {
 	e := s.logged
 	switch {
-	case e == nil || e.epoch != s.live() || e.ended:
+	case !s.open(s.live()):
 		return violated("switch %s: at the end its marker is of epoch %d, which is not open in the log", s.id, s.live())
 	case e.due.len() > 0:
 		return violated("switch %s, epoch %d: at the end it has executed %d commands of %d; next is %v of entry %d",
@@ -387,24 +242,6 @@ func MarkOf(msg []byte) (m experimenter.SyncMarker, ok bool) {
 	rest := msg[i+len(markText):]
 	return experimenter.SyncMarker{Generation: binary.BigEndian.Uint64(rest),
 		Number: binary.BigEndian.Uint64(rest[8:])}, true
-}
-
-// sharedFingerprint is the fingerprint of the logged form of msg.
-func sharedFingerprint(msg []byte) fingerprint {
-	if m, ok := MarkOf(msg); ok {
-		msg = m.Append(nil, of13.Version)
-	}
-	return fingerprintOf(msg)
-}
-
-func (f fingerprint) isMark() bool { return f.typ == openflow.TypeExperimenter }
-
-// isShared reports whether an event of the log is one that the switch sent to all its controllers.
-func (f fingerprint) isShared() bool { return ToAll(f.typ) || f.isMark() }
-
-// ToAll reports whether a switch sends such messages to all its controllers.
-func ToAll(typ uint8) bool {
-	return typ == of13.TypePacketIn || typ == of13.TypeFlowRemoved || typ == of13.TypePortStatus
 }
 
 // markerIn reads the epoch and the sequence from the flow entry that is the marker.

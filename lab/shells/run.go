@@ -258,7 +258,7 @@ func (s *simulation) unsettledSwitch(sw *switchNode, leader controller.Status, a
 	} else {
 		s.mu.Lock()
 		unlogged := s.h.Unlogged(sw.id)
-		epoch = s.h.Marker(sw.id)
+		epoch = s.h.Live(sw.id)
 		s.mu.Unlock()
 		if unlogged > 0 {
 			return fmt.Sprintf("%d events of switch %s are not logged", unlogged, sw.id)

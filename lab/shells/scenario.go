@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/holdfast-sdn/holdfast/southbound"
 )
 
 // Scenario is what a run is: a network, its traffic, and what goes wrong. NewScenario draws one from a seed.
@@ -15,6 +17,7 @@ type Scenario struct {
 	Controllers     int
 	Switches        int
 	StockEvery      int // of so many switches one has no agent; 0 is none
+	LegacyEvery     int // of so many switches one has neither an agent nor bundles; 0 is none
 	Duration        time.Duration
 	SwitchTimeout   time.Duration
 	SnapshotEvery   int  // entries
@@ -96,6 +99,9 @@ func NewScenario(seed uint64) Scenario {
 	if seed%3 == 0 {
 		s.StockEvery = 1 + r.IntN(3)/2
 	}
+	if seed%5 == 2 {
+		s.LegacyEvery = 1 + r.IntN(2)
+	}
 	var some []Kind
 	for range 1 + r.IntN(5) {
 		some = append(some, Kind(r.IntN(int(kinds))))
@@ -115,8 +121,16 @@ func NewScenario(seed uint64) Scenario {
 	return s
 }
 
-// stock reports whether a switch has no agent.
-func (s *Scenario) stock(id int) bool { return s.StockEvery > 0 && (id-1)%s.StockEvery == 0 }
+// peer is what the controllers see of a switch.
+func (s *Scenario) peer(id int) southbound.Peer {
+	switch {
+	case s.LegacyEvery > 0 && id%s.LegacyEvery == 0:
+		return southbound.Legacy
+	case s.StockEvery > 0 && (id-1)%s.StockEvery == 0:
+		return southbound.Bundles
+	}
+	return southbound.Agent
+}
 
 // String describes the scenario, one fault in a line.
 func (s Scenario) String() string {

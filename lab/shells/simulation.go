@@ -18,6 +18,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/lab/history"
 	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/openflow"
+	"github.com/holdfast-sdn/holdfast/southbound"
 )
 
 // simulation is the network of one run.
@@ -56,8 +57,8 @@ func newSimulation(ctx context.Context, sc Scenario) *simulation {
 	}
 	for id := 1; id <= sc.Switches; id++ {
 		sw := &switchNode{s: s, at: &place{name: "s" + strconv.Itoa(id)}, id: openflow.DatapathID(id), dials: addresses,
-			ports: 1 + sc.Switches, cables: map[int]far{}}
-		if !sc.stock(id) {
+			legacy: sc.peer(id) == southbound.Legacy, ports: 1 + sc.Switches, cables: map[int]far{}}
+		if sc.peer(id) == southbound.Agent {
 			name := "a" + strconv.Itoa(id)
 			a := &agentNode{s: s, at: &place{name: name}, controllers: addresses, sw: sw}
 			sw.agent, sw.dials = a, []string{name + ":6633"}

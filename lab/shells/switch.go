@@ -20,7 +20,8 @@ type switchNode struct {
 	s      *simulation
 	at     *place
 	id     openflow.DatapathID
-	agent  *agentNode // nil: the switch is a stock one
+	agent  *agentNode // nil: the switch is connected to the controllers
+	legacy bool       // it has no bundles either
 	dials  []string
 	ports  int
 	cables map[int]far // by port
@@ -57,11 +58,11 @@ func (n *switchNode) start() {
 	config := vswitch.Config{DatapathID: n.id, Ports: vswitch.Ports(int(n.id), n.ports), Tables: 2, Buffers: -1}
 	observe := l.toAgent
 	if n.agent == nil {
-		observe = nil
+		observe, config.NoBundles = nil, n.legacy
 		config.Observe = func(_ vswitch.ConnID, msg []byte) {
 			n.s.see(p, func(h *history.History) { h.Obeyed(n.id, msg) })
 		}
-		n.s.see(p, func(h *history.History) { h.Booted(n.id, false) })
+		n.s.see(p, func(h *history.History) { h.Booted(n.id, history.Direct{Legacy: n.legacy}) })
 	}
 	l.r = vswitch.StartRunner(vswitch.RunnerConfig{Switch: config, Controllers: n.dials, TickEvery: switchTick,
 		Dial: func(ctx context.Context, to string) (net.Conn, error) { return n.s.net.dial(ctx, p, to, observe) }})

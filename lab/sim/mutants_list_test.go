@@ -141,6 +141,14 @@ var mutants = []mutant{
 		"	delivered := b.answer == 0 || b.answer <= b.told && !b.paused\n	return delivered && ", "	return "},
 	{"do not ask again what is not answered", "southbound/bundle_sender.go",
 		"b.box.Last()) && !repeatable(b.command(1)[1]); n++ {", "b.box.Last()); n++ {"},
+
+	// Switches with neither agent nor bundles.
+	{"begin an epoch with events that another leader has logged", "southbound/legacy.go",
+		"	if l.due = l.fresh > 0 && r.Epoch == 0; !l.due {\n", "	if l.due = true; !l.due {\n"},
+	{"send commands again in the next epoch", "southbound/legacy.go",
+		"	if b.Epoch != l.epoch || !l.begun {\n", "	if !l.master {\n"},
+	{"begin an epoch of a legacy switch by the clock alone", "southbound/legacy.go",
+		"	l.newEpoch(now, r.Epoch)\n", "	l.newEpoch(now)\n"},
 }
 
 // seeded returns m as package mutation builds it.

@@ -90,7 +90,7 @@ func (s *simulation) unsettled() string {
 			return fmt.Sprintf("%d switches are known of %d", len(known), len(s.switches))
 		}
 		if n.agent == nil {
-			if text := s.unsettledStock(n, known[i]); text != "" {
+			if text := s.unsettledDirect(n, known[i]); text != "" {
 				return text
 			}
 			continue
@@ -111,13 +111,15 @@ func (s *simulation) unsettled() string {
 	return ""
 }
 
-// unsettledStock is unsettled for a switch without agent: every controller is in sync with it in the end.
-func (s *simulation) unsettledStock(n *switchNode, st ledger.SwitchStatus) string {
-	marker, unlogged := s.h.Marker(n.id), s.h.Unlogged(n.id)
+// unsettledDirect is unsettled for a switch without agent: every controller is in sync with it in the end.
+func (s *simulation) unsettledDirect(n *switchNode, st ledger.SwitchStatus) string {
+	live, unlogged := s.h.Live(n.id), s.h.Unlogged(n.id)
 	switch {
-	case st.Epoch != marker || !st.Live || !st.Reachable:
-		return fmt.Sprintf("switch %s has a marker of epoch %d, and for the controllers it is in %d, live %t, "+
-			"reachable %t", n.id, marker, st.Epoch, st.Live, st.Reachable)
+	case st.Epoch != live || !st.Live || !st.Reachable:
+		return fmt.Sprintf("switch %s is in epoch %d, and for the controllers in %d, live %t, reachable %t", n.id,
+			live, st.Epoch, st.Live, st.Reachable)
+	case !s.h.Quiet():
+		return "commands are not executed"
 	case st.Done != st.Commands:
 		return fmt.Sprintf("switch %s has done %d commands of %d", n.id, st.Done, st.Commands)
 	case unlogged > 0:

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/ledger"
+	"github.com/holdfast-sdn/holdfast/southbound"
 )
 
 // Scenario is what a run is: a network, its traffic, and what goes wrong. NewScenario draws one from a seed.
@@ -16,6 +17,7 @@ type Scenario struct {
 	Switches      int
 	PerAgent      int // switches behind one agent
 	StockEvery    int // of so many switches one has no agent: it is connected to all controllers; 0 is none
+	LegacyEvery   int // of so many switches one has neither an agent nor bundles; 0 is none
 	Duration      time.Duration
 	SwitchTimeout time.Duration
 	SnapshotEvery int  // entries
@@ -71,11 +73,23 @@ func NewScenario(seed uint64) Scenario {
 	if s.Hosted = seed%4 == 1; s.Hosted {
 		s.HostDeaths = []int{0, 2, 20}[r.IntN(3)]
 	}
+	if seed%5 == 2 {
+		s.LegacyEvery = 1 + r.IntN(2)
+		s.SwitchQueue = []int{0, 0, 0, 2048}[r.IntN(4)]
+	}
 	return s
 }
 
-// stock reports whether a switch has no agent.
-func (s *Scenario) stock(id int) bool { return s.StockEvery > 0 && (id-1)%s.StockEvery == 0 }
+// peer is what the controllers see of a switch.
+func (s *Scenario) peer(id int) southbound.Peer {
+	switch {
+	case s.LegacyEvery > 0 && id%s.LegacyEvery == 0:
+		return southbound.Legacy
+	case s.StockEvery > 0 && (id-1)%s.StockEvery == 0:
+		return southbound.Bundles
+	}
+	return southbound.Agent
+}
 
 // String describes the scenario, one fault in a line.
 func (s Scenario) String() string {
@@ -97,6 +111,7 @@ func (s Scenario) String() string {
 	yes(fmt.Sprintf("%d events held by an agent", s.AgentEvents), s.AgentEvents > 0)
 	yes(fmt.Sprintf("%.1f %% of frames lost", 100*s.FrameLoss), s.FrameLoss > 0)
 	yes(fmt.Sprintf("1 of %d switches without an agent", s.StockEvery), s.StockEvery > 0)
+	yes(fmt.Sprintf("1 of %d switches with neither agent nor bundles", s.LegacyEvery), s.LegacyEvery > 0)
 	yes(fmt.Sprintf("hosted applications, whose hosts die at %d of 1,000 frames", s.HostDeaths), s.Hosted)
 	yes(fmt.Sprintf("%d bytes wait at one for a controller", s.SwitchQueue), s.SwitchQueue > 0)
 	b.WriteByte('\n')
@@ -117,8 +132,9 @@ func (s Scenario) Validate() error {
 		return fmt.Errorf("%d switches for each agent: choose 1 or more", s.PerAgent)
 	case s.FramesPerSecond < 1 || s.FramesPerSecond > 10_000:
 		return fmt.Errorf("%d frames in a second: choose 1 to 10,000", s.FramesPerSecond)
-	case s.StockEvery < 0:
-		return fmt.Errorf("1 of %d switches without an agent: choose 1 or more, or 0 for none", s.StockEvery)
+	case s.StockEvery < 0 || s.LegacyEvery < 0:
+		return fmt.Errorf("1 of %d switches without an agent, and 1 of %d without bundles too: choose 1 or more, or 0 "+
+			"for none", s.StockEvery, s.LegacyEvery)
 	case s.SwitchQueue < 0:
 		return fmt.Errorf("%d bytes wait at a switch: choose 1 or more, or 0 for the usual", s.SwitchQueue)
 	case s.HostDeaths < 0 || s.HostDeaths > 1000:

@@ -35,6 +35,7 @@ type session struct {
 	rest  []byte // read, and not yet taken in
 	state sessionState
 	busy  bool // the controller has not finished with the last events
+	full  bool // it was not to be read when it was looked at last
 	heard time.Duration
 	bytes uint64            // pieces that came, to see whether it lives
 	down  southbound.Action // the last event of a stock switch, when it is gone
@@ -79,7 +80,7 @@ func (s *session) data(piece []byte) {
 
 // read hands what has come to the core, and what comes out of that to the controller.
 func (s *session) read() {
-	for (len(s.rest) > 0 || s.More()) && !s.busy && (s.state == greeting || s.state == attached) {
+	for (len(s.rest) > 0 || s.More()) && !s.busy && !s.Full() && (s.state == greeting || s.state == attached) {
 		before, known := s.rest, s.state == attached
 		rest, a, err := s.Input(s.rest)
 		s.rest = rest // what is before it is the controller's until it is done with that
@@ -92,8 +93,8 @@ func (s *session) read() {
 		}
 		s.deliver(a)
 	}
-	if s.state != gone {
-		s.c.pauseReading(s.busy || s.state == probing)
+	if s.full = s.Full(); s.state != gone {
+		s.c.pauseReading(s.busy || s.full || s.state == probing)
 	}
 }
 
@@ -202,11 +203,14 @@ func (n *controllerNode) echo() {
 	}
 }
 
-// tick has switches without an agent show how far their log is.
+// tick has switches without an agent show how far their log is. Those that were full may be read again.
 func (n *controllerNode) tick() {
 	for _, s := range slices.Clone(n.sessions) {
 		if err := s.Tick(); err != nil && s.state != gone {
 			s.ended(err, experimenter.ReasonSilent)
+		}
+		if s.full && s.state == attached {
+			s.read()
 		}
 	}
 }
@@ -217,7 +221,7 @@ type plug struct{ s *session }
 func (l plug) Remote() string { return "" }
 func (l plug) Now() uint64    { return uint64(l.s.n.p.clock().UnixNano()) }
 
-func (l plug) Write(out []byte, _ uint64) error {
+func (l plug) Write(out []byte, mark uint64) error {
 	s := l.s
 	if s.state == gone {
 		return nil
@@ -227,6 +231,13 @@ func (l plug) Write(out []byte, _ uint64) error {
 		return errSlow
 	}
 	s.c.write(out)
+	if mark > 0 {
+		s.n.p.after(0, func() {
+			if s.state == attached {
+				s.deliver(s.Written(mark))
+			}
+		})
+	}
 	return nil
 }
 
@@ -276,7 +287,7 @@ func (s *session) Acknowledge(epoch, seq uint64) {
 }
 
 func (s *session) Refuse(reason experimenter.Reason, epoch uint64) {
-	if s.State().Peer == southbound.Bundles && reason == experimenter.ReasonStaleEpoch {
+	if s.State().Peer != southbound.Agent && reason == experimenter.ReasonStaleEpoch {
 		s.n.s.h.Refused(s.Switch(), epoch)
 		s.step = stepCheck{}
 	}

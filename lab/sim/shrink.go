@@ -82,6 +82,7 @@ func (s *shrinking) reduce() {
 		func(sc *Scenario) { sc.Switches = max(1, sc.Switches-1) },
 		func(sc *Scenario) { sc.PerAgent = 1 },
 		func(sc *Scenario) { sc.StockEvery, sc.SwitchQueue = 0, 0 },
+		func(sc *Scenario) { sc.LegacyEvery = 0 },
 		func(sc *Scenario) { sc.SwitchQueue = 0 },
 		func(sc *Scenario) { sc.Hosted, sc.HostDeaths = false, 0 },
 		func(sc *Scenario) { sc.HostDeaths = 0 },

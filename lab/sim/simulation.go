@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/lab/history"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
+	"github.com/holdfast-sdn/holdfast/southbound"
 )
 
 // simulation is the simulated network of one run.
@@ -47,7 +48,7 @@ func newSimulation(sc Scenario) *simulation {
 		n.disk.lie(sc.LyingDisks)
 	}
 	for id, served := 1, 0; id <= sc.Switches; id++ {
-		if sc.stock(id) {
+		if sc.peer(id) != southbound.Agent {
 			s.edges = append(s.edges, s.addSwitch(id, nil, addresses).p)
 			continue
 		}
@@ -66,7 +67,7 @@ func newSimulation(sc Scenario) *simulation {
 // addSwitch makes a switch with a host, joined to an earlier one: the network is a tree.
 func (s *simulation) addSwitch(id int, agent *agentNode, dials []string) *switchNode {
 	n := &switchNode{s: s, p: s.w.newProcess("s" + strconv.Itoa(id)), id: openflow.DatapathID(id), agent: agent,
-		ports: 1 + s.scenario.Switches, cables: make([]*cable, 1+s.scenario.Switches)}
+		legacy: s.scenario.peer(id) == southbound.Legacy, ports: 1 + s.scenario.Switches, cables: make([]*cable, 1+s.scenario.Switches)}
 	for _, address := range dials {
 		n.uplinks = append(n.uplinks, &uplink{n: n, address: address})
 	}

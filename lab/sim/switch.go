@@ -17,7 +17,8 @@ type switchNode struct {
 	s       *simulation
 	p       *process
 	id      openflow.DatapathID
-	agent   *agentNode // nil: the switch is a stock one
+	agent   *agentNode // nil: the switch is connected to the controllers
+	legacy  bool       // it has no bundles either
 	ports   int
 	cables  []*cable // by port number - 1; nil: nothing there
 	uplinks []*uplink
@@ -49,7 +50,8 @@ func (n *switchNode) start() {
 	config := vswitch.Config{DatapathID: n.id, Ports: vswitch.Ports(int(n.id), n.ports), Tables: 2, Buffers: -1}
 	if n.agent == nil {
 		config.QueueLimit = n.s.scenario.SwitchQueue
-		n.s.h.Booted(n.id, config.QueueLimit > 0)
+		config.NoBundles = n.legacy
+		n.s.h.Booted(n.id, history.Direct{Legacy: n.legacy, Drops: config.QueueLimit > 0})
 		config.Observe = func(_ vswitch.ConnID, msg []byte) { n.s.h.Obeyed(n.id, msg) }
 	}
 	n.sw = vswitch.New(config)

@@ -131,7 +131,7 @@ func (s *Switch) request(c *conn, msg []byte, xid uint32) error {
 		}
 		s.send(c, &of13.QueueGetConfigReply{Port: m.Port}, xid)
 	case *of13.Experimenter:
-		if m.ID == of13.OnfID {
+		if m.ID == of13.OnfID && !s.config.NoBundles {
 			return s.bundleMessage(c, m, xid)
 		}
 		return refuse(of13.ErrTypeBadRequest, of13.BadRequestBadExperimenter)

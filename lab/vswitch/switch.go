@@ -37,6 +37,9 @@ type Config struct {
 	// messages would be missing.
 	QueueLimit int
 
+	// NoBundles: the switch does not know bundles.
+	NoBundles bool
+
 	// Observe, if set, is called with every executed command that changes the switch or sends a packet, in order:
 	// FLOW_MOD, GROUP_MOD, METER_MOD, PORT_MOD, PACKET_OUT. Those of a bundle are passed when it is committed. msg is
 	// valid during the call, which must not use the Switch.
