@@ -319,7 +319,8 @@ func TestNewEpochOfALaterVersion(t *testing.T) {
 		noPorts := says(refusal.Append(nil, handshake.OwnXID+2))
 		const bundleControl, openReply = 33, 1
 		opens := message(v, bundleControl, opening, 0, 0, 0, 0, 0, openReply, 0, 3)
-		mustFeed(t, c, says(hello.Append(nil, 1)), says(features13(7)), opens, noPorts)
+		mustFeed(t, c, says(hello.Append(nil, 1)), says(features13(7)), opens, says(role.Append(nil, opening+2)),
+			noPorts)
 		b, ok := c.peer.(*bundles)
 		if !ok {
 			t.Fatalf("version %d: it is %s", v, c.State().Peer)

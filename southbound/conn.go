@@ -219,8 +219,10 @@ func (c *conn) read(ctx context.Context, batch []byte) error {
 // leader has claimed it.
 func (c *conn) awaitRoom(ctx context.Context) {
 	for c.session.Full() && c.why() == nil && ctx.Err() == nil {
-		c.call(func() { time.Sleep(roomPoll) })
+		c.busy.Store(c.session.Held() > 0) // a switch that waits for a leader may have connected again meanwhile
+		time.Sleep(roomPoll)
 	}
+	c.busy.Store(false)
 }
 
 const roomPoll = 5 * time.Millisecond

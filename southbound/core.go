@@ -115,6 +115,8 @@ func (c *Core) kind() peer {
 		return &legacy{channel: &c.channel, fresh: freshTicks, why: "OpenFlow 1.0 without an agent: run one beside it"}
 	case !c.ability.opened:
 		return &legacy{channel: &c.channel, fresh: freshTicks, why: noBundles}
+	case !c.ability.roles:
+		return &legacy{channel: &c.channel, fresh: freshTicks, why: noRoles}
 	}
 	return newBundles(&c.channel)
 }
@@ -127,12 +129,15 @@ func unsupported(err error) bool {
 	return errors.As(err, &e) && e.Kind == openflow.Unsupported && e.Message == experimenter.TypeAttach.String()
 }
 
-// ability finds out during the handshake whether a switch supports bundles: it opens one and discards it. These
-// requests are sent before that for the ports, so the answers have arrived when the handshake is complete.
+// ability finds out during the handshake whether a switch supports bundles and roles: it opens a bundle and discards
+// it, and asks for the present role. These requests are sent before that for the ports, so the answers have arrived
+// when the handshake is complete. All controllers find out the same, also those that never lead.
 type ability struct {
 	open   uint32 // xid of the first request
+	role   uint32 // xid of the request for the role
 	last   uint32 // xid of the last request
 	opened bool
+	roles  bool
 }
 
 // takes sends the requests once the features have arrived, and reports whether msg answers one of them.
@@ -141,6 +146,8 @@ func (a *ability) takes(c *channel, msg []byte) bool {
 		a.open = c.xid()
 		c.put(&of13.BundleControl{CtrlType: of13.BundleOpenRequest, Flags: bundleFlags}, a.open)
 		c.put(&of13.BundleControl{CtrlType: of13.BundleDiscardRequest, Flags: bundleFlags}, c.xid())
+		a.role = c.xid()
+		c.put(&of13.RoleRequest{Role: of13.RoleNoChange}, a.role)
 		a.last = c.xid()
 		c.ask(of13.TypeBarrierRequest, a.last)
 		return false
@@ -149,10 +156,17 @@ func (a *ability) takes(c *channel, msg []byte) bool {
 	if a.open == 0 || xid < a.open || xid > a.last {
 		return false
 	}
-	if xid == a.open && c.hs.Version == msg[0] {
-		v13, _ := c.runToV13(msg)
+	if c.hs.Version != msg[0] {
+		return true
+	}
+	v13, _ := c.runToV13(msg)
+	switch xid {
+	case a.open:
 		var reply of13.BundleControl
 		a.opened = reply.Decode(v13) == nil && reply.CtrlType == of13.BundleOpenReply
+	case a.role:
+		var reply of13.RoleReply
+		a.roles = reply.Decode(v13) == nil
 	}
 	return true
 }

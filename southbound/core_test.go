@@ -36,10 +36,12 @@ func packetIn13(data ...byte) []byte {
 	return p.Append(nil, 0)
 }
 
-// opened is the answer of a switch that supports bundles; opening is the xid of the first request of a session.
+// opened is the answer of a switch that supports bundles and roles; opening is the xid of the first request of a
+// session.
 func opened(xid uint32) []byte {
 	reply := of13.BundleControl{CtrlType: of13.BundleOpenReply}
-	return reply.Append(nil, xid)
+	role := of13.RoleReply{Role: of13.RoleEqual}
+	return role.Append(reply.Append(nil, xid), xid+2)
 }
 
 const opening = firstXID + 1

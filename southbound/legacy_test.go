@@ -137,6 +137,20 @@ func TestLegacyOf13(t *testing.T) {
 	}
 }
 
+// A switch with bundles and without roles is a legacy switch at every controller, also at those that never claim it.
+func TestSwitchWithoutRoles(t *testing.T) {
+	bundle := of13.BundleControl{CtrlType: of13.BundleOpenReply}
+	refusal := of13.Error{ErrType: of13.ErrTypeRoleRequestFailed, Code: of13.RoleRequestFailedUnsup}
+	for _, answer := range [][]byte{nil, refusal.Append(nil, opening+2)} {
+		c := &Core{}
+		mustFeed(t, c, hello13, features13(7), bundle.Append(nil, opening), answer, ports13())
+		c.Standby(3)
+		if st := c.State(); st.Peer != Legacy || st.Why != noRoles || !st.InSync {
+			t.Fatalf("%+v", st)
+		}
+	}
+}
+
 // A switch that turns out to lack what bundles need is a legacy switch from then on, in a new epoch.
 func TestBundlesBecomesLegacy(t *testing.T) {
 	refusal := func(xid uint32) []byte {

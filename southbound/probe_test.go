@@ -28,6 +28,16 @@ func TestProbe(t *testing.T) {
 	}
 }
 
+// A legacy switch that waits for a leader is not read, so its end is not seen. If it connects again, that replaces it.
+func TestUnclaimedSwitchConnectsAgain(t *testing.T) {
+	b := (&bed{t: t}).start(Config{ProbeTimeout: 50 * time.Millisecond})
+	first := b.legacy(7)
+	eventually(t, "attached", func() bool { return b.session(7) != nil })
+	first.Close()
+	b.legacy(7)
+	b.want(t, "attached 7 legacy, detached 7, attached 7 legacy")
+}
+
 func TestDuplicateIsRefusedWhileTheFirstLives(t *testing.T) {
 	b := (&bed{t: t}).start(Config{})
 	first := b.agent(7, 100)

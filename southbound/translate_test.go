@@ -108,8 +108,8 @@ func TestPeerThatWaits(t *testing.T) {
 		t.Fatalf("wrote %s", got)
 	}
 	mustFeed(t, c, hello13, features13(7))
-	if got := c.types(t); got != "4:FEATURES_REQUEST 4:EXPERIMENTER 4:EXPERIMENTER 4:BARRIER_REQUEST "+
-		"4:MULTIPART_REQUEST" || c.hs.Version != 4 {
+	if got := c.types(t); got != "4:FEATURES_REQUEST 4:EXPERIMENTER 4:EXPERIMENTER 4:ROLE_REQUEST "+
+		"4:BARRIER_REQUEST 4:MULTIPART_REQUEST" || c.hs.Version != 4 {
 		t.Fatalf("wrote %s", got)
 	}
 }
