@@ -8,7 +8,8 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
 )
 
-// switchHistory is what is observed of a switch behind an agent. The log has one epoch after the other; the agent may be ahead of it.
+// switchHistory is what is observed of a switch behind an agent. The log has one epoch after the other; the agent may
+// be ahead of it.
 type switchHistory struct {
 	loggedSwitch
 	epochs []*epochHistory // that the agent opened, in that order

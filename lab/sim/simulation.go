@@ -67,7 +67,8 @@ func newSimulation(sc Scenario) *simulation {
 // addSwitch makes a switch with a host, joined to an earlier one: the network is a tree.
 func (s *simulation) addSwitch(id int, agent *agentNode, dials []string) *switchNode {
 	n := &switchNode{s: s, p: s.w.newProcess("s" + strconv.Itoa(id)), id: openflow.DatapathID(id), agent: agent,
-		legacy: s.scenario.peer(id) == southbound.Legacy, ports: 1 + s.scenario.Switches, cables: make([]*cable, 1+s.scenario.Switches)}
+		legacy: s.scenario.peer(id) == southbound.Legacy, ports: 1 + s.scenario.Switches,
+		cables: make([]*cable, 1+s.scenario.Switches)}
 	for _, address := range dials {
 		n.uplinks = append(n.uplinks, &uplink{n: n, address: address})
 	}
