@@ -78,6 +78,8 @@ var mutants = []mutant{
 		"	s.Acknowledge(r.Epoch, r.Acked)\n	switch {\n	case r.Closed:\n",
 		"	s.Acknowledge(r.Epoch, r.Acked)\n	switch {\n	case s.State().Epoch < " +
 			"r.Epoch:\n		s.Refuse(experimenter.ReasonStaleEpoch, r.Epoch)\n	case r.Closed:\n"},
+	{"lose what has no room in the event buffer", "agent/session.go",
+		"	return batch[n:], err\n", "	return batch[len(batch):], err\n"},
 	{"forget events that are sent", "agent/peer.go",
 		"		p.sent = first + uint64(count) - 1\n",
 		"		p.sent = first + uint64(count) - 1\n		_ = c.events.Ack(p.sent)\n"},
