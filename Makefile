@@ -1,14 +1,14 @@
-# Everything a contributor runs. `make` alone says what there is.
+# Everything a contributor runs. `make` alone lists the targets.
 
 .PHONY: help build demo test test-all lint bench fuzz model clean
 
-help: ## Say what there is
+help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-build: ## Make bin/holdfast
+build: ## Build bin/holdfast
 	go build -o bin/holdfast ./cmd/holdfast
 
-demo: build ## Kill controllers under traffic and count what was lost: nothing (no root needed; DEMO_FLAGS=--stock: no agents)
+demo: build ## Kill controllers under traffic and count what is lost (needs no root; DEMO_FLAGS=--stock: without agents)
 	bin/holdfast demo $(DEMO_FLAGS)
 
 test: ## The gate: install what the tests need, lint, run the tests (as root: also those with real switches)
@@ -17,7 +17,7 @@ test: ## The gate: install what the tests need, lint, run the tests (as root: al
 test-all: ## The same with all combinations, for a nightly run (one part: PART=e2e; go run ./scripts/check -h lists them)
 	go run ./scripts/check all $(PART)
 
-lint: ## Check format, vet and staticcheck
+lint: ## Run gofmt, go vet and staticcheck
 	go run ./scripts/check test lint
 
 bench: build ## Measure failover and throughput
@@ -28,7 +28,7 @@ bench: build ## Measure failover and throughput
 fuzz: ## Run each fuzz target for a few seconds
 	go run ./scripts/check all fuzz
 
-model: ## Check the protocol's model with spin, and that every crippled one is refuted (apt-get install spin)
+model: ## Check the protocol's model with spin, and that each variant without a mechanism fails (apt-get install spin)
 	go run ./lab/model
 
 clean: ## Remove what was built and installed here
