@@ -221,7 +221,7 @@ func remedy(err error, leaf *x509.Certificate) error {
 	var invalid x509.CertificateInvalidError
 	switch {
 	case errors.As(err, &unknown):
-		return fmt.Errorf("it is signed by %q, which is not believed here: issue one by this cluster's authority, or "+
+		return fmt.Errorf("it is signed by %q, which is not trusted here: issue one by this cluster's authority, or "+
 			"add that one to the file of authorities (%w)", leaf.Issuer, err)
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
 		return fmt.Errorf("it is valid from %s to %s: renew it, or set the clocks (%w)",

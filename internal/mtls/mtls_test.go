@@ -295,7 +295,7 @@ func TestLoadMistakes(t *testing.T) {
 		"certificates of the authorities: open": {CA: garbage + "x", Cert: good.Cert, Key: good.Key},
 		"holds no certificate in PEM":           {CA: garbage, Cert: good.Cert, Key: good.Key},
 		"certificate and key: ":                 {CA: good.CA, Cert: good.Cert, Key: files(dir, c2).Key},
-		"which is not believed here": {CA: pki.CertFile(foreign, "ca"), Cert: good.Cert,
+		"which is not trusted here": {CA: pki.CertFile(foreign, "ca"), Cert: good.Cert,
 			Key: good.Key},
 		"renew it, or set the clocks":                   files(dir, pki.Identity{Name: "old"}),
 		"it is that of switch s1, and controller c1 is": files(dir, s1),

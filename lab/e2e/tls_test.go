@@ -114,7 +114,7 @@ func TestTLSRefuses(t *testing.T) {
 	for _, p := range ports {
 		named := func() int {
 			return s.countLines(p.log, p.line, "CN="+leader.Name+",OU=controller",
-				"which is not believed here: issue one by this cluster's authority")
+				"which is not trusted here: issue one by this cluster's authority")
 		}
 		eventually(t, p.log+" to name the stranger", func() bool { return named() > 0 })
 		if n := named(); n == attempts {
