@@ -31,13 +31,13 @@ type Config struct {
 	Applications  []ledger.Application
 	Limits        ledger.Limits
 	Southbound    southbound.Config
-	REST          net.Listener      // of hosted applications; nil for none
+	REST          net.Listener      // of replayed applications; nil for none
 	RESTPeers     map[uint64]string // addresses of the other members' REST interfaces, by id
 	OpenFlow      net.Listener      // agents and switches connect here
 	API           net.Listener      // for holdfast status; nil for none
 	SwitchTimeout time.Duration     // without any connection, a switch is reported down
 	SnapshotEvery int               // entries from one snapshot to the next, at most; 0 is 200,000
-	Hosted        *ryu.Config       // the host of applications of Ryu; nil if there are none
+	Host          *ryu.Config       // of replayed applications; nil if there are none
 	Identity      string            // of those applications, as ryu.Probe gives it
 	Duty          *Duty             // of the leader; nil for none
 	Audit         Auditor           // what the ledger holds; nil for none
@@ -92,8 +92,8 @@ func Start(cfg Config) (*Controller, error) {
 		c.cfg.Audit = (*audit.File)(nil) // does nothing
 	}
 	var runner replay.Runner
-	if cfg.Hosted != nil {
-		runner = newHosts(c, *cfg.Hosted)
+	if cfg.Host != nil {
+		runner = newHosts(c, *cfg.Host)
 	}
 	var err error
 	c.core, err = NewCore(CoreConfig{Name: cfg.Name, ID: cfg.Consensus.ID, Names: cfg.Names,

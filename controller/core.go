@@ -41,7 +41,7 @@ type Core struct {
 	step     step
 	refused  map[openflow.DatapathID]*refused // switches whose agents refuse this leader, or did in this term
 	looked   time.Time                        // when they were last looked for
-	hosting  *replay.Core                     // nil without hosted applications
+	hosting  *replay.Core                     // nil without replayed applications
 }
 
 // Outside is the rest of the controller, as a Core uses it.
@@ -105,7 +105,7 @@ func NewCore(cfg CoreConfig, outside Outside) (*Core, error) {
 // Ledger is the ledger, to read.
 func (c *Core) Ledger() *ledger.Core { return c.ledger }
 
-// Hosting is the controller's side of the hosted applications; nil if there are none.
+// Hosting is the controller's side of the replayed applications; nil if there are none.
 func (c *Core) Hosting() *replay.Core { return c.hosting }
 
 // Stop ends the calls that sessions wait for, and the host of applications. Nothing may be called after it.
@@ -193,7 +193,7 @@ func (c *Core) Turn(now time.Time) error {
 	}
 	if c.hosting != nil {
 		if err := c.hosting.Turn(now, c.draining); err != nil {
-			return fmt.Errorf("controller %s: hosted applications: %w", c.cfg.Name, err)
+			return fmt.Errorf("controller %s: replayed applications: %w", c.cfg.Name, err)
 		}
 	}
 	c.execute(now)

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/ryu/wire"
 )
 
-// hosts runs the processes of hosted applications; see replay.Runner. Only the loop calls it.
+// hosts runs the processes of replayed applications; see replay.Runner. Only the loop calls it.
 type hosts struct {
 	c     *Controller
 	cfg   ryu.Config

@@ -57,7 +57,7 @@ func newHostSite(t *testing.T, size uint64, hang time.Duration) *hostSite {
 			Identity:   "counting",
 			Southbound: southbound.Config{Logger: quiet},
 			REST:       l[1], RESTPeers: s.rest, OpenFlow: l[2], Logger: quiet,
-			Hosted: &ryu.Config{Python: python, Applications: []string{"testdata/counting.py"}, Cluster: "cluster",
+			Host: &ryu.Config{Python: python, Applications: []string{"testdata/counting.py"}, Cluster: "cluster",
 				LogLevel: 20, Logger: quiet, Hang: hang},
 		})
 		if err != nil {
@@ -94,15 +94,15 @@ func (s *hostSite) status(id uint64, what string, ok func(Status) bool) {
 			return
 		}
 	}
-	s.t.Fatalf("waited too long for %s; status %s of controller %d: %+v", what, last.Role, id, last.Hosted)
+	s.t.Fatalf("waited too long for %s; status %s of controller %d: %+v", what, last.Role, id, last.Replayed)
 }
 
 func (s *hostSite) running() {
 	s.t.Helper()
 	for id := range s.controllers {
 		s.status(id, "its host", func(st Status) bool {
-			return st.Hosted.State == "running" &&
-				st.Hosted.Logged == st.Hosted.Inputs
+			return st.Replayed.State == "running" &&
+				st.Replayed.Logged == st.Replayed.Inputs
 		})
 	}
 }
@@ -157,7 +157,7 @@ func (s *hostSite) want(id uint64, method, path, body, want string) {
 
 const soon = 500 * time.Millisecond
 
-func TestHostedApplications(t *testing.T) {
+func TestReplayedApplications(t *testing.T) {
 	s := newHostSite(t, 1, time.Second)
 	s.running()
 	s.want(1, "PUT", "/count", "abc", "3")
@@ -189,13 +189,13 @@ func TestHostedApplications(t *testing.T) {
 	// These requests end the host process each time.
 	for i, path := range []string{"/die", "/hang"} {
 		_, _, _ = s.ask(1, soon, "POST", path, "")
-		s.status(1, path, func(st Status) bool { return st.Hosted.Restarts >= 2*uint64(i+1) })
+		s.status(1, path, func(st Status) bool { return st.Replayed.Restarts >= 2*uint64(i+1) })
 		s.running()
 		s.want(1, "PUT", "/count", "x", fmt.Sprint(4+i))
 	}
 	s.status(1, "the same applications", func(st Status) bool {
-		return st.Hosted.Generation == 1 &&
-			st.Hosted.Diverged == 0
+		return st.Replayed.Generation == 1 &&
+			st.Replayed.Diverged == 0
 	})
 
 	// The controller is closed while its host hangs and a client waits.
@@ -204,14 +204,14 @@ func TestHostedApplications(t *testing.T) {
 		answer, _, err := s.ask(1, time.Minute, "POST", "/hang", "")
 		answered <- err == nil && answer.StatusCode != http.StatusServiceUnavailable
 	}()
-	s.status(1, "the request", func(st Status) bool { return st.Hosted.Inputs > st.Hosted.Logged })
+	s.status(1, "the request", func(st Status) bool { return st.Replayed.Inputs > st.Replayed.Logged })
 	s.close(1)
 	if <-answered {
 		t.Error("a hanging application has answered")
 	}
 }
 
-func TestHostedApplicationsFailOver(t *testing.T) {
+func TestReplayedApplicationsFailOver(t *testing.T) {
 	s := newHostSite(t, 3, time.Minute)
 	s.running()
 	leader := s.leader()
@@ -226,7 +226,7 @@ func TestHostedApplicationsFailOver(t *testing.T) {
 	}
 	for id := range s.controllers {
 		s.status(id, "as it was", func(st Status) bool {
-			return st.Hosted.Restarts == 0 && st.Hosted.Diverged == 0 && st.Hosted.Generation == 1
+			return st.Replayed.Restarts == 0 && st.Replayed.Diverged == 0 && st.Replayed.Generation == 1
 		})
 	}
 }

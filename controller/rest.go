@@ -31,7 +31,7 @@ const (
 // forwarded is the header of a request that another controller has forwarded. It prevents loops.
 const forwarded = "Holdfast-Forwarded"
 
-// rest serves the REST interface of hosted applications. A request is an input: it is logged, executed on every
+// rest serves the REST interface of replayed applications. A request is an input: it is logged, executed on every
 // controller, and answered once, by the leader. The other controllers forward it to the leader.
 type rest struct {
 	*web
@@ -216,7 +216,7 @@ func (r *rest) forward(w http.ResponseWriter, in *http.Request, leader string) {
 	proxy.ServeHTTP(w, in)
 }
 
-// Request passes an HTTP request to the hosted applications and waits for the answer. Safe for concurrent use. The
+// Request passes an HTTP request to the replayed applications and waits for the answer. Safe for concurrent use. The
 // errors are those of package replay, that of ctx, and one that says that the controller is stopping.
 func (c *Controller) Request(ctx context.Context, r *wire.HTTPRequest) (wire.Answer, error) {
 	if c.core.Hosting() == nil {

@@ -26,7 +26,7 @@ type Status struct {
 	Apps        []string       `json:"apps"`
 	Members     []MemberStatus `json:"members,omitempty"` // on the leader only
 	Switches    []SwitchStatus `json:"switches"`
-	Hosted      *replay.Status `json:"hosted,omitempty"` // applications of Ryu
+	Replayed    *replay.Status `json:"replayed,omitempty"` // applications of Ryu
 	Counters    Counters       `json:"counters"`
 }
 
@@ -108,8 +108,8 @@ func (c *Core) Status() Status {
 		s.Apps = append(s.Apps, a.Name())
 	}
 	if c.hosting != nil {
-		hosted := c.hosting.Status()
-		s.Hosted = &hosted
+		replayed := c.hosting.Status()
+		s.Replayed = &replayed
 	}
 	known := map[openflow.DatapathID]bool{}
 	for _, sw := range c.ledger.Switches() {

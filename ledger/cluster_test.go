@@ -55,7 +55,7 @@ func TestCluster(t *testing.T) {
 	t.Logf("%d seeds: %d entries, %d leaders, %+v, %d epochs closed, %d events of stale epochs, %d skipped, %d "+
 		"seen, %d best-effort commands, of which %d reached their switch",
 		n, entries, leaders, sum, closed, stale, skipped, seen, bestEffort, taken)
-	t.Logf("hosted applications: %+v", fed)
+	t.Logf("replayed applications: %+v", fed)
 	if *seedFlag == 0 && !testing.Short() && (sum.Duplicates == 0 || sum.Failures == 0 || sum.Reverted == 0 ||
 		sum.Completions == 0 || closed == 0 || skipped == 0 || seen == 0 || taken == 0 || !fed.thorough()) {
 		t.Error("the simulation does not reach what it is to test")

@@ -30,13 +30,15 @@ func configCommand() *cobra.Command {
       id: 1                      # optional; derived from the name
   cluster: holdfast              # the rest is optional; these are the defaults
   apps: [learning]               # also modules and files of Ryu or os-ken: ryu.app.simple_switch_13, ./mine.py
-  ryu:                           # how those are hosted; all controllers need the same Python and os-ken
+  ryu:                           # their host process; all controllers need the same Python and os-ken
     python: python3
     options: [--observe-links]   # of ryu-manager; no default
     path: [/opt/apps]            # where Python looks for modules besides PYTHONPATH; no default
     memory_mb: 1024              # of the process, at most
     log_level: info              # debug, info, warning or error
   levels: {learning: {packet_in: ordered}}   # default: exactly_once; see docs/applications.md
+  recovery: {disjoint: link}     # of application recovery; docs/operating.md has the other keys
+  bfd: {floor_ms: 15, multiplier: 3}   # BFD on links, for recovery and liveness; see docs/operating.md
   durability: disk               # disk or memory
   data: /var/lib/holdfast        # each controller uses the folder of its name
   heartbeat_ms: 10
@@ -85,7 +87,7 @@ func printCluster(out io.Writer, s *config.Cluster) error {
 	fmt.Fprintf(w, "apps\t%s\n", strings.Join(withRequirements(s.Apps), ", "))
 	if len(s.Ryu.Applications) > 0 {
 		fmt.Fprintf(w, "applications of ryu\t%s\n", strings.Join(s.Ryu.Applications, ", "))
-		fmt.Fprintf(w, "hosted by\t%s, options %v, path %v, %d MB\n", s.Ryu.Python, s.Ryu.Options, s.Ryu.Path,
+		fmt.Fprintf(w, "host\t%s, options %v, path %v, %d MB\n", s.Ryu.Python, s.Ryu.Options, s.Ryu.Path,
 			s.Ryu.MemoryBytes>>20)
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Levels)) {

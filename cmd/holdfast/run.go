@@ -159,7 +159,7 @@ func (o runOptions) config(ctx context.Context, log *slog.Logger) (controller.Co
 		SwitchTimeout: config.DefaultSwitchTimeout, Logger: log,
 		Consensus: consensus.Config{Cluster: "run", ID: 1, Members: map[uint64]string{1: "c1"},
 			Heartbeat: 10 * time.Millisecond, Election: 50 * time.Millisecond, Logger: log},
-		Hosted: &host,
+		Host: &host,
 	}
 	identity, err := ryu.Probe(ctx, host)
 	if err != nil {

@@ -80,7 +80,7 @@ func printStatus(out io.Writer, answers []client.Answer) error {
 				a.Name, a.Status.Apps, leader.Apps, a.Name)
 		}
 	}
-	if err := printHosted(out, answers); err != nil {
+	if err := printReplayed(out, answers); err != nil {
 		return err
 	}
 	if len(leader.Switches) == 0 {

@@ -25,10 +25,10 @@ func TestPrintStatus(t *testing.T) {
 			Switches: []controller.SwitchStatus{{Switch: "0000000000000002", Role: "standby", InSync: inSync}}}
 	}
 	hosts := &controller.Status{Name: "c1", Role: "leader", Term: 3,
-		Hosted: &replay.Status{State: "running", Inputs: 70, Executed: 60, Logged: 50, HistoryBytes: 3 << 20,
+		Replayed: &replay.Status{State: "running", Inputs: 70, Executed: 60, Logged: 50, HistoryBytes: 3 << 20,
 			Restarts: 2, LastEnd: "hung at input 7", NoCheckpoint: "a thread waits"}}
 	diverged := &controller.Status{Name: "c2", Role: "follower", Term: 3,
-		Hosted: &replay.Status{State: "catching up", Diverged: 9, Checkpoint: 5, OSKen: "4.2.2"}}
+		Replayed: &replay.Status{State: "catching up", Diverged: 9, Checkpoint: 5, OSKen: "4.2.2"}}
 	stale := &controller.Status{Name: "c3", Role: "leader", Term: 2, Apps: []string{"hub"}}
 	for _, c := range []struct {
 		name    string

@@ -11,7 +11,7 @@ import (
 )
 
 // Alone runs a controller that is a cluster of its own, in a folder that is removed when it ends, until ctx does or it
-// fails. It fails if the hosted applications cannot be loaded. It closes the listeners of cfg in any case.
+// fails. It fails if the replayed applications cannot be loaded. It closes the listeners of cfg in any case.
 func Alone(ctx context.Context, cfg controller.Config) (err error) {
 	// The log is a file without fsync, since in memory it would be several times the applications' history.
 	if cfg.Consensus.Dir, err = os.MkdirTemp("", "holdfast-run-"); err != nil {
@@ -42,14 +42,14 @@ func Alone(ctx context.Context, cfg controller.Config) (err error) {
 	}
 }
 
-// awaitLoaded waits until the hosted applications run, and returns an error if they cannot be loaded.
+// awaitLoaded waits until the replayed applications run, and returns an error if they cannot be loaded.
 func awaitLoaded(ctx context.Context, c *controller.Controller) error {
 	for ctx.Err() == nil {
 		s, err := c.Status(ctx)
 		switch {
-		case err != nil || s.Hosted.State == "running":
+		case err != nil || s.Replayed.State == "running":
 			return nil
-		case s.Hosted.Restarts > 0:
+		case s.Replayed.Restarts > 0:
 			return errors.New("the applications cannot be loaded: the log says why")
 		}
 		time.Sleep(50 * time.Millisecond)

@@ -194,7 +194,7 @@ func host(ctx context.Context, own *controller.Config, s *config.Cluster, me con
 	if err != nil {
 		return err
 	}
-	own.Hosted, own.Identity = &host, identity.String()
+	own.Host, own.Identity = &host, identity.String()
 	if me.REST == "" {
 		return nil
 	}

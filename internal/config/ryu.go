@@ -13,7 +13,7 @@ import (
 // RyuApp stands in Cluster.Apps for all applications of Ryu: one process hosts them.
 const RyuApp = "ryu"
 
-// Ryu is how the applications of Ryu or os-ken are hosted.
+// Ryu configures the host process of applications of Ryu or os-ken.
 type Ryu struct {
 	Applications []string // modules, or whole paths of files, in the order of the file
 	Python       string   // the executable

@@ -56,11 +56,11 @@ func (b Ryu) Run(ctx context.Context, progress Progress) (Report, error) {
 	if err != nil {
 		return Report{}, err
 	}
-	one, err := b.hosted(ctx, progress, 1)
+	one, err := b.replayed(ctx, progress, 1)
 	if err != nil {
 		return Report{}, err
 	}
-	three, err := b.hosted(ctx, progress, 3)
+	three, err := b.replayed(ctx, progress, 3)
 	if err != nil {
 		return Report{}, err
 	}
@@ -135,8 +135,8 @@ func (b Ryu) plain(ctx context.Context, progress Progress) (m measured, err erro
 	return b.measure(ctx, progress, address, "os-ken itself", cmd.Process.Pid)
 }
 
-// hosted runs it on so many controllers of Holdfast.
-func (b Ryu) hosted(ctx context.Context, progress Progress, controllers int) (m measured, err error) {
+// replayed runs it on so many controllers of Holdfast.
+func (b Ryu) replayed(ctx context.Context, progress Progress, controllers int) (m measured, err error) {
 	c, end, err := startCluster(ctx, cluster.Config{Binary: b.Binary, Controllers: controllers, Apps: []string{b.App},
 		Durability: b.Durability, Election: 500 * time.Millisecond,
 		Ryu: &cluster.Ryu{Python: b.Python, Path: b.Path, LogLevel: "warning"}})

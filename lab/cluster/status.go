@@ -9,15 +9,15 @@ import (
 
 // Status is the part of a controller's status that callers need.
 type Status struct {
-	Role     string         `json:"role"`
-	Term     uint64         `json:"term"`
-	Applied  uint64         `json:"applied_index"`
-	Switches []SwitchStatus `json:"switches"`
-	Hosted   *HostedStatus  `json:"hosted"` // nil: no applications of Ryu
+	Role     string          `json:"role"`
+	Term     uint64          `json:"term"`
+	Applied  uint64          `json:"applied_index"`
+	Switches []SwitchStatus  `json:"switches"`
+	Replayed *ReplayedStatus `json:"replayed"` // nil: no applications of Ryu
 }
 
-// HostedStatus is what a controller says of its applications of Ryu.
-type HostedStatus struct {
+// ReplayedStatus is what a controller says of its applications of Ryu.
+type ReplayedStatus struct {
 	State    string `json:"state"`
 	Inputs   uint64 `json:"inputs"`
 	Executed uint64 `json:"executed"`

@@ -66,8 +66,8 @@ func TestRyuBadApplication(t *testing.T) {
 		}
 		r.running()
 		for _, c := range r.Controllers() {
-			if st, err := c.Status(r.ctx); err != nil || st.Hosted.Restarts == 0 {
-				t.Errorf("%s: the host of %s is said to have lived: %+v, %v", word, c.Name, st.Hosted, err)
+			if st, err := c.Status(r.ctx); err != nil || st.Replayed.Restarts == 0 {
+				t.Errorf("%s: the host of %s is said to have lived: %+v, %v", word, c.Name, st.Replayed, err)
 			}
 		}
 	}
@@ -106,15 +106,15 @@ func TestRyuDivergence(t *testing.T) {
 			sw := r.switches[0]
 			r.says(sw, "good", "good")
 			for _, c := range r.Controllers() {
-				if st, err := c.Status(r.ctx); err != nil || st.Hosted.Diverged != 0 {
-					t.Errorf("%s: what is deterministic is said not to be: %+v, %v", c.Name, st.Hosted, err)
+				if st, err := c.Status(r.ctx); err != nil || st.Replayed.Diverged != 0 {
+					t.Errorf("%s: what is deterministic is said not to be: %+v, %v", c.Name, st.Replayed, err)
 				}
 			}
 			r.says(sw, from)
 			leader := r.leader()
 			eventually(t, "the followers to see that they differ", func() bool {
 				for _, c := range r.Controllers() {
-					if st, err := c.Status(r.ctx); c != leader && (err != nil || st.Hosted.Diverged == 0) {
+					if st, err := c.Status(r.ctx); c != leader && (err != nil || st.Replayed.Diverged == 0) {
 						return false
 					}
 				}

@@ -140,8 +140,8 @@ func (p drill) once(t *testing.T, m mode, kill bool) outcome {
 		t.Errorf("not exactly once, or applications failed: %+v", res)
 	}
 	for _, c := range r.Controllers() {
-		if st, err := c.Status(r.ctx); err != nil || st.Hosted.Diverged != 0 || st.Hosted.Restarts != 0 {
-			t.Errorf("%s: %+v, %v", c.Name, st.Hosted, err)
+		if st, err := c.Status(r.ctx); err != nil || st.Replayed.Diverged != 0 || st.Replayed.Restarts != 0 {
+			t.Errorf("%s: %+v, %v", c.Name, st.Replayed, err)
 		}
 	}
 	return o

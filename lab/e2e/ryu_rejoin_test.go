@@ -44,8 +44,8 @@ func (r *ryuCluster) takesOver(c *cluster.Controller) {
 		r.t.Errorf("%d failures", res.Failures)
 	}
 	for _, c := range r.Controllers() {
-		if st, err := c.Status(r.ctx); err != nil || st.Hosted.Diverged != 0 || st.Hosted.Restarts != 0 {
-			r.t.Errorf("%s: %+v, %v", c.Name, st.Hosted, err)
+		if st, err := c.Status(r.ctx); err != nil || st.Replayed.Diverged != 0 || st.Replayed.Restarts != 0 {
+			r.t.Errorf("%s: %+v, %v", c.Name, st.Replayed, err)
 		}
 	}
 }
@@ -67,8 +67,8 @@ func TestRyuRejoin(t *testing.T) {
 		if err != nil {
 			return false
 		}
-		seen[st.Hosted.State] = true
-		return st.Hosted.State == "running" && st.Hosted.Executed == leader.Hosted.Inputs
+		seen[st.Replayed.State] = true
+		return st.Replayed.State == "running" && st.Replayed.Executed == leader.Replayed.Inputs
 	})
 	if !seen["catching up"] {
 		t.Errorf("%s was never seen to catch up, but %v", behind.Name, seen)

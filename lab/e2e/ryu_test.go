@@ -26,7 +26,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// ryuPatience is how long a test of hosted applications may take: some have timers of half a minute.
+// ryuPatience is how long a test of replayed applications may take: some have timers of half a minute.
 const ryuPatience = 4 * time.Minute
 
 // findRyu finds a Python with os-ken, and the folder of Ryu's own applications, as the tests of python/ fetch it.
@@ -104,8 +104,8 @@ func (r *ryuCluster) running() {
 	r.t.Helper()
 	r.await("the hosts of all controllers", func(cluster.Status) bool {
 		for _, c := range r.Controllers() {
-			if st, err := c.Status(r.ctx); c.Running() && (err != nil || st.Hosted == nil ||
-				st.Hosted.State != "running") {
+			if st, err := c.Status(r.ctx); c.Running() && (err != nil || st.Replayed == nil ||
+				st.Replayed.State != "running") {
 				return false
 			}
 		}
@@ -156,7 +156,7 @@ func (r *ryuCluster) settled() {
 				return false
 			}
 		}
-		return st.Hosted != nil && st.Hosted.Logged == st.Hosted.Inputs
+		return st.Replayed != nil && st.Replayed.Logged == st.Replayed.Inputs
 	})
 }
 

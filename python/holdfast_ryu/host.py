@@ -23,7 +23,7 @@ GARBAGE = (20_000, 20, 20)
 
 
 class LoadError(RuntimeError):
-    """Applications that cannot be hosted."""
+    """Applications that this host cannot run."""
 
 
 class Host:

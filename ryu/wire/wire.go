@@ -1,5 +1,5 @@
 // Package wire is the protocol between Holdfast and a host of Ryu applications, as docs/design/ryu.md lays it
-// out: bytes only, no I/O. Inputs are also what the ledger keeps as the history of its hosted applications, in the same
+// out: bytes only, no I/O. Inputs are also what the ledger keeps as the history of its replayed applications, in the same
 // bytes. It is not the process that hosts: that is package ryu.
 package wire
 
@@ -30,7 +30,7 @@ const (
 	Request                 // Request
 )
 
-// Input is one thing that happens to hosted applications.
+// Input is one thing that happens to replayed applications.
 type Input struct {
 	Number   uint64 // 1, 2, 3, … without a gap
 	Time     int64  // ns since 1970, never less than that of the input before

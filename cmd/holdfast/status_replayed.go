@@ -9,25 +9,25 @@ import (
 	"github.com/holdfast-sdn/holdfast/controller/client"
 )
 
-// printHosted shows how each controller's host of Ryu applications is, if they have one.
-func printHosted(out io.Writer, answers []client.Answer) error {
-	hosted := slices.DeleteFunc(slices.Clone(answers),
-		func(a client.Answer) bool { return a.Status == nil || a.Status.Hosted == nil })
-	if len(hosted) == 0 {
+// printReplayed shows the host of Ryu applications at each controller, if there are any.
+func printReplayed(out io.Writer, answers []client.Answer) error {
+	replayed := slices.DeleteFunc(slices.Clone(answers),
+		func(a client.Answer) bool { return a.Status == nil || a.Status.Replayed == nil })
+	if len(replayed) == 0 {
 		return nil
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "\nRYU AT\tSTATE\tINPUTS\tEXECUTED\tLOGGED\tHISTORY\tCHECKPOINT\tRESTARTS\tOS-KEN")
-	for _, a := range hosted {
-		h := a.Status.Hosted
+	for _, a := range replayed {
+		h := a.Status.Replayed
 		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%.1f MB\t%s\t%d\t%s\n", a.Name, h.State, h.Inputs, h.Executed, h.Logged,
 			float64(h.HistoryBytes)/(1<<20), number(h.Checkpoint), h.Restarts, dash(h.OSKen))
 	}
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	for _, a := range hosted {
-		h := a.Status.Hosted
+	for _, a := range replayed {
+		h := a.Status.Replayed
 		if h.Diverged != 0 {
 			fmt.Fprintf(out, "%s: its applications did something else than the log says at input %d, even after a "+
 				"replay: one of them is not deterministic, or its code was changed since this controller began; "+
