@@ -1,5 +1,5 @@
-// Package wire is the protocol between Holdfast and a host of Ryu applications, as docs/design/ryu.md lays it
-// out: bytes only, no I/O. Inputs are also what the ledger keeps as the history of its replayed applications, in the same
+// Package wire is the protocol between Holdfast and a host of Ryu applications, as docs/design/ryu.md lays it out:
+// bytes only, no I/O. Inputs are also what the ledger keeps as the history of its replayed applications, in the same
 // bytes. It is not the process that hosts: that is package ryu.
 package wire
 
