@@ -17,7 +17,7 @@ func TestWhoIsUnknownIsAskedEverywhere(t *testing.T) {
 	w := triangle(t)
 	w.ask(at(1, 3), ip(mac(2)))
 	w.wantHeard("the first request", at(1, 4), at(2, 3), at(2, 4), at(3, 3), at(3, 4))
-	w.ask(at(3, 3), ip(mac(2))) // that has answered, and is known
+	w.ask(at(3, 3), ip(mac(2))) // the host has answered, and is known
 	w.wantHeard("a request for a known host", at(2, 3))
 	w.send(at(2, 3), ipv6(mac(2), 58, 255, neighbour(136, "fe80::2")...))
 	w.wantHeard("an advertisement to all", w.others(at(2, 3))...)
@@ -63,27 +63,27 @@ func TestHostsThatShare(t *testing.T) {
 	w.send(at(1, 4), arp(1, mac(8), everyone, ip(mac(8)), ip(mac(9))))
 	w.wantHeard("a request for a neighbour at the same port")
 
-	w.send(at(2, 3), arp(1, mac(2), everyone, ip(mac(8)), ip(mac(8)))) // the address has another host now
+	w.send(at(2, 3), arp(1, mac(2), everyone, ip(mac(8)), ip(mac(8)))) // the address belongs to another host now
 	w.setPort(at(1, 4), false)
 	clear(w.heard)
 	w.ask(at(1, 3), ip(mac(8)))
 	w.wantHeard("a request for an address whose first host is gone", at(2, 3))
 }
 
-// A host with an address that another had is found by asking twice.
+// A host with an address that belonged to another one is found by a second request.
 func TestAskedAgain(t *testing.T) {
 	w := triangle(t)
 	for range 2 {
 		w.ask(at(1, 3), ip(mac(2)))
 	}
 	clear(w.heard)
-	w.hosts[at(2, 3)], w.hosts[at(3, 4)] = mac(9), mac(2) // it has moved, and says nothing
+	w.hosts[at(2, 3)], w.hosts[at(3, 4)] = mac(9), mac(2) // it has moved without sending anything
 	w.ask(at(1, 3), ip(mac(2)))
 	w.wantHeard("the first request", at(2, 3))
 	w.ask(at(1, 3), ip(mac(2)))
 	w.wantHeard("the second", w.others(at(1, 3))...)
 	w.advance(topology.Settle)
-	w.ask(at(3, 4), ip(mac(1))) // it could not move before
+	w.ask(at(3, 4), ip(mac(1))) // hosts are learned at a port only after Settle
 	clear(w.heard)
 	w.ask(at(1, 3), ip(mac(2)))
 	w.wantHeard("the third", at(3, 4))
@@ -120,7 +120,8 @@ func TestPortsComeAndGo(t *testing.T) {
 	w.wantHeard("when it is back", w.others(at(1, 3))...)
 }
 
-// A switch that is within reach again says which ports it had when its epoch began; asked, it says which it has now.
+// A switch that is reachable again reports the ports that it had when its epoch began. When asked, it reports its
+// current ports.
 func TestPortsThatHaveChangedInTheEpoch(t *testing.T) {
 	w := triangle(t)
 	list := of13.List[of13.PortDesc](nil).With(of13.PortDesc{Port: 3}).With(of13.PortDesc{Port: 4,
@@ -135,7 +136,7 @@ func TestPortsThatHaveChangedInTheEpoch(t *testing.T) {
 	w.wantHeard("with it", at(1, 4), at(2, 3), at(2, 5), at(3, 3), at(3, 4))
 }
 
-// A link that is silently lost and mended, with which topology is late: nothing is sent into it.
+// A link is lost silently and repaired, and topology notices both late. Nothing is sent into it.
 func TestSilentLink(t *testing.T) {
 	w := triangle(t)
 	w.cut(at(1, 2))
@@ -154,7 +155,7 @@ func TestSilentLink(t *testing.T) {
 	want := w.others(at(1, 3))
 	for i, p := range want {
 		if p == at(1, 2) {
-			want = append(want[:i], want[i+1:]...) // the other end
+			want = append(want[:i], want[i+1:]...) // and the other end
 			break
 		}
 	}
@@ -180,7 +181,7 @@ func TestRates(t *testing.T) {
 	}
 }
 
-// A flood that is too large for one transaction goes on in others, and leaves by each port once.
+// A flood that is too large for one transaction continues in others, and leaves by each port once.
 func TestLargeFlood(t *testing.T) {
 	const switches, ports = 140, 1000
 	n := apptest.New(t, New())
@@ -214,13 +215,13 @@ func TestLargeFlood(t *testing.T) {
 	}
 }
 
-// In any network, whatever happens to its links and hosts: a frame never comes back, leaves by no port twice, and never
-// over a link. One to all leaves by every port where a host can be.
+// In any network, whatever happens to its links and hosts, a frame never returns, leaves by no port twice, and
+// never crosses a link. A frame to all leaves by every port where a host can be.
 func TestFloods(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := newWorld(t)
 		cables := drawNetwork(rt, w)
-		had := map[app.PortOf]bool{} // a link
+		had := map[app.PortOf]bool{} // ports that had a link
 		note := func() {
 			for p := range w.wires {
 				had[p] = true
@@ -272,7 +273,7 @@ func TestFloods(t *testing.T) {
 	})
 }
 
-// drawNetwork wires switches at random, and puts hosts to ports that are free.
+// drawNetwork connects switches at random, and attaches hosts to free ports.
 func drawNetwork(t *rapid.T, w *world) (cables [][2]app.PortOf) {
 	n := app.Switch(rapid.IntRange(1, 4).Draw(t, "switches"))
 	var free []app.PortOf

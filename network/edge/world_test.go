@@ -14,17 +14,17 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// world is switches that are wired together, hosts at their ports, and a controller with topology and this application.
-// Switches forward nothing: they hand everything to the controller.
+// world is a set of connected switches, hosts at their ports, and a controller with topology and this application.
+// The switches send every frame to the controller.
 type world struct {
 	t     testing.TB
 	net   *apptest.Net
-	wires map[app.PortOf]app.PortOf // each in both directions
+	wires map[app.PortOf]app.PortOf // ports that are up
 	ports map[app.PortOf]bool       // up
-	hosts map[app.PortOf]app.MAC    // who answers when its address is asked for
+	hosts map[app.PortOf]app.MAC    // hosts that answer when their address is asked for
 
-	heard   map[app.PortOf]int // frames of hosts that left by a port, since clear
-	crossed int                // frames of hosts that went over a wire
+	heard   map[app.PortOf]int // frames of hosts that left by each port since clear
+	crossed int                // frames of hosts that crossed a wire
 }
 
 func newWorld(t testing.TB) *world {
@@ -75,14 +75,14 @@ func (w *world) advance(d time.Duration) {
 	}
 }
 
-// send has a host send a frame.
+// send makes a host send a frame.
 func (w *world) send(from app.PortOf, frame []byte) {
 	if w.ports[from] {
 		w.take(w.net.PacketIn(from.Switch, from.Port, of13.NoBuffer, string(frame)))
 	}
 }
 
-// take does what switches are told, until nothing is on its way.
+// take executes the commands of switches until nothing is in flight.
 func (w *world) take(sent []apptest.Sent) {
 	w.t.Helper()
 	for n := 0; len(sent) > 0; n++ {
@@ -125,7 +125,7 @@ func (w *world) leave(by app.PortOf, frame []byte) []apptest.Sent {
 	return nil
 }
 
-// wantHeard compares the ports by which frames of hosts have left since the last time; each is to have seen one.
+// wantHeard compares the ports by which frames of hosts have left since the last call. Each must have sent one.
 func (w *world) wantHeard(what string, want ...app.PortOf) {
 	w.t.Helper()
 	for p, n := range w.heard {
@@ -141,7 +141,7 @@ func (w *world) wantHeard(what string, want ...app.PortOf) {
 	clear(w.heard)
 }
 
-// others are the ports that are up and have no wire, but for one.
+// others returns the ports that are up and have no wire, except one.
 func (w *world) others(but app.PortOf) (list []app.PortOf) {
 	for p, up := range w.ports {
 		if _, wired := w.wires[p]; up && !wired && p != but {
@@ -151,8 +151,7 @@ func (w *world) others(but app.PortOf) (list []app.PortOf) {
 	return list
 }
 
-// triangle has three switches with a wire between each two, by ports 1 and 2, and hosts at port 3 of each; port 4 is
-// free.
+// triangle has three switches. Ports 1 and 2 connect each pair, port 3 of each has a host, and port 4 is free.
 func triangle(t testing.TB) *world {
 	w := newWorld(t)
 	for id := range app.Switch(3) {
@@ -166,7 +165,7 @@ func triangle(t testing.TB) *world {
 	return w
 }
 
-// ask has the host at a port ask for an address.
+// ask makes the host at a port ask for an address.
 func (w *world) ask(from app.PortOf, target netip.Addr) {
 	host := w.hosts[from]
 	w.send(from, arp(1, host, everyone, ip(host), target))

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/network/topology"
 )
 
-// listen has the world begin with an application that takes what is told of echoes.
+// listen starts the world with an application that receives the reports of echoes.
 func (w *world) listen() *[]Echo {
 	heard := new([]Echo)
 	ear := app.New("ear")
@@ -22,8 +22,8 @@ func (w *world) listen() *[]Echo {
 	return heard
 }
 
-// Whichever end of a link is down: it sends frames back while it forwards, and that none come is told after a minute,
-// when it does not any more.
+// A switch returns frames while it forwards. When it does not any more, liveness reports after a minute that none
+// return, whichever end of a link is down.
 func TestSwitchesThatAreDownAreAsked(t *testing.T) {
 	for _, down := range []app.Switch{1, 2} {
 		w := newWorld(t)
@@ -63,7 +63,7 @@ func TestSwitchesThatAreDownAreAsked(t *testing.T) {
 	}
 }
 
-// A switch that has never sent a frame back cannot be told from one that is dead.
+// If a switch has never returned a frame, it cannot be known to be dead.
 func TestWhoNeverReturnsFramesIsNotTakenForDead(t *testing.T) {
 	w := newWorld(t)
 	heard := w.listen()

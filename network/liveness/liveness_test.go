@@ -11,7 +11,7 @@ import (
 
 type links = map[app.PortOf]app.PortOf
 
-// Two links of very different length are measured, each as often as it should be.
+// Two links of very different length are measured at the intended rate.
 func TestMeasure(t *testing.T) {
 	w := newWorld(t)
 	w.start(1, 2)
@@ -42,7 +42,7 @@ func TestMeasure(t *testing.T) {
 	}
 }
 
-// However many links there are, so many pairs leave in a second and no more.
+// However many links there are, the number of pairs per second is bounded.
 func TestWorkIsBounded(t *testing.T) {
 	w := newWorld(t)
 	const n = 200
@@ -65,7 +65,7 @@ func TestWorkIsBounded(t *testing.T) {
 	}
 }
 
-// Links that lose the frames, or whose far end does not send them back, are not measured, and nothing else happens.
+// Links that lose the frames, or whose far end does not return them, are not measured. Nothing else happens.
 func TestLostFrames(t *testing.T) {
 	w := newWorld(t)
 	w.lost = ours
@@ -78,7 +78,7 @@ func TestLostFrames(t *testing.T) {
 	}
 }
 
-// A link that is down stays known, until one of its ports leads elsewhere or is removed.
+// A link that is down stays known until one of its ports leads elsewhere or is removed.
 func TestLinksThatGo(t *testing.T) {
 	w := newWorld(t)
 	for id := range app.Switch(3) {
@@ -116,7 +116,7 @@ func TestLinksThatGo(t *testing.T) {
 	w.check(links{at(2, 1): at(3, 2)}, at(1, 1))
 }
 
-// A link that carries packets one way only is not watched.
+// A link that carries packets in one direction only is not monitored.
 func TestOneWay(t *testing.T) {
 	w := newWorld(t)
 	w.start(1, 1)
@@ -126,8 +126,8 @@ func TestOneWay(t *testing.T) {
 	w.check(links{})
 }
 
-// Whoever makes frames up, repeats them, or hands them in elsewhere, changes nothing. One that a host sends outward
-// comes back to it, once.
+// Frames that are forged, repeated or injected elsewhere have no effect. A frame that a host sends outward returns
+// to it once.
 func TestForgedFrames(t *testing.T) {
 	w := newWorld(t)
 	w.start(1, 2)
@@ -153,7 +153,7 @@ func TestForgedFrames(t *testing.T) {
 	forged := appendFrame(nil, []byte("a guess"), frame{at(1, 1), uint64(time.Hour), true})
 	w.arrive(arrival{port: at(1, 1), frame: homewards(forged)})
 	w.arrive(arrival{port: at(1, 1), frame: homewards(forged[:20])})
-	w.arrive(arrival{port: at(1, 1), frame: homewards(seen[0])}) // of a former pair
+	w.arrive(arrival{port: at(1, 1), frame: homewards(seen[0])}) // of an earlier pair
 	if diff := difference(before, w.net.Rows(Name)); diff != "" {
 		t.Errorf("tables are others (-before +after):\n%s", diff)
 	}

@@ -10,7 +10,8 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// What a sentry sends over a link no application sees, whatever it does with frames that it does not know.
+// Frames that a sentry sends over a link never reach an application, whatever the application does with unknown
+// frames.
 func TestSwitchDropsFramesOfSentries(t *testing.T) {
 	s := switchUp(t)
 	miss := of13.FlowMod{Command: of13.FlowAdd, BufferID: of13.NoBuffer, OutPort: of13.PortAny, OutGroup: of13.GroupAny,
@@ -28,8 +29,8 @@ func TestSwitchDropsFramesOfSentries(t *testing.T) {
 	}
 }
 
-// A switch turns a frame round that comes in outward, by the port where it came in, and not one that has been turned
-// already.
+// A switch returns a frame that arrives outward, by the port of arrival. It does not return a frame that was
+// returned before.
 func TestSwitchTurnsFramesRound(t *testing.T) {
 	s := switchUp(t)
 	sent := appendFrame(nil, []byte("k"), frame{at(2, 9), 7, true})
@@ -45,7 +46,7 @@ func TestSwitchTurnsFramesRound(t *testing.T) {
 	}
 }
 
-// switchUp is a switch that has what the application gives it.
+// switchUp returns a switch with the flow entries of the application.
 func switchUp(t *testing.T) *vswitch.Switch {
 	t.Helper()
 	s := vswitch.New(vswitch.Config{DatapathID: 1, Ports: vswitch.Ports(1, 2)})

@@ -17,8 +17,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// world is a controller with topology and liveness, and switches that are wired together. Frames take as long as the
-// wire says.
+// world is a controller with topology and liveness, and switches that are connected. Each wire has its own delay.
 type world struct {
 	t      *testing.T
 	net    *apptest.Net
@@ -26,10 +25,10 @@ type world struct {
 	wires  map[app.PortOf]wire
 	flows  map[app.Switch][]of13.FlowMod
 	flying []arrival
-	lost   func(frame []byte) bool // on a wire; nil: nothing
+	lost   func(frame []byte) bool // frames that a wire loses; nil for none
 	view   func() *View
-	sent   int                 // frames of pairs
-	down   map[app.Switch]bool // they forward
+	sent   int                 // number of frames of pairs
+	down   map[app.Switch]bool // switches that are down, but forward
 }
 
 type wire struct {
@@ -59,7 +58,7 @@ func newWorld(t *testing.T) *world {
 
 func at(id app.Switch, p app.Port) app.PortOf { return app.PortOf{Switch: id, Port: p} }
 
-// wire connects two ports; delay is of one direction.
+// wire connects two ports. delay is for one direction.
 func (w *world) wire(a, b app.PortOf, delay time.Duration) {
 	w.wires[a], w.wires[b] = wire{b, delay}, wire{a, delay}
 }
@@ -82,14 +81,14 @@ func (w *world) stop(id app.Switch) {
 	w.execute(w.net.SwitchDown(id))
 }
 
-// packetIn hands a frame to the controller, if the switch has one.
+// packetIn delivers a frame to the controller, if the switch is connected to one.
 func (w *world) packetIn(at app.PortOf, frame []byte) {
 	if !w.down[at.Switch] {
 		w.execute(w.net.PacketIn(at.Switch, at.Port, of13.NoBuffer, string(frame)))
 	}
 }
 
-// execute does what switches are told.
+// execute executes the commands of switches.
 func (w *world) execute(sent []apptest.Sent) {
 	for _, s := range sent {
 		switch m := s.Message.(type) {
@@ -106,7 +105,7 @@ func (w *world) execute(sent []apptest.Sent) {
 	}
 }
 
-// output lets a frame leave by a port.
+// output sends a frame out of a port.
 func (w *world) output(from app.PortOf, frame []byte, in app.Port) {
 	if from.Port == of13.PortController {
 		w.flying = append(w.flying, arrival{w.now, app.PortOf{Switch: from.Switch, Port: in}, frame})
@@ -117,7 +116,7 @@ func (w *world) output(from app.PortOf, frame []byte, in app.Port) {
 	}
 }
 
-// arrive puts a frame through the flow entries of a switch.
+// arrive processes a frame by the flow entries of a switch.
 func (w *world) arrive(a arrival) {
 	if a.port.Port == of13.PortController {
 		w.packetIn(a.port, a.frame)
@@ -148,7 +147,7 @@ func (w *world) arrive(a arrival) {
 	}
 }
 
-// advance lets time pass, a millisecond at a time while frames are on their way.
+// advance advances the clock, by one millisecond at a time while frames are in flight.
 func (w *world) advance(d time.Duration) {
 	for end := w.now + d; w.now < end; {
 		step := min(end-w.now, 10*time.Millisecond)

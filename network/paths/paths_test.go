@@ -14,7 +14,8 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// drawGraph draws a small network, in which some links may work one way only and cost differently each way.
+// drawGraph draws a small network. Links may work in one direction only, and may have different costs in each
+// direction.
 func drawGraph(t *rapid.T) *paths.Graph {
 	n := rapid.IntRange(2, 7).Draw(t, "switches")
 	whole := graphs.Random(rapid.Uint64().Draw(t, "seed"), n, rapid.IntRange(n-1, 2*n).Draw(t, "links"), 4)
@@ -98,7 +99,7 @@ func TestKShortestAreTheFirstOfAll(t *testing.T) {
 	})
 }
 
-// shares reports whether two paths share a cable or, if that is asked, a switch between their ends.
+// shares reports whether two paths share a cable or, if avoid requires that, a switch between their ends.
 func shares(p, q paths.Path, avoid paths.Disjoint) bool {
 	for _, l := range p.Links {
 		for _, m := range q.Links {
@@ -182,7 +183,7 @@ func TestNothingLeadsToWhatIsNotThere(t *testing.T) {
 	}
 }
 
-// The order in which a graph is described says nothing.
+// The result does not depend on the order in which a graph is described.
 func TestRoutesDoNotDependOnOrder(t *testing.T) {
 	g := graphs.Random(3, 40, 100, 1)
 	links := slices.Clone(g.Links())
@@ -205,7 +206,7 @@ func TestRoutesDoNotDependOnOrder(t *testing.T) {
 	}
 }
 
-// difference says where two routes differ first.
+// difference returns the first difference of two routes.
 func difference(a, b *paths.Routes) string {
 	if !slices.Equal(a.Destinations(), b.Destinations()) || !slices.Equal(a.Graph().Switches(), b.Graph().Switches()) {
 		return "other switches or destinations"

@@ -21,8 +21,8 @@ func protect(t interface{ Fatal(...any) }, g *paths.Graph, avoid paths.Disjoint)
 	return r
 }
 
-// way follows primaries and, at the switch whose primary is the dead port, the backup. It knows only hops, and gives up
-// where they loop.
+// way follows primary ports and, where the primary port is dead, the backup. Its length is bounded, in case the
+// path loops.
 func way(r *paths.Routes, from, to openflow.DatapathID, dead paths.End) []openflow.DatapathID {
 	cable, _ := r.Graph().From(dead)
 	way := []openflow.DatapathID{from}
@@ -46,7 +46,7 @@ func way(r *paths.Routes, from, to openflow.DatapathID, dead paths.End) []openfl
 	return way
 }
 
-// Section IV-C: the ways in figures 3a and 3b, before and after the failure.
+// Section IV-C: the paths in figures 3a and 3b, before and after the failure.
 func TestWaysOfThePaper(t *testing.T) {
 	const A, B, C, D, E openflow.DatapathID = 1, 2, 3, 4, 5
 	end := func(g *paths.Graph, a, b openflow.DatapathID) paths.End {
@@ -82,8 +82,8 @@ func TestWaysOfThePaper(t *testing.T) {
 	}
 }
 
-// Without a failure packets take shortest paths; and where nothing nearer to the destination has settled it, the backup
-// is the shortest path without the dead link (section IV-C, extended experiments).
+// Without a failure packets take shortest paths. Unless a switch nearer to the destination determines it, the
+// backup is the shortest path without the dead link (section IV-C, extended experiments).
 func TestWaysAreShort(t *testing.T) {
 	for _, g := range []*paths.Graph{graphs.USNET(), graphs.Random(1, 40, 80, 10), graphs.Random(2, 30, 45, 3)} {
 		r := protect(t, g, paths.LinkDisjoint)
@@ -116,7 +116,7 @@ func TestWaysAreShort(t *testing.T) {
 	}
 }
 
-// cost is that of the cheapest links between the switches of a way.
+// cost returns the cost of the cheapest links between the switches of a path.
 func cost(t *testing.T, g *paths.Graph, way []openflow.DatapathID) (sum uint64) {
 	for i := range way[1:] {
 		best := uint64(0)
@@ -133,7 +133,7 @@ func cost(t *testing.T, g *paths.Graph, way []openflow.DatapathID) (sum uint64) 
 	return sum
 }
 
-// mutate draws a graph that differs from another in a few links.
+// mutate draws a graph that differs from another one in a few links.
 func mutate(t *rapid.T, g *paths.Graph) *paths.Graph {
 	links := slices.Clone(g.Links())
 	for range rapid.IntRange(1, 3).Draw(t, "changes") {
@@ -152,9 +152,9 @@ func mutate(t *rapid.T, g *paths.Graph) *paths.Graph {
 			links = append(links, paths.Both(paths.End{Switch: g.Switches()[a], Port: port},
 				paths.End{Switch: g.Switches()[b], Port: port}, rapid.Uint32Range(1, 5).Draw(t, "cost"))...)
 		case len(links) == 0:
-		case kind == 1: // one way only
+		case kind == 1: // in one direction only
 			links = slices.Delete(links, i, i+1)
-		case kind == 2: // a cable less
+		case kind == 2: // a cable is removed
 			l := links[i]
 			links = slices.DeleteFunc(links, func(m paths.Link) bool {
 				return m.From == l.From ||
@@ -200,7 +200,7 @@ func TestUpdateIsWhatProtectReturns(t *testing.T) {
 	})
 }
 
-// Larger networks, in which most of a tree is as it was.
+// Larger networks, in which a change affects only part of most trees.
 func TestUpdatesOfLargerNetworks(t *testing.T) {
 	for seed := range uint64(30) {
 		r := rand.New(rand.NewPCG(seed, 1))

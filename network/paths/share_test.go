@@ -7,7 +7,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// complete joins all pairs of n switches. Port p leads to switch p. Costs differ.
+// complete connects all pairs of n switches. Port p leads to switch p. Costs differ.
 func complete(t *testing.T, n int) *Graph {
 	t.Helper()
 	var switches []openflow.DatapathID
@@ -27,7 +27,7 @@ func complete(t *testing.T, n int) *Graph {
 	return g
 }
 
-// A destination keeps its tree, the same memory, unless the link that went or came is in use there, or is of use.
+// A destination keeps its tree, in the same memory, unless the tree uses the link that was removed or added.
 func TestUpdateLeavesOthersAlone(t *testing.T) {
 	g := complete(t, 16)
 	for _, avoid := range []Disjoint{LinkDisjoint, NodeDisjoint} {

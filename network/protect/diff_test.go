@@ -11,10 +11,10 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow"
 )
 
-// apply does what a switch would, and refuses what one would refuse.
+// apply does what a switch would do, and refuses what a switch would refuse.
 func apply(t testing.TB, p Program, c Change) Program {
 	t.Helper()
-	entries := map[Entry]Entry{} // by what a switch tells them apart by
+	entries := map[Entry]Entry{} // keyed by what identifies an entry in a switch
 	key := func(e Entry) Entry { return Entry{Table: e.Table, Priority: e.Priority, Match: e.Match} }
 	groups := map[GroupID]bool{}
 	for _, e := range p.Entries {
@@ -74,7 +74,7 @@ func samePrograms(a, b Program) bool {
 	return slices.Equal(a.Entries, b.Entries) && slices.Equal(a.Groups, b.Groups)
 }
 
-// updated returns the plan for another network, made by an update, which has to be what is made anew.
+// updated returns the plan for another network, made by an update. It must equal a new plan for it.
 func updated(t testing.TB, p *Plan, g *paths.Graph, dests []openflow.DatapathID, hosts []Host) *Plan {
 	t.Helper()
 	routes, err := p.routes.Update(g, dests)
@@ -105,13 +105,13 @@ func updated(t testing.TB, p *Plan, g *paths.Graph, dests []openflow.DatapathID,
 	return q
 }
 
-// pass does the rounds from one plan to the next, the switches of a round in any order, and looks after each switch
-// whether all is well.
+// pass executes the rounds from one plan to the next, with the switches of a round in any order, and checks all
+// frames after each switch.
 func pass(t testing.TB, r *rand.Rand, old, next *Plan, well func(*Network)) {
 	t.Helper()
 	g := next.routes.Graph()
 	if len(old.routes.Graph().Links()) > len(g.Links()) {
-		g = old.routes.Graph() // the cables are still there
+		g = old.routes.Graph() // the cables still exist
 	}
 	n, programs := NewNetwork(g), map[openflow.DatapathID]Program{}
 	for _, s := range old.routes.Graph().Switches() {
@@ -134,8 +134,8 @@ func pass(t testing.TB, r *rand.Rand, old, next *Plan, well func(*Network)) {
 	}
 }
 
-// Make before break: while the new routes replace the emergency routes, and the old ones when the link is back, every
-// packet arrives.
+// Make before break: every packet arrives while the new routes replace the emergency routes, and while the old ones
+// replace the new ones when the link is back.
 func TestNoPacketIsLostBetweenPlans(t *testing.T) {
 	for seed := range uint64(25) {
 		g, name := random(seed, 12)
@@ -157,7 +157,7 @@ func TestNoPacketIsLostBetweenPlans(t *testing.T) {
 	}
 }
 
-// Hosts come, go and move; switches become destinations and cease to be.
+// Hosts appear, disappear and move. Switches become destinations and cease to be.
 func TestNoPacketIsLostWhenHostsChange(t *testing.T) {
 	for seed := range uint64(25) {
 		g, name := random(seed, 12)
@@ -193,7 +193,7 @@ func TestNoPacketIsLostWhenHostsChange(t *testing.T) {
 			moved := slices.Clone(few)
 			moved[0].At = paths.End{Switch: g.Switches()[len(g.Switches())-1], Port: hostPort + 7}
 			pass(t, r, less, updated(t, less, g, at(moved), moved), func(n *Network) {
-				well(n) // but for the one that moves: that gets its packets there or here
+				well(n) // except the host that moves: its frames arrive at the old or at the new port
 				for _, from := range g.Switches() {
 					if j := n.Follow(moved[0].MAC, paths.End{Switch: from, Port: hostPort + 1},
 						Failures{}); j.Fate != Delivered || j.At != moved[0].At && j.At != few[0].At {
@@ -206,7 +206,7 @@ func TestNoPacketIsLostWhenHostsChange(t *testing.T) {
 	}
 }
 
-// From one kind of protection to the other, too.
+// The kind of protection may change, too.
 func TestNoPacketIsLostWhenProtectionChanges(t *testing.T) {
 	for seed := range uint64(10) {
 		g, name := random(seed, 12)

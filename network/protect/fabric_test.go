@@ -11,19 +11,19 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// fabric is a network of software switches with the links of a graph, one frame at a time. Its switches are numbered
-// from 1, as those of package sample.
+// fabric is a network of software switches with the links of a graph. It carries one frame at a time. Switches are
+// numbered from 1, as in package sample.
 type fabric struct {
 	t        testing.TB
 	g        *paths.Graph
 	switches []*vswitch.Switch          // by number
-	far      []map[of13.Port]paths.Link // by number: where links lead
-	way      []paths.Link               // of the last frame
-	frame    []byte                     // that is sent
+	far      []map[of13.Port]paths.Link // by number of the switch: where its links lead
+	way      []paths.Link               // path of the last frame
+	frame    []byte                     // the frame that is sent
 	most     int                        // links that a frame can pass without passing one twice in the same state
 }
 
-// newFabric makes the switches of a plan, which get it message by message.
+// newFabric makes the switches of a plan, and sends them the plan message by message.
 func newFabric(t testing.TB, p *Plan) *fabric {
 	t.Helper()
 	g := p.routes.Graph()
@@ -52,7 +52,7 @@ func frameTo(to of13.MAC) []byte {
 	return append(frame, make([]byte, 46)...)
 }
 
-// change sends a change to a switch, which has nothing against it.
+// change sends a change to a switch, which must accept it.
 func (f *fabric) change(s openflow.DatapathID, c Change) {
 	f.t.Helper()
 	for _, m := range c.Messages() {
@@ -84,7 +84,7 @@ func (f *fabric) answers(s openflow.DatapathID) (msgs []of13.Message) {
 	return msgs
 }
 
-// set lets both ends of each dead cable see that it is dead, or alive again.
+// set sets the live bits at both ends of each dead cable, or of each cable that is repaired.
 func (f *fabric) set(dead Failures, up bool) {
 	for _, l := range f.g.Links() {
 		if dead.link(l) {
@@ -94,8 +94,8 @@ func (f *fabric) set(dead Failures, up bool) {
 	}
 }
 
-// send sends a frame from a port, and returns where it leaves the network, if it does, and how it looks then. Its way
-// is f.way.
+// send sends a frame from a port. It returns where the frame leaves the network, if it does, and the frame. Its
+// path is f.way.
 func (f *fabric) send(to of13.MAC, from paths.End) (at paths.End, frame []byte) {
 	copy(f.frame, to[:])
 	f.way = f.way[:0]
@@ -125,8 +125,8 @@ func (f *fabric) send(to of13.MAC, from paths.End) (at paths.End, frame []byte) 
 	}
 }
 
-// survive checks that with the failures frames of some pairs arrive as they were sent where there is a way, and are
-// dropped where there is none.
+// survive checks that, with these failures, frames of some pairs arrive unchanged if there is a path, and are
+// dropped otherwise.
 func (f *fabric) survive(dead Failures, pairs iter.Seq[pair]) (tried int) {
 	f.t.Helper()
 	part := parts(f.g, dead)

@@ -17,7 +17,7 @@ const hostPort of13.Port = 100
 
 func macOf(s openflow.DatapathID) of13.MAC { return of13.MAC{2, 0, 0, 0, byte(s >> 8), byte(s)} }
 
-// hostsOf puts a host at each switch.
+// hostsOf attaches a host to each switch.
 func hostsOf(g *paths.Graph) (hosts []Host) {
 	for _, s := range g.Switches() {
 		hosts = append(hosts, Host{macOf(s), paths.End{Switch: s, Port: hostPort}})
@@ -40,7 +40,7 @@ func planOf(t testing.TB, g *paths.Graph, avoid paths.Disjoint) *Plan {
 	return p
 }
 
-// parts numbers the parts into which the failures cut the network; dead switches are in part -1.
+// parts numbers the parts into which the failures split the network. Dead switches are in part -1.
 func parts(g *paths.Graph, dead Failures) map[openflow.DatapathID]int {
 	next := map[openflow.DatapathID][]openflow.DatapathID{}
 	for _, l := range g.Links() {
@@ -66,8 +66,8 @@ func parts(g *paths.Graph, dead Failures) map[openflow.DatapathID]int {
 
 type pair struct{ from, to openflow.DatapathID }
 
-// survive checks that with the failures packets of some pairs arrive where there is a way, and are dropped where there
-// is none.
+// survive checks that, with these failures, packets of some pairs arrive if there is a path, and are dropped
+// otherwise.
 func survive(t testing.TB, n *Network, dead Failures, pairs iter.Seq[pair]) {
 	t.Helper()
 	part := parts(n.graph, dead)
@@ -107,7 +107,7 @@ func only(pairs iter.Seq[pair], which func(pair) bool) iter.Seq[pair] {
 	}
 }
 
-// passing lists the pairs whose packets visit each switch while nothing is dead.
+// passing lists for each switch the pairs whose packets visit it when nothing is dead.
 func passing(n *Network) map[openflow.DatapathID][]pair {
 	by := map[openflow.DatapathID][]pair{}
 	for p := range allPairs(n.graph) {
@@ -131,8 +131,8 @@ func cables(g *paths.Graph) (ends []paths.End) {
 
 func cut(e paths.End) Failures { return Failures{Ends: map[paths.End]bool{e: true}} }
 
-// surviveAll checks each single failure that the routes are to survive. Packets that visit no switch which notices go
-// the way that they went: they are not followed again.
+// surviveAll checks each single failure that the routes must survive. Packets that visit no switch which notices
+// the failure take the same path as before, so they are not followed again.
 func surviveAll(t testing.TB, p *Plan) {
 	t.Helper()
 	n := p.Network()

@@ -16,8 +16,8 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// Open vSwitch takes what Messages says, and goes the paper's ways with it (figures 3a and 3b), after which no
-// controller is there.
+// Open vSwitch accepts the output of Messages, and then uses the paper's paths (figures 3a and 3b) without a
+// controller.
 func TestOpenVSwitch(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -104,7 +104,7 @@ func tryOVS(t *testing.T, g *paths.Graph, avoid paths.Disjoint) {
 	}
 }
 
-// arrives sends a frame until one like it arrives: a switch needs a moment to see that a port is dead.
+// arrives sends frames until one arrives, because a switch needs a moment to notice a dead port.
 func arrives(t *testing.T, from, to *os.File, mac of13.MAC, when string) {
 	t.Helper()
 	frame, buf := frameTo(mac), make([]byte, 2000)

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// What B of figure 3b holds for the hosts at A, B and E: from A to E by B, C, D; back by the same way.
+// The entries of B in figure 3b for hosts at A, B and E: from A to E by B, C, D, and back by the same path.
 func TestProgramOfTheRing(t *testing.T) {
 	g := graphs.Ring()
 	routes, err := paths.Protect(g, []openflow.DatapathID{1, 2, 5}, paths.LinkDisjoint)
@@ -51,8 +51,8 @@ func TestProgramOfTheRing(t *testing.T) {
 	}
 }
 
-// In node-disjoint routes the switches next to the destination mark what takes their backup, and the destination takes
-// the mark off.
+// In node-disjoint routes, the switches next to the destination mark packets that take their backup. The
+// destination removes the mark.
 func TestProgramsThatMark(t *testing.T) {
 	p := planOf(t, graphs.Triangle(), paths.NodeDisjoint)
 	lines := func(s openflow.DatapathID) (all string) {

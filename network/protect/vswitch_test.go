@@ -18,7 +18,7 @@ var howMany = flag.Int("graphs", someGraphs, "how many random networks of softwa
 
 const someGraphs = 12
 
-// What the messages make a switch do is what the interpreter says.
+// Switches with these messages forward as the interpreter of the plan does.
 func TestSwitchesDoWhatTheInterpreterSays(t *testing.T) {
 	for name, g := range map[string]*paths.Graph{
 		"triangle": graphs.Triangle(), "ring": graphs.Ring(), "USNET": graphs.USNET(),
@@ -50,13 +50,11 @@ func TestSwitchesDoWhatTheInterpreterSays(t *testing.T) {
 	}
 }
 
-// crossing lists the pairs whose frames pass each cable while nothing is dead, by either end of it, and each switch
-// that they come to.
-//
-// What becomes of a frame depends on the frame, on the tables, and on the live bits that are looked at on its way. A
-// fast-failover group looks at its buckets in order, until one lives; so while nothing is dead the only bits looked at
-// are those of the ports by which the frame leaves. Frames that do not pass a cable are therefore none the wiser if it
-// dies: they go the way that they went, and arrive. They need not be sent again.
+// crossing lists the pairs whose frames pass each cable when nothing is dead, by either end of the cable, and each
+// switch that they visit. The path of a frame depends on the frame, the tables, and the live bits that are read on
+// the way. A fast-failover group reads the bits of its buckets in order, up to the first live one. So when nothing
+// is dead, only the bits of the ports by which the frame leaves are read. Frames that do not pass a cable take the
+// same path when it dies, and need not be sent again.
 func (f *fabric) crossing() (links map[paths.End][]pair, switches map[openflow.DatapathID][]pair) {
 	links, switches = map[paths.End][]pair{}, map[openflow.DatapathID][]pair{}
 	f.survive(Failures{}, func(yield func(pair) bool) {
@@ -74,8 +72,8 @@ func (f *fabric) crossing() (links map[paths.End][]pair, switches map[openflow.D
 	return links, switches
 }
 
-// surviveAll kills each cable, and if the routes are to survive that each switch, and sends frames between all pairs
-// that are concerned.
+// surviveAll kills each cable, and each switch if the routes must survive that, and sends frames between all
+// affected pairs.
 func (f *fabric) surviveAll(avoid paths.Disjoint) (failures, tried int) {
 	links, switches := f.crossing()
 	try := func(dead Failures, pairs []pair) {
@@ -95,8 +93,8 @@ func (f *fabric) surviveAll(avoid paths.Disjoint) (failures, tried int) {
 	return failures, tried
 }
 
-// Frames between any two switches arrive, or are dropped if nothing joins the two any more, whatever single link (or
-// switch) is dead, and never go in a circle.
+// Whichever single link (or switch) is dead, frames between any two switches arrive, or are dropped if there is no
+// path. They never loop.
 func TestEverySingleFailureOnSwitches(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(*howMany) {
@@ -128,10 +126,10 @@ func killEach(t *testing.T, seed uint64, switches, links int) {
 	}
 }
 
-// A link fails, or with node-disjoint routes a switch; the plan for what is left takes the place of the emergency
-// routes; what failed is mended, and the first plan comes back. No frame is lost, at no time, but for those that the
-// failure cuts off: these wait for their routes. The switches of a round get to it in any order; the same switches go
-// through it for one failure after the other; one that is dead gets its rounds, too.
+// A link fails, or a switch with node-disjoint routes. The plan for the rest replaces the emergency routes. Then
+// the failure is repaired, and the first plan returns. No frame is ever lost, except those of hosts that the
+// failure cuts off, which wait for their routes. The switches of a round execute it in any order. The same switches
+// are used for one failure after the other. A dead switch gets its rounds, too.
 func TestNoFrameIsLostBetweenPlans(t *testing.T) {
 	for seed := range uint64(*howMany) {
 		r := rand.New(rand.NewPCG(seed, 8))
@@ -154,8 +152,7 @@ func TestNoFrameIsLostBetweenPlans(t *testing.T) {
 	}
 }
 
-// thereAndBack makes something fail and mends it, with all that is done about that, and returns the plan at the end,
-// made by updates.
+// thereAndBack makes something fail and repairs it, with the updates for both, and returns the last plan.
 func (f *fabric) thereAndBack(r *rand.Rand, p *Plan, dead Failures) *Plan {
 	f.t.Helper()
 	var ends []paths.End
@@ -181,7 +178,7 @@ func (f *fabric) thereAndBack(r *rand.Rand, p *Plan, dead Failures) *Plan {
 	return back
 }
 
-// pass does rounds, the switches of each in any order, and looks after each switch whether all is well.
+// pass executes rounds, with the switches of each in any order, and checks all frames after each switch.
 func (f *fabric) pass(r *rand.Rand, rounds []Round, well func()) {
 	f.t.Helper()
 	for _, round := range rounds {

@@ -6,8 +6,8 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// BenchmarkCheck is a check of 3,000 entries that are all right: to begin it, to go on with it elsewhere, and to take
-// the replies.
+// BenchmarkCheck is a check of 3,000 correct entries: to start it, to resume it elsewhere, and to process the
+// replies.
 func BenchmarkCheck(b *testing.B) {
 	var want Want
 	var parts []of13.MultipartReply

@@ -7,7 +7,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// FuzzReply hands a check whatever passes for a reply: what it says then can be sent, and it can be resumed.
+// FuzzReply passes arbitrary replies to a check. What it then sends is valid, and it can be resumed.
 func FuzzReply(f *testing.F) {
 	want := Want{Flows: []of13.FlowMod{entry(1, any13.WithInPort(1), toGroup(1))},
 		Groups: []of13.GroupMod{failover(1, 1, 2)}}
@@ -40,7 +40,7 @@ func FuzzReply(f *testing.F) {
 			t.Fatal(err)
 		}
 		for _, last := range []of13.MultipartReply{flowPart(false), groupPart(false)} {
-			_, _ = c.Reply(last) // one of them may be too many, and ends the check
+			_, _ = c.Reply(last) // the check may have ended with one of them
 		}
 		for _, x := range append(deletions, c.Repair()...) {
 			raw := x.Append(nil, 1)
@@ -51,7 +51,7 @@ func FuzzReply(f *testing.F) {
 	})
 }
 
-// FuzzResume takes any bytes for the counts of a state.
+// FuzzResume decodes arbitrary bytes as the counts of a state.
 func FuzzResume(f *testing.F) {
 	c, err := New(Want{}, Policy{})
 	if err != nil {

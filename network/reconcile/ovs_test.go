@@ -19,7 +19,7 @@ import (
 
 const foreignCookie uint64 = 0xf0
 
-// ovsPolicy takes the cookies and the groups of program for ours.
+// ovsPolicy owns the cookies and the groups of program.
 func ovsPolicy(removeForeign bool) Policy {
 	return Policy{RemoveForeign: removeForeign,
 		Flow: func(f of13.FlowStats) Owner {
@@ -40,8 +40,7 @@ func ovsPolicy(removeForeign bool) Policy {
 		}}
 }
 
-// What Open vSwitch says that it holds is what it was sent, and what somebody has done to its tables is found and
-// mended.
+// Open vSwitch reports what it was sent. Changes of others to its tables are found and repaired.
 func TestOpenVSwitch(t *testing.T) {
 	lab := netlab.ForTest(t)
 	sw, err := lab.AddSwitch("s1", 1)
@@ -83,7 +82,7 @@ func TestOpenVSwitch(t *testing.T) {
 	}
 }
 
-// spoil does what a check should find, and returns how much it has deleted.
+// spoil makes changes that a check should find, and returns how many entries it has deleted.
 func (s *session) spoil(want Want) (gone int) {
 	s.t.Helper()
 	groups := func(f of13.FlowMod) []uint32 { return slices.Collect(instructionGroups(f.Instructions)) }
@@ -105,18 +104,18 @@ func (s *session) spoil(want Want) (gone int) {
 	for _, step := range [][]string{
 		{"del-flows", "--strict", "table=1,priority=100,dl_dst=02:00:00:00:00:05"},
 		{"del-groups", fmt.Sprintf("group_id=%d", used)},
-		// Wrong: buckets, actions, and actions with somebody else's cookie.
+		// Wrong buckets, wrong actions, and wrong actions with the cookie of someone else.
 		{"mod-group", fmt.Sprintf("group_id=%d,type=ff,bucket=watch_port:1,output:1", want.Groups[changed].GroupID)},
 		{"mod-flows", "--strict", "table=1,priority=100,dl_dst=02:00:00:00:00:07,actions=drop"},
 		{"add-flow", fmt.Sprintf("cookie=%#x,table=1,priority=100,dl_dst=02:00:00:00:00:08,actions=drop",
 			foreignCookie)},
-		// Ours, and wanted by nobody: an entry with its group, and one more.
+		// Ours but not wanted: an entry with its group, and another entry.
 		{"add-group", fmt.Sprintf(
 			"group_id=%d,type=ff,bucket=watch_port:900,output:900,bucket=watch_port:901,output:901", surplus)},
 		{"add-flow", fmt.Sprintf("cookie=%#x,table=2,priority=9,metadata=0x999,actions=group:%d", protect.Cookie,
 			surplus)},
 		{"add-flow", fmt.Sprintf("cookie=%#x,table=0,priority=9,in_port=3,actions=drop", ours)},
-		// Foreign, and another application's.
+		// Foreign entries, and those of another application.
 		{"add-group", "group_id=7777,type=all,bucket=output:1"},
 		{"add-flow", fmt.Sprintf("cookie=%#x,table=0,priority=8,in_port=3,idle_timeout=600,actions=group:7777",
 			foreignCookie)},
@@ -129,7 +128,8 @@ func (s *session) spoil(want Want) (gone int) {
 	return gone + 2
 }
 
-// program is what a switch of a node-disjoint network with many hosts holds, and entries and groups of all kinds.
+// program is what a switch of a node-disjoint network with many hosts contains, with entries and groups of all
+// kinds.
 func program(t *testing.T) Want {
 	t.Helper()
 	g := graphs.USNET()
@@ -158,7 +158,7 @@ func program(t *testing.T) Want {
 	return want
 }
 
-// kinds has matches, instructions and groups of all kinds, as a switch might not write them.
+// kinds has matches, instructions and groups of all kinds, in forms that a switch might not use.
 func kinds() Want {
 	var w Want
 	add := func(m of13.Match, in of13.Instructions) {
@@ -248,8 +248,8 @@ type session struct {
 	sw    *netlab.Switch
 	nc    net.Conn
 	r     *ofconn.Reader
-	parts int            // of replies
-	sent  []of13.Message // by the last check
+	parts int            // number of replies
+	sent  []of13.Message // sent by the last check
 }
 
 func connect(t *testing.T, lab *netlab.Lab, sw *netlab.Switch) *session {
@@ -278,7 +278,7 @@ func connect(t *testing.T, lab *netlab.Lab, sw *netlab.Switch) *session {
 	return s
 }
 
-// send has the switch execute messages, and calls reply for what it answers.
+// send makes the switch execute messages, and calls reply for its answers.
 func (s *session) send(msgs []of13.Message, reply func(of13.MultipartReply)) {
 	s.t.Helper()
 	var b []byte
@@ -313,7 +313,7 @@ func (s *session) send(msgs []of13.Message, reply func(of13.MultipartReply)) {
 	}
 }
 
-// check compares, repairs, and says what it has found.
+// check runs a check, sends the repairs, and returns what it has found.
 func (s *session) check(want Want, removeForeign bool) Result {
 	s.t.Helper()
 	c, err := New(want, ovsPolicy(removeForeign))

@@ -13,7 +13,8 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// Several ways to write each of some matches and instructions. So what a switch holds can be known again without canon.
+// Several ways to write each of some matches and instructions. So the test recognises the content of a switch
+// without canon.
 var (
 	matches = [][]of13.Match{
 		{nil, any13.WithOXM(masked(of13.FieldEthDst, make([]byte, 6), make([]byte, 6)))},
@@ -30,7 +31,7 @@ var (
 	}
 )
 
-// A place is what entries replace each other by; a model is what a switch holds.
+// A place identifies an entry: an entry replaces another at the same place. A model is the content of a switch.
 type (
 	place struct {
 		table    uint8
@@ -40,12 +41,12 @@ type (
 	rule struct {
 		cookie uint64
 		idle   uint16
-		deed   int    // unless it has a group
-		group  uint32 // 0: none
+		deed   int    // what the entry does, if it has no group
+		group  uint32 // 0 for none
 	}
 	kind struct {
-		ports [2]of13.Port // of a fast-failover group
-		next  uint32       // else: the group that it leads to
+		ports [2]of13.Port // ports of a fast-failover group
+		next  uint32       // otherwise, the group to which it leads
 	}
 	model struct {
 		rules  map[place]rule
@@ -56,7 +57,7 @@ type (
 func genModel(cookies ...uint64) *rapid.Generator[model] {
 	return rapid.Custom(func(t *rapid.T) model {
 		m := model{map[place]rule{}, map[uint32]kind{}}
-		for _, id := range []uint32{1, 2, 3, 4, 100, 101, 200, 201} { // policy has three owners of these
+		for _, id := range []uint32{1, 2, 3, 4, 100, 101, 200, 201} { // the policy knows three owners of these
 			below := slices.Sorted(maps.Keys(m.groups))
 			switch rapid.IntRange(0, 3).Draw(t, "group") {
 			case 0:
@@ -81,7 +82,7 @@ func genModel(cookies ...uint64) *rapid.Generator[model] {
 	})
 }
 
-// spell writes a model as flow-mods and group-mods, each thing in one of its ways.
+// spell writes a model as flow-mods and group-mods, each in one of its forms.
 func (m model) spell(t *rapid.T) Want {
 	var w Want
 	for _, id := range slices.Sorted(maps.Keys(m.groups)) {
@@ -130,7 +131,7 @@ func newDevice(t *rapid.T, w Want) *device {
 	return d
 }
 
-// send has the switch execute messages, which it must not refuse.
+// send makes the switch execute messages, which it must not refuse.
 func (d *device) send(msgs ...of13.Message) {
 	for _, m := range msgs {
 		d.sw.Message(0, 1, m.Append(nil, 2))
@@ -157,7 +158,7 @@ func (d *device) answers() []of13.Message {
 	return list
 }
 
-// ask returns what the switch answers to the requests of a check.
+// ask returns the answers of the switch to the requests of a check.
 func (d *device) ask(c *Check) (flows []of13.FlowStats, groups []of13.GroupDesc) {
 	for _, m := range c.Requests() {
 		d.sw.Message(0, 1, m.Append(nil, 3))
@@ -170,7 +171,7 @@ func (d *device) ask(c *Check) (flows []of13.FlowStats, groups []of13.GroupDesc)
 	return flows, groups
 }
 
-// holds returns what the switch holds.
+// holds returns the content of the switch.
 func (d *device) holds() model {
 	m := model{map[place]rule{}, map[uint32]kind{}}
 	flows, groups := d.ask(&Check{})
@@ -206,7 +207,7 @@ func (d *device) holds() model {
 	return m
 }
 
-// repaired is what a switch that holds m should hold in the end.
+// repaired is what a switch with content m should contain in the end.
 func (m model) repaired(want model, removeForeign bool) model {
 	end := model{maps.Clone(want.rules), maps.Clone(want.groups)}
 	stays := map[uint32]bool{}
@@ -223,7 +224,7 @@ func (m model) repaired(want model, removeForeign bool) model {
 			stays[m.groups[id].next] = true
 		}
 	}
-	for at, r := range end.rules { // of an entry with a group the deed does not count
+	for at, r := range end.rules { // of an entry with a group, the deed is not used
 		if r.group != 0 {
 			r.deed = 0
 			end.rules[at] = r
@@ -232,7 +233,7 @@ func (m model) repaired(want model, removeForeign bool) model {
 	return end
 }
 
-// cut cuts a list into parts, some of which come twice.
+// cut splits a list into parts. Some of them are repeated.
 func cut[T any](t *rapid.T, list []T, part func(bool, ...T) of13.MultipartReply) []of13.MultipartReply {
 	var parts []of13.MultipartReply
 	for len(list) > 0 && rapid.Bool().Draw(t, "one more part") {
@@ -245,8 +246,8 @@ func cut[T any](t *rapid.T, list []T, part func(bool, ...T) of13.MultipartReply)
 	return append(parts, part(false, list...))
 }
 
-// Whatever a switch holds: after one check it holds what it should, and what is not ours and is to stay. A check that
-// is taken up elsewhere after any part goes on as it was.
+// Whatever a switch contains, after one check it contains what it should, and those foreign entries that stay. A
+// check that is resumed elsewhere after any part continues unchanged.
 func TestAnySwitchIsRepaired(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		wanted, before := genModel(ours).Draw(t, "wanted"), genModel(ours, theirs, 0xcc).Draw(t, "held")

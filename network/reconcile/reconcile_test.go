@@ -14,7 +14,7 @@ const (
 	theirs uint64 = 0xbb
 )
 
-// policy takes what has our cookie, and groups up to 99, for ours.
+// policy owns entries with our cookie, and groups up to 99.
 func policy(removeForeign bool) Policy {
 	return Policy{
 		Flow: func(f of13.FlowStats) Owner {
@@ -54,7 +54,7 @@ func entry(priority uint16, m of13.Match, in of13.Instructions) of13.FlowMod {
 	return of13.FlowMod{Cookie: ours, Priority: priority, Match: m, Instructions: in}
 }
 
-// held is how a switch describes an entry that it got.
+// held is how a switch describes an entry that it has received.
 func held(f of13.FlowMod) of13.FlowStats {
 	return of13.FlowStats{TableID: f.TableID, Priority: f.Priority, IdleTimeout: f.IdleTimeout,
 		HardTimeout: f.HardTimeout, Flags: f.Flags, Cookie: f.Cookie,
@@ -69,7 +69,7 @@ func failover(id uint32, ports ...of13.Port) of13.GroupMod {
 	return g
 }
 
-// chain is a group that hands packets on to others.
+// chain is a group that passes packets to others.
 func chain(id uint32, to ...uint32) of13.GroupMod {
 	g := of13.GroupMod{GroupType: of13.GroupTypeAll, GroupID: id}
 	for _, next := range to {
@@ -114,7 +114,7 @@ func newCheck(t *testing.T, w Want, p Policy) *Check {
 	return c
 }
 
-// feed hands in parts, and returns the deletions.
+// feed passes parts of replies to a check, and returns the deletions.
 func feed(t *testing.T, c *Check, parts ...of13.MultipartReply) []of13.Message {
 	t.Helper()
 	var msgs []of13.Message
@@ -215,7 +215,7 @@ func TestRepair(t *testing.T) {
 	}
 }
 
-// What is wanted may use a group that is not: it stays then, since with it the entries would go.
+// A wanted group may use an unwanted one. That stays, because its deletion would delete the entries.
 func TestGroupThatTheWantedUse(t *testing.T) {
 	c := newCheck(t, Want{Flows: []of13.FlowMod{entry(1, nil, toGroup(5))}, Groups: []of13.GroupMod{chain(6, 7)}},
 		policy(true))
@@ -225,13 +225,13 @@ func TestGroupThatTheWantedUse(t *testing.T) {
 	expect(t, "repairs", c.Repair(), "GROUP_MOD delete group=8 type=all")
 }
 
-// Nothing is missing before the last part of both replies.
+// Nothing counts as missing before the last parts of both replies.
 func TestParts(t *testing.T) {
 	a, b := entry(1, any13.WithInPort(1), drop), entry(2, any13.WithInPort(2), drop)
 	changed := entry(1, a.Match, apply(output(1)))
 	c := newCheck(t, Want{Flows: []of13.FlowMod{a, b}}, policy(false))
 	for i, p := range []of13.MultipartReply{
-		flowPart(true, held(a)), groupPart(true), flowPart(true, held(changed)), // as if asked again, after a change
+		flowPart(true, held(a)), groupPart(true), flowPart(true, held(changed)), // asked again after a change
 		flowPart(false, held(b)),
 	} {
 		feed(t, c, p)
@@ -313,7 +313,7 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// elsewhere goes on with a check from its state.
+// elsewhere continues a check from its state.
 func elsewhere(t *testing.T, c *Check) *Check {
 	t.Helper()
 	c, err := Resume(c.want, c.policy, c.State())
@@ -323,7 +323,7 @@ func elsewhere(t *testing.T, c *Check) *Check {
 	return c
 }
 
-// What one check removes has bounds, and groups of entries that it leaves stay.
+// The removals of one check are bounded, and groups whose entries remain stay.
 func TestBounds(t *testing.T) {
 	c := newCheck(t, Want{}, policy(false))
 	deletions := 0
@@ -338,7 +338,7 @@ func TestBounds(t *testing.T) {
 	if deletions != maxRemovals {
 		t.Errorf("%d entries deleted, want %d", deletions, maxRemovals)
 	}
-	// The ten left use groups 96 to 99, and 0 to 5.
+	// The ten remaining entries use groups 96 to 99, and 0 to 5.
 	expect(t, "repairs", c.Repair(), "GROUP_MOD delete group=50 type=all")
 
 	c = newCheck(t, Want{}, Policy{RemoveForeign: true})

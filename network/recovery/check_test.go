@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// of returns what the view says of a switch.
+// of returns the view's row for a switch.
 func (w *world) of(id app.Switch) SwitchView {
 	w.t.Helper()
 	for _, s := range w.view().Switches {
@@ -31,7 +31,7 @@ func foreign(cookie uint64, table uint8) of13.FlowMod {
 	return of13.FlowMod{TableID: table, Priority: 7, Cookie: cookie, Match: of13.Match(nil).WithInPort(3)}
 }
 
-// damage takes from a switch, changes, and adds.
+// damage removes, changes and adds entries and groups of a switch.
 func damage(s *fakeSwitch) {
 	n := 0
 	for _, k := range slices.Sorted(maps.Keys(s.flows)) {
@@ -57,8 +57,8 @@ func damage(s *fakeSwitch) {
 	}
 }
 
-// Once in Reconcile each switch is looked at, and made right; whoever leads meanwhile, and in however many parts the
-// switch answers.
+// Each switch is checked and repaired once in Reconcile, even if the leader changes, and into however many parts
+// the switch splits its answer.
 func TestWhatSomebodyHasChangedIsMadeRight(t *testing.T) {
 	for _, remove := range []bool{false, true} {
 		for seed := range uint64(8) {
@@ -93,8 +93,8 @@ func TestWhatSomebodyHasChangedIsMadeRight(t *testing.T) {
 	}
 }
 
-// A switch that refuses something does not hold up the others. It is told in the status, and tried again, later each
-// time.
+// A switch that refuses a command does not delay the others. The status names it, and it is retried at growing
+// intervals.
 func TestRefused(t *testing.T) {
 	w := build(t, 1, graphs.Ring(), defaults)
 	w.switches[2].refuses = 1 << 20
@@ -111,7 +111,7 @@ func TestRefused(t *testing.T) {
 	}
 	before := len(w.switches[2].errors)
 	w.advance(2 * time.Minute)
-	// after 1, 2, 4, 8, 16, 32, 60 s; one by one, a switch refuses more than one at a time
+	// after 1, 2, 4, 8, 16, 32 and 60 s; one command at a time, since the switch refuses several
 	if n := len(w.switches[2].errors) - before; n < 5 || n > 12 {
 		t.Errorf("%d more refusals in two minutes", n)
 	}
@@ -123,7 +123,7 @@ func TestRefused(t *testing.T) {
 	w.check()
 }
 
-// Nor does one that does not answer.
+// A switch that does not answer does not delay the others either.
 func TestNoAnswer(t *testing.T) {
 	w := build(t, 1, graphs.Ring(), defaults)
 	w.switches[2].mute = true
@@ -141,7 +141,8 @@ func TestNoAnswer(t *testing.T) {
 	w.check()
 }
 
-// A switch that is restarted while a plan is installed gets no part of it, which would refer to what it has lost.
+// A switch that restarts while a plan is installed receives no more of that plan, which would refer to lost
+// entries.
 func TestASwitchThatIsRestartedMeanwhile(t *testing.T) {
 	for restart := 1; ; restart++ {
 		w := build(t, 1, graphs.Ring(), defaults)
@@ -169,7 +170,7 @@ func TestASwitchThatIsRestartedMeanwhile(t *testing.T) {
 	}
 }
 
-// A plan that a leader made and could not commit is not taken for the one that another made in its place.
+// A plan that a leader has made and could not commit is not confused with the next leader's plan.
 func TestAPlanThatWasTakenBack(t *testing.T) {
 	w := build(t, 1, graphs.Ring(), defaults)
 	w.setCable(cables(graphs.Ring())[2], false)
@@ -180,7 +181,7 @@ func TestAPlanThatWasTakenBack(t *testing.T) {
 	w.host(app.MAC{2, 9}, at(1, 7))
 	w.Now += int64(time.Second)
 	w.tick()
-	for i := 0; w.Leader() != lost; i++ { // in the middle of the transition it leads again
+	for i := 0; w.Leader() != lost; i++ { // it leads again in the middle of the transition
 		w.step()
 		w.Failover()
 	}
@@ -191,7 +192,7 @@ func TestAPlanThatWasTakenBack(t *testing.T) {
 	w.check()
 }
 
-// A check that a leader has gone on with, and could not commit, does not go on from there.
+// If a leader continues a check and cannot commit that, the next leader does not continue from there.
 func TestACheckThatWasTakenBack(t *testing.T) {
 	w := build(t, 1, graphs.Ring(), defaults)
 	s := w.switches[2]
@@ -206,7 +207,7 @@ func TestACheckThatWasTakenBack(t *testing.T) {
 		}
 		w.must(w.Leader().Done(2, s.epoch, s.taken-uint64(len(s.queue))))
 		for i, a := range answers {
-			if i == 1 { // this leader alone has seen it
+			if i == 1 { // only this leader has seen it
 				lost := w.Leader()
 				w.must(lost.Event(2, s.epoch, s.seq+1, a))
 				w.Failover()
@@ -223,7 +224,7 @@ func TestACheckThatWasTakenBack(t *testing.T) {
 	w.check()
 }
 
-// Another kind of protection is installed when the configuration says so.
+// If the configuration changes the kind of protection, the other kind is installed.
 func TestTheKindOfProtectionChanges(t *testing.T) {
 	w := build(t, 1, graphs.Ring(), defaults)
 	c := defaults
@@ -233,7 +234,7 @@ func TestTheKindOfProtectionChanges(t *testing.T) {
 	w.check()
 }
 
-// A view is the same whatever the order of the rows; of nothing it is empty.
+// A view does not depend on the order of the rows. Without rows it is empty.
 func TestOfNothing(t *testing.T) {
 	v, err := Of(func(func(ledger.Row) bool) {})
 	if err != nil || len(v.Graph.Switches()) != 0 || v.Changing || !v.Stable() {
@@ -250,7 +251,7 @@ func TestOfNothing(t *testing.T) {
 	}
 }
 
-// A plan waits for switches that have just come back, so that it need not go without them; but not for long.
+// A plan waits a bounded time for switches that have just returned, so that it can include them.
 func TestAPlanWaitsForSwitchesThatAreBack(t *testing.T) {
 	for _, answers := range []bool{true, false} {
 		w := build(t, 1, graphs.Ring(), defaults)

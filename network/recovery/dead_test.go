@@ -11,13 +11,13 @@ import (
 	"github.com/holdfast-sdn/holdfast/network/topology"
 )
 
-// measured is as long as liveness needs to learn that the ends of links return frames.
+// measured is the time that liveness needs to learn that the ends of links return frames.
 const measured = 15 * time.Second
 
-// A switch that sends nothing back for a minute is dead, whatever carrier its neighbours see. It comes back like a new
-// one.
+// A switch that returns nothing for a minute is dead, even if its neighbours see a carrier. When it returns, it is
+// treated as a new one.
 func TestASwitchThatIsDeadLeavesThePlan(t *testing.T) {
-	for _, unreachable := range []bool{false, true} { // as one whose agent is dead too
+	for _, unreachable := range []bool{false, true} { // true: as if its agent was dead, too
 		g := graphs.Ring()
 		w := build(t, 1, g, defaults)
 		w.advance(measured)
@@ -39,7 +39,7 @@ func TestASwitchThatIsDeadLeavesThePlan(t *testing.T) {
 			t.Fatalf("unreachable %v: it is dead, and known are %+v", unreachable, v)
 		}
 		w.advance(time.Minute)
-		w.switches[2].epoch++ // as a later one would be
+		w.switches[2].epoch++ // as in a later epoch
 		w.start(2, 0, true)
 		w.advance(2 * topology.Interval)
 		w.host(macAt(at(2, edgePort)), at(2, edgePort))
@@ -48,7 +48,7 @@ func TestASwitchThatIsDeadLeavesThePlan(t *testing.T) {
 	}
 }
 
-// unreachable has the controllers lose a switch that forwards nothing any more, without the end of its epoch.
+// unreachable disconnects a switch, which does not forward any more, from the controllers without ending its epoch.
 func (w *world) unreachable(id app.Switch) {
 	w.t.Helper()
 	w.input(func(c *ledger.Core) { c.Unreachable(id) })
@@ -58,8 +58,8 @@ func (w *world) unreachable(id app.Switch) {
 	clear(s.groups)
 }
 
-// A link to a switch that is down leaves the plan when nothing comes back over it, and joins it again when something
-// does: the switch stays.
+// A link to a switch that is down leaves the plan when nothing returns over it, and joins again when something
+// does. The switch stays.
 func TestASilentLinkOfASwitchThatIsNotHeard(t *testing.T) {
 	w := build(t, 1, graphs.Ring(), defaults)
 	w.advance(measured)
@@ -83,7 +83,7 @@ func TestASilentLinkOfASwitchThatIsNotHeard(t *testing.T) {
 	w.check()
 }
 
-// Of a switch that has never sent a frame back nobody knows whether it is dead. It stays.
+// If a switch has never returned a frame, it is not known whether it is dead. It stays.
 func TestWhoMayBeAliveStays(t *testing.T) {
 	w := build(t, 1, graphs.Ring(), defaults)
 	w.die(2) // before it was measured

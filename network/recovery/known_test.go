@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// ours returns what a switch holds of package protect.
+// ours returns what a switch contains of package protect.
 func (s *fakeSwitch) ours() map[string]string {
 	entries := map[string]string{}
 	for k, f := range s.flows {
@@ -59,11 +59,11 @@ func TestASwitchThatIsNotHeardStaysInThePlan(t *testing.T) {
 		t.Errorf("it is back, and unheard is %v", w.view().Unheard)
 	}
 	w.check()
-	silent := macAt(at(2, edgePort)) // its host has said nothing since
+	silent := macAt(at(2, edgePort)) // its host has sent nothing since
 	if got := w.view().Addresses; len(got) != hosts || len(got[silent]) != 1 {
 		t.Errorf("addresses %v", got)
 	}
-	// no address in it
+	// without an address
 	w.packetIn(at(2, edgePort), slices.Concat([]byte{255, 255, 255, 255, 255, 255}, silent[:], []byte{8, 0},
 		make([]byte, 46)))
 	if got := w.view().Addresses[silent]; len(got) != 1 {
@@ -77,12 +77,12 @@ func TestASwitchThatIsNotHeardStaysInThePlan(t *testing.T) {
 	}
 }
 
-// Its neighbours tell of its links, as long as it does not.
+// While a switch is not connected, its neighbours report its links.
 func TestNeighboursOfASwitchThatIsNotHeardTell(t *testing.T) {
 	g := graphs.Ring()
 	w := build(t, 1, g, defaults)
 	w.stop(2)
-	var links []app.PortOf // at its neighbours
+	var links []app.PortOf // as its neighbours see them
 	for _, l := range g.Links() {
 		if l.To.Switch == 2 {
 			links = append(links, app.PortOf(l.From))
@@ -109,7 +109,8 @@ func TestNeighboursOfASwitchThatIsNotHeardTell(t *testing.T) {
 	w.check()
 }
 
-// What a switch that is back does not find again is dead; what is at ports that are down now is gone.
+// Links and hosts that a returned switch does not find again are dead; those at ports that are down now are
+// removed.
 func TestWhatIsNotFoundAgainIsDead(t *testing.T) {
 	w := build(t, 1, graphs.Ring(), defaults)
 	w.stop(2)
@@ -129,12 +130,13 @@ func TestWhatIsNotFoundAgainIsDead(t *testing.T) {
 	w.check()
 }
 
-// A link that is back is used when it has held, longer each time that it fails soon; at once where it is the only way.
+// A repaired link is used when it has been stable, for longer each time that it fails again soon. It is used at
+// once if it is the only path.
 func TestHoldDown(t *testing.T) {
 	g := graphs.Ring()
 	w := build(t, 1, g, defaults)
 	e := cables(g)[0]
-	// returns tells how long after the link was found the plan has it.
+	// returns tells how long after its discovery a link joined the plan.
 	returns := func() (after time.Duration) {
 		w.setCable(e, false)
 		w.advance(time.Second)
@@ -199,7 +201,7 @@ func TestALinkThatIsRewired(t *testing.T) {
 	}
 }
 
-// A host moves, its port goes down, and it is there again.
+// A host moves, its port goes down, and it appears again.
 func TestHostsComeAndGo(t *testing.T) {
 	w := build(t, 1, graphs.Triangle(), defaults)
 	mac := macAt(at(1, edgePort))
@@ -220,7 +222,7 @@ func TestHostsComeAndGo(t *testing.T) {
 	w.check()
 }
 
-// Many switches that come up together are one plan.
+// Many switches that come up together cause one plan.
 func TestOnePlanForManySwitches(t *testing.T) {
 	g := graphs.USNET()
 	w := newWorld(t, 1, defaults)
@@ -236,7 +238,7 @@ func TestOnePlanForManySwitches(t *testing.T) {
 		st := w.state()
 		plans[st.Installed.ID], plans[st.Target.ID] = true, true
 	}
-	if len(plans) > 4 { // the empty one, and not many more: links are found in the first round of probes
+	if len(plans) > 4 { // the empty one and a few more: links are found in the first round of probes
 		t.Errorf("%d plans", len(plans))
 	}
 	w.check()
@@ -249,7 +251,7 @@ func (w *world) state() (st state) {
 	return tb.st
 }
 
-// What no plan has room for is left out and told; the rest is protected.
+// What does not fit into a plan is left out and reported. The rest is protected.
 func TestWhatDoesNotFitIsLeftOut(t *testing.T) {
 	w := newWorld(t, 1, defaults)
 	w.start(0, 2, true)
@@ -280,7 +282,8 @@ func (w *world) portStatus(p app.PortOf) {
 	w.event(p.Switch, m.Append(nil, 0))
 }
 
-// A plan that switches have no room for is not installed: a new host waits. A link that dies is followed all the same.
+// A plan that does not fit into the switches is not installed, so a new host waits. The death of a link is handled
+// all the same.
 func TestAPlanThatDoesNotFit(t *testing.T) {
 	w := build(t, 1, graphs.Triangle(), defaults)
 	c := defaults
@@ -313,7 +316,7 @@ func TestAPlanThatDoesNotFit(t *testing.T) {
 	w.check()
 }
 
-// A part that is larger than one transaction may be goes in several.
+// A part that is larger than one transaction is split.
 func TestLargeChangesAreSplit(t *testing.T) {
 	w := build(t, 1, graphs.Triangle(), defaults)
 	most, run := 0, 0

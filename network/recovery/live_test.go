@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// setLive has a switch say of a port that is up whether it is live.
+// setLive makes a switch report whether a port that is up is live.
 func (w *world) setLive(at app.PortOf, live bool) {
 	w.t.Helper()
 	status := of13.PortStatus{Reason: of13.PortModify, Port: portDesc(at.Port, true)}
@@ -20,8 +20,8 @@ func (w *world) setLive(at app.PortOf, live bool) {
 	w.event(at.Switch, status.Append(nil, 0))
 }
 
-// A port that is up and not live any more, as with BFD that is down, is a link that is lost; when both its ends are
-// live it is back, and has to hold.
+// A port that is up and not live any more, for example because BFD is down, means that the link is lost. When both
+// its ends are live the link is back, and must stay so for a while.
 func TestALinkThatIsNotLive(t *testing.T) {
 	g := graphs.Ring()
 	w := build(t, 1, g, defaults)
@@ -65,7 +65,7 @@ func TestALinkThatIsNotLive(t *testing.T) {
 	w.setLive(far, false)
 	w.advance(time.Second)
 	uses("not live again", false)
-	w.stop(far.Switch) // what it said counts no more
+	w.stop(far.Switch) // its reports do not count any more
 	w.advance(2 * maxHold)
 	uses("without the switch that said so", true)
 	w.start(far.Switch, 0, false)
@@ -76,7 +76,7 @@ func TestALinkThatIsNotLive(t *testing.T) {
 	w.check()
 }
 
-// While BFD is being set up at a new link its ports are not live. That is no loss, unless it lasts.
+// While BFD is being set up on a new link, its ports are not live. That counts as a loss only if it lasts.
 func TestANewLinkIsBeingSetUp(t *testing.T) {
 	for _, lasts := range []bool{false, true} {
 		w := newWorld(t, 1, defaults)
@@ -99,7 +99,7 @@ func TestANewLinkIsBeingSetUp(t *testing.T) {
 	}
 }
 
-// A port that lost its carrier is not live for a while when it is back: that is one failure.
+// A port that lost its carrier is not live for a while after it is back. That counts as one failure.
 func TestBFDComesUpAfterTheCarrier(t *testing.T) {
 	g := graphs.Ring()
 	w := build(t, 1, g, defaults)
@@ -108,7 +108,7 @@ func TestBFDComesUpAfterTheCarrier(t *testing.T) {
 	w.advance(setUp)
 	w.setCable(e, false)
 	w.advance(time.Second)
-	w.setCable(e, true) // and not live
+	w.setCable(e, true) // up, and not live
 	w.advance(2 * time.Second)
 	w.setLive(e, true)
 	w.advance(defaults.HoldDown - time.Second)

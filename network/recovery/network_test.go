@@ -19,7 +19,7 @@ import (
 
 const portsOfEach = 4
 
-// drawWorld wires some switches at random. Free ports are for hosts.
+// drawWorld connects some switches at random. Free ports are for hosts.
 func drawWorld(t *rapid.T) (w *world, cables [][2]app.PortOf, free []app.PortOf) {
 	c := defaults
 	c.Disjoint = paths.Disjoint(rapid.IntRange(0, 1).Draw(t, "disjoint"))
@@ -53,8 +53,8 @@ func drawWorld(t *rapid.T) (w *world, cables [][2]app.PortOf, free []app.PortOf)
 	return w, cables, free
 }
 
-// Whatever happens to a network and its controllers: in the end each switch holds what the plan of the network says,
-// nothing else of ours, and all controllers know the same.
+// Whatever happens to a network and its controllers, in the end each switch contains what the plan of the network
+// requires and nothing else of ours, and all controllers have the same state.
 func TestSwitchesHoldThePlan(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w, cables, free := drawWorld(t)
@@ -101,7 +101,7 @@ func (w *world) happen(t *rapid.T, what string, cables [][2]app.PortOf, free []a
 		w.setPort(port, rapid.Bool().Draw(t, "up"))
 	case "stop":
 		w.stop(s.id)
-	case "power": // off
+	case "power": // switched off
 		for p := range app.Port(portsOfEach) {
 			if to, wired := w.wires[at(s.id, p+1)]; wired {
 				w.setPort(to, false)
@@ -112,7 +112,7 @@ func (w *world) happen(t *rapid.T, what string, cables [][2]app.PortOf, free []a
 		clear(s.groups)
 	case "die":
 		w.die(s.id)
-	case "unreachable": // until it says something
+	case "unreachable": // until it sends something
 		w.input(func(c *ledger.Core) { c.Unreachable(s.id) })
 	case "start", "restart":
 		if what == "restart" {
@@ -142,7 +142,7 @@ func (w *world) happen(t *rapid.T, what string, cables [][2]app.PortOf, free []a
 	}
 }
 
-// powerOn has a switch come up that is down.
+// powerOn starts a switch that is down.
 func (w *world) powerOn(s *fakeSwitch, wiped bool) {
 	if s.up {
 		return
@@ -155,7 +155,7 @@ func (w *world) powerOn(s *fakeSwitch, wiped bool) {
 	w.start(s.id, 0, wiped)
 }
 
-// comeToRest mends the switches, and waits until all that is held back has been let go.
+// comeToRest repairs the switches, and waits until nothing is held back any more.
 func (w *world) comeToRest() {
 	w.fever = 0
 	for _, id := range slices.Sorted(maps.Keys(w.switches)) {
@@ -165,7 +165,7 @@ func (w *world) comeToRest() {
 		s.refuses, s.mute = 0, false
 	}
 	w.advance(6 * topology.Interval)
-	for _, p := range sortedHosts(w.hosts) { // one that moved to a port that is down has told nobody
+	for _, p := range sortedHosts(w.hosts) { // one that moved to a port that is down is not known there
 		w.setPort(p, true)
 	}
 	w.advance(2 * topology.Settle)
@@ -194,7 +194,7 @@ func sortedHosts(hosts map[app.MAC]app.PortOf) iter.Seq2[app.MAC, app.PortOf] {
 	}
 }
 
-// Without anybody's fault no switch has a reason to refuse anything.
+// Without a fault, no switch refuses anything.
 func TestNothingIsRefused(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w, cables, free := drawWorld(t)

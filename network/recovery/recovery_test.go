@@ -15,7 +15,7 @@ import (
 
 const edgePort app.Port = 9
 
-// build starts a network of a graph, with a host at each switch, and waits until it is protected.
+// build starts a network from a graph, with a host at each switch, and waits until it is protected.
 func build(t apptest.Tester, seed uint64, g *paths.Graph, c Config) *world {
 	t.Helper()
 	w := newWorld(t, seed, c)
@@ -34,8 +34,8 @@ func build(t apptest.Tester, seed uint64, g *paths.Graph, c Config) *world {
 	return w
 }
 
-// follow sends packets between all hosts while a cable is dead, or back. None may loop, and where there is a way
-// without the cable all arrive.
+// follow sends packets between all hosts while a cable is dead, or is repaired. None may loop, and all must arrive
+// if there is a path without the cable.
 func (w *world) follow(cable app.PortOf, dead bool) {
 	w.t.Helper()
 	failures := protect.Failures{Ends: map[paths.End]bool{paths.End(cable): dead}}
@@ -80,7 +80,7 @@ func cables(g *paths.Graph) (ends []app.PortOf) {
 	return ends
 }
 
-// A link dies, and is back; the plan follows, and no packet is lost on the way from one plan to the next.
+// A link dies and is repaired. The plan follows, and no packet is lost between one plan and the next.
 func TestNoPacketIsLostWhenALinkDiesAndReturns(t *testing.T) {
 	for name, g := range map[string]*paths.Graph{"triangle": graphs.Triangle(), "ring": graphs.Ring(),
 		"random": graphs.Random(3, 8, 14, 1)} {

@@ -15,12 +15,12 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// fakeSwitch does what it is told, one command or one transaction at a time.
+// fakeSwitch executes one command or one transaction at a time.
 type fakeSwitch struct {
 	id         app.Switch
 	up         bool // connected
 	epoch, seq uint64
-	taken      uint64 // commands
+	taken      uint64 // number of commands taken
 	ports      map[app.Port]bool
 	queue      [][]byte
 	frames     []sent
@@ -29,9 +29,9 @@ type fakeSwitch struct {
 	groups map[uint32]of13.GroupMod
 
 	bundles bool // a transaction is executed as a whole, or not at all
-	refuses int  // so many flow-mods from now on
-	mute    bool // answers nothing but for which ports it has: nobody asks again for them
-	partial int  // entries of one part of a reply
+	refuses int  // number of flow-mods that it will refuse
+	mute    bool // answers nothing except port requests, which are not repeated
+	partial int  // entries in one part of a reply
 	errors  []string
 }
 
@@ -42,7 +42,7 @@ type sent struct {
 
 func flowKey(f of13.FlowMod) string { return fmt.Sprint(f.TableID, f.Priority, f.Match) }
 
-// step executes the next command, or transaction, and returns what the switch says.
+// step executes the next command or transaction, and returns the messages of the switch.
 func (s *fakeSwitch) step() (answers [][]byte) {
 	n := 1
 	if s.bundles && isMod(s.queue[0]) {
@@ -198,7 +198,7 @@ func (s *fakeSwitch) statistics(p of13.Part, xid uint32) (parts [][]byte) {
 	return parts
 }
 
-// returned is what the switch sends back, by the entries of package liveness, of a frame that comes over a link.
+// returned is the frame that the entries of package liveness return for a frame that arrives over a link.
 func (s *fakeSwitch) returned(frame []byte) (back []byte, is bool) {
 	for _, f := range s.flows {
 		dst, _ := f.Match.Get(of13.FieldEthDst)
@@ -221,7 +221,7 @@ func (s *fakeSwitch) returned(frame []byte) (back []byte, is bool) {
 	return nil, false
 }
 
-// program reads the switch's tables back, for those who follow packets.
+// program reads the tables of the switch, to follow packets through them.
 func (s *fakeSwitch) program() protect.Program {
 	var p protect.Program
 	for _, f := range s.flows {

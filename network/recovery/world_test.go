@@ -17,19 +17,19 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// world is three controllers with topology, liveness and recovery, and switches that are wired together. Everything
-// happens in one goroutine, in the time that the test tells; which switch does its next command is drawn.
+// world is three controllers with topology, liveness and recovery, and switches that are connected. Everything
+// happens in one goroutine, at the time that the test sets. Which switch executes its next command is random.
 type world struct {
 	*apptest.Group
 	t      apptest.Tester
 	r      *rand.Rand
 	config Config
-	fever  int // leaders die at so many of 100 inputs
+	fever  int // percentage of inputs at which the leader dies
 
-	wires    map[app.PortOf]app.PortOf // each in one direction
+	wires    map[app.PortOf]app.PortOf // one entry for each direction
 	switches map[app.Switch]*fakeSwitch
 	hosts    map[app.MAC]app.PortOf
-	after    func() // each step that changes what a switch holds
+	after    func() // runs after each step that changes the content of a switch
 	steps    int
 }
 
@@ -46,7 +46,7 @@ func newWorld(t apptest.Tester, seed uint64, c Config) *world {
 
 func (w *world) apps() []*app.App { return []*app.App{topology.New(), liveness.New(), New(w.config)} }
 
-// upgrade has the controllers run with another configuration.
+// upgrade restarts the controllers with another configuration.
 func (w *world) upgrade(c Config) {
 	w.t.Helper()
 	w.config = c
@@ -62,7 +62,7 @@ func (w *world) must(err error) {
 	}
 }
 
-// input has the leader execute something, and commits it.
+// input makes the leader execute something, and commits it.
 func (w *world) input(do func(*ledger.Core)) {
 	w.t.Helper()
 	if w.r.IntN(100) < w.fever {
@@ -72,7 +72,7 @@ func (w *world) input(do func(*ledger.Core)) {
 	w.Input(do)
 }
 
-// take gives a switch its commands, each once.
+// take gives a switch its new commands.
 func (w *world) take(r ledger.Release) {
 	w.t.Helper()
 	s := w.switches[r.Switch]
@@ -87,7 +87,7 @@ func (w *world) take(r ledger.Release) {
 	}
 }
 
-// step lets a switch do something. It reports whether there was something to do.
+// step makes a switch do one thing. It reports whether there was anything to do.
 func (w *world) step() bool {
 	w.t.Helper()
 	var busy []*fakeSwitch
@@ -120,7 +120,7 @@ func (w *world) step() bool {
 	return true
 }
 
-// arrive brings a frame to where its wire ends.
+// arrive delivers a frame at the far end of its wire.
 func (w *world) arrive(f sent) {
 	w.t.Helper()
 	to, wired := w.wires[f.from]
@@ -159,7 +159,7 @@ func (w *world) packetIn(at app.PortOf, frame []byte) {
 	w.event(at.Switch, m.Append(nil, 0))
 }
 
-// start begins a new epoch of a switch; it has n ports unless it is known. wiped says that it has lost its tables.
+// start begins a new epoch of a switch, with n ports unless it is known. wiped means that it has lost its tables.
 func (w *world) start(id app.Switch, n int, wiped bool) {
 	w.t.Helper()
 	s := w.switches[id]
@@ -189,7 +189,7 @@ func portDesc(p app.Port, up bool) of13.PortDesc {
 	return d
 }
 
-// stop breaks the connection of a switch: it forwards as it did.
+// stop breaks the connection of a switch, which continues to forward.
 func (w *world) stop(id app.Switch) {
 	w.t.Helper()
 	s := w.switches[id]
@@ -200,7 +200,7 @@ func (w *world) stop(id app.Switch) {
 	s.up, s.queue, s.frames = false, nil, nil
 }
 
-// die breaks a switch so that it forwards nothing any more, and its neighbours keep their carrier.
+// die breaks a switch so that it does not forward any more, while its neighbours keep their carrier.
 func (w *world) die(id app.Switch) {
 	w.t.Helper()
 	w.stop(id)
@@ -221,7 +221,7 @@ func (w *world) setPort(at app.PortOf, up bool) {
 	}
 }
 
-// setCable makes a cable live or dead, and its ports notice.
+// setCable makes a cable live or dead. Its ports notice.
 func (w *world) setCable(end app.PortOf, up bool) {
 	w.t.Helper()
 	w.setPort(end, up)
@@ -232,7 +232,7 @@ func (w *world) wire(a, b app.PortOf) { w.wires[a], w.wires[b] = b, a }
 
 func macAt(p app.PortOf) app.MAC { return app.MAC{2, 0, 0, 1, byte(p.Switch), byte(p.Port)} }
 
-// host lets a host say something at a port.
+// host makes a host send something at a port.
 func (w *world) host(mac app.MAC, p app.PortOf) {
 	w.t.Helper()
 	s := w.switches[p.Switch]
@@ -249,7 +249,7 @@ func (w *world) host(mac app.MAC, p app.PortOf) {
 	w.packetIn(p, frame)
 }
 
-// advance lets time pass, in steps in which timers fire one by one, and switches do all that they are told.
+// advance advances the clock. Timers fire one at a time, and switches execute all their commands.
 func (w *world) advance(d time.Duration) {
 	w.t.Helper()
 	w.settle()
@@ -259,7 +259,7 @@ func (w *world) advance(d time.Duration) {
 	}
 }
 
-// tick lets the next timer fire, and no switch does anything.
+// tick makes the next timer fire, while switches do nothing.
 func (w *world) tick() {
 	w.t.Helper()
 	if due, ok := w.Leader().NextTimer(); ok {
@@ -274,7 +274,7 @@ func (w *world) view() *View {
 	return v
 }
 
-// truth is the network as it is.
+// truth is the current network.
 func (w *world) truth() network {
 	n := network{avoid: w.config.Disjoint}
 	for id := range w.switches {
@@ -294,7 +294,8 @@ func (w *world) truth() network {
 	return n
 }
 
-// check compares what the switches hold with the plan of the network as it is, and the controllers with each other.
+// check compares the content of the switches with the plan of the current network, and the controllers with each
+// other.
 func (w *world) check() {
 	w.t.Helper()
 	w.Agree()
@@ -313,7 +314,7 @@ func (w *world) check() {
 	}
 }
 
-// holds looks whether a switch holds a program, what leads to it, and nothing else of ours.
+// holds checks whether a switch contains a program, the entries that lead to it, and nothing else of ours.
 func (w *world) holds(s *fakeSwitch, p protect.Program) {
 	w.t.Helper()
 	want := &fakeSwitch{flows: map[string]of13.FlowMod{}, groups: map[uint32]of13.GroupMod{}}

@@ -29,8 +29,8 @@ func explained(t *testing.T, g *paths.Graph, from, to app.Switch, avoid paths.Di
 	return p, b.String()
 }
 
-// Figure 3 of van Adrichem et al.: a triangle, where B has a detour by A, and a ring, where packets go all the way
-// back.
+// Figure 3 of van Adrichem et al.: a triangle, in which B has a detour by A, and a ring, in which packets go all
+// the way back.
 func TestPathsText(t *testing.T) {
 	_, text := explained(t, graphs.Triangle(), 1, 3, paths.LinkDisjoint)
 	wantLines(t, text,
@@ -74,7 +74,7 @@ func TestPathsThatEndEarly(t *testing.T) {
 	}
 }
 
-// A backup that serves for a dead link only: everything goes by switch 2, and both of its links to 3 lead there.
+// A backup for a dead link only: all packets go by switch 2, which has two links to 3.
 func TestBackupForALinkOnly(t *testing.T) {
 	links := slices.Concat(paths.Both(paths.End{Switch: 1, Port: 1}, paths.End{Switch: 2, Port: 1}, 1),
 		paths.Both(paths.End{Switch: 1, Port: 2}, paths.End{Switch: 2, Port: 2}, 1),
@@ -110,7 +110,7 @@ func TestPathsJSON(t *testing.T) {
 	}
 }
 
-// What is said of a failure is so: packets arrive unless nothing leads there, by links that are alive.
+// The description of a failure is true: packets arrive, over live links, unless no path exists.
 func TestFailures(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(2, 12).Draw(t, "switches")
@@ -142,7 +142,7 @@ func TestFailures(t *testing.T) {
 	})
 }
 
-// sound checks that a way leads from one switch to another, and avoids what is dead.
+// sound checks that a path leads from one switch to another, and avoids what is dead.
 func sound(f Failure, from, to app.Switch) error {
 	last := from.String()
 	for i, s := range f.Way.Links {

@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/network/topology"
 )
 
-// calm is a triangle that is protected, with a host at 3.
+// calm is a protected triangle with a host at 3.
 func calm() *recovery.View {
 	v := &recovery.View{Disjoint: paths.NodeDisjoint, Graph: graphs.Triangle(),
 		Hosts: []protect.Host{{MAC: app.MAC{2, 0, 0, 0, 0, 7}, At: paths.End{Switch: 3, Port: 9}}},
@@ -104,7 +104,7 @@ func TestProtection(t *testing.T) {
 	}
 }
 
-// A host is where the plan has it, and has the addresses that the topology knows.
+// A host is shown at the port of the plan, with the addresses that topology knows.
 func TestAsk(t *testing.T) {
 	link, node := paths.LinkDisjoint, paths.NodeDisjoint
 	s := &topology.Snapshot{Hosts: []topology.HostView{{Host: topology.Host{MAC: app.MAC{2, 0, 0, 0, 0, 7},
@@ -119,7 +119,7 @@ func TestAsk(t *testing.T) {
 		avoid     *paths.Disjoint
 		installed bool
 		mode, way string
-		note      string // contained in the only one
+		note      string // part of the only note
 	}{
 		{"as it is installed", calm(), nil, true, "node-disjoint", "1 → 2 → 3", ""},
 		{"as asked for, which is installed", calm(), &node, true, "node-disjoint", "1 → 2 → 3", ""},

@@ -15,7 +15,7 @@ var now = time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
 
 func at(s app.Switch, p app.Port) app.PortOf { return app.PortOf{Switch: s, Port: p} }
 
-// both is a cable that has been up for a minute.
+// both is a cable that has been up in both directions for a minute.
 func both(a, b app.PortOf) []topology.LinkView {
 	l := topology.LinkView{Link: topology.Link{From: a, To: b}, Up: true, Bidirectional: true,
 		Changed: now.Add(-time.Minute)}
@@ -59,7 +59,7 @@ func example() *topology.Snapshot {
 	return &s
 }
 
-// wantLines checks that the text has these lines, whatever the width of their columns, in this order.
+// wantLines checks that the text has these lines in this order, for any width of the columns.
 func wantLines(t *testing.T, text string, want ...string) {
 	t.Helper()
 	lines := strings.Split(text, "\n")

@@ -19,20 +19,20 @@ import (
 	"github.com/holdfast-sdn/holdfast/ryu/wire"
 )
 
-// bed is some controllers with a log in common. Nothing happens in it unless the test says so.
+// bed is a set of controllers that share a log. Nothing happens in it unless the test does it.
 type bed struct {
 	t      rapid.TB
 	nodes  []*node
 	log    [][]byte
 	term   uint64
-	leader *node // nil is none
+	leader *node // nil if there is none
 	now    time.Time
-	events uint64 // of the one switch
+	events uint64 // number of events of the only switch
 	deadly func(in wire.Input) bool
-	hands  int // HandOver was called
+	hands  int // calls of HandOver
 }
 
-// node is a controller: its ledger and its side of the replayed application. It is the Runner, too.
+// node is a controller: its ledger and its side of the replayed application. It is also the Runner.
 type node struct {
 	*bed
 	id       int
@@ -44,13 +44,13 @@ type node struct {
 	proposed [][]byte
 	lives    map[uint64]*host
 	begun    []Beginning
-	wrong    bool // its hosts do something else than others
-	forgets  bool // likewise those that begin with a state
-	unkept   bool // the state of its hosts cannot be kept
-	immune   bool // its hosts survive everything
+	wrong    bool // its hosts give other results than the rest
+	forgets  bool // the same, for hosts that begin with a checkpoint
+	unkept   bool // the state of its hosts cannot be saved
+	immune   bool // its hosts survive every input
 }
 
-// host does what follows from its inputs and nothing else; each changes all that comes after.
+// host is deterministic: its results depend on its inputs only, and each input changes all later results.
 type host struct {
 	n        *node
 	life     uint64
@@ -66,7 +66,7 @@ type hostState struct {
 
 type frame struct {
 	inputs []byte
-	count  int // 0 is a checkpoint
+	count  int // 0 for a checkpoint
 }
 
 func newBed(t rapid.TB, nodes int) *bed {
@@ -78,14 +78,14 @@ func newBed(t rapid.TB, nodes int) *bed {
 	return b
 }
 
-// start is what a process does that knows nothing.
+// start starts a process without any state.
 func (n *node) start() {
 	l, replayed := newLedger(n.t, n.identity)
 	n.ledger, n.replayed, n.lives, n.applied, n.proposed = l, replayed, map[uint64]*host{}, 0, nil
 	n.core = New(replayed, n, slog.New(slog.DiscardHandler))
 }
 
-// newLedger makes one that has these replayed applications.
+// newLedger makes a ledger that has these replayed applications.
 func newLedger(t rapid.TB, identity string, apps ...ledger.Application) (*ledger.Core, *Log) {
 	t.Helper()
 	l, err := ledger.New(apps, ledger.Limits{})
@@ -136,10 +136,10 @@ func (n *node) Stop(life uint64) {
 
 func (n *node) HandOver() { n.hands++ }
 
-// host is that of the life that runs, without the one that proves a checkpoint.
+// host returns the host that executes the log, not one that verifies a checkpoint.
 func (n *node) host() *host { return n.lives[n.core.life] }
 
-// execute does one frame, or says that it is ready.
+// execute executes one frame, or reports that the host is ready.
 func (h *host) execute() {
 	if !h.ready {
 		h.ready = true
@@ -168,7 +168,7 @@ func (h *host) execute() {
 			h.n.t.Fatalf("input %d after %d", in.Number, h.state.number)
 		}
 		if h.n.deadly(in) && !h.n.immune {
-			h.die(End{Reason: "crashed", Input: first}) // the results before are lost with it
+			h.die(End{Reason: "crashed", Input: first}) // the results of this frame are lost
 			return
 		}
 		results = append(results, h.state.do(in, data[:len(data)-len(rest)]))
@@ -187,7 +187,7 @@ func (h *host) execute() {
 	h.n.core.Results(h.life, results[half:])
 }
 
-// die ends a host by itself.
+// die ends a host.
 func (h *host) die(e End) {
 	delete(h.n.lives, h.life)
 	h.n.core.Ended(h.n.now, h.life, e)
@@ -213,8 +213,8 @@ func (s *hostState) do(in wire.Input, raw []byte) wire.Result {
 	return r
 }
 
-// lead has a node lead, which gets all that is committed before. What the old leader has proposed is lost; the switch's
-// agent has it.
+// lead makes a node the leader, after it has applied everything that is committed. The proposals of the old leader
+// are lost; the agent of the switch still has the events.
 func (b *bed) lead(n *node) {
 	b.t.Helper()
 	switch {
@@ -237,7 +237,7 @@ func (b *bed) lead(n *node) {
 	n.turn()
 }
 
-// catchUp applies the log as far as that.
+// catchUp applies the log up to an entry.
 func (n *node) catchUp(to int) {
 	n.t.Helper()
 	for ; n.applied < to; n.applied++ {
@@ -271,7 +271,7 @@ func (n *node) inBounds() {
 	}
 }
 
-// commit commits what the leader has proposed, there.
+// commit commits the proposals of the leader, and applies them there.
 func (b *bed) commit() {
 	b.t.Helper()
 	n := b.leader
@@ -280,7 +280,7 @@ func (b *bed) commit() {
 	n.catchUp(len(b.log))
 }
 
-// step lets all controllers, hosts and the log take some steps, and a moment pass.
+// step lets all controllers, hosts and the log take some steps, and time pass.
 func (b *bed) step() (busy bool) {
 	b.t.Helper()
 	b.now = b.now.Add(5 * time.Millisecond)
@@ -305,7 +305,7 @@ func (b *bed) step() (busy bool) {
 	return busy
 }
 
-// settle goes on until nothing more happens.
+// settle steps until nothing more happens.
 func (b *bed) settle() {
 	b.t.Helper()
 	for range 20_000 {
@@ -327,14 +327,14 @@ func (n *node) sorted() (lives []uint64) {
 	return lives
 }
 
-// up makes the switch known.
+// up logs SWITCH_UP.
 func (b *bed) up() {
 	b.t.Helper()
 	features := of13.FeaturesReply{DatapathID: 1}
 	b.event(experimenter.SwitchUp{Features: features.Append(nil, 0)}.Append(nil, openflow.Version13))
 }
 
-// packets executes so many events at the leader.
+// packets executes this many events at the leader.
 func (b *bed) packets(count int, text string) {
 	b.t.Helper()
 	for range count {
@@ -353,7 +353,7 @@ func holds(text string) func(wire.Input) bool {
 	return func(in wire.Input) bool { return bytes.Contains(in.Message, []byte(text)) }
 }
 
-// begun makes a bed whose application has begun and that has settled.
+// begun returns a bed whose application has begun, and in which nothing is in flight.
 func begun(t *testing.T, nodes int) *bed {
 	t.Helper()
 	b := newBed(t, nodes)
@@ -363,7 +363,7 @@ func begun(t *testing.T, nodes int) *bed {
 	return b
 }
 
-// logged returns the numbers of the records of a kind of the newest generation in the log, in order.
+// logged returns the numbers of the logged records of a kind in the latest generation, in order.
 func (b *bed) logged(kind RecordKind) (numbers []uint64) {
 	b.t.Helper()
 	for _, entry := range b.log {
@@ -422,7 +422,7 @@ func (b *bed) check() {
 	}
 }
 
-// whole is of a ledger that has applied the whole log and forgotten nothing.
+// whole returns the Log of a ledger that has applied the whole log and trimmed nothing.
 func (b *bed) whole() *Log {
 	b.t.Helper()
 	l, replayed := newLedger(b.t, "same")

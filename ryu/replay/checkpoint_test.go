@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// keeping makes a bed whose controllers want a checkpoint every 200 inputs, and prove it by 100.
+// keeping returns a bed whose controllers want a checkpoint every 200 inputs, and verify it with 100 inputs.
 func keeping(t *testing.T, nodes int) *bed {
 	t.Helper()
 	b := begun(t, nodes)
@@ -88,7 +88,7 @@ func TestCheckpointIsDisproved(t *testing.T) {
 	b.check()
 }
 
-// The host that proves dies, or the other one does meanwhile.
+// The host that verifies a checkpoint dies, or the other host does meanwhile.
 func TestDeathsAtCheckpoint(t *testing.T) {
 	b := keeping(t, 1)
 	n := b.nodes[0]
@@ -115,7 +115,7 @@ func TestDeathsAtCheckpoint(t *testing.T) {
 	b.check()
 }
 
-// What a host answers while its generation ends is of no use, and no other host begins with it.
+// A checkpoint that arrives while its generation ends is dropped, and no other host starts from it.
 func TestCheckpointWhileBeginning(t *testing.T) {
 	b := keeping(t, 1)
 	n := b.nodes[0]
@@ -137,7 +137,7 @@ func TestCheckpointWhileBeginning(t *testing.T) {
 	b.check()
 }
 
-// A host that cannot be asked for its state is asked no more for a while, and no input is to blame.
+// If a host dies when it is asked for its state, it is not asked again for a while, and no input is blamed.
 func TestDeathByCheckpoint(t *testing.T) {
 	b := keeping(t, 1)
 	n := b.nodes[0]
@@ -158,7 +158,7 @@ func TestDeathByCheckpoint(t *testing.T) {
 	b.check()
 }
 
-// While a checkpoint is proved a snapshot comes whose history begins after it.
+// While a checkpoint is verified, a snapshot arrives whose history begins after it.
 func TestCheckpointIsOvertaken(t *testing.T) {
 	b := keeping(t, 2)
 	n := b.nodes[1]
@@ -180,7 +180,7 @@ func TestCheckpointIsOvertaken(t *testing.T) {
 	b.check()
 }
 
-// A load that never ends keeps the host behind, and no checkpoint away.
+// Under constant load the host stays behind, but checkpoints are still made.
 func TestCheckpointUnderLoad(t *testing.T) {
 	b := keeping(t, 1)
 	n := b.nodes[0]
@@ -200,7 +200,7 @@ func TestCheckpointUnderLoad(t *testing.T) {
 	b.check()
 }
 
-// Large messages fill the history before there are many.
+// Large messages fill the history before there are many of them.
 func TestCheckpointOfLargeInputs(t *testing.T) {
 	for _, tt := range []struct {
 		name       string

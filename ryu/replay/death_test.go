@@ -32,7 +32,7 @@ func TestHostDiesOnce(t *testing.T) {
 	}
 }
 
-// A host that waits for nothing dies as well.
+// An idle host may die as well.
 func TestIdleHostDies(t *testing.T) {
 	b := begun(t, 1)
 	b.nodes[0].host().die(End{Reason: "crashed"})
@@ -43,7 +43,7 @@ func TestIdleHostDies(t *testing.T) {
 	b.check()
 }
 
-// An input that no host survives is found one by one, wherever in a frame it is, and left out by all.
+// An input that no host survives is identified, wherever in a frame it is, and skipped by all.
 func TestPoison(t *testing.T) {
 	for _, place := range []int{0, 1, 37, 63, 64, 100, 400} {
 		b := begun(t, 3)
@@ -66,7 +66,7 @@ func TestPoison(t *testing.T) {
 	}
 }
 
-// One host survives what others do not, and does without it all the same.
+// If only one host survives an input, that host skips it as well.
 func TestPoisonAndSurvivor(t *testing.T) {
 	b := begun(t, 3)
 	b.deadly = holds("poison")
@@ -80,7 +80,7 @@ func TestPoisonAndSurvivor(t *testing.T) {
 	}
 }
 
-// Two inputs that no host survives, and a leader that changes while they are found.
+// There are two inputs that no host survives, and the leader changes while they are identified.
 func TestPoisonsAndLeaders(t *testing.T) {
 	b := begun(t, 3)
 	b.deadly = holds("poison")
@@ -101,7 +101,8 @@ func TestPoisonsAndLeaders(t *testing.T) {
 	}
 }
 
-// What the log says was done cannot be left out. If nothing but that input is in the way the applications begin anew.
+// An input whose result is in the log cannot be skipped. If only that input prevents the replay, the applications
+// begin again.
 func TestPoisonedReplay(t *testing.T) {
 	b := begun(t, 1)
 	b.packets(100, "packet")
@@ -111,7 +112,7 @@ func TestPoisonedReplay(t *testing.T) {
 	b.deadly = holds("poison")
 	b.nodes[0].host().die(End{Reason: "crashed"})
 	b.settle()
-	// first idle, then in a frame
+	// The host dies when it is idle first, and in a frame later.
 	if s := b.nodes[0].core.Status(); s.Generation != 2 || s.State != "running" || s.Restarts != 2+beginAfter {
 		t.Errorf("status %+v", s)
 	}
@@ -123,7 +124,7 @@ func TestPoisonedReplay(t *testing.T) {
 	b.check()
 }
 
-// A follower that dies in its replay harms nobody.
+// A follower whose host dies during its replay affects no other controller.
 func TestFollowerDiesInReplay(t *testing.T) {
 	b := begun(t, 3)
 	b.packets(300, "packet")
@@ -176,7 +177,7 @@ func TestBackoff(t *testing.T) {
 	}
 }
 
-// That an input is left out is said once, and again by the next leader if that was lost.
+// A skipped input is logged once. If that record is lost, the next leader logs it.
 func TestLeftOutOnce(t *testing.T) {
 	b := begun(t, 2)
 	b.packets(10, "packet")
@@ -188,7 +189,7 @@ func TestLeftOutOnce(t *testing.T) {
 	}
 	for range 3 {
 		b.nodes[0].turn()
-		b.nodes[0].host().execute() // it survives, but what it did is not logged
+		b.nodes[0].host().execute() // it survives, but its result is not logged
 	}
 	if results := b.nodes[0].replayed.Hosting().Results; results != 4 {
 		t.Errorf("%d results are logged", results)

@@ -9,7 +9,8 @@ import (
 	"github.com/holdfast-sdn/holdfast/ryu/wire"
 )
 
-// entries have every kind of record of replayed applications; the last is a snapshot with chunks.
+// entries returns entries with every kind of record of replayed applications. The last one is a snapshot with
+// chunks.
 func entries(t testing.TB) [][]byte {
 	c := newReplica(t, ledger.Limits{}, "v1")
 	var entries [][]byte
@@ -45,8 +46,8 @@ func entries(t testing.TB) [][]byte {
 	return append(entries[:3], snapshot(t, c))
 }
 
-// FuzzEntry gives garbage to what reads entries and snapshots: an error, never a panic; and a
-// state that was restored is the same after another round.
+// FuzzEntry decodes arbitrary bytes as an entry and as a snapshot: the result is an error, never a panic. A state
+// that was restored is equal after another snapshot and restore.
 func FuzzEntry(f *testing.F) {
 	for _, entry := range entries(f) {
 		f.Add(entry)
@@ -74,7 +75,7 @@ func FuzzEntry(f *testing.F) {
 	})
 }
 
-// FuzzRecord: what is read of a record is what was written, and garbage is an error.
+// FuzzRecord: a record that is decoded is encoded to the same bytes, and arbitrary bytes give an error.
 func FuzzRecord(f *testing.F) {
 	for _, r := range []Record{{Kind: Begin, Seed: 7, Identity: []byte("v1")}, {Kind: Request, Request: []byte("r")},
 		{Kind: Result, Number: 300, Digest: 9}, {Kind: Skip, Number: 3}, {Kind: Asked, asked: []byte{2}}} {
@@ -92,7 +93,7 @@ func FuzzRecord(f *testing.F) {
 	})
 }
 
-// Every kind of record and of part is in what the fuzzer begins with, and no beginning of a snapshot is half a state.
+// The seeds of the fuzzer contain every kind of record and part. No prefix of a snapshot is accepted.
 func TestEntries(t *testing.T) {
 	records, parts := map[RecordKind]bool{}, map[byte]bool{}
 	list := entries(t)

@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/ryu/wire"
 )
 
-// messageInput is an input of about so many bytes.
+// messageInput returns an input of about this size.
 func messageInput(number uint64, size int) []byte {
 	body := bytes.Repeat([]byte{byte(number), byte(number >> 8), 3}, size/3)
 	return (&wire.Input{Number: number, Time: int64(number) * 10, Kind: wire.Message, Switch: 1,
@@ -29,10 +29,10 @@ func timerInput(number uint64) []byte {
 func TestHistory(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := newHistory()
-		var all [][]byte // all inputs ever
+		var all [][]byte // all inputs so far
 		var digests []uint32
 		var skipped = map[uint64]bool{}
-		var lent, copies [][]byte // what readers have
+		var lent, copies [][]byte // slices that readers hold, and their original content
 		base := uint64(0)
 		t.Repeat(map[string]func(*rapid.T){
 			"append": func(t *rapid.T) {
@@ -119,11 +119,11 @@ func TestHistory(t *testing.T) {
 	})
 }
 
-// again returns the history that a snapshot of h gives.
+// again returns the history that is restored from a snapshot of h.
 func again(t *rapid.T, h *history, base uint64) history {
 	now := slices.Collect(h.parts)
 	frozen := h.freeze()
-	for range rapid.IntRange(0, 100).Draw(t, "beside") { // goes on, and closes chunks; it is not used any more
+	for range rapid.IntRange(0, 100).Draw(t, "beside") { // the original is not used any more
 		n := h.last() + 1
 		if h.append(n, messageInput(n, 3000)) != nil || h.result(h.results()+1, 5) != nil {
 			t.Fatal("it does not go on")
@@ -159,7 +159,7 @@ func chunkSizes(h *history) (n int) {
 	return n
 }
 
-// longHistory has three chunks and an open one, and results of all but the last input.
+// longHistory returns a history with three chunks and an open one, and results of all inputs except the last.
 func longHistory(t testing.TB) history {
 	h := newHistory()
 	for n := uint64(1); len(h.chunks) < 3 || len(h.offsets) < 3; n++ {
@@ -175,7 +175,7 @@ func longHistory(t testing.TB) history {
 	return h
 }
 
-// Damaged chunks are an error when they are read, and never a panic.
+// Damaged chunks give an error when they are read, and never a panic.
 func TestDamagedChunks(t *testing.T) {
 	compressed := func(inputs ...[]byte) []byte {
 		h := newHistory()
@@ -214,11 +214,11 @@ func TestDamagedChunks(t *testing.T) {
 	}
 }
 
-// A snapshot whose history does not fit together is refused, not restored.
+// A snapshot whose history is inconsistent is refused.
 func TestDamagedHistoryIsRefused(t *testing.T) {
 	for name, tc := range map[string]struct {
 		damage func(h *history, o *Hosting)
-		want   string // "" is no error
+		want   string // "" for no error
 	}{
 		"none":                {func(h *history, o *Hosting) {}, ""},
 		"trimmed":             {func(h *history, o *Hosting) { h.trim(20, []byte("s")) }, ""},
@@ -258,7 +258,7 @@ func TestDamagedHistoryIsRefused(t *testing.T) {
 	}
 }
 
-// The log that a damaged replica cannot go on with is an error that Commit returns.
+// If a damaged replica cannot apply an entry, Commit returns an error.
 func TestReplayedDivergence(t *testing.T) {
 	p := newReplayedPair(t, ledger.Limits{})
 	p.up(1)
@@ -291,7 +291,7 @@ func TestReplayedDivergence(t *testing.T) {
 	}
 	c := newReplica(t, ledger.Limits{}, "v1")
 	p.must(c.Restore(snapshot(t, p.leader)))
-	c.log.hosting.Inputs += 3 // as a damaged memory would have it
+	c.log.hosting.Inputs += 3 // as if its memory was damaged
 	request := Record{Kind: Request, Request: (&wire.HTTPRequest{}).Append(nil)}
 	if err := c.Commit(entry(request)); err == nil || !strings.Contains(err.Error(), "replayed input 6 after 2") ||
 		!strings.Contains(err.Error(), "this replica diverged") {
@@ -299,7 +299,8 @@ func TestReplayedDivergence(t *testing.T) {
 	}
 }
 
-// A replica that kept a checkpoint goes on as the others do, and so does one that has its snapshot.
+// A replica that kept a checkpoint and trimmed its history continues like the others. So does one that has its
+// snapshot.
 func TestTrim(t *testing.T) {
 	p := newReplayedPair(t, ledger.Limits{})
 	p.up(1)
@@ -320,7 +321,7 @@ func TestTrim(t *testing.T) {
 	p.must(c.Restore(snapshot(t, p.leader)))
 	done := c.log.Committed()
 	for _, number := range []uint64{0, done.Result + 1, done.Input + 1} {
-		c.log.Trim(number, []byte("no")) // nothing comes of it
+		c.log.Trim(number, []byte("no")) // has no effect
 	}
 	if n, state := c.log.Checkpoint(); n != 0 || len(state) > 0 || !bytes.Equal(snapshot(t, c), snapshot(t, p.leader)) {
 		t.Errorf("checkpoint %d %q", n, state)

@@ -46,7 +46,7 @@ func TestBoundsOfFeeding(t *testing.T) {
 	if len(h.frames) != framesOut {
 		t.Fatalf("%d frames are with the host", len(h.frames))
 	}
-	n.core.given, h.frames, n.core.frames = n.core.executed, nil, nil // as if all that had been committed at once
+	n.core.given, h.frames, n.core.frames = n.core.executed, nil, nil // as if everything had been committed at once
 	n.turn()
 	if h.frames[0].count != frameInputs {
 		t.Errorf("a frame has %d inputs", h.frames[0].count)
@@ -68,7 +68,8 @@ func TestBoundsOfFeeding(t *testing.T) {
 	b.check()
 }
 
-// What a host has done and the log has not is bounded in bytes: then it gets no more until it is logged.
+// The results of a host that are not logged yet are bounded in bytes. At the bound the host gets no inputs until
+// they are logged.
 func TestBoundOfHeld(t *testing.T) {
 	b := begun(t, 2)
 	slow, fast := b.nodes[0], b.nodes[1]
@@ -85,12 +86,13 @@ func TestBoundOfHeld(t *testing.T) {
 		t.Errorf("%d bytes of %d results are held, %d executed, %d frames are out", c.holding, len(c.held), c.executed,
 			len(fast.host().frames))
 	}
-	b.lead(fast) // it has room then
+	b.lead(fast) // the leader has room then
 	b.settle()
 	b.check()
 }
 
-// A follower is ahead of the log. When it takes over, it logs what it has, and executes nothing again.
+// A follower may be ahead of the log. When it becomes leader, it logs the results that it has, and executes nothing
+// again.
 func TestTakeover(t *testing.T) {
 	b := begun(t, 3)
 	old, next := b.nodes[0], b.nodes[1]
@@ -108,7 +110,7 @@ func TestTakeover(t *testing.T) {
 		done.Result != done.Input-100 {
 		t.Fatalf("a follower holds %d results, has executed %d; committed: %+v", len(next.core.held), executed, done)
 	}
-	old.host().execute() // it has executed too, and even logged, but that is not committed
+	old.host().execute() // it has executed the inputs as well, and proposed the results, but they are not committed
 	old.turn()
 	b.lead(next)
 	b.commit()
@@ -126,7 +128,7 @@ func TestTakeover(t *testing.T) {
 	}
 }
 
-// Of a controller whose host differs from the log: it is built anew once, and then the operator is told.
+// If a host differs from the log, it is restarted once. If it differs again, the operator is told.
 func TestDivergence(t *testing.T) {
 	b := begun(t, 2)
 	n := b.nodes[1]
@@ -149,7 +151,7 @@ func TestDivergence(t *testing.T) {
 	if len(n.begun) != 2 {
 		t.Errorf("%d hosts were begun: it is not compared any more", len(n.begun))
 	}
-	// If it has to lead, what it does counts.
+	// If this controller has to lead, its results count.
 	b.lead(n)
 	b.packets(10, "packet")
 	b.settle()
@@ -159,7 +161,7 @@ func TestDivergence(t *testing.T) {
 	if !b.nodes[0].core.distrust {
 		t.Error("the other is not told")
 	}
-	// New applications are trusted.
+	// After the applications begin again, the host is trusted.
 	b.nodes[0].wrong, n.wrong = false, false
 	n.core.bounds.history = 1
 	b.step()
@@ -168,7 +170,7 @@ func TestDivergence(t *testing.T) {
 	b.check()
 }
 
-// A host that differed once only is mended by its replay.
+// A host that differed only once is correct after its replay.
 func TestDivergenceOnce(t *testing.T) {
 	b := begun(t, 2)
 	n := b.nodes[1]
@@ -186,7 +188,7 @@ func TestDivergenceOnce(t *testing.T) {
 	b.check()
 }
 
-// Who finds that its host differs just when it takes over logs nothing that this host has done.
+// A controller that detects a divergence of its host while it becomes leader logs no results of that host.
 func TestDivergenceAtTakeover(t *testing.T) {
 	b := begun(t, 2)
 	old, n := b.nodes[0], b.nodes[1]
@@ -201,7 +203,7 @@ func TestDivergenceAtTakeover(t *testing.T) {
 	n.wrong = false
 	old.turn()
 	old.host().execute()
-	old.turn() // 64 of them are in the log
+	old.turn() // 64 results are in the log
 	b.commit()
 	b.lead(n)
 	b.settle()
@@ -220,7 +222,7 @@ func TestOtherApplications(t *testing.T) {
 		s.Identity != "same" {
 		t.Errorf("status %+v", s)
 	}
-	// It leads, before the loop has had a turn.
+	// It becomes leader before the loop has had a turn.
 	n.start()
 	b.lead(n)
 	if n.host() != nil {
@@ -243,7 +245,7 @@ func TestOtherApplications(t *testing.T) {
 	}
 }
 
-// What begins and is not committed is taken back with the leadership, and another leader begins it.
+// A beginning that is not committed is undone with the leadership, and the next leader begins.
 func TestBeginIsUndone(t *testing.T) {
 	b := newBed(t, 2)
 	b.lead(b.nodes[0])
@@ -252,7 +254,7 @@ func TestBeginIsUndone(t *testing.T) {
 	}
 	b.lead(b.nodes[1])
 	b.lead(b.nodes[0])
-	b.lead(b.nodes[0]) // in another term, without a moment of following
+	b.lead(b.nodes[0]) // in a later term, without being a follower in between
 	b.up()
 	b.settle()
 	b.check()
@@ -272,7 +274,7 @@ func TestHistoryIsTooLarge(t *testing.T) {
 	b.check()
 }
 
-// While a snapshot waits for quiet, nothing goes into the ledger.
+// While a snapshot waits for the entries in flight, nothing is given to the ledger.
 func TestHold(t *testing.T) {
 	b := begun(t, 1)
 	n := b.nodes[0]
@@ -299,7 +301,8 @@ func TestHold(t *testing.T) {
 	asked.want(t, "13")
 }
 
-// A snapshot that is ahead of the host has what it lacks. One that begins after what the host has needs another host.
+// A snapshot that is ahead of the host contains the inputs that it lacks. If its history begins after the host's
+// position, the host is restarted.
 func TestSnapshot(t *testing.T) {
 	b := begun(t, 2)
 	n := b.nodes[1]
@@ -331,7 +334,7 @@ func TestSnapshot(t *testing.T) {
 	}
 }
 
-// restore gives a node a snapshot of the leader in place of its state.
+// restore replaces the state of a node by a snapshot of the leader.
 func (b *bed) restore(n *node) {
 	b.t.Helper()
 	state, err := b.leader.ledger.Snapshot()
@@ -340,7 +343,8 @@ func (b *bed) restore(n *node) {
 	n.applied = len(b.log)
 }
 
-// A dead host on the only controller: in the end there is no room, but all goes on when it lives.
+// The host of the only controller is dead. In the end there is no room, and everything continues when the host is
+// back.
 func TestNoRoom(t *testing.T) {
 	b := begun(t, 1)
 	n := b.nodes[0]
@@ -362,7 +366,7 @@ func TestNoRoom(t *testing.T) {
 	}
 }
 
-// Of a host that is stopped nothing is heard; if something comes, it is about nobody.
+// Frames of a host that was stopped are ignored.
 func TestStrangers(t *testing.T) {
 	b := begun(t, 1)
 	n := b.nodes[0]
@@ -382,7 +386,7 @@ func TestStrangers(t *testing.T) {
 	}
 }
 
-// The ledger runs no application of that name.
+// No application of the ledger may have the reserved name.
 func TestNameIsTaken(t *testing.T) {
 	l, err := ledger.New([]ledger.Application{native{Name}}, ledger.Limits{})
 	if err != nil {
@@ -393,7 +397,7 @@ func TestNameIsTaken(t *testing.T) {
 	}
 }
 
-// native is an application that the ledger runs, and that does nothing.
+// native is an application of the ledger that does nothing.
 type native struct{ name string }
 
 func (n native) Name() string                           { return n.name }

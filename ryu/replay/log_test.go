@@ -17,7 +17,8 @@ import (
 	"github.com/holdfast-sdn/holdfast/ryu/wire"
 )
 
-// newReplayedPair has replayed applications, which have begun, and a native one, tag 1, that floods.
+// newReplayedPair returns a pair with replayed applications, which have begun, and an application of the ledger,
+// tag 1, that floods.
 func newReplayedPair(t *testing.T, limits ledger.Limits) *pair {
 	t.Helper()
 	p := newPair(t, limits, "v1", flooder(5))
@@ -26,7 +27,7 @@ func newReplayedPair(t *testing.T, limits ledger.Limits) *pair {
 	return p
 }
 
-// describeInput is an input without its number.
+// describeInput describes an input without its number.
 func describeInput(in *wire.Input) string {
 	s := fmt.Sprintf("%d %s %d", in.Time, [...]string{"?", "up", "down", "message", "timer", "request"}[in.Kind],
 		in.Switch)
@@ -39,7 +40,7 @@ func describeInput(in *wire.Input) string {
 	return s
 }
 
-// fedSince returns the committed inputs from a number on.
+// fedSince describes the committed inputs from a number on.
 func fedSince(t *testing.T, r replica, number uint64) (list []string) {
 	t.Helper()
 	for {
@@ -60,7 +61,7 @@ func fedSince(t *testing.T, r replica, number uint64) (list []string) {
 	}
 }
 
-// wantFed commits, and checks what both replicas' hosts are fed from a number on.
+// wantFed commits, and checks the inputs for the hosts of both replicas from a number on.
 func (p *pair) wantFed(number uint64, want ...string) {
 	p.t.Helper()
 	p.commit()
@@ -71,14 +72,14 @@ func (p *pair) wantFed(number uint64, want ...string) {
 	}
 }
 
-// result logs one, and commits.
+// result logs a result, and commits.
 func (p *pair) result(r wire.Result) []ledger.Release {
 	p.t.Helper()
 	p.must(p.leader.log.Result(&r))
 	return p.commit()
 }
 
-// wait lets time pass for the leader.
+// wait advances the leader's clock.
 func (p *pair) wait(now int64) {
 	p.t.Helper()
 	p.now = now
@@ -90,12 +91,12 @@ func command(id openflow.DatapathID, xid uint32, body string) wire.Command {
 	return wire.Command{Switch: id, Message: msg(of13.TypePacketOut, xid, body)}
 }
 
-// What a host is fed for each kind of event.
+// Which input a host gets for each kind of event.
 func TestReplayedInputs(t *testing.T) {
 	const mine, others, nobodys = message.Replayed, message.Tag(1), message.Tag(3)
 	for _, tc := range []struct {
 		name string
-		do   func(p *pair) // at 2000, while switch 1 is up and command 1 of it has the application's xid 0xabc
+		do   func(p *pair) // at time 2000, while switch 1 is up; its command 1 has the application's xid 0xabc
 		want []string
 	}{
 		{"up", func(p *pair) { p.up(2) }, []string{"2000 up 2 f "}},
@@ -146,7 +147,7 @@ func TestReplayedInputs(t *testing.T) {
 			p := newReplayedPair(t, ledger.Limits{QueueCommands: 4})
 			p.up(1)
 			p.commit()
-			// void: sent before the switch was there
+			// discarded, because it was sent before the switch was up
 			p.result(wire.Result{Number: 1, Wake: wire.NoWake, Commands: []wire.Command{command(1, 0xabc, "c")}})
 			p.result(wire.Result{Number: 2, Wake: wire.NoWake, Commands: []wire.Command{command(1, 0xabc, "c")}})
 			p.wait(2000)
@@ -160,7 +161,7 @@ func TestReplayedInputs(t *testing.T) {
 	}
 }
 
-// Begin: what was before is gone, at all replicas, and answers to it stay unknown.
+// Begin discards the earlier state at all replicas. Answers to earlier commands have no application's xid any more.
 func TestReplayedBegin(t *testing.T) {
 	p := newPair(t, ledger.Limits{}, "v1", &script{name: "native"})
 	if !p.leader.log.MustBegin() || !p.follower.log.MustBegin() || p.leader.log.Request(nil) != 0 {
@@ -169,7 +170,7 @@ func TestReplayedBegin(t *testing.T) {
 	p.up(1)
 	p.up(2)
 	p.leader.Unreachable(2)
-	p.follower.log.Begin(1) // does nothing
+	p.follower.log.Begin(1) // has no effect
 	p.commit()
 	if slices.Contains(ops(t, snapshot(t, p.leader)), ledger.OpPart) {
 		t.Error("a snapshot has what has not begun")
@@ -193,7 +194,7 @@ func TestReplayedBegin(t *testing.T) {
 		t.Errorf("a result of the old generation: %v", err)
 	}
 	p.event(1, 1, 2, answer(message.Replayed, 1))
-	// not with an xid that the new one may have too
+	// without an xid that the new applications may use as well
 	p.wantFed(1, "1000 timer 0", "1000 up 1 f ", "1000 message 1 21 7f000001 x")
 	if want := (Committed{Generation: 2, Input: 3}); p.leader.log.Committed() != want ||
 		p.follower.log.Committed() != want {
@@ -204,7 +205,7 @@ func TestReplayedBegin(t *testing.T) {
 	}
 }
 
-// A leader to which the log's application is unknown.
+// A leader does not have the applications that the log has.
 func TestMustBegin(t *testing.T) {
 	native := &script{name: "native"}
 	for name, tc := range map[string]struct {
@@ -252,7 +253,7 @@ func TestMustBegin(t *testing.T) {
 	}
 }
 
-// ops are the operations of an entry or snapshot.
+// ops returns the operations of an entry or snapshot.
 func ops(t *testing.T, data []byte) (list []ledger.Op) {
 	t.Helper()
 	if _, err := ledger.Walk(data, func(r *ledger.Record) error { list = append(list, r.Op); return nil }); err != nil {
@@ -261,7 +262,7 @@ func ops(t *testing.T, data []byte) (list []ledger.Op) {
 	return list
 }
 
-// timers are those that are set.
+// timers returns the timers that are set.
 func timers(t *testing.T, r replica) (list []string) {
 	t.Helper()
 	_, err := ledger.Walk(snapshot(t, r), func(r *ledger.Record) error {
@@ -276,7 +277,7 @@ func timers(t *testing.T, r replica) (list []string) {
 	return list
 }
 
-// The leader's host is behind: no inputs, but results.
+// If the leader's host is behind, the leader accepts no inputs, but results.
 func TestReplayedWindow(t *testing.T) {
 	p := newReplayedPair(t, ledger.Limits{})
 	p.up(1)
@@ -340,7 +341,7 @@ func TestReplayedResult(t *testing.T) {
 	}
 }
 
-// Commands leave in order, numbered, for the incarnation that the application knew, and reserved ones not at all.
+// Commands are sent in order and numbered, to the epoch that the application knew. Reserved messages are not sent.
 func TestReplayedCommands(t *testing.T) {
 	role := wire.Command{Switch: 1, Message: msg(24, 5, "")}
 	half := wire.Command{Switch: 1, Message: msg(13, 5, "xy")[:9]}
@@ -348,9 +349,9 @@ func TestReplayedCommands(t *testing.T) {
 	one, two := command(1, 5, "one"), command(1, 6, "two")
 	for _, tc := range []struct {
 		name     string
-		before   func(p *pair) // after input 2 was executed, and before its result
+		before   func(p *pair) // runs after input 2 was executed, before its result is logged
 		commands []wire.Command
-		want     []string // to switch 1
+		want     []string // commands to switch 1
 		failures []string
 	}{
 		{"two", nil, []wire.Command{one, two}, []string{"one", "two"}, nil},
@@ -396,7 +397,7 @@ func TestReplayedCommands(t *testing.T) {
 	}
 }
 
-// wantFailures checks those of the last entry, in the log and as the caller gets them.
+// wantFailures checks the failures of the last entry, in the log and as returned to the caller.
 func wantFailures(t *testing.T, p *pair, want []string) []ledger.Failure {
 	t.Helper()
 	var logged []string
@@ -423,7 +424,7 @@ func wantFailures(t *testing.T, p *pair, want []string) []ledger.Failure {
 	return told
 }
 
-// What an application raised is in the log in one line, and the caller has the rest.
+// The log contains one line of an exception of an application. The caller gets all of it.
 func TestReplayedFailures(t *testing.T) {
 	p := newReplayedPair(t, ledger.Limits{})
 	trace := "Traceback (most recent call last):\n  File \"x.py\", line 1\nValueError: 7\n"
@@ -446,7 +447,7 @@ func TestReplayedFailures(t *testing.T) {
 	}
 }
 
-// A result that is too large for an entry sends nothing, and the next one goes on.
+// A result that is too large for an entry sends nothing. The next result is not affected.
 func TestReplayedResultTooLarge(t *testing.T) {
 	p := newReplayedPair(t, ledger.Limits{EntryBytes: 10_000, QueueCommands: 300})
 	p.up(1)
@@ -455,8 +456,8 @@ func TestReplayedResultTooLarge(t *testing.T) {
 	p.commit()
 	p.result(wire.Result{Number: 1, Wake: wire.NoWake})
 	large := wire.Result{Number: 2, Wake: wire.NoWake}
-	for i := range 400 { // beyond the queue's bound too: that the switch is stalled is taken back
-		// two lengths, since the log has what is alike in short
+	for i := range 400 { // also exceeds the bound of the queue: that the switch is stalled is undone
+		// two lengths, because delta encoding would make equal messages short
 		large.Commands = append(large.Commands, command(1, uint32(i), "much too much of everything"[i%2:]))
 	}
 	p.result(large)
@@ -501,7 +502,7 @@ func TestReplayedRequest(t *testing.T) {
 	}
 }
 
-// Hosts execute what the log has, so it has the messages, from when the applications begin until they end.
+// Hosts execute what is logged, so events are logged with their messages while applications are replayed.
 func TestEventsAreLoggedWhole(t *testing.T) {
 	p := newPair(t, ledger.Limits{}, "v1", &script{name: "native"})
 	p.up(1)
@@ -516,7 +517,7 @@ func TestEventsAreLoggedWhole(t *testing.T) {
 			t.Errorf("begun: %v, the log has %v", on, list)
 		}
 	}
-	without := newReplica(t, ledger.Limits{}, "", &script{name: "native"}) // leads now, and what was hosted ends
+	without := newReplica(t, ledger.Limits{}, "", &script{name: "native"}) // its lead ends the replayed applications
 	for _, e := range p.entries {
 		p.must(without.Commit(e))
 	}
@@ -534,13 +535,13 @@ func TestEventsAreLoggedWhole(t *testing.T) {
 	}
 	begin := bytes.IndexByte(ended, byte(ledger.OpTransaction))
 	length := len((&Record{Kind: Begin}).append(nil))
-	seen := append(bytes.Clone(ended[:begin]), ended[begin+2+length:]...) // the same, as if nothing had ended
+	seen := append(bytes.Clone(ended[:begin]), ended[begin+2+length:]...) // the entry without that end
 	if err := again.Commit(seen); err == nil || !strings.Contains(err.Error(), "without its bytes") {
 		t.Errorf("hosts are not fed an event that is in the log, and nobody says so: %v", err)
 	}
 }
 
-// An application of the ledger that handles messages at a weaker level does not keep them from hosts.
+// If an application of the ledger handles messages at a weaker level, hosts still get them.
 func TestLevelsDoNotKeepEventsFromHosts(t *testing.T) {
 	p := newPair(t, ledger.Limits{}, "v1", weak{&script{name: "native"}})
 	p.up(1)

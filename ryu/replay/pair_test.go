@@ -12,13 +12,13 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// replica is a ledger and the replayed applications in it.
+// replica is a ledger with replayed applications.
 type replica struct {
 	*ledger.Core
 	log *Log
 }
 
-// pair is a leader and a follower, which gets every entry that the leader cuts.
+// pair is a leader, and a follower that applies every entry that the leader cuts.
 type pair struct {
 	t                *testing.T
 	leader, follower replica
@@ -56,7 +56,7 @@ func (p *pair) must(err error) {
 	}
 }
 
-// lead has a replica lead in the next term, now.
+// lead makes a replica the leader of the next term.
 func (p *pair) lead(r replica) {
 	p.t.Helper()
 	p.term++
@@ -72,8 +72,7 @@ func (p *pair) event(id openflow.DatapathID, epoch, seq uint64, msg []byte) {
 // up begins epoch 1 of a switch.
 func (p *pair) up(id openflow.DatapathID) { p.t.Helper(); p.event(id, 1, 1, switchUp()) }
 
-// commit cuts and commits all that waits, checks that both replicas agree, and returns what
-// was released.
+// commit cuts and commits everything that waits, checks that both replicas are equal, and returns the releases.
 func (p *pair) commit() []ledger.Release {
 	p.t.Helper()
 	for {
@@ -113,7 +112,7 @@ func dump(snapshot []byte) (s string) {
 	return fmt.Sprintf("%+v %v%s", h, err, s)
 }
 
-// script is an application of the ledger that does what a test says.
+// script is an application of the ledger whose behaviour the test sets.
 type script struct {
 	name string
 	do   func(tx *ledger.Tx, in *ledger.Input) error
@@ -127,7 +126,7 @@ func (s *script) Handle(tx *ledger.Tx, in *ledger.Input) error {
 	return s.do(tx, in)
 }
 
-// flooder sends a switch so many commands when it sends a packet that says so.
+// flooder returns an application that sends n commands to a switch for a packet that asks for it.
 func flooder(n int) *script {
 	return &script{name: "native", do: func(tx *ledger.Tx, in *ledger.Input) error {
 		for range n {
@@ -154,12 +153,12 @@ func msg(typ uint8, xid uint32, body string) []byte {
 
 func packetIn(body string) []byte { return msg(of13.TypePacketIn, 0, body) }
 
-// answer is a BARRIER_REPLY to a command that an application has sent.
+// answer is a BARRIER_REPLY to a command of an application.
 func answer(tag message.Tag, xid uint32) []byte {
 	return msg(of13.TypeBarrierReply, tag.XID()|xid, "x")
 }
 
-// bodies returns what follows the headers of messages.
+// bodies returns the bodies of messages.
 func bodies(t *testing.T, msgs []byte) (list []string) {
 	t.Helper()
 	for len(msgs) > 0 {

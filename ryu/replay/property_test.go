@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-sdn/holdfast/ryu/wire"
 )
 
-// Whatever happens to three controllers and their hosts, the log ends with one result for each input, those of a single
-// host that never fails, and all hosts end in its state.
+// Whatever happens to three controllers and their hosts, the log contains one result for each input in the end,
+// equal to those of a single host that never fails, and all hosts have its state.
 func TestAsIfOneHostRan(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := newBed(t, 3)
@@ -50,11 +50,11 @@ func drawnBounds(t *rapid.T) bounds {
 	}
 }
 
-// random is what may happen.
+// random makes random things happen.
 type random struct {
 	t *rapid.T
 	*bed
-	snapshots       map[int][]byte // by how much of the log is in them
+	snapshots       map[int][]byte // by the number of entries in them
 	asked, answered int
 }
 
@@ -110,7 +110,7 @@ func (r *random) settle(*rapid.T) {
 }
 
 func (r *random) lead(t *rapid.T) {
-	// What the old leader has proposed may be committed all the same.
+	// The proposals of the old leader may be committed all the same.
 	n := rapid.IntRange(0, len(r.leader.proposed)).Draw(t, "committed")
 	r.log = append(r.log, r.leader.proposed[:n]...)
 	r.leader.proposed = nil
@@ -118,7 +118,7 @@ func (r *random) lead(t *rapid.T) {
 	r.bed.lead(r.node(t))
 }
 
-// die ends a host, or has it hang, which is the same.
+// die makes a host crash or hang, which has the same effect.
 func (r *random) die(t *rapid.T) {
 	n := r.node(t)
 	lives := n.sorted()
@@ -135,7 +135,7 @@ func (r *random) die(t *rapid.T) {
 	h.die(e)
 }
 
-// restart is the death of a process: with it go its host, and what it had proposed.
+// restart kills a process, with its host and its proposals.
 func (r *random) restart(t *rapid.T) {
 	n := r.node(t)
 	bounds := n.core.bounds

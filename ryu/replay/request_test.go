@@ -13,7 +13,7 @@ import (
 
 var get = (&wire.HTTPRequest{Method: "GET", Path: "/"}).Append(nil)
 
-// answers are what came of requests: the number of the input that an answer names, or why there is none.
+// answers are the outcomes of requests: the number of the input that the answer names, or the error.
 type answers struct{ got []string }
 
 func (a *answers) done(answer wire.Answer, err error) {
@@ -47,7 +47,7 @@ func TestRequests(t *testing.T) {
 	n.turn()
 	n.host().execute()
 	n.turn()
-	asked.want(t) // it is executed, and proposed, but not logged
+	asked.want(t) // executed and proposed, but not logged
 	b.commit()
 	n.turn()
 	asked.want(t, "3", "4")
@@ -67,11 +67,11 @@ func TestRequestsAndLeaders(t *testing.T) {
 	n.core.Request(get, asked.done)
 	n.turn()
 	b.commit()
-	n.core.Request(get, asked.done) // it is not executed
+	n.core.Request(get, asked.done) // not executed yet
 	b.lead(b.nodes[1])
 	asked.want(t, ErrLeaderChanged.Error(), ErrNotLeading.Error())
 	b.settle()
-	asked.want(t) // though the applications have answered
+	asked.want(t) // although the applications have answered
 	b.check()
 
 	b.leader.core.Request(get, asked.done)
@@ -88,7 +88,7 @@ func TestRequestsAndLeaders(t *testing.T) {
 	asked.want(t, ErrNotLeading.Error())
 }
 
-// The host dies when it has answered and before that is logged: the next one answers.
+// A host dies after it has answered and before that is logged. The next host answers.
 func TestRequestAndDeath(t *testing.T) {
 	b := begun(t, 1)
 	n := b.nodes[0]
@@ -98,7 +98,7 @@ func TestRequestAndDeath(t *testing.T) {
 	b.commit()
 	n.turn()
 	n.host().execute()
-	n.turn() // the result is proposed
+	n.turn() // proposes the result
 	n.host().die(End{Reason: "crashed"})
 	b.commit()
 	b.settle()
@@ -120,7 +120,7 @@ func TestBoundsOfRequests(t *testing.T) {
 	n.turn()
 	b.commit()
 	forget[1]()
-	forget[1]() // harmless
+	forget[1]() // has no effect
 	if got := len(n.core.requests.executed) + len(n.core.requests.waiting); got != maxRequests-2 {
 		t.Errorf("%d requests wait", got)
 	}
@@ -135,7 +135,7 @@ func TestBoundsOfRequests(t *testing.T) {
 	for range 8 {
 		n.core.Request(large, asked.done)
 	}
-	asked.want(t, ErrBusy.Error()) // only the last
+	asked.want(t, ErrBusy.Error()) // only the last one
 	b.settle()
 	if len(asked.got) != 7 || slices.Contains(asked.got, ErrRefused.Error()) {
 		t.Errorf("answers: %q", asked.got)
@@ -146,7 +146,7 @@ func TestBoundsOfRequests(t *testing.T) {
 	b.check()
 }
 
-// An application that never answers keeps nothing when the callers have given up.
+// When its callers have given up, an application that never answers uses no memory.
 func TestRequestWithoutAnswer(t *testing.T) {
 	b := begun(t, 1)
 	n := b.nodes[0]
@@ -168,7 +168,7 @@ func TestRequestWithoutAnswer(t *testing.T) {
 	b.check()
 }
 
-// The client of a request that no host survives hears of it; others get their answers.
+// The client of a request that no host survives gets an error. Other clients get their answers.
 func TestDeadlyRequest(t *testing.T) {
 	b := begun(t, 3)
 	b.deadly = func(in wire.Input) bool { return bytes.Contains(in.Request, []byte("/deadly")) }

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/ryu/wire"
 )
 
-// due returns when the replayed application's timer is, or -1.
+// due returns when the timer of the replayed applications is due, or -1.
 func due(p *pair) int64 {
 	for _, line := range timers(p.t, p.follower) {
 		var at int64
@@ -21,9 +21,9 @@ func due(p *pair) int64 {
 	return -1
 }
 
-// When a host is given the time.
+// When a host is told the time.
 func TestReplayedWake(t *testing.T) {
-	p := newReplayedPair(t, ledger.Limits{}) // input 1 is the timer that it begins with
+	p := newReplayedPair(t, ledger.Limits{}) // input 1 is the timer with which it begins
 	p.up(1)
 	for seq := uint64(2); seq < 20; seq++ {
 		p.event(1, 1, seq, packetIn("x"))
@@ -35,17 +35,17 @@ func TestReplayedWake(t *testing.T) {
 	}{
 		{1000, wire.NoWake, -1, false},
 		{1000, 5000, 5000, true},
-		{1100, 5000, 5000, false}, // as it is set
+		{1100, 5000, 5000, false}, // already set
 		{1200, 4000, 4000, true},
 		{1300, wire.NoWake, -1, true},
 		{1400, 1400, 1401, true},
 		{1400, 0, 1401, false},
-		{1401, 1, 1401, false}, // past as well: it is not put off
+		{1401, 1, 1401, false}, // also past, so it is not postponed
 		{1401, 6000, 6000, true},
 		{1401, 1, 1402, true},
 	} {
 		p.now = tc.now
-		p.lead(p.leader) // which sets the clock, and has no timer go off
+		p.lead(p.leader) // sets the clock; no timer is due
 		p.result(wire.Result{Number: uint64(i + 1), Wake: tc.wake})
 		last := ops(t, p.entries[len(p.entries)-1])
 		if logs := len(last) > 1; due(p) != tc.due || logs != tc.logs {
@@ -54,7 +54,7 @@ func TestReplayedWake(t *testing.T) {
 		}
 	}
 
-	// The timer is input 21. Until its result nobody sets another.
+	// The timer is input 21. Until its result is logged, no other timer is set.
 	p.wait(3000)
 	p.wantFed(21, "3000 timer 0")
 	for n := uint64(11); n <= 20; n++ {
@@ -69,7 +69,7 @@ func TestReplayedWake(t *testing.T) {
 	}
 }
 
-// Results that come all the time, each before the time is told, do not keep it from a host that waits for it.
+// Constant results, each before the time is told, do not keep the time from a host that waits for it.
 func TestReplayedWakeIsNotPutOff(t *testing.T) {
 	p := newReplayedPair(t, ledger.Limits{})
 	p.up(1)
@@ -81,7 +81,7 @@ func TestReplayedWakeIsNotPutOff(t *testing.T) {
 	for n := uint64(2); n < 10; n++ {
 		p.now += 1000
 		if n == 2 {
-			p.lead(p.leader) // which sets the clock, and has no timer go off
+			p.lead(p.leader) // sets the clock; no timer is due
 		}
 		p.must(p.leader.log.Result(&wire.Result{Number: n, Wake: 1}))
 		p.leader.Tick(p.now)
@@ -92,7 +92,7 @@ func TestReplayedWakeIsNotPutOff(t *testing.T) {
 	}
 }
 
-// Skipped inputs are timers to all hosts, up to a bound.
+// Skipped inputs are timers for all hosts, up to a bound.
 func TestReplayedSkip(t *testing.T) {
 	p := newReplayedPair(t, ledger.Limits{})
 	p.up(1)
@@ -133,7 +133,7 @@ func TestReplayedSkip(t *testing.T) {
 	}
 }
 
-// What a leader did for hosts and lost is undone; what it had proposed is applied again.
+// What a leader did for hosts and could not commit is undone. What it had proposed and is committed is applied.
 func TestFollowUndoesHosting(t *testing.T) {
 	reply := answer(message.Replayed, 1)
 	for name, change := range map[string]func(p *pair){
@@ -160,7 +160,7 @@ func TestFollowUndoesHosting(t *testing.T) {
 			}
 		},
 	} {
-		for cuts := range 3 { // how many entries are proposed; then it goes on
+		for cuts := range 3 { // number of entries that are proposed before the end of the term
 			t.Run(fmt.Sprint(name, cuts), func(t *testing.T) {
 				limits := ledger.Limits{}
 				if name == "closed" {
@@ -170,7 +170,7 @@ func TestFollowUndoesHosting(t *testing.T) {
 				p.up(1)
 				p.up(2)
 				p.leader.Unreachable(2)
-				p.leader.log.Begin(7) // switch 2 is not told of
+				p.leader.log.Begin(7) // switch 2 is not reported
 				p.up(3)
 				p.event(3, 1, 2, packetIn("x"))
 				p.event(3, 1, 3, packetIn("x"))
@@ -211,7 +211,8 @@ func TestFollowUndoesHosting(t *testing.T) {
 	}
 }
 
-// The application's xids of a switch's newest commands are kept, no more; a replica that was restored keeps as many.
+// The application's xids of the latest commands of a switch are kept, up to a bound. A restored replica keeps the
+// same.
 func TestReplayedXIDs(t *testing.T) {
 	p := newReplayedPair(t, ledger.Limits{})
 	p.up(1)
@@ -231,7 +232,7 @@ func TestReplayedXIDs(t *testing.T) {
 		fmt.Sprintf("1000 message 1 21 %x x", message.Replayed.XID()|(maxAsked-20)))
 }
 
-// commands are many to switch 1.
+// commands returns n commands to switch 1.
 func commands(n int) (list []wire.Command) {
 	for i := range n {
 		list = append(list, command(1, uint32(i), ""))
@@ -239,7 +240,7 @@ func commands(n int) (list []wire.Command) {
 	return list
 }
 
-// wantSameHistory commits, and compares all that hosts are fed.
+// wantSameHistory commits, and compares the inputs for the hosts of both replicas.
 func (p *pair) wantSameHistory() {
 	p.t.Helper()
 	p.commit()

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// FuzzInput gives garbage to what reads inputs: an error, or an input that is written as it was read.
+// FuzzInput decodes arbitrary bytes as an input: the result is an error, or an input that is encoded to the same
+// bytes.
 func FuzzInput(f *testing.F) {
 	for _, in := range []Input{
 		{Number: 1, Kind: Up, Switch: 1, Features: []byte("features"), Ports: []byte("ports")},
@@ -31,7 +32,7 @@ func FuzzInput(f *testing.F) {
 	})
 }
 
-// FuzzResult gives garbage to what reads results.
+// FuzzResult decodes arbitrary bytes as a result.
 func FuzzResult(f *testing.F) {
 	f.Add(appendResult(nil, result(1)))
 	f.Add(appendResult(nil, Result{Number: 2, Wake: NoWake}))
@@ -46,7 +47,7 @@ func FuzzResult(f *testing.F) {
 	})
 }
 
-// FuzzFrame gives garbage to what reads frames of a host: an error, never a panic.
+// FuzzFrame decodes arbitrary bytes as frames of a host: the result is an error, never a panic.
 func FuzzFrame(f *testing.F) {
 	for typ, body := range map[FrameType][]byte{
 		TypeReady: readyBody(), TypeResults: resultsBody(result(1), result(2)),

@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// codec runs the host's own codec, see testdata/codec.py, and returns the lines that it prints.
+// codec runs the codec of the host (testdata/codec.py), and returns the lines that it prints.
 func codec(t *testing.T, what string, in []byte) []string {
 	t.Helper()
 	python := os.Getenv("HOLDFAST_PYTHON")
@@ -33,7 +33,7 @@ func codec(t *testing.T, what string, in []byte) []string {
 	return strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
 }
 
-// text is how codec.py prints a value.
+// text formats a value as codec.py does.
 func text(value any) string {
 	switch v := value.(type) {
 	case []byte:
@@ -71,7 +71,7 @@ func lines(values []Line) verbatim {
 	return verbatim(list(values, func(l Line) any { return []any{l.Level, l.Logger, l.Text} }))
 }
 
-// What Go writes, the host reads.
+// The host can read what Go writes.
 func TestHostReads(t *testing.T) {
 	hellos, inputs := rapid.Custom(drawHello), rapid.Custom(func(t *rapid.T) inputAndText {
 		return describe(t,
@@ -127,14 +127,14 @@ func describe(t *rapid.T, in Input) inputAndText {
 	case Timer:
 		shown = append(shown, "timer")
 	case Request:
-		r := HTTPRequest{word(t), word(t), drawHeaders(t), blob(t)} // another one than was drawn
+		r := HTTPRequest{word(t), word(t), drawHeaders(t), blob(t)} // a different value from the one drawn above
 		in.Request = r.Append(nil)
 		shown = append(shown, "request", in.Number, r.Method, r.Path, headers(r.Headers), r.Body)
 	}
 	return inputAndText{in, shown}
 }
 
-// What the host writes, Go reads.
+// Go can read what the host writes.
 func TestHostWrites(t *testing.T) {
 	var got, want []string
 	for _, line := range codec(t, "make", nil) {

@@ -59,7 +59,7 @@ func TestInputs(t *testing.T) {
 	})
 }
 
-// Whatever its end is cut off is an error, and says so.
+// If its end is missing, an input gives an error that says so.
 func TestInputCut(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := drawInput(t)
@@ -72,7 +72,7 @@ func TestInputCut(t *testing.T) {
 	})
 }
 
-// result is one with something of each kind.
+// result returns a result that has something of each kind.
 func result(number uint64) Result {
 	return Result{
 		Number: number, Wake: 5_000,
@@ -83,7 +83,7 @@ func result(number uint64) Result {
 	}
 }
 
-// appendResult is what the host does.
+// appendResult encodes a result as the host does.
 func appendResult(b []byte, r Result) []byte {
 	b = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(b, r.Number), uint64(r.Wake))
 	for _, n := range []int{len(r.Commands), len(r.Answers), len(r.Failures), len(r.Lines)} {
@@ -155,7 +155,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// Hosts are compared by the digest: it is about what they do, not about what they say.
+// Hosts are compared by the digest, which covers commands and not log messages.
 func TestDigest(t *testing.T) {
 	digest := func(change func(*Result)) uint32 {
 		t.Helper()

@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// fixed is a network that changes when the test says so.
+// fixed is a network that changes when the test changes it.
 type fixed struct {
 	mu        sync.Mutex
 	view      *liveness.View
@@ -41,7 +41,7 @@ func (f *fixed) set(v *liveness.View) {
 	f.view = v
 }
 
-// run runs a Setup until the function that is returned is called.
+// run runs a Setup until the returned function is called.
 func run(t *testing.T, cfg Config, of Network) (*Setup, func()) {
 	t.Helper()
 	cfg.Logger = slog.New(slog.DiscardHandler)
@@ -54,7 +54,7 @@ func run(t *testing.T, cfg Config, of Network) (*Setup, func()) {
 	return s, stop
 }
 
-// await waits for a report that is as it should be.
+// await waits for a report that ok accepts.
 func await(t *testing.T, s *Setup, what string, good func(*Report) bool) *Report {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
@@ -68,7 +68,7 @@ func await(t *testing.T, s *Setup, what string, good func(*Report) bool) *Report
 	}
 }
 
-// wholly reports whether all links are watched and nothing is wrong.
+// wholly reports whether all links are monitored without a problem.
 func wholly(r *Report) bool {
 	for _, l := range r.Links {
 		if !l.Watched() || l.Ends[0].Why != "" || l.Ends[1].Why != "" {
@@ -88,7 +88,7 @@ func vsctl(t *testing.T, s *netlab.Switch, args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// changes counts what was ever changed by us in the databases of switches.
+// changes counts the changes that Holdfast has made in the databases of the switches.
 func changes(t *testing.T, switches []*netlab.Switch) (n int) {
 	t.Helper()
 	for _, s := range switches {
@@ -128,8 +128,8 @@ func twice(t *testing.T) (switches []*netlab.Switch, cables []*netlab.Link, of *
 	return switches, cables, of
 }
 
-// BFD comes up at both ends of two links, the next leader changes nothing, what is somebody else's is left, a silent
-// cut is seen, and what is not to be is taken away.
+// BFD comes up at both ends of two links. The next leader changes nothing, settings of others are kept, a silent
+// cut is detected, and unwanted settings are removed.
 func TestOpenVSwitches(t *testing.T) {
 	t.Parallel()
 	switches, cables, of := twice(t)
@@ -182,7 +182,7 @@ func TestOpenVSwitches(t *testing.T) {
 	vsctl(t, switches[0], "set", "interface", "p2", "bfd:min_rx=50")
 	await(t, leader, "all is ours", wholly)
 
-	// somebody has rewired
+	// The cables have been changed.
 	of.set(&liveness.View{Links: []liveness.Link{second}, Former: []app.PortOf{first.A, first.B}})
 	clear := func(name string) bool {
 		for _, s := range switches {
@@ -206,7 +206,7 @@ func TestOpenVSwitches(t *testing.T) {
 	})
 }
 
-// A switch without a database is shown as such, and one that has never connected.
+// Switches without a database, and switches that have never connected, are reported as such.
 func TestNoDatabase(t *testing.T) {
 	t.Parallel()
 	of := &fixed{addresses: map[app.Switch]string{1: "127.0.0.1:40000"},

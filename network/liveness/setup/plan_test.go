@@ -21,11 +21,11 @@ func TestPlan(t *testing.T) {
 	view := &liveness.View{
 		Links: []liveness.Link{
 			{A: at(1, 1), B: at(2, 1), Up: true},
-			{A: at(1, 2), B: at(3, 1), RTT: 40200 * time.Microsecond}, // which is down
+			{A: at(1, 2), B: at(3, 1), RTT: 40200 * time.Microsecond}, // is down
 		},
 		Former: []app.PortOf{at(2, 7)},
 	}
-	addresses := map[app.Switch]string{1: "10.0.0.1:40000", 2: "[fe80::2]:40000"} // of 3 it is not known
+	addresses := map[app.Switch]string{1: "10.0.0.1:40000", 2: "[fe80::2]:40000"} // that of 3 is unknown
 	type plan = map[string][]end
 	for _, c := range []struct {
 		name string
@@ -59,7 +59,7 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// A measurement that differs a little changes no interval.
+// A measurement that differs slightly changes no interval.
 func TestIntervalHasSteps(t *testing.T) {
 	c := Config{Enabled: true, Floor: 15 * ms}
 	a, b := c.interval(liveness.Link{RTT: 40100 * time.Microsecond}),
@@ -69,7 +69,7 @@ func TestIntervalHasSteps(t *testing.T) {
 	}
 }
 
-// BFD is set up where it can run at both ends, and removed where it is sure that it cannot.
+// BFD is set up where it can run at both ends, and removed where it certainly cannot.
 func TestNext(t *testing.T) {
 	theirs := errors.New("theirs")
 	on, off := end{interval: ms, up: true}, end{up: true}
