@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// message makes one of the given length.
+// message returns a message of this length.
 func message(t uint8, xid uint32, length int) []byte {
 	msg := append(AppendHeader(nil, Version13, t, xid), make([]byte, length-HeaderLen)...)
 	SetLength(msg)
@@ -54,7 +54,7 @@ func TestHeaderRefused(t *testing.T) {
 	}
 }
 
-// TestNextSplits: however a stream of messages is cut into reads, the same messages come out.
+// TestNextSplits: however a stream of messages is divided into reads, the same messages are returned.
 func TestNextSplits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var stream []byte

@@ -2,7 +2,7 @@ package stream
 
 import "testing"
 
-// An event of 100 bytes goes through an outbox, in runs of so many of which each is acknowledged two runs later.
+// Events of 100 bytes pass through an outbox, in runs. Each run is acknowledged two runs later.
 func BenchmarkOutbox(b *testing.B) {
 	item := make([]byte, 100)
 	run, lengths := make([]byte, 64*len(item)), make([]int, 64)

@@ -10,16 +10,16 @@ import (
 	"pgregory.net/rapid"
 )
 
-// model is an outbox as one would explain it: all items ever, and how many of them are acknowledged.
+// model is an outbox in its simplest form: all items, and how many of them are acknowledged.
 type model struct {
 	items [][]byte
 	acked int
-	sent  [3]uint64 // of three readers: the last that each was given
+	sent  [3]uint64 // for each of three readers, the last item that it was given
 }
 
 func (m *model) kept() []byte { return bytes.Join(m.items[m.acked:], nil) }
 
-// An Outbox does what the model does, whatever is asked of it.
+// For any sequence of operations an Outbox behaves like the model.
 func TestOutboxModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var o Outbox
@@ -97,7 +97,7 @@ func TestOutboxModel(t *testing.T) {
 	})
 }
 
-// read has a reader get the next run, and checks it.
+// read gives a reader the next run, and checks it.
 func (m *model) read(t *rapid.T, o *Outbox, reader int) {
 	upTo := rapid.IntRange(0, len(m.items)+1).Draw(t, "up to")
 	most := rapid.OneOf(rapid.IntRange(0, 200), rapid.Just(math.MaxInt)).Draw(t, "bytes")
@@ -152,7 +152,7 @@ func (m *model) check(t *rapid.T, o *Outbox) {
 func TestWatermarkModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var w Watermark
-		accepted := 0 // 1 to accepted
+		accepted := 0 // all items up to this one are accepted
 		t.Repeat(map[string]func(*rapid.T){
 			"run": func(t *rapid.T) {
 				first, count := rapid.IntRange(1, accepted+4).Draw(t, "first"), rapid.IntRange(0, 5).Draw(t, "count")
@@ -179,7 +179,7 @@ func TestWatermarkModel(t *testing.T) {
 	})
 }
 
-// What was kept once by a stalled outbox is not kept for ever, and what is in use is.
+// The buffer that a stalled outbox once needed is released, and the part in use is kept.
 func TestOutboxMemory(t *testing.T) {
 	var o Outbox
 	item := make([]byte, 1000)
@@ -223,7 +223,7 @@ func TestOutboxAfter(t *testing.T) {
 	}
 }
 
-// What no outbox has appended is an error, whatever its numbers add up to.
+// Encoded outboxes that no outbox has written are an error, whatever their numbers are.
 func TestParseOutboxErrors(t *testing.T) {
 	numbers := func(list ...uint64) (b []byte) {
 		for _, n := range list {

@@ -41,7 +41,7 @@ var mutants = []mutation.Bug{
 		Before: "min(upTo, o.last)\n", After: "o.last\n"},
 }
 
-// Each seeded bug can still be put into the code; TestMutants, which builds and runs them, has a build tag.
+// Checks that each seeded bug still applies to the code. TestMutants, which builds and runs them, has a build tag.
 func TestMutantsApply(t *testing.T) {
 	for _, m := range mutants {
 		code, err := os.ReadFile(filepath.Join("..", filepath.FromSlash(m.File)))

@@ -8,25 +8,25 @@ import (
 	"pgregory.net/rapid"
 )
 
-// network is a sender, a receiver and what is between them. Both execute first and commit later, as a group does; a
-// crash, or the loss of the leadership, takes back what was not committed. A broken connection loses what is on its
-// way.
+// network is a sender, a receiver and the connection between them. Both execute first and commit later, as a group
+// does. A crash or a loss of the leadership undoes what was not committed. A broken connection loses what is in
+// flight.
 type network struct {
-	// The sender. It sends only what is committed.
+	// The sender. It sends only committed items.
 	box      Outbox
-	snapshot []byte // of box, when it was committed
-	promised uint64 // the last item that is committed
+	snapshot []byte // of box, at the last commit
+	promised uint64 // last committed item
 	sent     uint64
 	history  [][]byte // all committed items
-	attempts int      // an item that is executed again is another one
+	attempts int      // number of executions: an item that is executed again has another content
 
-	items []numbered // on their way
+	items []numbered // in flight
 	acks  []uint64
 
-	// The receiver. It acknowledges only what is committed.
+	// The receiver. It acknowledges only committed items.
 	mark, committedMark Watermark
 	got                 [][]byte
-	committed           int // of got
+	committed           int // committed part of got
 }
 
 type numbered struct {
@@ -42,7 +42,7 @@ func newNetwork() *network {
 
 var window = Bounds{Items: 7, Bytes: 100}
 
-// Each step and each fault leaves the network as it may be at any time. They report whether they could do anything.
+// Each step and each fault leaves the network in a possible state. They report whether they could do anything.
 var steps = []struct {
 	name string
 	do   func(n *network) (bool, error)
@@ -125,7 +125,7 @@ func (n *network) connect() {
 	n.sent, n.items, n.acks = 0, nil, []uint64{uint64(n.committedMark)}
 }
 
-// check is for any time: the receiver has what was committed, once and in order.
+// check holds at any time: the receiver has what was committed, once and in order.
 func (n *network) check() error {
 	if len(n.got) > len(n.history) {
 		return fmt.Errorf("%d items came of %d", len(n.got), len(n.history))
@@ -141,7 +141,7 @@ func (n *network) check() error {
 	return nil
 }
 
-// settle runs until nothing is left to do: then everything has come and nothing is kept.
+// settle runs until nothing remains to be done. Then every item has arrived, and nothing is kept.
 func (n *network) settle() error {
 	for busy := true; busy; {
 		busy = false
@@ -159,7 +159,7 @@ func (n *network) settle() error {
 	return n.check()
 }
 
-// Whatever breaks, and whenever, nothing is lost, repeated or reordered.
+// Whatever fails, and whenever, nothing is lost, repeated or reordered.
 func TestNetwork(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := newNetwork()
@@ -178,7 +178,7 @@ func TestNetwork(t *testing.T) {
 	})
 }
 
-// Each pair of faults at each pair of moments of a run.
+// Each pair of faults, at each pair of moments of a run.
 func TestNetworkFaultsAtEachStep(t *testing.T) {
 	const moments = 40
 	for first := range moments {

@@ -23,7 +23,7 @@ type badSwitch struct {
 	name string
 	do   func(t *testing.T, id openflow.DatapathID, conn net.Conn)
 	says string // what the one log line says, among others
-	stay bool   // it waits for what comes; else it closes its side when it has done its worst
+	stay bool   // it waits for the reaction; otherwise it closes its side at the end
 }
 
 var badSwitches = []badSwitch{
@@ -126,7 +126,7 @@ func TestBadInput(t *testing.T) {
 			}
 			for j, taken := range []openflow.DatapathID{1, 2} {
 				if p.name == "agent" && taken == 2 {
-					continue // the agent does not know it: the controllers refuse
+					continue // the agent does not notice it, but the controllers refuse it
 				}
 				t.Run(fmt.Sprintf("%s/datapath id of switch %d", p.name, taken), func(t *testing.T) {
 					t.Parallel()

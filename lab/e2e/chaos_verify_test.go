@@ -19,7 +19,7 @@ type epoch struct {
 	conn   int      // index of the connection of its events; -1 while none is known
 }
 
-// said is a packet-in by digest.
+// said is a packet-in, identified by digest.
 type said struct {
 	conn, n int
 	text    string
@@ -85,7 +85,7 @@ func (c *chaos) epochs(records []audit.Record) map[openflow.DatapathID][]*epoch 
 	return all
 }
 
-// known are the packet-ins of all switches by digest.
+// known returns the packet-ins of all switches, by digest.
 func (c *chaos) known() map[openflow.DatapathID]map[string]said {
 	all := map[openflow.DatapathID]map[string]said{}
 	for _, sw := range c.switches {

@@ -33,8 +33,8 @@ type recoveryCluster struct {
 	links map[[2]int]*netlab.Link // by the numbers of switches, counted from 1
 }
 
-// startRecovery builds a network with links between some of the switches. recovery and bfd are what stands in the
-// sections of these names.
+// startRecovery builds a network with links between some of the switches. recovery and bfd are the contents of
+// these sections of the configuration.
 func (m mode) startRecovery(t *testing.T, switches int, cfg cluster.Config, recovery, bfd string,
 	links ...[2]int) *recoveryCluster {
 	t.Helper()
@@ -44,7 +44,7 @@ func (m mode) startRecovery(t *testing.T, switches int, cfg cluster.Config, reco
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	cfg.Apps, cfg.Binary = []string{"recovery"}, plain
-	// else the log does not tell what edge sent
+	// otherwise the log does not contain what edge sent
 	cfg.Levels = map[string]map[string]string{"edge": {"packet_in": "exactly_once"}}
 	cfg.Sections = fmt.Sprintf("recovery: {%s}\nbfd: {database: \"unix:%s/{dpid}\", %s}\n", recovery, dir, bfd)
 	r := &recoveryCluster{testCluster: m.start(t, switches, cfg), links: map[[2]int]*netlab.Link{}}
@@ -83,7 +83,7 @@ func (r *recoveryCluster) meet(a, b int) {
 	}
 }
 
-// stable reports whether the switches have been brought to a plan of all that is known.
+// stable reports whether the switches have the plan for everything that is known.
 func (r *recoveryCluster) stable() bool {
 	r.t.Helper()
 	req, err := http.NewRequestWithContext(r.ctx, http.MethodGet,
@@ -91,7 +91,7 @@ func (r *recoveryCluster) stable() bool {
 	r.check(err)
 	resp, err := client.Do(req)
 	if err != nil {
-		return false // it leads no more
+		return false // it does not lead any more
 	}
 	defer resp.Body.Close()
 	var t controller.Tables
@@ -132,7 +132,7 @@ func (r *recoveryCluster) bfd(l [2]int, key string) (ends [2]string) {
 	return ends
 }
 
-// flaps is how often BFD says that links have come up or failed.
+// flaps returns how often BFD reports that links have come up or failed.
 func (r *recoveryCluster) flaps(links [][2]int) (list [][2]string) {
 	for _, l := range links {
 		list = append(list, r.bfd(l, "flap_count"))
@@ -140,7 +140,7 @@ func (r *recoveryCluster) flaps(links [][2]int) (list [][2]string) {
 	return list
 }
 
-// stream is numbered frames from one host to another, one every 10 ms: so few that no socket on the way overflows while
+// stream sends numbered frames from one host to another, one every 10 ms. So no socket on the way overflows while
 // its reader waits for a processor.
 type stream struct {
 	t    *testing.T
@@ -162,13 +162,13 @@ func (r *recoveryCluster) stream(from, to int) *stream {
 	return s
 }
 
-// next is the number of the next frame.
+// next returns the number of the next frame.
 func (s *stream) next() int { return int(s.sent.Load()) }
 
-// flows waits until frames that leave from now on arrive, and returns the number of one that has.
+// flows waits until frames that are sent from now on arrive, and returns the number of one that has.
 func (s *stream) flows(when string) int {
 	s.t.Helper()
-	first, found := s.next()+1, 0 // the present one may be on its way
+	first, found := s.next()+1, 0 // the current frame may be in flight
 	eventually(s.t, when+", a frame to arrive", func() bool {
 		for found = s.next(); found > first; found-- {
 			if s.to.count(fmt.Sprint(found-1)) > 0 {
@@ -180,7 +180,7 @@ func (s *stream) flows(when string) int {
 	return found
 }
 
-// lost are the frames of those from first up to, but not with, end that do not arrive, also not late.
+// lost returns the frames from first up to, but not including, end that do not arrive, even late.
 func (s *stream) lost(first, end int) (list []int) {
 	for deadline := time.Now().Add(patience / 3); ; time.Sleep(5 * time.Millisecond) {
 		list = nil
@@ -195,7 +195,7 @@ func (s *stream) lost(first, end int) (list []int) {
 	}
 }
 
-// repeated are the frames that have arrived more than once.
+// repeated returns the frames that have arrived more than once.
 func (s *stream) repeated() (list []int) {
 	for n := range s.next() {
 		if s.to.count(fmt.Sprint(n)) > 1 {
@@ -205,7 +205,7 @@ func (s *stream) repeated() (list []int) {
 	return list
 }
 
-// protected waits until the plan that all switches hold uses a link, at both ends, or does not at any.
+// protected waits until the plan that all switches have uses a link, at both ends, or at neither.
 func (r *recoveryCluster) protected(when string, l [2]int, uses bool) {
 	r.t.Helper()
 	eventually(r.t, fmt.Sprintf("%s, a plan that uses link %v: %v", when, l, uses), func() bool {
@@ -213,7 +213,7 @@ func (r *recoveryCluster) protected(when string, l [2]int, uses bool) {
 	})
 }
 
-// mend mends a link, and expects that the stream loses no frame until it uses it again.
+// mend repairs a link, and checks that the stream loses no frame until it uses the link again.
 func (r *recoveryCluster) mend(s *stream, l [2]int, others ...[2]int) {
 	r.t.Helper()
 	flaps := r.flaps(others)
@@ -230,7 +230,7 @@ func (r *recoveryCluster) mend(s *stream, l [2]int, others ...[2]int) {
 	}
 }
 
-// holds is all that a switch holds, but for markers.
+// holds returns the content of a switch without markers.
 func (r *recoveryCluster) holds(i int) (list []string) {
 	r.t.Helper()
 	flows, err := r.nodes[i-1].Flows()

@@ -10,9 +10,9 @@ import (
 	"github.com/holdfast-sdn/holdfast/lab/cluster"
 )
 
-// TestRecovery cuts a link silently while no controller runs: the stream between two hosts goes on by another way. When
-// the controllers are back they find the best way without the link; and when that is mended the stream returns to it
-// without losing a frame. A switch that has lost everything gets it again.
+// TestRecovery cuts a link silently while no controller runs. The stream between two hosts continues on another
+// path. When the controllers are back, they install the best path without the link. When the link is repaired, the
+// stream returns to it without losing a frame. A switch that has lost everything is programmed again.
 func TestRecovery(t *testing.T) {
 	notInShort(t)
 	needOVS(t)
@@ -54,8 +54,8 @@ func TestRecovery(t *testing.T) {
 	r.exact()
 }
 
-// TestRecoveryAndFailover kills the leader in the moment in which a link loses its carrier: the stream goes on, and the
-// next leader finishes what is to be done. What others change in the switches is put right again.
+// TestRecoveryAndFailover kills the leader at the moment when a link loses its carrier. The stream continues, and
+// the next leader completes the changes. Changes of others in the switches are reverted.
 func TestRecoveryAndFailover(t *testing.T) {
 	notInShort(t)
 	needOVS(t)

@@ -8,13 +8,13 @@ import (
 	"github.com/holdfast-sdn/holdfast/lab/cluster"
 )
 
-// outOfReach is a term that a new cluster does not reach, unless elections fail again and again.
+// outOfReach is a term that a new cluster does not reach, unless elections fail repeatedly.
 const outOfReach = 12
 
-// TestClusterInitialisedAgain: all controllers have lost their folders and are begun again by holdfast init, so that
-// their terms are lower than those that the agent knows. It refuses them, which status and its log tell, until they
-// have proved that nobody can lead in the later term; then its switch begins a new epoch with them, without a restart
-// of the agent.
+// TestClusterInitialisedAgain: all controllers have lost their folders and are initialised again by holdfast init,
+// so their terms are lower than the one that the agent knows. The agent refuses them, which its log and the status
+// report, until they have proved that nobody can lead in the later term. Then its switch begins a new epoch with
+// them, without a restart of the agent.
 func TestClusterInitialisedAgain(t *testing.T) {
 	t.Parallel()
 	s := startCluster(t, cluster.Config{Agents: 1})
@@ -23,7 +23,7 @@ func TestClusterInitialisedAgain(t *testing.T) {
 	for s.waitUp(1).Term < outOfReach {
 		old := s.leader()
 		s.inSync()
-		_, err := s.Command(s.ctx, "drain", old.Name) // so that nobody waits for an election
+		_, err := s.Command(s.ctx, "drain", old.Name) // so that nothing waits for an election
 		s.check(err)
 		s.check(old.Kill())
 		s.check(old.Restart())

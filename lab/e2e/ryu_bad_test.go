@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// cookies are those of the flow-mods that a switch has got.
+// cookies returns the cookies of the flow-mods that a switch has received.
 func cookies(p player) (list []uint64) {
 	for _, msg := range p.executed() {
 		var mod of13.FlowMod
@@ -21,7 +21,7 @@ func cookies(p player) (list []uint64) {
 	return list
 }
 
-// says has a switch send packets, each when the learning switch has flooded the one before.
+// says makes a switch send packets, each after the learning switch has flooded the previous one.
 func (r *ryuCluster) says(p player, words ...string) {
 	r.t.Helper()
 	for _, w := range words {
@@ -32,8 +32,8 @@ func (r *ryuCluster) says(p player, words ...string) {
 	}
 }
 
-// TestRyuBadApplication: an application raises, ends its process, and loops for ever. The one beside it and the network
-// go on.
+// TestRyuBadApplication: an application raises an exception, ends its process, and loops for ever. The other
+// application and the network continue.
 func TestRyuBadApplication(t *testing.T) {
 	notInShort(t)
 	t.Parallel()
@@ -60,7 +60,7 @@ func TestRyuBadApplication(t *testing.T) {
 		if n := r.leftOut(); n != before+1 {
 			t.Errorf("%s: %d inputs are left out, %d before", word, n, before)
 		}
-		// Both applications do as if that packet had never been.
+		// Both applications behave as if that packet had never arrived.
 		if got, want := cookies(sw), []uint64{1, 3, 4, 5, 6, 7}; !slices.Equal(got, want[:4+2*i]) {
 			t.Errorf("%s: the application has sent %d, want %d", word, got, want[:4+2*i])
 		}
@@ -85,7 +85,7 @@ func TestRyuBadApplication(t *testing.T) {
 	}
 }
 
-// leftOut is how many inputs leaders have had left out.
+// leftOut returns how many inputs were skipped by leaders.
 func (r *ryuCluster) leftOut() (n int) {
 	for _, c := range r.Controllers() {
 		n += r.countLines(c.LogFile(), "level=ERROR", "all controllers skip it")
@@ -93,8 +93,8 @@ func (r *ryuCluster) leftOut() (n int) {
 	return n
 }
 
-// TestRyuDivergence: what an application learns elsewhere than from its messages differs between controllers, and the
-// operator hears.
+// TestRyuDivergence: an application uses data that is not in its messages, so it differs between controllers. The
+// operator is told.
 func TestRyuDivergence(t *testing.T) {
 	notInShort(t)
 	t.Parallel()
@@ -130,7 +130,7 @@ func TestRyuDivergence(t *testing.T) {
 			if !strings.Contains(strings.ToLower(out), "diverge") && !strings.Contains(out, "deterministic") {
 				t.Errorf("holdfast status does not say that the applications differ:\n%s", out)
 			}
-			r.says(sw, "good") // it goes on, as the leader has it
+			r.says(sw, "good") // it continues with the results of the leader
 			r.strike()
 			r.says(sw, "good")
 			r.exact()

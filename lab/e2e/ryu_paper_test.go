@@ -15,20 +15,20 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// outcome is what a run leaves, and what must not depend on whether a leader died in it.
+// outcome is the result of a run. It must not depend on whether a leader died.
 type outcome struct {
 	flows, commands, answers, lines []string
-	frames                          []string // that hosts got, and how often
+	frames                          []string // frames that hosts received, and how often
 }
 
-// drill is an application of Ryu under traffic.
+// drill is a Ryu application under traffic.
 type drill struct {
 	app             string
 	switches, hosts int
 	links           [][2]int
-	lines           string   // that are compared
+	lines           string   // log lines that are compared
 	timed           []string // types of commands that a timer sends
-	portMods        bool     // of which an Open vSwitch tells all controllers but the one that sent them
+	portMods        bool     // an Open vSwitch reports these to all controllers except the one that sent them
 	play            func(r *ryuRun)
 }
 
@@ -40,7 +40,7 @@ type ryuRun struct {
 	answers []string
 }
 
-// strike kills the leader, if this is a run in which it is to die.
+// strike kills the leader, if that is part of this run.
 func (r *ryuRun) strike() {
 	r.t.Helper()
 	if r.kill {
@@ -48,7 +48,7 @@ func (r *ryuRun) strike() {
 	}
 }
 
-// get notes what the controllers that run answer: all of them the same.
+// get compares the answers of all running controllers, and records the answer.
 func (r *ryuRun) get(path string) { r.t.Helper(); r.askAll("GET", path, "") }
 
 func (r *ryuRun) askAll(method, path, body string) {
@@ -65,7 +65,7 @@ func (r *ryuRun) askAll(method, path, body string) {
 	r.answers = append(r.answers, answers[0])
 }
 
-// run runs the drill in every way, and compares what comes out.
+// run runs the drill in every variant, and compares the outcomes.
 func (p drill) run(t *testing.T) {
 	notInShort(t)
 	needOVS(t)
@@ -119,7 +119,7 @@ func (p drill) once(t *testing.T, m mode, kill bool) outcome {
 	r := &ryuRun{ryuCluster: m.startRyu(t, p.switches, cluster.Config{Apps: []string{"ryu.app." + p.app}}), kill: kill}
 	r.build(p.switches, p.hosts, p.links...)
 	p.play(r)
-	if r.dead != nil { // it comes back, and agrees with the others
+	if r.dead != nil { // it returns, and agrees with the others
 		r.check(r.dead.Restart())
 	}
 	r.ready()
@@ -147,7 +147,7 @@ func (p drill) once(t *testing.T, m mode, kill bool) outcome {
 	return o
 }
 
-// all is how often frames with labels of pass have arrived.
+// all returns how often frames with labels of pass have arrived.
 func (s *station) all() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -168,11 +168,11 @@ func (s *station) all() string {
 // stranger is an address that no host has.
 func stranger(n int) of13.MAC { return of13.MAC{2, 9, 0, 0, byte(n >> 8), byte(n)} }
 
-// burstFrames is how many frames are sent while the leader dies. Each is unlike those before, so that no flow matches
-// it, and all come from one port, so that their order is certain.
+// burstFrames is the number of frames that are sent while the leader dies. Each differs from those before, so that
+// no flow matches it. All come from one port, so that their order is known.
 const burstFrames = 120
 
-// burst sends frames and has the leader die in the midst of them. All of them arrive.
+// burst sends frames, and kills the leader in the middle. All of them arrive.
 func (r *ryuRun) burst(from, to *station, frame func(i int, label string) []byte) {
 	r.t.Helper()
 	labels := make([]string, burstFrames)
@@ -222,7 +222,7 @@ func TestRyuMACTable(t *testing.T) {
 			n++
 			r.askAll("PUT", table, fmt.Sprintf(`{"mac": "%s", "port": %d}`, net.HardwareAddr{2, 8, 0, 0, 0, byte(n)},
 				10+n))
-			r.get("/simpleswitch/mactable/" + dpid(9)) // which is not there
+			r.get("/simpleswitch/mactable/" + dpid(9)) // which does not exist
 		})
 		r.get(table)
 	}}.run(t)
@@ -258,7 +258,7 @@ func TestRyuMonitor(t *testing.T) {
 		}}.run(t)
 }
 
-// lacpdu is what one port of a bond says: that it is up, and that it has 90 s to say so again.
+// lacpdu is an LACP PDU of one port of a bond: the port is up, with a timeout of 90 s.
 func lacpdu(port byte, l string) []byte {
 	f := append([]byte{1, 0x80, 0xc2, 0, 0, 2, 2, 0, 0, 0, 1, port, 0x88, 0x09, 1, 1},
 		1, 20, 0xff, 0xff, 2, 0, 0, 0, 0, 0x99, 0, 9, 0, 0xff, 0, port, 0x3d, 0, 0, 0) // actor
@@ -269,7 +269,7 @@ func lacpdu(port byte, l string) []byte {
 	return append(f, label(l)...)
 }
 
-// TestRyuLinkAggregation has a host with two cables that speaks LACP by hand: its PDUs are answered one by one.
+// TestRyuLinkAggregation has a host with two cables that speaks LACP. Its PDUs are answered one by one.
 func TestRyuLinkAggregation(t *testing.T) {
 	drill{app: "simple_switch_lacp_13", switches: 1, hosts: 3, lines: "packet in|LACP|slave|timeout",
 		play: func(r *ryuRun) {
@@ -300,7 +300,7 @@ func TestRyuLinkAggregation(t *testing.T) {
 
 var portState = regexp.MustCompile(`dpid=0*(\d+): \[port=(\d+)\] \w+ +/ (\w+)`)
 
-// states are those of the ports of a spanning tree, as the applications' last lines have them.
+// states returns the states of the ports of a spanning tree, from the last log lines of the applications.
 func (r *ryuRun) states() map[string]string {
 	var all []string
 	for _, c := range r.Controllers() {
@@ -316,8 +316,9 @@ func (r *ryuRun) states() map[string]string {
 	return states
 }
 
-// TestRyuSpanningTree has three switches in a ring, one of whose ports is blocked, before and after. While the tree is
-// young the application forgets hosts and flows every other second: what it sends then differs from run to run.
+// TestRyuSpanningTree has three switches in a ring, with one port blocked before and after the failover. While the
+// tree is young the application deletes hosts and flows every other second, and what it sends differs from run to
+// run.
 func TestRyuSpanningTree(t *testing.T) {
 	drill{app: "simple_switch_stp_13", switches: 3, hosts: 1, links: [][2]int{{1, 2}, {2, 3}, {3, 1}},
 		lines: "^packet in .* 02:09:",
@@ -338,7 +339,7 @@ func TestRyuSpanningTree(t *testing.T) {
 			r.await("the tree to be old", func(cluster.Status) bool {
 				r.round()
 				before = r.flows()
-				time.Sleep(5 * time.Second) // in which a young one forgets
+				time.Sleep(5 * time.Second) // a young tree deletes flows in this time
 				after = r.flows()
 				return slices.Equal(before, after) && strings.Count(strings.Join(after, "\n"),
 					"dl_dst=02:00:") == wayFlows
@@ -349,12 +350,12 @@ func TestRyuSpanningTree(t *testing.T) {
 		}}.run(t)
 }
 
-// wayFlows is how many flows lead from each of three hosts to each other: one at each switch on the way, and the
-// blocked link makes one way longer.
+// wayFlows is the number of flows from each of three hosts to each other one: one at each switch on the path. The
+// blocked link makes one path longer.
 const wayFlows = 12
 
-// round has each host send to an address that nobody has, so that all switches see where it is, and to each other
-// one, twice: then flows lead from each to each. The address is no stranger's: how many rounds there are differs, and
+// round makes each host send to an unused address, so that all switches learn where it is, and twice to each other
+// host, so that flows are installed. The unused address is not a stranger's: the number of rounds varies, and log
 // lines about strangers are compared.
 func (r *ryuRun) round() {
 	r.t.Helper()

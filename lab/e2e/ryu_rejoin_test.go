@@ -7,7 +7,8 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// Packet-ins of so many hosts pass while a controller is down. After 4,096 a host counts as one that catches up.
+// Packet-ins of this many hosts are sent while a controller is down. A host that lacks more than 4,096 inputs
+// counts as catching up.
 const (
 	missedInputs   = 20_000
 	snapshotInputs = 3_000
@@ -29,7 +30,7 @@ func (r *ryuCluster) missed(n int) {
 	r.settled()
 }
 
-// takesOver makes a controller lead that was down: its applications have the state of the others.
+// takesOver makes a controller that was down the leader. Its applications have the state of the others.
 func (r *ryuCluster) takesOver(c *cluster.Controller) {
 	r.t.Helper()
 	table := "/simpleswitch/mactable/" + dpid(1)
@@ -50,7 +51,7 @@ func (r *ryuCluster) takesOver(c *cluster.Controller) {
 	}
 }
 
-// TestRyuRejoin: a controller was down for many inputs. Its host catches up, and it becomes the leader.
+// TestRyuRejoin: a controller was down for many inputs. Its host catches up, and the controller becomes the leader.
 func TestRyuRejoin(t *testing.T) {
 	notInShort(t)
 	t.Parallel()
@@ -76,8 +77,8 @@ func TestRyuRejoin(t *testing.T) {
 	r.takesOver(behind)
 }
 
-// TestRyuSnapshot: a controller has lost its folder. It gets a snapshot, which contains what its host needs, and
-// becomes the leader.
+// TestRyuSnapshot: a controller has lost its folder. It receives a snapshot with what its host needs, and becomes
+// the leader.
 func TestRyuSnapshot(t *testing.T) {
 	notInShort(t)
 	t.Parallel()

@@ -15,8 +15,8 @@ import (
 )
 
 // TestRyuRESTInFlight: requests wait for an application when the leader dies, one sent to the leader and one to a
-// follower. No client waits for ever, a client without an answer gets an error that says why, and the application has
-// received each request once.
+// follower. No client waits for ever, a client without an answer gets an error with the reason, and the application
+// has received each request once.
 func TestRyuRESTInFlight(t *testing.T) {
 	notInShort(t)
 	t.Parallel()
@@ -29,7 +29,7 @@ func TestRyuRESTInFlight(t *testing.T) {
 	}
 	ask := func(c *cluster.Controller, seconds int) chan reply {
 		to := make(chan reply, 1)
-		go func() { // ends with the client's patience
+		go func() { // ends with the client's timeout
 			var a reply
 			a.status, a.text, a.err = r.ask(c, "PUT", fmt.Sprintf("/sleepy/%d", seconds), "")
 			to <- a
@@ -53,13 +53,13 @@ func TestRyuRESTInFlight(t *testing.T) {
 		t.Errorf("a follower whose leader died: %+v", a)
 	}
 	for _, c := range followers {
-		asked(c, "3 asked, 3 answered") // the others have gone on
+		asked(c, "3 asked, 3 answered") // the others have continued
 	}
 	r.check(leader.Restart())
 	r.running()
 	asked(leader, "3 asked, 3 answered")
 
-	// Nor does anybody wait for ever where nobody can lead.
+	// Without a majority no client waits for ever either.
 	leader, followers = r.leader(), r.followers()
 	direct, passed = ask(leader, 20), ask(followers[0], 20)
 	asked(followers[1], "5 asked, 3 answered")
@@ -77,7 +77,7 @@ func TestRyuRESTInFlight(t *testing.T) {
 	}
 }
 
-// each asks every controller that runs, until all give an answer that satisfies ok.
+// each asks every running controller, until all answers satisfy ok.
 func (r *ryuCluster) each(method, path, body string, ok func(answer string) bool) {
 	r.t.Helper()
 	for _, c := range r.Controllers() {
@@ -115,8 +115,8 @@ func (r *ryuCluster) awaitFlow(pattern string, there bool) {
 		func() bool { return re.MatchString(strings.Join(r.flows(), "\n")) == there })
 }
 
-// TestRyuTopologyAndOFCtl has three switches in a ring. What ofctl_rest asks, the switches answer later; the links are
-// seen by LLDP.
+// TestRyuTopologyAndOFCtl has three switches in a ring. The switches answer the requests of ofctl_rest later. Links
+// are discovered by LLDP.
 func TestRyuTopologyAndOFCtl(t *testing.T) {
 	notInShort(t)
 	needOVS(t)
@@ -173,7 +173,7 @@ func (r *ryuCluster) reaches(from, to int, addr string, want bool) {
 	})
 }
 
-// TestRyuFirewall: nothing passes but what rules allow, and what is a rule is the same after a failover.
+// TestRyuFirewall: only what rules allow passes, and the rules are the same after a failover.
 func TestRyuFirewall(t *testing.T) {
 	notInShort(t)
 	needOVS(t)
@@ -208,8 +208,8 @@ func TestRyuFirewall(t *testing.T) {
 	}
 }
 
-// TestRyuRouter: hosts of two networks find each other through a router that was set up by one leader and routes at the
-// next.
+// TestRyuRouter: hosts of two networks reach each other through a router that was configured at one leader and
+// routes at the next.
 func TestRyuRouter(t *testing.T) {
 	notInShort(t)
 	needOVS(t)
@@ -237,7 +237,7 @@ func TestRyuRouter(t *testing.T) {
 	r.each("GET", router, "", func(answer string) bool { return answer == before })
 	r.reaches(1, 2, "172.16.20.10", true)
 	r.ready()
-	// It also wants to say which events each switch reports, which goes nowhere.
+	// The application also tries to select the events of each switch, which is not forwarded.
 	if res := r.exact(); res.Failures > 0 {
 		t.Errorf("%d failures", res.Failures)
 	}

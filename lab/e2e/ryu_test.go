@@ -29,7 +29,8 @@ import (
 // ryuPatience is how long a test of replayed applications may take: some have timers of half a minute.
 const ryuPatience = 4 * time.Minute
 
-// findRyu finds a Python with os-ken, and the folder of Ryu's own applications, as the tests of python/ fetch it.
+// findRyu finds a Python with os-ken, and the folder of Ryu's own applications, which the tests of python/
+// download.
 var findRyu = sync.OnceValues(func() (cluster.Ryu, error) {
 	r := cluster.Ryu{Python: os.Getenv("HOLDFAST_PYTHON"), LogLevel: "info"}
 	if r.Python == "" {
@@ -47,7 +48,7 @@ var findRyu = sync.OnceValues(func() (cluster.Ryu, error) {
 	return r, nil
 })
 
-// needRyu skips the test, or fails it where nothing may be missing.
+// needRyu skips the test, or fails it if nothing may be missing.
 func needRyu(t *testing.T) cluster.Ryu {
 	t.Helper()
 	r, err := findRyu()
@@ -61,7 +62,7 @@ func needRyu(t *testing.T) cluster.Ryu {
 	return r
 }
 
-// ownApp is the file of an application in testdata/ryu.
+// ownApp returns the file of an application in testdata/ryu.
 func ownApp(t *testing.T, name string) string {
 	t.Helper()
 	path, err := filepath.Abs(filepath.Join("testdata", "ryu", name+".py"))
@@ -71,7 +72,7 @@ func ownApp(t *testing.T, name string) string {
 	return path
 }
 
-// ryuCluster is a cluster with applications of Ryu. Its own switches, if it has any, are Open vSwitches with hosts.
+// ryuCluster is a cluster with Ryu applications. Its own switches, if it has any, are Open vSwitches with hosts.
 type ryuCluster struct {
 	*testCluster
 	nodes []*netlab.Switch
@@ -99,7 +100,7 @@ func (m mode) startRyu(t *testing.T, switches int, cfg cluster.Config, options .
 	return r
 }
 
-// running waits until the host of every controller that runs does.
+// running waits until the host of every running controller is running.
 func (r *ryuCluster) running() {
 	r.t.Helper()
 	r.await("the hosts of all controllers", func(cluster.Status) bool {
@@ -113,8 +114,8 @@ func (r *ryuCluster) running() {
 	})
 }
 
-// build makes Open vSwitches with so many hosts each, at ports 1 and up, puts cables between some of them, and connects
-// them one after the other.
+// build makes Open vSwitches with a number of hosts each, at ports 1 and up, puts cables between some of them, and
+// connects them one after the other.
 func (r *ryuCluster) build(switches, hosts int, links ...[2]int) {
 	r.t.Helper()
 	lab := r.lab()
@@ -139,7 +140,7 @@ func (r *ryuCluster) build(switches, hosts int, links ...[2]int) {
 	r.ready()
 }
 
-// ready waits until every controller that runs could lead, and nothing is on its way.
+// ready waits until every running controller could lead, and nothing is in flight.
 func (r *ryuCluster) ready() {
 	r.t.Helper()
 	r.check(r.WaitReady(r.ctx, len(r.nodes)))
@@ -147,7 +148,8 @@ func (r *ryuCluster) ready() {
 	r.settled()
 }
 
-// settled waits until the hosts have executed all, what they did is logged, and the switches have done it.
+// settled waits until the hosts have executed everything, their results are logged, and the switches have executed
+// the commands.
 func (r *ryuCluster) settled() {
 	r.t.Helper()
 	r.await("all inputs to be executed", func(st cluster.Status) bool {
@@ -160,7 +162,7 @@ func (r *ryuCluster) settled() {
 	})
 }
 
-// pass sends a frame with a label of its own, and waits until each of the others has it.
+// pass sends a frame with a unique label, and waits until each of the others has received it.
 func (r *ryuCluster) pass(from *station, src, dst of13.MAC, to ...*station) {
 	r.t.Helper()
 	r.carry(r.label(), from, src, dst, to...)
@@ -176,13 +178,13 @@ func (r *ryuCluster) carry(l string, from *station, src, dst of13.MAC, to ...*st
 	}
 }
 
-// label is a label that no other frame of the cluster has.
+// label returns a label that no other frame of the cluster has.
 func (r *ryuCluster) label() string {
 	r.played++
 	return fmt.Sprintf("f%d", r.played)
 }
 
-// client asks as applications' users do; it does not wait for ever.
+// client sends the requests of users of applications, with a timeout.
 var client = &http.Client{Timeout: 2 * patience, Transport: &http.Transport{DisableKeepAlives: true}}
 
 // ask sends a request to the REST interface at a controller.
@@ -200,7 +202,7 @@ func (r *ryuCluster) ask(c *cluster.Controller, method, path, body string) (int,
 	return resp.StatusCode, string(text), err
 }
 
-// rest is ask where an application is to answer, now or when there is a leader.
+// rest is ask for a request that an application must answer, now or when there is a leader.
 func (r *ryuCluster) rest(c *cluster.Controller, method, path, body string) string {
 	r.t.Helper()
 	var answer string
@@ -220,7 +222,7 @@ func (r *ryuCluster) strike() *cluster.Controller {
 	return l
 }
 
-// flows are the flow entries of all switches, without the markers.
+// flows returns the flow entries of all switches, without the markers.
 func (r *ryuCluster) flows() (list []string) {
 	r.t.Helper()
 	for i, sw := range r.nodes {
@@ -236,7 +238,7 @@ func (r *ryuCluster) flows() (list []string) {
 	return list
 }
 
-// commands are those that are in the log, switch by switch, but for those of some types.
+// commands returns the commands in the log, switch by switch, without those of some types.
 func (r *ryuCluster) commands(without ...string) (list []string) {
 	r.t.Helper()
 	records, err := oracle.Read(r.AuditFiles())
@@ -252,7 +254,8 @@ func (r *ryuCluster) commands(without ...string) (list []string) {
 
 var appLine = regexp.MustCompile(` msg=("(?:[^"\\]|\\.)*"|\S+) controller=\S+ app=\S+$`)
 
-// lines are those of the applications that match, as all controllers together have logged them: sorted, each once.
+// lines returns the log lines of applications that match, of all controllers together, sorted and without
+// duplicates.
 func (r *ryuCluster) lines(which *regexp.Regexp) (list []string) {
 	r.t.Helper()
 	for _, c := range r.Controllers() {
@@ -274,5 +277,5 @@ func (r *ryuCluster) lines(which *regexp.Regexp) (list []string) {
 	return slices.Compact(list)
 }
 
-// dpid is how REST interfaces write a switch.
+// dpid formats a switch as REST interfaces do.
 func dpid(id openflow.DatapathID) string { return fmt.Sprintf("%016x", uint64(id)) }

@@ -16,8 +16,8 @@ import (
 	"github.com/holdfast-sdn/holdfast/lab/netlab"
 )
 
-// A sentry that stands still takes no link for dead: it knows that it slept. One that is cut it does, and when it ends
-// it takes back what it said.
+// A sentry that is stopped for a while does not report its links as dead, because it knows that it slept. It
+// reports a link that is cut. When it ends, it withdraws its reports.
 func TestSentry(t *testing.T) {
 	t.Parallel()
 	lab := netlab.ForTest(t)
@@ -70,7 +70,7 @@ func TestSentry(t *testing.T) {
 	forwarding("with the sentry ended")
 }
 
-// forwards reports whether the groups of a switch take an interface for alive.
+// forwards reports whether the groups of a switch use an interface.
 func forwards(t *testing.T, sw *netlab.Switch, name string) bool {
 	t.Helper()
 	ctl, err := appctl.Dial(sw.Control(), 10*time.Second)
@@ -85,11 +85,11 @@ func forwards(t *testing.T, sw *netlab.Switch, name string) bool {
 type sentryProcess struct {
 	t      *testing.T
 	cmd    *exec.Cmd
-	events string        // the file that they are in
-	ended  chan struct{} // it has
+	events string        // path of the file with events
+	ended  chan struct{} // closed when the process has ended
 }
 
-// startSentry starts one that writes events as JSON, until the end of the test.
+// startSentry starts a sentry that writes events as JSON, until the end of the test.
 func startSentry(t *testing.T, args ...string) *sentryProcess {
 	t.Helper()
 	s := &sentryProcess{t: t, events: filepath.Join(t.TempDir(), "events"), ended: make(chan struct{})}
@@ -115,7 +115,7 @@ func (s *sentryProcess) signal(sig os.Signal) {
 	check(s.t, s.cmd.Process.Signal(sig))
 }
 
-// await waits until links have entered a state, "" is any, so often; more often is an error.
+// await waits until links have entered a state this many times; "" is any state. More often is an error.
 func (s *sentryProcess) await(when, state string, times int) {
 	s.t.Helper()
 	count := func() int { return len(lines(s.t, s.events, `"state":"`+state)) }
@@ -153,8 +153,8 @@ func TestRecoveryWithSentry(t *testing.T) {
 	r.check(r.links[direct].CutSilently())
 	watch.await("cut", "dead", 2)
 	s.flows("with the link cut")
-	// On a machine that stood still for 2.5 s the switches noticed themselves. That the sentry tells them is what
-	// TestSentry shows.
+	// If the machine stood still for 2.5 s, the switches detected the failure themselves. TestSentry shows that the
+	// sentry reports it.
 	if got := r.bfd(direct, "state"); got != [2]string{"up", "up"} {
 		t.Logf("BFD of the switches was as fast, and says %v: this run shows less", got)
 	}

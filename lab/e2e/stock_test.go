@@ -12,9 +12,9 @@ import (
 	"github.com/holdfast-sdn/holdfast/lab/relay"
 )
 
-// TestBundleRejected: a transaction sends one Open vSwitch three commands, of which it refuses the second, and
-// another one a good one. The first has none of the three, the other has its own, and the application hears
-// which command was refused, and why.
+// TestBundleRejected: one transaction sends three commands to an Open vSwitch, of which the switch refuses the
+// second. Another transaction sends a valid one. None of the three is executed, the valid one is, and the
+// application learns which command was refused and why.
 func TestBundleRejected(t *testing.T) {
 	notInShort(t)
 	needOVS(t)
@@ -31,7 +31,7 @@ func TestBundleRejected(t *testing.T) {
 		{apps.CarelessFull, "full 5 1"},   // OFPET_FLOW_MOD_FAILED, OFPFMFC_TABLE_FULL
 	} {
 		first.packetIn(c.mistake)
-		if err := other.wait(2 * (i + 1)); err != nil { // a flow, and what the application hears
+		if err := other.wait(2 * (i + 1)); err != nil { // a flow, and the answer to the application
 			t.Fatal(err)
 		}
 		outs := other.packetOuts()
@@ -65,8 +65,8 @@ func careless(t *testing.T, p *ovsPlayer) (n int) {
 	return n
 }
 
-// TestDeposedLeaderStock is TestDeposedLeader without agents: the old leader finds that it has been slave for a while,
-// and that switches which reconnect to it refuse it as master.
+// TestDeposedLeaderStock is TestDeposedLeader without agents: the old leader finds that it has been slave for a
+// while, and that switches which reconnect to it refuse it as master.
 func TestDeposedLeaderStock(t *testing.T) {
 	inModes(t, []mode{stock, stockOVS}, func(t *testing.T, m mode) {
 		c := &chaos{}

@@ -17,7 +17,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// credentials are those of a holder whose certificate a folder's authority issues.
+// credentials loads a certificate and key, which the authority in a folder issues.
 func credentials(t *testing.T, dir string, role pki.Role, name string) *mtls.Credentials {
 	t.Helper()
 	id := pki.Identity{Role: role, Name: name}
@@ -33,7 +33,7 @@ func credentials(t *testing.T, dir string, role pki.Role, name string) *mtls.Cre
 	return c
 }
 
-// newAuthority is one that the cluster does not trust.
+// newAuthority creates an authority that the cluster does not trust.
 func newAuthority(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "pki")
@@ -43,7 +43,7 @@ func newAuthority(t *testing.T) string {
 	return dir
 }
 
-// anybody is the policy of who does not care whom he reaches.
+// anybody is a policy that accepts every holder.
 var anybody = mtls.Role(pki.Roles...)
 
 // refused dials until the other side ends the connection, which it must. The server of TLS 1.3 refuses after the
@@ -105,7 +105,7 @@ func TestTLSRefuses(t *testing.T) {
 	}
 
 	stranger := s.believer(newAuthority(t), pki.Controller, leader.Name)
-	const attempts = 5 // which are one line, or on a slow day two
+	const attempts = 5 // at most two log lines for all of them
 	for range attempts {
 		for _, p := range ports {
 			refused(t, stranger, p.addr)
@@ -120,7 +120,7 @@ func TestTLSRefuses(t *testing.T) {
 		if n := named(); n == attempts {
 			t.Errorf("%s names the stranger %d times", p.log, n)
 		}
-		plain := dialFrom(t, "127.0.0.2", p.addr) // who is refused at 127.0.0.1 has had a line
+		plain := dialFrom(t, "127.0.0.2", p.addr) // the peer at 127.0.0.1 has been logged already
 		if _, err := plain.Write(make([]byte, 100)); err != nil {
 			t.Fatal(err)
 		}
@@ -141,7 +141,7 @@ func TestTLSRefuses(t *testing.T) {
 	s.exact()
 }
 
-// believer is a holder of another authority's certificate, who trusts the cluster's authority too.
+// believer returns a certificate of another authority, whose holder also trusts the authority of the cluster.
 func (s *testCluster) believer(dir string, role pki.Role, name string) *mtls.Credentials {
 	s.t.Helper()
 	theirs, err := os.ReadFile(pki.CertFile(dir, pki.AuthorityName))
@@ -179,7 +179,7 @@ func TestTLSMixed(t *testing.T) {
 	s.exact()
 }
 
-// TestTLSNewAuthority: a cluster moves to another authority while it runs. No process is restarted for that; one is
+// TestTLSNewAuthority: a running cluster moves to another authority. No process is restarted for that. One is
 // killed, so that all have to reconnect.
 func TestTLSNewAuthority(t *testing.T) {
 	t.Parallel()
@@ -201,7 +201,7 @@ func TestTLSNewAuthority(t *testing.T) {
 	for _, f := range files {
 		s.check(os.Rename(f, filepath.Join(s.Authority(), filepath.Base(f))))
 	}
-	s.play(3, nil) // connections that are there stay
+	s.play(3, nil) // existing connections stay
 
 	killed := s.leader()
 	s.check(killed.Kill())
@@ -210,7 +210,7 @@ func TestTLSNewAuthority(t *testing.T) {
 	s.inSync()
 	s.play(3, nil)
 	fresh := credentials(t, s.Authority(), pki.Switch, "fresh")
-	eventually(t, "a switch of the new authority to be taken", func() bool { // the agent looks once a second
+	eventually(t, "a switch of the new authority to be taken", func() bool { // the agent checks its files once a second
 		conn, err := fresh.Dial(s.ctx, s.Agents()[0].Listen, mtls.Role(pki.Agent))
 		if err == nil {
 			conn.Close()
@@ -221,7 +221,8 @@ func TestTLSNewAuthority(t *testing.T) {
 	s.exact()
 }
 
-// TestTLSHangingLeader: who dials a controller that hangs gives up in time, and all connect again when it goes on.
+// TestTLSHangingLeader: connections to a controller that hangs time out, and all are set up again when it
+// continues.
 func TestTLSHangingLeader(t *testing.T) {
 	notInShort(t)
 	t.Parallel()
@@ -232,7 +233,7 @@ func TestTLSHangingLeader(t *testing.T) {
 	s.check(old.Signal(syscall.SIGSTOP))
 	eventually(t, "another leader", func() bool { return s.leader() != old })
 	s.play(4, nil)
-	time.Sleep(silence + 2*time.Second) // until the others have closed its connections, and dial in vain
+	time.Sleep(silence + 2*time.Second) // until the others have closed its connections, and cannot dial it
 	s.play(4, nil)
 	s.check(old.Signal(syscall.SIGCONT))
 	s.inSync()

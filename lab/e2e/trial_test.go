@@ -11,9 +11,9 @@ import (
 	"github.com/holdfast-sdn/holdfast/lab/netlab"
 )
 
-// TestTrial is the demo in small: hosts ping through packet-ins, and leaders die; with agents and without, with
-// embedded switches and with Open vSwitches, with everything over TLS and without. The gate runs four of these eight:
-// of each two of the three choices they have all combinations.
+// TestTrial is a small version of the demo: hosts ping through packet-ins while leaders die, with and without
+// agents, with embedded switches and Open vSwitches, with and without TLS. The gate runs four of these eight, with
+// all combinations of each two of the three choices.
 func TestTrial(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes a while, and says nothing that the shorter tests do not")
@@ -48,8 +48,8 @@ func needOVS(t *testing.T) {
 	}
 }
 
-// TestTrialLegacy: switches without agents and bundles may lose what is on its way when a leader dies. Nothing is
-// repeated, and they go on with the next leader.
+// TestTrialLegacy: switches without agents and bundles may lose what is in flight when a leader dies. Nothing is
+// repeated, and they continue with the next leader.
 func TestTrialLegacy(t *testing.T) {
 	inModes(t, []mode{stock, stockOVS}, func(t *testing.T, m mode) {
 		ctx, cancel := context.WithTimeout(context.Background(), 4*patience)

@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// TestValiant runs the application whose packet-ins are unordered in a ring of switches: hosts reach each other, also
-// when a link is cut, and after the leader's death, which loses no links or hosts.
+// TestValiant runs the application with unordered packet-ins in a ring of switches. Hosts reach each other, also
+// when a link is cut and after the death of the leader. No links or hosts are forgotten.
 func TestValiant(t *testing.T) {
 	notInShort(t)
 	t.Parallel()
@@ -39,7 +39,7 @@ func TestValiant(t *testing.T) {
 		t.Helper()
 		for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
 			seq++
-			alice.Resolve(bob.IPv4) // so that topology hears of both
+			alice.Resolve(bob.IPv4) // so that topology learns of both
 			alice.Ping(bob.MAC, bob.IPv4, seq)
 			wait := time.After(200 * time.Millisecond)
 			for waiting := true; waiting; {
@@ -62,7 +62,7 @@ func TestValiant(t *testing.T) {
 	s.check(s.leader().Kill())
 	links[3].SetUp(false)
 	reach("without the leader, and with another link cut,")
-	// While flows are replaced a frame may meet old ones and new ones, and go round. That ends.
+	// While flows are replaced, a frame may meet old and new ones, and loop for a while.
 	looped := func() (n uint64) {
 		for _, l := range links {
 			n += l.Looped()

@@ -78,7 +78,7 @@ func learnsIn(t *testing.T, version, mode string) {
 	eventually(t, "flows between two hosts", flows(2))
 	s.inSync()
 	s.check(s.leader().Kill())
-	ping(hosts[0], hosts[2]) // which nobody has heard of yet
+	ping(hosts[0], hosts[2]) // an unknown host
 	ping(hosts[2], hosts[1])
 	eventually(t, "flows to the third", flows(4))
 }

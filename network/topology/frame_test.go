@@ -54,7 +54,7 @@ type sample struct {
 	ok    bool
 	addr  string
 	said  bool
-	lease string // to bob
+	lease string // lease to bob
 }
 
 const anyone = "255.255.255.255"
@@ -124,7 +124,7 @@ func TestLook(t *testing.T) {
 	}
 }
 
-// Which frames package edge carries to other hosts, and what it learns from them about who is meant.
+// Which frames package edge forwards to other hosts, and what it learns from them about the host that is meant.
 func TestDiscovery(t *testing.T) {
 	ask := arp(alice, "10.0.0.1")
 	answer := arp(alice, "10.0.0.1")
@@ -177,7 +177,7 @@ func TestDiscovery(t *testing.T) {
 	}
 }
 
-// Whatever a host sends is read, or is not; the longer parts of a frame are no trap.
+// Whatever a host sends is parsed or ignored. Wrong lengths inside a frame do no harm.
 func FuzzReadFrame(f *testing.F) {
 	for _, s := range sampleFrames {
 		f.Add(s.frame)

@@ -27,7 +27,7 @@ func (w *world) wantHosts(t *testing.T, want ...string) *Snapshot {
 	return s
 }
 
-// seen is the host that the listener was told of last.
+// seen is the last host that the listener was told of.
 func (w *world) seen(t *testing.T) (h Host) {
 	t.Helper()
 	if len(w.told) != 1 {
@@ -55,10 +55,10 @@ func TestHostsAreLearned(t *testing.T) {
 		}
 	}
 	w.wantHosts(t, "a 1/1: [10.0.0.1 2001:db8::1 fe80::1]")
-	w.host(at(2, 3), sampleFrames["DHCP acknowledgement"].frame) // to nobody that is known
+	w.host(at(2, 3), sampleFrames["DHCP acknowledgement"].frame) // to an unknown host
 	w.seen(t)
 	w.advance(Settle)
-	w.host(at(2, 2), sampleFrames["DHCP discover"].frame[:40]) // alice, somewhere else
+	w.host(at(2, 2), sampleFrames["DHCP discover"].frame[:40]) // alice, at another place
 	w.told = nil
 	w.host(at(1, 3), arp(bob, "0.0.0.0"))
 	w.seen(t)
@@ -76,7 +76,7 @@ func TestNoHostsAtLinks(t *testing.T) {
 	w.host(at(2, 1), arp(alice, "10.0.0.1"))
 	w.wantHosts(t)
 
-	delete(w.wires, at(1, 2)) // one direction is a link too, from both ends
+	delete(w.wires, at(1, 2)) // one direction is a link at both ends, too
 	w.advance(6 * Interval)
 	w.wantLinks(t, Link{at(2, 1), at(1, 2)})
 	w.host(at(1, 2), arp(alice, "10.0.0.1"))
@@ -84,7 +84,7 @@ func TestNoHostsAtLinks(t *testing.T) {
 	w.wantHosts(t)
 }
 
-// What passes a port before it is known for a link's does not make hosts there.
+// Frames that pass a port before it is known as the port of a link create no hosts there.
 func TestPortsSettle(t *testing.T) {
 	w := line(t, 2)
 	w.setPort(at(1, 2), false)
@@ -106,7 +106,8 @@ func TestPortsSettle(t *testing.T) {
 	w.wantHosts(t)
 }
 
-// The same where a link is found. Where it falls silent its ports become the edge when they have been down.
+// The same if a link is found there. After a silent failure its ports become edge ports only when they have been
+// down.
 func TestPortsSettleAfterALink(t *testing.T) {
 	w := newWorld(t)
 	w.start(1, 2)
@@ -144,8 +145,8 @@ func TestHostMoves(t *testing.T) {
 	w := line(t, 2)
 	w.host(at(1, 1), arp(alice, "10.0.0.1"))
 	w.told = nil
-	w.host(at(2, 2), arp(alice, "10.0.0.1")) // too soon
-	w.host(at(1, 2), arp(alice, "10.0.0.1")) // by a link
+	w.host(at(2, 2), arp(alice, "10.0.0.1")) // too early
+	w.host(at(1, 2), arp(alice, "10.0.0.1")) // arrives over a link
 	if len(w.told) > 0 {
 		t.Errorf("told %+v", w.told)
 	}
@@ -179,14 +180,14 @@ func TestHostsGo(t *testing.T) {
 		if !slices.ContainsFunc(w.told, func(m any) bool { return cmp.Equal(m, want) }) {
 			t.Errorf("%s: told %+v", name, w.told)
 		}
-		w.advance(10 * Interval) // time alone takes nobody
+		w.advance(10 * Interval) // time alone removes no host
 		if n := len(w.check().Hosts); n != 3-len(c.gone) {
 			t.Errorf("%s: %d hosts", name, n)
 		}
 	}
 }
 
-// Packets that are no news write nothing, except once in a while.
+// Packets without news write nothing, except at long intervals.
 func TestSeenIsCoarse(t *testing.T) {
 	w := line(t, 1)
 	w.host(at(1, 1), arp(alice, "10.0.0.1"))
@@ -207,14 +208,14 @@ func TestSeenIsCoarse(t *testing.T) {
 
 func TestAddressesAreBounded(t *testing.T) {
 	w := line(t, 1)
-	for i := range 2 * maxAddresses { // a router passes on what others send
+	for i := range 2 * maxAddresses { // a router forwards what others send
 		w.host(at(1, 1), udp(alice, bob, fmt.Sprintf("10.0.1.%d", i+1), "10.0.0.2", 1, 2, nil))
 	}
 	if n := len(w.told); n != maxAddresses {
 		t.Errorf("told %d times, want %d", n, maxAddresses)
 	}
 	w.told = nil
-	w.host(at(1, 1), arp(alice, "10.0.0.1")) // its own takes the place of the first
+	w.host(at(1, 1), arp(alice, "10.0.0.1")) // its own address replaces the first
 	h := w.seen(t)
 	if len(h.Addresses) != maxAddresses || h.Addresses[0].String() != "10.0.1.2" ||
 		h.Addresses[maxAddresses-1].String() != "10.0.0.1" {
@@ -238,12 +239,12 @@ func TestHostsAreBounded(t *testing.T) {
 	}
 	fill(1)
 	w.advance(2 * seenGrain)
-	fill(2) // the last is one too many
+	fill(2) // one more than there is room for
 	s := w.check()
 	if len(s.Hosts) != maxHostsPerPort+1 || s.HostsRefused != 1 {
 		t.Fatalf("%d hosts, %d refused", len(s.Hosts), s.HostsRefused)
 	}
-	w.packetIn(at(1, 1), arp(bob, "10.0.0.2")) // nor is there room for one that moves: it stays
+	w.packetIn(at(1, 1), arp(bob, "10.0.0.2")) // there is no room for a host that moves either: it stays
 	if s = w.check(); s.HostsRefused != 2 || !slices.ContainsFunc(s.Hosts,
 		func(h HostView) bool { return h.MAC == bob && h.At == at(1, 2) }) {
 		t.Errorf("%d refused, hosts %v", s.HostsRefused, s.Hosts)
@@ -252,7 +253,7 @@ func TestHostsAreBounded(t *testing.T) {
 	w.packetIn(at(1, 1), arp(numbered(maxHostsPerPort), "0.0.0.0"))
 	w.advance(2 * time.Second)
 	w.told = nil
-	w.packetIn(at(1, 1), arp(bob, "10.0.0.2")) // now those that were silent make room, and it is one of them
+	w.packetIn(at(1, 1), arp(bob, "10.0.0.2")) // silent hosts now make room; it is one of them
 	s = w.wantHosts(t, "b 1/1: [10.0.0.2]", "0 1/1: []")
 	if s.HostsRefused != 2 || len(w.told) != 2 || len(w.told[0].(HostGone).Hosts) != maxHostsPerPort {
 		t.Errorf("%d refused, told %d things", s.HostsRefused, len(w.told))

@@ -46,7 +46,7 @@ func TestLinksAreFoundAtOnce(t *testing.T) {
 	w.start(1, 3)
 	w.advance(Interval)
 	w.start(2, 3)
-	// a probe finds both directions: the first of switch 2 or, if it is due just now, one of switch 1
+	// a probe finds both directions: the first one of switch 2 or, if one is just due, one of switch 1
 	w.advance(eagerGap)
 	s := w.wantLinks(t, Link{at(1, 2), at(2, 1)}, Link{at(2, 1), at(1, 2)})
 	for _, l := range s.Links {
@@ -150,7 +150,7 @@ func TestPortComesBack(t *testing.T) {
 			t.Errorf("what is left of the links: %+v", s.Links)
 		}
 		w.advance(time.Second)
-		w.setPort(at(1, 2), true) // no timer needs to fire
+		w.setPort(at(1, 2), true) // no timer has to fire
 		s = w.wantLinks(t, Link{at(1, 2), at(2, 1)}, Link{at(2, 1), at(1, 2)})
 		if s.Rejected() != 0 {
 			t.Errorf("rejected: %+v", s.Switches)
@@ -158,7 +158,8 @@ func TestPortComesBack(t *testing.T) {
 	}
 }
 
-// A direction that is cut silently ages out after three rounds without, and before the fifth; the other stays.
+// A direction that is cut silently is down after three rounds without probes, and before the fifth. The other
+// direction stays up.
 func TestSilentCut(t *testing.T) {
 	w := line(t, 2)
 	w.advance(10 * Interval)
@@ -189,7 +190,8 @@ func TestTimeWithoutControllers(t *testing.T) {
 	}
 }
 
-// A cable that is moved without the ports going down is a new link when the old one has aged out, and not before.
+// If a cable is moved without its ports going down, the new link is found when the old one has aged out, and not
+// before.
 func TestCableIsMoved(t *testing.T) {
 	w := line(t, 3)
 	w.wires = map[app.PortOf]app.PortOf{}
@@ -316,7 +318,7 @@ func TestRejected(t *testing.T) {
 	}
 }
 
-// clockOf reads the clock of a switch.
+// clockOf returns the clock of a switch.
 func (w *world) clockOf(id app.Switch) (c clock) {
 	w.t.Helper()
 	w.must(app.Read(slices.Values(w.Rows(Name)), tablesOf(app.New(Name)).clocks.Each(func(of app.Switch, row clock) {
@@ -327,7 +329,7 @@ func (w *world) clockOf(id app.Switch) (c clock) {
 	return c
 }
 
-// What is known of a switch goes with it.
+// What is known of a switch is removed with it.
 func TestNothingIsLeftOver(t *testing.T) {
 	w := line(t, 2)
 	w.host(at(1, 1), arp(alice, "10.0.0.1"))
@@ -341,12 +343,13 @@ func TestNothingIsLeftOver(t *testing.T) {
 	}
 }
 
-// Many ports are probed a few at a time, each once in an interval; those beyond the bound are left alone.
+// If there are many ports, a few are probed at a time, each once in an interval. Ports beyond the bound are
+// ignored.
 func TestManyPorts(t *testing.T) {
 	w := newWorld(t)
 	w.start(1, 40)
 	w.start(2, MaxPorts-5)
-	for p := range app.Port(9) { // more come
+	for p := range app.Port(9) { // more ports are added
 		w.portStatus(at(2, MaxPorts-4+p), of13.PortStatus{Reason: of13.PortAdd, Port: portDesc(2, MaxPorts-4+p, true)})
 	}
 	w.advance(2 * Interval)
@@ -377,7 +380,7 @@ func TestManyPorts(t *testing.T) {
 	w.check()
 }
 
-// A switch whose ports do not fit the first message is asked for them.
+// A switch whose ports do not fit into the first message is asked for the others.
 func TestPortsInAReply(t *testing.T) {
 	w := line(t, 1)
 	w.wire(at(1, 3), at(2, 7))

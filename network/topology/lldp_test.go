@@ -35,7 +35,7 @@ func TestProbeIsReadBack(t *testing.T) {
 	})
 }
 
-// A frame as IEEE 802.1AB has it, byte for byte.
+// A frame of IEEE 802.1AB, byte for byte.
 func TestProbeOnTheWire(t *testing.T) {
 	frame := appendProbe(nil, testKey, app.PortOf{Switch: 0xab, Port: 12}, app.MAC{2, 0, 0, 0, 0, 1}, 5)
 	want := "\x01\x80\xc2\x00\x00\x0e\x02\x00\x00\x00\x00\x01\x88\xcc" +
@@ -89,7 +89,7 @@ func TestOtherLLDP(t *testing.T) {
 	}
 }
 
-// Whatever comes in, the handler does not fail and the view is the same but for counts.
+// Whatever arrives, the handler does not fail, and only counters of the view change.
 func FuzzFrames(f *testing.F) {
 	f.Add(appendProbe(nil, testKey, app.PortOf{Switch: 1, Port: 1}, app.MAC{2}, 7))
 	f.Add(frameOf())

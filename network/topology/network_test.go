@@ -21,7 +21,7 @@ import (
 
 const portsOfEach = 4
 
-// drawWorld wires some switches at random.
+// drawWorld connects some switches at random.
 func drawWorld(t *rapid.T) (w *world, cables [][2]app.PortOf) {
 	w = newWorld(t)
 	n := rapid.IntRange(1, 5).Draw(t, "switches")
@@ -48,8 +48,8 @@ func drawPort(t *rapid.T, w *world) app.PortOf {
 		app.Port(rapid.IntRange(1, portsOfEach).Draw(t, "port")))
 }
 
-// Whatever happens to a network and its controllers: in the end the view is the network, what others were told is the
-// view, and all controllers have the same.
+// Whatever happens to a network and its controllers, in the end the view is equal to the network, the messages to
+// other applications agree with the view, and all controllers have the same state.
 func TestTheViewIsTheNetwork(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w, cables := drawWorld(t)
@@ -147,7 +147,7 @@ func (w *world) happen(t *rapid.T, what string, p app.PortOf, cables [][2]app.Po
 
 func drawHost(t *rapid.T) app.MAC { return numbered(rapid.IntRange(0, 3).Draw(t, "host")) }
 
-// spoof has a host send LLDP that it made up, or that it or somebody else heard.
+// spoof makes a host send forged LLDP frames, or frames that it or another host has received.
 func (w *world) spoof(t *rapid.T, p app.PortOf) {
 	frame := appendProbe(nil, testKey, drawPort(t, w), app.MAC{2},
 		uint64(w.Now)+rapid.Uint64Range(0, 1000).Draw(t, "seq"))
@@ -163,7 +163,8 @@ func (w *world) spoof(t *rapid.T, p app.PortOf) {
 	after := w.view()
 	up := w.switches[p.Switch].ports[p.Port]
 	if n := after.Rejected() - before.Rejected(); up != (n == 1) || !up && n != 0 {
-		// A change of what the tag does not cover makes no difference: it is a replay, rejected as well.
+		// A change of bytes that the tag does not cover makes no difference: the frame is a replay, and rejected as
+		// well.
 		t.Fatalf("%d more frames were rejected, port up is %v", n, up)
 	}
 	for _, s := range []*Snapshot{before, after} {
@@ -178,7 +179,7 @@ func (w *world) spoof(t *rapid.T, p app.PortOf) {
 	}
 }
 
-// checkHosts lets all hosts speak at last, each at one port.
+// checkHosts makes every host send from one port, and compares the view.
 func (w *world) checkHosts(t *rapid.T, s *Snapshot) {
 	for _, h := range s.Hosts {
 		if sw := w.switches[h.At.Switch]; !sw.up || !sw.ports[h.At.Port] || w.linked(h.At) {
@@ -217,7 +218,7 @@ func (w *world) linked(p app.PortOf) bool {
 	return slices.ContainsFunc(w.wiring(), func(l Link) bool { return l.From == p || l.To == p })
 }
 
-// With or without leaders dying at each input, the network comes out the same, and timers go on.
+// Whether or not leaders die at each input, the view is the same in the end, and timers continue.
 func TestFailover(t *testing.T) {
 	run := func(how func(i int) apptest.Crash) *world {
 		w := newWorld(t)
@@ -304,7 +305,7 @@ func TestOfIsInOrder(t *testing.T) {
 	}
 }
 
-// A switch takes what it is told, and its packets come in.
+// A switch executes its commands, and its packets arrive.
 func TestEmbeddedSwitch(t *testing.T) {
 	w := line(t, 1)
 	s := vswitch.New(vswitch.Config{DatapathID: 1, Ports: vswitch.Ports(1, 3)})

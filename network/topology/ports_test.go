@@ -7,8 +7,8 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// A switch that is within reach again says SWITCH_UP as at the beginning of its epoch. Since then a port has come up,
-// another has gone down, and a third is new.
+// A switch that is reachable again repeats the SWITCH_UP of the beginning of its epoch. Since then a port has come
+// up, another has gone down, and a third was added.
 func TestPortsThatHaveChangedInTheEpoch(t *testing.T) {
 	w := line(t, 2)
 	w.setPort(at(1, 2), false)

@@ -16,16 +16,16 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// world is three controllers with the application, and switches that are wired together. What a PACKET_OUT sends by a
-// port comes in as a PACKET_IN where the wire ends. Everything happens in one goroutine, in the time that the test
-// tells.
+// world is three controllers with the application, and switches that are connected. A frame that a PACKET_OUT sends
+// out of a port arrives as a PACKET_IN at the other end of the wire. Everything happens in one goroutine, at the
+// time that the test sets.
 type world struct {
 	*apptest.Group
 	t apptest.Tester
 
-	wires    map[app.PortOf]app.PortOf // each in one direction
+	wires    map[app.PortOf]app.PortOf // one entry for each direction
 	switches map[app.Switch]*wired
-	frames   []arrival // on their way
+	frames   []arrival // in flight
 	history  []arrival // probes that have arrived
 	left     []app.PortOf
 	told     []any
@@ -35,7 +35,7 @@ type world struct {
 type wired struct {
 	up         bool
 	epoch, seq uint64
-	done       uint64 // commands executed
+	done       uint64 // number of commands executed
 	ports      map[app.Port]bool
 	flows      []of13.FlowMod
 	requests   int
@@ -57,7 +57,7 @@ func listenerTables(a *app.App) (app.Map[uint32, app.PortOf, app.PortOf], app.Ma
 	return app.NewMap[uint32, app.PortOf, app.PortOf](a, "links"), app.NewMap[uint32, app.MAC, app.PortOf](a, "hosts")
 }
 
-// listener builds the network of what it is told, in tables, and keeps what it was told.
+// listener builds the network from the messages that it receives, in tables, and records the messages.
 func (w *world) listener() *app.App {
 	a := app.New("listener")
 	links, hosts := listenerTables(a)
@@ -114,7 +114,7 @@ func (w *world) must(err error) {
 	}
 }
 
-// input has the leader execute something. What was told is told again if it dies meanwhile.
+// input makes the leader execute something. If the leader dies meanwhile, the next one executes it again.
 func (w *world) input(do func(*ledger.Core)) {
 	w.t.Helper()
 	told := len(w.told)
@@ -124,7 +124,7 @@ func (w *world) input(do func(*ledger.Core)) {
 	})
 }
 
-// execute does what a switch is told, once.
+// execute executes the commands of a switch, once.
 func (w *world) execute(r ledger.Release) {
 	w.t.Helper()
 	s := w.switches[r.Switch]
@@ -162,7 +162,7 @@ func (w *world) command(id app.Switch, s *wired, m of13.Message) {
 	}
 }
 
-// settle lets all frames arrive that are on their way.
+// settle delivers all frames in flight.
 func (w *world) settle() {
 	w.t.Helper()
 	for n := 0; len(w.frames) > 0; n++ {
@@ -184,7 +184,7 @@ func (w *world) event(id app.Switch, msg []byte) {
 	w.input(func(c *ledger.Core) { w.must(c.Event(id, epoch, seq, msg)) })
 }
 
-// start begins a new epoch of a switch; it has n ports unless it is known.
+// start begins a new epoch of a switch, with n ports unless it is known.
 func (w *world) start(id app.Switch, n int) {
 	w.t.Helper()
 	s := w.switches[id]
@@ -231,7 +231,7 @@ func (w *world) portStatus(at app.PortOf, s of13.PortStatus) {
 	w.settle()
 }
 
-// packetIn gives the controller a frame; others may be on their way because of it.
+// packetIn delivers a frame to the controller. Other frames may then be in flight.
 func (w *world) packetIn(at app.PortOf, frame []byte) {
 	w.t.Helper()
 	m := of13.PacketIn{BufferID: of13.NoBuffer, TotalLen: uint16(len(frame)),
@@ -239,14 +239,14 @@ func (w *world) packetIn(at app.PortOf, frame []byte) {
 	w.event(at.Switch, m.Append(nil, 0))
 }
 
-// host lets a host send a frame.
+// host makes a host send a frame.
 func (w *world) host(at app.PortOf, frame []byte) {
 	w.t.Helper()
 	w.packetIn(at, frame)
 	w.settle()
 }
 
-// advance lets time pass, in steps in which timers fire one by one.
+// advance advances the clock. Timers fire one at a time.
 func (w *world) advance(d time.Duration) {
 	w.t.Helper()
 	for end := w.Now + int64(d); w.Now < end; {
@@ -264,7 +264,7 @@ func (w *world) view() *Snapshot {
 	return s
 }
 
-// links are those that are up.
+// links returns the links that are up.
 func (s *Snapshot) linksUp() (list []Link) {
 	for _, l := range s.Links {
 		if l.Up {
@@ -274,7 +274,7 @@ func (s *Snapshot) linksUp() (list []Link) {
 	return list
 }
 
-// wiring is the links that there are.
+// wiring returns the links that exist.
 func (w *world) wiring() (list []Link) {
 	for from, to := range w.wires {
 		a, b := w.switches[from.Switch], w.switches[to.Switch]

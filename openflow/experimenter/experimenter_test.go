@@ -13,7 +13,7 @@ import (
 
 var versions = []uint8{openflow.Version10, openflow.Version13}
 
-// checkMessage asks what holds of every message: header, length, type.
+// checkMessage checks what holds for every message: header, length, type.
 func checkMessage(t interface{ Fatalf(string, ...any) }, msg []byte, version uint8, want Type) {
 	h, err := openflow.ParseHeader(msg)
 	if err != nil || h.Version != version || h.Type != openflow.TypeExperimenter || int(h.Length) != len(msg) {
@@ -24,7 +24,7 @@ func checkMessage(t interface{ Fatalf(string, ...any) }, msg []byte, version uin
 	}
 }
 
-// TestRoundTrip: every message parses to what was encoded, in both versions, behind other bytes.
+// TestRoundTrip: every message is parsed to what was encoded, in both versions, after other bytes.
 func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		version := rapid.SampledFrom(versions).Draw(t, "version")
@@ -111,7 +111,7 @@ var parsers = map[Type]struct {
 	TypeSyncMarker: {SyncMarker{1, 2}.Append(nil, openflow.Version13), func(b []byte) error { _, err := ParseSyncMarker(b); return err }},
 }
 
-// TestRefused: no parser takes a message of another type, or one that is cut or stretched.
+// TestRefused: no parser accepts a message of another type, or one that is truncated or extended.
 func TestRefused(t *testing.T) {
 	refused := func(typ Type, what string, err error) {
 		t.Helper()
@@ -146,7 +146,7 @@ func TestProtocolVersionIsRefused(t *testing.T) {
 	}
 }
 
-// TestSwitchUpParts: lengths that do not add up are refused, also when their sum wraps around.
+// TestSwitchUpParts: lengths that do not add up are refused, even if their sum wraps around.
 func TestSwitchUpParts(t *testing.T) {
 	for _, lengths := range [][2]uint32{{8, 6}, {0, 0}, {14, 0}, {0xffffffff, 14}, {0xffffffff, 0xffffffff}} {
 		msg := bytes.Clone(parsers[TypeSwitchUp].example)
@@ -205,7 +205,7 @@ func TestHotMessagesDoNotAllocate(t *testing.T) {
 	}
 }
 
-// FuzzParse gives any bytes to every parser: at most one takes them, and none panics.
+// FuzzParse passes arbitrary bytes to every parser. At most one accepts them, and none panics.
 func FuzzParse(f *testing.F) {
 	for _, p := range parsers {
 		f.Add(p.example)

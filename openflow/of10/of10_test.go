@@ -85,7 +85,7 @@ func TestFromV13(t *testing.T) {
 	}
 }
 
-// Entries grow in 1.3, so a full 1.0 message needs more than one.
+// Entries are longer in 1.3, so a full 1.0 message needs several.
 func TestLongRepliesAreSplit(t *testing.T) {
 	var ports [][]byte
 	for i := range 1300 {

@@ -12,9 +12,9 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// The oracles are other people's implementations of OpenFlow 1.0: os-ken builds what FromV13 must equal byte for byte,
-// and parses what the tests of ToV13 begin with; ovs-ofctl prints both, and sees one meaning in a flow-mod and its
-// translation.
+// The oracles are independent implementations of OpenFlow 1.0. os-ken builds messages to which those of FromV13
+// must be equal, byte for byte, and parses the input of the tests of ToV13. ovs-ofctl prints both, and finds the
+// same meaning in a flow-mod and its translation.
 
 // absent skips the test, or fails it where the oracles are required.
 func absent(t *testing.T, format string, args ...any) {
@@ -42,7 +42,7 @@ func TestOracleOVS(t *testing.T) {
 	check := func(name string, msg []byte, parts []string) {
 		t.Helper()
 		if len(parts) == 0 {
-			return // of what Open vSwitch does not know
+			return // Open vSwitch does not support it
 		}
 		compared++
 		out := ofpPrint(t, msg)
@@ -72,7 +72,7 @@ func TestOracleTranslation(t *testing.T) {
 		absent(t, "ovs-ofctl is not here: install openvswitch-common")
 	}
 	meaning := func(msg []byte) string {
-		// "No tag" is printed with the mask that each version brings.
+		// Each version prints "no tag" with its own mask.
 		out := strings.ReplaceAll(ofpPrint(t, msg), "vlan_tci=0x0000/0x1fff", "vlan_tci=0x0000")
 		_, flow, ok := strings.Cut(out, "priority=9")
 		if !ok {
@@ -168,7 +168,7 @@ func TestOracleOsKen(t *testing.T) {
 	}
 	for _, c := range fromV13Cases() {
 		if c.py != "" {
-			ask(c.name, c.want, c.py, "") // TestFromV13: that is what FromV13 makes
+			ask(c.name, c.want, c.py, "") // built by FromV13, see TestFromV13
 		}
 	}
 	cmd := exec.Command(python, "-c", osken)

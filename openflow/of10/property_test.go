@@ -14,7 +14,7 @@ func genBytes(t *rapid.T, label string, least, most int) []byte {
 	return rapid.SliceOfN(rapid.Byte(), least, most).Draw(t, label)
 }
 
-// genMatch is any match of 1.0 whose port 1.0 has.
+// genMatch draws a match of 1.0 whose port exists in 1.0.
 func genMatch(t *rapid.T) match {
 	m := match(genBytes(t, "match", matchLen, matchLen))
 	be.PutUint16(m[4:], rapid.SampledFrom([]uint16{1, portMax, 0xfffe}).Draw(t, "in_port"))
@@ -23,7 +23,7 @@ func genMatch(t *rapid.T) match {
 	return m
 }
 
-// genActions is a list of actions that translate to 1.3 and back without loss.
+// genActions draws a list of actions that can be translated to 1.3 and back without loss.
 func genActions(t *rapid.T) []byte {
 	var list []byte
 	for range rapid.IntRange(0, 6).Draw(t, "actions") {
@@ -51,8 +51,8 @@ func genActions(t *rapid.T) []byte {
 	return list
 }
 
-// A 1.0 match that went to 1.3 and back means the same: going there again gives the same fields; and a 1.3 switch
-// would accept it.
+// A 1.0 match that was translated to 1.3 and back has the same meaning: a second translation gives the same fields.
+// A 1.3 switch accepts it.
 func TestMatchThereAndBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		x := genMatch(t).toV13(nil)
@@ -102,8 +102,8 @@ func TestPrefixes(t *testing.T) {
 	}
 }
 
-// checkTranslation checks what a translation of msg appended to "before": whole messages of a version with the xid
-// of msg, or an error of ours and nothing.
+// checkTranslation checks the translation of msg, which was appended to "before": complete messages of a version
+// with the xid of msg, or a typed error and no bytes.
 func checkTranslation(t *testing.T, msg, out []byte, err error, sound func(m []byte) error) {
 	t.Helper()
 	rest, ok := bytes.CutPrefix(out, []byte("before"))
@@ -134,14 +134,14 @@ func sound13(m []byte) error {
 	return err
 }
 
-// FuzzToV13: no input makes it panic, what it accepts becomes sound messages of 1.3 with the xid of the input, and
-// what it refuses leaves nothing behind.
+// FuzzToV13: no input causes a panic. Accepted input becomes valid messages of 1.3 with the xid of the input, and
+// refused input appends nothing.
 func FuzzToV13(f *testing.F) {
 	for _, c := range toV13Cases() {
 		f.Add(c.msg)
 	}
 	f.Fuzz(func(t *testing.T, msg []byte) {
-		// let the fuzzer spend its time behind the header
+		// so that the fuzzer changes what follows the header
 		if len(msg) >= openflow.HeaderLen && len(msg) <= openflow.MaxMessageLen {
 			msg[0] = openflow.Version10
 			openflow.SetLength(msg)
@@ -197,12 +197,12 @@ func sound10(m []byte) error {
 	return exactly(m, openflow.HeaderLen)
 }
 
-// FuzzFromV13: the same the other way.
+// FuzzFromV13: the same in the other direction.
 func FuzzFromV13(f *testing.F) {
 	for _, c := range fromV13Cases() {
 		f.Add(c.in.Append(nil, testXID))
 	}
-	for _, c := range toV13Cases() { // echoes and more
+	for _, c := range toV13Cases() { // echoes and others
 		f.Add(c.want.Append(nil, testXID))
 	}
 	f.Fuzz(func(t *testing.T, msg []byte) {

@@ -15,7 +15,7 @@ var (
 	data = []byte("packet")
 )
 
-// raw makes bytes of values of fixed size and of byte slices.
+// raw returns the bytes of values of fixed size and of byte slices.
 func raw(values ...any) []byte {
 	var b []byte
 	for _, v := range values {
@@ -35,10 +35,10 @@ func message(typ uint8, body ...any) []byte {
 
 func u8(v ...uint8) []byte { return v }
 
-// text is s in n bytes.
+// text returns s in n bytes.
 func text(s string, n int) []byte { return append([]byte(s), make([]byte, n-len(s))...) }
 
-// matches is a match of 1.0 with all wildcards but exact, to which edit gives values.
+// matches returns a match of 1.0 with all fields wildcarded except exact, with the values that edit sets.
 func matches(exact uint32, edit func(m match)) match {
 	m := match(raw(wildAll&^exact, make([]byte, matchLen-4)))
 	if edit != nil {
@@ -76,7 +76,7 @@ func enqueue(port uint16, queue uint32) []byte {
 	return action(actionEnqueue, port, make([]byte, 6), queue)
 }
 
-// toV13Case is one message of a switch, what ovs-ofctl and os-ken read in it, and its form in 1.3.
+// toV13Case is one message of a switch, what ovs-ofctl and os-ken read in it, and the same message in 1.3.
 type toV13Case struct {
 	name  string
 	msg   []byte
@@ -230,7 +230,7 @@ func flowCases() []toV13Case {
 	}
 }
 
-// fromV13Case is one message to a switch, its form in 1.0, and how os-ken builds that.
+// fromV13Case is one message to a switch, the same message in 1.0, and the Python that builds it with os-ken.
 type fromV13Case struct {
 	name string
 	in   of13.Message

@@ -28,7 +28,7 @@ func captured(t testing.TB) [][]byte {
 	return messages
 }
 
-// TestCaptured: what a real switch sent decodes, and encodes again to the same bytes.
+// TestCaptured: messages of a real switch decode, and are encoded to the same bytes.
 func TestCaptured(t *testing.T) {
 	types := map[string]int{}
 	for _, wire := range captured(t) {
@@ -78,7 +78,7 @@ func TestCaptured(t *testing.T) {
 	}
 }
 
-// describe puts what matters of a captured message into one line.
+// describe describes a captured message in one line.
 func describe(m Message) string {
 	switch m := m.(type) {
 	case *Hello:

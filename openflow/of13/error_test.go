@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow"
 )
 
-// unhex reads hexadecimal digits, in which blanks only help the reader.
+// unhex decodes hexadecimal digits, and ignores blanks.
 func unhex(s string) []byte {
 	b, err := hex.DecodeString(strings.ReplaceAll(s, " ", ""))
 	if err != nil {
@@ -18,7 +18,7 @@ func unhex(s string) []byte {
 	return b
 }
 
-// TestMalformed: each fault is found where it is, is of the right kind, and is answered by the right error.
+// TestMalformed: each fault is reported with its offset and kind, and answered by the right error.
 func TestMalformed(t *testing.T) {
 	const (
 		flowMod = "040e%s00000007 0000000000000000 0000000000000000 00 00 0000 0000 0000 ffffffff ffffffff " +

@@ -6,7 +6,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow"
 )
 
-// FuzzDecode takes any bytes at all.
+// FuzzDecode decodes arbitrary bytes.
 func FuzzDecode(f *testing.F) {
 	for _, m := range samples() {
 		f.Add(m.Append(nil, 1))
@@ -17,7 +17,7 @@ func FuzzDecode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, wire []byte) { checkAny(t, wire) })
 }
 
-// fuzzBody is FuzzDecode with a header that is always right, for one type, so that it gets to what is behind.
+// fuzzBody is FuzzDecode for one type, with a correct header, so that the fuzzer reaches the body.
 func fuzzBody(f *testing.F, typ uint8) {
 	for _, m := range samples() {
 		if m.Type() == typ {
@@ -63,8 +63,8 @@ func FuzzGetAsyncReply(f *testing.F)         { fuzzBody(f, TypeGetAsyncReply) }
 func FuzzSetAsync(f *testing.F)              { fuzzBody(f, TypeSetAsync) }
 func FuzzMeterMod(f *testing.F)              { fuzzBody(f, TypeMeterMod) }
 
-// TestDamaged changes every byte of every sample to a few values, and cuts and stretches every sample, with and
-// without a length field that knows.
+// TestDamaged changes every byte of every sample to a few values, and truncates and extends every sample, with and
+// without a correct length field.
 func TestDamaged(t *testing.T) {
 	for name, m := range samples() {
 		wire := m.Append(nil, 1)

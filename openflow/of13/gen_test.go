@@ -6,7 +6,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Generators of everything that can be said in OpenFlow 1.3.
+// Generators of everything that OpenFlow 1.3 can express.
 
 func genBytes(limit int) *rapid.Generator[[]byte] { return rapid.SliceOfN(rapid.Byte(), 0, limit) }
 

@@ -4,7 +4,7 @@ import (
 	"testing"
 )
 
-// hot are the messages that come and go by the million.
+// hot are the frequent messages.
 var hot = map[string]Message{
 	"PacketIn":  &PacketIn{NoBuffer, uint16(len(frame)), PacketInAction, 0, 1, Match(nil).WithInPort(3), frame},
 	"PacketOut": &PacketOut{NoBuffer, 3, Actions(nil).Output(1, 0), frame},
@@ -16,7 +16,7 @@ var hot = map[string]Message{
 	"BarrierReply":   &BarrierReply{},
 }
 
-// hotDecoders decode into a struct of their own, as a session does.
+// hotDecoders decode into a reused struct, as a session does.
 var hotDecoders = map[string]func(msg []byte) error{
 	"PacketIn":       new(PacketIn).Decode,
 	"PacketOut":      new(PacketOut).Decode,
@@ -45,7 +45,7 @@ func TestHotMessagesDoNotAllocate(t *testing.T) {
 	}
 }
 
-// TestHotPartsDoNotAllocate: reading a decoded message, and building one into a slice that is there.
+// TestHotPartsDoNotAllocate: reading a decoded message, and building one into an existing slice, does not allocate.
 func TestHotPartsDoNotAllocate(t *testing.T) {
 	match, actions, instructions, buckets := tcpMatch(), everyAction(), everyInstruction(), sampleBuckets()
 	scratch := make([]byte, 0, 1024)

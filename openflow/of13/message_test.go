@@ -6,7 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestRoundTrip: every sample decodes to what was encoded, and encodes to the same bytes again.
+// TestRoundTrip: every sample decodes to what was encoded, and is encoded to the same bytes again.
 func TestRoundTrip(t *testing.T) {
 	for name, m := range samples() {
 		t.Run(name, func(t *testing.T) {

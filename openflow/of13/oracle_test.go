@@ -14,8 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The oracles are other people's implementations of OpenFlow 1.3: ovs-ofctl prints what we
-// encode, and os-ken either reads it or builds the same message, which must then equal ours byte for byte.
+// The oracles are independent implementations of OpenFlow 1.3. ovs-ofctl prints our messages. os-ken either decodes
+// them, or builds the same message, which must be equal to ours byte for byte.
 
 // absent skips the test, or fails it where the oracles are required.
 func absent(t *testing.T, format string, args ...any) {
@@ -26,8 +26,8 @@ func absent(t *testing.T, format string, args ...any) {
 	t.Skipf(format, args...)
 }
 
-// ovsSays has, for each sample, parts of what ovs-ofctl prints. No parts: Open vSwitch does not
-// implement what is in the sample.
+// ovsSays has, for each sample, parts of what ovs-ofctl prints. No parts mean that Open vSwitch does not support
+// the sample.
 var ovsSays = map[string][]string{
 	"hello":              {"OFPT_HELLO", "version bitmap: 0x01, 0x04"},
 	"hello without":      {"OFPT_HELLO", "version bitmap: 0x01"},
@@ -144,7 +144,7 @@ var ovsTableFeatures = []string{`table 0 ("classifier")`, "metadata: match=0xfff
 	"actions: output group",
 	"supported on Set-Field: eth_{src,dst}", "arbitrary mask: eth_dst ipv6_dst"}
 
-// TestOracleOVS: ovs-ofctl reads every sample that Open vSwitch implements, and sees what is in it.
+// TestOracleOVS: ovs-ofctl decodes every sample that Open vSwitch supports, and prints its content.
 func TestOracleOVS(t *testing.T) {
 	if _, err := exec.LookPath("ovs-ofctl"); err != nil {
 		absent(t, "ovs-ofctl is not here: install Open vSwitch (package openvswitch-switch)")
@@ -228,14 +228,14 @@ func (k *osKen) ask(name string, wire []byte) osKenAnswer {
 	return a
 }
 
-// unmarshal is json.Unmarshal that keeps 64-bit numbers as they are.
+// unmarshal is json.Unmarshal that preserves 64-bit numbers.
 func unmarshal(b []byte, v any) error {
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.UseNumber()
 	return d.Decode(v)
 }
 
-// TestOracleOSKen: os-ken builds the same bytes, or reads what testdata/osken.json says.
+// TestOracleOSKen: os-ken builds the same bytes, or decodes what testdata/osken.json says.
 func TestOracleOSKen(t *testing.T) {
 	k := startOSKen(t)
 	golden, err := os.ReadFile("testdata/osken.json")
@@ -246,7 +246,7 @@ func TestOracleOSKen(t *testing.T) {
 	if err := unmarshal(golden, &parsed); err != nil {
 		t.Fatal(err)
 	}
-	// os-ken cannot read this request, and builds it with fields of length 0; the reply is the same.
+	// os-ken cannot decode this request, and builds it with fields of length 0. The reply has the same format.
 	skip := []string{"request TABLE_FEATURES all"}
 	for name, m := range samples() {
 		wire := m.Append(nil, 7)

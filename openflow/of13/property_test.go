@@ -17,7 +17,7 @@ func same(t *rapid.T, want, got any) {
 	}
 }
 
-// TestPartsAreWhatTheyWereBuiltFrom: iterators give back what the builders were given.
+// TestPartsAreWhatTheyWereBuiltFrom: iterators return what the builders were given.
 func TestPartsAreWhatTheyWereBuiltFrom(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		fields := rapid.SliceOfN(genOXM(), 0, 8).Draw(t, "fields")
@@ -59,7 +59,7 @@ func TestPartsAreWhatTheyWereBuiltFrom(t *testing.T) {
 	})
 }
 
-// checkLists: lists of T give back their elements, are found good, and can be left early.
+// checkLists: lists of T return their elements, are valid, and their iteration can be stopped early.
 func checkLists[T element[T]](t *testing.T, g *rapid.Generator[T]) {
 	t.Helper()
 	rapid.Check(t, func(t *rapid.T) {
@@ -128,7 +128,7 @@ func TestListsAreWhatTheyWereBuiltFrom(t *testing.T) {
 	}))
 }
 
-// genMessage draws messages with variable parts; of the others TestRoundTrip has enough.
+// genMessage draws messages with variable parts. TestRoundTrip covers the others.
 func genMessage() *rapid.Generator[Message] {
 	return rapid.Custom(func(t *rapid.T) Message {
 		u := func() uint64 { return rapid.Uint64().Draw(t, "number") }
@@ -163,7 +163,7 @@ func genMessage() *rapid.Generator[Message] {
 	})
 }
 
-// TestMessagesRoundTrip: whatever is encoded decodes to the same, and alone among its neighbours in a stream.
+// TestMessagesRoundTrip: an encoded message decodes to an equal one, also between others in a stream.
 func TestMessagesRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		sent := rapid.SliceOfN(genMessage(), 1, 4).Draw(t, "messages")

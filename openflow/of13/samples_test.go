@@ -28,7 +28,7 @@ func everyAction() Actions {
 		SetNwTTL(32).DecNwTTL().SetField(Exact(FieldEthDst, macB[:])).PushPBB(0x88e7).PopPBB()
 }
 
-// everyOVSAction has the actions that Open vSwitch knows.
+// everyOVSAction has the actions that Open vSwitch supports.
 func everyOVSAction() Actions {
 	return Actions(nil).Output(1, 0).Output(PortController, 128).PushMPLS(0x8847).SetUint(FieldMPLSLabel,
 		99).SetMPLSTTL(64).

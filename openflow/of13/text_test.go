@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestStrings: what stands in logs.
+// TestStrings checks the text in logs.
 func TestStrings(t *testing.T) {
 	s := samples()
 	for _, c := range []struct {

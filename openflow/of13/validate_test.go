@@ -62,8 +62,8 @@ func TestMatchValidate(t *testing.T) {
 	}
 }
 
-// TestEveryFieldNeedsItsPrerequisites: each field of the good matches is refused when it stands alone, unless it
-// needs none.
+// TestEveryFieldNeedsItsPrerequisites: each field of the valid matches is refused alone, unless it has no
+// prerequisites.
 func TestEveryFieldNeedsItsPrerequisites(t *testing.T) {
 	free := map[Field]bool{FieldInPort: true, FieldMetadata: true, FieldEthDst: true, FieldEthSrc: true,
 		FieldEthType: true,

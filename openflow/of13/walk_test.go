@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow"
 )
 
-// checkAny holds for every input: Decode returns a typed error that points into the message, or a message that can
-// be read to its last part, printed, and encoded again to something that decodes equal.
+// checkAny checks what holds for every input: Decode returns a typed error with an offset within the message, or a
+// message that can be read completely, printed, and encoded to something that decodes to an equal message.
 func checkAny(t *testing.T, wire []byte) {
 	t.Helper()
 	m, err := Decode(wire)
@@ -42,7 +42,7 @@ func checkAny(t *testing.T, wire []byte) {
 	}
 }
 
-// checkParts reads all the parts of m, and builds them again from what it reads.
+// checkParts reads all the parts of m, and builds them again.
 func checkParts(t *testing.T, m Message) {
 	t.Helper()
 	if s, ok := m.(fmt.Stringer); ok && s.String() == "" {
@@ -89,7 +89,7 @@ func checkOXMs(t *testing.T, m Match) {
 	_ = m.Validate()
 }
 
-// checkBuiltActions: experimenters' actions are opaque, padding is not kept, the rest is built anew.
+// checkBuiltActions: the actions of experimenters are opaque, padding is not preserved, and the rest is rebuilt.
 func checkBuiltActions(t *testing.T, a Actions) {
 	t.Helper()
 	var again Actions

@@ -9,14 +9,14 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// FuzzToV13: no input makes it panic, what it accepts becomes sound messages of 1.3 with the xid of the input, and
-// what it refuses leaves nothing behind.
+// FuzzToV13: no input causes a panic. Accepted input becomes valid messages of 1.3 with the xid of the input, and
+// refused input appends nothing.
 func FuzzToV13(f *testing.F) {
 	for _, c := range toV13Cases() {
 		f.Add(c.msg)
 	}
 	f.Fuzz(func(t *testing.T, msg []byte) {
-		// let the fuzzer spend its time behind the header
+		// so that the fuzzer changes what follows the header
 		if len(msg) >= openflow.HeaderLen && len(msg) <= openflow.MaxMessageLen {
 			msg[0] = v14 + msg[0]&1
 			openflow.SetLength(msg)
@@ -46,8 +46,8 @@ func FuzzToV13(f *testing.F) {
 	})
 }
 
-// FuzzFromV13: the same the other way. What becomes of it, of the later versions, a whole message is all that can be
-// said without a decoder of them.
+// FuzzFromV13: the same in the other direction. Without a decoder of the later versions, the output is only checked
+// to be complete messages.
 func FuzzFromV13(f *testing.F) {
 	for _, c := range fromV13Cases() {
 		f.Add(c.msg.Append(nil, testXID))

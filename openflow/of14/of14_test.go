@@ -21,7 +21,7 @@ var (
 		of13.FieldTCPDst, 80)
 )
 
-// raw makes bytes of values of fixed size and of byte slices.
+// raw returns the bytes of values of fixed size and of byte slices.
 func raw(values ...any) []byte {
 	var b []byte
 	for _, v := range values {
@@ -33,14 +33,14 @@ func raw(values ...any) []byte {
 	return b
 }
 
-// message makes a message of a later version.
+// message returns a message of a later version.
 func message(version, typ uint8, body ...any) []byte {
 	m := append(openflow.AppendHeader(nil, version, typ, testXID), raw(body...)...)
 	openflow.SetLength(m)
 	return m
 }
 
-// element makes an element whose 16 bits at lenAt have its length.
+// element returns an element whose 16 bits at lenAt contain its length.
 func element(lenAt int, values ...any) []byte {
 	b := raw(values...)
 	be.PutUint16(b[lenAt:], uint16(len(b)))
@@ -86,7 +86,7 @@ func port13(port of13.Port) of13.PortDesc {
 		MaxSpeed: 20_000_000}
 }
 
-// split decodes the messages that ToV13 made.
+// split splits the messages that ToV13 made, and decodes them.
 func split(t *testing.T, b []byte) []of13.Message {
 	t.Helper()
 	var list []of13.Message
@@ -171,7 +171,7 @@ func TestErrorsToV13(t *testing.T) {
 	}
 }
 
-// Entries without their properties grow, so a full message needs more than one.
+// Entries without properties are longer in 1.3, so a full message needs several.
 func TestLongRepliesAreSplit(t *testing.T) {
 	var ports []byte
 	for i := range 1300 {
@@ -248,7 +248,8 @@ func TestUnsupported(t *testing.T) {
 	}
 }
 
-// What a switch does not count is ones in 1.3. Fields of others and those of a wrong size are skipped.
+// Counters that a switch does not have are all ones in 1.3. Fields of other classes and those of a wrong size are
+// skipped.
 func TestAbsentCounters(t *testing.T) {
 	out, err := ToV13(nil, message(v15, 19, uint16(2), uint16(0), uint32(0),
 		oxs(raw(u8(0xff, 0xff, 2, 4), uint32(1)), oxsField(oxsPacketCount, uint32(1)))))
@@ -261,7 +262,7 @@ func TestAbsentCounters(t *testing.T) {
 	}
 }
 
-// The frequent messages are translated without allocation.
+// The frequent messages are translated without allocations.
 func TestNoAllocation(t *testing.T) {
 	flow := of13.FlowMod{BufferID: of13.NoBuffer, Match: matchTCP,
 		Instructions: of13.Instructions(nil).Meter(1).Apply(of13.Actions(nil).Output(2, 0))}

@@ -13,12 +13,12 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// The oracles are other people's implementations of the later versions: os-ken builds what FromV13 must
-// equal byte for byte, and parses what the tests of ToV13 begin with; ovs-ofctl sees one meaning in a message and
-// its translation.
+// The oracles are independent implementations of the later versions. os-ken builds messages to which those of
+// FromV13 must be equal, byte for byte, and parses the input of the tests of ToV13. ovs-ofctl finds the same
+// meaning in a message and its translation.
 
 // fromV13Case is a message of 1.3 and the Python that builds it in 1.4 and in 1.5, with p the parser, o the
-// constants, d the datapath. Without by15 one does for both.
+// constants, d the datapath. If by15 is empty, by14 is used for both.
 type fromV13Case struct {
 	name       string
 	msg        of13.Message
@@ -258,15 +258,15 @@ func ofpPrint(t *testing.T, msg []byte) string {
 	return string(out)
 }
 
-// onlyLater is what ovs-ofctl prints of a version, and what 1.3 does not have.
+// onlyLater matches what ovs-ofctl prints for later versions only.
 var onlyLater = regexp.MustCompile(
 	`O(FP|NF)S?T_[A-Z_]* (request |reply )?|\(OF1\.[345]\)|bucket_id:\d+,|importance=\d+, |idle_age=0, |, eviction=off, vacancy=off` +
 		`| action_set group packet_out| meter_delete eviction| \(off\)| primary_request|\n *`)
 
-// nearestReasons has the reasons that 1.3 does not have.
+// nearestReasons maps the reasons that 1.3 does not have.
 var nearestReasons = strings.NewReplacer("(via packet_out)", "(via action)", "reason=meter_delete", "reason=delete")
 
-// TestOracleOVS: ovs-ofctl reads the same in a command and its translation, and in an event and its translation.
+// TestOracleOVS: ovs-ofctl prints the same for a command and its translation, and for an event and its translation.
 func TestOracleOVS(t *testing.T) {
 	if _, err := exec.LookPath("ovs-ofctl"); err != nil {
 		absent(t, "ovs-ofctl is not here: install openvswitch-common")
@@ -276,7 +276,7 @@ func TestOracleOVS(t *testing.T) {
 		t.Helper()
 		text := ofpPrint(t, msg)
 		if strings.Contains(text, "decode error") {
-			return // of what Open vSwitch does not know
+			return // Open vSwitch does not support it
 		}
 		compared++
 		if want, got := onlyLater.ReplaceAllString(nearestReasons.Replace(text), ""),

@@ -2,7 +2,7 @@ package of14
 
 import "github.com/holdfast-sdn/holdfast/openflow/of13"
 
-// toV13Case is one message of a later version, what os-ken must read in it, and its form in 1.3.
+// toV13Case is one message of a later version, what os-ken must read in it, and the same message in 1.3.
 type toV13Case struct {
 	name  string
 	msg   []byte
@@ -124,7 +124,7 @@ func toV13Cases() []toV13Case {
 	return append(append(list, cases14()...), cases15()...)
 }
 
-// asyncCases: reasons that 1.3 does not have are left out.
+// asyncCases: reasons that 1.3 does not have are omitted.
 func asyncCases() []toV13Case {
 	var list []toV13Case
 	for _, v := range []uint8{v14, v15} {
