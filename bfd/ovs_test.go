@@ -12,7 +12,7 @@ import (
 
 const (
 	ms   = time.Millisecond
-	beat = 5 * ms // the sessions below have to survive a machine that is busy for a second
+	beat = 5 * ms // the sessions below must survive if the machine is busy for a second
 )
 
 // A session of ours and one of a real Open vSwitch, over a cable.
@@ -59,7 +59,7 @@ func TestWithOpenVSwitch(t *testing.T) {
 		set(60*beat, 60*beat, 5)
 		p.await(t, "as it says", negotiated(90*beat, 5*100*beat))
 	})
-	if i := await(t, db, "p1", "up", isUp); i.BFD.Flaps > 1 { // coming up is one
+	if i := await(t, db, "p1", "up", isUp); i.BFD.Flaps > 1 { // coming up counts as one
 		t.Errorf("a change of intervals took the session down: %+v", i)
 	}
 	t.Run("silence", func(t *testing.T) {

@@ -42,7 +42,7 @@ func TestPacketRoundTrip(t *testing.T) {
 	})
 }
 
-// What we send is compared with a decoder that is not ours.
+// Our packets are decoded by an independent decoder.
 func TestFrameAsOthersReadIt(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := genPacket(t)

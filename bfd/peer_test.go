@@ -28,7 +28,7 @@ func must[T any](v T, err error) func(t testing.TB) T {
 	}
 }
 
-// watch watches the database of a switch.
+// watch monitors the database of a switch.
 func watch(t testing.TB, s *netlab.Switch) *ovsdb.Client {
 	t.Helper()
 	c := must(ovsdb.New(ovsdb.Config{Remote: s.Database(), Logger: slog.New(slog.DiscardHandler)}))(t)
@@ -39,7 +39,7 @@ func watch(t testing.TB, s *netlab.Switch) *ovsdb.Client {
 	return c
 }
 
-// await waits until an interface of the switch is as it should be.
+// await waits until ok accepts the state of an interface of the switch.
 func await(t testing.TB, c *ovsdb.Client, name, what string, good func(ovsdb.Interface) bool) ovsdb.Interface {
 	t.Helper()
 	deadline := time.After(30 * time.Second)
@@ -68,7 +68,7 @@ type port struct {
 
 	mu       sync.Mutex // guards the fields below
 	session  *bfd.Session
-	silent   bool // neither hears nor says anything
+	silent   bool // neither receives nor sends
 	polledAt time.Duration
 	answers  []time.Duration // from poll to final
 }
@@ -121,7 +121,7 @@ func (p *port) run(frames <-chan bfd.Packet, ended <-chan struct{}, src [6]byte)
 		case <-ended:
 			return
 		}
-		for len(frames) > 0 { // what has come, before the silence is judged
+		for len(frames) > 0 { // first what has arrived, then the check for silence
 			p.receive(<-frames)
 		}
 		timer.Reset(p.tick(src))
@@ -139,10 +139,10 @@ func (p *port) receive(packet bfd.Packet) {
 		p.answers = append(p.answers, now-p.polledAt)
 		p.polledAt = 0
 	}
-	_ = p.session.Receive(now, packet) // one for an earlier session is dropped
+	_ = p.session.Receive(now, packet) // a packet for an earlier session is dropped
 }
 
-// tick sends what is due, and returns when to come again.
+// tick sends what is due, and returns the time of the next call.
 func (p *port) tick(src [6]byte) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -178,7 +178,7 @@ func (p *port) status() bfd.Status {
 	return p.session.Status()
 }
 
-// await waits until the session is as it should be.
+// await waits until ok accepts the state of the session.
 func (p *port) await(t testing.TB, what string, good func(bfd.Status) bool) {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); !good(p.status()); time.Sleep(time.Millisecond) {

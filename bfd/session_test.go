@@ -18,7 +18,7 @@ func newSession(t *testing.T, minTx, minRx time.Duration) *Session {
 	return s
 }
 
-// peer is a packet of the other end, which knows us.
+// peer returns a packet of the other end, which knows our discriminator.
 func peer(state State, tx, rx time.Duration) Packet {
 	return Packet{State: state, Multiplier: 3, MyDiscriminator: 9, YourDiscriminator: 7, DesiredMinTx: tx,
 		RequiredMinRx: rx}
@@ -65,7 +65,7 @@ func up(t *testing.T, minTx, minRx, peerTx, peerRx time.Duration) *Session {
 	return s
 }
 
-// The state machine of 6.2, as 6.8.6 has it.
+// The state machine of 6.2, as specified in 6.8.6.
 func TestStates(t *testing.T) {
 	enter := map[State]func(s *Session){
 		Down: func(s *Session) {},
@@ -126,7 +126,7 @@ func TestNewSession(t *testing.T) {
 	}
 	none(t, s, time.Second-1)
 	one(t, s, time.Second)
-	none(t, s, 0) // a clock that goes back changes nothing
+	none(t, s, 0) // a clock that goes back has no effect
 }
 
 func TestBadConfig(t *testing.T) {
@@ -158,8 +158,8 @@ func TestOtherSession(t *testing.T) {
 	}
 }
 
-// 6.8.2 and 6.8.4: each direction has the interval of its slower end, and the detection time goes by what the peer
-// said.
+// 6.8.2 and 6.8.4: each direction uses the interval of its slower end, and the detection time depends on what the
+// peer has sent.
 func TestNegotiation(t *testing.T) {
 	for _, c := range []struct{ tx, rx, peerTx, peerRx, interval, detection time.Duration }{
 		{5 * ms, 5 * ms, 5 * ms, 5 * ms, 5 * ms, 15 * ms},
@@ -189,7 +189,7 @@ func TestDetection(t *testing.T) {
 	if got := s.Status(); got.State != Down || got.Diag != DiagExpired || s.last != at+15*ms {
 		t.Errorf("at %v: %+v", s.last, got)
 	}
-	// The peer's discriminator is forgotten (6.8.1), and the pace is slow again (6.8.3), with a poll.
+	// The peer's discriminator is discarded (6.8.1), and the interval is slow again (6.8.3), with a poll.
 	s.changed = true
 	if p := one(t, s, s.last); p.YourDiscriminator != 0 || p.DesiredMinTx != time.Second || !p.Poll || p.State != Down {
 		t.Errorf("tells %+v", p)
@@ -199,8 +199,8 @@ func TestDetection(t *testing.T) {
 	}
 }
 
-// 6.5 and 6.8.7: a poll is answered at once, whatever the timer and the state, without the poll bit; the answer does
-// not delay the next packet.
+// 6.5 and 6.8.7: a poll is answered at once, whatever the timer and the state, without the poll bit. The answer
+// does not delay the next packet.
 func TestAnswersPolls(t *testing.T) {
 	s := up(t, 50*ms, 50*ms, 50*ms, 50*ms)
 	before, _ := s.Deadline()
@@ -222,7 +222,8 @@ func TestAnswersPolls(t *testing.T) {
 	none(t, s, s.last)
 }
 
-// 6.8.3: while up, a slower pace and a shorter detection time wait until the peer has answered; the contrary does not.
+// 6.8.3: while up, a longer interval and a shorter detection time take effect when the peer has answered. The
+// opposite changes take effect at once.
 func TestTimersWaitForFinal(t *testing.T) {
 	final := peer(Up, ms, 5*ms)
 	final.Final = true
@@ -268,7 +269,7 @@ func TestTimersWaitForFinal(t *testing.T) {
 	}
 }
 
-// 6.8.3: two sequences must not be confused, since a final does not say what it answers.
+// 6.8.3: two poll sequences must not overlap, because a final does not say which poll it answers.
 func TestSecondPollWaits(t *testing.T) {
 	s := up(t, 10*ms, 10*ms, ms, ms)
 	final := peer(Up, 100*ms, ms)
@@ -281,7 +282,7 @@ func TestSecondPollWaits(t *testing.T) {
 		}
 	}
 	s.SetTimers(s.last, 20*ms, 20*ms)
-	for range 3 { // 10 ms apart, since nobody answers
+	for range 3 { // 10 ms apart, because no packet answers
 		tell("first sequence", true, 20*ms)
 	}
 	s.SetTimers(s.last, 40*ms, 40*ms)
@@ -294,7 +295,7 @@ func TestSecondPollWaits(t *testing.T) {
 	tell("over", false, 40*ms)
 }
 
-// 6.8.3: a peer that can now take more gets it at once, counted from the last packet.
+// 6.8.3: when a peer accepts a shorter interval, it is used at once, counted from the last packet.
 func TestFasterPeer(t *testing.T) {
 	s := up(t, 5*ms, 5*ms, 5*ms, 500*ms)
 	receive(t, s, time.Second+100*ms, peer(Up, 500*ms, 5*ms))
@@ -307,8 +308,8 @@ func TestFasterPeer(t *testing.T) {
 	}
 }
 
-// 6.8.7: no periodic packets to a peer that wants none, by interval 0 or by demand mode; but polls are answered, and we
-// may poll.
+// 6.8.7: no periodic packets are sent to a peer that does not want any (interval 0, or demand mode). But polls are
+// answered, and may be sent.
 func TestSilence(t *testing.T) {
 	s := up(t, 5*ms, 5*ms, 5*ms, 5*ms)
 	receive(t, s, s.last, peer(Up, 5*ms, 0))
@@ -365,7 +366,7 @@ func TestJitter(t *testing.T) {
 	}
 }
 
-// A caller that comes late does not know yet who was silent. What it was late by counts once.
+// A late caller cannot know yet which side was silent. The delay is excused once.
 func TestExcuse(t *testing.T) {
 	s := up(t, 10*ms, 10*ms, 10*ms, 10*ms)
 	const late = time.Second + 100*ms
@@ -382,7 +383,7 @@ func TestExcuse(t *testing.T) {
 		}
 	}
 	s = up(t, 10*ms, 10*ms, 10*ms, 10*ms)
-	s.Excuse(time.Second+ms, 10*ms) // it has longer than that
+	s.Excuse(time.Second+ms, 10*ms) // it is excused for longer than that
 	if s.Tick(time.Second + 29*ms); s.Status().State != Up {
 		t.Error("an excuse made the detection time shorter")
 	}

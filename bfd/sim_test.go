@@ -15,10 +15,10 @@ type pair struct {
 	now   time.Duration
 }
 
-// line carries packets one way, in order.
+// line carries packets in one direction, in order.
 type line struct {
 	delay  time.Duration
-	spread func() time.Duration // more delay
+	spread func() time.Duration // additional delay
 	lose   func() bool
 	flying []flight
 	heard  time.Duration // when a packet last arrived
@@ -47,7 +47,7 @@ func newPair(t *rapid.T, r *rand.Rand, multiplier uint8, interval *rapid.Generat
 	return p
 }
 
-// step goes to the next event, if there is one until then, and says whether there was.
+// step advances to the next event if there is one before the limit, and reports whether there was.
 func (p *pair) step(t *rapid.T, until time.Duration) bool {
 	next := until + 1
 	for i, s := range p.ends {
@@ -105,7 +105,7 @@ func (p *pair) states() [2]State { return [2]State{p.ends[0].state, p.ends[1].st
 
 func (p *pair) up() bool { return p.states() == [2]State{Up, Up} }
 
-// settled says that nothing more is negotiated.
+// settled reports that nothing is being negotiated.
 func (p *pair) settled() bool {
 	for i, s := range p.ends {
 		if s.poll != pollIdle || s.remoteMinTx != p.ends[1-i].desiredMinTx || s.desiredMinTx != s.cfg.MinTx ||
@@ -116,7 +116,7 @@ func (p *pair) settled() bool {
 	return p.up()
 }
 
-// settle lets the sessions come up and speak their last of the intervals.
+// settle runs until the sessions are up and have agreed on the intervals.
 func (p *pair) settle(t *rapid.T, within time.Duration) {
 	for limit := p.now + within; !p.settled(); {
 		if !p.step(t, limit) {
@@ -169,7 +169,7 @@ func TestLossBelowMultiplier(t *testing.T) {
 	})
 }
 
-// So does one where packets are also up to half an interval late, if it loses one less.
+// The same holds if packets are also up to half an interval late, and one fewer is lost.
 func TestLossAndLateness(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r, m := source(t), multipliers.Draw(t, "m")
@@ -183,8 +183,8 @@ func TestLossAndLateness(t *testing.T) {
 	})
 }
 
-// A link that goes silent, in one direction or in both, is down at both ends within what each says is its detection
-// time; and up again when it carries again.
+// A link that goes silent, in one or both directions, is down at both ends within their detection times. It comes
+// up again when it carries packets again.
 func TestSilentCut(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r, m := source(t), multipliers.Draw(t, "m")
@@ -195,7 +195,7 @@ func TestSilentCut(t *testing.T) {
 		var deadline [2]time.Duration
 		for i := range cut {
 			p.lines[i].lose = func() bool { return cut[i] }
-			// What is on its way arrives. Then the other end is silent, or says that it is down.
+			// Packets in flight arrive. Then the other end is silent, or reports that it is down.
 			deadline[1-i] = p.now + p.lines[i].delay + p.ends[1-i].Status().DetectionTime
 		}
 		if !cut[1] {
@@ -228,7 +228,7 @@ func TestSilentCut(t *testing.T) {
 	})
 }
 
-// Intervals change at both ends at any time, while packets are lost, and nobody takes that for a failure.
+// Intervals change at both ends at any time while packets are lost. Neither end takes that for a failure.
 func TestTimersChangeWithoutAlarm(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r, m := source(t), multipliers.Draw(t, "m")
@@ -251,7 +251,7 @@ func TestTimersChangeWithoutAlarm(t *testing.T) {
 	})
 }
 
-// An end that begins anew, with another discriminator, is met again.
+// An end that restarts with another discriminator comes up again.
 func TestRestart(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := source(t)
@@ -278,7 +278,7 @@ func TestRestart(t *testing.T) {
 	})
 }
 
-// keepFor leaves out what is for an earlier session, as Receive does.
+// keepFor removes packets for an earlier session, as Receive does.
 func keepFor(flying []flight, discriminator uint32) []flight {
 	kept := flying[:0]
 	for _, f := range flying {

@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-sdn/holdfast/ovsdb"
 )
 
-// A switch of ours and a real Open vSwitch at the ends of a cable: both notice that it is cut silently, and that it is
-// mended.
+// A software switch of ours and a real Open vSwitch are connected by a cable. Both detect a silent cut, and the
+// repair.
 func TestSwitchWithOpenVSwitch(t *testing.T) {
 	t.Parallel()
 	lab := netlab.ForTest(t)

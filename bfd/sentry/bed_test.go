@@ -17,9 +17,10 @@ import (
 
 const (
 	ms = time.Millisecond
-	// patience is how long what must happen may take.
+	// patience is the timeout for what must happen.
 	patience = 30 * time.Second
-	// prompt is what a sentry keeps and the switches' own BFD cannot: with slow it needs two seconds.
+	// prompt is a time within which a sentry reacts, and the BFD of the switches does not: with slow it needs two
+	// seconds.
 	prompt = time.Second
 	slow   = time.Second
 )
@@ -33,7 +34,7 @@ type bed struct {
 	cables   []*netlab.Link
 }
 
-// newBed returns when the switches take all cables for alive.
+// newBed returns when the switches report all cables as live.
 func newBed(t *testing.T, cables int, interval time.Duration) *bed {
 	t.Helper()
 	b := &bed{t: t, lab: netlab.ForTest(t)}
@@ -87,7 +88,7 @@ func (b *bed) eventually(what string, ok func() bool) {
 	}
 }
 
-// end is a port as the database of its switch has it.
+// end is a port as the database of its switch shows it.
 func (b *bed) end(i, port int) (found ovsdb.Interface) {
 	b.t.Helper()
 	b.eventually(fmt.Sprintf("port %d of switch %d", port, i+1), func() bool {
@@ -99,7 +100,7 @@ func (b *bed) end(i, port int) (found ovsdb.Interface) {
 	return found
 }
 
-// call has a switch carry out a command.
+// call makes a switch execute a command of ovs-appctl.
 func (b *bed) call(i int, command string, args ...string) (string, error) {
 	ctl, err := appctl.Dial(b.switches[i].Control(), 10*time.Second)
 	if err != nil {
@@ -109,13 +110,13 @@ func (b *bed) call(i int, command string, args ...string) (string, error) {
 	return ctl.Call(command, args...)
 }
 
-// forwards reports whether the groups of a switch take a port for alive.
+// forwards reports whether the groups of a switch use a port.
 func (b *bed) forwards(i, port int) bool {
 	text, err := b.call(i, "bfd/show") // a switch that does not run forwards nothing
 	return err == nil && appctl.Sessions(text)[fmt.Sprintf("p%d", port)].Forwarding
 }
 
-// forwarding waits until the ends of a cable are as they should be.
+// forwarding waits until the ends of a cable have this state.
 func (b *bed) forwarding(when string, port int, want ...bool) {
 	b.t.Helper()
 	b.eventually(fmt.Sprintf("%s, port %d to forward at both ends: %v", when, port, want), func() bool {
@@ -123,7 +124,7 @@ func (b *bed) forwarding(when string, port int, want ...bool) {
 	})
 }
 
-// always expects that both ends of a cable forward, or that none does, until the function that it returns is called.
+// always checks that both ends of a cable forward, or that neither does, until the returned function is called.
 func (b *bed) always(port int, want bool) (stop func()) {
 	return b.background(func(ctx context.Context) {
 		for ; ctx.Err() == nil; time.Sleep(10 * ms) {
@@ -135,7 +136,7 @@ func (b *bed) always(port int, want bool) (stop func()) {
 	})
 }
 
-// guard is a sentry that runs.
+// guard is a running sentry.
 type guard struct {
 	b    *bed
 	stop func()
@@ -144,8 +145,8 @@ type guard struct {
 	events []sentry.Event
 }
 
-// guard starts a sentry for some switches. One that is late by less than 200 ms kills no link, however busy the machine
-// is.
+// guard starts a sentry for some switches. If it is late by less than 200 ms, it reports no link as dead, so a busy
+// machine causes no false alarms.
 func (b *bed) guard(switches ...int) *guard {
 	return b.guardEach(100*ms, switches...)
 }
@@ -171,7 +172,7 @@ func (g *guard) note(e sentry.Event) {
 	g.events = append(g.events, e)
 }
 
-// of are the states that a port has entered so far.
+// of returns the states that a port has entered so far.
 func (g *guard) of(port int) (states []sentry.State) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -192,7 +193,7 @@ func (g *guard) await(when string, port int, want sentry.State) {
 	})
 }
 
-// want says which states a port must have entered, and no others.
+// want checks that a port has entered these states and no others.
 func (g *guard) want(port int, want ...sentry.State) {
 	g.b.t.Helper()
 	if got := g.of(port); !slices.Equal(got, want) {
@@ -200,7 +201,7 @@ func (g *guard) want(port int, want ...sentry.State) {
 	}
 }
 
-// guards starts a sentry at each end of the cables, and waits until all are alive.
+// guards starts a sentry at each end of the cables, and waits until all links are up.
 func (b *bed) guards() (ends [2]*guard) {
 	b.t.Helper()
 	for i := range ends {

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/bfd/sentry"
 )
 
-// A fast-failover group leaves a link that is cut silently: frames come by the other one.
+// A fast-failover group stops using a link that is cut silently: frames arrive over the other link.
 func TestFailover(t *testing.T) {
 	t.Parallel()
 	const bound = 200 * ms
@@ -27,7 +27,7 @@ func TestFailover(t *testing.T) {
 	}
 	g := b.guardEach(5*ms, 0, 1)
 	quickest := time.Hour
-	for range 3 { // a busy machine may delay one
+	for range 3 { // a busy machine may delay one attempt
 		for port := 1; port <= 2; port++ {
 			g.await("before a cut", port, sentry.Alive)
 			b.forwarding("before a cut", port, true, true)
@@ -48,7 +48,7 @@ func TestFailover(t *testing.T) {
 	}
 }
 
-// host plugs a host into a switch.
+// host connects a host to a switch.
 func (b *bed) host(i int) *os.File {
 	b.t.Helper()
 	h, err := b.lab.AddHost(fmt.Sprintf("h%d", i+1),

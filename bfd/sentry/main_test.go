@@ -13,8 +13,8 @@ import (
 
 func init() { runtime.LockOSThread() } // TestMain is on the main thread
 
-// TestMain has the main thread in a network namespace of its own, as it may be once a goroutine that enters one ran on
-// it: such a thread does not end.
+// TestMain moves the main thread into a network namespace of its own. That happens in programs, too, when a
+// goroutine that enters a namespace has run on it: the main thread does not end.
 func TestMain(m *testing.M) {
 	if os.Geteuid() == 0 {
 		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 		}
 	}
 	flag.Parse()
-	if err := flag.Set("test.parallel", "4"); err != nil { // tests with real switches wait, most of the time
+	if err := flag.Set("test.parallel", "4"); err != nil { // tests with real switches mostly wait
 		fmt.Fprintln(os.Stderr, err)
 	}
 	goleak.VerifyTestMain(m)

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/ovsdb"
 )
 
-// A silent cut is noticed at both ends long before the switches could; and a link that is mended is alive again.
+// A silent cut is detected at both ends long before the switches could detect it. A repaired link is up again.
 func TestCutAndMend(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, 1, slow)
@@ -36,14 +36,14 @@ func TestCutAndMend(t *testing.T) {
 	b.forwarding("mended", 1, true, true)
 }
 
-// The word that a link is dead is given back, and then the switch's own BFD knows as much: there is no moment in
-// between.
+// When the sentry withdraws its report of a dead link, the switch's own BFD has already detected the failure, so
+// there is no gap.
 func TestLongCut(t *testing.T) {
 	t.Parallel()
 	const interval = 600 * ms
 	b := newBed(t, 1, interval)
 	ends := b.guards()
-	for i := range ends { // before, they would notice later
+	for i := range ends { // previously they would detect it later
 		b.eventually("the switches to agree on their interval", func() bool {
 			text, err := b.call(i, "bfd/show")
 			s := appctl.Sessions(text)["p1"]
@@ -57,7 +57,7 @@ func TestLongCut(t *testing.T) {
 		g.await("cut for long", 1, sentry.Unwatched)
 		g.want(1, sentry.Alive, sentry.Dead, sentry.Unwatched)
 	}
-	time.Sleep(300 * ms) // the switches are told a moment after the event
+	time.Sleep(300 * ms) // the switches are told shortly after the event
 	stop()
 	b.check(b.cables[0].Restore())
 	for _, g := range ends {
@@ -66,7 +66,7 @@ func TestLongCut(t *testing.T) {
 	b.forwarding("mended", 1, true, true)
 }
 
-// A sentry that ends leaves the link to the switches, which see no difference.
+// If a sentry ends, the switches monitor the link themselves, and forward as before.
 func TestEndOfOne(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, 1, slow)
@@ -83,7 +83,7 @@ func TestEndOfOne(t *testing.T) {
 	ends[0].want(1, sentry.Alive, sentry.Unwatched, sentry.Alive)
 }
 
-// A switch that dies is dead to its neighbour at once, though its sentry lives, and so do the interfaces.
+// When a switch dies, its neighbour learns at once, although its sentry and its interfaces are alive.
 func TestSwitchDies(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, 1, slow)
@@ -105,7 +105,7 @@ func TestSwitchDies(t *testing.T) {
 	}
 }
 
-// What a sentry said that was killed is taken back by the next one, also if nobody is at the other end.
+// The report of a sentry that was killed is withdrawn by the next one, even if there is none at the other end.
 func TestTakesBack(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, 1, slow)
@@ -117,7 +117,7 @@ func TestTakesBack(t *testing.T) {
 	g.want(1)
 }
 
-// A second sentry for a switch waits, and does no harm; when the first ends it takes over.
+// A second sentry for a switch waits and does no harm. It takes over when the first one ends.
 func TestSecond(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, 1, slow)
@@ -133,7 +133,7 @@ func TestSecond(t *testing.T) {
 	ends[1].want(1, sentry.Alive, sentry.Unwatched, sentry.Alive)
 }
 
-// A switch that hangs keeps no sentry from ending, and is what it was when it goes on.
+// A sentry can end while its switch hangs. When the switch continues, its state is as before.
 func TestSwitchHangs(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, 1, slow)
@@ -158,7 +158,7 @@ func TestSwitchHangs(t *testing.T) {
 	b.forwarding("when it goes on, with a cable and a sentry", 1, true, true)
 }
 
-// What happens to one interface does nothing to the others of its switch.
+// A change of one interface does not affect the others of its switch.
 func TestOthersDoNotNotice(t *testing.T) {
 	t.Parallel()
 	const cleared, unplugged, removed, deleted, other = 1, 2, 3, 4, 5

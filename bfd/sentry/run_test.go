@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Go's runtime sends signals to a thread that it takes for busy, and so to one that sleeps. They do not wake it early:
-// time would run ahead, and then stand.
+// The Go runtime sends signals to a thread that seems busy, such as one that sleeps in a system call. They must not
+// wake it early, because the watch's clock would run ahead, and then stop.
 func TestSignals(t *testing.T) {
 	t.Parallel()
 	w := newWatch(400*ms, 3)
@@ -45,7 +45,7 @@ func TestSignals(t *testing.T) {
 	running.Wait() // before the socket is closed
 }
 
-// Watches that begin and end at the same time leave Go as many processors as it had.
+// Watches that start and end at the same time leave GOMAXPROCS as it was.
 func TestProcessors(t *testing.T) {
 	before := runtime.GOMAXPROCS(0)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Ours is the namespace that goroutines are in, not that of the main thread, which may be a switch's.
+// The sentry uses the network namespace of its goroutines. That of the main thread may be a switch's.
 func TestSameNamespace(t *testing.T) {
 	is := func(path string) bool {
 		t.Helper()

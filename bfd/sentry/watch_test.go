@@ -56,7 +56,7 @@ func (r *rig) plug(cables int) {
 	}
 }
 
-// run lets time pass, with a pass whenever one is due, late by as much as it says.
+// run advances the clock. A pass runs whenever one is due, as late as late says.
 func (r *rig) run(d, late time.Duration) {
 	for end := r.now + d; r.now < end; {
 		r.now = max(r.now, r.pace.due) + late
@@ -64,7 +64,7 @@ func (r *rig) run(d, late time.Duration) {
 	}
 }
 
-// isolate has nobody hear an end of a link any more, nor it anybody.
+// isolate cuts an end of a link off, in both directions.
 func (r *rig) isolate(l *link) {
 	r.t.Helper()
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
@@ -73,7 +73,7 @@ func (r *rig) isolate(l *link) {
 	}
 	old := l.socket
 	l.socket = &socket{fd: fds[0]}
-	// the old end stays open: frames to it are lost, not refused
+	// the socket of the old end stays open: frames to it are lost, not refused
 	r.t.Cleanup(func() { old.close(); unix.Close(fds[1]) })
 }
 
@@ -126,7 +126,7 @@ func TestOneWay(t *testing.T) {
 	for end := r.now + 4*interval; r.now < end; {
 		r.run(tick, 0)
 		for {
-			if n, _ := r.links[0].socket.read(make([]byte, 100)); n == 0 { // what comes to 0 is lost
+			if n, _ := r.links[0].socket.read(make([]byte, 100)); n == 0 { // frames to end 0 are lost
 				break
 			}
 		}
@@ -134,7 +134,7 @@ func TestOneWay(t *testing.T) {
 	r.want("an end that hears a peer that does not hear", Dead, Dead)
 }
 
-// A machine that stands still, for longer than the detection time and as often as it likes, kills no link.
+// A machine that stands still, for longer than the detection time and any number of times, causes no false alarm.
 func TestStandstill(t *testing.T) {
 	r := newRig(t, 2)
 	r.up()
@@ -148,7 +148,7 @@ func TestStandstill(t *testing.T) {
 	}
 }
 
-// Who comes late, always or now and then, notices all the same.
+// A watch that is late, always or sometimes, still detects a failure.
 func TestOftenLate(t *testing.T) {
 	for inTime := range 4 {
 		r := newRig(t, 1)
@@ -162,7 +162,7 @@ func TestOftenLate(t *testing.T) {
 	}
 }
 
-// A link that died while we stood still for long is noticed soon after.
+// A link that died during a long standstill is detected soon after it.
 func TestLongStandstill(t *testing.T) {
 	r := newRig(t, 1)
 	r.up()
@@ -172,7 +172,7 @@ func TestLongStandstill(t *testing.T) {
 	r.want("after a minute", Dead, Dead)
 }
 
-// A session that ends on purpose, and the next one, in one pass of the peer.
+// A session ends on purpose and the next one starts, in one pass of the peer.
 func TestRestart(t *testing.T) {
 	r := newRig(t, 1)
 	r.up()
@@ -214,7 +214,7 @@ func TestEndByDeath(t *testing.T) {
 	r.want("after the other's switch has died", Unwatched, Dead)
 }
 
-// Frames of all links leave together, whenever their sessions began.
+// Frames of all links are sent together, whenever their sessions started.
 func TestInStep(t *testing.T) {
 	r := newRig(t, 1)
 	r.run(2*time.Second+tick, 0)
@@ -256,7 +256,7 @@ func TestNoAllocation(t *testing.T) {
 	}
 }
 
-// What is no packet is not heard, and does no harm.
+// Bytes that are not a BFD packet are ignored.
 func TestNonsense(t *testing.T) {
 	r := newRig(t, 1)
 	r.up()

@@ -37,7 +37,7 @@ func fakes(t *testing.T, answer func(name, request, body string) (int, any)) str
 	return writeCluster(t, b.String())
 }
 
-// three are the members of those.
+// three returns the members c1, c2 and c3.
 func three() controller.Members {
 	m := controller.Members{Leader: "c2", Last: 40}
 	for i := uint64(1); i <= 3; i++ {
@@ -47,7 +47,7 @@ func three() controller.Members {
 	return m
 }
 
-// TestMember: commands find the leader by way of a follower, ask until it is done, and say what there is.
+// TestMember: commands find the leader through a follower, retry until the change is done, and print the result.
 func TestMember(t *testing.T) {
 	var posts []string
 	cluster := fakes(t, func(name, request, body string) (int, any) {
@@ -139,7 +139,7 @@ func TestDrainCommand(t *testing.T) {
 	}
 }
 
-// TestInit: a folder is begun once, and for a controller of the cluster.
+// TestInit: a folder is created once, and only for a controller of the cluster.
 func TestInit(t *testing.T) {
 	cluster := writeCluster(t, clusterText+"data: "+t.TempDir()+"\ndurability: memory\n")
 	if code, out, stderr := invoke(t.Context(), "init", "--config", cluster, "--name", "c1"); code != 0 ||

@@ -9,7 +9,8 @@ import (
 	"github.com/holdfast-sdn/holdfast/controller"
 )
 
-// Without application recovery the paths are those that it would install; how the network is protected only it can say.
+// Without the application recovery, the command shows the paths that it would install, and an error for how the
+// network is protected.
 func TestPaths(t *testing.T) {
 	var protected atomic.Bool
 	cluster := fakes(t, func(name, request, _ string) (int, any) {

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/internal/pki"
 )
 
-// authority makes one by the command line, with certificates for "ROLE NAME".
+// authority creates an authority by the command line, with certificates for "ROLE NAME".
 func authority(t *testing.T, holders ...string) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "pki")
@@ -33,7 +33,7 @@ func must(t *testing.T, args ...string) string {
 	return out
 }
 
-// tlsCluster is clusterText with TLS by the authority in dir.
+// tlsCluster returns clusterText with TLS and the authority in dir.
 func tlsCluster(t *testing.T, dir string) string {
 	return writeCluster(t, clusterText+"tls:\n  ca: "+dir+"/ca.pem\n  cert: "+dir+"/{name}.pem\n  key: "+dir+
 		"/{name}-key.pem\n")
@@ -75,7 +75,7 @@ func TestPKI(t *testing.T) {
 	}
 }
 
-// What is wrong with the certificates of a process is said when it starts.
+// A process whose certificates are invalid reports that when it starts.
 func TestTLSMistakes(t *testing.T) {
 	dir := authority(t, "controller c1", "switch agent")
 	cluster := tlsCluster(t, dir)

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// commands calls f for cmd and all below it.
+// commands calls f for cmd and all commands below it.
 func commands(cmd *cobra.Command, f func(*cobra.Command)) {
 	f(cmd)
 	for _, c := range cmd.Commands() {
@@ -149,7 +149,7 @@ tls             none: plain TCP
 	}
 }
 
-// The cluster file in the help is one that passes.
+// The cluster file in the help is valid.
 func TestConfigHelpIsValid(t *testing.T) {
 	_, text, _ := strings.Cut(configCommand().Long, "\n\n")
 	if code, _, stderr := invoke(t.Context(), "config", "check", writeCluster(t, text)); code != 0 {
@@ -157,7 +157,7 @@ func TestConfigHelpIsValid(t *testing.T) {
 	}
 }
 
-// The agent greets a switch, and ends without an error when it is told to.
+// The agent completes the handshake with a switch, and ends without an error when it is told to.
 func TestAgent(t *testing.T) {
 	busy, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -201,7 +201,7 @@ func TestAgent(t *testing.T) {
 	}
 }
 
-// A command that a signal has ended says so, and fails.
+// A command that was ended by a signal reports that, and fails.
 func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -36,7 +36,7 @@ func TestSentryMultiplier(t *testing.T) {
 	}
 }
 
-// Without a switch it goes on trying, and ends when it is told to.
+// Without a switch the sentry retries, and ends when it is told to.
 func TestSentryWithoutSwitch(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()

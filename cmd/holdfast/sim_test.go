@@ -21,7 +21,7 @@ func TestSimSeeds(t *testing.T) {
 	}
 }
 
-// A disk that skips fsync loses what was acknowledged when the power goes: the command says what broke, and fails.
+// A disk that skips fsync loses acknowledged data in a power failure. The command reports the violation, and fails.
 func TestSimThatBreaks(t *testing.T) {
 	for seed := range uint64(100) {
 		sc := sim.NewScenario(seed + 1)

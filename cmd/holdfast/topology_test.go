@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/ledger"
 )
 
-// switchesOf are the tables of application topology when it knows these switches, without a port.
+// switchesOf returns the tables of application topology with these switches, which have no ports.
 func switchesOf(leader string, applied uint64, ids ...uint64) controller.Tables {
 	t := controller.Tables{Application: "topology", Controller: "c9", Release: controller.Release(), Leader: leader,
 		Applied: applied}
@@ -20,14 +20,15 @@ func switchesOf(leader string, applied uint64, ids ...uint64) controller.Tables 
 	return t
 }
 
-// ofRelease are such tables of a controller of another release.
+// ofRelease returns such tables from a controller of another release.
 func ofRelease(name string) controller.Tables {
 	t := switchesOf("c1", 9, 3)
 	t.Release = name
 	return t
 }
 
-// Whoever knows a leader is believed; else who has most of the log, with a warning.
+// The answer of a controller that knows a leader is used. Otherwise that of the controller with most of the log is
+// used, with a warning.
 func TestTopology(t *testing.T) {
 	down, without := controller.Refusal{Error: "the controller is stopping"}, controller.Refusal{Error: "there are hub"}
 	broken := switchesOf("c1", 9, 3)
@@ -36,7 +37,7 @@ func TestTopology(t *testing.T) {
 		name    string
 		answers map[string]any
 		args    string
-		stdout  string // which of these it holds
+		stdout  string // contained in standard output
 		stderr  string
 		code    int
 	}{

@@ -59,7 +59,7 @@ func TestParseDatapathID(t *testing.T) {
 	}
 }
 
-// The switch connects to a controller, says who it is, and ends without an error when told to.
+// The switch connects to a controller, identifies itself, and ends without an error when told to.
 func TestVswitch(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

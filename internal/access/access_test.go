@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/internal/pki"
 )
 
-// A controller accepts no certificate for itself but its own, also not that of another controller.
+// A controller accepts only its own certificate for itself, and no other controller's.
 func TestAnotherControllersCertificate(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "pki")
 	if err := pki.Init(dir, time.Now()); err != nil {

@@ -58,7 +58,7 @@ func load(t *testing.T, dir string, id pki.Identity) *mtls.Credentials {
 	return c
 }
 
-// server echoes to whom it takes, and keeps the error of whom it does not.
+// server echoes to peers that it accepts, and records the errors of others.
 func server(t *testing.T, c *mtls.Credentials, p mtls.Policy) (addr string, errs chan error) {
 	t.Helper()
 	raw, err := net.Listen("tcp", "127.0.0.1:0")
@@ -83,7 +83,7 @@ func server(t *testing.T, c *mtls.Credentials, p mtls.Policy) (addr string, errs
 	return raw.Addr().String(), errs
 }
 
-// talk says a word and waits for the echo.
+// talk sends a word and waits for the echo.
 func talk(conn net.Conn) error {
 	defer conn.Close()
 	if err := conn.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
@@ -161,7 +161,7 @@ func TestBothSidesAreVerified(t *testing.T) {
 func TestStrangerIsRefusedByServer(t *testing.T) {
 	dir := authority(t, c1)
 	foreign := authority(t, c2)
-	// It believes us, and we do not believe it.
+	// The peer trusts our authority, but we do not trust its authority.
 	own := files(foreign, c2)
 	bundle := filepath.Join(t.TempDir(), "both.pem")
 	join(t, bundle, pki.CertFile(dir, "ca"), pki.CertFile(foreign, "ca"))
@@ -185,7 +185,7 @@ func join(t *testing.T, to string, from ...string) {
 	replace(t, to, all)
 }
 
-// replace writes a file anew, and sees to it that its time differs from before.
+// replace overwrites a file, and makes sure that its modification time changes.
 func replace(t *testing.T, file string, text []byte) {
 	t.Helper()
 	info, statErr := os.Stat(file)
@@ -218,7 +218,7 @@ func TestPlainPeers(t *testing.T) {
 			if err != nil {
 				return
 			}
-			io.ReadFull(conn, make([]byte, 100)) // what it says does not matter
+			io.ReadFull(conn, make([]byte, 100)) // what it sends does not matter
 			io.WriteString(conn, greeting)
 			conn.(*net.TCPConn).CloseWrite()
 			io.Copy(io.Discard, conn)
@@ -305,7 +305,7 @@ func TestLoadMistakes(t *testing.T) {
 	}
 }
 
-// logged is what a test's logger wrote.
+// logged returns what a test's logger has written.
 type logged struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -323,7 +323,7 @@ func (l *logged) count(part string) int {
 	return strings.Count(l.b.String(), part)
 }
 
-// dialUntil dials until it succeeds: the files are looked at once a second.
+// dialUntil dials until it succeeds, because files are checked once a second.
 func dialUntil(t *testing.T, what string, c *mtls.Credentials, addr string, p mtls.Policy) {
 	t.Helper()
 	var err error
@@ -355,7 +355,7 @@ func TestReload(t *testing.T) {
 	dialUntil(t, "the next authority is believed", theirs, addr, mtls.Only(c1))
 
 	replace(t, pki.CertFile(dir, "c1"), []byte("half a fi"))
-	for range 30 { // more than a second: it looks more than once
+	for range 30 { // for more than a second, so that the files are checked more than once
 		check(t, dial(t, theirs, addr, mtls.Only(c1)))
 		time.Sleep(50 * time.Millisecond)
 	}

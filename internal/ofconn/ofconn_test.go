@@ -20,7 +20,7 @@ func message(n int, xid uint32) []byte {
 	return m
 }
 
-// chunks reads as a connection does: in pieces of any length.
+// chunks reads as a connection does, in pieces of any length.
 type chunks struct {
 	data  []byte
 	sizes []int
@@ -85,7 +85,7 @@ func TestReaderDeliversWhatComesBeforeGarbage(t *testing.T) {
 	}
 }
 
-// However the bytes come, who opens with TLS is told from one that sends garbage.
+// However the bytes arrive, a peer that opens with TLS is distinguished from one that sends garbage.
 func TestReaderKnowsTLS(t *testing.T) {
 	clientHello := append([]byte{0x16, 3, 1, 2, 0, 1}, make([]byte, 512)...)
 	for _, sizes := range [][]int{nil, {1, 1, 1}, {2}} {

@@ -18,7 +18,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/internal/pki"
 )
 
-// authority makes one, with certificates of every role under the role's own name.
+// authority creates an authority with a certificate of every role, named like the role.
 func authority(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "pki")
@@ -206,7 +206,7 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// No certificate outlives the authority, whatever was asked for.
+// No certificate outlives its authority, whatever validity was requested.
 func TestNobodyOutlivesTheAuthority(t *testing.T) {
 	dir := authority(t)
 	r := request(pki.Agent, "old")
@@ -261,7 +261,7 @@ func TestOf(t *testing.T) {
 	}
 }
 
-// OpenSSL, which Open vSwitch uses, takes what is made here.
+// OpenSSL, which Open vSwitch uses, accepts the certificates.
 func TestOpenSSL(t *testing.T) {
 	openssl, err := exec.LookPath("openssl")
 	if err != nil {
@@ -284,7 +284,7 @@ func TestOpenSSL(t *testing.T) {
 	}
 }
 
-// Whatever stands in a certificate: an identity that is found is a valid one, in its one spelling.
+// Whatever a certificate contains, an identity that is found is valid and in its canonical form.
 func FuzzOf(f *testing.F) {
 	f.Add("holdfast://controller/c1")
 	f.Add("holdfast://controller/%631?a#b")

@@ -13,7 +13,7 @@ import (
 	"unicode"
 )
 
-// sources calls visit for each file below the root of the repository whose name ends in one of the extensions.
+// sources calls visit for each file of the repository whose name ends in one of the extensions.
 func sources(t *testing.T, visit func(path, text string), extensions ...string) {
 	t.Helper()
 	root := os.DirFS("../..")
@@ -64,7 +64,7 @@ var (
 	goName       = regexp.MustCompile(`^([a-z][a-z0-9]*(?:/[a-z][a-z0-9]*)*)((?:\.[A-Za-z]\w*)+)(?:\(\))?$`)
 )
 
-// anchor returns what GitHub makes of a heading.
+// anchor returns the anchor that GitHub makes from a heading.
 func anchor(title string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -77,7 +77,7 @@ func anchor(title string) string {
 	}, strings.TrimSpace(title))
 }
 
-// Every link from a page to another, or to a heading, leads there.
+// Every link from a page to another page or heading has a target.
 func TestLinksResolve(t *testing.T) {
 	pages := map[string]string{}
 	sources(t, func(path, text string) { pages[path] = prose(text) }, ".md")
@@ -109,8 +109,8 @@ func TestLinksResolve(t *testing.T) {
 	}
 }
 
-// declared are the names that Go files declare: of each package, by its folder and by the last part of that, its
-// functions, types, variables and constants, methods as Type.Method and fields as Type.Field; and all tests.
+// declared returns the names that Go files declare. For each package, by its folder and by the last element of
+// that: functions, types, variables and constants, methods as Type.Method and fields as Type.Field. Also all tests.
 type declared struct {
 	names map[string]map[string]bool
 	tests map[string]bool
@@ -199,7 +199,7 @@ func addFields(names map[string]bool, spec *ast.TypeSpec) {
 	}
 }
 
-// A file, a name of Go (package.Func, package.Type.Method) or a test that a page names exists.
+// Every file, Go name (package.Func, package.Type.Method) and test in a page exists.
 func TestDocsNameWhatExists(t *testing.T) {
 	code := declarations(t)
 	sources(t, func(path, text string) {
@@ -217,7 +217,7 @@ func TestDocsNameWhatExists(t *testing.T) {
 	}, ".md")
 }
 
-// missing says what is wrong with a piece of code in a page, if it is a path or a name of Go.
+// missing reports what is wrong with a piece of code in a page, if it is a path or a Go name.
 func (d declared) missing(word string) string {
 	if foreign.MatchString(word) {
 		return ""
@@ -244,13 +244,13 @@ func (d declared) missing(word string) string {
 
 var (
 	onePath = regexp.MustCompile(`^[\w./-]+$`)
-	// foreign are names of os-ken and Ryu, and commands of Open vSwitch, that look like ours.
+	// foreign has names of os-ken and Ryu, and commands of Open vSwitch, that look like ours.
 	foreign = regexp.MustCompile(`^(ryu[./](app|lib|base)\b|hub\.|bfd/set-)`)
 	oneFile = regexp.MustCompile(`\.(go|py|md|pml|json|yaml|txt|pem)$`)
 )
 
-// isPath says whether word is the path of one file or folder, and not a pattern or an example.
+// isPath reports whether word is the path of one file or folder, and not a pattern or an example.
 func isPath(word string) bool { return onePath.MatchString(word) && !strings.Contains(word, "...") }
 
-// isFile says whether word is the name of a file, which looks like a name of Go.
+// isFile reports whether word is the name of a file, which looks like a Go name.
 func isFile(word string) bool { return oneFile.MatchString(word) }

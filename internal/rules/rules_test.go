@@ -63,7 +63,7 @@ func packages(t *testing.T) []pkg {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(p.GoFiles) > 0 { // else it is tests only
+		if len(p.GoFiles) > 0 { // otherwise it contains only tests
 			list = append(list, p)
 		}
 	}
@@ -104,7 +104,7 @@ func TestImportsPointDown(t *testing.T) {
 	}
 }
 
-// What runs at a site does not depend on what tries it.
+// The product does not depend on the laboratory.
 func TestProductImportsNoLaboratory(t *testing.T) {
 	for _, p := range packages(t) {
 		if _, from := place(t, p.ImportPath); from <= slices.Index(layers, "cmd") {
@@ -119,7 +119,7 @@ func TestProductImportsNoLaboratory(t *testing.T) {
 	}
 }
 
-// Applications see package app, the network's view and the wire, and nothing else.
+// Applications import package app, the view of the network and the wire formats, and nothing else.
 func TestAppsSeeOnlyApp(t *testing.T) {
 	allowed := []string{"apps", "network", "app", "openflow"}
 	for _, p := range packages(t) {
@@ -135,7 +135,7 @@ func TestAppsSeeOnlyApp(t *testing.T) {
 	}
 }
 
-// maxColumns is for lines of code, with tabs of four.
+// maxColumns is the maximal length of a line of code, with tabs of four columns.
 const maxColumns = 120
 
 // A line of Go, Python or Promela may be longer only if it is test data: a literal in a Go test.

@@ -68,8 +68,8 @@ func TestWithoutWindow(t *testing.T) {
 	}
 }
 
-// The window holds: a controller that answers nothing gets exactly so many packet-ins, and
-// new ones in their place once they count as lost.
+// The window is respected: a controller that answers nothing receives exactly that many packet-ins, and new ones
+// when these count as lost.
 func TestWindowHoldsAndLossesMakeRoom(t *testing.T) {
 	r := &responder{version: openflow.Version13, mute: true}
 	cfg := Config{Switches: 2, Window: 10, Duration: 50 * time.Millisecond, Dial: r.listen(t)}
@@ -96,7 +96,7 @@ func TestSecondAnswersAreUnexpected(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The last second answer may come after the end.
+	// The last of two answers may arrive after the end.
 	if c := got.Total; c.Answered != c.Sent || c.Answered == 0 || c.Unexpected+8 < c.Answered ||
 		c.Unexpected > c.Answered {
 		t.Errorf("%+v", c)
@@ -107,7 +107,7 @@ func TestSecondAnswersAreUnexpected(t *testing.T) {
 func TestDestinationIsKnown(t *testing.T) {
 	for _, version := range []uint8{openflow.Version10, openflow.Version13} {
 		var mu sync.Mutex
-		learned := map[string]uint64{} // by switch and address: the port
+		learned := map[string]uint64{} // port, by switch and address
 		var wrong []string
 		r := &responder{version: version, see: func(i int, msg []byte) {
 			mu.Lock()
@@ -220,7 +220,7 @@ func benchmark(b *testing.B, version uint8, window int) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// The figure includes the responder, which has the other core.
+// The figure includes the responder, which uses the other processor.
 func BenchmarkThroughput10(b *testing.B)          { benchmark(b, openflow.Version10, 0) }
 func BenchmarkThroughput10Window512(b *testing.B) { benchmark(b, openflow.Version10, 512) }
 func BenchmarkThroughput13Window512(b *testing.B) { benchmark(b, openflow.Version13, 512) }

@@ -17,8 +17,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// responder is a controller that shakes hands and answers each packet-in that has a buffer with
-// a precomputed flow-mod, in the same goroutine that reads: the worst peer for a deadlock.
+// responder is a controller that answers the handshake, and each packet-in that has a buffer with a precomputed
+// flow-mod, in the same goroutine that reads. It is the peer with which a deadlock is most likely.
 type responder struct {
 	version uint8
 	mute    bool                                // answers no packet-in
@@ -31,7 +31,7 @@ type responder struct {
 func (r *responder) serve(conn net.Conn, i int) {
 	r.wg.Go(func() {
 		defer conn.Close()
-		// When the load ends, its last message may be cut off, and answers may be on their way.
+		// When the load ends, its last message may be truncated, and answers may be in flight.
 		var reset *net.OpError
 		err := r.talk(conn, i)
 		ended := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
@@ -106,7 +106,7 @@ func (r *responder) talk(conn net.Conn, i int) error {
 	}
 }
 
-// pipe connects the fake switches through net.Pipe, which has no buffer at all.
+// pipe connects the fake switches through net.Pipe, which has no buffer.
 func (r *responder) pipe(context.Context, int) (net.Conn, error) { return r.dial(0) }
 
 func (r *responder) dial(i int) (net.Conn, error) {
@@ -115,7 +115,7 @@ func (r *responder) dial(i int) (net.Conn, error) {
 	return a, nil
 }
 
-// listen serves on loopback, and returns the Dial that leads there.
+// listen serves on loopback, and returns a Dial that connects to it.
 func (r *responder) listen(t testing.TB) func(context.Context, int) (net.Conn, error) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

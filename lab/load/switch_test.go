@@ -29,7 +29,7 @@ func messages(b []byte) iter.Seq[[]byte] {
 	}
 }
 
-// ask gives a switch one message and returns the only answer, or nil.
+// ask sends one message to a switch and returns the only answer, or nil.
 func ask(t *testing.T, s *fakeSwitch, msg []byte) []byte {
 	t.Helper()
 	s.stopped = true
@@ -39,7 +39,7 @@ func ask(t *testing.T, s *fakeSwitch, msg []byte) []byte {
 	return s.fill(nil, 1, sendLimit)
 }
 
-// What cbench answers, and with what.
+// The messages that cbench answers, and the answers.
 func TestSwitch10Control(t *testing.T) {
 	const none = -1
 	s := newSwitch10(5, 10, nil)
@@ -94,7 +94,7 @@ func TestSwitch10Control(t *testing.T) {
 	}
 }
 
-// The bytes on the wire are those of cbench, but for the payload behind the IP header.
+// The bytes are those of cbench, except for the payload after the IP header.
 func TestPacketIns10(t *testing.T) {
 	s := newSwitch10(0x0103, 2, nil)
 	s.ready = true
@@ -164,7 +164,7 @@ func TestSwitch13Control(t *testing.T) {
 			t.Errorf("%s: %s", c.name, d)
 		}
 	}
-	for part := of13.PartDesc; part <= of13.PartPortDesc; part++ { // whatever is answered is valid
+	for part := of13.PartDesc; part <= of13.PartPortDesc; part++ { // every answer must be valid
 		request := (&of13.MultipartRequest{Part: part, Body: make([]byte, 8)}).Append(nil, 1)
 		if new(of13.MultipartRequest).Decode(request) != nil {
 			request = (&of13.MultipartRequest{Part: part}).Append(nil, 1)
@@ -224,7 +224,7 @@ func TestWhatCounts(t *testing.T) {
 	}
 }
 
-// A 1.0 controller that asks for the configuration may have dropped what came before.
+// A 1.0 controller that requests the configuration may have dropped what arrived before.
 func TestHandshakeForgets(t *testing.T) {
 	s := newSwitch10(1, 10, newWindow(1, dialect10.ids))
 	s.ready = true
@@ -252,7 +252,7 @@ func TestBadInputIsAnError(t *testing.T) {
 	}
 }
 
-// The window against a map.
+// The window compared with a map.
 func TestWindow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		size := rapid.IntRange(1, 8).Draw(t, "size")
@@ -336,7 +336,7 @@ func TestHistogram(t *testing.T) {
 	}
 }
 
-// Who drops what comes before it knows the ports gets nothing before.
+// A controller that drops packet-ins until it knows the ports receives none before that.
 func TestSwitch13AfterPorts(t *testing.T) {
 	s := newSwitch13(5, 10, nil)
 	s.afterPorts = true

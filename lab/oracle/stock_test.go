@@ -24,7 +24,7 @@ func newWire() *wire {
 	return w
 }
 
-// commit has controller c send a bundle of packet-outs, a letter each, with a marker.
+// commit makes controller c send a bundle of packet-outs, one for each letter, with a marker.
 func (w *wire) commit(c int, id uint32, letters string, marker uint64) {
 	w.again(c, id, id, letters, marker)
 }
@@ -54,7 +54,7 @@ func (w *wire) err(c int, xid uint32, errType, code uint16, data ...byte) {
 	w.conns[c].FromSwitch(1, e.Append(nil, xid))
 }
 
-// failed says that bundle id is not committed.
+// failed reports that bundle id is not committed.
 func (w *wire) failed(c int, id uint32) {
 	w.err(c, handshake.OwnXID+id, of13.ErrTypeExperimenter, of13.BundleMsgFailed, 0x4f, 0x4e, 0x46, 0)
 }
@@ -63,7 +63,7 @@ func (w *wire) slave(c int, xid uint32) {
 	w.err(c, xid, of13.ErrTypeBadRequest, of13.BadRequestIsSlave)
 }
 
-// reads has controller c read a marker; 0: there is none.
+// reads makes controller c read a marker; 0 means that there is none.
 func (w *wire) reads(c int, marker uint64) {
 	var flows of13.List[of13.FlowStats]
 	if marker > 0 {
@@ -157,7 +157,7 @@ func TestStockCommands(t *testing.T) {
 	}
 }
 
-// letters is what the switch executed.
+// letters returns what the switch has executed.
 func letters(w *wire) (list string) {
 	for _, d := range w.tally.Executed(1) {
 		for _, l := range "abc" {
@@ -226,7 +226,7 @@ func TestStockEvents(t *testing.T) {
 	}
 }
 
-// What an application has a switch send to the controllers is an event as others are.
+// A packet-in that is caused by an application's packet-out is an event like any other.
 func TestStockOwnPackets(t *testing.T) {
 	w := newWire()
 	own := of13.PacketIn{BufferID: of13.NoBuffer, Match: of13.Match(nil).WithInPort(of13.PortController),
@@ -239,7 +239,7 @@ func TestStockOwnPackets(t *testing.T) {
 	}
 }
 
-// An answer goes to whoever asked.
+// An answer belongs to the controller that asked.
 func TestStockAnswers(t *testing.T) {
 	w := newWire()
 	answer := of13.BarrierReply{}

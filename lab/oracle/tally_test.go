@@ -47,7 +47,7 @@ func log(t *testing.T, data ...string) [][]byte {
 	return epochs(t, data)
 }
 
-// twoEpochs is log with a switch that comes up again. A letter is a packet-in.
+// twoEpochs is log with a switch that comes up again. Each letter is a packet-in.
 func twoEpochs(t *testing.T, first, second string) [][]byte {
 	t.Helper()
 	return epochs(t, strings.Split(first, ""), strings.Split(second, ""))
@@ -133,7 +133,7 @@ func TestCompare(t *testing.T) {
 			for i, d := range c.executed {
 				tally.ToSwitch(sw, packetOut(string(d), uint32(i)))
 			}
-			own := of13.BarrierRequest{} // the agent's, and an echo: neither counts
+			own := of13.BarrierRequest{} // the agent's barrier, and an echo, are not counted
 			tally.ToSwitch(sw, own.Append(nil, handshake.OwnXID))
 			echo := of13.EchoReply{}
 			tally.FromSwitch(sw, echo.Append(nil, 1))
@@ -152,8 +152,8 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// The first epoch ends when b is open, which makes its answer void. The first answer to be lost in the second is no
-// such.
+// The first epoch ends before the answer to b is executed, so that answer is discarded. An answer that is missing
+// in the second epoch is lost.
 func TestCompareEpochs(t *testing.T) {
 	for _, c := range []struct {
 		name, executed string
@@ -180,7 +180,7 @@ func TestCompareEpochs(t *testing.T) {
 	}
 }
 
-// The audit of an event is the same whether the log has the message or only its digest.
+// The audit record of an event does not depend on whether the log has the message or only its digest.
 func TestDigestsInTheLog(t *testing.T) {
 	data := []string{"a", "b", "a"}
 	whole := logged(t, (*ledger.Core).Event, data)
@@ -205,7 +205,7 @@ func TestDigestsInTheLog(t *testing.T) {
 	}
 }
 
-// A killed controller leaves half a line; when it is back it appends to that.
+// A killed controller leaves half a line, and appends to it after its restart.
 func TestReadAfterCrash(t *testing.T) {
 	path := write(t, log(t, "a", "b"))
 	whole, err := os.ReadFile(path)

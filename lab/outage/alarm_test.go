@@ -16,7 +16,7 @@ var clock = time.Date(2026, 1, 31, 23, 59, 59, 0, time.UTC)
 
 func at(d time.Duration) time.Time { return clock.Add(d) }
 
-// What Open vSwitch 3.1.0 writes.
+// Log lines of Open vSwitch 3.1.0.
 const logged = `2026-01-31T23:59:59.001Z|00049|bfd|INFO|p1: BFD state change: admin_down->down "No Diagnostic"->"No Diagnostic".
   Forwarding: false
   Detect Multiplier: 3

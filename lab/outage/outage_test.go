@@ -15,7 +15,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// Both links of the paper's simple topology (figure 3a) are cut, and the stream goes the other way, by itself.
+// Both links of the paper's simple topology (figure 3a) are cut, and the stream uses the other path without a
+// controller.
 func TestRun(t *testing.T) {
 	if err := netlab.Available(); err != nil {
 		if os.Getenv(netlab.RequireEnv) == "1" {
@@ -27,7 +28,7 @@ func TestRun(t *testing.T) {
 	said := 0.0
 	r, err := Run(t.Context(), Config{
 		Graph: graphs.Triangle(), From: 1, To: 3, Samples: 2, Every: time.Millisecond,
-		Interval: 100 * ms, Multiplier: 3, // a machine that is busy with other tests shall not matter
+		Interval: 100 * ms, Multiplier: 3, // slow, so that other tests on the machine do not matter
 		Progress: func(done float64, _ string) { said = max(said, done) },
 	})
 	if err != nil {

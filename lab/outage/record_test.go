@@ -9,7 +9,7 @@ import (
 
 const ms = time.Millisecond
 
-// play returns the record of a stream of one frame a millisecond, of which those that lost says do not come.
+// play returns the record of a stream of one frame per millisecond, of which those that lost selects do not arrive.
 func play(frames int, lost func(n int) bool) *record {
 	r := &record{}
 	for i := range frames {
@@ -52,7 +52,7 @@ func TestOutage(t *testing.T) {
 	}
 }
 
-// A sender that comes late makes the measurement coarser, and says so.
+// A sender that is late makes the measurement coarser, and the record says so.
 func TestResolution(t *testing.T) {
 	r := &record{}
 	for i, at := range []time.Duration{0, 1, 2, 9, 10, 11, 14, 15, 100} {
@@ -68,7 +68,7 @@ func TestResolution(t *testing.T) {
 
 func TestForget(t *testing.T) {
 	r := play(100, func(n int) bool { return n == 3 || n == 7 || n == 95 })
-	if lost := r.forget(99 * ms); lost != 2 { // 80 to 99 may still come
+	if lost := r.forget(99 * ms); lost != 2 { // 80 to 99 may still arrive
 		t.Errorf("%d lost, want 2", lost)
 	}
 	r.receive(95)
@@ -78,7 +78,7 @@ func TestForget(t *testing.T) {
 	}
 }
 
-// However it is cut up by forgetting, each lost frame is counted once, and numbers go on.
+// However the record is trimmed, each lost frame is counted once, and the numbers continue.
 func TestForgetProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		lost := rapid.SliceOfN(rapid.Bool(), 1, 300).Draw(t, "lost")

@@ -34,7 +34,7 @@ func TestAgreed(t *testing.T) {
 	}
 }
 
-// The ports that a lab gives are those of the graph.
+// The ports of the lab are those of the graph.
 func TestInPortOrder(t *testing.T) {
 	for name, g := range map[string]*paths.Graph{"triangle": graphs.Triangle(), "ring": graphs.Ring(),
 		"USNET": graphs.USNET(), "random": graphs.Random(1, 50, 120, 5)} {
@@ -72,7 +72,7 @@ func TestParsePressure(t *testing.T) {
 	}
 }
 
-// What the stream can come by in USNET is a small part of it, and in a ring it is all of it.
+// In USNET the stream can use a small part of the network; in a ring, all of it.
 func TestFindWays(t *testing.T) {
 	for _, c := range []struct {
 		name     string

@@ -37,7 +37,7 @@ func TestLongEnough(t *testing.T) {
 	}
 }
 
-// A moment is in a stop if it is in a long span of some processor, however they lie.
+// A moment is in a standstill if it is in a long span of some processor, whatever the order of the spans.
 func TestLongEnoughProperty(t *testing.T) {
 	list := rapid.Custom(func(t *rapid.T) []span {
 		edges := rapid.SliceOfNDistinct(rapid.IntRange(0, 60), 0, 12, rapid.ID).Draw(t, "edges")
@@ -67,7 +67,7 @@ func TestJudge(t *testing.T) {
 	alarms := []time.Time{at(0), at(9 * ms), at(10 * ms), at(17 * ms), at(18 * ms), at(31 * ms), at(100 * ms)}
 	stops := []span{{at(10*ms + ms/2), at(12 * ms)}, {at(30 * ms), at(33 * ms)}, {at(35 * ms), at(40 * ms)}}
 	got := judge(stops, alarms, 220*ms)
-	// The windows are 10 to 17 and 30 to 45: logs say 10 also of what was just before 11.
+	// The windows are 10 to 17 and 30 to 45: logs may report at 10 what happened just before 11.
 	want := Stops{Count: 3, Longest: 5 * ms, FalseAlarms: 3, Chance: 0.1}
 	if math.Abs(got.Chance-want.Chance) > 1e-9 {
 		t.Errorf("chance %v, want %v", got.Chance, want.Chance)
@@ -80,7 +80,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// It watches each processor, ends, and keeps what it noted in order.
+// It watches each processor, ends, and records in order.
 func TestStandstill(t *testing.T) {
 	s, err := watchStandstill()
 	if err != nil {
