@@ -25,8 +25,8 @@ import (
 	"github.com/holdfast-sdn/holdfast/southbound"
 )
 
-// site is a cluster of three controllers in this process, and an agent.
-type site struct {
+// testCluster is a cluster of three controllers in this process, and an agent.
+type testCluster struct {
 	t           *testing.T
 	dir         string
 	apps        func() []ledger.Application
@@ -37,8 +37,8 @@ type site struct {
 	agent       net.Addr
 }
 
-func newSite(t *testing.T, every int, apps func() []ledger.Application) *site {
-	s := &site{t: t, dir: t.TempDir(), apps: apps, every: every,
+func newTestCluster(t *testing.T, every int, apps func() []ledger.Application) *testCluster {
+	s := &testCluster{t: t, dir: t.TempDir(), apps: apps, every: every,
 		members: map[uint64]string{}, addrs: map[uint64]string{}, controllers: map[uint64]*Controller{}}
 	listeners := map[uint64][2]net.Listener{}
 	for id := uint64(1); id <= 3; id++ {
@@ -73,7 +73,7 @@ func newSite(t *testing.T, every int, apps func() []ledger.Application) *site {
 
 var quiet = slog.New(slog.DiscardHandler)
 
-func (s *site) listen(addr string) net.Listener {
+func (s *testCluster) listen(addr string) net.Listener {
 	s.t.Helper()
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
@@ -82,7 +82,7 @@ func (s *site) listen(addr string) net.Listener {
 	return l
 }
 
-func (s *site) start(id uint64, peer, of, api net.Listener) *Controller {
+func (s *testCluster) start(id uint64, peer, of, api net.Listener) *Controller {
 	s.t.Helper()
 	file, err := audit.Open(filepath.Join(s.dir, fmt.Sprintf("%d.audit", id)))
 	if err != nil {
@@ -105,12 +105,12 @@ func (s *site) start(id uint64, peer, of, api net.Listener) *Controller {
 	return c
 }
 
-func (s *site) restart(id uint64) *Controller {
+func (s *testCluster) restart(id uint64) *Controller {
 	s.t.Helper()
 	return s.start(id, s.listen(s.members[id]), s.listen(s.addrs[id]), nil)
 }
 
-func (s *site) stop(id uint64) {
+func (s *testCluster) stop(id uint64) {
 	s.t.Helper()
 	if err := s.controllers[id].Close(); err != nil {
 		s.t.Errorf("controller %d: %v", id, err)
@@ -119,7 +119,7 @@ func (s *site) stop(id uint64) {
 }
 
 // leader waits until there is a leader, and returns it with its status.
-func (s *site) leader() (uint64, Status) {
+func (s *testCluster) leader() (uint64, Status) {
 	s.t.Helper()
 	var id uint64
 	var found Status
@@ -134,7 +134,7 @@ func (s *site) leader() (uint64, Status) {
 	return id, found
 }
 
-func (s *site) wait(what string, ok func() bool) {
+func (s *testCluster) wait(what string, ok func() bool) {
 	s.t.Helper()
 	for end := time.Now().Add(20 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
@@ -144,7 +144,7 @@ func (s *site) wait(what string, ok func() bool) {
 }
 
 // down waits until the leader reports every switch as down.
-func (s *site) down() {
+func (s *testCluster) down() {
 	s.t.Helper()
 	s.wait("the switches to be down", func() bool {
 		_, st := s.leader()
@@ -153,7 +153,7 @@ func (s *site) down() {
 }
 
 // settled waits until every command is done, and returns the leader's status.
-func (s *site) settled() Status {
+func (s *testCluster) settled() Status {
 	s.t.Helper()
 	var st Status
 	s.wait("the last commands to be done", func() bool {
@@ -168,7 +168,7 @@ func (s *site) settled() Status {
 
 // quiet waits until all controllers have applied the same index, and nothing more for a while. Until an entry is
 // committed, the leader's status contains transactions that nobody can have applied.
-func (s *site) quiet() {
+func (s *testCluster) quiet() {
 	s.t.Helper()
 	last, same := uint64(0), 0
 	s.wait("all to apply the whole log", func() bool {
@@ -187,7 +187,7 @@ func (s *site) quiet() {
 }
 
 // run puts load on the agent.
-func (s *site) run(switches int, d time.Duration) load.Result {
+func (s *testCluster) run(switches int, d time.Duration) load.Result {
 	s.t.Helper()
 	r, err := load.Run(s.t.Context(), load.Config{Switches: switches, Window: 32, MACsPerSwitch: 100, Duration: d,
 		Drain: 10 * time.Second, Dial: load.TCP(s.agent.String())})
@@ -201,7 +201,7 @@ func hubs() []ledger.Application { return []ledger.Application{hub.New()} }
 
 // A leader that stops in the middle of traffic hands over the leadership. Every packet-in is answered once.
 func TestHandOverUnderLoad(t *testing.T) {
-	s := newSite(t, 50, hubs)
+	s := newTestCluster(t, 50, hubs)
 	first, before := s.leader()
 	done := make(chan load.Result)
 	go func() { done <- s.run(4, 2*time.Second) }()
@@ -248,7 +248,7 @@ func TestHandOverUnderLoad(t *testing.T) {
 
 // If an application fails on an input, what it did for this input is discarded, and nothing else.
 func TestApplicationFailures(t *testing.T) {
-	s := newSite(t, 0, func() []ledger.Application {
+	s := newTestCluster(t, 0, func() []ledger.Application {
 		bad := app.New("bad")
 		n := 0
 		app.Handle(bad, nil, func(*app.Tx, app.PacketIn) error {
@@ -274,7 +274,7 @@ func TestApplicationFailures(t *testing.T) {
 
 // A switch that leaves its agent is down. A visitor that is not a switch changes nothing.
 func TestSwitchDown(t *testing.T) {
-	s := newSite(t, 0, hubs)
+	s := newTestCluster(t, 0, hubs)
 	s.run(1, 100*time.Millisecond) // connects and disconnects: SWITCH_DOWN
 	s.wait("the switch to be down", func() bool {
 		_, st := s.leader()
@@ -296,7 +296,7 @@ func TestSwitchDown(t *testing.T) {
 
 // The API reports what Status returns.
 func TestStatusAPI(t *testing.T) {
-	s := newSite(t, 0, hubs)
+	s := newTestCluster(t, 0, hubs)
 	s.run(2, 100*time.Millisecond)
 	id, _ := s.leader()
 	s.settled()
@@ -328,7 +328,7 @@ func TestStatusAPI(t *testing.T) {
 
 // All controllers write the same audit records.
 func TestAuditsAgree(t *testing.T) {
-	s := newSite(t, 0, hubs)
+	s := newTestCluster(t, 0, hubs)
 	r := s.run(2, 200*time.Millisecond)
 	s.down()
 	s.settled()

@@ -49,7 +49,7 @@ func TestDuty(t *testing.T) {
 func TestDutyReport(t *testing.T) {
 	duty := &Duty{Path: "/v1/duty", Run: func(ctx context.Context, _ *Controller) { <-ctx.Done() },
 		Report: func() any { return map[string]string{"all": "well"} }}
-	s := newSite(t, 0, hubs)
+	s := newTestCluster(t, 0, hubs)
 	s.wait("the leader to report, and the others to say who it is", func() bool {
 		id, st := s.leader()
 		right := 0
@@ -81,7 +81,7 @@ func TestDutyReport(t *testing.T) {
 
 // The only controller of a cluster runs its duty until it is closed.
 func TestDutyOfController(t *testing.T) {
-	s := &site{t: t}
+	s := &testCluster{t: t}
 	began, ended := make(chan struct{}), make(chan struct{})
 	c, err := Start(Config{
 		Name: "c1", Names: map[uint64]string{1: "c1"}, Logger: quiet, Applications: hubs(),

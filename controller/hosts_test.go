@@ -19,14 +19,14 @@ import (
 	"github.com/holdfast-sdn/holdfast/southbound"
 )
 
-// hostSite is a cluster of controllers that run testdata/counting.py.
-type hostSite struct {
+// hostCluster is a cluster of controllers that run testdata/counting.py.
+type hostCluster struct {
 	t           *testing.T
 	controllers map[uint64]*Controller
 	rest        map[uint64]string
 }
 
-func newHostSite(t *testing.T, size uint64, hang time.Duration) *hostSite {
+func newHostCluster(t *testing.T, size uint64, hang time.Duration) *hostCluster {
 	python := os.Getenv("HOLDFAST_PYTHON")
 	if python == "" || exec.Command(python, "-c", "import os_ken, routes, webob").Run() != nil {
 		if os.Getenv("HOLDFAST_REQUIRE_ORACLES") == "1" {
@@ -35,7 +35,7 @@ func newHostSite(t *testing.T, size uint64, hang time.Duration) *hostSite {
 		t.Skip("HOLDFAST_PYTHON does not name a python that has os-ken")
 	}
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
-	s := &hostSite{t: t, controllers: map[uint64]*Controller{}, rest: map[uint64]string{}}
+	s := &hostCluster{t: t, controllers: map[uint64]*Controller{}, rest: map[uint64]string{}}
 	members, listeners := map[uint64]string{}, map[uint64][3]net.Listener{}
 	for id := uint64(1); id <= size; id++ {
 		var l [3]net.Listener
@@ -73,7 +73,7 @@ func newHostSite(t *testing.T, size uint64, hang time.Duration) *hostSite {
 	return s
 }
 
-func (s *hostSite) close(id uint64) {
+func (s *hostCluster) close(id uint64) {
 	s.t.Helper()
 	if err := s.controllers[id].Close(); err != nil {
 		s.t.Errorf("controller %d: %v", id, err)
@@ -82,7 +82,7 @@ func (s *hostSite) close(id uint64) {
 }
 
 // status waits until ok accepts the status of a controller.
-func (s *hostSite) status(id uint64, what string, ok func(Status) bool) {
+func (s *hostCluster) status(id uint64, what string, ok func(Status) bool) {
 	s.t.Helper()
 	var last Status
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
@@ -97,7 +97,7 @@ func (s *hostSite) status(id uint64, what string, ok func(Status) bool) {
 	s.t.Fatalf("waited too long for %s; status %s of controller %d: %+v", what, last.Role, id, last.Replayed)
 }
 
-func (s *hostSite) running() {
+func (s *hostCluster) running() {
 	s.t.Helper()
 	for id := range s.controllers {
 		s.status(id, "its host", func(st Status) bool {
@@ -107,7 +107,7 @@ func (s *hostSite) running() {
 	}
 }
 
-func (s *hostSite) leader() (leader uint64) {
+func (s *hostCluster) leader() (leader uint64) {
 	s.t.Helper()
 	for end := time.Now().Add(time.Minute); leader == 0; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
@@ -123,7 +123,7 @@ func (s *hostSite) leader() (leader uint64) {
 }
 
 // ask sends a request and returns the answer with its body, or the error. patience is the client's timeout.
-func (s *hostSite) ask(id uint64, patience time.Duration, method, path, body string, headers ...string) (*http.Response,
+func (s *hostCluster) ask(id uint64, patience time.Duration, method, path, body string, headers ...string) (*http.Response,
 	string, error) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
@@ -147,7 +147,7 @@ func (s *hostSite) ask(id uint64, patience time.Duration, method, path, body str
 }
 
 // want repeats a request until there is a leader with a host, and compares the body of the answer.
-func (s *hostSite) want(id uint64, method, path, body, want string) {
+func (s *hostCluster) want(id uint64, method, path, body, want string) {
 	s.t.Helper()
 	answer, got, err := s.ask(id, time.Minute, method, path, body)
 	if err != nil || answer.StatusCode != http.StatusOK || got != want {
@@ -158,7 +158,7 @@ func (s *hostSite) want(id uint64, method, path, body, want string) {
 const soon = 500 * time.Millisecond
 
 func TestReplayedApplications(t *testing.T) {
-	s := newHostSite(t, 1, time.Second)
+	s := newHostCluster(t, 1, time.Second)
 	s.running()
 	s.want(1, "PUT", "/count", "abc", "3")
 	answer, _, err := s.ask(1, time.Minute, "GET", "/count?a=b;c", "", "X-End", "Te", forwarded)
@@ -212,7 +212,7 @@ func TestReplayedApplications(t *testing.T) {
 }
 
 func TestReplayedApplicationsFailOver(t *testing.T) {
-	s := newHostSite(t, 3, time.Minute)
+	s := newHostCluster(t, 3, time.Minute)
 	s.running()
 	leader := s.leader()
 	for id := range uint64(3) {

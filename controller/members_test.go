@@ -21,7 +21,7 @@ func ask(t *testing.T, c *Controller, method, path, contentType, body string) (c
 }
 
 func TestMembersAPI(t *testing.T) {
-	s := newSite(t, 0, hubs)
+	s := newTestCluster(t, 0, hubs)
 	id, st := s.leader()
 	leader, follower := s.controllers[id], s.controllers[id%3+1]
 	s.wait("the follower to know who leads", func() bool {
@@ -77,7 +77,7 @@ func TestMembersAPI(t *testing.T) {
 }
 
 func TestDrainAPI(t *testing.T) {
-	s := newSite(t, 0, hubs)
+	s := newTestCluster(t, 0, hubs)
 	id, _ := s.leader()
 	code, text := ask(t, s.controllers[id], "POST", "/v1/drain", "application/json", "{}")
 	var m Members

@@ -15,7 +15,7 @@ import (
 
 // Every controller gives what is committed of an application's tables, in Go and by the API.
 func TestTables(t *testing.T) {
-	s := newSite(t, 0, func() []ledger.Application {
+	s := newTestCluster(t, 0, func() []ledger.Application {
 		a := app.New("counts")
 		packets, secret := app.NewTable[app.Switch, uint64](a, "packets"),
 			app.NewTable[string, string](a, ledger.SecretTable)

@@ -46,7 +46,7 @@ func (c *cable) setCut(cut bool) {
 // A switch whose agent reaches no controller is reported down after the switch timeout. Its epoch stays open. When
 // the agent is back, the switch is up again in the same epoch.
 func TestUnreachableSwitch(t *testing.T) {
-	s := newSite(t, 0, hubs)
+	s := newTestCluster(t, 0, hubs)
 	const id openflow.DatapathID = 7
 	wire, l := new(cable), s.listen("127.0.0.1:0")
 	ctx, cancel := context.WithCancel(t.Context())

@@ -17,7 +17,7 @@ func TestPrintStatus(t *testing.T) {
 	stock := &controller.Status{Name: "c1", Role: "leader", Term: 3,
 		Switches: []controller.SwitchStatus{{Switch: "0000000000000002", State: "up", Role: "master",
 			Mode: "legacy", Version: "1.4", Guarantee: "at-most-once", Why: "it has no bundles", InSync: true}}}
-	outdone := &controller.Status{Name: "c1", Role: "leader", Term: 1,
+	fenced := &controller.Status{Name: "c1", Role: "leader", Term: 1,
 		Switches: []controller.SwitchStatus{{Switch: "0000000000000003", State: "down", Role: "standby",
 			Mode: "agent", Version: "1.3", Guarantee: "none", Why: "a later term"}}}
 	standby := func(inSync bool) *controller.Status {
@@ -46,7 +46,7 @@ func TestPrintStatus(t *testing.T) {
 			{Name: "c3", Status: standby(false)}},
 			[]string{"STANDBY", "0000000000000002", "up", "c1", "1 (+1 not in sync)", "legacy", "1.4", "at-most-once",
 				"0000000000000002: at-most-once: it has no bundles"}, "cluster file"},
-		{"an agent that knows a later term", []client.Answer{{Name: "c1", Status: outdone}},
+		{"an agent that knows a later term", []client.Answer{{Name: "c1", Status: fenced}},
 			[]string{"0000000000000003", "down", "-", "agent", "none", "0000000000000003: none: a later term"},
 			"cluster file"},
 		{"two that say they lead: the higher term does",

@@ -153,7 +153,7 @@ func untimed(t *tree) []step {
 	return t.all("packages", false, func(p pkg) bool { return !p.timed() }, "-p=4")
 }
 
-// untimedTwice runs all of them without the race detector as well: then they are as fast as at a site.
+// untimedTwice runs all of them without the race detector as well: then they are as fast as in production.
 func untimedTwice(t *tree) []step {
 	return t.all("packages", true, func(p pkg) bool { return !p.timed() }, "-p=4")
 }
