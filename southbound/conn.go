@@ -40,9 +40,6 @@ var (
 	errLate    = errors.New("it did not complete the handshake in time: is it an OpenFlow switch?")
 )
 
-// lingerAfterRefuse is how long a refused agent has to read the REFUSE.
-const lingerAfterRefuse = time.Second
-
 // Remote implements Line, as do the following.
 func (c *conn) Remote() string { return c.remote }
 
@@ -66,7 +63,7 @@ func (c *conn) Write(out []byte, mark uint64) error {
 func (c *conn) Linger(reason experimenter.Reason) {
 	c.because(fmt.Errorf("%w: %s", errRefused, reason))
 	// Closing at once, with unread bytes, would reset the connection and destroy the REFUSE on its way.
-	time.AfterFunc(lingerAfterRefuse, func() { c.net.Close() })
+	time.AfterFunc(LingerAfterRefuse, func() { c.net.Close() })
 }
 
 func (c *conn) Close(err error) {
@@ -251,7 +248,7 @@ func (c *conn) written(mark uint64) {
 	}
 }
 
-// tick is called every tickInterval.
+// tick is called every TickInterval.
 func (c *conn) tick() {
 	if err := c.session.Tick(); err != nil {
 		c.Close(err)
@@ -292,7 +289,7 @@ func (c *conn) alive(ctx context.Context) bool {
 
 // linger gives an agent that was refused before it was attached the time to read the REFUSE.
 func (c *conn) linger(ctx context.Context) {
-	end := time.AfterFunc(lingerAfterRefuse, func() { c.net.Close() })
+	end := time.AfterFunc(LingerAfterRefuse, func() { c.net.Close() })
 	defer end.Stop()
 	for ctx.Err() == nil {
 		if _, err := c.in.Next(); err != nil {

@@ -92,7 +92,7 @@ func TestFollowerThenLeader(t *testing.T) {
 	p := b.legacy(7)
 	p.say(packetIn10(1)) // arrives before the epoch begins
 	eventually(t, "attached", func() bool { return b.session(7) != nil })
-	time.Sleep((freshTicks + 3) * tickInterval)
+	time.Sleep((freshTicks + 3) * TickInterval)
 	if s := b.session(7); s.State().Epoch != 0 || s.Claim(5, Resume{}) != nil || s.State().Epoch == 0 {
 		t.Fatalf("epoch %d", s.State().Epoch)
 	}

@@ -120,13 +120,10 @@ func (srv *server) closeAll() {
 	}
 }
 
-// tickInterval is that of Session.Tick.
-const tickInterval = 100 * time.Millisecond
-
 // tick sends sync markers and echo requests. The echo requests make a live peer answer, and show the peer that this
 // controller is alive even while it does not read.
 func (srv *server) tick(ctx context.Context) {
-	echo, tick := time.NewTicker(srv.cfg.EchoInterval), time.NewTicker(tickInterval)
+	echo, tick := time.NewTicker(srv.cfg.EchoInterval), time.NewTicker(TickInterval)
 	defer echo.Stop()
 	defer tick.Stop()
 	for {

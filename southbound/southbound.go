@@ -119,6 +119,18 @@ type Config struct {
 	WriteTimeout     time.Duration // for one write; default 10 s
 }
 
+// Defaults of Config, and times that are not configured.
+const (
+	DefaultHandshakeTimeout = 5 * time.Second
+	DefaultEchoInterval     = time.Second
+	DefaultSilentAfter      = 5 * time.Second
+	DefaultProbeTimeout     = 500 * time.Millisecond
+	DefaultSendQueue        = 8 << 20
+
+	TickInterval      = 100 * time.Millisecond // of Session.Tick
+	LingerAfterRefuse = time.Second            // that a refused agent has to read the REFUSE
+)
+
 func (c Config) withDefaults() Config {
 	set := func(d *time.Duration, v time.Duration) {
 		if *d == 0 {
@@ -135,12 +147,12 @@ func (c Config) withDefaults() Config {
 		c.MaxSessions = 4096
 	}
 	if c.SendQueue == 0 {
-		c.SendQueue = 8 << 20
+		c.SendQueue = DefaultSendQueue
 	}
-	set(&c.HandshakeTimeout, 5*time.Second)
-	set(&c.EchoInterval, time.Second)
-	set(&c.SilentAfter, 5*time.Second)
-	set(&c.ProbeTimeout, 500*time.Millisecond)
+	set(&c.HandshakeTimeout, DefaultHandshakeTimeout)
+	set(&c.EchoInterval, DefaultEchoInterval)
+	set(&c.SilentAfter, DefaultSilentAfter)
+	set(&c.ProbeTimeout, DefaultProbeTimeout)
 	set(&c.WriteTimeout, 10*time.Second)
 	return c
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-sdn/holdfast/consensus"
 	"github.com/holdfast-sdn/holdfast/controller"
+	"github.com/holdfast-sdn/holdfast/southbound"
 	"go.etcd.io/raft/v3/raftpb"
 )
 
@@ -126,8 +127,8 @@ func (n *controllerNode) start() {
 	n.s.net.listen(n.p, n.switchAddress(), n.acceptSwitch)
 	n.p.every(consensus.DefaultHeartbeat, func() { n.group.Tick(); n.work() })
 	n.p.every(controller.TickInterval, func() { n.check(n.core.Tick(n.p.clock())); n.turn() })
-	n.p.every(sessionEcho, n.echo)
-	n.p.every(sessionTick, n.tick)
+	n.p.every(southbound.DefaultEchoInterval, n.echo)
+	n.p.every(southbound.TickInterval, n.tick)
 	if n.s.scenario.Hosted {
 		n.p.every(requestEvery, n.request)
 	}

@@ -11,17 +11,6 @@ import (
 	"github.com/holdfast-sdn/holdfast/southbound"
 )
 
-// Times and bounds of package southbound.
-const (
-	sessionEcho        = time.Second
-	sessionTick        = 100 * time.Millisecond
-	sessionSilentAfter = 5 * time.Second
-	sessionProbe       = 500 * time.Millisecond
-	sessionHandshake   = 5 * time.Second
-	sessionLinger      = time.Second
-	sessionQueue       = 8 << 20
-)
-
 var errSlow = errors.New("it does not read")
 
 // session is a southbound.Session on a conn, which it is the Line of. It is the controller.Session of the controller's
@@ -57,7 +46,7 @@ func (n *controllerNode) acceptSwitch(c *conn) {
 	s.Session = southbound.NewSession(plug{s})
 	n.sessions = append(n.sessions, s)
 	c.onData, c.onClose = s.data, func(err error) { s.ended(err, experimenter.ReasonConnectionLost) }
-	n.p.after(sessionHandshake, func() {
+	n.p.after(southbound.DefaultHandshakeTimeout, func() {
 		if s.state == greeting {
 			s.end(errors.New("no handshake"))
 		}
@@ -139,7 +128,7 @@ func (s *session) register() {
 	before := old.bytes
 	s.state = probing
 	old.Echo()
-	s.n.p.after(sessionProbe, func() {
+	s.n.p.after(southbound.DefaultProbeTimeout, func() {
 		switch {
 		case s.state != probing:
 			return
@@ -197,7 +186,7 @@ func (s *session) detach() {
 func (n *controllerNode) echo() {
 	for _, s := range slices.Clone(n.sessions) {
 		s.Echo()
-		if !s.busy && n.s.w.now-s.heard > sessionSilentAfter {
+		if !s.busy && n.s.w.now-s.heard > southbound.DefaultSilentAfter {
 			s.ended(errors.New("it is silent"), experimenter.ReasonSilent)
 		}
 	}
@@ -226,7 +215,7 @@ func (l plug) Write(out []byte, mark uint64) error {
 	if s.state == gone {
 		return nil
 	}
-	if s.c.unread()+len(out) > sessionQueue {
+	if s.c.unread()+len(out) > southbound.DefaultSendQueue {
 		s.end(errSlow)
 		return errSlow
 	}
@@ -251,7 +240,7 @@ func (l plug) Linger(experimenter.Reason) {
 	default:
 		s.state = probing // nobody knows it
 	}
-	s.n.p.after(sessionLinger, func() { s.end(errors.New("refused")) })
+	s.n.p.after(southbound.LingerAfterRefuse, func() { s.end(errors.New("refused")) })
 }
 
 // Close ends the session once the caller is done with it.
