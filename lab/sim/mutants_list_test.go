@@ -145,12 +145,10 @@ var mutants = []mutant{
 		"b.box.Last()) && !repeatable(b.command(1)[1]); n++ {", "b.box.Last()); n++ {"},
 
 	// Switches with neither agent nor bundles.
-	{"begin an epoch with events that another leader has logged", "southbound/legacy.go",
-		"	if l.due = l.fresh > 0 && r.Epoch == 0; !l.due {\n", "	if l.due = true; !l.due {\n"},
 	{"send commands again in the next epoch", "southbound/legacy.go",
 		"	if b.Epoch != l.epoch || !l.begun {\n", "	if !l.master {\n"},
-	{"begin an epoch of a legacy switch by the clock alone", "southbound/legacy.go",
-		"	l.newEpoch(now, r.Epoch)\n", "	l.newEpoch(now)\n"},
+	{"number an event as the one before it", "southbound/legacy.go",
+		"	first := l.events + 1\n", "	first := max(2, l.events)\n"},
 }
 
 // seeded returns m as package mutation builds it.

@@ -68,6 +68,7 @@ var begins = map[string]uint64{
 	"refuse a switch for an epoch that the session has not heard of": 60,
 	"send a switch what an earlier incarnation was to do":            85,
 	"do not ask again what is not answered":                          60,
+	"send commands again in the next epoch":                          90,
 }
 
 // run runs the swarm with a bug. died is the message of its panic, if it panicked.
