@@ -21,9 +21,12 @@ type Hop struct {
 	Back bool
 
 	// Once: a packet may take Backup only if it has not taken such a backup before. It protects against the loss of a
-	// link, but if the switch behind Primary is dead the packet comes to another switch with a dead Primary.
-	// Node-disjoint routes only.
+	// link, but if the switch behind Primary is dead the packet comes to another switch with a dead Primary. With
+	// link-disjoint routes each backup is such a one, so a packet takes at most one, and cannot loop.
 	Once bool
+	// Returned: a packet of another switch that has taken a backup may come in by Backup, which is of no use to it.
+	// Node-disjoint routes only.
+	Returned bool
 }
 
 // Routes are the next hops of every switch to each of some destinations. They do not change.

@@ -125,7 +125,7 @@ func (b *builder) protect(dest int32) *tree {
 		}
 		for w := b.first[v]; w != none; w = b.next[w] {
 			if b.dirty[w] {
-				b.install(w, b.bestExit(w, w), b.avoid == NodeDisjoint)
+				b.install(w, b.bestExit(w, w), true)
 			} else {
 				b.keep(w)
 			}
@@ -245,9 +245,10 @@ func (b *builder) install(w int32, e exit, once bool) {
 		b.soilWays(w)
 	}
 	h := &b.hops[w]
-	h.Backup, h.Back, h.Once = 0, false, false
+	h.Backup, h.Back, h.Once, h.Returned = 0, false, false, false
 	if e.cost != far {
 		h.Backup, h.Back, h.Once = b.settleWay(w), e.x != w, once
+		h.Returned = b.avoid == NodeDisjoint && !h.Back
 	}
 }
 

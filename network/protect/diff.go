@@ -9,14 +9,14 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow"
 )
 
-// Change is what turns one program into another, applied in the order of its fields. Nothing refers to a group that
-// does not exist, and a packet matches either the old entry or the new one.
+// Change is what turns one program into another, applied in the order of its fields, and of each. Nothing refers to a
+// group that does not exist, and a packet matches either the old entry or the new one.
 type Change struct {
 	AddGroups    []GroupID
 	Add          []Entry
 	Set          []Entry // existing ones that get another action
 	Delete       []Entry
-	DeleteGroups []GroupID
+	DeleteGroups []GroupID // Live last, because others watch it
 }
 
 // Empty reports whether there is nothing to do.
@@ -36,16 +36,20 @@ func Diff(old, new Program) Change {
 			c.DeleteGroups = append(c.DeleteGroups, *was)
 		}
 	})
+	slices.Reverse(c.DeleteGroups)
 	return c
 }
 
+// entries adds the differences of two lists. Deletions are in ascending priority: a tagged packet that comes back by
+// the primary needs the entry for such packets as long as there is one for tagged packets.
 func (c *Change) entries(old, new []Entry) {
+	first := len(c.Delete)
 	merge(old, new, compareEntries, func(was, is *Entry) {
 		switch {
 		case was == nil:
 			c.Add = append(c.Add, *is)
 		case is == nil:
-			c.Delete = append(c.Delete, *was)
+			c.Delete = slices.Insert(c.Delete, first, *was)
 		case *was != *is:
 			c.Set = append(c.Set, *is)
 		}
@@ -187,13 +191,12 @@ func (p *Plan) holds(s openflow.DatapathID, id GroupID) bool {
 func (d *difference) hosts(useHosts int) {
 	type pair struct{ was, is *Host }
 	var all, changed []pair
-	sameMarks := d.old.marks() == d.new.marks()
 	merge(d.old.hosts, d.new.hosts, func(a, b Host) int { return slices.Compare(a.MAC[:], b.MAC[:]) },
 		func(was, is *Host) {
 			if is != nil {
 				all = append(all, pair{nil, is})
 			}
-			if was == nil || is == nil || *was != *is || !sameMarks {
+			if was == nil || is == nil || *was != *is {
 				changed = append(changed, pair{was, is})
 			}
 		})
@@ -231,7 +234,7 @@ func (d *difference) sorted() []Round {
 		for _, s := range slices.Sorted(maps.Keys(m)) {
 			if c := m[s]; !c.Empty() {
 				slices.Sort(c.AddGroups)
-				slices.Sort(c.DeleteGroups)
+				slices.SortFunc(c.DeleteGroups, func(a, b GroupID) int { return cmp.Compare(b, a) })
 				r = append(r, SwitchChange{s, *c})
 			}
 		}

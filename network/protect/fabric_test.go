@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"iter"
 	"testing"
+	"time"
 
+	"github.com/holdfast-sdn/holdfast/bfd"
 	"github.com/holdfast-sdn/holdfast/lab/vswitch"
 	"github.com/holdfast-sdn/holdfast/network/paths"
 	"github.com/holdfast-sdn/holdfast/openflow"
@@ -20,6 +22,7 @@ type fabric struct {
 	far      []map[of13.Port]paths.Link // by number of the switch: where its links lead
 	way      []paths.Link               // path of the last frame
 	frame    []byte                     // the frame that is sent
+	dead     Failures                   // lose what enters them
 	most     int                        // links that a frame can pass without passing one twice in the same state
 }
 
@@ -84,9 +87,23 @@ func (f *fabric) answers(s openflow.DatapathID) (msgs []of13.Message) {
 	return msgs
 }
 
-// set sets the live bits at both ends of each dead cable, or of each cable that is repaired.
+// set kills cables and switches, or revives them. Both ends of each dead cable see it, and only the switch of an end
+// with a false alarm.
 func (f *fabric) set(dead Failures, up bool) {
+	f.dead = Failures{}
+	if !up {
+		f.dead = dead
+	}
 	for _, l := range f.g.Links() {
+		if sw := f.switches[l.From.Switch]; dead.Alarms[l.From] && up {
+			sw.ClearBFD(0, l.From.Port)
+		} else if dead.Alarms[l.From] { // a session without a peer: the port is up and not live
+			if err := sw.SetBFD(0, l.From.Port, bfd.Config{Discriminator: 1, MinTx: time.Second, MinRx: time.Second,
+				Multiplier: 3, Jitter: func() float64 { return 0 }}); err != nil {
+				f.t.Fatal(err)
+			}
+			sw.Frames()
+		}
 		if dead.link(l) {
 			f.switches[l.From.Switch].SetPortLive(0, l.From.Port, up)
 			f.switches[l.To.Switch].SetPortLive(0, l.To.Port, up)
@@ -120,6 +137,9 @@ func (f *fabric) send(to of13.MAC, from paths.End) (at paths.End, frame []byte) 
 		if f.way = append(f.way, l); len(f.way) > f.most {
 			f.t.Fatalf("a frame from %v to %v goes in a circle: %v", from, to,
 				paths.Path{Links: f.way[:min(len(f.way), 30)]}.Switches())
+		}
+		if f.dead.link(l) {
+			return paths.End{}, nil
 		}
 		at = l.To
 	}

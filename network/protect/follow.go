@@ -23,6 +23,7 @@ func (f Fate) String() string { return [...]string{"dropped", "delivered", "loop
 type Failures struct {
 	Ends     map[paths.End]bool
 	Switches map[openflow.DatapathID]bool
+	Alarms   map[paths.End]bool // ends that their switch takes for dead although their cables carry packets
 }
 
 // Journey is the fate of a packet, and the links that it took.
@@ -127,7 +128,7 @@ func (n *Network) step(to of13.MAC, at paths.End, dead Failures, mark *bool) (ou
 		*mark = false
 	}
 	if g := e.Action.Group; g != 0 {
-		if !t.groups[g] {
+		if !t.groups[g] || !t.groups[Live] {
 			return 0, false
 		}
 		if out = n.bucket(g, at, dead, mark); out == inPort {
@@ -142,17 +143,14 @@ func (n *Network) step(to of13.MAC, at paths.End, dead Failures, mark *bool) (ou
 
 const inPort = of13.PortInPort
 
-// bucket returns the port of the first bucket that is alive.
+// bucket returns the port of the first bucket that is alive. The last one always is.
 func (n *Network) bucket(g GroupID, at paths.End, dead Failures, mark *bool) of13.Port {
 	alive := func(p of13.Port) bool {
 		l, ok := n.graph.From(paths.End{Switch: at.Switch, Port: p})
-		return ok && !dead.link(l)
+		return ok && !dead.link(l) && !dead.Alarms[l.From]
 	}
-	if alive(g.Primary()) {
+	if alive(g.Primary()) || !alive(g.Backup()) {
 		return g.Primary()
-	}
-	if !alive(g.Backup()) {
-		return 0
 	}
 	*mark = *mark || g.Once()
 	if g.Back() {

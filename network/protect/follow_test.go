@@ -5,6 +5,7 @@ import (
 	"iter"
 	"maps"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/holdfast-sdn/holdfast/lab/graphs"
@@ -191,6 +192,105 @@ func TestEverySingleFailureOfRandomNetworks(t *testing.T) {
 		g, name := random(seed, 60)
 		for _, avoid := range modes {
 			t.Run(fmt.Sprint(name, "/", avoid), func(t *testing.T) { surviveAll(t, planOf(t, g, avoid)) })
+		}
+	}
+}
+
+// alarms are false ones at both ends of each link, or at those for which which says so.
+func alarms(g *paths.Graph, which func(paths.Link) bool) map[paths.End]bool {
+	ends := map[paths.End]bool{}
+	for _, l := range g.Links() {
+		if which(l) {
+			ends[l.From] = true
+		}
+	}
+	return ends
+}
+
+func everywhere(paths.Link) bool { return true }
+
+// someAlarms draws a share of the ends.
+func someAlarms(g *paths.Graph, seed uint64, share float64) map[paths.End]bool {
+	r := rand.New(rand.NewPCG(seed, 2))
+	return alarms(g, func(paths.Link) bool { return r.Float64() < share })
+}
+
+// If each switch takes all its links for dead, packets go the way that they would go without any alarm. If a link is
+// really dead beside that, those that need it are dropped there, and none loops.
+func TestFalseAlarmsEverywhereLoseNothing(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(20) {
+		g, name := random(seed, 25)
+		for _, avoid := range modes {
+			t.Run(fmt.Sprint(name, "/", avoid), func(t *testing.T) {
+				n := planOf(t, g, avoid).Network()
+				all := alarms(g, everywhere)
+				for p := range allPairs(g) {
+					from := paths.End{Switch: p.from, Port: hostPort + 1}
+					calm := n.Follow(macOf(p.to), from, Failures{})
+					j := n.Follow(macOf(p.to), from, Failures{Alarms: all})
+					if j.Fate != Delivered || !slices.Equal(j.Links, calm.Links) || j.Mark {
+						t.Fatalf("from %v to %v: %v by %v, want %v", p.from, p.to, j.Fate, j.Links, calm.Links)
+					}
+					for _, l := range calm.Links {
+						dead := cut(l.From)
+						dead.Alarms = all
+						if j := n.Follow(macOf(p.to), from, dead); j.Fate != Dropped {
+							t.Fatalf("from %v to %v with %v dead: %v by %v", p.from, p.to, l, j.Fate, j.Links)
+						}
+					}
+				}
+			})
+		}
+	}
+}
+
+// A false alarm at one link, at both its ends or only one of them, loses nothing.
+func TestOneFalseAlarmLosesNothing(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(20) {
+		g, name := random(seed, 15)
+		for _, avoid := range modes {
+			t.Run(fmt.Sprint(name, "/", avoid), func(t *testing.T) {
+				n := planOf(t, g, avoid).Network()
+				for _, e := range cables(g) {
+					l, _ := g.From(e)
+					for _, ends := range []map[paths.End]bool{{l.From: true}, {l.To: true},
+						{l.From: true, l.To: true}} {
+						survive(t, n, Failures{Alarms: ends}, allPairs(g))
+					}
+				}
+			})
+		}
+	}
+}
+
+// With link-disjoint routes a packet takes at most one backup. So none loops, whatever is dead, and whatever is taken
+// for dead that is not; and all arrive if nothing is really dead. With node-disjoint routes a packet may take several,
+// so a few may loop, but false alarms alone drop none.
+func TestAnyFailuresAndFalseAlarms(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(30) {
+		g, name := random(seed, 20)
+		for _, avoid := range modes {
+			t.Run(fmt.Sprint(name, "/", avoid), func(t *testing.T) {
+				n, r := planOf(t, g, avoid).Network(), rand.New(rand.NewPCG(seed, 3))
+				for i := range 20 {
+					f := Failures{Alarms: someAlarms(g, uint64(i), r.Float64())}
+					if i%2 == 0 {
+						f.Ends, f.Switches = someAlarms(g, r.Uint64(), 0.3*r.Float64()), map[openflow.DatapathID]bool{}
+						f.Switches[g.Switches()[r.IntN(len(g.Switches()))]] = i%4 == 0
+					}
+					for p := range allPairs(g) {
+						j := n.Follow(macOf(p.to), paths.End{Switch: p.from, Port: hostPort + 1}, f)
+						if j.Fate == Looping && avoid == paths.LinkDisjoint ||
+							j.Fate == Dropped && i%2 == 1 || j.Fate == Delivered && j.Mark {
+							t.Fatalf("from %v to %v with %v: %v, marked %v, by %v", p.from, p.to, f, j.Fate, j.Mark,
+								j.Links[:min(len(j.Links), 30)])
+						}
+					}
+				}
+			})
 		}
 	}
 }

@@ -26,17 +26,30 @@ func (c Change) Messages() []of13.Message {
 }
 
 func (g GroupID) mod(command uint16) *of13.GroupMod {
-	m := &of13.GroupMod{Command: command, GroupType: of13.GroupTypeFastFailover, GroupID: uint32(g)}
+	m := &of13.GroupMod{Command: command, GroupType: g.Type(), GroupID: uint32(g)}
 	if command != of13.GroupDelete {
 		m.Buckets = g.Buckets()
 	}
 	return m
 }
 
-// Buckets returns the buckets of the group.
+// Type returns the type of the group.
+func (g GroupID) Type() uint8 {
+	if g == Live {
+		return of13.GroupTypeIndirect
+	}
+	return of13.GroupTypeFastFailover
+}
+
+// Buckets returns the buckets of the group. If neither port is live, the last one sends by the primary port all the
+// same: nothing is lost that would not be lost anyway, and nothing at all if the alarms are false.
 func (g GroupID) Buckets() of13.Buckets {
-	bucket := func(watch of13.Port, a of13.Actions) []byte {
-		return of13.Bucket{WatchPort: watch, WatchGroup: of13.GroupAny, Actions: a}.AppendTo(nil)
+	bucket := func(watch of13.Port, group GroupID, a of13.Actions) []byte {
+		return of13.Bucket{WatchPort: watch, WatchGroup: uint32(group), Actions: a}.AppendTo(nil)
+	}
+	const none = GroupID(of13.GroupAny)
+	if g == Live {
+		return bucket(of13.PortAny, none, nil)
 	}
 	var backup of13.Actions
 	if g.Once() {
@@ -47,8 +60,9 @@ func (g GroupID) Buckets() of13.Buckets {
 	} else {
 		backup = backup.Output(g.Backup(), 0)
 	}
-	buckets := bucket(g.Primary(), of13.Actions(nil).Output(g.Primary(), 0))
-	return append(buckets, bucket(g.Backup(), backup)...)
+	primary := of13.Actions(nil).Output(g.Primary(), 0)
+	buckets := append(bucket(g.Primary(), none, primary), bucket(g.Backup(), none, backup)...)
+	return append(buckets, bucket(of13.PortAny, Live, primary)...)
 }
 
 func (e Entry) mod(command uint8) *of13.FlowMod {

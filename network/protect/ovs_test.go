@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"os/exec"
 	"testing"
 	"time"
 
@@ -100,6 +101,27 @@ func tryOVS(t *testing.T, g *paths.Graph, avoid paths.Disjoint) {
 			if err := links[i].Restore(); err != nil {
 				t.Fatal(err)
 			}
+		}
+	}
+	for _, s := range g.Switches() {
+		for p := range ports[s] {
+			takeForDead(t, switches[s], p+1)
+		}
+	}
+	arrives(t, files[0], files[1], hosts[1].MAC, "with a false alarm everywhere")
+	arrives(t, files[1], files[0], hosts[0].MAC, "back, with a false alarm everywhere")
+}
+
+// takeForDead makes the groups of a switch take a port for dead, whatever its BFD says.
+func takeForDead(t *testing.T, s *netlab.Switch, p of13.Port) {
+	t.Helper()
+	name := fmt.Sprint("p", p)
+	for _, args := range [][]string{
+		{"ovs-vsctl", "--db=" + s.Database(), "set", "interface", name, "bfd:enable=true"},
+		{"ovs-appctl", "--target=" + s.Control(), "bfd/set-forwarding", name, "false"},
+	} {
+		if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %v: %s", args, err, out)
 		}
 	}
 }

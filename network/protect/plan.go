@@ -121,10 +121,7 @@ func (p *Plan) setHosts(hosts []Host) error {
 	}
 	p.hostEntries = make([]int, len(p.entries))
 	for v, s := range p.routes.Graph().Switches() {
-		p.hostEntries[v] = len(p.hosts)
-		if p.marks() {
-			p.hostEntries[v] += local[s]
-		}
+		p.hostEntries[v] = len(p.hosts) + local[s]
 		if n := p.entries[v] + p.hostEntries[v]; n > p.config.MaxEntries {
 			return fmt.Errorf("switch %v needs %d flow entries and may have %d: let it have more, or protect fewer "+
 				"destinations", s, n, p.config.MaxEntries)
@@ -136,9 +133,6 @@ func (p *Plan) setHosts(hosts []Host) error {
 	}
 	return nil
 }
-
-// marks reports whether packets may come to their host's switch with DetourVLAN.
-func (p *Plan) marks() bool { return p.routes.Avoids() == paths.NodeDisjoint }
 
 // Routes returns the routes that the plan was made from.
 func (p *Plan) Routes() *paths.Routes { return p.routes }
@@ -174,10 +168,8 @@ func (p *Plan) appendHost(dst []Entry, s openflow.DatapathID, h Host) []Entry {
 	if h.At.Switch != s {
 		return append(dst, Entry{p.config.Table, priorityNormal, m, Action{Dest: h.At.Switch}})
 	}
-	if p.marks() {
-		marked := m
-		marked.Detoured = true
-		dst = append(dst, Entry{p.config.Table, priorityDetoured, marked, Action{Port: h.At.Port, Untag: true}})
-	}
+	marked := m
+	marked.Detoured = true
+	dst = append(dst, Entry{p.config.Table, priorityDetoured, marked, Action{Port: h.At.Port, Untag: true}})
 	return append(dst, Entry{p.config.Table, priorityNormal, m, Action{Port: h.At.Port}})
 }

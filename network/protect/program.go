@@ -23,7 +23,7 @@ const MaxPort of13.Port = 0x7ffe
 // Priorities in the two tables, of hosts and of routes. Packets that the switch's own hosts send match the lowest.
 const (
 	priorityNormal   uint16 = 100
-	priorityReturned uint16 = 200 // has come up by the port that Backup leads down
+	priorityReturned uint16 = 200 // has come in by the port that is the backup
 	priorityDetoured uint16 = 300 // has taken a backup that may be taken only once
 	priorityDown     uint16 = 400 // has come down by the primary port
 )
@@ -69,8 +69,15 @@ func compareEntries(a, b Entry) int {
 }
 
 // GroupID is the id of a fast-failover group, and encodes all of it: two ports and two bits. So equal groups are one
-// group, an id does not depend on who computes it, and a group never changes.
+// group, an id does not depend on who computes it, and a group never changes. Live is the only other group.
 type GroupID uint32
+
+// Live is an indirect group that drops what it gets. No entry uses it. It is always live, so the last bucket of each
+// fast-failover group watches it: the standard requires such a bucket to watch something, and Open vSwitch refuses one
+// that does not.
+//
+// Its id is below all others, so it is added before them. No port has the number that the id has as its backup port.
+const Live GroupID = portMask
 
 const (
 	groupBack GroupID = 1 << 31
@@ -104,6 +111,9 @@ func (g GroupID) Back() bool { return g&groupBack != 0 }
 func (g GroupID) Once() bool { return g&groupOnce != 0 }
 
 func (g GroupID) String() string {
+	if g == Live {
+		return fmt.Sprintf("group %d: always live", uint32(g))
+	}
 	backup := g.Backup().String()
 	if g.Back() {
 		backup = "in_port(" + backup + ")"
@@ -111,7 +121,7 @@ func (g GroupID) String() string {
 	if g.Once() {
 		backup += " once"
 	}
-	return fmt.Sprintf("group %d: %v, else %s", uint32(g), g.Primary(), backup)
+	return fmt.Sprintf("group %d: %v, else %s, else %v", uint32(g), g.Primary(), backup, g.Primary())
 }
 
 // Program is what one switch holds, in a fixed order.
@@ -141,6 +151,8 @@ func appendHop(dst []Entry, table uint8, dest openflow.DatapathID, h paths.Hop) 
 	default:
 		if h.Back {
 			add(priorityReturned, Match{InPort: h.Backup}, Action{Group: groupOf(h, true)})
+		} else if h.Returned { // not by a group: a false alarm at the primary would drop the packet
+			add(priorityReturned, Match{InPort: h.Backup}, Action{Port: h.Primary})
 		}
 		add(priorityNormal, Match{}, Action{Group: groupOf(h, false)})
 	}
@@ -152,6 +164,7 @@ func groupsOf(h paths.Hop, found func(GroupID)) {
 	if h.Primary == 0 || h.Backup == 0 {
 		return
 	}
+	found(Live)
 	found(groupOf(h, false))
 	if h.Back {
 		found(groupOf(h, true))
@@ -164,7 +177,7 @@ func countHop(h paths.Hop) int {
 		return 0
 	}
 	n := 1
-	for _, more := range []bool{h.Crankback != 0, h.Back, h.Once} {
+	for _, more := range []bool{h.Crankback != 0, h.Back || h.Returned, h.Once} {
 		if more {
 			n++
 		}

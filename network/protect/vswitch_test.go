@@ -28,22 +28,27 @@ func TestSwitchesDoWhatTheInterpreterSays(t *testing.T) {
 			t.Run(fmt.Sprint(name, "/", avoid), func(t *testing.T) {
 				p := planOf(t, g, avoid)
 				f, n := newFabric(t, p), p.Network()
-				for _, e := range append(cables(g), paths.End{}) {
-					f.set(cut(e), false)
+				for i, e := range append(cables(g), paths.End{}) {
+					dead := cut(e)
+					dead.Alarms = someAlarms(g, uint64(i), 0.1*float64(i%10))
+					f.set(dead, false)
 					for pair := range allPairs(g) {
 						from := paths.End{Switch: pair.from, Port: hostPort + 1}
-						want := n.Follow(macOf(pair.to), from, cut(e))
-						at, frame := f.send(macOf(pair.to), from)
-						if at != want.At || !slices.Equal(f.way, want.Links) {
-							t.Fatalf("from %v to %v with %v dead: at %v by %v, want %v at %v by %v", pair.from, pair.to,
-								e, at, f.way, want.Fate, want.At, want.Links)
+						want := n.Follow(macOf(pair.to), from, dead)
+						if want.Fate == Looping { // possible with node-disjoint routes and several failures
+							continue
 						}
-						if frame != nil && !bytes.Equal(frame, frameTo(macOf(pair.to))) {
+						at, frame := f.send(macOf(pair.to), from)
+						if at != want.At || at != (paths.End{}) && !slices.Equal(f.way, want.Links) {
+							t.Fatalf("from %v to %v with %v dead: at %v by %v, want %v at %v by %v", pair.from, pair.to,
+								dead, at, f.way, want.Fate, want.At, want.Links)
+						}
+						if frame != nil && !want.Mark && !bytes.Equal(frame, frameTo(macOf(pair.to))) {
 							t.Fatalf("from %v to %v with %v dead: the frame has become %x", pair.from, pair.to, e,
 								frame)
 						}
 					}
-					f.set(cut(e), true)
+					f.set(dead, true)
 				}
 			})
 		}

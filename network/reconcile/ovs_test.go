@@ -32,8 +32,8 @@ func ovsPolicy(removeForeign bool) Policy {
 			return Foreign
 		},
 		Group: func(g of13.GroupDesc) Owner {
-			if g.GroupType == of13.GroupTypeFastFailover &&
-				string(g.Buckets) == string(protect.GroupID(g.GroupID).Buckets()) {
+			id := protect.GroupID(g.GroupID)
+			if g.GroupType == id.Type() && string(g.Buckets) == string(id.Buckets()) {
 				return Own
 			}
 			return Foreign
@@ -110,8 +110,8 @@ func (s *session) spoil(want Want) (gone int) {
 		{"add-flow", fmt.Sprintf("cookie=%#x,table=1,priority=100,dl_dst=02:00:00:00:00:08,actions=drop",
 			foreignCookie)},
 		// Ours but not wanted: an entry with its group, and another entry.
-		{"add-group", fmt.Sprintf(
-			"group_id=%d,type=ff,bucket=watch_port:900,output:900,bucket=watch_port:901,output:901", surplus)},
+		{"add-group", fmt.Sprintf("group_id=%d,type=ff,bucket=watch_port:900,output:900,"+
+			"bucket=watch_port:901,output:901,bucket=watch_group:%d,output:900", surplus, protect.Live)},
 		{"add-flow", fmt.Sprintf("cookie=%#x,table=2,priority=9,metadata=0x999,actions=group:%d", protect.Cookie,
 			surplus)},
 		{"add-flow", fmt.Sprintf("cookie=%#x,table=0,priority=9,in_port=3,actions=drop", ours)},

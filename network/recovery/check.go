@@ -153,8 +153,7 @@ func (v *visit) policy() reconcile.Policy {
 			return reconcile.Foreign
 		},
 		Group: func(g of13.GroupDesc) reconcile.Owner {
-			if g.GroupType == of13.GroupTypeFastFailover && bytes.Equal(g.Buckets,
-				protect.GroupID(g.GroupID).Buckets()) {
+			if id := protect.GroupID(g.GroupID); g.GroupType == id.Type() && bytes.Equal(g.Buckets, id.Buckets()) {
 				return reconcile.Own
 			}
 			return reconcile.Foreign

@@ -296,7 +296,9 @@ func TestAPlanThatDoesNotFit(t *testing.T) {
 	}
 	w.upgrade(c)
 	before := maps.Clone(w.switches[1].flows)
-	w.host(app.MAC{2, 7}, at(1, 7))
+	for i := range byte(5) {
+		w.host(app.MAC{2, 7, i}, at(1, 7))
+	}
 	w.advance(time.Second)
 	if v := w.view(); v.Problem == "" || v.Changing {
 		t.Errorf("%+v", v)

@@ -6,6 +6,8 @@ import (
 
 	"github.com/holdfast-sdn/holdfast/app"
 	"github.com/holdfast-sdn/holdfast/lab/graphs"
+	"github.com/holdfast-sdn/holdfast/network/paths"
+	"github.com/holdfast-sdn/holdfast/network/protect"
 	"github.com/holdfast-sdn/holdfast/network/topology"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
@@ -82,6 +84,7 @@ func TestANewLinkIsBeingSetUp(t *testing.T) {
 		w := newWorld(t, 1, defaults)
 		e := at(1, 1)
 		w.wire(e, at(2, 1))
+		w.wire(at(1, 2), at(2, 2)) // another path
 		w.start(1, 2, true)
 		w.start(2, 2, true)
 		w.setLive(e, true)
@@ -120,4 +123,101 @@ func TestBFDComesUpAfterTheCarrier(t *testing.T) {
 		t.Errorf("it is held for longer than once: %v", w.view().Held)
 	}
 	w.check()
+}
+
+// False alarms at all links: the plan keeps a tree of them, which needs no backups, and all of them when the alarms are
+// over. A link that was dark before is not in the tree.
+func TestFalseAlarmsAtAllLinks(t *testing.T) {
+	g := graphs.Ring()
+	w := build(t, 1, g, defaults)
+	ends := cables(g)
+	each := func(of []app.PortOf, live bool) {
+		for _, e := range of {
+			w.setLive(e, live)
+			w.setLive(w.wires[e], live)
+		}
+	}
+	each(ends, true)
+	w.advance(setUp)
+	w.check()
+	each(ends[2:3], false)
+	w.advance(time.Second)
+	each(ends, false)
+	w.advance(2 * time.Second)
+	v := w.view()
+	if n := len(v.Graph.Links()) / 2; n != len(g.Switches())-1 || w.uses(ends[2]) || len(v.Hosts) != len(g.Switches()) {
+		t.Fatalf("with false alarms everywhere the plan has %d links: %+v", n, v)
+	}
+	if len(v.Dark) != len(ends)-1 {
+		t.Errorf("the dark links in use are %v", v.Dark)
+	}
+	n := w.network(g)
+	for from := range w.hosts {
+		for to, at := range w.hosts {
+			j := n.Follow(to, paths.End(w.hosts[from]), protect.Failures{Alarms: alarmed(g)})
+			if from != to && (j.Fate != protect.Delivered || j.At != paths.End(at)) {
+				t.Errorf("from %v to %v: %v", from, to, j.Fate)
+			}
+		}
+	}
+	w.Failover()
+	each(ends, true)
+	w.advance(maxHold)
+	w.check()
+}
+
+// network is what the switches hold.
+func (w *world) network(g *paths.Graph) *protect.Network {
+	n := protect.NewNetwork(g)
+	for id, s := range w.switches {
+		n.Install(id, s.program())
+	}
+	return n
+}
+
+func alarmed(g *paths.Graph) map[paths.End]bool {
+	ends := map[paths.End]bool{}
+	for _, l := range g.Links() {
+		ends[l.From] = true
+	}
+	return ends
+}
+
+// A switch that is dead although its neighbours have their carrier stays in the plan, by one link. So packets for it
+// have one way, and do not loop.
+func TestADarkSwitchHasOneLink(t *testing.T) {
+	g := graphs.Ring()
+	w := build(t, 1, g, defaults)
+	for e, far := range w.wires {
+		w.setLive(e, true)
+		w.setLive(far, true)
+	}
+	w.advance(setUp)
+	w.die(3)
+	for e, far := range w.wires {
+		if far.Switch == 3 {
+			w.setLive(e, false)
+		}
+	}
+	w.advance(time.Second)
+	n := w.network(g)
+	dead := protect.Failures{Switches: map[app.Switch]bool{3: true}}
+	for mac, at := range w.hosts {
+		for _, from := range w.hosts {
+			j := n.Follow(mac, paths.End(from), dead)
+			if j.Fate == protect.Looping || j.Fate == protect.Dropped && at.Switch != 3 && from.Switch != 3 &&
+				from != at {
+				t.Errorf("from %v to %v: %v", from, at, j.Fate)
+			}
+		}
+	}
+	used := 0
+	for _, l := range w.view().Graph.Links() {
+		if l.From.Switch == 3 {
+			used++
+		}
+	}
+	if used != 1 {
+		t.Errorf("the dead switch has %d links in the plan", used)
+	}
 }

@@ -59,6 +59,7 @@ func TestTakenOutOfOpenVSwitch(t *testing.T) {
 	for _, found := range regexp.MustCompile(`group_id=[0-9]*,type=ff`).FindAllString(must("dump-groups"), -1) {
 		must("del-groups", strings.TrimSuffix(found, ",type=ff"))
 	}
+	must("del-groups", fmt.Sprintf("group_id=%d", protect.Live))
 	if after := must("dump-flows", "--no-stats") + must("dump-groups"); after != before {
 		t.Errorf("left is\n%s\nand before there was\n%s", after, before)
 	}

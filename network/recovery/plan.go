@@ -1,6 +1,7 @@
 package recovery
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -115,20 +116,26 @@ func (v *visit) wanted() network {
 		}
 	}
 	parts := parts{}
-	var held []link
+	var doubtful []link
 	for at, l := range v.links.All(v.tx, all) {
-		if at != l.A.portOf() || !l.Found || l.Dark || !usableLink(l) || !in[l.A.Switch] || !in[l.B.Switch] {
+		if at != l.A.portOf() || !l.Found || !usableLink(l) || !in[l.A.Switch] || !in[l.B.Switch] {
 			continue
 		}
-		if v.now < l.Until {
-			held = append(held, l)
+		if l.Dark || v.now < l.Until {
+			doubtful = append(doubtful, l)
 			continue
 		}
 		n.addCable(l.A, l.B)
 		parts.join(l.A.Switch, l.B.Switch)
 	}
-	for _, l := range held {
-		if parts.join(l.A.Switch, l.B.Switch) { // there is no other path, so there is nothing to hold it for
+	// One that is held or dark is used only where there is no other path. So false alarms at all links leave a network
+	// that works. No backup leads across such a link, so packets for a switch that is really dead do not loop. Of dark
+	// links the last to become dark come first, because a false alarm ends soon and a failure does not.
+	slices.SortStableFunc(doubtful, func(a, b link) int {
+		return cmp.Or(compareBool(a.Dark, b.Dark), cmp.Compare(b.Lost, a.Lost))
+	})
+	for _, l := range doubtful {
+		if parts.join(l.A.Switch, l.B.Switch) {
 			n.addCable(l.A, l.B)
 		}
 	}
@@ -139,6 +146,17 @@ func (v *visit) wanted() network {
 	}
 	n.sort()
 	return n
+}
+
+// compareBool is the order of false and true.
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
 }
 
 // What does not fit into the plan is left out, so that the rest is protected.

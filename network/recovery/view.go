@@ -34,6 +34,7 @@ type View struct {
 
 	Switches []SwitchView
 	Held     []HeldLink
+	Dark     []Cable  // in the plan although BFD takes them for dead: nothing else joins their switches
 	Unheard  []Cable  // assumed to work: a switch at one end is down
 	LeftOut  []string // what did not fit into the plan
 }
@@ -173,6 +174,8 @@ func (t *tables) view() (*View, error) {
 				l.name(), protect.MaxPort))
 		case l.Until > 0 && !l.Dark && !t.aim[l.A.portOf()]:
 			v.Held = append(v.Held, HeldLink{cable, instant(l.Until)})
+		case l.Dark && t.aim[l.A.portOf()]:
+			v.Dark = append(v.Dark, cable)
 		}
 		if l.Found && l.Unheard {
 			v.Unheard = append(v.Unheard, cable)

@@ -174,7 +174,9 @@ func explain(g *paths.Graph, from, to place, avoid paths.Disjoint) (*Paths, erro
 	}
 	in := of13.Port(entry)
 	for i, l := range primary.Links {
-		out.Backups = append(out.Backups, backupOf(g, routes.Hop(to.Switch, l.From.Switch), l, in))
+		h := routes.Hop(to.Switch, l.From.Switch)
+		h.Once = h.Once && routes.Avoids() == paths.NodeDisjoint // else no backup is for more than a dead link
+		out.Backups = append(out.Backups, backupOf(g, h, l, in))
 		in = l.To.Port
 		fail(Failure{Link: &out.Primary.Links[i]}, protect.Failures{Ends: map[paths.End]bool{l.From: true}},
 			g.Without(l.From))

@@ -23,6 +23,7 @@ type Protection struct {
 	Present  *Change           `json:"present_change,omitempty"`
 	Last     *Change           `json:"last_change,omitempty"`
 	Held     []Cable           `json:"held"`    // links that are back, and not used yet
+	Dark     []Cable           `json:"dark"`    // links that are used although BFD takes them for dead
 	Unheard  []Cable           `json:"unheard"` // links that are assumed to work, though a switch at one end is down
 	Switches []ProtectedSwitch `json:"switches"`
 }
@@ -67,7 +68,7 @@ func NewProtection(v *recovery.View, now time.Time) (*Protection, error) {
 		return nil, fmt.Errorf("the plan that the switches hold: %w", err)
 	}
 	p := &Protection{Disjoint: v.Disjoint.String(), Stable: v.Stable(), Notes: notes(v, now), Held: []Cable{},
-		Unheard: []Cable{}, Switches: []ProtectedSwitch{}}
+		Dark: []Cable{}, Unheard: []Cable{}, Switches: []ProtectedSwitch{}}
 	if v.Changing {
 		p.Present = changeOf(v.Change, v.Round)
 	}
@@ -76,6 +77,9 @@ func NewProtection(v *recovery.View, now time.Time) (*Protection, error) {
 	}
 	for _, h := range v.Held {
 		p.Held = append(p.Held, Cable{endOf(h.A), endOf(h.B), h.Until})
+	}
+	for _, c := range v.Dark {
+		p.Dark = append(p.Dark, Cable{A: endOf(c.A), B: endOf(c.B)})
 	}
 	for _, c := range v.Unheard {
 		p.Unheard = append(p.Unheard, Cable{A: endOf(c.A), B: endOf(c.B)})
@@ -118,6 +122,9 @@ func notes(v *recovery.View, now time.Time) []string {
 		first := slices.MinFunc(v.Held, func(a, b recovery.HeldLink) int { return a.Until.Compare(b.Until) })
 		note("%s back, and not used until proven stable: %s in %v", links(n), drawCable(first.Cable),
 			max(0, first.Until.Sub(now)).Round(100*time.Millisecond))
+	}
+	if n := len(v.Dark); n > 0 {
+		note("%s dead according to BFD, and used because there is no other path: %s", links(n), drawCable(v.Dark[0]))
 	}
 	if n := len(v.Unheard); n > 0 {
 		note("%s taken to be there, though no switch says so now: %s", links(n), drawCable(v.Unheard[0]))

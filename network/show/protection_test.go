@@ -47,7 +47,7 @@ func TestProtection(t *testing.T) {
 		"node-disjoint, stable",
 		"last changed 1m0s ago, in 42ms (rounds: 3): switch 3 is new, and 2 more",
 		"SWITCH PLAN ENTRIES GROUPS CHECKED PUT BACK REMOVED FOREIGN",
-		"0000000000000001 holds it 3 1 5s 0 0 0",
+		"0000000000000001 holds it 4 2 5s 0 0 0",
 	)
 	if !p.Stable || len(p.Notes) > 0 {
 		t.Errorf("%+v", p)
@@ -58,6 +58,7 @@ func TestProtection(t *testing.T) {
 	v.Due, v.Problem = now.Add(80*time.Millisecond), "too many groups"
 	v.Held = []recovery.HeldLink{{Cable: recovery.Cable{A: at(1, 1), B: at(2, 1)}, Until: now.Add(9 * time.Second)},
 		{Cable: recovery.Cable{A: at(2, 2), B: at(3, 1)}, Until: now.Add(3 * time.Second)}}
+	v.Dark = []recovery.Cable{{A: at(1, 1), B: at(2, 1)}}
 	v.Unheard = []recovery.Cable{{A: at(1, 2), B: at(3, 2)}}
 	v.Switches[0].InSync, v.Switches[0].Failed, v.Switches[0].Error, v.Switches[0].Command = false, now, "table full",
 		"flow mod"
@@ -71,13 +72,15 @@ func TestProtection(t *testing.T) {
 		"- something has changed that no plan has yet; the next is made in 80ms",
 		"- the plan is not of all that is known: too many groups",
 		"- 2 links are back, and not used until proven stable: 0000000000000002:2 ─ 0000000000000003:1 in 3s",
+		"- 1 link is dead according to BFD, and used because there is no other path: 0000000000000001:1 ─ "+
+			"0000000000000002:1",
 		"- 1 link is taken to be there, though no switch says so now: 0000000000000001:2 ─ 0000000000000003:2",
 		"- 2 of 3 switches are not known to hold what they should",
 		"- 1 of 3 switches are without a controller, and taken to forward as they did",
 		"- left out: e",
 		"- left out: 2 more",
-		"0000000000000001 failed 3 1 5s 0 0 0",
-		"0000000000000002 behind 4 2 - 1 0 0",
+		"0000000000000001 failed 4 2 5s 0 0 0",
+		"0000000000000002 behind 4 3 - 1 0 0",
 		"0000000000000003 unheard 2 0 5s 2 0 0",
 		"0000000000000001: flow mod: table full",
 	)
