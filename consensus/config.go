@@ -74,6 +74,11 @@ type Config struct {
 	// but causes needless elections on busy machines. A needless election delays clients for a few milliseconds.
 	Heartbeat, Election time.Duration
 
+	// Payload is called with each payload that the owner of another member sent with SendPayload, in the order in which
+	// it was sent. Payloads may be missing. It is called from several goroutines and must not block, because Raft's
+	// messages come behind. nil: payloads are dropped.
+	Payload func(from uint64, payload []byte)
+
 	Logger *slog.Logger // nil: no log
 }
 

@@ -223,6 +223,12 @@ type peers struct{ n *Node }
 
 func (p peers) Received(m wire.Message) { p.n.inbox.message(m) }
 
+func (p peers) Payload(from uint64, payload []byte) {
+	if p.n.cfg.Payload != nil {
+		p.n.cfg.Payload(from, payload)
+	}
+}
+
 func (p peers) Disconnected(peer uint64) { p.n.inbox.hint(peer) }
 
 func (p peers) Removed() { p.n.stop(ErrRemoved) }

@@ -356,6 +356,13 @@ func (n *Node) Propose(term uint64, data []byte) error {
 	return n.inbox.proposal(term, data)
 }
 
+// SendPayload sends bytes to the owner of another member, on the connection that also carries Raft's messages. They
+// are not changed afterwards. It reports false if there is no connection, or if 12 MiB are waiting. A payload may get
+// lost after it returned true: when the connection breaks. It never waits, and payloads do not delay Raft's messages.
+func (n *Node) SendPayload(member uint64, payload []byte) bool {
+	return n.transport.SendPayload(member, payload)
+}
+
 // Close stops the node at once, without transferring the leadership; see HandOver. It returns nil, or the error that
 // had stopped the node before.
 func (n *Node) Close() error {

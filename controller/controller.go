@@ -55,6 +55,7 @@ type Controller struct {
 	inbox        chan item
 	ask          chan func()
 	heard        chan func()    // results of hosts, see later
+	payloads     *payloads      // of other controllers
 	background   sync.WaitGroup // goroutines that work for the loop; run waits for them
 	encoded      chan []byte    // capacity 1: the snapshot that was being encoded
 	encoding     bool           // used by the loop only: a snapshot is being encoded
@@ -84,7 +85,8 @@ const TickInterval = 5 * time.Millisecond
 func Start(cfg Config) (*Controller, error) {
 	c := &Controller{
 		cfg: cfg, log: cfg.Logger,
-		inbox: make(chan item, inboxSize), ask: make(chan func()), heard: make(chan func()),
+		payloads: &payloads{wake: make(chan struct{}, 1)},
+		inbox:    make(chan item, inboxSize), ask: make(chan func()), heard: make(chan func()),
 		encoded: make(chan []byte, 1),
 		leads:   make(chan bool, 1), tended: make(chan struct{}), stop: make(chan struct{}), done: make(chan struct{}),
 	}
@@ -104,6 +106,7 @@ func Start(cfg Config) (*Controller, error) {
 	if err != nil {
 		return nil, err
 	}
+	cfg.Consensus.Payload = c.payloads.put
 	if c.node, err = consensus.Start(cfg.Consensus); err != nil {
 		return nil, fmt.Errorf("start consensus of controller %s: %w", cfg.Name, err)
 	}
@@ -212,6 +215,7 @@ func (c *Controller) loop() error {
 			}
 		case it := <-c.inbox:
 			c.take(it)
+		case <-c.payloads.wake: // drain handles them
 		case f := <-c.ask:
 			f()
 		case f := <-c.heard:
@@ -240,6 +244,9 @@ func (c *Controller) loop() error {
 
 // drain handles everything else that waits, committed entries first. It does not block.
 func (c *Controller) drain() error {
+	for _, p := range c.payloads.take() {
+		c.core.Payload(time.Now(), p.from, p.bytes)
+	}
 	for range inboxSize {
 		select {
 		case u, ok := <-c.node.Updates():
@@ -277,6 +284,10 @@ type outside struct{ c *Controller }
 func (o outside) Propose(term uint64, entry []byte) error { return o.c.node.Propose(term, entry) }
 
 func (o outside) Compact(index uint64, state []byte) error { return o.c.node.Compact(index, state) }
+
+func (o outside) SendPayload(member uint64, payload []byte) bool {
+	return o.c.node.SendPayload(member, payload)
+}
 
 func (o outside) DeferElection(on bool) { o.c.node.DeferElection(on) }
 

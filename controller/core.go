@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/consensus"
+	"github.com/holdfast-sdn/holdfast/controller/proxy"
 	"github.com/holdfast-sdn/holdfast/internal/crash"
 	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/openflow"
@@ -31,8 +32,9 @@ type Core struct {
 	draining bool   // no input is executed until a snapshot can begin
 	encoding uint64 // index of the snapshot that is being encoded; 0 is none
 
-	waiting  []delivery // oldest first; one of each session at most
-	sessions map[openflow.DatapathID]*attached
+	waiting  []delivery                        // oldest first; one of each session at most
+	sessions map[openflow.DatapathID]*attached // in use: those here, and as the leader also proxies, see path.go
+	local    map[openflow.DatapathID]*attached // those here
 	// sessions without an agent, which are told what is logged
 	hearing  map[openflow.DatapathID]*attached
 	absent   map[openflow.DatapathID]time.Time // since when a switch has no session
@@ -42,6 +44,13 @@ type Core struct {
 	refused  map[openflow.DatapathID]*refused // switches whose agents refuse this leader, or did in this term
 	looked   time.Time                        // when they were last looked for
 	hosting  *replay.Core                     // nil without replayed applications
+
+	follower *proxy.Follower
+	leader   *proxy.Leader
+	// at the leader: sessions here that are not used yet, because it uses a proxy
+	spares map[openflow.DatapathID]*spare
+	paths  time.Time                         // when paths were last looked at
+	left   map[openflow.DatapathID]time.Time // when the last session here ended, for pathDelay
 }
 
 // Outside is the rest of the controller, as a Core uses it.
@@ -57,6 +66,9 @@ type Outside interface {
 	Compact(index uint64, state []byte) error
 	// Audit receives every committed entry, in order.
 	Audit(index uint64, entry []byte) error
+	// SendPayload sends a payload to the Core of another member. It reports false if that is not possible now. A payload
+	// may be lost, but those of one sender arrive in order.
+	SendPayload(member uint64, payload []byte) bool
 	// DeferElection sets whether this member defers its election.
 	DeferElection(on bool)
 }
@@ -88,8 +100,11 @@ func NewCore(cfg CoreConfig, outside Outside) (*Core, error) {
 		cfg: cfg, log: cfg.Logger, outside: outside, ledger: l,
 		sessions: map[openflow.DatapathID]*attached{}, hearing: map[openflow.DatapathID]*attached{},
 		absent: map[openflow.DatapathID]time.Time{}, held: map[openflow.DatapathID]*attached{},
-		refused: map[openflow.DatapathID]*refused{},
+		refused: map[openflow.DatapathID]*refused{}, local: map[openflow.DatapathID]*attached{},
+		spares: map[openflow.DatapathID]*spare{}, left: map[openflow.DatapathID]time.Time{},
+		follower: proxy.NewFollower(outside),
 	}
+	c.leader = proxy.NewLeader(outside, remotes{c})
 	replayed, err := replay.NewLog(l, cfg.Identity)
 	if err != nil {
 		return nil, err
@@ -134,6 +149,9 @@ func (c *Core) Update(now time.Time, u consensus.Update) error {
 		if err := c.ledger.Commit(e.Data); err != nil {
 			return fmt.Errorf("controller %s: entry %d: %w", c.cfg.Name, e.Index, err)
 		}
+		if err := c.tellSpares(e.Data); err != nil {
+			return err
+		}
 		if c.ledger.Counters().Completions > before && c.role.Leading {
 			crash.At(crash.AfterComplete)
 		}
@@ -143,6 +161,8 @@ func (c *Core) Update(now time.Time, u consensus.Update) error {
 		c.applied = e.Index
 		c.logged += len(e.Data)
 	}
+	c.follower.Applied(c.applied)
+	c.leader.Applied(c.applied)
 	return nil
 }
 
@@ -154,6 +174,7 @@ func (c *Core) changeRole(now time.Time, r consensus.Role) error {
 	if was.Leading {
 		c.acknowledgeHeld(c.ledger.Releases())
 	}
+	c.leavePaths(r.Term)
 	if !r.Leading {
 		if was.Leading {
 			c.log.Warn("no longer leader", "term", was.Term)
@@ -166,6 +187,7 @@ func (c *Core) changeRole(now time.Time, r consensus.Role) error {
 		if c.hosting != nil {
 			c.hosting.Follow()
 		}
+		c.follower.Follow(now, r.Leader, r.Term)
 		c.standBy()
 		return nil
 	}
@@ -177,6 +199,7 @@ func (c *Core) changeRole(now time.Time, r consensus.Role) error {
 	}
 	c.suspects = nil
 	c.log.Info("leader", "term", r.Term, "index", c.applied, "switches", len(c.sessions))
+	c.follower.Follow(now, 0, r.Term)
 	c.takeOverAll(now)
 	return nil
 }
@@ -224,6 +247,8 @@ func (c *Core) propose(entry []byte) error {
 // Tick reports switches that stayed away, and logs which commands are complete. It is called every few milliseconds.
 func (c *Core) Tick(now time.Time) error {
 	c.deferElection(now)
+	c.follower.Tick(now)
+	c.leader.Tick(now)
 	if !c.role.Leading {
 		return nil
 	}
@@ -235,6 +260,7 @@ func (c *Core) Tick(now time.Time) error {
 	}
 	if !c.draining {
 		c.resume(now)
+		c.choosePaths(now)
 		c.reportAbsent(now)
 	}
 	return nil

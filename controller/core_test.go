@@ -79,6 +79,8 @@ func (s *stand) Compact(index uint64, state []byte) error {
 	return nil
 }
 
+func (s *stand) SendPayload(uint64, []byte) bool { return false }
+
 func (s *stand) DeferElection(on bool) { s.note("defer election %t", on) }
 
 func (s *stand) Audit(index uint64, _ []byte) error {

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"sync"
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/southbound"
@@ -71,4 +72,45 @@ func (c *Controller) take(it item) {
 	case commandsDone:
 		c.core.CommandsDone(it.session, it.epoch, it.seq)
 	}
+}
+
+// payloads is the queue of what other controllers send to the loop. put never waits, because it is called where Raft's
+// messages arrive. The windows of package proxy keep the queue short: what exceeds maxPayloads is dropped, which ends
+// the link to that controller.
+type payloads struct {
+	wake chan struct{} // capacity 1: there is something
+
+	mu    sync.Mutex // guards the fields below
+	queue []payload  // oldest first
+	bytes int
+}
+
+type payload struct {
+	from  uint64
+	bytes []byte
+}
+
+const maxPayloads = 64 << 20
+
+func (q *payloads) put(from uint64, b []byte) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.bytes+len(b) > maxPayloads {
+		return
+	}
+	q.queue = append(q.queue, payload{from, b})
+	q.bytes += len(b)
+	select {
+	case q.wake <- struct{}{}:
+	default:
+	}
+}
+
+// take returns the queued payloads.
+func (q *payloads) take() []payload {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	list := q.queue
+	q.queue, q.bytes = nil, 0
+	return list
 }

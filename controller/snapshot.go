@@ -60,5 +60,10 @@ func (c *Core) restore(s *consensus.Snapshot) error {
 	for _, id := range sorted(c.sessions, func(*attached) bool { return true }) {
 		c.sessions[id].Skipped(southbound.Unknown)
 	}
+	for _, sw := range c.ledger.Switches() {
+		c.follower.Logged(sw.Switch, sw.Epoch, sw.Events)
+	}
+	c.follower.Applied(c.applied)
+	c.leader.Applied(c.applied)
 	return nil
 }

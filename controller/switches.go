@@ -54,26 +54,49 @@ type delivery struct {
 // Attached starts a session.
 func (c *Core) Attached(session Session) {
 	s, id := &attached{Session: session}, session.Switch()
-	c.sessions[id] = s
+	c.local[id] = s
 	if delete(c.hearing, id); session.State().Peer != southbound.Agent {
 		c.hearing[id] = s
 	}
-	delete(c.absent, id)
-	delete(c.held, id)
-	if c.role.Leading {
-		c.takeOver(s)
-	} else {
+	c.follower.Attached(session)
+	switch {
+	case !c.role.Leading:
+		c.use(id, s)
 		s.Standby(c.leadersTerm())
 		c.step.looked = time.Time{} // check again in the next Tick
+	case c.remote(id) != nil:
+		c.stand(id, s)
+	default:
+		c.use(id, s)
+		c.takeOver(s)
 	}
+}
+
+// use makes a session the one of its switch that is in use.
+func (c *Core) use(id openflow.DatapathID, s *attached) {
+	c.sessions[id] = s
+	delete(c.absent, id)
+	delete(c.held, id)
 }
 
 // Detached ends a session.
 func (c *Core) Detached(now time.Time, session Session) {
 	id := session.Switch()
+	if s := c.local[id]; s != nil && s.Session == session {
+		delete(c.local, id)
+		delete(c.hearing, id)
+		delete(c.spares, id)
+		c.left[id] = now
+	}
+	c.follower.Detached(session)
+	c.leave(now, session)
+}
+
+// leave ends the use of a session.
+func (c *Core) leave(now time.Time, session Session) {
+	id := session.Switch()
 	if s := c.sessions[id]; s != nil && s.Session == session {
 		delete(c.sessions, id)
-		delete(c.hearing, id)
 		delete(c.held, id)
 		c.absent[id] = now
 	}
@@ -83,7 +106,11 @@ func (c *Core) Detached(now time.Time, session Session) {
 // executed, or with the reason why they are not. Until then b.Messages must not change, and the session must not
 // deliver more. So a busy ledger slows down its switches.
 func (c *Core) Events(session Session, b southbound.Batch, done func(error)) {
-	if !c.role.Leading || outdated(session) {
+	if !c.role.Leading {
+		c.follower.Events(session, b, done)
+		return
+	}
+	if outdated(session) {
 		done(nil) // the agent or the session keeps them for the next master
 		return
 	}
@@ -92,6 +119,10 @@ func (c *Core) Events(session Session, b southbound.Batch, done func(error)) {
 
 // CommandsDone records that a switch has executed its commands up to seq.
 func (c *Core) CommandsDone(session Session, epoch, seq uint64) {
+	if !c.role.Leading {
+		c.follower.CommandsDone(session, epoch, seq)
+		return
+	}
 	if outdated(session) {
 		return
 	}
@@ -196,14 +227,14 @@ func (c *Core) acknowledgeHeld(list []ledger.Release) {
 }
 
 // observe passes an event that another leader has logged to the standby session of its switch.
-func (c *Core) observe(id openflow.DatapathID, _, _ uint64, msg []byte) {
-	if s := c.hearing[id]; s != nil {
+func (c *Core) observe(id openflow.DatapathID, epoch, seq uint64, msg []byte) {
+	if s := c.hearing[id]; !c.follower.Logged(id, epoch, seq) && s != nil {
 		s.Logged(msg)
 	}
 }
 
-func (c *Core) observeSkipped(id openflow.DatapathID, _, _, asynchronous uint64) {
-	if s := c.hearing[id]; s != nil {
+func (c *Core) observeSkipped(id openflow.DatapathID, epoch, seq, asynchronous uint64) {
+	if s := c.hearing[id]; !c.follower.Logged(id, epoch, seq) && s != nil {
 		s.Skipped(int(asynchronous))
 	}
 }

@@ -22,6 +22,7 @@ func (c *Core) takeOverAll(now time.Time) {
 			c.absent[sw.Switch] = now
 		}
 	}
+	c.paths = time.Time{} // look at them in the next Tick
 }
 
 // suspect is a switch with evidence against this leader: either its agent has had events acknowledged that are not in
@@ -127,10 +128,15 @@ func (c *Core) suspectFenced(now time.Time) {
 // takeOver makes this leader the master of a switch, unless the switch becomes a suspect.
 func (c *Core) takeOver(s *attached) {
 	if c.suspicious(s) {
-		c.suspects = append(c.suspects, suspect{s, c.ledger.Confirm()})
+		c.takeOverLater(s)
 		return
 	}
 	c.claim(s)
+}
+
+// takeOverLater takes a switch over once everything that is executed is committed.
+func (c *Core) takeOverLater(s *attached) {
+	c.suspects = append(c.suspects, suspect{s, c.ledger.Confirm()})
 }
 
 // claim claims a switch, with the term as generation id, and sends the commands that are not complete. The agent drops
@@ -148,6 +154,7 @@ func (c *Core) claim(s *attached) {
 		return
 	}
 	s.master = true
+	delete(c.spares, id)
 	if !known {
 		return // its first event, SWITCH_UP, adds it to the ledger
 	}

@@ -131,6 +131,10 @@ func receive(conn net.Conn, from uint64, cfg Config) error {
 		if !ok {
 			continue
 		}
+		if m.Raft == nil {
+			cfg.Handler.Payload(from, m.Payload)
+			continue
+		}
 		if m.Raft.GetFrom() != from || m.Raft.GetTo() != cfg.ID {
 			return fmt.Errorf("message from %d to %d on a connection from %d to %d", m.Raft.GetFrom(), m.Raft.GetTo(),
 				from, cfg.ID)

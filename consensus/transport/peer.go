@@ -26,6 +26,8 @@ type peer struct {
 	queue     []wire.Message
 	bytes     int
 	snapshot  *wire.Message // on its way, or about to be
+	payloads  [][]byte      // oldest first, without what was sent of the first
+	payload   int           // bytes in payloads
 }
 
 func newPeer(cfg Config, id uint64, addr string) *peer {
@@ -46,10 +48,44 @@ func (p *peer) send(m wire.Message) {
 		lost(p.cfg.Handler, m)
 		return
 	}
+	p.signal()
+}
+
+func (p *peer) signal() {
 	select {
 	case p.wake <- struct{}{}:
 	default:
 	}
+}
+
+func (p *peer) sendPayload(payload []byte) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.connected || len(payload) > wire.MaxPayload || p.payload+len(payload) > maxQueuePayload {
+		return false
+	}
+	p.payloads = append(p.payloads, payload)
+	p.payload += len(payload)
+	p.signal()
+	return true
+}
+
+// takePayloads appends the frames of queued payloads to buf, about wire.PartSize bytes, so that Raft's messages wait
+// for no more than that.
+func (p *peer) takePayloads(buf []byte) []byte {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for start := len(buf); len(p.payloads) > 0 && len(buf)-start < wire.PartSize; {
+		before := len(p.payloads[0])
+		buf, p.payloads[0] = wire.AppendPayload(buf, p.payloads[0])
+		p.payload -= before - len(p.payloads[0])
+		if len(p.payloads[0]) == 0 {
+			if p.payloads = p.payloads[1:]; len(p.payloads) == 0 {
+				p.payloads = nil
+			}
+		}
+	}
+	return buf
 }
 
 func (p *peer) queued(m wire.Message) bool {
@@ -151,6 +187,7 @@ func (p *peer) setConnected(on bool) {
 	p.connected = on
 	queue, snapshot := p.queue, p.snapshot
 	p.queue, p.bytes, p.snapshot = nil, 0, nil
+	p.payloads, p.payload = nil, 0
 	p.mu.Unlock()
 	if snapshot != nil {
 		lost(p.cfg.Handler, *snapshot)
@@ -163,7 +200,7 @@ func (p *peer) setConnected(on bool) {
 	}
 }
 
-// write sends all that is queued in one write, and one chunk of a snapshot with it.
+// write sends all messages that are queued in one write, and with them one chunk of a snapshot, and some payloads.
 func (p *peer) write(ctx context.Context, conn net.Conn) error {
 	var batch []wire.Message
 	var buf []byte
@@ -172,9 +209,10 @@ func (p *peer) write(ctx context.Context, conn net.Conn) error {
 		p.mu.Lock()
 		batch, p.queue, p.bytes = p.queue, batch[:0], 0
 		snapshot := p.snapshot
+		more := len(p.payloads) > 0
 		p.mu.Unlock()
 
-		if len(batch) == 0 && snapshot == nil {
+		if len(batch) == 0 && snapshot == nil && !more {
 			select {
 			case <-ctx.Done():
 				return context.Cause(ctx)
@@ -191,6 +229,9 @@ func (p *peer) write(ctx context.Context, conn net.Conn) error {
 			if buf, sent, err = appendState(buf, *snapshot, sent); err != nil {
 				return err
 			}
+		}
+		if more {
+			buf = p.takePayloads(buf)
 		}
 		if err := conn.SetWriteDeadline(time.Now().Add(stallTime)); err != nil {
 			return err

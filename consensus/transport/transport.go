@@ -1,7 +1,7 @@
-// Package transport carries Raft messages between members over TCP. Each member dials every other one and writes only
-// on that connection. So each pair has two connections, and neither side waits for the other to dial. The package
-// handles framing and connections and knows nothing of Raft: it drops and reports messages that cannot be sent, and
-// Raft sends them again.
+// Package transport carries Raft messages, and payloads of the members' owners, between members over TCP. Each member
+// dials every other one and writes only on that connection. So each pair has two connections, and neither side waits
+// for the other to dial. The package handles framing and connections and knows nothing of Raft: it drops and reports
+// messages that cannot be sent, and Raft sends them again.
 //
 // By default every peer that can connect is trusted; see Config.Dial and Config.Admit.
 package transport
@@ -21,8 +21,11 @@ import (
 
 // Handler receives messages and events of connections. It is called from several goroutines.
 type Handler interface {
-	// Received is given each message; the connection is not read before it returns.
+	// Received is given each message of Raft; the connection is not read before it returns.
 	Received(wire.Message)
+	// Payload is given each payload of a member, in the order in which it sent them. It must not block, because Raft's
+	// messages come behind.
+	Payload(from uint64, payload []byte)
 	// Disconnected reports that the connection on which a member sent has broken and there is no newer one: the member
 	// may be dead.
 	Disconnected(member uint64)
@@ -66,6 +69,7 @@ func (c Config) withDefaults() Config {
 const (
 	maxQueueBytes    = 32 << 20 // to one member, not yet written; more is dropped
 	maxQueueMessages = 4096
+	maxQueuePayload  = 12 << 20         // bytes of payloads to one member; more is refused
 	maxHandshakes    = 64               // incoming connections that have not said hello
 	handshakeTime    = 2 * time.Second  // for dialing, and for hello and answer
 	stallTime        = 10 * time.Second // for a write, and for the other side's acknowledgement
@@ -158,6 +162,15 @@ func (t *Transport) Send(messages []wire.Message) {
 			lost(t.cfg.Handler, m)
 		}
 	}
+}
+
+// SendPayload queues a payload for a member, which is not changed afterwards. It reports false if there is no
+// connection, or no room. A payload that was queued is lost if the connection breaks. It never waits.
+func (t *Transport) SendPayload(member uint64, payload []byte) bool {
+	t.mu.Lock()
+	p := t.peers[member]
+	t.mu.Unlock()
+	return p != nil && p.sendPayload(payload)
 }
 
 // Connected says whether there is a connection to a member.

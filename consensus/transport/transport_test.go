@@ -26,11 +26,12 @@ type heard struct {
 	dropped  chan uint64
 	sent     chan bool
 	block    chan struct{} // if not nil, Received waits for it
+	payloads chan []byte
 }
 
 func newHeard() *heard {
 	return &heard{make(chan wire.Message, 1<<16), make(chan uint64, 64), make(chan uint64, 1<<16), make(chan bool, 64),
-		nil}
+		nil, make(chan []byte, 1<<16)}
 }
 
 func (h *heard) Received(m wire.Message) {
@@ -39,6 +40,7 @@ func (h *heard) Received(m wire.Message) {
 	}
 	h.messages <- m
 }
+func (h *heard) Payload(_ uint64, b []byte)    { h.payloads <- b }
 func (h *heard) Disconnected(id uint64)        { h.down <- id }
 func (h *heard) Removed()                      { h.down <- 0 }
 func (h *heard) Dropped(id uint64)             { h.dropped <- id }

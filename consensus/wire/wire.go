@@ -8,9 +8,12 @@
 //	message      a raftpb.Message
 //	state begin  u64: bytes of the state that belongs to the next snapshot message
 //	state chunk  the next bytes of it
+//	payload part the next bytes of a payload
+//	payload end  the last bytes of it
 //
 // All numbers are big endian. The state of a snapshot is sent in chunks between other messages, so that a large
-// snapshot does not delay heartbeats.
+// snapshot does not delay heartbeats. A payload is a message between the owners of two members, which this package does
+// not interpret. It is sent in parts for the same reason.
 package wire
 
 import (
@@ -23,7 +26,7 @@ import (
 )
 
 // Version of the protocol; controllers of different versions refuse each other.
-const Version = 1
+const Version = 2
 
 // Bounds of what a peer may send.
 const (
@@ -31,12 +34,16 @@ const (
 	MaxState   = 1 << 30   // of the state in a snapshot
 	ChunkSize  = 256 << 10 // of a state chunk as it is sent: under a millisecond at 10 Gbit/s
 	MaxCluster = 255       // of a cluster's name
+	MaxPayload = 8 << 20   // of a payload
+	PartSize   = 64 << 10  // of a part of a payload as it is sent
 )
 
-// Message is a Raft message and, beside it, the state of the snapshot it carries.
+// Message is a Raft message and, beside it, the state of the snapshot it carries; or, without a Raft message, a
+// payload.
 type Message struct {
-	Raft  *raftpb.Message
-	State []byte // of a MsgSnap; shared, never modified
+	Raft    *raftpb.Message
+	State   []byte // of a MsgSnap; shared, never modified
+	Payload []byte
 }
 
 // Removed is the answer to a member that the group has removed.
@@ -47,6 +54,8 @@ const (
 	TypeMessage byte = iota + 1
 	TypeStateBegin
 	TypeStateChunk
+	TypePayloadPart
+	TypePayloadEnd
 )
 
 // FrameHeaderLen is the length field and the type.
@@ -113,6 +122,18 @@ func AppendStateChunk(dst, chunk []byte) []byte {
 	return append(dst, chunk...)
 }
 
+// AppendPayload appends the frame of the next part of a payload, of at most PartSize bytes, and returns the rest of the
+// payload. After the last part the rest is empty.
+func AppendPayload(dst, payload []byte) (frames, rest []byte) {
+	n, typ := min(len(payload), PartSize), TypePayloadPart
+	if n == len(payload) {
+		typ = TypePayloadEnd
+	}
+	dst = binary.BigEndian.AppendUint32(dst, uint32(n+1))
+	dst = append(dst, typ)
+	return append(dst, payload[:n]...), payload[n:]
+}
+
 // ParseFrameHeader returns the type of a frame and the length of its body.
 func ParseFrameHeader(b [FrameHeaderLen]byte) (typ byte, body int, err error) {
 	n := binary.BigEndian.Uint32(b[:])
@@ -126,6 +147,8 @@ func ParseFrameHeader(b [FrameHeaderLen]byte) (typ byte, body int, err error) {
 type Decoder struct {
 	state []byte // chunks so far
 	want  int    // announced length of state
+
+	payload []byte // parts so far
 }
 
 // Frame takes one frame. It returns a message when the frame completes one; the message
@@ -151,6 +174,16 @@ func (d *Decoder) Frame(typ byte, body []byte) (Message, bool, error) {
 			d.state = make([]byte, 0, min(d.want, 16<<20)) // the announcement alone must not cost memory
 		}
 		d.state = append(d.state, body...)
+	case TypePayloadPart, TypePayloadEnd:
+		if len(d.payload)+len(body) > MaxPayload {
+			return Message{}, false, fmt.Errorf("payload of more than %d bytes", MaxPayload)
+		}
+		d.payload = append(d.payload, body...)
+		if typ == TypePayloadEnd {
+			m := Message{Payload: d.payload}
+			d.payload = nil
+			return m, true, nil
+		}
 	default:
 		return Message{}, false, fmt.Errorf("unknown frame type %d", typ)
 	}

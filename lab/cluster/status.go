@@ -33,6 +33,7 @@ type SwitchStatus struct {
 	Role          string `json:"role"`
 	Mode          string `json:"mode"`
 	InSync        bool   `json:"in_sync"`
+	Epoch         uint64 `json:"epoch"`
 	EventsLogged  uint64 `json:"events_logged"`
 	CommandsSent  uint64 `json:"commands_issued"`
 	CommandsDone  uint64 `json:"commands_done"`

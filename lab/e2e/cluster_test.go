@@ -213,7 +213,13 @@ func (s *testCluster) inSync() {
 		}
 		return true
 	})
-	if s.stock != nil {
+	s.ready()
+}
+
+// ready waits until the controllers hold the remaining events of stock switches.
+func (s *testCluster) ready() {
+	s.t.Helper()
+	if s.stock != nil && !s.stock.single {
 		s.check(s.WaitReady(s.ctx, len(s.switches)))
 	}
 }

@@ -112,6 +112,7 @@ type player interface {
 type stockPeers struct {
 	mode
 	switches     int
+	single       bool // the i-th switch is connected to the i-th controller only
 	tally        *oracle.Stock
 	lab          *netlab.Lab
 	asController *mtls.Credentials // with TLS: of the taps
@@ -133,7 +134,9 @@ func (s *testCluster) connectStock() {
 			seen = &sightings{messages: map[string][]byte{}}
 		}
 		for n, c := range s.Controllers() {
-			addresses = append(addresses, s.stockTap(n, c, seen))
+			if !s.stock.single || n == i {
+				addresses = append(addresses, s.stockTap(n, c, seen))
+			}
 		}
 		if s.stock.ovs {
 			s.switches = append(s.switches, s.newOVSPlayer(id, addresses, seen))
@@ -142,7 +145,7 @@ func (s *testCluster) connectStock() {
 		}
 		s.waitUp(i + 1)
 	}
-	s.check(s.WaitReady(s.ctx, s.stock.switches))
+	s.ready()
 }
 
 // lab is that of the cluster's Open vSwitches: a new one, unless the controllers are in one already.

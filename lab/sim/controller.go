@@ -311,4 +311,9 @@ func (n *controllerNode) Compact(index uint64, state []byte) error {
 // Audit implements controller.Outside.
 func (n *controllerNode) Audit(uint64, []byte) error { return nil }
 
+// SendPayload implements controller.Outside.
+func (n *controllerNode) SendPayload(member uint64, payload []byte) bool {
+	return n.members[member] != nil && n.members[member].sendPayload(payload)
+}
+
 func (n *controllerNode) DeferElection(on bool) { n.p.after(0, func() { n.group.DeferElection(on) }) }

@@ -76,6 +76,20 @@ func (l *memberLink) send(m wire.Message) {
 	}
 }
 
+// sendPayload writes a payload, if there is a connection and room.
+func (l *memberLink) sendPayload(payload []byte) bool {
+	if l.c == nil || l.c.unread() > maxMemberUnread {
+		return false
+	}
+	b := l.scratch[:0]
+	for more := true; more; more = len(payload) > 0 {
+		b, payload = wire.AppendPayload(b, payload)
+	}
+	l.c.write(b)
+	l.scratch = b
+	return true
+}
+
 // memberReader takes in what another controller says.
 type memberReader struct {
 	n     *controllerNode
@@ -136,6 +150,10 @@ func (r *memberReader) data(piece []byte) {
 			return
 		}
 		if !whole {
+			continue
+		}
+		if m.Raft == nil {
+			n.put(func() { n.core.Payload(n.p.clock(), r.from, m.Payload) })
 			continue
 		}
 		if err := n.group.Step(m); err != nil {

@@ -49,12 +49,12 @@ func newSimulation(sc Scenario) *simulation {
 	}
 	for id, served := 1, 0; id <= sc.Switches; id++ {
 		if sc.peer(id) != southbound.Agent {
-			s.edges = append(s.edges, s.addSwitch(id, nil, addresses).p)
+			s.edges = append(s.edges, s.addSwitch(id, nil, s.known(addresses)).p)
 			continue
 		}
 		if served%sc.PerAgent == 0 {
 			name := fmt.Sprintf("a%d", len(s.agents)+1)
-			a := &agentNode{s: s, p: s.w.newProcess(name), address: name, controllers: addresses}
+			a := &agentNode{s: s, p: s.w.newProcess(name), address: name, controllers: s.known(addresses)}
 			s.agents, s.edges = append(s.agents, a), append(s.edges, a.p)
 		}
 		served++
@@ -62,6 +62,26 @@ func newSimulation(sc Scenario) *simulation {
 		s.addSwitch(id, a, []string{a.address})
 	}
 	return s
+}
+
+// known returns the addresses of controllers that the next switch without an agent, or agent, connects to.
+func (s *simulation) known(addresses []string) []string {
+	n, every := len(s.edges), s.scenario.OneAddressEvery
+	if every == 0 || n%every != 0 {
+		return addresses
+	}
+	i := (int(s.scenario.Seed) + n) % len(addresses)
+	return addresses[i : i+1]
+}
+
+// only returns the address of the only controller that a switch or agent is connected to. If that one has lost its log
+// for ever, somebody has given the switch the address of another.
+func (s *simulation) only(address string) string {
+	i := slices.IndexFunc(s.controllers, func(n *controllerNode) bool { return n.switchAddress() == address })
+	for s.controllers[i].lost {
+		i = (i + 1) % len(s.controllers)
+	}
+	return s.controllers[i].switchAddress()
 }
 
 // addSwitch makes a switch with a host, joined to an earlier one: the network is a tree.

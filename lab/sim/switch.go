@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/lab/history"
@@ -70,9 +71,17 @@ func (n *switchNode) start() {
 	}
 }
 
+// knows reports whether the switch is connected to a controller when all is well.
+func (n *switchNode) knows(c *controllerNode) bool {
+	return slices.ContainsFunc(n.uplinks, func(l *uplink) bool { return l.address == c.switchAddress() })
+}
+
 func (n *switchNode) kill() { n.p.kill() }
 
 func (l *uplink) dial() {
+	if l.n.agent == nil && len(l.n.uplinks) == 1 {
+		l.address = l.n.s.only(l.address)
+	}
 	l.n.s.net.dial(l.n.p, l.address, func(c *conn, err error) {
 		if err != nil {
 			l.redial()

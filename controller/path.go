@@ -1,0 +1,172 @@
+package controller
+
+import (
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/controller/proxy"
+	"github.com/holdfast-sdn/holdfast/ledger"
+	"github.com/holdfast-sdn/holdfast/openflow"
+	"github.com/holdfast-sdn/holdfast/southbound"
+)
+
+// The leader reaches a switch on one path: through its own session, or through a proxy, which is a session of a
+// follower. Its own session has precedence. A proxy is used for a switch that has been connected to the follower, and
+// not to the leader, for pathDelay: a switch usually connects to all controllers at the same time. Then it is used as
+// long as it lives, until the leader has a session that can replace it without losing an event.
+//
+// Sessions of one switch may number its next events differently. So a path changes only when everything that was
+// executed is committed, see takeOverLater.
+const (
+	pathDelay = 500 * time.Millisecond
+	pathEvery = 20 * time.Millisecond
+	// A session that does not get in sync replaces a proxy after sparePatience, and begins a new epoch.
+	sparePatience = 5 * time.Second
+)
+
+// spare is a session of the leader that is not used yet. It is told what is logged, as at a follower.
+type spare struct {
+	*attached
+	since time.Time // zero until the next Tick
+}
+
+// remote returns the proxy through which the leader reaches a switch; nil if there is none.
+func (c *Core) remote(id openflow.DatapathID) *proxy.Remote {
+	if s := c.sessions[id]; s != nil {
+		r, _ := s.Session.(*proxy.Remote)
+		return r
+	}
+	return nil
+}
+
+// stand makes a new session of the leader a spare beside a proxy.
+func (c *Core) stand(id openflow.DatapathID, s *attached) {
+	c.spares[id] = &spare{attached: s}
+	s.Standby(c.role.Term)
+	c.paths = time.Time{}
+}
+
+// choosePaths changes the paths of switches that have a better one.
+func (c *Core) choosePaths(now time.Time) {
+	if now.Sub(c.paths) < pathEvery {
+		return
+	}
+	c.paths = now
+	for _, id := range sorted(c.spares, func(*spare) bool { return true }) {
+		s := c.spares[id]
+		if s.since.IsZero() {
+			s.since = now
+		}
+		if r := c.remote(id); r != nil && (s.State().InSync || now.Sub(s.since) >= sparePatience) {
+			c.leaveRemote(now, r)
+			c.use(id, s.attached)
+			c.takeOverLater(s.attached)
+		} else if c.sessions[id] == nil {
+			c.use(id, s.attached)
+			c.takeOverLater(s.attached)
+		}
+	}
+	var without []openflow.DatapathID
+	for r := range c.leader.Offers {
+		if id := r.Switch(); c.sessions[id] == nil && c.lacking(now, id) {
+			without = append(without, id)
+		}
+	}
+	for _, id := range without {
+		if r := c.leader.Best(id, now.Add(-pathDelay)); r != nil && c.sessions[id] == nil {
+			s := &attached{Session: r}
+			c.use(id, s)
+			c.takeOverLater(s)
+			c.log.Info("switch reached through another controller, because it is not connected to this one", "switch", id,
+				"through", c.cfg.Names[r.Member()])
+		}
+	}
+}
+
+// lacking reports whether a switch has had no session here for some time.
+func (c *Core) lacking(now time.Time, id openflow.DatapathID) bool {
+	since, known := c.left[id]
+	if known && now.Sub(since) >= pathDelay {
+		delete(c.left, id)
+		return true
+	}
+	return !known
+}
+
+// leaveRemote ends the use of a proxy. Its events that are not executed stay in the session at the follower.
+func (c *Core) leaveRemote(now time.Time, r *proxy.Remote) {
+	keep := c.waiting[:0]
+	for _, d := range c.waiting {
+		if d.session == Session(r) {
+			d.done(nil)
+		} else {
+			keep = append(keep, d)
+		}
+	}
+	clear(c.waiting[len(keep):])
+	c.waiting = keep
+	r.Standby(c.role.Term)
+	c.leave(now, r)
+}
+
+// leavePaths ends the use of all proxies, when a term begins or ends.
+func (c *Core) leavePaths(term uint64) {
+	for _, id := range sorted(c.sessions, func(s *attached) bool { return c.remote(s.Switch()) != nil }) {
+		if delete(c.sessions, id); c.local[id] != nil {
+			c.sessions[id] = c.local[id]
+		}
+	}
+	clear(c.spares)
+	c.leader.Term(term)
+}
+
+// tellSpares tells the spares of this leader what is in an entry of its own.
+func (c *Core) tellSpares(entry []byte) error {
+	if len(c.spares) == 0 {
+		return nil
+	}
+	_, err := ledger.Walk(entry, func(r *ledger.Record) error {
+		switch s := c.spares[r.Switch]; {
+		case s == nil:
+		case r.Op == ledger.OpEvent:
+			s.Logged(r.Bytes)
+		case r.Op == ledger.OpSkipped, r.Op == ledger.OpSeen:
+			s.Skipped(int(r.Asynchronous))
+		}
+		return nil
+	})
+	return err
+}
+
+// Payload handles a payload of another controller.
+func (c *Core) Payload(now time.Time, from uint64, payload []byte) {
+	c.follower.Receive(now, from, payload)
+	c.leader.Receive(now, from, payload)
+}
+
+// remotes implements proxy.Owner.
+type remotes struct{ c *Core }
+
+func (o remotes) Offered(*proxy.Remote) {} // choosePaths looks for it
+
+func (o remotes) Withdrawn(r *proxy.Remote) {
+	if c := o.c; c.remote(r.Switch()) == r {
+		c.leaveRemote(c.leader.Now(), r)
+	}
+}
+
+func (o remotes) Events(r *proxy.Remote, b southbound.Batch, done func(error)) {
+	o.c.Events(r, b, done)
+}
+
+func (o remotes) CommandsDone(r *proxy.Remote, epoch, seq uint64) { o.c.CommandsDone(r, epoch, seq) }
+
+func (o remotes) Resume(r *proxy.Remote) {
+	c := o.c
+	s := c.sessions[r.Switch()]
+	if s == nil || s.Session != Session(r) || !s.master {
+		return
+	}
+	if release, known := c.ledger.Resume(r.Switch()); known {
+		c.send(s, release)
+	}
+}
