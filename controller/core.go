@@ -66,8 +66,8 @@ type Outside interface {
 	Compact(index uint64, state []byte) error
 	// Audit receives every committed entry, in order.
 	Audit(index uint64, entry []byte) error
-	// SendPayload sends a payload to the Core of another member. It reports false if that is not possible now. A payload
-	// may be lost, but those of one sender arrive in order.
+	// SendPayload sends a payload to the Core of another member. It reports false if that is not possible now. A
+	// payload may be lost, but those of one sender arrive in order.
 	SendPayload(member uint64, payload []byte) bool
 	// DeferElection sets whether this member defers its election.
 	DeferElection(on bool)

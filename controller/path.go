@@ -76,7 +76,8 @@ func (c *Core) choosePaths(now time.Time) {
 			s := &attached{Session: r}
 			c.use(id, s)
 			c.takeOverLater(s)
-			c.log.Info("switch reached through another controller, because it is not connected to this one", "switch", id,
+			c.log.Info("switch reached through another controller, because it is not connected to this one", "switch",
+				id,
 				"through", c.cfg.Names[r.Member()])
 		}
 	}

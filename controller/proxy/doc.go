@@ -1,5 +1,5 @@
-// Package proxy lets the leader serve a switch that is connected to a follower and not to the leader. The session of the
-// switch stays at the follower, which is the proxy of the leader: handshake, held events and markers are as at the
+// Package proxy lets the leader serve a switch that is connected to a follower and not to the leader. The session of
+// the switch stays at the follower, which is the proxy of the leader: handshake, held events and markers are as at the
 // leader itself. The leader drives the session over the link between the two controllers. docs/design/proxy.md is the
 // protocol.
 //
@@ -13,8 +13,8 @@ import "time"
 // Bounds of a link, in each direction.
 const (
 	// window is how many bytes of events, or of commands, are on their way and not yet handled by the other end. One
-	// message may exceed it. Events that have no room wait in the session, which reads no more from its switch. Commands
-	// that have no room stay in the ledger, and are sent later.
+	// message may exceed it. Events that have no room wait in the session, which reads no more from its switch.
+	// Commands that have no room stay in the ledger, and are sent later.
 	window = 1 << 20
 	// block is the size from which on a block of commands is not extended by another transaction.
 	block = 64 << 10

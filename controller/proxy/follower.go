@@ -62,7 +62,8 @@ type proxied struct {
 
 // NewFollower returns the half of a controller without a leader.
 func NewFollower(net Network) *Follower {
-	return &Follower{link: link{net: net, alive: Beat}, of: map[Session]*proxied{}, claimed: map[openflow.DatapathID]*proxied{}}
+	return &Follower{link: link{net: net, alive: Beat}, of: map[Session]*proxied{},
+		claimed: map[openflow.DatapathID]*proxied{}}
 }
 
 // Follow ends the link, and begins one to another leader; 0: there is none, or it is this controller.
@@ -160,8 +161,8 @@ func (f *Follower) Detached(s Session) {
 // Serves reports whether the leader is the master of a switch through this controller.
 func (f *Follower) Serves(id openflow.DatapathID) bool { return f.claimed[id] != nil }
 
-// Events passes a batch to the leader. done is called once, now or later, as that of controller.Core.Events. Events of a
-// session that the leader has not claimed stay with the switch or its session.
+// Events passes a batch to the leader. done is called once, now or later, as that of controller.Core.Events. Events of
+// a session that the leader has not claimed stay with the switch or its session.
 func (f *Follower) Events(s Session, b southbound.Batch, done func(error)) {
 	p := f.of[s]
 	if p == nil || p.claim == 0 || !s.State().InSync {

@@ -229,8 +229,8 @@ func (r *Remote) Switch() openflow.DatapathID { return r.id }
 // State returns the state of the session as the follower last reported it.
 func (r *Remote) State() southbound.State { return r.state }
 
-// Claim makes the follower claim the switch, as soon as it has applied what this leader has. Nothing of the switch may be
-// executed and not committed.
+// Claim makes the follower claim the switch, as soon as it has applied what this leader has. Nothing of the switch may
+// be executed and not committed.
 func (r *Remote) Claim(term uint64, resume southbound.Resume) error {
 	r.l.claims++
 	r.term, r.claim, r.claimed, r.behind = term, r.l.claims, false, false

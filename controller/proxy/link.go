@@ -69,8 +69,8 @@ func (l *link) consume(n int) {
 	}
 }
 
-// beat reports false if the link is broken, or the other end is silent. Otherwise it says that this end lives, if it has
-// said nothing for some time.
+// beat reports false if the link is broken, or the other end is silent. Otherwise it says that this end lives, if it
+// has said nothing for some time.
 func (l *link) beat() bool {
 	if l.broken || l.now.Sub(l.heard) > deadAfter {
 		return false
