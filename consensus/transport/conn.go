@@ -91,7 +91,10 @@ func introduce(conn net.Conn, h wire.Hello) error {
 		return fmt.Errorf("read the answer to hello: %w", err)
 	}
 	reason := answer[1 : 1+int(answer[0])]
-	if _, err := io.ReadFull(conn, reason); err != nil {
+	if n, err := io.ReadFull(conn, reason); err != nil {
+		if answer[0] == 0x15 && n > 0 && reason[0] == 3 { // an alert of TLS
+			err = errors.New("it speaks TLS, which this member does not: give `tls` to both, or to neither")
+		}
 		return fmt.Errorf("read the answer to hello: %w", err)
 	}
 	if string(reason) == wire.Removed {

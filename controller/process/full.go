@@ -35,7 +35,7 @@ func awaitRoom(ctx context.Context, cfg Config, me config.Controller, full *disk
 		})}
 	says.Store(new(full.Error()))
 	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(secure.API(l)) }() // ends with Close
+	go func() { ended <- server.Serve(secure.API(l, cfg.Logger)) }() // ends with Close
 	defer func() { server.Close(); <-ended }()
 
 	cfg.Logger.Error("this controller stands still until there is room on its disk: it votes for nobody and "+

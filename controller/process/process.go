@@ -132,7 +132,7 @@ func assemble(ctx context.Context, cfg Config, me config.Controller) (controller
 	if err != nil {
 		return own, err
 	}
-	own.OpenFlow, own.API = secure.Switches(own.OpenFlow), secure.API(own.API)
+	own.OpenFlow, own.API = secure.Switches(own.OpenFlow), secure.API(own.API, cfg.Logger)
 	own.Consensus.Listener = secure.Members(own.Consensus.Listener)
 	if secure != nil {
 		own.Consensus.Dial, own.Consensus.Admit = secure.DialMember, secure.Admit

@@ -59,10 +59,10 @@ func (a *Controller) Switches(l net.Listener) net.Listener {
 	return a.credentials.Listener(l, mtls.Role(pki.Agent, pki.Switch))
 }
 
-// API accepts operators and other controllers, and tells others why they are refused.
-func (a *Controller) API(l net.Listener) net.Listener {
+// API accepts operators and other controllers, and logs why others are refused. Without TLS it logs who speaks it.
+func (a *Controller) API(l net.Listener, log *slog.Logger) net.Listener {
 	if a == nil {
-		return l
+		return mtls.Plain(l, log, "the API")
 	}
 	return a.credentials.TellingListener(l, mtls.Role(pki.Operator, pki.Controller), "the API")
 }

@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
+	"time"
 
 	"github.com/holdfast-sdn/holdfast/internal/incident"
 	"github.com/holdfast-sdn/holdfast/internal/pki"
@@ -16,17 +18,80 @@ import (
 // Conn is one end of a TLS connection. Its errors contain the remedy.
 type Conn struct {
 	*tls.Conn
-	raw  net.Conn
-	tell func(error) // that the handshake has failed; may be nil
+	raw      net.Conn
+	tell     func(error) // that the handshake has failed; may be nil
+	answered bool        // a peer that does not speak TLS was told
 }
 
 // Read implements net.Conn. Its first call, or that of Write, waits for the handshake.
 func (c *Conn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	if err != nil {
+		c.answerPlain(err)
 		err = explain(err)
 		if c.tell != nil && !c.ConnectionState().HandshakeComplete {
 			c.tell(err)
+		}
+	}
+	return n, err
+}
+
+// answerPlain tells a peer that does not speak TLS, in what it may understand, that this side does: a client of HTTP
+// by an answer, all others by a TLS alert, which Plain knows.
+func (c *Conn) answerPlain(err error) {
+	plain, ok := errors.AsType[tls.RecordHeaderError](err)
+	if !ok || c.answered || plain.Conn == nil { // Conn is nil unless it was the first record
+		return
+	}
+	c.answered = true
+	answer := []byte(plainAlert)
+	if first := plain.RecordHeader[0]; first >= 'A' && first <= 'Z' { // of a method
+		answer = []byte("HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n" +
+			"this port speaks TLS: use a cluster file with tls\n")
+	}
+	_ = c.raw.SetWriteDeadline(time.Now().Add(answerTime))
+	_, _ = c.raw.Write(answer) // a peer that is gone needs no answer
+}
+
+// plainAlert is a record of TLS 1.2 with the fatal alert protocol_version.
+const plainAlert = "\x15\x03\x03\x00\x02\x02\x46"
+
+const answerTime = time.Second // for a few bytes
+
+// Plain wraps the connections of l, which does not speak TLS, and logs each peer that does, as one of what. A server
+// such as that of net/http then answers in plain text, which tells the peer.
+func Plain(l net.Listener, log *slog.Logger, what string) net.Listener {
+	return plainListener{l, incident.New(log), what}
+}
+
+type plainListener struct {
+	net.Listener
+	incidents *incident.Log
+	what      string
+}
+
+func (l plainListener) Accept() (net.Conn, error) {
+	raw, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return &plainConn{Conn: raw, of: l}, nil
+}
+
+type plainConn struct {
+	net.Conn
+	of    plainListener
+	begun bool
+}
+
+func (c *plainConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if n > 0 && !c.begun {
+		c.begun = true
+		if n >= 2 && b[0] == 0x16 && b[1] == 3 { // a record of a TLS handshake
+			host, _, _ := net.SplitHostPort(c.RemoteAddr().String())
+			c.of.incidents.Warn(host, "connection refused", "to", c.of.what, "remote", c.RemoteAddr(), "error",
+				"it speaks TLS, which this side does not: give both the certificates, or neither")
 		}
 	}
 	return n, err
@@ -64,12 +129,12 @@ func (c *Credentials) Dial(ctx context.Context, address string, p Policy) (net.C
 	}
 	cfg := c.config(x509.ExtKeyUsageServerAuth, p)
 	cfg.InsecureSkipVerify = true // by host name: names of holders stand for more, and VerifyConnection looks at them
-	conn := &Conn{tls.Client(raw, cfg), raw, nil}
+	conn := &Conn{Conn: tls.Client(raw, cfg), raw: raw}
 	if err := conn.HandshakeContext(ctx); err != nil {
 		raw.Close()
 		if errors.Is(err, io.EOF) {
-			err = fmt.Errorf("it closed the connection in the TLS handshake: does it speak TLS? Its log says more (%w)",
-				err)
+			err = fmt.Errorf("it closed the connection in the TLS handshake: either it does not speak TLS, which this "+
+				"side does, or it refuses this side's certificate; its log says which (%w)", err)
 		}
 		return nil, explain(err)
 	}
@@ -104,7 +169,7 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 	cfg := l.credentials.config(x509.ExtKeyUsageClientAuth, l.policy)
 	cfg.ClientAuth = tls.RequireAnyClientCert // VerifyConnection looks at it
-	conn := &Conn{tls.Server(raw, cfg), raw, nil}
+	conn := &Conn{Conn: tls.Server(raw, cfg), raw: raw}
 	if l.tell != nil {
 		conn.tell = func(err error) { l.tell(raw.RemoteAddr(), err) }
 	}

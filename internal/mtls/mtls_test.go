@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"errors"
 	"io"
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,6 +20,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/holdfast-sdn/holdfast/internal/mtls"
+	"github.com/holdfast-sdn/holdfast/internal/ofconn"
 	"github.com/holdfast-sdn/holdfast/internal/pki"
 )
 
@@ -207,6 +210,15 @@ func TestPlainPeers(t *testing.T) {
 	_, err = conn.Write([]byte{4, 0, 0, 8, 0, 0, 0, 1}) // HELLO
 	check(t, err)
 	says(t, "server", <-errs, "it does not speak TLS", "set-ssl")
+	check(t, conn.SetDeadline(time.Now().Add(10*time.Second)))
+	if _, err := ofconn.NewReader(conn).Next(); !errors.Is(err, ofconn.ErrTLS) {
+		t.Errorf("a switch without TLS gets %v", err)
+	}
+	if resp, err := http.Get("http://" + addr); err != nil || resp.StatusCode != http.StatusBadRequest {
+		t.Errorf("a client of HTTP gets %v, %v", resp, err)
+	} else {
+		resp.Body.Close()
+	}
 
 	for name, greeting := range map[string]string{"it does not speak TLS": "\x04\x00\x00\x08\x00\x00\x00\x01",
 		"it closed the connection in the TLS handshake": ""} {

@@ -93,6 +93,9 @@ func TestReaderKnowsTLS(t *testing.T) {
 			t.Errorf("in pieces of %v: %v", sizes, err)
 		}
 	}
+	if _, err := NewReader(bytes.NewReader([]byte("\x15\x03\x03\x00\x02\x02\x46"))).Next(); !errors.Is(err, ErrTLS) {
+		t.Errorf("an alert: %v", err)
+	}
 	later := append(message(8, 1), 0x16, 3, 0, 8, 0, 0, 0, 0)
 	r := NewReader(bytes.NewReader(later))
 	if batch, err := r.Next(); err != nil || len(batch) != 16 {

@@ -2,10 +2,14 @@ package e2e
 
 import (
 	"context"
+	"errors"
+	"io"
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -129,6 +133,14 @@ func TestTLSRefuses(t *testing.T) {
 		plain.Close()
 	}
 
+	plain, err := http.Get("http://" + leader.API + "/v1/status")
+	s.check(err)
+	text, err := io.ReadAll(plain.Body)
+	s.check(errors.Join(err, plain.Body.Close()))
+	if !strings.Contains(string(text), "this port speaks TLS") {
+		t.Errorf("a client of the API that does not speak TLS gets %q", text)
+	}
+
 	refused(t, sw, leader.Peer)
 	refused(t, sw, leader.API)
 	refused(t, credentials(t, s.Authority(), pki.Operator, "root"), leader.OpenFlow)
@@ -166,6 +178,10 @@ func TestTLSMixed(t *testing.T) {
 	refused(t, credentials(t, dir, pki.Agent, "a1"), leader.OpenFlow)
 	refused(t, credentials(t, dir, pki.Controller, "c9"), leader.Peer)
 	refused(t, credentials(t, dir, pki.Switch, "s1"), s.Agents()[0].Listen)
+	refused(t, credentials(t, dir, pki.Operator, "o1"), leader.API)
+	eventually(t, "the API to tell TLS from HTTP", func() bool {
+		return s.countLines(leader.LogFile(), `to="the API"`, "it speaks TLS, which this side does not") > 0
+	})
 	for file, line := range map[string]string{leader.LogFile(): "connection refused",
 		s.Agents()[0].LogFile(): "switch refused"} {
 		eventually(t, file+" to tell TLS from OpenFlow",
