@@ -136,7 +136,9 @@ func (c *Controller) Err() error { return c.err }
 // Close stops the controller and waits for it. A leader first transfers the leadership to the follower that has most of
 // the log, so that there is no election timeout.
 func (c *Controller) Close() error {
-	_ = c.handOver(context.Background()) // a failure is logged, and the others elect a leader
+	if err := c.handOver(context.Background()); err != nil && !errors.Is(err, errNoSuccessor) {
+		c.log.Warn("leadership not transferred; the others will elect a leader", "err", err)
+	}
 	close(c.stop)
 	<-c.done
 	return c.err
@@ -156,7 +158,6 @@ func (c *Controller) handOver(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, handOverTimeout)
 	defer cancel()
 	if err := c.node.HandOver(ctx); err != nil {
-		c.log.Warn("leadership not transferred; the others will elect a leader", "err", err)
 		return fmt.Errorf("transfer the leadership: %w", err)
 	}
 	s := c.node.Status()

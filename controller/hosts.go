@@ -75,8 +75,11 @@ func (h *hosts) Stop(life uint64) {
 
 // HandOver implements replay.Runner.
 func (h *hosts) HandOver() {
-	// a failure is logged, and the rebuilt host continues here
-	h.c.background.Go(func() { _ = h.c.handOver(context.Background()) })
+	h.c.background.Go(func() {
+		if err := h.c.handOver(context.Background()); err != nil { // the rebuilt host continues here
+			h.c.log.Debug("no controller with a better host of applications takes over the leadership", "err", err)
+		}
+	})
 }
 
 // ear passes the messages of a host to the loop.

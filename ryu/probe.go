@@ -38,7 +38,19 @@ func (id Identity) String() string {
 
 var errNoApplication = errors.New("ryu: no application to host: name one at least")
 
-// Probe finds out what a host would run, without running it. Its error is one line with the remedy.
+// LoadError says why applications cannot be loaded.
+type LoadError struct {
+	Why    string // one line
+	Detail string // a traceback, in several lines; "" if there is none
+}
+
+func (e *LoadError) Error() string { return e.Why }
+
+// Details returns what is below the one line: the traceback.
+func (e *LoadError) Details() string { return e.Detail }
+
+// Probe finds out what a host would run, and imports the applications, without making one. Its error is one line with
+// the remedy; if the applications cannot be imported it is a *LoadError.
 func Probe(ctx context.Context, cfg Config) (Identity, error) {
 	if len(cfg.Applications) == 0 {
 		return Identity{}, errNoApplication
@@ -49,6 +61,8 @@ func Probe(ctx context.Context, cfg Config) (Identity, error) {
 		return Identity{}, err
 	}
 	defer remove()
+	ctx, late := context.WithTimeout(ctx, cfg.loading)
+	defer late()
 	cmd := exec.CommandContext(ctx, cfg.Python, append([]string{"-m", "holdfast_ryu", "probe"}, cfg.Applications...)...)
 	cmd.Env = environment(cfg, folder)
 	cmd.WaitDelay = lingerTime
@@ -68,14 +82,20 @@ func Probe(ctx context.Context, cfg Config) (Identity, error) {
 func probeError(ctx context.Context, cfg Config, printed string, err error) error {
 	var exit *exec.ExitError
 	switch {
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return fmt.Errorf("ryu: importing the applications %s takes longer than %v: see what they do when they are "+
+			"imported", strings.Join(cfg.Applications, ", "), cfg.loading)
 	case ctx.Err() != nil:
 		return fmt.Errorf("ryu: look for the applications: %w", ctx.Err())
 	case !errors.As(err, &exit):
 		return startError(cfg, err)
 	}
-	last := printed[strings.LastIndexByte(printed, '\n')+1:]
+	above, last := "", printed
+	if i := strings.LastIndexByte(printed, '\n'); i >= 0 {
+		above, last = printed[:i], printed[i+1:]
+	}
 	if reason, ours := strings.CutPrefix(last, "holdfast_ryu: "); ours {
-		return fmt.Errorf("ryu: %s", reason)
+		return &LoadError{Why: "ryu: " + reason, Detail: strings.TrimSpace(above)}
 	}
 	return fmt.Errorf("ryu: %s cannot look for the applications, it may not be Python 3.10 or later: %s",
 		cfg.Python, last)

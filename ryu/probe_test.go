@@ -3,11 +3,13 @@ package ryu
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/holdfast-sdn/holdfast/ryu/wire"
 )
@@ -93,9 +95,14 @@ func TestProbeErrors(t *testing.T) {
 		{"no Python at all", t.Context(), executable(t, "echo hello"), []string{"a"},
 			"says of the applications: invalid character 'h' looking for beginning of value: it may not be Python"},
 		{"nothing at all", t.Context(), executable(t, "exit 0"), []string{"a"}, "it may not be Python 3.10 or later"},
+		{"it hangs", t.Context(), executable(t, "sleep 1000"), []string{"a"}, "importing the applications a takes longer"},
 		{"too late", ended, executable(t, "sleep 1000"), []string{"a"}, "look for the applications: context canceled"},
 	} {
-		_, err := Probe(tt.ctx, Config{Python: tt.python, Applications: tt.apps})
+		cfg := Config{Python: tt.python, Applications: tt.apps}
+		if tt.name == "it hangs" {
+			cfg.loading = 100 * time.Millisecond
+		}
+		_, err := Probe(tt.ctx, cfg)
 		if err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v; want a line with %q", tt.name, err, tt.want)
 		}
@@ -109,7 +116,21 @@ func TestProbeErrors(t *testing.T) {
 	}
 }
 
-// Only the real Python knows which module or application is missing.
+// An application that cannot be imported: the error says in one line why, and has the traceback as its details.
+func TestProbeImports(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "mine.py")
+	if err := os.WriteFile(file, []byte("import os\nimport no_such_module\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Probe(t.Context(), Config{Python: realPython(t), Applications: []string{file}})
+	no, ok := errors.AsType[*LoadError](err)
+	if !ok || !strings.HasPrefix(no.Why, "ryu: "+file+", line 2: ModuleNotFoundError: ") ||
+		!strings.Contains(no.Detail, "Traceback (most recent call last):\n") || strings.Contains(no.Detail, "os_ken") {
+		t.Errorf("got %v, details %q", err, no)
+	}
+}
+
+// What only the real Python knows: which module or application is missing.
 func TestProbeMissing(t *testing.T) {
 	python := realPython(t)
 	bare := executable(t, "exec '"+python+"' -S \"$@\"")

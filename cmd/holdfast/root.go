@@ -58,9 +58,15 @@ a switch is lost and no command to a switch is repeated.`,
 	return root
 }
 
+// detailed is an error with details for the lines below it, such as a traceback.
+type detailed interface {
+	error
+	Details() string
+}
+
 // execute runs the command line and returns the exit code. What goes wrong becomes one line on
-// stderr, behind which the ends of the logs of child processes may stand. Every command ends, and
-// clears up, when ctx does.
+// stderr: the reason, and what to do. Details stand below it: a traceback, or the ends of the logs of
+// child processes. Every command ends, and clears up, when ctx does.
 func execute(ctx context.Context, root *cobra.Command, args []string, stderr io.Writer) int {
 	started := false // errors before a command has started are about how it was called
 	observeRuns(root, &started)
@@ -75,6 +81,9 @@ func execute(ctx context.Context, root *cobra.Command, args []string, stderr io.
 	}
 	if started {
 		fmt.Fprintf(stderr, "holdfast: %s\n", strings.TrimSpace(err.Error()))
+		if d, ok := errors.AsType[detailed](err); ok && d.Details() != "" {
+			fmt.Fprintf(stderr, "\n%s\n", d.Details())
+		}
 		return exitFailed
 	}
 	line := strings.Join(strings.Fields(err.Error()), " ") // cobra's suggestions span several

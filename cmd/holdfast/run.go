@@ -119,17 +119,13 @@ func runAlone(ctx context.Context, o runOptions) error {
 		return err
 	}
 	defer end()
-	cfg, err := o.config(ctx, log)
-	if err != nil {
-		return errors.Join(err, process.CloseUnused(cfg))
-	}
 	if o.pidFile != "" {
 		if err := os.WriteFile(o.pidFile, []byte(strconv.Itoa(os.Getpid())+"\n"), 0o644); err != nil {
-			return errors.Join(fmt.Errorf("pid file: %w", err), process.CloseUnused(cfg))
+			return fmt.Errorf("pid file: %w: name one that can be written with --pid-file", err)
 		}
 		defer os.Remove(o.pidFile)
 	}
-	return process.Alone(ctx, cfg)
+	return process.Alone(ctx, log, func(log *slog.Logger) (controller.Config, error) { return o.config(ctx, log) })
 }
 
 func (o runOptions) logger() (log *slog.Logger, end func(), err error) {

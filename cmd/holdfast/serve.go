@@ -67,7 +67,7 @@ func newLogger(level string) (*slog.Logger, error) {
 	if err := l.UnmarshalText([]byte(level)); err != nil {
 		return nil, fmt.Errorf("log level %q: use debug, info, warn or error", level)
 	}
-	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: l})), nil
+	return slog.New(newLogfmt(os.Stderr, l)), nil
 }
 
 // loadCluster reads a cluster file, which may name the applications of this binary.

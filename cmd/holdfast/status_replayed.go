@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/holdfast-sdn/holdfast/controller/client"
 )
@@ -26,6 +28,7 @@ func printReplayed(out io.Writer, answers []client.Answer) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
+	printUnloaded(out, replayed)
 	for _, a := range replayed {
 		h := a.Status.Replayed
 		if h.Diverged != 0 {
@@ -33,7 +36,7 @@ func printReplayed(out io.Writer, answers []client.Answer) error {
 				"replay: one of them is not deterministic, or its code was changed since this controller began; "+
 				"its log says more\n", a.Name, h.Diverged)
 		}
-		if h.LastEnd != "" {
+		if h.LastEnd != "" && h.Failure == "" {
 			fmt.Fprintf(out, "%s: its host ended last: %s; its log says more\n", a.Name, h.LastEnd)
 		}
 		if h.State == "other applications" {
@@ -46,6 +49,31 @@ func printReplayed(out io.Writer, answers []client.Answer) error {
 		}
 	}
 	return nil
+}
+
+// printUnloaded says once why applications cannot be loaded, and at which controllers.
+func printUnloaded(out io.Writer, replayed []client.Answer) {
+	at := map[string][]string{}
+	next := map[string]time.Time{}
+	var reasons []string
+	for _, a := range replayed {
+		why := a.Status.Replayed.Failure
+		if why == "" {
+			continue
+		}
+		if at[why] == nil {
+			reasons = append(reasons, why)
+		}
+		at[why] = append(at[why], a.Name)
+		if again := a.Status.Replayed.NextAttempt; next[why].IsZero() || again.Before(next[why]) {
+			next[why] = again
+		}
+	}
+	for _, why := range reasons {
+		fmt.Fprintf(out, "%s: the applications cannot be loaded: %s; correct that, and restart the controller if you "+
+			"changed a file; the log has the traceback; the next attempt is at %s\n",
+			strings.Join(at[why], ", "), why, next[why].Local().Format(time.TimeOnly))
+	}
 }
 
 // number prints 0 as nothing.

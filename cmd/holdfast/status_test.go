@@ -3,6 +3,7 @@ package main
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/holdfast-sdn/holdfast/controller"
 	"github.com/holdfast-sdn/holdfast/controller/client"
@@ -29,6 +30,10 @@ func TestPrintStatus(t *testing.T) {
 			Restarts: 2, LastEnd: "hung at input 7", NoCheckpoint: "a thread waits"}}
 	diverged := &controller.Status{Name: "c2", Role: "follower", Term: 3,
 		Replayed: &replay.Status{State: "catching up", Diverged: 9, Checkpoint: 5, OSKen: "4.2.2"}}
+	unloaded := func(name, role string) *controller.Status {
+		return &controller.Status{Name: name, Role: role, Term: 3, Replayed: &replay.Status{State: "cannot load",
+			LastEnd: "fatal", Failure: "mine.py, line 7: ValueError: no", NextAttempt: time.Now().Add(time.Minute)}}
+	}
 	stale := &controller.Status{Name: "c3", Role: "leader", Term: 2, Apps: []string{"hub"}}
 	for _, c := range []struct {
 		name    string
@@ -58,6 +63,10 @@ func TestPrintStatus(t *testing.T) {
 				"c1: its host ended last: hung at input 7",
 				"c1: no checkpoint", "a thread waits", "c2: its applications did something else", "at input 9",
 				"no switch has connected yet"}, "other applications"},
+		{"applications that cannot be loaded", []client.Answer{{Name: "c1", Status: unloaded("c1", "leader")},
+			{Name: "c2", Status: unloaded("c2", "follower")}, {Name: "c3", Status: diverged}},
+			[]string{"RYU AT", "c1", "cannot load", "c1, c2: the applications cannot be loaded: mine.py, line 7: ValueError: no; correct",
+				"the next attempt is at "}, "its host ended last"},
 		{"no switch yet", []client.Answer{{Name: "c3", Status: stale}}, []string{"no switch has connected yet"},
 			"MASTER"},
 	} {

@@ -73,7 +73,7 @@ func run(ctx context.Context, cfg Config, me config.Controller) error {
 	defer cancel()
 	own, err := assemble(ctx, cfg, me)
 	if err != nil {
-		return errors.Join(err, CloseUnused(own))
+		return errors.Join(err, closeUnused(own))
 	}
 	c, err := controller.Start(own)
 	if errors.Is(err, consensus.ErrNoLog) {
@@ -81,7 +81,7 @@ func run(ctx context.Context, cfg Config, me config.Controller) error {
 			err)
 	}
 	if err != nil {
-		return errors.Join(err, CloseUnused(own))
+		return errors.Join(err, closeUnused(own))
 	}
 	s := cfg.Cluster
 	cfg.Logger.Info("serving", "openflow", me.OpenFlow, "api", me.API, "peer", me.Peer, "apps", s.Apps, "durability",
@@ -150,8 +150,8 @@ func assemble(ctx context.Context, cfg Config, me config.Controller) (controller
 	return own, nil
 }
 
-// CloseUnused closes what a controller that did not start would have closed.
-func CloseUnused(cfg controller.Config) error {
+// closeUnused closes what a controller that did not start would have closed.
+func closeUnused(cfg controller.Config) error {
 	for _, l := range []net.Listener{cfg.Consensus.Listener, cfg.OpenFlow, cfg.API, cfg.REST} {
 		if l != nil {
 			l.Close()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strings"
 	"sync"
 	"syscall"
 
@@ -145,5 +146,18 @@ func (p *process) failed() error {
 	if p.cmd == nil || p.expected {
 		return nil
 	}
-	return fmt.Errorf("%s ended by itself (%v): its log says why", p.name, p.cmd.ProcessState)
+	return fmt.Errorf("%s ended by itself (%v): %s", p.name, p.cmd.ProcessState, p.reason())
+}
+
+// reason is the line in which a command of holdfast says why it has failed.
+func (p *process) reason() string {
+	text, err := os.ReadFile(p.log)
+	if err == nil {
+		for line := range strings.Lines(string(text)) {
+			if why, ok := strings.CutPrefix(line, "holdfast: "); ok {
+				return strings.TrimSpace(why)
+			}
+		}
+	}
+	return "its log says why"
 }

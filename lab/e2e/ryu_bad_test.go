@@ -48,8 +48,8 @@ func TestRyuBadApplication(t *testing.T) {
 	const raised = "no such packets, please"
 	leader := r.leader()
 	eventually(t, "the failure in the log of the leader", func() bool {
-		return r.countLines(leader.LogFile(), "level=ERROR", "app=Bad", "replayed input", "ValueError: "+raised,
-			"in do_raise") == 1
+		return r.countLines(leader.LogFile(), "level=ERROR", "app=Bad", "replayed input", "ValueError: "+raised) == 1 &&
+			r.countLines(leader.LogFile(), "in do_raise") == 1
 	})
 	table := "/simpleswitch/mactable/" + dpid(1)
 	for i, word := range []string{"exit", "loop"} {

@@ -81,7 +81,7 @@ def main() -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     faulthandler.enable()
     faulthandler.register(signal.SIGUSR1)  # tells where a host hangs
-    from . import session, wire
+    from . import blame, session, wire
 
     sock = connect(args.socket)
     os.register_at_fork(after_in_child=sock.close)  # a child of an application's must not speak for this host
@@ -90,11 +90,14 @@ def main() -> int:
         session.serve(sock, args.apps, fast_paths=not args.slow)
     except (BrokenPipeError, ConnectionResetError):
         return 0  # Holdfast is gone, and this process with it
-    except Exception:
+    except Exception as error:
         trace = traceback.format_exc()
         print(trace, file=sys.__stderr__, flush=True)
+        told = trace
+        if isinstance(error, blame.LoadError):
+            told = f"{error}\n{blame.trace(error)}"
         try:
-            sock.sendall(wire.encode_fatal(trace))
+            sock.sendall(wire.encode_fatal(told.strip()))
         except OSError:
             pass
         return 1

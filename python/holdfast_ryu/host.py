@@ -8,7 +8,8 @@ import platform
 from importlib.metadata import version
 from typing import Any
 
-from . import checkpoint, datapath, names, pickling, wire, wsgi
+from . import blame, checkpoint, datapath, names, pickling, wire, wsgi
+from .blame import LoadError
 from .clock import clock
 from .outcome import outcome
 from .scheduler import scheduler
@@ -22,8 +23,13 @@ LINES = 20
 GARBAGE = (20_000, 20, 20)
 
 
-class LoadError(RuntimeError):
-    """Applications that this host cannot run."""
+def load_classes(manager: Any, apps: list[str]) -> None:
+    """Imports applications, and what they require, without making one."""
+    manager.load_apps([names.real(name) for app in apps for name in app.split(",")])
+    if not manager.applications_cls:
+        raise LoadError(
+            f"{', '.join(apps)}: no application in there: a class derived from app_manager.RyuApp is one"
+        )
 
 
 class Host:
@@ -49,26 +55,22 @@ class Host:
             next_ns = scheduler.next_ns()
             if next_ns is None or next_ns > clock.start_ns + LOAD_SECONDS * 10**9:
                 raise LoadError(
-                    f"loading {', '.join(self._apps)}: a constructor waits for something that only an input can bring"
+                    f"{', '.join(self._apps)}: a constructor waits for something that only an input can bring"
                 )
             clock.advance(next_ns)
             scheduler.ring()
             scheduler.run()
         if self._error is not None:
             said = "\n".join(line.text for line in outcome.take().lines[-LINES:])
-            error: BaseException = self._error
-            if isinstance(error.__context__, SyntaxError):
-                error = error.__context__  # the framework takes such a file for a module, and finds none
-            raise LoadError(
-                f"loading {', '.join(self._apps)}: {type(error).__name__}: {error}\n{said}"
-            ) from self._error
+            raise LoadError(f"{blame.reason(self._error)}\n{said}") from self._error
         self._checkpoints = checkpoint.Checkpoints(self._manager, self._switches)
         gc.collect()
         gc.freeze()  # what is there now stays: it need not be looked at again
         gc.set_threshold(*GARBAGE)
         taken = outcome.take()
         if taken.failures:
-            raise LoadError(f"loading {taken.failures[0].owner}: {taken.failures[0].trace}")
+            first = taken.failures[0]
+            raise LoadError(f"{first.owner}: {first.trace.strip().splitlines()[-1]}\n{first.trace}")
         if state:
             self._checkpoints.restore(state, number)
         apps = [type(app).__name__ for app in self._manager.applications.values()]
@@ -88,9 +90,7 @@ class Host:
 
         cfg.CONF(args=self._options, project="ryu", default_config_files=[], default_config_dirs=[])
         self._manager = manager = app_manager.AppManager.get_instance()
-        manager.load_apps([names.real(name) for app in self._apps for name in app.split(",")])
-        if not manager.applications_cls:
-            raise LoadError("no application in there: a class derived from app_manager.RyuApp is one")
+        load_classes(manager, self._apps)
         manager.instantiate_apps(**manager.create_contexts())
         if datapath.VERSION not in ofproto_protocol._supported_versions:
             raise LoadError(

@@ -1,6 +1,8 @@
-"""Tells what a host of some applications would run, without running it: python -m holdfast_ryu probe APP...
+"""Tells what a host of some applications would run, and imports them to see that it could: python -m holdfast_ryu
+probe APP...
 
-It imports nothing but the standard library, so that it can say what is missing.
+It makes no application. Until all packages and files are found it imports nothing but the standard library, so that it
+can say what is missing.
 """
 
 import hashlib
@@ -8,6 +10,7 @@ import importlib.util
 import json
 import os
 import sys
+import time
 from importlib.metadata import PackageNotFoundError, version
 
 from . import VERSION
@@ -24,14 +27,35 @@ def report(apps: list[str]) -> str:
     """Returns one line of JSON, or raises Missing."""
     versions = _versions()
     named = [name for app in apps for name in app.split(",")]  # as the framework does
+    described = [_describe(name) for name in named]
+    _load(apps)
     return json.dumps(
         {
             "python": f"{sys.version_info.major}.{sys.version_info.minor}",
             "os_ken": versions["os-ken"],
             "host": VERSION,
-            "applications": [_describe(name) for name in named],
+            "applications": described,
         }
     )
+
+
+def _load(apps: list[str]) -> None:
+    """Imports applications as a host does. What they print and log meanwhile is dropped."""
+    from . import blame, session, wire
+
+    printed = sys.stdout, sys.stderr
+    try:
+        session.prepare(wire.Hello(0, time.time_ns(), 50, "holdfast", apps, []), fast_paths=False)
+        from os_ken.base import app_manager
+
+        from . import host
+
+        host.load_classes(app_manager.AppManager.get_instance(), apps)
+    except (Exception, SystemExit) as error:
+        print(blame.trace(error), file=printed[1])
+        raise Missing(blame.reason(error)) from error
+    finally:
+        sys.stdout, sys.stderr = printed
 
 
 def _versions() -> dict[str, str]:

@@ -53,6 +53,15 @@ class Session:
                 raise wire.Malformed(f"a frame of type {kind} with {len(body)} bytes where INPUTS are expected")
 
 
+def prepare(hello: wire.Hello, fast_paths: bool) -> None:
+    """Makes time, randomness and the framework those of a host. It comes before anything imports os_ken."""
+    clock.begin(hello.time_ns)
+    entropy.install(hello.seed, hello.cluster)
+    daytime.install()
+    logs.install(hello.log_level)
+    framework.install(fast_paths)
+
+
 def serve(sock: socket.socket, apps: list[str], fast_paths: bool) -> None:
     """Hosts apps until Holdfast closes the connection."""
     session = Session(sock)
@@ -61,11 +70,7 @@ def serve(sock: socket.socket, apps: list[str], fast_paths: bool) -> None:
         return
     if hello.apps != apps:
         raise wire.Malformed(f"the log was begun with the applications {hello.apps}, this host was started with {apps}")
-    clock.begin(hello.time_ns)
-    entropy.install(hello.seed, hello.cluster)
-    daytime.install()
-    logs.install(hello.log_level)
-    framework.install(fast_paths)
+    prepare(hello, fast_paths)
     from . import host  # imports os_ken, so it comes after all that
 
     running = host.Host(hello.apps, hello.options)

@@ -1,4 +1,4 @@
-"""What a host would run, told without running it."""
+"""What a host would run, told without making an application."""
 
 import hashlib
 import json
@@ -12,7 +12,13 @@ from typing import Any
 import pytest
 
 HERE = Path(__file__).resolve().parent
-RAISES = "raise SystemExit('a probe runs no application')\n"
+APPLICATION = """
+print("imported")
+from ryu.base import app_manager
+class One(app_manager.RyuApp):
+    def __init__(self, *args, **kwargs):
+        raise SystemExit("a probe makes no application")
+"""
 
 
 def probe(*arguments: str, path: Path | None = None, flags: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
@@ -37,10 +43,10 @@ def described(name: str, file: Path) -> dict[str, str]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Applications that must not run: a module, one in a package, one in a folder, one of ryu.app."""
+    """Applications that must not be made: a module, one in a package, one in a folder, one of ryu.app."""
     for name in ("single.py", "package/__init__.py", "package/inner.py", "bare/folder/deep.py", "ryu/app/of_ryu.py"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(f"# {name}\n{RAISES}")
+        (tmp_path / name).write_text(f"# {name}\n{APPLICATION}")
     return tmp_path
 
 
@@ -97,6 +103,31 @@ def test_what_is_not_there(folder: Path, name: str, complaint: str) -> None:
     assert done.stderr.count("\n") == 1
     if "module" in complaint:
         assert str(folder) in done.stderr, "it says where it looked"
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint", "trace"),
+    [
+        ("class A(object)\n", "line 1: SyntaxError: expected ':'", "class A(object)"),
+        (
+            "\nimport no_such_module\n",
+            "line 2: ModuleNotFoundError: No module named 'no_such_module' (install it for",
+            "import no_such",
+        ),
+        ("from ryu.base import no_such_name\n", "line 1: ImportError: cannot import name 'no_such_name'", "no_such_name"),
+        ("def f():\n    return 1 / 0\nf()\n", "line 2, in f: ZeroDivisionError: division by zero", "f()"),
+        ("raise SystemExit('no')\n", "line 1: SystemExit: no", "raise SystemExit"),
+        ("x = 1\n", "no application in there: a class derived from app_manager.RyuApp is one", ""),
+    ],
+)
+def test_what_cannot_be_imported(tmp_path: Path, text: str, complaint: str, trace: str) -> None:
+    """The last line says why; above it is the traceback, with the frames of the application only."""
+    (tmp_path / "wrong.py").write_text(text)
+    done = probe(str(tmp_path / "wrong.py"))
+    assert done.returncode == 1 and done.stdout == ""
+    *above, last = done.stderr.rstrip().split("\n")
+    assert last.startswith(f"holdfast_ryu: {tmp_path}/wrong.py") and complaint in last
+    assert trace in "\n".join(above) and "os_ken" not in "".join(above[:-1])
 
 
 def test_missing_packages(folder: Path) -> None:

@@ -38,7 +38,7 @@ type End struct {
 	Input  uint64 // the first without a result; 0 if there was none
 	// Checkpoint: the host was asked for its state before that input, and did not return it.
 	Checkpoint bool
-	Detail     string // traceback, or the last output of the host
+	Detail     string // traceback, or the last output of the host; the first line of a fatal end says why
 }
 
 // String returns a description without Detail.
@@ -54,12 +54,15 @@ func (e End) String() string {
 
 // Bounds.
 const (
-	frameInputs   = 64 // in one Execute, whose results arrive together
-	frameBytes    = 256 << 10
-	framesOut     = 2    // so that the host is never idle
-	lagPatience   = 4096 // inputs that the host of a candidate may be behind; else it defers its election
+	frameInputs = 64 // in one Execute, whose results arrive together
+	frameBytes  = 256 << 10
+	framesOut   = 2    // so that the host is never idle
+	lagPatience = 4096 // inputs that the host of a candidate may be behind; else it defers its election
+	// Pauses before a host is started again. They double from backoffFirst to backoffMost, and to loadMost while the
+	// applications cannot even be loaded: that takes a second of a processor each time, and seldom heals by itself.
 	backoffFirst  = 100 * time.Millisecond
 	backoffMost   = 10 * time.Second
+	loadMost      = time.Minute
 	progressEvery = 5 * time.Second
 )
 
@@ -95,8 +98,10 @@ type Core struct {
 	holding  int           // bytes of held
 
 	death    death
-	failures int // lives that ended by themselves since one had executed all inputs
+	unloaded unloaded
+	failures int // lives that ended by themselves since one lasted
 	again    time.Time
+	current  time.Time // since when the present life has executed all inputs; zero if it has not
 	progress time.Time
 
 	unlike   uint64 // number of the first input whose result differed from the log; 0 if there is none
@@ -230,6 +235,7 @@ func (c *Core) end() {
 
 func (c *Core) forget() {
 	c.life, c.ready, c.frames, c.held, c.holding, c.rebuild = 0, false, nil, nil, 0, ""
+	c.current = time.Time{}
 	c.dropProof()
 }
 
@@ -250,12 +256,24 @@ func (c *Core) feed(now time.Time, last uint64) error {
 	c.death.survived(c.executed, last)
 	switch behind := last - c.executed; {
 	case behind <= frameInputs && c.death.times == 0:
-		c.failures, c.progress = 0, now
+		c.lasts(now)
+		c.progress = now
 	case behind > lagPatience && now.Sub(c.progress) >= progressEvery:
 		c.progress = now
 		c.log.Info("the host of applications catches up", "executed", c.executed, "of", last)
 	}
 	return nil
+}
+
+// lasts ends the back-off when a life has been up to date for as long as the longest pause. A host that dies soon after
+// each start is not started, and does not hand the leadership over, again and again.
+func (c *Core) lasts(now time.Time) {
+	if c.current.IsZero() {
+		c.current = now
+	}
+	if now.Sub(c.current) >= backoffMost {
+		c.failures = 0
+	}
 }
 
 // logResults passes the results of the host to the ledger of the leader, unless they differ from the log.
@@ -293,7 +311,7 @@ func (c *Core) Ready(life uint64, r wire.Ready) {
 	switch {
 	case life == 0:
 	case life == c.life:
-		c.ready = true
+		c.ready, c.unloaded = true, unloaded{}
 		c.status.Python, c.status.OSKen = r.Python, r.OSKen
 		c.logLines(r.Lines)
 	case life == c.proof.life:

@@ -2,6 +2,7 @@ package replay
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/ryu/wire"
@@ -11,6 +12,9 @@ import (
 // controller, so the leader makes all of them skip the input. That is not possible if the effects of the input are
 // already logged, or if the input is only a Timer. Then, after more attempts and if no other controller accepts the
 // leadership, the applications restart with an empty state, because they could not continue otherwise.
+//
+// A host that ends before it has loaded the applications says nothing about inputs. It is started again after a pause
+// that grows to a minute.
 const (
 	leaveOutAfter = 2  // deaths
 	beginAfter    = 10 // about half a minute
@@ -57,11 +61,17 @@ func (c *Core) Ended(now time.Time, life uint64, e End) {
 	if life != c.life || life == 0 {
 		return
 	}
-	c.log.Error("the host of applications has ended; it is rebuilt by replay", "reason", e.Reason, "input", e.Input,
-		"detail", e.Detail)
 	c.status.Restarts++
 	c.status.LastEnd = e.String()
-	c.again = now.Add(min(backoffMost, backoffFirst<<min(c.failures, 10)))
+	pause := min(backoffMost, backoffFirst<<min(c.failures, 10))
+	if !c.ready {
+		pause = min(loadMost, backoffFirst<<min(c.failures, 10))
+		c.notLoaded(e, pause)
+	} else {
+		c.log.Error("the host of applications has ended; it is rebuilt by replay", "reason", e.Reason, "input", e.Input,
+			"detail", e.Detail)
+	}
+	c.again = now.Add(pause)
 	c.failures++
 	d := &c.death
 	switch {
@@ -76,6 +86,31 @@ func (c *Core) Ended(now time.Time, life uint64, e End) {
 	if c.leading && !(d.times >= leaveOutAfter && c.avoidable(d.input)) {
 		c.runner.HandOver() // to a controller whose host is alive
 	}
+}
+
+// unloaded is why no host could load the applications here since one last did.
+type unloaded struct {
+	times  uint64 // lives in a row that never were ready
+	why    string // one line; "" if they can be loaded, as far as known
+	detail string // traceback, or the last output
+}
+
+// notLoaded records that a host has ended before it had loaded the applications. The log has the details once.
+func (c *Core) notLoaded(e End, pause time.Duration) {
+	u := &c.unloaded
+	why, detail, _ := strings.Cut(strings.TrimSpace(e.Detail), "\n")
+	if e.Reason != "fatal" && e.Reason != "not started" { // then the first line of its output says little
+		why, detail = "the host has "+e.Reason, e.Detail
+	}
+	u.times++
+	u.detail = detail
+	if why == u.why {
+		c.log.Warn("the applications still cannot be loaded", "attempts", u.times, "next attempt in", pause)
+		return
+	}
+	u.why = why
+	c.log.Error("the applications cannot be loaded; trying again, at longer and longer intervals", "why", why,
+		"next attempt in", pause, "detail", detail)
 }
 
 // avoidable reports whether an input can be skipped: it is not only a Timer, and its result is not logged.

@@ -1,7 +1,10 @@
 package replay
 
 import (
+	"bytes"
+	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -150,7 +153,7 @@ func TestBackoff(t *testing.T) {
 	n := b.nodes[1]
 	var waits []time.Duration
 	n.host().die(End{Reason: "crashed"})
-	for range 10 {
+	for range 12 {
 		from := b.now
 		for n.host() == nil {
 			b.now = b.now.Add(5 * time.Millisecond)
@@ -159,7 +162,7 @@ func TestBackoff(t *testing.T) {
 		waits = append(waits, b.now.Sub(from).Round(10*time.Millisecond))
 		n.host().die(End{Reason: "not started", Detail: "no python"})
 	}
-	want := []time.Duration{100, 200, 400, 800, 1600, 3200, 6400, 10000, 10000, 10000}
+	want := []time.Duration{100, 200, 400, 800, 1600, 3200, 6400, 12800, 25600, 51200, 60000, 60000}
 	for i := range want {
 		want[i] *= time.Millisecond
 	}
@@ -171,9 +174,64 @@ func TestBackoff(t *testing.T) {
 	}
 	b.settle()
 	b.check()
+	if got := n.core.Status(); got.Failure != "" || got.State != "running" {
+		t.Errorf("after success the status is %+v", got)
+	}
+	n.host().die(End{Reason: "crashed"})
+	if wait := n.core.again.Sub(b.now); wait != backoffMost {
+		t.Errorf("it dies soon after a start, as before, and waits %v", wait)
+	}
+	b.now = b.now.Add(backoffMost)
+	b.settle()
+	b.now = b.now.Add(backoffMost)
+	b.settle()
 	n.host().die(End{Reason: "crashed"})
 	if wait := n.core.again.Sub(b.now); wait != backoffFirst {
-		t.Errorf("after success it waits %v", wait)
+		t.Errorf("after success that lasted it waits %v", wait)
+	}
+}
+
+// TestCannotLoad: no host can load the applications. The status and one log line say why, the attempts get rarer, and
+// when it succeeds all is as if it had been so from the beginning.
+func TestCannotLoad(t *testing.T) {
+	b := newBed(t, 2)
+	var said bytes.Buffer
+	n := b.nodes[0]
+	n.core.log = slog.New(slog.NewTextHandler(&said, nil))
+	b.lead(n)
+	b.up()
+	died := func(why string) {
+		t.Helper()
+		for range 20_000 {
+			if n.host() != nil {
+				break
+			}
+			b.now = b.now.Add(5 * time.Millisecond)
+			n.turn()
+			b.commit()
+		}
+		n.host().die(End{Reason: "fatal", Detail: why + "\nTraceback\nlast line"})
+	}
+	for i := range 5 {
+		died("mine.py, line 7: ValueError: no")
+		s := n.core.Status()
+		if s.State != "cannot load" || s.Failure != "mine.py, line 7: ValueError: no" || s.Attempts != uint64(i+1) ||
+			s.NextAttempt.Sub(b.now) != backoffFirst<<i || s.Detail != "Traceback\nlast line" || !n.core.Behind() {
+			t.Errorf("after %d attempts: %+v", i+1, s)
+		}
+	}
+	died("mine.py, line 8: ValueError: no")
+	if text := said.String(); strings.Count(text, "level=ERROR") != 2 || strings.Count(text, "still cannot") != 4 {
+		t.Errorf("the log says\n%s", text)
+	}
+	if b.hands != 6 {
+		t.Errorf("the leadership was offered %d times", b.hands)
+	}
+	b.packets(10, "packet")
+	b.settle()
+	b.check()
+	if s := n.core.Status(); s.State != "running" || s.Failure != "" || !s.NextAttempt.IsZero() {
+		t.Errorf("at last: %+v", s)
 	}
 }
 

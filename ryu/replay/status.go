@@ -3,13 +3,14 @@ package replay
 import (
 	"context"
 	"log/slog"
+	"time"
 
 	"github.com/holdfast-sdn/holdfast/ryu/wire"
 )
 
 // Status is the state of the replayed applications at one controller, for operators.
 type Status struct {
-	// "running", "catching up", "starting", "ended", "not begun" or "other applications"
+	// "running", "catching up", "starting", "cannot load", "ended", "not begun" or "other applications"
 	State        string `json:"state"`
 	Generation   uint64 `json:"generation"`
 	Inputs       uint64 `json:"inputs"`        // committed
@@ -22,15 +23,23 @@ type Status struct {
 	Diverged uint64 `json:"diverged"`
 	Restarts uint64 `json:"restarts"` // of hosts that ended by themselves, since the controller began
 	LastEnd  string `json:"last_end"` // how the last of those did
-	Python   string `json:"python"`
-	OSKen    string `json:"os_ken"`
-	Identity string `json:"identity"` // of what is in the log
+	// why the applications cannot be loaded at this controller; "" if they can
+	Failure     string    `json:"failure"`
+	Attempts    uint64    `json:"attempts"`              // to load them, in a row, that failed
+	NextAttempt time.Time `json:"next_attempt,omitzero"` // to load them; zero if they are loaded
+	Detail      string    `json:"-"`                     // of Failure, in several lines
+	Python      string    `json:"python"`
+	OSKen       string    `json:"os_ken"`
+	Identity    string    `json:"identity"` // of what is in the log
 }
 
 // Status returns the present state.
 func (c *Core) Status() Status {
 	s, h := c.status, c.replayed.Hosting()
 	s.Generation, s.Identity, s.Executed = h.Generation, h.Identity, c.executed
+	if u := &c.unloaded; u.why != "" {
+		s.Failure, s.Attempts, s.NextAttempt, s.Detail = u.why, u.times, c.again, u.detail
+	}
 	done := c.replayed.Committed()
 	s.Inputs, s.Logged = done.Input, done.Result
 	s.HistoryBytes = c.replayed.HistoryBytes()
@@ -40,6 +49,8 @@ func (c *Core) Status() Status {
 		s.State = "not begun"
 	case c.replayed.MustBegin():
 		s.State = "other applications"
+	case !c.ready && s.Failure != "":
+		s.State = "cannot load"
 	case c.life == 0:
 		s.State = "ended"
 	case !c.ready:
