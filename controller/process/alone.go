@@ -14,9 +14,10 @@ import (
 
 // Alone runs a controller that is a cluster of its own, in a folder that is removed when it ends, until ctx does or it
 // fails. configure makes its configuration with the logger that it gets, and returns what it opened even if it fails.
-// Alone closes that in any case. It logs nothing before the replayed applications are loaded. If they cannot be loaded it
-// fails, and the error, a *ryu.LoadError, says everything.
-func Alone(ctx context.Context, log *slog.Logger, configure func(*slog.Logger) (controller.Config, error)) (err error) {
+// Alone closes that in any case. It logs nothing before the replayed applications are loaded. If they cannot be loaded
+// it fails, and the error, a *ryu.LoadError, says everything.
+func Alone(ctx context.Context, log *slog.Logger,
+	configure func(*slog.Logger) (controller.Config, error)) (err error) {
 	held, pass := holdLog(log)
 	cfg, err := configure(held)
 	if err != nil {
@@ -56,7 +57,8 @@ func awaitLoaded(ctx context.Context, c *controller.Controller) error {
 		case err != nil || s.Replayed.State == "running":
 			return nil
 		case s.Replayed.Failure != "":
-			return &ryu.LoadError{Why: "the application cannot be loaded: " + s.Replayed.Failure, Detail: s.Replayed.Detail}
+			return &ryu.LoadError{Why: "the application cannot be loaded: " + s.Replayed.Failure,
+				Detail: s.Replayed.Detail}
 		}
 		time.Sleep(50 * time.Millisecond)
 	}

@@ -48,8 +48,8 @@ func (r *Reader) Next() ([]byte, error) {
 	for {
 		if !r.begun && r.end >= 2 {
 			r.begun = true
-			// A record of TLS that begins a handshake, or the alert of a server that expected one. Neither 0x16 nor 0x15
-			// is a version of OpenFlow.
+			// A record of TLS that begins a handshake, or the alert of a server that expected one. Neither is a version
+			// of OpenFlow.
 			if (r.buf[0] == 0x16 || r.buf[0] == 0x15) && r.buf[1] == 3 {
 				return nil, ErrTLS
 			}
