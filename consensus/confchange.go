@@ -171,5 +171,5 @@ func (c *Core) applyConfChange(e *raftpb.Entry) {
 		panic(fmt.Sprintf("consensus: committed entry %d is not a change of the membership: %v", e.GetIndex(), err))
 	}
 	c.members.apply(e.GetIndex(), c.raft.ApplyConfChange(cc), added, c.id)
-	maps.DeleteFunc(c.heard, func(id uint64, _ uint64) bool { return !c.members.has(id) })
+	maps.DeleteFunc(c.answers.heard, func(id uint64, _ uint64) bool { return !c.members.has(id) })
 }

@@ -13,11 +13,19 @@ import (
 	"go.etcd.io/raft/v3"
 )
 
-// Defaults of Config. With these, no needless election occurred on two busy cores.
+// Defaults of Config.
 const (
 	DefaultHeartbeat = 10 * time.Millisecond
 	DefaultElection  = 50 * time.Millisecond
 )
+
+// MaxElection bounds the election timeout T on a busy machine, unless Config.Election is longer. A leader that hangs is
+// replaced within 2T.
+const MaxElection = time.Second
+
+// LateHold is for how long a late message keeps the election timeout long: after that the timeout falls to a half in
+// each LateHold in which nothing as late came.
+const LateHold = 30 * time.Second
 
 // Stagger is the delay between the elections that two members start after a hint. It is longer than an election takes
 // on a local network, so that votes do not split.
@@ -70,8 +78,8 @@ type Config struct {
 	Fsync bool
 
 	// Heartbeat is the interval of heartbeats, and the length of a tick. Election is the election timeout, a multiple
-	// of Heartbeat. A shorter one detects a leader that hangs sooner (the death of its process is detected without it),
-	// but causes needless elections on busy machines. A needless election delays clients for a few milliseconds.
+	// of Heartbeat. A shorter one detects a leader that hangs sooner; the death of its process is detected without it.
+	// On a busy machine the timeout grows up to MaxElection, and falls again when the machine is quiet.
 	Heartbeat, Election time.Duration
 
 	// Payload is called with each payload that the owner of another member sent with SendPayload, in the order in which

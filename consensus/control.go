@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"time"
 
 	"github.com/holdfast-sdn/holdfast/consensus/storage"
 	"github.com/holdfast-sdn/holdfast/consensus/wire"
@@ -141,6 +142,16 @@ type Status struct {
 	Voters    []uint64          // those of them that vote, in order; the others are learners
 	Changing  bool              // a change of the members is under way
 	Peers     []Peer            // if this member leads: the others, by id
+	Election  ElectionTimeout
+}
+
+// ElectionTimeout is the election timeout T of one member: see Config.Election. A leader that hangs is replaced within
+// 2T, and one that no majority answers steps down after 2T.
+type ElectionTimeout struct {
+	Configured time.Duration // Config.Election
+	Present    time.Duration
+	Late       Late          // why it is longer than configured; NotLate if it is not
+	Waited     time.Duration // the longest wait for what came late
 }
 
 // Successor is the member that should take over from this leader: among the other active voters, the one that has most
@@ -172,7 +183,7 @@ type Peer struct {
 // Status returns the state of this member, or the zero Status if the node has stopped.
 func (n *Node) Status() Status {
 	var s Status
-	if n.do(func(c *Core) error { s = c.Status(); return nil }) != nil {
+	if n.do(func(c *Core) error { s = c.Status(); s.Election = n.electionTimeout(c); return nil }) != nil {
 		return Status{}
 	}
 	for i := range s.Peers {
@@ -182,10 +193,20 @@ func (n *Node) Status() Status {
 	return s
 }
 
+// electionTimeout converts ticks to time.
+func (n *Node) electionTimeout(c *Core) ElectionTimeout {
+	l := &c.election.late
+	t := ElectionTimeout{Configured: n.cfg.Election, Present: time.Duration(l.timeout()) * n.cfg.Heartbeat}
+	if l.timeout() > l.least {
+		t.Late, t.Waited = l.cause, time.Duration(l.longest)*n.cfg.Heartbeat
+	}
+	return t
+}
+
 // Role is the role as of the updates that Ready has returned so far.
 func (c *Core) Role() Role { return c.role }
 
-// Status returns the state of this member, without Peer.Connected.
+// Status returns the state of this member, without Peer.Connected and Election.
 func (c *Core) Status() Status {
 	b := c.raft.BasicStatus()
 	s := Status{

@@ -28,12 +28,16 @@ const (
 type CoreConfig struct {
 	ID             uint64
 	HeartbeatTicks int // between two heartbeats of a leader
-	ElectionTicks  int // the election timeout T; it is randomised in [T, 2T)
+	ElectionTicks  int // the election timeout T on a quiet machine; it is randomised in [T, 2T)
+	MostTicks      int // the largest T on a busy machine; ElectionTicks if that is more
+	HoldTicks      int // for how long a late message keeps T large: see lateness
 	Stagger        time.Duration
 	Seed           uint64 // of the election timeouts
 	Saved          storage.Saved
 	Logger         *slog.Logger // raft's own messages, at level Debug and Warn
 }
+
+func (c CoreConfig) mostTicks() int { return max(c.ElectionTicks, c.MostTicks) }
 
 // Core is one member of a Raft group without I/O: ticks, messages and proposals are its inputs, and Ready returns what
 // is to be done. It wraps raft.RawNode with asynchronous storage. It adds role changes that are ordered among the
@@ -63,12 +67,13 @@ type Core struct {
 	acks     []*raftpb.Message // to others, for the next Ready: what they acknowledge is stored
 	incoming map[uint64][]byte // states of snapshots that came since the last Ready, by index
 
-	clock  uint64            // ticks since the start
-	heard  map[uint64]uint64 // when another member last answered
-	relief relief
+	clock   uint64 // ticks since the start
+	answers answers
+	relief  relief
 
 	updates    []Update        // for the next Ready
 	transferee uint64          // target of a leadership transfer in progress; 0: none
+	transferAt uint64          // when it began, by clock
 	declined   map[uint64]bool // members that did not take the leadership that this leader offered
 }
 
@@ -115,11 +120,11 @@ func NewCore(cfg CoreConfig) (*Core, error) {
 		return nil, err
 	}
 	c := &Core{id: cfg.ID, log: log, newest: cfg.Saved.Snapshot.Index(), incoming: make(map[uint64][]byte),
-		heard: make(map[uint64]uint64), declined: make(map[uint64]bool)}
+		answers: answers{heard: make(map[uint64]uint64)}, declined: make(map[uint64]bool)}
 	log.members = &c.members
 	c.raft, err = raft.NewRawNode(&raft.Config{
 		ID:                        cfg.ID,
-		ElectionTick:              cfg.ElectionTicks,
+		ElectionTick:              2 * cfg.mostTicks(), // raft leaves this to us: see election and answers
 		HeartbeatTick:             cfg.HeartbeatTicks,
 		Storage:                   log,
 		AsyncStorageWrites:        true,
@@ -193,7 +198,7 @@ func (c *Core) TransferLeader(to uint64) error {
 	if to == c.id || !c.members.votes(to) {
 		return fmt.Errorf("cannot transfer the leadership from member %d to %d, which is not another voter", c.id, to)
 	}
-	c.transferee = to
+	c.transferee, c.transferAt = to, c.clock
 	c.raft.TransferLeader(to)
 	return nil
 }

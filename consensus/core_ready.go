@@ -123,6 +123,7 @@ func (c *Core) observe(rd raft.Ready) {
 	}
 	if before != [3]uint64{c.term, c.vote, uint64(c.state)} {
 		c.election.restart()
+		c.answers.observe(c)
 	}
 	if c.state == raft.StateLeader {
 		c.pending.appended(rd.Entries)

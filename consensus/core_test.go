@@ -20,7 +20,7 @@ func led(t *testing.T) *sim {
 
 // beat makes one tick pass at a member.
 func (s *sim) beat(id uint64) {
-	s.members[id].core.Tick()
+	s.members[id].core.Tick(0)
 	s.drain(s.members[id])
 	s.rest()
 }

@@ -19,7 +19,7 @@
 //		out, next := n.next()          // nil if the owner has taken all updates
 //		select {
 //		case <-n.ticker.C:
-//			n.core.Tick()
+//			n.tick()
 //		case <-n.elect.C:
 //			n.core.Elect()
 //		case out <- next:

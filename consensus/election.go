@@ -13,11 +13,13 @@ import (
 )
 
 // election decides when this member starts an election. The raft package could decide that itself, but it draws
-// timeouts from a source that cannot be seeded, and has no hints. So raft's clock runs only while this member leads
-// (for heartbeats, and to step down without a quorum). This type does the rest: it makes raft forget a silent leader,
-// and campaign.
+// timeouts from a source that cannot be seeded, has one timeout for good, and has no hints. So raft's clock runs only
+// while this member leads, for heartbeats. This type does the rest: it makes raft forget a silent leader, campaign, and
+// step down without a quorum.
 type election struct {
-	ticks   int // the election timeout: a leader that was silent for so long is forgotten
+	base    int // the election timeout on a quiet machine, in ticks
+	late    lateness
+	heard   contacts
 	stagger time.Duration
 	random  *rand.Rand
 
@@ -26,7 +28,7 @@ type election struct {
 
 	lost    int // elections in a row that this member lost although the others granted its PreVote
 	elapsed int // ticks since the last message of the leader, or since the last change of term, vote or role
-	timeout int // campaign when elapsed reaches it; randomised in [ticks, 2*ticks)
+	lot     int // random, in [0, lots): see campaignAfter
 
 	// Vote requests, by sender, that raft would drop because the leader's lease still holds here. The sender may have
 	// noticed the death of the leader earlier.
@@ -45,26 +47,38 @@ type keptVote struct {
 // lastResort is for how many election timeouts a drained member leaves elections to the others.
 const lastResort = 10
 
+// lots is the number of values of election.lot.
+const lots = 1 << 10
+
 // maxLost bounds how often the election timeout is doubled. A vote counts only when it is stored. If that takes longer
 // than the timeout on a majority, no member could ever win an election without doubling it.
 const maxLost = 6
 
 func newElection(cfg CoreConfig) election {
 	e := election{
-		ticks: cfg.ElectionTicks, stagger: cfg.Stagger, kept: make(map[uint64]keptVote),
+		base: cfg.ElectionTicks, stagger: cfg.Stagger, kept: make(map[uint64]keptVote),
+		late:   lateness{least: cfg.ElectionTicks, most: cfg.mostTicks(), hold: cfg.HoldTicks},
 		random: rand.New(rand.NewPCG(cfg.Seed, cfg.ID)),
 	}
 	e.restart()
 	return e
 }
 
-func (e *election) restart() {
-	e.elapsed, e.timeout = 0, (e.ticks+e.random.IntN(e.ticks))<<e.lost
+func (e *election) restart() { e.elapsed, e.lot = 0, e.random.IntN(lots) }
+
+// timeout is the election timeout T: a leader that was silent for so long is forgotten.
+func (e *election) timeout() int { return e.late.timeout() }
+
+// campaignAfter is the value of elapsed at which this member campaigns. It is randomised in [T, 2T).
+func (e *election) campaignAfter() int {
+	t := max(e.timeout(), e.base<<e.lost)
+	after := t + t*e.lot/lots
 	if e.drained {
-		e.timeout += lastResort * e.ticks
+		after += lastResort * e.timeout()
 	} else if e.deferring {
-		e.timeout += e.ticks
+		after += e.timeout()
 	}
+	return after
 }
 
 func (e *election) take() time.Duration {
@@ -75,29 +89,35 @@ func (e *election) take() time.Duration {
 	return e.wait
 }
 
-// Tick advances the clock by one tick.
-func (c *Core) Tick() {
+// Tick advances the clock by one tick. missed is the number of ticks before it that were due and did not come, because
+// this member had no processor time. They do not count: nothing was received meanwhile either, so they say nothing
+// about the leader. But they raise the election timeout.
+func (c *Core) Tick(missed int) {
 	c.clock++
 	c.relieve()
 	c.notices.tick()
 	e := &c.election
+	e.late.tick()
+	e.late.waited(missed+1, LateSelf)
+	e.heard.tick(e.late.most)
 	for id, k := range e.kept {
-		if k.age++; k.age >= e.ticks {
+		if k.age++; k.age >= e.timeout() {
 			delete(e.kept, id)
 		} else {
 			e.kept[id] = k
 		}
 	}
+	c.answers.tick(c)
 	s := c.raft.BasicStatus()
 	if s.RaftState == raft.StateLeader {
-		c.raft.Tick()
+		c.tickLeader()
 		return
 	}
 	e.elapsed++
-	if e.elapsed >= e.ticks && s.Lead != raft.None {
+	if e.elapsed >= e.timeout() && s.Lead != raft.None {
 		c.forgetLeader()
 	}
-	if e.elapsed >= e.timeout && c.members.votes(c.id) {
+	if e.elapsed >= e.campaignAfter() && c.members.votes(c.id) {
 		if s.RaftState == raft.StateCandidate {
 			e.lost = min(e.lost+1, maxLost)
 		}
@@ -111,6 +131,7 @@ func (c *Core) Tick() {
 // a live leader: members that still hear it do not vote (PreVote and CheckQuorum), and this member follows its next
 // heartbeat.
 func (c *Core) Hint(member uint64) {
+	c.election.heard.broken(member)
 	s := c.raft.BasicStatus()
 	switch {
 	case s.RaftState == raft.StateLeader:
@@ -151,12 +172,6 @@ func (c *Core) Drain() {
 // DeferElection makes this member start elections after the others, and decline leadership transfers, while on is true.
 // If it alone can win, because the logs of the others are behind, it becomes leader all the same.
 func (c *Core) DeferElection(on bool) { c.election.deferring = on }
-
-// active says whether another member has answered within the election timeout.
-func (c *Core) active(member uint64) bool {
-	at, ok := c.heard[member]
-	return ok && c.clock-at <= uint64(c.election.ticks)
-}
 
 // rank is the number of voters with a lower id than this member, not counting the one that is down.
 func (c *Core) rank(down uint64) int {
@@ -217,6 +232,7 @@ func (c *Core) Step(m wire.Message) error {
 	r := m.Raft
 	switch r.GetType() {
 	case raftpb.MsgApp, raftpb.MsgHeartbeat, raftpb.MsgSnap:
+		c.election.late.waited(c.election.heard.heard(r.GetFrom(), r.GetTerm()), LateLeader)
 		if r.GetTerm() < c.term {
 			break
 		}
@@ -242,7 +258,7 @@ func (c *Core) Step(m wire.Message) error {
 		defer c.preempt(r)
 	case raftpb.MsgAppResp, raftpb.MsgHeartbeatResp:
 		if c.members.has(r.GetFrom()) {
-			c.heard[r.GetFrom()] = c.clock
+			c.answers.heard[r.GetFrom()] = c.clock
 		}
 	case raftpb.MsgTimeoutNow:
 		if c.election.drained || c.election.deferring {

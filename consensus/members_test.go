@@ -54,7 +54,7 @@ func TestStandby(t *testing.T) {
 	four := s.members[4]
 	s.check(four.applied == s.newest && s.newest > 0, "member 4 is at %d of %d", four.applied, s.newest)
 	for range 100 {
-		four.core.Tick()
+		four.core.Tick(0)
 		four.core.Elect()
 	}
 	s.drain(four)

@@ -35,6 +35,7 @@ type Node struct {
 
 	// The loop's own.
 	ticker  *time.Ticker
+	ticked  time.Time // when the loop handled the last tick
 	elect   *time.Timer
 	backlog []Update // not yet taken by the owner
 	waiting []waiter
@@ -58,7 +59,8 @@ func Start(cfg Config) (*Node, error) {
 		return nil, fmt.Errorf("consensus: %w", err)
 	}
 	core, err := NewCore(CoreConfig{
-		ID: cfg.ID, HeartbeatTicks: 1, ElectionTicks: int(cfg.Election / cfg.Heartbeat), Stagger: Stagger,
+		ID: cfg.ID, HeartbeatTicks: 1, ElectionTicks: int(cfg.Election / cfg.Heartbeat),
+		MostTicks: int(MaxElection / cfg.Heartbeat), HoldTicks: int(LateHold / cfg.Heartbeat), Stagger: Stagger,
 		Seed: rand.Uint64(), Saved: saved, Logger: cfg.Logger,
 	})
 	if err != nil {
@@ -139,12 +141,13 @@ func Found(cfg Config) error {
 // run is the loop. It waits only for new work, never for the disk, the network or the owner.
 func (n *Node) run() {
 	var t turn
+	n.ticked = time.Now()
 	for {
 		n.ready()
 		out, next := n.next()
 		select {
 		case <-n.ticker.C:
-			n.core.Tick()
+			n.tick()
 		case <-n.elect.C:
 			n.core.Elect()
 		case out <- next:
@@ -152,7 +155,7 @@ func (n *Node) run() {
 		case <-n.inbox.wake:
 			select { // a tick goes before queued work
 			case <-n.ticker.C:
-				n.core.Tick()
+				n.tick()
 			default:
 			}
 			n.inbox.take(&t, n.core.Accepts())
@@ -162,6 +165,13 @@ func (n *Node) run() {
 			}
 		}
 	}
+}
+
+// tick passes a tick to the core. A ticker drops ticks while the loop has no processor time.
+func (n *Node) tick() {
+	now := time.Now()
+	n.core.Tick(max(0, int(now.Sub(n.ticked)/n.cfg.Heartbeat)-1))
+	n.ticked = now
 }
 
 // work handles one turn of queued work. An error ends the loop.

@@ -70,12 +70,12 @@ func TestNoticesAreDue(t *testing.T) {
 	s := acknowledged(t)
 	one := s.members[1]
 	s.flying = nil
-	one.core.Tick()
+	one.core.Tick(0)
 	s.drain(one)
 	for _, to := range []uint64{2, 3} {
 		s.check(s.notices(to) == 1, "%d notices to member %d after a tick", s.notices(to), to)
 	}
-	one.core.Tick()
+	one.core.Tick(0)
 	s.check(!one.core.notices.due, "a notice is due twice")
 }
 
@@ -89,7 +89,7 @@ func TestNoticesOfFormerLeaders(t *testing.T) {
 		Term: ptr(one.role.Term + 1)}}))
 	s.drain(one)
 	s.check(one.core.role.Leader == 2, "member 1 is %+v", one.core.role)
-	one.core.Tick()
+	one.core.Tick(0)
 	s.check(len(one.core.notices.waiting) == 0 && !one.core.notices.due, "%d notices", len(one.core.notices.waiting))
 }
 

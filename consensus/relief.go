@@ -21,7 +21,7 @@ type relief struct {
 // relieve begins a leadership transfer if this leader's disk is so slow that it delays what the others have stored. It
 // is called once a tick.
 func (c *Core) relieve() {
-	r, timeout := &c.relief, uint64(c.election.ticks)
+	r, timeout := &c.relief, uint64(c.election.timeout())
 	if !c.role.Leading {
 		*r = relief{next: c.clock + reliefPause*timeout}
 		return

@@ -59,7 +59,7 @@ func (c *clocked) tick(propose bool) {
 	c.t.Helper()
 	c.ticks++
 	for _, m := range c.members {
-		m.core.Tick()
+		m.core.Tick(0)
 		if m.saving > 0 && c.ticks >= m.until {
 			m.core.Stored(m.saving)
 			m.saving = 0

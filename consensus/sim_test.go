@@ -26,6 +26,7 @@ type sim struct {
 	cut     map[[2]uint64]bool // broken connections, by (from, to)
 	slow    bool               // owners lag behind
 	changes bool               // members come and go
+	most    int                // the largest election timeout
 	nextID  uint64             // id of the next new member
 	seen    struct{ changes, snapshots, restarts int }
 
@@ -58,7 +59,7 @@ type simMember struct {
 func newSim(t *testing.T, seed uint64, ids ...uint64) *sim {
 	s := &sim{
 		t: t, seed: seed, rand: rand.New(rand.NewPCG(seed, 0)), members: make(map[uint64]*simMember),
-		cut: make(map[[2]uint64]bool),
+		cut: make(map[[2]uint64]bool), most: int(seed%2) * 40,
 		log: make(map[uint64]simEntry), hashes: map[uint64]uint64{0: 0, bootIndex: 0}, leaders: make(map[uint64]uint64),
 	}
 	addrs := make(map[uint64]string)
@@ -93,8 +94,8 @@ func (s *sim) start(m *simMember) {
 	saved, err := m.disk.Load()
 	s.must(err)
 	m.core, err = NewCore(CoreConfig{
-		ID: m.id, HeartbeatTicks: 1, ElectionTicks: 5, Stagger: Stagger, Seed: s.rand.Uint64(), Saved: saved,
-		Logger: slog.New(slog.DiscardHandler),
+		ID: m.id, HeartbeatTicks: 1, ElectionTicks: 5, MostTicks: s.most, HoldTicks: 50, Stagger: Stagger,
+		Seed: s.rand.Uint64(), Saved: saved, Logger: slog.New(slog.DiscardHandler),
 	})
 	s.must(err)
 	s.seen.restarts++
@@ -343,7 +344,7 @@ func (s *sim) step() {
 	case p < 880:
 		s.propose(m)
 	case p < 950:
-		m.core.Tick()
+		m.core.Tick(0)
 		s.drain(m)
 	case p < 960:
 		m.core.Elect()
@@ -397,7 +398,7 @@ func (s *sim) heal() {
 	}
 	for range 200 {
 		for _, m := range s.up() {
-			m.core.Tick()
+			m.core.Tick(0)
 			s.drain(m)
 		}
 		s.rest()

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/holdfast-sdn/holdfast/consensus"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/ryu/replay"
 )
@@ -25,9 +26,29 @@ type Status struct {
 	Snapshot    uint64         `json:"snapshot_index"`
 	Apps        []string       `json:"apps"`
 	Members     []MemberStatus `json:"members,omitempty"` // on the leader only
+	Election    ElectionStatus `json:"election"`
 	Switches    []SwitchStatus `json:"switches"`
 	Replayed    *replay.Status `json:"replayed,omitempty"` // applications of Ryu
 	Counters    Counters       `json:"counters"`
+}
+
+// ElectionStatus says how fast this controller notices a leader that hangs. The death of a leader's process is noticed
+// at once.
+type ElectionStatus struct {
+	ConfiguredMs int64  `json:"configured_ms"` // election_ms of the cluster file
+	TimeoutMs    int64  `json:"timeout_ms"`    // the present election timeout
+	HangMs       int64  `json:"hang_noticed_within_ms"`
+	Why          string `json:"why"` // it is not the configured one; "" if it is
+}
+
+// electionStatus describes the election timeout of a member.
+func electionStatus(t consensus.ElectionTimeout) ElectionStatus {
+	s := ElectionStatus{ConfiguredMs: t.Configured.Milliseconds(), TimeoutMs: t.Present.Milliseconds(),
+		HangMs: 2 * t.Present.Milliseconds()}
+	if t.Late != consensus.NotLate {
+		s.Why = fmt.Sprintf("%v %d ms", t.Late, t.Waited.Milliseconds())
+	}
+	return s
 }
 
 // MemberStatus is another controller, as the leader sees it.
@@ -78,6 +99,7 @@ func (c *Controller) Status(ctx context.Context) (Status, error) {
 	}
 	n := c.node.Status()
 	s.LastIndex, s.CommitIndex = n.Last, n.Committed
+	s.Election = electionStatus(n.Election)
 	for _, p := range n.Peers {
 		s.Members = append(s.Members, MemberStatus{c.memberName(n, p.ID), p.ID, p.Votes, p.Connected, p.Match})
 	}
@@ -87,8 +109,8 @@ func (c *Controller) Status(ctx context.Context) (Status, error) {
 	return s, nil
 }
 
-// Status returns the present state, except for the fields that only the consensus knows: LastIndex, CommitIndex and
-// Members.
+// Status returns the present state, except for the fields that only the consensus knows: LastIndex, CommitIndex,
+// Members and Election.
 func (c *Core) Status() Status {
 	k := c.ledger.Counters()
 	s := Status{

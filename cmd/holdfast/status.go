@@ -69,6 +69,7 @@ func printStatus(out io.Writer, answers []client.Answer) error {
 			fmt.Fprintln(out, a.Error)
 		}
 	}
+	printElections(out, answers)
 	leader := client.LeaderOf(answers)
 	if leader == nil {
 		return nil
@@ -104,6 +105,17 @@ func printStatus(out io.Writer, answers []client.Answer) error {
 		}
 	}
 	return w.Flush()
+}
+
+// printElections says which controllers notice a leader that hangs later than configured.
+func printElections(out io.Writer, answers []client.Answer) {
+	for _, a := range answers {
+		if a.Status != nil && a.Status.Election.Why != "" {
+			e := a.Status.Election
+			fmt.Fprintf(out, "%s: the election timeout is %d ms instead of %d ms, because %s: the machine is busy; "+
+				"a leader that hangs is noticed within %d ms\n", a.Name, e.TimeoutMs, e.ConfiguredMs, e.Why, e.HangMs)
+		}
+	}
 }
 
 // standbys counts the controllers that could take a switch over without missing an event, and those

@@ -66,7 +66,7 @@ func (b Busy) idleCluster(ctx context.Context, progress Progress, r Report) (err
 		return err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	first, err := highestTerm(ctx, c)
+	first, _, err := elections(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -76,29 +76,34 @@ func (b Busy) idleCluster(ctx context.Context, progress Progress, r Report) (err
 	}
 	defer stop()
 	defer progress.during(b.duration(), fmt.Sprintf("an idle cluster beside %d busy processes", b.Load))()
-	last := first
-	for end := time.Now().Add(b.duration()); time.Now().Before(end); {
+	last, longest, changes := first, int64(0), []int{}
+	for start := time.Now(); time.Since(start) < b.duration(); {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-time.After(busyLook):
 		}
-		if term, err := highestTerm(ctx, c); err == nil { // a busy controller may answer late
-			last = max(last, term)
+		term, timeout, err := elections(ctx, c)
+		if err == nil && term > last { // a busy controller may answer late
+			last, changes = term, append(changes, int(time.Since(start).Seconds()))
 		}
+		longest = max(longest, timeout)
 	}
 	stop()
-	if last, err = highestTerm(ctx, c); err != nil {
+	if last, _, err = elections(ctx, c); err != nil {
 		return err
 	}
-	maps.Copy(r.Figures, map[string]float64{"term_changes": float64(last - first)})
+	maps.Copy(r.Figures, map[string]float64{"term_changes": float64(last - first),
+		"election_timeout_ms_max": float64(longest)})
 	maps.Copy(r.Setup, map[string]any{"cluster": "3 controllers on loopback, default timers, no switch",
-		"term_changes": "terms that began while the load ran"})
+		"term_changes":  "terms that began while the load ran",
+		"term_change_s": changes})
 	return nil
 }
 
-// highestTerm is the highest term that a controller knows. The error is the last one, if no controller answered.
-func highestTerm(ctx context.Context, c *cluster.Cluster) (term uint64, err error) {
+// elections returns the highest term that a controller knows, and the longest election timeout of one. The error is the
+// last one, if no controller answered.
+func elections(ctx context.Context, c *cluster.Cluster) (term uint64, timeoutMs int64, err error) {
 	answered := false
 	for _, n := range c.Controllers() {
 		s, failed := n.Status(ctx)
@@ -106,12 +111,12 @@ func highestTerm(ctx context.Context, c *cluster.Cluster) (term uint64, err erro
 			err = failed
 			continue
 		}
-		answered, term = true, max(term, s.Term)
+		answered, term, timeoutMs = true, max(term, s.Term), max(timeoutMs, s.Election.TimeoutMs)
 	}
 	if answered {
-		return term, nil
+		return term, timeoutMs, nil
 	}
-	return 0, err
+	return 0, 0, err
 }
 
 // burn starts n processes that use all the processor time that they get. stop ends them; it may be called twice.

@@ -12,8 +12,14 @@ type Status struct {
 	Role     string          `json:"role"`
 	Term     uint64          `json:"term"`
 	Applied  uint64          `json:"applied_index"`
+	Election ElectionStatus  `json:"election"`
 	Switches []SwitchStatus  `json:"switches"`
 	Replayed *ReplayedStatus `json:"replayed"` // nil: no applications of Ryu
+}
+
+// ElectionStatus is what a controller says of its election timeout.
+type ElectionStatus struct {
+	TimeoutMs int64 `json:"timeout_ms"`
 }
 
 // ReplayedStatus is what a controller says of its applications of Ryu.

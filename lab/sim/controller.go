@@ -104,6 +104,8 @@ func (n *controllerNode) start() {
 	n.incoming = map[uint64]*conn{}
 	n.group, err = consensus.NewCore(consensus.CoreConfig{ID: n.id, HeartbeatTicks: 1,
 		ElectionTicks: int(consensus.DefaultElection / consensus.DefaultHeartbeat),
+		MostTicks:     int(consensus.MaxElection / consensus.DefaultHeartbeat),
+		HoldTicks:     int(consensus.LateHold / consensus.DefaultHeartbeat),
 		Stagger:       consensus.Stagger,
 		Seed:          n.s.w.rand.Uint64(), Saved: saved, Logger: quiet})
 	if err == nil {
@@ -125,7 +127,12 @@ func (n *controllerNode) start() {
 	}
 	n.s.net.listen(n.p, n.peerAddress(), n.welcome)
 	n.s.net.listen(n.p, n.switchAddress(), n.acceptSwitch)
-	n.p.every(consensus.DefaultHeartbeat, func() { n.group.Tick(); n.work() })
+	ticked := n.s.w.now
+	n.p.every(consensus.DefaultHeartbeat, func() {
+		n.group.Tick(max(0, int((n.s.w.now-ticked)/consensus.DefaultHeartbeat)-1))
+		ticked = n.s.w.now
+		n.work()
+	})
 	n.p.every(controller.TickInterval, func() { n.check(n.core.Tick(n.p.clock())); n.turn() })
 	n.p.every(southbound.DefaultEchoInterval, n.echo)
 	n.p.every(southbound.TickInterval, n.tick)
