@@ -5,14 +5,13 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
-	"log/slog"
 	"net"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/agent"
+	"github.com/holdfast-sdn/holdfast/internal/await"
 	"github.com/holdfast-sdn/holdfast/internal/ofconn"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
@@ -20,44 +19,10 @@ import (
 	"github.com/holdfast-sdn/holdfast/southbound"
 )
 
-// logBook collects log lines.
-type logBook struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (l *logBook) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(b)
-}
-
-// lines returns the lines that contain text.
-func (l *logBook) lines(text string) []string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	var found []string
-	for line := range strings.Lines(l.buf.String()) {
-		if strings.Contains(line, text) {
-			found = append(found, line)
-		}
-	}
-	return found
-}
-
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(10 * time.Second); !ok(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not within 10 s: %s", what)
-		}
-	}
-}
-
 // bed is an agent with its log.
 type bed struct {
 	t     *testing.T
-	log   *logBook
+	log   await.Log
 	agent *agent.Agent
 	addr  string
 	stop  func()
@@ -65,12 +30,12 @@ type bed struct {
 
 func startAgent(t *testing.T, cfg agent.Config) *bed {
 	t.Helper()
-	b := &bed{t: t, log: &logBook{}}
+	b := &bed{t: t}
 	if cfg.Listen == nil {
 		cfg.Listen = listen(t)
 	}
 	b.addr = cfg.Listen.Addr().String()
-	cfg.Logger = slog.New(slog.NewTextHandler(b.log, nil))
+	cfg.Logger = b.log.Logger()
 	a, err := agent.New(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -360,7 +325,7 @@ func (g *group) finished() bool {
 
 func (g *group) want(t *testing.T, want ...string) {
 	t.Helper()
-	eventually(t, fmt.Sprintf("%v logged", want), func() bool { return len(g.events()) >= len(want) })
+	await.Until(t, fmt.Sprintf("%v logged", want), func() bool { return len(g.events()) >= len(want) })
 	if got := g.events(); fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Fatalf("logged %v, want %v", got, want)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/agent"
+	"github.com/holdfast-sdn/holdfast/internal/await"
 	"github.com/holdfast-sdn/holdfast/internal/ofconn"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
@@ -34,13 +35,13 @@ func TestLeadersComeAndGo(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 	})
-	eventually(t, "some events", func() bool { return len(g.events()) > n/10 })
+	await.Until(t, "some events", func() bool { return len(g.events()) > n/10 })
 	g.lead(members[1]) // the old leader continues to run
-	eventually(t, "more events", func() bool { return len(g.events()) > n/4 })
+	await.Until(t, "more events", func() bool { return len(g.events()) > n/4 })
 	members[1].stop() // the leader dies
 	g.lead(members[2])
 	talk.Wait()
-	eventually(t, "all events", func() bool { return len(g.events()) == n+1 && g.finished() })
+	await.Until(t, "all events", func() bool { return len(g.events()) == n+1 && g.finished() })
 	for i, e := range g.events() {
 		if i > 0 && e != fmt.Sprint(i) {
 			t.Fatalf("event %d is %s", i, e)
@@ -55,7 +56,7 @@ func TestLeadersComeAndGo(t *testing.T) {
 			t.Fatalf("command %d is %x", i+1, tag)
 		}
 	}
-	eventually(t, "everything acknowledged", func() bool { return b.status().Held == 0 })
+	await.Until(t, "everything acknowledged", func() bool { return b.status().Held == 0 })
 	if s := b.status(); s.Term != 3 || s.Master != members[2].addr || s.Done != n || s.Counters.Forwarded != n {
 		t.Fatalf("status %+v", s)
 	}
@@ -67,12 +68,12 @@ func TestSwitchGoesAndReturns(t *testing.T) {
 	b := startAgent(t, agent.Config{Controllers: []string{m.addr}})
 	sw := dialSwitch(t, b.addr, 7)
 	sw.say(1, 2)
-	eventually(t, "events are held", func() bool { return b.status().Held == 3 })
+	await.Until(t, "events are held", func() bool { return b.status().Held == 3 })
 	first := b.status().Epoch
 	sw.conn.Close()
-	eventually(t, "the switch is down", func() bool { return !b.status().Connected })
+	await.Until(t, "the switch is down", func() bool { return !b.status().Connected })
 	dialSwitch(t, b.addr, 7).say(3, 3)
-	eventually(t, "the switch is up", func() bool { return b.status().Epoch > first })
+	await.Until(t, "the switch is up", func() bool { return b.status().Epoch > first })
 	g.lead(m)
 	g.want(t, "up", "1", "2", "down: connection lost", "up", "3")
 }
@@ -96,15 +97,14 @@ func TestSilentSwitch(t *testing.T) {
 func TestGarbageFromSwitch(t *testing.T) {
 	b := startAgent(t, agent.Config{Controllers: []string{"127.0.0.1:1"}})
 	good, bad := dialSwitch(t, b.addr, 7), dialSwitch(t, b.addr, 8)
-	eventually(t, "both are up", func() bool { return len(b.log.lines("switch up")) == 2 })
+	await.Until(t, "both are up", func() bool { return len(b.log.Lines("switch up")) == 2 })
 	bad.conn.Write([]byte{4, 10, 0, 3, 0, 0, 0, 0})
-	eventually(t, "the bad one is down", func() bool { return len(b.log.lines("switch down")) == 1 })
-	if line := b.log.lines("switch down")[0]; !strings.Contains(line, "sent garbage") ||
+	if line := b.log.Line(t, "switch down"); !strings.Contains(line, "sent garbage") ||
 		!strings.Contains(line, "0000000000000008") {
 		t.Fatal(line)
 	}
 	good.say(1, 1)
-	eventually(t, "the other one goes on", func() bool { return b.status().Switch == 7 && b.status().Held == 2 })
+	await.Until(t, "the other one goes on", func() bool { return b.status().Switch == 7 && b.status().Held == 2 })
 }
 
 func TestNoSwitchAtAll(t *testing.T) {
@@ -121,7 +121,7 @@ func TestNoSwitchAtAll(t *testing.T) {
 		}
 		conn.Close()
 	}
-	if lines := b.log.lines("switch refused"); len(lines) != 1 ||
+	if lines := b.log.Lines("switch refused"); len(lines) != 1 ||
 		!strings.Contains(lines[0], "is it an OpenFlow switch?") {
 		t.Fatalf("%d lines: %v", len(lines), lines)
 	}
@@ -138,7 +138,7 @@ func TestSecondSwitchWithTheSameDatapath(t *testing.T) {
 		second := dialSwitch(t, b.addr, 7)
 		<-second.done
 	}
-	if lines := b.log.lines("switch refused"); len(lines) != 1 ||
+	if lines := b.log.Lines("switch refused"); len(lines) != 1 ||
 		!strings.Contains(lines[0], "give each switch its own") {
 		t.Fatalf("%d lines: %v", len(lines), lines)
 	}
@@ -153,19 +153,19 @@ func TestFullBufferLosesNothing(t *testing.T) {
 		EchoInterval: 50 * time.Millisecond, SilentAfter: 200 * time.Millisecond})
 	sw := dialSwitch(t, b.addr, 7)
 	sw.say(1, 500)
-	eventually(t, "the buffer is full", func() bool { return b.status().Held == 15 })
+	await.Until(t, "the buffer is full", func() bool { return b.status().Held == 15 })
 	time.Sleep(400 * time.Millisecond) // longer than the limit for a silent switch
 	if s := b.status(); !s.Connected || s.Held != 15 {
 		t.Fatalf("status %+v", s)
 	}
 	g.lead(m)
-	eventually(t, "all events", func() bool { return len(g.events()) == 501 })
+	await.Until(t, "all events", func() bool { return len(g.events()) == 501 })
 	for i, e := range g.events() {
 		if i > 0 && e != fmt.Sprint(i) {
 			t.Fatalf("event %d is %s", i, e)
 		}
 	}
-	if n := len(b.log.lines("event buffer is full")); n != 1 {
+	if n := len(b.log.Lines("event buffer is full")); n != 1 {
 		t.Fatalf("%d lines", n)
 	}
 }
@@ -186,9 +186,9 @@ func TestControllerThatDoesNotRead(t *testing.T) {
 			}
 		}
 	}()
-	eventually(t, "the controller is given up", func() bool { return len(b.log.lines("does not read")) > 0 })
+	b.log.Line(t, "does not read")
 	close(g.stall)
-	eventually(t, "all events after all", func() bool { return len(g.events()) == 401 })
+	await.Until(t, "all events after all", func() bool { return len(g.events()) == 401 })
 }
 
 // The refusal arrives while the agent writes events that the controller does not read.
@@ -211,19 +211,16 @@ func TestRefusedWhileWriting(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	eventually(t, "there is much to write", func() bool { return b.status().HeldBytes > 16<<20 })
+	await.Until(t, "there is much to write", func() bool { return b.status().HeldBytes > 16<<20 })
 	hello, role := of13.NewHello(of13.VersionsOf(of13.Version)),
 		of13.RoleRequest{Role: of13.RoleMaster, GenerationID: 1}
 	conn.Write(role.Append(hello.Append(nil, 1), 2))
-	eventually(t, "the writer is busy", func() bool { return b.status().Counters.Sent > 10 })
+	await.Until(t, "the writer is busy", func() bool { return b.status().Counters.Sent > 10 })
 	time.Sleep(100 * time.Millisecond) // until the buffers of the sockets are full
 	refuse := experimenter.Refuse{Reason: experimenter.ReasonStaleEpoch, Epoch: b.status().Epoch}
 	conn.Write(refuse.Append(nil, of13.Version))
 	<-sw.done // the agent closes the connection, to begin a new epoch
-	eventually(t, "the log says why", func() bool {
-		return len(
-			b.log.lines("it refuses the switch: stale epoch")) == 1
-	})
+	b.log.Line(t, "it refuses the switch: stale epoch")
 }
 
 // A leader whose term is lower than an earlier leader's is refused, and its status and the agent's log say so. When
@@ -240,14 +237,13 @@ func TestLostLog(t *testing.T) {
 	g.term, g.epoch, g.logged = 0, 0, 0
 	g.mu.Unlock()
 	g.lead(fresh)
-	eventually(t, "the log says that nobody leads",
-		func() bool { return len(b.log.lines("the leader is fenced")) > 0 })
+	b.log.Line(t, "the leader is fenced")
 	session := func() *southbound.Session {
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		return fresh.session
 	}
-	eventually(t, "the leader says that it is refused", func() bool {
+	await.Until(t, "the leader says that it is refused", func() bool {
 		s := session()
 		if s == nil {
 			return false
@@ -255,7 +251,7 @@ func TestLostLog(t *testing.T) {
 		st := s.State()
 		return st.Fenced && st.Guarantee == "none" && strings.Contains(st.Why, "restart the agent")
 	})
-	eventually(t, "the switch's connection is closed", func() bool { // again if the agent has just reconnected
+	await.Until(t, "the switch's connection is closed", func() bool { // again if the agent has just reconnected
 		if s := session(); s != nil && s.State().Fenced {
 			s.Refuse(experimenter.ReasonLostLog, 0)
 		}
@@ -271,11 +267,11 @@ func TestLostLog(t *testing.T) {
 	if s := b.status(); s.Term != 1 || s.Master != fresh.addr {
 		t.Errorf("status %+v", s)
 	}
-	eventually(t, "the leader says that it is accepted", func() bool {
+	await.Until(t, "the leader says that it is accepted", func() bool {
 		s := session()
 		return s != nil && !s.State().Fenced && s.State().Guarantee == "exactly-once"
 	})
-	if n := len(b.log.lines("the leader is fenced")); n != 1 {
+	if n := len(b.log.Lines("the leader is fenced")); n != 1 {
 		t.Errorf("the log says %d times that nobody leads", n)
 	}
 }
@@ -286,7 +282,7 @@ func TestStaleEpoch(t *testing.T) {
 	b := startAgent(t, agent.Config{Controllers: []string{m.addr}, Now: func() time.Time { return time.Unix(0, 1000) }})
 	sw := dialSwitch(t, b.addr, 7)
 	sw.say(1, 3)
-	eventually(t, "attached", func() bool {
+	await.Until(t, "attached", func() bool {
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		return m.session != nil &&
@@ -310,9 +306,9 @@ func TestDeadControllerIsOneLine(t *testing.T) {
 	ln.Close()
 	b := startAgent(t, agent.Config{Controllers: []string{addr}})
 	dialSwitch(t, b.addr, 7)
-	eventually(t, "the line", func() bool { return len(b.log.lines("controller lost")) == 1 })
+	b.log.Line(t, "controller lost")
 	time.Sleep(700 * time.Millisecond)
-	if n := len(b.log.lines("controller lost")); n != 1 {
+	if n := len(b.log.Lines("controller lost")); n != 1 {
 		t.Fatalf("%d lines after many attempts", n)
 	}
 }
@@ -359,7 +355,7 @@ func TestOldSwitch(t *testing.T) {
 			}
 		}
 	}
-	eventually(t, "both are done", func() bool { return g.finished() && b.status().Done == 2 })
+	await.Until(t, "both are done", func() bool { return g.finished() && b.status().Done == 2 })
 	g.want(t, "up", "1", "1")
 }
 
@@ -408,14 +404,14 @@ func TestTwoAgentsForOneDatapath(t *testing.T) {
 	second := startAgent(t, agent.Config{Controllers: []string{m.addr}})
 	other := dialSwitch(t, second.addr, 7)
 	time.Sleep(2500 * time.Millisecond)
-	if lines := second.log.lines("controller lost"); len(lines) != 1 ||
+	if lines := second.log.Lines("controller lost"); len(lines) != 1 ||
 		!strings.Contains(lines[0], "duplicate datapath id") {
 		t.Fatalf("%d lines: %s", len(lines), lines)
 	}
 	sw.say(1, 1)
 	g.want(t, "up", "1")
 	other.say(2, 2)
-	eventually(t, "the second keeps its events", func() bool { return second.status().Held == 2 })
+	await.Until(t, "the second keeps its events", func() bool { return second.status().Held == 2 })
 	first.stop()
 	g.want(t, "up", "1", "up", "2")
 }

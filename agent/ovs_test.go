@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/agent"
+	"github.com/holdfast-sdn/holdfast/internal/await"
 	"github.com/holdfast-sdn/holdfast/lab/netlab"
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
@@ -65,7 +66,7 @@ func TestOpenVSwitch(t *testing.T) {
 	if err := sw.SetControllers(b.addr); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the first command is done", func() bool { return b.status().Done >= 1 })
+	await.Until(t, "the first command is done", func() bool { return b.status().Done >= 1 })
 
 	pings := make(chan []netlab.Echo, 1)
 	go func() {
@@ -97,9 +98,9 @@ func TestOpenVSwitch(t *testing.T) {
 	if err := sw.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the switch is down", func() bool { return !b.status().Connected })
+	await.Until(t, "the switch is down", func() bool { return !b.status().Connected })
 	if err := sw.Start(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "a new epoch", func() bool { return b.status().Epoch > first && b.status().Done >= 1 })
+	await.Until(t, "a new epoch", func() bool { return b.status().Epoch > first && b.status().Done >= 1 })
 }

@@ -16,6 +16,7 @@ import (
 
 	"go.etcd.io/raft/v3"
 
+	"github.com/holdfast-sdn/holdfast/internal/await"
 	"github.com/holdfast-sdn/holdfast/lab/relay"
 )
 
@@ -120,9 +121,7 @@ func TestFollowerCatchesUpBySnapshot(t *testing.T) {
 	if err := leader.n.Compact(last.Index, state); err == nil {
 		t.Error("compacted twice at one index")
 	}
-	for leader.n.Status().First < 1000 {
-		time.Sleep(time.Millisecond)
-	}
+	await.Until(t, "the log to be compacted", func() bool { return leader.n.Status().First >= 1000 })
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
 		t.Fatal(err)

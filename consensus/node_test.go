@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"go.etcd.io/raft/v3"
+
+	"github.com/holdfast-sdn/holdfast/internal/await"
 )
 
 func testLogger(t testing.TB) *slog.Logger {
@@ -212,9 +214,7 @@ func TestOwnerDoesNotRead(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for n.Status().Committed < 100 {
-		time.Sleep(time.Millisecond)
-	}
+	await.Until(t, "100 committed entries", func() bool { return n.Status().Committed >= 100 })
 	if s := n.Status(); s.Delivered > 5 {
 		t.Errorf("%d entries delivered to nobody", s.Delivered)
 	}

@@ -1,18 +1,17 @@
 package southbound
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/holdfast-sdn/holdfast/internal/await"
 	"github.com/holdfast-sdn/holdfast/internal/ofconn"
 	"github.com/holdfast-sdn/holdfast/lab/vswitch"
 	"github.com/holdfast-sdn/holdfast/openflow"
@@ -27,30 +26,12 @@ type bed struct {
 	lead bool          // claims every session, in term 1
 	gate chan struct{} // Events waits for it, unless nil
 	fail error         // returned by Events
+	log  await.Log
 
 	mu       sync.Mutex
-	log      bytes.Buffer
 	story    []string
 	sessions map[openflow.DatapathID]*Session
 	next     map[uint64]uint64 // number that the next event of each epoch of a stock switch must have
-}
-
-func (b *bed) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.log.Write(p)
-}
-
-func (b *bed) lines(text string) []string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	var found []string
-	for line := range strings.Lines(b.log.String()) {
-		if strings.Contains(line, text) {
-			found = append(found, line)
-		}
-	}
-	return found
 }
 
 func (b *bed) tell(format string, args ...any) {
@@ -122,18 +103,9 @@ func (b *bed) due(epoch uint64) uint64 {
 func (b *bed) CommandsDone(s *Session, _, seq uint64) { b.tell("%d done %d", s.Switch(), seq) }
 func (b *bed) Detached(s *Session, err error)         { b.tell("detached %d", s.Switch()) }
 
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(10 * time.Second); !ok(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not within 10 s: %s", what)
-		}
-	}
-}
-
 func (b *bed) want(t *testing.T, story string) {
 	t.Helper()
-	eventually(t, story, func() bool { return len(b.told()) >= len(story) })
+	await.Until(t, story, func() bool { return len(b.told()) >= len(story) })
 	if got := b.told(); got != story {
 		t.Fatalf("told: %s\nwant: %s", got, story)
 	}
@@ -151,7 +123,7 @@ func (b *bed) start(cfg Config) *bed {
 func (b *bed) startOn(ln net.Listener, cfg Config) *bed {
 	b.sessions, b.next = map[openflow.DatapathID]*Session{}, map[uint64]uint64{}
 	b.addr = ln.Addr().String()
-	cfg.Logger = slog.New(slog.NewTextHandler(b, nil))
+	cfg.Logger = b.log.Logger()
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- Serve(ctx, ln, cfg, b) }()

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-sdn/holdfast/internal/await"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
@@ -31,13 +32,12 @@ func TestLegacySession(t *testing.T) {
 	if err := s.Send(commandBlock(1, s.State().Epoch, 0, 1), meter); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the log says that OpenFlow 1.0 has no meters",
-		func() bool { return len(b.lines("cannot be expressed in the other OpenFlow version")) == 1 })
+	b.log.Line(t, "cannot be expressed in the other OpenFlow version")
 	p.Close()
 	b.want(t, "attached 7 legacy, 7/1 HOLDFAST_SWITCH_UP, 7/2 PACKET_IN, 7/3 PACKET_IN, 7 done 1, 7/4 "+
 		"HOLDFAST_SWITCH_DOWN, detached 7")
-	if len(b.lines("switch detached")) != 1 {
-		t.Fatal(b.log.String())
+	if len(b.log.Lines("switch detached")) != 1 {
+		t.Fatal(&b.log)
 	}
 }
 
@@ -91,7 +91,7 @@ func TestFollowerThenLeader(t *testing.T) {
 	b := (&bed{t: t}).start(Config{EchoInterval: 20 * time.Millisecond})
 	p := b.legacy(7)
 	p.say(packetIn10(1)) // arrives before the epoch begins
-	eventually(t, "attached", func() bool { return b.session(7) != nil })
+	await.Until(t, "attached", func() bool { return b.session(7) != nil })
 	time.Sleep((freshTicks + 3) * TickInterval)
 	if s := b.session(7); s.State().Epoch != 0 || s.Claim(5, Resume{}) != nil || s.State().Epoch == 0 {
 		t.Fatalf("epoch %d", s.State().Epoch)
@@ -104,11 +104,11 @@ func TestFollowerThenLeader(t *testing.T) {
 func TestStockFollowerThenLeader(t *testing.T) {
 	b := (&bed{t: t}).start(Config{})
 	sw := b.stock(7)
-	eventually(t, "attached", func() bool { return b.session(7) != nil })
+	await.Until(t, "attached", func() bool { return b.session(7) != nil })
 	s := b.session(7)
 	s.Standby(4)
 	sw.SetPortLive(2, false) // is held until it is logged
-	eventually(t, "held", func() bool { return s.Held() == 1 })
+	await.Until(t, "held", func() bool { return s.Held() == 1 })
 	if s.State().Epoch != 0 || s.Claim(5, Resume{}) != nil {
 		t.Fatalf("epoch %d", s.State().Epoch)
 	}
@@ -186,20 +186,20 @@ func TestBadPeers(t *testing.T) {
 				EchoInterval: 50 * time.Millisecond,
 				SilentAfter:  600 * time.Millisecond, SendQueue: 1 << 20, WriteTimeout: 5 * time.Second})
 			good := b.stock(7)
-			eventually(t, "the good one is there", func() bool {
+			await.Until(t, "the good one is there", func() bool {
 				return strings.Contains(b.told(),
 					"7 HOLDFAST_SWITCH_UP")
 			})
 			bad := tc.bad(b)
 			bad.closed()
-			eventually(t, "a line", func() bool { return len(b.lines("level=WARN")) > 0 })
+			b.log.Line(t, "level=WARN")
 			time.Sleep(50 * time.Millisecond)
-			if lines := b.lines("level=WARN"); len(lines) != 1 || !strings.Contains(lines[0], tc.line) ||
+			if lines := b.log.Lines("level=WARN"); len(lines) != 1 || !strings.Contains(lines[0], tc.line) ||
 				!strings.Contains(lines[0], bad.LocalAddr().String()) {
 				t.Errorf("%d lines: %s", len(lines), lines)
 			}
 			good.SetPortLive(2, false)
-			eventually(t, "the good one goes on", func() bool { return strings.Contains(b.told(), "7 PORT_STATUS") })
+			await.Until(t, "the good one goes on", func() bool { return strings.Contains(b.told(), "7 PORT_STATUS") })
 		})
 	}
 }
@@ -214,7 +214,7 @@ func neverReads(b *bed, p *endpoint, version uint8) *endpoint {
 			}
 		}
 	}()
-	eventually(b.t, "it is closed", func() bool { return len(b.lines("does not read")) > 0 })
+	b.log.Line(b.t, "does not read")
 	return p
 }
 
@@ -225,7 +225,7 @@ func TestStormIsOneLine(t *testing.T) {
 		p.say(message(9, 9, 9))
 		p.closed()
 	}
-	if n := len(b.lines("connection refused")); n != 1 {
+	if n := len(b.log.Lines("connection refused")); n != 1 {
 		t.Fatalf("%d lines", n)
 	}
 }
@@ -236,7 +236,7 @@ func TestTooManySessions(t *testing.T) {
 	for range 3 {
 		b.dial().closed()
 	}
-	if n := len(b.lines("too many sessions")); n != 1 {
+	if n := len(b.log.Lines("too many sessions")); n != 1 {
 		t.Fatalf("%d lines", n)
 	}
 }
@@ -254,7 +254,7 @@ func TestBusyHandlerIsNoDeadSwitch(t *testing.T) {
 	}
 	second.Close()
 	close(b.gate)
-	eventually(t, "both events", func() bool { return strings.Contains(b.told(), "7/2 PACKET_IN") })
+	await.Until(t, "both events", func() bool { return strings.Contains(b.told(), "7/2 PACKET_IN") })
 }
 
 func TestHandlerEndsTheSession(t *testing.T) {
@@ -262,8 +262,8 @@ func TestHandlerEndsTheSession(t *testing.T) {
 	p := b.legacy(7)
 	p.closed()
 	b.want(t, "attached 7 legacy, 7/1 HOLDFAST_SWITCH_UP, detached 7")
-	if lines := b.lines("refuses its events: gap"); len(lines) != 1 {
-		t.Fatal(b.log.String())
+	if lines := b.log.Lines("refuses its events: gap"); len(lines) != 1 {
+		t.Fatal(&b.log)
 	}
 }
 
@@ -290,5 +290,5 @@ func TestAgentOfAnotherReleaseReadsWhy(t *testing.T) {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	p.Close()
-	eventually(t, "a line", func() bool { return len(b.lines("same release")) == 1 })
+	b.log.Line(t, "same release")
 }

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/holdfast-sdn/holdfast/internal/await"
 	"github.com/holdfast-sdn/holdfast/internal/handshake"
 	"github.com/holdfast-sdn/holdfast/lab/netlab"
 	"github.com/holdfast-sdn/holdfast/openflow"
@@ -245,7 +246,7 @@ func (g *trio) want(log string) {
 		defer g.mu.Unlock()
 		return strings.Join(g.log, " ")
 	}
-	eventually(g.t, log, func() bool { return len(got()) >= len(log) })
+	await.Until(g.t, log, func() bool { return len(got()) >= len(log) })
 	if got() != log {
 		g.t.Fatalf("the log has: %s\nwant: %s", got(), log)
 	}
@@ -255,7 +256,7 @@ func (g *trio) want(log string) {
 func (g *trio) inSync(nodes ...int) {
 	g.t.Helper()
 	for _, n := range nodes {
-		eventually(g.t, fmt.Sprintf("controller %d is in sync", n), func() bool {
+		await.Until(g.t, fmt.Sprintf("controller %d is in sync", n), func() bool {
 			g.mu.Lock()
 			defer g.mu.Unlock()
 			s := g.nodes[n].session
@@ -287,14 +288,14 @@ func TestOpenVSwitchFailover(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range g.nodes {
-		eventually(t, "attached", func() bool { g.mu.Lock(); defer g.mu.Unlock(); return g.nodes[i].session != nil })
+		await.Until(t, "attached", func() bool { g.mu.Lock(); defer g.mu.Unlock(); return g.nodes[i].session != nil })
 	}
 	g.leads(0)
 	g.want("SWITCH_UP")
 	packet(t, sw, "one")
 	g.want("SWITCH_UP one")
 	g.send(cookieMod(1).Append(nil, 1), cookieMod(2).Append(nil, 2))
-	eventually(t, "done", g.allDone)
+	await.Until(t, "done", g.allDone)
 	g.inSync(1, 2)
 	epoch, first := g.epoch, g.nodes[0].session
 
@@ -304,20 +305,20 @@ func TestOpenVSwitchFailover(t *testing.T) {
 	g.mu.Unlock()
 	packet(t, sw, "two")
 	for _, n := range []int{1, 2} {
-		eventually(t, "held", func() bool { return g.held(n) > 0 })
+		await.Until(t, "held", func() bool { return g.held(n) > 0 })
 	}
 	g.leads(1)
 	g.want("SWITCH_UP one two")
 	packet(t, sw, "three")
 	g.want("SWITCH_UP one two three")
 	g.send(cookieMod(3).Append(nil, 3))
-	eventually(t, "done", g.allDone)
+	await.Until(t, "done", g.allDone)
 
 	// The deposed leader sends a command that is not in the log.
 	if err := first.Send(commandBlock(1, epoch, 3, 1), cookieMod(0xbad).Append(nil, 3)); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the deposed leader is refused", func() bool {
+	await.Until(t, "the deposed leader is refused", func() bool {
 		first.mu.Lock()
 		defer first.mu.Unlock()
 		return !first.core.peer.(*bundles).sender.active
@@ -330,10 +331,10 @@ func TestOpenVSwitchFailover(t *testing.T) {
 	// The deposed leader gets in sync again, and can lead.
 	g.inSync(0, 2)
 	g.nodes[1].cancel()
-	eventually(t, "it is gone", func() bool { g.mu.Lock(); defer g.mu.Unlock(); return g.nodes[1].session == nil })
+	await.Until(t, "it is gone", func() bool { g.mu.Lock(); defer g.mu.Unlock(); return g.nodes[1].session == nil })
 	g.leads(0)
 	g.send(cookieMod(4).Append(nil, 4))
-	eventually(t, "done", g.allDone)
+	await.Until(t, "done", g.allDone)
 	packet(t, sw, "four")
 	g.want("SWITCH_UP one two three four")
 	if got := cookies(t, sw); got != "0x1 0x2 0x3 0x4 marker" || g.epoch != epoch {
@@ -357,20 +358,20 @@ func TestOpenVSwitchNewEpoch(t *testing.T) {
 				t.Fatal(err)
 			}
 			session := func(n int) *Session { g.mu.Lock(); defer g.mu.Unlock(); return g.nodes[n].session }
-			eventually(t, "attached", func() bool { return session(0) != nil && session(1) != nil })
+			await.Until(t, "attached", func() bool { return session(0) != nil && session(1) != nil })
 			g.leads(0)
 			g.want("SWITCH_UP")
 			g.send(cookieMod(1).Append(nil, 1))
-			eventually(t, "done", g.allDone)
+			await.Until(t, "done", g.allDone)
 			first := session(0)
 			first.Close(errors.New("ended by the test"))
-			eventually(t, "attached again", func() bool { s := session(0); return s != nil && s != first })
+			await.Until(t, "attached again", func() bool { s := session(0); return s != nil && s != first })
 			g.leads(0)
 			g.want("SWITCH_UP SWITCH_UP")
 			packet(t, sw, "one")
 			g.want("SWITCH_UP SWITCH_UP one")
 			g.send(cookieMod(2).Append(nil, 1))
-			eventually(t, "done", g.allDone)
+			await.Until(t, "done", g.allDone)
 			if got := cookies(t, sw); got != "0x1 0x2 marker" {
 				t.Error(got)
 			}
@@ -398,7 +399,7 @@ func TestOpenVSwitchRejects(t *testing.T) {
 			if err := sw.SetControllers(g.nodes[0].addr); err != nil {
 				t.Fatal(err)
 			}
-			eventually(t, "attached", func() bool {
+			await.Until(t, "attached", func() bool {
 				g.mu.Lock()
 				defer g.mu.Unlock()
 				return g.nodes[0].session != nil
@@ -407,7 +408,7 @@ func TestOpenVSwitchRejects(t *testing.T) {
 			g.want("SWITCH_UP")
 			g.send(cookieMod(1).Append(nil, 1), cookieMod(2).Append(nil, 2), bad,
 				cookieMod(4).Append(nil, 4|handshake.ContinuesXID), cookieMod(5).Append(nil, 5))
-			eventually(t, "done", g.allDone)
+			await.Until(t, "done", g.allDone)
 			g.want("SWITCH_UP ERROR")
 			if got := cookies(t, sw); got != "0x1 0x5 marker" {
 				t.Fatal(got)

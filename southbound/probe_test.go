@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-sdn/holdfast/internal/await"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
 )
@@ -32,7 +33,7 @@ func TestProbe(t *testing.T) {
 func TestUnclaimedSwitchConnectsAgain(t *testing.T) {
 	b := (&bed{t: t}).start(Config{ProbeTimeout: 50 * time.Millisecond})
 	first := b.legacy(7)
-	eventually(t, "attached", func() bool { return b.session(7) != nil })
+	await.Until(t, "attached", func() bool { return b.session(7) != nil })
 	first.Close()
 	b.legacy(7)
 	b.want(t, "attached 7 legacy, detached 7, attached 7 legacy")
@@ -41,7 +42,7 @@ func TestUnclaimedSwitchConnectsAgain(t *testing.T) {
 func TestDuplicateIsRefusedWhileTheFirstLives(t *testing.T) {
 	b := (&bed{t: t}).start(Config{})
 	first := b.agent(7, 100)
-	eventually(t, "attached", func() bool { return b.session(7) != nil })
+	await.Until(t, "attached", func() bool { return b.session(7) != nil })
 	stop := make(chan struct{})
 	var alive sync.WaitGroup
 	alive.Go(func() {
@@ -62,7 +63,7 @@ func TestDuplicateIsRefusedWhileTheFirstLives(t *testing.T) {
 	}
 	second.Close()
 	b.legacy(7).closed()
-	if lines := b.lines("give each switch its own"); len(lines) != 1 {
+	if lines := b.log.Lines("give each switch its own"); len(lines) != 1 {
 		t.Fatalf("%s", lines)
 	}
 	b.want(t, "attached 7 agent")
@@ -74,7 +75,7 @@ func TestDuplicateIsRefusedWhileTheFirstLives(t *testing.T) {
 func TestHalfDeadSessionIsReplaced(t *testing.T) {
 	b := (&bed{t: t}).start(Config{ProbeTimeout: 100 * time.Millisecond})
 	b.agent(7, 100) // does not answer any more
-	eventually(t, "attached", func() bool { return b.session(7) != nil })
+	await.Until(t, "attached", func() bool { return b.session(7) != nil })
 	b.agent(7, 100)
 	b.want(t, "attached 7 agent, detached 7, attached 7 agent")
 }

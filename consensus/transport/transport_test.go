@@ -8,11 +8,11 @@ import (
 	"log/slog"
 	"net"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/consensus/wire"
+	"github.com/holdfast-sdn/holdfast/internal/await"
 	"go.etcd.io/raft/v3/raftpb"
 	"go.uber.org/goleak"
 )
@@ -57,32 +57,6 @@ func wait[T any](t *testing.T, what string, c <-chan T) T {
 	}
 }
 
-// log is a buffer that several goroutines may write to.
-type log struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *log) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *log) says(t *testing.T, what string) {
-	t.Helper()
-	for range 1000 {
-		l.mu.Lock()
-		found := strings.Contains(l.b.String(), what)
-		l.mu.Unlock()
-		if found {
-			return
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
-	t.Errorf("no log line says %q, but: %s", what, l.b.String())
-}
-
 func listen(t *testing.T, addr string) net.Listener {
 	t.Helper()
 	l, err := net.Listen("tcp", addr)
@@ -111,9 +85,7 @@ func pair(t *testing.T, h1, h2 *heard) *Transport {
 	l2 := listen(t, "127.0.0.1:0")
 	run(t, Config{ID: 2, Cluster: "c", Listener: l2, Handler: h2})
 	t1 := run(t, Config{ID: 1, Cluster: "c", Peers: map[uint64]string{1: "", 2: l2.Addr().String()}, Handler: h1})
-	for !t1.Connected(2) {
-		time.Sleep(time.Millisecond)
-	}
+	await.Until(t, "a connection", func() bool { return t1.Connected(2) })
 	return t1
 }
 
@@ -182,18 +154,14 @@ func TestReconnect(t *testing.T) {
 	addrs := map[uint64]string{1: l1.Addr().String(), 2: l2.Addr().String()}
 	t1 := run(t, Config{ID: 1, Listener: l1, Peers: addrs, Handler: h1})
 	t2 := Start(Config{ID: 2, Listener: l2, Peers: addrs, Handler: h2, Logger: slog.New(slog.DiscardHandler)})
-	for !t1.Connected(2) || !t2.Connected(1) {
-		time.Sleep(time.Millisecond)
-	}
+	await.Until(t, "both connections", func() bool { return t1.Connected(2) && t2.Connected(1) })
 	t2.Send([]wire.Message{message(raftpb.MsgHeartbeat, 2, 1, 0)})
 	wait(t, "message", h1.messages)
 	t2.Close()
 	if wait(t, "disconnected", h1.down) != 2 {
 		t.Error("another member")
 	}
-	for t1.Connected(2) {
-		time.Sleep(time.Millisecond)
-	}
+	await.Until(t, "the end of the connection", func() bool { return !t1.Connected(2) })
 	t1.Send([]wire.Message{message(raftpb.MsgApp, 1, 2, 0), message(raftpb.MsgSnap, 1, 2, 0),
 		message(raftpb.MsgApp, 1, 9, 0)})
 	if wait(t, "snapshot", h1.sent) || wait(t, "dropped", h1.dropped) != 2 || wait(t, "dropped", h1.dropped) != 9 {
@@ -216,9 +184,7 @@ func TestReconnect(t *testing.T) {
 	_ = l2.(*net.TCPListener).SetDeadline(time.Time{})
 	run(t, Config{ID: 2, Listener: l2, Handler: h2})
 	start := time.Now()
-	for !t1.Connected(2) {
-		time.Sleep(time.Millisecond)
-	}
+	await.Until(t, "a connection", func() bool { return t1.Connected(2) })
 	if took := time.Since(start); took > time.Second {
 		t.Errorf("connected only after %v", took)
 	}
@@ -230,10 +196,9 @@ func TestReconnect(t *testing.T) {
 func TestStrangers(t *testing.T) {
 	l2 := listen(t, "127.0.0.1:0")
 	addr := l2.Addr().String()
-	var log2 log
+	var log2 await.Log
 	h2 := newHeard()
-	run(t, Config{ID: 2, Cluster: "right", Listener: l2, Handler: h2,
-		Logger: slog.New(slog.NewTextHandler(&log2, nil))})
+	run(t, Config{ID: 2, Cluster: "right", Listener: l2, Handler: h2, Logger: log2.Logger()})
 	for _, c := range []struct {
 		cfg  Config
 		says string
@@ -241,11 +206,11 @@ func TestStrangers(t *testing.T) {
 		{Config{ID: 1, Cluster: "wrong", Peers: map[uint64]string{2: addr}}, `cluster \"right\" here, \"wrong\" there`},
 		{Config{ID: 1, Cluster: "right", Peers: map[uint64]string{3: addr}}, "member 2 is here, not member 3"},
 	} {
-		var l log
-		c.cfg.Handler, c.cfg.Logger = newHeard(), slog.New(slog.NewTextHandler(&l, nil))
+		var l await.Log
+		c.cfg.Handler, c.cfg.Logger = newHeard(), l.Logger()
 		tr := Start(c.cfg)
-		l.says(t, c.says)
-		log2.says(t, c.says)
+		l.Line(t, c.says)
+		log2.Line(t, c.says)
 		tr.Close()
 	}
 	for _, say := range []string{
@@ -268,7 +233,7 @@ func TestStrangers(t *testing.T) {
 		}
 		conn.Close()
 	}
-	log2.says(t, "it speaks TLS")
+	log2.Line(t, "it speaks TLS")
 	if len(h2.messages) > 0 {
 		t.Error("a stranger was heard")
 	}
@@ -284,11 +249,10 @@ func TestAdmit(t *testing.T) {
 		}
 		return nil
 	}})
-	var lines log
+	var lines await.Log
 	for id := uint64(1); id <= 3; id += 2 {
 		dialled := make(chan uint64, 1000)
-		tr := run(t, Config{ID: id, Peers: map[uint64]string{2: "two"}, Handler: newHeard(),
-			Logger: slog.New(slog.NewTextHandler(&lines, nil)),
+		tr := run(t, Config{ID: id, Peers: map[uint64]string{2: "two"}, Handler: newHeard(), Logger: lines.Logger(),
 			Dial: func(ctx context.Context, member uint64, address string) (net.Conn, error) {
 				if address != "two" {
 					t.Errorf("dials %s", address)
@@ -300,12 +264,10 @@ func TestAdmit(t *testing.T) {
 			t.Errorf("dials member %d", m)
 		}
 		if id == 1 {
-			lines.says(t, "refused: you are not 1")
+			lines.Line(t, "refused: you are not 1")
 			continue
 		}
-		for !tr.Connected(2) {
-			time.Sleep(time.Millisecond)
-		}
+		await.Until(t, "a connection", func() bool { return tr.Connected(2) })
 		tr.Send([]wire.Message{message(raftpb.MsgHeartbeat, 3, 2, 0)})
 	}
 	if m := wait(t, "message", h2.messages); m.Raft.GetFrom() != 3 || len(h2.messages) > 0 {

@@ -1,7 +1,6 @@
 package mtls_test
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -19,6 +18,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/holdfast-sdn/holdfast/internal/await"
 	"github.com/holdfast-sdn/holdfast/internal/mtls"
 	"github.com/holdfast-sdn/holdfast/internal/ofconn"
 	"github.com/holdfast-sdn/holdfast/internal/pki"
@@ -317,24 +317,6 @@ func TestLoadMistakes(t *testing.T) {
 	}
 }
 
-// logged returns what a test's logger has written.
-type logged struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *logged) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *logged) count(part string) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Count(l.b.String(), part)
-}
-
 // dialUntil dials until it succeeds, because files are checked once a second.
 func dialUntil(t *testing.T, what string, c *mtls.Credentials, addr string, p mtls.Policy) {
 	t.Helper()
@@ -350,8 +332,8 @@ func dialUntil(t *testing.T, what string, c *mtls.Credentials, addr string, p mt
 // A cluster moves to another authority while its processes run.
 func TestReload(t *testing.T) {
 	dir, next := authority(t, c1), authority(t, c1, c2)
-	var lines logged
-	ours, err := mtls.Load(files(dir, c1), mtls.Only(c1), slog.New(slog.NewTextHandler(&lines, nil)))
+	var lines await.Log
+	ours, err := mtls.Load(files(dir, c1), mtls.Only(c1), lines.Logger())
 	check(t, err)
 	both := files(next, c2)
 	both.CA = filepath.Join(t.TempDir(), "both.pem")
@@ -371,14 +353,14 @@ func TestReload(t *testing.T) {
 		check(t, dial(t, theirs, addr, mtls.Only(c1)))
 		time.Sleep(50 * time.Millisecond)
 	}
-	if n := lines.count("the changed certificate files are not used"); n != 1 {
+	if n := len(lines.Lines("the changed certificate files are not used")); n != 1 {
 		t.Errorf("a broken file has %d lines in the log, not one", n)
 	}
 
 	join(t, pki.KeyFile(dir, "c1"), pki.KeyFile(next, "c1"))
 	join(t, pki.CertFile(dir, "c1"), pki.CertFile(next, "c1"))
 	dialUntil(t, "the certificate of the next authority is used", load(t, next, c2), addr, mtls.Only(c1))
-	if n := lines.count("read the certificate files again"); n < 2 {
+	if n := len(lines.Lines("read the certificate files again")); n < 2 {
 		t.Errorf("%d lines about files that were read again", n)
 	}
 }
@@ -386,12 +368,12 @@ func TestReload(t *testing.T) {
 func TestExpiresSoon(t *testing.T) {
 	dir := authority(t)
 	check(t, pki.Issue(dir, pki.Request{Identity: c1, Days: 29}, time.Now()))
-	var lines logged
-	ours, err := mtls.Load(files(dir, c1), mtls.Only(c1), slog.New(slog.NewTextHandler(&lines, nil)))
+	var lines await.Log
+	ours, err := mtls.Load(files(dir, c1), mtls.Only(c1), lines.Logger())
 	check(t, err)
 	addr, _ := server(t, ours, mtls.Only(c1))
 	check(t, dial(t, ours, addr, mtls.Only(c1)))
-	if n := lines.count("expires soon"); n != 1 {
+	if n := len(lines.Lines("expires soon")); n != 1 {
 		t.Errorf("%d lines about a certificate that expires in 29 days", n)
 	}
 }
@@ -407,8 +389,8 @@ func bare(t *testing.T, addr string) net.Conn {
 func TestWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // from 1 January 2000
 		dir := authority(t, c1)
-		var lines logged
-		ours, err := mtls.Load(files(dir, c1), mtls.Only(c1), slog.New(slog.NewTextHandler(&lines, nil)))
+		var lines await.Log
+		ours, err := mtls.Load(files(dir, c1), mtls.Only(c1), lines.Logger())
 		check(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
@@ -416,7 +398,7 @@ func TestWatch(t *testing.T) {
 		for _, at := range []struct{ days, lines int }{{69, 0}, {71, 1}, {75, 5}} { // of 100
 			time.Sleep(time.Until(time.Date(2000, 1, 1+at.days, 0, 30, 0, 0, time.UTC)))
 			synctest.Wait()
-			if n := lines.count("expires soon"); n != at.lines {
+			if n := len(lines.Lines("expires soon")); n != at.lines {
 				t.Errorf("%d lines after %d days, not %d", n, at.days, at.lines)
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/bfd"
+	"github.com/holdfast-sdn/holdfast/internal/await"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
@@ -300,7 +301,7 @@ func TestRunnerBFD(t *testing.T) {
 	for _, silent := range []bool{false, true, false} {
 		link.SetSilent(silent)
 		for i, r := range ends {
-			until(t, fmt.Sprintf("with silent=%v end %d has noticed", silent, i),
+			await.Until(t, fmt.Sprintf("with silent=%v end %d has noticed", silent, i),
 				func() bool { return live(r) != silent })
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/holdfast-sdn/holdfast/internal/await"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
@@ -60,7 +61,7 @@ func TestVethDevice(t *testing.T) {
 		r.Do(func(s *Switch, _ time.Duration) { up = s.ports[no].live() })
 		return up
 	}
-	until(t, "both ports live", func() bool { return live(1) && live(2) })
+	await.Until(t, "both ports live", func() bool { return live(1) && live(2) })
 	tagged := append(append(append([]byte(nil), ping(1)[:12]...), 0x81, 0, 0x60, 42), ping(1)[12:]...)
 	for _, want := range [][]byte{ping(7), tagged} {
 		for from := range hosts {
@@ -76,7 +77,7 @@ func TestVethDevice(t *testing.T) {
 					}
 				}
 			}()
-			until(t, "the frame is through", func() bool {
+			await.Until(t, "the frame is through", func() bool {
 				if _, err := hosts[from].Write(want); err != nil {
 					t.Fatal(err)
 				}
@@ -93,7 +94,7 @@ func TestVethDevice(t *testing.T) {
 		}
 	}
 	ip("link", "set", "host0", "down")
-	until(t, "port 1 is down", func() bool { return !live(1) })
+	await.Until(t, "port 1 is down", func() bool { return !live(1) })
 	r.Close()
 	for range 2 {
 		if err := <-served; err != nil {
@@ -113,7 +114,7 @@ func TestTAPDevice(t *testing.T) {
 		t.Error("a TAP interface is up before anybody brought it up")
 	}
 	ip("link", "set", "tap0", "up")
-	until(t, "the TAP interface is up", d.Up)
+	await.Until(t, "the TAP interface is up", d.Up)
 	raw, err := OpenDevice("tap0") // the host's side
 	if err != nil {
 		t.Fatal(err)

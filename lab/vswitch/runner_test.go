@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-sdn/holdfast/internal/await"
 	"github.com/holdfast-sdn/holdfast/internal/ofconn"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
@@ -19,15 +20,6 @@ func startRunner(t *testing.T, c RunnerConfig) *Runner {
 	r := StartRunner(c)
 	t.Cleanup(r.Close)
 	return r
-}
-
-func until(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(5 * time.Second); !ok(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("waited in vain until %s", what)
-		}
-	}
 }
 
 // flood makes a runner's switch flood all packets.
@@ -125,7 +117,7 @@ func TestNetwork(t *testing.T) {
 			return false
 		}
 	}
-	until(t, "hosts hear each other", func() bool { return exchange(1) })
+	await.Until(t, "hosts hear each other", func() bool { return exchange(1) })
 	link.SetSilent(true)
 	if exchange(2) || link.Lost() != 1 {
 		t.Fatal("a silent link carries frames")
@@ -165,7 +157,7 @@ func TestNetworkRingEnds(t *testing.T) {
 	h := NewHost(macA, ipA)
 	Connect(h, s[0].Port(1))
 	h.Resolve(ipB)
-	until(t, "both directions were stopped", func() bool {
+	await.Until(t, "both directions were stopped", func() bool {
 		return links[0].Looped()+links[1].Looped()+links[2].Looped() == 2
 	})
 }
