@@ -18,6 +18,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/apps/hub"
 	"github.com/holdfast-sdn/holdfast/consensus"
 	"github.com/holdfast-sdn/holdfast/controller/audit"
+	"github.com/holdfast-sdn/holdfast/internal/await"
 	"github.com/holdfast-sdn/holdfast/lab/load"
 	"github.com/holdfast-sdn/holdfast/lab/oracle"
 	"github.com/holdfast-sdn/holdfast/ledger"
@@ -123,7 +124,7 @@ func (s *testCluster) leader() (uint64, Status) {
 	s.t.Helper()
 	var id uint64
 	var found Status
-	s.wait("a leader", func() bool {
+	await.Until(s.t, "a leader", func() bool {
 		for i, c := range s.controllers {
 			if st, err := c.Status(s.t.Context()); err == nil && st.Role == "leader" && st.Term >= found.Term {
 				id, found = i, st
@@ -134,19 +135,10 @@ func (s *testCluster) leader() (uint64, Status) {
 	return id, found
 }
 
-func (s *testCluster) wait(what string, ok func() bool) {
-	s.t.Helper()
-	for end := time.Now().Add(20 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			s.t.Fatalf("waited too long for %s", what)
-		}
-	}
-}
-
 // down waits until the leader reports every switch as down.
 func (s *testCluster) down() {
 	s.t.Helper()
-	s.wait("the switches to be down", func() bool {
+	await.Until(s.t, "the switches to be down", func() bool {
 		_, st := s.leader()
 		return !slices.ContainsFunc(st.Switches, func(sw SwitchStatus) bool { return sw.State != "down" })
 	})
@@ -156,7 +148,7 @@ func (s *testCluster) down() {
 func (s *testCluster) settled() Status {
 	s.t.Helper()
 	var st Status
-	s.wait("the last commands to be done", func() bool {
+	await.Until(s.t, "the last commands to be done", func() bool {
 		_, st = s.leader()
 		return !slices.ContainsFunc(st.Switches, func(
 			sw SwitchStatus) bool {
@@ -171,7 +163,7 @@ func (s *testCluster) settled() Status {
 func (s *testCluster) quiet() {
 	s.t.Helper()
 	last, same := uint64(0), 0
-	s.wait("all to apply the whole log", func() bool {
+	await.Until(s.t, "all to apply the whole log", func() bool {
 		applied := map[uint64]bool{}
 		for _, c := range s.controllers {
 			if st, err := c.Status(s.t.Context()); err == nil {
@@ -227,7 +219,7 @@ func TestHandOverUnderLoad(t *testing.T) {
 	}
 	// The stopped controller returns by way of a snapshot, and has the same state.
 	back := s.restart(first)
-	s.wait("the stopped controller to catch up", func() bool {
+	await.Until(s.t, "the stopped controller to catch up", func() bool {
 		got, err := back.Status(t.Context())
 		return err == nil && got.Applied >= st.Applied && len(got.Switches) == len(st.Switches)
 	})
@@ -276,7 +268,7 @@ func TestApplicationFailures(t *testing.T) {
 func TestSwitchDown(t *testing.T) {
 	s := newTestCluster(t, 0, hubs)
 	s.run(1, 100*time.Millisecond) // connects and disconnects: SWITCH_DOWN
-	s.wait("the switch to be down", func() bool {
+	await.Until(s.t, "the switch to be down", func() bool {
 		_, st := s.leader()
 		return len(st.Switches) == 1 && st.Switches[0].State == "down"
 	})
@@ -303,7 +295,7 @@ func TestStatusAPI(t *testing.T) {
 	s.stop(id)
 	l := s.listen("127.0.0.1:0")
 	c := s.start(id, s.listen(s.members[id]), s.listen(s.addrs[id]), l)
-	s.wait("the controller to catch up", func() bool {
+	await.Until(s.t, "the controller to catch up", func() bool {
 		st, err := c.Status(t.Context())
 		return err == nil && len(st.Switches) == 2 && st.Leader != ""
 	})

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/consensus"
+	"github.com/holdfast-sdn/holdfast/internal/await"
 )
 
 // A duty runs while its controller leads, at most one at a time, and at no other time.
@@ -50,7 +51,7 @@ func TestDutyReport(t *testing.T) {
 	duty := &Duty{Path: "/v1/duty", Run: func(ctx context.Context, _ *Controller) { <-ctx.Done() },
 		Report: func() any { return map[string]string{"all": "well"} }}
 	s := newTestCluster(t, 0, hubs)
-	s.wait("the leader to report, and the others to say who it is", func() bool {
+	await.Until(s.t, "the leader to report, and the others to say who it is", func() bool {
 		id, st := s.leader()
 		right := 0
 		for i, c := range s.controllers {

@@ -6,6 +6,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/holdfast-sdn/holdfast/internal/await"
 )
 
 // ask sends a request to the API of a controller and returns the answer.
@@ -24,7 +26,7 @@ func TestMembersAPI(t *testing.T) {
 	s := newTestCluster(t, 0, hubs)
 	id, st := s.leader()
 	leader, follower := s.controllers[id], s.controllers[id%3+1]
-	s.wait("the follower to know who leads", func() bool {
+	await.Until(s.t, "the follower to know who leads", func() bool {
 		got, err := follower.Status(t.Context())
 		return err == nil && got.Leader == st.Name
 	})

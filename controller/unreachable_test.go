@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-sdn/holdfast/agent"
+	"github.com/holdfast-sdn/holdfast/internal/await"
 	"github.com/holdfast-sdn/holdfast/lab/vswitch"
 	"github.com/holdfast-sdn/holdfast/openflow"
 )
@@ -68,7 +69,7 @@ func TestUnreachableSwitch(t *testing.T) {
 	// The application sends one command each time it receives SwitchUp.
 	become := func(state string, done uint64) (now SwitchStatus) {
 		t.Helper()
-		s.wait("the switch to be "+state, func() bool {
+		await.Until(s.t, "the switch to be "+state, func() bool {
 			_, st := s.leader()
 			for _, now = range st.Switches {
 				if now.Switch == id.String() && now.State == state && now.CommandsSent == done &&

@@ -1,7 +1,6 @@
 package ovsdb
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -202,8 +201,7 @@ func TestConcurrentChanges(t *testing.T) {
 // The server goes away and comes back, with another port open.
 func TestReconnect(t *testing.T) {
 	s := newServer(t)
-	var log bytes.Buffer
-	c := run(t, Config{Remote: s.unix, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	c := run(t, Config{Remote: s.unix})
 	p1, _ := await(t, c, "is connected", connected).Named("p1")
 	stop(s.cmd)
 	await(t, c, "is not connected", func(v View, err error) bool { return err != nil && v == nil })

@@ -11,14 +11,13 @@ import (
 
 	"github.com/holdfast-sdn/holdfast/bfd/sentry"
 	"github.com/holdfast-sdn/holdfast/internal/appctl"
+	"github.com/holdfast-sdn/holdfast/internal/await"
 	"github.com/holdfast-sdn/holdfast/lab/netlab"
 	"github.com/holdfast-sdn/holdfast/ovsdb"
 )
 
 const (
 	ms = time.Millisecond
-	// patience is the timeout for what must happen.
-	patience = 30 * time.Second
 	// prompt is a time within which a sentry reacts, and the BFD of the switches does not: with slow it needs two
 	// seconds.
 	prompt = time.Second
@@ -79,19 +78,10 @@ func (b *bed) background(f func(context.Context)) (stop func()) {
 	return stop
 }
 
-func (b *bed) eventually(what string, ok func() bool) {
-	b.t.Helper()
-	for deadline := time.Now().Add(patience); !ok(); time.Sleep(5 * ms) {
-		if time.Now().After(deadline) {
-			b.t.Fatalf("waited %v for %s", patience, what)
-		}
-	}
-}
-
 // end is a port as the database of its switch shows it.
 func (b *bed) end(i, port int) (found ovsdb.Interface) {
 	b.t.Helper()
-	b.eventually(fmt.Sprintf("port %d of switch %d", port, i+1), func() bool {
+	await.Until(b.t, fmt.Sprintf("port %d of switch %d", port, i+1), func() bool {
 		view, err := b.dbs[i].View()
 		there := false
 		found, there = view.Named(fmt.Sprintf("p%d", port))
@@ -119,7 +109,7 @@ func (b *bed) forwards(i, port int) bool {
 // forwarding waits until the ends of a cable have this state.
 func (b *bed) forwarding(when string, port int, want ...bool) {
 	b.t.Helper()
-	b.eventually(fmt.Sprintf("%s, port %d to forward at both ends: %v", when, port, want), func() bool {
+	await.Until(b.t, fmt.Sprintf("%s, port %d to forward at both ends: %v", when, port, want), func() bool {
 		return b.forwards(0, port) == want[0] && b.forwards(1, port) == want[1]
 	})
 }
@@ -187,7 +177,7 @@ func (g *guard) of(port int) (states []sentry.State) {
 // await waits until a port is in a state.
 func (g *guard) await(when string, port int, want sentry.State) {
 	g.b.t.Helper()
-	g.b.eventually(fmt.Sprintf("%s, port %d to be %v", when, port, want), func() bool {
+	await.Until(g.b.t, fmt.Sprintf("%s, port %d to be %v", when, port, want), func() bool {
 		states := g.of(port)
 		return len(states) > 0 && states[len(states)-1] == want
 	})

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/bfd/sentry"
+	"github.com/holdfast-sdn/holdfast/internal/await"
 )
 
 // A fast-failover group stops using a link that is cut silently: frames arrive over the other link.
@@ -66,7 +67,7 @@ func (b *bed) host(i int) *os.File {
 func (b *bed) arrives(from, to *os.File) {
 	b.t.Helper()
 	began := time.Now()
-	b.eventually("a frame to arrive", func() bool {
+	await.Until(b.t, "a frame to arrive", func() bool {
 		frame := fmt.Appendf(nil, "\xff\xff\xff\xff\xff\xff\x02\x00\x00\x00\x00\x01\x88\xb5%-46v", began.UnixNano())
 		_, err := from.Write(frame)
 		b.check(err)

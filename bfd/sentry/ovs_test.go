@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-sdn/holdfast/bfd/sentry"
 	"github.com/holdfast-sdn/holdfast/internal/appctl"
+	"github.com/holdfast-sdn/holdfast/internal/await"
 	"github.com/holdfast-sdn/holdfast/ovsdb"
 )
 
@@ -44,7 +45,7 @@ func TestLongCut(t *testing.T) {
 	b := newBed(t, 1, interval)
 	ends := b.guards()
 	for i := range ends { // previously they would detect it later
-		b.eventually("the switches to agree on their interval", func() bool {
+		await.Until(b.t, "the switches to agree on their interval", func() bool {
 			text, err := b.call(i, "bfd/show")
 			s := appctl.Sessions(text)["p1"]
 			return err == nil && s.Tx == interval && s.Rx == interval && s.Detection <= 3*interval
@@ -90,7 +91,7 @@ func TestSwitchDies(t *testing.T) {
 	ends := b.guards()
 	b.check(b.switches[1].Kill())
 	killed := time.Now()
-	b.eventually("the neighbour to leave the link", func() bool { return !b.forwards(0, 1) })
+	await.Until(b.t, "the neighbour to leave the link", func() bool { return !b.forwards(0, 1) })
 	if d := time.Since(killed); d > prompt {
 		t.Errorf("noticed after %v", d)
 	}
@@ -140,7 +141,7 @@ func TestSwitchHangs(t *testing.T) {
 	ends := b.guards()
 	b.check(b.cables[0].CutSilently())
 	b.forwarding("after a cut", 1, false, false)
-	ctl, err := appctl.Dial(b.switches[0].Control(), patience)
+	ctl, err := appctl.Dial(b.switches[0].Control(), await.Limit)
 	b.check(err)
 	defer ctl.Close()
 	pid, err := ctl.PID()

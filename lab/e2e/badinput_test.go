@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-sdn/holdfast/internal/await"
 	"github.com/holdfast-sdn/holdfast/internal/ofconn"
 	"github.com/holdfast-sdn/holdfast/lab/cluster"
 	"github.com/holdfast-sdn/holdfast/openflow"
@@ -166,7 +167,7 @@ func misbehave(t *testing.T, b badSwitch, id openflow.DatapathID, from, to, log 
 		}
 	})
 	remote := "remote=" + from + ":"
-	eventually(t, "a line in "+log+" about "+from, func() bool { return len(lines(t, log, "level=WARN", remote)) > 0 })
+	await.Until(t, "a line in "+log+" about "+from, func() bool { return len(lines(t, log, "level=WARN", remote)) > 0 })
 	conn.Close()
 	done.Wait()
 	time.Sleep(200 * time.Millisecond) // in which no second line must come

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/controller/audit"
+	"github.com/holdfast-sdn/holdfast/internal/await"
 	"github.com/holdfast-sdn/holdfast/internal/config"
 	"github.com/holdfast-sdn/holdfast/internal/crash"
 	"github.com/holdfast-sdn/holdfast/internal/mtls"
@@ -323,7 +324,7 @@ func (s *testCluster) victim(tr *trap) *cluster.Controller {
 	s.t.Helper()
 	point, _, _ := strings.Cut(tr.spec, ":")
 	var found []*cluster.Controller
-	eventually(s.t, "a controller to come to "+tr.spec, func() bool { // the file exists before the log line does
+	await.Until(s.t, "a controller to come to "+tr.spec, func() bool { // the file exists before the log line does
 		found = nil
 		for _, c := range s.Controllers() {
 			for range s.countLines(c.LogFile(), "crash point "+point) {
@@ -357,23 +358,6 @@ func lines(t *testing.T, file string, parts ...string) []string {
 		}
 	}
 	return found
-}
-
-// eventually polls until ok.
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for began := time.Now(); time.Since(began) < patience; lull(began) {
-		if ok() {
-			return
-		}
-	}
-	t.Fatalf("waited %v for %s", patience, what)
-}
-
-// lull sleeps between two polls of a wait that began then: a tenth of the time that it has taken so far, within bounds.
-// Polling takes CPU from the processes that are waited for.
-func lull(began time.Time) {
-	time.Sleep(min(max(time.Since(began)/10, 2*time.Millisecond), 50*time.Millisecond))
 }
 
 func writeFile(t *testing.T, name, text string) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/controller/audit"
+	"github.com/holdfast-sdn/holdfast/internal/await"
 	"github.com/holdfast-sdn/holdfast/internal/crash"
 	"github.com/holdfast-sdn/holdfast/lab/cluster"
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
@@ -163,7 +164,7 @@ func crashUnderLoad(t *testing.T, m mode, p crash.Point) {
 			time.Sleep(pause)
 		}
 	}
-	eventually(t, "the leader to die", tr.sprung)
+	await.Until(t, "the leader to die", tr.sprung)
 	victim := s.victim(tr)
 	victim.WaitEnd()
 	s.check(victim.Restart())

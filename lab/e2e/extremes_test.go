@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-sdn/holdfast/internal/await"
 	"github.com/holdfast-sdn/holdfast/lab/cluster"
 	"github.com/holdfast-sdn/holdfast/lab/e2e/apps"
 	"github.com/holdfast-sdn/holdfast/openflow"
@@ -51,7 +52,7 @@ func TestFullEventBuffer(t *testing.T) {
 					sw.packetIn(fmt.Sprintf("packet %d", n)) // blocks as long as the agent does not read
 				}
 			})
-			eventually(t, "the buffer to be full", func() bool {
+			await.Until(t, "the buffer to be full", func() bool {
 				return s.countLines(s.Agents()[0].LogFile(),
 					"event buffer is full") > 0
 			})

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-sdn/holdfast/internal/await"
 	"github.com/holdfast-sdn/holdfast/internal/crash"
 	"github.com/holdfast-sdn/holdfast/lab/cluster"
 )
@@ -59,7 +60,7 @@ func hangLeader(t *testing.T, m mode) bool {
 	if time.Since(began) > silence {
 		return false
 	}
-	eventually(t, "the commands of the old leader to be refused", func() bool { return refused() > 0 })
+	await.Until(t, "the commands of the old leader to be refused", func() bool { return refused() > 0 })
 	s.play(10, nil)
 	s.exact()
 	if s.leader() == old {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-sdn/holdfast/internal/await"
 	"github.com/holdfast-sdn/holdfast/internal/pki"
 	"github.com/holdfast-sdn/holdfast/lab/cluster"
 )
@@ -84,7 +85,7 @@ func (s *testCluster) caughtUp(c *cluster.Controller) {
 // ends waits until a controller has ended by itself, with a line in its log that contains all of parts.
 func (s *testCluster) ends(c *cluster.Controller, parts ...string) {
 	s.t.Helper()
-	eventually(s.t, c.Name+" to end", func() bool { return !c.Running() })
+	await.Until(s.t, c.Name+" to end", func() bool { return !c.Running() })
 	if c.Ended().ExitCode() != 1 || s.countLines(c.LogFile(), parts...) == 0 {
 		s.t.Errorf("%s ended with %v, and no log line has %q\n%s", c.Name, c.Ended(), parts, s.Logs())
 	}

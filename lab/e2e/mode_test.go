@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/controller/audit"
+	"github.com/holdfast-sdn/holdfast/internal/await"
 	"github.com/holdfast-sdn/holdfast/internal/handshake"
 	"github.com/holdfast-sdn/holdfast/internal/mtls"
 	"github.com/holdfast-sdn/holdfast/internal/pki"
@@ -367,7 +368,7 @@ func (p *ovsPlayer) executed() (list [][]byte) {
 
 func (p *ovsPlayer) wait(n int) error {
 	have := 0
-	for began := time.Now(); time.Since(began) < patience; lull(began) {
+	for began := time.Now(); time.Since(began) < patience; await.Pause(began) {
 		if have = len(p.tally.Executed(p.id)); have >= n {
 			return nil
 		}

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-sdn/holdfast/internal/await"
 	"github.com/holdfast-sdn/holdfast/internal/crash"
 	"github.com/holdfast-sdn/holdfast/lab/cluster"
 	"github.com/holdfast-sdn/holdfast/lab/e2e/apps"
@@ -41,7 +42,7 @@ func TestFlowAllocationStaysConsistent(t *testing.T) {
 	}
 	arrives := func(i int) {
 		t.Helper()
-		eventually(t, "flow "+flows[i].name+" to arrive", func() bool {
+		await.Until(t, "flow "+flows[i].name+" to arrive", func() bool {
 			return ends[0].count(flows[i].name)+ends[1].count(flows[i].name) >= 100
 		})
 	}
@@ -82,15 +83,15 @@ func TestLinkDownSurvivesFailover(t *testing.T) {
 	v.link(3, 3, 2, 3)
 	h1, h2 := v.station(1, 1), v.station(2, 1)
 	h1.stream(t, frame(of13.MAC{2, 0, 0, 0, 0, 2}, "ping"))
-	eventually(t, "traffic on the direct link", func() bool { return h2.count("ping") >= 50 })
+	await.Until(t, "traffic on the direct link", func() bool { return h2.count("ping") >= 50 })
 	if tr.sprung() {
 		t.Fatalf("the leader died too early\n%s", s.Logs())
 	}
 	direct.SetUp(false)
-	eventually(t, "the leader to die", tr.sprung)
+	await.Until(t, "the leader to die", tr.sprung)
 	s.victim(tr).WaitEnd()
 	before := h2.count("ping")
-	eventually(t, "traffic by the other way", func() bool { return h2.count("ping") >= before+100 })
+	await.Until(t, "traffic by the other way", func() bool { return h2.count("ping") >= before+100 })
 	s.exact()
 }
 
@@ -129,27 +130,27 @@ func (s *testCluster) noLeak(tr *trap, lane *slowLane, hosts []*station) {
 	const rules = 3 // at the start, and again when they are replaced
 	h1, h2, h3 := hosts[0], hosts[1], hosts[2]
 	s.waitUp(1)
-	eventually(t, "the first rules", func() bool { return lane.passed() == rules })
+	await.Until(t, "the first rules", func() bool { return lane.passed() == rules })
 	s.inSync()
 	stop := h1.stream(t, ipFrame([4]byte{10, 0, 0, 21}, "h1"))
-	eventually(t, "traffic from h1 to h2", func() bool { return h2.count("h1") >= 50 })
+	await.Until(t, "traffic from h1 to h2", func() bool { return h2.count("h1") >= 50 })
 
 	s.check(h2.send(frame(of13.MAC{2, 0, 0, 0, 0, 9}, "go")))
-	eventually(t, "the leader to die", tr.sprung)
+	await.Until(t, "the leader to die", tr.sprung)
 	s.victim(tr).WaitEnd()
-	eventually(t, "the rules to be replaced", func() bool { return lane.passed() >= 2*rules })
+	await.Until(t, "the rules to be replaced", func() bool { return lane.passed() >= 2*rules })
 	s.exact()
 	time.Sleep(10 * flowModTime) // in which a repetition would come
 	before := h2.count("h1")
-	eventually(t, "traffic from h1 to h2", func() bool { return h2.count("h1") >= before+50 })
+	await.Until(t, "traffic from h1 to h2", func() bool { return h2.count("h1") >= before+50 })
 	if n := h3.count("h1"); n > 0 {
 		t.Errorf("%d packets of h1 leaked to h3", n)
 	}
 	s.check(h1.send(ipFrame([4]byte{10, 0, 7, 7}, "other"))) // what is to go there does
-	eventually(t, "a packet of the redirected network at h3", func() bool { return h3.count("other") == 1 })
+	await.Until(t, "a packet of the redirected network at h3", func() bool { return h3.count("other") == 1 })
 
 	lane.repeat(t, rules) // and so this test would see a leak
-	eventually(t, "repeated commands to leak", func() bool { return h3.count("h1") > 0 })
+	await.Until(t, "repeated commands to leak", func() bool { return h3.count("h1") > 0 })
 	stop()
 	t.Logf("h2 got %d packets of h1; h3 got %d once the commands were repeated, and none before", h2.count("h1"),
 		h3.count("h1"))

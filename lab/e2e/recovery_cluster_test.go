@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/controller"
+	"github.com/holdfast-sdn/holdfast/internal/await"
 	"github.com/holdfast-sdn/holdfast/lab/cluster"
 	"github.com/holdfast-sdn/holdfast/lab/netlab"
 	"github.com/holdfast-sdn/holdfast/network/recovery"
@@ -75,7 +76,7 @@ func (r *recoveryCluster) meet(a, b int) {
 	r.t.Helper()
 	for _, pair := range [][2]int{{a, b}, {b, a}} {
 		from, to := r.hosts[pair[0]-1], r.hosts[pair[1]-1]
-		eventually(r.t, fmt.Sprintf("%s to reach %s", from.Name, to.Name), func() bool {
+		await.Until(r.t, fmt.Sprintf("%s to reach %s", from.Name, to.Name), func() bool {
 			echoes, err := from.Ping(r.ctx, to.Addr.Addr(), 1, time.Second, time.Second)
 			r.check(err)
 			return echoes[0].Replies > 0
@@ -169,7 +170,7 @@ func (s *stream) next() int { return int(s.sent.Load()) }
 func (s *stream) flows(when string) int {
 	s.t.Helper()
 	first, found := s.next()+1, 0 // the current frame may be in flight
-	eventually(s.t, when+", a frame to arrive", func() bool {
+	await.Until(s.t, when+", a frame to arrive", func() bool {
 		for found = s.next(); found > first; found-- {
 			if s.to.count(fmt.Sprint(found-1)) > 0 {
 				return true
@@ -208,7 +209,7 @@ func (s *stream) repeated() (list []int) {
 // protected waits until the plan that all switches have uses a link, at both ends, or at neither.
 func (r *recoveryCluster) protected(when string, l [2]int, uses bool) {
 	r.t.Helper()
-	eventually(r.t, fmt.Sprintf("%s, a plan that uses link %v: %v", when, l, uses), func() bool {
+	await.Until(r.t, fmt.Sprintf("%s, a plan that uses link %v: %v", when, l, uses), func() bool {
 		return r.used(l) == [2]bool{uses, uses} && r.stable()
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/holdfast-sdn/holdfast/internal/await"
 	"github.com/holdfast-sdn/holdfast/lab/cluster"
 )
 
@@ -23,7 +24,7 @@ func TestRecovery(t *testing.T) {
 	r.meet(1, 2)
 	r.protected("at first", direct, true)
 	for l := range r.links {
-		eventually(t, fmt.Sprintf("BFD on link %v", l),
+		await.Until(t, fmt.Sprintf("BFD on link %v", l),
 			func() bool { return r.bfd(l, "state") == [2]string{"up", "up"} })
 	}
 	s := r.stream(1, 2)
@@ -44,7 +45,7 @@ func TestRecovery(t *testing.T) {
 	before := r.holds(3)
 	r.check(r.nodes[2].Kill())
 	r.check(r.nodes[2].Start())
-	eventually(t, "the switch that restarted to hold what it had",
+	await.Until(t, "the switch that restarted to hold what it had",
 		func() bool { return slices.Equal(r.holds(3), before) })
 	s.flows("at last")
 	s.stop()
@@ -90,7 +91,7 @@ func TestRecoveryAndFailover(t *testing.T) {
 	if slices.Equal(r.holds(1), before) {
 		t.Log("it was put right before anyone could look: this run shows less")
 	}
-	eventually(t, "what others changed to be put right", func() bool { return slices.Equal(r.holds(1), before) })
+	await.Until(t, "what others changed to be put right", func() bool { return slices.Equal(r.holds(1), before) })
 	s.flows("at last")
 	s.stop()
 	if list := s.repeated(); len(list) > 0 {

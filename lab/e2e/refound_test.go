@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-sdn/holdfast/internal/await"
 	"github.com/holdfast-sdn/holdfast/lab/cluster"
 )
 
@@ -51,7 +52,7 @@ func TestClusterInitialisedAgain(t *testing.T) {
 	sw := s.switches[0].(*fakeSwitch)
 	untilEnded(t, sw) // its events were acknowledged, and are in no log
 	sw = dialSwitch(t, sw.id, "127.0.0.1", agent.Listen, nil)
-	eventually(t, "status to say why the switch is down", func() bool {
+	await.Until(t, "status to say why the switch is down", func() bool {
 		out, err := s.Command(s.ctx, "status")
 		return err == nil && strings.Contains(out, "0000000000000001: none: its agent has had a master with a "+
 			"later term")
@@ -59,7 +60,7 @@ func TestClusterInitialisedAgain(t *testing.T) {
 	untilEnded(t, sw)
 	for _, line := range []string{"the leader is fenced",
 		"the controllers have lost their logs, or are a new cluster"} {
-		eventually(t, "the agent to say that "+line, func() bool {
+		await.Until(t, "the agent to say that "+line, func() bool {
 			return s.countLines(agent.LogFile(), "msg=",
 				line) > 0
 		})

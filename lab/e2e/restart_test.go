@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/holdfast-sdn/holdfast/controller/audit"
+	"github.com/holdfast-sdn/holdfast/internal/await"
 	"github.com/holdfast-sdn/holdfast/lab/cluster"
 	"github.com/holdfast-sdn/holdfast/lab/netlab"
 	"github.com/holdfast-sdn/holdfast/lab/oracle"
@@ -84,7 +85,7 @@ func talk(t *testing.T, from, to *station, a, b of13.MAC) {
 		if err := send(); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "hosts to hear each other", func() bool { return heard(i) > before })
+		await.Until(t, "hosts to hear each other", func() bool { return heard(i) > before })
 	}
 }
 
@@ -120,9 +121,9 @@ func (s *testCluster) restartAgent(hosts []*station, flows func() []string) {
 	t := s.t
 	t.Helper()
 	h1, h2, h3 := hosts[0], hosts[1], hosts[2]
-	eventually(t, "the first flow", func() bool { return len(flows()) == 1 })
+	await.Until(t, "the first flow", func() bool { return len(flows()) == 1 })
 	talk(t, h1, h2, host(1, 1), host(1, 2))
-	eventually(t, "three flows", func() bool { return len(flows()) == 3 })
+	await.Until(t, "three flows", func() bool { return len(flows()) == 3 })
 	s.inSync()
 	before := flows()
 
@@ -130,7 +131,7 @@ func (s *testCluster) restartAgent(hosts []*station, flows func() []string) {
 	more := func(when string) {
 		t.Helper()
 		seen := h2.count("traffic")
-		eventually(t, "traffic "+when, func() bool { return h2.count("traffic") >= seen+100 })
+		await.Until(t, "traffic "+when, func() bool { return h2.count("traffic") >= seen+100 })
 	}
 	more("before")
 	agent := s.Agents()[0]
@@ -150,7 +151,7 @@ func (s *testCluster) restartAgent(hosts []*station, flows func() []string) {
 	}
 	more("with the agent back")
 	talk(t, h3, h2, host(1, 3), host(1, 2))
-	eventually(t, "two flows more", func() bool { return len(flows()) == 5 })
+	await.Until(t, "two flows more", func() bool { return len(flows()) == 5 })
 	stop()
 	s.exact()
 }
@@ -167,10 +168,10 @@ func TestSwitchRestart(t *testing.T) {
 	v.start(1, addr)
 	s.waitUp(1)
 	h1, h2 := v.station(1, 1), v.station(1, 2)
-	eventually(t, "the first flow", func() bool { return len(v.flows(1)) == 1 })
+	await.Until(t, "the first flow", func() bool { return len(v.flows(1)) == 1 })
 	first := v.flows(1)
 	talk(t, h1, h2, host(1, 1), host(1, 2))
-	eventually(t, "three flows", func() bool { return len(v.flows(1)) == 3 })
+	await.Until(t, "three flows", func() bool { return len(v.flows(1)) == 3 })
 	s.inSync()
 
 	for _, c := range s.Controllers() {
@@ -181,7 +182,7 @@ func TestSwitchRestart(t *testing.T) {
 		s.check(h1.send(between(host(9, i), host(1, 2), "held")))
 	}
 	v.runners[0].SetPortLive(3, false)
-	eventually(t, "the agent to have the switch's events", func() bool {
+	await.Until(t, "the agent to have the switch's events", func() bool {
 		now, _ := s.tally.Counts()
 		return now == sent+packets+1
 	})
@@ -193,7 +194,7 @@ func TestSwitchRestart(t *testing.T) {
 	for _, c := range s.Controllers() {
 		s.check(c.Restart())
 	}
-	eventually(t, "the first flow again", func() bool { return slices.Equal(v.flows(1), first) })
+	await.Until(t, "the first flow again", func() bool { return slices.Equal(v.flows(1), first) })
 	s.waitUp(1)
 	r := s.exact()
 	if r.Epochs != 2 {
@@ -229,7 +230,7 @@ func TestPowerOff(t *testing.T) {
 	v.startAll()
 	h1, h2 := v.station(1, 1), v.station(1, 2)
 	talk(t, h1, h2, host(1, 1), host(1, 2))
-	eventually(t, "three flows", func() bool { return len(v.flows(1)) == 3 })
+	await.Until(t, "three flows", func() bool { return len(v.flows(1)) == 3 })
 	h1.stream(t, between(host(1, 1), host(1, 2), "traffic"))
 	stop := v.strangers()
 	var logged []audit.Record
@@ -244,7 +245,8 @@ func TestPowerOff(t *testing.T) {
 		s.check(err)
 		logged = records
 		seen := h2.count("traffic")
-		eventually(t, "traffic without any controller or agent", func() bool { return h2.count("traffic") >= seen+100 })
+		await.Until(t, "traffic without any controller or agent",
+			func() bool { return h2.count("traffic") >= seen+100 })
 		for i := range before {
 			if now := v.flows(i + 1); !slices.Equal(now, before[i]) {
 				t.Errorf("without controllers and agents switch %d has the flows %q, and had %q", i+1, now, before[i])
@@ -308,7 +310,7 @@ func (v *vnet) strangers() (stop func()) {
 // traffickedSince waits until considerably more than n records are logged.
 func (s *testCluster) traffickedSince(n int) {
 	s.t.Helper()
-	eventually(s.t, "events and commands to be logged", func() bool {
+	await.Until(s.t, "events and commands to be logged", func() bool {
 		records, err := oracle.Read(s.AuditFiles())
 		return err == nil && len(records) >= n+500
 	})
@@ -437,7 +439,7 @@ func fullDisk(t *testing.T, durability string) {
 		stop := s.traffic()
 		filler := filepath.Join(s.dir, "data", name, "filler")
 		fill(t, filler)
-		eventually(t, name+" to stand still", func() bool { return strings.Contains(s.says(small), "is full") })
+		await.Until(t, name+" to stand still", func() bool { return strings.Contains(s.says(small), "is full") })
 		if s.countLines(small.LogFile(), "stands still", filepath.Join(s.dir, "data", name)) == 0 || !small.Running() {
 			t.Errorf("%s does not say that its disk is full\n%s", name, s.Logs())
 		}
@@ -446,12 +448,12 @@ func fullDisk(t *testing.T, durability string) {
 		}
 		stop()
 		s.play(4, nil)
-		eventually(t, name+" to say what it needs", func() bool {
+		await.Until(t, name+" to say what it needs", func() bool {
 			return strings.Contains(s.says(small),
 				"are needed")
 		})
 		s.check(os.Remove(filler))
-		eventually(t, name+" to be back", func() bool {
+		await.Until(t, name+" to be back", func() bool {
 			st,
 				err := small.Status(s.ctx)
 			return err == nil && st.Role == "follower"

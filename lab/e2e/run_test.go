@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-sdn/holdfast/internal/await"
 	"github.com/holdfast-sdn/holdfast/lab/cluster"
 	"github.com/holdfast-sdn/holdfast/lab/netlab"
 )
@@ -66,7 +67,7 @@ func TestRun(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for i, to := range []byte{2, 3, 1} {
-		eventually(t, fmt.Sprintf("an answer to a ping of host %d", i+1), func() bool {
+		await.Until(t, fmt.Sprintf("an answer to a ping of host %d", i+1), func() bool {
 			echoes, err := hosts[i].Ping(ctx, netip.AddrFrom4([4]byte{10, 77, 0, to}), 3, 100*time.Millisecond,
 				time.Second)
 			check(t, err)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/holdfast-sdn/holdfast/internal/await"
 	"github.com/holdfast-sdn/holdfast/lab/cluster"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
@@ -47,7 +48,7 @@ func TestRyuBadApplication(t *testing.T) {
 	}
 	const raised = "no such packets, please"
 	leader := r.leader()
-	eventually(t, "the failure in the log of the leader", func() bool {
+	await.Until(t, "the failure in the log of the leader", func() bool {
 		return r.countLines(leader.LogFile(), "level=ERROR", "app=Bad", "replayed input", "ValueError: "+raised) == 1 &&
 			r.countLines(leader.LogFile(), "in do_raise") == 1
 	})
@@ -112,7 +113,7 @@ func TestRyuDivergence(t *testing.T) {
 			}
 			r.says(sw, from)
 			leader := r.leader()
-			eventually(t, "the followers to see that they differ", func() bool {
+			await.Until(t, "the followers to see that they differ", func() bool {
 				for _, c := range r.Controllers() {
 					if st, err := c.Status(r.ctx); c != leader && (err != nil || st.Replayed.Diverged == 0) {
 						return false

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-sdn/holdfast/internal/await"
 	"github.com/holdfast-sdn/holdfast/lab/cluster"
 	"github.com/holdfast-sdn/holdfast/lab/oracle"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
@@ -187,7 +188,7 @@ func (r *ryuRun) burst(from, to *station, frame func(i int, label string) []byte
 		time.Sleep(time.Millisecond)
 	}
 	for i, l := range labels {
-		eventually(r.t, fmt.Sprintf("frame %d of the burst", i+1), func() bool { return to.count(l) > 0 })
+		await.Until(r.t, fmt.Sprintf("frame %d of the burst", i+1), func() bool { return to.count(l) > 0 })
 	}
 }
 
@@ -242,7 +243,7 @@ func TestRyuMonitor(t *testing.T) {
 				return n / 2 // flows and ports
 			}
 			await := func(n int) {
-				eventually(r.t, fmt.Sprintf("%d rounds of questions", n), func() bool {
+				await.Until(r.t, fmt.Sprintf("%d rounds of questions", n), func() bool {
 					time.Sleep(100 * time.Millisecond) // reading the whole log is work
 					return rounds() >= n
 				})
@@ -281,7 +282,7 @@ func TestRyuLinkAggregation(t *testing.T) {
 				if err := st.send(lacpdu(port, r.label())); err != nil {
 					r.t.Fatal(err)
 				}
-				eventually(r.t, "an LACPDU to be answered", func() bool { return st.count(answer) > before })
+				await.Until(r.t, "an LACPDU to be answered", func() bool { return st.count(answer) > before })
 			}
 			say(bond, 1)
 			say(other, 2)

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-sdn/holdfast/internal/await"
 	"github.com/holdfast-sdn/holdfast/lab/cluster"
 )
 
@@ -57,7 +58,7 @@ func TestRyuCannotLoad(t *testing.T) {
 		out, err := r.Command(r.ctx, "status")
 		return err == nil && strings.Count(out, why) == 1 && strings.Contains(out, says)
 	}
-	eventually(t, "another leader, and status to say why", func() bool {
+	await.Until(t, "another leader, and status to say why", func() bool {
 		return r.leader() != first && status(first.Name+": the applications cannot be loaded: "+
 			ownApp(t, "refusing")+", line 14, in __init__: "+why)
 	})
@@ -69,7 +70,9 @@ func TestRyuCannotLoad(t *testing.T) {
 	for _, c := range r.Controllers() {
 		endHosts(t, c)
 	}
-	eventually(t, "status to say why at all", func() bool { return status("c1, c2, c3: the applications cannot be loaded: ") })
+	await.Until(t, "status to say why at all", func() bool {
+		return status("c1, c2, c3: the applications cannot be loaded: ")
+	})
 	before, err := r.leader().Status(r.ctx)
 	check(t, err)
 	time.Sleep(3 * time.Second) // in which, without back-off, hosts would be started 15 times

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-sdn/holdfast/internal/await"
 	"github.com/holdfast-sdn/holdfast/lab/cluster"
 )
 
@@ -38,7 +39,7 @@ func TestRyuRESTInFlight(t *testing.T) {
 	}
 	asked := func(c *cluster.Controller, want string) {
 		t.Helper()
-		eventually(t, want+" at "+c.Name, func() bool { return r.rest(c, "GET", "/sleepy", "") == "200 "+want })
+		await.Until(t, want+" at "+c.Name, func() bool { return r.rest(c, "GET", "/sleepy", "") == "200 "+want })
 	}
 	if a := <-ask(followers[0], 0); a.status != http.StatusOK || a.text != "slept" {
 		t.Fatalf("a request at a follower: %+v", a)
@@ -111,7 +112,7 @@ func contains(parts ...string) func(string) bool {
 func (r *ryuCluster) awaitFlow(pattern string, there bool) {
 	r.t.Helper()
 	re := regexp.MustCompile(pattern)
-	eventually(r.t, fmt.Sprintf("flow %s: %v", pattern, there),
+	await.Until(r.t, fmt.Sprintf("flow %s: %v", pattern, there),
 		func() bool { return re.MatchString(strings.Join(r.flows(), "\n")) == there })
 }
 
@@ -161,7 +162,7 @@ func TestRyuTopologyAndOFCtl(t *testing.T) {
 // reaches pings until a reply comes, or until none comes any more.
 func (r *ryuCluster) reaches(from, to int, addr string, want bool) {
 	r.t.Helper()
-	eventually(r.t, fmt.Sprintf("pings from host %d to %d: %v", from, to, want), func() bool {
+	await.Until(r.t, fmt.Sprintf("pings from host %d to %d: %v", from, to, want), func() bool {
 		echoes, err := r.hosts[0][from-1].Ping(r.ctx, netip.MustParseAddr(addr), 3, 100*time.Millisecond,
 			500*time.Millisecond)
 		r.check(err)

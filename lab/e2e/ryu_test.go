@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/controller/audit"
+	"github.com/holdfast-sdn/holdfast/internal/await"
 	"github.com/holdfast-sdn/holdfast/lab/cluster"
 	"github.com/holdfast-sdn/holdfast/lab/netlab"
 	"github.com/holdfast-sdn/holdfast/lab/oracle"
@@ -174,7 +175,7 @@ func (r *ryuCluster) carry(l string, from *station, src, dst of13.MAC, to ...*st
 		r.t.Fatal(err)
 	}
 	for _, st := range to {
-		eventually(r.t, fmt.Sprintf("frame %s from %x to %x", l, src, dst), func() bool { return st.count(l) > 0 })
+		await.Until(r.t, fmt.Sprintf("frame %s from %x to %x", l, src, dst), func() bool { return st.count(l) > 0 })
 	}
 }
 
@@ -206,7 +207,7 @@ func (r *ryuCluster) ask(c *cluster.Controller, method, path, body string) (int,
 func (r *ryuCluster) rest(c *cluster.Controller, method, path, body string) string {
 	r.t.Helper()
 	var answer string
-	eventually(r.t, method+" "+path+" at "+c.Name, func() bool {
+	await.Until(r.t, method+" "+path+" at "+c.Name, func() bool {
 		status, text, err := r.ask(c, method, path, body)
 		answer = strings.TrimSpace(fmt.Sprintf("%d %s", status, text))
 		return err == nil && (status < 500 || status == http.StatusInternalServerError)

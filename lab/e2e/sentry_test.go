@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/internal/appctl"
+	"github.com/holdfast-sdn/holdfast/internal/await"
 	"github.com/holdfast-sdn/holdfast/internal/lifeline"
 	"github.com/holdfast-sdn/holdfast/lab/cluster"
 	"github.com/holdfast-sdn/holdfast/lab/netlab"
@@ -36,7 +37,7 @@ func TestSentry(t *testing.T) {
 	forwarding := func(when string) {
 		t.Helper()
 		for _, sw := range switches {
-			eventually(t, when+", switch "+sw.Name+" to forward", func() bool { return forwards(t, sw, "p1") })
+			await.Until(t, when+", switch "+sw.Name+" to forward", func() bool { return forwards(t, sw, "p1") })
 		}
 	}
 	forwarding("with BFD")
@@ -55,7 +56,7 @@ func TestSentry(t *testing.T) {
 	check(t, cable.CutSilently())
 	s.await("cut", "dead", 2)
 	for _, sw := range switches {
-		eventually(t, "switch "+sw.Name+" to be told", func() bool { return !forwards(t, sw, "p1") })
+		await.Until(t, "switch "+sw.Name+" to be told", func() bool { return !forwards(t, sw, "p1") })
 	}
 	check(t, cable.Restore())
 	s.signal(syscall.SIGTERM)
@@ -119,7 +120,7 @@ func (s *sentryProcess) signal(sig os.Signal) {
 func (s *sentryProcess) await(when, state string, times int) {
 	s.t.Helper()
 	count := func() int { return len(lines(s.t, s.events, `"state":"`+state)) }
-	eventually(s.t, when+", links to be "+state, func() bool { return count() >= times })
+	await.Until(s.t, when+", links to be "+state, func() bool { return count() >= times })
 	if n := count(); n > times {
 		s.t.Errorf("%s, %d times a link was %s, want %d:\n%s", when, n, state, times,
 			strings.Join(lines(s.t, s.events), "\n"))
@@ -138,7 +139,7 @@ func TestRecoveryWithSentry(t *testing.T) {
 	r.meet(1, 2)
 	r.protected("at first", direct, true)
 	for l := range r.links {
-		eventually(t, fmt.Sprintf("BFD on link %v", l),
+		await.Until(t, fmt.Sprintf("BFD on link %v", l),
 			func() bool { return r.bfd(l, "state") == [2]string{"up", "up"} })
 	}
 	args := []string{"--interval-ms", "20"}

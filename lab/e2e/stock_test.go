@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-sdn/holdfast/internal/await"
 	"github.com/holdfast-sdn/holdfast/lab/cluster"
 	"github.com/holdfast-sdn/holdfast/lab/e2e/apps"
 	"github.com/holdfast-sdn/holdfast/lab/relay"
@@ -78,7 +79,7 @@ func TestDeposedLeaderStock(t *testing.T) {
 		old := s.leader()
 		c.relaysOf(old, func(r *route) { r.Set(relay.Silent) }, "c")
 		s.check(old.Signal(syscall.SIGSTOP))
-		eventually(t, "another leader", func() bool { return s.leader() != old })
+		await.Until(t, "another leader", func() bool { return s.leader() != old })
 		s.play(6, nil)
 		s.stock.cut(old)
 		s.check(old.Signal(syscall.SIGCONT))
@@ -91,7 +92,7 @@ func TestDeposedLeaderStock(t *testing.T) {
 		time.Sleep(500 * time.Millisecond) // in which the switches connect to it
 		s.play(6, nil)
 		c.relaysOf(old, (*route).heal, "c")
-		eventually(t, "the old leader to follow", func() bool {
+		await.Until(t, "the old leader to follow", func() bool {
 			st, err := old.Status(s.ctx)
 			return err == nil && st.Role == "follower"
 		})

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-sdn/holdfast/internal/await"
 	"github.com/holdfast-sdn/holdfast/internal/handshake"
 	"github.com/holdfast-sdn/holdfast/internal/ofconn"
 	"github.com/holdfast-sdn/holdfast/lab/oracle"
@@ -17,7 +18,7 @@ import (
 )
 
 // patience is how long tests wait for what must happen: long, for busy machines.
-const patience = 30 * time.Second
+const patience = await.Limit
 
 // fakeSwitch speaks OpenFlow 1.3 and forwards nothing: it sends what a test wants, executes commands by recording them,
 // and reports both to a tally.

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-sdn/holdfast/internal/await"
 	"github.com/holdfast-sdn/holdfast/internal/mtls"
 	"github.com/holdfast-sdn/holdfast/internal/pki"
 	"github.com/holdfast-sdn/holdfast/lab/cluster"
@@ -120,7 +121,7 @@ func TestTLSRefuses(t *testing.T) {
 			return s.countLines(p.log, p.line, "CN="+leader.Name+",OU=controller",
 				"which is not trusted here: issue one by this cluster's authority")
 		}
-		eventually(t, p.log+" to name the stranger", func() bool { return named() > 0 })
+		await.Until(t, p.log+" to name the stranger", func() bool { return named() > 0 })
 		if n := named(); n == attempts {
 			t.Errorf("%s names the stranger %d times", p.log, n)
 		}
@@ -128,7 +129,7 @@ func TestTLSRefuses(t *testing.T) {
 		if _, err := plain.Write(make([]byte, 100)); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, p.log+" to tell who does not speak TLS",
+		await.Until(t, p.log+" to tell who does not speak TLS",
 			func() bool { return s.countLines(p.log, p.line, "it does not speak TLS") > 0 })
 		plain.Close()
 	}
@@ -145,7 +146,7 @@ func TestTLSRefuses(t *testing.T) {
 	refused(t, sw, leader.API)
 	refused(t, credentials(t, s.Authority(), pki.Operator, "root"), leader.OpenFlow)
 	refused(t, credentials(t, s.Authority(), pki.Agent, "a9"), agent.Listen)
-	eventually(t, "a switch that wants to be a controller to be named", func() bool {
+	await.Until(t, "a switch that wants to be a controller to be named", func() bool {
 		return s.countLines(leader.LogFile(), "consensus: refused a connection",
 			"it is that of switch s1, and controller is expected here") > 0
 	})
@@ -179,15 +180,15 @@ func TestTLSMixed(t *testing.T) {
 	refused(t, credentials(t, dir, pki.Controller, "c9"), leader.Peer)
 	refused(t, credentials(t, dir, pki.Switch, "s1"), s.Agents()[0].Listen)
 	refused(t, credentials(t, dir, pki.Operator, "o1"), leader.API)
-	eventually(t, "the API to tell TLS from HTTP", func() bool {
+	await.Until(t, "the API to tell TLS from HTTP", func() bool {
 		return s.countLines(leader.LogFile(), `to="the API"`, "it speaks TLS, which this side does not") > 0
 	})
 	for file, line := range map[string]string{leader.LogFile(): "connection refused",
 		s.Agents()[0].LogFile(): "switch refused"} {
-		eventually(t, file+" to tell TLS from OpenFlow",
+		await.Until(t, file+" to tell TLS from OpenFlow",
 			func() bool { return s.countLines(file, line, "it speaks TLS, which this side does not") > 0 })
 	}
-	eventually(t, "the peers to be told", func() bool {
+	await.Until(t, "the peers to be told", func() bool {
 		return s.countLines(leader.LogFile(), "consensus: refused a connection", "it speaks TLS") > 0
 	})
 	s.connect()
@@ -226,7 +227,8 @@ func TestTLSNewAuthority(t *testing.T) {
 	s.inSync()
 	s.play(3, nil)
 	fresh := credentials(t, s.Authority(), pki.Switch, "fresh")
-	eventually(t, "a switch of the new authority to be taken", func() bool { // the agent checks its files once a second
+	// The agent checks its files once a second.
+	await.Until(t, "a switch of the new authority to be taken", func() bool {
 		conn, err := fresh.Dial(s.ctx, s.Agents()[0].Listen, mtls.Role(pki.Agent))
 		if err == nil {
 			conn.Close()
@@ -247,7 +249,7 @@ func TestTLSHangingLeader(t *testing.T) {
 	s.play(4, nil)
 	old := s.leader()
 	s.check(old.Signal(syscall.SIGSTOP))
-	eventually(t, "another leader", func() bool { return s.leader() != old })
+	await.Until(t, "another leader", func() bool { return s.leader() != old })
 	s.play(4, nil)
 	time.Sleep(silence + 2*time.Second) // until the others have closed its connections, and cannot dial it
 	s.play(4, nil)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-sdn/holdfast/internal/await"
 	"github.com/holdfast-sdn/holdfast/lab/cluster"
 	"github.com/holdfast-sdn/holdfast/lab/netlab"
 )
@@ -61,7 +62,7 @@ func learnsIn(t *testing.T, version, mode string) {
 	}
 	ping := func(from, to *netlab.Host) {
 		t.Helper()
-		eventually(t, "an answer from "+to.Name, func() bool {
+		await.Until(t, "an answer from "+to.Name, func() bool {
 			echoes, err := from.Ping(s.ctx, to.Addr.Addr(), 1, time.Millisecond, time.Second)
 			s.check(err)
 			return len(echoes) == 1 && echoes[0].Replies == 1
@@ -75,12 +76,12 @@ func learnsIn(t *testing.T, version, mode string) {
 		}
 	}
 	ping(hosts[0], hosts[1])
-	eventually(t, "flows between two hosts", flows(2))
+	await.Until(t, "flows between two hosts", flows(2))
 	s.inSync()
 	s.check(s.leader().Kill())
 	ping(hosts[0], hosts[2]) // an unknown host
 	ping(hosts[2], hosts[1])
-	eventually(t, "flows to the third", flows(4))
+	await.Until(t, "flows to the third", flows(4))
 }
 
 // spoken is the version, mode and guarantee that the leader reports for its one switch.
