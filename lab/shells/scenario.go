@@ -8,16 +8,15 @@ import (
 	"strings"
 	"time"
 
-	"github.com/holdfast-sdn/holdfast/southbound"
+	"github.com/holdfast-sdn/holdfast/lab/sim"
 )
 
 // Scenario is what a run is: a network, its traffic, and what goes wrong. NewScenario draws one from a seed.
 type Scenario struct {
-	Seed            uint64
-	Controllers     int
-	Switches        int
-	StockEvery      int // of so many switches one has no agent; 0 is none
-	LegacyEvery     int // of so many switches one has neither an agent nor bundles; 0 is none
+	Seed        uint64
+	Controllers int
+	Switches    int
+	sim.Peers
 	Duration        time.Duration
 	SwitchTimeout   time.Duration
 	SnapshotEvery   int  // entries
@@ -119,17 +118,6 @@ func NewScenario(seed uint64) Scenario {
 	}
 	slices.SortStableFunc(s.Faults, func(a, b Fault) int { return cmp.Compare(a.At, b.At) })
 	return s
-}
-
-// peer is what the controllers see of a switch.
-func (s *Scenario) peer(id int) southbound.Peer {
-	switch {
-	case s.LegacyEvery > 0 && id%s.LegacyEvery == 0:
-		return southbound.Legacy
-	case s.StockEvery > 0 && (id-1)%s.StockEvery == 0:
-		return southbound.Bundles
-	}
-	return southbound.Agent
 }
 
 // String describes the scenario, one fault in a line.

@@ -57,8 +57,8 @@ func newSimulation(ctx context.Context, sc Scenario) *simulation {
 	}
 	for id := 1; id <= sc.Switches; id++ {
 		sw := &switchNode{s: s, at: &place{name: "s" + strconv.Itoa(id)}, id: openflow.DatapathID(id), dials: addresses,
-			legacy: sc.peer(id) == southbound.Legacy, ports: 1 + sc.Switches, cables: map[int]far{}}
-		if sc.peer(id) == southbound.Agent {
+			legacy: sc.Peer(id) == southbound.Legacy, ports: 1 + sc.Switches, cables: map[int]far{}}
+		if sc.Peer(id) == southbound.Agent {
 			name := "a" + strconv.Itoa(id)
 			a := &agentNode{s: s, at: &place{name: name}, controllers: addresses, sw: sw}
 			sw.agent, sw.dials = a, []string{name + ":6633"}

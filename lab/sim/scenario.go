@@ -16,8 +16,7 @@ type Scenario struct {
 	Controllers int
 	Switches    int
 	PerAgent    int // switches behind one agent
-	StockEvery  int // of so many switches one has no agent: it is connected to all controllers; 0 is none
-	LegacyEvery int // of so many switches one has neither an agent nor bundles; 0 is none
+	Peers
 	// of so many switches without an agent, and of so many agents, one is connected to one controller only; 0 is none
 	OneAddressEvery int
 	Duration        time.Duration
@@ -38,6 +37,23 @@ type Scenario struct {
 	FramesPerSecond int     // of each host
 	FrameLoss       float64 // of a frame on a cable; as likely it comes twice
 	Faults          []Fault // by time
+}
+
+// Peers says which switches have no agent. LegacyEvery goes before StockEvery. Both tiers of simulation use it.
+type Peers struct {
+	StockEvery  int // one of so many switches has no agent: it is connected to all controllers; 0 is none
+	LegacyEvery int // one of so many switches has neither an agent nor bundles; 0 is none
+}
+
+// Peer returns what the controllers see of the switch with this number, which is 1 or more.
+func (p Peers) Peer(id int) southbound.Peer {
+	switch {
+	case p.LegacyEvery > 0 && id%p.LegacyEvery == 0:
+		return southbound.Legacy
+	case p.StockEvery > 0 && (id-1)%p.StockEvery == 0:
+		return southbound.Bundles
+	}
+	return southbound.Agent
 }
 
 // limits are those of the ledger.
@@ -83,17 +99,6 @@ func NewScenario(seed uint64) Scenario {
 		s.OneAddressEvery = 1 + r.IntN(3)/2
 	}
 	return s
-}
-
-// peer is what the controllers see of a switch.
-func (s *Scenario) peer(id int) southbound.Peer {
-	switch {
-	case s.LegacyEvery > 0 && id%s.LegacyEvery == 0:
-		return southbound.Legacy
-	case s.StockEvery > 0 && (id-1)%s.StockEvery == 0:
-		return southbound.Bundles
-	}
-	return southbound.Agent
 }
 
 // String describes the scenario, one fault in a line.

@@ -48,7 +48,7 @@ func newSimulation(sc Scenario) *simulation {
 		n.disk.lie(sc.LyingDisks)
 	}
 	for id, served := 1, 0; id <= sc.Switches; id++ {
-		if sc.peer(id) != southbound.Agent {
+		if sc.Peer(id) != southbound.Agent {
 			s.edges = append(s.edges, s.addSwitch(id, nil, s.known(addresses)).p)
 			continue
 		}
@@ -87,7 +87,7 @@ func (s *simulation) only(address string) string {
 // addSwitch makes a switch with a host, joined to an earlier one: the network is a tree.
 func (s *simulation) addSwitch(id int, agent *agentNode, dials []string) *switchNode {
 	n := &switchNode{s: s, p: s.w.newProcess("s" + strconv.Itoa(id)), id: openflow.DatapathID(id), agent: agent,
-		legacy: s.scenario.peer(id) == southbound.Legacy, ports: 1 + s.scenario.Switches,
+		legacy: s.scenario.Peer(id) == southbound.Legacy, ports: 1 + s.scenario.Switches,
 		cables: make([]*cable, 1+s.scenario.Switches)}
 	for _, address := range dials {
 		n.uplinks = append(n.uplinks, &uplink{n: n, address: address})
