@@ -112,11 +112,11 @@ func (s *session) finished(epoch uint64, err error) {
 	}
 }
 
-// register makes the session that of its switch, unless another lives; see southbound.Serve.
+// register makes the session that of its switch, unless another lives. southbound.Serve ends the probe as soon as its
+// result is known; here it always takes its whole time.
 func (s *session) register() {
 	i := slices.IndexFunc(s.n.sessions, func(o *session) bool {
-		return o != s && o.state == attached &&
-			o.id == s.Switch()
+		return o != s && o.state == attached && o.id == s.Switch()
 	})
 	if i < 0 {
 		s.state, s.id = attached, s.Switch()
@@ -129,14 +129,16 @@ func (s *session) register() {
 	s.state = probing
 	old.Echo()
 	s.n.p.after(southbound.DefaultProbeTimeout, func() {
-		switch {
-		case s.state != probing:
+		if s.state != probing {
 			return
-		case old.state == attached && (old.bytes != before || old.busy):
+		}
+		probe := southbound.Probe{Gone: old.state != attached, Heard: old.bytes != before, Late: true, Busy: old.busy}
+		if alive, _ := probe.Alive(); alive {
 			s.state = greeting
 			s.Refuse(experimenter.ReasonDuplicateDatapath, old.State().Epoch)
 			return
-		case old.state == attached:
+		}
+		if !probe.Gone {
 			old.end(errors.New("another connection came with its datapath id"))
 		}
 		s.register()
