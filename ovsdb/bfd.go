@@ -69,6 +69,15 @@ func (c *Client) SetBFD(ctx context.Context, i Interface, b BFD) error {
 	return nil
 }
 
+// Interval returns the interval at which BFD is configured to send on an interface; 0 if it is not set.
+func (i Interface) Interval() time.Duration {
+	ms, err := strconv.Atoi(i.bfd["min_tx"])
+	if err != nil {
+		return 0
+	}
+	return time.Duration(ms) * time.Millisecond
+}
+
 // Check reports whether SetBFD has nothing to do on an interface. The error is the one that SetBFD would return.
 func (i Interface) Check(b BFD) (done bool, err error) {
 	want, err := b.config()

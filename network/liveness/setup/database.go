@@ -47,6 +47,9 @@ type peers interface {
 type port struct {
 	found   bool
 	name    string
+	ours    bool // its BFD was set up by us
+	carrier bool
+	every   time.Duration // the interval that is configured; 0: none
 	status  ovsdb.BFDStatus
 	down    time.Time // since when BFD is configured and not up; zero: it is not so
 	ready   readiness
@@ -162,7 +165,8 @@ func (d *database) set(ctx context.Context, e end, p port, i ovsdb.Interface) er
 
 // follow records the state of BFD at a port.
 func (d *database) follow(at app.PortOf, was port, i ovsdb.Interface, found bool) port {
-	now := port{found: found, name: i.Name, status: i.BFD, failure: was.failure}
+	now := port{found: found, name: i.Name, ours: i.Ours, carrier: i.LinkUp, every: i.Interval(), status: i.BFD,
+		failure: was.failure}
 	up := func(s ovsdb.BFDStatus) bool { return s.State == "up" }
 	if now.down = was.down; i.BFD.State == "" || up(i.BFD) {
 		now.down = time.Time{}

@@ -8,12 +8,14 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 
 	"github.com/holdfast-sdn/holdfast/app"
+	"github.com/holdfast-sdn/holdfast/internal/appctl"
 	"github.com/holdfast-sdn/holdfast/lab/netlab"
 	"github.com/holdfast-sdn/holdfast/network/liveness"
 )
@@ -137,7 +139,8 @@ func TestOpenVSwitches(t *testing.T) {
 	second := liveness.Link{A: at(0x11, 2), B: at(0x12, 2), Up: true}
 	of.view = &liveness.View{Links: []liveness.Link{first, second}}
 
-	cfg := Config{Enabled: true, Database: "tcp:{address}:6640", Floor: 50 * ms, Multiplier: 5}
+	// With so many missed packets no interval is longer than the least, so none changes meanwhile.
+	cfg := Config{Enabled: true, Database: "tcp:{address}:6640", Floor: 100 * ms, Multiplier: 15}
 	leader, stop := run(t, cfg, of)
 	await(t, leader, "nothing is watched from one end", func(r *Report) bool {
 		return len(r.Links) > 0 && r.Links[0].Ends[0].Why == errAlone.Error() &&
@@ -179,7 +182,7 @@ func TestOpenVSwitches(t *testing.T) {
 	if got := vsctl(t, switches[0], "get", "interface", "p2", "bfd:min_rx"); got != `"77"` {
 		t.Errorf("what somebody has changed is %s", got)
 	}
-	vsctl(t, switches[0], "set", "interface", "p2", "bfd:min_rx=50")
+	vsctl(t, switches[0], "set", "interface", "p2", "bfd:min_rx=100")
 	await(t, leader, "all is ours", wholly)
 
 	// The cables have been changed.
@@ -204,6 +207,60 @@ func TestOpenVSwitches(t *testing.T) {
 		return strings.Contains(r.Links[0].Ends[1].Why,
 			"turned off")
 	})
+}
+
+// BFD begins careful and gets fast; after a false alarm it is slower, and the next leader goes on from there.
+func TestPaceOfOpenVSwitches(t *testing.T) {
+	t.Parallel()
+	switches, _, of := twice(t)
+	if err := switches[1].SetManager("ptcp:6640"); err != nil {
+		t.Fatal(err)
+	}
+	of.view = &liveness.View{Links: []liveness.Link{{A: at(0x11, 1), B: at(0x12, 1), Up: true}}}
+	cfg := Config{Enabled: true, Database: "tcp:{address}:6640", Floor: 60 * ms, Multiplier: 3}
+	leader, stop := run(t, cfg, of)
+	var first float64
+	await(t, leader, "it is fast", func(r *Report) bool {
+		if len(r.Links) > 0 && first == 0 {
+			first = r.Links[0].IntervalMs
+		}
+		return wholly(r) && r.Links[0].IntervalMs == 60 && minTx(t, switches[0]) == `"60"`
+	})
+	if first != 100 {
+		t.Errorf("it began with %v ms", first)
+	}
+	time.Sleep(2 * time.Second) // until both ends have agreed on the interval
+	ctl, err := appctl.Dial(switches[0].Control(), time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ctl.Close()
+	pid, err := ctl.PID()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The process of a switch has to wait for a second.
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(time.Second)
+	if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	await(t, leader, "the false alarm is counted", func(r *Report) bool {
+		return r.Links[0].FalseAlarms == 1 && r.Links[0].IntervalMs == 120 && minTx(t, switches[1]) == `"120"`
+	})
+	stop()
+	leader, _ = run(t, cfg, of)
+	await(t, leader, "the next leader finds the interval", func(r *Report) bool {
+		return wholly(r) && r.Links[0].IntervalMs == 120
+	})
+	await(t, leader, "it is fast again", func(r *Report) bool { return wholly(r) && r.Links[0].IntervalMs == 60 })
+}
+
+func minTx(t *testing.T, s *netlab.Switch) string {
+	t.Helper()
+	return vsctl(t, s, "--if-exists", "get", "interface", "p1", "bfd:min_tx")
 }
 
 // Switches without a database, and switches that have never connected, are reported as such.

@@ -9,6 +9,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/app"
 	"github.com/holdfast-sdn/holdfast/bfd"
 	"github.com/holdfast-sdn/holdfast/network/liveness"
+	"github.com/holdfast-sdn/holdfast/network/liveness/pace"
 	"github.com/holdfast-sdn/holdfast/ovsdb"
 )
 
@@ -18,10 +19,12 @@ type end struct {
 	interval time.Duration // 0: no BFD of ours
 	peer     app.PortOf    // the other end of the link; none if there is no link any more
 	up       bool          // the link is up according to topology
+	// The pace of the link is known. Until then an interval of an earlier leader stays.
+	paced bool
 }
 
 // plan returns the desired state of each database. Ends of switches whose address is needed and not known are left out.
-func (c *Config) plan(v *liveness.View, addresses map[app.Switch]string) map[string][]end {
+func (c *Config) plan(v *liveness.View, addresses map[app.Switch]string, p *pace.Pace) map[string][]end {
 	plan := map[string][]end{}
 	add := func(e end) {
 		if remote, ok := c.remote(e.at.Switch, addresses); ok {
@@ -29,9 +32,10 @@ func (c *Config) plan(v *liveness.View, addresses map[app.Switch]string) map[str
 		}
 	}
 	for _, l := range v.Links {
-		interval := c.interval(l)
-		add(end{l.A, interval, l.B, l.Up})
-		add(end{l.B, interval, l.A, l.Up})
+		interval := c.interval(l, p)
+		paced := p.Began(pace.Link{A: l.A, B: l.B})
+		add(end{l.A, interval, l.B, l.Up, paced})
+		add(end{l.B, interval, l.A, l.Up, paced})
 	}
 	for _, at := range v.Former {
 		add(end{at: at})
@@ -39,13 +43,18 @@ func (c *Config) plan(v *liveness.View, addresses map[app.Switch]string) map[str
 	return plan
 }
 
-// interval returns how often BFD should send over a link, in whole steps, so that not every measurement changes it. 0
-// means no BFD.
-func (c *Config) interval(l liveness.Link) time.Duration {
-	const step = 5 * time.Millisecond
+// interval returns how often BFD should send over a link at present. 0 means no BFD.
+func (c *Config) interval(l liveness.Link, p *pace.Pace) time.Duration {
 	if !c.Enabled {
 		return 0
 	}
+	return p.Interval(pace.Link{A: l.A, B: l.B}, c.least(l))
+}
+
+// least returns the shortest interval for the round-trip time of a link, in whole steps, so that not every measurement
+// changes it.
+func (c *Config) least(l liveness.Link) time.Duration {
+	const step = 5 * time.Millisecond
 	interval := bfd.Interval(l.RTT, c.Floor)
 	if interval == c.Floor {
 		return interval
@@ -119,7 +128,7 @@ func next(e end, s state) (step, error) {
 		return leave, errAlone
 	case s.peer == unknown && e.up && s.down > orphanAfter: // probes pass, so the current peer has no BFD
 		return remove, errAlone
-	case s.done:
+	case s.done, s.ours && !e.paced:
 		return leave, nil
 	}
 	return setUp, nil

@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-sdn/holdfast/app"
 	"github.com/holdfast-sdn/holdfast/network/liveness"
+	"github.com/holdfast-sdn/holdfast/network/liveness/pace"
 )
 
 const ms = time.Millisecond
@@ -33,21 +34,22 @@ func TestPlan(t *testing.T) {
 		want plan
 	}{
 		{"by address", Config{Enabled: true, Database: "tcp:{address}:6640", Floor: 15 * ms}, plan{
-			"tcp:10.0.0.1:6640":  {{at(1, 1), 15 * ms, at(2, 1), true}, {at(1, 2), 105 * ms, at(3, 1), false}},
-			"tcp:[fe80::2]:6640": {{at(2, 1), 15 * ms, at(1, 1), true}, {at: at(2, 7)}},
+			"tcp:10.0.0.1:6640": {{at(1, 1), 100 * ms, at(2, 1), true, false},
+				{at(1, 2), 105 * ms, at(3, 1), false, false}},
+			"tcp:[fe80::2]:6640": {{at(2, 1), 100 * ms, at(1, 1), true, false}, {at: at(2, 7)}},
 		}},
 		{"by datapath id", Config{Enabled: true, Database: "unix:/run/{dpid}.sock", Floor: 200 * ms}, plan{
-			"unix:/run/0000000000000001.sock": {{at(1, 1), 200 * ms, at(2, 1), true},
-				{at(1, 2), 200 * ms, at(3, 1), false}},
-			"unix:/run/0000000000000002.sock": {{at(2, 1), 200 * ms, at(1, 1), true}, {at: at(2, 7)}},
-			"unix:/run/0000000000000003.sock": {{at(3, 1), 200 * ms, at(1, 2), false}},
+			"unix:/run/0000000000000001.sock": {{at(1, 1), 200 * ms, at(2, 1), true, false},
+				{at(1, 2), 200 * ms, at(3, 1), false, false}},
+			"unix:/run/0000000000000002.sock": {{at(2, 1), 200 * ms, at(1, 1), true, false}, {at: at(2, 7)}},
+			"unix:/run/0000000000000003.sock": {{at(3, 1), 200 * ms, at(1, 2), false, false}},
 		}},
 		{"one database of all, and turned off", Config{Database: "tcp:10.0.0.9:6640", Floor: 15 * ms}, plan{
-			"tcp:10.0.0.9:6640": {{at(1, 1), 0, at(2, 1), true}, {at(1, 2), 0, at(3, 1), false},
-				{at(2, 1), 0, at(1, 1), true}, {at: at(2, 7)}, {at(3, 1), 0, at(1, 2), false}},
+			"tcp:10.0.0.9:6640": {{at(1, 1), 0, at(2, 1), true, false}, {at(1, 2), 0, at(3, 1), false, false},
+				{at(2, 1), 0, at(1, 1), true, false}, {at: at(2, 7)}, {at(3, 1), 0, at(1, 2), false, false}},
 		}},
 	} {
-		got := c.cfg.plan(view, addresses)
+		got := c.cfg.plan(view, addresses, pace.New(3))
 		for _, ends := range got {
 			slices.SortFunc(ends, func(a, b end) int {
 				return cmp.Or(cmp.Compare(a.at.Switch, b.at.Switch), cmp.Compare(a.at.Port, b.at.Port))
@@ -62,8 +64,8 @@ func TestPlan(t *testing.T) {
 // A measurement that differs slightly changes no interval.
 func TestIntervalHasSteps(t *testing.T) {
 	c := Config{Enabled: true, Floor: 15 * ms}
-	a, b := c.interval(liveness.Link{RTT: 40100 * time.Microsecond}),
-		c.interval(liveness.Link{RTT: 41900 * time.Microsecond})
+	a, b := c.least(liveness.Link{RTT: 40100 * time.Microsecond}),
+		c.least(liveness.Link{RTT: 41900 * time.Microsecond})
 	if a != b || a != 105*ms {
 		t.Errorf("intervals %v and %v", a, b)
 	}
@@ -72,8 +74,8 @@ func TestIntervalHasSteps(t *testing.T) {
 // BFD is set up where it can run at both ends, and removed where it certainly cannot.
 func TestNext(t *testing.T) {
 	theirs := errors.New("theirs")
-	on, off := end{interval: ms, up: true}, end{up: true}
-	onDown := end{interval: ms}
+	on, off := end{interval: ms, up: true, paced: true}, end{up: true}
+	onDown := end{interval: ms, paced: true}
 	for _, c := range []struct {
 		what string
 		end  end
@@ -87,6 +89,8 @@ func TestNext(t *testing.T) {
 		{"ours, with another interval", on, state{ours: true, peer: ready}, setUp, nil},
 		{"ours, with another interval, and the other database is away", on, state{ours: true, peer: unknown}, setUp,
 			nil},
+		{"ours, with an interval of an earlier leader", end{interval: ms, up: true}, state{ours: true, peer: ready},
+			leave, nil},
 		{"theirs", on, state{foreign: theirs, peer: ready}, leave, theirs},
 		{"turned off", off, state{ours: true, peer: ready}, remove, nil},
 		{"turned off, and theirs", off, state{foreign: theirs}, leave, nil},

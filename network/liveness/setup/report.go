@@ -5,6 +5,7 @@ import (
 
 	"github.com/holdfast-sdn/holdfast/app"
 	"github.com/holdfast-sdn/holdfast/network/liveness"
+	"github.com/holdfast-sdn/holdfast/network/liveness/pace"
 )
 
 // Report is what is known about the links and how they are monitored.
@@ -23,8 +24,11 @@ type Link struct {
 	Since      time.Time `json:"since"`
 	Reason     string    `json:"reason,omitempty"`      // why it is down
 	RTTMs      *float64  `json:"rtt_ms"`                // null: not measured
-	IntervalMs float64   `json:"interval_ms,omitempty"` // that BFD should have
-	Failure    *Failure  `json:"last_failure,omitempty"`
+	IntervalMs float64   `json:"interval_ms,omitempty"` // that BFD should have at present
+	LeastMs    float64   `json:"least_interval_ms"`     // that it will have when there are no false alarms
+	// How often the link was taken for dead and was not, since this controller leads.
+	FalseAlarms int      `json:"false_alarms"`
+	Failure     *Failure `json:"last_failure,omitempty"`
 }
 
 // Watched reports whether BFD is up at both ends.
@@ -68,7 +72,9 @@ func (s *Setup) Report() *Report {
 func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
 func (s *Setup) link(l liveness.Link) Link {
-	out := Link{Up: l.Up, Since: l.Changed, IntervalMs: millis(s.cfg.interval(l))}
+	out := Link{Up: l.Up, Since: l.Changed, IntervalMs: millis(s.cfg.interval(l, s.pace)),
+		LeastMs:     millis(s.cfg.least(l)),
+		FalseAlarms: s.pace.FalseAlarms(pace.Link{A: l.A, B: l.B})}
 	if !l.Up {
 		out.Reason = l.Reason.String()
 	}

@@ -13,6 +13,7 @@ package setup
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"maps"
 	"net"
@@ -22,6 +23,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/app"
 	"github.com/holdfast-sdn/holdfast/internal/incident"
 	"github.com/holdfast-sdn/holdfast/network/liveness"
+	"github.com/holdfast-sdn/holdfast/network/liveness/pace"
 	"github.com/holdfast-sdn/holdfast/ovsdb"
 )
 
@@ -58,12 +60,15 @@ type Setup struct {
 
 	mu        sync.Mutex // guards the fields below
 	view      *liveness.View
+	pace      *pace.Pace
 	addresses map[app.Switch]string // of switches that are connected, or were since Run began
 	databases map[string]*database  // by where they listen
 }
 
 // New returns a Setup that does not run.
-func New(cfg Config) *Setup { return &Setup{cfg: cfg, incidents: incident.New(cfg.Logger)} }
+func New(cfg Config) *Setup {
+	return &Setup{cfg: cfg, pace: pace.New(cfg.Multiplier), incidents: incident.New(cfg.Logger)}
+}
 
 // Run keeps BFD set up until ctx ends. BFD stays configured then. Run may be called again, but not while it runs.
 func (s *Setup) Run(ctx context.Context, of Network) {
@@ -71,10 +76,11 @@ func (s *Setup) Run(ctx context.Context, of Network) {
 	defer running.Wait()
 	s.mu.Lock()
 	s.view, s.addresses, s.databases = nil, map[app.Switch]string{}, map[string]*database{}
+	s.pace = pace.New(s.cfg.Multiplier)
 	s.mu.Unlock()
 	look := time.NewTicker(lookEvery)
 	defer look.Stop()
-	for asked := (time.Time{}); ; {
+	for asked, last := (time.Time{}), time.Now(); ; {
 		view, err := of.Links(ctx)
 		addresses := s.addresses // nobody else writes it
 		if err == nil && time.Since(asked) >= addressEvery {
@@ -83,7 +89,9 @@ func (s *Setup) Run(ctx context.Context, of Network) {
 		}
 		switch {
 		case err == nil:
-			s.take(ctx, &running, view, addresses)
+			now := time.Now()
+			s.take(ctx, &running, view, addresses, s.look(now, now.Sub(last)-lookEvery))
+			last = now
 		case ctx.Err() == nil:
 			s.incidents.Warn("look", "BFD is not followed: the links are not known", "error", err)
 		}
@@ -95,18 +103,66 @@ func (s *Setup) Run(ctx context.Context, of Network) {
 	}
 }
 
-// take gives the databases their desired state, if the links or the addresses of their switches have changed.
+// look tells the pace what the databases say of the links, and logs what it changes. It reports whether it has changed
+// anything.
+func (s *Setup) look(now time.Time, late time.Duration) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.view == nil || !s.cfg.Enabled {
+		return false
+	}
+	all := make([]pace.Observation, 0, len(s.view.Links))
+	for _, l := range s.view.Links {
+		all = append(all, s.observe(l))
+	}
+	changes := s.pace.Look(now, late, all)
+	for _, c := range changes {
+		if c.Begins {
+			continue
+		}
+		log, what := s.incidents.Info, "BFD sends more often"
+		if c.Slower {
+			log, what = s.incidents.Warn, "links were taken for dead that are not: BFD sends less often"
+		}
+		log(what, what, "link", fmt.Sprintf("%s/%d-%s/%d", c.Link.A.Switch, c.Link.A.Port, c.Link.B.Switch,
+			c.Link.B.Port), "interval", c.Interval, "why", c.Why)
+	}
+	return len(changes) > 0
+}
+
+// observe returns what is known of both ends of a link. s.mu is held.
+func (s *Setup) observe(l liveness.Link) pace.Observation {
+	o := pace.Observation{Link: pace.Link{A: l.A, B: l.B}, Least: s.cfg.least(l), Up: true, Carrier: true,
+		Reported: true}
+	for _, at := range []app.PortOf{l.A, l.B} {
+		remote, known := s.cfg.remote(at.Switch, s.addresses)
+		d := s.databases[remote]
+		if !known || d == nil {
+			o.Reported = false
+			continue
+		}
+		p, err := d.look(at)
+		o.Reported = o.Reported && err == nil && p.ours && p.status.State != ""
+		o.Found = max(o.Found, p.every)
+		o.Up, o.Carrier = o.Up && p.status.State == "up", o.Carrier && p.carrier
+		o.Flaps += p.status.Flaps
+	}
+	return o
+}
+
+// take gives the databases their desired state, if the links, their pace, or the addresses of their switches have
+// changed.
 func (s *Setup) take(ctx context.Context, running *sync.WaitGroup, view *liveness.View,
-	addresses map[app.Switch]string) {
+	addresses map[app.Switch]string, paced bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	known := maps.Clone(s.addresses)
 	maps.Copy(known, addresses)
-	if view == s.view && maps.Equal(known, s.addresses) {
+	if view == s.view && !paced && maps.Equal(known, s.addresses) {
 		return
 	}
 	s.view, s.addresses = view, known
-	plan := s.cfg.plan(view, known)
+	plan := s.cfg.plan(view, known, s.pace)
 	for remote, d := range s.databases {
 		if _, wanted := plan[remote]; !wanted {
 			d.cancel()
