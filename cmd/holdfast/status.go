@@ -1,14 +1,19 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
+	"net/http"
 	"slices"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-sdn/holdfast/controller"
 	"github.com/holdfast-sdn/holdfast/controller/client"
+	"github.com/holdfast-sdn/holdfast/network/liveness"
+	"github.com/holdfast-sdn/holdfast/network/liveness/setup"
 )
 
 func statusCommand() *cobra.Command {
@@ -33,10 +38,15 @@ a controller; {name} in the cluster file is replaced by "operator".`,
 			}
 			defer o.Close()
 			answers := o.Status(cmd.Context())
+			out := map[string]any{"controllers": answers}
+			links := detection(cmd.Context(), o, client.LeaderOf(answers))
+			if links != nil {
+				out["links"] = links
+			}
 			if asJSON {
-				err = writeJSON(cmd.OutOrStdout(), map[string]any{"controllers": answers})
-			} else {
-				err = printStatus(cmd.OutOrStdout(), answers)
+				err = writeJSON(cmd.OutOrStdout(), out)
+			} else if err = printStatus(cmd.OutOrStdout(), answers); err == nil && links != nil {
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s See holdfast links.\n", links)
 			}
 			if err == nil && client.LeaderOf(answers) == nil {
 				err = fmt.Errorf("no controller leads: a majority of the %d controllers must run and reach each other",
@@ -48,6 +58,21 @@ a controller; {name} in the cluster file is replaced by "operator".`,
 	cmd.Flags().StringVar(&file, "config", "holdfast.yaml", "the cluster file")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
+}
+
+// detection asks the leader how soon BFD detects a dead link. It returns nil if no link is watched, or nobody answers.
+func detection(ctx context.Context, o *client.Client, leader *controller.Status) *setup.Detection {
+	if leader == nil || !slices.Contains(withRequirements(leader.Apps), liveness.Name) {
+		return nil
+	}
+	var r setup.Report
+	if err := o.Leader(ctx, http.MethodGet, linksPath, nil, &r); err != nil {
+		return nil
+	}
+	if d := r.Detection(); d.Links > 0 {
+		return &d
+	}
+	return nil
 }
 
 func printStatus(out io.Writer, answers []client.Answer) error {

@@ -28,6 +28,9 @@ func WriteLinks(out io.Writer, r *setup.Report, now time.Time) error {
 		interval := "-"
 		if l.IntervalMs > 0 {
 			interval = fmt.Sprintf("%g ms × %d", l.IntervalMs, r.Multiplier)
+			if l.IntervalMs > l.LeastMs {
+				interval += fmt.Sprintf(" (later %g ms)", l.LeastMs)
+			}
 		}
 		fmt.Fprintf(w, "%v ─ %v\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", linkEnd(l.Ends[0]), linkEnd(l.Ends[1]),
 			upOrDown(l.Up), age(now, l.Since),
@@ -63,6 +66,12 @@ func writeWhys(out io.Writer, r *setup.Report, blind int) error {
 			"switch notices: the probes of\n"+
 			"application topology do, after %g to %g s. A port that loses its carrier is noticed at once.",
 			blind, len(r.Links), (3 * topology.Interval).Seconds(), (4 * topology.Interval).Seconds()); err != nil {
+			return err
+		}
+	}
+	if d := r.Detection(); d.Slower > 0 || d.FalseAlarms > 0 {
+		separate = "\n"
+		if err := line("%s", d); err != nil {
 			return err
 		}
 	}

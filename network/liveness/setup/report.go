@@ -1,6 +1,7 @@
 package setup
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/app"
@@ -29,6 +30,42 @@ type Link struct {
 	// How often the link was taken for dead and was not, since this controller leads.
 	FalseAlarms int      `json:"false_alarms"`
 	Failure     *Failure `json:"last_failure,omitempty"`
+}
+
+// Detection is how soon BFD detects a dead link at present, and why it is not sooner.
+type Detection struct {
+	Links       int     `json:"links"`        // that have BFD
+	WithinMs    float64 `json:"within_ms"`    // of the slowest
+	Slower      int     `json:"links_slower"` // than their intervals will be when there are no false alarms
+	FalseAlarms int     `json:"false_alarms"` // since this controller leads
+}
+
+// Detection sums up the links.
+func (r *Report) Detection() Detection {
+	var d Detection
+	for _, l := range r.Links {
+		d.FalseAlarms += l.FalseAlarms
+		if l.IntervalMs == 0 {
+			continue
+		}
+		d.Links++
+		d.WithinMs = max(d.WithinMs, l.IntervalMs*float64(r.Multiplier))
+		if l.IntervalMs > l.LeastMs {
+			d.Slower++
+		}
+	}
+	return d
+}
+
+func (d Detection) String() string {
+	s := fmt.Sprintf("BFD detects a dead link within %g ms.", d.WithinMs)
+	if d.Slower > 0 {
+		s += fmt.Sprintf(" On %d of %d links it is slower than it could be, because there was a false alarm\n"+
+			"or the link is new: %d false alarms since this controller leads.", d.Slower, d.Links, d.FalseAlarms)
+	} else if d.FalseAlarms > 0 {
+		s += fmt.Sprintf(" There were %d false alarms since this controller leads.", d.FalseAlarms)
+	}
+	return s
 }
 
 // Watched reports whether BFD is up at both ends.
