@@ -34,7 +34,10 @@ type CoreConfig struct {
 	Stagger        time.Duration
 	Seed           uint64 // of the election timeouts
 	Saved          storage.Saved
-	Logger         *slog.Logger // raft's own messages, at level Debug and Warn
+	// FirstTerm is a term that the first leader after a start of all members exceeds, the Unix time in tenths of a
+	// second: see lift. With 0 it has no effect.
+	FirstTerm uint64
+	Logger    *slog.Logger // raft's own messages, at level Debug and Warn
 }
 
 func (c CoreConfig) mostTicks() int { return max(c.ElectionTicks, c.MostTicks) }
@@ -58,6 +61,9 @@ type Core struct {
 	term, vote, commit uint64
 	last, lastTerm     uint64 // of the log, stored or not
 	role               Role   // as the owner knows it
+	settled            bool   // a leader was known since the start, this member or another
+
+	firstTerm uint64 // see CoreConfig
 
 	newest   uint64   // index of the newest snapshot, also if it is not yet stored
 	appends  []saving // not yet stored; Ready has returned the first `handed` of them
@@ -119,8 +125,9 @@ func NewCore(cfg CoreConfig) (*Core, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Core{id: cfg.ID, log: log, newest: cfg.Saved.Snapshot.Index(), incoming: make(map[uint64][]byte),
-		answers: answers{heard: make(map[uint64]uint64)}, declined: make(map[uint64]bool)}
+	c := &Core{id: cfg.ID, firstTerm: cfg.FirstTerm, log: log, newest: cfg.Saved.Snapshot.Index(),
+		incoming: make(map[uint64][]byte),
+		answers:  answers{heard: make(map[uint64]uint64)}, declined: make(map[uint64]bool)}
 	log.members = &c.members
 	c.raft, err = raft.NewRawNode(&raft.Config{
 		ID:                        cfg.ID,

@@ -65,6 +65,7 @@ func (c *Core) Ready() Ready {
 	var out Ready
 	if c.raft.HasReady() {
 		c.take(c.raft.Ready(), &out)
+		c.lift()
 	}
 	out.Messages = append(out.Messages, c.notices.take()...)
 	for _, m := range c.acks {

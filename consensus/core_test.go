@@ -197,3 +197,38 @@ func TestSnapshotOlderThanTheLeaders(t *testing.T) {
 		t.Errorf("a snapshot of what was not delivered: %v", err)
 	}
 }
+
+// TestFirstTerm: the first leader after a start of all members leads in a term above the clock's. A failure of a leader
+// costs one term, whatever the clock says.
+func TestFirstTerm(t *testing.T) {
+	s := newSim(t, 1, 1, 2, 3)
+	start := func(clock uint64) {
+		s.firstTerm = clock
+		for _, m := range s.members {
+			s.crash(m)
+			s.start(m)
+		}
+		s.members[1].core.campaign()
+		s.drain(s.members[1])
+		s.rest()
+	}
+	led := func(id, term uint64) {
+		t.Helper()
+		if r := s.members[id].role; !r.Leading || r.Term != term {
+			t.Fatalf("member %d is %+v, and does not lead in term %d", id, r, term)
+		}
+	}
+	start(1000)
+	led(1, 1001)
+	s.firstTerm = 2000
+	s.crash(s.members[1])
+	s.start(s.members[1])
+	s.hint(2, 1)
+	s.hint(3, 1)
+	s.rest()
+	led(2, 1002)
+	start(1000) // a clock that was set back
+	led(1, 1003)
+	start(2000)
+	led(1, 2001)
+}

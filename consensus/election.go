@@ -187,6 +187,20 @@ func (c *Core) rank(down uint64) int {
 // The errors of campaign and forgetLeader are those of a node that was stopped.
 func (c *Core) campaign() { _ = c.raft.Campaign() }
 
+// lift raises the term above CoreConfig.FirstTerm if this member has won an election and has known no leader since it
+// started. So all members were started, or the group is new. The members of a new group, and those whose disks were all
+// set back, know no terms of the past; but the switches do, and refuse a leader of an earlier term. The clock gives a
+// term above those, if it is right. The other members vote as for a leadership transfer, which takes one round trip. An
+// election after the failure of a leader is not affected.
+func (c *Core) lift() {
+	known := c.settled
+	c.settled = c.settled || c.role.Leader != raft.None
+	if !known && c.state == raft.StateLeader && c.term < c.firstTerm {
+		_ = c.raft.Step(&raftpb.Message{Type: raftpb.MsgTimeoutNow.Enum(), From: ptr(c.id), To: ptr(c.id),
+			Term: ptr(c.firstTerm)})
+	}
+}
+
 // forgetLeader ends the leader's lease, so that raft grants votes, and then handles the vote requests that came too
 // early, in the order of their senders.
 func (c *Core) forgetLeader() {

@@ -62,6 +62,7 @@ func Start(cfg Config) (*Node, error) {
 		ID: cfg.ID, HeartbeatTicks: 1, ElectionTicks: int(cfg.Election / cfg.Heartbeat),
 		MostTicks: int(MaxElection / cfg.Heartbeat), HoldTicks: int(LateHold / cfg.Heartbeat), Stagger: Stagger,
 		Seed: rand.Uint64(), Saved: saved, Logger: cfg.Logger,
+		FirstTerm: uint64(max(0, time.Now().UnixMilli()/100)),
 	})
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("consensus: %w", err), store.Close())

@@ -25,10 +25,12 @@ type sim struct {
 	flying  []wire.Message
 	cut     map[[2]uint64]bool // broken connections, by (from, to)
 	slow    bool               // owners lag behind
-	changes bool               // members come and go
-	most    int                // the largest election timeout
-	nextID  uint64             // id of the next new member
-	seen    struct{ changes, snapshots, restarts int }
+	// firstTerm is CoreConfig.FirstTerm of members that start from now on.
+	firstTerm uint64
+	changes   bool   // members come and go
+	most      int    // the largest election timeout
+	nextID    uint64 // id of the next new member
+	seen      struct{ changes, snapshots, restarts int }
 
 	log     map[uint64]simEntry // all entries that were delivered to any owner, by index
 	newest  uint64              // highest index in log
@@ -96,6 +98,7 @@ func (s *sim) start(m *simMember) {
 	m.core, err = NewCore(CoreConfig{
 		ID: m.id, HeartbeatTicks: 1, ElectionTicks: 5, MostTicks: s.most, HoldTicks: 50, Stagger: Stagger,
 		Seed: s.rand.Uint64(), Saved: saved, Logger: slog.New(slog.DiscardHandler),
+		FirstTerm: s.firstTerm,
 	})
 	s.must(err)
 	s.seen.restarts++

@@ -107,7 +107,8 @@ func (n *controllerNode) start() {
 		MostTicks:     int(consensus.MaxElection / consensus.DefaultHeartbeat),
 		HoldTicks:     int(consensus.LateHold / consensus.DefaultHeartbeat),
 		Stagger:       consensus.Stagger,
-		Seed:          n.s.w.rand.Uint64(), Saved: saved, Logger: quiet})
+		Seed:          n.s.w.rand.Uint64(), Saved: saved, Logger: quiet,
+		FirstTerm: uint64(n.s.w.now / time.Second)})
 	if err == nil {
 		n.core, err = controller.NewCore(controller.CoreConfig{Name: n.p.name, Applications: n.s.applications(),
 			Limits:        n.s.limits(),
