@@ -204,7 +204,7 @@ func (g *group) lead(m *member) {
 }
 
 func (g *group) takeOver(m *member) {
-	m.session.Claim(g.term, southbound.Resume{})
+	m.session.Claim(g.term, southbound.Resume{Epoch: g.epoch, Live: g.epoch > 0, Events: g.logged})
 	if g.epoch > 0 {
 		m.session.Acknowledge(g.epoch, g.logged)
 	}

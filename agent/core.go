@@ -22,12 +22,13 @@ type Core struct {
 	version  uint8 // of the switch
 	features []byte
 
-	events stream.Outbox // numbered across epochs
-	bounds stream.Bounds // of events, without what SWITCH_DOWN needs
-	epochs []span        // of the events kept, oldest first; the last is the newest epoch, with events or without
-	live   bool          // the switch is connected, and the newest epoch is open
-	floor  uint64        // the newest epoch that controllers have refused as stale
-	lens   []int         // scratch of FromSwitch
+	events stream.Outbox    // numbered across epochs
+	bounds stream.Bounds    // of events, without what SWITCH_DOWN needs
+	epochs []span           // of the events kept, oldest first; the last is the newest epoch, with events or without
+	live   bool             // the switch is connected, and the newest epoch is open
+	floor  uint64           // the newest epoch that controllers have refused as stale
+	acked  experimenter.Ack // the newest event that a master has acknowledged
+	lens   []int            // scratch of FromSwitch
 
 	generation uint64 // the highest term of any master
 	claimed    bool   // there was a master
@@ -104,26 +105,25 @@ func (c *Core) Stale(newest uint64) bool {
 	return false
 }
 
-// yieldAfter is the number of ticks without a master, while some controller is refused for its term, after which the
-// agent accepts the proof of Yield. A failover takes far less.
-const yieldAfter = 5
+// followAfter is the number of ticks without a master, while some controller is refused as master, after which the
+// agent follows controllers whose log lacks events that were acknowledged. A failover takes far less.
+const followAfter = 5
 
-// Yield takes a REFUSE of p for a lost log: p's group has proved, by an entry that was committed after p's claim was
-// refused, that none of its members led in the later term because of which the claim was refused. From then on the
-// agent follows p's term, so that leaders which were deposed before that term stay fenced, and forgets all events as
-// Stale does. The result is that of Stale. It is false, and nothing changes, if there is a master or was one until
-// just now, or if p was not refused because of the term that is still the highest.
-func (c *Core) Yield(p *Peer) bool {
-	if c.master != nil || c.orphaned < yieldAfter || p.refused.by == 0 || p.refused.by != c.generation {
-		return false
-	}
-	c.generation, c.orphaned = p.refused.term, 0
-	return c.Stale(c.Epoch())
+// lacks reports whether the log of p lacks events that a master has acknowledged. A master acknowledges only what is
+// committed, and a leader of a later term has all that was committed before. So if p claims the switch in a term that
+// is not stale, either the log of those masters is lost, or p is of another cluster.
+func (c *Core) lacks(p *Peer) bool { return later(c.acked, p.logged) }
+
+func later(a, b experimenter.Ack) bool {
+	return a.Epoch > b.Epoch || a.Epoch == b.Epoch && a.Seq > b.Seq
 }
+
+// BeginAnew follows controllers that lack events which were acknowledged: all events are forgotten, as by Stale.
+func (c *Core) BeginAnew() { c.orphaned, c.acked = 0, experimenter.Ack{}; c.Stale(c.Epoch()) }
 
 // orphan counts the ticks in which the switch has no master though a controller has claimed it.
 func (c *Core) orphan(peers []*Peer) {
-	refused := slices.ContainsFunc(peers, func(p *Peer) bool { return p.refused.by > 0 })
+	refused := slices.ContainsFunc(peers, func(p *Peer) bool { return p.refused > 0 })
 	switch {
 	case c.master != nil:
 		c.orphaned = 0
@@ -222,6 +222,9 @@ func (c *Core) ackEvents(a experimenter.Ack) error {
 		}
 		if a.Seq > last-s.before {
 			return fmt.Errorf("it acknowledges event %d of epoch %d, which has %d", a.Seq, a.Epoch, last-s.before)
+		}
+		if later(a, c.acked) {
+			c.acked = a
 		}
 		acked := c.events.Acked()
 		if err := c.events.Ack(s.before + a.Seq); err != nil {

@@ -134,7 +134,7 @@ func TestOnlyTheMasterGetsEventsAndAllThatAreHeld(t *testing.T) {
 		t.Fatalf("others = %x", others)
 	}
 	q := c.Connect()
-	mustController(t, c, q, concat(helloBytes, roleRequest(4)))
+	mustController(t, c, q, concat(helloBytes, eventAck(100, 1), roleRequest(4)))
 	if ids, _ := events(t, c.Take(q, nil)); strings.Join(ids, " ") != "100/2 100/3" {
 		t.Fatalf("the next master got %v", ids)
 	}

@@ -144,7 +144,7 @@ func reasonOf(err error) experimenter.Reason {
 		return experimenter.ReasonSilent
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed),
 		errors.As(err, &network),
-		errors.Is(err, errNotReading), errors.Is(err, errStale), errors.Is(err, errLostLog):
+		errors.Is(err, errNotReading), errors.Is(err, errStale), errors.Is(err, ErrLostLog):
 		return experimenter.ReasonConnectionLost
 	}
 	return experimenter.ReasonGarbage

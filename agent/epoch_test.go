@@ -130,82 +130,100 @@ func TestAcknowledgedOfAnEpochBeforeTheAgent(t *testing.T) {
 	}
 }
 
-// Controllers that have lost their logs lead in a low term again. The agent refuses them until they prove the loss,
-// and follows them then only if no other controller leads the switch.
-func TestYield(t *testing.T) {
+// Controllers whose log lacks events that were acknowledged are refused while another controller is master, and until
+// there was none for some time. Then the switch begins a new epoch with them. Their term must not be stale.
+func TestLostLogOfControllers(t *testing.T) {
+	claim := func(term uint64, logged ...uint64) []byte {
+		return concat(helloBytes, eventAck(logged[0], logged[1]), roleRequest(term))
+	}
 	for _, tc := range []struct {
-		name  string
-		after func(t *testing.T, c *Core, p *Peer) // runs after p, in term 3, was refused for an earlier term 9
-		ticks int
-		yield bool
+		name   string
+		live   bool // the old master is connected
+		ticks  int  // after the first claim
+		claim  []byte
+		then   func(c *Core, p *Peer) []byte // the second claim; nil is roleRequest(12)
+		master bool                          // accepted, as master
+		lost   bool                          // accepted, and the switch begins a new epoch
 	}{
-		{"nobody else leads", nil, yieldAfter, true},
-		{"somebody has led until just now", nil, yieldAfter - 1, false},
-		{"another in its place has claimed a later term", func(t *testing.T, c *Core, _ *Peer) {
+		{"the log has all", true, 0, claim(12, 100, 2), nil, true, false},
+		{"the log has a later epoch", true, 0, claim(12, 200, 1), nil, true, false},
+		{"another leads", true, followAfter, claim(12, 100, 1), nil, false, false},
+		{"another log, and another leads", true, followAfter, claim(12, 0, 0), nil, false, false},
+		{"another has led until just now", false, followAfter - 1, claim(12, 100, 1), nil, false, false},
+		{"nobody leads", false, followAfter, claim(12, 100, 1), nil, false, true},
+		{"nobody leads, an earlier epoch", false, followAfter, claim(12, 99, 7), nil, false, true},
+		{"nobody leads, in the same term", false, followAfter, claim(9, 0, 0),
+			func(*Core, *Peer) []byte { return roleRequest(9) }, false, true},
+		{"nobody leads, and the term is stale", false, 3 * followAfter, claim(8, 0, 0),
+			func(*Core, *Peer) []byte { return roleRequest(8) }, false, false},
+		{"the old master was back for a moment", false, followAfter, claim(12, 100, 1), func(c *Core, _ *Peer) []byte {
 			q := c.Connect()
-			mustController(t, c, q, concat(helloBytes, roleRequest(10)))
+			mustController(t, c, q, claim(9, 100, 2))
 			c.Disconnect(q)
-		}, yieldAfter, false},
-		{"another has claimed a later term and is gone, and it claims again", func(t *testing.T, c *Core, p *Peer) {
-			q := c.Connect()
-			mustController(t, c, q, concat(helloBytes, roleRequest(10)))
-			c.Disconnect(q)
-			mustController(t, c, p, roleRequest(3))
-			for range yieldAfter {
-				c.Tick([]*Peer{p})
-			}
-		}, yieldAfter, false},
-		{"it claims again", func(t *testing.T, c *Core, p *Peer) { mustController(t, c, p, roleRequest(3)) },
-			yieldAfter, true},
-		{"it is accepted after all", func(t *testing.T, c *Core, p *Peer) { mustController(t, c, p, roleRequest(9)) },
-			yieldAfter, false},
-		{"who led was back for a moment", func(t *testing.T, c *Core, _ *Peer) {
-			q := c.Connect()
-			mustController(t, c, q, concat(helloBytes, roleRequest(9)))
-			c.Disconnect(q)
-		}, yieldAfter, false},
-		{"who led is back", func(t *testing.T, c *Core, _ *Peer) {
-			mustController(t, c, c.Connect(), concat(helloBytes, roleRequest(9)))
-		}, yieldAfter, false},
+			return roleRequest(12)
+		}, false, false},
+		{"it has all by now", false, 1, claim(12, 100, 1),
+			func(*Core, *Peer) []byte { return concat(eventAck(100, 2), roleRequest(12)) }, true, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			c, old := upCore(t)
-			mustController(t, c, old, concat(roleRequest(9), eventAck(100, 1)))
-			c.Disconnect(old)
+			c.FromSwitch(packetIn(1, 0))
+			c.FromSwitch(packetIn(2, 0))
+			mustController(t, c, old, concat(eventAck(100, 0), roleRequest(9), eventAck(100, 2)))
 			p := c.Connect()
-			mustController(t, c, p, concat(helloBytes, roleRequest(3)))
+			if !tc.live {
+				c.Disconnect(old)
+			}
+			mustController(t, c, p, tc.claim)
 			for range tc.ticks {
 				c.Tick([]*Peer{p})
 			}
-			if tc.after != nil {
-				tc.after(t, c, p)
+			again := roleRequest(12)
+			if tc.then != nil {
+				again = tc.then(c, p)
 			}
-			refusal := experimenter.Refuse{Reason: experimenter.ReasonLostLog, Epoch: 100}
-			var no *Refused
-			if err := c.FromController(p, refusal.Append(nil, 4)); !errors.As(err, &no) || no.Refuse != refusal {
+			err := c.FromController(p, again)
+			if lost := errors.Is(err, ErrLostLog); lost != tc.lost || !lost && err != nil {
 				t.Fatalf("error %v", err)
 			}
-			if got := c.Yield(p); got != tc.yield || c.Attachable() == tc.yield {
-				t.Fatalf("yields: %t, live: %t", got, c.Live())
+			if master := c.Master() == p; master != tc.master || tc.live && !master && c.Master() != old {
+				t.Errorf("it is master: %t", master)
 			}
-			if !tc.yield {
+			if c.Held() != 1 {
+				t.Errorf("it holds %d events", c.Held())
+			}
+			if !tc.lost {
 				return
+			}
+			c.BeginAnew()
+			if c.Attachable() || c.Held() != 0 {
+				t.Errorf("it holds %d events of the epoch before", c.Held())
 			}
 			c.Disconnect(p)
 			c.SwitchDown(experimenter.ReasonConnectionLost)
 			if epoch, err := c.SwitchUp(50, 4, message(4, 6, 0), nil); err != nil || epoch != 101 {
 				t.Fatalf("epoch %d, %v", epoch, err)
 			}
-			for _, claim := range []struct {
+			term := c.generation
+			for _, claimed := range []struct {
 				term     uint64
 				accepted bool
-			}{{2, false}, {3, true}, {4, true}, {3, false}} {
+			}{{term - 1, false}, {term, true}, {term + 1, true}, {term, false}} {
 				q := c.Connect()
-				mustController(t, c, q, concat(helloBytes, roleRequest(claim.term)))
-				if accepted := c.Master() == q; accepted != claim.accepted {
-					t.Errorf("term %d is accepted: %t", claim.term, accepted)
+				mustController(t, c, q, claim(claimed.term, 0, 0))
+				if accepted := c.Master() == q; accepted != claimed.accepted {
+					t.Errorf("term %d is accepted: %t", claimed.term, accepted)
 				}
 			}
 		})
+	}
+}
+
+// A leader that acknowledged events, and claims again in the same connection, is not taken for one that lacks them.
+func TestMasterClaimsAgain(t *testing.T) {
+	c, p := upCore(t)
+	mustController(t, c, p, concat(eventAck(0, 0), roleRequest(9), eventAck(100, 1), eventAck(90, 4), roleRequest(9)))
+	if c.Master() != p {
+		t.Error("the master is refused")
 	}
 }

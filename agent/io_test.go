@@ -16,7 +16,6 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
 	"github.com/holdfast-sdn/holdfast/openflow/of10"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
-	"github.com/holdfast-sdn/holdfast/southbound"
 )
 
 // TestLeadersComeAndGo tests Ravana, section 3: whichever controller dies, every event is logged once, and every
@@ -223,38 +222,29 @@ func TestRefusedWhileWriting(t *testing.T) {
 	b.log.Line(t, "it refuses the switch: stale epoch")
 }
 
-// A leader whose term is lower than an earlier leader's is refused, and its status and the agent's log say so. When
-// it has proved that the earlier leader's log is lost, the switch begins a new epoch under it.
+// A leader whose log lacks events that were acknowledged is refused while there is another master, and for some time
+// after it. Then the switch begins a new epoch with it.
 func TestLostLog(t *testing.T) {
-	g := &group{t: t, term: 6}
-	old, fresh := g.start(t), g.start(t)
+	g, other := &group{t: t, term: 6}, &group{t: t, term: 9}
+	old, fresh := g.start(t), other.start(t)
 	b := startAgent(t, agent.Config{Controllers: []string{old.addr, fresh.addr}, EchoInterval: 20 * time.Millisecond})
 	g.lead(old)
 	sw := dialSwitch(t, b.addr, 7)
 	g.want(t, "up")
-	old.stop()
-	g.mu.Lock()
-	g.term, g.epoch, g.logged = 0, 0, 0
-	g.mu.Unlock()
-	g.lead(fresh)
-	b.log.Line(t, "the leader is fenced")
-	session := func() *southbound.Session {
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		return fresh.session
+	await.Until(t, "the event is acknowledged", func() bool { return b.status().Held == 0 })
+	other.lead(fresh)
+	fenced := func() bool {
+		other.mu.Lock()
+		defer other.mu.Unlock()
+		return fresh.session != nil && fresh.session.State().Fenced
 	}
-	await.Until(t, "the leader says that it is refused", func() bool {
-		s := session()
-		if s == nil {
-			return false
-		}
-		st := s.State()
-		return st.Fenced && st.Guarantee == "none" && strings.Contains(st.Why, "restart the agent")
-	})
-	await.Until(t, "the switch's connection is closed", func() bool { // again if the agent has just reconnected
-		if s := session(); s != nil && s.State().Fenced {
-			s.Refuse(experimenter.ReasonLostLog, 0)
-		}
+	await.Until(t, "the leader says that it is refused", fenced)
+	time.Sleep(300 * time.Millisecond)
+	if s := b.status(); s.Master != old.addr || !fenced() {
+		t.Errorf("the other master is connected; status %+v", s)
+	}
+	old.stop()
+	await.Until(t, "the switch's connection is closed", func() bool {
 		select {
 		case <-sw.done:
 			return true
@@ -263,16 +253,35 @@ func TestLostLog(t *testing.T) {
 		}
 	})
 	dialSwitch(t, b.addr, 7)
-	g.want(t, "up", "up")
-	if s := b.status(); s.Term != 1 || s.Master != fresh.addr {
+	other.want(t, "up")
+	if s := b.status(); s.Term != 10 || s.Master != fresh.addr {
 		t.Errorf("status %+v", s)
 	}
-	await.Until(t, "the leader says that it is accepted", func() bool {
-		s := session()
-		return s != nil && !s.State().Fenced && s.State().Guarantee == "exactly-once"
-	})
-	if n := len(b.log.Lines("the leader is fenced")); n != 1 {
-		t.Errorf("the log says %d times that nobody leads", n)
+	await.Until(t, "the leader says that it is accepted", func() bool { return !fenced() })
+	if n := len(b.log.Lines("the controllers have lost their logs")); n == 0 {
+		t.Error("the log says nothing")
+	}
+}
+
+// A leader of a lower term than there was is refused for ever, and its status and the agent's log say so.
+func TestLowerTerm(t *testing.T) {
+	g, other := &group{t: t, term: 6}, &group{t: t}
+	old, fresh := g.start(t), other.start(t)
+	b := startAgent(t, agent.Config{Controllers: []string{old.addr, fresh.addr}, EchoInterval: 20 * time.Millisecond})
+	g.lead(old)
+	dialSwitch(t, b.addr, 7)
+	g.want(t, "up")
+	old.stop()
+	other.lead(fresh)
+	b.log.Line(t, "the leader is fenced")
+	other.mu.Lock()
+	st := fresh.session.State()
+	other.mu.Unlock()
+	if !st.Fenced || st.Guarantee != "none" || !strings.Contains(st.Why, "restart the agent") {
+		t.Errorf("it says %+v", st)
+	}
+	if s := b.status(); s.Term != 7 || s.Master != "" {
+		t.Errorf("status %+v", s)
 	}
 }
 

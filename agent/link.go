@@ -103,16 +103,15 @@ func (l *link) announce() {
 
 // warnFenced logs, once while it lasts, that no controller is accepted as master. The caller holds the device's mu.
 func (d *device) warnFenced() {
-	if d.session.core.orphaned != yieldAfter {
+	if d.session.core.orphaned != 2*followAfter { // before that, the agent may still follow the leader
 		return
 	}
 	for _, l := range d.links {
-		if p := l.peer; p != nil && p.refused.by > 0 {
-			d.log.Warn("the leader is fenced: this agent has had a master with a later term, so these controllers "+
-				"have lost their logs, or are a new cluster; if the leader can prove that, the switch begins a new "+
-				"epoch with it; if not, and no other controllers will return, restart the agent: that also discards "+
-				"the events that it keeps",
-				"controller", l.address, "term", p.refused.term, "later term", p.refused.by)
+		if p := l.peer; p != nil && p.refused > 0 {
+			d.log.Warn("the leader is fenced: this agent has had a master with a later term; if the controllers are "+
+				"a new cluster, the clock was wrong when they, or those before them, were started; if no others will "+
+				"return, restart the agent: that also discards the events that it keeps",
+				"controller", l.address, "term", p.refused, "later term", d.session.core.generation)
 		}
 	}
 }

@@ -19,8 +19,9 @@ type Peer struct {
 	// void acknowledges commands of an epoch that has ended. They are not executed, but would fill the controller's
 	// queue while it processes the last events of that epoch.
 	void    experimenter.Ack
-	sent    uint64 // the last event, by its number in the outbox, that was written to it as master
-	refused refusedClaim
+	sent    uint64           // the last event, by its number in the outbox, that was written to it as master
+	logged  experimenter.Ack // the newest event that its log has, as it has said
+	refused uint64           // the term of its last claim, if that was refused; else 0
 	block   block
 }
 
@@ -32,12 +33,6 @@ type block struct {
 	open               bool // Count or Bytes is not zero
 }
 
-// refusedClaim is the first claim of a term that was refused because an earlier master had a higher term. Later claims
-// of the same term are not noted, since what the controller proves may be about the first one only.
-type refusedClaim struct {
-	term, by uint64 // by is the higher term; 0 if the last claim was accepted, or there was none
-}
-
 // maxControl bounds the bytes, besides events, that wait for a controller which does not read.
 const maxControl = 1 << 20
 
@@ -46,8 +41,13 @@ const takeAtMost = 256 << 10
 
 var errNotReading = errors.New("it does not read")
 
-// Refused is the error of FromController for a REFUSE. The caller then calls Stale if the reason is a stale epoch, or
-// Yield if it is a lost log.
+// ErrLostLog is the error of FromController for a claim of controllers whose log lacks events that were acknowledged,
+// after nobody else has been master for some time. The session then calls BeginAnew, and closes the connections to the
+// switch and to all controllers, so that the switch begins a new epoch with those controllers.
+var ErrLostLog = errors.New("the controllers have lost their logs, or are a new cluster: the switch begins a new " +
+	"epoch with them")
+
+// Refused is the error of FromController for a REFUSE. The caller then calls Stale if the reason is a stale epoch.
 type Refused struct{ experimenter.Refuse }
 
 func (r *Refused) Error() string { return fmt.Sprintf("it refuses the switch: %s", r.Reason) }
@@ -141,8 +141,14 @@ func (c *Core) control(p *Peer, msg []byte) error {
 		switch t, _ := experimenter.Is(msg); t {
 		case experimenter.TypeEventAck:
 			ack, err := experimenter.ParseAck(msg, t)
-			if err != nil || p != c.master {
+			if err != nil {
 				return err
+			}
+			if later(ack, p.logged) {
+				p.logged = ack
+			}
+			if p != c.master {
+				return nil
 			}
 			return c.ackEvents(ack)
 		case experimenter.TypeCommands:
@@ -171,16 +177,19 @@ func (c *Core) role(p *Peer, msg []byte) error {
 		return err
 	}
 	claims := req.Role == of13.RoleMaster || req.Role == of13.RoleSlave
-	if claims && c.claimed && int64(req.GenerationID-c.generation) < 0 {
+	stale := claims && c.claimed && int64(req.GenerationID-c.generation) < 0
+	foreign := req.Role == of13.RoleMaster && c.lacks(p)
+	if stale || foreign && (c.master != nil || c.orphaned < followAfter) {
 		c.count.RefusedRoles++
-		if p.refused.by == 0 || p.refused.term != req.GenerationID {
-			p.refused = refusedClaim{req.GenerationID, c.generation}
-		}
+		p.refused = req.GenerationID
 		p.out = appendError(p.out, msg, of13.ErrTypeRoleRequestFailed, of13.RoleRequestFailedStale)
 		return nil
 	}
 	if claims {
-		c.generation, c.claimed, p.refused = req.GenerationID, true, refusedClaim{}
+		c.generation, c.claimed, p.refused = req.GenerationID, true, 0
+	}
+	if foreign {
+		return ErrLostLog
 	}
 	switch {
 	case req.Role == of13.RoleMaster:

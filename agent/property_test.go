@@ -209,7 +209,11 @@ func (w *world) claim(t *rapid.T) {
 			c.term = w.term - 1
 		}
 		if c.term > 0 {
-			c.in = append(bytes.Clone(c.in), roleRequest(c.term)...)
+			var logged uint64 // by all that led before: a leader of a stale term may know less, and is refused
+			if c.term == w.term {
+				logged = w.logged[w.newest]
+			}
+			c.in = concat(c.in, eventAck(w.newest, logged), roleRequest(c.term))
 			clear(c.next)
 			c.accepted = false
 		}
@@ -325,7 +329,7 @@ func (w *world) heal() {
 	c := w.connect()
 	w.term++
 	c.term = w.term
-	c.in = concat(c.in, roleRequest(c.term))
+	c.in = concat(c.in, eventAck(w.newest, w.logged[w.newest]), roleRequest(c.term))
 	for range 4 {
 		w.switchUp()
 		w.arrive(c, 1000)

@@ -35,11 +35,9 @@ type Line interface {
 	Close(cause error)
 }
 
-// Causes for which a session closes its connections: see Core.Stale, Core.Yield and Core.Outdated.
+// Causes for which a session closes its connections: see Core.Stale and Core.Outdated.
 var (
 	errStale   = errors.New("the controllers know a newer epoch of the switch: it begins a new one above that")
-	errLostLog = errors.New("the controllers have lost their logs, or are a new cluster: the switch begins a new " +
-		"epoch with them")
 	errVersion = errors.New("the switch came back with another OpenFlow version")
 )
 
@@ -237,27 +235,24 @@ func (c *Controller) Master() bool { return c.peer != nil && c.peer == c.s.core.
 func (c *Controller) Lasts() bool { return c.lasts }
 
 // End says that the connection has ended, or was not made, because of err, and returns after which time the controller
-// is to be dialled again. If err is a *Refused because of which all epochs are over, the session closes all
+// is to be dialled again. If all epochs are over because err is a *Refused or ErrLostLog, the session closes all
 // connections; then over says why.
 func (c *Controller) End(err error) (pause time.Duration, over error) {
-	p := c.peer
-	if p != nil {
+	if c.peer != nil {
 		c.leave()
 	}
 	var no *Refused
-	if errors.As(err, &no) {
-		switch {
-		case no.Reason == experimenter.ReasonStaleEpoch:
-			if c.s.core.Stale(no.Epoch) {
-				over = errStale
-			}
-			c.pause = BackoffFirst
-		case no.Reason == experimenter.ReasonLostLog && p != nil && c.s.core.Yield(p):
-			over = errLostLog
-			c.pause = BackoffFirst
-		default:
-			c.pause = RefusedPause
+	switch refused := errors.As(err, &no); {
+	case refused && no.Reason == experimenter.ReasonStaleEpoch:
+		if c.s.core.Stale(no.Epoch) {
+			over = errStale
 		}
+		c.pause = BackoffFirst
+	case refused:
+		c.pause = RefusedPause
+	case errors.Is(err, ErrLostLog):
+		c.s.core.BeginAnew()
+		over, c.pause = ErrLostLog, BackoffFirst
 	}
 	if over != nil {
 		c.s.beginAnew(over)

@@ -36,14 +36,11 @@ type Core struct {
 	sessions map[openflow.DatapathID]*attached // in use: those here, and as the leader also proxies, see path.go
 	local    map[openflow.DatapathID]*attached // those here
 	// sessions without an agent, which are told what is logged
-	hearing  map[openflow.DatapathID]*attached
-	absent   map[openflow.DatapathID]time.Time // since when a switch has no session
-	suspects []suspect
-	held     map[openflow.DatapathID]*attached // whose events are held up, see pressure
-	step     step
-	refused  map[openflow.DatapathID]*refused // switches whose agents refuse this leader, or did in this term
-	looked   time.Time                        // when they were last looked for
-	hosting  *replay.Core                     // nil without replayed applications
+	hearing map[openflow.DatapathID]*attached
+	absent  map[openflow.DatapathID]time.Time // since when a switch has no session
+	held    map[openflow.DatapathID]*attached // whose events are held up, see pressure
+	step    step
+	hosting *replay.Core // nil without replayed applications
 
 	follower *proxy.Follower
 	leader   *proxy.Leader
@@ -100,7 +97,7 @@ func NewCore(cfg CoreConfig, outside Outside) (*Core, error) {
 		cfg: cfg, log: cfg.Logger, outside: outside, ledger: l,
 		sessions: map[openflow.DatapathID]*attached{}, hearing: map[openflow.DatapathID]*attached{},
 		absent: map[openflow.DatapathID]time.Time{}, held: map[openflow.DatapathID]*attached{},
-		refused: map[openflow.DatapathID]*refused{}, local: map[openflow.DatapathID]*attached{},
+		local:  map[openflow.DatapathID]*attached{},
 		spares: map[openflow.DatapathID]*spare{}, left: map[openflow.DatapathID]time.Time{},
 		follower: proxy.NewFollower(outside),
 	}
@@ -170,7 +167,6 @@ func (c *Core) changeRole(now time.Time, r consensus.Role) error {
 	was := c.role
 	c.role = r
 	clear(c.held) // each leader claims all switches again
-	clear(c.refused)
 	if was.Leading {
 		c.acknowledgeHeld(c.ledger.Releases())
 	}
@@ -183,7 +179,7 @@ func (c *Core) changeRole(now time.Time, r consensus.Role) error {
 			return fmt.Errorf("controller %s: %w", c.cfg.Name, err)
 		}
 		c.finishWaiting(nil) // they are sent again to the new leader
-		c.draining, c.suspects = false, nil
+		c.draining = false
 		if c.hosting != nil {
 			c.hosting.Follow()
 		}
@@ -197,7 +193,6 @@ func (c *Core) changeRole(now time.Time, r consensus.Role) error {
 	if c.hosting != nil {
 		c.hosting.Lead()
 	}
-	c.suspects = nil
 	c.log.Info("leader", "term", r.Term, "index", c.applied, "switches", len(c.sessions))
 	c.follower.Follow(now, 0, r.Term)
 	c.takeOverAll(now)
@@ -226,7 +221,6 @@ func (c *Core) Turn(now time.Time) error {
 		}
 	}
 	c.release(c.ledger.Releases())
-	c.judge()
 	for _, f := range c.ledger.Failures() {
 		c.log.Error("application failed; what it did for this input is discarded", "app", f.App, "input",
 			f.Input.String(), "err", f.Err, "stack", string(f.Stack))
@@ -252,7 +246,6 @@ func (c *Core) Tick(now time.Time) error {
 	if !c.role.Leading {
 		return nil
 	}
-	c.suspectFenced(now)
 	if entry, ok := c.ledger.Cut(); ok {
 		if err := c.propose(entry); err != nil {
 			return err

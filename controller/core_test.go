@@ -408,7 +408,10 @@ func TestOutsideFails(t *testing.T) {
 			if tc.name == "propose at a tick" {
 				s.turn()
 				s.commit()
-				s.core.ledger.Confirm() // makes the next tick propose an entry
+				s.core.sessions[1].Session.(*fake).events(5, 2, packetIns(1)...)
+				s.turn()
+				s.commit()
+				s.core.CommandsDone(s.core.sessions[1].Session, 5, 1) // makes the next tick propose an entry
 			}
 			tc.breaks(s)
 			if err := tc.act(s); errors.Is(err, bad) != tc.isError || err != nil && !tc.isError {

@@ -14,8 +14,8 @@ import (
 // not to the leader, for pathDelay: a switch usually connects to all controllers at the same time. Then it is used as
 // long as it lives, until the leader has a session that can replace it without losing an event.
 //
-// Sessions of one switch may number its next events differently. So a path changes only when everything that was
-// executed is committed, see takeOverLater.
+// Sessions of one switch may number its next events differently. So a new path is claimed only when every event of the
+// switch that was executed is committed.
 const (
 	pathDelay = 500 * time.Millisecond
 	pathEvery = 20 * time.Millisecond
@@ -59,11 +59,14 @@ func (c *Core) choosePaths(now time.Time) {
 		if r := c.remote(id); r != nil && (s.State().InSync || now.Sub(s.since) >= sparePatience) {
 			c.leaveRemote(now, r)
 			c.use(id, s.attached)
-			c.takeOverLater(s.attached)
+			c.claimSettled(s.attached)
 		} else if c.sessions[id] == nil {
 			c.use(id, s.attached)
-			c.takeOverLater(s.attached)
+			c.claimSettled(s.attached)
 		}
+	}
+	for _, id := range sorted(c.sessions, func(s *attached) bool { return s.unsettled }) {
+		c.claimSettled(c.sessions[id])
 	}
 	var without []openflow.DatapathID
 	for r := range c.leader.Offers {
@@ -75,11 +78,18 @@ func (c *Core) choosePaths(now time.Time) {
 		if r := c.leader.Best(id, now.Add(-pathDelay)); r != nil && c.sessions[id] == nil {
 			s := &attached{Session: r}
 			c.use(id, s)
-			c.takeOverLater(s)
+			c.claimSettled(s)
 			c.log.Info("switch reached through another controller, because it is not connected to this one", "switch",
 				id,
 				"through", c.cfg.Names[r.Member()])
 		}
+	}
+}
+
+// claimSettled claims a switch on a new path, now or in a later call of choosePaths.
+func (c *Core) claimSettled(s *attached) {
+	if s.unsettled = !c.ledger.Settled(s.Switch()); !s.unsettled {
+		c.claim(s)
 	}
 }
 

@@ -33,8 +33,10 @@ type Session interface {
 // attached is a session that the Core knows.
 type attached struct {
 	Session
-	master   bool // this controller has claimed it in this term
-	pressure pressure
+	master bool // this controller has claimed it in this term
+	// unsettled: it is claimed when all events of the switch that were executed are committed, see choosePaths
+	unsettled bool
+	pressure  pressure
 }
 
 // refuseEpoch tells the switch that an epoch has ended, unless it has begun a newer one.
@@ -68,7 +70,7 @@ func (c *Core) Attached(session Session) {
 		c.stand(id, s)
 	default:
 		c.use(id, s)
-		c.takeOver(s)
+		c.claim(s)
 	}
 }
 
@@ -274,7 +276,7 @@ func (c *Core) release(list []ledger.Release) {
 	for _, r := range list {
 		s := c.sessions[r.Switch]
 		switch {
-		case s == nil || !s.master: // a suspect is claimed later, and then gets all commands that are not complete
+		case s == nil || !s.master: // one that is claimed later then gets all commands that are not complete
 		case r.Closed:
 			s.refuseEpoch(r.Epoch)
 		case r.Count > 0:

@@ -45,7 +45,7 @@ func (c *Core) CutTransactions() ([]byte, bool) {
 // Cut returns the next entry to propose, if there is something to log and fewer than Limits.InFlight entries are
 // uncommitted. The caller owns the slice.
 func (c *Core) Cut() ([]byte, bool) {
-	idle := c.batch.empty() && len(c.acked) == 0 && c.wanted != c.batch.number
+	idle := c.batch.empty() && len(c.acked) == 0
 	if !c.leading || len(c.inflight) >= c.limits.InFlight || idle {
 		return nil, false
 	}
@@ -73,17 +73,6 @@ func (c *Core) Cut() ([]byte, bool) {
 	}
 	return entry, true
 }
-
-// Confirm requests an entry, even an empty one, and returns a number. When Confirmed has reached that number in this
-// term, this replica was still the leader when Confirm was called. So everything that any leader had committed by then
-// is in this ledger. A deposed leader may not know yet that it is one.
-func (c *Core) Confirm() uint64 {
-	c.wanted = c.batch.number
-	return c.wanted
-}
-
-// Confirmed returns the number of the newest confirmed call of Confirm.
-func (c *Core) Confirmed() uint64 { return c.proven }
 
 // Commit handles the next committed entry. It releases the outputs if this leader proposed the entry, else it applies
 // the entry. An error means that this replica cannot continue.
@@ -138,7 +127,7 @@ func (c *Core) commitOwn(data []byte) error {
 	}
 	b := c.inflight[0]
 	c.inflight = append(c.inflight[:0], c.inflight[1:]...)
-	c.state.time, c.proven = h.Time, h.Batch
+	c.state.time = h.Time
 	c.counters.Completions += uint64(len(b.dones))
 	for _, done := range b.dones {
 		if err := done.of.queue.Ack(done.upTo); err != nil {
@@ -185,6 +174,12 @@ func (c *Core) Resume(id openflow.DatapathID) (Release, bool) {
 		return Release{}, false
 	}
 	return sw.resume(), true
+}
+
+// Settled reports whether every event of the switch that was executed is committed.
+func (c *Core) Settled(id openflow.DatapathID) bool {
+	sw := c.state.switches[id]
+	return sw == nil || sw.logged() == sw.master.committed
 }
 
 // Failures returns the failures of applications since the last call.

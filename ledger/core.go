@@ -33,8 +33,6 @@ type Core struct {
 	clock    int64 // ledger time
 	offset   int64 // ledger time minus the caller's clock
 	numbers  uint64
-	wanted   uint64 // number of the batch that Confirm needs as an entry, even an empty one
-	proven   uint64 // number of the newest own entry that is committed
 	batch    batch
 	deltas   deltas // of batch
 	inflight []batch
@@ -99,7 +97,7 @@ func (c *Core) Lead(term uint64, now int64) error {
 	if err := c.Follow(); err != nil {
 		return err
 	}
-	c.leading, c.term, c.numbers, c.wanted, c.proven = true, term, 0, 0, 0
+	c.leading, c.term, c.numbers = true, term, 0
 	c.offset = max(0, c.state.time-now)
 	c.clock = now + c.offset
 	for _, sw := range c.state.switches {

@@ -258,36 +258,6 @@ func TestCutTransactions(t *testing.T) {
 	p.commit()
 }
 
-func TestConfirm(t *testing.T) {
-	p := newPair(t, Limits{}, &script{name: "a"})
-	p.up(1)
-	p.commit()
-	n := p.leader.Confirm()
-	if again := p.leader.Confirm(); again != n {
-		t.Errorf("asked again before the entry: %d, not %d", again, n)
-	}
-	entry, ok := p.leader.Cut()
-	if !ok || len(ops(t, entry)) != 0 {
-		t.Fatalf("cut %v, operations %v", ok, ops(t, entry))
-	}
-	if p.leader.Confirmed() >= n {
-		t.Error("confirmed before the entry is committed")
-	}
-	p.must(p.leader.Commit(entry))
-	p.must(p.follower.Commit(entry))
-	if p.leader.Confirmed() < n {
-		t.Errorf("confirmed up to %d, not %d", p.leader.Confirmed(), n)
-	}
-	if _, ok := p.leader.Cut(); ok {
-		t.Error("a second entry for one question")
-	}
-	p.must(p.leader.Follow())
-	p.must(p.leader.Lead(2, 1))
-	if p.leader.Confirmed() != 0 {
-		t.Error("confirmed in the next term already")
-	}
-}
-
 // Commands at the return of a switch may exceed its bound. Its epoch is then closed, and the event that showed its
 // return is not executed.
 func TestEpochClosesOnReturn(t *testing.T) {

@@ -17,17 +17,18 @@ type agent struct {
 	attach   experimenter.Attach
 	block    experimenter.Block // the rest of an EVENTS block, not received yet
 	accepted bool               // it has accepted the claim of term, so events continue from there
-	fenced   bool               // it has refused the last claim, since it had a master with a later term
+	fenced   bool               // it has refused the last claim; see State.Fenced
+	waited   int                // ticks since the last claim
 }
 
 func (g *agent) report(s *State) {
 	s.Peer, s.Attach, s.Fenced = Agent, g.attach, g.fenced
 	s.Guarantee, s.Why = "exactly-once", "its agent keeps events and filters commands"
 	if g.fenced {
-		s.Guarantee, s.Why = "none", "its agent has had a master with a later term: these controllers have lost "+
-			"their logs, or it has controllers of another cluster; the switch begins anew when nobody else has led "+
-			"it for some seconds; if it does not, restart the agent, which also forgets the events that it holds, "+
-			"or remove the other controllers"
+		s.Guarantee, s.Why = "none", "its agent has had a master of another cluster, or of this one before it lost "+
+			"its log; the switch begins anew when it has had no master for some seconds; if it does not, that "+
+			"master had a later term: restart the agent, which also forgets the events that it holds, or remove "+
+			"the other controllers"
 	}
 }
 
@@ -46,7 +47,7 @@ func (g *agent) next(buf []byte, _ uint64) ([]byte, Action, error) {
 		g.accepted = err == nil && g.master && r.Role == of13.RoleMaster && r.GenerationID == g.term
 		g.fenced = g.fenced && !g.accepted
 		return rest, Action{}, err
-	case openflow.TypeError: // an entry of this leader soon shows whether another leads
+	case openflow.TypeError:
 		var e of13.Error
 		err := e.Decode(msg)
 		g.fenced = g.fenced || err == nil && g.master && isStale(e)
@@ -106,13 +107,18 @@ func (g *agent) blockEvents(buf []byte) ([]byte, Action, error) {
 		Messages: messages}}, nil
 }
 
-func (g *agent) claim(uint64, Resume) {
+// claim first says what is logged, so that the agent can tell whether this log has what was acknowledged.
+func (g *agent) claim(_ uint64, r Resume) {
 	g.accepted, g.fenced = false, false
+	if r.Epoch > 0 {
+		g.acknowledge(experimenter.Ack{Epoch: r.Epoch, Seq: r.Events})
+	}
 	g.resend()
 }
 
 // resend claims the switch again in the same term. The agent then sends all events that are not acknowledged.
 func (g *agent) resend() {
+	g.waited = 0
 	role := of13.RoleRequest{Role: of13.RoleMaster, GenerationID: g.term}
 	g.out = role.Append(g.out, handshake.OwnXID) // always OpenFlow 1.3, whatever the switch speaks
 }
@@ -124,6 +130,16 @@ func (g *agent) standby(uint64) { g.fenced = false }
 
 func (g *agent) acknowledge(a experimenter.Ack) {
 	g.out = a.Append(g.out, g.hs.Version, experimenter.TypeEventAck)
+}
+
+// claimEvery is how often a claim that the agent has refused is repeated, in ticks: the other master may be gone.
+const claimEvery = 10
+
+func (g *agent) tick(uint64) error {
+	if g.waited++; g.master && g.fenced && g.waited >= claimEvery {
+		g.resend()
+	}
+	return nil
 }
 
 // send does not check the epoch; the agent discards commands of an ended epoch.
@@ -138,10 +154,9 @@ func (g *agent) send(b experimenter.Block, messages []byte) error {
 
 // The agent keeps the events and acknowledges the commands, so the remaining methods do nothing.
 
-func (g *agent) more() bool        { return false }
-func (g *agent) full() bool        { return false }
-func (g *agent) logged([]byte)     {}
-func (g *agent) skipped(int)       {}
-func (g *agent) refuse(uint64)     {} // Core sends REFUSE
-func (g *agent) end() uint64       { return 0 }
-func (g *agent) tick(uint64) error { return nil }
+func (g *agent) more() bool    { return false }
+func (g *agent) full() bool    { return false }
+func (g *agent) logged([]byte) {}
+func (g *agent) skipped(int)   {}
+func (g *agent) refuse(uint64) {} // Core sends REFUSE
+func (g *agent) end() uint64   { return 0 }

@@ -92,8 +92,8 @@ func newBundles(c *channel) *bundles {
 }
 
 // whyStale is why a switch without an agent executes no command of this leader.
-const whyStale = "it has had a master with a later term: these controllers have lost their logs, or it has " +
-	"controllers of another cluster; restart the switch, or remove those"
+const whyStale = "it has had a master with a later term: it has controllers of another cluster, or the clock of " +
+	"these is behind that of those before; restart the switch, or remove the others"
 
 func (b *bundles) report(s *State) {
 	s.Peer = Bundles

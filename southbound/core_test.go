@@ -139,8 +139,8 @@ func legacyCore(t *testing.T) *Core {
 
 func TestAgentEventsInPieces(t *testing.T) {
 	c := agentCore(t)
-	c.Claim(3, 0, Resume{})
-	if out := c.types(t); out != "4:ROLE_REQUEST" {
+	c.Claim(3, 0, Resume{Epoch: 90, Events: 4})
+	if out := c.types(t); out != "4:EVENT_ACK 4:ROLE_REQUEST" {
 		t.Fatal(out)
 	}
 	// Events before the reply belong to an earlier claim.
@@ -239,6 +239,40 @@ func TestAgentRefusesTheClaim(t *testing.T) {
 				t.Errorf("%+v; want fenced %t, and %q", st, tc.fenced, want)
 			}
 		})
+	}
+}
+
+// A claim that the agent has refused is repeated once a second, because the other master may be gone, until the agent
+// accepts it or another controller leads.
+func TestRefusedClaimIsRepeated(t *testing.T) {
+	stale := (&of13.Error{ErrType: of13.ErrTypeRoleRequestFailed, Code: of13.RoleRequestFailedStale}).Append(nil,
+		handshake.OwnXID)
+	c := agentCore(t)
+	second := func() string {
+		for range 10 {
+			if err := c.Tick(0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return c.types(t)
+	}
+	mustClaim(t, c, 3)
+	c.types(t)
+	for _, step := range []struct {
+		what string
+		do   func()
+		want string
+	}{
+		{"it is not answered", func() {}, ""},
+		{"it is refused", func() { mustFeed(t, c, stale) }, "4:ROLE_REQUEST"},
+		{"it is not answered again", func() {}, "4:ROLE_REQUEST"},
+		{"it is accepted", func() { mustFeed(t, c, roleReply(3)) }, ""},
+		{"another leads", func() { mustFeed(t, c, stale); c.Standby(4) }, ""},
+	} {
+		step.do()
+		if out := second(); out != step.want {
+			t.Errorf("%s: it sends %q, want %q", step.what, out, step.want)
+		}
 	}
 }
 

@@ -59,7 +59,8 @@ type State struct {
 	// InSync: this controller could lead now without missing an event that another one has received. Always true unless
 	// Peer is Bundles.
 	InSync bool
-	// Fenced: an agent refuses this controller as master, because it had a master with a later term.
+	// Fenced: an agent refuses this controller as master, because it had a master with a later term, or one whose log
+	// has events that are not in this controller's.
 	Fenced bool
 	// Guarantee is "exactly-once", "at-most-once" or "none", and Why is the reason. It is "" for a switch of kind
 	// Bundles of which this controller is not the master.

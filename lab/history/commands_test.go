@@ -13,7 +13,7 @@ func TestCommandsAreThoseOfTheLog(t *testing.T) {
 		{"the last is executed twice", twice("executed", 20),
 			"epoch 11: gets a message of type 10, xid 0x1000009, 15 bytes (number 9 by its xid) as command 10, but " +
 				"only 9 are committed"},
-		{"before it is committed", before("executed", 14, "committed", 22),
+		{"before it is committed", before("executed", 14, "committed", 20),
 			"epoch 20: gets a message of type 10, xid 0x1000001, 16 bytes (number 1 by its xid) as command 1, but " +
 				"only 0 are committed"},
 		{"out of order", swapped("executed", 0), "epoch 10: gets a message of type 10, xid 0x1000002, 14 bytes " +
@@ -24,14 +24,14 @@ func TestCommandsAreThoseOfTheLog(t *testing.T) {
 			"switch 0000000000000001, epoch 10: gets a message of type 10, xid 0x1000001"},
 		{"of an epoch that is over", changed("executed", 14, func(c *call) { c.epoch = 10 }),
 			"epoch 10: gets a message of type 10, xid 0x1000001, 16 bytes (number 1 by its xid) as command 10; " +
-				"that of entry 14"},
+				"that of entry 13"},
 		{"in no epoch", changed("executed", 0, func(c *call) { c.epoch = 0 }), "in epoch 0, which no agent opened"},
 		{"other bytes", changed("executed", 0, lastByte), "as command 1; that of entry 3"},
 		{"not executed in the end", func(tp tape) tape {
-			tp = forged(14, ops(doneOp(1, 20, 3)))(without("executed", 20)(tp))
+			tp = forged(13, ops(doneOp(1, 20, 3)))(without("executed", 20)(tp))
 			return tp
 		}, "switch 0000000000000002, epoch 11: at the end it has executed 8 commands of 9; next is a message of " +
-			"type 10, xid 0x1000009, 15 bytes of entry 16"},
+			"type 10, xid 0x1000009, 15 bytes of entry 15"},
 		{"in another epoch in the end", changed("finish", 0, func(c *call) { c.live[1] = 10 }),
 			"switch 0000000000000001: at the end it lives in epoch 10, which is not open in the log"},
 	})
@@ -52,13 +52,13 @@ func TestCommandsOfTheLogAreInOrder(t *testing.T) {
 
 func TestDoneIsExecuted(t *testing.T) {
 	testCorruptions(t, []corruption{
-		{"before it is executed", before("committed", 24, "executed", 15),
-			"entry 15 of term 2: switch 0000000000000002, epoch 11: command 7 is logged as done; the switch has " +
+		{"before it is executed", before("committed", 22, "executed", 15),
+			"entry 14 of term 2: switch 0000000000000002, epoch 11: command 7 is logged as done; the switch has " +
 				"executed 5"},
 		{"beyond the epoch", forged(5, ops(doneOp(1, 10, 7))),
 			"entry 7 of term 1: switch 0000000000000001, epoch 10: command 7 is logged as done of 6"},
 		{"back", forged(5, ops(doneOp(1, 10, 3))), "epoch 10: commands up to 3 are logged as done after 4"},
-		{"of another epoch", forged(12, ops(doneOp(1, 10, 9))),
+		{"of another epoch", forged(11, ops(doneOp(1, 10, 9))),
 			"commands of epoch 10 are logged as done, which is not the newest"},
 		{"of an unknown switch", forged(5, ops(doneOp(3, 10, 1))), "commands of epoch 10 are logged as done"},
 	})

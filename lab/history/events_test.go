@@ -26,11 +26,11 @@ func TestEventsAreThoseOfTheAgent(t *testing.T) {
 				"10, xid 0x0, 12 bytes"},
 		{"the end of an epoch is lost", inserted(call{what: "read", id: 1, epoch: 10, data: message("lost")}, "closed",
 			0),
-			"entry 14 of term 2: switch 0000000000000001, epoch 10: event 7 is HOLDFAST_SWITCH_DOWN, but the agent " +
+			"entry 13 of term 2: switch 0000000000000001, epoch 10: event 7 is HOLDFAST_SWITCH_DOWN, but the agent " +
 				"had a message"},
 		{"an event comes that nobody sent", without("read", 9),
 			"epoch 11: event 4 (a message of type 10, digest fe930cbc75973965), but the agent had only 3"},
-		{"an event comes before the switch sent it", before("committed", 26, "read", 8), "but the agent had only 2"},
+		{"an event comes before the switch sent it", before("committed", 24, "read", 8), "but the agent had only 2"},
 		{"events are swapped", swapped("read", 0), "entry 3 of term 1: switch 0000000000000001, epoch 10: event 2 " +
 			"is a message"},
 		{"an event's bytes change", changed("read", 3, lastByte),
@@ -53,34 +53,34 @@ func TestEventsOfTheLogAreInOrder(t *testing.T) {
 			"entry 10 of term 2: switch 0000000000000001, epoch 10: event 4 (a message of type 10, xid 0x0, 12 " +
 				"bytes) once more; 4 is the last"},
 		{"an event again later", forged(7, ops(eventOp(1, 10, 2, message("one")))), "once more; 4 is the last"},
-		{"another digest", forged(13, ops(seenOp(1, 20, 3, message("eighT")))),
+		{"another digest", forged(12, ops(seenOp(1, 20, 3, message("eighT")))),
 			"epoch 20: event 3 is a message of type 10, digest "},
-		{"the end of an epoch by its digest", forged(11, ops(seenOp(1, 10, 6, message("six")),
+		{"the end of an epoch by its digest", forged(10, ops(seenOp(1, 10, 6, message("six")),
 			seenOp(1, 10, 7, downMessage))), "but the agent had HOLDFAST_SWITCH_DOWN"},
 		{"an event is left out", forged(7, ops(eventOp(1, 10, 6, message("six")))),
 			"event 6 (a message of type 10, xid 0x0, 11 bytes) follows event 4"},
 		{"an epoch begins in the middle", forged(0, ops(eventOp(1, 10, 2, message("one")))), "follows event 0"},
 		{"an epoch begins without SWITCH_UP", forged(0, ops(eventOp(1, 10, 1, message("one")))),
 			"event 1 is a message of type 10, xid 0x0, 11 bytes, but the agent had HOLDFAST_SWITCH_UP"},
-		{"an epoch begins while events of the one before are missing", forged(11, ops(eventOp(1, 20, 1, upMessage))),
+		{"an epoch begins while events of the one before are missing", forged(10, ops(eventOp(1, 20, 1, upMessage))),
 			"epoch 10: the log has 5 events of 7; next is a message of type 10, xid 0x0, 11 bytes, and epoch 20 begins"},
-		{"an event of an epoch that is over", forged(13, ops(eventOp(1, 10, 8, message("x")))),
+		{"an event of an epoch that is over", forged(12, ops(eventOp(1, 10, 8, message("x")))),
 			"event 8 of epoch 10 (a message of type 10, xid 0x0, 9 bytes) after epoch 20 has begun"},
-		{"an event after the end", forged(11, ops(eventOp(1, 10, 6, message("six")), eventOp(1, 10, 7, downMessage),
+		{"an event after the end", forged(10, ops(eventOp(1, 10, 6, message("six")), eventOp(1, 10, 7, downMessage),
 			eventOp(1, 10, 8, message("x")))),
 			"epoch 10: event 8 (a message of type 10, xid 0x0, 9 bytes) after the epoch's end"},
-		{"an epoch is closed that is not stalled", forged(13, ops(ofSwitch(ledger.OpCloseEpoch, 2, 11))),
-			"the ledger closes epoch 11 when 2 commands are not done; the bound is 65536"},
-		{"reachability of an old epoch", forged(13, ops(ofSwitch(ledger.OpUnreachable, 1, 10))),
+		{"an epoch is closed that is not stalled", forged(12, ops(ofSwitch(ledger.OpCloseEpoch, 2, 11))),
+			"the ledger closes epoch 11 when 3 commands are not done; the bound is 65536"},
+		{"reachability of an old epoch", forged(12, ops(ofSwitch(ledger.OpUnreachable, 1, 10))),
 			"reachability is logged of epoch 10, which is not open"},
-		{"an epoch is closed that is over", forged(13, ops(ofSwitch(ledger.OpCloseEpoch, 1, 10))),
+		{"an epoch is closed that is over", forged(12, ops(ofSwitch(ledger.OpCloseEpoch, 1, 10))),
 			"epoch 10 is closed, which is not open"},
 	})
 }
 
 func TestAcknowledgedEventsAreCommitted(t *testing.T) {
 	testCorruptions(t, []corruption{
-		{"before the entry", before("acked", 13, "committed", 22),
+		{"before the entry", before("acked", 13, "committed", 20),
 			"epoch 20: the agent is told that event 2 is logged; what is committed has 0"},
 		{"too much", changed("acked", 5, func(c *call) { c.seq++ }),
 			"epoch 10: the agent is told that event 5 is logged; what is committed has 4"},

@@ -331,8 +331,6 @@ func runWithin(t testing.TB, limits ledger.Limits) tape {
 	b.cut()
 	b.pass(200 * ms)
 	b.commitAll()
-	b.core().Confirm()
-	b.commitAll()
 	b.say(1, "six")
 	b.down(1)
 	b.up(1, 20)

@@ -16,10 +16,10 @@ func TestLogIsOneForAll(t *testing.T) {
 	}
 	testCorruptions(t, []corruption{
 		{"other bytes", changed("committed", 5, lastByte), "controller 1 is handed entry 4 with"},
-		{"other bytes, of the one that is ahead", changed("committed", 28, func(c *call) {
-			c.data = ops(doneOp(1, 20, 3))(entry{header: ledger.Header{Term: 2, Batch: 8, Time: 1 << 62}})
+		{"other bytes, of the one that is ahead", changed("committed", 26, func(c *call) {
+			c.data = ops(doneOp(1, 20, 3))(entry{header: ledger.Header{Term: 2, Batch: 7, Time: 1 << 62}})
 		}),
-			"controller 1 is handed entry 17 with"},
+			"controller 1 is handed entry 16 with"},
 		{"another term", changed("committed", 5, func(c *call) { c.term = 2 }),
 			"controller 1 is handed entry 4 with term 2; others with 1"},
 		{"an entry is left out", without("committed", 5), "controller 1 is handed entry 5 where 4 is next"},
@@ -28,8 +28,8 @@ func TestLogIsOneForAll(t *testing.T) {
 			return slices.Insert(tp, tp.find("committed", 13),
 				tp[tp.find("committed", 5)])
 		}, "controller 1 is handed entry 4 where 8 is next"},
-		{"entries are swapped", swapped("committed", 27),
-			"entry 17 of term 2: switch 0000000000000001, epoch 20: command 3 is logged as done; the switch has " +
+		{"entries are swapped", swapped("committed", 25),
+			"entry 16 of term 2: switch 0000000000000001, epoch 20: command 3 is logged as done; the switch has " +
 				"executed 1"},
 		{"nobody leads", without("leading", 1), "entry 10 has term 2, in which nobody leads"},
 		{"a term has two leaders", changed("leading", 1, func(c *call) { c.term = 1 }),
@@ -50,8 +50,8 @@ func TestLogIsOneForAll(t *testing.T) {
 			"controller 0 is handed entry 10: ledger: entry header: ends within a field"},
 		{"nonsense", forged(7, with([]byte{99})), "entry 10 of term 2: ledger: entry (term 2, batch 1), operation 99"},
 		{"a replica stays behind", changed("finish", 0,
-			func(c *call) { c.replicas[1] = Replica{Applied: 16, Snapshot: c.replicas[1].Snapshot} }),
-			"controller 1 ends at entry 16; the log ends at 17"},
+			func(c *call) { c.replicas[1] = Replica{Applied: 15, Snapshot: c.replicas[1].Snapshot} }),
+			"controller 1 ends at entry 15; the log ends at 16"},
 	})
 }
 

@@ -207,7 +207,6 @@ func (r *replay) entry(e *entry) error {
 	if err := r.timely(e); err != nil {
 		return err
 	}
-	r.core.Confirm() // the entry may be empty
 	if _, err := ledger.Walk(e.data, func(rec *ledger.Record) error {
 		return r.input(rec,
 			e.header.Time)
@@ -215,7 +214,7 @@ func (r *replay) entry(e *entry) error {
 		return violated("a single controller does not take its input: %v", err)
 	}
 	r.time = e.header.Time
-	got, err := r.commit()
+	got, err := r.commit(e.data[:e.body])
 	if err != nil {
 		return err
 	}
@@ -305,10 +304,14 @@ func (r *replay) transaction(record []byte) error {
 	return nil
 }
 
-func (r *replay) commit() ([]byte, error) {
+// commit cuts an entry and commits it. If the inputs had no effect, the entry is the header, which sets the time.
+func (r *replay) commit(header []byte) ([]byte, error) {
 	data, ok := r.core.Cut()
 	if !ok {
-		return nil, violated("a single controller makes no entry")
+		data = header
+		if err := r.core.Follow(); err != nil {
+			return nil, err
+		}
 	}
 	return data, r.core.Commit(data)
 }
@@ -321,15 +324,16 @@ func (r *replay) forgetNow() error {
 	if err := r.core.Lead(1, r.time); err != nil {
 		return err
 	}
-	r.core.Confirm()
 	for _, done := range r.forget {
 		if err := r.core.Done(done.id, done.epoch, done.seq); err != nil {
 			return err
 		}
 	}
 	r.forget = r.forget[:0]
-	_, err := r.commit()
-	return err
+	if data, ok := r.core.Cut(); ok {
+		return r.core.Commit(data)
+	}
+	return nil
 }
 
 // finish compares the state with that of the replicas.

@@ -48,7 +48,7 @@ func TestSnapshotsHoldTheState(t *testing.T) {
 	for _, tc := range []struct {
 		index uint64
 		n     int // entries up to that
-	}{{2, 1}, {8, 7}, {9, 7}, {14, 12}, {17, 15}} {
+	}{{2, 1}, {8, 7}, {9, 7}, {13, 11}, {16, 14}} {
 		if found := takenOver(plainRun(t), tc.index, stateAfter(t, tp, tc.n)); len(found) > 0 {
 			t.Errorf("at %d: %q", tc.index, found)
 		}
@@ -66,15 +66,15 @@ func TestSnapshotsHoldTheState(t *testing.T) {
 		state []byte
 		want  string
 	}{
-		{"of another entry", 14, stateAfter(t, tp, 11),
-			"snapshot at entry 14, which controller 2 takes over: it is not the state of the log: operation 1 is " +
+		{"of another entry", 13, stateAfter(t, tp, 10),
+			"snapshot at entry 13, which controller 2 takes over: it is not the state of the log: operation 1 is " +
 				"switch 0000000000000001"},
-		{"of the last but one", 17, stateAfter(t, tp, 14), "it is not the state of the log: operation 1 is switch"},
-		{"a value differs", 14, altered(stateAfter(t, tp, 12)),
+		{"of the last but one", 16, stateAfter(t, tp, 13), "it is not the state of the log: operation 1 is switch"},
+		{"a value differs", 13, altered(stateAfter(t, tp, 11)),
 			`is put of "siven" in echoer/seen at {1 0 }, {2 0 }, not put of "seven"`},
-		{"a torn one", 14, stateAfter(t, tp, 12)[:40], "ends within a field"},
-		{"of the future", 18, stateAfter(t, tp, 15), "snapshot at entry 18, which controller 2 takes over: no " +
-			"controller was handed an entry after 17"},
+		{"a torn one", 13, stateAfter(t, tp, 11)[:40], "ends within a field"},
+		{"of the future", 17, stateAfter(t, tp, 14), "snapshot at entry 17, which controller 2 takes over: no " +
+			"controller was handed an entry after 16"},
 	} {
 		found := takenOver(plainRun(t), tc.index, tc.state)
 		if len(found) != 1 || !bytes.Contains([]byte(found[0]), []byte(tc.want)) {
@@ -84,14 +84,14 @@ func TestSnapshotsHoldTheState(t *testing.T) {
 }
 
 func TestReplicasAreEqual(t *testing.T) {
-	last := stateAfter(t, plainRun(t), 15)
+	last := stateAfter(t, plainRun(t), 14)
 	other := altered(last)
 	testCorruptions(t, []corruption{
-		{"one differs", changed("finish", 0, func(c *call) { c.replicas[1] = Replica{Applied: 17, Snapshot: other} }),
+		{"one differs", changed("finish", 0, func(c *call) { c.replicas[1] = Replica{Applied: 16, Snapshot: other} }),
 			`the final state of controller 1 is not that of its log: operation 6 is put of "siven" in echoer/seen`},
 		{"time differs", changed("finish", 0, func(c *call) {
 			at := HeaderLen(last)
-			c.replicas[0] = Replica{Applied: 17, Snapshot: append(header(ledger.Header{Time: 5}), last[at:]...)}
+			c.replicas[0] = Replica{Applied: 16, Snapshot: append(header(ledger.Header{Time: 5}), last[at:]...)}
 		}), "the final state of controller 0 is not that of its log: the headers differ: 04 00 00 05"},
 	})
 }

@@ -96,7 +96,12 @@ inline clear3(q) { do :: len(q) > 0 -> q?m,x,y,z :: else -> break od }
 #else
 #define POWERLESS (ctl[c].lead < agt[s].generation) /* the switch refuses what it sends */
 #endif
-#define DOUBTFUL (ctl[c].attach[s] > ctl[c].events[s]) /* acknowledged events are not in its log */
+#define LACKS (ctl[c].attach[s] > ctl[c].events[s]) /* acknowledged events are not in its log */
+#ifdef NO_TERM_BEFORE_LOG
+#define STALE_TERM false
+#else
+#define STALE_TERM (ctl[c].lead < agt[s].generation)
+#endif
 #ifdef ACK_BEFORE_LOG
 #define ACKNOWLEDGED (ctl[c].events[s] + (ctl[c].executed > ctl[c].known && SWITCH(ctl[c].state[ctl[c].known]) == s))
 #else
@@ -242,18 +247,13 @@ end:	do
 /* A controller's end of the connection to a switch. */
 proctype Session(byte c; byte s) {
 end:	do
-	:: d_step { ctl[c].lead && !ctl[c].claimed[s] && DOUBTFUL ->
-#ifdef NO_DOUBT
-		say("> c%d believes that its log is lost, and makes s%d discard its events and begin a new epoch\n",
-			c + 1, s + 1);
+	:: d_step { ctl[c].lead && !ctl[c].claimed[s] && LACKS && !STALE_TERM ->
+		say("> s%d believes that the log of c%d is lost, discards its events and begins a new epoch\n",
+			s + 1, c + 1);
 		must(agt[s].first == E, "! at least once events: events that are not in the log are discarded\n");
-#endif
-		must(ctl[c].lead < term, "! at least once events: the true leader believes that the log is lost\n");
-		say("> c%d proposes an entry to confirm that it leads, which fails: it was deposed, and follows\n", c + 1);
-		follow(c);
-		tidy
+		must(false, "! at least once events: the log is not lost\n")
 	}
-	:: d_step { ctl[c].lead && !ctl[c].claimed[s] && !DOUBTFUL && !POWERLESS && nfull(DOWN) ->
+	:: d_step { ctl[c].lead && !ctl[c].claimed[s] && !LACKS && !POWERLESS && nfull(DOWN) ->
 		say("> c%d claims s%d in term %d\n", c + 1, s + 1, ctl[c].lead);
 		DOWN!ROLE_REQUEST,ctl[c].lead,0,0;
 		ctl[c].claimed[s] = true;

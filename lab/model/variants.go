@@ -53,10 +53,10 @@ var variants = []variant{
 	{name: "agent-ack-before-log", model: "agent.pml", config: "S=1 E=1 TERMS=2 STALE=0", lacks: "ACK_BEFORE_LOG",
 		refuted: atLeastOnceEvents,
 		removed: "The leader acknowledges an event when it has received it, not when the event is in the log."},
-	{name: "agent-no-doubt", model: "agent.pml", config: "S=1 E=2 TERMS=2 CRASHES=0 BREAKS=1", lacks: "NO_DOUBT",
-		refuted: atLeastOnceEvents,
-		removed: "A leader whose log lacks acknowledged events of an agent does not confirm first that it " +
-			"still leads."},
+	{name: "agent-no-term-before-log", model: "agent.pml", config: "S=1 E=2 TERMS=2 CRASHES=0 BREAKS=1",
+		lacks: "NO_TERM_BEFORE_LOG", refuted: atLeastOnceEvents,
+		removed: "The agent believes that the log of a controller is lost, because the log lacks acknowledged " +
+			"events, although the term of the controller is stale."},
 	{name: "agent-no-event-dedupe", model: "agent.pml", config: "S=1 E=1 TERMS=2 STALE=0", lacks: "NO_EVENT_DEDUPE",
 		refuted: atMostOnceEvents,
 		removed: "The leader does not drop events at or below the watermark in the log."},

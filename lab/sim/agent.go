@@ -346,10 +346,8 @@ func (l *controllerLink) ended(err error) {
 		d.n.s.w.note(d.n.p, "switch %s: controller %s: %v", d.id, l.address, err)
 		l.line = nil
 	}
-	var no *agent.Refused
-	if errors.As(err, &no) && no.Reason == experimenter.ReasonLostLog {
-		d.n.s.w.fail("%s says to the agent of switch %s that the log of a master with a later term is lost; it is not",
-			l.address, d.id)
+	if errors.Is(err, agent.ErrLostLog) {
+		d.n.s.w.fail("the agent of switch %s believes that the log of %s is lost; it is not", d.id, l.address)
 	}
 	pause, over := l.End(err)
 	if over != nil {

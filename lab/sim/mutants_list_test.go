@@ -32,8 +32,13 @@ var mutants = []mutant{
 	{"leave the watermark of events out of snapshots", "ledger/state.go",
 		"binary.AppendUvarint(dst, uint64(v.events)), flags)", "binary.AppendUvarint(dst, 0), flags)"},
 	{"take a switch for a leader that was deposed", "agent/peer.go",
-		"if claims && c.claimed && int64(req.GenerationID-c.generation) < 0 {",
-		"if claims && c.claimed && req.GenerationID == 0 {"},
+		"claims && c.claimed && int64(req.GenerationID-c.generation) < 0\n",
+		"claims && c.claimed && req.GenerationID == 0\n"},
+	{"take the log of a leader that was deposed for lost", "agent/peer.go",
+		"	if stale || foreign && (c.master", "	if foreign {\n		return ErrLostLog\n	}\n	if stale || foreign && " +
+			"(c.master"},
+	{"claim without what is logged", "southbound/agent.go",
+		"	if r.Epoch > 0 {\n		g.acknowledge(", "	if r.Epoch == 0 {\n		g.acknowledge("},
 	{"take commands of who is not master", "agent/peer.go",
 		"return p != c.master || term != c.generation }", "return false }"},
 	{"complete before the switch has acknowledged", "agent/filter.go",
@@ -77,7 +82,7 @@ var mutants = []mutant{
 	{"refuse a switch for an epoch that the session has not heard of", "controller/takeover.go",
 		"	s.Acknowledge(r.Epoch, r.Acked)\n	switch {\n	case r.Closed:\n",
 		"	s.Acknowledge(r.Epoch, r.Acked)\n	switch {\n	case s.State().Epoch < " +
-			"r.Epoch:\n		s.Refuse(experimenter.ReasonStaleEpoch, r.Epoch)\n	case r.Closed:\n"},
+			"r.Epoch:\n		s.Refuse(4, r.Epoch) // for a stale epoch\n	case r.Closed:\n"},
 	{"lose what has no room in the event buffer", "agent/session.go",
 		"	return batch[n:], err\n", "	return batch[len(batch):], err\n"},
 	{"forget events that are sent", "agent/peer.go",
@@ -85,8 +90,6 @@ var mutants = []mutant{
 		"		p.sent = first + uint64(count) - 1\n		_ = c.events.Ack(p.sent)\n"},
 	{"leave out at failover what is not complete", "controller/takeover.go",
 		"	case r.Count > 0:\n		c.sendCommands(s, r)\n", ""},
-	{"judge a doubt before it is certain who leads", "controller/takeover.go",
-		"		case c.ledger.Confirmed() < x.number:\n", "		case c.ledger.Confirmed() > x.number:\n"},
 	{"encode a snapshot of what changes meanwhile", "ledger/commit.go",
 		"			t.freeze()\n", ""},
 

@@ -82,12 +82,11 @@ const (
 	ReasonDuplicateDatapath  Reason = 5 // another live agent or switch has this datapath id
 	ReasonUnsupportedVersion Reason = 6 // ProtocolVersion differs
 	ReasonUnreachable        Reason = 7 // the leader had no connection to the agent for the switch timeout
-	ReasonLostLog            Reason = 8 // the later term that the agent knows is not of this log: begin a new epoch
 )
 
 func (r Reason) String() string {
 	names := [...]string{"unknown reason", "connection lost", "silent", "sent garbage", "stale epoch",
-		"duplicate datapath id", "unsupported protocol version", "unreachable", "lost log"}
+		"duplicate datapath id", "unsupported protocol version", "unreachable"}
 	if int(r) < len(names) {
 		return names[r]
 	}

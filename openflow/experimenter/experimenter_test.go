@@ -178,7 +178,6 @@ func TestNames(t *testing.T) {
 		Type(99).String():             "HOLDFAST type 99",
 		ReasonStaleEpoch.String():     "stale epoch",
 		ReasonUnreachable.String():    "unreachable",
-		ReasonLostLog.String():        "lost log",
 		Reason(99).String():           "unknown reason",
 		ReasonConnectionLost.String(): "connection lost",
 	} {
