@@ -57,6 +57,10 @@ func (a *answers) majority(c *Core, voters []uint64) uint64 {
 	return times[(len(times)-1)/2]
 }
 
+// mostTransfer bounds the time of a leadership transfer, in election timeouts of a quiet machine: proposals wait
+// meanwhile, and another member may accept.
+const mostTransfer = 4
+
 // tickLeader is the leader's part of Tick.
 func (c *Core) tickLeader() {
 	timeout := c.election.timeout()
@@ -64,7 +68,7 @@ func (c *Core) tickLeader() {
 	case c.answers.age >= 2*timeout:
 		c.stepDown()
 		return
-	case c.Transferring() && c.clock-c.transferAt >= uint64(timeout):
+	case c.Transferring() && c.clock-c.transferAt >= uint64(min(timeout, mostTransfer*c.election.base)):
 		c.raft.TransferLeader(c.id) // ends the transfer
 	}
 	c.raft.Tick()

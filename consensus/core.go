@@ -197,7 +197,7 @@ func (c *Core) Accepts() bool {
 }
 
 // TransferLeader begins to transfer the leadership to another member. The transfer succeeds or fails within the
-// election timeout.
+// election timeout, at most within mostTransfer of those of a quiet machine.
 func (c *Core) TransferLeader(to uint64) error {
 	if c.state != raft.StateLeader {
 		return ErrNotLeader

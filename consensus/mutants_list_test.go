@@ -35,7 +35,7 @@ var mutants = []mutation.Bug{
 	{Name: "a leader without a majority stays", File: "consensus/answers.go",
 		Before: "	case c.answers.age >= 2*timeout:\n", After: "	case false:\n"},
 	{Name: "a transfer that fails is not ended", File: "consensus/answers.go",
-		Before: "	case c.Transferring() && c.clock-c.transferAt >= uint64(timeout):\n", After: "	case false:\n"},
+		Before: "	case c.Transferring() && c.clock-c.transferAt >= uint64(min(timeout, mostTransfer*c.election.base)):\n", After: "	case false:\n"},
 }
 
 // Each seeded bug can still be put into the code; TestMutants, which builds and runs them, has a build tag.

@@ -316,7 +316,8 @@ func benchBusyCommand() *cobra.Command {
 		Use:   "busy",
 		Short: "What a network in which nothing fails suffers from a busy machine",
 		Long: `Run three idle controllers beside processes that use all the processor time that they get, and count
-the changes of the leader: "term_changes" is the number of terms that began while the load ran.`,
+the changes of the leader: "term_changes" is the number of terms that began while the load ran. Then stop the leader,
+and measure how long it takes until another controller leads.`,
 		Example: `  holdfast bench busy --json
   holdfast bench busy --load 8 --seconds 60`,
 	}

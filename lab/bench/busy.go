@@ -9,7 +9,9 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/internal/lifeline"
@@ -23,8 +25,11 @@ const (
 	busyLook = time.Second
 )
 
+// busyPoll is how often a controller is asked whether it leads, while the old leader hangs.
+const busyPoll = 5 * time.Millisecond
+
 // Busy measures what processes that compete for the processor do to a network in which nothing fails: how often an idle
-// cluster of three controllers changes its leader.
+// cluster of three controllers changes its leader, and how long it takes to replace a leader that then hangs.
 type Busy struct {
 	Binary  string // the holdfast binary
 	Seconds int    // how long each part lasts
@@ -89,16 +94,53 @@ func (b Busy) idleCluster(ctx context.Context, progress Progress, r Report) (err
 		}
 		longest = max(longest, timeout)
 	}
-	stop()
-	if last, _, err = elections(ctx, c); err != nil {
+	hang, within, err := hangLeader(ctx, c)
+	if err != nil {
 		return err
 	}
 	maps.Copy(r.Figures, map[string]float64{"term_changes": float64(last - first),
-		"election_timeout_ms_max": float64(longest)})
+		"election_timeout_ms_max": float64(longest),
+		"hang_ms":                 hang.Seconds() * 1e3, "hang_bound_ms": within.Seconds() * 1e3})
 	maps.Copy(r.Setup, map[string]any{"cluster": "3 controllers on loopback, default timers, no switch",
 		"term_changes":  "terms that began while the load ran",
-		"term_change_s": changes})
+		"term_change_s": changes,
+		"hang":          "from SIGSTOP of the leader, at the end, until another controller says that it leads",
+		"hang_bound":    "what status promised before, of the slowest follower; an election comes on top"})
 	return nil
+}
+
+// hangLeader stops the leader, and returns how long it takes until another controller leads. within is what the slowest
+// of the others promised in its status.
+func hangLeader(ctx context.Context, c *cluster.Cluster) (took, within time.Duration, err error) {
+	leader, err := c.WaitLeader(ctx)
+	if err != nil {
+		return 0, 0, err
+	}
+	others := slices.DeleteFunc(slices.Clone(c.Controllers()), func(n *cluster.Controller) bool { return n == leader })
+	for _, n := range others {
+		s, err := n.Status(ctx)
+		if err != nil {
+			return 0, 0, err
+		}
+		within = max(within, time.Duration(s.Election.HangMs)*time.Millisecond)
+	}
+	start := time.Now()
+	if err := leader.Signal(syscall.SIGSTOP); err != nil {
+		return 0, 0, err
+	}
+	for time.Since(start) < 10*time.Second {
+		for _, n := range others {
+			if s, err := n.Status(ctx); err == nil && s.Role == "leader" {
+				return time.Since(start), within, nil
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return 0, 0, ctx.Err()
+		case <-time.After(busyPoll):
+		}
+	}
+	return 0, 0, c.WithLogs(errors.New("the leader was stopped, and no other controller led within 10 s"))
 }
 
 // elections returns the highest term that a controller knows, and the longest election timeout of one. The error is the

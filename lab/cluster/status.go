@@ -20,6 +20,7 @@ type Status struct {
 // ElectionStatus is what a controller says of its election timeout.
 type ElectionStatus struct {
 	TimeoutMs int64 `json:"timeout_ms"`
+	HangMs    int64 `json:"hang_noticed_within_ms"`
 }
 
 // ReplayedStatus is what a controller says of its applications of Ryu.
