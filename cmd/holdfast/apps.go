@@ -43,6 +43,10 @@ var requirements = map[string][]string{
 	"valiant":  {"topology", "edge"},
 }
 
+// forwarding are the applications that answer packet-ins by sending the packets on. Two of them would send each packet
+// twice, and install entries against each other.
+var forwarding = []string{"hub", "learning", "recovery", "valiant"}
+
 func applicationNames() []string { return slices.Sorted(maps.Keys(applications)) }
 
 // withRequirements returns the names with those that they need, each before who needs it.
@@ -64,6 +68,11 @@ func newApplications(s *config.Cluster) ([]ledger.Application, error) {
 		if name == config.RyuApp || !slices.Contains(names, name) {
 			return nil, fmt.Errorf("levels: application %s is not among the apps %v: remove its levels", name, names)
 		}
+	}
+	both := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !slices.Contains(forwarding, name) })
+	if len(both) > 1 {
+		return nil, fmt.Errorf("apps: %s and %s both forward packets, so each packet would be sent twice: remove one",
+			both[0], both[1])
 	}
 	var list []ledger.Application
 	for _, name := range names {

@@ -14,7 +14,7 @@ func TestLevelsOfApplications(t *testing.T) {
 	levels := func(app, message, level string) map[string]map[string]string {
 		return map[string]map[string]string{app: {message: level}}
 	}
-	list, err := newApplications(&config.Cluster{Apps: []string{"hub", "learning"},
+	list, err := newApplications(&config.Cluster{Apps: []string{"topology", "learning"},
 		Levels: levels("learning", "packet_in", "ordered")})
 	if err != nil {
 		t.Fatal(err)
@@ -37,12 +37,22 @@ func TestLevelsOfApplications(t *testing.T) {
 	}
 }
 
+func TestOneApplicationForwards(t *testing.T) {
+	for _, apps := range [][]string{{"recovery", "learning"}, {"hub", "valiant"}} {
+		_, err := newApplications(&config.Cluster{Apps: apps})
+		if want := apps[0] + " and " + apps[1] + " both forward packets"; err == nil ||
+			!strings.Contains(err.Error(), want) {
+			t.Errorf("%v: error %v, want %q in it", apps, err, want)
+		}
+	}
+}
+
 func TestApplicationsComeWithWhatTheyNeed(t *testing.T) {
 	for _, c := range []struct{ apps, want []string }{
 		{[]string{"learning"}, []string{"learning"}},
 		{[]string{"recovery"}, []string{"topology", "liveness", "edge", "recovery"}},
 		{[]string{"recovery", "topology"}, []string{"topology", "liveness", "edge", "recovery"}},
-		{[]string{"hub", "edge", "recovery", "hub"}, []string{"hub", "topology", "edge", "liveness", "recovery"}},
+		{[]string{"edge", "recovery", "edge"}, []string{"topology", "edge", "liveness", "recovery"}},
 	} {
 		list, err := newApplications(&config.Cluster{Apps: c.apps})
 		var got []string

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -10,9 +11,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-sdn/holdfast/controller/process"
 	"github.com/holdfast-sdn/holdfast/internal/config"
+	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/network/liveness"
 	"github.com/holdfast-sdn/holdfast/network/recovery"
+	"github.com/holdfast-sdn/holdfast/ryu"
 )
 
 func configCommand() *cobra.Command {
@@ -37,7 +41,7 @@ func configCommand() *cobra.Command {
     memory_mb: 1024              # of the process, at most
     log_level: info              # debug, info, warning or error
   levels: {learning: {packet_in: ordered}}   # default: exactly_once; see docs/applications.md
-  recovery: {disjoint: link}     # of application recovery; docs/operating.md has the other keys
+  # recovery: {disjoint: link}   # only with application recovery; docs/operating.md has the other keys
   bfd: {floor_ms: 15, multiplier: 3}   # BFD on links, for recovery and liveness; see docs/operating.md
   durability: disk               # disk or memory
   data: /var/lib/holdfast        # each controller uses the folder of its name
@@ -57,31 +61,112 @@ func configCommand() *cobra.Command {
 }
 
 func configCheckCommand() *cobra.Command {
-	return &cobra.Command{
+	var name string
+	var asJSON bool
+	cmd := &cobra.Command{
 		Use:   "check FILE",
 		Short: "Check a cluster file and print what was understood",
-		Long: `Check a cluster file and print what was understood, with the defaults filled in.
-The first mistake, if any, is printed with its line and its remedy, and the exit code is 1.`,
-		Example: `  holdfast config check holdfast.yaml`,
-		Args:    cobra.ExactArgs(1),
+		Long: `Check a cluster file, and on this machine what a controller needs to start: Python and the
+applications of Ryu, which are imported, and the TLS files. Print what was understood, with the defaults
+filled in. The first mistake in the file, if any, is printed with its line and its remedy, and the exit
+code is 1. The same goes for all that is missing on this machine: holdfast serve would fail with the
+same words. Run it on the machine of a controller.
+
+With TLS and without --name, it checks the certificates of all controllers that are on this machine.`,
+		Example: `  holdfast config check holdfast.yaml
+  holdfast config check holdfast.yaml --name c1 --json`,
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			cluster, err := loadCluster(args[0])
+			log, err := newLogger("warn")
 			if err != nil {
 				return err
 			}
-			if _, err := newApplications(cluster); err != nil {
+			cluster, err := loadCluster(args[0])
+			if err == nil && name != "" {
+				_, err = cluster.Named(name)
+			}
+			if err != nil {
 				return err
 			}
-			return printCluster(cmd.OutOrStdout(), cluster)
+			found, problems := process.Check(cmd.Context(), process.Config{Cluster: cluster, Name: name, Logger: log,
+				Applications: func() ([]ledger.Application, error) { return newApplications(cluster) }})
+			if asJSON {
+				err = writeJSON(cmd.OutOrStdout(), summarize(cluster, found, problems))
+			} else {
+				err = printCluster(cmd.OutOrStdout(), cluster, found)
+			}
+			return errors.Join(append(problems, err)...)
 		},
 	}
+	cmd.Flags().StringVar(&name, "name", "", "the controller to be started on this machine; its certificate must "+
+		"be here")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
 }
 
-func printCluster(out io.Writer, s *config.Cluster) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "CONTROLLER\tID\tPEER\tOPENFLOW\tAPI\tDATA")
+// summary is what config check prints with --json.
+type summary struct {
+	Cluster         string                       `json:"cluster"`
+	Controllers     []summaryController          `json:"controllers"`
+	Apps            []string                     `json:"apps"` // with those that they need
+	Ryu             *summaryRyu                  `json:"ryu,omitempty"`
+	Levels          map[string]map[string]string `json:"levels,omitempty"`
+	Recovery        *config.Recovery             `json:"recovery,omitempty"`
+	BFD             *config.BFD                  `json:"bfd,omitempty"`
+	Durability      config.Durability            `json:"durability"`
+	HeartbeatMS     int64                        `json:"heartbeat_ms"`
+	ElectionMS      int64                        `json:"election_ms"`
+	SwitchTimeoutMS int64                        `json:"switch_timeout_ms"`
+	TLS             *config.TLS                  `json:"tls,omitempty"`
+	Certificates    []string                     `json:"certificates,omitempty"` // of controllers, on this machine
+	Problems        []string                     `json:"problems"`               // for which no controller starts here
+}
+
+type summaryController struct {
+	Name     string `json:"name"`
+	ID       uint64 `json:"id"`
+	Peer     string `json:"peer"`
+	OpenFlow string `json:"openflow"`
+	API      string `json:"api"`
+	REST     string `json:"rest,omitempty"`
+	Data     string `json:"data"`
+}
+
+type summaryRyu struct {
+	config.Ryu
+	Found *ryu.Identity `json:"found,omitempty"` // on this machine
+}
+
+func summarize(s *config.Cluster, found process.Checked, problems []error) summary {
+	sum := summary{Cluster: s.Name, Apps: withRequirements(s.Apps), Levels: s.Levels, Durability: s.Durability,
+		HeartbeatMS: s.Heartbeat.Milliseconds(), ElectionMS: s.Election.Milliseconds(),
+		SwitchTimeoutMS: s.SwitchTimeout.Milliseconds(), TLS: s.TLS, Certificates: found.Certificates,
+		Problems: []string{}}
 	for _, c := range s.Controllers {
-		fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\t%s\n", c.Name, c.ID, c.Peer, c.OpenFlow, c.API, s.DataDir(c))
+		sum.Controllers = append(sum.Controllers, summaryController{c.Name, c.ID, c.Peer, c.OpenFlow, c.API, c.REST,
+			s.DataDir(c)})
+	}
+	if len(s.Ryu.Applications) > 0 {
+		sum.Ryu = &summaryRyu{s.Ryu, found.Ryu}
+	}
+	if slices.Contains(s.Apps, recovery.Name) {
+		sum.Recovery = &s.Recovery
+	}
+	if slices.Contains(sum.Apps, liveness.Name) {
+		sum.BFD = &s.BFD
+	}
+	for _, err := range problems {
+		sum.Problems = append(sum.Problems, err.Error())
+	}
+	return sum
+}
+
+func printCluster(out io.Writer, s *config.Cluster, found process.Checked) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "CONTROLLER\tID\tPEER\tOPENFLOW\tAPI\tREST\tDATA")
+	for _, c := range s.Controllers {
+		fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\t%s\t%s\n", c.Name, c.ID, c.Peer, c.OpenFlow, c.API, dash(c.REST),
+			s.DataDir(c))
 	}
 	fmt.Fprintf(w, "\ncluster\t%s\n", s.Name)
 	fmt.Fprintf(w, "apps\t%s\n", strings.Join(withRequirements(s.Apps), ", "))
@@ -89,6 +174,12 @@ func printCluster(out io.Writer, s *config.Cluster) error {
 		fmt.Fprintf(w, "applications of ryu\t%s\n", strings.Join(s.Ryu.Applications, ", "))
 		fmt.Fprintf(w, "host\t%s, options %v, path %v, %d MB\n", s.Ryu.Python, s.Ryu.Options, s.Ryu.Path,
 			s.Ryu.MemoryBytes>>20)
+		if id := found.Ryu; id != nil {
+			fmt.Fprintf(w, "on this machine\tPython %s, os-ken %s\n", id.Python, id.OSKen)
+			for _, a := range id.Applications {
+				fmt.Fprintf(w, "\t%s is %s\n", a.Name, a.File)
+			}
+		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Levels)) {
 		for _, message := range slices.Sorted(maps.Keys(s.Levels[name])) {
@@ -111,6 +202,7 @@ func printCluster(out io.Writer, s *config.Cluster) error {
 	fmt.Fprintf(w, "switch timeout\t%v\n", s.SwitchTimeout)
 	if t := s.TLS; t != nil {
 		fmt.Fprintf(w, "tls\tca %s, cert %s, key %s\n", t.CA, t.Cert, t.Key)
+		fmt.Fprintf(w, "certificates here\t%s\n", dash(strings.Join(found.Certificates, ", ")))
 	} else {
 		fmt.Fprintln(w, "tls\tnone: plain TCP")
 	}

@@ -18,7 +18,8 @@ func TestPaths(t *testing.T) {
 		case request == "GET /v1/apps/topology/tables":
 			return http.StatusOK, switchesOf("c1", 9, 1, 2)
 		case request == "GET /v1/apps/recovery/tables" && protected.Load():
-			return http.StatusOK, controller.Tables{Application: "recovery", Release: controller.Release(), Leader: "c1"}
+			return http.StatusOK, controller.Tables{Application: "recovery", Release: controller.Release(),
+				Leader: "c1"}
 		}
 		return http.StatusNotFound, controller.Refusal{Error: `no application "recovery" runs here; there are topology`}
 	})

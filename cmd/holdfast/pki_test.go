@@ -85,7 +85,8 @@ func TestTLSMistakes(t *testing.T) {
 	}{
 		{"agent with a switch's certificate", "it is that of switch agent, and agent is expected here",
 			[]string{"agent", "--config", cluster, "--listen", "127.0.0.1:0"}},
-		{"agent without one", "no such file", []string{"agent", "--config", cluster, "--listen", "127.0.0.1:0", "--name",
+		{"agent without one", "no such file", []string{"agent", "--config", cluster, "--listen", "127.0.0.1:0",
+			"--name",
 			"a1"}},
 		{"plain switches from everywhere", "anybody in the network could be a switch",
 			[]string{"agent", "--config", cluster, "--listen", "0.0.0.0:0", "--plain-switches", "--name", "c1"}},

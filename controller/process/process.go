@@ -186,10 +186,7 @@ func host(ctx context.Context, own *controller.Config, s *config.Cluster, me con
 	if !slices.Contains(s.Apps, config.RyuApp) {
 		return nil
 	}
-	r := s.Ryu
-	host := ryu.Config{Python: r.Python, Applications: r.Applications, Options: r.Options, Path: r.Path,
-		Cluster:  s.Name,
-		LogLevel: r.LogLevel, MemoryBytes: r.MemoryBytes, Logger: own.Logger}
+	host := hostConfig(s, own.Logger)
 	identity, err := ryu.Probe(ctx, host)
 	if err != nil {
 		return err
@@ -204,6 +201,12 @@ func host(ctx context.Context, own *controller.Config, s *config.Cluster, me con
 	}
 	own.REST, err = listen("the REST interface of applications", me.REST)
 	return err
+}
+
+func hostConfig(s *config.Cluster, log *slog.Logger) ryu.Config {
+	r := s.Ryu
+	return ryu.Config{Python: r.Python, Applications: r.Applications, Options: r.Options, Path: r.Path,
+		Cluster: s.Name, LogLevel: r.LogLevel, MemoryBytes: r.MemoryBytes, Logger: log}
 }
 
 func listen(whom, addr string) (net.Listener, error) {

@@ -149,10 +149,10 @@ func (s *Cluster) Names() []string {
 // DataDir returns the folder of controller c.
 func (s *Cluster) DataDir(c Controller) string { return filepath.Join(s.Data, c.Name) }
 
-// defaultID derives an id from the name, so that a reordered file means the same cluster.
+// DefaultID derives an id from the name, so that a reordered file means the same cluster.
 // The upper 48 bits of the hash are enough to keep a handful of names apart, and short
 // enough to read.
-func defaultID(name string) uint64 {
+func DefaultID(name string) uint64 {
 	h := fnv.New64a()
 	h.Write([]byte(name)) // a hash never fails
 	return max(h.Sum64()>>16, 1)

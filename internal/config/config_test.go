@@ -3,6 +3,7 @@ package config_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -56,7 +57,7 @@ const databases = "write it like tcp:{address}:6640, ssl:{address}:6640 or unix:
 
 func TestParse(t *testing.T) {
 	full := wantThree()
-	full.Apps = []string{"hub", "learning"}
+	full.Apps = []string{"hub", "learning", "recovery"}
 	full.Levels = map[string]map[string]string{"hub": {"packet_in": "unordered"}}
 	full.Name = "lab"
 	full.Durability, full.Data = config.Memory, "/tmp/hf"
@@ -70,7 +71,7 @@ func TestParse(t *testing.T) {
 		want       *config.Cluster
 	}{
 		{"defaults", three, wantThree()},
-		{"everything", three + "cluster: lab\napps: [hub, learning]\nlevels:\n  hub:\n    packet_in: " +
+		{"everything", three + "cluster: lab\napps: [hub, learning, recovery]\nlevels:\n  hub:\n    packet_in: " +
 			"unordered\ndurability: memory\ndata: /tmp/hf\nheartbeat_ms: 20\nelection_ms: 100\nswitch_timeout_ms: " +
 			"1000\nrecovery: {disjoint: node, hold_down_ms: 3000, reconcile_ms: 100, foreign: remove, max_entries: " +
 			"16, max_groups: 1}\nbfd: {enabled: false, database: \"ssl:{address}:6641\", floor_ms: 5, multiplier: " +
@@ -98,7 +99,7 @@ func TestParse(t *testing.T) {
 			}()},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			got, err := config.Parse("cluster.yaml", []byte(tc.text), apps)
+			got, err := config.Parse("cluster.yaml", []byte(tc.text), append(slices.Clone(apps), "recovery"))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -246,6 +247,11 @@ func TestMistakes(t *testing.T) {
 			`f:3: data "~/holdfast": nothing replaces the ~; write the whole path`},
 		{"levels of an unknown app", one + "levels: {hubb: {packet_in: ordered}}\n",
 			`f:3: unknown key "hubb"; did you mean "hub"? (known: hub, learning)`},
+		{"recovery without the application", one + "recovery: {disjoint: node}\n",
+			"f:3: recovery is configured, and is not among the apps; write apps: [recovery], or remove this section"},
+		{"an address for REST at one controller", strings.Replace(three, "    id: 3\n", "    rest: 127.0.0.1:8080\n", 1),
+			"f:2: controller c1 has no rest, and controller c3 has; add `rest:` to each controller, or to none: the " +
+				"leader answers, and any controller can lead"},
 		{"hold-down shorter than BFD agrees", one + "recovery: {hold_down_ms: 2999}\n",
 			"f:3: hold_down_ms is 2999; write a whole number from 3000 to 3600000"},
 		{"unknown protection", one + "recovery: {disjoint: nodes}\n",

@@ -23,7 +23,7 @@ type parser struct {
 	apps    []string
 	cluster Cluster
 
-	heartbeatNode, electionNode, databaseNode *yaml.Node // where they stand, if they do
+	heartbeatNode, electionNode, databaseNode, recoveryNode *yaml.Node // where they stand, if they do
 }
 
 func (p *parser) parse(text []byte) error {
@@ -39,7 +39,7 @@ func (p *parser) parse(text []byte) error {
 		{"apps", p.appList},
 		{"levels", p.levels},
 		{"ryu", p.ryu},
-		{"recovery", p.recovery},
+		{"recovery", func(n *yaml.Node) error { p.recoveryNode = n; return p.recovery(n) }},
 		{"bfd", p.bfd},
 		{"durability", p.durability},
 		{"data", p.data},
@@ -64,6 +64,10 @@ func (p *parser) parse(text []byte) error {
 	}
 	if err := p.completeBFD(); err != nil {
 		return err
+	}
+	if p.recoveryNode != nil && !slices.Contains(s.Apps, recoveryApp) {
+		return p.mistake(p.recoveryNode, "recovery is configured, and is not among the apps",
+			"write apps: [recovery], or remove this section")
 	}
 	return p.checkTimes()
 }
@@ -130,11 +134,27 @@ func (p *parser) controllers(n *yaml.Node) error {
 			return err
 		}
 	}
+	if err := p.checkREST(items); err != nil {
+		return err
+	}
 	if k := len(items); k%2 == 0 {
 		return p.mistake(n, fmt.Sprintf("%d controllers survive no more failures than %d", k, k-1),
 			fmt.Sprintf("use %d or %d: an odd number", k-1, k+1))
 	}
 	return nil
+}
+
+// checkREST refuses a cluster of which only some controllers have an address for REST: requests to a controller are
+// forwarded to that of the leader.
+func (p *parser) checkREST(items []*yaml.Node) error {
+	list := p.cluster.Controllers
+	with := slices.IndexFunc(list, func(c Controller) bool { return c.REST != "" })
+	without := slices.IndexFunc(list, func(c Controller) bool { return c.REST == "" })
+	if with < 0 || without < 0 {
+		return nil
+	}
+	return p.mistake(items[without], fmt.Sprintf("controller %s has no rest, and controller %s has", list[without].Name,
+		list[with].Name), "add `rest:` to each controller, or to none: the leader answers, and any controller can lead")
 }
 
 var validName = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,62}$`) // it is also the name of a folder
@@ -185,7 +205,7 @@ func (p *parser) controller(n *yaml.Node, taken map[string]string) error {
 		}
 	}
 	if idNode == nil {
-		idNode, c.ID = n, defaultID(c.Name)
+		idNode, c.ID = n, DefaultID(c.Name)
 	}
 	if err := claim(idNode, fmt.Sprintf("id %d", c.ID)); err != nil {
 		return err

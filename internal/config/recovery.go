@@ -56,10 +56,13 @@ func (p *parser) choice(n *yaml.Node, key, no, yes string, to *bool) error {
 	return nil
 }
 
+// recoveryApp is the application that Recovery is for.
+const recoveryApp = "recovery"
+
 // exactlyOnce are the applications whose messages may have no weaker level. What topology and liveness find they tell
 // recovery, which sends flow entries at the level of the message that it comes from: below exactly once they are lost,
 // or sent again, when the leader changes, and nobody waits for their barrier.
-var exactlyOnce = []string{"topology", "liveness", "recovery"}
+var exactlyOnce = []string{"topology", "liveness", recoveryApp}
 
 // checkLevels looks at `levels` of an application, which stand in n.
 func (p *parser) checkLevels(app string, levels map[string]string, n *yaml.Node) error {
