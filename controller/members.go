@@ -20,6 +20,7 @@ type Members struct {
 	Leader  string   `json:"leader"`            // its name, "" if unknown
 	Last    uint64   `json:"last_index"`        // of the log of the controller that answers
 	Members []Member `json:"members"`           // by id
+	Former  []uint64 `json:"former,omitempty"`  // ids of members that were removed
 	Done    bool     `json:"done"`              // the requested change is in effect
 	Waiting *Member  `json:"waiting,omitempty"` // the new member, while it does not have the log yet
 }
@@ -73,7 +74,7 @@ func (c *Controller) memberName(s consensus.Status, id uint64) string {
 }
 
 func (c *Controller) members(s consensus.Status) Members {
-	out := Members{Leader: c.memberName(s, s.Leader), Last: s.Last}
+	out := Members{Leader: c.memberName(s, s.Leader), Last: s.Last, Former: s.Former}
 	for id, m := range s.Members {
 		_, addr := consensus.SplitAddress(m)
 		member := Member{Name: c.memberName(s, id), ID: id, Address: addr, Votes: slices.Contains(s.Voters, id),

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/consensus"
@@ -20,6 +21,8 @@ type Status struct {
 	Role        string         `json:"role"` // "leader", "follower" or "no leader"
 	Term        uint64         `json:"term"`
 	Leader      string         `json:"leader"`       // its name, "" if unknown
+	Learner     bool           `json:"learner"`      // it receives the log, and has no vote
+	Drained     bool           `json:"drained"`      // it leads only if no other controller does
 	LastIndex   uint64         `json:"last_index"`   // of the log
 	CommitIndex uint64         `json:"commit_index"` // of the log
 	Applied     uint64         `json:"applied_index"`
@@ -98,7 +101,8 @@ func (c *Controller) Status(ctx context.Context) (Status, error) {
 		return s, fmt.Errorf("status of controller %s: %w", c.cfg.Name, err)
 	}
 	n := c.node.Status()
-	s.LastIndex, s.CommitIndex = n.Last, n.Committed
+	s.LastIndex, s.CommitIndex, s.Drained = n.Last, n.Committed, n.Drained
+	s.Learner = !slices.Contains(n.Voters, n.ID)
 	s.Election = electionStatus(n.Election)
 	for _, p := range n.Peers {
 		s.Members = append(s.Members, MemberStatus{c.memberName(n, p.ID), p.ID, p.Votes, p.Connected, p.Match})
@@ -110,7 +114,7 @@ func (c *Controller) Status(ctx context.Context) (Status, error) {
 }
 
 // Status returns the present state, except for the fields that only the consensus knows: LastIndex, CommitIndex,
-// Members and Election.
+// Learner, Drained, Members and Election.
 func (c *Core) Status() Status {
 	k := c.ledger.Counters()
 	s := Status{

@@ -20,7 +20,7 @@ A drained controller leads again only if there was no leader for more than ten e
   holdfast drain --config holdfast.yaml`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o, err := newClient(file)
+			o, err := newClient(file, cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}

@@ -33,7 +33,7 @@ The leader answers, since only it reads the databases of the switches.`,
   holdfast links --json | jq '.links[] | select(.last_failure)'`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			o, err := newClient(file)
+			o, err := newClient(file, cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}

@@ -52,7 +52,7 @@ leader is connected to them, and how much of its log they have.`,
   holdfast member list --config holdfast.yaml --json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			o, err := newClient(f.file)
+			o, err := newClient(f.file, cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
@@ -103,8 +103,8 @@ when it learns of its removal. Of three controllers none can be removed, only re
 		Example: `  holdfast member remove --config holdfast.yaml c5`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return f.change(cmd, func(_ *client.Client, now controller.Members) (c controller.MemberChange, err error) {
-				c.Remove, err = client.MemberID(now, args[0], 0)
+			return f.change(cmd, func(o *client.Client, now controller.Members) (c controller.MemberChange, err error) {
+				c.Remove, err = o.MemberID(now, args[0], 0)
 				return c, err
 			})
 		},
@@ -127,7 +127,7 @@ addresses: give it another name, or another id, in the cluster file.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.change(cmd, func(o *client.Client, now controller.Members) (c controller.MemberChange, err error) {
 				if c.Add, err = newMember(o, args[1:]); err == nil {
-					c.Remove, err = client.MemberID(now, args[0], c.Add.ID)
+					c.Remove, err = o.MemberID(now, args[0], c.Add.ID)
 				}
 				return c, err
 			})
@@ -146,7 +146,7 @@ func newMember(o *client.Client, args []string) (*controller.NewMember, error) {
 // change asks for a change until it is done, and prints the members then.
 func (f *memberFlags) change(cmd *cobra.Command,
 	plan func(*client.Client, controller.Members) (controller.MemberChange, error)) error {
-	o, err := newClient(f.file)
+	o, err := newClient(f.file, cmd.ErrOrStderr())
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -8,6 +9,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/holdfast-sdn/holdfast/controller"
 )
@@ -151,5 +153,20 @@ func TestInit(t *testing.T) {
 			!strings.Contains(stderr, says) {
 			t.Errorf("%s: exit code %d, stderr %q", name, code, stderr)
 		}
+	}
+}
+
+// TestWaitingSaysForWhom: a command that waits for a cluster that is down says after a second what it waits for, and
+// whom it asked.
+func TestWaitingSaysForWhom(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
+	defer cancel()
+	_, _, stderr := invoke(ctx, "member", "list", "--config",
+		writeCluster(t, strings.ReplaceAll(clusterText, "8653", "1")))
+	const says = "holdfast: waiting for a controller that leads; c1: dial tcp 127.0.0.1:1: connect: connection " +
+		"refused\n"
+	if !strings.HasPrefix(stderr, says) || strings.Count(stderr, "waiting") != 1 {
+		t.Errorf("it says %q", stderr)
 	}
 }

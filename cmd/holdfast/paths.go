@@ -47,7 +47,7 @@ If recovery does not run, nothing of this is installed; the paths are those that
 			if avoid != nil && len(args) == 0 {
 				return fmt.Errorf("--disjoint %s asks for other paths than are installed: give two places", disjoint)
 			}
-			o, err := newClient(file)
+			o, err := newClient(file, cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}

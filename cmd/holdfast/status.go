@@ -32,7 +32,7 @@ a controller; {name} in the cluster file is replaced by "operator".`,
   holdfast status --config holdfast.yaml --json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			o, err := newClient(file)
+			o, err := newClient(file, cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
@@ -80,7 +80,7 @@ func printStatus(out io.Writer, answers []client.Answer) error {
 	fmt.Fprintln(w, "CONTROLLER\tROLE\tTERM\tLAST\tCOMMITTED\tAPPLIED\tSNAPSHOT")
 	for _, a := range answers {
 		if s := a.Status; s != nil {
-			fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%d\t%d\n", a.Name, s.Role, s.Term, s.LastIndex, s.CommitIndex,
+			fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%d\t%d\n", a.Name, role(s), s.Term, s.LastIndex, s.CommitIndex,
 				s.Applied, s.Snapshot)
 		} else {
 			fmt.Fprintf(w, "%s\tno answer\t-\t-\t-\t-\t-\n", a.Name)
@@ -141,6 +141,18 @@ func printElections(out io.Writer, answers []client.Answer) {
 				"a leader that hangs is noticed within %d ms\n", a.Name, e.TimeoutMs, e.ConfiguredMs, e.Why, e.HangMs)
 		}
 	}
+}
+
+// role is what a controller does, and whether it may lead.
+func role(s *controller.Status) string {
+	text := s.Role
+	if s.Learner {
+		text += ", learner"
+	}
+	if s.Drained {
+		text += ", drained"
+	}
+	return text
 }
 
 // standbys counts the controllers that could take a switch over without missing an event, and those

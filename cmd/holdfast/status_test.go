@@ -65,8 +65,13 @@ func TestPrintStatus(t *testing.T) {
 				"no switch has connected yet"}, "other applications"},
 		{"applications that cannot be loaded", []client.Answer{{Name: "c1", Status: unloaded("c1", "leader")},
 			{Name: "c2", Status: unloaded("c2", "follower")}, {Name: "c3", Status: diverged}},
-			[]string{"RYU AT", "c1", "cannot load", "c1, c2: the applications cannot be loaded: mine.py, line 7: ValueError: no; correct",
+			[]string{"RYU AT", "c1", "cannot load", "c1, c2: the applications cannot be loaded: mine.py, line 7: " +
+				"ValueError: no; correct",
 				"the next attempt is at "}, "its host ended last"},
+		{"drained, and a learner", []client.Answer{{Name: "c1", Status: leader},
+			{Name: "c2", Status: &controller.Status{Role: "follower", Drained: true, Apps: leader.Apps}},
+			{Name: "c4", Status: &controller.Status{Role: "follower", Learner: true, Apps: leader.Apps}}},
+			[]string{"c1", "leader  ", "c2", "follower, drained", "c4", "follower, learner"}, "no answer"},
 		{"no switch yet", []client.Answer{{Name: "c3", Status: stale}}, []string{"no switch has connected yet"},
 			"MASTER"},
 	} {

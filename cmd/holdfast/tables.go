@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-sdn/holdfast/network/topology"
 )
 
-// newClient returns a client for the controllers of a cluster file.
-func newClient(file string) (*client.Client, error) {
+// newClient returns a client for the controllers of a cluster file. It writes to errs what it waits for.
+func newClient(file string, errs io.Writer) (*client.Client, error) {
 	s, err := loadCluster(file)
 	if err != nil {
 		return nil, err
@@ -24,7 +24,7 @@ func newClient(file string) (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return client.New(s, log)
+	return client.New(s, log, func(line string) { fmt.Fprintf(errs, "holdfast: %s\n", line) })
 }
 
 // read asks for an application's tables and reads them by its own function. It warns if they may be out of date.

@@ -24,7 +24,7 @@ Any controller can answer, even if there is no leader.`,
   holdfast topology --dot | dot -Tsvg > network.svg`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			o, err := newClient(file)
+			o, err := newClient(file, cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}

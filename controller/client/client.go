@@ -26,10 +26,12 @@ import (
 type Client struct {
 	cluster *config.Cluster
 	http    *http.Client
+	waiting func(string)
 }
 
-// New returns a client. With TLS in the cluster file it reads the certificate of the operator.
-func New(cluster *config.Cluster, log *slog.Logger) (*Client, error) {
+// New returns a client. With TLS in the cluster file it reads the certificate of the operator. While a method has to
+// wait, it calls waiting after a second, and then every five seconds, with a line that says for what; nil for nobody.
+func New(cluster *config.Cluster, log *slog.Logger, waiting func(string)) (*Client, error) {
 	dial, err := access.OfOperator(cluster, log)
 	if err != nil {
 		return nil, err
@@ -40,7 +42,10 @@ func New(cluster *config.Cluster, log *slog.Logger) (*Client, error) {
 			return dial(ctx, address)
 		}
 	}
-	return &Client{cluster, &http.Client{Transport: transport}}, nil
+	if waiting == nil {
+		waiting = func(string) {}
+	}
+	return &Client{cluster, &http.Client{Transport: transport}, waiting}, nil
 }
 
 // Close closes the connections that are idle.
@@ -116,8 +121,12 @@ func (c *Client) Leader(ctx context.Context, method, path string, body, answer a
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	at := c.cluster.Controllers[0]
+	w := c.wait("waiting for a controller that leads")
+	defer w.end()
 	for others := 1; ; {
+		w.asks(at.Name)
 		err := c.call(ctx, at, method, path, body, answer)
+		w.said(at.Name, err)
 		no, isRefusal := errors.AsType[*refused](err)
 		switch {
 		case err == nil:
@@ -136,7 +145,7 @@ func (c *Client) Leader(ctx context.Context, method, path string, body, answer a
 			others++
 		}
 		if ended := sleep(ctx, retryPause); ended != nil {
-			return fmt.Errorf("no controller that leads was found: %w (%w)", err, ended)
+			return fmt.Errorf("no controller that leads was found in %v: %s (%w)", patience, w.tried(), ended)
 		}
 	}
 }

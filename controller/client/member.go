@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 
 	"github.com/holdfast-sdn/holdfast/controller"
@@ -60,8 +61,9 @@ func NewMemberAt(name, id, address string) (*controller.NewMember, error) {
 	return &controller.NewMember{Name: name, ID: n, Address: address}, nil
 }
 
-// MemberID finds a member by name or id, other than the one which replaces it; 0 if that has happened.
-func MemberID(now controller.Members, who string, by uint64) (uint64, error) {
+// MemberID finds a member by name or id, other than the one which replaces it. It returns 0 if that has happened: the
+// other is a member, and the one that is sought was one. id is that of who in the cluster file, or 0.
+func MemberID(now controller.Members, who string, id, by uint64) (uint64, error) {
 	var found []uint64
 	var names []string
 	replaced := false
@@ -72,16 +74,29 @@ func MemberID(now controller.Members, who string, by uint64) (uint64, error) {
 		names = append(names, m.Name)
 		replaced = replaced || m.ID == by
 	}
+	former := func(id uint64) bool {
+		return id != 0 && slices.Contains(now.Former, id)
+	}
+	number, _ := strconv.ParseUint(who, 10, 64) // 0 for a name
 	switch {
 	case len(found) == 1:
 		return found[0], nil
-	case len(found) == 0 && replaced: // by the same request, made before
-		return 0, nil
+	case len(found) == 0 && replaced && (former(id) || former(number) || former(config.DefaultID(who))):
+		return 0, nil // by the same request, made before
+	case len(found) == 0 && replaced && slices.ContainsFunc(now.Members,
+		func(m controller.Member) bool { return m.ID == by && m.Name == who }):
+		return 0, nil // under another id
 	case len(found) == 0:
 		return 0, fmt.Errorf("no member is called %q; there are %v", who, names)
 	default:
 		return 0, fmt.Errorf("several members are called %q: name one by its id, of %v", who, found)
 	}
+}
+
+// MemberID is the function of that name, with the id that the cluster file has for who.
+func (c *Client) MemberID(now controller.Members, who string, by uint64) (uint64, error) {
+	n, _ := c.cluster.Controller(who)
+	return MemberID(now, who, n.ID, by)
 }
 
 // Drain makes a controller give the leadership away, and returns who leads then.
@@ -92,9 +107,13 @@ func (c *Client) Drain(ctx context.Context, name string) (leader string, err err
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
+	w := c.wait("waiting for " + name + " to transfer the leadership")
+	defer w.end()
 	for {
+		w.asks(name)
 		var m controller.Members
 		err := c.call(ctx, to, http.MethodPost, "/v1/drain", struct{}{}, &m)
+		w.said(name, err)
 		if no, ok := errors.AsType[*refused](err); !ok || !no.later() {
 			return m.Leader, err
 		}

@@ -23,12 +23,17 @@ func (c *Client) Status(ctx context.Context) []Answer {
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
 	answers := make([]Answer, len(c.cluster.Controllers))
+	w := c.wait("waiting for the status of all controllers")
+	defer w.end()
 	var wg sync.WaitGroup
 	for i, n := range c.cluster.Controllers {
+		w.asks(n.Name)
 		wg.Go(func() {
 			answers[i].Name = n.Name
 			s := new(controller.Status)
-			if err := c.call(ctx, n, http.MethodGet, "/v1/status", nil, s); err != nil {
+			err := c.call(ctx, n, http.MethodGet, "/v1/status", nil, s)
+			w.said(n.Name, err)
+			if err != nil {
 				answers[i].Error = err.Error()
 				return
 			}
@@ -69,11 +74,15 @@ func (c *Client) Tables(ctx context.Context, app string) (*controller.Tables, er
 		tables controller.Tables
 		err    error
 	}
+	w := c.wait("waiting for the tables of application " + app)
+	defer w.end()
 	answers := make(chan answer, len(c.cluster.Controllers))
 	for _, n := range c.cluster.Controllers {
+		w.asks(n.Name)
 		go func() { // ends with cancel
 			var a answer
 			a.err = c.call(ctx, n, http.MethodGet, "/v1/apps/"+app+"/tables", nil, &a.tables)
+			w.said(n.Name, a.err)
 			if a.err == nil && a.tables.Release != controller.Release() {
 				a.err = &otherRelease{n.Name, a.tables.Release}
 			}
