@@ -257,6 +257,12 @@ func (p peers) Disconnected(peer uint64) { p.n.inbox.hint(peer) }
 
 func (p peers) Removed() { p.n.stop(ErrRemoved) }
 
+func (p peers) Stranger(member uint64) {
+	if p.n.founded.Load() { // otherwise it belongs to another group, which has had a leader too
+		p.n.stop(fmt.Errorf("%w (member %d says so)", ErrStranger, member))
+	}
+}
+
 func (p peers) Dropped(peer uint64) { p.call(func(c *Core) { c.Unreachable(peer) }) }
 
 func (p peers) SnapshotSent(peer uint64, ok bool) { p.call(func(c *Core) { c.SnapshotSent(peer, ok) }) }

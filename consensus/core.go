@@ -103,6 +103,11 @@ var ErrRemoved = errors.New("this member was removed from the group, and its dir
 var ErrFounded = errors.New("the group has added this member, which takes itself for one of its first: its " +
 	"directory was created for another group; replace the member by one with a new id and an empty directory")
 
+// ErrStranger says that this member was founded although other members of its configuration already form a group, which
+// does not have it.
+var ErrStranger = errors.New("this member was begun as one of the first, but the others already form a group, and it " +
+	"is not a member of that")
+
 // ErrNotLeader says that this member does not lead, or not in that term.
 var ErrNotLeader = errors.New("not the leader")
 

@@ -70,6 +70,6 @@
 //
 // A fault that a member cannot tolerate stops its Node, and Err returns the reason: an error of the disk
 // (*disk.FullError if it was full; the member can be restarted when there is room), a log that lacks acknowledged
-// entries (LostLogError), or the removal of the member (ErrRemoved). A member never continues with a log that may be
-// incomplete.
+// entries (LostLogError), the removal of the member (ErrRemoved), or a group of the others to which it does not belong
+// (ErrStranger). A member never continues with a log that may be incomplete.
 package consensus

@@ -30,6 +30,7 @@ type Node struct {
 	updates   chan Update
 	leading   atomic.Uint64 // the term in which proposals are taken; 0: none
 	compacts  atomic.Bool   // a snapshot is being written
+	founded   atomic.Bool   // this member is one of the first, and has known no leader
 	helpers   sync.WaitGroup
 	done      chan struct{} // closed when everything has ended
 
@@ -71,12 +72,13 @@ func Start(cfg Config) (*Node, error) {
 		cfg: cfg, core: core, inbox: newInbox(), updates: make(chan Update), done: make(chan struct{}),
 		ticker: time.NewTicker(cfg.Heartbeat), elect: time.NewTimer(time.Hour),
 	}
+	n.founded.Store(!cfg.Join && saved.Snapshot.Index() == bootIndex && len(saved.Entries) == 0)
 	n.elect.Stop()
 	n.saver = newSaver(store, n.inbox, markInterval(cfg.Fsync))
 	n.transport = transport.Start(transport.Config{
 		ID: cfg.ID, Cluster: cfg.Cluster, Listener: cfg.Listener, Peers: dialed(cfg.Members), Handler: peers{n},
 		Logger: cfg.Logger,
-		Dial:   cfg.Dial, Admit: cfg.Admit,
+		Dial:   cfg.Dial, Admit: cfg.Admit, Founded: n.founded.Load,
 	})
 	n.helpers.Go(n.saver.run)
 	go func() { // ends with Close, or with a fault that the member cannot tolerate
@@ -276,6 +278,9 @@ func (n *Node) queue(updates []Update) {
 			n.leading.Store(0)
 			if u.Role.Leading {
 				n.leading.Store(u.Role.Term)
+			}
+			if u.Role.Leader != 0 {
+				n.founded.Store(false)
 			}
 		}
 		last := len(n.backlog) - 1

@@ -66,6 +66,8 @@ func refusal(conn net.Conn, h wire.Hello, cfg Config) string {
 		reason = fmt.Sprintf("member %d is here, not member %d: the address is wrong", cfg.ID, h.To)
 	case cfg.gone(h.From):
 		reason = wire.Removed
+	case h.Founded && !cfg.Founded() && !cfg.dials(h.From):
+		reason = wire.Stranger
 	case h.From == cfg.ID || h.From == 0:
 		reason = fmt.Sprintf("two members have the id %d", h.From)
 	default:
@@ -76,7 +78,10 @@ func refusal(conn net.Conn, h wire.Hello, cfg Config) string {
 	return reason[:min(len(reason), 255)]
 }
 
-var errRemoved = errors.New(wire.Removed)
+var (
+	errRemoved  = errors.New(wire.Removed)
+	errStranger = errors.New(wire.Stranger)
+)
 
 // introduce says hello and reads the answer.
 func introduce(conn net.Conn, h wire.Hello) error {
@@ -97,8 +102,11 @@ func introduce(conn net.Conn, h wire.Hello) error {
 		}
 		return fmt.Errorf("read the answer to hello: %w", err)
 	}
-	if string(reason) == wire.Removed {
+	switch string(reason) {
+	case wire.Removed:
 		return errRemoved
+	case wire.Stranger:
+		return errStranger
 	}
 	if len(reason) > 0 {
 		return fmt.Errorf("refused: %s", reason)

@@ -133,6 +133,9 @@ func (p *peer) run() {
 			if errors.Is(err, errRemoved) {
 				p.cfg.Handler.Removed()
 			}
+			if errors.Is(err, errStranger) {
+				p.cfg.Handler.Stranger(p.id)
+			}
 		}
 		if time.Since(start) > steady {
 			backoff = MinBackoff
@@ -161,7 +164,7 @@ func (p *peer) connect() error {
 		conn.Close()
 	}()
 	if err := introduce(conn, wire.Hello{Version: wire.Version, From: p.cfg.ID, To: p.id,
-		Cluster: p.cfg.Cluster}); err != nil {
+		Founded: p.cfg.Founded(), Cluster: p.cfg.Cluster}); err != nil {
 		return err
 	}
 	p.cfg.Logger.Info("consensus: connected to a member", "member", p.id, "addr", p.addr)

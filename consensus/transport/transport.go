@@ -33,6 +33,8 @@ type Handler interface {
 	Dropped(member uint64)
 	// Removed reports that, according to another member, this one was removed from the group.
 	Removed()
+	// Stranger reports that a member, whose group has had a leader, does not have this one in its group.
+	Stranger(member uint64)
 	// SnapshotSent reports whether a snapshot message was sent. Called by Send too.
 	SnapshotSent(member uint64, ok bool)
 }
@@ -50,7 +52,11 @@ type Config struct {
 	// Admit says, after the hello, whether a peer may act as a given member; nil: every peer may.
 	Admit func(conn net.Conn, member uint64) error
 
-	gone func(member uint64) bool // see Transport.Gone
+	// Founded says whether the log of this member is still as it was created for a new group; nil: it is not.
+	Founded func() bool
+
+	gone  func(member uint64) bool // see Transport.Gone
+	dials func(member uint64) bool // see Transport.SetPeers
 }
 
 func (c Config) withDefaults() Config {
@@ -58,6 +64,9 @@ func (c Config) withDefaults() Config {
 		c.Dial = func(ctx context.Context, _ uint64, address string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "tcp", address)
 		}
+	}
+	if c.Founded == nil {
+		c.Founded = func() bool { return false }
 	}
 	if c.Admit == nil {
 		c.Admit = func(net.Conn, uint64) error { return nil }
@@ -101,7 +110,7 @@ type Transport struct {
 func Start(cfg Config) *Transport {
 	t := &Transport{cfg: cfg.withDefaults(), incidents: incident.New(cfg.Logger), peers: make(map[uint64]*peer),
 		incoming: make(map[uint64]net.Conn), accepted: make(map[net.Conn]bool)}
-	t.cfg.gone = t.isGone
+	t.cfg.gone, t.cfg.dials = t.isGone, t.isPeer
 	t.SetPeers(cfg.Peers)
 	if cfg.Listener != nil {
 		t.wait.Go(t.accept)
@@ -148,6 +157,12 @@ func (t *Transport) isGone(id uint64) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return slices.Contains(t.gone, id)
+}
+
+func (t *Transport) isPeer(id uint64) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.peers[id] != nil
 }
 
 // Send queues messages for the members they name. It never waits.

@@ -43,6 +43,7 @@ func (h *heard) Received(m wire.Message) {
 func (h *heard) Payload(_ uint64, b []byte)    { h.payloads <- b }
 func (h *heard) Disconnected(id uint64)        { h.down <- id }
 func (h *heard) Removed()                      { h.down <- 0 }
+func (h *heard) Stranger(uint64)               { h.down <- 0 }
 func (h *heard) Dropped(id uint64)             { h.dropped <- id }
 func (h *heard) SnapshotSent(_ uint64, k bool) { h.sent <- k }
 

@@ -1,8 +1,8 @@
 // Package wire is the encoding of the messages between the members of one group: a hello and its answer, then frames.
 // It does no I/O.
 //
-//	hello   "HOLDRAFT" | version u16 | from u64 | to u64 | length u8 | cluster name
-//	answer  length u8 | reason, empty if the hello was accepted; Removed if it never will be
+//	hello   "HOLDRAFT" | version u16 | from u64 | to u64 | founded u8 | length u8 | cluster name
+//	answer  length u8 | reason, empty if the hello was accepted; Removed or Stranger if it never will be
 //	frame   length u32 of what follows | type u8 | body
 //
 //	message      a raftpb.Message
@@ -26,7 +26,7 @@ import (
 )
 
 // Version of the protocol; controllers of different versions refuse each other.
-const Version = 2
+const Version = 3
 
 // Bounds of what a peer may send.
 const (
@@ -49,6 +49,10 @@ type Message struct {
 // Removed is the answer to a member that the group has removed.
 const Removed = "this member was removed from the group"
 
+// Stranger is the answer to a member with a log that Found made, if the group has had a leader and does not have that
+// member.
+const Stranger = "not a member here"
+
 // Types of frames.
 const (
 	TypeMessage byte = iota + 1
@@ -64,12 +68,13 @@ const FrameHeaderLen = 5
 const magic = "HOLDRAFT"
 
 // HelloLen is the fixed part of a hello, up to and including the length of the name.
-const HelloLen = len(magic) + 2 + 8 + 8 + 1
+const HelloLen = len(magic) + 2 + 8 + 8 + 1 + 1
 
 // Hello is what the dialing side says first.
 type Hello struct {
 	Version  uint16
 	From, To uint64
+	Founded  bool // its log is as Found made it: it has known no leader yet
 	Cluster  string
 }
 
@@ -79,7 +84,11 @@ func AppendHello(dst []byte, h Hello) []byte {
 	dst = binary.BigEndian.AppendUint16(dst, h.Version)
 	dst = binary.BigEndian.AppendUint64(dst, h.From)
 	dst = binary.BigEndian.AppendUint64(dst, h.To)
-	dst = append(dst, byte(len(h.Cluster)))
+	founded := byte(0)
+	if h.Founded {
+		founded = 1
+	}
+	dst = append(dst, founded, byte(len(h.Cluster)))
 	return append(dst, h.Cluster...)
 }
 
@@ -90,8 +99,8 @@ func ParseHello(b []byte) (Hello, int, error) {
 	}
 	b = b[len(magic):]
 	h := Hello{Version: binary.BigEndian.Uint16(b), From: binary.BigEndian.Uint64(b[2:]),
-		To: binary.BigEndian.Uint64(b[10:])}
-	return h, int(b[18]), nil
+		To: binary.BigEndian.Uint64(b[10:]), Founded: b[18] == 1}
+	return h, int(b[19]), nil
 }
 
 // AppendMessage appends the frame of m, without its state.

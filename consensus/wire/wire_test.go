@@ -10,14 +10,14 @@ import (
 )
 
 func TestHello(t *testing.T) {
-	want := Hello{Version: Version, From: 1, To: 1<<63 + 2, Cluster: "lab"}
+	want := Hello{Version: Version, From: 1, To: 1<<63 + 2, Founded: true, Cluster: "lab"}
 	b := AppendHello(nil, want)
 	got, n, err := ParseHello(b[:HelloLen])
 	got.Cluster = string(b[HelloLen:])
 	if err != nil || got != want || n != len(want.Cluster) {
 		t.Errorf("%+v, %d, %v", got, n, err)
 	}
-	if _, _, err := ParseHello([]byte("GET / HTTP/1.1\r\nHost: controller")[:HelloLen]); err == nil {
+	if _, _, err := ParseHello([]byte("GET / HTTP/1.1\r\nHost: controller\r\n")[:HelloLen]); err == nil {
 		t.Error("a web browser is a member")
 	}
 }

@@ -20,24 +20,11 @@ const roomInterval = time.Second
 func awaitRoom(ctx context.Context, cfg Config, me config.Controller, full *disk.FullError) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	secure, err := access.OfController(ctx, cfg.Cluster, me.Name, cfg.Logger)
+	says, end, err := explain(ctx, cfg, me, full)
 	if err != nil {
 		return err
 	}
-	l, err := listen("the API", me.API)
-	if err != nil {
-		return err
-	}
-	var says atomic.Pointer[string]
-	server := &http.Server{ReadTimeout: 5 * time.Second, WriteTimeout: 10 * time.Second, IdleTimeout: 30 * time.Second,
-		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			http.Error(w, *says.Load(), http.StatusServiceUnavailable)
-		})}
-	says.Store(new(full.Error()))
-	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(secure.API(l, cfg.Logger)) }() // ends with Close
-	defer func() { server.Close(); <-ended }()
-
+	defer end()
 	cfg.Logger.Error("this controller stands still until there is room on its disk: it votes for nobody and "+
 		"acknowledges nothing; the others go on without it", "err", full)
 	next := time.NewTicker(roomInterval)
@@ -59,4 +46,44 @@ func awaitRoom(ctx context.Context, cfg Config, me config.Controller, full *disk
 		says.Store(new(fmt.Sprintf("this controller stands still, since the disk of %s is full: %d MB are free and "+
 			"%d MB are needed; make room there, and it goes on by itself", full.Dir, free>>20, wanted>>20)))
 	}
+}
+
+// explain serves an API that answers everything with why this controller stands still, until end is called.
+func explain(ctx context.Context, cfg Config, me config.Controller,
+	why error) (says *atomic.Pointer[string], end func(), err error) {
+	secure, err := access.OfController(ctx, cfg.Cluster, me.Name, cfg.Logger)
+	if err != nil {
+		return nil, nil, err
+	}
+	l, err := listen("the API", me.API)
+	if err != nil {
+		return nil, nil, err
+	}
+	says = new(atomic.Pointer[string])
+	says.Store(new(why.Error()))
+	server := &http.Server{ReadTimeout: 5 * time.Second, WriteTimeout: 10 * time.Second, IdleTimeout: 30 * time.Second,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, *says.Load(), http.StatusServiceUnavailable)
+		})}
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(secure.API(l, cfg.Logger)) }() // ends with end
+	return says, func() { server.Close(); <-ended }, nil
+}
+
+// standStill keeps a controller that does not belong to the running cluster from disturbing it. Its API says why until
+// ctx ends.
+func standStill(ctx context.Context, cfg Config, me config.Controller, why error) error {
+	why = fmt.Errorf("controller %s takes part in nothing: %w; it was begun by holdfast init, and must join instead: "+
+		"stop it, remove the folder %s, start it with holdfast serve --join, and run holdfast member add %s, or "+
+		"holdfast member replace", me.Name, why, cfg.Cluster.DataDir(me), me.Name)
+	cfg.Logger.Error(why.Error())
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	_, end, err := explain(ctx, cfg, me, why)
+	if err != nil {
+		return err
+	}
+	defer end()
+	<-ctx.Done()
+	return why
 }

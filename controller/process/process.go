@@ -48,6 +48,9 @@ func Run(ctx context.Context, cfg Config) error {
 	cfg.Logger = cfg.Logger.With("controller", cfg.Name)
 	for {
 		err := run(ctx, cfg, me)
+		if errors.Is(err, consensus.ErrStranger) && ctx.Err() == nil {
+			return standStill(ctx, cfg, me, err)
+		}
 		full, ok := errors.AsType[*disk.FullError](err)
 		if !ok || ctx.Err() != nil {
 			return err

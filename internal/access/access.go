@@ -21,7 +21,8 @@ import (
 func load(t config.TLS, name string, own mtls.Policy, log *slog.Logger) (*mtls.Credentials, error) {
 	c, err := mtls.Load(mtls.Files(t.Of(name)), own, log)
 	if err != nil {
-		return nil, fmt.Errorf("tls: %w", err)
+		return nil, fmt.Errorf("tls: %w; the section tls of the cluster file names these files, and holdfast pki "+
+			"makes them", err)
 	}
 	return c, nil
 }

@@ -138,6 +138,27 @@ func replaceController(t *testing.T, cfg cluster.Config) {
 	s.exact()
 }
 
+// begunByMistake begins a controller by init that is to join the running cluster: it takes part in nothing, and its log
+// and status say why. Then its folder is removed.
+func (s *testCluster) begunByMistake(c *cluster.Controller) {
+	s.t.Helper()
+	term := s.await("a leader", func(cluster.Status) bool { return true }).Term
+	_, err := s.Command(s.ctx, "init", "--name", c.Name)
+	s.check(err)
+	s.check(c.Restart())
+	const why = "it was begun by holdfast init, and must join instead: stop it, remove the folder"
+	await.Until(s.t, c.Name+" to say that it must join", func() bool {
+		out, err := s.Command(s.ctx, "status")
+		return err == nil && strings.Contains(out, "controller "+c.Name+" takes part in nothing: ") &&
+			strings.Contains(out, why) && s.countLines(c.LogFile(), "level=ERROR", why) == 1
+	})
+	if now := s.await("a leader", func(cluster.Status) bool { return true }).Term; now != term {
+		s.t.Errorf("the term was %d, and is %d", term, now)
+	}
+	s.check(c.Kill())
+	s.check(s.Lose(c))
+}
+
 // TestAddAndRemoveControllers: two controllers join and two leave, while traffic flows. Five survive the loss of two.
 func TestAddAndRemoveControllers(t *testing.T) {
 	t.Parallel()
@@ -145,6 +166,7 @@ func TestAddAndRemoveControllers(t *testing.T) {
 	s.connect()
 	stop := s.traffic()
 	four, five := s.Controllers()[3], s.Controllers()[4]
+	s.begunByMistake(four)
 	s.check(four.Join())
 	if g := s.member("add", four.Name); len(g.Members) != 4 || len(g.voters()) != 3 {
 		t.Errorf("four members, of which three are to vote: %+v", g)
