@@ -47,7 +47,8 @@ var mininetTrials = []struct {
 	mininetTrial
 	gate bool
 }{
-	{mininetTrial{"linear,4", "agent", "hub", 1, false}, true},
+	{mininetTrial{"linear,4", "one", "hub", 1, false}, true},
+	{mininetTrial{"linear,4", "agent", "hub", 3, false}, false},
 	{mininetTrial{"single,3", "agent", "hub", 3, false}, false},
 	{mininetTrial{"single,3", "each", "hub", 3, false}, false},
 	{mininetTrial{"linear,4", "each", "hub", 3, false}, false},

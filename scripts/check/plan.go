@@ -175,8 +175,8 @@ func (t *tree) e2e(name string, flags ...string) []step {
 	return t.run(name, []pkg{{path: endToEnd}}, flags...)
 }
 
-// long are tests of clusters that wait for timers of half a minute, or run many networks. They run beside the others from
-// the start, so that none is left over at the end.
+// long are tests of clusters that wait for timers of half a minute, or run many networks. They run beside the others
+// from the start, so that none is left over at the end.
 const long = "^Test(Mininet|Ryu|Recovery|Run$)"
 
 // raceRepresentatives are tests in which every kind of process does all that it does side by side. The second part

@@ -51,7 +51,13 @@ class FatTree(Topo):
                     self.addLink(self.addHost(f"h{hosts}"), edge)
 
 
-TOPOLOGIES = {"single": SingleSwitchTopo, "linear": LinearTopo, "tree": TreeTopo, "torus": TorusTopo, "fattree": FatTree}
+TOPOLOGIES = {
+    "single": SingleSwitchTopo,
+    "linear": LinearTopo,
+    "tree": TreeTopo,
+    "torus": TorusTopo,
+    "fattree": FatTree,
+}
 
 
 def eventually(what, ok):

@@ -1,7 +1,8 @@
-# Runs a command on a private machine: unshare --net --mount --pid --fork --kill-child --mount-proc bash mininet.sh DIR COMMAND...
-# DIR is at /mnt there; /tmp is empty. The private machine has an Open vSwitch without bridges. Everything on it ends with
-# the command: mininet leaves devices, namespaces and processes behind when it fails, and its cleanup kills by name and
-# deletes files in /tmp.
+# Runs a command on a private machine:
+#     unshare --net --mount --pid --fork --kill-child --mount-proc bash mininet.sh DIR COMMAND...
+# DIR is at /mnt there, and /tmp is empty. The machine has an Open vSwitch without bridges. Everything on it ends with the
+# command: mininet leaves devices and processes behind when it fails. Its cleanup kills processes by name, and deletes
+# files in /tmp.
 set -eu
 mount --bind "$1" /mnt
 shift
