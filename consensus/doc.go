@@ -53,7 +53,8 @@
 // the leader, whose lease would forbid them to vote, and start elections, 5 ms apart by rank, so that votes do not
 // split. If a follower receives a vote request before its own hint, it keeps the request and handles it after the hint.
 // One broken connection does not depose a live leader: a PreVote comes first, and members that still hear the leader do
-// not grant it. If a leader hangs, its followers start an election after Config.Election.
+// not grant it. If a leader hangs, its followers start an election after the election timeout, which is Config.Election
+// on a quiet machine and longer on a busy one (lateness.go).
 //
 // # Members
 //
