@@ -3,7 +3,11 @@ package calm
 import (
 	"testing"
 	"time"
+
+	"go.uber.org/goleak"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestHarmful(t *testing.T) {
 	s := time.Second
