@@ -382,3 +382,35 @@ func FuzzSnapshotData(f *testing.F) {
 		}
 	})
 }
+
+// TestStrangerStops: a member was founded with the members of a running group and itself. They tell it that it is not
+// one of them, and it disturbs them in nothing.
+func TestStrangerStops(t *testing.T) {
+	cfgs := configs(t, 3)
+	var owners []*owner
+	for _, cfg := range cfgs {
+		owners = append(owners, start(t, cfg))
+	}
+	leader := leaderOf(t, owners...)
+	settle(t, leader, owners)
+	before := leader.n.Status()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	wrong := cfgs[0]
+	wrong.ID, wrong.Listener, wrong.Members = 7, l, maps.Clone(wrong.Members)
+	wrong.Members[7], wrong.Members[8] = l.Addr().String(), "127.0.0.1:1"
+	stranger := start(t, wrong)
+	select {
+	case <-stranger.ended:
+	case <-time.After(10 * time.Second):
+		t.Fatal("it goes on")
+	}
+	if err := stranger.n.Err(); !errors.Is(err, ErrStranger) {
+		t.Errorf("it ended because %v", err)
+	}
+	if after := leader.n.Status(); after.Term != before.Term || !after.Leading {
+		t.Errorf("the leader's role was %+v, and is %+v", before.Role, after.Role)
+	}
+}
