@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/consensus"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/ryu/replay"
+	"github.com/holdfast-sdn/holdfast/southbound"
 )
 
 // Status is the state of a controller and of the switches as it knows them.
@@ -67,7 +68,9 @@ type MemberStatus struct {
 type SwitchStatus struct {
 	Switch string `json:"switch"`
 	State  string `json:"state"` // "up", "unreachable" or "down"
-	Role   string `json:"role"`  // of this controller: "master", "standby" or "none"
+	// of this controller: "master"; "proxy", if the leader is the master through it; "standby" or "none"
+	Role string `json:"role"`
+	Via  string `json:"via,omitempty"` // at the leader: the controller that is its proxy for the switch
 	// address from which the switch, or its agent, is connected to this controller; "" without a session
 	Remote  string `json:"remote"`
 	Mode    string `json:"mode"`    // "agent", "bundles", "legacy" or ""
@@ -164,6 +167,9 @@ func (c *Core) connection(out SwitchStatus, id openflow.DatapathID) SwitchStatus
 		return out
 	}
 	out.Role = "standby"
+	if c.follower.Serves(id) {
+		out.Role = "proxy"
+	}
 	st := s.State()
 	if s.master && c.role.Leading && !st.Fenced {
 		out.Role = "master"
@@ -172,7 +178,39 @@ func (c *Core) connection(out SwitchStatus, id openflow.DatapathID) SwitchStatus
 		openflow.Version15: "1.5"}[st.Version]
 	out.Remote, out.Mode, out.InSync = st.Remote, st.Peer.String(), st.InSync
 	out.Guarantee, out.Why = st.Guarantee, st.Why
+	if c.role.Leading {
+		c.connectedTo(&out, id, st)
+	}
 	return out
+}
+
+// connectedTo says through which controllers the leader can reach a switch, if that is less than it should be.
+func (c *Core) connectedTo(out *SwitchStatus, id openflow.DatapathID, st southbound.State) {
+	name := c.cfg.Name
+	if r := c.remote(id); r != nil {
+		name = c.cfg.Names[r.Member()]
+		out.Via = name
+	}
+	sessions := 0
+	if c.local[id] != nil {
+		sessions++
+	}
+	for r := range c.leader.Offers {
+		if r.Switch() == id {
+			sessions++
+		}
+	}
+	const remedy = "give it the addresses of all controllers (ovs-vsctl set-controller BRIDGE tcp:ADDRESS:6653 …)"
+	switch {
+	case sessions > 1 || len(c.cfg.Names) < 2:
+	case st.Peer == southbound.Bundles && out.Guarantee == "exactly-once":
+		out.Guarantee = "at-most-once"
+		out.Why = "it is connected to " + name + " only, and the events that " + name + " holds are lost if it dies: " +
+			remedy
+	case st.Peer == southbound.Agent && out.Guarantee == "exactly-once":
+		out.Why = "its agent is connected to " + name + " only, and nobody reaches the switch while " + name +
+			" is down: give the agent the cluster file with all controllers, and look why it does not reach them"
+	}
 }
 
 // serveAPI serves /v1/status, /v1/members, /v1/drain and /v1/apps/{app}/tables, and what the leader's duty

@@ -119,13 +119,16 @@ func printStatus(out io.Writer, answers []client.Answer) error {
 		master := "-"
 		if s.Role == "master" {
 			master = leader.Name
+			if s.Via != "" {
+				master += " via " + s.Via
+			}
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\n", s.Switch, s.State, master,
 			standbys(answers, s.Switch), dash(s.Mode), dash(s.Version), dash(s.Guarantee),
 			s.EventsLogged, s.CommandsSent, s.CommandsDone, s.TotalEvents, s.TotalCommands)
 	}
 	for _, s := range leader.Switches {
-		if s.Why != "" && (s.Mode != "agent" || s.Guarantee != "exactly-once") {
+		if s.Why != "" && (s.Mode != "agent" || s.Guarantee != "exactly-once" || s.Via != "") {
 			fmt.Fprintf(w, "%s: %s: %s\n", s.Switch, s.Guarantee, s.Why)
 		}
 	}

@@ -21,6 +21,9 @@ func TestPrintStatus(t *testing.T) {
 	fenced := &controller.Status{Name: "c1", Role: "leader", Term: 1,
 		Switches: []controller.SwitchStatus{{Switch: "0000000000000003", State: "down", Role: "standby",
 			Mode: "agent", Version: "1.3", Guarantee: "none", Why: "a later term"}}}
+	proxied := &controller.Status{Name: "c1", Role: "leader", Term: 3,
+		Switches: []controller.SwitchStatus{{Switch: "0000000000000004", State: "up", Role: "master", Via: "c2",
+			Mode: "agent", Guarantee: "exactly-once", Why: "connected to c2 only", InSync: true}}}
 	standby := func(inSync bool) *controller.Status {
 		return &controller.Status{Role: "follower", Term: 3,
 			Switches: []controller.SwitchStatus{{Switch: "0000000000000002", Role: "standby", InSync: inSync}}}
@@ -51,6 +54,10 @@ func TestPrintStatus(t *testing.T) {
 			{Name: "c3", Status: standby(false)}},
 			[]string{"STANDBY", "0000000000000002", "up", "c1", "1 (+1 not in sync)", "legacy", "1.4", "at-most-once",
 				"0000000000000002: at-most-once: it has no bundles"}, "cluster file"},
+		{"a switch that is connected to a follower", []client.Answer{{Name: "c1", Status: proxied}},
+			[]string{"0000000000000004", "up", "c1 via c2", "agent",
+				"0000000000000004: exactly-once: connected to c2 only"},
+			"cluster file"},
 		{"an agent that knows a later term", []client.Answer{{Name: "c1", Status: fenced}},
 			[]string{"0000000000000003", "down", "-", "agent", "none", "0000000000000003: none: a later term"},
 			"cluster file"},

@@ -38,7 +38,9 @@ type SwitchStatus struct {
 	Switch        string `json:"switch"`
 	State         string `json:"state"`
 	Role          string `json:"role"`
+	Via           string `json:"via"`
 	Mode          string `json:"mode"`
+	Guarantee     string `json:"guarantee"`
 	InSync        bool   `json:"in_sync"`
 	Epoch         uint64 `json:"epoch"`
 	EventsLogged  uint64 `json:"events_logged"`

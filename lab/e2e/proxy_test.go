@@ -10,7 +10,8 @@ import (
 
 // TestOneAddress: each of three switches knows another of the three controllers only. So at any time two of them are
 // reached through followers. The leader is killed, then a follower, then both, and the switches whose controllers live
-// go on. No event and no command is lost or repeated. A switch whose only controller was killed has a new epoch.
+// go on. No event and no command is lost or repeated. A switch whose only controller was killed has a new epoch. The
+// status says through which controller the leader reaches each switch, and that the guarantee is less.
 func TestOneAddress(t *testing.T) {
 	notInShort(t)
 	inModes(t, []mode{stock, stockOVS}, func(t *testing.T, m mode) {
@@ -34,6 +35,15 @@ func TestOneAddress(t *testing.T) {
 			}
 			before := s.waitUp(3)
 			leader := slices.Index(s.Controllers(), s.leader())
+			for i, sw := range before.Switches {
+				via := s.Controllers()[i].Name
+				if i == leader {
+					via = ""
+				}
+				if sw.Via != via || sw.Guarantee != "at-most-once" {
+					t.Errorf("switch %d is reached via %q with guarantee %q, want %q", i+1, sw.Via, sw.Guarantee, via)
+				}
+			}
 			for i := range killed {
 				killed[i] = (killed[i] + leader) % 3
 				s.check(s.Controllers()[killed[i]].Kill())

@@ -55,7 +55,9 @@ func learnsIn(t *testing.T, version, mode string) {
 		}
 	}
 	s.check(sw.SetControllers(addresses...))
-	s.waitUp(1)
+	s.await("all controllers to be connected to the switch", func(st cluster.Status) bool {
+		return len(st.Switches) == 1 && st.Switches[0].Role == "master" && st.Switches[0].Guarantee == "exactly-once"
+	})
 	if up := s.spoken(); up.Version != version ||
 		up.Mode != map[string]string{"agent": "agent", "stock": "bundles"}[mode] || up.Guarantee != "exactly-once" {
 		t.Errorf("the switch is %+v", up)
