@@ -296,3 +296,33 @@ func TestSetPeers(t *testing.T) {
 		t.Error("still connected")
 	}
 }
+
+// Payloads arrive in order and whole, and Raft's messages do not wait for them.
+func TestPayloads(t *testing.T) {
+	h1, h2 := newHeard(), newHeard()
+	t1 := pair(t, h1, h2)
+	big := bytes.Repeat([]byte{1}, wire.MaxPayload)
+	if !t1.SendPayload(2, big) || !t1.SendPayload(2, []byte("after it")) {
+		t.Fatal("a payload is refused")
+	}
+	if t1.SendPayload(2, big) || t1.SendPayload(3, nil) || t1.SendPayload(2, append(big, 1)) {
+		t.Error("a payload is taken that has no room, is too long, or whose member is unknown")
+	}
+	t1.Send([]wire.Message{message(raftpb.MsgApp, 1, 2, 1)})
+	wait(t, "the message", h2.messages)
+	if first := wait(t, "the first payload", h2.payloads); !bytes.Equal(first, big) {
+		t.Errorf("%d bytes have arrived of %d", len(first), len(big))
+	}
+	if second := wait(t, "the second payload", h2.payloads); string(second) != "after it" {
+		t.Errorf("%q has arrived", second)
+	}
+}
+
+// What is queued is lost with the connection, and does not arrive later.
+func TestPayloadsWithoutConnection(t *testing.T) {
+	h := newHeard()
+	t1 := run(t, Config{ID: 1, Cluster: "c", Peers: map[uint64]string{2: "127.0.0.1:1"}, Handler: h})
+	if t1.SendPayload(2, []byte("hello")) {
+		t.Error("a payload is taken without a connection")
+	}
+}

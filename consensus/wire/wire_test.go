@@ -106,3 +106,38 @@ func FuzzFrames(f *testing.F) {
 		}
 	})
 }
+
+// A payload arrives whole, whatever frames of Raft are between its parts.
+func TestPayload(t *testing.T) {
+	for _, size := range []int{0, 1, PartSize, PartSize + 1, 3*PartSize + 7, MaxPayload} {
+		payload := bytes.Repeat([]byte{7}, size)
+		var d Decoder
+		parts := 0
+		for rest, more := payload, true; more; more = len(rest) > 0 {
+			var frame []byte
+			frame, rest = AppendPayload(nil, rest)
+			parts++
+			typ, n, err := ParseFrameHeader([FrameHeaderLen]byte(frame))
+			if err != nil || n != len(frame)-FrameHeaderLen || n > PartSize {
+				t.Fatalf("%d bytes: part %d has %d bytes, error %v", size, parts, n, err)
+			}
+			m, whole, err := d.Frame(typ, frame[FrameHeaderLen:])
+			if err != nil || whole != (len(rest) == 0) {
+				t.Fatalf("%d bytes: after part %d whole is %t, error %v", size, parts, whole, err)
+			}
+			if whole && (m.Raft != nil || !bytes.Equal(m.Payload, payload)) {
+				t.Fatalf("%d bytes arrive as %d", size, len(m.Payload))
+			}
+			if _, _, err := d.Frame(TypeStateBegin, make([]byte, 8)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if want := max(1, (size+PartSize-1)/PartSize); parts != want {
+			t.Errorf("%d bytes are sent in %d parts, want %d", size, parts, want)
+		}
+	}
+	d := Decoder{payload: make([]byte, MaxPayload)}
+	if _, _, err := d.Frame(TypePayloadPart, make([]byte, 1)); err == nil {
+		t.Error("a payload that is too long is accepted")
+	}
+}

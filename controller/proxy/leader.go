@@ -153,7 +153,7 @@ func (l *Leader) Receive(now time.Time, from uint64, payload []byte) {
 		return
 	}
 	l.handle(f, &m)
-	for len(f.behind) > 0 && f.out == f.taken && !f.broken {
+	for len(f.behind) > 0 && f.out-f.taken <= window/2 && !f.broken {
 		r := f.behind[0]
 		f.behind = f.behind[1:]
 		r.behind = false

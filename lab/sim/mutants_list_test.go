@@ -152,6 +152,25 @@ var mutants = []mutant{
 		"	if b.Epoch != l.epoch || !l.begun {\n", "	if !l.master {\n"},
 	{"number an event as the one before it", "southbound/legacy.go",
 		"	first := l.events + 1\n", "	first := max(2, l.events)\n"},
+
+	// Switches that the leader reaches through a follower.
+	{"claim through a follower before it has the log", "controller/proxy/follower.go",
+		"	case m.Index > f.index:\n", "	case m.Index > f.index+1<<40:\n"},
+	{"claim through a follower while something is not committed", "controller/path.go",
+		"			c.use(id, s)\n			c.takeOverLater(s)\n", "			c.use(id, s)\n			c.claim(s)\n"},
+	{"acknowledge at a follower what the leader has executed", "controller/proxy/follower.go",
+		"	case Executed:\n", "	case Executed:\n		p.session.Acknowledge(p.batch.Epoch, " +
+			"p.batch.First+uint64(p.batch.Count)-1)\n"},
+	{"acknowledge nothing at a follower", "controller/proxy/follower.go",
+		"			p.session.Acknowledge(p.epoch, p.seq)\n", ""},
+	{"execute events of an earlier claim", "controller/proxy/leader.go",
+		"	current := r.claimed && m.Claim == r.claim\n", "	current := true\n"},
+	{"forget at a follower what a snapshot has logged", "controller/snapshot.go",
+		"		c.follower.Logged(sw.Switch, sw.Epoch, sw.Events)\n", "		_ = sw\n"},
+	{"take commands of a leader whose claim has ended", "controller/proxy/follower.go",
+		"	if m.Claim != p.claim { // ", "	if false { // "},
+	{"leave the spare of a leader without the log", "controller/path.go",
+		"			s.Logged(r.Bytes)\n", ""},
 }
 
 // seeded returns m as package mutation builds it.

@@ -1,0 +1,413 @@
+package proxy
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/holdfast-sdn/holdfast/internal/handshake"
+	"github.com/holdfast-sdn/holdfast/openflow"
+	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
+	"github.com/holdfast-sdn/holdfast/openflow/of13"
+	"github.com/holdfast-sdn/holdfast/southbound"
+)
+
+// fakeSession is a session of a switch at the follower. It records what it is told.
+type fakeSession struct {
+	id       openflow.DatapathID
+	state    southbound.State
+	told     []string
+	commands []uint64 // sequences, by the rule of a stream: each once, in order
+}
+
+func (s *fakeSession) note(format string, args ...any) {
+	s.told = append(s.told, fmt.Sprintf(format, args...))
+}
+
+func (s *fakeSession) Switch() openflow.DatapathID { return s.id }
+func (s *fakeSession) State() southbound.State     { return s.state }
+func (s *fakeSession) Claim(term uint64, r southbound.Resume) error {
+	s.note("claim %d %d", term, r.Events)
+	return nil
+}
+func (s *fakeSession) Standby(term uint64) { s.note("standby %d", term) }
+func (s *fakeSession) Send(b experimenter.Block, messages []byte) error {
+	for seq := b.First; len(messages) > 0; seq++ {
+		if n := uint64(len(s.commands)); seq == n+1 {
+			s.commands = append(s.commands, seq)
+		} else if seq > n+1 {
+			return fmt.Errorf("command %d after %d", seq, n)
+		}
+		messages = messages[int(messages[2])<<8|int(messages[3]):]
+	}
+	return nil
+}
+func (s *fakeSession) Acknowledge(epoch, seq uint64) { s.note("ack %d %d", epoch, seq) }
+func (s *fakeSession) Hold()                         { s.note("hold") }
+func (s *fakeSession) Resend()                       { s.note("resend") }
+func (s *fakeSession) Refuse(r experimenter.Reason, epoch uint64) {
+	s.note("refuse %d %d", r, epoch)
+}
+func (s *fakeSession) Close(err error) { s.note("close %v", err) }
+
+// parcel is a payload on its way.
+type parcel struct {
+	from    uint64
+	payload []byte
+}
+
+// bench is a follower, member 2, and a leader, member 1, with the network between them.
+type bench struct {
+	t        rapid.TB
+	now      time.Time
+	f        *Follower
+	l        *Leader
+	toLeader []parcel
+	toFollow []parcel
+	down     bool // nothing can be sent
+
+	offered  []*Remote // that are not withdrawn
+	events   []string
+	executes []func(error) // of events that are not executed
+	done     []uint64
+	resume   func(*Remote)
+}
+
+type side struct {
+	b    *bench
+	self uint64
+}
+
+func (s side) SendPayload(member uint64, payload []byte) bool {
+	if s.b.down {
+		return false
+	}
+	if member == 1 {
+		s.b.toLeader = append(s.b.toLeader, parcel{s.self, payload})
+	} else {
+		s.b.toFollow = append(s.b.toFollow, parcel{s.self, payload})
+	}
+	return true
+}
+
+func (b *bench) Offered(r *Remote) { b.offered = append(b.offered, r) }
+func (b *bench) Withdrawn(r *Remote) {
+	b.offered = slices.DeleteFunc(b.offered, func(o *Remote) bool { return o == r })
+}
+func (b *bench) Events(_ *Remote, batch southbound.Batch, done func(error)) {
+	b.events = append(b.events, fmt.Sprintf("%d %d+%d", batch.Epoch, batch.First, batch.Count))
+	b.executes = append(b.executes, done)
+}
+func (b *bench) CommandsDone(_ *Remote, _, seq uint64) { b.done = append(b.done, seq) }
+func (b *bench) Resume(r *Remote) {
+	if b.resume != nil {
+		b.resume(r)
+	}
+}
+
+func newBench(t rapid.TB) *bench {
+	b := &bench{t: t, now: time.Unix(1000, 0)}
+	b.f, b.l = NewFollower(side{b, 2}), NewLeader(side{b, 1}, b)
+	b.tick(0)
+	b.l.Term(3)
+	b.f.Follow(b.now, 1, 3)
+	return b
+}
+
+// pass delivers everything that is on its way.
+func (b *bench) pass() {
+	for len(b.toLeader)+len(b.toFollow) > 0 {
+		up, down := b.toLeader, b.toFollow
+		b.toLeader, b.toFollow = nil, nil
+		for _, p := range up {
+			b.l.Receive(b.now, p.from, p.payload)
+		}
+		for _, p := range down {
+			b.f.Receive(b.now, p.from, p.payload)
+		}
+	}
+}
+
+func (b *bench) tick(d time.Duration) {
+	b.now = b.now.Add(d)
+	b.f.Tick(b.now)
+	b.l.Tick(b.now)
+	b.pass()
+}
+
+// attach adds a session, and returns it with its remote.
+func (b *bench) attach(id openflow.DatapathID) (*fakeSession, *Remote) {
+	s := &fakeSession{id: id, state: southbound.State{Peer: southbound.Bundles, InSync: true}}
+	b.f.Attached(s)
+	b.pass()
+	return s, b.offered[len(b.offered)-1]
+}
+
+func (b *bench) check(what string, got, want any) {
+	b.t.Helper()
+	if g, w := fmt.Sprint(got), fmt.Sprint(want); g != w {
+		b.t.Fatalf("%s: %s, want %s", what, g, w)
+	}
+}
+
+func echoes(n int) (b []byte) {
+	for i := range n {
+		b = (&of13.EchoRequest{}).Append(b, uint32(i))
+	}
+	return b
+}
+
+// batch is n events from a sequence on.
+func batch(first uint64, n int) southbound.Batch {
+	return southbound.Batch{Epoch: 9, First: first, Count: n, Messages: echoes(n)}
+}
+
+// The follower claims the switch when it has applied what the leader has applied, and acknowledges what is in its own
+// log. The session waits until its events are executed.
+func TestClaimAndEvents(t *testing.T) {
+	b := newBench(t)
+	s, r := b.attach(7)
+	b.l.Applied(20)
+	_ = r.Claim(3, southbound.Resume{Epoch: 9, Live: true, Events: 4})
+	b.pass()
+	b.check("claimed before entry 20", len(s.told), 0)
+	b.check("serves", b.f.Serves(7), false)
+	b.f.Applied(19)
+	b.check("claimed at entry 19", len(s.told), 0)
+	b.f.Applied(20)
+	b.check("at entry 20", s.told, []string{"claim 3 4"})
+	b.check("serves", b.f.Serves(7), true)
+
+	results := 0
+	b.f.Events(s, batch(5, 2), func(err error) { results++; b.check("error", err, nil) })
+	b.pass()
+	b.check("events", b.events, []string{"9 5+2"})
+	b.check("results before they are executed", results, 0)
+	b.executes[0](nil)
+	b.pass()
+	b.check("results", results, 1)
+	b.check("acknowledged before they are in the log", len(s.told), 1)
+	b.check("in the log of a proxy", b.f.Logged(7, 9, 5), true)
+	b.check("of another switch", b.f.Logged(8, 9, 5), false)
+	b.f.Applied(21)
+	b.check("after the log", s.told[1:], []string{"ack 9 5"})
+
+	b.f.Events(s, batch(7, 1), func(err error) { b.check("error", err, "gap") })
+	b.pass()
+	b.executes[1](errors.New("gap"))
+	b.f.CommandsDone(s, 9, 3)
+	b.pass()
+	b.check("done", b.done, []uint64{3})
+	b.f.Detached(s)
+	b.pass()
+	b.check("offers", len(b.offered), 0)
+}
+
+// A session that is not in sync delivers nothing: during a claim its numbers may be those of another master.
+func TestEventsDuringClaim(t *testing.T) {
+	b := newBench(t)
+	s, r := b.attach(7)
+	s.state.InSync = false
+	_ = r.Claim(3, southbound.Resume{Epoch: 9})
+	b.check("in sync while it is claimed", r.State().InSync, false)
+	b.pass()
+	done := false
+	b.f.Events(s, batch(5, 2), func(error) { done = true })
+	b.f.CommandsDone(s, 9, 1)
+	b.pass()
+	b.check("delivered", fmt.Sprint(b.events, b.done, done), "[] [] true")
+	s.state.InSync = true
+	b.f.Events(s, batch(5, 2), func(error) {})
+	b.pass()
+	b.check("in sync, before its events", fmt.Sprint(r.State().InSync, b.events), "true [9 5+2]")
+}
+
+// Each end of a claim returns the events to the session, and makes it a standby.
+func TestEndOfClaim(t *testing.T) {
+	for name, end := range map[string]func(*bench, *Remote){
+		"another leader":      func(b *bench, _ *Remote) { b.f.Follow(b.now, 5, 4) },
+		"no leader":           func(b *bench, _ *Remote) { b.f.Follow(b.now, 0, 4) },
+		"standby":             func(b *bench, r *Remote) { r.Standby(3) },
+		"a silent leader":     func(b *bench, _ *Remote) { b.now = b.now.Add(deadAfter + 1); b.f.Tick(b.now) },
+		"nothing can be sent": func(b *bench, _ *Remote) { b.down = true; b.tick(beatEvery) },
+		"a message is missing": func(b *bench, r *Remote) {
+			r.Hold()
+			b.toFollow = nil
+			b.tick(beatEvery)
+			b.tick(beatEvery)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			s, r := b.attach(7)
+			_ = r.Claim(3, southbound.Resume{})
+			b.pass()
+			done := 0
+			b.f.Events(s, batch(1, 1), func(err error) { done++; b.check("error", err, nil) })
+			b.pass()
+			end(b, r)
+			b.pass()
+			b.check("done", done, 1)
+			b.check("serves", b.f.Serves(7), false)
+			b.check("standby", strings.HasPrefix(s.told[len(s.told)-1], "standby "), true)
+			b.executes[0](nil) // late
+			b.pass()
+			b.check("done", done, 1)
+		})
+	}
+}
+
+// A new link begins when the last one has ended at either end, and the leader uses the session again.
+func TestNewLink(t *testing.T) {
+	b := newBench(t)
+	s, r := b.attach(7)
+	_ = r.Claim(3, southbound.Resume{})
+	b.pass()
+	b.now = b.now.Add(deadAfter + 1)
+	b.l.Tick(b.now) // the follower was silent
+	b.check("offers", len(b.offered), 0)
+	for range 3 {
+		b.tick(beatEvery)
+	}
+	b.check("offers", len(b.offered), 1)
+	_ = b.offered[0].Claim(3, southbound.Resume{})
+	b.pass()
+	b.check("told", s.told, "[claim 3 0 standby 3 claim 3 0]")
+	b.check("of the ended link", r.State().InSync, false)
+}
+
+// A follower ignores everybody but the leader of its term, and of him every link but the newest.
+func TestDeposedLeader(t *testing.T) {
+	b := newBench(t)
+	s, r := b.attach(7)
+	_ = r.Claim(3, southbound.Resume{})
+	b.pass()
+	r.Hold()
+	old := b.toFollow
+	b.toFollow = nil
+	b.f.Follow(b.now, 5, 4) // a link to member 5
+	before := len(s.told)
+	for _, p := range old {
+		b.f.Receive(b.now, 1, p.payload)
+		b.f.Receive(b.now, 5, p.payload)
+	}
+	b.check("told", len(s.told), before)
+	b.l.Term(5)
+	b.f.Follow(b.now, 1, 4)
+	b.offered = nil
+	b.pass()
+	b.check("offers in a term that is over", len(b.offered), 0)
+}
+
+// Events that have no room wait for those before them.
+func TestWindowOfEvents(t *testing.T) {
+	b := newBench(t)
+	done := 0
+	for id := openflow.DatapathID(1); id <= 3; id++ {
+		s, r := b.attach(id)
+		s.state.Peer = southbound.Agent
+		_ = r.Claim(3, southbound.Resume{})
+		b.pass()
+		e := southbound.Batch{Epoch: 9, First: 1, Count: window / 2 / 8, Messages: echoes(window / 2 / 8)}
+		b.f.Events(s, e, func(error) { done++ })
+		b.pass()
+	}
+	b.check("on their way", len(b.events), 2)
+	b.executes[0](nil)
+	b.pass()
+	b.check("on their way", len(b.events), 3)
+	b.executes[1](nil)
+	b.executes[2](nil)
+	b.pass()
+	b.check("done", done, 3)
+}
+
+// transactions are commands: n transactions of some commands each.
+func transactions(t *rapid.T, n int) (messages []byte, count int) {
+	for range n {
+		for i := range rapid.IntRange(1, 3).Draw(t, "commands") {
+			xid := uint32(count + 1)
+			if i > 0 {
+				xid |= handshake.ContinuesXID
+			}
+			size := rapid.SampledFrom([]int{0, 100, 60000}).Draw(t, "size")
+			messages = (&of13.EchoRequest{Data: make([]byte, size)}).Append(messages, xid)
+			count++
+		}
+	}
+	return messages, count
+}
+
+// Commands arrive in order and each once, whatever has room, and however often they are sent.
+func TestCommands(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		b := newBench(t)
+		s, r := b.attach(7)
+		messages, count := transactions(t, rapid.IntRange(1, 80).Draw(t, "transactions"))
+		send := func(*Remote) {
+			block := experimenter.Block{Term: 3, Epoch: 9, First: 1, Count: uint32(count)}
+			if err := r.Send(block, messages); err != nil {
+				t.Fatal(err)
+			}
+			if underway := r.f.out - r.f.taken; underway > window+3*(1<<16) {
+				t.Fatalf("%d bytes are on their way", underway)
+			}
+		}
+		b.resume = send
+		_ = r.Claim(3, southbound.Resume{})
+		send(r)
+		if rapid.Bool().Draw(t, "again") {
+			b.pass()
+			send(r)
+		}
+		b.pass()
+		if len(s.commands) != count || strings.Contains(fmt.Sprint(s.told), "close") {
+			t.Fatalf("%d commands of %d have arrived, %v", len(s.commands), count, s.told)
+		}
+		if err := r.Send(experimenter.Block{Term: 2, Epoch: 9, First: 1, Count: 1}, echoes(1)); err == nil {
+			t.Fatal("commands of an earlier term are accepted")
+		}
+	})
+}
+
+// A leader refuses and closes sessions that it has not claimed, and the other calls arrive as they are.
+func TestCalls(t *testing.T) {
+	b := newBench(t)
+	s, r := b.attach(7)
+	r.Refuse(experimenter.ReasonStaleEpoch, 5)
+	b.pass()
+	_ = r.Claim(3, southbound.Resume{})
+	b.pass()
+	r.Hold()
+	r.Resend()
+	r.Close(errors.New("enough"))
+	r.Acknowledge(1, 1)
+	r.Logged(nil)
+	r.Skipped(1)
+	b.pass()
+	b.check("told", s.told, fmt.Sprintf("[refuse %d 5 claim 3 0 hold resend close enough]",
+		experimenter.ReasonStaleEpoch))
+}
+
+// The leader prefers a session that is in sync, and then the follower with the lowest id.
+func TestBest(t *testing.T) {
+	b := newBench(t)
+	s, r := b.attach(7)
+	b.check("too new", b.l.Best(7, b.now.Add(-1)) == nil, true)
+	b.check("best", b.l.Best(7, b.now) == r, true)
+	other := NewFollower(side{b, 5})
+	other.Follow(b.now, 1, 3)
+	second := &fakeSession{id: 7, state: southbound.State{InSync: true}}
+	other.Attached(second)
+	b.pass()
+	b.check("the lowest id", b.l.Best(7, b.now).Member(), 2)
+	s.state.InSync = false
+	b.tick(beatEvery)
+	b.check("in sync", b.l.Best(7, b.now).Member(), 5)
+	b.check("another switch", b.l.Best(8, b.now) == nil, true)
+}
