@@ -322,9 +322,7 @@ func (l *controllerLink) dial() {
 	if l.idle = !l.Dial(); l.idle {
 		return
 	}
-	if len(l.d.n.controllers) == 1 {
-		l.address = l.d.n.s.only(l.address)
-	}
+	l.address = l.d.n.s.instead(l.address, l.d.n.controllers)
 	l.d.n.s.net.dial(l.d.n.p, l.address, func(c *conn, err error) {
 		if err == nil {
 			line := &agentLine{c: c}

@@ -154,23 +154,20 @@ var mutants = []mutant{
 		"	first := l.events + 1\n", "	first := max(2, l.events)\n"},
 
 	// Switches that the leader reaches through a follower.
-	{"claim through a follower before it has the log", "controller/proxy/follower.go",
-		"	case m.Index > f.index:\n", "	case m.Index > f.index+1<<40:\n"},
-	{"claim through a follower while something is not committed", "controller/path.go",
-		"			c.use(id, s)\n			c.takeOverLater(s)\n", "			c.use(id, s)\n			c.claim(s)\n"},
 	{"acknowledge at a follower what the leader has executed", "controller/proxy/follower.go",
 		"	case Executed:\n", "	case Executed:\n		p.session.Acknowledge(p.batch.Epoch, " +
 			"p.batch.First+uint64(p.batch.Count)-1)\n"},
 	{"acknowledge nothing at a follower", "controller/proxy/follower.go",
 		"			p.session.Acknowledge(p.epoch, p.seq)\n", ""},
-	{"execute events of an earlier claim", "controller/proxy/leader.go",
-		"	current := r.claimed && m.Claim == r.claim\n", "	current := true\n"},
+	{"keep a claim at a follower when the leader changes", "controller/proxy/follower.go",
+		"	f.end(standby)\n", ""},
+	{"claim through a follower what is not committed", "controller/path.go",
+		"			c.use(id, s)\n			c.takeOverLater(s)\n", "			c.use(id, s)\n			c.claim(s)\n"},
 	{"forget at a follower what a snapshot has logged", "controller/snapshot.go",
 		"		c.follower.Logged(sw.Switch, sw.Epoch, sw.Events)\n", "		_ = sw\n"},
-	{"take commands of a leader whose claim has ended", "controller/proxy/follower.go",
-		"	if m.Claim != p.claim { // ", "	if false { // "},
-	{"leave the spare of a leader without the log", "controller/path.go",
-		"			s.Logged(r.Bytes)\n", ""},
+	{"tell a spare of sync markers only", "controller/path.go",
+		"		case r.Op == ledger.OpEvent:\n", "		case r.Op == ledger.OpEvent && r.Bytes[1] != 4:\n" +
+			"		case r.Op == ledger.OpEvent:\n"},
 }
 
 // seeded returns m as package mutation builds it.

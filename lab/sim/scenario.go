@@ -17,13 +17,13 @@ type Scenario struct {
 	Switches    int
 	PerAgent    int // switches behind one agent
 	Peers
-	// of so many switches without an agent, and of so many agents, one is connected to one controller only; 0 is none
-	OneAddressEvery int
-	Duration        time.Duration
-	SwitchTimeout   time.Duration
-	SnapshotEvery   int  // entries
-	Learning        bool // the application that forwards learns; else it floods
-	Fsync           bool // logs are durable; else they survive processes, not machines
+	// of so many switches without an agent, and of so many agents, one is connected to Few controllers only; 0 is none
+	FewEvery, Few int
+	Duration      time.Duration
+	SwitchTimeout time.Duration
+	SnapshotEvery int  // entries
+	Learning      bool // the application that forwards learns; else it floods
+	Fsync         bool // logs are durable; else they survive processes, not machines
 	// logs are said to be durable and are not: nothing survives that, and no seed draws it. The checkers must see it
 	LyingDisks bool
 	RealDisk   bool // logs are files
@@ -96,7 +96,7 @@ func NewScenario(seed uint64) Scenario {
 		s.SwitchQueue = []int{0, 0, 0, 2048}[r.IntN(4)]
 	}
 	if seed%7 == 3 && s.Controllers > 1 {
-		s.OneAddressEvery = 1 + r.IntN(3)/2
+		s.FewEvery, s.Few = 1+r.IntN(3)/2, 1+r.IntN(2)
 	}
 	return s
 }
@@ -122,7 +122,7 @@ func (s Scenario) String() string {
 	yes(fmt.Sprintf("%.1f %% of frames lost", 100*s.FrameLoss), s.FrameLoss > 0)
 	yes(fmt.Sprintf("1 of %d switches without an agent", s.StockEvery), s.StockEvery > 0)
 	yes(fmt.Sprintf("1 of %d switches with neither agent nor bundles", s.LegacyEvery), s.LegacyEvery > 0)
-	yes(fmt.Sprintf("1 of %d connected to one controller only", s.OneAddressEvery), s.OneAddressEvery > 0)
+	yes(fmt.Sprintf("1 of %d connected to %d controllers only", s.FewEvery, s.Few), s.FewEvery > 0)
 	yes(fmt.Sprintf("hosted applications, whose hosts die at %d of 1,000 frames", s.HostDeaths), s.Hosted)
 	yes(fmt.Sprintf("%d bytes wait at one for a controller", s.SwitchQueue), s.SwitchQueue > 0)
 	b.WriteByte('\n')
@@ -146,9 +146,8 @@ func (s Scenario) Validate() error {
 	case s.StockEvery < 0 || s.LegacyEvery < 0:
 		return fmt.Errorf("1 of %d switches without an agent, and 1 of %d without bundles too: choose 1 or more, or 0 "+
 			"for none", s.StockEvery, s.LegacyEvery)
-	case s.OneAddressEvery < 0:
-		return fmt.Errorf("1 of %d connected to one controller only: choose 1 or more, or 0 for none",
-			s.OneAddressEvery)
+	case s.FewEvery < 0 || s.FewEvery > 0 && (s.Few < 1 || s.Few > s.Controllers):
+		return fmt.Errorf("1 of %d connected to %d controllers: choose 1 or more, or 0 for none", s.FewEvery, s.Few)
 	case s.SwitchQueue < 0:
 		return fmt.Errorf("%d bytes wait at a switch: choose 1 or more, or 0 for the usual", s.SwitchQueue)
 	case s.HostDeaths < 0 || s.HostDeaths > 1000:

@@ -235,7 +235,7 @@ func (l plug) Write(out []byte, mark uint64) error {
 func (l plug) Linger(experimenter.Reason) {
 	s := l.s
 	switch s.state {
-	case gone:
+	case gone, lingering:
 		return
 	case attached:
 		s.state = lingering

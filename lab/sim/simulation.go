@@ -66,22 +66,31 @@ func newSimulation(sc Scenario) *simulation {
 
 // known returns the addresses of controllers that the next switch without an agent, or agent, connects to.
 func (s *simulation) known(addresses []string) []string {
-	n, every := len(s.edges), s.scenario.OneAddressEvery
+	n, every := len(s.edges), s.scenario.FewEvery
 	if every == 0 || n%every != 0 {
 		return addresses
 	}
-	i := (int(s.scenario.Seed) + n) % len(addresses)
-	return addresses[i : i+1]
+	var few []string
+	for i := range s.scenario.Few {
+		few = append(few, addresses[(int(s.scenario.Seed)+n+i)%len(addresses)])
+	}
+	return few
 }
 
-// only returns the address of the only controller that a switch or agent is connected to. If that one has lost its log
-// for ever, somebody has given the switch the address of another.
-func (s *simulation) only(address string) string {
+// instead returns the address that a switch or agent uses instead of one that it knows. It is another one only if the
+// controller there has lost its log for ever: then somebody has given the switch another address. known are all that
+// the switch knows.
+func (s *simulation) instead(address string, known []string) string {
 	i := slices.IndexFunc(s.controllers, func(n *controllerNode) bool { return n.switchAddress() == address })
-	for s.controllers[i].lost {
-		i = (i + 1) % len(s.controllers)
+	if !s.controllers[i].lost || len(known) == len(s.controllers) {
+		return address
 	}
-	return s.controllers[i].switchAddress()
+	for _, n := range s.controllers {
+		if !n.lost && !slices.Contains(known, n.switchAddress()) {
+			return n.switchAddress()
+		}
+	}
+	return address
 }
 
 // addSwitch makes a switch with a host, joined to an earlier one: the network is a tree.

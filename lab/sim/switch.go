@@ -71,16 +71,24 @@ func (n *switchNode) start() {
 	}
 }
 
+// addresses are those that the switch is connected to when all is well.
+func (n *switchNode) addresses() (list []string) {
+	for _, l := range n.uplinks {
+		list = append(list, l.address)
+	}
+	return list
+}
+
 // knows reports whether the switch is connected to a controller when all is well.
 func (n *switchNode) knows(c *controllerNode) bool {
-	return slices.ContainsFunc(n.uplinks, func(l *uplink) bool { return l.address == c.switchAddress() })
+	return slices.Contains(n.addresses(), c.switchAddress())
 }
 
 func (n *switchNode) kill() { n.p.kill() }
 
 func (l *uplink) dial() {
-	if l.n.agent == nil && len(l.n.uplinks) == 1 {
-		l.address = l.n.s.only(l.address)
+	if l.n.agent == nil {
+		l.address = l.n.s.instead(l.address, l.n.addresses())
 	}
 	l.n.s.net.dial(l.n.p, l.address, func(c *conn, err error) {
 		if err != nil {
