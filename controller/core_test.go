@@ -36,6 +36,8 @@ type stand struct {
 
 	proposeErr, compactErr, auditErr error
 
+	send func(member uint64, payload []byte) bool // nil: nothing can be sent
+
 	trace []string // what sessions were told, and which of their events were taken, in order
 }
 
@@ -79,7 +81,9 @@ func (s *stand) Compact(index uint64, state []byte) error {
 	return nil
 }
 
-func (s *stand) SendPayload(uint64, []byte) bool { return false }
+func (s *stand) SendPayload(member uint64, payload []byte) bool {
+	return s.send != nil && s.send(member, payload)
+}
 
 func (s *stand) DeferElection(on bool) { s.note("defer election %t", on) }
 

@@ -123,7 +123,8 @@ func (s *hostCluster) leader() (leader uint64) {
 }
 
 // ask sends a request and returns the answer with its body, or the error. patience is the client's timeout.
-func (s *hostCluster) ask(id uint64, patience time.Duration, method, path, body string, headers ...string) (*http.Response,
+func (s *hostCluster) ask(id uint64, patience time.Duration, method, path, body string,
+	headers ...string) (*http.Response,
 	string, error) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), patience)

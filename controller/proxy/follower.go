@@ -259,7 +259,8 @@ func (f *Follower) tryClaim(p *proxied) {
 	}
 	p.claim, p.epoch, p.seq = m.Claim, 0, 0
 	f.claimed[p.session.Switch()] = p
-	f.tell(p) // the leader must not take its last state for one since the claim
+	p.state = p.session.State() // the leader must not take the last one for one since the claim
+	f.send(Message{Kind: Changed, Session: p.number, Claim: p.claim, State: p.state})
 	f.send(Message{Kind: Claimed, Session: p.number, Claim: p.claim})
 }
 

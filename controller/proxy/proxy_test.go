@@ -278,7 +278,6 @@ func TestNewLink(t *testing.T) {
 	_ = b.offered[0].Claim(3, southbound.Resume{})
 	b.pass()
 	b.check("told", s.told, "[claim 3 0 standby 3 claim 3 0]")
-	b.check("of the ended link", r.State().InSync, false)
 }
 
 // A follower ignores everybody but the leader of its term, and of him every link but the newest.

@@ -101,6 +101,9 @@ func NewScenario(seed uint64) Scenario {
 	if seed%5 == 2 {
 		s.LegacyEvery = 1 + r.IntN(2)
 	}
+	if seed%7 == 3 {
+		s.FewEvery, s.Few = 1+r.IntN(3)/2, 1+r.IntN(2)
+	}
 	var some []Kind
 	for range 1 + r.IntN(5) {
 		some = append(some, Kind(r.IntN(int(kinds))))

@@ -56,11 +56,12 @@ func newSimulation(ctx context.Context, sc Scenario) *simulation {
 			disk: newDisk(sc.Seed<<8 + id)})
 	}
 	for id := 1; id <= sc.Switches; id++ {
-		sw := &switchNode{s: s, at: &place{name: "s" + strconv.Itoa(id)}, id: openflow.DatapathID(id), dials: addresses,
+		sw := &switchNode{s: s, at: &place{name: "s" + strconv.Itoa(id)}, id: openflow.DatapathID(id),
+			dials:  sc.Known(id, addresses),
 			legacy: sc.Peer(id) == southbound.Legacy, ports: 1 + sc.Switches, cables: map[int]far{}}
 		if sc.Peer(id) == southbound.Agent {
 			name := "a" + strconv.Itoa(id)
-			a := &agentNode{s: s, at: &place{name: name}, controllers: addresses, sw: sw}
+			a := &agentNode{s: s, at: &place{name: name}, controllers: sw.dials, sw: sw}
 			sw.agent, sw.dials = a, []string{name + ":6633"}
 			s.agents = append(s.agents, a)
 		}

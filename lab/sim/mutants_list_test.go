@@ -35,7 +35,8 @@ var mutants = []mutant{
 		"claims && c.claimed && int64(req.GenerationID-c.generation) < 0\n",
 		"claims && c.claimed && req.GenerationID == 0\n"},
 	{"take the log of a leader that was deposed for lost", "agent/peer.go",
-		"	if stale || foreign && (c.master", "	if foreign {\n		return ErrLostLog\n	}\n	if stale || foreign && " +
+		"	if stale || foreign && (c.master", "	if foreign {\n		return ErrLostLog\n	}\n	if stale " +
+			"|| foreign && " +
 			"(c.master"},
 	{"claim without what is logged", "southbound/agent.go",
 		"	if r.Epoch > 0 {\n		g.acknowledge(", "	if r.Epoch == 0 {\n		g.acknowledge("},
@@ -159,15 +160,6 @@ var mutants = []mutant{
 			"p.batch.First+uint64(p.batch.Count)-1)\n"},
 	{"acknowledge nothing at a follower", "controller/proxy/follower.go",
 		"			p.session.Acknowledge(p.epoch, p.seq)\n", ""},
-	{"keep a claim at a follower when the leader changes", "controller/proxy/follower.go",
-		"	f.end(standby)\n", ""},
-	{"claim through a follower what is not committed", "controller/path.go",
-		"			c.use(id, s)\n			c.takeOverLater(s)\n", "			c.use(id, s)\n			c.claim(s)\n"},
-	{"forget at a follower what a snapshot has logged", "controller/snapshot.go",
-		"		c.follower.Logged(sw.Switch, sw.Epoch, sw.Events)\n", "		_ = sw\n"},
-	{"tell a spare of sync markers only", "controller/path.go",
-		"		case r.Op == ledger.OpEvent:\n", "		case r.Op == ledger.OpEvent && r.Bytes[1] != 4:\n" +
-			"		case r.Op == ledger.OpEvent:\n"},
 }
 
 // seeded returns m as package mutation builds it.

@@ -17,8 +17,6 @@ type Scenario struct {
 	Switches    int
 	PerAgent    int // switches behind one agent
 	Peers
-	// of so many switches without an agent, and of so many agents, one is connected to Few controllers only; 0 is none
-	FewEvery, Few int
 	Duration      time.Duration
 	SwitchTimeout time.Duration
 	SnapshotEvery int  // entries
@@ -39,10 +37,13 @@ type Scenario struct {
 	Faults          []Fault // by time
 }
 
-// Peers says which switches have no agent. LegacyEvery goes before StockEvery. Both tiers of simulation use it.
+// Peers says which switches have no agent, and which know few controllers. LegacyEvery goes before StockEvery. Both
+// tiers of simulation use it.
 type Peers struct {
 	StockEvery  int // one of so many switches has no agent: it is connected to all controllers; 0 is none
 	LegacyEvery int // one of so many switches has neither an agent nor bundles; 0 is none
+	// of so many switches without an agent, and of so many agents, one knows only Few of the controllers; 0 is none
+	FewEvery, Few int
 }
 
 // Peer returns what the controllers see of the switch with this number, which is 1 or more.
@@ -54,6 +55,18 @@ func (p Peers) Peer(id int) southbound.Peer {
 		return southbound.Bundles
 	}
 	return southbound.Agent
+}
+
+// Known returns the addresses, of those of all controllers, that the n-th agent, or switch without an agent, connects
+// to.
+func (p Peers) Known(n int, all []string) (known []string) {
+	if p.FewEvery == 0 || n%p.FewEvery != 0 {
+		return all
+	}
+	for i := range min(p.Few, len(all)) {
+		known = append(known, all[(n+i)%len(all)])
+	}
+	return known
 }
 
 // limits are those of the ledger.

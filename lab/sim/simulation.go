@@ -49,12 +49,13 @@ func newSimulation(sc Scenario) *simulation {
 	}
 	for id, served := 1, 0; id <= sc.Switches; id++ {
 		if sc.Peer(id) != southbound.Agent {
-			s.edges = append(s.edges, s.addSwitch(id, nil, s.known(addresses)).p)
+			s.edges = append(s.edges, s.addSwitch(id, nil, s.scenario.Known(len(s.edges), addresses)).p)
 			continue
 		}
 		if served%sc.PerAgent == 0 {
 			name := fmt.Sprintf("a%d", len(s.agents)+1)
-			a := &agentNode{s: s, p: s.w.newProcess(name), address: name, controllers: s.known(addresses)}
+			a := &agentNode{s: s, p: s.w.newProcess(name), address: name,
+				controllers: s.scenario.Known(len(s.edges), addresses)}
 			s.agents, s.edges = append(s.agents, a), append(s.edges, a.p)
 		}
 		served++
@@ -62,19 +63,6 @@ func newSimulation(sc Scenario) *simulation {
 		s.addSwitch(id, a, []string{a.address})
 	}
 	return s
-}
-
-// known returns the addresses of controllers that the next switch without an agent, or agent, connects to.
-func (s *simulation) known(addresses []string) []string {
-	n, every := len(s.edges), s.scenario.FewEvery
-	if every == 0 || n%every != 0 {
-		return addresses
-	}
-	var few []string
-	for i := range s.scenario.Few {
-		few = append(few, addresses[(int(s.scenario.Seed)+n+i)%len(addresses)])
-	}
-	return few
 }
 
 // instead returns the address that a switch or agent uses instead of one that it knows. It is another one only if the

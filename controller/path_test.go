@@ -1,0 +1,148 @@
+package controller
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/consensus"
+	"github.com/holdfast-sdn/holdfast/southbound"
+)
+
+// pair is a leader, member 1 in term 3, and a follower, member 2, which receives each entry a moment later.
+type pair struct {
+	t    *testing.T
+	l, f *stand
+	sent []func() // payloads on their way
+}
+
+func newPair(t *testing.T) *pair {
+	names := map[uint64]string{1: "c1", 2: "c2"}
+	p := &pair{t: t, l: newStand(t, CoreConfig{ID: 1, Names: names}), f: newStand(t, CoreConfig{ID: 2, Names: names})}
+	to := func(s *stand, from uint64) func(uint64, []byte) bool {
+		return func(_ uint64, payload []byte) bool {
+			p.sent = append(p.sent, func() { s.core.Payload(s.now, from, payload) })
+			return true
+		}
+	}
+	p.l.send, p.f.send = to(p.f, 1), to(p.l, 2)
+	p.f.term = 3
+	p.f.ok(p.f.core.Update(p.f.now, consensus.Update{Role: &consensus.Role{Term: 3, Leader: 1}}))
+	p.l.lead(3)
+	p.pass(time.Millisecond)
+	return p
+}
+
+// pass lets time go by: payloads arrive, what is proposed is committed, and then applied by the follower.
+func (p *pair) pass(d time.Duration) {
+	p.t.Helper()
+	for _, s := range []*stand{p.l, p.f} {
+		s.now = s.now.Add(d)
+		s.ok(s.core.Tick(s.now))
+	}
+	for range 10 {
+		sent := p.sent
+		p.sent = nil
+		for _, deliver := range sent {
+			deliver()
+		}
+		p.l.turn()
+		p.f.turn()
+		entries := p.l.proposed
+		p.l.commit()
+		p.f.ok(p.f.deliver(entries...))
+	}
+}
+
+// A switch that is connected to the follower only is served through it, after a while. Its events are acknowledged
+// there when they are in the log of the follower.
+func TestProxy(t *testing.T) {
+	p := newPair(t)
+	s := p.f.attached(1, fresh(5))
+	p.pass(time.Millisecond)
+	p.pass(pathDelay - 2*time.Millisecond)
+	p.f.said()
+	p.pass(pathEvery)
+	p.f.said("1: master in 3")
+	s.events(5, 1, switchUp, packetIn)
+	p.pass(time.Millisecond)
+	p.f.said("1: ack 5/2", "1: taken", "1: commands 5/1-1 in 3")
+	p.l.said()
+	p.f.core.CommandsDone(s, 5, 1)
+	p.pass(time.Millisecond)
+	p.pass(time.Millisecond)
+	leader, follower := p.l.core.Status().Switches[0], p.f.core.Status().Switches[0]
+	if leader.CommandsDone != 1 || leader.Role != "master" || leader.Via != "c2" || leader.Why == "" ||
+		follower.Role != "proxy" {
+		t.Errorf("at the leader %+v, at the follower %+v", leader, follower)
+	}
+	p.f.core.Detached(p.f.now, s)
+	p.pass(time.Millisecond)
+	if st := p.l.core.Status().Switches[0]; st.Role != "none" || st.Via != "" {
+		t.Errorf("without a session %+v", st)
+	}
+}
+
+// The session of the leader has precedence. An agent's replaces a proxy at once, and one of a switch without an agent
+// when it is in sync: until then it is told what is logged.
+func TestSpare(t *testing.T) {
+	for _, peer := range []southbound.Peer{southbound.Agent, southbound.Bundles} {
+		t.Run(peer.String(), func(t *testing.T) {
+			p := newPair(t)
+			far := p.f.fake(1, peer, fresh(5))
+			p.f.core.Attached(far)
+			p.pass(time.Millisecond)
+			p.pass(pathDelay + pathEvery)
+			far.events(5, 1, switchUp)
+			p.pass(time.Millisecond)
+			p.f.trace, p.l.trace = nil, nil
+
+			near := p.l.fake(1, peer, fresh(5))
+			near.st.InSync = peer == southbound.Agent
+			p.l.core.Attached(near)
+			p.pass(pathEvery)
+			claimed := slices.Contains(p.l.trace, "1: master in 3")
+			if claimed != (peer == southbound.Agent) {
+				t.Errorf("the session of the leader, in sync %t, was told %q", near.st.InSync, p.l.trace)
+			}
+			near.st.InSync = true
+			p.pass(pathEvery)
+			if !slices.Contains(p.l.trace, "1: master in 3") {
+				t.Errorf("in sync, it was told %q", p.l.trace)
+			}
+			far.events(5, 2, packetIn)
+			p.pass(time.Millisecond)
+			p.f.said("1: taken") // and not executed
+			near.events(5, 2, packetIn)
+			p.pass(time.Millisecond)
+			if st := p.l.core.Status().Switches[0]; st.EventsLogged != 2 || st.Via != "" {
+				t.Errorf("%+v", st)
+			}
+		})
+	}
+}
+
+// A new leader uses a proxy at once, and the one before is not heard any more.
+func TestProxyOfNextLeader(t *testing.T) {
+	p := newPair(t)
+	s := p.f.attached(1, fresh(5))
+	p.pass(time.Millisecond)
+	p.pass(pathDelay + pathEvery)
+	s.events(5, 1, switchUp)
+	p.pass(time.Millisecond)
+	p.f.trace = nil
+	s.events(5, 2, packetIn) // is on its way when the leader changes
+	p.f.term = 4
+	p.f.ok(p.f.core.Update(p.f.now, consensus.Update{Role: &consensus.Role{Term: 4}}))
+	p.f.said("1: taken")
+	p.sent = nil
+	p.f.ok(p.f.core.Update(p.f.now, consensus.Update{Role: &consensus.Role{Term: 4, Leader: 1}}))
+	p.l.follow(4)
+	p.l.lead(4)
+	p.pass(time.Millisecond)
+	p.pass(pathEvery)
+	p.f.said("1: master in 4")
+	s.events(5, 2, packetIn)
+	p.pass(time.Millisecond)
+	p.f.said("1: ack 5/2", "1: taken", "1: commands 5/1-1 in 4")
+}
