@@ -133,8 +133,8 @@ func (c *Credentials) Dial(ctx context.Context, address string, p Policy) (net.C
 	if err := conn.HandshakeContext(ctx); err != nil {
 		raw.Close()
 		if errors.Is(err, io.EOF) {
-			err = fmt.Errorf("it closed the connection in the TLS handshake: either it does not speak TLS, which this "+
-				"side does, or it refuses this side's certificate; its log says which (%w)", err)
+			err = errors.New("it closed the connection in the TLS handshake: either it does not speak TLS, which " +
+				"this side does, or it refuses this side's certificate; its log says which") // which is not just an EOF
 		}
 		return nil, explain(err)
 	}
