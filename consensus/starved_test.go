@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/holdfast-sdn/holdfast/consensus/storage"
 	"github.com/holdfast-sdn/holdfast/consensus/wire"
@@ -310,5 +311,21 @@ func TestLateness(t *testing.T) {
 	}
 	if l.cause != LateFollowers {
 		t.Errorf("late: %v", l.cause)
+	}
+}
+
+// The status has the timeout in time, and a reason only if it is not the configured one.
+func TestElectionTimeoutInStatus(t *testing.T) {
+	const heartbeat = 10 * time.Millisecond
+	n := &Node{cfg: Config{Heartbeat: heartbeat, Election: 5 * heartbeat}}
+	c := newStarved(t, 1).members[1].core
+	want := ElectionTimeout{Configured: 5 * heartbeat, Present: 5 * heartbeat}
+	if got := n.electionTimeout(c); got != want {
+		t.Errorf("quiet: %+v", got)
+	}
+	c.election.late.waited(12, LateLeader)
+	want = ElectionTimeout{Configured: 5 * heartbeat, Present: 24 * heartbeat, Late: LateLeader, Waited: 12 * heartbeat}
+	if got := n.electionTimeout(c); got != want {
+		t.Errorf("busy: %+v", got)
 	}
 }

@@ -37,6 +37,9 @@ func TestPrintStatus(t *testing.T) {
 		return &controller.Status{Name: name, Role: role, Term: 3, Replayed: &replay.Status{State: "cannot load",
 			LastEnd: "fatal", Failure: "mine.py, line 7: ValueError: no", NextAttempt: time.Now().Add(time.Minute)}}
 	}
+	late := &controller.Status{Name: "c2", Role: "follower", Term: 3, Apps: []string{"hub"},
+		Election: controller.ElectionStatus{ConfiguredMs: 50, TimeoutMs: 240, HangMs: 480,
+			Why: "the leader was silent for 120 ms"}}
 	stale := &controller.Status{Name: "c3", Role: "leader", Term: 2, Apps: []string{"hub"}}
 	for _, c := range []struct {
 		name    string
@@ -48,6 +51,9 @@ func TestPrintStatus(t *testing.T) {
 			{Name: "c2", Error: "ask controller c2: connection refused"}},
 			[]string{"c1", "leader", "c2", "no answer", "c2: connection refused", "0000000000000001", "up", "c1",
 				"agent", "1.3", "exactly-once", "5", "7", "6"}, "cluster file"},
+		{"a busy machine", []client.Answer{{Name: "c1", Status: leader}, {Name: "c2", Status: late}},
+			[]string{"c2: the election timeout is 240 ms instead of 50 ms, because the leader was silent for 120 ms",
+				"within 480 ms"}, "c1: the election timeout"},
 		{"another application", []client.Answer{{Name: "c1", Status: leader}, {Name: "c2", Status: other}},
 			[]string{"follower", "c2 runs [learning] and the leader [hub]", "cluster file"}, "no answer"},
 		{"no agent", []client.Answer{{Name: "c1", Status: stock}, {Name: "c2", Status: standby(true)},

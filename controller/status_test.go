@@ -1,0 +1,27 @@
+package controller
+
+import (
+	"testing"
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/consensus"
+)
+
+// The status names a reason only where the election timeout is longer than configured.
+func TestElectionStatus(t *testing.T) {
+	const ms = time.Millisecond
+	for _, c := range []struct {
+		timeout consensus.ElectionTimeout
+		want    ElectionStatus
+	}{
+		{consensus.ElectionTimeout{Configured: 50 * ms, Present: 50 * ms}, ElectionStatus{50, 50, 100, ""}},
+		{consensus.ElectionTimeout{Configured: 50 * ms, Present: 240 * ms, Late: consensus.LateLeader, Waited: 120 * ms},
+			ElectionStatus{50, 240, 480, "the leader was silent for 120 ms"}},
+		{consensus.ElectionTimeout{Configured: 50 * ms, Present: 240 * ms, Late: consensus.LateSelf, Waited: 120 * ms},
+			ElectionStatus{50, 240, 480, "this controller got no processor time for 120 ms"}},
+	} {
+		if got := electionStatus(c.timeout); got != c.want {
+			t.Errorf("%+v: %+v", c.timeout, got)
+		}
+	}
+}
