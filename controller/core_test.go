@@ -179,7 +179,8 @@ type fake struct {
 
 	masterErr, sendErr error
 
-	sent uint64 // sequence of the last command that it received
+	sent   uint64 // sequence of the last command that it received
+	logged int    // calls of Logged
 }
 
 // fresh is the ATTACH of an agent whose switch has just connected.
@@ -201,7 +202,7 @@ func (s *stand) fake(id openflow.DatapathID, peer southbound.Peer, a experimente
 func (f *fake) Switch() openflow.DatapathID { return f.id }
 func (f *fake) State() southbound.State     { return f.st }
 func (f *fake) Standby(uint64)              {}
-func (f *fake) Logged([]byte)               {}
+func (f *fake) Logged([]byte)               { f.logged++ }
 func (f *fake) Skipped(int)                 {}
 func (f *fake) Hold()                       { f.s.note("%d: hold", f.id) }
 func (f *fake) Resend()                     { f.s.note("%d: resend", f.id) }

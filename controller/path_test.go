@@ -105,17 +105,25 @@ func TestSpare(t *testing.T) {
 			if claimed != (peer == southbound.Agent) {
 				t.Errorf("the session of the leader, in sync %t, was told %q", near.st.InSync, p.l.trace)
 			}
+			if peer == southbound.Bundles {
+				far.events(5, 2, packetIn)
+				p.pass(time.Millisecond)
+				if near.logged != 1 {
+					t.Errorf("one event was logged, and the spare was told of %d", near.logged)
+				}
+			}
 			near.st.InSync = true
 			p.pass(pathEvery)
 			if !slices.Contains(p.l.trace, "1: master in 3") {
 				t.Errorf("in sync, it was told %q", p.l.trace)
 			}
-			far.events(5, 2, packetIn)
+			p.f.trace = nil
+			far.events(5, 3, packetIn)
 			p.pass(time.Millisecond)
 			p.f.said("1: taken") // and not executed
-			near.events(5, 2, packetIn)
+			near.events(5, 2, packetIn, packetIn)
 			p.pass(time.Millisecond)
-			if st := p.l.core.Status().Switches[0]; st.EventsLogged != 2 || st.Via != "" {
+			if st := p.l.core.Status().Switches[0]; st.EventsLogged != 3 || st.Via != "" {
 				t.Errorf("%+v", st)
 			}
 		})
@@ -145,4 +153,62 @@ func TestProxyOfNextLeader(t *testing.T) {
 	s.events(5, 2, packetIn)
 	p.pass(time.Millisecond)
 	p.f.said("1: ack 5/2", "1: taken", "1: commands 5/1-1 in 4")
+}
+
+// A new path is claimed when everything that was executed is committed, because the sessions of a switch may number its
+// next events differently.
+func TestPathIsClaimedWhenSettled(t *testing.T) {
+	p := newPair(t)
+	far := p.f.attached(1, fresh(5))
+	p.pass(time.Millisecond)
+	p.pass(pathDelay + pathEvery)
+	far.events(5, 1, switchUp)
+	p.pass(time.Millisecond)
+	far.events(5, 2, packetIn)
+	for len(p.sent) > 0 { // it is executed, and not committed
+		sent := p.sent
+		p.sent = nil
+		for _, deliver := range sent {
+			deliver()
+		}
+		p.l.turn()
+	}
+	near := p.l.attached(1, fresh(5))
+	for range 3 {
+		p.l.pass(pathEvery)
+	}
+	if p.l.said(); near.sent > 0 {
+		t.Error("it received commands before it was claimed")
+	}
+	p.l.commit()
+	p.l.pass(pathEvery)
+	p.l.said("1: ack 5/2", "1: master in 3", "1: ack 5/2", "1: commands 5/1-1 in 3")
+}
+
+// A snapshot acknowledges at a proxy what it contains. Otherwise the session would deliver that again.
+func TestProxyWithSnapshot(t *testing.T) {
+	p := newPair(t)
+	s := p.f.attached(1, fresh(5))
+	p.pass(time.Millisecond)
+	p.pass(pathDelay + pathEvery)
+	s.events(5, 1, switchUp, packetIn)
+	for len(p.sent) > 0 { // the entry does not arrive at the follower, but a snapshot
+		sent := p.sent
+		p.sent = nil
+		for _, deliver := range sent {
+			deliver()
+		}
+		p.l.turn()
+		p.l.commit()
+	}
+	p.l.settle()
+	state, err := p.l.core.Ledger().Snapshot()
+	p.l.ok(err)
+	p.f.trace = nil
+	p.f.ok(p.f.core.Update(p.f.now, consensus.Update{Snapshot: &consensus.Snapshot{Index: p.l.index, Term: 3,
+		State: state}}))
+	p.f.said("1: ack 5/2")
+	if !p.f.core.follower.Serves(1) {
+		t.Error("the claim has ended")
+	}
 }

@@ -160,6 +160,10 @@ var mutants = []mutant{
 			"p.batch.First+uint64(p.batch.Count)-1)\n"},
 	{"acknowledge nothing at a follower", "controller/proxy/follower.go",
 		"			p.session.Acknowledge(p.epoch, p.seq)\n", ""},
+	{"keep a claim at a follower when the leader changes", "controller/proxy/follower.go",
+		"	f.end(standby)\n", "	_ = standby\n"},
+	{"claim through a follower before it has the log", "controller/proxy/follower.go",
+		"	case m.Index > f.index:\n", "	case m.Index > f.index+1<<40:\n"},
 }
 
 // seeded returns m as package mutation builds it.

@@ -69,6 +69,8 @@ var begins = map[string]uint64{
 	"send a switch what an earlier incarnation was to do":            85,
 	"do not ask again what is not answered":                          60,
 	"send commands again in the next epoch":                          90,
+	"keep a claim at a follower when the leader changes":             45,
+	"claim through a follower before it has the log":                 108,
 }
 
 // run runs the swarm with a bug. died is the message of its panic, if it panicked.
