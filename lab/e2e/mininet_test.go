@@ -31,14 +31,26 @@ type mininetResult struct {
 	DroppedBefore float64 `json:"dropped_before"` // percentage, of one ping between all pairs of hosts
 	DroppedAfter  float64 `json:"dropped_after"`
 	Killed        []string
-	Pings         []struct {
-		Name     string
-		Answered int
-		Lost     []int // sequence numbers of pings without an answer before the last one with an answer
-		Repeated int
+	Pings         []mininetPings // while leaders are killed
+	PingsOfCut    []mininetPings `json:"pings_of_cut"`
+	Guarantees    []string
+	Switches      int
+}
+
+// mininetPings are those from one host to another.
+type mininetPings struct {
+	Name     string
+	Answered int
+	Lost     []int // sequence numbers of pings without an answer before the last one with an answer
+	Repeated int
+}
+
+// check reports whether pings are lost, beyond a number that may be, or answered twice.
+func (p mininetPings) check(t *testing.T, mayLose int) {
+	t.Helper()
+	if len(p.Lost) > mayLose || p.Repeated > 0 || p.Answered < mininetRate {
+		t.Errorf("%s: %d pings were answered, %v lost, %d repeated", p.Name, p.Answered, p.Lost, p.Repeated)
 	}
-	Guarantees []string
-	Switches   int
 }
 
 // mininetTrials are what HOLDFAST_MATRIX=all runs; without it, those in the gate. With application hub each packet
@@ -55,10 +67,16 @@ var mininetTrials = []struct {
 	{mininetTrial{"linear,4", "each", "learning", 3, false}, false},
 	{mininetTrial{"tree,2", "agent", "learning", 3, false}, false},
 	{mininetTrial{"tree,2", "each", "hub", 3, false}, false},
+	{mininetTrial{"tree,2", "one", "hub", 3, false}, false},
+	{mininetTrial{"torus,3,3", "agent", "recovery", 2, true}, false},
+	{mininetTrial{"torus,3,3", "each", "recovery", 2, true}, false},
+	{mininetTrial{"torus,3,3", "one", "recovery", 2, true}, false},
+	{mininetTrial{"fattree,4", "agent", "recovery", 2, true}, false},
+	{mininetTrial{"fattree,4", "each", "recovery", 2, true}, false},
 }
 
-// mininetInterval is the number of pings in a second of each stream, and mininetOutage how many of them may be lost
-// when a link is cut: those of the time in which switches detect it, at most 2 s on a busy machine.
+// mininetRate is the number of pings in a second from one host to another, and mininetOutage how many of them may be
+// lost when a link is cut: those of the time in which switches detect it, at most 2 s on a busy machine.
 const (
 	mininetRate   = 20
 	mininetOutage = 2 * mininetRate
@@ -70,6 +88,9 @@ func TestMininet(t *testing.T) {
 	notInShort(t)
 	needMininet(t)
 	t.Parallel()
+	if everything {
+		t.Run("mn", mininetCommand)
+	}
 	for _, trial := range mininetTrials {
 		if !trial.gate && !everything {
 			continue
@@ -88,30 +109,21 @@ func TestMininet(t *testing.T) {
 			if len(got.Guarantees) != 1 || got.Guarantees[0] != "exactly-once" {
 				t.Errorf("the guarantees of %d switches are %q", got.Switches, got.Guarantees)
 			}
-			if len(got.Pings) != 2 {
-				t.Errorf("there were %d streams of pings, not 2", len(got.Pings))
-			}
-			bound := 0
-			if trial.Cut {
-				bound = mininetOutage
+			if len(got.Pings) != 2 || trial.Cut && len(got.PingsOfCut) != 2 {
+				t.Errorf("the pings are %v, and %v during a cut", got.Pings, got.PingsOfCut)
 			}
 			for _, p := range got.Pings {
-				if len(p.Lost) > bound || p.Repeated > 0 || p.Answered < mininetRate {
-					t.Errorf("%s: %d pings were answered, %v lost, %d repeated", p.Name, p.Answered, p.Lost, p.Repeated)
-				}
+				p.check(t, 0)
+			}
+			for _, p := range got.PingsOfCut {
+				p.check(t, mininetOutage)
 			}
 		})
 	}
 }
 
-// TestMininetCommand runs mn as a user does, with the address of each controller in turn, and with all three.
-func TestMininetCommand(t *testing.T) {
-	notInShort(t)
-	needMininet(t)
-	if !everything {
-		t.Skip("TestMininet does the same in less time")
-	}
-	t.Parallel()
+// mininetCommand runs mn as a user does, with the address of each controller in turn, and with all three.
+func mininetCommand(t *testing.T) {
 	var results []string
 	runMininet(t, "mn", &results)
 	if len(results) != 4 {
