@@ -18,7 +18,7 @@ import (
 // switch that was executed is committed.
 const (
 	pathDelay = 500 * time.Millisecond
-	pathEvery = 20 * time.Millisecond
+	pathEvery = 50 * time.Millisecond // between two looks, unless a session was offered
 	// A session that does not get in sync replaces a proxy after sparePatience, and begins a new epoch.
 	sparePatience = 5 * time.Second
 )
@@ -79,9 +79,8 @@ func (c *Core) choosePaths(now time.Time) {
 			s := &attached{Session: r}
 			c.use(id, s)
 			c.claimSettled(s)
-			c.log.Info("switch reached through another controller, because it is not connected to this one", "switch",
-				id,
-				"through", c.cfg.Names[r.Member()])
+			c.log.Info("switch reached through another controller, because it is not connected to this one",
+				"switch", id, "through", c.cfg.Names[r.Member()])
 		}
 	}
 }
@@ -157,7 +156,7 @@ func (c *Core) Payload(now time.Time, from uint64, payload []byte) {
 // remotes implements proxy.Owner.
 type remotes struct{ c *Core }
 
-func (o remotes) Offered(*proxy.Remote) {} // choosePaths looks for it
+func (o remotes) Offered(*proxy.Remote) { o.c.paths = time.Time{} } // the next Tick looks at it
 
 func (o remotes) Withdrawn(r *proxy.Remote) {
 	if c := o.c; c.remote(r.Switch()) == r {

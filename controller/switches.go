@@ -57,6 +57,7 @@ type delivery struct {
 func (c *Core) Attached(session Session) {
 	s, id := &attached{Session: session}, session.Switch()
 	c.local[id] = s
+	delete(c.left, id)
 	if delete(c.hearing, id); session.State().Peer != southbound.Agent {
 		c.hearing[id] = s
 	}

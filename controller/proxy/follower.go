@@ -126,7 +126,9 @@ func (f *Follower) forget(p *proxied) {
 	p.pending = nil
 	if p.claim != 0 {
 		p.claim = 0
-		delete(f.claimed, p.session.Switch())
+		if id := p.session.Switch(); f.claimed[id] == p {
+			delete(f.claimed, id)
+		}
 		p.finish(nil)
 	}
 }

@@ -92,10 +92,12 @@ func (l *Leader) Offers(yield func(*Remote) bool) {
 }
 
 // Best returns the session through which the leader should reach a switch that was attached before a time: one that
-// is in sync, of the follower with the lowest id; nil if there is none.
+// is in sync, of the follower with the lowest id, and of two of its sessions the newer; nil if there is none.
 func (l *Leader) Best(id openflow.DatapathID, before time.Time) (best *Remote) {
 	for r := range l.Offers {
-		if r.id == id && !r.since.After(before) && (best == nil || r.state.InSync && !best.state.InSync) {
+		switch {
+		case r.id != id || r.since.After(before):
+		case best == nil, r.state.InSync && !best.state.InSync, r.state.InSync == best.state.InSync && r.f == best.f:
 			best = r
 		}
 	}
