@@ -28,7 +28,7 @@ func (c *Core) claim(s *attached) {
 	id := s.Switch()
 	r, known := c.ledger.Resume(id)
 	resume := southbound.Resume{Epoch: r.Epoch, Live: r.Live && !r.Closed, Events: r.Acked,
-		Commands: r.First + uint64(r.Count) - 1}
+		Commands: r.First + uint64(r.Count) - 1, Done: r.First - 1}
 	if !known {
 		resume = southbound.Resume{}
 	}

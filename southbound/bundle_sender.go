@@ -94,10 +94,11 @@ func (b *bundleSender) halt() {
 	*b = bundleSender{channel: b.channel, table: b.table, bundles: b.bundles}
 }
 
-// start begins to send the commands after the one in the marker.
-func (b *bundleSender) start(m marker, f freshness) {
+// start begins to send the commands that are not done. Those up to done are, according to the log. The marker alone
+// does not say that: a request before it may not have been answered.
+func (b *bundleSender) start(m marker, f freshness, done uint64) {
 	if b.box.Len() == 0 {
-		b.box = stream.OutboxAfter(max(b.box.Last(), m.seq))
+		b.box = stream.OutboxAfter(max(b.box.Last(), done))
 	}
 	b.active, b.marker, b.fresh = true, m, f
 	b.pump()

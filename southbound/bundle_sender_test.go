@@ -232,7 +232,7 @@ func TestNoBundles(t *testing.T) {
 // A switch that refuses a bundle with only a marker, without a reason, does not support markers.
 func TestNoMarker(t *testing.T) {
 	d := idleDock(t)
-	d.start(marker{epoch: 9}, found)
+	d.start(marker{epoch: 9}, found, 0)
 	d.says("open +forget +marker=0 barrier")
 	d.barrier()
 	d.says("commit")
@@ -286,16 +286,18 @@ func TestStart(t *testing.T) {
 		d := idleDock(t)
 		d.give(3, "ffbfm")
 		d.says("")
-		d.start(marker{epoch: 9, seq: tc.marker}, tc.fresh)
+		d.start(marker{epoch: 9, seq: tc.marker}, tc.fresh, 2)
 		d.says(tc.says)
 		d.wantDone(tc.done)
 	}
 	d := idleDock(t)
-	d.start(marker{epoch: 9, seq: 7}, renew)
+	d.start(marker{epoch: 9, seq: 7}, renew, 3)
 	d.says("open +marker=7 barrier")
-	d.give(4, "ffffff") // arrives late; the switch has executed 7 of them
+	d.wantDone(3)
+	d.give(4, "fbffff") // arrives late; the switch has executed all up to 7
 	d.one()
-	d.says("open +f8 +f9 +marker=9 barrier")
+	d.says("b5 barrier") // and its answer to 5 may be lost
+	d.wantDone(4)
 }
 
 // A request is done when its own answer has arrived, including the last part of a multipart answer.

@@ -198,7 +198,7 @@ func (b *bundles) decide(now uint64) {
 			b.held.restart(r.Events, nil)
 			b.held.ahead = nil // events that did not arrive before the role reply were dropped by the switch
 			b.lead()
-			b.sender.start(m, current)
+			b.sender.start(m, current, r.Done)
 			return
 		}
 	}
@@ -231,7 +231,7 @@ func (b *bundles) found(now uint64) {
 	}
 	b.newEpoch(now, known...)
 	b.state, b.clean = founding, false
-	b.sender.start(marker{b.epoch, 0}, found)
+	b.sender.start(marker{b.epoch, 0}, found, 0)
 }
 
 // founded begins the epoch whose marker the switch has, with its first event.

@@ -19,7 +19,7 @@ type dock struct {
 // newDock returns a dock whose sender has just become master. Commands up to done are executed.
 func newDock(t *testing.T, done uint64) *dock {
 	d := idleDock(t)
-	d.start(marker{epoch: 9, seq: done}, current)
+	d.start(marker{epoch: 9, seq: done}, current, done)
 	return d
 }
 

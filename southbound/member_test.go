@@ -300,7 +300,8 @@ func (m *member) elected() {
 // claims claims the switch.
 func (m *member) claims() {
 	s := m.states[m.applied]
-	r := Resume{Epoch: s.epoch, Live: s.live, Events: s.events, Commands: uint64(len(s.commands))}
+	r := Resume{Epoch: s.epoch, Live: s.live, Events: s.events, Commands: uint64(len(s.commands)),
+		Done: s.done}
 	if err := m.core.Claim(m.term, m.now, r); err != nil {
 		m.t.Fatalf("controller %d: %v", m.n, err)
 	}

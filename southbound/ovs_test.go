@@ -215,7 +215,7 @@ func (g *trio) leads(n int) {
 	g.term++
 	g.leader = g.nodes[n]
 	g.leader.deaf = true
-	r := Resume{Epoch: g.epoch, Live: g.epoch > 0, Events: g.events, Commands: g.issued}
+	r := Resume{Epoch: g.epoch, Live: g.epoch > 0, Events: g.events, Commands: g.issued, Done: g.done}
 	if err := g.leader.session.Claim(g.term, r); err != nil {
 		g.t.Fatal(err)
 	}

@@ -73,6 +73,7 @@ type Resume struct {
 	Live     bool   // the epoch has not ended
 	Events   uint64 // logged in it
 	Commands uint64 // issued in it
+	Done     uint64 // of these, executed or answered
 }
 
 // Unknown is an unknown number of events, see Session.Skipped.

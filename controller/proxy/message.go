@@ -80,7 +80,8 @@ func (m *Message) append(b []byte) []byte {
 		b = appendState(b, &m.State)
 	case Claim:
 		r := &m.Resume
-		b = appendBool(put(put(put(put(put(b, m.Term), m.Index), r.Epoch), r.Events), r.Commands), r.Live)
+		b = put(put(put(put(b, m.Term), m.Index), r.Epoch), r.Events)
+		b = appendBool(put(put(b, r.Commands), r.Done), r.Live)
 	case Events:
 		b = put(put(put(b, m.Epoch), m.Seq), m.Done)
 		b = append(binary.BigEndian.AppendUint32(b, m.Count), m.Bytes...)
@@ -177,7 +178,8 @@ func Parse(b []byte) (Message, error) {
 		m.State = d.state()
 	case Claim:
 		m.Term, m.Index = d.uint64(), d.uint64()
-		m.Resume = southbound.Resume{Epoch: d.uint64(), Events: d.uint64(), Commands: d.uint64(), Live: d.bool()}
+		m.Resume = southbound.Resume{Epoch: d.uint64(), Events: d.uint64(), Commands: d.uint64(), Done: d.uint64(),
+			Live: d.bool()}
 	case Events:
 		m.Epoch, m.Seq, m.Done = d.uint64(), d.uint64(), d.uint64()
 		m.Count, m.Bytes = d.messages()

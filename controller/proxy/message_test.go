@@ -47,7 +47,8 @@ func drawMessage(t *rapid.T) Message {
 	case Claim:
 		m.Term, m.Index = number.Draw(t, "term"), number.Draw(t, "index")
 		m.Resume = southbound.Resume{Epoch: number.Draw(t, "epoch"), Live: rapid.Bool().Draw(t, "live"),
-			Events: number.Draw(t, "events"), Commands: number.Draw(t, "commands")}
+			Events: number.Draw(t, "events"), Commands: number.Draw(t, "commands"),
+			Done: number.Draw(t, "commands done")}
 	case Events:
 		m.Epoch, m.Seq, m.Done = number.Draw(t, "epoch"), number.Draw(t, "seq"), number.Draw(t, "done")
 		messages()

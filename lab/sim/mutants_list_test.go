@@ -122,7 +122,10 @@ var mutants = []mutant{
 
 	// Switches without an agent.
 	{"do not believe the marker", "southbound/bundles.go",
-		"			b.sender.start(m, current)\n", "			b.sender.start(marker{m.epoch, 0}, current)\n"},
+		"			b.sender.start(m, current, r.Done)\n",
+		"			b.sender.start(marker{m.epoch, 0}, current, r.Done)\n"},
+	{"take what is below the marker for answered", "southbound/bundles.go",
+		"			b.sender.start(m, current, r.Done)\n", "			b.sender.start(m, current, m.seq)\n"},
 	{"set the marker outside of the bundle", "southbound/bundle_sender.go",
 		"	b.add(s, b.behind(s).mod(b.table).Append(nil, 0), s.marker)\n",
 		"	b.put(b.behind(s).mod(b.table), s.marker)\n"},
