@@ -29,6 +29,8 @@ type election struct {
 	lost    int // elections in a row that this member lost although the others granted its PreVote
 	elapsed int // ticks since the last message of the leader, or since the last change of term, vote or role
 	lot     int // random, in [0, lots): see campaignAfter
+	// hinted: the connection from the leader broke, and no leader was heard since. What is late says nothing then.
+	hinted bool
 
 	// Vote requests, by sender, that raft would drop because the leader's lease still holds here. The sender may have
 	// noticed the death of the leader earlier.
@@ -69,9 +71,13 @@ func (e *election) restart() { e.elapsed, e.lot = 0, e.random.IntN(lots) }
 // timeout is the election timeout T: a leader that was silent for so long is forgotten.
 func (e *election) timeout() int { return e.late.timeout() }
 
-// campaignAfter is the value of elapsed at which this member campaigns. It is randomised in [T, 2T).
+// campaignAfter is the value of elapsed at which this member campaigns. It is randomised in [T, 2T). If the leader has
+// died, T is that of a quiet machine.
 func (e *election) campaignAfter() int {
-	t := max(e.timeout(), e.base<<e.lost)
+	t := e.base << e.lost
+	if !e.hinted {
+		t = max(t, e.timeout())
+	}
 	after := t + t*e.lot/lots
 	if e.drained {
 		after += lastResort * e.timeout()
@@ -138,7 +144,7 @@ func (c *Core) Hint(member uint64) {
 		c.raft.ReportUnreachable(member)
 	case s.RaftState == raft.StateFollower && s.Lead == member:
 		asked := len(c.election.kept) > 0
-		c.election.hintTerm = s.HardState.GetTerm()
+		c.election.hintTerm, c.election.hinted = s.HardState.GetTerm(), true
 		c.forgetLeader()
 		rank := c.rank(member)
 		if asked || c.election.deferring { // another candidate exists, or should; two at once would split the votes
@@ -264,7 +270,7 @@ func (c *Core) Step(m wire.Message) error {
 			}
 			c.incoming[meta.GetIndex()] = m.State
 		}
-		c.election.elapsed = 0
+		c.election.elapsed, c.election.hinted = 0, false
 	case raftpb.MsgVote, raftpb.MsgPreVote:
 		if c.blank() || c.stranger(r) || c.keep(r) {
 			return nil

@@ -26,6 +26,8 @@ var mutants = []mutation.Bug{
 		Before: " || ticks > l.most {", After: " {"},
 	{Name: "a leader that was deposed and lives teaches nothing", File: "consensus/lateness.go",
 		Before: "waited, c.before = c.before.ticks, contact{}", After: "c.before = contact{}"},
+	{Name: "lateness delays the election after a death", File: "consensus/election.go",
+		Before: "	if !e.hinted {\n", After: "	{\n"},
 	{Name: "blame the leader for missed ticks", File: "consensus/election.go",
 		Before: "	e.elapsed++\n", After: "	e.elapsed += 1 + missed\n"},
 	{Name: "own lateness does not count", File: "consensus/election.go",

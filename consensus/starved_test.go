@@ -236,6 +236,27 @@ func TestFailureRaisesNoTimeout(t *testing.T) {
 	}
 }
 
+// After the death of a leader, an election that fails is repeated as soon as on a quiet machine.
+func TestLatenessDelaysNoElectionAfterHint(t *testing.T) {
+	s := newStarved(t, 1)
+	s.run(10)
+	s.stop(s.members[0], 4*starvedMost)
+	for _, m := range s.members[1:] {
+		m.core.election.late.waited(starvedMost, LateSelf)
+		m.core.Hint(1)
+		s.ready(m)
+	}
+	for _, m := range s.members {
+		m.inbox = nil // the requests for votes are lost
+	}
+	start := s.now
+	for s.leader() == s.members[0] {
+		if s.tick(); s.now > start+2*starvedElection+ticksToElect {
+			t.Fatalf("no leader %d ticks after the hint", s.now-start)
+		}
+	}
+}
+
 // A member that was itself without processor time does not blame the leader, nor does a leader blame its followers.
 func TestOwnLateness(t *testing.T) {
 	s := newStarved(t, 1)
