@@ -33,17 +33,19 @@ func TestOneAddress(t *testing.T) {
 			for i := range 3 {
 				play(i)
 			}
-			before := s.waitUp(3)
 			leader := slices.Index(s.Controllers(), s.leader())
-			for i, sw := range before.Switches {
-				via := s.Controllers()[i].Name
-				if i == leader {
-					via = ""
+			before := s.await("the status of each path", func(st cluster.Status) bool {
+				for i, sw := range st.Switches {
+					via := s.Controllers()[i].Name
+					if i == leader {
+						via = ""
+					}
+					if sw.Role != "master" || sw.Via != via || sw.Guarantee != "at-most-once" {
+						return false
+					}
 				}
-				if sw.Via != via || sw.Guarantee != "at-most-once" {
-					t.Errorf("switch %d is reached via %q with guarantee %q, want %q", i+1, sw.Via, sw.Guarantee, via)
-				}
-			}
+				return len(st.Switches) == 3
+			})
 			for i := range killed {
 				killed[i] = (killed[i] + leader) % 3
 				s.check(s.Controllers()[killed[i]].Kill())
