@@ -123,6 +123,7 @@ class Trial:
         said["killed"], said["pings"] = self.during(lambda: [self.kill() for _ in range(self.kills)])
         if self.cut:
             said["cut"], said["pings_of_cut"] = self.during(self.cut_link)
+            eventually("a plan without the link", self.stable)
         said["dropped_after"] = self.net.pingAll()
         switches = self.leader_status()["switches"]
         said["guarantees"] = sorted({s["guarantee"] for s in switches})
@@ -141,7 +142,8 @@ class Trial:
     def ready(self):
         """Whether each controller that switches connect to could serve all of them."""
         for status in [self.leader_status()] if self.way == "one" else self.cluster.status().values():
-            ready = [s for s in status["switches"] if s["role"] == "master" or s["role"] == "standby" and s["in_sync"]]
+            switches = status["switches"] or []  # none is null
+            ready = [s for s in switches if s["role"] == "master" or s["role"] == "standby" and s["in_sync"]]
             if len(ready) < len(self.net.switches):
                 return False
         return True
@@ -179,7 +181,7 @@ class Trial:
 
     def explain(self):
         for command in ("status", "paths", "links"):
-            print(self.holdfast(command))
+            subprocess.run([self.cluster.binary, command, "--config", self.cluster.config], check=False)
 
 
 def mn():
