@@ -9,9 +9,6 @@ import (
 	"github.com/holdfast-sdn/holdfast/lab/mutation"
 )
 
-// mutantTests are the tests that notice the bugs below.
-const mutantTests = "Starv|FalseAlarm|FailureRaises|OwnLateness|Lateness|SilentLeader|Transfer$"
-
 // mutants are bugs of elections in which no safety is lost: the simulator does not count the changes of the leader.
 // Others are in lab/sim and lab/shells.
 var mutants = []mutation.Bug{
