@@ -61,7 +61,7 @@ type Core struct {
 	term, vote, commit uint64
 	last, lastTerm     uint64 // of the log, stored or not
 	role               Role   // as the owner knows it
-	settled            bool   // a leader was known since the start, this member or another
+	settled            bool   // a leader since the start has committed an entry of its term: see lift
 
 	firstTerm uint64 // see CoreConfig
 

@@ -127,6 +127,7 @@ func (c *Core) observe(rd raft.Ready) {
 		c.answers.observe(c)
 	}
 	if c.state == raft.StateLeader {
+		c.election.hinted = false
 		c.pending.appended(rd.Entries)
 		c.pending.committed(c.commit)
 	} else {

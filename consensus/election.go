@@ -28,6 +28,7 @@ type election struct {
 
 	lost    int // elections in a row that this member lost although the others granted its PreVote
 	elapsed int // ticks since the last message of the leader, or since the last change of term, vote or role
+	owed    int // ticks that were missed before the last one, and are not in elapsed yet
 	lot     int // random, in [0, lots): see campaignAfter
 	// hinted: the connection from the leader broke, and no leader was heard since. What is late says nothing then.
 	hinted bool
@@ -96,8 +97,8 @@ func (e *election) take() time.Duration {
 }
 
 // Tick advances the clock by one tick. missed is the number of ticks before it that were due and did not come, because
-// this member had no processor time. They do not count: nothing was received meanwhile either, so they say nothing
-// about the leader. But they raise the election timeout.
+// this member had no processor time. They raise the election timeout. Nothing was received meanwhile either, so they
+// count as silence of the leader only if nothing has been received by the next tick.
 func (c *Core) Tick(missed int) {
 	c.clock++
 	c.relieve()
@@ -118,6 +119,12 @@ func (c *Core) Tick(missed int) {
 	if s.RaftState == raft.StateLeader {
 		c.tickLeader()
 		return
+	}
+	if e.elapsed > 0 {
+		e.elapsed += e.owed
+		e.owed = missed
+	} else {
+		e.owed = 0
 	}
 	e.elapsed++
 	if e.elapsed >= e.timeout() && s.Lead != raft.None {
@@ -193,15 +200,18 @@ func (c *Core) rank(down uint64) int {
 // The errors of campaign and forgetLeader are those of a node that was stopped.
 func (c *Core) campaign() { _ = c.raft.Campaign() }
 
-// lift raises the term above CoreConfig.FirstTerm if this member has won an election and has known no leader since it
-// started. So all members were started, or the group is new. The members of a new group, and those whose disks were all
-// set back, know no terms of the past; but the switches do, and refuse a leader of an earlier term. The clock gives a
-// term above those, if it is right. The other members vote as for a leadership transfer, which takes one round trip. An
-// election after the failure of a leader is not affected.
+// lift raises the term above CoreConfig.FirstTerm if this member has won an election, and no leader that it has known
+// since it started has committed an entry. So all members were started, or the group is new. The members of a new
+// group, and those whose disks were all set back, know no terms of the past; but the switches do, and refuse a leader
+// of an earlier term. The clock gives a term above those, if it is right. The other members vote as for a leadership
+// transfer, which takes one round trip. An election after the failure of a leader is not affected.
 func (c *Core) lift() {
-	known := c.settled
-	c.settled = c.settled || c.role.Leader != raft.None
-	if !known && c.state == raft.StateLeader && c.term < c.firstTerm {
+	if c.settled {
+		return
+	}
+	term, err := c.log.Term(c.commit)
+	c.settled = err == nil && term == c.term && c.role.Leader != raft.None
+	if !c.settled && c.state == raft.StateLeader && c.term < c.firstTerm {
 		_ = c.raft.Step(&raftpb.Message{Type: raftpb.MsgTimeoutNow.Enum(), From: ptr(c.id), To: ptr(c.id),
 			Term: ptr(c.firstTerm)})
 	}

@@ -27,6 +27,8 @@ var mutants = []mutation.Bug{
 		Before: "	if !e.hinted {\n", After: "	{\n"},
 	{Name: "blame the leader for missed ticks", File: "consensus/election.go",
 		Before: "	e.elapsed++\n", After: "	e.elapsed += 1 + missed\n"},
+	{Name: "missed ticks never count as silence", File: "consensus/election.go",
+		Before: "		e.owed = missed\n", After: ""},
 	{Name: "own lateness does not count", File: "consensus/election.go",
 		Before: "	e.late.waited(missed+1, LateSelf)\n", After: ""},
 	{Name: "late answers teach a leader nothing", File: "consensus/answers.go",

@@ -236,6 +236,33 @@ func TestFailureRaisesNoTimeout(t *testing.T) {
 	}
 }
 
+// Members that get only some of their ticks replace a silent leader nearly as soon as others: their clocks do not run
+// slower.
+func TestStarvedMembersReplaceSilentLeader(t *testing.T) {
+	for _, handled := range []int{1, 3, 5} { // one tick in so many
+		for seed := range uint64(20) {
+			s := newStarved(t, seed)
+			for _, m := range s.members[1:] {
+				m.core.election.late.waited(starvedMost, LateSelf)
+			}
+			s.run(5)
+			old, start := s.leader(), s.now
+			s.stop(old, 1<<20)
+			for s.leader() == old {
+				for i, m := range s.members {
+					if m != old && (s.now+i)%handled == 0 {
+						s.stop(m, handled-1)
+					}
+				}
+				if s.tick(); s.now > start+4*starvedMost {
+					t.Fatalf("seed %d, one tick in %d: no leader %d ticks after the leader stopped", seed, handled,
+						s.now-start)
+				}
+			}
+		}
+	}
+}
+
 // After the death of a leader, an election that fails is repeated as soon as on a quiet machine.
 func TestLatenessDelaysNoElectionAfterHint(t *testing.T) {
 	s := newStarved(t, 1)

@@ -54,6 +54,7 @@ type Pace struct {
 	multiplier int
 	links      map[Link]*state
 	alarms     []alarm // of the last second: at most one of each link
+	burstAt    time.Time
 }
 
 // state is what is known of a link.
@@ -163,7 +164,11 @@ func (p *Pace) follow(now time.Time, s *state, o *Observation) (c Change) {
 	s.up, s.flaps, s.cut = o.Up, o.Flaps, s.cut || !o.Carrier
 	if down {
 		s.alarm, s.counted, s.quiet = now, false, now
-		if !s.cut {
+		switch {
+		case s.cut:
+		case now.Sub(p.burstAt) <= together:
+			s.counted = true
+		default:
 			p.alarms = append(p.alarms, alarm{now, o.Link})
 		}
 	}
@@ -189,12 +194,12 @@ func (p *Pace) slow(now time.Time, s *state, least time.Duration) bool {
 	return s.interval != was
 }
 
-// burst reports whether links that have no switch in common went down together: that is no failure of theirs. Each
-// burst is reported once.
+// burst reports whether links that have no switch in common went down together: that is no failure of theirs. Alarms
+// that follow within a second belong to the same burst, which is reported once.
 func (p *Pace) burst(now time.Time) bool {
 	recent := p.alarms[:0]
 	for _, a := range p.alarms {
-		if now.Sub(a.at) <= together {
+		if s := p.links[a.link]; s != nil && !s.cut && now.Sub(a.at) <= together {
 			recent = append(recent, a)
 		}
 	}
@@ -202,7 +207,7 @@ func (p *Pace) burst(now time.Time) bool {
 	for i, a := range recent {
 		for _, b := range recent[:i] {
 			if !a.link.meets(b.link) {
-				p.alarms = nil
+				p.alarms, p.burstAt = nil, now
 				return true
 			}
 		}

@@ -240,3 +240,41 @@ func TestBounds(t *testing.T) {
 		}
 	})
 }
+
+// One stall of a machine shows at several looks. It slows the links down once.
+func TestOneStallIsOneBurst(t *testing.T) {
+	p, now := New(3), time.Unix(1e9, 0)
+	var all []Observation
+	for i := range 9 {
+		row, column := i/3, i%3
+		for k, j := range []int{(row+1)%3*3 + column, row*3 + (column+1)%3} {
+			l := Link{app.PortOf{Switch: app.Switch(i + 1), Port: app.Port(k + 1)},
+				app.PortOf{Switch: app.Switch(j + 1), Port: app.Port(k + 3)}}
+			all = append(all, Observation{Link: l, Least: 15 * time.Millisecond, Up: true, Carrier: true, Reported: true})
+		}
+	}
+	look := func() { p.Look(now, 0, all); now = now.Add(250 * time.Millisecond) }
+	for range 240 {
+		look()
+	}
+	if got := p.Interval(all[0].Link, 0); got != 15*time.Millisecond {
+		t.Fatalf("an interval of %v after a quiet minute", got)
+	}
+	for k := range 4 {
+		for i := k * 9 / 2; i < min(18, (k+1)*9/2); i++ {
+			all[i].Up = false
+			all[i].Flaps++
+		}
+		look()
+	}
+	for i := range all {
+		all[i].Up = true
+		all[i].Flaps++
+	}
+	look()
+	for i := range all {
+		if got := p.Interval(all[i].Link, 0); got != careful {
+			t.Errorf("link %d: an interval of %v after one stall, want %v", i, got, careful)
+		}
+	}
+}
