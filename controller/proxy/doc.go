@@ -12,8 +12,9 @@ import "time"
 
 // Bounds of a link, in each direction.
 const (
-	// window is how many bytes of events, or of commands, are on their way and not yet handled by the other end. One
-	// message may exceed it. Events that have no room wait in the session, which reads no more from its switch.
+	// window is how many bytes of events, or of commands, are on their way and not yet handled by the other end. While
+	// at most half of it is used, one message of any size may be sent: so the bound is window, or window/2 and the
+	// largest message. Events that have no room wait in the session, which reads no more from its switch.
 	// Commands that have no room stay in the ledger, and are sent later.
 	window = 1 << 20
 	// block is the size from which on a block of commands is not extended by another transaction.

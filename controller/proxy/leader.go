@@ -155,7 +155,8 @@ func (l *Leader) Receive(now time.Time, from uint64, payload []byte) {
 		return
 	}
 	l.handle(f, &m)
-	for len(f.behind) > 0 && f.out-f.taken <= window/2 && !f.broken {
+	// One that is left out again waits for the next message, so each is resumed once at most.
+	for n := len(f.behind); n > 0 && len(f.behind) > 0 && f.out-f.taken <= window/2 && !f.broken; n-- {
 		r := f.behind[0]
 		f.behind = f.behind[1:]
 		r.behind = false

@@ -29,10 +29,11 @@ func (l *link) open(id uint64) {
 	*l = link{net: l.net, alive: l.alive, member: l.member, id: id, heard: l.now, now: l.now}
 }
 
-// room reports whether n bytes of events or commands may be sent now.
+// room reports whether n bytes of events or commands may be sent now. Any number may be sent while half of the window
+// is free. So a block that is larger than the rest of the window is not left out forever.
 func (l *link) room(n int) bool {
 	underway := l.out - l.taken
-	return underway == 0 || underway+uint64(n) <= window
+	return underway <= window/2 || underway+uint64(n) <= window
 }
 
 // send sends a message, unless the link is broken.

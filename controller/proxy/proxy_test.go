@@ -326,10 +326,13 @@ func TestWindowOfEvents(t *testing.T) {
 	b.check("done", done, 3)
 }
 
+// largest is how many commands a transaction has at most. They may be more than half of the window.
+const largest = 15
+
 // transactions are commands: n transactions of some commands each.
 func transactions(t *rapid.T, n int) (messages []byte, count int) {
 	for range n {
-		for i := range rapid.IntRange(1, 3).Draw(t, "commands") {
+		for i := range rapid.SampledFrom([]int{1, 2, 3, largest}).Draw(t, "commands") {
 			xid := uint32(count + 1)
 			if i > 0 {
 				xid |= handshake.ContinuesXID
@@ -342,36 +345,100 @@ func transactions(t *rapid.T, n int) (messages []byte, count int) {
 	return messages, count
 }
 
-// Commands arrive in order and each once, whatever has room, and however often they are sent.
+// commanded is a session and the commands that it must receive.
+type commanded struct {
+	s        *fakeSession
+	r        *Remote
+	messages []byte
+	count    int
+}
+
+// send sends all of them, as far as there is room.
+func (c *commanded) send(t rapid.TB) {
+	b := experimenter.Block{Term: 3, Epoch: 9, First: 1, Count: uint32(c.count)}
+	if err := c.r.Send(b, c.messages); err != nil {
+		t.Fatal(err)
+	}
+	if underway := c.r.f.out - c.r.f.taken; underway > window/2+block+largest<<16 {
+		t.Fatalf("%d bytes are on their way", underway)
+	}
+}
+
+// Commands of each session arrive in order and each once, whatever has room, and however often they are sent.
 func TestCommands(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := newBench(t)
-		s, r := b.attach(7)
-		messages, count := transactions(t, rapid.IntRange(1, 80).Draw(t, "transactions"))
-		send := func(*Remote) {
-			block := experimenter.Block{Term: 3, Epoch: 9, First: 1, Count: uint32(count)}
-			if err := r.Send(block, messages); err != nil {
-				t.Fatal(err)
+		all := map[*Remote]*commanded{}
+		var list []*commanded
+		resumed := 0
+		b.resume = func(r *Remote) {
+			if resumed++; resumed > 10_000 {
+				t.Fatal("the leader does not stop to resume")
 			}
-			if underway := r.f.out - r.f.taken; underway > window+3*(1<<16) {
-				t.Fatalf("%d bytes are on their way", underway)
-			}
+			all[r].send(t)
 		}
-		b.resume = send
-		_ = r.Claim(3, southbound.Resume{})
-		send(r)
-		if rapid.Bool().Draw(t, "again") {
-			b.pass()
-			send(r)
+		for i := range rapid.IntRange(1, 3).Draw(t, "sessions") {
+			c := &commanded{}
+			c.s, c.r = b.attach(openflow.DatapathID(i + 1))
+			c.messages, c.count = transactions(t, rapid.IntRange(1, 40).Draw(t, "transactions"))
+			_ = c.r.Claim(3, southbound.Resume{})
+			all[c.r], list = c, append(list, c)
+		}
+		again := rapid.Bool().Draw(t, "again")
+		for _, c := range list {
+			if c.send(t); again {
+				b.pass()
+				c.send(t)
+			}
 		}
 		b.pass()
-		if len(s.commands) != count || strings.Contains(fmt.Sprint(s.told), "close") {
-			t.Fatalf("%d commands of %d have arrived, %v", len(s.commands), count, s.told)
-		}
-		if err := r.Send(experimenter.Block{Term: 2, Epoch: 9, First: 1, Count: 1}, echoes(1)); err == nil {
-			t.Fatal("commands of an earlier term are accepted")
+		b.tick(beatEvery) // the follower says what it has handled
+		b.tick(beatEvery)
+		for _, c := range list {
+			if len(c.s.commands) != c.count || strings.Contains(fmt.Sprint(c.s.told), "close") {
+				t.Fatalf("%d commands of %d have arrived, %v", len(c.s.commands), c.count, c.s.told)
+			}
+			if err := c.r.Send(experimenter.Block{Term: 2, Epoch: 9, First: 1, Count: 1}, echoes(1)); err == nil {
+				t.Fatal("commands of an earlier term are accepted")
+			}
 		}
 	})
+}
+
+// While one block uses less than half of the window, a block that is larger than the rest of the window is sent too.
+func TestLargeTransactions(t *testing.T) {
+	b := newBench(t)
+	all := map[*Remote]*commanded{}
+	resumed := 0
+	b.resume = func(r *Remote) {
+		if resumed++; resumed > 1000 {
+			t.Fatal("the leader does not stop to resume")
+		}
+		all[r].send(t)
+	}
+	var list []*commanded
+	for i, size := range []int{300 << 10, 300 << 10, 800 << 10} {
+		c := &commanded{}
+		c.s, c.r = b.attach(openflow.DatapathID(i + 1))
+		_ = c.r.Claim(3, southbound.Resume{})
+		all[c.r], list = c, append(list, c)
+		b.pass()
+		for ; len(c.messages) < size; c.count++ {
+			xid := uint32(c.count + 1)
+			if c.count > 0 {
+				xid |= handshake.ContinuesXID
+			}
+			c.messages = (&of13.EchoRequest{Data: make([]byte, 1000)}).Append(c.messages, xid)
+		}
+	}
+	for _, c := range list {
+		c.send(t)
+	}
+	b.pass()
+	b.tick(beatEvery)
+	for _, c := range list {
+		b.check("commands that arrived", len(c.s.commands), c.count)
+	}
 }
 
 // A leader refuses and closes sessions that it has not claimed, and the other calls arrive as they are.
