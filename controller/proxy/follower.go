@@ -83,11 +83,10 @@ func (f *Follower) end(term uint64) {
 	if f.id == 0 {
 		return
 	}
-	f.broken = true
+	f.broken, f.waiting, f.claims = true, nil, nil
 	for _, p := range f.proxies {
 		f.release(p, term)
 	}
-	f.waiting, f.claims = nil, nil
 }
 
 // begin begins a link and offers all sessions.
@@ -129,13 +128,15 @@ func (f *Follower) forget(p *proxied) {
 		if id := p.session.Switch(); f.claimed[id] == p {
 			delete(f.claimed, id)
 		}
-		p.finish(nil)
+		f.finish(p, nil)
 	}
 }
 
-// finish ends the delivery of events that the session waits for.
-func (p *proxied) finish(err error) {
+// finish ends the delivery of events that the session waits for. They may still have no room: the session may deliver
+// them again, and they must not be sent twice.
+func (f *Follower) finish(p *proxied, err error) {
 	if done := p.done; done != nil {
+		f.waiting = slices.DeleteFunc(f.waiting, func(o *proxied) bool { return o == p })
 		p.batch, p.done = southbound.Batch{}, nil
 		done(err)
 	}
@@ -180,15 +181,13 @@ func (f *Follower) Events(s Session, b southbound.Batch, done func(error)) {
 func (f *Follower) pump() {
 	for len(f.waiting) > 0 {
 		p := f.waiting[0]
-		if p.done != nil {
-			if !f.room(len(p.batch.Messages)) {
-				return
-			}
-			f.tell(p)
-			b := &p.batch
-			f.send(Message{Kind: Events, Session: p.number, Claim: p.claim, Epoch: b.Epoch, Seq: b.First,
-				Count: uint32(b.Count), Done: b.Done, Bytes: b.Messages})
+		if !f.room(len(p.batch.Messages)) {
+			return
 		}
+		f.tell(p)
+		b := &p.batch
+		f.send(Message{Kind: Events, Session: p.number, Claim: p.claim, Epoch: b.Epoch, Seq: b.First,
+			Count: uint32(b.Count), Done: b.Done, Bytes: b.Messages})
 		f.waiting = f.waiting[1:]
 	}
 	f.waiting = nil
@@ -334,9 +333,9 @@ func (f *Follower) handle(p *proxied, m *Message) {
 		}
 	case Executed:
 		if m.Text != "" {
-			p.finish(errors.New(m.Text))
+			f.finish(p, errors.New(m.Text))
 		} else {
-			p.finish(nil)
+			f.finish(p, nil)
 		}
 	case Hold:
 		p.session.Hold()

@@ -345,6 +345,49 @@ func transactions(t *rapid.T, n int) (messages []byte, count int) {
 	return messages, count
 }
 
+// A batch that has no room when its claim ends is delivered again after the next claim, and sent once. The next batch
+// is done when it is executed itself.
+func TestClaimAgainWithoutRoom(t *testing.T) {
+	b := newBench(t)
+	claimed := func(id openflow.DatapathID) (*fakeSession, *Remote) {
+		s, r := b.attach(id)
+		_ = r.Claim(3, southbound.Resume{})
+		b.pass()
+		return s, r
+	}
+	for id := openflow.DatapathID(1); id <= 2; id++ {
+		s, _ := claimed(id)
+		b.f.Events(s, batch(1, window/16), func(error) {})
+		b.pass()
+	}
+	q, _ := claimed(3)
+	b.f.Events(q, batch(1, 20), func(error) {})
+	s, r := claimed(4)
+	done := ""
+	b.f.Events(s, batch(1, 10), func(error) { done += "a" })
+	r.Standby(3)
+	b.pass()
+	b.check("done when the claim has ended", done, "a")
+	_ = r.Claim(3, southbound.Resume{})
+	b.pass()
+	b.f.Events(s, batch(1, 10), func(error) { done += "b" })
+	b.pass()
+	b.check("sent before there is room", len(b.events), 2)
+	b.executes[0](nil)
+	b.tick(beatEvery)
+	b.check("sent when there is room", b.events[2:], "[9 1+20 9 1+10]")
+	b.executes[3](nil)
+	b.pass()
+	b.check("done when the batch is executed", done, "ab")
+	b.f.Events(s, batch(11, 10), func(error) { done += "c" })
+	b.pass()
+	b.check("sent", b.events[2:], "[9 1+20 9 1+10 9 11+10]")
+	b.check("done", done, "ab")
+	b.executes[4](nil)
+	b.pass()
+	b.check("done at last", done, "abc")
+}
+
 // commanded is a session and the commands that it must receive.
 type commanded struct {
 	s        *fakeSession
