@@ -247,7 +247,7 @@ func (f *Follower) Applied(index uint64) {
 func (f *Follower) tryClaim(p *proxied) {
 	m := p.pending
 	switch {
-	case m == nil: // withdrawn meanwhile
+	case m == nil || f.broken: // withdrawn meanwhile, or of a leader that cannot be told: it claims on the next link
 		return
 	case m.Index > f.index:
 		f.claims = append(f.claims, p)

@@ -345,6 +345,21 @@ func transactions(t *rapid.T, n int) (messages []byte, count int) {
 	return messages, count
 }
 
+// A claim that waits for its entry ends with its link.
+func TestClaimOfBrokenLink(t *testing.T) {
+	b := newBench(t)
+	s, r := b.attach(7)
+	other, _ := b.attach(8)
+	b.l.Applied(20)
+	_ = r.Claim(3, southbound.Resume{})
+	b.pass()
+	b.down = true
+	b.f.Detached(other) // cannot be told
+	b.f.Applied(20)
+	b.check("told", len(s.told), 0)
+	b.check("serves", b.f.Serves(7), false)
+}
+
 // A batch that has no room when its claim ends is delivered again after the next claim, and sent once. The next batch
 // is done when it is executed itself.
 func TestClaimAgainWithoutRoom(t *testing.T) {
