@@ -122,6 +122,7 @@ func (c *Core) Hosting() *replay.Core { return c.hosting }
 
 // Stop ends the calls that sessions wait for, and the host of applications. Nothing may be called after it.
 func (c *Core) Stop() {
+	c.leader.Stop() // else the sessions at followers, which go on, would end with errClosing
 	c.finishWaiting(errClosing)
 	if c.hosting != nil {
 		c.hosting.Stop()

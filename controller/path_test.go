@@ -155,6 +155,29 @@ func TestProxyOfNextLeader(t *testing.T) {
 	p.f.said("1: ack 5/2", "1: taken", "1: commands 5/1-1 in 4")
 }
 
+// A leader that stops does not end the sessions at followers. They keep their events for the next leader.
+func TestStopWithProxy(t *testing.T) {
+	p := newPair(t)
+	s := p.f.attached(1, fresh(5))
+	p.pass(time.Millisecond)
+	p.pass(pathDelay + pathEvery)
+	p.f.trace = nil
+	s.events(5, 1, switchUp)
+	arrived := p.sent
+	p.sent = nil
+	for _, deliver := range arrived {
+		deliver()
+	}
+	p.l.core.Stop() // the event is not executed
+	for _, deliver := range p.sent {
+		deliver()
+	}
+	p.f.said()
+	p.f.term = 4
+	p.f.ok(p.f.core.Update(p.f.now, consensus.Update{Role: &consensus.Role{Term: 4}}))
+	p.f.said("1: taken")
+}
+
 // A new path is claimed when everything that was executed is committed, because the sessions of a switch may number its
 // next events differently.
 func TestPathIsClaimedWhenSettled(t *testing.T) {

@@ -115,6 +115,14 @@ func (l *Leader) Tick(now time.Time) {
 	}
 }
 
+// Stop ends all links without a word, as if this controller had crashed: the followers notice that it is silent, and
+// their sessions keep what is not in the log.
+func (l *Leader) Stop() {
+	for _, f := range l.followers {
+		f.broken = true
+	}
+}
+
 // drop forgets a link. The follower hears that when it says something.
 func (l *Leader) drop(f *follower) {
 	l.followers = slices.DeleteFunc(l.followers, func(o *follower) bool { return o == f })
