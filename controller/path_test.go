@@ -208,6 +208,36 @@ func TestPathIsClaimedWhenSettled(t *testing.T) {
 	p.l.said("1: ack 5/2", "1: master in 3", "1: ack 5/2", "1: commands 5/1-1 in 3")
 }
 
+// The same holds for a session of the leader that begins when the proxy has ended.
+func TestSessionAfterProxyIsClaimedWhenSettled(t *testing.T) {
+	p := newPair(t)
+	far := p.f.attached(1, fresh(5))
+	p.pass(time.Millisecond)
+	p.pass(pathDelay + pathEvery)
+	far.events(5, 1, switchUp)
+	deliver := func() {
+		for len(p.sent) > 0 {
+			sent := p.sent
+			p.sent = nil
+			for _, deliver := range sent {
+				deliver()
+			}
+			p.l.turn()
+		}
+	}
+	deliver() // it is executed, and not committed
+	p.f.core.Detached(p.f.now, far)
+	deliver()
+	p.l.attached(1, fresh(5))
+	p.l.pass(pathEvery)
+	p.l.said()
+	p.l.commit()
+	p.l.pass(pathEvery)
+	if !slices.Contains(p.l.trace, "1: master in 3") {
+		t.Errorf("when the event is committed, the session was told %q", p.l.trace)
+	}
+}
+
 // A snapshot acknowledges at a proxy what it contains. Otherwise the session would deliver that again.
 func TestProxyWithSnapshot(t *testing.T) {
 	p := newPair(t)

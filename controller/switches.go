@@ -71,7 +71,7 @@ func (c *Core) Attached(session Session) {
 		c.stand(id, s)
 	default:
 		c.use(id, s)
-		c.claim(s)
+		c.claimSettled(s)
 	}
 }
 
