@@ -70,8 +70,8 @@ func (p *peer) sendPayload(payload []byte) bool {
 	return true
 }
 
-// takePayloads appends the frames of queued payloads to buf, about wire.PartSize bytes, so that Raft's messages wait
-// for no more than that.
+// takePayloads appends the frames of queued payloads to buf until they have wire.PartSize bytes or more. The last frame
+// may have as many again, so Raft's messages wait for less than twice wire.PartSize and a header.
 func (p *peer) takePayloads(buf []byte) []byte {
 	p.mu.Lock()
 	defer p.mu.Unlock()
