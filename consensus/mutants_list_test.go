@@ -1,9 +1,6 @@
 package consensus
 
 import (
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/holdfast-sdn/holdfast/lab/mutation"
@@ -41,13 +38,5 @@ var mutants = []mutation.Bug{
 
 // Each seeded bug can still be put into the code; TestMutants, which builds and runs them, has a build tag.
 func TestMutantsApply(t *testing.T) {
-	for _, m := range mutants {
-		code, err := os.ReadFile(filepath.Join("..", filepath.FromSlash(m.File)))
-		if err == nil {
-			_, err = m.Apply(string(code))
-		}
-		if err != nil {
-			t.Errorf("%s: %v", strings.ReplaceAll(m.Name, " ", "-"), err)
-		}
-	}
+	mutation.TestApply(t, "..", mutants)
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/holdfast-sdn/holdfast/controller/proxy"
 	"github.com/holdfast-sdn/holdfast/internal/crash"
 	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/openflow"
@@ -14,20 +15,9 @@ import (
 
 // Session is one connected switch, usually a *southbound.Session, which documents the methods. No method blocks.
 type Session interface {
-	Switch() openflow.DatapathID
-	State() southbound.State
-
-	Claim(term uint64, r southbound.Resume) error
-	Standby(term uint64)
-	Send(b experimenter.Block, messages []byte) error
-	Acknowledge(epoch, seq uint64)
+	proxy.Session
 	Logged(msg []byte)
 	Skipped(n int)
-
-	Hold()
-	Resend()
-	Refuse(reason experimenter.Reason, epoch uint64)
-	Close(err error)
 }
 
 // attached is a session that the Core knows.

@@ -1,9 +1,6 @@
 package stream
 
 import (
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/holdfast-sdn/holdfast/lab/mutation"
@@ -43,13 +40,5 @@ var mutants = []mutation.Bug{
 
 // Checks that each seeded bug still applies to the code. TestMutants, which builds and runs them, has a build tag.
 func TestMutantsApply(t *testing.T) {
-	for _, m := range mutants {
-		code, err := os.ReadFile(filepath.Join("..", filepath.FromSlash(m.File)))
-		if err == nil {
-			_, err = m.Apply(string(code))
-		}
-		if err != nil {
-			t.Errorf("%s: %v", strings.ReplaceAll(m.Name, " ", "-"), err)
-		}
-	}
+	mutation.TestApply(t, "..", mutants)
 }

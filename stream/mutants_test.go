@@ -3,10 +3,6 @@
 package stream
 
 import (
-	"os"
-	"os/exec"
-	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/holdfast-sdn/holdfast/lab/mutation"
@@ -14,32 +10,7 @@ import (
 
 // The tests of this package fail with each bug, and pass without.
 func TestMutants(t *testing.T) {
-	root, err := filepath.Abs("..")
-	if err != nil {
-		t.Fatal(err)
-	}
-	tests := filepath.Join(t.TempDir(), "stream.test")
-	const module = "github.com/holdfast-sdn/holdfast"
-	if err := mutation.BuildTest(root, module, "./stream", tests, mutants); err != nil {
-		t.Fatal(err)
-	}
-	run := func(bug string) (string, error) {
-		cmd := exec.Command(tests, "-test.run", "Model|Network", "-rapid.nofailfile", "-rapid.shrinktime=0s")
-		cmd.Env = append(os.Environ(), mutation.Env+"="+bug)
-		out, err := cmd.CombinedOutput()
-		return string(out), err
-	}
-	if out, err := run(""); err != nil {
-		t.Fatalf("without any bug: %v\n%s", err, out)
-	}
-	for _, m := range mutants {
-		t.Run(strings.ReplaceAll(m.Name, " ", "-"), func(t *testing.T) {
-			t.Parallel()
-			out, err := run(m.Name)
-			if err == nil {
-				t.Fatal("nobody noticed")
-			}
-			t.Log(out)
-		})
-	}
+	mutation.TestNoticed(t, "..", "github.com/holdfast-sdn/holdfast", "./stream", mutants, "-test.run", "Model|Network",
+		"-rapid.nofailfile",
+		"-rapid.shrinktime=0s")
 }

@@ -1,9 +1,6 @@
 package shells
 
 import (
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/holdfast-sdn/holdfast/lab/mutation"
@@ -45,15 +42,5 @@ var mutants = []mutation.Bug{
 // Checks that each seeded bug still applies to the code that ships. TestMutants, which builds and runs them, has a
 // build tag.
 func TestMutantsApply(t *testing.T) {
-	for _, m := range mutants {
-		t.Run(strings.ReplaceAll(m.Name, " ", "-"), func(t *testing.T) {
-			code, err := os.ReadFile(filepath.Join("../..", m.File))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := m.Apply(string(code)); err != nil {
-				t.Error(err)
-			}
-		})
-	}
+	mutation.TestApply(t, "../..", mutants)
 }

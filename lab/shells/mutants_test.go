@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"strings"
 	"testing"
 
 	"github.com/holdfast-sdn/holdfast/lab/mutation"
@@ -38,7 +37,7 @@ func TestMutants(t *testing.T) {
 		t.Fatalf("without any bug: %v\n%s", err, out)
 	}
 	for _, m := range mutants {
-		t.Run(strings.ReplaceAll(m.Name, " ", "-"), func(t *testing.T) {
+		t.Run(m.TestName(), func(t *testing.T) {
 			out, err := run(m.Name, *mutantSeeds)
 			if err == nil {
 				t.Fatalf("%d seeds, and nobody noticed", *mutantSeeds)

@@ -1,9 +1,6 @@
 package sim
 
 import (
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/holdfast-sdn/holdfast/lab/mutation"
@@ -169,23 +166,14 @@ var mutants = []mutant{
 		"	case m.Index > f.index:\n", "	case m.Index > f.index+1<<40:\n"},
 }
 
-// seeded returns m as package mutation builds it.
-func (m mutant) seeded() mutation.Bug {
-	return mutation.Bug{Name: m.name, File: m.file, Before: m.before, After: m.after}
+// seeded returns the mutants as package mutation wants them.
+func seeded() (list []mutation.Bug) {
+	for _, m := range mutants {
+		list = append(list, mutation.Bug{Name: m.name, File: m.file, Before: m.before, After: m.after})
+	}
+	return list
 }
 
 // Checks that each seeded bug still applies to the code that ships. TestMutants, which builds and runs them, has a
 // build tag.
-func TestMutantsApply(t *testing.T) {
-	for _, m := range mutants {
-		t.Run(strings.ReplaceAll(m.name, " ", "-"), func(t *testing.T) {
-			code, err := os.ReadFile(filepath.Join("..", "..", m.file))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := m.seeded().Apply(string(code)); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-}
+func TestMutantsApply(t *testing.T) { mutation.TestApply(t, "../..", seeded()) }

@@ -32,12 +32,8 @@ func TestMutants(t *testing.T) {
 			t.Errorf("there is a seed to begin with for %q, and no such bug", name)
 		}
 	}
-	var bugs []mutation.Bug
-	for _, m := range mutants {
-		bugs = append(bugs, m.seeded())
-	}
 	swarm := filepath.Join(t.TempDir(), "swarm")
-	if err := mutation.Build(root, module, "./lab/sim/swarm", swarm, bugs); err != nil {
+	if err := mutation.Build(root, module, "./lab/sim/swarm", swarm, seeded()); err != nil {
 		t.Fatal(err)
 	}
 	t.Run("none", func(t *testing.T) { // so that a failure is due to the bug, and not to the way it is inserted

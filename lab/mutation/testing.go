@@ -1,0 +1,59 @@
+package mutation
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestName is the name of a bug's subtest.
+func (b Bug) TestName() string { return strings.ReplaceAll(b.Name, " ", "-") }
+
+// TestApply fails for each bug that can no longer be put into the module below root.
+func TestApply(t *testing.T, root string, list []Bug) {
+	for _, b := range list {
+		t.Run(b.TestName(), func(t *testing.T) {
+			code, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(b.File)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := b.Apply(string(code)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestNoticed builds the tests of a package of the module below root, and runs those that args choose: they must pass
+// without a bug, and fail with each.
+func TestNoticed(t *testing.T, root, module, pkg string, list []Bug, args ...string) {
+	root, err := filepath.Abs(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := filepath.Join(t.TempDir(), "package.test")
+	if err := BuildTest(root, module, pkg, tests, list); err != nil {
+		t.Fatal(err)
+	}
+	run := func(bug string) (string, error) {
+		cmd := exec.Command(tests, args...)
+		cmd.Env = append(os.Environ(), Env+"="+bug)
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+	if out, err := run(""); err != nil {
+		t.Fatalf("without any bug: %v\n%s", err, out)
+	}
+	for _, b := range list {
+		t.Run(b.TestName(), func(t *testing.T) {
+			t.Parallel()
+			out, err := run(b.Name)
+			if err == nil {
+				t.Fatal("nobody noticed")
+			}
+			t.Log(out)
+		})
+	}
+}
