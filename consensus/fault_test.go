@@ -162,16 +162,18 @@ func TestTransferUnderLoad(t *testing.T) {
 					return
 				default:
 				}
+				for len(o.entries) > 0 { // a member whose entries nobody reads stops
+					<-o.entries
+				}
 				if o.n.Propose(o.n.leading.Load(), binary.BigEndian.AppendUint64(nil, seq)) != nil || seq%256 == 0 {
 					time.Sleep(100 * time.Microsecond)
 				}
 			}
 		})
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	done := 0
-	for range 30 {
+	for done := 0; done < 10 && ctx.Err() == nil; { // one may fail: the other member is behind for too long
 		leader := leaderOf(t, owners...)
 		if err := leader.n.transfer(ctx, leader.n.cfg.ID%3+1); err == nil {
 			done++
@@ -179,8 +181,8 @@ func TestTransferUnderLoad(t *testing.T) {
 	}
 	close(stop)
 	proposing.Wait()
-	if done < 10 {
-		t.Errorf("%d of 30 transfers came about", done)
+	if err := ctx.Err(); err != nil {
+		t.Errorf("10 transfers: %v", err)
 	}
 	for _, o := range owners {
 		if err := o.n.Err(); err != nil {

@@ -13,5 +13,6 @@ const mutantTests = "Starv|FalseAlarm|FailureRaises|OwnLateness|Lateness|SilentL
 
 // The tests of this package fail with each bug, and pass without.
 func TestMutants(t *testing.T) {
-	mutation.TestNoticed(t, "..", "github.com/holdfast-sdn/holdfast", "./consensus", mutants, "-test.run", mutantTests)
+	mutation.TestNoticed(t, "..", "github.com/holdfast-sdn/holdfast", "./consensus", mutants, "-test.run", mutantTests,
+		"-test.failfast")
 }
