@@ -85,7 +85,7 @@ func gate(steps []step, out io.Writer) error {
 				return err
 			}
 		}
-		errs = append(errs, stage(out, s.name, func() (string, error) { return t.step(s, out) }))
+		errs = append(errs, stage(out, s.title(), func() (string, error) { return t.step(s, out) }))
 	}
 	for _, s := range t.skips() {
 		fmt.Fprintln(out, "skipped:", s)

@@ -34,6 +34,14 @@ func (s step) String() string {
 	return strings.Join(words, " ")
 }
 
+// title is the name of a step and of those beside it.
+func (s step) title() string {
+	if s.beside == nil || s.beside.title() == s.name {
+		return s.name
+	}
+	return s.name + "; " + s.beside.title()
+}
+
 // part is a group of steps that can be run by its name.
 type part struct {
 	name, what string
@@ -86,9 +94,9 @@ type tree struct {
 }
 
 type pkg struct {
-	path       string // inside the module
-	concurrent bool   // it starts goroutines: its tests look for leaked ones
-	shorter    bool   // some of its tests do less if they are asked to be short
+	path       string   // inside the module
+	concurrent bool     // it starts goroutines: its tests look for leaked ones
+	shorter    []string // its tests that do less if they are asked to be short, by what follows "Test" in their names
 }
 
 // endToEnd is the package whose tests start processes of the program itself.
@@ -102,6 +110,9 @@ var inRealTime = []string{"bfd", "bfd/sentry", "cmd/holdfast", "consensus", "lab
 
 // first are packages whose tests take long: they begin first, so that none is left over at the end.
 var first = []string{"python", "lab/sim", "lab/model", "controller", "ryu", "consensus/storage/disk"}
+
+// longTests is the flag that chooses the tests that do less in a short run.
+func (p pkg) longTests() string { return "-run=^Test(" + strings.Join(p.shorter, "|") + ")$" }
 
 func (p pkg) timed() bool { return slices.Contains(inRealTime, p.path) }
 
@@ -147,16 +158,14 @@ func lint(t *tree) []step {
 	}
 }
 
-// untimed runs those that start goroutines with the race detector, and so once: it finds no less. Only packages that do
+// untimed runs those that start goroutines with the race detector, and so once: it finds no less. Only tests that do
 // less in a short run, which one with the race detector is, run both ways.
-func untimed(t *tree) []step {
-	return t.all("packages", false, func(p pkg) bool { return !p.timed() }, "-p=4")
-}
+func untimed(t *tree) []step { return beside(t.all("packages", false, untimedOnes, "-p=2")) }
 
 // untimedTwice runs all of them without the race detector as well: then they are as fast as in production.
-func untimedTwice(t *tree) []step {
-	return t.all("packages", true, func(p pkg) bool { return !p.timed() }, "-p=4")
-}
+func untimedTwice(t *tree) []step { return beside(t.all("packages", true, untimedOnes, "-p=2")) }
+
+func untimedOnes(p pkg) bool { return !p.timed() }
 
 func timed(t *tree) []step { return t.all("packages that measure time", false, pkg.timed, "-p=1") }
 
@@ -165,10 +174,23 @@ func timedTwice(t *tree) []step { return t.all("packages that measure time", tru
 // all runs the packages that are so: those that start goroutines with the race detector, and all others, or really all,
 // without.
 func (t *tree) all(name string, twice bool, so func(pkg) bool, flag string) []step {
-	return append(
-		t.run(name, t.among(func(p pkg) bool { return so(p) && (twice || !p.concurrent || p.shorter) }), flag),
-		t.run(name+", race detector", t.among(func(p pkg) bool { return so(p) && p.concurrent }), flag, "-race",
-			"-short")...)
+	steps := t.run(name, t.among(func(p pkg) bool { return so(p) && (twice || !p.concurrent) }), flag)
+	concurrent := t.among(func(p pkg) bool { return so(p) && p.concurrent })
+	for _, p := range concurrent {
+		if !twice && len(p.shorter) > 0 {
+			steps = append(steps, t.run("long tests of "+p.path, []pkg{p}, p.longTests())...)
+		}
+	}
+	return append(steps, t.run(name+", race detector", concurrent, flag, "-race", "-short")...)
+}
+
+// beside makes one step of several, which run at the same time. One step alone leaves a processor idle while its last
+// package runs, or while most of its tests wait.
+func beside(steps []step) []step {
+	for i := len(steps) - 1; i > 0; i-- {
+		steps[i-1].beside = &steps[i]
+	}
+	return steps[:min(1, len(steps))]
 }
 
 func (t *tree) e2e(name string, flags ...string) []step {
@@ -269,7 +291,7 @@ func findTree() (*tree, error) {
 			if err != nil {
 				return nil, err
 			}
-			p.shorter = p.shorter || strings.Contains(string(code), "testing.Short()")
+			p.shorter = append(p.shorter, shorter(string(code))...)
 			t.targets = append(t.targets, fuzzTargets(p.path, string(code))...)
 		}
 		if len(files) > 0 {
@@ -277,6 +299,21 @@ func findTree() (*tree, error) {
 		}
 	}
 	return t, nil
+}
+
+// shorter returns the functions that ask testing.Short, without the "Test" that the names of tests begin with. One that
+// is no test would not be found by its name: TestNamedTestsExist says so.
+func shorter(code string) (list []string) {
+	name := ""
+	for line := range strings.Lines(code) {
+		if rest, ok := strings.CutPrefix(line, "func "); ok {
+			rest, _, _ = strings.Cut(rest, "(t ")
+			name = strings.TrimPrefix(rest, "Test")
+		} else if strings.Contains(line, "testing.Short()") && !slices.Contains(list, name) {
+			list = append(list, name)
+		}
+	}
+	return list
 }
 
 func fuzzTargets(pkg, code string) (list []target) {

@@ -19,17 +19,38 @@ func repository(t *testing.T) *tree {
 	return found
 }
 
-// has says whether a step runs the tests of a package, all of them: two steps that run side by side do if what one of
-// them skips is what the other runs.
+// eachOf returns the steps of the gate or of test-all, also those that run beside another.
+func eachOf(t *testing.T, found *tree, full bool) (list []step) {
+	t.Helper()
+	steps, err := plan(found, full, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range steps {
+		for s := &steps[i]; s != nil; s = s.beside {
+			list = append(list, *s)
+		}
+	}
+	return list
+}
+
+// has says whether a step runs the tests of a package. Two steps that run side by side run all if what one of them
+// skips is what the other runs. A short run counts for the tests that are the same then.
 func (s step) has(p pkg) bool {
 	if s.beside != nil && slices.Contains(s.args, "-skip="+long) && slices.Contains(s.beside.args, "-run="+long) {
 		s.args = slices.DeleteFunc(slices.Clone(s.args), func(a string) bool { return a == "-skip="+long })
 	}
-	return s.tests && slices.Contains(s.args, "./"+p.path) && !slices.Contains(s.args, "-short") &&
-		!slices.ContainsFunc(s.args, func(a string) bool {
-			return strings.HasPrefix(a, "-run") ||
-				strings.HasPrefix(a, "-skip")
-		})
+	return s.tests && slices.Contains(s.args, "./"+p.path) && !slices.ContainsFunc(s.args, func(a string) bool {
+		return strings.HasPrefix(a, "-run") || strings.HasPrefix(a, "-skip") || strings.HasPrefix(a, "-tags")
+	})
+}
+
+// hasLong says whether a step runs the tests of a package that do less in a short run.
+func (s step) hasLong(p pkg) bool {
+	if slices.Contains(s.args, "-short") {
+		return false
+	}
+	return s.has(p) || slices.Contains(s.args, "./"+p.path) && slices.Contains(s.args, p.longTests())
 }
 
 // Nothing is lost between the gate and test-all: both run all tests of each package, the gate with the race detector
@@ -39,19 +60,15 @@ func TestEveryPackageIsInAPart(t *testing.T) {
 	tests := 0
 	var all []step
 	for _, full := range []bool{false, true} {
-		steps, err := plan(found, full, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		steps := eachOf(t, found, full)
 		for _, p := range found.packages {
-			runs := slices.ContainsFunc(steps, func(s step) bool {
-				// Of one that asks nothing of testing.Short a short run is a whole one.
-				s.args = slices.DeleteFunc(slices.Clone(s.args),
-					func(a string) bool { return a == "-short" && !p.shorter })
-				return s.has(p)
-			})
+			runs := slices.ContainsFunc(steps, func(s step) bool { return s.has(p) })
 			if !runs {
 				t.Errorf("all=%v: no step runs all tests of %s", full, p.path)
+			}
+			long := slices.ContainsFunc(steps, func(s step) bool { return s.hasLong(p) })
+			if len(p.shorter) > 0 && !long {
+				t.Errorf("all=%v: %s runs only with -short, and %q do less then", full, p.path, p.shorter)
 			}
 			race := slices.ContainsFunc(steps, func(s step) bool {
 				return slices.Contains(s.args, "-race") && slices.Contains(s.args, "./"+p.path)
@@ -105,14 +122,8 @@ func TestNamedTestsExist(t *testing.T) {
 		}
 	}
 	for _, full := range []bool{false, true} {
-		steps, err := plan(found, full, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i := range steps {
-			for s := &steps[i]; s != nil; s = s.beside {
-				s.namesTests(t, all)
-			}
+		for _, s := range eachOf(t, found, full) {
+			s.namesTests(t, all)
 		}
 	}
 }
