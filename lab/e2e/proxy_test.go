@@ -3,10 +3,58 @@ package e2e
 import (
 	"fmt"
 	"slices"
+	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/holdfast-sdn/holdfast/lab/cluster"
 )
+
+// questions are packet-ins of switches that are answered with one command each, to the switch.
+type questions struct {
+	*testCluster
+	commands []int // that each switch has executed when all are answered
+}
+
+func newQuestions(s *testCluster) *questions {
+	q := &questions{testCluster: s}
+	for _, sw := range s.switches {
+		q.commands = append(q.commands, len(sw.executed()))
+	}
+	return q
+}
+
+func (q *questions) ask(i int) {
+	q.commands[i]++
+	q.switches[i].packetIn(fmt.Sprintf("packet %d of switch %d", q.commands[i], i))
+}
+
+// answered asks, and waits for the answers to all questions of the switch.
+func (q *questions) answered(i int) {
+	q.t.Helper()
+	q.ask(i)
+	if err := q.switches[i].wait(q.commands[i]); err != nil {
+		q.t.Fatalf("%v\n%s", err, q.Logs())
+	}
+}
+
+// paths waits until the leader has each of the switches by the controller that it knows, with a guarantee.
+func (q *questions) paths(guarantee string) (leader int, st cluster.Status) {
+	q.t.Helper()
+	leader = slices.Index(q.Controllers(), q.leader())
+	return leader, q.await("the status of each path", func(st cluster.Status) bool {
+		for i, sw := range st.Switches {
+			via := q.Controllers()[i].Name
+			if i == leader {
+				via = ""
+			}
+			if sw.Role != "master" || sw.Via != via || sw.Guarantee != guarantee {
+				return false
+			}
+		}
+		return len(st.Switches) == len(q.switches)
+	})
+}
 
 // TestOneAddress: each of three switches knows another of the three controllers only. So at any time two of them are
 // reached through followers. The leader is killed, then a follower, then both, and the switches whose controllers live
@@ -18,40 +66,18 @@ func TestOneAddress(t *testing.T) {
 		s := m.start(t, 3, cluster.Config{Apps: []string{"learning"}}) // it answers the sender only
 		s.stock.single = true
 		s.connect()
-		packets := 0
-		play := func(from int) {
-			t.Helper()
-			sw := s.switches[from]
-			before := len(sw.executed())
-			packets++
-			sw.packetIn(fmt.Sprintf("packet %d", packets))
-			if err := sw.wait(before + 1); err != nil {
-				t.Fatalf("packet %d: %v\n%s", packets, err, s.Logs())
-			}
-		}
+		q := newQuestions(s)
 		for _, killed := range [][]int{{0}, {1}, {0, 1}, nil} { // from the leader on
 			for i := range 3 {
-				play(i)
+				q.answered(i)
 			}
-			leader := slices.Index(s.Controllers(), s.leader())
-			before := s.await("the status of each path", func(st cluster.Status) bool {
-				for i, sw := range st.Switches {
-					via := s.Controllers()[i].Name
-					if i == leader {
-						via = ""
-					}
-					if sw.Role != "master" || sw.Via != via || sw.Guarantee != "at-most-once" {
-						return false
-					}
-				}
-				return len(st.Switches) == 3
-			})
+			leader, before := q.paths("at-most-once")
 			for i := range killed {
 				killed[i] = (killed[i] + leader) % 3
 				s.check(s.Controllers()[killed[i]].Kill())
 			}
 			if len(killed) == 1 { // else no majority is left
-				play((leader + 2) % 3)
+				q.answered((leader + 2) % 3)
 			}
 			for _, i := range killed {
 				s.check(s.Controllers()[i].Restart())
@@ -67,4 +93,66 @@ func TestOneAddress(t *testing.T) {
 		}
 		s.exact()
 	})
+}
+
+// TestAgentsWithOneAddress: each of three agents knows another of the three controllers only. The leader is killed,
+// then a follower, then both; then a follower hangs. The guarantee is the full one: events wait at an agent whose only
+// controller is dead, and no epoch ends.
+func TestAgentsWithOneAddress(t *testing.T) {
+	notInShort(t)
+	t.Parallel()
+	nobody := 0 // ports that nobody listens on
+	s := withAgents.start(t, 3, cluster.Config{Apps: []string{"learning"}, Route: func(from, to, addr string) string {
+		agent, isAgent := strings.CutPrefix(from, "agent")
+		if !isAgent || to == "c"+agent {
+			return addr
+		}
+		nobody++
+		return fmt.Sprintf("127.0.0.1:%d", nobody)
+	}})
+	s.connect()
+	q := newQuestions(s)
+	_, before := q.paths("exactly-once")
+	for _, fault := range []struct {
+		of      []int // from the leader on
+		signals [2]syscall.Signal
+	}{
+		{[]int{0}, [2]syscall.Signal{syscall.SIGKILL}},
+		{[]int{1}, [2]syscall.Signal{syscall.SIGKILL}},
+		{[]int{0, 1}, [2]syscall.Signal{syscall.SIGKILL}},
+		{[]int{1}, [2]syscall.Signal{syscall.SIGSTOP, syscall.SIGCONT}},
+	} {
+		for i := range 3 {
+			q.answered(i)
+		}
+		leader, _ := q.paths("exactly-once")
+		var waits []int // switches whose only controller fails
+		for _, i := range fault.of {
+			i = (i + leader) % 3
+			waits = append(waits, i)
+			if fault.signals[0] == syscall.SIGKILL {
+				s.check(s.Controllers()[i].Kill())
+			} else {
+				s.check(s.Controllers()[i].Signal(fault.signals[0]))
+			}
+			q.ask(i)
+		}
+		if len(waits) == 1 { // else no majority is left
+			q.answered((leader + 2) % 3)
+		}
+		for _, i := range waits {
+			if fault.signals[0] == syscall.SIGKILL {
+				s.check(s.Controllers()[i].Restart())
+			} else {
+				s.check(s.Controllers()[i].Signal(fault.signals[1]))
+			}
+		}
+	}
+	_, after := q.paths("exactly-once")
+	for i, sw := range after.Switches {
+		if sw.Epoch != before.Switches[i].Epoch {
+			t.Errorf("switch %d has a new epoch", i+1)
+		}
+	}
+	s.exact()
 }
