@@ -90,6 +90,9 @@ func gate(steps []step, out io.Writer) error {
 	for _, s := range t.skips() {
 		fmt.Fprintln(out, "skipped:", s)
 	}
+	for _, s := range t.slowest(20) {
+		fmt.Fprintln(out, "slow:", s)
+	}
 	if len(t.results) > 0 {
 		fmt.Fprintln(out, t.String())
 	}

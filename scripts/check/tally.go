@@ -25,13 +25,15 @@ type tally struct {
 type id struct{ pkg, test string }
 
 type result struct {
-	action string // pass, skip or fail
-	output string
+	action  string // pass, skip or fail
+	output  string
+	elapsed float64 // in seconds
 }
 
 // event is a line of `go test -json` (see `go doc test2json`).
 type event struct {
 	Action, Package, Test, Output string
+	Elapsed                       float64 // in seconds
 }
 
 // run runs `go test -json …` and prints the closing line of every package, and all that failed
@@ -96,7 +98,7 @@ func (t *tally) event(e event, running map[id]*strings.Builder, out io.Writer) {
 		}
 		delete(running, test)
 		if e.Test != "" {
-			t.note(test, result{e.Action, said}, out)
+			t.note(test, result{e.Action, said, e.Elapsed}, out)
 		} else {
 			t.closePackage(e, said, running, out)
 		}
@@ -109,7 +111,7 @@ func (t *tally) closePackage(e event, said string, running map[id]*strings.Build
 	blamed := false
 	for test, b := range running {
 		if test.pkg == e.Package {
-			t.note(test, result{"fail", b.String()}, out)
+			t.note(test, result{"fail", b.String(), 0}, out)
 			delete(running, test)
 		}
 	}
@@ -119,7 +121,7 @@ func (t *tally) closePackage(e event, said string, running map[id]*strings.Build
 	lines := strings.Split(strings.TrimSpace(said), "\n")
 	switch {
 	case e.Action == "fail" && !blamed: // it did not build, or failed outside its tests
-		t.note(id{e.Package, ""}, result{"fail", said}, out)
+		t.note(id{e.Package, ""}, result{"fail", said, e.Elapsed}, out)
 	case strings.Contains(said, "[no test files]"):
 	default:
 		fmt.Fprintln(out, lines[len(lines)-1])
@@ -155,6 +157,25 @@ func (t *tally) skips() []string {
 			}
 		}
 		list = append(list, fmt.Sprintf("%s.%s: %s", test.pkg, test.test, reason))
+	}
+	return list
+}
+
+// slowest lists the n tests that took the longest, without those that only wait for their subtests.
+func (t *tally) slowest(n int) (list []string) {
+	parents := map[id]bool{}
+	for test := range t.results {
+		if i := strings.LastIndexByte(test.test, '/'); i >= 0 {
+			parents[id{test.pkg, test.test[:i]}] = true
+		}
+	}
+	tests := slices.SortedFunc(maps.Keys(t.results), func(a, b id) int {
+		return cmp.Or(cmp.Compare(t.results[b].elapsed, t.results[a].elapsed), strings.Compare(a.test, b.test))
+	})
+	for _, test := range tests {
+		if !parents[test] && len(list) < n {
+			list = append(list, fmt.Sprintf("%.1f s  %s.%s", t.results[test].elapsed, test.pkg, test.test))
+		}
 	}
 	return list
 }

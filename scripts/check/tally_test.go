@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -95,6 +96,17 @@ func TestTallyOfTwoRuns(t *testing.T) {
 	tests.event(event{Action: "fail", Package: "example.org/m/good", Test: "TestPass"}, nil, &out)
 	if got, want := tests.String(), "2 passed, 1 failed, 1 skipped"; got != want {
 		t.Errorf("closing line %q, want %q", got, want)
+	}
+}
+
+func TestSlowest(t *testing.T) {
+	var tests tally
+	for test, elapsed := range map[string]float64{"TestA": 9, "TestA/one": 8, "TestA/two": 1, "TestB": 5, "TestC": 0} {
+		tests.event(event{Action: "pass", Package: "p", Test: test, Elapsed: elapsed}, nil, io.Discard)
+	}
+	if got, want := tests.slowest(3), []string{"8.0 s  p.TestA/one", "5.0 s  p.TestB", "1.0 s  p.TestA/two"}; !slices.Equal(
+		got, want) {
+		t.Errorf("slowest %q, want %q", got, want)
 	}
 }
 
