@@ -88,7 +88,7 @@ func TestLoadGenerator(t *testing.T) {
 }
 
 func TestFollowerThenLeader(t *testing.T) {
-	b := (&bed{t: t}).start(Config{EchoInterval: 20 * time.Millisecond})
+	b := (&bed{t: t}).start(Config{EchoInterval: 20 * time.Millisecond, SilentAfter: time.Minute}) // p sends no echo reply
 	p := b.legacy(7)
 	p.say(packetIn10(1)) // arrives before the epoch begins
 	await.Until(t, "attached", func() bool { return b.session(7) != nil })
@@ -182,9 +182,10 @@ func TestBadPeers(t *testing.T) {
 		{"stock: does not read", "does not read", func(b *bed) *endpoint { return neverReads(b, b.handshake13(8), 4) }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			b := (&bed{t: t, lead: true}).start(Config{HandshakeTimeout: 200 * time.Millisecond,
+			t.Parallel() // some wait for these times, which are long for busy machines
+			b := (&bed{t: t, lead: true}).start(Config{HandshakeTimeout: 2 * time.Second,
 				EchoInterval: 50 * time.Millisecond,
-				SilentAfter:  600 * time.Millisecond, SendQueue: 1 << 20, WriteTimeout: 5 * time.Second})
+				SilentAfter:  3 * time.Second, SendQueue: 1 << 20, WriteTimeout: 5 * time.Second})
 			good := b.stock(7)
 			await.Until(t, "the good one is there", func() bool {
 				return strings.Contains(b.told(),

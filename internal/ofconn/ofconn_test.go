@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 	"testing/iotest"
+	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/openflow"
@@ -212,29 +213,31 @@ func TestMarkComesAfterTheWrite(t *testing.T) {
 }
 
 func TestWatched(t *testing.T) {
-	a, b := pipe(t)
-	w := NewWatched(a, 100*time.Millisecond)
-	go func() {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := pipe(t)
+		w := NewWatched(a, 100*time.Millisecond)
+		go func() {
+			for range 5 {
+				time.Sleep(50 * time.Millisecond)
+				b.Write([]byte{1})
+			}
+		}()
+		buf := make([]byte, 10)
 		for range 5 {
-			time.Sleep(50 * time.Millisecond)
-			b.Write([]byte{1})
+			if _, err := w.Read(buf); err != nil {
+				t.Fatalf("a peer that speaks every 50 ms: %v", err)
+			}
 		}
-	}()
-	buf := make([]byte, 10)
-	for range 5 {
+		if w.Heard() != 5 {
+			t.Fatalf("heard %d times", w.Heard())
+		}
+		time.Sleep(150 * time.Millisecond) // the reader is held up
+		go b.Write([]byte{1})
 		if _, err := w.Read(buf); err != nil {
-			t.Fatalf("a peer that speaks every 50 ms: %v", err)
+			t.Fatalf("the peer was blamed for its reader: %v", err)
 		}
-	}
-	if w.Heard() != 5 {
-		t.Fatalf("heard %d times", w.Heard())
-	}
-	time.Sleep(150 * time.Millisecond) // the reader is held up
-	go b.Write([]byte{1})
-	if _, err := w.Read(buf); err != nil {
-		t.Fatalf("the peer was blamed for its reader: %v", err)
-	}
-	if _, err := w.Read(buf); !errors.Is(err, ErrSilent) {
-		t.Fatalf("error %v", err)
-	}
+		if _, err := w.Read(buf); !errors.Is(err, ErrSilent) {
+			t.Fatalf("error %v", err)
+		}
+	})
 }
