@@ -43,7 +43,10 @@ const election = 500 * time.Millisecond
 func startCluster(t *testing.T, cfg cluster.Config) *testCluster {
 	t.Helper()
 	if cfg.Binary == "" {
-		cfg.Binary = armed
+		var err error
+		if cfg.Binary, err = armed(); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if cfg.Apps == nil {
 		cfg.Apps = []string{"counter"}

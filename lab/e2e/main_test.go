@@ -10,23 +10,27 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 
 	"go.uber.org/goleak"
 )
 
-// The binaries under test: plain is what users run; armed also has the crash points of
-// internal/crash and the applications of e2e/apps.
-var plain, armed string
+// The binaries under test: plain is what users run; armed also has the crash points of internal/crash and the
+// applications of e2e/apps. It is built for the first test that uses it.
+var (
+	plain string
+	armed = sync.OnceValues(func() (string, error) {
+		to := plain + "-armed"
+		return to, build(to, "-tags", "crashpoints")
+	})
+)
 
 func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("", "holdfast-e2e-")
 	if err == nil {
-		plain, armed = filepath.Join(dir, "holdfast"), filepath.Join(dir, "holdfast-armed")
+		plain = filepath.Join(dir, "holdfast")
 		err = build(plain)
-	}
-	if err == nil {
-		err = build(armed, "-tags", "crashpoints")
 	}
 	code := 1
 	flag.Parse()
