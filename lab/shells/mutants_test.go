@@ -38,6 +38,7 @@ func TestMutants(t *testing.T) {
 	}
 	for _, m := range mutants {
 		t.Run(m.TestName(), func(t *testing.T) {
+			t.Parallel() // some wait until a run counts as stuck
 			out, err := run(m.Name, *mutantSeeds)
 			if err == nil {
 				t.Fatalf("%d seeds, and nobody noticed", *mutantSeeds)
