@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"slices"
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/controller/proxy"
@@ -15,7 +16,7 @@ import (
 // long as it lives, until the leader has a session that can replace it without losing an event.
 //
 // Sessions of one switch may number its next events differently. So a new path is claimed only when every event of the
-// switch that was executed is committed.
+// switch that was delivered is committed.
 const (
 	pathDelay = 500 * time.Millisecond
 	pathEvery = 50 * time.Millisecond // between two looks, unless a session was offered
@@ -87,9 +88,15 @@ func (c *Core) choosePaths(now time.Time) {
 
 // claimSettled claims a switch on a new path, now or in a later call of choosePaths.
 func (c *Core) claimSettled(s *attached) {
-	if s.unsettled = !c.ledger.Settled(s.Switch()); !s.unsettled {
+	if s.unsettled = !c.settled(s.Switch()); !s.unsettled {
 		c.claim(s)
 	}
+}
+
+// settled reports whether every event of the switch that was delivered is committed.
+func (c *Core) settled(id openflow.DatapathID) bool {
+	waits := func(d delivery) bool { return d.session.Switch() == id }
+	return c.ledger.Settled(id) && !slices.ContainsFunc(c.waiting, waits)
 }
 
 // lacking reports whether a switch has had no session here for some time.

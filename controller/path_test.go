@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/consensus"
+	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/southbound"
 )
 
@@ -235,6 +236,31 @@ func TestSessionAfterProxyIsClaimedWhenSettled(t *testing.T) {
 	p.l.pass(pathEvery)
 	if !slices.Contains(p.l.trace, "1: master in 3") {
 		t.Errorf("when the event is committed, the session was told %q", p.l.trace)
+	}
+}
+
+// Events that wait for room in the ledger count as well, for example the end of the epoch that the last session of the
+// switch delivered.
+func TestSessionIsClaimedWhenNothingWaits(t *testing.T) {
+	s := newStand(t, CoreConfig{Limits: ledger.Limits{BatchInputs: 1, InFlight: 1}})
+	s.lead(3)
+	one, two := s.up(1, 5), s.up(2, 5)
+	two.events(5, 2, packetIn, packetIn)
+	s.turn()
+	s.turn()
+	one.events(5, 2, packetIn)
+	s.turn()
+	s.core.Detached(s.now, one)
+	s.attached(1, fresh(5))
+	s.pass(pathEvery)
+	s.said("2: taken") // one event is proposed, one is executed, and that of switch 1 waits
+	for range 4 {
+		s.commit()
+		s.pass(pathEvery)
+	}
+	taken, master := slices.Index(s.trace, "1: taken"), slices.Index(s.trace, "1: master in 3")
+	if taken < 0 || master < taken {
+		t.Errorf("sessions were told %q", s.trace)
 	}
 }
 

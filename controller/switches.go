@@ -24,7 +24,7 @@ type Session interface {
 type attached struct {
 	Session
 	master bool // this controller has claimed it in this term
-	// unsettled: it is claimed when all events of the switch that were executed are committed, see choosePaths
+	// unsettled: it is claimed when all events of the switch that were delivered are committed, see choosePaths
 	unsettled bool
 	pressure  pressure
 }

@@ -176,10 +176,11 @@ func (c *Core) Resume(id openflow.DatapathID) (Release, bool) {
 	return sw.resume(), true
 }
 
-// Settled reports whether every event of the switch that was executed is committed.
+// Settled reports whether every event of the switch that was executed is committed, and the end of its epoch if this
+// ledger has closed it.
 func (c *Core) Settled(id openflow.DatapathID) bool {
 	sw := c.state.switches[id]
-	return sw == nil || sw.logged() == sw.master.committed
+	return sw == nil || sw.logged() == sw.master.committed && sw.closed == sw.master.refused
 }
 
 // Failures returns the failures of applications since the last call.

@@ -153,7 +153,7 @@ func TestStalledSwitchLosesItsEpoch(t *testing.T) {
 			a.told = nil
 			p.event(2, 1, 5, packetIn("x"))
 			wantTold(t, a, "message of switch 0000000000000002", "switch down of switch "+sw1)
-			if r, _ := p.leader.Resume(1); r.Closed {
+			if r, _ := p.leader.Resume(1); r.Closed || p.leader.Settled(1) {
 				t.Error("told before it is committed")
 			}
 			r := p.commit()
@@ -161,7 +161,7 @@ func TestStalledSwitchLosesItsEpoch(t *testing.T) {
 				r[i].Count != 0 {
 				t.Errorf("released %+v", r)
 			}
-			if r, _ := p.leader.Resume(1); !r.Closed || r.Count != 0 {
+			if r, _ := p.leader.Resume(1); !r.Closed || r.Count != 0 || !p.leader.Settled(1) {
 				t.Errorf("resume %+v", r)
 			}
 			if err := p.leader.Event(1, 1, 2, packetIn("x")); !errors.Is(err, ErrStaleEpoch) {
