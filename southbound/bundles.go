@@ -50,6 +50,7 @@ type bundlesState uint8
 const (
 	following bundlesState = iota // another controller leads
 	claiming                      // has requested the role, and the marker
+	ending                        // cannot continue the epoch, and is logging its end
 	asking                        // has requested features and ports for a new epoch
 	founding                      // is setting the marker of a new epoch
 	leading                       // is the master
@@ -97,7 +98,7 @@ const whyStale = "it has had a master with a later term: it has controllers of a
 
 func (b *bundles) report(s *State) {
 	s.Peer = Bundles
-	s.InSync = b.state == leading || b.state == following && b.held.inSync
+	s.InSync = b.state == leading || b.state == ending || b.state == following && b.held.inSync
 	switch {
 	case b.state == claiming && b.stale:
 		s.Guarantee, s.Why = "none", whyStale
@@ -164,15 +165,21 @@ func (b *bundles) skipped(n int) {
 func (b *bundles) hold() { b.paused = true }
 
 func (b *bundles) resend() {
-	if b.state == leading {
-		b.paused, b.told = false, b.held.Acked()
-		b.ask(of13.TypeBarrierRequest, b.xid()) // its answer triggers the next request
+	switch b.state {
+	case leading:
+		b.told = b.held.Acked()
+	case ending:
+		b.told = b.resume.Events
+	default:
+		return
 	}
+	b.paused = false
+	b.ask(of13.TypeBarrierRequest, b.xid()) // its answer triggers the next request
 }
 
 // full stops reading until events are logged, but never while the switch owes an answer.
 func (b *bundles) full() bool {
-	return (b.state == following || b.state == leading) && b.held.full() && !b.more()
+	return (b.state == following || b.state == ending || b.state == leading) && b.held.full() && !b.more()
 }
 
 // claim requests the role and the marker from the switch.
@@ -211,16 +218,22 @@ func (b *bundles) lead() {
 	b.answers, b.answer, b.refusal = nil, 0, 0
 }
 
-// anew begins a new epoch.
+// anew begins a new epoch. If the log still continues the previous one, its end is logged first, and the switch keeps
+// its marker until that is committed. Otherwise, if this leader cannot commit, the next one could not continue the
+// epoch, and would lose the events that it holds.
 func (b *bundles) anew(now uint64) {
 	b.sender.halt()
-	b.begun = false
-	if b.clean {
+	switch r := b.resume; {
+	case b.clean: // the log has no epoch
+		b.begun = false
 		b.found(now)
-		return
+	case r.Live && r.Epoch > b.floor && b.state == claiming:
+		b.state, b.epoch, b.begun, b.paused, b.told = ending, r.Epoch, true, false, r.Events
+	default:
+		b.begun = false
+		b.state = asking
+		b.out = b.hs.Restart(b.out)
 	}
-	b.state = asking
-	b.out = b.hs.Restart(b.out)
 }
 
 // found sets the marker of a new epoch. Without it no later master could recognise the epoch.
@@ -244,19 +257,24 @@ func (b *bundles) founded(now uint64) {
 
 // refuse begins a new epoch if this controller is master in one that has ended.
 func (b *bundles) refuse(now uint64) {
-	if b.state == leading && b.epoch <= b.floor {
+	if (b.state == leading || b.state == ending) && b.epoch <= b.floor {
 		b.anew(now)
 	}
 }
 
-func (b *bundles) end() uint64 { return b.held.Last() + 1 }
+func (b *bundles) end() uint64 {
+	if b.state == ending {
+		return b.resume.Events + 1
+	}
+	return b.held.Last() + 1
+}
 
 // over reports whether commands of an epoch must be discarded. While the switch is being claimed commands wait.
 func (b *bundles) over(epoch uint64) bool {
 	if b.state == claiming {
 		return epoch != b.resume.Epoch
 	}
-	return epoch != b.epoch || !b.begun
+	return epoch != b.epoch || !b.begun || b.state == ending
 }
 
 func (b *bundles) send(block experimenter.Block, messages []byte) error {
@@ -276,6 +294,10 @@ func (b *bundles) send(block experimenter.Block, messages []byte) error {
 
 // acknowledge removes the events that are logged.
 func (b *bundles) acknowledge(a experimenter.Ack) {
+	if b.state == ending && a.Epoch == b.epoch && a.Seq > b.resume.Events {
+		b.anew(0) // asks the switch, and needs no time
+		return
+	}
 	if b.state != leading || a.Epoch != b.epoch || a.Seq <= b.held.Acked() {
 		return
 	}

@@ -18,8 +18,11 @@ import (
 const deliverBytes = 256 << 10
 
 func (b *bundles) more() bool {
-	return b.state == leading && (!b.paused && b.told < b.held.Last() || b.moreDone())
+	return b.state == leading && (!b.paused && b.told < b.held.Last() || b.moreDone()) || b.moreEnd()
 }
+
+// moreEnd reports whether the end of the epoch is to be delivered.
+func (b *bundles) moreEnd() bool { return b.state == ending && !b.paused && b.told == b.resume.Events }
 
 // moreDone reports whether commands are done that were not reported. A command whose answer is an event is reported
 // when that event is delivered, so not while the switch is held up.
@@ -35,6 +38,9 @@ func (b *bundles) next(buf []byte, now uint64) (rest []byte, a Action, err error
 	case b.state == leading && b.moreDone():
 		b.doneSaid = b.sender.done()
 		return buf, Action{Kind: CommandsDone, Batch: Batch{Epoch: b.epoch}, Done: b.doneSaid}, nil
+	case b.moreEnd():
+		b.told++
+		return buf, b.ended(b.told, experimenter.ReasonConnectionLost), nil
 	case len(buf) == 0:
 		return nil, Action{}, nil
 	}

@@ -123,6 +123,7 @@ func TestSwitchWithoutFlowStatistics(t *testing.T) {
 	role := of13.RoleReply{Role: of13.RoleMaster, GenerationID: 3}
 	refusal := of13.Error{ErrType: of13.ErrTypeBadRequest, Code: of13.BadRequestBadMultipart, Data: make([]byte, 16)}
 	mustFeed(t, c, role.Append(nil, c.peer.(*bundles).roleXID), refusal.Append(nil, c.peer.(*bundles).markersXID))
+	c.Acknowledge(500, 10) // the end of the epoch
 	if out := c.types(t); out != "4:FEATURES_REQUEST" {
 		t.Fatalf("it does not go on: %q, state %d", out, c.peer.(*bundles).state)
 	}
@@ -327,6 +328,7 @@ func TestNewEpochOfALaterVersion(t *testing.T) {
 		}
 		c.Claim(3, 1000, Resume{Epoch: 500, Live: true})
 		mustFeed(t, c, says(role.Append(nil, b.roleXID)), says(refusal.Append(nil, b.markersXID)))
+		c.Acknowledge(500, 1)
 		if b.state != asking {
 			t.Fatalf("version %d: state %d", v, b.state)
 		}
@@ -416,9 +418,9 @@ func TestEventsWithoutAnswer(t *testing.T) {
 	role := of13.RoleReply{Role: of13.RoleMaster, GenerationID: 3}
 	refusal = of13.Error{ErrType: of13.ErrTypeBadRequest, Data: make([]byte, 16)}
 	features := message(4, of13.TypeFeaturesReply, handshake.OwnXID+1, features13(7)[openflow.HeaderLen:]...)
-	mustFeed(t, c, role.Append(nil, c.peer.(*bundles).roleXID), refusal.Append(nil, c.peer.(*bundles).markersXID),
-		packetIn13(0), features,
-		refusal.Append(nil, handshake.OwnXID+2))
+	mustFeed(t, c, role.Append(nil, c.peer.(*bundles).roleXID), refusal.Append(nil, c.peer.(*bundles).markersXID))
+	c.Acknowledge(500, 1)
+	mustFeed(t, c, packetIn13(0), features, refusal.Append(nil, handshake.OwnXID+2))
 	if c.peer.(*bundles).state != founding || c.Held() != 0 {
 		t.Fatalf("state %d, %d events held", c.peer.(*bundles).state, c.Held())
 	}
@@ -444,6 +446,74 @@ func TestNothingIsDoneBehindAFence(t *testing.T) {
 		if a.Kind == CommandsDone {
 			t.Errorf("commands up to %d are done", a.Done)
 		}
+	}
+}
+
+// A leader that cannot continue an epoch logs its end, and the switch keeps the marker of that epoch until this is
+// committed: the leader may be cut off, and the next one may be in sync.
+func TestEpochEndsInTheLogFirst(t *testing.T) {
+	p, c1 := steady(t, 2)
+	c2 := p.members[1]
+	epoch := p.state().epoch
+	c1.breaks(false)
+	c1.pending = nil // it cannot commit, from now on
+	c1.connect()
+	for range 20 {
+		p.toSwitch(c1.wire, 9)
+		p.fromSwitch(c1.wire, 9)
+		c1.hears(9)
+	}
+	if b := c1.core.peer.(*bundles); b.state != ending || p.epoch != epoch {
+		t.Fatalf("state %d, the marker of the switch is of epoch %d after %d", b.state, p.epoch, epoch)
+	}
+	p.raise(1)
+	p.fromSwitch(c2.wire, 9)
+	c2.hears(9)
+	c2.elected()
+	p.settle()
+	if got := p.state(); got.epoch != epoch || len(p.at) != 1 || p.at[0] != len(p.order)-1 {
+		t.Fatalf("epoch %d after %d; the log is at %d of %d events", got.epoch, epoch, p.at, len(p.order))
+	}
+}
+
+// While a leader logs the end of an epoch, it sends none of its commands, and delivers the end again after a hold. If
+// the ledger has closed the epoch, or the connection ends, no further event is needed.
+func TestEndingEpoch(t *testing.T) {
+	claimed := func() (*Core, []Action) {
+		c := stockCore(t)
+		c.Claim(3, 1000, Resume{Epoch: 500, Live: true, Events: 9, Commands: 9, Done: 8})
+		c.Send(experimenter.Block{Term: 3, Epoch: 500, First: 9, Count: 1}, makeCommand(addFlow, 500, 9, false))
+		c.TakeOut()
+		role, refusal := of13.RoleReply{Role: of13.RoleMaster, GenerationID: 3}, of13.Error{Data: make([]byte, 16)}
+		list := mustFeed(t, c, role.Append(nil, c.peer.(*bundles).roleXID),
+			refusal.Append(nil, c.peer.(*bundles).markersXID))
+		return c, list
+	}
+	end := func(list []Action) {
+		t.Helper()
+		if len(list) != 1 || list[0].Kind != Events || list[0].Batch.Epoch != 500 || list[0].Batch.First != 10 ||
+			list[0].Batch.Count != 1 || !isDown(list[0].Batch.Messages) {
+			t.Fatalf("%+v", list)
+		}
+	}
+	c, list := claimed()
+	end(list)
+	c.Acknowledge(500, 9)
+	c.Send(experimenter.Block{Term: 3, Epoch: 500, First: 9, Count: 1}, makeCommand(addFlow, 500, 9, false))
+	c.Tick(1)
+	if out := c.types(t); out != "" || c.Told(500) || !c.State().InSync {
+		t.Fatalf("sends %q; told %v, in sync %v", out, c.Told(500), c.State().InSync)
+	}
+	c.Hold()
+	c.Resend()
+	end(mustFeed(t, c))
+	end([]Action{c.End(experimenter.ReasonSilent)})
+
+	c, list = claimed()
+	end(list)
+	c.Refuse(experimenter.Refuse{Reason: experimenter.ReasonStaleEpoch, Epoch: 500}, 1)
+	if out := c.types(t); out != "4:FEATURES_REQUEST" || !c.Told(500) {
+		t.Fatalf("after the ledger has closed the epoch: %q, told %v", out, c.Told(500))
 	}
 }
 

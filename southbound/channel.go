@@ -98,6 +98,12 @@ func (c *channel) switchUp() []byte {
 	return c.upToV13(c.hs.Features, c.hs.Ports)
 }
 
+// ended returns the action for the last event of the epoch.
+func (c *channel) ended(seq uint64, r experimenter.Reason) Action {
+	return Action{Kind: Events, Batch: Batch{Epoch: c.epoch, First: seq, Count: 1,
+		Messages: experimenter.AppendSwitchDown(nil, of13.Version, r)}}
+}
+
 // Protocol errors of a switch.
 
 func errVersion(has, agreed uint8) error {

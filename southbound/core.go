@@ -290,8 +290,7 @@ func (c *Core) End(r experimenter.Reason) Action {
 		return Action{}
 	}
 	c.begun = false
-	return Action{Kind: Events, Batch: Batch{Epoch: c.epoch, First: c.peer.end(), Count: 1,
-		Messages: experimenter.AppendSwitchDown(nil, of13.Version, r)}}
+	return c.ended(c.peer.end(), r)
 }
 
 // Tick must be called ten times a second; now is in nanoseconds. An error says that the switch does not answer, and

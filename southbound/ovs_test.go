@@ -367,9 +367,9 @@ func TestOpenVSwitchNewEpoch(t *testing.T) {
 			first.Close(errors.New("ended by the test"))
 			await.Until(t, "attached again", func() bool { s := session(0); return s != nil && s != first })
 			g.leads(0)
-			g.want("SWITCH_UP SWITCH_UP")
+			g.want("SWITCH_UP SWITCH_DOWN SWITCH_UP")
 			packet(t, sw, "one")
-			g.want("SWITCH_UP SWITCH_UP one")
+			g.want("SWITCH_UP SWITCH_DOWN SWITCH_UP one")
 			g.send(cookieMod(2).Append(nil, 1))
 			await.Until(t, "done", g.allDone)
 			if got := cookies(t, sw); got != "0x1 0x2 marker" {
@@ -377,10 +377,10 @@ func TestOpenVSwitchNewEpoch(t *testing.T) {
 			}
 			g.inSync(1)
 			packet(t, sw, "two")
-			g.want("SWITCH_UP SWITCH_UP one two")
+			g.want("SWITCH_UP SWITCH_DOWN SWITCH_UP one two")
 			g.leads(1)
 			packet(t, sw, "three")
-			g.want("SWITCH_UP SWITCH_UP one two three")
+			g.want("SWITCH_UP SWITCH_DOWN SWITCH_UP one two three")
 		})
 	}
 }

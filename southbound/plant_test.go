@@ -312,6 +312,10 @@ func (p *plant) execute(conn vswitch.ConnID, msg []byte) {
 			p.t.Fatalf("a marker of epoch %d after that of epoch %d", m.epoch, p.epoch)
 		}
 		if m.epoch > p.epoch {
+			if s := p.state(); s.live && s.epoch == p.epoch {
+				p.t.Fatalf("the marker of epoch %d is replaced by that of %d, and the log goes on with it", p.epoch,
+					m.epoch)
+			}
 			p.epoch, p.executed = m.epoch, 0
 		}
 		return

@@ -63,6 +63,9 @@ func (s *stockHistory) obey(msg []byte) error {
 		if n := len(s.epochs); n > 0 && s.epochs[n-1].epoch > epoch {
 			return violated("switch %s: epoch %d begins after epoch %d", s.id, epoch, s.epochs[n-1].epoch)
 		}
+		if s.open(s.live()) {
+			return violated("switch %s: epoch %d begins, and the log goes on with epoch %d", s.id, epoch, s.live())
+		}
 		e = &stockEpoch{loggedEpoch: loggedEpoch{epoch: epoch}, boot: s.boots}
 		s.epochs = append(s.epochs, e)
 	}

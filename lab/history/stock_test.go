@@ -50,6 +50,12 @@ func opUp(epoch uint64) op {
 	return func(s directHistory) error { return s.logEvent(epoch, 1, fingerprintOf(upMessage)) }
 }
 
+func opDown(seq uint64) op {
+	return func(s directHistory) error {
+		return s.logEvent(10, seq, fingerprintOf(experimenter.AppendSwitchDown(nil, of13.Version, 1)))
+	}
+}
+
 func opEvent(seq uint64, body string) op {
 	return func(s directHistory) error { return s.logEvent(10, seq, fingerprintOf(message(body))) }
 }
@@ -104,7 +110,7 @@ func TestStockHistory(t *testing.T) {
 		{"an event is repeated", append(told, opEvent(3, "a")), "before that: so it is repeated"},
 		{"an event is repeated where the switch drops some", append(told, opDrops, opEvent(3, "c"), opEvent(4, "b")),
 			"has told nothing more"},
-		{"an event is repeated in the next epoch", append(told, opMarker(11, 0), opUp(11),
+		{"an event is repeated in the next epoch", append(told, opDown(3), opMarker(11, 0), opUp(11),
 			func(s directHistory) error { return s.logEvent(11, 2, fingerprintOf(message("a"))) }),
 			"begins with event 2 (a message of type 10, xid 0x0, 9 bytes), which it has not told since the last " +
 				"that is in the log"},
@@ -113,7 +119,10 @@ func TestStockHistory(t *testing.T) {
 		{"an epoch goes on over a restart", append(told, opBoot, opTold("d"), opEvent(3, "b"), opEvent(4, "c"),
 			opEvent(5, "d")), "but the switch has told HOLDFAST_SWITCH_UP next"},
 		{"an epoch without a marker", append(up, opUp(11)), "of epoch 11, of which it has no marker"},
-		{"an epoch again", append(told, opMarker(11, 0), opMarker(10, 0)), "a marker of epoch 10, which is over"},
+		{"a marker while the last epoch is open", append(told, opMarker(11, 0)),
+			"epoch 11 begins, and the log goes on with epoch 10"},
+		{"an epoch again", append(told, opDown(3), opMarker(11, 0), opMarker(10, 0)),
+			"a marker of epoch 10, which is over"},
 		{"a marker survives a restart", append(up, opBoot, opMarker(10, 0)), "a marker of epoch 10, which is over"},
 		{"a gap in the sequences", append(told, opEvent(4, "b")), "follows event 2"},
 

@@ -16,8 +16,9 @@ type stepCheck struct {
 	ahead      int  // of the connection before the log at the first: negative if the log was ahead
 	counted    bool // ahead is known
 
-	known uint64 // epoch of which some event is logged, as this session as master was told
-	keeps uint64 // epoch that this session, as master, must go on with
+	delivered uint64 // epoch of which this session, as master, has delivered an event other than its end
+	known     uint64 // epoch of which it was told that such an event is logged
+	keeps     uint64 // epoch that this session, as master, must continue
 }
 
 // stream counts events, and knows where its marks stand.
@@ -95,8 +96,17 @@ func (x *stepCheck) check(s *session) {
 	}
 }
 
+// delivers takes a batch of events that the session delivers.
+func (x *stepCheck) delivers(b southbound.Batch) {
+	if t, ours := experimenter.Is(b.Messages); !ours || t != experimenter.TypeSwitchDown {
+		x.delivered = b.Epoch
+	}
+}
+
+// acked takes the acknowledgement of events. A claim begins with one, which says nothing: the session may have to end
+// that epoch.
 func (x *stepCheck) acked(s *session, epoch uint64) {
-	if st := s.State(); st.Peer == southbound.Bundles && epoch == st.Epoch {
+	if st := s.State(); st.Peer == southbound.Bundles && epoch == st.Epoch && epoch == x.delivered {
 		x.known = epoch
 	}
 }

@@ -137,6 +137,8 @@ var mutants = []mutant{
 		"	if b.state != leading || now > 0 {\n		return nil\n	}\n	b.ticks++\n"},
 	{"claim out of sync", "southbound/bundles.go",
 		"m.seq <= r.Commands && b.held.inSync {", "m.seq <= r.Commands {"},
+	{"replace the marker of an epoch before its end is logged", "southbound/bundles.go",
+		"	case r.Live && r.Epoch > b.floor && b.state == claiming:\n", "	case b.state == ending:\n"},
 	{"commit before the switch has taken all that is added", "southbound/bundle_sender.go",
 		"	b.add(s, b.behind(s).mod(b.table).Append(nil, 0), s.marker)\n	b.barrier(s)\n",
 		"	b.add(s, b.behind(s).mod(b.table).Append(nil, 0), s.marker)\n	b.barrier(s)\n	s.commit = " +

@@ -95,6 +95,7 @@ func (s *session) deliver(a southbound.Action) {
 		s.n.put(func() { s.n.core.CommandsDone(s, a.Batch.Epoch, a.Done) })
 	case southbound.Events:
 		s.busy = true
+		s.step.delivers(a.Batch)
 		s.n.put(func() { s.n.core.Events(s, a.Batch, func(err error) { s.finished(a.Batch.Epoch, err) }) })
 	}
 }
