@@ -74,7 +74,7 @@ func (c *Controller) memberName(s consensus.Status, id uint64) string {
 }
 
 func (c *Controller) members(s consensus.Status) Members {
-	out := Members{Leader: c.memberName(s, s.Leader), Last: s.Last, Former: s.Former}
+	out := Members{Leader: c.memberName(s, s.Leader), Last: s.Last, Members: []Member{}, Former: s.Former}
 	for id, m := range s.Members {
 		_, addr := consensus.SplitAddress(m)
 		member := Member{Name: c.memberName(s, id), ID: id, Address: addr, Votes: slices.Contains(s.Voters, id),

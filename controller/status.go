@@ -123,6 +123,7 @@ func (c *Core) Status() Status {
 	s := Status{
 		Name: c.cfg.Name, ID: c.cfg.ID, Term: c.role.Term, Leader: c.cfg.Names[c.role.Leader],
 		Applied: c.applied, Snapshot: c.snapshot,
+		Apps: []string{}, Switches: []SwitchStatus{}, // not null in JSON
 		Counters: Counters{k.Transactions, k.Duplicates, k.Failures, k.Entries, k.Reverted},
 	}
 	switch {

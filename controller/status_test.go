@@ -1,11 +1,25 @@
 package controller
 
 import (
+	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/consensus"
 )
+
+// A list without elements is [] in JSON, and not null.
+func TestStatusWithoutSwitches(t *testing.T) {
+	c, err := NewCore(CoreConfig{Logger: quiet}, newStand(t, CoreConfig{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := json.Marshal(c.Status())
+	if err != nil || !strings.Contains(string(b), `"apps":[]`) || !strings.Contains(string(b), `"switches":[]`) {
+		t.Fatalf("%s, %v", b, err)
+	}
+}
 
 // The status names a reason only where the election timeout is longer than configured.
 func TestElectionStatus(t *testing.T) {

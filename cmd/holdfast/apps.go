@@ -50,7 +50,8 @@ var forwarding = []string{"hub", "learning", "recovery", "valiant"}
 func applicationNames() []string { return slices.Sorted(maps.Keys(applications)) }
 
 // withRequirements returns the names with those that they need, each before who needs it.
-func withRequirements(names []string) (all []string) {
+func withRequirements(names []string) []string {
+	all := []string{}
 	for _, name := range names {
 		for _, n := range append(withRequirements(requirements[name]), name) {
 			if !slices.Contains(all, n) {
