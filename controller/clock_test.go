@@ -6,7 +6,6 @@ import (
 	"unsafe"
 
 	"github.com/holdfast-sdn/holdfast/ledger"
-	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
 )
 
 // ringer sets a timer on its first packet-in, and records when the timer fires and at which ledger time.
@@ -46,7 +45,7 @@ func newRinger(t *testing.T, limits ledger.Limits, after time.Duration) (*stand,
 func TestTimersAmongEvents(t *testing.T) {
 	s, r := newRinger(t, ledger.Limits{BatchInputs: 2, InFlight: 1}, 20*time.Millisecond)
 	s.lead(1)
-	one := s.attached(1, experimenter.Attach{Epoch: 1, FirstHeld: 1, NextEvent: 1})
+	one := s.attached(1, 1)
 	one.events(1, 1, append([][]byte{switchUp}, packetIns(1000)...)...)
 	for range 20 { // 20 ticks of 5 ms
 		s.turn()
@@ -86,7 +85,7 @@ func TestWallClockJumps(t *testing.T) {
 		}
 		s.now = jumped(start, jump) // the clock of a follower jumps too
 		s.lead(2)
-		one := s.attached(1, experimenter.Attach{Epoch: 1, FirstHeld: 1, NextEvent: 1})
+		one := s.attached(1, 1)
 		one.events(1, 1, switchUp, packetIn)
 		s.turn()
 		s.commit()
@@ -115,7 +114,7 @@ func TestWallClockJumps(t *testing.T) {
 func TestLeaderWithAnotherClock(t *testing.T) {
 	s, r := newRinger(t, ledger.Limits{}, time.Second)
 	s.lead(1)
-	s.attached(1, experimenter.Attach{Epoch: 1, FirstHeld: 1, NextEvent: 1}).events(1, 1, switchUp, packetIn)
+	s.attached(1, 1).events(1, 1, switchUp, packetIn)
 	s.turn()
 	s.commit()
 

@@ -183,20 +183,15 @@ type fake struct {
 	logged int    // calls of Logged
 }
 
-// fresh is the ATTACH of an agent whose switch has just connected.
-func fresh(epoch uint64) experimenter.Attach {
-	return experimenter.Attach{Epoch: epoch, FirstHeld: 1, NextEvent: 2}
-}
-
 // attached attaches the session of a switch's agent.
-func (s *stand) attached(id openflow.DatapathID, a experimenter.Attach) *fake {
-	f := s.fake(id, southbound.Agent, a)
+func (s *stand) attached(id openflow.DatapathID, epoch uint64) *fake {
+	f := s.fake(id, southbound.Agent, epoch)
 	s.core.Attached(f)
 	return f
 }
 
-func (s *stand) fake(id openflow.DatapathID, peer southbound.Peer, a experimenter.Attach) *fake {
-	return &fake{s: s, id: id, st: southbound.State{Peer: peer, Version: of13.Version, Attach: a, Epoch: a.Epoch,
+func (s *stand) fake(id openflow.DatapathID, peer southbound.Peer, epoch uint64) *fake {
+	return &fake{s: s, id: id, st: southbound.State{Peer: peer, Version: of13.Version, Epoch: epoch,
 		InSync: true, Guarantee: "exactly-once"}}
 }
 func (f *fake) Switch() openflow.DatapathID { return f.id }
@@ -250,7 +245,7 @@ func (f *fake) events(epoch, first uint64, messages ...[]byte) {
 // up attaches a switch, logs its SWITCH_UP, and clears the trace.
 func (s *stand) up(id openflow.DatapathID, epoch uint64) *fake {
 	s.t.Helper()
-	f := s.attached(id, fresh(epoch))
+	f := s.attached(id, epoch)
 	f.events(epoch, 1, switchUp)
 	s.turn()
 	s.commit()
@@ -304,13 +299,13 @@ func packetIns(n int) [][]byte { return slices.Repeat([][]byte{packetIn}, n) }
 // Completions are logged at the next tick.
 func TestControlPath(t *testing.T) {
 	s := newStand(t, CoreConfig{})
-	one := s.attached(1, fresh(5))
+	one := s.attached(1, 5)
 	one.events(5, 1, switchUp)
 	s.turn()
 	s.said("1: taken") // by a follower, which ignores it
 	s.lead(3)
 	s.said("1: master in 3")
-	two := s.attached(2, fresh(7))
+	two := s.attached(2, 7)
 	one.events(5, 1, switchUp, packetIn)
 	two.events(7, 1, switchUp, packetIn, packetIn)
 	s.turn()
@@ -347,7 +342,7 @@ func TestRoleChanges(t *testing.T) {
 	s := newStand(t, CoreConfig{Limits: ledger.Limits{BatchInputs: 1, InFlight: 1}})
 	var list []*fake
 	for _, id := range []openflow.DatapathID{9, 4, 6} {
-		list = append(list, s.attached(id, fresh(5)))
+		list = append(list, s.attached(id, 5))
 	}
 	s.lead(3)
 	s.said("4: master in 3", "6: master in 3", "9: master in 3")
@@ -369,7 +364,7 @@ func TestRoleChanges(t *testing.T) {
 	}
 	s.lead(5)
 	s.said("4: master in 5", "6: master in 5", "9: master in 5")
-	s.attached(2, fresh(1)) // a switch that is not in the log
+	s.attached(2, 1) // a switch that is not in the log
 	s.said("2: master in 5")
 	s.saw("up 9", "up 4")
 }
@@ -378,7 +373,7 @@ func TestRoleChanges(t *testing.T) {
 func TestStop(t *testing.T) {
 	s := newStand(t, CoreConfig{Limits: ledger.Limits{BatchInputs: 1}})
 	s.lead(3)
-	a, b := s.attached(1, fresh(5)), s.attached(2, fresh(5))
+	a, b := s.attached(1, 5), s.attached(2, 5)
 	s.trace = nil
 	a.events(5, 1, switchUp, packetIn)
 	b.events(5, 1, switchUp)
@@ -409,7 +404,7 @@ func TestOutsideFails(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			s := newStand(t, CoreConfig{})
 			s.lead(3)
-			s.attached(1, fresh(5)).events(5, 1, switchUp)
+			s.attached(1, 5).events(5, 1, switchUp)
 			if tc.name == "propose at a tick" {
 				s.turn()
 				s.commit()
@@ -439,7 +434,7 @@ func TestSessionFails(t *testing.T) {
 	bad := errors.New("full")
 	s := newStand(t, CoreConfig{})
 	s.lead(3)
-	refusing := s.fake(1, southbound.Agent, fresh(5))
+	refusing := s.fake(1, southbound.Agent, 5)
 	refusing.masterErr = bad
 	s.core.Attached(refusing)
 	s.said("1: master in 3", "1: closed, full")
@@ -453,7 +448,7 @@ func TestSessionFails(t *testing.T) {
 		"2: commands 5/1-1 in 3")
 	// The commands are kept for the next session.
 	s.core.Detached(s.now, one)
-	s.attached(1, experimenter.Attach{Epoch: 5, FirstHeld: 3, NextEvent: 3})
+	s.attached(1, 5)
 	s.said("1: master in 3", "1: ack 5/2", "1: commands 5/1-1 in 3")
 }
 
@@ -467,8 +462,8 @@ func TestCoreStatus(t *testing.T) {
 	s.up(8, 5)
 	gone := s.up(4, 5)
 	s.core.Detached(s.now, gone)
-	s.attached(3, fresh(5))
-	s.core.Attached(s.fake(2, southbound.Legacy, experimenter.Attach{}))
+	s.attached(3, 5)
+	s.core.Attached(s.fake(2, southbound.Legacy, 0))
 	st := s.core.Status()
 	var got []string
 	for _, sw := range st.Switches {

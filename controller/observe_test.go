@@ -26,7 +26,7 @@ func (b standby) Skipped(n int) {
 }
 
 func (s *stand) standby(id openflow.DatapathID, peer southbound.Peer) {
-	s.core.Attached(standby{s.fake(id, peer, fresh(5))})
+	s.core.Attached(standby{s.fake(id, peer, 5)})
 }
 
 // A follower shows its sessions of stock switches what another leader logs of the switch: each event, the number of

@@ -59,7 +59,7 @@ func (p *pair) pass(d time.Duration) {
 // there when they are in the log of the follower.
 func TestProxy(t *testing.T) {
 	p := newPair(t)
-	s := p.f.attached(1, fresh(5))
+	s := p.f.attached(1, 5)
 	p.pass(time.Millisecond)
 	p.pass(pathDelay - 2*time.Millisecond)
 	p.f.said()
@@ -90,7 +90,7 @@ func TestSpare(t *testing.T) {
 	for _, peer := range []southbound.Peer{southbound.Agent, southbound.Bundles} {
 		t.Run(peer.String(), func(t *testing.T) {
 			p := newPair(t)
-			far := p.f.fake(1, peer, fresh(5))
+			far := p.f.fake(1, peer, 5)
 			p.f.core.Attached(far)
 			p.pass(time.Millisecond)
 			p.pass(pathDelay + pathEvery)
@@ -98,7 +98,7 @@ func TestSpare(t *testing.T) {
 			p.pass(time.Millisecond)
 			p.f.trace, p.l.trace = nil, nil
 
-			near := p.l.fake(1, peer, fresh(5))
+			near := p.l.fake(1, peer, 5)
 			near.st.InSync = peer == southbound.Agent
 			p.l.core.Attached(near)
 			p.pass(pathEvery)
@@ -134,7 +134,7 @@ func TestSpare(t *testing.T) {
 // A new leader uses a proxy at once, and the one before is not heard any more.
 func TestProxyOfNextLeader(t *testing.T) {
 	p := newPair(t)
-	s := p.f.attached(1, fresh(5))
+	s := p.f.attached(1, 5)
 	p.pass(time.Millisecond)
 	p.pass(pathDelay + pathEvery)
 	s.events(5, 1, switchUp)
@@ -159,7 +159,7 @@ func TestProxyOfNextLeader(t *testing.T) {
 // A leader that stops does not end the sessions at followers. They keep their events for the next leader.
 func TestStopWithProxy(t *testing.T) {
 	p := newPair(t)
-	s := p.f.attached(1, fresh(5))
+	s := p.f.attached(1, 5)
 	p.pass(time.Millisecond)
 	p.pass(pathDelay + pathEvery)
 	p.f.trace = nil
@@ -183,7 +183,7 @@ func TestStopWithProxy(t *testing.T) {
 // next events differently.
 func TestPathIsClaimedWhenSettled(t *testing.T) {
 	p := newPair(t)
-	far := p.f.attached(1, fresh(5))
+	far := p.f.attached(1, 5)
 	p.pass(time.Millisecond)
 	p.pass(pathDelay + pathEvery)
 	far.events(5, 1, switchUp)
@@ -197,7 +197,7 @@ func TestPathIsClaimedWhenSettled(t *testing.T) {
 		}
 		p.l.turn()
 	}
-	near := p.l.attached(1, fresh(5))
+	near := p.l.attached(1, 5)
 	for range 3 {
 		p.l.pass(pathEvery)
 	}
@@ -212,7 +212,7 @@ func TestPathIsClaimedWhenSettled(t *testing.T) {
 // The same holds for a session of the leader that begins when the proxy has ended.
 func TestSessionAfterProxyIsClaimedWhenSettled(t *testing.T) {
 	p := newPair(t)
-	far := p.f.attached(1, fresh(5))
+	far := p.f.attached(1, 5)
 	p.pass(time.Millisecond)
 	p.pass(pathDelay + pathEvery)
 	far.events(5, 1, switchUp)
@@ -229,7 +229,7 @@ func TestSessionAfterProxyIsClaimedWhenSettled(t *testing.T) {
 	deliver() // it is executed, and not committed
 	p.f.core.Detached(p.f.now, far)
 	deliver()
-	p.l.attached(1, fresh(5))
+	p.l.attached(1, 5)
 	p.l.pass(pathEvery)
 	p.l.said()
 	p.l.commit()
@@ -251,7 +251,7 @@ func TestSessionIsClaimedWhenNothingWaits(t *testing.T) {
 	one.events(5, 2, packetIn)
 	s.turn()
 	s.core.Detached(s.now, one)
-	s.attached(1, fresh(5))
+	s.attached(1, 5)
 	s.pass(pathEvery)
 	s.said("2: taken") // one event is proposed, one is executed, and that of switch 1 waits
 	for range 4 {
@@ -267,7 +267,7 @@ func TestSessionIsClaimedWhenNothingWaits(t *testing.T) {
 // A snapshot acknowledges at a proxy what it contains. Otherwise the session would deliver that again.
 func TestProxyWithSnapshot(t *testing.T) {
 	p := newPair(t)
-	s := p.f.attached(1, fresh(5))
+	s := p.f.attached(1, 5)
 	p.pass(time.Millisecond)
 	p.pass(pathDelay + pathEvery)
 	s.events(5, 1, switchUp, packetIn)

@@ -9,7 +9,6 @@ import (
 
 	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/openflow"
-	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
 	"github.com/holdfast-sdn/holdfast/southbound"
 )
 
@@ -88,7 +87,7 @@ func TestHoldAtAQuarter(t *testing.T) {
 		s := newStand(t, hundred)
 		s.lead(3)
 		old := s.fill(1, 25)
-		s.attached(1, experimenter.Attach{Epoch: 5, FirstHeld: 27, NextEvent: 27})
+		s.attached(1, 5)
 		s.trace = nil
 		old.events(5, 27, packetIn)
 		s.turn()
@@ -178,22 +177,21 @@ func TestHoldTimeBeginsAtTheLastHold(t *testing.T) {
 
 // A hold ends with the session and with the term.
 func TestHoldIsForgotten(t *testing.T) {
-	again := experimenter.Attach{Epoch: 5, FirstHeld: 27, NextEvent: 28}
 	for _, tc := range []struct {
 		name string
 		what func(s *stand, one *fake)
 		want []string
 	}{
 		{"detached", func(s *stand, one *fake) { s.core.Detached(s.now, one) }, nil},
-		{"replaced", func(s *stand, one *fake) { s.attached(1, again) },
+		{"replaced", func(s *stand, one *fake) { s.attached(1, 5) },
 			[]string{"1: master in 3", "1: ack 5/26", "1: commands 5/1-25 in 3"}},
 		{"not by the end of a session before", func(s *stand,
 			one *fake) {
-			s.core.Detached(s.now, s.fake(1, southbound.Agent, experimenter.Attach{}))
+			s.core.Detached(s.now, s.fake(1, southbound.Agent, 0))
 		},
 			[]string{"1: resend"}},
 		{"leads no more", func(s *stand, one *fake) { s.follow(4) }, nil},
-		{"leads anew", func(s *stand, one *fake) { one.st.Attach = again; s.lead(5) },
+		{"leads anew", func(s *stand, one *fake) { s.lead(5) },
 			[]string{"1: master in 5", "1: ack 5/26", "1: commands 5/1-25 in 5"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -3,8 +3,6 @@ package controller
 import (
 	"testing"
 	"time"
-
-	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
 )
 
 // A controller that could miss events of a switch defers its election, for a bounded time.
@@ -13,7 +11,7 @@ func TestDeferElectionOutOfSync(t *testing.T) {
 	s.follow(3)
 	s.pass(stepEvery)
 	s.said()
-	one := s.attached(1, experimenter.Attach{})
+	one := s.attached(1, 0)
 	one.st.InSync = false
 	s.pass(stepEvery)
 	s.said("defer election true")
@@ -47,7 +45,7 @@ func TestDeferElectionNotConnected(t *testing.T) {
 	s.core.Detached(s.now, one)
 	s.pass(stepEvery)
 	s.said("defer election true")
-	s.attached(1, fresh(5))
+	s.attached(1, 5)
 	s.pass(stepEvery)
 	s.said("defer election false")
 }

@@ -36,7 +36,7 @@ func TestEventsThatAreNotTaken(t *testing.T) {
 			s := newStand(t, CoreConfig{})
 			s.lead(3)
 			s.up(1, 5).events(5, 2, packetIn)
-			one := s.attached(1, fresh(7))
+			one := s.attached(1, 7)
 			one.events(7, 1, switchUp, packetIn)
 			s.turn()
 			s.commit()
@@ -103,18 +103,15 @@ func TestClosedEpoch(t *testing.T) {
 	}
 	s.trace = nil
 	s.core.Detached(s.now, one)
-	s.attached(1, experimenter.Attach{Epoch: 5, FirstHeld: 2, NextEvent: 3})
+	s.attached(1, 5)
 	s.said("1: master in 3", "1: ack 5/1", "1: refused, stale epoch 5")
-	s.attached(1, fresh(6)).events(6, 1, switchUp)
+	s.attached(1, 6).events(6, 1, switchUp)
 	s.turn()
 	s.commit()
 	s.said("1: master in 3", "1: ack 5/1", "1: taken", "1: ack 6/1")
 }
 
 const timeout = 3 * time.Second // of newStand
-
-// same is the ATTACH of a switch of which only SWITCH_UP is logged.
-var same = experimenter.Attach{Epoch: 5, FirstHeld: 2, NextEvent: 2}
 
 // absences lists what can happen to a switch that is up, and what applications are told.
 var absences = []struct {
@@ -134,31 +131,31 @@ var absences = []struct {
 	{"back in time", func(s *stand, one *fake) {
 		s.core.Detached(s.now, one)
 		s.pass(timeout / 2)
-		s.attached(1, same)
+		s.attached(1, 5)
 		s.pass(timeout)
 	}, nil},
 	{"away again", func(s *stand, one *fake) {
 		s.core.Detached(s.now, one)
 		s.pass(timeout / 2)
-		s.core.Detached(s.now, s.attached(1, same))
+		s.core.Detached(s.now, s.attached(1, 5))
 		s.pass(timeout - time.Nanosecond)
 	}, nil},
 	{"the end of a session that was replaced", func(s *stand, one *fake) {
-		s.attached(1, same)
+		s.attached(1, 5)
 		s.core.Detached(s.now, one)
 		s.pass(timeout)
 	}, nil},
 	{"back late", func(s *stand, one *fake) {
 		s.core.Detached(s.now, one)
 		s.pass(timeout)
-		s.attached(1, same)
+		s.attached(1, 5)
 		s.settle()
 		s.pass(timeout)
 	}, []string{"down 1 unreachable", "up 1"}},
 	{"back late with a new epoch", func(s *stand, one *fake) {
 		s.core.Detached(s.now, one)
 		s.pass(timeout)
-		s.attached(1, fresh(6)).events(6, 1, switchUp)
+		s.attached(1, 6).events(6, 1, switchUp)
 		s.settle()
 	}, []string{"down 1 unreachable", "up 1"}},
 	{"down already", func(s *stand, one *fake) {
@@ -168,7 +165,7 @@ var absences = []struct {
 		s.pass(timeout)
 	}, []string{"down 1 silent"}},
 	{"a switch that nobody knows", func(s *stand, _ *fake) {
-		s.core.Detached(s.now, s.attached(2, fresh(1)))
+		s.core.Detached(s.now, s.attached(2, 1))
 		s.pass(timeout)
 	}, nil},
 	{"a new leader waits as long", func(s *stand, one *fake) {

@@ -14,7 +14,6 @@ import (
 // docs/design/control-path.md.
 type agent struct {
 	*channel
-	attach   experimenter.Attach
 	block    experimenter.Block // the rest of an EVENTS block, not received yet
 	accepted bool               // it has accepted the claim of term, so events continue from there
 	fenced   bool               // it has refused the last claim; see State.Fenced
@@ -22,7 +21,7 @@ type agent struct {
 }
 
 func (g *agent) report(s *State) {
-	s.Peer, s.Attach, s.Fenced = Agent, g.attach, g.fenced
+	s.Peer, s.Fenced = Agent, g.fenced
 	s.Guarantee, s.Why = "exactly-once", "its agent keeps events and filters commands"
 	if g.fenced {
 		s.Guarantee, s.Why = "none", "its agent has had a master of another cluster, or of this one before it lost "+

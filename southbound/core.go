@@ -110,7 +110,7 @@ func (c *Core) kind() peer {
 	switch {
 	case c.attach != nil:
 		c.epoch = c.attach.Epoch
-		return &agent{channel: &c.channel, attach: *c.attach}
+		return &agent{channel: &c.channel}
 	case c.hs.Version == openflow.Version10:
 		return &legacy{channel: &c.channel, fresh: freshTicks, why: "OpenFlow 1.0 without an agent: run one beside it"}
 	case !c.ability.opened:

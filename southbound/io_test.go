@@ -123,7 +123,7 @@ func TestAgentSession(t *testing.T) {
 		experimenter.Ack{Epoch: 100, Seq: 4}.Append(nil, 4, experimenter.TypeCommandAck))
 	b.want(t, "attached 7 agent, 7/1 PACKET_IN, 7 done 4")
 	s := b.session(7)
-	if st := s.State(); st.Attach.NextEvent != 2 || st.Version != 4 || st.Remote != p.LocalAddr().String() {
+	if st := s.State(); st.Epoch != 100 || st.Version != 4 || st.Remote != p.LocalAddr().String() {
 		t.Fatalf("%+v", st)
 	}
 	s.Refuse(experimenter.ReasonStaleEpoch, 500)

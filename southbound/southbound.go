@@ -19,8 +19,6 @@ import (
 	"fmt"
 	"log/slog"
 	"time"
-
-	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
 )
 
 // Peer is the kind of the peer of a session.
@@ -51,7 +49,6 @@ type State struct {
 	Peer    Peer  // changes only from Bundles to Legacy, if the switch refuses something that bundles need
 	Version uint8 // of OpenFlow, as the peer speaks it
 	Remote  string
-	Attach  experimenter.Attach // the ATTACH of an agent; zero without one
 
 	// Epoch is the newest epoch that the peer reported. An agent reports it in ATTACH and in each SWITCH_UP, so a
 	// session that is not master may learn of it late. It is 0 for a switch without an agent before Claim.

@@ -111,11 +111,9 @@ func appendText(b []byte, s string) []byte {
 }
 
 func appendState(b []byte, s *southbound.State) []byte {
-	put := binary.BigEndian.AppendUint64
 	b = append(b, byte(s.Peer), s.Version)
 	b = appendBool(appendBool(b, s.InSync), s.Fenced)
-	b = put(put(put(b, s.Attach.Epoch), s.Attach.FirstHeld), s.Attach.NextEvent)
-	b = put(put(b, s.Attach.CommandDone), s.Epoch)
+	b = binary.BigEndian.AppendUint64(b, s.Epoch)
 	return appendText(appendText(appendText(b, s.Remote), s.Guarantee), s.Why)
 }
 
@@ -157,8 +155,6 @@ func (d *decoder) text() string {
 
 func (d *decoder) state() (s southbound.State) {
 	s.Peer, s.Version, s.InSync, s.Fenced = southbound.Peer(d.byte()), d.byte(), d.bool(), d.bool()
-	s.Attach = experimenter.Attach{Epoch: d.uint64(), FirstHeld: d.uint64(), NextEvent: d.uint64(),
-		CommandDone: d.uint64()}
 	s.Epoch, s.Remote, s.Guarantee, s.Why = d.uint64(), d.text(), d.text(), d.text()
 	return s
 }

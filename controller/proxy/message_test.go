@@ -23,8 +23,6 @@ func drawMessage(t *rapid.T) Message {
 	state := func() southbound.State {
 		return southbound.State{Peer: southbound.Peer(rapid.Byte().Draw(t, "peer")),
 			Version: rapid.Byte().Draw(t, "version"), Remote: text.Draw(t, "remote"),
-			Attach: experimenter.Attach{Epoch: number.Draw(t, "epoch"), FirstHeld: number.Draw(t, "first"),
-				NextEvent: number.Draw(t, "next"), CommandDone: number.Draw(t, "done")},
 			Epoch: number.Draw(t, "epoch"), InSync: rapid.Bool().Draw(t, "sync"),
 			Fenced:    rapid.Bool().Draw(t, "fenced"),
 			Guarantee: text.Draw(t, "guarantee"), Why: text.Draw(t, "why")}
