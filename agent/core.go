@@ -106,7 +106,8 @@ func (c *Core) Stale(newest uint64) bool {
 }
 
 // followAfter is the number of ticks without a master, while some controller is refused as master, after which the
-// agent follows controllers whose log lacks events that were acknowledged. A failover takes far less.
+// agent follows controllers whose log lacks events that were acknowledged. A failover takes far less. It is also the
+// number of ticks after which a refusal is forgotten: a leader repeats a refused claim about once a tick.
 const followAfter = 5
 
 // lacks reports whether the log of p lacks events that a master has acknowledged. A master acknowledges only what is
@@ -123,7 +124,13 @@ func (c *Core) BeginAnew() { c.orphaned, c.acked = 0, experimenter.Ack{}; c.Stal
 
 // orphan counts the ticks in which the switch has no master though a controller has claimed it.
 func (c *Core) orphan(peers []*Peer) {
-	refused := slices.ContainsFunc(peers, func(p *Peer) bool { return p.refused > 0 })
+	refused := false
+	for _, p := range peers {
+		if p.silent++; p.silent > followAfter { // it no longer leads
+			p.refused = 0
+		}
+		refused = refused || p.refused > 0
+	}
 	switch {
 	case c.master != nil:
 		c.orphaned = 0

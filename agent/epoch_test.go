@@ -219,6 +219,30 @@ func TestLostLogOfControllers(t *testing.T) {
 	}
 }
 
+// A refusal counts for as long as the claim is repeated. A leader that was refused and deposed claims no more.
+func TestRefusalIsForgotten(t *testing.T) {
+	c, old := upCore(t)
+	mustController(t, c, old, roleRequest(9))
+	p := c.Connect()
+	mustController(t, c, p, concat(helloBytes, roleRequest(8)))
+	c.Disconnect(old)
+	ticks := func(n int) {
+		for range n {
+			c.Tick([]*Peer{p})
+		}
+	}
+	if ticks(followAfter); p.refused != 8 || c.orphaned != followAfter {
+		t.Errorf("the refusal is of term %d, %d ticks count", p.refused, c.orphaned)
+	}
+	if ticks(followAfter); p.refused != 0 || c.orphaned != followAfter {
+		t.Errorf("when it claims no more, the refusal is of term %d, %d ticks count", p.refused, c.orphaned)
+	}
+	mustController(t, c, p, roleRequest(8))
+	if ticks(followAfter); p.refused != 8 || c.orphaned != 2*followAfter {
+		t.Errorf("when it claims again, the refusal is of term %d, %d ticks count", p.refused, c.orphaned)
+	}
+}
+
 // A leader that acknowledged events, and claims again in the same connection, is not taken for one that lacks them.
 func TestMasterClaimsAgain(t *testing.T) {
 	c, p := upCore(t)

@@ -21,7 +21,8 @@ type Peer struct {
 	void    experimenter.Ack
 	sent    uint64           // the last event, by its number in the outbox, that was written to it as master
 	logged  experimenter.Ack // the newest event that its log has, as it has said
-	refused uint64           // the term of its last claim, if that was refused; else 0
+	refused uint64           // the term of its last claim, if that was refused, and is repeated; else 0
+	silent  int              // ticks since that claim
 	block   block
 }
 
@@ -181,7 +182,7 @@ func (c *Core) role(p *Peer, msg []byte) error {
 	foreign := req.Role == of13.RoleMaster && c.lacks(p)
 	if stale || foreign && (c.master != nil || c.orphaned < followAfter) {
 		c.count.RefusedRoles++
-		p.refused = req.GenerationID
+		p.refused, p.silent = req.GenerationID, 0
 		p.out = appendError(p.out, msg, of13.ErrTypeRoleRequestFailed, of13.RoleRequestFailedStale)
 		return nil
 	}
