@@ -147,6 +147,7 @@ func (h *hostLife) execute() {
 			return
 		}
 		if deadly(&in) {
+			h.n.s.poisons[in.Number] = true
 			h.end("crashed", first) // the results before it are lost
 			return
 		}

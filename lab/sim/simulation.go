@@ -28,10 +28,11 @@ type simulation struct {
 	cables      []*cable
 	hosts       []*host
 	traffic     bool
+	poisons     map[uint64]bool // numbers of the inputs that hosts have died of
 }
 
 func newSimulation(sc Scenario) *simulation {
-	s := &simulation{scenario: sc, w: newWorld(sc.Seed), traffic: true}
+	s := &simulation{scenario: sc, w: newWorld(sc.Seed), traffic: true, poisons: map[uint64]bool{}}
 	s.net = newNetwork(s.w)
 	s.h = history.New(s.w.fail, s.applications, s.identity(), s.limits())
 	members := map[uint64]string{}
