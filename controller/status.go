@@ -192,14 +192,9 @@ func (c *Core) connectedTo(out *SwitchStatus, id openflow.DatapathID, st southbo
 		name = c.cfg.Names[r.Member()]
 		out.Via = name
 	}
-	sessions := 0
+	sessions := c.leader.Sessions(id)
 	if c.local[id] != nil {
 		sessions++
-	}
-	for r := range c.leader.Offers {
-		if r.Switch() == id {
-			sessions++
-		}
 	}
 	const remedy = "give it the addresses of all controllers (ovs-vsctl set-controller BRIDGE tcp:ADDRESS:6653 …)"
 	switch {

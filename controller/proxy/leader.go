@@ -30,7 +30,8 @@ type Leader struct {
 	term      uint64 // no earlier link is of use
 	index     uint64 // of the last entry that is applied
 	claims    uint32
-	followers []*follower // by member
+	followers []*follower                       // by member
+	offers    map[openflow.DatapathID][]*Remote // the sessions of all followers, by switch
 	now       time.Time
 }
 
@@ -43,7 +44,9 @@ type follower struct {
 }
 
 // NewLeader returns the half of a controller.
-func NewLeader(net Network, owner Owner) *Leader { return &Leader{net: net, owner: owner} }
+func NewLeader(net Network, owner Owner) *Leader {
+	return &Leader{net: net, owner: owner, offers: map[openflow.DatapathID][]*Remote{}}
+}
 
 // Remote is a session at a follower, as a controller.Session of the leader.
 type Remote struct {
@@ -66,9 +69,11 @@ type Remote struct {
 func (l *Leader) Term(term uint64) {
 	l.term = term
 	l.followers = slices.DeleteFunc(l.followers, func(f *follower) bool { return f.term < term })
+	clear(l.offers)
 	for _, f := range l.followers {
 		for _, r := range f.remotes {
 			r.claim, r.claimed, r.behind = 0, false, false
+			l.offers[r.id] = append(l.offers[r.id], r)
 		}
 		f.behind = nil
 	}
@@ -91,17 +96,43 @@ func (l *Leader) Offers(yield func(*Remote) bool) {
 	}
 }
 
+// Sessions returns the number of sessions of a switch at followers of this term.
+func (l *Leader) Sessions(id openflow.DatapathID) (n int) {
+	for _, r := range l.offers[id] {
+		if r.f.term == l.term {
+			n++
+		}
+	}
+	return n
+}
+
 // Best returns the session through which the leader should reach a switch that was attached before a time: one that
 // is in sync, of the follower with the lowest id, and of two of its sessions the newer; nil if there is none.
 func (l *Leader) Best(id openflow.DatapathID, before time.Time) (best *Remote) {
-	for r := range l.Offers {
-		switch {
-		case r.id != id || r.since.After(before):
-		case best == nil, r.state.InSync && !best.state.InSync, r.state.InSync == best.state.InSync && r.f == best.f:
+	for _, r := range l.offers[id] {
+		if r.f.term == l.term && !r.since.After(before) && (best == nil || r.better(best)) {
 			best = r
 		}
 	}
 	return best
+}
+
+func (r *Remote) better(o *Remote) bool {
+	switch {
+	case r.state.InSync != o.state.InSync:
+		return r.state.InSync
+	case r.f != o.f:
+		return r.f.member < o.f.member
+	}
+	return r.number > o.number
+}
+
+// forget removes a session that has ended.
+func (l *Leader) forget(r *Remote) {
+	list := slices.DeleteFunc(l.offers[r.id], func(o *Remote) bool { return o == r })
+	if l.offers[r.id] = list; len(list) == 0 {
+		delete(l.offers, r.id)
+	}
 }
 
 // Tick ends the links to followers that are silent, and keeps the others alive.
@@ -128,6 +159,9 @@ func (l *Leader) drop(f *follower) {
 	l.followers = slices.DeleteFunc(l.followers, func(o *follower) bool { return o == f })
 	remotes := f.remotes
 	f.remotes, f.behind, f.broken = nil, nil, true
+	for _, r := range remotes {
+		l.forget(r)
+	}
 	for _, r := range remotes {
 		l.owner.Withdrawn(r)
 	}
@@ -192,6 +226,7 @@ func (l *Leader) handle(f *follower, m *Message) {
 	if m.Kind == Offer && !known && i == len(f.remotes) && i < maxOffers {
 		r := &Remote{l: l, f: f, number: m.Session, id: m.Switch, since: l.now.Add(-m.Age), state: m.State}
 		f.remotes = append(f.remotes, r)
+		l.offers[r.id] = append(l.offers[r.id], r)
 		l.owner.Offered(r)
 		return
 	}
@@ -203,6 +238,7 @@ func (l *Leader) handle(f *follower, m *Message) {
 	switch {
 	case m.Kind == Withdraw:
 		f.remotes = slices.Delete(f.remotes, i, i+1)
+		l.forget(r)
 		f.behind = slices.DeleteFunc(f.behind, func(o *Remote) bool { return o == r })
 		l.owner.Withdrawn(r)
 	case m.Kind == Changed:

@@ -535,3 +535,24 @@ func TestBest(t *testing.T) {
 	b.check("in sync", b.l.Best(7, b.now).Member(), 5)
 	b.check("another switch", b.l.Best(8, b.now) == nil, true)
 }
+
+// A session counts until it is withdrawn, its link ends, or a term begins. Of two at one follower the newer is better.
+func TestSessionsOfASwitch(t *testing.T) {
+	b := newBench(t)
+	old, _ := b.attach(7)
+	_, r := b.attach(7)
+	b.attach(8)
+	b.check("the newer", b.l.Best(7, b.now) == r, true)
+	b.check("sessions", fmt.Sprint(b.l.Sessions(7), b.l.Sessions(8), b.l.Sessions(9)), "2 1 0")
+	b.f.Detached(old)
+	b.pass()
+	b.check("sessions that are left", fmt.Sprint(b.l.Sessions(7), b.l.Sessions(8)), "1 1")
+	b.down = true
+	b.tick(deadAfter)
+	b.check("without a link", fmt.Sprint(b.l.Sessions(7), len(b.l.offers)), "0 0")
+	b.down = false
+	b.tick(beatEvery)
+	b.check("on the next link", fmt.Sprint(b.l.Sessions(7), b.l.Sessions(8)), "1 1")
+	b.l.Term(4)
+	b.check("in the next term", fmt.Sprint(b.l.Sessions(7), b.l.Best(7, b.now) == nil, len(b.l.offers)), "0 true 0")
+}
