@@ -55,7 +55,11 @@ func Run(sc Scenario) Result {
 func (s *simulation) settle() {
 	begin := s.w.now
 	clear(s.poisons)
-	limit := func() time.Duration { return settleTime + time.Duration(len(s.poisons))*poisonTime }
+	late := time.Duration(0) // deadlines of a controller, because its clock was set back
+	for _, c := range s.controllers {
+		late = max(late, c.p.late)
+	}
+	limit := func() time.Duration { return settleTime + late + time.Duration(len(s.poisons))*poisonTime }
 	unsettled := "nothing"
 	for s.w.now < begin+limit() {
 		if s.w.run(s.w.now+50*time.Millisecond) != nil {

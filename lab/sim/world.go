@@ -145,6 +145,7 @@ type process struct {
 	clockAt   time.Duration // when it changed
 	clockThen time.Duration // what it showed, since origin
 	clockRate float64
+	late      time.Duration // how far it was set back in all
 }
 
 // newProcess makes one that is not started.
@@ -227,6 +228,7 @@ func (p *process) skew(rate float64) {
 
 // jump sets the clock forward, or back.
 func (p *process) jump(d time.Duration) {
+	p.late += max(0, -d)
 	p.clockThen = p.clock().Sub(origin) + d
 	p.clockAt = p.w.now
 }
