@@ -90,6 +90,16 @@ func (l *memberLink) sendPayload(payload []byte) bool {
 	return true
 }
 
+// payload takes a payload in. If the scenario says so, Raft's messages that came later are taken in before.
+func (n *controllerNode) payload(from uint64, payload []byte) {
+	take := func() { n.put(func() { n.core.Payload(n.p.clock(), from, payload) }) }
+	if late := n.s.scenario.LatePayloads; late > 0 {
+		n.p.after(late, take)
+	} else {
+		take()
+	}
+}
+
 // memberReader takes in what another controller says.
 type memberReader struct {
 	n     *controllerNode
@@ -153,7 +163,7 @@ func (r *memberReader) data(piece []byte) {
 			continue
 		}
 		if m.Raft == nil {
-			n.put(func() { n.core.Payload(n.p.clock(), r.from, m.Payload) })
+			n.payload(r.from, m.Payload)
 			continue
 		}
 		if err := n.group.Step(m); err != nil {

@@ -34,7 +34,9 @@ type Scenario struct {
 	SwitchQueue     int
 	FramesPerSecond int     // of each host
 	FrameLoss       float64 // of a frame on a cable; as likely it comes twice
-	Faults          []Fault // by time
+	// how much later than Raft's messages of the same connection payloads arrive, as when many wait; no seed draws it
+	LatePayloads time.Duration
+	Faults       []Fault // by time
 }
 
 // Peers says which switches have no agent, and which know few controllers. LegacyEvery goes before StockEvery. Both
@@ -137,6 +139,7 @@ func (s Scenario) String() string {
 	yes(fmt.Sprintf("1 of %d switches with neither agent nor bundles", s.LegacyEvery), s.LegacyEvery > 0)
 	yes(fmt.Sprintf("1 of %d connected to %d controllers only", s.FewEvery, s.Few), s.FewEvery > 0)
 	yes(fmt.Sprintf("hosted applications, whose hosts die at %d of 1,000 frames", s.HostDeaths), s.Hosted)
+	yes(fmt.Sprintf("payloads %v late", s.LatePayloads), s.LatePayloads > 0)
 	yes(fmt.Sprintf("%d bytes wait at one for a controller", s.SwitchQueue), s.SwitchQueue > 0)
 	b.WriteByte('\n')
 	for i, f := range s.Faults {
@@ -168,6 +171,8 @@ func (s Scenario) Validate() error {
 	case s.QueueCommands < 0 || s.AgentEvents < 0:
 		return fmt.Errorf("bounds of %d commands and %d events: choose 1 or more, or 0 for the usual", s.QueueCommands,
 			s.AgentEvents)
+	case s.LatePayloads < 0 || s.LatePayloads > time.Second:
+		return fmt.Errorf("payloads come %v late: choose up to a second", s.LatePayloads)
 	case s.Duration <= 0 || s.Duration > time.Hour:
 		return fmt.Errorf("it lasts %v: choose up to an hour", s.Duration)
 	}

@@ -12,6 +12,8 @@ type Swarm struct {
 	From  uint64        // the first seed
 	Seeds int           // how many
 	Time  time.Duration // at most; 0 is no bound
+	// Scenario is run with each seed; nil: each seed draws one.
+	Scenario *Scenario
 	// Progress is called after each run, one call at a time. It may be nil.
 	Progress func(Summary)
 }
@@ -62,7 +64,7 @@ func (sw Swarm) Run(ctx context.Context) Summary {
 	for range runtime.GOMAXPROCS(0) {
 		runs.Go(func() {
 			for seed, ok := take(); ok; seed, ok = take() {
-				sc := NewScenario(seed)
+				sc := sw.scenario(seed)
 				r := Run(sc)
 				mu.Lock()
 				sum.add(sc, r)
@@ -79,6 +81,15 @@ func (sw Swarm) Run(ctx context.Context) Summary {
 	}
 	runs.Wait()
 	return sum
+}
+
+func (sw Swarm) scenario(seed uint64) Scenario {
+	if sw.Scenario == nil {
+		return NewScenario(seed)
+	}
+	sc := *sw.Scenario
+	sc.Seed = seed
+	return sc
 }
 
 func (s *Summary) add(sc Scenario, r Result) {

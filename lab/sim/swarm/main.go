@@ -18,10 +18,21 @@ import (
 func main() {
 	from := flag.Uint64("from", 1, "the first `seed`")
 	seeds := flag.Int("seeds", 1000, "how many `N` seeds to run, for three minutes at most")
+	file := flag.String("scenario", "", "a stored scenario, as JSON `file`, to run with each seed")
 	flag.Parse()
 	debug.SetGCPercent(400) // as in holdfast sim
-	sum := sim.Swarm{From: *from, Seeds: *seeds, Time: 3 * time.Minute}.Run(context.Background())
-	if err := json.NewEncoder(os.Stdout).Encode(sum); err != nil {
+	sw := sim.Swarm{From: *from, Seeds: *seeds, Time: 3 * time.Minute}
+	if *file != "" {
+		b, err := os.ReadFile(*file)
+		exitOn(err)
+		exitOn(json.Unmarshal(b, &sw.Scenario))
+		exitOn(sw.Scenario.Validate())
+	}
+	exitOn(json.NewEncoder(os.Stdout).Encode(sw.Run(context.Background())))
+}
+
+func exitOn(err error) {
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
