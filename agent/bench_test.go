@@ -51,7 +51,7 @@ func BenchmarkCommands(b *testing.B) {
 	b.ReportAllocs()
 	seq := uint64(1)
 	for b.Loop() {
-		h := experimenter.Block{Term: 1, Epoch: 100, First: seq, Count: 100, Bytes: uint32(len(all))}
+		h := experimenter.Block{Generation: 1, Epoch: 100, First: seq, Count: 100, Bytes: uint32(len(all))}
 		block = append(h.Append(block[:0], 4, experimenter.TypeCommands), all...)
 		if err := c.FromController(p, block); err != nil {
 			b.Fatal(err)

@@ -30,7 +30,7 @@ type Core struct {
 	acked  experimenter.Ack // the newest event that a master has acknowledged
 	lens   []int            // scratch of FromSwitch
 
-	generation uint64 // the highest term of any master
+	generation uint64 // the highest of any claim
 	claimed    bool   // there was a master
 	master     *Peer  // nil when none is connected
 	orphaned   int    // ticks without a master in which some controller was refused as master

@@ -53,7 +53,8 @@ func roleRequest(term uint64) []byte {
 
 func commands(term, epoch, first uint64, msgs ...[]byte) []byte {
 	all := concat(msgs...)
-	b := experimenter.Block{Term: term, Epoch: epoch, First: first, Count: uint32(len(msgs)), Bytes: uint32(len(all))}
+	b := experimenter.Block{Generation: term, Epoch: epoch, First: first, Count: uint32(len(msgs)),
+		Bytes: uint32(len(all))}
 	return append(b.Append(nil, 4, experimenter.TypeCommands), all...)
 }
 
@@ -261,7 +262,7 @@ func TestSwitchThatAnswersNoBarrier(t *testing.T) {
 	c.SwitchUp(100, 1, message(1, 6, 0), nil)
 	p := c.Connect()
 	c1 := message(1, 14, 0, make([]byte, 64)...)
-	b := experimenter.Block{Term: 1, Epoch: 100, First: 1, Count: 1, Bytes: uint32(len(c1))}
+	b := experimenter.Block{Generation: 1, Epoch: 100, First: 1, Count: 1, Bytes: uint32(len(c1))}
 	mustController(t, c, p, concat(helloBytes, roleRequest(1), b.Append(nil, 1, experimenter.TypeCommands), c1))
 	for range 3 {
 		c.Tick(nil)
@@ -342,7 +343,7 @@ func TestWhatIsAnEvent(t *testing.T) {
 func TestWrongController(t *testing.T) {
 	c1 := command(1)
 	short := commands(1, 100, 1, c1)
-	long := experimenter.Block{Term: 1, Epoch: 100, First: 1, Count: 1, Bytes: 100}.Append(nil, 4,
+	long := experimenter.Block{Generation: 1, Epoch: 100, First: 1, Count: 1, Bytes: 100}.Append(nil, 4,
 		experimenter.TypeCommands)
 	for _, tc := range []struct {
 		name, fails string
@@ -353,10 +354,11 @@ func TestWrongController(t *testing.T) {
 		{"another version", "version 2", message(2, 2, 0)},
 		{"ack of the future", "acknowledges event 9", eventAck(100, 9)},
 		{"bytes without commands", "block of 0 commands of 8 bytes",
-			experimenter.Block{Term: 1, Epoch: 100, First: 1, Bytes: 8}.Append(nil, 4, experimenter.TypeCommands)},
+			experimenter.Block{Generation: 1, Epoch: 100, First: 1, Bytes: 8}.Append(nil, 4,
+				experimenter.TypeCommands)},
 		{"best-effort command of another version", "OpenFlow version 1 to", commands(1, 100, 0, message(1, 14, 0))},
-		{"block too long for its header", "longer", concat(experimenter.Block{Term: 1, Epoch: 100, First: 1, Count: 1,
-			Bytes: 8}.Append(nil, 4, experimenter.TypeCommands), c1)},
+		{"block too long for its header", "longer", concat(experimenter.Block{Generation: 1, Epoch: 100, First: 1,
+			Count: 1, Bytes: 8}.Append(nil, 4, experimenter.TypeCommands), c1)},
 		{"block too short for its header", "shorter", concat(long, c1)},
 		{"command of another version", "OpenFlow version 1 to", commands(1, 100, 1, message(1, 14, 0))},
 		{"truncated role request", "truncated", message(4, 24, 1)},

@@ -29,7 +29,7 @@ func (l *logger) Events(s *southbound.Session, b southbound.Batch) error {
 	last := b.First + uint64(b.Count) - 1
 	s.Acknowledge(b.Epoch, last)
 	if l.command != nil && last > 1 {
-		s.Send(experimenter.Block{Term: 1, Epoch: b.Epoch, First: last - 1, Count: 1}, l.command)
+		s.Send(experimenter.Block{Generation: 1, Epoch: b.Epoch, First: last - 1, Count: 1}, l.command)
 	}
 	if last == l.want {
 		close(l.done)

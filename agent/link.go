@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/internal/ofconn"
+	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
 )
 
 const dialTimeout = 2 * time.Second // including a TLS handshake
@@ -111,7 +112,8 @@ func (d *device) warnFenced() {
 			d.log.Warn("the leader is fenced: this agent has had a master with a later term; if the controllers are "+
 				"a new cluster, the clock was wrong when they, or those before them, were started; if no others will "+
 				"return, restart the agent: that also discards the events that it keeps",
-				"controller", l.address, "term", p.refused, "later term", d.session.core.generation)
+				"controller", l.address, "term", experimenter.Term(p.refused),
+				"later term", experimenter.Term(d.session.core.generation))
 		}
 	}
 }

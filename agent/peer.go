@@ -21,7 +21,7 @@ type Peer struct {
 	void    experimenter.Ack
 	sent    uint64           // the last event, by its number in the outbox, that was written to it as master
 	logged  experimenter.Ack // the newest event that its log has, as it has said
-	refused uint64           // the term of its last claim, if that was refused, and is repeated; else 0
+	refused uint64           // the generation of its last claim, if that was refused, and is repeated; else 0
 	silent  int              // ticks since that claim
 	block   block
 }
@@ -217,8 +217,11 @@ func (c *Core) beginBlock(p *Peer, b experimenter.Block) error {
 	return nil
 }
 
-func (c *Core) fenced(p *Peer, term uint64) bool { return p != c.master || term != c.generation }
-func (c *Core) current(epoch uint64) bool        { return c.live && epoch == c.Epoch() }
+func (c *Core) fenced(p *Peer, generation uint64) bool {
+	return p != c.master || generation != c.generation
+}
+
+func (c *Core) current(epoch uint64) bool { return c.live && epoch == c.Epoch() }
 
 // command handles the next message of the block. Each message is judged by itself, since another controller may become
 // master, or the epoch may end, in the middle of a block.
@@ -233,7 +236,7 @@ func (c *Core) command(p *Peer, msg []byte) error {
 		return fmt.Errorf("a block of commands is %d bytes shorter than its header says", b.Bytes)
 	}
 	switch {
-	case c.fenced(p, b.Term):
+	case c.fenced(p, b.Generation):
 		if !b.told {
 			b.told = true
 			c.count.RefusedBlocks++

@@ -1,6 +1,9 @@
 package agent
 
-import "github.com/holdfast-sdn/holdfast/openflow"
+import (
+	"github.com/holdfast-sdn/holdfast/openflow"
+	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
+)
 
 // Counters are counted from the start of the agent.
 type Counters struct {
@@ -12,8 +15,8 @@ type Counters struct {
 	BestEffort    uint64 // commands without a sequence that passed to the switch
 	Duplicates    uint64 // commands dropped since they had passed before
 	Stale         uint64 // commands of an epoch that has ended
-	RefusedBlocks uint64 // blocks of commands that did not come from the master of the highest term
-	RefusedRoles  uint64 // claims to be master with a term below the highest
+	RefusedBlocks uint64 // blocks of commands that did not come from the master, or not in the generation of its claim
+	RefusedRoles  uint64 // claims to be master with a generation below the highest
 }
 
 // Status is a snapshot of one switch behind the agent.
@@ -38,7 +41,7 @@ func (c *Core) Status() Status {
 		Version: c.version, Connected: c.live, Epoch: c.Epoch(),
 		Held: c.events.Len(), HeldBytes: c.events.Bytes(),
 		Forwarded: uint64(c.commands.passed), Done: c.commands.done,
-		Term: c.generation, Counters: c.count,
+		Term: experimenter.Term(c.generation), Counters: c.count,
 	}
 }
 

@@ -25,7 +25,7 @@ func (c *Core) releaseImmediate() {
 
 // sendBestEffort passes commands without a sequence to the session. They are lost if it ends.
 func (c *Core) sendBestEffort(s *attached, r ledger.Release) {
-	b := experimenter.Block{Term: c.role.Term, Epoch: r.Epoch, Count: uint32(r.BestEffortCount)}
+	b := experimenter.Block{Generation: s.generation, Epoch: r.Epoch, Count: uint32(r.BestEffortCount)}
 	if err := s.Send(b, r.BestEffort); err != nil {
 		s.Close(err)
 	}

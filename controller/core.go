@@ -46,6 +46,7 @@ type Core struct {
 	leader   *proxy.Leader
 	// at the leader: sessions here that are not used yet, because it uses a proxy
 	spares map[openflow.DatapathID]*spare
+	claims map[openflow.DatapathID]path      // of this term, of each switch that was claimed in it
 	paths  time.Time                         // when paths were last looked at
 	left   map[openflow.DatapathID]time.Time // when the last session here ended, for pathDelay
 }
@@ -98,7 +99,8 @@ func NewCore(cfg CoreConfig, outside Outside) (*Core, error) {
 		sessions: map[openflow.DatapathID]*attached{}, hearing: map[openflow.DatapathID]*attached{},
 		absent: map[openflow.DatapathID]time.Time{}, held: map[openflow.DatapathID]*attached{},
 		local:  map[openflow.DatapathID]*attached{},
-		spares: map[openflow.DatapathID]*spare{}, left: map[openflow.DatapathID]time.Time{},
+		spares: map[openflow.DatapathID]*spare{}, claims: map[openflow.DatapathID]path{},
+		left:     map[openflow.DatapathID]time.Time{},
 		follower: proxy.NewFollower(outside),
 	}
 	c.leader = proxy.NewLeader(outside, remotes{c})

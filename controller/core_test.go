@@ -194,17 +194,27 @@ func (s *stand) fake(id openflow.DatapathID, peer southbound.Peer, epoch uint64)
 	return &fake{s: s, id: id, st: southbound.State{Peer: peer, Version: of13.Version, Epoch: epoch,
 		InSync: true, Guarantee: "exactly-once"}}
 }
-func (f *fake) Switch() openflow.DatapathID { return f.id }
-func (f *fake) State() southbound.State     { return f.st }
-func (f *fake) Standby(uint64)              {}
-func (f *fake) Logged([]byte)               { f.logged++ }
-func (f *fake) Skipped(int)                 {}
-func (f *fake) Hold()                       { f.s.note("%d: hold", f.id) }
-func (f *fake) Resend()                     { f.s.note("%d: resend", f.id) }
-func (f *fake) Close(err error)             { f.s.note("%d: closed, %v", f.id, err) }
 
-func (f *fake) Claim(term uint64, _ southbound.Resume) error {
-	f.s.note("%d: master in %d", f.id, term)
+// inTerm shows a generation: the term, and the number of the path unless it is the first.
+func inTerm(generation uint64) string {
+	term := experimenter.Term(generation)
+	if path := generation - experimenter.Generation(term, 0); path > 0 {
+		return fmt.Sprintf("%d, path %d", term, path)
+	}
+	return fmt.Sprint(term)
+}
+
+func (f *fake) Switch() openflow.DatapathID       { return f.id }
+func (f *fake) State() southbound.State           { return f.st }
+func (f *fake) Standby(uint64)                    {}
+func (f *fake) Logged(_, _ uint64, _ []byte) bool { f.logged++; return true }
+func (f *fake) Skipped(uint64, uint64, int) bool  { return true }
+func (f *fake) Hold()                             { f.s.note("%d: hold", f.id) }
+func (f *fake) Resend()                           { f.s.note("%d: resend", f.id) }
+func (f *fake) Close(err error)                   { f.s.note("%d: closed, %v", f.id, err) }
+
+func (f *fake) Claim(generation uint64, _ southbound.Resume) error {
+	f.s.note("%d: master in %s", f.id, inTerm(generation))
 	return f.masterErr
 }
 
@@ -212,11 +222,11 @@ func (f *fake) Acknowledge(epoch, seq uint64) { f.s.note("%d: ack %d/%d", f.id, 
 
 func (f *fake) Send(b experimenter.Block, _ []byte) error {
 	if b.First == 0 {
-		f.s.note("%d: %d best-effort commands of %d in %d", f.id, b.Count, b.Epoch, b.Term)
+		f.s.note("%d: %d best-effort commands of %d in %s", f.id, b.Count, b.Epoch, inTerm(b.Generation))
 		return nil
 	}
 	last := b.First + uint64(b.Count) - 1
-	f.s.note("%d: commands %d/%d-%d in %d", f.id, b.Epoch, b.First, last, b.Term)
+	f.s.note("%d: commands %d/%d-%d in %s", f.id, b.Epoch, b.First, last, inTerm(b.Generation))
 	f.sent = last
 	return f.sendErr
 }

@@ -14,15 +14,19 @@ import (
 // standby is a session that records what it is told of the log.
 type standby struct{ *fake }
 
-func (b standby) Standby(term uint64) { b.s.note("%d: standby in %d", b.id, term) }
-func (b standby) Logged(msg []byte)   { b.s.note("%d: logged %s", b.id, audit.Digest(msg)) }
+func (b standby) Standby(generation uint64) { b.s.note("%d: standby in %s", b.id, inTerm(generation)) }
+func (b standby) Logged(_, _ uint64, msg []byte) bool {
+	b.s.note("%d: logged %s", b.id, audit.Digest(msg))
+	return true
+}
 
-func (b standby) Skipped(n int) {
+func (b standby) Skipped(_, _ uint64, n int) bool {
 	if n == southbound.Unknown {
 		b.s.note("%d: unknown", b.id)
 	} else {
 		b.s.note("%d: skipped %d", b.id, n)
 	}
+	return true
 }
 
 func (s *stand) standby(id openflow.DatapathID, peer southbound.Peer) {

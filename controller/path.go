@@ -7,6 +7,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/controller/proxy"
 	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/openflow"
+	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
 	"github.com/holdfast-sdn/holdfast/southbound"
 )
 
@@ -42,7 +43,7 @@ func (c *Core) remote(id openflow.DatapathID) *proxy.Remote {
 // stand makes a new session of the leader a spare beside a proxy.
 func (c *Core) stand(id openflow.DatapathID, s *attached) {
 	c.spares[id] = &spare{attached: s}
-	s.Standby(c.role.Term)
+	s.Standby(experimenter.Generation(c.role.Term, c.claims[id].number))
 	c.paths = time.Time{}
 }
 
@@ -121,7 +122,7 @@ func (c *Core) leaveRemote(now time.Time, r *proxy.Remote) {
 	}
 	clear(c.waiting[len(keep):])
 	c.waiting = keep
-	r.Standby(c.role.Term)
+	r.Standby(0)
 	c.leave(now, r)
 }
 
@@ -133,6 +134,7 @@ func (c *Core) leavePaths(term uint64) {
 		}
 	}
 	clear(c.spares)
+	clear(c.claims)
 	c.leader.Term(term)
 }
 
@@ -145,9 +147,9 @@ func (c *Core) tellSpares(entry []byte) error {
 		switch s := c.spares[r.Switch]; {
 		case s == nil:
 		case r.Op == ledger.OpEvent:
-			s.Logged(r.Bytes)
+			s.Logged(r.Epoch, r.Seq, r.Bytes)
 		case r.Op == ledger.OpSkipped, r.Op == ledger.OpSeen:
-			s.Skipped(int(r.Asynchronous))
+			s.Skipped(r.Epoch, r.Seq, int(r.Asynchronous))
 		}
 		return nil
 	})

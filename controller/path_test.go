@@ -102,7 +102,7 @@ func TestSpare(t *testing.T) {
 			near.st.InSync = peer == southbound.Agent
 			p.l.core.Attached(near)
 			p.pass(pathEvery)
-			claimed := slices.Contains(p.l.trace, "1: master in 3")
+			claimed := slices.Contains(p.l.trace, "1: master in 3, path 1")
 			if claimed != (peer == southbound.Agent) {
 				t.Errorf("the session of the leader, in sync %t, was told %q", near.st.InSync, p.l.trace)
 			}
@@ -115,7 +115,7 @@ func TestSpare(t *testing.T) {
 			}
 			near.st.InSync = true
 			p.pass(pathEvery)
-			if !slices.Contains(p.l.trace, "1: master in 3") {
+			if !slices.Contains(p.l.trace, "1: master in 3, path 1") {
 				t.Errorf("in sync, it was told %q", p.l.trace)
 			}
 			p.f.trace = nil
@@ -128,6 +128,37 @@ func TestSpare(t *testing.T) {
 				t.Errorf("%+v", st)
 			}
 		})
+	}
+}
+
+// Each change of the path makes the next claim newer for the switch, so a claim on the path before is refused if it
+// arrives late. Sessions of one controller are one path, and a new leader begins anew.
+func TestGenerations(t *testing.T) {
+	p := newPair(t)
+	claims := func(s *stand, want string) {
+		t.Helper()
+		p.pass(time.Millisecond)
+		p.pass(pathDelay + pathEvery)
+		if len(s.trace) == 0 || s.trace[len(s.trace)-1] != want {
+			t.Errorf("a session was told %q, want %q", s.trace, want)
+		}
+		s.trace = nil
+	}
+	near := p.l.attached(1, 5)
+	claims(p.l, "1: master in 3")
+	p.l.core.Detached(p.l.now, near)
+	near = p.l.attached(1, 5)
+	claims(p.l, "1: master in 3")
+	p.l.core.Detached(p.l.now, near)
+	p.f.attached(1, 5)
+	claims(p.f, "1: master in 3, path 1")
+	p.l.attached(1, 5)
+	claims(p.l, "1: master in 3, path 2")
+	p.l.attached(2, 5)
+	claims(p.l, "2: master in 3")
+	p.l.lead(4)
+	if !slices.Contains(p.l.trace, "1: master in 4") {
+		t.Errorf("in the next term it was told %q", p.l.trace)
 	}
 }
 
@@ -206,7 +237,7 @@ func TestPathIsClaimedWhenSettled(t *testing.T) {
 	}
 	p.l.commit()
 	p.l.pass(pathEvery)
-	p.l.said("1: ack 5/2", "1: master in 3", "1: ack 5/2", "1: commands 5/1-1 in 3")
+	p.l.said("1: ack 5/2", "1: master in 3, path 1", "1: ack 5/2", "1: commands 5/1-1 in 3, path 1")
 }
 
 // The same holds for a session of the leader that begins when the proxy has ended.
@@ -234,7 +265,7 @@ func TestSessionAfterProxyIsClaimedWhenSettled(t *testing.T) {
 	p.l.said()
 	p.l.commit()
 	p.l.pass(pathEvery)
-	if !slices.Contains(p.l.trace, "1: master in 3") {
+	if !slices.Contains(p.l.trace, "1: master in 3, path 1") {
 		t.Errorf("when the event is committed, the session was told %q", p.l.trace)
 	}
 }
@@ -264,7 +295,7 @@ func TestSessionIsClaimedWhenNothingWaits(t *testing.T) {
 	}
 }
 
-// A snapshot acknowledges at a proxy what it contains. Otherwise the session would deliver that again.
+// A snapshot acknowledges at a proxy what it contains of an agent. Otherwise the session would deliver that again.
 func TestProxyWithSnapshot(t *testing.T) {
 	p := newPair(t)
 	s := p.f.attached(1, 5)

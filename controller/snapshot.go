@@ -57,11 +57,11 @@ func (c *Core) restore(s *consensus.Snapshot) error {
 	if err := c.ledger.Restore(s.State); err != nil {
 		return fmt.Errorf("controller %s: snapshot at %d: %w", c.cfg.Name, s.Index, err)
 	}
-	for _, id := range sorted(c.sessions, func(*attached) bool { return true }) {
-		c.sessions[id].Skipped(southbound.Unknown)
-	}
 	for _, sw := range c.ledger.Switches() {
-		c.follower.Logged(sw.Switch, sw.Epoch, sw.Events)
+		c.follower.Skipped(sw.Switch, sw.Epoch, sw.Events, southbound.Unknown)
+	}
+	for _, id := range sorted(c.sessions, func(*attached) bool { return true }) {
+		c.sessions[id].Skipped(0, 0, southbound.Unknown)
 	}
 	c.follower.Applied(c.applied)
 	c.leader.Applied(c.applied)

@@ -16,14 +16,13 @@ import (
 // Session is one connected switch, usually a *southbound.Session, which documents the methods. No method blocks.
 type Session interface {
 	proxy.Session
-	Logged(msg []byte)
-	Skipped(n int)
 }
 
 // attached is a session that the Core knows.
 type attached struct {
 	Session
-	master bool // this controller has claimed it in this term
+	master     bool   // this controller has claimed it in this term
+	generation uint64 // of that claim
 	// unsettled: it is claimed when all events of the switch that were delivered are committed, see choosePaths
 	unsettled bool
 	pressure  pressure
@@ -55,7 +54,7 @@ func (c *Core) Attached(session Session) {
 	switch {
 	case !c.role.Leading:
 		c.use(id, s)
-		s.Standby(c.leadersTerm())
+		s.Standby(c.leadersGeneration())
 		c.step.looked = time.Time{} // check again in the next Tick
 	case c.remote(id) != nil:
 		c.stand(id, s)
@@ -219,33 +218,34 @@ func (c *Core) acknowledgeHeld(list []ledger.Release) {
 	}
 }
 
-// observe passes an event that another leader has logged to the standby session of its switch.
+// observe passes an event that another leader has logged to the session of its switch.
 func (c *Core) observe(id openflow.DatapathID, epoch, seq uint64, msg []byte) {
-	if s := c.hearing[id]; !c.follower.Logged(id, epoch, seq) && s != nil {
-		s.Logged(msg)
+	if s := c.hearing[id]; !c.follower.Logged(id, epoch, seq, msg) && s != nil {
+		s.Logged(epoch, seq, msg)
 	}
 }
 
 func (c *Core) observeSkipped(id openflow.DatapathID, epoch, seq, asynchronous uint64) {
-	if s := c.hearing[id]; !c.follower.Logged(id, epoch, seq) && s != nil {
-		s.Skipped(int(asynchronous))
+	if s := c.hearing[id]; !c.follower.Skipped(id, epoch, seq, int(asynchronous)) && s != nil {
+		s.Skipped(epoch, seq, int(asynchronous))
 	}
 }
 
-// leadersTerm returns the term of the present leader, or 0 if it is unknown. A switch must not be told a term that no
-// controller has won, or it would refuse the leader of the term before.
-func (c *Core) leadersTerm() uint64 {
+// leadersGeneration returns the generation in which the present leader first claims a switch, or 0 if the leader is
+// unknown. A switch must not be told a term that no controller has won, or it would refuse the leader of the term
+// before.
+func (c *Core) leadersGeneration() uint64 {
 	if c.role.Leader == 0 {
 		return 0
 	}
-	return c.role.Term
+	return experimenter.Generation(c.role.Term, 0)
 }
 
 // standBy makes all sessions standbys.
 func (c *Core) standBy() {
 	for _, id := range sorted(c.sessions, func(*attached) bool { return true }) {
 		c.sessions[id].master = false
-		c.sessions[id].Standby(c.leadersTerm())
+		c.sessions[id].Standby(c.leadersGeneration())
 	}
 }
 
@@ -288,7 +288,7 @@ func (c *Core) release(list []ledger.Release) {
 // sendCommands passes commands to the session. If that fails, the session ends. The commands stay in the ledger until
 // they are done, and are sent again in the next session.
 func (c *Core) sendCommands(s *attached, r ledger.Release) {
-	b := experimenter.Block{Term: c.role.Term, Epoch: r.Epoch, First: r.First, Count: uint32(r.Count)}
+	b := experimenter.Block{Generation: s.generation, Epoch: r.Epoch, First: r.First, Count: uint32(r.Count)}
 	if err := s.Send(b, r.Commands); err != nil {
 		s.Close(err)
 	}

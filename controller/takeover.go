@@ -3,7 +3,9 @@ package controller
 import (
 	"time"
 
+	"github.com/holdfast-sdn/holdfast/controller/proxy"
 	"github.com/holdfast-sdn/holdfast/ledger"
+	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
 	"github.com/holdfast-sdn/holdfast/southbound"
 )
 
@@ -22,8 +24,8 @@ func (c *Core) takeOverAll(now time.Time) {
 	c.paths = time.Time{} // look at them in the next Tick
 }
 
-// claim claims a switch, with the term as generation id, and sends the commands that are not complete. The agent drops
-// those that it has already forwarded.
+// claim claims a switch, and sends the commands that are not complete. The agent drops those that it has already
+// forwarded.
 func (c *Core) claim(s *attached) {
 	id := s.Switch()
 	r, known := c.ledger.Resume(id)
@@ -32,7 +34,8 @@ func (c *Core) claim(s *attached) {
 	if !known {
 		resume = southbound.Resume{}
 	}
-	if err := s.Claim(c.role.Term, resume); err != nil {
+	s.generation = c.generation(s)
+	if err := s.Claim(s.generation, resume); err != nil {
 		s.Close(err)
 		return
 	}
@@ -43,6 +46,29 @@ func (c *Core) claim(s *attached) {
 	}
 	c.ledger.Reachable(id, s.State().Epoch)
 	c.send(s, r)
+}
+
+// path is the path on which this leader has last claimed a switch.
+type path struct {
+	member uint64 // at which the session is
+	number uint64
+}
+
+// generation returns the generation_id for a claim. It is above those of the claims of this leader on other paths, so
+// the switch refuses these if they arrive late, and below those of all later leaders. Claims by sessions of one
+// controller have the same generation: that controller makes them one after the other.
+func (c *Core) generation(s *attached) uint64 {
+	member := c.cfg.ID
+	if r, far := s.Session.(*proxy.Remote); far {
+		member = r.Member()
+	}
+	last, known := c.claims[s.Switch()]
+	if known && last.member != member {
+		last.number++
+	}
+	last.member = member
+	c.claims[s.Switch()] = last
+	return experimenter.Generation(c.role.Term, last.number)
 }
 
 // send sends what a new master owes the switch: the acknowledgement of logged events, and the commands that are not

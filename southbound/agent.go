@@ -15,7 +15,7 @@ import (
 type agent struct {
 	*channel
 	block    experimenter.Block // the rest of an EVENTS block, not received yet
-	accepted bool               // it has accepted the claim of term, so events continue from there
+	accepted bool               // it has accepted the claim, so events continue from there
 	fenced   bool               // it has refused the last claim; see State.Fenced
 	waited   int                // ticks since the last claim
 }
@@ -43,7 +43,7 @@ func (g *agent) next(buf []byte, _ uint64) ([]byte, Action, error) {
 	case of13.TypeRoleReply:
 		var r of13.RoleReply
 		err := r.Decode(msg)
-		g.accepted = err == nil && g.master && r.Role == of13.RoleMaster && r.GenerationID == g.term
+		g.accepted = err == nil && g.master && r.Role == of13.RoleMaster && r.GenerationID == g.generation
 		g.fenced = g.fenced && !g.accepted
 		return rest, Action{}, err
 	case openflow.TypeError:
@@ -75,7 +75,7 @@ func (g *agent) next(buf []byte, _ uint64) ([]byte, Action, error) {
 	return rest, Action{}, fmt.Errorf("it sent a message of type %d outside of a block of events", msg[1])
 }
 
-// isStale reports whether an error refuses a role because the peer has seen a later term.
+// isStale reports whether an error refuses a role because the peer has seen a later generation.
 func isStale(e of13.Error) bool {
 	return e.ErrType == of13.ErrTypeRoleRequestFailed && e.Code == of13.RoleRequestFailedStale
 }
@@ -115,10 +115,10 @@ func (g *agent) claim(_ uint64, r Resume) {
 	g.resend()
 }
 
-// resend claims the switch again in the same term. The agent then sends all events that are not acknowledged.
+// resend claims the switch again in the same generation. The agent then sends all events that are not acknowledged.
 func (g *agent) resend() {
 	g.waited = 0
-	role := of13.RoleRequest{Role: of13.RoleMaster, GenerationID: g.term}
+	role := of13.RoleRequest{Role: of13.RoleMaster, GenerationID: g.generation}
 	g.out = role.Append(g.out, handshake.OwnXID) // always OpenFlow 1.3, whatever the switch speaks
 }
 
@@ -153,9 +153,9 @@ func (g *agent) send(b experimenter.Block, messages []byte) error {
 
 // The agent keeps the events and acknowledges the commands, so the remaining methods do nothing.
 
-func (g *agent) more() bool    { return false }
-func (g *agent) full() bool    { return false }
-func (g *agent) logged([]byte) {}
-func (g *agent) skipped(int)   {}
-func (g *agent) refuse(uint64) {} // Core sends REFUSE
-func (g *agent) end() uint64   { return 0 }
+func (g *agent) more() bool                         { return false }
+func (g *agent) full() bool                         { return false }
+func (g *agent) logged(uint64, uint64, []byte) bool { return true }
+func (g *agent) skipped(uint64, uint64, int) bool   { return true }
+func (g *agent) refuse(uint64)                      {} // Core sends REFUSE
+func (g *agent) end() uint64                        { return 0 }

@@ -1,6 +1,7 @@
 package southbound
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 
@@ -17,11 +18,13 @@ type bundles struct {
 	held   held
 	sender bundleSender
 	told   uint64 // number of the newest event that was delivered to the Handler
-	paused bool   // nothing is delivered: see hold
+	// number of the newest event that is in the log, as a leader elsewhere has logged it: see confirms
+	confirmed uint64
+	paused    bool // nothing is delivered: see hold
 
 	roleXID, markersXID uint32
 	accepted            bool // the switch has accepted the role
-	stale               bool // the switch has a master with a later term
+	stale               bool // the switch has a master with a later generation
 	markers             []marker
 
 	clean bool // no event that this connection may have received is in the log
@@ -112,7 +115,7 @@ func (b *bundles) report(s *State) {
 }
 
 // standby holds events until they are seen in the log of the new leader.
-func (b *bundles) standby(term uint64) {
+func (b *bundles) standby(generation uint64) {
 	if b.state != following {
 		if b.state == leading && b.held.Acked() == 0 || b.state == founding || b.state == asking {
 			b.held.lost() // they are of an epoch that is not in the log
@@ -124,23 +127,24 @@ func (b *bundles) standby(term uint64) {
 	switch {
 	case b.equal: // if it was master, the switch makes it a slave by itself
 		b.put(&of13.RoleRequest{Role: of13.RoleEqual}, b.xid())
-	case term > 0:
-		b.put(&of13.RoleRequest{Role: of13.RoleSlave, GenerationID: term}, b.xid())
+	case generation > 0: // the switch refuses one that is below that of its master's claim, which has made this a slave
+		generation = max(generation, b.generation)
+		b.put(&of13.RoleRequest{Role: of13.RoleSlave, GenerationID: generation}, b.xid())
 	}
 }
 
-func (b *bundles) logged(msg []byte) {
+func (b *bundles) logged(epoch, seq uint64, msg []byte) bool {
 	if b.state != following {
-		return
+		return b.confirms(epoch, seq, 1, msg)
 	}
 	if t, ours := experimenter.Is(msg); ours && t != experimenter.TypeSyncMarker {
 		if t == experimenter.TypeSwitchUp {
 			b.held.lost()
 		}
-		return
+		return true
 	}
 	if !shared(msg[1]) && !isSyncMarker(msg) {
-		return
+		return true
 	}
 	b.clean = false
 	b.held.logged(msg)
@@ -148,11 +152,13 @@ func (b *bundles) logged(msg []byte) {
 		b.equal = true
 		b.put(&of13.RoleRequest{Role: of13.RoleEqual}, b.xid())
 	}
+	return true
 }
 
-func (b *bundles) skipped(n int) {
+func (b *bundles) skipped(epoch, seq uint64, n int) bool {
 	switch {
 	case b.state != following:
+		return b.confirms(epoch, seq, n, nil)
 	case n == Unknown:
 		b.clean = false
 		b.held.lost()
@@ -160,6 +166,39 @@ func (b *bundles) skipped(n int) {
 		b.clean = false
 		b.held.skipped(n)
 	}
+	return true
+}
+
+// confirms reports whether the log has the events up to seq as this session has numbered them, which claims the switch.
+// It has not if the leader has changed to another session, which numbers them in another way. msg is the only event, or
+// nil if the log has no more than the number of those that are asynchronous.
+func (b *bundles) confirms(epoch, seq uint64, asynchronous int, msg []byte) bool {
+	switch {
+	case b.state == claiming:
+		return false // the leader has claimed when all earlier events were in the log
+	case b.state == ending:
+		t, ours := experimenter.Type(0), false
+		if msg != nil {
+			t, ours = experimenter.Is(msg)
+		}
+		return epoch == b.epoch && seq == b.resume.Events+1 && ours && t == experimenter.TypeSwitchDown
+	case b.state != leading || epoch < b.epoch:
+		return true // no event of an earlier epoch is held
+	case epoch > b.epoch || seq <= b.confirmed || seq > b.held.Last():
+		return false
+	}
+	first := b.confirmed + 1
+	b.confirmed = seq
+	if msg != nil {
+		return first == seq && bytes.Equal(b.held.Item(seq), msg)
+	}
+	before := b.held.Acked() + 1
+	for _, e := range b.held.about()[first-before : seq+1-before] {
+		if e.sum != 0 {
+			asynchronous--
+		}
+	}
+	return asynchronous == 0
 }
 
 func (b *bundles) hold() { b.paused = true }
@@ -190,7 +229,7 @@ func (b *bundles) claim(_ uint64, r Resume) {
 	b.epoch = max(b.epoch, r.Epoch)
 	b.clean = b.clean && r.Epoch == 0 // otherwise events may have arrived before this controller saw the log
 	b.roleXID = b.xid()
-	b.put(&of13.RoleRequest{Role: of13.RoleMaster, GenerationID: b.term}, b.roleXID)
+	b.put(&of13.RoleRequest{Role: of13.RoleMaster, GenerationID: b.generation}, b.roleXID)
 	b.ask(of13.TypeBarrierRequest, b.xid()) // the marker is read after it
 	b.markersXID = b.xid()
 	b.put(askMarkers(b.sender.table), b.markersXID)
@@ -215,6 +254,7 @@ func (b *bundles) decide(now uint64) {
 // lead is called when the events held are those of the epoch that are not in the log.
 func (b *bundles) lead() {
 	b.state, b.told, b.paused, b.ticks, b.doneSaid = leading, b.held.Acked(), false, 0, 0
+	b.confirmed = b.told
 	b.answers, b.answer, b.refusal = nil, 0, 0
 }
 
@@ -349,5 +389,5 @@ func (b *bundles) awaits() any {
 func (b *bundles) sync(now uint64) {
 	b.lastSync = max(b.lastSync+1, now)
 	b.unseen++
-	b.put(syncMarkerOut(experimenter.SyncMarker{Generation: b.term, Number: b.lastSync}), b.xid())
+	b.put(syncMarkerOut(experimenter.SyncMarker{Generation: b.generation, Number: b.lastSync}), b.xid())
 }

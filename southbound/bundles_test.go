@@ -149,8 +149,8 @@ func TestStandbyIgnoresAnswersToOthers(t *testing.T) {
 	p, _ := steady(t, 2)
 	c := p.members[1].core
 	vendor := message(4, openflow.TypeExperimenter, 9, 0, 0, 0, 1, 0, 0, 0, 1)
-	c.Logged(vendor)
-	c.Logged((&of13.Error{}).Append(nil, 5))
+	c.Logged(0, 0, vendor)
+	c.Logged(0, 0, (&of13.Error{}).Append(nil, 5))
 	p.raise(1)
 	p.rest()
 	if !c.State().InSync || c.Held() != 0 {
@@ -261,7 +261,7 @@ func TestSwitchThatTellsSlavesNothing(t *testing.T) {
 		if out := c.types(t); out != "" {
 			t.Fatalf("after %d marks: %s", n, out)
 		}
-		c.Logged(experimenter.SyncMarker{Generation: 3, Number: n}.Append(nil, 4))
+		c.Logged(0, 0, experimenter.SyncMarker{Generation: 3, Number: n}.Append(nil, 4))
 	}
 	equal := func() {
 		t.Helper()
@@ -351,7 +351,8 @@ func TestAnswersOfASwitchThatIsHeldUp(t *testing.T) {
 		requests = append(requests, message(4, of13.TypeBarrierRequest, 1<<24|seq+1)...)
 	}
 	c.Hold()
-	if err := c.Send(experimenter.Block{Term: c1.term, Epoch: c.epoch, First: 1, Count: 3}, requests); err != nil {
+	if err := c.Send(experimenter.Block{Generation: c1.term, Epoch: c.epoch, First: 1, Count: 3},
+		requests); err != nil {
 		t.Fatal(err)
 	}
 	for seq := range uint32(3) {
@@ -482,7 +483,7 @@ func TestEndingEpoch(t *testing.T) {
 	claimed := func() (*Core, []Action) {
 		c := stockCore(t)
 		c.Claim(3, 1000, Resume{Epoch: 500, Live: true, Events: 9, Commands: 9, Done: 8})
-		c.Send(experimenter.Block{Term: 3, Epoch: 500, First: 9, Count: 1}, makeCommand(addFlow, 500, 9, false))
+		c.Send(experimenter.Block{Generation: 3, Epoch: 500, First: 9, Count: 1}, makeCommand(addFlow, 500, 9, false))
 		c.TakeOut()
 		role, refusal := of13.RoleReply{Role: of13.RoleMaster, GenerationID: 3}, of13.Error{Data: make([]byte, 16)}
 		list := mustFeed(t, c, role.Append(nil, c.peer.(*bundles).roleXID),
@@ -499,7 +500,7 @@ func TestEndingEpoch(t *testing.T) {
 	c, list := claimed()
 	end(list)
 	c.Acknowledge(500, 9)
-	c.Send(experimenter.Block{Term: 3, Epoch: 500, First: 9, Count: 1}, makeCommand(addFlow, 500, 9, false))
+	c.Send(experimenter.Block{Generation: 3, Epoch: 500, First: 9, Count: 1}, makeCommand(addFlow, 500, 9, false))
 	c.Tick(1)
 	if out := c.types(t); out != "" || c.Told(500) || !c.State().InSync {
 		t.Fatalf("sends %q; told %v, in sync %v", out, c.Told(500), c.State().InSync)

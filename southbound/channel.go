@@ -10,7 +10,7 @@ import (
 )
 
 // channel is the OpenFlow channel to a peer of any kind: the handshake, the translation of versions, the output, and
-// the term of the claim.
+// the generation of the claim.
 type channel struct {
 	translator
 	out      []byte // to be written, in the peer's version
@@ -19,8 +19,8 @@ type channel struct {
 	features []byte // FEATURES_REPLY as OpenFlow 1.3
 	xids     uint32
 
-	master bool
-	term   uint64 // of the last Claim
+	master     bool
+	generation uint64 // of the last Claim
 
 	// For switches without an agent, whose events this session numbers.
 	epoch uint64 // the newest; also that of an agent
@@ -28,17 +28,17 @@ type channel struct {
 	floor uint64 // epochs must be higher
 }
 
-// peer is one kind of peer on a channel. Core handles what all kinds have in common: handshake, term and refusals. The
-// methods are those of Core with the same names.
+// peer is one kind of peer on a channel. Core handles what all kinds have in common: handshake, generation and
+// refusals. The methods are those of Core with the same names.
 type peer interface {
 	next(buf []byte, now uint64) (rest []byte, a Action, err error)
 	more() bool // next has an action even without input
 	full() bool // nothing should be read now
 
-	claim(now uint64, r Resume) // the switch, in c.term
-	standby(term uint64)
-	logged(msg []byte)
-	skipped(n int)
+	claim(now uint64, r Resume) // the switch, in c.generation
+	standby(generation uint64)
+	logged(epoch, seq uint64, msg []byte) bool
+	skipped(epoch, seq uint64, n int) bool
 	acknowledge(a experimenter.Ack)
 	send(b experimenter.Block, messages []byte) error // b.First is 0: best-effort
 	hold()

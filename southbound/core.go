@@ -42,8 +42,8 @@ const (
 	CommandsDone
 )
 
-// ErrNotMaster is returned if a command is sent before Claim, or in an earlier term.
-var ErrNotMaster = errors.New("southbound: not master of the switch in this term")
+// ErrNotMaster is returned if a command is sent before Claim, or in an earlier generation.
+var ErrNotMaster = errors.New("southbound: not master of the switch in this generation")
 
 // unable is the error of a peer of kind Bundles for a switch that lacks something that bundles need. Such a switch is a
 // legacy switch.
@@ -197,31 +197,31 @@ func (c *Core) State() State {
 }
 
 // Claim is Session.Claim.
-func (c *Core) Claim(term, now uint64, r Resume) error {
+func (c *Core) Claim(generation, now uint64, r Resume) error {
 	switch {
-	case c.master && term < c.term:
+	case c.master && generation < c.generation:
 		return ErrNotMaster
-	case c.refused || c.master && term == c.term:
+	case c.refused || c.master && generation == c.generation:
 		return nil
 	}
-	c.master, c.term = true, term
+	c.master, c.generation = true, generation
 	c.peer.claim(now, r)
 	return nil
 }
 
 // Standby is Session.Standby.
-func (c *Core) Standby(term uint64) {
+func (c *Core) Standby(generation uint64) {
 	c.master = false
 	if !c.refused {
-		c.peer.standby(term)
+		c.peer.standby(generation)
 	}
 }
 
 // Logged is Session.Logged.
-func (c *Core) Logged(msg []byte) { c.peer.logged(msg) }
+func (c *Core) Logged(epoch, seq uint64, msg []byte) bool { return c.peer.logged(epoch, seq, msg) }
 
 // Skipped is Session.Skipped.
-func (c *Core) Skipped(n int) { c.peer.skipped(n) }
+func (c *Core) Skipped(epoch, seq uint64, n int) bool { return c.peer.skipped(epoch, seq, n) }
 
 // Acknowledge is Session.Acknowledge.
 func (c *Core) Acknowledge(epoch, seq uint64) {
@@ -232,7 +232,7 @@ func (c *Core) Acknowledge(epoch, seq uint64) {
 
 // Send is Session.Send.
 func (c *Core) Send(b experimenter.Block, messages []byte) error {
-	if !c.master || b.Term != c.term {
+	if !c.master || b.Generation != c.generation {
 		return ErrNotMaster
 	}
 	if n := countMessages(messages); n != int(b.Count) {

@@ -58,7 +58,7 @@ func eventBlock(epoch, first uint64, msgs ...[]byte) []byte {
 }
 
 func commandBlock(term, epoch, first uint64, count uint32) experimenter.Block {
-	return experimenter.Block{Term: term, Epoch: epoch, First: first, Count: count}
+	return experimenter.Block{Generation: term, Epoch: epoch, First: first, Count: count}
 }
 
 func roleReply(term uint64) []byte {

@@ -26,7 +26,7 @@ type legacy struct {
 
 	unanswered int    // ticks since the request
 	claimXID   uint32 // of the last ROLE_REQUEST; none has 0
-	stale      bool   // the switch has a master with a later term, and executes nothing that this one sends
+	stale      bool   // the switch has a master with a later generation, and executes nothing that this one sends
 }
 
 // freshTicks is how many ticks a switch that has just connected waits for a leader: a second.
@@ -149,7 +149,7 @@ func (l *legacy) tick(uint64) error {
 func (l *legacy) claim(now uint64, r Resume) {
 	if l.hs.Version != openflow.Version10 { // fences the previous master, if the switch supports roles
 		l.claimXID = l.xid()
-		l.put(&of13.RoleRequest{Role: of13.RoleMaster, GenerationID: l.term}, l.claimXID)
+		l.put(&of13.RoleRequest{Role: of13.RoleMaster, GenerationID: l.generation}, l.claimXID)
 	}
 	l.stale = false
 	l.newEpoch(now, r.Epoch)
@@ -214,8 +214,8 @@ func (l *legacy) written(mark uint64) Action {
 
 // No one keeps its events, so they cannot be held up, and no standby compares them with the log.
 
-func (l *legacy) hold()                        {}
-func (l *legacy) resend()                      {}
-func (l *legacy) acknowledge(experimenter.Ack) {}
-func (l *legacy) logged([]byte)                {}
-func (l *legacy) skipped(int)                  {}
+func (l *legacy) hold()                              {}
+func (l *legacy) resend()                            {}
+func (l *legacy) acknowledge(experimenter.Ack)       {}
+func (l *legacy) logged(uint64, uint64, []byte) bool { return true }
+func (l *legacy) skipped(uint64, uint64, int) bool   { return true }

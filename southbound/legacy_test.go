@@ -269,7 +269,7 @@ func TestWriteMarkInTheNextEpoch(t *testing.T) {
 	command := out.Append(nil, 1)
 	write := func(epoch uint64) (mark uint64) {
 		t.Helper()
-		if err := c.Send(commandBlock(c.term, epoch, 1, 1), command); err != nil {
+		if err := c.Send(commandBlock(c.generation, epoch, 1, 1), command); err != nil {
 			t.Fatal(err)
 		}
 		if out := c.types(t); out != "1:PACKET_OUT" {

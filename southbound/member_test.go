@@ -238,7 +238,7 @@ func (m *member) applies(n int) {
 		if m.leads {
 			m.releases(r)
 		} else if m.attached && r.msg != nil {
-			m.core.Logged(r.msg)
+			m.core.Logged(r.epoch, 0, r.msg)
 			m.take()
 		}
 	}
@@ -264,7 +264,7 @@ func (m *member) releases(r record) {
 func (m *member) queue(s ledgerState, n int) {
 	if n > 0 && s.live {
 		first := uint64(len(s.commands)-n) + 1
-		m.outbox = append(m.outbox, send{experimenter.Block{Term: m.term, Epoch: s.epoch, First: first,
+		m.outbox = append(m.outbox, send{experimenter.Block{Generation: m.term, Epoch: s.epoch, First: first,
 			Count: uint32(n)}, concat(s.commands[first-1:]...)})
 	}
 }

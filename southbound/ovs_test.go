@@ -173,7 +173,7 @@ func (n *node) Events(s *Session, b Batch) error {
 func (n *node) hears() {
 	for ; !n.deaf && n.heard < len(n.messages); n.heard++ {
 		if n.session != nil && n != n.leader {
-			n.session.Logged(n.messages[n.heard])
+			n.session.Logged(0, 0, n.messages[n.heard])
 		}
 	}
 }

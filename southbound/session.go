@@ -52,43 +52,47 @@ func (s *Session) State() State {
 	return st
 }
 
-// Claim claims the switch for the leader of a term, whose log contains r of it. An agent then sends every event that is
-// not acknowledged, from the first on. With Bundles the epoch likewise continues with the events held here, if the
-// switch still has the marker of the epoch and no event was missed. Otherwise, and always with Legacy, a new epoch
-// begins. ErrNotMaster: this session was claimed in a later term.
-func (s *Session) Claim(term uint64, r Resume) error {
+// Claim claims the switch for a leader, whose log contains r of it, in a generation (experimenter.Generation). An agent
+// then sends every event that is not acknowledged, from the first on. With Bundles the epoch likewise continues with
+// the events held here, if the switch still has the marker of the epoch and no event was missed. Otherwise, and always
+// with Legacy, a new epoch begins. ErrNotMaster: this session was claimed in a later generation.
+func (s *Session) Claim(generation uint64, r Resume) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.core.Claim(term, s.line.Now(), r); err != nil {
+	if err := s.core.Claim(generation, s.line.Now(), r); err != nil {
 		return err
 	}
 	return s.flush()
 }
 
-// Standby ends the claim, because another controller leads: in term, or 0 if the term is unknown. With Bundles events
+// Standby ends the claim, because another controller leads, or this one uses another path. generation is one in which
+// the leader has claimed the switch or may claim it, or 0 if it is unknown. With Bundles events
 // are held from then on until they are seen in the log.
-func (s *Session) Standby(term uint64) {
+func (s *Session) Standby(generation uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.core.Standby(term)
+	s.core.Standby(generation)
 	s.flush()
 }
 
-// Logged reports that another leader has logged an event of the switch. Every such event must be reported, in order.
-// Logged and Skipped have an effect with Bundles only.
-func (s *Session) Logged(msg []byte) {
+// Logged reports that another controller has logged an event of the switch. Every such event must be reported, in
+// order. It returns false if this session claims the switch, and has not numbered the event so: then another session is
+// the one whose events are logged. The caller calls Standby and repeats the report. Logged and Skipped have an effect
+// with Bundles only.
+func (s *Session) Logged(epoch, seq uint64, msg []byte) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.core.Logged(msg)
+	ours := s.core.Logged(epoch, seq, msg)
 	s.flush()
+	return ours
 }
 
-// Skipped is Logged for n asynchronous events of which the log contains only the number. n is Unknown if this
-// controller has not seen all events in the log, as after a snapshot.
-func (s *Session) Skipped(n int) {
+// Skipped is Logged for the events up to seq of which the log contains only how many are asynchronous: n. It is Unknown
+// if this controller has not seen all events in the log, as after a snapshot.
+func (s *Session) Skipped(epoch, seq uint64, n int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.core.Skipped(n)
+	return s.core.Skipped(epoch, seq, n)
 }
 
 // Acknowledge reports that every event of the epoch up to seq is logged and need not be kept.
@@ -102,8 +106,8 @@ func (s *Session) Acknowledge(epoch, seq uint64) {
 // Send queues a block of commands: messages of OpenFlow 1.3 one after the other, which it copies. It sets b.Bytes. If
 // b.First is 0, the commands are best-effort: they are sent once, and are lost with the connection. Commands of another
 // epoch than the switch's are dropped, by the agent or here. If the peer does not read, its queue fills and the session
-// ends; numbered commands must be sent again in the next session. ErrNotMaster: b.Term is not the term of the last
-// Claim.
+// ends; numbered commands must be sent again in the next session. ErrNotMaster: b.Generation is not that of the
+// last Claim.
 func (s *Session) Send(b experimenter.Block, messages []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -15,10 +15,12 @@ type Session interface {
 	Switch() openflow.DatapathID
 	State() southbound.State
 
-	Claim(term uint64, r southbound.Resume) error
-	Standby(term uint64)
+	Claim(generation uint64, r southbound.Resume) error
+	Standby(generation uint64)
 	Send(b experimenter.Block, messages []byte) error
 	Acknowledge(epoch, seq uint64)
+	Logged(epoch, seq uint64, msg []byte) bool
+	Skipped(epoch, seq uint64, n int) bool
 
 	Hold()
 	Resend()
@@ -117,7 +119,7 @@ func (f *Follower) release(p *proxied, term uint64) {
 		return
 	}
 	f.forget(p)
-	p.session.Standby(term)
+	p.session.Standby(experimenter.Generation(term, 0))
 }
 
 // forget ends the claim of a session, which may have ended.
@@ -211,10 +213,30 @@ func (f *Follower) CommandsDone(s Session, epoch, seq uint64) {
 	f.send(Message{Kind: Done, Session: p.number, Claim: p.claim, Epoch: epoch, Seq: seq})
 }
 
-// Logged reports that an event is in the log. It returns false if the session of the switch is a standby, which must be
-// told otherwise.
-func (f *Follower) Logged(id openflow.DatapathID, epoch, seq uint64) bool {
+// Logged reports that an event is in the log. It returns false if the session of the switch is a standby, which must
+// then be told by itself. It becomes one here if it has not numbered the event so: then the leader uses another
+// session.
+func (f *Follower) Logged(id openflow.DatapathID, epoch, seq uint64, msg []byte) bool {
 	p := f.claimed[id]
+	if p != nil && p.state.Peer == southbound.Bundles && !p.session.Logged(epoch, seq, msg) {
+		f.renew(p)
+		return false
+	}
+	return f.note(p, epoch, seq)
+}
+
+// Skipped is Logged for the events up to seq of which the log contains only the number, as southbound.Session.Skipped.
+func (f *Follower) Skipped(id openflow.DatapathID, epoch, seq uint64, n int) bool {
+	p := f.claimed[id]
+	if p != nil && p.state.Peer == southbound.Bundles && !p.session.Skipped(epoch, seq, n) {
+		f.renew(p)
+		return false
+	}
+	return f.note(p, epoch, seq)
+}
+
+// note has an event acknowledged by the next Applied.
+func (f *Follower) note(p *proxied, epoch, seq uint64) bool {
 	if p == nil {
 		return false
 	}
@@ -223,6 +245,20 @@ func (f *Follower) Logged(id openflow.DatapathID, epoch, seq uint64) bool {
 		p.noted, f.logged = true, append(f.logged, p)
 	}
 	return true
+}
+
+// renew ends the claim of the leader, which then knows the session as a new one: it may not know that the claim has
+// ended.
+func (f *Follower) renew(p *proxied) {
+	if p.noted {
+		p.session.Acknowledge(p.epoch, p.seq)
+	}
+	f.release(p, f.term)
+	f.send(Message{Kind: Withdraw, Session: p.number})
+	f.last++
+	p.number = f.last
+	f.proxies = append(slices.DeleteFunc(f.proxies, func(o *proxied) bool { return o == p }), p)
+	f.offer(p)
 }
 
 // Applied reports that all entries up to index are applied, and their events reported.
@@ -254,7 +290,7 @@ func (f *Follower) tryClaim(p *proxied) {
 		return
 	}
 	p.pending = nil
-	if err := p.session.Claim(m.Term, m.Resume); err != nil {
+	if err := p.session.Claim(m.Generation, m.Resume); err != nil {
 		p.session.Close(err)
 		return
 	}
@@ -327,7 +363,7 @@ func (f *Follower) handle(p *proxied, m *Message) {
 	case Standby:
 		f.release(p, f.term)
 	case Commands:
-		b := experimenter.Block{Term: m.Term, Epoch: m.Epoch, First: m.Seq, Count: m.Count}
+		b := experimenter.Block{Generation: m.Generation, Epoch: m.Epoch, First: m.Seq, Count: m.Count}
 		if err := p.session.Send(b, m.Bytes); err != nil {
 			p.session.Close(err)
 		}

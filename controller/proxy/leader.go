@@ -57,12 +57,12 @@ type Remote struct {
 	since  time.Time // when it was attached to the follower
 	state  southbound.State
 
-	term    uint64
-	claim   uint32 // number of the claim; 0: none
-	claimed bool   // the follower has claimed the switch
-	epoch   uint64 // of sent
-	sent    uint64 // the last command of the claim that was sent
-	behind  bool   // commands were left out
+	generation uint64
+	claim      uint32 // number of the claim; 0: none
+	claimed    bool   // the follower has claimed the switch
+	epoch      uint64 // of sent
+	sent       uint64 // the last command of the claim that was sent
+	behind     bool   // commands were left out
 }
 
 // Term begins a term. Links of earlier ones are forgotten, and their sessions are not of use any more.
@@ -278,14 +278,14 @@ func (r *Remote) State() southbound.State { return r.state }
 
 // Claim makes the follower claim the switch, as soon as it has applied what this leader has. Nothing of the switch may
 // be executed and not committed.
-func (r *Remote) Claim(term uint64, resume southbound.Resume) error {
+func (r *Remote) Claim(generation uint64, resume southbound.Resume) error {
 	r.l.claims++
-	r.term, r.claim, r.claimed, r.behind = term, r.l.claims, false, false
+	r.generation, r.claim, r.claimed, r.behind = generation, r.l.claims, false, false
 	r.epoch, r.sent = 0, 0
 	if r.state.Peer == southbound.Bundles {
 		r.state.InSync, r.state.Epoch = false, max(r.state.Epoch, resume.Epoch)
 	}
-	r.tell(Message{Kind: Claim, Term: term, Index: r.l.index, Resume: resume})
+	r.tell(Message{Kind: Claim, Generation: generation, Index: r.l.index, Resume: resume})
 	return nil
 }
 
@@ -305,7 +305,7 @@ func (r *Remote) Standby(uint64) {
 
 // Send sends commands as far as there is room. The rest is left out, and sent after Owner.Resume.
 func (r *Remote) Send(b experimenter.Block, messages []byte) error {
-	if r.claim == 0 || b.Term != r.term {
+	if r.claim == 0 || b.Generation != r.generation {
 		return southbound.ErrNotMaster
 	}
 	if !r.claimed {
@@ -313,7 +313,7 @@ func (r *Remote) Send(b experimenter.Block, messages []byte) error {
 	}
 	if b.First == 0 {
 		if r.f.room(len(messages)) { // else they are lost, like those that a connection loses
-			r.tell(Message{Kind: Commands, Term: b.Term, Epoch: b.Epoch, Count: b.Count, Bytes: messages})
+			r.tell(Message{Kind: Commands, Generation: b.Generation, Epoch: b.Epoch, Count: b.Count, Bytes: messages})
 		}
 		return nil
 	}
@@ -328,7 +328,7 @@ func (r *Remote) Send(b experimenter.Block, messages []byte) error {
 				r.f.behind = append(r.f.behind, r)
 				break
 			}
-			r.tell(Message{Kind: Commands, Term: b.Term, Epoch: b.Epoch, Seq: seq, Count: uint32(count),
+			r.tell(Message{Kind: Commands, Generation: b.Generation, Epoch: b.Epoch, Seq: seq, Count: uint32(count),
 				Bytes: messages[:size]})
 			r.sent = last
 		}
@@ -354,10 +354,10 @@ func cut(messages []byte) (count, size int) {
 func (r *Remote) Acknowledge(uint64, uint64) {}
 
 // Logged does nothing, see Acknowledge.
-func (r *Remote) Logged([]byte) {}
+func (r *Remote) Logged(uint64, uint64, []byte) bool { return true }
 
 // Skipped does nothing, see Acknowledge.
-func (r *Remote) Skipped(int) {}
+func (r *Remote) Skipped(uint64, uint64, int) bool { return true }
 
 // Hold implements controller.Session.
 func (r *Remote) Hold() { r.tell(Message{Kind: Hold}) }

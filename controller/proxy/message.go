@@ -45,19 +45,20 @@ type Message struct {
 	Session  uint64 // number of the session, chosen by the follower; 0: none
 	Claim    uint32 // number of the claim of the session, chosen by the leader
 
-	Term   uint64              // Begin, Claim, Commands
-	Switch openflow.DatapathID // Offer
-	Age    time.Duration       // Offer: since the session was attached
-	State  southbound.State    // Offer, Changed
-	Index  uint64              // Claim
-	Resume southbound.Resume   // Claim
-	Epoch  uint64              // Events, Done, Commands, Refuse
-	Seq    uint64              // Events, Commands: the first; Done: the last
-	Count  uint32              // Events, Commands
-	Done   uint64              // Events
-	Reason experimenter.Reason // Refuse
-	Text   string              // Executed, Close
-	Bytes  []byte              // Events, Commands; decoded, it aliases the input
+	Term       uint64              // Begin
+	Switch     openflow.DatapathID // Offer
+	Age        time.Duration       // Offer: since the session was attached
+	State      southbound.State    // Offer, Changed
+	Generation uint64              // Claim, Commands
+	Index      uint64              // Claim
+	Resume     southbound.Resume   // Claim
+	Epoch      uint64              // Events, Done, Commands, Refuse
+	Seq        uint64              // Events, Commands: the first; Done: the last
+	Count      uint32              // Events, Commands
+	Done       uint64              // Events
+	Reason     experimenter.Reason // Refuse
+	Text       string              // Executed, Close
+	Bytes      []byte              // Events, Commands; decoded, it aliases the input
 }
 
 // fromLeader reports whether a payload is a message from a leader to a follower.
@@ -80,13 +81,13 @@ func (m *Message) append(b []byte) []byte {
 		b = appendState(b, &m.State)
 	case Claim:
 		r := &m.Resume
-		b = put(put(put(put(b, m.Term), m.Index), r.Epoch), r.Events)
+		b = put(put(put(put(b, m.Generation), m.Index), r.Epoch), r.Events)
 		b = appendBool(put(put(b, r.Commands), r.Done), r.Live)
 	case Events:
 		b = put(put(put(b, m.Epoch), m.Seq), m.Done)
 		b = append(binary.BigEndian.AppendUint32(b, m.Count), m.Bytes...)
 	case Commands:
-		b = put(put(put(b, m.Epoch), m.Seq), m.Term)
+		b = put(put(put(b, m.Epoch), m.Seq), m.Generation)
 		b = append(binary.BigEndian.AppendUint32(b, m.Count), m.Bytes...)
 	case Done:
 		b = put(put(b, m.Epoch), m.Seq)
@@ -173,14 +174,14 @@ func Parse(b []byte) (Message, error) {
 	case Changed:
 		m.State = d.state()
 	case Claim:
-		m.Term, m.Index = d.uint64(), d.uint64()
+		m.Generation, m.Index = d.uint64(), d.uint64()
 		m.Resume = southbound.Resume{Epoch: d.uint64(), Events: d.uint64(), Commands: d.uint64(), Done: d.uint64(),
 			Live: d.bool()}
 	case Events:
 		m.Epoch, m.Seq, m.Done = d.uint64(), d.uint64(), d.uint64()
 		m.Count, m.Bytes = d.messages()
 	case Commands:
-		m.Epoch, m.Seq, m.Term = d.uint64(), d.uint64(), d.uint64()
+		m.Epoch, m.Seq, m.Generation = d.uint64(), d.uint64(), d.uint64()
 		m.Count, m.Bytes = d.messages()
 	case Done:
 		m.Epoch, m.Seq = d.uint64(), d.uint64()

@@ -43,7 +43,7 @@ func drawMessage(t *rapid.T) Message {
 	case Changed:
 		m.State = state()
 	case Claim:
-		m.Term, m.Index = number.Draw(t, "term"), number.Draw(t, "index")
+		m.Generation, m.Index = number.Draw(t, "generation"), number.Draw(t, "index")
 		m.Resume = southbound.Resume{Epoch: number.Draw(t, "epoch"), Live: rapid.Bool().Draw(t, "live"),
 			Events: number.Draw(t, "events"), Commands: number.Draw(t, "commands"),
 			Done: number.Draw(t, "commands done")}
@@ -51,7 +51,7 @@ func drawMessage(t *rapid.T) Message {
 		m.Epoch, m.Seq, m.Done = number.Draw(t, "epoch"), number.Draw(t, "seq"), number.Draw(t, "done")
 		messages()
 	case Commands:
-		m.Epoch, m.Seq, m.Term = number.Draw(t, "epoch"), number.Draw(t, "seq"), number.Draw(t, "term")
+		m.Epoch, m.Seq, m.Generation = number.Draw(t, "epoch"), number.Draw(t, "seq"), number.Draw(t, "generation")
 		messages()
 	case Done:
 		m.Epoch, m.Seq = number.Draw(t, "epoch"), number.Draw(t, "seq")

@@ -23,6 +23,7 @@ type fakeSession struct {
 	state    southbound.State
 	told     []string
 	commands []uint64 // sequences, by the rule of a stream: each once, in order
+	foreign  bool     // the log has events that it has not numbered
 }
 
 func (s *fakeSession) note(format string, args ...any) {
@@ -35,7 +36,9 @@ func (s *fakeSession) Claim(term uint64, r southbound.Resume) error {
 	s.note("claim %d %d", term, r.Events)
 	return nil
 }
-func (s *fakeSession) Standby(term uint64) { s.note("standby %d", term) }
+func (s *fakeSession) Standby(generation uint64) {
+	s.note("standby %d", experimenter.Term(generation))
+}
 func (s *fakeSession) Send(b experimenter.Block, messages []byte) error {
 	for seq := b.First; len(messages) > 0; seq++ {
 		if n := uint64(len(s.commands)); seq == n+1 {
@@ -48,8 +51,16 @@ func (s *fakeSession) Send(b experimenter.Block, messages []byte) error {
 	return nil
 }
 func (s *fakeSession) Acknowledge(epoch, seq uint64) { s.note("ack %d %d", epoch, seq) }
-func (s *fakeSession) Hold()                         { s.note("hold") }
-func (s *fakeSession) Resend()                       { s.note("resend") }
+func (s *fakeSession) Logged(_, seq uint64, _ []byte) bool {
+	s.note("logged %d", seq)
+	return !s.foreign
+}
+func (s *fakeSession) Skipped(_, seq uint64, n int) bool {
+	s.note("skipped %d %d", seq, n)
+	return !s.foreign
+}
+func (s *fakeSession) Hold()   { s.note("hold") }
+func (s *fakeSession) Resend() { s.note("resend") }
 func (s *fakeSession) Refuse(r experimenter.Reason, epoch uint64) {
 	s.note("refuse %d %d", r, epoch)
 }
@@ -192,10 +203,10 @@ func TestClaimAndEvents(t *testing.T) {
 	b.pass()
 	b.check("results", results, 1)
 	b.check("acknowledged before they are in the log", len(s.told), 1)
-	b.check("in the log of a proxy", b.f.Logged(7, 9, 5), true)
-	b.check("of another switch", b.f.Logged(8, 9, 5), false)
+	b.check("in the log of a proxy", b.f.Logged(7, 9, 5, nil), true)
+	b.check("of another switch", b.f.Logged(8, 9, 5, nil), false)
 	b.f.Applied(21)
-	b.check("after the log", s.told[1:], []string{"ack 9 5"})
+	b.check("after the log", s.told[1:], []string{"logged 5", "ack 9 5"})
 
 	b.f.Events(s, batch(7, 1), func(err error) { b.check("error", err, "gap") })
 	b.pass()
@@ -278,6 +289,52 @@ func TestNewLink(t *testing.T) {
 	_ = b.offered[0].Claim(3, southbound.Resume{})
 	b.pass()
 	b.check("told", s.told, "[claim 3 0 standby 3 claim 3 0]")
+}
+
+// The log has an event that the session has not numbered, so the leader uses another session. The claim ends with what
+// the session has numbered, and the leader can use it again as a new session.
+func TestForeignEvents(t *testing.T) {
+	for name, told := range map[string]func(*Follower) bool{
+		"logged 6":     func(f *Follower) bool { return f.Logged(7, 9, 6, nil) },
+		"skipped 8 2":  func(f *Follower) bool { return f.Skipped(7, 9, 8, 2) },
+		"skipped 9 -1": func(f *Follower) bool { return f.Skipped(7, 9, 9, southbound.Unknown) },
+	} {
+		b := newBench(t)
+		s, r := b.attach(7)
+		_ = r.Claim(3, southbound.Resume{Epoch: 9, Live: true, Events: 4})
+		b.pass()
+		done := false
+		b.f.Events(s, batch(5, 3), func(error) { done = true })
+		b.check("of the session", b.f.Logged(7, 9, 5, nil), true)
+		s.foreign = true
+		b.check("of another session", told(b.f), false)
+		b.check("told", s.told, fmt.Sprintf("[claim 3 4 logged 5 %s ack 9 5 standby 3]", name))
+		b.check("serves", fmt.Sprint(b.f.Serves(7), done), "false true")
+		b.check("to a standby", b.f.Logged(7, 9, 7, nil), false)
+		b.f.Applied(20)
+		b.pass()
+		b.check("offers", len(b.offered), 1)
+		s.told = nil
+		_ = b.offered[0].Claim(3, southbound.Resume{Epoch: 9, Live: true, Events: 9})
+		b.pass()
+		r.Standby(3) // of the session that was withdrawn
+		b.pass()
+		b.check("told", s.told, "[claim 3 9]")
+	}
+}
+
+// An agent numbers its events itself, so its session compares nothing, and a snapshot acknowledges.
+func TestEventsOfAgent(t *testing.T) {
+	b := newBench(t)
+	s := &fakeSession{id: 7, state: southbound.State{Peer: southbound.Agent, InSync: true}, foreign: true}
+	b.f.Attached(s)
+	b.pass()
+	_ = b.offered[0].Claim(3, southbound.Resume{Epoch: 9, Live: true})
+	b.pass()
+	b.check("logged", fmt.Sprint(b.f.Logged(7, 9, 1, nil), b.f.Skipped(7, 9, 3, 2),
+		b.f.Skipped(7, 9, 8, southbound.Unknown)), "true true true")
+	b.f.Applied(5)
+	b.check("told", s.told, "[claim 3 0 ack 9 8]")
 }
 
 // A follower ignores everybody but the leader of its term, and of him every link but the newest.
@@ -413,7 +470,7 @@ type commanded struct {
 
 // send sends all of them, as far as there is room.
 func (c *commanded) send(t rapid.TB) {
-	b := experimenter.Block{Term: 3, Epoch: 9, First: 1, Count: uint32(c.count)}
+	b := experimenter.Block{Generation: 3, Epoch: 9, First: 1, Count: uint32(c.count)}
 	if err := c.r.Send(b, c.messages); err != nil {
 		t.Fatal(err)
 	}
@@ -456,7 +513,7 @@ func TestCommands(t *testing.T) {
 			if len(c.s.commands) != c.count || strings.Contains(fmt.Sprint(c.s.told), "close") {
 				t.Fatalf("%d commands of %d have arrived, %v", len(c.s.commands), c.count, c.s.told)
 			}
-			if err := c.r.Send(experimenter.Block{Term: 2, Epoch: 9, First: 1, Count: 1}, echoes(1)); err == nil {
+			if err := c.r.Send(experimenter.Block{Generation: 2, Epoch: 9, First: 1, Count: 1}, echoes(1)); err == nil {
 				t.Fatal("commands of an earlier term are accepted")
 			}
 		}
@@ -511,8 +568,8 @@ func TestCalls(t *testing.T) {
 	r.Resend()
 	r.Close(errors.New("enough"))
 	r.Acknowledge(1, 1)
-	r.Logged(nil)
-	r.Skipped(1)
+	r.Logged(1, 1, nil)
+	r.Skipped(1, 1, 1)
 	b.pass()
 	b.check("told", s.told, fmt.Sprintf("[refuse %d 5 claim 3 0 hold resend close enough]",
 		experimenter.ReasonStaleEpoch))

@@ -16,6 +16,8 @@ type stepCheck struct {
 	ahead      int  // of the connection before the log at the first: negative if the log was ahead
 	counted    bool // ahead is known
 
+	claimed   bool   // it numbers the events, and may hold replies too
+	told      uint64 // the last event in the log that it was shown: as the proxy of the leader, all of them
 	delivered uint64 // epoch of which this session, as master, has delivered an event other than its end
 	known     uint64 // epoch of which it was told that such an event is logged
 	keeps     uint64 // epoch that this session, as master, must continue
@@ -58,12 +60,15 @@ func (x *stepCheck) heard(s *session, batch []byte) {
 	x.check(s)
 }
 
-// logged takes what another leader has logged.
-func (x *stepCheck) logged(s *session, msg []byte) {
+// logged takes what another controller has logged.
+func (x *stepCheck) logged(s *session, seq uint64, msg []byte) {
 	t, ours := experimenter.Is(msg)
+	again := x.told == seq // because the session has become a standby
+	x.told = seq
 	switch {
 	case ours && t == experimenter.TypeSwitchUp:
-		*x = stepCheck{}
+		*x = stepCheck{claimed: x.claimed, told: seq}
+	case again:
 	case ours && t == experimenter.TypeSyncMarker:
 		x.seen.count++
 		if m, err := experimenter.ParseSyncMarker(msg); err == nil {
@@ -87,7 +92,7 @@ func (x *stepCheck) common(m experimenter.SyncMarker) {
 
 // check compares with what the session holds.
 func (x *stepCheck) check(s *session) {
-	if !x.counted || s.n.s.scenario.SwitchQueue > 0 {
+	if !x.counted || x.claimed || s.n.s.scenario.SwitchQueue > 0 {
 		return
 	}
 	if want := max(0, x.came.count-x.seen.count+x.ahead); !s.State().InSync || s.Held() != want {
@@ -105,23 +110,34 @@ func (x *stepCheck) delivers(b southbound.Batch) {
 
 // acked takes the acknowledgement of events. A claim begins with one, which says nothing: the session may have to end
 // that epoch.
-func (x *stepCheck) acked(s *session, epoch uint64) {
+func (x *stepCheck) acked(s *session, epoch, seq uint64) {
 	if st := s.State(); st.Peer == southbound.Bundles && epoch == st.Epoch && epoch == x.delivered {
 		x.known = epoch
 	}
-}
-
-// stands: the controller leads no more. What it had of an epoch that is in the log it goes on with.
-func (x *stepCheck) stands(s *session) {
-	if was := x.keeps != 0 || x.known != 0; was {
-		*x = stepCheck{in: x.keeps != 0 || x.known == s.State().Epoch}
+	if seq > x.told { // the master is here, and nobody shows the session what is in the log
+		x.came, x.seen, x.counted = stream{}, stream{}, false
 	}
 }
 
-// claims: the controller leads.
+// stands: the session is not that of the master any more. What it had of an epoch that is in the log it goes on with,
+// and if it was shown the log meanwhile, it holds what is not in there.
+func (x *stepCheck) stands(s *session) {
+	was := *x
+	if !was.claimed {
+		return
+	}
+	*x = stepCheck{}
+	if was.keeps != 0 || was.known != 0 {
+		x.in = was.keeps != 0 || was.known == s.State().Epoch
+		x.came, x.seen, x.ahead, x.counted, x.told = was.came, was.seen, was.ahead, was.counted, was.told
+	}
+}
+
+// claims: the controller leads, or the session is the proxy of the leader.
 func (x *stepCheck) claims(s *session, r southbound.Resume) {
 	in := x.in && s.n.s.scenario.SwitchQueue == 0 // else its connection may lack something any time
-	*x = stepCheck{}
+	was := *x
+	*x = stepCheck{claimed: true, told: was.told}
 	if !in {
 		return
 	}
@@ -130,5 +146,6 @@ func (x *stepCheck) claims(s *session, r southbound.Resume) {
 	}
 	if r.Live {
 		x.keeps = r.Epoch
+		x.came, x.seen, x.ahead, x.counted = was.came, was.seen, was.ahead, was.counted
 	}
 }

@@ -38,7 +38,7 @@ var mutants = []mutant{
 	{"claim without what is logged", "southbound/agent.go",
 		"	if r.Epoch > 0 {\n		g.acknowledge(", "	if r.Epoch == 0 {\n		g.acknowledge("},
 	{"take commands of who is not master", "agent/peer.go",
-		"return p != c.master || term != c.generation }", "return false }"},
+		"	return p != c.master || generation != c.generation\n", "	return false\n"},
 	{"complete before the switch has acknowledged", "agent/filter.go",
 		"	f.out = handshake.Bare(f.out, f.version, request, f.xid)\n",
 		"	f.done = uint64(f.passed)\n	f.out = handshake.Bare(f.out, f.version, request, f.xid)\n"},
@@ -166,6 +166,9 @@ var mutants = []mutant{
 		"	f.end(standby)\n", "	_ = standby\n"},
 	{"claim through a follower before it has the log", "controller/proxy/follower.go",
 		"	case m.Index > f.index:\n", "	case m.Index > f.index+1<<40:\n"},
+	{"acknowledge at a follower by number", "controller/proxy/follower.go",
+		"!p.session.Logged(epoch, seq, msg) {", "!(p.session.Logged(epoch, seq, msg) || true) {"},
+	{"claim on all paths in one generation", "controller/takeover.go", "		last.number++\n", ""},
 }
 
 // seeded returns the mutants as package mutation wants them.

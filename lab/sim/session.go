@@ -251,37 +251,39 @@ func (l plug) Close(err error) { l.s.n.p.after(0, func() { l.s.end(err) }) }
 
 // The following of controller.Session are shown to the stepCheck.
 
-func (s *session) Claim(term uint64, r southbound.Resume) error {
+func (s *session) Claim(generation uint64, r southbound.Resume) error {
 	s.step.claims(s, r)
-	return s.Session.Claim(term, r)
+	return s.Session.Claim(generation, r)
 }
 
-func (s *session) Standby(term uint64) {
-	s.Session.Standby(term)
+func (s *session) Standby(generation uint64) {
+	s.Session.Standby(generation)
 	s.step.stands(s)
 }
 
-func (s *session) Logged(msg []byte) {
-	s.Session.Logged(msg)
-	s.step.logged(s, msg)
+func (s *session) Logged(epoch, seq uint64, msg []byte) bool {
+	ours := s.Session.Logged(epoch, seq, msg)
+	s.step.logged(s, seq, msg)
+	return ours
 }
 
-func (s *session) Skipped(n int) {
-	s.Session.Skipped(n)
+func (s *session) Skipped(epoch, seq uint64, n int) bool {
+	ours := s.Session.Skipped(epoch, seq, n)
 	if n == southbound.Unknown {
-		s.step = stepCheck{}
+		s.step = stepCheck{claimed: s.step.claimed}
 	}
+	return ours
 }
 
 func (s *session) Acknowledge(epoch, seq uint64) {
 	s.Session.Acknowledge(epoch, seq)
-	s.step.acked(s, epoch)
+	s.step.acked(s, epoch, seq)
 }
 
 func (s *session) Refuse(reason experimenter.Reason, epoch uint64) {
 	if s.State().Peer != southbound.Agent && reason == experimenter.ReasonStaleEpoch {
 		s.n.s.h.Refused(s.Switch(), epoch)
-		s.step = stepCheck{}
+		s.step = stepCheck{claimed: s.step.claimed}
 	}
 	s.Session.Refuse(reason, epoch)
 }

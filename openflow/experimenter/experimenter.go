@@ -52,14 +52,14 @@ type Attach struct {
 }
 
 // Block numbers the messages that follow it: Count messages, Bytes long altogether, the
-// first with sequence First. Term is the leader's Raft term in COMMANDS, and 0 in EVENTS.
+// first with sequence First. Generation is that of the claim in COMMANDS, and 0 in EVENTS.
 // COMMANDS with First 0 are best-effort: the agent forwards each at once, and acknowledges none.
 type Block struct {
-	Term  uint64
-	Epoch uint64
-	First uint64
-	Count uint32
-	Bytes uint32
+	Generation uint64
+	Epoch      uint64
+	First      uint64
+	Count      uint32
+	Bytes      uint32
 }
 
 // Ack acknowledges everything up to and with Seq of an epoch: events that are logged
@@ -142,7 +142,7 @@ func (a Attach) Append(dst []byte, version uint8) []byte {
 func (b Block) Append(dst []byte, version uint8, t Type) []byte {
 	n := len(dst)
 	dst = begin(dst, version, t)
-	for _, v := range [...]uint64{b.Term, b.Epoch, b.First, uint64(b.Count)<<32 | uint64(b.Bytes)} {
+	for _, v := range [...]uint64{b.Generation, b.Epoch, b.First, uint64(b.Count)<<32 | uint64(b.Bytes)} {
 		dst = binary.BigEndian.AppendUint64(dst, v)
 	}
 	openflow.SetLength(dst[n:])
