@@ -76,7 +76,7 @@ var begins = map[string]uint64{
 	"send a switch what an earlier incarnation was to do":            85,
 	"do not ask again what is not answered":                          60,
 	"send commands again in the next epoch":                          117,
-	"keep a claim at a follower when the leader changes":             45,
+	"keep a claim at a follower when the leader changes":             5134,
 	"replace the marker of an epoch before its end is logged":        45,
 	"claim through a follower before it has the log":                 108,
 	"claim out of sync":                                      96,
