@@ -14,9 +14,7 @@ import (
 )
 
 // Session is one connected switch, usually a *southbound.Session, which documents the methods. No method blocks.
-type Session interface {
-	proxy.Session
-}
+type Session = proxy.Session
 
 // attached is a session that the Core knows.
 type attached struct {

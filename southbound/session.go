@@ -65,9 +65,9 @@ func (s *Session) Claim(generation uint64, r Resume) error {
 	return s.flush()
 }
 
-// Standby ends the claim, because another controller leads, or this one uses another path. generation is one in which
-// the leader has claimed the switch or may claim it, or 0 if it is unknown. With Bundles events
-// are held from then on until they are seen in the log.
+// Standby ends the claim, because another controller leads, or the leader uses another path. generation is one in which
+// the leader has claimed the switch or may claim it, or 0 if it is unknown. With Bundles events are held from then on
+// until they are seen in the log.
 func (s *Session) Standby(generation uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
