@@ -233,7 +233,13 @@ func (s *testCluster) exact() oracle.Result {
 	s.t.Helper()
 	r := s.compared(oracle.Result.Exact)
 	if !r.Exact() {
-		s.t.Errorf("not exactly once: %+v", r)
+		tally := s.tally
+		if s.stock != nil {
+			tally = s.stock.tally.Tally
+		}
+		all, err := tally.Explain(s.AuditFiles())
+		s.check(err)
+		s.t.Errorf("not exactly once: %+v\n%s", r, all)
 	}
 	return r
 }

@@ -7,35 +7,30 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/holdfast-sdn/holdfast/internal/await"
 	"github.com/holdfast-sdn/holdfast/lab/cluster"
 )
 
-// questions are packet-ins of switches that are answered with one command each, to the switch.
+// questions are packet-ins of switches that are answered with one packet-out each, of the switch.
 type questions struct {
 	*testCluster
-	commands []int // that each switch has executed when all are answered
+	asked []int // by each switch
 }
 
-func newQuestions(s *testCluster) *questions {
-	q := &questions{testCluster: s}
-	for _, sw := range s.switches {
-		q.commands = append(q.commands, len(sw.executed()))
-	}
-	return q
-}
+func newQuestions(s *testCluster) *questions { return &questions{s, make([]int, len(s.switches))} }
 
 func (q *questions) ask(i int) {
-	q.commands[i]++
-	q.switches[i].packetIn(fmt.Sprintf("packet %d of switch %d", q.commands[i], i))
+	q.asked[i]++
+	q.switches[i].packetIn(fmt.Sprintf("packet %d of switch %d", q.asked[i], i+1))
 }
 
 // answered asks, and waits for the answers to all questions of the switch.
 func (q *questions) answered(i int) {
 	q.t.Helper()
 	q.ask(i)
-	if err := q.switches[i].wait(q.commands[i]); err != nil {
-		q.t.Fatalf("%v\n%s", err, q.Logs())
-	}
+	await.Until(q.t, fmt.Sprintf("the answers of switch %d", i+1), func() bool {
+		return len(q.switches[i].packetOuts()) >= q.asked[i]
+	})
 }
 
 // paths waits until the leader has each of the switches by the controller that it knows, with a guarantee.

@@ -11,8 +11,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/holdfast-sdn/holdfast/controller/audit"
@@ -154,7 +156,8 @@ func (t *Tally) Compare(files []string) (Result, error) {
 	defer t.mu.Unlock()
 	var r Result
 	processed := map[content]int{}
-	issued := map[openflow.DatapathID][]string{}
+	ended := map[openflow.DatapathID][][]string{} // commands issued in each epoch but the last
+	issued := map[openflow.DatapathID][]string{}  // in the last
 	for _, rec := range records {
 		switch {
 		case rec.Kind == audit.Failure:
@@ -164,9 +167,8 @@ func (t *Tally) Compare(files []string) (Result, error) {
 			r.CommandsIssued++
 		case rec.Type == experimenter.TypeSwitchUp.String():
 			r.Epochs++
-			valid := common(issued[rec.Switch], t.executed[rec.Switch])
-			r.CommandsVoid += len(issued[rec.Switch]) - valid
-			issued[rec.Switch] = issued[rec.Switch][:valid]
+			ended[rec.Switch] = append(ended[rec.Switch], issued[rec.Switch])
+			issued[rec.Switch] = nil
 		case t.noErrors && rec.Type == of13.TypeName(openflow.TypeError):
 		// which are Holdfast's, not the switch's
 		case rec.Type != experimenter.TypeSwitchDown.String() && rec.Type != experimenter.TypeSyncMarker.String():
@@ -179,6 +181,8 @@ func (t *Tally) Compare(files []string) (Result, error) {
 	}
 	r.EventsLost, r.EventsRepeated = difference(t.sent, processed)
 	for sw, list := range issued {
+		list, void := valid(ended[sw], list, t.executed[sw])
+		r.CommandsVoid += void
 		lost, repeated := difference(count(list), count(t.executed[sw]))
 		r.CommandsLost += lost
 		r.CommandsRepeated += repeated
@@ -190,11 +194,58 @@ func (t *Tally) Compare(files []string) (Result, error) {
 	}
 	for sw, list := range t.executed {
 		r.CommandsExecuted += len(list)
-		if issued[sw] == nil {
+		if _, known := issued[sw]; !known {
 			r.CommandsRepeated += len(list) // nobody issued them
 		}
 	}
 	return r, nil
+}
+
+// Explain lists, for a result that is not exact, what the audit files have and what each switch executed: one line for
+// each record but those of sync markers, in log order, and one for each command, in order.
+func (t *Tally) Explain(files []string) (string, error) {
+	records, err := Read(files)
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	for _, r := range records {
+		if r.Type != experimenter.TypeSyncMarker.String() {
+			fmt.Fprintf(&b, "log %d.%d: switch %s: %s %s %s epoch %d seq %d\n", r.Index, r.Position, r.Switch, r.Kind,
+				r.Type, r.Digest, r.Epoch, r.Seq)
+		}
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, sw := range slices.Sorted(maps.Keys(t.executed)) {
+		for i, digest := range t.executed[sw] {
+			fmt.Fprintf(&b, "switch %s: executed %d: %s\n", sw, i+1, digest)
+		}
+	}
+	return b.String(), nil
+}
+
+// valid returns the commands that are to be executed: the first ones of each epoch that has ended, and all of the last.
+// void is how many of ended are left out. What the switch executed decides how many were before the end of an epoch.
+// The last command of one epoch may equal the first of the next, so all possibilities are followed; if none fits, each
+// epoch has as many as it can.
+func valid(ended [][]string, last, executed []string) (list []string, void int) {
+	ends := map[int]bool{0: true} // how many may have been executed up to here
+	most := 0
+	for _, epoch := range ended {
+		list = append(list, epoch...)
+		next := map[int]bool{}
+		for end := range ends {
+			for n := range common(epoch, executed[end:]) + 1 {
+				next[end+n] = true
+			}
+		}
+		ends, most = next, most+common(epoch, executed[most:])
+	}
+	if before := len(executed) - len(last); ends[before] && slices.Equal(executed[before:], last) {
+		most = before
+	}
+	return append(slices.Clone(executed[:most]), last...), len(list) - most
 }
 
 // common returns the length of the longest common beginning.

@@ -180,6 +180,31 @@ func TestCompareEpochs(t *testing.T) {
 	}
 }
 
+// A command at the end of an epoch may equal the first one of the next: what follows decides which of them is void.
+func TestVoidCommandsThatRepeat(t *testing.T) {
+	split := func(s string) []string { return strings.Split(s, "") }
+	for _, c := range []struct {
+		ended, last, executed string
+		void                  int
+	}{
+		{"uau", "ub", "uaub", 1},
+		{"uau", "ub", "uauub", 0},
+		{"u u", "u", "u", 2},
+		{"u u", "u", "uu", 1},
+		{"uau ub", "uc", "uauc", 3},
+		{"uau ub", "uc", "uaubuc", 1},
+	} {
+		var ended [][]string
+		for e := range strings.FieldsSeq(c.ended) {
+			ended = append(ended, split(e))
+		}
+		list, void := valid(ended, split(c.last), split(c.executed))
+		if void != c.void || !slices.Equal(list, split(c.executed)) {
+			t.Errorf("%+v: %d void, and %v is to be executed", c, void, list)
+		}
+	}
+}
+
 // The audit record of an event does not depend on whether the log has the message or only its digest.
 func TestDigestsInTheLog(t *testing.T) {
 	data := []string{"a", "b", "a"}
