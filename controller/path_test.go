@@ -34,6 +34,23 @@ func newPair(t *testing.T) *pair {
 	return p
 }
 
+// arrive delivers the payloads that are on their way, and not those that are sent because of them.
+func (p *pair) arrive() {
+	sent := p.sent
+	p.sent = nil
+	for _, deliver := range sent {
+		deliver()
+	}
+}
+
+// execute delivers all payloads. The leader executes their events, and nothing is committed.
+func (p *pair) execute() {
+	for len(p.sent) > 0 {
+		p.arrive()
+		p.l.turn()
+	}
+}
+
 // pass lets time go by: payloads arrive, what is proposed is committed, and then applied by the follower.
 func (p *pair) pass(d time.Duration) {
 	p.t.Helper()
@@ -42,11 +59,7 @@ func (p *pair) pass(d time.Duration) {
 		s.ok(s.core.Tick(s.now))
 	}
 	for range 10 {
-		sent := p.sent
-		p.sent = nil
-		for _, deliver := range sent {
-			deliver()
-		}
+		p.arrive()
 		p.l.turn()
 		p.f.turn()
 		entries := p.l.proposed
@@ -195,23 +208,17 @@ func TestStopWithProxy(t *testing.T) {
 	p.pass(pathDelay + pathEvery)
 	p.f.trace = nil
 	s.events(5, 1, switchUp)
-	arrived := p.sent
-	p.sent = nil
-	for _, deliver := range arrived {
-		deliver()
-	}
+	p.arrive()
 	p.l.core.Stop() // the event is not executed
-	for _, deliver := range p.sent {
-		deliver()
-	}
+	p.arrive()
 	p.f.said()
 	p.f.term = 4
 	p.f.ok(p.f.core.Update(p.f.now, consensus.Update{Role: &consensus.Role{Term: 4}}))
 	p.f.said("1: taken")
 }
 
-// A new path is claimed when everything that was executed is committed, because the sessions of a switch may number its
-// next events differently.
+// A new path is claimed when everything that was delivered is committed, because the sessions of a switch may number
+// its next events differently.
 func TestPathIsClaimedWhenSettled(t *testing.T) {
 	p := newPair(t)
 	far := p.f.attached(1, 5)
@@ -220,14 +227,7 @@ func TestPathIsClaimedWhenSettled(t *testing.T) {
 	far.events(5, 1, switchUp)
 	p.pass(time.Millisecond)
 	far.events(5, 2, packetIn)
-	for len(p.sent) > 0 { // it is executed, and not committed
-		sent := p.sent
-		p.sent = nil
-		for _, deliver := range sent {
-			deliver()
-		}
-		p.l.turn()
-	}
+	p.execute()
 	near := p.l.attached(1, 5)
 	for range 3 {
 		p.l.pass(pathEvery)
@@ -247,19 +247,9 @@ func TestSessionAfterProxyIsClaimedWhenSettled(t *testing.T) {
 	p.pass(time.Millisecond)
 	p.pass(pathDelay + pathEvery)
 	far.events(5, 1, switchUp)
-	deliver := func() {
-		for len(p.sent) > 0 {
-			sent := p.sent
-			p.sent = nil
-			for _, deliver := range sent {
-				deliver()
-			}
-			p.l.turn()
-		}
-	}
-	deliver() // it is executed, and not committed
+	p.execute()
 	p.f.core.Detached(p.f.now, far)
-	deliver()
+	p.execute()
 	p.l.attached(1, 5)
 	p.l.pass(pathEvery)
 	p.l.said()
