@@ -224,18 +224,18 @@ func (c *Core) Freeze() (encode func() []byte, err error) {
 	start := c.state.appendSwitches(Header{Time: c.state.time}.append(nil))
 	end := c.state.appendTimers(nil)
 	parts := c.replayedParts()
-	frozen := map[TableName]content{}
+	frozen := map[TableName]*content{}
 	for name, t := range c.state.tables {
-		if len(t.cells) > 0 {
-			frozen[name] = t.cells
+		if t.base.cells.len() > 0 {
+			frozen[name] = t.base
 			t.freeze()
 		}
 	}
 	c.frozen = true
 	return func() []byte {
 		b, n := start, uint64(0)
-		for name, cells := range frozen {
-			b = cells.append(b, name, n)
+		for name, c := range frozen {
+			b = c.append(b, name, n)
 			n++
 		}
 		return appendParts(append(b, end...), parts)

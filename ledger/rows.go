@@ -38,28 +38,26 @@ func (c *Core) Rows(app string, most int) ([]Row, error) {
 		if name.App != app {
 			continue
 		}
-		layers := [...]content{t.cells, t.over, before[t]} // later layers override earlier ones; nil is a deletion
+		layers := [...]*content{t.base, t.over, before[t]} // later layers override earlier ones
 		for i, layer := range layers {
-			for cell, fields := range layer {
-				for field, value := range fields {
-					if value == nil || within(layers[i+1:], cell, field) {
-						continue
-					}
-					row := Row{name.Name, cell, field, value}
-					if size += row.size(); size > most {
-						return nil, fmt.Errorf("the tables of application %s have more than %d bytes", app, most)
-					}
-					rows = append(rows, row)
+			for at, value := range layer.values() {
+				if value == nil || within(layers[i+1:], at[0], at[1]) {
+					continue
 				}
+				row := Row{name.Name, at[0], at[1], value}
+				if size += row.size(); size > most {
+					return nil, fmt.Errorf("the tables of application %s have more than %d bytes", app, most)
+				}
+				rows = append(rows, row)
 			}
 		}
 	}
 	return rows, nil
 }
 
-func within(layers []content, cell, field Key) bool {
+func within(layers []*content, cell, field Key) bool {
 	for _, l := range layers {
-		if _, ok := l[cell][field]; ok {
+		if _, ok := l.cell(cell).get(field); ok {
 			return true
 		}
 	}
@@ -67,8 +65,8 @@ func within(layers []content, cell, field Key) bool {
 }
 
 // before returns the committed values of rows with uncommitted changes.
-func (c *Core) before(app string) map[*table]content {
-	before := map[*table]content{}
+func (c *Core) before(app string) map[*table]*content {
+	before := map[*table]*content{}
 	take := func(list []undo) {
 		for i := len(list) - 1; i >= 0; i-- { // newest first: the oldest overrides
 			v := list[i].value
@@ -76,7 +74,7 @@ func (c *Core) before(app string) map[*table]content {
 				continue
 			}
 			if before[v.table] == nil {
-				before[v.table] = content{}
+				before[v.table] = new(content)
 			}
 			if !list[i].existed {
 				before[v.table].put(v.cell, v.field, nil)

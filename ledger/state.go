@@ -110,7 +110,7 @@ func newState() *state {
 func (s *state) table(name TableName) *table {
 	t := s.tables[name]
 	if t == nil {
-		t = &table{name: name, cells: map[Key]map[Key][]byte{}}
+		t = &table{name: name, base: new(content)}
 		s.tables[name] = t
 	}
 	return t
@@ -231,8 +231,8 @@ func (s *state) snapshot(h Header) []byte {
 	names := slices.SortedFunc(maps.Keys(s.tables), TableName.compare)
 	n := uint64(0)
 	for _, name := range names {
-		if cells := s.tables[name].cells; len(cells) > 0 {
-			b = cells.appendSorted(b, name, n)
+		if c := s.tables[name].base; c.cells.len() > 0 {
+			b = c.appendSorted(b, name, n)
 			n++
 		}
 	}

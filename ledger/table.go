@@ -2,7 +2,7 @@ package ledger
 
 import (
 	"encoding/binary"
-	"maps"
+	"iter"
 	"slices"
 	"strings"
 )
@@ -18,32 +18,57 @@ func (n TableName) compare(o TableName) int {
 }
 
 // content is cells, each with its fields. A plain value is the field Key{}. Values are never modified in place, so the
-// undo list may keep old ones. No value is nil.
-type content map[Key]map[Key][]byte
+// undo list may keep old ones. No value of a cell is nil, but where a content overrides another one, nil is a deletion.
+type content struct{ cells keyed[*keyed[[]byte]] }
 
-func (c content) put(cell, field Key, value []byte) {
-	fields := c[cell]
+// cell returns the fields of a cell: nil if there are none.
+func (c *content) cell(cell Key) *keyed[[]byte] {
+	if c == nil {
+		return nil
+	}
+	fields, _ := c.cells.get(cell)
+	return fields
+}
+
+func (c *content) put(cell, field Key, value []byte) {
+	fields := c.cell(cell)
 	if fields == nil {
-		fields = make(map[Key][]byte, 1)
-		c[cell] = fields
+		fields = new(keyed[[]byte])
+		c.cells.put(cell, fields)
 	}
-	fields[field] = value
+	fields.put(field, value)
 }
 
-func (c content) delete(cell, field Key) {
-	fields := c[cell]
-	delete(fields, field)
-	if len(fields) == 0 {
-		delete(c, cell)
+func (c *content) delete(cell, field Key) {
+	if fields := c.cell(cell); fields != nil {
+		if fields.delete(field); fields.len() == 0 {
+			c.cells.delete(cell)
+		}
 	}
 }
 
-// table is one dictionary. While it is frozen, cells does not change, so another goroutine may read it, and changes go
-// to over, where nil is a deletion.
+// values yields everything, in any order. The body of the loop must not change the content.
+func (c *content) values() iter.Seq2[[2]Key, []byte] {
+	return func(yield func([2]Key, []byte) bool) {
+		if c == nil {
+			return
+		}
+		for cell, fields := range c.cells.all() {
+			for field, value := range fields.all() {
+				if !yield([2]Key{cell, field}, value) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// table is one dictionary. While it is frozen, base does not change, so another goroutine may read it, and changes go
+// to over.
 type table struct {
-	name  TableName
-	cells content
-	over  content // nil unless frozen
+	name TableName
+	base *content
+	over *content // nil unless frozen
 
 	number   uint64 // in the entry being built, plus 1; 0 is none
 	revision uint64 // of the state, when an entry last changed the table
@@ -51,12 +76,11 @@ type table struct {
 
 func (t *table) get(cell, field Key) ([]byte, bool) {
 	if t.over != nil {
-		if v, ok := t.over[cell][field]; ok {
+		if v, ok := t.over.cell(cell).get(field); ok {
 			return v, v != nil
 		}
 	}
-	v, ok := t.cells[cell][field]
-	return v, ok
+	return t.base.cell(cell).get(field)
 }
 
 func (t *table) put(cell, field Key, value []byte) {
@@ -67,7 +91,7 @@ func (t *table) put(cell, field Key, value []byte) {
 		t.over.put(cell, field, value)
 		return
 	}
-	t.cells.put(cell, field, value)
+	t.base.put(cell, field, value)
 }
 
 func (t *table) delete(cell, field Key) {
@@ -75,33 +99,36 @@ func (t *table) delete(cell, field Key) {
 		t.over.put(cell, field, nil)
 		return
 	}
-	t.cells.delete(cell, field)
+	t.base.delete(cell, field)
 }
 
 // fields returns the keys of a cell's fields, in order.
 func (t *table) fields(cell Key) []Key {
-	keys := slices.Collect(maps.Keys(t.cells[cell]))
-	for k, v := range t.over[cell] {
-		if _, below := t.cells[cell][k]; v != nil && !below {
+	base, over := t.base.cell(cell), t.over.cell(cell)
+	keys := make([]Key, 0, base.len())
+	for k := range base.all() {
+		if v, changed := over.get(k); !changed || v != nil {
 			keys = append(keys, k)
 		}
 	}
-	keys = slices.DeleteFunc(keys, func(k Key) bool { _, there := t.get(cell, k); return !there })
+	for k, v := range over.all() {
+		if _, below := base.get(k); v != nil && !below {
+			keys = append(keys, k)
+		}
+	}
 	slices.SortFunc(keys, Key.Compare)
 	return keys
 }
 
-func (t *table) freeze() { t.over = content{} }
+func (t *table) freeze() { t.over = new(content) }
 
-// thaw merges the changes in over into cells. No other goroutine may read cells any more.
+// thaw merges the changes in over into base. No other goroutine may read base any more.
 func (t *table) thaw() {
-	for cell, fields := range t.over {
-		for field, v := range fields {
-			if v == nil {
-				t.cells.delete(cell, field)
-			} else {
-				t.cells.put(cell, field, v)
-			}
+	for at, v := range t.over.values() {
+		if v == nil {
+			t.base.delete(at[0], at[1])
+		} else {
+			t.base.put(at[0], at[1], v)
 		}
 	}
 	t.over = nil
@@ -117,23 +144,23 @@ func appendPut(b []byte, table uint64, cell, field Key, value []byte) []byte {
 }
 
 // appendSorted encodes the content as operations on table n of an entry, in order.
-func (c content) appendSorted(b []byte, name TableName, n uint64) []byte {
+func (c *content) appendSorted(b []byte, name TableName, n uint64) []byte {
 	b = appendTableName(b, name)
-	for _, cell := range slices.SortedFunc(maps.Keys(c), Key.Compare) {
-		for _, field := range slices.SortedFunc(maps.Keys(c[cell]), Key.Compare) {
-			b = appendPut(b, n, cell, field, c[cell][field])
+	for _, cell := range c.cells.sorted() {
+		fields := c.cell(cell)
+		for _, field := range fields.sorted() {
+			value, _ := fields.get(field)
+			b = appendPut(b, n, cell, field, value)
 		}
 	}
 	return b
 }
 
 // append is appendSorted in any order, which is several times faster.
-func (c content) append(b []byte, name TableName, n uint64) []byte {
+func (c *content) append(b []byte, name TableName, n uint64) []byte {
 	b = appendTableName(b, name)
-	for cell, fields := range c {
-		for field, value := range fields {
-			b = appendPut(b, n, cell, field, value)
-		}
+	for at, value := range c.values() {
+		b = appendPut(b, n, at[0], at[1], value)
 	}
 	return b
 }
