@@ -245,9 +245,14 @@ func progressName(s tracker.StateType) string {
 // peers passes what the transport receives to the loop. It implements transport.Handler.
 type peers struct{ n *Node }
 
-func (p peers) Received(m wire.Message) { p.n.inbox.message(m) }
+func (p peers) Received(m wire.Message) {
+	if !p.n.inbox.message(m) {
+		p.n.incidents.Warn("full", "consensus: dropped a message, because too many wait here", "from", m.Raft.GetFrom(),
+			"type", m.Raft.GetType())
+	}
+}
 
-func (p peers) Payload(from uint64, payload []byte) {
+func (p peers) Payload(_, from uint64, payload []byte) {
 	if p.n.cfg.Payload != nil {
 		p.n.cfg.Payload(from, payload)
 	}
@@ -263,9 +268,11 @@ func (p peers) Stranger(member uint64) {
 	}
 }
 
-func (p peers) Dropped(peer uint64) { p.call(func(c *Core) { c.Unreachable(peer) }) }
+func (p peers) Dropped(_, peer uint64) { p.call(func(c *Core) { c.Unreachable(peer) }) }
 
-func (p peers) SnapshotSent(peer uint64, ok bool) { p.call(func(c *Core) { c.SnapshotSent(peer, ok) }) }
+func (p peers) SnapshotSent(_, peer uint64, ok bool) {
+	p.call(func(c *Core) { c.SnapshotSent(peer, ok) })
+}
 
 // call fails only if the node has stopped; then the call does not matter.
 func (p peers) call(f func(*Core)) { _ = p.n.inbox.call(f) }

@@ -8,7 +8,7 @@ import (
 
 // Bounds of the inbox. They are small, because everything that waits here delays a heartbeat.
 const (
-	maxQueuedBytes = 16 << 20 // of messages; a connection is not read while it is full
+	maxQueuedBytes = 32 << 20 // of messages; beyond it one more message is taken, and others are dropped
 	maxQueuedData  = 8 << 20  // of proposals; Propose waits while it is full
 	maxTurn        = 256      // arrivals that the loop takes before it looks at the clock again
 )
@@ -62,20 +62,23 @@ func (b *inbox) signal() {
 	}
 }
 
-// message queues a message; it waits while the inbox is full.
-func (b *inbox) message(m wire.Message) {
-	size := messageSize(m)
+// message queues a message, or says that there is no room. It does not wait, because messages of other groups come on
+// the same connection. A dropped message is like one that was lost with a connection: after the answer to the next
+// heartbeat the leader finds out what is missing here, and sends it again. That is rare: the inbox has room for twice
+// what a leader sends without an answer (maxInflightBytes), and for a snapshot of any size.
+func (b *inbox) message(m wire.Message) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for b.bytes > 0 && b.bytes+size > maxQueuedBytes && b.err == nil {
-		b.room.Wait()
-	}
 	if b.err != nil {
-		return
+		return true
 	}
-	b.bytes += size
+	if b.bytes > maxQueuedBytes {
+		return false
+	}
+	b.bytes += messageSize(m)
 	b.arrivals = append(b.arrivals, arrival{message: m})
 	b.signal()
+	return true
 }
 
 // hint does not wait: there is at most one for each connection.

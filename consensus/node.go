@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/consensus/storage"
 	"github.com/holdfast-sdn/holdfast/consensus/storage/disk"
 	"github.com/holdfast-sdn/holdfast/consensus/transport"
+	"github.com/holdfast-sdn/holdfast/internal/incident"
 )
 
 // ErrNoLog says that a member for which Found was called has no log.
@@ -27,6 +28,7 @@ type Node struct {
 	inbox     *inbox
 	saver     *saver
 	transport *transport.Transport
+	incidents *incident.Log
 	updates   chan Update
 	leading   atomic.Uint64 // the term in which proposals are taken; 0: none
 	compacts  atomic.Bool   // a snapshot is being written
@@ -69,7 +71,8 @@ func Start(cfg Config) (*Node, error) {
 		return nil, errors.Join(fmt.Errorf("consensus: %w", err), store.Close())
 	}
 	n := &Node{
-		cfg: cfg, core: core, inbox: newInbox(), updates: make(chan Update), done: make(chan struct{}),
+		cfg: cfg, core: core, inbox: newInbox(), incidents: incident.New(cfg.Logger), updates: make(chan Update),
+		done:   make(chan struct{}),
 		ticker: time.NewTicker(cfg.Heartbeat), elect: time.NewTimer(time.Hour),
 	}
 	n.founded.Store(!cfg.Join && saved.Snapshot.Index() == bootIndex && len(saved.Entries) == 0)
@@ -376,7 +379,7 @@ func (n *Node) Propose(term uint64, data []byte) error {
 // are not changed afterwards. It reports false if there is no connection, or if 12 MiB are waiting. A payload may get
 // lost after it returned true: when the connection breaks. It never waits, and payloads do not delay Raft's messages.
 func (n *Node) SendPayload(member uint64, payload []byte) bool {
-	return n.transport.SendPayload(member, payload)
+	return n.transport.SendPayload(0, member, payload)
 }
 
 // Close stops the node at once, without transferring the leadership; see HandOver. It returns nil, or the error that

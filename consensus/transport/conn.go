@@ -40,7 +40,8 @@ func readHello(conn net.Conn) (wire.Hello, error) {
 		return wire.Hello{}, fmt.Errorf("read the hello: %w", err)
 	}
 	if b[0] == 0x16 && b[1] == 3 {
-		return wire.Hello{}, errors.New("it speaks TLS, which this member does not: give `tls` to both, or to neither")
+		return wire.Hello{}, errors.New("it speaks TLS, which this controller does not: give `tls` to both, or to " +
+			"neither")
 	}
 	h, n, err := wire.ParseHello(b)
 	if err != nil {
@@ -63,13 +64,13 @@ func refusal(conn net.Conn, h wire.Hello, cfg Config) string {
 	case h.Cluster != cfg.Cluster:
 		reason = fmt.Sprintf("cluster %q here, %q there", cfg.Cluster, h.Cluster)
 	case h.To != cfg.ID:
-		reason = fmt.Sprintf("member %d is here, not member %d: the address is wrong", cfg.ID, h.To)
+		reason = fmt.Sprintf("controller %d is here, not controller %d: the address is wrong", cfg.ID, h.To)
 	case cfg.gone(h.From):
 		reason = wire.Removed
 	case h.Founded && !cfg.Founded() && !cfg.dials(h.From):
 		reason = wire.Stranger
 	case h.From == cfg.ID || h.From == 0:
-		reason = fmt.Sprintf("two members have the id %d", h.From)
+		reason = fmt.Sprintf("two controllers have the id %d", h.From)
 	default:
 		if err := cfg.Admit(conn, h.From); err != nil {
 			reason = err.Error()
@@ -98,7 +99,7 @@ func introduce(conn net.Conn, h wire.Hello) error {
 	reason := answer[1 : 1+int(answer[0])]
 	if n, err := io.ReadFull(conn, reason); err != nil {
 		if answer[0] == 0x15 && n > 0 && reason[0] == 3 { // an alert of TLS
-			err = errors.New("it speaks TLS, which this member does not: give `tls` to both, or to neither")
+			err = errors.New("it speaks TLS, which this controller does not: give `tls` to both, or to neither")
 		}
 		return fmt.Errorf("read the answer to hello: %w", err)
 	}
@@ -143,12 +144,12 @@ func receive(conn net.Conn, from uint64, cfg Config) error {
 			continue
 		}
 		if m.Raft == nil {
-			cfg.Handler.Payload(from, m.Payload)
+			cfg.Handler.Payload(m.Group, from, m.Payload)
 			continue
 		}
-		if m.Raft.GetFrom() != from || m.Raft.GetTo() != cfg.ID {
-			return fmt.Errorf("message from %d to %d on a connection from %d to %d", m.Raft.GetFrom(), m.Raft.GetTo(),
-				from, cfg.ID)
+		if wire.ControllerOf(m.Raft.GetFrom()) != from || wire.ControllerOf(m.Raft.GetTo()) != cfg.ID {
+			return fmt.Errorf("message from replica %#x to %#x on a connection from controller %d to %d",
+				m.Raft.GetFrom(), m.Raft.GetTo(), from, cfg.ID)
 		}
 		cfg.Handler.Received(m)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -11,7 +12,7 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 )
 
-// peer is the connection to one member. It is dialed again, for ever, until stop.
+// peer is the connection to one controller. It is dialed again, for ever, until stop.
 type peer struct {
 	cfg    Config
 	id     uint64
@@ -19,20 +20,24 @@ type peer struct {
 	ctx    context.Context
 	stop   context.CancelFunc
 	wake   chan struct{} // capacity 1: something is queued
+	late   *time.Timer   // wakes the writer for heartbeats; it runs while gathering
 	logged string        // the last failure, so that it is logged once
 
 	mu        sync.Mutex
 	connected bool
 	queue     []wire.Message
 	bytes     int
-	snapshot  *wire.Message // on its way, or about to be
-	payloads  [][]byte      // oldest first, without what was sent of the first
-	payload   int           // bytes in payloads
+	gathering bool           // only heartbeats are queued, and they wait for others
+	snapshots []wire.Message // at most one of each group; the first is on its way, or about to be
+	payloads  []wire.Message // oldest first, without what was sent of the first
+	payload   int            // bytes in payloads
 }
 
 func newPeer(cfg Config, id uint64, addr string) *peer {
 	p := &peer{cfg: cfg, id: id, addr: addr, wake: make(chan struct{}, 1)}
 	p.ctx, p.stop = context.WithCancel(context.Background())
+	p.late = time.AfterFunc(time.Hour, p.signal)
+	p.late.Stop()
 	return p
 }
 
@@ -44,11 +49,12 @@ func (p *peer) isConnected() bool {
 
 // send queues m, or drops it.
 func (p *peer) send(m wire.Message) {
-	if !p.queued(m) {
+	switch queued, wait := p.queued(m); {
+	case !queued:
 		lost(p.cfg.Handler, m)
-		return
+	case !wait:
+		p.signal()
 	}
-	p.signal()
 }
 
 func (p *peer) signal() {
@@ -58,13 +64,76 @@ func (p *peer) signal() {
 	}
 }
 
-func (p *peer) sendPayload(payload []byte) bool {
+// queued says whether m was queued, and whether it waits for others: then the writer will be woken for it, by late or
+// for a message that does not wait.
+func (p *peer) queued(m wire.Message) (queued, wait bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.connected {
+		return false, false
+	}
+	if m.Raft.GetType() == raftpb.MsgSnap {
+		if slices.ContainsFunc(p.snapshots, func(s wire.Message) bool { return s.Group == m.Group }) {
+			return false, false
+		}
+		p.snapshots = append(p.snapshots, m)
+		return true, false
+	}
+	size := 0
+	for _, e := range m.Raft.GetEntries() {
+		size += len(e.GetData())
+	}
+	if len(p.queue) >= maxQueueMessages || p.bytes > 0 && p.bytes+size > maxQueueBytes {
+		return false, false
+	}
+	p.queue = append(p.queue, m)
+	p.bytes += size
+	if !heartbeat(m) {
+		return true, false
+	}
+	if len(p.queue) == 1 {
+		p.gathering = true
+		p.late.Reset(gather)
+	}
+	return true, true
+}
+
+func heartbeat(m wire.Message) bool {
+	typ := m.Raft.GetType()
+	return typ == raftpb.MsgHeartbeat || typ == raftpb.MsgHeartbeatResp
+}
+
+// take returns what the writer sends next: all messages, the snapshot that is on its way, and whether there are
+// payloads. Without a snapshot, that message is empty. The slice of messages that take returned before is used again.
+func (p *peer) take(used []wire.Message) (messages []wire.Message, snapshot wire.Message, payloads bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	messages, p.queue, p.bytes = p.queue, used[:0], 0
+	if p.gathering {
+		p.gathering = false
+		p.late.Stop()
+	}
+	if len(p.snapshots) > 0 {
+		snapshot = p.snapshots[0]
+	}
+	return messages, snapshot, len(p.payloads) > 0
+}
+
+// sent removes the snapshot that was on its way.
+func (p *peer) sent(snapshot wire.Message) {
+	p.mu.Lock()
+	p.snapshots = slices.Delete(p.snapshots, 0, 1)
+	p.mu.Unlock()
+	p.cfg.Handler.SnapshotSent(snapshot.Group, snapshot.Raft.GetTo(), true)
+}
+
+func (p *peer) sendPayload(group uint64, payload []byte) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.connected || len(payload) > wire.MaxPayload || p.payload+len(payload) > maxQueuePayload {
 		return false
 	}
-	p.payloads = append(p.payloads, payload)
+	p.payloads = append(p.payloads, wire.Message{Group: group, Payload: payload})
 	p.payload += len(payload)
 	p.signal()
 	return true
@@ -76,10 +145,11 @@ func (p *peer) takePayloads(buf []byte) []byte {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for start := len(buf); len(p.payloads) > 0 && len(buf)-start < wire.PartSize; {
-		before := len(p.payloads[0])
-		buf, p.payloads[0] = wire.AppendPayload(buf, p.payloads[0])
-		p.payload -= before - len(p.payloads[0])
-		if len(p.payloads[0]) == 0 {
+		first := &p.payloads[0]
+		before := len(first.Payload)
+		buf, first.Payload = wire.AppendPayload(buf, first.Group, first.Payload)
+		p.payload -= before - len(first.Payload)
+		if len(first.Payload) == 0 {
 			if p.payloads = p.payloads[1:]; len(p.payloads) == 0 {
 				p.payloads = nil
 			}
@@ -88,38 +158,13 @@ func (p *peer) takePayloads(buf []byte) []byte {
 	return buf
 }
 
-func (p *peer) queued(m wire.Message) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if !p.connected {
-		return false
-	}
-	if m.Raft.GetType() == raftpb.MsgSnap {
-		if p.snapshot != nil {
-			return false
-		}
-		p.snapshot = &m
-		return true
-	}
-	size := 0
-	for _, e := range m.Raft.GetEntries() {
-		size += len(e.GetData())
-	}
-	if len(p.queue) >= maxQueueMessages || p.bytes > 0 && p.bytes+size > maxQueueBytes {
-		return false
-	}
-	p.queue = append(p.queue, m)
-	p.bytes += size
-	return true
-}
-
 // lost reports a message that was dropped. A heartbeat or a vote needs no report.
 func lost(h Handler, m wire.Message) {
 	switch m.Raft.GetType() {
 	case raftpb.MsgSnap:
-		h.SnapshotSent(m.Raft.GetTo(), false)
+		h.SnapshotSent(m.Group, m.Raft.GetTo(), false)
 	case raftpb.MsgApp:
-		h.Dropped(m.Raft.GetTo())
+		h.Dropped(m.Group, m.Raft.GetTo())
 	}
 }
 
@@ -129,7 +174,7 @@ func (p *peer) run() {
 		start := time.Now()
 		if err := p.connect(); p.ctx.Err() == nil && err != nil && err.Error() != p.logged {
 			p.logged = err.Error()
-			p.cfg.Logger.Info("consensus: no connection to a member", "member", p.id, "addr", p.addr, "err", err)
+			p.cfg.Logger.Info("consensus: no connection to a controller", "id", p.id, "addr", p.addr, "err", err)
 			if errors.Is(err, errRemoved) {
 				p.cfg.Handler.Removed()
 			}
@@ -167,7 +212,7 @@ func (p *peer) connect() error {
 		Founded: p.cfg.Founded(), Cluster: p.cfg.Cluster}); err != nil {
 		return err
 	}
-	p.cfg.Logger.Info("consensus: connected to a member", "member", p.id, "addr", p.addr)
+	p.cfg.Logger.Info("consensus: connected to a controller", "id", p.id, "addr", p.addr)
 	p.logged = ""
 
 	// Nothing ever comes on this connection but its end.
@@ -184,21 +229,22 @@ func (p *peer) connect() error {
 	return p.write(ctx, conn)
 }
 
-// setConnected false drops what is queued: it would be stale when the member is back.
+// setConnected false drops what is queued: it would be stale when the controller is back.
 func (p *peer) setConnected(on bool) {
 	p.mu.Lock()
 	p.connected = on
-	queue, snapshot := p.queue, p.snapshot
-	p.queue, p.bytes, p.snapshot = nil, 0, nil
+	dropped := slices.Concat(p.snapshots, p.queue)
+	p.queue, p.bytes, p.snapshots = nil, 0, nil
 	p.payloads, p.payload = nil, 0
+	p.gathering = false
+	p.late.Stop()
 	p.mu.Unlock()
-	if snapshot != nil {
-		lost(p.cfg.Handler, *snapshot)
-	}
-	for _, m := range queue {
-		if m.Raft.GetType() == raftpb.MsgApp {
+	told := make(map[uint64]bool) // by group: one report of entries is enough
+	for _, m := range dropped {
+		entries := m.Raft.GetType() == raftpb.MsgApp
+		if !entries || !told[m.Group] {
+			told[m.Group] = told[m.Group] || entries
 			lost(p.cfg.Handler, m)
-			break
 		}
 	}
 }
@@ -209,13 +255,9 @@ func (p *peer) write(ctx context.Context, conn net.Conn) error {
 	var buf []byte
 	sent := -1 // bytes of the snapshot's state; -1: not begun
 	for {
-		p.mu.Lock()
-		batch, p.queue, p.bytes = p.queue, batch[:0], 0
-		snapshot := p.snapshot
-		more := len(p.payloads) > 0
-		p.mu.Unlock()
-
-		if len(batch) == 0 && snapshot == nil && !more {
+		messages, snapshot, payloads := p.take(batch)
+		batch = messages
+		if len(batch) == 0 && snapshot.Raft == nil && !payloads {
 			select {
 			case <-ctx.Done():
 				return context.Cause(ctx)
@@ -224,16 +266,16 @@ func (p *peer) write(ctx context.Context, conn net.Conn) error {
 			continue
 		}
 		var err error
-		if buf, err = p.encode(buf[:0], batch); err != nil {
+		if buf, err = encode(buf[:0], batch); err != nil {
 			return err
 		}
 		clear(batch)
-		if snapshot != nil {
-			if buf, sent, err = appendState(buf, *snapshot, sent); err != nil {
+		if snapshot.Raft != nil {
+			if buf, sent, err = appendState(buf, snapshot, sent); err != nil {
 				return err
 			}
 		}
-		if more {
+		if payloads {
 			buf = p.takePayloads(buf)
 		}
 		if err := conn.SetWriteDeadline(time.Now().Add(stallTime)); err != nil {
@@ -242,12 +284,9 @@ func (p *peer) write(ctx context.Context, conn net.Conn) error {
 		if _, err := conn.Write(buf); err != nil {
 			return err
 		}
-		if snapshot != nil && sent == len(snapshot.State) {
+		if sent == len(snapshot.State) && snapshot.Raft != nil {
 			sent = -1
-			p.mu.Lock()
-			p.snapshot = nil
-			p.mu.Unlock()
-			p.cfg.Handler.SnapshotSent(p.id, true)
+			p.sent(snapshot)
 		}
 		if cap(buf) > 4*readSize {
 			buf = nil
@@ -255,10 +294,10 @@ func (p *peer) write(ctx context.Context, conn net.Conn) error {
 	}
 }
 
-func (p *peer) encode(buf []byte, batch []wire.Message) ([]byte, error) {
+func encode(buf []byte, batch []wire.Message) ([]byte, error) {
 	for _, m := range batch {
 		var err error
-		if buf, err = wire.AppendMessage(buf, m.Raft); err != nil {
+		if buf, err = wire.AppendMessage(buf, m.Group, m.Raft); err != nil {
 			return buf, err
 		}
 	}
@@ -279,6 +318,6 @@ func appendState(buf []byte, m wire.Message, sent int) ([]byte, int, error) {
 	if sent < len(m.State) {
 		return buf, sent, nil
 	}
-	buf, err := wire.AppendMessage(buf, m.Raft)
+	buf, err := wire.AppendMessage(buf, m.Group, m.Raft)
 	return buf, sent, err
 }

@@ -1,7 +1,11 @@
-// Package transport carries Raft messages, and payloads of the members' owners, between members over TCP. Each member
-// dials every other one and writes only on that connection. So each pair has two connections, and neither side waits
-// for the other to dial. The package handles framing and connections and knows nothing of Raft: it drops and reports
-// messages that cannot be sent, and Raft sends them again.
+// Package transport carries Raft messages, and payloads of the groups' owners, between controllers over TCP. All groups
+// of a controller share its connections. Each controller dials every other one and writes only on that connection. So
+// each pair has two connections, and neither side waits for the other to dial. The package handles framing and
+// connections and knows little of Raft: it drops and reports messages that cannot be sent, and Raft sends them again.
+//
+// Heartbeats and their answers wait for one another for at most a millisecond: those that several groups send because
+// of one tick leave in one write to each controller, and are received by one read. Any other message is sent at once,
+// and takes along the heartbeats that wait.
 //
 // By default every peer that can connect is trusted; see Config.Dial and Config.Admit.
 package transport
@@ -19,44 +23,46 @@ import (
 	"github.com/holdfast-sdn/holdfast/internal/incident"
 )
 
-// Handler receives messages and events of connections. It is called from several goroutines.
+// Handler receives messages and events of connections. It is called from several goroutines. Messages and payloads of
+// all groups come on one connection, one after the other. So Received and Payload must not block: a group that cannot
+// take more must drop what comes, and Raft sends it again.
 type Handler interface {
-	// Received is given each message of Raft; the connection is not read before it returns.
+	// Received is given each message of Raft that is for a replica at this controller.
 	Received(wire.Message)
-	// Payload is given each payload of a member, in the order in which it sent them. It must not block, because Raft's
-	// messages come behind.
-	Payload(from uint64, payload []byte)
-	// Disconnected reports that the connection on which a member sent has broken and there is no newer one: the member
-	// may be dead.
-	Disconnected(member uint64)
-	// Dropped says that messages with entries for a member were dropped. Called by Send too.
-	Dropped(member uint64)
-	// Removed reports that, according to another member, this one was removed from the group.
+	// Payload is given each payload that a controller sent for a group, in the order in which it sent them.
+	Payload(group, from uint64, payload []byte)
+	// Disconnected reports that the connection on which a controller sent has broken and there is no newer one: the
+	// controller may be dead.
+	Disconnected(controller uint64)
+	// Dropped says that messages with entries for a replica of a group were dropped. Called by Send too.
+	Dropped(group, replica uint64)
+	// Removed reports that, according to another controller, this one was removed from group 0.
 	Removed()
-	// Stranger reports that a member, whose group has had a leader, does not have this one in its group.
-	Stranger(member uint64)
-	// SnapshotSent reports whether a snapshot message was sent. Called by Send too.
-	SnapshotSent(member uint64, ok bool)
+	// Stranger reports that a controller, whose group 0 has had a leader, does not have this one in its group 0.
+	Stranger(controller uint64)
+	// SnapshotSent reports whether a snapshot message for a replica of a group was sent. Called by Send too.
+	SnapshotSent(group, replica uint64, ok bool)
 }
 
 // Config is what a Transport needs to know.
 type Config struct {
-	ID       uint64
+	ID       uint64 // of this controller
 	Cluster  string
 	Listener net.Listener      // closed by Close; nil: nobody dials
-	Peers    map[uint64]string // id to address; ID itself is ignored
+	Peers    map[uint64]string // controller to address; ID itself is ignored
 	Handler  Handler
 	Logger   *slog.Logger
-	// Dial opens the connection to a member and verifies its identity; nil: TCP without verification.
-	Dial func(ctx context.Context, member uint64, address string) (net.Conn, error)
-	// Admit says, after the hello, whether a peer may act as a given member; nil: every peer may.
-	Admit func(conn net.Conn, member uint64) error
+	// Dial opens the connection to a controller and verifies its identity; nil: TCP without verification.
+	Dial func(ctx context.Context, controller uint64, address string) (net.Conn, error)
+	// Admit says, after the hello, whether a peer may act as a given controller; nil: every peer may.
+	Admit func(conn net.Conn, controller uint64) error
 
-	// Founded says whether the log of this member is still as it was created for a new group; nil: it is not.
+	// Founded says whether this controller's log of group 0 is still as it was created for a new group, or not known
+	// yet; nil: it is not.
 	Founded func() bool
 
-	gone  func(member uint64) bool // see Transport.Gone
-	dials func(member uint64) bool // see Transport.SetPeers
+	gone  func(controller uint64) bool // see Transport.Gone
+	dials func(controller uint64) bool // see Transport.SetPeers
 }
 
 func (c Config) withDefaults() Config {
@@ -76,23 +82,25 @@ func (c Config) withDefaults() Config {
 
 // Bounds.
 const (
-	maxQueueBytes    = 32 << 20 // to one member, not yet written; more is dropped
+	// to one controller, not yet written; more is dropped. Beside it one snapshot of each group
+	maxQueueBytes    = 32 << 20
 	maxQueueMessages = 4096
-	maxQueuePayload  = 12 << 20         // bytes of payloads to one member; more is refused
+	maxQueuePayload  = 12 << 20         // bytes of payloads to one controller; more is refused
 	maxHandshakes    = 64               // incoming connections that have not said hello
 	handshakeTime    = 2 * time.Second  // for dialing, and for hello and answer
 	stallTime        = 10 * time.Second // for a write, and for the other side's acknowledgement
 	steady           = time.Second      // a connection that lasted so long makes the back-off begin anew
+	gather           = time.Millisecond // a heartbeat waits so long, at most, for those of other groups
 )
 
-// Pauses before a member is dialled again. They double from MinBackoff to MaxBackoff, which is how long a member that
-// returns may wait.
+// Pauses before a controller is dialed again. They double from MinBackoff to MaxBackoff, which is how long a controller
+// that returns may wait.
 const (
 	MinBackoff = 5 * time.Millisecond
 	MaxBackoff = 200 * time.Millisecond
 )
 
-// Transport is the connections of one member. Its methods are safe for concurrent use.
+// Transport is the connections of one controller. Its methods are safe for concurrent use.
 type Transport struct {
 	cfg       Config
 	incidents *incident.Log
@@ -101,7 +109,7 @@ type Transport struct {
 	mu       sync.Mutex
 	closed   bool
 	peers    map[uint64]*peer
-	incoming map[uint64]net.Conn // the newest of each member
+	incoming map[uint64]net.Conn // the newest of each controller
 	accepted map[net.Conn]bool   // all, so that Close finds them
 	gone     []uint64
 }
@@ -118,7 +126,7 @@ func Start(cfg Config) *Transport {
 	return t
 }
 
-// SetPeers replaces the members that are dialed. Connections to those that stay are kept.
+// SetPeers replaces the controllers that are dialed. Connections to those that stay are kept.
 func (t *Transport) SetPeers(addrs map[uint64]string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -140,8 +148,8 @@ func (t *Transport) SetPeers(addrs map[uint64]string) {
 	}
 }
 
-// Gone replaces the list of removed members. Their connections are closed, and when they connect again the answer to
-// their hello tells them that they were removed.
+// Gone replaces the list of removed controllers. Their connections are closed, and when they connect again the answer
+// to their hello tells them that they were removed.
 func (t *Transport) Gone(ids []uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -165,11 +173,11 @@ func (t *Transport) isPeer(id uint64) bool {
 	return t.peers[id] != nil
 }
 
-// Send queues messages for the members they name. It never waits.
+// Send queues messages for the controllers of the replicas that they name. It never waits.
 func (t *Transport) Send(messages []wire.Message) {
 	for _, m := range messages {
 		t.mu.Lock()
-		p := t.peers[m.Raft.GetTo()]
+		p := t.peers[wire.ControllerOf(m.Raft.GetTo())]
 		t.mu.Unlock()
 		if p != nil {
 			p.send(m)
@@ -179,25 +187,25 @@ func (t *Transport) Send(messages []wire.Message) {
 	}
 }
 
-// SendPayload queues a payload for a member, which is not changed afterwards. It reports false if there is no
-// connection, or no room. A payload that was queued is lost if the connection breaks. It never waits.
-func (t *Transport) SendPayload(member uint64, payload []byte) bool {
+// SendPayload queues a payload of a group for a controller. The payload is not changed afterwards. SendPayload reports
+// false if there is no connection, or no room. A payload that was queued is lost if the connection breaks. It never
+// waits.
+func (t *Transport) SendPayload(group, controller uint64, payload []byte) bool {
 	t.mu.Lock()
-	p := t.peers[member]
+	p := t.peers[controller]
 	t.mu.Unlock()
-	return p != nil && p.sendPayload(payload)
+	return p != nil && p.sendPayload(group, payload)
 }
 
-// Connected says whether there is a connection to a member.
-func (t *Transport) Connected(member uint64) bool {
+// Connected says whether there is a connection to a controller.
+func (t *Transport) Connected(controller uint64) bool {
 	t.mu.Lock()
-	p := t.peers[member]
+	p := t.peers[controller]
 	t.mu.Unlock()
 	return p != nil && p.isConnected()
 }
 
-// Close ends all connections and waits for its goroutines, but not for the Handler: a
-// Handler that blocks in Received must be released first.
+// Close ends all connections and waits for its goroutines.
 func (t *Transport) Close() {
 	t.mu.Lock()
 	t.closed = true
@@ -260,7 +268,7 @@ func (t *Transport) serve(conn net.Conn, handshakes chan struct{}) {
 	}
 	t.mu.Lock()
 	if old := t.incoming[from]; old != nil {
-		old.Close() // the member has dialed again, so it has given the old one up
+		old.Close() // the controller has dialed again, so it has given the old one up
 	}
 	t.incoming[from] = conn
 	t.mu.Unlock()
@@ -275,7 +283,7 @@ func (t *Transport) serve(conn net.Conn, handshakes chan struct{}) {
 	closed := t.closed
 	t.mu.Unlock()
 	if newest && !closed {
-		t.cfg.Logger.Info("consensus: lost the connection from a member", "member", from, "err", err)
+		t.cfg.Logger.Info("consensus: lost the connection from a controller", "id", from, "err", err)
 		t.cfg.Handler.Disconnected(from)
 	}
 }

@@ -23,15 +23,21 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type heard struct {
 	messages chan wire.Message
 	down     chan uint64
-	dropped  chan uint64
-	sent     chan bool
+	dropped  chan told
+	sent     chan told
 	block    chan struct{} // if not nil, Received waits for it
-	payloads chan []byte
+	payloads chan wire.Message
+}
+
+// told is a report about messages for a replica of a group.
+type told struct {
+	group, replica uint64
+	ok             bool
 }
 
 func newHeard() *heard {
-	return &heard{make(chan wire.Message, 1<<16), make(chan uint64, 64), make(chan uint64, 1<<16), make(chan bool, 64),
-		nil, make(chan []byte, 1<<16)}
+	return &heard{make(chan wire.Message, 1<<16), make(chan uint64, 64), make(chan told, 1<<16), make(chan told, 64),
+		nil, make(chan wire.Message, 1<<16)}
 }
 
 func (h *heard) Received(m wire.Message) {
@@ -40,12 +46,12 @@ func (h *heard) Received(m wire.Message) {
 	}
 	h.messages <- m
 }
-func (h *heard) Payload(_ uint64, b []byte)    { h.payloads <- b }
-func (h *heard) Disconnected(id uint64)        { h.down <- id }
-func (h *heard) Removed()                      { h.down <- 0 }
-func (h *heard) Stranger(uint64)               { h.down <- 0 }
-func (h *heard) Dropped(id uint64)             { h.dropped <- id }
-func (h *heard) SnapshotSent(_ uint64, k bool) { h.sent <- k }
+func (h *heard) Payload(g, _ uint64, b []byte)     { h.payloads <- wire.Message{Group: g, Payload: b} }
+func (h *heard) Disconnected(id uint64)            { h.down <- id }
+func (h *heard) Removed()                          { h.down <- 0 }
+func (h *heard) Stranger(uint64)                   { h.down <- 0 }
+func (h *heard) Dropped(g, id uint64)              { h.dropped <- told{g, id, false} }
+func (h *heard) SnapshotSent(g, id uint64, k bool) { h.sent <- told{g, id, k} }
 
 func wait[T any](t *testing.T, what string, c <-chan T) T {
 	t.Helper()
@@ -113,7 +119,7 @@ func TestHeartbeatPassesSnapshot(t *testing.T) {
 	snap.State = bytes.Repeat([]byte("0123456789abcdef"), 1<<20)
 	t1.Send([]wire.Message{snap})
 	t1.Send([]wire.Message{snap}) // a second snapshot is refused
-	if wait(t, "second snapshot", h1.sent) {
+	if wait(t, "second snapshot", h1.sent).ok {
 		t.Error("two snapshots at once")
 	}
 	t1.Send([]wire.Message{message(raftpb.MsgHeartbeat, 1, 2, 0)})
@@ -124,7 +130,7 @@ func TestHeartbeatPassesSnapshot(t *testing.T) {
 	if m := wait(t, "snapshot", h2.messages); !bytes.Equal(m.State, snap.State) {
 		t.Errorf("state of %d bytes", len(m.State))
 	}
-	if !wait(t, "snapshot sent", h1.sent) {
+	if !wait(t, "snapshot sent", h1.sent).ok {
 		t.Error("the snapshot is reported as lost")
 	}
 }
@@ -137,7 +143,7 @@ func TestSlowReader(t *testing.T) {
 	for range 200 { // if Send blocked, it would block forever
 		t1.Send([]wire.Message{message(raftpb.MsgApp, 1, 2, 1<<20)})
 	}
-	if wait(t, "dropped", h1.dropped) != 2 {
+	if wait(t, "dropped", h1.dropped).replica != 2 {
 		t.Error("another member")
 	}
 	close(h2.block)
@@ -165,7 +171,8 @@ func TestReconnect(t *testing.T) {
 	await.Until(t, "the end of the connection", func() bool { return !t1.Connected(2) })
 	t1.Send([]wire.Message{message(raftpb.MsgApp, 1, 2, 0), message(raftpb.MsgSnap, 1, 2, 0),
 		message(raftpb.MsgApp, 1, 9, 0)})
-	if wait(t, "snapshot", h1.sent) || wait(t, "dropped", h1.dropped) != 2 || wait(t, "dropped", h1.dropped) != 9 {
+	if wait(t, "snapshot", h1.sent).ok || wait(t, "dropped", h1.dropped).replica != 2 ||
+		wait(t, "dropped", h1.dropped).replica != 9 {
 		t.Error("what cannot be sent is not reported")
 	}
 
@@ -205,7 +212,7 @@ func TestStrangers(t *testing.T) {
 		says string
 	}{
 		{Config{ID: 1, Cluster: "wrong", Peers: map[uint64]string{2: addr}}, `cluster \"right\" here, \"wrong\" there`},
-		{Config{ID: 1, Cluster: "right", Peers: map[uint64]string{3: addr}}, "member 2 is here, not member 3"},
+		{Config{ID: 1, Cluster: "right", Peers: map[uint64]string{3: addr}}, "controller 2 is here, not controller 3"},
 	} {
 		var l await.Log
 		c.cfg.Handler, c.cfg.Logger = newHeard(), l.Logger()
@@ -279,7 +286,7 @@ func TestAdmit(t *testing.T) {
 // forged returns a message in the name of another member.
 func forged(t *testing.T) []byte {
 	b := wire.AppendHello(nil, wire.Hello{Version: wire.Version, From: 1, To: 2, Cluster: "right"})
-	b, err := wire.AppendMessage(b, message(raftpb.MsgApp, 3, 2, 0).Raft)
+	b, err := wire.AppendMessage(b, 0, message(raftpb.MsgApp, 3, 2, 0).Raft)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -302,18 +309,18 @@ func TestPayloads(t *testing.T) {
 	h1, h2 := newHeard(), newHeard()
 	t1 := pair(t, h1, h2)
 	big := bytes.Repeat([]byte{1}, wire.MaxPayload)
-	if !t1.SendPayload(2, big) || !t1.SendPayload(2, []byte("after it")) {
+	if !t1.SendPayload(0, 2, big) || !t1.SendPayload(0, 2, []byte("after it")) {
 		t.Fatal("a payload is refused")
 	}
-	if t1.SendPayload(2, big) || t1.SendPayload(3, nil) || t1.SendPayload(2, append(big, 1)) {
+	if t1.SendPayload(0, 2, big) || t1.SendPayload(0, 3, nil) || t1.SendPayload(0, 2, append(big, 1)) {
 		t.Error("a payload is taken that has no room, is too long, or whose member is unknown")
 	}
 	t1.Send([]wire.Message{message(raftpb.MsgApp, 1, 2, 1)})
 	wait(t, "the message", h2.messages)
-	if first := wait(t, "the first payload", h2.payloads); !bytes.Equal(first, big) {
+	if first := wait(t, "the first payload", h2.payloads).Payload; !bytes.Equal(first, big) {
 		t.Errorf("%d bytes have arrived of %d", len(first), len(big))
 	}
-	if second := wait(t, "the second payload", h2.payloads); string(second) != "after it" {
+	if second := wait(t, "the second payload", h2.payloads).Payload; string(second) != "after it" {
 		t.Errorf("%q has arrived", second)
 	}
 }
@@ -322,7 +329,7 @@ func TestPayloads(t *testing.T) {
 func TestPayloadsWithoutConnection(t *testing.T) {
 	h := newHeard()
 	t1 := run(t, Config{ID: 1, Cluster: "c", Peers: map[uint64]string{2: "127.0.0.1:1"}, Handler: h})
-	if t1.SendPayload(2, []byte("hello")) {
+	if t1.SendPayload(0, 2, []byte("hello")) {
 		t.Error("a payload is taken without a connection")
 	}
 }

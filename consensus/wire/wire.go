@@ -1,19 +1,20 @@
-// Package wire is the encoding of the messages between the members of one group: a hello and its answer, then frames.
-// It does no I/O.
+// Package wire is the encoding of the messages between two controllers: a hello and its answer, then frames. One
+// connection carries the messages of all groups. It does no I/O.
 //
 //	hello   "HOLDRAFT" | version u16 | from u64 | to u64 | founded u8 | length u8 | cluster name
 //	answer  length u8 | reason, empty if the hello was accepted; Removed or Stranger if it never will be
 //	frame   length u32 of what follows | type u8 | body
 //
-//	message      a raftpb.Message
+//	message      group uvarint | a raftpb.Message
 //	state begin  u64: bytes of the state that belongs to the next snapshot message
 //	state chunk  the next bytes of it
 //	payload part the next bytes of a payload
-//	payload end  the last bytes of it
+//	payload end  group uvarint | the last bytes of it
 //
-// All numbers are big endian. The state of a snapshot is sent in chunks between other messages, so that a large
-// snapshot does not delay heartbeats. A payload is a message between the owners of two members, which this package does
-// not interpret. It is sent in parts for the same reason.
+// Numbers of a fixed size are big endian. The state of a snapshot is sent in chunks between other messages, so that a
+// large snapshot does not delay heartbeats. A payload is a message between the owners of two replicas of a group, which
+// this package does not interpret. It is sent in parts for the same reason. At any time one state and one payload, each
+// of any group, are being sent on a connection.
 package wire
 
 import (
@@ -26,7 +27,7 @@ import (
 )
 
 // Version of the protocol; controllers of different versions refuse each other.
-const Version = 3
+const Version = 4
 
 // Bounds of what a peer may send.
 const (
@@ -38,9 +39,10 @@ const (
 	PartSize   = 64 << 10  // of a part of a payload as it is sent
 )
 
-// Message is a Raft message and, beside it, the state of the snapshot it carries; or, without a Raft message, a
-// payload.
+// Message is a Raft message of a group and, beside it, the state of the snapshot it carries; or, without a Raft
+// message, a payload.
 type Message struct {
+	Group   uint64
 	Raft    *raftpb.Message
 	State   []byte // of a MsgSnap; shared, never modified
 	Payload []byte
@@ -73,8 +75,8 @@ const HelloLen = len(magic) + 2 + 8 + 8 + 1 + 1
 // Hello is what the dialing side says first.
 type Hello struct {
 	Version  uint16
-	From, To uint64
-	Founded  bool // its log is as Found made it: it has known no leader yet
+	From, To uint64 // controllers
+	Founded  bool   // its log of group 0 is as Found made it: it has known no leader yet
 	Cluster  string
 }
 
@@ -103,10 +105,11 @@ func ParseHello(b []byte) (Hello, int, error) {
 	return h, int(b[19]), nil
 }
 
-// AppendMessage appends the frame of m, without its state.
-func AppendMessage(dst []byte, m *raftpb.Message) ([]byte, error) {
+// AppendMessage appends the frame of a message of a group, without the state of a snapshot.
+func AppendMessage(dst []byte, group uint64, m *raftpb.Message) ([]byte, error) {
 	start := len(dst)
 	dst = append(dst, 0, 0, 0, 0, TypeMessage)
+	dst = binary.AppendUvarint(dst, group)
 	dst, err := proto.MarshalOptions{}.MarshalAppend(dst, m)
 	if err != nil {
 		return dst[:start], fmt.Errorf("encode %s: %w", m.GetType(), err)
@@ -131,16 +134,19 @@ func AppendStateChunk(dst, chunk []byte) []byte {
 	return append(dst, chunk...)
 }
 
-// AppendPayload appends the frame of the next part of a payload, of at most PartSize bytes, and returns the rest of the
-// payload. After the last part the rest is empty.
-func AppendPayload(dst, payload []byte) (frames, rest []byte) {
-	n, typ := min(len(payload), PartSize), TypePayloadPart
-	if n == len(payload) {
-		typ = TypePayloadEnd
+// AppendPayload appends the frame of the next part of a payload of a group, of at most PartSize bytes, and returns the
+// rest of the payload. After the last part the rest is empty.
+func AppendPayload(dst []byte, group uint64, payload []byte) (frames, rest []byte) {
+	start, n := len(dst), min(len(payload), PartSize)
+	if n < len(payload) {
+		dst = append(dst, 0, 0, 0, 0, TypePayloadPart)
+	} else {
+		dst = append(dst, 0, 0, 0, 0, TypePayloadEnd)
+		dst = binary.AppendUvarint(dst, group)
 	}
-	dst = binary.BigEndian.AppendUint32(dst, uint32(n+1))
-	dst = append(dst, typ)
-	return append(dst, payload[:n]...), payload[n:]
+	dst = append(dst, payload[:n]...)
+	binary.BigEndian.PutUint32(dst[start:], uint32(len(dst)-start-4))
+	return dst, payload[n:]
 }
 
 // ParseFrameHeader returns the type of a frame and the length of its body.
@@ -183,24 +189,48 @@ func (d *Decoder) Frame(typ byte, body []byte) (Message, bool, error) {
 			d.state = make([]byte, 0, min(d.want, 16<<20)) // the announcement alone must not cost memory
 		}
 		d.state = append(d.state, body...)
-	case TypePayloadPart, TypePayloadEnd:
-		if len(d.payload)+len(body) > MaxPayload {
-			return Message{}, false, fmt.Errorf("payload of more than %d bytes", MaxPayload)
+	case TypePayloadPart:
+		return Message{}, false, d.part(body)
+	case TypePayloadEnd:
+		group, last, err := splitGroup(body)
+		if err == nil {
+			err = d.part(last)
 		}
-		d.payload = append(d.payload, body...)
-		if typ == TypePayloadEnd {
-			m := Message{Payload: d.payload}
-			d.payload = nil
-			return m, true, nil
+		if err != nil {
+			return Message{}, false, err
 		}
+		m := Message{Group: group, Payload: d.payload}
+		d.payload = nil
+		return m, true, nil
 	default:
 		return Message{}, false, fmt.Errorf("unknown frame type %d", typ)
 	}
 	return Message{}, false, nil
 }
 
+func (d *Decoder) part(b []byte) error {
+	if len(d.payload)+len(b) > MaxPayload {
+		return fmt.Errorf("payload of more than %d bytes", MaxPayload)
+	}
+	d.payload = append(d.payload, b...)
+	return nil
+}
+
+// splitGroup reads the group at the beginning of a body.
+func splitGroup(body []byte) (group uint64, rest []byte, err error) {
+	group, n := binary.Uvarint(body)
+	if n <= 0 {
+		return 0, nil, errors.New("a frame does not name its group")
+	}
+	return group, body[n:], nil
+}
+
 func (d *Decoder) message(body []byte) (Message, bool, error) {
-	m := Message{Raft: new(raftpb.Message)}
+	group, body, err := splitGroup(body)
+	if err != nil {
+		return Message{}, false, err
+	}
+	m := Message{Group: group, Raft: new(raftpb.Message)}
 	if err := proto.Unmarshal(body, m.Raft); err != nil {
 		return Message{}, false, fmt.Errorf("decode message: %w", err)
 	}

@@ -2,9 +2,11 @@ package wire
 
 import (
 	"bytes"
+	"encoding/binary"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/testing/protocmp"
 )
@@ -56,35 +58,40 @@ func message(typ raftpb.MessageType) *raftpb.Message {
 func TestMessages(t *testing.T) {
 	app, snap := message(raftpb.MsgApp), message(raftpb.MsgSnap)
 	state := bytes.Repeat([]byte("state "), ChunkSize/5)
-	b, err := AppendMessage(nil, app)
+	b, err := AppendMessage(nil, 0, app)
 	if err != nil {
 		t.Fatal(err)
 	}
 	b = AppendStateBegin(b, len(state))
 	b = AppendStateChunk(b, state[:ChunkSize])
-	b, _ = AppendMessage(b, app) // a message may overtake the snapshot
+	b, _ = AppendMessage(b, 300, app) // a message may overtake the snapshot
 	b = AppendStateChunk(b, state[ChunkSize:])
-	b, _ = AppendMessage(b, snap)
-	b, _ = AppendMessage(b, snap) // with an empty state
+	b, _ = AppendMessage(b, 1<<63, snap)
+	b, _ = AppendMessage(b, 2, snap) // with an empty state
 	got, err := frames(b)
-	want := []Message{{Raft: app}, {Raft: app}, {Raft: snap, State: state}, {Raft: snap}}
+	want := []Message{{Raft: app}, {Group: 300, Raft: app}, {Group: 1 << 63, Raft: snap, State: state},
+		{Group: 2, Raft: snap}}
 	if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" || err != nil {
 		t.Error(diff, err)
 	}
 }
 
 func TestRefused(t *testing.T) {
-	snap, _ := AppendMessage(nil, message(raftpb.MsgSnap))
+	snap, _ := AppendMessage(nil, 1, message(raftpb.MsgSnap))
 	for name, b := range map[string][]byte{
-		"frame too long":   {0xff, 0, 0, 0, TypeMessage},
-		"empty frame":      {0, 0, 0, 0, TypeMessage},
-		"unknown type":     {0, 0, 0, 1, 99},
-		"no protobuf":      {0, 0, 0, 2, TypeMessage, 0xff},
-		"short begin":      {0, 0, 0, 2, TypeStateBegin, 1},
-		"state too large":  AppendStateBegin(nil, MaxState+1),
-		"unasked chunk":    AppendStateChunk(nil, []byte("x")),
-		"incomplete state": append(AppendStateBegin(nil, 5), snap...),
-		"too much state":   AppendStateChunk(AppendStateBegin(nil, 1), []byte("xx")),
+		"frame too long":    {0xff, 0, 0, 0, TypeMessage},
+		"empty frame":       {0, 0, 0, 0, TypeMessage},
+		"unknown type":      {0, 0, 0, 1, 99},
+		"no group":          {0, 0, 0, 1, TypeMessage},
+		"half a group":      {0, 0, 0, 2, TypeMessage, 0xff},
+		"long group":        append([]byte{0, 0, 0, 12, TypeMessage}, bytes.Repeat([]byte{0xff}, 11)...),
+		"no protobuf":       {0, 0, 0, 3, TypeMessage, 0, 0xff},
+		"payload, no group": {0, 0, 0, 1, TypePayloadEnd},
+		"short begin":       {0, 0, 0, 2, TypeStateBegin, 1},
+		"state too large":   AppendStateBegin(nil, MaxState+1),
+		"unasked chunk":     AppendStateChunk(nil, []byte("x")),
+		"incomplete state":  append(AppendStateBegin(nil, 5), snap...),
+		"too much state":    AppendStateChunk(AppendStateBegin(nil, 1), []byte("xx")),
 	} {
 		if _, err := frames(b); err == nil {
 			t.Errorf("%s: accepted", name)
@@ -94,14 +101,22 @@ func TestRefused(t *testing.T) {
 
 // FuzzFrames: for any bytes, the decoder does not panic, and does not allocate more than their length.
 func FuzzFrames(f *testing.F) {
-	b, _ := AppendMessage(nil, message(raftpb.MsgApp))
+	b, _ := AppendMessage(nil, 1, message(raftpb.MsgApp))
 	f.Add(b)
 	f.Add(AppendStateChunk(AppendStateBegin(nil, 2), []byte("xx")))
+	b, _ = AppendPayload(nil, 1<<40, []byte("payload"))
+	f.Add(append([]byte{0, 0, 0, 3, TypePayloadPart, 1, 2}, b...))
+	f.Add([]byte{0, 0, 0, 3, TypeMessage, 0x80, 0x80})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		all, _ := frames(b)
 		for _, m := range all {
-			if len(m.State) > len(b) {
-				t.Errorf("%d bytes of state from %d bytes", len(m.State), len(b))
+			if len(m.State)+len(m.Payload) > len(b) {
+				t.Errorf("%d and %d bytes of state and payload from %d bytes", len(m.State), len(m.Payload), len(b))
+			}
+			if m.Raft != nil { // what was accepted can be sent again
+				if _, err := AppendMessage(nil, m.Group, m.Raft); err != nil {
+					t.Error(err)
+				}
 			}
 		}
 	})
@@ -115,17 +130,17 @@ func TestPayload(t *testing.T) {
 		parts := 0
 		for rest, more := payload, true; more; more = len(rest) > 0 {
 			var frame []byte
-			frame, rest = AppendPayload(nil, rest)
+			frame, rest = AppendPayload(nil, 1<<20, rest)
 			parts++
 			typ, n, err := ParseFrameHeader([FrameHeaderLen]byte(frame))
-			if err != nil || n != len(frame)-FrameHeaderLen || n > PartSize {
+			if err != nil || n != len(frame)-FrameHeaderLen || n > PartSize+binary.MaxVarintLen64 {
 				t.Fatalf("%d bytes: part %d has %d bytes, error %v", size, parts, n, err)
 			}
 			m, whole, err := d.Frame(typ, frame[FrameHeaderLen:])
 			if err != nil || whole != (len(rest) == 0) {
 				t.Fatalf("%d bytes: after part %d whole is %t, error %v", size, parts, whole, err)
 			}
-			if whole && (m.Raft != nil || !bytes.Equal(m.Payload, payload)) {
+			if whole && (m.Raft != nil || m.Group != 1<<20 || !bytes.Equal(m.Payload, payload)) {
 				t.Fatalf("%d bytes arrive as %d", size, len(m.Payload))
 			}
 			if _, _, err := d.Frame(TypeStateBegin, make([]byte, 8)); err != nil {
@@ -139,5 +154,21 @@ func TestPayload(t *testing.T) {
 	d := Decoder{payload: make([]byte, MaxPayload)}
 	if _, _, err := d.Frame(TypePayloadPart, make([]byte, 1)); err == nil {
 		t.Error("a payload that is too long is accepted")
+	}
+}
+
+// The id of a replica names its controller, and is none that raft reserves.
+func TestReplicaID(t *testing.T) {
+	for _, controller := range []uint64{1, 2, 1 << 47, MaxController} {
+		for _, n := range []uint16{0, 1, 1<<16 - 1} {
+			id := ReplicaID(controller, n)
+			if ControllerOf(id) != controller || id>>48 != uint64(n) || raft.IsLocalMsgTarget(id) {
+				t.Errorf("replica %d at controller %d has the id %#x, at controller %d", n, controller, id,
+					ControllerOf(id))
+			}
+		}
+	}
+	if !raft.IsLocalMsgTarget(ReplicaID(MaxController+1, 1<<16-1)) {
+		t.Error("a larger id of a controller would do")
 	}
 }

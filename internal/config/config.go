@@ -69,8 +69,9 @@ type Controller struct {
 	REST     string // host:port, for the REST interface of Ryu's applications; "": none
 }
 
-// MaxID is the largest controller id: JSON readers keep integers up to here exact.
-const MaxID = 1<<53 - 1
+// MaxID is the largest controller id: the ids of its replicas contain it in 48 bits (wire.MaxController of the
+// consensus). JSON readers keep such integers exact.
+const MaxID = 1<<48 - 3
 
 // MaxFile is the largest file that is read, in bytes.
 const MaxFile = 1 << 20
@@ -150,12 +151,11 @@ func (s *Cluster) Names() []string {
 func (s *Cluster) DataDir(c Controller) string { return filepath.Join(s.Data, c.Name) }
 
 // DefaultID derives an id from the name, so that a reordered file means the same cluster.
-// The upper 48 bits of the hash are enough to keep a handful of names apart, and short
-// enough to read.
+// The upper 48 bits of the hash are enough to keep a handful of names apart.
 func DefaultID(name string) uint64 {
 	h := fnv.New64a()
 	h.Write([]byte(name)) // a hash never fails
-	return max(h.Sum64()>>16, 1)
+	return min(max(h.Sum64()>>16, 1), MaxID)
 }
 
 // Error is a mistake in a configuration file.

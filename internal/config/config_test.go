@@ -197,7 +197,7 @@ func TestMistakes(t *testing.T) {
 			"f:9: address 127.0.0.1:7001 is already that of line 3; give each its own"},
 		{"id twice", edit("name: c2", "name: c2\n    id: 3"),
 			"f:12: id 3 is already that of line 7; give each its own"},
-		{"id 0", edit("id: 3", "id: 0"), "f:11: id is 0; write a whole number from 1 to 9007199254740991"},
+		{"id 0", edit("id: 3", "id: 0"), "f:11: id is 0; write a whole number from 1 to 281474976710653"},
 		{"id collides with a derived one", edit("id: 3", "id: 9494008935754"),
 			"f:11: id 9494008935754 is already that of line 2; give each its own"},
 		{"no port", edit("127.0.0.1:7001", "127.0.0.1"),

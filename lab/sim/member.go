@@ -64,7 +64,7 @@ func (l *memberLink) send(m wire.Message) {
 			rest = rest[size:]
 		}
 	}
-	b, err := wire.AppendMessage(b, m.Raft)
+	b, err := wire.AppendMessage(b, m.Group, m.Raft)
 	if err != nil {
 		l.n.check(err)
 		return
@@ -83,7 +83,7 @@ func (l *memberLink) sendPayload(payload []byte) bool {
 	}
 	b := l.scratch[:0]
 	for more := true; more; more = len(payload) > 0 {
-		b, payload = wire.AppendPayload(b, payload)
+		b, payload = wire.AppendPayload(b, 0, payload)
 	}
 	l.c.write(b)
 	l.scratch = b
