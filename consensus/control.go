@@ -44,7 +44,7 @@ func (n *Node) Compact(index uint64, state []byte) error {
 
 func (n *Node) writeSnapshot(s storage.Snapshot) {
 	defer n.compacts.Store(false)
-	if err := n.saver.store.WriteSnapshot(s); err != nil {
+	if err := n.saver.store.WriteSnapshot(0, s); err != nil {
 		n.inbox.stop(fmt.Errorf("consensus: write the snapshot at %d: %w", s.Index(), err))
 		return
 	}

@@ -77,7 +77,7 @@ func Start(cfg Config) (*Node, error) {
 	}
 	n.founded.Store(!cfg.Join && saved.Snapshot.Index() == bootIndex && len(saved.Entries) == 0)
 	n.elect.Stop()
-	n.saver = newSaver(store, n.inbox, markInterval(cfg.Fsync))
+	n.saver = newSaver(store, markInterval(cfg.Fsync), n.inbox.stop)
 	n.transport = transport.Start(transport.Config{
 		ID: cfg.ID, Cluster: cfg.Cluster, Listener: cfg.Listener, Peers: dialed(cfg.Members), Handler: peers{n},
 		Logger: cfg.Logger,
@@ -108,7 +108,8 @@ func open(cfg Config) (storage.Storage, storage.Saved, error) {
 			return nil, storage.Saved{}, err
 		}
 	}
-	saved, err := store.Load()
+	groups, err := store.Load()
+	saved := groups[0]
 	if err == nil && saved.Hard == nil && !cfg.Join && cfg.Founded {
 		err = fmt.Errorf("%s: %w", cfg.Dir, ErrNoLog)
 	}
@@ -132,7 +133,7 @@ func Found(cfg Config) error {
 		return fmt.Errorf("consensus: %w", err)
 	}
 	saved, err := d.Load()
-	if err == nil && saved.Hard != nil {
+	if err == nil && len(saved) > 0 {
 		err = fmt.Errorf("%s holds a log already", cfg.Dir)
 	}
 	if err == nil {
@@ -215,7 +216,7 @@ func (n *Node) ready() {
 	for n.core.HasReady() {
 		rd := n.core.Ready()
 		n.transport.Send(rd.Messages)
-		n.saver.add(rd.Append)
+		n.saver.add(n.inbox, rd.Append)
 		n.queue(rd.Updates)
 		if rd.Members != nil {
 			n.transport.SetPeers(dialed(n.addresses(rd.Members)))

@@ -8,29 +8,46 @@ import (
 	"github.com/holdfast-sdn/holdfast/consensus/storage"
 )
 
-// saver writes the log in a goroutine of its own. Batches that are added during a write become durable together, by the
-// next write. So a slow disk makes larger writes, and never delays a heartbeat. Raft's flow control bounds the queue.
+// saver writes the log of all groups in a goroutine of its own. Batches that are added during a write become durable
+// together, by the next write, whatever their groups. So a slow disk makes larger writes, and never delays a heartbeat.
+// Raft's flow control bounds the queue.
 type saver struct {
 	store    storage.Storage
-	inbox    *inbox
 	interval time.Duration // see markInterval
+	failed   func(error)   // called at most once, with the reason
 
 	mu     sync.Mutex
-	queue  []storage.Batch
+	queue  saves
 	closed bool
 	wake   chan struct{}
 }
 
-func newSaver(store storage.Storage, in *inbox, interval time.Duration) *saver {
-	return &saver{store: store, inbox: in, interval: interval, wake: make(chan struct{}, 1)}
+// saves are batches of all groups in order, and who is told how many of them are its own.
+type saves struct {
+	batches []storage.Batch
+	from    []saveFrom
 }
 
-func (s *saver) add(batches []storage.Batch) {
+// saveFrom is a run of batches of one group.
+type saveFrom struct {
+	inbox *inbox
+	count int
+}
+
+// newSaver makes a saver. After an error of the store it calls failed and ends: the content of the log is then unknown,
+// so nothing more may be acknowledged in any group.
+func newSaver(store storage.Storage, interval time.Duration, failed func(error)) *saver {
+	return &saver{store: store, interval: interval, failed: failed, wake: make(chan struct{}, 1)}
+}
+
+// add saves batches of one group, and then tells its inbox how many are durable.
+func (s *saver) add(in *inbox, batches []storage.Batch) {
 	if len(batches) == 0 {
 		return
 	}
 	s.mu.Lock()
-	s.queue = append(s.queue, batches...)
+	s.queue.batches = append(s.queue.batches, batches...)
+	s.queue.from = append(s.queue.from, saveFrom{in, len(batches)})
 	s.mu.Unlock()
 	s.signal()
 }
@@ -50,7 +67,7 @@ func (s *saver) signal() {
 }
 
 // markInterval is how often the saver records how much of the log is durable, while something is saved. That reads the
-// log again. Without fsync, doing so often would take a busy member a tenth of its time, and most of such a
+// log again. Without fsync, doing so often would take a busy controller a tenth of its time, and most of such a
 // fast-growing log is soon removed.
 func markInterval(fsync bool) time.Duration {
 	if fsync {
@@ -60,7 +77,7 @@ func markInterval(fsync bool) time.Duration {
 }
 
 func (s *saver) run() {
-	var group []storage.Batch
+	var work saves
 	marking := time.NewTimer(s.interval)
 	defer marking.Stop()
 	marked := false // since the last save: while it is false the timer runs
@@ -74,30 +91,38 @@ func (s *saver) run() {
 			continue
 		}
 		s.mu.Lock()
-		group, s.queue = s.queue, group[:0]
+		work, s.queue = s.queue, work
 		closed := s.closed
 		s.mu.Unlock()
 		if closed {
 			return
 		}
-		if len(group) == 0 {
+		if len(work.batches) == 0 {
 			continue
 		}
-		if !s.did(s.store.Save(group)) {
+		if !s.did(s.store.Save(work.batches)) {
 			return
 		}
-		if s.inbox.saved(len(group)); marked {
+		if work.tell(); marked {
 			marked = false
 			marking.Reset(s.interval)
 		}
-		clear(group)
 	}
 }
 
-// did stops the node after an error: the contents of the log are then unknown, so nothing may be acknowledged.
+// tell reports the batches as durable, and empties the saves.
+func (w *saves) tell() {
+	for _, f := range w.from {
+		f.inbox.saved(f.count)
+	}
+	clear(w.batches)
+	clear(w.from)
+	w.batches, w.from = w.batches[:0], w.from[:0]
+}
+
 func (s *saver) did(err error) bool {
 	if err != nil {
-		s.inbox.stop(fmt.Errorf("consensus: save the log: %w", err))
+		s.failed(fmt.Errorf("consensus: save the log: %w", err))
 	}
 	return err == nil
 }

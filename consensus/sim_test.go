@@ -93,11 +93,11 @@ func (s *sim) check(ok bool, format string, args ...any) {
 }
 
 func (s *sim) start(m *simMember) {
-	saved, err := m.disk.Load()
+	groups, err := m.disk.Load()
 	s.must(err)
 	m.core, err = NewCore(CoreConfig{
 		ID: m.id, HeartbeatTicks: 1, ElectionTicks: 5, MostTicks: s.most, HoldTicks: 50, Stagger: Stagger,
-		Seed: s.rand.Uint64(), Saved: saved, Logger: slog.New(slog.DiscardHandler),
+		Seed: s.rand.Uint64(), Saved: groups[0], Logger: slog.New(slog.DiscardHandler),
 		FirstTerm: s.firstTerm,
 	})
 	s.must(err)

@@ -59,14 +59,14 @@ func (m *mount) kill() {
 }
 
 // Load implements storage.Storage.
-func (m *mount) Load() (storage.Saved, error) {
+func (m *mount) Load() (map[uint64]storage.Saved, error) {
 	m.d.mu.Lock()
-	saved, err := m.d.log.Load()
+	groups, err := m.d.log.Load()
 	m.d.mu.Unlock()
-	if err == nil && saved.Snapshot.Index() > 0 && saved.Snapshot.State != nil {
+	if saved := groups[0]; err == nil && saved.Snapshot.Index() > 0 && saved.Snapshot.State != nil {
 		m.loaded(saved.Snapshot.Index(), saved.Snapshot.State)
 	}
-	return saved, err
+	return groups, err
 }
 
 // Save implements storage.Storage.
@@ -95,7 +95,7 @@ func (m *mount) Save(batches []storage.Batch) error {
 }
 
 // WriteSnapshot implements storage.Storage.
-func (m *mount) WriteSnapshot(s storage.Snapshot) error {
+func (m *mount) WriteSnapshot(_ uint64, s storage.Snapshot) error {
 	m.d.mu.Lock()
 	latency, full, dead := m.d.latency, m.d.full, m.dead
 	m.d.failed = m.d.failed || full && !dead

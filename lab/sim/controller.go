@@ -85,7 +85,8 @@ func (n *controllerNode) start() {
 	if n.p.up {
 		return
 	}
-	saved, err := n.disk.load()
+	groups, err := n.disk.load()
+	saved := groups[0]
 	switch {
 	case err != nil && n.lost:
 		n.s.w.note(n.p, "does not start: %v", err)
@@ -304,7 +305,7 @@ func (n *controllerNode) Compact(index uint64, state []byte) error {
 		return err
 	}
 	n.compacts = true
-	n.disk.writeSnapshot(s, func(err error) {
+	n.disk.writeSnapshot(0, s, func(err error) {
 		n.compacts = false
 		if err != nil {
 			n.die(err)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/consensus/storage"
@@ -21,13 +22,13 @@ var errFull = fmt.Errorf("write the log: %w", unix.ENOSPC)
 
 // backing is what a disk keeps, and how it fails when the process ends.
 type backing interface {
-	load() (storage.Saved, error)
+	load() (map[uint64]storage.Saved, error)
 	save(batches []storage.Batch) error
-	writeSnapshot(s storage.Snapshot) error
+	writeSnapshot(group uint64, s storage.Snapshot) error
 	// tear is the end of a process in the middle of save: a beginning of the batches is kept.
 	tear(batches []storage.Batch, r *rand.Rand) error
 	// tearSnapshot is the same in writeSnapshot, and comes before tear or stop.
-	tearSnapshot(s storage.Snapshot, r *rand.Rand) error
+	tearSnapshot(group uint64, s storage.Snapshot, r *rand.Rand) error
 	// stop is the end of a process that saves nothing, or of one that was torn already.
 	stop() error
 	// reboot is a restart of the machine when nothing was synced.
@@ -63,8 +64,14 @@ type disk struct {
 	// As long as the process lives.
 	queue   []save // waits for the save that is under way
 	saving  []save
-	writing []*storage.Snapshot
+	writing []*writing
 	failed  bool
+}
+
+// writing is a snapshot of a group that is being stored.
+type writing struct {
+	group    uint64
+	snapshot storage.Snapshot
 }
 
 type save struct {
@@ -103,7 +110,7 @@ func (d *disk) format(batches []storage.Batch) {
 }
 
 // load returns what survived. It comes first when a process starts.
-func (d *disk) load() (storage.Saved, error) { return d.back.load() }
+func (d *disk) load() (map[uint64]storage.Saved, error) { return d.back.load() }
 
 // save makes the batches durable and then calls done in a step of the process. One save is under
 // way at a time; what comes meanwhile goes together with the next one. After an error nothing is saved.
@@ -173,27 +180,23 @@ func (d *disk) lieOrNot() {
 	d.remembered = d.lying
 }
 
-// writeSnapshot stores a snapshot beside the log, which may be saved meanwhile, and then calls done in a
+// writeSnapshot stores a snapshot of a group beside the log, which may be saved meanwhile, and then calls done in a
 // step of the process.
-func (d *disk) writeSnapshot(s storage.Snapshot, done func(error)) {
+func (d *disk) writeSnapshot(group uint64, s storage.Snapshot, done func(error)) {
 	if !d.p.up || d.failed {
 		return
 	}
-	d.writing = append(d.writing, &s)
+	w := &writing{group, s}
+	d.writing = append(d.writing, w)
 	d.p.after(d.latency(), func() {
-		for i, writing := range d.writing {
-			if writing == &s {
-				d.writing = append(d.writing[:i:i], d.writing[i+1:]...)
-				break
-			}
-		}
+		d.writing = slices.DeleteFunc(slices.Clone(d.writing), func(o *writing) bool { return o == w })
 		switch {
 		case d.failed:
 		case d.isFull():
 			d.failed = true
 			done(errFull)
 		default:
-			d.check(d.back.writeSnapshot(s))
+			d.check(d.back.writeSnapshot(group, s))
 			done(nil)
 		}
 	})
@@ -221,8 +224,8 @@ func (d *disk) killed(p *process, power bool) {
 }
 
 func (d *disk) crash() (err error) {
-	for _, s := range d.writing {
-		err = errors.Join(err, d.back.tearSnapshot(*s, d.w.rand))
+	for _, w := range d.writing {
+		err = errors.Join(err, d.back.tearSnapshot(w.group, w.snapshot, d.w.rand))
 	}
 	if len(d.saving) == 0 || d.failed {
 		return errors.Join(err, d.back.stop())

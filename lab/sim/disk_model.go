@@ -17,26 +17,28 @@ type modelDisk struct {
 }
 
 // load refuses what storage/disk refuses.
-func (m *modelDisk) load() (storage.Saved, error) {
+func (m *modelDisk) load() (map[uint64]storage.Saved, error) {
 	switch {
 	case m.flipped:
-		return storage.Saved{}, errors.New("the log is damaged: a checksum is wrong")
+		return nil, errors.New("the log is damaged: a checksum is wrong")
 	case m.rebooted:
-		return storage.Saved{}, errors.New("the log was kept with durability memory and the machine has restarted " +
+		return nil, errors.New("the log was kept with durability memory and the machine has restarted " +
 			"since, so its end may be missing")
 	}
 	return m.log.Load()
 }
 
-func (m *modelDisk) save(batches []storage.Batch) error              { return m.log.Save(batches) }
-func (m *modelDisk) writeSnapshot(storage.Snapshot) error            { return nil }
-func (m *modelDisk) tearSnapshot(storage.Snapshot, *rand.Rand) error { return nil }
-func (m *modelDisk) stop() error                                     { return nil }
-func (m *modelDisk) reboot() error                                   { m.rebooted = true; return nil }
-func (m *modelDisk) flip(*rand.Rand) error                           { m.flipped = true; return nil }
-func (m *modelDisk) remember() error                                 { m.honest = m.log; return nil }
-func (m *modelDisk) restore() error                                  { m.log = m.honest; return nil }
-func (m *modelDisk) remove() error                                   { return nil }
+func (m *modelDisk) save(batches []storage.Batch) error           { return m.log.Save(batches) }
+func (m *modelDisk) writeSnapshot(uint64, storage.Snapshot) error { return nil }
+func (m *modelDisk) stop() error                                  { return nil }
+func (m *modelDisk) reboot() error                                { m.rebooted = true; return nil }
+func (m *modelDisk) flip(*rand.Rand) error                        { m.flipped = true; return nil }
+func (m *modelDisk) remember() error                              { m.honest = m.log.Clone(); return nil }
+func (m *modelDisk) restore() error                               { m.log = m.honest.Clone(); return nil }
+func (m *modelDisk) remove() error                                { return nil }
+
+func (m *modelDisk) tearSnapshot(uint64, storage.Snapshot, *rand.Rand) error { return nil }
+
 func (m *modelDisk) tear(batches []storage.Batch, r *rand.Rand) error {
 	return m.log.Save(Beginning(batches, r))
 }

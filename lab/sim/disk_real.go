@@ -49,9 +49,9 @@ func newRealDisk(fsync bool) (*realDisk, error) {
 	return &realDisk{dir: dir, fsync: fsync}, nil
 }
 
-func (r *realDisk) load() (storage.Saved, error) {
+func (r *realDisk) load() (map[uint64]storage.Saved, error) {
 	if err := r.stop(); err != nil {
-		return storage.Saved{}, err
+		return nil, err
 	}
 	saved, err := r.open()
 	if err != nil { // the folder has another name in each run
@@ -60,14 +60,14 @@ func (r *realDisk) load() (storage.Saved, error) {
 	return saved, err
 }
 
-func (r *realDisk) open() (storage.Saved, error) {
+func (r *realDisk) open() (map[uint64]storage.Saved, error) {
 	d, err := logdisk.Open(r.dir, logdisk.Owner{Cluster: "sim", ID: 1}, r.fsync, slog.New(slog.DiscardHandler))
 	if err != nil {
-		return storage.Saved{}, err
+		return nil, err
 	}
 	saved, err := d.Load()
 	if err != nil {
-		return storage.Saved{}, errors.Join(err, d.Close())
+		return nil, errors.Join(err, d.Close())
 	}
 	r.d = d
 	return saved, nil
@@ -80,7 +80,9 @@ func (r *realDisk) save(batches []storage.Batch) error {
 	return r.d.Mark()
 }
 
-func (r *realDisk) writeSnapshot(s storage.Snapshot) error { return r.d.WriteSnapshot(s) }
+func (r *realDisk) writeSnapshot(group uint64, s storage.Snapshot) error {
+	return r.d.WriteSnapshot(group, s)
+}
 
 func (r *realDisk) stop() error { return r.end(func(now []file) []file { return now }) }
 
@@ -112,15 +114,15 @@ func (r *realDisk) tear(batches []storage.Batch, random *rand.Rand) error {
 }
 
 // tearSnapshot leaves the whole file, a part of it under its temporary name, or nothing.
-func (r *realDisk) tearSnapshot(s storage.Snapshot, random *rand.Rand) error {
+func (r *realDisk) tearSnapshot(group uint64, s storage.Snapshot, random *rand.Rand) error {
 	switch {
 	case r.d == nil:
 		return nil
 	case random.IntN(3) == 0:
-		return r.d.WriteSnapshot(s)
+		return r.d.WriteSnapshot(group, s)
 	case random.IntN(2) == 0:
 		meta := s.Raft.GetMetadata()
-		name := fmt.Sprintf("%016x-%016x.tmp", meta.GetTerm(), meta.GetIndex())
+		name := fmt.Sprintf("%016x-%016x-%016x.tmp", group, meta.GetTerm(), meta.GetIndex())
 		return os.WriteFile(filepath.Join(r.dir, "snap", name), s.State[:random.IntN(len(s.State)+1)], 0o600)
 	}
 	return nil

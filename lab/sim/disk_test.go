@@ -58,12 +58,12 @@ func eachDisk(t *testing.T, seeds int, test func(t *testing.T, d *disk)) {
 // begin loads the log and starts the process.
 func begin(t *testing.T, d *disk) storage.Saved {
 	t.Helper()
-	saved, err := d.load()
+	groups, err := d.load()
 	if err != nil {
 		t.Fatal(err)
 	}
 	d.p.start()
-	return saved
+	return groups[0]
 }
 
 // saveNow saves batches and waits for the acknowledgement.
@@ -79,6 +79,12 @@ func saveNow(t *testing.T, d *disk, b ...storage.Batch) {
 	if !acked {
 		t.Fatal("not acknowledged")
 	}
+}
+
+// only is what was saved of the only group.
+func only(m storage.Memory) storage.Saved {
+	groups, _ := m.Load() // never fails
+	return groups[0]
 }
 
 func lastOf(s storage.Saved) uint64 { return s.Snapshot.Index() + uint64(len(s.Entries)) }
@@ -208,14 +214,14 @@ func (s *scribe) write() {
 
 // compact writes a snapshot of entries that are durable and committed.
 func (s *scribe) compact() {
-	durable, _ := s.acked.Load()
+	durable := only(s.acked)
 	i := int(durable.Hard.GetCommit()) - int(durable.Snapshot.Index()) - 1
 	if s.compacting || i < 0 || i >= len(durable.Entries) {
 		return
 	}
 	own := logSnapshot(durable.Entries[i].GetTerm(), durable.Entries[i].GetIndex())
 	s.compacting = true
-	s.d.writeSnapshot(*own, func(err error) {
+	s.d.writeSnapshot(0, *own, func(err error) {
 		if err != nil {
 			s.t.Fatal(err)
 		}
@@ -245,7 +251,7 @@ func (s *scribe) compare(loaded storage.Saved) {
 			}
 		}
 	}
-	acked, _ := s.acked.Load()
+	acked := only(s.acked)
 	s.t.Fatalf("the log, from %d to %d, holds no beginning of what was saved; acknowledged was %d to %d, and then "+
 		"%d batches",
 		loaded.Snapshot.Index(), lastOf(loaded), acked.Snapshot.Index(), lastOf(acked), len(s.pending))
@@ -262,9 +268,8 @@ func sameLog(a, b storage.Saved) bool {
 // after returns the acknowledged log with this number of pending batches, and this number of entries of the next
 // batch. If entries is -1, nothing of the next batch is included.
 func (s *scribe) after(batches, entries int, loaded storage.Saved) storage.Saved {
-	m := s.acked
-	saved, _ := m.Load()
-	m = storage.Memory{}
+	saved := only(s.acked)
+	var m storage.Memory
 	group := append([]storage.Batch{{Hard: saved.Hard, Snapshot: &saved.Snapshot, Entries: saved.Entries}},
 		s.pending[:batches]...)
 	if entries >= 0 && batches < len(s.pending) {
@@ -275,20 +280,20 @@ func (s *scribe) after(batches, entries int, loaded storage.Saved) storage.Saved
 	if err := m.Save(group); err != nil {
 		s.t.Fatal(err)
 	}
-	saved, _ = m.Load()
+	saved = only(m)
 	// A snapshot is valid as soon as it is written.
 	if i := loaded.Snapshot.Index(); i > saved.Snapshot.Index() && i <= saved.Hard.GetCommit() && i <= lastOf(saved) {
 		if err := m.Save([]storage.Batch{{Compact: &loaded.Snapshot}}); err != nil {
 			s.t.Fatal(err)
 		}
-		saved, _ = m.Load()
+		saved = only(m)
 	}
 	return saved
 }
 
 // compareState checks that the loaded term was saved, and is not older than the acknowledged one.
 func (s *scribe) compareState(loaded storage.Saved) {
-	saved, _ := s.acked.Load()
+	saved := only(s.acked)
 	low, high := saved.Hard, saved.Hard
 	for _, b := range s.pending {
 		if b.Hard != nil {
@@ -337,8 +342,8 @@ func TestDiskCorruptionIsNoticed(t *testing.T) {
 		d.p.kill()
 		d.corrupt()
 		for range 2 {
-			if saved, err := d.load(); err == nil {
-				t.Errorf("a log was loaded that ends at %d", lastOf(saved))
+			if groups, err := d.load(); err == nil {
+				t.Errorf("a log was loaded that ends at %d", lastOf(groups[0]))
 			}
 		}
 	})
@@ -354,10 +359,10 @@ func TestDiskWithoutFsyncIsRefusedAfterReboot(t *testing.T) {
 		}
 		d.p.kill()
 		d.p.powerOff()
-		saved, err := d.load()
+		groups, err := d.load()
 		switch {
-		case d.fsync && (err != nil || lastOf(saved) != 4):
-			t.Errorf("the log ends at %d, error %v", lastOf(saved), err)
+		case d.fsync && (err != nil || lastOf(groups[0]) != 4):
+			t.Errorf("the log ends at %d, error %v", lastOf(groups[0]), err)
 		case !d.fsync && (err == nil || !strings.Contains(err.Error(), "the machine has restarted since")):
 			t.Errorf("error %v", err)
 		}
@@ -380,7 +385,7 @@ func TestDiskFull(t *testing.T) {
 		if last := lastOf(saved); last < 4 || last > 7 {
 			t.Errorf("the log ends at %d", last)
 		}
-		d.writeSnapshot(*logSnapshot(1, 3), func(err error) { errs = append(errs, err); d.p.kill() })
+		d.writeSnapshot(0, *logSnapshot(1, 3), func(err error) { errs = append(errs, err); d.p.kill() })
 		runTo(t, d.w, d.w.now+time.Second)
 		if len(errs) != 2 || !errors.Is(errs[1], unix.ENOSPC) {
 			t.Fatalf("errors %v", errs)

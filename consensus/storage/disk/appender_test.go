@@ -116,7 +116,7 @@ func TestSegmentsAreWrittenAgain(t *testing.T) {
 			must(t, d.Save([]storage.Batch{{Entries: entries(1, i, 1, 40_000), Hard: hard(1, 0, i-1)}}))
 			if i%20 == 0 {
 				s := snapshot(1, i-1, "own")
-				must(t, d.WriteSnapshot(*s))
+				must(t, d.WriteSnapshot(0, *s))
 				must(t, d.Save([]storage.Batch{{Compact: s}}))
 			}
 			if i%60 == 0 && !fsync {
@@ -182,7 +182,7 @@ func BenchmarkSave(b *testing.B) {
 				must(b, d.Save([]storage.Batch{{Entries: slices.Clone(es), Hard: hard(1, 0, next-1)}}))
 				if next++; next%every == 0 {
 					s := snapshot(1, next-1, "own")
-					must(b, d.WriteSnapshot(*s))
+					must(b, d.WriteSnapshot(0, *s))
 					must(b, d.Save([]storage.Batch{{Compact: s}}))
 				}
 			}

@@ -1,10 +1,10 @@
 // Package disk is a storage.Storage on a file system: a write-ahead log in etcd's format for entries, votes and terms,
 // and one file for each snapshot.
 //
-//	DIR/wal/…              segments of 16 MB, preallocated; without fsync up to four old ones that are written again
-//	DIR/snap/TERM-INDEX    the newest snapshot, and while it is replaced the one before
-//	DIR/synced             how much of each segment is synced, with a checksum; perhaps a little behind
-//	DIR/lock               locked by the process that has the directory open
+//	DIR/wal/…                    segments of 16 MB, preallocated; without fsync up to four old ones for reuse
+//	DIR/snap/GROUP-TERM-INDEX    the newest snapshot of each group, and while it is replaced the one before
+//	DIR/synced                   how much of each segment is synced, with a checksum; perhaps a little behind
+//	DIR/lock                     locked by the process that has the directory open
 //
 // A torn record at the end of the log was never acknowledged; it is removed, with a log line. Other damage is an error
 // that names the file. Damage after the end that DIR/synced knows cannot be told from a torn record: it can only affect
@@ -25,13 +25,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Owner identifies the member that the log belongs to. A directory never changes its owner.
+// Owner identifies the controller that the log belongs to. A directory never changes its owner.
 type Owner struct {
 	Cluster string
 	ID      uint64
 }
 
-func (o Owner) String() string { return fmt.Sprintf("member %d of cluster %q", o.ID, o.Cluster) }
+func (o Owner) String() string { return fmt.Sprintf("controller %d of cluster %q", o.ID, o.Cluster) }
 
 // remedy ends every error about damage.
 const remedy = "restore the directory from a copy of this member made while it was down, or remove the member from " +
@@ -79,10 +79,16 @@ func prepare(dir string, owner Owner, fsync bool, log *slog.Logger) (*Disk, erro
 }
 
 // Load reads the log, and creates an empty one if there is none.
-func (d *Disk) Load() (storage.Saved, error) {
+func (d *Disk) Load() (map[uint64]storage.Saved, error) {
 	saved, err := d.load()
-	d.failed = err != nil
-	return saved, full(d.dir, err)
+	if d.failed = err != nil; err != nil {
+		return nil, full(d.dir, err)
+	}
+	groups := make(map[uint64]storage.Saved)
+	if saved.Hard != nil {
+		groups[0] = saved
+	}
+	return groups, nil
 }
 
 func (d *Disk) load() (storage.Saved, error) {
@@ -222,6 +228,9 @@ func (d *Disk) save(batches []storage.Batch) error {
 		return nil
 	}
 	for _, b := range batches {
+		if b.Group != 0 || b.Forget {
+			return fmt.Errorf("the log in %s takes one group only", d.walDir)
+		}
 		if b.Snapshot != nil || b.Compact != nil {
 			if err := flush(); err != nil {
 				return err
@@ -239,7 +248,7 @@ func (d *Disk) save(batches []storage.Batch) error {
 			entries = d.replace(entries, b.Entries)
 			continue
 		}
-		if err := d.WriteSnapshot(*b.Snapshot); err != nil {
+		if err := d.WriteSnapshot(b.Group, *b.Snapshot); err != nil {
 			return err
 		}
 		if err := d.install(*b.Snapshot, hard); err != nil {

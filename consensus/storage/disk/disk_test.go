@@ -40,11 +40,11 @@ func open(t T, dir string, log *slog.Logger) (*Disk, storage.Saved) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	saved, err := d.Load()
+	groups, err := d.Load()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return d, saved
+	return d, groups[0]
 }
 
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
@@ -124,7 +124,7 @@ func TestLikeMemory(t *testing.T) {
 				}
 				snap = rapid.Uint64Range(snap+1, commit).Draw(t, "at")
 				s := snapshot(terms[snap], snap, "own")
-				must(t, d.WriteSnapshot(*s))
+				must(t, d.WriteSnapshot(0, *s))
 				if rapid.Bool().Draw(t, "crash before it counts") {
 					return // the snapshot file is valid as soon as it exists
 				}
@@ -145,10 +145,10 @@ func TestLikeMemory(t *testing.T) {
 				must(t, d.Close())
 				var got storage.Saved
 				d, got = open(t, dir, quiet())
-				want, _ := m.Load()
+				want := only(&m)
 				if got.Snapshot.Index() > want.Snapshot.Index() { // its Save was not necessary
 					must(t, m.Save([]storage.Batch{{Compact: &got.Snapshot}}))
-					want, _ = m.Load()
+					want = only(&m)
 				}
 				if diff := cmp.Diff(want, got, protocmp.Transform(), cmpopts.EquateEmpty()); diff != "" {
 					t.Fatal(diff)
@@ -156,6 +156,12 @@ func TestLikeMemory(t *testing.T) {
 			},
 		})
 	})
+}
+
+// only is what was saved of group 0.
+func only(m *storage.Memory) storage.Saved {
+	groups, _ := m.Load() // never fails
+	return groups[0]
 }
 
 // Entries that a leader's snapshot and a later entry have replaced do not return when the log is read from a newer
@@ -168,7 +174,7 @@ func TestReplacedTailStaysGone(t *testing.T) {
 	must(t, d.Save([]storage.Batch{{Entries: entries(1, 2, 3, 10)}}))
 	must(t, d.Save([]storage.Batch{{Snapshot: snapshot(2, 2, "theirs"), Hard: hard(2, 0, 2)}}))
 	must(t, d.Save([]storage.Batch{{Entries: entries(2, 3, 1, 10), Hard: hard(2, 0, 3)}}))
-	must(t, d.WriteSnapshot(*own))
+	must(t, d.WriteSnapshot(0, *own))
 	must(t, d.Save([]storage.Batch{{Compact: own}}))
 	must(t, d.Close())
 	d, got := open(t, dir, quiet())
@@ -284,7 +290,7 @@ func TestTornSnapshot(t *testing.T) {
 	tail := filepath.Join(dir, "wal", "0000000000000000-0000000000000000.wal")
 	from := end(t, tail)
 	theirs := storage.Batch{Snapshot: snapshot(2, 9, "theirs"), Entries: entries(2, 10, 2, 10), Hard: hard(2, 0, 11)}
-	must(t, d.WriteSnapshot(*theirs.Snapshot))
+	must(t, d.WriteSnapshot(0, *theirs.Snapshot))
 	before := t.TempDir()
 	must(t, os.CopyFS(before, os.DirFS(dir)))
 	must(t, d.Save([]storage.Batch{theirs}))
@@ -339,8 +345,8 @@ func TestDamage(t *testing.T) {
 			}
 		}, []string{"damaged"}},
 		{"snapshot", func(dir string, _ []string) func(*testing.T) {
-			return flip(filepath.Join(dir, "snap", "0000000000000001-0000000000000001"), 30)
-		}, []string{"checksum", "snap/0000000000000001-0000000000000001", "remove the member"}},
+			return flip(filepath.Join(dir, "snap", "0000000000000000-0000000000000001-0000000000000001"), 30)
+		}, []string{"checksum", "snap/0000000000000000-0000000000000001-0000000000000001", "remove the member"}},
 		{"no log", func(dir string, _ []string) func(*testing.T) {
 			return func(t *testing.T) { must(t, os.RemoveAll(filepath.Join(dir, "wal"))) }
 		}, []string{"no log in", "remove the member"}},
@@ -376,7 +382,7 @@ func TestWhose(t *testing.T) {
 	other, err := Open(dir, Owner{Cluster: "test", ID: 2}, false, quiet())
 	must(t, err)
 	if _, err := other.Load(); err == nil || !strings.Contains(err.Error(),
-		`belongs to member 1 of cluster "test", not to member 2`) {
+		`belongs to controller 1 of cluster "test", not to controller 2`) {
 		t.Errorf("other member: %v", err)
 	}
 }
@@ -389,7 +395,7 @@ func TestPurge(t *testing.T) {
 		t.Fatalf("%d entries", len(saved.Entries))
 	}
 	s := snapshot(1, 95, "own")
-	must(t, d.WriteSnapshot(*s))
+	must(t, d.WriteSnapshot(0, *s))
 	must(t, d.Save([]storage.Batch{{Compact: s}}))
 	must(t, d.Close())
 	segments, _ := filepath.Glob(filepath.Join(dir, "wal", "*.wal"))
@@ -406,5 +412,5 @@ func TestPurge(t *testing.T) {
 
 func ExampleOwner() {
 	fmt.Println(Owner{Cluster: "lab", ID: 2})
-	// Output: member 2 of cluster "lab"
+	// Output: controller 2 of cluster "lab"
 }

@@ -47,11 +47,11 @@ func TestFull(t *testing.T) {
 			if d, err = Open(dir, owner, fsync, quiet()); err != nil {
 				return storage.Saved{}, err
 			}
-			saved, err := d.Load()
+			groups, err := d.Load()
 			if err != nil {
 				must(t, d.Close())
 			}
-			return saved, err
+			return groups[0], err
 		}
 		save := func() error {
 			err := d.Save([]storage.Batch{{Entries: entries(1, last+1, 1, 3000), Hard: hard(1, 0, last)}})
@@ -72,7 +72,7 @@ func TestFull(t *testing.T) {
 				must(t, save())
 			}
 			fill()
-			isFull(t, dir, d.WriteSnapshot(*snapshot(1, last, strings.Repeat("x", 20_000))))
+			isFull(t, dir, d.WriteSnapshot(0, *snapshot(1, last, strings.Repeat("x", 20_000))))
 			for err = nil; err == nil; {
 				err = save()
 			}
@@ -92,7 +92,7 @@ func TestFull(t *testing.T) {
 			last = saved.Snapshot.Index() + uint64(len(saved.Entries)) // one more than acknowledged, perhaps
 			must(t, save())
 			s := snapshot(1, last-1, "own")
-			must(t, d.WriteSnapshot(*s))
+			must(t, d.WriteSnapshot(0, *s))
 			must(t, d.Save([]storage.Batch{{Compact: s}}))
 		}
 		must(t, d.Close())

@@ -25,14 +25,16 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-type snapshotFile struct{ term, index uint64 }
+type snapshotFile struct{ group, term, index uint64 }
 
-func (f snapshotFile) name() string { return fmt.Sprintf("%016x-%016x", f.term, f.index) }
+func (f snapshotFile) name() string {
+	return fmt.Sprintf("%016x-%016x-%016x", f.group, f.term, f.index)
+}
 
 // WriteSnapshot writes the file under a temporary name first, so that it is complete or missing.
-func (d *Disk) WriteSnapshot(s storage.Snapshot) error {
+func (d *Disk) WriteSnapshot(group uint64, s storage.Snapshot) error {
 	meta := s.Raft.GetMetadata()
-	path := filepath.Join(d.snapDir, snapshotFile{meta.GetTerm(), meta.GetIndex()}.name())
+	path := filepath.Join(d.snapDir, snapshotFile{group, meta.GetTerm(), meta.GetIndex()}.name())
 	err := d.writeFile(path, s)
 	if err == nil {
 		return nil
@@ -118,7 +120,8 @@ func (d *Disk) snapshots() ([]snapshotFile, error) {
 	var files []snapshotFile
 	for _, e := range entries {
 		var f snapshotFile
-		if _, err := fmt.Sscanf(e.Name(), "%016x-%016x", &f.term, &f.index); err == nil && f.name() == e.Name() {
+		_, err := fmt.Sscanf(e.Name(), "%016x-%016x-%016x", &f.group, &f.term, &f.index)
+		if err == nil && f.name() == e.Name() {
 			files = append(files, f)
 		}
 	}

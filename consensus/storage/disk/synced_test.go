@@ -71,7 +71,8 @@ func loadDamaged(t *testing.T, dir, path string, synced bool, marked int) bool {
 	t.Helper()
 	d, err := Open(dir, owner, false, quiet())
 	must(t, err)
-	saved, err := d.Load()
+	groups, err := d.Load()
+	saved := groups[0]
 	d.kill(t)
 	switch {
 	case synced && (err == nil || !strings.Contains(err.Error(), path)):
@@ -102,7 +103,7 @@ func TestMarkedSegments(t *testing.T) {
 		}
 		if i == 150 {
 			s := snapshot(1, 100, "own")
-			must(t, d.WriteSnapshot(*s))
+			must(t, d.WriteSnapshot(0, *s))
 			must(t, d.Save([]storage.Batch{{Compact: s}}))
 		}
 	}
@@ -159,7 +160,8 @@ func TestLostEnd(t *testing.T) {
 			must(t, c.lose(dir, segments[len(segments)-1], d.synced.parts[len(d.synced.parts)-1].size))
 			d, err := Open(dir, owner, false, quiet())
 			must(t, err)
-			got, err := d.Load()
+			groups, err := d.Load()
+			got := groups[0]
 			defer d.kill(t)
 			if c.says == "" {
 				if err != nil || len(got.Entries) != len(saved.Entries) {
