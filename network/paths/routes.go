@@ -24,9 +24,6 @@ type Hop struct {
 	// link, but if the switch behind Primary is dead the packet comes to another switch with a dead Primary. With
 	// link-disjoint routes each backup is such a one, so a packet takes at most one, and cannot loop.
 	Once bool
-	// Returned: a packet of another switch that has taken a backup may come in by Backup, which is of no use to it.
-	// Node-disjoint routes only.
-	Returned bool
 }
 
 // Routes are the next hops of every switch to each of some destinations. They do not change.

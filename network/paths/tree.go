@@ -245,10 +245,9 @@ func (b *builder) install(w int32, e exit, once bool) {
 		b.soilWays(w)
 	}
 	h := &b.hops[w]
-	h.Backup, h.Back, h.Once, h.Returned = 0, false, false, false
+	h.Backup, h.Back, h.Once = 0, false, false
 	if e.cost != far {
 		h.Backup, h.Back, h.Once = b.settleWay(w), e.x != w, once
-		h.Returned = b.avoid == NodeDisjoint && !h.Back
 	}
 }
 

@@ -2,6 +2,7 @@ package protect
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -105,9 +106,9 @@ func updated(t testing.TB, p *Plan, g *paths.Graph, dests []openflow.DatapathID,
 	return q
 }
 
-// pass executes the rounds from one plan to the next, with the switches of a round in any order, and checks all
-// frames after each switch.
-func pass(t testing.TB, r *rand.Rand, old, next *Plan, well func(*Network)) {
+// between returns the network after each switch of each round from one plan to the next, the old one first. The
+// switches of a round change in any order.
+func between(t testing.TB, r *rand.Rand, old, next *Plan) []*Network {
 	t.Helper()
 	g := next.routes.Graph()
 	if len(old.routes.Graph().Links()) > len(g.Links()) {
@@ -118,12 +119,14 @@ func pass(t testing.TB, r *rand.Rand, old, next *Plan, well func(*Network)) {
 		programs[s] = old.Program(s)
 		n.Install(s, programs[s])
 	}
+	list := []*Network{n}
 	for _, round := range next.Rounds(old) {
 		for _, i := range r.Perm(len(round)) {
 			c := round[i]
 			programs[c.Switch] = apply(t, programs[c.Switch], c.Change)
+			n = &Network{g, maps.Clone(n.switches)}
 			n.Install(c.Switch, programs[c.Switch])
-			well(n)
+			list = append(list, n)
 		}
 	}
 	for _, s := range next.routes.Graph().Switches() {
@@ -131,6 +134,15 @@ func pass(t testing.TB, r *rand.Rand, old, next *Plan, well func(*Network)) {
 			t.Fatalf("the rounds end at switch %v with %d entries and %d groups, not those of the plan", s,
 				len(programs[s].Entries), len(programs[s].Groups))
 		}
+	}
+	return list
+}
+
+// pass executes the rounds from one plan to the next, and checks all frames after each switch.
+func pass(t testing.TB, r *rand.Rand, old, next *Plan, well func(*Network)) {
+	t.Helper()
+	for _, n := range between(t, r, old, next)[1:] {
+		well(n)
 	}
 }
 

@@ -32,6 +32,8 @@ type Journey struct {
 	Links []paths.Link
 	At    paths.End // where it left the network, if it was delivered
 	Mark  bool      // it has DetourVLAN when it ends
+
+	returned bool // once, see Action.Return
 }
 
 // Network runs programs as the switches would.
@@ -80,27 +82,30 @@ func (n *Network) Install(s openflow.DatapathID, p Program) {
 // Follow sends a packet to a host from a port of a switch, and returns its journey.
 func (n *Network) Follow(to of13.MAC, from paths.End, dead Failures) Journey {
 	var j Journey
-	at := from
-	for most := 2*len(n.graph.Links()) + 1; ; {
-		out, local := n.step(to, at, dead, &j.Mark)
-		if out == 0 {
-			return j
-		}
-		link, ok := n.graph.From(paths.End{Switch: at.Switch, Port: out})
-		switch {
-		case !ok && local:
-			j.Fate, j.At = Delivered, paths.End{Switch: at.Switch, Port: out}
-			return j
-		case !ok || dead.link(link):
-			return j
-		}
-		j.Links = append(j.Links, link)
-		if len(j.Links) > most { // it has come to one port twice with the same tag
+	for at := from; n.pass(to, &at, dead, &j); {
+		if len(j.Links) > 2*len(n.graph.Links()) { // it has come to one port twice with the same tag
 			j.Fate = Looping
-			return j
+			break
 		}
-		at = link.To
 	}
+	return j
+}
+
+// pass sends a packet through one switch, and over the link behind it. It reports whether the journey goes on.
+func (n *Network) pass(to of13.MAC, at *paths.End, dead Failures, j *Journey) bool {
+	out, local := n.step(to, *at, dead, j)
+	link, ok := n.graph.From(paths.End{Switch: at.Switch, Port: out})
+	switch {
+	case out == 0:
+		return false
+	case !ok && local:
+		j.Fate, j.At = Delivered, paths.End{Switch: at.Switch, Port: out}
+		return false
+	case !ok || dead.link(link):
+		return false
+	}
+	j.Links, *at = append(j.Links, link), link.To
+	return true
 }
 
 func (f Failures) link(l paths.Link) bool {
@@ -109,14 +114,14 @@ func (f Failures) link(l paths.Link) bool {
 
 // step returns the port by which a packet leaves a switch, 0 if it does not, and whether it is delivered to one of the
 // switch's own hosts.
-func (n *Network) step(to of13.MAC, at paths.End, dead Failures, mark *bool) (out of13.Port, local bool) {
+func (n *Network) step(to of13.MAC, at paths.End, dead Failures, j *Journey) (out of13.Port, local bool) {
 	t := n.switches[at.Switch]
 	if t == nil || dead.Switches[at.Switch] {
 		return 0, false
 	}
-	e, ok := match(t.hosts[to], at.Port, *mark)
+	e, ok := match(t.hosts[to], at.Port, j)
 	if ok && e.Action.Dest != 0 {
-		e, ok = match(t.routes[e.Action.Dest], at.Port, *mark)
+		e, ok = match(t.routes[e.Action.Dest], at.Port, j)
 	} else {
 		local = true
 	}
@@ -124,14 +129,18 @@ func (n *Network) step(to of13.MAC, at paths.End, dead Failures, mark *bool) (ou
 		return 0, false
 	}
 	out = e.Action.Port
-	if e.Action.Untag {
-		*mark = false
+	switch {
+	case e.Action.Untag:
+		j.Mark = false
+	case e.Action.Return:
+		j.Mark, j.returned = true, true
+		return at.Port, local
 	}
 	if g := e.Action.Group; g != 0 {
 		if !t.groups[g] || !t.groups[Live] {
 			return 0, false
 		}
-		if out = n.bucket(g, at, dead, mark); out == inPort {
+		if out = n.bucket(g, at, dead, &j.Mark); out == inPort {
 			return at.Port, local
 		}
 	}
@@ -160,11 +169,23 @@ func (n *Network) bucket(g GroupID, at paths.End, dead Failures, mark *bool) of1
 }
 
 // match returns the entry of the highest priority that matches.
-func match(entries []Entry, port of13.Port, mark bool) (Entry, bool) {
+func match(entries []Entry, port of13.Port, j *Journey) (Entry, bool) {
 	for _, e := range entries {
-		if (e.Match.InPort == 0 || e.Match.InPort == port) && (mark || !e.Match.Detoured) {
+		if (e.Match.InPort == 0 || e.Match.InPort == port) && e.Match.Tag.matches(j.Mark, j.returned) {
 			return e, true
 		}
 	}
 	return Entry{}, false
+}
+
+func (t Tag) matches(mark, returned bool) bool {
+	switch t {
+	case NoTag:
+		return !mark
+	case Detoured:
+		return mark
+	case NotReturned:
+		return mark && !returned
+	}
+	return true
 }

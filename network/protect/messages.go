@@ -53,7 +53,7 @@ func (g GroupID) Buckets() of13.Buckets {
 	}
 	var backup of13.Actions
 	if g.Once() {
-		backup = backup.PushVLAN(0x8100).SetUint(of13.FieldVLANVID, uint64(of13.VLANPresent|DetourVLAN))
+		backup = detour(backup)
 	}
 	if g.Back() {
 		backup = backup.Output(of13.PortInPort, 0)
@@ -63,6 +63,11 @@ func (g GroupID) Buckets() of13.Buckets {
 	primary := of13.Actions(nil).Output(g.Primary(), 0)
 	buckets := append(bucket(g.Primary(), none, primary), bucket(g.Backup(), none, backup)...)
 	return append(buckets, bucket(of13.PortAny, Live, primary)...)
+}
+
+// detour appends the actions that give a frame DetourVLAN.
+func detour(a of13.Actions) of13.Actions {
+	return a.PushVLAN(0x8100).SetUint(of13.FieldVLANVID, uint64(of13.VLANPresent|DetourVLAN))
 }
 
 func (e Entry) mod(command uint8) *of13.FlowMod {
@@ -88,8 +93,13 @@ func (m Match) OXM() of13.Match {
 	if m.Host != (of13.MAC{}) {
 		x = x.WithEthDst(m.Host)
 	}
-	if m.Detoured {
+	switch m.Tag {
+	case NoTag:
+		x = x.WithNoVLAN()
+	case Detoured:
 		x = x.WithVLAN(DetourVLAN)
+	case NotReturned:
+		x = x.WithVLAN(DetourVLAN).WithUint(of13.FieldVLANPCP, 0)
 	}
 	return x
 }
@@ -101,12 +111,18 @@ func (e Entry) Instructions() of13.Instructions {
 		return of13.Instructions(nil).WriteMetadata(uint64(a.Dest), ^uint64(0)).Goto(e.Table + 1)
 	}
 	var actions of13.Actions
-	if a.Untag {
+	switch {
+	case a.Untag:
 		actions = actions.PopVLAN()
+	case a.Return && e.Match.Tag == NoTag:
+		actions = detour(actions)
 	}
-	if a.Group != 0 {
+	switch {
+	case a.Return:
+		actions = actions.SetUint(of13.FieldVLANPCP, returnedPCP).Output(of13.PortInPort, 0)
+	case a.Group != 0:
 		actions = actions.Group(uint32(a.Group))
-	} else {
+	default:
 		actions = actions.Output(a.Port, 0)
 	}
 	return of13.Instructions(nil).Apply(actions)

@@ -169,7 +169,7 @@ func (p *Plan) appendHost(dst []Entry, s openflow.DatapathID, h Host) []Entry {
 		return append(dst, Entry{p.config.Table, priorityNormal, m, Action{Dest: h.At.Switch}})
 	}
 	marked := m
-	marked.Detoured = true
+	marked.Tag = Detoured
 	dst = append(dst, Entry{p.config.Table, priorityDetoured, marked, Action{Port: h.At.Port, Untag: true}})
 	return append(dst, Entry{p.config.Table, priorityNormal, m, Action{Port: h.At.Port}})
 }

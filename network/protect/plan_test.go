@@ -47,6 +47,10 @@ func TestProgramOfTheRing(t *testing.T) {
 		"FLOW_MOD add table=10 priority=100 match=eth_dst=02:00:00:00:00:02 actions=output:100",
 		"FLOW_MOD add table=10 priority=100 match=eth_dst=02:00:00:00:00:05 " +
 			"actions=write_metadata:0x5/0xffffffffffffffff,goto_table:11",
+		"FLOW_MOD add table=11 priority=500 match=in_port=1,metadata=0x1,vlan_vid=0x1fff,vlan_pcp=0 " +
+			"actions=set_field:vlan_pcp=1,IN_PORT",
+		"FLOW_MOD add table=11 priority=400 match=in_port=1,metadata=0x1,vlan_vid=0x0 " +
+			"actions=push_vlan:0x8100,set_field:vlan_vid=0x1fff,set_field:vlan_pcp=1,IN_PORT",
 		"FLOW_MOD add table=11 priority=300 match=metadata=0x1,vlan_vid=0x1fff actions=output:1",
 		"FLOW_MOD add table=11 priority=200 match=in_port=2,metadata=0x1 actions=group:3221258242",
 		"FLOW_MOD add table=11 priority=100 match=metadata=0x1 actions=group:1073774594",

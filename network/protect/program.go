@@ -13,9 +13,24 @@ import (
 // Cookie is the cookie of all entries of this package, and of no others.
 const Cookie uint64 = 0x686670726f74 // "hfprot"
 
-// DetourVLAN is the VLAN of a frame that has taken a backup that may be taken only once. No other frame has it, since
-// IEEE 802.1Q reserves it.
-const DetourVLAN uint16 = 4095
+// DetourVLAN is the VLAN of a frame that has taken a backup that may be taken only once, or was returned. No other
+// frame has it, since IEEE 802.1Q reserves it. The priority (PCP) of one that was returned is returnedPCP, and 0
+// otherwise.
+const (
+	DetourVLAN  uint16 = 4095
+	returnedPCP uint64 = 1
+)
+
+// Tag is what a match says of the VLAN tag of a frame.
+type Tag uint8
+
+// The values of Tag.
+const (
+	AnyTag      Tag = iota
+	NoTag           // the frame has no VLAN tag
+	Detoured        // it has DetourVLAN
+	NotReturned     // it has DetourVLAN, and was not returned
+)
 
 // MaxPort is the highest port number that fits a group id.
 const MaxPort of13.Port = 0x7ffe
@@ -26,22 +41,24 @@ const (
 	priorityReturned uint16 = 200 // has come in by the port that is the backup
 	priorityDetoured uint16 = 300 // has taken a backup that may be taken only once
 	priorityDown     uint16 = 400 // has come down by the primary port
+	priorityAgain    uint16 = 500 // that, and has DetourVLAN
 )
 
 // Match is what an entry matches. The zero value of a field matches anything.
 type Match struct {
-	Host     of13.MAC            // destination of the frame; in the table of hosts
-	Dest     openflow.DatapathID // the switch that the host is at; in the table of routes
-	InPort   of13.Port
-	Detoured bool // has DetourVLAN
+	Host   of13.MAC            // destination of the frame; in the table of hosts
+	Dest   openflow.DatapathID // the switch that the host is at; in the table of routes
+	InPort of13.Port
+	Tag    Tag
 }
 
-// Action is what happens to a packet: exactly one of Dest, Group and Port is set.
+// Action is what happens to a packet: exactly one of Dest, Group, Port and Return is set.
 type Action struct {
-	Dest  openflow.DatapathID // on to the table of routes
-	Group GroupID
-	Port  of13.Port
-	Untag bool // remove DetourVLAN
+	Dest   openflow.DatapathID // on to the table of routes
+	Group  GroupID
+	Port   of13.Port
+	Untag  bool // remove DetourVLAN
+	Return bool // note that it was returned, and send it back by the port that it came in by
 }
 
 // Entry is a flow entry.
@@ -58,14 +75,8 @@ func compareEntries(a, b Entry) int {
 		slices.Compare(a.Match.Host[:], b.Match.Host[:])); c != 0 {
 		return c
 	}
-	if c := cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.Match.InPort, b.Match.InPort)); c != 0 ||
-		a.Match.Detoured == b.Match.Detoured {
-		return c
-	}
-	if a.Match.Detoured {
-		return -1
-	}
-	return 1
+	return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.Match.InPort, b.Match.InPort),
+		cmp.Compare(b.Match.Tag, a.Match.Tag))
 }
 
 // GroupID is the id of a fast-failover group, and encodes all of it: two ports and two bits. So equal groups are one
@@ -141,9 +152,13 @@ func appendHop(dst []Entry, table uint8, dest openflow.DatapathID, h paths.Hop) 
 	}
 	if h.Crankback != 0 {
 		add(priorityDown, Match{InPort: h.Primary}, Action{Port: h.Crankback})
+	} else {
+		// Only while the plan changes: the sender, or the packet on its way, had another plan.
+		add(priorityAgain, Match{InPort: h.Primary, Tag: NotReturned}, Action{Return: true})
+		add(priorityDown, Match{InPort: h.Primary, Tag: NoTag}, Action{Return: true})
 	}
 	if h.Once {
-		add(priorityDetoured, Match{Detoured: true}, Action{Port: h.Primary})
+		add(priorityDetoured, Match{Tag: Detoured}, Action{Port: h.Primary})
 	}
 	switch {
 	case h.Backup == 0:
@@ -151,7 +166,7 @@ func appendHop(dst []Entry, table uint8, dest openflow.DatapathID, h paths.Hop) 
 	default:
 		if h.Back {
 			add(priorityReturned, Match{InPort: h.Backup}, Action{Group: groupOf(h, true)})
-		} else if h.Returned { // not by a group: a false alarm at the primary would drop the packet
+		} else { // not by a group: it would drop the packet while it takes the primary for dead
 			add(priorityReturned, Match{InPort: h.Backup}, Action{Port: h.Primary})
 		}
 		add(priorityNormal, Match{}, Action{Group: groupOf(h, false)})
@@ -176,8 +191,8 @@ func countHop(h paths.Hop) int {
 	if h.Primary == 0 {
 		return 0
 	}
-	n := 1
-	for _, more := range []bool{h.Crankback != 0, h.Back || h.Returned, h.Once} {
+	n := 2
+	for _, more := range []bool{h.Crankback == 0, h.Backup != 0, h.Once} {
 		if more {
 			n++
 		}

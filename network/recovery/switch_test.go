@@ -250,7 +250,12 @@ func entryOf(f of13.FlowMod) protect.Entry {
 		case of13.FieldEthDst:
 			e.Match.Host = app.MAC(o.Value)
 		case of13.FieldVLANVID:
-			e.Match.Detoured = true
+			e.Match.Tag = protect.Detoured
+			if o.Uint64() == uint64(of13.VLANNone) {
+				e.Match.Tag = protect.NoTag
+			}
+		case of13.FieldVLANPCP:
+			e.Match.Tag = protect.NotReturned
 		}
 	}
 	for x := range f.Instructions.All() {
@@ -260,7 +265,9 @@ func entryOf(f of13.FlowMod) protect.Entry {
 		for a := range x.Actions.All() {
 			switch a.Type {
 			case of13.ActionOutput:
-				e.Action.Port = a.Port
+				if e.Action.Return = a.Port == of13.PortInPort; !e.Action.Return {
+					e.Action.Port = a.Port
+				}
 			case of13.ActionGroup:
 				e.Action.Group = protect.GroupID(a.Group)
 			case of13.ActionPopVLAN:

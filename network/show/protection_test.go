@@ -80,7 +80,7 @@ func TestProtection(t *testing.T) {
 		"- left out: e",
 		"- left out: 2 more",
 		"0000000000000001 failed 4 2 5s 0 0 0",
-		"0000000000000002 behind 4 3 - 1 0 0",
+		"0000000000000002 behind 6 3 - 1 0 0",
 		"0000000000000003 unheard 2 0 5s 2 0 0",
 		"0000000000000001: flow mod: table full",
 	)
