@@ -93,7 +93,7 @@ func (m *membership) validate(change MemberChange, self uint64) error {
 	}
 	for id, addr := range change.Add {
 		switch {
-		case id == 0 || raft.IsLocalMsgTarget(id) || addr == "":
+		case !validReplica(id) || addr == "":
 			return fmt.Errorf("cannot add member %d at %q: it needs an id from 1 and an address", id, addr)
 		case m.has(id):
 			return fmt.Errorf("member %d is in the group already", id)

@@ -10,17 +10,16 @@ import (
 
 	"github.com/holdfast-sdn/holdfast/consensus/storage"
 	"github.com/holdfast-sdn/holdfast/consensus/wire"
-	"go.etcd.io/raft/v3"
 )
 
-// Defaults of Config.
+// Defaults of HostConfig.
 const (
 	DefaultHeartbeat = 10 * time.Millisecond
 	DefaultElection  = 50 * time.Millisecond
 )
 
-// MaxElection bounds the election timeout T on a busy machine, unless Config.Election is longer. A leader that hangs is
-// replaced within 2T.
+// MaxElection bounds the election timeout T on a busy machine, unless HostConfig.Election is longer. A leader that
+// hangs is replaced within 2T.
 const MaxElection = time.Second
 
 // LateHold is for how long a late message keeps the election timeout long: after that the timeout falls to a half in
@@ -35,46 +34,39 @@ const Stagger = 5 * time.Millisecond
 // that followers might start an election.
 const MaxProposal = 4 << 20
 
-// Config is what a Node needs to know.
-type Config struct {
-	// ID of this member. It is used only once in the life of the group: a member that lost its directory must return
-	// with a new id, because it has forgotten votes and entries that others rely on. For the same reason a member in
-	// memory (Dir == "") cannot restart.
+// HostConfig is what a Host needs to know: what all groups of a controller have in common.
+type HostConfig struct {
+	// ID of this controller, at most wire.MaxController. It is used only once in the life of the cluster: a controller
+	// that lost its directory must return with a new id, because it has forgotten votes and entries that others rely
+	// on. For the same reason a controller in memory (Dir == "") cannot restart.
 	ID uint64
 
-	// Cluster names the group; members of different clusters refuse each other.
+	// Cluster is the name of the cluster; controllers of different clusters refuse each other.
 	Cluster string
 
-	// Members are the first members of the group, this one included, as id and address. A name may precede the address
-	// ("c1@10.0.0.1:7001"). They must be the same at all members. Once there is a log, the members are those in the
-	// log, and the addresses given here override those in the log.
-	Members map[uint64]string
-
-	// Join is set for a member that ChangeMembers is to add to a running group. Without a log it waits until it is
-	// added. Members are then the current ones, with or without this one.
-	Join bool
-
-	// Founded says that Found was called for Dir. If Dir has no log, Start then fails with ErrNoLog, because a member
-	// that lost its directory must not vote. If Founded is false, an empty Dir starts a new group.
-	Founded bool
-
-	// Listener accepts connections of the other members. The Node closes it. It may be nil in a group of one member.
+	// Listener accepts connections of the other controllers. The Host closes it. It may be nil if every group has one
+	// member.
 	Listener net.Listener
 
-	// Dial opens the connection to a member. Admit says whether a peer that has connected to the Listener may act as a
-	// given member. nil: plain TCP, and every peer is trusted.
-	Dial  func(ctx context.Context, member uint64, address string) (net.Conn, error)
-	Admit func(conn net.Conn, member uint64) error
+	// Dial opens the connection to a controller. Admit says whether a peer that has connected to the Listener may act
+	// as a given controller. nil: plain TCP, and every peer is trusted.
+	Dial  func(ctx context.Context, controller uint64, address string) (net.Conn, error)
+	Admit func(conn net.Conn, controller uint64) error
 
 	// Dir keeps log and snapshots; "" keeps them in memory, for tests.
 	Dir string
 
-	// Storage keeps them in place of Dir, for simulations. The Node closes it.
+	// Storage keeps them in place of Dir, for simulations. The Host closes it.
 	Storage storage.Storage
+
+	// Founded says that Found was called for Dir. If Dir has no log, NewHost then fails with ErrNoLog, because a
+	// controller that lost its directory must not vote; and Start does so if the log has nothing of the group. If
+	// Founded is false, Start begins a new group in that case.
+	Founded bool
 
 	// Fsync makes acknowledged entries survive a power failure. Without it the log is still a file: it survives the
 	// death of the process, but not that of the machine. Raft is then safe as long as at most a minority of the
-	// machines fail at the same time, and a member whose machine failed is replaced by one with a new id.
+	// machines fail at the same time, and a controller whose machine failed is replaced by one with a new id.
 	Fsync bool
 
 	// Heartbeat is the interval of heartbeats, and the length of a tick. Election is the election timeout, a multiple
@@ -82,16 +74,36 @@ type Config struct {
 	// On a busy machine the timeout grows up to MaxElection, and falls again when the machine is quiet.
 	Heartbeat, Election time.Duration
 
-	// Payload is called with each payload that the owner of another member sent with SendPayload, in the order in which
-	// it was sent. Payloads may be missing. It is called from several goroutines and must not block, because Raft's
-	// messages come behind. nil: payloads are dropped.
-	Payload func(from uint64, payload []byte)
-
 	Logger *slog.Logger // nil: no log
 }
 
+// GroupConfig is what the replica of one group needs to know.
+type GroupConfig struct {
+	// Group is the number of the group. Group 0 contains all controllers: it is the only group of a cluster, or the
+	// system group. Which controllers were removed from the cluster is decided by group 0.
+	Group uint64
+
+	// ID of the replica, see wire.ReplicaID. 0 stands for the first replica at this controller, whose id is that of the
+	// controller.
+	ID uint64
+
+	// Members are the first replicas of the group, this one included, as id and address of the controller. A name may
+	// precede the address ("c1@10.0.0.1:7001"). They must be the same at all of them. Once there is a log, the members
+	// are those in the log, and the addresses given here override those in the log.
+	Members map[uint64]string
+
+	// Join is set for a replica that ChangeMembers is to add to a running group. Without a log it waits until it is
+	// added. Members are then the current ones, with or without this one.
+	Join bool
+
+	// Payload is called with each payload that the owner of another member sent with SendPayload, in the order in which
+	// it was sent; from is the id of its controller. Payloads may be missing. It is called from several goroutines and
+	// must not block, because the messages of all groups come behind. nil: payloads are dropped.
+	Payload func(from uint64, payload []byte)
+}
+
 // withDefaults fills in the fields that were left out.
-func (c Config) withDefaults() Config {
+func (c HostConfig) withDefaults() HostConfig {
 	if c.Heartbeat == 0 {
 		c.Heartbeat = DefaultHeartbeat
 	}
@@ -104,10 +116,11 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-func (c Config) validate() error {
+func (c HostConfig) validate() error {
 	switch {
-	case c.ID == 0 || raft.IsLocalMsgTarget(c.ID):
-		return fmt.Errorf("consensus: id %d is reserved; ids start from 1", c.ID)
+	case c.ID == 0 || c.ID > wire.MaxController:
+		return fmt.Errorf("consensus: a controller cannot have the id %d; ids are from 1 to %d", c.ID,
+			uint64(wire.MaxController))
 	case len(c.Cluster) > wire.MaxCluster:
 		return fmt.Errorf("consensus: the cluster's name has %d bytes; at most %d are allowed", len(c.Cluster),
 			wire.MaxCluster)
@@ -122,18 +135,39 @@ func (c Config) validate() error {
 	case c.Fsync && c.Dir == "":
 		return errors.New("consensus: fsync without a directory; name one, or keep the log in memory")
 	}
+	return nil
+}
+
+// validReplica says whether an id may be that of a replica.
+func validReplica(id uint64) bool {
+	controller := wire.ControllerOf(id)
+	return controller > 0 && controller <= wire.MaxController
+}
+
+// at fills in the fields that were left out, for a replica at a controller.
+func (c GroupConfig) at(controller uint64) GroupConfig {
+	if c.ID == 0 {
+		c.ID = controller
+	}
+	return c
+}
+
+func (c GroupConfig) validate(host HostConfig) error {
+	if wire.ControllerOf(c.ID) != host.ID {
+		return fmt.Errorf("consensus: replica %#x cannot be at controller %d", c.ID, host.ID)
+	}
 	if _, ok := c.Members[c.ID]; !ok && !c.Join {
 		return fmt.Errorf("consensus: member %d is not among the members; add it, or set Join", c.ID)
 	}
 	for id, addr := range c.Members {
-		if id == 0 || raft.IsLocalMsgTarget(id) {
+		if !validReplica(id) {
 			return fmt.Errorf("consensus: member id %d is reserved; ids start from 1", id)
 		}
 		if _, addr := SplitAddress(addr); addr == "" && id != c.ID {
 			return fmt.Errorf("consensus: member %d has no address", id)
 		}
 	}
-	if c.Listener == nil && (c.Join || len(c.Members) > 1) {
+	if host.Listener == nil && (c.Join || len(c.Members) > 1) {
 		return errors.New("consensus: a group of several members needs a listener")
 	}
 	return nil

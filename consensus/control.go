@@ -44,8 +44,8 @@ func (n *Node) Compact(index uint64, state []byte) error {
 
 func (n *Node) writeSnapshot(s storage.Snapshot) {
 	defer n.compacts.Store(false)
-	if err := n.saver.store.WriteSnapshot(0, s); err != nil {
-		n.inbox.stop(fmt.Errorf("consensus: write the snapshot at %d: %w", s.Index(), err))
+	if err := n.host.store.WriteSnapshot(n.cfg.Group, s); err != nil {
+		n.host.fail(fmt.Errorf("consensus: write the snapshot at %d: %w", s.Index(), err))
 		return
 	}
 	_ = n.inbox.call(func(c *Core) { c.Compact(s) }) // refused only when the node has stopped
@@ -53,8 +53,8 @@ func (n *Node) writeSnapshot(s storage.Snapshot) {
 
 // ChangeMembers adds and removes members, and waits until the change is in effect. Only the leader can do that.
 // ErrNotLeader may also be returned after the change was proposed: then its outcome is unknown, and Status shows it. A
-// new member is started with Config.Join, before or after. A removed member stops with ErrRemoved if it learns of its
-// removal, otherwise it stays alone; in both cases its directory must not be used again.
+// new member is started with GroupConfig.Join, before or after. A removed member stops with ErrRemoved if it learns of
+// its removal, otherwise it stays alone; in both cases its directory must not be used again.
 func (n *Node) ChangeMembers(ctx context.Context, change MemberChange) error {
 	id := rand.Uint64()
 	return n.await(ctx, func(c *Core) error { return c.ProposeConfChange(id, change) }, func(c *Core) (bool, error) {
@@ -147,10 +147,10 @@ type Status struct {
 	Election  ElectionTimeout
 }
 
-// ElectionTimeout is the election timeout T of one member: see Config.Election. A leader that hangs is replaced within
-// 2T, and one that no majority answers steps down after 2T.
+// ElectionTimeout is the election timeout T of one member: see HostConfig.Election. A leader that hangs is replaced
+// within 2T, and one that no majority answers steps down after 2T.
 type ElectionTimeout struct {
-	Configured time.Duration // Config.Election
+	Configured time.Duration // HostConfig.Election
 	Present    time.Duration
 	Late       Late          // why it is longer than configured; NotLate if it is not
 	Waited     time.Duration // the longest wait for what came late
@@ -189,7 +189,7 @@ func (n *Node) Status() Status {
 		return Status{}
 	}
 	for i := range s.Peers {
-		s.Peers[i].Connected = n.transport.Connected(s.Peers[i].ID)
+		s.Peers[i].Connected = n.host.transport.Connected(wire.ControllerOf(s.Peers[i].ID))
 	}
 	s.Members = n.addresses(s.Members)
 	return s
@@ -198,9 +198,10 @@ func (n *Node) Status() Status {
 // electionTimeout converts ticks to time.
 func (n *Node) electionTimeout(c *Core) ElectionTimeout {
 	l := &c.election.late
-	t := ElectionTimeout{Configured: n.cfg.Election, Present: time.Duration(l.timeout()) * n.cfg.Heartbeat}
+	cfg := &n.host.cfg
+	t := ElectionTimeout{Configured: cfg.Election, Present: time.Duration(l.timeout()) * cfg.Heartbeat}
 	if l.timeout() > l.least {
-		t.Late, t.Waited = l.cause, time.Duration(l.longest)*n.cfg.Heartbeat
+		t.Late, t.Waited = l.cause, time.Duration(l.longest)*cfg.Heartbeat
 	}
 	return t
 }
@@ -241,38 +242,3 @@ func progressName(s tracker.StateType) string {
 		return "probe"
 	}
 }
-
-// peers passes what the transport receives to the loop. It implements transport.Handler.
-type peers struct{ n *Node }
-
-func (p peers) Received(m wire.Message) {
-	if !p.n.inbox.message(m) {
-		p.n.incidents.Warn("full", "consensus: dropped a message, because too many wait here", "from", m.Raft.GetFrom(),
-			"type", m.Raft.GetType())
-	}
-}
-
-func (p peers) Payload(_, from uint64, payload []byte) {
-	if p.n.cfg.Payload != nil {
-		p.n.cfg.Payload(from, payload)
-	}
-}
-
-func (p peers) Disconnected(peer uint64) { p.n.inbox.hint(peer) }
-
-func (p peers) Removed() { p.n.stop(ErrRemoved) }
-
-func (p peers) Stranger(member uint64) {
-	if p.n.founded.Load() { // otherwise it belongs to another group, which has had a leader too
-		p.n.stop(fmt.Errorf("%w (member %d says so)", ErrStranger, member))
-	}
-}
-
-func (p peers) Dropped(_, peer uint64) { p.call(func(c *Core) { c.Unreachable(peer) }) }
-
-func (p peers) SnapshotSent(_, peer uint64, ok bool) {
-	p.call(func(c *Core) { c.SnapshotSent(peer, ok) })
-}
-
-// call fails only if the node has stopped; then the call does not matter.
-func (p peers) call(f func(*Core)) { _ = p.n.inbox.call(f) }

@@ -26,7 +26,7 @@ const (
 
 // CoreConfig is what a Core needs to know.
 type CoreConfig struct {
-	ID             uint64
+	Group, ID      uint64
 	HeartbeatTicks int // between two heartbeats of a leader
 	ElectionTicks  int // the election timeout T on a quiet machine; it is randomised in [T, 2T)
 	MostTicks      int // the largest T on a busy machine; ElectionTicks if that is more
@@ -49,6 +49,7 @@ func (c CoreConfig) mostTicks() int { return max(c.ElectionTicks, c.MostTicks) }
 //
 // After any input the caller calls Ready, and does what it says, until HasReady is false.
 type Core struct {
+	group    uint64
 	id       uint64
 	raft     *raft.RawNode
 	log      *raftLog
@@ -130,7 +131,7 @@ func NewCore(cfg CoreConfig) (*Core, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Core{id: cfg.ID, firstTerm: cfg.FirstTerm, log: log, newest: cfg.Saved.Snapshot.Index(),
+	c := &Core{group: cfg.Group, id: cfg.ID, firstTerm: cfg.FirstTerm, log: log, newest: cfg.Saved.Snapshot.Index(),
 		incoming: make(map[uint64][]byte),
 		answers:  answers{heard: make(map[uint64]uint64)}, declined: make(map[uint64]bool)}
 	log.members = &c.members
@@ -235,7 +236,7 @@ func (c *Core) Compact(s storage.Snapshot) {
 	c.newest = s.Index()
 	c.members.forget(s.Index())
 	c.log.compact(s, tailEntries, tailBytes)
-	c.appends = append(c.appends, saving{batch: storage.Batch{Compact: &s}})
+	c.appends = append(c.appends, saving{batch: storage.Batch{Group: c.group, Compact: &s}})
 }
 
 // SnapshotAt makes the snapshot that Compact takes, to be stored first.

@@ -69,7 +69,7 @@ func (c *Core) Ready() Ready {
 	}
 	out.Messages = append(out.Messages, c.notices.take()...)
 	for _, m := range c.acks {
-		out.Messages = append(out.Messages, wire.Message{Raft: m})
+		out.Messages = append(out.Messages, wire.Message{Group: c.group, Raft: m})
 	}
 	c.acks = nil
 	for _, s := range c.appends[c.handed:] {
@@ -145,7 +145,7 @@ func (c *Core) setRole(r Role) {
 }
 
 func (c *Core) append(m *raftpb.Message) {
-	s := saving{batch: storage.Batch{Entries: m.GetEntries()}, answers: m.GetResponses()}
+	s := saving{batch: storage.Batch{Group: c.group, Entries: m.GetEntries()}, answers: m.GetResponses()}
 	if n := len(s.batch.Entries); n > 0 {
 		c.last, c.lastTerm = s.batch.Entries[n-1].GetIndex(), s.batch.Entries[n-1].GetTerm()
 	}
@@ -167,7 +167,7 @@ func (c *Core) append(m *raftpb.Message) {
 
 // outgoing adds the state to a snapshot message.
 func (c *Core) outgoing(m *raftpb.Message) wire.Message {
-	out := wire.Message{Raft: m}
+	out := wire.Message{Group: c.group, Raft: m}
 	if m.GetType() == raftpb.MsgSnap {
 		out.State = c.log.lent[m.GetSnapshot().GetMetadata().GetIndex()]
 	}

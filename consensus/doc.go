@@ -1,24 +1,33 @@
-// Package consensus is one Raft group: it replicates a log, elects a leader, and delivers committed entries and changes
-// of the leadership to the owner of each member, which is the ledger. It is neither a state machine nor a client
-// protocol. One Node takes part in one group.
+// Package consensus runs Raft groups: each replicates a log, elects a leader, and delivers committed entries and
+// changes of the leadership to the owner of each replica, which is a ledger. It is neither a state machine nor a client
+// protocol.
+//
+// A controller takes part in one or several groups, with one replica in each. A group is independent of the others: it
+// has its own members, leader, term and loop. What the groups of a controller share is in its Host: the log, the
+// connections to the other controllers, and the clock.
 //
 // # Layers
 //
-//	Node        one loop, one goroutine that writes the log, those of the transport
+//	Host        what all groups of a controller share; starts a Node for each
+//	Node        one replica: one loop
 //	Core        pure: ticks, messages and proposals in, Ready out; around raft.RawNode
+//	saver       one goroutine that writes the log of all groups
 //	storage     what must survive; in memory (pure), or on disk
-//	transport   TCP between the members; wire is its bytes (pure)
+//	transport   TCP between the controllers; wire is its bytes (pure)
+//
+// The members of a group are its replicas. The id of a replica names its controller (wire.ControllerOf): the first
+// replica of a group at a controller has the controller's id.
 //
 // # The loop
 //
-// This is the whole loop (node.go). It never waits for the disk, the network or the owner, so these never delay a
-// heartbeat:
+// This is the whole loop of a Node (node.go). It never waits for the disk, the network, the owner or another group, so
+// these never delay a heartbeat:
 //
 //	for {
 //		n.ready()                      // send, save and deliver until the core has nothing more to do
 //		out, next := n.next()          // nil if the owner has taken all updates
 //		select {
-//		case <-n.ticker.C:
+//		case <-n.ticks:
 //			n.tick()
 //		case <-n.elect.C:
 //			n.core.Elect()
@@ -51,17 +60,18 @@
 //
 // When the process of a leader dies, its connections break. Followers take a broken connection as a hint: they forget
 // the leader, whose lease would forbid them to vote, and start elections, 5 ms apart by rank, so that votes do not
-// split. If a follower receives a vote request before its own hint, it keeps the request and handles it after the hint.
-// One broken connection does not depose a live leader: a PreVote comes first, and members that still hear the leader do
-// not grant it. If a leader hangs, its followers start an election after the election timeout, which is Config.Election
-// on a quiet machine and longer on a busy one (lateness.go).
+// split. The ranks differ from group to group, so that the groups of a dead controller spread over the others. If a
+// follower receives a vote request before its own hint, it keeps the request and handles it after the hint. One broken
+// connection does not depose a live leader: a PreVote comes first, and members that still hear the leader do not grant
+// it. If a leader hangs, its followers start an election after the election timeout, which is HostConfig.Election on a
+// quiet machine and longer on a busy one (lateness.go).
 //
 // # Members
 //
 // Plan computes the configuration changes for a change of the members, step by step. New members join as learners and
 // become voters when they have the log; the number of voters is odd. An id is used only once: a member without its
 // directory has forgotten its votes and acknowledgements. So a member whose directory is empty does not start
-// (Config.Founded, ErrNoLog), a removed member stays removed, and both can return only with a new id.
+// (HostConfig.Founded, ErrNoLog), a removed member stays removed, and both can return only with a new id.
 //
 // # Faults
 //
@@ -69,8 +79,9 @@
 // entries to its owner only when it has stored them, though, so it transfers the leadership if its disk delays the
 // group (relief.go).
 //
-// A fault that a member cannot tolerate stops its Node, and Err returns the reason: an error of the disk
-// (*disk.FullError if it was full; the member can be restarted when there is room), a log that lacks acknowledged
+// A fault that a member cannot tolerate stops its Node, and Err returns the reason: a log that lacks acknowledged
 // entries (LostLogError), the removal of the member (ErrRemoved), or a group of the others to which it does not belong
-// (ErrStranger). A member never continues with a log that may be incomplete.
+// (ErrStranger). The other nodes of the Host continue. An error of the disk stops all nodes of the Host
+// (*disk.FullError if it was full; the Host can be started again when there is room). A member never continues with a
+// log that may be incomplete.
 package consensus

@@ -139,21 +139,25 @@ func (c *Core) Tick(missed int) {
 	}
 }
 
-// Hint reports that the connection from a member broke. If that member leads, this one assumes that it has died: it
-// grants votes from now on, and starts an election itself, after members of a lower rank. A wrong hint does not depose
-// a live leader: members that still hear it do not vote (PreVote and CheckQuorum), and this member follows its next
-// heartbeat.
-func (c *Core) Hint(member uint64) {
-	c.election.heard.broken(member)
+// Hint reports that the connection from a controller broke. If the leader is there, this member assumes that it has
+// died: it grants votes from now on, and starts an election itself, after members of a lower rank. A wrong hint does
+// not depose a live leader: members that still hear it do not vote (PreVote and CheckQuorum), and this member follows
+// its next heartbeat.
+func (c *Core) Hint(controller uint64) {
+	c.election.heard.broken(controller)
 	s := c.raft.BasicStatus()
 	switch {
 	case s.RaftState == raft.StateLeader:
-		c.raft.ReportUnreachable(member)
-	case s.RaftState == raft.StateFollower && s.Lead == member:
+		for member := range c.members.addresses() {
+			if wire.ControllerOf(member) == controller {
+				c.raft.ReportUnreachable(member)
+			}
+		}
+	case s.RaftState == raft.StateFollower && s.Lead != raft.None && wire.ControllerOf(s.Lead) == controller:
 		asked := len(c.election.kept) > 0
 		c.election.hintTerm, c.election.hinted = s.HardState.GetTerm(), true
 		c.forgetLeader()
-		rank := c.rank(member)
+		rank := c.rank(s.Lead)
 		if asked || c.election.deferring { // another candidate exists, or should; two at once would split the votes
 			rank += len(c.members.conf().Voters)
 		}
@@ -186,15 +190,19 @@ func (c *Core) Drain() {
 // If it alone can win, because the logs of the others are behind, it becomes leader all the same.
 func (c *Core) DeferElection(on bool) { c.election.deferring = on }
 
-// rank is the number of voters with a lower id than this member, not counting the one that is down.
+// rank is the place of this member in the order of elections after the failure of a leader: that of the ids of the
+// voters, rotated by the number of the group. So the groups of a dead controller spread over the others.
 func (c *Core) rank(down uint64) int {
-	rank := 0
+	before, all := 0, 1
 	for _, id := range c.members.conf().Voters {
-		if id < c.id && id != down {
-			rank++
+		if id == down || id == c.id {
+			continue
+		}
+		if all++; id < c.id {
+			before++
 		}
 	}
-	return rank
+	return (before + all - int(c.group%uint64(all))) % all
 }
 
 // The errors of campaign and forgetLeader are those of a node that was stopped.

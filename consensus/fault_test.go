@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-sdn/holdfast/consensus/wire"
 	"go.etcd.io/raft/v3"
 
 	"github.com/holdfast-sdn/holdfast/internal/await"
@@ -27,10 +28,10 @@ func linked(t testing.TB) ([]*owner, map[[2]uint64]*relay.Relay) {
 	for _, cfg := range configs(t, 3) {
 		members := maps.Clone(cfg.Members)
 		for id, addr := range cfg.Members {
-			if id != cfg.ID {
+			if id != cfg.HostConfig.ID {
 				r := relay.Start(listen(t), addr)
 				t.Cleanup(r.Close)
-				links[[2]uint64{cfg.ID, id}] = r
+				links[[2]uint64{cfg.HostConfig.ID, id}] = r
 				members[id] = r.Addr()
 			}
 		}
@@ -100,7 +101,7 @@ func TestFollowerCatchesUpBySnapshot(t *testing.T) {
 	late := leader.n.cfg.ID % 3
 	addr := cfgs[late].Listener.Addr().String()
 	settle(t, leader, owners)
-	if err := owners[late].n.Close(); err != nil {
+	if err := owners[late].close(); err != nil {
 		t.Fatal(err)
 	}
 	// More entries than the leader keeps in memory, and a state of several chunks.
@@ -204,8 +205,8 @@ func TestChangeMembers(t *testing.T) {
 	settle(t, leader, owners)
 
 	l := listen(t)
-	fourth := start(t, Config{Election: 300 * time.Millisecond, ID: 4, Cluster: "test", Join: true,
-		Members: cfgs[0].Members, Listener: l, Logger: testLogger(t)})
+	fourth := start(t, config{HostConfig{Election: 300 * time.Millisecond, ID: 4, Cluster: "test", Listener: l,
+		Logger: testLogger(t)}, GroupConfig{Join: true, Members: cfgs[0].Members}})
 	gone := owners[leader.n.cfg.ID%3]
 	for _, c := range []struct {
 		change MemberChange
@@ -243,7 +244,7 @@ func TestChangeMembers(t *testing.T) {
 	if _, still := members[gone.n.cfg.ID]; still || members[4] != l.Addr().String() || len(members) != 3 {
 		t.Errorf("members %v", members)
 	}
-	gone.n.Close()
+	gone.close()
 	rest := []*owner{fourth}
 	for _, o := range owners {
 		if o != gone {
@@ -268,7 +269,7 @@ func TestLostLog(t *testing.T) {
 	settle(t, leader, owners)
 	blank := leader.n.cfg.ID % 3
 	addr := cfgs[blank].Listener.Addr().String()
-	owners[blank].n.Close()
+	owners[blank].close()
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
 		t.Fatal(err)
@@ -296,7 +297,8 @@ func TestFullDisk(t *testing.T) {
 		t.Skipf("cannot mount a small file system: %v", err)
 	}
 	t.Cleanup(func() { _ = syscall.Unmount(dir, 0) })
-	cfg := Config{ID: 1, Members: map[uint64]string{1: ""}, Dir: filepath.Join(dir, "log"), Logger: testLogger(t)}
+	cfg := single(t)
+	cfg.Dir = filepath.Join(dir, "log")
 	o := start(t, cfg)
 	term := o.leads(t)
 	data := make([]byte, 1<<20)
@@ -307,7 +309,7 @@ func TestFullDisk(t *testing.T) {
 		err = o.n.Propose(term, append([]byte(nil), data...))
 	}
 	<-o.ended
-	if err := o.n.Close(); !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), dir) {
+	if err := o.close(); !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), dir) {
 		t.Errorf("%v, which does not say that %s is full", err, dir)
 	}
 	committed := uint64(len(o.entries))
@@ -318,27 +320,30 @@ func TestFullDisk(t *testing.T) {
 }
 
 func TestConfig(t *testing.T) {
-	good := Config{ID: 1, Members: map[uint64]string{1: "", 2: "127.0.0.1:1"}, Listener: listen(t)}
+	good := config{HostConfig{ID: 1, Listener: listen(t)},
+		GroupConfig{Members: map[uint64]string{1: "", 2: "127.0.0.1:1"}}}
 	defer good.Listener.Close()
 	for _, c := range []struct {
 		says   string
-		change func(*Config)
+		change func(*config)
 	}{
-		{"id 0 is reserved", func(c *Config) { c.ID = 0 }},
-		{"is reserved", func(c *Config) { c.ID = raft.LocalAppendThread }},
-		{"not among the members", func(c *Config) { c.ID = 3 }},
-		{"member id 0", func(c *Config) { c.Members = map[uint64]string{0: "x", 1: ""} }},
-		{"member 2 has no address", func(c *Config) { c.Members = map[uint64]string{1: "", 2: ""} }},
-		{"needs a listener", func(c *Config) { c.Listener = nil }},
-		{"fsync without a directory", func(c *Config) { c.Fsync = true }},
-		{"at least 1ms", func(c *Config) { c.Heartbeat = time.Microsecond }},
-		{"would depose the leader", func(c *Config) { c.Election = 10 * time.Millisecond }},
-		{"not a multiple", func(c *Config) { c.Election = 55 * time.Millisecond }},
-		{"at most 255", func(c *Config) { c.Cluster = strings.Repeat("x", 256) }},
+		{"cannot have the id 0", func(c *config) { c.HostConfig.ID = 0 }},
+		{"ids are from 1 to 281474976710653", func(c *config) { c.HostConfig.ID = wire.MaxController + 1 }},
+		{"cannot be at controller 1", func(c *config) { c.GroupConfig.ID = wire.ReplicaID(2, 1) }},
+		{"not among the members", func(c *config) { c.GroupConfig.ID = wire.ReplicaID(1, 1) }},
+		{"is reserved", func(c *config) { c.Members = map[uint64]string{raft.LocalAppendThread: "x", 1: ""} }},
+		{"member id 0", func(c *config) { c.Members = map[uint64]string{0: "x", 1: ""} }},
+		{"member 2 has no address", func(c *config) { c.Members = map[uint64]string{1: "", 2: ""} }},
+		{"needs a listener", func(c *config) { c.Listener = nil }},
+		{"fsync without a directory", func(c *config) { c.Fsync = true }},
+		{"at least 1ms", func(c *config) { c.Heartbeat = time.Microsecond }},
+		{"would depose the leader", func(c *config) { c.Election = 10 * time.Millisecond }},
+		{"not a multiple", func(c *config) { c.Election = 55 * time.Millisecond }},
+		{"at most 255", func(c *config) { c.Cluster = strings.Repeat("x", 256) }},
 	} {
 		cfg := good
 		c.change(&cfg)
-		if _, err := Start(cfg); err == nil || !strings.Contains(err.Error(), c.says) {
+		if _, _, err := begin(cfg); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%v, which does not say %q", err, c.says)
 		}
 	}

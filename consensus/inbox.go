@@ -17,7 +17,7 @@ const (
 // member, these would look like signs of life.
 type arrival struct {
 	message wire.Message
-	down    uint64 // if not 0: a hint that the connection from this member broke
+	down    uint64 // if not 0: a hint that the connection from this controller broke
 }
 
 type proposal struct {

@@ -1,5 +1,7 @@
 package consensus
 
+import "github.com/holdfast-sdn/holdfast/consensus/wire"
+
 // The election timeout adapts to how late the members are. On a machine whose processors are busy, a leader that lives
 // may be unable to send for some hundred milliseconds, and a follower may be unable to receive. So each member measures
 // for how long it lately had to wait for something that did come, and its election timeout is a multiple of the longest
@@ -120,8 +122,8 @@ func (c *contacts) heard(leader, term uint64) (waited int) {
 }
 
 // broken forgets a leader whose connection broke: that its next message is late has another reason.
-func (c *contacts) broken(leader uint64) {
-	if c.now.leader == leader {
+func (c *contacts) broken(controller uint64) {
+	if wire.ControllerOf(c.now.leader) == controller {
 		c.now = contact{}
 	}
 }

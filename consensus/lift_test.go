@@ -16,7 +16,7 @@ func TestFirstTermAfterADeath(t *testing.T) {
 	const first = 1_000_000
 	s := newStarved(t, 1)
 	s.members = nil
-	boot := Bootstrap(map[uint64]string{1: "a", 2: "b", 3: "c"})
+	boot := Bootstrap(0, map[uint64]string{1: "a", 2: "b", 3: "c"})
 	for id := range uint64(3) {
 		core, err := NewCore(CoreConfig{ID: id + 1, HeartbeatTicks: 1, ElectionTicks: starvedElection,
 			MostTicks: starvedMost, HoldTicks: starvedHold, Stagger: Stagger, Seed: id, FirstTerm: first,

@@ -27,10 +27,11 @@ func SplitAddress(s string) (name, addr string) {
 }
 
 // Bootstrap is what the first members of a new group save before they start. All of them must name the same members.
-func Bootstrap(members map[uint64]string) storage.Batch {
+func Bootstrap(group uint64, members map[uint64]string) storage.Batch {
 	voters := slices.Sorted(maps.Keys(members))
 	return storage.Batch{
-		Hard: &raftpb.HardState{Term: ptr(uint64(bootTerm)), Vote: ptr(uint64(0)), Commit: ptr(uint64(bootIndex))},
+		Group: group,
+		Hard:  &raftpb.HardState{Term: ptr(uint64(bootTerm)), Vote: ptr(uint64(0)), Commit: ptr(uint64(bootIndex))},
 		Snapshot: &storage.Snapshot{Raft: &raftpb.Snapshot{
 			Data: appendMembers(binary.AppendUvarint(nil, bootIndex), members),
 			Metadata: &raftpb.SnapshotMetadata{

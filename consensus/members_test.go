@@ -136,7 +136,7 @@ func TestBlankMember(t *testing.T) {
 func TestFoundedWithOthers(t *testing.T) {
 	s := newSim(t, 1, 1, 2, 3)
 	other := &simMember{id: 4, disk: new(storage.Memory), foreign: true}
-	s.must(other.disk.Save([]storage.Batch{Bootstrap(map[uint64]string{1: "a", 2: "b", 4: "d"})}))
+	s.must(other.disk.Save([]storage.Batch{Bootstrap(0, map[uint64]string{1: "a", 2: "b", 4: "d"})}))
 	s.members[4] = other
 	s.start(other)
 	other.core.campaign()
@@ -275,9 +275,9 @@ func TestDrainNode(t *testing.T) {
 	if err := third.n.Drain(ctx); err == nil || third.n.Status().Leader != third.n.cfg.ID {
 		t.Errorf("%v, and %+v leads: nobody is left who would take over", err, third.n.Status().Role)
 	}
-	single := start(t, Config{ID: 1, Members: map[uint64]string{1: ""}, Logger: testLogger(t)})
-	single.leads(t)
-	if err := single.n.Drain(ctx); err == nil || !strings.Contains(err.Error(), "no other member can lead") {
+	alone := start(t, single(t))
+	alone.leads(t)
+	if err := alone.n.Drain(ctx); err == nil || !strings.Contains(err.Error(), "no other member can lead") {
 		t.Errorf("a single member is drained: %v", err)
 	}
 }
@@ -295,12 +295,12 @@ func TestRemovedHears(t *testing.T) {
 	settle(t, leader, owners)
 	gone := leader.n.cfg.ID % 3 // used as an index
 	addr := cfgs[gone].Listener.Addr().String()
-	if err := owners[gone].n.Close(); err != nil {
+	if err := owners[gone].close(); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	if err := leader.n.ChangeMembers(ctx, MemberChange{Remove: []uint64{cfgs[gone].ID}}); err != nil {
+	if err := leader.n.ChangeMembers(ctx, MemberChange{Remove: []uint64{cfgs[gone].HostConfig.ID}}); err != nil {
 		t.Fatal(err)
 	}
 	l, err := net.Listen("tcp", addr)
@@ -321,15 +321,16 @@ func TestRemovedHears(t *testing.T) {
 
 // TestFound: the log of a first member is created once. A member that has lost it does not start.
 func TestFound(t *testing.T) {
-	cfg := Config{ID: 1, Cluster: "test", Members: map[uint64]string{1: "c1@"}, Founded: true, Dir: t.TempDir(),
-		Logger: testLogger(t)}
-	if _, err := Start(cfg); !errors.Is(err, ErrNoLog) {
+	cfg := config{HostConfig{ID: 1, Cluster: "test", Founded: true, Dir: t.TempDir(), Logger: testLogger(t)},
+		GroupConfig{Members: map[uint64]string{1: "c1@"}}}
+	if _, _, err := begin(cfg); !errors.Is(err, ErrNoLog) {
 		t.Fatalf("a member without a log: %v", err)
 	}
-	if err := Found(cfg); err != nil {
+	if err := Found(cfg.HostConfig, cfg.GroupConfig); err != nil {
 		t.Fatal(err)
 	}
-	if err := Found(cfg); err == nil || !strings.Contains(err.Error(), "holds a log already") {
+	if err := Found(cfg.HostConfig, cfg.GroupConfig); err == nil ||
+		!strings.Contains(err.Error(), "holds a log already") {
 		t.Errorf("founded twice: %v", err)
 	}
 	o := start(t, cfg)
@@ -399,7 +400,7 @@ func TestStrangerStops(t *testing.T) {
 		t.Fatal(err)
 	}
 	wrong := cfgs[0]
-	wrong.ID, wrong.Listener, wrong.Members = 7, l, maps.Clone(wrong.Members)
+	wrong.HostConfig.ID, wrong.Listener, wrong.Members = 7, l, maps.Clone(wrong.Members)
 	wrong.Members[7], wrong.Members[8] = l.Addr().String(), "127.0.0.1:1"
 	stranger := start(t, wrong)
 	select {

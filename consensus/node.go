@@ -4,40 +4,33 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/holdfast-sdn/holdfast/consensus/storage"
-	"github.com/holdfast-sdn/holdfast/consensus/storage/disk"
-	"github.com/holdfast-sdn/holdfast/consensus/transport"
-	"github.com/holdfast-sdn/holdfast/internal/incident"
+	"github.com/holdfast-sdn/holdfast/consensus/wire"
 )
 
-// ErrNoLog says that a member for which Found was called has no log.
-var ErrNoLog = errors.New("there is no log here, and a member that lost its log has forgotten what others rely on")
-
-// ErrClosed says that the Node was closed by its owner.
+// ErrClosed says that the Node, or its Host, was closed by its owner.
 var ErrClosed = errors.New("consensus: closed")
 
-// Node is one running member. Its methods may be called from any goroutine, except as they say.
+// Node is one running replica. Its methods may be called from any goroutine, except as they say.
 type Node struct {
-	cfg       Config
-	core      *Core // only the loop touches it
-	inbox     *inbox
-	saver     *saver
-	transport *transport.Transport
-	incidents *incident.Log
-	updates   chan Update
-	leading   atomic.Uint64 // the term in which proposals are taken; 0: none
-	compacts  atomic.Bool   // a snapshot is being written
-	founded   atomic.Bool   // this member is one of the first, and has known no leader
-	helpers   sync.WaitGroup
-	done      chan struct{} // closed when everything has ended
+	cfg      GroupConfig
+	host     *Host
+	log      *slog.Logger
+	core     *Core // only the loop touches it
+	inbox    *inbox
+	ticks    chan struct{} // capacity 1: a tick is due
+	updates  chan Update
+	leading  atomic.Uint64 // the term in which proposals are taken; 0: none
+	compacts atomic.Bool   // a snapshot is being written
+	founded  atomic.Bool   // this member is one of the first, and has known no leader
+	helpers  sync.WaitGroup
+	done     chan struct{} // closed when everything has ended
 
 	// The loop's own.
-	ticker  *time.Ticker
 	ticked  time.Time // when the loop handled the last tick
 	elect   *time.Timer
 	backlog []Update // not yet taken by the owner
@@ -50,99 +43,16 @@ type waiter struct {
 	result chan error
 }
 
-// Start loads the log and joins the group. The first updates are the newest snapshot and all committed entries after
-// it.
-func Start(cfg Config) (*Node, error) {
-	cfg = cfg.withDefaults()
-	if err := cfg.validate(); err != nil {
-		return nil, err
-	}
-	store, saved, err := open(cfg)
-	if err != nil {
-		return nil, fmt.Errorf("consensus: %w", err)
-	}
-	core, err := NewCore(CoreConfig{
-		ID: cfg.ID, HeartbeatTicks: 1, ElectionTicks: int(cfg.Election / cfg.Heartbeat),
-		MostTicks: int(MaxElection / cfg.Heartbeat), HoldTicks: int(LateHold / cfg.Heartbeat), Stagger: Stagger,
-		Seed: rand.Uint64(), Saved: saved, Logger: cfg.Logger,
-		FirstTerm: uint64(max(0, time.Now().UnixMilli()/100)),
-	})
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("consensus: %w", err), store.Close())
-	}
+func newNode(h *Host, cfg GroupConfig, core *Core) *Node {
 	n := &Node{
-		cfg: cfg, core: core, inbox: newInbox(), incidents: incident.New(cfg.Logger), updates: make(chan Update),
-		done:   make(chan struct{}),
-		ticker: time.NewTicker(cfg.Heartbeat), elect: time.NewTimer(time.Hour),
+		cfg: cfg, host: h, log: h.cfg.Logger, core: core, inbox: newInbox(), ticks: make(chan struct{}, 1),
+		updates: make(chan Update), done: make(chan struct{}), elect: time.NewTimer(time.Hour),
 	}
-	n.founded.Store(!cfg.Join && saved.Snapshot.Index() == bootIndex && len(saved.Entries) == 0)
+	if cfg.Group != 0 {
+		n.log = n.log.With("group", cfg.Group)
+	}
 	n.elect.Stop()
-	n.saver = newSaver(store, markInterval(cfg.Fsync), n.inbox.stop)
-	n.transport = transport.Start(transport.Config{
-		ID: cfg.ID, Cluster: cfg.Cluster, Listener: cfg.Listener, Peers: dialed(cfg.Members), Handler: peers{n},
-		Logger: cfg.Logger,
-		Dial:   cfg.Dial, Admit: cfg.Admit, Founded: n.founded.Load,
-	})
-	n.helpers.Go(n.saver.run)
-	go func() { // ends with Close, or with a fault that the member cannot tolerate
-		n.run()
-		n.end()
-	}()
-	return n, nil
-}
-
-// open loads the log, and creates one if there is none.
-func open(cfg Config) (storage.Storage, storage.Saved, error) {
-	if cfg.Storage == nil && cfg.Founded && !cfg.Join && !disk.Exists(cfg.Dir) { // before Open creates files there
-		return nil, storage.Saved{}, fmt.Errorf("%s: %w", cfg.Dir, ErrNoLog)
-	}
-	store := cfg.Storage
-	switch {
-	case store != nil:
-	case cfg.Dir == "":
-		store = new(storage.Memory)
-	default:
-		var err error
-		owner := disk.Owner{Cluster: cfg.Cluster, ID: cfg.ID}
-		if store, err = disk.Open(cfg.Dir, owner, cfg.Fsync, cfg.Logger); err != nil {
-			return nil, storage.Saved{}, err
-		}
-	}
-	groups, err := store.Load()
-	saved := groups[0]
-	if err == nil && saved.Hard == nil && !cfg.Join && cfg.Founded {
-		err = fmt.Errorf("%s: %w", cfg.Dir, ErrNoLog)
-	}
-	if err == nil && saved.Hard == nil && !cfg.Join {
-		boot := Bootstrap(cfg.Members)
-		err = store.Save([]storage.Batch{boot})
-		saved = storage.Saved{Hard: boot.Hard, Snapshot: *boot.Snapshot}
-	}
-	if err != nil {
-		return nil, saved, errors.Join(err, store.Close())
-	}
-	return store, saved, nil
-}
-
-// Found creates the log of one of the first members of a group. The member is then started with Config.Founded. Found
-// is called once in the life of a member; cfg needs no listener.
-func Found(cfg Config) error {
-	cfg = cfg.withDefaults()
-	d, err := disk.Open(cfg.Dir, disk.Owner{Cluster: cfg.Cluster, ID: cfg.ID}, cfg.Fsync, cfg.Logger)
-	if err != nil {
-		return fmt.Errorf("consensus: %w", err)
-	}
-	saved, err := d.Load()
-	if err == nil && len(saved) > 0 {
-		err = fmt.Errorf("%s holds a log already", cfg.Dir)
-	}
-	if err == nil {
-		err = d.Save([]storage.Batch{Bootstrap(cfg.Members)})
-	}
-	if err = errors.Join(err, d.Close()); err != nil {
-		return fmt.Errorf("consensus: %w", err)
-	}
-	return nil
+	return n
 }
 
 // run is the loop. It waits only for new work, never for the disk, the network or the owner.
@@ -153,7 +63,7 @@ func (n *Node) run() {
 		n.ready()
 		out, next := n.next()
 		select {
-		case <-n.ticker.C:
+		case <-n.ticks:
 			n.tick()
 		case <-n.elect.C:
 			n.core.Elect()
@@ -161,7 +71,7 @@ func (n *Node) run() {
 			n.taken(next)
 		case <-n.inbox.wake:
 			select { // a tick goes before queued work
-			case <-n.ticker.C:
+			case <-n.ticks:
 				n.tick()
 			default:
 			}
@@ -174,10 +84,10 @@ func (n *Node) run() {
 	}
 }
 
-// tick passes a tick to the core. A ticker drops ticks while the loop has no processor time.
+// tick passes a tick to the core. Ticks are dropped while the loop has no processor time.
 func (n *Node) tick() {
 	now := time.Now()
-	n.core.Tick(max(0, int(now.Sub(n.ticked)/n.cfg.Heartbeat)-1))
+	n.core.Tick(max(0, int(now.Sub(n.ticked)/n.host.cfg.Heartbeat)-1))
 	n.ticked = now
 }
 
@@ -215,19 +125,18 @@ func (n *Node) work(t *turn) error {
 func (n *Node) ready() {
 	for n.core.HasReady() {
 		rd := n.core.Ready()
-		n.transport.Send(rd.Messages)
-		n.saver.add(n.inbox, rd.Append)
+		n.host.transport.Send(rd.Messages)
+		n.host.saver.add(n.inbox, rd.Append)
 		n.queue(rd.Updates)
 		if rd.Members != nil {
-			n.transport.SetPeers(dialed(n.addresses(rd.Members)))
-			n.transport.Gone(rd.Gone)
+			n.host.changed(n.cfg.Group, dialed(n.addresses(rd.Members)), rd.Gone)
 		}
 		if rd.Elect > 0 {
 			n.elect.Reset(rd.Elect)
 		}
 		if rd.Relief != 0 {
-			n.cfg.Logger.Warn("consensus: the disk of this leader is much slower than those of others; transferring "+
-				"the leadership", "dir", n.cfg.Dir, "to", rd.Relief)
+			n.log.Warn("consensus: the disk of this leader is much slower than those of others; transferring "+
+				"the leadership", "dir", n.host.cfg.Dir, "to", rd.Relief)
 		}
 		if rd.Stop != nil {
 			n.stop(rd.Stop)
@@ -318,17 +227,12 @@ func (n *Node) taken(u Update) {
 	}
 }
 
-// end stops everything that the loop has used, and ends the calls that wait.
+// end takes leave of the Host, and ends the calls that wait.
 func (n *Node) end() {
-	n.ticker.Stop()
 	n.elect.Stop()
 	n.leading.Store(0)
-	n.transport.Close()
-	n.saver.stop()
+	n.host.remove(n)
 	n.helpers.Wait()
-	if err := n.saver.store.Close(); err != nil {
-		n.cfg.Logger.Warn("consensus: closing the log", "dir", n.cfg.Dir, "err", err)
-	}
 	for _, w := range n.waiting {
 		w.result <- n.inbox.reason()
 	}
@@ -377,14 +281,15 @@ func (n *Node) Propose(term uint64, data []byte) error {
 }
 
 // SendPayload sends bytes to the owner of another member, on the connection that also carries Raft's messages. They
-// are not changed afterwards. It reports false if there is no connection, or if 12 MiB are waiting. A payload may get
-// lost after it returned true: when the connection breaks. It never waits, and payloads do not delay Raft's messages.
+// are not changed afterwards. It reports false if there is no connection, or if 12 MiB of all groups are waiting. A
+// payload may get lost after it returned true: when the connection breaks. It never waits, and payloads do not delay
+// Raft's messages.
 func (n *Node) SendPayload(member uint64, payload []byte) bool {
-	return n.transport.SendPayload(0, member, payload)
+	return n.host.transport.SendPayload(n.cfg.Group, wire.ControllerOf(member), payload)
 }
 
-// Close stops the node at once, without transferring the leadership; see HandOver. It returns nil, or the error that
-// had stopped the node before.
+// Close stops the node at once, without transferring the leadership; see HandOver. The other nodes of the Host
+// continue. It returns nil, or the error that had stopped the node before.
 func (n *Node) Close() error {
 	n.inbox.stop(ErrClosed)
 	<-n.done

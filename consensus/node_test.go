@@ -38,6 +38,7 @@ func (n *Node) transfer(ctx context.Context, to uint64) error {
 
 // owner does with a node what a ledger does, in as little code as possible: it reads updates and records them.
 type owner struct {
+	host    *Host // nil if several owners share it
 	n       *Node
 	entries chan Entry
 	roles   chan Role
@@ -64,6 +65,9 @@ func own(n *Node) *owner {
 	}()
 	return o
 }
+
+// close ends the node and its host, as the end of a process does.
+func (o *owner) close() error { return errors.Join(o.n.Close(), o.host.Close()) }
 
 func (o *owner) entry(t testing.TB) Entry {
 	t.Helper()
@@ -112,38 +116,66 @@ func listen(t testing.TB) net.Listener {
 	return l
 }
 
+// config is a controller with one group.
+type config struct {
+	HostConfig
+	GroupConfig
+}
+
+// single is a controller with a group of its own.
+func single(t testing.TB) config {
+	return config{HostConfig{ID: 1, Logger: testLogger(t)}, GroupConfig{Members: map[uint64]string{1: ""}}}
+}
+
 // configs returns the configurations of a group of members on loopback.
-func configs(t testing.TB, count int) []Config {
+func configs(t testing.TB, count int) []config {
 	t.Helper()
 	members := make(map[uint64]string)
-	cfgs := make([]Config, count)
+	cfgs := make([]config, count)
 	for i := range cfgs {
 		l := listen(t)
 		members[uint64(i+1)] = l.Addr().String()
-		cfgs[i] = Config{
-			ID: uint64(i + 1), Cluster: "test", Members: members, Listener: l, Logger: testLogger(t),
-			Election: 300 * time.Millisecond, // so long that a busy machine causes no elections
+		cfgs[i] = config{
+			HostConfig{
+				ID: uint64(i + 1), Cluster: "test", Listener: l, Logger: testLogger(t),
+				Election: 300 * time.Millisecond, // so long that a busy machine causes no elections
+			}, GroupConfig{Members: members},
 		}
 	}
 	return cfgs
 }
 
-func start(t testing.TB, cfg Config) *owner {
+func begin(cfg config) (*Host, *Node, error) {
+	h, err := NewHost(cfg.HostConfig)
+	if err != nil {
+		return nil, nil, err
+	}
+	n, err := h.Start(cfg.GroupConfig)
+	if err != nil {
+		return nil, nil, errors.Join(err, h.Close())
+	}
+	return h, n, nil
+}
+
+func start(t testing.TB, cfg config) *owner {
 	t.Helper()
-	n, err := Start(cfg)
+	h, n, err := begin(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
 	o := own(n)
+	o.host = h
 	t.Cleanup(func() {
-		n.Close()
+		if n.Close(); !h.closed {
+			h.Close()
+		}
 		<-o.ended
 	})
 	return o
 }
 
 func TestOneMember(t *testing.T) {
-	o := start(t, Config{ID: 1, Members: map[uint64]string{1: ""}, Logger: testLogger(t)})
+	o := start(t, single(t))
 	term := o.leads(t)
 	for i := range 100 {
 		if err := o.n.Propose(term, fmt.Appendf(nil, "%d", i)); err != nil {
@@ -198,11 +230,11 @@ func TestThreeMembers(t *testing.T) {
 // TestOwnerDoesNotRead: an owner may propose as much as it likes before it reads. The updates that wait are
 // bounded, and the node continues.
 func TestOwnerDoesNotRead(t *testing.T) {
-	n, err := Start(Config{ID: 1, Members: map[uint64]string{1: ""}, Logger: testLogger(t)})
+	h, n, err := begin(single(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer n.Close()
+	defer h.Close()
 	term, count := uint64(0), 0
 	for term == 0 {
 		if u := <-n.Updates(); u.Role != nil && u.Role.Leading {

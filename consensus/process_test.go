@@ -49,11 +49,10 @@ func child() {
 	if err != nil {
 		panic(err)
 	}
-	n, err := Start(Config{
-		ID: cfg.ID, Cluster: "processes", Members: cfg.Members, Listener: l, Dir: cfg.Dir, Fsync: cfg.Fsync,
-		Election: cfg.Election,
-		Logger:   slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level})),
-	})
+	_, n, err := begin(config{HostConfig{
+		ID: cfg.ID, Cluster: "processes", Listener: l, Dir: cfg.Dir, Fsync: cfg.Fsync, Election: cfg.Election,
+		Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level})),
+	}, GroupConfig{Members: cfg.Members}})
 	if err != nil {
 		fmt.Println("failed", err)
 		return

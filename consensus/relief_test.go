@@ -39,7 +39,7 @@ func newClocked(t *testing.T, takes ...int) *clocked {
 		members[uint64(i+1)] = "member"
 	}
 	for i, n := range takes {
-		boot := Bootstrap(members)
+		boot := Bootstrap(0, members)
 		core, err := NewCore(CoreConfig{ID: uint64(i + 1), HeartbeatTicks: 1, ElectionTicks: clockedElection,
 			Stagger: Stagger, Seed: 1,
 			Saved: storage.Saved{Hard: boot.Hard, Snapshot: *boot.Snapshot}, Logger: slog.New(slog.DiscardHandler)})

@@ -70,7 +70,7 @@ func newSim(t *testing.T, seed uint64, ids ...uint64) *sim {
 	}
 	for _, id := range ids {
 		m := &simMember{id: id, disk: new(storage.Memory)}
-		s.must(m.disk.Save([]storage.Batch{Bootstrap(addrs)}))
+		s.must(m.disk.Save([]storage.Batch{Bootstrap(0, addrs)}))
 		s.members[id] = m
 		s.start(m)
 	}

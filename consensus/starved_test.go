@@ -42,7 +42,7 @@ func newStarved(t *testing.T, seed uint64) *starved {
 	s := &starved{t: t, seed: seed, rand: rand.New(rand.NewPCG(seed, 1))}
 	members := map[uint64]string{1: "a", 2: "b", 3: "c"}
 	for id := range uint64(len(members)) {
-		boot := Bootstrap(members)
+		boot := Bootstrap(0, members)
 		core, err := NewCore(CoreConfig{ID: id + 1, HeartbeatTicks: 1, ElectionTicks: starvedElection,
 			MostTicks: starvedMost, HoldTicks: starvedHold, Stagger: Stagger, Seed: seed,
 			Saved: storage.Saved{Hard: boot.Hard, Snapshot: *boot.Snapshot}, Logger: slog.New(slog.DiscardHandler)})
@@ -369,7 +369,7 @@ func TestLateness(t *testing.T) {
 // The status has the timeout in time, and a reason only if it is not the configured one.
 func TestElectionTimeoutInStatus(t *testing.T) {
 	const heartbeat = 10 * time.Millisecond
-	n := &Node{cfg: Config{Heartbeat: heartbeat, Election: 5 * heartbeat}}
+	n := &Node{host: &Host{cfg: HostConfig{Heartbeat: heartbeat, Election: 5 * heartbeat}}}
 	c := newStarved(t, 1).members[1].core
 	want := ElectionTimeout{Configured: 5 * heartbeat, Present: 5 * heartbeat}
 	if got := n.electionTimeout(c); got != want {

@@ -26,8 +26,9 @@ import (
 // Config makes a Controller.
 type Config struct {
 	Name          string
-	Consensus     consensus.Config
-	Names         map[uint64]string // of the members, for status
+	Consensus     consensus.HostConfig
+	Group         consensus.GroupConfig // the only group of the cluster
+	Names         map[uint64]string     // of the members, for status
 	Applications  []ledger.Application
 	Limits        ledger.Limits
 	Southbound    southbound.Config
@@ -49,6 +50,7 @@ type Controller struct {
 	cfg          Config
 	log          *slog.Logger
 	core         *Core // only the loop touches it
+	host         *consensus.Host
 	node         *consensus.Node
 	switches     chan error // the error that ended the service of switches
 	stopSwitches context.CancelFunc
@@ -106,8 +108,7 @@ func Start(cfg Config) (*Controller, error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg.Consensus.Payload = c.payloads.put
-	if c.node, err = consensus.Start(cfg.Consensus); err != nil {
+	if err := c.join(); err != nil {
 		return nil, fmt.Errorf("start consensus of controller %s: %w", cfg.Name, err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -125,6 +126,19 @@ func Start(cfg Config) (*Controller, error) {
 	go c.tend() // ends with run
 	go c.run(api, rest)
 	return c, nil
+}
+
+// join starts the consensus.
+func (c *Controller) join() (err error) {
+	if c.host, err = consensus.NewHost(c.cfg.Consensus); err != nil {
+		return err
+	}
+	group := c.cfg.Group
+	group.Payload = c.payloads.put
+	if c.node, err = c.host.Start(group); err != nil {
+		return errors.Join(err, c.host.Close())
+	}
+	return nil
 }
 
 // Done is closed when the controller has ended.
@@ -195,8 +209,10 @@ func (c *Controller) run(api *web, rest *rest) {
 	if rest != nil {
 		c.err = errors.Join(c.err, rest.close())
 	}
-	if err := c.node.Close(); !errors.Is(c.err, err) { // otherwise it is the error that ended the loop
-		c.err = errors.Join(c.err, err)
+	for _, end := range []func() error{c.node.Close, c.host.Close} {
+		if err := end(); !errors.Is(c.err, err) { // otherwise it is the error that ended the loop
+			c.err = errors.Join(c.err, err)
+		}
 	}
 	c.err = errors.Join(c.err, c.cfg.Audit.Close())
 }

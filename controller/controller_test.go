@@ -92,10 +92,11 @@ func (s *testCluster) start(id uint64, peer, of, api net.Listener) *Controller {
 	c, err := Start(Config{
 		Name:  fmt.Sprintf("c%d", id),
 		Names: map[uint64]string{1: "c1", 2: "c2", 3: "c3"},
-		Consensus: consensus.Config{ID: id, Members: s.members, Listener: peer,
+		Consensus: consensus.HostConfig{ID: id, Listener: peer,
 			Dir: filepath.Join(s.dir, fmt.Sprint(id)),
 			// long timeouts, because other tests run at the same time
 			Heartbeat: 20 * time.Millisecond, Election: 200 * time.Millisecond, Logger: quiet},
+		Group:        consensus.GroupConfig{Members: s.members},
 		Applications: s.apps(), Southbound: southbound.Config{Logger: quiet}, OpenFlow: of, API: api,
 		SwitchTimeout: 300 * time.Millisecond, SnapshotEvery: s.every, Audit: file, Logger: quiet,
 	})

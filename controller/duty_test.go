@@ -87,8 +87,9 @@ func TestDutyOfController(t *testing.T) {
 	c, err := Start(Config{
 		Name: "c1", Names: map[uint64]string{1: "c1"}, Logger: quiet, Applications: hubs(),
 		OpenFlow: s.listen("127.0.0.1:0"), SwitchTimeout: time.Second,
-		Consensus: consensus.Config{ID: 1, Members: map[uint64]string{1: "c1"}, Dir: t.TempDir(),
+		Consensus: consensus.HostConfig{ID: 1, Dir: t.TempDir(),
 			Heartbeat: 20 * time.Millisecond, Election: 200 * time.Millisecond, Logger: quiet},
+		Group: consensus.GroupConfig{Members: map[uint64]string{1: "c1"}},
 		Duty: &Duty{Run: func(ctx context.Context, c *Controller) {
 			if _, err := c.Status(ctx); err != nil {
 				t.Error(err)

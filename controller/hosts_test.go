@@ -51,9 +51,10 @@ func newHostCluster(t *testing.T, size uint64, hang time.Duration) *hostCluster 
 	for id, l := range listeners {
 		c, err := Start(Config{
 			Name: fmt.Sprintf("c%d", id),
-			Consensus: consensus.Config{ID: id, Members: members, Listener: l[0],
+			Consensus: consensus.HostConfig{ID: id, Listener: l[0],
 				Dir:       filepath.Join(dir, fmt.Sprint(id)),
 				Heartbeat: 50 * time.Millisecond, Election: 500 * time.Millisecond, Logger: quiet},
+			Group:      consensus.GroupConfig{Members: members},
 			Identity:   "counting",
 			Southbound: southbound.Config{Logger: quiet},
 			REST:       l[1], RESTPeers: s.rest, OpenFlow: l[2], Logger: quiet,

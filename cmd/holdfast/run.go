@@ -153,9 +153,10 @@ func (o runOptions) config(ctx context.Context, log *slog.Logger) (controller.Co
 	cfg := controller.Config{
 		Name: "c1", Names: map[uint64]string{1: "c1"}, Southbound: southbound.Config{Logger: log},
 		SwitchTimeout: config.DefaultSwitchTimeout, Logger: log,
-		Consensus: consensus.Config{Cluster: "run", ID: 1, Members: map[uint64]string{1: "c1"},
-			Heartbeat: 10 * time.Millisecond, Election: 50 * time.Millisecond, Logger: log},
-		Host: &host,
+		Consensus: consensus.HostConfig{Cluster: "run", ID: 1, Heartbeat: 10 * time.Millisecond,
+			Election: 50 * time.Millisecond, Logger: log},
+		Group: consensus.GroupConfig{Members: map[uint64]string{1: "c1"}},
+		Host:  &host,
 	}
 	identity, err := ryu.Probe(ctx, host)
 	if err != nil {

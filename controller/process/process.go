@@ -67,7 +67,7 @@ func Found(cluster *config.Cluster, name string, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	return consensus.Found(member(cluster, me, log))
+	return consensus.Found(host(cluster, me, log), group(cluster))
 }
 
 // run is the controller from its start to its end.
@@ -105,13 +105,14 @@ func assemble(ctx context.Context, cfg Config, me config.Controller) (controller
 	own := controller.Config{
 		Name:          me.Name,
 		Names:         map[uint64]string{},
-		Consensus:     member(s, me, cfg.Logger),
+		Consensus:     host(s, me, cfg.Logger),
+		Group:         group(s),
 		Southbound:    southbound.Config{Logger: cfg.Logger},
 		SwitchTimeout: s.SwitchTimeout,
 		SnapshotEvery: cfg.SnapshotEvery,
 		Logger:        cfg.Logger,
 	}
-	own.Consensus.Join, own.Consensus.Founded = cfg.Join, true
+	own.Group.Join, own.Consensus.Founded = cfg.Join, !cfg.Join
 	for _, c := range s.Controllers {
 		own.Names[c.ID] = c.Name
 	}
@@ -128,7 +129,7 @@ func assemble(ctx context.Context, cfg Config, me config.Controller) (controller
 	if own.API, err = listen("the API", me.API); err != nil {
 		return own, err
 	}
-	if err := host(ctx, &own, s, me); err != nil {
+	if err := addRyu(ctx, &own, s, me); err != nil {
 		return own, err
 	}
 	secure, err := access.OfController(ctx, s, me.Name, cfg.Logger)
@@ -166,26 +167,30 @@ func closeUnused(cfg controller.Config) error {
 	return cfg.Audit.Close()
 }
 
-// member is the configuration of a member of the group, without its listener.
-func member(s *config.Cluster, me config.Controller, log *slog.Logger) consensus.Config {
-	c := consensus.Config{
+// host is what a controller needs to know for the consensus, without its listener.
+func host(s *config.Cluster, me config.Controller, log *slog.Logger) consensus.HostConfig {
+	return consensus.HostConfig{
 		Cluster:   s.Name,
 		ID:        me.ID,
-		Members:   map[uint64]string{},
 		Dir:       s.DataDir(me),
 		Fsync:     s.Durability == config.Disk,
 		Heartbeat: s.Heartbeat,
 		Election:  s.Election,
 		Logger:    log,
 	}
-	for _, m := range s.Controllers {
-		c.Members[m.ID] = m.Name + "@" + m.Peer
-	}
-	return c
 }
 
-// host completes the configuration with what the Ryu applications of the cluster need, if it has any.
-func host(ctx context.Context, own *controller.Config, s *config.Cluster, me config.Controller) error {
+// group is the only group of a cluster.
+func group(s *config.Cluster) consensus.GroupConfig {
+	members := make(map[uint64]string, len(s.Controllers))
+	for _, m := range s.Controllers {
+		members[m.ID] = m.Name + "@" + m.Peer
+	}
+	return consensus.GroupConfig{Members: members}
+}
+
+// addRyu completes the configuration with what the Ryu applications of the cluster need, if it has any.
+func addRyu(ctx context.Context, own *controller.Config, s *config.Cluster, me config.Controller) error {
 	if !slices.Contains(s.Apps, config.RyuApp) {
 		return nil
 	}

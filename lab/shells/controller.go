@@ -51,8 +51,9 @@ func (n *controllerNode) start() {
 	}
 	c, err := controller.Start(controller.Config{
 		Name: n.at.name,
-		Consensus: consensus.Config{ID: n.id, Cluster: "shells", Members: n.members, Founded: n.founded,
+		Consensus: consensus.HostConfig{ID: n.id, Cluster: "shells", Founded: n.founded,
 			Listener: n.s.net.listen(p, n.members[n.id], nil), Dial: dial, Storage: l.mount, Logger: logger},
+		Group:        consensus.GroupConfig{Members: n.members},
 		Applications: n.s.applications(), Limits: n.s.limits(),
 		Southbound: southbound.Config{Logger: logger},
 		OpenFlow: n.s.net.listen(p, n.at.name+":6653", func(c *conn) {

@@ -45,7 +45,7 @@ func newSimulation(sc Scenario) *simulation {
 		addresses = append(addresses, n.switchAddress())
 	}
 	for _, n := range s.controllers {
-		n.disk.format([]storage.Batch{consensus.Bootstrap(members)})
+		n.disk.format([]storage.Batch{consensus.Bootstrap(0, members)})
 		n.disk.lie(sc.LyingDisks)
 	}
 	for id, served := 1, 0; id <= sc.Switches; id++ {

@@ -1,0 +1,372 @@
+package consensus
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/consensus/storage"
+	"github.com/holdfast-sdn/holdfast/consensus/storage/disk"
+	"github.com/holdfast-sdn/holdfast/consensus/transport"
+	"github.com/holdfast-sdn/holdfast/consensus/wire"
+	"github.com/holdfast-sdn/holdfast/internal/incident"
+)
+
+// ErrNoLog says that a member for which Found was called has no log.
+var ErrNoLog = errors.New("there is no log here, and a member that lost its log has forgotten what others rely on")
+
+// Host is what all groups of a controller share: the log, the connections to the other controllers, and the clock. It
+// runs one Node for each group. A fault of the log stops all of them; a fault of one group stops that alone.
+type Host struct {
+	cfg       HostConfig
+	store     storage.Storage
+	saver     *saver
+	transport *transport.Transport
+	incidents *incident.Log
+	stopTicks chan struct{}
+	helpers   sync.WaitGroup            // the saver and the ticker
+	broken    chan struct{}             // closed by a fault of the log
+	nodes     atomic.Pointer[nodeTable] // those that run
+
+	mu      sync.Mutex // guards the fields below, and replacing nodes
+	closed  bool
+	fault   error                    // of the log
+	saved   map[uint64]storage.Saved // of the groups that were not started yet
+	started map[uint64]bool
+	members map[uint64]map[uint64]string // of each group that runs: address by replica
+}
+
+// nodeTable is nodes by group. It is never changed, only replaced.
+type nodeTable map[uint64]*Node
+
+// NewHost loads the log of a controller, and begins to accept connections. The error is ErrNoLog if there should be a
+// log and is none.
+func NewHost(cfg HostConfig) (*Host, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	store, err := open(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("consensus: %w", err)
+	}
+	saved, err := store.Load()
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("consensus: %w", err), store.Close())
+	}
+	h := &Host{
+		cfg: cfg, store: store, incidents: incident.New(cfg.Logger), stopTicks: make(chan struct{}),
+		broken: make(chan struct{}), saved: saved, started: make(map[uint64]bool),
+		members: make(map[uint64]map[uint64]string),
+	}
+	h.nodes.Store(new(nodeTable))
+	h.saver = newSaver(store, markInterval(cfg.Fsync), h.fail)
+	h.helpers.Go(h.saver.run)
+	h.helpers.Go(h.tick)
+	h.transport = transport.Start(transport.Config{
+		ID: cfg.ID, Cluster: cfg.Cluster, Listener: cfg.Listener, Handler: received{h}, Logger: cfg.Logger,
+		Dial: cfg.Dial, Admit: cfg.Admit, Founded: h.founded,
+	})
+	return h, nil
+}
+
+// open opens the log.
+func open(cfg HostConfig) (storage.Storage, error) {
+	switch {
+	case cfg.Storage != nil:
+		return cfg.Storage, nil
+	case cfg.Founded && !disk.Exists(cfg.Dir): // before Open creates files there
+		return nil, fmt.Errorf("%s: %w", cfg.Dir, ErrNoLog)
+	case cfg.Dir == "":
+		return new(storage.Memory), nil
+	default:
+		return disk.Open(cfg.Dir, disk.Owner{Cluster: cfg.Cluster, ID: cfg.ID}, cfg.Fsync, cfg.Logger)
+	}
+}
+
+// Found creates the log of one of the first controllers of a cluster, with its replicas of the first groups. Its host
+// is then started with HostConfig.Founded. Found is called once in the life of a controller; it needs no listener.
+func Found(cfg HostConfig, groups ...GroupConfig) error {
+	cfg = cfg.withDefaults()
+	d, err := disk.Open(cfg.Dir, disk.Owner{Cluster: cfg.Cluster, ID: cfg.ID}, cfg.Fsync, cfg.Logger)
+	if err != nil {
+		return fmt.Errorf("consensus: %w", err)
+	}
+	saved, err := d.Load()
+	if err == nil && len(saved) > 0 {
+		err = fmt.Errorf("%s holds a log already", cfg.Dir)
+	}
+	if err == nil {
+		var first []storage.Batch
+		for _, g := range groups {
+			first = append(first, Bootstrap(g.Group, g.Members))
+		}
+		err = d.Save(first)
+	}
+	if err = errors.Join(err, d.Close()); err != nil {
+		return fmt.Errorf("consensus: %w", err)
+	}
+	return nil
+}
+
+// Start starts the replica of one group, and joins the group. A group is started once in the life of a Host. The first
+// updates are the newest snapshot and all committed entries after it.
+func (h *Host) Start(cfg GroupConfig) (*Node, error) {
+	cfg = cfg.at(h.cfg.ID)
+	if err := cfg.validate(h.cfg); err != nil {
+		return nil, err
+	}
+	saved, err := h.begin(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("consensus: %w", err)
+	}
+	core, err := NewCore(CoreConfig{
+		Group: cfg.Group, ID: cfg.ID, HeartbeatTicks: 1, ElectionTicks: int(h.cfg.Election / h.cfg.Heartbeat),
+		MostTicks: int(MaxElection / h.cfg.Heartbeat), HoldTicks: int(LateHold / h.cfg.Heartbeat), Stagger: Stagger,
+		Seed: rand.Uint64(), Saved: saved, Logger: h.cfg.Logger,
+		FirstTerm: uint64(max(0, time.Now().UnixMilli()/100)),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("consensus: %w", err)
+	}
+	n := newNode(h, cfg, core)
+	n.founded.Store(!cfg.Join && saved.Snapshot.Index() == bootIndex && len(saved.Entries) == 0)
+	if err := h.add(n); err != nil {
+		return nil, fmt.Errorf("consensus: %w", err)
+	}
+	go func() { // ends with Close, or with a fault that the replica cannot tolerate
+		n.run()
+		n.end()
+	}()
+	return n, nil
+}
+
+// begin returns what was saved of a group, and creates its log if there is none.
+func (h *Host) begin(cfg GroupConfig) (storage.Saved, error) {
+	h.mu.Lock()
+	saved, again, err := h.saved[cfg.Group], h.started[cfg.Group], h.ended()
+	h.started[cfg.Group] = true
+	delete(h.saved, cfg.Group)
+	h.mu.Unlock()
+	switch {
+	case err != nil:
+	case again:
+		err = fmt.Errorf("group %d was started before", cfg.Group)
+	case saved.Hard == nil && !cfg.Join && h.cfg.Founded:
+		err = fmt.Errorf("%s: %w", h.cfg.Dir, ErrNoLog)
+	case saved.Hard == nil && !cfg.Join:
+		boot := Bootstrap(cfg.Group, cfg.Members)
+		saved = storage.Saved{Hard: boot.Hard, Snapshot: *boot.Snapshot}
+		err = h.save(boot)
+	}
+	return saved, err
+}
+
+// save saves a batch of a group that does not run yet, and waits for that.
+func (h *Host) save(b storage.Batch) error {
+	in := newInbox()
+	h.saver.add(in, []storage.Batch{b})
+	select {
+	case <-in.wake:
+		return nil
+	case <-h.broken:
+		return h.fault
+	}
+}
+
+// ended is why no group can be started any more.
+func (h *Host) ended() error {
+	if h.closed {
+		return ErrClosed
+	}
+	return h.fault
+}
+
+// add lets a node receive ticks and messages.
+func (h *Host) add(n *Node) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err := h.ended(); err != nil {
+		return err
+	}
+	nodes := maps.Clone(*h.nodes.Load())
+	if nodes == nil {
+		nodes = make(nodeTable)
+	}
+	nodes[n.cfg.Group] = n
+	h.nodes.Store(&nodes)
+	h.connect(n.cfg.Group, dialed(n.cfg.Members))
+	return nil
+}
+
+// remove is the reverse of add.
+func (h *Host) remove(n *Node) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	nodes := maps.Clone(*h.nodes.Load())
+	delete(nodes, n.cfg.Group)
+	h.nodes.Store(&nodes)
+	h.connect(n.cfg.Group, nil)
+}
+
+// node returns the node of a group; nil if it does not run.
+func (h *Host) node(group uint64) *Node { return (*h.nodes.Load())[group] }
+
+// changed tells the Host the members of a group, as address by replica, and its former members.
+func (h *Host) changed(group uint64, members map[uint64]string, former []uint64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.connect(group, members)
+	if group != 0 {
+		return
+	}
+	var gone []uint64
+	for _, id := range former {
+		controller := wire.ControllerOf(id)
+		if !slices.ContainsFunc(slices.Collect(maps.Keys(members)), func(id uint64) bool {
+			return wire.ControllerOf(id) == controller
+		}) {
+			gone = append(gone, controller)
+		}
+	}
+	h.transport.Gone(gone)
+}
+
+// connect replaces the members of a group, and dials the controllers of all groups. If groups know several addresses of
+// a controller, that of the first group counts.
+func (h *Host) connect(group uint64, members map[uint64]string) {
+	if h.members[group] = members; members == nil {
+		delete(h.members, group)
+	}
+	peers := make(map[uint64]string)
+	for _, g := range slices.Backward(slices.Sorted(maps.Keys(h.members))) {
+		for _, id := range slices.Sorted(maps.Keys(h.members[g])) {
+			peers[wire.ControllerOf(id)] = h.members[g][id]
+		}
+	}
+	h.transport.SetPeers(peers)
+}
+
+// tick passes the ticks of one clock to all nodes. A node that has not handled the last one misses a tick.
+func (h *Host) tick() {
+	ticker := time.NewTicker(h.cfg.Heartbeat)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			for _, n := range *h.nodes.Load() {
+				select {
+				case n.ticks <- struct{}{}:
+				default:
+				}
+			}
+		case <-h.stopTicks:
+			return
+		}
+	}
+}
+
+// fail stops all nodes, because the content of the log is unknown.
+func (h *Host) fail(err error) {
+	h.mu.Lock()
+	if h.fault == nil {
+		h.fault = err
+		close(h.broken)
+	}
+	nodes := *h.nodes.Load()
+	h.mu.Unlock()
+	for _, n := range nodes {
+		n.inbox.stop(err)
+	}
+}
+
+// Close stops all nodes at once, and then what they share. It returns the fault of the log that had stopped them
+// before, or nil. Call it once.
+func (h *Host) Close() error {
+	h.mu.Lock()
+	h.closed = true
+	nodes, fault := *h.nodes.Load(), h.fault
+	h.mu.Unlock()
+	for _, n := range nodes {
+		n.inbox.stop(ErrClosed)
+	}
+	for _, n := range nodes {
+		<-n.done
+	}
+	h.transport.Close()
+	close(h.stopTicks)
+	h.saver.stop()
+	h.helpers.Wait()
+	if err := h.store.Close(); err != nil {
+		h.cfg.Logger.Warn("consensus: closing the log", "dir", h.cfg.Dir, "err", err)
+	}
+	return fault
+}
+
+// founded says whether this controller may be one of the first, and has known no leader of group 0. Until that group
+// runs here this is not known.
+func (h *Host) founded() bool {
+	n := h.node(0)
+	return n == nil || n.founded.Load()
+}
+
+// received passes what the transport receives to the groups. It implements transport.Handler.
+type received struct{ h *Host }
+
+func (r received) Received(m wire.Message) {
+	n := r.h.node(m.Group)
+	switch {
+	case n == nil || n.cfg.ID != m.Raft.GetTo():
+		r.h.incidents.Info(fmt.Sprint("absent ", m.Group),
+			"consensus: dropped a message for a replica that is not here",
+			"group", m.Group, "replica", m.Raft.GetTo(), "from", m.Raft.GetFrom())
+	case !n.inbox.message(m):
+		r.h.incidents.Warn(fmt.Sprint("full ", m.Group), "consensus: dropped a message, because too many wait here",
+			"group", m.Group, "from", m.Raft.GetFrom(), "type", m.Raft.GetType())
+	}
+}
+
+func (r received) Payload(group, from uint64, payload []byte) {
+	if n := r.h.node(group); n != nil && n.cfg.Payload != nil {
+		n.cfg.Payload(from, payload)
+	}
+}
+
+func (r received) Disconnected(controller uint64) {
+	for _, n := range *r.h.nodes.Load() {
+		n.inbox.hint(controller)
+	}
+}
+
+func (r received) Removed() {
+	if n := r.h.node(0); n != nil {
+		n.stop(ErrRemoved)
+	}
+}
+
+func (r received) Stranger(controller uint64) {
+	// With a log that has had a leader, this controller belongs to another group 0.
+	if n := r.h.node(0); n != nil && n.founded.Load() {
+		n.stop(fmt.Errorf("%w (controller %d says so)", ErrStranger, controller))
+	}
+}
+
+func (r received) Dropped(group, replica uint64) {
+	r.call(group, func(c *Core) { c.Unreachable(replica) })
+}
+
+func (r received) SnapshotSent(group, replica uint64, ok bool) {
+	r.call(group, func(c *Core) { c.SnapshotSent(replica, ok) })
+}
+
+// call fails only if the node has stopped; then the call does not matter.
+func (r received) call(group uint64, f func(*Core)) {
+	if n := r.h.node(group); n != nil {
+		_ = n.inbox.call(f)
+	}
+}
