@@ -23,6 +23,14 @@ const (
 	replicatedState     = "replicated control state"
 	atLeastOnceCommands = "at least once commands"
 	atMostOnceCommands  = "at most once commands"
+
+	onlyCommitted      = "only what is committed"
+	eachOnce           = "each item once"
+	noGap              = "no gap"
+	poppedWhenReceived = "popped only when received"
+	allReceived        = "everything sent is received"
+	outboxesEmpty      = "outboxes become empty"
+	effectsAndItems    = "effects and items together"
 )
 
 // variants are what is checked. First what must hold; then what must not, each in the
@@ -46,6 +54,18 @@ var variants = []variant{
 	{name: "agent-large-controllers", model: "agent.pml", config: "C=3 S=1 E=2 TERMS=3 CRASHES=2 BREAKS=1",
 		large: true},
 	{name: "stock-large", model: "stock.pml", config: "C=3 S=1 E=2 TERMS=3 CRASHES=2", large: true},
+	{name: "streams", model: "streams.pml", config: "E1=1 E2=1 CRASHES=2 BREAKS=1", quick: true},
+	{name: "streams-bounds", model: "streams.pml", config: "E1=2 E2=0 E3=2 CRASHES=1 BREAKS=0 SOFT=1 HARD=2",
+		quick: true},
+	{name: "streams-two-items", model: "streams.pml", config: "E1=2 E2=1 CRASHES=2 BREAKS=1"},
+	{name: "streams-pipelined", model: "streams.pml", config: "E1=2 E2=1 CRASHES=2 BREAKS=0 WINDOW=2 ROOM=2"},
+	{name: "streams-many-faults", model: "streams.pml", config: "E1=0 E2=4 CRASHES=4 BREAKS=3 WINDOW=2 ROOM=2"},
+	{name: "streams-liveness", model: "streams.pml", config: "LIVENESS E1=1 E2=1 CRASHES=2 BREAKS=1", liveness: true},
+	{name: "streams-liveness-bounds", model: "streams.pml",
+		config: "LIVENESS E1=2 E2=0 E3=2 CRASHES=1 BREAKS=0 SOFT=1 HARD=2", liveness: true},
+	{name: "streams-large", model: "streams.pml", config: "E1=2 E2=1 CRASHES=2 BREAKS=1 WINDOW=2 ROOM=2", large: true},
+	{name: "streams-large-bounds", model: "streams.pml",
+		config: "E1=2 E2=0 E3=2 CRASHES=2 BREAKS=1 SOFT=1 HARD=2", large: true},
 
 	{name: "agent-no-event-buffer", model: "agent.pml", config: "S=1 E=1 TERMS=2 STALE=0", lacks: "NO_EVENT_BUFFER",
 		refuted: atLeastOnceEvents,
@@ -111,6 +131,54 @@ var variants = []variant{
 	{name: "stock-no-fencing", model: "stock.pml", config: "S=1 E=1 TERMS=2 CRASHES=0", lacks: "NO_FENCING",
 		refuted: atMostOnceCommands,
 		removed: "The switch accepts bundles from every controller, whatever its role and term are."},
+
+	{name: "streams-ack-before-commit", model: "streams.pml", config: "E1=0 E2=1 CRASHES=0 BREAKS=0",
+		lacks: "ACK_BEFORE_COMMIT", refuted: poppedWhenReceived,
+		removed: "The receiver acknowledges an item when it has executed it, not when that is committed."},
+	{name: "streams-send-before-commit", model: "streams.pml", config: "E1=0 E2=1 CRASHES=0 BREAKS=0",
+		lacks: "SEND_BEFORE_COMMIT", refuted: onlyCommitted,
+		removed: "The sender sends an item when a transaction has pushed it, not when the transaction is committed."},
+	{name: "streams-pop-on-send", model: "streams.pml", config: "E1=0 E2=1 CRASHES=0 BREAKS=0",
+		lacks: "POP_ON_SEND", refuted: poppedWhenReceived,
+		removed: "The sender removes an item from its outbox when it has sent it, not when it is acknowledged."},
+	{name: "streams-watermark-apart", model: "streams.pml", config: "E1=0 E2=1 CRASHES=1 BREAKS=0 STALE=0",
+		lacks: "WATERMARK_APART", refuted: eachOnce,
+		removed: "The receiver commits the effect of an item in one entry, and its watermark in another."},
+	{name: "streams-outbox-apart", model: "streams.pml", config: "E1=1 E2=0 CRASHES=1 BREAKS=0 STALE=0",
+		lacks: "OUTBOX_APART", refuted: effectsAndItems,
+		removed: "A group commits the input of a transaction in one entry, and what it pushed in another."},
+	{name: "streams-no-dedupe", model: "streams.pml", config: "E1=0 E2=1 CRASHES=0 BREAKS=1", lacks: "NO_DEDUPE",
+		refuted: eachOnce,
+		removed: "The receiver does not drop items at or below its watermark."},
+	{name: "streams-dedupe-what-is-committed", model: "streams.pml",
+		config: "E1=0 E2=1 CRASHES=0 BREAKS=1 WINDOW=2", lacks: "DEDUPE_WHAT_IS_COMMITTED", refuted: eachOnce,
+		removed: "The receiver drops items at or below its committed watermark, but not those that it has only " +
+			"executed."},
+	{name: "streams-accept-gap", model: "streams.pml", config: "E1=0 E2=2 CRASHES=0 BREAKS=1", lacks: "ACCEPT_GAP",
+		refuted: noGap,
+		removed: "The receiver accepts an item although one before it is missing."},
+	{name: "streams-forget-idle", model: "streams.pml", config: "E1=0 E2=1 CRASHES=0 BREAKS=1", lacks: "FORGET_IDLE",
+		refuted: eachOnce,
+		removed: "The receiver forgets the watermark of an idle stream: everything received is committed, nothing is " +
+			"in flight, and no acknowledgement has to be sent."},
+	{name: "streams-restart-numbers", model: "streams.pml", config: "E1=0 E2=2 CRASHES=0 BREAKS=0 STALE=0",
+		lacks: "RESTART_NUMBERS", refuted: poppedWhenReceived,
+		removed: "The sender numbers its items from 1 again when its outbox has become empty."},
+	{name: "streams-no-resend-by-new-leader", model: "streams.pml", config: "E1=0 E2=1 CRASHES=1 BREAKS=0 STALE=0",
+		lacks: "NO_RESEND_BY_NEW_LEADER", refuted: allReceived,
+		removed: "A new leader of the sender does not send what is in its outbox, but only what is pushed later."},
+	{name: "streams-no-resend-to-new-leader", model: "streams.pml", config: "E1=0 E2=1 CRASHES=1 BREAKS=0 STALE=0",
+		lacks: "NO_RESEND_TO_NEW_LEADER", refuted: allReceived,
+		removed: "The sender does not send again what it still has when the receiver has a new leader."},
+	{name: "streams-no-resend-after-break", model: "streams.pml", config: "E1=0 E2=1 CRASHES=0 BREAKS=1",
+		lacks: "NO_RESEND_AFTER_BREAK", refuted: allReceived,
+		removed: "The sender does not send again what it still has after a connection was broken."},
+	{name: "streams-no-ack-of-duplicates", model: "streams.pml", config: "E1=0 E2=1 CRASHES=0 BREAKS=1",
+		lacks: "NO_ACK_OF_DUPLICATES", refuted: outboxesEmpty,
+		removed: "The receiver drops items at or below its watermark and does not acknowledge them again."},
+	{name: "streams-soft-stops-items", model: "streams.pml", config: "E1=2 E2=0 CRASHES=0 BREAKS=0 SOFT=1",
+		lacks: "SOFT_STOPS_ITEMS", refuted: allReceived,
+		removed: "A group whose outbox has reached its soft bound takes no items of streams either."},
 }
 
 func (v variant) defines() []string {
