@@ -132,12 +132,34 @@ func TestNoAnswer(t *testing.T) {
 	if !w.view().Changing {
 		t.Error("it was not waited for")
 	}
-	w.advance(2 * time.Second)
+	w.advance(2*time.Second + mostPause)
 	if v := w.view(); v.Changing || w.of(2).InSync || w.of(2).Error == "" {
 		t.Errorf("%+v", v)
 	}
 	w.switches[2].mute = false
 	w.advance(maxRetry)
+	w.check()
+}
+
+// A switch that answers late may forward by its old entries for as long again. So the next round waits.
+func TestPauseAfterALateAnswer(t *testing.T) {
+	const late, step = 200 * time.Millisecond, 10 * time.Millisecond
+	w := build(t, 1, graphs.Ring(), defaults)
+	w.switches[2].slow = true
+	w.host(app.MAC{2, 9}, at(1, 7))
+	for !w.view().Changing {
+		w.advance(step)
+	}
+	w.advance(late)
+	w.switches[2].slow = false
+	w.advance(late)
+	if !w.view().Changing {
+		t.Error("no pause")
+	}
+	w.advance(late + 2*step)
+	if w.view().Changing {
+		t.Error("the pause does not end")
+	}
 	w.check()
 }
 

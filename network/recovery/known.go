@@ -42,7 +42,8 @@ type link struct {
 	A, B    place    // A is the lesser
 	New     int64    // when it was first found
 	Found   bool     // it exists, as far as is known
-	Dark    bool     // a port of it has been live, and no longer is: it is not used
+	Dim     int64    // since when a port of it that has been live is not; 0: all are
+	Dark    bool     // it has been dim for long: it is not used
 	Unheard bool     // a switch at its end is down, or has been, and has not found it again
 	Lost    int64    // when it was lost, or became dark
 	Hold    int64    // how long it was held the last time

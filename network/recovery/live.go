@@ -13,6 +13,11 @@ import (
 // two.
 const setUp = 10 * time.Second
 
+// falseFor is how long a link may be dim without a change of the plan: BFD comes up again within that time after a
+// false alarm. Meanwhile its switches bypass it. A switch that seems dead is left out at once, since link-disjoint
+// routes do not bypass it.
+const falseFor = 5 * time.Second
+
 // light records the live bit of a port that a switch reports. Open vSwitch clears it while BFD is down, although the
 // port is up: its groups do not use the port then, and topology would notice only by missed probes. A port that has
 // never been live is ignored: many switches do not set the bit.
@@ -29,9 +34,27 @@ func (v *visit) light(s app.Switch, p of13.PortDesc) {
 		row.Live, row.Dark = without(row.Live, p.Port), with(row.Dark, p.Port)
 	}
 	v.switches.Put(v.tx, all, s, row)
-	if l, ok := v.links.Get(v.tx, all, app.PortOf{Switch: s, Port: p.Port}); ok {
-		v.shade(l)
+	l, ok := v.links.Get(v.tx, all, app.PortOf{Switch: s, Port: p.Port})
+	if !ok {
+		return
 	}
+	v.shade(l)
+	for _, id := range []app.Switch{l.A.Switch, l.B.Switch} {
+		if v.seemsDead(id) {
+			v.shadeAll(id)
+		}
+	}
+}
+
+// seemsDead reports whether all links of a switch are dim, and no others. If others are dim too, it is more likely that
+// a machine is busy.
+func (v *visit) seemsDead(s app.Switch) bool {
+	for _, l := range v.links.All(v.tx, all) {
+		if l.Found && (l.Dim != 0) != (l.A.Switch == s || l.B.Switch == s) {
+			return false
+		}
+	}
+	return true
 }
 
 func with(ports []app.Port, p app.Port) []app.Port {
@@ -52,15 +75,21 @@ func (v *visit) dark(at place) bool {
 	return dark
 }
 
-// shade stops the use of a link while one of its ports is dark, and ends that when none is dark any more. A switch that
-// is down is not removed because of it: BFD gives false alarms, and nothing would find the switch again.
+// shade stops the use of a link that has been dim for long, and ends that when it is not dim any more. A switch that is
+// down is not removed because of it: BFD gives false alarms, and nothing would find the switch again.
 func (v *visit) shade(l link) {
 	dark := v.dark(l.A) || v.dark(l.B)
+	if dark != (l.Dim != 0) {
+		if l.Dim = 0; dark {
+			l.Dim = v.now
+		}
+		v.putLink(l)
+	}
 	if dark == l.Dark {
 		return
 	}
-	if wait := l.New + int64(setUp) - v.now; dark && wait > 0 {
-		v.set(timerShade+l.A.Switch.String(), time.Duration(wait))
+	if wait := v.dimUntil(l) - v.now; dark && l.Found && wait > 0 {
+		v.set(timerShade+portName(l.A.portOf()), time.Duration(wait))
 		return
 	}
 	l.Dark = dark
@@ -77,7 +106,16 @@ func (v *visit) shade(l link) {
 	v.putLink(l)
 }
 
-// shadeAll checks the links of a switch. For links that may still be setting up BFD it resets the timer.
+// dimUntil returns how long a link may be dim without a change of the plan.
+func (v *visit) dimUntil(l link) int64 {
+	until := l.New + int64(setUp)
+	if !v.seemsDead(l.A.Switch) && !v.seemsDead(l.B.Switch) {
+		until = max(until, l.Dim+int64(falseFor))
+	}
+	return until
+}
+
+// shadeAll checks the links of a switch. For those that may still be dim it sets their timers.
 func (v *visit) shadeAll(s app.Switch) {
 	row, _ := v.switches.Get(v.tx, all, s)
 	for _, p := range row.Ports {

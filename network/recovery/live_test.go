@@ -43,11 +43,17 @@ func TestALinkThatIsNotLive(t *testing.T) {
 	}
 	w.advance(time.Second)
 	uses("live", true)
+	w.setLive(e, false)
+	w.advance(falseFor - time.Second)
+	uses("not live for a moment", true)
+	w.setLive(e, true)
+	w.advance(falseFor)
+	uses("that was a false alarm", true)
 	hold := defaults.HoldDown
 	for range 2 { // longer the second time
 		w.setLive(e, false)
 		w.setLive(far, false)
-		w.advance(time.Second)
+		w.advance(falseFor + time.Second)
 		uses("not live", false)
 		if !w.view().Stable() {
 			t.Errorf("there is nothing to wait for: %+v", w.view())
@@ -65,13 +71,13 @@ func TestALinkThatIsNotLive(t *testing.T) {
 	}
 
 	w.setLive(far, false)
-	w.advance(time.Second)
+	w.advance(falseFor + time.Second)
 	uses("not live again", false)
 	w.stop(far.Switch) // its reports do not count any more
 	w.advance(2 * maxHold)
 	uses("without the switch that said so", true)
 	w.start(far.Switch, 0, false)
-	w.advance(time.Second)
+	w.advance(falseFor + time.Second)
 	uses("the switch is back, and says it again", false)
 	w.setLive(far, true)
 	w.advance(2 * maxHold)
@@ -141,9 +147,9 @@ func TestFalseAlarmsAtAllLinks(t *testing.T) {
 	w.advance(setUp)
 	w.check()
 	each(ends[2:3], false)
-	w.advance(time.Second)
+	w.advance(falseFor + time.Second)
 	each(ends, false)
-	w.advance(2 * time.Second)
+	w.advance(falseFor + time.Second)
 	v := w.view()
 	if n := len(v.Graph.Links()) / 2; n != len(g.Switches())-1 || w.uses(ends[2]) || len(v.Hosts) != len(g.Switches()) {
 		t.Fatalf("with false alarms everywhere the plan has %d links: %+v", n, v)

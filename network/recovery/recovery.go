@@ -55,6 +55,7 @@ const (
 // Names of timers; those that end with a blank are followed by a switch or a port.
 const (
 	timerPlan  = "plan"
+	timerRound = "round"
 	timerTurn  = "turn"
 	timerHold  = "hold "
 	timerFound = "found "
@@ -100,6 +101,7 @@ type state struct {
 	_                 struct{} `cbor:",toarray"`
 	Installed, Target planID   // equal while no change is in progress
 	Round, Next       int      // the current round; the switch of it that is next
+	Began, Pause      int64    // when the round began, and when the pause after it ends; 0: not yet
 	Change            changeRow
 
 	// when the first change not yet in a plan came, when a plan is made, and when at the latest
@@ -254,8 +256,8 @@ func (v *visit) set(timer string, after time.Duration) {
 
 func (v *visit) timer(m app.Timer) error {
 	switch m.Name {
-	case timerPlan:
-		return nil // goOn checks whether it is due
+	case timerPlan, timerRound:
+		return nil // goOn checks whether they are due
 	case timerTurn:
 		return v.turn()
 	}
@@ -264,6 +266,7 @@ func (v *visit) timer(m app.Timer) error {
 		v.changed(hostQuiet, "link at "+of+" has held")
 		return nil
 	}
+	of, _, _ = strings.Cut(of, ":") // of a port, its switch
 	id, err := strconv.ParseUint(of, 16, 64)
 	if err != nil {
 		return fmt.Errorf("timer %q names no switch: %w", m.Name, err)

@@ -30,6 +30,7 @@ type fakeSwitch struct {
 
 	bundles bool // a transaction is executed as a whole, or not at all
 	refuses int  // number of flow-mods that it will refuse
+	slow    bool // does nothing
 	mute    bool // answers nothing except port requests, which are not repeated
 	partial int  // entries in one part of a reply
 	errors  []string

@@ -2,6 +2,7 @@ package recovery
 
 import (
 	"slices"
+	"time"
 
 	"github.com/holdfast-sdn/holdfast/app"
 	"github.com/holdfast-sdn/holdfast/network/protect"
@@ -44,9 +45,13 @@ func (v *visit) transition() ([]protect.Round, error) {
 	return t.rounds, nil
 }
 
+// mostPause bounds the pause between two rounds.
+const mostPause = time.Second
+
 // advance sends switches their parts of the current round, a few at a time, and begins the next round when all have
-// executed theirs. Switches that are down, or may not hold their part of the plan, get nothing: they are repaired when
-// the transition is over.
+// executed theirs, after a pause of twice the time that they took: Open vSwitch answers a barrier before its datapath
+// forgets old entries, and a busy machine is late in both. Switches that are down, or may not hold their part of the
+// plan, get nothing: they are repaired when the transition is over.
 func (v *visit) advance() error {
 	rounds, err := v.transition()
 	if err != nil {
@@ -54,6 +59,9 @@ func (v *visit) advance() error {
 	}
 	for v.st.Round < len(rounds) {
 		round, busy := rounds[v.st.Round], v.countJobs()
+		if v.st.Began == 0 {
+			v.st.Began = v.now
+		}
 		for ; v.st.Next < len(round) && busy < maxJobs; v.st.Next++ {
 			c := round[v.st.Next]
 			if v.inSync(c.Switch) && v.send(c.Switch, job{}, c.Messages()) {
@@ -63,7 +71,14 @@ func (v *visit) advance() error {
 		if busy > 0 {
 			return nil
 		}
-		v.st.Round, v.st.Next = v.st.Round+1, 0
+		if v.st.Pause == 0 {
+			v.st.Pause = v.now + min(2*(v.now-v.st.Began), int64(mostPause))
+		}
+		if wait := v.st.Pause - v.now; wait > 0 {
+			v.set(timerRound, time.Duration(wait))
+			return nil
+		}
+		v.st.Round, v.st.Next, v.st.Began, v.st.Pause = v.st.Round+1, 0, 0, 0
 	}
 	done, err := v.plan(target)
 	if err != nil {

@@ -92,7 +92,7 @@ func (w *world) step() bool {
 	w.t.Helper()
 	var busy []*fakeSwitch
 	for _, id := range slices.Sorted(maps.Keys(w.switches)) {
-		if s := w.switches[id]; len(s.queue) > 0 {
+		if s := w.switches[id]; len(s.queue) > 0 && !s.slow {
 			busy = append(busy, s)
 		}
 	}
