@@ -2,7 +2,9 @@ package consensus
 
 import (
 	"errors"
+	"maps"
 	"testing"
+	"time"
 
 	"github.com/holdfast-sdn/holdfast/consensus/wire"
 	"go.etcd.io/raft/v3/raftpb"
@@ -71,6 +73,35 @@ func TestHintByRank(t *testing.T) {
 	s.hint(2, 1)
 	s.rest()
 	s.check(s.members[3].role.Leading, "member 3 does not lead, but is %+v", s.members[3].role)
+}
+
+// TestRanksOfGroups: after the death of a controller, the first in rank differs from group to group, so its groups
+// spread evenly over the others. In each group the ranks differ.
+func TestRanksOfGroups(t *testing.T) {
+	first := make(map[uint64]int) // how many groups a controller takes over
+	for group := range uint64(12) {
+		s := newSimOf(t, group, 1, wire.ReplicaID(4, 2), wire.ReplicaID(1, uint16(group)), 2, 3)
+		dead := s.members[wire.ReplicaID(4, 2)]
+		dead.core.campaign()
+		s.drain(dead)
+		s.rest()
+		s.check(dead.role.Leading, "controller 4 does not lead group %d", group)
+		s.die(dead.id)
+		waits := make(map[time.Duration]bool)
+		for _, m := range s.up() {
+			m.core.Hint(4)
+			rd := m.core.Ready()
+			if waits[rd.Elect] = true; rd.Elect == 0 {
+				first[wire.ControllerOf(m.id)]++
+			}
+			s.check((rd.Elect == 0) == (len(rd.Messages) > 0), "%v in rank, and %d messages", rd.Elect,
+				len(rd.Messages))
+		}
+		s.check(len(waits) == 3 && waits[0] && waits[Stagger] && waits[2*Stagger], "group %d: waits %v", group, waits)
+	}
+	if want := map[uint64]int{1: 4, 2: 4, 3: 4}; !maps.Equal(first, want) {
+		t.Errorf("groups by controller: %v", first)
+	}
 }
 
 // TestHintWithShorterLog: the first in rank cannot win, and the second does not wait for its turn.

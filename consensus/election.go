@@ -2,6 +2,7 @@ package consensus
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -190,15 +191,15 @@ func (c *Core) Drain() {
 // If it alone can win, because the logs of the others are behind, it becomes leader all the same.
 func (c *Core) DeferElection(on bool) { c.election.deferring = on }
 
-// rank is the place of this member in the order of elections after the failure of a leader: that of the ids of the
-// voters, rotated by the number of the group. So the groups of a dead controller spread over the others.
+// rank is the place of this member in the order of elections after the failure of a leader: that of the controllers of
+// the voters, rotated by the number of the group. So the groups of a dead controller spread over the others.
 func (c *Core) rank(down uint64) int {
 	before, all := 0, 1
 	for _, id := range c.members.conf().Voters {
 		if id == down || id == c.id {
 			continue
 		}
-		if all++; id < c.id {
+		if all++; wire.ControllerOf(id) < wire.ControllerOf(c.id) {
 			before++
 		}
 	}
@@ -234,7 +235,7 @@ func (c *Core) forgetLeader() {
 		early = append(early, k.m)
 	}
 	clear(c.election.kept)
-	slices.SortFunc(early, func(a, b *raftpb.Message) int { return int(a.GetFrom()) - int(b.GetFrom()) })
+	slices.SortFunc(early, func(a, b *raftpb.Message) int { return cmp.Compare(a.GetFrom(), b.GetFrom()) })
 	for _, m := range early {
 		_ = c.raft.Step(m)
 		c.preempt(m)

@@ -222,34 +222,41 @@ func (h *Host) changed(group uint64, members map[uint64]string, former []uint64)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.connect(group, members)
-	if group != 0 {
-		return
+	if group == 0 {
+		h.transport.Gone(removed(members, former))
 	}
-	var gone []uint64
-	for _, id := range former {
-		controller := wire.ControllerOf(id)
-		if !slices.ContainsFunc(slices.Collect(maps.Keys(members)), func(id uint64) bool {
-			return wire.ControllerOf(id) == controller
-		}) {
-			gone = append(gone, controller)
-		}
-	}
-	h.transport.Gone(gone)
 }
 
-// connect replaces the members of a group, and dials the controllers of all groups. If groups know several addresses of
-// a controller, that of the first group counts.
+// connect replaces the members of a group, and dials the controllers of all groups.
 func (h *Host) connect(group uint64, members map[uint64]string) {
 	if h.members[group] = members; members == nil {
 		delete(h.members, group)
 	}
-	peers := make(map[uint64]string)
-	for _, g := range slices.Backward(slices.Sorted(maps.Keys(h.members))) {
-		for _, id := range slices.Sorted(maps.Keys(h.members[g])) {
-			peers[wire.ControllerOf(id)] = h.members[g][id]
+	h.transport.SetPeers(controllers(h.members))
+}
+
+// controllers returns the addresses of the controllers of all groups. If groups know several addresses of a controller,
+// that of the first group counts, and in a group that of the last replica.
+func controllers(groups map[uint64]map[uint64]string) map[uint64]string {
+	addrs := make(map[uint64]string)
+	for _, g := range slices.Backward(slices.Sorted(maps.Keys(groups))) {
+		for _, id := range slices.Sorted(maps.Keys(groups[g])) {
+			addrs[wire.ControllerOf(id)] = groups[g][id]
 		}
 	}
-	h.transport.SetPeers(peers)
+	return addrs
+}
+
+// removed returns the controllers of former members, unless they have a later replica.
+func removed(members map[uint64]string, former []uint64) []uint64 {
+	var gone []uint64
+	left := controllers(map[uint64]map[uint64]string{0: members})
+	for _, id := range former {
+		if _, ok := left[wire.ControllerOf(id)]; !ok {
+			gone = append(gone, wire.ControllerOf(id))
+		}
+	}
+	return gone
 }
 
 // tick passes the ticks of one clock to all nodes. A node that has not handled the last one misses a tick.

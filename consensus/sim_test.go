@@ -20,6 +20,7 @@ import (
 type sim struct {
 	t       *testing.T
 	seed    uint64
+	number  uint64 // of the group
 	rand    *rand.Rand
 	members map[uint64]*simMember
 	flying  []wire.Message
@@ -58,9 +59,11 @@ type simMember struct {
 	proposed uint64 // proposals in the term that it leads
 }
 
-func newSim(t *testing.T, seed uint64, ids ...uint64) *sim {
+func newSim(t *testing.T, seed uint64, ids ...uint64) *sim { return newSimOf(t, 0, seed, ids...) }
+
+func newSimOf(t *testing.T, group, seed uint64, ids ...uint64) *sim {
 	s := &sim{
-		t: t, seed: seed, rand: rand.New(rand.NewPCG(seed, 0)), members: make(map[uint64]*simMember),
+		t: t, seed: seed, number: group, rand: rand.New(rand.NewPCG(seed, 0)), members: make(map[uint64]*simMember),
 		cut: make(map[[2]uint64]bool), most: int(seed%2) * 40,
 		log: make(map[uint64]simEntry), hashes: map[uint64]uint64{0: 0, bootIndex: 0}, leaders: make(map[uint64]uint64),
 	}
@@ -70,7 +73,7 @@ func newSim(t *testing.T, seed uint64, ids ...uint64) *sim {
 	}
 	for _, id := range ids {
 		m := &simMember{id: id, disk: new(storage.Memory)}
-		s.must(m.disk.Save([]storage.Batch{Bootstrap(0, addrs)}))
+		s.must(m.disk.Save([]storage.Batch{Bootstrap(group, addrs)}))
 		s.members[id] = m
 		s.start(m)
 	}
@@ -96,8 +99,8 @@ func (s *sim) start(m *simMember) {
 	groups, err := m.disk.Load()
 	s.must(err)
 	m.core, err = NewCore(CoreConfig{
-		ID: m.id, HeartbeatTicks: 1, ElectionTicks: 5, MostTicks: s.most, HoldTicks: 50, Stagger: Stagger,
-		Seed: s.rand.Uint64(), Saved: groups[0], Logger: slog.New(slog.DiscardHandler),
+		Group: s.number, ID: m.id, HeartbeatTicks: 1, ElectionTicks: 5, MostTicks: s.most, HoldTicks: 50, Stagger: Stagger,
+		Seed: s.rand.Uint64(), Saved: groups[s.number], Logger: slog.New(slog.DiscardHandler),
 		FirstTerm: s.firstTerm,
 	})
 	s.must(err)
@@ -123,7 +126,7 @@ func (s *sim) disconnect(id uint64) {
 	}
 	for _, other := range s.up() {
 		if other.id != id && s.rand.IntN(4) > 0 {
-			other.core.Hint(id)
+			other.core.Hint(wire.ControllerOf(id))
 			s.drain(other)
 		}
 	}
@@ -142,6 +145,12 @@ func (s *sim) up() []*simMember {
 func (s *sim) drain(m *simMember) {
 	for m.core != nil && m.core.HasReady() {
 		rd := m.core.Ready()
+		for _, w := range rd.Messages {
+			s.check(w.Group == s.number, "member %d sends %v for group %d", m.id, w.Raft.GetType(), w.Group)
+		}
+		for _, b := range rd.Append {
+			s.check(b.Group == s.number, "member %d saves a batch of group %d", m.id, b.Group)
+		}
 		s.flying = append(s.flying, rd.Messages...)
 		m.saving = append(m.saving, rd.Append...)
 		m.inbox = append(m.inbox, rd.Updates...)
