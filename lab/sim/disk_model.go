@@ -43,9 +43,9 @@ func (m *modelDisk) tear(batches []storage.Batch, r *rand.Rand) error {
 	return m.log.Save(Beginning(batches, r))
 }
 
-// Beginning is what a log holds of the batches if writing them ended at a random record. Like storage/disk
-// it writes the entries first and then one state for them all. A snapshot ends such a group, and
-// has a state of its own before the entries that follow it.
+// Beginning is what a log holds of the batches if writing them ended at a random record. Like storage/disk it writes
+// the entries first and then one state for all batches of a group that follow each other. A snapshot ends such a run,
+// and has a state of its own before the entries that follow it.
 func Beginning(batches []storage.Batch, r *rand.Rand) []storage.Batch {
 	records := 1
 	for _, b := range batches {
@@ -56,10 +56,13 @@ func Beginning(batches []storage.Batch, r *rand.Rand) []storage.Batch {
 		return batches
 	}
 	var kept []storage.Batch
-	group := 0 // first of those whose state is not written
-	for _, b := range batches {
+	run := 0 // first of those whose state is not written
+	for i, b := range batches {
 		if left == 0 {
 			break
+		}
+		if i > 0 && b.Group != batches[i-1].Group {
+			run = len(kept)
 		}
 		whole := left > len(b.Entries)
 		left--
@@ -69,15 +72,15 @@ func Beginning(batches []storage.Batch, r *rand.Rand) []storage.Batch {
 		case b.Snapshot != nil && !whole:
 			kept[len(kept)-1].Hard = &raftpb.HardState{Term: b.Hard.Term, Vote: b.Hard.Vote,
 				Commit: new(b.Snapshot.Index())}
-			group = len(kept)
+			run = len(kept)
 		case b.Snapshot != nil:
-			group = len(kept)
-		case b.Compact != nil:
-			group = len(kept) - 1
+			run = len(kept)
+		case b.Compact != nil || b.Forget:
+			run = len(kept) - 1
 		}
 	}
-	for i := range kept[group:] {
-		kept[group+i].Hard = nil
+	for i := range kept[run:] {
+		kept[run+i].Hard = nil
 	}
 	return kept
 }

@@ -1,10 +1,8 @@
 package sim
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,7 +10,6 @@ import (
 	"github.com/holdfast-sdn/holdfast/consensus/storage"
 	"go.etcd.io/raft/v3/raftpb"
 	"golang.org/x/sys/unix"
-	"google.golang.org/protobuf/proto"
 )
 
 func hardState(term, commit uint64) *raftpb.HardState {
@@ -81,12 +78,6 @@ func saveNow(t *testing.T, d *disk, b ...storage.Batch) {
 	}
 }
 
-// only is what was saved of the only group.
-func only(m storage.Memory) storage.Saved {
-	groups, _ := m.Load() // never fails
-	return groups[0]
-}
-
 func lastOf(s storage.Saved) uint64 { return s.Snapshot.Index() + uint64(len(s.Entries)) }
 
 func TestDiskCommitsInGroups(t *testing.T) {
@@ -124,219 +115,9 @@ func TestDiskCommitsInGroups(t *testing.T) {
 	})
 }
 
-// scribe saves what a member might save, and knows which logs are valid after the process ends at any moment.
-type scribe struct {
-	t              *testing.T
-	d              *disk
-	acked          storage.Memory
-	pending        []storage.Batch // saved but not acknowledged, oldest first
-	term, last     uint64
-	commit, snap   uint64
-	compacting     bool
-	torn, restarts int
-}
-
-func (s *scribe) start() {
-	loaded := begin(s.t, s.d)
-	if s.restarts++; s.restarts > 1 {
-		s.compare(loaded)
-	}
-	// If a snapshot was not installed, the leader sends it again, because its content is committed.
-	var again *storage.Batch
-	for _, b := range s.pending {
-		if b.Snapshot != nil {
-			again = &b
-		}
-	}
-	s.acked, s.pending, s.compacting = storage.Memory{}, nil, false
-	if err := s.acked.Save([]storage.Batch{{Hard: loaded.Hard, Snapshot: &loaded.Snapshot,
-		Entries: loaded.Entries}}); err != nil {
-		s.t.Fatal(err)
-	}
-	s.term, s.commit, s.snap, s.last = loaded.Hard.GetTerm(), loaded.Hard.GetCommit(), loaded.Snapshot.Index(),
-		lastOf(loaded)
-	s.commit = max(s.commit, s.snap)
-	if s.commit > s.last {
-		s.t.Fatalf("commit %d of a log that ends at %d", s.commit, s.last)
-	}
-	for _, e := range loaded.Entries {
-		s.term = max(s.term, e.GetTerm())
-	}
-	if again != nil && again.Snapshot.Index() > s.snap {
-		s.snap, s.term = again.Snapshot.Index(), max(s.term, again.Hard.GetTerm())
-		s.commit, s.last = s.snap, s.snap+uint64(len(again.Entries))
-		s.save(*again)
-	}
-	s.d.p.every(700*time.Microsecond, s.write)
-}
-
-func (s *scribe) save(b storage.Batch) {
-	s.pending = append(s.pending, b)
-	s.d.save([]storage.Batch{b}, func(err error) {
-		if err == nil {
-			err = s.acked.Save(s.pending[:1])
-		}
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		s.pending = s.pending[1:]
-	})
-}
-
-// write saves a random batch.
-func (s *scribe) write() {
-	r := s.d.w.rand
-	n := 1 + r.IntN(4)
-	switch x := r.IntN(40); {
-	case x < 20:
-		es := logEntries(s.term, s.last+1, n, r.IntN(3000))
-		s.last += uint64(n)
-		s.commit += r.Uint64N(s.last - s.commit + 1)
-		s.save(storage.Batch{Entries: es, Hard: hardState(s.term, s.commit)})
-	case x < 30:
-		s.commit += r.Uint64N(s.last - s.commit + 1)
-		s.save(storage.Batch{Hard: hardState(s.term, s.commit)})
-	case x < 35: // another leader replaces the end of the log
-		s.term++
-		first := s.commit + 1 + r.Uint64N(s.last-s.commit+1)
-		s.last = first + uint64(n) - 1
-		s.save(storage.Batch{Entries: logEntries(s.term, first, n, r.IntN(500)), Hard: hardState(s.term, s.commit)})
-	case x < 37: // a snapshot from the leader
-		s.term++
-		s.snap = s.commit + 1 + r.Uint64N(s.last-s.commit+10) // entries after it are discarded
-		s.commit, s.last = s.snap, s.snap+uint64(n)
-		s.save(storage.Batch{Snapshot: logSnapshot(s.term, s.snap), Hard: hardState(s.term, s.commit),
-			Entries: logEntries(s.term, s.snap+1, n, r.IntN(1500))})
-	default:
-		s.compact()
-	}
-}
-
-// compact writes a snapshot of entries that are durable and committed.
-func (s *scribe) compact() {
-	durable := only(s.acked)
-	i := int(durable.Hard.GetCommit()) - int(durable.Snapshot.Index()) - 1
-	if s.compacting || i < 0 || i >= len(durable.Entries) {
-		return
-	}
-	own := logSnapshot(durable.Entries[i].GetTerm(), durable.Entries[i].GetIndex())
-	s.compacting = true
-	s.d.writeSnapshot(0, *own, func(err error) {
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		s.compacting = false
-		if own.Index() > s.snap {
-			s.snap = own.Index()
-			s.save(storage.Batch{Compact: own})
-		}
-	})
-}
-
-// compare checks that the loaded log contains everything that was acknowledged, and a prefix of the rest.
-func (s *scribe) compare(loaded storage.Saved) {
-	for batches := range len(s.pending) + 1 {
-		count := 0
-		if batches < len(s.pending) {
-			count = len(s.pending[batches].Entries)
-		}
-		for entries := -1; entries <= count; entries++ {
-			want := s.after(batches, entries, loaded)
-			if sameLog(want, loaded) {
-				if batches > 0 || entries >= 0 {
-					s.torn++
-				}
-				s.compareState(loaded)
-				return
-			}
-		}
-	}
-	acked := only(s.acked)
-	s.t.Fatalf("the log, from %d to %d, holds no beginning of what was saved; acknowledged was %d to %d, and then "+
-		"%d batches",
-		loaded.Snapshot.Index(), lastOf(loaded), acked.Snapshot.Index(), lastOf(acked), len(s.pending))
-}
-
-// sameLog compares logs without their hard states.
-func sameLog(a, b storage.Saved) bool {
-	return proto.Equal(a.Snapshot.Raft, b.Snapshot.Raft) && bytes.Equal(a.Snapshot.State, b.Snapshot.State) &&
-		slices.EqualFunc(a.Entries, b.Entries, func(a, b *raftpb.Entry) bool {
-			return a.GetIndex() == b.GetIndex() && a.GetTerm() == b.GetTerm() && bytes.Equal(a.GetData(), b.GetData())
-		})
-}
-
-// after returns the acknowledged log with this number of pending batches, and this number of entries of the next
-// batch. If entries is -1, nothing of the next batch is included.
-func (s *scribe) after(batches, entries int, loaded storage.Saved) storage.Saved {
-	saved := only(s.acked)
-	var m storage.Memory
-	group := append([]storage.Batch{{Hard: saved.Hard, Snapshot: &saved.Snapshot, Entries: saved.Entries}},
-		s.pending[:batches]...)
-	if entries >= 0 && batches < len(s.pending) {
-		next := s.pending[batches]
-		next.Entries = next.Entries[:entries]
-		group = append(group, next)
-	}
-	if err := m.Save(group); err != nil {
-		s.t.Fatal(err)
-	}
-	saved = only(m)
-	// A snapshot is valid as soon as it is written.
-	if i := loaded.Snapshot.Index(); i > saved.Snapshot.Index() && i <= saved.Hard.GetCommit() && i <= lastOf(saved) {
-		if err := m.Save([]storage.Batch{{Compact: &loaded.Snapshot}}); err != nil {
-			s.t.Fatal(err)
-		}
-		saved = only(m)
-	}
-	return saved
-}
-
-// compareState checks that the loaded term was saved, and is not older than the acknowledged one.
-func (s *scribe) compareState(loaded storage.Saved) {
-	saved := only(s.acked)
-	low, high := saved.Hard, saved.Hard
-	for _, b := range s.pending {
-		if b.Hard != nil {
-			high = b.Hard
-		}
-	}
-	if h := loaded.Hard; h.GetTerm() < low.GetTerm() || h.GetTerm() > high.GetTerm() ||
-		h.GetCommit() > high.GetCommit() {
-		s.t.Fatalf("the state is %v; acknowledged was %v, saved %v", h, low, high)
-	}
-}
-
-// TestDiskSurvivesKills: what was acknowledged survives a process that ends at any moment, and with fsync a machine
-// that does. Of the rest, a prefix survives.
-func TestDiskSurvivesKills(t *testing.T) {
-	torn, restarts := map[bool]int{}, 0
-	eachDisk(t, 15, func(t *testing.T, d *disk) {
-		s := &scribe{t: t, d: d}
-		s.start()
-		for range 12 {
-			runTo(t, d.w, d.w.now+time.Duration(d.w.rand.IntN(30_000))*time.Microsecond)
-			if d.fsync && d.w.rand.IntN(2) == 0 {
-				d.p.powerOff()
-			} else {
-				d.p.kill()
-			}
-			if s.start(); t.Failed() {
-				return
-			}
-		}
-		_, real := d.back.(*realDisk)
-		torn[real] += s.torn
-		restarts += s.restarts
-	})
-	if torn[false] < 20 || torn[true] < 20 {
-		t.Errorf("of %d restarts only %d with the model and %d with files found a part of what was not acknowledged",
-			restarts, torn[false], torn[true])
-	}
-}
-
 func TestDiskCorruptionIsNoticed(t *testing.T) {
 	eachDisk(t, 40, func(t *testing.T, d *disk) {
-		s := &scribe{t: t, d: d}
+		s := newScribe(t, d)
 		s.start()
 		runTo(t, d.w, time.Duration(5+d.w.rand.IntN(100))*ms)
 		d.p.kill()

@@ -3,15 +3,16 @@ package disk
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"hash/crc32"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"go.etcd.io/etcd/client/pkg/v3/fileutil"
 	"go.etcd.io/etcd/server/v3/storage/wal"
 	"go.etcd.io/etcd/server/v3/storage/wal/walpb"
-	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
@@ -26,40 +27,52 @@ const (
 // as in tests.
 func segmentSize() int64 { return min(16<<20, wal.SegmentSizeBytes) }
 
+// Record types of our own. etcd's decoder checks the checksums of any type, and leaves the rest to its caller.
+//
+// A group record says that the following records are of another group. It has the id of the group and the index of its
+// last entry, u64 each, big endian. A segment begins with group 0, whose next index is in the name of the segment. So a
+// log of one group has no such records, and etcd can read it. A forget record says that the current group has ended.
+const (
+	groupType  int64 = 16
+	forgetType int64 = 17
+)
+
+// noGroup is the current group where every record needs a group record before it.
+const noGroup = math.MaxUint64
+
 // appender writes the log in etcd's format, so that etcd's decoder can read it. An entry is copied once on its way to
 // the file. Without fsync it overwrites old segments, whose pages are still in memory: allocating pages for new ones
 // costs several times as much as writing. See docs/decisions/0016.
 type appender struct {
-	dir   string
-	fsync bool
-	owner []byte
-	hard  *raftpb.HardState // the newest, with which the next segment begins; nil: none was saved
-	index uint64            // of the last entry; the next segment is named by it
-	crc   uint32            // of all records
-	buf   []byte            // records that are not yet in the file
-	dirty bool              // the file may hold data that is not synced
+	dir     string
+	fsync   bool
+	owner   []byte
+	groups  *groups // what the log holds; their states begin the next segment
+	current uint64  // the group of the last record
+	crc     uint32  // of all records
+	buf     []byte  // records that are not yet in the file
+	dirty   bool    // the file may hold data that is not synced
 
-	file    *os.File // the newest segment
-	seq     uint64
-	end     int64    // of the records in it
-	zeros   int64    // from end to here are zeros; in a reused segment old data follow
-	reserve []string // old segments for reuse, under temporary names
+	segments []segment // all of the log, the oldest first
+	file     *os.File  // the newest
+	seq      uint64
+	end      int64    // of the records in it
+	zeros    int64    // from end to here are zeros; in a reused segment old data follow
+	reserve  []string // old segments for reuse, under temporary names
 }
 
 // create begins a log.
 func (a *appender) create() error {
 	return a.begin(func() error {
-		return a.snapshotRecord(&walpb.Snapshot{Index: new(uint64(0)),
-			Term: new(uint64(0))})
+		return a.snapshotRecord(&walpb.Snapshot{Index: new(uint64(0)), Term: new(uint64(0))})
 	})
 }
 
 // open continues a log at its end.
-func (a *appender) open(s segment, l *loaded) error {
-	a.owner, a.index, a.crc, a.seq, a.end, a.zeros = l.owner, l.index, l.crc, s.seq, l.end, math.MaxInt64
-	if l.hard.GetTerm() != 0 {
-		a.hard = l.hard
-	}
+func (a *appender) open(list []segment, l *loaded) error {
+	s := list[len(list)-1]
+	a.segments, a.owner, a.current, a.crc, a.seq, a.end, a.zeros = list, l.owner, noGroup, l.crc, s.seq, l.end,
+		math.MaxInt64
 	a.dirty = true // a killed process may have left unsynced data
 	var err error
 	if a.file, err = os.OpenFile(s.path, os.O_RDWR, 0); err != nil {
@@ -74,48 +87,52 @@ func (a *appender) open(s segment, l *loaded) error {
 	return err
 }
 
-// save appends, and syncs what must not be lost: entries, terms and votes. A commit index is synced with the next of
-// those.
-func (a *appender) save(hard *raftpb.HardState, entries []*raftpb.Entry) error {
-	urgent := len(entries) > 0
-	for _, e := range entries {
-		a.record(wal.EntryType, entryHead(e), e.GetData())
-		a.index = e.GetIndex()
-		if len(a.buf) >= flushSize {
-			if err := a.flush(); err != nil {
-				return err
-			}
-		}
+// size is the length of the newest segment, with what is not yet in the file.
+func (a *appender) size() int64 { return a.end + int64(len(a.buf)) }
+
+// use makes the following records those of a group.
+func (a *appender) use(g *group) {
+	if a.current == g.id {
+		return
 	}
-	if !raft.IsEmptyHardState(hard) {
-		urgent = urgent || raft.MustSync(hard, a.before(), 0)
-		a.hard = hard
-		if err := a.hardRecord(); err != nil {
-			return err
-		}
-	}
-	switch {
-	case a.end+int64(len(a.buf)) >= segmentSize():
-		return a.cut()
-	case urgent:
-		return a.sync()
-	}
-	return nil
+	var b [16]byte
+	binary.BigEndian.PutUint64(b[:], g.id)
+	binary.BigEndian.PutUint64(b[8:], g.last())
+	a.record(groupType, b[:], nil)
+	a.current = g.id
 }
 
-func (a *appender) before() *raftpb.HardState {
-	if a.hard == nil {
-		return new(raftpb.HardState)
+// entry appends an entry of a group.
+func (a *appender) entry(g *group, e *raftpb.Entry) error {
+	a.use(g)
+	a.record(wal.EntryType, entryHead(e), e.GetData())
+	if len(a.buf) < flushSize {
+		return nil
 	}
-	return a.hard
+	return a.flush()
 }
 
-// snapshot notes that there is one.
-func (a *appender) snapshot(s *walpb.Snapshot) error {
-	if err := a.snapshotRecord(s); err != nil {
-		return err
+// state appends the state of a group, if it has no record yet.
+func (a *appender) state(g *group) error {
+	if g == nil || !g.pending {
+		return nil
 	}
-	return a.sync()
+	g.pending = false
+	a.use(g)
+	return a.hardRecord(g.hard)
+}
+
+// forget says that a group has ended.
+func (a *appender) forget(g *group) {
+	a.use(g)
+	a.record(forgetType, nil, nil)
+	a.current = noGroup
+}
+
+// snapshot notes that a group has one.
+func (a *appender) snapshot(g *group, s *walpb.Snapshot) error {
+	a.use(g)
+	return a.snapshotRecord(s)
 }
 
 func (a *appender) snapshotRecord(s *walpb.Snapshot) error {
@@ -123,16 +140,14 @@ func (a *appender) snapshotRecord(s *walpb.Snapshot) error {
 		return err
 	}
 	b, err := proto.Marshal(s)
-	if err != nil {
-		return err
+	if err == nil {
+		a.record(wal.SnapshotType, b, nil)
 	}
-	a.record(wal.SnapshotType, b, nil)
-	a.index = max(a.index, s.GetIndex())
-	return nil
+	return err
 }
 
-func (a *appender) hardRecord() error {
-	b, err := proto.Marshal(a.hard)
+func (a *appender) hardRecord(hard *raftpb.HardState) error {
+	b, err := proto.Marshal(hard)
 	if err == nil {
 		a.record(wal.StateType, b, nil)
 	}
@@ -233,7 +248,19 @@ func (a *appender) sync() error {
 	return err
 }
 
-// cut ends the segment where its records end, and begins the next.
+// finish ends a Save. What must not be lost is synced; other records wait for the next ones.
+func (a *appender) finish(urgent bool) error {
+	switch {
+	case a.size() >= segmentSize():
+		return a.cut()
+	case urgent:
+		return a.sync()
+	}
+	return nil
+}
+
+// cut ends the segment where its records end, and begins the next with the state of each group, because earlier
+// segments may be released.
 func (a *appender) cut() error {
 	if err := a.flush(); err != nil {
 		return err
@@ -247,10 +274,16 @@ func (a *appender) cut() error {
 	}
 	a.seq++
 	return a.begin(func() error {
-		if a.hard == nil {
-			return nil
+		for _, g := range *a.groups {
+			a.use(g)
+			if g.hard == nil {
+				continue
+			}
+			if err := a.hardRecord(g.hard); err != nil {
+				return err
+			}
 		}
-		return a.hardRecord()
+		return nil
 	})
 }
 
@@ -268,25 +301,41 @@ func (a *appender) begin(more func() error) error {
 	if err := fileutil.Preallocate(a.file, segmentSize(), true); err != nil {
 		return err
 	}
-	a.end = 0
+	a.end, a.current = 0, 0
 	a.record(wal.CrcType, nil, nil)
 	a.record(wal.MetadataType, a.owner, nil)
 	if err := errors.Join(more(), a.sync()); err != nil {
 		return err
 	}
-	if err := os.Rename(path, filepath.Join(a.dir, segment{seq: a.seq, first: a.first()}.name())); err != nil ||
-		!a.fsync {
+	next := segment{seq: a.seq, first: a.first()}
+	next.path = filepath.Join(a.dir, next.name())
+	a.segments = append(a.segments, next)
+	if err := os.Rename(path, next.path); err != nil || !a.fsync {
 		return err
 	}
 	return syncDir(a.dir)
 }
 
-// first is the index of the first entry that a new segment will hold; the first segment has 0.
+// first is the index of the next entry of group 0; the first segment has 0.
 func (a *appender) first() uint64 {
 	if a.seq == 0 {
 		return 0
 	}
-	return a.index + 1
+	if i, ok := a.groups.search(0); ok {
+		return (*a.groups)[i].last() + 1
+	}
+	return 1
+}
+
+// releaseBefore releases the segments before one with this number. The newest is kept.
+func (a *appender) releaseBefore(seq uint64) error {
+	for len(a.segments) > 1 && a.segments[0].seq < seq {
+		if err := a.release(a.segments[0]); err != nil {
+			return fmt.Errorf("remove an old segment of the log: %w", err)
+		}
+		a.segments = slices.Delete(a.segments, 0, 1)
+	}
+	return nil
 }
 
 // release keeps a segment that is no longer needed for reuse. Not if the log is synced: after a power failure some of

@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
 
 	"github.com/holdfast-sdn/holdfast/consensus/storage"
 	"go.etcd.io/etcd/server/v3/storage/wal"
 	"go.etcd.io/etcd/server/v3/storage/wal/walpb"
+	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
 	"pgregory.net/rapid"
 )
@@ -31,7 +31,8 @@ func TestLikeEtcd(t *testing.T) {
 		defer os.RemoveAll(dir)
 		ours, theirs := filepath.Join(dir, "ours"), filepath.Join(dir, "theirs")
 		must(t, os.Mkdir(ours, 0o700))
-		a := &appender{dir: ours, owner: []byte(owner.String())}
+		g := &group{}
+		a := &appender{dir: ours, owner: []byte(owner.String()), groups: &groups{g}}
 		must(t, a.create())
 		w, err := wal.Create(nil, theirs, a.owner)
 		must(t, err)
@@ -54,12 +55,19 @@ func TestLikeEtcd(t *testing.T) {
 				next++
 			}
 			h := hard(rapid.Uint64Max(3).Draw(t, "of"), rapid.Uint64Max(3).Draw(t, "vote"), next)
-			must(t, a.save(h, es))
+			for _, e := range es {
+				must(t, a.entry(g, e))
+			}
+			if g.hard = h; !raft.IsEmptyHardState(h) {
+				g.pending = true
+			}
+			must(t, a.state(g))
+			must(t, a.finish(true))
 			must(t, w.Save(h, es))
 			if rapid.IntRange(0, 5).Draw(t, "snapshot") == 0 {
 				s := &walpb.Snapshot{Index: new(next + 5), Term: new(uint64(2)),
 					ConfState: &raftpb.ConfState{Voters: []uint64{1, 300}}}
-				must(t, a.snapshot(s))
+				must(t, a.snapshot(g, s))
 				must(t, w.SaveSnapshot(s))
 				next += 6
 			}
@@ -176,10 +184,10 @@ func BenchmarkSave(b *testing.B) {
 			must(b, err)
 			must(b, d.Save([]storage.Batch{{Snapshot: snapshot(1, 1, ""), Hard: hard(1, 0, 1)}}))
 			b.SetBytes(size)
-			next, es := uint64(2), entries(1, 2, 1, size)
+			next, data := uint64(2), bytes.Repeat([]byte{2}, size)
 			for b.Loop() {
-				es[0].Index = new(next)
-				must(b, d.Save([]storage.Batch{{Entries: slices.Clone(es), Hard: hard(1, 0, next-1)}}))
+				e := &raftpb.Entry{Term: new(uint64(1)), Index: new(next), Data: data}
+				must(b, d.Save([]storage.Batch{{Entries: []*raftpb.Entry{e}, Hard: hard(1, 0, next-1)}}))
 				if next++; next%every == 0 {
 					s := snapshot(1, next-1, "own")
 					must(b, d.WriteSnapshot(0, *s))

@@ -6,21 +6,29 @@
 //	DIR/synced                   how much of each segment is synced, with a checksum; perhaps a little behind
 //	DIR/lock                     locked by the process that has the directory open
 //
+// The log is one for all groups, so that one fsync serves them all. A record says of which group the following ones are
+// (appender.go). A segment begins with the states of all groups, and is released when no group needs an entry in it.
+// So that a group that writes little does not keep old segments for ever, entries are carried forward (carry.go).
+//
 // A torn record at the end of the log was never acknowledged; it is removed, with a log line. Other damage is an error
-// that names the file. Damage after the end that DIR/synced knows cannot be told from a torn record: it can only affect
-// what was saved in the last moments of a process that was killed.
+// that names the file, and the group if it is known; it is damage of the log as a whole. Damage after the end that
+// DIR/synced knows cannot be told from a torn record: it can only affect what was saved in the last moments of a
+// process that was killed.
 package disk
 
 import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/holdfast-sdn/holdfast/consensus/storage"
 	"go.etcd.io/etcd/server/v3/storage/wal"
 	"go.etcd.io/etcd/server/v3/storage/wal/walpb"
+	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
 	"golang.org/x/sys/unix"
 )
@@ -35,7 +43,7 @@ func (o Owner) String() string { return fmt.Sprintf("controller %d of cluster %q
 
 // remedy ends every error about damage.
 const remedy = "restore the directory from a copy of this member made while it was down, or remove the member from " +
-	"the group and add it again under a new id with an empty directory"
+	"its groups and add it again under a new id with an empty directory"
 
 // Disk implements storage.Storage.
 type Disk struct {
@@ -43,10 +51,9 @@ type Disk struct {
 	owner                Owner
 	fsync                bool
 	log                  *slog.Logger
-	lock                 *os.File        // nil before Load
-	wal                  *appender       // nil before Load
-	last                 uint64          // of the log
-	entries              []*raftpb.Entry // of the batches being saved; kept for the next ones
+	lock                 *os.File  // nil before Load
+	wal                  *appender // nil before Load
+	groups               groups
 	synced               synced
 	failed               bool // the content of the log is unknown
 }
@@ -81,40 +88,32 @@ func prepare(dir string, owner Owner, fsync bool, log *slog.Logger) (*Disk, erro
 // Load reads the log, and creates an empty one if there is none.
 func (d *Disk) Load() (map[uint64]storage.Saved, error) {
 	saved, err := d.load()
-	if d.failed = err != nil; err != nil {
-		return nil, full(d.dir, err)
-	}
-	groups := make(map[uint64]storage.Saved)
-	if saved.Hard != nil {
-		groups[0] = saved
-	}
-	return groups, nil
+	d.failed = err != nil
+	return saved, full(d.dir, err)
 }
 
-func (d *Disk) load() (storage.Saved, error) {
+func (d *Disk) load() (map[uint64]storage.Saved, error) {
 	if err := d.claim(); err != nil {
-		return storage.Saved{}, err
+		return nil, err
 	}
 	if err := errors.Join(d.removeTemporary(), d.synced.load()); err != nil {
-		return storage.Saved{}, err
+		return nil, err
+	}
+	files, err := d.snapshots()
+	if err != nil {
+		return nil, err
 	}
 	if !wal.Exist(d.walDir) {
-		return storage.Saved{}, d.create()
+		return nil, d.create(files)
 	}
 	if err := d.synced.verify(); err != nil {
-		return storage.Saved{}, d.damaged(err)
+		return nil, d.damaged(err)
 	}
-	snapshots, err := d.snapshots()
+	l, err := d.read(files)
 	if err != nil {
-		return storage.Saved{}, err
+		return nil, err
 	}
-	for _, name := range snapshots {
-		saved, err := d.loadFrom(name)
-		if !errors.Is(err, errUnfinished) {
-			return saved, err
-		}
-	}
-	return d.loadFrom(snapshotFile{})
+	return d.take(l, files)
 }
 
 // claim locks the directory for this process.
@@ -129,32 +128,11 @@ func (d *Disk) claim() (err error) {
 	return err
 }
 
-// errUnfinished says that a snapshot from the leader had not become part of the log.
-var errUnfinished = errors.New("the snapshot is newer than what the log has committed")
-
-// loadFrom reads a snapshot and the log after it.
-func (d *Disk) loadFrom(f snapshotFile) (storage.Saved, error) {
-	saved, err := d.read(&walpb.Snapshot{Index: new(f.index), Term: new(f.term)})
-	if err != nil {
-		return storage.Saved{}, err
+func (d *Disk) create(snapshots map[uint64][]snapshotFile) error {
+	if len(snapshots) > 0 || len(d.synced.parts) > 0 {
+		return fmt.Errorf("%s had a log, and there is no log in %s: %s", d.dir, d.walDir, remedy)
 	}
-	if saved.Hard.GetCommit() < f.index {
-		return storage.Saved{}, errors.Join(errUnfinished, d.closeLog())
-	}
-	d.last = f.index + uint64(len(saved.Entries))
-	if f.index > 0 {
-		if saved.Snapshot, err = readSnapshot(filepath.Join(d.snapDir, f.name())); err != nil {
-			return storage.Saved{}, fmt.Errorf("%w; %s", err, remedy)
-		}
-	}
-	return saved, nil
-}
-
-func (d *Disk) create() error {
-	if names, err := d.snapshots(); err != nil || len(names) > 0 || len(d.synced.parts) > 0 {
-		return errors.Join(err, fmt.Errorf("%s had a log, and there is no log in %s: %s", d.dir, d.walDir, remedy))
-	}
-	d.wal = &appender{dir: d.walDir, fsync: d.fsync, owner: []byte(d.owner.String())}
+	d.wal = &appender{dir: d.walDir, fsync: d.fsync, owner: []byte(d.owner.String()), groups: &d.groups}
 	err := os.MkdirAll(d.walDir, 0o700)
 	if err == nil {
 		err = d.wal.create()
@@ -168,39 +146,79 @@ func (d *Disk) create() error {
 	return nil
 }
 
-// read reads everything after start, and opens the log for writing.
-func (d *Disk) read(start *walpb.Snapshot) (storage.Saved, error) {
+// read reads the log, of each group after its newest snapshot, and opens it for writing. A snapshot that is newer than
+// what the log has committed was not finished: the group is read after the one before it.
+func (d *Disk) read(snapshots map[uint64][]snapshotFile) (*loaded, error) {
 	list, err := segments(d.walDir)
 	if err != nil {
-		return storage.Saved{}, err
+		return nil, err
 	}
-	l := loaded{start: start}
-	if err := l.read(list); err != nil {
-		return storage.Saved{}, d.damaged(err)
+	l := &loaded{}
+	for unfinished := true; unfinished; {
+		*l = loaded{starts: make(map[uint64]snapshotFile), groups: make(map[uint64]*replica)}
+		for id, files := range snapshots {
+			if len(files) > 0 {
+				l.starts[id] = files[0]
+			}
+		}
+		if err := l.read(list); err != nil {
+			return nil, d.damaged(err)
+		}
+		unfinished = false
+		for id, r := range l.groups {
+			if r.hard.GetCommit() < r.start.index {
+				snapshots[id], unfinished = snapshots[id][1:], true
+			}
+		}
 	}
 	if string(l.owner) != d.owner.String() {
-		return storage.Saved{}, fmt.Errorf("%s belongs to %s, not to %s: name its own directory", d.dir, l.owner,
-			d.owner)
+		return nil, fmt.Errorf("%s belongs to %s, not to %s: name its own directory", d.dir, l.owner, d.owner)
 	}
 	if l.torn != nil {
 		d.log.Warn("consensus: the log ends in a torn record; removing it", "dir", d.walDir, "err", l.torn)
 	}
-	d.wal = &appender{dir: d.walDir, fsync: d.fsync}
-	if err := d.wal.open(list[len(list)-1], &l); err != nil {
-		return storage.Saved{}, fmt.Errorf("open the log in %s: %w", d.walDir, err)
+	d.wal = &appender{dir: d.walDir, fsync: d.fsync, groups: &d.groups}
+	if err := d.wal.open(list, l); err != nil {
+		return nil, fmt.Errorf("open the log in %s: %w", d.walDir, err)
 	}
-	saved := storage.Saved{Entries: valid(start.GetTerm(), l.entries)}
-	if l.hard.GetTerm() != 0 {
-		saved.Hard = l.hard
+	return l, nil
+}
+
+// take returns what was read, and removes the snapshots of groups that were forgotten.
+func (d *Disk) take(l *loaded, snapshots map[uint64][]snapshotFile) (map[uint64]storage.Saved, error) {
+	all := make(map[uint64]storage.Saved)
+	for id, r := range l.groups {
+		if r.empty() {
+			continue
+		}
+		g, err := r.group()
+		if err != nil {
+			return nil, d.damaged(err)
+		}
+		*d.groups.of(id) = *g
+		saved := storage.Saved{Hard: g.hard, Entries: slices.Clone(g.entries)}
+		if g.snapshot > 0 {
+			if saved.Snapshot, err = readSnapshot(filepath.Join(d.snapDir, r.start.name())); err != nil {
+				return nil, fmt.Errorf("%w; %s", err, remedy)
+			}
+		}
+		all[id] = saved
 	}
-	return saved, nil
+	for id := range snapshots {
+		if _, ok := d.groups.search(id); !ok {
+			if err := d.removeSnapshots(id, math.MaxUint64); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return all, nil
 }
 
 func (d *Disk) damaged(err error) error {
 	return fmt.Errorf("the log in %s is damaged: %w; %s", d.walDir, err, remedy)
 }
 
-// Save writes all batches, with one fsync if no snapshot is among them.
+// Save writes all batches, with one fsync if no snapshot is among them and no replica ends.
 func (d *Disk) Save(batches []storage.Batch) error {
 	err := d.save(batches)
 	d.failed = d.failed || err != nil
@@ -216,136 +234,184 @@ func (d *Disk) Mark() error {
 }
 
 func (d *Disk) save(batches []storage.Batch) error {
-	var hard *raftpb.HardState
-	entries := d.entries[:0]
-	flush := func() error {
-		err := d.wal.save(hard, entries)
-		clear(entries)
-		hard, entries = nil, entries[:0]
-		if err != nil {
-			return fmt.Errorf("write the log in %s: %w", d.walDir, err)
+	var g *group // of the last batch; several batches of a group write its state once
+	urgent, before := false, d.wal.size()
+	for i := range batches {
+		b := &batches[i]
+		if g == nil || g.id != b.Group {
+			if err := d.wal.state(g); err != nil {
+				return d.unwritten(err)
+			}
+			g = d.groups.of(b.Group)
 		}
-		return nil
-	}
-	for _, b := range batches {
-		if b.Group != 0 || b.Forget {
-			return fmt.Errorf("the log in %s takes one group only", d.walDir)
-		}
-		if b.Snapshot != nil || b.Compact != nil {
-			if err := flush(); err != nil {
+		if b.Forget {
+			if err := d.forget(g); err != nil {
 				return err
 			}
-		}
-		if b.Compact != nil {
-			if err := d.mark(*b.Compact); err != nil {
-				return err
-			}
-		}
-		if b.Hard != nil {
-			hard = b.Hard
-		}
-		if b.Snapshot == nil {
-			entries = d.replace(entries, b.Entries)
+			g = nil
 			continue
 		}
-		if err := d.WriteSnapshot(b.Group, *b.Snapshot); err != nil {
+		saved, err := d.batch(g, b)
+		if err != nil {
 			return err
 		}
-		if err := d.install(*b.Snapshot, hard); err != nil {
-			return err
-		}
-		entries = append(entries, cut(b.Snapshot.Index()))
-		d.last = b.Snapshot.Index()
-		entries = d.replace(entries, b.Entries)
-		if err := flush(); err != nil {
-			return err
-		}
-		if err := d.purge(*b.Snapshot); err != nil {
-			return err
+		urgent = urgent || saved
+	}
+	if err := d.wal.state(g); err != nil {
+		return d.unwritten(err)
+	}
+	carries := urgent && d.crowded()
+	if carries {
+		if err := d.carry(max(d.wal.size()-before, leastCarried)); err != nil {
+			return d.unwritten(err)
 		}
 	}
-	err := flush()
-	d.entries = entries
-	return err
-}
-
-// install makes a snapshot from the leader take effect, by a commit index that reaches it. That is written before any
-// entry after the snapshot: if the log is torn in between, it is read from an older snapshot, for which these entries
-// would leave a gap.
-func (d *Disk) install(s storage.Snapshot, hard *raftpb.HardState) error {
-	if err := d.record(s); err != nil || hard == nil {
-		return err
+	if err := d.wal.finish(urgent); err != nil {
+		return d.unwritten(err)
 	}
-	state := &raftpb.HardState{Term: hard.Term, Vote: hard.Vote, Commit: new(s.Index())}
-	if err := d.wal.save(state, nil); err != nil {
-		return fmt.Errorf("write the log in %s: %w", d.walDir, err)
+	if carries {
+		return d.wal.releaseBefore(d.groups.oldest())
 	}
 	return nil
 }
 
-// replace appends entries to those being saved. If they shorten the log, a cut follows.
-func (d *Disk) replace(saving, next []*raftpb.Entry) []*raftpb.Entry {
-	if len(next) == 0 {
-		return saving
-	}
-	last := next[len(next)-1].GetIndex()
-	saving = append(saving, next...)
-	if last < d.last {
-		saving = append(saving, cut(last))
-	}
-	d.last = last
-	return saving
+func (d *Disk) unwritten(err error) error {
+	return fmt.Errorf("write the log in %s: %w", d.walDir, err)
 }
 
-// cut makes an entry that ends the log after index. The file still holds the replaced entries after it, and reading
-// from a snapshot at index, or from one of the leader that replaces the whole log, would take these for valid. The next
-// real entry replaces the cut.
-func cut(index uint64) *raftpb.Entry {
-	return &raftpb.Entry{Index: new(index + 1), Term: new(uint64(0))}
-}
-
-// valid returns the entries that follow one of the given term, up to the first that is in the file but not in the log:
-// a cut, or an entry that a snapshot or a later leader has replaced, where no cut was read because reading began after
-// it. Terms never decrease in a log, and such entries have a lower term than those that replaced them.
-func valid(term uint64, entries []*raftpb.Entry) []*raftpb.Entry {
-	for i, e := range entries {
-		if e.GetTerm() == 0 || e.GetTerm() < term {
-			return entries[:i]
+// batch writes a batch, and reports whether it must be synced: entries, terms and votes must not be lost. A commit
+// index is synced with the next of those.
+func (d *Disk) batch(g *group, b *storage.Batch) (urgent bool, err error) {
+	if b.Compact != nil {
+		if err := d.compact(g, *b.Compact); err != nil {
+			return false, err
 		}
-		term = e.GetTerm()
 	}
-	return entries
+	if b.Snapshot != nil {
+		if err := d.install(g, *b.Snapshot, b.Hard); err != nil {
+			return false, err
+		}
+	}
+	if err := d.append(g, b.Entries); err != nil {
+		return false, err
+	}
+	urgent = len(b.Entries) > 0
+	if !raft.IsEmptyHardState(b.Hard) {
+		old := g.hard
+		if old == nil {
+			old = new(raftpb.HardState)
+		}
+		urgent = urgent || raft.MustSync(b.Hard, old, 0)
+		g.hard, g.pending = b.Hard, true
+	}
+	if b.Snapshot != nil {
+		return false, d.settle(g, b.Snapshot.Index())
+	}
+	return urgent, nil
 }
 
-// mark makes an own snapshot take effect, and removes what precedes it.
-func (d *Disk) mark(s storage.Snapshot) error {
-	if err := d.record(s); err != nil {
+// append writes entries. If they replace others, these are truncated first, so that no entry that was replaced follows
+// one that is needed, wherever the log is cut off and from which snapshot it is read.
+func (d *Disk) append(g *group, entries []*raftpb.Entry) error {
+	if len(entries) == 0 {
+		return nil
+	}
+	first := entries[0].GetIndex()
+	if err := g.follows(first); err != nil {
+		return d.unwritten(err)
+	}
+	if first <= g.last() {
+		if err := d.truncate(g, first-1); err != nil {
+			return err
+		}
+	}
+	for _, e := range entries {
+		if err := d.wal.entry(g, e); err != nil {
+			return d.unwritten(err)
+		}
+		g.append(e, d.wal.seq)
+	}
+	return nil
+}
+
+// truncate ends the log of a group after index, with an entry record that no leader has made: it has no term. The next
+// entry replaces it.
+func (d *Disk) truncate(g *group, index uint64) error {
+	if err := d.wal.entry(g, &raftpb.Entry{Index: new(index + 1), Term: new(uint64(0))}); err != nil {
+		return d.unwritten(err)
+	}
+	if index < g.last() {
+		g.truncate(index)
+	}
+	return nil
+}
+
+// install makes a snapshot from the leader take effect, by a commit index that reaches it. Before that it ends the log
+// at the snapshot: what follows there belongs to a log with which the snapshot has nothing in common.
+func (d *Disk) install(g *group, s storage.Snapshot, hard *raftpb.HardState) error {
+	if err := d.WriteSnapshot(g.id, s); err != nil {
 		return err
 	}
-	return d.purge(s)
+	if err := errors.Join(d.wal.state(g), d.record(g, s)); err != nil {
+		return err
+	}
+	if err := d.truncate(g, s.Index()); err != nil {
+		return err
+	}
+	g.compact(s.Index())
+	if hard == nil {
+		return nil
+	}
+	g.hard, g.pending = &raftpb.HardState{Term: hard.Term, Vote: hard.Vote, Commit: new(s.Index())}, true
+	if err := d.wal.state(g); err != nil {
+		return d.unwritten(err)
+	}
+	return nil
 }
 
-func (d *Disk) record(s storage.Snapshot) error {
+// compact makes a snapshot of the replica take effect, and removes what precedes it.
+func (d *Disk) compact(g *group, s storage.Snapshot) error {
+	if err := d.record(g, s); err != nil {
+		return err
+	}
+	g.compact(s.Index())
+	return d.settle(g, s.Index())
+}
+
+func (d *Disk) record(g *group, s storage.Snapshot) error {
 	meta := s.Raft.GetMetadata()
-	err := d.wal.snapshot(&walpb.Snapshot{Index: meta.Index, Term: meta.Term, ConfState: meta.ConfState})
+	err := d.wal.snapshot(g, &walpb.Snapshot{Index: meta.Index, Term: meta.Term, ConfState: meta.ConfState})
 	if err != nil {
-		return fmt.Errorf("write the log in %s: %w", d.walDir, err)
+		return d.unwritten(err)
 	}
 	return nil
 }
 
-// purge removes the segments and snapshots that s makes unnecessary.
-func (d *Disk) purge(s storage.Snapshot) error {
-	list, err := segments(d.walDir)
-	if err != nil {
+// settle makes durable that a snapshot is in effect, and then removes what it makes unnecessary.
+func (d *Disk) settle(g *group, snapshot uint64) error {
+	if err := d.wal.state(g); err != nil {
+		return d.unwritten(err)
+	}
+	if err := d.wal.sync(); err != nil {
+		return d.unwritten(err)
+	}
+	if err := d.wal.releaseBefore(d.groups.oldest()); err != nil {
 		return err
 	}
-	for i := 0; i+1 < len(list) && list[i+1].first <= s.Index(); i++ { // a segment ends where the next one begins
-		if err := d.wal.release(list[i]); err != nil {
-			return fmt.Errorf("remove an old segment of the log: %w", err)
-		}
+	return d.removeSnapshots(g.id, snapshot)
+}
+
+// forget ends the replica of a group.
+func (d *Disk) forget(g *group) error {
+	d.wal.forget(g)
+	d.groups.remove(g.id)
+	if err := d.wal.sync(); err != nil {
+		return d.unwritten(err)
 	}
-	return d.removeSnapshotsBefore(s)
+	if err := d.removeSnapshots(g.id, math.MaxUint64); err != nil {
+		return err
+	}
+	return d.wal.releaseBefore(d.groups.oldest())
 }
 
 // Close closes the log; saved data remain.

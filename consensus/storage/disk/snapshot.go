@@ -111,31 +111,34 @@ func readSnapshot(path string) (storage.Snapshot, error) {
 	return s, nil
 }
 
-// snapshots lists the files, the newest first.
-func (d *Disk) snapshots() ([]snapshotFile, error) {
+// snapshots lists the files of each group, the newest first.
+func (d *Disk) snapshots() (map[uint64][]snapshotFile, error) {
 	entries, err := os.ReadDir(d.snapDir)
 	if err != nil {
 		return nil, fmt.Errorf("list snapshots: %w", err)
 	}
-	var files []snapshotFile
+	groups := make(map[uint64][]snapshotFile)
 	for _, e := range entries {
 		var f snapshotFile
 		_, err := fmt.Sscanf(e.Name(), "%016x-%016x-%016x", &f.group, &f.term, &f.index)
 		if err == nil && f.name() == e.Name() {
-			files = append(files, f)
+			groups[f.group] = append(groups[f.group], f)
 		}
 	}
-	slices.SortFunc(files, func(a, b snapshotFile) int { return cmp.Compare(b.index, a.index) })
-	return files, nil
+	for _, files := range groups {
+		slices.SortFunc(files, func(a, b snapshotFile) int { return cmp.Compare(b.index, a.index) })
+	}
+	return groups, nil
 }
 
-func (d *Disk) removeSnapshotsBefore(s storage.Snapshot) error {
-	files, err := d.snapshots()
+// removeSnapshots removes the snapshots of a group that are older than the one at index.
+func (d *Disk) removeSnapshots(group, index uint64) error {
+	groups, err := d.snapshots()
 	if err != nil {
 		return err
 	}
-	for _, f := range files {
-		if f.index >= s.Index() {
+	for _, f := range groups[group] {
+		if f.index >= index {
 			continue
 		}
 		if err := os.Remove(filepath.Join(d.snapDir, f.name())); err != nil {
