@@ -11,14 +11,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/holdfast-sdn/holdfast/consensus/storage"
 	"go.etcd.io/etcd/server/v3/storage/wal"
 	"go.etcd.io/raft/v3/raftpb"
 	"go.uber.org/goleak"
-	"google.golang.org/protobuf/testing/protocmp"
-	"pgregory.net/rapid"
 )
 
 func TestMain(m *testing.M) {
@@ -75,93 +71,6 @@ func snapshot(term, index uint64, state string) *storage.Snapshot {
 		Metadata: &raftpb.SnapshotMetadata{Index: &index, Term: &term,
 			ConfState: &raftpb.ConfState{Voters: []uint64{1, 2, 3}}},
 	}}
-}
-
-// TestLikeMemory: after any saves and restarts, the disk contains what storage.Memory does.
-func TestLikeMemory(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		dir, err := os.MkdirTemp(memory(), "disk")
-		must(t, err)
-		defer os.RemoveAll(dir)
-		d, _ := open(t, dir, quiet())
-		defer func() { must(t, d.Close()) }()
-		var m storage.Memory
-		term, commit, last, snap := uint64(1), uint64(0), uint64(0), uint64(0)
-		save := func(b ...storage.Batch) {
-			must(t, d.Save(b))
-			must(t, m.Save(b))
-		}
-		save(storage.Batch{Snapshot: snapshot(1, 1, ""), Hard: hard(1, 0, 1)})
-		commit, last, snap = 1, 1, 1
-		terms := map[uint64]uint64{1: 1} // terms of the entries
-		saved := func(first uint64, n int) {
-			for i := range uint64(n) {
-				terms[first+i] = term
-			}
-		}
-		t.Repeat(map[string]func(*rapid.T){
-			"append": func(t *rapid.T) { // also truncates
-				term += rapid.Uint64Range(0, 1).Draw(t, "term")
-				first := rapid.Uint64Range(commit+1, last+1).Draw(t, "first")
-				n := rapid.IntRange(0, 5).Draw(t, "count")
-				if n > 0 {
-					if first <= last && terms[last] == term {
-						term++ // only the leader of a later term replaces entries
-					}
-					last = first + uint64(n) - 1
-					saved(first, n)
-				}
-				save(storage.Batch{Entries: entries(term, first, n, rapid.IntRange(0, 9000).Draw(t, "size")),
-					Hard: hard(term, 2, commit)})
-			},
-			"commit": func(t *rapid.T) {
-				commit = rapid.Uint64Range(commit, last).Draw(t, "commit")
-				save(storage.Batch{Hard: hard(term, 0, commit)}, storage.Batch{})
-			},
-			"compact": func(t *rapid.T) {
-				if commit == snap {
-					return
-				}
-				snap = rapid.Uint64Range(snap+1, commit).Draw(t, "at")
-				s := snapshot(terms[snap], snap, "own")
-				must(t, d.WriteSnapshot(0, *s))
-				if rapid.Bool().Draw(t, "crash before it counts") {
-					return // the snapshot file is valid as soon as it exists
-				}
-				save(storage.Batch{Compact: s})
-			},
-			"restore": func(t *rapid.T) {
-				term++
-				commit += rapid.Uint64Range(1, 10).Draw(t, "ahead")
-				snap, last = commit, commit
-				n := rapid.IntRange(0, 2).Draw(t, "count")
-				save(storage.Batch{Snapshot: snapshot(term, snap, "theirs"), Hard: hard(term, 0, commit),
-					Entries: entries(term, snap+1, n, 10)})
-				saved(snap, n+1)
-				last += uint64(n)
-			},
-			"mark": func(*rapid.T) { must(t, d.Mark()) },
-			"restart": func(t *rapid.T) {
-				must(t, d.Close())
-				var got storage.Saved
-				d, got = open(t, dir, quiet())
-				want := only(&m)
-				if got.Snapshot.Index() > want.Snapshot.Index() { // its Save was not necessary
-					must(t, m.Save([]storage.Batch{{Compact: &got.Snapshot}}))
-					want = only(&m)
-				}
-				if diff := cmp.Diff(want, got, protocmp.Transform(), cmpopts.EquateEmpty()); diff != "" {
-					t.Fatal(diff)
-				}
-			},
-		})
-	})
-}
-
-// only is what was saved of group 0.
-func only(m *storage.Memory) storage.Saved {
-	groups, _ := m.Load() // never fails
-	return groups[0]
 }
 
 // Entries that a leader's snapshot and a later entry have replaced do not return when the log is read from a newer

@@ -50,9 +50,9 @@ type loaded struct {
 	groups  map[uint64]*replica
 	current *replica // of the following records; nil: a group record comes first
 	reading segment
-	end     int64    // of the complete records in the last segment
-	crc     uint32   // of all records
-	torn    error    // not nil: the last record is torn
+	end     int64  // of the complete records in the last segment
+	crc     uint32 // of all records
+	torn    error  // not nil: the last record is torn
 }
 
 // read reads all segments.

@@ -1,0 +1,79 @@
+package disk
+
+import (
+	"testing"
+
+	"github.com/holdfast-sdn/holdfast/lab/mutation"
+)
+
+const mutantFiles = "consensus/storage/disk/"
+
+// mutants are bugs of a log that several groups share. The simulator has one group.
+var mutants = []mutation.Bug{
+	{Name: "begin a segment without saying whose state follows", File: mutantFiles + "appender.go",
+		Before: "		for _, g := range *a.groups {\n			a.use(g)\n",
+		After:  "		for _, g := range *a.groups {\n"},
+	{Name: "begin a segment with the state of one group", File: mutantFiles + "appender.go",
+		Before: "			if g.hard == nil {\n", After: "			if g.hard == nil || g.id != 0 {\n"},
+	{Name: "return to group 0 without saying so", File: mutantFiles + "appender.go",
+		Before: "	if a.current == g.id {\n", After: "	if a.current == g.id || g.id == 0 {\n"},
+	{Name: "continue a log in the group with which its segment begins", File: mutantFiles + "appender.go",
+		Before: "list, l.owner, noGroup, l.crc", After: "list, l.owner, 0, l.crc"},
+	{Name: "release a segment that another group needs", File: mutantFiles + "disk.go",
+		Before: "	if err := d.wal.releaseBefore(d.groups.oldest()); err != nil {\n		return " +
+			"err\n	}\n	return d.removeSnapshots",
+		After: "	if err := d.wal.releaseBefore(g.oldest()); err != nil {\n		return err\n	}\n	return " +
+			"d.removeSnapshots"},
+	{Name: "release a segment that a group needs which ended elsewhere", File: mutantFiles + "disk.go",
+		Before: "	return d.wal.releaseBefore(d.groups.oldest())\n}\n\n// Close",
+		After:  "	return d.wal.releaseBefore(d.wal.seq)\n}\n\n// Close"},
+	{Name: "carry entries forward in name only", File: mutantFiles + "carry.go",
+		Before: "				if err := d.wal.entry(g, e); err != nil {\n",
+		After:  "				if err := error(nil); err != nil {\n"},
+	{Name: "never carry entries forward", File: mutantFiles + "disk.go",
+		Before: "	carries := urgent && d.crowded()\n", After: "	carries := false\n"},
+	{Name: "carry a whole segment forward at once", File: mutantFiles + "disk.go",
+		Before: "d.carry(max(d.wal.size()-before, leastCarried))", After: "d.carry(math.MaxInt64 - before)"},
+	{Name: "carry forward without a bound on the log", File: mutantFiles + "carry.go",
+		Before: "	return int64(beyond)*segmentSize() > 2*needed\n",
+		After:  "	return int64(beyond)*segmentSize() > 50*needed\n"},
+	{Name: "release what was carried forward only in part", File: mutantFiles + "group.go",
+		Before: "	if g.spans[i].last == last {\n", After: "	if g.spans[i].last >= last {\n"},
+	{Name: "take an entry that was carried forward for a truncation", File: mutantFiles + "read.go",
+		Before: "		r.new[i-r.before-1] = s\n", After: "		r.new = append(r.new[:i-r.before-1], s)\n"},
+	{Name: "replace entries without truncating first", File: mutantFiles + "disk.go",
+		Before: "	if first <= g.last() {\n", After: "	if false {\n"},
+	{Name: "keep what was truncated among what was carried forward", File: mutantFiles + "read.go",
+		Before: "		maps.DeleteFunc(r.old, func(i uint64, _ stored) bool { return i > index " +
+			"})\n		r.before, r.new = " +
+			"max(index, r.start.index), nil\n",
+		After: "		r.new = nil\n"},
+	{Name: "miss what an older segment had", File: mutantFiles + "read.go",
+		Before: "before: max(start.index, last)}", After: "before: start.index}"},
+	{Name: "read what was forgotten", File: mutantFiles + "read.go",
+		Before: "		delete(l.groups, l.current.id)\n", After: ""},
+	{Name: "keep the state of a group that was forgotten", File: mutantFiles + "disk.go",
+		Before: "	d.groups.remove(g.id)\n", After: "	g.entries, g.spans, g.snapshot = nil, nil, 0\n"},
+	{Name: "keep the snapshots of a group that was forgotten", File: mutantFiles + "disk.go",
+		Before: "	if err := d.removeSnapshots(g.id, math.MaxUint64); err != nil {\n		return err\n	}\n",
+		After:  ""},
+	{Name: "keep the snapshots of a group that was forgotten before a crash", File: mutantFiles + "disk.go",
+		Before: "			if err := d.removeSnapshots(id, math.MaxUint64); err != nil {\n				return " +
+			"nil, err\n			}\n",
+		After: "			_ = id\n"},
+	{Name: "write the state of a group as that of the next", File: mutantFiles + "disk.go",
+		Before: "			if err := d.wal.state(g); err != nil {\n				return " +
+			"d.unwritten(err)\n			}\n			g = d.groups.of(b.Group)\n",
+		After: "			last := g\n			if g = d.groups.of(b.Group); last != nil && last.pending " +
+			"{\n				g.hard, g.pending = last.hard, true\n			}\n"},
+	{Name: "lose the state of a group when another follows", File: mutantFiles + "disk.go",
+		Before: "			if err := d.wal.state(g); err != nil {\n				return " +
+			"d.unwritten(err)\n			}\n			g = d.groups.of(b.Group)\n",
+		After: "			g = d.groups.of(b.Group)\n"},
+}
+
+// Checks that each seeded bug still applies to the code that ships. TestMutants, which builds and runs them, has a
+// build tag.
+func TestMutantsApply(t *testing.T) {
+	mutation.TestApply(t, "../../..", mutants)
+}
