@@ -194,11 +194,11 @@ func TestAbsentGroup(t *testing.T) {
 	}
 	owners[0].host.transport.SendPayload(7, 2, []byte("nobody takes this"))
 	log.Line(t, "group=7 replica=2")
-	log.Line(t, fmt.Sprintf("group=0 replica=%d", wire.ReplicaID(2, 1)))
-	settle(t, leader, owners)
+	settle(t, leader, owners) // comes behind the messages
 	if term := leader.n.leading.Load(); term != leader.term {
-		t.Errorf("term %d after messages for others in term %d", term, leader.term)
+		t.Fatalf("term %d after messages for others in term %d", term, leader.term)
 	}
+	log.Line(t, fmt.Sprintf("group=0 replica=%d", wire.ReplicaID(2, 1)))
 }
 
 // faulty is a storage that fails from some time on.
@@ -223,6 +223,8 @@ func TestFaultOfLog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	end := sync.OnceValue(h.Close)
+	t.Cleanup(func() { _ = end() })
 	var owners []*owner
 	for group := range uint64(3) {
 		n, err := h.Start(GroupConfig{Group: group, Members: map[uint64]string{1: ""}})
@@ -237,7 +239,11 @@ func TestFaultOfLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	for group, o := range owners {
-		<-o.ended
+		select {
+		case <-o.ended:
+		case <-time.After(10 * time.Second):
+			t.Fatalf("group %d goes on", group)
+		}
 		if err := o.n.Err(); !errors.Is(err, errFaulty) || len(o.entries) > 0 {
 			t.Errorf("group %d has stopped with %d entries because of %v", group, len(o.entries), err)
 		}
@@ -245,7 +251,7 @@ func TestFaultOfLog(t *testing.T) {
 	if _, err := h.Start(GroupConfig{Group: 9, Members: map[uint64]string{1: ""}}); !errors.Is(err, errFaulty) {
 		t.Errorf("a group is started: %v", err)
 	}
-	if err := h.Close(); !errors.Is(err, errFaulty) {
+	if err := end(); !errors.Is(err, errFaulty) {
 		t.Errorf("Close: %v", err)
 	}
 }
@@ -295,7 +301,7 @@ func TestPeersOfGroups(t *testing.T) {
 	if want := map[uint64]string{1: "a", 2: "b", 3: "c", 5: "e"}; !maps.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
-	gone := removed(map[uint64]string{1: "a", later: "c"}, []uint64{3, 2, wire.ReplicaID(7, 1)})
+	gone := removed(map[uint64]string{1: "a", wire.ReplicaID(3, 2): "c"}, []uint64{3, later, 2, wire.ReplicaID(7, 1)})
 	if !slices.Equal(gone, []uint64{2, 7}) {
 		t.Errorf("removed are %d", gone)
 	}

@@ -13,10 +13,10 @@ func TestFullInbox(t *testing.T) {
 	b := newInbox()
 	app := wire.Message{Raft: &raftpb.Message{Entries: []*raftpb.Entry{{Data: make([]byte, maxMessageSize)}}}}
 	taken := 0
-	for b.message(app) {
+	for taken < 100 && b.message(app) {
 		taken++
 	}
-	if taken*maxMessageSize < maxInflightBytes || taken*maxMessageSize > maxQueuedBytes+maxMessageSize {
+	if taken*maxMessageSize < maxInflightBytes || taken == 100 {
 		t.Errorf("%d messages of %d bytes", taken, maxMessageSize)
 	}
 	if b.hint(7); b.message(wire.Message{Raft: new(raftpb.Message)}) {

@@ -6,8 +6,8 @@ import (
 	"github.com/holdfast-sdn/holdfast/lab/mutation"
 )
 
-// mutants are bugs of elections in which no safety is lost: the simulator does not count the changes of the leader.
-// Others are in lab/sim and lab/shells.
+// mutants are bugs of elections in which no safety is lost, because the simulator does not count the changes of the
+// leader, and bugs of several groups in one process, which no simulator runs. Others are in lab/sim and lab/shells.
 var mutants = []mutation.Bug{
 	{Name: "the timeout never falls again", File: "consensus/lateness.go",
 		Before: "	l.longest /= 2\n", After: ""},
@@ -34,6 +34,25 @@ var mutants = []mutation.Bug{
 		Before: "	case c.answers.age >= 2*timeout:\n", After: "	case false:\n"},
 	{Name: "a transfer that fails is not ended", File: "consensus/answers.go",
 		Before: "	case c.Transferring() && c.clock-c.transferAt >= uint64(min(timeout, mostTransfer*c.election.base)):\n", After: "	case false:\n"},
+	{Name: "all groups of a dead controller go to the same one", File: "consensus/election.go",
+		Before: "	return (before + all - int(c.group%uint64(all))) % all\n", After: "	return before\n"},
+	{Name: "a hint is taken for a replica", File: "consensus/election.go",
+		Before: "s.Lead != raft.None && wire.ControllerOf(s.Lead) == controller:", After: "s.Lead == controller:"},
+	{Name: "a message for an earlier replica is taken", File: "consensus/host.go",
+		Before: "	case n == nil || n.cfg.ID != m.Raft.GetTo():\n", After: "	case n == nil:\n"},
+	{Name: "an inbox without a bound", File: "consensus/inbox.go",
+		Before: "	if b.bytes > maxQueuedBytes {\n", After: "	if false {\n"},
+	{Name: "a fault of the log stops one group", File: "consensus/host.go",
+		Before: "		n.inbox.stop(err)\n", After: "		n.inbox.stop(err)\n		break\n"},
+	{Name: "the end of a group ends the connections of all", File: "consensus/host.go",
+		Before: "	h.connect(n.cfg.Group, nil)\n", After: "	h.transport.SetPeers(nil)\n"},
+	{Name: "who has a later replica is told to be removed", File: "consensus/host.go",
+		Before: "left[wire.ControllerOf(id)]; !ok {", After: "left[id]; !ok {"},
+	{Name: "a message is sent to another group", File: "consensus/wire/wire.go",
+		Before: "	dst = append(dst, 0, 0, 0, 0, TypeMessage)\n	dst = binary.AppendUvarint(dst, group)\n",
+		After:  "	dst = append(dst, 0, 0, 0, 0, TypeMessage, byte(group/2))\n"},
+	{Name: "heartbeats wait for other messages", File: "consensus/transport/peer.go",
+		Before: "		p.late.Reset(gather)\n", After: ""},
 }
 
 // Each seeded bug can still be put into the code; TestMutants, which builds and runs them, has a build tag.
