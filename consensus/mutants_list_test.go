@@ -53,6 +53,16 @@ var mutants = []mutation.Bug{
 		After:  "	dst = append(dst, 0, 0, 0, 0, TypeMessage, byte(group/2))\n"},
 	{Name: "heartbeats wait for other messages", File: "consensus/transport/peer.go",
 		Before: "		p.late.Reset(gather)\n", After: ""},
+	{Name: "report what was saved of all groups to each", File: "consensus/saver.go",
+		Before: "		f.inbox.saved(f.count)\n", After: "		f.inbox.saved(len(w.batches))\n"},
+	{Name: "report what was saved of a group to another", File: "consensus/saver.go",
+		Before: "		f.inbox.saved(f.count)\n", After: "		w.from[0].inbox.saved(f.count)\n"},
+	{Name: "save one group at a time", File: "consensus/saver.go",
+		Before: "		s.mu.Unlock()\n		if closed {\n",
+		After: "		if n := len(work.from); n > 1 {\n			first := work.from[0].count\n" +
+			"			s.queue = saves{work.batches[first:], work.from[1:]}\n" +
+			"			work = saves{work.batches[:first:first], work.from[:1:1]}\n			s.signal()\n		}\n" +
+			"		s.mu.Unlock()\n		if closed {\n"},
 }
 
 // Each seeded bug can still be put into the code; TestMutants, which builds and runs them, has a build tag.
