@@ -19,20 +19,20 @@ var mutants = []mutation.Bug{
 		Before: "	if a.current == g.id {\n", After: "	if a.current == g.id || g.id == 0 {\n"},
 	{Name: "continue a log in the group with which its segment begins", File: mutantFiles + "appender.go",
 		Before: "list, l.owner, noGroup, l.crc", After: "list, l.owner, 0, l.crc"},
-	{Name: "release a segment that another group needs", File: mutantFiles + "disk.go",
+	{Name: "release a segment that another group needs", File: mutantFiles + "save.go",
 		Before: "	if err := d.wal.releaseBefore(d.groups.oldest()); err != nil {\n		return " +
 			"err\n	}\n	return d.removeSnapshots",
 		After: "	if err := d.wal.releaseBefore(g.oldest()); err != nil {\n		return err\n	}\n	return " +
 			"d.removeSnapshots"},
-	{Name: "release a segment that a group needs which ended elsewhere", File: mutantFiles + "disk.go",
-		Before: "	return d.wal.releaseBefore(d.groups.oldest())\n}\n\n// Close",
-		After:  "	return d.wal.releaseBefore(d.wal.seq)\n}\n\n// Close"},
+	{Name: "release a segment that a group needs which ended elsewhere", File: mutantFiles + "save.go",
+		Before: "	return d.wal.releaseBefore(d.groups.oldest())\n}\n",
+		After:  "	return d.wal.releaseBefore(d.wal.seq)\n}\n"},
 	{Name: "carry entries forward in name only", File: mutantFiles + "carry.go",
 		Before: "				if err := d.wal.entry(g, e); err != nil {\n",
 		After:  "				if err := error(nil); err != nil {\n"},
-	{Name: "never carry entries forward", File: mutantFiles + "disk.go",
+	{Name: "never carry entries forward", File: mutantFiles + "save.go",
 		Before: "	carries := urgent && d.crowded()\n", After: "	carries := false\n"},
-	{Name: "carry a whole segment forward at once", File: mutantFiles + "disk.go",
+	{Name: "carry a whole segment forward at once", File: mutantFiles + "save.go",
 		Before: "d.carry(max(d.wal.size()-before, leastCarried))", After: "d.carry(math.MaxInt64 - before)"},
 	{Name: "carry forward without a bound on the log", File: mutantFiles + "carry.go",
 		Before: "	return int64(beyond)*segmentSize() > 2*needed\n",
@@ -41,7 +41,13 @@ var mutants = []mutation.Bug{
 		Before: "	if g.spans[i].last == last {\n", After: "	if g.spans[i].last >= last {\n"},
 	{Name: "take an entry that was carried forward for a truncation", File: mutantFiles + "read.go",
 		Before: "		r.new[i-r.before-1] = s\n", After: "		r.new = append(r.new[:i-r.before-1], s)\n"},
-	{Name: "replace entries without truncating first", File: mutantFiles + "disk.go",
+	{Name: "say where a log ends before it says that it was truncated", File: mutantFiles + "save.go",
+		Before: "	err := d.wal.entry(g, &raftpb.Entry{Index: new(index + 1), Term: new(uint64(0))})\n	if " +
+			"index < g.last() {\n" +
+			"		g.truncate(index)\n	}\n	return err\n",
+		After: "	if index < g.last() {\n		g.truncate(index)\n	}\n" +
+			"	return d.wal.entry(g, &raftpb.Entry{Index: new(index + 1), Term: new(uint64(0))})\n"},
+	{Name: "replace entries without truncating first", File: mutantFiles + "save.go",
 		Before: "	if first <= g.last() {\n", After: "	if false {\n"},
 	{Name: "keep what was truncated among what was carried forward", File: mutantFiles + "read.go",
 		Before: "		maps.DeleteFunc(r.old, func(i uint64, _ stored) bool { return i > index " +
@@ -52,23 +58,23 @@ var mutants = []mutation.Bug{
 		Before: "before: max(start.index, last)}", After: "before: start.index}"},
 	{Name: "read what was forgotten", File: mutantFiles + "read.go",
 		Before: "		delete(l.groups, l.current.id)\n", After: ""},
-	{Name: "keep the state of a group that was forgotten", File: mutantFiles + "disk.go",
+	{Name: "keep the state of a group that was forgotten", File: mutantFiles + "save.go",
 		Before: "	d.groups.remove(g.id)\n", After: "	g.entries, g.spans, g.snapshot = nil, nil, 0\n"},
-	{Name: "keep the snapshots of a group that was forgotten", File: mutantFiles + "disk.go",
+	{Name: "keep the snapshots of a group that was forgotten", File: mutantFiles + "save.go",
 		Before: "	if err := d.removeSnapshots(g.id, math.MaxUint64); err != nil {\n		return err\n	}\n",
 		After:  ""},
 	{Name: "keep the snapshots of a group that was forgotten before a crash", File: mutantFiles + "disk.go",
 		Before: "			if err := d.removeSnapshots(id, math.MaxUint64); err != nil {\n				return " +
 			"nil, err\n			}\n",
 		After: "			_ = id\n"},
-	{Name: "write the state of a group as that of the next", File: mutantFiles + "disk.go",
+	{Name: "write the state of a group as that of the next", File: mutantFiles + "save.go",
 		Before: "			if err := d.wal.state(g); err != nil {\n				return " +
-			"d.unwritten(err)\n			}\n			g = d.groups.of(b.Group)\n",
+			"err\n			}\n			g = d.groups.of(b.Group)\n",
 		After: "			last := g\n			if g = d.groups.of(b.Group); last != nil && last.pending " +
 			"{\n				g.hard, g.pending = last.hard, true\n			}\n"},
-	{Name: "lose the state of a group when another follows", File: mutantFiles + "disk.go",
+	{Name: "lose the state of a group when another follows", File: mutantFiles + "save.go",
 		Before: "			if err := d.wal.state(g); err != nil {\n				return " +
-			"d.unwritten(err)\n			}\n			g = d.groups.of(b.Group)\n",
+			"err\n			}\n			g = d.groups.of(b.Group)\n",
 		After: "			g = d.groups.of(b.Group)\n"},
 }
 
