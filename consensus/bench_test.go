@@ -2,7 +2,10 @@ package consensus
 
 import (
 	"fmt"
+	"os"
 	"slices"
+	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -104,6 +107,41 @@ func failover(b *testing.B, m mode, cfg childConfig, times int, fail func(*proce
 	b.ReportMetric(gaps[len(gaps)/2], "median-ms")
 	b.ReportMetric(gaps[len(gaps)-1], "max-ms")
 	b.ReportMetric(float64(needless), "needless")
+}
+
+// BenchmarkIdle is the processor time, in percent of one core, of three processes together that commit nothing.
+func BenchmarkIdle(b *testing.B) {
+	for _, groups := range []int{1, 4, 16} {
+		b.Run(fmt.Sprintf("groups=%d", groups), func(b *testing.B) {
+			all := group(b, 3, b.TempDir(), childConfig{More: uint64(groups) - 1})
+			var term, leader, used int
+			line(b, all, 10*time.Second, "role ", &term, &leader)
+			time.Sleep(2 * time.Second) // until all groups have leaders
+			const seconds = 10
+			for _, p := range all {
+				used -= ticks(b, p)
+			}
+			time.Sleep(seconds * time.Second)
+			for _, p := range all {
+				used += ticks(b, p)
+			}
+			b.ReportMetric(0, "ns/op")
+			b.ReportMetric(float64(used)/seconds, "%core")
+		})
+	}
+}
+
+// ticks is the processor time of a process, in 1/100 s.
+func ticks(b *testing.B, p *process) int {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
+	if err != nil {
+		b.Fatal(err)
+	}
+	_, after, _ := strings.Cut(string(text), ") ")
+	fields := strings.Fields(after)
+	user, _ := strconv.Atoi(fields[11])
+	system, _ := strconv.Atoi(fields[12])
+	return user + system
 }
 
 // leading returns the process that reported last that it leads, or leader if none did.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -304,5 +305,63 @@ func TestPeersOfGroups(t *testing.T) {
 	gone := removed(map[uint64]string{1: "a", wire.ReplicaID(3, 2): "c"}, []uint64{3, later, 2, wire.ReplicaID(7, 1)})
 	if !slices.Equal(gone, []uint64{2, 7}) {
 		t.Errorf("removed are %d", gone)
+	}
+}
+
+// The log of a controller keeps what each of its groups saved. A group that was not founded here has lost its log.
+func TestFoundGroups(t *testing.T) {
+	cfg := HostConfig{ID: 1, Founded: true, Dir: filepath.Join(t.TempDir(), "log"), Logger: testLogger(t)}
+	of := func(group uint64) GroupConfig { return GroupConfig{Group: group, Members: map[uint64]string{1: ""}} }
+	if err := Found(cfg, of(0), of(1)); err != nil {
+		t.Fatal(err)
+	}
+	const entries = 10
+	for life := range 3 {
+		h, err := NewHost(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := h.Start(of(2)); !errors.Is(err, ErrNoLog) {
+			t.Errorf("a group that was not founded: %v", err)
+		}
+		for _, group := range []uint64{1, 0} {
+			n, err := h.Start(of(group))
+			if err != nil {
+				t.Fatal(err)
+			}
+			o := own(n)
+			term := o.leads(t)
+			var last Entry
+			if life == 2 && group == 1 {
+				if s := <-o.snaps; string(s.State) != "state of 1" || string(o.entry(t).Data) != "after" {
+					t.Errorf("snapshot %q", s.State)
+				}
+			} else {
+				for i := range entries * life {
+					if last = o.entry(t); string(last.Data) != fmt.Sprintf("%d of %d", i%entries, group) {
+						t.Fatalf("life %d: entry %d of group %d is %q", life, i, group, last.Data)
+					}
+				}
+			}
+			for i := range entries {
+				if err := n.Propose(term, fmt.Appendf(nil, "%d of %d", i, group)); err != nil {
+					t.Fatal(err)
+				}
+				last = o.entry(t)
+			}
+			if life == 1 && group == 1 {
+				if err := n.Compact(last.Index, []byte("state of 1")); err != nil {
+					t.Fatal(err)
+				}
+				await.Until(t, "the snapshot", func() bool { return n.Status().Snapshot == last.Index })
+				if err := n.Propose(term, []byte("after")); err != nil {
+					t.Fatal(err)
+				}
+				o.entry(t) // it is saved behind the snapshot
+			}
+		}
+		if err := h.Close(); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

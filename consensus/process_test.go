@@ -33,6 +33,7 @@ type childConfig struct {
 	Window    int           // proposals outstanding
 	Pause     time.Duration // before each proposal
 	Compact   int           // entries between two snapshots
+	More      uint64        // groups beside group 0, of which nothing but a fault is reported
 }
 
 // child runs a member until it is killed or its input ends.
@@ -49,10 +50,10 @@ func child() {
 	if err != nil {
 		panic(err)
 	}
-	_, n, err := begin(config{HostConfig{
+	h, err := NewHost(HostConfig{
 		ID: cfg.ID, Cluster: "processes", Listener: l, Dir: cfg.Dir, Fsync: cfg.Fsync, Election: cfg.Election,
 		Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level})),
-	}, GroupConfig{Members: cfg.Members}})
+	})
 	if err != nil {
 		fmt.Println("failed", err)
 		return
@@ -61,9 +62,21 @@ func child() {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		os.Exit(0)
 	}()
-	c := &childOwner{cfg: cfg, n: n, sent: make(map[uint64]time.Time)}
-	c.run()
-	fmt.Println("failed", n.Err())
+	for group := cfg.More; group > 0; group-- {
+		go childGroup(h, cfg, group, io.Discard)
+	}
+	childGroup(h, cfg, 0, os.Stdout)
+}
+
+// childGroup takes part in one group until the process ends.
+func childGroup(h *Host, cfg childConfig, group uint64, out io.Writer) {
+	n, err := h.Start(GroupConfig{Group: group, Members: cfg.Members})
+	if err == nil {
+		c := &childOwner{cfg: cfg, n: n, out: out, sent: make(map[uint64]time.Time)}
+		c.run()
+		err = n.Err()
+	}
+	fmt.Println("failed", group, err)
 }
 
 // childOwner counts the entries, and checks that there is no gap: an entry contains the number of entries before
@@ -71,6 +84,7 @@ func child() {
 type childOwner struct {
 	cfg        childConfig
 	n          *Node
+	out        io.Writer // of reports
 	role       Role
 	count      uint64 // entries applied
 	proposed   uint64 // count when the next proposal is applied
@@ -121,12 +135,12 @@ func (c *childOwner) take(u Update) {
 	switch {
 	case u.Snapshot != nil:
 		c.count = binary.BigEndian.Uint64(u.Snapshot.State)
-		fmt.Println("snapshot", c.count)
+		fmt.Fprintln(c.out, "snapshot", c.count)
 	case u.Role != nil:
 		c.role, c.waiting, c.first = *u.Role, 0, u.Role.Leading
 		clear(c.sent)
 		c.proposed = c.count
-		fmt.Println("role", u.Role.Term, u.Role.Leader, u.Role.Leading)
+		fmt.Fprintln(c.out, "role", u.Role.Term, u.Role.Leader, u.Role.Leading)
 	default:
 		now := time.Now()
 		for _, e := range u.Entries {
@@ -144,7 +158,7 @@ func (c *childOwner) take(u Update) {
 			c.waiting -= len(u.Entries)
 			if c.first {
 				c.first = false
-				fmt.Println("commit", c.role.Term, now.UnixNano())
+				fmt.Fprintln(c.out, "commit", c.role.Term, now.UnixNano())
 			}
 		}
 		c.report(now)
@@ -171,7 +185,7 @@ func (c *childOwner) report(now time.Time) {
 		c.latency = c.latency[:0]
 	}
 	rate := float64(c.count-c.reportedAt) / now.Sub(c.reported).Seconds()
-	fmt.Println("count", c.count, int(rate), p50.Nanoseconds(), p99.Nanoseconds())
+	fmt.Fprintln(c.out, "count", c.count, int(rate), p50.Nanoseconds(), p99.Nanoseconds())
 	c.reported, c.reportedAt = now, c.count
 }
 
@@ -272,8 +286,8 @@ func others(all []*process, not *process) []*process {
 	return slices.DeleteFunc(slices.Clone(all), func(p *process) bool { return p == not })
 }
 
-// TestKilled: processes that are killed (SIGKILL) and restarted lose nothing, with and without fsync, even if all
-// of them are killed at once.
+// TestKilled: processes that are killed (SIGKILL) and restarted lose nothing in any of three groups, with and without
+// fsync, even if all of them are killed at once.
 func TestKilled(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts processes")
@@ -281,7 +295,7 @@ func TestKilled(t *testing.T) {
 	for _, m := range modes[1:] {
 		t.Run("log="+m.name, func(t *testing.T) {
 			all := group(t, 3, t.TempDir(), childConfig{EntrySize: 1000, Window: 50, Pause: time.Millisecond,
-				Compact: 500, Fsync: m.fsync})
+				Compact: 500, Fsync: m.fsync, More: 2})
 			var term, at, count int
 			leader := line(t, all, 10*time.Second, "commit ", &term, &at)
 			for range 3 {
