@@ -125,16 +125,20 @@ func (h *Host) Start(cfg GroupConfig) (*Node, error) {
 	if err != nil {
 		return nil, fmt.Errorf("consensus: %w", err)
 	}
+	log := h.cfg.Logger
+	if cfg.Group != 0 {
+		log = log.With("group", cfg.Group)
+	}
 	core, err := NewCore(CoreConfig{
 		Group: cfg.Group, ID: cfg.ID, HeartbeatTicks: 1, ElectionTicks: int(h.cfg.Election / h.cfg.Heartbeat),
 		MostTicks: int(MaxElection / h.cfg.Heartbeat), HoldTicks: int(LateHold / h.cfg.Heartbeat), Stagger: Stagger,
-		Seed: rand.Uint64(), Saved: saved, Logger: h.cfg.Logger,
+		Seed: rand.Uint64(), Saved: saved, Logger: log,
 		FirstTerm: uint64(max(0, time.Now().UnixMilli()/100)),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("consensus: %w", err)
 	}
-	n := newNode(h, cfg, core)
+	n := newNode(h, cfg, log, core)
 	n.founded.Store(!cfg.Join && saved.Snapshot.Index() == bootIndex && len(saved.Entries) == 0)
 	if err := h.add(n); err != nil {
 		return nil, fmt.Errorf("consensus: %w", err)

@@ -43,13 +43,10 @@ type waiter struct {
 	result chan error
 }
 
-func newNode(h *Host, cfg GroupConfig, core *Core) *Node {
+func newNode(h *Host, cfg GroupConfig, log *slog.Logger, core *Core) *Node {
 	n := &Node{
-		cfg: cfg, host: h, log: h.cfg.Logger, core: core, inbox: newInbox(), ticks: make(chan struct{}, 1),
+		cfg: cfg, host: h, log: log, core: core, inbox: newInbox(), ticks: make(chan struct{}, 1),
 		updates: make(chan Update), done: make(chan struct{}), elect: time.NewTimer(time.Hour),
-	}
-	if cfg.Group != 0 {
-		n.log = n.log.With("group", cfg.Group)
 	}
 	n.elect.Stop()
 	return n
