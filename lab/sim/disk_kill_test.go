@@ -300,7 +300,8 @@ func (r *scribed) compareState(loaded storage.Saved, pending []storage.Batch) {
 		term, commit = max(term, b.Hard.GetTerm()), max(commit, b.Hard.GetCommit())
 	}
 	if h := loaded.Hard; h.GetTerm() < least || h.GetTerm() > term || h.GetCommit() > commit {
-		r.s.t.Fatalf("the state of group %d is %v; acknowledged was %v, saved terms to %d and commits to %d", r.group, h,
+		r.s.t.Fatalf("the state of group %d is %v; acknowledged was %v, saved terms to %d and commits to %d", r.group,
+			h,
 			acked.Hard, term, commit)
 	}
 }

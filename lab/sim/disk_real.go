@@ -103,14 +103,36 @@ func (r *realDisk) end(as func(now []file) []file) error {
 }
 
 func (r *realDisk) tear(batches []storage.Batch, random *rand.Rand) error {
+	parts := settled(batches)
+	if len(parts) > 1 {
+		parts = parts[:1+random.IntN(len(parts))]
+	}
+	for _, p := range parts[:len(parts)-1] {
+		if err := r.save(p); err != nil {
+			return err
+		}
+	}
 	before, err := r.read()
 	if err != nil {
 		return err
 	}
-	if err := r.save(batches); err != nil {
+	if err := r.save(parts[len(parts)-1]); err != nil {
 		return err
 	}
 	return r.end(func(after []file) []file { return torn(before, after, random) })
+}
+
+// settled splits batches where storage/disk syncs and removes files: after a snapshot, and after the end of a replica.
+// A file that is made and removed by the same save would otherwise never be seen.
+func settled(batches []storage.Batch) (parts [][]storage.Batch) {
+	from := 0
+	for i, b := range batches {
+		if i+1 == len(batches) || b.Snapshot != nil || b.Compact != nil || b.Forget {
+			parts = append(parts, batches[from:i+1])
+			from = i + 1
+		}
+	}
+	return parts
 }
 
 // tearSnapshot leaves the whole file, a part of it under its temporary name, or nothing.

@@ -40,16 +40,25 @@ func eachDisk(t *testing.T, seeds int, test func(t *testing.T, d *disk)) {
 	for _, o := range []diskOptions{{false, false}, {false, true}, {true, false}, {true, true}} {
 		t.Run(fmt.Sprintf("real %v fsync %v", o.real, o.fsync), func(t *testing.T) {
 			for seed := range uint64(seeds) {
-				w := newWorld(seed)
-				d := newDisk(w, w.newProcess("c"), o)
-				t.Cleanup(d.close)
-				d.format([]storage.Batch{{Snapshot: logSnapshot(1, 1), Hard: hardState(1, 1)}})
-				if test(t, d); t.Failed() {
-					t.Fatalf("with seed %d", seed)
+				if eachSeed(t, seed, o, test); t.Failed() {
+					return
 				}
 			}
 		})
 	}
+}
+
+func eachSeed(t *testing.T, seed uint64, o diskOptions, test func(t *testing.T, d *disk)) {
+	defer func() {
+		if t.Failed() {
+			t.Logf("with seed %d", seed)
+		}
+	}()
+	w := newWorld(seed)
+	d := newDisk(w, w.newProcess("c"), o)
+	t.Cleanup(d.close)
+	d.format([]storage.Batch{{Snapshot: logSnapshot(1, 1), Hard: hardState(1, 1)}})
+	test(t, d)
 }
 
 // begin loads the log and starts the process.

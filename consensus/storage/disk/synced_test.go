@@ -32,14 +32,16 @@ func TestEveryBit(t *testing.T) {
 			must(t, err)
 			defer os.RemoveAll(dir)
 			d, _ := open(t, dir, quiet())
-			must(t, d.Save([]storage.Batch{{Snapshot: snapshot(1, 1, ""), Hard: hard(1, 0, 1)}}))
+			must(t, d.Save([]storage.Batch{{Snapshot: snapshot(1, 1, ""), Hard: hard(1, 0, 1)},
+				{Group: 5, Snapshot: snapshot(1, 1, ""), Hard: hard(1, 0, 1)}}))
 			from := int64(0) // where the unmarked part begins
 			for i := range uint64(saves) {
 				if int(i) == marked && marked > 0 {
 					must(t, d.Mark())
 					from = d.synced.parts[0].size
 				}
-				must(t, d.Save([]storage.Batch{{Entries: entries(1, 2+i, 1, size), Hard: hard(1, 7, 1+i)}}))
+				es, h := entries(1, 2+i, 1, size), hard(1, 7, 1+i)
+				must(t, d.Save([]storage.Batch{{Entries: es, Hard: h}, {Group: 5, Entries: es, Hard: h}}))
 			}
 			if marked == saves {
 				must(t, d.Mark())
@@ -72,20 +74,23 @@ func loadDamaged(t *testing.T, dir, path string, synced bool, marked int) bool {
 	d, err := Open(dir, owner, false, quiet())
 	must(t, err)
 	groups, err := d.Load()
-	saved := groups[0]
 	d.kill(t)
 	switch {
 	case synced && (err == nil || !strings.Contains(err.Error(), path)):
 		t.Fatalf("damage to what was synced: %v", err)
 	case err != nil:
 		return true
-	case marked > 0 && len(saved.Entries) < marked:
-		t.Fatalf("%d entries are left, %d were marked", len(saved.Entries), marked)
 	}
-	for i, e := range saved.Entries {
-		if want := entries(1, uint64(2+i), 1, len(e.GetData()))[0]; marked > 0 && e.GetTerm() == 1 &&
-			!bytes.Equal(e.GetData(), want.GetData()) {
-			t.Fatalf("entry %d became %v", i, e)
+	for group := uint64(0); group <= 5; group += 5 {
+		saved := groups[group].Entries
+		if marked > 0 && len(saved) < marked {
+			t.Fatalf("%d entries of group %d are left, %d were marked", len(saved), group, marked)
+		}
+		for i, e := range saved {
+			if want := entries(1, uint64(2+i), 1, len(e.GetData()))[0]; marked > 0 && e.GetTerm() == 1 &&
+				!bytes.Equal(e.GetData(), want.GetData()) {
+				t.Fatalf("entry %d of group %d became %v", i, group, e)
+			}
 		}
 	}
 	return false
