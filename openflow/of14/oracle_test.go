@@ -258,10 +258,11 @@ func ofpPrint(t *testing.T, msg []byte) string {
 	return string(out)
 }
 
-// onlyLater matches what ovs-ofctl prints for later versions only.
+// onlyLater matches what ovs-ofctl prints for later versions only, and the times of its warnings.
 var onlyLater = regexp.MustCompile(
 	`O(FP|NF)S?T_[A-Z_]* (request |reply )?|\(OF1\.[345]\)|bucket_id:\d+,|importance=\d+, |idle_age=0, |, eviction=off, vacancy=off` +
-		`| action_set group packet_out| meter_delete eviction| \(off\)| primary_request|\n *`)
+		`| action_set group packet_out| meter_delete eviction| \(off\)| primary_request|\n *` +
+		`|\d{4}-\d\d-\d\dT[0-9:]+Z`)
 
 // nearestReasons maps the reasons that 1.3 does not have.
 var nearestReasons = strings.NewReplacer("(via packet_out)", "(via action)", "reason=meter_delete", "reason=delete")
