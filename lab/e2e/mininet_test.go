@@ -177,7 +177,7 @@ func runMininet(t *testing.T, trial, result any) {
 
 	options, err := json.Marshal(trial)
 	check(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), 10*patience)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*patience)
 	defer cancel()
 	// mn is a program of the Python of the system, which has mininet.
 	cmd := exec.CommandContext(ctx, "unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc",

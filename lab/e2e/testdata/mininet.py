@@ -18,7 +18,7 @@ from mininet.node import OVSSwitch, RemoteController
 from mininet.topo import LinearTopo, SingleSwitchTopo, Topo
 from mininet.topolib import TorusTopo, TreeTopo
 
-PATIENCE = 120  # seconds: on a busy machine, links must prove for a minute that they work
+PATIENCE = 300  # seconds: on a busy machine, links must prove for a minute that they work, and 240 pings take as long
 INTERVAL = 0.05  # seconds between two pings
 PAUSE = 1  # seconds of pings before, between and after kills
 
