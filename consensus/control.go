@@ -75,6 +75,20 @@ func (n *Node) HandOver(ctx context.Context) error {
 	return n.await(ctx, (*Core).giveAway, (*Core).givenAway)
 }
 
+// Transfer transfers the leadership to one member, and waits until that leads. The error says so if it declined.
+func (n *Node) Transfer(ctx context.Context, to uint64) error {
+	return n.await(ctx, func(c *Core) error { return c.TransferLeader(to) }, func(c *Core) (bool, error) {
+		switch role := c.Role(); {
+		case c.Transferring() || role.Leader == raft.None:
+			return false, nil
+		case role.Leader == to:
+			return true, nil
+		default:
+			return true, fmt.Errorf("member %d did not take over the leadership; member %d leads", to, role.Leader)
+		}
+	})
+}
+
 // Drain makes this member transfer the leadership, if it has it, and become leader again only if no other member has
 // led for ten election timeouts. That holds until the node is closed. Drain waits until another member leads.
 func (n *Node) Drain(ctx context.Context) error {

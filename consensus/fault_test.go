@@ -176,7 +176,7 @@ func TestTransferUnderLoad(t *testing.T) {
 	defer cancel()
 	for done := 0; done < 10 && ctx.Err() == nil; { // one may fail: the other member is behind for too long
 		leader := leaderOf(t, owners...)
-		if err := leader.n.transfer(ctx, leader.n.cfg.ID%3+1); err == nil {
+		if err := leader.n.Transfer(ctx, leader.n.cfg.ID%3+1); err == nil {
 			done++
 		}
 	}
@@ -252,7 +252,7 @@ func TestChangeMembers(t *testing.T) {
 		}
 	}
 	settle(t, leader, rest)
-	if err := leader.n.transfer(ctx, 4); err != nil {
+	if err := leader.n.Transfer(ctx, 4); err != nil {
 		t.Fatal(err)
 	}
 	settle(t, leaderOf(t, fourth), rest)

@@ -150,6 +150,13 @@ func (h *Host) Start(cfg GroupConfig) (*Node, error) {
 	return n, nil
 }
 
+// Idle returns the groups that have a log here and were not started, in order.
+func (h *Host) Idle() []uint64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Sorted(maps.Keys(h.saved))
+}
+
 // begin returns what was saved of a group, and creates its log if there is none.
 func (h *Host) begin(cfg GroupConfig) (storage.Saved, error) {
 	h.mu.Lock()

@@ -75,7 +75,7 @@ func (c *groupCluster) give(t testing.TB) {
 			}
 			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 			defer cancel()
-			return leader.n.transfer(ctx, owners[0].n.cfg.ID) == nil
+			return leader.n.Transfer(ctx, owners[0].n.cfg.ID) == nil
 		})
 	}
 }

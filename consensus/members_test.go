@@ -264,7 +264,7 @@ func TestDrainNode(t *testing.T) {
 		t.Fatal("the drained member leads")
 	}
 	settle(t, second, owners)
-	if err := second.n.transfer(ctx, first.n.cfg.ID); err == nil {
+	if err := second.n.Transfer(ctx, first.n.cfg.ID); err == nil {
 		t.Error("the drained member took the leadership back")
 	}
 	if err := second.n.Drain(ctx); err != nil { // the third takes over, whichever is asked first

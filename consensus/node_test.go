@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"go.etcd.io/raft/v3"
-
 	"github.com/holdfast-sdn/holdfast/internal/await"
 )
 
@@ -20,20 +18,6 @@ func testLogger(t testing.TB) *slog.Logger {
 		return slog.New(slog.DiscardHandler)
 	}
 	return slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
-}
-
-// transfer transfers the leadership to one member and waits until that leads.
-func (n *Node) transfer(ctx context.Context, to uint64) error {
-	return n.await(ctx, func(c *Core) error { return c.TransferLeader(to) }, func(c *Core) (bool, error) {
-		switch role := c.Role(); {
-		case c.Transferring() || role.Leader == raft.None:
-			return false, nil
-		case role.Leader == to:
-			return true, nil
-		default:
-			return true, fmt.Errorf("member %d did not take over the leadership; member %d leads", to, role.Leader)
-		}
-	})
 }
 
 // owner does with a node what a ledger does, in as little code as possible: it reads updates and records them.
@@ -219,7 +203,7 @@ func TestThreeMembers(t *testing.T) {
 	to := leader.n.cfg.ID%3 + 1
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	if err := leader.n.transfer(ctx, to); err != nil {
+	if err := leader.n.Transfer(ctx, to); err != nil {
 		t.Fatal(err)
 	}
 	if next := leaderOf(t, owners[to-1]); next.term <= leader.term {

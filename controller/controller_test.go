@@ -17,6 +17,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/app"
 	"github.com/holdfast-sdn/holdfast/apps/hub"
 	"github.com/holdfast-sdn/holdfast/consensus"
+	"github.com/holdfast-sdn/holdfast/consensus/storage/disk"
 	"github.com/holdfast-sdn/holdfast/controller/audit"
 	"github.com/holdfast-sdn/holdfast/internal/await"
 	"github.com/holdfast-sdn/holdfast/lab/load"
@@ -96,8 +97,8 @@ func (s *testCluster) start(id uint64, peer, of, api net.Listener) *Controller {
 			Dir: filepath.Join(s.dir, fmt.Sprint(id)),
 			// long timeouts, because other tests run at the same time
 			Heartbeat: 20 * time.Millisecond, Election: 200 * time.Millisecond, Logger: quiet},
-		Group:        consensus.GroupConfig{Members: s.members},
-		Applications: s.apps(), Southbound: southbound.Config{Logger: quiet}, OpenFlow: of, API: api,
+		Groups:     []GroupConfig{{Consensus: consensus.GroupConfig{Members: s.members}, Applications: s.apps()}},
+		Southbound: southbound.Config{Logger: quiet}, OpenFlow: of, API: api,
 		SwitchTimeout: 300 * time.Millisecond, SnapshotEvery: s.every, Audit: file, Logger: quiet,
 	})
 	if err != nil {
@@ -345,5 +346,32 @@ func TestAuditsAgree(t *testing.T) {
 	if want := 2*int(r.Total.Sent+2) + 2*3; len(all) != want || slices.Min(counts) != slices.Max(counts) ||
 		counts[0] != want {
 		t.Errorf("records %v, together %d; want %d", counts, len(all), want)
+	}
+}
+
+// A controller whose log has other groups than the cluster file refuses to start, and its log stays as it is.
+func TestOtherGroups(t *testing.T) {
+	s := &testCluster{t: t}
+	dir := t.TempDir()
+	start := func(groups int) error {
+		cfg := Config{Name: "c1", Names: map[uint64]string{1: "c1"}, Logger: quiet, OpenFlow: s.listen("127.0.0.1:0"),
+			Consensus: consensus.HostConfig{ID: 1, Dir: dir, Founded: disk.Exists(dir), Heartbeat: 20 * time.Millisecond,
+				Election: 200 * time.Millisecond, Logger: quiet}}
+		for i := range groups {
+			cfg.Groups = append(cfg.Groups, GroupConfig{Applications: hubs(),
+				Consensus: consensus.GroupConfig{Group: uint64(i), Members: map[uint64]string{1: "c1"}}})
+		}
+		c, err := Start(cfg)
+		if err != nil {
+			cfg.OpenFlow.Close()
+			return err
+		}
+		return c.Close()
+	}
+	for _, groups := range []int{2, 1, 3, 2} {
+		err := start(groups)
+		if ok := groups == 2; ok && err != nil || !ok && !errors.Is(err, errOtherGroups) {
+			t.Errorf("with %d groups: %v", groups, err)
+		}
 	}
 }

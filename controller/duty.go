@@ -16,8 +16,8 @@ type Duty struct {
 	Report func() any
 }
 
-// tellDuty tells the duty whether this controller leads. It does not wait: only the last call matters. Only the loop
-// calls it.
+// tellDuty tells the duty whether this controller leads the first group. It does not wait: only the last call matters.
+// Only the loop of that group calls it.
 func (c *Controller) tellDuty(leads bool) {
 	select {
 	case <-c.leads:
@@ -58,8 +58,9 @@ func (c *Controller) serveDuty(mux *http.ServeMux) {
 		return
 	}
 	mux.HandleFunc("GET "+c.cfg.Duty.Path, func(w http.ResponseWriter, r *http.Request) {
-		if s := c.node.Status(); !s.Leading {
-			c.answer(w, r, nil, &notLeading{c.memberName(s, s.Leader)})
+		g := c.system()
+		if s := g.node.Status(); !s.Leading {
+			c.answer(w, r, nil, &notLeading{g.memberName(s, s.Leader)})
 			return
 		}
 		c.answer(w, r, c.cfg.Duty.Report(), nil)

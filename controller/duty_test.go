@@ -55,7 +55,7 @@ func TestDutyReport(t *testing.T) {
 		id, st := s.leader()
 		right := 0
 		for i, c := range s.controllers {
-			with := &Controller{cfg: c.cfg, log: c.log, node: c.node}
+			with := &Controller{cfg: c.cfg, log: c.log, groups: c.groups}
 			with.cfg.Duty = duty
 			mux := http.NewServeMux()
 			with.serveDuty(mux)
@@ -85,11 +85,12 @@ func TestDutyOfController(t *testing.T) {
 	s := &testCluster{t: t}
 	began, ended := make(chan struct{}), make(chan struct{})
 	c, err := Start(Config{
-		Name: "c1", Names: map[uint64]string{1: "c1"}, Logger: quiet, Applications: hubs(),
+		Name: "c1", Names: map[uint64]string{1: "c1"}, Logger: quiet,
 		OpenFlow: s.listen("127.0.0.1:0"), SwitchTimeout: time.Second,
 		Consensus: consensus.HostConfig{ID: 1, Dir: t.TempDir(),
 			Heartbeat: 20 * time.Millisecond, Election: 200 * time.Millisecond, Logger: quiet},
-		Group: consensus.GroupConfig{Members: map[uint64]string{1: "c1"}},
+		Groups: []GroupConfig{{Consensus: consensus.GroupConfig{Members: map[uint64]string{1: "c1"}},
+			Applications: hubs()}},
 		Duty: &Duty{Run: func(ctx context.Context, c *Controller) {
 			if _, err := c.Status(ctx); err != nil {
 				t.Error(err)

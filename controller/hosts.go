@@ -12,15 +12,15 @@ import (
 
 // hosts runs the processes of replayed applications; see replay.Runner. Only the loop calls it.
 type hosts struct {
-	c     *Controller
+	g     *group
 	cfg   ryu.Config
 	lives map[uint64]*ryu.Host
 	leaks int // lives that exceeded their memory: the next ones get more
 }
 
-func newHosts(c *Controller, cfg ryu.Config) *hosts {
+func newHosts(g *group, cfg ryu.Config) *hosts {
 	cfg.MemoryBytes = cmp.Or(cfg.MemoryBytes, ryu.DefaultMemoryBytes) // the base that is doubled
-	return &hosts{c: c, cfg: cfg, lives: map[uint64]*ryu.Host{}}
+	return &hosts{g: g, cfg: cfg, lives: map[uint64]*ryu.Host{}}
 }
 
 // maxLeaks bounds how often the memory of a host is doubled. If a host needs more again after a replay, that is no
@@ -34,7 +34,7 @@ func (h *hosts) Start(life uint64, b replay.Beginning) {
 	host, err := ryu.Start(cfg, wire.Hello{Seed: b.Seed, Time: b.Time, Number: b.Number, State: b.State},
 		ear{h, life})
 	if err != nil {
-		h.c.background.Go(func() { // the loop must not wait for itself
+		h.g.background.Go(func() { // the loop must not wait for itself
 			ear{h, life}.tell(func(c *replay.Core) {
 				c.Ended(time.Now(), life, replay.End{Reason: "not started", Detail: err.Error()})
 			})
@@ -51,7 +51,7 @@ func (h *hosts) Execute(life uint64, inputs []byte, count int) {
 		return // it has ended, and Ended is called
 	}
 	if err := host.Execute(inputs, count); err != nil {
-		h.c.log.Debug("host of applications takes no inputs", "err", err) // likewise
+		h.g.log.Debug("host of applications takes no inputs", "err", err) // likewise
 	}
 }
 
@@ -70,14 +70,14 @@ func (h *hosts) Stop(life uint64) {
 		return
 	}
 	delete(h.lives, life)
-	h.c.background.Go(host.Stop) // the controller's end waits for it
+	h.g.background.Go(host.Stop) // the controller's end waits for it
 }
 
 // HandOver implements replay.Runner.
 func (h *hosts) HandOver() {
-	h.c.background.Go(func() {
-		if err := h.c.handOver(context.Background()); err != nil { // the rebuilt host continues here
-			h.c.log.Debug("no controller with a better host of applications takes over the leadership", "err", err)
+	h.g.background.Go(func() {
+		if err := h.g.handOver(context.Background()); err != nil { // the rebuilt host continues here
+			h.g.log.Debug("no controller with a better host of applications takes over the leadership", "err", err)
 		}
 	})
 }
@@ -118,4 +118,4 @@ func (e ear) Ended(_ *ryu.Host, end *ryu.EndError) {
 	})
 }
 
-func (e ear) tell(f func(*replay.Core)) { e.h.c.later(func() { f(e.h.c.core.Hosting()) }) }
+func (e ear) tell(f func(*replay.Core)) { e.h.g.later(func() { f(e.h.g.core.Hosting()) }) }

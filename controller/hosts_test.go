@@ -54,12 +54,11 @@ func newHostCluster(t *testing.T, size uint64, hang time.Duration) *hostCluster 
 			Consensus: consensus.HostConfig{ID: id, Listener: l[0],
 				Dir:       filepath.Join(dir, fmt.Sprint(id)),
 				Heartbeat: 50 * time.Millisecond, Election: 500 * time.Millisecond, Logger: quiet},
-			Group:      consensus.GroupConfig{Members: members},
-			Identity:   "counting",
+			Groups: []GroupConfig{{Consensus: consensus.GroupConfig{Members: members}, Identity: "counting",
+				Host: &ryu.Config{Python: python, Applications: []string{"testdata/counting.py"}, Cluster: "cluster",
+					LogLevel: 20, Logger: quiet, Hang: hang}}},
 			Southbound: southbound.Config{Logger: quiet},
 			REST:       l[1], RESTPeers: s.rest, OpenFlow: l[2], Logger: quiet,
-			Host: &ryu.Config{Python: python, Applications: []string{"testdata/counting.py"}, Cluster: "cluster",
-				LogLevel: 20, Logger: quiet, Hang: hang},
 		})
 		if err != nil {
 			t.Fatal(err)

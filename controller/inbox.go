@@ -31,7 +31,7 @@ func (it *item) reject() {
 	}
 }
 
-// handler passes the calls of sessions to the loop; see southbound.Handler.
+// handler passes the calls of sessions to the loop of the switch's group; see southbound.Handler.
 type handler struct{ c *Controller }
 
 func (h handler) Attached(s *southbound.Session) { h.put(item{kind: attach, session: s}) }
@@ -52,25 +52,26 @@ func (h handler) Events(s *southbound.Session, b southbound.Batch) error {
 }
 
 func (h handler) put(it item) bool {
+	g := h.c.groupOf(it.session.Switch())
 	select {
-	case h.c.inbox <- it:
+	case g.inbox <- it:
 		return true
-	case <-h.c.done:
+	case <-g.done:
 		return false
 	}
 }
 
 // take passes an item to the core.
-func (c *Controller) take(it item) {
+func (g *group) take(it item) {
 	switch it.kind {
 	case attach:
-		c.core.Attached(it.session)
+		g.core.Attached(it.session)
 	case detach:
-		c.core.Detached(time.Now(), it.session)
+		g.core.Detached(time.Now(), it.session)
 	case events:
-		c.core.Events(it.session, it.batch, it.done)
+		g.core.Events(it.session, it.batch, it.done)
 	case commandsDone:
-		c.core.CommandsDone(it.session, it.epoch, it.seq)
+		g.core.CommandsDone(it.session, it.epoch, it.seq)
 	}
 }
 

@@ -66,18 +66,18 @@ func (e *notLeading) Error() string {
 }
 
 // memberName returns the name of a member: from the log, or else from this controller's cluster file.
-func (c *Controller) memberName(s consensus.Status, id uint64) string {
+func (g *group) memberName(s consensus.Status, id uint64) string {
 	if name, _ := consensus.SplitAddress(s.Members[id]); name != "" {
 		return name
 	}
-	return c.cfg.Names[id]
+	return g.names[id]
 }
 
-func (c *Controller) members(s consensus.Status) Members {
-	out := Members{Leader: c.memberName(s, s.Leader), Last: s.Last, Members: []Member{}, Former: s.Former}
+func (g *group) members(s consensus.Status) Members {
+	out := Members{Leader: g.memberName(s, s.Leader), Last: s.Last, Members: []Member{}, Former: s.Former}
 	for id, m := range s.Members {
 		_, addr := consensus.SplitAddress(m)
-		member := Member{Name: c.memberName(s, id), ID: id, Address: addr, Votes: slices.Contains(s.Voters, id),
+		member := Member{Name: g.memberName(s, id), ID: id, Address: addr, Votes: slices.Contains(s.Voters, id),
 			Leads: id == s.Leader}
 		if id == s.ID {
 			member.Connected, member.Match = true, s.Last
@@ -95,11 +95,15 @@ func (c *Controller) members(s consensus.Status) Members {
 
 // changeMembers does the next step of a change; see consensus.Plan. The caller repeats it until the answer is Done.
 func (c *Controller) changeMembers(ctx context.Context, change MemberChange) (Members, error) {
-	s := c.node.Status()
+	g := c.system()
+	s := g.node.Status()
 	if !s.Leading {
-		return Members{}, &notLeading{c.memberName(s, s.Leader)}
+		return Members{}, &notLeading{g.memberName(s, s.Leader)}
 	}
-	if err := c.checkChange(s, change); err != nil {
+	if len(c.groups) > 1 {
+		return Members{}, errSeveral
+	}
+	if err := g.checkChange(s, change); err != nil {
 		return Members{}, err
 	}
 	goal := consensus.Goal{Remove: change.Remove}
@@ -111,18 +115,18 @@ func (c *Controller) changeMembers(ctx context.Context, change MemberChange) (Me
 	case err != nil:
 		return Members{}, err
 	case step.Transfer:
-		if err := c.handOver(ctx); err != nil {
+		if err := g.handOver(ctx); err != nil {
 			return Members{}, err
 		}
-		s = c.node.Status()
-		return Members{}, &notLeading{c.memberName(s, s.Leader)}
+		s = g.node.Status()
+		return Members{}, &notLeading{g.memberName(s, s.Leader)}
 	case !step.Done && !step.Busy && step.Wait == nil:
-		if err := c.node.ChangeMembers(ctx, step.Change); err != nil && !errors.Is(err, consensus.ErrChanging) {
+		if err := g.node.ChangeMembers(ctx, step.Change); err != nil && !errors.Is(err, consensus.ErrChanging) {
 			return Members{}, err
 		}
 		c.log.Info("members changed", "change", step.Change)
 	}
-	out := c.members(c.node.Status())
+	out := g.members(g.node.Status())
 	out.Done = step.Done
 	if step.Wait != nil {
 		for i, m := range out.Members {
@@ -134,7 +138,11 @@ func (c *Controller) changeMembers(ctx context.Context, change MemberChange) (Me
 	return out, nil
 }
 
-func (c *Controller) checkChange(s consensus.Status, change MemberChange) error {
+var errSeveral = errors.New("the members of a cluster with `groups: per-controller` cannot be changed yet: stop " +
+	"it, and " +
+	"begin it anew with another cluster file")
+
+func (g *group) checkChange(s consensus.Status, change MemberChange) error {
 	n := change.Add
 	if n == nil {
 		if change.Remove == 0 {
@@ -152,7 +160,7 @@ func (c *Controller) checkChange(s consensus.Status, change MemberChange) error 
 		return fmt.Errorf("address %q of the new controller: %w", n.Address, err)
 	}
 	for id := range s.Members {
-		switch name := c.memberName(s, id); {
+		switch name := g.memberName(s, id); {
 		case id == n.ID && name != n.Name:
 			return fmt.Errorf("id %d is that of controller %s: give the new one its own", id, name)
 		case id != n.ID && id != change.Remove && name == n.Name:
@@ -168,12 +176,13 @@ const changeTimeout = 5 * time.Second
 
 func (c *Controller) serveMembers(mux *http.ServeMux) {
 	mux.HandleFunc("GET /v1/members", func(w http.ResponseWriter, r *http.Request) {
-		s := c.node.Status()
+		g := c.system()
+		s := g.node.Status()
 		if !s.Leading {
-			c.answer(w, r, nil, &notLeading{c.memberName(s, s.Leader)})
+			c.answer(w, r, nil, &notLeading{g.memberName(s, s.Leader)})
 			return
 		}
-		c.answer(w, r, c.members(s), nil)
+		c.answer(w, r, g.members(s), nil)
 	})
 	mux.HandleFunc("POST /v1/members", func(w http.ResponseWriter, r *http.Request) {
 		var change MemberChange
@@ -191,12 +200,25 @@ func (c *Controller) serveMembers(mux *http.ServeMux) {
 		}
 		ctx, cancel := context.WithTimeout(r.Context(), changeTimeout)
 		defer cancel()
-		err := c.node.Drain(ctx)
+		err := c.drain(ctx)
 		if err == nil {
 			c.log.Info("drained: it leads again only if no other controller does")
 		}
-		c.answer(w, r, c.members(c.node.Status()), err)
+		g := c.system()
+		c.answer(w, r, g.members(g.node.Status()), err)
 	})
+}
+
+// drain drains the replicas of all groups.
+func (c *Controller) drain(ctx context.Context) (err error) {
+	results := make(chan error, len(c.groups))
+	for _, g := range c.groups {
+		go func() { results <- g.node.Drain(ctx) }() // ends with ctx
+	}
+	for range c.groups {
+		err = cmp.Or(err, <-results)
+	}
+	return err
 }
 
 // maxRequest bounds the body of a request, in bytes.

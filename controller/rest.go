@@ -72,7 +72,7 @@ func (r *rest) serve(w http.ResponseWriter, in *http.Request) {
 		http.Error(w, replay.ErrBusy.Error(), http.StatusServiceUnavailable)
 		return
 	}
-	leader := func() uint64 { return r.c.node.Status().Leader }
+	leader := func() uint64 { return r.c.system().node.Status().Leader }
 	if id := leader(); id != r.c.cfg.Consensus.ID && id != 0 {
 		ctx, cancel := whileLeads(in.Context(), id, leader)
 		defer cancel()
@@ -219,7 +219,8 @@ func (r *rest) forward(w http.ResponseWriter, in *http.Request, leader string) {
 // Request passes an HTTP request to the replayed applications and waits for the answer. Safe for concurrent use. The
 // errors are those of package replay, that of ctx, and one that says that the controller is stopping.
 func (c *Controller) Request(ctx context.Context, r *wire.HTTPRequest) (wire.Answer, error) {
-	if c.core.Hosting() == nil {
+	g := c.system()
+	if g.core.Hosting() == nil {
 		return wire.Answer{}, errors.New("this controller hosts no applications")
 	}
 	type outcome struct {
@@ -228,8 +229,8 @@ func (c *Controller) Request(ctx context.Context, r *wire.HTTPRequest) (wire.Ans
 	}
 	done := make(chan outcome, 1)
 	var forget func()
-	err := c.inLoop(ctx, func() {
-		forget = c.core.Hosting().Request(r.Append(nil), func(a wire.Answer, err error) { done <- outcome{a, err} })
+	err := g.inLoop(ctx, func() {
+		forget = g.core.Hosting().Request(r.Append(nil), func(a wire.Answer, err error) { done <- outcome{a, err} })
 	})
 	if err != nil {
 		return wire.Answer{}, err
@@ -238,7 +239,7 @@ func (c *Controller) Request(ctx context.Context, r *wire.HTTPRequest) (wire.Ans
 	case o := <-done:
 		return o.answer, o.err
 	case <-ctx.Done():
-		_ = c.inLoop(context.Background(), forget) // fails only when the loop has ended
+		_ = g.inLoop(context.Background(), forget) // fails only when the loop has ended
 		return wire.Answer{}, ctx.Err()
 	}
 }

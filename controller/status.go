@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/consensus"
@@ -31,6 +32,7 @@ type Status struct {
 	Apps        []string       `json:"apps"`
 	Members     []MemberStatus `json:"members,omitempty"` // on the leader only
 	Election    ElectionStatus `json:"election"`
+	Groups      []GroupStatus  `json:"groups,omitempty"` // if there are several; the rest is then of the first
 	Switches    []SwitchStatus `json:"switches"`
 	Replayed    *replay.Status `json:"replayed,omitempty"` // applications of Ryu
 	Counters    Counters       `json:"counters"`
@@ -67,6 +69,7 @@ type MemberStatus struct {
 // SwitchStatus is the state of one switch in the ledger, and of its connection to this controller.
 type SwitchStatus struct {
 	Switch string `json:"switch"`
+	Group  uint64 `json:"group,omitzero"`
 	State  string `json:"state"` // "up", "unreachable" or "down"
 	// of this controller: "master"; "proxy", if the leader is the master through it; "standby" or "none"
 	Role string `json:"role"`
@@ -96,22 +99,74 @@ type Counters struct {
 	Reverted     uint64 `json:"transactions_reverted"`
 }
 
+// GroupStatus is the state of one of several groups at a controller.
+type GroupStatus struct {
+	Group     uint64 `json:"group"`
+	Role      string `json:"role"` // as in Status
+	Term      uint64 `json:"term"`
+	Leader    string `json:"leader"` // its name, "" if unknown
+	Home      string `json:"home"`   // the controller that leads it if it can; "" for none
+	Switches  int    `json:"switches"`
+	LastIndex uint64 `json:"last_index"` // of its log
+	Applied   uint64 `json:"applied_index"`
+	Drained   bool   `json:"drained"`
+}
+
 // Status returns the present state. Safe for concurrent use.
 func (c *Controller) Status(ctx context.Context) (Status, error) {
-	var s Status
-	err := c.inLoop(ctx, func() { s = c.core.Status() })
-	if err != nil {
-		return s, fmt.Errorf("status of controller %s: %w", c.cfg.Name, err)
+	var all Status
+	for i, g := range c.groups {
+		s, err := g.status(ctx)
+		if err != nil {
+			return all, fmt.Errorf("status of controller %s: %w", c.cfg.Name, err)
+		}
+		of := GroupStatus{Group: g.cfg.Consensus.Group, Role: s.Role, Term: s.Term, Leader: s.Leader,
+			Home: c.cfg.Names[g.cfg.Home], Switches: len(s.Switches), LastIndex: s.LastIndex, Applied: s.Applied,
+			Drained: s.Drained}
+		if i == 0 {
+			all = s
+		} else {
+			all.join(s, of.Group)
+		}
+		if len(c.groups) > 1 {
+			all.Groups = append(all.Groups, of)
+		}
 	}
-	n := c.node.Status()
+	slices.SortFunc(all.Switches, func(a, b SwitchStatus) int { return strings.Compare(a.Switch, b.Switch) })
+	return all, nil
+}
+
+// join adds what another group has.
+func (s *Status) join(o Status, group uint64) {
+	s.Apps = o.Apps
+	for _, sw := range o.Switches {
+		sw.Group = group
+		s.Switches = append(s.Switches, sw)
+	}
+	k := o.Counters
+	s.Counters.Transactions += k.Transactions
+	s.Counters.Duplicates += k.Duplicates
+	s.Counters.Failures += k.Failures
+	s.Counters.Entries += k.Entries
+	s.Counters.Reverted += k.Reverted
+}
+
+// status returns the state of one group, in the form of that of a controller with one group.
+func (g *group) status(ctx context.Context) (Status, error) {
+	var s Status
+	err := g.inLoop(ctx, func() { s = g.core.Status() })
+	if err != nil {
+		return s, err
+	}
+	n := g.node.Status()
 	s.LastIndex, s.CommitIndex, s.Drained = n.Last, n.Committed, n.Drained
 	s.Learner = !slices.Contains(n.Voters, n.ID)
 	s.Election = electionStatus(n.Election)
 	for _, p := range n.Peers {
-		s.Members = append(s.Members, MemberStatus{c.memberName(n, p.ID), p.ID, p.Votes, p.Connected, p.Match})
+		s.Members = append(s.Members, MemberStatus{g.memberName(n, p.ID), p.ID, p.Votes, p.Connected, p.Match})
 	}
 	if s.Leader == "" {
-		s.Leader = c.memberName(n, n.Leader)
+		s.Leader = g.memberName(n, n.Leader)
 	}
 	return s, nil
 }

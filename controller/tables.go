@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -13,13 +14,14 @@ import (
 
 // Tables is the contents of an application's tables at one index of the log.
 type Tables struct {
-	Application string       `json:"application"`
-	Controller  string       `json:"controller"`    // that answers
-	Release     string       `json:"release"`       // of its binary: releases may differ in the contents of Rows
-	Leader      string       `json:"leader"`        // "" if it knows none; then Rows may be outdated
-	Applied     uint64       `json:"applied_index"` // of the log: Rows contains the committed entries up to there
-	Revision    uint64       `json:"-"`             // see Controller.Revision
-	Rows        []ledger.Row `json:"rows"`          // by table, cell and field
+	Application string `json:"application"`
+	Controller  string `json:"controller"` // that answers
+	Release     string `json:"release"`    // of its binary: releases may differ in the contents of Rows
+	Leader      string `json:"leader"`     // "" if it knows none; then Rows may be outdated
+	// of the log, or the sum of all groups: Rows contains the committed entries up to there
+	Applied  uint64       `json:"applied_index"`
+	Revision uint64       `json:"-"`    // see Controller.Revision
+	Rows     []ledger.Row `json:"rows"` // by table, cell and field
 }
 
 // Release returns the version of this binary, as the Go tool recorded it.
@@ -49,21 +51,23 @@ func (c *Controller) Tables(ctx context.Context, app string) (Tables, error) {
 	if err := c.known(app); err != nil {
 		return Tables{}, err
 	}
-	t := Tables{Application: app, Controller: c.cfg.Name, Release: Release()}
-	var failed error
-	err := c.inLoop(ctx, func() {
-		t.Applied, t.Revision = c.core.applied, c.core.ledger.Revision(app)
-		t.Rows, failed = c.core.ledger.Rows(app, maxTables)
-	})
-	if err == nil {
-		err = failed
-	}
-	if err != nil {
-		return Tables{}, fmt.Errorf("tables of controller %s: %w", c.cfg.Name, err)
+	t := Tables{Application: app, Controller: c.cfg.Name, Release: Release(), Rows: []ledger.Row{}}
+	for _, g := range c.groups {
+		var rows []ledger.Row
+		var failed error
+		err := g.inLoop(ctx, func() {
+			t.Applied += g.core.applied
+			t.Revision += g.core.ledger.Revision(app)
+			rows, failed = g.core.ledger.Rows(app, maxTables/len(c.groups))
+		})
+		if err = cmp.Or(err, failed); err != nil {
+			return Tables{}, fmt.Errorf("tables of controller %s: %w", c.cfg.Name, err)
+		}
+		t.Rows = append(t.Rows, rows...)
 	}
 	slices.SortFunc(t.Rows, ledger.Row.Compare) // not in the loop: it may take a while
-	n := c.node.Status()
-	t.Leader = c.memberName(n, n.Leader)
+	n := c.system().node.Status()
+	t.Leader = c.system().memberName(n, n.Leader)
 	return t, nil
 }
 
@@ -73,15 +77,17 @@ func (c *Controller) Revision(ctx context.Context, app string) (revision uint64,
 	if err := c.known(app); err != nil {
 		return 0, err
 	}
-	if err := c.inLoop(ctx, func() { revision = c.core.ledger.Revision(app) }); err != nil {
-		return 0, fmt.Errorf("tables of controller %s: %w", c.cfg.Name, err)
+	for _, g := range c.groups {
+		if err := g.inLoop(ctx, func() { revision += g.core.ledger.Revision(app) }); err != nil {
+			return 0, fmt.Errorf("tables of controller %s: %w", c.cfg.Name, err)
+		}
 	}
 	return revision, nil
 }
 
 func (c *Controller) known(app string) error {
 	var runs []string
-	for _, a := range c.cfg.Applications {
+	for _, a := range c.groups[len(c.groups)-1].cfg.Applications {
 		if runs = append(runs, a.Name()); a.Name() == app {
 			return nil
 		}

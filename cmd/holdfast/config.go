@@ -113,6 +113,7 @@ type summary struct {
 	Levels          map[string]map[string]string `json:"levels,omitempty"`
 	Recovery        *config.Recovery             `json:"recovery,omitempty"`
 	BFD             *config.BFD                  `json:"bfd,omitempty"`
+	Groups          int                          `json:"groups"`
 	Durability      config.Durability            `json:"durability"`
 	HeartbeatMS     int64                        `json:"heartbeat_ms"`
 	ElectionMS      int64                        `json:"election_ms"`
@@ -138,7 +139,8 @@ type summaryRyu struct {
 }
 
 func summarize(s *config.Cluster, found process.Checked, problems []error) summary {
-	sum := summary{Cluster: s.Name, Apps: withRequirements(s.Apps), Levels: s.Levels, Durability: s.Durability,
+	sum := summary{Cluster: s.Name, Apps: withRequirements(s.Apps), Levels: s.Levels,
+		Groups: 1 + len(s.Homes()), Durability: s.Durability,
 		HeartbeatMS: s.Heartbeat.Milliseconds(), ElectionMS: s.Election.Milliseconds(),
 		SwitchTimeoutMS: s.SwitchTimeout.Milliseconds(), TLS: s.TLS, Certificates: found.Certificates,
 		Problems: []string{}}
@@ -195,6 +197,11 @@ func printCluster(out io.Writer, s *config.Cluster, found process.Checked) error
 	if slices.Contains(withRequirements(s.Apps), liveness.Name) {
 		fmt.Fprintf(w, "bfd\t%v, by databases at %s, at least %v apart, %d lost are a failure\n", s.BFD.Enabled,
 			s.BFD.Database, s.BFD.Floor, s.BFD.Multiplier)
+	}
+	if n := len(s.Homes()); n > 0 {
+		fmt.Fprintf(w, "groups\t%d: one of each controller, and the system group\n", n+1)
+	} else {
+		fmt.Fprintln(w, "groups\t1")
 	}
 	fmt.Fprintf(w, "durability\t%s\n", s.Durability)
 	fmt.Fprintf(w, "heartbeat\t%v\n", s.Heartbeat)

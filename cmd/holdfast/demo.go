@@ -16,6 +16,7 @@ import (
 func demoCommand() *cobra.Command {
 	b := bench.Failover{Kills: 3, Durability: "memory", Between: 4 * time.Second, PingInterval: 10 * time.Millisecond}
 	var asJSON bool
+	var groups string
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Kill the leader three times under traffic and count what was lost",
@@ -27,12 +28,18 @@ executed with the log of the controllers. Exits 1 if anything was lost or repeat
 
 The switches are embedded software switches, which need no root; with --ovs they are Open vSwitch
 bridges in network namespaces, which do. With --stock there are no agents: each switch is connected
-to all three controllers, and nothing runs beside it.`,
+to all three controllers, and nothing runs beside it. With --groups per-controller each controller
+leads a third of the switches, and one after the other is killed.`,
 		Example: `  holdfast demo
   sudo holdfast demo --ovs --stock
+  holdfast demo --groups per-controller
   holdfast demo --json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if groups != "1" && groups != "per-controller" {
+				return fmt.Errorf("--groups %q: write 1, or per-controller", groups)
+			}
+			b.PerController = groups == "per-controller"
 			var err error
 			if b.Binary, err = self(); err != nil {
 				return err
@@ -63,6 +70,7 @@ to all three controllers, and nothing runs beside it.`,
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON; what happens goes to standard error")
 	ovsFlag(cmd, &b.OVS)
 	stockFlag(cmd, &b.Stock)
+	cmd.Flags().StringVar(&groups, "groups", "1", "1, or per-controller: each controller leads a share of the switches")
 	return cmd
 }
 

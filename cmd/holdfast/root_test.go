@@ -131,6 +131,7 @@ c1          1   127.0.0.1:7001  127.0.0.1:6653  127.0.0.1:8653  -     /var/lib/h
 
 cluster         holdfast
 apps            learning
+groups          1
 durability      disk
 heartbeat       10ms
 election        50ms

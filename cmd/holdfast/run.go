@@ -155,14 +155,15 @@ func (o runOptions) config(ctx context.Context, log *slog.Logger) (controller.Co
 		SwitchTimeout: config.DefaultSwitchTimeout, Logger: log,
 		Consensus: consensus.HostConfig{Cluster: "run", ID: 1, Heartbeat: 10 * time.Millisecond,
 			Election: 50 * time.Millisecond, Logger: log},
-		Group: consensus.GroupConfig{Members: map[uint64]string{1: "c1"}},
-		Host:  &host,
 	}
 	identity, err := ryu.Probe(ctx, host)
 	if err != nil {
 		return cfg, err
 	}
-	cfg.Identity = identity.String()
+	cfg.Groups = []controller.GroupConfig{{
+		Consensus: consensus.GroupConfig{Members: map[uint64]string{1: "c1"}},
+		Host:      &host, Identity: identity.String(),
+	}}
 	address := net.JoinHostPort(o.ofpHost, strconv.Itoa(int(o.ofpPort)))
 	if cfg.OpenFlow, err = net.Listen("tcp", address); err != nil {
 		return cfg, fmt.Errorf("listen for switches: %w: free the address, or name another port with "+

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"text/tabwriter"
@@ -109,16 +110,20 @@ func printStatus(out io.Writer, answers []client.Answer) error {
 	if err := printReplayed(out, answers); err != nil {
 		return err
 	}
-	if len(leader.Switches) == 0 {
+	if err := printGroups(out, answers); err != nil {
+		return err
+	}
+	switches := byMaster(answers, leader)
+	if len(switches) == 0 {
 		_, err := fmt.Fprintln(out, "\nno switch has connected yet")
 		return err
 	}
 	fmt.Fprintln(w, "\nSWITCH\tSTATE\tMASTER\tSTANDBY\tMODE\tOPENFLOW\tGUARANTEE\tEVENTS LOGGED\tCOMMANDS "+
 		"ISSUED\tDONE\tALL EVENTS\tALL COMMANDS")
-	for _, s := range leader.Switches {
+	for _, s := range switches {
 		master := "-"
 		if s.Role == "master" {
-			master = leader.Name
+			master = s.by
 			if s.Via != "" {
 				master += " via " + s.Via
 			}
@@ -127,10 +132,65 @@ func printStatus(out io.Writer, answers []client.Answer) error {
 			standbys(answers, s.Switch), dash(s.Mode), dash(s.Version), dash(s.Guarantee),
 			s.EventsLogged, s.CommandsSent, s.CommandsDone, s.TotalEvents, s.TotalCommands)
 	}
-	for _, s := range leader.Switches {
+	for _, s := range switches {
 		if s.Why != "" && (s.Mode != "agent" || s.Guarantee != "exactly-once" || s.Via != "") {
 			fmt.Fprintf(w, "%s: %s: %s\n", s.Switch, s.Guarantee, s.Why)
 		}
+	}
+	return w.Flush()
+}
+
+// switchAt is a switch as one controller sees it.
+type switchAt struct {
+	controller.SwitchStatus
+	by string
+}
+
+// byMaster returns the switches that the leader knows, each as its master sees it, or else the leader.
+func byMaster(answers []client.Answer, leader *controller.Status) []switchAt {
+	masters := map[string]switchAt{}
+	for _, a := range answers {
+		if a.Status == nil {
+			continue
+		}
+		for _, s := range a.Status.Switches {
+			if s.Role == "master" {
+				masters[s.Switch] = switchAt{s, a.Name}
+			}
+		}
+	}
+	list := make([]switchAt, len(leader.Switches))
+	for i, s := range leader.Switches {
+		if list[i] = (switchAt{s, leader.Name}); s.Role != "master" && masters[s.Switch].by != "" {
+			list[i] = masters[s.Switch]
+		}
+	}
+	return list
+}
+
+// printGroups lists the groups, if there are several, each as its leader sees it.
+func printGroups(out io.Writer, answers []client.Answer) error {
+	leaders := map[uint64]controller.GroupStatus{}
+	for _, a := range answers {
+		if a.Status == nil {
+			continue
+		}
+		for _, g := range a.Status.Groups {
+			if known, ok := leaders[g.Group]; !ok || g.Role == "leader" && (known.Role != "leader" ||
+				g.Term > known.Term) {
+				leaders[g.Group] = g
+			}
+		}
+	}
+	if len(leaders) == 0 {
+		return nil
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "\nGROUP\tLEADER\tHOME\tTERM\tLAST\tAPPLIED\tSWITCHES")
+	for _, n := range slices.Sorted(maps.Keys(leaders)) {
+		g := leaders[n]
+		fmt.Fprintf(w, "%d\t%s\t%s\t%d\t%d\t%d\t%d\n", n, dash(g.Leader), dash(g.Home), g.Term, g.LastIndex, g.Applied,
+			g.Switches)
 	}
 	return w.Flush()
 }

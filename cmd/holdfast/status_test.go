@@ -40,6 +40,17 @@ func TestPrintStatus(t *testing.T) {
 	late := &controller.Status{Name: "c2", Role: "follower", Term: 3, Apps: []string{"hub"},
 		Election: controller.ElectionStatus{ConfiguredMs: 50, TimeoutMs: 240, HangMs: 480,
 			Why: "the leader was silent for 120 ms"}}
+	several := func(name, role, home string) *controller.Status {
+		role1, role2 := "follower", "standby"
+		if name == home {
+			role1, role2 = "leader", "master"
+		}
+		return &controller.Status{Name: name, Role: role, Term: 4,
+			Groups: []controller.GroupStatus{{Role: role, Term: 4, Leader: "c1"},
+				{Group: 1, Role: role1, Term: 9, Leader: "c2", Home: "c2", Switches: 1, LastIndex: 77, Applied: 76}},
+			Switches: []controller.SwitchStatus{{Switch: "0000000000000005", Group: 1, State: "up", Role: role2,
+				Mode: "agent", InSync: true}}}
+	}
 	stale := &controller.Status{Name: "c3", Role: "leader", Term: 2, Apps: []string{"hub"}}
 	for _, c := range []struct {
 		name    string
@@ -70,6 +81,10 @@ func TestPrintStatus(t *testing.T) {
 		{"two that say they lead: the higher term does",
 			[]client.Answer{{Name: "c3", Status: stale}, {Name: "c1", Status: leader}},
 			[]string{"SWITCH", "0000000000000001", "c1"}, "no switch"},
+		{"several groups", []client.Answer{{Name: "c1", Status: several("c1", "leader", "c2")},
+			{Name: "c2", Status: several("c2", "follower", "c2")}},
+			[]string{"GROUP", "HOME", "0", "c1", "-", "4", "1", "c2", "c2", "9", "77", "76", "1", "SWITCH",
+				"0000000000000005", "up", "c2", "1", "agent"}, "no switch"},
 		{"nobody leads", []client.Answer{{Name: "c2", Status: other}}, []string{"follower"}, "SWITCH"},
 		{"applications of Ryu", []client.Answer{{Name: "c1", Status: hosts}, {Name: "c2", Status: diverged}},
 			[]string{"RYU AT", "c1", "running", "70", "60", "50", "3.0 MB", "-", "2", "c2", "catching up", "5", "4.2.2",

@@ -1,5 +1,6 @@
-// Package audit writes what the log holds to a file, a record a line, so that somebody else can compare it with what
-// switches said and did. It does not compare, takes no part in the protocol, and costs more than the ledger itself.
+// Package audit writes what the logs of all groups hold to a file, a record a line, so that somebody else can compare
+// it with what switches said and did. It does not compare, takes no part in the protocol, and costs more than the
+// ledger itself.
 package audit
 
 import (
@@ -7,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"sync"
 
 	"github.com/holdfast-sdn/holdfast/internal/digest"
 	"github.com/holdfast-sdn/holdfast/ledger"
@@ -18,7 +20,8 @@ import (
 // Record is one event that was processed, one command that was issued or one failure of
 // an application. Every controller has the same records for the same index.
 type Record struct {
-	Index    uint64              `json:"index"`    // of the entry
+	Group    uint64              `json:"group,omitzero"`
+	Index    uint64              `json:"index"`    // of the entry in the log of the group
 	Position int                 `json:"position"` // of the record in the entry
 	Kind     Kind                `json:"kind"`
 	Switch   openflow.DatapathID `json:"switch,omitempty"`
@@ -40,10 +43,11 @@ const (
 	Failure Kind = "failure"
 )
 
-// File is an audit file that is being written, a Record a line. A nil File does nothing.
+// File is an audit file that is being written, a Record a line. A nil File does nothing. Safe for concurrent use.
 type File struct {
-	f *os.File
-	w *bufio.Writer
+	mu sync.Mutex // the loops of several groups write
+	f  *os.File
+	w  *bufio.Writer
 }
 
 // Open appends to the file at path, which it makes if need be.
@@ -52,7 +56,7 @@ func Open(path string) (*File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open audit file: %w", err)
 	}
-	return &File{f, bufio.NewWriterSize(f, 64<<10)}, nil
+	return &File{f: f, w: bufio.NewWriterSize(f, 64<<10)}, nil
 }
 
 // Close ends the file.
@@ -66,15 +70,17 @@ func (a *File) Close() error {
 	return a.f.Close()
 }
 
-// Append adds the records of a committed entry.
-func (a *File) Append(index uint64, entry []byte) error {
+// Append adds the records of a committed entry of a group.
+func (a *File) Append(group, index uint64, entry []byte) error {
 	if a == nil {
 		return nil
 	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	enc, n := json.NewEncoder(a.w), 0
 	_, err := ledger.Walk(entry, func(r *ledger.Record) error {
 		n++
-		out := Record{Index: index, Position: n, Switch: r.Switch, Epoch: r.Epoch, Seq: r.Seq}
+		out := Record{Group: group, Index: index, Position: n, Switch: r.Switch, Epoch: r.Epoch, Seq: r.Seq}
 		switch r.Op {
 		case ledger.OpSeen:
 			out.Kind, out.Type, out.Digest = Event, of13.TypeName(r.Type), format(r.Digest)

@@ -67,7 +67,7 @@ func Found(cluster *config.Cluster, name string, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	return consensus.Found(host(cluster, me, log), group(cluster))
+	return consensus.Found(host(cluster, me, log), replicas(cluster)...)
 }
 
 // run is the controller from its start to its end.
@@ -106,18 +106,17 @@ func assemble(ctx context.Context, cfg Config, me config.Controller) (controller
 		Name:          me.Name,
 		Names:         map[uint64]string{},
 		Consensus:     host(s, me, cfg.Logger),
-		Group:         group(s),
 		Southbound:    southbound.Config{Logger: cfg.Logger},
 		SwitchTimeout: s.SwitchTimeout,
 		SnapshotEvery: cfg.SnapshotEvery,
 		Logger:        cfg.Logger,
 	}
-	own.Group.Join, own.Consensus.Founded = cfg.Join, !cfg.Join
+	own.Consensus.Founded = !cfg.Join
 	for _, c := range s.Controllers {
 		own.Names[c.ID] = c.Name
 	}
 	var err error
-	if own.Applications, err = cfg.Applications(); err != nil {
+	if own.Groups, err = groups(cfg); err != nil {
 		return own, err
 	}
 	if own.Consensus.Listener, err = listen("the other controllers", me.Peer); err != nil {
@@ -154,6 +153,26 @@ func assemble(ctx context.Context, cfg Config, me config.Controller) (controller
 	return own, nil
 }
 
+// groups are those of the cluster at this controller.
+func groups(cfg Config) (list []controller.GroupConfig, err error) {
+	s := cfg.Cluster
+	homes := s.Homes()
+	for i, g := range replicas(s) {
+		c := controller.GroupConfig{Consensus: g}
+		c.Consensus.Join = cfg.Join
+		if i > 0 {
+			c.Home = homes[i-1]
+		}
+		if i > 0 || len(homes) == 0 { // the applications are where the switches are
+			if c.Applications, err = cfg.Applications(); err != nil {
+				return nil, err
+			}
+		}
+		list = append(list, c)
+	}
+	return list, nil
+}
+
 // closeUnused closes what a controller that did not start would have closed.
 func closeUnused(cfg controller.Config) error {
 	for _, l := range []net.Listener{cfg.Consensus.Listener, cfg.OpenFlow, cfg.API, cfg.REST} {
@@ -180,13 +199,17 @@ func host(s *config.Cluster, me config.Controller, log *slog.Logger) consensus.H
 	}
 }
 
-// group is the only group of a cluster.
-func group(s *config.Cluster) consensus.GroupConfig {
+// replicas are those of all groups at a controller: every controller has one of each group.
+func replicas(s *config.Cluster) []consensus.GroupConfig {
 	members := make(map[uint64]string, len(s.Controllers))
 	for _, m := range s.Controllers {
 		members[m.ID] = m.Name + "@" + m.Peer
 	}
-	return consensus.GroupConfig{Members: members}
+	list := make([]consensus.GroupConfig, 1+len(s.Homes()))
+	for i := range list {
+		list[i] = consensus.GroupConfig{Group: uint64(i), Members: members}
+	}
+	return list
 }
 
 // addRyu completes the configuration with what the Ryu applications of the cluster need, if it has any.
@@ -199,7 +222,7 @@ func addRyu(ctx context.Context, own *controller.Config, s *config.Cluster, me c
 	if err != nil {
 		return err
 	}
-	own.Host, own.Identity = &host, identity.String()
+	own.Groups[0].Host, own.Groups[0].Identity = &host, identity.String()
 	if me.REST == "" {
 		return nil
 	}

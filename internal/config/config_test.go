@@ -178,9 +178,9 @@ func TestMistakes(t *testing.T) {
 		{"too large", one + strings.Repeat("#\n", config.MaxFile/2),
 			"f: larger than 1048576 bytes; is this the right file?"},
 		{"unknown key", one + "hartbeat_ms: 3\n",
-			`f:3: unknown key "hartbeat_ms"; did you mean "heartbeat_ms"? (known: cluster, controllers, apps, levels, ryu, recovery, bfd, durability, data, heartbeat_ms, election_ms, switch_timeout_ms, tls)`},
+			`f:3: unknown key "hartbeat_ms"; did you mean "heartbeat_ms"? (known: cluster, controllers, apps, levels, ryu, recovery, bfd, groups, durability, data, heartbeat_ms, election_ms, switch_timeout_ms, tls)`},
 		{"unknown key, nothing near", one + "colour: red\n",
-			`f:3: unknown key "colour"; known: cluster, controllers, apps, levels, ryu, recovery, bfd, durability, data, heartbeat_ms, election_ms, switch_timeout_ms, tls`},
+			`f:3: unknown key "colour"; known: cluster, controllers, apps, levels, ryu, recovery, bfd, groups, durability, data, heartbeat_ms, election_ms, switch_timeout_ms, tls`},
 		{"unknown key of a controller", edit("    openflow: 127", "    openflw: 127"),
 			`f:4: unknown key "openflw"; did you mean "openflow"? (known: name, peer, openflow, api, rest, id)`},
 		{"key twice", one + "data: a\ndata: b\n", `f:4: key "data" is already in line 3; remove one`},
@@ -227,6 +227,10 @@ func TestMistakes(t *testing.T) {
 			"f:3: options is the text \"--verbose\"; write a list: lines that begin with `- `"},
 		{"apps not a list", one + "apps: hub\n", "f:3: apps is the text \"hub\"; write a list: lines that begin " +
 			"with `- `"},
+		{"groups", one + "groups: 3\n", `f:3: groups is 3 (int); write 1, or per-controller`},
+		{"groups and ryu", one + "apps: [simple.py]\ngroups: per-controller\n",
+			"f:4: applications of Ryu see the whole network, which one group has; write groups: 1, or remove these " +
+				"applications"},
 		{"durability", one + "durability: disc\n",
 			`f:3: unknown durability "disc"; did you mean "disk"? (known: disk, memory)`},
 		{"wrong type", one + "heartbeat_ms: 10ms\n",

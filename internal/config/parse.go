@@ -23,7 +23,7 @@ type parser struct {
 	apps    []string
 	cluster Cluster
 
-	heartbeatNode, electionNode, databaseNode, recoveryNode *yaml.Node // where they stand, if they do
+	heartbeatNode, electionNode, databaseNode, recoveryNode, groupsNode *yaml.Node // where they stand, if they do
 }
 
 func (p *parser) parse(text []byte) error {
@@ -41,6 +41,7 @@ func (p *parser) parse(text []byte) error {
 		{"ryu", p.ryu},
 		{"recovery", func(n *yaml.Node) error { p.recoveryNode = n; return p.recovery(n) }},
 		{"bfd", p.bfd},
+		{"groups", p.groups},
 		{"durability", p.durability},
 		{"data", p.data},
 		{"heartbeat_ms", func(n *yaml.Node) error {
@@ -68,6 +69,9 @@ func (p *parser) parse(text []byte) error {
 	if p.recoveryNode != nil && !slices.Contains(s.Apps, recoveryApp) {
 		return p.mistake(p.recoveryNode, "recovery is configured, and is not among the apps",
 			"write apps: [recovery], or remove this section")
+	}
+	if err := p.checkGroups(); err != nil {
+		return err
 	}
 	return p.checkTimes()
 }
@@ -308,6 +312,25 @@ func (p *parser) durability(n *yaml.Node) error {
 	p.cluster.Durability = Durability(s)
 	if p.cluster.Durability != Disk && p.cluster.Durability != Memory {
 		return p.unknown(n, "durability", s, []string{string(Disk), string(Memory)})
+	}
+	return nil
+}
+
+// groups reads 1, or per-controller.
+func (p *parser) groups(n *yaml.Node) error {
+	const one, each = "1", "per-controller"
+	if n.Kind != yaml.ScalarNode || n.Value != one && n.Value != each {
+		return p.mistake(n, "groups is "+describe(n), "write 1, or per-controller")
+	}
+	p.groupsNode, p.cluster.PerController = n, n.Value == each
+	return nil
+}
+
+// checkGroups refuses what only one group can do.
+func (p *parser) checkGroups() error {
+	if p.cluster.PerController && slices.Contains(p.cluster.Apps, RyuApp) {
+		return p.mistake(p.groupsNode, "applications of Ryu see the whole network, which one group has",
+			"write groups: 1, or remove these applications")
 	}
 	return nil
 }

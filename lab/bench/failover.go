@@ -12,13 +12,14 @@ import (
 // Failover kills the leader again and again while hosts ping through packet-ins, and measures how long it takes from
 // SIGKILL until the switches receive commands again.
 type Failover struct {
-	Binary       string // the holdfast binary
-	Kills        int
-	OVS          bool // Open vSwitch in network namespaces (root), not embedded switches
-	Stock        bool // no agents: every switch connects to every controller
-	Durability   string
-	Between      time.Duration // undisturbed traffic before each kill; 300 ms if 0
-	PingInterval time.Duration // of each host; 5 ms if 0
+	Binary        string // the holdfast binary
+	Kills         int
+	OVS           bool // Open vSwitch in network namespaces (root), not embedded switches
+	PerController bool // each controller has a group of its own
+	Stock         bool // no agents: every switch connects to every controller
+	Durability    string
+	Between       time.Duration // undisturbed traffic before each kill; 300 ms if 0
+	PingInterval  time.Duration // of each host; 5 ms if 0
 }
 
 // Validate returns a *FieldError for a value that cannot be.
@@ -40,7 +41,8 @@ func (b Failover) Run(ctx context.Context, progress Progress) (Report, error) {
 func (b Failover) Kill(ctx context.Context, progress Progress, say func(line string)) (failover.Result, error) {
 	b = b.withDefaults()
 	return failover.Run(ctx, failover.Config{Binary: b.Binary, OVS: b.OVS, Stock: b.Stock, Kills: b.Kills,
-		Between: b.Between, PingInterval: b.PingInterval, Durability: b.Durability, Progress: progress, Say: say})
+		PerController: b.PerController,
+		Between:       b.Between, PingInterval: b.PingInterval, Durability: b.Durability, Progress: progress, Say: say})
 }
 
 func (b Failover) withDefaults() Failover {

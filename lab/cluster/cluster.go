@@ -16,6 +16,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -335,11 +336,30 @@ func (c *Cluster) Wait(ctx context.Context, what string, ok func(Status) bool) (
 			return Status{}, err
 		}
 		s, err := leader.Status(ctx)
+		if err == nil && len(s.Groups) > 0 {
+			c.joinMasters(ctx, &s)
+		}
 		if err == nil && ok(s) {
 			return s, nil
 		}
 		if err := c.pause(ctx, began); err != nil {
 			return s, fmt.Errorf("waited for %s; the leader says %+v: %w", what, s, c.WithLogs(err))
+		}
+	}
+}
+
+// joinMasters replaces what a controller says of switches of which others are the master by what these say.
+func (c *Cluster) joinMasters(ctx context.Context, s *Status) {
+	for _, n := range c.controllers {
+		other, err := n.Status(ctx)
+		if err != nil {
+			continue
+		}
+		for _, sw := range other.Switches {
+			if i := slices.IndexFunc(s.Switches, func(o SwitchStatus) bool { return o.Switch == sw.Switch }); i >= 0 &&
+				sw.Role == "master" {
+				s.Switches[i] = sw
+			}
 		}
 	}
 }

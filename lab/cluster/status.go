@@ -13,8 +13,15 @@ type Status struct {
 	Term     uint64          `json:"term"`
 	Applied  uint64          `json:"applied_index"`
 	Election ElectionStatus  `json:"election"`
+	Groups   []GroupStatus   `json:"groups"` // if there are several
 	Switches []SwitchStatus  `json:"switches"`
 	Replayed *ReplayedStatus `json:"replayed"` // nil: no applications of Ryu
+}
+
+// GroupStatus is what a controller says of one of several groups.
+type GroupStatus struct {
+	Role string `json:"role"`
+	Home string `json:"home"`
 }
 
 // ElectionStatus is what a controller says of its election timeout.

@@ -38,6 +38,19 @@ func TestTrial(t *testing.T) {
 	}
 }
 
+// TestTrialOfGroups is the same with a group for each controller. One controller after the other dies, each of which
+// leads a group, and gets it back.
+func TestTrialOfGroups(t *testing.T) {
+	notInShort(t)
+	t.Parallel()
+	for _, stock := range []bool{false, true} {
+		t.Run(fmt.Sprintf("stock=%v", stock), func(t *testing.T) {
+			t.Parallel()
+			runTrial(t, failover.Config{Stock: stock, PerController: true, Kills: 3})
+		})
+	}
+}
+
 func needOVS(t *testing.T) {
 	t.Helper()
 	if err := netlab.Available(); err != nil {

@@ -24,17 +24,18 @@ import (
 
 // Config says what to run.
 type Config struct {
-	Binary       string        // the holdfast binary
-	OVS          bool          // Open vSwitch in network namespaces (root), not embedded switches
-	Switches     int           // in a row, each with one host; 4 if 0
-	Kills        int           // of the leader, with SIGKILL; it is restarted each time
-	Between      time.Duration // undisturbed traffic before each kill, and after the last
-	PingInterval time.Duration // of each host
-	Durability   string        // "memory" if empty
-	Election     time.Duration // the election timeout; 0 is the cluster file's default
-	TLS          bool          // all connections use TLS
-	Stock        bool          // no agents: every switch connects to every controller
-	NoBundles    bool          // with Stock: the switches have no bundles
+	Binary        string        // the holdfast binary
+	OVS           bool          // Open vSwitch in network namespaces (root), not embedded switches
+	Switches      int           // in a row, each with one host; 4 if 0
+	Kills         int           // of the leader, with SIGKILL; it is restarted each time
+	Between       time.Duration // undisturbed traffic before each kill, and after the last
+	PingInterval  time.Duration // of each host
+	Durability    string        // "memory" if empty
+	Election      time.Duration // the election timeout; 0 is the cluster file's default
+	TLS           bool          // all connections use TLS
+	PerController bool          // each controller has a group of its own
+	Stock         bool          // no agents: every switch connects to every controller
+	NoBundles     bool          // with Stock: the switches have no bundles
 	// kills of any controller, at random moments; how long they take is not measured
 	Soak     bool
 	Say      func(line string)            // called with each step, as it happens; may be nil
@@ -44,6 +45,9 @@ type Config struct {
 func (c Config) withDefaults() Config {
 	if c.Switches == 0 {
 		c.Switches = 4
+		if c.PerController {
+			c.Switches = 6
+		}
 	}
 	if c.Say == nil {
 		c.Say = func(string) {}
@@ -112,6 +116,7 @@ type experiment struct {
 	tally   tally         // agents or stock
 	agents  *oracle.Tally // nil with Stock
 	stock   *oracle.Stock // nil without
+	killed  int           // by victim
 	clock   commandClock
 	taps    []*tap.Tap
 }
@@ -131,6 +136,7 @@ func Run(ctx context.Context, cfg Config) (r Result, err error) {
 		}
 	}()
 	t := &experiment{Config: cfg, app: "hub"}
+	t.clock.several = t.PerController
 	defer func() { err = errors.Join(err, t.close()) }()
 	if err := t.start(ctx, dir); err != nil {
 		return r, err
@@ -164,7 +170,7 @@ func (t *experiment) start(ctx context.Context, dir string) (err error) {
 		snapshots = soakSnapshots
 	}
 	t.cluster, err = cluster.Start(ctx, cluster.Config{Binary: t.Binary, Dir: dir, Controllers: 3, Agents: agents,
-		SnapshotEvery: snapshots, Election: t.Election,
+		SnapshotEvery: snapshots, Election: t.Election, Sections: t.sections(),
 		Apps: []string{t.app}, Durability: t.Durability, Audit: !t.blind, TLS: t.TLS})
 	if err != nil {
 		return err
@@ -278,9 +284,51 @@ func (t *experiment) traffic(ctx context.Context, kills int) error {
 // observed is how long after a kill its silences are looked for.
 const observed = time.Second
 
+// sections is more of the cluster file.
+func (t *experiment) sections() string {
+	if t.PerController {
+		return "groups: per-controller\n"
+	}
+	return ""
+}
+
+// victim returns the controller to kill next: the leader, or with several groups one after the other, since each leads
+// one.
+func (t *experiment) victim(ctx context.Context) (*cluster.Controller, error) {
+	if !t.PerController {
+		return t.cluster.WaitLeader(ctx)
+	}
+	t.killed++
+	all := t.cluster.Controllers()
+	return all[(t.killed-1)%len(all)], t.home(ctx)
+}
+
+// home waits until each group is led by its home controller, if there are several groups.
+func (t *experiment) home(ctx context.Context) error {
+	if !t.PerController {
+		return nil
+	}
+	_, err := t.cluster.Wait(ctx, "all groups to be led at home", func(cluster.Status) bool {
+		led := 0
+		for _, n := range t.cluster.Controllers() {
+			s, err := n.Status(ctx)
+			if err != nil {
+				return false
+			}
+			for _, g := range s.Groups {
+				if g.Role == "leader" && g.Home == n.Name {
+					led++
+				}
+			}
+		}
+		return led == len(t.cluster.Controllers())
+	})
+	return err
+}
+
 // kill kills the leader, waits until the next one has taken over, and restarts the dead one.
 func (t *experiment) kill(ctx context.Context) (Kill, error) {
-	leader, err := t.cluster.WaitLeader(ctx)
+	leader, err := t.victim(ctx)
 	if err != nil {
 		return Kill{}, err
 	}
@@ -306,8 +354,11 @@ func (t *experiment) kill(ctx context.Context) (Kill, error) {
 	for _, h := range t.net.hosts() {
 		k.Hosts = max(k.Hosts, h.longestSilence(at, at.Add(observed)))
 	}
-	t.Say(fmt.Sprintf("killed leader %s (SIGKILL); %s leads; first command after %s, hosts waited %s", leader.Name,
-		next.Name,
+	leads := fmt.Sprintf("leader %s (SIGKILL); %s leads", leader.Name, next.Name)
+	if t.PerController {
+		leads = fmt.Sprintf("%s, which led a group (SIGKILL)", leader.Name)
+	}
+	t.Say(fmt.Sprintf("killed %s; first command after %s, hosts waited %s", leads,
 		k.Command.Round(100*time.Microsecond), k.Hosts.Round(100*time.Microsecond)))
 	if err := leader.Restart(); err != nil {
 		return k, err

@@ -116,10 +116,13 @@ func (s *security) dial(ctx context.Context, address string) func() (net.Conn, e
 	}
 }
 
-// commandClock records when commands arrive at switches.
+// commandClock records when commands arrive at switches. The switches of one group resume together, so they share a
+// lane. With several groups each switch has its own.
 type commandClock struct {
-	mu    sync.Mutex // guards times
-	times []time.Time
+	several bool // groups
+
+	mu    sync.Mutex // guards lanes
+	lanes map[openflow.DatapathID][]time.Time
 }
 
 // beside also observes connections that o observes.
@@ -130,7 +133,7 @@ type timed struct {
 	clock *commandClock
 }
 
-// maxTimes bounds the recorded times: the oldest are dropped.
+// maxTimes bounds the recorded times of a lane: the oldest are dropped.
 const maxTimes = 1 << 20
 
 // ToSwitch implements tap.Observer.
@@ -142,23 +145,39 @@ func (o timed) ToSwitch(sw openflow.DatapathID, msg []byte) {
 	c := o.clock
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.times) >= maxTimes {
-		c.times = append(c.times[:0], c.times[maxTimes/2:]...)
+	if !c.several {
+		sw = 0
 	}
-	c.times = append(c.times, time.Now())
+	times := c.lanes[sw]
+	if len(times) >= maxTimes {
+		times = append(times[:0], times[maxTimes/2:]...)
+	}
+	if c.lanes == nil {
+		c.lanes = map[openflow.DatapathID][]time.Time{}
+	}
+	c.lanes[sw] = append(times, time.Now())
 }
 
 // inFlight is how long after a kill commands that the dead leader had sent may still arrive.
 const inFlight = 5 * time.Millisecond
 
-// resumed returns the time from the kill to the command that ended the longest silence
-// which began at most inFlight after it and ended before to.
-func (c *commandClock) resumed(kill, to time.Time) (time.Duration, bool) {
+// resumed returns the time from the kill to the command that ended the longest silence of a lane which began at most
+// inFlight after it and ended before to; that of the last lane, if there are several.
+func (c *commandClock) resumed(kill, to time.Time) (last time.Duration, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	for _, times := range c.lanes {
+		if at, found := resumed(times, kill, to); found {
+			last, ok = max(last, at), true
+		}
+	}
+	return last, ok
+}
+
+func resumed(times []time.Time, kill, to time.Time) (time.Duration, bool) {
 	var longest, at time.Duration
-	for i := 1; i < len(c.times); i++ {
-		begin, end := c.times[i-1], c.times[i]
+	for i := 1; i < len(times); i++ {
+		begin, end := times[i-1], times[i]
 		if end.Before(kill) || end.After(to) || begin.After(kill.Add(inFlight)) {
 			continue
 		}

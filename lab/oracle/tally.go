@@ -280,13 +280,13 @@ func difference[K comparable](want, got map[K]int) (missing, surplus int) {
 // off by a crash is skipped.
 func Read(files []string) ([]audit.Record, error) {
 	type place struct {
-		index    uint64
-		position int
+		group, index uint64
+		position     int
 	}
 	seen := map[place]audit.Record{}
 	for _, name := range files {
 		if err := readFile(name, func(r audit.Record) error {
-			p := place{r.Index, r.Position}
+			p := place{r.Group, r.Index, r.Position}
 			if old, ok := seen[p]; ok && old != r {
 				return fmt.Errorf("controllers disagree on index %d, position %d: %+v and %+v", r.Index, r.Position,
 					old, r)
@@ -302,7 +302,7 @@ func Read(files []string) ([]audit.Record, error) {
 		list = append(list, r)
 	}
 	slices.SortFunc(list, func(a, b audit.Record) int {
-		return cmp.Or(cmp.Compare(a.Index, b.Index), cmp.Compare(a.Position, b.Position))
+		return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Index, b.Index), cmp.Compare(a.Position, b.Position))
 	})
 	return list, nil
 }

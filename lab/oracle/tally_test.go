@@ -99,7 +99,7 @@ func write(t *testing.T, entries [][]byte) string {
 		t.Fatal(err)
 	}
 	for i, e := range entries {
-		if err := f.Append(uint64(i+1), e); err != nil {
+		if err := f.Append(0, uint64(i+1), e); err != nil {
 			t.Fatal(err)
 		}
 	}

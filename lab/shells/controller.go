@@ -53,8 +53,9 @@ func (n *controllerNode) start() {
 		Name: n.at.name,
 		Consensus: consensus.HostConfig{ID: n.id, Cluster: "shells", Founded: n.founded,
 			Listener: n.s.net.listen(p, n.members[n.id], nil), Dial: dial, Storage: l.mount, Logger: logger},
-		Group:        consensus.GroupConfig{Members: n.members},
-		Applications: n.s.applications(), Limits: n.s.limits(),
+		Groups: []controller.GroupConfig{{Consensus: consensus.GroupConfig{Members: n.members},
+			Applications: n.s.applications()}},
+		Limits:     n.s.limits(),
 		Southbound: southbound.Config{Logger: logger},
 		OpenFlow: n.s.net.listen(p, n.at.name+":6653", func(c *conn) {
 			c.readFailed = func(err error) { n.s.patient(c, err) }
@@ -132,7 +133,7 @@ func (l *controllerLife) leads(r slog.Record) {
 }
 
 // Append implements controller.Auditor.
-func (l *controllerLife) Append(index uint64, entry []byte) error {
+func (l *controllerLife) Append(_, index uint64, entry []byte) error {
 	header, err := ledger.Walk(entry[:history.HeaderLen(entry)], nil)
 	if err != nil {
 		return err

@@ -1,0 +1,254 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/consensus"
+	"github.com/holdfast-sdn/holdfast/ledger"
+	"github.com/holdfast-sdn/holdfast/ryu"
+	"github.com/holdfast-sdn/holdfast/ryu/replay"
+)
+
+// GroupConfig is what a controller needs to know of one group.
+type GroupConfig struct {
+	Consensus    consensus.GroupConfig
+	Home         uint64 // id of the controller that leads the group if it can; 0: none
+	Applications []ledger.Application
+	Host         *ryu.Config // of replayed applications; nil if there are none
+	Identity     string      // of those applications, as ryu.Probe gives it
+}
+
+// group is the part of a controller in one group: a Core, and the loop that owns it.
+type group struct {
+	cfg        GroupConfig
+	name       string            // of the controller
+	names      map[uint64]string // of the members
+	log        *slog.Logger
+	audit      Auditor
+	core       *Core // only the loop touches it
+	node       *consensus.Node
+	leads      func(bool) // told by the loop whether this controller leads the group
+	inbox      chan item
+	ask        chan func()
+	heard      chan func()    // results of hosts, see later
+	payloads   *payloads      // of other controllers
+	background sync.WaitGroup // goroutines that work for the loop; run waits for them
+	encoded    chan []byte    // capacity 1: the snapshot that was being encoded
+	encoding   bool           // used by the loop only: a snapshot is being encoded
+	stop       chan struct{}  // closed to end the loop
+	ended      chan struct{}  // closed when the loop has ended
+	released   chan struct{}  // closed when no session and no request waits for the loop any more
+	done       chan struct{}  // closed when everything has ended
+	err        error          // why the loop ended; read after ended
+}
+
+// startGroup starts the loop of a group on a host that runs.
+func startGroup(cfg GroupConfig, of Config, host *consensus.Host, leads func(bool)) (*group, error) {
+	g := &group{
+		cfg: cfg, name: of.Name, names: of.Names, log: of.Logger, audit: of.Audit, leads: leads,
+		payloads: &payloads{wake: make(chan struct{}, 1)},
+		inbox:    make(chan item, inboxSize), ask: make(chan func()), heard: make(chan func()),
+		encoded: make(chan []byte, 1), stop: make(chan struct{}), ended: make(chan struct{}),
+		released: make(chan struct{}), done: make(chan struct{}),
+	}
+	if cfg.Consensus.Group != 0 {
+		g.log = of.Logger.With("group", cfg.Consensus.Group)
+	}
+	var runner replay.Runner
+	if cfg.Host != nil {
+		runner = newHosts(g, *cfg.Host)
+	}
+	var err error
+	g.core, err = NewCore(CoreConfig{Name: of.Name, ID: of.Consensus.ID, Names: of.Names,
+		Applications: cfg.Applications, Limits: of.Limits, SwitchTimeout: of.SwitchTimeout,
+		SnapshotEvery: of.SnapshotEvery, Hosts: runner, Identity: cfg.Identity, Logger: g.log}, outside{g})
+	if err != nil {
+		return nil, err
+	}
+	replica := cfg.Consensus
+	replica.Payload = g.payloads.put
+	g.node, err = host.Start(replica)
+	if errors.Is(err, consensus.ErrNoLog) && replica.Group > 0 {
+		return nil, fmt.Errorf("the log of controller %s has no group %d: %w", of.Name, replica.Group, errOtherGroups)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("start the consensus of controller %s: %w", of.Name, err)
+	}
+	go g.run()
+	return g, nil
+}
+
+// run is the goroutine that owns the group. It ends with end, or when its consensus fails, and has then stopped the
+// node.
+func (g *group) run() {
+	defer close(g.done)
+	g.err = g.loop()
+	close(g.ended)
+	g.core.Stop()
+	idle := make(chan struct{})
+	go func() { g.background.Wait(); close(idle) }()              // ends with the hosts, which core has stopped
+	for released := g.released; released != nil || idle != nil; { // sessions and hosts may wait for the loop
+		select {
+		case it := <-g.inbox:
+			it.reject()
+		case <-g.heard:
+		case <-idle:
+			idle = nil
+		case <-released:
+			released = nil
+		}
+	}
+	if g.encoding {
+		<-g.encoded
+	}
+}
+
+// close ends the node, after run.
+func (g *group) close() error {
+	<-g.done
+	if err := g.node.Close(); !errors.Is(g.err, err) { // otherwise it is the error that ended the loop
+		g.err = errors.Join(g.err, err)
+	}
+	return g.err
+}
+
+// loop is the control path of this group at this controller. Each turn handles everything that waits, executes inputs
+// while there is room, proposes one entry, and releases what was committed.
+func (g *group) loop() error {
+	ticker := time.NewTicker(TickInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-g.stop:
+			return nil
+		case u, ok := <-g.node.Updates():
+			if err := g.update(u, ok); err != nil {
+				return err
+			}
+		case it := <-g.inbox:
+			g.take(it)
+		case <-g.payloads.wake: // drain handles them
+		case f := <-g.ask:
+			f()
+		case f := <-g.heard:
+			f()
+		case state := <-g.encoded:
+			g.encoding = false
+			if err := g.core.Encoded(state); err != nil {
+				return err
+			}
+		case now := <-ticker.C:
+			if err := g.core.Tick(now); err != nil {
+				return err
+			}
+		}
+		if err := g.drain(); err != nil {
+			return err
+		}
+		if err := g.core.Turn(time.Now()); err != nil {
+			return err
+		}
+	}
+}
+
+// drain handles everything else that waits, committed entries first. It does not block.
+func (g *group) drain() error {
+	for _, p := range g.payloads.take() {
+		g.core.Payload(time.Now(), p.from, p.bytes)
+	}
+	for range inboxSize {
+		select {
+		case u, ok := <-g.node.Updates():
+			if err := g.update(u, ok); err != nil {
+				return err
+			}
+			continue
+		default:
+		}
+		select {
+		case it := <-g.inbox:
+			g.take(it)
+		default:
+			return nil
+		}
+	}
+	return nil
+}
+
+// update handles an update of the consensus; ok is false when that has stopped.
+func (g *group) update(u consensus.Update, ok bool) error {
+	if !ok {
+		return fmt.Errorf("controller %s: consensus ended: %w", g.name, g.node.Err())
+	}
+	err := g.core.Update(time.Now(), u)
+	if u.Role != nil && err == nil {
+		g.leads(u.Role.Leading)
+	}
+	return err
+}
+
+// handOver transfers the leadership, if this controller has it, to the follower that has most of the log and accepts
+// it.
+func (g *group) handOver(ctx context.Context) error {
+	if _, ok := g.node.Status().Successor(); !ok {
+		return errNoSuccessor // unused if this controller does not lead
+	}
+	ctx, cancel := context.WithTimeout(ctx, handOverTimeout)
+	defer cancel()
+	if err := g.node.HandOver(ctx); err != nil {
+		return fmt.Errorf("transfer the leadership: %w", err)
+	}
+	s := g.node.Status()
+	g.log.Info("leadership transferred", "to", g.memberName(s, s.Leader))
+	return nil
+}
+
+// outside implements Outside.
+type outside struct{ g *group }
+
+func (o outside) Propose(term uint64, entry []byte) error { return o.g.node.Propose(term, entry) }
+
+func (o outside) Compact(index uint64, state []byte) error { return o.g.node.Compact(index, state) }
+
+func (o outside) SendPayload(member uint64, payload []byte) bool {
+	return o.g.node.SendPayload(member, payload)
+}
+
+func (o outside) DeferElection(on bool) { o.g.node.DeferElection(on) }
+
+func (o outside) Audit(index uint64, entry []byte) error {
+	return o.g.audit.Append(o.g.cfg.Consensus.Group, index, entry)
+}
+
+// Encode runs in a goroutine of its own, while the loop continues.
+func (o outside) Encode(encode func() []byte) {
+	o.g.encoding = true
+	go func() { o.g.encoded <- encode() }() // run waits for it
+}
+
+// later makes the loop run f, unless the loop has ended. It waits until the loop takes f.
+func (g *group) later(f func()) {
+	select {
+	case g.heard <- f:
+	case <-g.done:
+	}
+}
+
+// inLoop runs f in the loop's goroutine and waits for it.
+func (g *group) inLoop(ctx context.Context, f func()) error {
+	ready := make(chan struct{})
+	select {
+	case g.ask <- func() { f(); close(ready) }:
+		<-ready
+		return nil
+	case <-g.ended:
+		return errClosing
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
