@@ -327,8 +327,12 @@ func (a *appender) first() uint64 {
 	return 1
 }
 
-// releaseBefore releases the segments before one with this number. The newest is kept.
+// releaseBefore releases the segments before one with this number. The newest is kept. What makes the segments
+// unnecessary must be durable.
 func (a *appender) releaseBefore(seq uint64) error {
+	if len(a.buf) > 0 || a.dirty && a.fsync {
+		return errors.New("segments would be released before the log is synced")
+	}
 	for len(a.segments) > 1 && a.segments[0].seq < seq {
 		if err := a.release(a.segments[0]); err != nil {
 			return fmt.Errorf("remove an old segment of the log: %w", err)

@@ -37,6 +37,15 @@ var mutants = []mutation.Bug{
 	{Name: "carry forward without a bound on the log", File: mutantFiles + "carry.go",
 		Before: "	return int64(beyond)*segmentSize() > 2*needed\n",
 		After:  "	return int64(beyond)*segmentSize() > 50*needed\n"},
+	{Name: "release what was carried forward before the copies are durable", File: mutantFiles + "save.go",
+		Before: "	if err := d.wal.finish(urgent); err != nil {\n		return err\n	}\n	if carries {\n" +
+			"		return d.wal.releaseBefore(d.groups.oldest())\n	}\n	return nil\n",
+		After: "	if carries {\n		if err := d.wal.releaseBefore(d.groups.oldest()); err != nil {\n" +
+			"			return err\n		}\n	}\n	return d.wal.finish(urgent)\n"},
+	{Name: "release segments before a snapshot is in effect", File: mutantFiles + "save.go",
+		Before: "	if err := d.wal.sync(); err != nil {\n		return err\n	}\n" +
+			"	if err := d.wal.releaseBefore(d.groups.oldest()); err != nil {\n",
+		After: "	if err := d.wal.releaseBefore(d.groups.oldest()); err != nil {\n"},
 	{Name: "release what was carried forward only in part", File: mutantFiles + "group.go",
 		Before: "	if g.spans[i].last == last {\n", After: "	if g.spans[i].last >= last {\n"},
 	{Name: "take an entry that was carried forward for a truncation", File: mutantFiles + "read.go",
