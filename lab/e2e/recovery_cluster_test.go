@@ -209,9 +209,14 @@ func (s *stream) repeated() (list []int) {
 // protected waits until the plan that all switches have uses a link, at both ends, or at neither.
 func (r *recoveryCluster) protected(when string, l [2]int, uses bool) {
 	r.t.Helper()
-	await.Until(r.t, fmt.Sprintf("%s, a plan that uses link %v: %v", when, l, uses), func() bool {
-		return r.used(l) == [2]bool{uses, uses} && r.stable()
-	})
+	// A link that fails again, because other tests keep the machine busy, is held for up to a minute.
+	const limit = 3 * await.Limit
+	for began := time.Now(); time.Since(began) < limit; await.Pause(began) {
+		if r.used(l) == [2]bool{uses, uses} && r.stable() {
+			return
+		}
+	}
+	r.t.Fatalf("waited %v for %s, a plan that uses link %v: %v", limit, when, l, uses)
 }
 
 // mend repairs a link, and checks that the stream loses no frame until it uses the link again.
