@@ -124,15 +124,22 @@ func benchFailoverCommand() *cobra.Command {
 		Long: `Run three controllers, four agents and four switches (with --stock no agents), while hosts ping
 each other and every packet is a packet-in. Kill the leader repeatedly, and measure each time how long
 it takes from SIGKILL until the switches receive commands again. The report counts the events and commands
-that were lost or repeated; exits 1 if there are any.`,
+that were lost or repeated; exits 1 if there are any. With --groups per-controller there are six switches,
+and one controller after the other is killed, each of which leads a group.`,
 		Example: `  holdfast bench failover --kills 30 --json
-  sudo holdfast bench failover --kills 10 --ovs`,
+  sudo holdfast bench failover --kills 10 --ovs
+  holdfast bench failover --groups per-controller --kills 30 --json`,
 	}
 	cmd.Flags().IntVar(&b.Kills, "kills", 30, "how often the leader is killed")
 	ovsFlag(cmd, &b.OVS)
 	stockFlag(cmd, &b.Stock)
+	groupsFlag(cmd, &b.Groups)
 	durabilityFlag(cmd, &b.Durability)
 	return benchmarkCommand(cmd, &b, &b.Binary)
+}
+
+func groupsFlag(cmd *cobra.Command, groups *string) {
+	cmd.Flags().StringVar(groups, "groups", "1", "1, or per-controller: each controller leads a share of the switches")
 }
 
 func ovsFlag(cmd *cobra.Command, ovs *bool) {

@@ -16,7 +16,6 @@ import (
 func demoCommand() *cobra.Command {
 	b := bench.Failover{Kills: 3, Durability: "memory", Between: 4 * time.Second, PingInterval: 10 * time.Millisecond}
 	var asJSON bool
-	var groups string
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Kill the leader three times under traffic and count what was lost",
@@ -36,11 +35,10 @@ leads a third of the switches, and one after the other is killed.`,
   holdfast demo --json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if groups != "1" && groups != "per-controller" {
-				return fmt.Errorf("--groups %q: write 1, or per-controller", groups)
+			err := b.Validate()
+			if err != nil {
+				return fmt.Errorf("--%w", err) // fields are called as their flags
 			}
-			b.PerController = groups == "per-controller"
-			var err error
 			if b.Binary, err = self(); err != nil {
 				return err
 			}
@@ -70,7 +68,7 @@ leads a third of the switches, and one after the other is killed.`,
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON; what happens goes to standard error")
 	ovsFlag(cmd, &b.OVS)
 	stockFlag(cmd, &b.Stock)
-	cmd.Flags().StringVar(&groups, "groups", "1", "1, or per-controller: each controller leads a share of the switches")
+	groupsFlag(cmd, &b.Groups)
 	return cmd
 }
 

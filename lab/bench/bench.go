@@ -79,6 +79,16 @@ func isDurability(s string) error {
 	return nil
 }
 
+// perController is the value of `groups` that gives each controller a group.
+const perController = "per-controller"
+
+func isGroups(s string) error {
+	if s != "" && s != "1" && s != perController {
+		return &FieldError{"groups", s, "1 or " + perController}
+	}
+	return nil
+}
+
 // quantile returns the value below or at which the share q of the values is; 0 without values.
 func quantile(values []float64, q float64) float64 {
 	if len(values) == 0 {

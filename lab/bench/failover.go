@@ -12,19 +12,19 @@ import (
 // Failover kills the leader again and again while hosts ping through packet-ins, and measures how long it takes from
 // SIGKILL until the switches receive commands again.
 type Failover struct {
-	Binary        string // the holdfast binary
-	Kills         int
-	OVS           bool // Open vSwitch in network namespaces (root), not embedded switches
-	PerController bool // each controller has a group of its own
-	Stock         bool // no agents: every switch connects to every controller
-	Durability    string
-	Between       time.Duration // undisturbed traffic before each kill; 300 ms if 0
-	PingInterval  time.Duration // of each host; 5 ms if 0
+	Binary       string // the holdfast binary
+	Kills        int
+	OVS          bool   // Open vSwitch in network namespaces (root), not embedded switches
+	Groups       string // "1", or "per-controller": each controller has a group of its own
+	Stock        bool   // no agents: every switch connects to every controller
+	Durability   string
+	Between      time.Duration // undisturbed traffic before each kill; 300 ms if 0
+	PingInterval time.Duration // of each host; 5 ms if 0
 }
 
 // Validate returns a *FieldError for a value that cannot be.
 func (b Failover) Validate() error {
-	return cmp.Or(inRange("kills", b.Kills, 1, 10_000), isDurability(b.Durability))
+	return cmp.Or(inRange("kills", b.Kills, 1, 10_000), isDurability(b.Durability), isGroups(b.Groups))
 }
 
 // Run runs the benchmark. If something was lost, repeated or out of order the report is complete, and the error is
@@ -41,7 +41,7 @@ func (b Failover) Run(ctx context.Context, progress Progress) (Report, error) {
 func (b Failover) Kill(ctx context.Context, progress Progress, say func(line string)) (failover.Result, error) {
 	b = b.withDefaults()
 	return failover.Run(ctx, failover.Config{Binary: b.Binary, OVS: b.OVS, Stock: b.Stock, Kills: b.Kills,
-		PerController: b.PerController,
+		PerController: b.Groups == perController,
 		Between:       b.Between, PingInterval: b.PingInterval, Durability: b.Durability, Progress: progress, Say: say})
 }
 
@@ -63,18 +63,27 @@ func (b Failover) Report(r failover.Result) Report {
 	f["failover_ms_median"], f["failover_ms_p99"], f["failover_ms_max"] = quantile(command, 0.5),
 		quantile(command, 0.99), quantile(command, 1)
 	f["host_silence_ms_median"], f["host_silence_ms_max"] = quantile(hosts, 0.5), quantile(hosts, 1)
-	switches, agents := "4 embedded switches in a row", "4 processes"
-	if b.OVS {
-		switches = "4 Open vSwitch bridges in a row"
+	n, kind, victim := 4, "embedded switches", "the leader"
+	if b.Groups == perController {
+		n, victim = 6, "one controller after the other, each of which leads a group"
+		for _, k := range r.Kills {
+			f["groups_taken_over"] += float64(k.Groups)
+		}
 	}
+	if b.OVS {
+		kind = "Open vSwitch bridges"
+	}
+	agents := fmt.Sprintf("%d processes", n)
 	if b.Stock {
 		agents = "none: each switch is connected to all controllers"
 	}
 	return Report{Bench: "failover", Figures: f, Setup: map[string]any{
-		"controllers": "3 processes on loopback", "agents": agents, "switches": switches, "app": "hub",
-		"load": fmt.Sprintf("4 hosts ping every %v, every packet is a packet-in at every switch; %d events in all",
+		"controllers": "3 processes on loopback", "agents": agents, "app": "hub",
+		"switches": fmt.Sprintf("%d %s in a row", n, kind),
+		"load": fmt.Sprintf("%d hosts ping every %v, every packet is a packet-in at every switch; %d events in all", n,
 			b.PingInterval, r.EventsSent),
-		"kill": "SIGKILL of the leader, restarted after 1 s", "durability": b.Durability,
+		"kill": "SIGKILL of " + victim + ", restarted after 1 s", "groups": cmp.Or(b.Groups, "1"),
+		"durability": b.Durability,
 		"failover": "until the end of the longest silence of commands at the switches that began within 5 ms of " +
 			"the kill",
 	}}

@@ -62,8 +62,10 @@ func (c Config) withDefaults() Config {
 type Kill struct {
 	Controller string
 	// Command is the time from SIGKILL until the switches got commands again: until the end
-	// of the longest silence that began before inFlight had passed.
+	// of the longest silence that began before inFlight had passed. With several groups it is the longest time of all
+	// switches, since each group is taken over by itself.
 	Command time.Duration
+	Groups  int // with several: how many it led
 	// Hosts is the longest time in that second that a host waited between two answers. It includes the interval of the
 	// pings.
 	Hosts time.Duration
@@ -333,6 +335,13 @@ func (t *experiment) kill(ctx context.Context) (Kill, error) {
 		return Kill{}, err
 	}
 	k := Kill{Controller: leader.Name}
+	if s, err := leader.Status(ctx); err == nil {
+		for _, g := range s.Groups {
+			if g.Role == "leader" {
+				k.Groups++
+			}
+		}
+	}
 	at := time.Now()
 	if err := leader.Kill(); err != nil {
 		return k, err
