@@ -28,7 +28,8 @@ the controllers. Absolute figures depend on what else the machine does: compare 
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(benchFailoverCommand(), benchThroughputCommand(), benchLevelsCommand(), benchModesCommand(),
+	cmd.AddCommand(benchFailoverCommand(), benchThroughputCommand(), benchGroupsCommand(), benchLevelsCommand(),
+		benchModesCommand(),
 		benchRyuCommand(), benchPathsCommand(), benchRecoveryCommand(), benchBusyCommand())
 	return cmd
 }
@@ -153,6 +154,23 @@ func stockFlag(cmd *cobra.Command, stock *bool) {
 
 func durabilityFlag(cmd *cobra.Command, durability *string) {
 	cmd.Flags().StringVar(durability, "durability", "memory", "memory or disk")
+}
+
+func benchGroupsCommand() *cobra.Command {
+	var b bench.Groups
+	cmd := &cobra.Command{
+		Use:   "groups",
+		Short: "What it costs that each controller leads a group",
+		Long: `Run clusters in which each controller leads a group, and then clusters of the same size with one
+group, under packet-ins of 16 fake switches for each controller, as bench throughput does. The report has
+the answers per second, and the processor time of an event.`,
+		Example: `  holdfast bench groups --controllers 1,3,5 --json`,
+	}
+	cmd.Flags().IntSliceVar(&b.Controllers, "controllers", []int{1, 3, 5}, "sizes of the clusters: odd numbers")
+	cmd.Flags().IntVar(&b.Window, "window", 64, "packet-ins outstanding for each switch")
+	cmd.Flags().IntVar(&b.Seconds, "seconds", 5, "how long each measurement lasts")
+	durabilityFlag(cmd, &b.Durability)
+	return benchmarkCommand(cmd, &b, &b.Binary)
 }
 
 func benchThroughputCommand() *cobra.Command {

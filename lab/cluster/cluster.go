@@ -395,6 +395,35 @@ func (c *Cluster) WaitReady(ctx context.Context, n int) error {
 	}
 }
 
+// WaitHome waits until each of several groups that has a home is led there.
+func (c *Cluster) WaitHome(ctx context.Context) error {
+	_, err := c.Wait(ctx, "all groups to be led at home", func(Status) bool {
+		_, fewest, err := c.Leaderships(ctx)
+		return err == nil && fewest == 1
+	})
+	return err
+}
+
+// Leaderships returns how many groups that have a home are led by the controller that leads the most of them, and by
+// the one that leads the fewest.
+func (c *Cluster) Leaderships(ctx context.Context) (most, fewest int, err error) {
+	fewest = len(c.controllers)
+	for _, n := range c.controllers {
+		s, err := n.Status(ctx)
+		if err != nil {
+			return 0, 0, err
+		}
+		leads := 0
+		for _, g := range s.Groups {
+			if g.Role == "leader" && g.Home != "" {
+				leads++
+			}
+		}
+		most, fewest = max(most, leads), min(fewest, leads)
+	}
+	return most, fewest, nil
+}
+
 // pause is what a wait that began then does before it looks again. It also notices a process that ended by itself.
 func (c *Cluster) pause(ctx context.Context, began time.Time) error {
 	for _, n := range c.controllers {

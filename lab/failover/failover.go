@@ -302,30 +302,7 @@ func (t *experiment) victim(ctx context.Context) (*cluster.Controller, error) {
 	}
 	t.killed++
 	all := t.cluster.Controllers()
-	return all[(t.killed-1)%len(all)], t.home(ctx)
-}
-
-// home waits until each group is led by its home controller, if there are several groups.
-func (t *experiment) home(ctx context.Context) error {
-	if !t.PerController {
-		return nil
-	}
-	_, err := t.cluster.Wait(ctx, "all groups to be led at home", func(cluster.Status) bool {
-		led := 0
-		for _, n := range t.cluster.Controllers() {
-			s, err := n.Status(ctx)
-			if err != nil {
-				return false
-			}
-			for _, g := range s.Groups {
-				if g.Role == "leader" && g.Home == n.Name {
-					led++
-				}
-			}
-		}
-		return led == len(t.cluster.Controllers())
-	})
-	return err
+	return all[(t.killed-1)%len(all)], t.cluster.WaitHome(ctx)
 }
 
 // kill kills the leader, waits until the next one has taken over, and restarts the dead one.

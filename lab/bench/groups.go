@@ -1,0 +1,105 @@
+package bench
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/lab/cluster"
+	"github.com/holdfast-sdn/holdfast/lab/load"
+)
+
+// Groups compares clusters in which each controller leads a group with clusters of one group (Beehive, figure 14): 16
+// switches for each controller, and every log replicated on all controllers. On one machine the sum of the answers does
+// not grow with the controllers, so the processor time of an event tells what groups cost.
+type Groups struct {
+	Binary      string // the holdfast binary
+	Controllers []int  // sizes of clusters: odd numbers
+	Durability  string
+	Window      int // packet-ins outstanding for each switch
+	Seconds     int // how long each measurement lasts
+}
+
+const switchesEach = 16
+
+// Validate returns a *FieldError for a value that cannot be.
+func (g Groups) Validate() error {
+	for _, n := range g.Controllers {
+		if n%2 == 0 || n < 1 || n > 9 {
+			return &FieldError{"controllers", n, "odd numbers from 1 to 9; an even one survives no more failures"}
+		}
+	}
+	return cmp.Or(inRange("window", g.Window, 1, load.MaxWindow), inRange("seconds", g.Seconds, 1, 3600),
+		isDurability(g.Durability))
+}
+
+// Run runs the benchmark.
+func (g Groups) Run(ctx context.Context, progress Progress) (Report, error) {
+	f := map[string]float64{}
+	for _, n := range g.Controllers {
+		several, err := g.measure(ctx, progress, n, perController)
+		if err != nil {
+			return Report{}, err
+		}
+		one, err := g.measure(ctx, progress, n, "1")
+		if err != nil {
+			return Report{}, err
+		}
+		of := fmt.Sprintf("_c%d_r%d", n, n)
+		f["answers_per_s"+of], f["answers_per_s"+of+"_one_group"] = several.PerSecond, one.PerSecond
+		f["cpu_us_per_event"+of], f["cpu_us_per_event"+of+"_one_group"] = several.cpu, one.cpu
+		f["cpu_ratio"+of] = several.cpu / one.cpu
+		f["leaders_spread"+of] = float64(several.most - several.fewest)
+		f["unanswered"] += float64(several.Unanswered + one.Unanswered)
+	}
+	return Report{Bench: "groups", Figures: f, Setup: map[string]any{
+		"controllers": "processes on loopback; each leads a group of which all others have a replica, and then one " +
+			"leads the only group",
+		"agents": "1 process for all switches", "app": "learning",
+		"switches": fmt.Sprintf("%d fake OpenFlow 1.3 switches in this process for each controller, %d packet-ins "+
+			"outstanding each", switchesEach, g.Window),
+		"cpu":            "of the controllers and the agent, user and system, with warm-up and drain",
+		"leaders_spread": "the most groups with switches that a controller leads, minus the fewest",
+		"durability":     g.Durability, "seconds": g.Seconds,
+	}}, nil
+}
+
+// spread is a measurement, and how many groups with switches the controllers led.
+type spread struct {
+	measured
+	most, fewest int
+}
+
+func (g Groups) measure(ctx context.Context, progress Progress, n int, groups string) (s spread, err error) {
+	c, end, err := startCluster(ctx, cluster.Config{Binary: g.Binary, Controllers: n, Apps: []string{"learning"},
+		Durability: g.Durability, Sections: "groups: " + groups + "\n"})
+	if err != nil {
+		return s, err
+	}
+	defer end()
+	if groups == perController {
+		if err := c.WaitHome(ctx); err != nil {
+			return s, err
+		}
+	}
+	cfg := load.Config{Switches: switchesEach * n, Window: g.Window, Warmup: 2 * time.Second,
+		Duration: time.Duration(g.Seconds) * time.Second, Drain: 5 * time.Second, Dial: load.TCP(c.Agents()[0].Listen)}
+	stop := progress.during(cfg.Warmup+cfg.Duration, fmt.Sprintf("%d controllers, groups: %s", n, groups))
+	defer stop()
+	used := func() (t time.Duration) {
+		for _, p := range c.Controllers() {
+			t += cpuTime(p.Pid())
+		}
+		return t + cpuTime(c.Agents()[0].Pid())
+	}
+	before := used()
+	if s.Result, err = load.Run(ctx, cfg); err != nil {
+		return s, fmt.Errorf("%d controllers: %w", n, c.WithLogs(err))
+	}
+	s.cpu = micros(used()-before) / float64(max(s.Total.Answered, 1))
+	if groups == perController {
+		s.most, s.fewest, err = c.Leaderships(ctx)
+	}
+	return s, err
+}
