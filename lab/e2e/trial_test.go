@@ -85,18 +85,23 @@ func TestTrialLegacy(t *testing.T) {
 }
 
 // TestThousandKills kills controllers of networks of Open vSwitch, with agents and without, as often as HOLDFAST_KILLS
-// says: 5 times if that is empty. Each comes as soon as the one before is back.
+// says: 5 times if that is empty. Each comes as soon as the one before is back. If it says more, also with a group for
+// each controller.
 func TestThousandKills(t *testing.T) {
 	notInShort(t)
 	needOVS(t)
 	t.Parallel()
-	kills := int(setting(t, "HOLDFAST_KILLS", 5))
-	for name, stock := range map[string]bool{"agents": false, "stock": true} {
+	const few = 5
+	kills, names := int(setting(t, "HOLDFAST_KILLS", few)), []string{"agents", "stock"}
+	if kills > few {
+		names = append(names, "groups")
+	}
+	for _, name := range names {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(context.Background(), 4*patience+time.Duration(kills)*5*time.Second)
 			defer cancel()
-			r, err := failover.Run(ctx, failover.Config{Binary: plain, OVS: true, Stock: stock, Switches: 2, Soak: true,
-				Kills: kills, Election: election,
+			r, err := failover.Run(ctx, failover.Config{Binary: plain, OVS: true, Stock: name == "stock",
+				PerController: name == "groups", Switches: 2, Soak: true, Kills: kills, Election: election,
 				Between: 300 * time.Millisecond, PingInterval: 20 * time.Millisecond})
 			if err != nil {
 				t.Fatal(err)

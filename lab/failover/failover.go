@@ -366,7 +366,7 @@ func (t *experiment) killAny(ctx context.Context) (k Kill, err error) {
 	if err != nil {
 		return k, err
 	}
-	if rand.N(4) == 0 {
+	if t.PerController || rand.N(4) == 0 {
 		all := t.cluster.Controllers()
 		victim = all[rand.N(len(all))]
 	}
