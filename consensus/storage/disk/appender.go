@@ -71,8 +71,10 @@ func (a *appender) create() error {
 // open continues a log at its end.
 func (a *appender) open(list []segment, l *loaded) error {
 	s := list[len(list)-1]
-	a.segments, a.owner, a.current, a.crc, a.seq, a.end, a.zeros = list, l.owner, noGroup, l.crc, s.seq, l.end,
-		math.MaxInt64
+	a.segments, a.owner, a.crc, a.seq, a.end, a.zeros = list, l.owner, l.crc, s.seq, l.end, math.MaxInt64
+	if a.current = noGroup; l.current != nil {
+		a.current = l.current.id
+	}
 	a.dirty = true // a killed process may have left unsynced data
 	var err error
 	if a.file, err = os.OpenFile(s.path, os.O_RDWR, 0); err != nil {

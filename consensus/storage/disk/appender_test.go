@@ -90,17 +90,20 @@ func TestLikeEtcd(t *testing.T) {
 	})
 }
 
-// TestEtcdReads: etcd can read a log of many segments.
+// TestEtcdReads: etcd can read a log of many segments and one group, also after a restart.
 func TestEtcdReads(t *testing.T) {
 	dir := t.TempDir()
 	filled(t, dir)
+	d, _ := open(t, dir, quiet())
+	must(t, d.Save([]storage.Batch{{Entries: entries(1, 102, 1, 3000), Hard: hard(1, 0, 101)}}))
+	must(t, d.Close())
 	w, err := wal.Open(nil, filepath.Join(dir, "wal"), &walpb.Snapshot{Index: new(uint64(1)), Term: new(uint64(1))})
 	must(t, err)
 	defer w.Close()
 	whose, state, es, err := w.ReadAll()
 	must(t, err)
-	if string(whose) != owner.String() || state.GetCommit() != 100 || len(es) != 100 || es[99].GetIndex() != 101 ||
-		len(es[99].GetData()) != 3000 {
+	if string(whose) != owner.String() || state.GetCommit() != 101 || len(es) != 101 || es[100].GetIndex() != 102 ||
+		len(es[100].GetData()) != 3000 {
 		t.Errorf("%d entries of %s, state %v", len(es), whose, state)
 	}
 }

@@ -18,7 +18,7 @@ var mutants = []mutation.Bug{
 	{Name: "return to group 0 without saying so", File: mutantFiles + "appender.go",
 		Before: "	if a.current == g.id {\n", After: "	if a.current == g.id || g.id == 0 {\n"},
 	{Name: "continue a log in the group with which its segment begins", File: mutantFiles + "appender.go",
-		Before: "list, l.owner, noGroup, l.crc", After: "list, l.owner, 0, l.crc"},
+		Before: "	if a.current = noGroup; l.current != nil {\n", After: "	if a.current = 0; false {\n"},
 	{Name: "release a segment that another group needs", File: mutantFiles + "save.go",
 		Before: "	if err := d.wal.releaseBefore(d.groups.oldest()); err != nil {\n		return " +
 			"err\n	}\n	return d.removeSnapshots",
