@@ -211,6 +211,7 @@ func (h *Host) add(n *Node) error {
 	}
 	nodes[n.cfg.Group] = n
 	h.nodes.Store(&nodes)
+	h.transport.Gather(len(nodes) > 1)
 	h.connect(n.cfg.Group, dialed(n.cfg.Members))
 	return nil
 }
@@ -222,6 +223,7 @@ func (h *Host) remove(n *Node) {
 	nodes := maps.Clone(*h.nodes.Load())
 	delete(nodes, n.cfg.Group)
 	h.nodes.Store(&nodes)
+	h.transport.Gather(len(nodes) > 1)
 	h.connect(n.cfg.Group, nil)
 }
 

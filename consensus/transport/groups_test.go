@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -35,6 +36,7 @@ func TestHeartbeatsGather(t *testing.T) {
 		tr := Start(Config{ID: 1, Peers: map[uint64]string{2: "two"}, Handler: newHeard(),
 			Logger: slog.New(slog.DiscardHandler),
 			Dial:   func(context.Context, uint64, string) (net.Conn, error) { return here, nil }})
+		tr.Gather(true)
 		if _, err := readHello(there); err != nil {
 			t.Fatal(err)
 		}
@@ -87,6 +89,11 @@ func TestHeartbeatsGather(t *testing.T) {
 		send(2, raftpb.MsgVote)
 		expect("a vote behind a heartbeat", arrival{gather / 2, "MsgHeartbeat of 1, MsgVote of 2, "})
 
+		tr.Gather(false)
+		send(1, raftpb.MsgHeartbeat)
+		expect("the only group", arrival{0, "MsgHeartbeat of 1, "})
+
+		tr.Gather(true)
 		send(1, raftpb.MsgHeartbeat)
 		there.Close()
 		tr.Close()
@@ -167,7 +174,7 @@ func TestSnapshotsOfGroups(t *testing.T) {
 func TestLostWithConnection(t *testing.T) {
 	h := newHeard()
 	tr := &Transport{}
-	p := newPeer(Config{Handler: h}, 2, "")
+	p := newPeer(Config{Handler: h, gathers: new(atomic.Bool)}, 2, "")
 	p.setConnected(true)
 	tr.peers = map[uint64]*peer{2: p}
 	for range 2 {

@@ -88,7 +88,7 @@ func (p *peer) queued(m wire.Message) (queued, wait bool) {
 	}
 	p.queue = append(p.queue, m)
 	p.bytes += size
-	if !heartbeat(m) {
+	if !heartbeat(m) || !p.cfg.gathers.Load() {
 		return true, false
 	}
 	if len(p.queue) == 1 {

@@ -3,9 +3,9 @@
 // each pair has two connections, and neither side waits for the other to dial. The package handles framing and
 // connections and knows little of Raft: it drops and reports messages that cannot be sent, and Raft sends them again.
 //
-// Heartbeats and their answers wait for one another for at most a millisecond: those that several groups send because
-// of one tick leave in one write to each controller, and are received by one read. Any other message is sent at once,
-// and takes along the heartbeats that wait.
+// With several groups, heartbeats and their answers wait for one another for at most a millisecond: those that are sent
+// because of one tick leave in one write to each controller, and are received by one read. Any other message is sent at
+// once, and takes along the heartbeats that wait.
 //
 // By default every peer that can connect is trusted; see Config.Dial and Config.Admit.
 package transport
@@ -17,6 +17,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/consensus/wire"
@@ -61,8 +62,9 @@ type Config struct {
 	// yet; nil: it is not.
 	Founded func() bool
 
-	gone  func(controller uint64) bool // see Transport.Gone
-	dials func(controller uint64) bool // see Transport.SetPeers
+	gone    func(controller uint64) bool // see Transport.Gone
+	dials   func(controller uint64) bool // see Transport.SetPeers
+	gathers *atomic.Bool                 // see Transport.Gather
 }
 
 func (c Config) withDefaults() Config {
@@ -118,7 +120,7 @@ type Transport struct {
 func Start(cfg Config) *Transport {
 	t := &Transport{cfg: cfg.withDefaults(), incidents: incident.New(cfg.Logger), peers: make(map[uint64]*peer),
 		incoming: make(map[uint64]net.Conn), accepted: make(map[net.Conn]bool)}
-	t.cfg.gone, t.cfg.dials = t.isGone, t.isPeer
+	t.cfg.gone, t.cfg.dials, t.cfg.gathers = t.isGone, t.isPeer, new(atomic.Bool)
 	t.SetPeers(cfg.Peers)
 	if cfg.Listener != nil {
 		t.wait.Go(t.accept)
@@ -172,6 +174,9 @@ func (t *Transport) isPeer(id uint64) bool {
 	defer t.mu.Unlock()
 	return t.peers[id] != nil
 }
+
+// Gather says whether heartbeats wait for those of other groups. It saves time only if there are several groups.
+func (t *Transport) Gather(on bool) { t.cfg.gathers.Store(on) }
 
 // Send queues messages for the controllers of the replicas that they name. It never waits.
 func (t *Transport) Send(messages []wire.Message) {
