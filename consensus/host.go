@@ -21,7 +21,8 @@ import (
 var ErrNoLog = errors.New("there is no log here, and a member that lost its log has forgotten what others rely on")
 
 // Host is what all groups of a controller share: the log, the connections to the other controllers, and the clock. It
-// runs one Node for each group. A fault of the log stops all of them; a fault of one group stops that alone.
+// runs one Node for each group. A fault of the log stops all of them. A fault of one group stops
+// that Node alone; a controller then ends as a whole.
 type Host struct {
 	cfg       HostConfig
 	store     storage.Storage
@@ -90,7 +91,8 @@ func open(cfg HostConfig) (storage.Storage, error) {
 }
 
 // Found creates the log of one of the first controllers of a cluster, with its replicas of the first groups. Its host
-// is then started with HostConfig.Founded. Found is called once in the life of a controller; it needs no listener.
+// is then started with HostConfig.Founded. Found is called once in the life of a controller, or again if it was
+// interrupted; it needs no listener.
 func Found(cfg HostConfig, groups ...GroupConfig) error {
 	cfg = cfg.withDefaults()
 	d, err := disk.Open(cfg.Dir, disk.Owner{Cluster: cfg.Cluster, ID: cfg.ID}, cfg.Fsync, cfg.Logger)
@@ -98,12 +100,12 @@ func Found(cfg HostConfig, groups ...GroupConfig) error {
 		return fmt.Errorf("consensus: %w", err)
 	}
 	saved, err := d.Load()
-	if err == nil && len(saved) > 0 {
+	if err == nil && saved[groups[0].Group].Hard != nil {
 		err = fmt.Errorf("%s holds a log already", cfg.Dir)
 	}
 	if err == nil {
 		var first []storage.Batch
-		for _, g := range groups {
+		for _, g := range slices.Backward(groups) { // the first group last: then all are there
 			first = append(first, Bootstrap(g.Group, g.Members))
 		}
 		err = d.Save(first)
@@ -187,6 +189,8 @@ func (h *Host) save(b storage.Batch) error {
 		return nil
 	case <-h.broken:
 		return h.fault
+	case <-h.stopTicks:
+		return ErrClosed
 	}
 }
 
@@ -210,9 +214,10 @@ func (h *Host) add(n *Node) error {
 		nodes = make(nodeTable)
 	}
 	nodes[n.cfg.Group] = n
+	// first: who says hello must be known as a peer when the node is there, see Stranger
+	h.connect(n.cfg.Group, dialed(n.cfg.Members))
 	h.nodes.Store(&nodes)
 	h.transport.Gather(len(nodes) > 1)
-	h.connect(n.cfg.Group, dialed(n.cfg.Members))
 	return nil
 }
 

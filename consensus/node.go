@@ -224,12 +224,12 @@ func (n *Node) taken(u Update) {
 	}
 }
 
-// end takes leave of the Host, and ends the calls that wait.
+// end removes the node from the Host, and fails the calls that wait.
 func (n *Node) end() {
 	n.elect.Stop()
 	n.leading.Store(0)
+	n.helpers.Wait() // first: Host.Close waits for the nodes that it has
 	n.host.remove(n)
-	n.helpers.Wait()
 	for _, w := range n.waiting {
 		w.result <- n.inbox.reason()
 	}

@@ -105,6 +105,9 @@ func (c *Controller) join() (err error) {
 	if c.host, err = consensus.NewHost(c.cfg.Consensus); err != nil {
 		return fmt.Errorf("start the consensus of controller %s: %w", c.cfg.Name, err)
 	}
+	if known := c.host.Idle(); len(known) > 0 && len(known) != len(c.cfg.Groups) { // none: it joins, or was never begun
+		return errors.Join(c.otherGroups(known), c.host.Close())
+	}
 	for i, g := range c.cfg.Groups {
 		leads := c.tellDuty
 		if i > 0 {
@@ -115,9 +118,6 @@ func (c *Controller) join() (err error) {
 			break
 		}
 		c.groups = append(c.groups, started)
-	}
-	if more := c.host.Idle(); err == nil && len(more) > 0 {
-		err = fmt.Errorf("the log of controller %s has the groups %v too: %w", c.cfg.Name, more, errOtherGroups)
 	}
 	if err == nil {
 		return nil
@@ -130,9 +130,15 @@ func (c *Controller) join() (err error) {
 	return errors.Join(err, c.host.Close())
 }
 
-var errOtherGroups = errors.New(
-	"it was begun with another value of `groups` in the cluster file: write that again, or " +
-		"stop all controllers, remove their data folders, and begin the cluster anew with holdfast init")
+var errOtherGroups = errors.New("the cluster was created with another value of `groups`, or with other controllers, " +
+	"than the cluster file has: give all controllers the file of then. To change it, create the cluster again with " +
+	"holdfast init, after removing all data folders: its state is lost")
+
+// otherGroups says that the log has other groups than this controller is configured with.
+func (c *Controller) otherGroups(known []uint64) error {
+	return fmt.Errorf("the log of controller %s has %d groups instead of %d: %w", c.cfg.Name, len(known),
+		len(c.cfg.Groups), errOtherGroups)
+}
 
 // system returns the group that knows the members.
 func (c *Controller) system() *group { return c.groups[0] }

@@ -72,11 +72,7 @@ func startGroup(cfg GroupConfig, of Config, host *consensus.Host, leads func(boo
 	}
 	replica := cfg.Consensus
 	replica.Payload = g.payloads.put
-	g.node, err = host.Start(replica)
-	if errors.Is(err, consensus.ErrNoLog) && replica.Group > 0 {
-		return nil, fmt.Errorf("the log of controller %s has no group %d: %w", of.Name, replica.Group, errOtherGroups)
-	}
-	if err != nil {
+	if g.node, err = host.Start(replica); err != nil {
 		return nil, fmt.Errorf("start the consensus of controller %s: %w", of.Name, err)
 	}
 	go g.run()

@@ -8,20 +8,23 @@ import (
 	"github.com/holdfast-sdn/holdfast/consensus/wire"
 )
 
-// A group goes home: its leader transfers the leadership to the home controller when that has had the log for
-// homeAfter, in which switches connect to a controller that has started. If it declines, it is asked again after
-// homeAgain, because commands wait for each attempt.
+// A group goes home when its home controller has had the log for homeAfter: switches need time to connect to a
+// controller that has started. Commands wait for each transfer. So if the home controller declines, or has given the
+// leadership back soon, the next transfer comes after homeAgain, and each further one after twice the time, up to
+// homeLast.
 const (
 	homeEvery  = 500 * time.Millisecond
 	homeAfter  = 3 * time.Second
 	homeAgain  = 30 * time.Second
-	homeBehind = 1024 // entries that a controller may lack that has the log
+	homeLast   = 10 * time.Minute
+	homeBehind = 1024 // entries: a controller that lacks more has not caught up
 )
 
 // homing is the state of a group that is led elsewhere than at home.
 type homing struct {
-	ready time.Time // since when the home controller has the log; zero: it has not
-	asked time.Time
+	ready time.Time     // since when the home controller has the log; zero: it has not
+	asked time.Time     // when it was last asked to lead; zero: it was not
+	pause time.Duration // after that
 }
 
 // tendHomes runs until ctx ends.
@@ -49,7 +52,7 @@ func (c *Controller) tendHomes(ctx context.Context) {
 // next returns the member to which this controller should transfer the leadership now; 0: none.
 func (h *homing) next(now time.Time, home uint64, s consensus.Status) uint64 {
 	if !s.Leading || home == 0 || wire.ControllerOf(s.ID) == home {
-		*h = homing{}
+		h.ready = time.Time{}
 		return 0
 	}
 	for _, p := range s.Peers {
@@ -61,7 +64,10 @@ func (h *homing) next(now time.Time, home uint64, s consensus.Status) uint64 {
 			h.ready = time.Time{}
 		case h.ready.IsZero():
 			h.ready = now
-		case now.Sub(h.ready) >= homeAfter && (h.asked.IsZero() || now.Sub(h.asked) >= homeAgain):
+		case now.Sub(h.ready) >= homeAfter && now.Sub(h.asked) >= h.pause:
+			if h.pause = min(2*h.pause, homeLast); now.Sub(h.asked) >= homeLast {
+				h.pause = homeAgain // it has led for long, or was never asked
+			}
 			h.asked = now
 			return p.ID
 		}

@@ -7,7 +7,8 @@ import (
 	"github.com/holdfast-sdn/holdfast/consensus"
 )
 
-// A group goes home when its home controller has had the log for a while. One that declines is asked again later.
+// A group goes home when its home controller has had the log for a while. One that declines, or gives the leadership
+// back, is asked again later each time.
 func TestHoming(t *testing.T) {
 	const me, home = 1, 2
 	leading := func(p consensus.Peer) consensus.Status {
@@ -33,14 +34,20 @@ func TestHoming(t *testing.T) {
 		{"long enough", homeAfter, leading(fit), true},
 		{"it was asked", homeAfter + time.Second, leading(fit), false},
 		{"it is asked again", homeAfter + homeAgain, leading(fit), true},
-		{"it lacks too much", homeAfter + 2*homeAgain, leading(behind), false},
-		{"it has caught up just now", homeAfter + 2*homeAgain + 1, leading(fit), false},
-		{"no connection", homeAfter + 3*homeAgain, leading(gone), false},
-		{"a learner", homeAfter + 4*homeAgain, leading(learner), false},
-		{"again", homeAfter + 5*homeAgain, leading(fit), false},
-		{"not the leader", homeAfter + 6*homeAgain, consensus.Status{ID: me}, false},
-		{"a new leadership begins from the start", homeAfter + 6*homeAgain + 1, leading(fit), false},
-		{"and is not delayed by the last one", 2*homeAfter + 6*homeAgain + 1, leading(fit), true},
+		{"and then later", homeAfter + 2*homeAgain, leading(fit), false},
+		{"after twice the time", homeAfter + 3*homeAgain, leading(fit), true},
+		{"it leads", homeAfter + 3*homeAgain + time.Second, consensus.Status{ID: me}, false},
+		{"it has given the leadership back soon", homeAfter + 4*homeAgain, leading(fit), false},
+		{"so it waits as long as ever", 2*homeAfter + 4*homeAgain, leading(fit), false},
+		{"it has waited", homeAfter + 7*homeAgain, leading(fit), true},
+		{"it lacks too much", homeAfter + homeLast, leading(behind), false},
+		{"it has caught up just now", homeAfter + homeLast + 1, leading(fit), false},
+		{"no connection", homeAfter + homeLast + 2, leading(gone), false},
+		{"a learner", homeAfter + homeLast + 3, leading(learner), false},
+		{"it leads for long", homeAfter + homeLast + 4, consensus.Status{ID: me}, false},
+		{"it has restarted", 3 * homeLast, leading(fit), false},
+		{"and goes home as the first time", homeAfter + 3*homeLast, leading(fit), true},
+		{"which may be repeated after the first pause", homeAfter + 3*homeLast + homeAgain, leading(fit), true},
 	} {
 		want := uint64(0)
 		if c.goes {

@@ -138,9 +138,10 @@ func (c *Controller) changeMembers(ctx context.Context, change MemberChange) (Me
 	return out, nil
 }
 
-var errSeveral = errors.New("the members of a cluster with `groups: per-controller` cannot be changed yet: stop " +
-	"it, and " +
-	"begin it anew with another cluster file")
+var errSeveral = errors.New(
+	"the controllers of a cluster with `groups: per-controller` cannot be changed yet: create " +
+		"the cluster again with holdfast init and another cluster file, after removing all data folders; its state " +
+		"is lost")
 
 func (g *group) checkChange(s consensus.Status, change MemberChange) error {
 	n := change.Add
@@ -213,10 +214,17 @@ func (c *Controller) serveMembers(mux *http.ServeMux) {
 func (c *Controller) drain(ctx context.Context) (err error) {
 	results := make(chan error, len(c.groups))
 	for _, g := range c.groups {
-		go func() { results <- g.node.Drain(ctx) }() // ends with ctx
+		go func() { // ends with ctx
+			err := g.node.Drain(ctx)
+			if err != nil && len(c.groups) > 1 {
+				err = fmt.Errorf("group %d is not drained, the others are unless they are named too: %w",
+					g.cfg.Consensus.Group, err)
+			}
+			results <- err
+		}()
 	}
 	for range c.groups {
-		err = cmp.Or(err, <-results)
+		err = errors.Join(err, <-results)
 	}
 	return err
 }

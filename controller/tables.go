@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/ledger"
 )
 
-// Tables is the contents of an application's tables at one index of the log.
+// Tables is the contents of an application's tables, of each group at one index of its log.
 type Tables struct {
 	Application string `json:"application"`
 	Controller  string `json:"controller"` // that answers

@@ -398,8 +398,13 @@ func (c *Cluster) WaitReady(ctx context.Context, n int) error {
 // WaitHome waits until each of several groups that has a home is led there.
 func (c *Cluster) WaitHome(ctx context.Context) error {
 	_, err := c.Wait(ctx, "all groups to be led at home", func(Status) bool {
-		_, fewest, err := c.Leaderships(ctx)
-		return err == nil && fewest == 1
+		for _, n := range c.controllers {
+			s, err := n.Status(ctx)
+			if err != nil || !slices.Contains(s.Groups, GroupStatus{Role: "leader", Home: n.Name}) {
+				return false
+			}
+		}
+		return true
 	})
 	return err
 }

@@ -162,14 +162,16 @@ func (o timed) ToSwitch(sw openflow.DatapathID, msg []byte) {
 const inFlight = 5 * time.Millisecond
 
 // resumed returns the time from the kill to the command that ended the longest silence of a lane which began at most
-// inFlight after it and ended before to; that of the last lane, if there are several.
+// inFlight after it and ended before to; that of the last lane, if there are several. It is false if a lane has none.
 func (c *commandClock) resumed(kill, to time.Time) (last time.Duration, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, times := range c.lanes {
-		if at, found := resumed(times, kill, to); found {
-			last, ok = max(last, at), true
+		at, found := resumed(times, kill, to)
+		if !found {
+			return 0, false
 		}
+		last, ok = max(last, at), true
 	}
 	return last, ok
 }
