@@ -11,15 +11,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/internal/pki"
@@ -475,36 +471,4 @@ func (c *Cluster) Logs() string {
 		add(&a.process)
 	}
 	return b.String()
-}
-
-// Ports are taken from below those that the kernel gives to outgoing connections, so that a
-// controller finds its port free when it is restarted. Each is given out once before one is given
-// out again: a process binds its own only when it has started, and clusters start beside each other.
-const (
-	firstPort = 10_000
-	lastPort  = 32_000
-)
-
-var (
-	firstGiven = rand.Uint32N(lastPort - firstPort) // other processes are likely to begin elsewhere
-	given      atomic.Uint32
-)
-
-func nextPort() int { return firstPort + int((firstGiven+given.Add(1))%(lastPort-firstPort)) }
-
-// FreeAddresses finds addresses that nobody listens on.
-func FreeAddresses(host string, n int) ([]string, error) {
-	var addrs []string
-	for range 100 * n {
-		l, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(nextPort())))
-		if err != nil {
-			continue // somebody's
-		}
-		l.Close()
-		addrs = append(addrs, l.Addr().String())
-		if len(addrs) == n {
-			return addrs, nil
-		}
-	}
-	return nil, fmt.Errorf("no %d free ports between %d and %d on %s", n, firstPort, lastPort, host)
 }
