@@ -28,10 +28,11 @@ const (
 	Timer                              // Name, Message: the data given to SetTimer
 	Emitted                            // Name, Message: what an application gave to Emit
 	ReplayedInput                      // Seq, its number at the replayed application; only in a Failure
+	Request                            // Message: what a controller gave to Core.Request
 )
 
-// Input is what an application handles: a message, a timer, or a change of a switch. Its slices are valid during the
-// call.
+// Input is what an application handles: a message, a timer, a request, or a change of a switch. Its slices are valid
+// during the call.
 type Input struct {
 	Kind    InputKind
 	Switch  openflow.DatapathID

@@ -125,7 +125,7 @@ func (sw *switchState) acknowledge() Release {
 // String names an input for log lines.
 func (in *Input) String() string {
 	kinds := [...]string{"input", "switch up", "switch down", "message", "timer " + in.Name, "emitted " + in.Name,
-		fmt.Sprint("replayed input ", in.Seq)}
+		fmt.Sprint("replayed input ", in.Seq), "request"}
 	s := kinds[min(int(in.Kind), len(kinds)-1)]
 	if in.Switch != 0 {
 		s += " of switch " + in.Switch.String()

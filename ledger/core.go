@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 
 	"github.com/holdfast-sdn/holdfast/internal/digest"
 	"github.com/holdfast-sdn/holdfast/internal/message"
@@ -314,6 +315,23 @@ func (c *Core) Reachable(id openflow.DatapathID, epoch uint64) {
 	if sw := c.state.switches[id]; c.leading && sw != nil && sw.live && !sw.reachable && sw.epoch == epoch {
 		c.setReachable(sw, true)
 	}
+}
+
+// Request executes a request of a controller to one application. The log keeps no watermark of requests, and one that
+// is repeated is executed again: an application handles only requests for which that makes no difference. The caller
+// has checked Room. It returns false if this ledger does not lead, or does not run the application.
+func (c *Core) Request(app string, data []byte) bool {
+	i := slices.IndexFunc(c.apps, func(a Application) bool { return a.Name() == app })
+	if !c.leading || i < 0 {
+		return false
+	}
+	b := c.beginTransaction()
+	b.buf = appendBytes(appendString(append(b.buf, byte(OpRequest)), app), data)
+	c.input = Input{Kind: Request, Message: data}
+	c.call(i)
+	c.runEmitted()
+	c.finish()
+	return true
 }
 
 func (c *Core) setReachable(sw *switchState, up bool) {

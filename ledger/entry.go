@@ -49,6 +49,8 @@ const (
 	// Delta-encoded forms, which Walk expands.
 	OpSeenNext    // OpSeen of the event after that of the OpSeen before
 	OpCommandNext // OpCommand to the same switch as the one before, as its difference from the last of the same type
+
+	OpRequest // input: App, Bytes (a request of a controller to an application)
 )
 
 // Record is one operation of an entry, decoded. The comment at each Op lists the fields that it uses. Bytes aliases the
@@ -225,6 +227,8 @@ func (d *decoder) record(r *Record, tables *[]TableName, known *deltas) {
 		r.Switch, r.Epoch, r.Seq, r.Asynchronous = openflow.DatapathID(d.uint64()), d.uint64(), d.uvarint(), d.uvarint()
 	case OpTransaction, OpRecord, OpPart:
 		r.Bytes = d.bytes()
+	case OpRequest:
+		r.App, r.Bytes = d.string(), d.bytes()
 	case OpSwitch:
 		r.Switch = openflow.DatapathID(d.uint64())
 		saved := d.savedSwitch()

@@ -29,6 +29,7 @@ func seedEntries(t testing.TB) [][]byte {
 	}
 	c.Unreachable(2)
 	c.Reachable(2, 1)
+	c.Request("a", []byte("a request"))
 	first, _ := c.Cut()
 	must(c.Commit(first))
 	c.Releases()

@@ -86,7 +86,7 @@ func (o *oracle) record(r *Record, data []byte) error {
 		return fmt.Errorf("what a failed application did is in the log: %+v", r)
 	}
 	switch r.Op {
-	case OpEvent, OpSeen, OpTimer, OpUnreachable, OpReachable, OpCloseEpoch, OpTransaction:
+	case OpEvent, OpSeen, OpTimer, OpUnreachable, OpReachable, OpCloseEpoch, OpTransaction, OpRequest:
 		clear(o.sentTo)
 	}
 	if err := o.feed.record(r); err != nil {

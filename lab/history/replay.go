@@ -261,6 +261,8 @@ func (r *replay) input(rec *ledger.Record, now int64) error {
 		r.core.Unreachable(rec.Switch)
 	case ledger.OpReachable:
 		r.core.Reachable(rec.Switch, rec.Epoch)
+	case ledger.OpRequest:
+		r.core.Request(rec.App, rec.Bytes)
 	default:
 		return r.hostedInput(rec)
 	}

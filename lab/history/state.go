@@ -165,6 +165,8 @@ func describe(r *ledger.Record) string {
 		return fmt.Sprintf("set timer %s/%s for %d: %q", r.App, r.Name, r.Time, r.Bytes)
 	case ledger.OpFailure:
 		return fmt.Sprintf("failure of %s: %s", r.App, r.Name)
+	case ledger.OpRequest:
+		return fmt.Sprintf("request to %s: %x", r.App, r.Bytes)
 	case ledger.OpTransaction, ledger.OpRecord, ledger.OpPart:
 		return fmt.Sprintf("operation %d of the hosted application: %x", r.Op, r.Bytes)
 	case ledger.OpDone:
