@@ -18,7 +18,6 @@ import (
 	"github.com/holdfast-sdn/holdfast/consensus"
 	"github.com/holdfast-sdn/holdfast/controller/audit"
 	"github.com/holdfast-sdn/holdfast/ledger"
-	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/southbound"
 )
 
@@ -47,6 +46,8 @@ type Controller struct {
 	log          *slog.Logger
 	host         *consensus.Host
 	groups       []*group
+	assigned     *assignments       // the switches of several groups
+	home         uint64             // number of the group whose home this controller is; 1 if there is none
 	switches     chan error         // the error that ended the service of switches
 	stopSwitches context.CancelFunc // ends homes too
 	leads        chan bool          // capacity 1, see tellDuty
@@ -74,8 +75,8 @@ const TickInterval = 5 * time.Millisecond
 // Start runs a controller until Close, or until it fails: see Done and Err. If Start returns an error, the caller must
 // close the listeners and the audit file.
 func Start(cfg Config) (*Controller, error) {
-	c := &Controller{cfg: cfg, log: cfg.Logger, leads: make(chan bool, 1), tended: make(chan struct{}),
-		stop: make(chan struct{}), done: make(chan struct{})}
+	c := &Controller{cfg: cfg, log: cfg.Logger, assigned: newAssignments(), home: 1, leads: make(chan bool, 1),
+		tended: make(chan struct{}), stop: make(chan struct{}), done: make(chan struct{})}
 	if c.cfg.Audit == nil {
 		c.cfg.Audit = (*audit.File)(nil) // does nothing
 	}
@@ -109,12 +110,15 @@ func (c *Controller) join() (err error) {
 		return errors.Join(c.otherGroups(known), c.host.Close())
 	}
 	for i, g := range c.cfg.Groups {
-		leads := c.tellDuty
-		if i > 0 {
-			leads = func(bool) {}
+		if g.Home == c.cfg.Consensus.ID {
+			c.home = uint64(i)
+		}
+		heard := func(consensus.Update, *Core) error { return nil }
+		if i == 0 {
+			heard = c.heardSystem
 		}
 		var started *group
-		if started, err = startGroup(g, c.cfg, c.host, leads); err != nil {
+		if started, err = startGroup(g, c.cfg, c.host, heard); err != nil {
 			break
 		}
 		c.groups = append(c.groups, started)
@@ -140,14 +144,19 @@ func (c *Controller) otherGroups(known []uint64) error {
 		len(c.cfg.Groups), errOtherGroups)
 }
 
+// heardSystem takes each update of the system group, after its core.
+func (c *Controller) heardSystem(u consensus.Update, core *Core) error {
+	if u.Role != nil {
+		c.tellDuty(u.Role.Leading)
+	}
+	if len(c.cfg.Groups) == 1 {
+		return nil
+	}
+	return c.assigned.update(u, core)
+}
+
 // system returns the group that knows the members.
 func (c *Controller) system() *group { return c.groups[0] }
-
-// groupOf returns the group of a switch. Every controller has the same groups, so all agree.
-func (c *Controller) groupOf(id openflow.DatapathID) *group {
-	homes := c.groups[min(1, len(c.groups)-1):]
-	return homes[uint64(id)%uint64(len(homes))]
-}
 
 // Done is closed when the controller has ended.
 func (c *Controller) Done() <-chan struct{} { return c.done }

@@ -19,6 +19,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/consensus"
 	"github.com/holdfast-sdn/holdfast/consensus/storage/disk"
 	"github.com/holdfast-sdn/holdfast/controller/audit"
+	"github.com/holdfast-sdn/holdfast/controller/directory"
 	"github.com/holdfast-sdn/holdfast/internal/await"
 	"github.com/holdfast-sdn/holdfast/lab/load"
 	"github.com/holdfast-sdn/holdfast/lab/oracle"
@@ -32,7 +33,8 @@ type testCluster struct {
 	t           *testing.T
 	dir         string
 	apps        func() []ledger.Application
-	every       int // SnapshotEvery of each controller
+	every       int  // SnapshotEvery of each controller
+	several     bool // each controller has a group of its own
 	members     map[uint64]string
 	addrs       map[uint64]string // for agents and switches, by controller
 	controllers map[uint64]*Controller
@@ -40,8 +42,14 @@ type testCluster struct {
 }
 
 func newTestCluster(t *testing.T, every int, apps func() []ledger.Application) *testCluster {
-	s := &testCluster{t: t, dir: t.TempDir(), apps: apps, every: every,
-		members: map[uint64]string{}, addrs: map[uint64]string{}, controllers: map[uint64]*Controller{}}
+	return startTestCluster(&testCluster{t: t, apps: apps, every: every})
+}
+
+// startTestCluster starts what s describes.
+func startTestCluster(s *testCluster) *testCluster {
+	t := s.t
+	s.dir = t.TempDir()
+	s.members, s.addrs, s.controllers = map[uint64]string{}, map[uint64]string{}, map[uint64]*Controller{}
 	listeners := map[uint64][2]net.Listener{}
 	for id := uint64(1); id <= 3; id++ {
 		peer, of := s.listen("127.0.0.1:0"), s.listen("127.0.0.1:0")
@@ -97,7 +105,7 @@ func (s *testCluster) start(id uint64, peer, of, api net.Listener) *Controller {
 			Dir: filepath.Join(s.dir, fmt.Sprint(id)),
 			// long timeouts, because other tests run at the same time
 			Heartbeat: 20 * time.Millisecond, Election: 200 * time.Millisecond, Logger: quiet},
-		Groups:     []GroupConfig{{Consensus: consensus.GroupConfig{Members: s.members}, Applications: s.apps()}},
+		Groups:     s.groups(),
 		Southbound: southbound.Config{Logger: quiet}, OpenFlow: of, API: api,
 		SwitchTimeout: 300 * time.Millisecond, SnapshotEvery: s.every, Audit: file, Logger: quiet,
 	})
@@ -106,6 +114,20 @@ func (s *testCluster) start(id uint64, peer, of, api net.Listener) *Controller {
 	}
 	s.controllers[id] = c
 	return c
+}
+
+func (s *testCluster) groups() []GroupConfig {
+	first := GroupConfig{Consensus: consensus.GroupConfig{Members: s.members}, Applications: s.apps()}
+	if !s.several {
+		return []GroupConfig{first}
+	}
+	first.Applications = []ledger.Application{directory.NewApplication(len(s.members))}
+	list := []GroupConfig{first}
+	for id := uint64(1); id <= 3; id++ {
+		list = append(list, GroupConfig{Home: id, Applications: s.apps(),
+			Consensus: consensus.GroupConfig{Group: id, Members: s.members}})
+	}
+	return list
 }
 
 func (s *testCluster) restart(id uint64) *Controller {
@@ -355,8 +377,9 @@ func TestOtherGroups(t *testing.T) {
 	dir := t.TempDir()
 	start := func(groups int) error {
 		cfg := Config{Name: "c1", Names: map[uint64]string{1: "c1"}, Logger: quiet, OpenFlow: s.listen("127.0.0.1:0"),
-			Consensus: consensus.HostConfig{ID: 1, Dir: dir, Founded: disk.Exists(dir), Heartbeat: 20 * time.Millisecond,
-				Election: 200 * time.Millisecond, Logger: quiet}}
+			Consensus: consensus.HostConfig{ID: 1, Dir: dir, Founded: disk.Exists(dir),
+				Heartbeat: 20 * time.Millisecond,
+				Election:  200 * time.Millisecond, Logger: quiet}}
 		for i := range groups {
 			cfg.Groups = append(cfg.Groups, GroupConfig{Applications: hubs(),
 				Consensus: consensus.GroupConfig{Group: uint64(i), Members: map[uint64]string{1: "c1"}}})

@@ -36,11 +36,12 @@ type Core struct {
 	sessions map[openflow.DatapathID]*attached // in use: those here, and as the leader also proxies, see path.go
 	local    map[openflow.DatapathID]*attached // those here
 	// sessions without an agent, which are told what is logged
-	hearing map[openflow.DatapathID]*attached
-	absent  map[openflow.DatapathID]time.Time // since when a switch has no session
-	held    map[openflow.DatapathID]*attached // whose events are held up, see pressure
-	step    step
-	hosting *replay.Core // nil without replayed applications
+	hearing  map[openflow.DatapathID]*attached
+	absent   map[openflow.DatapathID]time.Time // since when a switch has no session
+	held     map[openflow.DatapathID]*attached // whose events are held up, see pressure
+	step     step
+	requests []request    // wait for room, oldest first; see Ask
+	hosting  *replay.Core // nil without replayed applications
 
 	follower *proxy.Follower
 	leader   *proxy.Leader
@@ -170,6 +171,7 @@ func (c *Core) changeRole(now time.Time, r consensus.Role) error {
 	was := c.role
 	c.role = r
 	clear(c.held) // each leader claims all switches again
+	c.requests = nil
 	if was.Leading {
 		c.acknowledgeHeld(c.ledger.Releases())
 	}
@@ -217,6 +219,7 @@ func (c *Core) Turn(now time.Time) error {
 			return fmt.Errorf("controller %s: replayed applications: %w", c.cfg.Name, err)
 		}
 	}
+	c.executeRequests()
 	c.execute(now)
 	if entry, ok := c.ledger.CutTransactions(); ok {
 		if err := c.propose(entry); err != nil {

@@ -277,6 +277,8 @@ func (e *echoer) Handle(tx *ledger.Tx, in *ledger.Input) error {
 		e.seen = append(e.seen, fmt.Sprintf("up %d", in.Switch))
 	case ledger.SwitchDown:
 		e.seen = append(e.seen, fmt.Sprintf("down %d %s", in.Switch, in.Reason))
+	case ledger.Request:
+		e.seen = append(e.seen, "request "+string(in.Message))
 	case ledger.Message:
 		if e.each != nil {
 			e.each(tx, in)

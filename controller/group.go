@@ -32,7 +32,7 @@ type group struct {
 	audit      Auditor
 	core       *Core // only the loop touches it
 	node       *consensus.Node
-	leads      func(bool) // told by the loop whether this controller leads the group
+	observe    func(consensus.Update, *Core) error // the loop passes each update to it, after core
 	inbox      chan item
 	ask        chan func()
 	heard      chan func()    // results of hosts, see later
@@ -48,9 +48,10 @@ type group struct {
 }
 
 // startGroup starts the loop of a group on a host that runs.
-func startGroup(cfg GroupConfig, of Config, host *consensus.Host, leads func(bool)) (*group, error) {
+func startGroup(cfg GroupConfig, of Config, host *consensus.Host,
+	observe func(consensus.Update, *Core) error) (*group, error) {
 	g := &group{
-		cfg: cfg, name: of.Name, names: of.Names, log: of.Logger, audit: of.Audit, leads: leads,
+		cfg: cfg, name: of.Name, names: of.Names, log: of.Logger, audit: of.Audit, observe: observe,
 		payloads: &payloads{wake: make(chan struct{}, 1)},
 		inbox:    make(chan item, inboxSize), ask: make(chan func()), heard: make(chan func()),
 		encoded: make(chan []byte, 1), stop: make(chan struct{}), ended: make(chan struct{}),
@@ -181,11 +182,10 @@ func (g *group) update(u consensus.Update, ok bool) error {
 	if !ok {
 		return fmt.Errorf("controller %s: consensus ended: %w", g.name, g.node.Err())
 	}
-	err := g.core.Update(time.Now(), u)
-	if u.Role != nil && err == nil {
-		g.leads(u.Role.Leading)
+	if err := g.core.Update(time.Now(), u); err != nil {
+		return err
 	}
-	return err
+	return g.observe(u, g.core)
 }
 
 // handOver transfers the leadership, if this controller has it, to the follower that has most of the log and accepts

@@ -34,7 +34,14 @@ func (it *item) reject() {
 // handler passes the calls of sessions to the loop of the switch's group; see southbound.Handler.
 type handler struct{ c *Controller }
 
-func (h handler) Attached(s *southbound.Session) { h.put(item{kind: attach, session: s}) }
+// Attached waits until the switch is assigned to a group.
+func (h handler) Attached(s *southbound.Session) {
+	if _, err := h.c.assign(s.Switch()); err != nil {
+		s.Close(err)
+		return
+	}
+	h.put(item{kind: attach, session: s})
+}
 
 func (h handler) Detached(s *southbound.Session, _ error) { h.put(item{kind: detach, session: s}) }
 
@@ -53,6 +60,9 @@ func (h handler) Events(s *southbound.Session, b southbound.Batch) error {
 
 func (h handler) put(it item) bool {
 	g := h.c.groupOf(it.session.Switch())
+	if g == nil { // it was never attached to a group
+		return false
+	}
 	select {
 	case g.inbox <- it:
 		return true

@@ -158,6 +158,10 @@ func (c *Core) tellSpares(entry []byte) error {
 
 // Payload handles a payload of another controller.
 func (c *Core) Payload(now time.Time, from uint64, payload []byte) {
+	if len(payload) > 0 && payload[0] == requestPayload {
+		c.asked(payload[1:])
+		return
+	}
 	c.follower.Receive(now, from, payload)
 	c.leader.Receive(now, from, payload)
 }

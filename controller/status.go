@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -70,7 +71,9 @@ type MemberStatus struct {
 type SwitchStatus struct {
 	Switch string `json:"switch"`
 	Group  uint64 `json:"group,omitzero"`
-	State  string `json:"state"` // "up", "unreachable" or "down"
+	// of its assignment to the group, if there are several groups
+	Assignment uint64 `json:"assignment_version,omitzero"`
+	State      string `json:"state"` // "up", "unreachable" or "down"
 	// of this controller: "master"; "proxy", if the leader is the master through it; "standby" or "none"
 	Role string `json:"role"`
 	Via  string `json:"via,omitempty"` // at the leader: the controller that is its proxy for the switch
@@ -130,6 +133,12 @@ func (c *Controller) Status(ctx context.Context) (Status, error) {
 		}
 		if len(c.groups) > 1 {
 			all.Groups = append(all.Groups, of)
+		}
+	}
+	for i := range all.Switches {
+		id, err := strconv.ParseUint(all.Switches[i].Switch, 16, 64) // as DatapathID.String
+		if row, known := c.assigned.of(openflow.DatapathID(id)); err == nil && known {
+			all.Switches[i].Assignment = row.Version
 		}
 	}
 	slices.SortFunc(all.Switches, func(a, b SwitchStatus) int { return strings.Compare(a.Switch, b.Switch) })

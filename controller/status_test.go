@@ -29,7 +29,8 @@ func TestElectionStatus(t *testing.T) {
 		want    ElectionStatus
 	}{
 		{consensus.ElectionTimeout{Configured: 50 * ms, Present: 50 * ms}, ElectionStatus{50, 50, 100, ""}},
-		{consensus.ElectionTimeout{Configured: 50 * ms, Present: 240 * ms, Late: consensus.LateLeader, Waited: 120 * ms},
+		{consensus.ElectionTimeout{Configured: 50 * ms, Present: 240 * ms, Late: consensus.LateLeader,
+			Waited: 120 * ms},
 			ElectionStatus{50, 240, 480, "the leader was silent for 120 ms"}},
 		{consensus.ElectionTimeout{Configured: 50 * ms, Present: 240 * ms, Late: consensus.LateSelf, Waited: 120 * ms},
 			ElectionStatus{50, 240, 480, "this controller got no processor time for 120 ms"}},

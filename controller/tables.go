@@ -48,17 +48,18 @@ func (e *noApplication) Error() string {
 // Tables returns the committed contents of an application's tables, as this controller knows them. More than 64 MiB are
 // an error. The values are shared and must not be modified. Safe for concurrent use.
 func (c *Controller) Tables(ctx context.Context, app string) (Tables, error) {
-	if err := c.known(app); err != nil {
+	groups, err := c.running(app)
+	if err != nil {
 		return Tables{}, err
 	}
 	t := Tables{Application: app, Controller: c.cfg.Name, Release: Release(), Rows: []ledger.Row{}}
-	for _, g := range c.groups {
+	for _, g := range groups {
 		var rows []ledger.Row
 		var failed error
 		err := g.inLoop(ctx, func() {
 			t.Applied += g.core.applied
 			t.Revision += g.core.ledger.Revision(app)
-			rows, failed = g.core.ledger.Rows(app, maxTables/len(c.groups))
+			rows, failed = g.core.ledger.Rows(app, maxTables/len(groups))
 		})
 		if err = cmp.Or(err, failed); err != nil {
 			return Tables{}, fmt.Errorf("tables of controller %s: %w", c.cfg.Name, err)
@@ -74,10 +75,11 @@ func (c *Controller) Tables(ctx context.Context, app string) (Tables, error) {
 // Revision returns a number that grows whenever the result of Tables for the application may have changed. It is cheap.
 // It is not comparable between controllers or across restarts. Safe for concurrent use.
 func (c *Controller) Revision(ctx context.Context, app string) (revision uint64, err error) {
-	if err := c.known(app); err != nil {
+	groups, err := c.running(app)
+	if err != nil {
 		return 0, err
 	}
-	for _, g := range c.groups {
+	for _, g := range groups {
 		if err := g.inLoop(ctx, func() { revision += g.core.ledger.Revision(app) }); err != nil {
 			return 0, fmt.Errorf("tables of controller %s: %w", c.cfg.Name, err)
 		}
@@ -85,14 +87,23 @@ func (c *Controller) Revision(ctx context.Context, app string) (revision uint64,
 	return revision, nil
 }
 
-func (c *Controller) known(app string) error {
+// running returns the groups of an application.
+func (c *Controller) running(app string) (groups []*group, err error) {
 	var runs []string
-	for _, a := range c.groups[len(c.groups)-1].cfg.Applications {
-		if runs = append(runs, a.Name()); a.Name() == app {
-			return nil
+	for _, g := range c.groups {
+		for _, a := range g.cfg.Applications {
+			if !slices.Contains(runs, a.Name()) {
+				runs = append(runs, a.Name())
+			}
+			if a.Name() == app {
+				groups = append(groups, g)
+			}
 		}
 	}
-	return &noApplication{app, runs}
+	if len(groups) == 0 {
+		return nil, &noApplication{app, runs}
+	}
+	return groups, nil
 }
 
 // serveTables handles one request at a time, to bound its memory. It leaves out ledger.SecretTable.

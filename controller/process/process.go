@@ -16,6 +16,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/consensus/storage/disk"
 	"github.com/holdfast-sdn/holdfast/controller"
 	"github.com/holdfast-sdn/holdfast/controller/audit"
+	"github.com/holdfast-sdn/holdfast/controller/directory"
 	"github.com/holdfast-sdn/holdfast/internal/access"
 	"github.com/holdfast-sdn/holdfast/internal/config"
 	"github.com/holdfast-sdn/holdfast/ledger"
@@ -163,10 +164,10 @@ func groups(cfg Config) (list []controller.GroupConfig, err error) {
 		if i > 0 {
 			c.Home = homes[i-1]
 		}
-		if i > 0 || len(homes) == 0 { // the applications are where the switches are
-			if c.Applications, err = cfg.Applications(); err != nil {
-				return nil, err
-			}
+		if i == 0 && len(homes) > 0 {
+			c.Applications = []ledger.Application{directory.NewApplication(len(homes))}
+		} else if c.Applications, err = cfg.Applications(); err != nil { // they are where the switches are
+			return nil, err
 		}
 		list = append(list, c)
 	}

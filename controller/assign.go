@@ -1,0 +1,129 @@
+package controller
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/consensus"
+	"github.com/holdfast-sdn/holdfast/controller/directory"
+	"github.com/holdfast-sdn/holdfast/openflow"
+)
+
+// With several groups, a session waits until its switch is assigned to a group. A switch that this controller's replica
+// of the system group knows does not wait, even if that group has no majority. For any other, the leader of the system
+// group is asked, again after assignEvery, and at once when the leader changes. After assignPatience the connection is
+// closed: the switch connects again, and a session that waits is not read.
+const (
+	assignEvery    = 250 * time.Millisecond
+	assignPatience = 3 * time.Second
+)
+
+// assignments is what this controller knows of the directory. The loop of the system group writes it.
+type assignments struct {
+	mu     sync.RWMutex // guards the fields below
+	view   directory.View
+	leader uint64        // of the system group; 0: unknown
+	news   chan struct{} // closed and replaced when the view or the leader has changed
+}
+
+func newAssignments() *assignments { return &assignments{news: make(chan struct{})} }
+
+// of returns the row of a switch.
+func (a *assignments) of(id openflow.DatapathID) (directory.Row, bool) {
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	return a.view.Of(id)
+}
+
+// watch returns the leader to ask, and a channel that is closed when it has changed, or a row.
+func (a *assignments) watch() (leader uint64, news <-chan struct{}) {
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	return a.leader, a.news
+}
+
+// update takes an update of the system group that core has handled.
+func (a *assignments) update(u consensus.Update, core *Core) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	changed := u.Role != nil && u.Role.Leader != a.leader
+	if u.Role != nil {
+		a.leader = u.Role.Leader
+	}
+	if u.Snapshot != nil {
+		rows, err := core.ledger.Rows(directory.Name, maxDirectory)
+		if err == nil {
+			err = a.view.Restore(rows)
+		}
+		if err != nil {
+			return fmt.Errorf("directory of a snapshot: %w", err)
+		}
+		changed = true
+	}
+	for _, e := range u.Entries {
+		c, err := a.view.Commit(e.Data)
+		if err != nil {
+			return fmt.Errorf("directory: entry %d: %w", e.Index, err)
+		}
+		changed = changed || c
+	}
+	if changed {
+		close(a.news)
+		a.news = make(chan struct{})
+	}
+	return nil
+}
+
+// maxDirectory bounds the memory of the rows of a snapshot, in bytes: more than directory.MaxSwitches can have.
+const maxDirectory = 64 << 20
+
+var errUnassigned = errors.New(
+	"the system group has not assigned the switch to a group: a majority of its voters must " +
+		"run and reach each other")
+
+// groupOf returns the group of a switch; nil if the switch is not assigned.
+func (c *Controller) groupOf(id openflow.DatapathID) *group {
+	if len(c.groups) == 1 {
+		return c.system()
+	}
+	row, known := c.assigned.of(id)
+	if !known || row.Group >= uint64(len(c.groups)) {
+		return nil
+	}
+	return c.groups[row.Group]
+}
+
+// assign is groupOf for a new session: it asks for a group, and waits.
+func (c *Controller) assign(id openflow.DatapathID) (*group, error) {
+	if g := c.groupOf(id); g != nil {
+		return g, nil
+	}
+	end, again := time.NewTimer(assignPatience), time.NewTimer(0)
+	defer end.Stop()
+	defer again.Stop()
+	for asked := uint64(0); ; {
+		leader, news := c.assigned.watch() // before groupOf, so that nothing is missed
+		if g := c.groupOf(id); g != nil {
+			return g, nil
+		}
+		if leader != asked {
+			asked = leader
+			again.Reset(0)
+		}
+		select {
+		case <-news:
+		case <-again.C:
+			c.system().later(func() {
+				c.system().core.Ask(directory.Name,
+					directory.Assign{Switch: id, Home: c.home}.Append(nil))
+			})
+			again.Reset(assignEvery)
+		case <-end.C:
+			return nil, errUnassigned
+		case <-c.system().ended:
+			return nil, errClosing
+		}
+	}
+}

@@ -1,0 +1,187 @@
+package directory
+
+import (
+	"errors"
+	"maps"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/holdfast-sdn/holdfast/ledger"
+	"github.com/holdfast-sdn/holdfast/openflow"
+)
+
+// group is a system group of one leader and one follower.
+type group struct {
+	t                rapid.TB
+	leader, follower *ledger.Core
+	view             View // of the follower
+	term             uint64
+}
+
+func newGroup(t rapid.TB, homes int) *group {
+	g := &group{t: t}
+	for _, c := range []**ledger.Core{&g.leader, &g.follower} {
+		var err error
+		if *c, err = ledger.New([]ledger.Application{NewApplication(homes)}, ledger.Limits{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	g.lead()
+	return g
+}
+
+func (g *group) must(err error) {
+	if err != nil {
+		g.t.Fatal(err)
+	}
+}
+
+// lead begins a term: what was not committed is undone.
+func (g *group) lead() {
+	g.term++
+	g.must(g.leader.Lead(g.term, 1000))
+}
+
+func (g *group) ask(id openflow.DatapathID, home uint64) {
+	if !g.leader.Request(Name, Assign{Switch: id, Home: home}.Append(nil)) {
+		g.t.Fatal("the leader does not take a request")
+	}
+}
+
+// commit commits what was asked, and reports whether the view has changed.
+func (g *group) commit() (changed bool) {
+	for {
+		entry, ok := g.leader.Cut()
+		if !ok {
+			return changed
+		}
+		g.must(errors.Join(g.leader.Commit(entry), g.follower.Commit(entry)))
+		c, err := g.view.Commit(entry)
+		g.must(err)
+		changed = changed || c
+	}
+}
+
+// The first committed assignment of a switch stands, whatever is asked, repeated or undone later; every replica has it,
+// also from a snapshot; and no home gets a switch while it has over a quarter more than another one.
+func TestAssignments(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		homes := rapid.IntRange(1, 5).Draw(t, "homes")
+		g := newGroup(t, homes)
+		known := map[openflow.DatapathID]Row{}
+		loads := make([]uint64, homes)
+		for range rapid.IntRange(1, 40).Draw(t, "steps") {
+			var asked []openflow.DatapathID
+			for range rapid.IntRange(1, 4).Draw(t, "requests") {
+				id := openflow.DatapathID(rapid.Uint64Range(0, 30).Draw(t, "switch"))
+				g.ask(id, rapid.Uint64Range(1, uint64(homes)).Draw(t, "home"))
+				asked = append(asked, id)
+			}
+			if rapid.IntRange(0, 3).Draw(t, "lost") == 0 {
+				g.lead()
+				continue
+			}
+			before := maps.Clone(known)
+			changed := g.commit()
+			for _, id := range asked {
+				row, ok := g.view.Of(id)
+				if !ok || row.Version != 1 || row.Group < 1 || row.Group > uint64(homes) {
+					t.Fatalf("switch %s: row %+v, %v", id, row, ok)
+				}
+				if old, again := known[id]; again && old != row {
+					t.Fatalf("switch %s: row %+v after %+v", id, row, old)
+				} else if !again {
+					loads[row.Group-1]++
+				}
+				known[id] = row
+			}
+			if changed != (len(known) > len(before)) {
+				t.Fatalf("changed %v, rows %v after %v", changed, known, before)
+			}
+			least, most := loads[0], loads[0]
+			for _, n := range loads {
+				least, most = min(least, n), max(most, n)
+			}
+			if most > least+least/4+1 {
+				t.Fatalf("switches of the groups: %v", loads)
+			}
+		}
+		snapshot, err := g.leader.Snapshot()
+		g.must(err)
+		g.must(g.follower.Restore(snapshot))
+		rows, err := g.follower.Rows(Name, 1<<20)
+		g.must(err)
+		var restored View
+		g.must(restored.Restore(rows))
+		if !maps.Equal(restored.rows, known) || !maps.Equal(g.view.rows, known) {
+			t.Fatalf("rows %v from the snapshot, %v from the log, want %v", restored.rows, g.view.rows, known)
+		}
+	})
+}
+
+func TestChoose(t *testing.T) {
+	for _, c := range []struct {
+		home  uint64
+		loads []uint64
+		want  uint64
+	}{
+		{1, []uint64{7}, 1},
+		{2, []uint64{0, 0, 0}, 2},
+		{2, []uint64{0, 1, 0}, 1},
+		{2, []uint64{3, 3, 3}, 2},
+		{2, []uint64{4, 4, 3}, 3},
+		{2, []uint64{4, 5, 4}, 2},
+		{2, []uint64{4, 6, 4}, 1},
+		{3, []uint64{4, 9, 4}, 3},
+		{1, []uint64{100, 100, 80}, 1},
+		{1, []uint64{101, 100, 80}, 3},
+	} {
+		if got := choose(c.home, c.loads); got != c.want {
+			t.Errorf("home %d of %v: group %d, want %d", c.home, c.loads, got, c.want)
+		}
+	}
+}
+
+// What nobody should ask is a failure of the application, and changes nothing.
+func TestRefusedRequests(t *testing.T) {
+	g := newGroup(t, 3)
+	for i, request := range [][]byte{nil, make([]byte, 7), make([]byte, 8), Assign{1, 0}.Append(nil),
+		Assign{1, 4}.Append(nil), append(Assign{1, 1}.Append(nil), 0)} {
+		g.leader.Request(Name, request)
+		if f := g.leader.Failures(); len(f) != 1 {
+			t.Errorf("request %d: failures %v", i, f)
+		}
+	}
+	if g.commit() {
+		t.Error("rows were changed")
+	}
+}
+
+// A full directory assigns no further switch.
+func TestFull(t *testing.T) {
+	g := newGroup(t, 2)
+	for id := range openflow.DatapathID(MaxSwitches + 1) {
+		if g.ask(id, 1); id%1000 == 999 {
+			g.commit()
+		}
+	}
+	g.commit()
+	if f := g.leader.Failures(); len(f) != 1 || len(g.view.rows) != MaxSwitches {
+		t.Errorf("%d switches, failures %v", len(g.view.rows), f)
+	}
+}
+
+func FuzzAssign(f *testing.F) {
+	f.Add(Assign{1, 2}.Append(nil))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		a, err := ParseAssign(b)
+		if back, again := ParseAssign(a.Append(nil)); err == nil && (again != nil || back != a) {
+			t.Errorf("%+v is %+v after another round (%v)", a, back, again)
+		}
+		row, err := parseRow(b)
+		if back, again := parseRow(row.append(nil)); err == nil && (again != nil || back != row) {
+			t.Errorf("%+v is %+v after another round (%v)", row, back, again)
+		}
+	})
+}
