@@ -38,6 +38,10 @@ type Config struct {
 	Duty          *Duty             // of the leader of the first group; nil for none
 	Audit         Auditor           // what the ledgers hold; nil for none
 	Logger        *slog.Logger      // must be set
+
+	Peers []Peer // the controllers of the cluster file
+	// DialAPI connects to the API of another controller. nil: plain TCP.
+	DialAPI func(ctx context.Context, address string) (net.Conn, error)
 }
 
 // Controller is a running controller: its groups, and the I/O around them.
@@ -87,7 +91,7 @@ func Start(cfg Config) (*Controller, error) {
 	c.switches, c.stopSwitches = make(chan error, 1), cancel
 	// ends with stopSwitches
 	go func() { c.switches <- southbound.Serve(ctx, cfg.OpenFlow, cfg.Southbound, handler{c}) }()
-	var api *web
+	var api *api
 	if cfg.API != nil {
 		api = c.serveAPI(cfg.API)
 	}
@@ -188,7 +192,7 @@ var errNoSuccessor = errors.New("no other voter is reachable to take over the le
 
 // run is the goroutine that owns the controller. It ends with Close, or when the service of switches or a group fails,
 // and then stops the groups, the service and the API.
-func (c *Controller) run(api *web, rest *rest) {
+func (c *Controller) run(api *api, rest *rest) {
 	defer close(c.done)
 	c.err = c.wait()
 	for _, g := range c.groups {

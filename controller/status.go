@@ -2,7 +2,6 @@ package controller
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net"
 	"net/http"
@@ -33,8 +32,8 @@ type Status struct {
 	Apps        []string       `json:"apps"`
 	Members     []MemberStatus `json:"members,omitempty"` // on the leader only
 	Election    ElectionStatus `json:"election"`
-	Groups      []GroupStatus  `json:"groups,omitempty"` // if there are several; the rest is then of the first
-	Switches    []SwitchStatus `json:"switches"`
+	Groups      []GroupStatus  `json:"groups"` // its replicas; what is not in them is of the first group
+	Switches    []SwitchStatus `json:"switches,omitzero"`
 	Replayed    *replay.Status `json:"replayed,omitempty"` // applications of Ryu
 	Counters    Counters       `json:"counters"`
 }
@@ -102,7 +101,7 @@ type Counters struct {
 	Reverted     uint64 `json:"transactions_reverted"`
 }
 
-// GroupStatus is the state of one of several groups at a controller.
+// GroupStatus is the state of a group at a controller.
 type GroupStatus struct {
 	Group     uint64 `json:"group"`
 	Role      string `json:"role"` // as in Status
@@ -129,11 +128,9 @@ func (c *Controller) Status(ctx context.Context) (Status, error) {
 		if i == 0 {
 			all = s
 		} else {
-			all.join(s, of.Group)
+			all.add(s, of.Group)
 		}
-		if len(c.groups) > 1 {
-			all.Groups = append(all.Groups, of)
-		}
+		all.Groups = append(all.Groups, of)
 	}
 	for i := range all.Switches {
 		id, err := strconv.ParseUint(all.Switches[i].Switch, 16, 64) // as DatapathID.String
@@ -145,8 +142,8 @@ func (c *Controller) Status(ctx context.Context) (Status, error) {
 	return all, nil
 }
 
-// join adds what another group has.
-func (s *Status) join(o Status, group uint64) {
+// add adds what another group has.
+func (s *Status) add(o Status, group uint64) {
 	s.Apps = o.Apps
 	for _, sw := range o.Switches {
 		sw.Group = group
@@ -273,9 +270,15 @@ func (c *Core) connectedTo(out *SwitchStatus, id openflow.DatapathID, st southbo
 	}
 }
 
-// serveAPI serves /v1/status, /v1/members, /v1/drain and /v1/apps/{app}/tables, and what the leader's duty
+// api is the interface for operators and for the other controllers.
+type api struct {
+	*web
+	inquiry *inquiry
+}
+
+// serveAPI serves /v1/status, /v1/cluster, /v1/members, /v1/drain and /v1/apps/{app}/tables, and what the leader's duty
 // reports, as JSON.
-func (c *Controller) serveAPI(l net.Listener) *web {
+func (c *Controller) serveAPI(l net.Listener) *api {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/status", func(w http.ResponseWriter, r *http.Request) {
 		s, err := c.Status(r.Context())
@@ -283,16 +286,20 @@ func (c *Controller) serveAPI(l net.Listener) *web {
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 			return
 		}
-		w.Header().Set("Content-Type", "application/json")
-		if err := json.NewEncoder(w).Encode(s); err != nil {
-			c.log.Debug("status answer not written", "to", r.RemoteAddr, "err", err)
-		}
+		c.write(w, r, http.StatusOK, s)
 	})
+	asks := newInquiry(c)
+	mux.HandleFunc("GET /v1/cluster", asks.serve)
 	c.serveMembers(mux)
 	c.serveTables(mux)
 	c.serveDuty(mux)
 	w := newWeb(c.log, &http.Server{Handler: mux, ReadTimeout: 5 * time.Second, WriteTimeout: 10 * time.Second,
 		IdleTimeout: 30 * time.Second})
 	w.start(l)
-	return w
+	return &api{w, asks}
+}
+
+func (a *api) close() error {
+	defer a.inquiry.http.CloseIdleConnections()
+	return a.web.close()
 }

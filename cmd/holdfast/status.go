@@ -1,12 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -23,9 +25,9 @@ func statusCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status --config FILE",
 		Short: "Show the controllers and switches of a cluster",
-		Long: `Ask every controller of a cluster for its status: the leader and the term, the positions in the
-log, and for every switch its master, its guarantee, and how many of its events are logged
-and of its commands executed. Exits 1 if no controller leads.
+		Long: `Show the controllers of a cluster, its groups if it has several, and for every switch its master,
+its guarantee, and how many of its events are logged and of its commands executed. One controller
+answers for all. Exits 1 if no controller leads.
 
 If the cluster has TLS, it presents the certificate that the cluster file names, of an operator or
 a controller; {name} in the cluster file is replaced by "operator".`,
@@ -38,20 +40,19 @@ a controller; {name} in the cluster file is replaced by "operator".`,
 				return err
 			}
 			defer o.Close()
-			answers := o.Status(cmd.Context())
-			out := map[string]any{"controllers": answers}
-			links := detection(cmd.Context(), o, client.LeaderOf(answers))
-			if links != nil {
-				out["links"] = links
-			}
+			s := o.Status(cmd.Context())
+			links := detection(cmd.Context(), o, s.Of(s.Leader))
 			if asJSON {
-				err = writeJSON(cmd.OutOrStdout(), out)
-			} else if err = printStatus(cmd.OutOrStdout(), answers); err == nil && links != nil {
+				err = writeJSON(cmd.OutOrStdout(), struct {
+					controller.ClusterStatus
+					Links *setup.Detection `json:"links,omitempty"`
+				}{s, links})
+			} else if err = printStatus(cmd.OutOrStdout(), s); err == nil && links != nil {
 				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s See holdfast links.\n", links)
 			}
-			if err == nil && client.LeaderOf(answers) == nil {
+			if err == nil && s.Leader == "" {
 				err = fmt.Errorf("no controller leads: a majority of the %d controllers must run and reach each other",
-					len(answers))
+					len(s.Controllers))
 			}
 			return err
 		},
@@ -76,127 +77,182 @@ func detection(ctx context.Context, o *client.Client, leader *controller.Status)
 	return nil
 }
 
-func printStatus(out io.Writer, answers []client.Answer) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "CONTROLLER\tROLE\tTERM\tLAST\tCOMMITTED\tAPPLIED\tSNAPSHOT")
-	for _, a := range answers {
-		if s := a.Status; s != nil {
-			fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%d\t%d\n", a.Name, role(s), s.Term, s.LastIndex, s.CommitIndex,
-				s.Applied, s.Snapshot)
-		} else {
-			fmt.Fprintf(w, "%s\tno answer\t-\t-\t-\t-\t-\n", a.Name)
-		}
-	}
-	if err := w.Flush(); err != nil {
+func printStatus(out io.Writer, s controller.ClusterStatus) error {
+	err := printControllers(out, s)
+	if err != nil {
 		return err
 	}
-	for _, a := range answers {
-		if a.Error != "" {
+	for _, a := range s.Controllers {
+		switch {
+		case a.Error != "" && s.By != "":
+			fmt.Fprintf(out, "%s got no status from %s: %s\n", s.By, a.Name, a.Error)
+		case a.Error != "":
 			fmt.Fprintln(out, a.Error)
 		}
 	}
-	printElections(out, answers)
-	leader := client.LeaderOf(answers)
-	if leader == nil {
-		return nil
-	}
-	for _, a := range answers {
-		if a.Status != nil && !slices.Equal(a.Status.Apps, leader.Apps) {
-			fmt.Fprintf(out, "%s runs %v and the leader %v: give all controllers the same cluster file, or events go "+
-				"elsewhere when %s leads\n",
-				a.Name, a.Status.Apps, leader.Apps, a.Name)
-		}
-	}
-	if err := printReplayed(out, answers); err != nil {
-		return err
-	}
-	if err := printGroups(out, answers); err != nil {
-		return err
-	}
-	switches := byMaster(answers, leader)
-	if len(switches) == 0 {
-		_, err := fmt.Fprintln(out, "\nno switch has connected yet")
-		return err
-	}
-	fmt.Fprintln(w, "\nSWITCH\tSTATE\tMASTER\tSTANDBY\tMODE\tOPENFLOW\tGUARANTEE\tEVENTS LOGGED\tCOMMANDS "+
-		"ISSUED\tDONE\tALL EVENTS\tALL COMMANDS")
-	for _, s := range switches {
-		master := "-"
-		if s.Role == "master" {
-			master = s.by
-			if s.Via != "" {
-				master += " via " + s.Via
+	printElections(out, s.Controllers)
+	if leader := s.Of(s.Leader); leader != nil {
+		for _, a := range s.Controllers {
+			if a.Status != nil && !slices.Equal(a.Status.Apps, leader.Apps) {
+				fmt.Fprintf(out, "%s runs %v and the leader %v: give all controllers the same cluster file, or events "+
+					"go elsewhere when %s leads\n",
+					a.Name, a.Status.Apps, leader.Apps, a.Name)
 			}
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\n", s.Switch, s.State, master,
-			standbys(answers, s.Switch), dash(s.Mode), dash(s.Version), dash(s.Guarantee),
-			s.EventsLogged, s.CommandsSent, s.CommandsDone, s.TotalEvents, s.TotalCommands)
 	}
-	for _, s := range switches {
-		if s.Why != "" && (s.Mode != "agent" || s.Guarantee != "exactly-once" || s.Via != "") {
-			fmt.Fprintf(w, "%s: %s: %s\n", s.Switch, s.Guarantee, s.Why)
+	if err := printReplayed(out, s.Controllers); err != nil {
+		return err
+	}
+	if err := printGroups(out, s.Groups); err != nil {
+		return err
+	}
+	if err := printSwitches(out, s); err != nil {
+		return err
+	}
+	return printOutdated(out, s)
+}
+
+// printControllers lists the controllers. If there is one group, it shows how far each has the log.
+func printControllers(out io.Writer, s controller.ClusterStatus) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	several := len(s.Groups) > 1
+	if several {
+		fmt.Fprintln(w, "CONTROLLER\tSTATE\tLEADS\tHOME OF\tBEHIND")
+	} else {
+		fmt.Fprintln(w, "CONTROLLER\tROLE\tTERM\tLAST\tCOMMITTED\tAPPLIED\tSNAPSHOT")
+	}
+	for _, a := range s.Controllers {
+		switch st := a.Status; {
+		case several:
+			fmt.Fprintf(w, "%s\t%s\n", a.Name, strings.Join(amongGroups(s, a), "\t"))
+		case st == nil:
+			fmt.Fprintf(w, "%s\tno answer\t-\t-\t-\t-\t-\n", a.Name)
+		default:
+			fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%d\t%d\n", a.Name, marked(st.Role, st), st.Term, st.LastIndex,
+				st.CommitIndex, st.Applied, st.Snapshot)
 		}
 	}
 	return w.Flush()
 }
 
-// switchAt is a switch as one controller sees it.
-type switchAt struct {
-	controller.SwitchStatus
-	by string
-}
-
-// byMaster returns the switches that the leader knows, each as its master sees it, or else the leader.
-func byMaster(answers []client.Answer, leader *controller.Status) []switchAt {
-	masters := map[string]switchAt{}
-	for _, a := range answers {
-		if a.Status == nil {
-			continue
-		}
-		for _, s := range a.Status.Switches {
-			if s.Role == "master" {
-				masters[s.Switch] = switchAt{s, a.Name}
+// amongGroups describes a controller of several groups: its state, the groups that it leads, those of which it is the
+// home, and how many entries that their leaders have applied it has not.
+func amongGroups(s controller.ClusterStatus, a controller.Answer) []string {
+	var leads, home []string
+	applied := map[uint64]uint64{}
+	for _, g := range s.Groups {
+		n := fmt.Sprint(g.Group)
+		if g.Outdated == "" {
+			applied[g.Group] = g.Applied
+			if g.By == a.Name {
+				leads = append(leads, n)
 			}
 		}
-	}
-	list := make([]switchAt, len(leader.Switches))
-	for i, s := range leader.Switches {
-		if list[i] = (switchAt{s, leader.Name}); s.Role != "master" && masters[s.Switch].by != "" {
-			list[i] = masters[s.Switch]
+		if g.Home == a.Name {
+			home = append(home, n)
 		}
 	}
-	return list
-}
-
-// printGroups lists the groups, if there are several, each as its leader sees it.
-func printGroups(out io.Writer, answers []client.Answer) error {
-	leaders := map[uint64]controller.GroupStatus{}
-	for _, a := range answers {
-		if a.Status == nil {
-			continue
-		}
+	state, behind := "no answer", "-"
+	if a.Status != nil {
+		n := uint64(0)
 		for _, g := range a.Status.Groups {
-			if known, ok := leaders[g.Group]; !ok || g.Role == "leader" && (known.Role != "leader" ||
-				g.Term > known.Term) {
-				leaders[g.Group] = g
-			}
+			n += max(applied[g.Group], g.Applied) - g.Applied
 		}
+		state, behind = marked("up", a.Status), fmt.Sprint(n)
 	}
-	if len(leaders) == 0 {
+	return []string{state, dash(strings.Join(leads, ", ")), dash(strings.Join(home, ", ")), behind}
+}
+
+// marked adds to the state of a controller whether it may lead.
+func marked(state string, s *controller.Status) string {
+	if s.Learner {
+		state += ", learner"
+	}
+	if s.Drained {
+		state += ", drained"
+	}
+	return state
+}
+
+// printGroups lists the groups, if there are several.
+func printGroups(out io.Writer, groups []controller.GroupView) error {
+	if len(groups) < 2 {
 		return nil
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "\nGROUP\tLEADER\tHOME\tTERM\tLAST\tAPPLIED\tSWITCHES")
-	for _, n := range slices.Sorted(maps.Keys(leaders)) {
-		g := leaders[n]
-		fmt.Fprintf(w, "%d\t%s\t%s\t%d\t%d\t%d\t%d\n", n, dash(g.Leader), dash(g.Home), g.Term, g.LastIndex, g.Applied,
-			g.Switches)
+	fmt.Fprintln(w, "\nGROUP\tLEADER\tHOME\tTERM\tLAST\tAPPLIED\tSWITCHES\tDRAINED AT")
+	for _, g := range groups {
+		fmt.Fprintf(w, "%d\t%s\t%s\t%d\t%d\t%d\t%d\t%s\n", g.Group, dash(g.Leader), dash(g.Home), g.Term, g.LastIndex,
+			g.Applied, g.Switches, dash(strings.Join(g.DrainedAt, ", ")))
+	}
+	return w.Flush()
+}
+
+// printOutdated says what is not shown as the leader of its group knows it.
+func printOutdated(out io.Writer, s controller.ClusterStatus) error {
+	about := map[string][]string{} // groups by what is said of them
+	for _, g := range s.Groups {
+		if g.Outdated != "" {
+			text := fmt.Sprintf("shown as %s knows them, which may be outdated: %s", g.By, g.Outdated)
+			about[text] = append(about[text], fmt.Sprint(g.Group))
+		}
+	}
+	for _, text := range slices.Sorted(maps.Keys(about)) {
+		what := "groups " + strings.Join(about[text], ", ") + " and their switches"
+		switch {
+		case len(s.Groups) == 1:
+			what = "the switches"
+		case len(about[text]) == 1:
+			what = "group " + about[text][0] + " and its switches"
+		}
+		if _, err := fmt.Fprintf(out, "%s are %s\n", what, text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func printSwitches(out io.Writer, s controller.ClusterStatus) error {
+	if len(s.Switches) == 0 {
+		if s.Leader == "" {
+			return nil
+		}
+		_, err := fmt.Fprintln(out, "\nno switch has connected yet")
+		return err
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	several, first := len(s.Groups) > 1, "\nSWITCH"
+	if several {
+		first += "\tGROUP"
+	}
+	fmt.Fprintln(w, first+"\tSTATE\tMASTER\tSTANDBY\tMODE\tOPENFLOW\tGUARANTEE\tEVENTS LOGGED\tCOMMANDS "+
+		"ISSUED\tDONE\tALL EVENTS\tALL COMMANDS")
+	for _, sw := range s.Switches {
+		first, master := sw.Switch, dash(sw.Master)
+		if several {
+			first += fmt.Sprintf("\t%d", sw.Group)
+		}
+		if sw.Master != "" && sw.Via != "" {
+			master += " via " + sw.Via
+		}
+		standbys := fmt.Sprint(sw.Standbys)
+		if sw.Behind > 0 {
+			standbys += fmt.Sprintf(" (+%d not in sync)", sw.Behind)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\n", first, sw.State, master, standbys,
+			dash(sw.Mode), dash(sw.Version), dash(sw.Guarantee), sw.EventsLogged, sw.CommandsSent, sw.CommandsDone,
+			sw.TotalEvents, sw.TotalCommands)
+	}
+	for _, sw := range s.Switches {
+		if sw.Why != "" && (sw.Mode != "agent" || sw.Guarantee != "exactly-once" || sw.Via != "") {
+			fmt.Fprintf(w, "%s: %s: %s\n", sw.Switch, sw.Guarantee, sw.Why)
+		}
 	}
 	return w.Flush()
 }
 
 // printElections says which controllers notice a leader that hangs later than configured.
-func printElections(out io.Writer, answers []client.Answer) {
+func printElections(out io.Writer, answers []controller.Answer) {
 	for _, a := range answers {
 		if a.Status != nil && a.Status.Election.Why != "" {
 			e := a.Status.Election
@@ -206,45 +262,4 @@ func printElections(out io.Writer, answers []client.Answer) {
 	}
 }
 
-// role is what a controller does, and whether it may lead.
-func role(s *controller.Status) string {
-	text := s.Role
-	if s.Learner {
-		text += ", learner"
-	}
-	if s.Drained {
-		text += ", drained"
-	}
-	return text
-}
-
-// standbys counts the controllers that could take a switch over without missing an event, and those
-// that are connected to it and could not yet.
-func standbys(answers []client.Answer, id string) string {
-	ready, behind := 0, 0
-	for _, a := range answers {
-		if a.Status == nil {
-			continue
-		}
-		for _, s := range a.Status.Switches {
-			switch {
-			case s.Switch != id || s.Role != "standby":
-			case s.InSync:
-				ready++
-			default:
-				behind++
-			}
-		}
-	}
-	if behind > 0 {
-		return fmt.Sprintf("%d (+%d not in sync)", ready, behind)
-	}
-	return fmt.Sprint(ready)
-}
-
-func dash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
-}
+func dash(s string) string { return cmp.Or(s, "-") }

@@ -8,13 +8,13 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/holdfast-sdn/holdfast/controller/client"
+	"github.com/holdfast-sdn/holdfast/controller"
 )
 
 // printReplayed shows the host of Ryu applications at each controller, if there are any.
-func printReplayed(out io.Writer, answers []client.Answer) error {
+func printReplayed(out io.Writer, answers []controller.Answer) error {
 	replayed := slices.DeleteFunc(slices.Clone(answers),
-		func(a client.Answer) bool { return a.Status == nil || a.Status.Replayed == nil })
+		func(a controller.Answer) bool { return a.Status == nil || a.Status.Replayed == nil })
 	if len(replayed) == 0 {
 		return nil
 	}
@@ -52,7 +52,7 @@ func printReplayed(out io.Writer, answers []client.Answer) error {
 }
 
 // printUnloaded says once why applications cannot be loaded, and at which controllers.
-func printUnloaded(out io.Writer, replayed []client.Answer) {
+func printUnloaded(out io.Writer, replayed []controller.Answer) {
 	at := map[string][]string{}
 	next := map[string]time.Time{}
 	var reasons []string

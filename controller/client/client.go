@@ -54,7 +54,7 @@ func (c *Client) Close() { c.http.CloseIdleConnections() }
 const (
 	patience      = 20 * time.Second       // looks for a controller that leads
 	callTimeout   = 7 * time.Second        // for an answer; a controller takes up to 5 s for one
-	statusTimeout = 2 * time.Second        // for a status, which a controller has at hand
+	statusTimeout = 3 * time.Second        // for the status of the cluster; a controller waits 1.5 s for the others
 	retryPause    = 50 * time.Millisecond  // before the same question again
 	catchUpPause  = 100 * time.Millisecond // how often a new member is looked at
 	maxRefusal    = 16 << 10               // bytes that are read of an answer that is not 200

@@ -6,54 +6,54 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"sync"
 
 	"github.com/holdfast-sdn/holdfast/controller"
+	"github.com/holdfast-sdn/holdfast/internal/config"
 )
 
-// Answer is the status of one controller, or why there is none.
-type Answer struct {
-	Name   string             `json:"name"`
-	Error  string             `json:"error,omitempty"`
-	Status *controller.Status `json:"status,omitempty"`
-}
-
-// Status asks all controllers at once, and returns their answers in the order of the cluster file.
-func (c *Client) Status(ctx context.Context) []Answer {
-	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
-	defer cancel()
-	answers := make([]Answer, len(c.cluster.Controllers))
-	w := c.wait("waiting for the status of all controllers")
+// Status asks for the state of the cluster: one controller after the other, until one answers that has heard the leader
+// and knows all controllers of the cluster file. Otherwise it returns the answer that says most. If no controller
+// answers, the result has only the controllers, with the reasons.
+func (c *Client) Status(ctx context.Context) controller.ClusterStatus {
+	w := c.wait("waiting for the status of the cluster")
 	defer w.end()
-	var wg sync.WaitGroup
-	for i, n := range c.cluster.Controllers {
+	var best, none controller.ClusterStatus
+	for _, n := range c.cluster.Controllers {
 		w.asks(n.Name)
-		wg.Go(func() {
-			answers[i].Name = n.Name
-			s := new(controller.Status)
-			err := c.call(ctx, n, http.MethodGet, "/v1/status", nil, s)
-			w.said(n.Name, err)
-			if err != nil {
-				answers[i].Error = err.Error()
-				return
-			}
-			answers[i].Status = s
-		})
-	}
-	wg.Wait()
-	return answers
-}
-
-// LeaderOf returns the status of the controller that leads: of several that say so, the one in the latest term. It
-// returns nil if none does.
-func LeaderOf(answers []Answer) *controller.Status {
-	var leader *controller.Status
-	for _, a := range answers {
-		if a.Status != nil && a.Status.Role == "leader" && (leader == nil || a.Status.Term > leader.Term) {
-			leader = a.Status
+		s, err := c.statusAt(ctx, n)
+		w.said(n.Name, err)
+		switch {
+		case err != nil:
+			none.Controllers = append(none.Controllers, controller.Answer{Name: n.Name, Error: err.Error()})
+		case s.Leader != "" && c.lists(s) == len(c.cluster.Controllers):
+			return s
+		case best.By == "" || s.Leader != "" && best.Leader == "" ||
+			(s.Leader != "") == (best.Leader != "") && c.lists(s) > c.lists(best):
+			best = s
 		}
 	}
-	return leader
+	if best.By == "" {
+		return none
+	}
+	return best
+}
+
+// statusAt asks one controller for the state of the cluster.
+func (c *Client) statusAt(ctx context.Context, n config.Controller) (s controller.ClusterStatus, err error) {
+	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
+	defer cancel()
+	err = c.call(ctx, n, http.MethodGet, "/v1/cluster", nil, &s)
+	return s, err
+}
+
+// lists counts the controllers of the cluster file of which the controller that answers knows the address.
+func (c *Client) lists(s controller.ClusterStatus) (n int) {
+	for _, a := range s.Controllers {
+		if _, ok := c.cluster.Controller(a.Name); ok && (a.API != "" || a.Status != nil) {
+			n++
+		}
+	}
+	return n
 }
 
 // otherRelease says that the tables of a controller may differ from those that this release knows.

@@ -115,6 +115,7 @@ func assemble(ctx context.Context, cfg Config, me config.Controller) (controller
 	own.Consensus.Founded = !cfg.Join
 	for _, c := range s.Controllers {
 		own.Names[c.ID] = c.Name
+		own.Peers = append(own.Peers, controller.Peer{Name: c.Name, ID: c.ID, API: c.API})
 	}
 	var err error
 	if own.Groups, err = groups(cfg); err != nil {
@@ -140,6 +141,7 @@ func assemble(ctx context.Context, cfg Config, me config.Controller) (controller
 	own.Consensus.Listener = secure.Members(own.Consensus.Listener)
 	if secure != nil {
 		own.Consensus.Dial, own.Consensus.Admit = secure.DialMember, secure.Admit
+		own.DialAPI = secure.DialController
 	}
 	if cfg.Duty != nil {
 		own.Duty = cfg.Duty(secure)

@@ -49,7 +49,7 @@ func TestRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	for client.LeaderOf(c.Status(ctx)) == nil {
+	for c.Status(ctx).Leader == "" {
 		select {
 		case err := <-ended:
 			t.Fatal(err)

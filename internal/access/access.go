@@ -30,8 +30,8 @@ func load(t config.TLS, name string, own mtls.Policy, log *slog.Logger) (*mtls.C
 // Controller secures the connections of one controller. A nil Controller is one without TLS: it leaves listeners as
 // they are, and its other methods must not be called.
 type Controller struct {
-	credentials *mtls.Credentials
-	names       map[uint64]string // of controllers in the cluster file, by id
+	dialer
+	members map[uint64]string // names of the controllers in the cluster file, by id
 }
 
 // OfController reads the certificate of a controller, and watches its files until ctx ends. It returns nil if the
@@ -45,9 +45,9 @@ func OfController(ctx context.Context, cluster *config.Cluster, name string, log
 		return nil, err
 	}
 	go c.Watch(ctx)
-	a := &Controller{c, map[uint64]string{}}
+	a := &Controller{dialer{c, map[string]string{}}, map[uint64]string{}}
 	for _, n := range cluster.Controllers {
-		a.names[n.ID] = n.Name
+		a.names[n.API], a.members[n.ID] = n.Name, n.Name
 	}
 	return a, nil
 }
@@ -82,12 +82,12 @@ func (a *Controller) Admit(conn net.Conn, member uint64) error {
 	if err != nil {
 		return err
 	}
-	return controllerCalled(a.names[member])(id)
+	return controllerCalled(a.members[member])(id)
 }
 
 // DialMember connects to another controller.
 func (a *Controller) DialMember(ctx context.Context, member uint64, address string) (net.Conn, error) {
-	return a.credentials.Dial(ctx, address, controllerCalled(a.names[member]))
+	return a.credentials.Dial(ctx, address, controllerCalled(a.members[member]))
 }
 
 // DialDatabase connects to the database of a switch.

@@ -323,7 +323,8 @@ func (c *Cluster) WaitLeader(ctx context.Context) (*Controller, error) {
 	}
 }
 
-// Wait polls the leader until ok, and returns its last status.
+// Wait polls the leader until ok, and returns its last status. If there are several groups, Groups and Switches are
+// those of the cluster.
 func (c *Cluster) Wait(ctx context.Context, what string, ok func(Status) bool) (Status, error) {
 	began := time.Now()
 	for {
@@ -332,30 +333,14 @@ func (c *Cluster) Wait(ctx context.Context, what string, ok func(Status) bool) (
 			return Status{}, err
 		}
 		s, err := leader.Status(ctx)
-		if err == nil && len(s.Groups) > 0 {
-			c.joinMasters(ctx, &s)
+		if err == nil && len(s.Groups) > 1 {
+			s.Groups, s.Switches, err = leader.cluster(ctx)
 		}
 		if err == nil && ok(s) {
 			return s, nil
 		}
 		if err := c.pause(ctx, began); err != nil {
 			return s, fmt.Errorf("waited for %s; the leader says %+v: %w", what, s, c.WithLogs(err))
-		}
-	}
-}
-
-// joinMasters replaces what a controller says of switches of which others are the master by what these say.
-func (c *Cluster) joinMasters(ctx context.Context, s *Status) {
-	for _, n := range c.controllers {
-		other, err := n.Status(ctx)
-		if err != nil {
-			continue
-		}
-		for _, sw := range other.Switches {
-			if i := slices.IndexFunc(s.Switches, func(o SwitchStatus) bool { return o.Switch == sw.Switch }); i >= 0 &&
-				sw.Role == "master" {
-				s.Switches[i] = sw
-			}
 		}
 	}
 }
@@ -393,34 +378,30 @@ func (c *Cluster) WaitReady(ctx context.Context, n int) error {
 
 // WaitHome waits until each of several groups that has a home is led there.
 func (c *Cluster) WaitHome(ctx context.Context) error {
-	_, err := c.Wait(ctx, "all groups to be led at home", func(Status) bool {
-		for _, n := range c.controllers {
-			s, err := n.Status(ctx)
-			if err != nil || !slices.Contains(s.Groups, GroupStatus{Role: "leader", Home: n.Name}) {
-				return false
-			}
-		}
-		return true
+	_, err := c.Wait(ctx, "all groups to be led at home", func(s Status) bool {
+		return !slices.ContainsFunc(s.Groups, func(g GroupStatus) bool {
+			return g.Home != "" && (g.Role != "leader" || g.Leader != g.Home)
+		})
 	})
 	return err
 }
 
-// Leaderships returns how many groups that have a home are led by the controller that leads the most of them, and by
-// the one that leads the fewest.
+// Leaderships returns how many of several groups that have a home are led by the controller that leads the most of
+// them, and by the one that leads the fewest.
 func (c *Cluster) Leaderships(ctx context.Context) (most, fewest int, err error) {
-	fewest = len(c.controllers)
+	s, err := c.Wait(ctx, "a leader", func(Status) bool { return true })
+	if err != nil {
+		return 0, 0, err
+	}
+	leads := map[string]int{}
+	for _, g := range s.Groups {
+		if g.Role == "leader" && g.Home != "" {
+			leads[g.Leader]++
+		}
+	}
+	fewest = len(s.Groups)
 	for _, n := range c.controllers {
-		s, err := n.Status(ctx)
-		if err != nil {
-			return 0, 0, err
-		}
-		leads := 0
-		for _, g := range s.Groups {
-			if g.Role == "leader" && g.Home != "" {
-				leads++
-			}
-		}
-		most, fewest = max(most, leads), min(fewest, leads)
+		most, fewest = max(most, leads[n.Name]), min(fewest, leads[n.Name])
 	}
 	return most, fewest, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"time"
 )
 
@@ -13,15 +14,18 @@ type Status struct {
 	Term     uint64          `json:"term"`
 	Applied  uint64          `json:"applied_index"`
 	Election ElectionStatus  `json:"election"`
-	Groups   []GroupStatus   `json:"groups"` // if there are several
+	Groups   []GroupStatus   `json:"groups"`
 	Switches []SwitchStatus  `json:"switches"`
 	Replayed *ReplayedStatus `json:"replayed"` // nil: no applications of Ryu
 }
 
-// GroupStatus is what a controller says of one of several groups.
+// GroupStatus is what a controller says of a group.
 type GroupStatus struct {
-	Role string `json:"role"`
-	Home string `json:"home"`
+	Group   uint64 `json:"group"`
+	Role    string `json:"role"`
+	Leader  string `json:"leader"`
+	Home    string `json:"home"`
+	Applied uint64 `json:"applied_index"`
 }
 
 // ElectionStatus is what a controller says of its election timeout.
@@ -62,19 +66,42 @@ func (s SwitchStatus) Ready() bool {
 	return s.Role == "master" || s.Role == "standby" && s.InSync
 }
 
-// Status asks one controller.
-func (n *Controller) Status(ctx context.Context) (Status, error) {
-	var s Status
+// Reached reports whether a controller has applied as much of each group as target says.
+func (s Status) Reached(target Status) bool {
+	applied := map[uint64]uint64{}
+	for _, g := range s.Groups {
+		applied[g.Group] = g.Applied
+	}
+	return !slices.ContainsFunc(target.Groups, func(g GroupStatus) bool { return applied[g.Group] < g.Applied })
+}
+
+// Status asks one controller for its own status.
+func (n *Controller) Status(ctx context.Context) (s Status, err error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+n.API+"/v1/status", nil)
+	err = n.get(ctx, "/v1/status", &s)
+	return s, err
+}
+
+// cluster asks one controller for the groups and the switches of the cluster, each as its leader knows it.
+func (n *Controller) cluster(ctx context.Context) ([]GroupStatus, []SwitchStatus, error) {
+	var s Status
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Second) // it waits 1.5 s for the others
+	defer cancel()
+	err := n.get(ctx, "/v1/cluster", &s)
+	return s.Groups, s.Switches, err
+}
+
+// get decodes what the API of a controller has at a path.
+func (n *Controller) get(ctx context.Context, path string, to any) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+n.API+path, nil)
 	if err != nil {
-		return s, err
+		return err
 	}
 	resp, err := n.client.Do(req)
 	if err != nil {
-		return s, err
+		return err
 	}
 	defer resp.Body.Close()
-	return s, json.NewDecoder(resp.Body).Decode(&s)
+	return json.NewDecoder(resp.Body).Decode(to)
 }

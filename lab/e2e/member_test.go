@@ -78,7 +78,7 @@ func (s *testCluster) caughtUp(c *cluster.Controller) {
 	now := s.await("a leader", func(cluster.Status) bool { return true })
 	s.await(c.Name+" to catch up", func(cluster.Status) bool {
 		st, err := c.Status(s.ctx)
-		return err == nil && st.Applied >= now.Applied
+		return err == nil && st.Reached(now)
 	})
 }
 

@@ -390,7 +390,7 @@ func (t *experiment) caughtUp(ctx context.Context, n *cluster.Controller) error 
 	}
 	_, err = t.cluster.Wait(ctx, n.Name+" to catch up", func(cluster.Status) bool {
 		have, err = n.Status(ctx)
-		return err == nil && have.Applied >= target.Applied
+		return err == nil && have.Reached(target)
 	})
 	if err != nil {
 		return err
