@@ -13,15 +13,17 @@ import (
 // leadership back soon, the next transfer comes after homeAgain, and each further one after twice the time, up to
 // homeLast.
 const (
-	homeEvery  = 500 * time.Millisecond
 	homeAfter  = 3 * time.Second
 	homeAgain  = 30 * time.Second
 	homeLast   = 10 * time.Minute
 	homeBehind = 1024 // entries: a controller that lacks more has not caught up
 )
 
-// homing is the state of a group that is led elsewhere than at home.
-type homing struct {
+// HomeInterval is how often the leader of a group looks whether the group may go home.
+const HomeInterval = 500 * time.Millisecond
+
+// Homing decides when a group that is led elsewhere goes home. The zero value is ready to use.
+type Homing struct {
 	ready time.Time     // since when the home controller has the log; zero: it has not
 	asked time.Time     // when it was last asked to lead; zero: it was not
 	pause time.Duration // after that
@@ -29,9 +31,9 @@ type homing struct {
 
 // tendHomes runs until ctx ends.
 func (c *Controller) tendHomes(ctx context.Context) {
-	ticker := time.NewTicker(homeEvery)
+	ticker := time.NewTicker(HomeInterval)
 	defer ticker.Stop()
-	state := make([]homing, len(c.groups))
+	state := make([]Homing, len(c.groups))
 	for {
 		select {
 		case <-ctx.Done():
@@ -41,7 +43,7 @@ func (c *Controller) tendHomes(ctx context.Context) {
 				if g.cfg.Home == 0 {
 					continue
 				}
-				if to := state[i].next(now, g.cfg.Home, g.node.Status()); to != 0 {
+				if to := state[i].Next(now, g.cfg.Home, g.node.Status()); to != 0 {
 					g.goHome(ctx, to)
 				}
 			}
@@ -49,8 +51,9 @@ func (c *Controller) tendHomes(ctx context.Context) {
 	}
 }
 
-// next returns the member to which this controller should transfer the leadership now; 0: none.
-func (h *homing) next(now time.Time, home uint64, s consensus.Status) uint64 {
+// Next returns the member to which this controller should transfer the leadership now; 0: none. Home is the id of the
+// controller at which the group is at home. The connections in the status must be known.
+func (h *Homing) Next(now time.Time, home uint64, s consensus.Status) uint64 {
 	if !s.Leading || home == 0 || wire.ControllerOf(s.ID) == home {
 		h.ready = time.Time{}
 		return 0

@@ -22,7 +22,7 @@ func TestHoming(t *testing.T) {
 	gone.Connected = false
 	learner.Votes = false
 	begin := time.Now()
-	var h homing
+	var h Homing
 	for _, c := range []struct {
 		what string
 		at   time.Duration
@@ -53,16 +53,16 @@ func TestHoming(t *testing.T) {
 		if c.goes {
 			want = home
 		}
-		if got := h.next(begin.Add(c.at), home, c.s); got != want {
+		if got := h.Next(begin.Add(c.at), home, c.s); got != want {
 			t.Errorf("%s: goes to %d, want %d", c.what, got, want)
 		}
 	}
 	for what, s := range map[string]consensus.Status{"no home": leading(fit), "at home": leading(fit)} {
-		h, to := homing{ready: begin}, uint64(0)
+		h, to := Homing{ready: begin}, uint64(0)
 		if what == "at home" {
 			to = me
 		}
-		if got := h.next(begin.Add(time.Hour), to, s); got != 0 {
+		if got := h.Next(begin.Add(time.Hour), to, s); got != 0 {
 			t.Errorf("%s: goes to %d", what, got)
 		}
 	}

@@ -7,55 +7,34 @@
 package history
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
 	"hash/maphash"
 	"maps"
 	"slices"
 
-	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
 )
 
 // History records and checks a run. Only the first violation is reported, because what follows from it says little.
 //
-// It keeps fingerprints of messages until they are matched, and events with their messages, since the log may have only
-// their digests. It keeps the whole log.
+// It has the switches, and a Group for each group of controllers. It keeps fingerprints of messages until they are
+// matched, and events with their messages, since the logs may have only their digests. It keeps the whole logs.
 type History struct {
 	fail     func(format string, args ...any)
 	failed   bool
 	switches map[openflow.DatapathID]*switchHistory // behind agents
 	direct   map[openflow.DatapathID]directHistory  // without agents
-	log      sharedLog
-	shadow   *shadow
-	replay   *replay
-	events   uint64 // in the log
+	groups   []*Group
+	served   map[openflow.DatapathID]*Group // whose log has something of a switch
+	events   uint64                         // in the logs
 	commands uint64
 }
 
-// Replica is a controller at the end of a run.
-type Replica struct {
-	Applied  uint64 // index of its last entry
-	Snapshot []byte
-	Host     *Program // nil is none
-}
-
-// New makes the history of a run. The controllers of the run have these applications, which are deterministic, and
-// these limits; if identity is not empty their hosts run a Program. fail is called with the first violation.
-func New(fail func(format string, args ...any), apps func() []ledger.Application, identity string,
-	limits ledger.Limits) *History {
-	h := &History{fail: fail, switches: map[openflow.DatapathID]*switchHistory{},
-		direct: map[openflow.DatapathID]directHistory{}, log: newSharedLog()}
-	var err error
-	if h.shadow, err = newShadow(); err == nil {
-		h.replay, err = newReplay(apps(), identity, limits, h.isDirect)
-	}
-	if err != nil {
-		h.report(err)
-	}
-	return h
+// New makes the history of a run, without groups. fail is called with the first violation.
+func New(fail func(format string, args ...any)) *History {
+	return &History{fail: fail, switches: map[openflow.DatapathID]*switchHistory{},
+		direct: map[openflow.DatapathID]directHistory{}, served: map[openflow.DatapathID]*Group{}}
 }
 
 // Live is the epoch of a switch without an agent: that of its marker or, without bundles, the one that is open in the
@@ -83,9 +62,12 @@ func (h *History) report(err error) {
 	}
 }
 
-// Counts returns how many events and commands are in the log, and how many terms had a leader.
+// Counts returns how many events and commands are in the logs, and how many terms had a leader.
 func (h *History) Counts() (events, commands, terms uint64) {
-	return h.events, h.commands, uint64(len(h.log.leaders))
+	for _, g := range h.groups {
+		terms += uint64(len(g.log.leaders))
+	}
+	return h.events, h.commands, terms
 }
 
 // StockCounts returns how many epochs stock switches had, and how many events came into none.
@@ -192,118 +174,9 @@ func (h *History) Acked(id openflow.DatapathID, epoch, seq uint64) {
 	}
 }
 
-// Leading: a controller became leader.
-func (h *History) Leading(node, term uint64) {
-	if !h.failed {
-		h.report(h.log.lead(node, term))
-	}
-}
-
-// Committed: a committed entry was delivered to a controller.
-func (h *History) Committed(node, index, term uint64, data []byte) {
-	if h.failed {
-		return
-	}
-	fresh, err := h.log.deliver(node, index, term, data)
-	if err == nil && fresh {
-		err = h.learn(len(h.log.entries) - 1)
-	}
-	h.report(err)
-}
-
-// learn checks an entry that is delivered for the first time.
-func (h *History) learn(position int) error {
-	e := &h.log.entries[position]
-	h.replay.begin(position, e.term)
-	_, err := ledger.Walk(e.data, func(r *ledger.Record) error {
-		if err := h.record(e, r); err != nil {
-			return err
-		}
-		return h.replay.foresee(r)
-	})
-	if err == nil {
-		err = h.replay.entry(e)
-	}
-	if err == nil {
-		err = h.shadow.commit(&h.log, position)
-	}
-	var v violation
-	if errors.As(err, &v) {
-		err = v // without the position within the entry
-	}
-	if err != nil {
-		err = fmt.Errorf("entry %d of term %d: %w", e.index, e.term, err)
-	}
-	return err
-}
-
-// record checks one operation.
-func (h *History) record(e *entry, r *ledger.Record) error {
-	switch r.Op {
-	case ledger.OpEvent:
-		h.events++
-		h.replay.hears(r.Bytes)
-		return h.ofAny(r.Switch).logEvent(r.Epoch, r.Seq, fingerprintOf(r.Bytes))
-	case ledger.OpSeen:
-		h.events++
-		msg, err := h.logSeen(r)
-		h.replay.hears(msg)
-		return err
-	case ledger.OpCommand:
-		h.commands++
-		return h.ofAny(r.Switch).logCommand(r.Seq, e.index, fingerprintOf(r.Bytes))
-	case ledger.OpDone:
-		return h.ofAny(r.Switch).logDone(r.Epoch, r.Seq)
-	case ledger.OpUnreachable, ledger.OpReachable:
-		return h.ofAny(r.Switch).logReach(r.Epoch)
-	case ledger.OpCloseEpoch:
-		return h.ofAny(r.Switch).logClose(r.Epoch)
-	}
-	return nil
-}
-
-// logSeen checks an event of which the log has the digest, and returns its message. A stock switch has none, since the
-// standbys need the messages.
-func (h *History) logSeen(r *ledger.Record) ([]byte, error) {
-	if h.isDirect(r.Switch) {
-		return nil, violated("switch %s, epoch %d: event %d is logged by its digest, and it has no agent", r.Switch,
-			r.Epoch, r.Seq)
-	}
-	return h.of(r.Switch).logSeen(r.Epoch, r.Seq, digested{r.Type, r.Digest})
-}
-
-// Restored: a controller installed a snapshot.
-func (h *History) Restored(node, index uint64, state []byte) {
-	if h.failed {
-		return
-	}
-	position, err := h.log.restore(node, index)
-	if err == nil {
-		err = h.shadow.compare(&h.log, position, state)
-	}
-	if err != nil {
-		err = fmt.Errorf("snapshot at entry %d, which controller %d takes over: %w", index, node, err)
-	}
-	h.report(err)
-}
-
-// Kept: a controller made a snapshot.
-func (h *History) Kept(node, index uint64, state []byte) {
-	if h.failed {
-		return
-	}
-	position, err := h.log.position(index)
-	if err == nil {
-		err = h.shadow.compare(&h.log, position, state)
-	}
-	if err != nil {
-		err = fmt.Errorf("snapshot at entry %d, which controller %d keeps: %w", index, node, err)
-	}
-	h.report(err)
-}
-
-// Finish checks what must hold at the end: the state of the replicas, and the epoch of each switch that is up.
-func (h *History) Finish(replicas map[uint64]Replica, live map[openflow.DatapathID]uint64) {
+// Finish checks what must hold at the end for the switches: the epoch of each one that is up and has an agent is in
+// live.
+func (h *History) Finish(live map[openflow.DatapathID]uint64) {
 	if h.failed {
 		return
 	}
@@ -316,26 +189,6 @@ func (h *History) Finish(replicas map[uint64]Replica, live map[openflow.Datapath
 	for _, id := range slices.Sorted(maps.Keys(h.direct)) {
 		h.report(h.direct[id].finish())
 	}
-	want, err := h.shadow.core.Snapshot()
-	if err != nil {
-		h.report(err)
-		return
-	}
-	for _, node := range slices.Sorted(maps.Keys(replicas)) {
-		r := replicas[node]
-		if last := h.log.last(); r.Applied != last {
-			h.report(violated("controller %d ends at entry %d; the log ends at %d", node, r.Applied, last))
-		}
-		if !bytes.Equal(r.Snapshot, want) {
-			h.report(violated("the final state of controller %d is not that of its log: %s", node,
-				firstDifference(r.Snapshot, want)))
-		}
-		if r.Host != nil && r.Host.sum != h.replay.host.sum {
-			h.report(violated("the host of controller %d ends in another state than a single one, after input %d", node,
-				r.Host.Number))
-		}
-	}
-	h.report(h.replay.finish(want))
 }
 
 func (h *History) of(id openflow.DatapathID) *switchHistory {

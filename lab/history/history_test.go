@@ -79,7 +79,13 @@ type call struct {
 	live       map[openflow.DatapathID]uint64
 }
 
-func (c *call) on(h *History) {
+// of is the history of the only group of a run.
+func of(found *complaints, apps []ledger.Application, limits ledger.Limits) *Group {
+	return New(found.add).Group("", apps, "", limits)
+}
+
+func (c *call) on(g *Group) {
+	h := g.h
 	switch c.what {
 	case "opened":
 		h.Opened(c.id, c.epoch)
@@ -94,13 +100,14 @@ func (c *call) on(h *History) {
 	case "acked":
 		h.Acked(c.id, c.epoch, c.seq)
 	case "leading":
-		h.Leading(c.node, c.term)
+		g.Leading(c.node, c.term)
 	case "committed":
-		h.Committed(c.node, c.seq, c.term, c.data)
+		g.Committed(c.node, c.seq, c.term, c.data)
 	case "restored":
-		h.Restored(c.node, c.seq, c.data)
+		g.Restored(c.node, c.seq, c.data)
 	case "finish":
-		h.Finish(c.replicas, c.live)
+		h.Finish(c.live)
+		g.Finish(c.replicas)
 	}
 }
 
@@ -110,9 +117,9 @@ type tape []call
 // play gives it to a history and returns what that finds.
 func (tp tape) play(apps func() []ledger.Application, limits ledger.Limits) []string {
 	var found complaints
-	h := New(found.add, apps, "", limits)
+	g := of(&found, apps(), limits)
 	for i := range tp {
-		tp[i].on(h)
+		tp[i].on(g)
 	}
 	return found
 }
@@ -355,12 +362,30 @@ func TestHistoryOfACorrectRun(t *testing.T) {
 		t.Errorf("the tape has little on it: %v", count)
 	}
 	var found complaints
-	h := New(found.add, echoers, "", ledger.Limits{})
+	g := of(&found, echoers(), ledger.Limits{})
 	for _, c := range tp {
-		c.on(h)
+		c.on(g)
 	}
-	if events, commands, terms := h.Counts(); events != 14 || commands < uint64(count["executed"]) || terms != 2 {
+	if events, commands, terms := g.h.Counts(); events != 14 || commands < uint64(count["executed"]) || terms != 2 {
 		t.Errorf("it counts %d events, %d commands, %d terms", events, commands, terms)
+	}
+}
+
+// Events of a switch are in the log of one group only.
+func TestOneGroupServesASwitch(t *testing.T) {
+	b := newBed(t, ledger.Limits{})
+	b.up(1, 1)
+	b.commitAll()
+	var found complaints
+	g := of(&found, echoers(), ledger.Limits{})
+	other := g.h.Group("group 2", echoers(), "", ledger.Limits{})
+	for _, c := range b.tape {
+		if c.on(g); c.what == "leading" || c.what == "committed" && len(found) == 0 {
+			c.on(other)
+		}
+	}
+	if len(found) != 1 || !strings.Contains(found[0], "its events are in two logs") {
+		t.Errorf("%q", found)
 	}
 }
 

@@ -111,19 +111,19 @@ func TestSnapshotsOfALongRun(t *testing.T) {
 		}
 	}
 	var found complaints
-	h := New(found.add, echoers, "", ledger.Limits{})
+	g := of(&found, echoers(), ledger.Limits{})
 	for _, c := range b.finish() {
-		c.on(h)
+		c.on(g)
 	}
 	for index, state := range states {
-		h.Restored(7, index, state)
-		h.Restored(7, index, state)
-		h.Committed(7, index+1, 1, b.tape[b.tape.find("committed", int(2*(index-1)))].data)
+		g.Restored(7, index, state)
+		g.Restored(7, index, state)
+		g.Committed(7, index+1, 1, b.tape[b.tape.find("committed", int(2*(index-1)))].data)
 	}
 	if len(found) > 0 {
 		t.Errorf("%q", found)
 	}
-	if h.Restored(7, 2, states[b.index]); len(found) == 0 {
+	if g.Restored(7, 2, states[b.index]); len(found) == 0 {
 		t.Error("anything passes")
 	}
 }

@@ -126,7 +126,7 @@ func (l *controllerLife) leads(r slog.Record) {
 	}
 	r.Attrs(func(a slog.Attr) bool {
 		if a.Key == "term" {
-			l.n.s.see(l.p, func(h *history.History) { h.Leading(l.n.id, a.Value.Uint64()) })
+			l.n.s.see(l.p, func(*history.History) { l.n.s.g.Leading(l.n.id, a.Value.Uint64()) })
 		}
 		return a.Key != "term"
 	})
@@ -138,12 +138,12 @@ func (l *controllerLife) Append(_, index uint64, entry []byte) error {
 	if err != nil {
 		return err
 	}
-	l.n.s.see(l.p, func(h *history.History) {
+	l.n.s.see(l.p, func(*history.History) {
 		if p := l.pending; p != nil && p.index < index {
 			l.pending = nil
-			h.Restored(l.n.id, p.index, p.state)
+			l.n.s.g.Restored(l.n.id, p.index, p.state)
 		}
-		h.Committed(l.n.id, index, header.Term, entry)
+		l.n.s.g.Committed(l.n.id, index, header.Term, entry)
 	})
 	return nil
 }
@@ -152,7 +152,7 @@ func (l *controllerLife) Append(_, index uint64, entry []byte) error {
 func (l *controllerLife) Close() error { return nil }
 
 func (l *controllerLife) loaded(index uint64, state []byte) {
-	l.n.s.see(l.p, func(h *history.History) { h.Restored(l.n.id, index, state) })
+	l.n.s.see(l.p, func(*history.History) { l.n.s.g.Restored(l.n.id, index, state) })
 }
 
 func (l *controllerLife) took(index uint64, state []byte) {
@@ -160,7 +160,7 @@ func (l *controllerLife) took(index uint64, state []byte) {
 }
 
 func (l *controllerLife) wrote(index uint64, state []byte) {
-	l.n.s.see(l.p, func(h *history.History) { h.Kept(l.n.id, index, state) })
+	l.n.s.see(l.p, func(*history.History) { l.n.s.g.Kept(l.n.id, index, state) })
 }
 
 // endsWithin is how long the goroutines of a process may take to end.

@@ -234,7 +234,8 @@ func (s *simulation) unsettled() string {
 	if !s.h.Quiet() {
 		return "commands are not executed"
 	}
-	s.h.Finish(nil, live)
+	s.h.Finish(live)
+	s.g.Finish(nil)
 	return ""
 }
 

@@ -35,6 +35,7 @@ type simulation struct {
 
 	mu        sync.Mutex // guards the fields below; held for checks only
 	h         *history.History
+	g         *history.Group // the only one
 	violation string
 	notes     []string // the last of what happened
 }
@@ -45,7 +46,8 @@ const keepNotes = 60
 func newSimulation(ctx context.Context, sc Scenario) *simulation {
 	s := &simulation{sc: sc, rand: rand.New(rand.NewPCG(sc.Seed, 4)), net: newNetwork(sc.Seed), began: time.Now(),
 		ctx: ctx}
-	s.h = history.New(s.failed, s.applications, "", s.limits())
+	s.h = history.New(s.failed)
+	s.g = s.h.Group("", s.applications(), "", s.limits())
 	members := map[uint64]string{}
 	var addresses []string
 	for id := uint64(1); id <= uint64(sc.Controllers); id++ {

@@ -12,7 +12,7 @@ import (
 type Fault struct {
 	At, For time.Duration
 	Kind    FaultKind
-	A, B    int // what it concerns: the A-th controller, agent, switch, or pair of processes
+	A, B    int // what it concerns: the A-th controller, agent, switch, pair of processes, or group of a leader
 }
 
 // FaultKind says what goes wrong.
@@ -22,11 +22,11 @@ type FaultKind uint8
 const (
 	KillController  FaultKind = iota // SIGKILL, restarted after For
 	PowerOff                         // of a controller's machine
-	KillLeader                       // whoever leads then
+	KillLeader                       // the controller that leads the group then
 	PauseController                  // it hangs: a stop signal, a collection of garbage, a machine that is moved
 	PauseLeader
 	CutOffLeader   // from the other controllers; the switches reach it, and connect anew
-	HandOver       // the leader gives the leadership away
+	HandOver       // the leader gives the leadership of the group away
 	StopController // as SIGTERM does: a leader hands over first; then it ends, and is started again
 	ClockJump
 	ClockSkew
@@ -110,9 +110,11 @@ func (s *simulation) inflict(f Fault) {
 	c := s.controllers[f.A%len(s.controllers)]
 	switch f.Kind {
 	case KillLeader, PauseLeader, CutOffLeader, HandOver:
-		if c = s.leader(); c == nil {
+		leader := s.led(f).leader()
+		if leader == nil {
 			return
 		}
+		c = leader.n
 	}
 	edge, sw := s.edges[f.A%len(s.edges)], s.switches[f.A%len(s.switches)]
 	switch f.Kind {
@@ -123,7 +125,7 @@ func (s *simulation) inflict(f Fault) {
 	case CutOffLeader:
 		s.cutOff(c, f)
 	case HandOver:
-		c.handOver()
+		s.led(f).leader().handOver()
 	case StopController:
 		s.stopController(c, f)
 	case ClockJump:
@@ -161,12 +163,15 @@ func (s *simulation) inflict(f Fault) {
 	}
 }
 
+// led returns the group whose leader a fault concerns.
+func (s *simulation) led(f Fault) *group { return s.groups[f.A%len(s.groups)] }
+
 // concerned names whom a fault concerns.
 func (s *simulation) concerned(f Fault) string {
 	switch f.Kind {
 	case KillLeader, PauseLeader, CutOffLeader, HandOver:
-		if c := s.leader(); c != nil {
-			return c.p.name
+		if r := s.led(f).leader(); r != nil {
+			return fmt.Sprintf("%s, which leads group %d", r.n.p.name, r.g.number)
 		}
 		return "nobody leads"
 	case Partition, OneWay, Delay, Reset:
@@ -227,8 +232,10 @@ func (s *simulation) stopController(c *controllerNode, f Fault) {
 	if !c.p.up {
 		return
 	}
-	if c == s.leader() {
-		c.handOver()
+	for _, r := range c.replicas {
+		if r == r.g.leader() {
+			r.handOver()
+		}
 	}
 	c.p.after(time.Duration(f.B%500)*time.Millisecond, func() { s.killController(c, false, f.For) })
 }

@@ -39,19 +39,19 @@ func (s *simulation) identity() string {
 	return ""
 }
 
-// runner returns what runs the hosts of a controller.
-func (s *simulation) runner(n *controllerNode) hosting.Runner {
+// runner returns what runs the hosts of a replica.
+func (s *simulation) runner(r *replica) hosting.Runner {
 	if s.scenario.Hosted {
-		return hostRunner{n}
+		return hostRunner{r}
 	}
 	return nil
 }
 
-type hostRunner struct{ n *controllerNode }
+type hostRunner struct{ r *replica }
 
 // hostLife is a process that hosts the program.
 type hostLife struct {
-	n       *controllerNode
+	r       *replica
 	life    uint64
 	program history.Program
 	ready   bool
@@ -65,50 +65,50 @@ type hostFrame struct {
 }
 
 // Start implements hosting.Runner.
-func (r hostRunner) Start(life uint64, b hosting.Beginning) {
-	h := &hostLife{n: r.n, life: life, program: history.NewProgram(b.Seed, b.Time)}
-	r.n.lives[life] = h
+func (x hostRunner) Start(life uint64, b hosting.Beginning) {
+	h := &hostLife{r: x.r, life: life, program: history.NewProgram(b.Seed, b.Time)}
+	x.r.lives[life] = h
 	h.after(hostLoading, func() {
 		if h.fails() {
 			h.end("not started", 0)
 			return
 		}
 		h.ready = true
-		r.n.core.Hosting().Ready(life, wire.Ready{})
+		x.r.core.Hosting().Ready(life, wire.Ready{})
 		h.next()
 	})
 }
 
 // Execute implements hosting.Runner.
-func (r hostRunner) Execute(life uint64, inputs []byte, count int) {
-	if h := r.n.lives[life]; h != nil {
+func (x hostRunner) Execute(life uint64, inputs []byte, count int) {
+	if h := x.r.lives[life]; h != nil {
 		h.frames = append(h.frames, hostFrame{inputs, count})
 		h.next()
 	}
 }
 
 // Checkpoint implements hosting.Runner.
-func (r hostRunner) Checkpoint(life uint64) { r.Execute(life, nil, 0) }
+func (x hostRunner) Checkpoint(life uint64) { x.Execute(life, nil, 0) }
 
 // Stop implements hosting.Runner.
-func (r hostRunner) Stop(life uint64) { delete(r.n.lives, life) }
+func (x hostRunner) Stop(life uint64) { delete(x.r.lives, life) }
 
 // HandOver implements hosting.Runner.
-func (r hostRunner) HandOver() { r.n.p.after(0, r.n.handOver) }
+func (x hostRunner) HandOver() { x.r.n.p.after(0, x.r.handOver) }
 
 // after schedules what a host does, unless it has ended by then.
 func (h *hostLife) after(d time.Duration, f func()) {
-	h.n.p.after(h.n.s.w.upTo(d), func() {
-		if h.n.lives[h.life] == h {
+	h.r.n.p.after(h.r.n.s.w.upTo(d), func() {
+		if h.r.lives[h.life] == h {
 			f()
-			h.n.turn()
+			h.r.turn()
 		}
 	})
 }
 
 // fails draws whether a host dies now.
 func (h *hostLife) fails() bool {
-	s := h.n.s
+	s := h.r.n.s
 	return s.traffic && s.w.rand.IntN(1000) < s.scenario.HostDeaths
 }
 
@@ -127,12 +127,12 @@ func (h *hostLife) execute() {
 	first := h.program.Number + 1
 	switch {
 	case f.count == 0:
-		h.n.core.Hosting().Checkpointed(h.life, h.program.Number, nil, "it is not simulated")
+		h.r.core.Hosting().Checkpointed(h.life, h.program.Number, nil, "it is not simulated")
 		h.next()
 		return
-	case h.fails() && h.n.s.w.rand.IntN(2) == 0:
+	case h.fails() && h.r.n.s.w.rand.IntN(2) == 0:
 		h.busy = true
-		h.n.p.after(hostHang, func() { h.end("hung", first) })
+		h.r.n.p.after(hostHang, func() { h.end("hung", first) })
 		return
 	case h.fails():
 		h.end("crashed", first)
@@ -142,65 +142,66 @@ func (h *hostLife) execute() {
 	for rest := f.inputs; len(rest) > 0; {
 		in, after, err := wire.ParseInput(rest)
 		if err != nil || in.Number != h.program.Number+1 {
-			h.n.s.w.fail("controller %d: its host is given input %d after %d: %v", h.n.id, in.Number, h.program.Number,
+			h.r.n.s.w.fail("controller %d: its host is given input %d after %d: %v", h.r.n.id, in.Number,
+				h.program.Number,
 				err)
 			return
 		}
 		if deadly(&in) {
-			h.n.s.poisons[in.Number] = true
+			h.r.n.s.poisons[in.Number] = true
 			h.end("crashed", first) // the results before it are lost
 			return
 		}
 		results = append(results, h.program.Do(in, rest[:len(rest)-len(after)]))
 		rest = after
 	}
-	h.n.core.Hosting().Results(h.life, results)
+	h.r.core.Hosting().Results(h.life, results)
 	h.next()
 }
 
 // end is that of a host by itself.
 func (h *hostLife) end(reason string, input uint64) {
-	if h.n.lives[h.life] != h {
+	if h.r.lives[h.life] != h {
 		return
 	}
-	delete(h.n.lives, h.life)
-	h.n.s.w.note(h.n.p, "its host ends: %s at input %d", reason, input)
-	h.n.core.Hosting().Ended(h.n.p.clock(), h.life, hosting.End{Reason: reason, Input: input})
-	h.n.turn()
+	delete(h.r.lives, h.life)
+	h.r.n.s.w.note(h.r.n.p, "its host ends: %s at input %d", reason, input)
+	h.r.core.Hosting().Ended(h.r.n.p.clock(), h.life, hosting.End{Reason: reason, Input: input})
+	h.r.turn()
 }
 
 // request asks the applications for something, over their REST interface. Only a leader answers.
-func (n *controllerNode) request() {
-	if !n.s.traffic {
+func (r *replica) request() {
+	if !r.n.s.traffic {
 		return
 	}
 	done := false
-	n.core.Hosting().Request((&wire.HTTPRequest{Method: "GET", Path: "/"}).Append(nil), func(wire.Answer, error) {
+	r.core.Hosting().Request((&wire.HTTPRequest{Method: "GET", Path: "/"}).Append(nil), func(wire.Answer, error) {
 		if done {
-			n.s.w.fail("controller %d: a request is answered twice", n.id)
+			r.n.s.w.fail("controller %d: a request is answered twice", r.n.id)
 		}
 		done = true
 	})
-	n.turn()
+	r.turn()
 }
 
 // unsettledHost says what its host still has to do; "" is nothing.
-func (n *controllerNode) unsettledHost() string {
-	h := n.core.Hosting()
+func (r *replica) unsettledHost() string {
+	h := r.core.Hosting()
 	if h == nil {
 		return ""
 	}
 	if s := h.Status(); s.State != "running" || s.Executed != s.Inputs || s.Logged != s.Inputs || s.Diverged != 0 {
 		return fmt.Sprintf("the host of controller %d is in state %q, has executed %d inputs of %d, %d are logged, "+
 			"it differed at %d",
-			n.id, s.State, s.Executed, s.Inputs, s.Logged, s.Diverged)
+			r.n.id, s.State, s.Executed, s.Inputs, s.Logged, s.Diverged)
 	}
 	return ""
 }
 
 // program is what its host executes; nil if there is none.
-func (n *controllerNode) program() *history.Program {
-	for _, h := range n.lives {
+func (r *replica) program() *history.Program {
+	for _, h := range r.lives {
 		return &h.program // no checkpoint is made: there is one
 	}
 	return nil

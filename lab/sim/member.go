@@ -49,9 +49,9 @@ func (l *memberLink) send(m wire.Message) {
 	if l.c == nil || l.c.unread() > maxMemberUnread {
 		switch {
 		case snapshot:
-			l.n.group.SnapshotSent(l.to, false)
+			l.n.replicas[m.Group].raft.SnapshotSent(l.to, false)
 		case m.Raft.GetType() == raftpb.MsgApp:
-			l.n.group.Unreachable(l.to)
+			l.n.replicas[m.Group].raft.Unreachable(l.to)
 		}
 		return
 	}
@@ -72,18 +72,18 @@ func (l *memberLink) send(m wire.Message) {
 	l.c.write(b)
 	l.scratch = b
 	if snapshot {
-		l.n.group.SnapshotSent(l.to, true)
+		l.n.replicas[m.Group].raft.SnapshotSent(l.to, true)
 	}
 }
 
-// sendPayload writes a payload, if there is a connection and room.
-func (l *memberLink) sendPayload(payload []byte) bool {
+// sendPayload writes a payload for a group, if there is a connection and room.
+func (l *memberLink) sendPayload(group uint64, payload []byte) bool {
 	if l.c == nil || l.c.unread() > maxMemberUnread {
 		return false
 	}
 	b := l.scratch[:0]
 	for more := true; more; more = len(payload) > 0 {
-		b, payload = wire.AppendPayload(b, 0, payload)
+		b, payload = wire.AppendPayload(b, group, payload)
 	}
 	l.c.write(b)
 	l.scratch = b
@@ -91,10 +91,10 @@ func (l *memberLink) sendPayload(payload []byte) bool {
 }
 
 // payload takes a payload in. If the scenario says so, Raft's messages that came later are taken in before.
-func (n *controllerNode) payload(from uint64, payload []byte) {
-	take := func() { n.put(func() { n.core.Payload(n.p.clock(), from, payload) }) }
-	if late := n.s.scenario.LatePayloads; late > 0 {
-		n.p.after(late, take)
+func (r *replica) payload(from uint64, payload []byte) {
+	take := func() { r.put(func() { r.core.Payload(r.n.p.clock(), from, payload) }) }
+	if late := r.n.s.scenario.LatePayloads; late > 0 {
+		r.n.p.after(late, take)
 	} else {
 		take()
 	}
@@ -115,7 +115,9 @@ func (n *controllerNode) welcome(c *conn) {
 	c.onClose = func(error) {
 		if n.incoming[r.from] == c {
 			delete(n.incoming, r.from)
-			n.group.Hint(r.from)
+			for _, g := range n.replicas {
+				g.raft.Hint(r.from)
+			}
 			n.work()
 		}
 	}
@@ -162,11 +164,12 @@ func (r *memberReader) data(piece []byte) {
 		if !whole {
 			continue
 		}
+		to := n.replicas[m.Group]
 		if m.Raft == nil {
-			n.payload(r.from, m.Payload)
+			to.payload(r.from, m.Payload)
 			continue
 		}
-		if err := n.group.Step(m); err != nil {
+		if err := to.raft.Step(m); err != nil {
 			n.die(err)
 			return
 		}

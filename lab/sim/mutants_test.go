@@ -98,8 +98,9 @@ var begins = map[string]uint64{
 
 // scenarios has a stored scenario for bugs that what the seeds draw takes too long to find. It is run with many seeds.
 var scenarios = map[string]string{
-	"acknowledge at a follower by number":  "testdata/proxy-late-standby.json",
-	"claim on all paths in one generation": "testdata/proxy-late-claim.json",
+	"acknowledge at a follower by number":                "testdata/proxy-late-standby.json",
+	"claim on all paths in one generation":               "testdata/proxy-late-claim.json",
+	"take the log of a leader that was deposed for lost": "testdata/deposed-leader.json",
 }
 
 // run runs the swarm with a bug. died is the message of its panic, if it panicked.

@@ -75,48 +75,62 @@ func (s *simulation) settle() {
 
 // unsettled says what is still to be done; "" is nothing.
 func (s *simulation) unsettled() string {
-	leader := s.leader()
+	known := map[openflow.DatapathID]ledger.SwitchStatus{}
+	for _, g := range s.groups {
+		if text := g.unsettled(); text != "" {
+			return fmt.Sprintf("group %d: %s", g.number, text)
+		}
+		for _, st := range g.leader().core.Ledger().Switches() {
+			known[st.Switch] = st
+		}
+	}
+	if len(known) != len(s.switches) {
+		return fmt.Sprintf("%d switches are known of %d", len(known), len(s.switches))
+	}
+	for _, n := range s.switches {
+		if text := s.unsettledSwitch(n, known[n.id]); text != "" {
+			return text
+		}
+	}
+	return ""
+}
+
+func (g *group) unsettled() string {
+	leader := g.leader()
 	if leader == nil {
 		return "there is no leader"
 	}
-	ledger := leader.core.Ledger()
-	if !ledger.Quiet() {
-		return fmt.Sprintf("controller %d has uncommitted transactions", leader.id)
+	if !leader.core.Ledger().Quiet() {
+		return fmt.Sprintf("controller %d has uncommitted transactions", leader.n.id)
 	}
-	for _, n := range s.controllers {
+	for _, r := range g.replicas {
 		switch {
-		case n.lost:
-		case !n.p.up || n.applied != leader.applied:
-			return fmt.Sprintf("controller %d has applied entry %d, the leader %d", n.id, n.applied, leader.applied)
-		case n.unsettledHost() != "":
-			return n.unsettledHost()
-		case n.encodes:
-			return fmt.Sprintf("controller %d takes a snapshot", n.id)
+		case r.n.lost:
+		case !r.n.p.up || r.applied != leader.applied:
+			return fmt.Sprintf("controller %d has applied entry %d, the leader %d", r.n.id, r.applied, leader.applied)
+		case r.unsettledHost() != "":
+			return r.unsettledHost()
+		case r.encodes:
+			return fmt.Sprintf("controller %d takes a snapshot", r.n.id)
 		}
 	}
-	known := ledger.Switches()
-	for i, n := range s.switches {
-		if len(known) != len(s.switches) {
-			return fmt.Sprintf("%d switches are known of %d", len(known), len(s.switches))
-		}
-		if n.agent == nil {
-			if text := s.unsettledDirect(n, known[i]); text != "" {
-				return text
-			}
-			continue
-		}
-		d := s.device(n.id)
-		switch st := known[i]; {
-		case d == nil || !d.session.Status().Connected || n.epoch != d.session.Epoch():
-			return fmt.Sprintf("switch %s is not connected to its agent", n.id)
-		case d.session.Held() > 0:
-			return fmt.Sprintf("the agent of switch %s holds %d events", n.id, d.session.Held())
-		case st.Epoch != n.epoch || !st.Live || !st.Reachable:
-			return fmt.Sprintf("switch %s is in epoch %d, and for the controllers in %d, live %t, reachable %t", n.id,
-				n.epoch, st.Epoch, st.Live, st.Reachable)
-		case st.Done != st.Commands:
-			return fmt.Sprintf("switch %s has done %d commands of %d", n.id, st.Done, st.Commands)
-		}
+	return ""
+}
+
+func (s *simulation) unsettledSwitch(n *switchNode, st ledger.SwitchStatus) string {
+	if n.agent == nil {
+		return s.unsettledDirect(n, st)
+	}
+	switch d := s.device(n.id); {
+	case d == nil || !d.session.Status().Connected || n.epoch != d.session.Epoch():
+		return fmt.Sprintf("switch %s is not connected to its agent", n.id)
+	case d.session.Held() > 0:
+		return fmt.Sprintf("the agent of switch %s holds %d events", n.id, d.session.Held())
+	case st.Epoch != n.epoch || !st.Live || !st.Reachable:
+		return fmt.Sprintf("switch %s is in epoch %d, and for the controllers in %d, live %t, reachable %t", n.id,
+			n.epoch, st.Epoch, st.Live, st.Reachable)
+	case st.Done != st.Commands:
+		return fmt.Sprintf("switch %s has done %d commands of %d", n.id, st.Done, st.Commands)
 	}
 	return ""
 }
@@ -165,22 +179,26 @@ func (s *simulation) device(id openflow.DatapathID) *device {
 
 // finish gives the checkers what is left.
 func (s *simulation) finish() {
-	replicas, live := map[uint64]history.Replica{}, map[openflow.DatapathID]uint64{}
-	for _, n := range s.controllers {
-		if n.lost {
-			continue
-		}
-		state, err := n.core.Ledger().Snapshot()
-		if err != nil {
-			s.w.fail("controller %d at the end: %v", n.id, err)
-			return
-		}
-		replicas[n.id] = history.Replica{Applied: n.applied, Snapshot: state, Host: n.program()}
-	}
+	live := map[openflow.DatapathID]uint64{}
 	for _, n := range s.switches {
 		if n.agent != nil {
 			live[n.id] = n.epoch
 		}
 	}
-	s.h.Finish(replicas, live)
+	s.h.Finish(live)
+	for _, g := range s.groups {
+		replicas := map[uint64]history.Replica{}
+		for _, r := range g.replicas {
+			if r.n.lost {
+				continue
+			}
+			state, err := r.core.Ledger().Snapshot()
+			if err != nil {
+				s.w.fail("controller %d at the end: %v", r.n.id, err)
+				return
+			}
+			replicas[r.n.id] = history.Replica{Applied: r.applied, Snapshot: state, Host: r.program()}
+		}
+		g.h.Finish(replicas)
+	}
 }

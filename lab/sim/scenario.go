@@ -14,8 +14,10 @@ import (
 type Scenario struct {
 	Seed        uint64
 	Controllers int
-	Switches    int
-	PerAgent    int // switches behind one agent
+	// each controller has a group of its own, for a share of the switches, and there is a system group; else one group
+	PerController bool
+	Switches      int
+	PerAgent      int // switches behind one agent
 	Peers
 	Duration      time.Duration
 	SwitchTimeout time.Duration
@@ -113,6 +115,7 @@ func NewScenario(seed uint64) Scenario {
 	if seed%7 == 3 && s.Controllers > 1 {
 		s.FewEvery, s.Few = 1+r.IntN(3)/2, 1+r.IntN(2)
 	}
+	s.PerController = seed%4 == 3
 	return s
 }
 
@@ -128,6 +131,7 @@ func (s Scenario) String() string {
 		"every %d entries, switch timeout %v",
 		s.Seed, s.Controllers, s.Switches, s.PerAgent, s.Duration.Round(time.Millisecond), s.FramesPerSecond,
 		s.SnapshotEvery, s.SwitchTimeout.Round(time.Millisecond))
+	yes("a group for each controller", s.PerController)
 	yes("learning", s.Learning)
 	yes("fsync", s.Fsync)
 	yes("logs in files", s.RealDisk)

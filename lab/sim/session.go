@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/holdfast-sdn/holdfast/controller/directory"
 	"github.com/holdfast-sdn/holdfast/lab/history"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
@@ -20,6 +21,7 @@ type session struct {
 	n     *controllerNode
 	c     *conn
 	id    openflow.DatapathID // once it is attached
+	r     *replica            // that serves the switch; nil until it is assigned to a group
 	in    history.Framer
 	rest  []byte // read, and not yet taken in
 	state sessionState
@@ -36,7 +38,7 @@ type sessionState uint8
 const (
 	greeting  sessionState = iota
 	probing                // waits for the other session of its switch to show that it lives
-	attached               // the controller knows it
+	attached               // the controller knows it, once the switch is assigned to a group
 	lingering              // refused: its agent is to read why
 	gone
 )
@@ -69,7 +71,8 @@ func (s *session) data(piece []byte) {
 
 // read hands what has come to the core, and what comes out of that to the controller.
 func (s *session) read() {
-	for (len(s.rest) > 0 || s.More()) && !s.busy && !s.Full() && (s.state == greeting || s.state == attached) {
+	for (len(s.rest) > 0 || s.More()) && !s.busy && !s.Full() && (s.state == greeting ||
+		s.state == attached && s.r != nil) {
 		before, known := s.rest, s.state == attached
 		rest, a, err := s.Input(s.rest)
 		s.rest = rest // what is before it is the controller's until it is done with that
@@ -83,7 +86,7 @@ func (s *session) read() {
 		s.deliver(a)
 	}
 	if s.full = s.Full(); s.state != gone {
-		s.c.pauseReading(s.busy || s.full || s.state == probing)
+		s.c.pauseReading(s.busy || s.full || s.state == probing || s.state == attached && s.r == nil)
 	}
 }
 
@@ -92,11 +95,11 @@ func (s *session) deliver(a southbound.Action) {
 	case southbound.Attached:
 		s.register()
 	case southbound.CommandsDone:
-		s.n.put(func() { s.n.core.CommandsDone(s, a.Batch.Epoch, a.Done) })
+		s.r.put(func() { s.r.core.CommandsDone(s, a.Batch.Epoch, a.Done) })
 	case southbound.Events:
 		s.busy = true
 		s.step.delivers(a.Batch)
-		s.n.put(func() { s.n.core.Events(s, a.Batch, func(err error) { s.finished(a.Batch.Epoch, err) }) })
+		s.r.put(func() { s.r.core.Events(s, a.Batch, func(err error) { s.finished(a.Batch.Epoch, err) }) })
 	}
 }
 
@@ -122,7 +125,14 @@ func (s *session) register() {
 	if i < 0 {
 		s.state, s.id = attached, s.Switch()
 		s.n.s.w.note(s.n.p, "switch %s attached", s.id)
-		s.n.put(func() { s.n.core.Attached(s) })
+		if !s.assigned() {
+			s.ask()
+			s.n.p.after(assignPatience, func() {
+				if s.r == nil {
+					s.end(errors.New("it is assigned to no group"))
+				}
+			})
+		}
 		return
 	}
 	old := s.n.sessions[i]
@@ -147,6 +157,26 @@ func (s *session) register() {
 	})
 }
 
+// assigned passes the session to the replica of its switch's group, if that is known.
+func (s *session) assigned() bool {
+	if s.r = s.n.assigned.of(s.id); s.r == nil {
+		return false
+	}
+	s.r.put(func() { s.r.core.Attached(s) })
+	return true
+}
+
+// ask asks the system group for the group of the switch, again and again until there is one.
+func (s *session) ask() {
+	if s.state != attached || s.r != nil {
+		return
+	}
+	want := directory.Assign{Switch: s.id, Home: s.n.id}
+	system := s.n.replicas[0]
+	system.put(func() { system.core.Ask(directory.Name, want.Append(nil)) })
+	s.n.p.after(assignEvery, s.ask)
+}
+
 // ended ends the session because of what the peer did, which is the last event of a stock switch.
 func (s *session) ended(err error, reason experimenter.Reason) {
 	if s.state == attached {
@@ -166,7 +196,7 @@ func (s *session) end(err error) {
 	s.n.sessions = slices.DeleteFunc(s.n.sessions, func(o *session) bool { return o == s })
 	if known {
 		s.n.s.w.note(s.n.p, "switch %s detached: %v", s.id, err)
-		if !s.busy {
+		if !s.busy && s.r != nil {
 			s.last()
 		}
 	}
@@ -175,14 +205,14 @@ func (s *session) end(err error) {
 // last brings the last event, if there is one, and the end.
 func (s *session) last() {
 	if s.down.Kind == southbound.Events {
-		s.n.put(func() { s.n.core.Events(s, s.down.Batch, func(error) { s.detach() }) })
+		s.r.put(func() { s.r.core.Events(s, s.down.Batch, func(error) { s.detach() }) })
 		return
 	}
 	s.detach()
 }
 
 func (s *session) detach() {
-	s.n.put(func() { s.n.core.Detached(s.n.p.clock(), s) })
+	s.r.put(func() { s.r.core.Detached(s.n.p.clock(), s) })
 }
 
 // echo asks everyone for a sign of life, and gives up who gives none.

@@ -21,6 +21,7 @@ type simulation struct {
 	w           *world
 	net         *network
 	h           *history.History
+	groups      []*group
 	controllers []*controllerNode
 	agents      []*agentNode
 	edges       []*process // who is connected to the controllers: agents, and stock switches
@@ -34,18 +35,22 @@ type simulation struct {
 func newSimulation(sc Scenario) *simulation {
 	s := &simulation{scenario: sc, w: newWorld(sc.Seed), traffic: true, poisons: map[uint64]bool{}}
 	s.net = newNetwork(s.w)
-	s.h = history.New(s.w.fail, s.applications, s.identity(), s.limits())
+	s.h = history.New(s.w.fail)
+	s.addGroups()
 	members := map[uint64]string{}
 	var addresses []string
 	for id := uint64(1); id <= uint64(sc.Controllers); id++ {
-		n := &controllerNode{s: s, p: s.w.newProcess("c" + strconv.FormatUint(id, 10)), id: id}
-		n.disk = newDisk(s.w, n.p, diskOptions{real: sc.RealDisk, fsync: sc.Fsync})
+		n := s.newController(id)
 		s.controllers = append(s.controllers, n)
 		members[id] = n.peerAddress()
 		addresses = append(addresses, n.switchAddress())
 	}
 	for _, n := range s.controllers {
-		n.disk.format([]storage.Batch{consensus.Bootstrap(0, members)})
+		var first []storage.Batch
+		for _, g := range s.groups {
+			first = append(first, consensus.Bootstrap(uint64(g.number), members))
+		}
+		n.disk.format(first)
 		n.disk.lie(sc.LyingDisks)
 	}
 	for id, served := 1, 0; id <= sc.Switches; id++ {
@@ -170,28 +175,6 @@ func (s *simulation) processes() (all []*process) {
 		all = append(all, n.p)
 	}
 	return all
-}
-
-// leader is the controller that leads in the newest term, as it knows.
-func (s *simulation) leader() (leader *controllerNode) {
-	for _, n := range s.controllers {
-		if n.p.up && n.leading > 0 && (leader == nil || n.leading > leader.leading) {
-			leader = n
-		}
-	}
-	return leader
-}
-
-func (n *controllerNode) handOver() {
-	others := slices.DeleteFunc(slices.Clone(n.s.controllers),
-		func(o *controllerNode) bool { return o == n || !o.p.up })
-	if len(others) == 0 {
-		return
-	}
-	if err := n.group.TransferLeader(others[n.s.w.rand.IntN(len(others))].id); err != nil {
-		n.s.w.note(n.p, "hand over: %v", err)
-	}
-	n.p.after(0, n.work)
 }
 
 // opened notes an epoch that an agent has opened for the switch at the other end of c.

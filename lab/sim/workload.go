@@ -5,12 +5,17 @@ import (
 
 	"github.com/holdfast-sdn/holdfast/apps/hub"
 	"github.com/holdfast-sdn/holdfast/apps/learning"
+	"github.com/holdfast-sdn/holdfast/controller/directory"
 	"github.com/holdfast-sdn/holdfast/lab/census"
 	"github.com/holdfast-sdn/holdfast/ledger"
 )
 
-// applications makes those of one controller that the ledger runs: one that forwards, and census.
-func (s *simulation) applications() []ledger.Application {
+// applications makes those that the ledger of a replica runs: one that forwards, and census. The system group of
+// several has the directory.
+func (s *simulation) applications(g *group) []ledger.Application {
+	if g.system() {
+		return []ledger.Application{directory.NewApplication(g.homes)}
+	}
 	apps := []ledger.Application{hub.New(), census.New(s.scenario.StockEvery > 0)}
 	if s.scenario.Learning {
 		apps[0] = learning.New()

@@ -1,0 +1,95 @@
+package sim
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/consensus"
+	"github.com/holdfast-sdn/holdfast/controller/directory"
+	"github.com/holdfast-sdn/holdfast/lab/history"
+	"github.com/holdfast-sdn/holdfast/openflow"
+)
+
+// group is one group: its replicas, and the history of its log.
+type group struct {
+	number   int
+	homes    int // how many home groups there are; 0 if this is the only group
+	replicas []*replica
+	h        *history.Group
+}
+
+// addGroups makes the only group, or the system group and a home group for each controller.
+func (s *simulation) addGroups() {
+	homes := 0
+	if s.scenario.PerController {
+		homes = s.scenario.Controllers
+	}
+	for i := range homes + 1 {
+		g, name := &group{number: i, homes: homes}, ""
+		if homes > 0 {
+			name = fmt.Sprintf("group %d", i)
+		}
+		g.h = s.h.Group(name, s.applications(g), s.identity(), s.limits())
+		s.groups = append(s.groups, g)
+	}
+}
+
+// system reports whether it is the system group of several, which has no switches.
+func (g *group) system() bool { return g.number == 0 && g.homes > 0 }
+
+// home returns the controller that leads the group if it can. 0 is none.
+func (g *group) home() uint64 { return uint64(g.number) }
+
+// leader is the replica that leads in the newest term, as it knows.
+func (g *group) leader() (leader *replica) {
+	for _, r := range g.replicas {
+		if r.n.p.up && r.leading > 0 && (leader == nil || r.leading > leader.leading) {
+			leader = r
+		}
+	}
+	return leader
+}
+
+// Of the directory, as in package controller: how often a session asks for the group of its switch, how long it waits
+// for one, and how many bytes of rows a snapshot may have.
+const (
+	assignEvery    = 250 * time.Millisecond
+	assignPatience = 3 * time.Second
+	maxDirectory   = 1 << 20
+)
+
+// assignments is what a controller knows of the directory, if there are several groups.
+type assignments struct {
+	n    *controllerNode
+	view directory.View
+}
+
+// of returns the replica that serves a switch; nil if that is not known.
+func (a *assignments) of(id openflow.DatapathID) *replica {
+	if len(a.n.replicas) == 1 {
+		return a.n.replicas[0]
+	}
+	if row, known := a.view.Of(id); known {
+		return a.n.replicas[row.Group]
+	}
+	return nil
+}
+
+// update takes an update of the system group that its replica has handled. Sessions that wait for a group look again.
+func (a *assignments) update(u consensus.Update) {
+	if u.Snapshot != nil {
+		rows, err := a.n.replicas[0].core.Ledger().Rows(directory.Name, maxDirectory)
+		a.n.check(cmp.Or(err, a.view.Restore(rows)))
+	}
+	for _, e := range u.Entries {
+		_, err := a.view.Commit(e.Data)
+		a.n.check(err)
+	}
+	for _, s := range slices.Clone(a.n.sessions) {
+		if s.state == attached && s.r == nil && s.assigned() {
+			s.read()
+		}
+	}
+}

@@ -1,0 +1,285 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/consensus"
+	"github.com/holdfast-sdn/holdfast/consensus/storage"
+	"github.com/holdfast-sdn/holdfast/controller"
+	"go.etcd.io/raft/v3/raftpb"
+)
+
+// replica is the part of a controller in one group: controller.Core on consensus.Core.
+type replica struct {
+	n    *controllerNode
+	g    *group
+	said promise // to the other replicas, which its log must remember
+
+	// As long as the process lives.
+	raft      *consensus.Core
+	core      *controller.Core
+	updates   []consensus.Update // for core, oldest first
+	proposals []proposal
+	leading   uint64   // term in which proposals are taken
+	applied   uint64   // index of the last entry that core has
+	inbox     []func() // what sessions have for the next turn
+	turning   bool     // a turn is scheduled
+	encodes   bool     // a snapshot is being encoded
+	compacts  bool     // a snapshot is being written
+	lives     map[uint64]*hostLife
+	homing    controller.Homing
+}
+
+// promise is what others count on: the term in which a member has answered, and whom it gave its vote.
+type promise struct{ term, vote uint64 }
+
+// promised notes what an answer promises.
+func (r *replica) promised(m *raftpb.Message) {
+	switch m.GetType() {
+	case raftpb.MsgVoteResp, raftpb.MsgAppResp:
+		if m.GetTerm() > r.said.term {
+			r.said = promise{term: m.GetTerm()}
+		}
+		if m.GetType() == raftpb.MsgVoteResp && !m.GetReject() {
+			r.said.vote = m.GetTo()
+		}
+	}
+}
+
+// forgotten says what a log has forgotten; "" is nothing.
+func (p promise) forgotten(h *raftpb.HardState) string {
+	switch {
+	case h.GetTerm() < p.term:
+		return fmt.Sprintf("it has answered in term %d, and its log is in term %d", p.term, h.GetTerm())
+	case h.GetTerm() == p.term && p.vote != 0 && h.GetVote() != p.vote:
+		return fmt.Sprintf("it has voted for %d in term %d, and its log says %d", p.vote, p.term, h.GetVote())
+	}
+	return ""
+}
+
+type proposal struct {
+	term uint64
+	data []byte
+}
+
+// start begins with what the log has of the group.
+func (r *replica) start(saved storage.Saved) error {
+	s := r.n.s
+	if saved.Hard == nil {
+		return fmt.Errorf("its log has nothing of group %d", r.g.number)
+	}
+	if lapse := r.said.forgotten(saved.Hard); lapse != "" {
+		return fmt.Errorf("group %d: %s", r.g.number, lapse)
+	}
+	*r = replica{n: r.n, g: r.g, said: r.said, lives: map[uint64]*hostLife{}}
+	var err error
+	r.raft, err = consensus.NewCore(consensus.CoreConfig{Group: uint64(r.g.number), ID: r.n.id, HeartbeatTicks: 1,
+		ElectionTicks: int(consensus.DefaultElection / consensus.DefaultHeartbeat),
+		MostTicks:     int(consensus.MaxElection / consensus.DefaultHeartbeat),
+		HoldTicks:     int(consensus.LateHold / consensus.DefaultHeartbeat),
+		Stagger:       consensus.Stagger,
+		Seed:          s.w.rand.Uint64(), Saved: saved, Logger: quiet,
+		FirstTerm: uint64(s.w.now / time.Second)})
+	if err != nil {
+		return err
+	}
+	r.core, err = controller.NewCore(controller.CoreConfig{Name: r.n.p.name, Applications: s.applications(r.g),
+		Limits: s.limits(), SwitchTimeout: s.scenario.SwitchTimeout, SnapshotEvery: s.scenario.SnapshotEvery,
+		Hosts: s.runner(r), Identity: s.identity(), Logger: quiet}, r)
+	return err
+}
+
+// work does what the group wants done; see consensus.Node.
+func (r *replica) work() {
+	for r.n.p.up && (r.raft.HasReady() || len(r.proposals) > 0 && r.raft.Accepts()) {
+		r.propose()
+		rd := r.raft.Ready()
+		for _, m := range rd.Messages {
+			r.promised(m.Raft)
+			r.n.members[m.Raft.GetTo()].send(m)
+		}
+		if count := len(rd.Append); count > 0 {
+			r.n.disk.save(rd.Append, func(err error) {
+				if err != nil {
+					r.n.die(err)
+					return
+				}
+				r.raft.Stored(count)
+				r.work()
+			})
+		}
+		r.queue(rd.Updates)
+		if rd.Elect > 0 {
+			r.n.p.after(rd.Elect, func() { r.raft.Elect(); r.work() })
+		}
+	}
+}
+
+func (r *replica) propose() {
+	if !r.raft.Accepts() {
+		return
+	}
+	for _, p := range r.proposals {
+		if err := r.raft.Propose(p.term, p.data); err != nil && !errors.Is(err, consensus.ErrNotLeader) {
+			r.n.check(err)
+		}
+	}
+	r.proposals = r.proposals[:0]
+}
+
+// queue hands updates to the owner, each in a step of its own.
+func (r *replica) queue(updates []consensus.Update) {
+	for _, u := range updates {
+		if u.Role != nil {
+			r.leading = 0
+			if u.Role.Leading {
+				r.leading = u.Role.Term
+			}
+		}
+		r.updates = append(r.updates, u)
+		r.n.p.after(r.n.s.w.upTo(ownerLag), r.update)
+	}
+}
+
+func (r *replica) update() {
+	n, u := r.n, r.updates[0]
+	r.updates = r.updates[1:]
+	switch {
+	case u.Role != nil && u.Role.Leading:
+		n.s.w.note(n.p, "leads group %d in term %d", r.g.number, u.Role.Term)
+		r.g.h.Leading(n.id, u.Role.Term)
+	case u.Snapshot != nil:
+		if u.Snapshot.Index < r.applied {
+			n.s.w.fail("controller %d is taken back from entry %d of group %d to a snapshot at %d", n.id, r.applied,
+				r.g.number, u.Snapshot.Index)
+		}
+		r.applied = u.Snapshot.Index
+		n.s.w.note(n.p, "restores the snapshot of group %d at %d", r.g.number, u.Snapshot.Index)
+		r.g.h.Restored(n.id, u.Snapshot.Index, u.Snapshot.State)
+	}
+	for _, e := range u.Entries {
+		r.applied = e.Index
+		r.g.h.Committed(n.id, e.Index, e.Term, e.Data)
+	}
+	n.check(r.core.Update(n.p.clock(), u))
+	if r.g.system() {
+		n.assigned.update(u)
+	}
+	if len(u.Entries) > 0 {
+		r.raft.Delivered(r.applied)
+		r.work()
+	}
+	r.turn()
+}
+
+// put leaves something of a session for the loop. Until its turn, the session goes on.
+func (r *replica) put(item func()) {
+	r.inbox = append(r.inbox, item)
+	r.turn()
+}
+
+// turn lets the loop have a turn, after all that comes in the next moment.
+func (r *replica) turn() {
+	if r.turning {
+		return
+	}
+	r.turning = true
+	r.n.p.after(r.n.s.w.upTo(ownerLag), func() {
+		r.turning = false
+		items := r.inbox
+		r.inbox = nil
+		for _, item := range items {
+			item()
+		}
+		r.n.check(r.core.Turn(r.n.p.clock()))
+		r.work()
+	})
+}
+
+// handOver gives the leadership to another controller, which need not take it.
+func (r *replica) handOver() {
+	s := r.n.s
+	others := slices.DeleteFunc(slices.Clone(s.controllers),
+		func(o *controllerNode) bool { return o == r.n || !o.p.up })
+	if len(others) > 0 {
+		r.transfer(others[s.w.rand.IntN(len(others))].id)
+	}
+}
+
+func (r *replica) transfer(to uint64) {
+	if err := r.raft.TransferLeader(to); err != nil {
+		r.n.s.w.note(r.n.p, "hand group %d over: %v", r.g.number, err)
+	}
+	r.n.p.after(0, r.work)
+}
+
+// goHome gives the leadership to the controller at which the group is at home, when that has caught up.
+func (r *replica) goHome() {
+	status := r.raft.Status()
+	for i := range status.Peers {
+		peer := &status.Peers[i]
+		peer.Connected = r.n.members[peer.ID].c != nil
+	}
+	if to := r.homing.Next(r.n.p.clock(), r.g.home(), status); to != 0 {
+		r.n.s.w.note(r.n.p, "group %d goes home to controller %d", r.g.number, to)
+		r.transfer(to)
+	}
+}
+
+// The following are controller.Core's surroundings.
+
+// Propose implements controller.Outside.
+func (r *replica) Propose(term uint64, entry []byte) error {
+	if r.leading != term {
+		return consensus.ErrNotLeader
+	}
+	r.proposals = append(r.proposals, proposal{term, entry})
+	return nil
+}
+
+// Encode implements controller.Outside.
+func (r *replica) Encode(encode func() []byte) {
+	r.encodes = true
+	r.n.p.after(r.n.s.w.upTo(20*time.Millisecond), func() {
+		r.encodes = false
+		r.n.check(r.core.Encoded(encode()))
+		r.turn()
+	})
+}
+
+// Compact implements controller.Outside.
+func (r *replica) Compact(index uint64, state []byte) error {
+	if r.compacts {
+		return consensus.ErrCompacting
+	}
+	s, err := r.raft.SnapshotAt(index, state)
+	if err != nil {
+		return err
+	}
+	r.compacts = true
+	r.n.disk.writeSnapshot(uint64(r.g.number), s, func(err error) {
+		r.compacts = false
+		if err != nil {
+			r.n.die(err)
+			return
+		}
+		r.raft.Compact(s)
+		r.work()
+	})
+	return nil
+}
+
+// Audit implements controller.Outside.
+func (r *replica) Audit(uint64, []byte) error { return nil }
+
+// SendPayload implements controller.Outside.
+func (r *replica) SendPayload(member uint64, payload []byte) bool {
+	link := r.n.members[member]
+	return link != nil && link.sendPayload(uint64(r.g.number), payload)
+}
+
+// DeferElection implements controller.Outside.
+func (r *replica) DeferElection(on bool) { r.n.p.after(0, func() { r.raft.DeferElection(on) }) }
