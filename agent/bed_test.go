@@ -204,7 +204,7 @@ func (g *group) lead(m *member) {
 }
 
 func (g *group) takeOver(m *member) {
-	m.session.Claim(experimenter.Generation(g.term, 0),
+	m.session.Claim(experimenter.Generation(1, g.term, 0),
 		southbound.Resume{Epoch: g.epoch, Live: g.epoch > 0, Events: g.logged})
 	if g.epoch > 0 {
 		m.session.Acknowledge(g.epoch, g.logged)
@@ -215,7 +215,7 @@ func (g *group) takeOver(m *member) {
 }
 
 func (g *group) send(m *member, first int) {
-	m.session.Send(experimenter.Block{Generation: experimenter.Generation(g.term, 0), Epoch: g.epoch,
+	m.session.Send(experimenter.Block{Generation: experimenter.Generation(1, g.term, 0), Epoch: g.epoch,
 		First: uint64(first), Count: uint32(len(g.given) - first + 1)}, bytes.Join(g.given[first-1:], nil))
 }
 

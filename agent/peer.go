@@ -178,7 +178,7 @@ func (c *Core) role(p *Peer, msg []byte) error {
 		return err
 	}
 	claims := req.Role == of13.RoleMaster || req.Role == of13.RoleSlave
-	stale := claims && c.claimed && int64(req.GenerationID-c.generation) < 0
+	stale := claims && c.claimed && experimenter.Later(c.generation, req.GenerationID)
 	foreign := req.Role == of13.RoleMaster && c.lacks(p)
 	if stale || foreign && (c.master != nil || c.orphaned < followAfter) {
 		c.count.RefusedRoles++

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/consensus"
+	"github.com/holdfast-sdn/holdfast/controller/directory"
 	"github.com/holdfast-sdn/holdfast/controller/proxy"
 	"github.com/holdfast-sdn/holdfast/internal/crash"
 	"github.com/holdfast-sdn/holdfast/ledger"
@@ -102,7 +103,7 @@ func NewCore(cfg CoreConfig, outside Outside) (*Core, error) {
 		local:  map[openflow.DatapathID]*attached{},
 		spares: map[openflow.DatapathID]*spare{}, claims: map[openflow.DatapathID]path{},
 		left:     map[openflow.DatapathID]time.Time{},
-		follower: proxy.NewFollower(outside),
+		follower: proxy.NewFollower(outside, directory.FirstVersion),
 	}
 	c.leader = proxy.NewLeader(outside, remotes{c})
 	replayed, err := replay.NewLog(l, cfg.Identity)

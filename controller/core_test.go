@@ -198,7 +198,7 @@ func (s *stand) fake(id openflow.DatapathID, peer southbound.Peer, epoch uint64)
 // inTerm shows a generation: the term, and the number of the path unless it is the first.
 func inTerm(generation uint64) string {
 	term := experimenter.Term(generation)
-	if path := generation - experimenter.Generation(term, 0); path > 0 {
+	if path := generation - experimenter.Generation(1, term, 0); path > 0 {
 		return fmt.Sprintf("%d, path %d", term, path)
 	}
 	return fmt.Sprint(term)

@@ -7,7 +7,6 @@ import (
 	"github.com/holdfast-sdn/holdfast/controller/proxy"
 	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/openflow"
-	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
 	"github.com/holdfast-sdn/holdfast/southbound"
 )
 
@@ -43,7 +42,7 @@ func (c *Core) remote(id openflow.DatapathID) *proxy.Remote {
 // stand makes a new session of the leader a spare beside a proxy.
 func (c *Core) stand(id openflow.DatapathID, s *attached) {
 	c.spares[id] = &spare{attached: s}
-	s.Standby(experimenter.Generation(c.role.Term, c.claims[id].number))
+	s.Standby(generationID(c.role.Term, c.claims[id].number))
 	c.paths = time.Time{}
 }
 

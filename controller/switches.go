@@ -236,7 +236,7 @@ func (c *Core) leadersGeneration() uint64 {
 	if c.role.Leader == 0 {
 		return 0
 	}
-	return experimenter.Generation(c.role.Term, 0)
+	return generationID(c.role.Term, 0)
 }
 
 // standBy makes all sessions standbys.

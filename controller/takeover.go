@@ -3,6 +3,7 @@ package controller
 import (
 	"time"
 
+	"github.com/holdfast-sdn/holdfast/controller/directory"
 	"github.com/holdfast-sdn/holdfast/controller/proxy"
 	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
@@ -68,7 +69,12 @@ func (c *Core) generation(s *attached) uint64 {
 	}
 	last.member = member
 	c.claims[s.Switch()] = last
-	return experimenter.Generation(c.role.Term, last.number)
+	return generationID(c.role.Term, last.number)
+}
+
+// generationID returns a generation_id. Switches do not move between groups yet, so all have the first version.
+func generationID(term, path uint64) uint64 {
+	return experimenter.Generation(directory.FirstVersion, term, path)
 }
 
 // send sends what a new master owes the switch: the acknowledgement of logged events, and the commands that are not

@@ -128,7 +128,9 @@ func (b *bundles) standby(generation uint64) {
 	case b.equal: // if it was master, the switch makes it a slave by itself
 		b.put(&of13.RoleRequest{Role: of13.RoleEqual}, b.xid())
 	case generation > 0: // the switch refuses one that is below that of its master's claim, which has made this a slave
-		generation = max(generation, b.generation)
+		if b.generation > 0 && experimenter.Later(b.generation, generation) {
+			generation = b.generation
+		}
 		b.put(&of13.RoleRequest{Role: of13.RoleSlave, GenerationID: generation}, b.xid())
 	}
 }

@@ -199,7 +199,7 @@ func (c *Core) State() State {
 // Claim is Session.Claim.
 func (c *Core) Claim(generation, now uint64, r Resume) error {
 	switch {
-	case c.master && generation < c.generation:
+	case c.master && experimenter.Later(c.generation, generation):
 		return ErrNotMaster
 	case c.refused || c.master && generation == c.generation:
 		return nil

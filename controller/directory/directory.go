@@ -25,8 +25,11 @@ const MaxSwitches = 1 << 16
 // Row is the assignment of a switch.
 type Row struct {
 	Group   uint64
-	Version uint64 // from 1; it grows when the switch moves to another group
+	Version uint64 // from FirstVersion on; it grows when the switch moves to another group
 }
+
+// FirstVersion is the version of the first assignment of a switch, and of all switches of a cluster with one group.
+const FirstVersion = 1
 
 // Assign is the request to assign a switch that has no row. Home is the home group of the controller that asks. If the
 // switch has a row, the request changes nothing: so it may be lost, repeated, or made by several controllers.
@@ -118,7 +121,7 @@ func (a *Application) Handle(tx *ledger.Tx, in *ledger.Input) error {
 		return fmt.Errorf("switch %s: the directory has its maximum of %d switches", want.Switch, MaxSwitches)
 	}
 	group := choose(want.Home, loads)
-	tx.Put(rows, cell, ledger.Key{}, Row{Group: group, Version: 1}.append(nil))
+	tx.Put(rows, cell, ledger.Key{}, Row{Group: group, Version: FirstVersion}.append(nil))
 	tx.Put(groups, ledger.Key{A: group}, ledger.Key{}, binary.AppendUvarint(nil, loads[group-1]+1))
 	return nil
 }

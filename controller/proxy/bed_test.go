@@ -119,7 +119,7 @@ func (b *bench) Resume(r *Remote) {
 
 func newBench(t rapid.TB) *bench {
 	b := &bench{t: t, now: time.Unix(1000, 0)}
-	b.f, b.l = NewFollower(side{b, 2}), NewLeader(side{b, 1}, b)
+	b.f, b.l = NewFollower(side{b, 2}, 1), NewLeader(side{b, 1}, b)
 	b.tick(0)
 	b.l.Term(3)
 	b.f.Follow(b.now, 1, 3)

@@ -29,7 +29,7 @@ var mutants = []mutant{
 	{"leave the watermark of events out of snapshots", "ledger/state.go",
 		"binary.AppendUvarint(dst, uint64(v.events)), flags)", "binary.AppendUvarint(dst, 0), flags)"},
 	{"take a switch for a leader that was deposed", "agent/peer.go",
-		"claims && c.claimed && int64(req.GenerationID-c.generation) < 0\n",
+		"claims && c.claimed && experimenter.Later(c.generation, req.GenerationID)\n",
 		"claims && c.claimed && req.GenerationID == 0\n"},
 	{"take the log of a leader that was deposed for lost", "agent/peer.go",
 		"	if stale || foreign && (c.master", "	if foreign {\n		return ErrLostLog\n	}\n	if stale " +
