@@ -83,21 +83,16 @@ func (g Groups) measure(ctx context.Context, progress Progress, n int, groups st
 			return s, err
 		}
 	}
-	cfg := load.Config{Switches: switchesEach * n, Window: g.Window, Warmup: 2 * time.Second,
-		Duration: time.Duration(g.Seconds) * time.Second, Drain: 5 * time.Second, Dial: load.TCP(c.Agents()[0].Listen)}
-	stop := progress.during(cfg.Warmup+cfg.Duration, fmt.Sprintf("%d controllers, groups: %s", n, groups))
-	defer stop()
-	used := func() (t time.Duration) {
-		for _, p := range c.Controllers() {
-			t += cpuTime(p.Pid())
-		}
-		return t + cpuTime(c.Agents()[0].Pid())
+	pids := []int{c.Agents()[0].Pid()}
+	for _, p := range c.Controllers() {
+		pids = append(pids, p.Pid())
 	}
-	before := used()
-	if s.Result, err = load.Run(ctx, cfg); err != nil {
-		return s, fmt.Errorf("%d controllers: %w", n, c.WithLogs(err))
+	s.measured, err = measureCPU(ctx, progress, load.Config{Switches: switchesEach * n, Window: g.Window,
+		Warmup: 2 * time.Second, Duration: time.Duration(g.Seconds) * time.Second,
+		Dial: load.TCP(c.Agents()[0].Listen)}, fmt.Sprintf("%d controllers, groups: %s", n, groups), pids...)
+	if err != nil {
+		return s, c.WithLogs(err)
 	}
-	s.cpu = micros(used()-before) / float64(max(s.Total.Answered, 1))
 	if groups == perController {
 		s.most, s.fewest, err = c.Leaderships(ctx)
 	}

@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/lab/cluster"
@@ -47,4 +50,57 @@ func measureLoad(ctx context.Context, progress Progress, processes cluster.Confi
 		return full, idle, fmt.Errorf("latency: %w", c.WithLogs(err))
 	}
 	return full, idle, nil
+}
+
+// measured is a load's result, and what CPU the server used for each answer in µs.
+type measured struct {
+	load.Result
+	cpu float64
+}
+
+// measureCPU puts a load on a server with these processes and their children. The CPU is that of warm-up and drain too,
+// and so are the answers that it is divided by.
+func measureCPU(ctx context.Context, progress Progress, cfg load.Config, what string, pids ...int) (m measured,
+	err error) {
+	stop := progress.during(cfg.Warmup+cfg.Duration, what)
+	defer stop()
+	used := func() (t time.Duration) {
+		for _, pid := range pids {
+			t += cpuTime(pid)
+		}
+		return t
+	}
+	cfg.Drain = 5 * time.Second
+	before := used()
+	if m.Result, err = load.Run(ctx, cfg); err != nil {
+		return m, fmt.Errorf("%s: %w", what, err)
+	}
+	m.cpu = micros(used()-before) / float64(max(m.Total.Answered, 1))
+	return m, nil
+}
+
+// cpuTime returns what a process and its children that live have used, user and system.
+func cpuTime(pid int) (used time.Duration) {
+	const tick = time.Second / 100 // USER_HZ, the same on all architectures of Go
+	pids := []string{strconv.Itoa(pid)}
+	children, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid)) // the pattern is valid
+	for _, file := range children {
+		text, _ := os.ReadFile(file) // a thread that has ended has none
+		pids = append(pids, strings.Fields(string(text))...)
+	}
+	for _, p := range pids {
+		text, err := os.ReadFile("/proc/" + p + "/stat")
+		if err != nil {
+			continue
+		}
+		fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
+		if len(fields) < 13 {
+			continue
+		}
+		for _, f := range fields[11:13] { // utime and stime, proc(5)
+			n, _ := strconv.ParseInt(f, 10, 64)
+			used += time.Duration(n) * tick
+		}
+	}
+	return used
 }

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
@@ -83,26 +81,11 @@ func (b Ryu) Run(ctx context.Context, progress Progress) (Report, error) {
 	}}, nil
 }
 
-// measured is a load's result, and what CPU the server used for each answer in µs.
-type measured struct {
-	load.Result
-	cpu float64
-}
-
 // measure puts the load on a server, whose processes are those of pid and its children.
 func (b Ryu) measure(ctx context.Context, progress Progress, address, what string, pid int) (measured, error) {
-	cfg := load.Config{Switches: b.Switches, Window: b.Window, MACsPerSwitch: b.MACs, AfterPorts: true,
-		Warmup: 3 * time.Second, Duration: time.Duration(b.Seconds) * time.Second,
-		Drain: 5 * time.Second, ReadyTimeout: 30 * time.Second, Dial: load.TCP(address)}
-	stop := progress.during(cfg.Warmup+cfg.Duration, what)
-	defer stop()
-	before := cpuTime(pid)
-	r, err := load.Run(ctx, cfg)
-	if err != nil {
-		return measured{}, fmt.Errorf("%s: %w", what, err)
-	}
-	used := cpuTime(pid) - before // of warm-up and drain too, like the answers
-	return measured{r, micros(used) / float64(max(r.Total.Answered, 1))}, nil
+	return measureCPU(ctx, progress, load.Config{Switches: b.Switches, Window: b.Window, MACsPerSwitch: b.MACs,
+		AfterPorts: true, Warmup: 3 * time.Second, Duration: time.Duration(b.Seconds) * time.Second,
+		ReadyTimeout: 30 * time.Second, Dial: load.TCP(address)}, what, pid)
 }
 
 // plain runs the application on os-ken.
@@ -170,30 +153,4 @@ func awaitListener(ctx context.Context, address string) error {
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
-}
-
-// cpuTime returns what a process and its children that live have used, user and system.
-func cpuTime(pid int) (used time.Duration) {
-	const tick = time.Second / 100 // USER_HZ, the same on all architectures of Go
-	pids := []string{strconv.Itoa(pid)}
-	children, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid)) // the pattern is valid
-	for _, file := range children {
-		text, _ := os.ReadFile(file) // a thread that has ended has none
-		pids = append(pids, strings.Fields(string(text))...)
-	}
-	for _, p := range pids {
-		text, err := os.ReadFile("/proc/" + p + "/stat")
-		if err != nil {
-			continue
-		}
-		fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
-		if len(fields) < 13 {
-			continue
-		}
-		for _, f := range fields[11:13] { // utime and stime, proc(5)
-			n, _ := strconv.ParseInt(f, 10, 64)
-			used += time.Duration(n) * tick
-		}
-	}
-	return used
 }
