@@ -71,6 +71,14 @@ func inRange(field string, value, low, high int) error {
 	return nil
 }
 
+// isOdd refuses a number of controllers that a cluster should not have.
+func isOdd(field string, n int) error {
+	if n%2 == 0 || n < 1 || n > 9 {
+		return &FieldError{field, n, "odd numbers from 1 to 9; an even one survives no more failures"}
+	}
+	return nil
+}
+
 // isDurability refuses what a cluster file would refuse, before processes start with it.
 func isDurability(s string) error {
 	if d := config.Durability(s); d != config.Memory && d != config.Disk {

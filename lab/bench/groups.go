@@ -26,8 +26,8 @@ const switchesEach = 16
 // Validate returns a *FieldError for a value that cannot be.
 func (g Groups) Validate() error {
 	for _, n := range g.Controllers {
-		if n%2 == 0 || n < 1 || n > 9 {
-			return &FieldError{"controllers", n, "odd numbers from 1 to 9; an even one survives no more failures"}
+		if err := isOdd("controllers", n); err != nil {
+			return err
 		}
 	}
 	return cmp.Or(inRange("window", g.Window, 1, load.MaxWindow), inRange("seconds", g.Seconds, 1, 3600),

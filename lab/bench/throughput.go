@@ -27,10 +27,8 @@ type Throughput struct {
 
 // Validate returns a *FieldError for a value that cannot be.
 func (t Throughput) Validate() error {
-	if t.Replicas%2 == 0 || t.Replicas < 1 || t.Replicas > 9 {
-		return &FieldError{"replicas", t.Replicas, "an odd number from 1 to 9; an even one survives no more failures"}
-	}
 	return cmp.Or(
+		isOdd("replicas", t.Replicas),
 		inRange("switches", t.Switches, 1, load.MaxSwitches),
 		inRange("window", t.Window, 1, load.MaxWindow),
 		inRange("seconds", t.Seconds, 1, 3600),
