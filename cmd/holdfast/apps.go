@@ -81,7 +81,7 @@ func newApplications(s *config.Cluster) ([]ledger.Application, error) {
 	for _, name := range names {
 		if s.PerController && !slices.Contains(separate, name) {
 			return nil, fmt.Errorf("groups: application %s sees the whole network, and with per-controller each group "+
-				"sees its own switches: write groups: 1, or use only %v", name, separate[:2])
+				"sees its own switches: write groups: 1, or use only %v", name, separate)
 		}
 	}
 	var list []ledger.Application

@@ -29,8 +29,7 @@ the controllers. Absolute figures depend on what else the machine does: compare 
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(benchFailoverCommand(), benchThroughputCommand(), benchGroupsCommand(), benchLevelsCommand(),
-		benchModesCommand(),
-		benchRyuCommand(), benchPathsCommand(), benchRecoveryCommand(), benchBusyCommand())
+		benchModesCommand(), benchRyuCommand(), benchPathsCommand(), benchRecoveryCommand(), benchBusyCommand())
 	return cmd
 }
 
@@ -69,16 +68,21 @@ func benchmarkCommand(cmd *cobra.Command, b benchmark, binary *string) *cobra.Co
 
 // runBenchmark runs it with a progress bar.
 func runBenchmark(cmd *cobra.Command, b benchmark) (bench.Report, error) {
-	err := b.Validate()
-	if _, ok := errors.AsType[*bench.FieldError](err); ok {
-		return bench.Report{}, fmt.Errorf("--%w", err) // fields are called as their flags
-	}
-	if err != nil {
+	if err := validated(b); err != nil {
 		return bench.Report{}, err
 	}
 	bar := newProgress(cmd.ErrOrStderr())
 	defer bar.clear()
 	return b.Run(cmd.Context(), bar.callback())
+}
+
+// validated names the flag whose value cannot be: fields are called as their flags.
+func validated(b interface{ Validate() error }) error {
+	err := b.Validate()
+	if _, ok := errors.AsType[*bench.FieldError](err); ok {
+		return fmt.Errorf("--%w", err)
+	}
+	return err
 }
 
 func printReport(out io.Writer, r bench.Report, asJSON bool) error {

@@ -35,9 +35,9 @@ leads a third of the switches, and one after the other is killed.`,
   holdfast demo --json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			err := b.Validate()
+			err := validated(b)
 			if err != nil {
-				return fmt.Errorf("--%w", err) // fields are called as their flags
+				return err
 			}
 			if b.Binary, err = self(); err != nil {
 				return err
