@@ -101,7 +101,8 @@ type state struct {
 	_                 struct{} `cbor:",toarray"`
 	Installed, Target planID   // equal while no change is in progress
 	Round, Next       int      // the current round; the switch of it that is next
-	Began, Pause      int64    // when the round began, and when the pause after it ends; 0: not yet
+	RoundBegan        int64    // 0: not yet
+	PauseEnds         int64    // of the pause after the round; 0: the round is not over
 	Change            changeRow
 
 	// when the first change not yet in a plan came, when a plan is made, and when at the latest

@@ -59,8 +59,8 @@ func (v *visit) advance() error {
 	}
 	for v.st.Round < len(rounds) {
 		round, busy := rounds[v.st.Round], v.countJobs()
-		if v.st.Began == 0 {
-			v.st.Began = v.now
+		if v.st.RoundBegan == 0 {
+			v.st.RoundBegan = v.now
 		}
 		for ; v.st.Next < len(round) && busy < maxJobs; v.st.Next++ {
 			c := round[v.st.Next]
@@ -71,14 +71,14 @@ func (v *visit) advance() error {
 		if busy > 0 {
 			return nil
 		}
-		if v.st.Pause == 0 {
-			v.st.Pause = v.now + min(2*(v.now-v.st.Began), int64(mostPause))
+		if v.st.PauseEnds == 0 {
+			v.st.PauseEnds = v.now + min(2*(v.now-v.st.RoundBegan), int64(mostPause))
 		}
-		if wait := v.st.Pause - v.now; wait > 0 {
+		if wait := v.st.PauseEnds - v.now; wait > 0 {
 			v.set(timerRound, time.Duration(wait))
 			return nil
 		}
-		v.st.Round, v.st.Next, v.st.Began, v.st.Pause = v.st.Round+1, 0, 0, 0
+		v.st.Round, v.st.Next, v.st.RoundBegan, v.st.PauseEnds = v.st.Round+1, 0, 0, 0
 	}
 	done, err := v.plan(target)
 	if err != nil {
