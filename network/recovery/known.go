@@ -27,7 +27,7 @@ type switchRow struct {
 	Ports []app.Port // that have, or had, a link
 	Asked uint32     // xid of the request for its ports; 0 once a part of the answer has come
 
-	Live, Dark []app.Port // ports that have been live, in order, and are so or not, as far as known
+	Live, Dim []app.Port // ports that have been live, in order, and are so or not, as far as known
 
 	Checked                                 int64 // when it was last found to be right, or repaired
 	Right, Wrong, Missing, Surplus, Foreign int   // counts of that check
@@ -42,7 +42,7 @@ type link struct {
 	A, B    place    // A is the lesser
 	New     int64    // when it was first found
 	Found   bool     // it exists, as far as is known
-	Dim     int64    // since when a port of it that has been live is not; 0: all are
+	Dim     int64    // since when one of its ports is dim; 0: none is
 	Dark    bool     // it has been dim for long: it is not used
 	Unheard bool     // a switch at its end is down, or has been, and has not found it again
 	Lost    int64    // when it was lost, or became dark
@@ -119,10 +119,10 @@ func (v *visit) switchDown(m app.SwitchDown) error {
 		return nil
 	}
 	row.Up, row.Since = false, v.now
-	for _, p := range row.Dark { // the reply to the earlier request is outdated
+	for _, p := range row.Dim { // the reply to the earlier request is outdated
 		row.Live = with(row.Live, p)
 	}
-	row.Dark = nil
+	row.Dim = nil
 	v.switches.Put(v.tx, all, m.Switch, row)
 	v.endJob(m.Switch)
 	v.todo.Delete(v.tx, all, m.Switch)

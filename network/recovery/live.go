@@ -29,9 +29,9 @@ func (v *visit) light(s app.Switch, p of13.PortDesc) {
 		return
 	}
 	if live {
-		row.Live, row.Dark = with(row.Live, p.Port), without(row.Dark, p.Port)
+		row.Live, row.Dim = with(row.Live, p.Port), without(row.Dim, p.Port)
 	} else {
-		row.Live, row.Dark = without(row.Live, p.Port), with(row.Dark, p.Port)
+		row.Live, row.Dim = without(row.Live, p.Port), with(row.Dim, p.Port)
 	}
 	v.switches.Put(v.tx, all, s, row)
 	l, ok := v.links.Get(v.tx, all, app.PortOf{Switch: s, Port: p.Port})
@@ -68,34 +68,34 @@ func without(ports []app.Port, p app.Port) []app.Port {
 	return slices.DeleteFunc(ports, func(q app.Port) bool { return q == p })
 }
 
-// dark reports whether a port has been live, and no longer is.
-func (v *visit) dark(at place) bool {
+// dim reports whether a port has been live, and no longer is.
+func (v *visit) dim(at place) bool {
 	row, _ := v.switches.Get(v.tx, all, at.Switch)
-	_, dark := slices.BinarySearch(row.Dark, at.Port)
-	return dark
+	_, dim := slices.BinarySearch(row.Dim, at.Port)
+	return dim
 }
 
 // shade stops the use of a link that has been dim for long, and ends that when it is not dim any more. A switch that is
 // down is not removed because of it: BFD gives false alarms, and nothing would find the switch again.
 func (v *visit) shade(l link) {
-	dark := v.dark(l.A) || v.dark(l.B)
-	if dark != (l.Dim != 0) {
-		if l.Dim = 0; dark {
+	dim := v.dim(l.A) || v.dim(l.B)
+	if dim != (l.Dim != 0) {
+		if l.Dim = 0; dim {
 			l.Dim = v.now
 		}
 		v.putLink(l)
 	}
-	if dark == l.Dark {
+	if dim == l.Dark {
 		return
 	}
-	if wait := v.dimUntil(l) - v.now; dark && l.Found && wait > 0 {
+	if wait := v.dimUntil(l) - v.now; dim && l.Found && wait > 0 {
 		v.set(timerShade+portName(l.A.portOf()), time.Duration(wait))
 		return
 	}
-	l.Dark = dark
+	l.Dark = dim
 	switch {
 	case !l.Found:
-	case dark:
+	case l.Dark:
 		l.Lost = v.now
 		v.tx.CancelTimer(timerHold + portName(l.A.portOf()))
 		v.changed(lossQuiet, "link "+l.name()+" is lost: a port is up, and not live")
