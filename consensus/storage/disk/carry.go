@@ -6,8 +6,9 @@ package disk
 // large as what is needed of it. Then at least half of the segments that come to the front are free at once, so
 // carrying costs at most as many bytes as the groups write.
 //
-// A Save carries at most as many bytes as it saves itself, but at least leastCarried, and at least one entry. So the
-// log stays below manySegments plus about three times what is needed of it, and one Save takes at most twice as long.
+// A Save carries entries until they have as many bytes as it has written itself, or leastCarried if that is more. The
+// last entry may exceed that. So the log stays below manySegments plus about three times what is needed of it, and a
+// Save writes at most twice as much, or leastCarried more, and one entry.
 const (
 	manySegments = 8
 	leastCarried = 64 << 10
@@ -26,9 +27,9 @@ func (d *Disk) crowded() bool {
 	return int64(beyond)*segmentSize() > 2*needed
 }
 
-// carry writes entries of the oldest segment again. They are equal to those that the log has already, so it has the
-// same content whether it ends before them, between them or behind them. The old segment is released when the copies
-// are durable.
+// carry writes entries of the oldest segment again, until they have at least budget bytes. They are equal to those that
+// the log has already, so it has the same content whether it ends before them, between them or behind them. The old
+// segment is released when the copies are durable.
 func (d *Disk) carry(budget int64) error {
 	oldest := d.wal.segments[0].seq
 	for _, g := range d.groups {
