@@ -15,7 +15,9 @@ import (
 // Ports are taken from below those that the kernel gives to outgoing connections, so that a controller finds its port
 // free when it is restarted. Each is given out once before one is given out again: a process binds its own only when it
 // has started, and clusters start beside each other. Test processes run beside each other too: each takes the ports of
-// one block, since the port of a controller that was just killed looks free to the others.
+// one block, since the port of a controller that was just killed looks free to the others. The blocks are locked by
+// empty files in a folder holdfast-ports-UID of the temporary files, which stay there: removing a file that another
+// process has opened would let two processes lock the same block.
 const (
 	firstPort = 10_000
 	blocks    = 11
