@@ -21,8 +21,8 @@ import (
 var ErrNoLog = errors.New("there is no log here, and a member that lost its log has forgotten what others rely on")
 
 // Host is what all groups of a controller share: the log, the connections to the other controllers, and the clock. It
-// runs one Node for each group. A fault of the log stops all of them. A fault of one group stops
-// that Node alone; a controller then ends as a whole.
+// runs one Node for each group. A fault of the log stops all of them. A fault of one group stops that Node alone; a
+// controller then ends as a whole.
 type Host struct {
 	cfg       HostConfig
 	store     storage.Storage
