@@ -80,7 +80,9 @@ func (a *App) Handle(ltx *ledger.Tx, in *ledger.Input) error {
 		list = a.inputs[in.Kind]
 	}
 	a.tx.ledger = ltx
+	by := ltx.Actor()
 	for _, h := range list {
+		ltx.As(by)
 		if err := h(&a.tx, in); err != nil {
 			return err
 		}
@@ -96,7 +98,7 @@ type event[M any] interface {
 }
 
 // Handle adds a handler for a message of the network: PacketIn, PortStatus, FlowRemoved,
-// SwitchUp, SwitchDown, Timer, Reply, BarrierReply, Refused. cells names the cells that the handler
+// SwitchUp, SwitchDown, Timer, Reply, BarrierReply, Refused, Void. cells names the cells that the handler
 // reads or writes for a message, with Need; nil means none. Byte slices in the
 // message are valid during the call. The only option is At.
 func Handle[M any, P event[M]](a *App, cells func(M) Cells, run func(*Tx, M) error, options ...Option) {
@@ -106,9 +108,12 @@ func Handle[M any, P event[M]](a *App, cells func(M) Cells, run func(*Tx, M) err
 		if err := P(m).decode(in); err != nil {
 			return fmt.Errorf("%s: %w", in, err)
 		}
-		tx.allowed = Cells{}
+		need := Cells{}
 		if cells != nil {
-			tx.allowed = cells(*m)
+			need = cells(*m)
+		}
+		if here, err := tx.enter(need); !here {
+			return err
 		}
 		return run(tx, *m)
 	}
@@ -135,9 +140,12 @@ func HandleEmitted[M any](a *App, cells func(M) Cells, run func(*Tx, M) error) {
 		if err := cbor.Unmarshal(in.Message, &m); err != nil {
 			return fmt.Errorf("emitted %s: %w", name, err)
 		}
-		tx.allowed = Cells{}
+		need := Cells{}
 		if cells != nil {
-			tx.allowed = cells(m)
+			need = cells(m)
+		}
+		if here, err := tx.enter(need); !here {
+			return err
 		}
 		return run(tx, m)
 	})

@@ -140,6 +140,20 @@ func (d *SwitchDown) decode(in *ledger.Input) error {
 	return nil
 }
 
+// Void says that a switch did not execute a command, because when it arrived the switch was down, or had begun a newer
+// epoch than the application had heard of. This happens only to commands for switches of other groups: SwitchUp is the
+// time to send what a switch needs.
+type Void struct {
+	Switch Switch
+	XID    uint32 // as Tx.Send returned it
+}
+
+func (*Void) input() (ledger.InputKind, uint8) { return ledger.Discarded, 0 }
+func (v *Void) decode(in *ledger.Input) error {
+	v.Switch, v.XID = in.Switch, uint32(in.Seq)
+	return nil
+}
+
 // Timer says that a timer of this application is due.
 type Timer struct {
 	Name string

@@ -36,11 +36,11 @@ type Table[K Key, V any] struct{ dictionary[V] }
 // NewTable adds a table to an application. Numbers, strings, byte slices, switches, ports and
 // Ethernet addresses are stored as they are, other values as CBOR (RFC 8949).
 func NewTable[K Key, V any](a *App, name string) Table[K, V] {
-	return Table[K, V]{newDictionary[V](a, name)}
+	return Table[K, V]{newDictionary[V](a, name, ofSwitch[K]())}
 }
 
 // Cell names the cell of a key, for Need.
-func (t Table[K, V]) Cell(k K) Cell { return Cell{t.name, toKey(k)} }
+func (t Table[K, V]) Cell(k K) Cell { return Cell{t.name, toKey(k), t.ofSwitch} }
 
 // Get returns the value at k, if there is one.
 func (t Table[K, V]) Get(tx *Tx, k K) (V, bool) { return t.get(tx, toKey(k), ledger.Key{}) }
@@ -57,11 +57,11 @@ type Map[K, F Key, V any] struct{ dictionary[V] }
 
 // NewMap adds a map to an application; see NewTable.
 func NewMap[K, F Key, V any](a *App, name string) Map[K, F, V] {
-	return Map[K, F, V]{newDictionary[V](a, name)}
+	return Map[K, F, V]{newDictionary[V](a, name, ofSwitch[K]())}
 }
 
 // Cell names the cell of a key, for Need.
-func (m Map[K, F, V]) Cell(k K) Cell { return Cell{m.name, toKey(k)} }
+func (m Map[K, F, V]) Cell(k K) Cell { return Cell{m.name, toKey(k), m.ofSwitch} }
 
 // Get returns the value of field f at k, if there is one.
 func (m Map[K, F, V]) Get(tx *Tx, k K, f F) (V, bool) { return m.get(tx, toKey(k), toKey(f)) }
@@ -86,20 +86,32 @@ func (m Map[K, F, V]) All(tx *Tx, k K) iter.Seq2[F, V] {
 
 // dictionary is what tables and maps share.
 type dictionary[V any] struct {
-	name string
+	name     string
+	ofSwitch bool // its cells
 	codec[V]
 }
 
-func newDictionary[V any](a *App, name string) dictionary[V] {
+// ofSwitch reports whether keys of a type are switches, or ports of them.
+func ofSwitch[K Key]() bool {
+	switch any(*new(K)).(type) {
+	case openflow.DatapathID, PortOf:
+		return true
+	}
+	return false
+}
+
+func newDictionary[V any](a *App, name string, ofSwitch bool) dictionary[V] {
 	if a.tables[name] {
 		panic(fmt.Sprintf("application %s: table %q is there twice", a.name, name))
 	}
 	a.tables[name] = true
-	return dictionary[V]{name, codecOf[V]()}
+	return dictionary[V]{name, ofSwitch, codecOf[V]()}
 }
 
+func (d *dictionary[V]) cell(key ledger.Key) Cell { return Cell{d.name, key, d.ofSwitch} }
+
 func (d *dictionary[V]) get(tx *Tx, cell, field ledger.Key) (v V, ok bool) {
-	tx.use(Cell{d.name, cell})
+	tx.use(d.cell(cell))
 	b, ok := tx.ledger.Get(tx.ledger.Table(d.name), cell, field)
 	if !ok {
 		return v, false
@@ -108,13 +120,13 @@ func (d *dictionary[V]) get(tx *Tx, cell, field ledger.Key) (v V, ok bool) {
 }
 
 func (d *dictionary[V]) put(tx *Tx, cell, field ledger.Key, v V) {
-	tx.use(Cell{d.name, cell})
+	tx.use(d.cell(cell))
 	tx.scratch = d.append(tx.scratch[:0], v)
 	tx.ledger.Put(tx.ledger.Table(d.name), cell, field, tx.scratch)
 }
 
 func (d *dictionary[V]) delete(tx *Tx, cell, field ledger.Key) {
-	tx.use(Cell{d.name, cell})
+	tx.use(d.cell(cell))
 	tx.ledger.Delete(tx.ledger.Table(d.name), cell, field)
 }
 
@@ -123,7 +135,7 @@ func (d *dictionary[V]) delete(tx *Tx, cell, field ledger.Key) {
 func (d *dictionary[V]) must(b []byte, cell ledger.Key) V {
 	v, err := d.parse(b)
 	if err != nil {
-		panic(fmt.Sprintf("value of cell %s is not a %T: %v: give the new type a new table", Cell{d.name, cell}, v,
+		panic(fmt.Sprintf("value of cell %s is not a %T: %v: give the new type a new table", d.cell(cell), v,
 			err))
 	}
 	return v

@@ -3,6 +3,7 @@ package app
 import (
 	"fmt"
 	"iter"
+	"strings"
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/ledger"
@@ -43,22 +44,24 @@ func (tx *Tx) Send(to Switch, m of13.Message) uint32 { return tx.ledger.Send(to,
 // Now is the ledger time. It never goes back, not even when the leader changes.
 func (tx *Tx) Now() time.Time { return tx.ledger.Now() }
 
-// SetTimer sets or resets this application's timer of that name. A Timer message is delivered when it is due, also if
-// the leader has changed.
+// SetTimer sets or resets the timer of that name of the actor that the handler's cells belong to: a switch has timers
+// of its own. A Timer message is delivered when it is due, also if the leader has changed.
 func (tx *Tx) SetTimer(name string, after time.Duration, data []byte) error {
 	return tx.ledger.SetTimer(name, after, data)
 }
 
-// CancelTimer removes this application's timer of that name, if it is set.
+// CancelTimer removes the actor's timer of that name, if it is set.
 func (tx *Tx) CancelTimer(name string) { tx.ledger.CancelTimer(name) }
 
-// Switches yields the switches that are up, by datapath id.
+// Switches yields the switches that are up, by datapath id. With several groups, these are the ones whose SwitchUp the
+// application handles with cells that are not keyed by a switch, and such a handler must ask.
 func (tx *Tx) Switches() iter.Seq[Switch] { return tx.ledger.Switches() }
 
 // Cell is one (table, key) of this application.
 type Cell struct {
-	table string
-	key   ledger.Key
+	table    string
+	key      ledger.Key
+	ofSwitch bool // the key is a switch, or a port of one
 }
 
 func (c Cell) String() string { return fmt.Sprintf("%s[%s]", c.table, keyString(c.key)) }
@@ -101,6 +104,49 @@ func (c *Cells) has(cell Cell) bool {
 		}
 	}
 	return false
+}
+
+// actor returns the actor of an application that owns the cells, by's own if there are none. ok is false if they have
+// several owners.
+func (c *Cells) actor(by ledger.Actor) (a ledger.Actor, ok bool) {
+	a = by
+	for i := range c.n + len(c.many) {
+		cell := &c.few[min(i, len(c.few)-1)]
+		if i >= c.n {
+			cell = &c.many[i-c.n]
+		}
+		owner := ledger.Actor{App: by.App}
+		if cell.ofSwitch {
+			owner.Switch = Switch(cell.key.A)
+		}
+		if i > 0 && owner != a {
+			return a, false
+		}
+		a = owner
+	}
+	return a, true
+}
+
+// enter reports whether a handler that needs cells is to run here. If another group has them, the input goes there.
+func (tx *Tx) enter(cells Cells) (bool, error) {
+	tx.allowed = cells
+	a, ok := tx.allowed.actor(tx.ledger.Actor())
+	if !ok && tx.ledger.Sharded() {
+		return false, fmt.Errorf("a handler needs cells of several switches, or of one and of none: with groups: "+
+			"per-controller they may be in different groups (%s)", &tx.allowed)
+	}
+	return tx.ledger.Enter(a), nil
+}
+
+func (c *Cells) String() string {
+	list := []string{}
+	for i := range c.n {
+		list = append(list, c.few[i].String())
+	}
+	for _, m := range c.many {
+		list = append(list, m.String())
+	}
+	return strings.Join(list, ", ")
 }
 
 // use fails the handler if it did not declare the cell: the cell might live on another controller.

@@ -29,6 +29,7 @@ const (
 	Emitted                            // Name, Message: what an application gave to Emit
 	ReplayedInput                      // Seq, its number at the replayed application; only in a Failure
 	Request                            // Message: what a controller gave to Core.Request
+	Discarded                          // Seq: what Tx.Send returned for a command to a switch of another group
 )
 
 // Input is what an application handles: a message, a timer, a request, or a change of a switch. Its slices are valid
@@ -43,7 +44,11 @@ type Input struct {
 	Command []byte
 	Name    string
 	Reason  message.Reason
-	level   Level // if it is Emitted: the level of the input that caused it
+	level   Level               // if it is Emitted: the level of the input that caused it
+	from    Actor               // who sends it to other groups
+	at      openflow.DatapathID // of the actor that it is for if a handler needs no cells
+	exact   bool                // it is for one actor and no other: that of the switch to
+	to      openflow.DatapathID
 }
 
 // maxEmitted bounds the messages that one transaction may emit.
@@ -94,6 +99,10 @@ type Limits struct {
 	// QueueCommands and QueueBytes bound the commands of a switch that are not complete: 65,536 and 64 MiB by default.
 	// If they are exceeded, the epoch of the switch is closed.
 	QueueCommands, QueueBytes int
+	// OutboxItems and OutboxBytes bound what waits for another group to take it: 65,536 and 64 MiB by default. If they
+	// are exceeded, events and timers that would send more to that group are held. At twice the bounds, an application
+	// that sends more fails.
+	OutboxItems, OutboxBytes int
 }
 
 func (l Limits) withDefaults() Limits {
@@ -108,6 +117,8 @@ func (l Limits) withDefaults() Limits {
 	set(&l.InFlight, 4)
 	set(&l.QueueCommands, 1<<16)
 	set(&l.QueueBytes, 64<<20)
+	set(&l.OutboxItems, 1<<16)
+	set(&l.OutboxBytes, 64<<20)
 	return l
 }
 

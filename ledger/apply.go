@@ -23,7 +23,7 @@ func (s *state) apply(r *Record) error {
 	case OpSkipped:
 		return s.applySkipped(r)
 	case OpTimer, OpCancelTimer:
-		delete(s.timers, timerName{r.App, r.Name})
+		delete(s.timers, r.timerName())
 	case OpUnreachable:
 		s.sw(r.Switch).reachable = false
 	case OpReachable:
@@ -48,7 +48,7 @@ func (s *state) apply(r *Record) error {
 		}
 		sw.command(r.Bytes)
 	case OpSetTimer:
-		s.timers[timerName{r.App, r.Name}] = timer{r.Time, bytes.Clone(r.Bytes)}
+		s.timers[r.timerName()] = timer{r.Time, bytes.Clone(r.Bytes)}
 	case OpDone:
 		if sw := s.sw(r.Switch); sw.epoch == r.Epoch {
 			if err := sw.queue.Ack(r.Seq); err != nil {
@@ -59,9 +59,13 @@ func (s *state) apply(r *Record) error {
 		s.parts = append(s.parts, r.Bytes)
 	case OpSwitch:
 		s.sw(r.Switch).load(*r.Saved)
+	default:
+		return s.applyLink(r)
 	}
 	return nil
 }
+
+func (r *Record) timerName() timerName { return timerName{Actor{r.App, r.Switch}, r.Name} }
 
 func (s *state) applySkipped(r *Record) error {
 	sw := s.sw(r.Switch)

@@ -16,6 +16,9 @@ type batch struct {
 	touched    []touch
 	dones      []completion
 	bestEffort bestEffortCommands // sent after commit
+	sends      []sent             // streams to other groups, and from them
+	receives   []got
+	taken      []taken
 	// skipping are the switches that have, or had, skipped events without a record so far.
 	skipping []*switchState
 	replayed uint64 // position of the replayed application before the batch
@@ -76,6 +79,12 @@ func (b *batch) seal() {
 		t := &b.touched[i]
 		t.events, t.closed, t.commands = t.sw.logged(), t.sw.closed, t.sw.queue.Last()
 	}
+	for i := range b.sends {
+		b.sends[i].last = b.sends[i].out.outbox.Last()
+	}
+	for i := range b.receives {
+		b.receives[i].last = uint64(b.receives[i].in.watermark)
+	}
 	b.endNumbers(0)
 }
 
@@ -125,7 +134,7 @@ func (sw *switchState) acknowledge() Release {
 // String names an input for log lines.
 func (in *Input) String() string {
 	kinds := [...]string{"input", "switch up", "switch down", "message", "timer " + in.Name, "emitted " + in.Name,
-		fmt.Sprint("replayed input ", in.Seq), "request"}
+		fmt.Sprint("replayed input ", in.Seq), "request", fmt.Sprint("void command ", in.Seq)}
 	s := kinds[min(int(in.Kind), len(kinds)-1)]
 	if in.Switch != 0 {
 		s += " of switch " + in.Switch.String()

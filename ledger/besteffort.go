@@ -114,7 +114,7 @@ func (tx *Tx) sendBestEffort(id openflow.DatapathID, m Encoder) uint32 {
 	l := tx.bestEffort
 	start := len(l.buf)
 	l.buf = m.Append(l.buf, tx.bestEffortXID(sw))
-	checkCommand(sw, l.buf[start:])
+	checkCommand(sw.id, l.buf[start:])
 	l.note(sw, start)
 	return openflow.XID(l.buf[start:])
 }

@@ -51,6 +51,9 @@ func (a *chaos) Handle(tx *Tx, in *Input) error {
 		a.c.fatalf("what a failed application emitted reached %s", a.name)
 	}
 	fails := rng.IntN(8) == 0
+	if !a.enter(tx) {
+		return nil
+	}
 	for range rng.IntN(5) {
 		a.act(tx, in, rng, fails)
 	}
@@ -78,9 +81,7 @@ func (a *chaos) act(tx *Tx, in *Input, rng *rand.Rand, fails bool) {
 	case 2:
 		tx.Delete(tx.Table("table0"), cell, field)
 	case 3, 4:
-		body := text(fmt.Sprint("command ", a.c.unique(), " ", tx.Level(), " ", uint64(in.Switch), " ", in.Epoch, " ",
-			in.Seq))
-		tx.Send(openflow.DatapathID(1+rng.IntN(len(a.c.switches)+1)), SimCommand(body))
+		a.send(tx, in, rng, text)
 		if fails && rng.IntN(4) == 0 {
 			tx.Send(in.Switch, Panics{})
 		}
@@ -96,6 +97,34 @@ func (a *chaos) act(tx *Tx, in *Input, rng *rand.Rand, fails bool) {
 	case 7:
 		tx.CancelTimer(fmt.Sprint("timer", rng.IntN(3)))
 	}
+}
+
+// send sends a command to a switch, which may not exist.
+func (a *chaos) send(tx *Tx, in *Input, rng *rand.Rand, text func(string) string) {
+	to, level := openflow.DatapathID(1+rng.IntN(len(a.c.switches)+1)), tx.Level()
+	if a.c.site != nil {
+		to = openflow.DatapathID(1 + rng.IntN(siteGroups*4))
+		if siteGroup(to) != a.c.group {
+			level = ExactlyOnce
+		}
+	}
+	body := text(fmt.Sprint("command ", a.c.unique(), " ", level, " ", uint64(in.Switch), " ", in.Epoch, " ", in.Seq))
+	tx.Send(to, SimCommand(body))
+}
+
+// enter acts as a random actor, which may be in another group.
+func (a *chaos) enter(tx *Tx) bool {
+	if a.c.site == nil {
+		return true
+	}
+	as := Actor{App: a.name}
+	if a.c.rng.IntN(2) == 0 {
+		as.Switch = openflow.DatapathID(1 + a.c.rng.IntN(siteGroups*4))
+	}
+	if a.c.rng.IntN(3) == 0 {
+		as = tx.Actor()
+	}
+	return tx.Enter(as)
 }
 
 // relax returns an application whose level is base for most types of events of the simulation.
@@ -125,6 +154,9 @@ func (c *cluster) newCore(limits Limits, node int) (*Core, *replay.Log) {
 	core, err := New(apps, limits)
 	if err != nil {
 		c.t.Fatal(err)
+	}
+	if c.site != nil {
+		core.Join(c.group, siteHome)
 	}
 	log, err := replay.NewLog(core, c.identity(node))
 	if err != nil {

@@ -83,6 +83,8 @@ type cluster struct {
 	switches   []*simSwitch
 	oracle     *oracle
 	limits     Limits
+	group      uint64 // of the site
+	site       *site  // nil if this is the only group
 }
 
 // simNode is a controller.
@@ -97,10 +99,18 @@ type simNode struct {
 	encode   func() []byte // encodes the snapshot that is being taken
 	frozenAt int
 	read     map[string]reading // by application; see compareRows
+	frames   []*Frame           // of other groups, not executed yet
 }
 
 func newCluster(t testing.TB, seed uint64) *cluster {
 	c := &cluster{t: t, seed: seed, rng: rand.New(rand.NewPCG(seed, 0)), now: 1_000_000, bestEffort: map[string]bool{}}
+	c.begin()
+	return c
+}
+
+// begin makes what the cluster consists of.
+func (c *cluster) begin() {
+	seed := c.seed
 	for i := range 3 {
 		c.nodes = append(c.nodes, &simNode{c: c, id: i, skew: c.rng.Int64N(100_000) - 50_000,
 			read: map[string]reading{}})
@@ -112,6 +122,9 @@ func newCluster(t testing.TB, seed uint64) *cluster {
 	if seed%5 == 0 {
 		limits.BatchBytes = 300
 	}
+	if c.site != nil {
+		limits.OutboxItems = c.site.outbox
+	}
 	c.limits = limits
 	for _, n := range c.nodes {
 		n.core, n.log = c.newCore(limits, n.id)
@@ -119,20 +132,34 @@ func newCluster(t testing.TB, seed uint64) *cluster {
 	}
 	ref, _ := c.newCore(limits, 0)
 	c.oracle = newOracle(ref)
+	c.oracle.cluster = c
 	for i := range 1 + c.rng.IntN(4) {
-		s := newSimSwitch(c, openflow.DatapathID(i+1))
+		id := openflow.DatapathID(i + 1)
+		if c.site != nil {
+			id = openflow.DatapathID(i*siteGroups) + openflow.DatapathID(c.group)
+		}
+		s := newSimSwitch(c, id)
 		c.switches = append(c.switches, s)
 		s.begin(uint64(1 + i))
 	}
 	c.elect()
-	return c
+}
+
+// sw returns a switch of the cluster.
+func (c *cluster) sw(id openflow.DatapathID) *simSwitch {
+	i := slices.IndexFunc(c.switches, func(s *simSwitch) bool { return s.id == id })
+	return c.switches[i]
 }
 
 func (c *cluster) unique() uint64 { c.uniques++; return c.uniques }
 
 func (c *cluster) fatalf(format string, args ...any) {
 	c.t.Helper()
-	c.t.Fatalf("seed %d (go test ./ledger -run TestCluster -seed=%d): %s", c.seed, c.seed, fmt.Sprintf(format, args...))
+	test := "TestCluster"
+	if c.site != nil {
+		test = fmt.Sprint("TestSite; group ", c.group)
+	}
+	c.t.Fatalf("seed %d (go test ./ledger -seed=%d -run %s): %s", c.seed, c.seed, test, fmt.Sprintf(format, args...))
 }
 
 // elect makes a random node the leader of the next term. Some of the proposals survive. No node is told yet.
@@ -154,42 +181,55 @@ func (c *cluster) commit() {
 
 func (c *cluster) run(steps int) {
 	for range steps {
-		c.now += c.rng.Int64N(1000)
-		n, s := c.nodes[c.rng.IntN(len(c.nodes))], c.switches[c.rng.IntN(len(c.switches))]
-		switch p := c.rng.IntN(1000); {
-		case p < 120:
-			s.packet()
-		case p < 125:
-			s.down()
-		case p < 135:
-			if !s.live {
-				s.begin(s.epoch + 1)
-			}
-		case p < 138:
-			s.restart()
-		case p < 143:
-			s.disconnect(n.id)
-		case p < 153:
-			c.elect()
-		case p < 157:
-			n.restart()
-		case p < 170:
-			n.core.Unreachable(s.id)
-		case p < 200:
-			n.compare()
-		case p < 300:
-			c.commit()
-		case p < 420:
-			n.step()
-		case p < 500:
-			n.turn()
-		case p < 540:
-			s.finish()
-		case p < 600:
-			n.host.turn()
-		default:
-			c.deliver(s, n.id)
+		c.act()
+	}
+}
+
+// oracleOf returns the oracle of the group of a switch.
+func (c *cluster) oracleOf(id openflow.DatapathID) *oracle {
+	if c.site == nil {
+		return c.oracle
+	}
+	return c.site.groups[siteGroup(id)-1].oracle
+}
+
+// act does one random thing.
+func (c *cluster) act() {
+	c.now += c.rng.Int64N(1000)
+	n, s := c.nodes[c.rng.IntN(len(c.nodes))], c.switches[c.rng.IntN(len(c.switches))]
+	switch p := c.rng.IntN(1000); {
+	case p < 120:
+		s.packet()
+	case p < 125:
+		s.down()
+	case p < 135:
+		if !s.live {
+			s.begin(s.epoch + 1)
 		}
+	case p < 138:
+		s.restart()
+	case p < 143:
+		s.disconnect(n.id)
+	case p < 153:
+		c.elect()
+	case p < 157:
+		n.restart()
+	case p < 170:
+		n.core.Unreachable(s.id)
+	case p < 200:
+		n.compare()
+	case p < 300:
+		c.commit()
+	case p < 420:
+		n.step()
+	case p < 500:
+		n.turn()
+	case p < 540:
+		s.finish()
+	case p < 600:
+		n.host.turn()
+	default:
+		c.deliver(s, n.id)
 	}
 }
 
@@ -214,6 +254,7 @@ func (n *simNode) step() {
 	switch {
 	case lost && (n.applied >= c.barrier || n.foreign() || c.rng.IntN(4) == 0):
 		n.must(n.core.Follow())
+		n.frames = nil
 		n.compare()
 	case n.applied < c.committed:
 		n.must(n.core.Commit(c.log[n.applied]))
@@ -243,6 +284,7 @@ func (n *simNode) turn() {
 		return
 	}
 	n.core.Tick(n.c.now + n.skew)
+	n.executeFrames()
 	for _, r := range n.core.Immediate() {
 		n.release(term, r)
 	}
@@ -262,10 +304,13 @@ func (n *simNode) turn() {
 	for _, r := range n.core.Releases() {
 		n.release(term, r)
 	}
+	if n.c.site != nil {
+		n.core.Frames(n.c.site.send)
+	}
 }
 
 func (n *simNode) release(term uint64, r Release) {
-	l := &n.c.switches[r.Switch-1].links[n.id]
+	l := &n.c.sw(r.Switch).links[n.id]
 	if r.BestEffortCount > 0 {
 		n.c.released(r)
 		l.toAgent = append(l.toAgent, frame{kind: frameBestEffort, term: term, epoch: r.Epoch,
@@ -321,6 +366,10 @@ func (n *simNode) receive(s *simSwitch, f frame) bool {
 			s.links[n.id].toAgent = append(s.links[n.id].toAgent, frame{kind: frameRefuse, term: term, epoch: f.epoch})
 			return true
 		}
+		if errors.Is(err, ErrFull) {
+			n.c.site.Full++
+			return false
+		}
 		n.must(err)
 	}
 	return true
@@ -333,7 +382,7 @@ func (n *simNode) restart() {
 		n.c.elect()
 	}
 	n.core, n.log = n.c.newCore(n.c.limits, n.id)
-	n.encode, n.host = nil, simHost{n: n}
+	n.encode, n.host, n.frames = nil, simHost{n: n}, nil
 	clear(n.read)
 	n.must(n.core.Restore(n.c.oracle.snaps[n.applied]))
 	for _, s := range n.c.switches {
@@ -391,29 +440,39 @@ func (n *simNode) must(err error) {
 
 // drain runs the cluster until nothing is in flight.
 func (c *cluster) drain() {
+	c.calm()
+	for round := 0; ; round++ {
+		if round > 2000 {
+			c.fatalf("no rest after %d rounds", round)
+		}
+		c.settle()
+		if c.resting() {
+			return
+		}
+	}
+}
+
+// calm ends what disturbs the cluster.
+func (c *cluster) calm() {
 	c.quiet = true
 	for _, s := range c.switches {
 		if !s.live {
 			s.begin(s.epoch + 1)
 		}
 	}
-	for round := 0; ; round++ {
-		if round > 2000 {
-			c.fatalf("no rest after %d rounds", round)
-		}
-		c.now += 50_000
-		c.commit()
-		for _, n := range c.nodes {
-			n.step()
-			n.host.turn()
-			n.turn()
-			for _, s := range c.switches {
-				s.finish()
-				c.deliver(s, n.id)
-			}
-		}
-		if c.resting() {
-			return
+}
+
+// settle does a round of what brings the cluster to rest.
+func (c *cluster) settle() {
+	c.now += 50_000
+	c.commit()
+	for _, n := range c.nodes {
+		n.step()
+		n.host.turn()
+		n.turn()
+		for _, s := range c.switches {
+			s.finish()
+			c.deliver(s, n.id)
 		}
 	}
 }

@@ -45,7 +45,7 @@ func (c *Core) CutTransactions() ([]byte, bool) {
 // Cut returns the next entry to propose, if there is something to log and fewer than Limits.InFlight entries are
 // uncommitted. The caller owns the slice.
 func (c *Core) Cut() ([]byte, bool) {
-	idle := c.batch.empty() && len(c.acked) == 0
+	idle := c.batch.empty() && len(c.acked)+len(c.taken) == 0
 	if !c.leading || len(c.inflight) >= c.limits.InFlight || idle {
 		return nil, false
 	}
@@ -63,6 +63,7 @@ func (c *Core) Cut() ([]byte, bool) {
 		b.dones = append(b.dones, completion{sw.incarnation, done})
 	}
 	c.acked = c.acked[:0]
+	c.cutTaken()
 	b.seal()
 	entry, scratch := bytes.Clone(b.buf), b.buf // without spare capacity, because the consensus keeps it for long
 	b.buf = nil
@@ -136,6 +137,9 @@ func (c *Core) commitOwn(data []byte) error {
 	}
 	for _, t := range b.tables {
 		t.revision = c.state.revision
+	}
+	if err := c.commitLinks(&b); err != nil {
+		return err
 	}
 	c.committed = append(c.committed, b.touched...)
 	c.ordered.move(&b.bestEffort)
@@ -222,7 +226,7 @@ func (c *Core) Freeze() (encode func() []byte, err error) {
 		return nil, err
 	}
 	start := c.state.appendSwitches(Header{Time: c.state.time}.append(nil))
-	end := c.state.appendTimers(nil)
+	end := c.state.links.append(c.state.appendTimers(nil))
 	parts := c.replayedParts()
 	frozen := map[TableName]*content{}
 	for name, t := range c.state.tables {
@@ -299,29 +303,48 @@ func (c *Core) Tick(now int64) {
 	if len(c.batch.buf) > 0 {
 		at = c.batch.time // later timers need a later batch, because Tx.Now must have reached them
 	}
+	var late []dueTimer
 	for len(c.due) > 0 && c.due[0].at <= at && c.Room() {
 		next := heap.Pop(&c.due).(dueTimer)
 		t, set := c.state.timers[next.name]
-		if !set || t.due != next.at {
-			continue // cancelled or reset
+		switch tried, held := c.late[next.name]; {
+		case !set || t.due != next.at: // cancelled or reset
+		case held && tried == c.relieved:
+			late = append(late, next)
+		default:
+			c.timer(next.name, t)
 		}
-		app := slices.IndexFunc(c.apps, func(a Application) bool { return a.Name() == next.name.app })
-		replayed := c.replayed != nil && next.name.app == c.replayed.Name()
-		if app < 0 && !replayed {
-			continue // kept for a leader that has this application
-		}
-		b := c.beginTransaction()
-		b.buf = appendString(appendString(append(b.buf, byte(OpTimer)), next.name.app), next.name.name)
-		b.undo = append(b.undo, undo{kind: undoTimer, timer: &oldTimer{next.name, t}, existed: true})
-		delete(c.state.timers, next.name)
-		if replayed {
-			c.tell(Input{Kind: Timer, Name: next.name.name})
-		} else {
-			c.input = Input{Kind: Timer, Name: next.name.name, Message: t.data}
-			c.call(app)
-			c.runEmitted()
-		}
-		c.finish()
+	}
+	for _, d := range late {
+		heap.Push(&c.due, d)
+	}
+	c.resendStalled()
+}
+
+// timer executes a timer that is due.
+func (c *Core) timer(name timerName, t timer) {
+	app := slices.IndexFunc(c.apps, func(a Application) bool { return a.Name() == name.actor.App })
+	replayed := c.replayed != nil && name.actor.App == c.replayed.Name()
+	if app < 0 && !replayed {
+		return // kept for a leader that has this application
+	}
+	before := c.beginPatient()
+	b := c.beginTransaction()
+	b.buf = name.append(append(b.buf, byte(OpTimer)))
+	b.undo = append(b.undo, undo{kind: undoTimer, timer: &oldTimer{name, t}, existed: true})
+	delete(c.state.timers, name)
+	if replayed {
+		c.tell(Input{Kind: Timer, Name: name.name})
+	} else {
+		c.input = Input{Kind: Timer, Name: name.name, Message: t.data, from: name.actor, at: name.actor.Switch}
+		c.call(app)
+		c.runEmitted()
+	}
+	c.finish()
+	if c.endPatient(before) != nil {
+		c.late[name] = c.relieved
+	} else {
+		delete(c.late, name)
 	}
 }
 
@@ -391,7 +414,7 @@ type dueTimer struct {
 }
 
 func (d dueTimer) compare(o dueTimer) int {
-	return cmp.Or(cmp.Compare(d.at, o.at), cmp.Compare(d.name.app, o.name.app), cmp.Compare(d.name.name, o.name.name))
+	return cmp.Or(cmp.Compare(d.at, o.at), d.name.compare(o.name))
 }
 
 type dueHeap []dueTimer

@@ -2,13 +2,10 @@ package ledger
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"runtime/debug"
-	"slices"
 
-	"github.com/holdfast-sdn/holdfast/internal/digest"
 	"github.com/holdfast-sdn/holdfast/internal/message"
 	"github.com/holdfast-sdn/holdfast/openflow"
 )
@@ -24,6 +21,9 @@ type Core struct {
 	replayed Replayed // nil if there is none
 	told     Input    // the input that is passed to it
 	applying int64    // ledger time of the entry that is applied
+
+	group     uint64 // see Join
+	directory Directory
 
 	observe        func(id openflow.DatapathID, epoch, seq uint64, msg []byte) // see Observe
 	observeSkipped func(id openflow.DatapathID, epoch, seq, asynchronous uint64)
@@ -44,6 +44,14 @@ type Core struct {
 	transaction uint64 // its number, in this process
 	emitted     []Input
 	stalled     []*switchState
+
+	peers     map[uint64]*peer // other groups
+	crossings crossings
+	taken     []*outgoing          // whose receivers have more than the log says
+	patient   bool                 // the transaction can be undone and executed later
+	held      bool                 // it must be
+	relieved  uint64               // see Relieved
+	late      map[timerName]uint64 // timers that were held, with relieved at that time
 
 	tx    Tx    // reused: handlers run one at a time
 	input Input // likewise
@@ -84,13 +92,7 @@ func New(apps []Application, limits Limits) (*Core, error) {
 	return &Core{apps: apps, limits: limits.withDefaults(), levels: levelsOf(apps), state: newState()}, nil
 }
 
-// ErrStaleEpoch is returned if the ledger knows a newer epoch of the switch, or has closed this one.
-var ErrStaleEpoch = errors.New("stale epoch")
-
 var errNotLeading = errors.New("ledger: input at a controller that does not lead")
-
-// ErrGap is returned if events are missing before this one.
-var ErrGap = errors.New("gap in the event sequence")
 
 // Lead begins the leadership of a term. Everything committed before has been applied. now is the caller's clock, in ns
 // since 1970.
@@ -104,6 +106,7 @@ func (c *Core) Lead(term uint64, now int64) error {
 	for _, sw := range c.state.switches {
 		sw.lead()
 	}
+	c.leadLinks()
 	c.due = c.due[:0]
 	for name, t := range c.state.timers {
 		c.schedule(t.due, name)
@@ -136,6 +139,7 @@ func (c *Core) Follow() error {
 	c.batch, c.inflight, c.free = batch{}, nil, nil
 	c.immediate, c.ordered = bestEffortCommands{}, bestEffortCommands{}
 	c.committed, c.releases, c.duplicates, c.acked, c.stalled, c.emitted = nil, nil, nil, nil, nil, nil
+	c.followLinks()
 	return nil
 }
 
@@ -151,7 +155,7 @@ func (c *Core) Room() bool {
 
 // Quiet reports whether nothing is executed and uncommitted, so that Snapshot is possible.
 func (c *Core) Quiet() bool {
-	return !c.leading || c.batch.empty() && len(c.inflight) == 0 && len(c.acked) == 0
+	return !c.leading || c.batch.empty() && len(c.inflight) == 0 && len(c.acked)+len(c.taken) == 0
 }
 
 // begin starts the next batch.
@@ -162,7 +166,7 @@ func (c *Core) begin() {
 		b, c.free = c.free[n-1], c.free[:n-1]
 	}
 	c.batch = batch{number: c.numbers, undo: b.undo[:0], tables: b.tables[:0], touched: b.touched[:0],
-		dones:      b.dones[:0],
+		dones: b.dones[:0], sends: b.sends[:0], receives: b.receives[:0], taken: b.taken[:0],
 		bestEffort: b.bestEffort, skipping: b.skipping[:0], replayed: c.replayedPosition()}
 	c.deltas.reset()
 }
@@ -191,189 +195,16 @@ func (c *Core) beginTransaction() *batch {
 	return &c.batch
 }
 
-// Event executes an event of a switch, or drops it as a duplicate. The caller has checked Room. After ErrStaleEpoch and
-// ErrGap nothing has changed, and the caller should close the connection.
-func (c *Core) Event(id openflow.DatapathID, epoch, seq uint64, msg []byte) error {
-	return c.event(id, epoch, seq, msg, true)
-}
-
-// EventByDigest is Event for an event that no observer needs in full. The log contains its digest, unless an
-// application needs the bytes.
-func (c *Core) EventByDigest(id openflow.DatapathID, epoch, seq uint64, msg []byte) error {
-	return c.event(id, epoch, seq, msg, false)
-}
-
-func (c *Core) event(id openflow.DatapathID, epoch, seq uint64, msg []byte, whole bool) error {
-	if !c.leading {
-		return errNotLeading
-	}
-	sw := c.state.sw(id)
-	kind := message.KindOf(msg)
-	fresh := epoch > sw.epoch && seq == 1
-	down := !fresh && kind == message.SwitchDown
-	switch {
-	case sw.has(epoch, seq):
-		c.duplicate(sw)
-		return nil
-	case epoch < sw.epoch:
-		return fmt.Errorf("switch %s: epoch %d, %d is known: %w", id, epoch, sw.epoch, ErrStaleEpoch)
-	case epoch == sw.epoch && !sw.live:
-		return fmt.Errorf("switch %s: epoch %d is closed: %w", id, epoch, ErrStaleEpoch)
-	case !fresh && (epoch != sw.epoch || seq != uint64(sw.events)+1):
-		return fmt.Errorf("switch %s: event %d of epoch %d after %d of %d: %w", id, seq, epoch, sw.events, sw.epoch,
-			ErrGap)
-	case fresh && kind != message.SwitchUp:
-		return fmt.Errorf("switch %s: epoch %d begins with a message of type %d, not with SWITCH_UP: update its agent",
-			id, epoch, message.Type(msg))
-	}
-	if !fresh && !down && !sw.reachable {
-		c.setReachable(sw, true)
-		if !sw.live { // the commands of the applications exceeded the bound
-			return fmt.Errorf("switch %s: epoch %d is closed: %w", id, epoch, ErrStaleEpoch)
-		}
-	}
-	if !fresh && kind == message.Ordinary && c.level(msg) == Unordered {
-		c.skip(sw, message.Type(msg))
-		c.run(Input{Kind: Message, Switch: id, Epoch: epoch, Seq: seq, Message: msg})
-		c.finish()
-		return nil
-	}
-	wasUp := sw.live && sw.reachable
-	c.logEvent(sw, epoch, seq, msg, whole || kind != message.Ordinary || c.needsBytes(msg), fresh || down)
-	if err := c.state.applyEvent(id, epoch, seq, msg, kind); err != nil {
-		return err
-	}
-	c.tellEvent(sw, seq, msg, kind)
-	in := Input{Kind: Message, Switch: id, Epoch: epoch, Seq: seq, Message: msg}
-	switch {
-	case kind == message.SyncMarker:
-		c.finish()
-		return nil
-	case fresh:
-		if wasUp {
-			c.run(Input{Kind: SwitchDown, Switch: id, Reason: message.ConnectionLost})
-		}
-		in.Kind = SwitchUp
-	case down:
-		in.Kind = SwitchDown
-		in.Reason = message.ReasonOf(msg)
-		if !wasUp { // otherwise they were told when it became unreachable
-			c.finish()
-			return nil
-		}
-	}
-	c.run(in)
-	c.finish()
-	return nil
-}
-
-func (c *Core) duplicate(sw *switchState) {
-	c.counters.Duplicates++
-	if !sw.master.repeated {
-		sw.master.repeated = true
-		c.duplicates = append(c.duplicates, sw)
-	}
-}
-
-// logEvent begins a transaction. whole: the log contains the message and not its digest. boundary: the event begins or
-// ends an epoch.
-func (c *Core) logEvent(sw *switchState, epoch, seq uint64, msg []byte, whole, boundary bool) {
-	b := c.beginTransaction()
-	b.touch(sw)
-	b.logSkipped(sw)
-	switch {
-	case whole:
-		b.buf = appendBytes(appendEvent(b.buf, OpEvent, sw.id, epoch, seq), msg)
-	case c.deltas.next(sw.id, epoch, seq):
-		b.buf = binary.BigEndian.AppendUint64(append(b.buf, byte(OpSeenNext), message.Type(msg)), digest.Of(msg))
-	default:
-		b.buf = binary.BigEndian.AppendUint64(append(appendEvent(b.buf, OpSeen, sw.id, epoch, seq),
-			message.Type(msg)), digest.Of(msg))
-	}
-	if boundary {
-		b.undoEpoch(sw)
-	} else {
-		b.undo = append(b.undo, undo{kind: undoEvent, sw: sw})
-	}
-}
-
-func appendEvent(dst []byte, op Op, id openflow.DatapathID, epoch, seq uint64) []byte {
-	dst = binary.BigEndian.AppendUint64(append(dst, byte(op)), uint64(id))
-	return binary.AppendUvarint(binary.BigEndian.AppendUint64(dst, epoch), seq)
-}
-
-// Unreachable tells the applications that a switch is down although its epoch has not ended: the leader has had no
-// connection to it for the switch timeout. Its commands are kept.
-func (c *Core) Unreachable(id openflow.DatapathID) {
-	if sw := c.state.switches[id]; c.leading && sw != nil && sw.live && sw.reachable {
-		c.setReachable(sw, false)
-	}
-}
-
-// Reachable reverts Unreachable when the same epoch is connected again.
-func (c *Core) Reachable(id openflow.DatapathID, epoch uint64) {
-	if sw := c.state.switches[id]; c.leading && sw != nil && sw.live && !sw.reachable && sw.epoch == epoch {
-		c.setReachable(sw, true)
-	}
-}
-
-// Request executes a request of a controller to one application. The log keeps no watermark of requests, and one that
-// is repeated is executed again: an application handles only requests for which that makes no difference. The caller
-// has checked Room. It returns false if this ledger does not lead, or does not run the application.
-func (c *Core) Request(app string, data []byte) bool {
-	i := slices.IndexFunc(c.apps, func(a Application) bool { return a.Name() == app })
-	if !c.leading || i < 0 {
-		return false
-	}
-	b := c.beginTransaction()
-	b.buf = appendBytes(appendString(append(b.buf, byte(OpRequest)), app), data)
-	c.input = Input{Kind: Request, Message: data}
-	c.call(i)
-	c.runEmitted()
-	c.finish()
-	return true
-}
-
-func (c *Core) setReachable(sw *switchState, up bool) {
-	op, in := OpUnreachable, Input{Kind: SwitchDown, Switch: sw.id, Epoch: sw.epoch,
-		Reason: message.Unreachable}
-	if up {
-		op, in = OpReachable, Input{Kind: SwitchUp, Switch: sw.id, Epoch: sw.epoch, Message: sw.hello}
-	}
-	c.switchInput(sw, op)
-	c.batch.undo = append(c.batch.undo, undo{kind: undoReachable, sw: sw, existed: sw.reachable})
-	sw.reachable = up
-	c.tellReachable(sw)
-	c.run(in)
-	c.finish()
-}
-
-// closeEpoch ends the epoch of a switch that does not accept its commands.
-func (c *Core) closeEpoch(sw *switchState) {
-	c.switchInput(sw, OpCloseEpoch)
-	c.batch.undoEpoch(sw)
-	sw.end(true)
-	c.tellReachable(sw)
-	c.run(Input{Kind: SwitchDown, Switch: sw.id, Epoch: sw.epoch, Reason: message.Unreachable})
-}
-
-func (c *Core) switchInput(sw *switchState, op Op) {
-	b := c.beginTransaction()
-	b.touch(sw)
-	b.logSkipped(sw)
-	b.buf = binary.BigEndian.AppendUint64(append(b.buf, byte(op)), uint64(sw.id))
-	b.buf = binary.BigEndian.AppendUint64(b.buf, sw.epoch)
-}
-
 // run passes an input to the applications that handle it, and then the messages that they emit.
 func (c *Core) run(in Input) {
+	in.from, in.at = Actor{Switch: in.Switch}, in.Switch
 	c.input = in
 	c.dispatch()
 	c.runEmitted()
 }
 
 func (c *Core) runEmitted() {
-	for i := 0; i < len(c.emitted); i++ {
+	for i := 0; i < len(c.emitted) && !c.held; i++ {
 		c.input = c.emitted[i]
 		c.dispatch()
 	}
@@ -383,6 +214,10 @@ func (c *Core) runEmitted() {
 
 // finish ends a transaction. It closes the epochs of switches whose command queues have overflowed.
 func (c *Core) finish() {
+	c.patient = false
+	if c.held {
+		return // the transaction will be undone
+	}
 	c.counters.Transactions++
 	for len(c.stalled) > 0 {
 		sw := c.stalled[0]
@@ -398,6 +233,8 @@ func (c *Core) dispatch() {
 	in := &c.input
 	if in.Kind == Message {
 		switch app, answers := c.asker(in.Message); {
+		case answers && c.answer(c.state.sw(in.Switch), in):
+			return // it was for another group
 		case answers && app < 0:
 			return // it is for the replayed application
 		case answers:
@@ -410,6 +247,9 @@ func (c *Core) dispatch() {
 		}
 	}
 	for i := range c.apps {
+		if c.held {
+			return
+		}
 		c.call(i)
 	}
 }
@@ -428,12 +268,16 @@ func (c *Core) asker(msg []byte) (app int, ok bool) {
 func (c *Core) call(app int) {
 	m := c.savepoint()
 	c.tx = Tx{c: c, app: c.apps[app].Name(), tag: message.Tag(app + 1).XID(), level: c.levelFor(app)}
+	c.tx.actor = Actor{c.tx.app, c.input.at}
 	var before bestEffortSavepoint
 	if c.tx.level < ExactlyOnce {
 		c.tx.bestEffort = c.bestEffort(c.tx.level)
 		before = c.tx.bestEffort.savepoint()
 	}
 	stack, err := protect(c.apps[app], &c.tx, &c.input)
+	if err == nil {
+		err = c.flush()
+	}
 	b := &c.batch
 	n := len(b.buf)
 	if c.tx.bestEffort != nil {
@@ -445,9 +289,13 @@ func (c *Core) call(app int) {
 	if err == nil {
 		return
 	}
+	c.crossings.reset()
 	err = errors.Join(err, c.rewind(m))
 	if c.tx.bestEffort != nil {
 		c.tx.bestEffort.rewind(before)
+	}
+	if c.held {
+		return
 	}
 	f := Failure{App: c.apps[app].Name(), Input: c.input, Err: err, Stack: stack}
 	f.Input.Message, f.Input.Command = nil, nil

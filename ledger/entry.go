@@ -14,7 +14,7 @@ import (
 // datapath ids and epochs (8 bytes).
 //
 //	header: version (1 byte), term, batch, time (ns, Unix)
-const entryVersion = 4
+const entryVersion = 5
 
 // Op is the kind of a Record.
 type Op uint8
@@ -24,15 +24,15 @@ type Op uint8
 const (
 	OpTable       Op = iota + 1 // App, Name: gives the next table number of this entry
 	OpEvent                     // input: Switch, Epoch, Seq, Bytes (an event of a switch)
-	OpTimer                     // input: App, Name (a timer that is due)
+	OpTimer                     // input: App, Switch, Name (a timer that is due)
 	OpUnreachable               // input: Switch, Epoch (the leader has no connection to it)
 	OpReachable                 // input: Switch, Epoch (it is connected again, in the same epoch)
 	OpCloseEpoch                // input: Switch, Epoch (the switch does not accept its commands)
 	OpPut                       // table number, Cell, Field, Bytes
 	OpDelete                    // table number, Cell, Field
 	OpCommand                   // Switch, Seq, Bytes (a message for a switch)
-	OpSetTimer                  // App, Name, Time, Bytes
-	OpCancelTimer               // App, Name
+	OpSetTimer                  // App, Switch, Name, Time, Bytes
+	OpCancelTimer               // App, Switch, Name
 	OpFailure                   // App, Name (the error): an application failed on this input
 	OpDone                      // Switch, Epoch, Seq: commands complete up to Seq (the second stage)
 	OpSwitch                    // snapshots only: the state of a switch
@@ -51,6 +51,14 @@ const (
 	OpCommandNext // OpCommand to the same switch as the one before, as its difference from the last of the same type
 
 	OpRequest // input: App, Bytes (a request of a controller to an application)
+
+	// Operations of streams between groups.
+	OpReceive  // input: Link, Seq, Bytes (an item from another group)
+	OpSend     // Link, Bytes (an item for another group)
+	OpTaken    // Link, Seq: the receiver has the items up to Seq (the second stage)
+	OpAsk      // Switch, Ask: the next commands come from another group
+	OpOutgoing // snapshots only: Link, Outgoing
+	OpIncoming // snapshots only: Link, Incoming
 )
 
 // Record is one operation of an entry, decoded. The comment at each Op lists the fields that it uses. Bytes aliases the
@@ -69,6 +77,10 @@ type Record struct {
 	Time         int64
 	Bytes        []byte
 	Saved        *savedSwitch
+	Link         Link
+	Outgoing     *outgoing
+	Incoming     *incoming
+	Ask          ask
 }
 
 // Header starts an entry.
@@ -200,7 +212,9 @@ func (d *decoder) record(r *Record, tables *[]TableName, known *deltas) {
 		if message.Asynchronous(r.Type) {
 			r.Asynchronous = 1
 		}
-	case OpTimer, OpCancelTimer, OpFailure:
+	case OpTimer, OpCancelTimer:
+		r.timer(d)
+	case OpFailure:
 		r.App, r.Name = d.string(), d.string()
 	case OpUnreachable, OpReachable, OpCloseEpoch:
 		r.Switch, r.Epoch = openflow.DatapathID(d.uint64()), d.uint64()
@@ -220,7 +234,8 @@ func (d *decoder) record(r *Record, tables *[]TableName, known *deltas) {
 	case OpCommandNext:
 		d.commandNext(known, r)
 	case OpSetTimer:
-		r.App, r.Name, r.Time, r.Bytes = d.string(), d.string(), int64(d.uvarint()), d.bytes()
+		r.timer(d)
+		r.Time, r.Bytes = int64(d.uvarint()), d.bytes()
 	case OpDone:
 		r.Switch, r.Epoch, r.Seq = openflow.DatapathID(d.uint64()), d.uint64(), d.uvarint()
 	case OpSkipped:
@@ -233,6 +248,32 @@ func (d *decoder) record(r *Record, tables *[]TableName, known *deltas) {
 		r.Switch = openflow.DatapathID(d.uint64())
 		saved := d.savedSwitch()
 		r.Saved = &saved
+	default:
+		d.recordOfLink(r)
+	}
+}
+
+func (r *Record) timer(d *decoder) {
+	r.App, r.Switch, r.Name = d.string(), openflow.DatapathID(d.uint64()), d.string()
+}
+
+// recordOfLink decodes an operation of streams between groups.
+func (d *decoder) recordOfLink(r *Record) {
+	switch r.Op {
+	case OpReceive:
+		r.Link, r.Seq, r.Bytes = d.link(), d.uvarint(), d.bytes()
+	case OpSend:
+		r.Link, r.Bytes = d.link(), d.bytes()
+	case OpTaken:
+		r.Link, r.Seq = d.link(), d.uvarint()
+	case OpAsk:
+		r.Switch, r.Ask = openflow.DatapathID(d.uint64()), d.ask()
+	case OpOutgoing:
+		r.Link = d.link()
+		r.Outgoing = d.outgoing(r.Link)
+	case OpIncoming:
+		r.Link = d.link()
+		r.Incoming = d.incoming(r.Link)
 	default:
 		d.fail(fmt.Errorf("unknown operation: %w", errVersion))
 	}

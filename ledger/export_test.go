@@ -15,5 +15,11 @@ var (
 	HeaderLen  = headerLen
 )
 
+// DecodeItem decodes an item of a stream.
+func DecodeItem(b []byte) (in Input, commands []byte, count int, epoch, token uint64, err error) {
+	_, it, _, err := nextItem(b)
+	return it.input, it.commands, it.count, it.epoch, it.token, err
+}
+
 func (tx *Tx) Level() Level { return tx.level }
 func (tx *Tx) Tag() uint32  { return tx.tag >> tagShift }

@@ -13,8 +13,11 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// timerName names a timer of an application.
-type timerName struct{ app, name string }
+// timerName names a timer of an actor.
+type timerName struct {
+	actor Actor
+	name  string
+}
 
 type epochKey struct {
 	sw    openflow.DatapathID
@@ -36,6 +39,8 @@ type oracle struct {
 	ref      *Core                          // applies every entry when it is committed
 	feed     *feedModel
 	snaps    [][]byte // snapshots of ref, by number of entries
+	cluster  *cluster
+	arrived  *arrival // the item that the current transaction has received
 }
 
 func newOracle(ref *Core) *oracle {
@@ -86,8 +91,18 @@ func (o *oracle) record(r *Record, data []byte) error {
 		return fmt.Errorf("what a failed application did is in the log: %+v", r)
 	}
 	switch r.Op {
-	case OpEvent, OpSeen, OpTimer, OpUnreachable, OpReachable, OpCloseEpoch, OpTransaction, OpRequest:
+	case OpEvent, OpSeen, OpTimer, OpUnreachable, OpReachable, OpCloseEpoch, OpTransaction, OpReceive,
+		OpRequest:
 		clear(o.sentTo)
+		if err := o.arrived.complete(); err != nil {
+			return err
+		}
+		o.arrived = nil
+	}
+	if s := o.cluster.site; s != nil {
+		if err := s.record(o, r); err != nil {
+			return err
+		}
 	}
 	if err := o.feed.record(r); err != nil {
 		return err
@@ -138,16 +153,16 @@ func (o *oracle) record(r *Record, data []byte) error {
 		o.sentTo[r.Switch] = true
 		o.commands[k] = append(o.commands[k], slices.Clone(r.Bytes))
 	case OpSetTimer:
-		o.timers[timerName{r.App, r.Name}] = r.Time
+		o.timers[timerName{Actor{r.App, r.Switch}, r.Name}] = r.Time
 	case OpCancelTimer:
-		delete(o.timers, timerName{r.App, r.Name})
+		delete(o.timers, timerName{Actor{r.App, r.Switch}, r.Name})
 	case OpTimer:
-		due, set := o.timers[timerName{r.App, r.Name}]
+		due, set := o.timers[timerName{Actor{r.App, r.Switch}, r.Name}]
 		h, _ := Walk(data[:HeaderLen(data)], nil)
 		if !set || due > h.Time {
 			return fmt.Errorf("timer %s/%s fires at %d; set %v, due %d", r.App, r.Name, h.Time, set, due)
 		}
-		delete(o.timers, timerName{r.App, r.Name})
+		delete(o.timers, timerName{Actor{r.App, r.Switch}, r.Name})
 	case OpDone:
 		if k.epoch == o.newest[r.Switch] && r.Seq > uint64(len(o.commands[k])) {
 			return fmt.Errorf("switch %s: %d commands done of %d", r.Switch, r.Seq, len(o.commands[k]))

@@ -167,11 +167,12 @@ func (c *Core) applyReplayed(r *Record) error {
 // Room, which the replayed application itself may have used up. It stops at a quarter of a batch, so that what follows
 // also fits into the entry.
 func (c *Core) TransactRoom() bool {
-	return c.leading && c.batch.inputs < c.limits.BatchInputs && len(c.batch.buf) < c.limits.BatchBytes/4
+	return c.leading && c.batch.inputs < c.limits.BatchInputs && len(c.batch.buf) < c.limits.BatchBytes/4 &&
+		!c.congested()
 }
 
 // Transact executes a transaction of the replayed application. Its input is a record. do, unless it is nil, adds the
-// effects of the transaction. It returns false, and has done nothing, if this ledger does not lead, or if the record
+// effects of the transaction, what it sends in calls of Tx.Try. It returns false, and has done nothing, if this ledger does not lead, or if the record
 // does not fit into an entry. At its switch, each command of such a transaction is a separate transaction: if the
 // switch refuses one, the others are executed.
 func (c *Core) Transact(record []byte, do func(*Tx)) bool {
@@ -180,6 +181,7 @@ func (c *Core) Transact(record []byte, do func(*Tx)) bool {
 	}
 	c.beginTransaction()
 	c.tx = Tx{c: c, app: c.replayed.Name(), tag: message.Replayed.XID(), apart: true}
+	c.tx.actor = Actor{App: c.tx.app}
 	c.tx.record(OpTransaction, record)
 	if do != nil {
 		do(&c.tx)
@@ -205,9 +207,13 @@ func (tx *Tx) Try(f func() error) error {
 	m := tx.c.savepoint()
 	err := f()
 	if err == nil {
+		err = tx.c.flush()
+	}
+	if err == nil {
 		err = tx.c.tooLarge(len(tx.c.batch.buf))
 	}
 	if err != nil {
+		tx.c.crossings.reset()
 		err = errors.Join(err, tx.c.rewind(m))
 	}
 	return err

@@ -18,6 +18,8 @@ func (c *cluster) hostedLike(id int) bool { return id < 2 || c.seed%3 != 0 }
 // identity identifies the applications that a node replays. In some simulations node 2 has different ones, or none.
 func (c *cluster) identity(node int) string {
 	switch {
+	case c.site != nil:
+		return ""
 	case !hostedIn(c.seed), !c.hostedLike(node) && c.seed%2 == 0:
 		return ""
 	case !c.hostedLike(node):

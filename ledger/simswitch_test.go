@@ -65,12 +65,13 @@ type simSwitch struct {
 
 	generated map[epochKey][][]byte // every event that was ever made
 	executed  map[epochKey][][]byte
+	answers   map[uint64]string // bodies of the commands that answers are to, by the number in the answer
 	forgotten map[epochKey]bool // epochs with events that were lost with the agent, or refused
 }
 
 func newSimSwitch(c *cluster, id openflow.DatapathID) *simSwitch {
 	return &simSwitch{c: c, id: id, master: -1, links: make([]link, len(c.nodes)),
-		generated: map[epochKey][][]byte{}, executed: map[epochKey][][]byte{}, forgotten: map[epochKey]bool{}}
+		generated: map[epochKey][][]byte{}, executed: map[epochKey][][]byte{}, answers: map[uint64]string{}, forgotten: map[epochKey]bool{}}
 }
 
 func (s *simSwitch) key() epochKey { return epochKey{s.id, s.epoch} }
@@ -105,7 +106,9 @@ func (s *simSwitch) packet() {
 		typ, xid = of13.TypeBarrierReply, uint32(s.c.rng.IntN(nativeApps+2))<<24|uint32(
 			s.c.rng.IntN(100))
 		if ran := s.executed[s.key()]; len(ran) > 0 && s.c.rng.IntN(2) == 0 {
-			xid = openflow.XID(ran[s.c.rng.IntN(len(ran))])
+			to := ran[s.c.rng.IntN(len(ran))]
+			xid = openflow.XID(to)
+			s.answers[s.c.uniques+1] = string(to[openflow.HeaderLen:])
 		}
 	}
 	msg := openflow.AppendHeader(nil, openflow.Version13, typ, xid)
@@ -258,7 +261,7 @@ func (c *cluster) released(r Release) {
 			c.fatalf("switch %s: command %q leaves again", r.Switch, body)
 		case level == ExactlyOnce.String():
 			c.fatalf("switch %s: command %q leaves without a number", r.Switch, body)
-		case level == Ordered.String() && !c.oracle.logged(from, seq):
+		case level == Ordered.String() && !c.oracleOf(from.sw).logged(from, seq):
 			c.fatalf("switch %s: command %q leaves before its event is committed", r.Switch, body)
 		}
 		c.bestEffort[body] = true

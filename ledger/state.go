@@ -2,18 +2,24 @@ package ledger
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/holdfast-sdn/holdfast/internal/message"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/stream"
 )
 
-type timerName struct{ app, name string }
+// timerName names a timer of an actor.
+type timerName struct {
+	actor Actor
+	name  string
+}
 
 type timer struct {
 	due  int64 // ledger time, ns
@@ -45,6 +51,7 @@ type incarnation struct {
 	closed bool
 	hello  []byte        // the SWITCH_UP that began the epoch
 	queue  stream.Outbox // commands that are not complete
+	asks   asks          // which of them, and of those before, came from other groups
 }
 
 // mastership is the state of a switch at the leader, as its master. It is not replicated; Lead resets it.
@@ -93,6 +100,7 @@ type state struct {
 	switches map[openflow.DatapathID]*switchState
 	last     *switchState // the last one that was looked up: often the next one too
 	timers   map[timerName]timer
+	links    links
 	parts    [][]byte // of the replayed application, while a snapshot is restored
 
 	// Not replicated; see Core.Revision.
@@ -192,7 +200,7 @@ func (v savedSwitch) append(dst []byte) []byte {
 	for _, p := range v.past {
 		dst = binary.AppendUvarint(binary.BigEndian.AppendUint64(dst, p.epoch), p.seq)
 	}
-	dst = v.queue.AppendTo(appendBytes(dst, v.hello))
+	dst = v.asks.append(v.queue.AppendTo(appendBytes(dst, v.hello)))
 	return binary.AppendUvarint(binary.AppendUvarint(dst, v.totalEvents), v.totalCommands)
 }
 
@@ -221,6 +229,7 @@ func (d *decoder) savedSwitch() (v savedSwitch) {
 		}
 	}
 	v.queue, d.b = queue, rest
+	v.asks = d.asks()
 	v.totalEvents, v.totalCommands = d.uvarint(), d.uvarint()
 	return v
 }
@@ -236,7 +245,7 @@ func (s *state) snapshot(h Header) []byte {
 			n++
 		}
 	}
-	return s.appendTimers(b)
+	return s.links.append(s.appendTimers(b))
 }
 
 func (s *state) appendSwitches(b []byte) []byte {
@@ -252,15 +261,19 @@ func (s *state) appendSwitches(b []byte) []byte {
 }
 
 func (s *state) appendTimers(b []byte) []byte {
-	for _, name := range slices.SortedFunc(maps.Keys(s.timers), func(a, b timerName) int {
-		return slices.Compare([]string{a.app, a.name}, []string{b.app, b.name})
-	}) {
+	for _, name := range slices.SortedFunc(maps.Keys(s.timers), timerName.compare) {
 		b = s.timers[name].append(b, name)
 	}
 	return b
 }
 
 func (t timer) append(b []byte, name timerName) []byte {
-	b = appendString(appendString(append(b, byte(OpSetTimer)), name.app), name.name)
+	b = name.append(append(b, byte(OpSetTimer)))
 	return appendBytes(binary.AppendUvarint(b, uint64(t.due)), t.data)
+}
+
+func (n timerName) append(b []byte) []byte { return appendString(appendActor(b, n.actor), n.name) }
+
+func (n timerName) compare(o timerName) int {
+	return cmp.Or(n.actor.Compare(o.actor), strings.Compare(n.name, o.name))
 }

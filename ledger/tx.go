@@ -27,9 +27,11 @@ type Table = table
 // during Application.Handle only.
 type Tx struct {
 	c          *Core
-	app        string // its name
-	tag        uint32 // of the application, in the xids of its commands
-	apart      bool   // at its switch, each command is a separate transaction
+	app        string     // its name
+	actor      Actor      // see Actor
+	raw        rawMessage // what SendBytes sends
+	tag        uint32     // of the application, in the xids of its commands
+	apart      bool       // at its switch, each command is a separate transaction
 	level      Level
 	bestEffort *bestEffortCommands // where commands below ExactlyOnce are collected; nil: commands are logged
 }
@@ -89,6 +91,9 @@ func (tx *Tx) Delete(t *Table, cell, field Key) {
 //
 // Below ExactlyOnce the command is sent when the level permits, and at most once.
 func (tx *Tx) Send(id openflow.DatapathID, m Encoder) uint32 {
+	if !tx.c.here(Actor{Switch: id}) {
+		return tx.sendAcross(id, m)
+	}
 	if tx.bestEffort != nil {
 		return tx.sendBestEffort(id, m)
 	}
@@ -96,6 +101,11 @@ func (tx *Tx) Send(id openflow.DatapathID, m Encoder) uint32 {
 	if sw == nil {
 		return 0
 	}
+	return tx.queue(sw, m)
+}
+
+// queue queues a command of a switch that accepts it.
+func (tx *Tx) queue(sw *switchState, m Encoder) uint32 {
 	b := &tx.c.batch
 	op, start := tx.beginCommand(sw)
 	b.buf = m.Append(b.buf, tx.xid(sw))
@@ -107,19 +117,8 @@ func (tx *Tx) SendBytes(id openflow.DatapathID, msg []byte) (uint32, error) {
 	if !message.Single(msg) {
 		return 0, fmt.Errorf("send to switch %s: %d bytes are not one message", id, len(msg))
 	}
-	if tx.bestEffort != nil {
-		return tx.sendBestEffort(id, rawMessage(msg)), nil
-	}
-	sw := tx.commandable(id)
-	if sw == nil {
-		return 0, nil
-	}
-	b := &tx.c.batch
-	op, start := tx.beginCommand(sw)
-	at := len(b.buf)
-	b.buf = append(b.buf, msg...)
-	openflow.SetXID(b.buf[at:], tx.xid(sw))
-	return tx.endCommand(sw, op, start), nil
+	tx.raw = msg
+	return tx.Send(id, &tx.raw), nil
 }
 
 func (tx *Tx) commandable(id openflow.DatapathID) *switchState {
@@ -164,7 +163,7 @@ func (tx *Tx) beginCommand(sw *switchState) (op, start int) {
 func (tx *Tx) endCommand(sw *switchState, op, start int) uint32 {
 	b := &tx.c.batch
 	msg := b.buf[start:]
-	checkCommand(sw, msg)
+	checkCommand(sw.id, msg)
 	n, xid := len(msg), openflow.XID(msg)
 	b.undo = append(b.undo, undo{kind: undoCommand, sw: sw})
 	copy(b.buf[start-commandLen:], []byte{byte(n) | 0x80, byte(n>>7) | 0x80, byte(n >> 14)})
@@ -177,13 +176,13 @@ func (tx *Tx) endCommand(sw *switchState, op, start int) uint32 {
 }
 
 // checkCommand panics, so that the application fails, if its encoder is wrong.
-func checkCommand(sw *switchState, msg []byte) {
+func checkCommand(id openflow.DatapathID, msg []byte) {
 	n := len(msg)
 	if n < openflow.HeaderLen || n > openflow.MaxMessageLen {
-		panic(fmt.Sprintf("command of %d bytes for switch %s: a message has 8 to 65,535", n, sw.id))
+		panic(fmt.Sprintf("command of %d bytes for switch %s: a message has 8 to 65,535", n, id))
 	}
 	if !message.Single(msg) {
-		panic(fmt.Sprintf("command of %d bytes for switch %s: its header has another length", n, sw.id))
+		panic(fmt.Sprintf("command of %d bytes for switch %s: its header has another length", n, id))
 	}
 }
 
@@ -194,13 +193,14 @@ func (tx *Tx) Emit(name string, data []byte) error {
 		return fmt.Errorf("emit %q: a transaction may emit %d messages; this one loops or is too large", name,
 			maxEmitted)
 	}
-	tx.c.emitted = append(tx.c.emitted, Input{Kind: Emitted, Name: name, Message: bytes.Clone(data), level: tx.level})
+	tx.c.emitted = append(tx.c.emitted, Input{Kind: Emitted, Name: name, Message: bytes.Clone(data), level: tx.level,
+		from: tx.actor, at: tx.actor.Switch})
 	return nil
 }
 
-// SetTimer sets or resets the application's timer of that name. It survives failover.
+// SetTimer sets or resets the actor's timer of that name. It survives failover.
 func (tx *Tx) SetTimer(name string, after time.Duration, data []byte) error {
-	c, key := tx.c, timerName{tx.app, name}
+	c, key := tx.c, timerName{tx.actor, name}
 	old, existed := c.state.timers[key]
 	if !existed && len(c.state.timers) >= maxTimers {
 		return fmt.Errorf("set timer %q: %d timers are set, no more are possible", name, maxTimers)
@@ -214,31 +214,43 @@ func (tx *Tx) SetTimer(name string, after time.Duration, data []byte) error {
 	return nil
 }
 
-// Timer returns when, in ledger time, the application's timer of that name is due, if it is set.
+// Timer returns when, in ledger time, the actor's timer of that name is due, if it is set.
 func (tx *Tx) Timer(name string) (due time.Time, ok bool) {
-	t, ok := tx.c.state.timers[timerName{tx.app, name}]
+	t, ok := tx.c.state.timers[timerName{tx.actor, name}]
 	return nanos(t.due), ok
 }
 
-// CancelTimer removes the application's timer of that name, if it is set.
+// CancelTimer removes the actor's timer of that name, if it is set.
 func (tx *Tx) CancelTimer(name string) {
-	c, key := tx.c, timerName{tx.app, name}
+	c, key := tx.c, timerName{tx.actor, name}
 	old, existed := c.state.timers[key]
 	if !existed {
 		return
 	}
 	c.batch.undo = append(c.batch.undo, undo{kind: undoTimer, timer: &oldTimer{key, old}, existed: true})
 	delete(c.state.timers, key)
-	c.batch.buf = appendString(appendString(append(c.batch.buf, byte(OpCancelTimer)), key.app), key.name)
+	c.batch.buf = key.append(append(c.batch.buf, byte(OpCancelTimer)))
 }
 
-// Switches yields the switches that are up, by datapath id.
+// Switches yields the switches that are up, by datapath id. Of switches in other groups, these are the ones whose
+// SwitchUp the actor has handled. It panics in an actor of one switch if there are other groups.
 func (tx *Tx) Switches() iter.Seq[openflow.DatapathID] {
-	return func(yield func(openflow.DatapathID) bool) {
-		for _, id := range slices.Sorted(maps.Keys(tx.c.state.switches)) {
-			if tx.c.state.switches[id].live && !yield(id) {
-				return
+	s := tx.c.state
+	up := map[openflow.DatapathID]bool{}
+	for id, sw := range s.switches {
+		if sw.live {
+			up[id] = true
+		}
+	}
+	if tx.c.sharded() {
+		if tx.actor.Switch != 0 {
+			panic(fmt.Sprintf("%v asks for all switches: name a cell that is not keyed by a switch", tx.actor))
+		}
+		for k, i := range s.links.in {
+			if k.To == tx.actor && k.From.isSwitch() && i.live {
+				up[k.From.Switch] = true
 			}
 		}
 	}
+	return slices.Values(slices.Sorted(maps.Keys(up)))
 }

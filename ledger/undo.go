@@ -12,6 +12,7 @@ type undo struct {
 	epoch   *oldEpoch
 	value   *oldValue
 	timer   *oldTimer
+	link    *oldLink
 }
 
 type oldEpoch struct {
@@ -32,6 +33,13 @@ type oldTimer struct {
 	timer
 }
 
+type oldLink struct {
+	out      *outgoing
+	in       *incoming
+	received received // of in
+	asks     asks
+}
+
 type undoKind uint8
 
 const (
@@ -42,6 +50,9 @@ const (
 	undoCommand                       // sw: the newest command
 	undoTimer                         // timer, existed
 	undoSkipped                       // sw, before: the watermark
+	undoSend                          // link.out, before: how many commands the newest item has
+	undoReceive                       // link.in, link.received
+	undoAsk                           // sw, link.asks
 )
 
 // revert undoes the changes in list, newest first.
@@ -69,6 +80,14 @@ func (s *state) revert(list []undo) error {
 				return err
 			}
 			u.sw.totalCommands--
+		case undoSend:
+			if err := u.link.out.takeBack(u.before); err != nil {
+				return err
+			}
+		case undoReceive:
+			u.link.in.received = u.link.received
+		case undoAsk:
+			u.sw.asks = u.link.asks
 		case undoSkipped:
 			u.sw.totalEvents -= uint64(u.sw.events) - u.before
 			u.sw.events = stream.Watermark(u.before)

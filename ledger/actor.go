@@ -1,0 +1,82 @@
+package ledger
+
+import (
+	"cmp"
+	"strings"
+
+	"github.com/holdfast-sdn/holdfast/openflow"
+)
+
+// Actor handles messages one after the other, and lives in one group. An application has an actor for each switch, whose
+// cells are keyed by that switch, and one for all its other cells, whose Switch is 0. A switch itself is an actor without
+// an application: its events and its commands are the items that it sends and receives.
+type Actor struct {
+	App    string
+	Switch openflow.DatapathID
+}
+
+// Compare orders actors by application, then by switch.
+func (a Actor) Compare(o Actor) int {
+	return cmp.Or(strings.Compare(a.App, o.App), cmp.Compare(a.Switch, o.Switch))
+}
+
+// String names an actor for messages.
+func (a Actor) String() string {
+	switch {
+	case a.App == "":
+		return "switch " + a.Switch.String()
+	case a.Switch == 0:
+		return "application " + a.App
+	}
+	return "application " + a.App + " at switch " + a.Switch.String()
+}
+
+// isSwitch reports whether the actor is a switch itself.
+func (a Actor) isSwitch() bool { return a.App == "" }
+
+// Directory returns the group in which an actor lives; false if that is not known. It is only asked by a leader, which
+// logs what follows from the answer.
+type Directory func(Actor) (group uint64, known bool)
+
+// Join makes this the ledger of one group of several. Without it, everything lives in this group. It must be called
+// before any other method.
+func (c *Core) Join(group uint64, directory Directory) { c.group, c.directory = group, directory }
+
+// sharded reports whether there are other groups.
+func (c *Core) sharded() bool { return c.directory != nil }
+
+// here reports whether an actor lives in this group.
+func (c *Core) here(a Actor) bool {
+	if !c.sharded() {
+		return true
+	}
+	g, known := c.directory(a)
+	return known && g == c.group
+}
+
+// Enter is called for each handler of an application before it runs, with the actor whose cells the handler needs. It
+// reports whether the handler is to run now. If the actor lives in another group, the input is sent there, once for each
+// actor, after this transaction is committed.
+func (tx *Tx) Enter(a Actor) bool {
+	c := tx.c
+	switch {
+	case !c.sharded():
+	case c.input.exact && a != (Actor{tx.app, c.input.to}):
+		return false // it gets the input by itself
+	case !c.here(a):
+		tx.forward(a)
+		return false
+	}
+	tx.actor = a
+	return true
+}
+
+// Sharded reports whether actors of the application may live in other groups.
+func (tx *Tx) Sharded() bool { return tx.c.sharded() }
+
+// As makes the transaction go on on behalf of an actor of this group, without a check.
+func (tx *Tx) As(a Actor) { tx.actor = a }
+
+// Actor returns the actor on whose behalf the transaction goes on: what Enter was given, or before that the one that
+// the input is for by default.
+func (tx *Tx) Actor() Actor { return tx.actor }

@@ -1,0 +1,262 @@
+package ledger
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"github.com/holdfast-sdn/holdfast/internal/message"
+	"github.com/holdfast-sdn/holdfast/openflow"
+	"github.com/holdfast-sdn/holdfast/stream"
+)
+
+// crossings is what the present call of an application sends to other groups. It becomes items when the call succeeds.
+type crossings struct {
+	list []crossing
+	buf  []byte // inputs as items, and messages
+	item []byte // scratch
+}
+
+// crossing is an input, or the commands of this call to one switch.
+type crossing struct {
+	out    *outgoing
+	epoch  uint64 // of the switch, as the sender knows it
+	count  int    // of commands; 0 if it is an input
+	pieces []span // of buf
+}
+
+type span struct{ start, end int }
+
+func (x *crossings) reset() { x.list, x.buf = x.list[:0], x.buf[:0] }
+
+func (x *crossings) add(o *outgoing) *crossing {
+	if len(x.list) < cap(x.list) {
+		x.list = x.list[:len(x.list)+1]
+	} else {
+		x.list = append(x.list, crossing{})
+	}
+	k := &x.list[len(x.list)-1]
+	*k = crossing{out: o, pieces: k.pieces[:0]}
+	return k
+}
+
+// forward sends the present input to an actor of another group, once.
+func (tx *Tx) forward(to Actor) {
+	c := tx.c
+	k := Link{c.input.from, to}
+	for i := range c.crossings.list {
+		if x := &c.crossings.list[i]; x.count == 0 && x.out.Link == k {
+			return
+		}
+	}
+	in := c.input
+	in.exact = true
+	c.forward(k, &in)
+}
+
+// forward sends an input to an actor of another group.
+func (c *Core) forward(k Link, in *Input) {
+	if c.peerOf(k.To) == nil {
+		return // a switch that nobody knows
+	}
+	x := &c.crossings
+	start := len(x.buf)
+	x.buf = appendInputItem(x.buf, in)
+	f := x.add(c.outgoing(k))
+	f.pieces = append(f.pieces, span{start, len(x.buf)})
+}
+
+// sendAcross is Send to a switch of another group.
+func (tx *Tx) sendAcross(id openflow.DatapathID, m Encoder) uint32 {
+	c, to := tx.c, Actor{Switch: id}
+	if c.peerOf(to) == nil {
+		return 0
+	}
+	epoch := uint64(0)
+	if known := c.state.links.in[Link{to, tx.actor}]; known != nil {
+		if !known.live {
+			return 0
+		}
+		epoch = known.epoch
+	}
+	o, x := c.outgoing(Link{tx.actor, to}), &c.crossings
+	if s := &o.sending; s.transaction != c.transaction || s.pending >= len(x.list) || x.list[s.pending].out != o {
+		s.transaction, s.pending = c.transaction, len(x.list)
+		x.add(o).epoch = epoch
+	}
+	k := &x.list[o.sending.pending]
+	k.count++
+	token := uint32(o.commands + uint64(k.count))
+	start := len(x.buf)
+	x.buf = m.Append(x.buf, token)
+	checkCommand(id, x.buf[start:])
+	k.pieces = append(k.pieces, span{start, len(x.buf)})
+	return token
+}
+
+// flush makes items of what the call of an application has sent to other groups.
+func (c *Core) flush() error {
+	x := &c.crossings
+	defer x.reset()
+	for i := range x.list {
+		k := &x.list[i]
+		if err := c.hold(k.out.sending.peer); err != nil {
+			return err
+		}
+		first := k.pieces[0]
+		encoded := x.buf[first.start:first.end]
+		if k.count > 0 {
+			encoded = appendCommandItem(x.item[:0], k.epoch, k.out.commands+1, x.buf, k.pieces)
+			x.item = encoded
+		}
+		if len(encoded) > maxItem {
+			return fmt.Errorf("an item for %v has %d bytes; %d are possible", k.out.To, len(encoded), maxItem)
+		}
+		c.push(k.out, encoded, k.count)
+	}
+	return nil
+}
+
+// push adds an item to a stream, in this transaction.
+func (c *Core) push(o *outgoing, encoded []byte, commands int) {
+	b := &c.batch
+	b.buf = appendBytes(appendLink(b.buf, OpSend, o.Link), encoded)
+	b.undo = append(b.undo, undo{kind: undoSend, link: &oldLink{out: o}, before: uint64(commands)})
+	o.push(encoded, commands)
+	if o.sending.touched != b.number {
+		o.sending.touched = b.number
+		b.sends = append(b.sends, sent{out: o})
+	}
+}
+
+// Receive executes an item of a stream from another group, or drops it as a duplicate. The caller has checked Room. If
+// items before it are missing, it changes nothing, and the sender is asked to send them again.
+func (c *Core) Receive(k Link, seq uint64, encoded []byte) error {
+	if !c.leading {
+		return errNotLeading
+	}
+	if !c.here(k.To) {
+		return fmt.Errorf("stream %v: item %d: the receiver does not live in group %d", k, seq, c.group)
+	}
+	i := c.incoming(k)
+	if i.receiving.peer == nil {
+		return fmt.Errorf("stream %v: item %d: nobody knows where the sender lives", k, seq)
+	}
+	if next := uint64(i.watermark) + 1; seq != next {
+		if seq > next {
+			i.receiving.lost = true
+		} else {
+			c.counters.Duplicates++
+		}
+		i.dueNow()
+		return nil
+	}
+	_, it, rest, err := nextItem(encoded)
+	if err != nil || len(rest) > 0 {
+		return fmt.Errorf("stream %v: item %d of %d bytes: %w", k, seq, len(encoded), err)
+	}
+	b := c.beginTransaction()
+	b.buf = appendBytes(binary.AppendUvarint(appendLink(b.buf, OpReceive, k), seq), encoded)
+	b.undo = append(b.undo, undo{kind: undoReceive, link: &oldLink{in: i, received: i.received}})
+	if i.receiving.touched != b.number {
+		i.receiving.touched = b.number
+		b.receives = append(b.receives, got{in: i})
+	}
+	i.accept(&it)
+	if it.commands != nil {
+		c.receiveCommands(k, &it)
+	} else {
+		c.receiveInput(k, &it.input)
+	}
+	c.finish()
+	return nil
+}
+
+// receiveInput passes an input from another group to the application of its receiver.
+func (c *Core) receiveInput(k Link, in *Input) {
+	if c.replayed != nil && k.To.App == c.replayed.Name() {
+		c.tell(*in)
+		return
+	}
+	app := slices.IndexFunc(c.apps, func(a Application) bool { return a.Name() == k.To.App })
+	if app < 0 {
+		return
+	}
+	c.input = *in
+	c.input.from, c.input.to = k.To, k.To.Switch
+	c.call(app)
+	c.runEmitted()
+}
+
+// receiveCommands queues commands of an actor of another group, or tells it that they are void: its switch is down, or
+// is in another epoch than the sender knew.
+func (c *Core) receiveCommands(k Link, it *item) {
+	sw := c.state.find(k.To.Switch)
+	tag, known := c.tagOf(k.From.App)
+	full := stream.Bounds{Items: c.limits.QueueCommands, Bytes: c.limits.QueueBytes}
+	switch {
+	case sw == nil || !known || !sw.live || it.epoch != 0 && it.epoch != sw.epoch:
+		c.discard(k, it)
+		return
+	case sw.queue.Full(full):
+		c.stalled = append(c.stalled, sw)
+		c.discard(k, it)
+		return
+	}
+	b := &c.batch
+	a := ask{sw.queue.Last() + 1, uint64(it.count), k.From, it.token}
+	b.buf = a.appendTo(binary.BigEndian.AppendUint64(append(b.buf, byte(OpAsk)), uint64(sw.id)))
+	b.undo = append(b.undo, undo{kind: undoAsk, sw: sw, link: &oldLink{asks: sw.asks}})
+	sw.asks = sw.asks.add(a)
+	c.tx = Tx{c: c, tag: tag.XID(), apart: tag == message.Replayed}
+	for rest := it.commands; len(rest) > 0; {
+		msg, after, _ := openflow.Next(rest) // they were checked
+		c.tx.raw = msg
+		c.tx.queue(sw, &c.tx.raw)
+		rest = after
+	}
+}
+
+// tagOf returns the tag of an application in the transaction ids of its commands.
+func (c *Core) tagOf(app string) (tag message.Tag, known bool) {
+	if c.replayed != nil && app == c.replayed.Name() {
+		return message.Replayed, true
+	}
+	i := slices.IndexFunc(c.apps, func(a Application) bool { return a.Name() == app })
+	return message.Tag(i + 1), i >= 0
+}
+
+// discard tells an actor that its commands are void. That is not held back: it takes less space than the commands did
+// where they came from.
+func (c *Core) discard(k Link, it *item) {
+	o := c.outgoing(Link{k.To, k.From})
+	for n := range it.count {
+		in := Input{Kind: Discarded, Switch: k.To.Switch, Epoch: it.epoch, Seq: it.token + uint64(n),
+			at: k.From.Switch}
+		c.crossings.item = appendInputItem(c.crossings.item[:0], &in)
+		c.push(o, c.crossings.item, 0)
+	}
+}
+
+// answer passes an answer of a switch to the actor of another group that asked. It reports false if none did.
+func (c *Core) answer(sw *switchState, in *Input) bool {
+	if len(sw.asks) == 0 {
+		return false
+	}
+	last := sw.queue.Last()
+	seq := last - uint64((uint32(last)-openflow.XID(in.Message))&message.SequenceMask)
+	from, token, asked := sw.asks.find(seq)
+	if !asked {
+		return false
+	}
+	out := *in
+	out.at = from.Switch
+	out.Message = bytes.Clone(in.Message)
+	openflow.SetXID(out.Message, token)
+	if message.Refusal(in.Message) {
+		out.Command = bytes.Clone(sw.find(openflow.XID(in.Message)))
+	}
+	c.forward(Link{Actor{Switch: sw.id}, from}, &out)
+	return true
+}

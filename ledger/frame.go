@@ -1,0 +1,269 @@
+package ledger
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+)
+
+// sent is a stream to which the batch adds items, with the number of the last one at the cut.
+type sent struct {
+	out  *outgoing
+	last uint64
+}
+
+// got is a stream of which the batch receives items, with the number of the last one at the cut.
+type got struct {
+	in   *incoming
+	last uint64
+}
+
+// taken says that a receiver has the items of a stream up to a number.
+type taken struct {
+	out  *outgoing
+	upTo uint64
+}
+
+// commitLinks makes the items of a committed batch known: those that it sends may leave, those that it receives are
+// acknowledged.
+func (c *Core) commitLinks(b *batch) error {
+	for _, s := range b.sends {
+		s.out.sending.committed = s.last
+		s.out.sending.peer.readyIf(s.out)
+	}
+	for _, g := range b.receives {
+		g.in.receiving.committed = g.last
+		g.in.dueNow()
+	}
+	for _, t := range b.taken {
+		if err := t.out.taken(t.upTo); err != nil {
+			return fmt.Errorf("ledger: stream %v: items were received: %w", t.out.Link, err)
+		}
+		c.relieved++
+	}
+	return nil
+}
+
+// Acknowledged records that the receiver of a stream has its items up to seq. The next entry contains that. Once it is
+// committed, every replica forgets the items. resend: the receiver lacks items before one that has arrived.
+func (c *Core) Acknowledged(k Link, seq uint64, resend bool) error {
+	o := c.state.links.out[k]
+	if !c.leading || o == nil || o.sending.peer == nil {
+		return nil // it was acknowledged to an earlier leader
+	}
+	s, p := &o.sending, o.sending.peer
+	if seq > s.committed {
+		return fmt.Errorf("stream %v: item %d is acknowledged, %d is the last that may have been sent", k, seq,
+			s.committed)
+	}
+	if seq > s.taken {
+		p.arrived(o, seq)
+		p.progress = c.clock
+		if !s.acking {
+			s.acking = true
+			c.taken = append(c.taken, o)
+		}
+	}
+	if resend {
+		p.resend(o)
+	}
+	return nil
+}
+
+// arrived notes that the receiver has the items up to seq.
+func (p *peer) arrived(o *outgoing, seq uint64) {
+	s := &o.sending
+	_, items, run := o.outbox.Run(s.taken, min(seq, s.sent), math.MaxInt)
+	p.sentItems, p.sentBytes = p.sentItems-items, p.sentBytes-len(run)
+	s.taken, s.sent = seq, max(s.sent, seq)
+}
+
+// resend makes everything unsent that the receiver has not acknowledged.
+func (p *peer) resend(o *outgoing) {
+	s := &o.sending
+	_, items, run := o.outbox.Run(s.taken, s.sent, math.MaxInt)
+	p.sentItems, p.sentBytes = p.sentItems-items, p.sentBytes-len(run)
+	s.sent = s.taken
+	p.readyIf(o)
+}
+
+// Resend sends everything again that a group has not acknowledged, because it has a new leader.
+func (c *Core) Resend(group uint64) {
+	if p := c.peers[group]; p != nil && c.leading {
+		for _, o := range p.links {
+			p.resend(o)
+		}
+		p.progress = c.clock
+	}
+}
+
+// resendAfter is how long the leader waits for an acknowledgement before it sends everything again.
+const resendAfter = 250 * time.Millisecond
+
+func (c *Core) resendStalled() {
+	for _, p := range c.peers {
+		switch {
+		case p.sentItems == 0:
+			p.progress = c.clock
+		case c.clock-p.progress >= int64(resendAfter):
+			c.Resend(p.group)
+		}
+	}
+}
+
+// cutTaken logs which items were received.
+func (c *Core) cutTaken() {
+	b := &c.batch
+	for _, o := range c.taken {
+		o.sending.acking = false
+		b.buf = binary.AppendUvarint(appendLink(b.buf, OpTaken, o.Link), o.sending.taken)
+		b.taken = append(b.taken, taken{o, o.sending.taken})
+	}
+	c.taken = c.taken[:0]
+}
+
+// followLinks ends the leader's part.
+func (c *Core) followLinks() {
+	for _, o := range c.state.links.out {
+		o.sending = sending{}
+	}
+	for _, i := range c.state.links.in {
+		i.receiving = receiving{}
+	}
+	c.peers, c.crossings, c.taken, c.late, c.patient, c.held = nil, crossings{}, nil, nil, false, false
+}
+
+// A frame is what one message between the leaders of two groups contains: runs of items, and acknowledgements. It needs
+// no term, because it contains nothing that is not committed.
+//
+//	items:           1, link, number of the first, count, items
+//	acknowledgement: 2 (3: and send again what follows), link, number
+const (
+	frameItems = iota + 1
+	frameTaken
+	frameLost
+)
+
+// What a frame has at least before it ends, and what is sent to a group and not acknowledged at a time. A larger window
+// would only move the queue from the sender to the receiver.
+const (
+	frameBytes  = 64 << 10
+	windowItems = 4096
+	windowBytes = 1 << 20
+)
+
+// Frames calls send with what there is for each other group. send must not call the Core; it owns the frame, and may
+// lose it.
+func (c *Core) Frames(send func(group uint64, frame []byte)) {
+	for _, p := range c.sortedPeers() {
+		for {
+			frame := p.frame()
+			if len(frame) == 0 {
+				break
+			}
+			send(p.group, frame)
+		}
+	}
+}
+
+// frame returns the next frame for a group; nil if there is none.
+func (p *peer) frame() (b []byte) {
+	for len(p.due) > 0 && len(b) < frameBytes {
+		i := p.due[0]
+		p.due = p.due[1:]
+		op := Op(frameTaken)
+		if i.receiving.lost {
+			op = frameLost
+		}
+		i.receiving.due, i.receiving.lost = false, false
+		b = binary.AppendUvarint(appendLink(b, op, i.Link), i.receiving.committed)
+	}
+	for len(p.ready) > 0 && len(b) < frameBytes && p.sentItems < windowItems && p.sentBytes < windowBytes {
+		o := p.ready[0]
+		s := &o.sending
+		first, count, run := o.outbox.Run(s.sent, s.committed, frameBytes)
+		if count > 0 {
+			b = binary.AppendUvarint(appendLink(b, frameItems, o.Link), first)
+			b = append(binary.AppendUvarint(b, uint64(count)), run...)
+			s.sent = first + uint64(count) - 1
+			p.sentItems, p.sentBytes = p.sentItems+count, p.sentBytes+len(run)
+		}
+		if s.sent >= s.committed {
+			s.ready = false
+			p.ready = p.ready[1:]
+		}
+	}
+	return b
+}
+
+// Frame is one that another group has sent, as far as it is not executed.
+type Frame struct {
+	d     decoder
+	link  Link
+	seq   uint64 // of the next item
+	count uint64 // items that follow in the present run
+}
+
+// NewFrame returns a Frame of bytes that Frames has made, and which are not changed.
+func NewFrame(b []byte) *Frame { return &Frame{d: decoder{b: b}} }
+
+// Execute executes what a frame contains, and returns whether that was all: if there is no Room, it is called again
+// later. After an error the rest of the frame is to be dropped; what it has is sent again.
+func (c *Core) Execute(f *Frame) (finished bool, err error) {
+	for f.count > 0 || len(f.d.b) > 0 {
+		switch {
+		case f.count == 0:
+			err = c.section(f)
+		case !c.Room():
+			return false, nil
+		default:
+			before := f.d.b
+			f.d.bytes()
+			if err = f.d.err; err == nil {
+				err = c.Receive(f.link, f.seq, before[:len(before)-len(f.d.b)])
+			}
+			f.seq++
+			f.count--
+		}
+		if err != nil {
+			return true, fmt.Errorf("frame of another group: %w", err)
+		}
+	}
+	return true, nil
+}
+
+// section reads the start of a run of items, or an acknowledgement.
+func (c *Core) section(f *Frame) error {
+	d := &f.d
+	kind := d.byte()
+	f.link = d.link()
+	f.seq = d.uvarint()
+	switch kind {
+	case frameItems:
+		f.count = d.uvarint()
+		return d.err
+	case frameTaken, frameLost:
+		if d.err == nil {
+			return c.Acknowledged(f.link, f.seq, kind == frameLost)
+		}
+		return d.err
+	}
+	return fmt.Errorf("unknown section %d: %w", kind, errVersion)
+}
+
+// Stream is what another group has not acknowledged, for operators.
+type Stream struct {
+	Group        uint64
+	Items, Bytes int // that wait
+}
+
+// Streams returns the state of the streams to other groups, by group, at a leader.
+func (c *Core) Streams() []Stream {
+	list := []Stream{}
+	for _, p := range c.sortedPeers() {
+		list = append(list, Stream{p.group, p.items, p.bytes})
+	}
+	return slices.Clip(list)
+}

@@ -1,0 +1,128 @@
+package ledger
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/holdfast-sdn/holdfast/internal/message"
+	"github.com/holdfast-sdn/holdfast/openflow"
+)
+
+// An item is what a stream between actors carries. Its first field is the length of the rest.
+//
+//	input:    1, kind, flags, reason, at, Switch, Epoch, Seq, Name, Message, Command
+//	commands: 2, Epoch, number of the first command, whole messages
+//
+// Commands are those of one transaction to one switch. Epoch is what the sender knew of the switch; 0 is any.
+const (
+	itemInput    = 1
+	itemCommands = 2
+)
+
+// item is a decoded item. Its slices alias the encoded one.
+type item struct {
+	input    Input // if commands is nil
+	commands []byte
+	count    int    // of the commands
+	epoch    uint64 // of the switch
+	token    uint64 // number of the first command
+}
+
+const itemExact = 1 // flag
+
+// appendInputItem appends an item with an input.
+func appendInputItem(dst []byte, in *Input) []byte {
+	return appendItem(dst, func(b []byte) []byte {
+		flags := byte(0)
+		if in.exact {
+			flags = itemExact
+		}
+		b = binary.AppendUvarint(append(b, itemInput, byte(in.Kind), flags), uint64(in.Reason))
+		b = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(b, uint64(in.at)), uint64(in.Switch))
+		b = binary.AppendUvarint(binary.BigEndian.AppendUint64(b, in.Epoch), in.Seq)
+		return appendBytes(appendBytes(appendString(b, in.Name), in.Message), in.Command)
+	})
+}
+
+// appendCommandItem appends an item with commands, which are pieces of buf.
+func appendCommandItem(dst []byte, epoch, token uint64, buf []byte, pieces []span) []byte {
+	return appendItem(dst, func(b []byte) []byte {
+		b = binary.BigEndian.AppendUint64(append(b, itemCommands), epoch)
+		b = binary.AppendUvarint(b, token)
+		for _, p := range pieces {
+			b = append(b, buf[p.start:p.end]...)
+		}
+		return b
+	})
+}
+
+// itemLen is the space for the length of an item: a varint of 4 bytes.
+const itemLen = 4
+
+// maxItem bounds an item.
+const maxItem = 1<<(7*itemLen) - 1
+
+func appendItem(dst []byte, add func([]byte) []byte) []byte {
+	start := len(dst)
+	dst = add(append(dst, 0, 0, 0, 0)) // itemLen
+	n := len(dst) - start - itemLen
+	copy(dst[start:], []byte{byte(n) | 0x80, byte(n>>7) | 0x80, byte(n>>14) | 0x80, byte(n >> 21)})
+	return dst
+}
+
+// nextItem splits encoded items after the first one, which it decodes.
+func nextItem(b []byte) (first []byte, it item, rest []byte, err error) {
+	d := decoder{b: b}
+	body := decoder{b: d.bytes()}
+	if d.err != nil {
+		return nil, item{}, nil, d.err
+	}
+	switch kind := body.byte(); kind {
+	case itemInput:
+		in := &it.input
+		in.Kind = InputKind(body.byte())
+		in.exact = body.byte()&itemExact != 0
+		in.Reason = message.Reason(body.uvarint())
+		in.at = openflow.DatapathID(body.uint64())
+		in.Switch, in.Epoch, in.Seq = openflow.DatapathID(body.uint64()), body.uint64(), body.uvarint()
+		in.Name, in.Message, in.Command = body.string(), body.bytes(), body.bytes()
+		if body.err == nil {
+			body.err = checkInput(in)
+		}
+	case itemCommands:
+		it.epoch, it.token = body.uint64(), body.uvarint()
+		it.commands = body.b
+		if it.count = countMessages(it.commands); it.count == 0 && body.err == nil {
+			body.err = fmt.Errorf("%d bytes are not commands", len(it.commands))
+		}
+	default:
+		body.fail(fmt.Errorf("unknown kind %d of an item: %w", kind, errVersion))
+	}
+	return b[:len(b)-len(d.b)], it, d.b, body.err
+}
+
+// checkInput returns an error for an input that no application could be given.
+func checkInput(in *Input) error {
+	switch in.Kind {
+	case SwitchUp, SwitchDown, Timer, Emitted, Discarded:
+		return nil
+	case Message:
+		if !message.Single(in.Message) {
+			return fmt.Errorf("%d bytes are not one message", len(in.Message))
+		}
+		return nil
+	}
+	return fmt.Errorf("unknown kind %d of an input: %w", in.Kind, errVersion)
+}
+
+// countMessages returns how many messages b consists of; 0 if it has anything else.
+func countMessages(b []byte) (n int) {
+	for ; len(b) > 0; n++ {
+		msg, rest, err := openflow.Next(b)
+		if err != nil || msg == nil {
+			return 0
+		}
+		b = rest
+	}
+	return n
+}
