@@ -46,10 +46,10 @@ type (
 type App struct {
 	name     string
 	tables   map[string]bool
-	handlers [256][]handler       // of OpenFlow messages, by type
-	inputs   [8][]handler         // of the other inputs, by ledger.InputKind
-	emitted  map[string][]handler // of applications' messages, by type name
-	levels   [256]Level           // of those, by type
+	handlers [256][]handler                  // of OpenFlow messages, by type
+	inputs   [ledger.Discarded + 1][]handler // of the other inputs, by ledger.InputKind
+	emitted  map[string][]handler            // of applications' messages, by type name
+	levels   [256]Level                      // of those, by type
 	tx       Tx
 }
 

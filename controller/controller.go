@@ -50,6 +50,7 @@ type Controller struct {
 	log          *slog.Logger
 	host         *consensus.Host
 	groups       []*group
+	router       router
 	assigned     *assignments       // the switches of several groups
 	home         uint64             // number of the group whose home this controller is; 1 if there is none
 	switches     chan error         // the error that ended the service of switches
@@ -122,7 +123,7 @@ func (c *Controller) join() (err error) {
 			heard = c.heardSystem
 		}
 		var started *group
-		if started, err = startGroup(g, c.cfg, c.host, heard); err != nil {
+		if started, err = c.startGroup(g, heard); err != nil {
 			break
 		}
 		c.groups = append(c.groups, started)

@@ -41,8 +41,10 @@ type Core struct {
 	absent   map[openflow.DatapathID]time.Time // since when a switch has no session
 	held     map[openflow.DatapathID]*attached // whose events are held up, see pressure
 	step     step
-	requests []request    // wait for room, oldest first; see Ask
-	hosting  *replay.Core // nil without replayed applications
+	requests []request       // wait for room, oldest first; see Ask
+	frames   []*ledger.Frame // of other groups; likewise
+	turns    uint64          // number of the turn
+	hosting  *replay.Core    // nil without replayed applications
 
 	follower *proxy.Follower
 	leader   *proxy.Leader
@@ -69,6 +71,8 @@ type Outside interface {
 	// SendPayload sends a payload to the Core of another member. It reports false if that is not possible now. A
 	// payload may be lost, but those of one sender arrive in order.
 	SendPayload(member uint64, payload []byte) bool
+	// SendFrame sends a frame to the leader of another group. It may be lost.
+	SendFrame(group uint64, frame []byte)
 	// DeferElection sets whether this member defers its election.
 	DeferElection(on bool)
 }
@@ -80,11 +84,13 @@ type CoreConfig struct {
 	Names         map[uint64]string // of the members, for status
 	Applications  []ledger.Application
 	Limits        ledger.Limits
-	SwitchTimeout time.Duration // without any connection, a switch is reported down
-	SnapshotEvery int           // entries from one snapshot to the next, at most; 0 is 200,000
-	Hosts         replay.Runner // runs hosts of applications of Ryu; nil if there are none
-	Identity      string        // of those applications, see replay.NewLog
-	Logger        *slog.Logger  // must be set
+	SwitchTimeout time.Duration    // without any connection, a switch is reported down
+	SnapshotEvery int              // entries from one snapshot to the next, at most; 0 is 200,000
+	Hosts         replay.Runner    // runs hosts of applications of Ryu; nil if there are none
+	Identity      string           // of those applications, see replay.NewLog
+	Group         uint64           // its number
+	Directory     ledger.Directory // of several groups; nil if everything lives in this one
+	Logger        *slog.Logger     // must be set
 }
 
 // NewCore makes a Core that is a follower with an empty state.
@@ -92,6 +98,9 @@ func NewCore(cfg CoreConfig, outside Outside) (*Core, error) {
 	l, err := ledger.New(cfg.Applications, cfg.Limits)
 	if err != nil {
 		return nil, err
+	}
+	if cfg.Directory != nil {
+		l.Join(cfg.Group, cfg.Directory)
 	}
 	if cfg.SnapshotEvery <= 0 {
 		cfg.SnapshotEvery = 200_000
@@ -171,6 +180,7 @@ func (c *Core) Update(now time.Time, u consensus.Update) error {
 func (c *Core) changeRole(now time.Time, r consensus.Role) error {
 	was := c.role
 	c.role = r
+	c.frames = nil
 	clear(c.held) // each leader claims all switches again
 	c.requests = nil
 	if was.Leading {
@@ -221,13 +231,21 @@ func (c *Core) Turn(now time.Time) error {
 		}
 	}
 	c.executeRequests()
-	c.execute(now)
+	// In turn, so that neither uses up the room of every turn.
+	if c.turns++; c.turns%2 == 0 {
+		c.executeFrames()
+		c.execute(now)
+	} else {
+		c.execute(now)
+		c.executeFrames()
+	}
 	if entry, ok := c.ledger.CutTransactions(); ok {
 		if err := c.propose(entry); err != nil {
 			return err
 		}
 	}
 	c.release(c.ledger.Releases())
+	c.sendFrames()
 	for _, f := range c.ledger.Failures() {
 		c.log.Error("application failed; what it did for this input is discarded", "app", f.App, "input",
 			f.Input.String(), "err", f.Err, "stack", string(f.Stack))

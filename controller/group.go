@@ -35,8 +35,10 @@ type group struct {
 	observe    func(consensus.Update, *Core) error // the loop passes each update to it, after core
 	inbox      chan item
 	ask        chan func()
-	heard      chan func()    // results of hosts, see later
-	payloads   *payloads      // of other controllers
+	heard      chan func() // results of hosts, see later
+	payloads   *payloads   // of other controllers, and of the other groups of this one
+	router     *router
+	led        leadership
 	background sync.WaitGroup // goroutines that work for the loop; run waits for them
 	encoded    chan []byte    // capacity 1: the snapshot that was being encoded
 	encoding   bool           // used by the loop only: a snapshot is being encoded
@@ -47,13 +49,13 @@ type group struct {
 	err        error          // why the loop ended; read after ended
 }
 
-// startGroup starts the loop of a group on a host that runs.
-func startGroup(cfg GroupConfig, of Config, host *consensus.Host,
-	observe func(consensus.Update, *Core) error) (*group, error) {
+// startGroup starts the loop of a group.
+func (c *Controller) startGroup(cfg GroupConfig, observe func(consensus.Update, *Core) error) (*group, error) {
+	of := c.cfg
 	g := &group{
 		cfg: cfg, name: of.Name, names: of.Names, log: of.Logger, audit: of.Audit, observe: observe,
-		payloads: &payloads{wake: make(chan struct{}, 1)},
-		inbox:    make(chan item, inboxSize), ask: make(chan func()), heard: make(chan func()),
+		payloads: &payloads{wake: make(chan struct{}, 1)}, router: &c.router,
+		inbox: make(chan item, inboxSize), ask: make(chan func()), heard: make(chan func()),
 		encoded: make(chan []byte, 1), stop: make(chan struct{}), ended: make(chan struct{}),
 		released: make(chan struct{}), done: make(chan struct{}),
 	}
@@ -64,18 +66,24 @@ func startGroup(cfg GroupConfig, of Config, host *consensus.Host,
 	if cfg.Host != nil {
 		runner = newHosts(g, *cfg.Host)
 	}
+	var directory ledger.Directory
+	if len(of.Groups) > 1 {
+		directory = c.lives
+	}
 	var err error
 	g.core, err = NewCore(CoreConfig{Name: of.Name, ID: of.Consensus.ID, Names: of.Names,
 		Applications: cfg.Applications, Limits: of.Limits, SwitchTimeout: of.SwitchTimeout,
-		SnapshotEvery: of.SnapshotEvery, Hosts: runner, Identity: cfg.Identity, Logger: g.log}, outside{g})
+		SnapshotEvery: of.SnapshotEvery, Hosts: runner, Identity: cfg.Identity, Logger: g.log,
+		Group: cfg.Consensus.Group, Directory: directory}, outside{g})
 	if err != nil {
 		return nil, err
 	}
 	replica := cfg.Consensus
 	replica.Payload = g.payloads.put
-	if g.node, err = host.Start(replica); err != nil {
+	if g.node, err = c.host.Start(replica); err != nil {
 		return nil, fmt.Errorf("start the consensus of controller %s: %w", of.Name, err)
 	}
+	c.router.add(g)
 	go g.run()
 	return g, nil
 }
@@ -185,6 +193,9 @@ func (g *group) update(u consensus.Update, ok bool) error {
 	if err := g.core.Update(time.Now(), u); err != nil {
 		return err
 	}
+	if u.Role != nil {
+		g.router.heard(g, *u.Role)
+	}
 	return g.observe(u, g.core)
 }
 
@@ -214,6 +225,8 @@ func (o outside) Compact(index uint64, state []byte) error { return o.g.node.Com
 func (o outside) SendPayload(member uint64, payload []byte) bool {
 	return o.g.node.SendPayload(member, payload)
 }
+
+func (o outside) SendFrame(group uint64, frame []byte) { o.g.router.send(group, frame) }
 
 func (o outside) DeferElection(on bool) { o.g.node.DeferElection(on) }
 

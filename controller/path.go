@@ -161,6 +161,9 @@ func (c *Core) Payload(now time.Time, from uint64, payload []byte) {
 		c.asked(payload[1:])
 		return
 	}
+	if c.fromGroup(payload) {
+		return
+	}
 	c.follower.Receive(now, from, payload)
 	c.leader.Receive(now, from, payload)
 }

@@ -38,6 +38,7 @@ type delivery struct {
 	session Session
 	batch   southbound.Batch // what is not executed yet
 	done    func(error)
+	refused uint64 // 1 + Relieved of the ledger when it refused the first event with ErrFull
 }
 
 // Attached starts a session.
@@ -104,7 +105,7 @@ func (c *Core) Events(session Session, b southbound.Batch, done func(error)) {
 		done(nil) // the agent or the session keeps them for the next master
 		return
 	}
-	c.waiting = append(c.waiting, delivery{session, b, done})
+	c.waiting = append(c.waiting, delivery{session: session, batch: b, done: done})
 }
 
 // CommandsDone records that a switch has executed its commands up to seq.
@@ -142,18 +143,28 @@ func (c *Core) execute(now time.Time) {
 	if c.draining {
 		return
 	}
-	n := 0
-	for i := range c.waiting {
+	i, n, kept := 0, 0, 0
+	for ; i < len(c.waiting); i++ {
 		d := &c.waiting[i]
-		finished, err := c.executeBatch(now, &d.batch, d.session)
-		c.releaseImmediate()
+		finished, err := false, ledger.ErrFull
+		relieved := c.ledger.Relieved() + 1
+		if d.refused != relieved {
+			finished, err = c.executeBatch(now, &d.batch, d.session)
+			c.releaseImmediate()
+		}
+		if errors.Is(err, ledger.ErrFull) { // others, which send nothing to that group, go on
+			d.refused = relieved
+			c.waiting[kept] = *d
+			kept++
+			continue
+		}
 		if !finished {
 			break
 		}
 		n++
 		d.done(err)
 	}
-	c.waiting = slices.Delete(c.waiting, 0, n)
+	c.waiting = slices.Delete(c.waiting, kept, i)
 	if n > 0 {
 		crash.At(crash.BeforeReplicate)
 	}

@@ -7,9 +7,9 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow"
 )
 
-// Actor handles messages one after the other, and lives in one group. An application has an actor for each switch, whose
-// cells are keyed by that switch, and one for all its other cells, whose Switch is 0. A switch itself is an actor without
-// an application: its events and its commands are the items that it sends and receives.
+// Actor handles messages one after the other, and lives in one group. An application has an actor for each switch,
+// whose cells are keyed by that switch, and one for all its other cells, whose Switch is 0. A switch itself is an actor
+// without an application: its events and its commands are the items that it sends and receives.
 type Actor struct {
 	App    string
 	Switch openflow.DatapathID
@@ -55,8 +55,8 @@ func (c *Core) here(a Actor) bool {
 }
 
 // Enter is called for each handler of an application before it runs, with the actor whose cells the handler needs. It
-// reports whether the handler is to run now. If the actor lives in another group, the input is sent there, once for each
-// actor, after this transaction is committed.
+// reports whether the handler is to run now. If the actor lives in another group, the input is sent there, once for
+// each actor, after this transaction is committed.
 func (tx *Tx) Enter(a Actor) bool {
 	c := tx.c
 	switch {

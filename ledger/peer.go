@@ -92,7 +92,8 @@ func (c *Core) leadLinks() {
 
 // connect begins the leader's part of an outgoing.
 func (c *Core) connect(o *outgoing) {
-	o.sending = sending{peer: c.peerOf(o.To), committed: o.outbox.Last(), sent: o.outbox.Acked(), taken: o.outbox.Acked()}
+	o.sending = sending{peer: c.peerOf(o.To), committed: o.outbox.Last(), sent: o.outbox.Acked(),
+		taken: o.outbox.Acked()}
 	if p := o.sending.peer; p != nil {
 		p.links = append(p.links, o)
 		p.grew(o.outbox.Len(), o.outbox.Bytes())

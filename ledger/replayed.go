@@ -172,9 +172,9 @@ func (c *Core) TransactRoom() bool {
 }
 
 // Transact executes a transaction of the replayed application. Its input is a record. do, unless it is nil, adds the
-// effects of the transaction, what it sends in calls of Tx.Try. It returns false, and has done nothing, if this ledger does not lead, or if the record
-// does not fit into an entry. At its switch, each command of such a transaction is a separate transaction: if the
-// switch refuses one, the others are executed.
+// effects of the transaction, what it sends in calls of Tx.Try. It returns false, and has done nothing, if this ledger
+// does not lead, or if the record does not fit into an entry. At its switch, each command of such a transaction is a
+// separate transaction: if the switch refuses one, the others are executed.
 func (c *Core) Transact(record []byte, do func(*Tx)) bool {
 	if !c.leading || len(c.batch.buf)+len(record) > c.limits.EntryBytes {
 		return false

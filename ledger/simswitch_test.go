@@ -71,7 +71,8 @@ type simSwitch struct {
 
 func newSimSwitch(c *cluster, id openflow.DatapathID) *simSwitch {
 	return &simSwitch{c: c, id: id, master: -1, links: make([]link, len(c.nodes)),
-		generated: map[epochKey][][]byte{}, executed: map[epochKey][][]byte{}, answers: map[uint64]string{}, forgotten: map[epochKey]bool{}}
+		generated: map[epochKey][][]byte{}, executed: map[epochKey][][]byte{}, answers: map[uint64]string{},
+		forgotten: map[epochKey]bool{}}
 }
 
 func (s *simSwitch) key() epochKey { return epochKey{s.id, s.epoch} }

@@ -98,8 +98,9 @@ func newSite(t testing.TB, seed uint64) *site {
 		s.outbox = 2 + s.rng.IntN(8)
 	}
 	for g := range uint64(siteGroups) {
-		c := &cluster{t: t, seed: seed, rng: rand.New(rand.NewPCG(seed, g)), now: 1_000_000, bestEffort: map[string]bool{},
-			group: g + 1, site: s, uniques: g << 40}
+		c := &cluster{t: t, seed: seed, rng: rand.New(rand.NewPCG(seed, g)), now: 1_000_000,
+			bestEffort: map[string]bool{},
+			group:      g + 1, site: s, uniques: g << 40}
 		s.groups = append(s.groups, c)
 		c.begin()
 	}
@@ -223,7 +224,8 @@ func (s *site) record(o *oracle, r *Record) error {
 		case r.Seq != uint64(len(items))+1:
 			return fmt.Errorf("stream %v: received item %d after %d", r.Link, r.Seq, len(items))
 		case r.Seq > uint64(len(s.sent[r.Link])):
-			return fmt.Errorf("stream %v: received item %d, %d are committed as sent", r.Link, r.Seq, len(s.sent[r.Link]))
+			return fmt.Errorf("stream %v: received item %d, %d are committed as sent", r.Link, r.Seq,
+				len(s.sent[r.Link]))
 		case !bytes.Equal(r.Bytes, s.sent[r.Link][r.Seq-1]):
 			return fmt.Errorf("stream %v: item %d is not what was sent", r.Link, r.Seq)
 		}
@@ -304,7 +306,8 @@ func (a *arrival) executed(r *Record) error {
 		return nil
 	}
 	msg, rest, _ := openflow.Next(a.commands)
-	if a.void || r.Switch != a.To.Switch || msg == nil || !bytes.Equal(msg[openflow.HeaderLen:], r.Bytes[openflow.HeaderLen:]) {
+	if a.void || r.Switch != a.To.Switch || msg == nil ||
+		!bytes.Equal(msg[openflow.HeaderLen:], r.Bytes[openflow.HeaderLen:]) {
 		return fmt.Errorf("stream %v: command %q, received %q (void: %v)", a.Link, r.Bytes, msg, a.void)
 	}
 	a.commands = rest

@@ -20,6 +20,13 @@ const (
 	AfterComplete   Point = "after-complete"    // (vii) completion in the log
 )
 
+// Those of streams between groups, which the paper does not have.
+const (
+	BeforeFrames Point = "before-frames" // items or acknowledgements for another group are committed and not sent
+	AfterFrames  Point = "after-frames"  // sent
+	AfterReceive Point = "after-receive" // items of another group are executed, not in the log
+)
+
 // Points lists them in order.
 var Points = []Point{BeforeReplicate, AfterCommit, AfterEventAck, BetweenCommands, AfterCommands, AfterCommandAck,
 	AfterComplete}

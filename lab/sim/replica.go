@@ -281,5 +281,8 @@ func (r *replica) SendPayload(member uint64, payload []byte) bool {
 	return link != nil && link.sendPayload(uint64(r.g.number), payload)
 }
 
+// SendFrame implements controller.Outside. No application has an actor in another group.
+func (r *replica) SendFrame(uint64, []byte) {}
+
 // DeferElection implements controller.Outside.
 func (r *replica) DeferElection(on bool) { r.n.p.after(0, func() { r.raft.DeferElection(on) }) }

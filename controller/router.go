@@ -1,0 +1,160 @@
+package controller
+
+import (
+	"encoding/binary"
+	"hash/fnv"
+	"sync"
+	"sync/atomic"
+
+	"github.com/holdfast-sdn/holdfast/consensus"
+	"github.com/holdfast-sdn/holdfast/internal/crash"
+	"github.com/holdfast-sdn/holdfast/ledger"
+)
+
+// What groups send to each other are payloads too:
+//
+//	framePayload u8  | a frame of streams (ledger.Core.Frames)
+//	resendPayload u8 | group uvarint: this group has a new leader
+//
+// A frame may be lost: what it has is sent again after a time, or when the receiving group has a new leader, which the
+// replica of that group at the sender's controller tells.
+const (
+	framePayload  = 0x81
+	resendPayload = 0x82
+)
+
+// maxFrames bounds the frames of other groups that wait for room in the ledger. A further one is dropped. The windows
+// of package ledger keep the queue short.
+const maxFrames = 1024
+
+// router passes payloads between the groups of a controller, and to their leaders at other controllers.
+type router struct {
+	mu     sync.RWMutex // guards groups
+	groups map[uint64]*group
+}
+
+// leadership is who leads a group, for other groups. The loop of the group writes it.
+type leadership struct {
+	leader atomic.Uint64 // member; 0: unknown
+	here   atomic.Bool   // this controller leads
+}
+
+func (r *router) add(g *group) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.groups == nil {
+		r.groups = map[uint64]*group{}
+	}
+	r.groups[g.cfg.Consensus.Group] = g
+}
+
+func (r *router) group(number uint64) *group {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.groups[number]
+}
+
+// send passes a frame to the leader of a group. It is lost if there is none.
+func (r *router) send(to uint64, frame []byte) {
+	g := r.group(to)
+	if g == nil {
+		return
+	}
+	payload := append([]byte{framePayload}, frame...)
+	if g.led.here.Load() {
+		g.payloads.put(0, payload)
+	} else if leader := g.led.leader.Load(); leader != 0 {
+		g.node.SendPayload(leader, payload)
+	}
+}
+
+// heard takes a new role of this controller in a group.
+func (r *router) heard(g *group, role consensus.Role) {
+	g.led.here.Store(role.Leading)
+	if g.led.leader.Swap(role.Leader) == role.Leader || role.Leader == 0 {
+		return
+	}
+	payload := binary.AppendUvarint([]byte{resendPayload}, g.cfg.Consensus.Group)
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	for _, other := range r.groups {
+		other.payloads.put(0, payload)
+	}
+}
+
+// lives is the ledger.Directory. A switch, and what belongs to it, lives in the group that it is assigned to. What an
+// application has besides lives in a group that its name determines.
+func (c *Controller) lives(a ledger.Actor) (group uint64, known bool) {
+	if a.Switch == 0 {
+		return homeOf(a.App, len(c.cfg.Groups)-1), true
+	}
+	row, known := c.assigned.of(a.Switch)
+	return row.Group, known
+}
+
+// homeOf returns the group, of those from 1 to homes, in which an application has what belongs to no switch.
+func homeOf(app string, homes int) uint64 {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(app)) // never fails
+	return 1 + uint64(h.Sum32())%uint64(homes)
+}
+
+// fromGroup takes a payload of another group, and reports whether it is one.
+func (c *Core) fromGroup(payload []byte) bool {
+	if len(payload) == 0 {
+		return false
+	}
+	switch kind, rest := payload[0], payload[1:]; kind {
+	case framePayload:
+		if c.role.Leading && len(c.frames) < maxFrames {
+			c.frames = append(c.frames, ledger.NewFrame(rest))
+		}
+	case resendPayload:
+		if group, n := binary.Uvarint(rest); n > 0 {
+			c.ledger.Resend(group)
+		}
+	default:
+		return false
+	}
+	return true
+}
+
+// executeFrames executes what other groups have sent, while the ledger has room.
+func (c *Core) executeFrames() {
+	n := 0
+	for _, f := range c.frames {
+		if c.draining || !c.room() {
+			break
+		}
+		finished, err := c.ledger.Execute(f)
+		if err != nil {
+			c.log.Error("what another group has sent is dropped; run the same release at all controllers", "err", err)
+		}
+		if !finished {
+			break
+		}
+		n++
+	}
+	if n > 0 {
+		c.frames = append(c.frames[:0], c.frames[n:]...)
+		crash.At(crash.AfterReceive)
+	}
+}
+
+// sendFrames sends committed items and acknowledgements to other groups.
+func (c *Core) sendFrames() {
+	if !c.role.Leading {
+		return
+	}
+	sent := false
+	c.ledger.Frames(func(group uint64, frame []byte) {
+		if !sent {
+			crash.At(crash.BeforeFrames)
+		}
+		sent = true
+		c.outside.SendFrame(group, frame)
+	})
+	if sent {
+		crash.At(crash.AfterFrames)
+	}
+}
