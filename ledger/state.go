@@ -200,7 +200,8 @@ func (v savedSwitch) append(dst []byte) []byte {
 	for _, p := range v.past {
 		dst = binary.AppendUvarint(binary.BigEndian.AppendUint64(dst, p.epoch), p.seq)
 	}
-	dst = v.asks.append(v.queue.AppendTo(appendBytes(dst, v.hello)))
+	dst = v.queue.AppendTo(appendBytes(dst, v.hello))
+	dst = v.asks.append(dst)
 	return binary.AppendUvarint(binary.AppendUvarint(dst, v.totalEvents), v.totalCommands)
 }
 
