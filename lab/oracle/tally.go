@@ -325,7 +325,7 @@ func readFile(name string, f func(audit.Record) error) error {
 		var r audit.Record
 		if err := json.Unmarshal(line, &r); err != nil {
 			// A restarted controller appends behind the line that its end cut off.
-			i := bytes.LastIndex(line, []byte(`{"index"`))
+			i := bytes.LastIndex(line, []byte(`{"`)) // a quotation mark in a string is escaped
 			if i <= 0 || json.Unmarshal(line[i:], &r) != nil {
 				return fmt.Errorf("line %d: %w", n, err)
 			}

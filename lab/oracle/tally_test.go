@@ -1,6 +1,7 @@
 package oracle
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -93,13 +94,18 @@ func logged(t *testing.T, event func(c *ledger.Core, id openflow.DatapathID, epo
 
 func write(t *testing.T, entries [][]byte) string {
 	t.Helper()
+	return writeGroup(t, 0, entries)
+}
+
+func writeGroup(t *testing.T, group uint64, entries [][]byte) string {
+	t.Helper()
 	path := filepath.Join(t.TempDir(), "audit")
 	f, err := audit.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i, e := range entries {
-		if err := f.Append(0, uint64(i+1), e); err != nil {
+		if err := f.Append(group, uint64(i+1), e); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -232,7 +238,14 @@ func TestDigestsInTheLog(t *testing.T) {
 
 // A killed controller leaves half a line, and appends to it after its restart.
 func TestReadAfterCrash(t *testing.T) {
-	path := write(t, log(t, "a", "b"))
+	for group := range uint64(2) {
+		t.Run(fmt.Sprint("group ", group), func(t *testing.T) {
+			readAfterCrash(t, writeGroup(t, group, log(t, "a", "b")))
+		})
+	}
+}
+
+func readAfterCrash(t *testing.T, path string) {
 	whole, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
