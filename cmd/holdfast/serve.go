@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-sdn/holdfast/controller/process"
 	"github.com/holdfast-sdn/holdfast/internal/config"
+	"github.com/holdfast-sdn/holdfast/internal/exitorder"
 	"github.com/holdfast-sdn/holdfast/ledger"
 )
 
@@ -43,6 +44,9 @@ later starts with --join, and becomes a member by holdfast member.`,
 			}
 			if os.Getenv("GOGC") == "" {
 				debug.SetGCPercent(200) // the live heap is small; a larger one would no longer fit into the caches
+			}
+			if err := exitorder.ConnectionsFirst(); err != nil {
+				cfg.Logger.Warn("if this controller dies, the others will learn it later", "err", err)
 			}
 			cfg.Applications = func() ([]ledger.Application, error) { return newApplications(cfg.Cluster) }
 			cfg.Duty = watchLinks(cfg.Cluster, cfg.Logger)
