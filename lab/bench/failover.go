@@ -10,7 +10,8 @@ import (
 )
 
 // Failover kills the leader again and again while hosts ping through packet-ins, and measures how long it takes from
-// SIGKILL until the switches receive commands again.
+// SIGKILL until all its switches receive commands again. With several groups the dead controller may have led some of
+// them, and other controllers take over each of these by itself.
 type Failover struct {
 	Binary       string // the holdfast binary
 	Kills        int
@@ -84,8 +85,8 @@ func (b Failover) Report(r failover.Result) Report {
 			b.PingInterval, r.EventsSent),
 		"kill": "SIGKILL of " + victim + ", restarted after 1 s", "groups": cmp.Or(b.Groups, "1"),
 		"durability": b.Durability,
-		"failover": "until the end of the longest silence of commands at the switches that began within 5 ms of " +
-			"the kill",
+		"failover": "from SIGKILL until each switch of which the dead controller was the master got commands again: " +
+			"until the end of the longest of their silences that began within 5 ms of the kill",
 	}}
 }
 

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"strconv"
 	"sync"
 	"time"
 
@@ -61,11 +62,10 @@ func (c Config) withDefaults() Config {
 // Kill is one failover.
 type Kill struct {
 	Controller string
-	// Command is the time from SIGKILL until the switches got commands again: until the end
-	// of the longest silence that began before inFlight had passed. With several groups it is the longest time of all
-	// switches, since each group is taken over by itself.
+	// Command is the time from SIGKILL until every switch of which the controller was the master got commands again:
+	// for each, until the end of its longest silence that began before inFlight had passed.
 	Command time.Duration
-	Groups  int // with several: how many it led
+	Groups  int // that the controller led
 	// Hosts is the longest time in that second that a host waited between two answers. It includes the interval of the
 	// pings.
 	Hosts time.Duration
@@ -138,7 +138,6 @@ func Run(ctx context.Context, cfg Config) (r Result, err error) {
 		}
 	}()
 	t := &experiment{Config: cfg, app: "hub"}
-	t.clock.several = t.PerController
 	defer func() { err = errors.Join(err, t.close()) }()
 	if err := t.start(ctx, dir); err != nil {
 		return r, err
@@ -252,13 +251,15 @@ func (t *experiment) run(ctx context.Context) (Result, error) {
 	return r, nil
 }
 
-// startPings makes every host ping the next one. The function it returns ends that.
+// startPings makes every host ping the next one. The hosts take turns within the interval, so that no switch is silent
+// for as long as the interval without a failover. The function it returns ends that.
 func (t *experiment) startPings(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	hosts := t.net.hosts()
 	for i, h := range hosts {
-		wg.Go(func() { h.pingUntil(ctx, hosts[(i+1)%len(hosts)], t.PingInterval) })
+		turn := t.PingInterval * time.Duration(i) / time.Duration(len(hosts))
+		wg.Go(func() { h.pingUntil(ctx, hosts[(i+1)%len(hosts)], turn, t.PingInterval) })
 	}
 	return func() { cancel(); wg.Wait() }
 }
@@ -312,12 +313,18 @@ func (t *experiment) kill(ctx context.Context) (Kill, error) {
 		return Kill{}, err
 	}
 	k := Kill{Controller: leader.Name}
-	if s, err := leader.Status(ctx); err == nil {
-		for _, g := range s.Groups {
-			if g.Role == "leader" {
-				k.Groups++
-			}
+	s, err := leader.Status(ctx)
+	if err != nil {
+		return k, err
+	}
+	for _, g := range s.Groups {
+		if g.Role == "leader" {
+			k.Groups++
 		}
+	}
+	switches, err := mastered(s)
+	if err != nil {
+		return k, fmt.Errorf("status of %s: %w", leader.Name, err)
 	}
 	at := time.Now()
 	if err := leader.Kill(); err != nil {
@@ -333,9 +340,9 @@ func (t *experiment) kill(ctx context.Context) (Kill, error) {
 		return k, err
 	}
 	var ok bool
-	if k.Command, ok = t.clock.resumed(at, at.Add(observed)); !ok {
-		return k, fmt.Errorf("no switch got a command in the %v after %s was killed\n%s", observed, leader.Name,
-			t.cluster.Logs())
+	if k.Command, ok = t.clock.resumed(at, at.Add(observed), switches); !ok {
+		return k, fmt.Errorf("in the %v after %s was killed, not every one of its %d switches got a command\n%s",
+			observed, leader.Name, len(switches), t.cluster.Logs())
 	}
 	for _, h := range t.net.hosts() {
 		k.Hosts = max(k.Hosts, h.longestSilence(at, at.Add(observed)))
@@ -354,6 +361,21 @@ func (t *experiment) kill(ctx context.Context) (Kill, error) {
 	}
 	t.Say(fmt.Sprintf("restarted %s; it has caught up", leader.Name))
 	return k, nil
+}
+
+// mastered returns the switches of which the controller with this status is the master.
+func mastered(s cluster.Status) (ids []openflow.DatapathID, err error) {
+	for _, sw := range s.Switches {
+		if sw.Role != "master" {
+			continue
+		}
+		id, err := strconv.ParseUint(sw.Switch, 16, 64) // as openflow.DatapathID.String
+		if err != nil {
+			return nil, err
+		}
+		ids = append(ids, openflow.DatapathID(id))
+	}
+	return ids, nil
 }
 
 // soakSnapshots is the number of entries between snapshots: a controller that is back reads and audits again what

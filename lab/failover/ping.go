@@ -99,8 +99,14 @@ func (h *Host) fail(err error) {
 	}
 }
 
-// pingUntil sends a ping to peer at each interval until ctx ends, while fewer than maxWaiting are unanswered.
-func (h *Host) pingUntil(ctx context.Context, peer *Host, interval time.Duration) {
+// pingUntil sends a ping to peer at each interval until ctx ends, while fewer than maxWaiting are unanswered. It begins
+// after the given time.
+func (h *Host) pingUntil(ctx context.Context, peer *Host, after, interval time.Duration) {
+	select {
+	case <-ctx.Done():
+		return
+	case <-time.After(after):
+	}
 	t := time.NewTicker(interval)
 	defer t.Stop()
 	for {

@@ -5,14 +5,12 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"sync"
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/internal/mtls"
 	"github.com/holdfast-sdn/holdfast/internal/pki"
 	"github.com/holdfast-sdn/holdfast/lab/oracle"
 	"github.com/holdfast-sdn/holdfast/lab/tap"
-	"github.com/holdfast-sdn/holdfast/openflow"
 )
 
 // tally is what an experiment needs of oracle.Tally and oracle.Stock.
@@ -114,78 +112,4 @@ func (s *security) dial(ctx context.Context, address string) func() (net.Conn, e
 		defer cancel()
 		return s.asSwitch.Dial(ctx, address, mtls.Role(pki.Agent, pki.Controller))
 	}
-}
-
-// commandClock records when commands arrive at switches. The switches of one group resume together, so they share a
-// lane. With several groups each switch has its own.
-type commandClock struct {
-	several bool // groups
-
-	mu    sync.Mutex // guards lanes
-	lanes map[openflow.DatapathID][]time.Time
-}
-
-// beside also observes connections that o observes.
-func (c *commandClock) beside(o tap.Observer) tap.Observer { return timed{o, c} }
-
-type timed struct {
-	tap.Observer
-	clock *commandClock
-}
-
-// maxTimes bounds the recorded times of a lane: the oldest are dropped.
-const maxTimes = 1 << 20
-
-// ToSwitch implements tap.Observer.
-func (o timed) ToSwitch(sw openflow.DatapathID, msg []byte) {
-	o.Observer.ToSwitch(sw, msg)
-	if oracle.Commands(msg) == 0 {
-		return
-	}
-	c := o.clock
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.several {
-		sw = 0
-	}
-	times := c.lanes[sw]
-	if len(times) >= maxTimes {
-		times = append(times[:0], times[maxTimes/2:]...)
-	}
-	if c.lanes == nil {
-		c.lanes = map[openflow.DatapathID][]time.Time{}
-	}
-	c.lanes[sw] = append(times, time.Now())
-}
-
-// inFlight is how long after a kill commands that the dead leader had sent may still arrive.
-const inFlight = 5 * time.Millisecond
-
-// resumed returns the time from the kill to the command that ended the longest silence of a lane which began at most
-// inFlight after it and ended before to; that of the last lane, if there are several. It is false if a lane has none.
-func (c *commandClock) resumed(kill, to time.Time) (last time.Duration, ok bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, times := range c.lanes {
-		at, found := resumed(times, kill, to)
-		if !found {
-			return 0, false
-		}
-		last, ok = max(last, at), true
-	}
-	return last, ok
-}
-
-func resumed(times []time.Time, kill, to time.Time) (time.Duration, bool) {
-	var longest, at time.Duration
-	for i := 1; i < len(times); i++ {
-		begin, end := times[i-1], times[i]
-		if end.Before(kill) || end.After(to) || begin.After(kill.Add(inFlight)) {
-			continue
-		}
-		if d := end.Sub(begin); d > longest {
-			longest, at = d, end.Sub(kill)
-		}
-	}
-	return at, longest > 0
 }
