@@ -176,7 +176,7 @@ func TestLostWithConnection(t *testing.T) {
 	tr := &Transport{}
 	p := newPeer(Config{Handler: h, gathers: new(atomic.Bool)}, 2, "")
 	p.setConnected(true)
-	tr.peers = map[uint64]*peer{2: p}
+	tr.peers.Store(&map[uint64]*peer{2: p})
 	for range 2 {
 		for group := range uint64(2) {
 			tr.Send([]wire.Message{of(group, message(raftpb.MsgApp, 1, 2, 0)),

@@ -107,10 +107,10 @@ type Transport struct {
 	cfg       Config
 	incidents *incident.Log
 	wait      sync.WaitGroup
+	peers     atomic.Pointer[map[uint64]*peer] // never changed, only replaced
 
-	mu       sync.Mutex
+	mu       sync.Mutex // guards the fields below, and replacing peers
 	closed   bool
-	peers    map[uint64]*peer
 	incoming map[uint64]net.Conn // the newest of each controller
 	accepted map[net.Conn]bool   // all, so that Close finds them
 	gone     []uint64
@@ -118,9 +118,10 @@ type Transport struct {
 
 // Start begins to accept and to dial.
 func Start(cfg Config) *Transport {
-	t := &Transport{cfg: cfg.withDefaults(), incidents: incident.New(cfg.Logger), peers: make(map[uint64]*peer),
+	t := &Transport{cfg: cfg.withDefaults(), incidents: incident.New(cfg.Logger),
 		incoming: make(map[uint64]net.Conn), accepted: make(map[net.Conn]bool)}
 	t.cfg.gone, t.cfg.dials, t.cfg.gathers = t.isGone, t.isPeer, new(atomic.Bool)
+	t.peers.Store(new(map[uint64]*peer))
 	t.SetPeers(cfg.Peers)
 	if cfg.Listener != nil {
 		t.wait.Go(t.accept)
@@ -135,20 +136,29 @@ func (t *Transport) SetPeers(addrs map[uint64]string) {
 	if t.closed {
 		return
 	}
-	for id, p := range t.peers {
-		if addrs[id] != p.addr {
+	peers := make(map[uint64]*peer, len(addrs))
+	for id, p := range *t.peers.Load() {
+		if addrs[id] == p.addr {
+			peers[id] = p
+		} else {
 			p.stop()
-			delete(t.peers, id)
 		}
 	}
+	var started []*peer
 	for id, addr := range addrs {
-		if id != t.cfg.ID && t.peers[id] == nil {
-			p := newPeer(t.cfg, id, addr)
-			t.peers[id] = p
-			t.wait.Go(p.run)
+		if id != t.cfg.ID && peers[id] == nil {
+			peers[id] = newPeer(t.cfg, id, addr)
+			started = append(started, peers[id])
 		}
+	}
+	t.peers.Store(&peers)
+	for _, p := range started {
+		t.wait.Go(p.run)
 	}
 }
+
+// peer returns the connection to a controller; nil if it is not dialed.
+func (t *Transport) peer(controller uint64) *peer { return (*t.peers.Load())[controller] }
 
 // Gone replaces the list of removed controllers. Their connections are closed, and when they connect again the answer
 // to their hello tells them that they were removed.
@@ -169,11 +179,7 @@ func (t *Transport) isGone(id uint64) bool {
 	return slices.Contains(t.gone, id)
 }
 
-func (t *Transport) isPeer(id uint64) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.peers[id] != nil
-}
+func (t *Transport) isPeer(id uint64) bool { return t.peer(id) != nil }
 
 // Gather says whether heartbeats wait for those of other groups. It saves time only if there are several groups.
 func (t *Transport) Gather(on bool) { t.cfg.gathers.Store(on) }
@@ -181,10 +187,7 @@ func (t *Transport) Gather(on bool) { t.cfg.gathers.Store(on) }
 // Send queues messages for the controllers of the replicas that they name. It never waits.
 func (t *Transport) Send(messages []wire.Message) {
 	for _, m := range messages {
-		t.mu.Lock()
-		p := t.peers[wire.ControllerOf(m.Raft.GetTo())]
-		t.mu.Unlock()
-		if p != nil {
+		if p := t.peer(wire.ControllerOf(m.Raft.GetTo())); p != nil {
 			p.send(m)
 		} else {
 			lost(t.cfg.Handler, m)
@@ -196,17 +199,13 @@ func (t *Transport) Send(messages []wire.Message) {
 // false if there is no connection, or no room. A payload that was queued is lost if the connection breaks. It never
 // waits.
 func (t *Transport) SendPayload(group, controller uint64, payload []byte) bool {
-	t.mu.Lock()
-	p := t.peers[controller]
-	t.mu.Unlock()
+	p := t.peer(controller)
 	return p != nil && p.sendPayload(group, payload)
 }
 
 // Connected says whether there is a connection to a controller.
 func (t *Transport) Connected(controller uint64) bool {
-	t.mu.Lock()
-	p := t.peers[controller]
-	t.mu.Unlock()
+	p := t.peer(controller)
 	return p != nil && p.isConnected()
 }
 
@@ -214,7 +213,7 @@ func (t *Transport) Connected(controller uint64) bool {
 func (t *Transport) Close() {
 	t.mu.Lock()
 	t.closed = true
-	for _, p := range t.peers {
+	for _, p := range *t.peers.Load() {
 		p.stop()
 	}
 	for conn := range t.accepted {
