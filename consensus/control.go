@@ -171,24 +171,34 @@ type ElectionTimeout struct {
 }
 
 // Successor is the member that should take over from this leader: among the other active voters, the one that has most
-// of the log. Members that declined are considered only if all did.
+// of the log. Of several it is the last in rank, so that the groups of a controller that stops spread over the others.
+// Members that declined are considered only if all did.
 func (s Status) Successor() (id uint64, ok bool) {
 	var to Peer
 	for _, p := range s.Peers { // none unless this one leads
-		if !p.Votes || !p.Active {
-			continue
-		}
-		if to.ID == 0 || to.Declined && !p.Declined || to.Declined == p.Declined && p.Match >= to.Match {
+		if p.Votes && p.Active && (to.ID == 0 || p.precedes(to)) {
 			to = p
 		}
 	}
 	return to.ID, to.ID != 0
 }
 
+// precedes reports whether a leader should rather be succeeded by p than by q.
+func (p Peer) precedes(q Peer) bool {
+	switch {
+	case p.Declined != q.Declined:
+		return q.Declined
+	case p.Match != q.Match:
+		return p.Match > q.Match
+	}
+	return p.Rank > q.Rank
+}
+
 // Peer is another member as its leader sees it.
 type Peer struct {
 	ID        uint64
 	Match     uint64 // the last entry known to be stored there
+	Rank      int    // its place in the order of elections after a failure of this leader; the first is 0
 	Votes     bool
 	State     string // "probe", "replicate" or "snapshot"
 	Active    bool   // has answered within the election timeout
@@ -238,7 +248,7 @@ func (c *Core) Status() Status {
 			if id != c.id {
 				s.Peers = append(s.Peers, Peer{
 					ID: id, Match: p.Match, Votes: c.members.votes(id), State: progressName(p.State),
-					Active: c.active(id), Declined: c.declined[id],
+					Active: c.active(id), Declined: c.declined[id], Rank: c.rank(id, c.id),
 				})
 			}
 		})

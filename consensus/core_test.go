@@ -76,9 +76,10 @@ func TestHintByRank(t *testing.T) {
 }
 
 // TestRanksOfGroups: after the death of a controller, the first in rank differs from group to group, so its groups
-// spread evenly over the others. In each group the ranks differ.
+// spread evenly over the others. In each group the ranks differ. The groups of a controller that stops spread too.
 func TestRanksOfGroups(t *testing.T) {
-	first := make(map[uint64]int) // how many groups a controller takes over
+	first := make(map[uint64]int)      // how many groups a controller takes over
+	successors := make(map[uint64]int) // how many it is given
 	for group := range uint64(12) {
 		s := newSimOf(t, group, 1, wire.ReplicaID(4, 2), wire.ReplicaID(1, uint16(group)), 2, 3)
 		dead := s.members[wire.ReplicaID(4, 2)]
@@ -86,6 +87,8 @@ func TestRanksOfGroups(t *testing.T) {
 		s.drain(dead)
 		s.rest()
 		s.check(dead.role.Leading, "controller 4 does not lead group %d", group)
+		to, _ := dead.core.Status().Successor()
+		successors[wire.ControllerOf(to)]++
 		s.die(dead.id)
 		waits := make(map[time.Duration]bool)
 		for _, m := range s.up() {
@@ -99,8 +102,8 @@ func TestRanksOfGroups(t *testing.T) {
 		}
 		s.check(len(waits) == 3 && waits[0] && waits[Stagger] && waits[2*Stagger], "group %d: waits %v", group, waits)
 	}
-	if want := map[uint64]int{1: 4, 2: 4, 3: 4}; !maps.Equal(first, want) {
-		t.Errorf("groups by controller: %v", first)
+	if want := map[uint64]int{1: 4, 2: 4, 3: 4}; !maps.Equal(first, want) || !maps.Equal(successors, want) {
+		t.Errorf("groups by controller: %v taken over, %v given", first, successors)
 	}
 }
 

@@ -158,7 +158,7 @@ func (c *Core) Hint(controller uint64) {
 		asked := len(c.election.kept) > 0
 		c.election.hintTerm, c.election.hinted = s.HardState.GetTerm(), true
 		c.forgetLeader()
-		rank := c.rank(s.Lead)
+		rank := c.rank(c.id, s.Lead)
 		if asked || c.election.deferring { // another candidate exists, or should; two at once would split the votes
 			rank += len(c.members.conf().Voters)
 		}
@@ -191,15 +191,15 @@ func (c *Core) Drain() {
 // If it alone can win, because the logs of the others are behind, it becomes leader all the same.
 func (c *Core) DeferElection(on bool) { c.election.deferring = on }
 
-// rank is the place of this member in the order of elections after the failure of a leader: that of the controllers of
-// the voters, rotated by the number of the group. So the groups of a dead controller spread over the others.
-func (c *Core) rank(down uint64) int {
+// rank is the place of a member in the order of elections after the failure of a leader: that of the controllers of the
+// voters, rotated by the number of the group. So the groups of a dead controller spread over the others.
+func (c *Core) rank(member, down uint64) int {
 	before, all := 0, 1
 	for _, id := range c.members.conf().Voters {
-		if id == down || id == c.id {
+		if id == down || id == member {
 			continue
 		}
-		if all++; wire.ControllerOf(id) < wire.ControllerOf(c.id) {
+		if all++; wire.ControllerOf(id) < wire.ControllerOf(member) {
 			before++
 		}
 	}

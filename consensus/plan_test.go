@@ -40,6 +40,7 @@ func (s Status) with(id uint64, change func(*Peer)) Status {
 func down(p *Peer)     { p.Active = false }
 func behind(p *Peer)   { p.Match = 100 }
 func declined(p *Peer) { p.Declined = true }
+func last(p *Peer)     { p.Rank = 2 }
 
 func TestPlan(t *testing.T) {
 	busy, follower := ledBy1(3, 3), ledBy1(3, 3)
@@ -147,7 +148,7 @@ func (s Status) after(t *rapid.T, c MemberChange) Status {
 	return next
 }
 
-// TestSuccessor: the successor votes, answers, and has most of the log.
+// TestSuccessor: the successor votes, answers, and has most of the log. Of several it is the last in rank.
 func TestSuccessor(t *testing.T) {
 	for _, c := range []struct {
 		status Status
@@ -158,7 +159,10 @@ func TestSuccessor(t *testing.T) {
 		{ledBy1(3, 4).with(3, down).with(2, down), 0},
 		{ledBy1(1, 3), 0},
 		{ledBy1(3, 3).with(3, declined), 2},
-		{ledBy1(3, 3).with(3, declined).with(2, declined), 3},
+		{ledBy1(3, 3).with(3, declined).with(2, declined).with(3, last), 3},
+		{ledBy1(3, 3).with(2, last), 2},
+		{ledBy1(3, 3).with(3, last), 3},
+		{ledBy1(3, 4).with(3, last).with(3, behind), 2},
 	} {
 		if got, ok := c.status.Successor(); got != c.want || ok != (c.want != 0) {
 			t.Errorf("%d, %v instead of %d: %+v", got, ok, c.want, c.status.Peers)
