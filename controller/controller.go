@@ -216,7 +216,10 @@ func (c *Controller) run(api *api, rest *rest) {
 		c.err = errors.Join(c.err, rest.close())
 	}
 	for _, g := range c.groups {
-		c.err = errors.Join(c.err, g.close())
+		// a fault of the log ends all groups, and is told once
+		if err := g.close(); !errors.Is(c.err, g.node.Err()) {
+			c.err = errors.Join(c.err, err)
+		}
 	}
 	if err := c.host.Close(); !errors.Is(c.err, err) { // otherwise it is the error that ended a loop
 		c.err = errors.Join(c.err, err)

@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"path/filepath"
 	"slices"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,6 +19,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/app"
 	"github.com/holdfast-sdn/holdfast/apps/hub"
 	"github.com/holdfast-sdn/holdfast/consensus"
+	"github.com/holdfast-sdn/holdfast/consensus/storage"
 	"github.com/holdfast-sdn/holdfast/consensus/storage/disk"
 	"github.com/holdfast-sdn/holdfast/controller/audit"
 	"github.com/holdfast-sdn/holdfast/controller/directory"
@@ -396,5 +399,51 @@ func TestOtherGroups(t *testing.T) {
 		if ok := groups == 2; ok && err != nil || !ok && !errors.Is(err, errOtherGroups) {
 			t.Errorf("with %d groups: %v", groups, err)
 		}
+	}
+}
+
+// brokenLog is a storage that fails from some time on.
+type brokenLog struct {
+	storage.Memory
+	failing atomic.Bool
+}
+
+var errBroken = errors.New("the disk is broken")
+
+func (l *brokenLog) Save(batches []storage.Batch) error {
+	if l.failing.Load() {
+		return errBroken
+	}
+	return l.Memory.Save(batches)
+}
+
+// A fault of the log ends a controller of several groups, and is told once.
+func TestFaultOfLog(t *testing.T) {
+	s, log := &testCluster{t: t}, new(brokenLog)
+	cfg := Config{Name: "c1", Names: map[uint64]string{1: "c1"}, Logger: quiet, OpenFlow: s.listen("127.0.0.1:0"),
+		Consensus: consensus.HostConfig{ID: 1, Storage: log, Heartbeat: 20 * time.Millisecond,
+			Election: 200 * time.Millisecond, Logger: quiet}}
+	for i := range uint64(3) {
+		cfg.Groups = append(cfg.Groups, GroupConfig{Applications: hubs(),
+			Consensus: consensus.GroupConfig{Group: i, Members: map[uint64]string{1: "c1"}}})
+	}
+	c, err := Start(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	node := c.groups[2].node
+	await.Until(t, "a leader", func() bool { return node.Status().Leading })
+	log.failing.Store(true)
+	change := consensus.MemberChange{Add: map[uint64]string{2: "c2"}}
+	if err := node.ChangeMembers(t.Context(), change); !errors.Is(err, errBroken) {
+		t.Errorf("an entry that was not saved: %v", err)
+	}
+	select {
+	case <-c.Done():
+	case <-time.After(10 * time.Second):
+		t.Fatal("it goes on")
+	}
+	if err := c.Err(); !errors.Is(err, errBroken) || strings.Count(err.Error(), errBroken.Error()) != 1 {
+		t.Errorf("got %v", err)
 	}
 }
