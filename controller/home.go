@@ -11,7 +11,7 @@ import (
 // A group goes home when its home controller has had the log for homeAfter: switches need time to connect to a
 // controller that has started. Commands wait for each transfer. So if the home controller declines, or has given the
 // leadership back soon, the next transfer comes after homeAgain, and each further one after twice the time, up to
-// homeLast.
+// homeLast. When its connection has been down, all begins anew.
 const (
 	homeAfter  = 3 * time.Second
 	homeAgain  = 30 * time.Second
@@ -63,7 +63,9 @@ func (h *Homing) Next(now time.Time, home uint64, s consensus.Status) uint64 {
 			continue
 		}
 		switch {
-		case !p.Votes || !p.Active || !p.Connected || p.Match+homeBehind < s.Last:
+		case !p.Connected: // it may be restarted, and then be no longer drained
+			*h = Homing{}
+		case !p.Votes || !p.Active || p.Match+homeBehind < s.Last:
 			h.ready = time.Time{}
 		case h.ready.IsZero():
 			h.ready = now

@@ -8,7 +8,7 @@ import (
 )
 
 // A group goes home when its home controller has had the log for a while. One that declines, or gives the leadership
-// back, is asked again later each time.
+// back, is asked again later each time, unless it was restarted.
 func TestHoming(t *testing.T) {
 	const me, home = 1, 2
 	leading := func(p consensus.Peer) consensus.Status {
@@ -48,6 +48,9 @@ func TestHoming(t *testing.T) {
 		{"it has restarted", 3 * homeLast, leading(fit), false},
 		{"and goes home as the first time", homeAfter + 3*homeLast, leading(fit), true},
 		{"which may be repeated after the first pause", homeAfter + 3*homeLast + homeAgain, leading(fit), true},
+		{"its process ends", 2*homeAfter + 3*homeLast + homeAgain, leading(gone), false},
+		{"and is restarted", 3*homeAfter + 3*homeLast + homeAgain, leading(fit), false},
+		{"so it need not wait again", 4*homeAfter + 3*homeLast + homeAgain, leading(fit), true},
 	} {
 		want := uint64(0)
 		if c.goes {
