@@ -125,7 +125,7 @@ class Cluster:
         raise RuntimeError(f"holdfast: no controller leads after {START_SECONDS} s:\n{logs}")
 
     def status(self) -> dict[str, Any]:
-        """Return what each controller that answers says of itself, as `holdfast status --json`."""
+        """Return what each controller that answers says of itself (`GET /v1/status`)."""
         answers = {}
         for name, port in zip(self.names, self.ports, strict=True):
             if name in self._processes and self._processes[name].poll() is None:
