@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -39,7 +40,13 @@ func (l *link) keepConnected(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		if text := reasonText(err); announced || text != told {
+		switch text := reasonText(err); {
+		case !announced && text == told:
+		case l.Elsewhere():
+			d.log.Info("this controller does not serve the switch, others do", "controller", l.address)
+			d.warnUnserved()
+			told = text
+		default:
 			d.log.Warn("controller lost", "controller", l.address, "error", text)
 			told = text
 		}
@@ -115,6 +122,17 @@ func (d *device) warnFenced() {
 				"controller", l.address, "term", experimenter.Term(p.refused),
 				"later term", experimenter.Term(d.session.core.generation))
 		}
+	}
+}
+
+// warnUnserved logs that none of the controllers serves the switch. It is called when one has said so.
+func (d *device) warnUnserved() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !slices.ContainsFunc(d.links, func(l *link) bool { return !l.Elsewhere() }) {
+		d.log.Warn("none of the controllers that this agent knows serves the switch: give the agent the cluster " +
+			"file, or " +
+			"the addresses of all controllers")
 	}
 }
 

@@ -180,6 +180,9 @@ const (
 	BackoffFirst = 5 * time.Millisecond
 	BackoffMost  = 200 * time.Millisecond
 	RefusedPause = time.Second // after a REFUSE, whose cause lasts
+	// ElsewherePause is the pause after a REFUSE of a controller that has no replica of the switch's group. Switches
+	// seldom change their group.
+	ElsewherePause = 30 * time.Second
 )
 
 // Controller is the connection to one controller. It is made again whenever it has ended.
@@ -191,6 +194,8 @@ type Controller struct {
 	pause time.Duration // before it is dialled again
 	ready bool          // at the last tick
 	lasts bool          // it was ready at two ticks in a row
+	// elsewhere: it has no replica of the switch's group, as it said when it was last connected
+	elsewhere bool
 }
 
 // Dial reports whether the controller is to be dialled: there is an epoch to attach with.
@@ -242,7 +247,11 @@ func (c *Controller) End(err error) (pause time.Duration, over error) {
 		c.leave()
 	}
 	var no *Refused
-	switch refused := errors.As(err, &no); {
+	refused := errors.As(err, &no)
+	c.elsewhere = refused && no.Reason == experimenter.ReasonElsewhere
+	switch {
+	case c.elsewhere:
+		return ElsewherePause, nil
 	case refused && no.Reason == experimenter.ReasonStaleEpoch:
 		if c.s.core.Stale(no.Epoch) {
 			over = errStale
@@ -261,6 +270,10 @@ func (c *Controller) End(err error) (pause time.Duration, over error) {
 	c.pause = min(2*pause, BackoffMost)
 	return pause, over
 }
+
+// Elsewhere reports whether the controller has said that it has no replica of the switch's group, so that others serve
+// the switch.
+func (c *Controller) Elsewhere() bool { return c.elsewhere }
 
 // close closes the connection from this side, if there is one.
 func (c *Controller) close(cause error) {

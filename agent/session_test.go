@@ -74,6 +74,21 @@ func TestDialOnlyWithAnEpoch(t *testing.T) {
 	}
 }
 
+// A controller that has no replica of the switch's group is not asked again for some time.
+func TestElsewhere(t *testing.T) {
+	s, _, _ := upSession(t, 4)
+	c, other := s.Controllers()[0], s.Controllers()[1]
+	connect(t, c)
+	if pause, over := c.End(refuse(experimenter.ReasonElsewhere, 0)); pause != ElsewherePause || over != nil ||
+		!c.Elsewhere() || other.Elsewhere() {
+		t.Errorf("pause %v, %v", pause, over)
+	}
+	connect(t, c)
+	if pause, _ := c.End(io.EOF); pause != BackoffFirst || c.Elsewhere() {
+		t.Errorf("pause %v after it has served the switch", pause)
+	}
+}
+
 func TestBackoff(t *testing.T) {
 	s, _, _ := upSession(t, 4)
 	c := s.Controllers()[0]

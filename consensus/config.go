@@ -92,6 +92,9 @@ type GroupConfig struct {
 	// are those in the log, and the addresses given here override those in the log.
 	Members map[uint64]string
 
+	// Learners are those of the first replicas that receive the log and do not vote.
+	Learners []uint64
+
 	// Join is set for a replica that ChangeMembers is to add to a running group. Without a log it waits until it is
 	// added. Members are then the current ones, with or without this one.
 	Join bool
@@ -158,6 +161,9 @@ func (c GroupConfig) validate(host HostConfig) error {
 	}
 	if _, ok := c.Members[c.ID]; !ok && !c.Join {
 		return fmt.Errorf("consensus: member %d is not among the members; add it, or set Join", c.ID)
+	}
+	if n := len(c.Members); n > 0 && len(c.Learners) >= n {
+		return fmt.Errorf("consensus: all %d members of group %d are learners, and none could lead it", n, c.Group)
 	}
 	for id, addr := range c.Members {
 		if !validReplica(id) {

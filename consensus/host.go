@@ -106,7 +106,7 @@ func Found(cfg HostConfig, groups ...GroupConfig) error {
 	if err == nil {
 		var first []storage.Batch
 		for _, g := range slices.Backward(groups) { // the first group last: then all are there
-			first = append(first, Bootstrap(g.Group, g.Members))
+			first = append(first, Bootstrap(g.Group, g.Members, g.Learners...))
 		}
 		err = d.Save(first)
 	}
@@ -173,7 +173,7 @@ func (h *Host) begin(cfg GroupConfig) (storage.Saved, error) {
 	case saved.Hard == nil && !cfg.Join && h.cfg.Founded:
 		err = fmt.Errorf("%s: %w", h.cfg.Dir, ErrNoLog)
 	case saved.Hard == nil && !cfg.Join:
-		boot := Bootstrap(cfg.Group, cfg.Members)
+		boot := Bootstrap(cfg.Group, cfg.Members, cfg.Learners...)
 		saved = storage.Saved{Hard: boot.Hard, Snapshot: *boot.Snapshot}
 		err = h.save(boot)
 	}

@@ -64,6 +64,54 @@ func startGroups(t testing.TB, count int, groups uint64) *groupCluster {
 	return c
 }
 
+// A group may have replicas on some hosts only, and members that are learners from the beginning: these receive the log
+// and do not vote.
+func TestFoundedPlacement(t *testing.T) {
+	cfgs := configs(t, 3)
+	placement := []GroupConfig{{Members: cfgs[0].Members, Learners: []uint64{3}},
+		{Group: 1, Members: map[uint64]string{2: cfgs[0].Members[2], 3: cfgs[0].Members[3]}}}
+	owners := make([][]*owner, len(placement))
+	for _, cfg := range cfgs {
+		h, err := NewHost(cfg.HostConfig)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { h.Close() })
+		for i, g := range placement {
+			if _, here := g.Members[cfg.HostConfig.ID]; !here {
+				continue
+			}
+			n, err := h.Start(g)
+			if err != nil {
+				t.Fatal(err)
+			}
+			owners[i] = append(owners[i], own(n))
+		}
+	}
+	for group, members := range owners {
+		leader := leaderOf(t, members...)
+		if err := leader.n.Propose(leader.term, []byte("entry")); err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range members {
+			if e := o.entry(t); string(e.Data) != "entry" {
+				t.Errorf("group %d: entry %q", group, e.Data)
+			}
+			want := []uint64{1, 2}
+			if group == 1 {
+				want = []uint64{2, 3}
+			}
+			if s := o.n.Status(); !slices.Equal(s.Voters, want) || len(s.Members) != len(members) {
+				t.Errorf("group %d: voters %v of %v", group, s.Voters, s.Members)
+			}
+		}
+	}
+	none := GroupConfig{Group: 2, Members: cfgs[0].Members, Learners: []uint64{1, 2, 3}}
+	if _, err := owners[0][0].n.host.Start(none); err == nil {
+		t.Error("a group in which nobody votes")
+	}
+}
+
 // give makes the first host the leader of all groups.
 func (c *groupCluster) give(t testing.TB) {
 	t.Helper()

@@ -26,9 +26,12 @@ func SplitAddress(s string) (name, addr string) {
 	return "", s
 }
 
-// Bootstrap is what the first members of a new group save before they start. All of them must name the same members.
-func Bootstrap(group uint64, members map[uint64]string) storage.Batch {
-	voters := slices.Sorted(maps.Keys(members))
+// Bootstrap is what the first members of a new group save before they start: the voters, and those of the members that
+// are learners. All of them must name the same members.
+func Bootstrap(group uint64, members map[uint64]string, learners ...uint64) storage.Batch {
+	voters := slices.DeleteFunc(slices.Sorted(maps.Keys(members)), func(id uint64) bool {
+		return slices.Contains(learners, id)
+	})
 	return storage.Batch{
 		Group: group,
 		Hard:  &raftpb.HardState{Term: ptr(uint64(bootTerm)), Vote: ptr(uint64(0)), Commit: ptr(uint64(bootIndex))},
@@ -36,7 +39,7 @@ func Bootstrap(group uint64, members map[uint64]string) storage.Batch {
 			Data: appendMembers(binary.AppendUvarint(nil, bootIndex), members),
 			Metadata: &raftpb.SnapshotMetadata{
 				Index: ptr(uint64(bootIndex)), Term: ptr(uint64(bootTerm)),
-				ConfState: &raftpb.ConfState{Voters: voters},
+				ConfState: &raftpb.ConfState{Voters: voters, Learners: slices.Sorted(slices.Values(learners))},
 			},
 		}},
 	}

@@ -79,34 +79,38 @@ func (a *assignments) update(u consensus.Update, core *Core) error {
 // maxDirectory bounds the memory of the rows of a snapshot, in bytes: more than directory.MaxSwitches can have.
 const maxDirectory = 64 << 20
 
-var errUnassigned = errors.New(
-	"the system group has not assigned the switch to a group: a majority of its voters must " +
-		"run and reach each other")
+var errUnassigned = errors.New("the system group has not assigned the switch to a group: a majority of its voters " +
+	"must run and reach each other")
 
-// groupOf returns the group of a switch; nil if the switch is not assigned.
-func (c *Controller) groupOf(id openflow.DatapathID) *group {
-	if len(c.groups) == 1 {
-		return c.system()
+// groupOf returns this controller's part of the group of a switch, nil if it has none. known is false if the switch is
+// not assigned.
+func (c *Controller) groupOf(id openflow.DatapathID) (g *group, known bool) {
+	if !c.several() {
+		return c.system(), true
 	}
 	row, known := c.assigned.of(id)
-	if !known || row.Group >= uint64(len(c.groups)) {
-		return nil
+	if !known {
+		return nil, false
 	}
-	return c.groups[row.Group]
+	return c.replica(row.Group), true
 }
 
-// assign is groupOf for a new session: it asks for a group, and waits.
-func (c *Controller) assign(id openflow.DatapathID) (*group, error) {
-	if g := c.groupOf(id); g != nil {
-		return g, nil
+// assign is groupOf for a new session: it asks for a group, and waits. After an error the switch cannot be served.
+func (c *Controller) assign(id openflow.DatapathID) error {
+	if g, _ := c.groupOf(id); g != nil {
+		return nil
 	}
 	end, again := time.NewTimer(assignPatience), time.NewTimer(0)
 	defer end.Stop()
 	defer again.Stop()
 	for asked := uint64(0); ; {
 		leader, news := c.assigned.watch() // before groupOf, so that nothing is missed
-		if g := c.groupOf(id); g != nil {
-			return g, nil
+		switch g, known := c.groupOf(id); {
+		case g != nil:
+			return nil
+		case known:
+			row, _ := c.assigned.of(id)
+			return c.elsewhere(id, row.Group)
 		}
 		if leader != asked {
 			asked = leader
@@ -115,15 +119,13 @@ func (c *Controller) assign(id openflow.DatapathID) (*group, error) {
 		select {
 		case <-news:
 		case <-again.C:
-			c.system().later(func() {
-				c.system().core.Ask(directory.Name,
-					directory.Assign{Switch: id, Home: c.home}.Append(nil))
-			})
+			want := directory.Assign{Switch: id, Groups: c.homesHere()}
+			c.system().later(func() { c.system().core.Ask(directory.Name, want.Append(nil)) })
 			again.Reset(assignEvery)
 		case <-end.C:
-			return nil, errUnassigned
+			return errUnassigned
 		case <-c.system().ended:
-			return nil, errClosing
+			return errClosing
 		}
 	}
 }

@@ -49,12 +49,13 @@ func TestAssignment(t *testing.T) {
 	c := s.controllers[3]
 	for id := openflow.DatapathID(1); id <= switches; id++ {
 		began := time.Now()
-		if g, err := c.assign(id); err != nil || g.cfg.Consensus.Group != of[id.String()] ||
+		err := c.assign(id)
+		if g, _ := c.groupOf(id); err != nil || g.cfg.Consensus.Group != of[id.String()] ||
 			time.Since(began) > assignPatience/2 {
 			t.Errorf("switch %s: %v after %v", id, err, time.Since(began))
 		}
 	}
-	if _, err := c.assign(switches + 1); !errors.Is(err, errUnassigned) {
+	if err := c.assign(switches + 1); !errors.Is(err, errUnassigned) {
 		t.Errorf("an unknown switch: %v", err)
 	}
 }
@@ -66,10 +67,7 @@ func TestUnassignedAtEnd(t *testing.T) {
 	s.stop(2)
 	c := s.controllers[3]
 	waits := make(chan error, 1)
-	go func() {
-		_, err := c.assign(1)
-		waits <- err
-	}()
+	go func() { waits <- c.assign(1) }()
 	time.Sleep(10 * time.Millisecond)
 	began := time.Now()
 	s.stop(3)

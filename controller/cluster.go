@@ -176,6 +176,8 @@ type Peer struct {
 	Name string
 	ID   uint64
 	API  string // address; "" if it is not known
+	// OpenFlow is the address for switches, "" if it is not known.
+	OpenFlow string
 }
 
 // inquiry asks the controllers for their status.

@@ -12,11 +12,13 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/consensus"
 	"github.com/holdfast-sdn/holdfast/controller/audit"
+	"github.com/holdfast-sdn/holdfast/internal/incident"
 	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/southbound"
 )
@@ -25,7 +27,7 @@ import (
 type Config struct {
 	Name          string
 	Consensus     consensus.HostConfig
-	Groups        []GroupConfig     // by number; with several, switches are in those after the first
+	Groups        []GroupConfig     // all, by number; with several, switches are in those after the first
 	Names         map[uint64]string // of the members, for status
 	Limits        ledger.Limits
 	Southbound    southbound.Config
@@ -49,10 +51,10 @@ type Controller struct {
 	cfg          Config
 	log          *slog.Logger
 	host         *consensus.Host
-	groups       []*group
+	groups       []*group // of which this controller has a replica, by number; the first is on all
 	router       router
 	assigned     *assignments       // the switches of several groups
-	home         uint64             // number of the group whose home this controller is; 1 if there is none
+	incidents    *incident.Log      // of switches that are not served
 	switches     chan error         // the error that ended the service of switches
 	stopSwitches context.CancelFunc // ends homes too
 	leads        chan bool          // capacity 1, see tellDuty
@@ -80,8 +82,9 @@ const TickInterval = 5 * time.Millisecond
 // Start runs a controller until Close, or until it fails: see Done and Err. If Start returns an error, the caller must
 // close the listeners and the audit file.
 func Start(cfg Config) (*Controller, error) {
-	c := &Controller{cfg: cfg, log: cfg.Logger, assigned: newAssignments(), home: 1, leads: make(chan bool, 1),
+	c := &Controller{cfg: cfg, log: cfg.Logger, assigned: newAssignments(), leads: make(chan bool, 1),
 		tended: make(chan struct{}), stop: make(chan struct{}), done: make(chan struct{})}
+	c.incidents = incident.NewEvery(time.Minute, cfg.Logger)
 	if c.cfg.Audit == nil {
 		c.cfg.Audit = (*audit.File)(nil) // does nothing
 	}
@@ -111,13 +114,19 @@ func (c *Controller) join() (err error) {
 	if c.host, err = consensus.NewHost(c.cfg.Consensus); err != nil {
 		return fmt.Errorf("start the consensus of controller %s: %w", c.cfg.Name, err)
 	}
-	if known := c.host.Idle(); len(known) > 0 && len(known) != len(c.cfg.Groups) { // none: it joins, or was never begun
-		return errors.Join(c.otherGroups(known), c.host.Close())
-	}
-	for i, g := range c.cfg.Groups {
-		if g.Home == c.cfg.Consensus.ID {
-			c.home = uint64(i)
+	var here []GroupConfig
+	var numbers []uint64
+	for _, g := range c.cfg.Groups {
+		if c.isHere(g) {
+			here, numbers = append(here, g), append(numbers, g.Consensus.Group)
 		}
+	}
+	if known := c.host.Idle(); len(known) > 0 && !slices.Equal(known, numbers) { // none: it joins, or was never begun
+		err := fmt.Errorf("the log of controller %s has replicas of groups %v instead of %v: %w", c.cfg.Name, known,
+			numbers, errOtherGroups)
+		return errors.Join(err, c.host.Close())
+	}
+	for i, g := range here {
 		heard := func(consensus.Update, *Core) error { return nil }
 		if i == 0 {
 			heard = c.heardSystem
@@ -139,22 +148,16 @@ func (c *Controller) join() (err error) {
 	return errors.Join(err, c.host.Close())
 }
 
-var errOtherGroups = errors.New("the cluster was created with another value of `groups`, or with other controllers, " +
-	"than the cluster file has: give all controllers the file of then. To change it, create the cluster again with " +
-	"holdfast init, after removing all data folders: its state is lost")
-
-// otherGroups says that the log has other groups than this controller is configured with.
-func (c *Controller) otherGroups(known []uint64) error {
-	return fmt.Errorf("the log of controller %s has %d groups instead of %d: %w", c.cfg.Name, len(known),
-		len(c.cfg.Groups), errOtherGroups)
-}
+var errOtherGroups = errors.New("the cluster was created with other values of `groups` and `replication`, or with " +
+	"other controllers, than the cluster file has: give all controllers the file of then. To change it, create the " +
+	"cluster again with holdfast init, after removing all data folders: its state is lost")
 
 // heardSystem takes each update of the system group, after its core.
 func (c *Controller) heardSystem(u consensus.Update, core *Core) error {
 	if u.Role != nil {
 		c.tellDuty(u.Role.Leading)
 	}
-	if len(c.cfg.Groups) == 1 {
+	if !c.several() {
 		return nil
 	}
 	return c.assigned.update(u, core)

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -36,8 +37,10 @@ type testCluster struct {
 	t           *testing.T
 	dir         string
 	apps        func() []ledger.Application
-	every       int  // SnapshotEvery of each controller
-	several     bool // each controller has a group of its own
+	every       int          // SnapshotEvery of each controller
+	several     bool         // each controller has a group of its own
+	replicas    int          // of such a group; 0: 3
+	logger      *slog.Logger // of the controllers; nil: quiet
 	members     map[uint64]string
 	addrs       map[uint64]string // for agents and switches, by controller
 	controllers map[uint64]*Controller
@@ -110,7 +113,8 @@ func (s *testCluster) start(id uint64, peer, of, api net.Listener) *Controller {
 			Heartbeat: 20 * time.Millisecond, Election: 200 * time.Millisecond, Logger: quiet},
 		Groups:     s.groups(),
 		Southbound: southbound.Config{Logger: quiet}, OpenFlow: of, API: api,
-		SwitchTimeout: 300 * time.Millisecond, SnapshotEvery: s.every, Audit: file, Logger: quiet,
+		SwitchTimeout: 300 * time.Millisecond, SnapshotEvery: s.every, Audit: file, Logger: cmp.Or(s.logger, quiet),
+		Peers: []Peer{{"c1", 1, "", s.addrs[1]}, {"c2", 2, "", s.addrs[2]}, {"c3", 3, "", s.addrs[3]}},
 	})
 	if err != nil {
 		s.t.Fatal(err)
@@ -127,8 +131,13 @@ func (s *testCluster) groups() []GroupConfig {
 	first.Applications = []ledger.Application{directory.NewApplication(len(s.members))}
 	list := []GroupConfig{first}
 	for id := uint64(1); id <= 3; id++ {
+		members := map[uint64]string{}
+		for i := range uint64(cmp.Or(s.replicas, 3)) {
+			at := (id+i-1)%3 + 1
+			members[at] = s.members[at]
+		}
 		list = append(list, GroupConfig{Home: id, Applications: s.apps(),
-			Consensus: consensus.GroupConfig{Group: id, Members: s.members}})
+			Consensus: consensus.GroupConfig{Group: id, Members: members}})
 	}
 	return list
 }

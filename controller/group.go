@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"sync"
 	"time"
 
@@ -61,6 +62,11 @@ func (c *Controller) startGroup(cfg GroupConfig, observe func(consensus.Update, 
 	}
 	if cfg.Consensus.Group != 0 {
 		g.log = of.Logger.With("group", cfg.Consensus.Group)
+		g.names = maps.Clone(of.Names)
+		maps.DeleteFunc(g.names, func(id uint64, _ string) bool {
+			_, member := cfg.Consensus.Members[id]
+			return !member
+		})
 	}
 	var runner replay.Runner
 	if cfg.Host != nil {
@@ -71,7 +77,7 @@ func (c *Controller) startGroup(cfg GroupConfig, observe func(consensus.Update, 
 		directory = c.lives
 	}
 	var err error
-	g.core, err = NewCore(CoreConfig{Name: of.Name, ID: of.Consensus.ID, Names: of.Names,
+	g.core, err = NewCore(CoreConfig{Name: of.Name, ID: of.Consensus.ID, Names: g.names,
 		Applications: cfg.Applications, Limits: of.Limits, SwitchTimeout: of.SwitchTimeout,
 		SnapshotEvery: of.SnapshotEvery, Hosts: runner, Identity: cfg.Identity, Logger: g.log,
 		Group: cfg.Consensus.Group, Directory: directory}, outside{g})

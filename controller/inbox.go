@@ -1,9 +1,11 @@
 package controller
 
 import (
+	"errors"
 	"sync"
 	"time"
 
+	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
 	"github.com/holdfast-sdn/holdfast/southbound"
 )
 
@@ -34,13 +36,24 @@ func (it *item) reject() {
 // handler passes the calls of sessions to the loop of the switch's group; see southbound.Handler.
 type handler struct{ c *Controller }
 
-// Attached waits until the switch is assigned to a group.
+// Attached waits until the switch is assigned to a group. A switch that this controller cannot serve is disconnected;
+// an agent learns why.
 func (h handler) Attached(s *southbound.Session) {
-	if _, err := h.c.assign(s.Switch()); err != nil {
-		s.Close(err)
+	err := h.c.assign(s.Switch())
+	if err == nil {
+		h.put(item{kind: attach, session: s})
 		return
 	}
-	h.put(item{kind: attach, session: s})
+	_, elsewhere := errors.AsType[*elsewhereError](err)
+	if st := s.State(); elsewhere && st.Peer == southbound.Agent {
+		s.Refuse(experimenter.ReasonElsewhere, st.Epoch)
+		return
+	}
+	if err != errClosing {
+		h.c.incidents.Warn("unserved "+s.Switch().String(), "switch disconnected", "remote", s.State().Remote, "why",
+			err)
+	}
+	s.Close(err)
 }
 
 func (h handler) Detached(s *southbound.Session, _ error) { h.put(item{kind: detach, session: s}) }
@@ -59,8 +72,8 @@ func (h handler) Events(s *southbound.Session, b southbound.Batch) error {
 }
 
 func (h handler) put(it item) bool {
-	g := h.c.groupOf(it.session.Switch())
-	if g == nil { // it was never attached to a group
+	g, _ := h.c.groupOf(it.session.Switch())
+	if g == nil { // the session was never passed to a group
 		return false
 	}
 	select {

@@ -100,7 +100,7 @@ func (c *Controller) changeMembers(ctx context.Context, change MemberChange) (Me
 	if !s.Leading {
 		return Members{}, &notLeading{g.memberName(s, s.Leader)}
 	}
-	if len(c.groups) > 1 {
+	if c.several() {
 		return Members{}, errSeveral
 	}
 	if err := g.checkChange(s, change); err != nil {
@@ -216,7 +216,7 @@ func (c *Controller) drain(ctx context.Context) (err error) {
 	for _, g := range c.groups {
 		go func() { // ends with ctx
 			err := g.node.Drain(ctx)
-			if err != nil && len(c.groups) > 1 {
+			if err != nil && c.several() {
 				err = fmt.Errorf("group %d is not drained, the others are unless they are named too: %w",
 					g.cfg.Consensus.Group, err)
 			}

@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"slices"
@@ -257,7 +258,9 @@ func (c *Core) connectedTo(out *SwitchStatus, id openflow.DatapathID, st southbo
 	if c.local[id] != nil {
 		sessions++
 	}
-	const remedy = "give it the addresses of all controllers (ovs-vsctl set-controller BRIDGE tcp:ADDRESS:6653 …)"
+	names := slices.Sorted(maps.Values(c.cfg.Names))
+	remedy := "give it the addresses of " + strings.Join(names, ", ") +
+		" (ovs-vsctl set-controller BRIDGE tcp:ADDRESS:6653 …)"
 	switch {
 	case sessions > 1 || len(c.cfg.Names) < 2:
 	case st.Peer == southbound.Bundles && out.Guarantee == "exactly-once":

@@ -103,18 +103,22 @@ func (c *conn) run(ctx context.Context) {
 		return
 	}
 	defer c.srv.unregister(c)
-	state, id := c.session.State(), c.session.Switch()
-	c.srv.incidents.Info("attached "+id.String(), "switch attached", "switch", id, "remote", c.remote, "mode",
-		state.Peer, "version", state.Version)
 	c.call(func() { c.srv.handler.Attached(c.session) })
+	served := c.why() == nil // otherwise the handler has closed it, and says why
+	if served {
+		state, id := c.session.State(), c.session.Switch()
+		c.srv.incidents.Info("attached "+id.String(), "switch attached", "switch", id, "remote", c.remote, "mode",
+			state.Peer, "version", state.Version)
+	}
 	err = c.reason(c.read(ctx, rest))
 	c.net.Close()
 	c.out.Close() // no CommandsDone after this
-	c.detach(ctx, err)
+	c.detach(ctx, err, served)
 }
 
-// detach reports the end to the handler and logs it. The end of a switch without an agent is an event.
-func (c *conn) detach(ctx context.Context, err error) {
+// detach reports the end to the handler, and logs it if the switch was served. The end of a switch without an agent is
+// an event.
+func (c *conn) detach(ctx context.Context, err error, served bool) {
 	ours := c.why() != nil || ctx.Err() != nil
 	down := c.session.End(downReason(err))
 	if down.Kind == Events && !ours {
@@ -122,7 +126,7 @@ func (c *conn) detach(ctx context.Context, err error) {
 	}
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
-	} else {
+	} else if served {
 		c.srv.incidents.Warn("detached "+c.session.Switch().String(), "switch detached", "switch", c.session.Switch(),
 			"remote", c.remote, "error", err)
 	}

@@ -93,7 +93,8 @@ type Batch struct {
 // Handler receives the input of the sessions. The calls for one session never overlap, except CommandsDone, which may
 // overlap with Events. They may block: then the peer is not read, and TCP pushes back.
 type Handler interface {
-	// Attached starts a session: the handshake is complete and no other session has this datapath id.
+	// Attached starts a session: the handshake is complete and no other session has this datapath id. If it closes or
+	// refuses the session, nothing is logged here.
 	Attached(s *Session)
 	// Events delivers the next events. Sequences repeat after Claim, when events are sent again that are not
 	// acknowledged. An error closes the session.

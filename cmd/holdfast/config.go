@@ -43,6 +43,8 @@ func configCommand() *cobra.Command {
   levels: {learning: {packet_in: ordered}}   # default: exactly_once; see docs/applications.md
   # recovery: {disjoint: link}   # only with application recovery; docs/operating.md has the other keys
   bfd: {floor_ms: 15, multiplier: 3}   # BFD on links, for recovery and liveness; see docs/operating.md
+  groups: 1                      # or per-controller: each controller leads a share of the switches
+  # replication: 3               # with per-controller: replicas of each group; default: one on each controller
   durability: disk               # disk or memory
   data: /var/lib/holdfast        # each controller uses the folder of its name
   heartbeat_ms: 10
@@ -113,7 +115,7 @@ type summary struct {
 	Levels          map[string]map[string]string `json:"levels,omitempty"`
 	Recovery        *config.Recovery             `json:"recovery,omitempty"`
 	BFD             *config.BFD                  `json:"bfd,omitempty"`
-	Groups          int                          `json:"groups"`
+	Groups          []config.Group               `json:"groups"`
 	Durability      config.Durability            `json:"durability"`
 	HeartbeatMS     int64                        `json:"heartbeat_ms"`
 	ElectionMS      int64                        `json:"election_ms"`
@@ -140,7 +142,7 @@ type summaryRyu struct {
 
 func summarize(s *config.Cluster, found process.Checked, problems []error) summary {
 	sum := summary{Cluster: s.Name, Apps: withRequirements(s.Apps), Levels: s.Levels,
-		Groups: 1 + len(s.Homes()), Durability: s.Durability,
+		Groups: s.Groups(), Durability: s.Durability,
 		HeartbeatMS: s.Heartbeat.Milliseconds(), ElectionMS: s.Election.Milliseconds(),
 		SwitchTimeoutMS: s.SwitchTimeout.Milliseconds(), TLS: s.TLS, Certificates: found.Certificates,
 		Problems: []string{}}
@@ -161,6 +163,33 @@ func summarize(s *config.Cluster, found process.Checked, problems []error) summa
 		sum.Problems = append(sum.Problems, err.Error())
 	}
 	return sum
+}
+
+// printPlacement says where each group has replicas.
+func printPlacement(w io.Writer, s *config.Cluster) {
+	groups := s.Groups()
+	if len(groups) == 1 {
+		fmt.Fprintln(w, "groups\t1")
+		return
+	}
+	fmt.Fprintf(w, "groups\t%d: one of each controller, and the system group\n", len(groups))
+	fmt.Fprintf(w, "replication\t%d: a group works while %d of its %d controllers run and reach each other\n",
+		s.Replicas(), s.Replicas()/2+1, s.Replicas())
+	for i, g := range groups {
+		what := "home " + g.Home
+		if i == 0 {
+			what = "system"
+		}
+		on := "on " + strings.Join(g.Voters, ", ")
+		if len(g.Learners) > 0 {
+			on += "; without a vote on " + strings.Join(g.Learners, ", ")
+		}
+		fmt.Fprintf(w, "group %d, %s\t%s\n", i, what, on)
+	}
+	if s.Replicas() < len(s.Controllers) {
+		fmt.Fprintln(w, "switches\teach is served by the controllers of its group: give switches without an agent the "+
+			"addresses of all controllers")
+	}
 }
 
 func printCluster(out io.Writer, s *config.Cluster, found process.Checked) error {
@@ -198,11 +227,7 @@ func printCluster(out io.Writer, s *config.Cluster, found process.Checked) error
 		fmt.Fprintf(w, "bfd\t%v, by databases at %s, at least %v apart, %d lost are a failure\n", s.BFD.Enabled,
 			s.BFD.Database, s.BFD.Floor, s.BFD.Multiplier)
 	}
-	if n := len(s.Homes()); n > 0 {
-		fmt.Fprintf(w, "groups\t%d: one of each controller, and the system group\n", n+1)
-	} else {
-		fmt.Fprintln(w, "groups\t1")
-	}
+	printPlacement(w, s)
 	fmt.Fprintf(w, "durability\t%s\n", s.Durability)
 	fmt.Fprintf(w, "heartbeat\t%v\n", s.Heartbeat)
 	fmt.Fprintf(w, "election\t%v\n", s.Election)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -75,7 +76,7 @@ func TestExitCodes(t *testing.T) {
 		{"agent --controllers=", 1, "holdfast: no controller address: write it like 127.0.0.1:6653\n"},
 		{"bench throughptu", 2, "holdfast: unknown command \"throughptu\" for \"holdfast bench\" (see `holdfast " +
 			"bench --help`)\n"},
-		{"bench throughput --replicas 2", 1, "holdfast: --replicas 2: use an odd number from 1 to 9; an even one " +
+		{"bench throughput --replicas 2", 1, "holdfast: --replicas 2: use odd numbers from 1 to 9; an even one " +
 			"survives no more failures\n"},
 		{"bench throughput --durability foo", 1, "holdfast: --durability \"foo\": use memory or disk\n"},
 		{"bench throughput --switches 0", 1, "holdfast: --switches 0: use 1 to 4096\n"},
@@ -140,6 +141,21 @@ tls             none: plain TCP
 `
 	if code != 0 || out != want || stderr != "" {
 		t.Errorf("exit code %d, stderr %q, printed\n%s", code, stderr, out)
+	}
+
+	five := "controllers:\n"
+	for i := 1; i <= 5; i++ {
+		five += fmt.Sprintf("- {name: c%[1]d, id: %[1]d, peer: \"h%[1]d:7001\", openflow: \"h%[1]d:6653\", "+
+			"api: \"h%[1]d:8653\"}\n", i)
+	}
+	five = writeCluster(t, five+"groups: per-controller\nreplication: 3\n")
+	code, out, _ = invoke(t.Context(), "config", "check", five)
+	for _, line := range []string{"groups 6: one of each controller, and the system group",
+		"replication 3: a group works while 2 of its 3 controllers run and reach each other",
+		"group 0, system on c1, c2, c3, c4, c5", "group 2, home c2 on c1, c2, c3"} {
+		if code != 0 || !strings.Contains(strings.Join(strings.Fields(out), " "), line) {
+			t.Errorf("exit code %d, no line %q in\n%s", code, line, out)
+		}
 	}
 
 	bad := writeCluster(t, clusterText+"apps: [lerning]\n")

@@ -93,7 +93,8 @@ func TestPrintStatus(t *testing.T) {
 			[]string{"CONTROLLER", "c1", "up", "0", "-", "6", "c2", "up", "1", "1", "0", "c3", "no answer", "-", "2",
 				"-",
 				"c1 got no status from c3: connection refused", "GROUP", "HOME", "0", "c1", "-", "4", "1", "c2", "c2",
-				"9", "77", "76", "1", "c1", "2", "c3", "c3", "8", "SWITCH", "GROUP", "0000000000000005", "1", "up", "c2", "1",
+				"9", "77", "76", "1", "c1", "2", "c3", "c3", "8", "SWITCH", "GROUP", "0000000000000005", "1", "up",
+				"c2", "1",
 				"agent",
 				"group 2 and its switches are shown as c1 knows them, which may be outdated: c3, which leads it, " +
 					"did not " +

@@ -31,16 +31,21 @@ type Row struct {
 // FirstVersion is the version of the first assignment of a switch, and of all switches of a cluster with one group.
 const FirstVersion = 1
 
-// Assign is the request to assign a switch that has no row. Home is the home group of the controller that asks. If the
-// switch has a row, the request changes nothing: so it may be lost, repeated, or made by several controllers.
+// Assign is the request to assign a switch that has no row. Groups are those of which the controller that asks has a
+// replica, so that it can serve the switch; the first is its home. If the switch has a row, the request changes
+// nothing: so it may be lost, repeated, or made by several controllers.
 type Assign struct {
 	Switch openflow.DatapathID
-	Home   uint64
+	Groups []uint64
 }
 
 // Append appends the encoding of the request.
 func (a Assign) Append(dst []byte) []byte {
-	return binary.AppendUvarint(binary.BigEndian.AppendUint64(dst, uint64(a.Switch)), a.Home)
+	dst = binary.BigEndian.AppendUint64(dst, uint64(a.Switch))
+	for _, g := range a.Groups {
+		dst = binary.AppendUvarint(dst, g)
+	}
+	return dst
 }
 
 var (
@@ -53,11 +58,15 @@ func ParseAssign(b []byte) (Assign, error) {
 	if len(b) < 8 {
 		return Assign{}, errRequest
 	}
-	home, n := binary.Uvarint(b[8:])
-	if n != len(b)-8 {
-		return Assign{}, errRequest
+	a := Assign{Switch: openflow.DatapathID(binary.BigEndian.Uint64(b))}
+	for b = b[8:]; len(b) > 0; {
+		g, n := binary.Uvarint(b)
+		if n <= 0 {
+			return Assign{}, errRequest
+		}
+		a.Groups, b = append(a.Groups, g), b[n:]
 	}
-	return Assign{Switch: openflow.DatapathID(binary.BigEndian.Uint64(b)), Home: home}, nil
+	return a, nil
 }
 
 func (r Row) append(dst []byte) []byte {
@@ -108,38 +117,45 @@ func (a *Application) Handle(tx *ledger.Tx, in *ledger.Input) error {
 	if _, known := tx.Get(rows, cell, ledger.Key{}); known {
 		return nil
 	}
-	loads, all := make([]uint64, a.homes), uint64(0)
-	for i := range loads {
-		value, _ := tx.Get(groups, ledger.Key{A: uint64(i) + 1}, ledger.Key{})
-		loads[i], _ = binary.Uvarint(value) // 0 without a value
-		all += loads[i]
+	loads, all := map[uint64]uint64{}, uint64(0)
+	for g := uint64(1); g <= uint64(a.homes); g++ {
+		value, _ := tx.Get(groups, ledger.Key{A: g}, ledger.Key{})
+		loads[g], _ = binary.Uvarint(value) // 0 without a value
+		all += loads[g]
 	}
-	switch {
-	case want.Home < 1 || want.Home > uint64(a.homes):
-		return fmt.Errorf("switch %s: group %d is no home; there are %d", want.Switch, want.Home, a.homes)
-	case all >= MaxSwitches:
+	if all >= MaxSwitches {
 		return fmt.Errorf("switch %s: the directory has its maximum of %d switches", want.Switch, MaxSwitches)
 	}
-	group := choose(want.Home, loads)
+	group, ok := choose(want.Groups, loads)
+	if !ok {
+		return fmt.Errorf("switch %s: groups %v are not among the %d home groups", want.Switch, want.Groups, a.homes)
+	}
 	tx.Put(rows, cell, ledger.Key{}, Row{Group: group, Version: FirstVersion}.append(nil))
-	tx.Put(groups, ledger.Key{A: group}, ledger.Key{}, binary.AppendUvarint(nil, loads[group-1]+1))
+	tx.Put(groups, ledger.Key{A: group}, ledger.Key{}, binary.AppendUvarint(nil, loads[group]+1))
 	return nil
 }
 
-// choose returns the group of a new switch, where loads[g-1] is how many switches group g has. That is home, unless
-// home has more than a quarter more than the group that has the fewest. Then it is that one, and of equals the first.
+// choose returns one of the groups for a new switch, where loads is how many switches each home group has. That is the
+// first, unless it has over a quarter more than the one of them that has the fewest. Then it is that one. It returns
+// false if one of them is no home group, or if there is none.
 //
-// A switch usually connects to all controllers at once, and then the fastest decides which home asks: mostly the leader
-// of the system group. So the slack is what that controller may have more than others.
-func choose(home uint64, loads []uint64) uint64 {
-	least := 0
-	for i, n := range loads {
-		if n < loads[least] {
-			least = i
+// A switch usually connects to all controllers at once, and then the fastest decides which home comes first: mostly the
+// leader of the system group. So the quarter is what that controller may have more than others.
+func choose(groups []uint64, loads map[uint64]uint64) (group uint64, ok bool) {
+	for i, g := range groups {
+		n, is := loads[g]
+		if !is {
+			return 0, false
+		}
+		if i == 0 || n < loads[group] {
+			group = g
 		}
 	}
-	if loads[home-1] > loads[least]+loads[least]/4 {
-		return uint64(least) + 1
+	if len(groups) == 0 {
+		return 0, false
 	}
-	return home
+	if least := loads[group]; loads[groups[0]] <= least+least/4 {
+		group = groups[0]
+	}
+	return group, true
 }

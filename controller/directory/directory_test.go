@@ -3,6 +3,7 @@ package directory
 import (
 	"errors"
 	"maps"
+	"reflect"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -43,8 +44,8 @@ func (g *group) lead() {
 	g.must(g.leader.Lead(g.term, 1000))
 }
 
-func (g *group) ask(id openflow.DatapathID, home uint64) {
-	if !g.leader.Request(Name, Assign{Switch: id, Home: home}.Append(nil)) {
+func (g *group) ask(id openflow.DatapathID, groups ...uint64) {
+	if !g.leader.Request(Name, Assign{Switch: id, Groups: groups}.Append(nil)) {
 		g.t.Fatal("the leader does not take a request")
 	}
 }
@@ -71,11 +72,15 @@ func TestAssignments(t *testing.T) {
 		g := newGroup(t, homes)
 		known := map[openflow.DatapathID]Row{}
 		loads := make([]uint64, homes)
+		var all []uint64
+		for i := range homes {
+			all = append(all, uint64(i)+1)
+		}
 		for range rapid.IntRange(1, 40).Draw(t, "steps") {
 			var asked []openflow.DatapathID
 			for range rapid.IntRange(1, 4).Draw(t, "requests") {
 				id := openflow.DatapathID(rapid.Uint64Range(0, 30).Draw(t, "switch"))
-				g.ask(id, rapid.Uint64Range(1, uint64(homes)).Draw(t, "home"))
+				g.ask(id, rapid.Permutation(all).Draw(t, "groups")...)
 				asked = append(asked, id)
 			}
 			if rapid.IntRange(0, 3).Draw(t, "lost") == 0 {
@@ -122,23 +127,33 @@ func TestAssignments(t *testing.T) {
 
 func TestChoose(t *testing.T) {
 	for _, c := range []struct {
-		home  uint64
-		loads []uint64
-		want  uint64
+		groups []uint64
+		loads  []uint64 // of groups 1, 2, …
+		want   uint64   // 0: none
 	}{
-		{1, []uint64{7}, 1},
-		{2, []uint64{0, 0, 0}, 2},
-		{2, []uint64{0, 1, 0}, 1},
-		{2, []uint64{3, 3, 3}, 2},
-		{2, []uint64{4, 4, 3}, 3},
-		{2, []uint64{4, 5, 4}, 2},
-		{2, []uint64{4, 6, 4}, 1},
-		{3, []uint64{4, 9, 4}, 3},
-		{1, []uint64{100, 100, 80}, 1},
-		{1, []uint64{101, 100, 80}, 3},
+		{[]uint64{1}, []uint64{7}, 1},
+		{[]uint64{2, 1, 3}, []uint64{0, 0, 0}, 2},
+		{[]uint64{2, 1, 3}, []uint64{0, 1, 0}, 1},
+		{[]uint64{2, 3, 1}, []uint64{0, 1, 0}, 3},
+		{[]uint64{2, 1, 3}, []uint64{3, 3, 3}, 2},
+		{[]uint64{2, 1, 3}, []uint64{4, 4, 3}, 3},
+		{[]uint64{2, 1, 3}, []uint64{4, 5, 4}, 2},
+		{[]uint64{2, 1, 3}, []uint64{4, 6, 4}, 1},
+		{[]uint64{2, 3}, []uint64{0, 6, 5}, 2}, // group 1 is not at the controller
+		{[]uint64{2, 3}, []uint64{0, 7, 5}, 3},
+		{[]uint64{3, 1, 2}, []uint64{4, 9, 4}, 3},
+		{[]uint64{1, 2, 3}, []uint64{100, 100, 80}, 1},
+		{[]uint64{1, 2, 3}, []uint64{101, 100, 80}, 3},
+		{nil, []uint64{0}, 0},
+		{[]uint64{1, 4}, []uint64{0, 0, 0}, 0},
+		{[]uint64{0}, []uint64{0, 0, 0}, 0},
 	} {
-		if got := choose(c.home, c.loads); got != c.want {
-			t.Errorf("home %d of %v: group %d, want %d", c.home, c.loads, got, c.want)
+		loads := map[uint64]uint64{}
+		for i, n := range c.loads {
+			loads[uint64(i)+1] = n
+		}
+		if got, ok := choose(c.groups, loads); got != c.want || ok != (c.want != 0) {
+			t.Errorf("groups %v of %v: %d, want %d", c.groups, c.loads, got, c.want)
 		}
 	}
 }
@@ -146,8 +161,8 @@ func TestChoose(t *testing.T) {
 // What nobody should ask is a failure of the application, and changes nothing.
 func TestRefusedRequests(t *testing.T) {
 	g := newGroup(t, 3)
-	for i, request := range [][]byte{nil, make([]byte, 7), make([]byte, 8), Assign{1, 0}.Append(nil),
-		Assign{1, 4}.Append(nil), append(Assign{1, 1}.Append(nil), 0)} {
+	for i, request := range [][]byte{nil, make([]byte, 7), make([]byte, 8), Assign{1, []uint64{0}}.Append(nil),
+		Assign{1, []uint64{1, 4}}.Append(nil), append(Assign{1, []uint64{1}}.Append(nil), 0x80)} {
 		g.leader.Request(Name, request)
 		if f := g.leader.Failures(); len(f) != 1 {
 			t.Errorf("request %d: failures %v", i, f)
@@ -173,10 +188,10 @@ func TestFull(t *testing.T) {
 }
 
 func FuzzAssign(f *testing.F) {
-	f.Add(Assign{1, 2}.Append(nil))
+	f.Add(Assign{1, []uint64{2, 300}}.Append(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		a, err := ParseAssign(b)
-		if back, again := ParseAssign(a.Append(nil)); err == nil && (again != nil || back != a) {
+		if back, again := ParseAssign(a.Append(nil)); err == nil && (again != nil || !reflect.DeepEqual(back, a)) {
 			t.Errorf("%+v is %+v after another round (%v)", a, back, again)
 		}
 		row, err := parseRow(b)

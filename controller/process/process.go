@@ -68,7 +68,13 @@ func Found(cluster *config.Cluster, name string, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	return consensus.Found(host(cluster, me, log), replicas(cluster)...)
+	var here []consensus.GroupConfig
+	for i, g := range cluster.Groups() {
+		if g.Has(name) {
+			here = append(here, replicas(cluster, uint64(i), g))
+		}
+	}
+	return consensus.Found(host(cluster, me, log), here...)
 }
 
 // run is the controller from its start to its end.
@@ -115,7 +121,7 @@ func assemble(ctx context.Context, cfg Config, me config.Controller) (controller
 	own.Consensus.Founded = !cfg.Join
 	for _, c := range s.Controllers {
 		own.Names[c.ID] = c.Name
-		own.Peers = append(own.Peers, controller.Peer{Name: c.Name, ID: c.ID, API: c.API})
+		own.Peers = append(own.Peers, controller.Peer{Name: c.Name, ID: c.ID, API: c.API, OpenFlow: c.OpenFlow})
 	}
 	var err error
 	if own.Groups, err = groups(cfg); err != nil {
@@ -156,20 +162,24 @@ func assemble(ctx context.Context, cfg Config, me config.Controller) (controller
 	return own, nil
 }
 
-// groups are those of the cluster at this controller.
+// groups are those of the cluster, as this controller sees them.
 func groups(cfg Config) (list []controller.GroupConfig, err error) {
 	s := cfg.Cluster
-	homes := s.Homes()
-	for i, g := range replicas(s) {
-		c := controller.GroupConfig{Consensus: g}
-		c.Consensus.Join = cfg.Join
-		if i > 0 {
-			c.Home = homes[i-1]
+	all := s.Groups()
+	for i, g := range all {
+		c := controller.GroupConfig{Consensus: replicas(s, uint64(i), g)}
+		c.Consensus.Join = cfg.Join && g.Has(cfg.Name)
+		if home, ok := s.Controller(g.Home); ok {
+			c.Home = home.ID
 		}
-		if i == 0 && len(homes) > 0 {
-			c.Applications = []ledger.Application{directory.NewApplication(len(homes))}
-		} else if c.Applications, err = cfg.Applications(); err != nil { // they are where the switches are
-			return nil, err
+		switch { // the applications are where the switches are
+		case i == 0 && len(all) > 1:
+			c.Applications = []ledger.Application{directory.NewApplication(len(all) - 1)}
+		case !g.Has(cfg.Name):
+		default:
+			if c.Applications, err = cfg.Applications(); err != nil {
+				return nil, err
+			}
 		}
 		list = append(list, c)
 	}
@@ -202,17 +212,18 @@ func host(s *config.Cluster, me config.Controller, log *slog.Logger) consensus.H
 	}
 }
 
-// replicas are those of all groups at a controller: every controller has one of each group.
-func replicas(s *config.Cluster) []consensus.GroupConfig {
-	members := make(map[uint64]string, len(s.Controllers))
+// replicas are those of a group, at all controllers.
+func replicas(s *config.Cluster, number uint64, g config.Group) consensus.GroupConfig {
+	c := consensus.GroupConfig{Group: number, Members: map[uint64]string{}}
 	for _, m := range s.Controllers {
-		members[m.ID] = m.Name + "@" + m.Peer
+		if g.Has(m.Name) {
+			c.Members[m.ID] = m.Name + "@" + m.Peer
+		}
+		if slices.Contains(g.Learners, m.Name) {
+			c.Learners = append(c.Learners, m.ID)
+		}
 	}
-	list := make([]consensus.GroupConfig, 1+len(s.Homes()))
-	for i := range list {
-		list[i] = consensus.GroupConfig{Group: uint64(i), Members: members}
-	}
-	return list
+	return c
 }
 
 // addRyu completes the configuration with what the Ryu applications of the cluster need, if it has any.

@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 )
@@ -35,6 +34,7 @@ type Cluster struct {
 	// Levels are consistency levels by application and message, as text: its caller knows which there are.
 	Levels        map[string]map[string]string
 	PerController bool // each controller has a group of its own, which it leads if it can; else there is one group
+	Replication   int  // replicas of each home group; 0: one on each controller. See Replicas
 	Durability    Durability
 	Data          string        // folder; each controller uses the sub-folder of its name
 	Heartbeat     time.Duration // between two heartbeats of a leader
@@ -147,20 +147,6 @@ func (s *Cluster) Names() []string {
 		names = append(names, c.Name)
 	}
 	return names
-}
-
-// Homes returns the ids of the controllers that have a group of their own, in the order of these groups, which does not
-// depend on the order of the file. It is nil if there is one group.
-func (s *Cluster) Homes() []uint64 {
-	if !s.PerController {
-		return nil
-	}
-	ids := make([]uint64, len(s.Controllers))
-	for i, c := range s.Controllers {
-		ids[i] = c.ID
-	}
-	slices.Sort(ids)
-	return ids
 }
 
 // DataDir returns the folder of controller c.

@@ -23,7 +23,8 @@ type parser struct {
 	apps    []string
 	cluster Cluster
 
-	heartbeatNode, electionNode, databaseNode, recoveryNode, groupsNode *yaml.Node // where they stand, if they do
+	// where they stand, if they do
+	heartbeatNode, electionNode, databaseNode, recoveryNode, groupsNode, replicationNode *yaml.Node
 }
 
 func (p *parser) parse(text []byte) error {
@@ -42,6 +43,7 @@ func (p *parser) parse(text []byte) error {
 		{"recovery", func(n *yaml.Node) error { p.recoveryNode = n; return p.recovery(n) }},
 		{"bfd", p.bfd},
 		{"groups", p.groups},
+		{"replication", p.replication},
 		{"durability", p.durability},
 		{"data", p.data},
 		{"heartbeat_ms", func(n *yaml.Node) error {
@@ -326,8 +328,30 @@ func (p *parser) groups(n *yaml.Node) error {
 	return nil
 }
 
-// checkGroups refuses what only one group can do.
+func (p *parser) replication(n *yaml.Node) error {
+	var replicas uint64
+	if err := p.number(n, "replication", 1, 99, &replicas); err != nil {
+		return err
+	}
+	p.replicationNode, p.cluster.Replication = n, int(replicas)
+	return nil
+}
+
+// checkGroups refuses what only one group can do, and what several groups cannot.
 func (p *parser) checkGroups() error {
+	if at, r, n := p.replicationNode, p.cluster.Replication, len(p.cluster.Controllers); at != nil {
+		switch {
+		case !p.cluster.PerController:
+			return p.mistake(at, "replication is configured, and one group has a replica on each controller",
+				"write groups: per-controller, or remove this line")
+		case r > n:
+			return p.mistake(at, fmt.Sprintf("replication is %d, and there are %d controllers", r, n),
+				"write an odd number up to that, or remove this line")
+		case r%2 == 0:
+			return p.mistake(at, fmt.Sprintf("%d replicas survive no more failures than %d", r, r-1),
+				fmt.Sprintf("write %d or %d: an odd number", r-1, r+1))
+		}
+	}
 	if p.cluster.PerController && slices.Contains(p.cluster.Apps, RyuApp) {
 		return p.mistake(p.groupsNode, "applications of Ryu see the whole network, which one group has",
 			"write groups: 1, or remove these applications")

@@ -11,14 +11,15 @@ import (
 )
 
 const (
-	period  = 10 * time.Second
+	usual   = 10 * time.Second
 	maxKeys = 1024 // more sources than this share one line in each period
 )
 
 // Log logs incidents. Safe for concurrent use.
 type Log struct {
-	to  *slog.Logger
-	now func() time.Time
+	to     *slog.Logger
+	period time.Duration
+	now    func() time.Time
 
 	mu   sync.Mutex
 	keys map[string]*entry
@@ -29,8 +30,13 @@ type entry struct {
 	suppressed int
 }
 
-// New logs to the given logger.
-func New(to *slog.Logger) *Log { return &Log{to: to, now: time.Now, keys: map[string]*entry{}} }
+// New logs to the given logger, with a period of 10 s.
+func New(to *slog.Logger) *Log { return NewEvery(usual, to) }
+
+// NewEvery is New with another period.
+func NewEvery(period time.Duration, to *slog.Logger) *Log {
+	return &Log{to: to, period: period, now: time.Now, keys: map[string]*entry{}}
+}
 
 // Warn logs a warning about the source that key names, unless there was a line just now.
 func (l *Log) Warn(key, msg string, args ...any) { l.log(slog.LevelWarn, key, msg, args) }
@@ -50,7 +56,7 @@ func (l *Log) log(level slog.Level, key, msg string, args []any) {
 	if e.suppressed > 0 {
 		args = append(args, "suppressed", e.suppressed)
 	}
-	e.suppressed, e.next = 0, now.Add(period)
+	e.suppressed, e.next = 0, now.Add(l.period)
 	l.mu.Unlock()
 	l.to.Log(context.Background(), level, msg, args...)
 }
@@ -61,7 +67,7 @@ func (l *Log) entry(key string, now time.Time) *entry {
 	}
 	if len(l.keys) >= maxKeys {
 		for k, e := range l.keys {
-			if now.After(e.next.Add(period)) {
+			if now.After(e.next.Add(l.period)) {
 				delete(l.keys, k)
 			}
 		}

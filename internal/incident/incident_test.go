@@ -21,7 +21,7 @@ func TestStormIsTwoLines(t *testing.T) {
 	if n := strings.Count(out.String(), "\n"); n != 2 {
 		t.Fatalf("%d lines for two sources, want 2:\n%s", n, out.String())
 	}
-	now = now.Add(period)
+	now = now.Add(usual)
 	l.Warn("10.0.0.1", "bad switch")
 	if !strings.Contains(out.String(), "suppressed=499") {
 		t.Fatalf("the count is missing:\n%s", out.String())
@@ -42,7 +42,7 @@ func TestKeysAreBounded(t *testing.T) {
 	if n := strings.Count(out.String(), "\n"); n > maxKeys+1 {
 		t.Fatalf("%d lines", n)
 	}
-	now = now.Add(3 * period)
+	now = now.Add(3 * usual)
 	l.Warn("new", "bad switch")
 	if len(l.keys) != 1 {
 		t.Fatalf("%d keys are left after all have expired", len(l.keys))

@@ -42,6 +42,17 @@ func (g *group) system() bool { return g.number == 0 && g.homes > 0 }
 // home returns the controller that leads the group if it can. 0 is none.
 func (g *group) home() uint64 { return uint64(g.number) }
 
+// homesFrom returns the home groups, that of a controller first.
+func (s *simulation) homesFrom(controller uint64) []uint64 {
+	list := []uint64{controller}
+	for _, g := range s.groups[1:] {
+		if g.home() != controller {
+			list = append(list, g.home())
+		}
+	}
+	return list
+}
+
 // leader is the replica that leads in the newest term, as it knows.
 func (g *group) leader() (leader *replica) {
 	for _, r := range g.replicas {

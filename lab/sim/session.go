@@ -171,7 +171,7 @@ func (s *session) ask() {
 	if s.state != attached || s.r != nil {
 		return
 	}
-	want := directory.Assign{Switch: s.id, Home: s.n.id}
+	want := directory.Assign{Switch: s.id, Groups: s.n.s.homesFrom(s.n.id)}
 	system := s.n.replicas[0]
 	system.put(func() { system.core.Ask(directory.Name, want.Append(nil)) })
 	s.n.p.after(assignEvery, s.ask)

@@ -82,11 +82,12 @@ const (
 	ReasonDuplicateDatapath  Reason = 5 // another live agent or switch has this datapath id
 	ReasonUnsupportedVersion Reason = 6 // ProtocolVersion differs
 	ReasonUnreachable        Reason = 7 // the leader had no connection to the agent for the switch timeout
+	ReasonElsewhere          Reason = 8 // this controller has no replica of the group of the switch
 )
 
 func (r Reason) String() string {
 	names := [...]string{"unknown reason", "connection lost", "silent", "sent garbage", "stale epoch",
-		"duplicate datapath id", "unsupported protocol version", "unreachable"}
+		"duplicate datapath id", "unsupported protocol version", "unreachable", "served elsewhere"}
 	if int(r) < len(names) {
 		return names[r]
 	}

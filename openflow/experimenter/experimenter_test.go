@@ -108,7 +108,8 @@ var parsers = map[Type]struct {
 		func(b []byte) error { _, err := ParseSwitchDown(b); return err }},
 	TypeRefuse: {Refuse{ReasonStaleEpoch, 9}.Append(nil, openflow.Version13),
 		func(b []byte) error { _, err := ParseRefuse(b); return err }},
-	TypeSyncMarker: {SyncMarker{1, 2}.Append(nil, openflow.Version13), func(b []byte) error { _, err := ParseSyncMarker(b); return err }},
+	TypeSyncMarker: {SyncMarker{1, 2}.Append(nil, openflow.Version13),
+		func(b []byte) error { _, err := ParseSyncMarker(b); return err }},
 }
 
 // TestRefused: no parser accepts a message of another type, or one that is truncated or extended.
@@ -178,6 +179,7 @@ func TestNames(t *testing.T) {
 		Type(99).String():             "HOLDFAST type 99",
 		ReasonStaleEpoch.String():     "stale epoch",
 		ReasonUnreachable.String():    "unreachable",
+		ReasonElsewhere.String():      "served elsewhere",
 		Reason(99).String():           "unknown reason",
 		ReasonConnectionLost.String(): "connection lost",
 	} {
