@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/apps/learning"
 	"github.com/holdfast-sdn/holdfast/apps/valiant"
 	"github.com/holdfast-sdn/holdfast/internal/config"
+	"github.com/holdfast-sdn/holdfast/lab/exchange"
 	"github.com/holdfast-sdn/holdfast/lab/failover"
 	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/network/edge"
@@ -29,6 +30,7 @@ var applications = map[string]func(*config.Cluster) *app.App{
 	"recovery": func(s *config.Cluster) *app.App { return recovery.New(recoveryConfig(s.Recovery)) },
 	"valiant":  plain(valiant.New),
 	"burst":    plain(failover.NewBurst), // for bench modes
+	"exchange": plain(exchange.New),      // for the demo, and bench hops
 }
 
 func plain(make func() *app.App) func(*config.Cluster) *app.App {
@@ -45,10 +47,10 @@ var requirements = map[string][]string{
 
 // forwarding are the applications that answer packet-ins by sending the packets on. Two of them would send each packet
 // twice, and install entries against each other.
-var forwarding = []string{"hub", "learning", "recovery", "valiant"}
+var forwarding = []string{"exchange", "hub", "learning", "recovery", "valiant"}
 
-// separate are the applications that handle each switch by itself, so that switches may be in different groups.
-var separate = []string{"hub", "learning", "burst"}
+// separate are the applications that work if switches are in different groups.
+var separate = []string{"hub", "learning", "burst", "exchange"}
 
 func applicationNames() []string { return slices.Sorted(maps.Keys(applications)) }
 
