@@ -258,5 +258,10 @@ func (c *Core) answer(sw *switchState, in *Input) bool {
 		out.Command = bytes.Clone(sw.find(openflow.XID(in.Message)))
 	}
 	c.forward(Link{Actor{Switch: sw.id}, from}, &out)
+	if err := c.flush(); err != nil && !c.held {
+		c.logFailure(Failure{App: from.App, Input: Input{Kind: in.Kind, Switch: in.Switch, Epoch: in.Epoch,
+			Seq: in.Seq},
+			Err: err})
+	}
 	return true
 }

@@ -41,6 +41,7 @@ type oracle struct {
 	snaps    [][]byte // snapshots of ref, by number of entries
 	cluster  *cluster
 	arrived  *arrival // the item that the current transaction has received
+	input    Record   // that began it, without its bytes
 }
 
 func newOracle(ref *Core) *oracle {
@@ -97,7 +98,7 @@ func (o *oracle) record(r *Record, data []byte) error {
 		if err := o.arrived.complete(); err != nil {
 			return err
 		}
-		o.arrived = nil
+		o.arrived, o.input = nil, Record{Op: r.Op, Switch: r.Switch, Epoch: r.Epoch, Seq: r.Seq}
 	}
 	if s := o.cluster.site; s != nil {
 		if err := s.record(o, r); err != nil {

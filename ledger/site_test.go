@@ -278,6 +278,9 @@ func (s *site) recordSend(o *oracle, r *Record) error {
 		s.Inputs++
 	}
 	if in.Kind == Message && in.Message[1] == of13.TypeBarrierReply {
+		if e := &o.input; in.Switch == e.Switch && in.Epoch == e.Epoch && in.Seq < e.Seq {
+			return fmt.Errorf("stream %v: answer %d is sent by the transaction of event %d", r.Link, in.Seq, e.Seq)
+		}
 		n := binary.BigEndian.Uint64(in.Message[openflow.HeaderLen:])
 		body, known := o.cluster.sw(in.Switch).answers[n]
 		asked := command{Link{r.Link.To, r.Link.From}, openflow.XID(in.Message)}
