@@ -389,6 +389,11 @@ func (r received) SnapshotSent(group, replica uint64, ok bool) {
 	r.call(group, func(c *Core) { c.SnapshotSent(replica, ok) })
 }
 
+// SendPayload is Node.SendPayload to a controller with a replica of a group, of which this Host need not have one.
+func (h *Host) SendPayload(group, controller uint64, payload []byte) bool {
+	return h.transport.SendPayload(group, controller, payload)
+}
+
 // call fails only if the node has stopped; then the call does not matter.
 func (r received) call(group uint64, f func(*Core)) {
 	if n := r.h.node(group); n != nil {

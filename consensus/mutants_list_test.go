@@ -33,7 +33,8 @@ var mutants = []mutation.Bug{
 	{Name: "a leader without a majority stays", File: "consensus/answers.go",
 		Before: "	case c.answers.age >= 2*timeout:\n", After: "	case false:\n"},
 	{Name: "a transfer that fails is not ended", File: "consensus/answers.go",
-		Before: "	case c.Transferring() && c.clock-c.transferAt >= uint64(min(timeout, mostTransfer*c.election.base)):\n", After: "	case false:\n"},
+		Before: "	case c.Transferring() && c.clock-c.transferAt >= uint64(min(timeout, " +
+			"mostTransfer*c.election.base)):\n", After: "	case false:\n"},
 	{Name: "all groups of a dead controller go to the same one", File: "consensus/election.go",
 		Before: "	return (before + all - int(c.group%uint64(all))) % all\n", After: "	return before\n"},
 	{Name: "a hint is taken for a replica", File: "consensus/election.go",

@@ -282,7 +282,7 @@ func (n *Node) Propose(term uint64, data []byte) error {
 // payload may get lost after it returned true: when the connection breaks. It never waits, and payloads do not delay
 // Raft's messages.
 func (n *Node) SendPayload(member uint64, payload []byte) bool {
-	return n.host.transport.SendPayload(n.cfg.Group, wire.ControllerOf(member), payload)
+	return n.host.SendPayload(n.cfg.Group, wire.ControllerOf(member), payload)
 }
 
 // Close stops the node at once, without transferring the leadership; see HandOver. The other nodes of the Host

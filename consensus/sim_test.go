@@ -99,8 +99,9 @@ func (s *sim) start(m *simMember) {
 	groups, err := m.disk.Load()
 	s.must(err)
 	m.core, err = NewCore(CoreConfig{
-		Group: s.number, ID: m.id, HeartbeatTicks: 1, ElectionTicks: 5, MostTicks: s.most, HoldTicks: 50, Stagger: Stagger,
-		Seed: s.rand.Uint64(), Saved: groups[s.number], Logger: slog.New(slog.DiscardHandler),
+		Group: s.number, ID: m.id, HeartbeatTicks: 1, ElectionTicks: 5, MostTicks: s.most, HoldTicks: 50,
+		Stagger: Stagger,
+		Seed:    s.rand.Uint64(), Saved: groups[s.number], Logger: slog.New(slog.DiscardHandler),
 		FirstTerm: s.firstTerm,
 	})
 	s.must(err)

@@ -84,6 +84,7 @@ const TickInterval = 5 * time.Millisecond
 func Start(cfg Config) (*Controller, error) {
 	c := &Controller{cfg: cfg, log: cfg.Logger, assigned: newAssignments(), leads: make(chan bool, 1),
 		tended: make(chan struct{}), stop: make(chan struct{}), done: make(chan struct{})}
+	c.router.elsewhere = c.sendElsewhere
 	c.incidents = incident.NewEvery(time.Minute, cfg.Logger)
 	if c.cfg.Audit == nil {
 		c.cfg.Audit = (*audit.File)(nil) // does nothing

@@ -17,7 +17,8 @@ import (
 //	resendPayload u8 | group uvarint: this group has a new leader
 //
 // A frame may be lost: what it has is sent again after a time, or when the receiving group has a new leader, which the
-// replica of that group at the sender's controller tells.
+// replica of that group at the sender's controller tells. If there is no such replica, it is not known here who leads
+// the group. Then each of its controllers gets the frame, and only the leader takes it.
 const (
 	framePayload  = 0x81
 	resendPayload = 0x82
@@ -29,6 +30,8 @@ const maxFrames = 1024
 
 // router passes payloads between the groups of a controller, and to their leaders at other controllers.
 type router struct {
+	elsewhere func(group uint64, payload []byte) // sends to all controllers of a group without a replica here
+
 	mu     sync.RWMutex // guards groups
 	groups map[uint64]*group
 }
@@ -57,14 +60,20 @@ func (r *router) group(number uint64) *group {
 // send passes a frame to the leader of a group. It is lost if there is none.
 func (r *router) send(to uint64, frame []byte) {
 	g := r.group(to)
-	if g == nil {
-		return
-	}
 	payload := append([]byte{framePayload}, frame...)
-	if g.led.here.Load() {
+	switch {
+	case g == nil:
+		r.elsewhere(to, payload)
+	case g.led.here.Load():
 		g.payloads.put(0, payload)
-	} else if leader := g.led.leader.Load(); leader != 0 {
-		g.node.SendPayload(leader, payload)
+	case g.led.leader.Load() != 0:
+		g.node.SendPayload(g.led.leader.Load(), payload)
+	}
+}
+
+func (c *Controller) sendElsewhere(group uint64, payload []byte) {
+	for _, id := range c.membersOf(group) {
+		c.host.SendPayload(group, id, payload)
 	}
 }
 
