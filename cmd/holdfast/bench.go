@@ -165,12 +165,16 @@ func benchGroupsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "groups",
 		Short: "What it costs that each controller leads a group",
-		Long: `Run clusters in which each controller leads a group, and then clusters of the same size with one
-group, under packet-ins of 16 fake switches for each controller, as bench throughput does. The report has
-the answers per second, and the processor time of an event.`,
-		Example: `  holdfast bench groups --controllers 1,3,5 --json`,
+		Long: `Run clusters in which each controller leads a group, and then clusters of one group with as many
+replicas, under packet-ins of 16 fake switches for each controller of the first, as bench throughput does.
+The report has the answers per second, and the processor time of an event.`,
+		Example: `  holdfast bench groups --controllers 1,3,5 --json
+  holdfast bench groups --controllers 5 --replication 1,3,5 --json`,
 	}
 	cmd.Flags().IntSliceVar(&b.Controllers, "controllers", []int{1, 3, 5}, "sizes of the clusters: odd numbers")
+	cmd.Flags().IntSliceVar(&b.Replication, "replication", nil,
+		"replicas of each group: odd numbers, of which those above "+
+			"the number of controllers are left out; default: as many as there are controllers")
 	cmd.Flags().IntVar(&b.Window, "window", 64, "packet-ins outstanding for each switch")
 	cmd.Flags().IntVar(&b.Seconds, "seconds", 5, "how long each measurement lasts")
 	durabilityFlag(cmd, &b.Durability)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/lab/cluster"
@@ -11,11 +12,14 @@ import (
 )
 
 // Groups compares clusters in which each controller leads a group with clusters of one group (Beehive, figure 14): 16
-// switches for each controller, and every log replicated on all controllers. On one machine the sum of the answers does
-// not grow with the controllers, so the processor time of an event tells what groups cost.
+// switches for each controller, and every log replicated as often. On one machine the sum of the answers does not grow
+// with the controllers, so the processor time of an event tells what groups cost.
 type Groups struct {
 	Binary      string // the holdfast binary
 	Controllers []int  // sizes of clusters: odd numbers
+	// Replication is how many replicas a group has: odd numbers, of which those are used that a cluster has
+	// controllers. Without any, each controller has a replica of each group.
+	Replication []int
 	Durability  string
 	Window      int // packet-ins outstanding for each switch
 	Seconds     int // how long each measurement lasts
@@ -30,6 +34,11 @@ func (g Groups) Validate() error {
 			return err
 		}
 	}
+	for _, n := range g.Replication {
+		if err := isOdd("replication", n); err != nil {
+			return err
+		}
+	}
 	return cmp.Or(inRange("window", g.Window, 1, load.MaxWindow), inRange("seconds", g.Seconds, 1, 3600),
 		isDurability(g.Durability))
 }
@@ -38,24 +47,27 @@ func (g Groups) Validate() error {
 func (g Groups) Run(ctx context.Context, progress Progress) (Report, error) {
 	f := map[string]float64{}
 	for _, n := range g.Controllers {
-		several, err := g.measure(ctx, progress, n, perController)
-		if err != nil {
-			return Report{}, err
+		for _, r := range g.replications(n) {
+			switches := switchesEach * n
+			several, err := g.measure(ctx, progress, n, r, switches)
+			if err != nil {
+				return Report{}, err
+			}
+			one, err := g.measure(ctx, progress, r, 0, switches)
+			if err != nil {
+				return Report{}, err
+			}
+			of := fmt.Sprintf("_c%d_r%d", n, r)
+			f["answers_per_s"+of], f["answers_per_s"+of+"_one_group"] = several.PerSecond, one.PerSecond
+			f["cpu_us_per_event"+of], f["cpu_us_per_event"+of+"_one_group"] = several.cpu, one.cpu
+			f["cpu_ratio"+of] = several.cpu / one.cpu
+			f["leaders_spread"+of] = float64(several.most - several.fewest)
+			f["unanswered"] += float64(several.Unanswered + one.Unanswered)
 		}
-		one, err := g.measure(ctx, progress, n, "1")
-		if err != nil {
-			return Report{}, err
-		}
-		of := fmt.Sprintf("_c%d_r%d", n, n)
-		f["answers_per_s"+of], f["answers_per_s"+of+"_one_group"] = several.PerSecond, one.PerSecond
-		f["cpu_us_per_event"+of], f["cpu_us_per_event"+of+"_one_group"] = several.cpu, one.cpu
-		f["cpu_ratio"+of] = several.cpu / one.cpu
-		f["leaders_spread"+of] = float64(several.most - several.fewest)
-		f["unanswered"] += float64(several.Unanswered + one.Unanswered)
 	}
 	return Report{Bench: "groups", Figures: f, Setup: map[string]any{
-		"controllers": "processes on loopback; each leads a group of which all others have a replica, and then one " +
-			"leads the only group",
+		"controllers": "processes on loopback, as many as the number after _c; each leads a group that has as many " +
+			"replicas as the number after _r; then as many as that number, of which one leads the only group",
 		"agents": "1 process for all switches", "app": "learning",
 		"switches": fmt.Sprintf("%d fake OpenFlow 1.3 switches in this process for each controller, %d packet-ins "+
 			"outstanding each", switchesEach, g.Window),
@@ -71,14 +83,28 @@ type spread struct {
 	most, fewest int
 }
 
-func (g Groups) measure(ctx context.Context, progress Progress, n int, groups string) (s spread, err error) {
+// replications are those that a cluster of n controllers can have.
+func (g Groups) replications(n int) []int {
+	if len(g.Replication) == 0 {
+		return []int{n}
+	}
+	return slices.DeleteFunc(slices.Clone(g.Replication), func(r int) bool { return r > n })
+}
+
+// measure runs a cluster of n controllers, with the given number of replicas of each group; 0: it has one group.
+func (g Groups) measure(ctx context.Context, progress Progress, n, replication, switches int) (s spread, err error) {
+	what, sections := "one group", ""
+	if replication > 0 {
+		what = fmt.Sprintf("a group for each, with %d replicas", replication)
+		sections = fmt.Sprintf("groups: %s\nreplication: %d\n", perController, replication)
+	}
 	c, end, err := startCluster(ctx, cluster.Config{Binary: g.Binary, Controllers: n, Apps: []string{"learning"},
-		Durability: g.Durability, Sections: "groups: " + groups + "\n"})
+		Durability: g.Durability, Sections: sections})
 	if err != nil {
 		return s, err
 	}
 	defer end()
-	if groups == perController {
+	if replication > 0 {
 		if err := c.WaitHome(ctx); err != nil {
 			return s, err
 		}
@@ -87,13 +113,13 @@ func (g Groups) measure(ctx context.Context, progress Progress, n int, groups st
 	for _, p := range c.Controllers() {
 		pids = append(pids, p.Pid())
 	}
-	s.measured, err = measureCPU(ctx, progress, load.Config{Switches: switchesEach * n, Window: g.Window,
+	s.measured, err = measureCPU(ctx, progress, load.Config{Switches: switches, Window: g.Window,
 		Warmup: 2 * time.Second, Duration: time.Duration(g.Seconds) * time.Second,
-		Dial: load.TCP(c.Agents()[0].Listen)}, fmt.Sprintf("%d controllers, groups: %s", n, groups), pids...)
+		Dial: load.TCP(c.Agents()[0].Listen)}, fmt.Sprintf("%d controllers, %s", n, what), pids...)
 	if err != nil {
 		return s, c.WithLogs(err)
 	}
-	if groups == perController {
+	if replication > 0 {
 		s.most, s.fewest, err = c.Leaderships(ctx)
 	}
 	return s, err
