@@ -10,7 +10,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-sdn/holdfast/lab/bench"
+	"github.com/holdfast-sdn/holdfast/lab/exchange"
 	"github.com/holdfast-sdn/holdfast/lab/failover"
+	"github.com/holdfast-sdn/holdfast/lab/oracle"
 )
 
 func demoCommand() *cobra.Command {
@@ -28,13 +30,19 @@ executed with the log of the controllers. Exits 1 if anything was lost or repeat
 The switches are embedded software switches, which need no root; with --ovs they are Open vSwitch
 bridges in network namespaces, which do. With --stock there are no agents: each switch is connected
 to all three controllers, and nothing runs beside it. With --groups per-controller each controller
-leads a third of the switches, and one after the other is killed.`,
+leads a group with a third of the switches, and one after the other is killed. One actor, in one of
+these groups, then handles the packets of all switches and sends them to the switch of their
+destination, so nearly every packet passes several groups. The report compares what groups sent to
+each other with what they received.`,
 		Example: `  holdfast demo
   sudo holdfast demo --ovs --stock
   holdfast demo --groups per-controller
   holdfast demo --json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if b.Groups == bench.PerController {
+				b.App = exchange.Name
+			}
 			err := validated(b)
 			if err != nil {
 				return err
@@ -83,6 +91,7 @@ func printDemo(out io.Writer, r failover.Result) error {
 	fmt.Fprintln(w, "\tsent\tanswered\tlost\trepeated\t")
 	fmt.Fprintf(w, "pings\t%d\t%d\t%d\t%d\t\n", r.PingsSent, r.PingsAnswered, r.PingsSent-r.PingsAnswered,
 		r.PingsRepeated)
+	printStreams(w, r.Streams)
 	if err := w.Flush(); err != nil {
 		return err
 	}
@@ -92,4 +101,16 @@ func printDemo(out io.Writer, r failover.Result) error {
 			i+1, k.Controller, k.Command.Seconds()*1e3, k.Hosts.Seconds()*1e3)
 	}
 	return nil
+}
+
+// printStreams prints what groups sent to each other, if there are several.
+func printStreams(w io.Writer, s oracle.Streams) {
+	if s.Sent == 0 {
+		return
+	}
+	fmt.Fprintln(w, "\tsent\treceived\tlost\trepeated\t")
+	fmt.Fprintf(w, "between groups\t%d\t%d\t%d\t%d\t\n", s.Sent, s.Received, s.Lost, s.Repeated)
+	for _, g := range s.Groups {
+		fmt.Fprintf(w, "group %d\t%d\t%d\t\t\t\n", g.Group, g.Sent, g.Received)
+	}
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// Record is one event that was processed, one command that was issued or one failure of
-// an application. Every controller has the same records for the same index.
+// Record is one event that was processed, one command that was issued, one failure of an application, or one item or
+// acknowledgement of a stream between groups. Every controller has the same records for the same index.
 type Record struct {
 	Group    uint64              `json:"group,omitzero"`
 	Index    uint64              `json:"index"`    // of the entry in the log of the group
@@ -31,6 +31,7 @@ type Record struct {
 	Digest   string              `json:"digest,omitempty"` // see Digest
 	App      string              `json:"app,omitempty"`
 	Error    string              `json:"error,omitempty"`
+	Stream   string              `json:"stream,omitempty"` // between groups: from which actor to which
 }
 
 // Kind of a Record.
@@ -41,6 +42,10 @@ const (
 	Event   Kind = "event"
 	Command Kind = "command"
 	Failure Kind = "failure"
+
+	Sent     Kind = "sent"     // the next item of a stream; without Seq
+	Received Kind = "received" // item Seq of a stream
+	Taken    Kind = "taken"    // the sender forgets the items up to Seq
 )
 
 // File is an audit file that is being written, a Record a line. A nil File does nothing. Safe for concurrent use.
@@ -92,6 +97,8 @@ func (a *File) Append(group, index uint64, entry []byte) error {
 		case ledger.OpFailure:
 			out.Kind, out.App, out.Error = Failure, r.App, r.Name
 			return enc.Encode(out)
+		case ledger.OpSend, ledger.OpReceive, ledger.OpTaken:
+			return enc.Encode(item(out, r))
 		default:
 			return nil
 		}
@@ -105,6 +112,22 @@ func (a *File) Append(group, index uint64, entry []byte) error {
 		return fmt.Errorf("write audit file %s: %w", a.f.Name(), err)
 	}
 	return nil
+}
+
+// item completes the record of an item or acknowledgement of a stream.
+func item(out Record, r *ledger.Record) Record {
+	out.Stream = r.Link.String()
+	switch r.Op {
+	case ledger.OpSend:
+		out.Kind, out.Seq = Sent, 0
+	case ledger.OpReceive:
+		out.Kind = Received
+	default:
+		out.Kind = Taken
+		return out
+	}
+	out.Digest = Digest(r.Bytes)
+	return out
 }
 
 func typeName(msg []byte) string {

@@ -87,12 +87,12 @@ func isDurability(s string) error {
 	return nil
 }
 
-// perController is the value of `groups` that gives each controller a group.
-const perController = "per-controller"
+// PerController is the value of `groups` that gives each controller a group.
+const PerController = "per-controller"
 
 func isGroups(s string) error {
-	if s != "" && s != "1" && s != perController {
-		return &FieldError{"groups", s, "1 or " + perController}
+	if s != "" && s != "1" && s != PerController {
+		return &FieldError{"groups", s, "1 or " + PerController}
 	}
 	return nil
 }

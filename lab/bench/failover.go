@@ -16,6 +16,7 @@ type Failover struct {
 	Binary       string // the holdfast binary
 	Kills        int
 	OVS          bool   // Open vSwitch in network namespaces (root), not embedded switches
+	App          string // "hub" if empty, or "exchange": one actor handles all packets
 	Groups       string // "1", or "per-controller": each controller has a group of its own
 	Stock        bool   // no agents: every switch connects to every controller
 	Durability   string
@@ -42,8 +43,8 @@ func (b Failover) Run(ctx context.Context, progress Progress) (Report, error) {
 func (b Failover) Kill(ctx context.Context, progress Progress, say func(line string)) (failover.Result, error) {
 	b = b.withDefaults()
 	return failover.Run(ctx, failover.Config{Binary: b.Binary, OVS: b.OVS, Stock: b.Stock, Kills: b.Kills,
-		PerController: b.Groups == perController,
-		Between:       b.Between, PingInterval: b.PingInterval, Durability: b.Durability, Progress: progress, Say: say})
+		PerController: b.Groups == PerController, App: b.App,
+		Between: b.Between, PingInterval: b.PingInterval, Durability: b.Durability, Progress: progress, Say: say})
 }
 
 func (b Failover) withDefaults() Failover {
@@ -65,11 +66,15 @@ func (b Failover) Report(r failover.Result) Report {
 		quantile(command, 0.99), quantile(command, 1)
 	f["host_silence_ms_median"], f["host_silence_ms_max"] = quantile(hosts, 0.5), quantile(hosts, 1)
 	n, kind, victim := 4, "embedded switches", "the leader"
-	if b.Groups == perController {
+	if b.Groups == PerController {
 		n, victim = 6, "one controller after the other, each of which leads a group"
 		for _, k := range r.Kills {
 			f["groups_taken_over"] += float64(k.Groups)
 		}
+	}
+	if r.Streams.Sent > 0 {
+		f["items_sent"], f["items_received"] = float64(r.Streams.Sent), float64(r.Streams.Received)
+		f["items_lost"], f["items_repeated"] = float64(r.Streams.Lost), float64(r.Streams.Repeated)
 	}
 	if b.OVS {
 		kind = "Open vSwitch bridges"
@@ -79,7 +84,7 @@ func (b Failover) Report(r failover.Result) Report {
 		agents = "none: each switch is connected to all controllers"
 	}
 	return Report{Bench: "failover", Figures: f, Setup: map[string]any{
-		"controllers": "3 processes on loopback", "agents": agents, "app": "hub",
+		"controllers": "3 processes on loopback", "agents": agents, "app": cmp.Or(b.App, "hub"),
 		"switches": fmt.Sprintf("%d %s in a row", n, kind),
 		"load": fmt.Sprintf("%d hosts ping every %v, every packet is a packet-in at every switch; %d events in all", n,
 			b.PingInterval, r.EventsSent),

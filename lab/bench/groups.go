@@ -96,7 +96,7 @@ func (g Groups) measure(ctx context.Context, progress Progress, n, replication, 
 	what, sections := "one group", ""
 	if replication > 0 {
 		what = fmt.Sprintf("a group for each, with %d replicas", replication)
-		sections = fmt.Sprintf("groups: %s\nreplication: %d\n", perController, replication)
+		sections = fmt.Sprintf("groups: %s\nreplication: %d\n", PerController, replication)
 	}
 	c, end, err := startCluster(ctx, cluster.Config{Binary: g.Binary, Controllers: n, Apps: []string{"learning"},
 		Durability: g.Durability, Sections: sections})

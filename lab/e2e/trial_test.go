@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/holdfast-sdn/holdfast/lab/exchange"
 	"github.com/holdfast-sdn/holdfast/lab/failover"
 	"github.com/holdfast-sdn/holdfast/lab/netlab"
 )
@@ -38,8 +40,9 @@ func TestTrial(t *testing.T) {
 	}
 }
 
-// TestTrialOfGroups is the same with a group for each controller. One controller after the other dies, each of which
-// leads a group, and gets it back.
+// TestTrialOfGroups is the same with a group for each controller, and an application of which one actor handles all
+// packets, so that they pass several groups. One controller after the other dies, each of which leads a group, and gets
+// it back.
 func TestTrialOfGroups(t *testing.T) {
 	notInShort(t)
 	t.Parallel()
@@ -49,7 +52,7 @@ func TestTrialOfGroups(t *testing.T) {
 		}
 		t.Run(fmt.Sprintf("stock=%v", stock), func(t *testing.T) {
 			t.Parallel()
-			runTrial(t, failover.Config{Stock: stock, PerController: true, Kills: 2})
+			runTrial(t, failover.Config{Stock: stock, PerController: true, App: exchange.Name, Kills: 2})
 		})
 	}
 }
@@ -97,28 +100,35 @@ func TestThousandKills(t *testing.T) {
 	const few = 5
 	kills, names := int(setting(t, "HOLDFAST_KILLS", few)), []string{"agents", "stock"}
 	if kills > few {
-		names = append(names, "groups")
+		names = append(names, "groups", "groups stock")
 	}
 	for _, name := range names {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(context.Background(), 4*patience+time.Duration(kills)*5*time.Second)
 			defer cancel()
-			r, err := failover.Run(ctx, failover.Config{Binary: plain, OVS: true, Stock: name == "stock",
-				PerController: name == "groups", Switches: 2, Soak: true, Kills: kills, Election: election,
-				Between: 300 * time.Millisecond, PingInterval: 20 * time.Millisecond})
+			cfg := failover.Config{Binary: plain, OVS: true, Stock: strings.HasSuffix(name, "stock"), Switches: 2,
+				Soak: true, Kills: kills, Election: election, Between: 300 * time.Millisecond,
+				PingInterval: 20 * time.Millisecond}
+			if strings.HasPrefix(name, "groups") { // a switch in each, and one actor for all packets
+				cfg.PerController, cfg.App, cfg.Switches = true, exchange.Name, 3
+			}
+			r, err := failover.Run(ctx, cfg)
 			if err != nil {
 				t.Fatal(err)
 			}
 			t.Logf("kills=%d events=%d commands=%d lost=%d repeated=%d", len(r.Kills), r.EventsProcessed,
 				r.CommandsExecuted,
 				r.EventsLost+r.CommandsLost, r.EventsRepeated+r.CommandsRepeated)
+			if cfg.PerController {
+				t.Logf("between groups: %+v", r.Streams)
+			}
 			if !r.Exact() || len(r.Kills) != kills || r.EventsProcessed == 0 {
 				t.Errorf("%+v", r)
 			}
 			if r.PingsAnswered != r.PingsSent || r.PingsRepeated > 0 {
 				t.Errorf("%d pings of %d were answered, %d came again", r.PingsAnswered, r.PingsSent, r.PingsRepeated)
 			}
-			if r.Epochs != 2 {
+			if r.Epochs != cfg.Switches {
 				t.Errorf("%d epochs: a switch lost its connection", r.Epochs)
 			}
 		})
@@ -143,6 +153,9 @@ func runTrial(t *testing.T, cfg failover.Config) {
 	t.Logf("%+v", r)
 	if !r.Exact() || r.EventsProcessed == 0 || r.CommandsExecuted == 0 {
 		t.Errorf("not exactly once: %+v", r)
+	}
+	if cfg.PerController && r.Streams.Received == 0 {
+		t.Error("nothing passed between groups")
 	}
 	if len(r.Kills) != cfg.Kills {
 		t.Errorf("%d kills, not %d", len(r.Kills), cfg.Kills)

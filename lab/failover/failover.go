@@ -18,6 +18,7 @@ import (
 
 	"github.com/holdfast-sdn/holdfast/internal/mtls"
 	"github.com/holdfast-sdn/holdfast/lab/cluster"
+	"github.com/holdfast-sdn/holdfast/lab/exchange"
 	"github.com/holdfast-sdn/holdfast/lab/oracle"
 	"github.com/holdfast-sdn/holdfast/lab/tap"
 	"github.com/holdfast-sdn/holdfast/openflow"
@@ -35,6 +36,7 @@ type Config struct {
 	Election      time.Duration // the election timeout; 0 is the cluster file's default
 	TLS           bool          // all connections use TLS
 	PerController bool          // each controller has a group of its own
+	App           string        // "hub" if empty, or "exchange"
 	Stock         bool          // no agents: every switch connects to every controller
 	NoBundles     bool          // with Stock: the switches have no bundles
 	// kills of any controller, at random moments; how long they take is not measured
@@ -44,6 +46,9 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
+	if c.App == "" {
+		c.App = "hub"
+	}
 	if c.Switches == 0 {
 		c.Switches = 4
 		if c.PerController {
@@ -74,6 +79,7 @@ type Kill struct {
 // Result is what an experiment found.
 type Result struct {
 	oracle.Result
+	Streams       oracle.Streams
 	Kills         []Kill
 	PingsSent     int
 	PingsAnswered int
@@ -83,6 +89,9 @@ type Result struct {
 	Evidence string
 }
 
+// Exact reports whether everything happened once and in order, also between groups.
+func (r Result) Exact() bool { return r.Result.Exact() && r.Streams.Fault == "" }
+
 // ErrNotExact says that messages were lost, repeated or out of order.
 var ErrNotExact = errors.New("not exactly once")
 
@@ -90,6 +99,9 @@ var ErrNotExact = errors.New("not exactly once")
 func (r Result) Err() error {
 	if r.Exact() {
 		return nil
+	}
+	if r.Streams.Fault != "" {
+		return fmt.Errorf("%w: %s; logs and audit files are in %s", ErrNotExact, r.Streams.Fault, r.Evidence)
 	}
 	return fmt.Errorf("%w: %d events lost, %d repeated; %d commands lost, %d repeated, %d out of order; logs and "+
 		"audit files are in %s", ErrNotExact, r.EventsLost, r.EventsRepeated, r.CommandsLost, r.CommandsRepeated,
@@ -111,8 +123,7 @@ type network interface {
 // experiment is one run.
 type experiment struct {
 	Config
-	app     string // that runs
-	blind   bool   // nothing is witnessed
+	blind   bool // nothing is witnessed
 	net     network
 	cluster *cluster.Cluster
 	tally   tally         // agents or stock
@@ -137,7 +148,7 @@ func Run(ctx context.Context, cfg Config) (r Result, err error) {
 			r.Evidence = dir
 		}
 	}()
-	t := &experiment{Config: cfg, app: "hub"}
+	t := &experiment{Config: cfg}
 	defer func() { err = errors.Join(err, t.close()) }()
 	if err := t.start(ctx, dir); err != nil {
 		return r, err
@@ -172,7 +183,7 @@ func (t *experiment) start(ctx context.Context, dir string) (err error) {
 	}
 	t.cluster, err = cluster.Start(ctx, cluster.Config{Binary: t.Binary, Dir: dir, Controllers: 3, Agents: agents,
 		SnapshotEvery: snapshots, Election: t.Election, Sections: t.sections(),
-		Apps: []string{t.app}, Durability: t.Durability, Audit: !t.blind, TLS: t.TLS})
+		Apps: []string{t.App}, Durability: t.Durability, Audit: !t.blind, TLS: t.TLS})
 	if err != nil {
 		return err
 	}
@@ -209,9 +220,14 @@ func (t *experiment) close() error {
 }
 
 func (t *experiment) run(ctx context.Context) (Result, error) {
+	var r Result
+	if t.App == exchange.Name {
+		if err := t.introduce(ctx); err != nil {
+			return r, err
+		}
+	}
 	stop := t.startPings(ctx)
 	defer stop()
-	var r Result
 	kill := t.kill
 	if t.Soak {
 		kill = t.killAny
@@ -232,7 +248,7 @@ func (t *experiment) run(ctx context.Context) (Result, error) {
 	stop()
 	t.Progress(1, "waiting for the last answers")
 	var err error
-	if r.Result, err = t.compare(ctx); err != nil {
+	if err = t.compare(ctx, &r); err != nil {
 		return r, err
 	}
 	for _, h := range t.net.hosts() {
@@ -249,6 +265,34 @@ func (t *experiment) run(ctx context.Context) (Result, error) {
 			r.CommandsVoid))
 	}
 	return r, nil
+}
+
+// introduce makes every host send a packet to itself, and waits until all came back: then the application exchange
+// knows where each is.
+func (t *experiment) introduce(ctx context.Context) error {
+	for _, h := range t.net.hosts() {
+		h.probe(0)
+	}
+	const poll = 10 * time.Millisecond
+	for end := time.Now().Add(patience); ; time.Sleep(poll) {
+		unknown := 0
+		for _, h := range t.net.hosts() {
+			sent, answered, _, err := h.counts()
+			if err != nil {
+				return err
+			}
+			unknown += sent - answered
+		}
+		switch {
+		case unknown == 0:
+			return nil
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case time.Now().After(end):
+			return fmt.Errorf("of the packets that hosts send to themselves, %d did not come back in %v\n%s", unknown,
+				patience, t.cluster.Logs())
+		}
+	}
 }
 
 // startPings makes every host ping the next one. The hosts take turns within the interval, so that no switch is silent
@@ -426,32 +470,42 @@ const patience = 10 * time.Second
 
 // compare waits until every event is processed and every command executed, or until nothing has changed for patience:
 // then the comparison says what is missing.
-func (t *experiment) compare(ctx context.Context) (oracle.Result, error) {
+func (t *experiment) compare(ctx context.Context, r *Result) error {
 	for moved := time.Now(); ; {
 		before, done, err := t.movement(ctx)
 		if err != nil {
-			return oracle.Result{}, err
+			return err
 		}
 		over := time.Since(moved) > patience
 		if done || over {
-			r, err := t.tally.Compare(t.cluster.AuditFiles())
-			if err != nil || r.Exact() || over {
-				return r, err
+			if err := t.read(r); err != nil || r.Exact() || over {
+				return err
 			}
 		}
 		select {
 		case <-ctx.Done():
-			return oracle.Result{}, ctx.Err()
+			return ctx.Err()
 		case <-time.After(300 * time.Millisecond):
 		}
 		after, _, err := t.movement(ctx)
 		if err != nil {
-			return oracle.Result{}, err
+			return err
 		}
 		if after != before {
 			moved = time.Now()
 		}
 	}
+}
+
+// read compares the logs with the switches, and with each other.
+func (t *experiment) read(r *Result) (err error) {
+	files := t.cluster.AuditFiles()
+	if r.Result, err = t.tally.Compare(files); err != nil {
+		return err
+	}
+	records, err := oracle.Read(files)
+	r.Streams = oracle.CheckStreams(records)
+	return err
 }
 
 // movement is a value that changes while work is being done. done says that the leader knows of no work left, and has

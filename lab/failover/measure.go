@@ -35,7 +35,8 @@ func Measure(ctx context.Context, cfg Config, each time.Duration) (s Speed, err 
 		return s, fmt.Errorf("folder for the measurement: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	t := &experiment{Config: cfg, app: "burst", blind: true}
+	cfg.App = "burst"
+	t := &experiment{Config: cfg, blind: true}
 	defer func() { err = errors.Join(err, t.close()) }()
 	if err := t.start(ctx, dir); err != nil {
 		return s, err

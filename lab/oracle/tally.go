@@ -160,6 +160,7 @@ func (t *Tally) Compare(files []string) (Result, error) {
 	issued := map[openflow.DatapathID][]string{}  // in the last
 	for _, rec := range records {
 		switch {
+		case rec.Stream != "": // CheckStreams
 		case rec.Kind == audit.Failure:
 			r.Failures++
 		case rec.Kind == audit.Command:
@@ -210,7 +211,10 @@ func (t *Tally) Explain(files []string) (string, error) {
 	}
 	var b strings.Builder
 	for _, r := range records {
-		if r.Type != experimenter.TypeSyncMarker.String() {
+		if r.Stream != "" {
+			fmt.Fprintf(&b, "log of group %d, %d.%d: stream %s: %s %d %s\n", r.Group, r.Index, r.Position, r.Stream,
+				r.Kind, r.Seq, r.Digest)
+		} else if r.Type != experimenter.TypeSyncMarker.String() {
 			fmt.Fprintf(&b, "log %d.%d: switch %s: %s %s %s epoch %d seq %d\n", r.Index, r.Position, r.Switch, r.Kind,
 				r.Type, r.Digest, r.Epoch, r.Seq)
 		}
