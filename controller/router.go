@@ -95,14 +95,14 @@ func (r *router) heard(g *group, role consensus.Role) {
 // application has besides lives in a group that its name determines.
 func (c *Controller) lives(a ledger.Actor) (group uint64, known bool) {
 	if a.Switch == 0 {
-		return homeOf(a.App, len(c.cfg.Groups)-1), true
+		return HomeOf(a.App, len(c.cfg.Groups)-1), true
 	}
 	row, known := c.assigned.of(a.Switch)
 	return row.Group, known
 }
 
-// homeOf returns the group, of those from 1 to homes, in which an application has what belongs to no switch.
-func homeOf(app string, homes int) uint64 {
+// HomeOf returns the group, of those from 1 to homes, in which an application has what belongs to no switch.
+func HomeOf(app string, homes int) uint64 {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(app)) // never fails
 	return 1 + uint64(h.Sum32())%uint64(homes)

@@ -28,8 +28,9 @@ the controllers. Absolute figures depend on what else the machine does: compare 
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(benchFailoverCommand(), benchThroughputCommand(), benchGroupsCommand(), benchLevelsCommand(),
-		benchModesCommand(), benchRyuCommand(), benchPathsCommand(), benchRecoveryCommand(), benchBusyCommand())
+	cmd.AddCommand(benchFailoverCommand(), benchThroughputCommand(), benchGroupsCommand(), benchHopsCommand(),
+		benchLevelsCommand(), benchModesCommand(), benchRyuCommand(), benchPathsCommand(), benchRecoveryCommand(),
+		benchBusyCommand())
 	return cmd
 }
 
@@ -178,6 +179,26 @@ The report has the answers per second, and the processor time of an event.`,
 	cmd.Flags().IntVar(&b.Window, "window", 64, "packet-ins outstanding for each switch")
 	cmd.Flags().IntVar(&b.Seconds, "seconds", 5, "how long each measurement lasts")
 	durabilityFlag(cmd, &b.Durability)
+	return benchmarkCommand(cmd, &b, &b.Binary)
+}
+
+func benchHopsCommand() *cobra.Command {
+	var b bench.Hops
+	cmd := &cobra.Command{
+		Use:   "hops",
+		Short: "Latency from a switch to an actor elsewhere, and to a switch elsewhere",
+		Long: `Run three controllers, each of which leads a group, and an application of which one actor handles
+all packets. Measure how long it takes from a packet-in of one switch to the command for another, one
+at a time: with both switches in the group of the actor (hop1), with the first one in another group
+(hop2), and with the switches and the actor in three groups (hop3). Each group on the way commits an
+entry. The three take turns.`,
+		Example: `  holdfast bench hops --json
+  holdfast bench hops --durability memory,disk --json`,
+	}
+	cmd.Flags().StringSliceVar(&b.Durability, "durability", []string{"memory"},
+		"memory, disk or both; figures of disk end in _disk")
+	cmd.Flags().IntVar(&b.Packets, "packets", 500, "packets of a measurement")
+	cmd.Flags().IntVar(&b.Rounds, "rounds", 11, "how often each number of hops is measured")
 	return benchmarkCommand(cmd, &b, &b.Binary)
 }
 

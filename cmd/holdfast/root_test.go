@@ -82,6 +82,8 @@ func TestExitCodes(t *testing.T) {
 		{"bench throughput --switches 0", 1, "holdfast: --switches 0: use 1 to 4096\n"},
 		{"bench throughput --window 0", 1, "holdfast: --window 0: use 1 to 16384\n"},
 		{"bench throughput --seconds 0", 1, "holdfast: --seconds 0: use 1 to 3600\n"},
+		{"bench hops --packets 0", 1, "holdfast: --packets 0: use 1 to 1000000\n"},
+		{"bench hops --durability memory,foo", 1, "holdfast: --durability \"foo\": use memory or disk\n"},
 		{"bench failover --kills -1", 1, "holdfast: --kills -1: use 1 to 10000\n"},
 		{"bench failover --durability foo", 1, "holdfast: --durability \"foo\": use memory or disk\n"},
 		{"agent --controllers 10.0.0.1:1 --log-level loud", 1,

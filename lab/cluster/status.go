@@ -47,6 +47,7 @@ type ReplayedStatus struct {
 // SwitchStatus is what a controller says of a switch.
 type SwitchStatus struct {
 	Switch        string `json:"switch"`
+	Group         uint64 `json:"group"`
 	State         string `json:"state"`
 	Role          string `json:"role"`
 	Via           string `json:"via"`

@@ -51,7 +51,8 @@ type fakeSwitch struct {
 	stopped   bool // no more packet-ins
 	measuring bool
 
-	afterPorts bool // ports have to be requested first
+	afterPorts bool                // ports have to be requested first
+	packetOut  func(packet []byte) // called with what packet-outs have; may be nil
 
 	xid     uint32
 	mac     uint32
@@ -104,6 +105,13 @@ func (s *fakeSwitch) command(msg []byte, now time.Duration) error {
 		s.counts.FlowMods++
 	} else {
 		s.counts.PacketOuts++
+		if s.packetOut != nil {
+			var out of13.PacketOut
+			if err := out.Decode(msg); err != nil {
+				return err
+			}
+			s.packetOut(out.Data)
+		}
 	}
 	switch {
 	case !ok || !s.ready:
