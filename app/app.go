@@ -62,6 +62,13 @@ func New(name string) *App {
 	return &App{name: name, tables: map[string]bool{}, emitted: map[string][]handler{}}
 }
 
+// Whole makes the application one actor, to which all its cells and handlers belong. So it handles messages of the
+// whole network one after the other, in one group, and may ask for all switches. It returns the application.
+func (a *App) Whole() *App {
+	a.tx.whole = true
+	return a
+}
+
 // Name returns the application's name.
 func (a *App) Name() string { return a.name }
 

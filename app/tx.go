@@ -16,6 +16,7 @@ type Tx struct {
 	ledger  *ledger.Tx
 	allowed Cells
 	scratch []byte
+	whole   bool // the application is one actor
 
 	// Copies of what is being sent: the encoders are called through an interface, and
 	// these do not move to the heap for every message.
@@ -131,9 +132,13 @@ func (c *Cells) actor(by ledger.Actor) (a ledger.Actor, ok bool) {
 func (tx *Tx) enter(cells Cells) (bool, error) {
 	tx.allowed = cells
 	a, ok := tx.allowed.actor(tx.ledger.Actor())
+	if tx.whole {
+		a, ok = ledger.Actor{App: a.App}, true
+	}
 	if !ok && tx.ledger.Sharded() {
 		return false, fmt.Errorf("a handler needs cells of several switches, or of one and of none: with groups: "+
-			"per-controller they may be in different groups (%s)", &tx.allowed)
+			"per-controller they may be in different groups (%s); an application that is to see all of them is "+
+			"app.Whole", &tx.allowed)
 	}
 	return tx.ledger.Enter(a), nil
 }

@@ -167,6 +167,16 @@ func (c *Controller) heardSystem(u consensus.Update, core *Core) error {
 // system returns the group that knows the members.
 func (c *Controller) system() *group { return c.groups[0] }
 
+// hosting returns the group in which the replayed applications live, if there are any.
+func (c *Controller) hosting() *group {
+	for _, g := range c.groups {
+		if g.cfg.Host != nil {
+			return g
+		}
+	}
+	return c.system()
+}
+
 // Done is closed when the controller has ended.
 func (c *Controller) Done() <-chan struct{} { return c.done }
 

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	replica "github.com/holdfast-sdn/holdfast/consensus/wire"
 	"github.com/holdfast-sdn/holdfast/ryu/replay"
 	"github.com/holdfast-sdn/holdfast/ryu/wire"
 )
@@ -72,7 +73,7 @@ func (r *rest) serve(w http.ResponseWriter, in *http.Request) {
 		http.Error(w, replay.ErrBusy.Error(), http.StatusServiceUnavailable)
 		return
 	}
-	leader := func() uint64 { return r.c.system().node.Status().Leader }
+	leader := func() uint64 { return replica.ControllerOf(r.c.hosting().node.Status().Leader) }
 	if id := leader(); id != r.c.cfg.Consensus.ID && id != 0 {
 		ctx, cancel := whileLeads(in.Context(), id, leader)
 		defer cancel()
@@ -219,7 +220,7 @@ func (r *rest) forward(w http.ResponseWriter, in *http.Request, leader string) {
 // Request passes an HTTP request to the replayed applications and waits for the answer. Safe for concurrent use. The
 // errors are those of package replay, that of ctx, and one that says that the controller is stopping.
 func (c *Controller) Request(ctx context.Context, r *wire.HTTPRequest) (wire.Answer, error) {
-	g := c.system()
+	g := c.hosting()
 	if g.core.Hosting() == nil {
 		return wire.Answer{}, errors.New("this controller hosts no applications")
 	}

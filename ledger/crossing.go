@@ -87,13 +87,16 @@ func (tx *Tx) sendAcross(id openflow.DatapathID, m Encoder) uint32 {
 	}
 	k := &x.list[o.sending.pending]
 	k.count++
-	token := uint32(o.commands + uint64(k.count))
+	token := tokenOf(tx.tag, o.commands+uint64(k.count))
 	start := len(x.buf)
 	x.buf = m.Append(x.buf, token)
 	checkCommand(id, x.buf[start:])
 	k.pieces = append(k.pieces, span{start, len(x.buf)})
 	return token
 }
+
+// tokenOf returns the token of a command with a number, which names the application as the xids of commands do.
+func tokenOf(tag uint32, number uint64) uint32 { return tag | uint32(number)&message.SequenceMask }
 
 // flush makes items of what the call of an application has sent to other groups.
 func (c *Core) flush() error {
@@ -230,9 +233,11 @@ func (c *Core) tagOf(app string) (tag message.Tag, known bool) {
 // discard tells an actor that its commands are void. That is not held back: it takes less space than the commands did
 // where they came from.
 func (c *Core) discard(k Link, it *item) {
+	tag, _ := c.tagOf(k.From.App)
 	o := c.outgoing(Link{k.To, k.From})
 	for n := range it.count {
-		in := Input{Kind: Discarded, Switch: k.To.Switch, Epoch: it.epoch, Seq: it.token + uint64(n),
+		token := tokenOf(tag.XID(), it.token+uint64(n))
+		in := Input{Kind: Discarded, Switch: k.To.Switch, Epoch: it.epoch, Seq: uint64(token),
 			at: k.From.Switch}
 		c.crossings.item = appendInputItem(c.crossings.item[:0], &in)
 		c.push(o, c.crossings.item, 0)
@@ -246,10 +251,12 @@ func (c *Core) answer(sw *switchState, in *Input) bool {
 	}
 	last := sw.queue.Last()
 	seq := last - uint64((uint32(last)-openflow.XID(in.Message))&message.SequenceMask)
-	from, token, asked := sw.asks.find(seq)
+	from, number, asked := sw.asks.find(seq)
 	if !asked {
 		return false
 	}
+	tag, _ := c.tagOf(from.App) // it was known when the command came
+	token := tokenOf(tag.XID(), number)
 	out := *in
 	out.at = from.Switch
 	out.Message = bytes.Clone(in.Message)

@@ -21,5 +21,8 @@ func DecodeItem(b []byte) (in Input, commands []byte, count int, epoch, token ui
 	return it.input, it.commands, it.count, it.epoch, it.token, err
 }
 
+// IsExact reports whether an input is for one actor and no other.
+func IsExact(in *Input) bool { return in.exact }
+
 func (tx *Tx) Level() Level { return tx.level }
 func (tx *Tx) Tag() uint32  { return tx.tag >> tagShift }

@@ -78,7 +78,7 @@ func levelsOf(apps []Application) *levels {
 
 // level returns the level of the event, a message of the switch.
 func (c *Core) level(msg []byte) Level {
-	if c.levels == nil || c.replaying() {
+	if c.levels == nil || c.replaying() || c.replayedElsewhere() {
 		return ExactlyOnce
 	}
 	switch app, ok := c.asker(msg); {

@@ -179,7 +179,7 @@ type ask struct {
 	first uint64 // sequence at the switch
 	count uint64
 	from  Actor
-	token uint64 // of the first, at the actor
+	token uint64 // number of the first, at the actor
 }
 
 // maxAsks bounds the runs that are kept for a switch. An answer to an older command reaches nobody.
@@ -192,8 +192,8 @@ func (a asks) add(n ask) asks {
 	return append(a, n)
 }
 
-// find returns who sent the command with a sequence, and the token that the sender was given for it.
-func (a asks) find(seq uint64) (from Actor, token uint32, ok bool) {
+// find returns who sent the command with a sequence, and its number at the sender.
+func (a asks) find(seq uint64) (from Actor, number uint64, ok bool) {
 	i, found := slices.BinarySearchFunc(a, seq, func(a ask, seq uint64) int {
 		switch {
 		case seq < a.first:
@@ -206,7 +206,7 @@ func (a asks) find(seq uint64) (from Actor, token uint32, ok bool) {
 	if !found {
 		return Actor{}, 0, false
 	}
-	return a[i].from, uint32(a[i].token + seq - a[i].first), true
+	return a[i].from, a[i].token + seq - a[i].first, true
 }
 
 // Encoding. Equal states give equal bytes.

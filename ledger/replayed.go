@@ -23,6 +23,9 @@ type Replayed interface {
 	Name() string
 	// Lead is called when this replica becomes leader. It may call Transact.
 	Lead()
+	// Present reports whether the cluster has such an application. In all groups but the one in which it lives, its
+	// inputs are sent there.
+	Present() bool
 	// Active reports whether the application wants inputs. If so, the log contains the bytes of events, and not their
 	// digests.
 	Active() bool
@@ -92,9 +95,6 @@ func (c *Core) revertReplayed(to uint64) {
 
 // tellEvent passes an event of a switch to the replayed application.
 func (c *Core) tellEvent(sw *switchState, seq uint64, msg []byte, kind message.Kind) {
-	if !c.replaying() {
-		return
-	}
 	in := Input{Kind: Message, Switch: sw.id, Epoch: sw.epoch, Seq: seq, Message: msg}
 	switch kind {
 	case message.Ordinary:
@@ -119,10 +119,33 @@ func (c *Core) tellReachable(sw *switchState) {
 
 // tell passes it an input.
 func (c *Core) tell(in Input) {
-	if c.replaying() {
+	switch {
+	case c.replayedElsewhere():
+		c.tellElsewhere(in)
+	case c.replaying():
 		c.told = in
 		c.replayed.Input(c.now(), &c.told)
 		c.told = Input{}
+	}
+}
+
+func (c *Core) replayedActor() Actor { return Actor{App: c.replayed.Name()} }
+
+// replayedElsewhere reports whether there is a replayed application, in another group.
+func (c *Core) replayedElsewhere() bool {
+	return c.sharded() && c.replayed != nil && c.replayed.Present() && !c.here(c.replayedActor())
+}
+
+// tellElsewhere sends an input to the group in which the replayed application lives. Answers to commands reach it as
+// those of any actor do.
+func (c *Core) tellElsewhere(in Input) {
+	if !c.leading || in.Kind == Timer || in.Kind == Message && message.Asker(in.Message) > 0 {
+		return
+	}
+	in.exact = true
+	c.forward(Link{Actor{Switch: in.Switch}, c.replayedActor()}, &in)
+	if err := c.flush(); err != nil && !c.held {
+		c.logFailure(Failure{App: c.replayed.Name(), Input: Input{Kind: in.Kind, Switch: in.Switch}, Err: err})
 	}
 }
 
@@ -155,6 +178,11 @@ func (c *Core) applyReplayed(r *Record) error {
 		}
 	case OpUnreachable, OpReachable, OpCloseEpoch:
 		c.tellReachable(c.state.sw(r.Switch))
+	case OpReceive:
+		if c.replaying() && r.Link.To == c.replayedActor() {
+			_, it, _, _ := nextItem(r.Bytes) // it was checked
+			c.tell(it.input)
+		}
 	case OpTimer:
 		if c.replayed != nil && r.App == c.replayed.Name() {
 			c.tell(Input{Kind: Timer, Name: r.Name})
@@ -222,11 +250,23 @@ func (tx *Tx) Try(f func() error) error {
 // Fail records a failure of an application in this transaction.
 func (tx *Tx) Fail(f Failure) { tx.c.logFailure(f) }
 
-// Up yields the switches that are up and reachable, by datapath id, with the SWITCH_UP that began the epoch.
+// Up yields the switches that are up and reachable, by datapath id, with the SWITCH_UP that began the epoch. Those of
+// other groups are included as the replayed application knows them.
 func (c *Core) Up() iter.Seq2[openflow.DatapathID, []byte] {
+	up := map[openflow.DatapathID][]byte{}
+	for id, sw := range c.state.switches {
+		if sw.live && sw.reachable {
+			up[id] = sw.hello
+		}
+	}
+	for k, i := range c.state.links.in {
+		if k.From.isSwitch() && k.To == c.replayedActor() && i.live {
+			up[k.From.Switch] = i.hello
+		}
+	}
 	return func(yield func(openflow.DatapathID, []byte) bool) {
-		for _, id := range slices.Sorted(maps.Keys(c.state.switches)) {
-			if sw := c.state.switches[id]; sw.live && sw.reachable && !yield(id, sw.hello) {
+		for _, id := range slices.Sorted(maps.Keys(up)) {
+			if !yield(id, up[id]) {
 				return
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/holdfast-sdn/holdfast/internal/message"
 	. "github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
@@ -264,10 +265,11 @@ func (s *site) recordSend(o *oracle, r *Record) error {
 	case commands != nil:
 		for ; len(commands) > 0; token++ {
 			msg, rest, _ := openflow.Next(commands)
-			if k := (command{r.Link, uint32(token)}); s.bodies[k] != "" || openflow.XID(msg) != k.token {
-				return fmt.Errorf("stream %v: token %d is used again", r.Link, token)
+			k := command{r.Link, openflow.XID(msg)}
+			if s.bodies[k] != "" || uint64(k.token&message.SequenceMask) != token {
+				return fmt.Errorf("stream %v: token %x for command %d", r.Link, k.token, token)
 			}
-			s.bodies[command{r.Link, uint32(token)}] = string(msg[openflow.HeaderLen:])
+			s.bodies[k] = string(msg[openflow.HeaderLen:])
 			commands = rest
 			s.Commands++
 		}
@@ -277,7 +279,7 @@ func (s *site) recordSend(o *oracle, r *Record) error {
 	default:
 		s.Inputs++
 	}
-	if in.Kind == Message && in.Message[1] == of13.TypeBarrierReply {
+	if in.Kind == Message && !IsExact(&in) && in.Message[1] == of13.TypeBarrierReply {
 		if e := &o.input; in.Switch == e.Switch && in.Epoch == e.Epoch && in.Seq < e.Seq {
 			return fmt.Errorf("stream %v: answer %d is sent by the transaction of event %d", r.Link, in.Seq, e.Seq)
 		}

@@ -18,10 +18,10 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// Net is a network of one controller. A failure of an application fails the test.
+// Net is a network of one controller, which leads one group or several. A failure of an application fails the test.
 type Net struct {
 	t      testing.TB
-	core   *ledger.Core
+	groups []*ledger.Core
 	now    int64
 	epochs map[app.Switch]uint64
 	seqs   map[app.Switch]uint64
@@ -36,20 +36,44 @@ type Sent struct {
 // New starts a ledger that runs apps.
 func New(t testing.TB, apps ...*app.App) *Net {
 	t.Helper()
+	return NewOf(t, 1, apps...)
+}
+
+// NewOf starts the ledgers of several groups. Switches are in them by turns, and what an application has besides its
+// cells of switches is in one of them.
+func NewOf(t testing.TB, groups uint64, apps ...*app.App) *Net {
+	t.Helper()
 	list := make([]ledger.Application, len(apps))
 	for i, a := range apps {
 		list[i] = a
 	}
-	core, err := ledger.New(list, ledger.Limits{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	n := &Net{t: t, core: core, now: 1, epochs: map[app.Switch]uint64{}, seqs: map[app.Switch]uint64{}}
-	if err := core.Lead(1, n.now); err != nil {
-		t.Fatal(err)
+	n := &Net{t: t, now: 1, epochs: map[app.Switch]uint64{}, seqs: map[app.Switch]uint64{}}
+	for g := range groups {
+		core, err := ledger.New(list, ledger.Limits{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if groups > 1 {
+			core.Join(g, n.home)
+		}
+		if err := core.Lead(1, n.now); err != nil {
+			t.Fatal(err)
+		}
+		n.groups = append(n.groups, core)
 	}
 	return n
 }
+
+// home is the Directory.
+func (n *Net) home(a ledger.Actor) (group uint64, known bool) {
+	if a.Switch != 0 {
+		return uint64(a.Switch) % uint64(len(n.groups)), true
+	}
+	return uint64(len(a.App)) % uint64(len(n.groups)), true
+}
+
+// group returns the ledger of a switch.
+func (n *Net) group(id app.Switch) *ledger.Core { return n.groups[uint64(id)%uint64(len(n.groups))] }
 
 // SwitchUp begins a new epoch of a switch with these ports.
 func (n *Net) SwitchUp(id app.Switch, ports ...of13.PortDesc) []Sent {
@@ -99,7 +123,7 @@ func (n *Net) Message(id app.Switch, m of13.Message, xid uint32) []Sent {
 func (n *Net) Event(id app.Switch, msg []byte) []Sent {
 	n.t.Helper()
 	n.seqs[id]++
-	if err := n.core.Event(id, n.epochs[id], n.seqs[id], msg); err != nil {
+	if err := n.group(id).Event(id, n.epochs[id], n.seqs[id], msg); err != nil {
 		n.t.Fatal(err)
 	}
 	return n.commit()
@@ -109,35 +133,68 @@ func (n *Net) Event(id app.Switch, msg []byte) []Sent {
 func (n *Net) Advance(d time.Duration) []Sent {
 	n.t.Helper()
 	n.now += int64(d)
-	n.core.Tick(n.now)
+	for _, core := range n.groups {
+		core.Tick(n.now)
+	}
 	return n.commit()
 }
 
 // Rows returns what an application has in its tables.
-func (n *Net) Rows(name string) []ledger.Row {
+func (n *Net) Rows(name string) (rows []ledger.Row) {
 	n.t.Helper()
-	rows, err := n.core.Rows(name, 1<<30)
-	if err != nil {
-		n.t.Fatal(err)
+	for _, core := range n.groups {
+		list, err := core.Rows(name, 1<<30)
+		if err != nil {
+			n.t.Fatal(err)
+		}
+		rows = append(rows, list...)
 	}
 	return rows
 }
 
-// commit commits all that was executed and returns what leaves at once, and then what may leave.
+// commit commits all that was executed, and what that causes in other groups. It returns what leaves at once, and then
+// what may leave.
 func (n *Net) commit() (sent []Sent) {
 	n.t.Helper()
-	for _, f := range n.core.Failures() {
+	for more := true; more; {
+		more = false
+		for _, core := range n.groups {
+			list, again := n.commitGroup(core)
+			sent, more = append(sent, list...), more || again
+		}
+	}
+	return sent
+}
+
+// commitGroup commits what one group has executed, and passes on what it has for the others.
+func (n *Net) commitGroup(core *ledger.Core) (sent []Sent, more bool) {
+	n.t.Helper()
+	for _, f := range core.Failures() {
 		n.t.Errorf("application %s failed on %s: %v\n%s", f.App, f.Input.String(), f.Err, f.Stack)
 	}
-	sent = n.decode(nil, n.core.Immediate())
-	entry, ok := n.core.Cut()
+	sent = n.decode(nil, core.Immediate())
+	entry, ok := core.Cut()
 	if !ok {
-		return sent
+		return sent, false
 	}
-	if err := n.core.Commit(entry); err != nil {
+	if err := core.Commit(entry); err != nil {
 		n.t.Fatal(err)
 	}
-	return n.decode(sent, n.core.Releases())
+	sent = n.decode(sent, core.Releases())
+	core.Frames(func(group uint64, frame []byte) {
+		for f := ledger.NewFrame(frame); ; {
+			finished, err := n.groups[group].Execute(f)
+			if err != nil {
+				n.t.Fatal(err)
+			}
+			if finished {
+				return
+			}
+			list, _ := n.commitGroup(n.groups[group])
+			sent = append(sent, list...)
+		}
+	})
+	return sent, true
 }
 
 func (n *Net) decode(sent []Sent, list []ledger.Release) []Sent {

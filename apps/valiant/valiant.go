@@ -30,7 +30,7 @@ const flowPriority = 10
 
 // New returns the application. It needs topology and edge, before it in the list of applications.
 func New() *app.App {
-	a := app.New("valiant")
+	a := app.New("valiant").Whole()
 	v := &valiant{
 		links:   app.NewMap[uint32, app.PortOf, app.PortOf](a, "links"),
 		hosts:   app.NewMap[uint32, app.MAC, app.PortOf](a, "hosts"),

@@ -30,7 +30,7 @@ type network struct {
 const degree = 8 // ports of a switch
 
 func newNetwork(t *testing.T, switches int, links ...[2]app.PortOf) *network {
-	n := &network{t: t, net: apptest.New(t, topology.New(), edge.New(), New()),
+	n := &network{t: t, net: apptest.NewOf(t, groups, topology.New(), edge.New(), New()),
 		switches: map[app.Switch]*vswitch.Switch{},
 		links:    map[app.PortOf]app.PortOf{},
 		received: map[app.PortOf][][]byte{}, carried: map[app.PortOf]int{}}
@@ -383,5 +383,22 @@ func walk(t *testing.T, from, to app.Switch, path []paths.Link) {
 	}
 	if now != to || seen[to] {
 		t.Fatalf("from %d to %d: path %v ends at %d", from, to, path, now)
+	}
+}
+
+// groups is how many groups the switches are in.
+var groups uint64 = 1
+
+// The same happens if the switches, and what the applications have, are in three groups.
+func TestSeveralGroups(t *testing.T) {
+	groups = 3
+	defer func() { groups = 1 }()
+	for name, test := range map[string]func(*testing.T){
+		"FlowsSpread": TestFlowsSpread,
+		"LinkDown":    TestLinkDown,
+		"HostMoves":   TestHostMoves,
+		"SwitchDown":  TestSwitchDown,
+	} {
+		t.Run(name, test)
 	}
 }

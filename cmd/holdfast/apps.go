@@ -49,9 +49,6 @@ var requirements = map[string][]string{
 // twice, and install entries against each other.
 var forwarding = []string{"exchange", "hub", "learning", "recovery", "valiant"}
 
-// separate are the applications that work if switches are in different groups.
-var separate = []string{"hub", "learning", "burst", "exchange"}
-
 func applicationNames() []string { return slices.Sorted(maps.Keys(applications)) }
 
 // withRequirements returns the names with those that they need, each before who needs it.
@@ -79,12 +76,6 @@ func newApplications(s *config.Cluster) ([]ledger.Application, error) {
 	if len(both) > 1 {
 		return nil, fmt.Errorf("apps: %s and %s both forward packets, so each packet would be sent twice: remove one",
 			both[0], both[1])
-	}
-	for _, name := range names {
-		if s.PerController && !slices.Contains(separate, name) {
-			return nil, fmt.Errorf("groups: application %s sees the whole network, and with per-controller each group "+
-				"sees its own switches: write groups: 1, or use only %v", name, separate)
-		}
 	}
 	var list []ledger.Application
 	for _, name := range names {

@@ -37,18 +37,6 @@ func TestLevelsOfApplications(t *testing.T) {
 	}
 }
 
-func TestApplicationsOfSeveralGroups(t *testing.T) {
-	for _, apps := range [][]string{{"hub"}, {"learning"}} {
-		if _, err := newApplications(&config.Cluster{Apps: apps, PerController: true}); err != nil {
-			t.Error(err)
-		}
-	}
-	_, err := newApplications(&config.Cluster{Apps: []string{"recovery"}, PerController: true})
-	if want := "application topology sees the whole network"; err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("error %v, want %q in it", err, want)
-	}
-}
-
 func TestOneApplicationForwards(t *testing.T) {
 	for _, apps := range [][]string{{"recovery", "learning"}, {"hub", "valiant"}} {
 		_, err := newApplications(&config.Cluster{Apps: apps})

@@ -21,6 +21,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/internal/config"
 	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/ryu"
+	"github.com/holdfast-sdn/holdfast/ryu/replay"
 	"github.com/holdfast-sdn/holdfast/southbound"
 )
 
@@ -236,7 +237,12 @@ func addRyu(ctx context.Context, own *controller.Config, s *config.Cluster, me c
 	if err != nil {
 		return err
 	}
-	own.Groups[0].Host, own.Groups[0].Identity = &host, identity.String()
+	for i := range own.Groups {
+		if len(own.Groups) == 1 || i > 0 { // not the system group
+			own.Groups[i].Identity = identity.String()
+		}
+	}
+	own.Groups[home(len(own.Groups)-1)].Host = &host
 	if me.REST == "" {
 		return nil
 	}
@@ -246,6 +252,14 @@ func addRyu(ctx context.Context, own *controller.Config, s *config.Cluster, me c
 	}
 	own.REST, err = listen("the REST interface of applications", me.REST)
 	return err
+}
+
+// home returns the group of the hosted applications, of one or of several.
+func home(homes int) uint64 {
+	if homes == 0 {
+		return 0
+	}
+	return controller.HomeOf(replay.Name, homes)
 }
 
 func hostConfig(s *config.Cluster, log *slog.Logger) ryu.Config {

@@ -29,7 +29,7 @@ const all = 0
 
 // New returns the application.
 func New() *app.App {
-	a := app.New(Name)
+	a := app.New(Name).Whole()
 	e := &edge{
 		switches:  app.NewMap[uint32, app.Switch, []port](a, "switches"),
 		rates:     app.NewMap[uint32, app.PortOf, rate](a, "rates"),

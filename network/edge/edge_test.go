@@ -306,3 +306,20 @@ func drawHost(t *rapid.T, w *world) app.PortOf {
 		}
 	}
 }
+
+// groups is how many groups the switches are in.
+var groups uint64 = 1
+
+// The same happens if the switches, and what the applications have, are in three groups.
+func TestSeveralGroups(t *testing.T) {
+	groups = 3
+	defer func() { groups = 1 }()
+	for name, test := range map[string]func(*testing.T){
+		"Floods":         TestFloods,
+		"PortsComeAndGo": TestPortsComeAndGo,
+		"AskedAgain":     TestAskedAgain,
+		"SilentLink":     TestSilentLink,
+	} {
+		t.Run(name, test)
+	}
+}

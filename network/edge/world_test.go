@@ -28,7 +28,7 @@ type world struct {
 }
 
 func newWorld(t testing.TB) *world {
-	return &world{t: t, net: apptest.New(t, topology.New(), New()), wires: map[app.PortOf]app.PortOf{},
+	return &world{t: t, net: apptest.NewOf(t, groups, topology.New(), New()), wires: map[app.PortOf]app.PortOf{},
 		ports: map[app.PortOf]bool{},
 		hosts: map[app.PortOf]app.MAC{}, heard: map[app.PortOf]int{}}
 }

@@ -18,7 +18,7 @@ func (w *world) listen() *[]Echo {
 		*heard = append(*heard, e)
 		return nil
 	})
-	w.net = apptest.New(w.t, topology.New(), New(), ear)
+	w.net = apptest.NewOf(w.t, groups, topology.New(), New(), ear)
 	return heard
 }
 

@@ -45,7 +45,7 @@ const all = 0
 
 // New returns the application. It works only beside topology.
 func New() *app.App {
-	a := app.New(Name)
+	a := app.New(Name).Whole()
 	l := tablesOf(a)
 	up := app.Need(l.up.Cell(all))
 	cells := app.Need(l.up.Cell(all), l.echoes.Cell(all), l.links.Cell(all), l.peers.Cell(all), l.totals.Cell(all),

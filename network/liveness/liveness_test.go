@@ -187,3 +187,19 @@ func FuzzParseFrame(f *testing.F) {
 		}
 	})
 }
+
+// groups is how many groups the switches are in.
+var groups uint64 = 1
+
+// The same happens if the switches, and what the applications have, are in three groups.
+func TestSeveralGroups(t *testing.T) {
+	groups = 3
+	defer func() { groups = 1 }()
+	for name, test := range map[string]func(*testing.T){
+		"Measure":                     TestMeasure,
+		"LinksThatGo":                 TestLinksThatGo,
+		"SwitchesThatAreDownAreAsked": TestSwitchesThatAreDownAreAsked,
+	} {
+		t.Run(name, test)
+	}
+}

@@ -44,7 +44,7 @@ type arrival struct {
 
 func newWorld(t *testing.T) *world {
 	w := &world{t: t, wires: map[app.PortOf]wire{}, flows: map[app.Switch][]of13.FlowMod{}, down: map[app.Switch]bool{}}
-	w.net = apptest.New(t, topology.New(), New())
+	w.net = apptest.NewOf(t, groups, topology.New(), New())
 	w.view = func() *View {
 		t.Helper()
 		v, err := Of(slices.Values(w.net.Rows(Name)))

@@ -138,7 +138,7 @@ func switchName(s app.Switch) string { return "switch " + s.String() }
 
 // New returns the application. It needs topology and liveness, before it in the list of applications.
 func New(c Config) *app.App {
-	a := app.New(Name)
+	a := app.New(Name).Whole()
 	r := tablesOf(a)
 	r.config, r.checks = c, map[app.Switch]liveCheck{}
 	r.cells = app.Need(r.state.Cell(all), r.switches.Cell(all), r.links.Cell(all), r.hosts.Cell(all), r.addrs.Cell(all),

@@ -56,7 +56,7 @@ const all = 0
 
 // New returns the application.
 func New() *app.App {
-	a := app.New(Name)
+	a := app.New(Name).Whole()
 	t := tablesOf(a)
 	t.forHosts = app.Need(t.ports.Cell(all), t.hosts.Cell(all), t.totals.Cell(all))
 	app.Handle(a, func(m app.SwitchUp) app.Cells { return t.forSwitch(m.Switch) }, t.switchUp)

@@ -77,6 +77,9 @@ func (l *Log) Lead() {
 	}
 }
 
+// Present implements ledger.Replayed.
+func (l *Log) Present() bool { return l.identity != "" }
+
 // Active implements ledger.Replayed.
 func (l *Log) Active() bool { return l.hosting.on() }
 
