@@ -7,8 +7,10 @@ import (
 	"sync/atomic"
 
 	"github.com/holdfast-sdn/holdfast/consensus"
+	"github.com/holdfast-sdn/holdfast/controller/directory"
 	"github.com/holdfast-sdn/holdfast/internal/crash"
 	"github.com/holdfast-sdn/holdfast/ledger"
+	"github.com/holdfast-sdn/holdfast/openflow"
 )
 
 // What groups send to each other are payloads too:
@@ -60,7 +62,7 @@ func (r *router) group(number uint64) *group {
 // send passes a frame to the leader of a group. It is lost if there is none.
 func (r *router) send(to uint64, frame []byte) {
 	g := r.group(to)
-	payload := append([]byte{framePayload}, frame...)
+	payload := FramePayload(frame)
 	switch {
 	case g == nil:
 		r.elsewhere(to, payload)
@@ -83,7 +85,7 @@ func (r *router) heard(g *group, role consensus.Role) {
 	if g.led.leader.Swap(role.Leader) == role.Leader || role.Leader == 0 {
 		return
 	}
-	payload := binary.AppendUvarint([]byte{resendPayload}, g.cfg.Consensus.Group)
+	payload := ResendPayload(g.cfg.Consensus.Group)
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	for _, other := range r.groups {
@@ -91,13 +93,24 @@ func (r *router) heard(g *group, role consensus.Role) {
 	}
 }
 
-// lives is the ledger.Directory. A switch, and what belongs to it, lives in the group that it is assigned to. What an
-// application has besides lives in a group that its name determines.
+// FramePayload is the payload that brings a frame to the leader of another group.
+func FramePayload(frame []byte) []byte { return append([]byte{framePayload}, frame...) }
+
+// ResendPayload is the payload that tells another group of the same controller that a group has a new leader.
+func ResendPayload(group uint64) []byte { return binary.AppendUvarint([]byte{resendPayload}, group) }
+
+// lives is the ledger.Directory.
 func (c *Controller) lives(a ledger.Actor) (group uint64, known bool) {
+	return Lives(a, len(c.cfg.Groups)-1, c.assigned.of)
+}
+
+// Lives is a ledger.Directory of so many home groups. A switch, and what belongs to it, lives in the group that it is
+// assigned to. What an application has besides lives in a group that its name determines.
+func Lives(a ledger.Actor, homes int, assigned func(openflow.DatapathID) (directory.Row, bool)) (uint64, bool) {
 	if a.Switch == 0 {
-		return HomeOf(a.App, len(c.cfg.Groups)-1), true
+		return HomeOf(a.App, homes), true
 	}
-	row, known := c.assigned.of(a.Switch)
+	row, known := assigned(a.Switch)
 	return row.Group, known
 }
 

@@ -23,18 +23,22 @@ const burst = 16
 // tally is what census emits.
 type tally struct{ Switch, Count, Frame uint64 }
 
+// Config says what census does.
+type Config struct {
+	Errs    bool // it sends commands that switches refuse too
+	Sharded bool // there are several groups; then only its actor of no switch sends commands to other switches
+}
+
 // New makes census, which uses all that an application may: tables, timers, messages to itself, commands to other
-// switches, questions to switches, and failures; also commands that switches refuse, if it errs. It is deterministic.
-func New(errs bool) *app.App {
+// switches, questions to switches, and failures. It is deterministic.
+func New(cfg Config) *app.App {
 	a := app.New("census")
 	seen := app.NewTable[app.Switch, uint64](a, "seen")
 	tallies := app.NewMap[app.Switch, uint64, uint64](a, "tallies")
 	rounds := app.NewTable[string, uint64](a, "rounds")
 	ports := app.NewTable[app.PortOf, uint64](a, "ports")
-	toHost := of13.Actions(nil).Output(HostPort, 0)
-	note := func(tx *app.Tx, to app.Switch, number uint64) {
-		tx.PacketOut(to, of13.PacketOut{BufferID: of13.NoBuffer, InPort: of13.PortController, Actions: toHost,
-			Data: binary.BigEndian.AppendUint64(make([]byte, 14), number)})
+	if cfg.Sharded {
+		elsewhere(a)
 	}
 
 	app.Handle(a, func(in app.PacketIn) app.Cells { return app.Need(seen.Cell(in.Switch)) },
@@ -42,7 +46,7 @@ func New(errs bool) *app.App {
 			count, _ := seen.Get(tx, in.Switch)
 			count++
 			seen.Put(tx, in.Switch, count)
-			if count%5 == 0 {
+			if count%5 == 0 && !cfg.Sharded {
 				for to := range tx.Switches() {
 					if to != in.Switch {
 						note(tx, to, count)
@@ -60,11 +64,11 @@ func New(errs bool) *app.App {
 			if count%16 == 0 {
 				tx.Send(in.Switch, &of13.BarrierRequest{})
 			}
-			if errs && count%32 == 7 {
+			if cfg.Errs && count%32 == 7 {
 				mistake(tx, in.Switch, count)
 				note(tx, in.Switch, count)
 			}
-			if count%64 == 0 {
+			if count%64 == 0 && !cfg.Sharded {
 				for to := range tx.Switches() {
 					for i := range uint64(burst) {
 						note(tx, to, i)
@@ -113,6 +117,62 @@ func New(errs bool) *app.App {
 			return nil
 		})
 	return a
+}
+
+// elsewhere adds what an actor does that belongs to no switch, and so is in another group than most: it counts the
+// packets of all switches, and sends commands to all of them.
+func elsewhere(a *app.App) {
+	totals := app.NewTable[uint64, uint64](a, "totals")
+	const packets, ups, answers, void = 0, 1, 2, 3
+	add := func(tx *app.Tx, what uint64) uint64 {
+		n, _ := totals.Get(tx, what)
+		totals.Put(tx, what, n+1)
+		return n + 1
+	}
+	app.Handle(a, func(app.PacketIn) app.Cells { return app.Need(totals.Cell(packets)) },
+		func(tx *app.Tx, in app.PacketIn) error {
+			n := add(tx, packets)
+			for to := range tx.Switches() {
+				switch {
+				case n%64 == 0:
+					for i := range uint64(burst) {
+						note(tx, to, i)
+					}
+				case n%16 == uint64(to)%16:
+					tx.Send(to, &of13.BarrierRequest{})
+				case n%5 == 0 && to != in.Switch:
+					note(tx, to, n)
+				}
+			}
+			return nil
+		})
+	app.Handle(a, func(app.SwitchUp) app.Cells { return app.Need(totals.Cell(ups)) },
+		func(tx *app.Tx, up app.SwitchUp) error {
+			note(tx, up.Switch, add(tx, ups))
+			return nil
+		})
+	app.Handle(a, func(app.SwitchDown) app.Cells { return app.Need(totals.Cell(ups)) },
+		func(tx *app.Tx, down app.SwitchDown) error {
+			note(tx, down.Switch, add(tx, ups)) // nobody is there
+			return nil
+		})
+	app.Handle(a, func(app.BarrierReply) app.Cells { return app.Need(totals.Cell(answers)) },
+		func(tx *app.Tx, _ app.BarrierReply) error {
+			add(tx, answers)
+			return nil
+		})
+	app.Handle(a, func(app.Void) app.Cells { return app.Need(totals.Cell(void)) },
+		func(tx *app.Tx, _ app.Void) error {
+			add(tx, void)
+			return nil
+		})
+}
+
+// note has a switch send a number to its host.
+func note(tx *app.Tx, to app.Switch, number uint64) {
+	tx.PacketOut(to, of13.PacketOut{BufferID: of13.NoBuffer, InPort: of13.PortController,
+		Actions: of13.Actions(nil).Output(HostPort, 0),
+		Data:    binary.BigEndian.AppendUint64(make([]byte, 14), number)})
 }
 
 // mistake sends a command that a switch refuses: it makes no sense, or cannot even be read.

@@ -14,11 +14,12 @@ import (
 
 // Group records and checks the log of one group, and the states that its replicas derive from it.
 type Group struct {
-	h      *History
-	name   string // for messages; "" if it is the only one
-	log    sharedLog
-	shadow *shadow
-	replay *replay
+	h       *History
+	name    string // for messages; "" if it is the only one
+	log     sharedLog
+	shadow  *shadow
+	replay  *replay
+	arrival *arrival // of the transaction that is looked at; nil if it has received no commands
 }
 
 // Replica is a controller at the end of a run.
@@ -28,14 +29,26 @@ type Replica struct {
 	Host     *Program // nil is none
 }
 
-// Group adds a group. Its replicas have these applications, which are deterministic, and these limits; if identity is
-// not empty their hosts run a Program. The name is for messages, and "" for the only group.
-func (h *History) Group(name string, apps []ledger.Application, identity string, limits ledger.Limits) *Group {
-	g := &Group{h: h, name: name, log: newSharedLog()}
+// GroupConfig is what the replicas of a group have.
+type GroupConfig struct {
+	Applications []ledger.Application // which are deterministic
+	Identity     string               // if it is not empty, their hosts run a Program
+	Limits       ledger.Limits
+	// of one of several groups: its number, and where actors live according to all that is committed
+	Number    uint64
+	Directory ledger.Directory
+}
+
+// Group adds a group.
+func (h *History) Group(cfg GroupConfig) *Group {
+	g := &Group{h: h, log: newSharedLog()}
+	if cfg.Directory != nil {
+		g.name = fmt.Sprintf("group %d", cfg.Number)
+	}
 	h.groups = append(h.groups, g)
 	var err error
 	if g.shadow, err = newShadow(); err == nil {
-		g.replay, err = newReplay(apps, identity, limits, h.isDirect)
+		g.replay, err = newReplay(cfg, h.isDirect)
 	}
 	g.report(err)
 	return g
@@ -79,6 +92,10 @@ func (g *Group) learn(position int) error {
 		return g.replay.foresee(r)
 	})
 	if err == nil {
+		err = g.arrival.complete()
+		g.arrival = nil
+	}
+	if err == nil {
 		err = g.replay.entry(e)
 	}
 	if err == nil {
@@ -96,6 +113,12 @@ func (g *Group) learn(position int) error {
 
 // record checks one operation.
 func (g *Group) record(e *entry, r *ledger.Record) error {
+	if isInput(r.Op) {
+		if err := g.arrival.complete(); err != nil {
+			return err
+		}
+		g.arrival = nil
+	}
 	switch r.Op {
 	case ledger.OpEvent:
 		g.replay.hears(r.Bytes)
@@ -106,7 +129,13 @@ func (g *Group) record(e *entry, r *ledger.Record) error {
 		return cmp.Or(g.serve(r.Switch), err)
 	case ledger.OpCommand:
 		g.h.commands++
-		return g.h.ofAny(r.Switch).logCommand(r.Seq, e.index, fingerprintOf(r.Bytes))
+		return cmp.Or(g.arrival.queue(r), g.h.ofAny(r.Switch).logCommand(r.Seq, e.index, fingerprintOf(r.Bytes)))
+	case ledger.OpSend:
+		return g.logSend(r)
+	case ledger.OpReceive:
+		return g.logReceive(r)
+	case ledger.OpTaken:
+		return g.logTaken(r)
 	case ledger.OpDone:
 		return g.h.ofAny(r.Switch).logDone(r.Epoch, r.Seq)
 	case ledger.OpUnreachable, ledger.OpReachable:

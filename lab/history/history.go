@@ -12,6 +12,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
 )
@@ -27,14 +28,17 @@ type History struct {
 	direct   map[openflow.DatapathID]directHistory  // without agents
 	groups   []*Group
 	served   map[openflow.DatapathID]*Group // whose log has something of a switch
-	events   uint64                         // in the logs
+	links    map[ledger.Link]*linkHistory
+	events   uint64 // in the logs
 	commands uint64
+	received uint64 // items of streams between groups
 }
 
 // New makes the history of a run, without groups. fail is called with the first violation.
 func New(fail func(format string, args ...any)) *History {
 	return &History{fail: fail, switches: map[openflow.DatapathID]*switchHistory{},
-		direct: map[openflow.DatapathID]directHistory{}, served: map[openflow.DatapathID]*Group{}}
+		direct: map[openflow.DatapathID]directHistory{}, served: map[openflow.DatapathID]*Group{},
+		links: map[ledger.Link]*linkHistory{}}
 }
 
 // Live is the epoch of a switch without an agent: that of its marker or, without bundles, the one that is open in the
@@ -69,6 +73,9 @@ func (h *History) Counts() (events, commands, terms uint64) {
 	}
 	return h.events, h.commands, terms
 }
+
+// Received returns how many items of streams between groups are in the logs of their receivers.
+func (h *History) Received() uint64 { return h.received }
 
 // StockCounts returns how many epochs stock switches had, and how many events came into none.
 func (h *History) StockCounts() (epochs, lost uint64) {
@@ -189,6 +196,7 @@ func (h *History) Finish(live map[openflow.DatapathID]uint64) {
 	for _, id := range slices.Sorted(maps.Keys(h.direct)) {
 		h.report(h.direct[id].finish())
 	}
+	h.report(h.finishLinks())
 }
 
 func (h *History) of(id openflow.DatapathID) *switchHistory {
@@ -208,6 +216,7 @@ type observed interface {
 	logReach(epoch uint64) error
 	logClose(epoch uint64) error
 	refuse(epoch uint64) error
+	newest() *loggedEpoch
 	quiet() bool
 }
 

@@ -81,7 +81,7 @@ type call struct {
 
 // of is the history of the only group of a run.
 func of(found *complaints, apps []ledger.Application, limits ledger.Limits) *Group {
-	return New(found.add).Group("", apps, "", limits)
+	return New(found.add).Group(GroupConfig{Applications: apps, Limits: limits})
 }
 
 func (c *call) on(g *Group) {
@@ -368,24 +368,6 @@ func TestHistoryOfACorrectRun(t *testing.T) {
 	}
 	if events, commands, terms := g.h.Counts(); events != 14 || commands < uint64(count["executed"]) || terms != 2 {
 		t.Errorf("it counts %d events, %d commands, %d terms", events, commands, terms)
-	}
-}
-
-// Events of a switch are in the log of one group only.
-func TestOneGroupServesASwitch(t *testing.T) {
-	b := newBed(t, ledger.Limits{})
-	b.up(1, 1)
-	b.commitAll()
-	var found complaints
-	g := of(&found, echoers(), ledger.Limits{})
-	other := g.h.Group("group 2", echoers(), "", ledger.Limits{})
-	for _, c := range b.tape {
-		if c.on(g); c.what == "leading" || c.what == "committed" && len(found) == 0 {
-			c.on(other)
-		}
-	}
-	if len(found) != 1 || !strings.Contains(found[0], "its events are in two logs") {
-		t.Errorf("%q", found)
 	}
 }
 

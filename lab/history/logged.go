@@ -37,6 +37,9 @@ type dueCommand struct {
 // number is the sequence as far as the transaction id of a command contains it.
 func (f fingerprint) number() uint32 { return f.xid & 0x7fffff }
 
+// newest is the newest epoch in the log; nil is none.
+func (s *loggedSwitch) newest() *loggedEpoch { return s.epoch }
+
 // next checks the number of the next event, which is of the newest epoch.
 func (s *loggedSwitch) next(epoch, seq uint64, f fmt.Stringer) error {
 	e := s.epoch

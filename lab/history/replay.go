@@ -43,10 +43,13 @@ type replay struct {
 	// Of the entry that is looked at.
 	position  int // in the log
 	term      uint64
-	taken     int          // inputs
-	doneBytes int          // length of its OpDones
-	forget    []forgotten  // before it is executed
-	heard     fifo[[]byte] // messages of its events, of which the log may have only digests
+	taken     int             // inputs
+	lastBytes int             // length of its last operations, which are OpDones and OpTakens
+	item      bool            // the transaction has received an item with commands
+	begun     bool            // and has queued the first
+	forget    []forgotten     // before it is executed
+	popped    []ledger.Record // what streams to other groups forget then
+	heard     fifo[[]byte]    // messages of its events, of which the log may have only digests
 }
 
 // patience is how many ledger times a leader may log after a timer is due. It checks timers whenever it sets its clock,
@@ -82,9 +85,12 @@ type replayDone struct {
 	term       uint64
 }
 
-func newReplay(apps []ledger.Application, identity string, limits ledger.Limits,
-	whole func(openflow.DatapathID) bool) (*replay, error) {
-	core, hosted, err := newLedger(apps, identity, limits)
+func newReplay(cfg GroupConfig, whole func(openflow.DatapathID) bool) (*replay, error) {
+	limits := cfg.Limits
+	core, hosted, err := newLedger(cfg.Applications, cfg.Identity, limits)
+	if err == nil && cfg.Directory != nil {
+		core.Join(cfg.Number, cfg.Directory)
+	}
 	return &replay{core: core, hosted: hosted, bound: cmp.Or(limits.QueueCommands, 1<<16),
 		inFlight: cmp.Or(limits.InFlight, 4),
 		inputs:   cmp.Or(limits.BatchInputs, 1024), size: cmp.Or(limits.BatchBytes, 1<<20),
@@ -94,7 +100,7 @@ func newReplay(apps []ledger.Application, identity string, limits ledger.Limits,
 
 // begin discards what every leader that executes this entry has discarded.
 func (r *replay) begin(position int, term uint64) {
-	r.position, r.term, r.taken, r.doneBytes = position, term, 0, 0
+	r.position, r.term, r.taken, r.lastBytes = position, term, 0, 0
 	for _, q := range r.order {
 		for q.dones.len() > 0 && (q.dones.first().term != term || position-q.dones.first().position > r.inFlight) {
 			r.pop(q)
@@ -113,35 +119,49 @@ func (r *replay) pop(q *replayQueue) {
 
 // foresee updates the queues by an operation of the entry.
 func (r *replay) foresee(rec *ledger.Record) error {
-	if rec.Op >= ledger.OpEvent && rec.Op <= ledger.OpCloseEpoch {
+	if isInput(rec.Op) {
 		r.taken++
+		r.item, r.begun = rec.Op == ledger.OpReceive && hasCommands(rec.Bytes), false
 	}
 	switch rec.Op {
-	case ledger.OpSeen, ledger.OpTransaction:
-		r.taken++
 	case ledger.OpEvent:
 		if rec.Seq == 1 {
-			return r.reset(rec.Switch, replayQueue{open: true, epoch: rec.Epoch, first: 1, next: 1}, false)
-		}
-		if t, ours := experimenter.Is(rec.Bytes); ours && t == experimenter.TypeSwitchDown {
-			return r.reset(rec.Switch, replayQueue{}, false)
+			r.reset(rec.Switch, replayQueue{open: true, epoch: rec.Epoch, first: 1, next: 1})
+		} else if t, ours := experimenter.Is(rec.Bytes); ours && t == experimenter.TypeSwitchDown {
+			r.reset(rec.Switch, replayQueue{})
 		}
 	case ledger.OpCloseEpoch:
-		return r.reset(rec.Switch, replayQueue{}, true)
+		err := r.full(r.queue(rec.Switch))
+		r.reset(rec.Switch, replayQueue{})
+		return err
 	case ledger.OpCommand:
-		r.queue(rec.Switch).next++
-	case ledger.OpDone: // these are the last operations
-		if r.doneBytes == 0 {
-			if err := r.settleAll(); err != nil {
+		q := r.queue(rec.Switch)
+		if !r.item || !r.begun { // those of one item are queued together
+			r.begun = true
+			if err := r.makeRoom(q); err != nil {
 				return err
 			}
 		}
-		r.doneBytes += doneLen(rec.Seq)
+		q.next++
+	case ledger.OpTaken:
+		r.popped = append(r.popped, *rec)
+		r.lastBytes += takenLen(rec)
+	case ledger.OpDone:
+		r.lastBytes += doneLen(rec.Seq)
 		if q := r.queue(rec.Switch); q.open && q.epoch == rec.Epoch {
 			q.dones.push(replayDone{rec.Epoch, rec.Seq, r.position, r.term})
 		}
 	}
 	return nil
+}
+
+// isInput reports whether an operation begins a transaction.
+func isInput(op ledger.Op) bool {
+	switch op {
+	case ledger.OpSeen, ledger.OpTransaction, ledger.OpRequest, ledger.OpReceive:
+		return true
+	}
+	return op >= ledger.OpEvent && op <= ledger.OpCloseEpoch
 }
 
 func (r *replay) queue(id openflow.DatapathID) *replayQueue {
@@ -155,34 +175,27 @@ func (r *replay) queue(id openflow.DatapathID) *replayQueue {
 }
 
 // reset ends an epoch and sets its queue.
-func (r *replay) reset(id openflow.DatapathID, to replayQueue, closed bool) error {
+func (r *replay) reset(id openflow.DatapathID, to replayQueue) {
 	q := r.queue(id)
-	err := r.settle(q, closed)
 	to.id = id
 	*q = to
-	return err
 }
 
-func (r *replay) settleAll() error {
-	for _, q := range r.order {
-		if err := r.settle(q, false); err != nil {
-			return err
-		}
+// makeRoom decides how much of a queue was discarded by now, so that a command had room.
+func (r *replay) makeRoom(q *replayQueue) error {
+	for q.dones.len() > 0 && q.len() >= r.bound {
+		r.pop(q)
+	}
+	if n := q.len() + 1; n > r.bound {
+		return violated("switch %s, epoch %d: %d commands are logged and not done; the bound is %d", q.id, q.epoch, n,
+			r.bound)
 	}
 	return nil
 }
 
-// settle decides how much of a queue was discarded by now, so that it kept its bound; closed: so that it had just
-// reached it.
-func (r *replay) settle(q *replayQueue, closed bool) error {
-	for q.dones.len() > 0 && q.len() > r.bound {
-		r.pop(q)
-	}
-	switch n := q.len(); {
-	case n > r.bound:
-		return violated("switch %s, epoch %d: %d commands are logged and not done; the bound is %d", q.id, q.epoch, n,
-			r.bound)
-	case closed && n < r.bound:
+// full checks that a queue had no room when its epoch was closed.
+func (r *replay) full(q *replayQueue) error {
+	if n := q.len(); n < r.bound {
 		return violated("switch %s: the ledger closes epoch %d when %d commands are not done; the bound is %d", q.id,
 			q.epoch, n, r.bound)
 	}
@@ -193,11 +206,6 @@ func (q *replayQueue) len() int { return int(q.next - q.first) }
 
 // entry executes an entry and compares the result.
 func (r *replay) entry(e *entry) error {
-	if r.doneBytes == 0 {
-		if err := r.settleAll(); err != nil {
-			return err
-		}
-	}
 	if err := r.forgetNow(); err != nil {
 		return err
 	}
@@ -218,7 +226,7 @@ func (r *replay) entry(e *entry) error {
 	if err != nil {
 		return err
 	}
-	want := e.data[:len(e.data)-r.doneBytes]
+	want := e.data[:len(e.data)-r.lastBytes]
 	if !bytes.Equal(got[min(e.body, len(got)):], want[e.body:]) {
 		return violated("a single controller makes something else of its inputs: %s", firstDifference(want, got))
 	}
@@ -263,6 +271,8 @@ func (r *replay) input(rec *ledger.Record, now int64) error {
 		r.core.Reachable(rec.Switch, rec.Epoch)
 	case ledger.OpRequest:
 		r.core.Request(rec.App, rec.Bytes)
+	case ledger.OpReceive:
+		return r.core.Receive(rec.Link, rec.Seq, rec.Bytes)
 	default:
 		return r.hostedInput(rec)
 	}
@@ -318,9 +328,9 @@ func (r *replay) commit(header []byte) ([]byte, error) {
 	return data, r.core.Commit(data)
 }
 
-// forgetNow discards the commands that are done, by an entry of its own.
+// forgetNow discards the commands that are done, and what other groups have received, by an entry of its own.
 func (r *replay) forgetNow() error {
-	if len(r.forget) == 0 {
+	if len(r.forget)+len(r.popped) == 0 {
 		return nil
 	}
 	if err := r.core.Lead(1, r.time); err != nil {
@@ -331,7 +341,12 @@ func (r *replay) forgetNow() error {
 			return err
 		}
 	}
-	r.forget = r.forget[:0]
+	for i := range r.popped {
+		if err := r.core.Acknowledged(r.popped[i].Link, r.popped[i].Seq, false); err != nil {
+			return err
+		}
+	}
+	r.forget, r.popped = r.forget[:0], r.popped[:0]
 	if data, ok := r.core.Cut(); ok {
 		return r.core.Commit(data)
 	}
@@ -362,5 +377,14 @@ func leadTerm(h ledger.Header) uint64 {
 
 // doneLen is the length of an OpDone.
 func doneLen(seq uint64) int { return 1 + 8 + 8 + varintLen(seq) }
+
+// takenLen is the length of an OpTaken.
+func takenLen(r *ledger.Record) int {
+	n := 1 + varintLen(r.Seq)
+	for _, a := range []ledger.Actor{r.Link.From, r.Link.To} {
+		n += varintLen(uint64(len(a.App))) + len(a.App) + 8
+	}
+	return n
+}
 
 func varintLen(v uint64) int { return max(1, (bits.Len64(v)+6)/7) }

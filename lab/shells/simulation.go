@@ -47,7 +47,7 @@ func newSimulation(ctx context.Context, sc Scenario) *simulation {
 	s := &simulation{sc: sc, rand: rand.New(rand.NewPCG(sc.Seed, 4)), net: newNetwork(sc.Seed), began: time.Now(),
 		ctx: ctx}
 	s.h = history.New(s.failed)
-	s.g = s.h.Group("", s.applications(), "", s.limits())
+	s.g = s.h.Group(history.GroupConfig{Applications: s.applications(), Limits: s.limits()})
 	members := map[uint64]string{}
 	var addresses []string
 	for id := uint64(1); id <= uint64(sc.Controllers); id++ {
@@ -77,7 +77,7 @@ func newSimulation(ctx context.Context, sc Scenario) *simulation {
 }
 
 func (s *simulation) applications() []ledger.Application {
-	apps := []ledger.Application{hub.New(), census.New(s.sc.StockEvery > 0)}
+	apps := []ledger.Application{hub.New(), census.New(census.Config{Errs: s.sc.StockEvery > 0})}
 	if s.sc.Learning {
 		apps[0] = learning.New()
 	}

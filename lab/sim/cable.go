@@ -32,15 +32,7 @@ func (w *cable) send(from *switchNode, data []byte) {
 	if !w.up || to.sw == nil {
 		return
 	}
-	copies := 1
-	if w.loss > 0 {
-		switch r := w.s.w.rand.Float64(); {
-		case r < w.loss:
-			copies = 0
-		case r < 2*w.loss:
-			copies = 2
-		}
-	}
+	copies := w.s.copies(w.loss)
 	if copies == 0 {
 		return
 	}
@@ -52,6 +44,19 @@ func (w *cable) send(from *switchNode, data []byte) {
 			}
 		})
 	}
+}
+
+// copies draws how often something arrives that is lost, or comes twice, with this probability each.
+func (s *simulation) copies(fault float64) int {
+	if fault > 0 {
+		switch r := s.w.rand.Float64(); {
+		case r < fault:
+			return 0
+		case r < 2*fault:
+			return 2
+		}
+	}
+	return 1
 }
 
 // set cuts or mends the cable; both ends notice.

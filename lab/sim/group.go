@@ -2,13 +2,14 @@ package sim
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/consensus"
+	"github.com/holdfast-sdn/holdfast/controller"
 	"github.com/holdfast-sdn/holdfast/controller/directory"
 	"github.com/holdfast-sdn/holdfast/lab/history"
+	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/openflow"
 )
 
@@ -27,11 +28,9 @@ func (s *simulation) addGroups() {
 		homes = s.scenario.Controllers
 	}
 	for i := range homes + 1 {
-		g, name := &group{number: i, homes: homes}, ""
-		if homes > 0 {
-			name = fmt.Sprintf("group %d", i)
-		}
-		g.h = s.h.Group(name, s.applications(g), s.identity(), s.limits())
+		g := &group{number: i, homes: homes}
+		g.h = s.h.Group(history.GroupConfig{Applications: s.applications(g), Identity: s.identity(),
+			Limits: s.limits(), Number: uint64(i), Directory: g.lives(s.directory.view.Of)})
 		s.groups = append(s.groups, g)
 	}
 }
@@ -51,6 +50,15 @@ func (s *simulation) homesFrom(controller uint64) []uint64 {
 		}
 	}
 	return list
+}
+
+// lives is the directory of actors, for one who knows these assignments of switches. It is nil if this is the only
+// group.
+func (g *group) lives(assigned func(openflow.DatapathID) (directory.Row, bool)) ledger.Directory {
+	if g.homes == 0 {
+		return nil
+	}
+	return func(a ledger.Actor) (uint64, bool) { return controller.Lives(a, g.homes, assigned) }
 }
 
 // leader is the replica that leads in the newest term, as it knows.
@@ -75,6 +83,21 @@ const (
 type assignments struct {
 	n    *controllerNode
 	view directory.View
+}
+
+// committed is what the log of the system group says of all switches.
+type committed struct {
+	view directory.View
+	last uint64 // index of the last entry that it has
+}
+
+// learn takes an entry that is delivered to a controller.
+func (c *committed) learn(e consensus.Entry) (err error) {
+	if e.Index > c.last {
+		c.last = e.Index
+		_, err = c.view.Commit(e.Data)
+	}
+	return err
 }
 
 // of returns the replica that serves a switch; nil if that is not known.

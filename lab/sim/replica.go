@@ -24,6 +24,7 @@ type replica struct {
 	updates   []consensus.Update // for core, oldest first
 	proposals []proposal
 	leading   uint64   // term in which proposals are taken
+	leader    uint64   // controller that leads, as core knows; 0: unknown
 	applied   uint64   // index of the last entry that core has
 	inbox     []func() // what sessions have for the next turn
 	turning   bool     // a turn is scheduled
@@ -88,7 +89,8 @@ func (r *replica) start(saved storage.Saved) error {
 	}
 	r.core, err = controller.NewCore(controller.CoreConfig{Name: r.n.p.name, Applications: s.applications(r.g),
 		Limits: s.limits(), SwitchTimeout: s.scenario.SwitchTimeout, SnapshotEvery: s.scenario.SnapshotEvery,
-		Hosts: s.runner(r), Identity: s.identity(), Logger: quiet}, r)
+		Hosts: s.runner(r), Identity: s.identity(), Logger: quiet,
+		Group: uint64(r.g.number), Directory: r.g.lives(r.n.assigned.view.Of)}, r)
 	return err
 }
 
@@ -162,9 +164,15 @@ func (r *replica) update() {
 	}
 	for _, e := range u.Entries {
 		r.applied = e.Index
+		if r.g.system() {
+			n.check(n.s.directory.learn(e))
+		}
 		r.g.h.Committed(n.id, e.Index, e.Term, e.Data)
 	}
 	n.check(r.core.Update(n.p.clock(), u))
+	if u.Role != nil {
+		r.heard(u.Role)
+	}
 	if r.g.system() {
 		n.assigned.update(u)
 	}
@@ -281,8 +289,40 @@ func (r *replica) SendPayload(member uint64, payload []byte) bool {
 	return link != nil && link.sendPayload(uint64(r.g.number), payload)
 }
 
-// SendFrame implements controller.Outside. No application has an actor in another group.
-func (r *replica) SendFrame(uint64, []byte) {}
+// SendFrame implements controller.Outside.
+func (r *replica) SendFrame(to uint64, frame []byte) {
+	r.g.h.Framed(frame)
+	s, at, payload := r.n.s, r.n.replicas[to], controller.FramePayload(frame)
+	send := func() {
+		if at.leader == r.n.id {
+			at.put(func() { at.core.Payload(r.n.p.clock(), 0, payload) })
+		} else if at.leader != 0 {
+			at.SendPayload(at.leader, payload)
+		}
+	}
+	for range s.copies(s.scenario.StreamFaults) {
+		if s.scenario.StreamFaults > 0 && s.w.rand.Float64() < s.scenario.StreamFaults {
+			r.n.p.after(s.w.upTo(frameLate), send)
+		} else {
+			send()
+		}
+	}
+}
+
+// frameLate is how late a frame between groups may be.
+const frameLate = 50 * time.Millisecond
+
+// heard tells the other groups of this controller that the group has a new leader.
+func (r *replica) heard(role *consensus.Role) {
+	was := r.leader
+	if r.leader = role.Leader; r.leader == was || r.leader == 0 {
+		return
+	}
+	payload := controller.ResendPayload(uint64(r.g.number))
+	for _, other := range r.n.replicas {
+		other.put(func() { other.core.Payload(r.n.p.clock(), 0, payload) })
+	}
+}
 
 // DeferElection implements controller.Outside.
 func (r *replica) DeferElection(on bool) { r.n.p.after(0, func() { r.raft.DeferElection(on) }) }

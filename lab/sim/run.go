@@ -23,6 +23,7 @@ type Result struct {
 	Steps     uint64        `json:"steps"`
 	Events    uint64        `json:"events"` // in the log
 	Commands  uint64        `json:"commands"`
+	Items     uint64        `json:"items"`  // of streams between groups, received
 	Terms     uint64        `json:"terms"`  // that had a leader
 	Epochs    uint64        `json:"epochs"` // of switches without agent
 	Lost      uint64        `json:"lost"`   // events that these told between two epochs
@@ -45,6 +46,7 @@ func Run(sc Scenario) Result {
 	r := Result{Simulated: s.w.now, Steps: s.w.scheduled, Digest: s.w.rand.Uint64()}
 	r.Events, r.Commands, r.Terms = s.h.Counts()
 	r.Epochs, r.Lost = s.h.StockCounts()
+	r.Items = s.h.Received()
 	if r.Violation = s.w.violation; r.Violation != nil {
 		r.Timeline = s.w.timeline()
 	}
@@ -102,6 +104,11 @@ func (g *group) unsettled() string {
 	}
 	if !leader.core.Ledger().Quiet() {
 		return fmt.Sprintf("controller %d has uncommitted transactions", leader.n.id)
+	}
+	for _, out := range leader.core.Ledger().Streams() {
+		if out.Items > 0 {
+			return fmt.Sprintf("%d items wait for group %d", out.Items, out.Group)
+		}
 	}
 	for _, r := range g.replicas {
 		switch {

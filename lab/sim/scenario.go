@@ -38,6 +38,9 @@ type Scenario struct {
 	FrameLoss       float64 // of a frame on a cable; as likely it comes twice
 	// how much later than Raft's messages of the same connection payloads arrive, as when many wait; no seed draws it
 	LatePayloads time.Duration
+	// of a frame between groups that it is lost, comes twice, or late
+	StreamFaults float64
+	OutboxItems  int     // bound of what waits for another group, low so that events are held; 0: as in production
 	Faults       []Fault // by time
 }
 
@@ -75,7 +78,8 @@ func (p Peers) Known(n int, all []string) (known []string) {
 
 // limits are those of the ledger.
 func (s *simulation) limits() ledger.Limits {
-	return ledger.Limits{BatchInputs: 64, QueueCommands: s.scenario.QueueCommands}
+	return ledger.Limits{BatchInputs: 64, QueueCommands: s.scenario.QueueCommands,
+		OutboxItems: s.scenario.OutboxItems}
 }
 
 // NewScenario draws the scenario of a seed.
@@ -115,7 +119,10 @@ func NewScenario(seed uint64) Scenario {
 	if seed%7 == 3 && s.Controllers > 1 {
 		s.FewEvery, s.Few = 1+r.IntN(3)/2, 1+r.IntN(2)
 	}
-	s.PerController = seed%4 == 3
+	if s.PerController = seed%4 == 3; s.PerController {
+		s.StreamFaults = []float64{0, 0.02, 0.2}[r.IntN(3)]
+		s.OutboxItems = []int{0, 0, 0, 256}[r.IntN(4)]
+	}
 	return s
 }
 
@@ -144,6 +151,8 @@ func (s Scenario) String() string {
 	yes(fmt.Sprintf("1 of %d connected to %d controllers only", s.FewEvery, s.Few), s.FewEvery > 0)
 	yes(fmt.Sprintf("hosted applications, whose hosts die at %d of 1,000 frames", s.HostDeaths), s.Hosted)
 	yes(fmt.Sprintf("payloads %v late", s.LatePayloads), s.LatePayloads > 0)
+	yes(fmt.Sprintf("%.0f %% of frames between groups lost", 100*s.StreamFaults), s.StreamFaults > 0)
+	yes(fmt.Sprintf("%d items wait for a group", s.OutboxItems), s.OutboxItems > 0)
 	yes(fmt.Sprintf("%d bytes wait at one for a controller", s.SwitchQueue), s.SwitchQueue > 0)
 	b.WriteByte('\n')
 	for i, f := range s.Faults {
@@ -175,6 +184,9 @@ func (s Scenario) Validate() error {
 	case s.QueueCommands < 0 || s.AgentEvents < 0:
 		return fmt.Errorf("bounds of %d commands and %d events: choose 1 or more, or 0 for the usual", s.QueueCommands,
 			s.AgentEvents)
+	case s.StreamFaults < 0 || s.StreamFaults > 0.5 || s.OutboxItems < 0:
+		return fmt.Errorf("%g of frames are lost, %d items wait for a group: choose 0 to 0.5, and 1 or more, or 0 for "+
+			"the usual", s.StreamFaults, s.OutboxItems)
 	case s.LatePayloads < 0 || s.LatePayloads > time.Second:
 		return fmt.Errorf("payloads come %v late: choose up to a second", s.LatePayloads)
 	case s.Duration <= 0 || s.Duration > time.Hour:

@@ -90,6 +90,8 @@ func (s *shrinking) reduce() {
 		func(sc *Scenario) { sc.Controllers = max(1, sc.Controllers-2) },
 		func(sc *Scenario) { sc.FramesPerSecond = max(1, sc.FramesPerSecond/2) },
 		func(sc *Scenario) { sc.FrameLoss = 0 },
+		func(sc *Scenario) { sc.StreamFaults = 0 },
+		func(sc *Scenario) { sc.OutboxItems = 0 },
 		func(sc *Scenario) { sc.QueueCommands = 0 },
 		func(sc *Scenario) { sc.AgentEvents = 0 },
 		func(sc *Scenario) { sc.Learning = false },

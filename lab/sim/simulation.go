@@ -22,6 +22,7 @@ type simulation struct {
 	net         *network
 	h           *history.History
 	groups      []*group
+	directory   committed
 	controllers []*controllerNode
 	agents      []*agentNode
 	edges       []*process // who is connected to the controllers: agents, and stock switches

@@ -26,6 +26,7 @@ type Summary struct {
 	Steps     uint64        `json:"steps"`
 	Events    uint64        `json:"events"`
 	Commands  uint64        `json:"commands"`
+	Items     uint64        `json:"items"`  // of streams between groups, received
 	Terms     uint64        `json:"terms"`  // leaders that came to office
 	Epochs    uint64        `json:"epochs"` // of switches without agent
 	Lost      uint64        `json:"lost"`   // events that these told between two epochs
@@ -98,6 +99,7 @@ func (s *Summary) add(sc Scenario, r Result) {
 	s.Steps += r.Steps
 	s.Events += r.Events
 	s.Commands += r.Commands
+	s.Items += r.Items
 	s.Terms += r.Terms
 	s.Epochs += r.Epochs
 	s.Lost += r.Lost

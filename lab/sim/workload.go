@@ -16,7 +16,8 @@ func (s *simulation) applications(g *group) []ledger.Application {
 	if g.system() {
 		return []ledger.Application{directory.NewApplication(g.homes)}
 	}
-	apps := []ledger.Application{hub.New(), census.New(s.scenario.StockEvery > 0)}
+	apps := []ledger.Application{hub.New(), census.New(census.Config{Errs: s.scenario.StockEvery > 0,
+		Sharded: g.homes > 0})}
 	if s.scenario.Learning {
 		apps[0] = learning.New()
 	}
