@@ -104,15 +104,16 @@ type Counters struct {
 
 // GroupStatus is the state of a group at a controller.
 type GroupStatus struct {
-	Group     uint64 `json:"group"`
-	Role      string `json:"role"` // as in Status
-	Term      uint64 `json:"term"`
-	Leader    string `json:"leader"` // its name, "" if unknown
-	Home      string `json:"home"`   // the controller that leads it if it can; "" for none
-	Switches  int    `json:"switches"`
-	LastIndex uint64 `json:"last_index"` // of its log
-	Applied   uint64 `json:"applied_index"`
-	Drained   bool   `json:"drained"`
+	Group     uint64   `json:"group"`
+	Role      string   `json:"role"` // as in Status
+	Term      uint64   `json:"term"`
+	Leader    string   `json:"leader"`   // its name, "" if unknown
+	Home      string   `json:"home"`     // the controller that leads it if it can; "" for none
+	Replicas  []string `json:"replicas"` // the controllers that have one
+	Switches  int      `json:"switches"`
+	LastIndex uint64   `json:"last_index"` // of its log
+	Applied   uint64   `json:"applied_index"`
+	Drained   bool     `json:"drained"`
 }
 
 // Status returns the present state. Safe for concurrent use.
@@ -125,7 +126,7 @@ func (c *Controller) Status(ctx context.Context) (Status, error) {
 		}
 		of := GroupStatus{Group: g.cfg.Consensus.Group, Role: s.Role, Term: s.Term, Leader: s.Leader,
 			Home: c.cfg.Names[g.cfg.Home], Switches: len(s.Switches), LastIndex: s.LastIndex, Applied: s.Applied,
-			Drained: s.Drained}
+			Replicas: g.replicas(), Drained: s.Drained}
 		if i == 0 {
 			all = s
 		} else {
@@ -141,6 +142,16 @@ func (c *Controller) Status(ctx context.Context) (Status, error) {
 	}
 	slices.SortFunc(all.Switches, func(a, b SwitchStatus) int { return strings.Compare(a.Switch, b.Switch) })
 	return all, nil
+}
+
+// replicas returns the names of the controllers that have a replica of the group.
+func (g *group) replicas() []string {
+	s, names := g.node.Status(), []string{}
+	for id := range s.Members {
+		names = append(names, g.memberName(s, id))
+	}
+	slices.Sort(names)
+	return names
 }
 
 // add adds what another group has.

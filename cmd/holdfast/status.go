@@ -180,10 +180,11 @@ func printGroups(out io.Writer, groups []controller.GroupView) error {
 		return nil
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "\nGROUP\tLEADER\tHOME\tTERM\tLAST\tAPPLIED\tSWITCHES\tDRAINED AT")
+	fmt.Fprintln(w, "\nGROUP\tLEADER\tHOME\tREPLICAS\tTERM\tLAST\tAPPLIED\tSWITCHES\tDRAINED AT")
 	for _, g := range groups {
-		fmt.Fprintf(w, "%d\t%s\t%s\t%d\t%d\t%d\t%d\t%s\n", g.Group, dash(g.Leader), dash(g.Home), g.Term, g.LastIndex,
-			g.Applied, g.Switches, dash(strings.Join(g.DrainedAt, ", ")))
+		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%s\n", g.Group, dash(g.Leader), dash(g.Home),
+			strings.Join(g.Replicas, ", "), g.Term, g.LastIndex, g.Applied, g.Switches,
+			dash(strings.Join(g.DrainedAt, ", ")))
 	}
 	return w.Flush()
 }
@@ -223,14 +224,14 @@ func printSwitches(out io.Writer, s controller.ClusterStatus) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	several, first := len(s.Groups) > 1, "\nSWITCH"
 	if several {
-		first += "\tGROUP"
+		first += "\tGROUP\tVERSION"
 	}
 	fmt.Fprintln(w, first+"\tSTATE\tMASTER\tSTANDBY\tMODE\tOPENFLOW\tGUARANTEE\tEVENTS LOGGED\tCOMMANDS "+
 		"ISSUED\tDONE\tALL EVENTS\tALL COMMANDS")
 	for _, sw := range s.Switches {
 		first, master := sw.Switch, dash(sw.Master)
 		if several {
-			first += fmt.Sprintf("\t%d", sw.Group)
+			first += fmt.Sprintf("\t%d\t%d", sw.Group, sw.Assignment)
 		}
 		if sw.Master != "" && sw.Via != "" {
 			master += " via " + sw.Via
