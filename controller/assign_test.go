@@ -13,7 +13,7 @@ import (
 // With several groups every switch is assigned to one, the same at all controllers, and the homes share them. Without
 // a majority of the system group a switch that is known is served as before, and an unknown one is not.
 func TestAssignment(t *testing.T) {
-	s := startTestCluster(&testCluster{t: t, apps: hubs, several: true})
+	s := startTestCluster(&testCluster{t: t, apps: hubs, several: true, every: 2})
 	const switches = 6
 	r := s.run(switches, 300*time.Millisecond)
 	if r.Unanswered != 0 {
@@ -54,6 +54,18 @@ func TestAssignment(t *testing.T) {
 			time.Since(began) > assignPatience/2 {
 			t.Errorf("switch %s: %v after %v", id, err, time.Since(began))
 		}
+	}
+	// It knows them from its own snapshot and log after a restart, too.
+	s.stop(3)
+	c = s.restart(3)
+	for id := openflow.DatapathID(1); id <= switches; id++ {
+		err := c.assign(id)
+		if g, _ := c.groupOf(id); err != nil || g.cfg.Consensus.Group != of[id.String()] {
+			t.Errorf("switch %s after a restart: %v", id, err)
+		}
+	}
+	if st, err := c.Status(t.Context()); err != nil || st.Snapshot == 0 {
+		t.Errorf("there is no snapshot of the system group (%v)", err)
 	}
 	if err := c.assign(switches + 1); !errors.Is(err, errUnassigned) {
 		t.Errorf("an unknown switch: %v", err)

@@ -207,6 +207,8 @@ var mutants = []mutant{
 		"	for n := range it.count {\n", "	for n := range it.count - 1 {\n"},
 	{"pass an answer to another group in the next transaction", "ledger/crossing.go",
 		"	if err := c.flush(); err != nil && !c.held {\n", "	if err := c.tooLarge(0); err != nil && !c.held {\n"},
+	{"lose requests of other controllers", "controller/request.go",
+		"	c.Ask(string(payload[:size]), bytes.Clone(payload[size:]))\n", "	_ = bytes.Clone(payload)\n"},
 }
 
 // seeded returns the mutants as package mutation wants them.
