@@ -35,6 +35,7 @@ type Status struct {
 	Election    ElectionStatus `json:"election"`
 	Groups      []GroupStatus  `json:"groups"` // its replicas; what is not in them is of the first group
 	Switches    []SwitchStatus `json:"switches,omitzero"`
+	backlog     []BacklogStatus
 	Replayed    *replay.Status `json:"replayed,omitempty"` // applications of Ryu
 	Counters    Counters       `json:"counters"`
 }
@@ -114,6 +115,15 @@ type GroupStatus struct {
 	LastIndex uint64   `json:"last_index"` // of its log
 	Applied   uint64   `json:"applied_index"`
 	Drained   bool     `json:"drained"`
+	// items that the leader keeps for other groups, because these have not taken them yet
+	Backlog []BacklogStatus `json:"backlog,omitempty"`
+}
+
+// BacklogStatus is what a group keeps for another one.
+type BacklogStatus struct {
+	Group uint64 `json:"group"` // that is to take it
+	Items int    `json:"items"`
+	Bytes int    `json:"bytes"`
 }
 
 // Status returns the present state. Safe for concurrent use.
@@ -126,7 +136,7 @@ func (c *Controller) Status(ctx context.Context) (Status, error) {
 		}
 		of := GroupStatus{Group: g.cfg.Consensus.Group, Role: s.Role, Term: s.Term, Leader: s.Leader,
 			Home: c.cfg.Names[g.cfg.Home], Switches: len(s.Switches), LastIndex: s.LastIndex, Applied: s.Applied,
-			Replicas: g.replicas(), Drained: s.Drained}
+			Replicas: g.replicas(), Drained: s.Drained, Backlog: s.backlog}
 		if i == 0 {
 			all = s
 		} else {
@@ -157,6 +167,9 @@ func (g *group) replicas() []string {
 // add adds what another group has.
 func (s *Status) add(o Status, group uint64) {
 	s.Apps = o.Apps
+	if o.Replayed != nil {
+		s.Replayed = o.Replayed
+	}
 	for _, sw := range o.Switches {
 		sw.Group = group
 		s.Switches = append(s.Switches, sw)
@@ -209,6 +222,11 @@ func (c *Core) Status() Status {
 	}
 	for _, a := range c.cfg.Applications {
 		s.Apps = append(s.Apps, a.Name())
+	}
+	for _, b := range c.ledger.Streams() {
+		if b.Items > 0 {
+			s.backlog = append(s.backlog, BacklogStatus{b.Group, b.Items, b.Bytes})
+		}
 	}
 	if c.hosting != nil {
 		replayed := c.hosting.Status()

@@ -180,10 +180,14 @@ func printGroups(out io.Writer, groups []controller.GroupView) error {
 		return nil
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "\nGROUP\tLEADER\tHOME\tREPLICAS\tTERM\tLAST\tAPPLIED\tSWITCHES\tDRAINED AT")
+	fmt.Fprintln(w, "\nGROUP\tLEADER\tHOME\tREPLICAS\tTERM\tLAST\tAPPLIED\tSWITCHES\tWAITING\tDRAINED AT")
 	for _, g := range groups {
-		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%s\n", g.Group, dash(g.Leader), dash(g.Home),
-			strings.Join(g.Replicas, ", "), g.Term, g.LastIndex, g.Applied, g.Switches,
+		waiting := 0 // for other groups
+		for _, b := range g.Backlog {
+			waiting += b.Items
+		}
+		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%s\n", g.Group, dash(g.Leader), dash(g.Home),
+			strings.Join(g.Replicas, ", "), g.Term, g.LastIndex, g.Applied, g.Switches, waiting,
 			dash(strings.Join(g.DrainedAt, ", ")))
 	}
 	return w.Flush()

@@ -228,9 +228,6 @@ func TestMistakes(t *testing.T) {
 		{"apps not a list", one + "apps: hub\n", "f:3: apps is the text \"hub\"; write a list: lines that begin " +
 			"with `- `"},
 		{"groups", one + "groups: 3\n", `f:3: groups is 3 (int); write 1, or per-controller`},
-		{"groups and ryu", one + "apps: [simple.py]\ngroups: per-controller\n",
-			"f:4: applications of Ryu see the whole network, which one group has; write groups: 1, or remove these " +
-				"applications"},
 		{"replication of one group", one + "replication: 1\n",
 			"f:3: replication is configured, and one group has a replica on each controller; write groups: " +
 				"per-controller, or remove this line"},

@@ -24,7 +24,7 @@ type parser struct {
 	cluster Cluster
 
 	// where they stand, if they do
-	heartbeatNode, electionNode, databaseNode, recoveryNode, groupsNode, replicationNode *yaml.Node
+	heartbeatNode, electionNode, databaseNode, recoveryNode, replicationNode *yaml.Node
 }
 
 func (p *parser) parse(text []byte) error {
@@ -324,7 +324,7 @@ func (p *parser) groups(n *yaml.Node) error {
 	if n.Kind != yaml.ScalarNode || n.Value != one && n.Value != each {
 		return p.mistake(n, "groups is "+describe(n), "write 1, or per-controller")
 	}
-	p.groupsNode, p.cluster.PerController = n, n.Value == each
+	p.cluster.PerController = n.Value == each
 	return nil
 }
 
@@ -351,10 +351,6 @@ func (p *parser) checkGroups() error {
 			return p.mistake(at, fmt.Sprintf("%d replicas survive no more failures than %d", r, r-1),
 				fmt.Sprintf("write %d or %d: an odd number", r-1, r+1))
 		}
-	}
-	if p.cluster.PerController && slices.Contains(p.cluster.Apps, RyuApp) {
-		return p.mistake(p.groupsNode, "applications of Ryu see the whole network, which one group has",
-			"write groups: 1, or remove these applications")
 	}
 	return nil
 }

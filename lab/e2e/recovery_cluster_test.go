@@ -47,7 +47,7 @@ func (m mode) startRecovery(t *testing.T, switches int, cfg cluster.Config, reco
 	cfg.Apps, cfg.Binary = []string{"recovery"}, plain
 	// otherwise the log does not contain what edge sent
 	cfg.Levels = map[string]map[string]string{"edge": {"packet_in": "exactly_once"}}
-	cfg.Sections = fmt.Sprintf("recovery: {%s}\nbfd: {database: \"unix:%s/{dpid}\", %s}\n", recovery, dir, bfd)
+	cfg.Sections += fmt.Sprintf("recovery: {%s}\nbfd: {database: \"unix:%s/{dpid}\", %s}\n", recovery, dir, bfd)
 	r := &recoveryCluster{testCluster: m.start(t, switches, cfg), links: map[[2]int]*netlab.Link{}}
 	ctx, cancel := context.WithTimeout(context.Background(), 4*patience)
 	t.Cleanup(cancel)

@@ -14,13 +14,19 @@ import (
 // TestRecovery cuts a link silently while no controller runs. The stream between two hosts continues on another
 // path. When the controllers are back, they install the best path without the link. When the link is repaired, the
 // stream returns to it without losing a frame. A switch that has lost everything is programmed again.
-func TestRecovery(t *testing.T) {
+func TestRecovery(t *testing.T) { testRecovery(t, "") }
+
+// The switches, and recovery, are in different groups.
+func TestRecoveryOfGroups(t *testing.T) { testRecovery(t, "groups: per-controller\n") }
+
+func testRecovery(t *testing.T, sections string) {
+	t.Helper()
 	notInShort(t)
 	needOVS(t)
 	t.Parallel()
 	direct, others := [2]int{1, 2}, [][2]int{{1, 3}, {2, 3}}
-	r := withAgents.startRecovery(t, 3, cluster.Config{Durability: "disk"}, "hold_down_ms: 3000",
-		"floor_ms: 200, multiplier: 5", direct, others[0], others[1])
+	r := withAgents.startRecovery(t, 3, cluster.Config{Durability: "disk", Sections: sections},
+		"hold_down_ms: 3000", "floor_ms: 200, multiplier: 5", direct, others[0], others[1])
 	r.meet(1, 2)
 	r.protected("at first", direct, true)
 	for l := range r.links {

@@ -30,6 +30,7 @@ type drill struct {
 	lines           string   // log lines that are compared
 	timed           []string // types of commands that a timer sends
 	portMods        bool     // an Open vSwitch reports these to all controllers except the one that sent them
+	groups          bool     // the leader of the applications' group is also killed with groups: per-controller
 	agents          bool     // the leader is killed with agents, otherwise without; if everything is run, in both ways
 	play            func(r *ryuRun)
 }
@@ -75,21 +76,24 @@ func (p drill) run(t *testing.T) {
 	type way struct {
 		name string
 		mode
-		kill bool
+		kill, groups bool
 	}
-	ways := []way{{"undisturbed", stockOVS, false}}
+	ways := []way{{"undisturbed", stockOVS, false, false}}
 	if everything || !p.agents {
-		ways = append(ways, way{"killed", stockOVS, true})
+		ways = append(ways, way{"killed", stockOVS, true, false})
 	}
 	if everything || p.agents {
-		ways = append(ways, way{"killed with agents", withAgents, true})
+		ways = append(ways, way{"killed with agents", withAgents, true, false})
+	}
+	if p.groups {
+		ways = append(ways, way{"killed with groups", withAgents, true, true})
 	}
 	outcomes := make([]outcome, len(ways))
 	t.Run("runs", func(t *testing.T) {
 		for i, way := range ways {
 			t.Run(way.name, func(t *testing.T) {
 				t.Parallel()
-				outcomes[i] = p.once(t, way.mode, way.kill)
+				outcomes[i] = p.once(t, way.mode, way.kill, way.groups)
 			})
 		}
 	})
@@ -124,8 +128,12 @@ func same(t *testing.T, what string, got, want []string) {
 		got[i:min(i+5, len(got))], want[i:min(i+5, len(want))])
 }
 
-func (p drill) once(t *testing.T, m mode, kill bool) outcome {
-	r := &ryuRun{ryuCluster: m.startRyu(t, p.switches, cluster.Config{Apps: []string{"ryu.app." + p.app}}), kill: kill}
+func (p drill) once(t *testing.T, m mode, kill, groups bool) outcome {
+	cfg := cluster.Config{Apps: []string{"ryu.app." + p.app}}
+	if groups {
+		cfg.Sections = "groups: per-controller\n"
+	}
+	r := &ryuRun{ryuCluster: m.startRyu(t, p.switches, cfg), kill: kill}
 	r.build(p.switches, p.hosts, p.links...)
 	p.play(r)
 	if r.dead != nil { // it returns, and agrees with the others
@@ -218,7 +226,7 @@ func learn(r *ryuRun, middle func()) {
 func nothing() {}
 
 func TestRyuLearningSwitch(t *testing.T) {
-	drill{app: "simple_switch_13", switches: 1, hosts: 3, lines: "^packet in",
+	drill{app: "simple_switch_13", switches: 1, hosts: 3, groups: true, lines: "^packet in",
 		play: func(r *ryuRun) { learn(r, nothing) }}.run(t)
 }
 
@@ -331,7 +339,7 @@ func (r *ryuRun) states() map[string]string {
 // tree is young the application deletes hosts and flows every other second, and what it sends differs from run to
 // run.
 func TestRyuSpanningTree(t *testing.T) {
-	drill{app: "simple_switch_stp_13", switches: 3, hosts: 1, links: [][2]int{{1, 2}, {2, 3}, {3, 1}},
+	drill{app: "simple_switch_stp_13", switches: 3, hosts: 1, links: [][2]int{{1, 2}, {2, 3}, {3, 1}}, groups: everything,
 		lines: "^packet in .* 02:09:",
 		timed: []string{"PACKET_OUT", "FLOW_MOD", "PORT_MOD"}, portMods: true, play: func(r *ryuRun) {
 			r.await("the tree to stand", func(cluster.Status) bool {

@@ -253,7 +253,7 @@ func (r *ryuCluster) commands(without ...string) (list []string) {
 	return list
 }
 
-var appLine = regexp.MustCompile(` msg=("(?:[^"\\]|\\.)*"|\S+) controller=\S+ app=\S+$`)
+var appLine = regexp.MustCompile(` msg=("(?:[^"\\]|\\.)*"|\S+) controller=\S+ (?:group=\d+ )?app=\S+$`)
 
 // lines returns the log lines of applications that match, of all controllers together, sorted and without
 // duplicates.
