@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/controller"
+	"github.com/holdfast-sdn/holdfast/internal/await"
 	"github.com/holdfast-sdn/holdfast/internal/crash"
 	"github.com/holdfast-sdn/holdfast/lab/cluster"
 	"github.com/holdfast-sdn/holdfast/lab/exchange"
@@ -187,9 +188,7 @@ func crashInStream(t *testing.T, m mode, p crash.Point, who victims) {
 	writeFile(t, after, "")
 	for n := 0; n < most && !sprung(); n++ {
 		s.packet(from, to, fmt.Sprintf("packet %d", n))
-		for !s.has(to) && !sprung() {
-			time.Sleep(time.Millisecond)
-		}
+		await.Until(t, "the packet or the crash", func() bool { return s.has(to) || sprung() })
 	}
 	if !sprung() {
 		t.Fatalf("not all of %v came to %s\n%s", dying, p, s.Logs())
