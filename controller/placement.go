@@ -69,11 +69,11 @@ type elsewhereError struct {
 func (e *elsewhereError) Error() string {
 	var at []string
 	for _, p := range e.members {
-		at = append(at, fmt.Sprintf("tcp:%s", p.OpenFlow))
+		at = append(at, p.OpenFlow)
 	}
 	return fmt.Sprintf("switch %s belongs to group %d, of which this controller has no replica: set %s as its "+
 		"controllers",
-		e.id, e.group, strings.Join(at, " "))
+		e.id, e.group, strings.Join(at, ", "))
 }
 
 func (c *Controller) elsewhere(id openflow.DatapathID, group uint64) error {

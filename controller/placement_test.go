@@ -87,7 +87,7 @@ func TestFewReplicas(t *testing.T) {
 			Drain: time.Millisecond, Dial: load.TCP(s.addrs[home%3+1])}) // it is disconnected
 	}
 	await.Until(t, "a line of the log", func() bool { return len(log.lines("switch disconnected")) > 0 })
-	want := fmt.Sprintf("belongs to group %d, of which this controller has no replica: set tcp:%s as its controllers",
+	want := fmt.Sprintf("belongs to group %d, of which this controller has no replica: set %s as its controllers",
 		home, s.addrs[home])
 	if lines := log.lines("switch disconnected"); len(lines) != 1 || !strings.Contains(lines[0], want) {
 		t.Errorf("the log says %q, want %q", lines, want)
