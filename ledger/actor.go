@@ -45,9 +45,10 @@ func (c *Core) Join(group uint64, directory Directory) { c.group, c.directory = 
 // sharded reports whether there are other groups.
 func (c *Core) sharded() bool { return c.directory != nil }
 
-// here reports whether an actor lives in this group.
+// here reports whether an actor lives in this group. A switch does that has an event in the log, even if this leader's
+// directory does not know it yet.
 func (c *Core) here(a Actor) bool {
-	if !c.sharded() {
+	if !c.sharded() || a.Switch != 0 && c.state.switches[a.Switch] != nil {
 		return true
 	}
 	g, known := c.directory(a)

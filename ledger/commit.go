@@ -318,6 +318,7 @@ func (c *Core) Tick(now int64) {
 	for _, d := range late {
 		heap.Push(&c.due, d)
 	}
+	c.locate()
 	c.resendStalled()
 }
 

@@ -57,7 +57,7 @@ func (tx *Tx) forward(to Actor) {
 
 // forward sends an input to an actor of another group.
 func (c *Core) forward(k Link, in *Input) {
-	if c.peerOf(k.To) == nil {
+	if c.peerTo(k.To) == nil {
 		return // a switch that nobody knows
 	}
 	x := &c.crossings
@@ -70,7 +70,7 @@ func (c *Core) forward(k Link, in *Input) {
 // sendAcross is Send to a switch of another group.
 func (tx *Tx) sendAcross(id openflow.DatapathID, m Encoder) uint32 {
 	c, to := tx.c, Actor{Switch: id}
-	if c.peerOf(to) == nil {
+	if c.peerTo(to) == nil {
 		return 0
 	}
 	epoch := uint64(0)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 
 	"github.com/holdfast-sdn/holdfast/stream"
@@ -57,10 +58,16 @@ func (p *peer) full(b stream.Bounds) bool { return p.items >= b.Items || p.bytes
 func (c *Core) sortedPeers() []*peer {
 	list := make([]*peer, 0, len(c.peers))
 	for _, g := range slices.Sorted(maps.Keys(c.peers)) {
-		list = append(list, c.peers[g])
+		if g != nowhere {
+			list = append(list, c.peers[g])
+		}
 	}
 	return list
 }
+
+// nowhere is in place of the group of an actor that the directory does not know yet, although it exists: the replica of
+// the system group at this controller may be behind those of other controllers. What is sent to it waits.
+const nowhere = math.MaxUint64
 
 // peerOf returns the group in which an actor lives; nil if that is not known.
 func (c *Core) peerOf(a Actor) *peer {
@@ -68,6 +75,23 @@ func (c *Core) peerOf(a Actor) *peer {
 	if !known {
 		return nil
 	}
+	return c.peer(g)
+}
+
+// peerTo is peerOf for an actor that is sent something. It is not nil if this group has heard of the actor's switch.
+func (c *Core) peerTo(a Actor) *peer {
+	if p := c.peerOf(a); p != nil {
+		return p
+	}
+	for k := range c.state.links.in {
+		if k.From == (Actor{Switch: a.Switch}) {
+			return c.peer(nowhere)
+		}
+	}
+	return nil
+}
+
+func (c *Core) peer(g uint64) *peer {
 	p := c.peers[g]
 	if p == nil {
 		p = &peer{group: g}
@@ -92,12 +116,41 @@ func (c *Core) leadLinks() {
 
 // connect begins the leader's part of an outgoing.
 func (c *Core) connect(o *outgoing) {
-	o.sending = sending{peer: c.peerOf(o.To), committed: o.outbox.Last(), sent: o.outbox.Acked(),
-		taken: o.outbox.Acked()}
-	if p := o.sending.peer; p != nil {
-		p.links = append(p.links, o)
-		p.grew(o.outbox.Len(), o.outbox.Bytes())
-		p.readyIf(o)
+	o.sending = sending{committed: o.outbox.Last(), sent: o.outbox.Acked(), taken: o.outbox.Acked()}
+	p := c.peerOf(o.To)
+	if p == nil {
+		p = c.peer(nowhere) // whoever sent the first item knew it
+	}
+	p.add(o)
+}
+
+// add adds a stream to those to the group.
+func (p *peer) add(o *outgoing) {
+	o.sending.peer, o.sending.ready = p, false
+	p.links = append(p.links, o)
+	p.grew(o.outbox.Len(), o.outbox.Bytes())
+	p.readyIf(o)
+}
+
+// locate sends what waits for actors that the directory knows by now.
+func (c *Core) locate() {
+	lost := c.peers[nowhere]
+	if lost == nil {
+		return
+	}
+	links := lost.links
+	lost.links, lost.ready = nil, nil
+	for _, o := range links {
+		if p := c.peerOf(o.To); p != nil {
+			lost.grew(-o.outbox.Len(), -o.outbox.Bytes())
+			p.add(o)
+			c.relieved++
+		} else {
+			lost.links = append(lost.links, o)
+		}
+	}
+	if len(lost.links) == 0 {
+		delete(c.peers, nowhere)
 	}
 }
 
