@@ -87,9 +87,8 @@ func (a *App) Handle(ltx *ledger.Tx, in *ledger.Input) error {
 		list = a.inputs[in.Kind]
 	}
 	a.tx.ledger = ltx
-	by := ltx.Actor()
+	a.tx.at = ltx.Actor().Switch
 	for _, h := range list {
-		ltx.As(by)
 		if err := h(&a.tx, in); err != nil {
 			return err
 		}
@@ -115,11 +114,11 @@ func Handle[M any, P event[M]](a *App, cells func(M) Cells, run func(*Tx, M) err
 		if err := P(m).decode(in); err != nil {
 			return fmt.Errorf("%s: %w", in, err)
 		}
-		need := Cells{}
+		tx.allowed = Cells{}
 		if cells != nil {
-			need = cells(*m)
+			tx.allowed = cells(*m)
 		}
-		if here, err := tx.enter(need); !here {
+		if here, err := tx.enter(); !here {
 			return err
 		}
 		return run(tx, *m)
@@ -147,11 +146,11 @@ func HandleEmitted[M any](a *App, cells func(M) Cells, run func(*Tx, M) error) {
 		if err := cbor.Unmarshal(in.Message, &m); err != nil {
 			return fmt.Errorf("emitted %s: %w", name, err)
 		}
-		need := Cells{}
+		tx.allowed = Cells{}
 		if cells != nil {
-			need = cells(m)
+			tx.allowed = cells(m)
 		}
-		if here, err := tx.enter(need); !here {
+		if here, err := tx.enter(); !here {
 			return err
 		}
 		return run(tx, m)

@@ -16,7 +16,8 @@ type Tx struct {
 	ledger  *ledger.Tx
 	allowed Cells
 	scratch []byte
-	whole   bool // the application is one actor
+	whole   bool   // the application is one actor
+	at      Switch // of the actor that a handler without cells belongs to
 
 	// Copies of what is being sent: the encoders are called through an interface, and
 	// these do not move to the heap for every message.
@@ -107,40 +108,46 @@ func (c *Cells) has(cell Cell) bool {
 	return false
 }
 
-// actor returns the actor of an application that owns the cells, by's own if there are none. ok is false if they have
-// several owners.
-func (c *Cells) actor(by ledger.Actor) (a ledger.Actor, ok bool) {
-	a = by
-	for i := range c.n + len(c.many) {
-		cell := &c.few[min(i, len(c.few)-1)]
-		if i >= c.n {
-			cell = &c.many[i-c.n]
+// of returns the switch that the cells belong to, and 0 if they belong to none; without cells it is by. ok is false if
+// they do not belong together.
+func (c *Cells) of(by Switch) (at Switch, ok bool) {
+	at = by
+	for i := range c.n {
+		owner := c.few[i].owner()
+		if i > 0 && owner != at {
+			return at, false
 		}
-		owner := ledger.Actor{App: by.App}
-		if cell.ofSwitch {
-			owner.Switch = Switch(cell.key.A)
-		}
-		if i > 0 && owner != a {
-			return a, false
-		}
-		a = owner
+		at = owner
 	}
-	return a, true
+	for i := range c.many {
+		if c.many[i].owner() != at {
+			return at, false
+		}
+	}
+	return at, true
 }
 
-// enter reports whether a handler that needs cells is to run here. If another group has them, the input goes there.
-func (tx *Tx) enter(cells Cells) (bool, error) {
-	tx.allowed = cells
-	a, ok := tx.allowed.actor(tx.ledger.Actor())
-	if tx.whole {
-		a, ok = ledger.Actor{App: a.App}, true
+// owner returns the switch that a cell belongs to; 0 if it belongs to none.
+func (c *Cell) owner() Switch {
+	if c.ofSwitch {
+		return Switch(c.key.A)
 	}
+	return 0
+}
+
+// enter reports whether a handler that needs the allowed cells is to run here. If another group has them, the input
+// goes there.
+func (tx *Tx) enter() (bool, error) {
+	if tx.whole {
+		return tx.ledger.Enter(0), nil
+	}
+	at, ok := tx.allowed.of(tx.at)
 	if !ok && tx.ledger.Sharded() {
 		return false, fmt.Errorf("a handler needs cells of several switches, or of one and of none: with groups: "+
 			"per-controller they may be in different groups (%s); an application that is to see all of them is "+
 			"app.Whole", &tx.allowed)
 	}
-	return tx.ledger.Enter(a), nil
+	return tx.ledger.Enter(at), nil
 }
 
 func (c *Cells) String() string {

@@ -55,29 +55,29 @@ func (c *Core) here(a Actor) bool {
 	return known && g == c.group
 }
 
-// Enter is called for each handler of an application before it runs, with the actor whose cells the handler needs. It
-// reports whether the handler is to run now. If the actor lives in another group, the input is sent there, once for
-// each actor, after this transaction is committed.
-func (tx *Tx) Enter(a Actor) bool {
-	c := tx.c
+// Enter is called for each handler of an application before it runs, with the switch of the actor whose cells the
+// handler needs; 0 is the actor of cells that belong to no switch. It reports whether the handler is to run now. If the
+// actor lives in another group, the input is sent there, once for each actor, after this transaction is committed.
+func (tx *Tx) Enter(at openflow.DatapathID) bool {
+	tx.at = at
+	return !tx.c.sharded() || tx.enters()
+}
+
+func (tx *Tx) enters() bool {
+	c, a := tx.c, tx.Actor()
 	switch {
-	case !c.sharded():
-	case c.input.exact && a != (Actor{tx.app, c.input.to}):
-		return false // it gets the input by itself
+	case c.input.exact && tx.at != c.input.to:
+		return false // that actor gets the input by itself
 	case !c.here(a):
 		tx.forward(a)
 		return false
 	}
-	tx.actor = a
 	return true
 }
 
 // Sharded reports whether actors of the application may live in other groups.
 func (tx *Tx) Sharded() bool { return tx.c.sharded() }
 
-// As makes the transaction go on on behalf of an actor of this group, without a check.
-func (tx *Tx) As(a Actor) { tx.actor = a }
-
-// Actor returns the actor on whose behalf the transaction goes on: what Enter was given, or before that the one that
-// the input is for by default.
-func (tx *Tx) Actor() Actor { return tx.actor }
+// Actor returns the actor on whose behalf the transaction goes on: the one that Enter was given, or before that the one
+// that the input is for if a handler needs no cells.
+func (tx *Tx) Actor() Actor { return Actor{tx.app, tx.at} }

@@ -124,7 +124,7 @@ func (a *chaos) enter(tx *Tx) bool {
 	if a.c.rng.IntN(3) == 0 {
 		as = tx.Actor()
 	}
-	return tx.Enter(as)
+	return tx.Enter(as.Switch)
 }
 
 // relax returns an application whose level is base for most types of events of the simulation.

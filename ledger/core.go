@@ -268,7 +268,7 @@ func (c *Core) asker(msg []byte) (app int, ok bool) {
 func (c *Core) call(app int) {
 	m := c.savepoint()
 	c.tx = Tx{c: c, app: c.apps[app].Name(), tag: message.Tag(app + 1).XID(), level: c.levelFor(app)}
-	c.tx.actor = Actor{c.tx.app, c.input.at}
+	c.tx.at = c.input.at
 	var before bestEffortSavepoint
 	if c.tx.level < ExactlyOnce {
 		c.tx.bestEffort = c.bestEffort(c.tx.level)

@@ -74,13 +74,13 @@ func (tx *Tx) sendAcross(id openflow.DatapathID, m Encoder) uint32 {
 		return 0
 	}
 	epoch := uint64(0)
-	if known := c.state.links.in[Link{to, tx.actor}]; known != nil {
+	if known := c.state.links.in[Link{to, tx.Actor()}]; known != nil {
 		if !known.live {
 			return 0
 		}
 		epoch = known.epoch
 	}
-	o, x := c.outgoing(Link{tx.actor, to}), &c.crossings
+	o, x := c.outgoing(Link{tx.Actor(), to}), &c.crossings
 	if s := &o.sending; s.transaction != c.transaction || s.pending >= len(x.list) || x.list[s.pending].out != o {
 		s.transaction, s.pending = c.transaction, len(x.list)
 		x.add(o).epoch = epoch
@@ -101,6 +101,9 @@ func tokenOf(tag uint32, number uint64) uint32 { return tag | uint32(number)&mes
 // flush makes items of what the call of an application has sent to other groups.
 func (c *Core) flush() error {
 	x := &c.crossings
+	if len(x.list) == 0 {
+		return nil
+	}
 	defer x.reset()
 	for i := range x.list {
 		k := &x.list[i]

@@ -95,6 +95,9 @@ func (c *Core) revertReplayed(to uint64) {
 
 // tellEvent passes an event of a switch to the replayed application.
 func (c *Core) tellEvent(sw *switchState, seq uint64, msg []byte, kind message.Kind) {
+	if !c.replaying() && !c.replayedElsewhere() {
+		return
+	}
 	in := Input{Kind: Message, Switch: sw.id, Epoch: sw.epoch, Seq: seq, Message: msg}
 	switch kind {
 	case message.Ordinary:
@@ -209,7 +212,6 @@ func (c *Core) Transact(record []byte, do func(*Tx)) bool {
 	}
 	c.beginTransaction()
 	c.tx = Tx{c: c, app: c.replayed.Name(), tag: message.Replayed.XID(), apart: true}
-	c.tx.actor = Actor{App: c.tx.app}
 	c.tx.record(OpTransaction, record)
 	if do != nil {
 		do(&c.tx)

@@ -27,11 +27,11 @@ type Table = table
 // during Application.Handle only.
 type Tx struct {
 	c          *Core
-	app        string     // its name
-	actor      Actor      // see Actor
-	raw        rawMessage // what SendBytes sends
-	tag        uint32     // of the application, in the xids of its commands
-	apart      bool       // at its switch, each command is a separate transaction
+	app        string              // its name
+	at         openflow.DatapathID // see Actor
+	raw        rawMessage          // what SendBytes sends
+	tag        uint32              // of the application, in the xids of its commands
+	apart      bool                // at its switch, each command is a separate transaction
 	level      Level
 	bestEffort *bestEffortCommands // where commands below ExactlyOnce are collected; nil: commands are logged
 }
@@ -194,13 +194,13 @@ func (tx *Tx) Emit(name string, data []byte) error {
 			maxEmitted)
 	}
 	tx.c.emitted = append(tx.c.emitted, Input{Kind: Emitted, Name: name, Message: bytes.Clone(data), level: tx.level,
-		from: tx.actor, at: tx.actor.Switch})
+		from: tx.Actor(), at: tx.at})
 	return nil
 }
 
 // SetTimer sets or resets the actor's timer of that name. It survives failover.
 func (tx *Tx) SetTimer(name string, after time.Duration, data []byte) error {
-	c, key := tx.c, timerName{tx.actor, name}
+	c, key := tx.c, timerName{tx.Actor(), name}
 	old, existed := c.state.timers[key]
 	if !existed && len(c.state.timers) >= maxTimers {
 		return fmt.Errorf("set timer %q: %d timers are set, no more are possible", name, maxTimers)
@@ -216,13 +216,13 @@ func (tx *Tx) SetTimer(name string, after time.Duration, data []byte) error {
 
 // Timer returns when, in ledger time, the actor's timer of that name is due, if it is set.
 func (tx *Tx) Timer(name string) (due time.Time, ok bool) {
-	t, ok := tx.c.state.timers[timerName{tx.actor, name}]
+	t, ok := tx.c.state.timers[timerName{tx.Actor(), name}]
 	return nanos(t.due), ok
 }
 
 // CancelTimer removes the actor's timer of that name, if it is set.
 func (tx *Tx) CancelTimer(name string) {
-	c, key := tx.c, timerName{tx.actor, name}
+	c, key := tx.c, timerName{tx.Actor(), name}
 	old, existed := c.state.timers[key]
 	if !existed {
 		return
@@ -243,11 +243,11 @@ func (tx *Tx) Switches() iter.Seq[openflow.DatapathID] {
 		}
 	}
 	if tx.c.sharded() {
-		if tx.actor.Switch != 0 {
-			panic(fmt.Sprintf("%v asks for all switches: name a cell that is not keyed by a switch", tx.actor))
+		if tx.at != 0 {
+			panic(fmt.Sprintf("%v asks for all switches: name a cell that is not keyed by a switch", tx.Actor()))
 		}
 		for k, i := range s.links.in {
-			if k.To == tx.actor && k.From.isSwitch() && i.live {
+			if k.To == tx.Actor() && k.From.isSwitch() && i.live {
 				up[k.From.Switch] = true
 			}
 		}
