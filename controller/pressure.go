@@ -25,6 +25,8 @@ const (
 type pressure struct {
 	since time.Time // when its events were held up
 	limit int       // hold again from this on; 0 is holdAt
+	// 1 + Relieved of the ledger when an event did not fit into an outbox; 0: that is not why they are held up
+	refused uint64
 }
 
 // hold reports whether the events of the switch must wait because too many of its commands are not done. If so, its
@@ -39,9 +41,19 @@ func (c *Core) hold(now time.Time, id openflow.DatapathID, s *attached) bool {
 	return true
 }
 
+// holdFull makes the events of a switch wait because what they send to another group does not fit into the outbox.
+func (c *Core) holdFull(now time.Time, id openflow.DatapathID, s *attached) {
+	s.pressure.since, s.pressure.refused = now, c.ledger.Relieved()+1
+	c.held[id] = s
+	s.Hold()
+}
+
 // resume requests the events of switches that have caught up, or were held up for holdTime.
 func (c *Core) resume(now time.Time) {
 	for _, id := range sorted(c.held, func(s *attached) bool {
+		if s.pressure.refused == c.ledger.Relieved()+1 && now.Sub(s.pressure.since) < holdTime {
+			return false
+		}
 		return c.ledger.Filled(s.Switch()) <= resumeAt || now.Sub(s.pressure.since) >= holdTime
 	}) {
 		s := c.held[id]

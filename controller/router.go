@@ -128,8 +128,14 @@ func (c *Core) fromGroup(payload []byte) bool {
 	}
 	switch kind, rest := payload[0], payload[1:]; kind {
 	case framePayload:
-		if c.role.Leading && len(c.frames) < maxFrames {
-			c.frames = append(c.frames, ledger.NewFrame(rest))
+		if !c.role.Leading {
+			break
+		}
+		f := ledger.NewFrame(rest)
+		if err := c.ledger.Acknowledge(f); err != nil {
+			c.refused(err)
+		} else if len(c.frames) < maxFrames {
+			c.frames = append(c.frames, f)
 		}
 	case resendPayload:
 		if group, n := binary.Uvarint(rest); n > 0 {
@@ -141,6 +147,10 @@ func (c *Core) fromGroup(payload []byte) bool {
 	return true
 }
 
+func (c *Core) refused(err error) {
+	c.log.Error("what another group has sent is dropped; run the same release at all controllers", "err", err)
+}
+
 // executeFrames executes what other groups have sent, while the ledger has room.
 func (c *Core) executeFrames() {
 	n := 0
@@ -150,7 +160,7 @@ func (c *Core) executeFrames() {
 		}
 		finished, err := c.ledger.Execute(f)
 		if err != nil {
-			c.log.Error("what another group has sent is dropped; run the same release at all controllers", "err", err)
+			c.refused(err)
 		}
 		if !finished {
 			break

@@ -193,6 +193,10 @@ func (c *Core) executeBatch(now time.Time, b *southbound.Batch, s Session) (fini
 			return true, err
 		}
 		if err := event(id, b.Epoch, b.First, msg); err != nil {
+			if errors.Is(err, ledger.ErrFull) && current != nil {
+				c.holdFull(now, id, current)
+				return true, nil
+			}
 			// The agent of a refused epoch discards its events, so only committed entries may decide that.
 			if r, _ := c.ledger.Resume(id); errors.Is(err, ledger.ErrStaleEpoch) && (r.Closed || r.Epoch > b.Epoch) {
 				s.Refuse(experimenter.ReasonStaleEpoch, r.Epoch)

@@ -74,7 +74,7 @@ func (tx *Tx) sendAcross(id openflow.DatapathID, m Encoder) uint32 {
 		return 0
 	}
 	epoch := uint64(0)
-	if known := c.state.links.in[Link{to, tx.Actor()}]; known != nil {
+	if known := c.state.links.in[Link{to, tx.Actor()}]; known != nil && known.epoch != 0 {
 		if !known.live {
 			return 0
 		}
@@ -112,14 +112,20 @@ func (c *Core) flush() error {
 		}
 		first := k.pieces[0]
 		encoded := x.buf[first.start:first.end]
-		if k.count > 0 {
-			encoded = appendCommandItem(x.item[:0], k.epoch, k.out.commands+1, x.buf, k.pieces)
-			x.item = encoded
+		if k.count == 0 {
+			if len(encoded) > maxInput {
+				return fmt.Errorf("a message for %v has %d bytes; to another group %d are possible", k.out.To,
+					len(encoded), maxInput)
+			}
+			c.push(k.out, encoded, 0)
+			continue
 		}
-		if len(encoded) > maxItem {
-			return fmt.Errorf("an item for %v has %d bytes; %d are possible", k.out.To, len(encoded), maxItem)
+		for pieces := k.pieces; len(pieces) > 0; {
+			n := itemOf(pieces)
+			x.item = appendCommandItem(x.item[:0], k.epoch, k.out.commands+1, x.buf, pieces[:n])
+			c.push(k.out, x.item, n)
+			pieces = pieces[n:]
 		}
-		c.push(k.out, encoded, k.count)
 	}
 	return nil
 }
@@ -143,11 +149,14 @@ func (c *Core) Receive(k Link, seq uint64, encoded []byte) error {
 		return errNotLeading
 	}
 	if !c.here(k.To) {
+		if _, known := c.directory(k.To); !known {
+			return nil // the directory will say that it lives here, and the item comes again
+		}
 		return fmt.Errorf("stream %v: item %d: the receiver does not live in group %d", k, seq, c.group)
 	}
 	i := c.incoming(k)
 	if i.receiving.peer == nil {
-		return fmt.Errorf("stream %v: item %d: nobody knows where the sender lives", k, seq)
+		return nil // nobody knows yet where the sender lives
 	}
 	if next := uint64(i.watermark) + 1; seq != next {
 		if seq > next {
@@ -162,6 +171,10 @@ func (c *Core) Receive(k Link, seq uint64, encoded []byte) error {
 	if err != nil || len(rest) > 0 {
 		return fmt.Errorf("stream %v: item %d of %d bytes: %w", k, seq, len(encoded), err)
 	}
+	void := it.commands != nil && c.void(k, &it)
+	if void && i.receiving.peer.full(c.hardBound()) {
+		return nil // the item comes again; that group takes what this one has for it meanwhile
+	}
 	b := c.beginTransaction()
 	b.buf = appendBytes(binary.AppendUvarint(appendLink(b.buf, OpReceive, k), seq), encoded)
 	b.undo = append(b.undo, undo{kind: undoReceive, link: &oldLink{in: i, received: i.received}})
@@ -170,9 +183,12 @@ func (c *Core) Receive(k Link, seq uint64, encoded []byte) error {
 		b.receives = append(b.receives, got{in: i})
 	}
 	i.accept(&it)
-	if it.commands != nil {
+	switch {
+	case void:
+		c.discard(k, &it)
+	case it.commands != nil:
 		c.receiveCommands(k, &it)
-	} else {
+	default:
 		c.receiveInput(k, &it.input)
 	}
 	c.finish()
@@ -181,7 +197,7 @@ func (c *Core) Receive(k Link, seq uint64, encoded []byte) error {
 
 // receiveInput passes an input from another group to the application of its receiver.
 func (c *Core) receiveInput(k Link, in *Input) {
-	if c.replayed != nil && k.To.App == c.replayed.Name() {
+	if c.replayed != nil && k.To == c.replayedActor() {
 		c.tell(*in)
 		return
 	}
@@ -189,27 +205,40 @@ func (c *Core) receiveInput(k Link, in *Input) {
 	if app < 0 {
 		return
 	}
-	c.input = *in
-	c.input.from, c.input.to = k.To, k.To.Switch
-	c.call(app)
-	c.runEmitted()
+	times := uint64(1)
+	if in.Kind == Discarded { // one item for several commands
+		times = in.Epoch
+		in.Epoch = 0
+	}
+	for n := range times {
+		c.input = *in
+		c.input.from, c.input.to = k.To, k.To.Switch
+		if in.Kind == Discarded {
+			c.input.Seq = uint64(tokenOf(message.Tag(app+1).XID(), in.Seq+n))
+		}
+		c.call(app)
+		c.runEmitted()
+	}
 }
 
-// receiveCommands queues commands of an actor of another group, or tells it that they are void: its switch is down, or
-// is in another epoch than the sender knew.
+// void reports whether commands of an actor of another group are not to be executed: their switch is down, or in
+// another epoch than the sender knew, or it does not execute what it has.
+func (c *Core) void(k Link, it *item) bool {
+	sw := c.state.find(k.To.Switch)
+	_, known := c.tagOf(k.From.App)
+	return sw == nil || !known || !sw.live || it.epoch != 0 && it.epoch != sw.epoch ||
+		sw.queue.Full(c.queueBound())
+}
+
+// queueBound is the bound of the commands of a switch that are not complete.
+func (c *Core) queueBound() stream.Bounds {
+	return stream.Bounds{Items: c.limits.QueueCommands, Bytes: c.limits.QueueBytes}
+}
+
+// receiveCommands queues commands of an actor of another group.
 func (c *Core) receiveCommands(k Link, it *item) {
 	sw := c.state.find(k.To.Switch)
-	tag, known := c.tagOf(k.From.App)
-	full := stream.Bounds{Items: c.limits.QueueCommands, Bytes: c.limits.QueueBytes}
-	switch {
-	case sw == nil || !known || !sw.live || it.epoch != 0 && it.epoch != sw.epoch:
-		c.discard(k, it)
-		return
-	case sw.queue.Full(full):
-		c.stalled = append(c.stalled, sw)
-		c.discard(k, it)
-		return
-	}
+	tag, _ := c.tagOf(k.From.App)
 	b := &c.batch
 	a := ask{sw.queue.Last() + 1, uint64(it.count), k.From, it.token}
 	b.buf = a.appendTo(binary.BigEndian.AppendUint64(append(b.buf, byte(OpAsk)), uint64(sw.id)))
@@ -233,18 +262,15 @@ func (c *Core) tagOf(app string) (tag message.Tag, known bool) {
 	return message.Tag(i + 1), i >= 0
 }
 
-// discard tells an actor that its commands are void. That is not held back: it takes less space than the commands did
-// where they came from.
+// discard tells an actor that its commands are void, in one item: Seq is the number of the first, and Epoch how many
+// there are. If the switch does not execute what it has, its epoch is closed.
 func (c *Core) discard(k Link, it *item) {
-	tag, _ := c.tagOf(k.From.App)
-	o := c.outgoing(Link{k.To, k.From})
-	for n := range it.count {
-		token := tokenOf(tag.XID(), it.token+uint64(n))
-		in := Input{Kind: Discarded, Switch: k.To.Switch, Epoch: it.epoch, Seq: uint64(token),
-			at: k.From.Switch}
-		c.crossings.item = appendInputItem(c.crossings.item[:0], &in)
-		c.push(o, c.crossings.item, 0)
+	if sw := c.state.find(k.To.Switch); sw != nil && sw.live && sw.queue.Full(c.queueBound()) {
+		c.stalled = append(c.stalled, sw)
 	}
+	in := Input{Kind: Discarded, Switch: k.To.Switch, Epoch: uint64(it.count), Seq: it.token, at: k.From.Switch}
+	c.crossings.item = appendInputItem(c.crossings.item[:0], &in)
+	c.push(c.outgoing(Link{k.To, k.From}), c.crossings.item, 0)
 }
 
 // answer passes an answer of a switch to the actor of another group that asked. It reports false if none did.

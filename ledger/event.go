@@ -59,9 +59,6 @@ func (c *Core) event(id openflow.DatapathID, epoch, seq uint64, msg []byte, whol
 		}
 	}
 	if !fresh && kind == message.Ordinary && c.level(msg) == Unordered {
-		if c.congested() {
-			return ErrFull
-		}
 		c.skip(sw, message.Type(msg))
 		c.run(Input{Kind: Message, Switch: id, Epoch: epoch, Seq: seq, Message: msg})
 		c.finish()

@@ -209,6 +209,17 @@ type Frame struct {
 // NewFrame returns a Frame of bytes that Frames has made, and which are not changed.
 func NewFrame(b []byte) *Frame { return &Frame{d: decoder{b: b}} }
 
+// Acknowledge takes the acknowledgements at the start of a frame, which need no Room. So a group that accepts no items
+// still forgets those that others have taken.
+func (c *Core) Acknowledge(f *Frame) error {
+	for f.count == 0 && len(f.d.b) > 0 && f.d.b[0] != frameItems {
+		if err := c.section(f); err != nil {
+			return fmt.Errorf("frame of another group: %w", err)
+		}
+	}
+	return nil
+}
+
 // Execute executes what a frame contains, and returns whether that was all: if there is no Room, it is called again
 // later. After an error the rest of the frame is to be dropped; what it has is sent again.
 func (c *Core) Execute(f *Frame) (finished bool, err error) {

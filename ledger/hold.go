@@ -36,6 +36,9 @@ func (c *Core) endPatient(p patience) error {
 	c.immediate.rewind(p.immediate)
 	c.batch.bestEffort.rewind(p.bestEffort)
 	c.deltas.seen = seenEvent{}
+	if p.inputs == 0 && len(c.batch.touched) == 0 {
+		c.batch.buf = c.batch.buf[:0] // otherwise its time would stand still until something else is logged
+	}
 	c.batch.inputs, c.failures = p.inputs, c.failures[:p.failures]
 	c.counters.Transactions, c.counters.Failures = p.transactions, p.failed
 	return errors.Join(ErrFull, err)
@@ -43,10 +46,7 @@ func (c *Core) endPatient(p patience) error {
 
 // eventOfMany executes an event that is logged, if there are other groups.
 func (c *Core) eventOfMany(sw *switchState, epoch, seq uint64, msg []byte, kind message.Kind, whole bool) error {
-	if kind == message.SwitchUp || kind == message.SwitchDown { // cannot be undone while this replica leads
-		if c.congested() {
-			return ErrFull
-		}
+	if kind == message.SwitchUp || kind == message.SwitchDown { // not undone: up to the hard bound
 		return c.logged(sw, epoch, seq, msg, kind, whole)
 	}
 	c.open()

@@ -59,8 +59,24 @@ func appendCommandItem(dst []byte, epoch, token uint64, buf []byte, pieces []spa
 // itemLen is the space for the length of an item: a varint of 4 bytes.
 const itemLen = 4
 
-// maxItem bounds an item.
-const maxItem = 1<<(7*itemLen) - 1
+// Bounds of an item, in bytes. What it causes must fit into an entry of the receiver, after a whole batch: commands are
+// logged again there, with up to three times the bytes of the shortest. So more commands of a transaction are several
+// items, which are several transactions at the switch.
+const (
+	maxCommands = 256 << 10
+	maxInput    = 512 << 10
+)
+
+// itemOf returns how many of the pieces, which are commands, one item takes.
+func itemOf(pieces []span) (n int) {
+	for size := 0; n < len(pieces); n++ {
+		size += pieces[n].end - pieces[n].start
+		if n > 0 && size > maxCommands {
+			break
+		}
+	}
+	return n
+}
 
 func appendItem(dst []byte, add func([]byte) []byte) []byte {
 	start := len(dst)
@@ -104,7 +120,12 @@ func nextItem(b []byte) (first []byte, it item, rest []byte, err error) {
 // checkInput returns an error for an input that no application could be given.
 func checkInput(in *Input) error {
 	switch in.Kind {
-	case SwitchUp, SwitchDown, Timer, Emitted, Discarded:
+	case SwitchUp, SwitchDown, Timer, Emitted:
+		return nil
+	case Discarded:
+		if in.Epoch > (maxCommands+openflow.MaxMessageLen)/openflow.HeaderLen {
+			return fmt.Errorf("%d commands are void; an item has fewer", in.Epoch)
+		}
 		return nil
 	case Message:
 		if !message.Single(in.Message) {

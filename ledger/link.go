@@ -112,10 +112,16 @@ func (i *incoming) accept(it *item) {
 	case SwitchUp:
 		i.epoch, i.live, i.hello = in.Epoch, true, bytes.Clone(in.Message)
 	case SwitchDown:
-		i.epoch, i.live = in.Epoch, false
+		i.live = false
+		i.epoch = max(i.epoch, in.Epoch) // 0 if a new epoch follows at once
 	case Message:
-		if in.Epoch > i.epoch {
-			i.epoch, i.live, i.hello = in.Epoch, true, nil // the actor is not told which switches are up
+		if in.Epoch > i.epoch { // the actor is not told which switches are up
+			i.hello = nil
+		}
+		i.epoch, i.live = in.Epoch, true
+	case Discarded:
+		if i.hello == nil { // it cannot learn the epoch: what it sends next is for any
+			i.epoch, i.live = 0, false
 		}
 	}
 }

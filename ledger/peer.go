@@ -198,14 +198,20 @@ func (c *Core) hold(p *peer) error {
 		c.held = true
 		return ErrFull
 	}
-	if p.full(stream.Bounds{Items: 2 * c.limits.OutboxItems, Bytes: 2 * c.limits.OutboxBytes}) {
+	if p.full(c.hardBound()) {
 		return fmt.Errorf("%d items of %d bytes wait for group %d, more are not kept: see why that group has no leader",
 			p.items, p.bytes, p.group)
 	}
 	return nil
 }
 
-// congested reports whether a group does not take what is sent to it, so that inputs that cannot be undone must wait.
+// hardBound is the bound at which an application that sends more fails.
+func (c *Core) hardBound() stream.Bounds {
+	return stream.Bounds{Items: 2 * c.limits.OutboxItems, Bytes: 2 * c.limits.OutboxBytes}
+}
+
+// congested reports whether a group does not take what is sent to it. Then the replayed application waits, because what
+// it does cannot be undone.
 func (c *Core) congested() bool {
 	for _, p := range c.peers {
 		if p.full(stream.Bounds{Items: c.limits.OutboxItems, Bytes: c.limits.OutboxBytes}) {

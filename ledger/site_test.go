@@ -275,7 +275,7 @@ func (s *site) recordSend(o *oracle, r *Record) error {
 		}
 	case in.Kind == Discarded && r.Link.From.App == "":
 		s.Void++
-		return o.arrived.discarded(r.Link)
+		return o.arrived.discarded(r.Link, int(in.Epoch))
 	default:
 		s.Inputs++
 	}
@@ -320,11 +320,11 @@ func (a *arrival) executed(r *Record) error {
 	return nil
 }
 
-func (a *arrival) discarded(k Link) error {
+func (a *arrival) discarded(k Link, count int) error {
 	if a == nil || k != (Link{a.To, a.From}) {
 		return fmt.Errorf("stream %v: a command is void that was not received", k)
 	}
-	a.voids++
+	a.voids += count
 	return nil
 }
 

@@ -11,7 +11,6 @@ import (
 
 	"github.com/holdfast-sdn/holdfast/internal/message"
 	"github.com/holdfast-sdn/holdfast/openflow"
-	"github.com/holdfast-sdn/holdfast/stream"
 )
 
 // Encoder is a message that a Tx can send, such as the messages of of13.
@@ -126,7 +125,7 @@ func (tx *Tx) commandable(id openflow.DatapathID) *switchState {
 	if sw == nil || !sw.live {
 		return nil
 	}
-	if sw.queue.Full(stream.Bounds{Items: tx.c.limits.QueueCommands, Bytes: tx.c.limits.QueueBytes}) {
+	if sw.queue.Full(tx.c.queueBound()) {
 		tx.c.stalled = append(tx.c.stalled, sw)
 		return nil
 	}

@@ -146,10 +146,10 @@ func (a *arrival) queue(r *ledger.Record) error {
 	return nil
 }
 
-// discarded counts a command that is told to be void.
+// discarded takes the item that tells that all commands are void.
 func (a *arrival) discarded(r *ledger.Record) {
 	if a != nil && r.Link == (ledger.Link{From: a.To, To: a.From}) {
-		a.void++
+		a.void += a.count
 	}
 }
 
