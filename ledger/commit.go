@@ -324,7 +324,7 @@ func (c *Core) Tick(now int64) {
 
 // timer executes a timer that is due.
 func (c *Core) timer(name timerName, t timer) {
-	app := slices.IndexFunc(c.apps, func(a Application) bool { return a.Name() == name.actor.App })
+	app := c.appOf(name.actor.App)
 	replayed := c.replayed != nil && name.actor.App == c.replayed.Name()
 	if app < 0 && !replayed {
 		return // kept for a leader that has this application

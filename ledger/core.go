@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 
 	"github.com/holdfast-sdn/holdfast/internal/message"
 	"github.com/holdfast-sdn/holdfast/openflow"
@@ -262,6 +263,11 @@ func (c *Core) asker(msg []byte) (app int, ok bool) {
 		return -1, c.replayed != nil
 	}
 	return int(tag) - 1, tag > 0 && int(tag) <= len(c.apps)
+}
+
+// appOf returns the index of an application; -1 if it is not among those of this ledger.
+func (c *Core) appOf(name string) int {
+	return slices.IndexFunc(c.apps, func(a Application) bool { return a.Name() == name })
 }
 
 // call runs one application on c.input, and undoes its changes if it fails.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
-	"slices"
 
 	"github.com/holdfast-sdn/holdfast/internal/message"
 	"github.com/holdfast-sdn/holdfast/openflow"
@@ -201,7 +200,7 @@ func (c *Core) receiveInput(k Link, in *Input) {
 		c.tell(*in)
 		return
 	}
-	app := slices.IndexFunc(c.apps, func(a Application) bool { return a.Name() == k.To.App })
+	app := c.appOf(k.To.App)
 	if app < 0 {
 		return
 	}
@@ -258,7 +257,7 @@ func (c *Core) tagOf(app string) (tag message.Tag, known bool) {
 	if c.replayed != nil && app == c.replayed.Name() {
 		return message.Replayed, true
 	}
-	i := slices.IndexFunc(c.apps, func(a Application) bool { return a.Name() == app })
+	i := c.appOf(app)
 	return message.Tag(i + 1), i >= 0
 }
 
@@ -293,11 +292,16 @@ func (c *Core) answer(sw *switchState, in *Input) bool {
 	if message.Refusal(in.Message) {
 		out.Command = bytes.Clone(sw.find(openflow.XID(in.Message)))
 	}
-	c.forward(Link{Actor{Switch: sw.id}, from}, &out)
-	if err := c.flush(); err != nil && !c.held {
-		c.logFailure(Failure{App: from.App, Input: Input{Kind: in.Kind, Switch: in.Switch, Epoch: in.Epoch,
-			Seq: in.Seq},
-			Err: err})
-	}
+	c.forwardNow(from, &out)
 	return true
+}
+
+// forwardNow sends an input of a switch to an actor of another group, outside of the call of an application.
+func (c *Core) forwardNow(to Actor, in *Input) {
+	c.forward(Link{Actor{Switch: in.Switch}, to}, in)
+	if err := c.flush(); err != nil && !c.held {
+		f := Failure{App: to.App, Input: *in, Err: err}
+		f.Input.Message, f.Input.Command = nil, nil
+		c.logFailure(f)
+	}
 }

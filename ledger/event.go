@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/holdfast-sdn/holdfast/internal/digest"
 	"github.com/holdfast-sdn/holdfast/internal/message"
@@ -157,7 +156,7 @@ func (c *Core) Reachable(id openflow.DatapathID, epoch uint64) {
 // is repeated is executed again: an application handles only requests for which that makes no difference. The caller
 // has checked Room. It returns false if this ledger does not lead, or does not run the application.
 func (c *Core) Request(app string, data []byte) bool {
-	i := slices.IndexFunc(c.apps, func(a Application) bool { return a.Name() == app })
+	i := c.appOf(app)
 	if !c.leading || i < 0 {
 		return false
 	}

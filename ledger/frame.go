@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
-	"slices"
 	"time"
 )
 
@@ -157,6 +156,9 @@ const (
 // Frames calls send with what there is for each other group. send must not call the Core; it owns the frame, and may
 // lose it.
 func (c *Core) Frames(send func(group uint64, frame []byte)) {
+	if len(c.peers) == 0 {
+		return // as always with one group
+	}
 	for _, p := range c.sortedPeers() {
 		for {
 			frame := p.frame()
@@ -276,5 +278,5 @@ func (c *Core) Streams() []Stream {
 	for _, p := range c.sortedPeers() {
 		list = append(list, Stream{p.group, p.items, p.bytes})
 	}
-	return slices.Clip(list)
+	return list
 }

@@ -2,9 +2,52 @@ package ledger
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/holdfast-sdn/holdfast/internal/message"
+	"github.com/holdfast-sdn/holdfast/stream"
 )
+
+// ErrFull is returned for an event that is not executed because what it sends to another group does not fit into the
+// outbox. Nothing has changed; the caller tries it again when Relieved has grown.
+var ErrFull = errors.New("another group does not take what is sent to it")
+
+// hold returns an error if the outboxes to a group are full. At the soft bound only inputs that can wait are held.
+func (c *Core) hold(p *peer) error {
+	if c.patient && p.full(c.softBound()) {
+		c.held = true
+		return ErrFull
+	}
+	if p.full(c.hardBound()) {
+		return fmt.Errorf("%d items of %d bytes wait for group %d, more are not kept: see why that group has no leader",
+			p.items, p.bytes, p.group)
+	}
+	return nil
+}
+
+// softBound is the bound at which inputs that can wait are held.
+func (c *Core) softBound() stream.Bounds {
+	return stream.Bounds{Items: c.limits.OutboxItems, Bytes: c.limits.OutboxBytes}
+}
+
+// hardBound is the bound at which an application that sends more fails.
+func (c *Core) hardBound() stream.Bounds {
+	return stream.Bounds{Items: 2 * c.limits.OutboxItems, Bytes: 2 * c.limits.OutboxBytes}
+}
+
+// congested reports whether a group does not take what is sent to it. Then the replayed application waits, because what
+// it does cannot be undone.
+func (c *Core) congested() bool {
+	for _, p := range c.peers {
+		if p.full(c.softBound()) {
+			return true
+		}
+	}
+	return false
+}
+
+// Relieved grows when another group has taken something, so that inputs that were refused with ErrFull may fit.
+func (c *Core) Relieved() uint64 { return c.relieved }
 
 // patience is a point before a transaction that can be undone as a whole, because its input can wait.
 type patience struct {

@@ -134,22 +134,19 @@ func (c *Core) tell(in Input) {
 
 func (c *Core) replayedActor() Actor { return Actor{App: c.replayed.Name()} }
 
-// replayedElsewhere reports whether there is a replayed application, in another group.
+// replayedElsewhere reports whether this leader sends inputs to a replayed application in another group.
 func (c *Core) replayedElsewhere() bool {
-	return c.sharded() && c.replayed != nil && c.replayed.Present() && !c.here(c.replayedActor())
+	return c.leading && c.sharded() && c.replayed != nil && c.replayed.Present() && !c.here(c.replayedActor())
 }
 
 // tellElsewhere sends an input to the group in which the replayed application lives. Answers to commands reach it as
 // those of any actor do.
 func (c *Core) tellElsewhere(in Input) {
-	if !c.leading || in.Kind == Timer || in.Kind == Message && message.Asker(in.Message) > 0 {
+	if in.Kind == Timer || in.Kind == Message && message.Asker(in.Message) > 0 {
 		return
 	}
 	in.exact = true
-	c.forward(Link{Actor{Switch: in.Switch}, c.replayedActor()}, &in)
-	if err := c.flush(); err != nil && !c.held {
-		c.logFailure(Failure{App: c.replayed.Name(), Input: Input{Kind: in.Kind, Switch: in.Switch}, Err: err})
-	}
+	c.forwardNow(c.replayedActor(), &in)
 }
 
 // now returns the ledger time of the present entry.
