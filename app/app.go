@@ -45,7 +45,7 @@ type (
 // and then give it to one controller; it is not to be changed or shared after that.
 type App struct {
 	name     string
-	tables   map[string]bool
+	tables   map[string]split
 	handlers [256][]handler                  // of OpenFlow messages, by type
 	inputs   [ledger.Discarded + 1][]handler // of the other inputs, by ledger.InputKind
 	emitted  map[string][]handler            // of applications' messages, by type name
@@ -59,7 +59,7 @@ type handler func(tx *Tx, in *ledger.Input) error
 // New makes an application without tables or handlers. The name is for logs and the
 // tables' names; it must not change between releases, and be unique in a cluster.
 func New(name string) *App {
-	return &App{name: name, tables: map[string]bool{}, emitted: map[string][]handler{}}
+	return &App{name: name, tables: map[string]split{}, emitted: map[string][]handler{}}
 }
 
 // Whole makes the application one actor, to which all its cells and handlers belong. So it handles messages of the
@@ -71,6 +71,14 @@ func (a *App) Whole() *App {
 
 // Name returns the application's name.
 func (a *App) Name() string { return a.name }
+
+// Shard implements ledger.Sharder.
+func (a *App) Shard(table string, cell ledger.Key) ledger.Shard {
+	if a.tx.whole {
+		return ledger.Shard{}
+	}
+	return a.tables[table].shard(cell)
+}
 
 // Handle implements ledger.Application.
 func (a *App) Handle(ltx *ledger.Tx, in *ledger.Input) error {
@@ -87,7 +95,7 @@ func (a *App) Handle(ltx *ledger.Tx, in *ledger.Input) error {
 		list = a.inputs[in.Kind]
 	}
 	a.tx.ledger = ltx
-	a.tx.at = ltx.Actor().Switch
+	a.tx.at = ltx.Actor().Shard
 	for _, h := range list {
 		if err := h(&a.tx, in); err != nil {
 			return err

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"iter"
+	"slices"
 
 	"github.com/fxamacker/cbor/v2"
 
@@ -35,12 +36,15 @@ type Table[K Key, V any] struct{ dictionary[V] }
 
 // NewTable adds a table to an application. Numbers, strings, byte slices, switches, ports and
 // Ethernet addresses are stored as they are, other values as CBOR (RFC 8949).
-func NewTable[K Key, V any](a *App, name string) Table[K, V] {
-	return Table[K, V]{newDictionary[V](a, name, ofSwitch[K]())}
+//
+// What is keyed by a switch or a port lives in the group of that switch. All other cells of an application live
+// together, unless a table is Sharded.
+func NewTable[K Key, V any](a *App, name string, options ...TableOption) Table[K, V] {
+	return Table[K, V]{newDictionary[V](a, name, splitOf[K](options))}
 }
 
 // Cell names the cell of a key, for Need.
-func (t Table[K, V]) Cell(k K) Cell { return Cell{t.name, toKey(k), t.ofSwitch} }
+func (t Table[K, V]) Cell(k K) Cell { return Cell{t.name, toKey(k), t.split} }
 
 // Get returns the value at k, if there is one.
 func (t Table[K, V]) Get(tx *Tx, k K) (V, bool) { return t.get(tx, toKey(k), ledger.Key{}) }
@@ -56,12 +60,12 @@ func (t Table[K, V]) Delete(tx *Tx, k K) { t.delete(tx, toKey(k), ledger.Key{}) 
 type Map[K, F Key, V any] struct{ dictionary[V] }
 
 // NewMap adds a map to an application; see NewTable.
-func NewMap[K, F Key, V any](a *App, name string) Map[K, F, V] {
-	return Map[K, F, V]{newDictionary[V](a, name, ofSwitch[K]())}
+func NewMap[K, F Key, V any](a *App, name string, options ...TableOption) Map[K, F, V] {
+	return Map[K, F, V]{newDictionary[V](a, name, splitOf[K](options))}
 }
 
 // Cell names the cell of a key, for Need.
-func (m Map[K, F, V]) Cell(k K) Cell { return Cell{m.name, toKey(k), m.ofSwitch} }
+func (m Map[K, F, V]) Cell(k K) Cell { return Cell{m.name, toKey(k), m.split} }
 
 // Get returns the value of field f at k, if there is one.
 func (m Map[K, F, V]) Get(tx *Tx, k K, f F) (V, bool) { return m.get(tx, toKey(k), toKey(f)) }
@@ -86,29 +90,39 @@ func (m Map[K, F, V]) All(tx *Tx, k K) iter.Seq2[F, V] {
 
 // dictionary is what tables and maps share.
 type dictionary[V any] struct {
-	name     string
-	ofSwitch bool // its cells
+	name  string
+	split split
 	codec[V]
 }
 
-// ofSwitch reports whether keys of a type are switches, or ports of them.
-func ofSwitch[K Key]() bool {
+// TableOption changes a table from the default.
+type TableOption int
+
+// Sharded divides a table by its key: cells with equal keys, of any Sharded table of the application, belong to one
+// actor, and those with different keys may live in different groups. A handler needs cells of one key only.
+const Sharded TableOption = 1
+
+// splitOf returns how a table with keys of a type is divided.
+func splitOf[K Key](options []TableOption) split {
 	switch any(*new(K)).(type) {
 	case openflow.DatapathID, PortOf:
-		return true
+		return bySwitch
 	}
-	return false
+	if slices.Contains(options, Sharded) {
+		return byKey
+	}
+	return together
 }
 
-func newDictionary[V any](a *App, name string, ofSwitch bool) dictionary[V] {
-	if a.tables[name] {
+func newDictionary[V any](a *App, name string, split split) dictionary[V] {
+	if _, there := a.tables[name]; there {
 		panic(fmt.Sprintf("application %s: table %q is there twice", a.name, name))
 	}
-	a.tables[name] = true
-	return dictionary[V]{name, ofSwitch, codecOf[V]()}
+	a.tables[name] = split
+	return dictionary[V]{name, split, codecOf[V]()}
 }
 
-func (d *dictionary[V]) cell(key ledger.Key) Cell { return Cell{d.name, key, d.ofSwitch} }
+func (d *dictionary[V]) cell(key ledger.Key) Cell { return Cell{d.name, key, d.split} }
 
 func (d *dictionary[V]) get(tx *Tx, cell, field ledger.Key) (v V, ok bool) {
 	tx.use(d.cell(cell))

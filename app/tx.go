@@ -16,8 +16,8 @@ type Tx struct {
 	ledger  *ledger.Tx
 	allowed Cells
 	scratch []byte
-	whole   bool   // the application is one actor
-	at      Switch // of the actor that a handler without cells belongs to
+	whole   bool         // the application is one actor
+	at      ledger.Shard // to which a handler without cells belongs
 
 	// Copies of what is being sent: the encoders are called through an interface, and
 	// these do not move to the heap for every message.
@@ -61,22 +61,12 @@ func (tx *Tx) Switches() iter.Seq[Switch] { return tx.ledger.Switches() }
 
 // Cell is one (table, key) of this application.
 type Cell struct {
-	table    string
-	key      ledger.Key
-	ofSwitch bool // the key is a switch, or a port of one
+	table string
+	key   ledger.Key
+	split split // of the table
 }
 
-func (c Cell) String() string { return fmt.Sprintf("%s[%s]", c.table, keyString(c.key)) }
-
-func keyString(k ledger.Key) string {
-	switch {
-	case k.S != "":
-		return k.S
-	case k.B != 0:
-		return fmt.Sprintf("%x/%d", k.A, k.B)
-	}
-	return fmt.Sprintf("%x", k.A)
-}
+func (c Cell) String() string { return fmt.Sprintf("%s[%s]", c.table, c.key) }
 
 // Cells is what a handler needs for a message.
 type Cells struct {
@@ -108,38 +98,49 @@ func (c *Cells) has(cell Cell) bool {
 	return false
 }
 
-// of returns the switch that the cells belong to, and 0 if they belong to none; without cells it is by. ok is false if
-// they do not belong together.
-func (c *Cells) of(by Switch) (at Switch, ok bool) {
+// of returns the shard that has the cells; without cells it is by. ok is false if they are in several.
+func (c *Cells) of(by ledger.Shard) (at ledger.Shard, ok bool) {
 	at = by
 	for i := range c.n {
-		owner := c.few[i].owner()
+		owner := c.few[i].split.shard(c.few[i].key)
 		if i > 0 && owner != at {
 			return at, false
 		}
 		at = owner
 	}
 	for i := range c.many {
-		if c.many[i].owner() != at {
+		if c.many[i].split.shard(c.many[i].key) != at {
 			return at, false
 		}
 	}
 	return at, true
 }
 
-// owner returns the switch that a cell belongs to; 0 if it belongs to none.
-func (c *Cell) owner() Switch {
-	if c.ofSwitch {
-		return Switch(c.key.A)
+// split says how the cells of a table are divided among actors.
+type split uint8
+
+const (
+	together split = iota // all belong to one actor
+	bySwitch              // the key is a switch, or a port of one
+	byKey
+)
+
+// shard returns the shard that has the cell of a key.
+func (s split) shard(k ledger.Key) ledger.Shard {
+	switch s {
+	case bySwitch:
+		return ledger.AtSwitch(Switch(k.A))
+	case byKey:
+		return ledger.Shard{Key: k}
 	}
-	return 0
+	return ledger.Shard{}
 }
 
 // enter reports whether a handler that needs the allowed cells is to run here. If another group has them, the input
 // goes there.
 func (tx *Tx) enter() (bool, error) {
 	if tx.whole {
-		return tx.ledger.Enter(0), nil
+		return tx.ledger.Enter(ledger.Shard{}), nil
 	}
 	at, ok := tx.allowed.of(tx.at)
 	if !ok && tx.ledger.Sharded() {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-sdn/holdfast/consensus"
 	"github.com/holdfast-sdn/holdfast/controller/directory"
+	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/openflow"
 )
 
@@ -30,11 +31,16 @@ type assignments struct {
 
 func newAssignments() *assignments { return &assignments{news: make(chan struct{})} }
 
-// of returns the row of a switch.
-func (a *assignments) of(id openflow.DatapathID) (directory.Row, bool) {
+// of returns the assignment of an actor.
+func (a *assignments) of(of ledger.Actor) (ledger.Assignment, bool) {
 	a.mu.RLock()
 	defer a.mu.RUnlock()
-	return a.view.Of(id)
+	return a.view.Of(of)
+}
+
+// ofSwitch returns the assignment of a switch.
+func (a *assignments) ofSwitch(id openflow.DatapathID) (ledger.Assignment, bool) {
+	return a.of(ledger.Actor{Shard: ledger.AtSwitch(id)})
 }
 
 // watch returns the leader to ask, and a channel that is closed when it has changed, or a row.
@@ -44,8 +50,9 @@ func (a *assignments) watch() (leader uint64, news <-chan struct{}) {
 	return a.leader, a.news
 }
 
-// update takes an update of the system group that core has handled.
-func (a *assignments) update(u consensus.Update, core *Core) error {
+// update takes an update of the system group that core has handled. It returns the actors whose assignments have
+// changed, and whether all may have.
+func (a *assignments) update(u consensus.Update, core *Core) (moved []ledger.Actor, all bool, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	changed := u.Role != nil && u.Role.Leader != a.leader
@@ -58,22 +65,23 @@ func (a *assignments) update(u consensus.Update, core *Core) error {
 			err = a.view.Restore(rows)
 		}
 		if err != nil {
-			return fmt.Errorf("directory of a snapshot: %w", err)
+			return nil, false, fmt.Errorf("directory of a snapshot: %w", err)
 		}
-		changed = true
+		changed, all = true, true
 	}
 	for _, e := range u.Entries {
-		c, err := a.view.Commit(e.Data)
+		list, err := a.view.Commit(e.Data)
 		if err != nil {
-			return fmt.Errorf("directory: entry %d: %w", e.Index, err)
+			return nil, false, fmt.Errorf("directory: entry %d: %w", e.Index, err)
 		}
-		changed = changed || c
+		moved = append(moved, list...)
 	}
+	changed = changed || len(moved) > 0
 	if changed {
 		close(a.news)
 		a.news = make(chan struct{})
 	}
-	return nil
+	return moved, all, nil
 }
 
 // maxDirectory bounds the memory of the rows of a snapshot, in bytes: more than directory.MaxSwitches can have.
@@ -82,13 +90,18 @@ const maxDirectory = 64 << 20
 var errUnassigned = errors.New("the system group has not assigned the switch to a group: a majority of its voters " +
 	"must run and reach each other")
 
+// askDirectory makes a request of the directory, which may be lost.
+func (c *Controller) askDirectory(request []byte) {
+	c.system().later(func() { c.system().core.Ask(directory.Name, request) })
+}
+
 // groupOf returns this controller's part of the group of a switch, nil if it has none. known is false if the switch is
 // not assigned.
 func (c *Controller) groupOf(id openflow.DatapathID) (g *group, known bool) {
 	if !c.several() {
 		return c.system(), true
 	}
-	row, known := c.assigned.of(id)
+	row, known := c.assigned.ofSwitch(id)
 	if !known {
 		return nil, false
 	}
@@ -109,7 +122,7 @@ func (c *Controller) assign(id openflow.DatapathID) error {
 		case g != nil:
 			return nil
 		case known:
-			row, _ := c.assigned.of(id)
+			row, _ := c.assigned.ofSwitch(id)
 			return c.elsewhere(id, row.Group)
 		}
 		if leader != asked {
@@ -119,8 +132,8 @@ func (c *Controller) assign(id openflow.DatapathID) error {
 		select {
 		case <-news:
 		case <-again.C:
-			want := directory.Assign{Switch: id, Groups: c.homesHere()}
-			c.system().later(func() { c.system().core.Ask(directory.Name, want.Append(nil)) })
+			want := directory.Assign{Actors: []ledger.Actor{{Shard: ledger.AtSwitch(id)}}, Groups: c.homesHere()}
+			c.askDirectory(want.Append(nil))
 			again.Reset(assignEvery)
 		case <-end.C:
 			return errUnassigned

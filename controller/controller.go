@@ -161,7 +161,11 @@ func (c *Controller) heardSystem(u consensus.Update, core *Core) error {
 	if !c.several() {
 		return nil
 	}
-	return c.assigned.update(u, core)
+	moved, all, err := c.assigned.update(u, core)
+	if len(moved) > 0 || all {
+		c.router.tell(RelocatedPayload(moved, all))
+	}
+	return err
 }
 
 // system returns the group that knows the members.

@@ -42,6 +42,7 @@ type Core struct {
 	held     map[openflow.DatapathID]*attached // whose events are held up, see pressure
 	step     step
 	requests []request       // wait for room, oldest first; see Ask
+	moves    []move          // likewise
 	frames   []*ledger.Frame // of other groups; likewise
 	turns    uint64          // number of the turn
 	hosting  *replay.Core    // nil without replayed applications
@@ -73,6 +74,8 @@ type Outside interface {
 	SendPayload(member uint64, payload []byte) bool
 	// SendFrame sends a frame to the leader of another group. It may be lost.
 	SendFrame(group uint64, frame []byte)
+	// AskDirectory makes a request of the directory, which may be lost.
+	AskDirectory(request []byte)
 	// DeferElection sets whether this member defers its election.
 	DeferElection(on bool)
 }
@@ -182,7 +185,7 @@ func (c *Core) changeRole(now time.Time, r consensus.Role) error {
 	c.role = r
 	c.frames = nil
 	clear(c.held) // each leader claims all switches again
-	c.requests = nil
+	c.requests, c.moves = nil, nil
 	if was.Leading {
 		c.acknowledgeHeld(c.ledger.Releases())
 	}
@@ -231,6 +234,7 @@ func (c *Core) Turn(now time.Time) error {
 		}
 	}
 	c.executeRequests()
+	c.executeMoves()
 	// In turn, so that neither uses up the room of every turn.
 	if c.turns++; c.turns%2 == 0 {
 		c.executeFrames()
@@ -246,6 +250,7 @@ func (c *Core) Turn(now time.Time) error {
 	}
 	c.release(c.ledger.Releases())
 	c.sendFrames()
+	c.tellDirectory()
 	for _, f := range c.ledger.Failures() {
 		c.log.Error("application failed; what it did for this input is discarded", "app", f.App, "input",
 			f.Input.String(), "err", f.Err, "stack", string(f.Stack))

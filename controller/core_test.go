@@ -82,6 +82,7 @@ func (s *stand) Compact(index uint64, state []byte) error {
 }
 
 func (s *stand) SendFrame(uint64, []byte) {}
+func (s *stand) AskDirectory([]byte)      {}
 
 func (s *stand) SendPayload(member uint64, payload []byte) bool {
 	return s.send != nil && s.send(member, payload)

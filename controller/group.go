@@ -26,28 +26,29 @@ type GroupConfig struct {
 
 // group is the part of a controller in one group: a Core, and the loop that owns it.
 type group struct {
-	cfg        GroupConfig
-	name       string            // of the controller
-	names      map[uint64]string // of the members
-	log        *slog.Logger
-	audit      Auditor
-	core       *Core // only the loop touches it
-	node       *consensus.Node
-	observe    func(consensus.Update, *Core) error // the loop passes each update to it, after core
-	inbox      chan item
-	ask        chan func()
-	heard      chan func() // results of hosts, see later
-	payloads   *payloads   // of other controllers, and of the other groups of this one
-	router     *router
-	led        leadership
-	background sync.WaitGroup // goroutines that work for the loop; run waits for them
-	encoded    chan []byte    // capacity 1: the snapshot that was being encoded
-	encoding   bool           // used by the loop only: a snapshot is being encoded
-	stop       chan struct{}  // closed to end the loop
-	ended      chan struct{}  // closed when the loop has ended
-	released   chan struct{}  // closed when no session and no request waits for the loop any more
-	done       chan struct{}  // closed when everything has ended
-	err        error          // why the loop ended; read after ended
+	cfg          GroupConfig
+	name         string            // of the controller
+	names        map[uint64]string // of the members
+	log          *slog.Logger
+	audit        Auditor
+	core         *Core // only the loop touches it
+	node         *consensus.Node
+	observe      func(consensus.Update, *Core) error // the loop passes each update to it, after core
+	inbox        chan item
+	ask          chan func()
+	heard        chan func() // results of hosts, see later
+	payloads     *payloads   // of other controllers, and of the other groups of this one
+	router       *router
+	askDirectory func(request []byte)
+	led          leadership
+	background   sync.WaitGroup // goroutines that work for the loop; run waits for them
+	encoded      chan []byte    // capacity 1: the snapshot that was being encoded
+	encoding     bool           // used by the loop only: a snapshot is being encoded
+	stop         chan struct{}  // closed to end the loop
+	ended        chan struct{}  // closed when the loop has ended
+	released     chan struct{}  // closed when no session and no request waits for the loop any more
+	done         chan struct{}  // closed when everything has ended
+	err          error          // why the loop ended; read after ended
 }
 
 // startGroup starts the loop of a group.
@@ -55,7 +56,7 @@ func (c *Controller) startGroup(cfg GroupConfig, observe func(consensus.Update, 
 	of := c.cfg
 	g := &group{
 		cfg: cfg, name: of.Name, names: of.Names, log: of.Logger, audit: of.Audit, observe: observe,
-		payloads: &payloads{wake: make(chan struct{}, 1)}, router: &c.router,
+		payloads: &payloads{wake: make(chan struct{}, 1)}, router: &c.router, askDirectory: c.askDirectory,
 		inbox: make(chan item, inboxSize), ask: make(chan func()), heard: make(chan func()),
 		encoded: make(chan []byte, 1), stop: make(chan struct{}), ended: make(chan struct{}),
 		released: make(chan struct{}), done: make(chan struct{}),
@@ -233,6 +234,8 @@ func (o outside) SendPayload(member uint64, payload []byte) bool {
 }
 
 func (o outside) SendFrame(group uint64, frame []byte) { o.g.router.send(group, frame) }
+
+func (o outside) AskDirectory(request []byte) { o.g.askDirectory(request) }
 
 func (o outside) DeferElection(on bool) { o.g.node.DeferElection(on) }
 

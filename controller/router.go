@@ -10,20 +10,23 @@ import (
 	"github.com/holdfast-sdn/holdfast/controller/directory"
 	"github.com/holdfast-sdn/holdfast/internal/crash"
 	"github.com/holdfast-sdn/holdfast/ledger"
-	"github.com/holdfast-sdn/holdfast/openflow"
 )
 
 // What groups send to each other are payloads too:
 //
 //	framePayload u8  | a frame of streams (ledger.Core.Frames)
 //	resendPayload u8 | group uvarint: this group has a new leader
+//	relocatedPayload u8 | actors: the directory has new assignments of these; of all, if there is none
+//	movePayload u8 | group uvarint | actor: the actor is to move to this group
 //
 // A frame may be lost: what it has is sent again after a time, or when the receiving group has a new leader, which the
 // replica of that group at the sender's controller tells. If there is no such replica, it is not known here who leads
 // the group. Then each of its controllers gets the frame, and only the leader takes it.
 const (
-	framePayload  = 0x81
-	resendPayload = 0x82
+	framePayload     = 0x81
+	resendPayload    = 0x82
+	relocatedPayload = 0x83
+	movePayload      = 0x84
 )
 
 // maxFrames bounds the frames of other groups that wait for room in the ledger. A further one is dropped. The windows
@@ -61,8 +64,11 @@ func (r *router) group(number uint64) *group {
 
 // send passes a frame to the leader of a group. It is lost if there is none.
 func (r *router) send(to uint64, frame []byte) {
+	r.sendPayload(to, FramePayload(frame))
+}
+
+func (r *router) sendPayload(to uint64, payload []byte) {
 	g := r.group(to)
-	payload := FramePayload(frame)
 	switch {
 	case g == nil:
 		r.elsewhere(to, payload)
@@ -85,11 +91,15 @@ func (r *router) heard(g *group, role consensus.Role) {
 	if g.led.leader.Swap(role.Leader) == role.Leader || role.Leader == 0 {
 		return
 	}
-	payload := ResendPayload(g.cfg.Consensus.Group)
+	r.tell(ResendPayload(g.cfg.Consensus.Group))
+}
+
+// tell passes a payload to all groups of this controller.
+func (r *router) tell(payload []byte) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	for _, other := range r.groups {
-		other.payloads.put(0, payload)
+	for _, g := range r.groups {
+		g.payloads.put(0, payload)
 	}
 }
 
@@ -99,19 +109,37 @@ func FramePayload(frame []byte) []byte { return append([]byte{framePayload}, fra
 // ResendPayload is the payload that tells another group of the same controller that a group has a new leader.
 func ResendPayload(group uint64) []byte { return binary.AppendUvarint([]byte{resendPayload}, group) }
 
+// RelocatedPayload is the payload that tells another group of the same controller that the directory has changed.
+func RelocatedPayload(moved []ledger.Actor, all bool) []byte {
+	b := []byte{relocatedPayload}
+	if all {
+		return b
+	}
+	for _, a := range moved {
+		b = a.Append(b)
+	}
+	return b
+}
+
+// MovePayload is the payload that asks the leader of an actor's group to move it.
+func MovePayload(a ledger.Actor, to uint64) []byte {
+	return a.Append(binary.AppendUvarint([]byte{movePayload}, to))
+}
+
 // lives is the ledger.Directory.
-func (c *Controller) lives(a ledger.Actor) (group uint64, known bool) {
+func (c *Controller) lives(a ledger.Actor) (ledger.Assignment, bool) {
 	return Lives(a, len(c.cfg.Groups)-1, c.assigned.of)
 }
 
 // Lives is a ledger.Directory of so many home groups. A switch, and what belongs to it, lives in the group that it is
-// assigned to. What an application has besides lives in a group that its name determines.
-func Lives(a ledger.Actor, homes int, assigned func(openflow.DatapathID) (directory.Row, bool)) (uint64, bool) {
-	if a.Switch == 0 {
-		return HomeOf(a.App, homes), true
+// assigned to, and so does a shard with a key. What an application has besides lives in a group that its name
+// determines, until it moves.
+func Lives(a ledger.Actor, homes int, assigned func(ledger.Actor) (ledger.Assignment, bool)) (ledger.Assignment, bool) {
+	at, known := assigned(a)
+	if !known && a.Shard == (ledger.Shard{}) {
+		return ledger.Assignment{Group: HomeOf(a.App, homes), Version: directory.FirstVersion}, true
 	}
-	row, known := assigned(a.Switch)
-	return row.Group, known
+	return at, known
 }
 
 // HomeOf returns the group, of those from 1 to homes, in which an application has what belongs to no switch.
@@ -141,6 +169,10 @@ func (c *Core) fromGroup(payload []byte) bool {
 		if group, n := binary.Uvarint(rest); n > 0 {
 			c.ledger.Resend(group)
 		}
+	case relocatedPayload:
+		c.relocated(rest)
+	case movePayload:
+		c.toMove(rest)
 	default:
 		return false
 	}

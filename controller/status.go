@@ -146,7 +146,7 @@ func (c *Controller) Status(ctx context.Context) (Status, error) {
 	}
 	for i := range all.Switches {
 		id, err := strconv.ParseUint(all.Switches[i].Switch, 16, 64) // as DatapathID.String
-		if row, known := c.assigned.of(openflow.DatapathID(id)); err == nil && known {
+		if row, known := c.assigned.ofSwitch(openflow.DatapathID(id)); err == nil && known {
 			all.Switches[i].Assignment = row.Version
 		}
 	}
@@ -323,6 +323,7 @@ func (c *Controller) serveAPI(l net.Listener) *api {
 	asks := newInquiry(c)
 	mux.HandleFunc("GET /v1/cluster", asks.serve)
 	c.serveMembers(mux)
+	c.serveMoves(mux)
 	c.serveTables(mux)
 	c.serveDuty(mux)
 	w := newWeb(c.log, &http.Server{Handler: mux, ReadTimeout: 5 * time.Second, WriteTimeout: 10 * time.Second,

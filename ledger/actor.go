@@ -2,41 +2,61 @@ package ledger
 
 import (
 	"cmp"
+	"fmt"
 	"strings"
 
 	"github.com/holdfast-sdn/holdfast/openflow"
 )
 
-// Actor handles messages one after the other, and lives in one group. An application has an actor for each switch,
-// whose cells are keyed by that switch, and one for all its other cells, whose Switch is 0. A switch itself is an actor
-// without an application: its events and its commands are the items that it sends and receives.
+// Actor handles messages one after the other, and lives in one group. Each shard of an application is one. A switch
+// itself is an actor without an application: its events and its commands are the items that it sends and receives.
 type Actor struct {
-	App    string
-	Switch openflow.DatapathID
+	App string
+	Shard
 }
 
-// Compare orders actors by application, then by switch.
+// Shard is the part of an application's cells that one actor owns: those that are keyed by a switch, or those of tables
+// that are split by key with a key. The zero Shard has all other cells.
+type Shard struct {
+	Switch openflow.DatapathID
+	Key    Key
+}
+
+// AtSwitch is the shard of a switch.
+func AtSwitch(id openflow.DatapathID) Shard { return Shard{Switch: id} }
+
+// theSwitch is a switch as an actor.
+func theSwitch(id openflow.DatapathID) Actor { return Actor{Shard: AtSwitch(id)} }
+
+// Compare orders actors by application, then by switch, then by key.
 func (a Actor) Compare(o Actor) int {
-	return cmp.Or(strings.Compare(a.App, o.App), cmp.Compare(a.Switch, o.Switch))
+	return cmp.Or(strings.Compare(a.App, o.App), cmp.Compare(a.Switch, o.Switch), a.Key.Compare(o.Key))
 }
 
 // String names an actor for messages.
 func (a Actor) String() string {
 	switch {
-	case a.App == "":
+	case a.isSwitch():
 		return "switch " + a.Switch.String()
-	case a.Switch == 0:
-		return "application " + a.App
+	case a.Switch != 0:
+		return "application " + a.App + " at switch " + a.Switch.String()
+	case a.App == "":
+		return fmt.Sprint("group ", a.Key.A)
+	case a.Key != Key{}:
+		return "application " + a.App + " at " + a.Key.String()
 	}
-	return "application " + a.App + " at switch " + a.Switch.String()
+	return "application " + a.App
 }
 
 // isSwitch reports whether the actor is a switch itself.
-func (a Actor) isSwitch() bool { return a.App == "" }
+func (a Actor) isSwitch() bool { return a.App == "" && a.Key == Key{} }
 
-// Directory returns the group in which an actor lives; false if that is not known. It is only asked by a leader, which
-// logs what follows from the answer.
-type Directory func(Actor) (group uint64, known bool)
+// Assignment says in which group an actor lives. Its version grows with each move.
+type Assignment struct{ Group, Version uint64 }
+
+// Directory returns the assignment of an actor, which may be older than the newest; false if it has none. It is only
+// asked by a leader, which logs what follows from the answer.
+type Directory func(Actor) (Assignment, bool)
 
 // Join makes this the ledger of one group of several. Without it, everything lives in this group. It must be called
 // before any other method.
@@ -51,14 +71,37 @@ func (c *Core) here(a Actor) bool {
 	if !c.sharded() || a.Switch != 0 && c.state.switches[a.Switch] != nil {
 		return true
 	}
-	g, known := c.directory(a)
-	return known && g == c.group
+	at, known := c.where(a)
+	return known && at.Group == c.group
 }
 
-// Enter is called for each handler of an application before it runs, with the switch of the actor whose cells the
-// handler needs; 0 is the actor of cells that belong to no switch. It reports whether the handler is to run now. If the
-// actor lives in another group, the input is sent there, once for each actor, after this transaction is committed.
-func (tx *Tx) Enter(at openflow.DatapathID) bool {
+// where returns the newest assignment of an actor that this leader knows. What the log of this group says of an actor
+// that it has had is newer than an equal version of the directory: nobody else can move it from here.
+func (c *Core) where(a Actor) (Assignment, bool) {
+	if group, is := a.group(); is {
+		return Assignment{Group: group}, true
+	}
+	at, known := c.directory(a)
+	if own, moved := c.state.moves.at[a]; moved && (!known || own.Version >= at.Version) {
+		return own, true
+	}
+	return at, known
+}
+
+// direct reports whether what goes from one actor to another that lives here, too, may do without a stream. That is
+// not so if something is on its way on the stream: one of them has lived in another group, or was not assigned.
+func (c *Core) direct(k Link) bool {
+	if self := c.peers[c.group]; self == nil || self.items == 0 {
+		return true
+	}
+	o := c.state.links.out[k]
+	return o == nil || o.outbox.Len() == 0
+}
+
+// Enter is called for each handler of an application before it runs, with the shard that has the cells which the
+// handler needs. It reports whether the handler is to run now. If the actor lives in another group, the input is sent
+// there, once for each actor, after this transaction is committed.
+func (tx *Tx) Enter(at Shard) bool {
 	tx.at = at
 	return !tx.c.sharded() || tx.enters()
 }
@@ -66,13 +109,13 @@ func (tx *Tx) Enter(at openflow.DatapathID) bool {
 func (tx *Tx) enters() bool {
 	c, a := tx.c, tx.Actor()
 	switch {
-	case c.input.exact && tx.at != c.input.to:
-		return false // that actor gets the input by itself
-	case !c.here(a):
-		tx.forward(a)
-		return false
+	case c.input.exact:
+		return tx.at == c.input.to // other actors get the input by themselves
+	case c.here(a) && c.direct(Link{c.input.from, a}):
+		return true
 	}
-	return true
+	tx.forward(a)
+	return false
 }
 
 // Sharded reports whether actors of the application may live in other groups.

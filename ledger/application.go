@@ -44,11 +44,11 @@ type Input struct {
 	Command []byte
 	Name    string
 	Reason  message.Reason
-	level   Level               // if it is Emitted: the level of the input that caused it
-	from    Actor               // who sends it to other groups
-	at      openflow.DatapathID // of the actor that it is for if a handler needs no cells
-	exact   bool                // it is for one actor and no other: that of the switch to
-	to      openflow.DatapathID
+	level   Level // if it is Emitted: the level of the input that caused it
+	from    Actor // who sends it to other groups
+	at      Shard // that it is for if a handler needs no cells
+	exact   bool  // it is for one actor and no other: that of the shard to
+	to      Shard
 }
 
 // maxEmitted bounds the messages that one transaction may emit.

@@ -65,7 +65,7 @@ func (s *state) apply(r *Record) error {
 	return nil
 }
 
-func (r *Record) timerName() timerName { return timerName{Actor{r.App, r.Switch}, r.Name} }
+func (r *Record) timerName() timerName { return timerName{r.Actor, r.Name} }
 
 func (s *state) applySkipped(r *Record) error {
 	sw := s.sw(r.Switch)

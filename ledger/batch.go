@@ -19,6 +19,7 @@ type batch struct {
 	sends      []sent             // streams to other groups, and from them
 	receives   []got
 	taken      []taken
+	arrived    []Actor
 	// skipping are the switches that have, or had, skipped events without a record so far.
 	skipping []*switchState
 	replayed uint64 // position of the replayed application before the batch

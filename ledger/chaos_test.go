@@ -1,6 +1,7 @@
 package ledger_test
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -54,6 +55,9 @@ func (a *chaos) Handle(tx *Tx, in *Input) error {
 	if !a.enter(tx) {
 		return nil
 	}
+	if a.c.site != nil && in.Switch != 0 && in.Seq != 0 && in.Kind != Discarded {
+		a.inOrder(tx, in)
+	}
 	for range rng.IntN(5) {
 		a.act(tx, in, rng, fails)
 	}
@@ -73,13 +77,15 @@ func (a *chaos) act(tx *Tx, in *Input, rng *rand.Rand, fails bool) {
 		}
 		return s
 	}
-	t := tx.Table(text(fmt.Sprint("table", rng.IntN(2))))
-	cell, field := Key{A: rng.Uint64N(3)}, Key{S: fmt.Sprint(rng.IntN(3))}
+	name, cell, field := fmt.Sprint("table", rng.IntN(2)), Key{A: rng.Uint64N(3)}, Key{S: fmt.Sprint(rng.IntN(3))}
+	if a.c.site != nil {
+		name, cell = cellOf(tx.Actor().Shard, cell)
+	}
 	switch rng.IntN(8) {
 	case 0, 1:
-		tx.Put(t, cell, field, []byte(text(fmt.Sprint(a.c.unique()))))
+		tx.Put(tx.Table(text(name)), cell, field, []byte(text(fmt.Sprint(a.c.unique()))))
 	case 2:
-		tx.Delete(tx.Table("table0"), cell, field)
+		tx.Delete(tx.Table(name), cell, field)
 	case 3, 4:
 		a.send(tx, in, rng, text)
 		if fails && rng.IntN(4) == 0 {
@@ -97,6 +103,40 @@ func (a *chaos) act(tx *Tx, in *Input, rng *rand.Rand, fails bool) {
 	case 7:
 		tx.CancelTimer(fmt.Sprint("timer", rng.IntN(3)))
 	}
+}
+
+// inOrder checks that an actor gets each event of a switch once, and in their order. It notes that in a cell of the
+// actor, which moves with it.
+func (a *chaos) inOrder(tx *Tx, in *Input) {
+	name, cell := cellOf(tx.Actor().Shard, Key{})
+	t, field := tx.Table(name), Key{S: "seen " + in.Switch.String()}
+	now := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, in.Epoch), in.Seq)
+	if before, ok := tx.Get(t, cell, field); ok && bytes.Compare(before, now) >= 0 {
+		a.c.fatalf("%v gets %s of epoch %d, event %d, after %x", tx.Actor(), in, in.Epoch, in.Seq, before)
+	}
+	tx.Put(t, cell, field, now)
+}
+
+// cellOf returns a cell of a shard.
+func cellOf(s Shard, any Key) (table string, cell Key) {
+	switch {
+	case s.Switch != 0:
+		return "by switch", Key{A: uint64(s.Switch)}
+	case s.Key != Key{}:
+		return "by key", s.Key
+	}
+	return "together", any
+}
+
+// Shard is the inverse of cellOf.
+func (a *chaos) Shard(table string, cell Key) Shard {
+	switch table {
+	case "by switch":
+		return AtSwitch(openflow.DatapathID(cell.A))
+	case "by key":
+		return Shard{Key: cell}
+	}
+	return Shard{}
 }
 
 // send sends a command to a switch, which may not exist.
@@ -118,13 +158,16 @@ func (a *chaos) enter(tx *Tx) bool {
 		return true
 	}
 	as := Actor{App: a.name}
-	if a.c.rng.IntN(2) == 0 {
+	switch a.c.rng.IntN(4) {
+	case 0, 1:
 		as.Switch = openflow.DatapathID(1 + a.c.rng.IntN(siteGroups*4))
+	case 2:
+		as.Key = Key{A: uint64(1 + a.c.rng.IntN(4))}
 	}
 	if a.c.rng.IntN(3) == 0 {
 		as = tx.Actor()
 	}
-	return tx.Enter(as.Switch)
+	return tx.Enter(as.Shard)
 }
 
 // relax returns an application whose level is base for most types of events of the simulation.
@@ -144,7 +187,7 @@ const nativeApps = 3
 // newCore makes the ledger of a node.
 func (c *cluster) newCore(limits Limits, node int) (*Core, *replay.Log) {
 	apps := []Application{&counting{}, &chaos{c, "chaos"}, &chaos{c, "mayhem"}}
-	if c.seed%2 == 0 {
+	if c.seed%2 == 0 && !(c.site != nil && c.site.moves) { // who moves does not know how a command goes
 		rng := rand.New(rand.NewPCG(c.seed, 1))
 		base := Unordered + Level(rng.IntN(4))
 		for i, a := range apps {
@@ -156,7 +199,7 @@ func (c *cluster) newCore(limits Limits, node int) (*Core, *replay.Log) {
 		c.t.Fatal(err)
 	}
 	if c.site != nil {
-		core.Join(c.group, siteHome)
+		core.Join(c.group, c.site.directory(c.group))
 	}
 	log, err := replay.NewLog(core, c.identity(node))
 	if err != nil {

@@ -226,7 +226,7 @@ func (c *Core) Freeze() (encode func() []byte, err error) {
 		return nil, err
 	}
 	start := c.state.appendSwitches(Header{Time: c.state.time}.append(nil))
-	end := c.state.links.append(c.state.appendTimers(nil))
+	end := c.state.moves.append(c.state.links.append(c.state.appendTimers(nil)))
 	parts := c.replayedParts()
 	frozen := map[TableName]*content{}
 	for name, t := range c.state.tables {
@@ -318,7 +318,6 @@ func (c *Core) Tick(now int64) {
 	for _, d := range late {
 		heap.Push(&c.due, d)
 	}
-	c.locate()
 	c.resendStalled()
 }
 
@@ -337,7 +336,7 @@ func (c *Core) timer(name timerName, t timer) {
 	if replayed {
 		c.tell(Input{Kind: Timer, Name: name.name})
 	} else {
-		c.input = Input{Kind: Timer, Name: name.name, Message: t.data, from: name.actor, at: name.actor.Switch}
+		c.input = Input{Kind: Timer, Name: name.name, Message: t.data, from: name.actor, at: name.actor.Shard}
 		c.call(app)
 		c.runEmitted()
 	}

@@ -46,13 +46,18 @@ type Core struct {
 	emitted     []Input
 	stalled     []*switchState
 
-	peers     map[uint64]*peer // other groups
-	crossings crossings
-	taken     []*outgoing          // whose receivers have more than the log says
-	patient   bool                 // the transaction can be undone and executed later
-	held      bool                 // it must be
-	relieved  uint64               // see Relieved
-	late      map[timerName]uint64 // timers that were held, with relieved at that time
+	peers       map[uint64]*peer      // the groups to which something is sent
+	senders     map[Actor][]*outgoing // the streams to an actor
+	unassigned  []Actor               // see Unassigned
+	unpublished []Actor               // see Unpublished
+	published   int                   // how many it has returned last
+	publishedAt int64                 // ledger time
+	crossings   crossings
+	taken       []*outgoing          // whose receivers have more than the log says
+	patient     bool                 // the transaction can be undone and executed later
+	held        bool                 // it must be
+	relieved    uint64               // see Relieved
+	late        map[timerName]uint64 // timers that were held, with relieved at that time
 
 	tx    Tx    // reused: handlers run one at a time
 	input Input // likewise
@@ -167,7 +172,7 @@ func (c *Core) begin() {
 		b, c.free = c.free[n-1], c.free[:n-1]
 	}
 	c.batch = batch{number: c.numbers, undo: b.undo[:0], tables: b.tables[:0], touched: b.touched[:0],
-		dones: b.dones[:0], sends: b.sends[:0], receives: b.receives[:0], taken: b.taken[:0],
+		dones: b.dones[:0], sends: b.sends[:0], receives: b.receives[:0], taken: b.taken[:0], arrived: b.arrived[:0],
 		bestEffort: b.bestEffort, skipping: b.skipping[:0], replayed: c.replayedPosition()}
 	c.deltas.reset()
 }
@@ -198,7 +203,7 @@ func (c *Core) beginTransaction() *batch {
 
 // run passes an input to the applications that handle it, and then the messages that they emit.
 func (c *Core) run(in Input) {
-	in.from, in.at = Actor{Switch: in.Switch}, in.Switch
+	in.from, in.at = theSwitch(in.Switch), AtSwitch(in.Switch)
 	c.input = in
 	c.dispatch()
 	c.runEmitted()

@@ -68,12 +68,17 @@ func (c *Core) forward(k Link, in *Input) {
 
 // sendAcross is Send to a switch of another group.
 func (tx *Tx) sendAcross(id openflow.DatapathID, m Encoder) uint32 {
-	c, to := tx.c, Actor{Switch: id}
+	c, to := tx.c, theSwitch(id)
 	if c.peerTo(to) == nil {
 		return 0
 	}
 	epoch := uint64(0)
-	if known := c.state.links.in[Link{to, tx.Actor()}]; known != nil && known.epoch != 0 {
+	if sw := c.state.switches[id]; sw != nil {
+		if !sw.live {
+			return 0
+		}
+		epoch = sw.epoch
+	} else if known := c.state.links.in[Link{to, tx.Actor()}]; known != nil && known.epoch != 0 {
 		if !known.live {
 			return 0
 		}
@@ -141,22 +146,18 @@ func (c *Core) push(o *outgoing, encoded []byte, commands int) {
 	}
 }
 
-// Receive executes an item of a stream from another group, or drops it as a duplicate. The caller has checked Room. If
-// items before it are missing, it changes nothing, and the sender is asked to send them again.
-func (c *Core) Receive(k Link, seq uint64, encoded []byte) error {
+// Receive executes an item that a group has sent, or drops it as a duplicate. The caller has checked Room. If items
+// before it are missing, it changes nothing, and the sender is asked to send them again. If the receiver does not live
+// here, or not yet, it changes nothing: the item comes again, here or where it lives.
+func (c *Core) Receive(from uint64, k Link, seq uint64, encoded []byte) error {
 	if !c.leading {
 		return errNotLeading
 	}
 	if !c.here(k.To) {
-		if _, known := c.directory(k.To); !known {
-			return nil // the directory will say that it lives here, and the item comes again
-		}
-		return fmt.Errorf("stream %v: item %d: the receiver does not live in group %d", k, seq, c.group)
+		return nil
 	}
-	i := c.incoming(k)
-	if i.receiving.peer == nil {
-		return nil // nobody knows yet where the sender lives
-	}
+	i := c.state.links.incoming(k)
+	i.receiving.peer = c.peer(from)
 	if next := uint64(i.watermark) + 1; seq != next {
 		if seq > next {
 			i.receiving.lost = true
@@ -183,6 +184,8 @@ func (c *Core) Receive(k Link, seq uint64, encoded []byte) error {
 	}
 	i.accept(&it)
 	switch {
+	case it.piece != nil:
+		err = c.arrive(it.piece)
 	case void:
 		c.discard(k, &it)
 	case it.commands != nil:
@@ -191,7 +194,7 @@ func (c *Core) Receive(k Link, seq uint64, encoded []byte) error {
 		c.receiveInput(k, &it.input)
 	}
 	c.finish()
-	return nil
+	return err
 }
 
 // receiveInput passes an input from another group to the application of its receiver.
@@ -211,7 +214,7 @@ func (c *Core) receiveInput(k Link, in *Input) {
 	}
 	for n := range times {
 		c.input = *in
-		c.input.from, c.input.to = k.To, k.To.Switch
+		c.input.from, c.input.to = k.To, k.To.Shard
 		if in.Kind == Discarded {
 			c.input.Seq = uint64(tokenOf(message.Tag(app+1).XID(), in.Seq+n))
 		}
@@ -267,7 +270,7 @@ func (c *Core) discard(k Link, it *item) {
 	if sw := c.state.find(k.To.Switch); sw != nil && sw.live && sw.queue.Full(c.queueBound()) {
 		c.stalled = append(c.stalled, sw)
 	}
-	in := Input{Kind: Discarded, Switch: k.To.Switch, Epoch: uint64(it.count), Seq: it.token, at: k.From.Switch}
+	in := Input{Kind: Discarded, Switch: k.To.Switch, Epoch: uint64(it.count), Seq: it.token, at: k.From.Shard}
 	c.crossings.item = appendInputItem(c.crossings.item[:0], &in)
 	c.push(c.outgoing(Link{k.To, k.From}), c.crossings.item, 0)
 }
@@ -286,7 +289,7 @@ func (c *Core) answer(sw *switchState, in *Input) bool {
 	tag, _ := c.tagOf(from.App) // it was known when the command came
 	token := tokenOf(tag.XID(), number)
 	out := *in
-	out.at = from.Switch
+	out.at = from.Shard
 	out.Message = bytes.Clone(in.Message)
 	openflow.SetXID(out.Message, token)
 	if message.Refusal(in.Message) {
@@ -298,7 +301,7 @@ func (c *Core) answer(sw *switchState, in *Input) bool {
 
 // forwardNow sends an input of a switch to an actor of another group, outside of the call of an application.
 func (c *Core) forwardNow(to Actor, in *Input) {
-	c.forward(Link{Actor{Switch: in.Switch}, to}, in)
+	c.forward(Link{theSwitch(in.Switch), to}, in)
 	if err := c.flush(); err != nil && !c.held {
 		f := Failure{App: to.App, Input: *in, Err: err}
 		f.Input.Message, f.Input.Command = nil, nil

@@ -24,15 +24,15 @@ type Op uint8
 const (
 	OpTable       Op = iota + 1 // App, Name: gives the next table number of this entry
 	OpEvent                     // input: Switch, Epoch, Seq, Bytes (an event of a switch)
-	OpTimer                     // input: App, Switch, Name (a timer that is due)
+	OpTimer                     // input: Actor, Name (a timer that is due)
 	OpUnreachable               // input: Switch, Epoch (the leader has no connection to it)
 	OpReachable                 // input: Switch, Epoch (it is connected again, in the same epoch)
 	OpCloseEpoch                // input: Switch, Epoch (the switch does not accept its commands)
 	OpPut                       // table number, Cell, Field, Bytes
 	OpDelete                    // table number, Cell, Field
 	OpCommand                   // Switch, Seq, Bytes (a message for a switch)
-	OpSetTimer                  // App, Switch, Name, Time, Bytes
-	OpCancelTimer               // App, Switch, Name
+	OpSetTimer                  // Actor, Name, Time, Bytes
+	OpCancelTimer               // Actor, Name
 	OpFailure                   // App, Name (the error): an application failed on this input
 	OpDone                      // Switch, Epoch, Seq: commands complete up to Seq (the second stage)
 	OpSwitch                    // snapshots only: the state of a switch
@@ -57,8 +57,13 @@ const (
 	OpSend     // Link, Bytes (an item for another group)
 	OpTaken    // Link, Seq: the receiver has the items up to Seq (the second stage)
 	OpAsk      // Switch, Ask: the next commands come from another group
-	OpOutgoing // snapshots only: Link, Outgoing
-	OpIncoming // snapshots only: Link, Incoming
+	OpOutgoing // snapshots and moves: Link, Outgoing
+	OpIncoming // snapshots and moves: Link, Incoming
+
+	// Operations of moves between groups.
+	OpDepart // input: Actor, Assignment (an actor moves to another group)
+	OpMoved  // snapshots only: Actor, Assignment
+	OpPiece  // snapshots only: Actor, Bytes (a part of an actor that arrives)
 )
 
 // Record is one operation of an entry, decoded. The comment at each Op lists the fields that it uses. Bytes aliases the
@@ -72,6 +77,7 @@ type Record struct {
 	Asynchronous uint64
 	Digest       uint64 // of the message, see internal/digest
 	App, Name    string
+	Actor        Actor
 	Table        TableName
 	Cell, Field  Key
 	Time         int64
@@ -81,6 +87,7 @@ type Record struct {
 	Outgoing     *outgoing
 	Incoming     *incoming
 	Ask          ask
+	Assignment   Assignment
 }
 
 // Header starts an entry.
@@ -254,7 +261,7 @@ func (d *decoder) record(r *Record, tables *[]TableName, known *deltas) {
 }
 
 func (r *Record) timer(d *decoder) {
-	r.App, r.Switch, r.Name = d.string(), openflow.DatapathID(d.uint64()), d.string()
+	r.Actor, r.Name = d.actor(), d.string()
 }
 
 // recordOfLink decodes an operation of streams between groups.
@@ -274,6 +281,10 @@ func (d *decoder) recordOfLink(r *Record) {
 	case OpIncoming:
 		r.Link = d.link()
 		r.Incoming = d.incoming(r.Link)
+	case OpDepart, OpMoved:
+		r.Actor, r.Assignment = d.actor(), d.assignment()
+	case OpPiece:
+		r.Actor, r.Bytes = d.actor(), d.bytes()
 	default:
 		d.fail(fmt.Errorf("unknown operation: %w", errVersion))
 	}

@@ -21,6 +21,16 @@ func DecodeItem(b []byte) (in Input, commands []byte, count int, epoch, token ui
 	return it.input, it.commands, it.count, it.epoch, it.token, err
 }
 
+// DecodePiece decodes an item with a part of an actor that moves, and calls f for what it contains.
+func DecodePiece(b []byte, f func(*Record)) (a Actor, next Assignment, last, is bool) {
+	_, it, _, _ := nextItem(b)
+	if it.piece == nil {
+		return a, next, false, false
+	}
+	_ = it.piece.walk(func(r *Record) error { f(r); return nil })
+	return it.piece.actor, it.piece.next, it.piece.last, true
+}
+
 // IsExact reports whether an input is for one actor and no other.
 func IsExact(in *Input) bool { return in.exact }
 

@@ -116,7 +116,7 @@ func (m *feedModel) record(r *Record) error {
 		s.live, s.reachable = false, false
 		m.feed(wire.Input{Kind: wire.Down, Switch: r.Switch})
 	case OpTimer:
-		if r.App == replay.Name {
+		if r.Actor.App == replay.Name {
 			m.feed(wire.Input{Kind: wire.Timer})
 		}
 	case OpTransaction:

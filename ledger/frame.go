@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 )
 
@@ -15,8 +16,9 @@ type sent struct {
 
 // got is a stream of which the batch receives items, with the number of the last one at the cut.
 type got struct {
-	in   *incoming
-	last uint64
+	in     *incoming
+	last   uint64
+	resend bool // what follows is to be sent again, since the actor has arrived here
 }
 
 // taken says that a receiver has the items of a stream up to a number.
@@ -30,12 +32,15 @@ type taken struct {
 func (c *Core) commitLinks(b *batch) error {
 	for _, s := range b.sends {
 		s.out.sending.committed = s.last
-		s.out.sending.peer.readyIf(s.out)
+		if p := s.out.sending.peer; p != nil { // else it has left with its sender
+			p.readyIf(s.out)
+		}
 	}
 	for _, g := range b.receives {
-		g.in.receiving.committed = g.last
+		g.in.receiving.committed, g.in.receiving.lost = g.last, g.in.receiving.lost || g.resend
 		g.in.dueNow()
 	}
+	c.unpublished = append(c.unpublished, b.arrived...)
 	for _, t := range b.taken {
 		if err := t.out.taken(t.upTo); err != nil {
 			return fmt.Errorf("ledger: stream %v: items were received: %w", t.out.Link, err)
@@ -81,11 +86,15 @@ func (p *peer) arrived(o *outgoing, seq uint64) {
 
 // resend makes everything unsent that the receiver has not acknowledged.
 func (p *peer) resend(o *outgoing) {
+	p.unsend(o)
+	p.readyIf(o)
+}
+
+func (p *peer) unsend(o *outgoing) {
 	s := &o.sending
 	_, items, run := o.outbox.Run(s.taken, s.sent, math.MaxInt)
 	p.sentItems, p.sentBytes = p.sentItems-items, p.sentBytes-len(run)
 	s.sent = s.taken
-	p.readyIf(o)
 }
 
 // Resend sends everything again that a group has not acknowledged, because it has a new leader.
@@ -103,10 +112,13 @@ const resendAfter = 250 * time.Millisecond
 
 func (c *Core) resendStalled() {
 	for _, p := range c.peers {
-		switch {
-		case p.sentItems == 0:
+		switch waits := p.sentItems > 0 || p.group == nowhere; {
+		case !waits:
 			p.progress = c.clock
 		case c.clock-p.progress >= int64(resendAfter):
+			for _, o := range slices.Clone(p.links) {
+				c.relocate(o)
+			}
 			c.Resend(p.group)
 		}
 	}
@@ -131,11 +143,12 @@ func (c *Core) followLinks() {
 	for _, i := range c.state.links.in {
 		i.receiving = receiving{}
 	}
+	c.senders, c.unassigned, c.unpublished, c.published = nil, nil, nil, 0
 	c.peers, c.crossings, c.taken, c.late, c.patient, c.held = nil, crossings{}, nil, nil, false, false
 }
 
-// A frame is what one message between the leaders of two groups contains: runs of items, and acknowledgements. It needs
-// no term, because it contains nothing that is not committed.
+// A frame is what one message between the leaders of two groups contains: the group of the sender, runs of items, and
+// acknowledgements. It needs no term, because it contains nothing that is not committed.
 //
 //	items:           1, link, number of the first, count, items
 //	acknowledgement: 2 (3: and send again what follows), link, number
@@ -161,8 +174,8 @@ func (c *Core) Frames(send func(group uint64, frame []byte)) {
 	}
 	for _, p := range c.sortedPeers() {
 		for {
-			frame := p.frame()
-			if len(frame) == 0 {
+			frame := p.frame(c.group)
+			if frame == nil {
 				break
 			}
 			send(p.group, frame)
@@ -170,8 +183,10 @@ func (c *Core) Frames(send func(group uint64, frame []byte)) {
 	}
 }
 
-// frame returns the next frame for a group; nil if there is none.
-func (p *peer) frame() (b []byte) {
+// frame returns the next frame of a group for this one; nil if there is none.
+func (p *peer) frame(from uint64) []byte {
+	b := binary.AppendUvarint(nil, from)
+	empty := len(b)
 	for len(p.due) > 0 && len(b) < frameBytes {
 		i := p.due[0]
 		p.due = p.due[1:]
@@ -197,19 +212,27 @@ func (p *peer) frame() (b []byte) {
 			p.ready = p.ready[1:]
 		}
 	}
+	if len(b) == empty {
+		return nil
+	}
 	return b
 }
 
 // Frame is one that another group has sent, as far as it is not executed.
 type Frame struct {
 	d     decoder
+	from  uint64 // the group
 	link  Link
 	seq   uint64 // of the next item
 	count uint64 // items that follow in the present run
 }
 
 // NewFrame returns a Frame of bytes that Frames has made, and which are not changed.
-func NewFrame(b []byte) *Frame { return &Frame{d: decoder{b: b}} }
+func NewFrame(b []byte) *Frame {
+	f := &Frame{d: decoder{b: b}}
+	f.from = f.d.uvarint()
+	return f
+}
 
 // Acknowledge takes the acknowledgements at the start of a frame, which need no Room. So a group that accepts no items
 // still forgets those that others have taken.
@@ -235,7 +258,7 @@ func (c *Core) Execute(f *Frame) (finished bool, err error) {
 			before := f.d.b
 			f.d.bytes()
 			if err = f.d.err; err == nil {
-				err = c.Receive(f.link, f.seq, before[:len(before)-len(f.d.b)])
+				err = c.Receive(f.from, f.link, f.seq, before[:len(before)-len(f.d.b)])
 			}
 			f.seq++
 			f.count--

@@ -16,16 +16,17 @@ import (
 // Commands are those of one transaction to one switch. Epoch is what the sender knew of the switch; 0 is any.
 const (
 	itemInput    = 1
-	itemCommands = 2
+	itemCommands = 2 // 3 is itemPiece
 )
 
 // item is a decoded item. Its slices alias the encoded one.
 type item struct {
-	input    Input // if commands is nil
+	input    Input // if commands and piece are nil
 	commands []byte
 	count    int    // of the commands
 	epoch    uint64 // of the switch
 	token    uint64 // number of the first command
+	piece    *piece // if the item has neither
 }
 
 const itemExact = 1 // flag
@@ -38,7 +39,7 @@ func appendInputItem(dst []byte, in *Input) []byte {
 			flags = itemExact
 		}
 		b = binary.AppendUvarint(append(b, itemInput, byte(in.Kind), flags), uint64(in.Reason))
-		b = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(b, uint64(in.at)), uint64(in.Switch))
+		b = binary.BigEndian.AppendUint64(in.at.append(b), uint64(in.Switch))
 		b = binary.AppendUvarint(binary.BigEndian.AppendUint64(b, in.Epoch), in.Seq)
 		return appendBytes(appendBytes(appendString(b, in.Name), in.Message), in.Command)
 	})
@@ -99,7 +100,7 @@ func nextItem(b []byte) (first []byte, it item, rest []byte, err error) {
 		in.Kind = InputKind(body.byte())
 		in.exact = body.byte()&itemExact != 0
 		in.Reason = message.Reason(body.uvarint())
-		in.at = openflow.DatapathID(body.uint64())
+		in.at = body.shard()
 		in.Switch, in.Epoch, in.Seq = openflow.DatapathID(body.uint64()), body.uint64(), body.uvarint()
 		in.Name, in.Message, in.Command = body.string(), body.bytes(), body.bytes()
 		if body.err == nil {
@@ -111,6 +112,8 @@ func nextItem(b []byte) (first []byte, it item, rest []byte, err error) {
 		if it.count = countMessages(it.commands); it.count == 0 && body.err == nil {
 			body.err = fmt.Errorf("%d bytes are not commands", len(it.commands))
 		}
+	case itemPiece:
+		it.piece = body.piece()
 	default:
 		body.fail(fmt.Errorf("unknown kind %d of an item: %w", kind, errVersion))
 	}

@@ -3,6 +3,7 @@ package ledger
 import (
 	"cmp"
 	"encoding/binary"
+	"fmt"
 	"strings"
 )
 
@@ -13,6 +14,17 @@ type Key struct {
 	A uint64 `json:"a,omitzero"`
 	B uint64 `json:"b,omitzero"`
 	S string `json:"s,omitzero"`
+}
+
+// String is for messages to operators.
+func (k Key) String() string {
+	switch {
+	case k.S != "":
+		return k.S
+	case k.B != 0:
+		return fmt.Sprintf("%x/%d", k.A, k.B)
+	}
+	return fmt.Sprintf("%x", k.A)
 }
 
 // Compare orders keys by A, then B, then S.

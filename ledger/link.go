@@ -148,6 +148,15 @@ func (s *state) applyLink(r *Record) error {
 		*s.links.outgoing(r.Link) = *r.Outgoing
 	case OpIncoming:
 		*s.links.incoming(r.Link) = *r.Incoming
+	case OpDepart:
+		s.depart(r.Actor, r.Assignment)
+	case OpMoved:
+		s.moves.set(r.Actor, r.Assignment)
+	case OpPiece:
+		if s.moves.arriving == nil {
+			s.moves.arriving = map[Actor][][]byte{}
+		}
+		s.moves.arriving[r.Actor] = append(s.moves.arriving[r.Actor], bytes.Clone(r.Bytes))
 	}
 	return nil
 }
@@ -173,6 +182,10 @@ func (s *state) applyReceive(r *Record) error {
 		return fmt.Errorf("stream %v: item %d of %d bytes: %w", r.Link, r.Seq, len(r.Bytes), err)
 	}
 	i.accept(&it)
+	if it.piece != nil {
+		group, _ := r.Link.To.group()
+		return s.arrive(group, it.piece, func(undo) {})
+	}
 	return nil
 }
 
@@ -218,31 +231,53 @@ func (a asks) find(seq uint64) (from Actor, number uint64, ok bool) {
 // Encoding. Equal states give equal bytes.
 
 func appendActor(b []byte, a Actor) []byte {
-	return binary.BigEndian.AppendUint64(appendString(b, a.App), uint64(a.Switch))
+	return a.Shard.append(appendString(b, a.App))
+}
+
+func (s Shard) append(b []byte) []byte {
+	return s.Key.append(binary.BigEndian.AppendUint64(b, uint64(s.Switch)))
 }
 
 func appendLink(b []byte, op Op, l Link) []byte {
 	return appendActor(appendActor(append(b, byte(op)), l.From), l.To)
 }
 
-func (d *decoder) actor() Actor { return Actor{d.string(), openflow.DatapathID(d.uint64())} }
+// Append appends the encoding of an actor, and ParseActor decodes it.
+func (a Actor) Append(b []byte) []byte { return appendActor(b, a) }
+
+// ParseActor decodes the output of Actor.Append at the start of b.
+func ParseActor(b []byte) (a Actor, rest []byte, err error) {
+	d := decoder{b: b}
+	a = d.actor()
+	return a, d.b, d.err
+}
+
+func (d *decoder) shard() Shard { return Shard{openflow.DatapathID(d.uint64()), d.key()} }
+func (d *decoder) actor() Actor { return Actor{d.string(), d.shard()} }
 func (d *decoder) link() Link   { return Link{d.actor(), d.actor()} }
 
 func (l *links) append(b []byte) []byte {
 	for _, k := range slices.SortedFunc(maps.Keys(l.out), Link.compare) {
 		if o := l.out[k]; o.outbox.Last() > 0 { // else its first item was undone
-			b = binary.AppendUvarint(appendLink(b, OpOutgoing, k), o.commands)
-			b = o.outbox.AppendTo(b)
+			b = o.append(b)
 		}
 	}
 	for _, k := range slices.SortedFunc(maps.Keys(l.in), Link.compare) {
-		if i := l.in[k]; i.watermark > 0 {
-			b = binary.AppendUvarint(appendLink(b, OpIncoming, k), uint64(i.watermark))
-			b = binary.BigEndian.AppendUint64(b, i.epoch)
-			b = appendBytes(append(b, flag(i.live)), i.hello)
+		if i := l.in[k]; i.watermark > 0 || i.epoch != 0 {
+			b = i.append(b)
 		}
 	}
 	return b
+}
+
+func (o *outgoing) append(b []byte) []byte {
+	return o.outbox.AppendTo(binary.AppendUvarint(appendLink(b, OpOutgoing, o.Link), o.commands))
+}
+
+func (i *incoming) append(b []byte) []byte {
+	b = binary.AppendUvarint(appendLink(b, OpIncoming, i.Link), uint64(i.watermark))
+	b = binary.BigEndian.AppendUint64(b, i.epoch)
+	return appendBytes(append(b, flag(i.live)), i.hello)
 }
 
 func flag(on bool) byte {

@@ -154,16 +154,16 @@ func (o *oracle) record(r *Record, data []byte) error {
 		o.sentTo[r.Switch] = true
 		o.commands[k] = append(o.commands[k], slices.Clone(r.Bytes))
 	case OpSetTimer:
-		o.timers[timerName{Actor{r.App, r.Switch}, r.Name}] = r.Time
+		o.timers[timerName{r.Actor, r.Name}] = r.Time
 	case OpCancelTimer:
-		delete(o.timers, timerName{Actor{r.App, r.Switch}, r.Name})
+		delete(o.timers, timerName{r.Actor, r.Name})
 	case OpTimer:
-		due, set := o.timers[timerName{Actor{r.App, r.Switch}, r.Name}]
+		due, set := o.timers[timerName{r.Actor, r.Name}]
 		h, _ := Walk(data[:HeaderLen(data)], nil)
 		if !set || due > h.Time {
-			return fmt.Errorf("timer %s/%s fires at %d; set %v, due %d", r.App, r.Name, h.Time, set, due)
+			return fmt.Errorf("timer %s of %v fires at %d; set %v, due %d", r.Name, r.Actor, h.Time, set, due)
 		}
-		delete(o.timers, timerName{Actor{r.App, r.Switch}, r.Name})
+		delete(o.timers, timerName{r.Actor, r.Name})
 	case OpDone:
 		if k.epoch == o.newest[r.Switch] && r.Seq > uint64(len(o.commands[k])) {
 			return fmt.Errorf("switch %s: %d commands done of %d", r.Switch, r.Seq, len(o.commands[k]))

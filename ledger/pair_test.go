@@ -140,6 +140,13 @@ type relaxed struct {
 	Levels map[uint8]Level
 }
 
+func (r relaxed) Shard(table string, cell Key) Shard {
+	if s, is := r.Application.(Sharder); is {
+		return s.Shard(table, cell)
+	}
+	return Shard{}
+}
+
 func (r relaxed) Level(typ uint8) (Level, bool) { return r.Levels[typ], true }
 
 type simCommand string

@@ -36,7 +36,7 @@ type sending struct {
 
 // receiving is the leader's part of an incoming.
 type receiving struct {
-	peer      *peer  // the group of the sender
+	peer      *peer  // the group that has sent the last item; nil if none was received by this leader
 	committed uint64 // number of the last item that is committed
 	touched   uint64 // number of the batch that last listed this stream
 	due, lost bool   // in peer.due; and items before one that has arrived are missing
@@ -63,26 +63,30 @@ func (c *Core) sortedPeers() []*peer {
 	return list
 }
 
-// nowhere is in place of the group of an actor that the directory does not know yet, although it exists: the replica of
-// the system group at this controller may be behind those of other controllers. What is sent to it waits.
+// nowhere is in place of the group of an actor that the directory does not know yet: it is to be assigned, or the
+// replica of the system group at this controller is behind those of other controllers. What is sent to it waits.
 const nowhere = math.MaxUint64
 
 // peerOf returns the group in which an actor lives; nil if that is not known.
 func (c *Core) peerOf(a Actor) *peer {
-	g, known := c.directory(a)
+	at, known := c.where(a)
 	if !known {
 		return nil
 	}
-	return c.peer(g)
+	return c.peer(at.Group)
 }
 
-// peerTo is peerOf for an actor that is sent something. It is not nil if this group has heard of the actor's switch.
+// peerTo is peerOf for an actor that is sent something. It is nil if the actor belongs to a switch of which this group
+// has never heard.
 func (c *Core) peerTo(a Actor) *peer {
 	if p := c.peerOf(a); p != nil {
 		return p
 	}
+	if a.Switch == 0 {
+		return c.peer(nowhere)
+	}
 	for k := range c.state.links.in {
-		if k.From == (Actor{Switch: a.Switch}) {
+		if k.From == theSwitch(a.Switch) {
 			return c.peer(nowhere)
 		}
 	}
@@ -101,14 +105,29 @@ func (c *Core) peer(g uint64) *peer {
 	return p
 }
 
+// Unassigned returns the actors without a switch for which something waits because the directory does not know them,
+// and forgets them. They are returned again after some time.
+func (c *Core) Unassigned() []Actor {
+	list := c.unassigned
+	c.unassigned = nil
+	return list
+}
+
 // leadLinks is called when this replica begins to lead: everything that is not acknowledged is to be sent.
 func (c *Core) leadLinks() {
 	c.peers, c.crossings, c.taken, c.late = nil, crossings{}, nil, map[timerName]uint64{}
+	c.senders = map[Actor][]*outgoing{}
 	for _, k := range slices.SortedFunc(maps.Keys(c.state.links.out), Link.compare) {
 		c.connect(c.state.links.out[k])
 	}
+	for a, at := range c.state.moves.at {
+		if at.Group == c.group {
+			c.unpublished = append(c.unpublished, a)
+		}
+	}
+	slices.SortFunc(c.unpublished, Actor.Compare)
 	for _, i := range c.state.links.in {
-		i.receiving = receiving{peer: c.peerOf(i.From), committed: uint64(i.watermark)}
+		i.receiving = receiving{committed: uint64(i.watermark)}
 	}
 }
 
@@ -117,9 +136,18 @@ func (c *Core) connect(o *outgoing) {
 	o.sending = sending{committed: o.outbox.Last(), sent: o.outbox.Acked(), taken: o.outbox.Acked()}
 	p := c.peerOf(o.To)
 	if p == nil {
-		p = c.peer(nowhere) // whoever sent the first item knew it
+		p = c.peer(nowhere)
+		c.unassign(o)
 	}
 	p.add(o)
+	c.senders[o.To] = append(c.senders[o.To], o)
+}
+
+// unassign notes that the receiver of a stream is to be assigned.
+func (c *Core) unassign(o *outgoing) {
+	if o.To.Switch == 0 { // else whoever sent the first item knew it
+		c.unassigned = append(c.unassigned, o.To)
+	}
 }
 
 // add adds a stream to those to the group.
@@ -130,25 +158,44 @@ func (p *peer) add(o *outgoing) {
 	p.readyIf(o)
 }
 
-// locate sends what waits for actors that the directory knows by now.
-func (c *Core) locate() {
-	lost := c.peers[nowhere]
-	if lost == nil {
+// remove is the inverse of add.
+func (p *peer) remove(o *outgoing) {
+	s := &o.sending
+	p.unsend(o)
+	p.links = slices.DeleteFunc(p.links, func(l *outgoing) bool { return l == o })
+	p.ready = slices.DeleteFunc(p.ready, func(l *outgoing) bool { return l == o })
+	p.grew(-o.outbox.Len(), -o.outbox.Bytes())
+	s.peer, s.ready = nil, false
+}
+
+// Relocated is called when the directory has a new assignment of an actor: what was sent to it and is not acknowledged
+// is sent to where it lives now.
+func (c *Core) Relocated(a Actor) {
+	for _, o := range c.senders[a] {
+		c.relocate(o)
+	}
+}
+
+// RelocatedAll is Relocated for all actors.
+func (c *Core) RelocatedAll() {
+	for a := range c.senders {
+		c.Relocated(a)
+	}
+}
+
+func (c *Core) relocate(o *outgoing) {
+	p, was := c.peerOf(o.To), o.sending.peer
+	if p == nil {
+		c.unassign(o)
 		return
 	}
-	links := lost.links
-	lost.links, lost.ready = nil, nil
-	for _, o := range links {
-		if p := c.peerOf(o.To); p != nil {
-			lost.grew(-o.outbox.Len(), -o.outbox.Bytes())
-			p.add(o)
-			c.relieved++
-		} else {
-			lost.links = append(lost.links, o)
+	if p != was {
+		was.remove(o)
+		p.add(o)
+		c.relieved++
+		if len(was.links) == 0 && was.group == nowhere {
+			delete(c.peers, nowhere)
 		}
-	}
-	if len(lost.links) == 0 {
-		delete(c.peers, nowhere)
 	}
 }
 
@@ -175,13 +222,4 @@ func (c *Core) outgoing(k Link) *outgoing {
 		c.connect(o)
 	}
 	return o
-}
-
-// incoming returns the receiver's end of a stream, for a leader.
-func (c *Core) incoming(k Link) *incoming {
-	i := c.state.links.incoming(k)
-	if i.receiving.peer == nil {
-		i.receiving = receiving{peer: c.peerOf(k.From), committed: uint64(i.watermark)}
-	}
-	return i
 }

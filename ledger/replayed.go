@@ -184,7 +184,7 @@ func (c *Core) applyReplayed(r *Record) error {
 			c.tell(it.input)
 		}
 	case OpTimer:
-		if c.replayed != nil && r.App == c.replayed.Name() {
+		if c.replayed != nil && r.Actor == c.replayedActor() {
 			c.tell(Input{Kind: Timer, Name: r.Name})
 		}
 	}

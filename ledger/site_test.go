@@ -3,6 +3,7 @@ package ledger_test
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -36,7 +37,7 @@ func TestSite(t *testing.T) {
 	}
 	t.Logf("%d seeds: %+v", n, sum)
 	if *seedFlag == 0 && !testing.Short() && slices.Contains([]int{sum.Inputs, sum.Commands, sum.Void, sum.Answers,
-		sum.Repeated, sum.Lost, sum.Full}, 0) {
+		sum.Repeated, sum.Lost, sum.Full, sum.Moves, sum.Arrivals}, 0) {
 		t.Error("the simulation does not reach what it is to test")
 	}
 }
@@ -46,17 +47,93 @@ const siteGroups = 3
 
 func siteGroup(id openflow.DatapathID) uint64 { return uint64(id-1)%siteGroups + 1 }
 
-// siteHome is the Directory.
-func siteHome(a Actor) (uint64, bool) {
+// siteHome returns where an actor lives if it has never moved.
+func siteHome(a Actor) (Assignment, bool) {
 	switch {
-	case a.Switch > 3*siteGroups+siteGroups:
-		return 0, false
+	case a.Switch > 3*siteGroups+siteGroups || a.Key != Key{}:
+		return Assignment{}, false
 	case a.Switch != 0:
-		return siteGroup(a.Switch), true
+		return Assignment{siteGroup(a.Switch), 1}, true
 	case a.App == "chaos":
-		return 1, true
+		return Assignment{1, 1}, true
 	}
-	return 2, true
+	return Assignment{2, 1}, true
+}
+
+// directory returns the Directory that a group has. It may be behind.
+func (s *site) directory(group uint64) Directory {
+	return func(a Actor) (Assignment, bool) {
+		if at, known := s.views[group-1][a]; known {
+			return at, true
+		}
+		return siteHome(a)
+	}
+}
+
+// direct does what the directory does, or a group that hears of it, or moves an actor.
+func (s *site) direct() {
+	c := s.groups[s.rng.IntN(siteGroups)]
+	n := c.nodes[c.leader]
+	if _, leading := n.core.Leading(); !leading {
+		return
+	}
+	switch s.rng.IntN(6) {
+	case 0, 1:
+		s.publish(n.core)
+	case 2, 3:
+		s.learn(c)
+	default:
+		if n.core.Room() && s.moves && !c.quiet {
+			a := Actor{App: []string{"chaos", "mayhem"}[s.rng.IntN(2)]}
+			a.Key.A = uint64(s.rng.IntN(5))
+			switch err := n.core.Move(a, uint64(1+s.rng.IntN(siteGroups))); {
+			case err == nil:
+				s.Moves++
+			case !errors.Is(err, ErrElsewhere) && !errors.Is(err, ErrFull):
+				c.fatalf("%v", err)
+			}
+		}
+	}
+}
+
+// publish assigns what a group asks for, and takes what it says of actors that have arrived there.
+func (s *site) publish(core *Core) {
+	for _, a := range core.Unassigned() {
+		if _, known := s.rows[a]; !known {
+			s.rows[a] = Assignment{uint64(1 + s.rng.IntN(siteGroups)), 1}
+			s.lives[a] = s.rows[a]
+		}
+	}
+	for _, a := range core.Unpublished() {
+		if at, _ := core.Assignment(a); at.Version > s.rows[a].Version {
+			s.rows[a] = at
+		}
+	}
+}
+
+// learn makes a group know the directory.
+func (s *site) learn(c *cluster) {
+	view := s.views[c.group-1]
+	for a, at := range s.rows {
+		if view[a] != at {
+			view[a] = at
+			for _, n := range c.nodes {
+				if _, leading := n.core.Leading(); leading {
+					n.core.Relocated(a)
+				}
+			}
+		}
+	}
+}
+
+// home returns the group in which an actor lives, as the logs say.
+func (s *site) home(a Actor) (group uint64, known bool) {
+	at, moved := s.lives[a]
+	if !moved {
+		at, known = siteHome(a)
+		return at.Group, known
+	}
+	return at.Group, true
 }
 
 // site is three groups and the network between them.
@@ -68,6 +145,10 @@ type site struct {
 
 	// What is committed.
 	sent, received map[Link][][]byte
+	lives          map[Actor]Assignment   // of actors that have moved, or were assigned; group 0: on the way
+	rows           map[Actor]Assignment   // of the directory
+	views          []map[Actor]Assignment // what each group knows of it
+	moves          bool
 	bodies         map[command]string // of commands
 	siteCounts
 }
@@ -85,16 +166,19 @@ type parcel struct {
 }
 
 // siteCounts says what the simulation reached.
-type siteCounts struct{ Inputs, Commands, Void, Answers, Repeated, Lost, Full int }
+type siteCounts struct{ Inputs, Commands, Void, Answers, Repeated, Lost, Full, Moves, Arrivals int }
 
 func (s *siteCounts) add(o siteCounts) {
 	*s = siteCounts{s.Inputs + o.Inputs, s.Commands + o.Commands, s.Void + o.Void, s.Answers + o.Answers,
-		s.Repeated + o.Repeated, s.Lost + o.Lost, s.Full + o.Full}
+		s.Repeated + o.Repeated, s.Lost + o.Lost, s.Full + o.Full, s.Moves + o.Moves, s.Arrivals + o.Arrivals}
 }
 
 func newSite(t testing.TB, seed uint64) *site {
 	s := &site{rng: rand.New(rand.NewPCG(seed, 7)), sent: map[Link][][]byte{}, received: map[Link][][]byte{},
-		bodies: map[command]string{}}
+		bodies: map[command]string{}, lives: map[Actor]Assignment{}, rows: map[Actor]Assignment{}, moves: seed%3 > 0}
+	for range siteGroups {
+		s.views = append(s.views, map[Actor]Assignment{})
+	}
 	if seed%4 == 0 {
 		s.outbox = 2 + s.rng.IntN(8)
 	}
@@ -112,6 +196,9 @@ func (s *site) act() {
 	s.groups[s.rng.IntN(siteGroups)].act()
 	if s.rng.IntN(4) == 0 {
 		s.carry(true)
+	}
+	if s.rng.IntN(5) == 0 {
+		s.direct()
 	}
 	if s.rng.IntN(200) == 0 {
 		c := s.groups[s.rng.IntN(siteGroups)]
@@ -173,6 +260,8 @@ func (s *site) drain() {
 		}
 		for _, c := range s.groups {
 			c.settle()
+			s.publish(c.nodes[c.leader].core)
+			s.learn(c)
 			if round%50 == 49 {
 				for g := range uint64(siteGroups) {
 					c.nodes[c.leader].core.Resend(g + 1)
@@ -199,6 +288,11 @@ func (s *site) resting() bool {
 			}
 		}
 	}
+	for a, at := range s.lives {
+		if at.Group == 0 || s.rows[a] != at {
+			return false
+		}
+	}
 	return len(s.way) == 0
 }
 
@@ -207,9 +301,28 @@ func (s *site) check() {
 	for _, c := range s.groups {
 		c.check()
 	}
+	s.checkOwners()
 	for k, items := range s.sent {
 		if !slices.EqualFunc(items, s.received[k], bytes.Equal) {
 			s.groups[0].fatalf("stream %v: %d items were sent, %d are received", k, len(items), len(s.received[k]))
+		}
+	}
+}
+
+// checkOwners checks that each cell is where its actor lives.
+func (s *site) checkOwners() {
+	for _, c := range s.groups {
+		for _, name := range []string{"chaos", "mayhem"} {
+			rows, err := c.nodes[c.leader].core.Rows(name, 1<<30)
+			if err != nil {
+				c.fatalf("%v", err)
+			}
+			for _, r := range rows {
+				a := Actor{name, (&chaos{}).Shard(r.Table, r.Cell)}
+				if g, known := s.home(a); !known || g != c.group {
+					c.fatalf("cell %v of %v is there, whose actor lives in group %d", r.Cell, a, g)
+				}
+			}
 		}
 	}
 }
@@ -219,8 +332,18 @@ func (s *site) record(o *oracle, r *Record) error {
 	switch r.Op {
 	case OpSend:
 		return s.recordSend(o, r)
+	case OpDepart:
+		if g, _ := s.home(r.Actor); g != o.cluster.group || r.Assignment.Version <= s.lives[r.Actor].Version {
+			return fmt.Errorf("%v, which lives in group %d, departs from %d", r.Actor, g, o.cluster.group)
+		}
+		s.lives[r.Actor] = Assignment{0, r.Assignment.Version}
 	case OpReceive:
 		items := s.received[r.Link]
+		group, known := s.home(r.Link.To)
+		if group != o.cluster.group && known && r.Link.To.App != "" {
+			return fmt.Errorf("stream %v: item %d is received by group %d, the receiver lives in %d", r.Link, r.Seq,
+				o.cluster.group, group)
+		}
 		switch {
 		case r.Seq != uint64(len(items))+1:
 			return fmt.Errorf("stream %v: received item %d after %d", r.Link, r.Seq, len(items))
@@ -231,6 +354,21 @@ func (s *site) record(o *oracle, r *Record) error {
 			return fmt.Errorf("stream %v: item %d is not what was sent", r.Link, r.Seq)
 		}
 		s.received[r.Link] = append(items, bytes.Clone(r.Bytes))
+		a, next, last, moves := DecodePiece(r.Bytes, func(r *Record) {
+			if r.Op == OpSetTimer {
+				o.timers[timerName{r.Actor, r.Name}] = r.Time
+			}
+		})
+		if moves {
+			if last {
+				s.Arrivals++
+				if s.lives[a] != (Assignment{0, next.Version}) {
+					return fmt.Errorf("%v arrives as %v; it is at %v", a, next, s.lives[a])
+				}
+				s.lives[a] = next
+			}
+			return nil
+		}
 		_, commands, count, epoch, _, err := DecodeItem(r.Bytes)
 		if err != nil {
 			return err
@@ -252,10 +390,13 @@ func (s *site) record(o *oracle, r *Record) error {
 
 // recordSend checks what a group sends to another.
 func (s *site) recordSend(o *oracle, r *Record) error {
-	group, known := siteHome(r.Link.To)
-	from, _ := siteHome(r.Link.From)
-	if !known || group == o.cluster.group || from != o.cluster.group {
-		return fmt.Errorf("group %d sends on stream %v", o.cluster.group, r.Link)
+	from, known := s.home(r.Link.From)
+	if _, _, _, is := DecodePiece(r.Bytes, func(*Record) {}); is {
+		s.sent[r.Link] = append(s.sent[r.Link], bytes.Clone(r.Bytes))
+		return nil
+	}
+	if !known || from != o.cluster.group {
+		return fmt.Errorf("group %d sends on stream %v, whose sender lives in %d", o.cluster.group, r.Link, from)
 	}
 	s.sent[r.Link] = append(s.sent[r.Link], bytes.Clone(r.Bytes))
 	in, commands, _, _, token, err := DecodeItem(r.Bytes)

@@ -101,6 +101,7 @@ type state struct {
 	last     *switchState // the last one that was looked up: often the next one too
 	timers   map[timerName]timer
 	links    links
+	moves    moves
 	parts    [][]byte // of the replayed application, while a snapshot is restored
 
 	// Not replicated; see Core.Revision.
@@ -246,7 +247,7 @@ func (s *state) snapshot(h Header) []byte {
 			n++
 		}
 	}
-	return s.links.append(s.appendTimers(b))
+	return s.moves.append(s.links.append(s.appendTimers(b)))
 }
 
 func (s *state) appendSwitches(b []byte) []byte {

@@ -102,6 +102,17 @@ func (t *table) delete(cell, field Key) {
 	t.base.delete(cell, field)
 }
 
+// cells returns the keys of cells that have fields or have had some, in order.
+func (t *table) cells() []Key {
+	keys := t.base.cells.sorted()
+	if t.over != nil {
+		keys = append(keys, t.over.cells.sorted()...)
+		slices.SortFunc(keys, Key.Compare)
+		keys = slices.Compact(keys)
+	}
+	return keys
+}
+
 // fields returns the keys of a cell's fields, in order.
 func (t *table) fields(cell Key) []Key {
 	base, over := t.base.cell(cell), t.over.cell(cell)

@@ -26,11 +26,11 @@ type Table = table
 // during Application.Handle only.
 type Tx struct {
 	c          *Core
-	app        string              // its name
-	at         openflow.DatapathID // see Actor
-	raw        rawMessage          // what SendBytes sends
-	tag        uint32              // of the application, in the xids of its commands
-	apart      bool                // at its switch, each command is a separate transaction
+	app        string     // its name
+	at         Shard      // see Actor
+	raw        rawMessage // what SendBytes sends
+	tag        uint32     // of the application, in the xids of its commands
+	apart      bool       // at its switch, each command is a separate transaction
 	level      Level
 	bestEffort *bestEffortCommands // where commands below ExactlyOnce are collected; nil: commands are logged
 }
@@ -90,7 +90,7 @@ func (tx *Tx) Delete(t *Table, cell, field Key) {
 //
 // Below ExactlyOnce the command is sent when the level permits, and at most once.
 func (tx *Tx) Send(id openflow.DatapathID, m Encoder) uint32 {
-	if !tx.c.here(Actor{Switch: id}) {
+	if tx.c.sharded() && !(tx.c.here(theSwitch(id)) && tx.c.direct(Link{tx.Actor(), theSwitch(id)})) {
 		return tx.sendAcross(id, m)
 	}
 	if tx.bestEffort != nil {
@@ -242,11 +242,11 @@ func (tx *Tx) Switches() iter.Seq[openflow.DatapathID] {
 		}
 	}
 	if tx.c.sharded() {
-		if tx.at != 0 {
+		if tx.at != (Shard{}) {
 			panic(fmt.Sprintf("%v asks for all switches: name a cell that is not keyed by a switch", tx.Actor()))
 		}
 		for k, i := range s.links.in {
-			if k.To == tx.Actor() && k.From.isSwitch() && i.live {
+			if k.To == tx.Actor() && k.From.isSwitch() && i.live && s.switches[k.From.Switch] == nil {
 				up[k.From.Switch] = true
 			}
 		}

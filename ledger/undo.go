@@ -13,6 +13,7 @@ type undo struct {
 	value   *oldValue
 	timer   *oldTimer
 	link    *oldLink
+	move    *oldMove
 }
 
 type oldEpoch struct {
@@ -53,6 +54,7 @@ const (
 	undoSend                          // link.out, before: how many commands the newest item has
 	undoReceive                       // link.in, link.received
 	undoAsk                           // sw, link.asks
+	undoMove                          // move
 )
 
 // revert undoes the changes in list, newest first.
@@ -86,6 +88,8 @@ func (s *state) revert(list []undo) error {
 			}
 		case undoReceive:
 			u.link.in.received = u.link.received
+		case undoMove:
+			s.revertMove(u.move)
 		case undoAsk:
 			u.sw.asks = u.link.asks
 		case undoSkipped:

@@ -65,11 +65,12 @@ func NewOf(t testing.TB, groups uint64, apps ...*app.App) *Net {
 }
 
 // home is the Directory.
-func (n *Net) home(a ledger.Actor) (group uint64, known bool) {
-	if a.Switch != 0 {
-		return uint64(a.Switch) % uint64(len(n.groups)), true
+func (n *Net) home(a ledger.Actor) (ledger.Assignment, bool) {
+	at := uint64(a.Switch)
+	if a.Switch == 0 {
+		at = uint64(len(a.App)) + a.Key.A + uint64(len(a.Key.S))
 	}
-	return uint64(len(a.App)) % uint64(len(n.groups)), true
+	return ledger.Assignment{Group: at % uint64(len(n.groups)), Version: 1}, true
 }
 
 // group returns the ledger of a switch.

@@ -18,7 +18,8 @@ import (
 )
 
 // Record is one event that was processed, one command that was issued, one failure of an application, or one item or
-// acknowledgement of a stream between groups. Every controller has the same records for the same index.
+// acknowledgement of a stream between groups, or one end of a move. Every controller has the same records for the same
+// index.
 type Record struct {
 	Group    uint64              `json:"group,omitzero"`
 	Index    uint64              `json:"index"`    // of the entry in the log of the group
@@ -32,6 +33,7 @@ type Record struct {
 	App      string              `json:"app,omitempty"`
 	Error    string              `json:"error,omitempty"`
 	Stream   string              `json:"stream,omitempty"` // between groups: from which actor to which
+	Actor    string              `json:"actor,omitempty"`  // that moves
 }
 
 // Kind of a Record.
@@ -46,6 +48,9 @@ const (
 	Sent     Kind = "sent"     // the next item of a stream; without Seq
 	Received Kind = "received" // item Seq of a stream
 	Taken    Kind = "taken"    // the sender forgets the items up to Seq
+
+	Departed Kind = "departed" // the actor leaves the group; with version Seq it lives in another
+	Arrived  Kind = "arrived"  // the actor lives in the group, with version Seq
 )
 
 // File is an audit file that is being written, a Record a line. A nil File does nothing. Safe for concurrent use.
@@ -97,7 +102,19 @@ func (a *File) Append(group, index uint64, entry []byte) error {
 		case ledger.OpFailure:
 			out.Kind, out.App, out.Error = Failure, r.App, r.Name
 			return enc.Encode(out)
+		case ledger.OpDepart:
+			out.Kind, out.Actor, out.Seq = Departed, r.Actor.String(), r.Assignment.Version
+			return enc.Encode(out)
 		case ledger.OpSend, ledger.OpReceive, ledger.OpTaken:
+			if a, at, last := ledger.Arrival(r.Bytes); last && r.Op == ledger.OpReceive {
+				arrived := out
+				arrived.Kind, arrived.Actor, arrived.Seq = Arrived, a.String(), at.Version
+				if err := enc.Encode(arrived); err != nil {
+					return err
+				}
+				n++
+				out.Position++
+			}
 			return enc.Encode(item(out, r))
 		default:
 			return nil

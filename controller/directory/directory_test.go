@@ -45,7 +45,7 @@ func (g *group) lead() {
 }
 
 func (g *group) ask(id openflow.DatapathID, groups ...uint64) {
-	if !g.leader.Request(Name, Assign{Switch: id, Groups: groups}.Append(nil)) {
+	if !g.leader.Request(Name, Assign{[]ledger.Actor{{Shard: ledger.AtSwitch(id)}}, groups}.Append(nil)) {
 		g.t.Fatal("the leader does not take a request")
 	}
 }
@@ -60,7 +60,7 @@ func (g *group) commit() (changed bool) {
 		g.must(errors.Join(g.leader.Commit(entry), g.follower.Commit(entry)))
 		c, err := g.view.Commit(entry)
 		g.must(err)
-		changed = changed || c
+		changed = changed || len(c) > 0
 	}
 }
 
@@ -70,7 +70,7 @@ func TestAssignments(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		homes := rapid.IntRange(1, 5).Draw(t, "homes")
 		g := newGroup(t, homes)
-		known := map[openflow.DatapathID]Row{}
+		known := map[openflow.DatapathID]ledger.Assignment{}
 		loads := make([]uint64, homes)
 		var all []uint64
 		for i := range homes {
@@ -90,7 +90,7 @@ func TestAssignments(t *testing.T) {
 			before := maps.Clone(known)
 			changed := g.commit()
 			for _, id := range asked {
-				row, ok := g.view.Of(id)
+				row, ok := g.view.OfSwitch(id)
 				if !ok || row.Version != 1 || row.Group < 1 || row.Group > uint64(homes) {
 					t.Fatalf("switch %s: row %+v, %v", id, row, ok)
 				}
@@ -119,7 +119,11 @@ func TestAssignments(t *testing.T) {
 		g.must(err)
 		var restored View
 		g.must(restored.Restore(rows))
-		if !maps.Equal(restored.rows, known) || !maps.Equal(g.view.rows, known) {
+		rowsOf := map[ledger.Actor]ledger.Assignment{}
+		for id, row := range known {
+			rowsOf[ledger.Actor{Shard: ledger.AtSwitch(id)}] = row
+		}
+		if !maps.Equal(restored.rows, rowsOf) || !maps.Equal(g.view.rows, rowsOf) {
 			t.Fatalf("rows %v from the snapshot, %v from the log, want %v", restored.rows, g.view.rows, known)
 		}
 	})
@@ -129,7 +133,7 @@ func TestChoose(t *testing.T) {
 	for _, c := range []struct {
 		groups []uint64
 		loads  []uint64 // of groups 1, 2, …
-		want   uint64   // 0: none
+		want   uint64
 	}{
 		{[]uint64{1}, []uint64{7}, 1},
 		{[]uint64{2, 1, 3}, []uint64{0, 0, 0}, 2},
@@ -144,15 +148,12 @@ func TestChoose(t *testing.T) {
 		{[]uint64{3, 1, 2}, []uint64{4, 9, 4}, 3},
 		{[]uint64{1, 2, 3}, []uint64{100, 100, 80}, 1},
 		{[]uint64{1, 2, 3}, []uint64{101, 100, 80}, 3},
-		{nil, []uint64{0}, 0},
-		{[]uint64{1, 4}, []uint64{0, 0, 0}, 0},
-		{[]uint64{0}, []uint64{0, 0, 0}, 0},
 	} {
 		loads := map[uint64]uint64{}
 		for i, n := range c.loads {
 			loads[uint64(i)+1] = n
 		}
-		if got, ok := choose(c.groups, loads); got != c.want || ok != (c.want != 0) {
+		if got := choose(c.groups, loads); got != c.want {
 			t.Errorf("groups %v of %v: %d, want %d", c.groups, c.loads, got, c.want)
 		}
 	}
@@ -161,8 +162,11 @@ func TestChoose(t *testing.T) {
 // What nobody should ask is a failure of the application, and changes nothing.
 func TestRefusedRequests(t *testing.T) {
 	g := newGroup(t, 3)
-	for i, request := range [][]byte{nil, make([]byte, 7), make([]byte, 8), Assign{1, []uint64{0}}.Append(nil),
-		Assign{1, []uint64{1, 4}}.Append(nil), append(Assign{1, []uint64{1}}.Append(nil), 0x80)} {
+	one := []ledger.Actor{{Shard: ledger.AtSwitch(1)}}
+	elsewhere := Moved{one[0], ledger.Assignment{Group: 4, Version: 2}}.Append(nil)
+	for i, request := range [][]byte{nil, {9}, {requestAssign}, {requestMoved, 1, 2}, Assign{one, nil}.Append(nil),
+		Assign{one, []uint64{0}}.Append(nil), Assign{one, []uint64{1, 4}}.Append(nil),
+		append(Assign{one, []uint64{1}}.Append(nil), 0x80), elsewhere, append(elsewhere, 0)} {
 		g.leader.Request(Name, request)
 		if f := g.leader.Failures(); len(f) != 1 {
 			t.Errorf("request %d: failures %v", i, f)
@@ -187,15 +191,56 @@ func TestFull(t *testing.T) {
 	}
 }
 
-func FuzzAssign(f *testing.F) {
-	f.Add(Assign{1, []uint64{2, 300}}.Append(nil))
+// An actor without a switch goes to the first group. It is counted, and its newest assignment stands.
+func TestMoves(t *testing.T) {
+	g := newGroup(t, 3)
+	own, keyed := ledger.Actor{App: "a"}, ledger.Actor{App: "a", Shard: ledger.Shard{Key: ledger.Key{S: "k", B: 1}}}
+	request := func(r interface{ Append([]byte) []byte }) {
+		t.Helper()
+		if g.leader.Request(Name, r.Append(nil)); len(g.leader.Failures()) > 0 {
+			t.Fatalf("%+v fails", r)
+		}
+		g.commit()
+	}
+	want := func(a ledger.Actor, group, version uint64) {
+		t.Helper()
+		if row, _ := g.view.Of(a); row != (ledger.Assignment{Group: group, Version: version}) {
+			t.Errorf("%v: %+v, want group %d, version %d", a, row, group, version)
+		}
+	}
+	request(Assign{[]ledger.Actor{keyed, own, keyed}, []uint64{2, 1}})
+	want(keyed, 2, 1)
+	request(Assign{[]ledger.Actor{keyed}, []uint64{3}})
+	want(keyed, 2, 1)
+	request(Moved{keyed, ledger.Assignment{Group: 1, Version: 3}})
+	request(Moved{keyed, ledger.Assignment{Group: 3, Version: 2}}) // late
+	request(Moved{keyed, ledger.Assignment{Group: 2, Version: 3}})
+	want(keyed, 1, 3)
+	want(own, 2, 1)
+	never := ledger.Actor{App: "b"}
+	request(Moved{never, ledger.Assignment{Group: 3, Version: 2}}) // it lived where its name says
+	want(never, 3, 2)
+	rows, err := g.leader.Rows(Name, 1<<20)
+	g.must(err)
+	for _, r := range rows {
+		if r.Table == countTable && r.Value[0] != 3 {
+			t.Errorf("%d actors are counted, want 3", r.Value[0])
+		}
+	}
+}
+
+func FuzzRequest(f *testing.F) {
+	f.Add(Assign{[]ledger.Actor{{App: "a"}}, []uint64{2, 300}}.Append(nil))
+	f.Add(Moved{ledger.Actor{Shard: ledger.AtSwitch(1)}, ledger.Assignment{Group: 1, Version: 2}}.Append(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		a, err := ParseAssign(b)
-		if back, again := ParseAssign(a.Append(nil)); err == nil && (again != nil || !reflect.DeepEqual(back, a)) {
-			t.Errorf("%+v is %+v after another round (%v)", a, back, again)
+		if r, err := parse(b); err == nil {
+			back, again := parse(r.(interface{ Append([]byte) []byte }).Append(nil))
+			if again != nil || !reflect.DeepEqual(back, r) {
+				t.Errorf("%+v is %+v after another round (%v)", r, back, again)
+			}
 		}
 		row, err := parseRow(b)
-		if back, again := parseRow(row.append(nil)); err == nil && (again != nil || back != row) {
+		if back, again := parseRow(appendRow(nil, row)); err == nil && (again != nil || back != row) {
 			t.Errorf("%+v is %+v after another round (%v)", row, back, again)
 		}
 	})

@@ -9,23 +9,35 @@ import (
 
 // View is the directory as one replica of the system group has it. The zero View is empty.
 type View struct {
-	rows map[openflow.DatapathID]Row
+	rows map[ledger.Actor]ledger.Assignment
 }
 
-// Of returns the row of a switch.
-func (v *View) Of(id openflow.DatapathID) (row Row, known bool) {
-	row, known = v.rows[id]
+// Of returns the assignment of an actor. Actors of applications at a switch live with the switch.
+func (v *View) Of(a ledger.Actor) (row ledger.Assignment, known bool) {
+	if a.Switch != 0 {
+		a.App = ""
+	}
+	row, known = v.rows[a]
 	return row, known
 }
 
-// Commit takes the next committed entry of the system group, and reports whether it has changed a row.
-func (v *View) Commit(entry []byte) (changed bool, err error) {
+// OfSwitch returns the assignment of a switch.
+func (v *View) OfSwitch(id openflow.DatapathID) (row ledger.Assignment, known bool) {
+	return v.Of(ledger.Actor{Shard: ledger.AtSwitch(id)})
+}
+
+// Commit takes the next committed entry of the system group, and returns the actors whose rows have changed.
+func (v *View) Commit(entry []byte) (changed []ledger.Actor, err error) {
 	_, err = ledger.Walk(entry, func(r *ledger.Record) error {
-		if r.Op != ledger.OpPut || r.Table != (ledger.TableName{App: Name, Name: switchTable}) {
+		if r.Op != ledger.OpPut || r.Table.App != Name {
 			return nil
 		}
-		changed = true
-		return v.put(r.Cell, r.Bytes)
+		a, is := actorAt(r.Table.Name, r.Cell, r.Field)
+		if !is {
+			return nil
+		}
+		changed = append(changed, a)
+		return v.put(a, r.Bytes)
 	})
 	return changed, err
 }
@@ -34,24 +46,34 @@ func (v *View) Commit(entry []byte) (changed bool, err error) {
 func (v *View) Restore(rows []ledger.Row) error {
 	v.rows = nil
 	for _, r := range rows {
-		if r.Table != switchTable {
-			continue
-		}
-		if err := v.put(r.Cell, r.Value); err != nil {
-			return err
+		if a, is := actorAt(r.Table, r.Cell, r.Field); is {
+			if err := v.put(a, r.Value); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
-func (v *View) put(cell ledger.Key, value []byte) error {
+// actorAt is the inverse of place.
+func actorAt(table string, cell, field ledger.Key) (a ledger.Actor, is bool) {
+	switch table {
+	case switchTable:
+		return ledger.Actor{Shard: ledger.AtSwitch(openflow.DatapathID(cell.A))}, true
+	case actorTable:
+		return ledger.Actor{App: cell.S, Shard: ledger.Shard{Key: field}}, true
+	}
+	return a, false
+}
+
+func (v *View) put(a ledger.Actor, value []byte) error {
 	row, err := parseRow(value)
 	if err != nil {
-		return fmt.Errorf("switch %s: %w", openflow.DatapathID(cell.A), err)
+		return fmt.Errorf("%v: %w", a, err)
 	}
 	if v.rows == nil {
-		v.rows = map[openflow.DatapathID]Row{}
+		v.rows = map[ledger.Actor]ledger.Assignment{}
 	}
-	v.rows[openflow.DatapathID(cell.A)] = row
+	v.rows[a] = row
 	return nil
 }

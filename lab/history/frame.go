@@ -75,7 +75,10 @@ func (d *reader) uvarint() uint64 {
 
 func (d *reader) actor() ledger.Actor {
 	name := d.take(d.uvarint())
-	return ledger.Actor{App: string(name), Switch: openflow.DatapathID(d.uint64())}
+	at := ledger.AtSwitch(openflow.DatapathID(d.uint64()))
+	at.Key.A, at.Key.B = d.uvarint(), d.uvarint()
+	at.Key.S = string(d.take(d.uvarint()))
+	return ledger.Actor{App: string(name), Shard: at}
 }
 
 func (d *reader) link() ledger.Link { return ledger.Link{From: d.actor(), To: d.actor()} }

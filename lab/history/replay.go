@@ -272,7 +272,7 @@ func (r *replay) input(rec *ledger.Record, now int64) error {
 	case ledger.OpRequest:
 		r.core.Request(rec.App, rec.Bytes)
 	case ledger.OpReceive:
-		return r.core.Receive(rec.Link, rec.Seq, rec.Bytes)
+		return r.core.Receive(0, rec.Link, rec.Seq, rec.Bytes)
 	default:
 		return r.hostedInput(rec)
 	}

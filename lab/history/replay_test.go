@@ -40,11 +40,11 @@ func TestRunIsThatOfASingleController(t *testing.T) {
 		}
 	}
 	timer := sized([]byte{byte(ledger.OpTimer)}, []byte("echoer"))
-	timer = sized(binary.BigEndian.AppendUint64(timer, 1), []byte("t0000000000000001"))
+	timer = sized(append(binary.BigEndian.AppendUint64(timer, 1), 0, 0, 0), []byte("t0000000000000001"))
 	testCorruptions(t, []corruption{
 		{"a timer that is not due", forged(6, ops(timer)),
 			"entry 8 of term 1: a single controller makes something else of its inputs: operation 1 is timer " +
-				"echoer/t0000000000000001, switch 0000000000000001, operation 3, not the end"},
+				"t0000000000000001 of application echoer at switch 0000000000000001, operation 3, not the end"},
 		{"a message in place of its digest", forged(12, func(e entry) []byte {
 			event := seenOp(1, 20, 3, message("eight"))
 			at := bytes.Index(e.data, event)

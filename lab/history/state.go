@@ -152,7 +152,7 @@ func describe(r *ledger.Record) string {
 	case ledger.OpSeen:
 		return fmt.Sprintf("event %d of switch %s, epoch %d: %v", r.Seq, r.Switch, r.Epoch, digested{r.Type, r.Digest})
 	case ledger.OpTimer, ledger.OpCancelTimer:
-		return fmt.Sprintf("timer %s/%s, switch %s, operation %d", r.App, r.Name, r.Switch, r.Op)
+		return fmt.Sprintf("timer %s of %v, operation %d", r.Name, r.Actor, r.Op)
 	case ledger.OpUnreachable, ledger.OpReachable, ledger.OpCloseEpoch:
 		return fmt.Sprintf("switch %s, epoch %d, operation %d", r.Switch, r.Epoch, r.Op)
 	case ledger.OpPut:
@@ -162,7 +162,7 @@ func describe(r *ledger.Record) string {
 	case ledger.OpCommand:
 		return fmt.Sprintf("command %d of switch %s: %v, %q", r.Seq, r.Switch, fingerprintOf(r.Bytes), r.Bytes)
 	case ledger.OpSetTimer:
-		return fmt.Sprintf("set timer %s/%s, switch %s, for %d: %q", r.App, r.Name, r.Switch, r.Time, r.Bytes)
+		return fmt.Sprintf("set timer %s of %v, for %d: %q", r.Name, r.Actor, r.Time, r.Bytes)
 	case ledger.OpFailure:
 		return fmt.Sprintf("failure of %s: %s", r.App, r.Name)
 	case ledger.OpSend, ledger.OpReceive, ledger.OpTaken:

@@ -172,6 +172,7 @@ func (g *Group) Framed(frame []byte) {
 
 func (g *Group) framed(frame []byte) error {
 	d := reader{b: frame}
+	d.uvarint() // the group
 	for len(d.b) > 0 && !d.short {
 		kind, k, seq := d.byte(), d.link(), d.uvarint()
 		l := g.h.link(k)

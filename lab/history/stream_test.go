@@ -17,7 +17,7 @@ func TestOneGroupServesASwitch(t *testing.T) {
 	var found complaints
 	g := of(&found, echoers(), ledger.Limits{})
 	other := g.h.Group(GroupConfig{Applications: echoers(), Number: 2,
-		Directory: func(ledger.Actor) (uint64, bool) { return 2, true }})
+		Directory: func(ledger.Actor) (ledger.Assignment, bool) { return ledger.Assignment{Group: 2}, true }})
 	for _, c := range b.tape {
 		if c.on(g); c.what == "leading" || c.what == "committed" && len(found) == 0 {
 			c.on(other)
@@ -31,13 +31,15 @@ func TestOneGroupServesASwitch(t *testing.T) {
 // inGroups is a history with two groups.
 func inGroups(found *complaints) (one, two *Group) {
 	h := New(found.add)
-	lives := func(a ledger.Actor) (uint64, bool) { return uint64(a.Switch), true }
+	lives := func(a ledger.Actor) (ledger.Assignment, bool) {
+		return ledger.Assignment{Group: uint64(a.Switch)}, true
+	}
 	one = h.Group(GroupConfig{Applications: echoers(), Number: 1, Directory: lives})
 	return one, h.Group(GroupConfig{Applications: echoers(), Number: 2, Directory: lives})
 }
 
 // stream12 is a stream from an application in group 1 to a switch in group 2.
-var stream12 = ledger.Link{From: ledger.Actor{App: "a", Switch: 1}, To: ledger.Actor{Switch: 2}}
+var stream12 = ledger.Link{From: ledger.Actor{App: "a", Shard: ledger.AtSwitch(1)}, To: ledger.Actor{Shard: ledger.AtSwitch(2)}}
 
 // itemOf makes an item with commands for an epoch.
 func itemOf(epoch uint64, commands ...[]byte) []byte {
@@ -50,12 +52,13 @@ func itemOf(epoch uint64, commands ...[]byte) []byte {
 
 // frameOf makes a frame with items of stream12, or if there are none an acknowledgement.
 func frameOf(seq uint64, items ...[]byte) []byte {
-	b := []byte{2}
+	b := []byte{1, 2} // of group 1
 	if len(items) > 0 {
-		b[0] = frameItems
+		b[1] = frameItems
 	}
 	for _, a := range []ledger.Actor{stream12.From, stream12.To} {
 		b = binary.BigEndian.AppendUint64(append(append(b, byte(len(a.App))), a.App...), uint64(a.Switch))
+		b = append(b, 0, 0, 0) // no key
 	}
 	b = binary.AppendUvarint(b, seq)
 	if len(items) > 0 {
@@ -116,7 +119,9 @@ func TestStreams(t *testing.T) {
 				if s.two {
 					g = another
 				}
-				if g.Framed(s.f); s.r != nil {
+				if s.r == nil {
+					g.Framed(s.f)
+				} else {
 					g.report(g.record(&entry{}, s.r))
 				}
 			}

@@ -54,11 +54,11 @@ func (s *simulation) homesFrom(controller uint64) []uint64 {
 
 // lives is the directory of actors, for one who knows these assignments of switches. It is nil if this is the only
 // group.
-func (g *group) lives(assigned func(openflow.DatapathID) (directory.Row, bool)) ledger.Directory {
+func (g *group) lives(assigned func(ledger.Actor) (ledger.Assignment, bool)) ledger.Directory {
 	if g.homes == 0 {
 		return nil
 	}
-	return func(a ledger.Actor) (uint64, bool) { return controller.Lives(a, g.homes, assigned) }
+	return func(a ledger.Actor) (ledger.Assignment, bool) { return controller.Lives(a, g.homes, assigned) }
 }
 
 // leader is the replica that leads in the newest term, as it knows.
@@ -105,7 +105,7 @@ func (a *assignments) of(id openflow.DatapathID) *replica {
 	if len(a.n.replicas) == 1 {
 		return a.n.replicas[0]
 	}
-	if row, known := a.view.Of(id); known {
+	if row, known := a.view.OfSwitch(id); known {
 		return a.n.replicas[row.Group]
 	}
 	return nil
@@ -117,9 +117,14 @@ func (a *assignments) update(u consensus.Update) {
 		rows, err := a.n.replicas[0].core.Ledger().Rows(directory.Name, maxDirectory)
 		a.n.check(cmp.Or(err, a.view.Restore(rows)))
 	}
+	var moved []ledger.Actor
 	for _, e := range u.Entries {
-		_, err := a.view.Commit(e.Data)
+		list, err := a.view.Commit(e.Data)
 		a.n.check(err)
+		moved = append(moved, list...)
+	}
+	if len(moved) > 0 || u.Snapshot != nil {
+		a.n.tell(controller.RelocatedPayload(moved, u.Snapshot != nil))
 	}
 	for _, s := range slices.Clone(a.n.sessions) {
 		if s.state == attached && s.r == nil && s.assigned() {

@@ -9,6 +9,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/consensus"
 	"github.com/holdfast-sdn/holdfast/consensus/storage"
 	"github.com/holdfast-sdn/holdfast/controller"
+	"github.com/holdfast-sdn/holdfast/controller/directory"
 	"go.etcd.io/raft/v3/raftpb"
 )
 
@@ -318,10 +319,20 @@ func (r *replica) heard(role *consensus.Role) {
 	if r.leader = role.Leader; r.leader == was || r.leader == 0 {
 		return
 	}
-	payload := controller.ResendPayload(uint64(r.g.number))
-	for _, other := range r.n.replicas {
-		other.put(func() { other.core.Payload(r.n.p.clock(), 0, payload) })
+	r.n.tell(controller.ResendPayload(uint64(r.g.number)))
+}
+
+// tell passes a payload to all groups of the controller.
+func (n *controllerNode) tell(payload []byte) {
+	for _, r := range n.replicas {
+		r.put(func() { r.core.Payload(n.p.clock(), 0, payload) })
 	}
+}
+
+// AskDirectory implements controller.Outside.
+func (r *replica) AskDirectory(request []byte) {
+	system := r.n.replicas[0]
+	system.put(func() { system.core.Ask(directory.Name, request) })
 }
 
 // DeferElection implements controller.Outside.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-sdn/holdfast/controller/directory"
 	"github.com/holdfast-sdn/holdfast/lab/history"
+	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
 	"github.com/holdfast-sdn/holdfast/southbound"
@@ -171,7 +172,7 @@ func (s *session) ask() {
 	if s.state != attached || s.r != nil {
 		return
 	}
-	want := directory.Assign{Switch: s.id, Groups: s.n.s.homesFrom(s.n.id)}
+	want := directory.Assign{Actors: []ledger.Actor{{Shard: ledger.AtSwitch(s.id)}}, Groups: s.n.s.homesFrom(s.n.id)}
 	system := s.n.replicas[0]
 	system.put(func() { system.core.Ask(directory.Name, want.Append(nil)) })
 	s.n.p.after(assignEvery, s.ask)

@@ -267,7 +267,7 @@ func timers(t *testing.T, r replica) (list []string) {
 	t.Helper()
 	_, err := ledger.Walk(snapshot(t, r), func(r *ledger.Record) error {
 		if r.Op == ledger.OpSetTimer {
-			list = append(list, fmt.Sprint(r.App, " ", r.Name, " ", r.Time))
+			list = append(list, fmt.Sprint(r.Actor.App, " ", r.Name, " ", r.Time))
 		}
 		return nil
 	})

@@ -1,0 +1,14 @@
+package client
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/holdfast-sdn/holdfast/controller"
+)
+
+// Move moves an actor to a group, and returns when it lives there. Any controller can do that.
+func (c *Client) Move(ctx context.Context, m controller.Move) (moved controller.Moved, err error) {
+	err = c.Leader(ctx, http.MethodPost, "/v1/move", m, &moved)
+	return moved, err
+}

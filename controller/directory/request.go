@@ -1,0 +1,122 @@
+package directory
+
+import (
+	"encoding/binary"
+	"errors"
+
+	"github.com/holdfast-sdn/holdfast/ledger"
+)
+
+// A request is what a controller asks of the directory. It may be lost, repeated, or made by several controllers.
+//
+//	Assign: 1, number of groups, groups, actors
+//	Moved:  2, group, version, actor
+const (
+	requestAssign = 1
+	requestMoved  = 2
+)
+
+// Assign is the request to assign those of the actors that have no row. Groups are those from which to choose for a
+// switch: the controller that asks has a replica of each, so that it can serve the switch, and the first is its home.
+// Any other actor is assigned to the first.
+type Assign struct {
+	Actors []ledger.Actor
+	Groups []uint64
+}
+
+// Moved is the request to record that an actor has arrived in a group. It changes nothing if there is a row with that
+// version or a newer one.
+type Moved struct {
+	Actor ledger.Actor
+	ledger.Assignment
+}
+
+// Append appends the encoding of the request.
+func (r Assign) Append(b []byte) []byte {
+	b = binary.AppendUvarint(append(b, requestAssign), uint64(len(r.Groups)))
+	for _, g := range r.Groups {
+		b = binary.AppendUvarint(b, g)
+	}
+	for _, a := range r.Actors {
+		b = a.Append(b)
+	}
+	return b
+}
+
+// Append appends the encoding of the request.
+func (r Moved) Append(b []byte) []byte {
+	return r.Actor.Append(appendRow(append(b, requestMoved), r.Assignment))
+}
+
+var (
+	errRequest = errors.New("the request to the directory is damaged")
+	errRow     = errors.New("the row of the directory is damaged")
+)
+
+// parse decodes a request: an Assign, with at least one group, or a Moved.
+func parse(b []byte) (any, error) {
+	if len(b) == 0 {
+		return nil, errRequest
+	}
+	kind, b := b[0], b[1:]
+	n, b, err := uvarint(b)
+	if err != nil {
+		return nil, err
+	}
+	switch kind {
+	case requestAssign:
+		var r Assign
+		for ; n > 0; n-- {
+			var g uint64
+			if g, b, err = uvarint(b); err != nil {
+				return nil, err
+			}
+			r.Groups = append(r.Groups, g)
+		}
+		for len(b) > 0 {
+			var a ledger.Actor
+			if a, b, err = ledger.ParseActor(b); err != nil {
+				return nil, errRequest
+			}
+			r.Actors = append(r.Actors, a)
+		}
+		if len(r.Groups) == 0 {
+			return nil, errRequest
+		}
+		return r, nil
+	case requestMoved:
+		r := Moved{Assignment: ledger.Assignment{Group: n}}
+		if r.Version, b, err = uvarint(b); err != nil {
+			return nil, err
+		}
+		if r.Actor, b, err = ledger.ParseActor(b); err != nil || len(b) > 0 {
+			return nil, errRequest
+		}
+		return r, nil
+	}
+	return nil, errRequest
+}
+
+func uvarint(b []byte) (v uint64, rest []byte, err error) {
+	v, n := binary.Uvarint(b)
+	if n <= 0 {
+		return 0, nil, errRequest
+	}
+	return v, b[n:], nil
+}
+
+func appendRow(b []byte, r ledger.Assignment) []byte {
+	return binary.AppendUvarint(binary.AppendUvarint(b, r.Group), r.Version)
+}
+
+func parseRow(b []byte) (r ledger.Assignment, err error) {
+	group, rest, err := uvarint(b)
+	if err != nil {
+		return r, errRow
+	}
+	version, rest, err := uvarint(rest)
+	if err != nil || len(rest) > 0 {
+		return r, errRow
+	}
+	return ledger.Assignment{Group: group, Version: version}, nil
+}

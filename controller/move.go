@@ -1,0 +1,153 @@
+package controller
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/controller/directory"
+	"github.com/holdfast-sdn/holdfast/ledger"
+)
+
+// maxMoves bounds the moves that wait for room in the ledger. Further ones are dropped: whoever asks for a move looks
+// for its effect in the directory.
+const maxMoves = 4096
+
+// move is an actor that is to move to a group.
+type move struct {
+	actor ledger.Actor
+	to    uint64
+}
+
+// toMove takes a request to move an actor. One that is damaged, or arrives at a controller that does not lead, is
+// dropped.
+func (c *Core) toMove(payload []byte) {
+	to, n := binary.Uvarint(payload)
+	if n <= 0 || !c.role.Leading || len(c.moves) >= maxMoves {
+		return
+	}
+	if a, rest, err := ledger.ParseActor(payload[n:]); err == nil && len(rest) == 0 {
+		c.moves = append(c.moves, move{a, to})
+	}
+}
+
+// executeMoves moves actors while the ledger has room.
+func (c *Core) executeMoves() {
+	for len(c.moves) > 0 && !c.draining && c.room() {
+		m := c.moves[0]
+		switch err := c.ledger.Move(m.actor, m.to); {
+		case errors.Is(err, ledger.ErrFull):
+			return
+		case err != nil:
+			c.log.Warn("an actor does not move", "actor", m.actor.String(), "to", m.to, "err", err)
+		default:
+			c.log.Info("an actor moves", "actor", m.actor.String(), "to", m.to)
+		}
+		c.moves = c.moves[1:]
+	}
+}
+
+// Move is the request to move an actor of an application, which replaces nothing if it lives there.
+type Move struct {
+	App   string     `json:"app"`
+	Key   ledger.Key `json:"key,omitzero"` // of the shard; none: what belongs to no switch and no key
+	Group uint64     `json:"group"`        // to which it moves
+}
+
+// Moved is the answer.
+type Moved struct {
+	Actor   string `json:"actor"`
+	Group   uint64 `json:"group"`
+	Version uint64 `json:"version"` // of the assignment: it grows with each move
+}
+
+var (
+	errOneGroup = errors.New("the cluster has one group: with `groups: per-controller` actors can move")
+	errNoActor  = errors.New("there is no such actor: see the tables of the application for the keys that it has")
+)
+
+// moveEvery is how long after a request to move the next one follows: requests may be lost.
+const moveEvery = 500 * time.Millisecond
+
+// move moves an actor, and returns when the directory says so.
+func (c *Controller) move(ctx context.Context, m Move) (Moved, error) {
+	a := ledger.Actor{App: m.App, Shard: ledger.Shard{Key: m.Key}}
+	if !c.several() {
+		return Moved{}, errOneGroup
+	}
+	if m.Group < 1 || m.Group >= uint64(len(c.cfg.Groups)) {
+		return Moved{}, fmt.Errorf("there is no group %d to move to: groups 1 to %d have actors", m.Group,
+			len(c.cfg.Groups)-1)
+	}
+	if _, err := c.running(m.App); err != nil {
+		return Moved{}, err
+	}
+	again := time.NewTimer(0)
+	defer again.Stop()
+	for {
+		_, news := c.assigned.watch() // before lives, so that nothing is missed
+		at, known := c.lives(a)
+		switch {
+		case !known:
+			return Moved{}, errNoActor
+		case at.Group == m.Group:
+			return Moved{a.String(), at.Group, at.Version}, nil
+		}
+		select {
+		case <-news:
+		case <-again.C:
+			c.router.sendPayload(at.Group, MovePayload(a, m.Group))
+			again.Reset(moveEvery)
+		case <-ctx.Done():
+			return Moved{}, fmt.Errorf("%v has not moved in time, and may move later: its group, group %d and the "+
+				"system group need a majority each: %w", a, m.Group, ctx.Err())
+		}
+	}
+}
+
+func (c *Controller) serveMoves(mux *http.ServeMux) {
+	mux.HandleFunc("POST /v1/move", func(w http.ResponseWriter, r *http.Request) {
+		var m Move
+		if !c.asked(w, r, &m) {
+			return
+		}
+		ctx, cancel := context.WithTimeout(r.Context(), changeTimeout)
+		defer cancel()
+		moved, err := c.move(ctx, m)
+		c.answer(w, r, moved, err)
+	})
+}
+
+// relocated takes the news that the directory has changed.
+func (c *Core) relocated(payload []byte) {
+	if len(payload) == 0 {
+		c.ledger.RelocatedAll()
+	}
+	for len(payload) > 0 {
+		a, rest, err := ledger.ParseActor(payload)
+		if err != nil {
+			return
+		}
+		c.ledger.Relocated(a)
+		payload = rest
+	}
+}
+
+// maxAssign bounds the actors of one request to the directory.
+const maxAssign = 4096
+
+// tellDirectory asks the directory to assign the actors for which something waits, and tells it which have arrived.
+func (c *Core) tellDirectory() {
+	for list := c.ledger.Unassigned(); len(list) > 0; {
+		n := min(len(list), maxAssign)
+		c.outside.AskDirectory(directory.Assign{Actors: list[:n], Groups: []uint64{c.cfg.Group}}.Append(nil))
+		list = list[n:]
+	}
+	for _, a := range c.ledger.Unpublished() {
+		at, _ := c.ledger.Assignment(a)
+		c.outside.AskDirectory(directory.Moved{Actor: a, Assignment: at}.Append(nil))
+	}
+}

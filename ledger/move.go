@@ -1,0 +1,234 @@
+package ledger
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// An actor moves from its group to another one in two transactions, and a stream between the groups connects them:
+//
+//	depart  in the log of its group: its cells, timers and ends of streams become items for the other group
+//	arrive  in the log of that group: with the last of the items the actor lives there
+//
+// No permission is needed, because the group in which an actor lives is the only one that can move it, and its log
+// orders that. The group in which it arrives tells the directory; see Unpublished. What is sent to the actor meanwhile
+// is kept by its senders, since nobody acknowledges it.
+
+// theGroup is a group as an end of a stream, on which actors move.
+func theGroup(number uint64) Actor { return Actor{Shard: Shard{Key: Key{A: number, B: 1}}} }
+
+// group returns the number of a group; false if the actor is none.
+func (a Actor) group() (number uint64, is bool) {
+	return a.Key.A, a.App == "" && a.Key.B == 1
+}
+
+// Sharder is an Application whose cells belong to several actors. Those of any other belong to the zero Shard.
+type Sharder interface {
+	Application
+	// Shard returns the shard that has a cell.
+	Shard(table string, cell Key) Shard
+}
+
+// Errors of Move.
+var (
+	// ErrElsewhere is returned if the actor does not live in this group.
+	ErrElsewhere = errors.New("the actor does not live in this group")
+	// ErrImmovable is returned for an actor that cannot move.
+	ErrImmovable = errors.New("the actor cannot move")
+)
+
+// Move moves an actor to another group. The caller has checked Room. After an error nothing has changed; after ErrFull
+// the caller tries it again when Relieved has grown.
+func (c *Core) Move(a Actor, to uint64) error {
+	app := c.appOf(a.App)
+	switch {
+	case !c.leading:
+		return errNotLeading
+	case !c.sharded() || app < 0 || a.Switch != 0:
+		return fmt.Errorf("move %v: %w: only shards of applications move, and those of a switch live with it", a,
+			ErrImmovable)
+	case !c.here(a):
+		return fmt.Errorf("move %v: %w", a, ErrElsewhere)
+	case to == c.group:
+		return nil
+	}
+	out := c.outgoing(Link{theGroup(c.group), theGroup(to)})
+	if out.sending.peer.full(c.softBound()) {
+		return ErrFull
+	}
+	at, _ := c.where(a)
+	next := Assignment{to, at.Version + 1}
+	cells := c.cellsOf(c.apps[app], a)
+	pieces, err := c.pieces(a, next, cells)
+	if err != nil {
+		return fmt.Errorf("move %v: %w", a, err)
+	}
+	b := c.beginTransaction()
+	b.buf = next.append(appendActor(append(b.buf, byte(OpDepart)), a))
+	c.tx = Tx{c: c, app: a.App, at: a.Shard}
+	for _, k := range cells {
+		for _, field := range k.table.fields(k.cell) {
+			c.tx.Delete(k.table, k.cell, field)
+		}
+	}
+	for _, name := range c.timersOf(a) {
+		c.tx.CancelTimer(name.name)
+	}
+	for _, item := range pieces {
+		c.push(out, item, 0)
+	}
+	c.depart(a, next)
+	c.finish()
+	return nil
+}
+
+// tableCell is a cell of a table.
+type tableCell struct {
+	table *table
+	cell  Key
+}
+
+// cellsOf returns the cells of an actor, by table and key.
+func (c *Core) cellsOf(app Application, a Actor) (list []tableCell) {
+	shard := func(string, Key) Shard { return Shard{} }
+	if s, is := app.(Sharder); is {
+		shard = s.Shard
+	}
+	for _, name := range slices.SortedFunc(maps.Keys(c.state.tables), TableName.compare) {
+		if name.App != a.App {
+			continue
+		}
+		t := c.state.tables[name]
+		keys := []Key{a.Key} // of a shard with a key, only this cell
+		if a.Key == (Key{}) {
+			keys = t.cells()
+		}
+		for _, cell := range keys {
+			if shard(name.Name, cell) == a.Shard && len(t.fields(cell)) > 0 {
+				list = append(list, tableCell{t, cell})
+			}
+		}
+	}
+	return list
+}
+
+func (c *Core) timersOf(a Actor) (list []timerName) {
+	for name := range c.state.timers {
+		if name.actor == a {
+			list = append(list, name)
+		}
+	}
+	slices.SortFunc(list, timerName.compare)
+	return list
+}
+
+// depart is the leader's part of OpDepart.
+func (c *Core) depart(a Actor, next Assignment) {
+	left := c.state.depart(a, next)
+	c.batch.undo = append(c.batch.undo, undo{kind: undoMove, move: left})
+	for _, o := range left.out {
+		if p := o.sending.peer; p != nil {
+			p.remove(o)
+		}
+		c.taken = slices.DeleteFunc(c.taken, func(t *outgoing) bool { return t == o })
+		c.senders[o.To] = slices.DeleteFunc(c.senders[o.To], func(s *outgoing) bool { return s == o })
+	}
+	c.Relocated(a)
+}
+
+// knowledge returns the receiver's ends of the streams to an actor, as they are to be where it moves: with what it
+// knows about switches of this group, whose events it has received without a stream.
+func (c *Core) knowledge(a Actor) []*incoming {
+	ends := map[Link]*incoming{}
+	for k, i := range c.state.links.in {
+		if k.To == a {
+			ends[k] = &incoming{Link: k, received: i.received}
+		}
+	}
+	for id, sw := range c.state.switches {
+		k := Link{theSwitch(id), a}
+		if ends[k] == nil && a.Shard == (Shard{}) && sw.live {
+			ends[k] = &incoming{Link: k} // it may ask for all switches
+		}
+		if i := ends[k]; i != nil {
+			i.epoch, i.live, i.hello = sw.epoch, sw.live && sw.reachable, sw.hello
+		}
+	}
+	var list []*incoming
+	for _, k := range slices.SortedFunc(maps.Keys(ends), Link.compare) {
+		list = append(list, ends[k])
+	}
+	return list
+}
+
+// moves is what a group knows of actors that have moved to it or from it. It is replicated.
+type moves struct {
+	at       map[Actor]Assignment // the newest assignments
+	arriving map[Actor][][]byte   // pieces of actors that have not arrived as a whole
+}
+
+// oldMove is what a move has changed, to undo it.
+type oldMove struct {
+	actor    Actor
+	at       Assignment
+	existed  bool // at
+	arriving [][]byte
+	gone     bool // out and in were removed, and not added
+	out      []*outgoing
+	in       []*incoming
+}
+
+func (s *state) oldMove(a Actor) *oldMove {
+	old := &oldMove{actor: a, arriving: s.moves.arriving[a]}
+	old.at, old.existed = s.moves.at[a]
+	return old
+}
+
+// depart applies OpDepart, and returns what was there before.
+func (s *state) depart(a Actor, next Assignment) *oldMove {
+	old := s.oldMove(a)
+	old.gone = true
+	for k, o := range s.links.out {
+		if k.From == a {
+			old.out = append(old.out, o)
+			delete(s.links.out, k)
+		}
+	}
+	for k, i := range s.links.in {
+		if k.To == a {
+			old.in = append(old.in, i)
+			delete(s.links.in, k)
+		}
+	}
+	s.moves.set(a, next)
+	return old
+}
+
+func (m *moves) set(a Actor, at Assignment) {
+	if m.at == nil {
+		m.at = map[Actor]Assignment{}
+	}
+	m.at[a] = at
+}
+
+// revertMove undoes a departure, or the arrival of a piece.
+func (s *state) revertMove(old *oldMove) {
+	for _, o := range old.out {
+		if delete(s.links.out, o.Link); old.gone {
+			s.links.out[o.Link] = o
+		}
+	}
+	for _, i := range old.in {
+		if delete(s.links.in, i.Link); old.gone {
+			s.links.in[i.Link] = i
+		}
+	}
+	if delete(s.moves.at, old.actor); old.existed {
+		s.moves.at[old.actor] = old.at
+	}
+	if delete(s.moves.arriving, old.actor); old.arriving != nil {
+		s.moves.arriving[old.actor] = old.arriving
+	}
+}
