@@ -33,13 +33,17 @@ to all three controllers, and nothing runs beside it. With --groups per-controll
 leads a group with a third of the switches, and one after the other is killed. One actor, in one of
 these groups, then handles the packets of all switches and sends them to the switch of their
 destination, so nearly every packet passes several groups. The report compares what groups sent to
-each other with what they received.`,
+each other with what they received. With --migrate that actor moves from group to group meanwhile.`,
 		Example: `  holdfast demo
   sudo holdfast demo --ovs --stock
   holdfast demo --groups per-controller
+  holdfast demo --migrate
   holdfast demo --json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if b.Migrate {
+				b.Groups = bench.PerController
+			}
 			if b.Groups == bench.PerController {
 				b.App = exchange.Name
 			}
@@ -77,6 +81,8 @@ each other with what they received.`,
 	ovsFlag(cmd, &b.OVS)
 	stockFlag(cmd, &b.Stock)
 	groupsFlag(cmd, &b.Groups)
+	cmd.Flags().BoolVar(&b.Migrate, "migrate", false,
+		"move the actor from group to group all the time (groups: per-controller)")
 	return cmd
 }
 
@@ -110,6 +116,9 @@ func printStreams(w io.Writer, s oracle.Streams) {
 	}
 	fmt.Fprintln(w, "\tsent\treceived\tlost\trepeated\t")
 	fmt.Fprintf(w, "between groups\t%d\t%d\t%d\t%d\t\n", s.Sent, s.Received, s.Lost, s.Repeated)
+	if s.Moves > 0 {
+		fmt.Fprintf(w, "moves of actors\t%d\t\t\t\t\n", s.Moves)
+	}
 	for _, g := range s.Groups {
 		fmt.Fprintf(w, "group %d\t%d\t%d\t\t\t\n", g.Group, g.Sent, g.Received)
 	}

@@ -18,6 +18,7 @@ type Failover struct {
 	OVS          bool   // Open vSwitch in network namespaces (root), not embedded switches
 	App          string // "hub" if empty, or "exchange": one actor handles all packets
 	Groups       string // "1", or "per-controller": each controller has a group of its own
+	Migrate      bool   // actors move from group to group all the time
 	Stock        bool   // no agents: every switch connects to every controller
 	Durability   string
 	Between      time.Duration // undisturbed traffic before each kill; 300 ms if 0
@@ -43,7 +44,7 @@ func (b Failover) Run(ctx context.Context, progress Progress) (Report, error) {
 func (b Failover) Kill(ctx context.Context, progress Progress, say func(line string)) (failover.Result, error) {
 	b = b.withDefaults()
 	return failover.Run(ctx, failover.Config{Binary: b.Binary, OVS: b.OVS, Stock: b.Stock, Kills: b.Kills,
-		PerController: b.Groups == PerController, App: b.App,
+		PerController: b.Groups == PerController, App: b.App, Migrate: b.Migrate,
 		Between: b.Between, PingInterval: b.PingInterval, Durability: b.Durability, Progress: progress, Say: say})
 }
 
@@ -75,6 +76,7 @@ func (b Failover) Report(r failover.Result) Report {
 	if r.Streams.Sent > 0 {
 		f["items_sent"], f["items_received"] = float64(r.Streams.Sent), float64(r.Streams.Received)
 		f["items_lost"], f["items_repeated"] = float64(r.Streams.Lost), float64(r.Streams.Repeated)
+		f["moves"] = float64(r.Streams.Moves)
 	}
 	if b.OVS {
 		kind = "Open vSwitch bridges"

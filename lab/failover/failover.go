@@ -39,6 +39,7 @@ type Config struct {
 	App           string        // "hub" if empty, or "exchange"
 	Stock         bool          // no agents: every switch connects to every controller
 	NoBundles     bool          // with Stock: the switches have no bundles
+	Migrate       bool          // with PerController: actors move from group to group all the time
 	// kills of any controller, at random moments; how long they take is not measured
 	Soak     bool
 	Say      func(line string)            // called with each step, as it happens; may be nil
@@ -226,7 +227,8 @@ func (t *experiment) run(ctx context.Context) (Result, error) {
 			return r, err
 		}
 	}
-	stop := t.startPings(ctx)
+	stopPings, stopMoves := t.startPings(ctx), t.startMoves(ctx)
+	stop := func() { stopMoves(); stopPings() }
 	defer stop()
 	kill := t.kill
 	if t.Soak {
@@ -305,6 +307,30 @@ func (t *experiment) startPings(ctx context.Context) (stop func()) {
 		turn := t.PingInterval * time.Duration(i) / time.Duration(len(hosts))
 		wg.Go(func() { h.pingUntil(ctx, hosts[(i+1)%len(hosts)], turn, t.PingInterval) })
 	}
+	return func() { cancel(); wg.Wait() }
+}
+
+// moveEvery is how long an actor stays in a group.
+const moveEvery = 100 * time.Millisecond
+
+// startMoves moves the actor of the application from group to group. The function that it returns ends that.
+func (t *experiment) startMoves(ctx context.Context) (stop func()) {
+	if !t.Migrate {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for n := 0; ctx.Err() == nil; n++ {
+			group := strconv.Itoa(n%len(t.cluster.Controllers()) + 1)
+			// one that fails because a controller died is one move less; the oracle counts those that were made
+			_, _ = t.cluster.Command(ctx, "move", t.App, group)
+			select {
+			case <-ctx.Done():
+			case <-time.After(moveEvery):
+			}
+		}
+	})
 	return func() { cancel(); wg.Wait() }
 }
 

@@ -12,6 +12,7 @@ import (
 type Streams struct {
 	Groups         []GroupItems // by number: those that sent or received something
 	Sent, Received int
+	Moves          int // of actors from group to group
 	// Lost items were sent and not received, or forgotten by the sender before they were received. Repeated ones were
 	// received twice, or never sent.
 	Lost, Repeated int
@@ -26,13 +27,13 @@ type GroupItems struct {
 
 // streamOf is one stream.
 type streamOf struct {
-	sent     []audit.Record
-	received uint64       // number of the last item
-	taken    audit.Record // the last acknowledgement
+	sent, got []audit.Record
+	received  uint64       // number of the last item
+	taken     audit.Record // the last acknowledgement
 }
 
 // CheckStreams compares what groups received with what others sent, in records of Read: that must be a prefix without
-// gaps of it, and in the end everything.
+// gaps of it, and in the end everything. Ends of streams may have moved from group to group.
 func CheckStreams(records []audit.Record) (s Streams) {
 	streams, groups := map[string]*streamOf{}, map[uint64]*GroupItems{}
 	of := func(r audit.Record) (*streamOf, *GroupItems) {
@@ -52,20 +53,27 @@ func CheckStreams(records []audit.Record) (s Streams) {
 			g.Sent++
 			s.Sent++
 		case audit.Taken:
-			k, _ := of(r)
-			k.taken = r
-		}
-	}
-	for _, r := range records {
-		if r.Kind == audit.Received {
+			if k, _ := of(r); r.Seq > k.taken.Seq { // an actor that moves takes its outbox along
+				k.taken = r
+			}
+		case audit.Received:
 			k, g := of(r)
+			k.got = append(k.got, r)
 			g.Received++
 			s.Received++
-			s.receive(k, r)
+		case audit.Arrived:
+			s.Moves++
 		}
 	}
+	lived := residencesOf(records)
 	for _, name := range slices.Sorted(maps.Keys(streams)) {
-		s.finish(streams[name])
+		k := streams[name]
+		lived.order(k.sent, true)
+		lived.order(k.got, false)
+		for _, r := range k.got {
+			s.receive(k, r)
+		}
+		s.finish(k)
 	}
 	for _, n := range slices.Sorted(maps.Keys(groups)) {
 		s.Groups = append(s.Groups, *groups[n])

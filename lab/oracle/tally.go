@@ -160,7 +160,7 @@ func (t *Tally) Compare(files []string) (Result, error) {
 	issued := map[openflow.DatapathID][]string{}  // in the last
 	for _, rec := range records {
 		switch {
-		case rec.Stream != "": // CheckStreams
+		case rec.Stream != "" || rec.Actor != "": // CheckStreams
 		case rec.Kind == audit.Failure:
 			r.Failures++
 		case rec.Kind == audit.Command:
