@@ -111,10 +111,10 @@ type event[M any] interface {
 	decode(in *ledger.Input) error
 }
 
-// Handle adds a handler for a message of the network: PacketIn, PortStatus, FlowRemoved,
-// SwitchUp, SwitchDown, Timer, Reply, BarrierReply, Refused, Void. cells names the cells that the handler
-// reads or writes for a message, with Need; nil means none. Byte slices in the
-// message are valid during the call. The only option is At.
+// Handle adds a handler for a message of the network: PacketIn, PortStatus, FlowRemoved, SwitchUp, SwitchDown, Timer,
+// Reply, BarrierReply, Refused, Void. cells names the cells that the handler reads or writes for a message, with Need;
+// nil means none. A handler without cells belongs to the application's actor at the switch of the message. Byte slices
+// in the message are valid during the call. The only option is At.
 func Handle[M any, P event[M]](a *App, cells func(M) Cells, run func(*Tx, M) error, options ...Option) {
 	m := new(M) // one for all calls: handlers of an application never run side by side
 	kind, typ := P(m).input()

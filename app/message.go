@@ -156,12 +156,13 @@ func (v *Void) decode(in *ledger.Input) error {
 
 // Timer says that a timer of this application is due.
 type Timer struct {
-	Name string
-	Data []byte // as given to Tx.SetTimer
+	Switch Switch // of the actor that set it; 0 if its cells are not keyed by a switch
+	Name   string
+	Data   []byte // as given to Tx.SetTimer
 }
 
 func (*Timer) input() (ledger.InputKind, uint8) { return ledger.Timer, 0 }
 func (t *Timer) decode(in *ledger.Input) error {
-	t.Name, t.Data = in.Name, in.Message
+	t.Switch, t.Name, t.Data = in.Switch, in.Name, in.Message
 	return nil
 }

@@ -25,7 +25,7 @@ const (
 	SwitchUp      InputKind = iota + 1 // Message: the event that began the epoch
 	SwitchDown                         // Reason
 	Message                            // Message, from the switch, a whole OpenFlow 1.3 message
-	Timer                              // Name, Message: the data given to SetTimer
+	Timer                              // Switch of the actor, Name, Message: the data given to SetTimer
 	Emitted                            // Name, Message: what an application gave to Emit
 	ReplayedInput                      // Seq, its number at the replayed application; only in a Failure
 	Request                            // Message: what a controller gave to Core.Request

@@ -336,7 +336,8 @@ func (c *Core) timer(name timerName, t timer) {
 	if replayed {
 		c.tell(Input{Kind: Timer, Name: name.name})
 	} else {
-		c.input = Input{Kind: Timer, Name: name.name, Message: t.data, from: name.actor, at: name.actor.Shard}
+		c.input = Input{Kind: Timer, Switch: name.actor.Switch, Name: name.name, Message: t.data, from: name.actor,
+			at: name.actor.Shard}
 		c.call(app)
 		c.runEmitted()
 	}

@@ -168,7 +168,7 @@ func TestFailedApplication(t *testing.T) {
 			// The timer that the failed transaction cancelled still exists, and fires.
 			bad.do, bad.told = nil, nil
 			p.leader.Tick(p.now + 1000)
-			wantTold(t, bad, "timer keep")
+			wantTold(t, bad, "timer keep of switch "+sw1)
 			p.commit()
 		})
 	}

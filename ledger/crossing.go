@@ -289,7 +289,6 @@ func (c *Core) answer(sw *switchState, in *Input) bool {
 	tag, _ := c.tagOf(from.App) // it was known when the command came
 	token := tokenOf(tag.XID(), number)
 	out := *in
-	out.at = from.Shard
 	out.Message = bytes.Clone(in.Message)
 	openflow.SetXID(out.Message, token)
 	if message.Refusal(in.Message) {

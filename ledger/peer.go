@@ -77,7 +77,7 @@ func (c *Core) peerOf(a Actor) *peer {
 }
 
 // peerTo is peerOf for an actor that is sent something. It is nil if the actor belongs to a switch of which this group
-// has never heard.
+// has never heard, neither from the switch nor from an application at it.
 func (c *Core) peerTo(a Actor) *peer {
 	if p := c.peerOf(a); p != nil {
 		return p
@@ -86,7 +86,7 @@ func (c *Core) peerTo(a Actor) *peer {
 		return c.peer(nowhere)
 	}
 	for k := range c.state.links.in {
-		if k.From == theSwitch(a.Switch) {
+		if k.From.Switch == a.Switch {
 			return c.peer(nowhere)
 		}
 	}

@@ -30,6 +30,7 @@ type Net struct {
 // Sent is a command on its way to a switch.
 type Sent struct {
 	Switch  app.Switch
+	XID     uint32
 	Message of13.Message
 }
 
@@ -214,7 +215,7 @@ func (n *Net) decode(sent []Sent, list []ledger.Release) []Sent {
 			if err != nil {
 				n.t.Fatal(err)
 			}
-			sent, rest = append(sent, Sent{r.Switch, m}), after
+			sent, rest = append(sent, Sent{r.Switch, openflow.XID(msg), m}), after
 		}
 	}
 	return sent
