@@ -8,7 +8,7 @@
 package apptest
 
 import (
-	"testing"
+	"slices"
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/app"
@@ -20,8 +20,12 @@ import (
 
 // Net is a network of one controller, which leads one group or several. A failure of an application fails the test.
 type Net struct {
-	t      testing.TB
+	Passed int // frames that groups have sent to each other
+
+	t      Tester
 	groups []*ledger.Core
+	slow   bool
+	frames []passing
 	now    int64
 	epochs map[app.Switch]uint64
 	seqs   map[app.Switch]uint64
@@ -34,15 +38,21 @@ type Sent struct {
 	Message of13.Message
 }
 
+// passing is a frame on its way to a group.
+type passing struct {
+	to    uint64
+	frame []byte
+}
+
 // New starts a ledger that runs apps.
-func New(t testing.TB, apps ...*app.App) *Net {
+func New(t Tester, apps ...*app.App) *Net {
 	t.Helper()
 	return NewOf(t, 1, apps...)
 }
 
 // NewOf starts the ledgers of several groups. Switches are in them by turns, and what an application has besides its
 // cells of switches is in one of them.
-func NewOf(t testing.TB, groups uint64, apps ...*app.App) *Net {
+func NewOf(t Tester, groups uint64, apps ...*app.App) *Net {
 	t.Helper()
 	list := make([]ledger.Application, len(apps))
 	for i, a := range apps {
@@ -51,18 +61,21 @@ func NewOf(t testing.TB, groups uint64, apps ...*app.App) *Net {
 	n := &Net{t: t, now: 1, epochs: map[app.Switch]uint64{}, seqs: map[app.Switch]uint64{}}
 	for g := range groups {
 		core, err := ledger.New(list, ledger.Limits{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		n.must(err)
 		if groups > 1 {
 			core.Join(g, n.home)
 		}
-		if err := core.Lead(1, n.now); err != nil {
-			t.Fatal(err)
-		}
+		n.must(core.Lead(1, n.now))
 		n.groups = append(n.groups, core)
 	}
 	return n
+}
+
+func (n *Net) must(err error) {
+	n.t.Helper()
+	if err != nil {
+		n.t.Fatalf("%v", err)
+	}
 }
 
 // home is the Directory.
@@ -125,9 +138,7 @@ func (n *Net) Message(id app.Switch, m of13.Message, xid uint32) []Sent {
 func (n *Net) Event(id app.Switch, msg []byte) []Sent {
 	n.t.Helper()
 	n.seqs[id]++
-	if err := n.group(id).Event(id, n.epochs[id], n.seqs[id], msg); err != nil {
-		n.t.Fatal(err)
-	}
+	n.must(n.group(id).Event(id, n.epochs[id], n.seqs[id], msg))
 	return n.commit()
 }
 
@@ -146,9 +157,7 @@ func (n *Net) Rows(name string) (rows []ledger.Row) {
 	n.t.Helper()
 	for _, core := range n.groups {
 		list, err := core.Rows(name, 1<<30)
-		if err != nil {
-			n.t.Fatal(err)
-		}
+		n.must(err)
 		rows = append(rows, list...)
 	}
 	return rows
@@ -175,28 +184,49 @@ func (n *Net) commitGroup(core *ledger.Core) (sent []Sent, more bool) {
 		n.t.Errorf("application %s failed on %s: %v\n%s", f.App, f.Input.String(), f.Err, f.Stack)
 	}
 	sent = n.decode(nil, core.Immediate())
-	entry, ok := core.Cut()
-	if !ok {
-		return sent, false
+	entry, more := core.Cut()
+	if more {
+		n.must(core.Commit(entry))
+		sent = n.decode(sent, core.Releases())
 	}
-	if err := core.Commit(entry); err != nil {
-		n.t.Fatal(err)
-	}
-	sent = n.decode(sent, core.Releases())
 	core.Frames(func(group uint64, frame []byte) {
-		for f := ledger.NewFrame(frame); ; {
-			finished, err := n.groups[group].Execute(f)
-			if err != nil {
-				n.t.Fatal(err)
-			}
-			if finished {
-				return
-			}
-			list, _ := n.commitGroup(n.groups[group])
-			sent = append(sent, list...)
+		more = true
+		n.Passed++
+		if n.slow {
+			n.frames = append(n.frames, passing{group, frame})
+			return
 		}
+		sent = append(sent, n.receive(n.groups[group], frame)...)
 	})
-	return sent, true
+	return sent, more
+}
+
+func (n *Net) receive(core *ledger.Core, frame []byte) (sent []Sent) {
+	n.t.Helper()
+	for f := ledger.NewFrame(frame); ; {
+		finished, err := core.Execute(f)
+		n.must(err)
+		if finished {
+			return sent
+		}
+		list, _ := n.commitGroup(core)
+		sent = append(sent, list...)
+	}
+}
+
+// Delay makes frames between groups wait until Deliver is called.
+func (n *Net) Delay() { n.slow = true }
+
+// Waiting returns how many frames between groups wait.
+func (n *Net) Waiting() int { return len(n.frames) }
+
+// Deliver takes one of the frames that wait, 0 being the oldest, to its group.
+func (n *Net) Deliver(i int) []Sent {
+	n.t.Helper()
+	f := n.frames[i]
+	n.frames = slices.Delete(n.frames, i, i+1)
+	sent := n.receive(n.groups[f.to], f.frame)
+	return append(sent, n.commit()...)
 }
 
 func (n *Net) decode(sent []Sent, list []ledger.Release) []Sent {
@@ -208,13 +238,9 @@ func (n *Net) decode(sent []Sent, list []ledger.Release) []Sent {
 		}
 		for len(rest) > 0 {
 			msg, after, err := openflow.Next(rest)
-			if err != nil {
-				n.t.Fatal(err)
-			}
+			n.must(err)
 			m, err := of13.Decode(msg)
-			if err != nil {
-				n.t.Fatal(err)
-			}
+			n.must(err)
 			sent, rest = append(sent, Sent{r.Switch, openflow.XID(msg), m}), after
 		}
 	}

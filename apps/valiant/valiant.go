@@ -30,7 +30,7 @@ const flowPriority = 10
 
 // New returns the application. It needs topology and edge, before it in the list of applications.
 func New() *app.App {
-	a := app.New("valiant").Whole()
+	a := app.New("valiant")
 	v := &valiant{
 		links:   app.NewMap[uint32, app.PortOf, app.PortOf](a, "links"),
 		hosts:   app.NewMap[uint32, app.MAC, app.PortOf](a, "hosts"),
@@ -42,7 +42,12 @@ func New() *app.App {
 	app.HandleEmitted(a, func(topology.LinkDown) app.Cells { return v.cells }, v.linkDown)
 	app.HandleEmitted(a, func(topology.HostSeen) app.Cells { return v.cells }, v.hostSeen)
 	app.HandleEmitted(a, func(topology.HostGone) app.Cells { return v.cells }, v.hostGone)
-	app.Handle(a, func(app.PacketIn) app.Cells { return v.cells }, v.packetIn, app.At(app.Unordered))
+	app.Handle(a, func(in app.PacketIn) app.Cells {
+		if toMany(&in) {
+			return app.Cells{} // so that it stays in the group of the switch
+		}
+		return v.cells
+	}, v.packetIn, app.At(app.Unordered))
 	return a
 }
 
@@ -122,10 +127,16 @@ func (v *valiant) deleteFlows(tx *app.Tx, m of13.FlowMod, id app.Switch) {
 	tx.FlowMod(id, m)
 }
 
+// toMany reports whether a frame is for several hosts, such as those that edge carries, or is a probe.
+func toMany(in *app.PacketIn) bool { return in.EthDst()[0]&1 != 0 }
+
 func (v *valiant) packetIn(tx *app.Tx, in app.PacketIn) error {
+	if toMany(&in) {
+		return nil
+	}
 	at := app.PortOf{Switch: in.Switch, Port: in.InPort}
 	to, known := v.hosts.Get(tx, all, in.EthDst())
-	if !known || to == at { // of those that edge carries, or it got there already
+	if !known || to == at { // it got there already
 		return nil
 	}
 	g, err := v.network(tx)

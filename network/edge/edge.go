@@ -29,7 +29,7 @@ const all = 0
 
 // New returns the application.
 func New() *app.App {
-	a := app.New(Name).Whole()
+	a := app.New(Name)
 	e := &edge{
 		switches:  app.NewMap[uint32, app.Switch, []port](a, "switches"),
 		rates:     app.NewMap[uint32, app.PortOf, rate](a, "rates"),
@@ -48,7 +48,12 @@ func New() *app.App {
 	app.HandleEmitted(a, func(topology.LinkUp) app.Cells { return ports }, e.linkUp)
 	app.HandleEmitted(a, func(topology.HostSeen) app.Cells { return hosts }, e.hostSeen)
 	app.HandleEmitted(a, func(topology.HostGone) app.Cells { return hosts }, e.hostGone)
-	app.Handle(a, func(app.PacketIn) app.Cells { return frames }, e.packetIn, app.At(app.Ordered))
+	app.Handle(a, func(in app.PacketIn) app.Cells {
+		if _, ok := discovery(&in); !ok {
+			return app.Cells{} // so that it stays in the group of the switch
+		}
+		return frames
+	}, e.packetIn, app.At(app.Ordered))
 	app.Handle(a, func(app.Timer) app.Cells { return frames }, e.goOn)
 	return a
 }

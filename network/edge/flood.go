@@ -50,11 +50,17 @@ type totals struct {
 	Dropped  uint64 // over the rate
 }
 
+// discovery reads a frame, and reports whether it is one by which hosts find each other.
+func discovery(in *app.PacketIn) (f topology.Frame, ok bool) {
+	f, _ = topology.ReadFrame(in.Data)
+	return f, f.Discovery && len(in.Data) <= maxLength && len(in.Data) >= int(in.TotalLen)
+}
+
 // packetIn handles a frame that came in at the edge.
 func (e *edge) packetIn(tx *app.Tx, in app.PacketIn) error {
 	at := app.PortOf{Switch: in.Switch, Port: in.InPort}
-	f, _ := topology.ReadFrame(in.Data)
-	if !f.Discovery || len(in.Data) > maxLength || len(in.Data) < int(in.TotalLen) {
+	f, ok := discovery(&in)
+	if !ok {
 		return nil // most are probes
 	}
 	row, i, known := e.find(tx, at)

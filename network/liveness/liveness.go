@@ -45,7 +45,7 @@ const all = 0
 
 // New returns the application. It works only beside topology.
 func New() *app.App {
-	a := app.New(Name).Whole()
+	a := app.New(Name)
 	l := tablesOf(a)
 	up := app.Need(l.up.Cell(all))
 	cells := app.Need(l.up.Cell(all), l.echoes.Cell(all), l.links.Cell(all), l.peers.Cell(all), l.totals.Cell(all),
@@ -58,7 +58,7 @@ func New() *app.App {
 	app.Handle(a, func(app.Timer) app.Cells { return cells }, l.tick)
 	app.Handle(a, func(in app.PacketIn) app.Cells {
 		if !ours(in.Data) {
-			return app.Cells{}
+			return app.Cells{} // so that it stays in the group of the switch
 		}
 		return cells
 	}, l.packetIn)

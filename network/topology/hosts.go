@@ -38,10 +38,11 @@ type totals struct {
 }
 
 // sight learns from a frame at a port of the edge.
-func (t *topology) sight(tx *app.Tx, at app.PortOf, port portRow, frame []byte) error {
+func (t *topology) sight(tx *app.Tx, at app.PortOf, frame []byte) error {
 	f, ok := ReadFrame(frame)
+	port, _ := t.ends.Get(tx, all, at)
 	now := tx.Now().UnixNano()
-	if !ok || port.link() || port.Silent || now-port.Changed < int64(Settle) {
+	if !ok || !port.Up || port.link() || port.Silent || now-port.Changed < int64(Settle) {
 		return nil
 	}
 	if err := t.learn(tx, at, port, f); err != nil || !f.Lease.IsValid() {
@@ -55,7 +56,7 @@ func (t *topology) sight(tx *app.Tx, at app.PortOf, port portRow, frame []byte) 
 	return host.tell(tx, f.Lessee)
 }
 
-func (t *topology) learn(tx *app.Tx, at app.PortOf, port portRow, f Frame) error {
+func (t *topology) learn(tx *app.Tx, at app.PortOf, port endRow, f Frame) error {
 	now := tx.Now().UnixNano()
 	host, known := t.hosts.Get(tx, all, f.From)
 	moves := !known || host.At != at
@@ -90,22 +91,22 @@ func (t *topology) learn(tx *app.Tx, at app.PortOf, port portRow, f Frame) error
 // move counts a host out of a port, if it was known, and in at another.
 func (t *topology) move(tx *app.Tx, from, to app.PortOf, known bool) {
 	if known {
-		old, _ := t.ports.Get(tx, all, from)
+		old, _ := t.ends.Get(tx, all, from)
 		old.Hosts--
-		t.ports.Put(tx, all, from, old)
+		t.ends.Put(tx, all, from, old)
 	} else {
 		sum, _ := t.totals.Get(tx, all)
 		sum.Hosts++
 		t.totals.Put(tx, all, sum)
 	}
-	port, _ := t.ports.Get(tx, all, to)
+	port, _ := t.ends.Get(tx, all, to)
 	port.Hosts++
-	t.ports.Put(tx, all, to, port)
+	t.ends.Put(tx, all, to, port)
 }
 
 // room reports whether a port can have one more host, and replaces an old one if needed. A host that finds no room is
 // counted, and stays where it was.
-func (t *topology) room(tx *app.Tx, at app.PortOf, port portRow, known bool) (bool, error) {
+func (t *topology) room(tx *app.Tx, at app.PortOf, port endRow, known bool) (bool, error) {
 	sum, _ := t.totals.Get(tx, all)
 	full := func() bool { return port.Hosts >= maxHostsPerPort || !known && sum.Hosts >= maxHosts }
 	if !full() {
@@ -114,7 +115,7 @@ func (t *topology) room(tx *app.Tx, at app.PortOf, port portRow, known bool) (bo
 	var ch changes
 	if now := tx.Now().UnixNano(); now-sum.Swept >= int64(sweepEvery) {
 		t.forget(tx, &ch, func(h hostRow) bool { return now-h.Seen > int64(hostAge) })
-		port, _ = t.ports.Get(tx, all, at)
+		port, _ = t.ends.Get(tx, all, at)
 		sum, _ = t.totals.Get(tx, all)
 		sum.Swept = now
 	}
@@ -144,7 +145,7 @@ func (h *hostRow) tell(tx *app.Tx, mac app.MAC) error {
 }
 
 // forgetHosts forgets the hosts of a port. The caller writes row.
-func (t *topology) forgetHosts(tx *app.Tx, at app.PortOf, row *portRow, ch *changes) {
+func (t *topology) forgetHosts(tx *app.Tx, at app.PortOf, row *endRow, ch *changes) {
 	if row.Hosts == 0 {
 		return // most ports that go down are links', and looking takes long
 	}
@@ -161,9 +162,9 @@ func (t *topology) forget(tx *app.Tx, ch *changes, gone func(hostRow) bool) {
 		}
 		t.hosts.Delete(tx, all, mac)
 		sum.Hosts--
-		port, _ := t.ports.Get(tx, all, h.At)
+		port, _ := t.ends.Get(tx, all, h.At)
 		port.Hosts--
-		t.ports.Put(tx, all, h.At, port)
+		t.ends.Put(tx, all, h.At, port)
 		ch.gone = append(ch.gone, mac)
 	}
 	t.totals.Put(tx, all, sum)

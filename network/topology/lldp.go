@@ -27,7 +27,7 @@ const (
 var nearestBridge = app.MAC{0x01, 0x80, 0xc2, 0, 0, 0x0e}
 
 // seal begins our organisation-specific TLV: a locally administered identifier, which no vendor has, and a subtype. The
-// sequence number and the authentication code follow.
+// sequence numbers of the port and of the probe, and the authentication code, follow.
 var seal = []byte{0x02, 'h', 'f', 1}
 
 var (
@@ -37,16 +37,17 @@ var (
 
 // probe is the content of an LLDP frame of ours.
 type probe struct {
-	from app.PortOf
-	seq  uint64
-	tag  [tagLen]byte
+	from  app.PortOf
+	since uint64 // see portRow.Since
+	seq   uint64
+	tag   [tagLen]byte
 }
 
-// tagOf is the authentication code of probe seq of that port.
-func tagOf(key []byte, from app.PortOf, seq uint64) (tag [tagLen]byte) {
-	said := binary.BigEndian.AppendUint64(nil, uint64(from.Switch))
-	said = binary.BigEndian.AppendUint32(said, uint32(from.Port))
-	said = binary.BigEndian.AppendUint64(said, seq)
+// sign returns the authentication code of a probe.
+func (p probe) sign(key []byte) (tag [tagLen]byte) {
+	said := binary.BigEndian.AppendUint64(nil, uint64(p.from.Switch))
+	said = binary.BigEndian.AppendUint32(said, uint32(p.from.Port))
+	said = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(said, p.since), p.seq)
 	mac := hmac.New(sha256.New, key)
 	mac.Write(said)
 	copy(tag[:], mac.Sum(nil))
@@ -55,19 +56,20 @@ func tagOf(key []byte, from app.PortOf, seq uint64) (tag [tagLen]byte) {
 
 // genuine reports whether the probe was made with the key.
 func (p probe) genuine(key []byte) bool {
-	want := tagOf(key, p.from, p.seq)
+	want := p.sign(key)
 	return len(key) > 0 && hmac.Equal(want[:], p.tag[:])
 }
 
-// appendProbe makes the frame of a probe. Chassis and port are text, so that a host's LLDP tools can show them.
-func appendProbe(dst, key []byte, from app.PortOf, hw app.MAC, seq uint64) []byte {
+// appendProbe makes the frame of a probe, which it signs. Chassis and port are text, so that a host's LLDP tools can
+// show them.
+func appendProbe(dst, key []byte, hw app.MAC, p probe) []byte {
 	dst = append(append(dst, nearestBridge[:]...), hw[:]...)
 	dst = binary.BigEndian.AppendUint16(dst, typeLLDP)
-	dst = appendTLV(dst, 1, append([]byte{locallyAssigned}, from.Switch.String()...))
-	dst = appendTLV(dst, 2, strconv.AppendUint([]byte{locallyAssigned}, uint64(from.Port), 10))
+	dst = appendTLV(dst, 1, append([]byte{locallyAssigned}, p.from.Switch.String()...))
+	dst = appendTLV(dst, 2, strconv.AppendUint([]byte{locallyAssigned}, uint64(p.from.Port), 10))
 	dst = appendTLV(dst, 3, binary.BigEndian.AppendUint16(nil, uint16(missedRounds*Interval/time.Second)))
-	tag := tagOf(key, from, seq)
-	sealed := binary.BigEndian.AppendUint64(bytes.Clone(seal), seq)
+	tag := p.sign(key)
+	sealed := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(bytes.Clone(seal), p.since), p.seq)
 	dst = appendTLV(dst, tlvOrganisation, append(sealed, tag[:]...))
 	return appendTLV(dst, tlvEnd, nil)
 }
@@ -102,7 +104,7 @@ func parseProbe(frame []byte) (p probe, err error) {
 		case kind == 2:
 			port = value
 		case kind == tlvOrganisation && bytes.HasPrefix(value, seal):
-			if sealed != nil || len(value) != len(seal)+8+tagLen {
+			if sealed != nil || len(value) != len(seal)+16+tagLen {
 				return p, fmt.Errorf("%w: seal of %d bytes", errMalformed, len(value))
 			}
 			sealed = value[len(seal):]
@@ -114,8 +116,8 @@ func parseProbe(frame []byte) (p probe, err error) {
 	if sealed == nil {
 		return p, errForeign
 	}
-	p.seq = binary.BigEndian.Uint64(sealed)
-	copy(p.tag[:], sealed[8:])
+	p.since, p.seq = binary.BigEndian.Uint64(sealed), binary.BigEndian.Uint64(sealed[8:])
+	copy(p.tag[:], sealed[16:])
 	p.from, err = parseNames(chassis, port)
 	return p, err
 }

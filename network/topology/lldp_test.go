@@ -17,19 +17,19 @@ func TestProbeIsReadBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		from := app.PortOf{Switch: app.Switch(rapid.Uint64().Draw(t, "switch")),
 			Port: app.Port(rapid.Uint32().Draw(t, "port"))}
-		seq := rapid.Uint64().Draw(t, "seq")
-		frame := appendProbe(nil, testKey, from, app.MAC{2, 1}, seq)
+		want := probe{from: from, since: rapid.Uint64().Draw(t, "since"), seq: rapid.Uint64().Draw(t, "seq")}
+		frame := appendProbe(nil, testKey, app.MAC{2, 1}, want)
 		frame = append(frame, make([]byte, rapid.IntRange(0, 40).Draw(t, "padding"))...)
 		p, err := parseProbe(frame)
-		if err != nil || p.from != from || p.seq != seq || !p.genuine(testKey) {
-			t.Fatalf("probe %d of %v is read as %+v, %v", seq, from, p, err)
+		if want.tag = p.tag; err != nil || p != want || !p.genuine(testKey) {
+			t.Fatalf("probe %+v is read as %+v, %v", want, p, err)
 		}
 		if p.genuine([]byte("another key")) || p.genuine(nil) {
 			t.Fatal("another key takes it")
 		}
-		i := rapid.IntRange(ethLen, len(appendProbe(nil, testKey, from, app.MAC{2, 1}, seq))-3).Draw(t, "changed byte")
+		i := rapid.IntRange(ethLen, len(appendProbe(nil, testKey, app.MAC{2, 1}, want))-3).Draw(t, "changed byte")
 		frame[i] ^= byte(rapid.IntRange(1, 255).Draw(t, "change"))
-		if q, err := parseProbe(frame); err == nil && q.genuine(testKey) && (q.from != from || q.seq != seq) {
+		if q, err := parseProbe(frame); err == nil && q.genuine(testKey) && q != want {
 			t.Fatalf("with byte %d changed it passes as %+v", i, q)
 		}
 	})
@@ -37,10 +37,11 @@ func TestProbeIsReadBack(t *testing.T) {
 
 // A frame of IEEE 802.1AB, byte for byte.
 func TestProbeOnTheWire(t *testing.T) {
-	frame := appendProbe(nil, testKey, app.PortOf{Switch: 0xab, Port: 12}, app.MAC{2, 0, 0, 0, 0, 1}, 5)
+	frame := appendProbe(nil, testKey, app.MAC{2, 0, 0, 0, 0, 1},
+		probe{from: app.PortOf{Switch: 0xab, Port: 12}, since: 4, seq: 5})
 	want := "\x01\x80\xc2\x00\x00\x0e\x02\x00\x00\x00\x00\x01\x88\xcc" +
 		"\x02\x11\x0700000000000000ab" + "\x04\x03\x0712" + "\x06\x02\x00\x09" +
-		"\xfe\x1c\x02hf\x01\x00\x00\x00\x00\x00\x00\x00\x05"
+		"\xfe\x24\x02hf\x01\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x05"
 	if !bytes.HasPrefix(frame, []byte(want)) || len(frame) != len(want)+tagLen+2 {
 		t.Errorf("got  %q\nwant %q, a tag and an end", frame, want)
 	}
@@ -55,7 +56,7 @@ func frameOf(tlvs ...[]byte) []byte {
 func TestOtherLLDP(t *testing.T) {
 	tlv := func(kind uint16, value string) []byte { return appendTLV(nil, kind, []byte(value)) }
 	chassis, port, ttl, end := tlv(1, "\x0700000000000000ab"), tlv(2, "\x0712"), tlv(3, "\x00\x09"), tlv(0, "")
-	sealed := tlv(127, string(seal)+"12345678"+"0123456789abcdef")
+	sealed := tlv(127, string(seal)+"12345678"+"12345678"+"0123456789abcdef")
 	if _, err := parseProbe(frameOf(chassis, port, ttl, tlv(5, "name"), sealed, tlv(6, "text"), end)); err != nil {
 		t.Errorf("a sealed frame with other TLVs: %v", err)
 	}
@@ -91,7 +92,7 @@ func TestOtherLLDP(t *testing.T) {
 
 // Whatever arrives, the handler does not fail, and only counters of the view change.
 func FuzzFrames(f *testing.F) {
-	f.Add(appendProbe(nil, testKey, app.PortOf{Switch: 1, Port: 1}, app.MAC{2}, 7))
+	f.Add(appendProbe(nil, testKey, app.MAC{2}, probe{from: app.PortOf{Switch: 1, Port: 1}, since: 6, seq: 7}))
 	f.Add(frameOf())
 	for _, frame := range sampleFrames {
 		f.Add(frame.frame)
@@ -101,7 +102,7 @@ func FuzzFrames(f *testing.F) {
 	f.Fuzz(func(t *testing.T, frame []byte) {
 		p, err := parseProbe(frame)
 		if err == nil && p.genuine(testKey) {
-			again := appendProbe(nil, testKey, p.from, app.MAC(frame[6:12]), p.seq)
+			again := appendProbe(nil, testKey, app.MAC(frame[6:12]), p)
 			if q, err := parseProbe(again); err != nil || q != p {
 				t.Errorf("probe %+v is %+v, %v again", p, q, err)
 			}

@@ -71,9 +71,21 @@ func (r Reason) String() string {
 
 // changes collects what a handler emits.
 type changes struct {
-	reason Reason
-	down   []Link
-	gone   []app.MAC
+	reason    Reason
+	down      []Link
+	gone      []app.MAC
+	dismissed []dismissed
+}
+
+// maxDismissed bounds the links from a switch that is down whose receivers are told, because a transaction may emit
+// only so many messages. The others notice that no more probes arrive.
+const maxDismissed = 256
+
+// dismiss tells the receiver of a link that is down, so that another link to its port is found at once.
+func (c *changes) dismiss(d dismissed) {
+	if len(c.dismissed) < maxDismissed {
+		c.dismissed = append(c.dismissed, d)
+	}
 }
 
 func (c *changes) emit(tx *app.Tx) error {
@@ -83,7 +95,14 @@ func (c *changes) emit(tx *app.Tx) error {
 		}
 	}
 	if len(c.gone) > 0 {
-		return app.Emit(tx, HostGone{c.gone})
+		if err := app.Emit(tx, HostGone{c.gone}); err != nil {
+			return err
+		}
+	}
+	for _, d := range c.dismissed {
+		if err := app.Emit(tx, d); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -149,8 +149,8 @@ func drawHost(t *rapid.T) app.MAC { return numbered(rapid.IntRange(0, 3).Draw(t,
 
 // spoof makes a host send forged LLDP frames, or frames that it or another host has received.
 func (w *world) spoof(t *rapid.T, p app.PortOf) {
-	frame := appendProbe(nil, testKey, drawPort(t, w), app.MAC{2},
-		uint64(w.Now)+rapid.Uint64Range(0, 1000).Draw(t, "seq"))
+	frame := appendProbe(nil, testKey, app.MAC{2}, probe{from: drawPort(t, w),
+		seq: uint64(w.Now) + rapid.Uint64Range(0, 1000).Draw(t, "seq")})
 	if len(w.history) > 0 && rapid.Bool().Draw(t, "heard") {
 		frame = bytes.Clone(w.history[rapid.IntRange(0, len(w.history)-1).Draw(t, "which")].frame)
 		if rapid.Bool().Draw(t, "changed") {
@@ -278,7 +278,7 @@ func TestFailover(t *testing.T) {
 }
 
 func TestOfRefusesOthersTables(t *testing.T) {
-	for _, table := range []string{"switches", "ports", "rejected", "hosts", "totals"} {
+	for _, table := range []string{"switches", "ports", "rejected", "ends", "hosts", "totals"} {
 		row := ledger.Row{Table: table, Cell: ledger.Key{A: 1}, Value: []byte{0xff}}
 		if _, err := Of(slices.Values([]ledger.Row{row})); err == nil {
 			t.Errorf("%s: a value that is none was read", table)
@@ -337,7 +337,7 @@ func TestEmbeddedSwitch(t *testing.T) {
 		t.Error("packets before there are any")
 	}
 	for name, frame := range map[string][]byte{
-		"probe": appendProbe(nil, testKey, at(2, 1), app.MAC{2}, 1), "ARP": sampleFrames["ARP"].frame,
+		"probe": appendProbe(nil, testKey, app.MAC{2}, probe{from: at(2, 1), seq: 1}), "ARP": sampleFrames["ARP"].frame,
 		"solicitation": sampleFrames["solicitation"].frame, "DHCP": sampleFrames["DHCP discover"].frame,
 		"acknowledgement": sampleFrames["DHCP acknowledgement"].frame,
 	} {

@@ -10,16 +10,17 @@
 // A link ages by probes that were sent and not received, and not by time. If all controllers are down for an hour, the
 // links are still there when they return.
 //
+// The application has an actor at each switch, which sends the probes of its ports and checks those that arrive, and
+// one for the graph, which has links and hosts. With several groups, probes of a known link are handled in the group of
+// the switch that receives them, and only what changes reaches the graph (see news.go).
+//
 // The package forwards nothing and computes no paths. It does not detect failures fast: port liveness and BFD in the
 // data plane do. It detects within three intervals what those miss.
 package topology
 
 import (
-	"crypto/rand"
-	"fmt"
 	"iter"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/app"
@@ -51,20 +52,39 @@ const (
 	hostPriority  = 1 // below what any application forwards by
 )
 
-// all is the one cell of those tables of which the handling of a link or a host needs more than it can name in advance.
+// all is the one cell of the graph's tables: the handling of a link or a host needs more than it can name in advance.
 const all = 0
+
+// probing is the timer of a switch.
+const probing = "probe"
 
 // New returns the application.
 func New() *app.App {
-	a := app.New(Name).Whole()
+	a := app.New(Name)
 	t := tablesOf(a)
-	t.forHosts = app.Need(t.ports.Cell(all), t.hosts.Cell(all), t.totals.Cell(all))
-	app.Handle(a, func(m app.SwitchUp) app.Cells { return t.forSwitch(m.Switch) }, t.switchUp)
-	app.Handle(a, func(m app.SwitchDown) app.Cells { return t.forSwitch(m.Switch) }, t.switchDown)
-	app.Handle(a, func(m app.PortStatus) app.Cells { return t.forSwitch(m.Switch) }, t.portStatus)
-	app.Handle(a, func(m app.Reply) app.Cells { return t.forSwitch(m.Switch) }, t.reply)
-	app.Handle(a, func(m app.Timer) app.Cells { id, _ := switchOf(m.Name); return t.forSwitch(id) }, t.tick)
-	app.Handle(a, t.forPacket, t.packetIn)
+	t.graph = app.Need(t.ends.Cell(all), t.hosts.Cell(all), t.totals.Cell(all), t.key.Cell(all))
+	app.Handle(a, func(m app.SwitchUp) app.Cells { return t.of(m.Switch) }, t.switchUp)
+	app.Handle(a, func(m app.SwitchDown) app.Cells { return t.of(m.Switch) }, t.switchDown)
+	app.Handle(a, func(m app.PortStatus) app.Cells { return t.of(m.Switch) }, t.portStatus)
+	app.Handle(a, func(m app.Reply) app.Cells { return t.of(m.Switch) }, t.reply)
+	app.Handle(a, func(m app.Timer) app.Cells { return t.of(m.Switch) }, t.tick)
+	app.Handle(a, func(in app.PacketIn) app.Cells {
+		if isLLDP(in.Data) {
+			return t.of(in.Switch)
+		}
+		return t.graph
+	}, t.packetIn)
+	app.HandleEmitted(a, func(m welcome) app.Cells { return t.of(m.Switch) }, t.welcome)
+	app.HandleEmitted(a, func(m asked) app.Cells { return t.of(m.From.Switch) }, t.asked)
+	app.HandleEmitted(a, func(m dismissed) app.Cells { return t.of(m.To.Switch) }, t.dismissed)
+	app.HandleEmitted(a, func(m LinkUp) app.Cells { return t.of(m.To.Switch) }, t.probeBack)
+	app.HandleEmitted(a, ofGraph[joined](t), t.joined)
+	app.HandleEmitted(a, ofGraph[left](t), t.left)
+	app.HandleEmitted(a, ofGraph[changed](t), t.changed)
+	app.HandleEmitted(a, ofGraph[heard](t), t.heard)
+	app.HandleEmitted(a, ofGraph[found](t), t.found)
+	app.HandleEmitted(a, ofGraph[unsure](t), t.unsure)
+	app.HandleEmitted(a, ofGraph[lost](t), t.lost)
 	return a
 }
 
@@ -73,26 +93,39 @@ func tablesOf(a *app.App) *topology {
 	return &topology{
 		switches: app.NewTable[app.Switch, switchRow](a, "switches"),
 		clocks:   app.NewTable[app.Switch, clock](a, "clocks"),
-		ports:    app.NewMap[uint32, app.PortOf, portRow](a, "ports"),
-		seen:     app.NewMap[uint32, app.PortOf, uint64](a, "seen"),
-		hosts:    app.NewMap[uint32, app.MAC, hostRow](a, "hosts"), totals: app.NewTable[uint32, totals](a, "totals"),
-		rejected: app.NewMap[uint32, app.PortOf, Rejected](a, "rejected"),
-		key:      app.NewTable[uint32, []byte](a, ledger.SecretTable),
+		ports:    app.NewMap[app.Switch, app.Port, portRow](a, "ports"),
+		seen:     app.NewMap[app.Switch, app.Port, seenRow](a, "seen"),
+		rejected: app.NewMap[app.Switch, app.Port, Rejected](a, "rejected"),
+		key:      app.NewTable[app.Switch, []byte](a, ledger.SecretTable),
+		ends:     app.NewMap[uint32, app.PortOf, endRow](a, "ends"),
+		hosts:    app.NewMap[uint32, app.MAC, hostRow](a, "hosts"),
+		totals:   app.NewTable[uint32, totals](a, "totals"),
 	}
 }
 
 type topology struct {
+	// of a switch
 	switches app.Table[app.Switch, switchRow]
 	clocks   app.Table[app.Switch, clock]
-	ports    app.Map[uint32, app.PortOf, portRow]
-	// by the port that a link leaves: the sequence of the last probe that counted
-	seen     app.Map[uint32, app.PortOf, uint64]
-	hosts    app.Map[uint32, app.MAC, hostRow]
-	totals   app.Table[uint32, totals]
-	rejected app.Map[uint32, app.PortOf, Rejected] // by the port where it came in
-	key      app.Table[uint32, []byte]
-	forHosts app.Cells
+	ports    app.Map[app.Switch, app.Port, portRow]
+	seen     app.Map[app.Switch, app.Port, seenRow]  // by the port where probes arrive
+	rejected app.Map[app.Switch, app.Port, Rejected] // likewise
+	key      app.Table[app.Switch, []byte]           // also of the graph, at switch 0, which no switch has
+
+	// of the graph
+	ends   app.Map[uint32, app.PortOf, endRow]
+	hosts  app.Map[uint32, app.MAC, hostRow]
+	totals app.Table[uint32, totals]
+	graph  app.Cells // those, and the key
 }
+
+// of returns the cells of a switch.
+func (t *topology) of(id app.Switch) app.Cells {
+	return app.Need(t.ports.Cell(id), t.clocks.Cell(id), t.seen.Cell(id), t.key.Cell(id), t.switches.Cell(id),
+		t.rejected.Cell(id))
+}
+
+func ofGraph[M any](t *topology) func(M) app.Cells { return func(M) app.Cells { return t.graph } }
 
 // switchRow is a switch that is up.
 type switchRow struct {
@@ -101,60 +134,33 @@ type switchRow struct {
 	More  bool       // there were more than MaxPorts
 }
 
-// portRow is a port of a switch that is up, and the links from and to it. The other end of a link stays recorded when
-// it is down.
+// portRow is a port of a switch that is up.
 type portRow struct {
-	_       struct{} `cbor:",toarray"`
-	Name    string
-	HwAddr  app.MAC
-	Up      bool
-	Since   uint64 // sequence of the switch when the port came up or went down: earlier probes do not count
-	Changed int64  // when the port or a link of it came up or went down
+	_      struct{} `cbor:",toarray"`
+	Name   string
+	HwAddr app.MAC
+	Up     bool
+	// Since is the sequence of the switch when the port came up or went down. Its probes carry it, so that those from
+	// before do not count.
+	Since uint64
 
-	To        app.PortOf // where the link that leaves here arrives
-	ToUp      bool
-	ToChanged int64
-	ToReason  Reason // of its being down
-
-	From   app.PortOf // where the link that arrives here comes from
-	FromUp bool
-
-	// Silent is set when probes of a link here are lost, until a link is found or the port changes its state. The link
-	// may be restored up to an interval before a probe shows it: frames that arrive here meanwhile are not from hosts
-	// of this port.
-	Silent bool
-
-	Hosts uint32 // number of hosts learned here
+	From      app.PortOf // whose probes arrive here, as the graph was told; zero: nobody's
+	FromSince uint64     // Since of that port
+	Told      uint64     // number of the probe of which the graph was told
+	Silent    bool       // it was told that they arrive no more
 }
 
-// link reports whether the port is one between switches.
-func (p *portRow) link() bool { return p.ToUp || p.FromUp }
-
-func (t *topology) forSwitch(id app.Switch) app.Cells {
-	return app.Need(t.ports.Cell(all), t.hosts.Cell(all), t.totals.Cell(all), t.switches.Cell(id), t.clocks.Cell(id),
-		t.seen.Cell(all),
-		t.rejected.Cell(all), t.key.Cell(all))
-}
-
-// forPacket declares as few cells as possible for packets of hosts, which are many.
-func (t *topology) forPacket(in app.PacketIn) app.Cells {
-	if !isLLDP(in.Data) {
-		return t.forHosts
-	}
-	p, _ := parseProbe(in.Data)
-	return app.Need(t.ports.Cell(all), t.hosts.Cell(all), t.totals.Cell(all), t.seen.Cell(all), t.rejected.Cell(all),
-		t.key.Cell(all),
-		t.clocks.Cell(p.from.Switch), t.clocks.Cell(in.Switch))
+// seenRow is the last probe that counted at a port.
+type seenRow struct {
+	_   struct{} `cbor:",toarray"`
+	Seq uint64   // its number
+	At  uint64   // sequence of the receiving switch
 }
 
 func (t *topology) switchUp(tx *app.Tx, up app.SwitchUp) error {
-	if _, ok := t.key.Get(tx, all); !ok {
-		key := make([]byte, 32)
-		rand.Read(key) // never fails
-		t.key.Put(tx, all, key)
-	}
 	t.install(tx, up.Switch)
-	c := newClock(tx.Now())
+	last, _ := t.clocks.Get(tx, up.Switch)
+	c := newClock(tx.Now(), last)
 	var row switchRow
 	for p := range up.Ports.All() {
 		t.addPort(tx, up.Switch, &row, p, c.Seq)
@@ -164,10 +170,17 @@ func (t *topology) switchUp(tx *app.Tx, up app.SwitchUp) error {
 	tx.Send(up.Switch, &of13.MultipartRequest{Part: of13.PartPortDesc})
 	t.switches.Put(tx, up.Switch, row)
 	t.clocks.Put(tx, up.Switch, c)
-	if err := app.Emit(tx, SwitchUp{up.Switch, row.Ports}); err != nil {
-		return err
+	return app.Emit(tx, joined{Switch: up.Switch, Ports: t.portNews(tx, up.Switch, row.Ports)})
+}
+
+// welcome begins to probe.
+func (t *topology) welcome(tx *app.Tx, m welcome) error {
+	_, up := t.switches.Get(tx, m.Switch)
+	if _, began := t.key.Get(tx, m.Switch); began || !up {
+		return nil
 	}
-	return tx.SetTimer(up.Switch.String(), eagerGap, nil)
+	t.key.Put(tx, m.Switch, m.Key)
+	return tx.SetTimer(probing, eagerGap, nil)
 }
 
 // install requests probes, and packets that reveal hosts and are not matched by another application's entry.
@@ -205,23 +218,14 @@ func (t *topology) switchDown(tx *app.Tx, down app.SwitchDown) error {
 	if !up {
 		return nil
 	}
-	ch := changes{reason: SwitchIsDown}
-	if slices.ContainsFunc(row.Ports, func(p app.Port) bool {
-		r, _ := t.ports.Get(tx, all, app.PortOf{Switch: down.Switch, Port: p})
-		return r.Hosts > 0
-	}) {
-		t.forget(tx, &ch, func(h hostRow) bool { return h.At.Switch == down.Switch }) // those of all its ports at once
-	}
+	news := t.portNews(tx, down.Switch, row.Ports)
 	for _, p := range row.Ports {
-		t.removePort(tx, app.PortOf{Switch: down.Switch, Port: p}, &ch)
+		t.removePort(tx, down.Switch, p)
 	}
 	t.switches.Delete(tx, down.Switch)
-	t.clocks.Delete(tx, down.Switch)
-	tx.CancelTimer(down.Switch.String())
-	if err := ch.emit(tx); err != nil {
-		return err
-	}
-	return app.Emit(tx, SwitchDown{down.Switch})
+	t.key.Delete(tx, down.Switch)
+	tx.CancelTimer(probing)
+	return app.Emit(tx, left{Switch: down.Switch, Ports: news})
 }
 
 // reply records the current ports of a switch.
@@ -233,7 +237,7 @@ func (t *topology) reply(tx *app.Tx, r app.Reply) error {
 	}
 	ports, more := len(row.Ports), row.More
 	for p := range r.PortDescs().All() {
-		if old, known := t.ports.Get(tx, all, app.PortOf{Switch: r.Switch, Port: p.Port}); known && old.Up != p.Up() {
+		if old, known := t.ports.Get(tx, r.Switch, p.Port); known && old.Up != p.Up() {
 			status := app.PortStatus{Switch: r.Switch, PortStatus: of13.PortStatus{Reason: of13.PortModify, Port: p}}
 			if err := t.portStatus(tx, status); err != nil {
 				return err
@@ -246,7 +250,7 @@ func (t *topology) reply(tx *app.Tx, r app.Reply) error {
 		return nil
 	}
 	t.switches.Put(tx, r.Switch, row)
-	return app.Emit(tx, SwitchUp{r.Switch, row.Ports})
+	return app.Emit(tx, joined{Switch: r.Switch, Ports: t.portNews(tx, r.Switch, row.Ports)})
 }
 
 // addPort records a new port; the next tick probes it.
@@ -260,76 +264,65 @@ func (t *topology) addPort(tx *app.Tx, id app.Switch, row *switchRow, p of13.Por
 		return
 	}
 	row.Ports = slices.Insert(row.Ports, i, p.Port)
-	t.ports.Put(tx, all, app.PortOf{Switch: id, Port: p.Port},
-		portRow{Name: p.Name, HwAddr: p.HwAddr, Up: p.Up(), Since: seq, Changed: tx.Now().UnixNano()})
+	t.ports.Put(tx, id, p.Port, portRow{Name: p.Name, HwAddr: p.HwAddr, Up: p.Up(), Since: seq})
 }
 
 func (t *topology) portStatus(tx *app.Tx, s app.PortStatus) error {
 	row, live := t.switches.Get(tx, s.Switch)
-	if !live {
+	old, known := t.ports.Get(tx, s.Switch, s.Port.Port)
+	news := t.newsOf(tx, s.Switch, s.Port.Port)
+	news.Removed = s.Reason == of13.PortDelete
+	news.Up = !news.Removed && s.Port.Up()
+	switch {
+	case !live, !known && news.Removed:
+		return nil
+	case known && !news.Removed && news.Up == old.Up:
+		old.Name, old.HwAddr = s.Port.Name, s.Port.HwAddr
+		t.ports.Put(tx, s.Switch, s.Port.Port, old)
 		return nil
 	}
 	c, _ := t.clocks.Get(tx, s.Switch)
-	at := app.PortOf{Switch: s.Switch, Port: s.Port.Port}
-	old, known := t.ports.Get(tx, all, at)
-	up := s.Reason != of13.PortDelete && s.Port.Up()
-	ch := changes{reason: PortDown}
+	c.Seq++
+	t.clocks.Put(tx, s.Switch, c)
+	news.Since = c.Seq
 	switch {
-	case s.Reason == of13.PortDelete && known:
-		t.removePort(tx, at, &ch)
-		row.Ports = slices.DeleteFunc(row.Ports, func(p app.Port) bool { return p == at.Port })
-		t.switches.Put(tx, s.Switch, row)
-	case s.Reason == of13.PortDelete:
 	case !known:
 		t.addPort(tx, s.Switch, &row, s.Port, c.Seq)
 		t.switches.Put(tx, s.Switch, row)
-	default:
-		now := old
-		now.Name, now.HwAddr = s.Port.Name, s.Port.HwAddr
-		if up != old.Up {
-			t.portDown(tx, at, &now, &ch) // so that nothing has to be taken down if it comes up
-			now.Silent = false
-			now.Up, now.Since, now.Changed = up, c.Seq, tx.Now().UnixNano()
+		if _, known = t.ports.Get(tx, s.Switch, s.Port.Port); !known {
+			return nil // there are too many
 		}
-		t.ports.Put(tx, all, at, now)
+	case news.Removed:
+		t.removePort(tx, s.Switch, s.Port.Port)
+		row.Ports = slices.DeleteFunc(row.Ports, func(p app.Port) bool { return p == s.Port.Port })
+		t.switches.Put(tx, s.Switch, row)
+	default:
+		t.seen.Delete(tx, s.Switch, s.Port.Port)
+		t.ports.Put(tx, s.Switch, s.Port.Port,
+			portRow{Name: s.Port.Name, HwAddr: s.Port.HwAddr, Up: news.Up, Since: c.Seq})
 	}
-	if up && !old.Up {
-		t.probeNow(tx, at)
-	}
-	return ch.emit(tx)
+	t.probeNow(tx, app.PortOf{Switch: s.Switch, Port: s.Port.Port})
+	return app.Emit(tx, changed{Switch: s.Switch, Port: news})
 }
 
 // removePort removes a port and everything about it.
-func (t *topology) removePort(tx *app.Tx, at app.PortOf, ch *changes) {
-	row, known := t.ports.Get(tx, all, at)
-	if !known {
-		return
-	}
-	t.portDown(tx, at, &row, ch)
-	t.ports.Delete(tx, all, at)
-	t.seen.Delete(tx, all, at)
-	t.rejected.Delete(tx, all, at)
+func (t *topology) removePort(tx *app.Tx, id app.Switch, port app.Port) {
+	t.ports.Delete(tx, id, port)
+	t.seen.Delete(tx, id, port)
+	t.rejected.Delete(tx, id, port)
 }
 
-// portDown takes down the links of a port, and forgets its hosts. The caller writes row.
-func (t *topology) portDown(tx *app.Tx, at app.PortOf, row *portRow, ch *changes) {
-	if row.ToUp {
-		t.linkDown(tx, at, row, ch)
-	}
-	if row.FromUp {
-		origin, _ := t.ports.Get(tx, all, row.From)
-		from := row.From
-		t.linkDown(tx, from, &origin, ch)
-		t.ports.Put(tx, all, from, origin)
-		row.FromUp = false
-	}
-	t.forgetHosts(tx, at, row, ch)
+// newsOf describes a port to the graph.
+func (t *topology) newsOf(tx *app.Tx, id app.Switch, port app.Port) portNews {
+	p, _ := t.ports.Get(tx, id, port)
+	last, _ := t.seen.Get(tx, id, port)
+	return portNews{Port: port, Up: p.Up, Since: p.Since, From: p.From, Seq: last.Seq}
 }
 
-func switchOf(timer string) (app.Switch, error) {
-	id, err := strconv.ParseUint(timer, 16, 64)
-	if err != nil {
-		return 0, fmt.Errorf("timer %q names no switch: %w", timer, err)
+func (t *topology) portNews(tx *app.Tx, id app.Switch, ports []app.Port) []portNews {
+	list := make([]portNews, len(ports))
+	for i, p := range ports {
+		list[i] = t.newsOf(tx, id, p)
 	}
-	return app.Switch(id), nil
+	return list
 }

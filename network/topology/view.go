@@ -65,14 +65,20 @@ func (s *Snapshot) Rejected() (sum uint64) {
 
 // Of makes a snapshot of the application's tables, whose rows may come in any order.
 func Of(rows iter.Seq[ledger.Row]) (*Snapshot, error) {
-	v := view{ports: map[app.PortOf]portRow{}, rejected: map[app.PortOf]Rejected{}}
+	v := view{ports: map[app.PortOf]portRow{}, rejected: map[app.PortOf]Rejected{}, ends: map[app.PortOf]endRow{}}
 	t := tablesOf(app.New(Name))
 	err := app.Read(rows,
 		t.switches.Each(func(id app.Switch, row switchRow) {
 			v.s.Switches = append(v.s.Switches, SwitchView{ID: id, More: row.More})
 		}),
-		t.ports.Each(func(_ uint32, port app.PortOf, row portRow) { v.ports[port] = row }),
-		t.rejected.Each(func(_ uint32, port app.PortOf, row Rejected) { v.rejected[port] = row }),
+		t.ports.Each(func(id app.Switch, port app.Port,
+			row portRow) {
+			v.ports[app.PortOf{Switch: id, Port: port}] = row
+		}),
+		t.rejected.Each(func(id app.Switch, port app.Port, row Rejected) {
+			v.rejected[app.PortOf{Switch: id, Port: port}] = row
+		}),
+		t.ends.Each(func(_ uint32, port app.PortOf, row endRow) { v.ends[port] = row }),
 		t.hosts.Each(func(_ uint32, mac app.MAC, row hostRow) {
 			v.s.Hosts = append(v.s.Hosts, HostView{Host{mac, row.At, row.Addrs}, time.Unix(0, row.Seen)})
 		}),
@@ -88,6 +94,7 @@ type view struct {
 	s        Snapshot
 	ports    map[app.PortOf]portRow
 	rejected map[app.PortOf]Rejected
+	ends     map[app.PortOf]endRow
 }
 
 func (v *view) snapshot() *Snapshot {
@@ -97,14 +104,16 @@ func (v *view) snapshot() *Snapshot {
 		if i, up := slices.BinarySearchFunc(s.Switches, at.Switch,
 			func(s SwitchView, id app.Switch) int { return cmp.Compare(s.ID, id) }); up {
 			s.Switches[i].Ports = append(s.Switches[i].Ports,
-				PortView{at.Port, p.Name, p.HwAddr, p.Up, p.Silent, v.rejected[at]})
+				PortView{at.Port, p.Name, p.HwAddr, p.Up, v.ends[at].Silent, v.rejected[at]})
 		}
+	}
+	for at, p := range v.ends {
 		if p.To == (app.PortOf{}) {
 			continue
 		}
 		l := LinkView{Link: Link{at, p.To}, Up: p.ToUp, Changed: time.Unix(0, p.ToChanged), Reason: p.ToReason}
 		if l.Up {
-			back := v.ports[p.To]
+			back := v.ends[p.To]
 			l.Bidirectional, l.Reason = back.ToUp && back.To == at, 0
 		}
 		s.Links = append(s.Links, l)

@@ -249,87 +249,123 @@ func TestCableWithinASwitch(t *testing.T) {
 }
 
 func TestRejected(t *testing.T) {
-	key := func(w *world) (key []byte) {
-		for _, r := range w.Rows(Name) {
-			if r.Table == ledger.SecretTable {
-				key = r.Value
-			}
-		}
-		return key
+	sent := func(at app.PortOf) func(w *world) (app.PortOf, []byte) {
+		return func(w *world) (app.PortOf, []byte) { return here, w.signed(at, 0) }
 	}
 	for name, c := range map[string]struct {
-		frame func(w *world) []byte
+		frame func(w *world) (app.PortOf, []byte) // and where it arrives
 		want  Rejected
 	}{
-		"replayed": {func(w *world) []byte { return w.history[len(w.history)-1].frame }, Rejected{Replayed: 1}},
-		"old":      {func(w *world) []byte { w.advance(6 * Interval); return w.history[0].frame }, Rejected{Stale: 1}},
-		"forged": {func(*world) []byte {
-			return appendProbe(nil, testKey, at(1, 3), app.MAC{2}, 1e18)
+		"replayed": {func(w *world) (app.PortOf, []byte) {
+			last := w.history[len(w.history)-1]
+			return last.at, last.frame
+		}, Rejected{Replayed: 1}},
+		"replayed at another port": {func(w *world) (app.PortOf, []byte) {
+			return here, w.history[len(w.history)-1].frame
+		}, Rejected{Contested: 1}},
+		"replayed after the link is down": {func(w *world) (app.PortOf, []byte) {
+			last := w.history[len(w.history)-1]
+			w.setPort(last.at, false)
+			return here, last.frame
+		}, Rejected{Replayed: 1}},
+		"old": {func(w *world) (app.PortOf, []byte) {
+			f := w.signed(at(2, 3), 0)
+			w.advance(6 * Interval)
+			return here, f
+		}, Rejected{Stale: 1}},
+		"forged": {func(*world) (app.PortOf, []byte) {
+			return here, appendProbe(nil, testKey, app.MAC{2}, probe{from: here, seq: 1e18})
 		}, Rejected{Forged: 1}},
-		"another port": {func(w *world) []byte {
+		"another port": {func(w *world) (app.PortOf, []byte) {
 			f := bytes.Clone(w.history[len(w.history)-1].frame)
 			f[36] ^= 3 // the number of the port
-			return f
+			return here, f
 		}, Rejected{Forged: 1}},
-		"reflected": {func(w *world) []byte {
-			return appendProbe(nil, key(w), at(1, 3), app.MAC{2}, w.clockOf(1).Seq)
-		}, Rejected{Reflected: 1}},
-		"of a switch that is down": {func(w *world) []byte {
-			f := appendProbe(nil, key(w), at(2, 3), app.MAC{2}, w.clockOf(2).Seq)
+		"reflected": {sent(here), Rejected{Reflected: 1}},
+		"of a switch that is down": {func(w *world) (app.PortOf, []byte) {
+			f := w.signed(at(2, 3), 0)
 			w.stop(2)
-			return f
+			return here, f
 		}, Rejected{Stale: 1}},
-		"sent before the port went down": {func(w *world) []byte {
-			f := appendProbe(nil, key(w), at(2, 3), app.MAC{2}, w.clockOf(2).Seq)
+		"sent before the port went down": {func(w *world) (app.PortOf, []byte) {
+			f := w.signed(at(2, 3), 0)
 			w.setPort(at(2, 3), false)
 			w.setPort(at(2, 3), true)
-			return f
+			return here, f
 		}, Rejected{Stale: 1}},
-		"sent before the switch restarted": {func(w *world) []byte {
-			f := appendProbe(nil, key(w), at(2, 3), app.MAC{2}, w.clockOf(2).Seq)
+		"sent before the port of a link went down": {func(w *world) (app.PortOf, []byte) {
+			f := w.signed(at(2, 1), 1)
+			w.setPort(at(2, 1), false)
+			w.setPort(at(2, 1), true)
+			return at(1, 2), f
+		}, Rejected{Stale: 1}},
+		"sent before the switch restarted": {func(w *world) (app.PortOf, []byte) {
+			f := w.signed(at(2, 3), 0)
 			w.stop(2)
 			w.start(2, 3)
 			w.advance(eagerGap)
-			return f
+			return here, f
 		}, Rejected{Stale: 1}},
-		"from a port that has a link": {func(w *world) []byte {
-			return appendProbe(nil, key(w), at(2, 1), app.MAC{2}, w.clockOf(2).Seq+1)
+		"from a port that has a link": {func(w *world) (app.PortOf, []byte) {
+			return here, w.signed(at(2, 1), 1)
 		}, Rejected{Contested: 1}},
-		"foreign": {func(*world) []byte {
-			return frameOf(appendTLV(nil, 1, nil), appendTLV(nil, 2, nil), appendTLV(nil, 3, nil), []byte{0, 0})
+		"at a port that has a link": {func(w *world) (app.PortOf, []byte) {
+			return at(1, 2), w.signed(at(2, 3), 0)
+		}, Rejected{Contested: 1}},
+		"foreign": {func(*world) (app.PortOf, []byte) {
+			return here, frameOf(appendTLV(nil, 1, nil), appendTLV(nil, 2, nil), appendTLV(nil, 3, nil), []byte{0, 0})
 		}, Rejected{Foreign: 1}},
-		"malformed": {func(*world) []byte { return frameOf() }, Rejected{Malformed: 1}},
+		"malformed": {func(*world) (app.PortOf, []byte) { return here, frameOf() }, Rejected{Malformed: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := line(t, 2)
-			frame := c.frame(w)
+			where, frame := c.frame(w)
 			before := w.check()
 			w.told = nil
-			w.packetIn(at(1, 3), frame)
+			w.packetIn(where, frame)
 			after := w.check()
-			if got := after.Switches[0].Ports[2].Rejected; got != c.want || after.Rejected() != 1 {
-				t.Errorf("rejected %+v, want %+v", got, c.want)
+			got := &after.Switches[where.Switch-1].Ports[where.Port-1].Rejected
+			if *got != c.want || after.Rejected() != 1 {
+				t.Errorf("rejected %+v, want %+v", *got, c.want)
 			}
-			after.Switches[0].Ports[2].Rejected = Rejected{}
+			*got = Rejected{}
 			if diff := difference(before, after); diff != "" || len(w.told) > 0 {
 				t.Errorf("told %v; the view is another (-before +after)\n%s", w.told, diff)
+			}
+			w.advance(2 * Interval) // it has changed nothing else either
+			after = w.check()
+			if !slices.Equal(after.linksUp(), w.wiring()) {
+				t.Errorf("links %v, wired are %v", after.linksUp(), w.wiring())
 			}
 		})
 	}
 }
 
-// clockOf returns the clock of a switch.
-func (w *world) clockOf(id app.Switch) (c clock) {
+// here is a port without a link.
+var here = at(1, 3)
+
+// signed returns a probe that a port may have sent just now, or may send soon.
+func (w *world) signed(from app.PortOf, later uint64) []byte {
 	w.t.Helper()
-	w.must(app.Read(slices.Values(w.Rows(Name)), tablesOf(app.New(Name)).clocks.Each(func(of app.Switch, row clock) {
-		if of == id {
-			c = row
-		}
-	})))
-	return c
+	p := probe{from: from}
+	var key []byte
+	tables := tablesOf(app.New(Name))
+	w.must(app.Read(slices.Values(w.Rows(Name)),
+		tables.key.Each(func(of app.Switch, row []byte) { key = row }),
+		tables.ports.Each(func(of app.Switch, port app.Port, row portRow) {
+			if at(of, port) == from {
+				p.since = row.Since
+			}
+		}),
+		tables.clocks.Each(func(of app.Switch, row clock) {
+			if of == from.Switch {
+				p.seq = row.Seq + later
+			}
+		})))
+	return appendProbe(nil, key, app.MAC{2}, p)
 }
 
-// What is known of a switch is removed with it.
+// What is known of a switch is removed with it, except which numbers its probes had.
 func TestNothingIsLeftOver(t *testing.T) {
 	w := line(t, 2)
 	w.host(at(1, 1), arp(alice, "10.0.0.1"))
@@ -337,7 +373,7 @@ func TestNothingIsLeftOver(t *testing.T) {
 	w.stop(1)
 	w.stop(2)
 	for _, r := range w.Rows(Name) {
-		if r.Table != ledger.SecretTable && r.Table != "totals" {
+		if r.Table != ledger.SecretTable && r.Table != "totals" && r.Table != "clocks" {
 			t.Errorf("table %s has %v: %x", r.Table, r.Cell, r.Value)
 		}
 	}
