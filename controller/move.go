@@ -38,15 +38,15 @@ func (c *Core) toMove(payload []byte) {
 func (c *Core) executeMoves() {
 	for len(c.moves) > 0 && !c.draining && c.room() {
 		m := c.moves[0]
-		switch err := c.ledger.Move(m.actor, m.to); {
-		case errors.Is(err, ledger.ErrFull):
-			return
-		case err != nil:
+		if err := c.ledger.Move(m.actor, m.to); err != nil {
 			c.log.Warn("an actor does not move", "actor", m.actor.String(), "to", m.to, "err", err)
-		default:
+		} else {
 			c.log.Info("an actor moves", "actor", m.actor.String(), "to", m.to)
 		}
 		c.moves = c.moves[1:]
+	}
+	if !c.draining {
+		c.ledger.Moves()
 	}
 }
 

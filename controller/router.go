@@ -168,6 +168,9 @@ func (c *Core) fromGroup(payload []byte) bool {
 	case resendPayload:
 		if group, n := binary.Uvarint(rest); n > 0 {
 			c.ledger.Resend(group)
+			if group == 0 {
+				c.ledger.Republish()
+			}
 		}
 	case relocatedPayload:
 		c.relocated(rest)

@@ -103,6 +103,8 @@ type Limits struct {
 	// are exceeded, events and timers that would send more to that group are held. At twice the bounds, an application
 	// that sends more fails.
 	OutboxItems, OutboxBytes int
+	// PieceBytes is the size at which a piece of an actor that moves ends: 64 KiB by default.
+	PieceBytes int
 }
 
 func (l Limits) withDefaults() Limits {
@@ -119,6 +121,7 @@ func (l Limits) withDefaults() Limits {
 	set(&l.QueueBytes, 64<<20)
 	set(&l.OutboxItems, 1<<16)
 	set(&l.OutboxBytes, 64<<20)
+	set(&l.PieceBytes, 64<<10)
 	return l
 }
 

@@ -123,7 +123,7 @@ func (c *cluster) begin() {
 		limits.BatchBytes = 300
 	}
 	if c.site != nil {
-		limits.OutboxItems = c.site.outbox
+		limits.OutboxItems, limits.PieceBytes = c.site.outbox, 20+c.rng.IntN(200)
 	}
 	c.limits = limits
 	for _, n := range c.nodes {
@@ -285,6 +285,7 @@ func (n *simNode) turn() {
 	}
 	n.core.Tick(n.c.now + n.skew)
 	n.executeFrames()
+	n.core.Moves()
 	for _, r := range n.core.Immediate() {
 		n.release(term, r)
 	}

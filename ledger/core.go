@@ -48,6 +48,7 @@ type Core struct {
 
 	peers       map[uint64]*peer      // the groups to which something is sent
 	senders     map[Actor][]*outgoing // the streams to an actor
+	leaving     []*departure          // see Moves
 	unassigned  []Actor               // see Unassigned
 	unpublished []Actor               // see Unpublished
 	published   int                   // how many it has returned last
@@ -113,6 +114,7 @@ func (c *Core) Lead(term uint64, now int64) error {
 		sw.lead()
 	}
 	c.leadLinks()
+	c.leadMoves()
 	c.due = c.due[:0]
 	for name, t := range c.state.timers {
 		c.schedule(t.due, name)
@@ -298,6 +300,9 @@ func (c *Core) call(app int) {
 		err = c.tooLarge(n)
 	}
 	if err == nil {
+		if len(c.leaving) > 0 {
+			c.changed(b.undo[m.undo:])
+		}
 		return
 	}
 	c.crossings.reset()

@@ -61,7 +61,8 @@ const (
 	OpIncoming // snapshots and moves: Link, Incoming
 
 	// Operations of moves between groups.
-	OpDepart // input: Actor, Assignment (an actor moves to another group)
+	OpLeave  // input: Actor, Assignment.Group (the actor begins to move to a group; 0: the move is called off)
+	OpDepart // input: Actor, Assignment (it lives in another group from now on)
 	OpMoved  // snapshots only: Actor, Assignment
 	OpPiece  // snapshots only: Actor, Bytes (a part of an actor that arrives)
 )
@@ -281,7 +282,7 @@ func (d *decoder) recordOfLink(r *Record) {
 	case OpIncoming:
 		r.Link = d.link()
 		r.Incoming = d.incoming(r.Link)
-	case OpDepart, OpMoved:
+	case OpLeave, OpDepart, OpMoved:
 		r.Actor, r.Assignment = d.actor(), d.assignment()
 	case OpPiece:
 		r.Actor, r.Bytes = d.actor(), d.bytes()

@@ -22,13 +22,20 @@ func DecodeItem(b []byte) (in Input, commands []byte, count int, epoch, token ui
 }
 
 // DecodePiece decodes an item with a part of an actor that moves, and calls f for what it contains.
-func DecodePiece(b []byte, f func(*Record)) (a Actor, next Assignment, last, is bool) {
+func DecodePiece(b []byte, f func(*Record)) (p Piece, is bool) {
 	_, it, _, _ := nextItem(b)
 	if it.piece == nil {
-		return a, next, false, false
+		return p, false
 	}
 	_ = it.piece.walk(func(r *Record) error { f(r); return nil })
-	return it.piece.actor, it.piece.next, it.piece.last, true
+	return Piece{it.piece.actor, it.piece.next, it.piece.first, it.piece.last}, true
+}
+
+// Piece is what an item with a part of an actor says of it.
+type Piece struct {
+	Actor       Actor
+	Next        Assignment
+	First, Last bool
 }
 
 // IsExact reports whether an input is for one actor and no other.

@@ -143,7 +143,7 @@ func (c *Core) followLinks() {
 	for _, i := range c.state.links.in {
 		i.receiving = receiving{}
 	}
-	c.senders, c.unassigned, c.unpublished, c.published = nil, nil, nil, 0
+	c.senders, c.leaving, c.unassigned, c.unpublished, c.published = nil, nil, nil, nil, 0
 	c.peers, c.crossings, c.taken, c.late, c.patient, c.held = nil, crossings{}, nil, nil, false, false
 }
 

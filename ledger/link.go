@@ -148,6 +148,8 @@ func (s *state) applyLink(r *Record) error {
 		*s.links.outgoing(r.Link) = *r.Outgoing
 	case OpIncoming:
 		*s.links.incoming(r.Link) = *r.Incoming
+	case OpLeave:
+		s.moves.leave(r.Actor, r.Assignment.Group)
 	case OpDepart:
 		s.depart(r.Actor, r.Assignment)
 	case OpMoved:

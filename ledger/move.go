@@ -7,14 +7,17 @@ import (
 	"slices"
 )
 
-// An actor moves from its group to another one in two transactions, and a stream between the groups connects them:
+// An actor moves from its group to another one in transactions of both, which a stream between the groups connects:
 //
-//	depart  in the log of its group: its cells, timers and ends of streams become items for the other group
-//	arrive  in the log of that group: with the last of the items the actor lives there
+//	leave   in the log of its group: the move begins
+//	copy    its cells become items for the other group, while it works; several times
+//	depart  what has changed since, its timers and its ends of streams follow, and it lives here no longer
+//	arrive  in the log of the other group: with the last of the items the actor lives there
 //
 // No permission is needed, because the group in which an actor lives is the only one that can move it, and its log
 // orders that. The group in which it arrives tells the directory; see Unpublished. What is sent to the actor meanwhile
-// is kept by its senders, since nobody acknowledges it.
+// is kept by its senders, since nobody acknowledges it. Until it departs, a move can be called off. A new leader begins
+// the copy again.
 
 // theGroup is a group as an end of a stream, on which actors move.
 func theGroup(number uint64) Actor { return Actor{Shard: Shard{Key: Key{A: number, B: 1}}} }
@@ -39,49 +42,43 @@ var (
 	ErrImmovable = errors.New("the actor cannot move")
 )
 
-// Move moves an actor to another group. The caller has checked Room. After an error nothing has changed; after ErrFull
-// the caller tries it again when Relieved has grown.
+// Move begins to move an actor to another group. If that is this group, it calls off a move that has begun. The caller
+// has checked Room, and calls Moves to go on. After an error nothing has changed.
 func (c *Core) Move(a Actor, to uint64) error {
-	app := c.appOf(a.App)
 	switch {
 	case !c.leading:
 		return errNotLeading
-	case !c.sharded() || app < 0 || a.Switch != 0:
+	case !c.sharded() || c.appOf(a.App) < 0 || a.Switch != 0:
 		return fmt.Errorf("move %v: %w: only shards of applications move, and those of a switch live with it", a,
 			ErrImmovable)
 	case !c.here(a):
 		return fmt.Errorf("move %v: %w", a, ErrElsewhere)
-	case to == c.group:
-		return nil
 	}
-	out := c.outgoing(Link{theGroup(c.group), theGroup(to)})
-	if out.sending.peer.full(c.softBound()) {
-		return ErrFull
+	if was, leaving := c.state.moves.leaving[a]; leaving && was != to {
+		c.callOff(a, was)
 	}
-	at, _ := c.where(a)
-	next := Assignment{to, at.Version + 1}
-	cells := c.cellsOf(c.apps[app], a)
-	pieces, err := c.pieces(a, next, cells)
-	if err != nil {
-		return fmt.Errorf("move %v: %w", a, err)
+	if _, leaving := c.state.moves.leaving[a]; !leaving && to != c.group {
+		c.logLeave(a, to)
+		c.finish()
+		c.leave(a, to)
 	}
-	b := c.beginTransaction()
-	b.buf = next.append(appendActor(append(b.buf, byte(OpDepart)), a))
-	c.tx = Tx{c: c, app: a.App, at: a.Shard}
-	for _, k := range cells {
-		for _, field := range k.table.fields(k.cell) {
-			c.tx.Delete(k.table, k.cell, field)
-		}
-	}
-	for _, name := range c.timersOf(a) {
-		c.tx.CancelTimer(name.name)
-	}
-	for _, item := range pieces {
-		c.push(out, item, 0)
-	}
-	c.depart(a, next)
-	c.finish()
 	return nil
+}
+
+// callOff ends a move before the actor departs. The other group forgets what it has.
+func (c *Core) callOff(a Actor, to uint64) {
+	c.logLeave(a, 0)
+	c.push(c.outgoing(Link{theGroup(c.group), theGroup(to)}), (&piece{actor: a, first: true}).item(), 0)
+	c.leaving = slices.DeleteFunc(c.leaving, func(d *departure) bool { return d.actor == a })
+	c.finish()
+}
+
+// logLeave begins a transaction in which an actor begins to move to a group; 0 is none.
+func (c *Core) logLeave(a Actor, to uint64) {
+	b := c.beginTransaction()
+	b.buf = Assignment{Group: to}.append(appendActor(append(b.buf, byte(OpLeave)), a))
+	b.undo = append(b.undo, undo{kind: undoMove, move: c.state.oldMove(a)})
+	c.state.moves.leave(a, to)
 }
 
 // tableCell is a cell of a table.
@@ -91,11 +88,7 @@ type tableCell struct {
 }
 
 // cellsOf returns the cells of an actor, by table and key.
-func (c *Core) cellsOf(app Application, a Actor) (list []tableCell) {
-	shard := func(string, Key) Shard { return Shard{} }
-	if s, is := app.(Sharder); is {
-		shard = s.Shard
-	}
+func (c *Core) cellsOf(a Actor) (list []tableCell) {
 	for _, name := range slices.SortedFunc(maps.Keys(c.state.tables), TableName.compare) {
 		if name.App != a.App {
 			continue
@@ -106,12 +99,22 @@ func (c *Core) cellsOf(app Application, a Actor) (list []tableCell) {
 			keys = t.cells()
 		}
 		for _, cell := range keys {
-			if shard(name.Name, cell) == a.Shard && len(t.fields(cell)) > 0 {
+			if c.shardOf(name, cell) == a.Shard && len(t.fields(cell)) > 0 {
 				list = append(list, tableCell{t, cell})
 			}
 		}
 	}
 	return list
+}
+
+// shardOf returns the shard that has a cell of an application of this ledger.
+func (c *Core) shardOf(table TableName, cell Key) Shard {
+	if i := c.appOf(table.App); i >= 0 {
+		if s, is := c.apps[i].(Sharder); is {
+			return s.Shard(table.Name, cell)
+		}
+	}
+	return Shard{}
 }
 
 func (c *Core) timersOf(a Actor) (list []timerName) {
@@ -124,8 +127,8 @@ func (c *Core) timersOf(a Actor) (list []timerName) {
 	return list
 }
 
-// depart is the leader's part of OpDepart.
-func (c *Core) depart(a Actor, next Assignment) {
+// removeActor is the leader's part of OpDepart.
+func (c *Core) removeActor(a Actor, next Assignment) {
 	left := c.state.depart(a, next)
 	c.batch.undo = append(c.batch.undo, undo{kind: undoMove, move: left})
 	for _, o := range left.out {
@@ -166,6 +169,7 @@ func (c *Core) knowledge(a Actor) []*incoming {
 // moves is what a group knows of actors that have moved to it or from it. It is replicated.
 type moves struct {
 	at       map[Actor]Assignment // the newest assignments
+	leaving  map[Actor]uint64     // to which group
 	arriving map[Actor][][]byte   // pieces of actors that have not arrived as a whole
 }
 
@@ -173,7 +177,8 @@ type moves struct {
 type oldMove struct {
 	actor    Actor
 	at       Assignment
-	existed  bool // at
+	existed  bool   // at
+	leaving  uint64 // 0: it was not
 	arriving [][]byte
 	gone     bool // out and in were removed, and not added
 	out      []*outgoing
@@ -181,7 +186,7 @@ type oldMove struct {
 }
 
 func (s *state) oldMove(a Actor) *oldMove {
-	old := &oldMove{actor: a, arriving: s.moves.arriving[a]}
+	old := &oldMove{actor: a, arriving: s.moves.arriving[a], leaving: s.moves.leaving[a]}
 	old.at, old.existed = s.moves.at[a]
 	return old
 }
@@ -202,8 +207,21 @@ func (s *state) depart(a Actor, next Assignment) *oldMove {
 			delete(s.links.in, k)
 		}
 	}
+	s.moves.leave(a, 0)
 	s.moves.set(a, next)
 	return old
+}
+
+// leave notes that an actor begins to move to a group; 0 is none.
+func (m *moves) leave(a Actor, to uint64) {
+	if to == 0 {
+		delete(m.leaving, a)
+		return
+	}
+	if m.leaving == nil {
+		m.leaving = map[Actor]uint64{}
+	}
+	m.leaving[a] = to
 }
 
 func (m *moves) set(a Actor, at Assignment) {
@@ -228,6 +246,7 @@ func (s *state) revertMove(old *oldMove) {
 	if delete(s.moves.at, old.actor); old.existed {
 		s.moves.at[old.actor] = old.at
 	}
+	s.moves.leave(old.actor, old.leaving)
 	if delete(s.moves.arriving, old.actor); old.arriving != nil {
 		s.moves.arriving[old.actor] = old.arriving
 	}

@@ -93,7 +93,10 @@ func (o *oracle) record(r *Record, data []byte) error {
 	}
 	switch r.Op {
 	case OpEvent, OpSeen, OpTimer, OpUnreachable, OpReachable, OpCloseEpoch, OpTransaction, OpReceive,
-		OpRequest:
+		OpRequest, OpLeave, OpDepart:
+		if o.cluster.site != nil {
+			o.cluster.site.departing = Actor{}
+		}
 		clear(o.sentTo)
 		if err := o.arrived.complete(); err != nil {
 			return err

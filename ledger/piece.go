@@ -9,98 +9,95 @@ import (
 	"slices"
 )
 
-// A piece is an item with a part of an actor that moves: operations, as in a snapshot.
+// A piece is an item with a part of an actor that moves: operations, as in a snapshot and in an entry.
 type piece struct {
 	actor Actor
-	next  Assignment // after the move
+	next  Assignment // after the move; of the last piece
+	first bool       // what was received of the actor before is dropped
 	last  bool
 	ops   []byte
 }
 
-// pieceBytes is the size at which a piece ends, and maxPiece bounds one: a value, or the outbox of a stream, is not
-// divided.
-const (
-	pieceBytes = 64 << 10
-	maxPiece   = 1 << 20
-)
+// maxPiece bounds a piece: a cell, or the outbox of a stream, is not divided.
+const maxPiece = 1 << 20
 
 const itemPiece = 3
 
-// pieces encodes an actor that is to move.
-func (c *Core) pieces(a Actor, next Assignment, cells []tableCell) ([][]byte, error) {
-	p := pieceWriter{next: next, actor: a}
-	for _, k := range cells {
-		for _, field := range k.table.fields(k.cell) {
-			value, _ := k.table.get(k.cell, field)
-			p.put(k.table.name, k.cell, field, value)
-		}
+// The flags of a piece.
+const (
+	pieceLast = 1 << iota
+	pieceFirst
+)
+
+// item encodes a piece.
+func (p *piece) item() []byte {
+	flags := byte(0)
+	if p.last {
+		flags = pieceLast
 	}
-	for _, name := range c.timersOf(a) {
-		p.add(c.state.timers[name].append(p.room(), name))
+	if p.first {
+		flags |= pieceFirst
 	}
-	for _, k := range slices.SortedFunc(maps.Keys(c.state.links.out), Link.compare) {
-		if k.From == a {
-			p.add(c.state.links.out[k].append(p.room()))
-		}
-	}
-	for _, i := range c.knowledge(a) {
-		p.add(i.append(p.room()))
-	}
-	p.cut(true)
-	size := 0
-	for _, item := range p.list {
-		size += len(item)
-	}
-	if most := c.limits.EntryBytes - c.limits.BatchBytes; p.largest > maxPiece || size > most {
-		return nil, fmt.Errorf("%w now: it has %d bytes, at most %d are possible, and %d in one part", ErrImmovable,
-			size, most, maxPiece)
-	}
-	return p.list, nil
+	return appendItem(nil, func(b []byte) []byte {
+		return append(p.next.append(appendActor(append(b, itemPiece, flags), p.actor)), p.ops...)
+	})
 }
 
 // pieceWriter divides the operations of an actor into pieces.
 type pieceWriter struct {
-	actor   Actor
-	next    Assignment
-	ops     []byte
-	tables  []TableName // of this piece
-	list    [][]byte    // items
-	largest int
+	piece              // the present one
+	size   int         // at which it ends
+	tables []TableName // of it
+	list   [][]byte    // items
 }
 
 // room returns the buffer to which an operation is appended.
-func (p *pieceWriter) room() []byte {
-	if len(p.ops) >= pieceBytes {
-		p.cut(false)
+func (w *pieceWriter) room() []byte {
+	if len(w.ops) >= w.size {
+		last := w.last
+		w.last = false
+		w.cut()
+		w.last = last
 	}
-	return p.ops
+	return w.ops
 }
 
-func (p *pieceWriter) add(ops []byte) { p.ops = ops }
+// cell adds all fields of a cell.
+func (w *pieceWriter) cell(k tableCell) {
+	for _, field := range k.table.fields(k.cell) {
+		w.put(tableField{k, field}, w.ops)
+	}
+}
 
-func (p *pieceWriter) put(table TableName, cell, field Key, value []byte) {
-	b := p.room()
-	n := slices.Index(p.tables, table)
+// field adds a field, or says that it is gone.
+func (w *pieceWriter) field(f tableField) { w.put(f, w.room()) }
+
+func (w *pieceWriter) put(f tableField, b []byte) {
+	n := slices.Index(w.tables, f.table.name)
 	if n < 0 {
-		n = len(p.tables)
-		p.tables = append(p.tables, table)
-		b = appendTableName(b, table)
+		n = len(w.tables)
+		w.tables = append(w.tables, f.table.name)
+		b = appendTableName(b, f.table.name)
 	}
-	p.add(appendPut(b, uint64(n), cell, field, value))
+	if value, there := f.table.get(f.cell, f.field); there {
+		w.ops = appendPut(b, uint64(n), f.cell, f.field, value)
+		return
+	}
+	b = binary.AppendUvarint(append(b, byte(OpDelete)), uint64(n))
+	w.ops = f.field.append(f.cell.append(b))
 }
 
-func (p *pieceWriter) cut(last bool) {
-	p.largest = max(p.largest, len(p.ops))
-	p.list = append(p.list, appendItem(nil, func(b []byte) []byte {
-		b = append(b, itemPiece, flag(last))
-		return append(p.next.append(appendActor(b, p.actor)), p.ops...)
-	}))
-	p.ops, p.tables = p.ops[:0], p.tables[:0]
+// cut ends a piece.
+func (w *pieceWriter) cut() {
+	w.list = append(w.list, w.item())
+	w.ops, w.tables, w.first = w.ops[:0], w.tables[:0], false
 }
 
 // piece reads an item with a piece, after its kind.
 func (d *decoder) piece() *piece {
-	p := &piece{last: d.byte() != 0, actor: d.actor(), next: d.assignment(), ops: d.b}
+	flags := d.byte()
+	p := &piece{last: flags&pieceLast != 0, first: flags&pieceFirst != 0, actor: d.actor(), next: d.assignment()}
+	p.ops = d.b
 	if d.err == nil {
 		d.err = p.walk(func(r *Record) error { return p.checks(r) })
 	}
@@ -111,7 +108,7 @@ func (d *decoder) piece() *piece {
 func (p *piece) checks(r *Record) error {
 	of := Actor{}
 	switch r.Op {
-	case OpTable, OpPut:
+	case OpTable, OpPut, OpDelete:
 		of = Actor{r.Table.App, p.actor.Shard}
 	case OpSetTimer:
 		of = r.Actor
@@ -143,13 +140,21 @@ func (p *piece) walk(f func(*Record) error) error {
 // arrive adds a piece, and with the last one makes the actor live here. It passes the inverse of each change to undo.
 func (s *state) arrive(group uint64, p *piece, undone func(undo)) error {
 	old := s.oldMove(p.actor)
-	all := append(slices.Clip(old.arriving), bytes.Clone(p.ops))
+	all := slices.Clip(old.arriving)
+	if p.first {
+		all = nil
+	}
+	if len(p.ops) > 0 {
+		all = append(all, bytes.Clone(p.ops))
+	}
 	delete(s.moves.arriving, p.actor)
 	if !p.last {
 		if s.moves.arriving == nil {
 			s.moves.arriving = map[Actor][][]byte{}
 		}
-		s.moves.arriving[p.actor] = all
+		if len(all) > 0 {
+			s.moves.arriving[p.actor] = all
+		}
 		undone(undo{kind: undoMove, move: old})
 		return nil
 	}
@@ -170,7 +175,7 @@ func (s *state) arrive(group uint64, p *piece, undone func(undo)) error {
 
 func (s *state) arriveOp(r *Record, old *oldMove, undone func(undo)) error {
 	switch r.Op {
-	case OpPut:
+	case OpPut, OpDelete:
 		t := s.table(r.Table)
 		before, existed := t.get(r.Cell, r.Field)
 		undone(undo{kind: undoValue, value: &oldValue{t, r.Cell, r.Field, before}, existed: existed})
@@ -251,6 +256,17 @@ func (c *Core) Unpublished() []Actor {
 	return c.unpublished
 }
 
+// Republish makes Unassigned and Unpublished return everything again: the directory has a new leader, which may not
+// have heard of it.
+func (c *Core) Republish() {
+	c.published = 0
+	if p := c.peers[nowhere]; p != nil {
+		for _, o := range p.links {
+			c.unassign(o)
+		}
+	}
+}
+
 // Assignment returns the newest assignment of an actor that this leader knows.
 func (c *Core) Assignment(a Actor) (Assignment, bool) { return c.where(a) }
 
@@ -264,6 +280,9 @@ func (d *decoder) assignment() Assignment { return Assignment{d.uvarint(), d.uva
 func (m *moves) append(b []byte) []byte {
 	for _, a := range slices.SortedFunc(maps.Keys(m.at), Actor.Compare) {
 		b = m.at[a].append(appendActor(append(b, byte(OpMoved)), a))
+	}
+	for _, a := range slices.SortedFunc(maps.Keys(m.leaving), Actor.Compare) {
+		b = Assignment{Group: m.leaving[a]}.append(appendActor(append(b, byte(OpLeave)), a))
 	}
 	for _, a := range slices.SortedFunc(maps.Keys(m.arriving), Actor.Compare) {
 		for _, ops := range m.arriving[a] {

@@ -3,7 +3,6 @@ package ledger_test
 import (
 	"bytes"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -47,95 +46,6 @@ const siteGroups = 3
 
 func siteGroup(id openflow.DatapathID) uint64 { return uint64(id-1)%siteGroups + 1 }
 
-// siteHome returns where an actor lives if it has never moved.
-func siteHome(a Actor) (Assignment, bool) {
-	switch {
-	case a.Switch > 3*siteGroups+siteGroups || a.Key != Key{}:
-		return Assignment{}, false
-	case a.Switch != 0:
-		return Assignment{siteGroup(a.Switch), 1}, true
-	case a.App == "chaos":
-		return Assignment{1, 1}, true
-	}
-	return Assignment{2, 1}, true
-}
-
-// directory returns the Directory that a group has. It may be behind.
-func (s *site) directory(group uint64) Directory {
-	return func(a Actor) (Assignment, bool) {
-		if at, known := s.views[group-1][a]; known {
-			return at, true
-		}
-		return siteHome(a)
-	}
-}
-
-// direct does what the directory does, or a group that hears of it, or moves an actor.
-func (s *site) direct() {
-	c := s.groups[s.rng.IntN(siteGroups)]
-	n := c.nodes[c.leader]
-	if _, leading := n.core.Leading(); !leading {
-		return
-	}
-	switch s.rng.IntN(6) {
-	case 0, 1:
-		s.publish(n.core)
-	case 2, 3:
-		s.learn(c)
-	default:
-		if n.core.Room() && s.moves && !c.quiet {
-			a := Actor{App: []string{"chaos", "mayhem"}[s.rng.IntN(2)]}
-			a.Key.A = uint64(s.rng.IntN(5))
-			switch err := n.core.Move(a, uint64(1+s.rng.IntN(siteGroups))); {
-			case err == nil:
-				s.Moves++
-			case !errors.Is(err, ErrElsewhere) && !errors.Is(err, ErrFull):
-				c.fatalf("%v", err)
-			}
-		}
-	}
-}
-
-// publish assigns what a group asks for, and takes what it says of actors that have arrived there.
-func (s *site) publish(core *Core) {
-	for _, a := range core.Unassigned() {
-		if _, known := s.rows[a]; !known {
-			s.rows[a] = Assignment{uint64(1 + s.rng.IntN(siteGroups)), 1}
-			s.lives[a] = s.rows[a]
-		}
-	}
-	for _, a := range core.Unpublished() {
-		if at, _ := core.Assignment(a); at.Version > s.rows[a].Version {
-			s.rows[a] = at
-		}
-	}
-}
-
-// learn makes a group know the directory.
-func (s *site) learn(c *cluster) {
-	view := s.views[c.group-1]
-	for a, at := range s.rows {
-		if view[a] != at {
-			view[a] = at
-			for _, n := range c.nodes {
-				if _, leading := n.core.Leading(); leading {
-					n.core.Relocated(a)
-				}
-			}
-		}
-	}
-}
-
-// home returns the group in which an actor lives, as the logs say.
-func (s *site) home(a Actor) (group uint64, known bool) {
-	at, moved := s.lives[a]
-	if !moved {
-		at, known = siteHome(a)
-		return at.Group, known
-	}
-	return at.Group, true
-}
-
 // site is three groups and the network between them.
 type site struct {
 	rng    *rand.Rand
@@ -149,7 +59,11 @@ type site struct {
 	rows           map[Actor]Assignment   // of the directory
 	views          []map[Actor]Assignment // what each group knows of it
 	moves          bool
-	bodies         map[command]string // of commands
+	values         [siteGroups + 1]contents           // by group
+	arriving       [siteGroups + 1]map[Actor]contents // likewise: copied ahead
+	departed       map[Actor]contents                 // what those had that are on the way
+	departing      Actor                              // in the present transaction
+	bodies         map[command]string                 // of commands
 	siteCounts
 }
 
@@ -175,9 +89,11 @@ func (s *siteCounts) add(o siteCounts) {
 
 func newSite(t testing.TB, seed uint64) *site {
 	s := &site{rng: rand.New(rand.NewPCG(seed, 7)), sent: map[Link][][]byte{}, received: map[Link][][]byte{},
-		bodies: map[command]string{}, lives: map[Actor]Assignment{}, rows: map[Actor]Assignment{}, moves: seed%3 > 0}
-	for range siteGroups {
+		bodies: map[command]string{}, lives: map[Actor]Assignment{}, rows: map[Actor]Assignment{}, moves: seed%3 > 0,
+		departed: map[Actor]contents{}}
+	for g := range siteGroups + 1 {
 		s.views = append(s.views, map[Actor]Assignment{})
+		s.values[g], s.arriving[g] = contents{}, map[Actor]contents{}
 	}
 	if seed%4 == 0 {
 		s.outbox = 2 + s.rng.IntN(8)
@@ -309,24 +225,6 @@ func (s *site) check() {
 	}
 }
 
-// checkOwners checks that each cell is where its actor lives.
-func (s *site) checkOwners() {
-	for _, c := range s.groups {
-		for _, name := range []string{"chaos", "mayhem"} {
-			rows, err := c.nodes[c.leader].core.Rows(name, 1<<30)
-			if err != nil {
-				c.fatalf("%v", err)
-			}
-			for _, r := range rows {
-				a := Actor{name, (&chaos{}).Shard(r.Table, r.Cell)}
-				if g, known := s.home(a); !known || g != c.group {
-					c.fatalf("cell %v of %v is there, whose actor lives in group %d", r.Cell, a, g)
-				}
-			}
-		}
-	}
-}
-
 // record checks an operation of a committed entry of a group.
 func (s *site) record(o *oracle, r *Record) error {
 	switch r.Op {
@@ -337,6 +235,14 @@ func (s *site) record(o *oracle, r *Record) error {
 			return fmt.Errorf("%v, which lives in group %d, departs from %d", r.Actor, g, o.cluster.group)
 		}
 		s.lives[r.Actor] = Assignment{0, r.Assignment.Version}
+		s.departing, s.departed[r.Actor] = r.Actor, contents{}
+	case OpPut:
+		s.values[o.cluster.group][fieldOf(r)] = string(r.Bytes)
+	case OpDelete:
+		if of := (Actor{r.Table.App, (&chaos{}).Shard(r.Table.Name, r.Cell)}); of == s.departing {
+			s.departed[of][fieldOf(r)] = s.values[o.cluster.group][fieldOf(r)]
+		}
+		delete(s.values[o.cluster.group], fieldOf(r))
 	case OpReceive:
 		items := s.received[r.Link]
 		group, known := s.home(r.Link.To)
@@ -354,20 +260,8 @@ func (s *site) record(o *oracle, r *Record) error {
 			return fmt.Errorf("stream %v: item %d is not what was sent", r.Link, r.Seq)
 		}
 		s.received[r.Link] = append(items, bytes.Clone(r.Bytes))
-		a, next, last, moves := DecodePiece(r.Bytes, func(r *Record) {
-			if r.Op == OpSetTimer {
-				o.timers[timerName{r.Actor, r.Name}] = r.Time
-			}
-		})
-		if moves {
-			if last {
-				s.Arrivals++
-				if s.lives[a] != (Assignment{0, next.Version}) {
-					return fmt.Errorf("%v arrives as %v; it is at %v", a, next, s.lives[a])
-				}
-				s.lives[a] = next
-			}
-			return nil
+		if p, moves := DecodePiece(r.Bytes, func(*Record) {}); moves {
+			return s.arrive(o, p, r.Bytes)
 		}
 		_, commands, count, epoch, _, err := DecodeItem(r.Bytes)
 		if err != nil {
@@ -391,7 +285,7 @@ func (s *site) record(o *oracle, r *Record) error {
 // recordSend checks what a group sends to another.
 func (s *site) recordSend(o *oracle, r *Record) error {
 	from, known := s.home(r.Link.From)
-	if _, _, _, is := DecodePiece(r.Bytes, func(*Record) {}); is {
+	if _, is := DecodePiece(r.Bytes, func(*Record) {}); is {
 		s.sent[r.Link] = append(s.sent[r.Link], bytes.Clone(r.Bytes))
 		return nil
 	}

@@ -1,0 +1,191 @@
+package ledger
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// departure is the leader's part of a move from here.
+type departure struct {
+	actor  Actor
+	to     uint64
+	cells  []tableCell         // that are still to be copied
+	dirty  map[tableField]bool // what has changed since the copy began
+	rounds int                 // how often dirty was copied
+	begun  bool                // the first piece is sent
+	last   uint64              // the item with the newest piece
+}
+
+// tableField is a field of a cell.
+type tableField struct {
+	tableCell
+	field Key
+}
+
+func (f tableField) compare(o tableField) int {
+	if n := f.table.name.compare(o.table.name); n != 0 {
+		return n
+	}
+	if n := f.cell.Compare(o.cell); n != 0 {
+		return n
+	}
+	return f.field.Compare(o.field)
+}
+
+// Copying is bounded: the pieces of a move that the other group has not taken, and how often what has changed meanwhile
+// is copied, unless it is little, before the actor departs in any case.
+const (
+	maxCopies = 8
+	maxRounds = 4
+)
+
+// little is how many fields are little: so many bytes of a piece have one.
+const little = 1 << 10
+
+// leave begins a departure.
+func (c *Core) leave(a Actor, to uint64) {
+	d := &departure{actor: a, to: to, dirty: map[tableField]bool{}}
+	d.cells = c.cellsOf(a)
+	c.leaving = append(c.leaving, d)
+}
+
+// leadMoves is called when this replica begins to lead: all copies begin again.
+func (c *Core) leadMoves() {
+	for _, a := range slices.SortedFunc(maps.Keys(c.state.moves.leaving), Actor.Compare) {
+		c.leave(a, c.state.moves.leaving[a])
+	}
+}
+
+// changed notes changes of actors that are about to depart.
+func (c *Core) changed(changes []undo) {
+	for _, u := range changes {
+		if u.kind != undoValue {
+			continue
+		}
+		v := u.value
+		for _, d := range c.leaving {
+			if d.actor.App == v.table.name.App && c.shardOf(v.table.name, v.cell) == d.actor.Shard {
+				d.dirty[tableField{tableCell{v.table, v.cell}, v.field}] = true
+			}
+		}
+	}
+}
+
+// Moves goes on with the moves of actors from here, while there is Room.
+func (c *Core) Moves() {
+	for i := 0; i < len(c.leaving) && c.Room(); {
+		switch d := c.leaving[i]; {
+		case c.copies(d):
+		case len(d.cells) == 0 && c.outgoing(d.link(c)).sending.taken >= d.last:
+			c.depart(d)
+			c.leaving = slices.Delete(c.leaving, i, i+1)
+		default: // the other group has not taken everything yet
+			i++
+		}
+	}
+}
+
+func (d *departure) link(c *Core) Link { return Link{theGroup(c.group), theGroup(d.to)} }
+
+// copies sends the next piece of an actor that works, if there is one and the other group takes what it has.
+func (c *Core) copies(d *departure) bool {
+	out := c.outgoing(d.link(c))
+	taken := out.sending.taken >= d.last
+	if again := len(d.cells) == 0 && taken && len(d.dirty) > c.limits.PieceBytes/little && d.rounds < maxRounds; again {
+		d.rounds++
+		d.copyAgain()
+	}
+	if d.begun && len(d.cells) == 0 || out.outbox.Len() >= maxCopies || out.sending.peer.full(c.softBound()) {
+		return false
+	}
+	w := pieceWriter{piece: piece{actor: d.actor, first: !d.begun}, size: c.limits.PieceBytes}
+	for len(d.cells) > 0 && len(w.ops) < w.size {
+		w.cell(d.cells[0])
+		d.cells = d.cells[1:]
+	}
+	d.begun = true
+	c.logLeave(d.actor, d.to) // again: it begins the transaction
+	c.push(out, w.item(), 0)
+	c.finish()
+	d.last = out.outbox.Last()
+	return true
+}
+
+// copyAgain makes the cells that have changed those to be copied. Fields that are gone stay dirty.
+func (d *departure) copyAgain() {
+	cells := map[tableCell]bool{}
+	for f := range d.dirty {
+		if _, there := f.table.get(f.cell, f.field); there {
+			cells[f.tableCell] = true
+			delete(d.dirty, f)
+		}
+	}
+	for k := range cells {
+		d.cells = append(d.cells, k)
+	}
+	slices.SortFunc(d.cells, func(a, b tableCell) int {
+		return tableField{tableCell: a}.compare(tableField{tableCell: b})
+	})
+}
+
+// depart sends the rest of an actor, which lives in the other group from then on.
+func (c *Core) depart(d *departure) {
+	a, at := d.actor, Assignment{}
+	at, _ = c.where(a)
+	next := Assignment{d.to, at.Version + 1}
+	pieces, err := c.rest(d, next)
+	if err != nil {
+		c.callOff(a, d.to)
+		c.logFailure(Failure{App: a.App, Err: fmt.Errorf("move %v to group %d: %w", a, d.to, err)})
+		return
+	}
+	b := c.beginTransaction()
+	b.buf = next.append(appendActor(append(b.buf, byte(OpDepart)), a))
+	c.tx = Tx{c: c, app: a.App, at: a.Shard}
+	for _, k := range c.cellsOf(a) {
+		for _, field := range k.table.fields(k.cell) {
+			c.tx.Delete(k.table, k.cell, field)
+		}
+	}
+	for _, name := range c.timersOf(a) {
+		c.tx.CancelTimer(name.name)
+	}
+	out := c.outgoing(d.link(c))
+	for _, item := range pieces {
+		c.push(out, item, 0)
+	}
+	c.removeActor(a, next)
+	c.finish()
+}
+
+// rest encodes what the other group does not have of an actor.
+func (c *Core) rest(d *departure, next Assignment) ([][]byte, error) {
+	a := d.actor
+	w := pieceWriter{piece: piece{actor: a, next: next}, size: c.limits.PieceBytes}
+	for _, f := range slices.SortedFunc(maps.Keys(d.dirty), tableField.compare) {
+		w.field(f)
+	}
+	for _, name := range c.timersOf(a) {
+		w.ops = c.state.timers[name].append(w.room(), name)
+	}
+	for _, k := range slices.SortedFunc(maps.Keys(c.state.links.out), Link.compare) {
+		if k.From == a {
+			w.ops = c.state.links.out[k].append(w.room())
+		}
+	}
+	for _, i := range c.knowledge(a) {
+		w.ops = i.append(w.room())
+	}
+	w.last = true
+	w.cut()
+	size, largest := 0, 0
+	for _, item := range w.list {
+		size, largest = size+len(item), max(largest, len(item))
+	}
+	if most := c.limits.EntryBytes - c.limits.BatchBytes; largest > maxPiece || size > most {
+		return nil, fmt.Errorf("%w now: %d bytes are to follow at once, at most %d are possible, and %d in one part",
+			ErrImmovable, size, most, maxPiece)
+	}
+	return w.list, nil
+}
