@@ -330,7 +330,7 @@ func (p *parser) groups(n *yaml.Node) error {
 
 func (p *parser) replication(n *yaml.Node) error {
 	var replicas uint64
-	if err := p.number(n, "replication", 1, 99, &replicas); err != nil {
+	if err := p.number(n, "replication", 1, MaxReplication, &replicas); err != nil {
 		return err
 	}
 	p.replicationNode, p.cluster.Replication = n, int(replicas)

@@ -1,10 +1,10 @@
 package config
 
 import (
-	"bytes"
 	"cmp"
-	"crypto/sha256"
 	"slices"
+
+	"github.com/holdfast-sdn/holdfast/internal/placement"
 )
 
 // Group is one Raft group of a cluster, and where it has replicas. Its number is its place in Cluster.Groups.
@@ -16,30 +16,29 @@ type Group struct {
 	Learners []string `json:"learners,omitempty"` // names of those whose replicas only receive the log, the same
 }
 
-// maxSystemVoters bounds the voters of the system group. More would make each entry slower, and survive more failures
-// than the home groups do.
-const maxSystemVoters = 5
+// MaxReplication bounds the replicas of a home group.
+const MaxReplication = 99
 
-// Groups returns the groups of the cluster. The first is the only one, or the system group, with a replica on each
-// controller. The home groups follow, in the order of the ids of the controllers. A home group has a replica at home
-// and on the controllers that are chosen by rendezvous hashing over the names: so every process that reads the file
-// computes the same, whatever the order of the file.
+// Groups returns the groups with which a cluster of these controllers begins. The first is the only one, or the system
+// group, with a replica on each controller. The home groups follow, in the order of the ids of the controllers. A home
+// group has a replica at home and on others that package placement chooses. Once the cluster runs, the directory has
+// its groups.
 func (s *Cluster) Groups() []Group {
-	names := s.Names()
 	if !s.PerController {
-		return []Group{{Voters: names}}
+		return []Group{{Voters: s.Names()}}
 	}
-	system := Group{Voters: choose("", names, maxSystemVoters)}
-	for _, name := range names {
+	controllers := slices.SortedFunc(slices.Values(s.Controllers), func(a, b Controller) int {
+		return cmp.Compare(a.ID, b.ID)
+	})
+	system := Group{Voters: s.choose(0, 0, placement.MaxSystemVoters)}
+	for _, name := range s.Names() {
 		if !slices.Contains(system.Voters, name) {
 			system.Learners = append(system.Learners, name)
 		}
 	}
 	groups := []Group{system}
-	for _, c := range slices.SortedFunc(slices.Values(s.Controllers), func(a, b Controller) int {
-		return cmp.Compare(a.ID, b.ID)
-	}) {
-		groups = append(groups, Group{Home: c.Name, Voters: choose(c.Name, names, s.Replicas())})
+	for i, c := range controllers {
+		groups = append(groups, Group{Home: c.Name, Voters: s.choose(uint64(i)+1, c.ID, s.Replicas())})
 	}
 	return groups
 }
@@ -52,16 +51,17 @@ func (g Group) Has(name string) bool {
 	return slices.Contains(g.Voters, name) || slices.Contains(g.Learners, name)
 }
 
-// choose returns n of the names, in their order: home, if it is one of them, and those that rank first with it.
-func choose(home string, names []string, n int) []string {
-	rank := func(name string) []byte {
-		if name == home {
-			return nil // before all others
-		}
-		h := sha256.Sum256([]byte(home + " " + name)) // a name has no space
-		return h[:]
+// choose returns the names of n controllers for a group, in the order of the file.
+func (s *Cluster) choose(group, home uint64, n int) (names []string) {
+	var ids []uint64
+	for _, c := range s.Controllers {
+		ids = append(ids, c.ID)
 	}
-	ranked := slices.SortedFunc(slices.Values(names), func(a, b string) int { return bytes.Compare(rank(a), rank(b)) })
-	chosen := ranked[:min(n, len(ranked))]
-	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !slices.Contains(chosen, name) })
+	chosen := placement.Replicas(group, home, ids, n)
+	for _, c := range s.Controllers {
+		if slices.Contains(chosen, c.ID) {
+			names = append(names, c.Name)
+		}
+	}
+	return names
 }
