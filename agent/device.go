@@ -28,6 +28,7 @@ type device struct {
 	changed *sync.Cond // wakes readers that wait for room, and diallers that wait for an epoch
 	session *Session
 	links   []*link
+	moved   chan struct{} // closed and replaced when a controller gives up the switch, see link.rest
 }
 
 // outlet is the Line of a connection, and its writer.
@@ -68,7 +69,7 @@ type channel interface {
 }
 
 func newDevice(a *Agent, id openflow.DatapathID) *device {
-	d := &device{a: a, id: id, log: a.log.With("switch", id),
+	d := &device{a: a, id: id, log: a.log.With("switch", id), moved: make(chan struct{}),
 		session: NewSession(a.cfg.BufferEvents, a.cfg.BufferBytes, a.cfg.CommandBytes, len(a.cfg.Controllers))}
 	d.changed = sync.NewCond(&d.mu)
 	for i, c := range d.session.Controllers() {

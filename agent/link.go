@@ -32,7 +32,13 @@ func (l *link) keepConnected(ctx context.Context) {
 	for told := ""; l.waitForEpoch(ctx); {
 		err := l.run(ctx)
 		d.mu.Lock()
+		served := l.Lasts()
 		pause, over := l.End(err)
+		if served && l.Elsewhere() {
+			close(d.moved)
+			d.moved = make(chan struct{})
+		}
+		moved := d.moved
 		d.changed.Broadcast()
 		announced := l.announced
 		l.announced = false
@@ -53,7 +59,22 @@ func (l *link) keepConnected(ctx context.Context) {
 		if over != nil {
 			d.log.Error("the events of the switch are discarded", "controller", l.address, "error", over)
 		}
-		sleep(ctx, pause)
+		l.rest(ctx, pause, moved)
+	}
+}
+
+// rest is the pause before the controller is dialled again. If it serves the switch elsewhere, the pause ends when
+// another controller gives up the switch, because then the group of the switch has moved.
+func (l *link) rest(ctx context.Context, pause time.Duration, moved <-chan struct{}) {
+	if !l.Elsewhere() {
+		moved = nil
+	}
+	t := time.NewTimer(pause)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	case <-moved:
 	}
 }
 

@@ -99,6 +99,9 @@ type GroupConfig struct {
 	// added. Members are then the current ones, with or without this one.
 	Join bool
 
+	// New is set for the only member of a group that begins now, although its controller is Founded.
+	New bool
+
 	// Payload is called with each payload that the owner of another member sent with SendPayload, in the order in which
 	// it was sent; from is the id of its controller. Payloads may be missing. It is called from several goroutines and
 	// must not block, because the messages of all groups come behind. nil: payloads are dropped.

@@ -116,8 +116,8 @@ func Found(cfg HostConfig, groups ...GroupConfig) error {
 	return nil
 }
 
-// Start starts the replica of one group, and joins the group. A group is started once in the life of a Host. The first
-// updates are the newest snapshot and all committed entries after it.
+// Start starts the replica of one group, and joins the group. A group is started once in the life of a Host, and again
+// after Forget. The first updates are the newest snapshot and all committed entries after it.
 func (h *Host) Start(cfg GroupConfig) (*Node, error) {
 	cfg = cfg.at(h.cfg.ID)
 	if err := cfg.validate(h.cfg); err != nil {
@@ -152,11 +152,47 @@ func (h *Host) Start(cfg GroupConfig) (*Node, error) {
 	return n, nil
 }
 
-// Idle returns the groups that have a log here and were not started, in order.
-func (h *Host) Idle() []uint64 {
+// Idle returns the replicas that have a log here and were not started, by group. A replica that has not received
+// anything is 0: it has no id yet.
+func (h *Host) Idle() map[uint64]uint64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return slices.Sorted(maps.Keys(h.saved))
+	replicas := make(map[uint64]uint64, len(h.saved))
+	for group, saved := range h.saved {
+		replicas[group] = h.own(saved)
+	}
+	return replicas
+}
+
+// own returns the id of the replica that has a log. Every snapshot names the replica that has it: see raftLog.Snapshot.
+// An earlier replica of this controller may still be in the group.
+func (h *Host) own(saved storage.Saved) (newest uint64) {
+	if saved.Snapshot.Raft == nil {
+		return 0
+	}
+	_, members, _, _ := parseSnapshotData(saved.Snapshot.Raft.GetData()) // if it is damaged, Start says so
+	for id := range members {
+		if wire.ControllerOf(id) == h.cfg.ID {
+			newest = max(newest, id)
+		}
+	}
+	return newest
+}
+
+// Forget removes the log of a group whose replica here was removed and does not run. Another replica of the group may
+// then be started.
+func (h *Host) Forget(group uint64) error {
+	if h.node(group) != nil {
+		return fmt.Errorf("consensus: group %d runs and cannot be forgotten", group)
+	}
+	if err := h.save(storage.Batch{Group: group, Forget: true}); err != nil {
+		return fmt.Errorf("consensus: %w", err)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.saved, group)
+	delete(h.started, group)
+	return nil
 }
 
 // begin returns what was saved of a group, and creates its log if there is none.
@@ -170,7 +206,7 @@ func (h *Host) begin(cfg GroupConfig) (storage.Saved, error) {
 	case err != nil:
 	case again:
 		err = fmt.Errorf("group %d was started before", cfg.Group)
-	case saved.Hard == nil && !cfg.Join && h.cfg.Founded:
+	case saved.Hard == nil && !cfg.Join && !cfg.New && h.cfg.Founded:
 		err = fmt.Errorf("%s: %w", h.cfg.Dir, ErrNoLog)
 	case saved.Hard == nil && !cfg.Join:
 		boot := Bootstrap(cfg.Group, cfg.Members, cfg.Learners...)

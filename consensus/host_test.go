@@ -413,3 +413,58 @@ func TestFoundGroups(t *testing.T) {
 		}
 	}
 }
+
+// A replica that has left a group is forgotten, and a later one of the same controller begins with an empty log. After
+// a restart the log says which of them it is of.
+func TestForget(t *testing.T) {
+	cfg := HostConfig{ID: 1, Founded: true, Dir: filepath.Join(t.TempDir(), "log"), Logger: testLogger(t)}
+	if err := Found(cfg, GroupConfig{Members: map[uint64]string{1: ""}}); err != nil {
+		t.Fatal(err)
+	}
+	later := wire.ReplicaID(1, 1)
+	for life, id := range []uint64{1, later} {
+		h, err := NewHost(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := map[uint64]uint64{0: 1}
+		if life > 0 {
+			want[5] = 1
+		}
+		if got := h.Idle(); !maps.Equal(got, want) {
+			t.Errorf("life %d: logs of %v, want %v", life, got, want)
+		}
+		if life > 0 {
+			if err := h.Forget(5); err != nil {
+				t.Fatal(err)
+			}
+		}
+		n, err := h.Start(GroupConfig{Group: 5, ID: id, New: true, Members: map[uint64]string{id: ""}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := own(n)
+		if err := n.Propose(o.leads(t), fmt.Append(nil, id)); err != nil {
+			t.Fatal(err)
+		}
+		if e := o.entry(t); string(e.Data) != fmt.Sprint(id) {
+			t.Errorf("the first entry of replica %#x is %q", id, e.Data)
+		}
+		if err := h.Forget(5); err == nil {
+			t.Error("a replica that runs is forgotten")
+		}
+		if err := h.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h, err := NewHost(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := h.Idle(); !maps.Equal(got, map[uint64]uint64{0: 1, 5: later}) {
+		t.Errorf("logs of %v", got)
+	}
+	if err := h.Close(); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -11,6 +11,7 @@ type Goal struct {
 	Add     uint64 // 0: none
 	Address string // of Add
 	Remove  uint64 // 0: none
+	Most    int    // voters, at most; 0: any number
 }
 
 // Step is the next step toward a Goal.
@@ -31,8 +32,8 @@ var ErrTooFew = errors.New("3 voters survive the loss of one, and fewer survive 
 // be less than tailEntries.
 const nearEnough = 1024
 
-// ready says whether p has the log of a leader whose log ends at last.
-func (p Peer) ready(last uint64) bool {
+// Ready says whether p has the log of a leader whose log ends at last.
+func (p Peer) Ready(last uint64) bool {
 	return p.Active && p.State == "replicate" && p.Match+nearEnough >= last
 }
 
@@ -50,14 +51,14 @@ func Plan(s Status, w Goal) (Step, error) {
 		return Step{Change: MemberChange{Add: map[uint64]string{w.Add: w.Address}}}, nil
 	}
 	if i := slices.IndexFunc(s.Peers, func(p Peer) bool { return p.ID == w.Add && !p.Votes }); i >= 0 &&
-		!s.Peers[i].ready(s.Last) {
+		!s.Peers[i].Ready(s.Last) {
 		return Step{Wait: &s.Peers[i]}, nil
 	}
 	var c MemberChange
 	if _, member := s.Members[w.Remove]; w.Remove != 0 && member {
 		c.Remove = []uint64{w.Remove}
 	}
-	s.balance(&c, w.Add)
+	s.balance(&c, w)
 	after := c.voters(s.Voters)
 	if len(after) < min(3, len(s.Voters)) {
 		return Step{}, ErrTooFew
@@ -68,21 +69,24 @@ func Plan(s Status, w Goal) (Step, error) {
 	return Step{Change: c, Done: len(c.singles()) == 0}, nil
 }
 
-// balance adds promotions and demotions to c, so that the number of voters is odd and as large as possible. The learner
-// first is preferred.
-func (s Status) balance(c *MemberChange, first uint64) {
+// balance adds promotions and demotions to c, so that the number of voters is odd and as large as the goal allows. The
+// learner that was added is preferred.
+func (s Status) balance(c *MemberChange, w Goal) {
 	var spare []uint64
 	for _, p := range s.Peers {
-		if !p.Votes && p.ready(s.Last) && !slices.Contains(c.Remove, p.ID) {
+		if !p.Votes && p.Ready(s.Last) && !slices.Contains(c.Remove, p.ID) {
 			spare = append(spare, p.ID)
 		}
 	}
 	slices.Sort(spare)
-	if i := slices.Index(spare, first); i > 0 {
-		spare = slices.Insert(slices.Delete(spare, i, i+1), 0, first)
+	if i := slices.Index(spare, w.Add); i > 0 {
+		spare = slices.Insert(slices.Delete(spare, i, i+1), 0, w.Add)
 	}
-	n := len(spare)
-	if (len(c.voters(s.Voters))+n)%2 == 0 {
+	n, voters := len(spare), len(c.voters(s.Voters))
+	if w.Most > 0 {
+		n = max(0, min(n, w.Most-voters))
+	}
+	if (voters+n)%2 == 0 {
 		n--
 	}
 	if n < 0 {

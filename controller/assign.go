@@ -26,7 +26,7 @@ type assignments struct {
 	mu     sync.RWMutex // guards the fields below
 	view   directory.View
 	leader uint64        // of the system group; 0: unknown
-	news   chan struct{} // closed and replaced when the view or the leader has changed
+	news   chan struct{} // closed and replaced when the view or the leader has changed, or a group runs here
 }
 
 func newAssignments() *assignments { return &assignments{news: make(chan struct{})} }
@@ -41,6 +41,13 @@ func (a *assignments) of(of ledger.Actor) (ledger.Assignment, bool) {
 // ofSwitch returns the assignment of a switch.
 func (a *assignments) ofSwitch(id openflow.DatapathID) (ledger.Assignment, bool) {
 	return a.of(ledger.Actor{Shard: ledger.AtSwitch(id)})
+}
+
+// layout returns where the groups are.
+func (a *assignments) layout() directory.Layout {
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	return a.view.Layout()
 }
 
 // watch returns the leader to ask, and a channel that is closed when it has changed, or a row.
@@ -70,18 +77,29 @@ func (a *assignments) update(u consensus.Update, core *Core) (moved []ledger.Act
 		changed, all = true, true
 	}
 	for _, e := range u.Entries {
-		list, err := a.view.Commit(e.Data)
+		list, laidOut, err := a.view.Commit(e.Data)
 		if err != nil {
 			return nil, false, fmt.Errorf("directory: entry %d: %w", e.Index, err)
 		}
-		moved = append(moved, list...)
+		moved, changed, all = append(moved, list...), changed || laidOut, all || laidOut
 	}
-	changed = changed || len(moved) > 0
-	if changed {
-		close(a.news)
-		a.news = make(chan struct{})
+	if changed || len(moved) > 0 {
+		a.tell()
 	}
 	return moved, all, nil
+}
+
+// started wakes those that wait for a group to run here.
+func (a *assignments) started() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.tell()
+}
+
+// tell is called with mu locked.
+func (a *assignments) tell() {
+	close(a.news)
+	a.news = make(chan struct{})
 }
 
 // maxDirectory bounds the memory of the rows of a snapshot, in bytes: more than directory.MaxSwitches can have.
@@ -123,7 +141,9 @@ func (c *Controller) assign(id openflow.DatapathID) error {
 			return nil
 		case known:
 			row, _ := c.assigned.ofSwitch(id)
-			return c.elsewhere(id, row.Group)
+			if at, _ := c.assigned.layout().Of(row.Group); at.MayHave(c.cfg.Consensus.ID) == 0 {
+				return c.elsewhere(id, row.Group)
+			} // else its replica here is about to start
 		}
 		if leader != asked {
 			asked = leader

@@ -17,7 +17,9 @@ import (
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/consensus"
+	"github.com/holdfast-sdn/holdfast/consensus/wire"
 	"github.com/holdfast-sdn/holdfast/controller/audit"
+	"github.com/holdfast-sdn/holdfast/controller/directory"
 	"github.com/holdfast-sdn/holdfast/internal/incident"
 	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/southbound"
@@ -25,9 +27,15 @@ import (
 
 // Config makes a Controller.
 type Config struct {
-	Name          string
-	Consensus     consensus.HostConfig
-	Groups        []GroupConfig     // all, by number; with several, switches are in those after the first
+	Name      string
+	Consensus consensus.HostConfig
+	// Groups are those with which the cluster begins, by number. With several, switches are in those after the first,
+	// of which only Open needs to make the applications. What the log says about members takes precedence.
+	Groups []GroupConfig
+	// Open makes the configuration of a home group that this controller gets, but for Consensus, if there are several.
+	// actors is Layout.Actors. nil if the Groups are complete and stay as they are.
+	Open          func(group, actors uint64) (GroupConfig, error)
+	Replication   uint64            // with which the cluster begins, see directory.Layout
 	Names         map[uint64]string // of the members, for status
 	Limits        ledger.Limits
 	Southbound    southbound.Config
@@ -51,7 +59,9 @@ type Controller struct {
 	cfg          Config
 	log          *slog.Logger
 	host         *consensus.Host
-	groups       []*group // of which this controller has a replica, by number; the first is on all
+	groups       groupTable
+	logged       map[uint64]uint64 // used by run only: replicas that have a log and were not started, by group
+	ends         chan *group       // groups whose loop has ended
 	router       router
 	assigned     *assignments       // the switches of several groups
 	incidents    *incident.Log      // of switches that are not served
@@ -83,7 +93,7 @@ const TickInterval = 5 * time.Millisecond
 // close the listeners and the audit file.
 func Start(cfg Config) (*Controller, error) {
 	c := &Controller{cfg: cfg, log: cfg.Logger, assigned: newAssignments(), leads: make(chan bool, 1),
-		tended: make(chan struct{}), stop: make(chan struct{}), done: make(chan struct{})}
+		tended: make(chan struct{}), stop: make(chan struct{}), done: make(chan struct{}), ends: make(chan *group)}
 	c.router.elsewhere = c.sendElsewhere
 	c.incidents = incident.NewEvery(time.Minute, cfg.Logger)
 	if c.cfg.Audit == nil {
@@ -110,48 +120,22 @@ func Start(cfg Config) (*Controller, error) {
 	return c, nil
 }
 
-// join starts the groups.
+// join starts the system group, or the only one. The others follow when the directory is known: see place.
 func (c *Controller) join() (err error) {
 	if c.host, err = consensus.NewHost(c.cfg.Consensus); err != nil {
 		return fmt.Errorf("start the consensus of controller %s: %w", c.cfg.Name, err)
 	}
-	var here []GroupConfig
-	var numbers []uint64
-	for _, g := range c.cfg.Groups {
-		if c.isHere(g) {
-			here, numbers = append(here, g), append(numbers, g.Consensus.Group)
-		}
-	}
-	if known := c.host.Idle(); len(known) > 0 && !slices.Equal(known, numbers) { // none: it joins, or was never begun
-		err := fmt.Errorf("the log of controller %s has replicas of groups %v instead of %v: %w", c.cfg.Name, known,
-			numbers, errOtherGroups)
+	c.logged = c.host.Idle()
+	delete(c.logged, 0)
+	if !c.several() && len(c.logged) > 0 {
+		err := fmt.Errorf("the log of controller %s has %d groups more: %w", c.cfg.Name, len(c.logged), errOtherGroups)
 		return errors.Join(err, c.host.Close())
 	}
-	for i, g := range here {
-		heard := func(consensus.Update, *Core) error { return nil }
-		if i == 0 {
-			heard = c.heardSystem
-		}
-		var started *group
-		if started, err = c.startGroup(g, heard); err != nil {
-			break
-		}
-		c.groups = append(c.groups, started)
+	if err := c.startGroup(c.cfg.Groups[0], c.heardSystem); err != nil {
+		return errors.Join(err, c.host.Close())
 	}
-	if err == nil {
-		return nil
-	}
-	for _, g := range c.groups {
-		close(g.stop)
-		close(g.released)
-		<-g.done
-	}
-	return errors.Join(err, c.host.Close())
+	return nil
 }
-
-var errOtherGroups = errors.New("the cluster was created with other values of `groups` and `replication`, or with " +
-	"other controllers, than the cluster file has: give all controllers the file of then. To change it, create the " +
-	"cluster again with holdfast init, after removing all data folders: its state is lost")
 
 // heardSystem takes each update of the system group, after its core.
 func (c *Controller) heardSystem(u consensus.Update, core *Core) error {
@@ -159,21 +143,47 @@ func (c *Controller) heardSystem(u consensus.Update, core *Core) error {
 		c.tellDuty(u.Role.Leading)
 	}
 	if !c.several() {
+		if u.Role == nil {
+			return nil
+		}
+		if rows, err := core.ledger.Rows(directory.Name, maxDirectory); err != nil || len(rows) > 0 {
+			return fmt.Errorf("the log of controller %s has several groups: %w", c.cfg.Name, errOtherGroups)
+		}
 		return nil
 	}
 	moved, all, err := c.assigned.update(u, core)
+	if err != nil {
+		return err
+	}
 	if len(moved) > 0 || all {
 		c.router.tell(RelocatedPayload(moved, all))
 	}
-	return err
+	if u.Role != nil && u.Role.Leading && len(c.assigned.layout().Groups) == 0 {
+		return c.beginGroups(core)
+	}
+	return nil
+}
+
+// beginGroups asks for the first layout of a new cluster, which is that of the replicas that it was founded with.
+func (c *Controller) beginGroups(core *Core) error {
+	if len(core.ledger.Switches()) > 0 { // the system group has none
+		return fmt.Errorf("the log of controller %s has one group: %w", c.cfg.Name, errOtherGroups)
+	}
+	first := directory.Place{Replication: c.cfg.Replication}
+	for id := range c.system().node.Status().Members {
+		first.Controllers = append(first.Controllers, wire.ControllerOf(id))
+	}
+	slices.Sort(first.Controllers)
+	core.Ask(directory.Name, first.Append(nil))
+	return nil
 }
 
 // system returns the group that knows the members.
-func (c *Controller) system() *group { return c.groups[0] }
+func (c *Controller) system() *group { return c.groups.all()[0] }
 
 // hosting returns the group in which the replayed applications live, if there are any.
 func (c *Controller) hosting() *group {
-	for _, g := range c.groups {
+	for _, g := range c.groups.all() {
 		if g.cfg.Host != nil {
 			return g
 		}
@@ -191,7 +201,7 @@ func (c *Controller) Err() error { return c.err }
 // follower that has most of the log, so that there is no election timeout.
 func (c *Controller) Close() error {
 	var wait sync.WaitGroup
-	for _, g := range c.groups {
+	for _, g := range c.groups.all() {
 		wait.Go(func() {
 			if err := g.handOver(context.Background()); err != nil && !errors.Is(err, errNoSuccessor) {
 				g.log.Warn("leadership not transferred; the others will elect a leader", "err", err)
@@ -214,17 +224,17 @@ var errNoSuccessor = errors.New("no other voter is reachable to take over the le
 func (c *Controller) run(api *api, rest *rest) {
 	defer close(c.done)
 	c.err = c.wait()
-	for _, g := range c.groups {
+	for _, g := range c.groups.all() {
 		close(g.stop)
 	}
-	for _, g := range c.groups {
+	for _, g := range c.groups.all() {
 		<-g.ended
 	}
 	c.endDuty()
 	c.stopSwitches()
 	c.homes.Wait()
 	c.err = errors.Join(c.err, <-c.switches)
-	for _, g := range c.groups {
+	for _, g := range c.groups.all() {
 		close(g.released)
 	}
 	if api != nil {
@@ -233,7 +243,7 @@ func (c *Controller) run(api *api, rest *rest) {
 	if rest != nil {
 		c.err = errors.Join(c.err, rest.close())
 	}
-	for _, g := range c.groups {
+	for _, g := range c.groups.all() {
 		// a fault of the log ends all groups, and is told once
 		if err := g.close(); !errors.Is(c.err, g.node.Err()) {
 			c.err = errors.Join(c.err, err)
@@ -246,18 +256,30 @@ func (c *Controller) run(api *api, rest *rest) {
 }
 
 // wait returns when the controller is to end: nil after Close, or an error of the service of switches. If a group has
-// failed it returns nil, since close tells the error.
+// failed it returns nil, since close tells the error. Until then it keeps the replicas that the directory says.
 func (c *Controller) wait() error {
-	failed := make(chan struct{}, len(c.groups))
-	for _, g := range c.groups {
-		go func() { <-g.ended; failed <- struct{}{} }() // ends with the group
+	for {
+		_, news := c.assigned.watch() // before place, so that nothing is missed
+		if err := c.place(); err != nil {
+			return fmt.Errorf("controller %s: %w", c.cfg.Name, err)
+		}
+		select {
+		case <-c.stop:
+			return nil
+		case g := <-c.ends:
+			if g.retired {
+				continue
+			}
+			if g.number() == 0 || !errors.Is(g.err, consensus.ErrRemoved) {
+				return nil
+			}
+			if err := c.retire(g); err != nil {
+				return fmt.Errorf("controller %s: %w", c.cfg.Name, err)
+			}
+		case err := <-c.switches:
+			c.switches <- nil
+			return fmt.Errorf("controller %s: serve switches at %s: %w", c.cfg.Name, c.cfg.OpenFlow.Addr(), err)
+		case <-news:
+		}
 	}
-	select {
-	case <-c.stop:
-	case <-failed:
-	case err := <-c.switches:
-		c.switches <- nil
-		return fmt.Errorf("controller %s: serve switches at %s: %w", c.cfg.Name, c.cfg.OpenFlow.Addr(), err)
-	}
-	return nil
 }

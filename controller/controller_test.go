@@ -41,6 +41,7 @@ type testCluster struct {
 	several     bool         // each controller has a group of its own
 	replicas    int          // of such a group; 0: 3
 	logger      *slog.Logger // of the controllers; nil: quiet
+	joins       []uint64     // controllers that were started to join
 	members     map[uint64]string
 	addrs       map[uint64]string // for agents and switches, by controller
 	controllers map[uint64]*Controller
@@ -104,6 +105,10 @@ func (s *testCluster) start(id uint64, peer, of, api net.Listener) *Controller {
 	if err != nil {
 		s.t.Fatal(err)
 	}
+	groups := s.groups()
+	for i := range groups {
+		groups[i].Consensus.Join = slices.Contains(s.joins, id)
+	}
 	c, err := Start(Config{
 		Name:  fmt.Sprintf("c%d", id),
 		Names: map[uint64]string{1: "c1", 2: "c2", 3: "c3"},
@@ -111,8 +116,9 @@ func (s *testCluster) start(id uint64, peer, of, api net.Listener) *Controller {
 			Dir: filepath.Join(s.dir, fmt.Sprint(id)),
 			// long timeouts, because other tests run at the same time
 			Heartbeat: 20 * time.Millisecond, Election: 200 * time.Millisecond, Logger: quiet},
-		Groups:     s.groups(),
+		Groups: groups, Open: func(uint64, uint64) (GroupConfig, error) { return GroupConfig{Applications: s.apps()}, nil },
 		Southbound: southbound.Config{Logger: quiet}, OpenFlow: of, API: api,
+		Replication:   uint64(s.replicas),
 		SwitchTimeout: 300 * time.Millisecond, SnapshotEvery: s.every, Audit: file, Logger: cmp.Or(s.logger, quiet),
 		Peers: []Peer{{"c1", 1, "", s.addrs[1]}, {"c2", 2, "", s.addrs[2]}, {"c3", 3, "", s.addrs[3]}},
 	})
@@ -128,7 +134,8 @@ func (s *testCluster) groups() []GroupConfig {
 	if !s.several {
 		return []GroupConfig{first}
 	}
-	first.Applications = []ledger.Application{directory.NewApplication(len(s.members))}
+	first.Applications = []ledger.Application{new(directory.Application)}
+	first.Consensus.Members = map[uint64]string{1: s.members[1], 2: s.members[2], 3: s.members[3]}
 	list := []GroupConfig{first}
 	for id := uint64(1); id <= 3; id++ {
 		members := map[uint64]string{}
@@ -136,7 +143,7 @@ func (s *testCluster) groups() []GroupConfig {
 			at := (id+i-1)%3 + 1
 			members[at] = s.members[at]
 		}
-		list = append(list, GroupConfig{Home: id, Applications: s.apps(),
+		list = append(list, GroupConfig{Applications: s.apps(),
 			Consensus: consensus.GroupConfig{Group: id, Members: members}})
 	}
 	return list
@@ -390,25 +397,36 @@ func TestOtherGroups(t *testing.T) {
 	start := func(groups int) error {
 		cfg := Config{Name: "c1", Names: map[uint64]string{1: "c1"}, Logger: quiet, OpenFlow: s.listen("127.0.0.1:0"),
 			Consensus: consensus.HostConfig{ID: 1, Dir: dir, Founded: disk.Exists(dir),
-				Heartbeat: 20 * time.Millisecond,
-				Election:  200 * time.Millisecond, Logger: quiet}}
-		for i := range groups {
-			cfg.Groups = append(cfg.Groups, GroupConfig{Applications: hubs(),
-				Consensus: consensus.GroupConfig{Group: uint64(i), Members: map[uint64]string{1: "c1"}}})
-		}
+				Listener: s.listen("127.0.0.1:0"), Heartbeat: 20 * time.Millisecond,
+				Election: 200 * time.Millisecond, Logger: quiet}}
+		cfg.Groups = alone(groups)
 		c, err := Start(cfg)
 		if err != nil {
 			cfg.OpenFlow.Close()
 			return err
 		}
+		await.Until(t, "all groups to run", func() bool { return len(c.groups.all()) == groups })
 		return c.Close()
 	}
-	for _, groups := range []int{2, 1, 3, 2} {
+	for _, groups := range []int{2, 1, 2} {
 		err := start(groups)
 		if ok := groups == 2; ok && err != nil || !ok && !errors.Is(err, errOtherGroups) {
 			t.Errorf("with %d groups: %v", groups, err)
 		}
 	}
+}
+
+// alone returns the groups of a cluster of controller 1.
+func alone(groups int) (list []GroupConfig) {
+	for i := range groups {
+		g := GroupConfig{Applications: hubs(),
+			Consensus: consensus.GroupConfig{Group: uint64(i), Members: map[uint64]string{1: "c1"}}}
+		if i == 0 && groups > 1 {
+			g.Applications = []ledger.Application{new(directory.Application)}
+		}
+		list = append(list, g)
+	}
+	return list
 }
 
 // brokenLog is a storage that fails from some time on.
@@ -432,16 +450,13 @@ func TestFaultOfLog(t *testing.T) {
 	cfg := Config{Name: "c1", Names: map[uint64]string{1: "c1"}, Logger: quiet, OpenFlow: s.listen("127.0.0.1:0"),
 		Consensus: consensus.HostConfig{ID: 1, Storage: log, Heartbeat: 20 * time.Millisecond,
 			Election: 200 * time.Millisecond, Logger: quiet}}
-	for i := range uint64(3) {
-		cfg.Groups = append(cfg.Groups, GroupConfig{Applications: hubs(),
-			Consensus: consensus.GroupConfig{Group: i, Members: map[uint64]string{1: "c1"}}})
-	}
+	cfg.Groups = alone(2)
 	c, err := Start(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	node := c.groups[2].node
-	await.Until(t, "a leader", func() bool { return node.Status().Leading })
+	await.Until(t, "a leader", func() bool { g := c.replica(1); return g != nil && g.node.Status().Leading })
+	node := c.replica(1).node
 	log.failing.Store(true)
 	change := consensus.MemberChange{Add: map[uint64]string{2: "c2"}}
 	if err := node.ChangeMembers(t.Context(), change); !errors.Is(err, errBroken) {

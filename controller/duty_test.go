@@ -55,7 +55,8 @@ func TestDutyReport(t *testing.T) {
 		id, st := s.leader()
 		right := 0
 		for i, c := range s.controllers {
-			with := &Controller{cfg: c.cfg, log: c.log, groups: c.groups}
+			with := &Controller{cfg: c.cfg, log: c.log}
+			with.groups.add(c.system())
 			with.cfg.Duty = duty
 			mux := http.NewServeMux()
 			with.serveDuty(mux)

@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/consensus"
+	"github.com/holdfast-sdn/holdfast/consensus/wire"
 	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/ryu"
 	"github.com/holdfast-sdn/holdfast/ryu/replay"
@@ -18,7 +20,6 @@ import (
 // GroupConfig is what a controller needs to know of one group.
 type GroupConfig struct {
 	Consensus    consensus.GroupConfig
-	Home         uint64 // id of the controller that leads the group if it can; 0: none
 	Applications []ledger.Application
 	Host         *ryu.Config // of replayed applications; nil if there are none
 	Identity     string      // of those applications, as ryu.Probe gives it
@@ -26,19 +27,20 @@ type GroupConfig struct {
 
 // group is the part of a controller in one group: a Core, and the loop that owns it.
 type group struct {
-	cfg          GroupConfig
-	name         string            // of the controller
-	names        map[uint64]string // of the members
-	log          *slog.Logger
-	audit        Auditor
-	core         *Core // only the loop touches it
-	node         *consensus.Node
-	observe      func(consensus.Update, *Core) error // the loop passes each update to it, after core
-	inbox        chan item
-	ask          chan func()
-	heard        chan func() // results of hosts, see later
-	payloads     *payloads   // of other controllers, and of the other groups of this one
-	router       *router
+	cfg      GroupConfig
+	name     string            // of the controller
+	names    map[uint64]string // of the members
+	log      *slog.Logger
+	audit    Auditor
+	core     *Core // only the loop touches it
+	node     *consensus.Node
+	observe  func(consensus.Update, *Core) error // the loop passes each update to it, after core
+	inbox    chan item
+	ask      chan func()
+	heard    chan func() // results of hosts, see later
+	payloads *payloads   // of other controllers, and of the other groups of this one
+	router   *router
+	// makes a request of the directory, which may be lost
 	askDirectory func(request []byte)
 	led          leadership
 	background   sync.WaitGroup // goroutines that work for the loop; run waits for them
@@ -49,10 +51,13 @@ type group struct {
 	released     chan struct{}  // closed when no session and no request waits for the loop any more
 	done         chan struct{}  // closed when everything has ended
 	err          error          // why the loop ended; read after ended
+	retired      bool           // used by Controller.run only: it ended because the replica has left the group
 }
 
+func (g *group) number() uint64 { return g.cfg.Consensus.Group }
+
 // startGroup starts the loop of a group.
-func (c *Controller) startGroup(cfg GroupConfig, observe func(consensus.Update, *Core) error) (*group, error) {
+func (c *Controller) startGroup(cfg GroupConfig, observe func(consensus.Update, *Core) error) error {
 	of := c.cfg
 	g := &group{
 		cfg: cfg, name: of.Name, names: of.Names, log: of.Logger, audit: of.Audit, observe: observe,
@@ -64,10 +69,8 @@ func (c *Controller) startGroup(cfg GroupConfig, observe func(consensus.Update, 
 	if cfg.Consensus.Group != 0 {
 		g.log = of.Logger.With("group", cfg.Consensus.Group)
 		g.names = maps.Clone(of.Names)
-		maps.DeleteFunc(g.names, func(id uint64, _ string) bool {
-			_, member := cfg.Consensus.Members[id]
-			return !member
-		})
+		members := c.membersOf(g.number())
+		maps.DeleteFunc(g.names, func(id uint64, _ string) bool { return !slices.Contains(members, id) })
 	}
 	var runner replay.Runner
 	if cfg.Host != nil {
@@ -83,16 +86,24 @@ func (c *Controller) startGroup(cfg GroupConfig, observe func(consensus.Update, 
 		SnapshotEvery: of.SnapshotEvery, Hosts: runner, Identity: cfg.Identity, Logger: g.log,
 		Group: cfg.Consensus.Group, Directory: directory}, outside{g})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	replica := cfg.Consensus
 	replica.Payload = g.payloads.put
 	if g.node, err = c.host.Start(replica); err != nil {
-		return nil, fmt.Errorf("start the consensus of controller %s: %w", of.Name, err)
+		return fmt.Errorf("start the consensus of controller %s: %w", of.Name, err)
 	}
 	c.router.add(g)
+	c.groups.add(g)
 	go g.run()
-	return g, nil
+	go func() { // ends with the group, or with the controller
+		<-g.ended
+		select {
+		case c.ends <- g:
+		case <-c.done:
+		}
+	}()
+	return nil
 }
 
 // run is the goroutine that owns the group. It ends with end, or when its consensus fails, and has then stopped the
@@ -196,6 +207,11 @@ func (g *group) drain() error {
 func (g *group) update(u consensus.Update, ok bool) error {
 	if !ok {
 		return fmt.Errorf("controller %s: consensus ended: %w", g.name, g.node.Err())
+	}
+	if u.Role != nil && u.Role.Leader != 0 { // here members are controllers
+		role := *u.Role
+		role.Leader = wire.ControllerOf(role.Leader)
+		u.Role = &role
 	}
 	if err := g.core.Update(time.Now(), u); err != nil {
 		return err

@@ -2,6 +2,8 @@ package controller
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/consensus"
@@ -29,21 +31,32 @@ type Homing struct {
 	pause time.Duration // after that
 }
 
-// tendHomes runs until ctx ends.
+// tendHomes brings the groups that this controller leads to their replicas, and home, until ctx ends.
 func (c *Controller) tendHomes(ctx context.Context) {
 	ticker := time.NewTicker(HomeInterval)
 	defer ticker.Stop()
-	state := make([]Homing, len(c.groups))
+	state := map[*group]*Homing{}
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case now := <-ticker.C:
-			for i, g := range c.groups {
-				if g.cfg.Home == 0 {
-					continue
+			groups := c.groups.all()
+			for g := range state {
+				if !slices.Contains(groups, g) {
+					delete(state, g)
 				}
-				if to := state[i].Next(now, g.cfg.Home, g.node.Status()); to != 0 {
+			}
+			for _, g := range groups[1:] {
+				if state[g] == nil {
+					state[g] = new(Homing)
+				}
+				if err := c.balance(ctx, g); err != nil && ctx.Err() == nil {
+					c.incidents.Warn(fmt.Sprint("replicas of ", g.number()),
+						"the replicas of a group cannot be changed yet",
+						"group", g.number(), "err", err)
+				}
+				if to := state[g].Next(now, c.home(g.number()), g.node.Status()); to != 0 {
 					g.goHome(ctx, to)
 				}
 			}
@@ -83,11 +96,12 @@ func (h *Homing) Next(now time.Time, home uint64, s consensus.Status) uint64 {
 }
 
 func (g *group) goHome(ctx context.Context, to uint64) {
+	home := g.memberName(g.node.Status(), to)
 	ctx, cancel := context.WithTimeout(ctx, handOverTimeout)
 	defer cancel()
 	if err := g.node.Transfer(ctx, to); err != nil {
-		g.log.Info("the home controller does not take over the leadership yet", "home", g.names[g.cfg.Home], "err", err)
+		g.log.Info("the home controller does not take over the leadership yet", "home", home, "err", err)
 		return
 	}
-	g.log.Info("leadership transferred", "to", g.names[g.cfg.Home])
+	g.log.Info("leadership transferred", "to", home)
 }

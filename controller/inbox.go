@@ -65,22 +65,29 @@ func (h handler) CommandsDone(s *southbound.Session, epoch, seq uint64) {
 // Events waits until the loop has executed all of b, so its bytes need no copy.
 func (h handler) Events(s *southbound.Session, b southbound.Batch) error {
 	done := make(chan error, 1)
-	if !h.put(item{kind: events, session: s, batch: b, done: func(err error) { done <- err }}) {
+	g := h.put(item{kind: events, session: s, batch: b, done: func(err error) { done <- err }})
+	if g == nil {
 		return errClosing
 	}
-	return <-done
+	select {
+	case err := <-done:
+		return err
+	case <-g.done: // it was put behind what a replica that ends rejects
+		return errClosing
+	}
 }
 
-func (h handler) put(it item) bool {
+// put returns the group that has the item; nil if none takes it.
+func (h handler) put(it item) *group {
 	g, _ := h.c.groupOf(it.session.Switch())
-	if g == nil { // the session was never passed to a group
-		return false
+	if g == nil { // the session was never passed to a group, or its replica here has ended
+		return nil
 	}
 	select {
 	case g.inbox <- it:
-		return true
+		return g
 	case <-g.done:
-		return false
+		return nil
 	}
 }
 

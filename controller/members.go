@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/consensus"
+	"github.com/holdfast-sdn/holdfast/controller/directory"
+	"github.com/holdfast-sdn/holdfast/internal/placement"
 )
 
 // Members is the group, as a controller knows it.
@@ -23,6 +25,8 @@ type Members struct {
 	Former  []uint64 `json:"former,omitempty"`  // ids of members that were removed
 	Done    bool     `json:"done"`              // the requested change is in effect
 	Waiting *Member  `json:"waiting,omitempty"` // the new member, while it does not have the log yet
+	// Moving are the home groups that do not have the replicas yet that the change gives them.
+	Moving []uint64 `json:"moving,omitempty"`
 }
 
 // Member is a controller, as the log names it. Only the leader knows what it has stored, and whether it is reachable.
@@ -36,10 +40,12 @@ type Member struct {
 	Match     uint64 `json:"match_index"` // the last index that it is known to have stored
 }
 
-// MemberChange is a request to add a member, to remove one, or to replace one by another.
+// MemberChange is a request to add a member, to remove one, or to replace one by another; or, alone, to change the
+// number of replicas of the home groups.
 type MemberChange struct {
-	Add    *NewMember `json:"add,omitempty"`
-	Remove uint64     `json:"remove,omitempty"` // id
+	Add         *NewMember `json:"add,omitempty"`
+	Remove      uint64     `json:"remove,omitempty"` // id
+	Replication uint64     `json:"replication,omitempty"`
 }
 
 // NewMember is a controller that is to become a member.
@@ -100,20 +106,35 @@ func (c *Controller) changeMembers(ctx context.Context, change MemberChange) (Me
 	if !s.Leading {
 		return Members{}, &notLeading{g.memberName(s, s.Leader)}
 	}
-	if c.several() {
-		return Members{}, errSeveral
-	}
-	if err := g.checkChange(s, change); err != nil {
+	if err := cmp.Or(g.checkChange(s, change), c.checkReplicas(change)); err != nil {
 		return Members{}, err
 	}
 	goal := consensus.Goal{Remove: change.Remove}
 	if n := change.Add; n != nil {
 		goal.Add, goal.Address = n.ID, n.Name+"@"+n.Address
 	}
+	if c.several() {
+		goal.Most = placement.MaxSystemVoters
+	}
 	step, err := consensus.Plan(s, goal)
-	switch {
-	case err != nil:
+	if err != nil {
 		return Members{}, err
+	}
+	if c.several() {
+		// A new controller first gets the log of the system group, and one that leaves keeps it until the last.
+		joins := goal
+		joins.Remove = 0
+		if first, err := consensus.Plan(s, joins); err != nil {
+			return Members{}, err
+		} else if goal.Add != 0 && !first.Done {
+			step = first
+		} else if moving, err := c.moveReplicas(ctx, s, change); err != nil || len(moving) > 0 {
+			out := g.members(s)
+			out.Moving = moving
+			return out, err
+		}
+	}
+	switch {
 	case step.Transfer:
 		if err := g.handOver(ctx); err != nil {
 			return Members{}, err
@@ -121,10 +142,9 @@ func (c *Controller) changeMembers(ctx context.Context, change MemberChange) (Me
 		s = g.node.Status()
 		return Members{}, &notLeading{g.memberName(s, s.Leader)}
 	case !step.Done && !step.Busy && step.Wait == nil:
-		if err := g.node.ChangeMembers(ctx, step.Change); err != nil && !errors.Is(err, consensus.ErrChanging) {
+		if err := g.change(ctx, step.Change); err != nil {
 			return Members{}, err
 		}
-		c.log.Info("members changed", "change", step.Change)
 	}
 	out := g.members(g.node.Status())
 	out.Done = step.Done
@@ -138,15 +158,55 @@ func (c *Controller) changeMembers(ctx context.Context, change MemberChange) (Me
 	return out, nil
 }
 
-var errSeveral = errors.New(
-	"the controllers of a cluster with `groups: per-controller` cannot be changed yet: create " +
-		"the cluster again with holdfast init and another cluster file, after removing all data folders; its state " +
-		"is lost")
+// moveReplicas asks for the layout of the groups after a change, and returns the groups that do not have it yet.
+func (c *Controller) moveReplicas(ctx context.Context, s consensus.Status, change MemberChange) ([]uint64, error) {
+	layout := c.assigned.layout()
+	if len(layout.Groups) == 0 {
+		return nil, errBeginning
+	}
+	want := directory.Place{Replication: cmp.Or(change.Replication, layout.Replication)}
+	for id := range s.Members {
+		if id != change.Remove {
+			want.Controllers = append(want.Controllers, id)
+		}
+	}
+	slices.Sort(want.Controllers)
+	if want.Replication != layout.Replication || !slices.Equal(want.Controllers, layout.Controllers) {
+		err := c.system().inLoop(ctx, func() { c.system().core.Ask(directory.Name, want.Append(nil)) })
+		return layout.Numbers(), err // at most: it is not known here yet
+	}
+	var moving []uint64
+	for i, g := range layout.Groups {
+		if !g.Settled() {
+			moving = append(moving, uint64(i)+1)
+		}
+	}
+	return moving, nil
+}
+
+var errBeginning = fmt.Errorf("the groups of the cluster do not know their replicas yet: try again: %w",
+	consensus.ErrNotLeader)
+
+// checkReplicas refuses what the home groups cannot do.
+func (c *Controller) checkReplicas(change MemberChange) error {
+	switch n := change.Replication; {
+	case n > 0 && !c.several():
+		return errors.New("a cluster with one group has a replica of it on each controller: add or remove controllers")
+	case n > 0 && (change.Add != nil || change.Remove != 0):
+		return errors.New("the number of replicas and the controllers are two changes: make one after the other")
+	case n > 0 && (n < 3 || n%2 == 0):
+		return fmt.Errorf("%d replicas survive no more failures than %d: use 3, 5 or another odd number", n,
+			max(1, n-1))
+	case change.Remove != 0 && c.several() && c.assigned.layout().Replication == 1:
+		return errors.New("each group has one replica, which cannot move: run holdfast member replication 3 first")
+	}
+	return nil
+}
 
 func (g *group) checkChange(s consensus.Status, change MemberChange) error {
 	n := change.Add
 	if n == nil {
-		if change.Remove == 0 {
+		if change.Remove == 0 && change.Replication == 0 {
 			return errors.New("the change is empty")
 		}
 		return nil
@@ -212,8 +272,9 @@ func (c *Controller) serveMembers(mux *http.ServeMux) {
 
 // drain drains the replicas of all groups.
 func (c *Controller) drain(ctx context.Context) (err error) {
-	results := make(chan error, len(c.groups))
-	for _, g := range c.groups {
+	groups := c.groups.all()
+	results := make(chan error, len(groups))
+	for _, g := range groups {
 		go func() { // ends with ctx
 			err := g.node.Drain(ctx)
 			if err != nil && c.several() {
@@ -223,7 +284,7 @@ func (c *Controller) drain(ctx context.Context) (err error) {
 			results <- err
 		}()
 	}
-	for range c.groups {
+	for range groups {
 		err = errors.Join(err, <-results)
 	}
 	return err

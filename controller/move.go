@@ -78,9 +78,10 @@ func (c *Controller) move(ctx context.Context, m Move) (Moved, error) {
 	if !c.several() {
 		return Moved{}, errOneGroup
 	}
-	if m.Group < 1 || m.Group >= uint64(len(c.cfg.Groups)) {
-		return Moved{}, fmt.Errorf("there is no group %d to move to: groups 1 to %d have actors", m.Group,
-			len(c.cfg.Groups)-1)
+	layout := c.assigned.layout()
+	if g, _ := layout.Of(m.Group); len(g.Have) == 0 {
+		return Moved{}, fmt.Errorf("there is no group %d to move to, or it has not begun: groups 1 to %d have actors",
+			m.Group, len(layout.Groups))
 	}
 	if _, err := c.running(m.App); err != nil {
 		return Moved{}, err

@@ -2,61 +2,56 @@ package controller
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
-	"github.com/holdfast-sdn/holdfast/consensus/wire"
 	"github.com/holdfast-sdn/holdfast/openflow"
 )
 
 // Every controller has a replica of the system group. A home group may have replicas on some controllers only: the
-// cluster file says on which, and all controllers have the same file.
+// directory says on which.
 
 // several reports whether the cluster has several groups.
 func (c *Controller) several() bool { return len(c.cfg.Groups) > 1 }
 
-// membersOf returns the ids of the controllers that have a replica of a group, in order; nil if there is no such group.
-// It does not depend on whether this controller has one.
+// membersOf returns the ids of the controllers that have a replica of a home group, or may have one, in order; nil if
+// there is no such group. It does not depend on whether this controller has one.
 func (c *Controller) membersOf(group uint64) []uint64 {
-	if group >= uint64(len(c.cfg.Groups)) {
-		return nil
-	}
-	var ids []uint64
-	for replica := range maps.Keys(c.cfg.Groups[group].Consensus.Members) {
-		ids = append(ids, wire.ControllerOf(replica))
-	}
-	slices.Sort(ids)
-	return ids
+	row, _ := c.assigned.layout().Of(group)
+	return row.Members()
 }
 
-// isHere reports whether this controller has a replica of a group. One that joins is not among the first members.
-func (c *Controller) isHere(g GroupConfig) bool {
-	_, founded := g.Consensus.Members[c.cfg.Consensus.ID]
-	return founded || g.Consensus.Join
+// home returns the id of the controller that leads a group if it can; 0: none.
+func (c *Controller) home(group uint64) uint64 {
+	row, _ := c.assigned.layout().Of(group)
+	return row.Home
 }
 
 // replica returns this controller's part of a group; nil if it has none.
 func (c *Controller) replica(number uint64) *group {
-	for _, g := range c.groups {
-		if g.cfg.Consensus.Group == number {
+	for _, g := range c.groups.all() {
+		if g.number() == number {
 			return g
 		}
 	}
 	return nil
 }
 
-// homesHere returns the home groups of which this controller has a replica, that at home here first.
+// homesHere returns the home groups that have begun and of which this controller has a replica and keeps it, those at
+// home here first.
 func (c *Controller) homesHere() []uint64 {
-	var list []uint64
-	for _, g := range c.groups[1:] {
-		if n := g.cfg.Consensus.Group; g.cfg.Home == c.cfg.Consensus.ID {
-			list = slices.Insert(list, 0, n)
-		} else {
-			list = append(list, n)
+	var own, others []uint64
+	layout, me := c.assigned.layout(), c.cfg.Consensus.ID
+	for i, row := range layout.Groups {
+		switch n := uint64(i) + 1; {
+		case len(row.Have) == 0 || row.At(me) == 0 || c.replica(n) == nil:
+		case row.Home == me:
+			own = append(own, n)
+		default:
+			others = append(others, n)
 		}
 	}
-	return list
+	return append(own, others...)
 }
 
 // elsewhereError says that a switch belongs to a group that has no replica here.

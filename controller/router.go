@@ -56,6 +56,12 @@ func (r *router) add(g *group) {
 	r.groups[g.cfg.Consensus.Group] = g
 }
 
+func (r *router) remove(g *group) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.groups, g.number())
+}
+
 func (r *router) group(number uint64) *group {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -128,11 +134,15 @@ func MovePayload(a ledger.Actor, to uint64) []byte {
 
 // lives is the ledger.Directory.
 func (c *Controller) lives(a ledger.Actor) (ledger.Assignment, bool) {
-	return Lives(a, len(c.cfg.Groups)-1, c.assigned.of)
+	actors := int(c.assigned.layout().Actors)
+	if actors == 0 {
+		return ledger.Assignment{}, false // not known here yet
+	}
+	return Lives(a, actors, c.assigned.of)
 }
 
-// Lives is a ledger.Directory of so many home groups. A switch, and what belongs to it, lives in the group that it is
-// assigned to, and so does a shard with a key. What an application has besides lives in a group that its name
+// Lives is a ledger.Directory of a cluster in which actors of no switch live in so many home groups (Layout.Actors) by
+// their names. A switch, and what belongs to it, lives in the group that it is assigned to, and so does a shard with a key. What an application has besides lives in a group that its name
 // determines, until it moves.
 func Lives(a ledger.Actor, homes int, assigned func(ledger.Actor) (ledger.Assignment, bool)) (ledger.Assignment, bool) {
 	at, known := assigned(a)

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -129,13 +130,16 @@ type BacklogStatus struct {
 // Status returns the present state. Safe for concurrent use.
 func (c *Controller) Status(ctx context.Context) (Status, error) {
 	var all Status
-	for i, g := range c.groups {
+	for i, g := range c.groups.all() {
 		s, err := g.status(ctx)
+		if i > 0 && errors.Is(err, errClosing) {
+			continue // it has just left the group
+		}
 		if err != nil {
 			return all, fmt.Errorf("status of controller %s: %w", c.cfg.Name, err)
 		}
 		of := GroupStatus{Group: g.cfg.Consensus.Group, Role: s.Role, Term: s.Term, Leader: s.Leader,
-			Home: c.cfg.Names[g.cfg.Home], Switches: len(s.Switches), LastIndex: s.LastIndex, Applied: s.Applied,
+			Home: c.nameOf(c.home(g.number())), Switches: len(s.Switches), LastIndex: s.LastIndex, Applied: s.Applied,
 			Replicas: g.replicas(), Drained: s.Drained, Backlog: s.backlog}
 		if i == 0 {
 			all = s
@@ -152,6 +156,14 @@ func (c *Controller) Status(ctx context.Context) (Status, error) {
 	}
 	slices.SortFunc(all.Switches, func(a, b SwitchStatus) int { return strings.Compare(a.Switch, b.Switch) })
 	return all, nil
+}
+
+// nameOf returns the name of a controller; "" if it is not known.
+func (c *Controller) nameOf(id uint64) string {
+	if id == 0 {
+		return ""
+	}
+	return c.system().memberName(c.system().node.Status(), id)
 }
 
 // replicas returns the names of the controllers that have a replica of the group.

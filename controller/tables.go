@@ -90,7 +90,7 @@ func (c *Controller) Revision(ctx context.Context, app string) (revision uint64,
 // running returns the groups of an application.
 func (c *Controller) running(app string) (groups []*group, err error) {
 	var runs []string
-	for _, g := range c.groups {
+	for _, g := range c.groups.all() {
 		for _, a := range g.cfg.Applications {
 			if !slices.Contains(runs, a.Name()) {
 				runs = append(runs, a.Name())

@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-sdn/holdfast/controller"
 	"github.com/holdfast-sdn/holdfast/controller/client"
+	"github.com/holdfast-sdn/holdfast/internal/config"
 )
 
 func memberCommand() *cobra.Command {
@@ -24,6 +26,9 @@ gives it one. Start it with an empty folder by holdfast serve --join. It joins a
 the log and has no vote. The number of voters is always odd, so a fourth controller remains a learner until
 there is a fifth. A change that would leave no majority that is connected is refused.
 
+With groups: per-controller a new controller becomes the home of a group, and gets replicas of others. One
+that leaves first gives its replicas to others, and the groups that were at home there get another home.
+
 A command that was interrupted can be repeated: it continues where it was.`,
 		Example: `  holdfast member list --config holdfast.yaml
   holdfast member replace --config holdfast.yaml c3 c4`,
@@ -33,7 +38,8 @@ A command that was interrupted can be repeated: it continues where it was.`,
 	var f memberFlags
 	cmd.PersistentFlags().StringVar(&f.file, "config", "holdfast.yaml", "the cluster file")
 	cmd.PersistentFlags().BoolVar(&f.asJSON, "json", false, "print the outcome as JSON")
-	cmd.AddCommand(memberListCommand(&f), memberAddCommand(&f), memberRemoveCommand(&f), memberReplaceCommand(&f))
+	cmd.AddCommand(memberListCommand(&f), memberAddCommand(&f), memberRemoveCommand(&f), memberReplaceCommand(&f),
+		memberReplicationCommand(&f))
 	return cmd
 }
 
@@ -135,6 +141,27 @@ addresses: give it another name, or another id, in the cluster file.`,
 	}
 }
 
+func memberReplicationCommand(f *memberFlags) *cobra.Command {
+	return &cobra.Command{
+		Use:   "replication N",
+		Short: "Change how many replicas each group has",
+		Long: `With groups: per-controller, change how many controllers have a replica of each group: 3, 5 or
+another odd number. If there are fewer controllers, each has one. The groups get and give up one replica at
+a time. The replication in the cluster file counts only when a cluster is created.`,
+		Example: `  holdfast member replication --config holdfast.yaml 5`,
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			n, err := strconv.ParseUint(args[0], 10, 64)
+			if err != nil || n == 0 || n > config.MaxReplication {
+				return fmt.Errorf("replication %q: use an odd number from 3 to %d", args[0], config.MaxReplication)
+			}
+			return f.change(cmd, func(*client.Client, controller.Members) (controller.MemberChange, error) {
+				return controller.MemberChange{Replication: n}, nil
+			})
+		},
+	}
+}
+
 // newMember takes a name, and an id and an address if they are not those of the cluster file.
 func newMember(o *client.Client, args []string) (*controller.NewMember, error) {
 	if len(args) == 1 {
@@ -172,9 +199,14 @@ func await(ctx context.Context, o *client.Client, wanted controller.MemberChange
 	bar := newProgress(out)
 	defer bar.clear()
 	said := false
+	most := 0
 	m, changed, err := o.Change(ctx, wanted, func(m controller.Members) {
 		w := m.Waiting
 		if w == nil {
+			if most = max(most, len(m.Moving)); most > 0 {
+				bar.show(1-float64(len(m.Moving))/float64(most), fmt.Sprintf("%d groups get other replicas",
+					len(m.Moving)))
+			}
 			return
 		}
 		if !w.Connected && !said {
@@ -185,7 +217,11 @@ func await(ctx context.Context, o *client.Client, wanted controller.MemberChange
 		bar.show(float64(w.Match)/float64(max(m.Last, 1)),
 			fmt.Sprintf("%s has %d of %d entries", w.Name, w.Match, m.Last))
 	})
-	if err == nil && !changed {
+	switch {
+	case err != nil || changed:
+	case wanted.Replication > 0:
+		fmt.Fprintln(out, "nothing is left to change")
+	default:
 		fmt.Fprintln(out, "nothing is left to change: a controller that is to be replaced needs another "+
 			"name or id in the cluster file")
 	}

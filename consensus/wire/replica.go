@@ -19,3 +19,6 @@ func ReplicaID(controller uint64, n uint16) uint64 { return uint64(n)<<controlle
 
 // ControllerOf is the id of the controller at which a replica is.
 func ControllerOf(replica uint64) uint64 { return replica & (1<<controllerBits - 1) }
+
+// Number is the n of ReplicaID.
+func Number(replica uint64) uint16 { return uint16(replica >> controllerBits) }

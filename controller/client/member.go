@@ -20,7 +20,7 @@ func (c *Client) Members(ctx context.Context) (controller.Members, error) {
 }
 
 // Change asks for a change of the members until it is in effect or ctx ends. It calls waiting each time it has to wait;
-// Members.Waiting says for whom, if it is for a new one. changed is false if the change had been made before.
+// Members.Waiting and Members.Moving say for what. changed is false if the change had been made before.
 func (c *Client) Change(ctx context.Context, wanted controller.MemberChange,
 	waiting func(controller.Members)) (m controller.Members, changed bool, err error) {
 	for {
@@ -33,8 +33,11 @@ func (c *Client) Change(ctx context.Context, wanted controller.MemberChange,
 		}
 		changed = true
 		pause, doing := retryPause, "the change is not finished"
-		if w := m.Waiting; w != nil {
+		switch w := m.Waiting; {
+		case w != nil:
 			pause, doing = catchUpPause, w.Name+" is a learner, and does not have the log yet"
+		case len(m.Moving) > 0:
+			pause, doing = catchUpPause, fmt.Sprintf("groups %v do not have their replicas yet", m.Moving)
 		}
 		waiting(m)
 		if err := sleep(ctx, pause); err != nil {

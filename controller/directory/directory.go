@@ -1,15 +1,17 @@
-// Package directory records which group each actor lives in: the switches, and what applications have elsewhere. The
-// record is replicated state of the system group, so it is one linearizable assignment for the whole cluster:
-// Application is what the ledger of the system group runs, and Assign and Moved are its requests. View is what one
-// controller knows: it follows the entries that its own replica of the system group has committed, and answers without
-// asking anybody.
+// Package directory records which group each actor lives in, the switches and what applications have elsewhere, and
+// which controllers have a replica of each group. The record is replicated state of the system group, so it is one
+// linearizable assignment for the whole cluster: Application is what the ledger of the system group runs, and Assign,
+// Moved, Place and Reached are its requests. View is what one controller knows: it follows the entries that its own
+// replica of the system group has committed, and answers without asking anybody.
 //
-// It has no I/O, clock or lock. It does not know which controllers have a replica of a group, nor who leads: package
-// controller sends the requests, and waits for the answers. It moves no actor: the group in which an actor lives does
+// It has no I/O, clock or lock. It does not know who leads: package controller sends the requests, waits for their
+// effects, and brings about what the record says of replicas. It moves no actor: the group in which an actor lives does
 // that (see ledger.Core.Move), and a row may be older than the truth.
 package directory
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/binary"
 	"fmt"
 
@@ -29,7 +31,7 @@ const (
 // FirstVersion is the version of the first assignment of an actor, and of all of them in a cluster with one group.
 const FirstVersion = 1
 
-// The tables. The cell of a switch is its datapath id. The cell of another actor is the name of its application, and
+// The tables. The layout is Layout.append in cell 0, and Group.append in the cell of each home group. The cell of a switch is its datapath id. The cell of another actor is the name of its application, and
 // the field is its key. The cell of a group is its number, and the value is how many switches it has. The cell of
 // counts has how many actors there are besides.
 const (
@@ -37,6 +39,7 @@ const (
 	actorTable  = "actors"
 	groupTable  = "groups"
 	countTable  = "counts"
+	layoutTable = "layout"
 )
 
 // place returns where the row of an actor is.
@@ -47,13 +50,8 @@ func place(a ledger.Actor) (table string, cell, field ledger.Key) {
 	return actorTable, ledger.Key{S: a.App}, a.Key
 }
 
-// Application is the directory as an application of the system group.
-type Application struct {
-	homes int
-}
-
-// NewApplication returns the application for home groups 1 to homes.
-func NewApplication(homes int) *Application { return &Application{homes} }
+// Application is the directory as an application of the system group. The zero Application is ready to use.
+type Application struct{}
 
 // Name implements ledger.Application.
 func (*Application) Name() string { return Name }
@@ -69,14 +67,30 @@ func (d *Application) Handle(tx *ledger.Tx, in *ledger.Input) error {
 		return d.assign(tx, r)
 	case Moved:
 		return d.moved(tx, r)
+	case Place:
+		l, err := load(tx)
+		if err == nil {
+			saveLayout(tx, l.Place(r.Controllers, r.Replication))
+		}
+		return err
+	case Reached:
+		l, err := load(tx)
+		if g, ok := l.Of(r.Group); ok && err == nil {
+			save(tx, r.Group, g.reached(r.Replicas).append(nil))
+		}
+		return err
 	}
 	return err
 }
 
 func (d *Application) assign(tx *ledger.Tx, r Assign) error {
-	for _, g := range r.Groups {
-		if g < 1 || g > uint64(d.homes) {
-			return fmt.Errorf("group %d is not among the %d home groups", g, d.homes)
+	l, err := load(tx)
+	if err != nil || len(l.Groups) == 0 {
+		return err // the cluster has not begun yet: the request is repeated
+	}
+	for _, n := range r.Groups {
+		if g, is := l.Of(n); !is || len(g.Have) == 0 {
+			return fmt.Errorf("group %d is not among the home groups that have begun", n)
 		}
 	}
 	for _, a := range r.Actors {
@@ -86,7 +100,7 @@ func (d *Application) assign(tx *ledger.Tx, r Assign) error {
 		}
 		group, err := r.Groups[0], error(nil)
 		if a.App == "" {
-			group, err = d.switchGroup(tx, a, r.Groups)
+			group, err = d.switchGroup(tx, a, r.Groups, l)
 		} else {
 			err = d.count(tx, a)
 		}
@@ -99,10 +113,10 @@ func (d *Application) assign(tx *ledger.Tx, r Assign) error {
 }
 
 // switchGroup returns the group of a new switch, which it counts.
-func (d *Application) switchGroup(tx *ledger.Tx, a ledger.Actor, groups []uint64) (uint64, error) {
+func (d *Application) switchGroup(tx *ledger.Tx, a ledger.Actor, groups []uint64, l Layout) (uint64, error) {
 	table := tx.Table(groupTable)
 	loads, all := map[uint64]uint64{}, uint64(0)
-	for g := uint64(1); g <= uint64(d.homes); g++ {
+	for _, g := range l.Numbers() {
 		loads[g] = number(tx, table, ledger.Key{A: g})
 		all += loads[g]
 	}
@@ -125,8 +139,8 @@ func (d *Application) count(tx *ledger.Tx, a ledger.Actor) error {
 }
 
 func (d *Application) moved(tx *ledger.Tx, r Moved) error {
-	if r.Group < 1 || r.Group > uint64(d.homes) {
-		return fmt.Errorf("%v has moved to group %d, which is not among the %d home groups", r.Actor, r.Group, d.homes)
+	if l, err := load(tx); err != nil || r.Group < 1 || r.Group > uint64(len(l.Groups)) {
+		return cmp.Or(err, fmt.Errorf("%v has moved to group %d, and there is none", r.Actor, r.Group))
 	}
 	table, cell, field := place(r.Actor)
 	value, known := tx.Get(tx.Table(table), cell, field)
@@ -150,6 +164,34 @@ func number(tx *ledger.Tx, t *ledger.Table, cell ledger.Key) uint64 {
 	value, _ := tx.Get(t, cell, ledger.Key{})
 	n, _ := binary.Uvarint(value) // 0 without a value
 	return n
+}
+
+func saveLayout(tx *ledger.Tx, l Layout) {
+	save(tx, 0, l.append(nil))
+	for i, g := range l.Groups {
+		save(tx, uint64(i)+1, g.append(nil))
+	}
+}
+
+// load returns the layout.
+func load(tx *ledger.Tx) (l Layout, err error) {
+	t := tx.Table(layoutTable)
+	for cell := uint64(0); err == nil; cell++ {
+		value, ok := tx.Get(t, ledger.Key{A: cell}, ledger.Key{})
+		if !ok {
+			break
+		}
+		err = l.put(cell, value)
+	}
+	return l, err
+}
+
+// save puts a row of the layout if it has changed.
+func save(tx *ledger.Tx, cell uint64, value []byte) {
+	t, key := tx.Table(layoutTable), ledger.Key{A: cell}
+	if old, ok := tx.Get(t, key, ledger.Key{}); !ok || !bytes.Equal(old, value) {
+		tx.Put(t, key, ledger.Key{}, value)
+	}
 }
 
 // choose returns one of the groups for a new switch, where loads is how many switches each home group has. That is the

@@ -24,11 +24,17 @@ func newGroup(t rapid.TB, homes int) *group {
 	g := &group{t: t}
 	for _, c := range []**ledger.Core{&g.leader, &g.follower} {
 		var err error
-		if *c, err = ledger.New([]ledger.Application{NewApplication(homes)}, ledger.Limits{}); err != nil {
+		if *c, err = ledger.New([]ledger.Application{new(Application)}, ledger.Limits{}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	g.lead()
+	var controllers []uint64
+	for id := range uint64(homes) {
+		controllers = append(controllers, id+1)
+	}
+	g.request(Place{Controllers: controllers})
+	g.commit()
 	return g
 }
 
@@ -44,10 +50,14 @@ func (g *group) lead() {
 	g.must(g.leader.Lead(g.term, 1000))
 }
 
-func (g *group) ask(id openflow.DatapathID, groups ...uint64) {
-	if !g.leader.Request(Name, Assign{[]ledger.Actor{{Shard: ledger.AtSwitch(id)}}, groups}.Append(nil)) {
+func (g *group) request(r interface{ Append([]byte) []byte }) {
+	if !g.leader.Request(Name, r.Append(nil)) {
 		g.t.Fatal("the leader does not take a request")
 	}
+}
+
+func (g *group) ask(id openflow.DatapathID, groups ...uint64) {
+	g.request(Assign{[]ledger.Actor{{Shard: ledger.AtSwitch(id)}}, groups})
 }
 
 // commit commits what was asked, and reports whether the view has changed.
@@ -58,9 +68,9 @@ func (g *group) commit() (changed bool) {
 			return changed
 		}
 		g.must(errors.Join(g.leader.Commit(entry), g.follower.Commit(entry)))
-		c, err := g.view.Commit(entry)
+		c, laidOut, err := g.view.Commit(entry)
 		g.must(err)
-		changed = changed || len(c) > 0
+		changed = changed || laidOut || len(c) > 0
 	}
 }
 
@@ -123,7 +133,8 @@ func TestAssignments(t *testing.T) {
 		for id, row := range known {
 			rowsOf[ledger.Actor{Shard: ledger.AtSwitch(id)}] = row
 		}
-		if !maps.Equal(restored.rows, rowsOf) || !maps.Equal(g.view.rows, rowsOf) {
+		if !maps.Equal(restored.rows, rowsOf) || !maps.Equal(g.view.rows, rowsOf) ||
+			!reflect.DeepEqual(restored.layout, g.view.layout) {
 			t.Fatalf("rows %v from the snapshot, %v from the log, want %v", restored.rows, g.view.rows, known)
 		}
 	})
@@ -166,7 +177,8 @@ func TestRefusedRequests(t *testing.T) {
 	elsewhere := Moved{one[0], ledger.Assignment{Group: 4, Version: 2}}.Append(nil)
 	for i, request := range [][]byte{nil, {9}, {requestAssign}, {requestMoved, 1, 2}, Assign{one, nil}.Append(nil),
 		Assign{one, []uint64{0}}.Append(nil), Assign{one, []uint64{1, 4}}.Append(nil),
-		append(Assign{one, []uint64{1}}.Append(nil), 0x80), elsewhere, append(elsewhere, 0)} {
+		append(Assign{one, []uint64{1}}.Append(nil), 0x80), elsewhere, append(elsewhere, 0), Place{}.Append(nil),
+		append(Place{Controllers: []uint64{1}}.Append(nil), 1), {requestReached, 1, 2, 3}} {
 		g.leader.Request(Name, request)
 		if f := g.leader.Failures(); len(f) != 1 {
 			t.Errorf("request %d: failures %v", i, f)
@@ -232,7 +244,21 @@ func TestMoves(t *testing.T) {
 func FuzzRequest(f *testing.F) {
 	f.Add(Assign{[]ledger.Actor{{App: "a"}}, []uint64{2, 300}}.Append(nil))
 	f.Add(Moved{ledger.Actor{Shard: ledger.AtSwitch(1)}, ledger.Assignment{Group: 1, Version: 2}}.Append(nil))
+	f.Add(Place{3, []uint64{1, 2, 300}}.Append(nil))
+	f.Add(Reached{3, []uint64{1, 2, 300}}.Append(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
+		var l Layout
+		if err := l.parse(b); err == nil {
+			var back Layout
+			if err := back.parse(l.append(nil)); err != nil || !reflect.DeepEqual(back, l) {
+				t.Errorf("%+v is %+v after another round (%v)", l, back, err)
+			}
+		}
+		if g, err := parseGroup(b); err == nil {
+			if back, err := parseGroup(g.append(nil)); err != nil || !reflect.DeepEqual(back, g) {
+				t.Errorf("%+v is %+v after another round (%v)", g, back, err)
+			}
+		}
 		if r, err := parse(b); err == nil {
 			back, again := parse(r.(interface{ Append([]byte) []byte }).Append(nil))
 			if again != nil || !reflect.DeepEqual(back, r) {

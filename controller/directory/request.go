@@ -11,9 +11,13 @@ import (
 //
 //	Assign: 1, number of groups, groups, actors
 //	Moved:  2, group, version, actor
+//	Place:  3, replication, controllers
+//	Reached: 4, group, replicas
 const (
-	requestAssign = 1
-	requestMoved  = 2
+	requestAssign  = 1
+	requestMoved   = 2
+	requestPlace   = 3
+	requestReached = 4
 )
 
 // Assign is the request to assign those of the actors that have no row. Groups are those from which to choose for a
@@ -29,6 +33,30 @@ type Assign struct {
 type Moved struct {
 	Actor ledger.Actor
 	ledger.Assignment
+}
+
+// Place is the request for the layout of a cluster with these controllers; see Layout.Place. It changes nothing if the
+// cluster has that layout.
+type Place struct {
+	Replication uint64
+	Controllers []uint64
+}
+
+// Reached is the request of the leader of a home group that has the replicas that it is to have. It changes nothing if
+// it is to have others by now.
+type Reached struct {
+	Group    uint64
+	Replicas []uint64
+}
+
+// Append appends the encoding of the request.
+func (r Place) Append(b []byte) []byte {
+	return appendIDs(binary.AppendUvarint(append(b, requestPlace), r.Replication), r.Controllers)
+}
+
+// Append appends the encoding of the request.
+func (r Reached) Append(b []byte) []byte {
+	return appendIDs(binary.AppendUvarint(append(b, requestReached), r.Group), r.Replicas)
 }
 
 // Append appends the encoding of the request.
@@ -53,7 +81,8 @@ var (
 	errRow     = errors.New("the row of the directory is damaged")
 )
 
-// parse decodes a request: an Assign, with at least one group, or a Moved.
+// parse decodes a request: an Assign, with at least one group, a Moved, a Place, with at least one controller, or a
+// Reached.
 func parse(b []byte) (any, error) {
 	if len(b) == 0 {
 		return nil, errRequest
@@ -93,6 +122,16 @@ func parse(b []byte) (any, error) {
 			return nil, errRequest
 		}
 		return r, nil
+	case requestPlace, requestReached:
+		r := reader{b: b}
+		ids := r.ids()
+		switch {
+		case r.end() != nil || kind == requestPlace && len(ids) == 0:
+			return nil, errRequest
+		case kind == requestPlace:
+			return Place{n, ids}, nil
+		}
+		return Reached{n, ids}, nil
 	}
 	return nil, errRequest
 }

@@ -2,6 +2,7 @@ package directory
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/openflow"
@@ -9,8 +10,13 @@ import (
 
 // View is the directory as one replica of the system group has it. The zero View is empty.
 type View struct {
-	rows map[ledger.Actor]ledger.Assignment
+	rows   map[ledger.Actor]ledger.Assignment
+	layout Layout
 }
+
+// Layout returns the layout, which later changes of the View do not modify. It has no groups if the cluster has not
+// begun.
+func (v *View) Layout() Layout { return v.layout }
 
 // Of returns the assignment of an actor. Actors of applications at a switch live with the switch.
 func (v *View) Of(a ledger.Actor) (row ledger.Assignment, known bool) {
@@ -26,11 +32,16 @@ func (v *View) OfSwitch(id openflow.DatapathID) (row ledger.Assignment, known bo
 	return v.Of(ledger.Actor{Shard: ledger.AtSwitch(id)})
 }
 
-// Commit takes the next committed entry of the system group, and returns the actors whose rows have changed.
-func (v *View) Commit(entry []byte) (changed []ledger.Actor, err error) {
+// Commit takes the next committed entry of the system group, and returns the actors whose rows have changed, and whether
+// the layout has.
+func (v *View) Commit(entry []byte) (changed []ledger.Actor, laidOut bool, err error) {
 	_, err = ledger.Walk(entry, func(r *ledger.Record) error {
 		if r.Op != ledger.OpPut || r.Table.App != Name {
 			return nil
+		}
+		if r.Table.Name == layoutTable {
+			laidOut = true
+			return v.layout.put(r.Cell.A, r.Bytes)
 		}
 		a, is := actorAt(r.Table.Name, r.Cell, r.Field)
 		if !is {
@@ -39,13 +50,19 @@ func (v *View) Commit(entry []byte) (changed []ledger.Actor, err error) {
 		changed = append(changed, a)
 		return v.put(a, r.Bytes)
 	})
-	return changed, err
+	return changed, laidOut, err
 }
 
-// Restore replaces all rows by those of a snapshot: the rows of the application's tables.
+// Restore replaces everything by what a snapshot has: the rows of the application's tables, which it sorts.
 func (v *View) Restore(rows []ledger.Row) error {
-	v.rows = nil
+	*v = View{}
+	slices.SortFunc(rows, ledger.Row.Compare)
 	for _, r := range rows {
+		if r.Table == layoutTable {
+			if err := v.layout.put(r.Cell.A, r.Value); err != nil {
+				return err
+			}
+		}
 		if a, is := actorAt(r.Table, r.Cell, r.Field); is {
 			if err := v.put(a, r.Value); err != nil {
 				return err

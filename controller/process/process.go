@@ -128,6 +128,13 @@ func assemble(ctx context.Context, cfg Config, me config.Controller) (controller
 	if own.Groups, err = groups(cfg); err != nil {
 		return own, err
 	}
+	if len(own.Groups) > 1 {
+		own.Replication = uint64(s.Replication)
+		own.Open = func(uint64, uint64) (c controller.GroupConfig, err error) {
+			c.Applications, err = cfg.Applications()
+			return c, err
+		}
+	}
 	if own.Consensus.Listener, err = listen("the other controllers", me.Peer); err != nil {
 		return own, err
 	}
@@ -169,18 +176,14 @@ func groups(cfg Config) (list []controller.GroupConfig, err error) {
 	all := s.Groups()
 	for i, g := range all {
 		c := controller.GroupConfig{Consensus: replicas(s, uint64(i), g)}
-		c.Consensus.Join = cfg.Join && g.Has(cfg.Name)
-		if home, ok := s.Controller(g.Home); ok {
-			c.Home = home.ID
-		}
+		c.Consensus.Join = cfg.Join
 		switch { // the applications are where the switches are
-		case i == 0 && len(all) > 1:
-			c.Applications = []ledger.Application{directory.NewApplication(len(all) - 1)}
-		case !g.Has(cfg.Name):
-		default:
+		case len(all) == 1:
 			if c.Applications, err = cfg.Applications(); err != nil {
 				return nil, err
 			}
+		case i == 0:
+			c.Applications = []ledger.Application{new(directory.Application)}
 		}
 		list = append(list, c)
 	}
@@ -237,12 +240,19 @@ func addRyu(ctx context.Context, own *controller.Config, s *config.Cluster, me c
 	if err != nil {
 		return err
 	}
-	for i := range own.Groups {
-		if len(own.Groups) == 1 || i > 0 { // not the system group
-			own.Groups[i].Identity = identity.String()
+	if own.Open == nil {
+		own.Groups[0].Identity, own.Groups[0].Host = identity.String(), &host
+	} else {
+		open := own.Open
+		own.Open = func(group, actors uint64) (controller.GroupConfig, error) {
+			c, err := open(group, actors)
+			c.Identity = identity.String()
+			if group == controller.HomeOf(replay.Name, int(actors)) {
+				c.Host = &host
+			}
+			return c, err
 		}
 	}
-	own.Groups[home(len(own.Groups)-1)].Host = &host
 	if me.REST == "" {
 		return nil
 	}
@@ -252,14 +262,6 @@ func addRyu(ctx context.Context, own *controller.Config, s *config.Cluster, me c
 	}
 	own.REST, err = listen("the REST interface of applications", me.REST)
 	return err
-}
-
-// home returns the group of the hosted applications, of one or of several.
-func home(homes int) uint64 {
-	if homes == 0 {
-		return 0
-	}
-	return controller.HomeOf(replay.Name, homes)
 }
 
 func hostConfig(s *config.Cluster, log *slog.Logger) ryu.Config {

@@ -21,11 +21,13 @@ type Status struct {
 
 // GroupStatus is what a controller says of a group.
 type GroupStatus struct {
-	Group   uint64 `json:"group"`
-	Role    string `json:"role"`
-	Leader  string `json:"leader"`
-	Home    string `json:"home"`
-	Applied uint64 `json:"applied_index"`
+	Group  uint64 `json:"group"`
+	Role   string `json:"role"`
+	Leader string `json:"leader"`
+	Home   string `json:"home"`
+	// names of the controllers with a replica
+	Replicas []string `json:"replicas"`
+	Applied  uint64   `json:"applied_index"`
 }
 
 // ElectionStatus is what a controller says of its election timeout.

@@ -9,7 +9,8 @@ import (
 // mutants are bugs of the code around the cores, which lab/sim does not run.
 var mutants = []mutation.Bug{
 	{Name: "read on before the events are executed", File: "controller/inbox.go",
-		Before: "	return <-done\n}", After: "	return nil\n}"},
+		Before: "	select {\n	case err := <-done:",
+		After:  "	select {\n	default:\n		return nil\n	case err := <-done:"},
 	{Name: "drop what has no room in the event buffer", File: "agent/device.go",
 		Before: "\"controllers\", held.Controllers)\n		}\n		d.changed.Wait()\n",
 		After:  "\"controllers\", held.Controllers)\n			return nil\n		}\n		d.changed.Wait()\n"},

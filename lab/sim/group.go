@@ -41,6 +41,14 @@ func (g *group) system() bool { return g.number == 0 && g.homes > 0 }
 // home returns the controller that leads the group if it can. 0 is none.
 func (g *group) home() uint64 { return uint64(g.number) }
 
+// ids returns those of all controllers.
+func (s *simulation) ids() (list []uint64) {
+	for _, n := range s.controllers {
+		list = append(list, n.id)
+	}
+	return list
+}
+
 // homesFrom returns the home groups, that of a controller first.
 func (s *simulation) homesFrom(controller uint64) []uint64 {
 	list := []uint64{controller}
@@ -95,7 +103,7 @@ type committed struct {
 func (c *committed) learn(e consensus.Entry) (err error) {
 	if e.Index > c.last {
 		c.last = e.Index
-		_, err = c.view.Commit(e.Data)
+		_, _, err = c.view.Commit(e.Data)
 	}
 	return err
 }
@@ -118,13 +126,14 @@ func (a *assignments) update(u consensus.Update) {
 		a.n.check(cmp.Or(err, a.view.Restore(rows)))
 	}
 	var moved []ledger.Actor
+	all := u.Snapshot != nil
 	for _, e := range u.Entries {
-		list, err := a.view.Commit(e.Data)
+		list, laidOut, err := a.view.Commit(e.Data)
 		a.n.check(err)
-		moved = append(moved, list...)
+		moved, all = append(moved, list...), all || laidOut
 	}
-	if len(moved) > 0 || u.Snapshot != nil {
-		a.n.tell(controller.RelocatedPayload(moved, u.Snapshot != nil))
+	if len(moved) > 0 || all {
+		a.n.tell(controller.RelocatedPayload(moved, all))
 	}
 	for _, s := range slices.Clone(a.n.sessions) {
 		if s.state == attached && s.r == nil && s.assigned() {

@@ -176,6 +176,10 @@ func (r *replica) update() {
 	}
 	if r.g.system() {
 		n.assigned.update(u)
+		if u.Role != nil && u.Role.Leading && len(n.assigned.view.Layout().Groups) == 0 {
+			first := directory.Place{Controllers: n.s.ids()}
+			r.core.Ask(directory.Name, first.Append(nil))
+		}
 	}
 	if len(u.Entries) > 0 {
 		r.raft.Delivered(r.applied)

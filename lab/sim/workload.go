@@ -14,7 +14,7 @@ import (
 // several has the directory.
 func (s *simulation) applications(g *group) []ledger.Application {
 	if g.system() {
-		return []ledger.Application{directory.NewApplication(g.homes)}
+		return []ledger.Application{new(directory.Application)}
 	}
 	apps := []ledger.Application{hub.New(), census.New(census.Config{Errs: s.scenario.StockEvery > 0,
 		Sharded: g.homes > 0})}

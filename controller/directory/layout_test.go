@@ -1,0 +1,115 @@
+package directory
+
+import (
+	"reflect"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/holdfast-sdn/holdfast/consensus/wire"
+)
+
+// Controllers come and go, and the groups follow them or lag behind. Every controller is the home of a group, and every
+// group has a home and its replicas; no replica comes back; and none is forgotten while it may be a member.
+func TestLayout(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		next := uint64(rapid.IntRange(1, 5).Draw(t, "controllers") + 1)
+		var ids []uint64
+		for id := uint64(1); id < next; id++ {
+			ids = append(ids, id)
+		}
+		replication := rapid.SampledFrom([]uint64{0, 3, 5}).Draw(t, "replication")
+		l := Layout{}.Place(ids, replication)
+		if !l.Settled() || l.Actors != next-1 || len(l.Groups) != len(ids) {
+			t.Fatalf("it begins as %+v", l)
+		}
+		gone := map[[2]uint64]bool{} // replicas that are no longer wanted, of groups
+		for range rapid.IntRange(1, 20).Draw(t, "steps") {
+			before := l
+			if i := rapid.IntRange(0, len(l.Groups)).Draw(t, "reaches"); i < len(l.Groups) {
+				l.Groups = slices.Clone(l.Groups)
+				l.Groups[i] = l.Groups[i].reached(l.Groups[i].Want)
+				if g := l.Groups[i].reached([]uint64{99}); !reflect.DeepEqual(g, l.Groups[i]) {
+					t.Fatalf("a late report changes %+v to %+v", l.Groups[i], g)
+				}
+				continue
+			}
+			switch {
+			case rapid.Bool().Draw(t, "comes"):
+				ids = append(slices.Clone(ids), next)
+				next++
+			case len(ids) > 1:
+				i := rapid.IntRange(0, len(ids)-1).Draw(t, "leaves")
+				ids = slices.Delete(slices.Clone(ids), i, i+1)
+			default:
+				replication = rapid.SampledFrom([]uint64{0, 3, 5}).Draw(t, "other replication")
+			}
+			l = l.Place(ids, replication)
+			if again := l.Place(ids, replication); !reflect.DeepEqual(again, l) {
+				t.Fatalf("the same request changes %+v to %+v", l, again)
+			}
+			checkLayout(t, before, l, ids, gone)
+		}
+	})
+}
+
+func checkLayout(t *rapid.T, before, l Layout, ids []uint64, gone map[[2]uint64]bool) {
+	homes := map[uint64]int{}
+	for i, g := range l.Groups {
+		homes[g.Home]++
+		n := len(ids)
+		if l.Replication > 0 {
+			n = min(n, int(l.Replication))
+		}
+		if len(g.Want) != n || g.At(g.Home) == 0 || !slices.Contains(ids, g.Home) {
+			t.Fatalf("group %d is %+v, of controllers %v", i+1, g, ids)
+		}
+		if i >= len(before.Groups) {
+			continue
+		}
+		old := before.Groups[i]
+		for _, r := range g.Want {
+			if gone[[2]uint64{uint64(i), r}] {
+				t.Fatalf("group %d: replica %#x is back: %+v after %+v", i+1, r, g, old)
+			}
+		}
+		for _, r := range merge(old.Have, old.Want) {
+			newest := max(g.MayHave(wire.ControllerOf(r)), at(g.Have, wire.ControllerOf(r)))
+			if len(old.Have) > 0 && newest < r {
+				t.Fatalf("group %d: replica %#x is forgotten: %+v after %+v", i+1, r, g, old)
+			}
+			if !slices.Contains(g.Want, r) {
+				gone[[2]uint64{uint64(i), r}] = true
+			}
+		}
+	}
+	for _, id := range ids {
+		if homes[id] == 0 {
+			t.Fatalf("controller %d is no home: %+v", id, l)
+		}
+	}
+	if l.Actors != before.Actors || len(l.Groups) < len(before.Groups) {
+		t.Fatalf("%+v after %+v", l, before)
+	}
+}
+
+// A controller that replaces another one gets its group.
+func TestReplacedHome(t *testing.T) {
+	l := Layout{}.Place([]uint64{1, 2, 3}, 0)
+	l = l.Place([]uint64{1, 2, 3, 4}, 0)
+	if len(l.Groups) != 4 || l.Groups[3].Home != 4 || len(l.Groups[3].Have) != 0 {
+		t.Errorf("a fourth: %+v", l)
+	}
+	if l = (Layout{}).Place([]uint64{1, 2, 3}, 0).Place([]uint64{1, 2, 4}, 0); len(l.Groups) != 3 ||
+		l.Groups[2].Home != 4 || !slices.Equal(l.Groups[0].Want, []uint64{1, 2, 4}) ||
+		!slices.Equal(l.Groups[0].Have, []uint64{1, 2, 3}) {
+		t.Errorf("4 for 3: %+v", l)
+	}
+	if l = (Layout{}).Place([]uint64{1, 2, 3, 4, 5}, 3).Place([]uint64{1, 2, 3}, 3); len(l.Groups) != 5 {
+		t.Errorf("three of five: %+v", l)
+	}
+	if l = l.Place([]uint64{1, 2, 3, 6}, 3); len(l.Groups) != 5 || l.Groups[3].Home != 6 && l.Groups[4].Home != 6 {
+		t.Errorf("and another one: %+v", l)
+	}
+}

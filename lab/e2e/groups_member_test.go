@@ -1,0 +1,81 @@
+package e2e
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/lab/cluster"
+)
+
+// exchanges sends packets between all hosts until stop is called; after that all have arrived.
+func (s *streamCluster) exchanges() (stop func()) {
+	s.t.Helper()
+	end := make(chan struct{})
+	var sending sync.WaitGroup
+	sending.Go(func() {
+		for n := 0; ; n++ {
+			for from := range s.switches {
+				s.packet(from, (from+1)%len(s.switches), fmt.Sprintf("packet %d", n))
+			}
+			select {
+			case <-end:
+				return
+			case <-time.After(2 * time.Millisecond):
+			}
+		}
+	})
+	var once sync.Once
+	ended := func() { once.Do(func() { close(end); sending.Wait() }) }
+	s.t.Cleanup(ended)
+	return func() {
+		s.t.Helper()
+		ended()
+		for i := range s.switches {
+			s.arrive(i)
+		}
+	}
+}
+
+// placed waits until the home groups have so many replicas each, and none at a controller that is not named.
+func (s *streamCluster) placed(replicas int, on ...string) {
+	s.t.Helper()
+	s.await(fmt.Sprintf("%d replicas of each group on %v", replicas, on), func(st cluster.Status) bool {
+		for _, g := range st.Groups {
+			if g.Home != "" && len(g.Replicas) != replicas || slices.ContainsFunc(g.Replicas, func(name string) bool {
+				return !slices.Contains(on, name)
+			}) {
+				return false
+			}
+		}
+		return len(st.Groups) > 1
+	})
+}
+
+// TestMembersOfGroups: while packets pass several groups, a controller joins and gets a group and replicas of others,
+// another one takes the place of one that has lost its disk, the number of replicas changes, and one leaves.
+func TestMembersOfGroups(t *testing.T) {
+	t.Parallel()
+	s := withAgents.startStreams(t, cluster.Config{Controllers: 5, Later: 2})
+	stop := s.exchanges()
+	three, four, five := s.Controllers()[2], s.Controllers()[3], s.Controllers()[4]
+	s.check(four.Join())
+	s.member("add", "c4")
+	s.placed(4, "c1", "c2", "c3", "c4")
+	s.member("replication", "3")
+	s.placed(3, "c1", "c2", "c3", "c4")
+
+	s.check(three.Kill())
+	s.check(five.Join())
+	s.member("replace", "c3", "c5")
+	s.placed(3, "c1", "c2", "c4", "c5")
+
+	four.ExpectEnd()
+	s.member("remove", "c4")
+	s.ends(four, "removed from the group")
+	s.placed(3, "c1", "c2", "c5")
+	stop()
+	t.Logf("%+v", s.exactStreams())
+}
