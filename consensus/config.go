@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/consensus/storage"
+	"github.com/holdfast-sdn/holdfast/consensus/storage/disk"
 	"github.com/holdfast-sdn/holdfast/consensus/wire"
 )
 
@@ -43,6 +44,10 @@ type HostConfig struct {
 
 	// Cluster is the name of the cluster; controllers of different clusters refuse each other.
 	Cluster string
+
+	// Several says that the cluster has several groups. Its controllers refuse those of a cluster of the same name with
+	// one group, and the logs of these, and are refused: see Regroup.
+	Several bool
 
 	// Listener accepts connections of the other controllers. The Host closes it. It may be nil if every group has one
 	// member.
@@ -95,6 +100,10 @@ type GroupConfig struct {
 	// Learners are those of the first replicas that receive the log and do not vote.
 	Learners []uint64
 
+	// State is the state of the owner with which the first replicas begin; nil: none. It must be the same at all of
+	// them.
+	State []byte
+
 	// Join is set for a replica that ChangeMembers is to add to a running group. Without a log it waits until it is
 	// added. Members are then the current ones, with or without this one.
 	Join bool
@@ -106,6 +115,24 @@ type GroupConfig struct {
 	// it was sent; from is the id of its controller. Payloads may be missing. It is called from several goroutines and
 	// must not block, because the messages of all groups come behind. nil: payloads are dropped.
 	Payload func(from uint64, payload []byte)
+}
+
+// owner identifies this controller in its log.
+func (c HostConfig) owner() disk.Owner { return disk.Owner{Cluster: c.hello(), ID: c.ID} }
+
+// hello is the name of the cluster, as controllers tell each other.
+func (c HostConfig) hello() string {
+	if c.Several {
+		return c.Cluster + " (several groups)"
+	}
+	return c.Cluster
+}
+
+// boot is what a first replica saves before it starts.
+func (c GroupConfig) boot() storage.Batch {
+	b := Bootstrap(c.Group, c.Members, c.Learners...)
+	b.Snapshot.State = c.State
+	return b
 }
 
 // withDefaults fills in the fields that were left out.
@@ -127,8 +154,8 @@ func (c HostConfig) validate() error {
 	case c.ID == 0 || c.ID > wire.MaxController:
 		return fmt.Errorf("consensus: a controller cannot have the id %d; ids are from 1 to %d", c.ID,
 			uint64(wire.MaxController))
-	case len(c.Cluster) > wire.MaxCluster:
-		return fmt.Errorf("consensus: the cluster's name has %d bytes; at most %d are allowed", len(c.Cluster),
+	case len(c.hello()) > wire.MaxCluster:
+		return fmt.Errorf("consensus: the cluster's name has %d bytes; at most %d are allowed", len(c.hello()),
 			wire.MaxCluster)
 	case c.Heartbeat < time.Millisecond:
 		return fmt.Errorf("consensus: a heartbeat every %v would keep the processor busy; at least 1ms", c.Heartbeat)

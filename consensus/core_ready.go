@@ -234,7 +234,7 @@ func (c *Core) Delivered(index uint64) {
 }
 
 func (c *Core) deliverSnapshot(s storage.Snapshot) {
-	if meta := s.Raft.GetMetadata(); meta.GetIndex() > bootIndex {
+	if meta := s.Raft.GetMetadata(); meta.GetIndex() > bootIndex || len(s.State) > 0 {
 		c.updates = append(c.updates, Update{Snapshot: &Snapshot{Index: meta.GetIndex(), Term: meta.GetTerm(),
 			State: s.State}})
 	}

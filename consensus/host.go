@@ -20,6 +20,19 @@ import (
 // ErrNoLog says that a member for which Found was called has no log.
 var ErrNoLog = errors.New("there is no log here, and a member that lost its log has forgotten what others rely on")
 
+// ErrGrouping says that a log is of a cluster with one group, and the configuration of one with several, or the
+// reverse.
+var ErrGrouping = errors.New("the log has one group and should have several, or the reverse")
+
+// grouping returns ErrGrouping if err says that a log is of the same controller but for HostConfig.Several.
+func grouping(cfg HostConfig, err error) error {
+	cfg.Several = !cfg.Several
+	if other, ok := errors.AsType[*disk.OwnerError](err); ok && other.Has == cfg.owner().String() {
+		return fmt.Errorf("%s: %w", cfg.Dir, ErrGrouping)
+	}
+	return err
+}
+
 // Host is what all groups of a controller share: the log, the connections to the other controllers, and the clock. It
 // runs one Node for each group. A fault of the log stops all of them. A fault of one group stops that Node alone; a
 // controller then ends as a whole.
@@ -58,7 +71,7 @@ func NewHost(cfg HostConfig) (*Host, error) {
 	}
 	saved, err := store.Load()
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("consensus: %w", err), store.Close())
+		return nil, errors.Join(fmt.Errorf("consensus: %w", grouping(cfg, err)), store.Close())
 	}
 	h := &Host{
 		cfg: cfg, store: store, incidents: incident.New(cfg.Logger), stopTicks: make(chan struct{}),
@@ -70,7 +83,7 @@ func NewHost(cfg HostConfig) (*Host, error) {
 	h.helpers.Go(h.saver.run)
 	h.helpers.Go(h.tick)
 	h.transport = transport.Start(transport.Config{
-		ID: cfg.ID, Cluster: cfg.Cluster, Listener: cfg.Listener, Handler: received{h}, Logger: cfg.Logger,
+		ID: cfg.ID, Cluster: cfg.hello(), Listener: cfg.Listener, Handler: received{h}, Logger: cfg.Logger,
 		Dial: cfg.Dial, Admit: cfg.Admit, Founded: h.founded,
 	})
 	return h, nil
@@ -86,7 +99,7 @@ func open(cfg HostConfig) (storage.Storage, error) {
 	case cfg.Dir == "":
 		return new(storage.Memory), nil
 	default:
-		return disk.Open(cfg.Dir, disk.Owner{Cluster: cfg.Cluster, ID: cfg.ID}, cfg.Fsync, cfg.Logger)
+		return disk.Open(cfg.Dir, cfg.owner(), cfg.Fsync, cfg.Logger)
 	}
 }
 
@@ -95,7 +108,7 @@ func open(cfg HostConfig) (storage.Storage, error) {
 // interrupted; it needs no listener.
 func Found(cfg HostConfig, groups ...GroupConfig) error {
 	cfg = cfg.withDefaults()
-	d, err := disk.Open(cfg.Dir, disk.Owner{Cluster: cfg.Cluster, ID: cfg.ID}, cfg.Fsync, cfg.Logger)
+	d, err := disk.Open(cfg.Dir, cfg.owner(), cfg.Fsync, cfg.Logger)
 	if err != nil {
 		return fmt.Errorf("consensus: %w", err)
 	}
@@ -106,7 +119,7 @@ func Found(cfg HostConfig, groups ...GroupConfig) error {
 	if err == nil {
 		var first []storage.Batch
 		for _, g := range slices.Backward(groups) { // the first group last: then all are there
-			first = append(first, Bootstrap(g.Group, g.Members, g.Learners...))
+			first = append(first, g.boot())
 		}
 		err = d.Save(first)
 	}
@@ -209,7 +222,7 @@ func (h *Host) begin(cfg GroupConfig) (storage.Saved, error) {
 	case saved.Hard == nil && !cfg.Join && !cfg.New && h.cfg.Founded:
 		err = fmt.Errorf("%s: %w", h.cfg.Dir, ErrNoLog)
 	case saved.Hard == nil && !cfg.Join:
-		boot := Bootstrap(cfg.Group, cfg.Members, cfg.Learners...)
+		boot := cfg.boot()
 		saved = storage.Saved{Hard: boot.Hard, Snapshot: *boot.Snapshot}
 		err = h.save(boot)
 	}

@@ -1,8 +1,10 @@
 package controller
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -25,17 +27,40 @@ const (
 type assignments struct {
 	mu     sync.RWMutex // guards the fields below
 	view   directory.View
-	leader uint64        // of the system group; 0: unknown
-	news   chan struct{} // closed and replaced when the view or the leader has changed, or a group runs here
+	early  map[openflow.DatapathID]bool // switches that group 1 is about to adopt, see Controller.adopts
+	leader uint64                       // of the system group; 0: unknown
+	// closed and replaced when the view or the leader has changed, or a group runs here
+	news chan struct{}
 }
 
 func newAssignments() *assignments { return &assignments{news: make(chan struct{})} }
 
 // of returns the assignment of an actor.
-func (a *assignments) of(of ledger.Actor) (ledger.Assignment, bool) {
+func (a *assignments) of(of ledger.Actor) (row ledger.Assignment, known bool) {
 	a.mu.RLock()
 	defer a.mu.RUnlock()
-	return a.view.Of(of)
+	row, known = a.view.Of(of)
+	if !known && of.Switch != 0 && a.early[of.Switch] {
+		return ledger.Assignment{Group: 1, Version: directory.FirstVersion}, true
+	}
+	return row, known
+}
+
+// expect makes the assignment known that a switch gets when group 1 adopts it.
+func (a *assignments) expect(id openflow.DatapathID) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.early == nil {
+		a.early = map[openflow.DatapathID]bool{}
+	}
+	a.early[id] = true
+}
+
+// missing returns those of the actors that have no row in the directory.
+func (a *assignments) missing(actors []ledger.Actor) []ledger.Actor {
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	return slices.DeleteFunc(actors, func(of ledger.Actor) bool { _, known := a.view.Of(of); return known })
 }
 
 // ofSwitch returns the assignment of a switch.
@@ -126,6 +151,17 @@ func (c *Controller) groupOf(id openflow.DatapathID) (g *group, known bool) {
 	return c.replica(row.Group), true
 }
 
+// adopts reports whether the cluster was regrouped just now and group 1, as it is here, has the switch. Then the switch
+// gets no other group, so it need not wait for the directory.
+func (c *Controller) adopts(id openflow.DatapathID) (has bool) {
+	g := c.replica(1)
+	if g == nil || !c.assigned.layout().Adopts {
+		return false
+	}
+	err := g.inLoop(context.Background(), func() { has = g.core.ledger.Knows(id) })
+	return err == nil && has
+}
+
 // assign is groupOf for a new session: it asks for a group, and waits. After an error the switch cannot be served.
 func (c *Controller) assign(id openflow.DatapathID) error {
 	if g, _ := c.groupOf(id); g != nil {
@@ -136,6 +172,9 @@ func (c *Controller) assign(id openflow.DatapathID) error {
 	defer again.Stop()
 	for asked := uint64(0); ; {
 		leader, news := c.assigned.watch() // before groupOf, so that nothing is missed
+		if _, known := c.assigned.ofSwitch(id); !known && c.adopts(id) {
+			c.assigned.expect(id)
+		}
 		switch g, known := c.groupOf(id); {
 		case g != nil:
 			return nil

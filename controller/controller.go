@@ -94,6 +94,7 @@ const TickInterval = 5 * time.Millisecond
 func Start(cfg Config) (*Controller, error) {
 	c := &Controller{cfg: cfg, log: cfg.Logger, assigned: newAssignments(), leads: make(chan bool, 1),
 		tended: make(chan struct{}), stop: make(chan struct{}), done: make(chan struct{}), ends: make(chan *group)}
+	c.cfg.Consensus.Several = c.several()
 	c.router.elsewhere = c.sendElsewhere
 	c.incidents = incident.NewEvery(time.Minute, cfg.Logger)
 	if c.cfg.Audit == nil {
@@ -127,10 +128,6 @@ func (c *Controller) join() (err error) {
 	}
 	c.logged = c.host.Idle()
 	delete(c.logged, 0)
-	if !c.several() && len(c.logged) > 0 {
-		err := fmt.Errorf("the log of controller %s has %d groups more: %w", c.cfg.Name, len(c.logged), errOtherGroups)
-		return errors.Join(err, c.host.Close())
-	}
 	if err := c.startGroup(c.cfg.Groups[0], c.heardSystem); err != nil {
 		return errors.Join(err, c.host.Close())
 	}
@@ -143,12 +140,6 @@ func (c *Controller) heardSystem(u consensus.Update, core *Core) error {
 		c.tellDuty(u.Role.Leading)
 	}
 	if !c.several() {
-		if u.Role == nil {
-			return nil
-		}
-		if rows, err := core.ledger.Rows(directory.Name, maxDirectory); err != nil || len(rows) > 0 {
-			return fmt.Errorf("the log of controller %s has several groups: %w", c.cfg.Name, errOtherGroups)
-		}
 		return nil
 	}
 	moved, all, err := c.assigned.update(u, core)
@@ -159,23 +150,19 @@ func (c *Controller) heardSystem(u consensus.Update, core *Core) error {
 		c.router.tell(RelocatedPayload(moved, all))
 	}
 	if u.Role != nil && u.Role.Leading && len(c.assigned.layout().Groups) == 0 {
-		return c.beginGroups(core)
+		c.beginGroups(core)
 	}
 	return nil
 }
 
 // beginGroups asks for the first layout of a new cluster, which is that of the replicas that it was founded with.
-func (c *Controller) beginGroups(core *Core) error {
-	if len(core.ledger.Switches()) > 0 { // the system group has none
-		return fmt.Errorf("the log of controller %s has one group: %w", c.cfg.Name, errOtherGroups)
-	}
+func (c *Controller) beginGroups(core *Core) {
 	first := directory.Place{Replication: c.cfg.Replication}
 	for id := range c.system().node.Status().Members {
 		first.Controllers = append(first.Controllers, wire.ControllerOf(id))
 	}
 	slices.Sort(first.Controllers)
 	core.Ask(directory.Name, first.Append(nil))
-	return nil
 }
 
 // system returns the group that knows the members.

@@ -37,11 +37,13 @@ type testCluster struct {
 	t           *testing.T
 	dir         string
 	apps        func() []ledger.Application
-	every       int          // SnapshotEvery of each controller
-	several     bool         // each controller has a group of its own
-	replicas    int          // of such a group; 0: 3
-	logger      *slog.Logger // of the controllers; nil: quiet
-	joins       []uint64     // controllers that were started to join
+	every       int           // SnapshotEvery of each controller
+	several     bool          // each controller has a group of its own
+	replicas    int           // of such a group; 0: 3
+	logger      *slog.Logger  // of the controllers; nil: quiet
+	timeout     time.Duration // SwitchTimeout; 0: 300 ms
+	later       int           // controllers 4 and more that may join: the agent knows their addresses
+	joins       []uint64      // controllers that were started to join
 	members     map[uint64]string
 	addrs       map[uint64]string // for agents and switches, by controller
 	controllers map[uint64]*Controller
@@ -71,13 +73,19 @@ func startTestCluster(s *testCluster) *testCluster {
 			s.stop(id)
 		}
 	})
+	known := []string{s.addrs[1], s.addrs[2], s.addrs[3]}
+	for i := range s.later {
+		l := s.listen("127.0.0.1:0")
+		s.addrs[uint64(i)+4] = l.Addr().String()
+		known = append(known, l.Addr().String())
+		l.Close()
+	}
 	l := s.listen("127.0.0.1:0")
 	s.agent = l.Addr()
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- agent.Run(ctx, agent.Config{Listen: l, Controllers: []string{s.addrs[1], s.addrs[2], s.addrs[3]},
-			Logger: quiet})
+		ended <- agent.Run(ctx, agent.Config{Listen: l, Controllers: known, Logger: quiet})
 	}()
 	t.Cleanup(func() {
 		cancel()
@@ -116,11 +124,15 @@ func (s *testCluster) start(id uint64, peer, of, api net.Listener) *Controller {
 			Dir: filepath.Join(s.dir, fmt.Sprint(id)),
 			// long timeouts, because other tests run at the same time
 			Heartbeat: 20 * time.Millisecond, Election: 200 * time.Millisecond, Logger: quiet},
-		Groups: groups, Open: func(uint64, uint64) (GroupConfig, error) { return GroupConfig{Applications: s.apps()}, nil },
+		Groups: groups, Open: func(uint64, uint64) (GroupConfig, error) {
+			return GroupConfig{Applications: s.apps()},
+				nil
+		},
 		Southbound: southbound.Config{Logger: quiet}, OpenFlow: of, API: api,
 		Replication:   uint64(s.replicas),
-		SwitchTimeout: 300 * time.Millisecond, SnapshotEvery: s.every, Audit: file, Logger: cmp.Or(s.logger, quiet),
-		Peers: []Peer{{"c1", 1, "", s.addrs[1]}, {"c2", 2, "", s.addrs[2]}, {"c3", 3, "", s.addrs[3]}},
+		SwitchTimeout: cmp.Or(s.timeout, 300*time.Millisecond), SnapshotEvery: s.every, Audit: file,
+		Logger: cmp.Or(s.logger, quiet),
+		Peers:  []Peer{{"c1", 1, "", s.addrs[1]}, {"c2", 2, "", s.addrs[2]}, {"c3", 3, "", s.addrs[3]}},
 	})
 	if err != nil {
 		s.t.Fatal(err)
@@ -410,7 +422,7 @@ func TestOtherGroups(t *testing.T) {
 	}
 	for _, groups := range []int{2, 1, 2} {
 		err := start(groups)
-		if ok := groups == 2; ok && err != nil || !ok && !errors.Is(err, errOtherGroups) {
+		if ok := groups == 2; ok && err != nil || !ok && !errors.Is(err, consensus.ErrGrouping) {
 			t.Errorf("with %d groups: %v", groups, err)
 		}
 	}

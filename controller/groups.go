@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/consensus"
 	"github.com/holdfast-sdn/holdfast/consensus/wire"
 	"github.com/holdfast-sdn/holdfast/controller/directory"
+	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
 	"github.com/holdfast-sdn/holdfast/southbound"
@@ -104,7 +105,7 @@ func (c *Controller) startHome(number, id uint64, row directory.Group, actors ui
 	}
 	first := !c.cfg.Consensus.Founded && !c.cfg.Groups[0].Consensus.Join && cfg.Consensus.Members[id] != ""
 	switch {
-	case first: // without holdfast init; what follows has no effect if there is a log
+	case first && len(row.Have) > 0: // without holdfast init; what follows has no effect if there is a log
 	case len(row.Have) == 0 && row.Home == c.cfg.Consensus.ID:
 		address := c.system().node.Status().Members[c.cfg.Consensus.ID]
 		cfg.Consensus = consensus.GroupConfig{Group: number, New: true, Members: map[uint64]string{id: address}}
@@ -149,6 +150,29 @@ func (c *Core) Dismiss(why func(openflow.DatapathID) error) {
 	}
 }
 
+// adopt assigns the switches and other actors of group 1, which was the only group and which this controller leads, to
+// that group.
+func (c *Controller) adopt(ctx context.Context, g *group) error {
+	var actors []ledger.Actor
+	leads := false
+	err := g.inLoop(ctx, func() {
+		if leads = g.core.role.Leading; leads { // a leader has everything that is committed
+			actors = g.core.ledger.Assignable()
+		}
+	})
+	if err != nil || !leads {
+		return err
+	}
+	missing := c.assigned.missing(actors)
+	for part := range slices.Chunk(missing, directory.MaxAdopted) {
+		c.askDirectory(directory.Adopt{Actors: part}.Append(nil))
+	}
+	if len(missing) == 0 {
+		c.askDirectory(directory.Adopt{}.Append(nil))
+	}
+	return nil
+}
+
 // balance brings a home group that this controller leads nearer to the replicas that it is to have, one at a time. It
 // is called again and again.
 func (c *Controller) balance(ctx context.Context, g *group) error {
@@ -156,6 +180,12 @@ func (c *Controller) balance(ctx context.Context, g *group) error {
 	row, ok := layout.Of(g.number())
 	if !ok {
 		return nil
+	}
+	if layout.Adopts {
+		if g.number() != 1 {
+			return nil
+		}
+		return c.adopt(ctx, g)
 	}
 	for range row.Want { // what can be done at once
 		s := g.node.Status()
@@ -220,8 +250,3 @@ func (g *group) change(ctx context.Context, change consensus.MemberChange) error
 	g.log.Info("members changed", "change", change)
 	return nil
 }
-
-// errOtherGroups says that the log and the cluster file do not belong together.
-var errOtherGroups = errors.New("the cluster was created with another value of `groups` than the cluster file has: " +
-	"give all controllers the file of then. To change it, create the cluster again with holdfast init, after " +
-	"removing all data folders: its state is lost")

@@ -4,22 +4,25 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/consensus"
+	"github.com/holdfast-sdn/holdfast/controller/directory"
 	"github.com/holdfast-sdn/holdfast/internal/await"
 	"github.com/holdfast-sdn/holdfast/lab/load"
+	"github.com/holdfast-sdn/holdfast/openflow"
 )
 
 // join starts a controller that is to be added to the running cluster.
 func (s *testCluster) join(id uint64) {
 	s.t.Helper()
-	peer, of := s.listen("127.0.0.1:0"), s.listen("127.0.0.1:0")
+	peer, of := s.listen("127.0.0.1:0"), s.listen(s.addrs[id])
 	s.joins = append(s.joins, id)
-	s.members[id], s.addrs[id] = peer.Addr().String(), of.Addr().String()
+	s.members[id] = peer.Addr().String()
 	s.start(id, peer, of, nil)
 }
 
@@ -70,7 +73,7 @@ func (s *testCluster) placed(replication int, controllers ...uint64) {
 // While packets are answered, a controller joins, another one takes the place of one that is dead, and one leaves. Each
 // gets and gives up replicas, and nothing is lost or repeated.
 func TestMembersOfSeveralGroups(t *testing.T) {
-	s := startTestCluster(&testCluster{t: t, apps: hubs, several: true, replicas: 3, every: 50})
+	s := startTestCluster(&testCluster{t: t, apps: hubs, several: true, replicas: 3, every: 50, later: 2})
 	const switches = 6
 	ended := make(chan load.Result, 1)
 	go func() { // until the second change is about done
@@ -108,6 +111,64 @@ func TestMembersOfSeveralGroups(t *testing.T) {
 	}
 	r := <-ended
 	// Each switch also receives the table-miss entry, and the flood of its announcement.
+	if r.Unanswered != 0 || r.Total.Sent == 0 || r.Total.Answered != r.Total.Sent || r.Total.Unexpected != 2*switches {
+		t.Errorf("%d packet-ins, %d answered, %d not, %d messages that answer nothing, %d expected", r.Total.Sent,
+			r.Total.Answered, r.Unanswered, r.Total.Unexpected, 2*switches)
+	}
+}
+
+// While packets are answered, the controllers of a cluster with one group are changed to several groups, one after the
+// other. Nothing is lost or repeated. The switches stay in the group that was the only one, and new ones get others.
+func TestRegroup(t *testing.T) {
+	s := startTestCluster(&testCluster{t: t, apps: hubs, every: 50, timeout: 3 * time.Second})
+	const switches = 4
+	ended := make(chan load.Result, 1)
+	go func() {
+		r, err := load.Run(t.Context(), load.Config{Switches: switches, Window: 1, MACsPerSwitch: 3,
+			Duration: 5 * time.Second, Drain: 20 * time.Second, Dial: load.TCP(s.agent.String())})
+		if err != nil {
+			t.Error(err)
+		}
+		ended <- r
+	}()
+	await.Until(t, "the switches to be up", func() bool {
+		_, st := s.leader()
+		return len(st.Switches) == switches
+	})
+	before := s.members
+	state, err := directory.Regrouped([]uint64{1, 2, 3}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id := uint64(1); id <= 3; id++ {
+		time.Sleep(500 * time.Millisecond) // it gets traffic
+		s.stop(id)
+		cfg := consensus.HostConfig{ID: id, Dir: filepath.Join(s.dir, fmt.Sprint(id))}
+		if err := consensus.Regroup(cfg, consensus.GroupConfig{Members: before, State: state}); err != nil {
+			t.Fatal(err)
+		}
+		s.several = true
+		s.restart(id)
+		s.several = false
+	}
+	s.several = true
+	s.placed(3, 1, 2, 3)
+	for id, c := range s.controllers {
+		for sw := openflow.DatapathID(1); sw <= switches; sw++ {
+			await.Until(t, "a switch to be known", func() bool { _, known := c.assigned.ofSwitch(sw); return known })
+			if row, _ := c.assigned.ofSwitch(sw); row.Group != 1 || row.Version != directory.FirstVersion {
+				t.Errorf("controller %d: switch %s has %+v", id, sw, row)
+			}
+		}
+	}
+	c := s.controllers[2]
+	if err := c.assign(switches + 1); err != nil {
+		t.Fatal(err)
+	}
+	if row, _ := c.assigned.ofSwitch(switches + 1); row.Group != 2 {
+		t.Errorf("a new switch has %+v", row)
+	}
+	r := <-ended
 	if r.Unanswered != 0 || r.Total.Sent == 0 || r.Total.Answered != r.Total.Sent || r.Total.Unexpected != 2*switches {
 		t.Errorf("%d packet-ins, %d answered, %d not, %d messages that answer nothing, %d expected", r.Total.Sent,
 			r.Total.Answered, r.Unanswered, r.Total.Unexpected, 2*switches)

@@ -161,7 +161,7 @@ func (c *Controller) changeMembers(ctx context.Context, change MemberChange) (Me
 // moveReplicas asks for the layout of the groups after a change, and returns the groups that do not have it yet.
 func (c *Controller) moveReplicas(ctx context.Context, s consensus.Status, change MemberChange) ([]uint64, error) {
 	layout := c.assigned.layout()
-	if len(layout.Groups) == 0 {
+	if len(layout.Groups) == 0 || layout.Adopts {
 		return nil, errBeginning
 	}
 	want := directory.Place{Replication: cmp.Or(change.Replication, layout.Replication)}

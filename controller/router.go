@@ -142,8 +142,8 @@ func (c *Controller) lives(a ledger.Actor) (ledger.Assignment, bool) {
 }
 
 // Lives is a ledger.Directory of a cluster in which actors of no switch live in so many home groups (Layout.Actors) by
-// their names. A switch, and what belongs to it, lives in the group that it is assigned to, and so does a shard with a key. What an application has besides lives in a group that its name
-// determines, until it moves.
+// their names. A switch, and what belongs to it, lives in the group that it is assigned to, and so does a shard with a
+// key. What an application has besides lives in a group that its name determines, until it moves.
 func Lives(a ledger.Actor, homes int, assigned func(ledger.Actor) (ledger.Assignment, bool)) (ledger.Assignment, bool) {
 	at, known := assigned(a)
 	if !known && a.Shard == (ledger.Shard{}) {

@@ -379,6 +379,12 @@ type SwitchStatus struct {
 	TotalCommands uint64
 }
 
+// Knows reports whether the ledger has seen a switch.
+func (c *Core) Knows(id openflow.DatapathID) bool {
+	sw := c.state.switches[id]
+	return sw != nil && sw.epoch != 0
+}
+
 // Switches returns the status of every switch that the ledger has seen, by datapath id.
 func (c *Core) Switches() []SwitchStatus {
 	list := make([]SwitchStatus, 0, len(c.state.switches))

@@ -117,6 +117,26 @@ func (c *Core) shardOf(table TableName, cell Key) Shard {
 	return Shard{}
 }
 
+// Assignable returns the actors that a directory has a row of: the switches that the ledger has seen, and the actors
+// with a key that have cells or timers here.
+func (c *Core) Assignable() []Actor {
+	found := map[Actor]bool{}
+	for id, sw := range c.state.switches {
+		found[theSwitch(id)] = sw.epoch != 0
+	}
+	for name, t := range c.state.tables {
+		for _, cell := range t.cells() {
+			a := Actor{name.App, c.shardOf(name, cell)}
+			found[a] = found[a] || a.Key != Key{} && len(t.fields(cell)) > 0
+		}
+	}
+	for name := range c.state.timers {
+		found[name.actor] = found[name.actor] || name.actor.Key != Key{}
+	}
+	maps.DeleteFunc(found, func(_ Actor, is bool) bool { return !is })
+	return slices.SortedFunc(maps.Keys(found), Actor.Compare)
+}
+
 func (c *Core) timersOf(a Actor) (list []timerName) {
 	for name := range c.state.timers {
 		if name.actor == a {

@@ -156,6 +156,29 @@ func TestInit(t *testing.T) {
 	}
 }
 
+// TestRegroupCommand: a folder is changed once, to several groups and only if the cluster file has them.
+func TestRegroupCommand(t *testing.T) {
+	text := clusterText + "data: " + t.TempDir() + "\ndurability: memory\n"
+	one, several := writeCluster(t, text), writeCluster(t, text+"groups: per-controller\n")
+	for _, c := range []struct {
+		args, says string
+		fails      bool
+	}{
+		{"regroup --name c1 --config " + several, "there is no log here", true},
+		{"init --name c1 --config " + one, "is the folder of controller c1", false},
+		{"regroup --name c1 --config " + one, "the cluster file has groups: 1", true},
+		{"serve --name c1 --config " + several, "holdfast regroup changes it from 1 to per-controller", true},
+		{"regroup --name c1 --config " + several, "c1 has several groups now", false},
+		{"regroup --name c1 --config " + several, "c1 has several groups already", false},
+		{"serve --name c1 --config " + one, "correct `groups` in the cluster file", true},
+	} {
+		code, out, stderr := invoke(t.Context(), strings.Fields(c.args)...)
+		if (code != 0) != c.fails || !strings.Contains(out+stderr, c.says) {
+			t.Errorf("%s: exit code %d, printed %q and %q, which do not say %q", c.args, code, out, stderr, c.says)
+		}
+	}
+}
+
 // TestWaitingSaysForWhom: a command that waits for a cluster that is down says after a second what it waits for, and
 // whom it asked.
 func TestWaitingSaysForWhom(t *testing.T) {

@@ -1,8 +1,8 @@
 // Package directory records which group each actor lives in, the switches and what applications have elsewhere, and
 // which controllers have a replica of each group. The record is replicated state of the system group, so it is one
 // linearizable assignment for the whole cluster: Application is what the ledger of the system group runs, and Assign,
-// Moved, Place and Reached are its requests. View is what one controller knows: it follows the entries that its own
-// replica of the system group has committed, and answers without asking anybody.
+// Moved, Place, Reached and Adopt are its requests. View is what one controller knows: it follows the entries that its
+// own replica of the system group has committed, and answers without asking anybody.
 //
 // It has no I/O, clock or lock. It does not know who leads: package controller sends the requests, waits for their
 // effects, and brings about what the record says of replicas. It moves no actor: the group in which an actor lives does
@@ -31,9 +31,10 @@ const (
 // FirstVersion is the version of the first assignment of an actor, and of all of them in a cluster with one group.
 const FirstVersion = 1
 
-// The tables. The layout is Layout.append in cell 0, and Group.append in the cell of each home group. The cell of a switch is its datapath id. The cell of another actor is the name of its application, and
-// the field is its key. The cell of a group is its number, and the value is how many switches it has. The cell of
-// counts has how many actors there are besides.
+// The tables. The layout is Layout.append in cell 0, and Group.append in the cell of each home group. The cell of a
+// switch is its datapath id. The cell of another actor is the name of its application, and the field is its key. The
+// cell of a group is its number, and the value is how many switches it has. The cell of counts has how many actors
+// there are besides.
 const (
 	switchTable = "switches"
 	actorTable  = "actors"
@@ -73,6 +74,8 @@ func (d *Application) Handle(tx *ledger.Tx, in *ledger.Input) error {
 			saveLayout(tx, l.Place(r.Controllers, r.Replication))
 		}
 		return err
+	case Adopt:
+		return d.adopt(tx, r)
 	case Reached:
 		l, err := load(tx)
 		if g, ok := l.Of(r.Group); ok && err == nil {
@@ -85,7 +88,7 @@ func (d *Application) Handle(tx *ledger.Tx, in *ledger.Input) error {
 
 func (d *Application) assign(tx *ledger.Tx, r Assign) error {
 	l, err := load(tx)
-	if err != nil || len(l.Groups) == 0 {
+	if err != nil || len(l.Groups) == 0 || l.Adopts {
 		return err // the cluster has not begun yet: the request is repeated
 	}
 	for _, n := range r.Groups {
@@ -98,16 +101,43 @@ func (d *Application) assign(tx *ledger.Tx, r Assign) error {
 		if _, known := tx.Get(tx.Table(table), cell, field); known {
 			continue
 		}
-		group, err := r.Groups[0], error(nil)
-		if a.App == "" {
-			group, err = d.switchGroup(tx, a, r.Groups, l)
-		} else {
-			err = d.count(tx, a)
-		}
-		if err != nil {
+		if err := d.first(tx, a, r.Groups, l); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// first assigns an actor that has no row to one of the groups.
+func (d *Application) first(tx *ledger.Tx, a ledger.Actor, groups []uint64, l Layout) error {
+	group, err := groups[0], error(nil)
+	if a.App == "" {
+		group, err = d.switchGroup(tx, a, groups, l)
+	} else {
+		err = d.count(tx, a)
+	}
+	if err == nil {
 		put(tx, a, ledger.Assignment{Group: group, Version: FirstVersion})
+	}
+	return err
+}
+
+func (d *Application) adopt(tx *ledger.Tx, r Adopt) error {
+	l, err := load(tx)
+	if err != nil || !l.Adopts {
+		return err
+	}
+	for _, a := range r.Actors {
+		table, cell, field := place(a)
+		if _, adopted := tx.Get(tx.Table(table), cell, field); adopted {
+			continue
+		}
+		if err := d.first(tx, a, []uint64{1}, l); err != nil {
+			return err
+		}
+	}
+	if l.Adopts = len(r.Actors) > 0; !l.Adopts {
+		save(tx, 0, l.append(nil))
 	}
 	return nil
 }

@@ -29,6 +29,12 @@ func newGroup(t rapid.TB, homes int) *group {
 		}
 	}
 	g.lead()
+	if homes == 0 {
+		return g
+	}
+	if homes == 0 {
+		return g
+	}
 	var controllers []uint64
 	for id := range uint64(homes) {
 		controllers = append(controllers, id+1)
@@ -246,6 +252,7 @@ func FuzzRequest(f *testing.F) {
 	f.Add(Moved{ledger.Actor{Shard: ledger.AtSwitch(1)}, ledger.Assignment{Group: 1, Version: 2}}.Append(nil))
 	f.Add(Place{3, []uint64{1, 2, 300}}.Append(nil))
 	f.Add(Reached{3, []uint64{1, 2, 300}}.Append(nil))
+	f.Add(Adopt{[]ledger.Actor{{App: "a"}}}.Append(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var l Layout
 		if err := l.parse(b); err == nil {

@@ -12,6 +12,9 @@ import (
 
 // Layout says which home groups there are, and where. The zero Layout is that of a cluster that has not begun.
 type Layout struct {
+	// Adopts is set until all switches and actors that group 1 has from a cluster of one group are assigned to it; see
+	// Regrouped. Until then none is assigned.
+	Adopts bool
 	// Actors is how many groups share the actors that belong to no switch and have not moved: groups 1 to Actors, those
 	// with which the cluster began. It does not change, because then they would live elsewhere.
 	Actors      uint64
@@ -79,8 +82,9 @@ func (l Layout) Of(number uint64) (g Group, ok bool) {
 // gets a new group.
 func (l Layout) Place(controllers []uint64, replication uint64) Layout {
 	begins := len(l.Groups) == 0
-	next := Layout{Actors: l.Actors, Replication: replication, Controllers: slices.Sorted(slices.Values(controllers)),
-		Groups: slices.Clone(l.Groups)}
+	next := Layout{Adopts: l.Adopts, Actors: l.Actors, Replication: replication,
+		Controllers: slices.Sorted(slices.Values(controllers)),
+		Groups:      slices.Clone(l.Groups)}
 	next.assignHomes()
 	n := len(next.Controllers)
 	if replication > 0 {
@@ -254,13 +258,22 @@ func (r *reader) end() error {
 
 // append encodes the layout without its groups.
 func (l Layout) append(dst []byte) []byte {
+	adopts := uint64(0)
+	if l.Adopts {
+		adopts = 1
+	}
+	dst = binary.AppendUvarint(dst, adopts)
 	return appendIDs(binary.AppendUvarint(binary.AppendUvarint(dst, l.Actors), l.Replication), l.Controllers)
 }
 
 // parse replaces the layout but for its groups.
 func (l *Layout) parse(b []byte) error {
 	r := reader{b: b}
-	l.Actors, l.Replication, l.Controllers = r.uvarint(), r.uvarint(), r.ids()
+	adopts := r.uvarint()
+	l.Adopts, l.Actors, l.Replication, l.Controllers = adopts == 1, r.uvarint(), r.uvarint(), r.ids()
+	if adopts > 1 {
+		return errLayout
+	}
 	return r.end()
 }
 

@@ -1,6 +1,8 @@
 package directory
 
 import (
+	"bytes"
+	"errors"
 	"reflect"
 	"slices"
 	"testing"
@@ -8,6 +10,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/holdfast-sdn/holdfast/consensus/wire"
+	"github.com/holdfast-sdn/holdfast/ledger"
+	"github.com/holdfast-sdn/holdfast/openflow"
 )
 
 // Controllers come and go, and the groups follow them or lag behind. Every controller is the home of a group, and every
@@ -91,6 +95,57 @@ func checkLayout(t *rapid.T, before, l Layout, ids []uint64, gone map[[2]uint64]
 	}
 	if l.Actors != before.Actors || len(l.Groups) < len(before.Groups) {
 		t.Fatalf("%+v after %+v", l, before)
+	}
+}
+
+// A cluster of one group becomes one of several: group 1 keeps what it has, and the others begin.
+func TestRegrouped(t *testing.T) {
+	state, err := Regrouped([]uint64{3, 1, 2, 5, 4}, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := Regrouped([]uint64{1, 2, 3, 4, 5}, 3); err != nil || !bytes.Equal(state, again) {
+		t.Errorf("another state in another order: %v", err)
+	}
+	g := newGroup(t, 0)
+	if err := errors.Join(g.leader.Restore(state), g.follower.Restore(state)); err != nil {
+		t.Fatal(err)
+	}
+	rows, err := g.follower.Rows(Name, 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := g.view.Restore(rows); err != nil {
+		t.Fatal(err)
+	}
+	l := g.view.Layout()
+	if !l.Adopts || l.Actors != 1 || len(l.Groups) != 5 || len(l.Groups[0].Want) != 3 ||
+		!slices.Equal(l.Groups[0].Have, []uint64{1, 2, 3, 4, 5}) || len(l.Groups[1].Have) != 0 {
+		t.Errorf("layout %+v", l)
+	}
+	for i, home := range []uint64{1, 2, 3, 4, 5} {
+		if l.Groups[i].Home != home {
+			t.Errorf("layout %+v", l)
+		}
+	}
+	g.lead()
+	g.ask(7, 1)
+	g.commit()
+	at := func(id openflow.DatapathID) ledger.Actor { return ledger.Actor{Shard: ledger.AtSwitch(id)} }
+	keyed := ledger.Actor{App: "a", Shard: ledger.Shard{Key: ledger.Key{S: "k"}}}
+	g.request(Adopt{[]ledger.Actor{at(7), at(8)}})
+	g.request(Adopt{[]ledger.Actor{at(8), at(9), keyed}})
+	g.commit()
+	want := ledger.Assignment{Group: 1, Version: FirstVersion}
+	if len(g.view.rows) != 4 || g.view.rows[at(7)] != want || g.view.rows[keyed] != want {
+		t.Errorf("rows %v", g.view.rows)
+	}
+	g.ask(10, 1)
+	g.request(Adopt{})
+	g.request(Adopt{[]ledger.Actor{at(11)}})
+	g.ask(12, 1)
+	if g.commit(); len(g.view.rows) != 5 || g.view.rows[at(12)].Group != 1 || g.view.Layout().Adopts {
+		t.Errorf("rows %v", g.view.rows)
 	}
 }
 

@@ -13,11 +13,13 @@ import (
 //	Moved:  2, group, version, actor
 //	Place:  3, replication, controllers
 //	Reached: 4, group, replicas
+//	Adopt: 5, number of actors, actors
 const (
 	requestAssign  = 1
 	requestMoved   = 2
 	requestPlace   = 3
 	requestReached = 4
+	requestAdopt   = 5
 )
 
 // Assign is the request to assign those of the actors that have no row. Groups are those from which to choose for a
@@ -47,6 +49,22 @@ type Place struct {
 type Reached struct {
 	Group    uint64
 	Replicas []uint64
+}
+
+// Adopt is the request of the leader of group 1 to assign actors to it that it has from a cluster of one group. The
+// last one has none: all that the group has are assigned.
+type Adopt struct{ Actors []ledger.Actor }
+
+// MaxAdopted bounds the actors of one request, so that its transaction is small enough for the log.
+const MaxAdopted = 4096
+
+// Append appends the encoding of the request.
+func (r Adopt) Append(b []byte) []byte {
+	b = binary.AppendUvarint(append(b, requestAdopt), uint64(len(r.Actors)))
+	for _, a := range r.Actors {
+		b = a.Append(b)
+	}
+	return b
 }
 
 // Append appends the encoding of the request.
@@ -81,8 +99,8 @@ var (
 	errRow     = errors.New("the row of the directory is damaged")
 )
 
-// parse decodes a request: an Assign, with at least one group, a Moved, a Place, with at least one controller, or a
-// Reached.
+// parse decodes a request: an Assign, with at least one group, a Moved, a Place, with at least one controller, a
+// Reached, or an Adopt.
 func parse(b []byte) (any, error) {
 	if len(b) == 0 {
 		return nil, errRequest
@@ -119,6 +137,19 @@ func parse(b []byte) (any, error) {
 			return nil, err
 		}
 		if r.Actor, b, err = ledger.ParseActor(b); err != nil || len(b) > 0 {
+			return nil, errRequest
+		}
+		return r, nil
+	case requestAdopt:
+		var r Adopt
+		for ; n > 0; n-- {
+			var a ledger.Actor
+			if a, b, err = ledger.ParseActor(b); err != nil {
+				return nil, errRequest
+			}
+			r.Actors = append(r.Actors, a)
+		}
+		if len(b) > 0 {
 			return nil, errRequest
 		}
 		return r, nil

@@ -32,8 +32,8 @@ func (v *View) OfSwitch(id openflow.DatapathID) (row ledger.Assignment, known bo
 	return v.Of(ledger.Actor{Shard: ledger.AtSwitch(id)})
 }
 
-// Commit takes the next committed entry of the system group, and returns the actors whose rows have changed, and whether
-// the layout has.
+// Commit takes the next committed entry of the system group, and returns the actors whose rows have changed, and
+// whether the layout has.
 func (v *View) Commit(entry []byte) (changed []ledger.Actor, laidOut bool, err error) {
 	_, err = ledger.Walk(entry, func(r *ledger.Record) error {
 		if r.Op != ledger.OpPut || r.Table.App != Name {

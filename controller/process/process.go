@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"slices"
 
@@ -78,6 +79,25 @@ func Found(cluster *config.Cluster, name string, log *slog.Logger) error {
 	return consensus.Found(host(cluster, me, log), here...)
 }
 
+// Regroup makes the only group of a controller that does not run group 1 of several, which the cluster file says that
+// there are now. It does so for each controller of the cluster, one after the other or at once. The error is
+// consensus.ErrSeveral if that was done before.
+func Regroup(cluster *config.Cluster, name string, log *slog.Logger) error {
+	me, err := cluster.Named(name)
+	if err != nil {
+		return err
+	}
+	if !cluster.PerController {
+		return errors.New("the cluster file has groups: 1; write groups: per-controller into it, on all machines")
+	}
+	system := replicas(cluster, 0, cluster.Groups()[0])
+	if system.State, err = directory.Regrouped(slices.Collect(maps.Keys(system.Members)),
+		uint64(cluster.Replication)); err != nil {
+		return err
+	}
+	return consensus.Regroup(host(cluster, me, log), system)
+}
+
 // run is the controller from its start to its end.
 func run(ctx context.Context, cfg Config, me config.Controller) error {
 	ctx, cancel := context.WithCancel(ctx)
@@ -87,7 +107,11 @@ func run(ctx context.Context, cfg Config, me config.Controller) error {
 		return errors.Join(err, closeUnused(own))
 	}
 	c, err := controller.Start(own)
-	if errors.Is(err, consensus.ErrNoLog) {
+	switch {
+	case errors.Is(err, consensus.ErrGrouping):
+		err = fmt.Errorf("%w: correct `groups` in the cluster file; holdfast regroup changes it from 1 to "+
+			"per-controller", err)
+	case errors.Is(err, consensus.ErrNoLog):
 		err = fmt.Errorf("%w: use holdfast init if the cluster is new; else holdfast member replace, and serve --join",
 			err)
 	}
@@ -207,6 +231,7 @@ func closeUnused(cfg controller.Config) error {
 func host(s *config.Cluster, me config.Controller, log *slog.Logger) consensus.HostConfig {
 	return consensus.HostConfig{
 		Cluster:   s.Name,
+		Several:   s.PerController,
 		ID:        me.ID,
 		Dir:       s.DataDir(me),
 		Fsync:     s.Durability == config.Disk,

@@ -92,10 +92,16 @@ func (s *testCluster) connect() {
 		s.connectTLS(s.asSwitch)
 		return
 	}
-	for i, a := range s.Agents() {
-		sw := dialSwitch(s.t, openflow.DatapathID(i+1), "127.0.0.1", a.Listen, s.tally)
-		s.switches = append(s.switches, sw)
-		s.waitUp(i + 1)
+	s.connectTo(s.Agents()...)
+}
+
+// connectTo adds a switch for each of some agents.
+func (s *testCluster) connectTo(agents ...*cluster.Agent) {
+	s.t.Helper()
+	for _, a := range agents {
+		n := len(s.switches) + 1
+		s.switches = append(s.switches, dialSwitch(s.t, openflow.DatapathID(n), "127.0.0.1", a.Listen, s.tally))
+		s.waitUp(n)
 	}
 }
 

@@ -36,6 +36,17 @@ type Owner struct {
 	ID      uint64
 }
 
+// OwnerError says that a directory belongs to another controller.
+type OwnerError struct {
+	Dir   string
+	Has   string // Owner.String of that
+	Wants Owner
+}
+
+func (e *OwnerError) Error() string {
+	return fmt.Sprintf("%s belongs to %s, not to %s: name its own directory", e.Dir, e.Has, e.Wants)
+}
+
 func (o Owner) String() string { return fmt.Sprintf("controller %d of cluster %q", o.ID, o.Cluster) }
 
 // remedy ends every error about damage.
@@ -169,7 +180,7 @@ func (d *Disk) read(snapshots map[uint64][]snapshotFile) (*loaded, error) {
 		}
 	}
 	if string(l.owner) != d.owner.String() {
-		return nil, fmt.Errorf("%s belongs to %s, not to %s: name its own directory", d.dir, l.owner, d.owner)
+		return nil, &OwnerError{Dir: d.dir, Has: string(l.owner), Wants: d.owner}
 	}
 	if l.torn != nil {
 		d.log.Warn("consensus: the log ends in a torn record; removing it", "dir", d.walDir, "err", l.torn)
