@@ -38,6 +38,10 @@ func (s *state) apply(r *Record) error {
 		t := s.table(r.Table)
 		t.delete(r.Cell, r.Field)
 		t.revision = s.revision
+	case OpDrop:
+		t := s.table(r.Table)
+		t.drop(r.Cell, func(undo) {})
+		t.revision = s.revision
 	case OpCommand:
 		sw := s.sw(r.Switch)
 		if next := sw.queue.Last() + 1; r.Seq != next {

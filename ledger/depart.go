@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"encoding/binary"
 	"fmt"
 	"maps"
 	"slices"
@@ -11,11 +12,30 @@ type departure struct {
 	actor  Actor
 	to     uint64
 	cells  []tableCell         // that are still to be copied
-	dirty  map[tableField]bool // what has changed since the copy began
+	fields []tableField        // before these: of the present cell, or that have changed
+	dirty  map[tableField]bool // what has changed since it was copied
 	rounds int                 // how often dirty was copied
 	begun  bool                // the first piece is sent
 	last   uint64              // the item with the newest piece
 }
+
+// next returns the next field to copy.
+func (d *departure) next() (f tableField, ok bool) {
+	for len(d.fields) == 0 && len(d.cells) > 0 {
+		for _, field := range d.cells[0].table.anyFields(d.cells[0].cell) {
+			d.fields = append(d.fields, tableField{d.cells[0], field})
+		}
+		d.cells = d.cells[1:]
+	}
+	if len(d.fields) == 0 {
+		return f, false
+	}
+	f, d.fields = d.fields[0], d.fields[1:]
+	return f, true
+}
+
+// copied reports whether nothing is left to copy.
+func (d *departure) copied() bool { return len(d.cells) == 0 && len(d.fields) == 0 }
 
 // tableField is a field of a cell.
 type tableField struct {
@@ -77,7 +97,7 @@ func (c *Core) Moves() {
 	for i := 0; i < len(c.leaving) && c.Room(); {
 		switch d := c.leaving[i]; {
 		case c.copies(d):
-		case len(d.cells) == 0 && c.outgoing(d.link(c)).sending.taken >= d.last:
+		case d.copied() && c.outgoing(d.link(c)).sending.taken >= d.last:
 			c.depart(d)
 			c.leaving = slices.Delete(c.leaving, i, i+1)
 		default: // the other group has not taken everything yet
@@ -92,17 +112,22 @@ func (d *departure) link(c *Core) Link { return Link{theGroup(c.group), theGroup
 func (c *Core) copies(d *departure) bool {
 	out := c.outgoing(d.link(c))
 	taken := out.sending.taken >= d.last
-	if again := len(d.cells) == 0 && taken && len(d.dirty) > c.limits.PieceBytes/little && d.rounds < maxRounds; again {
+	if again := d.copied() && taken && len(d.dirty) > c.limits.PieceBytes/little && d.rounds < maxRounds; again {
 		d.rounds++
 		d.copyAgain()
 	}
-	if d.begun && len(d.cells) == 0 || out.outbox.Len() >= maxCopies || out.sending.peer.full(c.softBound()) {
+	if d.begun && d.copied() || out.outbox.Len() >= maxCopies || out.sending.peer.full(c.softBound()) {
 		return false
 	}
 	w := pieceWriter{piece: piece{actor: d.actor, first: !d.begun}, size: c.limits.PieceBytes}
-	for len(d.cells) > 0 && len(w.ops) < w.size {
-		w.cell(d.cells[0])
-		d.cells = d.cells[1:]
+	for len(w.ops) < w.size {
+		f, more := d.next()
+		if !more {
+			break
+		}
+		if _, there := f.table.get(f.cell, f.field); there { // else it is dirty
+			w.put(f, w.ops)
+		}
 	}
 	d.begun = true
 	c.logLeave(d.actor, d.to) // again: it begins the transaction
@@ -112,21 +137,14 @@ func (c *Core) copies(d *departure) bool {
 	return true
 }
 
-// copyAgain makes the cells that have changed those to be copied. Fields that are gone stay dirty.
+// copyAgain makes the fields that have changed those to be copied. Fields that are gone stay dirty.
 func (d *departure) copyAgain() {
-	cells := map[tableCell]bool{}
 	for f := range d.dirty {
 		if _, there := f.table.get(f.cell, f.field); there {
-			cells[f.tableCell] = true
+			d.fields = append(d.fields, f)
 			delete(d.dirty, f)
 		}
 	}
-	for k := range cells {
-		d.cells = append(d.cells, k)
-	}
-	slices.SortFunc(d.cells, func(a, b tableCell) int {
-		return tableField{tableCell: a}.compare(tableField{tableCell: b})
-	})
 }
 
 // depart sends the rest of an actor, which lives in the other group from then on.
@@ -144,9 +162,9 @@ func (c *Core) depart(d *departure) {
 	b.buf = next.append(appendActor(append(b.buf, byte(OpDepart)), a))
 	c.tx = Tx{c: c, app: a.App, at: a.Shard}
 	for _, k := range c.cellsOf(a) {
-		for _, field := range k.table.fields(k.cell) {
-			c.tx.Delete(k.table, k.cell, field)
-		}
+		n := b.table(k.table)
+		b.buf = k.cell.append(binary.AppendUvarint(append(b.buf, byte(OpDrop)), n))
+		k.table.drop(k.cell, func(u undo) { b.undo = append(b.undo, u) })
 	}
 	for _, name := range c.timersOf(a) {
 		c.tx.CancelTimer(name.name)

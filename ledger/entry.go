@@ -63,6 +63,7 @@ const (
 	// Operations of moves between groups.
 	OpLeave  // input: Actor, Assignment.Group (the actor begins to move to a group; 0: the move is called off)
 	OpDepart // input: Actor, Assignment (it lives in another group from now on)
+	OpDrop   // table number, Cell (the whole cell is removed)
 	OpMoved  // snapshots only: Actor, Assignment
 	OpPiece  // snapshots only: Actor, Bytes (a part of an actor that arrives)
 )
@@ -235,6 +236,12 @@ func (d *decoder) record(r *Record, tables *[]TableName, known *deltas) {
 		r.Table, r.Cell, r.Field = (*tables)[n], d.key(), d.key()
 		if r.Op == OpPut {
 			r.Bytes = d.bytes()
+		}
+	case OpDrop:
+		if n := d.uvarint(); n < uint64(len(*tables)) {
+			r.Table, r.Cell = (*tables)[n], d.key()
+		} else {
+			d.fail(fmt.Errorf("table number %d of %d", n, len(*tables)))
 		}
 	case OpCommand:
 		r.Switch, r.Seq, r.Bytes = openflow.DatapathID(d.uint64()), d.uvarint(), d.bytes()

@@ -155,10 +155,11 @@ func (s *state) applyLink(r *Record) error {
 	case OpMoved:
 		s.moves.set(r.Actor, r.Assignment)
 	case OpPiece:
-		if s.moves.arriving == nil {
-			s.moves.arriving = map[Actor][][]byte{}
+		if s.moves.arriving[r.Actor] == nil {
+			s.moves.arriveLater(r.Actor, &arrival{})
 		}
-		s.moves.arriving[r.Actor] = append(s.moves.arriving[r.Actor], bytes.Clone(r.Bytes))
+		a := s.moves.arriving[r.Actor]
+		a.pieces = append(a.pieces, bytes.Clone(r.Bytes))
 	}
 	return nil
 }

@@ -99,7 +99,7 @@ func (c *Core) cellsOf(a Actor) (list []tableCell) {
 			keys = t.cells()
 		}
 		for _, cell := range keys {
-			if c.shardOf(name, cell) == a.Shard && len(t.fields(cell)) > 0 {
+			if c.shardOf(name, cell) == a.Shard && t.has(cell) {
 				list = append(list, tableCell{t, cell})
 			}
 		}
@@ -190,7 +190,7 @@ func (c *Core) knowledge(a Actor) []*incoming {
 type moves struct {
 	at       map[Actor]Assignment // the newest assignments
 	leaving  map[Actor]uint64     // to which group
-	arriving map[Actor][][]byte   // pieces of actors that have not arrived as a whole
+	arriving map[Actor]*arrival
 }
 
 // oldMove is what a move has changed, to undo it.
@@ -206,7 +206,10 @@ type oldMove struct {
 }
 
 func (s *state) oldMove(a Actor) *oldMove {
-	old := &oldMove{actor: a, arriving: s.moves.arriving[a], leaving: s.moves.leaving[a]}
+	old := &oldMove{actor: a, leaving: s.moves.leaving[a]}
+	if has := s.moves.arriving[a]; has != nil {
+		old.arriving = slices.Clip(has.pieces)
+	}
 	old.at, old.existed = s.moves.at[a]
 	return old
 }
@@ -268,6 +271,6 @@ func (s *state) revertMove(old *oldMove) {
 	}
 	s.moves.leave(old.actor, old.leaving)
 	if delete(s.moves.arriving, old.actor); old.arriving != nil {
-		s.moves.arriving[old.actor] = old.arriving
+		s.moves.arriveLater(old.actor, &arrival{pieces: old.arriving})
 	}
 }

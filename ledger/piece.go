@@ -18,7 +18,7 @@ type piece struct {
 	ops   []byte
 }
 
-// maxPiece bounds a piece: a cell, or the outbox of a stream, is not divided.
+// maxPiece bounds a piece: a value, or the outbox of a stream, is not divided.
 const maxPiece = 1 << 20
 
 const itemPiece = 3
@@ -60,13 +60,6 @@ func (w *pieceWriter) room() []byte {
 		w.last = last
 	}
 	return w.ops
-}
-
-// cell adds all fields of a cell.
-func (w *pieceWriter) cell(k tableCell) {
-	for _, field := range k.table.fields(k.cell) {
-		w.put(tableField{k, field}, w.ops)
-	}
 }
 
 // field adds a field, or says that it is gone.
@@ -137,23 +130,62 @@ func (p *piece) walk(f func(*Record) error) error {
 	return d.err
 }
 
-// arrive adds a piece, and with the last one makes the actor live here. It passes the inverse of each change to undo.
+// arrival is the pieces of an actor that has not arrived as a whole.
+type arrival struct {
+	pieces [][]byte
+	// What the first of the pieces contain. It is not replicated, and made again when it is needed.
+	built  int
+	tables map[TableName]*content
+	others []Record // timers, and ends of streams
+}
+
+// build adds the pieces that are new to what the others contain.
+func (a *arrival) build() error {
+	for ; a.built < len(a.pieces); a.built++ {
+		p := piece{ops: a.pieces[a.built]}
+		if err := p.walk(a.add); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *arrival) add(r *Record) error {
+	switch r.Op {
+	case OpTable:
+		if a.tables == nil {
+			a.tables = map[TableName]*content{}
+		}
+		if a.tables[r.Table] == nil {
+			a.tables[r.Table] = new(content)
+		}
+	case OpPut:
+		a.tables[r.Table].put(r.Cell, r.Field, bytes.Clone(r.Bytes))
+	case OpDelete:
+		a.tables[r.Table].delete(r.Cell, r.Field)
+	default:
+		a.others = append(a.others, *r)
+	}
+	return nil
+}
+
+// arrive adds a piece, and with the last one makes the actor live here. It passes the inverse of each change to undone.
 func (s *state) arrive(group uint64, p *piece, undone func(undo)) error {
 	old := s.oldMove(p.actor)
-	all := slices.Clip(old.arriving)
-	if p.first {
-		all = nil
-	}
-	if len(p.ops) > 0 {
-		all = append(all, bytes.Clone(p.ops))
+	a := s.moves.arriving[p.actor]
+	if p.first || a == nil {
+		a = &arrival{}
 	}
 	delete(s.moves.arriving, p.actor)
+	if len(p.ops) > 0 {
+		a.pieces = append(a.pieces, bytes.Clone(p.ops))
+	}
+	if err := a.build(); err != nil {
+		return fmt.Errorf("%v arrives: %w", p.actor, err)
+	}
 	if !p.last {
-		if s.moves.arriving == nil {
-			s.moves.arriving = map[Actor][][]byte{}
-		}
-		if len(all) > 0 {
-			s.moves.arriving[p.actor] = all
+		if len(a.pieces) > 0 {
+			s.moves.arriveLater(p.actor, a)
 		}
 		undone(undo{kind: undoMove, move: old})
 		return nil
@@ -162,9 +194,15 @@ func (s *state) arrive(group uint64, p *piece, undone func(undo)) error {
 		return fmt.Errorf("%v arrives in group %d with assignment %v, which has %v: "+diverged, p.actor, group, p.next,
 			old.at)
 	}
-	for _, ops := range all {
-		q := piece{ops: ops}
-		if err := q.walk(func(r *Record) error { return s.arriveOp(r, old, undone) }); err != nil {
+	for name, c := range a.tables {
+		t := s.table(name)
+		for cell, fields := range c.cells.all() {
+			t.add(cell, fields, undone)
+		}
+		t.revision = s.revision
+	}
+	for i := range a.others {
+		if err := s.arriveOp(&a.others[i], old, undone); err != nil {
 			return fmt.Errorf("%v arrives: %w", p.actor, err)
 		}
 	}
@@ -173,12 +211,15 @@ func (s *state) arrive(group uint64, p *piece, undone func(undo)) error {
 	return nil
 }
 
+func (m *moves) arriveLater(a Actor, pieces *arrival) {
+	if m.arriving == nil {
+		m.arriving = map[Actor]*arrival{}
+	}
+	m.arriving[a] = pieces
+}
+
 func (s *state) arriveOp(r *Record, old *oldMove, undone func(undo)) error {
 	switch r.Op {
-	case OpPut, OpDelete:
-		t := s.table(r.Table)
-		before, existed := t.get(r.Cell, r.Field)
-		undone(undo{kind: undoValue, value: &oldValue{t, r.Cell, r.Field, before}, existed: existed})
 	case OpSetTimer:
 		before, existed := s.timers[r.timerName()]
 		undone(undo{kind: undoTimer, timer: &oldTimer{r.timerName(), before}, existed: existed})
@@ -207,7 +248,7 @@ func (c *Core) arrive(p *piece) error {
 	}
 	for _, u := range b.undo[start:] {
 		switch u.kind {
-		case undoValue:
+		case undoValue, undoCell:
 			b.table(u.value.table) // so that readers learn that it has changed
 		case undoTimer:
 			c.schedule(c.state.timers[u.timer.name].due, u.timer.name)
@@ -285,7 +326,7 @@ func (m *moves) append(b []byte) []byte {
 		b = Assignment{Group: m.leaving[a]}.append(appendActor(append(b, byte(OpLeave)), a))
 	}
 	for _, a := range slices.SortedFunc(maps.Keys(m.arriving), Actor.Compare) {
-		for _, ops := range m.arriving[a] {
+		for _, ops := range m.arriving[a].pieces {
 			b = appendBytes(appendActor(append(b, byte(OpPiece)), a), ops)
 		}
 	}

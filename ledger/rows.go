@@ -69,17 +69,21 @@ func (c *Core) before(app string) map[*table]*content {
 	before := map[*table]*content{}
 	take := func(list []undo) {
 		for i := len(list) - 1; i >= 0; i-- { // newest first: the oldest overrides
-			v := list[i].value
-			if list[i].kind != undoValue || v.table.name.App != app {
+			u := list[i]
+			if u.kind != undoValue && u.kind != undoCell || u.value.table.name.App != app {
 				continue
 			}
+			v := u.value
 			if before[v.table] == nil {
 				before[v.table] = new(content)
 			}
-			if !list[i].existed {
-				before[v.table].put(v.cell, v.field, nil)
-			} else {
-				before[v.table].put(v.cell, v.field, v.value)
+			switch b := before[v.table]; {
+			case u.kind == undoCell:
+				b.replace(v.table, v.cell, v.fields)
+			case !u.existed:
+				b.put(v.cell, v.field, nil)
+			default:
+				b.put(v.cell, v.field, v.value)
 			}
 		}
 	}
@@ -88,6 +92,19 @@ func (c *Core) before(app string) map[*table]*content {
 		take(c.inflight[i].undo)
 	}
 	return before
+}
+
+// replace makes c say that a cell of a table, over which it is, has these fields and no others.
+func (c *content) replace(t *table, cell Key, fields *keyed[[]byte]) {
+	for _, f := range t.fields(cell) {
+		c.put(cell, f, nil)
+	}
+	for f := range c.cell(cell).all() {
+		c.put(cell, f, nil)
+	}
+	for f, v := range fields.all() {
+		c.put(cell, f, v)
+	}
 }
 
 // Revision returns a number that grows whenever Rows of the application may have changed. It is not comparable between

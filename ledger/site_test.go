@@ -239,10 +239,14 @@ func (s *site) record(o *oracle, r *Record) error {
 	case OpPut:
 		s.values[o.cluster.group][fieldOf(r)] = string(r.Bytes)
 	case OpDelete:
-		if of := (Actor{r.Table.App, (&chaos{}).Shard(r.Table.Name, r.Cell)}); of == s.departing {
-			s.departed[of][fieldOf(r)] = s.values[o.cluster.group][fieldOf(r)]
-		}
 		delete(s.values[o.cluster.group], fieldOf(r))
+	case OpDrop:
+		for f, value := range s.values[o.cluster.group] {
+			if f.table == r.Table && f.cell == r.Cell {
+				s.departed[s.departing][f] = value
+				delete(s.values[o.cluster.group], f)
+			}
+		}
 	case OpReceive:
 		items := s.received[r.Link]
 		group, known := s.home(r.Link.To)

@@ -102,6 +102,48 @@ func (t *table) delete(cell, field Key) {
 	t.base.delete(cell, field)
 }
 
+// swap replaces all fields of a cell, none if fields is nil, and returns those before. The table must not be frozen.
+func (t *table) swap(cell Key, fields *keyed[[]byte]) (old *keyed[[]byte]) {
+	old = t.base.cell(cell)
+	if fields == nil {
+		t.base.cells.delete(cell)
+	} else {
+		t.base.cells.put(cell, fields)
+	}
+	return old
+}
+
+// drop removes a cell, and passes the inverse of each change to undone.
+func (t *table) drop(cell Key, undone func(undo)) {
+	if t.over == nil {
+		undone(undo{kind: undoCell, value: &oldValue{table: t, cell: cell, fields: t.swap(cell, nil)}})
+		return
+	}
+	for _, f := range t.fields(cell) {
+		value, _ := t.get(cell, f)
+		undone(undo{kind: undoValue, value: &oldValue{table: t, cell: cell, field: f, value: value}, existed: true})
+		t.delete(cell, f)
+	}
+}
+
+// add adds a cell that is not there. Its fields belong to the table afterwards.
+func (t *table) add(cell Key, fields *keyed[[]byte], undone func(undo)) {
+	if t.over == nil && t.base.cell(cell) == nil {
+		undone(undo{kind: undoCell, value: &oldValue{table: t, cell: cell, fields: t.swap(cell, fields)}})
+		return
+	}
+	for f, value := range fields.all() {
+		before, existed := t.get(cell, f)
+		undone(undo{kind: undoValue, value: &oldValue{table: t, cell: cell, field: f, value: before}, existed: existed})
+		t.put(cell, f, value)
+	}
+}
+
+// has reports whether a cell has fields.
+func (t *table) has(cell Key) bool {
+	return t.over == nil && t.base.cell(cell).len() > 0 || t.over != nil && len(t.anyFields(cell)) > 0
+}
+
 // cells returns the keys of cells that have fields or have had some, in order.
 func (t *table) cells() []Key {
 	keys := t.base.cells.sorted()
@@ -115,6 +157,13 @@ func (t *table) cells() []Key {
 
 // fields returns the keys of a cell's fields, in order.
 func (t *table) fields(cell Key) []Key {
+	keys := t.anyFields(cell)
+	slices.SortFunc(keys, Key.Compare)
+	return keys
+}
+
+// anyFields is fields in any order.
+func (t *table) anyFields(cell Key) []Key {
 	base, over := t.base.cell(cell), t.over.cell(cell)
 	keys := make([]Key, 0, base.len())
 	for k := range base.all() {
@@ -127,7 +176,6 @@ func (t *table) fields(cell Key) []Key {
 			keys = append(keys, k)
 		}
 	}
-	slices.SortFunc(keys, Key.Compare)
 	return keys
 }
 

@@ -64,7 +64,8 @@ func (tx *Tx) Put(t *Table, cell, field Key, value []byte) {
 		return
 	}
 	b := &tx.c.batch
-	b.undo = append(b.undo, undo{kind: undoValue, value: &oldValue{t, cell, field, old}, existed: existed})
+	b.undo = append(b.undo, undo{kind: undoValue, value: &oldValue{table: t, cell: cell, field: field, value: old},
+		existed: existed})
 	t.put(cell, field, bytes.Clone(value))
 	n := b.table(t)
 	b.buf = appendPut(b.buf, n, cell, field, value)
@@ -77,7 +78,8 @@ func (tx *Tx) Delete(t *Table, cell, field Key) {
 		return
 	}
 	b := &tx.c.batch
-	b.undo = append(b.undo, undo{kind: undoValue, value: &oldValue{t, cell, field, old}, existed: true})
+	b.undo = append(b.undo, undo{kind: undoValue, value: &oldValue{table: t, cell: cell, field: field, value: old},
+		existed: true})
 	t.delete(cell, field)
 	n := b.table(t)
 	b.buf = binary.AppendUvarint(append(b.buf, byte(OpDelete)), n)

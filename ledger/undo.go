@@ -27,6 +27,7 @@ type oldValue struct {
 	table       *table
 	cell, field Key
 	value       []byte
+	fields      *keyed[[]byte] // of a whole cell
 }
 
 type oldTimer struct {
@@ -55,6 +56,7 @@ const (
 	undoReceive                       // link.in, link.received
 	undoAsk                           // sw, link.asks
 	undoMove                          // move
+	undoCell                          // value.table, value.cell, value.fields: what the cell had
 )
 
 // revert undoes the changes in list, newest first.
@@ -88,6 +90,8 @@ func (s *state) revert(list []undo) error {
 			}
 		case undoReceive:
 			u.link.in.received = u.link.received
+		case undoCell:
+			u.value.table.swap(u.value.cell, u.value.fields)
 		case undoMove:
 			s.revertMove(u.move)
 		case undoAsk:

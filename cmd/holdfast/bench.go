@@ -29,6 +29,7 @@ the controllers. Absolute figures depend on what else the machine does: compare 
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(benchFailoverCommand(), benchThroughputCommand(), benchGroupsCommand(), benchHopsCommand(),
+		benchMigrationCommand(),
 		benchLevelsCommand(), benchModesCommand(), benchRyuCommand(), benchPathsCommand(), benchRecoveryCommand(),
 		benchBusyCommand())
 	return cmd
@@ -199,6 +200,24 @@ entry. The three take turns.`,
 		"memory, disk or both; figures of disk end in _disk")
 	cmd.Flags().IntVar(&b.Packets, "packets", 500, "packets of a measurement")
 	cmd.Flags().IntVar(&b.Rounds, "rounds", 11, "how often each number of hops is measured")
+	return benchmarkCommand(cmd, &b, &b.Binary)
+}
+
+func benchMigrationCommand() *cobra.Command {
+	var b bench.Migration
+	cmd := &cobra.Command{
+		Use:   "migration",
+		Short: "How long an actor pauses while it moves to another group",
+		Long: `Run three controllers, each of which leads a group, and an application of which one actor handles
+all packets. Move it from group to group while switches of all groups send packets, and measure how
+long no packet is answered. The actor's cells are copied ahead, so the pause is to be the same for a
+state of any size.`,
+		Example: `  holdfast bench migration --json
+  holdfast bench migration --state-bytes 1024,1048576 --moves 100`,
+	}
+	cmd.Flags().IntSliceVar(&b.StateBytes, "state-bytes", []int{1 << 10, 1 << 20}, "sizes of the actor's state")
+	cmd.Flags().IntVar(&b.Moves, "moves", 60, "moves of each size")
+	cmd.Flags().IntVar(&b.Window, "window", 4, "packet-ins outstanding for each switch")
 	return benchmarkCommand(cmd, &b, &b.Binary)
 }
 
