@@ -81,6 +81,9 @@ func (c *Core) where(a Actor) (Assignment, bool) {
 	if group, is := a.group(); is {
 		return Assignment{Group: group}, true
 	}
+	if !c.sharded() {
+		return Assignment{}, false // a log that has streams is of a cluster with several groups
+	}
 	at, known := c.directory(a)
 	if own, moved := c.state.moves.at[a]; moved && (!known || own.Version >= at.Version) {
 		return own, true

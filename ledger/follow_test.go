@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"slices"
 	"testing"
@@ -232,4 +233,17 @@ func TestTimerBound(t *testing.T) {
 	if f := p.leader.Failures(); len(f) > 0 {
 		t.Error(f[0].Err)
 	}
+}
+
+// A ledger of one group leads although its log has streams between groups: that is refused elsewhere.
+func TestStreamsInOneGroup(t *testing.T) {
+	c := mustNew(t, Limits{})
+	entry := appendLink(Header{1, 1, 1}.append(nil), OpTaken, Link{From: Actor{App: "a"}, To: theSwitch(1)})
+	if err := c.Commit(binary.AppendUvarint(entry, 0)); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Lead(2, 1); err != nil {
+		t.Fatal(err)
+	}
+	c.Tick(int64(time.Hour))
 }
