@@ -169,12 +169,7 @@ func (c *Core) fromGroup(payload []byte) bool {
 		if !c.role.Leading {
 			break
 		}
-		f := ledger.NewFrame(rest)
-		if err := c.ledger.Acknowledge(f); err != nil {
-			c.refused(err)
-		} else if len(c.frames) < maxFrames {
-			c.frames = append(c.frames, f)
-		}
+		c.takeFrame(ledger.NewFrame(rest))
 	case resendPayload:
 		if group, n := binary.Uvarint(rest); n > 0 {
 			c.ledger.Resend(group)
@@ -190,6 +185,19 @@ func (c *Core) fromGroup(payload []byte) bool {
 		return false
 	}
 	return true
+}
+
+// takeFrame takes the acknowledgements of a frame, and keeps the rest until the ledger has room.
+func (c *Core) takeFrame(f *ledger.Frame) {
+	acknowledges := f.Acknowledges()
+	if err := c.ledger.Acknowledge(f); err != nil {
+		c.refused(err)
+	} else if len(c.frames) < maxFrames {
+		c.frames = append(c.frames, f)
+	}
+	if acknowledges {
+		crash.At(crash.AfterAck)
+	}
 }
 
 func (c *Core) refused(err error) {
@@ -225,6 +233,9 @@ func (c *Core) sendFrames() {
 	}
 	sent := false
 	c.ledger.Frames(func(group uint64, frame []byte) {
+		if crash.Compiled && ledger.NewFrame(frame).Acknowledges() {
+			crash.At(crash.BeforeAck)
+		}
 		if !sent {
 			crash.At(crash.BeforeFrames)
 		}

@@ -234,10 +234,13 @@ func NewFrame(b []byte) *Frame {
 	return f
 }
 
+// Acknowledges reports whether the frame begins with acknowledgements.
+func (f *Frame) Acknowledges() bool { return f.count == 0 && len(f.d.b) > 0 && f.d.b[0] != frameItems }
+
 // Acknowledge takes the acknowledgements at the start of a frame, which need no Room. So a group that accepts no items
 // still forgets those that others have taken.
 func (c *Core) Acknowledge(f *Frame) error {
-	for f.count == 0 && len(f.d.b) > 0 && f.d.b[0] != frameItems {
+	for f.Acknowledges() {
 		if err := c.section(f); err != nil {
 			return fmt.Errorf("frame of another group: %w", err)
 		}

@@ -25,7 +25,12 @@ const (
 	BeforeFrames Point = "before-frames" // items or acknowledgements for another group are committed and not sent
 	AfterFrames  Point = "after-frames"  // sent
 	AfterReceive Point = "after-receive" // items of another group are executed, not in the log
+	BeforeAck    Point = "before-ack"    // they are in the log, not acknowledged
+	AfterAck     Point = "after-ack"     // the acknowledgement is with the sender, not in its log
 )
+
+// StreamPoints lists those in order.
+var StreamPoints = []Point{BeforeFrames, AfterFrames, AfterReceive, BeforeAck, AfterAck}
 
 // Points lists them in order.
 var Points = []Point{BeforeReplicate, AfterCommit, AfterEventAck, BetweenCommands, AfterCommands, AfterCommandAck,

@@ -128,15 +128,16 @@ type streamCrash struct {
 	who   victims
 }
 
-// TestCrashPointOfStreams kills leaders before and after they send to other groups, and when they have executed what
-// another group sent: one leader, or the leaders of two groups that send to each other, without which no group has a
-// majority until they are restarted. Nothing is lost or repeated.
+// TestCrashPointOfStreams kills leaders before and after they send to other groups, when they have executed what another
+// group sent, before they acknowledge it, and when it is acknowledged to them: one leader, or the leaders of two groups
+// that send to each other, without which no group has a majority until they are restarted. Nothing is lost or repeated.
 func TestCrashPointOfStreams(t *testing.T) {
 	notInShort(t)
 	small := map[streamCrash]bool{{crash.BeforeFrames, oneLeader}: true, {crash.AfterFrames, actorAndReceiver}: true,
-		{crash.AfterReceive, senderAndActor}: true}
+		{crash.AfterReceive, senderAndActor}: true, {crash.BeforeAck, actorAndReceiver}: true,
+		{crash.AfterAck, senderAndActor}: true}
 	inModes(t, []mode{withAgents, stock}, func(t *testing.T, m mode) {
-		for _, p := range []crash.Point{crash.BeforeFrames, crash.AfterFrames, crash.AfterReceive} {
+		for _, p := range crash.StreamPoints {
 			for _, who := range []victims{oneLeader, senderAndActor, actorAndReceiver} {
 				if everything || small[streamCrash{p, who}] && !m.stock {
 					t.Run(fmt.Sprintf("%s, %s", p, who), func(t *testing.T) { crashInStream(t, m, p, who) })
