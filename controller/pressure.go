@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"slices"
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/openflow"
@@ -19,6 +20,10 @@ const (
 	// then some events pass.
 	holdTime = 500 * time.Millisecond
 	somePass = 6
+
+	// maxRetries bounds how many switches try again at a time what did not fit into an outbox. There may be many, and
+	// what the other group takes makes room for a few.
+	maxRetries = 16
 )
 
 // pressure is the state of a switch whose events were held up.
@@ -50,13 +55,23 @@ func (c *Core) holdFull(now time.Time, id openflow.DatapathID, s *attached) {
 
 // resume requests the events of switches that have caught up, or were held up for holdTime.
 func (c *Core) resume(now time.Time) {
-	for _, id := range sorted(c.held, func(s *attached) bool {
+	list := sorted(c.held, func(s *attached) bool {
 		if s.pressure.refused == c.ledger.Relieved()+1 && now.Sub(s.pressure.since) < holdTime {
 			return false
 		}
 		return c.ledger.Filled(s.Switch()) <= resumeAt || now.Sub(s.pressure.since) >= holdTime
-	}) {
+	})
+	slices.SortStableFunc(list, func(a, b openflow.DatapathID) int {
+		return c.held[a].pressure.since.Compare(c.held[b].pressure.since) // so that each has its turn
+	})
+	retries := 0
+	for _, id := range list {
 		s := c.held[id]
+		if s.pressure.refused != 0 {
+			if retries++; retries > maxRetries {
+				continue
+			}
+		}
 		if filled := c.ledger.Filled(id); filled <= resumeAt {
 			s.pressure = pressure{}
 		} else {

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -284,4 +285,90 @@ func TestPressureProperty(t *testing.T) {
 			}
 		}
 	})
+}
+
+// When another group has taken something, a few of the switches that wait for that try again, and then others.
+func TestFewTryAgainAtATime(t *testing.T) {
+	const switches = 2*maxRetries + 5
+	s := newStand(t, CoreConfig{})
+	s.lead(3)
+	for id := range openflow.DatapathID(switches) {
+		s.up(id+1, 5)
+	}
+	s.commit()
+	for id := range openflow.DatapathID(switches) {
+		s.core.holdFull(s.now, id+1, s.core.sessions[id+1])
+	}
+	resent := map[string]bool{}
+	s.now = s.now.Add(holdTime)
+	for range 3 {
+		s.trace = nil
+		s.pass(time.Millisecond)
+		n := 0
+		for _, said := range s.trace {
+			if strings.HasSuffix(said, ": resend") {
+				resent[said] = true
+				n++
+			}
+		}
+		if n > maxRetries {
+			t.Errorf("%d switches try again at a time", n)
+		}
+		for id := range openflow.DatapathID(switches) { // it is full again
+			if resent[fmt.Sprintf("%d: resend", id+1)] {
+				s.core.holdFull(s.now, id+1, s.core.sessions[id+1])
+			}
+		}
+	}
+	if len(resent) != switches {
+		t.Errorf("%d of %d switches have tried again", len(resent), switches)
+	}
+}
+
+// The same of batches that wait in the Core. Those that were not refused go on meanwhile.
+func TestFewDeliveriesAreTriedAtATime(t *testing.T) {
+	const switches = 2*maxRetries + 5
+	core := CoreConfig{Group: 1, Limits: ledger.Limits{OutboxItems: 1}, Directory: func(a ledger.Actor) (
+		ledger.Assignment, bool) {
+		if a.App != "" {
+			return ledger.Assignment{Group: 2, Version: 1}, true
+		}
+		return ledger.Assignment{Group: 1, Version: 1}, true
+	}}
+	s := newStand(t, core)
+	s.lead(3)
+	tried := 0
+	s.app.each = func(tx *ledger.Tx, in *ledger.Input) {
+		if in.Kind == ledger.Message {
+			tried++
+			tx.Enter(ledger.Shard{})
+		}
+	}
+	var fakes []*fake
+	for id := range openflow.DatapathID(switches) {
+		f := s.up(id+1, 5)
+		f.st.Peer = southbound.Legacy // nobody keeps its events
+		fakes = append(fakes, f)
+	}
+	s.commit()
+	for _, f := range fakes {
+		f.events(5, 2, packetIn)
+	}
+	s.turn()
+	if tried != switches || len(s.core.waiting) != switches-1 {
+		t.Fatalf("%d of %d were tried, %d wait", tried, switches, len(s.core.waiting))
+	}
+	for i := range s.core.waiting {
+		s.core.waiting[i].refused = s.core.ledger.Relieved() + 2 // of another time
+	}
+	tried = 0
+	s.turn()
+	if tried != maxRetries {
+		t.Errorf("%d were tried again, want %d", tried, maxRetries)
+	}
+	s.turn()
+	s.turn()
+	if tried != switches-1 {
+		t.Errorf("%d were tried again, want %d, each once", tried, switches-1)
+	}
 }

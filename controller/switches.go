@@ -143,19 +143,24 @@ func (c *Core) execute(now time.Time) {
 	if c.draining {
 		return
 	}
-	i, n, kept := 0, 0, 0
+	i, n, kept, retries := 0, 0, 0, 0
+	var refused []delivery
 	for ; i < len(c.waiting); i++ {
 		d := &c.waiting[i]
-		finished, err := false, ledger.ErrFull
 		relieved := c.ledger.Relieved() + 1
-		if d.refused != relieved {
-			finished, err = c.executeBatch(now, &d.batch, d.session)
-			c.releaseImmediate()
+		if d.refused != 0 {
+			if d.refused == relieved || retries == maxRetries {
+				c.waiting[kept] = *d
+				kept++
+				continue
+			}
+			retries++
 		}
+		finished, err := c.executeBatch(now, &d.batch, d.session)
+		c.releaseImmediate()
 		if errors.Is(err, ledger.ErrFull) { // others, which send nothing to that group, go on
 			d.refused = relieved
-			c.waiting[kept] = *d
-			kept++
+			refused = append(refused, *d) // behind the others, so that each has its turn
 			continue
 		}
 		if !finished {
@@ -164,7 +169,7 @@ func (c *Core) execute(now time.Time) {
 		n++
 		d.done(err)
 	}
-	c.waiting = slices.Delete(c.waiting, kept, i)
+	c.waiting = append(slices.Delete(c.waiting, kept, i), refused...)
 	if n > 0 {
 		crash.At(crash.BeforeReplicate)
 	}

@@ -156,6 +156,10 @@ func (c *Core) Receive(from uint64, k Link, seq uint64, encoded []byte) error {
 	if !c.here(k.To) {
 		return nil
 	}
+	_, it, rest, err := nextItem(encoded)
+	if err != nil || len(rest) > 0 { // before there is an entry for the stream
+		return fmt.Errorf("stream %v: item %d of %d bytes: %w", k, seq, len(encoded), err)
+	}
 	i := c.state.links.incoming(k)
 	i.receiving.peer = c.peer(from)
 	if next := uint64(i.watermark) + 1; seq != next {
@@ -166,10 +170,6 @@ func (c *Core) Receive(from uint64, k Link, seq uint64, encoded []byte) error {
 		}
 		i.dueNow()
 		return nil
-	}
-	_, it, rest, err := nextItem(encoded)
-	if err != nil || len(rest) > 0 {
-		return fmt.Errorf("stream %v: item %d of %d bytes: %w", k, seq, len(encoded), err)
 	}
 	void := it.commands != nil && c.void(k, &it)
 	if void && i.receiving.peer.full(c.hardBound()) {

@@ -158,6 +158,7 @@ func (c *Core) removeActor(a Actor, next Assignment) {
 		c.taken = slices.DeleteFunc(c.taken, func(t *outgoing) bool { return t == o })
 		c.senders[o.To] = slices.DeleteFunc(c.senders[o.To], func(s *outgoing) bool { return s == o })
 	}
+	maps.DeleteFunc(c.late, func(name timerName, _ uint64) bool { return name.actor == a })
 	c.Relocated(a)
 }
 

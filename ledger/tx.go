@@ -210,6 +210,7 @@ func (tx *Tx) SetTimer(name string, after time.Duration, data []byte) error {
 	// At least 1 ns: a timer does not fire in the batch that sets it, or Tick would not end.
 	t := timer{c.batch.time + int64(max(after, 1)), bytes.Clone(data)}
 	c.state.timers[key] = t
+	delete(c.late, key)
 	c.schedule(t.due, key)
 	c.batch.buf = t.append(c.batch.buf, key)
 	return nil
@@ -230,6 +231,7 @@ func (tx *Tx) CancelTimer(name string) {
 	}
 	c.batch.undo = append(c.batch.undo, undo{kind: undoTimer, timer: &oldTimer{key, old}, existed: true})
 	delete(c.state.timers, key)
+	delete(c.late, key)
 	c.batch.buf = key.append(append(c.batch.buf, byte(OpCancelTimer)))
 }
 
