@@ -128,9 +128,10 @@ type streamCrash struct {
 	who   victims
 }
 
-// TestCrashPointOfStreams kills leaders before and after they send to other groups, when they have executed what another
-// group sent, before they acknowledge it, and when it is acknowledged to them: one leader, or the leaders of two groups
-// that send to each other, without which no group has a majority until they are restarted. Nothing is lost or repeated.
+// TestCrashPointOfStreams kills leaders before and after they send to other groups, when they have executed what
+// another group sent, before they acknowledge it, and when it is acknowledged to them: one leader, or the leaders of
+// two groups that send to each other, without which no group has a majority until they are restarted. Nothing is lost
+// or repeated.
 func TestCrashPointOfStreams(t *testing.T) {
 	notInShort(t)
 	small := map[streamCrash]bool{{crash.BeforeFrames, oneLeader}: true, {crash.AfterFrames, actorAndReceiver}: true,
@@ -189,6 +190,9 @@ func crashInStream(t *testing.T, m mode, p crash.Point, who victims) {
 	writeFile(t, after, "")
 	for n := 0; n < most && !sprung(); n++ {
 		s.packet(from, to, fmt.Sprintf("packet %d", n))
+		if p == crash.AfterAck {
+			s.packet(to, from, fmt.Sprintf("packet %d back", n)) // so that the receiver sends, too
+		}
 		await.Until(t, "the packet or the crash", func() bool { return s.has(to) || sprung() })
 	}
 	if !sprung() {
@@ -196,6 +200,7 @@ func crashInStream(t *testing.T, m mode, p crash.Point, who victims) {
 	}
 	s.restart(traps, dying, who)
 	s.arrive(to)
+	s.arrive(from)
 	for n := range 5 {
 		s.packet(from, to, fmt.Sprintf("later packet %d", n))
 		s.packet(to, from, fmt.Sprintf("answer %d", n))
