@@ -42,7 +42,7 @@ func TestTrial(t *testing.T) {
 
 // TestTrialOfGroups is the same with a group for each controller, and an application of which one actor handles all
 // packets, so that they pass several groups. One controller after the other dies, each of which leads a group, and gets
-// it back.
+// it back. The actor moves from group to group all the time.
 func TestTrialOfGroups(t *testing.T) {
 	notInShort(t)
 	t.Parallel()
@@ -52,7 +52,7 @@ func TestTrialOfGroups(t *testing.T) {
 		}
 		t.Run(fmt.Sprintf("stock=%v", stock), func(t *testing.T) {
 			t.Parallel()
-			runTrial(t, failover.Config{Stock: stock, PerController: true, App: exchange.Name, Kills: 2})
+			runTrial(t, failover.Config{Stock: stock, PerController: true, App: exchange.Name, Migrate: true, Kills: 2})
 		})
 	}
 }
@@ -156,6 +156,9 @@ func runTrial(t *testing.T, cfg failover.Config) {
 	}
 	if cfg.PerController && r.Streams.Received == 0 {
 		t.Error("nothing passed between groups")
+	}
+	if cfg.Migrate && r.Streams.Moves == 0 {
+		t.Error("the actor has not moved")
 	}
 	if len(r.Kills) != cfg.Kills {
 		t.Errorf("%d kills, not %d", len(r.Kills), cfg.Kills)
