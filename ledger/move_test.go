@@ -1,0 +1,360 @@
+package ledger
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/holdfast-sdn/holdfast/openflow"
+)
+
+// pairs is two groups, 1 and 2, each with a leader and a follower. A switch lives in the group that is its number, and
+// the application "a" in group 1 until it moves.
+type pairs struct {
+	t      *testing.T
+	groups [3]*pair // by number
+	app    [3]*script
+	rows   map[Actor]Assignment
+	lost   func(from, to uint64) bool // whether a frame is lost; nil: none is
+}
+
+func newPairs(t *testing.T) *pairs {
+	s := &pairs{t: t, rows: map[Actor]Assignment{}}
+	for g := uint64(1); g <= 2; g++ {
+		s.app[g] = &script{name: "a"}
+		p := &pair{t: t, leader: mustNew(t, Limits{}, s.app[g]), follower: mustNew(t, Limits{}, s.app[g]), now: 1000}
+		for _, c := range []*Core{p.leader, p.follower} {
+			c.Join(g, s.directory)
+		}
+		p.must(p.leader.Lead(1, p.now))
+		s.groups[g] = p
+	}
+	return s
+}
+
+func (s *pairs) directory(a Actor) (Assignment, bool) {
+	if at, known := s.rows[a]; known || a.Key != (Key{}) {
+		return at, known
+	}
+	return Assignment{max(uint64(a.Switch), 1), 1}, true
+}
+
+// run commits and carries everything until nothing is left to do. Nothing waits for time to pass.
+func (s *pairs) run() {
+	s.t.Helper()
+	for more := true; more; {
+		more = false
+		for g := uint64(1); g <= 2; g++ {
+			p := s.groups[g]
+			p.leader.Moves()
+			before := len(p.entries)
+			p.commit()
+			more = more || len(p.entries) > before
+			p.leader.Frames(func(to uint64, frame []byte) {
+				if s.lost == nil || !s.lost(g, to) {
+					s.carry(to, frame)
+					more = true
+				}
+			})
+			for _, a := range p.leader.Unpublished() {
+				s.rows[a], _ = p.leader.Assignment(a)
+				for _, other := range s.groups[1:] {
+					other.leader.Relocated(a)
+				}
+				more = true
+			}
+		}
+	}
+}
+
+func (s *pairs) carry(to uint64, frame []byte) {
+	for f := NewFrame(bytes.Clone(frame)); ; s.groups[to].commit() {
+		finished, err := s.groups[to].leader.Execute(f)
+		s.groups[to].must(err)
+		if finished {
+			return
+		}
+	}
+}
+
+func (s *pairs) move(a Actor, from, to uint64) {
+	s.t.Helper()
+	s.groups[from].must(s.groups[from].leader.Move(a, to))
+}
+
+// queued returns the texts of the commands of a switch that are not complete.
+func (s *pairs) queued(id openflow.DatapathID) (list []string) {
+	for rest := s.groups[id].leader.state.switches[id].queue.All(); len(rest) > 0; {
+		msg, after, _ := openflow.Next(rest)
+		list, rest = append(list, string(msg[openflow.HeaderLen:])), after
+	}
+	return list
+}
+
+var ofApp = Actor{App: "a"}
+
+// handlers makes the application enter its own shard, and then do something.
+func (s *pairs) handlers(do func(tx *Tx, in *Input)) {
+	for _, app := range s.app[1:] {
+		app.do = func(tx *Tx, in *Input) error {
+			if tx.Enter(Shard{}) {
+				do(tx, in)
+			}
+			return nil
+		}
+	}
+}
+
+// What an actor has in cells and timers moves with it, and it gets the next event where it lives.
+func TestMove(t *testing.T) {
+	s := newPairs(t)
+	s.handlers(func(tx *Tx, in *Input) {
+		if in.Kind == Timer {
+			tx.Send(1, simCommand("timer"))
+			return
+		}
+		seen := tx.Table("seen")
+		n := len(slices.Collect(keysOf(tx, seen)))
+		tx.Put(seen, Key{A: 1}, Key{A: uint64(n)}, []byte{byte(n)})
+		tx.CancelTimer("t")
+		if err := tx.SetTimer("t", 1, nil); err != nil {
+			t.Error(err)
+		}
+		tx.Send(1, simCommand(fmt.Sprint("seen ", n)))
+	})
+	s.groups[1].up(1)
+	s.run()
+	s.move(ofApp, 1, 2)
+	s.run()
+	if rows, _ := s.groups[1].leader.Rows("a", 1<<20); len(rows) != 0 {
+		t.Errorf("group 1 still has %v", rows)
+	}
+	s.groups[2].leader.Tick(5000)
+	s.groups[1].event(1, 1, 2, packetIn("p"))
+	s.run()
+	if got := s.queued(1); !slices.Equal(got, []string{"seen 0", "timer", "seen 1"}) {
+		t.Errorf("commands %q", got)
+	}
+	if s.rows[ofApp] != (Assignment{2, 2}) {
+		t.Errorf("the directory has %v", s.rows[ofApp])
+	}
+}
+
+func keysOf(tx *Tx, t *Table) func(yield func(Key) bool) {
+	return func(yield func(Key) bool) {
+		for k := range tx.Fields(t, Key{A: 1}) {
+			if !yield(k) {
+				return
+			}
+		}
+	}
+}
+
+// A command that is sent without a stream does not overtake one that is on a stream.
+func TestCommandsInOrderAfterMove(t *testing.T) {
+	s := newPairs(t)
+	n := 0
+	s.handlers(func(tx *Tx, in *Input) {
+		if in.Kind == Message {
+			n++
+			tx.Send(2, simCommand(fmt.Sprint(n)))
+		}
+	})
+	s.groups[1].up(1)
+	s.groups[2].up(2)
+	s.run()
+	s.groups[1].event(1, 1, 2, packetIn("p"))
+	s.groups[1].commit()
+	s.groups[1].leader.Frames(func(uint64, []byte) {}) // it is lost
+	s.lost = func(from, to uint64) bool { return from == to }
+	s.move(ofApp, 1, 2)
+	s.run()
+	s.groups[2].event(2, 1, 2, packetIn("p"))
+	s.run()
+	if got := s.queued(2); len(got) > 0 {
+		t.Fatalf("commands %q", got)
+	}
+	s.lost = nil
+	s.groups[2].leader.Resend(2)
+	s.run()
+	if got := s.queued(2); !slices.Equal(got, []string{"1", "2"}) {
+		t.Errorf("commands %q", got)
+	}
+}
+
+// What an actor has learned of a switch without a stream, it knows in another group: its commands are not void.
+func TestKnowledgeMoves(t *testing.T) {
+	s := newPairs(t)
+	void := 0
+	s.handlers(func(tx *Tx, in *Input) {
+		switch in.Kind {
+		case SwitchUp:
+			if err := tx.SetTimer("t", 1_000_000, nil); err != nil {
+				t.Error(err)
+			}
+		case Timer:
+			tx.Send(1, simCommand("timer"))
+			if up := slices.Collect(tx.Switches()); !slices.Equal(up, []openflow.DatapathID{1}) {
+				t.Errorf("switches %v are up", up)
+			}
+		case Discarded:
+			void++
+		}
+	})
+	s.groups[1].up(1)
+	s.run()
+	s.move(ofApp, 1, 2)
+	s.run()
+	s.groups[1].event(1, 1, 2, packetIn("p")) // it hears of epoch 1 on a stream
+	s.run()
+	s.move(ofApp, 2, 1)
+	s.run()
+	s.groups[1].event(1, 2, 1, switchUp()) // and of epoch 2 without one
+	s.run()
+	s.move(ofApp, 1, 2)
+	s.run()
+	s.groups[2].leader.Tick(2_000_000)
+	s.run()
+	if got := s.queued(1); !slices.Equal(got, []string{"timer"}) || void != 0 {
+		t.Errorf("commands %q, %d void", got, void)
+	}
+}
+
+// What reaches the new group before the actor is not lost, and comes again at once when the actor is there.
+func TestSentAgainOnArrival(t *testing.T) {
+	s := newPairs(t)
+	got := 0
+	s.handlers(func(_ *Tx, in *Input) {
+		if in.Kind == Message {
+			got++
+		}
+	})
+	s.groups[1].up(1)
+	s.run()
+	for range 2 { // so that the actor has a stream from the switch
+		s.move(ofApp, 1, 2)
+		s.run()
+		s.groups[1].event(1, 1, uint64(got+2), packetIn("p"))
+		s.run()
+		s.move(ofApp, 2, 1)
+		s.run()
+	}
+	s.move(ofApp, 1, 2)
+	var pieces [][]byte
+	s.lost = func(from, _ uint64) bool { return s.groups[1].leader.state.moves.at[ofApp].Group == 2 && from == 1 }
+	p := s.groups[1]
+	for p.leader.state.moves.at[ofApp].Group != 2 {
+		p.leader.Moves()
+		p.commit()
+		keep := p.leader.state.moves.at[ofApp].Group == 2
+		p.leader.Frames(func(to uint64, frame []byte) {
+			if keep {
+				pieces = append(pieces, bytes.Clone(frame))
+				return
+			}
+			s.carry(to, frame)
+		})
+		s.groups[2].commit()
+		s.groups[2].leader.Frames(func(to uint64, frame []byte) { s.carry(to, frame) })
+	}
+	s.lost = nil
+	p.event(1, 1, uint64(got+2), packetIn("p"))
+	p.commit()
+	p.leader.Frames(func(to uint64, frame []byte) { s.carry(to, frame) }) // before the actor
+	if got != 2 || len(pieces) == 0 {
+		t.Fatalf("the actor got %d packets, %d frames wait", got, len(pieces))
+	}
+	for _, f := range pieces {
+		s.carry(2, f)
+	}
+	s.run()
+	if got != 3 {
+		t.Errorf("the actor got %d packets", got)
+	}
+}
+
+// An acknowledgement that arrives just before the actor departs is not logged for a stream that is gone.
+func TestAcknowledgedBeforeDeparture(t *testing.T) {
+	s := newPairs(t)
+	s.handlers(func(tx *Tx, in *Input) {
+		if in.Kind == Message {
+			tx.Send(2, simCommand("c"))
+		}
+	})
+	s.groups[1].up(1)
+	s.groups[2].up(2)
+	s.run()
+	s.move(ofApp, 1, 2)
+	s.groups[1].leader.Moves()
+	s.groups[1].commit()
+	s.groups[1].leader.Frames(func(to uint64, frame []byte) { s.carry(to, frame) })
+	s.groups[1].event(1, 1, 2, packetIn("p"))
+	s.groups[1].commit()
+	s.groups[1].leader.Frames(func(to uint64, frame []byte) { s.carry(to, frame) })
+	s.groups[2].commit()
+	s.groups[2].leader.Frames(func(to uint64, frame []byte) { s.carry(to, frame) }) // both acknowledgements
+	s.groups[1].leader.Moves()                                                      // in the batch that would log them
+	s.run()
+	if got := s.queued(2); !slices.Equal(got, []string{"c"}) || s.rows[ofApp].Group != 2 {
+		t.Errorf("commands %q, the actor is at %v", got, s.rows[ofApp])
+	}
+}
+
+// A move that is called off leaves nothing in the other group, and the actor where it is.
+func TestMoveCalledOff(t *testing.T) {
+	s := newPairs(t)
+	s.handlers(func(tx *Tx, in *Input) { tx.Put(tx.Table("t"), Key{A: in.Seq}, Key{}, []byte("v")) })
+	s.groups[1].up(1)
+	s.run()
+	s.move(ofApp, 1, 2)
+	s.groups[1].leader.Moves()
+	s.groups[1].commit()
+	s.groups[1].leader.Frames(func(to uint64, frame []byte) { s.carry(to, frame) })
+	s.groups[2].commit()
+	if len(s.groups[2].leader.state.moves.arriving) != 1 {
+		t.Fatal("nothing was copied")
+	}
+	s.move(ofApp, 1, 1)
+	s.run()
+	if n := len(s.groups[2].leader.state.moves.arriving); n != 0 || len(s.groups[1].leader.state.moves.leaving) != 0 {
+		t.Errorf("%d actors arrive, %v leave", n, s.groups[1].leader.state.moves.leaving)
+	}
+	if rows, _ := s.groups[1].leader.Rows("a", 1<<20); len(rows) != 1 || len(s.rows) != 0 {
+		t.Errorf("rows %v, directory %v", rows, s.rows)
+	}
+}
+
+// A new leader goes on with a move that has begun.
+func TestNewLeaderGoesOn(t *testing.T) {
+	s := newPairs(t)
+	s.handlers(func(tx *Tx, in *Input) { tx.Put(tx.Table("t"), Key{A: in.Seq}, Key{}, []byte("v")) })
+	s.groups[1].up(1)
+	s.run()
+	s.move(ofApp, 1, 2)
+	s.groups[1].leader.Moves()
+	s.groups[1].commit()
+	p := s.groups[1]
+	p.must(p.leader.Follow())
+	p.leader, p.follower = p.follower, p.leader
+	p.must(p.leader.Lead(2, p.now))
+	s.run()
+	if rows, _ := s.groups[2].leader.Rows("a", 1<<20); len(rows) != 1 || s.rows[ofApp] != (Assignment{2, 2}) {
+		t.Errorf("rows %v, directory %v", rows, s.rows)
+	}
+}
+
+// An actor does not move that has no business to, and nothing changes.
+func TestMoveRefused(t *testing.T) {
+	s := newPairs(t)
+	c := s.groups[1].leader
+	for _, a := range []Actor{{App: "other"}, theSwitch(1), {App: "a", Shard: AtSwitch(1)},
+		{App: "a", Shard: Shard{Key: Key{A: 7}}}} {
+		if err := c.Move(a, 2); err == nil {
+			t.Errorf("%v moves", a)
+		}
+	}
+	if err := c.Move(ofApp, 1); err != nil || !c.Quiet() {
+		t.Errorf("a move to where it lives: %v", err)
+	}
+}
