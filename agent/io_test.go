@@ -309,6 +309,41 @@ func TestStaleEpoch(t *testing.T) {
 	}
 }
 
+// A controller that has no replica of the switch's group is asked again at once when one that has served the switch
+// gives it up: then the group has moved.
+func TestGroupMoves(t *testing.T) {
+	g := &group{t: t}
+	from, to := g.start(t), g.start(t)
+	g.lead(from)
+	b := startAgent(t, agent.Config{Controllers: []string{from.addr, to.addr}, EchoInterval: 20 * time.Millisecond})
+	dialSwitch(t, b.addr, 7)
+	refuse := func(m *member) {
+		t.Helper()
+		await.Until(t, "the switch to attach", func() bool {
+			g.mu.Lock()
+			defer g.mu.Unlock()
+			if m.session == nil {
+				return false
+			}
+			m.session.Refuse(experimenter.ReasonElsewhere, 0)
+			return true
+		})
+	}
+	refuse(to)
+	b.log.Line(t, "does not serve the switch")
+	b.log.Line(t, "connected to controller")
+	began := time.Now()
+	refuse(from)
+	await.Until(t, "the other controller to be asked", func() bool {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		return to.session != nil
+	})
+	if waited := time.Since(began); waited > agent.ElsewherePause/2 {
+		t.Errorf("after %v", waited)
+	}
+}
+
 func TestDeadControllerIsOneLine(t *testing.T) {
 	ln := listen(t)
 	addr := ln.Addr().String()
