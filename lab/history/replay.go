@@ -382,7 +382,7 @@ func doneLen(seq uint64) int { return 1 + 8 + 8 + varintLen(seq) }
 func takenLen(r *ledger.Record) int {
 	n := 1 + varintLen(r.Seq)
 	for _, a := range []ledger.Actor{r.Link.From, r.Link.To} {
-		n += varintLen(uint64(len(a.App))) + len(a.App) + 8
+		n += len(a.Append(nil))
 	}
 	return n
 }
