@@ -27,6 +27,7 @@ var layers = []string{
 	"controller",
 	"ryu",
 	"ledger",
+	"tally",
 	"python",
 	"consensus",
 	"southbound",
