@@ -165,9 +165,9 @@ func (s *ClusterStatus) joinSwitches() {
 
 // Bounds of what a controller asks the others.
 const (
-	askTimeout = 1500 * time.Millisecond // for the status of another controller
-	maxStatus  = 16 << 20                // bytes of it
-	// requests for the status of the cluster that are served at a time; others wait
+	askTimeout = 1500 * time.Millisecond // for the answer of another controller
+	maxAnswer  = 64 << 20                // bytes of it
+	// requests about the cluster that are served at a time; others wait
 	maxAsking = 4
 )
 
@@ -180,7 +180,7 @@ type Peer struct {
 	OpenFlow string
 }
 
-// inquiry asks the controllers for their status.
+// inquiry asks all controllers, for requests about the cluster.
 type inquiry struct {
 	c     *Controller
 	http  *http.Client
@@ -197,75 +197,99 @@ func newInquiry(c *Controller) *inquiry {
 	return &inquiry{c, &http.Client{Transport: transport}, make(chan struct{}, maxAsking)}
 }
 
-// serve answers GET /v1/cluster.
-func (q *inquiry) serve(w http.ResponseWriter, r *http.Request) {
-	select {
-	case q.slots <- struct{}{}:
-		defer func() { <-q.slots }()
-	case <-r.Context().Done():
-		return
+// answers makes a handler of a request about the cluster.
+func answers[T any](q *inquiry, of func(context.Context) (T, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case q.slots <- struct{}{}:
+			defer func() { <-q.slots }()
+		case <-r.Context().Done():
+			return
+		}
+		t, err := of(r.Context())
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		q.c.write(w, r, http.StatusOK, t)
 	}
-	s, err := q.cluster(r.Context())
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusServiceUnavailable)
-		return
-	}
-	q.c.write(w, r, http.StatusOK, s)
 }
 
-// cluster asks all controllers side by side. It fails only if this controller is stopping, or ctx ends.
+// cluster is the state of the cluster. It fails only if this controller is stopping, or ctx ends.
 func (q *inquiry) cluster(ctx context.Context) (ClusterStatus, error) {
 	own, err := q.c.Status(ctx)
 	if err != nil {
 		return ClusterStatus{}, err
 	}
+	var list []Answer
+	for _, a := range askAll(ctx, q, "/v1/status", &own) {
+		list = append(list, Answer{a.Name, a.API, a.Error, a.value})
+	}
+	return join(own.Name, list), nil
+}
+
+// Asked is a controller that was asked, and why it did not answer.
+type Asked struct {
+	Name  string `json:"name"`
+	API   string `json:"api"` // the address at which it was asked; "" if none is known
+	Error string `json:"error,omitempty"`
+}
+
+type answered[T any] struct {
+	Asked
+	value *T // nil if there is an Error
+}
+
+// askAll asks all other controllers side by side, and adds what this one says.
+func askAll[T any](ctx context.Context, q *inquiry, path string, own *T) []answered[T] {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	peers := q.c.peers()
-	answers := make([]Answer, len(peers))
+	list := make([]answered[T], len(peers))
 	var asked sync.WaitGroup
 	for i, p := range peers {
-		if answers[i].Name, answers[i].API = p.Name, p.API; p.Name == own.Name {
-			answers[i].Status = &own
+		a := &list[i]
+		if a.Name, a.API = p.Name, p.API; p.Name == q.c.cfg.Name {
+			a.value = own
 			continue
 		}
 		asked.Go(func() {
-			if s, err := q.ask(ctx, p); err != nil {
-				answers[i].Error = err.Error()
+			said := new(T)
+			if err := q.ask(ctx, p, path, said); err != nil {
+				a.Error = err.Error()
 			} else {
-				answers[i].Status = s
+				a.value = said
 			}
 		})
 	}
 	asked.Wait()
-	return join(own.Name, answers), nil
+	return list
 }
 
-// ask asks one controller.
-func (q *inquiry) ask(ctx context.Context, p Peer) (*Status, error) {
+// ask asks one controller, and decodes what it says.
+func (q *inquiry) ask(ctx context.Context, p Peer, path string, said any) error {
 	if p.API == "" {
-		return nil, fmt.Errorf("%s was started with a cluster file that does not have %s", q.c.cfg.Name, p.Name)
+		return fmt.Errorf("%s was started with a cluster file that does not have %s", q.c.cfg.Name, p.Name)
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.API+"/v1/status", nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.API+path, nil)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	resp, err := q.http.Do(req)
 	switch in, ok := errors.AsType[*url.Error](err); {
 	case ok && in.Timeout():
-		return nil, fmt.Errorf("no answer from %s within %v", p.API, askTimeout)
+		return fmt.Errorf("no answer from %s within %v", p.API, askTimeout)
 	case ok:
-		return nil, in.Err // it names the address
+		return in.Err // it names the address
 	case err != nil:
-		return nil, err
+		return err
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
 		text, _ := io.ReadAll(io.LimitReader(resp.Body, maxRequest)) // what can be read of the reason
-		return nil, fmt.Errorf("%s: %s", resp.Status, strings.TrimSpace(string(text)))
+		return fmt.Errorf("%s: %s", resp.Status, strings.TrimSpace(string(text)))
 	}
-	s := new(Status)
-	return s, json.NewDecoder(io.LimitReader(resp.Body, maxStatus)).Decode(s)
+	return json.NewDecoder(io.LimitReader(resp.Body, maxAnswer)).Decode(said)
 }
 
 // peers returns this controller, those of its cluster file that were not removed from the cluster, and the members that

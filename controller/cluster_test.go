@@ -112,7 +112,7 @@ func TestInquiry(t *testing.T) {
 	q := newInquiry(asked)
 	defer q.http.CloseIdleConnections()
 	w := httptest.NewRecorder()
-	q.serve(w, httptest.NewRequestWithContext(t.Context(), "GET", "/v1/cluster", nil))
+	answers(q, q.cluster)(w, httptest.NewRequestWithContext(t.Context(), "GET", "/v1/cluster", nil))
 	var got ClusterStatus
 	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil {
 		t.Fatalf("%s: %v", w.Body, err)

@@ -46,6 +46,7 @@ type Config struct {
 	SwitchTimeout time.Duration     // without any connection, a switch is reported down
 	SnapshotEvery int               // entries from one snapshot to the next, at most; 0 is 200,000
 	Duty          *Duty             // of the leader of the first group; nil for none
+	Instrument    bool              // count what actors do: see Controller.Tally
 	Audit         Auditor           // what the ledgers hold; nil for none
 	Logger        *slog.Logger      // must be set
 

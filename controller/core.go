@@ -94,6 +94,9 @@ type CoreConfig struct {
 	Group         uint64           // its number
 	Directory     ledger.Directory // of several groups; nil if everything lives in this one
 	Logger        *slog.Logger     // must be set
+	// Elapsed returns the time since any fixed moment, for the times of handlers. nil: nothing of what actors do is
+	// counted.
+	Elapsed func() time.Duration
 }
 
 // NewCore makes a Core that is a follower with an empty state.
@@ -104,6 +107,9 @@ func NewCore(cfg CoreConfig, outside Outside) (*Core, error) {
 	}
 	if cfg.Directory != nil {
 		l.Join(cfg.Group, cfg.Directory)
+	}
+	if cfg.Elapsed != nil {
+		l.Instrument(cfg.Elapsed)
 	}
 	if cfg.SnapshotEvery <= 0 {
 		cfg.SnapshotEvery = 200_000

@@ -80,11 +80,16 @@ func (c *Controller) startGroup(cfg GroupConfig, observe func(consensus.Update, 
 	if len(of.Groups) > 1 {
 		directory = c.lives
 	}
+	var elapsed func() time.Duration
+	if of.Instrument {
+		began := time.Now()
+		elapsed = func() time.Duration { return time.Since(began) }
+	}
 	var err error
 	g.core, err = NewCore(CoreConfig{Name: of.Name, ID: of.Consensus.ID, Names: g.names,
 		Applications: cfg.Applications, Limits: of.Limits, SwitchTimeout: of.SwitchTimeout,
 		SnapshotEvery: of.SnapshotEvery, Hosts: runner, Identity: cfg.Identity, Logger: g.log,
-		Group: cfg.Consensus.Group, Directory: directory}, outside{g})
+		Group: cfg.Consensus.Group, Directory: directory, Elapsed: elapsed}, outside{g})
 	if err != nil {
 		return err
 	}

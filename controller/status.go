@@ -320,8 +320,8 @@ type api struct {
 	inquiry *inquiry
 }
 
-// serveAPI serves /v1/status, /v1/cluster, /v1/members, /v1/drain and /v1/apps/{app}/tables, and what the leader's duty
-// reports, as JSON.
+// serveAPI serves /v1/status, /v1/cluster, /v1/tally, /v1/actors, /v1/matrix, /v1/members, /v1/drain, /v1/move and
+// /v1/apps/{app}/tables, and what the leader's duty reports, as JSON.
 func (c *Controller) serveAPI(l net.Listener) *api {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/status", func(w http.ResponseWriter, r *http.Request) {
@@ -333,7 +333,8 @@ func (c *Controller) serveAPI(l net.Listener) *api {
 		c.write(w, r, http.StatusOK, s)
 	})
 	asks := newInquiry(c)
-	mux.HandleFunc("GET /v1/cluster", asks.serve)
+	mux.HandleFunc("GET /v1/cluster", answers(asks, asks.cluster))
+	asks.serveTallies(mux)
 	c.serveMembers(mux)
 	c.serveMoves(mux)
 	c.serveTables(mux)

@@ -106,7 +106,13 @@ func (c *Core) direct(k Link) bool {
 // there, once for each actor, after this transaction is committed.
 func (tx *Tx) Enter(at Shard) bool {
 	tx.at = at
-	return !tx.c.sharded() || tx.enters()
+	if tx.c.sharded() && !tx.enters() {
+		return false
+	}
+	if tx.c.tally != nil {
+		tx.handles()
+	}
+	return true
 }
 
 func (tx *Tx) enters() bool {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/holdfast-sdn/holdfast/internal/message"
 	"github.com/holdfast-sdn/holdfast/openflow"
+	"github.com/holdfast-sdn/holdfast/tally"
 )
 
 // Application is what the ledger runs. Package app makes one out of typed handlers.
@@ -49,6 +50,7 @@ type Input struct {
 	at      Shard // that it is for if a handler needs no cells
 	exact   bool  // it is for one actor and no other: that of the shard to
 	to      Shard
+	source  *tally.Actor[Actor] // who has sent it, for the tally; nil: nobody
 }
 
 // maxEmitted bounds the messages that one transaction may emit.

@@ -116,6 +116,7 @@ func (tx *Tx) sendBestEffort(id openflow.DatapathID, m Encoder) uint32 {
 	l.buf = m.Append(l.buf, tx.bestEffortXID(sw))
 	checkCommand(sw.id, l.buf[start:])
 	l.note(sw, start)
+	tx.countCommand(sw, l.buf[start:])
 	return openflow.XID(l.buf[start:])
 }
 

@@ -198,6 +198,7 @@ func (c *cluster) newCore(limits Limits, node int) (*Core, *replay.Log) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
+	core.Instrument(func() time.Duration { return 0 })
 	if c.site != nil {
 		core.Join(c.group, c.site.directory(c.group))
 	}

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"runtime/debug"
 	"slices"
+	"time"
 
 	"github.com/holdfast-sdn/holdfast/internal/message"
 	"github.com/holdfast-sdn/holdfast/openflow"
+	"github.com/holdfast-sdn/holdfast/tally"
 )
 
 // Core is the ledger of one group at one controller.
@@ -59,6 +61,11 @@ type Core struct {
 	held        bool                 // it must be
 	relieved    uint64               // see Relieved
 	late        map[timerName]uint64 // timers that were held, with relieved at that time
+
+	elapsed func() time.Duration // see Instrument; nil: nothing is counted
+	tally   *tally.Tally[Actor]  // what actors do; nil unless it is counted
+	lately  []latest             // by application
+	ledAt   int64                // ledger time at which the leadership began
 
 	tx    Tx    // reused: handlers run one at a time
 	input Input // likewise
@@ -115,6 +122,7 @@ func (c *Core) Lead(term uint64, now int64) error {
 	}
 	c.leadLinks()
 	c.leadMoves()
+	c.leadTally()
 	c.due = c.due[:0]
 	for name, t := range c.state.timers {
 		c.schedule(t.due, name)
@@ -131,7 +139,7 @@ func (c *Core) Follow() error {
 	if !c.leading {
 		return nil
 	}
-	c.leading = false
+	c.leading, c.tally = false, nil
 	c.batch.forgetTables(0)
 	c.counters.Reverted += uint64(c.batch.inputs)
 	c.revertReplayed(c.oldest().replayed)
@@ -206,6 +214,10 @@ func (c *Core) beginTransaction() *batch {
 // run passes an input to the applications that handle it, and then the messages that they emit.
 func (c *Core) run(in Input) {
 	in.from, in.at = theSwitch(in.Switch), AtSwitch(in.Switch)
+	if c.tally != nil {
+		in.source = c.switchTally(c.state.sw(in.Switch))
+		c.tally.Event(in.source)
+	}
 	c.input = in
 	c.dispatch()
 	c.runEmitted()
@@ -235,6 +247,9 @@ func (c *Core) finish() {
 		}
 	}
 	c.stalled = nil
+	if c.tally != nil {
+		c.tally.Commit()
+	}
 }
 
 func (c *Core) dispatch() {
@@ -282,12 +297,14 @@ func (c *Core) call(app int) {
 	m := c.savepoint()
 	c.tx = Tx{c: c, app: c.apps[app].Name(), tag: message.Tag(app + 1).XID(), level: c.levelFor(app)}
 	c.tx.at = c.input.at
+	counted := c.tx.beginTally(app)
 	var before bestEffortSavepoint
 	if c.tx.level < ExactlyOnce {
 		c.tx.bestEffort = c.bestEffort(c.tx.level)
 		before = c.tx.bestEffort.savepoint()
 	}
 	stack, err := protect(c.apps[app], &c.tx, &c.input)
+	c.tx.endTimed()
 	if err == nil {
 		err = c.flush()
 	}
@@ -307,6 +324,7 @@ func (c *Core) call(app int) {
 	}
 	c.crossings.reset()
 	err = errors.Join(err, c.rewind(m))
+	c.undoTally(counted)
 	if c.tx.bestEffort != nil {
 		c.tx.bestEffort.rewind(before)
 	}

@@ -59,6 +59,7 @@ func (c *Core) forward(k Link, in *Input) {
 	if c.peerTo(k.To) == nil {
 		return // a switch that nobody knows
 	}
+	c.countForwarded(k)
 	x := &c.crossings
 	start := len(x.buf)
 	x.buf = appendInputItem(x.buf, in)
@@ -95,6 +96,7 @@ func (tx *Tx) sendAcross(id openflow.DatapathID, m Encoder) uint32 {
 	start := len(x.buf)
 	x.buf = m.Append(x.buf, token)
 	checkCommand(id, x.buf[start:])
+	tx.countAcross(to, x.buf[start:])
 	k.pieces = append(k.pieces, span{start, len(x.buf)})
 	return token
 }
@@ -183,6 +185,7 @@ func (c *Core) Receive(from uint64, k Link, seq uint64, encoded []byte) error {
 		b.receives = append(b.receives, got{in: i})
 	}
 	i.accept(&it)
+	c.countCrossed(from, k, &it, len(encoded))
 	switch {
 	case it.piece != nil:
 		err = c.arrive(it.piece)
@@ -215,6 +218,7 @@ func (c *Core) receiveInput(k Link, in *Input) {
 	for n := range times {
 		c.input = *in
 		c.input.from, c.input.to = k.To, k.To.Shard
+		c.input.source = c.tallied(k.From)
 		if in.Kind == Discarded {
 			c.input.Seq = uint64(tokenOf(message.Tag(app+1).XID(), in.Seq+n))
 		}
@@ -247,6 +251,7 @@ func (c *Core) receiveCommands(k Link, it *item) {
 	b.undo = append(b.undo, undo{kind: undoAsk, sw: sw, link: &oldLink{asks: sw.asks}})
 	sw.asks = sw.asks.add(a)
 	c.tx = Tx{c: c, tag: tag.XID(), apart: tag == message.Replayed}
+	c.tx.counted = counted{actor: c.tallied(k.From), remote: true}
 	for rest := it.commands; len(rest) > 0; {
 		msg, after, _ := openflow.Next(rest) // they were checked
 		c.tx.raw = msg

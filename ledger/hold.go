@@ -75,6 +75,7 @@ func (c *Core) endPatient(p patience) error {
 		return nil
 	}
 	c.held = false
+	c.abortTally()
 	err := c.rewind(p.savepoint)
 	c.immediate.rewind(p.immediate)
 	c.batch.bestEffort.rewind(p.bestEffort)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/holdfast-sdn/holdfast/internal/message"
 	"github.com/holdfast-sdn/holdfast/openflow"
@@ -49,7 +50,14 @@ func mustNew(t *testing.T, limits Limits, apps ...Application) *Core {
 	if err != nil {
 		t.Fatal(err)
 	}
+	c.Instrument(testClock())
 	return c
+}
+
+// testClock returns a clock that advances by 1 µs each time it is read.
+func testClock() func() time.Duration {
+	now := time.Duration(0)
+	return func() time.Duration { now += time.Microsecond; return now }
 }
 
 func (p *pair) must(err error) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-sdn/holdfast/internal/message"
 	"github.com/holdfast-sdn/holdfast/openflow"
+	"github.com/holdfast-sdn/holdfast/tally"
 )
 
 // Replayed is an application that keeps its own state, outside tables, so the ledger does not run it. All replicas pass
@@ -126,6 +127,7 @@ func (c *Core) tell(in Input) {
 	case c.replayedElsewhere():
 		c.tellElsewhere(in)
 	case c.replaying():
+		c.countTold(&in)
 		c.told = in
 		c.replayed.Input(c.now(), &c.told)
 		c.told = Input{}
@@ -209,6 +211,7 @@ func (c *Core) Transact(record []byte, do func(*Tx)) bool {
 	}
 	c.beginTransaction()
 	c.tx = Tx{c: c, app: c.replayed.Name(), tag: message.Replayed.XID(), apart: true}
+	c.tx.counted = counted{actor: c.tallied(c.replayedActor()), in: typeOfInput + tally.Type(ReplayedInput)}
 	c.tx.record(OpTransaction, record)
 	if do != nil {
 		do(&c.tx)
@@ -231,7 +234,7 @@ func (tx *Tx) record(op Op, record []byte) {
 // Try runs f. If f returns an error, or if what f did does not fit into an entry, it undoes what f did in this
 // transaction and returns the error.
 func (tx *Tx) Try(f func() error) error {
-	m := tx.c.savepoint()
+	m, counted := tx.c.savepoint(), tx.c.markTally()
 	err := f()
 	if err == nil {
 		err = tx.c.flush()
@@ -242,6 +245,7 @@ func (tx *Tx) Try(f func() error) error {
 	if err != nil {
 		tx.c.crossings.reset()
 		err = errors.Join(err, tx.c.rewind(m))
+		tx.c.undoTally(counted)
 	}
 	return err
 }

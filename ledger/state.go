@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/internal/message"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/stream"
+	"github.com/holdfast-sdn/holdfast/tally"
 )
 
 // timerName names a timer of an actor.
@@ -68,6 +69,7 @@ type mastership struct {
 	// skipped counts events since the last record of this switch in the batch that will have no record of their own.
 	skipped, skippedAsynchronous uint64
 	bestEffort                   uint32 // commands without a sequence, for their xids
+	tally                        *tally.Actor[Actor]
 }
 
 // lead is called when this replica begins to lead.

@@ -33,6 +33,7 @@ type Tx struct {
 	apart      bool       // at its switch, each command is a separate transaction
 	level      Level
 	bestEffort *bestEffortCommands // where commands below ExactlyOnce are collected; nil: commands are logged
+	counted    counted
 }
 
 // Now returns ledger time. It never goes back, not even when the leader changes.
@@ -167,6 +168,7 @@ func (tx *Tx) endCommand(sw *switchState, op, start int) uint32 {
 	checkCommand(sw.id, msg)
 	n, xid := len(msg), openflow.XID(msg)
 	b.undo = append(b.undo, undo{kind: undoCommand, sw: sw})
+	tx.countCommand(sw, msg)
 	copy(b.buf[start-commandLen:], []byte{byte(n) | 0x80, byte(n>>7) | 0x80, byte(n >> 14)})
 	short, ok := tx.c.deltas.short(sw.id, sw.queue.Last()+1, msg)
 	sw.command(msg)
@@ -195,7 +197,7 @@ func (tx *Tx) Emit(name string, data []byte) error {
 			maxEmitted)
 	}
 	tx.c.emitted = append(tx.c.emitted, Input{Kind: Emitted, Name: name, Message: bytes.Clone(data), level: tx.level,
-		from: tx.Actor(), at: tx.at})
+		from: tx.Actor(), at: tx.at, source: tx.countEmitted(name)})
 	return nil
 }
 

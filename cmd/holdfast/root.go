@@ -36,6 +36,7 @@ a switch is lost and no command to a switch is repeated.`,
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.AddCommand(
+		actorsCommand(),
 		agentCommand(),
 		configCommand(),
 		benchCommand(),
@@ -45,6 +46,7 @@ a switch is lost and no command to a switch is repeated.`,
 		initCommand(),
 		regroupCommand(),
 		linksCommand(),
+		matrixCommand(),
 		memberCommand(),
 		pathsCommand(),
 		pkiCommand(),

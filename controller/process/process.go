@@ -141,6 +141,7 @@ func assemble(ctx context.Context, cfg Config, me config.Controller) (controller
 		Southbound:    southbound.Config{Logger: cfg.Logger},
 		SwitchTimeout: s.SwitchTimeout,
 		SnapshotEvery: cfg.SnapshotEvery,
+		Instrument:    s.Instrumentation,
 		Logger:        cfg.Logger,
 	}
 	own.Consensus.Founded = !cfg.Join

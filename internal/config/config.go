@@ -40,7 +40,9 @@ type Cluster struct {
 	Heartbeat     time.Duration // between two heartbeats of a leader
 	Election      time.Duration // without a heartbeat until a follower stands for election
 	SwitchTimeout time.Duration // without a connection until a switch counts as gone
-	TLS           *TLS          // nil: plain TCP
+	// Instrumentation: leaders count what actors do. It is off only to measure what it costs.
+	Instrumentation bool
+	TLS             *TLS // nil: plain TCP
 }
 
 // TLS are the files with which the processes of a cluster prove who they are, and know each other.
@@ -93,6 +95,8 @@ func defaults() Cluster {
 		Heartbeat:     10 * time.Millisecond,
 		Election:      50 * time.Millisecond,
 		SwitchTimeout: DefaultSwitchTimeout,
+
+		Instrumentation: true,
 	}
 }
 

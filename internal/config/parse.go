@@ -57,6 +57,9 @@ func (p *parser) parse(text []byte) error {
 		{"switch_timeout_ms", func(n *yaml.Node) error {
 			return p.millis(n, "switch_timeout_ms", 100, 3_600_000, &s.SwitchTimeout)
 		}},
+		{"instrumentation", func(n *yaml.Node) error {
+			return p.flag(n, "instrumentation", &s.Instrumentation)
+		}},
 		{"tls", p.tls},
 	})
 	if err != nil {

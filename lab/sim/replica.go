@@ -91,7 +91,8 @@ func (r *replica) start(saved storage.Saved) error {
 	r.core, err = controller.NewCore(controller.CoreConfig{Name: r.n.p.name, Applications: s.applications(r.g),
 		Limits: s.limits(), SwitchTimeout: s.scenario.SwitchTimeout, SnapshotEvery: s.scenario.SnapshotEvery,
 		Hosts: s.runner(r), Identity: s.identity(), Logger: quiet,
-		Group: uint64(r.g.number), Directory: r.g.lives(r.n.assigned.view.Of)}, r)
+		Group: uint64(r.g.number), Directory: r.g.lives(r.n.assigned.view.Of),
+		Elapsed: func() time.Duration { return s.w.now }}, r)
 	return err
 }
 

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-sdn/holdfast/controller"
+)
+
+func actorsCommand() *cobra.Command {
+	var file string
+	var asJSON bool
+	var top int
+	cmd := &cobra.Command{
+		Use:   "actors --config FILE",
+		Short: "Show what the actors of a cluster do: messages, time, and with whom",
+		Long: `Show for each actor, which is a switch or a part of an application, how many messages it handled and
+sent, how long its handlers were busy, the bytes of its cells, and the actors with which it exchanges
+the most. Then show for each application what its handlers cause: which type of message makes them
+send which. A handler is centralised if one actor of the cluster handles the messages of several.
+
+Each group is counted by its leader, since that leads the group.`,
+		Example: `  holdfast actors --config holdfast.yaml
+  holdfast actors --top 0 --json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := newClient(file, cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			a, err := c.Actors(cmd.Context())
+			if err != nil {
+				return err
+			}
+			more := 0
+			if top > 0 && len(a.Actors) > top {
+				more = len(a.Actors) - top
+				a.Actors = a.Actors[:top]
+			}
+			if asJSON {
+				return writeJSON(cmd.OutOrStdout(), a)
+			}
+			return printActors(cmd.OutOrStdout(), a, more)
+		},
+	}
+	cmd.Flags().StringVar(&file, "config", "holdfast.yaml", "the cluster file")
+	cmd.Flags().IntVar(&top, "top", 20, "show so many actors, the busiest ones; 0: all")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+// shownPeers is how many peers of an actor are shown.
+const shownPeers = 2
+
+func printActors(out io.Writer, a controller.Actors, more int) error {
+	printAsked(out, a.By, a.Controllers)
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "ACTOR\tGROUP\tLEADER\tINPUTS\tOUTPUTS\tFAILURES\tBUSY MS\tBYTES\tTOP PEERS (TO, FROM)")
+	for _, v := range a.Actors {
+		printActor(w, v.Actor, v)
+	}
+	for _, v := range a.Others {
+		if v.Inputs+v.Outputs > 0 || v.Bytes > 0 {
+			printActor(w, "others", v)
+		}
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if more > 0 {
+		fmt.Fprintf(out, "and %d more: --top 0 shows all\n", more)
+	}
+	for _, g := range a.Groups {
+		if g.Partial {
+			fmt.Fprintf(out, "group %d has more cells than were measured: the bytes are too low\n", g.Group)
+		}
+	}
+	if len(a.Handlers) == 0 {
+		_, err := fmt.Fprintln(out, "\nno application has handled a message yet")
+		return err
+	}
+	fmt.Fprintln(w, "\nAPPLICATION\tMESSAGE\tINPUTS\tFAILURES\tCAUSES")
+	for _, h := range a.Handlers {
+		var causes []string
+		for _, e := range h.Effects {
+			causes = append(causes, fmt.Sprintf("%d %s", e.Count, path.Base(e.Message)))
+		}
+		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%s\n", h.App, path.Base(h.Message), h.Inputs, h.Failures,
+			dash(strings.Join(causes, ", ")))
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	return printCentralised(out, a.Handlers)
+}
+
+func printActor(w io.Writer, name string, v controller.ActorView) {
+	var peers []string
+	for _, p := range v.Peers[:min(len(v.Peers), shownPeers)] {
+		peers = append(peers, fmt.Sprintf("%s (%d, %d)", brief(p.Actor), p.Sent, p.Received))
+	}
+	fmt.Fprintf(w, "%s\t%d\t%s\t%d\t%d\t%d\t%.1f\t%d\t%s\n", brief(name), v.Group, v.Leader, v.Inputs, v.Outputs,
+		v.Failures, v.BusyMs, v.Bytes, dash(strings.Join(peers, ", ")))
+}
+
+// brief is the name of an actor in tables.
+func brief(actor string) string { return strings.TrimPrefix(actor, "application ") }
+
+// printCentralised says which handlers do not scale with the controllers, the most inputs first.
+func printCentralised(out io.Writer, handlers []controller.HandlerView) error {
+	list := slices.DeleteFunc(slices.Clone(handlers), func(h controller.HandlerView) bool { return !h.Centralised })
+	slices.SortStableFunc(list, func(a, b controller.HandlerView) int { return cmp.Compare(b.Inputs, a.Inputs) })
+	for i, h := range list {
+		if i == 0 {
+			fmt.Fprintln(out)
+		}
+		if _, err := fmt.Fprintf(out, "%s is centralised: one actor (%s) handles %s of %d others\n", h.App, brief(h.By),
+			path.Base(h.Message), h.Sources); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// printAsked says which controllers have not answered the one that was asked.
+func printAsked(out io.Writer, by string, controllers []controller.Asked) {
+	for _, c := range controllers {
+		if c.Error != "" {
+			fmt.Fprintf(out, "%s got no answer from %s, and the groups that it leads are left out: %s\n", by, c.Name,
+				c.Error)
+		}
+	}
+}

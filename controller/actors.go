@@ -1,0 +1,216 @@
+package controller
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Actors is what the actors of the whole cluster have done, as the controller that was asked has learnt it from the
+// leaders of all groups. Each group is counted since its leader leads it.
+type Actors struct {
+	By          string         `json:"by"`          // the controller that was asked
+	Controllers []Asked        `json:"controllers"` // that it asked
+	Groups      []CountedGroup `json:"groups"`      // those whose leader has answered
+	Actors      []ActorView    `json:"actors"`      // the busiest first
+	Others      []ActorView    `json:"others"`      // of each group, the sum of the actors that are not among Actors
+	Handlers    []HandlerView  `json:"handlers"`    // by application and message
+}
+
+// CountedGroup is a group of which something was counted.
+type CountedGroup struct {
+	Group   uint64  `json:"group"`
+	Leader  string  `json:"leader"`
+	Seconds float64 `json:"seconds"` // since it leads the group
+	Partial bool    `json:"bytes_partial,omitempty"`
+}
+
+// ActorView is what an actor has done, and where it lives.
+type ActorView struct {
+	ActorTally
+	Group  uint64 `json:"group"`
+	Leader string `json:"leader"` // of the group
+}
+
+// HandlerView is what an application has done with a type of message, in all groups.
+type HandlerView struct {
+	HandlerTally
+	// Centralised: one actor has handled all messages, and several actors have sent them. It limits how far the
+	// application scales; see docs/applications.md.
+	Centralised bool `json:"centralised"`
+}
+
+// counted is a group with its leader.
+type counted struct {
+	GroupTally
+	leader string
+}
+
+// countedGroups returns the groups of all answers, by number; of two controllers that say that they lead one, the
+// leader of the later term.
+func countedGroups(list []answered[Tally]) []counted {
+	groups := map[uint64]counted{}
+	for _, a := range list {
+		if a.value == nil {
+			continue
+		}
+		for _, g := range a.value.Groups {
+			if other, known := groups[g.Group]; !known || other.Term < g.Term {
+				groups[g.Group] = counted{g, a.Name}
+			}
+		}
+	}
+	var all []counted
+	for _, n := range slices.Sorted(maps.Keys(groups)) {
+		all = append(all, groups[n])
+	}
+	return all
+}
+
+func asked(list []answered[Tally]) (all []Asked) {
+	for _, a := range list {
+		all = append(all, a.Asked)
+	}
+	return all
+}
+
+// joinActors returns what the actors of the cluster have done according to the answers of its controllers.
+func joinActors(by string, list []answered[Tally]) Actors {
+	s := Actors{By: by, Controllers: asked(list), Groups: []CountedGroup{}, Actors: []ActorView{},
+		Others: []ActorView{}, Handlers: []HandlerView{}}
+	handlers := map[[2]string]*HandlerView{}
+	for _, g := range countedGroups(list) {
+		s.Groups = append(s.Groups, CountedGroup{g.Group, g.leader, g.Seconds, g.Partial})
+		for _, a := range g.Actors {
+			s.Actors = append(s.Actors, ActorView{a, g.Group, g.leader})
+		}
+		s.Others = append(s.Others, ActorView{g.Others, g.Group, g.leader})
+		for _, h := range g.Handlers {
+			key := [2]string{h.App, h.Message}
+			if handlers[key] == nil {
+				handlers[key] = &HandlerView{HandlerTally: h}
+			} else {
+				handlers[key].add(h)
+			}
+		}
+	}
+	slices.SortFunc(s.Actors, func(a, b ActorView) int {
+		return cmp.Or(cmp.Compare(b.BusyMs, a.BusyMs), cmp.Compare(b.Inputs+b.Outputs, a.Inputs+a.Outputs),
+			strings.Compare(a.Actor, b.Actor))
+	})
+	for _, h := range handlers {
+		h.Centralised = h.By != "" && h.Sources > 1
+		s.Handlers = append(s.Handlers, *h)
+	}
+	slices.SortFunc(s.Handlers, func(a, b HandlerView) int {
+		return cmp.Or(strings.Compare(a.App, b.App), strings.Compare(a.Message, b.Message))
+	})
+	return s
+}
+
+// add adds what the application has done in another group. Where it has only sent something, no actor has handled it.
+func (h *HandlerView) add(o HandlerTally) {
+	switch {
+	case o.Inputs == 0:
+	case h.Inputs == 0:
+		h.By, h.Sources = o.By, o.Sources
+	case h.By != o.By || o.By == "":
+		h.By, h.Sources = "", 0
+	default: // it has moved
+		h.Sources = max(h.Sources, o.Sources)
+	}
+	h.Inputs += o.Inputs
+	h.Failures += o.Failures
+	h.Effects = slices.Clone(h.Effects)
+	for _, e := range o.Effects {
+		if i := slices.IndexFunc(h.Effects, func(k EffectTally) bool { return k.Message == e.Message }); i >= 0 {
+			h.Effects[i].Count += e.Count
+		} else {
+			h.Effects = append(h.Effects, e)
+		}
+	}
+	slices.SortStableFunc(h.Effects, func(a, b EffectTally) int { return cmp.Compare(b.Count, a.Count) })
+}
+
+// Matrix is how many messages of actors the controllers have exchanged: the leader of the group of the sender, and that
+// of the group of the receiver. What the replicas of a group send to each other is not in it.
+type Matrix struct {
+	By          string         `json:"by"`          // the controller that was asked
+	Controllers []Asked        `json:"controllers"` // that it asked
+	Groups      []CountedGroup `json:"groups"`      // those whose leader has answered
+	Cells       []MatrixCell   `json:"cells"`       // by From and To; those without a message are left out
+	Crossings   []CrossingView `json:"crossings"`   // the most messages first
+}
+
+// MatrixCell counts the messages from one controller to another. Of those within a group the bytes are not known.
+type MatrixCell struct {
+	From     string `json:"from"`
+	To       string `json:"to"`
+	Messages uint64 `json:"messages"`
+	Bytes    uint64 `json:"bytes"`
+}
+
+// CrossingView counts the messages of a type between two applications that have crossed the boundary of a group.
+type CrossingView struct {
+	From     string `json:"from"` // application; "" for switches
+	To       string `json:"to"`   // likewise
+	Message  string `json:"message"`
+	Messages uint64 `json:"messages"`
+	Bytes    uint64 `json:"bytes"`
+}
+
+// joinMatrix returns the matrix according to the answers of the controllers. A group that is not led by any of them, or
+// not any more, has its messages with a controller "".
+func joinMatrix(by string, list []answered[Tally]) Matrix {
+	groups := countedGroups(list)
+	m := Matrix{By: by, Controllers: asked(list), Groups: []CountedGroup{}, Cells: []MatrixCell{},
+		Crossings: []CrossingView{}}
+	leader := map[uint64]string{}
+	for _, g := range groups {
+		leader[g.Group] = g.leader
+		m.Groups = append(m.Groups, CountedGroup{g.Group, g.leader, g.Seconds, g.Partial})
+	}
+	cells, crossings := map[[2]string]*MatrixCell{}, map[CrossingView]*CrossingView{}
+	cell := func(from, to string) *MatrixCell {
+		key := [2]string{from, to}
+		if cells[key] == nil {
+			cells[key] = &MatrixCell{From: from, To: to}
+		}
+		return cells[key]
+	}
+	for _, g := range groups {
+		if g.Local > 0 {
+			cell(g.leader, g.leader).Messages += g.Local
+		}
+		for _, x := range g.Crossings {
+			c := cell(leader[x.Group], g.leader)
+			c.Messages += x.Messages
+			c.Bytes += x.Bytes
+			if x.Group == g.Group {
+				continue // on a stream within the group
+			}
+			key := CrossingView{From: x.From, To: x.To, Message: x.Message}
+			if crossings[key] == nil {
+				sum := key
+				crossings[key] = &sum
+			}
+			crossings[key].Messages += x.Messages
+			crossings[key].Bytes += x.Bytes
+		}
+	}
+	for _, c := range cells {
+		m.Cells = append(m.Cells, *c)
+	}
+	slices.SortFunc(m.Cells, func(a, b MatrixCell) int {
+		return cmp.Or(strings.Compare(a.From, b.From), strings.Compare(a.To, b.To))
+	})
+	for _, x := range crossings {
+		m.Crossings = append(m.Crossings, *x)
+	}
+	slices.SortFunc(m.Crossings, func(a, b CrossingView) int {
+		return cmp.Or(cmp.Compare(b.Messages, a.Messages), strings.Compare(a.Message, b.Message),
+			strings.Compare(a.From, b.From), strings.Compare(a.To, b.To))
+	})
+	return m
+}

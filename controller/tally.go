@@ -1,0 +1,197 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/ledger"
+	"github.com/holdfast-sdn/holdfast/openflow/of13"
+	"github.com/holdfast-sdn/holdfast/tally"
+)
+
+// Tally is what actors have done in the groups that one controller leads, since it leads them.
+type Tally struct {
+	Name   string       `json:"name"` // of the controller
+	Groups []GroupTally `json:"groups"`
+}
+
+// GroupTally is what the actors of one group have done.
+type GroupTally struct {
+	Group   uint64  `json:"group"`
+	Term    uint64  `json:"term"`    // in which it was counted
+	Seconds float64 `json:"seconds"` // since the term began
+	// Messages from one actor to another within the group.
+	Local uint64 `json:"local_messages"`
+	// Partial: only a part of the cells was measured, because there are too many.
+	Partial  bool           `json:"bytes_partial,omitempty"`
+	Actors   []ActorTally   `json:"actors"`
+	Others   ActorTally     `json:"others"` // the sum of all actors that are not among Actors
+	Handlers []HandlerTally `json:"handlers"`
+	// Messages that have come from other groups.
+	Crossings []CrossingTally `json:"crossings"`
+}
+
+// ActorTally is what one actor has done. A switch is an actor without an application: its inputs are commands, and its
+// outputs are events.
+type ActorTally struct {
+	Actor    string       `json:"actor,omitempty"` // its name, as in Peers
+	App      string       `json:"app,omitempty"`
+	Switch   string       `json:"switch,omitempty"`
+	Key      ledger.Key   `json:"key,omitzero"`
+	Inputs   uint64       `json:"inputs"`
+	Outputs  uint64       `json:"outputs"`
+	Failures uint64       `json:"failures"` // inputs on which its handler failed
+	BusyMs   float64      `json:"busy_ms"`  // in handlers; an estimate from a sample
+	Bytes    int          `json:"bytes"`    // of its cells
+	Peers    []PeerTally  `json:"peers,omitempty"`
+	Rest     PeerExchange `json:"other_peers,omitzero"`
+}
+
+// PeerTally is what an actor has exchanged with another one.
+type PeerTally struct {
+	Actor string `json:"actor"`
+	PeerExchange
+}
+
+// PeerExchange counts messages.
+type PeerExchange struct {
+	Sent     uint64 `json:"sent"`
+	Received uint64 `json:"received"`
+}
+
+// HandlerTally is what the actors of an application have done with a type of message.
+type HandlerTally struct {
+	App      string        `json:"app"`
+	Message  string        `json:"message"`
+	Inputs   uint64        `json:"inputs"`
+	Failures uint64        `json:"failures"`
+	Effects  []EffectTally `json:"causes"` // what handlers have sent because of it, the most frequent first
+	// The actor that has handled them all; "" if several have.
+	By string `json:"by"`
+	// How many actors have sent them to By, if one has handled them all; at most tally.MaxSources are told apart.
+	Sources int `json:"sources"`
+}
+
+// EffectTally counts messages of a type.
+type EffectTally struct {
+	Message string `json:"message"`
+	Count   uint64 `json:"count"`
+}
+
+// CrossingTally counts messages of a type that have come from actors of an application in another group to those of an
+// application in this one. Switches have no application.
+type CrossingTally struct {
+	Group    uint64 `json:"group"` // from which they came
+	From     string `json:"from"`  // application; "" for switches
+	To       string `json:"to"`    // likewise
+	Message  string `json:"message"`
+	Messages uint64 `json:"messages"`
+	Bytes    uint64 `json:"bytes"`
+}
+
+// Tally returns what actors have done in the groups that this controller leads. Nothing of it is replicated: when a
+// group has a new leader, its counts begin at zero. Safe for concurrent use.
+func (c *Controller) Tally(ctx context.Context) (Tally, error) {
+	t := Tally{Name: c.cfg.Name, Groups: []GroupTally{}}
+	for _, g := range c.groups.all() {
+		var r ledger.Report
+		var counted bool
+		var term uint64
+		err := g.inLoop(ctx, func() {
+			r, counted = g.core.ledger.Report()
+			term = g.core.role.Term
+		})
+		if err != nil {
+			return t, fmt.Errorf("actors of controller %s: %w", c.cfg.Name, err)
+		}
+		if counted {
+			t.Groups = append(t.Groups, groupTally(g.number(), term, &r))
+		}
+	}
+	return t, nil
+}
+
+// groupTally describes a report, outside of the loop: that may take a while.
+func groupTally(group, term uint64, r *ledger.Report) GroupTally {
+	g := GroupTally{Group: group, Term: term, Seconds: r.For.Seconds(), Local: r.Local, Partial: r.Partial,
+		Actors: []ActorTally{}, Handlers: []HandlerTally{}, Crossings: []CrossingTally{}}
+	for i := range r.Actors {
+		a := &r.Actors[i]
+		out := actorTally(a, r.Bytes[a.ID])
+		out.Actor, out.App, out.Key = a.ID.String(), a.ID.App, a.ID.Key
+		if a.ID.Switch != 0 {
+			out.Switch = a.ID.Switch.String()
+		}
+		g.Actors = append(g.Actors, out)
+	}
+	g.Others = actorTally(&r.Others, r.OtherBytes)
+	for i := range r.Handlers {
+		h := &r.Handlers[i]
+		out := HandlerTally{App: h.App, Message: messageName(r, h.Type), Inputs: h.Inputs, Failures: h.Failures,
+			Sources: h.Sources, Effects: []EffectTally{}}
+		if !h.Several && h.Inputs > 0 {
+			out.By = h.By.String()
+		}
+		for _, e := range h.Effects {
+			out.Effects = append(out.Effects, EffectTally{messageName(r, e.Type), e.Count})
+		}
+		g.Handlers = append(g.Handlers, out)
+	}
+	for _, x := range r.Crossings {
+		g.Crossings = append(g.Crossings, CrossingTally{x.Group, x.From, x.To, messageName(r, x.Type), x.Messages,
+			x.Bytes})
+	}
+	return g
+}
+
+func actorTally(a *tally.ActorReport[ledger.Actor], bytes int) ActorTally {
+	t := ActorTally{Inputs: a.Inputs, Outputs: a.Outputs, Failures: a.Failures,
+		BusyMs: float64(a.Busy) / float64(time.Millisecond), Bytes: bytes, Rest: PeerExchange(a.Rest)}
+	for _, p := range a.Peers {
+		t.Peers = append(t.Peers, PeerTally{p.ID.String(), PeerExchange(p.Exchanged)})
+	}
+	return t
+}
+
+// messageName returns the name of a type of message: that of OpenFlow, that of the Go type of an emitted message, or
+// what the ledger calls the input.
+func messageName(r *ledger.Report, t tally.Type) string {
+	kinds := map[ledger.InputKind]string{ledger.SwitchUp: "SWITCH_UP", ledger.SwitchDown: "SWITCH_DOWN",
+		ledger.Timer: "timer", ledger.ReplayedInput: "any", ledger.Request: "request", ledger.Discarded: "void command"}
+	name, kind := r.Name(t), kinds[ledger.KindOfType(t)]
+	switch {
+	case name != "":
+		return name
+	case kind != "":
+		return kind
+	case t == ledger.TypeOfMove:
+		return "actor that moves"
+	case t == tally.Unnamed:
+		return "other"
+	}
+	return of13.TypeName(uint8(t))
+}
+
+// serveTallies serves what this controller has counted at /v1/tally, and what all have at /v1/actors and /v1/matrix.
+func (q *inquiry) serveTallies(mux *http.ServeMux) {
+	mux.HandleFunc("GET /v1/tally", answers(q, q.c.Tally))
+	mux.HandleFunc("GET /v1/actors", answers(q, func(ctx context.Context) (Actors, error) {
+		list, err := q.tallies(ctx)
+		return joinActors(q.c.cfg.Name, list), err
+	}))
+	mux.HandleFunc("GET /v1/matrix", answers(q, func(ctx context.Context) (Matrix, error) {
+		list, err := q.tallies(ctx)
+		return joinMatrix(q.c.cfg.Name, list), err
+	}))
+}
+
+// tallies asks all controllers what they have counted.
+func (q *inquiry) tallies(ctx context.Context) ([]answered[Tally], error) {
+	own, err := q.c.Tally(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return askAll(ctx, q, "/v1/tally", &own), nil
+}

@@ -1,0 +1,109 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"testing"
+
+	"github.com/holdfast-sdn/holdfast/controller"
+	"github.com/holdfast-sdn/holdfast/internal/await"
+	"github.com/holdfast-sdn/holdfast/lab/cluster"
+	"github.com/holdfast-sdn/holdfast/lab/exchange"
+)
+
+// TestMatrix: packets go from a switch to an actor at another controller, and from there to a switch at a third one.
+// Every controller gives the same matrix, with exactly these messages, and says that the application is centralised.
+func TestMatrix(t *testing.T) {
+	t.Parallel()
+	const packets = 100
+	s := withAgents.startStreams(t, cluster.Config{})
+	actor := controller.HomeOf(exchange.Name, len(s.Controllers()))
+	from, to := s.elsewhere(actor)
+	for n := range packets {
+		s.packet(from, to, fmt.Sprintf("packet %d", n))
+	}
+	s.arrive(to)
+	name := func(group uint64) string { return s.Controllers()[s.leaderOf(group)].Name }
+	sender, center, receiver := name(s.groups[from]), name(actor), name(s.groups[to])
+
+	var m controller.Matrix
+	for _, n := range s.Controllers() {
+		await.Until(t, "the matrix of "+n.Name, func() bool {
+			s.get(n, "/v1/matrix", &m)
+			return messages(m, sender, center) > packets && messages(m, center, receiver) >= packets
+		})
+	}
+	// Besides the packets, the switches are up, and each has sent one to itself, which makes its host known.
+	want := map[[2]string]uint64{{sender, center}: packets + 2, {center, sender}: 2, {receiver, center}: 2,
+		{center, receiver}: packets + 2}
+	for pair, n := range want {
+		if got := messages(m, pair[0], pair[1]); got != n {
+			t.Errorf("%d messages from %s to %s, want %d", got, pair[0], pair[1], n)
+		}
+	}
+	if n := messages(m, sender, receiver) + messages(m, receiver, sender); n != 0 {
+		t.Errorf("%d messages between controllers that exchange none: %+v", n, m.Cells)
+	}
+	x := m.Crossings[0]
+	if (x.Message != "PACKET_IN" || x.From != "" || x.To != exchange.Name) &&
+		(x.Message != "PACKET_OUT" || x.From != exchange.Name || x.To != "") || x.Messages != packets+2 {
+		t.Errorf("the most frequent message between groups is %+v", x)
+	}
+	s.centralised(packets + len(s.switches))
+
+	var printed controller.Matrix
+	text, err := s.Command(s.ctx, "matrix", "--json")
+	s.check(err)
+	s.check(json.Unmarshal([]byte(text), &printed))
+	if fmt.Sprint(printed.Cells) != fmt.Sprint(m.Cells) {
+		t.Errorf("holdfast matrix says %+v, and the API %+v", printed.Cells, m.Cells)
+	}
+	for _, command := range []string{"matrix", "actors"} {
+		text, err := s.Command(s.ctx, command)
+		s.check(err)
+		t.Logf("holdfast %s\n%s", command, text)
+	}
+}
+
+// centralised checks what the actor of the application has done, according to a controller that may not lead it.
+func (s *streamCluster) centralised(packets int) {
+	s.t.Helper()
+	var a controller.Actors
+	s.get(s.Controllers()[0], "/v1/actors", &a)
+	i := slices.IndexFunc(a.Handlers, func(h controller.HandlerView) bool {
+		return h.App == exchange.Name && h.Message == "PACKET_IN"
+	})
+	if i < 0 || !a.Handlers[i].Centralised || a.Handlers[i].Sources != len(s.switches) ||
+		a.Handlers[i].Inputs != uint64(packets) ||
+		!slices.Contains(a.Handlers[i].Effects, controller.EffectTally{Message: "PACKET_OUT", Count: uint64(packets)}) {
+		s.t.Errorf("handlers %+v", a.Handlers)
+	}
+	i = slices.IndexFunc(a.Actors, func(v controller.ActorView) bool { return v.App == exchange.Name })
+	if i < 0 || a.Actors[i].Inputs != uint64(packets+len(s.switches)) || len(a.Actors[i].Peers) != len(s.switches) ||
+		a.Actors[i].BusyMs == 0 || a.Actors[i].Bytes == 0 {
+		s.t.Errorf("actors %+v", a.Actors)
+	}
+}
+
+// messages returns how many messages went from one controller to another.
+func messages(m controller.Matrix, from, to string) uint64 {
+	for _, c := range m.Cells {
+		if c.From == from && c.To == to {
+			return c.Messages
+		}
+	}
+	return 0
+}
+
+// get decodes what the API of a controller has at a path.
+func (s *testCluster) get(c *cluster.Controller, path string, to any) {
+	s.t.Helper()
+	req, err := http.NewRequestWithContext(s.ctx, http.MethodGet, "http://"+c.API+path, nil)
+	s.check(err)
+	resp, err := http.DefaultClient.Do(req)
+	s.check(err)
+	defer resp.Body.Close()
+	s.check(json.NewDecoder(resp.Body).Decode(to))
+}

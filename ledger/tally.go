@@ -1,0 +1,262 @@
+package ledger
+
+import (
+	"math/bits"
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/internal/message"
+	"github.com/holdfast-sdn/holdfast/openflow"
+	"github.com/holdfast-sdn/holdfast/tally"
+)
+
+// The leader counts what actors do; see package tally. The counts are not replicated: those of a new leader begin at
+// zero.
+
+// typeOfInput plus an InputKind is the type of an input that is neither a message of OpenFlow, which has its own type,
+// nor emitted, which has a name.
+const typeOfInput tally.Type = 1 << 8
+
+// TypeOfMove is the type of the items that bring an actor to this group.
+const TypeOfMove = typeOfInput
+
+// KindOfType is the inverse of the types that inputs have in a Report; 0 for any other type.
+func KindOfType(t tally.Type) InputKind {
+	if k := t - typeOfInput; t > typeOfInput && k <= tally.Type(Discarded) {
+		return InputKind(k)
+	}
+	return 0
+}
+
+// latest is the actor of an application that was counted last: often the next one too.
+type latest struct {
+	at    Shard
+	actor *tally.Actor[Actor]
+}
+
+// counted is what a Tx knows of the tally.
+type counted struct {
+	actor  *tally.Actor[Actor] // on whose behalf it goes on; nil before Enter
+	in     tally.Type          // of the input
+	app    int                 // index of the application
+	remote bool                // the actor lives in another group
+	timed  bool
+	began  time.Duration // if timed
+}
+
+// Instrument makes the ledger count what actors do while it leads. elapsed returns the time since any fixed moment; it
+// is called for a sample of the inputs. It must be called before any other method.
+func (c *Core) Instrument(elapsed func() time.Duration) { c.elapsed = elapsed }
+
+// leadTally begins the counts of a leadership.
+func (c *Core) leadTally() {
+	if c.elapsed == nil {
+		return
+	}
+	c.tally, c.lately, c.ledAt = tally.New[Actor](), make([]latest, len(c.apps)), c.clock
+}
+
+// tallied returns the counts of an actor; nil if nothing is counted.
+func (c *Core) tallied(a Actor) *tally.Actor[Actor] {
+	if c.tally == nil {
+		return nil
+	}
+	return c.tally.Actor(a, a.App)
+}
+
+func (c *Core) switchTally(sw *switchState) *tally.Actor[Actor] {
+	m := &sw.master
+	if m.tally == nil || m.tally.Gone() {
+		m.tally = c.tallied(theSwitch(sw.id))
+	}
+	return m.tally
+}
+
+// typeOf returns the type of an input.
+func (c *Core) typeOf(in *Input) tally.Type {
+	switch in.Kind {
+	case Message:
+		return tally.Type(message.Type(in.Message))
+	case Emitted:
+		return c.tally.Named(in.Name)
+	}
+	return typeOfInput + tally.Type(in.Kind)
+}
+
+// beginTally is called before an application gets the present input. It returns a mark for undoTally.
+func (tx *Tx) beginTally(app int) int {
+	if tx.c.tally == nil {
+		return 0
+	}
+	tx.counted.app, tx.counted.in = app, tx.c.typeOf(&tx.c.input)
+	return tx.c.tally.Mark()
+}
+
+// sender returns the counts of the actor on whose behalf the transaction goes on.
+func (tx *Tx) sender() *tally.Actor[Actor] {
+	if tx.counted.actor == nil { // an Application that does not call Enter
+		tx.counted.actor = tx.tallied()
+	}
+	return tx.counted.actor
+}
+
+func (tx *Tx) tallied() *tally.Actor[Actor] {
+	l := &tx.c.lately[tx.counted.app]
+	if l.actor == nil || l.at != tx.at || l.actor.Gone() {
+		*l = latest{tx.at, tx.c.tallied(tx.Actor())}
+	}
+	return l.actor
+}
+
+// handles counts that an actor handles the present input, once for all its handlers.
+func (tx *Tx) handles() {
+	c, k := tx.c, &tx.counted
+	a := tx.tallied()
+	if k.actor == a {
+		return
+	}
+	tx.endTimed()
+	k.actor = a
+	c.tally.Input(a, c.input.source, k.in, c.input.exact)
+	if k.timed = c.tally.Timed(a); k.timed {
+		k.began = c.elapsed()
+	}
+}
+
+// endTimed ends the time that handles began.
+func (tx *Tx) endTimed() {
+	if k := &tx.counted; k.timed {
+		k.timed = false
+		tx.c.tally.Busy(k.actor, tx.c.elapsed()-k.began)
+	}
+}
+
+func (c *Core) markTally() int {
+	if c.tally == nil {
+		return 0
+	}
+	return c.tally.Mark()
+}
+
+// undoTally undoes what was counted since a mark, because a handler has failed.
+func (c *Core) undoTally(mark int) {
+	if c.tally != nil {
+		c.tally.Failed(mark)
+	}
+}
+
+// abortTally undoes what was counted in a transaction.
+func (c *Core) abortTally() {
+	if c.tally != nil {
+		c.tally.Abort()
+	}
+}
+
+// countCommand counts a command to a switch of this group.
+func (tx *Tx) countCommand(sw *switchState, msg []byte) {
+	c := tx.c
+	switch {
+	case c.tally == nil:
+	case tx.counted.remote:
+		c.tally.Accepted(c.switchTally(sw), tx.counted.actor)
+	default:
+		c.tally.Output(tx.sender(), c.switchTally(sw), tally.Type(message.Type(msg)), tx.counted.in, false)
+	}
+}
+
+// countAcross counts a command to a switch of another group.
+func (tx *Tx) countAcross(to Actor, msg []byte) {
+	if c := tx.c; c.tally != nil {
+		c.tally.Output(tx.sender(), c.tallied(to), tally.Type(message.Type(msg)), tx.counted.in, true)
+	}
+}
+
+// countEmitted counts an emitted message, and returns who has sent it.
+func (tx *Tx) countEmitted(name string) *tally.Actor[Actor] {
+	c := tx.c
+	if c.tally == nil {
+		return nil
+	}
+	c.tally.Output(tx.sender(), nil, c.tally.Named(name), tx.counted.in, false)
+	return tx.sender()
+}
+
+// countForwarded counts an input that goes to another group.
+func (c *Core) countForwarded(k Link) {
+	if c.tally != nil {
+		c.tally.Forwarded(c.tallied(k.From), c.tallied(k.To))
+	}
+}
+
+// countTold counts an input of the replayed application.
+func (c *Core) countTold(in *Input) {
+	if c.tally == nil {
+		return
+	}
+	var from *tally.Actor[Actor]
+	if in.Switch != 0 {
+		from = c.tallied(theSwitch(in.Switch))
+	}
+	c.tally.Input(c.tallied(c.replayedActor()), from, c.typeOf(in), in.exact)
+}
+
+// countCrossed counts an item of another group: its messages, with the bytes of the item among them.
+func (c *Core) countCrossed(group uint64, k Link, it *item, size int) {
+	switch {
+	case c.tally == nil:
+	case it.piece != nil:
+		c.tally.Crossed(group, it.piece.actor.App, it.piece.actor.App, TypeOfMove, size)
+	case it.commands != nil:
+		for rest := it.commands; len(rest) > 0; {
+			msg, after, _ := openflow.Next(rest) // they were checked
+			c.tally.Crossed(group, k.From.App, k.To.App, tally.Type(message.Type(msg)), len(msg))
+			rest = after
+		}
+	default:
+		c.tally.Crossed(group, k.From.App, k.To.App, c.typeOf(&it.input), size)
+	}
+}
+
+// Report is what the actors of a group have done while this ledger has led it.
+type Report struct {
+	tally.Report[Actor]
+	For        time.Duration // the time of the leadership
+	Bytes      map[Actor]int // of the cells of each of Actors
+	OtherBytes int           // of all other cells
+	// Partial: there are more values than maxSized, and Bytes and OtherBytes are less than there is.
+	Partial bool
+}
+
+// maxSized bounds the values whose sizes a Report adds up, since the Core waits for it.
+const maxSized = 1 << 18
+
+// Report returns what actors have done. It returns false if this ledger does not lead, or does not count.
+func (c *Core) Report() (r Report, ok bool) {
+	if c.tally == nil {
+		return r, false
+	}
+	r = Report{Report: c.tally.Report(c.here), For: time.Duration(c.clock - c.ledAt),
+		Bytes: map[Actor]int{}}
+	for _, a := range r.Actors {
+		r.Bytes[a.ID] = 0
+	}
+	left := maxSized
+	for name, t := range c.state.tables {
+		for at, value := range t.base.values() {
+			if left--; left < 0 {
+				r.Partial = true
+				return r, true
+			}
+			size := at[0].size() + at[1].size() + len(value)
+			a := Actor{name.App, c.shardOf(name, at[0])}
+			if sum, listed := r.Bytes[a]; listed {
+				r.Bytes[a] = sum + size
+			} else {
+				r.OtherBytes += size
+			}
+		}
+	}
+	return r, true
+}
+
+// size is about the bytes of an encoded key.
+func (k Key) size() int { return (bits.Len64(k.A)+bits.Len64(k.B))/7 + 3 + len(k.S) }
