@@ -19,23 +19,7 @@ func TestRegroup(t *testing.T) {
 	late := s.Agents()[2]
 	s.connectTo(s.Agents()[:2]...)
 	stop := s.traffic()
-	text, err := os.ReadFile(s.ClusterFile())
-	s.check(err)
-	if out, err := s.Command(s.ctx, "regroup", "--name", "c1"); err == nil || !strings.Contains(err.Error(), "groups: 1") {
-		t.Errorf("with the old file: %q, %v", out, err)
-	}
-	s.check(os.WriteFile(s.ClusterFile(), append(text, "groups: per-controller\n"...), 0o600))
-	for _, c := range s.Controllers() {
-		s.check(c.Signal(syscall.SIGTERM))
-		c.WaitEnd()
-		for _, says := range []string{"several groups now", "several groups already"} {
-			if out, err := s.Command(s.ctx, "regroup", "--name", c.Name); err != nil || !strings.Contains(out, says) {
-				t.Fatalf("%q, %v, want %q", out, err, says)
-			}
-		}
-		s.auditRegrouped(c)
-		s.check(c.Restart())
-	}
+	s.regroup()
 	s.waitUp(2)
 	stop()
 	s.member("replication", "3") // until all groups have begun
@@ -50,6 +34,53 @@ func TestRegroup(t *testing.T) {
 		}
 	}
 	s.exact()
+}
+
+// TestRegroupRyu: applications of Ryu keep their state when their cluster gets several groups.
+func TestRegroupRyu(t *testing.T) {
+	notInShort(t)
+	t.Parallel()
+	r := withAgents.startRyu(t, 1, cluster.Config{Apps: []string{"ryu.app.simple_switch_13"}})
+	r.connect()
+	play := func() (inputs uint64) {
+		for range 10 {
+			r.switches[0].packetIn("hello")
+		}
+		r.settled()
+		return r.await("the applications", func(s cluster.Status) bool { return s.Replayed != nil }).Replayed.Inputs
+	}
+	before := play()
+	r.regroup()
+	r.waitUp(1)
+	r.running()
+	if after := play(); after != before+10 {
+		t.Errorf("the applications have %d inputs, and had %d before", after, before)
+	}
+	if e := r.exact().Epochs; e != 1 {
+		t.Errorf("the switch has begun %d epochs", e)
+	}
+}
+
+// regroup gives the cluster several groups, one controller after the other.
+func (s *testCluster) regroup() {
+	s.t.Helper()
+	text, err := os.ReadFile(s.ClusterFile())
+	s.check(err)
+	if out, err := s.Command(s.ctx, "regroup", "--name", "c1"); err == nil || !strings.Contains(err.Error(), "groups: 1") {
+		s.t.Errorf("with the old file: %q, %v", out, err)
+	}
+	s.check(os.WriteFile(s.ClusterFile(), append(text, "groups: per-controller\n"...), 0o600))
+	for _, c := range s.Controllers() {
+		s.check(c.Signal(syscall.SIGTERM))
+		c.WaitEnd()
+		for _, says := range []string{"several groups now", "several groups already"} {
+			if out, err := s.Command(s.ctx, "regroup", "--name", c.Name); err != nil || !strings.Contains(out, says) {
+				s.t.Fatalf("%q, %v, want %q", out, err, says)
+			}
+		}
+		s.auditRegrouped(c)
+		s.check(c.Restart())
+	}
 }
 
 // auditRegrouped changes the number of the group in what a controller has audited so far.
