@@ -37,7 +37,7 @@ type ActorView struct {
 type HandlerView struct {
 	HandlerTally
 	// Centralised: one actor has handled all messages, and several actors have sent them. It limits how far the
-	// application scales; see docs/applications.md.
+	// application scales: see holdfast actors in docs/operating.md.
 	Centralised bool `json:"centralised"`
 }
 

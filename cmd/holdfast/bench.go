@@ -29,6 +29,7 @@ the controllers. Absolute figures depend on what else the machine does: compare 
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(benchFailoverCommand(), benchThroughputCommand(), benchGroupsCommand(), benchHopsCommand(),
+		benchInstrumentationCommand(),
 		benchMigrationCommand(),
 		benchLevelsCommand(), benchModesCommand(), benchRyuCommand(), benchPathsCommand(), benchRecoveryCommand(),
 		benchBusyCommand())
@@ -218,6 +219,28 @@ state of any size.`,
 	cmd.Flags().IntSliceVar(&b.StateBytes, "state-bytes", []int{1 << 10, 1 << 20}, "sizes of the actor's state")
 	cmd.Flags().IntVar(&b.Moves, "moves", 60, "moves of each size")
 	cmd.Flags().IntVar(&b.Window, "window", 4, "packet-ins outstanding for each switch")
+	return benchmarkCommand(cmd, &b, &b.Binary)
+}
+
+func benchInstrumentationCommand() *cobra.Command {
+	var b bench.Instrumentation
+	cmd := &cobra.Command{
+		Use:   "instrumentation",
+		Short: "What it costs to count what actors do",
+		Long: `Run a cluster that counts what actors do, as all do by default, and beside it one that does not, and
+put the load of bench throughput on them by turns. "overhead_percent" is by how much the throughput with
+instrumentation is less, and "cpu_overhead_percent" by how much the processor time of an event is more:
+medians of all turns.`,
+		Example: `  holdfast bench instrumentation --json
+  holdfast bench instrumentation --controllers 3 --rounds 5`,
+	}
+	cmd.Flags().IntVar(&b.Controllers, "controllers", 1, "how many controllers a cluster has: an odd number")
+	cmd.Flags().IntVar(&b.Switches, "switches", 16, "how many fake switches")
+	cmd.Flags().IntVar(&b.Window, "window", 256, "packet-ins outstanding for each switch")
+	cmd.Flags().IntVar(&b.Seconds, "seconds", 2, "how long each measurement lasts")
+	cmd.Flags().IntVar(&b.Turns, "turns", 6, "measurements of each cluster in a round")
+	cmd.Flags().IntVar(&b.Rounds, "rounds", 4, "rounds, each with clusters of its own")
+	durabilityFlag(cmd, &b.Durability)
 	return benchmarkCommand(cmd, &b, &b.Binary)
 }
 

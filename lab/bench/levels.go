@@ -95,7 +95,7 @@ func (b Levels) Run(ctx context.Context, progress Progress) (Report, error) {
 
 // inTurn gives the settings in the order of a round: every second one backwards, so that a machine that becomes slower
 // or faster favours none.
-func inTurn(list []setting, round int) []setting {
+func inTurn[T any](list []T, round int) []T {
 	if round%2 == 1 {
 		slices.Reverse(list)
 	}
