@@ -88,6 +88,9 @@ func (c *Controller) move(ctx context.Context, m Move) (Moved, error) {
 	}
 	again := time.NewTimer(0)
 	defer again.Stop()
+	if at, known := c.lives(a); known && at.Group == m.Group {
+		c.router.sendPayload(at.Group, MovePayload(a, m.Group)) // a move that has begun is called off
+	}
 	for {
 		_, news := c.assigned.watch() // before lives, so that nothing is missed
 		at, known := c.lives(a)

@@ -94,7 +94,9 @@ func (c *Core) where(a Actor) (Assignment, bool) {
 // direct reports whether what goes from one actor to another that lives here, too, may do without a stream. That is
 // not so if something is on its way on the stream: one of them has lived in another group, or was not assigned.
 func (c *Core) direct(k Link) bool {
-	if self := c.peers[c.group]; self == nil || self.items == 0 {
+	// What the directory did not know may be known by now, and still be among what waits nowhere.
+	if self, lost := c.peers[c.group], c.peers[nowhere]; (self == nil || self.items == 0) &&
+		(lost == nil || lost.items == 0) {
 		return true
 	}
 	o := c.state.links.out[k]

@@ -173,6 +173,11 @@ func (c *Core) Receive(from uint64, k Link, seq uint64, encoded []byte) error {
 		i.dueNow()
 		return nil
 	}
+	if it.piece != nil {
+		if err := c.state.checkArrival(c.group, k, it.piece); err != nil {
+			return fmt.Errorf("stream %v: item %d: %w", k, seq, err)
+		}
+	}
 	void := it.commands != nil && c.void(k, &it)
 	if void && i.receiving.peer.full(c.hardBound()) {
 		return nil // the item comes again; that group takes what this one has for it meanwhile

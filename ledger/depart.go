@@ -58,6 +58,7 @@ func (f tableField) compare(o tableField) int {
 const (
 	maxCopies = 8
 	maxRounds = 4
+	maxDirty  = 1 << 16
 )
 
 // little is how many fields are little: so many bytes of a piece have one.
@@ -87,6 +88,10 @@ func (c *Core) changed(changes []undo) {
 		for _, d := range c.leaving {
 			if d.actor.App == v.table.name.App && c.shardOf(v.table.name, v.cell) == d.actor.Shard {
 				d.dirty[tableField{tableCell{v.table, v.cell}, v.field}] = true
+				if len(d.dirty) > maxDirty { // the other group does not take the copy: it begins again
+					*d = departure{actor: d.actor, to: d.to, dirty: map[tableField]bool{}, last: d.last}
+					d.cells = c.cellsOf(d.actor)
+				}
 			}
 		}
 	}
@@ -97,9 +102,9 @@ func (c *Core) Moves() {
 	for i := 0; i < len(c.leaving) && c.Room(); {
 		switch d := c.leaving[i]; {
 		case c.copies(d):
+		case i == len(c.leaving) || c.leaving[i] != d: // it was given up
 		case d.copied() && c.outgoing(d.link(c)).sending.taken >= d.last:
-			c.depart(d)
-			c.leaving = slices.Delete(c.leaving, i, i+1)
+			c.depart(d) // and d is no longer in the list
 		default: // the other group has not taken everything yet
 			i++
 		}
@@ -125,9 +130,11 @@ func (c *Core) copies(d *departure) bool {
 		if !more {
 			break
 		}
-		if _, there := f.table.get(f.cell, f.field); there { // else it is dirty
-			w.put(f, w.ops)
-		}
+		w.put(f, w.ops)
+	}
+	if len(w.ops) > maxPiece {
+		c.giveUp(d, fmt.Errorf("%w: a value has more than %d bytes", ErrImmovable, maxPiece))
+		return false
 	}
 	d.begun = true
 	c.logLeave(d.actor, d.to) // again: it begins the transaction
@@ -137,14 +144,18 @@ func (c *Core) copies(d *departure) bool {
 	return true
 }
 
-// copyAgain makes the fields that have changed those to be copied. Fields that are gone stay dirty.
+// copyAgain makes the fields that have changed, or are gone, those to be copied.
 func (d *departure) copyAgain() {
 	for f := range d.dirty {
-		if _, there := f.table.get(f.cell, f.field); there {
-			d.fields = append(d.fields, f)
-			delete(d.dirty, f)
-		}
+		d.fields = append(d.fields, f)
 	}
+	clear(d.dirty)
+}
+
+// giveUp ends a move before the actor departs, because it cannot.
+func (c *Core) giveUp(d *departure, err error) {
+	c.callOff(d.actor, d.to)
+	c.logFailure(Failure{App: d.actor.App, Err: fmt.Errorf("move %v to group %d: %w", d.actor, d.to, err)})
 }
 
 // depart sends the rest of an actor, which lives in the other group from then on.
@@ -154,8 +165,7 @@ func (c *Core) depart(d *departure) {
 	next := Assignment{d.to, at.Version + 1}
 	pieces, err := c.rest(d, next)
 	if err != nil {
-		c.callOff(a, d.to)
-		c.logFailure(Failure{App: a.App, Err: fmt.Errorf("move %v to group %d: %w", a, d.to, err)})
+		c.giveUp(d, err)
 		return
 	}
 	b := c.beginTransaction()
@@ -174,8 +184,12 @@ func (c *Core) depart(d *departure) {
 		c.push(out, item, 0)
 	}
 	c.removeActor(a, next)
+	c.leaving = slices.DeleteFunc(c.leaving, func(o *departure) bool { return o == d })
 	c.finish()
 }
+
+// dropBytes is the most that the end of a cell or a timer takes in an entry, without names.
+const dropBytes = 48
 
 // rest encodes what the other group does not have of an actor.
 func (c *Core) rest(d *departure, next Assignment) ([][]byte, error) {
@@ -198,6 +212,12 @@ func (c *Core) rest(d *departure, next Assignment) ([][]byte, error) {
 	w.last = true
 	w.cut()
 	size, largest := 0, 0
+	for _, k := range c.cellsOf(a) {
+		size += dropBytes + len(k.cell.S)
+	}
+	for _, name := range c.timersOf(a) {
+		size += dropBytes + len(a.App) + len(a.Key.S) + len(name.name)
+	}
 	for _, item := range w.list {
 		size, largest = size+len(item), max(largest, len(item))
 	}

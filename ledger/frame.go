@@ -107,8 +107,12 @@ func (c *Core) Resend(group uint64) {
 	}
 }
 
-// resendAfter is how long the leader waits for an acknowledgement before it sends everything again.
-const resendAfter = 250 * time.Millisecond
+// resendAfter is how long the leader waits for an acknowledgement of a group before it sends everything again, and
+// lostAfter for one of a single stream, while the group acknowledges others.
+const (
+	resendAfter = 250 * time.Millisecond
+	lostAfter   = time.Second
+)
 
 func (c *Core) resendStalled() {
 	for _, p := range c.peers {
@@ -120,7 +124,24 @@ func (c *Core) resendStalled() {
 				c.relocate(o)
 			}
 			c.Resend(p.group)
+		case c.clock-p.looked >= int64(lostAfter):
+			p.looked = c.clock
+			c.resendLost(p)
 		}
+	}
+}
+
+// resendLost sends again what a group has not acknowledged since it was last called: it may have come before its
+// receiver, or been lost, and other streams do not tell.
+func (c *Core) resendLost(p *peer) {
+	for _, o := range slices.Clone(p.links) {
+		s := &o.sending
+		if s.sent > s.taken && s.taken == s.looked && s.peer == p {
+			if c.relocate(o); s.peer == p {
+				p.resend(o)
+			}
+		}
+		s.looked = s.taken
 	}
 }
 

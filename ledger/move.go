@@ -48,7 +48,7 @@ func (c *Core) Move(a Actor, to uint64) error {
 	switch {
 	case !c.leading:
 		return errNotLeading
-	case !c.sharded() || c.appOf(a.App) < 0 || a.Switch != 0:
+	case !c.sharded() || c.appOf(a.App) < 0 || a.Switch != 0 || to == 0:
 		return fmt.Errorf("move %v: %w: only shards of applications move, and those of a switch live with it", a,
 			ErrImmovable)
 	case !c.here(a):
@@ -159,6 +159,7 @@ func (c *Core) removeActor(a Actor, next Assignment) {
 		c.senders[o.To] = slices.DeleteFunc(c.senders[o.To], func(s *outgoing) bool { return s == o })
 	}
 	maps.DeleteFunc(c.late, func(name timerName, _ uint64) bool { return name.actor == a })
+	c.relieved++
 	c.Relocated(a)
 }
 

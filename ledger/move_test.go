@@ -16,6 +16,7 @@ type pairs struct {
 	groups [3]*pair // by number
 	app    [3]*script
 	rows   map[Actor]Assignment
+	behind uint64                     // the group whose directory knows nothing
 	lost   func(from, to uint64) bool // whether a frame is lost; nil: none is
 }
 
@@ -24,8 +25,14 @@ func newPairs(t *testing.T) *pairs {
 	for g := uint64(1); g <= 2; g++ {
 		s.app[g] = &script{name: "a"}
 		p := &pair{t: t, leader: mustNew(t, Limits{}, s.app[g]), follower: mustNew(t, Limits{}, s.app[g]), now: 1000}
+		directory := func(a Actor) (Assignment, bool) {
+			if s.behind == g {
+				return Assignment{}, false
+			}
+			return s.directory(a)
+		}
 		for _, c := range []*Core{p.leader, p.follower} {
-			c.Join(g, s.directory)
+			c.Join(g, directory)
 		}
 		p.must(p.leader.Lead(1, p.now))
 		s.groups[g] = p
@@ -356,5 +363,95 @@ func TestMoveRefused(t *testing.T) {
 	}
 	if err := c.Move(ofApp, 1); err != nil || !c.Quiet() {
 		t.Errorf("a move to where it lives: %v", err)
+	}
+}
+
+// An actor that turns out to be too large stays, and what comes after it still moves.
+func TestTooLargeToMove(t *testing.T) {
+	s := newPairs(t)
+	large := func(tx *Tx, _ *Input) error {
+		tx.Put(tx.Table("t"), Key{A: 1}, Key{}, make([]byte, maxPiece+1))
+		return nil
+	}
+	s.groups[1].up(1)
+	s.run()
+	s.move(ofApp, 1, 2)
+	s.groups[1].leader.Moves() // the first piece
+	s.app[1].do = large
+	s.groups[1].event(1, 1, 2, packetIn("p"))
+	s.run()
+	failures := s.groups[1].leader.Failures()
+	if len(failures) != 1 || len(s.rows) != 0 || len(s.groups[1].leader.state.moves.leaving) != 0 {
+		t.Errorf("failures %v, directory %v", failures, s.rows)
+	}
+	s.app[1].do = nil
+	s.move(ofApp, 1, 2)
+	s.run()
+	if failures := s.groups[1].leader.Failures(); len(failures) != 1 {
+		t.Errorf("the second time: failures %v", failures)
+	}
+}
+
+// keyed makes the application enter the shard of a key with each packet, and note its number.
+func (s *pairs) keyed(got *[]uint64) Actor {
+	key := Shard{Key: Key{S: "k"}}
+	for _, app := range s.app[1:] {
+		app.do = func(tx *Tx, in *Input) error {
+			if in.Kind == Message && tx.Enter(key) {
+				*got = append(*got, in.Seq)
+			}
+			return nil
+		}
+	}
+	return Actor{"a", key}
+}
+
+// What waits for an actor that is assigned is not overtaken in the moment when the directory knows the actor, and the
+// group has not heard of that.
+func TestAssignedBeforeTheNews(t *testing.T) {
+	s := newPairs(t)
+	var got []uint64
+	a := s.keyed(&got)
+	s.groups[1].up(1)
+	s.groups[1].event(1, 1, 2, packetIn("p"))
+	s.run()
+	s.rows[a] = Assignment{1, 1}
+	s.groups[1].event(1, 1, 3, packetIn("p"))
+	s.groups[1].leader.Relocated(a)
+	s.run()
+	if !slices.Equal(got, []uint64{2, 3}) {
+		t.Errorf("the actor gets events %v", got)
+	}
+}
+
+// An item that came to a group which did not know its receiver comes again, also while other streams go on.
+func TestLostBesideOthers(t *testing.T) {
+	s := newPairs(t)
+	var got []uint64
+	a := s.keyed(&got)
+	s.rows[a], s.behind = Assignment{2, 1}, 2
+	s.groups[1].up(1)
+	s.groups[1].event(1, 1, 2, packetIn("p"))
+	s.groups[1].commit()
+	s.groups[1].leader.Frames(func(to uint64, frame []byte) { s.carry(to, frame) })
+	s.behind = 0
+	for _, app := range s.app[1:] {
+		app.do = func(tx *Tx, in *Input) error {
+			if in.exact && in.to.Key.S == "k" {
+				got = append(got, in.Seq)
+			} else {
+				tx.Enter(AtSwitch(2))
+			}
+			return nil
+		}
+	}
+	s.groups[2].up(2)
+	for n := range uint64(30) {
+		s.groups[1].leader.Tick(int64(n+1) * 100_000_000)
+		s.groups[1].event(1, 1, n+3, packetIn("p"))
+		s.run()
+	}
+	if !slices.Equal(got, []uint64{2}) {
+		t.Errorf("the actor gets events %v", got)
 	}
 }

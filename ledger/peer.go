@@ -18,6 +18,7 @@ type peer struct {
 	ready                []*outgoing // those with committed items that were not sent
 	due                  []*incoming // streams from it that are to be acknowledged
 	progress             int64       // ledger time at which it last acknowledged something, or had nothing to
+	looked               int64       // ledger time of the last resendLost
 }
 
 // sending is the leader's part of an outgoing. It is not replicated; Lead resets it.
@@ -26,6 +27,7 @@ type sending struct {
 	committed uint64 // number of the last committed item
 	sent      uint64 // of the last one that was sent
 	taken     uint64 // of the last one that the receiver has acknowledged
+	looked    uint64 // taken, at the last resendLost
 	touched   uint64 // number of the batch that last listed this stream
 	acking    bool   // in Core.taken
 	ready     bool   // in peer.ready

@@ -97,6 +97,23 @@ func (d *decoder) piece() *piece {
 	return p
 }
 
+// checkArrival returns an error for a piece that arrive would not accept.
+func (s *state) checkArrival(group uint64, k Link, p *piece) error {
+	to, isTo := k.To.group()
+	if _, isFrom := k.From.group(); !isTo || !isFrom || to != group {
+		return fmt.Errorf("%v does not arrive on a stream from group to group", p.actor)
+	}
+	if old, known := s.moves.at[p.actor]; p.last && (p.next.Group != group || known && old.Version >= p.next.Version) {
+		return fmt.Errorf("%v arrives in group %d with assignment %v, which has %v", p.actor, group, p.next, old)
+	}
+	return p.walk(func(r *Record) error {
+		if r.Op == OpOutgoing && s.links.out[r.Link] != nil || r.Op == OpIncoming && s.links.in[r.Link] != nil {
+			return fmt.Errorf("stream %v: %w", r.Link, errTwice)
+		}
+		return nil
+	})
+}
+
 // checks returns an error for an operation that is not a part of the actor.
 func (p *piece) checks(r *Record) error {
 	of := Actor{}
@@ -110,7 +127,7 @@ func (p *piece) checks(r *Record) error {
 	case OpIncoming:
 		of = r.Link.To
 	}
-	if of != p.actor {
+	if of != p.actor || of.App == "" {
 		return fmt.Errorf("operation %d of %v is among those of %v, which moves", r.Op, of, p.actor)
 	}
 	return nil
