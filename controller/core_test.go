@@ -33,6 +33,7 @@ type stand struct {
 	compacts []uint64
 	kept     []byte // state of the last snapshot
 	audited  []uint64
+	frames   [][]byte // for other groups
 
 	proposeErr, compactErr, auditErr error
 
@@ -81,8 +82,8 @@ func (s *stand) Compact(index uint64, state []byte) error {
 	return nil
 }
 
-func (s *stand) SendFrame(uint64, []byte) {}
-func (s *stand) AskDirectory([]byte)      {}
+func (s *stand) SendFrame(_ uint64, frame []byte) { s.frames = append(s.frames, frame) }
+func (s *stand) AskDirectory([]byte)              {}
 
 func (s *stand) SendPayload(member uint64, payload []byte) bool {
 	return s.send != nil && s.send(member, payload)

@@ -179,7 +179,7 @@ func (c *Core) Receive(from uint64, k Link, seq uint64, encoded []byte) error {
 		}
 	}
 	void := it.commands != nil && c.void(k, &it)
-	if void && i.receiving.peer.full(c.hardBound()) {
+	if void && c.hearsOfVoid(k.From) && i.receiving.peer.full(c.hardBound()) {
 		return nil // the item comes again; that group takes what this one has for it meanwhile
 	}
 	b := c.beginTransaction()
@@ -274,11 +274,18 @@ func (c *Core) tagOf(app string) (tag message.Tag, known bool) {
 	return message.Tag(i + 1), i >= 0
 }
 
+// hearsOfVoid reports whether an actor is told that its commands are void. The replayed application has no use for it,
+// and when it is Full its group takes no items: the two groups would wait for each other.
+func (c *Core) hearsOfVoid(a Actor) bool { return c.replayed == nil || a != c.replayedActor() }
+
 // discard tells an actor that its commands are void, in one item: Seq is the number of the first, and Epoch how many
 // there are. If the switch does not execute what it has, its epoch is closed.
 func (c *Core) discard(k Link, it *item) {
 	if sw := c.state.find(k.To.Switch); sw != nil && sw.live && sw.queue.Full(c.queueBound()) {
 		c.stalled = append(c.stalled, sw)
+	}
+	if !c.hearsOfVoid(k.From) {
+		return
 	}
 	in := Input{Kind: Discarded, Switch: k.To.Switch, Epoch: uint64(it.count), Seq: it.token, at: k.From.Shard}
 	c.crossings.item = appendInputItem(c.crossings.item[:0], &in)

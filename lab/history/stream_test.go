@@ -39,7 +39,8 @@ func inGroups(found *complaints) (one, two *Group) {
 }
 
 // stream12 is a stream from an application in group 1 to a switch in group 2.
-var stream12 = ledger.Link{From: ledger.Actor{App: "a", Shard: ledger.AtSwitch(1)}, To: ledger.Actor{Shard: ledger.AtSwitch(2)}}
+var stream12 = ledger.Link{From: ledger.Actor{App: "a", Shard: ledger.AtSwitch(1)},
+	To: ledger.Actor{Shard: ledger.AtSwitch(2)}}
 
 // itemOf makes an item with commands for an epoch.
 func itemOf(epoch uint64, commands ...[]byte) []byte {
@@ -77,6 +78,8 @@ func TestStreams(t *testing.T) {
 		return &ledger.Record{Op: op, Link: stream12, Seq: seq, Bytes: b}
 	}
 	send, receive := op(ledger.OpSend, 0, item), op(ledger.OpReceive, 1, item)
+	two8, hosted := itemOf(8, hello, hello), ledger.Link{From: ledger.Actor{App: "ryu", Shard: ledger.AtSwitch(1)},
+		To: stream12.To}
 	command := &ledger.Record{Op: ledger.OpCommand, Switch: 2, Seq: 1, Bytes: hello}
 	// What logs say, or frames; each is of the first group, unless it begins with two.
 	type step struct {
@@ -108,6 +111,14 @@ func TestStreams(t *testing.T) {
 			two(command)}, "has commands for another epoch, and they are queued"},
 		"neither queued nor void": {[]step{log(send), two(receive), two(op(ledger.OpTimer, 0, nil))},
 			"has 1 commands; 0 are queued, 0 void"},
+		"void": {[]step{log(op(ledger.OpSend, 0, two8)), two(op(ledger.OpReceive, 1, two8)),
+			two(&ledger.Record{Op: ledger.OpSend, Link: ledger.Link{From: stream12.To, To: stream12.From},
+				Bytes: item}),
+			two(op(ledger.OpTimer, 0, nil))}, ""},
+		"void, which the hosted application is not told": {[]step{
+			log(&ledger.Record{Op: ledger.OpSend, Link: hosted, Bytes: two8}),
+			two(&ledger.Record{Op: ledger.OpReceive, Link: hosted, Seq: 1, Bytes: two8}),
+			two(op(ledger.OpTimer, 0, nil))}, ""},
 		"a damaged frame": {[]step{{f: frameOf(1)[:5]}}, "ends within a field"},
 	} {
 		t.Run(name, func(t *testing.T) {
