@@ -13,29 +13,47 @@ import (
 const (
 	frameItems   = 1
 	itemCommands = 2
+	itemPiece    = 3
 )
 
-var errFrame = errors.New("a frame between groups, or an item, ends within a field")
+var errShort = errors.New("ends within a field")
 
-// commandsOf reads the commands of an item, and the epoch that they are for. They are nil if it has none.
-func commandsOf(item []byte) (epoch uint64, commands []byte, err error) {
-	d := reader{b: item}
-	d.uvarint() // the length
-	if d.byte() != itemCommands {
-		return 0, nil, nil
-	}
-	epoch = d.uint64()
-	d.uvarint() // the token of the first
-	if d.short {
-		return 0, nil, errFrame
-	}
-	return epoch, d.b, nil
+// itemFields is an item: an input, commands, or a piece of an actor that moves.
+type itemFields struct {
+	epoch uint64
+
+	kind    ledger.InputKind
+	message string
+
+	commands     []byte // nil of an input
+	count, token uint64 // of the commands; the token of the first
+
+	piece bool
 }
 
-// hasCommands reports whether an item has commands.
-func hasCommands(item []byte) bool {
-	_, commands, _ := commandsOf(item)
-	return commands != nil
+// parseItem reads an item that the ledger has accepted.
+func parseItem(b []byte) (it itemFields) {
+	d := reader{b: b}
+	d.uvarint() // the length
+	switch d.byte() {
+	case itemPiece:
+		it.piece = true
+		return it
+	case itemCommands:
+		it.epoch, it.token, it.commands = d.uint64(), d.uvarint(), d.b
+		Each(it.commands, func([]byte) { it.count++ })
+		return it
+	}
+	it.kind = ledger.InputKind(d.byte())
+	d.byte()    // flags
+	d.uvarint() // the reason
+	d.shard()   // of the actor
+	d.uint64()  // the switch of the input
+	it.epoch = d.uint64()
+	d.uvarint() // the sequence
+	d.string()  // the name
+	it.message = d.string()
+	return it
 }
 
 // reader reads fields; once one is short it returns zero values.
@@ -74,12 +92,14 @@ func (d *reader) uvarint() uint64 {
 }
 
 func (d *reader) actor() ledger.Actor {
-	name := d.take(d.uvarint())
-	at := ledger.AtSwitch(openflow.DatapathID(d.uint64()))
-	at.Key.A, at.Key.B = d.uvarint(), d.uvarint()
-	at.Key.S = string(d.take(d.uvarint()))
-	return ledger.Actor{App: string(name), Shard: at}
+	return ledger.Actor{App: d.string(), Shard: d.shard()}
 }
+
+func (d *reader) shard() ledger.Shard {
+	return ledger.Shard{Switch: openflow.DatapathID(d.uint64()), Key: d.key()}
+}
+
+func (d *reader) key() ledger.Key { return ledger.Key{A: d.uvarint(), B: d.uvarint(), S: d.string()} }
 
 func (d *reader) link() ledger.Link { return ledger.Link{From: d.actor(), To: d.actor()} }
 

@@ -47,7 +47,7 @@ func (h *History) Group(cfg GroupConfig) *Group {
 	}
 	h.groups = append(h.groups, g)
 	var err error
-	if g.shadow, err = newShadow(); err == nil {
+	if g.shadow, err = newShadow(cfg.Identity != ""); err == nil {
 		g.replay, err = newReplay(cfg, h.isDirect)
 	}
 	g.report(err)
@@ -84,11 +84,15 @@ func (g *Group) Committed(node, index, term uint64, data []byte) {
 // learn checks an entry that is delivered for the first time.
 func (g *Group) learn(position int) error {
 	e := &g.log.entries[position]
+	if err := g.shadow.begin(&g.log, position); err != nil {
+		return err
+	}
 	g.replay.begin(position, e.term)
 	_, err := ledger.Walk(e.data, func(r *ledger.Record) error {
 		if err := g.record(e, r); err != nil {
 			return err
 		}
+		g.shadow.model.apply(r)
 		return g.replay.foresee(r)
 	})
 	if err == nil {
@@ -99,7 +103,7 @@ func (g *Group) learn(position int) error {
 		err = g.replay.entry(e)
 	}
 	if err == nil {
-		err = g.shadow.commit(&g.log, position)
+		err = g.shadow.core.Commit(e.data)
 	}
 	var v violation
 	if errors.As(err, &v) {
@@ -203,6 +207,9 @@ func (g *Group) Finish(replicas map[uint64]Replica) {
 		return
 	}
 	want, err := g.shadow.core.Snapshot()
+	if err == nil {
+		err = g.shadow.model.check(want)
+	}
 	if err != nil {
 		g.report(err)
 		return

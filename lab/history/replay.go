@@ -121,7 +121,7 @@ func (r *replay) pop(q *replayQueue) {
 func (r *replay) foresee(rec *ledger.Record) error {
 	if isInput(rec.Op) {
 		r.taken++
-		r.item, r.begun = rec.Op == ledger.OpReceive && hasCommands(rec.Bytes), false
+		r.item, r.begun = rec.Op == ledger.OpReceive && parseItem(rec.Bytes).count > 0, false
 	}
 	switch rec.Op {
 	case ledger.OpEvent:

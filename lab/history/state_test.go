@@ -67,11 +67,11 @@ func TestSnapshotsHoldTheState(t *testing.T) {
 		want  string
 	}{
 		{"of another entry", 13, stateAfter(t, tp, 10),
-			"snapshot at entry 13, which controller 2 takes over: it is not the state of the log: operation 1 is " +
-				"switch 0000000000000001"},
-		{"of the last but one", 16, stateAfter(t, tp, 13), "it is not the state of the log: operation 1 is switch"},
+			"snapshot at entry 13, which controller 2 takes over: it is not the state of the log: it has commands of " +
+				"switch 0000000000000001: done up to"},
+		{"of the last but one", 16, stateAfter(t, tp, 13), "it is not the state of the log: it has commands of switch"},
 		{"a value differs", 13, altered(stateAfter(t, tp, 11)),
-			`is put of "siven" in echoer/seen at 1, 2, not put of "seven"`},
+			`it has row echoer/seen at 1, 2: "siven", not row echoer/seen at 1, 2: "seven"`},
 		{"a torn one", 13, stateAfter(t, tp, 11)[:40], "ends within a field"},
 		{"of the future", 17, stateAfter(t, tp, 14), "snapshot at entry 17, which controller 2 takes over: no " +
 			"controller was handed an entry after 16"},

@@ -2,6 +2,7 @@ package history
 
 import (
 	"bytes"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -70,7 +71,8 @@ func (g *Group) logReceive(r *ledger.Record) error {
 	}
 	l.received++
 	g.h.received++
-	return g.arrive(r)
+	g.arrive(r)
+	return nil
 }
 
 // logTaken checks that the sender forgets only what the receiver has committed.
@@ -116,17 +118,15 @@ type arrival struct {
 }
 
 // arrive begins an arrival if the item has commands.
-func (g *Group) arrive(r *ledger.Record) error {
-	epoch, commands, err := commandsOf(r.Bytes)
-	if err != nil || commands == nil {
-		return err
+func (g *Group) arrive(r *ledger.Record) {
+	it := parseItem(r.Bytes)
+	if it.count == 0 {
+		return
 	}
-	a := &arrival{Link: r.Link, seq: r.Seq, due: bytes.Clone(commands)}
-	Each(commands, func([]byte) { a.count++ })
+	a := &arrival{Link: r.Link, seq: r.Seq, count: int(it.count), due: bytes.Clone(it.commands)}
 	log := g.h.ofAny(r.Link.To.Switch).newest()
-	a.foreign = log == nil || log.ended || epoch != 0 && epoch != log.epoch
+	a.foreign = log == nil || log.ended || it.epoch != 0 && it.epoch != log.epoch
 	g.arrival = a
-	return nil
 }
 
 // queue checks a command that is logged in the transaction.
@@ -198,7 +198,7 @@ func (g *Group) framed(frame []byte) error {
 		}
 	}
 	if d.short {
-		return errFrame
+		return fmt.Errorf("a frame between groups %w", errShort)
 	}
 	return nil
 }

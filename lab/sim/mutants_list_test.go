@@ -200,6 +200,11 @@ var mutants = []mutant{
 		"			if err := u.link.out.takeBack(u.before); err != nil {\n				return err\n			}\n", ""},
 	{"leave the watermark of an idle stream out of snapshots", "ledger/link.go",
 		"		if i := l.in[k]; i.watermark > 0 || i.epoch != 0 {", "		if i := l.in[k]; i.live {"},
+	{"leave the items for other groups out of snapshots", "ledger/link.go",
+		"	return o.outbox.AppendTo(binary", "	acked := stream.OutboxAfter(o.outbox.Last())\n	return " +
+			"acked.AppendTo(binary"},
+	{"leave who has asked out of snapshots", "ledger/state.go",
+		"	dst = v.asks.append(dst)\n", "	dst = asks(nil).append(dst)\n"},
 	{"drop what is for a switch that the directory does not know yet", "ledger/peer.go",
 		"	if p := c.peerOf(a); p != nil {\n		return p\n",
 		"	if p := c.peerOf(a); p != nil || a.Switch != 0 {\n		return p\n"},

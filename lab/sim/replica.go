@@ -273,6 +273,7 @@ func (r *replica) Compact(index uint64, state []byte) error {
 	if err != nil {
 		return err
 	}
+	r.g.h.Kept(r.n.id, index, state)
 	r.compacts = true
 	r.n.disk.writeSnapshot(uint64(r.g.number), s, func(err error) {
 		r.compacts = false
