@@ -28,7 +28,7 @@ type controllerNode struct {
 	id       uint64
 	disk     *disk
 	lost     bool       // its log is gone or not to be trusted: it may not come back
-	replicas []*replica // by group
+	replicas []*replica // in the order of the groups; the first is of the only group, or of the system group
 
 	// As long as the process lives.
 	members  map[uint64]*memberLink
@@ -42,11 +42,24 @@ func (s *simulation) newController(id uint64) *controllerNode {
 	n := &controllerNode{s: s, p: s.w.newProcess("c" + strconv.FormatUint(id, 10)), id: id}
 	n.disk = newDisk(s.w, n.p, diskOptions{real: s.scenario.RealDisk, fsync: s.scenario.Fsync})
 	for _, g := range s.groups {
-		r := &replica{n: n, g: g}
-		n.replicas = append(n.replicas, r)
-		g.replicas = append(g.replicas, r)
+		if g.at(id, &s.scenario) {
+			r := &replica{n: n, g: g}
+			n.replicas = append(n.replicas, r)
+			g.replicas = append(g.replicas, r)
+			g.members[id] = n.peerAddress()
+		}
 	}
 	return n
+}
+
+// replica returns the part of the controller in a group; nil if it has none.
+func (n *controllerNode) replica(group uint64) *replica {
+	for _, r := range n.replicas {
+		if uint64(r.g.number) == group {
+			return r
+		}
+	}
+	return nil
 }
 
 // start is what a process does first: it loads its log.

@@ -217,7 +217,7 @@ func (s *simulation) killEdge(f Fault) {
 // killController ends one and starts it again later, unless its machine fails and its log is
 // not durable: then it may not come back, so that happens to a minority at most.
 func (s *simulation) killController(c *controllerNode, power bool, d time.Duration) {
-	if !c.p.up || power && !s.scenario.Fsync && !s.spare() {
+	if !c.p.up || power && !s.scenario.Fsync && !c.spare() {
 		return
 	}
 	c.kill(power)
@@ -240,15 +240,20 @@ func (s *simulation) stopController(c *controllerNode, f Fault) {
 	c.p.after(time.Duration(f.B%500)*time.Millisecond, func() { s.killController(c, false, f.For) })
 }
 
-// spare reports whether one more controller may be lost for ever.
-func (s *simulation) spare() bool {
-	lost := 0
-	for _, c := range s.controllers {
-		if c.lost {
-			lost++
+// spare reports whether the controller may be lost for ever, too: each of its groups keeps a majority.
+func (n *controllerNode) spare() bool {
+	for _, r := range n.replicas {
+		lost := 0
+		for _, other := range r.g.replicas {
+			if other.n.lost {
+				lost++
+			}
+		}
+		if lost+1 > (len(r.g.replicas)-1)/2 {
+			return false
 		}
 	}
-	return lost+1 <= (len(s.controllers)-1)/2
+	return true
 }
 
 // restart starts a controller that is down. A log that lost its end is refused at the start.
@@ -257,7 +262,7 @@ func (s *simulation) restart(c *controllerNode, d time.Duration) {
 }
 
 func (s *simulation) corrupt(c *controllerNode, f Fault) {
-	if c.lost || !s.spare() {
+	if c.lost || !c.spare() {
 		return
 	}
 	c.kill(false)

@@ -8,6 +8,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/consensus"
 	"github.com/holdfast-sdn/holdfast/controller"
 	"github.com/holdfast-sdn/holdfast/controller/directory"
+	"github.com/holdfast-sdn/holdfast/internal/placement"
 	"github.com/holdfast-sdn/holdfast/lab/history"
 	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/openflow"
@@ -17,6 +18,7 @@ import (
 type group struct {
 	number   int
 	homes    int // how many home groups there are; 0 if this is the only group
+	members  map[uint64]string
 	replicas []*replica
 	h        *history.Group
 }
@@ -28,8 +30,8 @@ func (s *simulation) addGroups() {
 		homes = s.scenario.Controllers
 	}
 	for i := range homes + 1 {
-		g := &group{number: i, homes: homes}
-		g.h = s.h.Group(history.GroupConfig{Applications: s.applications(g), Identity: s.identity(),
+		g := &group{number: i, homes: homes, members: map[uint64]string{}}
+		g.h = s.h.Group(history.GroupConfig{Applications: s.applications(g), Identity: s.identity(g),
 			Limits: s.limits(), Number: uint64(i), Directory: g.lives(s.directory.view.Of)})
 		s.groups = append(s.groups, g)
 	}
@@ -42,19 +44,25 @@ func (g *group) system() bool { return g.number == 0 && g.homes > 0 }
 func (g *group) home() uint64 { return uint64(g.number) }
 
 // ids returns those of all controllers.
-func (s *simulation) ids() (list []uint64) {
-	for _, n := range s.controllers {
-		list = append(list, n.id)
+func (s Scenario) ids() (list []uint64) {
+	for id := range uint64(s.Controllers) {
+		list = append(list, id+1)
 	}
 	return list
 }
 
-// homesFrom returns the home groups, that of a controller first.
-func (s *simulation) homesFrom(controller uint64) []uint64 {
-	list := []uint64{controller}
-	for _, g := range s.groups[1:] {
-		if g.home() != controller {
-			list = append(list, g.home())
+// at reports whether a controller has a replica of the group.
+func (g *group) at(controller uint64, sc *Scenario) bool {
+	return sc.Replication == 0 || g.system() ||
+		slices.Contains(placement.Replicas(uint64(g.number), g.home(), sc.ids(), sc.Replication), controller)
+}
+
+// homes returns the home groups of which a controller has a replica, its own first.
+func (n *controllerNode) homes() []uint64 {
+	list := []uint64{n.id}
+	for _, r := range n.replicas[1:] {
+		if r.g.home() != n.id {
+			list = append(list, r.g.home())
 		}
 	}
 	return list
@@ -108,15 +116,16 @@ func (c *committed) learn(e consensus.Entry) (err error) {
 	return err
 }
 
-// of returns the replica that serves a switch; nil if that is not known.
-func (a *assignments) of(id openflow.DatapathID) *replica {
-	if len(a.n.replicas) == 1 {
-		return a.n.replicas[0]
+// of returns the replica that serves a switch; nil if it is not here, or if the group is not known.
+func (a *assignments) of(id openflow.DatapathID) (r *replica, known bool) {
+	if len(a.n.s.groups) == 1 {
+		return a.n.replicas[0], true
 	}
-	if row, known := a.view.OfSwitch(id); known {
-		return a.n.replicas[row.Group]
+	row, known := a.view.OfSwitch(id)
+	if !known {
+		return nil, false
 	}
-	return nil
+	return a.n.replica(row.Group), true
 }
 
 // update takes an update of the system group that its replica has handled. Sessions that wait for a group look again.

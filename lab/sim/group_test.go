@@ -7,8 +7,14 @@ import (
 
 // After its controller was down, each group is led at home again.
 func TestGroupsGoHome(t *testing.T) {
+	testGroupsGoHome(t, 3, 0)
+	testGroupsGoHome(t, 5, 3)
+}
+
+func testGroupsGoHome(t *testing.T, controllers, replication int) {
 	sc := quietScenario()
 	sc.PerController, sc.Duration = true, 12*time.Second
+	sc.Controllers, sc.Replication = controllers, replication
 	for i := range sc.Controllers {
 		sc.Faults = append(sc.Faults, Fault{At: time.Duration(1+i) * time.Second, For: 300 * time.Millisecond,
 			Kind: KillController, A: i})
@@ -21,13 +27,16 @@ func TestGroupsGoHome(t *testing.T) {
 	}
 	served := 0
 	for _, g := range s.groups {
+		if replication > 0 && !g.system() && len(g.replicas) != replication {
+			t.Errorf("group %d has %d replicas", g.number, len(g.replicas))
+		}
 		r := g.leader()
 		if r == nil || g.home() != 0 && r.n.id != g.home() {
 			t.Errorf("group %d is not led at home", g.number)
 			continue
 		}
 		switches := len(r.core.Ledger().Switches())
-		if served += switches; g.system() != (switches == 0) {
+		if served += switches; g.system() && switches > 0 || replication == 0 && !g.system() && switches == 0 {
 			t.Errorf("group %d has %d switches", g.number, switches)
 		}
 	}

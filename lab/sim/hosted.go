@@ -5,6 +5,7 @@ import (
 	"hash/fnv"
 	"time"
 
+	"github.com/holdfast-sdn/holdfast/controller"
 	"github.com/holdfast-sdn/holdfast/lab/history"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 	hosting "github.com/holdfast-sdn/holdfast/ryu/replay"
@@ -31,17 +32,17 @@ func deadly(in *wire.Input) bool {
 	return sum.Sum64()%poisonous == 0
 }
 
-// identity is that of the program; empty if there is none.
-func (s *simulation) identity() string {
-	if s.scenario.Hosted {
+// identity is that of the program, which every group knows that can have switches; empty if there is none.
+func (s *simulation) identity(g *group) string {
+	if s.scenario.Hosted && !g.system() {
 		return "simulated"
 	}
 	return ""
 }
 
-// runner returns what runs the hosts of a replica.
+// runner returns what runs the hosts of a replica. The program lives in one group.
 func (s *simulation) runner(r *replica) hosting.Runner {
-	if s.scenario.Hosted {
+	if s.scenario.Hosted && (r.g.homes == 0 || r.g.home() == controller.HomeOf(hosting.Name, r.g.homes)) {
 		return hostRunner{r}
 	}
 	return nil
@@ -172,7 +173,7 @@ func (h *hostLife) end(reason string, input uint64) {
 
 // request asks the applications for something, over their REST interface. Only a leader answers.
 func (r *replica) request() {
-	if !r.n.s.traffic {
+	if !r.n.s.traffic || r.core.Hosting() == nil {
 		return
 	}
 	done := false

@@ -49,9 +49,9 @@ func (l *memberLink) send(m wire.Message) {
 	if l.c == nil || l.c.unread() > maxMemberUnread {
 		switch {
 		case snapshot:
-			l.n.replicas[m.Group].raft.SnapshotSent(l.to, false)
+			l.n.replica(m.Group).raft.SnapshotSent(l.to, false)
 		case m.Raft.GetType() == raftpb.MsgApp:
-			l.n.replicas[m.Group].raft.Unreachable(l.to)
+			l.n.replica(m.Group).raft.Unreachable(l.to)
 		}
 		return
 	}
@@ -72,7 +72,7 @@ func (l *memberLink) send(m wire.Message) {
 	l.c.write(b)
 	l.scratch = b
 	if snapshot {
-		l.n.replicas[m.Group].raft.SnapshotSent(l.to, true)
+		l.n.replica(m.Group).raft.SnapshotSent(l.to, true)
 	}
 }
 
@@ -164,7 +164,7 @@ func (r *memberReader) data(piece []byte) {
 		if !whole {
 			continue
 		}
-		to := n.replicas[m.Group]
+		to := n.replica(m.Group)
 		if m.Raft == nil {
 			to.payload(r.from, m.Payload)
 			continue

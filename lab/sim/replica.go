@@ -90,7 +90,7 @@ func (r *replica) start(saved storage.Saved) error {
 	}
 	r.core, err = controller.NewCore(controller.CoreConfig{Name: r.n.p.name, Applications: s.applications(r.g),
 		Limits: s.limits(), SwitchTimeout: s.scenario.SwitchTimeout, SnapshotEvery: s.scenario.SnapshotEvery,
-		Hosts: s.runner(r), Identity: s.identity(), Logger: quiet,
+		Hosts: s.runner(r), Identity: s.identity(r.g), Logger: quiet,
 		Group: uint64(r.g.number), Directory: r.g.lives(r.n.assigned.view.Of),
 		Elapsed: func() time.Duration { return s.w.now }}, r)
 	return err
@@ -178,7 +178,7 @@ func (r *replica) update() {
 	if r.g.system() {
 		n.assigned.update(u)
 		if u.Role != nil && u.Role.Leading && len(n.assigned.view.Layout().Groups) == 0 {
-			first := directory.Place{Controllers: n.s.ids()}
+			first := directory.Place{Replication: uint64(n.s.scenario.Replication), Controllers: n.s.scenario.ids()}
 			r.core.Ask(directory.Name, first.Append(nil))
 		}
 	}
@@ -215,11 +215,9 @@ func (r *replica) turn() {
 
 // handOver gives the leadership to another controller, which need not take it.
 func (r *replica) handOver() {
-	s := r.n.s
-	others := slices.DeleteFunc(slices.Clone(s.controllers),
-		func(o *controllerNode) bool { return o == r.n || !o.p.up })
+	others := slices.DeleteFunc(slices.Clone(r.g.replicas), func(o *replica) bool { return o == r || !o.n.p.up })
 	if len(others) > 0 {
-		r.transfer(others[s.w.rand.IntN(len(others))].id)
+		r.transfer(others[r.n.s.w.rand.IntN(len(others))].n.id)
 	}
 }
 
@@ -299,11 +297,16 @@ func (r *replica) SendPayload(member uint64, payload []byte) bool {
 // SendFrame implements controller.Outside.
 func (r *replica) SendFrame(to uint64, frame []byte) {
 	r.g.h.Framed(frame)
-	s, at, payload := r.n.s, r.n.replicas[to], controller.FramePayload(frame)
+	s, at, payload := r.n.s, r.n.replica(to), controller.FramePayload(frame)
 	send := func() {
-		if at.leader == r.n.id {
+		switch {
+		case at == nil: // who leads it is not known here
+			for _, other := range s.groups[to].replicas {
+				r.n.members[other.n.id].sendPayload(to, payload)
+			}
+		case at.leader == r.n.id:
 			at.put(func() { at.core.Payload(r.n.p.clock(), 0, payload) })
-		} else if at.leader != 0 {
+		case at.leader != 0:
 			at.SendPayload(at.leader, payload)
 		}
 	}

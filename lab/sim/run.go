@@ -157,7 +157,7 @@ func (s *simulation) unsettledDirect(n *switchNode, st ledger.SwitchStatus) stri
 		return fmt.Sprintf("%d events of switch %s are not logged", unlogged, n.id)
 	}
 	for _, c := range s.controllers {
-		if c.lost || !n.knows(c) {
+		if r, _ := c.assigned.of(n.id); c.lost || !n.knows(c) || r == nil {
 			continue
 		}
 		i := slices.IndexFunc(c.sessions, func(x *session) bool { return x.state == attached && x.Switch() == n.id })

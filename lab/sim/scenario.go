@@ -16,6 +16,7 @@ type Scenario struct {
 	Controllers int
 	// each controller has a group of its own, for a share of the switches, and there is a system group; else one group
 	PerController bool
+	Replication   int // replicas of such a group; 0: one at each controller
 	Switches      int
 	PerAgent      int // switches behind one agent
 	Peers
@@ -122,6 +123,12 @@ func NewScenario(seed uint64) Scenario {
 	if s.PerController = seed%4 == 3; s.PerController {
 		s.StreamFaults = []float64{0, 0.02, 0.2}[r.IntN(3)]
 		s.OutboxItems = []int{0, 0, 0, 256}[r.IntN(4)]
+		if s.Hosted = r.IntN(4) == 0; s.Hosted {
+			s.HostDeaths = []int{0, 2, 20}[r.IntN(3)]
+		}
+		if s.FewEvery == 0 && s.Controllers > 1 && r.IntN(2) == 0 {
+			s.Replication = 1 + 2*r.IntN(s.Controllers/2)
+		}
 	}
 	return s
 }
@@ -139,6 +146,7 @@ func (s Scenario) String() string {
 		s.Seed, s.Controllers, s.Switches, s.PerAgent, s.Duration.Round(time.Millisecond), s.FramesPerSecond,
 		s.SnapshotEvery, s.SwitchTimeout.Round(time.Millisecond))
 	yes("a group for each controller", s.PerController)
+	yes(fmt.Sprintf("%d replicas of each", s.Replication), s.Replication > 0)
 	yes("learning", s.Learning)
 	yes("fsync", s.Fsync)
 	yes("logs in files", s.RealDisk)
@@ -166,6 +174,10 @@ func (s Scenario) Validate() error {
 	switch {
 	case s.Controllers < 1 || s.Controllers > 9 || s.Controllers%2 == 0:
 		return fmt.Errorf("%d controllers: choose an odd number up to 9", s.Controllers)
+	case s.Replication < 0 || s.Replication > s.Controllers || s.Replication > 0 && (s.Replication%2 == 0 ||
+		!s.PerController || s.FewEvery > 0):
+		return fmt.Errorf("%d replicas of a group: choose an odd number up to that of the controllers, or 0 for one "+
+			"at each; only with a group for each controller, and switches that know all", s.Replication)
 	case s.Switches < 1 || s.Switches > 64:
 		return fmt.Errorf("%d switches: choose 1 to 64", s.Switches)
 	case s.PerAgent < 1:

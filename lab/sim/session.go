@@ -126,10 +126,10 @@ func (s *session) register() {
 	if i < 0 {
 		s.state, s.id = attached, s.Switch()
 		s.n.s.w.note(s.n.p, "switch %s attached", s.id)
-		if !s.assigned() {
+		if !s.assigned() && s.state == attached {
 			s.ask()
 			s.n.p.after(assignPatience, func() {
-				if s.r == nil {
+				if s.r == nil && s.state == attached {
 					s.end(errors.New("it is assigned to no group"))
 				}
 			})
@@ -158,9 +158,17 @@ func (s *session) register() {
 	})
 }
 
-// assigned passes the session to the replica of its switch's group, if that is known.
+// assigned passes the session to the replica of its switch's group. It returns false if the group is not known, or has
+// no replica here; then the session ends, and an agent learns why.
 func (s *session) assigned() bool {
-	if s.r = s.n.assigned.of(s.id); s.r == nil {
+	r, known := s.n.assigned.of(s.id)
+	if s.r = r; r == nil {
+		switch {
+		case known && s.State().Peer == southbound.Agent:
+			s.Session.Refuse(experimenter.ReasonElsewhere, s.State().Epoch)
+		case known:
+			s.end(errors.New("its group has no replica here"))
+		}
 		return false
 	}
 	s.r.put(func() { s.r.core.Attached(s) })
@@ -172,7 +180,7 @@ func (s *session) ask() {
 	if s.state != attached || s.r != nil {
 		return
 	}
-	want := directory.Assign{Actors: []ledger.Actor{{Shard: ledger.AtSwitch(s.id)}}, Groups: s.n.s.homesFrom(s.n.id)}
+	want := directory.Assign{Actors: []ledger.Actor{{Shard: ledger.AtSwitch(s.id)}}, Groups: s.n.homes()}
 	system := s.n.replicas[0]
 	system.put(func() { system.core.Ask(directory.Name, want.Append(nil)) })
 	s.n.p.after(assignEvery, s.ask)

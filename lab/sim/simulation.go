@@ -38,18 +38,16 @@ func newSimulation(sc Scenario) *simulation {
 	s.net = newNetwork(s.w)
 	s.h = history.New(s.w.fail)
 	s.addGroups()
-	members := map[uint64]string{}
 	var addresses []string
 	for id := uint64(1); id <= uint64(sc.Controllers); id++ {
 		n := s.newController(id)
 		s.controllers = append(s.controllers, n)
-		members[id] = n.peerAddress()
 		addresses = append(addresses, n.switchAddress())
 	}
 	for _, n := range s.controllers {
 		var first []storage.Batch
-		for _, g := range s.groups {
-			first = append(first, consensus.Bootstrap(uint64(g.number), members))
+		for _, r := range n.replicas {
+			first = append(first, consensus.Bootstrap(uint64(r.g.number), r.g.members))
 		}
 		n.disk.format(first)
 		n.disk.lie(sc.LyingDisks)
