@@ -26,11 +26,12 @@ type controllerNode struct {
 
 // controllerLife is one life of a controller.
 type controllerLife struct {
-	n       *controllerNode
-	p       *process
-	mount   *mount
-	c       *controller.Controller
-	pending *snapshot // taken over, and nothing after it was handed to the owner; guarded by mu of the simulation
+	n     *controllerNode
+	p     *process
+	mount *mount
+	c     *controller.Controller
+	// by group: taken over, and nothing after it was handed to the owner; guarded by mu of the simulation
+	pending map[uint64]snapshot
 }
 
 type snapshot struct {
@@ -43,7 +44,7 @@ func (n *controllerNode) start() {
 		return
 	}
 	p := n.s.net.begin(n.at)
-	l := &controllerLife{n: n, p: p}
+	l := &controllerLife{n: n, p: p, pending: map[uint64]snapshot{}}
 	l.mount = &mount{d: n.disk, loaded: l.loaded, took: l.took, wrote: l.wrote}
 	logger := n.s.logger(p, l.leads)
 	dial := func(ctx context.Context, _ uint64, address string) (net.Conn, error) {
@@ -53,8 +54,7 @@ func (n *controllerNode) start() {
 		Name: n.at.name,
 		Consensus: consensus.HostConfig{ID: n.id, Cluster: "shells", Founded: n.founded,
 			Listener: n.s.net.listen(p, n.members[n.id], nil), Dial: dial, Storage: l.mount, Logger: logger},
-		Groups: []controller.GroupConfig{{Consensus: consensus.GroupConfig{Members: n.members},
-			Applications: n.s.applications()}},
+		Groups:     n.s.configs(n.members),
 		Limits:     n.s.limits(),
 		Southbound: southbound.Config{Logger: logger},
 		OpenFlow: n.s.net.listen(p, n.at.name+":6653", func(c *conn) {
@@ -121,30 +121,30 @@ func (n *controllerNode) running() bool {
 }
 
 // leads tells of the controller that it leads: it logs so before it proposes anything.
-func (l *controllerLife) leads(r slog.Record) {
+func (l *controllerLife) leads(group uint64, r slog.Record) {
 	if r.Message != "leader" {
 		return
 	}
 	r.Attrs(func(a slog.Attr) bool {
 		if a.Key == "term" {
-			l.n.s.see(l.p, func(*history.History) { l.n.s.g.Leading(l.n.id, a.Value.Uint64()) })
+			l.n.s.see(l.p, func(*history.History) { l.n.s.groups[group].Leading(l.n.id, a.Value.Uint64()) })
 		}
 		return a.Key != "term"
 	})
 }
 
 // Append implements controller.Auditor.
-func (l *controllerLife) Append(_, index uint64, entry []byte) error {
+func (l *controllerLife) Append(group, index uint64, entry []byte) error {
 	header, err := ledger.Walk(entry[:history.HeaderLen(entry)], nil)
 	if err != nil {
 		return err
 	}
 	l.n.s.see(l.p, func(*history.History) {
-		if p := l.pending; p != nil && p.index < index {
-			l.pending = nil
-			l.n.s.g.Restored(l.n.id, p.index, p.state)
+		if p := l.pending[group]; p.state != nil && p.index < index {
+			delete(l.pending, group)
+			l.n.s.groups[group].Restored(l.n.id, p.index, p.state)
 		}
-		l.n.s.g.Committed(l.n.id, index, header.Term, entry)
+		l.n.s.commits(l.n.id, group, index, header.Term, entry)
 	})
 	return nil
 }
@@ -152,16 +152,16 @@ func (l *controllerLife) Append(_, index uint64, entry []byte) error {
 // Close implements controller.Auditor.
 func (l *controllerLife) Close() error { return nil }
 
-func (l *controllerLife) loaded(index uint64, state []byte) {
-	l.n.s.see(l.p, func(*history.History) { l.n.s.g.Restored(l.n.id, index, state) })
+func (l *controllerLife) loaded(group, index uint64, state []byte) {
+	l.n.s.see(l.p, func(*history.History) { l.n.s.groups[group].Restored(l.n.id, index, state) })
 }
 
-func (l *controllerLife) took(index uint64, state []byte) {
-	l.n.s.see(l.p, func(*history.History) { l.pending = &snapshot{index, state} })
+func (l *controllerLife) took(group, index uint64, state []byte) {
+	l.n.s.see(l.p, func(*history.History) { l.pending[group] = snapshot{index, state} })
 }
 
-func (l *controllerLife) wrote(index uint64, state []byte) {
-	l.n.s.see(l.p, func(*history.History) { l.n.s.g.Kept(l.n.id, index, state) })
+func (l *controllerLife) wrote(group, index uint64, state []byte) {
+	l.n.s.see(l.p, func(*history.History) { l.n.s.groups[group].Kept(l.n.id, index, state) })
 }
 
 // endsWithin is how long the goroutines of a process may take to end.

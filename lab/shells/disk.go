@@ -41,11 +41,11 @@ func (d *disk) wasFull() bool {
 // mount is the disk as one life of a controller has it. It implements storage.Storage.
 type mount struct {
 	d       *disk
-	dead    bool                             // guarded by d.mu
-	pending []storage.Batch                  // a write that is under way; guarded by d.mu
-	loaded  func(index uint64, state []byte) // a snapshot that this life begins with
-	took    func(index uint64, state []byte) // one of the leader's
-	wrote   func(index uint64, state []byte) // one of its own
+	dead    bool                                    // guarded by d.mu
+	pending []storage.Batch                         // a write that is under way; guarded by d.mu
+	loaded  func(group, index uint64, state []byte) // a snapshot that this life begins with
+	took    func(group, index uint64, state []byte) // one of the leader's
+	wrote   func(group, index uint64, state []byte) // one of its own
 }
 
 // kill is the end of the process: of a write that is under way the disk has a beginning.
@@ -63,8 +63,10 @@ func (m *mount) Load() (map[uint64]storage.Saved, error) {
 	m.d.mu.Lock()
 	groups, err := m.d.log.Load()
 	m.d.mu.Unlock()
-	if saved := groups[0]; err == nil && saved.Snapshot.Index() > 0 && saved.Snapshot.State != nil {
-		m.loaded(saved.Snapshot.Index(), saved.Snapshot.State)
+	for group, saved := range groups {
+		if err == nil && saved.Snapshot.Index() > 0 && saved.Snapshot.State != nil {
+			m.loaded(group, saved.Snapshot.Index(), saved.Snapshot.State)
+		}
 	}
 	return groups, err
 }
@@ -73,7 +75,7 @@ func (m *mount) Load() (map[uint64]storage.Saved, error) {
 func (m *mount) Save(batches []storage.Batch) error {
 	for _, b := range batches {
 		if b.Snapshot != nil && b.Snapshot.State != nil {
-			m.took(b.Snapshot.Index(), b.Snapshot.State)
+			m.took(b.Group, b.Snapshot.Index(), b.Snapshot.State)
 		}
 	}
 	m.d.mu.Lock()
@@ -95,7 +97,7 @@ func (m *mount) Save(batches []storage.Batch) error {
 }
 
 // WriteSnapshot implements storage.Storage.
-func (m *mount) WriteSnapshot(_ uint64, s storage.Snapshot) error {
+func (m *mount) WriteSnapshot(group uint64, s storage.Snapshot) error {
 	m.d.mu.Lock()
 	latency, full, dead := m.d.latency, m.d.full, m.dead
 	m.d.failed = m.d.failed || full && !dead
@@ -107,7 +109,7 @@ func (m *mount) WriteSnapshot(_ uint64, s storage.Snapshot) error {
 	case full:
 		return syscall.ENOSPC
 	}
-	m.wrote(s.Index(), s.State)
+	m.wrote(group, s.Index(), s.State)
 	return nil
 }
 

@@ -2,6 +2,8 @@ package shells
 
 import (
 	"time"
+
+	"github.com/holdfast-sdn/holdfast/controller"
 )
 
 // inflict lets a fault happen.
@@ -11,7 +13,7 @@ func (x *schedule) inflict(f Fault) {
 	c := s.controllers[f.A%len(s.controllers)]
 	switch f.Kind {
 	case KillLeader, VanishLeader, PauseLeader:
-		if c = s.leader(); c == nil {
+		if c = s.leader(f.A % len(s.groups)); c == nil {
 			return
 		}
 	}
@@ -40,18 +42,22 @@ func (x *schedule) inflict(f Fault) {
 	}
 }
 
-// leader is the controller that leads in the newest term, as it knows.
-func (s *simulation) leader() (leader *controllerNode) {
-	term := uint64(0)
+// leader is the controller that leads a group in the newest term, as it knows.
+func (s *simulation) leader(group int) *controllerNode {
+	var all []controller.Status
 	for _, n := range s.controllers {
 		if !n.running() {
 			continue
 		}
-		if st, err := n.life.c.Status(s.ctx); err == nil && st.Role == "leader" && st.Term > term {
-			leader, term = n, st.Term
+		if st, err := n.life.c.Status(s.ctx); err == nil {
+			all = append(all, st)
 		}
 	}
-	return leader
+	leader := s.leaders(all)[group]
+	if leader == nil {
+		return nil
+	}
+	return s.controllers[leader.ID-1]
 }
 
 // disturb lets something happen to the network.

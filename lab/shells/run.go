@@ -23,6 +23,7 @@ const (
 type Result struct {
 	Simulated               time.Duration
 	Events, Commands, Terms uint64
+	Items                   uint64   // of streams between groups
 	Violation               string   // "" if everything holds
 	Notes                   []string // what happened before it, oldest first
 }
@@ -52,6 +53,7 @@ func Run(sc Scenario, progress func()) Result {
 	defer s.mu.Unlock()
 	r := Result{Simulated: time.Since(s.began), Violation: s.violation, Notes: s.notes}
 	r.Events, r.Commands, r.Terms = s.h.Counts()
+	r.Items = s.h.Received()
 	return r
 }
 
@@ -200,7 +202,6 @@ func (x *schedule) settle() {
 
 // unsettled says what is still to be done; "" is nothing, and then the history is finished.
 func (s *simulation) unsettled() string {
-	var leader controller.Status
 	var all []controller.Status
 	for _, n := range s.controllers {
 		if !n.running() {
@@ -211,21 +212,24 @@ func (s *simulation) unsettled() string {
 			return err.Error()
 		}
 		all = append(all, st)
-		if st.Role == "leader" && st.Term > leader.Term {
-			leader = st
+	}
+	leaders := s.leaders(all)
+	for g, leader := range leaders {
+		if leader == nil {
+			return fmt.Sprintf("group %d has no leader", g)
 		}
-	}
-	if leader.Term == 0 {
-		return "there is no leader"
-	}
-	for _, st := range all {
-		if st.Applied != leader.Applied {
-			return fmt.Sprintf("%s has applied entry %d, the leader %d", st.Name, st.Applied, leader.Applied)
+		for _, st := range all {
+			if have, all := st.Groups[g].Applied, leader.Groups[g].Applied; have != all {
+				return fmt.Sprintf("%s has applied entry %d of group %d, the leader %d", st.Name, have, g, all)
+			}
+		}
+		for _, wait := range leader.Groups[g].Backlog {
+			return fmt.Sprintf("%d items of group %d wait for group %d", wait.Items, g, wait.Group)
 		}
 	}
 	live := map[openflow.DatapathID]uint64{}
 	for _, sw := range s.switches {
-		if text := s.unsettledSwitch(sw, leader, all, live); text != "" {
+		if text := s.unsettledSwitch(sw, leaders, all, live); text != "" {
 			return text
 		}
 	}
@@ -235,20 +239,15 @@ func (s *simulation) unsettled() string {
 		return "commands are not executed"
 	}
 	s.h.Finish(live)
-	s.g.Finish(nil)
+	for _, g := range s.groups {
+		g.Finish(nil)
+	}
 	return ""
 }
 
-func (s *simulation) unsettledSwitch(sw *switchNode, leader controller.Status, all []controller.Status,
+func (s *simulation) unsettledSwitch(sw *switchNode, leaders []*controller.Status, all []controller.Status,
 	live map[openflow.DatapathID]uint64) string {
-	at := func(st controller.Status) controller.SwitchStatus {
-		i := slices.IndexFunc(st.Switches, func(x controller.SwitchStatus) bool { return x.Switch == sw.id.String() })
-		if i < 0 {
-			return controller.SwitchStatus{State: "unknown"}
-		}
-		return st.Switches[i]
-	}
-	st := at(leader)
+	st := statusOf(sw.id, leaders[statusOf(sw.id, leaders[0]).Group])
 	var epoch uint64
 	if sw.agent != nil {
 		var text string
@@ -268,7 +267,7 @@ func (s *simulation) unsettledSwitch(sw *switchNode, leader controller.Status, a
 			if !slices.Contains(sw.dials, other.Name+":6653") {
 				continue // it does not know this one
 			}
-			if x := at(other); x.Role == "none" || !x.InSync {
+			if x := statusOf(sw.id, &other); x.Role == "none" || !x.InSync {
 				return fmt.Sprintf("%s is not in sync with switch %s", other.Name, sw.id)
 			}
 		}

@@ -15,7 +15,9 @@ import (
 type Scenario struct {
 	Seed        uint64
 	Controllers int
-	Switches    int
+	// each controller has a group of its own, for a share of the switches, and there is a system group; else one group
+	PerController bool
+	Switches      int
 	sim.Peers
 	Duration        time.Duration
 	SwitchTimeout   time.Duration
@@ -104,6 +106,7 @@ func NewScenario(seed uint64) Scenario {
 	if seed%7 == 3 {
 		s.FewEvery, s.Few = 1+r.IntN(3)/2, 1+r.IntN(2)
 	}
+	s.PerController = seed%4 == 3
 	var some []Kind
 	for range 1 + r.IntN(5) {
 		some = append(some, Kind(r.IntN(int(kinds))))

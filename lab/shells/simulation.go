@@ -12,9 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/holdfast-sdn/holdfast/apps/hub"
-	"github.com/holdfast-sdn/holdfast/apps/learning"
-	"github.com/holdfast-sdn/holdfast/lab/census"
+	"github.com/holdfast-sdn/holdfast/controller/directory"
 	"github.com/holdfast-sdn/holdfast/lab/history"
 	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/openflow"
@@ -35,7 +33,9 @@ type simulation struct {
 
 	mu        sync.Mutex // guards the fields below; held for checks only
 	h         *history.History
-	g         *history.Group // the only one
+	groups    []*history.Group
+	assigned  directory.View // what the log of the system group says of switches, if there are several groups
+	learned   uint64         // index of its last entry
 	violation string
 	notes     []string // the last of what happened
 }
@@ -47,7 +47,7 @@ func newSimulation(ctx context.Context, sc Scenario) *simulation {
 	s := &simulation{sc: sc, rand: rand.New(rand.NewPCG(sc.Seed, 4)), net: newNetwork(sc.Seed), began: time.Now(),
 		ctx: ctx}
 	s.h = history.New(s.failed)
-	s.g = s.h.Group(history.GroupConfig{Applications: s.applications(), Limits: s.limits()})
+	s.addGroups()
 	members := map[uint64]string{}
 	var addresses []string
 	for id := uint64(1); id <= uint64(sc.Controllers); id++ {
@@ -74,14 +74,6 @@ func newSimulation(ctx context.Context, sc Scenario) *simulation {
 		s.switches = append(s.switches, sw)
 	}
 	return s
-}
-
-func (s *simulation) applications() []ledger.Application {
-	apps := []ledger.Application{hub.New(), census.New(census.Config{Errs: s.sc.StockEvery > 0})}
-	if s.sc.Learning {
-		apps[0] = learning.New()
-	}
-	return apps
 }
 
 func (s *simulation) limits() ledger.Limits { return ledger.Limits{QueueCommands: s.sc.QueueCommands} }
@@ -145,15 +137,16 @@ func (s *simulation) patient(c *conn, err error) {
 	}
 }
 
-// logger takes what a process logs to the notes, and hands on each record.
-func (s *simulation) logger(p *process, seen func(r slog.Record)) *slog.Logger {
+// logger takes what a process logs to the notes, and hands on each record, with the group that it is about.
+func (s *simulation) logger(p *process, seen func(group uint64, r slog.Record)) *slog.Logger {
 	return slog.New(handler{s: s, p: p, seen: seen})
 }
 
 type handler struct {
-	s    *simulation
-	p    *process
-	seen func(r slog.Record)
+	s     *simulation
+	p     *process
+	group uint64
+	seen  func(group uint64, r slog.Record)
 }
 
 // Enabled implements slog.Handler.
@@ -162,9 +155,12 @@ func (h handler) Enabled(_ context.Context, l slog.Level) bool { return l >= slo
 // Handle implements slog.Handler.
 func (h handler) Handle(_ context.Context, r slog.Record) error {
 	if h.seen != nil {
-		h.seen(r)
+		h.seen(h.group, r)
 	}
 	var b strings.Builder
+	if h.group > 0 {
+		fmt.Fprintf(&b, "group %d: ", h.group)
+	}
 	b.WriteString(r.Message)
 	r.Attrs(func(a slog.Attr) bool {
 		fmt.Fprintf(&b, " %s=%v", a.Key, a.Value)
@@ -175,7 +171,14 @@ func (h handler) Handle(_ context.Context, r slog.Record) error {
 }
 
 // WithAttrs implements slog.Handler.
-func (h handler) WithAttrs([]slog.Attr) slog.Handler { return h }
+func (h handler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	for _, a := range attrs {
+		if a.Key == "group" {
+			h.group = a.Value.Uint64()
+		}
+	}
+	return h
+}
 
 // WithGroup implements slog.Handler.
 func (h handler) WithGroup(string) slog.Handler { return h }
