@@ -70,12 +70,13 @@ func TestMutants(t *testing.T) {
 // begins has the seed that each of these bugs begins with, because lower ones do not find it. After a change of a core
 // another seed may be the first that finds a bug: the test then takes longer, and with -v it prints that seed.
 var begins = map[string]uint64{
-	"drop what is for a switch that the directory does not know yet":      7,
+	"drop what is for a switch that the directory does not know yet":      9,
 	"do not say that commands of another group are void":                  47,
 	"execute commands of another group for an epoch that has ended":       47,
-	"forget at takeover what another group has not acknowledged":          51,
+	"forget at takeover what another group has not acknowledged":          111,
+	"leave the items for other groups out of snapshots":                   15,
 	"leave the watermark of an idle stream out of snapshots":              35,
-	"keep at the end of a leadership what was received and not committed": 19,
+	"keep at the end of a leadership what was received and not committed": 31,
 	"keep at the end of a leadership what was sent and not committed":     15,
 	"take what is below the marker for answered":                          1518,
 	"take a switch for a leader that was deposed":                         203,
@@ -115,7 +116,8 @@ var scenarios = map[string]string{
 func run(t *testing.T, swarm, bug string, args ...string) (sum Summary, died string) {
 	t.Helper()
 	cmd := exec.Command(swarm, args...)
-	cmd.Env = append(os.Environ(), mutation.Env+"="+bug)
+	// One seed at a time: bugs are tested side by side, and what runs beside the seed that finds one is wasted.
+	cmd.Env = append(os.Environ(), mutation.Env+"="+bug, "GOMAXPROCS=1")
 	var said bytes.Buffer
 	cmd.Stderr = &said
 	out, err := cmd.Output()
