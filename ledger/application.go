@@ -18,6 +18,15 @@ type Application interface {
 	Handle(tx *Tx, in *Input) error
 }
 
+// Server is an Application that executes calls over HTTP. Its methods are safe for concurrent use.
+type Server interface {
+	Application
+	// Routes returns what it serves, as patterns of net/http.ServeMux.
+	Routes() []string
+	// Callee returns the shard that executes a message for a route.
+	Callee(route string, message []byte) (Shard, error)
+}
+
 // InputKind is the kind of an Input.
 type InputKind uint8
 
@@ -31,6 +40,7 @@ const (
 	ReplayedInput                      // Seq, its number at the replayed application; only in a Failure
 	Request                            // Message: what a controller gave to Core.Request
 	Discarded                          // Seq: what Tx.Send returned for a command to a switch of another group
+	Called                             // Name, Message: of a Call
 )
 
 // Input is what an application handles: a message, a timer, a request, or a change of a switch. Its slices are valid

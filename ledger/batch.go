@@ -20,6 +20,8 @@ type batch struct {
 	receives   []got
 	taken      []taken
 	arrived    []Actor
+	answers    []Answer // to calls, sent after commit
+	replies    int      // bytes of answers
 	// skipping are the switches that have, or had, skipped events without a record so far.
 	skipping []*switchState
 	replayed uint64 // position of the replayed application before the batch
@@ -135,7 +137,7 @@ func (sw *switchState) acknowledge() Release {
 // String names an input for log lines.
 func (in *Input) String() string {
 	kinds := [...]string{"input", "switch up", "switch down", "message", "timer " + in.Name, "emitted " + in.Name,
-		fmt.Sprint("replayed input ", in.Seq), "request", fmt.Sprint("void command ", in.Seq)}
+		fmt.Sprint("replayed input ", in.Seq), "request", fmt.Sprint("void command ", in.Seq), "call " + in.Name}
 	s := kinds[min(int(in.Kind), len(kinds)-1)]
 	if in.Switch != 0 {
 		s += " of switch " + in.Switch.String()

@@ -143,10 +143,12 @@ func (c *Core) commitOwn(data []byte) error {
 	}
 	c.committed = append(c.committed, b.touched...)
 	c.ordered.move(&b.bestEffort)
+	c.answers = append(c.answers, b.answers...)
 	if err := c.commitReplayed(c.oldest().replayed); err != nil {
 		return err
 	}
 	clear(b.undo)
+	clear(b.answers)
 	c.free = append(c.free, b)
 	return nil
 }

@@ -46,6 +46,7 @@ type Core struct {
 	// State of the transaction that is being executed.
 	transaction uint64 // its number, in this process
 	emitted     []Input
+	reply       []byte // to the call
 	stalled     []*switchState
 
 	peers       map[uint64]*peer      // the groups to which something is sent
@@ -73,6 +74,7 @@ type Core struct {
 	immediate  bestEffortCommands // may be sent, not returned yet
 	ordered    bestEffortCommands // likewise, committed
 	committed  []touch            // likewise, numbered
+	answers    []Answer           // to committed calls, not returned yet
 	duplicates []*switchState     // to be acknowledged again
 	acked      []*switchState     // have a done watermark that is in no entry yet
 	releases   []Release
@@ -155,6 +157,7 @@ func (c *Core) Follow() error {
 	c.batch, c.inflight, c.free = batch{}, nil, nil
 	c.immediate, c.ordered = bestEffortCommands{}, bestEffortCommands{}
 	c.committed, c.releases, c.duplicates, c.acked, c.stalled, c.emitted = nil, nil, nil, nil, nil, nil
+	c.answers, c.reply = nil, nil
 	c.followLinks()
 	return nil
 }
@@ -165,7 +168,7 @@ func (c *Core) Leading() (term uint64, ok bool) { return c.term, c.leading }
 // Room reports whether an input can be executed now. If not, calls of Immediate, Cut and Commit make room.
 func (c *Core) Room() bool {
 	return c.leading && c.batch.inputs < c.limits.BatchInputs &&
-		len(c.batch.buf)+len(c.batch.bestEffort.buf) < c.limits.BatchBytes &&
+		len(c.batch.buf)+len(c.batch.bestEffort.buf)+c.batch.replies < c.limits.BatchBytes &&
 		len(c.immediate.buf) < c.limits.BatchBytes && !(c.replayed != nil && c.replayed.Full())
 }
 
@@ -183,7 +186,7 @@ func (c *Core) begin() {
 	}
 	c.batch = batch{number: c.numbers, undo: b.undo[:0], tables: b.tables[:0], touched: b.touched[:0],
 		dones: b.dones[:0], sends: b.sends[:0], receives: b.receives[:0], taken: b.taken[:0], arrived: b.arrived[:0],
-		bestEffort: b.bestEffort, skipping: b.skipping[:0], replayed: c.replayedPosition()}
+		answers: b.answers[:0], bestEffort: b.bestEffort, skipping: b.skipping[:0], replayed: c.replayedPosition()}
 	c.deltas.reset()
 }
 
@@ -292,8 +295,8 @@ func (c *Core) appOf(name string) int {
 	return slices.IndexFunc(c.apps, func(a Application) bool { return a.Name() == name })
 }
 
-// call runs one application on c.input, and undoes its changes if it fails.
-func (c *Core) call(app int) {
+// call runs one application on c.input. If it fails its changes are undone, and it returns why.
+func (c *Core) call(app int) error {
 	m := c.savepoint()
 	c.tx = Tx{c: c, app: c.apps[app].Name(), tag: message.Tag(app + 1).XID(), level: c.levelFor(app)}
 	c.tx.at = c.input.at
@@ -320,7 +323,7 @@ func (c *Core) call(app int) {
 		if len(c.leaving) > 0 {
 			c.changed(b.undo[m.undo:])
 		}
-		return
+		return nil
 	}
 	c.crossings.reset()
 	err = errors.Join(err, c.rewind(m))
@@ -329,11 +332,12 @@ func (c *Core) call(app int) {
 		c.tx.bestEffort.rewind(before)
 	}
 	if c.held {
-		return
+		return err
 	}
 	f := Failure{App: c.apps[app].Name(), Input: c.input, Err: err, Stack: stack}
 	f.Input.Message, f.Input.Command = nil, nil
 	c.logFailure(f)
+	return err
 }
 
 // tooLarge returns an error if a transaction makes the entry, of n bytes, too large.

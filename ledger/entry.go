@@ -66,6 +66,8 @@ const (
 	OpDrop   // table number, Cell (the whole cell is removed)
 	OpMoved  // snapshots only: Actor, Assignment
 	OpPiece  // snapshots only: Actor, Bytes (a part of an actor that arrives)
+
+	OpCall // input: Actor, Name, Bytes (a Call that has changed something)
 )
 
 // Record is one operation of an entry, decoded. The comment at each Op lists the fields that it uses. Bytes aliases the
@@ -259,6 +261,8 @@ func (d *decoder) record(r *Record, tables *[]TableName, known *deltas) {
 		r.Bytes = d.bytes()
 	case OpRequest:
 		r.App, r.Bytes = d.string(), d.bytes()
+	case OpCall:
+		r.Actor, r.Name, r.Bytes = d.actor(), d.string(), d.bytes()
 	case OpSwitch:
 		r.Switch = openflow.DatapathID(d.uint64())
 		saved := d.savedSwitch()

@@ -30,6 +30,7 @@ func seedEntries(t testing.TB) [][]byte {
 	c.Unreachable(2)
 	c.Reachable(2, 1)
 	c.Request("a", []byte("a request"))
+	must(c.Call(Call{Actor: Actor{App: "a"}, Name: "route", Message: []byte("a call")}))
 	first, _ := c.Cut()
 	must(c.Commit(first))
 	c.Releases()

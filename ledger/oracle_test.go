@@ -93,7 +93,7 @@ func (o *oracle) record(r *Record, data []byte) error {
 	}
 	switch r.Op {
 	case OpEvent, OpSeen, OpTimer, OpUnreachable, OpReachable, OpCloseEpoch, OpTransaction, OpReceive,
-		OpRequest, OpLeave, OpDepart:
+		OpRequest, OpCall, OpLeave, OpDepart:
 		if o.cluster.site != nil {
 			o.cluster.site.departing = Actor{}
 		}

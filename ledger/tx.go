@@ -67,7 +67,7 @@ func (tx *Tx) Put(t *Table, cell, field Key, value []byte) {
 	b := &tx.c.batch
 	b.undo = append(b.undo, undo{kind: undoValue, value: &oldValue{table: t, cell: cell, field: field, value: old},
 		existed: existed})
-	t.put(cell, field, bytes.Clone(value))
+	t.put(cell, field, append([]byte{}, value...)) // never nil
 	n := b.table(t)
 	b.buf = appendPut(b.buf, n, cell, field, value)
 }

@@ -158,7 +158,7 @@ func (r *replay) foresee(rec *ledger.Record) error {
 // isInput reports whether an operation begins a transaction.
 func isInput(op ledger.Op) bool {
 	switch op {
-	case ledger.OpSeen, ledger.OpTransaction, ledger.OpRequest, ledger.OpReceive:
+	case ledger.OpSeen, ledger.OpTransaction, ledger.OpRequest, ledger.OpReceive, ledger.OpCall:
 		return true
 	}
 	return op >= ledger.OpEvent && op <= ledger.OpCloseEpoch
@@ -271,6 +271,8 @@ func (r *replay) input(rec *ledger.Record, now int64) error {
 		r.core.Reachable(rec.Switch, rec.Epoch)
 	case ledger.OpRequest:
 		r.core.Request(rec.App, rec.Bytes)
+	case ledger.OpCall:
+		return r.core.Call(ledger.Call{Actor: rec.Actor, Name: rec.Name, Message: rec.Bytes})
 	case ledger.OpReceive:
 		return r.core.Receive(0, rec.Link, rec.Seq, rec.Bytes)
 	default:

@@ -201,6 +201,8 @@ func describe(r *ledger.Record) string {
 		return fmt.Sprintf("stream %v, operation %d, item %d: %x", r.Link, r.Op, r.Seq, r.Bytes)
 	case ledger.OpRequest:
 		return fmt.Sprintf("request to %s: %x", r.App, r.Bytes)
+	case ledger.OpCall:
+		return fmt.Sprintf("call %s of %v: %x", r.Name, r.Actor, r.Bytes)
 	case ledger.OpTransaction, ledger.OpRecord, ledger.OpPart:
 		return fmt.Sprintf("operation %d of the hosted application: %x", r.Op, r.Bytes)
 	case ledger.OpDone:

@@ -1,0 +1,89 @@
+package ledger
+
+import (
+	"bytes"
+	"fmt"
+)
+
+// Call is a request of a client of a controller to one actor, which answers it. The client waits at that controller, so
+// nothing of it is replicated: if the controller dies the client gets no answer, and does not know whether the call was
+// executed.
+type Call struct {
+	Actor          // that executes it
+	Name    string // of the handler, for the application
+	Message []byte
+	// Of the answer: the controller at which the client waits, and its number for the call.
+	Caller, ID uint64
+}
+
+// Answer is the answer to a Call that is committed.
+type Answer struct {
+	Caller, ID uint64
+	Failed     bool   // the application has failed, and what it did is undone
+	Message    []byte // what it gave to Tx.Reply; if it has failed, why
+}
+
+// maxReply bounds an answer, in bytes.
+const maxReply = 1 << 20
+
+// maxFailedReply bounds the reason of an Answer that has Failed, in bytes.
+const maxFailedReply = 1 << 10
+
+// Call executes a call. The caller has checked Room. After an error nothing has changed: ErrElsewhere if the actor does
+// not live here, ErrFull if the call would send something to another group that does not take it.
+//
+// The log keeps no watermark of calls: one that is made twice is executed twice. A call that changes nothing is not
+// logged, but its answer waits for the entry all the same: once that is committed, this was the leader when it read.
+func (c *Core) Call(q Call) error {
+	app := c.appOf(q.App)
+	switch {
+	case !c.leading:
+		return errNotLeading
+	case app < 0 || !c.here(q.Actor):
+		return fmt.Errorf("call of %v: %w", q.Actor, ErrElsewhere)
+	}
+	before := c.beginPatient()
+	b := c.beginTransaction()
+	start := len(b.buf)
+	b.buf = appendBytes(appendString(appendActor(append(b.buf, byte(OpCall)), q.Actor), q.Name), q.Message)
+	logged := len(b.buf)
+	c.reply = nil
+	c.input = Input{Kind: Called, Name: q.Name, Message: q.Message, from: q.Actor, at: q.Shard, exact: true,
+		to: q.Shard}
+	answer := Answer{Caller: q.Caller, ID: q.ID}
+	if err := c.call(app); err != nil {
+		text := err.Error()
+		answer.Failed, c.reply = true, []byte(text[:min(len(text), maxFailedReply)])
+	}
+	answer.Message, c.reply = c.reply, nil
+	c.runEmitted()
+	c.finish()
+	if err := c.endPatient(before); err != nil {
+		return err
+	}
+	if len(b.buf) == logged {
+		b.buf = b.buf[:start]
+	}
+	b.answers = append(b.answers, answer)
+	b.replies += len(answer.Message)
+	return nil
+}
+
+// Reply sets the answer to the call that the handler executes. It is sent after commit. For another input it does
+// nothing.
+func (tx *Tx) Reply(message []byte) error {
+	if len(message) > maxReply {
+		return fmt.Errorf("a reply of %d bytes; %d are possible", len(message), maxReply)
+	}
+	if tx.c.input.Kind == Called {
+		tx.c.reply = bytes.Clone(message)
+	}
+	return nil
+}
+
+// Answers returns the answers to the calls that were committed since the last call of Answers, and forgets them.
+func (c *Core) Answers() []Answer {
+	list := c.answers
+	c.answers = nil
+	return list
+}
