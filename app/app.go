@@ -22,6 +22,7 @@ package app
 
 import (
 	"fmt"
+	"net/http"
 	"reflect"
 
 	"github.com/fxamacker/cbor/v2"
@@ -49,7 +50,9 @@ type App struct {
 	handlers [256][]handler                  // of OpenFlow messages, by type
 	inputs   [ledger.Discarded + 1][]handler // of the other inputs, by ledger.InputKind
 	emitted  map[string][]handler            // of applications' messages, by type name
-	levels   [256]Level                      // of those, by type
+	levels   [256]Level                      // of OpenFlow messages, by type
+	routes   map[string]route                // over HTTP, by pattern
+	mux      *http.ServeMux                  // has the patterns, to refuse conflicts
 	tx       Tx
 }
 
@@ -59,7 +62,8 @@ type handler func(tx *Tx, in *ledger.Input) error
 // New makes an application without tables or handlers. The name is for logs and the
 // tables' names; it must not change between releases, and be unique in a cluster.
 func New(name string) *App {
-	return &App{name: name, tables: map[string]split{}, emitted: map[string][]handler{}}
+	return &App{name: name, tables: map[string]split{}, emitted: map[string][]handler{}, routes: map[string]route{},
+		mux: http.NewServeMux()}
 }
 
 // Whole makes the application one actor, to which all its cells and handlers belong. So it handles messages of the
@@ -82,8 +86,12 @@ func (a *App) Shard(table string, cell ledger.Key) ledger.Shard {
 
 // Handle implements ledger.Application.
 func (a *App) Handle(ltx *ledger.Tx, in *ledger.Input) error {
+	a.tx.ledger = ltx
+	a.tx.at = ltx.Actor().Shard
 	var list []handler
 	switch in.Kind {
+	case ledger.Called:
+		return a.serve(in)
 	case ledger.Message:
 		if len(in.Message) < openflow.HeaderLen {
 			return fmt.Errorf("%s: message of %d bytes", a.name, len(in.Message))
@@ -94,8 +102,6 @@ func (a *App) Handle(ltx *ledger.Tx, in *ledger.Input) error {
 	default:
 		list = a.inputs[in.Kind]
 	}
-	a.tx.ledger = ltx
-	a.tx.at = ltx.Actor().Shard
 	for _, h := range list {
 		if err := h(&a.tx, in); err != nil {
 			return err

@@ -39,8 +39,9 @@ type Config struct {
 	Names         map[uint64]string // of the members, for status
 	Limits        ledger.Limits
 	Southbound    southbound.Config
-	REST          net.Listener      // of replayed applications; nil for none
+	REST          net.Listener      // of applications; nil for none
 	RESTPeers     map[uint64]string // addresses of the other members' REST interfaces, by id
+	Served        Served            // by REST, besides replayed applications
 	OpenFlow      net.Listener      // agents and switches connect here
 	API           net.Listener      // for holdfast status; nil for none
 	SwitchTimeout time.Duration     // without any connection, a switch is reported down
@@ -55,6 +56,9 @@ type Config struct {
 	DialAPI func(ctx context.Context, address string) (net.Conn, error)
 }
 
+// Served are applications with handlers over HTTP.
+type Served []ledger.Application
+
 // Controller is a running controller: its groups, and the I/O around them.
 type Controller struct {
 	cfg          Config
@@ -64,7 +68,8 @@ type Controller struct {
 	logged       map[uint64]uint64 // used by run only: replicas that have a log and were not started, by group
 	ends         chan *group       // groups whose loop has ended
 	router       router
-	assigned     *assignments       // the switches of several groups
+	assigned     *assignments       // the switches and actors of several groups
+	calls        calls              // of clients here
 	incidents    *incident.Log      // of switches that are not served
 	switches     chan error         // the error that ended the service of switches
 	stopSwitches context.CancelFunc // ends homes too
@@ -96,7 +101,7 @@ func Start(cfg Config) (*Controller, error) {
 	c := &Controller{cfg: cfg, log: cfg.Logger, assigned: newAssignments(), leads: make(chan bool, 1),
 		tended: make(chan struct{}), stop: make(chan struct{}), done: make(chan struct{}), ends: make(chan *group)}
 	c.cfg.Consensus.Several = c.several()
-	c.router.elsewhere = c.sendElsewhere
+	c.router.elsewhere, c.router.lost = c.sendElsewhere, c.calls.lost
 	c.incidents = incident.NewEvery(time.Minute, cfg.Logger)
 	if c.cfg.Audit == nil {
 		c.cfg.Audit = (*audit.File)(nil) // does nothing

@@ -43,6 +43,7 @@ type Core struct {
 	step     step
 	requests []request       // wait for room, oldest first; see Ask
 	moves    []move          // likewise
+	calls    []ledger.Call   // likewise
 	frames   []*ledger.Frame // of other groups; likewise
 	turns    uint64          // number of the turn
 	hosting  *replay.Core    // nil without replayed applications
@@ -76,6 +77,8 @@ type Outside interface {
 	SendFrame(group uint64, frame []byte)
 	// AskDirectory makes a request of the directory, which may be lost.
 	AskDirectory(request []byte)
+	// Answer sends answers to the calls of a controller, which waits for them. They may be lost.
+	Answer(controller uint64, answers []byte)
 	// DeferElection sets whether this member defers its election.
 	DeferElection(on bool)
 }
@@ -192,6 +195,7 @@ func (c *Core) changeRole(now time.Time, r consensus.Role) error {
 	c.frames = nil
 	clear(c.held) // each leader claims all switches again
 	c.requests, c.moves = nil, nil
+	c.refuseCalls()
 	if was.Leading {
 		c.acknowledgeHeld(c.ledger.Releases())
 	}
@@ -241,11 +245,13 @@ func (c *Core) Turn(now time.Time) error {
 	}
 	c.executeRequests()
 	c.executeMoves()
-	// In turn, so that neither uses up the room of every turn.
+	// In turn, so that none uses up the room of every turn.
 	if c.turns++; c.turns%2 == 0 {
 		c.executeFrames()
 		c.execute(now)
+		c.executeCalls()
 	} else {
+		c.executeCalls()
 		c.execute(now)
 		c.executeFrames()
 	}
@@ -255,6 +261,7 @@ func (c *Core) Turn(now time.Time) error {
 		}
 	}
 	c.release(c.ledger.Releases())
+	c.answer()
 	c.sendFrames()
 	c.tellDirectory()
 	for _, f := range c.ledger.Failures() {

@@ -85,6 +85,14 @@ func (s *stand) Compact(index uint64, state []byte) error {
 func (s *stand) SendFrame(_ uint64, frame []byte) { s.frames = append(s.frames, frame) }
 func (s *stand) AskDirectory([]byte)              {}
 
+func (s *stand) Answer(to uint64, answers []byte) {
+	for list := answers; len(list) > 0; {
+		var a outcome
+		a, list = nextOutcome(list)
+		s.note("answer %d to %d: %d %s", a.id, to, a.kind, a.message)
+	}
+}
+
 func (s *stand) SendPayload(member uint64, payload []byte) bool {
 	return s.send != nil && s.send(member, payload)
 }
@@ -283,6 +291,12 @@ func (e *echoer) Handle(tx *ledger.Tx, in *ledger.Input) error {
 		e.seen = append(e.seen, fmt.Sprintf("down %d %s", in.Switch, in.Reason))
 	case ledger.Request:
 		e.seen = append(e.seen, "request "+string(in.Message))
+	case ledger.Called:
+		e.seen = append(e.seen, "call "+string(in.Message))
+		if string(in.Message) == "bad" {
+			return errors.New("bad")
+		}
+		return tx.Reply(append([]byte("echo "), in.Message...))
 	case ledger.Message:
 		if e.each != nil {
 			e.each(tx, in)

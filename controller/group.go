@@ -42,6 +42,7 @@ type group struct {
 	router   *router
 	// makes a request of the directory, which may be lost
 	askDirectory func(request []byte)
+	answer       func(controller uint64, answers []byte)
 	led          leadership
 	background   sync.WaitGroup // goroutines that work for the loop; run waits for them
 	encoded      chan []byte    // capacity 1: the snapshot that was being encoded
@@ -62,7 +63,8 @@ func (c *Controller) startGroup(cfg GroupConfig, observe func(consensus.Update, 
 	g := &group{
 		cfg: cfg, name: of.Name, names: of.Names, log: of.Logger, audit: of.Audit, observe: observe,
 		payloads: &payloads{wake: make(chan struct{}, 1)}, router: &c.router, askDirectory: c.askDirectory,
-		inbox: make(chan item, inboxSize), ask: make(chan func()), heard: make(chan func()),
+		answer: c.answerCalls,
+		inbox:  make(chan item, inboxSize), ask: make(chan func()), heard: make(chan func()),
 		encoded: make(chan []byte, 1), stop: make(chan struct{}), ended: make(chan struct{}),
 		released: make(chan struct{}), done: make(chan struct{}),
 	}
@@ -94,7 +96,11 @@ func (c *Controller) startGroup(cfg GroupConfig, observe func(consensus.Update, 
 		return err
 	}
 	replica := cfg.Consensus
-	replica.Payload = g.payloads.put
+	replica.Payload = func(from uint64, b []byte) {
+		if !c.calls.take(b) {
+			g.payloads.put(from, b)
+		}
+	}
 	if g.node, err = c.host.Start(replica); err != nil {
 		return fmt.Errorf("start the consensus of controller %s: %w", of.Name, err)
 	}
@@ -257,6 +263,8 @@ func (o outside) SendPayload(member uint64, payload []byte) bool {
 func (o outside) SendFrame(group uint64, frame []byte) { o.g.router.send(group, frame) }
 
 func (o outside) AskDirectory(request []byte) { o.g.askDirectory(request) }
+
+func (o outside) Answer(controller uint64, answers []byte) { o.g.answer(controller, answers) }
 
 func (o outside) DeferElection(on bool) { o.g.node.DeferElection(on) }
 

@@ -32,17 +32,22 @@ const (
 // forwarded is the header of a request that another controller has forwarded. It prevents loops.
 const forwarded = "Holdfast-Forwarded"
 
-// rest serves the REST interface of replayed applications. A request is an input: it is logged, executed on every
-// controller, and answered once, by the leader. The other controllers forward it to the leader.
+// rest serves the handlers over HTTP of applications, below appsPath, and the REST interface of replayed applications.
+// A request to these is an input: it is logged, executed on every controller, and answered once, by the leader. The
+// other controllers forward it to the leader.
 type rest struct {
 	*web
 	c      *Controller
+	apps   *http.ServeMux  // handlers of applications; nil if there are none
 	leader *http.Transport // connections to the leader
 	slots  chan struct{}   // taken by requests that are served
 }
 
 func (c *Controller) serveREST(l net.Listener) *rest {
 	r := newREST(c)
+	if mux := http.NewServeMux(); c.serveApplications(mux) {
+		r.apps = mux
+	}
 	r.start(l)
 	return r
 }
@@ -71,6 +76,19 @@ func (r *rest) serve(w http.ResponseWriter, in *http.Request) {
 		defer func() { <-r.slots }()
 	default:
 		http.Error(w, replay.ErrBusy.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	if r.apps != nil && strings.HasPrefix(in.URL.Path, appsPath) {
+		r.apps.ServeHTTP(w, in)
+		return
+	}
+	r.replayed(w, in)
+}
+
+// replayed serves a request to the replayed applications.
+func (r *rest) replayed(w http.ResponseWriter, in *http.Request) {
+	if !slices.ContainsFunc(r.c.groups.all(), func(g *group) bool { return g.cfg.Identity != "" }) {
+		http.Error(w, "applications are served below "+appsPath+"NAME/", http.StatusNotFound)
 		return
 	}
 	leader := func() uint64 { return replica.ControllerOf(r.c.hosting().node.Status().Leader) }

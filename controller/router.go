@@ -18,6 +18,7 @@ import (
 //	resendPayload u8 | group uvarint: this group has a new leader
 //	relocatedPayload u8 | actors: the directory has new assignments of these; of all, if there is none
 //	movePayload u8 | group uvarint | actor: the actor is to move to this group
+//	callPayload u8, answerPayload u8: see call.go
 //
 // A frame may be lost: what it has is sent again after a time, or when the receiving group has a new leader, which the
 // replica of that group at the sender's controller tells. If there is no such replica, it is not known here who leads
@@ -27,6 +28,8 @@ const (
 	resendPayload    = 0x82
 	relocatedPayload = 0x83
 	movePayload      = 0x84
+	callPayload      = 0x85
+	answerPayload    = 0x86
 )
 
 // maxFrames bounds the frames of other groups that wait for room in the ledger. A further one is dropped. The windows
@@ -36,6 +39,7 @@ const maxFrames = 1024
 // router passes payloads between the groups of a controller, and to their leaders at other controllers.
 type router struct {
 	elsewhere func(group uint64, payload []byte) // sends to all controllers of a group without a replica here
+	lost      func(group uint64)                 // called when the role of a replica here in a group changes
 
 	mu     sync.RWMutex // guards groups
 	groups map[uint64]*group
@@ -93,6 +97,7 @@ func (c *Controller) sendElsewhere(group uint64, payload []byte) {
 
 // heard takes a new role of this controller in a group.
 func (r *router) heard(g *group, role consensus.Role) {
+	r.lost(g.cfg.Consensus.Group)
 	g.led.here.Store(role.Leading)
 	if g.led.leader.Swap(role.Leader) == role.Leader || role.Leader == 0 {
 		return
@@ -181,6 +186,8 @@ func (c *Core) fromGroup(payload []byte) bool {
 		c.relocated(rest)
 	case movePayload:
 		c.toMove(rest)
+	case callPayload:
+		c.called(payload)
 	default:
 		return false
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/app"
+	"github.com/holdfast-sdn/holdfast/internal/httpcall"
 	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
@@ -245,4 +246,29 @@ func (n *Net) decode(sent []Sent, list []ledger.Release) []Sent {
 		}
 	}
 	return sent
+}
+
+// Call sends a request to a route of an application, wherever its actor lives, and returns the answer.
+func (n *Net) Call(a *app.App, route string, q app.Request) app.Response {
+	n.t.Helper()
+	message := httpcall.Encode(q)
+	shard, err := a.Callee(route, message)
+	n.must(err)
+	actor := ledger.Actor{App: a.Name(), Shard: shard}
+	core := n.groups[0]
+	if len(n.groups) > 1 {
+		at, _ := n.home(actor)
+		core = n.groups[at.Group]
+	}
+	n.must(core.Call(ledger.Call{Actor: actor, Name: route, Message: message}))
+	n.commit()
+	for _, answer := range core.Answers() {
+		if r, err := httpcall.Decode[app.Response](answer.Message); err != nil || answer.Failed {
+			n.t.Fatalf("%s is answered with %q (%v)", route, answer.Message, err)
+		} else {
+			return r
+		}
+	}
+	n.t.Fatalf("%s is not answered", route)
+	return app.Response{}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-sdn/holdfast/app"
 	"github.com/holdfast-sdn/holdfast/apps/hub"
+	"github.com/holdfast-sdn/holdfast/apps/kv"
 	"github.com/holdfast-sdn/holdfast/apps/learning"
 	"github.com/holdfast-sdn/holdfast/apps/valiant"
 	"github.com/holdfast-sdn/holdfast/internal/config"
@@ -24,6 +25,7 @@ import (
 var applications = map[string]func(*config.Cluster) *app.App{
 	"hub":      plain(hub.New),
 	"learning": plain(learning.New),
+	"kv":       plain(kv.New),
 	"topology": plain(topology.New),
 	"liveness": plain(liveness.New),
 	"edge":     plain(edge.New),

@@ -30,7 +30,7 @@ func configCommand() *cobra.Command {
       peer: 10.0.0.1:7001        # the other controllers connect here
       openflow: 10.0.0.1:6653    # agents and switches connect here
       api: 10.0.0.1:8653         # holdfast status asks here
-      rest: 10.0.0.1:8080        # optional; the REST interface of applications of Ryu
+      rest: 10.0.0.1:8080        # optional; applications over HTTP
       id: 1                      # optional; derived from the name
   cluster: holdfast              # the rest is optional; these are the defaults
   apps: [learning]               # also modules and files of Ryu or os-ken: ryu.app.simple_switch_13, ./mine.py

@@ -169,7 +169,7 @@ func assemble(ctx context.Context, cfg Config, me config.Controller) (controller
 	if own.API, err = listen("the API", me.API); err != nil {
 		return own, err
 	}
-	if err := addRyu(ctx, &own, s, me); err != nil {
+	if err := errors.Join(addRyu(ctx, &own, s), addREST(&own, cfg, me)); err != nil {
 		return own, err
 	}
 	secure, err := access.OfController(ctx, s, me.Name, cfg.Logger)
@@ -257,7 +257,7 @@ func replicas(s *config.Cluster, number uint64, g config.Group) consensus.GroupC
 }
 
 // addRyu completes the configuration with what the Ryu applications of the cluster need, if it has any.
-func addRyu(ctx context.Context, own *controller.Config, s *config.Cluster, me config.Controller) error {
+func addRyu(ctx context.Context, own *controller.Config, s *config.Cluster) error {
 	if !slices.Contains(s.Apps, config.RyuApp) {
 		return nil
 	}
@@ -279,11 +279,19 @@ func addRyu(ctx context.Context, own *controller.Config, s *config.Cluster, me c
 			return c, err
 		}
 	}
+	return nil
+}
+
+// addREST opens the REST interface of applications, if the cluster file has an address for it.
+func addREST(own *controller.Config, cfg Config, me config.Controller) (err error) {
 	if me.REST == "" {
 		return nil
 	}
+	if own.Served, err = cfg.Applications(); err != nil {
+		return err
+	}
 	own.RESTPeers = map[uint64]string{}
-	for _, c := range s.Controllers {
+	for _, c := range cfg.Cluster.Controllers {
 		own.RESTPeers[c.ID] = c.REST
 	}
 	own.REST, err = listen("the REST interface of applications", me.REST)

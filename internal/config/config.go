@@ -70,7 +70,7 @@ type Controller struct {
 	Peer     string // host:port, for the other controllers
 	OpenFlow string // host:port, for agents and switches
 	API      string // host:port, for the command line
-	REST     string // host:port, for the REST interface of Ryu's applications; "": none
+	REST     string // host:port, for the applications over HTTP; "": none
 }
 
 // MaxID is the largest controller id: the ids of its replicas contain it in 48 bits (wire.MaxController of the

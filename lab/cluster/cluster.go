@@ -30,7 +30,7 @@ type Config struct {
 	Later  int
 	Apps   []string                     // of the cluster file
 	Levels map[string]map[string]string // of the cluster file; may be nil
-	// of the cluster file, for applications of Ryu among Apps; controllers then have a REST address each
+	// of the cluster file, for applications of Ryu among Apps
 	Ryu           *Ryu
 	Sections      string // more of the cluster file, as YAML: what has no field here
 	Durability    string // "memory" if empty
@@ -72,7 +72,7 @@ type Cluster struct {
 type Controller struct {
 	Name                string
 	Peer, OpenFlow, API string // addresses
-	REST                string // likewise; "" without Config.Ryu
+	REST                string // likewise, of applications over HTTP
 	client              *http.Client
 	id                  uint64 // in the cluster file; 0: none
 	process
@@ -102,10 +102,7 @@ func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 	c := &Cluster{cfg: cfg}
 	for i := range cfg.Controllers {
 		n := &Controller{Name: fmt.Sprintf("c%d", i+1), Peer: addrs[4*i], OpenFlow: addrs[4*i+1], API: addrs[4*i+2],
-			client: http.DefaultClient}
-		if cfg.Ryu != nil {
-			n.REST = addrs[4*i+3]
-		}
+			REST: addrs[4*i+3], client: http.DefaultClient}
 		n.process = process{name: n.Name, binary: cfg.Binary, log: filepath.Join(cfg.Dir, n.Name+".log"),
 			args: []string{"serve", "--config", c.fileOf(n.Name), "--name", n.Name}}
 		if cfg.Audit {
@@ -247,11 +244,8 @@ func (c *Cluster) text(controllers []*Controller, route func(to, address string)
 	var b strings.Builder
 	b.WriteString("controllers:\n")
 	for _, n := range controllers {
-		fmt.Fprintf(&b, "  - name: %s\n    peer: %s\n    openflow: %s\n    api: %s\n", n.Name, route(n.Name, n.Peer),
-			route(n.Name, n.OpenFlow), n.API)
-		if n.REST != "" {
-			fmt.Fprintf(&b, "    rest: %s\n", n.REST)
-		}
+		fmt.Fprintf(&b, "  - name: %s\n    peer: %s\n    openflow: %s\n    api: %s\n    rest: %s\n",
+			n.Name, route(n.Name, n.Peer), route(n.Name, n.OpenFlow), n.API, n.REST)
 		if n.id != 0 {
 			fmt.Fprintf(&b, "    id: %d\n", n.id)
 		}

@@ -344,5 +344,8 @@ func (r *replica) AskDirectory(request []byte) {
 	system.put(func() { system.core.Ask(directory.Name, request) })
 }
 
+// Answer implements controller.Outside. Nobody calls.
+func (*replica) Answer(uint64, []byte) {}
+
 // DeferElection implements controller.Outside.
 func (r *replica) DeferElection(on bool) { r.n.p.after(0, func() { r.raft.DeferElection(on) }) }

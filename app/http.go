@@ -1,0 +1,94 @@
+package app
+
+import (
+	"fmt"
+	"net/http"
+	"regexp"
+
+	"github.com/holdfast-sdn/holdfast/internal/httpcall"
+	"github.com/holdfast-sdn/holdfast/ledger"
+)
+
+type (
+	// Request is a request of an HTTP client to the application: its method, what the wildcards of the route have
+	// matched, the query, and the body of at most 512 KiB.
+	Request = httpcall.Request
+	// Response is the answer: a status (0 is 200), a media type ("" is text/plain), and a body of at most 1 MiB.
+	Response = httpcall.Response
+)
+
+// route is a handler over HTTP.
+type route struct {
+	cells func(Request) Cells
+	run   func(*Tx, Request) (Response, error)
+}
+
+// relative is the form of routes: they name no host, since they are below the path of the application.
+var relative = regexp.MustCompile(`^([A-Z]+ )?/`)
+
+// HandleHTTP adds a handler for requests of HTTP clients to a route, which is a pattern of net/http.ServeMux such as
+// "GET /hosts/{mac}". Controllers serve it below /apps/NAME at their address `rest`. Any controller takes a request;
+// the one that leads the group with the cells executes it, and the client receives the answer after commit.
+//
+// An answered request was executed once, and what it did survives. If the client receives an error of a controller
+// (status 503 or 504) or none, the request was executed once or not at all, and the text says which if that is known.
+// A client that repeats such a request must expect both. If the handler fails, nothing that it did takes effect, and
+// the client receives status 500 with the error.
+//
+// cells must depend on the request only: the controller that has the client calls it too, in another goroutine.
+// HandleHTTP panics if the route is not a pattern, or conflicts with another one.
+func HandleHTTP(a *App, pattern string, cells func(Request) Cells, run func(*Tx, Request) (Response, error)) {
+	if !relative.MatchString(pattern) {
+		panic(fmt.Sprintf("application %s: route %q: use METHOD /path, as in GET /hosts/{mac}", a.name, pattern))
+	}
+	a.mux.Handle(pattern, http.NotFoundHandler()) // panics
+	a.routes[pattern] = route{cells, run}
+}
+
+// Routes implements ledger.Server.
+func (a *App) Routes() (patterns []string) {
+	for p := range a.routes {
+		patterns = append(patterns, p)
+	}
+	return patterns
+}
+
+// Callee implements ledger.Server.
+func (a *App) Callee(pattern string, message []byte) (ledger.Shard, error) {
+	r := a.routes[pattern]
+	if r.cells == nil || a.tx.whole {
+		return ledger.Shard{}, nil
+	}
+	q, err := httpcall.Decode[Request](message)
+	if err != nil {
+		return ledger.Shard{}, err
+	}
+	needs := r.cells(q)
+	at, _ := needs.of(ledger.Shard{}) // if they belong to several actors, the handler fails where one of them is
+	return at, nil
+}
+
+// serve executes a request.
+func (a *App) serve(in *ledger.Input) error {
+	r, known := a.routes[in.Name]
+	if !known {
+		return fmt.Errorf("%s has no route %q: run the same release at all controllers", a.name, in.Name)
+	}
+	q, err := httpcall.Decode[Request](in.Message)
+	if err != nil {
+		return err
+	}
+	tx := &a.tx
+	tx.allowed = Cells{}
+	if r.cells != nil {
+		tx.allowed = r.cells(q)
+	}
+	if here, err := tx.enter(); !here || err != nil {
+		return err
+	}
+	answer, err := r.run(tx, q)
+	if err != nil {
+		return err
+	}
+	return tx.ledger.Reply(httpcall.Encode(answer))
+}

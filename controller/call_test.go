@@ -1,0 +1,153 @@
+package controller
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/holdfast-sdn/holdfast/ledger"
+)
+
+func callOf(id uint64, message string) ledger.Call {
+	return ledger.Call{Actor: ledger.Actor{App: "echoer"}, Name: "route", Message: []byte(message), Caller: 9, ID: id}
+}
+
+// A call is executed by the leader, and answered after commit. A controller that does not lead passes it on, but not
+// for ever. Whoever does not execute it says so.
+func TestCalls(t *testing.T) {
+	s := newStand(t, CoreConfig{})
+	var passed [][]byte
+	s.send = func(member uint64, payload []byte) bool {
+		if member == 2 && len(payload) > 0 && payload[0] == callPayload {
+			passed = append(passed, payload)
+		}
+		return true
+	}
+	take := func(payload []byte) { s.core.Payload(s.now, 3, bytes.Clone(payload)) }
+	take(callTo(callOf(1, "nobody leads")))
+	s.said(fmt.Sprintf("answer 1 to 9: %d ", elsewhere))
+	s.follow(2)
+	s.trace = nil
+	take(callTo(callOf(2, "on")))
+	s.said()
+	if len(passed) != 1 {
+		t.Fatalf("%d calls are passed on", len(passed))
+	}
+	take(passed[0])
+	take(passed[1])
+	s.said(fmt.Sprintf("answer 2 to 9: %d ", elsewhere)) // it has made maxHops hops
+	s.lead(3)
+	s.trace = nil
+	take(passed[1])
+	take(callTo(callOf(3, "bad")))
+	other := callOf(4, "x")
+	other.App = "nobody"
+	take(callTo(other))
+	for end := range 12 {
+		take(callTo(callOf(5, ""))[:end]) // cut off
+	}
+	s.turn()
+	s.saw("call on", "call bad")
+	s.said(fmt.Sprintf("answer 4 to 9: %d ", elsewhere))
+	s.commit()
+	s.said(fmt.Sprintf("answer 2 to 9: %d echo on", replied), fmt.Sprintf("answer 3 to 9: %d bad", failed))
+	take(callTo(callOf(6, "lost"))) // the client hears that the leader has changed
+	s.turn()
+	take(callTo(callOf(7, "waits")))
+	s.follow(4)
+	s.saw("call lost")
+	s.lead(5)
+	s.said(fmt.Sprintf("answer 7 to 9: %d ", elsewhere))
+}
+
+// Calls wait for room in the ledger, up to a bound, and leave room for others.
+func TestCallsWait(t *testing.T) {
+	s := newStand(t, CoreConfig{})
+	s.lead(1)
+	s.trace = nil
+	for i := range maxCalls + 1 {
+		s.core.Payload(s.now, 3, callTo(callOf(uint64(i), "x")))
+	}
+	s.said(fmt.Sprintf("answer %d to 9: %d ", maxCalls, busy))
+	s.turn()
+	if n := len(s.app.seen); n != maxCallsTurn {
+		t.Errorf("%d calls in one turn", n)
+	}
+	s.settle()
+	for range maxCalls / maxCallsTurn {
+		s.turn()
+		s.settle()
+	}
+	if n := len(s.app.seen); n != maxCalls || len(s.trace) != maxCalls {
+		t.Errorf("%d calls were executed, %d answered", n, len(s.trace))
+	}
+}
+
+// What is encoded is decoded, and damaged bytes are not taken for a call or an answer.
+func TestCallEncoding(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		q := callOf(rapid.Uint64().Draw(t, "id"), rapid.String().Draw(t, "message"))
+		q.Name, q.Key.S = rapid.String().Draw(t, "name"), rapid.String().Draw(t, "key")
+		if got, ok := parseCall(callTo(q)); !ok || !reflect.DeepEqual(got, q) {
+			t.Fatalf("%+v %t, want %+v", got, ok, q)
+		}
+		parseCall(rapid.SliceOf(rapid.Byte()).Draw(t, "damaged"))
+		o := outcome{q.ID, outcomeKind(rapid.IntRange(0, int(lost)).Draw(t, "kind")), q.Message}
+		if got, rest := nextOutcome(o.append(nil)); len(rest) > 0 || !reflect.DeepEqual(got, o) {
+			t.Fatalf("%+v, want %+v", got, o)
+		}
+		for rest := rapid.SliceOf(rapid.Byte()).Draw(t, "damaged answers"); len(rest) > 0; {
+			_, rest = nextOutcome(rest)
+		}
+	})
+}
+
+// Calls that wait end with their answer, or when who leads their group changes, and with nothing else.
+func TestWaitingCalls(t *testing.T) {
+	var s calls
+	first, one := s.begin(1)
+	second, two := s.begin(2)
+	third, three := s.begin(2)
+	s.end(third)
+	answers := outcome{id: third, kind: replied}.append([]byte{answerPayload})
+	answers = outcome{id: first, kind: failed, message: []byte("why")}.append(answers)
+	if s.take(nil) || s.take([]byte{framePayload}) || !s.take(answers) || !s.take(answers) {
+		t.Error("a payload is taken for what it is not")
+	}
+	s.lost(1)
+	s.lost(2)
+	if o := <-one; o.kind != failed || string(o.message) != "why" || o.err().Error() != "why" {
+		t.Errorf("%+v", o)
+	}
+	if o := <-two; o.kind != lost || !errors.Is(o.err(), errCallLost) {
+		t.Errorf("call %d: %+v", second, o)
+	}
+	if len(three) > 0 || len(s.waiting) > 0 {
+		t.Error("a call that has ended gets an answer")
+	}
+}
+
+// Without a leader a call is tried again until the time is over, and the client learns that it was not executed.
+func TestCallWithoutLeader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, c := &group{ended: make(chan struct{})}, new(Controller)
+		c.groups.add(g)
+		c.router.add(g)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		began := time.Now()
+		if _, err := c.call(ctx, callOf(0, "x")); !errors.Is(err, errCallIdle) || time.Since(began) != time.Second {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+		if len(c.calls.waiting) > 0 {
+			t.Errorf("%d calls wait", len(c.calls.waiting))
+		}
+	})
+}

@@ -1,0 +1,217 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/controller/directory"
+	"github.com/holdfast-sdn/holdfast/ledger"
+)
+
+// calls are those of the clients of this controller that wait for an answer. The zero value has none.
+type calls struct {
+	mu      sync.Mutex // guards the fields below
+	last    uint64     // id; the first is random, so that answers to an earlier process are nobody's
+	waiting map[uint64]waiting
+}
+
+// waiting is a call that waits.
+type waiting struct {
+	group uint64 // to which it was sent
+	done  chan outcome
+}
+
+// begin registers a call that is sent to a group. done has room for its outcome.
+func (s *calls) begin(group uint64) (id uint64, done <-chan outcome) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.waiting == nil {
+		s.last, s.waiting = rand.Uint64(), map[uint64]waiting{}
+	}
+	s.last++
+	w := waiting{group, make(chan outcome, 1)}
+	s.waiting[s.last] = w
+	return s.last, w.done
+}
+
+// end forgets a call.
+func (s *calls) end(id uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.waiting, id)
+}
+
+// take takes a payload with answers, and reports whether it is one.
+func (s *calls) take(payload []byte) bool {
+	if len(payload) == 0 || payload[0] != answerPayload {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for rest := payload[1:]; len(rest) > 0; {
+		var o outcome
+		o, rest = nextOutcome(rest)
+		if w, ok := s.waiting[o.id]; ok {
+			delete(s.waiting, o.id)
+			w.done <- o
+		}
+	}
+	return true
+}
+
+// lost ends the calls that were sent to a group, because who leads it changes.
+func (s *calls) lost(group uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for id, w := range s.waiting {
+		if w.group == group {
+			delete(s.waiting, id)
+			w.done <- outcome{kind: lost}
+		}
+	}
+}
+
+// answerCalls passes answers to the controller that waits for them.
+func (c *Controller) answerCalls(controller uint64, answers []byte) {
+	payload := append([]byte{answerPayload}, answers...)
+	if controller == c.cfg.Consensus.ID {
+		c.calls.take(payload)
+		return
+	}
+	c.host.SendPayload(0, controller, payload) // else the client gets no answer in time
+}
+
+// Errors of call.
+var (
+	errCallLost = errors.New("the leader has changed, and the request may have been executed: ask again if it may be " +
+		"executed twice")
+	errCallLate = errors.New("no answer in time, and the request may have been executed: ask again if it may be " +
+		"executed twice")
+	errCallBusy = errors.New("too many requests wait; this one was not executed: ask again later")
+	errCallIdle = errors.New(
+		"the request was not executed, because nobody leads the group of the cells that it needs: " +
+			"ask again when a majority of the controllers of that group run and reach each other")
+	errNoSwitch = errors.New("the request was not executed, because it needs cells of a switch that has never " +
+		"connected")
+)
+
+// failedCall is the error of an application.
+type failedCall string
+
+func (e failedCall) Error() string { return string(e) }
+
+// callPause is how long a call that was not executed waits before it is sent again.
+const callPause = 5 * time.Millisecond
+
+// call has an actor execute a message, wherever it lives, and returns what the application replied once that is
+// committed. It is executed at most once: what may have been executed is not sent again.
+func (c *Controller) call(ctx context.Context, q ledger.Call) ([]byte, error) {
+	q.Caller = c.cfg.Consensus.ID
+	pause := time.NewTimer(0)
+	defer pause.Stop()
+	for {
+		group, err := c.groupWith(ctx, q.Actor)
+		if err != nil {
+			return nil, err
+		}
+		var done <-chan outcome
+		q.ID, done = c.calls.begin(group)
+		if !c.sendCall(group, callTo(q)) {
+			c.calls.end(q.ID)
+			done = nil
+		} else {
+			select {
+			case o := <-done:
+				if o.kind != elsewhere {
+					return o.message, o.err()
+				}
+			case <-ctx.Done():
+				c.calls.end(q.ID)
+				return nil, errCallLate
+			}
+		}
+		pause.Reset(callPause)
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+			return nil, errCallIdle
+		case <-c.system().ended:
+			return nil, errClosing
+		}
+	}
+}
+
+func (o outcome) err() error {
+	switch o.kind {
+	case failed:
+		return failedCall(o.message)
+	case busy:
+		return errCallBusy
+	case lost:
+		return errCallLost
+	}
+	return nil
+}
+
+// sendCall sends a call to the leader of a group. If there is no replica of the group here, another controller passes
+// it on. It reports false if it was not sent.
+func (c *Controller) sendCall(group uint64, payload []byte) bool {
+	g := c.router.group(group)
+	switch {
+	case g == nil:
+		return slices.ContainsFunc(c.nearest(group), func(id uint64) bool {
+			return c.host.SendPayload(group, id, payload)
+		})
+	case g.led.here.Load():
+		g.payloads.put(0, payload)
+		return true
+	}
+	leader := g.led.leader.Load()
+	return leader != 0 && g.node.SendPayload(leader, payload)
+}
+
+// nearest returns the controllers of a group, that at its home first: it is probably the leader.
+func (c *Controller) nearest(group uint64) []uint64 {
+	ids := c.membersOf(group)
+	if at := slices.Index(ids, c.home(group)); at > 0 {
+		ids[0], ids[at] = ids[at], ids[0]
+	}
+	return ids
+}
+
+// groupWith returns the group in which an actor lives. If there is no such actor yet, it asks the directory to assign
+// it.
+func (c *Controller) groupWith(ctx context.Context, a ledger.Actor) (uint64, error) {
+	if !c.several() {
+		return 0, nil
+	}
+	again := time.NewTimer(0)
+	defer again.Stop()
+	for {
+		_, news := c.assigned.watch() // before lives, so that nothing is missed
+		at, known := c.lives(a)
+		switch {
+		case known:
+			return at.Group, nil
+		case a.Switch != 0 && c.assigned.layout().Actors > 0: // else the directory is not known here yet
+			return 0, errNoSwitch
+		}
+		select {
+		case <-news:
+		case <-again.C:
+			if homes := c.homesHere(); len(homes) > 0 {
+				c.askDirectory(directory.Assign{Actors: []ledger.Actor{a}, Groups: homes}.Append(nil))
+			}
+			again.Reset(assignEvery)
+		case <-ctx.Done():
+			return 0, fmt.Errorf("%w, and %v is not assigned to a group", errCallIdle, a)
+		case <-c.system().ended:
+			return 0, errClosing
+		}
+	}
+}
