@@ -159,7 +159,8 @@ func actorTally(a *tally.ActorReport[ledger.Actor], bytes int) ActorTally {
 // what the ledger calls the input.
 func messageName(r *ledger.Report, t tally.Type) string {
 	kinds := map[ledger.InputKind]string{ledger.SwitchUp: "SWITCH_UP", ledger.SwitchDown: "SWITCH_DOWN",
-		ledger.Timer: "timer", ledger.ReplayedInput: "any", ledger.Request: "request", ledger.Discarded: "void command"}
+		ledger.Timer: "timer", ledger.ReplayedInput: "any", ledger.Request: "request", ledger.Discarded: "void command",
+		ledger.Called: "call"}
 	name, kind := r.Name(t), kinds[ledger.KindOfType(t)]
 	switch {
 	case name != "":

@@ -21,7 +21,7 @@ const TypeOfMove = typeOfInput
 
 // KindOfType is the inverse of the types that inputs have in a Report; 0 for any other type.
 func KindOfType(t tally.Type) InputKind {
-	if k := t - typeOfInput; t > typeOfInput && k <= tally.Type(Discarded) {
+	if k := t - typeOfInput; t > typeOfInput && k <= tally.Type(Called) {
 		return InputKind(k)
 	}
 	return 0
