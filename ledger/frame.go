@@ -221,6 +221,10 @@ func (p *peer) frame(from uint64) []byte {
 	for len(p.ready) > 0 && len(b) < frameBytes && p.sentItems < windowItems && p.sentBytes < windowBytes {
 		o := p.ready[0]
 		s := &o.sending
+		if s.peer != p || !s.ready { // it has left, and may have come back
+			p.ready = p.ready[1:]
+			continue
+		}
 		first, count, run := o.outbox.Run(s.sent, s.committed, frameBytes)
 		if count > 0 {
 			b = binary.AppendUvarint(appendLink(b, frameItems, o.Link), first)

@@ -15,10 +15,11 @@ type peer struct {
 	items, bytes         int
 	sentItems, sentBytes int
 	links                []*outgoing // all streams to it
-	ready                []*outgoing // those with committed items that were not sent
-	due                  []*incoming // streams from it that are to be acknowledged
-	progress             int64       // ledger time at which it last acknowledged something, or had nothing to
-	looked               int64       // ledger time of the last resendLost
+	// Those with committed items that were not sent, and some that have left since.
+	ready    []*outgoing
+	due      []*incoming // streams from it that are to be acknowledged
+	progress int64       // ledger time at which it last acknowledged something, or had nothing to
+	looked   int64       // ledger time of the last resendLost
 }
 
 // sending is the leader's part of an outgoing. It is not replicated; Lead resets it.
@@ -30,6 +31,7 @@ type sending struct {
 	looked    uint64 // taken, at the last resendLost
 	touched   uint64 // number of the batch that last listed this stream
 	acking    bool   // in Core.taken
+	index     int    // in peer.links
 	ready     bool   // in peer.ready
 	// transaction is the last one that sent commands, which are at index pending of Core.crossings.
 	transaction uint64
@@ -154,7 +156,7 @@ func (c *Core) unassign(o *outgoing) {
 
 // add adds a stream to those to the group.
 func (p *peer) add(o *outgoing) {
-	o.sending.peer, o.sending.ready = p, false
+	o.sending.peer, o.sending.index, o.sending.ready = p, len(p.links), false
 	p.links = append(p.links, o)
 	p.grew(o.outbox.Len(), o.outbox.Bytes())
 	p.readyIf(o)
@@ -164,8 +166,9 @@ func (p *peer) add(o *outgoing) {
 func (p *peer) remove(o *outgoing) {
 	s := &o.sending
 	p.unsend(o)
-	p.links = slices.DeleteFunc(p.links, func(l *outgoing) bool { return l == o })
-	p.ready = slices.DeleteFunc(p.ready, func(l *outgoing) bool { return l == o })
+	last := len(p.links) - 1 // takes its place: thousands may leave at a time
+	p.links[s.index], p.links[last].sending.index = p.links[last], s.index
+	p.links[last], p.links = nil, p.links[:last]
 	p.grew(-o.outbox.Len(), -o.outbox.Bytes())
 	s.peer, s.ready = nil, false
 }
