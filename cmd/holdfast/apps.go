@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/internal/config"
 	"github.com/holdfast-sdn/holdfast/lab/exchange"
 	"github.com/holdfast-sdn/holdfast/lab/failover"
+	"github.com/holdfast-sdn/holdfast/lab/flock"
 	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/network/edge"
 	"github.com/holdfast-sdn/holdfast/network/liveness"
@@ -26,6 +27,7 @@ var applications = map[string]func(*config.Cluster) *app.App{
 	"hub":      plain(hub.New),
 	"learning": plain(learning.New),
 	"kv":       plain(kv.New),
+	"flock":    plain(flock.New), // for bench kv and actors
 	"topology": plain(topology.New),
 	"liveness": plain(liveness.New),
 	"edge":     plain(edge.New),

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -32,7 +33,7 @@ the controllers. Absolute figures depend on what else the machine does: compare 
 		benchInstrumentationCommand(),
 		benchMigrationCommand(),
 		benchLevelsCommand(), benchModesCommand(), benchRyuCommand(), benchPathsCommand(), benchRecoveryCommand(),
-		benchBusyCommand())
+		benchBusyCommand(), benchKVCommand(), benchActorsCommand())
 	return cmd
 }
 
@@ -95,7 +96,11 @@ func printReport(out io.Writer, r bench.Report, asJSON bool) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "bench %s\n", r.Bench)
 	for _, k := range slices.Sorted(maps.Keys(r.Figures)) {
-		fmt.Fprintf(w, "  %s\t%s\n", k, figure(r.Figures[k]))
+		if paper, ok := r.Figures[bench.PaperPrefix+k]; ok {
+			fmt.Fprintf(w, "  %s\t%s\tpaper: %s\n", k, figure(r.Figures[k]), figure(paper))
+		} else if !isPaperOf(k, r) {
+			fmt.Fprintf(w, "  %s\t%s\n", k, figure(r.Figures[k]))
+		}
 	}
 	fmt.Fprintln(w, "setup")
 	for _, k := range slices.Sorted(maps.Keys(r.Setup)) {
@@ -105,6 +110,13 @@ func printReport(out io.Writer, r bench.Report, asJSON bool) error {
 		fmt.Fprintf(w, "\n%s", r.Plot)
 	}
 	return w.Flush()
+}
+
+// isPaperOf reports whether a figure is printed beside another one.
+func isPaperOf(name string, r bench.Report) bool {
+	of, paper := strings.CutPrefix(name, bench.PaperPrefix)
+	_, is := r.Figures[of]
+	return paper && is
 }
 
 // figure prints counts whole and the rest with three places.

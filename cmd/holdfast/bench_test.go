@@ -62,3 +62,32 @@ func TestBenchBusy(t *testing.T) {
 		}
 	}
 }
+
+// These do not run, as in TestBenchBusy.
+func TestBenchKV(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string]string{
+		"kv --batches 0":          "--batches 0: use 1 to 8192",
+		"kv --replication 2":      "--replication 2: use odd numbers",
+		"kv --clients 0":          "--clients 0: use 1 to 1000",
+		"kv --pause-ms 0":         "--pause-ms 0: use 1 to 10000",
+		"kv --durability paper":   `--durability "paper": use`,
+		"actors --batches 8193":   "--batches 8193: use 1 to 8192",
+		"actors --actors 1000000": "--actors 1000000: use 1 to 65536",
+	} {
+		if code, _, stderr := invoke(t.Context(), strings.Fields("bench "+args)...); code == 0 ||
+			!strings.Contains(stderr, want) {
+			t.Errorf("%s: exit code %d, said %q, want %q", args, code, stderr, want)
+		}
+	}
+}
+
+// The paper's value of a figure is printed beside it, and not again.
+func TestPrintPaper(t *testing.T) {
+	var out strings.Builder
+	err := printReport(&out, bench.Report{Bench: "b", Figures: map[string]float64{"x_ms": 1, "paper_x_ms": 7,
+		"paper_y_ms": 8}}, false)
+	if want := "bench b\n  paper_y_ms  8\n  x_ms        1  paper: 7\nsetup\n"; err != nil || out.String() != want {
+		t.Errorf("printed %q (%v), want %q", out.String(), err, want)
+	}
+}

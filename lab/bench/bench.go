@@ -22,6 +22,9 @@ type Report struct {
 	Plot    string             `json:"-"` // the distribution of what was measured, as text; "" if there is none
 }
 
+// PaperPrefix begins the name of the paper's value of a figure.
+const PaperPrefix = "paper_"
+
 // Progress is called while a benchmark runs, by one goroutine at a time. done is the share from 0 to 1. It may be nil.
 type Progress func(done float64, what string)
 

@@ -1,0 +1,54 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/lab/cluster"
+)
+
+// webClient asks applications over HTTP. It is safe for concurrent use.
+type webClient struct{ http http.Client }
+
+// newWebClient returns a client that keeps so many connections to each controller.
+func newWebClient(connections int) *webClient {
+	return &webClient{http.Client{Timeout: 30 * time.Second,
+		Transport: &http.Transport{MaxIdleConnsPerHost: connections}}} // no Proxy
+}
+
+func (w *webClient) close() { w.http.CloseIdleConnections() }
+
+// ask fails unless the status of the answer is one of 200 to 299.
+func (w *webClient) ask(ctx context.Context, c *cluster.Controller, method, path string, body []byte) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, method, "http://"+c.REST+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	resp, err := w.http.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(resp.Body)
+	if err == nil && resp.StatusCode/100 != 2 {
+		err = fmt.Errorf("%s %s at %s: %s: %s", method, path, c.Name, resp.Status, answer)
+	}
+	return answer, err
+}
+
+// together runs n functions side by side, and waits for them.
+func together(n int, f func(i int) error) error {
+	errs := make([]error, n)
+	var running sync.WaitGroup
+	for i := range n {
+		running.Go(func() { errs[i] = f(i) })
+	}
+	running.Wait()
+	return errors.Join(errs...)
+}
