@@ -368,6 +368,16 @@ func (c *Core) Filled(id openflow.DatapathID) int {
 	return max(100*sw.queue.Len()/c.limits.QueueCommands, 100*sw.queue.Bytes()/c.limits.QueueBytes)
 }
 
+// OutboxFilled returns what waits for other groups in percent of the bound at which inputs are held, of the group for
+// which most waits.
+func (c *Core) OutboxFilled() (percent int) {
+	bound := c.softBound()
+	for _, p := range c.peers {
+		percent = max(percent, 100*p.items/bound.Items, 100*p.bytes/bound.Bytes)
+	}
+	return percent
+}
+
 // SwitchStatus is the state of a switch in the ledger, for operators.
 type SwitchStatus struct {
 	Switch        openflow.DatapathID
