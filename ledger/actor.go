@@ -48,6 +48,14 @@ func (a Actor) String() string {
 	return "application " + a.App
 }
 
+// mover returns the actor with which this one moves: the switch to which it belongs, or itself.
+func (a Actor) mover() Actor {
+	if a.Switch != 0 {
+		return theSwitch(a.Switch)
+	}
+	return a
+}
+
 // isSwitch reports whether the actor is a switch itself.
 func (a Actor) isSwitch() bool { return a.App == "" && a.Key == Key{} }
 
@@ -85,7 +93,7 @@ func (c *Core) where(a Actor) (Assignment, bool) {
 		return Assignment{}, false // a log that has streams is of a cluster with several groups
 	}
 	at, known := c.directory(a)
-	if own, moved := c.state.moves.at[a]; moved && (!known || own.Version >= at.Version) {
+	if own, moved := c.state.moves.at[a.mover()]; moved && (!known || own.Version >= at.Version) {
 		return own, true
 	}
 	return at, known

@@ -3,6 +3,8 @@ package ledger
 import (
 	"fmt"
 	"math"
+
+	"github.com/holdfast-sdn/holdfast/openflow"
 )
 
 // batch is an entry that is being built, or proposed and not committed.
@@ -20,6 +22,7 @@ type batch struct {
 	receives   []got
 	taken      []taken
 	arrived    []Actor
+	departed   []openflow.DatapathID
 	answers    []Answer // to calls, sent after commit
 	replies    int      // bytes of answers
 	// skipping are the switches that have, or had, skipped events without a record so far.

@@ -111,6 +111,8 @@ func (c *Core) apply(r *Record) error {
 		return err
 	}
 	switch {
+	case r.Op == OpDepart && r.Actor.isSwitch():
+		c.departed = append(c.departed, r.Actor.Switch)
 	case c.observe != nil && r.Op == OpEvent:
 		c.observe(r.Switch, r.Epoch, r.Seq, r.Bytes)
 	case c.observeSkipped != nil && (r.Op == OpSkipped || r.Op == OpSeen):
@@ -183,10 +185,10 @@ func (c *Core) Resume(id openflow.DatapathID) (Release, bool) {
 }
 
 // Settled reports whether every event of the switch that was executed is committed, and the end of its epoch if this
-// ledger has closed it.
+// ledger has closed it. It does not while the switch is not Here.
 func (c *Core) Settled(id openflow.DatapathID) bool {
 	sw := c.state.switches[id]
-	return sw == nil || sw.logged() == sw.master.committed && sw.closed == sw.master.refused
+	return c.Here(id) && (sw == nil || sw.logged() == sw.master.committed && sw.closed == sw.master.refused)
 }
 
 // Failures returns the failures of applications since the last call.
@@ -392,10 +394,7 @@ type SwitchStatus struct {
 }
 
 // Knows reports whether the ledger has seen a switch.
-func (c *Core) Knows(id openflow.DatapathID) bool {
-	sw := c.state.switches[id]
-	return sw != nil && sw.epoch != 0
-}
+func (c *Core) Knows(id openflow.DatapathID) bool { return c.state.knows(id) }
 
 // Switches returns the status of every switch that the ledger has seen, by datapath id.
 func (c *Core) Switches() []SwitchStatus {

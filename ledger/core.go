@@ -56,6 +56,7 @@ type Core struct {
 	unpublished []Actor               // see Unpublished
 	published   int                   // how many it has returned last
 	publishedAt int64                 // ledger time
+	departed    []openflow.DatapathID // see Departed; at any replica
 	crossings   crossings
 	taken       []*outgoing          // whose receivers have more than the log says
 	patient     bool                 // the transaction can be undone and executed later
@@ -186,7 +187,8 @@ func (c *Core) begin() {
 	}
 	c.batch = batch{number: c.numbers, undo: b.undo[:0], tables: b.tables[:0], touched: b.touched[:0],
 		dones: b.dones[:0], sends: b.sends[:0], receives: b.receives[:0], taken: b.taken[:0], arrived: b.arrived[:0],
-		answers: b.answers[:0], bestEffort: b.bestEffort, skipping: b.skipping[:0], replayed: c.replayedPosition()}
+		departed: b.departed[:0], answers: b.answers[:0], bestEffort: b.bestEffort, skipping: b.skipping[:0],
+		replayed: c.replayedPosition()}
 	c.deltas.reset()
 }
 

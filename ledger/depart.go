@@ -86,7 +86,7 @@ func (c *Core) changed(changes []undo) {
 		}
 		v := u.value
 		for _, d := range c.leaving {
-			if d.actor.App == v.table.name.App && c.shardOf(v.table.name, v.cell) == d.actor.Shard {
+			if (Actor{v.table.name.App, c.shardOf(v.table.name, v.cell)}).mover() == d.actor {
 				d.dirty[tableField{tableCell{v.table, v.cell}, v.field}] = true
 				if len(d.dirty) > maxDirty { // the other group does not take the copy: it begins again
 					*d = departure{actor: d.actor, to: d.to, dirty: map[tableField]bool{}, last: d.last}
@@ -169,14 +169,18 @@ func (c *Core) depart(d *departure) {
 		return
 	}
 	b := c.beginTransaction()
+	staying := c.staying(a)
+	if a.isSwitch() {
+		b.logSkipped(c.state.switches[a.Switch])
+	}
 	b.buf = next.append(appendActor(append(b.buf, byte(OpDepart)), a))
-	c.tx = Tx{c: c, app: a.App, at: a.Shard}
 	for _, k := range c.cellsOf(a) {
 		n := b.table(k.table)
 		b.buf = k.cell.append(binary.AppendUvarint(append(b.buf, byte(OpDrop)), n))
 		k.table.drop(k.cell, func(u undo) { b.undo = append(b.undo, u) })
 	}
 	for _, name := range c.timersOf(a) {
+		c.tx = Tx{c: c, app: name.actor.App, at: name.actor.Shard}
 		c.tx.CancelTimer(name.name)
 	}
 	out := c.outgoing(d.link(c))
@@ -184,6 +188,7 @@ func (c *Core) depart(d *departure) {
 		c.push(out, item, 0)
 	}
 	c.removeActor(a, next)
+	c.remember(staying)
 	c.leaving = slices.DeleteFunc(c.leaving, func(o *departure) bool { return o == d })
 	c.finish()
 }
@@ -195,6 +200,9 @@ const dropBytes = 48
 func (c *Core) rest(d *departure, next Assignment) ([][]byte, error) {
 	a := d.actor
 	w := pieceWriter{piece: piece{actor: a, next: next}, size: c.limits.PieceBytes}
+	if a.isSwitch() {
+		w.ops = c.state.switches[a.Switch].appendDeparting(w.room())
+	}
 	for _, f := range slices.SortedFunc(maps.Keys(d.dirty), tableField.compare) {
 		w.field(f)
 	}
@@ -202,7 +210,7 @@ func (c *Core) rest(d *departure, next Assignment) ([][]byte, error) {
 		w.ops = c.state.timers[name].append(w.room(), name)
 	}
 	for _, k := range slices.SortedFunc(maps.Keys(c.state.links.out), Link.compare) {
-		if k.From == a {
+		if k.From.mover() == a {
 			w.ops = c.state.links.out[k].append(w.room())
 		}
 	}
@@ -217,6 +225,9 @@ func (c *Core) rest(d *departure, next Assignment) ([][]byte, error) {
 	}
 	for _, name := range c.timersOf(a) {
 		size += dropBytes + len(a.App) + len(a.Key.S) + len(name.name)
+	}
+	for _, i := range c.staying(a) {
+		size += dropBytes + len(i.To.App) + len(i.To.Key.S) + len(i.hello)
 	}
 	for _, item := range w.list {
 		size, largest = size+len(item), max(largest, len(item))

@@ -32,7 +32,13 @@ func (c *Core) event(id openflow.DatapathID, epoch, seq uint64, msg []byte, whol
 	if !c.leading {
 		return errNotLeading
 	}
-	sw := c.state.sw(id)
+	sw := c.state.find(id)
+	if sw == nil {
+		if own, moved := c.state.moves.at[theSwitch(id)]; moved && own.Group != c.group {
+			return fmt.Errorf("switch %s: group %d has it: %w", id, own.Group, ErrMoved)
+		}
+		sw = c.state.sw(id)
+	}
 	kind := message.KindOf(msg)
 	fresh := epoch > sw.epoch && seq == 1
 	down := !fresh && kind == message.SwitchDown

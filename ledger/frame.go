@@ -41,6 +41,7 @@ func (c *Core) commitLinks(b *batch) error {
 		g.in.dueNow()
 	}
 	c.unpublished = append(c.unpublished, b.arrived...)
+	c.commitSwitches(b)
 	for _, t := range b.taken {
 		if err := t.out.taken(t.upTo); err != nil {
 			return fmt.Errorf("ledger: stream %v: items were received: %w", t.out.Link, err)

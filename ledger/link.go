@@ -261,12 +261,12 @@ func (d *decoder) link() Link   { return Link{d.actor(), d.actor()} }
 
 func (l *links) append(b []byte) []byte {
 	for _, k := range slices.SortedFunc(maps.Keys(l.out), Link.compare) {
-		if o := l.out[k]; o.outbox.Last() > 0 { // else its first item was undone
+		if o := l.out[k]; o.used() {
 			b = o.append(b)
 		}
 	}
 	for _, k := range slices.SortedFunc(maps.Keys(l.in), Link.compare) {
-		if i := l.in[k]; i.watermark > 0 || i.epoch != 0 {
+		if i := l.in[k]; i.used() {
 			b = i.append(b)
 		}
 	}

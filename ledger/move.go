@@ -14,6 +14,10 @@ import (
 //	depart  what has changed since, its timers and its ends of streams follow, and it lives here no longer
 //	arrive  in the log of the other group: with the last of the items the actor lives there
 //
+// A switch moves in the same way, with all actors at it: its epoch, watermarks and queue of commands are part of what
+// follows when it departs. Its events are refused from then on, and its leader in the other group claims it once it has
+// arrived.
+//
 // No permission is needed, because the group in which an actor lives is the only one that can move it, and its log
 // orders that. The group in which it arrives tells the directory; see Unpublished. What is sent to the actor meanwhile
 // is kept by its senders, since nobody acknowledges it. Until it departs, a move can be called off. A new leader begins
@@ -45,14 +49,20 @@ var (
 // Move begins to move an actor to another group. If that is this group, it calls off a move that has begun. The caller
 // has checked Room, and calls Moves to go on. After an error nothing has changed.
 func (c *Core) Move(a Actor, to uint64) error {
+	at, known := c.where(a)
 	switch {
 	case !c.leading:
 		return errNotLeading
-	case !c.sharded() || c.appOf(a.App) < 0 || a.Switch != 0 || to == 0:
-		return fmt.Errorf("move %v: %w: only shards of applications move, and those of a switch live with it", a,
-			ErrImmovable)
-	case !c.here(a):
+	case !c.sharded() || a != a.mover() || !a.isSwitch() && c.appOf(a.App) < 0 || to == 0:
+		return fmt.Errorf("move %v: %w: only switches and shards of applications move, and those of a switch with it",
+			a, ErrImmovable)
+	case !known || at.Group != c.group || !c.here(a):
 		return fmt.Errorf("move %v: %w", a, ErrElsewhere)
+	}
+	if a.isSwitch() {
+		if err := c.movable(a.Switch, to); err != nil {
+			return fmt.Errorf("move %v: %w", a, err)
+		}
 	}
 	if was, leaving := c.state.moves.leaving[a]; leaving && was != to {
 		c.callOff(a, was)
@@ -90,7 +100,7 @@ type tableCell struct {
 // cellsOf returns the cells of an actor, by table and key.
 func (c *Core) cellsOf(a Actor) (list []tableCell) {
 	for _, name := range slices.SortedFunc(maps.Keys(c.state.tables), TableName.compare) {
-		if name.App != a.App {
+		if name.App != a.App && !a.isSwitch() {
 			continue
 		}
 		t := c.state.tables[name]
@@ -139,7 +149,7 @@ func (c *Core) Assignable() []Actor {
 
 func (c *Core) timersOf(a Actor) (list []timerName) {
 	for name := range c.state.timers {
-		if name.actor == a {
+		if name.actor.mover() == a {
 			list = append(list, name)
 		}
 	}
@@ -158,7 +168,10 @@ func (c *Core) removeActor(a Actor, next Assignment) {
 		c.taken = slices.DeleteFunc(c.taken, func(t *outgoing) bool { return t == o })
 		c.senders[o.To] = slices.DeleteFunc(c.senders[o.To], func(s *outgoing) bool { return s == o })
 	}
-	maps.DeleteFunc(c.late, func(name timerName, _ uint64) bool { return name.actor == a })
+	maps.DeleteFunc(c.late, func(name timerName, _ uint64) bool { return name.actor.mover() == a })
+	if left.sw != nil {
+		c.removeSwitch(left.sw)
+	}
 	c.relieved++
 	c.Relocated(a)
 }
@@ -168,24 +181,29 @@ func (c *Core) removeActor(a Actor, next Assignment) {
 func (c *Core) knowledge(a Actor) []*incoming {
 	ends := map[Link]*incoming{}
 	for k, i := range c.state.links.in {
-		if k.To == a {
+		if k.To.mover() == a {
 			ends[k] = &incoming{Link: k, received: i.received}
 		}
 	}
 	for id, sw := range c.state.switches {
-		k := Link{theSwitch(id), a}
-		if ends[k] == nil && a.Shard == (Shard{}) && sw.live {
+		if k := (Link{theSwitch(id), a}); ends[k] == nil && a.Shard == (Shard{}) && sw.live {
 			ends[k] = &incoming{Link: k} // it may ask for all switches
-		}
-		if i := ends[k]; i != nil {
-			i.epoch, i.live, i.hello = sw.epoch, sw.live && sw.reachable, sw.hello
 		}
 	}
 	var list []*incoming
 	for _, k := range slices.SortedFunc(maps.Keys(ends), Link.compare) {
-		list = append(list, ends[k])
+		i := ends[k]
+		if sw := c.state.switches[k.From.Switch]; sw != nil && k.From.isSwitch() {
+			i.learn(sw)
+		}
+		list = append(list, i)
 	}
 	return list
+}
+
+// learn makes the state of a switch what the actor knows of it.
+func (i *received) learn(sw *switchState) {
+	i.epoch, i.live, i.hello = sw.epoch, sw.live && sw.reachable, sw.hello
 }
 
 // moves is what a group knows of actors that have moved to it or from it. It is replicated.
@@ -202,9 +220,10 @@ type oldMove struct {
 	existed  bool   // at
 	leaving  uint64 // 0: it was not
 	arriving [][]byte
-	gone     bool // out and in were removed, and not added
+	gone     bool // out, in and sw were removed, and not added
 	out      []*outgoing
 	in       []*incoming
+	sw       *switchState // likewise
 }
 
 func (s *state) oldMove(a Actor) *oldMove {
@@ -221,16 +240,20 @@ func (s *state) depart(a Actor, next Assignment) *oldMove {
 	old := s.oldMove(a)
 	old.gone = true
 	for k, o := range s.links.out {
-		if k.From == a {
+		if k.From.mover() == a {
 			old.out = append(old.out, o)
 			delete(s.links.out, k)
 		}
 	}
 	for k, i := range s.links.in {
-		if k.To == a {
+		if k.To.mover() == a {
 			old.in = append(old.in, i)
 			delete(s.links.in, k)
 		}
+	}
+	if a.isSwitch() {
+		old.sw = s.switches[a.Switch]
+		s.setSwitch(a.Switch, nil)
 	}
 	s.moves.leave(a, 0)
 	s.moves.set(a, next)
@@ -267,6 +290,11 @@ func (s *state) revertMove(old *oldMove) {
 		if delete(s.links.in, i.Link); old.gone {
 			s.links.in[i.Link] = i
 		}
+	}
+	if old.sw != nil && old.gone {
+		s.setSwitch(old.sw.id, old.sw)
+	} else if old.sw != nil {
+		s.setSwitch(old.sw.id, nil)
 	}
 	if delete(s.moves.at, old.actor); old.existed {
 		s.moves.at[old.actor] = old.at

@@ -21,10 +21,16 @@ type pairs struct {
 }
 
 func newPairs(t *testing.T) *pairs {
+	return newPairsOf(t, func(s *script) Application { return s })
+}
+
+// newPairsOf is newPairs with applications that are made of the scripts.
+func newPairsOf(t *testing.T, of func(*script) Application) *pairs {
 	s := &pairs{t: t, rows: map[Actor]Assignment{}}
 	for g := uint64(1); g <= 2; g++ {
 		s.app[g] = &script{name: "a"}
-		p := &pair{t: t, leader: mustNew(t, Limits{}, s.app[g]), follower: mustNew(t, Limits{}, s.app[g]), now: 1000}
+		p := &pair{t: t, leader: mustNew(t, Limits{}, of(s.app[g])),
+			follower: mustNew(t, Limits{}, of(s.app[g])), now: 1000}
 		directory := func(a Actor) (Assignment, bool) {
 			if s.behind == g {
 				return Assignment{}, false
@@ -41,7 +47,7 @@ func newPairs(t *testing.T) *pairs {
 }
 
 func (s *pairs) directory(a Actor) (Assignment, bool) {
-	if at, known := s.rows[a]; known || a.Key != (Key{}) {
+	if at, known := s.rows[a.mover()]; known || a.Key != (Key{}) {
 		return at, known
 	}
 	return Assignment{max(uint64(a.Switch), 1), 1}, true
@@ -92,7 +98,8 @@ func (s *pairs) move(a Actor, from, to uint64) {
 
 // queued returns the texts of the commands of a switch that are not complete.
 func (s *pairs) queued(id openflow.DatapathID) (list []string) {
-	for rest := s.groups[id].leader.state.switches[id].queue.All(); len(rest) > 0; {
+	at, _ := s.directory(theSwitch(id))
+	for rest := s.groups[at.Group].leader.state.switches[id].queue.All(); len(rest) > 0; {
 		msg, after, _ := openflow.Next(rest)
 		list, rest = append(list, string(msg[openflow.HeaderLen:])), after
 	}
@@ -355,7 +362,7 @@ func TestNewLeaderGoesOn(t *testing.T) {
 func TestMoveRefused(t *testing.T) {
 	s := newPairs(t)
 	c := s.groups[1].leader
-	for _, a := range []Actor{{App: "other"}, theSwitch(1), {App: "a", Shard: AtSwitch(1)},
+	for _, a := range []Actor{{App: "other"}, theSwitch(1), {}, theGroup(2), {App: "a", Shard: AtSwitch(1)},
 		{App: "a", Shard: Shard{Key: Key{A: 7}}}} {
 		if err := c.Move(a, 2); err == nil {
 			t.Errorf("%v moves", a)

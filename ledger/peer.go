@@ -176,15 +176,24 @@ func (p *peer) remove(o *outgoing) {
 // Relocated is called when the directory has a new assignment of an actor: what was sent to it and is not acknowledged
 // is sent to where it lives now.
 func (c *Core) Relocated(a Actor) {
-	for _, o := range c.senders[a] {
-		c.relocate(o)
+	c.relocateTo(a)
+	if a.isSwitch() {
+		for _, app := range c.apps {
+			c.relocateTo(Actor{app.Name(), a.Shard})
+		}
 	}
 }
 
 // RelocatedAll is Relocated for all actors.
 func (c *Core) RelocatedAll() {
 	for a := range c.senders {
-		c.Relocated(a)
+		c.relocateTo(a)
+	}
+}
+
+func (c *Core) relocateTo(a Actor) {
+	for _, o := range c.senders[a] {
+		c.relocate(o)
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/holdfast-sdn/holdfast/openflow"
 )
 
 // A piece is an item with a part of an actor that moves: operations, as in a snapshot and in an entry.
@@ -107,7 +109,10 @@ func (s *state) checkArrival(group uint64, k Link, p *piece) error {
 		return fmt.Errorf("%v arrives in group %d with assignment %v, which has %v", p.actor, group, p.next, old)
 	}
 	return p.walk(func(r *Record) error {
-		if r.Op == OpOutgoing && s.links.out[r.Link] != nil || r.Op == OpIncoming && s.links.in[r.Link] != nil {
+		switch {
+		case r.Op == OpSwitch && s.knows(r.Switch):
+			return fmt.Errorf("switch %s: %w", r.Switch, errTwice)
+		case r.Op == OpOutgoing && s.links.out[r.Link].used(), r.Op == OpIncoming && s.links.in[r.Link].used():
 			return fmt.Errorf("stream %v: %w", r.Link, errTwice)
 		}
 		return nil
@@ -116,18 +121,20 @@ func (s *state) checkArrival(group uint64, k Link, p *piece) error {
 
 // checks returns an error for an operation that is not a part of the actor.
 func (p *piece) checks(r *Record) error {
-	of := Actor{}
+	of, cell := Actor{}, false
 	switch r.Op {
 	case OpTable, OpPut, OpDelete:
-		of = Actor{r.Table.App, p.actor.Shard}
+		of, cell = Actor{r.Table.App, p.actor.Shard}, true
 	case OpSetTimer:
 		of = r.Actor
 	case OpOutgoing:
 		of = r.Link.From
 	case OpIncoming:
 		of = r.Link.To
+	case OpSwitch:
+		of = theSwitch(r.Switch)
 	}
-	if of != p.actor || of.App == "" {
+	if of.mover() != p.actor || of.App == "" && (of.Switch == 0 || cell) {
 		return fmt.Errorf("operation %d of %v is among those of %v, which moves", r.Op, of, p.actor)
 	}
 	return nil
@@ -153,7 +160,7 @@ type arrival struct {
 	// What the first of the pieces contain. It is not replicated, and made again when it is needed.
 	built  int
 	tables map[TableName]*content
-	others []Record // timers, and ends of streams
+	others []Record // timers, ends of streams, and the state of a switch
 }
 
 // build adds the pieces that are new to what the others contain.
@@ -241,20 +248,40 @@ func (s *state) arriveOp(r *Record, old *oldMove, undone func(undo)) error {
 		before, existed := s.timers[r.timerName()]
 		undone(undo{kind: undoTimer, timer: &oldTimer{r.timerName(), before}, existed: existed})
 	case OpOutgoing:
-		if s.links.out[r.Link] != nil {
+		if s.links.out[r.Link].used() {
 			return errTwice
 		}
+		delete(s.links.out, r.Link)
 		old.out = append(old.out, s.links.outgoing(r.Link))
 	case OpIncoming:
-		if s.links.in[r.Link] != nil {
+		if s.links.in[r.Link].used() {
 			return errTwice
 		}
+		delete(s.links.in, r.Link)
 		old.in = append(old.in, s.links.incoming(r.Link))
+	case OpSwitch:
+		if s.knows(r.Switch) {
+			return errTwice
+		}
+		s.setSwitch(r.Switch, nil)
+		old.sw = s.sw(r.Switch)
 	}
 	return s.apply(r)
 }
 
-var errTwice = errors.New("an end of a stream is there already: " + diverged)
+var errTwice = errors.New("what arrives is there already: " + diverged)
+
+// used reports whether anything was ever sent: the first item may have been undone.
+func (o *outgoing) used() bool { return o != nil && o.outbox.Last() > 0 }
+
+// used reports whether anything was ever received.
+func (i *incoming) used() bool { return i != nil && (i.watermark > 0 || i.epoch != 0) }
+
+// knows reports whether an epoch of a switch has begun.
+func (s *state) knows(id openflow.DatapathID) bool {
+	sw := s.switches[id]
+	return sw != nil && sw.epoch != 0
+}
 
 // arrive is the leader's part of the arrival of a piece.
 func (c *Core) arrive(p *piece) error {
@@ -279,6 +306,10 @@ func (c *Core) arrive(p *piece) error {
 func (c *Core) arrived(m *oldMove, p *piece) {
 	for _, o := range m.out {
 		c.connect(o)
+	}
+	if m.sw != nil {
+		m.sw.lead()
+		m.sw.master.arriving = true
 	}
 	for _, i := range m.in {
 		i.receiving = receiving{committed: uint64(i.watermark), peer: c.peerOf(i.From), touched: c.batch.number}

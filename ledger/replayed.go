@@ -263,7 +263,7 @@ func (c *Core) Up() iter.Seq2[openflow.DatapathID, []byte] {
 		}
 	}
 	for k, i := range c.state.links.in {
-		if k.From.isSwitch() && k.To == c.replayedActor() && i.live {
+		if k.From.isSwitch() && k.To == c.replayedActor() && i.live && c.state.switches[k.From.Switch] == nil {
 			up[k.From.Switch] = i.hello
 		}
 	}

@@ -69,6 +69,7 @@ type mastership struct {
 	// skipped counts events since the last record of this switch in the batch that will have no record of their own.
 	skipped, skippedAsynchronous uint64
 	bestEffort                   uint32 // commands without a sequence, for their xids
+	arriving                     bool   // it has moved here, and that is not committed
 	tally                        *tally.Actor[Actor]
 }
 
@@ -146,6 +147,15 @@ func (s *state) sw(id openflow.DatapathID) *switchState {
 		s.switches[id] = sw
 	}
 	return sw
+}
+
+// setSwitch adds a switch, or removes it if sw is nil.
+func (s *state) setSwitch(id openflow.DatapathID, sw *switchState) {
+	if s.last = nil; sw == nil {
+		delete(s.switches, id)
+		return
+	}
+	s.switches[id] = sw
 }
 
 // begin starts an epoch with an empty state (Ravana, section 3.1).

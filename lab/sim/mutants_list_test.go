@@ -199,7 +199,7 @@ var mutants = []mutant{
 	{"keep at the end of a leadership what was sent and not committed", "ledger/undo.go",
 		"			if err := u.link.out.takeBack(u.before); err != nil {\n				return err\n			}\n", ""},
 	{"leave the watermark of an idle stream out of snapshots", "ledger/link.go",
-		"		if i := l.in[k]; i.watermark > 0 || i.epoch != 0 {", "		if i := l.in[k]; i.live {"},
+		"		if i := l.in[k]; i.used() {", "		if i := l.in[k]; i.live {"},
 	{"leave the items for other groups out of snapshots", "ledger/link.go",
 		"	return o.outbox.AppendTo(binary", "	acked := stream.OutboxAfter(o.outbox.Last())\n	return " +
 			"acked.AppendTo(binary"},
