@@ -182,8 +182,9 @@ func Emit[M any](tx *Tx, m M) error {
 }
 
 // typeName has the path of the package: two may end in the same word.
-func typeName[M any]() string {
-	t := reflect.TypeFor[M]()
+func typeName[M any]() string { return nameOf(reflect.TypeFor[M]()) }
+
+func nameOf(t reflect.Type) string {
 	if t.Name() == "" {
 		return t.String()
 	}

@@ -116,7 +116,7 @@ func (c *Core) direct(k Link) bool {
 // there, once for each actor, after this transaction is committed.
 func (tx *Tx) Enter(at Shard) bool {
 	tx.at = at
-	if tx.c.sharded() && !tx.enters() {
+	if (tx.c.sharded() || tx.c.input.exact) && !tx.enters() {
 		return false
 	}
 	if tx.c.tally != nil {
@@ -129,7 +129,7 @@ func (tx *Tx) enters() bool {
 	c, a := tx.c, tx.Actor()
 	switch {
 	case c.input.exact:
-		return tx.at == c.input.to // other actors get the input by themselves
+		return a == c.input.to // other actors get the input by themselves
 	case c.here(a) && c.direct(Link{c.input.from, a}):
 		return true
 	}

@@ -57,9 +57,11 @@ type Input struct {
 	Reason  message.Reason
 	level   Level // if it is Emitted: the level of the input that caused it
 	from    Actor // who sends it to other groups
+	sender  Actor // of a message that an application has sent; see Tx.Sender
 	at      Shard // that it is for if a handler needs no cells
-	exact   bool  // it is for one actor and no other: that of the shard to
-	to      Shard
+	exact   bool  // it is for one actor and no other: to
+	to      Actor
+	crossed bool                // it came from another group, or from a client
 	source  *tally.Actor[Actor] // who has sent it, for the tally; nil: nobody
 }
 

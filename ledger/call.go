@@ -49,7 +49,7 @@ func (c *Core) Call(q Call) error {
 	logged := len(b.buf)
 	c.reply = nil
 	c.input = Input{Kind: Called, Name: q.Name, Message: q.Message, from: q.Actor, at: q.Shard, exact: true,
-		to: q.Shard}
+		to: q.Actor, crossed: true}
 	answer := Answer{Caller: q.Caller, ID: q.ID}
 	if err := c.call(app); err != nil {
 		text := err.Error()

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/internal/message"
@@ -58,16 +59,44 @@ func (a *chaos) Handle(tx *Tx, in *Input) error {
 	if a.c.site != nil && in.Switch != 0 && in.Seq != 0 && in.Kind != Discarded {
 		a.inOrder(tx, in)
 	}
+	if to, is := strings.CutPrefix(string(in.Message), "for "); is && to != a.named(tx.Actor()) {
+		a.c.fatalf("a message for %s reached %s", to, a.named(tx.Actor()))
+	}
 	for range rng.IntN(5) {
+		if rng.IntN(8) == 0 {
+			a.abort(tx, in, rng)
+		}
 		a.act(tx, in, rng, fails)
 	}
 	switch {
+	case fails && rng.IntN(4) == 0:
+		tx.Send(in.Switch, Panics{})
+		fallthrough
 	case fails && rng.IntN(2) == 0:
 		panic("chaos")
 	case fails:
 		return errors.New("chaos")
 	}
 	return nil
+}
+
+// abort does something and takes it back.
+func (a *chaos) abort(tx *Tx, in *Input, rng *rand.Rand) {
+	m := tx.Mark()
+	for range rng.IntN(4) {
+		a.act(tx, in, rng, true)
+	}
+	if err := tx.Rewind(m); err != nil {
+		a.c.fatalf("%v", err)
+	}
+}
+
+// named names an actor, or its application if there is one group.
+func (a *chaos) named(actor Actor) string {
+	if a.c.site == nil {
+		return actor.App
+	}
+	return actor.String()
 }
 
 func (a *chaos) act(tx *Tx, in *Input, rng *rand.Rand, fails bool) {
@@ -81,16 +110,13 @@ func (a *chaos) act(tx *Tx, in *Input, rng *rand.Rand, fails bool) {
 	if a.c.site != nil {
 		name, cell = cellOf(tx.Actor().Shard, cell)
 	}
-	switch rng.IntN(8) {
+	switch rng.IntN(9) {
 	case 0, 1:
 		tx.Put(tx.Table(text(name)), cell, field, []byte(text(fmt.Sprint(a.c.unique()))))
 	case 2:
 		tx.Delete(tx.Table(name), cell, field)
 	case 3, 4:
 		a.send(tx, in, rng, text)
-		if fails && rng.IntN(4) == 0 {
-			tx.Send(in.Switch, Panics{})
-		}
 	case 5:
 		if in.Kind != Emitted || rng.IntN(4) == 0 {
 			_ = tx.Emit("message", []byte(text("body"))) // an error means that the bound is reached
@@ -102,6 +128,12 @@ func (a *chaos) act(tx *Tx, in *Input, rng *rand.Rand, fails bool) {
 		}
 	case 7:
 		tx.CancelTimer(fmt.Sprint("timer", rng.IntN(3)))
+	case 8:
+		if in.Kind != Emitted || rng.IntN(4) == 0 {
+			to := a.someActor(tx)
+			to.App = []string{"chaos", "mayhem"}[rng.IntN(2)]
+			_ = tx.EmitTo(to, "message", []byte(text("for "+a.named(to))))
+		}
 	}
 }
 
@@ -157,7 +189,15 @@ func (a *chaos) enter(tx *Tx) bool {
 	if a.c.site == nil {
 		return true
 	}
+	return tx.Enter(a.someActor(tx).Shard)
+}
+
+// someActor returns a random actor of the application, which may be in another group.
+func (a *chaos) someActor(tx *Tx) Actor {
 	as := Actor{App: a.name}
+	if a.c.site == nil {
+		return as
+	}
 	switch a.c.rng.IntN(4) {
 	case 0, 1:
 		as.Switch = openflow.DatapathID(1 + a.c.rng.IntN(siteGroups*4))
@@ -167,7 +207,7 @@ func (a *chaos) enter(tx *Tx) bool {
 	if a.c.rng.IntN(3) == 0 {
 		as = tx.Actor()
 	}
-	return tx.Enter(as.Shard)
+	return as
 }
 
 // relax returns an application whose level is base for most types of events of the simulation.

@@ -274,6 +274,12 @@ func (c *Core) dispatch() {
 			return
 		}
 	}
+	if in.exact {
+		if app := c.appOf(in.to.App); app >= 0 {
+			c.call(app)
+		}
+		return
+	}
 	for i := range c.apps {
 		if c.held {
 			return
@@ -299,15 +305,13 @@ func (c *Core) appOf(name string) int {
 
 // call runs one application on c.input. If it fails its changes are undone, and it returns why.
 func (c *Core) call(app int) error {
-	m := c.savepoint()
 	c.tx = Tx{c: c, app: c.apps[app].Name(), tag: message.Tag(app + 1).XID(), level: c.levelFor(app)}
 	c.tx.at = c.input.at
-	counted := c.tx.beginTally(app)
-	var before bestEffortSavepoint
+	c.tx.beginTally(app)
 	if c.tx.level < ExactlyOnce {
 		c.tx.bestEffort = c.bestEffort(c.tx.level)
-		before = c.tx.bestEffort.savepoint()
 	}
+	m := c.tx.Mark()
 	stack, err := protect(c.apps[app], &c.tx, &c.input)
 	c.tx.endTimed()
 	if err == nil {
@@ -328,11 +332,8 @@ func (c *Core) call(app int) error {
 		return nil
 	}
 	c.crossings.reset()
-	err = errors.Join(err, c.rewind(m))
-	c.undoTally(counted)
-	if c.tx.bestEffort != nil {
-		c.tx.bestEffort.rewind(before)
-	}
+	err = errors.Join(err, c.tx.rewind(m))
+	c.undoTally(m.tally)
 	if c.held {
 		return err
 	}

@@ -222,7 +222,7 @@ func (c *Core) receiveInput(k Link, in *Input) {
 	}
 	for n := range times {
 		c.input = *in
-		c.input.from, c.input.to = k.To, k.To.Shard
+		c.input.from, c.input.sender, c.input.to, c.input.crossed = k.To, k.From, k.To, true
 		c.input.source = c.tallied(k.From)
 		if in.Kind == Discarded {
 			c.input.Seq = uint64(tokenOf(message.Tag(app+1).XID(), in.Seq+n))

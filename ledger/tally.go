@@ -82,13 +82,11 @@ func (c *Core) typeOf(in *Input) tally.Type {
 	return typeOfInput + tally.Type(in.Kind)
 }
 
-// beginTally is called before an application gets the present input. It returns a mark for undoTally.
-func (tx *Tx) beginTally(app int) int {
-	if tx.c.tally == nil {
-		return 0
+// beginTally is called before an application gets the present input.
+func (tx *Tx) beginTally(app int) {
+	if tx.c.tally != nil {
+		tx.counted.app, tx.counted.in = app, tx.c.typeOf(&tx.c.input)
 	}
-	tx.counted.app, tx.counted.in = app, tx.c.typeOf(&tx.c.input)
-	return tx.c.tally.Mark()
 }
 
 // sender returns the counts of the actor on whose behalf the transaction goes on.
@@ -116,7 +114,7 @@ func (tx *Tx) handles() {
 	}
 	tx.endTimed()
 	k.actor = a
-	c.tally.Input(a, c.input.source, k.in, c.input.exact)
+	c.tally.Input(a, c.input.source, k.in, c.input.crossed)
 	if k.timed = c.tally.Timed(a); k.timed {
 		k.began = c.elapsed()
 	}

@@ -189,18 +189,6 @@ func checkCommand(id openflow.DatapathID, msg []byte) {
 	}
 }
 
-// Emit passes a message to every application, in this transaction, after the handlers of the present input. It fails
-// beyond 1,024 messages in one transaction.
-func (tx *Tx) Emit(name string, data []byte) error {
-	if len(tx.c.emitted) >= maxEmitted {
-		return fmt.Errorf("emit %q: a transaction may emit %d messages; this one loops or is too large", name,
-			maxEmitted)
-	}
-	tx.c.emitted = append(tx.c.emitted, Input{Kind: Emitted, Name: name, Message: bytes.Clone(data), level: tx.level,
-		from: tx.Actor(), at: tx.at, source: tx.countEmitted(name)})
-	return nil
-}
-
 // SetTimer sets or resets the actor's timer of that name. It survives failover.
 func (tx *Tx) SetTimer(name string, after time.Duration, data []byte) error {
 	c, key := tx.c, timerName{tx.Actor(), name}

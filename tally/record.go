@@ -75,6 +75,9 @@ func (t *Tally[ID]) Failed(mark int) {
 	t.pending = t.pending[:mark]
 }
 
+// Rewind forgets what was recorded since a mark.
+func (t *Tally[ID]) Rewind(mark int) { t.pending = t.pending[:mark] }
+
 // Abort forgets what was recorded since the last Commit or Abort.
 func (t *Tally[ID]) Abort() { t.pending = t.pending[:0] }
 
