@@ -15,15 +15,17 @@
 // Handlers run only on the leader, one at a time, and need not be deterministic. They keep their state in tables: what
 // is in a variable is lost with the leader.
 //
-// The model is Beehive's (applications as handlers over dictionaries): a handler declares which cells a message needs,
-// and messages whose cells intersect are handled one after the other. A handler that touches another cell fails. This
-// package is not the runtime: that is package ledger.
+// The model is Beehive's (applications as handlers over dictionaries). The map function of a handler returns which
+// cells a message needs (Need, Whole, Each, Drop), and messages whose cells intersect are handled one after the other,
+// by one actor. A handler that touches another cell fails. This package is not the runtime: that is package ledger.
 package app
 
 import (
 	"fmt"
 	"net/http"
+	"path/filepath"
 	"reflect"
+	"runtime"
 
 	"github.com/fxamacker/cbor/v2"
 
@@ -67,7 +69,8 @@ func New(name string) *App {
 }
 
 // Whole makes the application one actor, to which all its cells and handlers belong. So it handles messages of the
-// whole network one after the other, in one group, and may ask for all switches. It returns the application.
+// whole network one after the other, in one group, and may ask for all switches. It returns the application. Call it
+// before Handle.
 func (a *App) Whole() *App {
 	a.tx.whole = true
 	return a
@@ -118,21 +121,19 @@ type event[M any] interface {
 }
 
 // Handle adds a handler for a message of the network: PacketIn, PortStatus, FlowRemoved, SwitchUp, SwitchDown, Timer,
-// Reply, BarrierReply, Refused, Void. cells names the cells that the handler reads or writes for a message, with Need;
-// nil means none. A handler without cells belongs to the application's actor at the switch of the message. Byte slices
-// in the message are valid during the call. The only option is At.
+// Reply, BarrierReply, Refused, Void. The map function cells returns what the handler reads or writes for a message:
+// see Need, Whole, Each and Drop. It must depend on the message only. Handle calls it once with an empty message, and
+// panics if that asks for what cannot be. nil means no cells. A handler without cells belongs to the application's
+// actor at the switch of the message. Byte slices in the message are valid during the call. The only option is At.
 func Handle[M any, P event[M]](a *App, cells func(M) Cells, run func(*Tx, M) error, options ...Option) {
 	m := new(M) // one for all calls: handlers of an application never run side by side
 	kind, typ := P(m).input()
+	f := newFunction(a, cells)
 	h := func(tx *Tx, in *ledger.Input) error {
 		if err := P(m).decode(in); err != nil {
 			return fmt.Errorf("%s: %w", in, err)
 		}
-		tx.allowed = Cells{}
-		if cells != nil {
-			tx.allowed = cells(*m)
-		}
-		if here, err := tx.enter(); !here {
+		if here, err := f.enter(tx, *m); !here {
 			return err
 		}
 		return run(tx, *m)
@@ -155,20 +156,57 @@ func Handle[M any, P event[M]](a *App, cells func(M) Cells, run func(*Tx, M) err
 // Emit. They travel as CBOR, so M's fields must be exported.
 func HandleEmitted[M any](a *App, cells func(M) Cells, run func(*Tx, M) error) {
 	name := typeName[M]()
+	f := newFunction(a, cells)
 	a.emitted[name] = append(a.emitted[name], func(tx *Tx, in *ledger.Input) error {
 		var m M
 		if err := cbor.Unmarshal(in.Message, &m); err != nil {
 			return fmt.Errorf("emitted %s: %w", name, err)
 		}
-		tx.allowed = Cells{}
-		if cells != nil {
-			tx.allowed = cells(m)
-		}
-		if here, err := tx.enter(); !here {
+		if here, err := f.enter(tx, m); !here {
 			return err
 		}
 		return run(tx, m)
 	})
+}
+
+// function is the map function of a handler. M is its type of message.
+type function[M any] struct {
+	handler string // its name, for errors
+	cells   func(M) Cells
+}
+
+// newFunction is called by the functions that add a handler, of which it names the caller. It panics if the map
+// function, given an empty message, asks for what cannot be.
+func newFunction[M any](a *App, cells func(M) Cells) function[M] {
+	f := function[M]{fmt.Sprintf("the handler of %v", reflect.TypeFor[M]()), cells}
+	if _, file, line, ok := runtime.Caller(2); ok {
+		f.handler += fmt.Sprintf(" at %s:%d", filepath.Base(file), line)
+	}
+	if c := f.ofEmpty(); !a.tx.whole {
+		if err := c.divided(); err != nil {
+			panic(fmt.Sprintf("application %s: %s %v", a.name, f.handler, err))
+		}
+	}
+	return f
+}
+
+// ofEmpty returns the cells for an empty message. A map function that panics, because it expects content, names none.
+func (f function[M]) ofEmpty() (c Cells) {
+	defer func() { _ = recover() }()
+	if f.cells != nil {
+		var empty M
+		c = f.cells(empty)
+	}
+	return c
+}
+
+// enter reports whether the handler is to run here, and now, on a message.
+func (f function[M]) enter(tx *Tx, m M) (bool, error) {
+	tx.handler, tx.allowed = f.handler, Cells{}
+	if f.cells != nil {
+		tx.allowed = f.cells(m)
+	}
+	return tx.enter()
 }
 
 // Emit hands m to the handlers of M in all applications, within this transaction and

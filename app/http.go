@@ -19,8 +19,8 @@ type (
 
 // route is a handler over HTTP.
 type route struct {
-	cells func(Request) Cells
-	run   func(*Tx, Request) (Response, error)
+	function[Request]
+	run func(*Tx, Request) (Response, error)
 }
 
 // relative is the form of routes: they name no host, since they are below the path of the application.
@@ -36,13 +36,14 @@ var relative = regexp.MustCompile(`^([A-Z]+ )?/`)
 // the client receives status 500 with the error.
 //
 // cells must depend on the request only: the controller that has the client calls it too, in another goroutine.
-// HandleHTTP panics if the route is not a pattern, or conflicts with another one.
+// A request has one answer, so it is not for Each actor, and not dropped. HandleHTTP panics if the route is not a
+// pattern, or conflicts with another one.
 func HandleHTTP(a *App, pattern string, cells func(Request) Cells, run func(*Tx, Request) (Response, error)) {
 	if !relative.MatchString(pattern) {
 		panic(fmt.Sprintf("application %s: route %q: use METHOD /path, as in GET /hosts/{mac}", a.name, pattern))
 	}
 	a.mux.Handle(pattern, http.NotFoundHandler()) // panics
-	a.routes[pattern] = route{cells, run}
+	a.routes[pattern] = route{newFunction(a, cells), run}
 }
 
 // Routes implements ledger.Server.
@@ -64,6 +65,10 @@ func (a *App) Callee(pattern string, message []byte) (ledger.Shard, error) {
 		return ledger.Shard{}, err
 	}
 	needs := r.cells(q)
+	if needs.kind != needed {
+		return ledger.Shard{}, fmt.Errorf("%s has one answer: it cannot be for Each actor, and not for none: use Need",
+			r.handler)
+	}
 	at, _ := needs.of(ledger.Shard{}) // if they belong to several actors, the handler fails where one of them is
 	return at, nil
 }
@@ -78,17 +83,12 @@ func (a *App) serve(in *ledger.Input) error {
 	if err != nil {
 		return err
 	}
-	tx := &a.tx
-	tx.allowed = Cells{}
-	if r.cells != nil {
-		tx.allowed = r.cells(q)
-	}
-	if here, err := tx.enter(); !here || err != nil {
+	if here, err := r.enter(&a.tx, q); !here || err != nil {
 		return err
 	}
-	answer, err := r.run(tx, q)
+	answer, err := r.run(&a.tx, q)
 	if err != nil {
 		return err
 	}
-	return tx.ledger.Reply(httpcall.Encode(answer))
+	return a.tx.ledger.Reply(httpcall.Encode(answer))
 }

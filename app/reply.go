@@ -33,16 +33,13 @@ func (tx *Tx) Reply(m any) error {
 // to the actor that emitted the message; nil means none. A reply that no handler takes is dropped.
 func HandleReply[M any](a *App, cells func(M) Cells, run func(*Tx, M) error) {
 	name := replyPrefix + typeName[M]()
+	f := newFunction(a, cells)
 	a.emitted[name] = append(a.emitted[name], func(tx *Tx, in *ledger.Input) error {
 		var m M
 		if err := cbor.Unmarshal(in.Message, &m); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
-		tx.allowed = Cells{}
-		if cells != nil {
-			tx.allowed = cells(m)
-		}
-		if err := tx.enterHere(); err != nil {
+		if err := f.enterHere(tx, m); err != nil {
 			return err
 		}
 		return run(tx, m)
@@ -50,9 +47,9 @@ func HandleReply[M any](a *App, cells func(M) Cells, run func(*Tx, M) error) {
 }
 
 // enterHere is enter for an input that is for one actor and no other.
-func (tx *Tx) enterHere() error {
+func (f function[M]) enterHere(tx *Tx, m M) error {
 	is := tx.ledger.Actor()
-	here, err := tx.enter()
+	here, err := f.enter(tx, m)
 	if err == nil && !here {
 		err = fmt.Errorf("%v is told something that its handler handles with the cells of another actor (%s): name "+
 			"cells of the one that has sent the message", is, &tx.allowed)

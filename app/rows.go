@@ -18,7 +18,7 @@ func (t Table[K, V]) Each(do func(K, V)) Reader {
 	return Reader{t.name, func(r ledger.Row) error {
 		v, err := t.parse(r.Value)
 		if err == nil {
-			do(fromKey[K](r.Cell), v)
+			do(fromKey[K](t.keyAt(r.Cell, r.Field)), v)
 		}
 		return err
 	}}

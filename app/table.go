@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"iter"
-	"slices"
 
 	"github.com/fxamacker/cbor/v2"
 
@@ -37,23 +36,51 @@ type Table[K Key, V any] struct{ dictionary[V] }
 // NewTable adds a table to an application. Numbers, strings, byte slices, switches, ports and
 // Ethernet addresses are stored as they are, other values as CBOR (RFC 8949).
 //
-// What is keyed by a switch or a port lives in the group of that switch. All other cells of an application live
-// together, unless a table is Sharded.
+// What is keyed by a switch or a port lives in the group of that switch, unless the table is Together. All other cells
+// of an application live together, unless a table is Sharded or has Buckets.
 func NewTable[K Key, V any](a *App, name string, options ...TableOption) Table[K, V] {
-	return Table[K, V]{newDictionary[V](a, name, splitOf[K](options))}
+	return Table[K, V]{newDictionary[V](a, name, divide[K](a, name, options))}
 }
 
-// Cell names the cell of a key, for Need.
-func (t Table[K, V]) Cell(k K) Cell { return Cell{t.name, toKey(k), t.split} }
+// Cell names the cell of a key, for Need. In a table with Buckets, that is the bucket of the key.
+func (t Table[K, V]) Cell(k K) Cell {
+	cell, _ := t.place(toKey(k))
+	return t.cell(cell)
+}
 
 // Get returns the value at k, if there is one.
-func (t Table[K, V]) Get(tx *Tx, k K) (V, bool) { return t.get(tx, toKey(k), ledger.Key{}) }
+func (t Table[K, V]) Get(tx *Tx, k K) (V, bool) {
+	cell, field := t.place(toKey(k))
+	return t.get(tx, cell, field)
+}
 
 // Put stores v at k.
-func (t Table[K, V]) Put(tx *Tx, k K, v V) { t.put(tx, toKey(k), ledger.Key{}, v) }
+func (t Table[K, V]) Put(tx *Tx, k K, v V) {
+	cell, field := t.place(toKey(k))
+	t.put(tx, cell, field, v)
+}
 
 // Delete removes what is at k.
-func (t Table[K, V]) Delete(tx *Tx, k K) { t.delete(tx, toKey(k), ledger.Key{}) }
+func (t Table[K, V]) Delete(tx *Tx, k K) {
+	cell, field := t.place(toKey(k))
+	t.delete(tx, cell, field)
+}
+
+// All yields the rows of the actor, in order of their keys, or in a table with Buckets of these first. The handler
+// needs Whole or Each of the table.
+func (t Table[K, V]) All(tx *Tx) iter.Seq2[K, V] {
+	return func(yield func(K, V) bool) {
+		tx.useAll(t.part())
+		rows := tx.ledger.Table(t.name)
+		for cell := range tx.ledger.Cells(rows) {
+			for field, b := range tx.ledger.Fields(rows, cell) {
+				if !yield(fromKey[K](t.keyAt(cell, field)), t.must(b, cell)) {
+					return
+				}
+			}
+		}
+	}
+}
 
 // Map is a dictionary of dictionaries: each key is a cell, which holds a value for each
 // field. Writing one field logs only that field.
@@ -61,11 +88,27 @@ type Map[K, F Key, V any] struct{ dictionary[V] }
 
 // NewMap adds a map to an application; see NewTable.
 func NewMap[K, F Key, V any](a *App, name string, options ...TableOption) Map[K, F, V] {
-	return Map[K, F, V]{newDictionary[V](a, name, splitOf[K](options))}
+	d := divide[K](a, name, options)
+	if d.buckets > 0 {
+		panic(fmt.Sprintf("application %s: map %q has Buckets: only a Table can have them", a.name, name))
+	}
+	return Map[K, F, V]{newDictionary[V](a, name, d)}
 }
 
 // Cell names the cell of a key, for Need.
-func (m Map[K, F, V]) Cell(k K) Cell { return Cell{m.name, toKey(k), m.split} }
+func (m Map[K, F, V]) Cell(k K) Cell { return m.cell(toKey(k)) }
+
+// Keys yields the keys of the actor, in order. The handler needs Whole or Each of the map.
+func (m Map[K, F, V]) Keys(tx *Tx) iter.Seq[K] {
+	return func(yield func(K) bool) {
+		tx.useAll(m.part())
+		for cell := range tx.ledger.Cells(tx.ledger.Table(m.name)) {
+			if !yield(fromKey[K](cell)) {
+				return
+			}
+		}
+	}
+}
 
 // Get returns the value of field f at k, if there is one.
 func (m Map[K, F, V]) Get(tx *Tx, k K, f F) (V, bool) { return m.get(tx, toKey(k), toKey(f)) }
@@ -90,39 +133,23 @@ func (m Map[K, F, V]) All(tx *Tx, k K) iter.Seq2[F, V] {
 
 // dictionary is what tables and maps share.
 type dictionary[V any] struct {
-	name  string
-	split split
+	name string
+	division
 	codec[V]
 }
 
-// TableOption changes a table from the default.
-type TableOption int
-
-// Sharded divides a table by its key: cells with equal keys, of any Sharded table of the application, belong to one
-// actor, and those with different keys may live in different groups. A handler needs cells of one key only.
-const Sharded TableOption = 1
-
-// splitOf returns how a table with keys of a type is divided.
-func splitOf[K Key](options []TableOption) split {
-	switch any(*new(K)).(type) {
-	case openflow.DatapathID, PortOf:
-		return bySwitch
-	}
-	if slices.Contains(options, Sharded) {
-		return byKey
-	}
-	return together
-}
-
-func newDictionary[V any](a *App, name string, split split) dictionary[V] {
+func newDictionary[V any](a *App, name string, d division) dictionary[V] {
 	if _, there := a.tables[name]; there {
 		panic(fmt.Sprintf("application %s: table %q is there twice", a.name, name))
 	}
-	a.tables[name] = split
-	return dictionary[V]{name, split, codecOf[V]()}
+	a.tables[name] = d.split
+	return dictionary[V]{name, d, codecOf[V]()}
 }
 
 func (d *dictionary[V]) cell(key ledger.Key) Cell { return Cell{d.name, key, d.split} }
+
+// part implements Dictionary.
+func (d dictionary[V]) part() part { return part{d.name, d.split} }
 
 func (d *dictionary[V]) get(tx *Tx, cell, field ledger.Key) (v V, ok bool) {
 	tx.use(d.cell(cell))

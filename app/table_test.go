@@ -179,7 +179,7 @@ func TestUnnamedCellFails(t *testing.T) {
 		if strings.Contains(name, "map") || name == "all" {
 			cell = "m[9]"
 		}
-		if !strings.Contains(failed, "uses cell "+cell+", which its cells function does not name: add it to Need(…)") {
+		if !strings.Contains(failed, "uses cell "+cell+", which its map function does not name: add it to Need(…)") {
 			t.Errorf("%s: %q", name, failed)
 		}
 	}

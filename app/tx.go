@@ -1,9 +1,7 @@
 package app
 
 import (
-	"fmt"
 	"iter"
-	"strings"
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/ledger"
@@ -14,10 +12,12 @@ import (
 // handler returns. Tables are read and written through their own methods.
 type Tx struct {
 	ledger  *ledger.Tx
+	handler string // its name
 	allowed Cells
 	scratch []byte
 	whole   bool         // the application is one actor
 	at      ledger.Shard // to which a handler without cells belongs
+	entered ledger.Shard // of the handler that runs
 
 	// Copies of what is being sent: the encoders are called through an interface, and
 	// these do not move to the heap for every message.
@@ -58,115 +58,5 @@ func (tx *Tx) CancelTimer(name string) { tx.ledger.CancelTimer(name) }
 // Switches yields the switches that are up, by datapath id. With several groups, these are the ones whose SwitchUp the
 // application handles with cells that are not keyed by a switch, and such a handler must ask.
 func (tx *Tx) Switches() iter.Seq[Switch] { return tx.ledger.Switches() }
-
-// Cell is one (table, key) of this application.
-type Cell struct {
-	table string
-	key   ledger.Key
-	split split // of the table
-}
-
-func (c Cell) String() string { return fmt.Sprintf("%s[%s]", c.table, c.key) }
-
-// Cells is what a handler needs for a message.
-type Cells struct {
-	few  [4]Cell // the usual number, without allocating
-	n    int
-	many []Cell
-}
-
-// Need lists cells.
-func Need(cells ...Cell) (c Cells) {
-	c.n = copy(c.few[:], cells)
-	if len(cells) > len(c.few) {
-		c.many = append(c.many, cells[len(c.few):]...)
-	}
-	return c
-}
-
-func (c *Cells) has(cell Cell) bool {
-	for i := range c.n {
-		if c.few[i] == cell {
-			return true
-		}
-	}
-	for _, m := range c.many {
-		if m == cell {
-			return true
-		}
-	}
-	return false
-}
-
-// of returns the shard that has the cells; without cells it is by. ok is false if they are in several.
-func (c *Cells) of(by ledger.Shard) (at ledger.Shard, ok bool) {
-	at = by
-	for i := range c.n {
-		owner := c.few[i].split.shard(c.few[i].key)
-		if i > 0 && owner != at {
-			return at, false
-		}
-		at = owner
-	}
-	for i := range c.many {
-		if c.many[i].split.shard(c.many[i].key) != at {
-			return at, false
-		}
-	}
-	return at, true
-}
-
-// split says how the cells of a table are divided among actors.
-type split uint8
-
-const (
-	together split = iota // all belong to one actor
-	bySwitch              // the key is a switch, or a port of one
-	byKey
-)
-
-// shard returns the shard that has the cell of a key.
-func (s split) shard(k ledger.Key) ledger.Shard {
-	switch s {
-	case bySwitch:
-		return ledger.AtSwitch(Switch(k.A))
-	case byKey:
-		return ledger.Shard{Key: k}
-	}
-	return ledger.Shard{}
-}
-
-// enter reports whether a handler that needs the allowed cells is to run here. If another group has them, the input
-// goes there.
-func (tx *Tx) enter() (bool, error) {
-	if tx.whole {
-		return tx.ledger.Enter(ledger.Shard{}), nil
-	}
-	at, ok := tx.allowed.of(tx.at)
-	if !ok && tx.ledger.Sharded() {
-		return false, fmt.Errorf("a handler needs cells of several switches, or of one and of none: with groups: "+
-			"per-controller they may be in different groups (%s); an application that is to see all of them is "+
-			"app.Whole", &tx.allowed)
-	}
-	return tx.ledger.Enter(at), nil
-}
-
-func (c *Cells) String() string {
-	list := []string{}
-	for i := range c.n {
-		list = append(list, c.few[i].String())
-	}
-	for _, m := range c.many {
-		list = append(list, m.String())
-	}
-	return strings.Join(list, ", ")
-}
-
-// use fails the handler if it did not declare the cell: the cell might live on another controller.
-func (tx *Tx) use(c Cell) {
-	if !tx.allowed.has(c) {
-		panic(fmt.Sprintf("uses cell %s, which its cells function does not name: add it to Need(…)", c))
-	}
-}
 
 var _ ledger.Encoder = of13.Message(nil)

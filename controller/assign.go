@@ -68,6 +68,13 @@ func (a *assignments) ofSwitch(id openflow.DatapathID) (ledger.Assignment, bool)
 	return a.of(ledger.Actor{Shard: ledger.AtSwitch(id)})
 }
 
+// shards returns the shards of an application that have a row, and all switches.
+func (a *assignments) shards(app string) []ledger.Shard {
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	return a.view.Shards(app)
+}
+
 // layout returns where the groups are.
 func (a *assignments) layout() directory.Layout {
 	a.mu.RLock()

@@ -96,7 +96,9 @@ type CoreConfig struct {
 	Identity      string           // of those applications, see replay.NewLog
 	Group         uint64           // its number
 	Directory     ledger.Directory // of several groups; nil if everything lives in this one
-	Logger        *slog.Logger     // must be set
+	// Shards returns what the directory has of an application, see ledger.Core.Enumerate; may be nil.
+	Shards func(app string) []ledger.Shard
+	Logger *slog.Logger // must be set
 	// Elapsed returns the time since any fixed moment, for the times of handlers. nil: nothing of what actors do is
 	// counted.
 	Elapsed func() time.Duration
@@ -110,6 +112,7 @@ func NewCore(cfg CoreConfig, outside Outside) (*Core, error) {
 	}
 	if cfg.Directory != nil {
 		l.Join(cfg.Group, cfg.Directory)
+		l.Enumerate(cfg.Shards)
 	}
 	if cfg.Elapsed != nil {
 		l.Instrument(cfg.Elapsed)

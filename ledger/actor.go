@@ -30,7 +30,11 @@ func theSwitch(id openflow.DatapathID) Actor { return Actor{Shard: AtSwitch(id)}
 
 // Compare orders actors by application, then by switch, then by key.
 func (a Actor) Compare(o Actor) int {
-	return cmp.Or(strings.Compare(a.App, o.App), cmp.Compare(a.Switch, o.Switch), a.Key.Compare(o.Key))
+	return cmp.Or(strings.Compare(a.App, o.App), a.Shard.compare(o.Shard))
+}
+
+func (s Shard) compare(o Shard) int {
+	return cmp.Or(cmp.Compare(s.Switch, o.Switch), s.Key.Compare(o.Key))
 }
 
 // String names an actor for messages.

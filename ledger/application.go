@@ -61,6 +61,7 @@ type Input struct {
 	at      Shard // that it is for if a handler needs no cells
 	exact   bool  // it is for one actor and no other: to
 	to      Actor
+	passed  bool                // by Tx.Each, to that actor
 	crossed bool                // it came from another group, or from a client
 	source  *tally.Actor[Actor] // who has sent it, for the tally; nil: nobody
 }

@@ -27,6 +27,7 @@ type Core struct {
 
 	group     uint64 // see Join
 	directory Directory
+	enumerate func(app string) []Shard // see Enumerate; may be nil
 
 	observe        func(id openflow.DatapathID, epoch, seq uint64, msg []byte) // see Observe
 	observeSkipped func(id openflow.DatapathID, epoch, seq, asynchronous uint64)
@@ -46,7 +47,8 @@ type Core struct {
 	// State of the transaction that is being executed.
 	transaction uint64 // its number, in this process
 	emitted     []Input
-	reply       []byte // to the call
+	passed      []Input // by the present call of an application; see Tx.Each
+	reply       []byte  // to the call
 	stalled     []*switchState
 
 	peers       map[uint64]*peer      // the groups to which something is sent
@@ -329,9 +331,13 @@ func (c *Core) call(app int) error {
 		if len(c.leaving) > 0 {
 			c.changed(b.undo[m.undo:])
 		}
+		if len(c.passed) > 0 {
+			c.runPassed(app)
+		}
 		return nil
 	}
 	c.crossings.reset()
+	c.passed = nil
 	err = errors.Join(err, c.tx.rewind(m))
 	c.undoTally(m.tally)
 	if c.held {

@@ -65,6 +65,7 @@ func NewOf(t Tester, groups uint64, apps ...*app.App) *Net {
 		n.must(err)
 		if groups > 1 {
 			core.Join(g, n.home)
+			core.Enumerate(n.shards)
 		}
 		n.must(core.Lead(1, n.now))
 		n.groups = append(n.groups, core)
@@ -86,6 +87,18 @@ func (n *Net) home(a ledger.Actor) (ledger.Assignment, bool) {
 		at = uint64(len(a.App)) + a.Key.A + uint64(len(a.Key.S))
 	}
 	return ledger.Assignment{Group: at % uint64(len(n.groups)), Version: 1}, true
+}
+
+// shards returns what the directory knows of an application: the actors that have cells, and all switches.
+func (n *Net) shards(name string) (list []ledger.Shard) {
+	for _, core := range n.groups {
+		for _, a := range core.Assignable() {
+			if a.App == "" || a.App == name {
+				list = append(list, a.Shard)
+			}
+		}
+	}
+	return list
 }
 
 // group returns the ledger of a switch.

@@ -32,6 +32,16 @@ func (v *View) OfSwitch(id openflow.DatapathID) (row ledger.Assignment, known bo
 	return v.Of(ledger.Actor{Shard: ledger.AtSwitch(id)})
 }
 
+// Shards returns the shards of an application that have a row, and all switches, in any order.
+func (v *View) Shards(app string) (list []ledger.Shard) {
+	for a := range v.rows {
+		if a.App == "" || a.App == app {
+			list = append(list, a.Shard)
+		}
+	}
+	return list
+}
+
 // Commit takes the next committed entry of the system group, and returns the actors whose rows have changed, and
 // whether the layout has.
 func (v *View) Commit(entry []byte) (changed []ledger.Actor, laidOut bool, err error) {

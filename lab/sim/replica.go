@@ -91,7 +91,7 @@ func (r *replica) start(saved storage.Saved) error {
 	r.core, err = controller.NewCore(controller.CoreConfig{Name: r.n.p.name, Applications: s.applications(r.g),
 		Limits: s.limits(), SwitchTimeout: s.scenario.SwitchTimeout, SnapshotEvery: s.scenario.SnapshotEvery,
 		Hosts: s.runner(r), Identity: s.identity(r.g), Logger: quiet,
-		Group: uint64(r.g.number), Directory: r.g.lives(r.n.assigned.view.Of),
+		Group: uint64(r.g.number), Directory: r.g.lives(r.n.assigned.view.Of), Shards: r.n.assigned.view.Shards,
 		Elapsed: func() time.Duration { return s.w.now }}, r)
 	return err
 }
