@@ -105,10 +105,16 @@ func (a *App) Handle(ltx *ledger.Tx, in *ledger.Input) error {
 	default:
 		list = a.inputs[in.Kind]
 	}
+	a.tx.ran, a.tx.astray = false, ""
 	for _, h := range list {
 		if err := h(&a.tx, in); err != nil {
 			return err
 		}
+	}
+	if to, _ := ltx.To(); !a.tx.ran && a.tx.astray != "" {
+		return fmt.Errorf(
+			"%v has received a message that no handler takes there, not %s: its map function, or without "+
+				"one what it uses first, must depend on the message only", a.tx.actor(to), a.tx.astray)
 	}
 	return nil
 }
@@ -133,10 +139,7 @@ func Handle[M any, P event[M]](a *App, cells func(M) Cells, run func(*Tx, M) err
 		if err := P(m).decode(in); err != nil {
 			return fmt.Errorf("%s: %w", in, err)
 		}
-		if here, err := f.enter(tx, *m); !here {
-			return err
-		}
-		return run(tx, *m)
+		return f.handle(tx, *m, run)
 	}
 	level := ExactlyOnce
 	for _, o := range options {
@@ -162,23 +165,21 @@ func HandleEmitted[M any](a *App, cells func(M) Cells, run func(*Tx, M) error) {
 		if err := cbor.Unmarshal(in.Message, &m); err != nil {
 			return fmt.Errorf("emitted %s: %w", name, err)
 		}
-		if here, err := f.enter(tx, m); !here {
-			return err
-		}
-		return run(tx, m)
+		return f.handle(tx, m, run)
 	})
 }
 
 // function is the map function of a handler. M is its type of message.
 type function[M any] struct {
-	handler string // its name, for errors
-	cells   func(M) Cells
+	app     *App
+	handler string        // its name, for errors
+	cells   func(M) Cells // nil: it is found by running the handler
 }
 
 // newFunction is called by the functions that add a handler, of which it names the caller. It panics if the map
 // function, given an empty message, asks for what cannot be.
 func newFunction[M any](a *App, cells func(M) Cells) function[M] {
-	f := function[M]{fmt.Sprintf("the handler of %v", reflect.TypeFor[M]()), cells}
+	f := function[M]{a, fmt.Sprintf("the handler of %v", reflect.TypeFor[M]()), cells}
 	if _, file, line, ok := runtime.Caller(2); ok {
 		f.handler += fmt.Sprintf(" at %s:%d", filepath.Base(file), line)
 	}
@@ -198,6 +199,18 @@ func (f function[M]) ofEmpty() (c Cells) {
 		c = f.cells(empty)
 	}
 	return c
+}
+
+// handle runs the handler on a message, if it is to run here, and now.
+func (f function[M]) handle(tx *Tx, m M, run func(*Tx, M) error) error {
+	if f.cells == nil && len(f.app.tables) > 0 {
+		tx.handler, tx.allowed = f.handler, Cells{}
+		return f.find(tx, m, run)
+	}
+	if here, err := f.enter(tx, m); !here {
+		return err
+	}
+	return run(tx, m)
 }
 
 // enter reports whether the handler is to run here, and now, on a message.

@@ -178,11 +178,18 @@ func (tx *Tx) enter() (bool, error) {
 			"per-controller they may be in different groups (%s); make the tables Together, or the application Whole",
 			tx.handler, c)
 	}
-	return tx.enterAt(at), nil
+	if tx.enterAt(at) {
+		return true, nil
+	}
+	if _, only := tx.ledger.To(); only {
+		tx.astray = tx.handler
+	}
+	return false, nil
 }
 
 // enterEach is enter for a handler that is to run in each actor with cells of a table.
 func (tx *Tx) enterEach(p part) (bool, error) {
+	tx.ran = true // also if it has none of the cells
 	to, only := tx.ledger.To()
 	table := tx.ledger.Table(p.name)
 	switch {
@@ -200,12 +207,16 @@ func (tx *Tx) enterAt(at ledger.Shard) bool {
 	if !tx.ledger.Enter(at) {
 		return false
 	}
-	tx.entered = at
+	tx.entered, tx.ran = at, true
 	return true
 }
 
 // use fails the handler if it did not declare the cell: the cell might live on another controller.
 func (tx *Tx) use(c Cell) {
+	if tx.trial.on {
+		tx.touch(c, c.split.shard(c.key))
+		return
+	}
 	if !tx.allowed.has(c) || tx.allowed.kind == each && !tx.whole && c.split.shard(c.key) != tx.entered {
 		panic(fmt.Sprintf("%s uses cell %s, which its map function does not name: add it to Need(…)", tx.handler, c))
 	}
@@ -213,6 +224,10 @@ func (tx *Tx) use(c Cell) {
 
 // useAll fails the handler if it did not declare the table.
 func (tx *Tx) useAll(p part) {
+	if tx.trial.on && (tx.whole || p.split == together) {
+		tx.touch(Cell{table: p.name}, ledger.Shard{})
+		return
+	}
 	if !tx.allowed.hasAll(p) {
 		panic(fmt.Sprintf("%s reads all of table %s, which its map function does not name: use Whole or Each",
 			tx.handler, p.name))

@@ -35,7 +35,8 @@ var relative = regexp.MustCompile(`^([A-Z]+ )?/`)
 // A client that repeats such a request must expect both. If the handler fails, nothing that it did takes effect, and
 // the client receives status 500 with the error.
 //
-// cells must depend on the request only: the controller that has the client calls it too, in another goroutine.
+// cells must depend on the request only: the controller that has the client calls it too, in another goroutine. Without
+// it, the request is for the actor that has all cells without a switch or a key.
 // A request has one answer, so it is not for Each actor, and not dropped. HandleHTTP panics if the route is not a
 // pattern, or conflicts with another one.
 func HandleHTTP(a *App, pattern string, cells func(Request) Cells, run func(*Tx, Request) (Response, error)) {
@@ -83,12 +84,15 @@ func (a *App) serve(in *ledger.Input) error {
 	if err != nil {
 		return err
 	}
-	if here, err := r.enter(&a.tx, q); !here || err != nil {
-		return err
+	run := func(tx *Tx, q Request) error {
+		answer, err := r.run(tx, q)
+		if err != nil {
+			return err
+		}
+		return tx.ledger.Reply(httpcall.Encode(answer))
 	}
-	answer, err := r.run(&a.tx, q)
-	if err != nil {
-		return err
+	if r.cells == nil {
+		return r.addressed(&a.tx, q, run)
 	}
-	return a.tx.ledger.Reply(httpcall.Encode(answer))
+	return r.handle(&a.tx, q, run)
 }

@@ -30,7 +30,8 @@ func (tx *Tx) Reply(m any) error {
 }
 
 // HandleReply adds a handler for replies of type M to messages that this application has emitted. Its cells must belong
-// to the actor that emitted the message; nil means none. A reply that no handler takes is dropped.
+// to the actor that emitted the message. Without a map function, these are the cells that it uses. A reply that no
+// handler takes is dropped.
 func HandleReply[M any](a *App, cells func(M) Cells, run func(*Tx, M) error) {
 	name := replyPrefix + typeName[M]()
 	f := newFunction(a, cells)
@@ -38,6 +39,9 @@ func HandleReply[M any](a *App, cells func(M) Cells, run func(*Tx, M) error) {
 		var m M
 		if err := cbor.Unmarshal(in.Message, &m); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
+		}
+		if cells == nil {
+			return f.addressed(tx, m, run)
 		}
 		if err := f.enterHere(tx, m); err != nil {
 			return err

@@ -14,6 +14,9 @@ type Tx struct {
 	ledger  *ledger.Tx
 	handler string // its name
 	allowed Cells
+	trial   trial  // of a handler without a map function
+	ran     bool   // a handler has handled the input
+	astray  string // the name of one that has not, though the input is for one actor; "": none
 	scratch []byte
 	whole   bool         // the application is one actor
 	at      ledger.Shard // to which a handler without cells belongs
@@ -57,6 +60,11 @@ func (tx *Tx) CancelTimer(name string) { tx.ledger.CancelTimer(name) }
 
 // Switches yields the switches that are up, by datapath id. With several groups, these are the ones whose SwitchUp the
 // application handles with cells that are not keyed by a switch, and such a handler must ask.
-func (tx *Tx) Switches() iter.Seq[Switch] { return tx.ledger.Switches() }
+func (tx *Tx) Switches() iter.Seq[Switch] {
+	if tx.trial.on && tx.ledger.Sharded() {
+		tx.touch(Cell{}, ledger.Shard{})
+	}
+	return tx.ledger.Switches()
+}
 
 var _ ledger.Encoder = of13.Message(nil)

@@ -141,6 +141,12 @@ func (tx *Tx) enters() bool {
 	return false
 }
 
+// Enters reports whether Enter will return true, for an input that is not for one actor only.
+func (tx *Tx) Enters(at Shard) bool {
+	a := Actor{tx.app, at}
+	return !tx.c.sharded() || tx.c.here(a) && tx.c.direct(Link{tx.c.input.from, a})
+}
+
 // Sharded reports whether actors of the application may live in other groups.
 func (tx *Tx) Sharded() bool { return tx.c.sharded() }
 
