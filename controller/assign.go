@@ -65,7 +65,7 @@ func (a *assignments) missing(actors []ledger.Actor) []ledger.Actor {
 
 // ofSwitch returns the assignment of a switch.
 func (a *assignments) ofSwitch(id openflow.DatapathID) (ledger.Assignment, bool) {
-	return a.of(ledger.Actor{Shard: ledger.AtSwitch(id)})
+	return a.of(theSwitch(id))
 }
 
 // shards returns the shards of an application that have a row, and all switches.
@@ -199,7 +199,7 @@ func (c *Controller) assign(id openflow.DatapathID) error {
 		select {
 		case <-news:
 		case <-again.C:
-			want := directory.Assign{Actors: []ledger.Actor{{Shard: ledger.AtSwitch(id)}}, Groups: c.homesHere()}
+			want := directory.Assign{Actors: []ledger.Actor{theSwitch(id)}, Groups: c.homesHere()}
 			c.askDirectory(want.Append(nil))
 			again.Reset(assignEvery)
 		case <-end.C:

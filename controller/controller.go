@@ -68,8 +68,10 @@ type Controller struct {
 	logged       map[uint64]uint64 // used by run only: replicas that have a log and were not started, by group
 	ends         chan *group       // groups whose loop has ended
 	router       router
-	assigned     *assignments       // the switches and actors of several groups
-	calls        calls              // of clients here
+	assigned     *assignments // the switches and actors of several groups
+	calls        calls        // of clients here
+	seats        seats        // of sessions, if there are several groups
+	reassigned   reassignments
 	incidents    *incident.Log      // of switches that are not served
 	switches     chan error         // the error that ended the service of switches
 	stopSwitches context.CancelFunc // ends homes too
@@ -99,7 +101,8 @@ const TickInterval = 5 * time.Millisecond
 // close the listeners and the audit file.
 func Start(cfg Config) (*Controller, error) {
 	c := &Controller{cfg: cfg, log: cfg.Logger, assigned: newAssignments(), leads: make(chan bool, 1),
-		tended: make(chan struct{}), stop: make(chan struct{}), done: make(chan struct{}), ends: make(chan *group)}
+		tended: make(chan struct{}), stop: make(chan struct{}), done: make(chan struct{}), ends: make(chan *group),
+		reassigned: reassignments{wake: make(chan struct{}, 1)}}
 	c.cfg.Consensus.Several = c.several()
 	c.router.elsewhere, c.router.lost = c.sendElsewhere, c.calls.lost
 	c.incidents = incident.NewEvery(time.Minute, cfg.Logger)
@@ -123,6 +126,7 @@ func Start(cfg Config) (*Controller, error) {
 	}
 	go c.tend() // ends with run
 	c.homes.Go(func() { c.tendHomes(ctx) })
+	c.homes.Go(func() { c.reassign(ctx) })
 	go c.run(api, rest)
 	return c, nil
 }

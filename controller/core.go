@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/consensus"
-	"github.com/holdfast-sdn/holdfast/controller/directory"
 	"github.com/holdfast-sdn/holdfast/controller/proxy"
 	"github.com/holdfast-sdn/holdfast/internal/crash"
 	"github.com/holdfast-sdn/holdfast/ledger"
@@ -55,6 +54,8 @@ type Core struct {
 	claims map[openflow.DatapathID]path      // of this term, of each switch that was claimed in it
 	paths  time.Time                         // when paths were last looked at
 	left   map[openflow.DatapathID]time.Time // when the last session here ended, for pathDelay
+	// departed are switches that have left the group with the entries of this turn, see reassign
+	departed []openflow.DatapathID
 }
 
 // Outside is the rest of the controller, as a Core uses it.
@@ -79,6 +80,9 @@ type Outside interface {
 	AskDirectory(request []byte)
 	// Answer sends answers to the calls of a controller, which waits for them. They may be lost.
 	Answer(controller uint64, answers []byte)
+	// Reassign passes a session, which this Core has given up, to Core.Reassigned of another group at this controller:
+	// its switch has moved there. Without such a group the switch is served elsewhere.
+	Reassign(s Session, to ledger.Assignment)
 	// DeferElection sets whether this member defers its election.
 	DeferElection(on bool)
 }
@@ -126,9 +130,9 @@ func NewCore(cfg CoreConfig, outside Outside) (*Core, error) {
 		absent: map[openflow.DatapathID]time.Time{}, held: map[openflow.DatapathID]*attached{},
 		local:  map[openflow.DatapathID]*attached{},
 		spares: map[openflow.DatapathID]*spare{}, claims: map[openflow.DatapathID]path{},
-		left:     map[openflow.DatapathID]time.Time{},
-		follower: proxy.NewFollower(outside, directory.FirstVersion),
+		left: map[openflow.DatapathID]time.Time{},
 	}
+	c.follower = proxy.NewFollower(outside, c.version)
 	c.leader = proxy.NewLeader(outside, remotes{c})
 	replayed, err := replay.NewLog(l, cfg.Identity)
 	if err != nil {
@@ -178,6 +182,7 @@ func (c *Core) Update(now time.Time, u consensus.Update) error {
 		if err := c.tellSpares(e.Data); err != nil {
 			return err
 		}
+		c.depart()
 		if c.ledger.Counters().Completions > before && c.role.Leading {
 			crash.At(crash.AfterComplete)
 		}
@@ -264,6 +269,7 @@ func (c *Core) Turn(now time.Time) error {
 		}
 	}
 	c.release(c.ledger.Releases())
+	c.reassign(now)
 	c.answer()
 	c.sendFrames()
 	c.tellDirectory()

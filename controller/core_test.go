@@ -97,6 +97,10 @@ func (s *stand) SendPayload(member uint64, payload []byte) bool {
 	return s.send != nil && s.send(member, payload)
 }
 
+func (s *stand) Reassign(session Session, to ledger.Assignment) {
+	s.note("switch %s reassigned to group %d, version %d", session.Switch(), to.Group, to.Version)
+}
+
 func (s *stand) DeferElection(on bool) { s.note("defer election %t", on) }
 
 func (s *stand) Audit(index uint64, _ []byte) error {

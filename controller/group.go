@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/ryu"
 	"github.com/holdfast-sdn/holdfast/ryu/replay"
+	"github.com/holdfast-sdn/holdfast/southbound"
 )
 
 // GroupConfig is what a controller needs to know of one group.
@@ -43,6 +44,7 @@ type group struct {
 	// makes a request of the directory, which may be lost
 	askDirectory func(request []byte)
 	answer       func(controller uint64, answers []byte)
+	reassign     func(reassignment)
 	led          leadership
 	background   sync.WaitGroup // goroutines that work for the loop; run waits for them
 	encoded      chan []byte    // capacity 1: the snapshot that was being encoded
@@ -63,8 +65,8 @@ func (c *Controller) startGroup(cfg GroupConfig, observe func(consensus.Update, 
 	g := &group{
 		cfg: cfg, name: of.Name, names: of.Names, log: of.Logger, audit: of.Audit, observe: observe,
 		payloads: &payloads{wake: make(chan struct{}, 1)}, router: &c.router, askDirectory: c.askDirectory,
-		answer: c.answerCalls,
-		inbox:  make(chan item, inboxSize), ask: make(chan func()), heard: make(chan func()),
+		answer: c.answerCalls, reassign: c.reassigned.put,
+		inbox: make(chan item, inboxSize), ask: make(chan func()), heard: make(chan func()),
 		encoded: make(chan []byte, 1), stop: make(chan struct{}), ended: make(chan struct{}),
 		released: make(chan struct{}), done: make(chan struct{}),
 	}
@@ -265,6 +267,12 @@ func (o outside) SendFrame(group uint64, frame []byte) { o.g.router.send(group, 
 func (o outside) AskDirectory(request []byte) { o.g.askDirectory(request) }
 
 func (o outside) Answer(controller uint64, answers []byte) { o.g.answer(controller, answers) }
+
+func (o outside) Reassign(s Session, to ledger.Assignment) {
+	if local, is := s.(*southbound.Session); is {
+		o.g.reassign(reassignment{local, to})
+	}
+}
 
 func (o outside) DeferElection(on bool) { o.g.node.DeferElection(on) }
 

@@ -1,11 +1,10 @@
 package controller
 
 import (
-	"errors"
 	"sync"
 	"time"
 
-	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
+	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/southbound"
 )
 
@@ -13,9 +12,10 @@ import (
 type item struct {
 	kind       itemKind
 	session    *southbound.Session
-	batch      southbound.Batch // events
-	done       func(error)      // events
-	epoch, seq uint64           // commandsDone
+	batch      southbound.Batch  // events
+	done       func(error)       // events
+	epoch, seq uint64            // commandsDone
+	to         ledger.Assignment // attach: by which the switch has moved here; its version is 0 if the session is new
 }
 
 type itemKind uint8
@@ -39,24 +39,20 @@ type handler struct{ c *Controller }
 // Attached waits until the switch is assigned to a group. A switch that this controller cannot serve is disconnected;
 // an agent learns why.
 func (h handler) Attached(s *southbound.Session) {
-	err := h.c.assign(s.Switch())
-	if err == nil {
-		h.put(item{kind: attach, session: s})
+	if err := h.c.assign(s.Switch()); err != nil {
+		h.c.dismiss(s, err)
 		return
 	}
-	_, elsewhere := errors.AsType[*elsewhereError](err)
-	if st := s.State(); elsewhere && st.Peer == southbound.Agent {
-		s.Refuse(experimenter.ReasonElsewhere, st.Epoch)
-		return
+	if g, _ := h.c.groupOf(s.Switch()); g != nil && h.c.several() { // else its replica here has just ended
+		h.c.seats.add(s, g)
 	}
-	if err != errClosing {
-		h.c.incidents.Warn("unserved "+s.Switch().String(), "switch disconnected", "remote", s.State().Remote, "why",
-			err)
-	}
-	s.Close(err)
+	h.put(item{kind: attach, session: s})
 }
 
-func (h handler) Detached(s *southbound.Session, _ error) { h.put(item{kind: detach, session: s}) }
+func (h handler) Detached(s *southbound.Session, _ error) {
+	h.put(item{kind: detach, session: s})
+	h.c.seats.remove(s)
+}
 
 func (h handler) CommandsDone(s *southbound.Session, epoch, seq uint64) {
 	h.put(item{kind: commandsDone, session: s, epoch: epoch, seq: seq})
@@ -79,23 +75,24 @@ func (h handler) Events(s *southbound.Session, b southbound.Batch) error {
 
 // put returns the group that has the item; nil if none takes it.
 func (h handler) put(it item) *group {
-	g, _ := h.c.groupOf(it.session.Switch())
-	if g == nil { // the session was never passed to a group, or its replica here has ended
-		return nil
+	if !h.c.several() {
+		return h.c.system().put(it)
 	}
-	select {
-	case g.inbox <- it:
-		return g
-	case <-g.done:
-		return nil
+	if seat := h.c.seats.seat(it.session); seat != nil {
+		return seat.put(it)
 	}
+	return nil
 }
 
 // take passes an item to the core.
 func (g *group) take(it item) {
 	switch it.kind {
 	case attach:
-		g.core.Attached(it.session)
+		if it.to.Version > 0 {
+			g.core.Reassigned(it.session, it.to)
+		} else {
+			g.core.Attached(it.session)
+		}
 	case detach:
 		g.core.Detached(time.Now(), it.session)
 	case events:

@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/controller/directory"
 	"github.com/holdfast-sdn/holdfast/ledger"
+	"github.com/holdfast-sdn/holdfast/openflow"
 )
 
 // maxMoves bounds the moves that wait for room in the ledger. Further ones are dropped: whoever asks for a move looks
@@ -50,11 +52,28 @@ func (c *Core) executeMoves() {
 	}
 }
 
-// Move is the request to move an actor of an application, which replaces nothing if it lives there.
+// Move is the request to move an actor of an application, or a switch with all actors at it. It changes nothing if the
+// actor lives there.
 type Move struct {
-	App   string     `json:"app"`
-	Key   ledger.Key `json:"key,omitzero"` // of the shard; none: what belongs to no switch and no key
-	Group uint64     `json:"group"`        // to which it moves
+	App    string     `json:"app,omitempty"`
+	Key    ledger.Key `json:"key,omitzero"`     // of the shard; none: what belongs to no switch and no key
+	Switch string     `json:"switch,omitempty"` // instead of App: its datapath id, as in the status
+	Group  uint64     `json:"group"`            // to which it moves
+}
+
+// actor returns the actor that is to move.
+func (m Move) actor() (ledger.Actor, error) {
+	switch {
+	case m.Switch == "":
+		return ledger.Actor{App: m.App, Shard: ledger.Shard{Key: m.Key}}, nil
+	case m.App != "" || m.Key != ledger.Key{}:
+		return ledger.Actor{}, errBoth
+	}
+	id, err := strconv.ParseUint(m.Switch, 16, 64)
+	if err != nil || id == 0 {
+		return ledger.Actor{}, fmt.Errorf("datapath id %q is not one that holdfast status shows", m.Switch)
+	}
+	return theSwitch(openflow.DatapathID(id)), nil
 }
 
 // Moved is the answer.
@@ -66,7 +85,10 @@ type Moved struct {
 
 var (
 	errOneGroup = errors.New("the cluster has one group: with `groups: per-controller` actors can move")
-	errNoActor  = errors.New("there is no such actor: see the tables of the application for the keys that it has")
+	errBoth     = errors.New("name a switch, or an application and a key: what an application has at a switch " +
+		"moves with " +
+		"the switch")
+	errNoActor = errors.New("there is no such actor: see the tables of the application for the keys that it has")
 )
 
 // moveEvery is how long after a request to move the next one follows: requests may be lost.
@@ -74,17 +96,22 @@ const moveEvery = 500 * time.Millisecond
 
 // move moves an actor, and returns when the directory says so.
 func (c *Controller) move(ctx context.Context, m Move) (Moved, error) {
-	a := ledger.Actor{App: m.App, Shard: ledger.Shard{Key: m.Key}}
 	if !c.several() {
 		return Moved{}, errOneGroup
+	}
+	a, err := m.actor()
+	if err != nil {
+		return Moved{}, err
 	}
 	layout := c.assigned.layout()
 	if g, _ := layout.Of(m.Group); len(g.Have) == 0 {
 		return Moved{}, fmt.Errorf("there is no group %d to move to, or it has not begun: groups 1 to %d have actors",
 			m.Group, len(layout.Groups))
 	}
-	if _, err := c.running(m.App); err != nil {
-		return Moved{}, err
+	if m.Switch == "" {
+		if _, err := c.running(m.App); err != nil {
+			return Moved{}, err
+		}
 	}
 	again := time.NewTimer(0)
 	defer again.Stop()

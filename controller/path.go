@@ -7,6 +7,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/controller/proxy"
 	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/openflow"
+	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
 	"github.com/holdfast-sdn/holdfast/southbound"
 )
 
@@ -42,7 +43,7 @@ func (c *Core) remote(id openflow.DatapathID) *proxy.Remote {
 // stand makes a new session of the leader a spare beside a proxy.
 func (c *Core) stand(id openflow.DatapathID, s *attached) {
 	c.spares[id] = &spare{attached: s}
-	s.Standby(generationID(c.role.Term, c.claims[id].number))
+	s.Standby(experimenter.Generation(c.version(id), c.role.Term, c.claims[id].number))
 	c.paths = time.Time{}
 }
 
@@ -111,9 +112,16 @@ func (c *Core) lacking(now time.Time, id openflow.DatapathID) bool {
 
 // leaveRemote ends the use of a proxy. Its events that are not executed stay in the session at the follower.
 func (c *Core) leaveRemote(now time.Time, r *proxy.Remote) {
+	c.dropWaiting(r)
+	r.Standby(0)
+	c.leave(now, r)
+}
+
+// dropWaiting ends the delivery of a session. It delivers its events again when it is claimed.
+func (c *Core) dropWaiting(s Session) {
 	keep := c.waiting[:0]
 	for _, d := range c.waiting {
-		if d.session == Session(r) {
+		if d.session == s {
 			d.done(nil)
 		} else {
 			keep = append(keep, d)
@@ -121,8 +129,6 @@ func (c *Core) leaveRemote(now time.Time, r *proxy.Remote) {
 	}
 	clear(c.waiting[len(keep):])
 	c.waiting = keep
-	r.Standby(0)
-	c.leave(now, r)
 }
 
 // leavePaths ends the use of all proxies, when a term begins or ends.

@@ -63,6 +63,7 @@ func (c *Core) restore(s *consensus.Snapshot) error {
 	for _, id := range sorted(c.sessions, func(*attached) bool { return true }) {
 		c.sessions[id].Skipped(0, 0, southbound.Unknown)
 	}
+	c.depart()
 	c.follower.Applied(c.applied)
 	c.leader.Applied(c.applied)
 	return nil

@@ -23,6 +23,9 @@ type attached struct {
 	generation uint64 // of that claim
 	// unsettled: it is claimed when all events of the switch that were delivered are committed, see choosePaths
 	unsettled bool
+	version   uint64 // of the assignment by which the session came to this group, see reassign
+	early     bool   // and the log of this group, as it is here, does not have the arrival yet
+	departed  bool   // the log has since said that the switch departs
 	pressure  pressure
 }
 
@@ -43,7 +46,19 @@ type delivery struct {
 
 // Attached starts a session.
 func (c *Core) Attached(session Session) {
-	s, id := &attached{Session: session}, session.Switch()
+	at, known := c.ledger.Assignment(theSwitch(session.Switch()))
+	if !known || at.Group != c.cfg.Group {
+		at.Version = 0 // the directory was behind
+	}
+	c.attach(&attached{Session: session, version: at.Version})
+}
+
+func (c *Core) attach(s *attached) {
+	session, id := s.Session, s.Switch()
+	if at, left := c.ledger.Left(id); left && at.Version > s.version {
+		c.outside.Reassign(session, at)
+		return
+	}
 	c.local[id] = s
 	delete(c.left, id)
 	if delete(c.hearing, id); session.State().Peer != southbound.Agent {
@@ -53,7 +68,7 @@ func (c *Core) Attached(session Session) {
 	switch {
 	case !c.role.Leading:
 		c.use(id, s)
-		s.Standby(c.leadersGeneration())
+		s.Standby(c.leadersGeneration(s))
 		c.step.looked = time.Time{} // check again in the next Tick
 	case c.remote(id) != nil:
 		c.stand(id, s)
@@ -101,7 +116,7 @@ func (c *Core) Events(session Session, b southbound.Batch, done func(error)) {
 		c.follower.Events(session, b, done)
 		return
 	}
-	if outdated(session) {
+	if outdated(session) || !c.ledger.Here(session.Switch()) {
 		done(nil) // the agent or the session keeps them for the next master
 		return
 	}
@@ -198,6 +213,9 @@ func (c *Core) executeBatch(now time.Time, b *southbound.Batch, s Session) (fini
 			return true, err
 		}
 		if err := event(id, b.Epoch, b.First, msg); err != nil {
+			if errors.Is(err, ledger.ErrMoved) {
+				return true, nil // the agent or the session keeps it for the next master
+			}
 			if errors.Is(err, ledger.ErrFull) && current != nil {
 				c.holdFull(now, id, current)
 				return true, nil
@@ -238,32 +256,45 @@ func (c *Core) acknowledgeHeld(list []ledger.Release) {
 
 // observe passes an event that another leader has logged to the session of its switch.
 func (c *Core) observe(id openflow.DatapathID, epoch, seq uint64, msg []byte) {
-	if s := c.hearing[id]; !c.follower.Logged(id, epoch, seq, msg) && s != nil {
+	if s := c.listener(id); !c.follower.Logged(id, epoch, seq, msg) && s != nil {
 		s.Logged(epoch, seq, msg)
 	}
 }
 
 func (c *Core) observeSkipped(id openflow.DatapathID, epoch, seq, asynchronous uint64) {
-	if s := c.hearing[id]; !c.follower.Skipped(id, epoch, seq, int(asynchronous)) && s != nil {
+	if s := c.listener(id); !c.follower.Skipped(id, epoch, seq, int(asynchronous)) && s != nil {
 		s.Skipped(epoch, seq, int(asynchronous))
 	}
 }
 
-// leadersGeneration returns the generation in which the present leader first claims a switch, or 0 if the leader is
-// unknown. A switch must not be told a term that no controller has won, or it would refuse the leader of the term
-// before.
-func (c *Core) leadersGeneration() uint64 {
+// listener returns the session that is told what is logged of a switch. If the switch moves to and fro, and this
+// replica is behind, the session is told only what follows the arrival with which it has come.
+func (c *Core) listener(id openflow.DatapathID) *attached {
+	s := c.hearing[id]
+	if s == nil || s.departed {
+		return nil
+	}
+	if s.early = s.early && !c.ledger.Arrived(id, s.version); s.early {
+		return nil
+	}
+	return s
+}
+
+// leadersGeneration returns the generation in which the present leader first claims the switch of a session, or 0 if
+// the leader is unknown. A switch must not be told a term that no controller has won, or it would refuse the leader of
+// the term before.
+func (c *Core) leadersGeneration(s *attached) uint64 {
 	if c.role.Leader == 0 {
 		return 0
 	}
-	return generationID(c.role.Term, 0)
+	return experimenter.Generation(max(s.version, c.version(s.Switch())), c.role.Term, 0)
 }
 
 // standBy makes all sessions standbys.
 func (c *Core) standBy() {
 	for _, id := range sorted(c.sessions, func(*attached) bool { return true }) {
 		c.sessions[id].master = false
-		c.sessions[id].Standby(c.leadersGeneration())
+		c.sessions[id].Standby(c.leadersGeneration(c.sessions[id]))
 	}
 }
 

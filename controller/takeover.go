@@ -6,6 +6,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/controller/directory"
 	"github.com/holdfast-sdn/holdfast/controller/proxy"
 	"github.com/holdfast-sdn/holdfast/ledger"
+	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
 	"github.com/holdfast-sdn/holdfast/southbound"
 )
@@ -14,8 +15,10 @@ import (
 // connected.
 func (c *Core) takeOverAll(now time.Time) {
 	for _, id := range sorted(c.sessions, func(*attached) bool { return true }) {
-		c.sessions[id].master, c.sessions[id].unsettled = false, false
-		c.claim(c.sessions[id])
+		s := c.sessions[id]
+		if s.master, s.unsettled = false, !c.ledger.Here(id); !s.unsettled {
+			c.claim(s)
+		}
 	}
 	for _, sw := range c.ledger.Switches() {
 		if c.sessions[sw.Switch] == nil {
@@ -69,13 +72,19 @@ func (c *Core) generation(s *attached) uint64 {
 	}
 	last.member = member
 	c.claims[s.Switch()] = last
-	return generationID(c.role.Term, last.number)
+	return experimenter.Generation(c.version(s.Switch()), c.role.Term, last.number)
 }
 
-// generationID returns a generation_id. Switches do not move between groups yet, so all have the first version.
-func generationID(term, path uint64) uint64 {
-	return experimenter.Generation(directory.FirstVersion, term, path)
+// version returns that of the newest assignment of a switch that is known here.
+func (c *Core) version(id openflow.DatapathID) uint64 {
+	if at, known := c.ledger.Assignment(theSwitch(id)); known {
+		return at.Version
+	}
+	return directory.FirstVersion
 }
+
+// theSwitch is a switch as an actor.
+func theSwitch(id openflow.DatapathID) ledger.Actor { return ledger.Actor{Shard: ledger.AtSwitch(id)} }
 
 // send sends what a new master owes the switch: the acknowledgement of logged events, and the commands that are not
 // complete.

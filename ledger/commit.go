@@ -294,6 +294,7 @@ func (c *Core) Restore(snapshot []byte) error {
 	s.parts = nil
 	s.time = h.Time
 	c.state, c.frozen = s, false // a snapshot that is being encoded is of the old state, which does not change
+	c.restoreDeparted()
 	return nil
 }
 

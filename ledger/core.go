@@ -59,6 +59,7 @@ type Core struct {
 	published   int                   // how many it has returned last
 	publishedAt int64                 // ledger time
 	departed    []openflow.DatapathID // see Departed; at any replica
+	arrivals    []openflow.DatapathID // see Arrivals
 	crossings   crossings
 	taken       []*outgoing          // whose receivers have more than the log says
 	patient     bool                 // the transaction can be undone and executed later
@@ -160,7 +161,7 @@ func (c *Core) Follow() error {
 	c.batch, c.inflight, c.free = batch{}, nil, nil
 	c.immediate, c.ordered = bestEffortCommands{}, bestEffortCommands{}
 	c.committed, c.releases, c.duplicates, c.acked, c.stalled, c.emitted = nil, nil, nil, nil, nil, nil
-	c.answers, c.reply = nil, nil
+	c.answers, c.reply, c.arrivals = nil, nil, nil
 	c.followLinks()
 	return nil
 }

@@ -266,7 +266,11 @@ func (s *state) arriveOp(r *Record, old *oldMove, undone func(undo)) error {
 		s.setSwitch(r.Switch, nil)
 		old.sw = s.sw(r.Switch)
 	}
-	return s.apply(r)
+	if err := s.apply(r); err != nil || r.Op != OpSwitch {
+		return err
+	}
+	old.sw.arrived = old.sw.logged()
+	return nil
 }
 
 var errTwice = errors.New("what arrives is there already: " + diverged)

@@ -36,7 +36,8 @@ type switchState struct {
 	// Totals over all epochs.
 	totalEvents, totalCommands uint64
 
-	master mastership
+	arrived watermark // when it moved here; not replicated
+	master  mastership
 }
 
 // incarnation is the replicated state of one epoch of a switch. When an epoch begins or ends, a new incarnation

@@ -100,8 +100,16 @@ func (c *Core) commitSwitches(b *batch) {
 	for _, a := range b.arrived {
 		if sw := c.state.switches[a.Switch]; a.isSwitch() && sw != nil {
 			sw.master.arriving = false
+			c.arrivals = append(c.arrivals, a.Switch)
 		}
 	}
+}
+
+// Arrivals returns the switches whose arrival in this group is committed since the last call, at a leader.
+func (c *Core) Arrivals() []openflow.DatapathID {
+	list := c.arrivals
+	c.arrivals = nil
+	return list
 }
 
 // Departed returns the switches whose departure from this group is committed since the last call, at any replica.
@@ -109,6 +117,17 @@ func (c *Core) Departed() []openflow.DatapathID {
 	list := c.departed
 	c.departed = nil
 	return list
+}
+
+// restoreDeparted makes Departed return all switches that have moved from here: the snapshot may be of after that.
+func (c *Core) restoreDeparted() {
+	c.departed = nil
+	for a, at := range c.state.moves.at {
+		if a.isSwitch() && at.Group != c.group {
+			c.departed = append(c.departed, a.Switch)
+		}
+	}
+	slices.Sort(c.departed)
 }
 
 // Left returns where a switch has moved from this group, as far as that is committed; false if it has not.
@@ -128,20 +147,32 @@ func (c *Core) Left(id openflow.DatapathID) (Assignment, bool) {
 // Here reports whether a switch lives in this group and may be claimed: its arrival, if it has moved here, is
 // committed.
 func (c *Core) Here(id openflow.DatapathID) bool {
-	if sw := c.state.switches[id]; sw != nil {
+	if sw := c.state.find(id); sw != nil {
 		return !sw.master.arriving
 	}
-	return c.here(theSwitch(id))
+	own, moved := c.state.moves.at[theSwitch(id)]
+	return !(moved && own.Group != c.group) && c.here(theSwitch(id)) // the directory may be ahead of the log
 }
 
-// Logged returns the watermark of the committed events of a switch, for one who compares it with that of another group.
-func (c *Core) Logged(id openflow.DatapathID) (epoch, seq uint64, ok bool) {
+// Arrived reports whether this log has the assignment of a switch with a version, or a later one.
+func (c *Core) Arrived(id openflow.DatapathID, version uint64) bool {
+	return c.state.moves.at[theSwitch(id)].Version >= version
+}
+
+// Continues reports whether the next event of a switch that this log gets follows the last one that the log of another
+// group had, when the switch departed from there with an assignment of that version. That is not known after a
+// snapshot.
+func (c *Core) Continues(id openflow.DatapathID, version uint64) bool {
+	own := c.state.moves.at[theSwitch(id)]
+	if own.Version != version {
+		return own.Version < version
+	}
 	sw := c.state.switches[id]
 	switch {
-	case sw == nil || sw.epoch == 0:
-		return 0, 0, false
-	case c.leading:
-		return sw.master.committed.epoch, sw.master.committed.seq, true
+	case sw == nil:
+		return false
+	case c.leading && !sw.master.arriving:
+		return sw.arrived == sw.master.committed
 	}
-	return sw.epoch, uint64(sw.events), true
+	return sw.arrived == sw.logged()
 }

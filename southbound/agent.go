@@ -124,8 +124,8 @@ func (g *agent) resend() {
 
 func (g *agent) hold() { g.accepted = false } // until the agent accepts the claim that resend makes
 
-// standby sends nothing: the agent learns of the new master from its claim.
-func (g *agent) standby(uint64) { g.fenced = false }
+// standby sends nothing: the agent learns of the new master from its claim. Events are ignored until the next claim.
+func (g *agent) standby(uint64) { g.accepted, g.fenced = false, false }
 
 func (g *agent) acknowledge(a experimenter.Ack) {
 	g.out = a.Append(g.out, g.hs.Version, experimenter.TypeEventAck)

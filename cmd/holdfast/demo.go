@@ -33,7 +33,7 @@ to all three controllers, and nothing runs beside it. With --groups per-controll
 leads a group with a third of the switches, and one after the other is killed. One actor, in one of
 these groups, then handles the packets of all switches and sends them to the switch of their
 destination, so nearly every packet passes several groups. The report compares what groups sent to
-each other with what they received. With --migrate that actor moves from group to group meanwhile.`,
+each other with what they received. With --migrate that actor and the switches move from group to group meanwhile.`,
 		Example: `  holdfast demo
   sudo holdfast demo --ovs --stock
   holdfast demo --groups per-controller
@@ -82,7 +82,7 @@ each other with what they received. With --migrate that actor moves from group t
 	stockFlag(cmd, &b.Stock)
 	groupsFlag(cmd, &b.Groups)
 	cmd.Flags().BoolVar(&b.Migrate, "migrate", false,
-		"move the actor from group to group all the time (groups: per-controller)")
+		"move the actor and the switches from group to group all the time (groups: per-controller)")
 	return cmd
 }
 

@@ -11,31 +11,47 @@ import (
 )
 
 func moveCommand() *cobra.Command {
-	var file, text string
+	var file, text, dpid string
 	var number uint64
 	cmd := &cobra.Command{
-		Use:   "move --config FILE APPLICATION GROUP",
-		Short: "Move an actor of an application to another group",
+		Use:   "move --config FILE [APPLICATION | --switch DPID] GROUP",
+		Short: "Move a switch, or an actor of an application, to another group",
 		Long: `Move an actor of an application to another group, while the network runs: its cells and timers, and
 what is on its way to it and from it. Without a key it is the actor that has all cells which
-belong to no switch and to no key. What belongs to a switch lives with the switch.
+belong to no switch and to no key. With --switch, move a switch, with all that applications have there.
+The leader of the other group becomes its master.
 
-Nothing is lost, repeated or reordered, whichever controller dies meanwhile.`,
+Nothing is lost, repeated or reordered, whichever controller dies meanwhile. A switch behind an agent, or one
+with bundles, stays in its epoch. Other switches begin a new one, as they do with every new master.`,
 		Example: `  holdfast move topology 2
-  holdfast move counters 3 --key 10.0.0.1`,
-		Args: cobra.ExactArgs(2),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			group, err := strconv.ParseUint(args[1], 10, 64)
-			if err != nil {
-				return fmt.Errorf("group %q is not a number; holdfast status lists the groups", args[1])
+  holdfast move counters 3 --key 10.0.0.1
+  holdfast move --switch 00000000000000a1 2`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if dpid != "" {
+				return cobra.ExactArgs(1)(cmd, args)
 			}
+			return cobra.ExactArgs(2)(cmd, args)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			m := controller.Move{Key: ledger.Key{A: number, S: text}}
+			if dpid == "" {
+				m.App, args = args[0], args[1:]
+			} else if id, err := parseDatapathID(dpid); err != nil {
+				return err
+			} else {
+				m.Switch = id.String()
+			}
+			group, err := strconv.ParseUint(args[0], 10, 64)
+			if err != nil {
+				return fmt.Errorf("group %q is not a number; holdfast status lists the groups", args[0])
+			}
+			m.Group = group
 			c, err := newClient(file, cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
 			defer c.Close()
-			moved, err := c.Move(cmd.Context(), controller.Move{App: args[0], Key: ledger.Key{A: number, S: text},
-				Group: group})
+			moved, err := c.Move(cmd.Context(), m)
 			if err != nil {
 				return err
 			}
@@ -47,6 +63,7 @@ Nothing is lost, repeated or reordered, whichever controller dies meanwhile.`,
 	cmd.Flags().StringVar(&file, "config", "holdfast.yaml", "the cluster file")
 	cmd.Flags().StringVar(&text, "key", "", "the key of the actor, if it is a text")
 	cmd.Flags().Uint64Var(&number, "number", 0, "the key of the actor, if it is a number")
-	cmd.MarkFlagsMutuallyExclusive("key", "number")
+	cmd.Flags().StringVar(&dpid, "switch", "", "the datapath id of the switch to move, instead of an actor")
+	cmd.MarkFlagsMutuallyExclusive("key", "number", "switch")
 	return cmd
 }

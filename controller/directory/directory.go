@@ -174,15 +174,35 @@ func (d *Application) moved(tx *ledger.Tx, r Moved) error {
 	}
 	table, cell, field := place(r.Actor)
 	value, known := tx.Get(tx.Table(table), cell, field)
-	if !known {
+	old := ledger.Assignment{}
+	if known {
+		var err error
+		if old, err = parseRow(value); err != nil || old.Version >= r.Version {
+			return err
+		}
+	}
+	switch {
+	case r.Actor.App == "":
+		d.countSwitch(tx, old.Group, r.Group)
+	case !known:
 		if err := d.count(tx, r.Actor); err != nil {
 			return err
 		}
-	} else if old, err := parseRow(value); err != nil || old.Version >= r.Version {
-		return err
 	}
 	put(tx, r.Actor, r.Assignment)
 	return nil
+}
+
+// countSwitch notes that a switch has moved from a group, which is 0 if it had none, to another.
+func (d *Application) countSwitch(tx *ledger.Tx, from, to uint64) {
+	table := tx.Table(groupTable)
+	change := func(group, by uint64) {
+		n := number(tx, table, ledger.Key{A: group}) + by
+		tx.Put(table, ledger.Key{A: group}, ledger.Key{}, binary.AppendUvarint(nil, n))
+	}
+	if change(to, 1); from != 0 {
+		change(from, ^uint64(0))
+	}
 }
 
 func put(tx *ledger.Tx, a ledger.Actor, row ledger.Assignment) {

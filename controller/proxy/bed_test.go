@@ -119,7 +119,7 @@ func (b *bench) Resume(r *Remote) {
 
 func newBench(t rapid.TB) *bench {
 	b := &bench{t: t, now: time.Unix(1000, 0)}
-	b.f, b.l = NewFollower(side{b, 2}, 1), NewLeader(side{b, 1}, b)
+	b.f, b.l = NewFollower(side{b, 2}, firstVersion), NewLeader(side{b, 1}, b)
 	b.tick(0)
 	b.l.Term(3)
 	b.f.Follow(b.now, 1, 3)
@@ -173,3 +173,5 @@ func echoes(n int) (b []byte) {
 func batch(first uint64, n int) southbound.Batch {
 	return southbound.Batch{Epoch: 9, First: first, Count: n, Messages: echoes(n)}
 }
+
+func firstVersion(openflow.DatapathID) uint64 { return 1 }

@@ -418,7 +418,7 @@ func TestBest(t *testing.T) {
 	s, r := b.attach(7)
 	b.check("too new", b.l.Best(7, b.now.Add(-1)) == nil, true)
 	b.check("best", b.l.Best(7, b.now) == r, true)
-	other := NewFollower(side{b, 5}, 1)
+	other := NewFollower(side{b, 5}, firstVersion)
 	other.Follow(b.now, 1, 3)
 	second := &fakeSession{id: 7, state: southbound.State{InSync: true}}
 	other.Attached(second)

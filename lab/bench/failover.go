@@ -18,7 +18,7 @@ type Failover struct {
 	OVS          bool   // Open vSwitch in network namespaces (root), not embedded switches
 	App          string // "hub" if empty, or "exchange": one actor handles all packets
 	Groups       string // "1", or "per-controller": each controller has a group of its own
-	Migrate      bool   // actors move from group to group all the time
+	Migrate      bool   // actors and switches move from group to group all the time
 	Stock        bool   // no agents: every switch connects to every controller
 	Durability   string
 	Between      time.Duration // undisturbed traffic before each kill; 300 ms if 0

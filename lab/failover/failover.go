@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -39,7 +40,7 @@ type Config struct {
 	App           string        // "hub" if empty, or "exchange"
 	Stock         bool          // no agents: every switch connects to every controller
 	NoBundles     bool          // with Stock: the switches have no bundles
-	Migrate       bool          // with PerController: actors move from group to group all the time
+	Migrate       bool          // with PerController: actors and switches move from group to group all the time
 	// kills of any controller, at random moments; how long they take is not measured
 	Soak     bool
 	Say      func(line string)            // called with each step, as it happens; may be nil
@@ -310,10 +311,11 @@ func (t *experiment) startPings(ctx context.Context) (stop func()) {
 	return func() { cancel(); wg.Wait() }
 }
 
-// moveEvery is how long an actor stays in a group.
-const moveEvery = 100 * time.Millisecond
+// moveEvery is how long passes between two moves.
+const moveEvery = 50 * time.Millisecond
 
-// startMoves moves the actor of the application from group to group. The function that it returns ends that.
+// startMoves moves the actor of the application and the switches from group to group, in turn. The function that it
+// returns ends that.
 func (t *experiment) startMoves(ctx context.Context) (stop func()) {
 	if !t.Migrate {
 		return func() {}
@@ -322,9 +324,14 @@ func (t *experiment) startMoves(ctx context.Context) (stop func()) {
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for n := 0; ctx.Err() == nil; n++ {
-			group := strconv.Itoa(n%len(t.cluster.Controllers()) + 1)
+			args := []string{"move", strconv.Itoa(rand.N(len(t.cluster.Controllers())) + 1)}
+			if n%2 == 0 {
+				args = slices.Insert(args, 1, t.App)
+			} else {
+				args = append(args, "--switch", openflow.DatapathID(rand.N(t.Switches)+1).String())
+			}
 			// one that fails because a controller died is one move less; the oracle counts those that were made
-			_, _ = t.cluster.Command(ctx, "move", t.App, group)
+			_, _ = t.cluster.Command(ctx, args...)
 			select {
 			case <-ctx.Done():
 			case <-time.After(moveEvery):

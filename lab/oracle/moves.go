@@ -35,10 +35,18 @@ func residencesOf(records []audit.Record) residences {
 	return all
 }
 
+// mover returns the name of the actor with which an actor moves: its switch, or itself. See ledger.Actor.String.
+func mover(actor string) string {
+	if i := strings.LastIndex(actor, " at switch "); i >= 0 {
+		return actor[i+len(" at "):]
+	}
+	return actor
+}
+
 // version returns the version that an actor has in a group at an entry of its log.
 func (all residences) version(actor string, r audit.Record) uint64 {
 	version := uint64(firstVersion)
-	for _, a := range all[residence{actor, r.Group}] {
+	for _, a := range all[residence{mover(actor), r.Group}] {
 		if a.index <= r.Index {
 			version = a.version
 		}
@@ -56,5 +64,22 @@ func (all residences) order(list []audit.Record, from bool) {
 			actor = sender
 		}
 		return cmp.Compare(all.version(actor, a), all.version(actor, b))
+	})
+}
+
+// ofSwitch is version for the switch that a record is of.
+func (all residences) ofSwitch(r audit.Record) uint64 {
+	return all.version("switch "+r.Switch.String(), r)
+}
+
+// orderSwitches sorts the events and commands of each switch as they followed each other: the switch has moved from
+// group to group.
+func orderSwitches(records []audit.Record) {
+	all := residencesOf(records)
+	if len(all) == 0 {
+		return
+	}
+	slices.SortStableFunc(records, func(a, b audit.Record) int {
+		return cmp.Or(cmp.Compare(a.Switch, b.Switch), cmp.Compare(all.ofSwitch(a), all.ofSwitch(b)))
 	})
 }

@@ -152,6 +152,7 @@ func (t *Tally) Compare(files []string) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
+	orderSwitches(records)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var r Result

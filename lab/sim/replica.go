@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/consensus/storage"
 	"github.com/holdfast-sdn/holdfast/controller"
 	"github.com/holdfast-sdn/holdfast/controller/directory"
+	"github.com/holdfast-sdn/holdfast/ledger"
 	"go.etcd.io/raft/v3/raftpb"
 )
 
@@ -346,6 +347,11 @@ func (r *replica) AskDirectory(request []byte) {
 
 // Answer implements controller.Outside. Nobody calls.
 func (*replica) Answer(uint64, []byte) {}
+
+// Reassign implements controller.Outside.
+func (r *replica) Reassign(of controller.Session, to ledger.Assignment) {
+	r.n.p.after(0, func() { of.(*session).reassigned(to) })
+}
 
 // DeferElection implements controller.Outside.
 func (r *replica) DeferElection(on bool) { r.n.p.after(0, func() { r.raft.DeferElection(on) }) }

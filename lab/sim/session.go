@@ -175,6 +175,23 @@ func (s *session) assigned() bool {
 	return true
 }
 
+// reassigned passes the session to the replica of the group to which its switch has moved.
+func (s *session) reassigned(to ledger.Assignment) {
+	if s.state != attached {
+		return
+	}
+	r := s.n.replica(to.Group)
+	switch {
+	case r != nil:
+		s.r = r
+		r.put(func() { r.core.Reassigned(s, to) })
+	case s.State().Peer == southbound.Agent:
+		s.Session.Refuse(experimenter.ReasonElsewhere, s.State().Epoch)
+	default:
+		s.end(errors.New("its group has no replica here"))
+	}
+}
+
 // ask asks the system group for the group of the switch, again and again until there is one.
 func (s *session) ask() {
 	if s.state != attached || s.r != nil {

@@ -1,0 +1,57 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/lab/load"
+	"github.com/holdfast-sdn/holdfast/openflow"
+)
+
+// Switches with agents move from group to group while packets are answered, and leaders stop. Nothing is lost or
+// repeated, and no epoch begins.
+func TestSwitchesMove(t *testing.T) {
+	s := startTestCluster(&testCluster{t: t, apps: hubs, several: true, replicas: 3, every: 50})
+	const switches = 4
+	ended := make(chan load.Result, 1)
+	go func() {
+		r, err := load.Run(t.Context(), load.Config{Switches: switches, Window: 1, MACsPerSwitch: 3,
+			Duration: 5 * time.Second, Drain: 20 * time.Second, Dial: load.TCP(s.agent.String())})
+		if err != nil {
+			t.Error(err)
+		}
+		ended <- r
+	}()
+	s.placed(3, 1, 2, 3)
+	rng := rand.New(rand.NewPCG(1, 1))
+	moves := 0
+	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); {
+		ctx, cancel := context.WithTimeout(t.Context(), changeTimeout)
+		id := openflow.DatapathID(1 + rng.IntN(switches))
+		m := Move{Switch: id.String(), Group: 1 + rng.Uint64N(3)}
+		moved, err := s.controllers[1+rng.Uint64N(3)].move(ctx, m)
+		cancel()
+		switch {
+		case errors.Is(err, errNoActor): // it has not connected yet
+		case err != nil || moved.Group != m.Group:
+			t.Fatalf("move %+v: %+v, %v", m, moved, err)
+		default:
+			moves++
+		}
+		if rng.IntN(10) == 0 {
+			g := s.controllers[1+rng.Uint64N(3)].replica(1 + rng.Uint64N(3))
+			_ = g.handOver(t.Context())
+		}
+	}
+	r := <-ended
+	// Each switch also receives the table-miss entry, and the flood of its announcement.
+	if r.Unanswered != 0 || r.Total.Sent == 0 || r.Total.Answered != r.Total.Sent || r.Total.Unexpected != 2*switches {
+		t.Errorf("%d packet-ins, %d answered, %d not, %d messages that answer nothing, %d expected", r.Total.Sent,
+			r.Total.Answered, r.Unanswered, r.Total.Unexpected, 2*switches)
+	}
+	t.Log(fmt.Sprint(moves, " moves, ", r.Total.Sent, " packets"))
+}
