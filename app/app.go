@@ -26,6 +26,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"runtime"
+	"strings"
 
 	"github.com/fxamacker/cbor/v2"
 
@@ -49,12 +50,13 @@ type (
 type App struct {
 	name     string
 	tables   map[string]split
-	handlers [256][]handler                  // of OpenFlow messages, by type
-	inputs   [ledger.Discarded + 1][]handler // of the other inputs, by ledger.InputKind
-	emitted  map[string][]handler            // of applications' messages, by type name
-	levels   [256]Level                      // of OpenFlow messages, by type
-	routes   map[string]route                // over HTTP, by pattern
-	mux      *http.ServeMux                  // has the patterns, to refuse conflicts
+	handlers [256][]handler                      // of OpenFlow messages, by type
+	inputs   [ledger.Called + 1][]handler        // of the other inputs, by ledger.InputKind
+	emitted  map[string][]handler                // of applications' messages, by type name
+	levels   [256]Level                          // of OpenFlow messages, by type
+	answers  map[string]func(*Tx, *result) error // to calls, by the type of the request
+	routes   map[string]route                    // over HTTP, by pattern
+	mux      *http.ServeMux                      // has the patterns, to refuse conflicts
 	tx       Tx
 }
 
@@ -64,8 +66,8 @@ type handler func(tx *Tx, in *ledger.Input) error
 // New makes an application without tables or handlers. The name is for logs and the
 // tables' names; it must not change between releases, and be unique in a cluster.
 func New(name string) *App {
-	return &App{name: name, tables: map[string]split{}, emitted: map[string][]handler{}, routes: map[string]route{},
-		mux: http.NewServeMux()}
+	return &App{name: name, tables: map[string]split{}, emitted: map[string][]handler{},
+		answers: map[string]func(*Tx, *result) error{}, routes: map[string]route{}, mux: http.NewServeMux()}
 }
 
 // Whole makes the application one actor, to which all its cells and handlers belong. So it handles messages of the
@@ -89,34 +91,45 @@ func (a *App) Shard(table string, cell ledger.Key) ledger.Shard {
 
 // Handle implements ledger.Application.
 func (a *App) Handle(ltx *ledger.Tx, in *ledger.Input) error {
-	a.tx.ledger = ltx
-	a.tx.at = ltx.Actor().Shard
-	var list []handler
-	switch in.Kind {
-	case ledger.Called:
-		return a.serve(in)
-	case ledger.Message:
-		if len(in.Message) < openflow.HeaderLen {
-			return fmt.Errorf("%s: message of %d bytes", a.name, len(in.Message))
-		}
-		list = a.handlers[in.Message[1]]
-	case ledger.Emitted:
-		list = a.emitted[in.Name]
-	default:
-		list = a.inputs[in.Kind]
+	a.tx.app, a.tx.ledger, a.tx.at = a, ltx, ltx.Actor().Shard
+	a.tx.asks, a.tx.answers = nil, nil
+	switch {
+	case in.Kind == ledger.Message && len(in.Message) < openflow.HeaderLen:
+		return fmt.Errorf("%s: message of %d bytes", a.name, len(in.Message))
+	case in.Kind == ledger.Timer && ledger.IsWait(in.Name):
+		return a.due(in)
+	case in.Kind == ledger.Emitted && strings.HasPrefix(in.Name, answerPrefix):
+		return a.answered(in)
 	}
 	a.tx.ran, a.tx.astray = false, ""
-	for _, h := range list {
-		if err := h(&a.tx, in); err != nil {
+	list := a.list(in)
+	for i := range list {
+		if err := a.handle(list, i, in); err != nil {
 			return err
 		}
 	}
-	if to, _ := ltx.To(); !a.tx.ran && a.tx.astray != "" {
+	return a.strayed()
+}
+
+// strayed returns an error if a message that is for one actor was handled by none.
+func (a *App) strayed() error {
+	if to, _ := a.tx.ledger.To(); !a.tx.ran && a.tx.astray != "" {
 		return fmt.Errorf(
 			"%v has received a message that no handler takes there, not %s: its map function, or without "+
 				"one what it uses first, must depend on the message only", a.tx.actor(to), a.tx.astray)
 	}
 	return nil
+}
+
+// list returns the handlers of an input.
+func (a *App) list(in *ledger.Input) []handler {
+	switch in.Kind {
+	case ledger.Message:
+		return a.handlers[in.Message[1]]
+	case ledger.Emitted:
+		return a.emitted[in.Name]
+	}
+	return a.inputs[in.Kind]
 }
 
 // event is a message type of this package: it knows which inputs it stands for.
@@ -203,6 +216,7 @@ func (f function[M]) ofEmpty() (c Cells) {
 
 // handle runs the handler on a message, if it is to run here, and now.
 func (f function[M]) handle(tx *Tx, m M, run func(*Tx, M) error) error {
+	tx.trial = trial{}
 	if f.cells == nil && len(f.app.tables) > 0 {
 		tx.handler, tx.allowed = f.handler, Cells{}
 		return f.find(tx, m, run)

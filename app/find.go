@@ -28,6 +28,9 @@ type trial struct {
 	strayed bool // the first cell belongs to another actor: the run is void
 }
 
+// void reports whether the run is taken back.
+func (t *trial) void() bool { return t.strayed || t.foreign && !t.touched }
+
 // errStrayed ends a run that is void.
 type errStrayed struct{}
 
@@ -88,9 +91,8 @@ func (f function[M]) try(tx *Tx, m M, run func(*Tx, M) error, to ledger.Shard, f
 // addressed runs a handler of a message that its sender has addressed to one actor, which has all cells that the
 // handler uses.
 func (f function[M]) addressed(tx *Tx, m M, run func(*Tx, M) error) error {
-	to, _ := tx.ledger.To()
 	tx.handler = f.handler
-	return f.pin(tx, m, run, to)
+	return f.pin(tx, m, run, tx.at)
 }
 
 // run runs a handler. A run that is void returns no error.
@@ -100,9 +102,9 @@ func (f function[M]) run(tx *Tx, m M, run func(*Tx, M) error, t trial) (err erro
 	defer func() {
 		t := &tx.trial
 		t.on = false
-		if t.strayed || t.foreign && !t.touched {
+		if t.void() {
 			_ = recover() // also of a handler that failed before it touched anything: it fails where it belongs
-			err = nil
+			err, tx.asks = nil, nil
 		}
 	}()
 	return run(tx, m)

@@ -45,6 +45,7 @@ func HandleHTTP(a *App, pattern string, cells func(Request) Cells, run func(*Tx,
 	}
 	a.mux.Handle(pattern, http.NotFoundHandler()) // panics
 	a.routes[pattern] = route{newFunction(a, cells), run}
+	a.inputs[ledger.Called] = []handler{a.serve}
 }
 
 // Routes implements ledger.Server.
@@ -75,7 +76,7 @@ func (a *App) Callee(pattern string, message []byte) (ledger.Shard, error) {
 }
 
 // serve executes a request.
-func (a *App) serve(in *ledger.Input) error {
+func (a *App) serve(tx *Tx, in *ledger.Input) error {
 	r, known := a.routes[in.Name]
 	if !known {
 		return fmt.Errorf("%s has no route %q: run the same release at all controllers", a.name, in.Name)
@@ -92,7 +93,7 @@ func (a *App) serve(in *ledger.Input) error {
 		return tx.ledger.Reply(httpcall.Encode(answer))
 	}
 	if r.cells == nil {
-		return r.addressed(&a.tx, q, run)
+		return r.addressed(tx, q, run)
 	}
-	return r.handle(&a.tx, q, run)
+	return r.handle(tx, q, run)
 }

@@ -40,23 +40,22 @@ func HandleReply[M any](a *App, cells func(M) Cells, run func(*Tx, M) error) {
 		if err := cbor.Unmarshal(in.Message, &m); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
-		if cells == nil {
-			return f.addressed(tx, m, run)
-		}
-		if err := f.enterHere(tx, m); err != nil {
-			return err
-		}
-		return run(tx, m)
+		return f.handleHere(tx, m, run)
 	})
 }
 
-// enterHere is enter for an input that is for one actor and no other.
-func (f function[M]) enterHere(tx *Tx, m M) error {
+// handleHere runs the handler on a message that is for the present actor and no other.
+func (f function[M]) handleHere(tx *Tx, m M, run func(*Tx, M) error) error {
+	if f.cells == nil {
+		return f.addressed(tx, m, run)
+	}
+	tx.handler, tx.allowed = f.handler, f.cells(m)
 	is := tx.ledger.Actor()
-	here, err := f.enter(tx, m)
-	if err == nil && !here {
-		err = fmt.Errorf("%v is told something that its handler handles with the cells of another actor (%s): name "+
+	at, ok := tx.allowed.of(is.Shard)
+	if !tx.whole && (at != is.Shard || !ok && tx.ledger.Sharded()) {
+		return fmt.Errorf("%v is told something that its handler handles with the cells of another actor (%s): name "+
 			"cells of the one that has sent the message", is, &tx.allowed)
 	}
-	return err
+	tx.enterAt(is.Shard)
+	return run(tx, m)
 }

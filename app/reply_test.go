@@ -147,7 +147,8 @@ func TestTry(t *testing.T) {
 			frames[s.Switch] += string(s.Message.(*of13.PacketOut).Data)
 		}
 		n.Advance(1000)
-		if fmt.Sprint(emitted, rang, frames) != "[{a} {c} {e} {f}] [a c e f] map[0000000000000001:acef 0000000000000002:acef]" {
+		if fmt.Sprint(emitted, rang, frames) != "[{a} {c} {e} {f}] [a c e f] map[0000000000000001:acef "+
+			"0000000000000002:acef]" {
 			t.Errorf("%d groups: emitted %v, timers %v, commands %v", groups, emitted, rang, frames)
 		}
 		if rows := n.Rows("a"); len(rows) != 1 || string(rows[0].Value) != "acef" {

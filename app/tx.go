@@ -1,6 +1,7 @@
 package app
 
 import (
+	"fmt"
 	"iter"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 // Tx is one transaction: a message and all that its handler does. It is valid until the
 // handler returns. Tables are read and written through their own methods.
 type Tx struct {
+	app     *App
 	ledger  *ledger.Tx
 	handler string // its name
 	allowed Cells
@@ -21,6 +23,8 @@ type Tx struct {
 	whole   bool         // the application is one actor
 	at      ledger.Shard // to which a handler without cells belongs
 	entered ledger.Shard // of the handler that runs
+	asks    *pending     // the call for which the handler is to be run again
+	answers []result     // of those for which it is run again
 
 	// Copies of what is being sent: the encoders are called through an interface, and
 	// these do not move to the heap for every message.
@@ -52,6 +56,9 @@ func (tx *Tx) Now() time.Time { return tx.ledger.Now() }
 // SetTimer sets or resets the timer of that name of the actor that the handler's cells belong to: a switch has timers
 // of its own. A Timer message is delivered when it is due, also if the leader has changed.
 func (tx *Tx) SetTimer(name string, after time.Duration, data []byte) error {
+	if ledger.IsWait(name) {
+		return fmt.Errorf("set timer %q: names like this are used for what waits", name)
+	}
 	return tx.ledger.SetTimer(name, after, data)
 }
 

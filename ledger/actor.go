@@ -120,7 +120,7 @@ func (c *Core) direct(k Link) bool {
 // there, once for each actor, after this transaction is committed.
 func (tx *Tx) Enter(at Shard) bool {
 	tx.at = at
-	if (tx.c.sharded() || tx.c.input.exact) && !tx.enters() {
+	if tx.c.sharded() && !tx.enters() {
 		return false
 	}
 	if tx.c.tally != nil {

@@ -18,6 +18,13 @@ type Application interface {
 	Handle(tx *Tx, in *Input) error
 }
 
+// Answerer is an Application that alone handles some of the emitted messages.
+type Answerer interface {
+	Application
+	// Answers returns their names. It is called once.
+	Answers() []string
+}
+
 // Server is an Application that executes calls over HTTP. Its methods are safe for concurrent use.
 type Server interface {
 	Application
@@ -61,9 +68,11 @@ type Input struct {
 	at      Shard // that it is for if a handler needs no cells
 	exact   bool  // it is for one actor and no other: to
 	to      Actor
-	passed  bool                // by Tx.Each, to that actor
-	crossed bool                // it came from another group, or from a client
-	source  *tally.Actor[Actor] // who has sent it, for the tally; nil: nobody
+	passed  bool // by Tx.Each, to that actor
+	// If it is a call: see Call.
+	caller, call uint64
+	crossed      bool                // it came from another group, or from a client
+	source       *tally.Actor[Actor] // who has sent it, for the tally; nil: nobody
 }
 
 // maxEmitted bounds the messages that one transaction may emit.
@@ -72,8 +81,11 @@ const maxEmitted = 1024
 // maxFailures bounds the failures that wait for the caller to log them. Further ones are dropped.
 const maxFailures = 64
 
-// maxTimers bounds the timers that are set at a time.
-const maxTimers = 1 << 16
+// maxTimers and maxTimerBytes bound the timers that are set at a time, and their data.
+const (
+	maxTimers     = 1 << 16
+	maxTimerBytes = 64 << 20
+)
 
 // Failure reports an application that failed on an input.
 type Failure struct {

@@ -23,7 +23,7 @@ func (s *state) apply(r *Record) error {
 	case OpSkipped:
 		return s.applySkipped(r)
 	case OpTimer, OpCancelTimer:
-		delete(s.timers, r.timerName())
+		s.removeTimer(r.timerName())
 	case OpUnreachable:
 		s.sw(r.Switch).reachable = false
 	case OpReachable:
@@ -52,7 +52,7 @@ func (s *state) apply(r *Record) error {
 		}
 		sw.command(r.Bytes)
 	case OpSetTimer:
-		s.timers[r.timerName()] = timer{r.Time, bytes.Clone(r.Bytes)}
+		s.setTimer(r.timerName(), timer{r.Time, bytes.Clone(r.Bytes)})
 	case OpDone:
 		if sw := s.sw(r.Switch); sw.epoch == r.Epoch {
 			if err := sw.queue.Ack(r.Seq); err != nil {

@@ -47,15 +47,9 @@ func (c *Core) Call(q Call) error {
 	start := len(b.buf)
 	b.buf = appendBytes(appendString(appendActor(append(b.buf, byte(OpCall)), q.Actor), q.Name), q.Message)
 	logged := len(b.buf)
-	c.reply = nil
 	c.input = Input{Kind: Called, Name: q.Name, Message: q.Message, from: q.Actor, at: q.Shard, exact: true,
-		to: q.Actor, crossed: true}
-	answer := Answer{Caller: q.Caller, ID: q.ID}
-	if err := c.call(app); err != nil {
-		text := err.Error()
-		answer.Failed, c.reply = true, []byte(text[:min(len(text), maxFailedReply)])
-	}
-	answer.Message, c.reply = c.reply, nil
+		to: q.Actor, crossed: true, caller: q.Caller, call: q.ID}
+	_ = c.call(app) // it is answered
 	c.runEmitted()
 	c.finish()
 	if err := c.endPatient(before); err != nil {
@@ -64,9 +58,19 @@ func (c *Core) Call(q Call) error {
 	if len(b.buf) == logged {
 		b.buf = b.buf[:start]
 	}
-	b.answers = append(b.answers, answer)
-	b.replies += len(answer.Message)
 	return nil
+}
+
+// answerCall answers the call that was executed.
+func (c *Core) answerCall(err error) {
+	if err != nil {
+		text := err.Error()
+		c.reply = []byte(text[:min(len(text), maxFailedReply)])
+	}
+	b := &c.batch
+	b.answers = append(b.answers, Answer{c.input.caller, c.input.call, err != nil, c.reply})
+	b.replies += len(c.reply)
+	c.reply = nil
 }
 
 // Reply sets the answer to the call that the handler executes. It is sent after commit. For another input it does

@@ -110,7 +110,7 @@ func (a *chaos) act(tx *Tx, in *Input, rng *rand.Rand, fails bool) {
 	if a.c.site != nil {
 		name, cell = cellOf(tx.Actor().Shard, cell)
 	}
-	switch rng.IntN(9) {
+	switch rng.IntN(10) {
 	case 0, 1:
 		tx.Put(tx.Table(text(name)), cell, field, []byte(text(fmt.Sprint(a.c.unique()))))
 	case 2:
@@ -133,6 +133,10 @@ func (a *chaos) act(tx *Tx, in *Input, rng *rand.Rand, fails bool) {
 			to := a.someActor(tx)
 			to.App = []string{"chaos", "mayhem"}[rng.IntN(2)]
 			_ = tx.EmitTo(to, "message", []byte(text("for "+a.named(to))))
+		}
+	case 9:
+		if in.Kind == Message {
+			a.errand(tx, text)
 		}
 	}
 }
@@ -234,6 +238,7 @@ func (c *cluster) newCore(limits Limits, node int) (*Core, *replay.Log) {
 			apps[i] = relax(a, base, rng)
 		}
 	}
+	apps = append(apps, newCaller(c), newCallee(c))
 	core, err := New(apps, limits)
 	if err != nil {
 		c.t.Fatal(err)

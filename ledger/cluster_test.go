@@ -30,6 +30,7 @@ func TestCluster(t *testing.T) {
 	var sum Counters
 	var closed, stale, entries, leaders, skipped, seen, bestEffort, taken int
 	var fed feedCounts
+	var calls callCounts
 	for seed := first; seed < first+n; seed++ {
 		c := newCluster(t, seed)
 		c.run(600)
@@ -38,6 +39,7 @@ func TestCluster(t *testing.T) {
 		}
 		c.drain()
 		c.check()
+		calls.add(checkCalls(c))
 		for _, node := range c.nodes {
 			k := node.core.Counters()
 			sum.Transactions += k.Transactions
@@ -55,6 +57,7 @@ func TestCluster(t *testing.T) {
 	t.Logf("%d seeds: %d entries, %d leaders, %+v, %d epochs closed, %d events of stale epochs, %d skipped, %d "+
 		"seen, %d best-effort commands, of which %d reached their switch",
 		n, entries, leaders, sum, closed, stale, skipped, seen, bestEffort, taken)
+	t.Logf("calls: %+v", calls)
 	t.Logf("replayed applications: %+v", fed)
 	if *seedFlag == 0 && !testing.Short() && (sum.Duplicates == 0 || sum.Failures == 0 || sum.Reverted == 0 ||
 		sum.Completions == 0 || closed == 0 || skipped == 0 || seen == 0 || taken == 0 || !fed.thorough()) {

@@ -337,7 +337,7 @@ func (c *Core) timer(name timerName, t timer) {
 	b := c.beginTransaction()
 	b.buf = name.append(append(b.buf, byte(OpTimer)))
 	b.undo = append(b.undo, undo{kind: undoTimer, timer: &oldTimer{name, t}, existed: true})
-	delete(c.state.timers, name)
+	c.state.removeTimer(name)
 	if replayed {
 		c.tell(Input{Kind: Timer, Name: name.name})
 	} else {

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"runtime/debug"
@@ -15,11 +16,13 @@ import (
 
 // Core is the ledger of one group at one controller.
 type Core struct {
-	apps   []Application
-	limits Limits
-	levels *levels
-	state  *state
-	frozen bool // between Freeze and Thaw
+	apps []Application
+	// answerers has the indices of those that handle an emitted message alone, by its name.
+	answerers map[string]int
+	limits    Limits
+	levels    *levels
+	state     *state
+	frozen    bool // between Freeze and Thaw
 
 	replayed Replayed // nil if there is none
 	told     Input    // the input that is passed to it
@@ -49,6 +52,8 @@ type Core struct {
 	emitted     []Input
 	passed      []Input // by the present call of an application; see Tx.Each
 	reply       []byte  // to the call
+	failure     error   // of an application that failed and was resumed; see Tx.Fail
+	keeps       bool    // the input was kept; see Tx.Keep
 	stalled     []*switchState
 
 	peers       map[uint64]*peer      // the groups to which something is sent
@@ -109,7 +114,31 @@ func New(apps []Application, limits Limits) (*Core, error) {
 		}
 		names[a.Name()] = true
 	}
-	return &Core{apps: apps, limits: limits.withDefaults(), levels: levelsOf(apps), state: newState()}, nil
+	answerers, err := answerersOf(apps)
+	if err != nil {
+		return nil, err
+	}
+	return &Core{apps: apps, answerers: answerers, limits: limits.withDefaults(), levels: levelsOf(apps),
+		state: newState()}, nil
+}
+
+// answerersOf returns which application handles an emitted message alone.
+func answerersOf(apps []Application) (map[string]int, error) {
+	by := map[string]int{}
+	for i, a := range apps {
+		a, is := a.(Answerer)
+		if !is {
+			continue
+		}
+		for _, name := range a.Answers() {
+			if other, twice := by[name]; twice {
+				return nil, fmt.Errorf("ledger: %q is handled by the applications %s and %s: run one of them", name,
+					apps[other].Name(), a.Name())
+			}
+			by[name] = i
+		}
+	}
+	return by, nil
 }
 
 var errNotLeading = errors.New("ledger: input at a controller that does not lead")
@@ -277,8 +306,8 @@ func (c *Core) dispatch() {
 			return
 		}
 	}
-	if in.exact {
-		if app := c.appOf(in.to.App); app >= 0 {
+	if app, alone := c.receiver(in); alone {
+		if app >= 0 {
 			c.call(app)
 		}
 		return
@@ -289,6 +318,18 @@ func (c *Core) dispatch() {
 		}
 		c.call(i)
 	}
+}
+
+// receiver returns the application that alone handles an input; -1 if it does not run here.
+func (c *Core) receiver(in *Input) (app int, alone bool) {
+	if in.exact {
+		return c.appOf(in.to.App), true
+	}
+	if in.Kind != Emitted || len(c.answerers) == 0 {
+		return 0, false
+	}
+	app, alone = c.answerers[in.Name]
+	return app, alone
 }
 
 // asker returns the application that sent the request which a message of a switch answers. -1 is the replayed
@@ -308,6 +349,15 @@ func (c *Core) appOf(name string) int {
 
 // call runs one application on c.input. If it fails its changes are undone, and it returns why.
 func (c *Core) call(app int) error {
+	c.reply, c.failure, c.keeps = nil, nil, false
+	err := c.attempt(app)
+	if c.input.Kind == Called && !c.held && (err != nil || !c.keeps) {
+		c.answerCall(cmp.Or(err, c.failure))
+	}
+	return err
+}
+
+func (c *Core) attempt(app int) error {
 	c.tx = Tx{c: c, app: c.apps[app].Name(), tag: message.Tag(app + 1).XID(), level: c.levelFor(app)}
 	c.tx.at = c.input.at
 	c.tx.beginTally(app)
@@ -329,6 +379,7 @@ func (c *Core) call(app int) error {
 		err = c.tooLarge(n)
 	}
 	if err == nil {
+		c.wake(b.undo[m.undo:])
 		if len(c.leaving) > 0 {
 			c.changed(b.undo[m.undo:])
 		}

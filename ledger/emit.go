@@ -36,5 +36,11 @@ func (tx *Tx) emit(in Input) error {
 	return nil
 }
 
+// Handled reports whether an application handles emitted messages of that name alone.
+func (tx *Tx) Handled(name string) bool {
+	_, is := tx.c.answerers[name]
+	return is
+}
+
 // Sender returns the actor that has emitted the present message; false if the input is none.
 func (tx *Tx) Sender() (a Actor, ok bool) { return tx.c.input.sender, tx.c.input.Kind == Emitted }

@@ -53,6 +53,7 @@ func (c *Core) Relieved() uint64 { return c.relieved }
 type patience struct {
 	savepoint
 	inputs, failures      int
+	answers, replies      int
 	transactions, failed  uint64
 	immediate, bestEffort bestEffortSavepoint
 }
@@ -64,7 +65,8 @@ func (c *Core) beginPatient() (p patience) {
 	}
 	c.open()
 	c.patient = true
-	return patience{c.savepoint(), c.batch.inputs, len(c.failures), c.counters.Transactions, c.counters.Failures,
+	return patience{c.savepoint(), c.batch.inputs, len(c.failures), len(c.batch.answers), c.batch.replies,
+		c.counters.Transactions, c.counters.Failures,
 		c.immediate.savepoint(), c.batch.bestEffort.savepoint()}
 }
 
@@ -83,6 +85,7 @@ func (c *Core) endPatient(p patience) error {
 	if p.inputs == 0 && len(c.batch.touched) == 0 {
 		c.batch.buf = c.batch.buf[:0] // otherwise its time would stand still until something else is logged
 	}
+	c.batch.answers, c.batch.replies = c.batch.answers[:p.answers], p.replies
 	c.batch.inputs, c.failures = p.inputs, c.failures[:p.failures]
 	c.counters.Transactions, c.counters.Failures = p.transactions, p.failed
 	return errors.Join(ErrFull, err)

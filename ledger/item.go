@@ -33,16 +33,29 @@ const itemExact = 1 // flag
 
 // appendInputItem appends an item with an input.
 func appendInputItem(dst []byte, in *Input) []byte {
-	return appendItem(dst, func(b []byte) []byte {
-		flags := byte(0)
-		if in.exact {
-			flags = itemExact
-		}
-		b = binary.AppendUvarint(append(b, itemInput, byte(in.Kind), flags), uint64(in.Reason))
-		b = binary.BigEndian.AppendUint64(in.at.append(b), uint64(in.Switch))
-		b = binary.AppendUvarint(binary.BigEndian.AppendUint64(b, in.Epoch), in.Seq)
-		return appendBytes(appendBytes(appendString(b, in.Name), in.Message), in.Command)
-	})
+	return appendItem(dst, func(b []byte) []byte { return appendInput(append(b, itemInput), in) })
+}
+
+func appendInput(b []byte, in *Input) []byte {
+	flags := byte(0)
+	if in.exact {
+		flags = itemExact
+	}
+	b = binary.AppendUvarint(append(b, byte(in.Kind), flags), uint64(in.Reason))
+	b = binary.BigEndian.AppendUint64(in.at.append(b), uint64(in.Switch))
+	b = binary.AppendUvarint(binary.BigEndian.AppendUint64(b, in.Epoch), in.Seq)
+	return appendBytes(appendBytes(appendString(b, in.Name), in.Message), in.Command)
+}
+
+// input is the inverse of appendInput.
+func (d *decoder) input() (in Input) {
+	in.Kind = InputKind(d.byte())
+	in.exact = d.byte()&itemExact != 0
+	in.Reason = message.Reason(d.uvarint())
+	in.at = d.shard()
+	in.Switch, in.Epoch, in.Seq = openflow.DatapathID(d.uint64()), d.uint64(), d.uvarint()
+	in.Name, in.Message, in.Command = d.string(), d.bytes(), d.bytes()
+	return in
 }
 
 // appendCommandItem appends an item with commands, which are pieces of buf.
@@ -96,15 +109,9 @@ func nextItem(b []byte) (first []byte, it item, rest []byte, err error) {
 	}
 	switch kind := body.byte(); kind {
 	case itemInput:
-		in := &it.input
-		in.Kind = InputKind(body.byte())
-		in.exact = body.byte()&itemExact != 0
-		in.Reason = message.Reason(body.uvarint())
-		in.at = body.shard()
-		in.Switch, in.Epoch, in.Seq = openflow.DatapathID(body.uint64()), body.uint64(), body.uvarint()
-		in.Name, in.Message, in.Command = body.string(), body.bytes(), body.bytes()
+		it.input = body.input()
 		if body.err == nil {
-			body.err = checkInput(in)
+			body.err = checkInput(&it.input)
 		}
 	case itemCommands:
 		it.epoch, it.token = body.uint64(), body.uvarint()

@@ -1,6 +1,10 @@
 package ledger
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/holdfast-sdn/holdfast/tally"
+)
 
 // Mark is a point within one call of Application.Handle, to which Tx.Rewind returns.
 type Mark struct {
@@ -8,14 +12,16 @@ type Mark struct {
 	crossings  []crossing // a copy
 	buf        int        // of crossings
 	bestEffort bestEffortSavepoint
+	passed     int // of Core.passed
 	tally      int
-	counted    counted
+	actor      *tally.Actor[Actor] // on whose behalf it went on
 }
 
 // Mark returns the present point of the transaction.
 func (tx *Tx) Mark() Mark {
 	c := tx.c
-	m := Mark{savepoint: c.savepoint(), buf: len(c.crossings.buf), tally: c.markTally(), counted: tx.counted}
+	m := Mark{savepoint: c.savepoint(), buf: len(c.crossings.buf), passed: len(c.passed), tally: c.markTally(),
+		actor: tx.counted.actor}
 	if len(c.crossings.list) > 0 {
 		m.crossings = slices.Clone(c.crossings.list)
 	}
@@ -32,7 +38,11 @@ func (tx *Tx) Rewind(m Mark) error {
 	if c.tally != nil {
 		c.tally.Rewind(m.tally)
 	}
-	tx.counted.actor = m.counted.actor
+	if tx.counted.actor != m.actor {
+		tx.endTimed()
+		tx.counted.actor = m.actor
+	}
+	c.passed = c.passed[:m.passed]
 	return tx.rewind(m)
 }
 

@@ -251,7 +251,10 @@ func (tx *Tx) Try(f func() error) error {
 }
 
 // Fail records a failure of an application in this transaction.
-func (tx *Tx) Fail(f Failure) { tx.c.logFailure(f) }
+func (tx *Tx) Fail(f Failure) {
+	tx.c.failure = f.Err
+	tx.c.logFailure(f)
+}
 
 // Up yields the switches that are up and reachable, by datapath id, with the SWITCH_UP that began the epoch. Those of
 // other groups are included as the replayed application knows them.

@@ -8,6 +8,9 @@ import (
 	. "github.com/holdfast-sdn/holdfast/ledger"
 )
 
+// siteApps are the applications with actors.
+var siteApps = []string{"chaos", "mayhem", "caller", "callee"}
+
 // siteHome returns where an actor lives if it has never moved.
 func siteHome(a Actor) (Assignment, bool) {
 	switch {
@@ -45,7 +48,7 @@ func (s *site) direct() {
 		s.learn(c)
 	default:
 		if n.core.Room() && s.moves && !c.quiet {
-			a := Actor{App: []string{"chaos", "mayhem"}[s.rng.IntN(2)]}
+			a := Actor{App: siteApps[s.rng.IntN(len(siteApps))]}
 			a.Key.A = uint64(s.rng.IntN(5))
 			switch err := n.core.Move(a, uint64(1+s.rng.IntN(siteGroups))); {
 			case err == nil:
@@ -145,14 +148,17 @@ func (s *site) arrive(o *oracle, p Piece, item []byte) error {
 func (s *site) checkOwners() {
 	for _, c := range s.groups {
 		found := contents{}
-		for _, name := range []string{"chaos", "mayhem"} {
+		for _, name := range siteApps {
 			rows, err := c.nodes[c.leader].core.Rows(name, 1<<30)
 			if err != nil {
 				c.fatalf("%v", err)
 			}
 			for _, r := range rows {
 				found[fieldName{TableName{name, r.Table}, r.Cell, r.Field}] = string(r.Value)
-				a := Actor{name, (&chaos{}).Shard(r.Table, r.Cell)}
+				a := Actor{name, Shard{Key: r.Cell}} // as those of caller and callee are
+				if name == "chaos" || name == "mayhem" {
+					a.Shard = (&chaos{}).Shard(r.Table, r.Cell)
+				}
 				if g, known := s.home(a); !known || g != c.group {
 					c.fatalf("cell %v of %v is there, whose actor lives in group %d", r.Cell, a, g)
 				}

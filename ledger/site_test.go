@@ -25,6 +25,7 @@ func TestSite(t *testing.T) {
 		first, n = *seedFlag, 1
 	}
 	var sum siteCounts
+	var calls callCounts
 	for seed := first; seed < first+n; seed++ {
 		s := newSite(t, seed)
 		for range 3000 {
@@ -33,10 +34,12 @@ func TestSite(t *testing.T) {
 		s.drain()
 		s.check()
 		sum.add(s.siteCounts)
+		calls.add(s.calls)
 	}
+	t.Logf("calls: %+v", calls)
 	t.Logf("%d seeds: %+v", n, sum)
 	if *seedFlag == 0 && !testing.Short() && slices.Contains([]int{sum.Inputs, sum.Commands, sum.Void, sum.Answers,
-		sum.Repeated, sum.Lost, sum.Full, sum.Moves, sum.Arrivals}, 0) {
+		sum.Repeated, sum.Lost, sum.Full, sum.Moves, sum.Arrivals, calls.Answered, calls.Failed, calls.Late}, 0) {
 		t.Error("the simulation does not reach what it is to test")
 	}
 }
@@ -62,8 +65,9 @@ type site struct {
 	values         [siteGroups + 1]contents           // by group
 	arriving       [siteGroups + 1]map[Actor]contents // likewise: copied ahead
 	departed       map[Actor]contents                 // what those had that are on the way
-	departing      Actor                              // in the present transaction
-	bodies         map[command]string                 // of commands
+	calls          callCounts
+	departing      Actor              // in the present transaction
+	bodies         map[command]string // of commands
 	siteCounts
 }
 
@@ -218,6 +222,7 @@ func (s *site) check() {
 		c.check()
 	}
 	s.checkOwners()
+	s.calls = checkCalls(s.groups...)
 	for k, items := range s.sent {
 		if !slices.EqualFunc(items, s.received[k], bytes.Equal) {
 			s.groups[0].fatalf("stream %v: %d items were sent, %d are received", k, len(items), len(s.received[k]))

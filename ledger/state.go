@@ -104,9 +104,12 @@ type state struct {
 	switches map[openflow.DatapathID]*switchState
 	last     *switchState // the last one that was looked up: often the next one too
 	timers   map[timerName]timer
+	waiting  waiting
 	links    links
 	moves    moves
 	parts    [][]byte // of the replayed application, while a snapshot is restored
+
+	timerBytes int // of the data of timers
 
 	// Not replicated; see Core.Revision.
 	revision, restored uint64 // grows with each entry; its value when a snapshot was restored
@@ -117,6 +120,7 @@ func newState() *state {
 		tables:   map[TableName]*table{},
 		switches: map[openflow.DatapathID]*switchState{},
 		timers:   map[timerName]timer{},
+		waiting:  waiting{},
 	}
 }
 

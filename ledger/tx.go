@@ -196,13 +196,12 @@ func (tx *Tx) SetTimer(name string, after time.Duration, data []byte) error {
 	if !existed && len(c.state.timers) >= maxTimers {
 		return fmt.Errorf("set timer %q: %d timers are set, no more are possible", name, maxTimers)
 	}
-	c.batch.undo = append(c.batch.undo, undo{kind: undoTimer, timer: &oldTimer{key, old}, existed: existed})
+	if n := c.state.timerBytes + len(data) - len(old.data); len(data) > len(old.data) && n > maxTimerBytes {
+		return fmt.Errorf("set timer %q: the data of all timers would have %d bytes, %d are possible", name, n,
+			maxTimerBytes)
+	}
 	// At least 1 ns: a timer does not fire in the batch that sets it, or Tick would not end.
-	t := timer{c.batch.time + int64(max(after, 1)), bytes.Clone(data)}
-	c.state.timers[key] = t
-	delete(c.late, key)
-	c.schedule(t.due, key)
-	c.batch.buf = t.append(c.batch.buf, key)
+	c.resetTimer(key, timer{c.batch.time + int64(max(after, 1)), bytes.Clone(data)})
 	return nil
 }
 
@@ -220,7 +219,7 @@ func (tx *Tx) CancelTimer(name string) {
 		return
 	}
 	c.batch.undo = append(c.batch.undo, undo{kind: undoTimer, timer: &oldTimer{key, old}, existed: true})
-	delete(c.state.timers, key)
+	c.state.removeTimer(key)
 	delete(c.late, key)
 	c.batch.buf = key.append(append(c.batch.buf, byte(OpCancelTimer)))
 }

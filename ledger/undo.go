@@ -101,9 +101,9 @@ func (s *state) revert(list []undo) error {
 			u.sw.events = stream.Watermark(u.before)
 		case undoTimer:
 			if t := u.timer; u.existed {
-				s.timers[t.name] = t.timer
+				s.setTimer(t.name, t.timer)
 			} else {
-				delete(s.timers, t.name)
+				s.removeTimer(t.name)
 			}
 		}
 	}
