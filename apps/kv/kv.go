@@ -10,6 +10,8 @@ import (
 	"github.com/holdfast-sdn/holdfast/app"
 )
 
+//go:generate go run github.com/holdfast-sdn/holdfast/app/cellgen
+
 // Name is the name of the application.
 const Name = "kv"
 
@@ -22,33 +24,40 @@ type Put struct {
 // New returns the application.
 func New() *app.App {
 	a := app.New(Name)
-	values := app.NewTable[string, []byte](a, "values", app.Sharded)
-	key := func(r app.Request) app.Cells { return app.Need(values.Cell(r.Values["key"])) }
-
-	app.HandleHTTP(a, "GET /{key}", key, func(tx *app.Tx, r app.Request) (app.Response, error) {
-		value, there := values.Get(tx, r.Values["key"])
-		if !there {
-			return none(r), nil
-		}
-		return app.Response{Type: "application/octet-stream", Body: value}, nil
-	})
-	app.HandleHTTP(a, "PUT /{key}", key, func(tx *app.Tx, r app.Request) (app.Response, error) {
-		values.Put(tx, r.Values["key"], r.Body)
-		return app.Response{Status: http.StatusNoContent}, nil
-	})
-	app.HandleHTTP(a, "DELETE /{key}", key, func(tx *app.Tx, r app.Request) (app.Response, error) {
-		if _, there := values.Get(tx, r.Values["key"]); !there {
-			return none(r), nil
-		}
-		values.Delete(tx, r.Values["key"])
-		return app.Response{Status: http.StatusNoContent}, nil
-	})
-	app.HandleEmitted(a, func(p Put) app.Cells { return app.Need(values.Cell(p.Key)) },
-		func(tx *app.Tx, p Put) error {
-			values.Put(tx, p.Key, p.Value)
-			return nil
-		})
+	s := &store{app.NewTable[string, []byte](a, "values", app.Sharded)}
+	app.HandleHTTP(a, "GET /{key}", s.getCells, s.get)
+	app.HandleHTTP(a, "PUT /{key}", s.putCells, s.put)
+	app.HandleHTTP(a, "DELETE /{key}", s.deleteCells, s.delete)
+	app.HandleEmitted(a, s.storeCells, s.store)
 	return a
+}
+
+type store struct{ values app.Table[string, []byte] }
+
+func (s *store) get(tx *app.Tx, r app.Request) (app.Response, error) {
+	value, there := s.values.Get(tx, r.Values["key"])
+	if !there {
+		return none(r), nil
+	}
+	return app.Response{Type: "application/octet-stream", Body: value}, nil
+}
+
+func (s *store) put(tx *app.Tx, r app.Request) (app.Response, error) {
+	s.values.Put(tx, r.Values["key"], r.Body)
+	return app.Response{Status: http.StatusNoContent}, nil
+}
+
+func (s *store) delete(tx *app.Tx, r app.Request) (app.Response, error) {
+	if _, there := s.values.Get(tx, r.Values["key"]); !there {
+		return none(r), nil
+	}
+	s.values.Delete(tx, r.Values["key"])
+	return app.Response{Status: http.StatusNoContent}, nil
+}
+
+func (s *store) store(tx *app.Tx, p Put) error {
+	s.values.Put(tx, p.Key, p.Value)
+	return nil
 }
 
 func none(r app.Request) app.Response {

@@ -8,6 +8,8 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
+//go:generate go run github.com/holdfast-sdn/holdfast/app/cellgen
+
 // IdleTimeout is how long an unused flow stays in a switch, in seconds.
 const IdleTimeout = 60
 
@@ -17,9 +19,9 @@ const flowPriority = 10
 func New() *app.App {
 	a := app.New("learning")
 	l := &learning{hosts: app.NewMap[app.Switch, app.MAC, app.Port](a, "hosts")}
-	app.Handle(a, nil, l.switchUp)
-	app.Handle(a, func(in app.PacketIn) app.Cells { return app.Need(l.hosts.Cell(in.Switch)) }, l.packetIn)
-	app.Handle(a, func(s app.PortStatus) app.Cells { return app.Need(l.hosts.Cell(s.Switch)) }, l.portStatus)
+	app.Handle(a, l.switchUpCells, l.switchUp)
+	app.Handle(a, l.packetInCells, l.packetIn)
+	app.Handle(a, l.portStatusCells, l.portStatus)
 	return a
 }
 
