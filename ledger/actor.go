@@ -104,7 +104,8 @@ func (c *Core) where(a Actor) (Assignment, bool) {
 }
 
 // direct reports whether what goes from one actor to another that lives here, too, may do without a stream. That is
-// not so if something is on its way on the stream: one of them has lived in another group, or was not assigned.
+// not so if something is on its way on the stream: one of them has lived in another group, or was not assigned. The
+// answer depends on the log only: an item is on its way until an entry says that it is taken.
 func (c *Core) direct(k Link) bool {
 	// What the directory did not know may be known by now, and still be among what waits nowhere.
 	if self, lost := c.peers[c.group], c.peers[nowhere]; (self == nil || self.items == 0) &&
@@ -112,7 +113,7 @@ func (c *Core) direct(k Link) bool {
 		return true
 	}
 	o := c.state.links.out[k]
-	return o == nil || o.outbox.Len() == 0
+	return o == nil || o.outbox.Last() == o.sending.logged
 }
 
 // Enter is called for each handler of an application before it runs, with the shard that has the cells which the

@@ -193,7 +193,7 @@ func (c *Core) Receive(from uint64, k Link, seq uint64, encoded []byte) error {
 	c.countCrossed(from, k, &it, len(encoded))
 	switch {
 	case it.piece != nil:
-		err = c.arrive(it.piece)
+		err = c.arrive(k, it.piece)
 	case void:
 		c.discard(k, &it)
 	case it.commands != nil:

@@ -146,9 +146,8 @@ func (c *Core) copies(d *departure) bool {
 
 // copyAgain makes the fields that have changed, or are gone, those to be copied.
 func (d *departure) copyAgain() {
-	for f := range d.dirty {
-		d.fields = append(d.fields, f)
-	}
+	d.fields = slices.AppendSeq(d.fields, maps.Keys(d.dirty))
+	slices.SortFunc(d.fields, tableField.compare)
 	clear(d.dirty)
 }
 
@@ -168,28 +167,34 @@ func (c *Core) depart(d *departure) {
 		c.giveUp(d, err)
 		return
 	}
+	c.departs(a, next, d.link(c), pieces)
+	c.leaving = slices.DeleteFunc(c.leaving, func(o *departure) bool { return o == d })
+}
+
+// departs is the transaction in which an actor departs: its cells, timers and ends of streams are removed, and pieces
+// follow what was sent of it before.
+func (c *Core) departs(a Actor, next Assignment, k Link, pieces [][]byte) {
 	b := c.beginTransaction()
 	staying := c.staying(a)
 	if a.isSwitch() {
 		b.logSkipped(c.state.switches[a.Switch])
 	}
 	b.buf = next.append(appendActor(append(b.buf, byte(OpDepart)), a))
-	for _, k := range c.cellsOf(a) {
-		n := b.table(k.table)
-		b.buf = k.cell.append(binary.AppendUvarint(append(b.buf, byte(OpDrop)), n))
-		k.table.drop(k.cell, func(u undo) { b.undo = append(b.undo, u) })
+	for _, x := range c.cellsOf(a) {
+		n := b.table(x.table)
+		b.buf = x.cell.append(binary.AppendUvarint(append(b.buf, byte(OpDrop)), n))
+		x.table.drop(x.cell, func(u undo) { b.undo = append(b.undo, u) })
 	}
 	for _, name := range c.timersOf(a) {
 		c.tx = Tx{c: c, app: name.actor.App, at: name.actor.Shard}
 		c.tx.CancelTimer(name.name)
 	}
-	out := c.outgoing(d.link(c))
+	out := c.outgoing(k)
 	for _, item := range pieces {
 		c.push(out, item, 0)
 	}
 	c.removeActor(a, next)
 	c.remember(staying)
-	c.leaving = slices.DeleteFunc(c.leaving, func(o *departure) bool { return o == d })
 	c.finish()
 }
 

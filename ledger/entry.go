@@ -65,7 +65,7 @@ const (
 	OpDepart // input: Actor, Assignment (it lives in another group from now on)
 	OpDrop   // table number, Cell (the whole cell is removed)
 	OpMoved  // snapshots only: Actor, Assignment
-	OpPiece  // snapshots only: Actor, Bytes (a part of an actor that arrives)
+	OpPiece  // snapshots only: Actor, Assignment.Group, Bytes (a part of an actor that arrives from a group)
 
 	OpCall // input: Actor, Name, Bytes (a Call that has changed something)
 )
@@ -296,7 +296,7 @@ func (d *decoder) recordOfLink(r *Record) {
 	case OpLeave, OpDepart, OpMoved:
 		r.Actor, r.Assignment = d.actor(), d.assignment()
 	case OpPiece:
-		r.Actor, r.Bytes = d.actor(), d.bytes()
+		r.Actor, r.Assignment.Group, r.Bytes = d.actor(), d.uvarint(), d.bytes()
 	default:
 		d.fail(fmt.Errorf("unknown operation: %w", errVersion))
 	}

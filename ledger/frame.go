@@ -3,6 +3,7 @@ package ledger
 import (
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -116,7 +117,8 @@ const (
 )
 
 func (c *Core) resendStalled() {
-	for _, p := range c.peers {
+	for _, g := range slices.Sorted(maps.Keys(c.peers)) { // in order, since streams may change from one to the other
+		p := c.peers[g]
 		switch waits := p.sentItems > 0 || p.group == nowhere; {
 		case !waits:
 			p.progress = c.clock
@@ -150,7 +152,7 @@ func (c *Core) resendLost(p *peer) {
 func (c *Core) cutTaken() {
 	b := &c.batch
 	for _, o := range c.taken {
-		o.sending.acking = false
+		o.sending.acking, o.sending.logged = false, o.sending.taken
 		b.buf = binary.AppendUvarint(appendLink(b.buf, OpTaken, o.Link), o.sending.taken)
 		b.taken = append(b.taken, taken{o, o.sending.taken})
 	}

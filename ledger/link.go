@@ -155,10 +155,11 @@ func (s *state) applyLink(r *Record) error {
 	case OpMoved:
 		s.moves.set(r.Actor, r.Assignment)
 	case OpPiece:
-		if s.moves.arriving[r.Actor] == nil {
-			s.moves.arriveLater(r.Actor, &arrival{})
+		o := origin{r.Actor, r.Assignment.Group}
+		if s.moves.arriving[o] == nil {
+			s.moves.arriveLater(o, &arrival{})
 		}
-		a := s.moves.arriving[r.Actor]
+		a := s.moves.arriving[o]
 		a.pieces = append(a.pieces, bytes.Clone(r.Bytes))
 	}
 	return nil
@@ -186,8 +187,7 @@ func (s *state) applyReceive(r *Record) error {
 	}
 	i.accept(&it)
 	if it.piece != nil {
-		group, _ := r.Link.To.group()
-		return s.arrive(group, it.piece, func(undo) {})
+		return s.arrive(r.Link, it.piece, func(undo) {})
 	}
 	return nil
 }

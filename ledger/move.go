@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -87,7 +88,7 @@ func (c *Core) callOff(a Actor, to uint64) {
 func (c *Core) logLeave(a Actor, to uint64) {
 	b := c.beginTransaction()
 	b.buf = Assignment{Group: to}.append(appendActor(append(b.buf, byte(OpLeave)), a))
-	b.undo = append(b.undo, undo{kind: undoMove, move: c.state.oldMove(a)})
+	b.undo = append(b.undo, undo{kind: undoMove, move: c.state.oldMove(a, 0)})
 	c.state.moves.leave(a, to)
 }
 
@@ -210,12 +211,23 @@ func (i *received) learn(sw *switchState) {
 type moves struct {
 	at       map[Actor]Assignment // the newest assignments
 	leaving  map[Actor]uint64     // to which group
-	arriving map[Actor]*arrival
+	arriving map[origin]*arrival
+}
+
+// origin is an actor that arrives, and the group from which it does. A move from another group may have been called off
+// before, and that may become known here while the actor arrives.
+type origin struct {
+	actor Actor
+	from  uint64
+}
+
+func (o origin) compare(p origin) int {
+	return cmp.Or(o.actor.Compare(p.actor), cmp.Compare(o.from, p.from))
 }
 
 // oldMove is what a move has changed, to undo it.
 type oldMove struct {
-	actor    Actor
+	origin   // from is 0 unless it arrives
 	at       Assignment
 	existed  bool   // at
 	leaving  uint64 // 0: it was not
@@ -226,9 +238,9 @@ type oldMove struct {
 	sw       *switchState // likewise
 }
 
-func (s *state) oldMove(a Actor) *oldMove {
-	old := &oldMove{actor: a, leaving: s.moves.leaving[a]}
-	if has := s.moves.arriving[a]; has != nil {
+func (s *state) oldMove(a Actor, from uint64) *oldMove {
+	old := &oldMove{origin: origin{a, from}, leaving: s.moves.leaving[a]}
+	if has := s.moves.arriving[old.origin]; has != nil {
 		old.arriving = slices.Clip(has.pieces)
 	}
 	old.at, old.existed = s.moves.at[a]
@@ -237,7 +249,7 @@ func (s *state) oldMove(a Actor) *oldMove {
 
 // depart applies OpDepart, and returns what was there before.
 func (s *state) depart(a Actor, next Assignment) *oldMove {
-	old := s.oldMove(a)
+	old := s.oldMove(a, 0)
 	old.gone = true
 	for k, o := range s.links.out {
 		if k.From.mover() == a {
@@ -300,7 +312,7 @@ func (s *state) revertMove(old *oldMove) {
 		s.moves.at[old.actor] = old.at
 	}
 	s.moves.leave(old.actor, old.leaving)
-	if delete(s.moves.arriving, old.actor); old.arriving != nil {
-		s.moves.arriveLater(old.actor, &arrival{pieces: old.arriving})
+	if delete(s.moves.arriving, old.origin); old.arriving != nil {
+		s.moves.arriveLater(old.origin, &arrival{pieces: old.arriving})
 	}
 }

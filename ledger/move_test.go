@@ -339,6 +339,32 @@ func TestMoveCalledOff(t *testing.T) {
 	}
 }
 
+// A move from one group that was called off, and becomes known late, leaves alone what arrives from another group.
+func TestMoveCalledOffElsewhere(t *testing.T) {
+	from := func(g uint64) Link { return Link{theGroup(g), theGroup(2)} }
+	table := &table{name: TableName{"a", "t"}, base: new(content)}
+	table.put(Key{}, Key{A: 1}, []byte("v"))
+	w := pieceWriter{size: 1 << 10}
+	w.field(tableField{tableCell{table, Key{}}, Key{A: 1}})
+	s := newState()
+	for _, piece := range []struct {
+		from uint64
+		piece
+	}{
+		{3, piece{actor: ofApp, first: true, ops: w.ops}},
+		{1, piece{actor: ofApp, first: true, ops: w.ops}},
+		{3, piece{actor: ofApp, first: true}},
+		{1, piece{actor: ofApp, last: true, next: Assignment{2, 3}}},
+	} {
+		if err := s.arrive(from(piece.from), &piece.piece, func(undo) {}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if v, _ := s.table(table.name).get(Key{}, Key{A: 1}); string(v) != "v" || len(s.moves.arriving) != 0 {
+		t.Errorf("%q has arrived; %v", v, s.moves.arriving)
+	}
+}
+
 // A new leader goes on with a move that has begun.
 func TestNewLeaderGoesOn(t *testing.T) {
 	s := newPairs(t)

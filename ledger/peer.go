@@ -29,6 +29,7 @@ type sending struct {
 	sent      uint64 // of the last one that was sent
 	taken     uint64 // of the last one that the receiver has acknowledged
 	looked    uint64 // taken, at the last resendLost
+	logged    uint64 // taken, as far as entries say so, committed or not
 	touched   uint64 // number of the batch that last listed this stream
 	acking    bool   // in Core.taken
 	index     int    // in peer.links
@@ -137,7 +138,8 @@ func (c *Core) leadLinks() {
 
 // connect begins the leader's part of an outgoing.
 func (c *Core) connect(o *outgoing) {
-	o.sending = sending{committed: o.outbox.Last(), sent: o.outbox.Acked(), taken: o.outbox.Acked()}
+	acked := o.outbox.Acked()
+	o.sending = sending{committed: o.outbox.Last(), sent: o.outbox.Acked(), taken: acked, logged: acked}
 	p := c.peerOf(o.To)
 	if p == nil {
 		p = c.peer(nowhere)
@@ -186,7 +188,7 @@ func (c *Core) Relocated(a Actor) {
 
 // RelocatedAll is Relocated for all actors.
 func (c *Core) RelocatedAll() {
-	for a := range c.senders {
+	for _, a := range slices.SortedFunc(maps.Keys(c.senders), Actor.Compare) {
 		c.relocateTo(a)
 	}
 }

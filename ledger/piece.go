@@ -193,14 +193,17 @@ func (a *arrival) add(r *Record) error {
 	return nil
 }
 
-// arrive adds a piece, and with the last one makes the actor live here. It passes the inverse of each change to undone.
-func (s *state) arrive(group uint64, p *piece, undone func(undo)) error {
-	old := s.oldMove(p.actor)
-	a := s.moves.arriving[p.actor]
+// arrive adds a piece that has come on a stream from group to group, and with the last one makes the actor live here.
+// It passes the inverse of each change to undone.
+func (s *state) arrive(k Link, p *piece, undone func(undo)) error {
+	from, _ := k.From.group()
+	group, _ := k.To.group()
+	old := s.oldMove(p.actor, from)
+	a := s.moves.arriving[old.origin]
 	if p.first || a == nil {
 		a = &arrival{}
 	}
-	delete(s.moves.arriving, p.actor)
+	delete(s.moves.arriving, old.origin)
 	if len(p.ops) > 0 {
 		a.pieces = append(a.pieces, bytes.Clone(p.ops))
 	}
@@ -209,7 +212,7 @@ func (s *state) arrive(group uint64, p *piece, undone func(undo)) error {
 	}
 	if !p.last {
 		if len(a.pieces) > 0 {
-			s.moves.arriveLater(p.actor, a)
+			s.moves.arriveLater(old.origin, a)
 		}
 		undone(undo{kind: undoMove, move: old})
 		return nil
@@ -218,9 +221,10 @@ func (s *state) arrive(group uint64, p *piece, undone func(undo)) error {
 		return fmt.Errorf("%v arrives in group %d with assignment %v, which has %v: "+diverged, p.actor, group, p.next,
 			old.at)
 	}
-	for name, c := range a.tables {
+	// as they are numbered in the entry
+	for _, name := range slices.SortedFunc(maps.Keys(a.tables), TableName.compare) {
 		t := s.table(name)
-		for cell, fields := range c.cells.all() {
+		for cell, fields := range a.tables[name].cells.all() {
 			t.add(cell, fields, undone)
 		}
 		t.revision = s.revision
@@ -235,11 +239,11 @@ func (s *state) arrive(group uint64, p *piece, undone func(undo)) error {
 	return nil
 }
 
-func (m *moves) arriveLater(a Actor, pieces *arrival) {
+func (m *moves) arriveLater(o origin, pieces *arrival) {
 	if m.arriving == nil {
-		m.arriving = map[Actor]*arrival{}
+		m.arriving = map[origin]*arrival{}
 	}
-	m.arriving[a] = pieces
+	m.arriving[o] = pieces
 }
 
 func (s *state) arriveOp(r *Record, old *oldMove, undone func(undo)) error {
@@ -288,10 +292,10 @@ func (s *state) knows(id openflow.DatapathID) bool {
 }
 
 // arrive is the leader's part of the arrival of a piece.
-func (c *Core) arrive(p *piece) error {
+func (c *Core) arrive(k Link, p *piece) error {
 	b := &c.batch
 	start := len(b.undo)
-	if err := c.state.arrive(c.group, p, func(u undo) { b.undo = append(b.undo, u) }); err != nil {
+	if err := c.state.arrive(k, p, func(u undo) { b.undo = append(b.undo, u) }); err != nil {
 		return err
 	}
 	for _, u := range b.undo[start:] {
@@ -377,9 +381,10 @@ func (m *moves) append(b []byte) []byte {
 	for _, a := range slices.SortedFunc(maps.Keys(m.leaving), Actor.Compare) {
 		b = Assignment{Group: m.leaving[a]}.append(appendActor(append(b, byte(OpLeave)), a))
 	}
-	for _, a := range slices.SortedFunc(maps.Keys(m.arriving), Actor.Compare) {
-		for _, ops := range m.arriving[a].pieces {
-			b = appendBytes(appendActor(append(b, byte(OpPiece)), a), ops)
+	for _, o := range slices.SortedFunc(maps.Keys(m.arriving), origin.compare) {
+		for _, ops := range m.arriving[o].pieces {
+			b = binary.AppendUvarint(appendActor(append(b, byte(OpPiece)), o.actor), o.from)
+			b = appendBytes(b, ops)
 		}
 	}
 	return b

@@ -100,6 +100,12 @@ func (s *site) home(a Actor) (group uint64, known bool) {
 	return at.Group, true
 }
 
+// copying is an actor of which pieces arrive on a stream between groups.
+type copying struct {
+	Actor
+	Link
+}
+
 // contents is what an actor has in its cells.
 type contents map[fieldName]string
 
@@ -111,12 +117,12 @@ type fieldName struct {
 func fieldOf(r *Record) fieldName { return fieldName{r.Table, r.Cell, r.Field} }
 
 // arrive checks a piece of an actor that a group has received: in the end, the actor has what it had when it departed.
-func (s *site) arrive(o *oracle, p Piece, item []byte) error {
+func (s *site) arrive(o *oracle, k Link, p Piece, item []byte) error {
 	a, group := p.Actor, o.cluster.group
-	copied := s.arriving[group][a]
+	copied := s.arriving[copying{a, k}]
 	if p.First || copied == nil {
 		copied = contents{}
-		s.arriving[group][a] = copied
+		s.arriving[copying{a, k}] = copied
 	}
 	DecodePiece(item, func(r *Record) {
 		switch r.Op {
@@ -140,7 +146,7 @@ func (s *site) arrive(o *oracle, p Piece, item []byte) error {
 	}
 	maps.Copy(s.values[group], copied)
 	s.lives[a] = p.Next
-	delete(s.arriving[group], a)
+	delete(s.arriving, copying{a, k})
 	return nil
 }
 

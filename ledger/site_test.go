@@ -62,9 +62,9 @@ type site struct {
 	rows           map[Actor]Assignment   // of the directory
 	views          []map[Actor]Assignment // what each group knows of it
 	moves          bool
-	values         [siteGroups + 1]contents           // by group
-	arriving       [siteGroups + 1]map[Actor]contents // likewise: copied ahead
-	departed       map[Actor]contents                 // what those had that are on the way
+	values         [siteGroups + 1]contents // by group
+	arriving       map[copying]contents     // copied ahead
+	departed       map[Actor]contents       // what those had that are on the way
 	calls          callCounts
 	departing      Actor              // in the present transaction
 	bodies         map[command]string // of commands
@@ -94,10 +94,10 @@ func (s *siteCounts) add(o siteCounts) {
 func newSite(t testing.TB, seed uint64) *site {
 	s := &site{rng: rand.New(rand.NewPCG(seed, 7)), sent: map[Link][][]byte{}, received: map[Link][][]byte{},
 		bodies: map[command]string{}, lives: map[Actor]Assignment{}, rows: map[Actor]Assignment{}, moves: seed%3 > 0,
-		departed: map[Actor]contents{}}
+		departed: map[Actor]contents{}, arriving: map[copying]contents{}}
 	for g := range siteGroups + 1 {
 		s.views = append(s.views, map[Actor]Assignment{})
-		s.values[g], s.arriving[g] = contents{}, map[Actor]contents{}
+		s.values[g] = contents{}
 	}
 	if seed%4 == 0 {
 		s.outbox = 2 + s.rng.IntN(8)
@@ -270,7 +270,7 @@ func (s *site) record(o *oracle, r *Record) error {
 		}
 		s.received[r.Link] = append(items, bytes.Clone(r.Bytes))
 		if p, moves := DecodePiece(r.Bytes, func(*Record) {}); moves {
-			return s.arrive(o, p, r.Bytes)
+			return s.arrive(o, r.Link, p, r.Bytes)
 		}
 		_, commands, count, epoch, _, err := DecodeItem(r.Bytes)
 		if err != nil {
