@@ -12,6 +12,9 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
+// Name is that of the application.
+const Name = "census"
+
 // HostPort is the port at which each switch has its host.
 const HostPort of13.Port = 1
 
@@ -27,18 +30,22 @@ type tally struct{ Switch, Count, Frame uint64 }
 type Config struct {
 	Errs    bool // it sends commands that switches refuse too
 	Sharded bool // there are several groups; then only its actor of no switch sends commands to other switches
+	Keyed   bool // it has actors with a key, too
 }
 
 // New makes census, which uses all that an application may: tables, timers, messages to itself, commands to other
 // switches, questions to switches, and failures. It is deterministic.
 func New(cfg Config) *app.App {
-	a := app.New("census")
+	a := app.New(Name)
 	seen := app.NewTable[app.Switch, uint64](a, "seen")
 	tallies := app.NewMap[app.Switch, uint64, uint64](a, "tallies")
 	rounds := app.NewTable[string, uint64](a, "rounds")
 	ports := app.NewTable[app.PortOf, uint64](a, "ports")
 	if cfg.Sharded {
 		elsewhere(a)
+	}
+	if cfg.Keyed {
+		keyed(a)
 	}
 
 	app.Handle(a, func(in app.PacketIn) app.Cells { return app.Need(seen.Cell(in.Switch)) },

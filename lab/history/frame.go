@@ -14,6 +14,8 @@ const (
 	frameItems   = 1
 	itemCommands = 2
 	itemPiece    = 3
+	pieceLast    = 1
+	pieceFirst   = 2
 )
 
 var errShort = errors.New("ends within a field")
@@ -28,7 +30,15 @@ type itemFields struct {
 	commands     []byte // nil of an input
 	count, token uint64 // of the commands; the token of the first
 
-	piece bool
+	piece *piece // nil of an input and of commands
+}
+
+// piece is a part of an actor that moves.
+type piece struct {
+	actor       ledger.Actor
+	next        ledger.Assignment // of the last
+	first, last bool
+	ops         string
 }
 
 // parseItem reads an item that the ledger has accepted.
@@ -37,7 +47,9 @@ func parseItem(b []byte) (it itemFields) {
 	d.uvarint() // the length
 	switch d.byte() {
 	case itemPiece:
-		it.piece = true
+		flags := d.byte()
+		it.piece = &piece{last: flags&pieceLast != 0, first: flags&pieceFirst != 0, actor: d.actor(),
+			next: d.assignment(), ops: string(d.b)}
 		return it
 	case itemCommands:
 		it.epoch, it.token, it.commands = d.uint64(), d.uvarint(), d.b
@@ -102,6 +114,10 @@ func (d *reader) shard() ledger.Shard {
 func (d *reader) key() ledger.Key { return ledger.Key{A: d.uvarint(), B: d.uvarint(), S: d.string()} }
 
 func (d *reader) link() ledger.Link { return ledger.Link{From: d.actor(), To: d.actor()} }
+
+func (d *reader) assignment() ledger.Assignment {
+	return ledger.Assignment{Group: d.uvarint(), Version: d.uvarint()}
+}
 
 // item reads an item with its length.
 func (d *reader) item() []byte {

@@ -14,12 +14,19 @@ import (
 
 // Group records and checks the log of one group, and the states that its replicas derive from it.
 type Group struct {
-	h       *History
-	name    string // for messages; "" if it is the only one
-	log     sharedLog
-	shadow  *shadow
-	replay  *replay
-	arrival *arrival // of the transaction that is looked at; nil if it has received no commands
+	h      *History
+	name   string // for messages; "" if it is the only one
+	log    sharedLog
+	shadow *shadow
+	replay *replay
+	number uint64
+	lives  ledger.Directory // according to all that is committed; nil if it is the only group
+	// by application; nil if it has one actor
+	sharders map[string]ledger.Sharder
+
+	// Of the transaction that is looked at.
+	arrival   *arrival     // nil if it has received no commands
+	departing ledger.Actor // zero if none departs
 }
 
 // Replica is a controller at the end of a run.
@@ -41,14 +48,20 @@ type GroupConfig struct {
 
 // Group adds a group.
 func (h *History) Group(cfg GroupConfig) *Group {
-	g := &Group{h: h, log: newSharedLog()}
+	g := &Group{h: h, log: newSharedLog(), number: cfg.Number, lives: cfg.Directory,
+		sharders: map[string]ledger.Sharder{}}
+	for _, a := range cfg.Applications {
+		if s, is := a.(ledger.Sharder); is {
+			g.sharders[a.Name()] = s
+		}
+	}
 	if cfg.Directory != nil {
 		g.name = fmt.Sprintf("group %d", cfg.Number)
 	}
 	h.groups = append(h.groups, g)
 	var err error
 	if g.shadow, err = newShadow(cfg.Identity != ""); err == nil {
-		g.replay, err = newReplay(cfg, h.isDirect)
+		g.replay, err = newReplay(cfg, h)
 	}
 	g.report(err)
 	return g
@@ -96,8 +109,7 @@ func (g *Group) learn(position int) error {
 		return g.replay.foresee(r)
 	})
 	if err == nil {
-		err = g.arrival.complete()
-		g.arrival = nil
+		err = g.complete()
 	}
 	if err == nil {
 		err = g.replay.entry(e)
@@ -115,13 +127,22 @@ func (g *Group) learn(position int) error {
 	return err
 }
 
+// complete checks a transaction of which all operations are known.
+func (g *Group) complete() error {
+	err := cmp.Or(g.arrival.complete(), g.gone())
+	g.arrival = nil
+	return err
+}
+
 // record checks one operation.
 func (g *Group) record(e *entry, r *ledger.Record) error {
 	if isInput(r.Op) {
-		if err := g.arrival.complete(); err != nil {
+		if err := g.complete(); err != nil {
 			return err
 		}
-		g.arrival = nil
+	}
+	if err := g.logOwner(r); err != nil {
+		return err
 	}
 	switch r.Op {
 	case ledger.OpEvent:

@@ -29,6 +29,7 @@ type History struct {
 	groups   []*Group
 	served   map[openflow.DatapathID]*Group // whose log has something of a switch
 	links    map[ledger.Link]*linkHistory
+	residence
 	events   uint64 // in the logs
 	commands uint64
 	received uint64 // items of streams between groups
@@ -38,7 +39,7 @@ type History struct {
 func New(fail func(format string, args ...any)) *History {
 	return &History{fail: fail, switches: map[openflow.DatapathID]*switchHistory{},
 		direct: map[openflow.DatapathID]directHistory{}, served: map[openflow.DatapathID]*Group{},
-		links: map[ledger.Link]*linkHistory{}}
+		links: map[ledger.Link]*linkHistory{}, residence: newResidence()}
 }
 
 // Live is the epoch of a switch without an agent: that of its marker or, without bundles, the one that is open in the
@@ -197,6 +198,9 @@ func (h *History) Finish(live map[openflow.DatapathID]uint64) {
 		h.report(h.direct[id].finish())
 	}
 	h.report(h.finishLinks())
+	if moving := h.Moving(); moving != "" {
+		h.report(violated("at the end %s", moving))
+	}
 }
 
 func (h *History) of(id openflow.DatapathID) *switchHistory {

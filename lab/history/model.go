@@ -13,7 +13,7 @@ import (
 
 // model is the replicated state of a group as its log says it, except that of the hosted application. A snapshot must
 // have exactly this. It shares no code with the ledger, whose snapshots would otherwise be compared with what the same
-// encoder makes of the same state. It knows nothing of actors that move: from the first on it has no opinion.
+// encoder makes of the same state.
 type model struct {
 	time     int64
 	switches map[openflow.DatapathID]switchModel
@@ -22,8 +22,11 @@ type model struct {
 	senders  map[ledger.Link]outboxModel
 	inboxes  map[ledger.Link]inboxModel
 
+	at       map[ledger.Actor]ledger.Assignment // of actors that have moved from here or to here
+	leaving  map[ledger.Actor]uint64            // to which group
+	arriving map[origin][]string                // the pieces that are here of actors that are not
+
 	arrives asker // commands that the transaction has received from another group, and not queued
-	moved   bool  // an actor has begun to leave, or to arrive
 }
 
 // switchModel is the state of a switch.
@@ -44,6 +47,12 @@ type asker struct {
 	first, count uint64
 	from         ledger.Actor
 	token        uint64 // of the first, at the sender
+}
+
+// origin is an actor that arrives from a group.
+type origin struct {
+	actor ledger.Actor
+	from  uint64
 }
 
 type rowName struct {
@@ -84,11 +93,13 @@ const (
 func newModel() *model {
 	return &model{switches: map[openflow.DatapathID]switchModel{}, rows: map[rowName]string{},
 		timers: map[timerName]alarm{}, senders: map[ledger.Link]outboxModel{},
-		inboxes: map[ledger.Link]inboxModel{}}
+		inboxes: map[ledger.Link]inboxModel{}, at: map[ledger.Actor]ledger.Assignment{},
+		leaving: map[ledger.Actor]uint64{}, arriving: map[origin][]string{}}
 }
 
 func (m *model) clone() *model {
-	c := &model{time: m.time, moved: m.moved, switches: maps.Clone(m.switches), rows: maps.Clone(m.rows),
+	c := &model{time: m.time, at: maps.Clone(m.at), leaving: maps.Clone(m.leaving), arriving: maps.Clone(m.arriving),
+		switches: maps.Clone(m.switches), rows: maps.Clone(m.rows),
 		timers: maps.Clone(m.timers), senders: maps.Clone(m.senders), inboxes: maps.Clone(m.inboxes)}
 	for id, sw := range c.switches {
 		sw.past, sw.asks, sw.queue.items = slices.Clone(sw.past), slices.Clone(sw.asks), slices.Clone(sw.queue.items)
@@ -136,12 +147,14 @@ func (m *model) apply(r *ledger.Record) {
 		m.senders[r.Link] = o
 	case ledger.OpReceive:
 		it, i := parseItem(r.Bytes), m.inboxes[r.Link]
-		m.moved = m.moved || it.piece
 		i.receive(r.Link, &it)
 		m.inboxes[r.Link] = i
 		m.arrives = asker{count: it.count, from: r.Link.From, token: it.token}
-	case ledger.OpLeave, ledger.OpDepart:
-		m.moved = true
+		if it.piece != nil {
+			m.arrive(originOf(r, it.piece), it.piece)
+		}
+	case ledger.OpLeave, ledger.OpDepart, ledger.OpDrop:
+		m.move(r)
 	case ledger.OpEvent, ledger.OpSeen, ledger.OpSkipped, ledger.OpUnreachable, ledger.OpReachable,
 		ledger.OpCloseEpoch, ledger.OpCommand, ledger.OpDone:
 		sw := m.switches[r.Switch]
@@ -239,9 +252,6 @@ func (i *inboxModel) receive(k ledger.Link, it *itemFields) {
 
 // check returns an error if a snapshot is not of this state.
 func (m *model) check(snapshot []byte) error {
-	if m.moved {
-		return nil
-	}
 	got, err := parseSnapshot(snapshot)
 	if err != nil {
 		return err
@@ -300,6 +310,15 @@ func (m *model) lines() []string {
 	}
 	for k, i := range m.inboxes {
 		list = append(list, fmt.Sprintf("stream %v, received: %+v", k, i))
+	}
+	for a, at := range m.at {
+		list = append(list, fmt.Sprintf("%v has moved: %+v", a, at))
+	}
+	for a, to := range m.leaving {
+		list = append(list, fmt.Sprintf("%v leaves, for group %d", a, to))
+	}
+	for o, pieces := range m.arriving {
+		list = append(list, fmt.Sprintf("%v arrives from group %d: %q", o.actor, o.from, pieces))
 	}
 	slices.Sort(list)
 	return list

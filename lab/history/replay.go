@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"cmp"
 	"math/bits"
+	"slices"
+	"strings"
 
 	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/openflow"
@@ -35,21 +37,26 @@ type replay struct {
 	order  []*replayQueue // all, in the order of their first use
 
 	late overdue
-	// whether the log has a switch's events with their messages, whatever their type
-	whole func(openflow.DatapathID) bool
-	host  Program                        // of the hosted application; it never fails
-	born  map[openflow.DatapathID]uint64 // number of the hosted input with which a switch's epoch began
+	h    *History
+	host Program                        // of the hosted application; it never fails
+	born map[openflow.DatapathID]uint64 // number of the hosted input with which a switch's epoch began
 
 	// Of the entry that is looked at.
 	position  int // in the log
 	term      uint64
-	taken     int             // inputs
-	lastBytes int             // length of its last operations, which are OpDones and OpTakens
-	item      bool            // the transaction has received an item with commands
-	begun     bool            // and has queued the first
-	forget    []forgotten     // before it is executed
-	popped    []ledger.Record // what streams to other groups forget then
-	heard     fifo[[]byte]    // messages of its events, of which the log may have only digests
+	taken     int              // inputs
+	crowded   bool             // an application has failed because the leader kept too much for another group
+	hosts     bool             // it has a transaction of the hosted application
+	executing int              // which of them is executed, from 1; 0: none
+	lastBytes int              // length of its last operations, which are OpDones and OpTakens
+	item      bool             // the transaction has received an item with commands
+	begun     bool             // and has queued the first
+	strangers [][]ledger.Actor // by transaction: the actors with a key that the leader's directory did not know
+	move      []ledger.Record  // what the present transaction has of a move, its input first; none if it is not of one
+	forget    []forgotten      // before it is executed
+	popped    []ledger.Record  // what streams to other groups forget then
+	acked     []ledger.Record  // what they forget after it
+	heard     fifo[[]byte]     // messages of its events, of which the log may have only digests
 }
 
 // patience is how many ledger times a leader may log after a timer is due. It checks timers whenever it sets its clock,
@@ -85,22 +92,28 @@ type replayDone struct {
 	term       uint64
 }
 
-func newReplay(cfg GroupConfig, whole func(openflow.DatapathID) bool) (*replay, error) {
+func newReplay(cfg GroupConfig, h *History) (*replay, error) {
 	limits := cfg.Limits
 	core, hosted, err := newLedger(cfg.Applications, cfg.Identity, limits)
-	if err == nil && cfg.Directory != nil {
-		core.Join(cfg.Number, cfg.Directory)
-	}
-	return &replay{core: core, hosted: hosted, bound: cmp.Or(limits.QueueCommands, 1<<16),
+	r := &replay{h: h, core: core, hosted: hosted, bound: cmp.Or(limits.QueueCommands, 1<<16),
 		inFlight: cmp.Or(limits.InFlight, 4),
 		inputs:   cmp.Or(limits.BatchInputs, 1024), size: cmp.Or(limits.BatchBytes, 1<<20),
-		queues: map[openflow.DatapathID]*replayQueue{}, whole: whole,
-		born: map[openflow.DatapathID]uint64{}}, err
+		queues: map[openflow.DatapathID]*replayQueue{}, born: map[openflow.DatapathID]uint64{}}
+	if err == nil && cfg.Directory != nil {
+		core.Join(cfg.Number, func(a ledger.Actor) (ledger.Assignment, bool) {
+			if n := r.executing; n > 0 && slices.Contains(r.strangers[n-1], a) {
+				return ledger.Assignment{}, false
+			}
+			return cfg.Directory(a)
+		})
+	}
+	return r, err
 }
 
 // begin discards what every leader that executes this entry has discarded.
 func (r *replay) begin(position int, term uint64) {
-	r.position, r.term, r.taken, r.lastBytes = position, term, 0, 0
+	r.crowded, r.hosts = false, false
+	r.position, r.term, r.taken, r.lastBytes, r.strangers = position, term, 0, 0, r.strangers[:0]
 	for _, q := range r.order {
 		for q.dones.len() > 0 && (q.dones.first().term != term || position-q.dones.first().position > r.inFlight) {
 			r.pop(q)
@@ -121,6 +134,7 @@ func (r *replay) pop(q *replayQueue) {
 func (r *replay) foresee(rec *ledger.Record) error {
 	if isInput(rec.Op) {
 		r.taken++
+		r.strangers = append(r.strangers, nil)
 		r.item, r.begun = rec.Op == ledger.OpReceive && parseItem(rec.Bytes).count > 0, false
 	}
 	switch rec.Op {
@@ -143,8 +157,14 @@ func (r *replay) foresee(rec *ledger.Record) error {
 			}
 		}
 		q.next++
+	case ledger.OpTransaction:
+		r.hosts = true
+	case ledger.OpFailure:
+		r.crowded = r.crowded || strings.Contains(rec.Name, "more are not kept")
+	case ledger.OpSend:
+		r.foreseeSend(rec.Link)
 	case ledger.OpTaken:
-		r.popped = append(r.popped, *rec)
+		r.acked = append(r.acked, *rec)
 		r.lastBytes += takenLen(rec)
 	case ledger.OpDone:
 		r.lastBytes += doneLen(rec.Seq)
@@ -155,10 +175,19 @@ func (r *replay) foresee(rec *ledger.Record) error {
 	return nil
 }
 
+// foreseeSend notes that the leader did not know where the receiver lives: nothing was on its way to it. If it lives
+// here, it would have had the message at once.
+func (r *replay) foreseeSend(k ledger.Link) {
+	if l := r.h.link(k); k.To.App != "" && k.To.Key != (ledger.Key{}) && l.sent == l.taken+1 {
+		r.strangers[r.taken-1] = append(r.strangers[r.taken-1], k.To)
+	}
+}
+
 // isInput reports whether an operation begins a transaction.
 func isInput(op ledger.Op) bool {
 	switch op {
-	case ledger.OpSeen, ledger.OpTransaction, ledger.OpRequest, ledger.OpReceive, ledger.OpCall:
+	case ledger.OpSeen, ledger.OpTransaction, ledger.OpRequest, ledger.OpReceive, ledger.OpCall, ledger.OpLeave,
+		ledger.OpDepart:
 		return true
 	}
 	return op >= ledger.OpEvent && op <= ledger.OpCloseEpoch
@@ -209,18 +238,21 @@ func (r *replay) entry(e *entry) error {
 	if err := r.forgetNow(); err != nil {
 		return err
 	}
+	if r.crowded && !r.hosts {
+		return r.follow(e)
+	}
 	if err := r.core.Lead(leadTerm(e.header), e.header.Time); err != nil {
 		return err
 	}
 	if err := r.timely(e); err != nil {
 		return err
 	}
-	if _, err := ledger.Walk(e.data, func(rec *ledger.Record) error {
-		return r.input(rec,
-			e.header.Time)
-	}); err != nil {
+	if _, err := ledger.Walk(e.data, func(rec *ledger.Record) error { return r.next(rec, e.header.Time) }); err != nil {
 		return violated("a single controller does not take its input: %v", err)
 	}
+	r.moveNow()
+	r.executing = 0
+	r.popped, r.acked = r.acked, r.popped[:0]
 	r.time = e.header.Time
 	got, err := r.commit(e.data[:e.body])
 	if err != nil {
@@ -231,6 +263,14 @@ func (r *replay) entry(e *entry) error {
 		return violated("a single controller makes something else of its inputs: %s", firstDifference(want, got))
 	}
 	return nil
+}
+
+// follow applies an entry without executing it. How much a leader keeps for another group depends on when its entries
+// were committed, and on what its directory knew, so nobody else can tell when that is too much.
+func (r *replay) follow(e *entry) error {
+	r.heard, r.time = fifo[[]byte]{}, e.header.Time
+	r.popped, r.acked = r.acked, r.popped[:0]
+	return cmp.Or(r.core.Follow(), r.core.Commit(e.data[:len(e.data)-r.lastBytes]))
 }
 
 // timely checks that timers fire. They may wait for room in the batch, and for a group that does not take what it is
@@ -252,12 +292,34 @@ func (r *replay) timely(e *entry) error {
 	return nil
 }
 
+// next takes an operation.
+func (r *replay) next(rec *ledger.Record, now int64) error {
+	if isInput(rec.Op) {
+		r.moveNow()
+		r.executing++
+	}
+	switch {
+	case rec.Op == ledger.OpLeave || rec.Op == ledger.OpDepart, rec.Op == ledger.OpSend && len(r.move) > 0:
+		r.move = append(r.move, *rec)
+		return nil
+	}
+	return r.input(rec, now)
+}
+
+// moveNow executes a transaction of a move. What it sends is as in the log, where logPiece checks it.
+func (r *replay) moveNow() {
+	if len(r.move) > 0 {
+		r.core.Repeat(&r.move[0], r.move[1:])
+		r.move = r.move[:0]
+	}
+}
+
 // input feeds an operation that is an input. The other operations must be produced.
 func (r *replay) input(rec *ledger.Record, now int64) error {
 	switch rec.Op {
 	case ledger.OpEvent, ledger.OpSeen:
 		event := r.core.EventByDigest
-		if r.whole(rec.Switch) {
+		if r.h.isDirect(rec.Switch) {
 			event = r.core.Event
 		}
 		err := event(rec.Switch, rec.Epoch, rec.Seq, r.heard.pop())

@@ -14,17 +14,29 @@ func parseSnapshot(b []byte) (*model, error) {
 	d.uvarint()
 	d.uvarint()
 	m.time = int64(d.uvarint())
+	if err := m.parse(&d); err != nil {
+		return nil, fmt.Errorf("the snapshot %w", err)
+	}
+	return m, nil
+}
+
+// parse adds the state that operations of a snapshot, or of a piece, describe.
+func (m *model) parse(d *reader) error {
 	var tables []ledger.TableName
 	for len(d.b) > 0 && !d.short {
 		switch op := ledger.Op(d.byte()); op {
 		case ledger.OpTable:
 			tables = append(tables, ledger.TableName{App: d.string(), Name: d.string()})
-		case ledger.OpPut:
+		case ledger.OpPut, ledger.OpDelete:
 			n := d.uvarint()
 			if n >= uint64(len(tables)) {
-				return nil, violated("it has a row of table %d of %d", n, len(tables))
+				return violated("has a row of table %d of %d", n, len(tables))
 			}
 			name := rowName{tables[n], d.key(), d.key()}
+			if op == ledger.OpDelete {
+				delete(m.rows, name)
+				break
+			}
 			m.rows[name] = d.string()
 		case ledger.OpSetTimer:
 			name := timerName{d.actor(), d.string()}
@@ -32,24 +44,45 @@ func parseSnapshot(b []byte) (*model, error) {
 		case ledger.OpSwitch:
 			id := openflow.DatapathID(d.uint64())
 			m.switches[id] = d.switchModel()
-		case ledger.OpOutgoing:
-			k, commands := d.link(), d.uvarint()
-			o := d.outbox()
-			o.commands = commands
-			m.senders[k] = o
-		case ledger.OpIncoming:
-			k := d.link()
-			m.inboxes[k] = inboxModel{d.uvarint(), d.uint64(), d.byte() != 0, d.string()}
 		case ledger.OpPart:
 			d.string()
 		default:
-			return nil, violated("it has operation %d", op)
+			if !m.parseStream(op, d) {
+				return violated("has operation %d", op)
+			}
 		}
 	}
 	if d.short {
-		return nil, fmt.Errorf("the snapshot %w", errShort)
+		return errShort
 	}
-	return m, nil
+	return nil
+}
+
+// parseStream is parse for ends of streams, and for what moves have left.
+func (m *model) parseStream(op ledger.Op, d *reader) bool {
+	switch op {
+	case ledger.OpOutgoing:
+		k, commands := d.link(), d.uvarint()
+		o := d.outbox()
+		if o.commands = commands; o.acked > 0 || len(o.items) > 0 { // else what was sent was undone
+			m.senders[k] = o
+		}
+	case ledger.OpIncoming:
+		k := d.link()
+		if i := (inboxModel{d.uvarint(), d.uint64(), d.byte() != 0, d.string()}); i.received > 0 || i.epoch > 0 {
+			m.inboxes[k] = i
+		}
+	case ledger.OpMoved:
+		m.at[d.actor()] = d.assignment()
+	case ledger.OpLeave:
+		m.leaving[d.actor()] = d.assignment().Group
+	case ledger.OpPiece:
+		o := origin{d.actor(), d.uvarint()}
+		m.arriving[o] = append(m.arriving[o], d.string())
+	default:
+		return false
+	}
+	return true
 }
 
 func (d *reader) string() string { return string(d.take(d.uvarint())) }

@@ -116,7 +116,7 @@ func (s *shadow) compare(l *sharedLog, position int, state []byte) error {
 	if err != nil {
 		return err
 	}
-	if s.hosted || s.model.moved {
+	if s.hosted {
 		if want, err := s.at(l, position); err != nil || !bytes.Equal(again, want) {
 			return cmp.Or(err, violated("it is not the state of the log: %s", firstDifference(again, want)))
 		}
@@ -199,6 +199,12 @@ func describe(r *ledger.Record) string {
 		return fmt.Sprintf("failure of %s: %s", r.App, r.Name)
 	case ledger.OpSend, ledger.OpReceive, ledger.OpTaken:
 		return fmt.Sprintf("stream %v, operation %d, item %d: %x", r.Link, r.Op, r.Seq, r.Bytes)
+	case ledger.OpLeave, ledger.OpDepart, ledger.OpMoved:
+		return fmt.Sprintf("operation %d of %v, which moves: %+v", r.Op, r.Actor, r.Assignment)
+	case ledger.OpDrop:
+		return fmt.Sprintf("drop of %s/%s at %v", r.Table.App, r.Table.Name, r.Cell)
+	case ledger.OpPiece:
+		return fmt.Sprintf("piece of %v: %x", r.Actor, r.Bytes)
 	case ledger.OpRequest:
 		return fmt.Sprintf("request to %s: %x", r.App, r.Bytes)
 	case ledger.OpCall:

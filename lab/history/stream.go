@@ -14,7 +14,9 @@ import (
 // linkHistory is a stream between actors of two groups, as their logs have it.
 type linkHistory struct {
 	ledger.Link
-	from, to       *Group
+	from, to       *Group       // nil while that end is on its way to another group
+	senders        []*Group     // that have had the sender's end before
+	receivers      []*Group     // likewise
 	sent, received uint64       // numbers of the last items
 	taken          uint64       // the sender's group has forgotten the items up to this one
 	items          fifo[[]byte] // that are sent and not received
@@ -35,7 +37,7 @@ func (l *linkHistory) end(g *Group, is **Group) error {
 	if *is == nil {
 		*is = g
 	}
-	if *is != g || l.from == l.to {
+	if *is != g {
 		return violated("stream %v: this group and %s have the same end of it", l.Link, (*is).name)
 	}
 	return nil
@@ -71,8 +73,7 @@ func (g *Group) logReceive(r *ledger.Record) error {
 	}
 	l.received++
 	g.h.received++
-	g.arrive(r)
-	return nil
+	return g.arrive(r)
 }
 
 // logTaken checks that the sender forgets only what the receiver has committed.
@@ -117,16 +118,20 @@ type arrival struct {
 	queued, void int
 }
 
-// arrive begins an arrival if the item has commands.
-func (g *Group) arrive(r *ledger.Record) {
+// arrive begins an arrival if the item has commands, or takes a piece of an actor.
+func (g *Group) arrive(r *ledger.Record) error {
 	it := parseItem(r.Bytes)
+	if it.piece != nil {
+		return g.logPiece(r, it.piece)
+	}
 	if it.count == 0 {
-		return
+		return nil
 	}
 	a := &arrival{Link: r.Link, seq: r.Seq, count: int(it.count), due: bytes.Clone(it.commands)}
 	log := g.h.ofAny(r.Link.To.Switch).newest()
 	a.foreign = log == nil || log.ended || it.epoch != 0 && it.epoch != log.epoch
 	g.arrival = a
+	return nil
 }
 
 // queue checks a command that is logged in the transaction.
@@ -167,7 +172,8 @@ func (a *arrival) complete() error {
 }
 
 // Framed checks what a controller sends for this group to another: items that are committed as sent, and
-// acknowledgements of items that are committed as received.
+// acknowledgements of items that are committed as received. A leader that was deposed may send for actors which have
+// departed since, and the leader of the group to which an actor is on its way sends what has come with it.
 func (g *Group) Framed(frame []byte) {
 	if !g.h.failed {
 		g.report(g.framed(frame))
@@ -181,14 +187,14 @@ func (g *Group) framed(frame []byte) error {
 		kind, k, seq := d.byte(), d.link(), d.uvarint()
 		l := g.h.link(k)
 		if kind != frameItems {
-			if seq > l.received || seq > 0 && l.to != g {
+			if seq > l.received || seq > 0 && !g.may(l.to, l.receivers, k.To) {
 				return violated("stream %v: item %d is acknowledged; %d are committed as received", k, seq, l.received)
 			}
 			continue
 		}
 		for n := d.uvarint(); n > 0 && !d.short; n-- {
 			item := d.item()
-			if seq > l.sent || l.from != g {
+			if seq > l.sent || !g.may(l.from, l.senders, k.From) {
 				return violated("stream %v: item %d leaves; %d are committed as sent", k, seq, l.sent)
 			}
 			if at := seq - l.received; seq > l.received && !bytes.Equal(item, l.items.items[l.items.head+int(at)-1]) {

@@ -106,7 +106,7 @@ func TestStreams(t *testing.T) {
 		"acknowledged early": {[]step{log(send), {two: true, f: frameOf(1)}},
 			"item 1 is acknowledged; 0 are committed"},
 		"forgotten early":     {[]step{log(send), log(op(ledger.OpTaken, 1, nil))}, "forgotten; 0 are received"},
-		"another group's end": {[]step{log(send), two(send)}, "have the same end of it"},
+		"another group's end": {[]step{log(send), two(send)}, "is active in two groups"},
 		"for another epoch": {[]step{log(op(ledger.OpSend, 0, other)), two(op(ledger.OpReceive, 1, other)),
 			two(command)}, "has commands for another epoch, and they are queued"},
 		"neither queued nor void": {[]step{log(send), two(receive), two(op(ledger.OpTimer, 0, nil))},

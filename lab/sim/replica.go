@@ -298,25 +298,28 @@ func (r *replica) SendPayload(member uint64, payload []byte) bool {
 // SendFrame implements controller.Outside.
 func (r *replica) SendFrame(to uint64, frame []byte) {
 	r.g.h.Framed(frame)
-	s, at, payload := r.n.s, r.n.replica(to), controller.FramePayload(frame)
-	send := func() {
-		switch {
-		case at == nil: // who leads it is not known here
-			for _, other := range s.groups[to].replicas {
-				r.n.members[other.n.id].sendPayload(to, payload)
-			}
-		case at.leader == r.n.id:
-			at.put(func() { at.core.Payload(r.n.p.clock(), 0, payload) })
-		case at.leader != 0:
-			at.SendPayload(at.leader, payload)
-		}
-	}
+	s, payload := r.n.s, controller.FramePayload(frame)
+	send := func() { r.n.sendPayload(to, payload) }
 	for range s.copies(s.scenario.StreamFaults) {
 		if s.scenario.StreamFaults > 0 && s.w.rand.Float64() < s.scenario.StreamFaults {
 			r.n.p.after(s.w.upTo(frameLate), send)
 		} else {
 			send()
 		}
+	}
+}
+
+// sendPayload sends a payload to the leader of a group, as far as it is known here.
+func (n *controllerNode) sendPayload(to uint64, payload []byte) {
+	switch at := n.replica(to); {
+	case at == nil:
+		for _, other := range n.s.groups[to].replicas {
+			n.members[other.n.id].sendPayload(to, payload)
+		}
+	case at.leader == n.id:
+		at.put(func() { at.core.Payload(n.p.clock(), 0, payload) })
+	case at.leader != 0:
+		at.SendPayload(at.leader, payload)
 	}
 }
 

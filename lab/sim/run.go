@@ -24,6 +24,7 @@ type Result struct {
 	Events    uint64        `json:"events"` // in the log
 	Commands  uint64        `json:"commands"`
 	Items     uint64        `json:"items"`  // of streams between groups, received
+	Moves     uint64        `json:"moves"`  // of actors from group to group
 	Terms     uint64        `json:"terms"`  // that had a leader
 	Epochs    uint64        `json:"epochs"` // of switches without agent
 	Lost      uint64        `json:"lost"`   // events that these told between two epochs
@@ -46,7 +47,7 @@ func Run(sc Scenario) Result {
 	r := Result{Simulated: s.w.now, Steps: s.w.scheduled, Digest: s.w.rand.Uint64()}
 	r.Events, r.Commands, r.Terms = s.h.Counts()
 	r.Epochs, r.Lost = s.h.StockCounts()
-	r.Items = s.h.Received()
+	r.Items, r.Moves = s.h.Received(), s.h.Moves()
 	if r.Violation = s.w.violation; r.Violation != nil {
 		r.Timeline = s.w.timeline()
 	}
@@ -94,7 +95,7 @@ func (s *simulation) unsettled() string {
 			return text
 		}
 	}
-	return ""
+	return s.h.Moving()
 }
 
 func (g *group) unsettled() string {

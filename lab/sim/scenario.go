@@ -41,8 +41,11 @@ type Scenario struct {
 	LatePayloads time.Duration
 	// of a frame between groups that it is lost, comes twice, or late
 	StreamFaults float64
-	OutboxItems  int     // bound of what waits for another group, low so that events are held; 0: as in production
-	Faults       []Fault // by time
+	OutboxItems  int // bound of what waits for another group, low so that events are held; 0: as in production
+	// With several groups, actors move about this often, and there are actors with a key, too; 0: none moves.
+	MoveEvery  time.Duration
+	PieceBytes int     // of an actor that moves, low so that it has many; 0: as in production
+	Faults     []Fault // by time
 }
 
 // Peers says which switches have no agent, and which know few controllers. LegacyEvery goes before StockEvery. Both
@@ -80,7 +83,7 @@ func (p Peers) Known(n int, all []string) (known []string) {
 // limits are those of the ledger.
 func (s *simulation) limits() ledger.Limits {
 	return ledger.Limits{BatchInputs: 64, QueueCommands: s.scenario.QueueCommands,
-		OutboxItems: s.scenario.OutboxItems}
+		OutboxItems: s.scenario.OutboxItems, PieceBytes: s.scenario.PieceBytes}
 }
 
 // NewScenario draws the scenario of a seed.
@@ -129,6 +132,8 @@ func NewScenario(seed uint64) Scenario {
 		if s.FewEvery == 0 && s.Controllers > 1 && r.IntN(2) == 0 {
 			s.Replication = 1 + 2*r.IntN(s.Controllers/2)
 		}
+		s.MoveEvery = []time.Duration{20, 100, 500}[r.IntN(3)] * time.Millisecond
+		s.PieceBytes = []int{0, 0, 64, 512}[r.IntN(4)]
 	}
 	return s
 }
@@ -161,6 +166,8 @@ func (s Scenario) String() string {
 	yes(fmt.Sprintf("payloads %v late", s.LatePayloads), s.LatePayloads > 0)
 	yes(fmt.Sprintf("%.0f %% of frames between groups lost", 100*s.StreamFaults), s.StreamFaults > 0)
 	yes(fmt.Sprintf("%d items wait for a group", s.OutboxItems), s.OutboxItems > 0)
+	yes(fmt.Sprintf("actors move every %v", s.MoveEvery), s.MoveEvery > 0)
+	yes(fmt.Sprintf("in pieces of %d bytes", s.PieceBytes), s.PieceBytes > 0)
 	yes(fmt.Sprintf("%d bytes wait at one for a controller", s.SwitchQueue), s.SwitchQueue > 0)
 	b.WriteByte('\n')
 	for i, f := range s.Faults {
@@ -199,6 +206,9 @@ func (s Scenario) Validate() error {
 	case s.StreamFaults < 0 || s.StreamFaults > 0.5 || s.OutboxItems < 0:
 		return fmt.Errorf("%g of frames are lost, %d items wait for a group: choose 0 to 0.5, and 1 or more, or 0 for "+
 			"the usual", s.StreamFaults, s.OutboxItems)
+	case s.MoveEvery < 0 || s.MoveEvery > 0 && !s.PerController || s.PieceBytes < 0:
+		return fmt.Errorf("actors move every %v, in pieces of %d bytes: choose 0 for none, and for the usual; only "+
+			"with a group for each controller", s.MoveEvery, s.PieceBytes)
 	case s.LatePayloads < 0 || s.LatePayloads > time.Second:
 		return fmt.Errorf("payloads come %v late: choose up to a second", s.LatePayloads)
 	case s.Duration <= 0 || s.Duration > time.Hour:

@@ -122,6 +122,7 @@ func (s *simulation) start() {
 	for _, h := range s.hosts {
 		h.start()
 	}
+	s.moveActors()
 	for _, f := range s.scenario.Faults {
 		s.w.after(f.At, nil, func() { s.inflict(f) })
 	}

@@ -27,6 +27,7 @@ type Summary struct {
 	Events    uint64        `json:"events"`
 	Commands  uint64        `json:"commands"`
 	Items     uint64        `json:"items"`  // of streams between groups, received
+	Moves     uint64        `json:"moves"`  // of actors from group to group
 	Terms     uint64        `json:"terms"`  // leaders that came to office
 	Epochs    uint64        `json:"epochs"` // of switches without agent
 	Lost      uint64        `json:"lost"`   // events that these told between two epochs
@@ -100,6 +101,7 @@ func (s *Summary) add(sc Scenario, r Result) {
 	s.Events += r.Events
 	s.Commands += r.Commands
 	s.Items += r.Items
+	s.Moves += r.Moves
 	s.Terms += r.Terms
 	s.Epochs += r.Epochs
 	s.Lost += r.Lost

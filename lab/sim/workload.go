@@ -17,7 +17,7 @@ func (s *simulation) applications(g *group) []ledger.Application {
 		return []ledger.Application{new(directory.Application)}
 	}
 	apps := []ledger.Application{hub.New(), census.New(census.Config{Errs: s.scenario.StockEvery > 0,
-		Sharded: g.homes > 0})}
+		Sharded: g.homes > 0, Keyed: s.scenario.MoveEvery > 0})}
 	if s.scenario.Learning {
 		apps[0] = learning.New()
 	}

@@ -1,0 +1,46 @@
+package sim
+
+import (
+	"github.com/holdfast-sdn/holdfast/controller"
+	"github.com/holdfast-sdn/holdfast/lab/census"
+	"github.com/holdfast-sdn/holdfast/ledger"
+)
+
+// moveActors lets somebody ask for moves until the traffic ends.
+func (s *simulation) moveActors() {
+	if s.scenario.MoveEvery == 0 {
+		return
+	}
+	s.w.after(s.w.upTo(2*s.scenario.MoveEvery), nil, func() {
+		if s.traffic {
+			s.moveOne()
+			s.moveActors()
+		}
+	})
+}
+
+// moveOne asks a controller to move an actor to a group, as controller.Controller does: the request may be lost, and
+// the controller may know an older group of the actor. If the actor lives in the group, a move that has begun is called
+// off.
+func (s *simulation) moveOne() {
+	n := s.controllers[s.w.rand.IntN(len(s.controllers))]
+	to := uint64(1 + s.w.rand.IntN(len(s.groups)-1))
+	a := s.anActor()
+	if !n.p.up {
+		return
+	}
+	if at, known := s.groups[to].lives(n.assigned.view.Of)(a); known {
+		s.w.note(n.p, "asks group %d to move %v to group %d", at.Group, a, to)
+		n.p.after(0, func() { n.sendPayload(at.Group, controller.MovePayload(a, to)) })
+	}
+}
+
+// anActor draws one of an application that can move.
+func (s *simulation) anActor() ledger.Actor {
+	apps := s.applications(s.groups[1])
+	a := ledger.Actor{App: apps[s.w.rand.IntN(len(apps))].Name()}
+	if a.App == census.Name {
+		a.Key.A = uint64(s.w.rand.IntN(census.Keys + 1)) // 0: that of no key
+	}
+	return a
+}
