@@ -239,6 +239,9 @@ func (c *cluster) newCore(limits Limits, node int) (*Core, *replay.Log) {
 		}
 	}
 	apps = append(apps, newCaller(c), newCallee(c))
+	if c.site != nil {
+		apps = append(apps, &roll{c})
+	}
 	core, err := New(apps, limits)
 	if err != nil {
 		c.t.Fatal(err)
@@ -246,6 +249,7 @@ func (c *cluster) newCore(limits Limits, node int) (*Core, *replay.Log) {
 	core.Instrument(func() time.Duration { return 0 })
 	if c.site != nil {
 		core.Join(c.group, c.site.directory(c.group))
+		core.Enumerate(c.site.shards(c.group))
 	}
 	log, err := replay.NewLog(core, c.identity(node))
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 )
 
 // siteApps are the applications with actors.
-var siteApps = []string{"chaos", "mayhem", "caller", "callee"}
+var siteApps = []string{"chaos", "mayhem", "caller", "callee", "roll"}
 
 // siteHome returns where an actor lives if it has never moved.
 func siteHome(a Actor) (Assignment, bool) {

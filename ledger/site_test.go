@@ -32,6 +32,7 @@ func TestSite(t *testing.T) {
 			s.act()
 		}
 		s.drain()
+		s.callRoll()
 		s.check()
 		sum.add(s.siteCounts)
 		calls.add(s.calls)
@@ -39,7 +40,8 @@ func TestSite(t *testing.T) {
 	t.Logf("calls: %+v", calls)
 	t.Logf("%d seeds: %+v", n, sum)
 	if *seedFlag == 0 && !testing.Short() && slices.Contains([]int{sum.Inputs, sum.Commands, sum.Void, sum.Answers,
-		sum.Repeated, sum.Lost, sum.Full, sum.Moves, sum.Arrivals, calls.Answered, calls.Failed, calls.Late}, 0) {
+		sum.Repeated, sum.Lost, sum.Full, sum.Moves, sum.Arrivals, sum.Members, sum.Heard, calls.Answered,
+		calls.Failed, calls.Late}, 0) {
 		t.Error("the simulation does not reach what it is to test")
 	}
 }
@@ -84,11 +86,14 @@ type parcel struct {
 }
 
 // siteCounts says what the simulation reached.
-type siteCounts struct{ Inputs, Commands, Void, Answers, Repeated, Lost, Full, Moves, Arrivals int }
+type siteCounts struct {
+	Inputs, Commands, Void, Answers, Repeated, Lost, Full, Moves, Arrivals, Members, Heard int
+}
 
 func (s *siteCounts) add(o siteCounts) {
 	*s = siteCounts{s.Inputs + o.Inputs, s.Commands + o.Commands, s.Void + o.Void, s.Answers + o.Answers,
-		s.Repeated + o.Repeated, s.Lost + o.Lost, s.Full + o.Full, s.Moves + o.Moves, s.Arrivals + o.Arrivals}
+		s.Repeated + o.Repeated, s.Lost + o.Lost, s.Full + o.Full, s.Moves + o.Moves, s.Arrivals + o.Arrivals,
+		s.Members + o.Members, s.Heard + o.Heard}
 }
 
 func newSite(t testing.TB, seed uint64) *site {
