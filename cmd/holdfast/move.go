@@ -11,7 +11,7 @@ import (
 )
 
 func moveCommand() *cobra.Command {
-	var file, text, dpid string
+	var file, text, bucket, dpid string
 	var number uint64
 	cmd := &cobra.Command{
 		Use:   "move --config FILE [APPLICATION | --switch DPID] GROUP",
@@ -34,6 +34,11 @@ with bundles, stays in its epoch. Other switches begin a new one, as they do wit
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			m := controller.Move{Key: ledger.Key{A: number, S: text}}
+			if bucket != "" {
+				if _, err := fmt.Sscanf(bucket, "%x/%d", &m.Key.A, &m.Key.B); err != nil || m.Key.String() != bucket {
+					return fmt.Errorf("bucket %q: give it as holdfast actors shows it, such as 1f/64", bucket)
+				}
+			}
 			if dpid == "" {
 				m.App, args = args[0], args[1:]
 			} else if id, err := parseDatapathID(dpid); err != nil {
@@ -63,7 +68,8 @@ with bundles, stays in its epoch. Other switches begin a new one, as they do wit
 	cmd.Flags().StringVar(&file, "config", "holdfast.yaml", "the cluster file")
 	cmd.Flags().StringVar(&text, "key", "", "the key of the actor, if it is a text")
 	cmd.Flags().Uint64Var(&number, "number", 0, "the key of the actor, if it is a number")
+	cmd.Flags().StringVar(&bucket, "bucket", "", "the bucket, as holdfast actors shows it, if it has those")
 	cmd.Flags().StringVar(&dpid, "switch", "", "the datapath id of the switch to move, instead of an actor")
-	cmd.MarkFlagsMutuallyExclusive("key", "number", "switch")
+	cmd.MarkFlagsMutuallyExclusive("key", "number", "bucket", "switch")
 	return cmd
 }

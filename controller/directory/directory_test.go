@@ -1,9 +1,11 @@
 package directory
 
 import (
+	"cmp"
 	"errors"
 	"maps"
 	"reflect"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -77,6 +79,24 @@ func (g *group) commit() (changed bool) {
 		c, laidOut, err := g.view.Commit(entry)
 		g.must(err)
 		changed = changed || laidOut || len(c) > 0
+	}
+}
+
+// The shards of an application are its keys and all switches, and nothing of another application.
+func TestShards(t *testing.T) {
+	g := newGroup(t, 1)
+	key := ledger.Shard{Key: ledger.Key{S: "k"}}
+	other := ledger.Shard{Key: ledger.Key{A: 3, B: 8}}
+	g.request(Assign{[]ledger.Actor{{App: "a", Shard: key}, {App: "b", Shard: other}}, []uint64{1}})
+	g.ask(7, 1)
+	g.commit()
+	for app, want := range map[string][]ledger.Shard{"a": {ledger.AtSwitch(7), key}, "b": {ledger.AtSwitch(7), other},
+		"c": {ledger.AtSwitch(7)}} {
+		got := g.view.Shards(app)
+		slices.SortFunc(got, func(a, b ledger.Shard) int { return cmp.Compare(b.Switch, a.Switch) })
+		if !slices.Equal(got, want) {
+			t.Errorf("shards of %s: %v, want %v", app, got, want)
+		}
 	}
 }
 
