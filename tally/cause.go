@@ -82,13 +82,14 @@ func (c *cause[ID]) effect(typ Type, n uint64) {
 	c.effects = append(c.effects, Effect{typ, n})
 }
 
-// handled counts an input, and notes who handled it and from whom it came.
-func (c *cause[ID]) handled(a, from *Actor[ID]) {
-	c.inputs++
+// handled counts n equal inputs, and notes who handled them and from whom they came.
+func (c *cause[ID]) handled(a, from *Actor[ID], n uint64) {
+	first := c.inputs == 0
+	c.inputs += n
 	switch {
 	case c.several:
 		return
-	case c.inputs == 1:
+	case first:
 		c.by = a.id
 	case c.by != a.id:
 		c.several, c.sources = true, nil

@@ -25,26 +25,26 @@ type peer struct {
 	score uint32 // how active it was lately
 }
 
-// with returns the counts of a peer. If it is not among the most active ones, they are those of the rest.
-func (p *peers[ID]) with(who *Actor[ID]) *Exchanged {
-	who.score += scoreOfMessage
+// with returns the counts of a peer, for n more messages. If it is not among the most active ones, they are those of the
+// rest.
+func (p *peers[ID]) with(who *Actor[ID], n uint64) *Exchanged {
+	who.score += scoreOfMessage * n
 	if p.last < len(p.who) && p.who[p.last] == who {
-		return p.found(p.last)
+		return p.found(p.last, n)
 	}
 	if who.gone {
 		return &p.rest
 	}
 	for i, w := range p.who {
 		if w == who {
-			return p.found(i)
+			return p.found(i, n)
 		}
 	}
 	if len(p.who) < MaxPeers {
 		p.who, p.counts = append(p.who, who), append(p.counts, peer{})
-		return p.found(len(p.who) - 1)
+		return p.found(len(p.who)-1, n)
 	}
-	p.misses++
-	if p.misses%admitEvery != 0 {
+	if p.misses += n; p.misses%admitEvery >= n {
 		return &p.rest
 	}
 	least := 0
@@ -58,16 +58,16 @@ func (p *peers[ID]) with(who *Actor[ID]) *Exchanged {
 	}
 	p.rest.add(p.counts[least].Exchanged)
 	p.who[least], p.counts[least] = who, peer{}
-	return p.found(least)
+	return p.found(least, n)
 }
 
 // scoreOfMessage is more than 1, so that a score can be halved some times.
 const scoreOfMessage = 16
 
-func (p *peers[ID]) found(i int) *Exchanged {
+func (p *peers[ID]) found(i int, n uint64) *Exchanged {
 	p.last = i
 	c := &p.counts[i]
-	c.score = min(c.score+scoreOfMessage, 1<<31)
+	c.score = uint32(min(uint64(c.score)+scoreOfMessage*n, 1<<31))
 	return &c.Exchanged
 }
 

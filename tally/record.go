@@ -12,27 +12,65 @@ const (
 	accepted              // to has got a message of from, which lives in another group
 )
 
-// record is a message. Records of equal messages that follow each other are one.
+// record is a message.
 type record[ID comparable] struct {
 	from, to *Actor[ID] // may be nil
-	n        uint32
 	typ, in  Type
 	kind     kind
 	remote   bool // the other end lives in another group, and is not counted
 	failed   bool
 }
 
-func (t *Tally[ID]) record(r record[ID]) {
-	if last := len(t.pending) - 1; last >= 0 && r.kind == output {
-		if p := &t.pending[last]; p.kind == output && p.to == r.to && p.from == r.from && p.typ == r.typ &&
-			p.in == r.in && p.remote == r.remote {
-			p.n++
+// records is equal messages that follow each other.
+type records[ID comparable] struct {
+	record[ID]
+	n uint64
+}
+
+// transactions counts the transactions that are finished. Often one is like the last: then it is only compared, and the
+// last one counts as often.
+type transactions[ID comparable] struct {
+	last  []records[ID] // of the last one
+	times uint64        // it was finished, and is not counted
+	// The present one. Until it differs from the last one, it is so many records of that, and of the next one so many
+	// messages. Then it is pending.
+	same    int
+	within  uint64
+	differs bool
+	pending []records[ID]
+}
+
+func (t *transactions[ID]) record(r record[ID]) {
+	if !t.differs {
+		if t.same < len(t.last) && t.last[t.same].record == r {
+			if t.within++; t.within == t.last[t.same].n {
+				t.same, t.within = t.same+1, 0
+			}
 			return
 		}
+		t.differ()
 	}
-	r.n = 1
-	t.pending = append(t.pending, r)
+	if last := len(t.pending) - 1; last >= 0 && r.kind == output && t.pending[last].record == r {
+		t.pending[last].n++
+		return
+	}
+	t.pending = append(t.pending, records[ID]{r, 1})
 }
+
+// differ makes pending what the present transaction consists of.
+func (t *transactions[ID]) differ() {
+	if t.differs {
+		return
+	}
+	t.differs = true
+	t.pending = append(t.pending[:0], t.last[:t.same]...)
+	if t.within > 0 {
+		t.pending = append(t.pending, records[ID]{t.last[t.same].record, t.within})
+	}
+}
+
+// begin begins the next transaction.
+func (t *transactions[ID]) begin() { t.same, t.within, t.differs = 0, 0, false }
 
 // Event records that a switch has sent an event. Input says who handles it.
 func (t *Tally[ID]) Event(from *Actor[ID]) { t.record(record[ID]{from: from, kind: event}) }
@@ -60,11 +98,20 @@ func (t *Tally[ID]) Accepted(a, from *Actor[ID]) {
 }
 
 // Mark returns a point within a transaction, for Failed.
-func (t *Tally[ID]) Mark() int { return len(t.pending) }
+func (t *Tally[ID]) Mark() int {
+	if t.within > 0 {
+		t.differ()
+	}
+	if t.differs {
+		return len(t.pending)
+	}
+	return t.same
+}
 
 // Failed undoes what was recorded since a mark, because a handler failed. What remains is the input that it failed on,
 // the last one since the mark.
 func (t *Tally[ID]) Failed(mark int) {
+	t.differ()
 	for i := len(t.pending) - 1; i >= mark; i-- {
 		if r := t.pending[i]; r.kind == input {
 			r.failed = true
@@ -79,64 +126,79 @@ func (t *Tally[ID]) Failed(mark int) {
 func (t *Tally[ID]) Rewind(mark int) { t.pending = t.pending[:mark] }
 
 // Abort forgets what was recorded since the last Commit or Abort.
-func (t *Tally[ID]) Abort() { t.pending = t.pending[:0] }
+func (t *Tally[ID]) Abort() { t.begin() }
 
 // maxPending bounds the space for records that is kept for the next transaction.
 const maxPending = 4096
 
 // Commit counts what was recorded since the last Commit or Abort. Actors that were looked up may be Gone after it.
 func (t *Tally[ID]) Commit() {
-	for i := range t.pending {
-		t.count(&t.pending[i])
+	switch {
+	case !t.differs && t.same == len(t.last) && t.within == 0:
+		t.times++
+	case t.differs || t.same > 0 || t.within > 0:
+		t.differ()
+		t.flush()
+		t.last, t.pending, t.times = t.pending, t.last, 1
+		if cap(t.pending) > maxPending {
+			t.pending = nil
+		}
 	}
-	if cap(t.pending) > maxPending {
-		t.pending = nil
-	}
-	t.pending = t.pending[:0]
+	t.begin()
 	t.trim()
 }
 
-func (t *Tally[ID]) count(r *record[ID]) {
-	n := uint64(r.n)
+// flush counts the transactions that were only compared.
+func (t *Tally[ID]) flush() {
+	for i := range t.last {
+		t.count(&t.last[i].record, t.last[i].n*t.times)
+	}
+	t.times = 0
+}
+
+func (t *Tally[ID]) count(r *record[ID], n uint64) {
+	if n == 0 {
+		return
+	}
 	switch r.kind {
 	case event:
 		r.from.sends(n)
 	case input:
-		t.countInput(r)
+		t.countInput(r, n)
 	case output:
 		r.from.sends(n)
 		r.from.app.cause(r.in).effect(r.typ, n)
 		if r.to != nil {
-			r.from.peers.with(r.to).Sent += n
+			r.from.peers.with(r.to, n).Sent += n
 			if !r.remote {
 				t.local += n
 				r.to.gets(r.from, n)
 			}
 		}
 	case forwarded:
-		r.from.peers.with(r.to).Sent++
+		r.from.peers.with(r.to, n).Sent += n
 	case accepted:
-		r.to.gets(r.from, 1)
+		r.to.gets(r.from, n)
 	}
 }
 
-func (t *Tally[ID]) countInput(r *record[ID]) {
+func (t *Tally[ID]) countInput(r *record[ID], n uint64) {
 	a := r.to
 	cause := a.app.cause(r.typ)
-	cause.handled(a, r.from)
+	cause.handled(a, r.from, n)
 	if r.failed {
-		a.counts.Failures++
-		cause.failures++
+		a.counts.Failures += n
+		cause.failures += n
 	}
 	if r.from == nil || r.from == a {
-		a.counts.Inputs++
-		a.score += scoreOfMessage
+		a.counts.Inputs += n
+		a.score += scoreOfMessage * n
 		return
 	}
-	a.gets(r.from, 1)
+	a.gets(r.from, n)
 	if !r.remote {
-		t.local++
-		r.from.peers.with(a).Sent++
+		t.local += n
+		r.from.peers.with(a, n).Sent += n
 	}
 }
 
@@ -148,5 +210,5 @@ func (a *Actor[ID]) sends(n uint64) {
 func (a *Actor[ID]) gets(from *Actor[ID], n uint64) {
 	a.counts.Inputs += n
 	a.score += scoreOfMessage * n
-	a.peers.with(from).Received += n
+	a.peers.with(from, n).Received += n
 }

@@ -44,7 +44,7 @@ type Tally[ID comparable] struct {
 	apps    map[string]*app[ID]
 	full    bool   // MaxActors were reached
 	unknown uint64 // messages of actors that were not in detail since then
-	pending []record[ID]
+	transactions[ID]
 
 	types     map[string]Type
 	names     []string
@@ -124,6 +124,7 @@ const (
 
 // Busy says how long a timed input took. It stands for those before it that were not timed, too.
 func (t *Tally[ID]) Busy(a *Actor[ID], took time.Duration) {
+	t.flush()
 	a.counts.Busy += took * time.Duration(a.untimed)
 	a.untimed = 0
 	if a.counts.Inputs >= timedFirst {
@@ -139,6 +140,7 @@ func (t *Tally[ID]) trim() {
 	if len(t.actors) <= MaxActors {
 		return
 	}
+	t.flush()
 	scores := make([]uint64, 0, len(t.actors))
 	for _, a := range t.actors {
 		scores = append(scores, a.score)
