@@ -31,7 +31,7 @@ the controllers. Absolute figures depend on what else the machine does: compare 
 	}
 	cmd.AddCommand(benchFailoverCommand(), benchThroughputCommand(), benchGroupsCommand(), benchHopsCommand(),
 		benchInstrumentationCommand(),
-		benchMigrationCommand(),
+		benchMigrationCommand(), benchForwardingCommand(),
 		benchLevelsCommand(), benchModesCommand(), benchRyuCommand(), benchPathsCommand(), benchRecoveryCommand(),
 		benchBusyCommand(), benchKVCommand(), benchActorsCommand())
 	return cmd
@@ -231,6 +231,22 @@ state of any size.`,
 	cmd.Flags().IntSliceVar(&b.StateBytes, "state-bytes", []int{1 << 10, 1 << 20}, "sizes of the actor's state")
 	cmd.Flags().IntVar(&b.Moves, "moves", 60, "moves of each size")
 	cmd.Flags().IntVar(&b.Window, "window", 4, "packet-ins outstanding for each switch")
+	return benchmarkCommand(cmd, &b, &b.Binary)
+}
+
+func benchForwardingCommand() *cobra.Command {
+	var b bench.Forwarding
+	cmd := &cobra.Command{
+		Use:   "forwarding",
+		Short: "What hosts notice of faults while the controllers forward each packet",
+		Long: `Run an Open vSwitch with two hosts (this needs root), three controllers, each of which leads a group, and
+an application that forwards each packet itself. Measure the round trip and the longest time without an
+answer: when the leader of the switch's group is killed, with the application's actor in that group or in
+another one, and when the connection from the agent to that leader is cut. Without --json it draws the
+round trips of each 100 ms.`,
+		Example: `  sudo holdfast bench forwarding --json`,
+	}
+	cmd.Flags().IntVar(&b.Samples, "samples", 5, "networks; in each a controller is killed twice, and a connection is cut")
 	return benchmarkCommand(cmd, &b, &b.Binary)
 }
 
