@@ -152,7 +152,7 @@ func Handle[M any, P event[M]](a *App, cells func(M) Cells, run func(*Tx, M) err
 		if err := P(m).decode(in); err != nil {
 			return fmt.Errorf("%s: %w", in, err)
 		}
-		return f.handle(tx, *m, run)
+		return f.handle(tx, m, run)
 	}
 	level := ExactlyOnce
 	for _, o := range options {
@@ -178,7 +178,7 @@ func HandleEmitted[M any](a *App, cells func(M) Cells, run func(*Tx, M) error) {
 		if err := cbor.Unmarshal(in.Message, &m); err != nil {
 			return fmt.Errorf("emitted %s: %w", name, err)
 		}
-		return f.handle(tx, m, run)
+		return f.handle(tx, &m, run)
 	})
 }
 
@@ -215,7 +215,7 @@ func (f function[M]) ofEmpty() (c Cells) {
 }
 
 // handle runs the handler on a message, if it is to run here, and now.
-func (f function[M]) handle(tx *Tx, m M, run func(*Tx, M) error) error {
+func (f *function[M]) handle(tx *Tx, m *M, run func(*Tx, M) error) error {
 	tx.trial = trial{}
 	if f.cells == nil && len(f.app.tables) > 0 {
 		tx.handler, tx.allowed = f.handler, Cells{}
@@ -224,14 +224,15 @@ func (f function[M]) handle(tx *Tx, m M, run func(*Tx, M) error) error {
 	if here, err := f.enter(tx, m); !here {
 		return err
 	}
-	return run(tx, m)
+	return run(tx, *m)
 }
 
 // enter reports whether the handler is to run here, and now, on a message.
-func (f function[M]) enter(tx *Tx, m M) (bool, error) {
-	tx.handler, tx.allowed = f.handler, Cells{}
-	if f.cells != nil {
-		tx.allowed = f.cells(m)
+func (f *function[M]) enter(tx *Tx, m *M) (bool, error) {
+	if tx.handler = f.handler; f.cells != nil {
+		tx.allowed = f.cells(*m)
+	} else {
+		tx.allowed = Cells{}
 	}
 	return tx.enter()
 }

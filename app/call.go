@@ -95,7 +95,7 @@ func HandleCall[Q, A any](a *App, cells func(Q) Cells, run func(*Tx, Q) (A, erro
 			if err := cbor.Unmarshal(r.Request, &q); err != nil {
 				return err
 			}
-			return f.handle(tx, q, func(tx *Tx, q Q) error {
+			return f.handle(tx, &q, func(tx *Tx, q Q) error {
 				ran = true
 				answer, err := run(tx, q)
 				if err == nil {
@@ -197,7 +197,7 @@ func HandleAnswer[Q, A any](a *App, cells func(Q) Cells, run func(*Tx, Answer[Q,
 			return fmt.Errorf("%s%s: %w", answerPrefix, name, err)
 		}
 		m.Value, m.Err = valueOf[A](r)
-		return f.handleHere(tx, m.Request, func(tx *Tx, _ Q) error {
+		return f.handleHere(tx, &m.Request, func(tx *Tx, _ Q) error {
 			err := run(tx, m)
 			if tx.waits(err) {
 				return fmt.Errorf("a handler of answers to %s waits: use app.Ask in the handler of the message instead",

@@ -9,21 +9,22 @@ import (
 
 // Cell is one (table, key) of this application.
 type Cell struct {
-	table string
+	table *part
 	key   ledger.Key
-	split split // of the table
 }
 
-func (c Cell) String() string { return fmt.Sprintf("%s[%s]", c.table, c.key) }
+func (c Cell) String() string { return fmt.Sprintf("%s[%s]", c.table.name, c.key) }
+
+func (c *Cell) shard() ledger.Shard { return c.table.split.shard(c.key) }
 
 // Cells is what a map function returns: what a handler needs for a message. It decides which actor handles the message.
 // The zero Cells, which is Need(), names no cells: the message is handled by the actor where it is, which for an event
 // is the application's actor at the switch.
 type Cells struct {
-	few   [4]Cell // the usual number, without allocating
+	few   [2]Cell // the usual number, without allocating; few, because Cells are copied for each message
 	n     int
 	many  []Cell
-	parts []part // of which all cells are needed
+	parts []*part // of which all cells are needed
 	kind  cellsKind
 }
 
@@ -35,14 +36,14 @@ const (
 	dropped
 )
 
-// part is a table, of which an actor has all cells or a part.
+// part is a table, of which an actor has all cells or a part. There is one for each table.
 type part struct {
 	name  string
 	split split
 }
 
 // Dictionary is a Table or a Map.
-type Dictionary interface{ part() part }
+type Dictionary interface{ part() *part }
 
 // Need lists cells. All of them must belong to one actor.
 func Need(cells ...Cell) (c Cells) {
@@ -70,7 +71,7 @@ func Whole(tables ...Dictionary) (c Cells) {
 // at all. An actor that gets its first cells of the table meanwhile may be left out.
 //
 // A message for Each of more than 8,192 actors fails. If they may be more, use Buckets.
-func Each(table Dictionary) Cells { return Cells{kind: each, parts: []part{table.part()}} }
+func Each(table Dictionary) Cells { return Cells{kind: each, parts: []*part{table.part()}} }
 
 // Drop makes a message be handled by nobody.
 func Drop() Cells { return Cells{kind: dropped} }
@@ -94,11 +95,11 @@ func (c *Cells) has(cell Cell) bool {
 			return true
 		}
 	}
-	return c.hasAll(part{cell.table, cell.split})
+	return c.hasAll(cell.table)
 }
 
 // hasAll reports whether all cells of a table are named.
-func (c *Cells) hasAll(t part) bool {
+func (c *Cells) hasAll(t *part) bool {
 	for _, p := range c.parts {
 		if p == t {
 			return true
@@ -114,14 +115,14 @@ func (c *Cells) of(by ledger.Shard) (at ledger.Shard, ok bool) {
 		at = by
 	}
 	for i := range c.n {
-		owner := c.few[i].split.shard(c.few[i].key)
+		owner := c.few[i].shard()
 		if !first && owner != at {
 			return at, false
 		}
 		at, first = owner, false
 	}
 	for i := range c.many {
-		if c.many[i].split.shard(c.many[i].key) != at {
+		if c.many[i].shard() != at {
 			return at, false
 		}
 	}
@@ -172,7 +173,13 @@ func (tx *Tx) enter() (bool, error) {
 			return false, fmt.Errorf("%s %w", tx.handler, err)
 		}
 	}
-	at, ok := c.of(tx.at)
+	var at ledger.Shard
+	ok := true
+	if c.n == 1 && len(c.parts) == 0 {
+		at = c.few[0].shard() // the usual case
+	} else {
+		at, ok = c.of(tx.at)
+	}
 	if !ok && tx.ledger.Sharded() {
 		return false, fmt.Errorf("%s needs cells of several switches or keys, or of one and of none: with groups: "+
 			"per-controller they may be in different groups (%s); make the tables Together, or the application Whole",
@@ -188,7 +195,7 @@ func (tx *Tx) enter() (bool, error) {
 }
 
 // enterEach is enter for a handler that is to run in each actor with cells of a table.
-func (tx *Tx) enterEach(p part) (bool, error) {
+func (tx *Tx) enterEach(p *part) (bool, error) {
 	tx.ran = true // also if it has none of the cells
 	to, only := tx.ledger.To()
 	table := tx.ledger.Table(p.name)
@@ -214,18 +221,18 @@ func (tx *Tx) enterAt(at ledger.Shard) bool {
 // use fails the handler if it did not declare the cell: the cell might live on another controller.
 func (tx *Tx) use(c Cell) {
 	if tx.trial.on {
-		tx.touch(c, c.split.shard(c.key))
+		tx.touch(c, c.shard())
 		return
 	}
-	if !tx.allowed.has(c) || tx.allowed.kind == each && !tx.whole && c.split.shard(c.key) != tx.entered {
+	if !tx.allowed.has(c) || tx.allowed.kind == each && !tx.whole && c.shard() != tx.entered {
 		panic(fmt.Sprintf("%s uses cell %s, which its map function does not name: add it to Need(…)", tx.handler, c))
 	}
 }
 
 // useAll fails the handler if it did not declare the table.
-func (tx *Tx) useAll(p part) {
+func (tx *Tx) useAll(p *part) {
 	if tx.trial.on && (tx.whole || p.split == together) {
-		tx.touch(Cell{table: p.name}, ledger.Shard{})
+		tx.touch(Cell{table: p}, ledger.Shard{})
 		return
 	}
 	if !tx.allowed.hasAll(p) {

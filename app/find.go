@@ -35,7 +35,7 @@ func (t *trial) void() bool { return t.strayed || t.foreign && !t.touched }
 type errStrayed struct{}
 
 // find runs a handler without a map function, if this is where it belongs.
-func (f function[M]) find(tx *Tx, m M, run func(*Tx, M) error) error {
+func (f *function[M]) find(tx *Tx, m *M, run func(*Tx, M) error) error {
 	l, at := tx.ledger, tx.at
 	if tx.whole {
 		at = ledger.Shard{}
@@ -65,7 +65,7 @@ func (f function[M]) find(tx *Tx, m M, run func(*Tx, M) error) error {
 }
 
 // pin runs a handler in an actor, or sends the message there.
-func (f function[M]) pin(tx *Tx, m M, run func(*Tx, M) error, at ledger.Shard) error {
+func (f *function[M]) pin(tx *Tx, m *M, run func(*Tx, M) error, at ledger.Shard) error {
 	if !tx.enterAt(at) {
 		return nil
 	}
@@ -75,7 +75,7 @@ func (f function[M]) pin(tx *Tx, m M, run func(*Tx, M) error, at ledger.Shard) e
 // try runs a handler in the one actor that a message is for. It may be for this actor because of another handler: then
 // this one uses a cell of another actor first, or none although the message was elsewhere (foreign), and the run is
 // taken back.
-func (f function[M]) try(tx *Tx, m M, run func(*Tx, M) error, to ledger.Shard, foreign bool) error {
+func (f *function[M]) try(tx *Tx, m *M, run func(*Tx, M) error, to ledger.Shard, foreign bool) error {
 	before, ran := tx.ledger.Mark(), tx.ran
 	if !tx.enterAt(to) {
 		return nil
@@ -90,13 +90,13 @@ func (f function[M]) try(tx *Tx, m M, run func(*Tx, M) error, to ledger.Shard, f
 
 // addressed runs a handler of a message that its sender has addressed to one actor, which has all cells that the
 // handler uses.
-func (f function[M]) addressed(tx *Tx, m M, run func(*Tx, M) error) error {
+func (f *function[M]) addressed(tx *Tx, m *M, run func(*Tx, M) error) error {
 	tx.handler = f.handler
 	return f.pin(tx, m, run, tx.at)
 }
 
 // run runs a handler. A run that is void returns no error.
-func (f function[M]) run(tx *Tx, m M, run func(*Tx, M) error, t trial) (err error) {
+func (f *function[M]) run(tx *Tx, m *M, run func(*Tx, M) error, t trial) (err error) {
 	t.on = true
 	tx.trial = t
 	defer func() {
@@ -107,7 +107,7 @@ func (f function[M]) run(tx *Tx, m M, run func(*Tx, M) error, t trial) (err erro
 			err, tx.asks = nil, nil
 		}
 	}()
-	return run(tx, m)
+	return run(tx, *m)
 }
 
 // touch notes that the handler uses a cell of an actor.
@@ -144,7 +144,7 @@ func (tx *Tx) actor(at ledger.Shard) ledger.Actor {
 
 // of names a cell that was touched.
 func (c Cell) of() string {
-	if c.table == "" {
+	if c.table == nil {
 		return "the switches of the network"
 	}
 	return "cell " + c.String()

@@ -93,7 +93,7 @@ func (a *App) serve(tx *Tx, in *ledger.Input) error {
 		return tx.ledger.Reply(httpcall.Encode(answer))
 	}
 	if r.cells == nil {
-		return r.addressed(tx, q, run)
+		return r.addressed(tx, &q, run)
 	}
-	return r.handle(tx, q, run)
+	return r.handle(tx, &q, run)
 }

@@ -40,16 +40,16 @@ func HandleReply[M any](a *App, cells func(M) Cells, run func(*Tx, M) error) {
 		if err := cbor.Unmarshal(in.Message, &m); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
-		return f.handleHere(tx, m, run)
+		return f.handleHere(tx, &m, run)
 	})
 }
 
 // handleHere runs the handler on a message that is for the present actor and no other.
-func (f function[M]) handleHere(tx *Tx, m M, run func(*Tx, M) error) error {
+func (f *function[M]) handleHere(tx *Tx, m *M, run func(*Tx, M) error) error {
 	if f.cells == nil {
 		return f.addressed(tx, m, run)
 	}
-	tx.handler, tx.allowed = f.handler, f.cells(m)
+	tx.handler, tx.allowed = f.handler, f.cells(*m)
 	is := tx.ledger.Actor()
 	at, ok := tx.allowed.of(is.Shard)
 	if !tx.whole && (at != is.Shard || !ok && tx.ledger.Sharded()) {
@@ -57,5 +57,5 @@ func (f function[M]) handleHere(tx *Tx, m M, run func(*Tx, M) error) error {
 			"cells of the one that has sent the message", is, &tx.allowed)
 	}
 	tx.enterAt(is.Shard)
-	return run(tx, m)
+	return run(tx, *m)
 }

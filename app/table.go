@@ -31,7 +31,7 @@ type Key interface {
 }
 
 // Table is a dictionary of one value for each key. Each key is a cell.
-type Table[K Key, V any] struct{ dictionary[V] }
+type Table[K Key, V any] struct{ *dictionary[V] }
 
 // NewTable adds a table to an application. Numbers, strings, byte slices, switches, ports and
 // Ethernet addresses are stored as they are, other values as CBOR (RFC 8949).
@@ -84,7 +84,7 @@ func (t Table[K, V]) All(tx *Tx) iter.Seq2[K, V] {
 
 // Map is a dictionary of dictionaries: each key is a cell, which holds a value for each
 // field. Writing one field logs only that field.
-type Map[K, F Key, V any] struct{ dictionary[V] }
+type Map[K, F Key, V any] struct{ *dictionary[V] }
 
 // NewMap adds a map to an application; see NewTable.
 func NewMap[K, F Key, V any](a *App, name string, options ...TableOption) Map[K, F, V] {
@@ -136,20 +136,21 @@ type dictionary[V any] struct {
 	name string
 	division
 	codec[V]
+	self part
 }
 
-func newDictionary[V any](a *App, name string, d division) dictionary[V] {
+func newDictionary[V any](a *App, name string, d division) *dictionary[V] {
 	if _, there := a.tables[name]; there {
 		panic(fmt.Sprintf("application %s: table %q is there twice", a.name, name))
 	}
 	a.tables[name] = d.split
-	return dictionary[V]{name, d, codecOf[V]()}
+	return &dictionary[V]{name, d, codecOf[V](), part{name, d.split}}
 }
 
-func (d *dictionary[V]) cell(key ledger.Key) Cell { return Cell{d.name, key, d.split} }
+func (d *dictionary[V]) cell(key ledger.Key) Cell { return Cell{&d.self, key} }
 
 // part implements Dictionary.
-func (d dictionary[V]) part() part { return part{d.name, d.split} }
+func (d *dictionary[V]) part() *part { return &d.self }
 
 func (d *dictionary[V]) get(tx *Tx, cell, field ledger.Key) (v V, ok bool) {
 	tx.use(d.cell(cell))

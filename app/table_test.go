@@ -219,7 +219,7 @@ func TestChangedType(t *testing.T) {
 	failed := transact(t, func(a *app.App) (app.Cells, func(*app.Tx, bool)) {
 		was := app.NewTable[string, string](a, "t")
 		is := app.NewTable[string, uint16](app.New("a"), "t")
-		return app.Need(was.Cell("k")), func(tx *app.Tx, again bool) {
+		return app.Need(was.Cell("k"), is.Cell("k")), func(tx *app.Tx, again bool) {
 			if !again {
 				was.Put(tx, "k", "text")
 				return

@@ -72,11 +72,11 @@ func (a *App) handle(list []handler, i int, in *ledger.Input) error {
 	tx.asks = nil
 	if l := (*later)(nil); p == nil && errors.As(err, &l) {
 		p = &pending{after: l.after}
-		if l.cell.table != "" {
-			if is := tx.ledger.Actor(); !tx.whole && tx.ledger.Sharded() && l.cell.split.shard(l.cell.key) != is.Shard {
+		if l.cell.table != nil {
+			if is := tx.ledger.Actor(); !tx.whole && tx.ledger.Sharded() && l.cell.shard() != is.Shard {
 				return fmt.Errorf("%s is to wait for cell %s, which does not belong to %v", tx.handler, l.cell, is)
 			}
-			p.on = ledger.CellName{Table: l.cell.table, Key: l.cell.key}
+			p.on = ledger.CellName{Table: l.cell.table.name, Key: l.cell.key}
 		}
 	}
 	if p == nil {

@@ -248,14 +248,15 @@ func (c *Core) beginTransaction() *batch {
 	return &c.batch
 }
 
-// run passes an input to the applications that handle it, and then the messages that they emit.
-func (c *Core) run(in Input) {
+// run passes an input of a switch to the applications that handle it, and then the messages that they emit.
+func (c *Core) run(event *Input) {
+	c.input = *event
+	in := &c.input
 	in.from, in.at = theSwitch(in.Switch), AtSwitch(in.Switch)
 	if c.tally != nil {
 		in.source = c.switchTally(c.state.sw(in.Switch))
 		c.tally.Event(in.source)
 	}
-	c.input = in
 	c.dispatch()
 	c.runEmitted()
 }
@@ -364,7 +365,8 @@ func (c *Core) attempt(app int) error {
 	if c.tx.level < ExactlyOnce {
 		c.tx.bestEffort = c.bestEffort(c.tx.level)
 	}
-	m := c.tx.Mark()
+	var m point
+	c.tx.point(&m)
 	stack, err := protect(c.apps[app], &c.tx, &c.input)
 	c.tx.endTimed()
 	if err == nil {

@@ -65,7 +65,7 @@ func (c *Core) event(id openflow.DatapathID, epoch, seq uint64, msg []byte, whol
 	}
 	if !fresh && kind == message.Ordinary && c.level(msg) == Unordered {
 		c.skip(sw, message.Type(msg))
-		c.run(Input{Kind: Message, Switch: id, Epoch: epoch, Seq: seq, Message: msg})
+		c.run(&Input{Kind: Message, Switch: id, Epoch: epoch, Seq: seq, Message: msg})
 		c.finish()
 		return nil
 	}
@@ -92,7 +92,7 @@ func (c *Core) logged(sw *switchState, epoch, seq uint64, msg []byte, kind messa
 		return nil
 	case fresh:
 		if wasUp {
-			c.run(Input{Kind: SwitchDown, Switch: id, Reason: message.ConnectionLost})
+			c.run(&Input{Kind: SwitchDown, Switch: id, Reason: message.ConnectionLost})
 		}
 		in.Kind = SwitchUp
 	case down:
@@ -103,7 +103,7 @@ func (c *Core) logged(sw *switchState, epoch, seq uint64, msg []byte, kind messa
 			return nil
 		}
 	}
-	c.run(in)
+	c.run(&in)
 	c.finish()
 	return nil
 }
@@ -185,7 +185,7 @@ func (c *Core) setReachable(sw *switchState, up bool) {
 	c.batch.undo = append(c.batch.undo, undo{kind: undoReachable, sw: sw, existed: sw.reachable})
 	sw.reachable = up
 	c.tellReachable(sw)
-	c.run(in)
+	c.run(&in)
 	c.finish()
 }
 
@@ -195,7 +195,7 @@ func (c *Core) closeEpoch(sw *switchState) {
 	c.batch.undoEpoch(sw)
 	sw.end(true)
 	c.tellReachable(sw)
-	c.run(Input{Kind: SwitchDown, Switch: sw.id, Epoch: sw.epoch, Reason: message.Unreachable})
+	c.run(&Input{Kind: SwitchDown, Switch: sw.id, Epoch: sw.epoch, Reason: message.Unreachable})
 }
 
 func (c *Core) switchInput(sw *switchState, op Op) {

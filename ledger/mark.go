@@ -6,28 +6,34 @@ import (
 	"github.com/holdfast-sdn/holdfast/tally"
 )
 
+// point is a point within a transaction. A transaction has one before each application.
+type point struct {
+	savepoint
+	bestEffort bestEffortSavepoint
+	tally      int
+}
+
+func (tx *Tx) point(p *point) {
+	p.savepoint, p.tally = tx.c.savepoint(), tx.c.markTally()
+	if tx.bestEffort != nil {
+		p.bestEffort = tx.bestEffort.savepoint()
+	}
+}
+
 // Mark is a point within one call of Application.Handle, to which Tx.Rewind returns.
 type Mark struct {
-	savepoint
-	crossings  []crossing // a copy
-	buf        int        // of crossings
-	bestEffort bestEffortSavepoint
-	passed     int // of Core.passed
-	tally      int
-	actor      *tally.Actor[Actor] // on whose behalf it went on
+	point
+	crossings []crossing          // a copy
+	buf       int                 // of crossings
+	passed    int                 // of Core.passed
+	actor     *tally.Actor[Actor] // on whose behalf it went on
 }
 
 // Mark returns the present point of the transaction.
 func (tx *Tx) Mark() Mark {
-	c := tx.c
-	m := Mark{savepoint: c.savepoint(), buf: len(c.crossings.buf), passed: len(c.passed), tally: c.markTally(),
-		actor: tx.counted.actor}
-	if len(c.crossings.list) > 0 {
-		m.crossings = slices.Clone(c.crossings.list)
-	}
-	if tx.bestEffort != nil {
-		m.bestEffort = tx.bestEffort.savepoint()
-	}
+	x := &tx.c.crossings
+	m := Mark{crossings: slices.Clone(x.list), buf: len(x.buf), passed: len(tx.c.passed), actor: tx.counted.actor}
+	tx.point(&m.point)
 	return m
 }
 
@@ -42,15 +48,15 @@ func (tx *Tx) Rewind(m Mark) error {
 		tx.endTimed()
 		tx.counted.actor = m.actor
 	}
+	x := &c.crossings
+	x.list, x.buf = append(x.list[:0], m.crossings...), x.buf[:min(m.buf, len(x.buf))]
 	c.passed = c.passed[:m.passed]
-	return tx.rewind(m)
+	return tx.rewind(m.point)
 }
 
-func (tx *Tx) rewind(m Mark) error {
-	x := &tx.c.crossings
-	x.list, x.buf = append(x.list[:0], m.crossings...), x.buf[:min(m.buf, len(x.buf))]
+func (tx *Tx) rewind(p point) error {
 	if tx.bestEffort != nil {
-		tx.bestEffort.rewind(m.bestEffort)
+		tx.bestEffort.rewind(p.bestEffort)
 	}
-	return tx.c.rewind(m.savepoint)
+	return tx.c.rewind(p.savepoint)
 }

@@ -123,7 +123,10 @@ func (t *Tally[ID]) Failed(mark int) {
 }
 
 // Rewind forgets what was recorded since a mark.
-func (t *Tally[ID]) Rewind(mark int) { t.pending = t.pending[:mark] }
+func (t *Tally[ID]) Rewind(mark int) {
+	t.differ()
+	t.pending = t.pending[:mark]
+}
 
 // Abort forgets what was recorded since the last Commit or Abort.
 func (t *Tally[ID]) Abort() { t.begin() }
