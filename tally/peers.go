@@ -25,8 +25,8 @@ type peer struct {
 	score uint32 // how active it was lately
 }
 
-// with returns the counts of a peer, for n more messages. If it is not among the most active ones, they are those of the
-// rest.
+// with returns the counts of a peer, for n more messages. If it is not among the most active ones, they are those of
+// the rest.
 func (p *peers[ID]) with(who *Actor[ID], n uint64) *Exchanged {
 	who.score += scoreOfMessage * n
 	if p.last < len(p.who) && p.who[p.last] == who {

@@ -22,8 +22,8 @@ import (
 )
 
 // Forwarding measures what two hosts at an Open vSwitch notice when the controllers forward each of their packets, and
-// the one that leads is killed, or the connection to it is cut (Beehive, figures 12 and 13). The application is exchange,
-// with one actor that can move. It needs root.
+// the one that leads is killed, or the connection to it is cut (Beehive, figures 12 and 13). The application is
+// exchange, with one actor that can move. It needs root.
 type Forwarding struct {
 	Binary  string // the holdfast binary
 	Samples int    // networks, in each of which a controller is killed twice, and a connection is cut
@@ -69,7 +69,8 @@ func (b Forwarding) Run(ctx context.Context, progress Progress) (Report, error) 
 		"network": "an Open vSwitch with two hosts and an agent; the hosts exchange a frame every " +
 			pingEvery.String() + ", and each goes to the controllers twice, there and back",
 		"app": exchange.Name, "durability": "memory", "samples": b.Samples,
-		"outage": "the longest time without an answer: after SIGKILL of the leader of the switch's group, with the actor " +
+		"outage": "the longest time without an answer: after SIGKILL of the leader of the switch's group, with the " +
+			"actor " +
 			"in that group (together) or in another one (apart); and when nothing passes any more between " +
 			"the agent and that leader (cut)",
 		"latency": "median round trip: before any fault; after the kill, while the actor is in a group of another " +
