@@ -246,7 +246,8 @@ another one, and when the connection from the agent to that leader is cut. Witho
 round trips of each 100 ms.`,
 		Example: `  sudo holdfast bench forwarding --json`,
 	}
-	cmd.Flags().IntVar(&b.Samples, "samples", 5, "networks; in each a controller is killed twice, and a connection is cut")
+	cmd.Flags().IntVar(&b.Samples, "samples", 5, "networks; in each a controller is killed twice, and a connection "+
+		"is cut")
 	return benchmarkCommand(cmd, &b, &b.Binary)
 }
 
