@@ -200,8 +200,20 @@ func drawScript(t *rapid.T, depth int) (s script) {
 	return s
 }
 
+// move is a move after a message; to 0 is none.
+type move struct {
+	actor ledger.Actor
+	to    uint64
+}
+
+func drawMove(t *rapid.T) move {
+	return move{ledger.Actor{App: rapid.SampledFrom([]string{"one", "another"}).Draw(t, "moves"),
+		Shard: ledger.Shard{Key: ledger.Key{S: rapid.SampledFrom([]string{"", "a", "bb", "other"}).Draw(t, "at")}}},
+		rapid.Uint64Range(0, 4).Draw(t, "to")}
+}
+
 // outcome is what a network has seen of two applications, and what these have.
-func outcome(t apptest.Tester, groups uint64, byHand bool, messages [][]byte) string {
+func outcome(t apptest.Tester, groups uint64, byHand bool, messages [][]byte, moves []move) string {
 	n := apptest.NewOf(t, groups, scripted("one", byHand), scripted("another", byHand))
 	n.MayFail()
 	var lines []string
@@ -219,6 +231,9 @@ func outcome(t apptest.Tester, groups uint64, byHand bool, messages [][]byte) st
 	for i, m := range messages {
 		note(n.PacketIn(app.Switch(1+i%4), 1, of13.NoBuffer, string(m)))
 		note(n.Advance(10))
+		if m := moves[i]; m.to != 0 && groups > 1 {
+			note(n.Move(m.actor, 1+m.to%(groups-1)))
+		}
 	}
 	note(n.Advance(time.Second))
 	note(n.Advance(time.Second))
@@ -231,10 +246,12 @@ func outcome(t apptest.Tester, groups uint64, byHand bool, messages [][]byte) st
 }
 
 // A handler without a map function has the same outcome as with the one that one would write by hand: what it does
-// before it uses a cell, and elsewhere than where the message is, happens once and for the actor of that cell.
+// before it uses a cell, and elsewhere than where the message is, happens once and for the actor of that cell, also
+// after that has moved.
 func TestFoundIsAsByHand(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var messages [][]byte
+		var moves []move
 		for range rapid.IntRange(1, 6).Draw(t, "messages") {
 			s := drawScript(t, 2)
 			t.Logf("%s", s)
@@ -242,11 +259,11 @@ func TestFoundIsAsByHand(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			messages = append(messages, m)
+			messages, moves = append(messages, m), append(moves, drawMove(t))
 		}
 		groups := uint64(rapid.IntRange(1, 4).Draw(t, "groups"))
-		want := outcome(t, groups, true, messages)
-		if got := outcome(t, groups, false, messages); got != want {
+		want := outcome(t, groups, true, messages, moves)
+		if got := outcome(t, groups, false, messages, moves); got != want {
 			t.Fatalf("%d groups:\n%s\nby hand:\n%s", groups, got, want)
 		}
 	})

@@ -28,6 +28,7 @@ type Net struct {
 	groups []*ledger.Core
 	slow   bool
 	frames []passing
+	moved  map[ledger.Actor]ledger.Assignment
 	failed *[]string // the reasons; nil: a failure fails the test
 	now    int64
 	epochs map[app.Switch]uint64
@@ -61,7 +62,8 @@ func NewOf(t Tester, groups uint64, apps ...*app.App) *Net {
 	for i, a := range apps {
 		list[i] = a
 	}
-	n := &Net{t: t, now: 1, epochs: map[app.Switch]uint64{}, seqs: map[app.Switch]uint64{}}
+	n := &Net{t: t, now: 1, epochs: map[app.Switch]uint64{}, seqs: map[app.Switch]uint64{},
+		moved: map[ledger.Actor]ledger.Assignment{}}
 	for g := range groups {
 		core, err := ledger.New(list, ledger.Limits{})
 		n.must(err)
@@ -84,6 +86,9 @@ func (n *Net) must(err error) {
 
 // home is the Directory.
 func (n *Net) home(a ledger.Actor) (ledger.Assignment, bool) {
+	if at, moved := n.moved[a]; moved {
+		return at, true
+	}
 	at := uint64(a.Switch)
 	if a.Switch == 0 {
 		at = uint64(len(a.App)) + a.Key.A + uint64(len(a.Key.S))
@@ -101,6 +106,27 @@ func (n *Net) shards(name string) (list []ledger.Shard) {
 		}
 	}
 	return list
+}
+
+// Move moves an actor of an application, not of a switch, to another group than 0, and returns what is sent meanwhile.
+func (n *Net) Move(a ledger.Actor, to uint64) (sent []Sent) {
+	n.t.Helper()
+	at, _ := n.home(a)
+	from := n.groups[at.Group]
+	n.must(from.Move(a, to))
+	for range 100 {
+		from.Moves()
+		sent = append(sent, n.commit()...)
+		if now, _ := n.groups[to].Assignment(a); now.Group == to {
+			n.moved[a] = now
+			for _, core := range n.groups {
+				core.Relocated(a)
+			}
+			return append(sent, n.commit()...)
+		}
+	}
+	n.t.Fatalf("%v does not arrive in group %d", a, to)
+	return nil
 }
 
 // group returns the ledger of a switch.
