@@ -57,6 +57,8 @@ type App struct {
 	answers  map[string]func(*Tx, *result) error // to calls, by the type of the request
 	routes   map[string]route                    // over HTTP, by pattern
 	mux      *http.ServeMux                      // has the patterns, to refuse conflicts
+	place    func(ledger.Key, []Group) Group     // of Place; nil without it
+	sticky   bool
 	tx       Tx
 }
 

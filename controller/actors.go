@@ -31,6 +31,9 @@ type ActorView struct {
 	ActorTally
 	Group  uint64 `json:"group"`
 	Leader string `json:"leader"` // of the group
+	// Stays is why the optimizer does not move it: "pinned" by an operator, "sticky" by its application, with its
+	// "switch", or "hosted", for applications of Ryu. "" if it may.
+	Stays string `json:"stays,omitzero"`
 }
 
 // HandlerView is what an application has done with a type of message, in all groups.
@@ -83,9 +86,9 @@ func joinActors(by string, list []answered[Tally]) Actors {
 	for _, g := range countedGroups(list) {
 		s.Groups = append(s.Groups, CountedGroup{g.Group, g.leader, g.Seconds, g.Partial})
 		for _, a := range g.Actors {
-			s.Actors = append(s.Actors, ActorView{a, g.Group, g.leader})
+			s.Actors = append(s.Actors, ActorView{ActorTally: a, Group: g.Group, Leader: g.leader})
 		}
-		s.Others = append(s.Others, ActorView{g.Others, g.Group, g.leader})
+		s.Others = append(s.Others, ActorView{ActorTally: g.Others, Group: g.Group, Leader: g.leader})
 		for _, h := range g.Handlers {
 			key := [2]string{h.App, h.Message}
 			if handlers[key] == nil {

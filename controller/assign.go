@@ -75,6 +75,13 @@ func (a *assignments) shards(app string) []ledger.Shard {
 	return a.view.Shards(app)
 }
 
+// pinned reports whether an actor is pinned to its group.
+func (a *assignments) pinned(of ledger.Actor) bool {
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	return a.view.Pinned(of)
+}
+
 // layout returns where the groups are.
 func (a *assignments) layout() directory.Layout {
 	a.mu.RLock()

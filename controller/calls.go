@@ -205,7 +205,8 @@ func (c *Controller) groupWith(ctx context.Context, a ledger.Actor) (uint64, err
 		case <-news:
 		case <-again.C:
 			if homes := c.homesHere(); len(homes) > 0 {
-				c.askDirectory(directory.Assign{Actors: []ledger.Actor{a}, Groups: homes}.Append(nil))
+				group := firstGroup(c.cfg.Served, a, homes[0], c.liveGroups)
+				c.askDirectory(directory.Assign{Actors: []ledger.Actor{a}, Groups: []uint64{group}}.Append(nil))
 			}
 			again.Reset(assignEvery)
 		case <-ctx.Done():

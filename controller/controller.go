@@ -48,6 +48,7 @@ type Config struct {
 	SnapshotEvery int               // entries from one snapshot to the next, at most; 0 is 200,000
 	Duty          *Duty             // of the leader of the first group; nil for none
 	Instrument    bool              // count what actors do: see Controller.Tally
+	Optimizer     *OptimizerConfig  // nil: no actor moves by itself
 	Audit         Auditor           // what the ledgers hold; nil for none
 	Logger        *slog.Logger      // must be set
 
@@ -72,6 +73,7 @@ type Controller struct {
 	calls        calls        // of clients here
 	seats        seats        // of sessions, if there are several groups
 	reassigned   reassignments
+	optimizing   optimizing
 	incidents    *incident.Log      // of switches that are not served
 	switches     chan error         // the error that ended the service of switches
 	stopSwitches context.CancelFunc // ends homes too
@@ -127,6 +129,9 @@ func Start(cfg Config) (*Controller, error) {
 	go c.tend() // ends with run
 	c.homes.Go(func() { c.tendHomes(ctx) })
 	c.homes.Go(func() { c.reassign(ctx) })
+	if c.cfg.Optimizer != nil && c.several() {
+		c.homes.Go(func() { c.optimize(ctx) })
+	}
 	go c.run(api, rest)
 	return c, nil
 }

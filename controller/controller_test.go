@@ -42,8 +42,10 @@ type testCluster struct {
 	replicas    int           // of such a group; 0: 3
 	logger      *slog.Logger  // of the controllers; nil: quiet
 	timeout     time.Duration // SwitchTimeout; 0: 300 ms
-	later       int           // controllers 4 and more that may join: the agent knows their addresses
-	joins       []uint64      // controllers that were started to join
+	optimizer   *OptimizerConfig
+	apis        map[uint64]net.Listener // of controllers 1 to 3, if there is an optimizer
+	later       int                     // controllers 4 and more that may join: the agent knows their addresses
+	joins       []uint64                // controllers that were started to join
 	members     map[uint64]string
 	addrs       map[uint64]string // for agents and switches, by controller
 	controllers map[uint64]*Controller
@@ -65,8 +67,14 @@ func startTestCluster(s *testCluster) *testCluster {
 		s.members[id], s.addrs[id] = peer.Addr().String(), of.Addr().String()
 		listeners[id] = [2]net.Listener{peer, of}
 	}
+	s.apis = map[uint64]net.Listener{}
+	for id := range listeners {
+		if s.optimizer != nil {
+			s.apis[id] = s.listen("127.0.0.1:0")
+		}
+	}
 	for id, l := range listeners {
-		s.start(id, l[0], l[1], nil)
+		s.start(id, l[0], l[1], s.apis[id])
 	}
 	t.Cleanup(func() {
 		for id := range s.controllers {
@@ -117,6 +125,12 @@ func (s *testCluster) start(id uint64, peer, of, api net.Listener) *Controller {
 	for i := range groups {
 		groups[i].Consensus.Join = slices.Contains(s.joins, id)
 	}
+	address := func(id uint64) string {
+		if s.apis[id] == nil {
+			return ""
+		}
+		return s.apis[id].Addr().String()
+	}
 	c, err := Start(Config{
 		Name:  fmt.Sprintf("c%d", id),
 		Names: map[uint64]string{1: "c1", 2: "c2", 3: "c3"},
@@ -132,7 +146,9 @@ func (s *testCluster) start(id uint64, peer, of, api net.Listener) *Controller {
 		Replication:   uint64(s.replicas),
 		SwitchTimeout: cmp.Or(s.timeout, 300*time.Millisecond), SnapshotEvery: s.every, Audit: file,
 		Logger: cmp.Or(s.logger, quiet),
-		Peers:  []Peer{{"c1", 1, "", s.addrs[1]}, {"c2", 2, "", s.addrs[2]}, {"c3", 3, "", s.addrs[3]}},
+		Peers: []Peer{{"c1", 1, address(1), s.addrs[1]}, {"c2", 2, address(2), s.addrs[2]},
+			{"c3", 3, address(3), s.addrs[3]}},
+		Optimizer: s.optimizer, Instrument: s.optimizer != nil,
 	})
 	if err != nil {
 		s.t.Fatal(err)

@@ -102,6 +102,8 @@ type CoreConfig struct {
 	Directory     ledger.Directory // of several groups; nil if everything lives in this one
 	// Shards returns what the directory has of an application, see ledger.Core.Enumerate; may be nil.
 	Shards func(app string) []ledger.Shard
+	// Live returns the groups among which an application chooses for a new actor; see ledger.Placer. nil: it cannot.
+	Live   func() []uint64
 	Logger *slog.Logger // must be set
 	// Elapsed returns the time since any fixed moment, for the times of handlers. nil: nothing of what actors do is
 	// counted.

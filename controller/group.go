@@ -93,7 +93,8 @@ func (c *Controller) startGroup(cfg GroupConfig, observe func(consensus.Update, 
 	g.core, err = NewCore(CoreConfig{Name: of.Name, ID: of.Consensus.ID, Names: g.names,
 		Applications: cfg.Applications, Limits: of.Limits, SwitchTimeout: of.SwitchTimeout,
 		SnapshotEvery: of.SnapshotEvery, Hosts: runner, Identity: cfg.Identity, Logger: g.log,
-		Group: cfg.Consensus.Group, Directory: directory, Shards: c.assigned.shards, Elapsed: elapsed}, outside{g})
+		Group: cfg.Consensus.Group, Directory: directory, Shards: c.assigned.shards,
+		Live: c.liveGroups, Elapsed: elapsed}, outside{g})
 	if err != nil {
 		return err
 	}

@@ -5,7 +5,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -59,6 +61,9 @@ type Move struct {
 	Key    ledger.Key `json:"key,omitzero"`     // of the shard; none: what belongs to no switch and no key
 	Switch string     `json:"switch,omitempty"` // instead of App: its datapath id, as in the status
 	Group  uint64     `json:"group"`            // to which it moves
+	Pin    bool       `json:"pin,omitzero"`     // the actor of an application is pinned to that group; see Pin
+	// yields: it does not move if it is pinned, since the optimizer asks, and no operator.
+	yields bool
 }
 
 // actor returns the actor that is to move.
@@ -113,6 +118,11 @@ func (c *Controller) move(ctx context.Context, m Move) (Moved, error) {
 			return Moved{}, err
 		}
 	}
+	if m.Pin { // before the move, so that nothing else moves it in between
+		if _, err := c.pin(ctx, Pin{App: m.App, Key: m.Key, Pinned: true}); err != nil {
+			return Moved{}, err
+		}
+	}
 	again := time.NewTimer(0)
 	defer again.Stop()
 	if at, known := c.lives(a); known && at.Group == m.Group {
@@ -124,6 +134,8 @@ func (c *Controller) move(ctx context.Context, m Move) (Moved, error) {
 		switch {
 		case !known:
 			return Moved{}, errNoActor
+		case m.yields && c.assigned.pinned(a):
+			return Moved{}, errPinned
 		case at.Group == m.Group:
 			return Moved{a.String(), at.Group, at.Version}, nil
 		}
@@ -172,10 +184,15 @@ const maxAssign = 4096
 
 // tellDirectory asks the directory to assign the actors for which something waits, and tells it which have arrived.
 func (c *Core) tellDirectory() {
-	for list := c.ledger.Unassigned(); len(list) > 0; {
-		n := min(len(list), maxAssign)
-		c.outside.AskDirectory(directory.Assign{Actors: list[:n], Groups: []uint64{c.cfg.Group}}.Append(nil))
-		list = list[n:]
+	wanted := map[uint64][]ledger.Actor{} // by the group that they are to get
+	for _, a := range c.ledger.Unassigned() {
+		group := firstGroup(c.cfg.Applications, a, c.cfg.Group, c.cfg.Live)
+		wanted[group] = append(wanted[group], a)
+	}
+	for _, group := range slices.Sorted(maps.Keys(wanted)) {
+		for part := range slices.Chunk(wanted[group], maxAssign) {
+			c.outside.AskDirectory(directory.Assign{Actors: part, Groups: []uint64{group}}.Append(nil))
+		}
 	}
 	for _, a := range c.ledger.Unpublished() {
 		at, _ := c.ledger.Assignment(a)

@@ -320,8 +320,8 @@ type api struct {
 	inquiry *inquiry
 }
 
-// serveAPI serves /v1/status, /v1/cluster, /v1/tally, /v1/actors, /v1/matrix, /v1/members, /v1/drain, /v1/move and
-// /v1/apps/{app}/tables, and what the leader's duty reports, as JSON.
+// serveAPI serves /v1/status, /v1/cluster, /v1/tally, /v1/actors, /v1/matrix, /v1/members, /v1/drain, /v1/move,
+// /v1/pin, /v1/placement and /v1/apps/{app}/tables, and what the leader's duty reports, as JSON.
 func (c *Controller) serveAPI(l net.Listener) *api {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/status", func(w http.ResponseWriter, r *http.Request) {
@@ -337,6 +337,8 @@ func (c *Controller) serveAPI(l net.Listener) *api {
 	asks.serveTallies(mux)
 	c.serveMembers(mux)
 	c.serveMoves(mux)
+	c.servePins(mux)
+	c.servePlacement(mux)
 	c.serveTables(mux)
 	c.serveDuty(mux)
 	w := newWeb(c.log, &http.Server{Handler: mux, ReadTimeout: 5 * time.Second, WriteTimeout: 10 * time.Second,

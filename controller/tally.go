@@ -155,6 +155,9 @@ func actorTally(a *tally.ActorReport[ledger.Actor], bytes int) ActorTally {
 	return t
 }
 
+// moveName is the name of the type of messages that bring an actor to another group.
+const moveName = "actor that moves"
+
 // messageName returns the name of a type of message: that of OpenFlow, that of the Go type of an emitted message, or
 // what the ledger calls the input.
 func messageName(r *ledger.Report, t tally.Type) string {
@@ -168,7 +171,7 @@ func messageName(r *ledger.Report, t tally.Type) string {
 	case kind != "":
 		return kind
 	case t == ledger.TypeOfMove:
-		return "actor that moves"
+		return moveName
 	case t == tally.Unnamed:
 		return "other"
 	}
@@ -180,7 +183,12 @@ func (q *inquiry) serveTallies(mux *http.ServeMux) {
 	mux.HandleFunc("GET /v1/tally", answers(q, q.c.Tally))
 	mux.HandleFunc("GET /v1/actors", answers(q, func(ctx context.Context) (Actors, error) {
 		list, err := q.tallies(ctx)
-		return joinActors(q.c.cfg.Name, list), err
+		all := joinActors(q.c.cfg.Name, list)
+		for i := range all.Actors {
+			a := &all.Actors[i]
+			a.Stays = q.c.stays(&a.ActorTally)
+		}
+		return all, err
 	}))
 	mux.HandleFunc("GET /v1/matrix", answers(q, func(ctx context.Context) (Matrix, error) {
 		list, err := q.tallies(ctx)

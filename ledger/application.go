@@ -34,6 +34,16 @@ type Server interface {
 	Callee(route string, message []byte) (Shard, error)
 }
 
+// Placer is an Application that has a say in where its actors live. Its methods are safe for concurrent use.
+type Placer interface {
+	Application
+	// Place returns the group of a new actor, one of groups; the first of these is where its first message is. 0 is the
+	// same as the first.
+	Place(at Shard, groups []uint64) uint64
+	// Stays reports whether actors of the application move only if an operator says so.
+	Stays() bool
+}
+
 // InputKind is the kind of an Input.
 type InputKind uint8
 

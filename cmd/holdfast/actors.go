@@ -25,6 +25,7 @@ func actorsCommand() *cobra.Command {
 sent, how long its handlers were busy, the bytes of its cells, and the actors with which it exchanges
 the most. Then show for each application what its handlers cause: which type of message makes them
 send which. A handler is centralised if one actor of the cluster handles the messages of several.
+STAYS says why the optimizer of placement does not move an actor.
 
 Each group is counted by its leader, since that leads the group.`,
 		Example: `  holdfast actors --config holdfast.yaml
@@ -63,7 +64,7 @@ const shownPeers = 2
 func printActors(out io.Writer, a controller.Actors, more int) error {
 	printAsked(out, a.By, a.Controllers)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "ACTOR\tGROUP\tLEADER\tINPUTS\tOUTPUTS\tFAILURES\tBUSY MS\tBYTES\tTOP PEERS (TO, FROM)")
+	fmt.Fprintln(w, "ACTOR\tGROUP\tLEADER\tSTAYS\tINPUTS\tOUTPUTS\tFAILURES\tBUSY MS\tBYTES\tTOP PEERS (TO, FROM)")
 	for _, v := range a.Actors {
 		printActor(w, v.Actor, v)
 	}
@@ -107,8 +108,8 @@ func printActor(w io.Writer, name string, v controller.ActorView) {
 	for _, p := range v.Peers[:min(len(v.Peers), shownPeers)] {
 		peers = append(peers, fmt.Sprintf("%s (%d, %d)", brief(p.Actor), p.Sent, p.Received))
 	}
-	fmt.Fprintf(w, "%s\t%d\t%s\t%d\t%d\t%d\t%.1f\t%d\t%s\n", brief(name), v.Group, v.Leader, v.Inputs, v.Outputs,
-		v.Failures, v.BusyMs, v.Bytes, dash(strings.Join(peers, ", ")))
+	fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%d\t%d\t%d\t%.1f\t%d\t%s\n", brief(name), v.Group, v.Leader, dash(v.Stays),
+		v.Inputs, v.Outputs, v.Failures, v.BusyMs, v.Bytes, dash(strings.Join(peers, ", ")))
 }
 
 // brief is the name of an actor in tables.

@@ -45,6 +45,7 @@ func configCommand() *cobra.Command {
   bfd: {floor_ms: 15, multiplier: 3}   # BFD on links, for recovery and liveness; see docs/operating.md
   groups: 1                      # or per-controller: each controller leads a share of the switches
   # replication: 3               # with per-controller: replicas of each group; default: one on each controller
+  # placement: {optimize: true}  # with per-controller: moves actors; docs/operating.md has the other keys
   durability: disk               # disk or memory
   data: /var/lib/holdfast        # each controller uses the folder of its name
   heartbeat_ms: 10
@@ -116,6 +117,7 @@ type summary struct {
 	Recovery        *config.Recovery             `json:"recovery,omitempty"`
 	BFD             *config.BFD                  `json:"bfd,omitempty"`
 	Groups          []config.Group               `json:"groups"`
+	Placement       *config.Placement            `json:"placement,omitempty"` // nil: no actor moves by itself
 	Durability      config.Durability            `json:"durability"`
 	HeartbeatMS     int64                        `json:"heartbeat_ms"`
 	ElectionMS      int64                        `json:"election_ms"`
@@ -159,6 +161,9 @@ func summarize(s *config.Cluster, found process.Checked, problems []error) summa
 	if slices.Contains(sum.Apps, liveness.Name) {
 		sum.BFD = &s.BFD
 	}
+	if s.Placement.Optimize {
+		sum.Placement = &s.Placement
+	}
 	for _, err := range problems {
 		sum.Problems = append(sum.Problems, err.Error())
 	}
@@ -189,6 +194,10 @@ func printPlacement(w io.Writer, s *config.Cluster) {
 	if s.Replicas() < len(s.Controllers) {
 		fmt.Fprintln(w, "switches\teach is served by the controllers of its group: give switches without an agent the "+
 			"addresses of all controllers")
+	}
+	if p := s.Placement; p.Optimize {
+		fmt.Fprintf(w, "placement\tan actor moves if that saves %d messages/s in %d windows of %v, %v after its last "+
+			"move, to groups that handle at most %d messages/s\n", p.Threshold, p.Windows, p.Window, p.Cooldown, p.Load)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 func moveCommand() *cobra.Command {
 	var file, text, bucket, dpid string
 	var number uint64
+	var pin bool
 	cmd := &cobra.Command{
 		Use:   "move --config FILE [APPLICATION | --switch DPID] GROUP",
 		Short: "Move a switch, or an actor of an application, to another group",
@@ -25,6 +26,7 @@ Nothing is lost, repeated or reordered, whichever controller dies meanwhile. A s
 with bundles, stays in its epoch. Other switches begin a new one, as they do with every new master.`,
 		Example: `  holdfast move topology 2
   holdfast move counters 3 --key 10.0.0.1
+  holdfast move counters 3 --key 10.0.0.1 --pin
   holdfast move --switch 00000000000000a1 2`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if dpid != "" {
@@ -33,7 +35,7 @@ with bundles, stays in its epoch. Other switches begin a new one, as they do wit
 			return cobra.ExactArgs(2)(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			m := controller.Move{Key: ledger.Key{A: number, S: text}}
+			m := controller.Move{Key: ledger.Key{A: number, S: text}, Pin: pin}
 			if bucket != "" {
 				if _, err := fmt.Sscanf(bucket, "%x/%d", &m.Key.A, &m.Key.B); err != nil || m.Key.String() != bucket {
 					return fmt.Errorf("bucket %q: give it as holdfast actors shows it, such as 1f/64", bucket)
@@ -71,5 +73,7 @@ with bundles, stays in its epoch. Other switches begin a new one, as they do wit
 	cmd.Flags().StringVar(&bucket, "bucket", "", "the bucket, as holdfast actors shows it, if it has those")
 	cmd.Flags().StringVar(&dpid, "switch", "", "the datapath id of the switch to move, instead of an actor")
 	cmd.MarkFlagsMutuallyExclusive("key", "number", "bucket", "switch")
+	cmd.Flags().BoolVar(&pin, "pin", false, "pin the actor there, so that the optimizer does not move it")
+	cmd.MarkFlagsMutuallyExclusive("pin", "switch")
 	return cmd
 }

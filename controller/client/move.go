@@ -12,3 +12,9 @@ func (c *Client) Move(ctx context.Context, m controller.Move) (moved controller.
 	err = c.Leader(ctx, http.MethodPost, "/v1/move", m, &moved)
 	return moved, err
 }
+
+// Pin pins an actor to its group, or releases it, and returns when the directory says so. Any controller can do that.
+func (c *Client) Pin(ctx context.Context, p controller.Pin) (pinned controller.Pinned, err error) {
+	err = c.Leader(ctx, http.MethodPost, "/v1/pin", p, &pinned)
+	return pinned, err
+}

@@ -1,8 +1,8 @@
 // Package directory records which group each actor lives in, the switches and what applications have elsewhere, and
 // which controllers have a replica of each group. The record is replicated state of the system group, so it is one
 // linearizable assignment for the whole cluster: Application is what the ledger of the system group runs, and Assign,
-// Moved, Place, Reached and Adopt are its requests. View is what one controller knows: it follows the entries that its
-// own replica of the system group has committed, and answers without asking anybody.
+// Moved, Place, Reached, Adopt and Pin are its requests. View is what one controller knows: it follows the entries that
+// its own replica of the system group has committed, and answers without asking anybody.
 //
 // It has no I/O, clock or lock. It does not know who leads: package controller sends the requests, waits for their
 // effects, and brings about what the record says of replicas. It moves no actor: the group in which an actor lives does
@@ -22,10 +22,11 @@ import (
 const Name = "directory"
 
 // MaxSwitches and MaxActors bound the directory. What exceeds them is not assigned, and so not served: rows are never
-// removed.
+// removed. No more than MaxPins actors are pinned.
 const (
 	MaxSwitches = 1 << 16
 	MaxActors   = 1 << 20
+	MaxPins     = 1 << 12
 )
 
 // FirstVersion is the version of the first assignment of an actor, and of all of them in a cluster with one group.
@@ -34,13 +35,14 @@ const FirstVersion = 1
 // The tables. The layout is Layout.append in cell 0, and Group.append in the cell of each home group. The cell of a
 // switch is its datapath id. The cell of another actor is the name of its application, and the field is its key. The
 // cell of a group is its number, and the value is how many switches it has. The cell of counts has how many actors
-// there are besides.
+// there are besides. See pins.go for the table of pins.
 const (
 	switchTable = "switches"
 	actorTable  = "actors"
 	groupTable  = "groups"
 	countTable  = "counts"
 	layoutTable = "layout"
+	pinTable    = "pins"
 )
 
 // place returns where the row of an actor is.
@@ -76,6 +78,8 @@ func (d *Application) Handle(tx *ledger.Tx, in *ledger.Input) error {
 		return err
 	case Adopt:
 		return d.adopt(tx, r)
+	case Pin:
+		return d.pin(tx, r)
 	case Reached:
 		l, err := load(tx)
 		if g, ok := l.Of(r.Group); ok && err == nil {

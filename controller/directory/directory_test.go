@@ -267,12 +267,45 @@ func TestMoves(t *testing.T) {
 	}
 }
 
+// Pins are kept in the log and in snapshots, whoever asks for them how often, and end when they are released.
+func TestPins(t *testing.T) {
+	g := newGroup(t, 2)
+	keyed := ledger.Actor{App: "a", Shard: ledger.Shard{Key: ledger.Key{S: "k"}}}
+	pinned := func(a ledger.Actor, want bool) {
+		t.Helper()
+		rows, err := g.leader.Rows(Name, 1<<20)
+		g.must(err)
+		var restored View
+		g.must(restored.Restore(rows))
+		if got := g.view.Pinned(a); got != want || restored.Pinned(a) != want {
+			t.Errorf("%v is pinned: %v, and %v in a snapshot; want %v", a, got, restored.Pinned(a), want)
+		}
+	}
+	for _, want := range []bool{true, true, false, false, true} {
+		g.request(Pin{keyed, want})
+		g.commit()
+		pinned(keyed, want)
+		pinned(ledger.Actor{App: "a"}, false)
+	}
+	g.request(Moved{keyed, ledger.Assignment{Group: 2, Version: 7}})
+	g.request(Pin{keyed, false})
+	g.lead() // not committed
+	pinned(keyed, true)
+	for i := range uint64(MaxPins) {
+		g.request(Pin{ledger.Actor{App: "b", Shard: ledger.Shard{Key: ledger.Key{A: i + 1}}}, true})
+	}
+	if f := g.leader.Failures(); len(f) != 1 {
+		t.Errorf("%d failures, want 1: one actor too many is pinned", len(f))
+	}
+}
+
 func FuzzRequest(f *testing.F) {
 	f.Add(Assign{[]ledger.Actor{{App: "a"}}, []uint64{2, 300}}.Append(nil))
 	f.Add(Moved{ledger.Actor{Shard: ledger.AtSwitch(1)}, ledger.Assignment{Group: 1, Version: 2}}.Append(nil))
 	f.Add(Place{3, []uint64{1, 2, 300}}.Append(nil))
 	f.Add(Reached{3, []uint64{1, 2, 300}}.Append(nil))
 	f.Add(Adopt{[]ledger.Actor{{App: "a"}}}.Append(nil))
+	f.Add(Pin{ledger.Actor{App: "a"}, true}.Append(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var l Layout
 		if err := l.parse(b); err == nil {

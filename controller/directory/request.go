@@ -14,12 +14,14 @@ import (
 //	Place:  3, replication, controllers
 //	Reached: 4, group, replicas
 //	Adopt: 5, number of actors, actors
+//	Pin: 6, 1 or 0, actor
 const (
 	requestAssign  = 1
 	requestMoved   = 2
 	requestPlace   = 3
 	requestReached = 4
 	requestAdopt   = 5
+	requestPin     = 6
 )
 
 // Assign is the request to assign those of the actors that have no row. Groups are those from which to choose for a
@@ -54,6 +56,13 @@ type Reached struct {
 // Adopt is the request of the leader of group 1 to assign actors to it that it has from a cluster of one group. The
 // last one has none: all that the group has are assigned.
 type Adopt struct{ Actors []ledger.Actor }
+
+// Pin is the request to pin an actor to the group in which it lives, or to release it. Only an operator moves an actor
+// that is pinned.
+type Pin struct {
+	Actor  ledger.Actor
+	Pinned bool
+}
 
 // MaxAdopted bounds the actors of one request, so that its transaction is small enough for the log.
 const MaxAdopted = 4096
@@ -90,6 +99,15 @@ func (r Assign) Append(b []byte) []byte {
 }
 
 // Append appends the encoding of the request.
+func (r Pin) Append(b []byte) []byte {
+	pinned := byte(0)
+	if r.Pinned {
+		pinned = 1
+	}
+	return r.Actor.Append(append(b, requestPin, pinned))
+}
+
+// Append appends the encoding of the request.
 func (r Moved) Append(b []byte) []byte {
 	return r.Actor.Append(appendRow(append(b, requestMoved), r.Assignment))
 }
@@ -100,7 +118,7 @@ var (
 )
 
 // parse decodes a request: an Assign, with at least one group, a Moved, a Place, with at least one controller, a
-// Reached, or an Adopt.
+// Reached, an Adopt, or a Pin.
 func parse(b []byte) (any, error) {
 	if len(b) == 0 {
 		return nil, errRequest
@@ -137,6 +155,12 @@ func parse(b []byte) (any, error) {
 			return nil, err
 		}
 		if r.Actor, b, err = ledger.ParseActor(b); err != nil || len(b) > 0 {
+			return nil, errRequest
+		}
+		return r, nil
+	case requestPin:
+		r := Pin{Pinned: n == 1}
+		if r.Actor, b, err = ledger.ParseActor(b); err != nil || len(b) > 0 || n > 1 {
 			return nil, errRequest
 		}
 		return r, nil

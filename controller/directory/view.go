@@ -11,6 +11,7 @@ import (
 // View is the directory as one replica of the system group has it. The zero View is empty.
 type View struct {
 	rows   map[ledger.Actor]ledger.Assignment
+	pins   map[ledger.Actor]bool
 	layout Layout
 }
 
@@ -42,12 +43,17 @@ func (v *View) Shards(app string) (list []ledger.Shard) {
 	return list
 }
 
-// Commit takes the next committed entry of the system group, and returns the actors whose rows have changed, and
-// whether the layout has.
+// Commit takes the next committed entry of the system group, and returns the actors that have another row now, or are
+// pinned or released, and whether the layout has changed.
 func (v *View) Commit(entry []byte) (changed []ledger.Actor, laidOut bool, err error) {
 	_, err = ledger.Walk(entry, func(r *ledger.Record) error {
-		if r.Op != ledger.OpPut || r.Table.App != Name {
+		if r.Op != ledger.OpPut && r.Op != ledger.OpDelete || r.Table.App != Name {
 			return nil
+		}
+		if r.Table.Name == pinTable {
+			a, err := v.putPin(r.Field, r.Op == ledger.OpPut)
+			changed = append(changed, a)
+			return err
 		}
 		if r.Table.Name == layoutTable {
 			laidOut = true
@@ -70,6 +76,11 @@ func (v *View) Restore(rows []ledger.Row) error {
 	for _, r := range rows {
 		if r.Table == layoutTable {
 			if err := v.layout.put(r.Cell.A, r.Value); err != nil {
+				return err
+			}
+		}
+		if r.Table == pinTable {
+			if _, err := v.putPin(r.Field, true); err != nil {
 				return err
 			}
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/controller"
 	"github.com/holdfast-sdn/holdfast/controller/audit"
 	"github.com/holdfast-sdn/holdfast/controller/directory"
+	"github.com/holdfast-sdn/holdfast/controller/optimizer"
 	"github.com/holdfast-sdn/holdfast/internal/access"
 	"github.com/holdfast-sdn/holdfast/internal/config"
 	"github.com/holdfast-sdn/holdfast/ledger"
@@ -143,6 +144,10 @@ func assemble(ctx context.Context, cfg Config, me config.Controller) (controller
 		SnapshotEvery: cfg.SnapshotEvery,
 		Instrument:    s.Instrumentation,
 		Logger:        cfg.Logger,
+	}
+	if p := s.Placement; p.Optimize {
+		own.Optimizer = &controller.OptimizerConfig{Window: p.Window, Config: optimizer.Config{
+			Threshold: float64(p.Threshold), Windows: int(p.Windows), Cooldown: p.Cooldown, Load: float64(p.Load)}}
 	}
 	own.Consensus.Founded = !cfg.Join
 	for _, c := range s.Controllers {

@@ -42,6 +42,7 @@ type Cluster struct {
 	SwitchTimeout time.Duration // without a connection until a switch counts as gone
 	// Instrumentation: leaders count what actors do. It is off only to measure what it costs.
 	Instrumentation bool
+	Placement       Placement
 	TLS             *TLS // nil: plain TCP
 }
 
@@ -97,6 +98,7 @@ func defaults() Cluster {
 		SwitchTimeout: DefaultSwitchTimeout,
 
 		Instrumentation: true,
+		Placement:       defaultPlacement(),
 	}
 }
 

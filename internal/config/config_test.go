@@ -51,6 +51,8 @@ func wantThree() *config.Cluster {
 		Durability: config.Disk, Data: "/var/lib/holdfast",
 		Heartbeat: 10 * time.Millisecond, Election: 50 * time.Millisecond, SwitchTimeout: 3 * time.Second,
 		Instrumentation: true,
+		Placement: config.Placement{Window: 10 * time.Second, Windows: 3, Threshold: 10, Cooldown: time.Minute,
+			Load: 50_000},
 	}
 }
 
@@ -66,6 +68,7 @@ func TestParse(t *testing.T) {
 	full.Recovery = config.Recovery{NodeDisjoint: true, HoldDown: 3 * time.Second, Reconcile: 100 * time.Millisecond,
 		RemoveForeign: true, MaxEntries: 16, MaxGroups: 1}
 	full.Instrumentation = false
+	full.Placement = config.Placement{Window: 2 * time.Second, Windows: 4, Threshold: 5, Load: 6}
 	full.BFD = config.BFD{Database: "ssl:{address}:6641", Floor: 5 * time.Millisecond, Multiplier: 5}
 	full.TLS = &config.TLS{CA: "/etc/hf/ca.pem", Cert: "/etc/hf/{name}.pem", Key: "/etc/hf/{name}-key.pem"}
 	for _, tc := range []struct {
@@ -76,7 +79,10 @@ func TestParse(t *testing.T) {
 		{"everything", three + "cluster: lab\napps: [hub, learning, recovery]\nlevels:\n  hub:\n    packet_in: " +
 			"unordered\ndurability: memory\ndata: /tmp/hf\nheartbeat_ms: 20\nelection_ms: 100\nswitch_timeout_ms: " +
 			"1000\nrecovery: {disjoint: node, hold_down_ms: 3000, reconcile_ms: 100, foreign: remove, max_entries: " +
-			"16, max_groups: 1}\ninstrumentation: false\nbfd: {enabled: false, database: \"ssl:{address}:6641\", floor_ms: 5, multiplier: " +
+			"16, max_groups: 1}\ninstrumentation: false\nplacement: {optimize: false, window_ms: 2000, windows: 4, " +
+			"threshold: 5, " +
+			"cooldown_ms: 0, load: 6}\nbfd: {enabled: false, database: \"ssl:{address}:6641\", floor_ms: 5, " +
+			"multiplier: " +
 			"5}\ntls:\n  ca: /etc/hf/ca.pem\n  cert: /etc/hf/{name}.pem\n  key: /etc/hf/{name}-key.pem\n", full},
 		{"databases follow TLS", three + "tls: {ca: ca.pem, cert: c.pem, key: k.pem}\n", func() *config.Cluster {
 			s := wantThree()
@@ -180,9 +186,9 @@ func TestMistakes(t *testing.T) {
 		{"too large", one + strings.Repeat("#\n", config.MaxFile/2),
 			"f: larger than 1048576 bytes; is this the right file?"},
 		{"unknown key", one + "hartbeat_ms: 3\n",
-			`f:3: unknown key "hartbeat_ms"; did you mean "heartbeat_ms"? (known: cluster, controllers, apps, levels, ryu, recovery, bfd, groups, replication, durability, data, heartbeat_ms, election_ms, switch_timeout_ms, instrumentation, tls)`},
+			`f:3: unknown key "hartbeat_ms"; did you mean "heartbeat_ms"? (known: cluster, controllers, apps, levels, ryu, recovery, bfd, groups, replication, durability, data, heartbeat_ms, election_ms, switch_timeout_ms, instrumentation, placement, tls)`},
 		{"unknown key, nothing near", one + "colour: red\n",
-			`f:3: unknown key "colour"; known: cluster, controllers, apps, levels, ryu, recovery, bfd, groups, replication, durability, data, heartbeat_ms, election_ms, switch_timeout_ms, instrumentation, tls`},
+			`f:3: unknown key "colour"; known: cluster, controllers, apps, levels, ryu, recovery, bfd, groups, replication, durability, data, heartbeat_ms, election_ms, switch_timeout_ms, instrumentation, placement, tls`},
 		{"unknown key of a controller", edit("    openflow: 127", "    openflw: 127"),
 			`f:4: unknown key "openflw"; did you mean "openflow"? (known: name, peer, openflow, api, rest, id)`},
 		{"key twice", one + "data: a\ndata: b\n", `f:4: key "data" is already in line 3; remove one`},
@@ -230,6 +236,14 @@ func TestMistakes(t *testing.T) {
 		{"apps not a list", one + "apps: hub\n", "f:3: apps is the text \"hub\"; write a list: lines that begin " +
 			"with `- `"},
 		{"groups", one + "groups: 3\n", `f:3: groups is 3 (int); write 1, or per-controller`},
+		{"placement in one group", one + "placement: {optimize: true}\n",
+			"f:3: the placement is to be optimized, and " +
+				"there is one group; write groups: per-controller, or remove this section"},
+		{"placement that is not measured", one + "groups: per-controller\ninstrumentation: false\n" +
+			"placement: {optimize: true}\n", "f:5: the placement is to be optimized, and instrumentation is off; " +
+			"remove instrumentation: false"},
+		{"placement without windows", one + "placement: {windows: 0}\n",
+			"f:3: windows is 0; write a whole number from 1 to 1000"},
 		{"replication of one group", one + "replication: 1\n",
 			"f:3: replication is configured, and one group has a replica on each controller; write groups: " +
 				"per-controller, or remove this line"},

@@ -24,7 +24,7 @@ type parser struct {
 	cluster Cluster
 
 	// where they stand, if they do
-	heartbeatNode, electionNode, databaseNode, recoveryNode, replicationNode *yaml.Node
+	heartbeatNode, electionNode, databaseNode, recoveryNode, replicationNode, placementNode *yaml.Node
 }
 
 func (p *parser) parse(text []byte) error {
@@ -60,6 +60,7 @@ func (p *parser) parse(text []byte) error {
 		{"instrumentation", func(n *yaml.Node) error {
 			return p.flag(n, "instrumentation", &s.Instrumentation)
 		}},
+		{"placement", p.placement},
 		{"tls", p.tls},
 	})
 	if err != nil {
@@ -76,6 +77,9 @@ func (p *parser) parse(text []byte) error {
 			"write apps: [recovery], or remove this section")
 	}
 	if err := p.checkGroups(); err != nil {
+		return err
+	}
+	if err := p.checkPlacement(); err != nil {
 		return err
 	}
 	return p.checkTimes()
