@@ -38,6 +38,7 @@ type transactions[ID comparable] struct {
 	within  uint64
 	differs bool
 	pending []records[ID]
+	marked  int // the records before are not added to
 }
 
 func (t *transactions[ID]) record(r record[ID]) {
@@ -50,7 +51,7 @@ func (t *transactions[ID]) record(r record[ID]) {
 		}
 		t.differ()
 	}
-	if last := len(t.pending) - 1; last >= 0 && r.kind == output && t.pending[last].record == r {
+	if last := len(t.pending) - 1; last >= t.marked && r.kind == output && t.pending[last].record == r {
 		t.pending[last].n++
 		return
 	}
@@ -70,7 +71,7 @@ func (t *transactions[ID]) differ() {
 }
 
 // begin begins the next transaction.
-func (t *transactions[ID]) begin() { t.same, t.within, t.differs = 0, 0, false }
+func (t *transactions[ID]) begin() { t.same, t.within, t.differs, t.marked = 0, 0, false, 0 }
 
 // Event records that a switch has sent an event. Input says who handles it.
 func (t *Tally[ID]) Event(from *Actor[ID]) { t.record(record[ID]{from: from, kind: event}) }
@@ -102,10 +103,10 @@ func (t *Tally[ID]) Mark() int {
 	if t.within > 0 {
 		t.differ()
 	}
-	if t.differs {
-		return len(t.pending)
+	if t.marked = t.same; t.differs {
+		t.marked = len(t.pending)
 	}
-	return t.same
+	return t.marked
 }
 
 // Failed undoes what was recorded since a mark, because a handler failed. What remains is the input that it failed on,
