@@ -201,6 +201,10 @@ func describe(r *ledger.Record) string {
 		return fmt.Sprintf("stream %v, operation %d, item %d: %x", r.Link, r.Op, r.Seq, r.Bytes)
 	case ledger.OpLeave, ledger.OpDepart, ledger.OpMoved:
 		return fmt.Sprintf("operation %d of %v, which moves: %+v", r.Op, r.Actor, r.Assignment)
+	case ledger.OpAsk:
+		return fmt.Sprintf("commands of switch %s from another group: %+v", r.Switch, r.Ask)
+	case ledger.OpIncoming:
+		return fmt.Sprintf("stream %v, received: %+v", r.Link, r.Incoming)
 	case ledger.OpDrop:
 		return fmt.Sprintf("drop of %s/%s at %v", r.Table.App, r.Table.Name, r.Cell)
 	case ledger.OpPiece:

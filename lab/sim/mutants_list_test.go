@@ -217,6 +217,32 @@ var mutants = []mutant{
 		"	if err := c.flush(); err != nil && !c.held {\n", "	if err := c.tooLarge(0); err != nil && !c.held {\n"},
 	{"lose requests of other controllers", "controller/request.go",
 		"	c.Ask(string(payload[:size]), bytes.Clone(payload[size:]))\n", "	_ = bytes.Clone(payload)\n"},
+
+	// Moves of actors.
+	{"depart before everything is copied", "ledger/depart.go",
+		"		case d.copied() && c.outgoing(d.link(c)).sending.taken >= d.last:\n", "		case d.begun:\n"},
+	{"do not send what has changed since it was copied", "ledger/depart.go",
+		"	for _, f := range slices.SortedFunc(maps.Keys(d.dirty), tableField.compare) {\n		w.field(f)\n",
+		"	for _, f := range slices.SortedFunc(maps.Keys(d.dirty), tableField.compare) {\n		_ = f\n"},
+	{"number the items of an idle stream from 1 again after a move", "ledger/depart.go",
+		"		if k.From.mover() == a {\n			w.ops = ",
+		"		if k.From.mover() == a && c.state.links.out[k].outbox.Len() > 0 {\n			w.ops = "},
+	{"keep the cells of an actor that departs", "ledger/depart.go",
+		"	for _, x := range c.cellsOf(a) {\n", "	for _, x := range c.cellsOf(a)[:0] {\n"},
+	{"keep the timers of an actor that departs", "ledger/depart.go",
+		"		c.tx.CancelTimer(name.name)\n", ""},
+	{"depart without a new version", "ledger/depart.go",
+		"	next := Assignment{d.to, at.Version + 1}\n", "	next := Assignment{d.to, at.Version}\n"},
+	{"leave behind what was copied when a move is called off", "ledger/move.go",
+		"	c.push(c.outgoing(Link{theGroup(c.group), theGroup(to)}), (&piece{actor: a, first: true}).item(), 0)\n",
+		""},
+	{"take what arrives from two groups for one move", "ledger/piece.go",
+		"	from, _ := k.From.group()\n", "	from, _ := k.To.group()\n"},
+	{"leave what has arrived in part out of snapshots", "ledger/piece.go",
+		"			b = appendBytes(b, ops)\n", "			b = appendBytes(b, ops[:0])\n"},
+	{"leave out of snapshots who has moved", "ledger/piece.go",
+		"	for _, a := range slices.SortedFunc(maps.Keys(m.at), Actor.Compare) {\n",
+		"	for _, a := range slices.SortedFunc(maps.Keys(m.at), Actor.Compare)[:0] {\n"},
 }
 
 // seeded returns the mutants as package mutation wants them.

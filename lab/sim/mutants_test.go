@@ -102,6 +102,17 @@ var begins = map[string]uint64{
 	"begin an epoch by the clock alone":                      5,
 	"number an event as the one before it":                   7,
 	"forget what is not complete at failover":                6,
+
+	"depart before everything is copied":                           15,
+	"leave behind what was copied when a move is called off":       19,
+	"depart without a new version":                                 3,
+	"keep the timers of an actor that departs":                     3,
+	"keep the cells of an actor that departs":                      3,
+	"number the items of an idle stream from 1 again after a move": 3,
+	"do not send what has changed since it was copied":             7,
+	"leave out of snapshots who has moved":                         3,
+	"leave what has arrived in part out of snapshots":              15,
+	"take what arrives from two groups for one move":               15,
 }
 
 // scenarios has a stored scenario for bugs that what the seeds draw takes too long to find. It is run with many seeds.
