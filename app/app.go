@@ -21,6 +21,7 @@
 package app
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"path/filepath"
@@ -56,6 +57,7 @@ type App struct {
 	levels   [256]Level                          // of OpenFlow messages, by type
 	answers  map[string]func(*Tx, *result) error // to calls, by the type of the request
 	routes   map[string]route                    // over HTTP, by pattern
+	detached []func(context.Context, emit)       // goroutines
 	mux      *http.ServeMux                      // has the patterns, to refuse conflicts
 	place    func(ledger.Key, []Group) Group     // of Place; nil without it
 	sticky   bool

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
+	"strings"
 
 	"github.com/holdfast-sdn/holdfast/internal/httpcall"
 	"github.com/holdfast-sdn/holdfast/ledger"
@@ -77,6 +78,10 @@ func (a *App) Callee(pattern string, message []byte) (ledger.Shard, error) {
 
 // serve executes a request.
 func (a *App) serve(tx *Tx, in *ledger.Input) error {
+	if name, is := strings.CutPrefix(in.Name, emitPrefix); is {
+		tx.ledger.Enter(tx.at)
+		return tx.ledger.Emit(name, in.Message)
+	}
 	r, known := a.routes[in.Name]
 	if !known {
 		return fmt.Errorf("%s has no route %q: run the same release at all controllers", a.name, in.Name)

@@ -12,8 +12,9 @@ import (
 )
 
 // Later is what a handler returns to postpone its message: what the handler did is undone, and the message is handed to
-// it again after a time, or as soon as another handler has changed the cell, if one is given. The cell must belong
-// to the actor that handles the message. Messages that come after it do not wait.
+// it again after a time, or as soon as another handler has changed the cell, if one is given. The cell must belong to
+// the actor that handles the message. Messages that come after it do not wait. Those that wait for the same time or
+// cell are handled in the order in which they came.
 //
 // The message is kept in the log, so it survives the leader and moves with the actor, and it is handled once in the
 // end. The messages and calls that wait in a group are bounded as its timers are, to 65,536 and 64 MiB; beyond that the

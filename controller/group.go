@@ -109,6 +109,7 @@ func (c *Controller) startGroup(cfg GroupConfig, observe func(consensus.Update, 
 	}
 	c.router.add(g)
 	c.groups.add(g)
+	c.startDetached(g)
 	go g.run()
 	go func() { // ends with the group, or with the controller
 		<-g.ended

@@ -15,6 +15,8 @@ import (
 //
 //	wait:GROUP.TERM.BATCH.OFFSET            the name of a timer that waits for a time only
 //	wait:GROUP.TERM.BATCH.OFFSET:TABLE KEY  one that also waits for a change of a cell
+//
+// The numbers have a fixed length, so timers that are due at the same time are in the order in which they were set.
 const waits = "wait:"
 
 // maxWaitCell bounds what names a cell in the name of a timer, in bytes.
@@ -33,7 +35,7 @@ func IsWait(name string) bool { return strings.HasPrefix(name, waits) }
 // is due at once when a later handler has changed the cell.
 func (tx *Tx) Wait(after time.Duration, data []byte, on CellName) (name string, err error) {
 	b := &tx.c.batch
-	name = fmt.Sprintf("%s%d.%d.%d.%d", waits, tx.c.group, tx.c.term, b.number, len(b.buf))
+	name = fmt.Sprintf("%s%x.%09x.%08x.%06x", waits, tx.c.group, tx.c.term, b.number, len(b.buf))
 	if on.Table != "" {
 		cell := string(on.Key.append(appendString(nil, on.Table)))
 		if len(cell) > maxWaitCell {

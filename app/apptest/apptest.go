@@ -8,6 +8,7 @@
 package apptest
 
 import (
+	"context"
 	"slices"
 	"time"
 
@@ -305,15 +306,8 @@ func (n *Net) Call(a *app.App, route string, q app.Request) app.Response {
 	message := httpcall.Encode(q)
 	shard, err := a.Callee(route, message)
 	n.must(err)
-	actor := ledger.Actor{App: a.Name(), Shard: shard}
-	core := n.groups[0]
-	if len(n.groups) > 1 {
-		at, _ := n.home(actor)
-		core = n.groups[at.Group]
-	}
-	n.must(core.Call(ledger.Call{Actor: actor, Name: route, Message: message}))
-	n.commit()
-	for _, answer := range core.Answers() {
+	answers, _ := n.call(ledger.Call{Actor: ledger.Actor{App: a.Name(), Shard: shard}, Name: route, Message: message})
+	for _, answer := range answers {
 		if r, err := httpcall.Decode[app.Response](answer.Message); err != nil || answer.Failed {
 			n.t.Fatalf("%s is answered with %q (%v)", route, answer.Message, err)
 		} else {
@@ -322,4 +316,34 @@ func (n *Net) Call(a *app.App, route string, q app.Request) app.Response {
 	}
 	n.t.Fatalf("%s is not answered", route)
 	return app.Response{}
+}
+
+// call executes a call, wherever its actor lives.
+func (n *Net) call(q ledger.Call) ([]ledger.Answer, []Sent) {
+	n.t.Helper()
+	core := n.groups[0]
+	if len(n.groups) > 1 {
+		at, _ := n.home(q.Actor)
+		core = n.groups[at.Group]
+	}
+	n.must(core.Call(q))
+	sent := n.commit()
+	return core.Answers(), sent
+}
+
+// Detached runs what an application has given to app.Detach, one after the other, each until it returns. What it emits
+// is handled at once.
+func (n *Net) Detached(ctx context.Context, a *app.App) (sent []Sent) {
+	n.t.Helper()
+	for _, run := range a.Detached() {
+		run(ctx, func(_ context.Context, name string, message []byte) error {
+			answers, list := n.call(ledger.Call{Actor: ledger.Actor{App: a.Name()}, Name: name, Message: message})
+			sent = append(sent, list...)
+			if len(answers) != 1 || answers[0].Failed {
+				n.t.Fatalf("%s is answered with %v", name, answers)
+			}
+			return nil
+		})
+	}
+	return sent
 }
