@@ -60,6 +60,10 @@ func (c *Core) reassign(now time.Time) {
 		case s == nil:
 			c.absent[id], c.left[id] = now, now // its session comes soon, if it has one here
 		case s.unsettled:
+			if st := s.State(); st.Peer == southbound.Legacy || !st.InSync {
+				c.log.Warn("a switch that moves here begins a new epoch: this controller does not hold all its events",
+					"switch", id, "mode", st.Peer.String())
+			}
 			c.claimSettled(s)
 		}
 	}

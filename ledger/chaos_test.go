@@ -33,6 +33,9 @@ func (*counting) Handle(tx *Tx, in *Input) error {
 	return nil
 }
 
+// Shard makes what is counted of a switch move with it.
+func (*counting) Shard(_ string, cell Key) Shard { return AtSwitch(openflow.DatapathID(cell.A)) }
+
 // chaos does random things, whatever the input is.
 type chaos struct {
 	c    *cluster

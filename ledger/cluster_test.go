@@ -6,6 +6,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -148,9 +149,12 @@ func (c *cluster) begin() {
 	c.elect()
 }
 
-// sw returns a switch of the cluster.
+// sw returns a switch of the cluster; nil if it has moved from here.
 func (c *cluster) sw(id openflow.DatapathID) *simSwitch {
 	i := slices.IndexFunc(c.switches, func(s *simSwitch) bool { return s.id == id })
+	if i < 0 {
+		return nil
+	}
 	return c.switches[i]
 }
 
@@ -199,8 +203,13 @@ func (c *cluster) oracleOf(id openflow.DatapathID) *oracle {
 // act does one random thing.
 func (c *cluster) act() {
 	c.now += c.rng.Int64N(1000)
-	n, s := c.nodes[c.rng.IntN(len(c.nodes))], c.switches[c.rng.IntN(len(c.switches))]
-	switch p := c.rng.IntN(1000); {
+	n, p := c.nodes[c.rng.IntN(len(c.nodes))], c.rng.IntN(1000)
+	if len(c.switches) == 0 {
+		c.actAlone(n, 196+p%404)
+		return
+	}
+	s := c.switches[c.rng.IntN(len(c.switches))]
+	switch {
 	case p < 120:
 		s.packet()
 	case p < 125:
@@ -213,26 +222,34 @@ func (c *cluster) act() {
 		s.restart()
 	case p < 143:
 		s.disconnect(n.id)
-	case p < 153:
-		c.elect()
-	case p < 157:
-		n.restart()
-	case p < 170:
+	case p < 156:
 		n.core.Unreachable(s.id)
-	case p < 200:
-		n.compare()
-	case p < 300:
-		c.commit()
-	case p < 420:
-		n.step()
-	case p < 500:
-		n.turn()
-	case p < 540:
+	case p < 196:
 		s.finish()
 	case p < 600:
-		n.host.turn()
+		c.actAlone(n, p)
 	default:
 		c.deliver(s, n.id)
+	}
+}
+
+// actAlone does one of the random things for which no switch is needed.
+func (c *cluster) actAlone(n *simNode, p int) {
+	switch {
+	case p < 206:
+		c.elect()
+	case p < 210:
+		n.restart()
+	case p < 240:
+		n.compare()
+	case p < 340:
+		c.commit()
+	case p < 460:
+		n.step()
+	case p < 540:
+		n.turn()
+	default:
+		n.host.turn()
 	}
 }
 
@@ -290,7 +307,7 @@ func (n *simNode) turn() {
 	n.executeFrames()
 	n.core.Moves()
 	for _, r := range n.core.Immediate() {
-		n.release(term, r)
+		n.release(r)
 	}
 	cut := n.core.Cut
 	if !n.c.quiet && n.c.rng.IntN(2) == 0 {
@@ -306,17 +323,29 @@ func (n *simNode) turn() {
 		}
 	}
 	for _, r := range n.core.Releases() {
-		n.release(term, r)
+		n.release(r)
+	}
+	for _, id := range n.core.Arrivals() {
+		if s := n.c.sw(id); s != nil { // else it has moved on
+			n.attached(s)
+		}
 	}
 	if n.c.site != nil {
 		n.core.Frames(n.c.site.send)
 	}
 }
 
-func (n *simNode) release(term uint64, r Release) {
-	l := &n.c.sw(r.Switch).links[n.id]
+func (n *simNode) release(r Release) {
 	if r.BestEffortCount > 0 {
 		n.c.released(r)
+	}
+	s := n.c.sw(r.Switch)
+	if s == nil { // it has moved, and what its new leader sends has this, too
+		return
+	}
+	l := &s.links[n.id]
+	term := l.claimed
+	if r.BestEffortCount > 0 {
 		l.toAgent = append(l.toAgent, frame{kind: frameBestEffort, term: term, epoch: r.Epoch,
 			data: slices.Clone(r.BestEffort)})
 		return
@@ -334,24 +363,27 @@ func (n *simNode) release(term uint64, r Release) {
 // attached claims a switch that has a connection.
 func (n *simNode) attached(s *simSwitch) {
 	term, leading := n.core.Leading()
-	if !leading {
+	if !leading || !n.core.Here(s.id) {
 		return
 	}
+	at, _ := n.core.Assignment(Actor{Shard: AtSwitch(s.id)})
 	l := &s.links[n.id]
-	l.toAgent = append(l.toAgent, frame{kind: frameMaster, term: term})
+	l.claimed = at.Version<<32 | term
+	l.toAgent = append(l.toAgent, frame{kind: frameMaster, term: l.claimed})
 	if r, ok := n.core.Resume(s.id); ok {
 		n.core.Reachable(s.id, s.epoch)
-		n.release(term, r)
+		n.release(r)
 	}
 }
 
 // receive accepts a frame of an agent, unless there is no room for it.
 func (n *simNode) receive(s *simSwitch, f frame) bool {
 	term, leading := n.core.Leading()
+	l := &s.links[n.id]
 	switch {
 	case f.kind == frameRole:
-		s.links[n.id].term = f.term
-	case !leading || s.links[n.id].term != term:
+		l.term = f.term
+	case !leading || l.term != l.claimed || l.claimed&math.MaxUint32 != term:
 	case f.kind == frameDone:
 		n.must(n.core.Done(s.id, f.epoch, f.seq))
 	case !n.core.Room():
@@ -367,7 +399,11 @@ func (n *simNode) receive(s *simSwitch, f frame) bool {
 				n.c.fatalf("node %d: %v", n.id, err)
 			}
 			n.c.stale++
-			s.links[n.id].toAgent = append(s.links[n.id].toAgent, frame{kind: frameRefuse, term: term, epoch: f.epoch})
+			s.links[n.id].toAgent = append(s.links[n.id].toAgent, frame{kind: frameRefuse, term: l.claimed,
+				epoch: f.epoch})
+			return true
+		}
+		if errors.Is(err, ErrMoved) {
 			return true
 		}
 		if errors.Is(err, ErrFull) {
@@ -474,7 +510,7 @@ func (c *cluster) settle() {
 		n.step()
 		n.host.turn()
 		n.turn()
-		for _, s := range c.switches {
+		for _, s := range slices.Clone(c.switches) {
 			s.finish()
 			c.deliver(s, n.id)
 		}

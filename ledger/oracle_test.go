@@ -26,29 +26,33 @@ type epochKey struct {
 
 // oracle derives the committed state from the entries alone, and checks every entry.
 type oracle struct {
-	time     int64
+	time int64
+	switchLog
+	skipped int // number of skipped events
+	seen    int // number of events that are logged by digest
+	timers  map[timerName]int64
+	sentTo  map[openflow.DatapathID]bool // switches to which the current transaction has sent
+	ref     *Core                        // applies every entry when it is committed
+	feed    *feedModel
+	snaps   [][]byte // snapshots of ref, by number of entries
+	cluster *cluster
+	arrived *arrival // the item that the current transaction has received
+	input   Record   // that began it, without its bytes
+}
+
+// switchLog is what is committed of each switch.
+type switchLog struct {
 	events   map[epochKey][][]byte
 	commands map[epochKey][][]byte
 	newest   map[openflow.DatapathID]uint64 // latest epoch of each switch
 	closed   map[epochKey]bool
-	skipped  int // number of skipped events
-	seen     int // number of events that are logged by digest
-	timers   map[timerName]int64
 	counts   map[openflow.DatapathID]uint64 // packets, over all epochs
-	sentTo   map[openflow.DatapathID]bool   // switches to which the current transaction has sent
-	ref      *Core                          // applies every entry when it is committed
-	feed     *feedModel
-	snaps    [][]byte // snapshots of ref, by number of entries
-	cluster  *cluster
-	arrived  *arrival // the item that the current transaction has received
-	input    Record   // that began it, without its bytes
 }
 
 func newOracle(ref *Core) *oracle {
-	o := &oracle{events: map[epochKey][][]byte{}, commands: map[epochKey][][]byte{},
-		newest: map[openflow.DatapathID]uint64{},
-		closed: map[epochKey]bool{}, timers: map[timerName]int64{}, counts: map[openflow.DatapathID]uint64{},
-		sentTo: map[openflow.DatapathID]bool{}, ref: ref, feed: newFeedModel()}
+	o := &oracle{switchLog: switchLog{map[epochKey][][]byte{}, map[epochKey][][]byte{},
+		map[openflow.DatapathID]uint64{}, map[epochKey]bool{}, map[openflow.DatapathID]uint64{}},
+		timers: map[timerName]int64{}, sentTo: map[openflow.DatapathID]bool{}, ref: ref, feed: newFeedModel()}
 	o.snaps = append(o.snaps, o.snapshot())
 	return o
 }

@@ -39,6 +39,7 @@ const (
 type link struct {
 	toAgent, toController []frame
 	term                  uint64 // of the latest frameRole
+	claimed               uint64 // of the latest frameMaster
 }
 
 // simEvent is an event in the buffer of an agent.
@@ -95,6 +96,13 @@ func (s *simSwitch) event(msg []byte) {
 func (s *simSwitch) say(e simEvent) {
 	l := &s.links[s.master]
 	l.toController = append(l.toController, frame{kind: frameEvent, epoch: e.epoch, seq: e.seq, data: e.msg})
+}
+
+// rehome gives the switch, which has moved, connections to the nodes of its new group instead of the old ones.
+func (s *simSwitch) rehome(to *cluster) {
+	s.c.switches = slices.DeleteFunc(s.c.switches, func(o *simSwitch) bool { return o == s })
+	s.c, s.master, s.links = to, -1, make([]link, len(to.nodes))
+	to.switches = append(to.switches, s)
 }
 
 // packet makes an ordinary event, sometimes an answer to a command.

@@ -11,6 +11,14 @@ import (
 // siteApps are the applications with actors.
 var siteApps = []string{"chaos", "mayhem", "caller", "callee", "roll"}
 
+// mover returns the actor with which one moves: the switch to which it belongs, or itself.
+func mover(a Actor) Actor {
+	if a.Switch != 0 {
+		a.App = ""
+	}
+	return a
+}
+
 // siteHome returns where an actor lives if it has never moved.
 func siteHome(a Actor) (Assignment, bool) {
 	switch {
@@ -27,7 +35,7 @@ func siteHome(a Actor) (Assignment, bool) {
 // directory returns the Directory that a group has. It may be behind.
 func (s *site) directory(group uint64) Directory {
 	return func(a Actor) (Assignment, bool) {
-		if at, known := s.views[group-1][a]; known {
+		if at, known := s.views[group-1][mover(a)]; known {
 			return at, true
 		}
 		return siteHome(a)
@@ -50,10 +58,13 @@ func (s *site) direct() {
 		if n.core.Room() && s.moves && !c.quiet {
 			a := Actor{App: siteApps[s.rng.IntN(len(siteApps))]}
 			a.Key.A = uint64(s.rng.IntN(5))
+			if s.rng.IntN(3) == 0 && len(c.switches) > 0 {
+				a = mover(Actor{Shard: AtSwitch(c.switches[s.rng.IntN(len(c.switches))].id)})
+			}
 			switch err := n.core.Move(a, uint64(1+s.rng.IntN(siteGroups))); {
 			case err == nil:
 				s.Moves++
-			case !errors.Is(err, ErrElsewhere):
+			case !errors.Is(err, ErrElsewhere) && !(a.Switch != 0 && errors.Is(err, ErrImmovable)):
 				c.fatalf("%v", err)
 			}
 		}
@@ -92,7 +103,7 @@ func (s *site) learn(c *cluster) {
 
 // home returns the group in which an actor lives, as the logs say.
 func (s *site) home(a Actor) (group uint64, known bool) {
-	at, moved := s.lives[a]
+	at, moved := s.lives[mover(a)]
 	if !moved {
 		at, known = siteHome(a)
 		return at.Group, known
@@ -147,6 +158,10 @@ func (s *site) arrive(o *oracle, k Link, p Piece, item []byte) error {
 	maps.Copy(s.values[group], copied)
 	s.lives[a] = p.Next
 	delete(s.arriving, copying{a, k})
+	if a.Switch != 0 {
+		s.Switches++
+		s.sw(a.Switch).rehome(o.cluster)
+	}
 	return nil
 }
 

@@ -40,8 +40,8 @@ func TestSite(t *testing.T) {
 	t.Logf("calls: %+v", calls)
 	t.Logf("%d seeds: %+v", n, sum)
 	if *seedFlag == 0 && !testing.Short() && slices.Contains([]int{sum.Inputs, sum.Commands, sum.Void, sum.Answers,
-		sum.Repeated, sum.Lost, sum.Full, sum.Moves, sum.Arrivals, sum.Members, sum.Heard, calls.Answered,
-		calls.Failed, calls.Late}, 0) {
+		sum.Repeated, sum.Lost, sum.Full, sum.Moves, sum.Arrivals, sum.Members, sum.Heard, sum.Switches,
+		calls.Answered, calls.Failed, calls.Late}, 0) {
 		t.Error("the simulation does not reach what it is to test")
 	}
 }
@@ -87,13 +87,13 @@ type parcel struct {
 
 // siteCounts says what the simulation reached.
 type siteCounts struct {
-	Inputs, Commands, Void, Answers, Repeated, Lost, Full, Moves, Arrivals, Members, Heard int
+	Inputs, Commands, Void, Answers, Repeated, Lost, Full, Moves, Arrivals, Members, Heard, Switches int
 }
 
 func (s *siteCounts) add(o siteCounts) {
 	*s = siteCounts{s.Inputs + o.Inputs, s.Commands + o.Commands, s.Void + o.Void, s.Answers + o.Answers,
 		s.Repeated + o.Repeated, s.Lost + o.Lost, s.Full + o.Full, s.Moves + o.Moves, s.Arrivals + o.Arrivals,
-		s.Members + o.Members, s.Heard + o.Heard}
+		s.Members + o.Members, s.Heard + o.Heard, s.Switches + o.Switches}
 }
 
 func newSite(t testing.TB, seed uint64) *site {
@@ -113,6 +113,9 @@ func newSite(t testing.TB, seed uint64) *site {
 			group:      g + 1, site: s, uniques: g << 40}
 		s.groups = append(s.groups, c)
 		c.begin()
+		if g > 0 { // a switch moves, and what is committed of it remains
+			c.oracle.switchLog, c.oracle.feed.switches = s.groups[0].oracle.switchLog, s.groups[0].oracle.feed.switches
+		}
 	}
 	return s
 }
@@ -296,6 +299,16 @@ func (s *site) record(o *oracle, r *Record) error {
 	return nil
 }
 
+// sw returns a switch, wherever it lives.
+func (s *site) sw(id openflow.DatapathID) *simSwitch {
+	for _, c := range s.groups {
+		if sw := c.sw(id); sw != nil {
+			return sw
+		}
+	}
+	return nil
+}
+
 // recordSend checks what a group sends to another.
 func (s *site) recordSend(o *oracle, r *Record) error {
 	from, known := s.home(r.Link.From)
@@ -333,7 +346,7 @@ func (s *site) recordSend(o *oracle, r *Record) error {
 			return fmt.Errorf("stream %v: answer %d is sent by the transaction of event %d", r.Link, in.Seq, e.Seq)
 		}
 		n := binary.BigEndian.Uint64(in.Message[openflow.HeaderLen:])
-		body, known := o.cluster.sw(in.Switch).answers[n]
+		body, known := s.sw(in.Switch).answers[n]
 		asked := command{Link{r.Link.To, r.Link.From}, openflow.XID(in.Message)}
 		if known && s.bodies[asked] != "" && s.bodies[asked] != body {
 			return fmt.Errorf("stream %v: the answer to %q is passed on as that to %q", r.Link, body, s.bodies[asked])

@@ -102,6 +102,15 @@ func TestSwitchMovesFromItsApplication(t *testing.T) {
 	s.groups[1].up(1)
 	s.groups[1].event(1, 1, 2, packetIn("p"))
 	s.run()
+	s.departs(1, 1, 2, func() {})
+	s.groups[1].commit()
+	if known := s.groups[1].leader.state.links.in[Link{theSwitch(1), ofApp}]; !known.live || known.epoch != 1 ||
+		known.hello == nil {
+		t.Errorf("the application knows of the switch that has departed: %+v", known.received)
+	}
+	s.run()
+	s.move(theSwitch(1), 2, 1)
+	s.run()
 	for n := uint64(0); n < 6; n += 2 {
 		from, to := 1+n/2%2, 2-n/2%2
 		s.groups[from].event(1, 1, n+3, packetIn("p"))
@@ -118,75 +127,110 @@ func TestSwitchMovesFromItsApplication(t *testing.T) {
 	}
 }
 
+// departs moves a switch as far as the departure, which is not committed. last is called just before.
+func (s *pairs) departs(id openflow.DatapathID, from, to uint64, last func()) {
+	s.t.Helper()
+	p := s.groups[from]
+	s.move(theSwitch(id), from, to)
+	p.leader.Moves()
+	p.commit()
+	p.leader.Frames(s.carry)
+	s.groups[to].commit()
+	s.groups[to].leader.Frames(s.carry)
+	if last(); !p.leader.Here(id) {
+		s.t.Fatal("it has departed already")
+	}
+	if p.leader.Moves(); p.leader.Here(id) {
+		s.t.Fatal("it does not depart")
+	}
+}
+
 // An answer to a command reaches the actor that asked, also if the switch has moved meanwhile, and once.
 func TestAnswerAfterSwitchMoved(t *testing.T) {
 	s := newPairs(t)
 	asked, answers := uint32(0), []uint32{}
-	s.handlers(func(tx *Tx, in *Input) {
-		switch {
-		case in.Kind == Message && in.Message[1] == of13.TypePacketIn:
-			asked = tx.Send(1, simCommand("ask"))
-		case in.Kind == Message:
-			answers = append(answers, openflow.XID(in.Message))
+	for _, app := range s.app[1:] {
+		app.do = func(tx *Tx, in *Input) error {
+			switch {
+			case in.Kind == SwitchUp:
+				tx.Send(1, simCommand("first")) // so that numbers of the switch and of the stream differ
+			case in.Kind == Message && tx.Enter(Shard{}) && in.Message[1] == of13.TypePacketIn:
+				asked = tx.Send(1, simCommand("ask"))
+			case in.Kind == Message && in.Message[1] == of13.TypeBarrierReply && tx.Actor() == ofApp:
+				answers = append(answers, openflow.XID(in.Message))
+			}
+			return nil
 		}
-	})
+	}
 	s.groups[1].up(1)
 	s.run()
 	s.move(ofApp, 1, 2)
 	s.run()
 	s.groups[1].event(1, 1, 2, packetIn("p"))
 	s.run()
-	xid := openflow.XID(s.groups[1].leader.state.switches[1].queue.Item(1))
+	xid := openflow.XID(s.groups[1].leader.state.switches[1].queue.Item(2))
 	s.move(theSwitch(1), 1, 2)
 	s.run()
-	s.groups[2].event(1, 1, 3, newMessage(of13.TypeBarrierReply, xid, ""))
-	s.groups[2].must(s.groups[2].leader.Done(1, 1, 1))
-	s.move(theSwitch(1), 2, 1) // in the same batch
+	s.departs(1, 2, 1, func() {
+		s.groups[2].event(1, 1, 3, newMessage(of13.TypeBarrierReply, xid, ""))
+		s.groups[2].must(s.groups[2].leader.Done(1, 1, 2)) // to be logged with the event, and so with the departure
+	})
 	s.run()
-	if !slices.Equal(answers, []uint32{asked}) {
-		t.Errorf("answers %x to %x", answers, asked)
+	if !slices.Equal(answers, []uint32{asked}) || asked == xid {
+		t.Errorf("answers %x to %x, as %x", answers, asked, xid)
 	}
 	if got := s.queued(1); len(got) > 0 {
 		t.Errorf("commands %q are sent again", got)
 	}
 }
 
-// When a leader is deposed, a departure and an arrival that are not committed are undone as a whole.
-func TestSwitchMoveUndone(t *testing.T) {
+// Events that have no record of their own yet are logged before the switch departs.
+func TestSkippedBeforeDeparture(t *testing.T) {
+	s := newPairsOf(t, func(s *script) Application {
+		return relaxed{s, map[uint8]Level{of13.TypePacketIn: Unordered}}
+	})
+	s.groups[1].up(1)
+	s.run()
+	s.departs(1, 1, 2, func() { s.groups[1].event(1, 1, 2, packetIn("p")) })
+	s.run()
+	if r, known := s.groups[2].leader.Resume(1); !known || r.Acked != 2 {
+		t.Errorf("the new master acknowledges %+v (%v)", r, known)
+	}
+}
+
+// A switch is not claimed before its arrival is committed. If the leader is deposed before, the arrival is undone.
+func TestArrivalUndone(t *testing.T) {
+	s := newPairs(t)
+	s.groups[1].up(1)
+	s.run()
+	s.departs(1, 1, 2, func() {})
+	s.groups[1].commit()
+	s.groups[1].leader.Frames(s.carry)
+	p := s.groups[2]
+	if p.leader.state.switches[1] == nil || p.leader.Here(1) || p.leader.Settled(1) {
+		t.Error("an arrival counts before it is committed")
+	}
+	p.must(p.leader.Follow())
+	if got, want := snapshot(t, p.leader), snapshot(t, p.follower); string(got) != string(want) {
+		t.Errorf("after an arrival was undone:\n%s\nwant\n%s", dump(got), dump(want))
+	}
+	p.must(p.leader.Lead(2, p.now))
+	s.groups[1].leader.Resend(2)
+	s.run()
+	if got := p.leader.Arrivals(); !slices.Equal(got, []openflow.DatapathID{1}) || !p.leader.Settled(1) {
+		t.Errorf("arrivals %v", got)
+	}
+}
+
+// When a leader is deposed, a departure that is not committed is undone as a whole.
+func TestDepartureUndone(t *testing.T) {
 	s := newSwitchPairs(t)
 	s.atSwitch()
 	s.groups[1].up(1)
 	s.groups[1].event(1, 1, 2, packetIn("p"))
 	s.run()
-	before := snapshot(t, s.groups[1].leader)
-	s.move(theSwitch(1), 1, 2)
-	s.lost = func(from, _ uint64) bool { return from == 2 } // group 1 does not learn that it has arrived
-	for range 3 {
-		s.run()
-	}
-	// Neither has departed. What follows happens at the leader only, and is undone.
+	s.departs(1, 1, 2, func() {})
 	p := s.groups[1]
-	if _, left := p.leader.Left(1); left {
-		t.Fatal("it has departed before its copy was taken")
-	}
-	p.must(p.leader.Move(theSwitch(1), 1))
-	p.commit()
-	s.lost = nil
-	s.run()
-	if got := snapshot(t, p.leader); len(got) < len(before) || !p.leader.Here(1) {
-		t.Errorf("after the move was called off: %s", dump(got))
-	}
-	s.move(theSwitch(1), 1, 2)
-	for _, left := p.leader.Left(1); !left && p.leader.Here(1); {
-		p.leader.Moves()
-		if !p.leader.Here(1) || len(p.leader.batch.departed) > 0 {
-			break
-		}
-		p.commit()
-		p.leader.Frames(func(to uint64, frame []byte) { s.carry(to, frame) })
-		s.groups[2].commit()
-		s.groups[2].leader.Frames(func(to uint64, frame []byte) { s.carry(to, frame) })
-	}
 	if _, left := p.leader.Left(1); left {
 		t.Error("a departure counts before it is committed")
 	}

@@ -258,11 +258,18 @@ func TestMoves(t *testing.T) {
 	never := ledger.Actor{App: "b"}
 	request(Moved{never, ledger.Assignment{Group: 3, Version: 2}}) // it lived where its name says
 	want(never, 3, 2)
+	sw := ledger.Actor{Shard: ledger.AtSwitch(7)}
+	request(Assign{[]ledger.Actor{sw}, []uint64{1}})
+	request(Moved{sw, ledger.Assignment{Group: 3, Version: 2}})
+	want(sw, 3, 2)
 	rows, err := g.leader.Rows(Name, 1<<20)
 	g.must(err)
 	for _, r := range rows {
 		if r.Table == countTable && r.Value[0] != 3 {
 			t.Errorf("%d actors are counted, want 3", r.Value[0])
+		}
+		if loads := map[uint64]byte{1: 0, 3: 1}; r.Table == groupTable && r.Value[0] != loads[r.Cell.A] {
+			t.Errorf("group %d has %d switches", r.Cell.A, r.Value[0])
 		}
 	}
 }
