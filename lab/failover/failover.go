@@ -390,7 +390,7 @@ func (t *experiment) kill(ctx context.Context) (Kill, error) {
 		return Kill{}, err
 	}
 	k := Kill{Controller: leader.Name}
-	s, err := leader.Status(ctx)
+	s, switches, err := t.serves(ctx, leader)
 	if err != nil {
 		return k, err
 	}
@@ -398,10 +398,6 @@ func (t *experiment) kill(ctx context.Context) (Kill, error) {
 		if g.Role == "leader" {
 			k.Groups++
 		}
-	}
-	switches, err := mastered(s)
-	if err != nil {
-		return k, fmt.Errorf("status of %s: %w", leader.Name, err)
 	}
 	at := time.Now()
 	if err := leader.Kill(); err != nil {
@@ -438,6 +434,29 @@ func (t *experiment) kill(ctx context.Context) (Kill, error) {
 	}
 	t.Say(fmt.Sprintf("restarted %s; it has caught up", leader.Name))
 	return k, nil
+}
+
+// serves returns the status of a controller and the switches of which it is the master. If switches move, it waits
+// until there is one.
+func (t *experiment) serves(ctx context.Context, c *cluster.Controller) (cluster.Status, []openflow.DatapathID, error) {
+	for {
+		s, err := c.Status(ctx)
+		if err != nil {
+			return s, nil, err
+		}
+		switches, err := mastered(s)
+		if err != nil {
+			return s, nil, fmt.Errorf("status of %s: %w", c.Name, err)
+		}
+		if len(switches) > 0 || !t.Migrate {
+			return s, switches, nil
+		}
+		select {
+		case <-ctx.Done():
+			return s, nil, ctx.Err()
+		case <-time.After(moveEvery):
+		}
+	}
 }
 
 // mastered returns the switches of which the controller with this status is the master.
