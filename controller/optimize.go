@@ -62,7 +62,7 @@ func (c *Controller) optimize(ctx context.Context) {
 	ticker := time.NewTicker(cfg.Window)
 	defer ticker.Stop()
 	var o *optimizer.Optimizer // nil if this controller did not lead when it last looked
-	var seen rates
+	var seen Rates
 	began := time.Now()
 	for {
 		select {
@@ -75,20 +75,24 @@ func (c *Controller) optimize(ctx context.Context) {
 			continue
 		}
 		if o == nil {
-			o, seen = optimizer.New(cfg.Config), rates{}
+			o, seen = optimizer.New(cfg.Config), Rates{}
 			c.optimizing.begin(c.cfg.Name, *cfg)
 		}
 		list, err := q.tallies(ctx)
 		if err != nil {
 			continue // the controller is stopping
 		}
-		w := seen.next(time.Since(began), countedGroups(list), c.stays)
+		var groups []GroupTally
+		for _, g := range countedGroups(list) {
+			groups = append(groups, g.GroupTally)
+		}
+		w := seen.Next(time.Since(began), groups, func(a *ActorTally) bool { return c.stays(a) != "" })
 		c.follow(ctx, w, list, o.Decide(w.Window))
 	}
 }
 
 // follow does what the optimizer has decided, and waits for the actors that move.
-func (c *Controller) follow(ctx context.Context, w window, asks []answered[Tally], decisions []optimizer.Decision) {
+func (c *Controller) follow(ctx context.Context, w Window, asks []answered[Tally], decisions []optimizer.Decision) {
 	var moves []PlacementMove
 	var others []optimizer.Decision
 	for _, d := range decisions {
@@ -101,7 +105,7 @@ func (c *Controller) follow(ctx context.Context, w window, asks []answered[Tally
 	var moving sync.WaitGroup
 	for i := range moves {
 		m := &moves[i]
-		a := w.actors[m.Actor]
+		a := w.Who[m.Actor]
 		c.log.Info("the optimizer moves an actor", "actor", m.Actor, "from", m.From, "to", m.To, "saves_per_s",
 			m.Saves, "of_per_s", m.Exchanged)
 		moving.Go(func() {
@@ -126,12 +130,12 @@ func (o *optimizing) begin(by string, cfg OptimizerConfig) {
 		Windows: cfg.Windows, CooldownS: cfg.Cooldown.Seconds(), Load: cfg.Load}
 }
 
-func (o *optimizing) add(w window, asks []Asked, moves []PlacementMove, others []optimizer.Decision) {
+func (o *optimizing) add(w Window, asks []Asked, moves []PlacementMove, others []optimizer.Decision) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	p := &o.placement
 	p.Looked++
-	p.Asked, p.Local, p.Crossing = asks, w.local, w.crossing
+	p.Asked, p.Local, p.Crossing = asks, w.Local, w.Crossing
 	p.Moved = append(moves, p.Moved...) // a new slice, since a reader may have the old one
 	p.Moved = slices.Clip(p.Moved[:min(len(p.Moved), keptMoves)])
 	p.Candidates = others[:min(len(others), keptCandidates)]

@@ -112,10 +112,10 @@ func TestOptimizer(t *testing.T) {
 
 // TestRates: what has happened between two looks, in groups whose leader has not changed.
 func TestRates(t *testing.T) {
-	group := func(n, term uint64, seconds float64, actors ...ActorTally) counted {
-		return counted{GroupTally{Group: n, Term: term, Seconds: seconds, Actors: actors, Local: uint64(seconds) * 10,
+	group := func(n, term uint64, seconds float64, actors ...ActorTally) GroupTally {
+		return GroupTally{Group: n, Term: term, Seconds: seconds, Actors: actors, Local: uint64(seconds) * 10,
 			Crossings: []CrossingTally{{Group: 9, Messages: uint64(seconds)}, {Group: 9, Message: moveName, Messages: 50},
-				{Group: n, Messages: 70}}}, "c"}
+				{Group: n, Messages: 70}}}
 	}
 	actor := func(name string, inputs uint64, peers ...PeerTally) ActorTally {
 		return ActorTally{Actor: name, App: "app", Inputs: inputs, Peers: peers}
@@ -123,26 +123,26 @@ func TestRates(t *testing.T) {
 	peer := func(name string, sent, received uint64) PeerTally {
 		return PeerTally{name, PeerExchange{sent, received}}
 	}
-	var r rates
-	stays := func(a *ActorTally) string { return strings.TrimPrefix(a.Actor, "a") }
-	look := func(groups ...counted) string {
-		w := r.next(0, groups, stays)
+	var r Rates
+	stays := func(a *ActorTally) bool { return a.Actor != "a" }
+	look := func(groups ...GroupTally) string {
+		w := r.Next(0, groups, stays)
 		slices.SortFunc(w.Exchanges, func(a, b optimizer.Exchange) int { return strings.Compare(a.A+a.B, b.A+b.B) })
-		return fmt.Sprint(w.Actors, w.Exchanges, w.Loads, w.local, w.crossing)
+		return fmt.Sprint(w.Actors, w.Exchanges, w.Loads, w.Local, w.Crossing)
 	}
 	for i, step := range []struct {
-		groups []counted
+		groups []GroupTally
 		want   string
 	}{
-		{[]counted{group(0, 1, 5, actor("x", 9)), group(1, 1, 10, actor("a", 100)), group(2, 7, 10, actor("b", 10))},
+		{[]GroupTally{group(0, 1, 5, actor("x", 9)), group(1, 1, 10, actor("a", 100)), group(2, 7, 10, actor("b", 10))},
 			"[] [] map[] 0 0"},
-		{[]counted{group(1, 1, 12, actor("a", 140, peer("b", 20, 40), peer("a2", 2, 0))),
+		{[]GroupTally{group(1, 1, 12, actor("a", 140, peer("b", 20, 40), peer("a2", 2, 0))),
 			group(2, 7, 14, actor("b", 18, peer("a", 80, 8)))},
 			"[{a 1 20 false} {b 2 2 true}] [{a a2 1} {a b 30}] map[1:20 2:2] 20 2"},
 		// a has moved to group 2, where it is counted from the next look on; group 1 has another leader
-		{[]counted{group(1, 2, 1, actor("c", 5)), group(2, 7, 16, actor("b", 22), actor("a", 500))},
+		{[]GroupTally{group(1, 2, 1, actor("c", 5)), group(2, 7, 16, actor("b", 22), actor("a", 500))},
 			"[{b 2 2 true}] [] map[2:252] 10 1"},
-		{[]counted{group(1, 2, 2, actor("c", 8)), group(2, 7, 18, actor("b", 22), actor("a", 510, peer("b", 6, 6)))},
+		{[]GroupTally{group(1, 2, 2, actor("c", 8)), group(2, 7, 18, actor("b", 22), actor("a", 510, peer("b", 6, 6)))},
 			"[{c 1 3 true} {b 2 0 true} {a 2 5 false}] [{a b 6}] map[1:3 2:5] 20 2"},
 	} {
 		if got := look(step.groups...); got != step.want {

@@ -7,9 +7,9 @@ import (
 	"github.com/holdfast-sdn/holdfast/ledger"
 )
 
-// rates turns the counts of leaders, which only grow, into what has happened since they were last asked. The zero value
+// Rates turns the counts of leaders, which only grow, into what has happened since they were last asked. The zero value
 // is ready to use.
-type rates struct {
+type Rates struct {
 	last map[uint64]groupCounts
 }
 
@@ -27,21 +27,21 @@ type actorCounts struct {
 	peers   map[string]PeerExchange
 }
 
-// window is what has happened, and what is needed to move an actor.
-type window struct {
+// Window is what has happened, and what is needed to move an actor.
+type Window struct {
 	optimizer.Window
-	actors          map[string]ledger.Actor
-	local, crossing float64 // messages per second, within groups and between them
+	Who             map[string]ledger.Actor // by name
+	Local, Crossing float64                 // messages per second, within groups and between them
 }
 
-// next returns what has happened since it was last called, in the home groups of which that is known: the leader is the
+// Next returns what has happened since it was last called, in the home groups of which that is known: the leader is the
 // same. An actor that has arrived in a group in the meantime is in the next window.
-func (r *rates) next(now time.Duration, groups []counted, stays func(*ActorTally) string) window {
-	w := window{Window: optimizer.Window{Now: now, Loads: map[uint64]float64{}}, actors: map[string]ledger.Actor{}}
+func (r *Rates) Next(now time.Duration, groups []GroupTally, stays func(*ActorTally) bool) Window {
+	w := Window{Window: optimizer.Window{Now: now, Loads: map[uint64]float64{}}, Who: map[string]ledger.Actor{}}
 	x := exchanges{}
 	counts := map[uint64]groupCounts{}
 	for i := range groups {
-		g := &groups[i].GroupTally
+		g := &groups[i]
 		if g.Group == 0 {
 			continue
 		}
@@ -52,16 +52,16 @@ func (r *rates) next(now time.Duration, groups []counted, stays func(*ActorTally
 			continue
 		}
 		w.Loads[g.Group] = float64(grown(is.handled, was.handled)) / seconds
-		w.local += float64(grown(is.local, was.local)) / seconds
-		w.crossing += float64(grown(is.crossings, was.crossings)) / seconds
+		w.Local += float64(grown(is.local, was.local)) / seconds
+		w.Crossing += float64(grown(is.crossings, was.crossings)) / seconds
 		for j := range g.Actors {
 			a := &g.Actors[j]
 			before, known := was.actors[a.Actor]
-			if _, twice := w.actors[a.Actor]; !known || twice {
+			if _, twice := w.Who[a.Actor]; !known || twice {
 				continue
 			}
-			w.actors[a.Actor] = a.actor()
-			w.Actors = append(w.Actors, optimizer.Actor{Name: a.Actor, Group: g.Group, Stays: stays(a) != "",
+			w.Who[a.Actor] = a.actor()
+			w.Actors = append(w.Actors, optimizer.Actor{Name: a.Actor, Group: g.Group, Stays: stays(a),
 				Load: float64(grown(a.Inputs, before.handled)) / seconds})
 			for _, p := range a.Peers {
 				x.add(a.Actor, p.Actor, float64(grown(p.Sent, before.peers[p.Actor].Sent))/seconds)

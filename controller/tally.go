@@ -107,14 +107,14 @@ func (c *Controller) Tally(ctx context.Context) (Tally, error) {
 			return t, fmt.Errorf("actors of controller %s: %w", c.cfg.Name, err)
 		}
 		if counted {
-			t.Groups = append(t.Groups, groupTally(g.number(), term, &r))
+			t.Groups = append(t.Groups, DescribeReport(g.number(), term, &r))
 		}
 	}
 	return t, nil
 }
 
-// groupTally describes a report, outside of the loop: that may take a while.
-func groupTally(group, term uint64, r *ledger.Report) GroupTally {
+// DescribeReport describes a report, outside of the loop: that may take a while.
+func DescribeReport(group, term uint64, r *ledger.Report) GroupTally {
 	g := GroupTally{Group: group, Term: term, Seconds: r.For.Seconds(), Local: r.Local, Partial: r.Partial,
 		Actors: []ActorTally{}, Handlers: []HandlerTally{}, Crossings: []CrossingTally{}}
 	for i := range r.Actors {

@@ -33,7 +33,7 @@ the controllers. Absolute figures depend on what else the machine does: compare 
 		benchInstrumentationCommand(),
 		benchMigrationCommand(), benchForwardingCommand(),
 		benchLevelsCommand(), benchModesCommand(), benchRyuCommand(), benchPathsCommand(), benchRecoveryCommand(),
-		benchBusyCommand(), benchKVCommand(), benchActorsCommand())
+		benchBusyCommand(), benchKVCommand(), benchActorsCommand(), benchPlacementCommand())
 	return cmd
 }
 
