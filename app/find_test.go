@@ -238,7 +238,7 @@ func outcome(t apptest.Tester, groups uint64, byHand bool, messages [][]byte, mo
 	note(n.Advance(time.Second))
 	note(n.Advance(time.Second))
 	rows := append(n.Rows("one"), n.Rows("another")...)
-	slices.SortFunc(rows, ledger.Row.Compare)
+	slices.SortStableFunc(rows, ledger.Row.Compare)
 	for _, r := range rows {
 		lines = append(lines, fmt.Sprint(r.Table, " ", r.Cell, " ", r.Field, " ", r.Value))
 	}
