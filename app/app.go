@@ -108,7 +108,12 @@ func (a *App) Handle(ltx *ledger.Tx, in *ledger.Input) error {
 	a.tx.ran, a.tx.astray = false, ""
 	list := a.list(in)
 	for i := range list {
-		if err := a.handle(list, i, in); err != nil {
+		var since *ledger.Mark
+		if i > 0 { // the first one needs none
+			m := ltx.Mark()
+			since = &m
+		}
+		if err := a.handle(list, i, in, since); err != nil {
 			return err
 		}
 	}

@@ -61,10 +61,10 @@ type result struct {
 // maxKept bounds what is kept of a message that waits, in bytes.
 const maxKept = 768 << 10
 
-// handle runs one handler of a message. If it is to wait, what it did is undone and the message is kept.
-func (a *App) handle(list []handler, i int, in *ledger.Input) error {
+// handle runs one handler of a message. If it is to wait, what was done since a point is undone and the message is kept.
+// nil is the point at which the call began.
+func (a *App) handle(list []handler, i int, in *ledger.Input, since *ledger.Mark) error {
 	tx := &a.tx
-	m := tx.ledger.Mark()
 	err := list[i](tx, in)
 	if err == nil && tx.asks == nil {
 		return nil
@@ -82,6 +82,10 @@ func (a *App) handle(list []handler, i int, in *ledger.Input) error {
 	}
 	if p == nil {
 		return err
+	}
+	m := tx.ledger.Begun()
+	if since != nil {
+		m = *since
 	}
 	if err := tx.ledger.Rewind(m); err != nil {
 		return err
@@ -138,7 +142,8 @@ func (a *App) goOn(data []byte, answer result) error {
 			a.name,
 			len(list), in, p.Handler)
 	}
-	if err := a.handle(list, p.Handler, in); err != nil {
+	m := tx.ledger.Mark()
+	if err := a.handle(list, p.Handler, in, &m); err != nil {
 		return err
 	}
 	return a.strayed()

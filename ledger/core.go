@@ -365,8 +365,8 @@ func (c *Core) attempt(app int) error {
 	if c.tx.level < ExactlyOnce {
 		c.tx.bestEffort = c.bestEffort(c.tx.level)
 	}
-	var m point
-	c.tx.point(&m)
+	m := &c.tx.begun
+	c.tx.point(m)
 	stack, err := protect(c.apps[app], &c.tx, &c.input)
 	c.tx.endTimed()
 	if err == nil {
@@ -392,7 +392,7 @@ func (c *Core) attempt(app int) error {
 	}
 	c.crossings.reset()
 	c.passed = nil
-	err = errors.Join(err, c.tx.rewind(m))
+	err = errors.Join(err, c.tx.rewind(*m))
 	c.undoTally(m.tally)
 	if c.held {
 		return err

@@ -37,6 +37,9 @@ func (tx *Tx) Mark() Mark {
 	return m
 }
 
+// Begun returns the point at which the call began.
+func (tx *Tx) Begun() Mark { return Mark{point: tx.begun} }
+
 // Rewind undoes what the application did since a Mark of the same call: writes, timers, commands and messages. After an
 // error the application must fail.
 func (tx *Tx) Rewind(m Mark) error {

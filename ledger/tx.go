@@ -34,6 +34,7 @@ type Tx struct {
 	level      Level
 	bestEffort *bestEffortCommands // where commands below ExactlyOnce are collected; nil: commands are logged
 	counted    counted
+	begun      point // before the call
 }
 
 // Now returns ledger time. It never goes back, not even when the leader changes.
