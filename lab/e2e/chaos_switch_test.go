@@ -65,10 +65,7 @@ func (s *chaosSwitch) run() {
 			continue
 		}
 		c := &chaosConn{Conn: nc, begun: time.Now()}
-		s.mu.Lock()
-		s.conns = append(s.conns, c)
-		n := len(s.conns)
-		s.mu.Unlock()
+		n := s.add(c)
 		ready := make(chan struct{})
 		var talk sync.WaitGroup
 		talk.Go(func() { s.talk(c, n, ready) })
@@ -79,6 +76,20 @@ func (s *chaosSwitch) run() {
 		nc.Close()
 		talk.Wait()
 	}
+}
+
+// add makes a connection the current one, and returns its number. One that comes after the end of the test is closed:
+// nobody else would.
+func (s *chaosSwitch) add(c *chaosConn) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.conns = append(s.conns, c)
+	select {
+	case <-s.stop:
+		c.Close()
+	default:
+	}
+	return len(s.conns)
 }
 
 // talk sends packet-ins, no two of which are equal.

@@ -84,7 +84,7 @@ var begins = map[string]uint64{
 	"send a switch what an earlier incarnation was to do":                 85,
 	"do not ask again what is not answered":                               60,
 	"send commands again in the next epoch":                               117,
-	"keep a claim at a follower when the leader changes":                  5134,
+	"keep a claim at a follower when the leader changes":                  483,
 	"replace the marker of an epoch before its end is logged":             45,
 	"claim through a follower before it has the log":                      108,
 	"claim out of sync":                                      96,
@@ -121,6 +121,7 @@ var scenarios = map[string]string{
 	"acknowledge at a follower by number":                            "testdata/proxy-late-standby.json",
 	"claim on all paths in one generation":                           "testdata/proxy-late-claim.json",
 	"take the log of a leader that was deposed for lost":             "testdata/deposed-leader.json",
+	"keep a claim at a follower when the leader changes":             "testdata/proxy-kept-claim.json",
 }
 
 // run runs the swarm with a bug. died is the message of its panic, if it panicked.
