@@ -61,8 +61,8 @@ type result struct {
 // maxKept bounds what is kept of a message that waits, in bytes.
 const maxKept = 768 << 10
 
-// handle runs one handler of a message. If it is to wait, what was done since a point is undone and the message is kept.
-// nil is the point at which the call began.
+// handle runs one handler of a message. If it is to wait, what was done since a point is undone and the message is
+// kept. nil is the point at which the call began.
 func (a *App) handle(list []handler, i int, in *ledger.Input, since *ledger.Mark) error {
 	tx := &a.tx
 	err := list[i](tx, in)
