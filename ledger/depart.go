@@ -22,7 +22,7 @@ type departure struct {
 // next returns the next field to copy.
 func (d *departure) next() (f tableField, ok bool) {
 	for len(d.fields) == 0 && len(d.cells) > 0 {
-		for _, field := range d.cells[0].table.anyFields(d.cells[0].cell) {
+		for _, field := range d.cells[0].table.fields(d.cells[0].cell) {
 			d.fields = append(d.fields, tableField{d.cells[0], field})
 		}
 		d.cells = d.cells[1:]
