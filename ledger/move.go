@@ -257,6 +257,8 @@ func (s *state) depart(a Actor, next Assignment) *oldMove {
 			delete(s.links.out, k)
 		}
 	}
+	// Not as the map has them: a simulated run is to repeat.
+	slices.SortFunc(old.out, func(a, b *outgoing) int { return a.Link.compare(b.Link) })
 	for k, i := range s.links.in {
 		if k.To.mover() == a {
 			old.in = append(old.in, i)
