@@ -78,7 +78,7 @@ var begins = map[string]uint64{
 	"leave the watermark of an idle stream out of snapshots":              35,
 	"keep at the end of a leadership what was received and not committed": 47,
 	"keep at the end of a leadership what was sent and not committed":     15,
-	"take what is below the marker for answered":                          1518,
+	"take what is below the marker for answered":                          65,
 	"take a switch for a leader that was deposed":                         256,
 	"refuse a switch for an epoch that the session has not heard of":      60,
 	"send a switch what an earlier incarnation was to do":                 85,
@@ -122,6 +122,7 @@ var scenarios = map[string]string{
 	"claim on all paths in one generation":                           "testdata/proxy-late-claim.json",
 	"take the log of a leader that was deposed for lost":             "testdata/deposed-leader.json",
 	"keep a claim at a follower when the leader changes":             "testdata/proxy-kept-claim.json",
+	"take what is below the marker for answered":                     "testdata/stock-answer-twice.json",
 }
 
 // run runs the swarm with a bug. died is the message of its panic, if it panicked.
