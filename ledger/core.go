@@ -262,6 +262,9 @@ func (c *Core) run(event *Input) {
 }
 
 func (c *Core) runEmitted() {
+	if len(c.emitted) == 0 {
+		return
+	}
 	for i := 0; i < len(c.emitted) && !c.held; i++ {
 		c.input = c.emitted[i]
 		c.dispatch()
@@ -359,14 +362,8 @@ func (c *Core) call(app int) error {
 }
 
 func (c *Core) attempt(app int) error {
-	c.tx = Tx{c: c, app: c.apps[app].Name(), tag: message.Tag(app + 1).XID(), level: c.levelFor(app)}
-	c.tx.at = c.input.at
-	c.tx.beginTally(app)
-	if c.tx.level < ExactlyOnce {
-		c.tx.bestEffort = c.bestEffort(c.tx.level)
-	}
+	c.tx.begin(c, app)
 	m := &c.tx.begun
-	c.tx.point(m)
 	stack, err := protect(c.apps[app], &c.tx, &c.input)
 	c.tx.endTimed()
 	if err == nil {
@@ -412,9 +409,11 @@ func (c *Core) tooLarge(n int) error {
 		c.limits.EntryBytes)
 }
 
-func (c *Core) savepoint() savepoint {
-	return savepoint{len(c.batch.buf), len(c.batch.undo), len(c.batch.tables), len(c.emitted), len(c.stalled),
-		c.replayedPosition()}
+func (c *Core) savepoint(m *savepoint) {
+	b := &c.batch
+	m.buf, m.undo, m.tables, m.emitted, m.stalled = len(b.buf), len(b.undo), len(b.tables), len(c.emitted),
+		len(c.stalled)
+	m.replayed = c.replayedPosition()
 }
 
 // rewind undoes the changes of an application in this transaction since m.

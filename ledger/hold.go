@@ -65,9 +65,11 @@ func (c *Core) beginPatient() (p patience) {
 	}
 	c.open()
 	c.patient = true
-	return patience{c.savepoint(), c.batch.inputs, len(c.failures), len(c.batch.answers), c.batch.replies,
-		c.counters.Transactions, c.counters.Failures,
-		c.immediate.savepoint(), c.batch.bestEffort.savepoint()}
+	c.savepoint(&p.savepoint)
+	p.inputs, p.failures, p.answers, p.replies = c.batch.inputs, len(c.failures), len(c.batch.answers), c.batch.replies
+	p.transactions, p.failed = c.counters.Transactions, c.counters.Failures
+	p.immediate, p.bestEffort = c.immediate.savepoint(), c.batch.bestEffort.savepoint()
+	return p
 }
 
 // endPatient returns ErrFull if the transaction was undone.

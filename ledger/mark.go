@@ -14,7 +14,8 @@ type point struct {
 }
 
 func (tx *Tx) point(p *point) {
-	p.savepoint, p.tally = tx.c.savepoint(), tx.c.markTally()
+	tx.c.savepoint(&p.savepoint)
+	p.tally = tx.c.markTally()
 	if tx.bestEffort != nil {
 		p.bestEffort = tx.bestEffort.savepoint()
 	}

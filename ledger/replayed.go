@@ -234,7 +234,9 @@ func (tx *Tx) record(op Op, record []byte) {
 // Try runs f. If f returns an error, or if what f did does not fit into an entry, it undoes what f did in this
 // transaction and returns the error.
 func (tx *Tx) Try(f func() error) error {
-	m, counted := tx.c.savepoint(), tx.c.markTally()
+	var m savepoint
+	tx.c.savepoint(&m)
+	counted := tx.c.markTally()
 	err := f()
 	if err == nil {
 		err = tx.c.flush()

@@ -103,6 +103,7 @@ type state struct {
 	tables   map[TableName]*table
 	switches map[openflow.DatapathID]*switchState
 	last     *switchState // the last one that was looked up: often the next one too
+	used     *table       // likewise
 	timers   map[timerName]timer
 	waiting  waiting
 	links    links
@@ -125,11 +126,15 @@ func newState() *state {
 }
 
 func (s *state) table(name TableName) *table {
+	if s.used != nil && s.used.name == name {
+		return s.used
+	}
 	t := s.tables[name]
 	if t == nil {
 		t = &table{name: name, base: new(content)}
 		s.tables[name] = t
 	}
+	s.used = t
 	return t
 }
 

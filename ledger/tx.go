@@ -37,6 +37,19 @@ type Tx struct {
 	begun      point // before the call
 }
 
+// begin sets all fields for a call of an application. One by one: begun alone is much larger than the rest, and is
+// filled where it is.
+func (tx *Tx) begin(c *Core, app int) {
+	tx.c = c
+	tx.app, tx.at, tx.tag, tx.level = c.apps[app].Name(), c.input.at, message.Tag(app+1).XID(), c.levelFor(app)
+	tx.raw, tx.apart, tx.counted, tx.bestEffort = nil, false, counted{}, nil
+	tx.beginTally(app)
+	if tx.level < ExactlyOnce {
+		tx.bestEffort = c.bestEffort(tx.level)
+	}
+	tx.point(&tx.begun)
+}
+
 // Now returns ledger time. It never goes back, not even when the leader changes.
 func (tx *Tx) Now() time.Time { return nanos(tx.c.batch.time) }
 

@@ -42,9 +42,15 @@ func (m Match) Get(f Field) (OXM, bool) {
 
 // InPort returns the ingress port, which every packet-in has.
 func (m Match) InPort() (Port, bool) {
+	if len(m) >= 8 && u32(m) == inPortFirst {
+		return Port(u32(m[4:])), true
+	}
 	o, ok := m.Get(FieldInPort)
 	return Port(o.Uint64()), ok
 }
+
+// inPortFirst is how a match begins that has the ingress port first, as those of all switches do.
+const inPortFirst = uint32(ClassBasic)<<16 | uint32(FieldInPort)<<9 | 4
 
 // String lists the fields, such as in_port=1,eth_type=0x800; "any" when there are none.
 func (m Match) String() string {
@@ -68,7 +74,7 @@ func (m Match) With(f Field, value, mask []byte) Match {
 	}
 	switch {
 	case mask == nil || all(mask, 0xff):
-		return Exact(f, value).append(m)
+		return append(append(m, byte(ClassBasic>>8), byte(ClassBasic&0xff), byte(f)<<1, byte(len(value))), value...)
 	case all(mask, 0):
 		return m
 	}
