@@ -28,7 +28,7 @@ type point struct {
 }
 
 // pointEvery is how many entries are from one point to the next.
-const pointEvery = 512
+const pointEvery = 128
 
 func newShadow(hosted bool) (*shadow, error) {
 	core, _, err := newLedger(nil, "", ledger.Limits{})
