@@ -65,7 +65,9 @@ func (c *Core) event(id openflow.DatapathID, epoch, seq uint64, msg []byte, whol
 	}
 	if !fresh && kind == message.Ordinary && c.level(msg) == Unordered {
 		c.skip(sw, message.Type(msg))
-		c.run(&Input{Kind: Message, Switch: id, Epoch: epoch, Seq: seq, Message: msg})
+		in := c.fromSwitch(Message, id)
+		in.Epoch, in.Seq, in.Message = epoch, seq, msg
+		c.run()
 		c.finish()
 		return nil
 	}
@@ -85,25 +87,26 @@ func (c *Core) logged(sw *switchState, epoch, seq uint64, msg []byte, kind messa
 		return err
 	}
 	c.tellEvent(sw, seq, msg, kind)
-	in := Input{Kind: Message, Switch: id, Epoch: epoch, Seq: seq, Message: msg}
+	as := Message
 	switch {
-	case kind == message.SyncMarker:
+	case kind == message.SyncMarker, down && !wasUp: // of the end they were told when it became unreachable
 		c.finish()
 		return nil
 	case fresh:
 		if wasUp {
-			c.run(&Input{Kind: SwitchDown, Switch: id, Reason: message.ConnectionLost})
+			c.fromSwitch(SwitchDown, id).Reason = message.ConnectionLost
+			c.run()
 		}
-		in.Kind = SwitchUp
+		as = SwitchUp
 	case down:
-		in.Kind = SwitchDown
-		in.Reason = message.ReasonOf(msg)
-		if !wasUp { // otherwise they were told when it became unreachable
-			c.finish()
-			return nil
-		}
+		as = SwitchDown
 	}
-	c.run(&in)
+	in := c.fromSwitch(as, id)
+	in.Epoch, in.Seq, in.Message = epoch, seq, msg
+	if down {
+		in.Reason = message.ReasonOf(msg)
+	}
+	c.run()
 	c.finish()
 	return nil
 }
@@ -176,16 +179,21 @@ func (c *Core) Request(app string, data []byte) bool {
 }
 
 func (c *Core) setReachable(sw *switchState, up bool) {
-	op, in := OpUnreachable, Input{Kind: SwitchDown, Switch: sw.id, Epoch: sw.epoch,
-		Reason: message.Unreachable}
+	op := OpUnreachable
 	if up {
-		op, in = OpReachable, Input{Kind: SwitchUp, Switch: sw.id, Epoch: sw.epoch, Message: sw.hello}
+		op = OpReachable
 	}
 	c.switchInput(sw, op)
 	c.batch.undo = append(c.batch.undo, undo{kind: undoReachable, sw: sw, existed: sw.reachable})
 	sw.reachable = up
 	c.tellReachable(sw)
-	c.run(&in)
+	if up {
+		c.fromSwitch(SwitchUp, sw.id).Message = sw.hello
+	} else {
+		c.fromSwitch(SwitchDown, sw.id).Reason = message.Unreachable
+	}
+	c.input.Epoch = sw.epoch
+	c.run()
 	c.finish()
 }
 
@@ -195,7 +203,9 @@ func (c *Core) closeEpoch(sw *switchState) {
 	c.batch.undoEpoch(sw)
 	sw.end(true)
 	c.tellReachable(sw)
-	c.run(&Input{Kind: SwitchDown, Switch: sw.id, Epoch: sw.epoch, Reason: message.Unreachable})
+	in := c.fromSwitch(SwitchDown, sw.id)
+	in.Epoch, in.Reason = sw.epoch, message.Unreachable
+	c.run()
 }
 
 func (c *Core) switchInput(sw *switchState, op Op) {
