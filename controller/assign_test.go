@@ -15,6 +15,11 @@ import (
 func TestAssignment(t *testing.T) {
 	s := startTestCluster(&testCluster{t: t, apps: hubs, several: true, every: 2})
 	const switches = 6
+	for id, c := range s.controllers { // switches are not assigned to a group that has not begun
+		await.Until(t, fmt.Sprintf("controller %d to have all groups", id), func() bool {
+			return len(c.homesHere()) == len(s.controllers)
+		})
+	}
 	r := s.run(switches, 300*time.Millisecond)
 	if r.Unanswered != 0 {
 		t.Errorf("%d packet-ins are not answered", r.Unanswered)
