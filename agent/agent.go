@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/internal/handshake"
+	"github.com/holdfast-sdn/holdfast/internal/heartbeat"
 	"github.com/holdfast-sdn/holdfast/internal/incident"
 	"github.com/holdfast-sdn/holdfast/internal/ofconn"
 	"github.com/holdfast-sdn/holdfast/openflow"
@@ -44,6 +45,7 @@ type Config struct {
 	MaxSwitches      int           // datapath ids over the agent's life; default 1,024
 	EchoInterval     time.Duration // between echo requests; default 1 s
 	SilentAfter      time.Duration // a peer that has sent nothing for so long is dead; default 5 s
+	Heartbeat        time.Duration // between heartbeats to the master; default heartbeat.DefaultInterval
 	HandshakeTimeout time.Duration // of a switch; default 5 s
 	WriteTimeout     time.Duration // of one write; default 10 s
 }
@@ -83,6 +85,7 @@ func (c Config) withDefaults() Config {
 	number(&c.MaxSwitches, 1024)
 	duration(&c.EchoInterval, DefaultEchoInterval)
 	duration(&c.SilentAfter, DefaultSilentAfter)
+	duration(&c.Heartbeat, heartbeat.DefaultInterval)
 	duration(&c.HandshakeTimeout, DefaultHandshakeTimeout)
 	duration(&c.WriteTimeout, 10*time.Second)
 	return c

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/internal/handshake"
+	"github.com/holdfast-sdn/holdfast/internal/heartbeat"
 	"github.com/holdfast-sdn/holdfast/internal/ofconn"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
@@ -232,12 +233,18 @@ func (d *device) write(o *outlet, ch channel) {
 
 // tick drives the clock of the session.
 func (d *device) tick(ctx context.Context) {
-	t := time.NewTicker(d.a.cfg.EchoInterval)
+	t, beat := time.NewTicker(d.a.cfg.EchoInterval), time.NewTicker(d.a.cfg.Heartbeat/heartbeat.Ticks)
 	defer t.Stop()
+	defer beat.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
+		case <-beat.C:
+			d.mu.Lock()
+			d.session.Beat()
+			d.mu.Unlock()
+			continue
 		case <-t.C:
 		}
 		d.mu.Lock()

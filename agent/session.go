@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/internal/handshake"
+	"github.com/holdfast-sdn/holdfast/internal/heartbeat"
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
 )
 
@@ -35,10 +36,11 @@ type Line interface {
 	Close(cause error)
 }
 
-// Causes for which a session closes its connections: see Core.Stale and Core.Outdated.
+// Causes for which a session closes its connections: see Core.Stale, Core.Outdated and Session.Beat.
 var (
 	errStale   = errors.New("the controllers know a newer epoch of the switch: it begins a new one above that")
 	errVersion = errors.New("the switch came back with another OpenFlow version")
+	errSilent  = errors.New("it leads, and has sent nothing for three heartbeats or more")
 )
 
 // NewSession makes the session of a switch that has never connected, and of the given number of controllers. For
@@ -46,7 +48,8 @@ var (
 func NewSession(maxEvents, maxBytes, commandBytes, controllers int) *Session {
 	s := &Session{core: NewCore(maxEvents, maxBytes), commandBytes: commandBytes}
 	for range controllers {
-		s.controllers = append(s.controllers, &Controller{s: s, pause: BackoffFirst})
+		s.controllers = append(s.controllers, &Controller{s: s, pause: BackoffFirst,
+			pulse: heartbeat.Monitor{Second: true}})
 	}
 	return s
 }
@@ -87,6 +90,17 @@ func (s *Session) Tick() {
 	}
 	s.core.Tick(s.peers)
 	s.wake()
+}
+
+// Beat is to be called heartbeat.Ticks times in each interval of heartbeats. It sends heartbeats to the master, and
+// closes the connection if the master is silent, so that it is made again. Meanwhile the leader may reach the switch
+// through another controller.
+func (s *Session) Beat() {
+	for _, c := range s.controllers {
+		if c.Master() {
+			c.beat()
+		}
+	}
 }
 
 // Status returns a snapshot of all but the field Switch.
@@ -196,6 +210,9 @@ type Controller struct {
 	lasts bool          // it was ready at two ticks in a row
 	// elsewhere: it has no replica of the switch's group, as it said when it was last connected
 	elsewhere bool
+	pulse     heartbeat.Monitor
+	// since the last Beat
+	wrote, heard bool
 }
 
 // Dial reports whether the controller is to be dialled: there is an epoch to attach with.
@@ -216,6 +233,7 @@ func (c *Controller) Input(batch []byte) (rest []byte, err error) {
 	if c.peer == nil {
 		return nil, c.over
 	}
+	c.heard = true
 	err = c.s.core.FromController(c.peer, batch)
 	c.s.wake()
 	return nil, err
@@ -229,7 +247,23 @@ func (c *Controller) Take(dst []byte) []byte {
 	if c.peer == nil {
 		return dst
 	}
-	return c.s.core.Take(c.peer, dst)
+	n := len(dst)
+	dst = c.s.core.Take(c.peer, dst)
+	c.wrote = c.wrote || len(dst) > n
+	return dst
+}
+
+// beat sends the master a heartbeat if it is due, and closes the connection if the master is silent.
+func (c *Controller) beat() {
+	send, lost := c.pulse.Tick(heartbeat.Seen{Sent: c.wrote, Heard: c.heard, Reading: !c.Full()})
+	c.wrote, c.heard = false, false
+	switch {
+	case lost:
+		c.close(errSilent)
+	case send:
+		c.peer.echo(c.s.core.version)
+		c.line.Wake()
+	}
 }
 
 // Master reports whether the controller is the master.

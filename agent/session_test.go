@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/internal/handshake"
+	"github.com/holdfast-sdn/holdfast/internal/heartbeat"
+	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
 )
 
@@ -220,5 +222,102 @@ func TestInputLeavesARest(t *testing.T) {
 	takes(t, a, eventAck(100, 7))
 	if rest, err = sw.Input(rest); err != nil || len(rest) > 0 {
 		t.Errorf("%d bytes are left: %v", len(rest), err)
+	}
+}
+
+// heartbeats returns how many echo requests are to be written to a controller.
+func heartbeats(t *testing.T, c *Controller) (n int) {
+	t.Helper()
+	for _, msg := range split(t, c.Take(nil)) {
+		if msg[1] == openflow.TypeEchoRequest {
+			n++
+		}
+	}
+	return n
+}
+
+// silentFor turns the clock until the session closes a connection, and returns after how many ticks; 0 is never.
+func silentFor(s *Session, l *plainLine) int {
+	for n := 1; n <= 20*heartbeat.Missed*heartbeat.Ticks; n++ {
+		if s.Beat(); l.cause != nil {
+			return n
+		}
+	}
+	return 0
+}
+
+// A master that is silent for three heartbeats is closed, and dialled again soon. A controller that is not master may
+// be silent, and so may a master that is not read.
+func TestSilentMaster(t *testing.T) {
+	const limit = heartbeat.Missed * heartbeat.Ticks
+	for _, c := range []struct {
+		name     string
+		commands [][]byte // that the switch does not read; several of them are too many
+		claims   bool
+		want     int
+	}{
+		{"master", nil, true, limit + 1}, // the first tick has heard the claim
+		{"standby", nil, false, 0},
+		{"master that is not read", [][]byte{command(1), command(2), command(3), command(4)}, true, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s, _, _ := upSession(t, 4)
+			a, b := s.Controllers()[0], s.Controllers()[1]
+			l, other := connect(t, a), connect(t, b)
+			if c.claims {
+				takes(t, a, roleRequest(1), commands(1, 100, 1, c.commands...))
+			}
+			if n := silentFor(s, l); n != c.want {
+				t.Fatalf("closed after %d ticks, want %d", n, c.want)
+			}
+			if other.cause != nil {
+				t.Error("the connection to the standby is closed")
+			}
+			if c.want == 0 {
+				return
+			}
+			if pause, over := a.End(l.cause); l.cause != errSilent || pause != BackoffFirst || over != nil ||
+				a.Master() {
+				t.Errorf("closed because of %v, pause %v, over %v", l.cause, pause, over)
+			}
+			takes(t, b, roleRequest(2)) // through another controller
+			if !b.Master() {
+				t.Error("no other controller can be the master")
+			}
+			l = connect(t, a)
+			takes(t, a, roleRequest(3))
+			if n := silentFor(s, l); n != 2*limit+1 {
+				t.Errorf("the next time closed after %d ticks, want %d", n, 2*limit+1)
+			}
+		})
+	}
+}
+
+// The master hears from the agent in each interval, and others do not.
+func TestHeartbeatsToTheMaster(t *testing.T) {
+	s, _, _ := upSession(t, 4)
+	a, b := s.Controllers()[0], s.Controllers()[1]
+	l, _ := connect(t, a), connect(t, b)
+	takes(t, a, roleRequest(1))
+	a.Take(nil)
+	asked := 0
+	for range 10 * heartbeat.Ticks {
+		takes(t, a, eventAck(100, 1))
+		l.woken = false
+		s.Beat()
+		n := heartbeats(t, a)
+		if asked += n; n > 0 && !l.woken {
+			t.Error("the writer is not woken for a heartbeat")
+		}
+	}
+	if asked < 5 || asked > 10 || heartbeats(t, b) > 0 {
+		t.Errorf("in 10 intervals there were %d heartbeats", asked)
+	}
+	for range 10 * heartbeat.Ticks { // the master asks, and is answered
+		takes(t, a, message(4, openflow.TypeEchoRequest, 9))
+		a.Take(nil)
+		if s.Beat(); heartbeats(t, a) > 0 {
+			t.Fatal("both ends ask")
+		}
 	}
 }

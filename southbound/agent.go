@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"github.com/holdfast-sdn/holdfast/internal/handshake"
+	"github.com/holdfast-sdn/holdfast/internal/heartbeat"
+	"github.com/holdfast-sdn/holdfast/internal/ofconn"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
@@ -18,10 +20,13 @@ type agent struct {
 	accepted bool               // it has accepted the claim, so events continue from there
 	fenced   bool               // it has refused the last claim; see State.Fenced
 	waited   int                // ticks since the last claim
+	pulse    heartbeat.Monitor
+	heard    bool // it has sent something since the last Beat
+	silent   bool // see State.Silent
 }
 
 func (g *agent) report(s *State) {
-	s.Peer, s.Fenced = Agent, g.fenced
+	s.Peer, s.Fenced, s.Silent = Agent, g.fenced, g.silent
 	s.Guarantee, s.Why = "exactly-once", "its agent keeps events and filters commands"
 	if g.fenced {
 		s.Guarantee, s.Why = "none", "its agent has had a master of another cluster, or of this one before it lost "+
@@ -32,6 +37,7 @@ func (g *agent) report(s *State) {
 }
 
 func (g *agent) next(buf []byte, _ uint64) ([]byte, Action, error) {
+	g.heard = true
 	if g.block.Count > 0 {
 		return g.blockEvents(buf)
 	}
@@ -137,6 +143,20 @@ const claimEvery = 10
 func (g *agent) tick(uint64) error {
 	if g.waited++; g.master && g.fenced && g.waited >= claimEvery {
 		g.resend()
+	}
+	return nil
+}
+
+// beat sends heartbeats, and reports an agent that sends nothing any more.
+func (g *agent) beat(reading bool) error {
+	send, lost := g.pulse.Tick(heartbeat.Seen{Sent: g.wrote, Heard: g.heard, Reading: reading})
+	g.wrote, g.heard = false, false
+	switch {
+	case lost:
+		g.silent = true
+		return ofconn.ErrSilent
+	case send:
+		g.ask(openflow.TypeEchoRequest, handshake.OwnXID)
 	}
 	return nil
 }

@@ -124,6 +124,9 @@ func (b *bed) startOn(ln net.Listener, cfg Config) *bed {
 	b.sessions, b.next = map[openflow.DatapathID]*Session{}, map[uint64]uint64{}
 	b.addr = ln.Addr().String()
 	cfg.Logger = b.log.Logger()
+	if cfg.Heartbeat == 0 {
+		cfg.Heartbeat = time.Minute // endpoints answer none
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- Serve(ctx, ln, cfg, b) }()

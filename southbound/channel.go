@@ -18,6 +18,7 @@ type channel struct {
 	id       openflow.DatapathID
 	features []byte // FEATURES_REPLY as OpenFlow 1.3
 	xids     uint32
+	wrote    bool // TakeOut has returned something since the last Beat
 
 	master     bool
 	generation uint64 // of the last Claim

@@ -266,6 +266,13 @@ func (c *conn) tick() {
 	}
 }
 
+// beat is called heartbeat.Ticks times in each interval of heartbeats.
+func (c *conn) beat() {
+	if err := c.session.Beat(!c.busy.Load()); err != nil {
+		c.Close(err)
+	}
+}
+
 // alive sends an echo request, and reports whether the peer is alive.
 func (c *conn) alive(ctx context.Context) bool {
 	before := c.heard.Heard()

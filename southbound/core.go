@@ -313,13 +313,23 @@ func (c *Core) Echo() {
 	}
 }
 
+// Beat must be called heartbeat.Ticks times in each interval of heartbeats. reading reports whether the peer is being
+// read now. It has an effect with an agent that this session claims: then it sends heartbeats, and an error says that
+// the agent is silent, and ends the session.
+func (c *Core) Beat(reading bool) error {
+	if g, ok := c.peer.(*agent); ok && c.master && !c.refused {
+		return g.beat(reading)
+	}
+	return nil
+}
+
 // keepOut is the largest out that a session keeps for reuse.
 const keepOut = 256 << 10
 
 // TakeOut returns the bytes to write to the peer now, valid until the next call of the Core.
 func (c *Core) TakeOut() []byte {
 	out := c.out
-	c.out = out[:0]
+	c.out, c.wrote = out[:0], c.wrote || len(out) > 0
 	if cap(out) > keepOut {
 		c.out = nil
 	}

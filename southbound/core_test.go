@@ -3,11 +3,14 @@ package southbound
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/holdfast-sdn/holdfast/internal/handshake"
+	"github.com/holdfast-sdn/holdfast/internal/heartbeat"
+	"github.com/holdfast-sdn/holdfast/internal/ofconn"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
@@ -273,6 +276,42 @@ func TestRefusedClaimIsRepeated(t *testing.T) {
 		if out := second(); out != step.want {
 			t.Errorf("%s: it sends %q, want %q", step.what, out, step.want)
 		}
+	}
+}
+
+// An agent that is claimed and silent for three heartbeats ends its session. It hears from this controller in each
+// interval. It may be silent while it is not claimed, and while it is not read.
+func TestSilentAgent(t *testing.T) {
+	const limit = heartbeat.Missed * heartbeat.Ticks
+	beats := func(c *Core, n int, reading bool) (asked int, err error) {
+		for range n {
+			if err = c.Beat(reading); err != nil {
+				return asked, err
+			}
+			if len(c.TakeOut()) > 0 {
+				asked++
+			}
+		}
+		return asked, nil
+	}
+	c := agentCore(t)
+	if asked, err := beats(c, 2*limit, true); asked > 0 || err != nil {
+		t.Errorf("not claimed: %d heartbeats, %v", asked, err)
+	}
+	mustClaim(t, c, 1)
+	mustFeed(t, c, roleReply(1))
+	c.TakeOut()
+	if asked, err := beats(c, 10*heartbeat.Ticks, false); asked < 9 || asked > 10 || err != nil {
+		t.Errorf("not read: %d heartbeats in 10 intervals, %v", asked, err)
+	}
+	for range 10 {
+		mustFeed(t, c, message(4, openflow.TypeEchoReply, handshake.OwnXID))
+		if _, err := beats(c, limit, true); err != nil || c.State().Silent {
+			t.Fatalf("heard: %v", err)
+		}
+	}
+	if _, err := beats(c, 1, true); !errors.Is(err, ofconn.ErrSilent) || !c.State().Silent {
+		t.Errorf("silent: %v, %+v", err, c.State())
 	}
 }
 

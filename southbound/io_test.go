@@ -258,6 +258,25 @@ func TestBusyHandlerIsNoDeadSwitch(t *testing.T) {
 	await.Until(t, "both events", func() bool { return strings.Contains(b.told(), "7/2 PACKET_IN") })
 }
 
+// An agent that is claimed and answers no heartbeats is detached. While the handler is busy with its events it is not.
+func TestSilentAgentIsDetached(t *testing.T) {
+	b := (&bed{t: t, lead: true, gate: make(chan struct{})}).start(Config{Heartbeat: 20 * time.Millisecond})
+	p := b.agent(7, 100)
+	p.expect(of13.TypeRoleRequest)
+	p.say(roleReply(1), eventBlock(100, 1, packetIn13(1)))
+	time.Sleep(200 * time.Millisecond)
+	s := b.session(7)
+	if s.State().Silent {
+		t.Error("it is not read, and counts as silent")
+	}
+	close(b.gate)
+	p.closed()
+	b.want(t, "attached 7 agent, 7/1 PACKET_IN, detached 7")
+	if !s.State().Silent {
+		t.Errorf("%+v", s.State())
+	}
+}
+
 func TestHandlerEndsTheSession(t *testing.T) {
 	b := (&bed{t: t, lead: true, fail: errors.New("gap")}).start(Config{})
 	p := b.legacy(7)

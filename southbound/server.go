@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-sdn/holdfast/internal/heartbeat"
 	"github.com/holdfast-sdn/holdfast/internal/incident"
 	"github.com/holdfast-sdn/holdfast/internal/ofconn"
 	"github.com/holdfast-sdn/holdfast/openflow"
@@ -120,12 +121,14 @@ func (srv *server) closeAll() {
 	}
 }
 
-// tick sends sync markers and echo requests. The echo requests make a live peer answer, and show the peer that this
-// controller is alive even while it does not read.
+// tick sends sync markers, heartbeats and echo requests. The echo requests make a live peer answer, and show the peer
+// that this controller is alive even while it does not read.
 func (srv *server) tick(ctx context.Context) {
 	echo, tick := time.NewTicker(srv.cfg.EchoInterval), time.NewTicker(TickInterval)
+	beat := time.NewTicker(srv.cfg.Heartbeat / heartbeat.Ticks)
 	defer echo.Stop()
 	defer tick.Stop()
+	defer beat.Stop()
 	for {
 		do := (*conn).tick
 		select {
@@ -133,6 +136,8 @@ func (srv *server) tick(ctx context.Context) {
 			return
 		case <-echo.C:
 			do = func(c *conn) { c.session.Echo() }
+		case <-beat.C:
+			do = (*conn).beat
 		case <-tick.C:
 		}
 		for _, c := range srv.conns() {

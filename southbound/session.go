@@ -213,6 +213,17 @@ func (s *Session) Echo() {
 	s.flush()
 }
 
+// Beat must be called heartbeat.Ticks times in each interval of Config.Heartbeat; see Core.Beat. An error ends the
+// session.
+func (s *Session) Beat(reading bool) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.core.Beat(reading); err != nil {
+		return err
+	}
+	return s.flush()
+}
+
 // Tick must be called ten times a second. An error says that the switch does not answer, and ends the session.
 func (s *Session) Tick() error {
 	s.mu.Lock()

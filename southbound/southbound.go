@@ -19,6 +19,8 @@ import (
 	"fmt"
 	"log/slog"
 	"time"
+
+	"github.com/holdfast-sdn/holdfast/internal/heartbeat"
 )
 
 // Peer is the kind of the peer of a session.
@@ -59,6 +61,8 @@ type State struct {
 	// Fenced: an agent refuses this controller as master, because it had a master with a later term, or one whose log
 	// has events that are not in this controller's.
 	Fenced bool
+	// Silent: the session has ended because an agent that it claims was silent for three intervals of heartbeats.
+	Silent bool
 	// Guarantee is "exactly-once", "at-most-once" or "none", and Why is the reason. It is "" for a switch of kind
 	// Bundles of which this controller is not the master.
 	Guarantee, Why string
@@ -114,6 +118,7 @@ type Config struct {
 	HandshakeTimeout time.Duration // from accept to Attached; default 5 s
 	EchoInterval     time.Duration // between echo requests; default 1 s
 	SilentAfter      time.Duration // a peer that is silent for this long is dead; default 5 s
+	Heartbeat        time.Duration // between heartbeats to an agent that is claimed; default heartbeat.DefaultInterval
 	ProbeTimeout     time.Duration // for the older of two sessions with one datapath id; default 500 ms
 	SendQueue        int           // bytes that wait for a peer that does not read; default 8 MiB
 	WriteTimeout     time.Duration // for one write; default 10 s
@@ -152,6 +157,7 @@ func (c Config) withDefaults() Config {
 	set(&c.HandshakeTimeout, DefaultHandshakeTimeout)
 	set(&c.EchoInterval, DefaultEchoInterval)
 	set(&c.SilentAfter, DefaultSilentAfter)
+	set(&c.Heartbeat, heartbeat.DefaultInterval)
 	set(&c.ProbeTimeout, DefaultProbeTimeout)
 	set(&c.WriteTimeout, 10*time.Second)
 	return c

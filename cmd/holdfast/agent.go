@@ -76,6 +76,7 @@ func runAgent(ctx context.Context, o agentOptions, log *slog.Logger) error {
 		for _, c := range cluster.Controllers {
 			cfg.Controllers = append(cfg.Controllers, c.OpenFlow)
 		}
+		cfg.Heartbeat = cluster.AgentHeartbeat
 	}
 	if err := dialable(cfg.Controllers); err != nil {
 		return err

@@ -51,6 +51,7 @@ func configCommand() *cobra.Command {
   heartbeat_ms: 10
   election_ms: 50                # a multiple of heartbeat_ms, at least 3
   switch_timeout_ms: 3000
+  agent_heartbeat_ms: 100        # between agents and the leaders; three that do not come are a lost connection
   tls:                           # no default: without it everything is plain TCP; see holdfast pki
     ca: /etc/holdfast/ca.pem
     cert: /etc/holdfast/{name}.pem     # {name} is that of the controller or agent; leave it
@@ -109,22 +110,23 @@ With TLS and without --name, it checks the certificates of all controllers that 
 
 // summary is what config check prints with --json.
 type summary struct {
-	Cluster         string                       `json:"cluster"`
-	Controllers     []summaryController          `json:"controllers"`
-	Apps            []string                     `json:"apps"` // with those that they need
-	Ryu             *summaryRyu                  `json:"ryu,omitempty"`
-	Levels          map[string]map[string]string `json:"levels,omitempty"`
-	Recovery        *config.Recovery             `json:"recovery,omitempty"`
-	BFD             *config.BFD                  `json:"bfd,omitempty"`
-	Groups          []config.Group               `json:"groups"`
-	Placement       *config.Placement            `json:"placement,omitempty"` // nil: no actor moves by itself
-	Durability      config.Durability            `json:"durability"`
-	HeartbeatMS     int64                        `json:"heartbeat_ms"`
-	ElectionMS      int64                        `json:"election_ms"`
-	SwitchTimeoutMS int64                        `json:"switch_timeout_ms"`
-	TLS             *config.TLS                  `json:"tls,omitempty"`
-	Certificates    []string                     `json:"certificates,omitempty"` // of controllers, on this machine
-	Problems        []string                     `json:"problems"`               // for which no controller starts here
+	Cluster          string                       `json:"cluster"`
+	Controllers      []summaryController          `json:"controllers"`
+	Apps             []string                     `json:"apps"` // with those that they need
+	Ryu              *summaryRyu                  `json:"ryu,omitempty"`
+	Levels           map[string]map[string]string `json:"levels,omitempty"`
+	Recovery         *config.Recovery             `json:"recovery,omitempty"`
+	BFD              *config.BFD                  `json:"bfd,omitempty"`
+	Groups           []config.Group               `json:"groups"`
+	Placement        *config.Placement            `json:"placement,omitempty"` // nil: no actor moves by itself
+	Durability       config.Durability            `json:"durability"`
+	HeartbeatMS      int64                        `json:"heartbeat_ms"`
+	ElectionMS       int64                        `json:"election_ms"`
+	SwitchTimeoutMS  int64                        `json:"switch_timeout_ms"`
+	AgentHeartbeatMS int64                        `json:"agent_heartbeat_ms"`
+	TLS              *config.TLS                  `json:"tls,omitempty"`
+	Certificates     []string                     `json:"certificates,omitempty"` // of controllers, on this machine
+	Problems         []string                     `json:"problems"`               // for which no controller starts here
 }
 
 type summaryController struct {
@@ -146,8 +148,8 @@ func summarize(s *config.Cluster, found process.Checked, problems []error) summa
 	sum := summary{Cluster: s.Name, Apps: withRequirements(s.Apps), Levels: s.Levels,
 		Groups: s.Groups(), Durability: s.Durability,
 		HeartbeatMS: s.Heartbeat.Milliseconds(), ElectionMS: s.Election.Milliseconds(),
-		SwitchTimeoutMS: s.SwitchTimeout.Milliseconds(), TLS: s.TLS, Certificates: found.Certificates,
-		Problems: []string{}}
+		SwitchTimeoutMS: s.SwitchTimeout.Milliseconds(), AgentHeartbeatMS: s.AgentHeartbeat.Milliseconds(), TLS: s.TLS,
+		Certificates: found.Certificates, Problems: []string{}}
 	for _, c := range s.Controllers {
 		sum.Controllers = append(sum.Controllers, summaryController{c.Name, c.ID, c.Peer, c.OpenFlow, c.API, c.REST,
 			s.DataDir(c)})
@@ -241,6 +243,7 @@ func printCluster(out io.Writer, s *config.Cluster, found process.Checked) error
 	fmt.Fprintf(w, "heartbeat\t%v\n", s.Heartbeat)
 	fmt.Fprintf(w, "election\t%v\n", s.Election)
 	fmt.Fprintf(w, "switch timeout\t%v\n", s.SwitchTimeout)
+	fmt.Fprintf(w, "agent heartbeat\t%v\n", s.AgentHeartbeat)
 	if t := s.TLS; t != nil {
 		fmt.Fprintf(w, "tls\tca %s, cert %s, key %s\n", t.CA, t.Cert, t.Key)
 		fmt.Fprintf(w, "certificates here\t%s\n", dash(strings.Join(found.Certificates, ", ")))

@@ -132,14 +132,15 @@ func TestConfigCheck(t *testing.T) {
 	want := `CONTROLLER  ID  PEER            OPENFLOW        API             REST  DATA
 c1          1   127.0.0.1:7001  127.0.0.1:6653  127.0.0.1:8653  -     /var/lib/holdfast/c1
 
-cluster         holdfast
-apps            learning
-groups          1
-durability      disk
-heartbeat       10ms
-election        50ms
-switch timeout  3s
-tls             none: plain TCP
+cluster          holdfast
+apps             learning
+groups           1
+durability       disk
+heartbeat        10ms
+election         50ms
+switch timeout   3s
+agent heartbeat  100ms
+tls              none: plain TCP
 `
 	if code != 0 || out != want || stderr != "" {
 		t.Errorf("exit code %d, stderr %q, printed\n%s", code, stderr, out)

@@ -139,7 +139,7 @@ func assemble(ctx context.Context, cfg Config, me config.Controller) (controller
 		Name:          me.Name,
 		Names:         map[uint64]string{},
 		Consensus:     host(s, me, cfg.Logger),
-		Southbound:    southbound.Config{Logger: cfg.Logger},
+		Southbound:    southbound.Config{Logger: cfg.Logger, Heartbeat: s.AgentHeartbeat},
 		SwitchTimeout: s.SwitchTimeout,
 		SnapshotEvery: cfg.SnapshotEvery,
 		Instrument:    s.Instrumentation,

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/holdfast-sdn/holdfast/internal/heartbeat"
 )
 
 // Durability says where the log lives before an input is acknowledged.
@@ -40,6 +42,8 @@ type Cluster struct {
 	Heartbeat     time.Duration // between two heartbeats of a leader
 	Election      time.Duration // without a heartbeat until a follower stands for election
 	SwitchTimeout time.Duration // without a connection until a switch counts as gone
+	// AgentHeartbeat is the time between heartbeats of an agent and the master of its switch.
+	AgentHeartbeat time.Duration
 	// Instrumentation: leaders count what actors do. It is off only to measure what it costs.
 	Instrumentation bool
 	Placement       Placement
@@ -97,6 +101,7 @@ func defaults() Cluster {
 		Election:      50 * time.Millisecond,
 		SwitchTimeout: DefaultSwitchTimeout,
 
+		AgentHeartbeat:  heartbeat.DefaultInterval,
 		Instrumentation: true,
 		Placement:       defaultPlacement(),
 	}

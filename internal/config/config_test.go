@@ -50,6 +50,7 @@ func wantThree() *config.Cluster {
 			Multiplier: 3},
 		Durability: config.Disk, Data: "/var/lib/holdfast",
 		Heartbeat: 10 * time.Millisecond, Election: 50 * time.Millisecond, SwitchTimeout: 3 * time.Second,
+		AgentHeartbeat:  100 * time.Millisecond,
 		Instrumentation: true,
 		Placement: config.Placement{Window: 10 * time.Second, Windows: 3, Threshold: 10, Cooldown: time.Minute,
 			Load: 50_000},
@@ -67,7 +68,7 @@ func TestParse(t *testing.T) {
 	full.Heartbeat, full.Election, full.SwitchTimeout = 20*time.Millisecond, 100*time.Millisecond, time.Second
 	full.Recovery = config.Recovery{NodeDisjoint: true, HoldDown: 3 * time.Second, Reconcile: 100 * time.Millisecond,
 		RemoveForeign: true, MaxEntries: 16, MaxGroups: 1}
-	full.Instrumentation = false
+	full.Instrumentation, full.AgentHeartbeat = false, 50*time.Millisecond
 	full.Placement = config.Placement{Window: 2 * time.Second, Windows: 4, Threshold: 5, Load: 6}
 	full.BFD = config.BFD{Database: "ssl:{address}:6641", Floor: 5 * time.Millisecond, Multiplier: 5}
 	full.TLS = &config.TLS{CA: "/etc/hf/ca.pem", Cert: "/etc/hf/{name}.pem", Key: "/etc/hf/{name}-key.pem"}
@@ -78,7 +79,7 @@ func TestParse(t *testing.T) {
 		{"defaults", three, wantThree()},
 		{"everything", three + "cluster: lab\napps: [hub, learning, recovery]\nlevels:\n  hub:\n    packet_in: " +
 			"unordered\ndurability: memory\ndata: /tmp/hf\nheartbeat_ms: 20\nelection_ms: 100\nswitch_timeout_ms: " +
-			"1000\nrecovery: {disjoint: node, hold_down_ms: 3000, reconcile_ms: 100, foreign: remove, max_entries: " +
+			"1000\nagent_heartbeat_ms: 50\nrecovery: {disjoint: node, hold_down_ms: 3000, reconcile_ms: 100, foreign: remove, max_entries: " +
 			"16, max_groups: 1}\ninstrumentation: false\nplacement: {optimize: false, window_ms: 2000, windows: 4, " +
 			"threshold: 5, " +
 			"cooldown_ms: 0, load: 6}\nbfd: {enabled: false, database: \"ssl:{address}:6641\", floor_ms: 5, " +
@@ -186,9 +187,9 @@ func TestMistakes(t *testing.T) {
 		{"too large", one + strings.Repeat("#\n", config.MaxFile/2),
 			"f: larger than 1048576 bytes; is this the right file?"},
 		{"unknown key", one + "hartbeat_ms: 3\n",
-			`f:3: unknown key "hartbeat_ms"; did you mean "heartbeat_ms"? (known: cluster, controllers, apps, levels, ryu, recovery, bfd, groups, replication, durability, data, heartbeat_ms, election_ms, switch_timeout_ms, instrumentation, placement, tls)`},
+			`f:3: unknown key "hartbeat_ms"; did you mean "heartbeat_ms"? (known: cluster, controllers, apps, levels, ryu, recovery, bfd, groups, replication, durability, data, heartbeat_ms, election_ms, switch_timeout_ms, agent_heartbeat_ms, instrumentation, placement, tls)`},
 		{"unknown key, nothing near", one + "colour: red\n",
-			`f:3: unknown key "colour"; known: cluster, controllers, apps, levels, ryu, recovery, bfd, groups, replication, durability, data, heartbeat_ms, election_ms, switch_timeout_ms, instrumentation, placement, tls`},
+			`f:3: unknown key "colour"; known: cluster, controllers, apps, levels, ryu, recovery, bfd, groups, replication, durability, data, heartbeat_ms, election_ms, switch_timeout_ms, agent_heartbeat_ms, instrumentation, placement, tls`},
 		{"unknown key of a controller", edit("    openflow: 127", "    openflw: 127"),
 			`f:4: unknown key "openflw"; did you mean "openflow"? (known: name, peer, openflow, api, rest, id)`},
 		{"key twice", one + "data: a\ndata: b\n", `f:4: key "data" is already in line 3; remove one`},
@@ -262,6 +263,8 @@ func TestMistakes(t *testing.T) {
 		{"negative", one + "heartbeat_ms: -1\n", "f:3: heartbeat_ms is -1; write a whole number from 1 to 10000"},
 		{"out of range", one + "switch_timeout_ms: 1\n",
 			"f:3: switch_timeout_ms is 1; write a whole number from 100 to 3600000"},
+		{"heartbeats too rare", one + "agent_heartbeat_ms: 2000\n",
+			"f:3: agent_heartbeat_ms is 2000; write a whole number from 10 to 1000"},
 		{"list for a number", one + "election_ms: [1]\n",
 			"f:3: election_ms is a list; write a whole number from 3 to 60000"},
 		{"election too short", one + "heartbeat_ms: 20\nelection_ms: 59\n",

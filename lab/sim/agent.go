@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-sdn/holdfast/agent"
 	"github.com/holdfast-sdn/holdfast/internal/handshake"
+	"github.com/holdfast-sdn/holdfast/internal/heartbeat"
 	"github.com/holdfast-sdn/holdfast/lab/history"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
@@ -48,6 +49,7 @@ func (n *agentNode) start() {
 	n.devices = nil
 	n.s.net.listen(n.p, n.address, n.accept)
 	n.p.every(agent.DefaultEchoInterval, n.tick)
+	n.p.every(heartbeat.DefaultInterval/heartbeat.Ticks, n.beat)
 }
 
 // kill loses what the agent holds; with power its machine dies, and says nothing to anyone.
@@ -70,6 +72,13 @@ func (n *agentNode) tick() {
 				l.ended(errSilent)
 			}
 		}
+	}
+}
+
+// beat turns the clocks of heartbeats.
+func (n *agentNode) beat() {
+	for _, d := range n.devices {
+		d.session.Beat()
 	}
 }
 

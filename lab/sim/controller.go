@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-sdn/holdfast/consensus"
 	"github.com/holdfast-sdn/holdfast/controller"
+	"github.com/holdfast-sdn/holdfast/internal/heartbeat"
 	"github.com/holdfast-sdn/holdfast/southbound"
 )
 
@@ -116,6 +117,7 @@ func (n *controllerNode) schedule() {
 	})
 	n.p.every(southbound.DefaultEchoInterval, n.echo)
 	n.p.every(southbound.TickInterval, n.tick)
+	n.p.every(heartbeat.DefaultInterval/heartbeat.Ticks, n.beat)
 	if n.s.scenario.Hosted {
 		n.p.every(requestEvery, func() {
 			for _, r := range n.replicas {

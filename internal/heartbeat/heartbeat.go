@@ -1,0 +1,75 @@
+// Package heartbeat finds out quickly that one end of a connection hears nothing from the other any more. It says when
+// an end has to send something, so that the other end hears from it in each interval, and when the other end has been
+// silent for so many intervals that the connection counts as lost. docs/design/control-path.md has the protocol.
+//
+// It is pure: its owner says what was sent and heard, and turns the clock. It does not know what a heartbeat looks
+// like, and closes nothing.
+package heartbeat
+
+import "time"
+
+// DefaultInterval is the default interval between two heartbeats.
+const DefaultInterval = 100 * time.Millisecond
+
+const (
+	// Ticks is the number of calls of Monitor.Tick in each interval. So a loss is noticed a quarter of an interval late
+	// at most.
+	Ticks = 4
+	// Missed is the number of intervals in which the other end must be silent to count as lost.
+	Missed = 3
+
+	// After each loss the next one takes twice as long to notice, up to maxDoublings times. An end that is often late,
+	// because its machine is busy, is therefore soon waited for, and its connection is not made again and again.
+	maxDoublings = 4
+	// calm is the time without a loss, in ticks, after which one doubling is taken back: a minute by default.
+	calm = 600 * Ticks
+	// An end that answers heartbeats sends its own only if none came for so many ticks more. So on an idle connection
+	// one end asks and the other answers, and they do not both ask.
+	grace = 2
+)
+
+// Monitor watches one end of a connection, or of several one after the other to the same peer. The zero value is ready
+// to use.
+type Monitor struct {
+	// Second: this end sends its own heartbeats only if those of the other end, which it answers, do not come.
+	Second bool
+
+	idle      int // ticks since this end has sent something
+	quiet     int // ticks since it has heard something
+	doublings int
+	calm      int // ticks since doublings has changed
+}
+
+// Seen is what has happened since the last tick.
+type Seen struct {
+	Sent    bool // this end has sent something
+	Heard   bool // it has heard something
+	Reading bool // it reads: otherwise it cannot know whether the other end is silent
+}
+
+// Tick is called Ticks times in each interval. send: this end has to send a heartbeat now. lost: the other end counts
+// as lost; the next call is for a new connection.
+//
+// Ticks that come late are not made up for. So an end whose process was stopped does not blame the other one.
+func (m *Monitor) Tick(s Seen) (send, lost bool) {
+	if m.calm++; m.calm >= calm {
+		m.doublings, m.calm = max(0, m.doublings-1), 0
+	}
+	m.idle, m.quiet = m.idle+1, m.quiet+1
+	if s.Sent {
+		m.idle = 0
+	}
+	if s.Heard || !s.Reading {
+		m.quiet = 0
+	}
+	if m.quiet >= Missed*Ticks<<m.doublings {
+		m.doublings, m.calm = min(m.doublings+1, maxDoublings), 0
+		m.idle, m.quiet = 0, 0
+		return false, true
+	}
+	after := Ticks - 1
+	if m.Second {
+		after += grace
+	}
+	return m.idle >= after, false
+}
