@@ -49,6 +49,7 @@ type testCluster struct {
 	members     map[uint64]string
 	addrs       map[uint64]string // for agents and switches, by controller
 	controllers map[uint64]*Controller
+	route       func(id uint64, address string) string // between the agent and a controller; nil: none
 	agent       net.Addr
 }
 
@@ -82,6 +83,11 @@ func startTestCluster(s *testCluster) *testCluster {
 		}
 	})
 	known := []string{s.addrs[1], s.addrs[2], s.addrs[3]}
+	for i := range known {
+		if s.route != nil {
+			known[i] = s.route(uint64(i)+1, known[i])
+		}
+	}
 	for i := range s.later {
 		l := s.listen("127.0.0.1:0")
 		s.addrs[uint64(i)+4] = l.Addr().String()

@@ -50,10 +50,12 @@ type Core struct {
 	follower *proxy.Follower
 	leader   *proxy.Leader
 	// at the leader: sessions here that are not used yet, because it uses a proxy
-	spares map[openflow.DatapathID]*spare
-	claims map[openflow.DatapathID]path      // of this term, of each switch that was claimed in it
-	paths  time.Time                         // when paths were last looked at
-	left   map[openflow.DatapathID]time.Time // when the last session here ended, for pathDelay
+	spares   map[openflow.DatapathID]*spare
+	claims   map[openflow.DatapathID]path      // of this term, of each switch that was claimed in it
+	paths    time.Time                         // when paths were last looked at
+	left     map[openflow.DatapathID]time.Time // until when no proxy is used, because a session here has just ended
+	silences map[openflow.DatapathID]silence   // of this term
+	stays    map[openflow.DatapathID]time.Time // until when a switch is not moved because of its path, see MoveProxied
 	// departed are switches that have left the group with the entries of this turn, see reassign
 	departed []openflow.DatapathID
 }
@@ -132,7 +134,8 @@ func NewCore(cfg CoreConfig, outside Outside) (*Core, error) {
 		absent: map[openflow.DatapathID]time.Time{}, held: map[openflow.DatapathID]*attached{},
 		local:  map[openflow.DatapathID]*attached{},
 		spares: map[openflow.DatapathID]*spare{}, claims: map[openflow.DatapathID]path{},
-		left: map[openflow.DatapathID]time.Time{},
+		left: map[openflow.DatapathID]time.Time{}, silences: map[openflow.DatapathID]silence{},
+		stays: map[openflow.DatapathID]time.Time{},
 	}
 	c.follower = proxy.NewFollower(outside, c.version)
 	c.leader = proxy.NewLeader(outside, remotes{c})

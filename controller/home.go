@@ -31,7 +31,8 @@ type Homing struct {
 	pause time.Duration // after that
 }
 
-// tendHomes brings the groups that this controller leads to their replicas, and home, until ctx ends.
+// tendHomes brings the groups that this controller leads to their replicas, and home, and the switches that it does not
+// reach to other groups, until ctx ends.
 func (c *Controller) tendHomes(ctx context.Context) {
 	ticker := time.NewTicker(HomeInterval)
 	defer ticker.Stop()
@@ -59,6 +60,7 @@ func (c *Controller) tendHomes(ctx context.Context) {
 				if to := state[g].Next(now, c.home(g.number()), g.node.Status()); to != 0 {
 					g.goHome(ctx, to)
 				}
+				c.moveProxied(ctx, g)
 			}
 		}
 	}

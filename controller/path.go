@@ -16,14 +16,30 @@ import (
 // not to the leader, for pathDelay: a switch usually connects to all controllers at the same time. Then it is used as
 // long as it lives, until the leader has a session that can replace it without losing an event.
 //
+// An agent loses nothing by a change of the path. So if its session ends, a proxy is used after agentDelay, in which an
+// agent that can connect again does so. If it was silent, a proxy is used at once. The next session of the leader then
+// replaces the proxy after a pause, which is longer each time (holdFirst to holdMost): an agent that stops from time to
+// time does not change its path each time.
+//
 // Sessions of one switch may number its next events differently. So a new path is claimed only when every event of the
 // switch that was delivered is committed.
 const (
-	pathDelay = 500 * time.Millisecond
-	pathEvery = 50 * time.Millisecond // between two looks, unless a session was offered
+	pathDelay  = 500 * time.Millisecond
+	agentDelay = 50 * time.Millisecond
+	pathEvery  = 50 * time.Millisecond // between two looks, unless a session was offered, or has ended in silence
 	// A session that does not get in sync replaces a proxy after sparePatience, and begins a new epoch.
 	sparePatience = 5 * time.Second
+
+	holdFirst  = time.Second
+	holdMost   = time.Minute
+	holdForget = 2 * time.Minute // after the last silence
 )
+
+// silence is the last time at which a session here ended because its agent was silent.
+type silence struct {
+	at   time.Time
+	hold time.Duration // for which the next session here must have lived before it replaces a proxy
+}
 
 // spare is a session of the leader that is not used yet. It is told what is logged, as at a follower.
 type spare struct {
@@ -58,7 +74,11 @@ func (c *Core) choosePaths(now time.Time) {
 		if s.since.IsZero() {
 			s.since = now
 		}
-		if r := c.remote(id); r != nil && (s.State().InSync || now.Sub(s.since) >= sparePatience) {
+		wait := c.holdOf(now, id)
+		if !s.State().InSync {
+			wait = sparePatience
+		}
+		if r := c.remote(id); r != nil && now.Sub(s.since) >= wait {
 			c.leaveRemote(now, r)
 			c.use(id, s.attached)
 			c.claimSettled(s.attached)
@@ -78,7 +98,7 @@ func (c *Core) choosePaths(now time.Time) {
 	}
 	for _, id := range without {
 		if r := c.leader.Best(id, now.Add(-pathDelay)); r != nil && c.sessions[id] == nil {
-			s := &attached{Session: r}
+			s := &attached{Session: r, since: now}
 			c.use(id, s)
 			c.claimSettled(s)
 			c.log.Info("switch reached through another controller, because it is not connected to this one",
@@ -102,12 +122,38 @@ func (c *Core) settled(id openflow.DatapathID) bool {
 
 // lacking reports whether a switch has had no session here for some time.
 func (c *Core) lacking(now time.Time, id openflow.DatapathID) bool {
-	since, known := c.left[id]
-	if known && now.Sub(since) >= pathDelay {
+	until, known := c.left[id]
+	if known && !now.Before(until) {
 		delete(c.left, id)
 		return true
 	}
 	return !known
+}
+
+// lost returns from when on a proxy may be used for the switch of a session that has ended.
+func (c *Core) lost(now time.Time, s Session) time.Time {
+	switch st := s.State(); {
+	case st.Silent:
+		c.paths = time.Time{} // look in the next Tick
+		last := c.silences[s.Switch()]
+		hold := holdFirst
+		if now.Sub(last.at) < holdForget {
+			hold = min(2*last.hold, holdMost)
+		}
+		c.silences[s.Switch()] = silence{now, hold}
+		return now
+	case st.Peer == southbound.Agent:
+		return now.Add(agentDelay)
+	}
+	return now.Add(pathDelay)
+}
+
+// holdOf returns how long a new session of a switch must live before it replaces a proxy.
+func (c *Core) holdOf(now time.Time, id openflow.DatapathID) time.Duration {
+	if last, known := c.silences[id]; known && now.Sub(last.at) < holdForget {
+		return last.hold
+	}
+	return 0
 }
 
 // leaveRemote ends the use of a proxy. Its events that are not executed stay in the session at the follower.
@@ -140,6 +186,7 @@ func (c *Core) leavePaths(term uint64) {
 	}
 	clear(c.spares)
 	clear(c.claims)
+	clear(c.silences)
 	c.leader.Term(term)
 }
 

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -173,6 +174,51 @@ func TestGenerations(t *testing.T) {
 	if !slices.Contains(p.l.trace, "1: master in 4") {
 		t.Errorf("in the next term it was told %q", p.l.trace)
 	}
+}
+
+// An agent that was silent is reached through a follower at once, and one whose connection broke after a moment in
+// which it can connect again. When the agent is back at the leader, it is used again: after a while if it was silent,
+// and after twice the while if it was silent again.
+func TestLostChannel(t *testing.T) {
+	p := newPair(t)
+	p.f.attached(1, 5)
+	near := p.l.attached(1, 5)
+	p.pass(time.Millisecond)
+	p.pass(pathDelay)
+	lose := func(silent bool, after time.Duration, path int) {
+		t.Helper()
+		p.l.trace, p.f.trace = nil, nil
+		near.st.Silent = silent
+		p.l.core.Detached(p.l.now, near)
+		if after > 0 {
+			p.pass(after - time.Millisecond)
+			p.f.said()
+		}
+		p.pass(pathEvery)
+		p.f.said(fmt.Sprintf("1: master in 3, path %d", path))
+	}
+	back := func(after time.Duration, path int) {
+		t.Helper()
+		near = p.l.attached(1, 5)
+		p.pass(time.Millisecond)
+		if after > 0 {
+			p.pass(after - time.Millisecond)
+			p.l.said()
+		}
+		p.pass(pathEvery)
+		p.l.said(fmt.Sprintf("1: master in 3, path %d", path))
+	}
+	lose(true, 0, 1)
+	back(holdFirst, 2)
+	lose(false, agentDelay, 3)
+	back(holdFirst, 4)
+	lose(true, 0, 5)
+	back(2*holdFirst, 6)
+	for _, s := range []*stand{p.l, p.f} {
+		s.now = s.now.Add(holdForget)
+	}
+	lose(false, agentDelay, 7)
+	back(0, 8)
 }
 
 // A new leader uses a proxy at once, and the one before is not heard any more.

@@ -33,6 +33,8 @@ func (c *Core) reassign(now time.Time) {
 			c.leaveRemote(now, r)
 		}
 		delete(c.claims, id)
+		delete(c.silences, id)
+		delete(c.stays, id)
 		delete(c.absent, id)
 		s := c.local[id]
 		if s == nil || !s.departed {
@@ -56,9 +58,10 @@ func (c *Core) reassign(now time.Time) {
 	}
 	c.departed = c.departed[:0]
 	for _, id := range c.ledger.Arrivals() {
+		c.stays[id] = now.Add(proxiedAgain)
 		switch s := c.sessions[id]; {
 		case s == nil:
-			c.absent[id], c.left[id] = now, now // its session comes soon, if it has one here
+			c.absent[id], c.left[id] = now, now.Add(pathDelay) // its session comes soon, if it has one here
 		case s.unsettled:
 			if st := s.State(); st.Peer == southbound.Legacy || !st.InSync {
 				c.log.Warn("a switch that moves here begins a new epoch: this controller does not hold all its events",

@@ -23,9 +23,10 @@ type attached struct {
 	generation uint64 // of that claim
 	// unsettled: it is claimed when all events of the switch that were delivered are committed, see choosePaths
 	unsettled bool
-	version   uint64 // of the assignment by which the session came to this group, see reassign
-	early     bool   // and the log of this group, as it is here, does not have the arrival yet
-	departed  bool   // the log has since said that the switch departs
+	version   uint64    // of the assignment by which the session came to this group, see reassign
+	early     bool      // and the log of this group, as it is here, does not have the arrival yet
+	departed  bool      // the log has since said that the switch departs
+	since     time.Time // of a proxy: when it came into use
 	pressure  pressure
 }
 
@@ -92,7 +93,7 @@ func (c *Core) Detached(now time.Time, session Session) {
 		delete(c.local, id)
 		delete(c.hearing, id)
 		delete(c.spares, id)
-		c.left[id] = now
+		c.left[id] = c.lost(now, session)
 	}
 	c.follower.Detached(session)
 	c.leave(now, session)

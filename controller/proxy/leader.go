@@ -106,6 +106,11 @@ func (l *Leader) Sessions(id openflow.DatapathID) (n int) {
 	return n
 }
 
+// Has reports whether a follower of this term has a session of a switch.
+func (l *Leader) Has(id openflow.DatapathID, member uint64) bool {
+	return slices.ContainsFunc(l.offers[id], func(r *Remote) bool { return r.f.term == l.term && r.f.member == member })
+}
+
 // Best returns the session through which the leader should reach a switch that was attached before a time: one that
 // is in sync, of the follower with the lowest id, and of two of its sessions the newer; nil if there is none.
 func (l *Leader) Best(id openflow.DatapathID, before time.Time) (best *Remote) {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"github.com/holdfast-sdn/holdfast/agent"
 	"github.com/holdfast-sdn/holdfast/lab/tap"
@@ -87,7 +88,8 @@ func (s *testCluster) connectWatched(n int) *watcher {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() {
-		done <- agent.Run(ctx, agent.Config{Listen: l, Controllers: addresses,
+		// Its connection to a leader that hangs outlives the election, so that the leader is refused when it goes on.
+		done <- agent.Run(ctx, agent.Config{Listen: l, Controllers: addresses, Heartbeat: 1500 * time.Millisecond,
 			Logger: slog.New(slog.NewTextHandler(log, nil))})
 	}()
 	s.t.Cleanup(func() {
