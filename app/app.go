@@ -95,7 +95,7 @@ func (a *App) Shard(table string, cell ledger.Key) ledger.Shard {
 
 // Handle implements ledger.Application.
 func (a *App) Handle(ltx *ledger.Tx, in *ledger.Input) error {
-	a.tx.app, a.tx.ledger, a.tx.at = a, ltx, ltx.Actor().Shard
+	a.tx.app, a.tx.ledger, a.tx.at = a, ltx, ltx.Shard()
 	a.tx.asks, a.tx.answers = nil, nil
 	switch {
 	case in.Kind == ledger.Message && len(in.Message) < openflow.HeaderLen:
@@ -122,12 +122,12 @@ func (a *App) Handle(ltx *ledger.Tx, in *ledger.Input) error {
 
 // strayed returns an error if a message that is for one actor was handled by none.
 func (a *App) strayed() error {
-	if to, _ := a.tx.ledger.To(); !a.tx.ran && a.tx.astray != "" {
-		return fmt.Errorf(
-			"%v has received a message that no handler takes there, not %s: its map function, or without "+
-				"one what it uses first, must depend on the message only", a.tx.actor(to), a.tx.astray)
+	if a.tx.ran || a.tx.astray == "" {
+		return nil
 	}
-	return nil
+	to, _ := a.tx.ledger.To()
+	return fmt.Errorf("%v has received a message that no handler takes there, not %s: its map function, or without one "+
+		"what it uses first, must depend on the message only", a.tx.actor(to), a.tx.astray)
 }
 
 // list returns the handlers of an input.

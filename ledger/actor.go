@@ -154,3 +154,6 @@ func (tx *Tx) Sharded() bool { return tx.c.sharded() }
 // Actor returns the actor on whose behalf the transaction goes on: the one that Enter was given, or before that the one
 // that the input is for if a handler needs no cells.
 func (tx *Tx) Actor() Actor { return Actor{tx.app, tx.at} }
+
+// Shard returns that of Actor.
+func (tx *Tx) Shard() Shard { return tx.at }

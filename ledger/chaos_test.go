@@ -111,7 +111,7 @@ func (a *chaos) act(tx *Tx, in *Input, rng *rand.Rand, fails bool) {
 	}
 	name, cell, field := fmt.Sprint("table", rng.IntN(2)), Key{A: rng.Uint64N(3)}, Key{S: fmt.Sprint(rng.IntN(3))}
 	if a.c.site != nil {
-		name, cell = cellOf(tx.Actor().Shard, cell)
+		name, cell = cellOf(tx.Shard(), cell)
 	}
 	switch rng.IntN(10) {
 	case 0, 1:
@@ -147,7 +147,7 @@ func (a *chaos) act(tx *Tx, in *Input, rng *rand.Rand, fails bool) {
 // inOrder checks that an actor gets each event of a switch once, and in their order. It notes that in a cell of the
 // actor, which moves with it.
 func (a *chaos) inOrder(tx *Tx, in *Input) {
-	name, cell := cellOf(tx.Actor().Shard, Key{})
+	name, cell := cellOf(tx.Shard(), Key{})
 	t, field := tx.Table(name), Key{S: "seen " + in.Switch.String()}
 	now := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, in.Epoch), in.Seq)
 	if before, ok := tx.Get(t, cell, field); ok && bytes.Compare(before, now) >= 0 {

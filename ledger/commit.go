@@ -368,7 +368,11 @@ func (c *Core) Filled(id openflow.DatapathID) int {
 	if sw == nil {
 		return 0
 	}
-	return max(100*sw.queue.Len()/c.limits.QueueCommands, 100*sw.queue.Bytes()/c.limits.QueueBytes)
+	n, bytes := 100*sw.queue.Len(), 100*sw.queue.Bytes()
+	if n < c.limits.QueueCommands && bytes < c.limits.QueueBytes {
+		return 0 // without dividing, for each event
+	}
+	return max(n/c.limits.QueueCommands, bytes/c.limits.QueueBytes)
 }
 
 // OutboxFilled returns what waits for other groups in percent of the bound at which inputs are held, of the group for

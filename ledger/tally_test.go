@@ -82,7 +82,7 @@ func TestReport(t *testing.T) {
 			tx.Send(2, simCommand("y"))
 			return tx.SetTimer("later", 1, nil)
 		case Timer:
-			tx.Enter(tx.Actor().Shard)
+			tx.Enter(tx.Shard())
 			tx.Send(1, simCommand("z"))
 		}
 		return nil
