@@ -126,8 +126,9 @@ func (a *App) strayed() error {
 		return nil
 	}
 	to, _ := a.tx.ledger.To()
-	return fmt.Errorf("%v has received a message that no handler takes there, not %s: its map function, or without one "+
-		"what it uses first, must depend on the message only", a.tx.actor(to), a.tx.astray)
+	return fmt.Errorf(
+		"%v has received a message that no handler takes there, not %s: its map function, or without one "+
+			"what it uses first, must depend on the message only", a.tx.actor(to), a.tx.astray)
 }
 
 // list returns the handlers of an input.
