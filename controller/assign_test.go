@@ -10,16 +10,22 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow"
 )
 
+// waitGroups waits until all groups have begun, and every controller knows their leaders: before that, nothing is
+// assigned to them.
+func (s *testCluster) waitGroups() {
+	for id, c := range s.controllers {
+		await.Until(s.t, fmt.Sprintf("controller %d to have all groups", id), func() bool {
+			return len(c.homesHere()) == len(s.controllers) && len(c.liveGroups()) == len(s.controllers)
+		})
+	}
+}
+
 // With several groups every switch is assigned to one, the same at all controllers, and the homes share them. Without
 // a majority of the system group a switch that is known is served as before, and an unknown one is not.
 func TestAssignment(t *testing.T) {
 	s := startTestCluster(&testCluster{t: t, apps: hubs, several: true, every: 2})
 	const switches = 6
-	for id, c := range s.controllers { // switches are not assigned to a group that has not begun
-		await.Until(t, fmt.Sprintf("controller %d to have all groups", id), func() bool {
-			return len(c.homesHere()) == len(s.controllers)
-		})
-	}
+	s.waitGroups()
 	r := s.run(switches, 300*time.Millisecond)
 	if r.Unanswered != 0 {
 		t.Errorf("%d packet-ins are not answered", r.Unanswered)

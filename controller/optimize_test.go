@@ -50,6 +50,7 @@ func TestOptimizer(t *testing.T) {
 		optimizer: &OptimizerConfig{Window: 250 * time.Millisecond, Config: optimizer.Config{Threshold: 5, Windows: 2,
 			Cooldown: 5 * time.Second, Load: 1e6}}})
 	const switches = 6
+	s.waitGroups()
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	ended := make(chan load.Result, 1)
@@ -66,17 +67,21 @@ func TestOptimizer(t *testing.T) {
 		return ledger.Actor{App: app, Shard: ledger.Shard{Key: ledger.Key{A: uint64(sw)}}}
 	}
 	pinned := openflow.DatapathID(0) // the first of them that does not belong to group 1
+	apart := 0                       // actors elsewhere than their switches, but for that one
 	for id := openflow.DatapathID(1); id <= switches; id++ {
 		await.Until(t, "the actors to be assigned", func() bool {
 			_, switched := c.assigned.ofSwitch(id)
 			_, known := c.lives(meter("meter", id))
 			return known && switched
 		})
-		if at, _ := c.assigned.ofSwitch(id); at.Group != 1 && pinned == 0 {
+		at, _ := c.assigned.ofSwitch(id)
+		if lives, _ := c.lives(meter("meter", id)); at.Group != 1 && pinned == 0 {
 			pinned = id
 			if _, err := c.pin(t.Context(), Pin{App: "meter", Key: ledger.Key{A: uint64(id)}, Pinned: true}); err != nil {
 				t.Fatal(err)
 			}
+		} else if lives.Group != at.Group {
+			apart++
 		}
 	}
 	if pinned == 0 {
@@ -89,8 +94,8 @@ func TestOptimizer(t *testing.T) {
 			lives, _ := c.lives(meter("meter", id))
 			return id == pinned || lives.Group == at.Group
 		})
-		if at, _ := c.lives(meter("sticky", id)); at.Group != 1 || at.Version != 1 {
-			t.Errorf("the sticky actor of switch %d has %+v", id, at)
+		if at, _ := c.lives(meter("sticky", id)); at.Version != 1 {
+			t.Errorf("the sticky actor of switch %d has moved: it has %+v", id, at)
 		}
 	}
 	if at, _ := c.lives(meter("meter", pinned)); at != first {
@@ -105,7 +110,10 @@ func TestOptimizer(t *testing.T) {
 			}
 		}
 	}
-	if r := <-ended; moves == 0 || r.Unanswered != 0 || r.Total.Sent == 0 || r.Total.Answered != r.Total.Sent {
+	if apart == 0 && moves == 0 { // on a busy machine group 1 may have no leader when they begin
+		t.Log("all actors began at their switches: this run shows nothing of moves")
+	}
+	if r := <-ended; moves == 0 && apart > 0 || r.Unanswered != 0 || r.Total.Sent == 0 || r.Total.Answered != r.Total.Sent {
 		t.Errorf("%d moves; %d packet-ins, %d answered, %d not", moves, r.Total.Sent, r.Total.Answered, r.Unanswered)
 	}
 }
