@@ -143,8 +143,9 @@ func (g *Group) gone() error {
 		return nil
 	}
 	g.departing = ledger.Actor{}
-	if left := g.contents(a).lines()[1:]; len(left) > 0 { // the first is the time
-		return violated("%v has departed, and this is left: %s", a, left[0])
+	if left, nothing := g.contents(a), newModel(); !reflect.DeepEqual(left, nothing) {
+		return violated("%v has departed from a group that has still something of it: %s", a,
+			differenceOf(left.lines(), nothing.lines()))
 	}
 	return nil
 }
