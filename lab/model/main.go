@@ -1,5 +1,5 @@
 // Command model checks Holdfast's exactly-once protocol with spin, exhaustively for small networks:
-// agent.pml, stock.pml and streams.pml must hold, and each variant that lacks one mechanism must be refuted.
+// agent.pml, stock.pml, streams.pml and moves.pml must hold, and each variant that lacks one mechanism must be refuted.
 // It checks the protocol as it is written down, not the code: that is what sim is for.
 package main
 

@@ -24,8 +24,8 @@ func newTestChecker(t *testing.T) *checker {
 	return c
 }
 
-// Ravana, section 4: the protocol as it is written down, and streams between groups, exhaustively for small networks.
-// The rest is for make model.
+// Ravana, section 4: the protocol as it is written down, streams between groups and moves of actors, exhaustively for
+// small networks. The rest is for make model.
 func TestProtocolHolds(t *testing.T) {
 	c := newTestChecker(t)
 	for _, v := range variants {
@@ -43,7 +43,8 @@ func TestProtocolHolds(t *testing.T) {
 	}
 }
 
-// Ravana, table 2: without any one of its mechanisms the protocol breaks, as docs/counterexamples says. So do streams.
+// Ravana, table 2: without any one of its mechanisms the protocol breaks, as docs/counterexamples says. So do streams
+// and moves.
 func TestEveryMechanismIsNeeded(t *testing.T) {
 	c := newTestChecker(t)
 	version, err := exec.Command("spin", "-V").Output()

@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-//go:embed agent.pml stock.pml streams.pml
+//go:embed agent.pml stock.pml streams.pml moves.pml
 var models embed.FS
 
 // checker runs spin, and the verifiers that it generates, in a temporary folder.

@@ -31,6 +31,11 @@ const (
 	allReceived        = "everything sent is received"
 	outboxesEmpty      = "outboxes become empty"
 	effectsAndItems    = "effects and items together"
+
+	oneOwner   = "one owner"
+	movesWhole = "it moves whole"
+	inOrder    = "in order"
+	moveEnds   = "each move ends"
 )
 
 // variants are what is checked. First what must hold; then what must not, each in the
@@ -66,6 +71,9 @@ var variants = []variant{
 	{name: "streams-large", model: "streams.pml", config: "E1=2 E2=1 CRASHES=2 BREAKS=1 WINDOW=2 ROOM=2", large: true},
 	{name: "streams-large-bounds", model: "streams.pml",
 		config: "E1=2 E2=0 E3=2 CRASHES=2 BREAKS=1 SOFT=1 HARD=2", large: true},
+	{name: "moves", model: "moves.pml", config: "E=2 MOVES=2 CALLEDOFF=1 CRASHES=2", quick: true},
+	{name: "moves-three", model: "moves.pml", config: "E=2 MOVES=3 CALLEDOFF=1 CRASHES=1"},
+	{name: "moves-large", model: "moves.pml", config: "E=3 MOVES=3 CALLEDOFF=1 CRASHES=1", large: true},
 
 	{name: "agent-no-event-buffer", model: "agent.pml", config: "S=1 E=1 TERMS=2 STALE=0", lacks: "NO_EVENT_BUFFER",
 		refuted: atLeastOnceEvents,
@@ -179,6 +187,67 @@ var variants = []variant{
 	{name: "streams-soft-stops-items", model: "streams.pml", config: "E1=2 E2=0 CRASHES=0 BREAKS=0 SOFT=1",
 		lacks: "SOFT_STOPS_ITEMS", refuted: allReceived,
 		removed: "A group whose outbox has reached its soft bound takes no items of streams either."},
+
+	{name: "moves-arrive-with-copy", model: "moves.pml", config: "E=1 MOVES=1 CALLEDOFF=0 CRASHES=0 STALE=0",
+		lacks: "ARRIVE_WITH_COPY", refuted: oneOwner,
+		removed: "The actor lives in the other group when its state is copied, and its own group does not wait for " +
+			"a transaction in which it departs."},
+	{name: "moves-accept-elsewhere", model: "moves.pml", config: "E=1 MOVES=1 CALLEDOFF=0 CRASHES=0 STALE=0",
+		lacks: "ACCEPT_ELSEWHERE", refuted: oneOwner,
+		removed: "A group handles messages for an actor that does not live there according to its log."},
+	{name: "moves-directory-before-log", model: "moves.pml", config: "E=1 MOVES=1 CALLEDOFF=0 CRASHES=0 STALE=0",
+		lacks: "DIRECTORY_BEFORE_LOG", refuted: oneOwner,
+		removed: "A group believes its directory, although its own log has a newer assignment of the actor."},
+	{name: "moves-published-on-departure", model: "moves.pml", config: "E=1 MOVES=1 CALLEDOFF=0 CRASHES=0 STALE=0",
+		lacks: "PUBLISHED_ON_DEPARTURE", refuted: oneOwner,
+		removed: "The directory is told by the group from which the actor departs, and not by the group in which it " +
+			"has arrived."},
+	{name: "moves-depart-before-copied", model: "moves.pml", config: "E=1 MOVES=1 CALLEDOFF=0 CRASHES=0 STALE=0",
+		lacks: "DEPART_BEFORE_COPIED", refuted: movesWhole,
+		removed: "The actor departs before its cell is copied. Only what has changed since follows."},
+	{name: "moves-forget-changes", model: "moves.pml", config: "E=1 MOVES=1 CALLEDOFF=0 CRASHES=0 STALE=0",
+		lacks: "FORGET_CHANGES", refuted: movesWhole,
+		removed: "What has changed since it was copied does not follow when the actor departs."},
+	{name: "moves-keep-earlier-copy", model: "moves.pml", config: "E=2 MOVES=1 CALLEDOFF=0 CRASHES=1 STALE=0",
+		lacks: "KEEP_EARLIER_COPY", refuted: movesWhole,
+		removed: "The other group adds to what it has when the copy begins again, and does not drop it first."},
+	{name: "moves-one-origin", model: "moves.pml", config: "E=1 MOVES=3 CALLEDOFF=1 CRASHES=0 STALE=0",
+		lacks: "ONE_ORIGIN", refuted: movesWhole,
+		removed: "A group takes what comes of an actor from several groups for one move."},
+	{name: "moves-keep-cells", model: "moves.pml", config: "E=2 MOVES=2 CALLEDOFF=0 CRASHES=0 STALE=0",
+		lacks: "KEEP_CELLS", refuted: movesWhole,
+		removed: "The cell of an actor that departs stays in the group, too."},
+	{name: "moves-forget-watermark", model: "moves.pml", config: "E=1 MOVES=1 CALLEDOFF=0 CRASHES=0 STALE=0",
+		lacks: "FORGET_WATERMARK", refuted: eachOnce,
+		removed: "The watermarks of what the actor has received do not move with it."},
+	{name: "moves-forget-outbox", model: "moves.pml", config: "E=1 MOVES=1 CALLEDOFF=0 CRASHES=0 STALE=0",
+		lacks: "FORGET_OUTBOX", refuted: allReceived,
+		removed: "The items in the actor's outbox do not move with it, only their numbers do."},
+	{name: "moves-restart-numbers", model: "moves.pml", config: "E=2 MOVES=1 CALLEDOFF=0 CRASHES=0 STALE=0",
+		lacks: "RESTART_NUMBERS", refuted: allReceived,
+		removed: "An outbox that is empty does not move with the actor, so its numbers begin with 1 again."},
+	{name: "moves-shortcut", model: "moves.pml", config: "E=2 MOVES=1 CALLEDOFF=0 CRASHES=0 STALE=0",
+		lacks: "SHORTCUT", refuted: inOrder,
+		removed: "What goes to an actor of the same group takes no stream, although earlier messages are still on " +
+			"one."},
+	{name: "moves-depart-apart", model: "moves.pml", config: "E=1 MOVES=1 CALLEDOFF=0 CRASHES=1 STALE=0",
+		lacks: "DEPART_APART", refuted: moveEnds,
+		removed: "A group commits that the actor departs in one entry, and what follows of it in another."},
+	{name: "moves-no-next-leader", model: "moves.pml", config: "E=1 MOVES=1 CALLEDOFF=0 CRASHES=1 STALE=0",
+		lacks: "NO_RESUME", refuted: moveEnds,
+		removed: "The next leader does not go on with a move that the log says has begun."},
+	{name: "moves-no-cancel", model: "moves.pml", config: "E=1 MOVES=1 CALLEDOFF=1 CRASHES=0 STALE=0",
+		lacks: "NO_CANCEL", refuted: moveEnds,
+		removed: "The other group is not told that a move is called off."},
+	{name: "moves-older-assignment", model: "moves.pml", config: "E=1 MOVES=2 CALLEDOFF=0 CRASHES=0",
+		lacks: "OLDER_ASSIGNMENT", refuted: allReceived,
+		removed: "The directory takes every assignment that it is told, also one that is older than what it has."},
+	{name: "moves-no-new-version", model: "moves.pml", config: "E=1 MOVES=1 CALLEDOFF=0 CRASHES=0 STALE=0",
+		lacks: "NO_NEW_VERSION", refuted: allReceived,
+		removed: "The assignment of an actor that has moved has the version of the one before."},
+	{name: "moves-no-publish-by-new-leader", model: "moves.pml", config: "E=1 MOVES=1 CALLEDOFF=0 CRASHES=1 STALE=0",
+		lacks: "NO_REPUBLISH", refuted: allReceived,
+		removed: "A new leader does not tell the directory which actors have arrived in its group."},
 }
 
 func (v variant) defines() []string {
