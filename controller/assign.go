@@ -63,6 +63,12 @@ func (a *assignments) missing(actors []ledger.Actor) []ledger.Actor {
 	return slices.DeleteFunc(actors, func(of ledger.Actor) bool { _, known := a.view.Of(of); return known })
 }
 
+// moved reports whether an actor has moved since it was first assigned.
+func (a *assignments) moved(of ledger.Actor) bool {
+	row, _ := a.of(of)
+	return row.Version > directory.FirstVersion
+}
+
 // ofSwitch returns the assignment of a switch.
 func (a *assignments) ofSwitch(id openflow.DatapathID) (ledger.Assignment, bool) {
 	return a.of(theSwitch(id))

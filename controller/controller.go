@@ -20,6 +20,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/consensus/wire"
 	"github.com/holdfast-sdn/holdfast/controller/audit"
 	"github.com/holdfast-sdn/holdfast/controller/directory"
+	"github.com/holdfast-sdn/holdfast/internal/crash"
 	"github.com/holdfast-sdn/holdfast/internal/incident"
 	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/southbound"
@@ -160,6 +161,9 @@ func (c *Controller) heardSystem(u consensus.Update, core *Core) error {
 	moved, all, err := c.assigned.update(u, core)
 	if err != nil {
 		return err
+	}
+	if crash.Compiled && slices.ContainsFunc(moved, c.assigned.moved) {
+		crash.At(crash.MovePublished)
 	}
 	if len(moved) > 0 || all {
 		c.router.tell(RelocatedPayload(moved, all))

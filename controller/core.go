@@ -188,6 +188,9 @@ func (c *Core) Update(now time.Time, u consensus.Update) error {
 			return err
 		}
 		c.depart()
+		if err := passMoves(e.Data); err != nil {
+			return err
+		}
 		if c.ledger.Counters().Completions > before && c.role.Leading {
 			crash.At(crash.AfterComplete)
 		}

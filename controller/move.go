@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/controller/directory"
+	"github.com/holdfast-sdn/holdfast/internal/crash"
 	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/openflow"
 )
@@ -162,6 +163,29 @@ func (c *Controller) serveMoves(mux *http.ServeMux) {
 		moved, err := c.move(ctx, m)
 		c.answer(w, r, moved, err)
 	})
+}
+
+// passMoves passes the crash points of moves in a committed entry of a home group.
+func passMoves(entry []byte) error {
+	if !crash.Compiled {
+		return nil
+	}
+	_, err := ledger.Walk(entry, func(r *ledger.Record) error {
+		switch {
+		case r.Op == ledger.OpLeave && r.Assignment.Group != 0:
+			crash.At(crash.MoveGranted)
+		case r.Op == ledger.OpDepart:
+			crash.At(crash.MoveDeparted)
+		case r.Op == ledger.OpReceive && r.Link.Moves():
+			if _, _, last := ledger.Arrival(r.Bytes); last {
+				crash.At(crash.MoveArrived)
+			} else {
+				crash.At(crash.MoveCopying)
+			}
+		}
+		return nil
+	})
+	return err
 }
 
 // relocated takes the news that the directory has changed.

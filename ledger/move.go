@@ -32,6 +32,12 @@ func (a Actor) group() (number uint64, is bool) {
 	return a.Key.A, a.App == "" && a.Key.B == 1
 }
 
+// Moves reports whether actors move on the stream: its ends are groups.
+func (l Link) Moves() bool {
+	_, is := l.From.group()
+	return is
+}
+
 // Sharder is an Application whose cells belong to several actors. Those of any other belong to the zero Shard.
 type Sharder interface {
 	Application

@@ -32,6 +32,18 @@ const (
 // StreamPoints lists those in order.
 var StreamPoints = []Point{BeforeFrames, AfterFrames, AfterReceive, BeforeAck, AfterAck}
 
-// Points lists them in order.
+// Those of a move of an actor, as they are committed. Every controller with a replica of that group passes them.
+const (
+	MoveGranted   Point = "move-granted"   // in the log of its group: the actor begins to move
+	MoveCopying   Point = "move-copying"   // a part of it is in the log of the other group
+	MoveDeparted  Point = "move-departed"  // it is in no group, and on its way
+	MoveArrived   Point = "move-arrived"   // it lives in the other group
+	MovePublished Point = "move-published" // the directory has that
+)
+
+// MovePoints lists those in order.
+var MovePoints = []Point{MoveGranted, MoveCopying, MoveDeparted, MoveArrived, MovePublished}
+
+// Points lists those of figure 5 in order.
 var Points = []Point{BeforeReplicate, AfterCommit, AfterEventAck, BetweenCommands, AfterCommands, AfterCommandAck,
 	AfterComplete}
