@@ -31,6 +31,8 @@ type Config struct {
 	Errs    bool // it sends commands that switches refuse too
 	Sharded bool // there are several groups; then only its actor of no switch sends commands to other switches
 	Keyed   bool // it has actors with a key, too
+	// Overtaken is called if of those an actor gets a message before an earlier one of the same sender. Keyed needs it.
+	Overtaken func(text string)
 }
 
 // New makes census, which uses all that an application may: tables, timers, messages to itself, commands to other
@@ -45,7 +47,7 @@ func New(cfg Config) *app.App {
 		elsewhere(a)
 	}
 	if cfg.Keyed {
-		keyed(a)
+		keyed(a, cfg.Overtaken)
 	}
 
 	app.Handle(a, func(in app.PacketIn) app.Cells { return app.Need(seen.Cell(in.Switch)) },

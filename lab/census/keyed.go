@@ -11,13 +11,15 @@ import (
 // Keys is how many actors with a key census has: from 1 on.
 const Keys = 6
 
-// sighting is what an actor with a key emits to the actor of no switch, and greeting what that one answers.
+// sighting is what an actor with a key emits to the actor of no switch, and greeting what that one answers. Count is
+// how many packets it has counted; 0 if a timer makes it emit.
 type sighting struct{ Key, Count uint64 }
 type greeting struct{ Key, Count uint64 }
 
 // keyed adds actors with a key. Each counts a share of the packets of all switches in a cell with many fields, sends
 // commands and questions to switches, sets timers, fails now and then, and exchanges messages with the other actors.
-func keyed(a *app.App) {
+// The actor of no switch checks their order.
+func keyed(a *app.App, overtaken func(text string)) {
 	visits := app.NewMap[uint64, uint64, uint64](a, "visits", app.Sharded)
 	greeted := app.NewTable[uint64, uint64](a, "greeted", app.Sharded)
 	sightings := app.NewTable[uint64, uint64](a, "sightings")
@@ -54,12 +56,15 @@ func keyed(a *app.App) {
 		})
 	app.HandleEmitted(a, func(s sighting) app.Cells { return app.Need(sightings.Cell(s.Key)) },
 		func(tx *app.Tx, s sighting) error {
-			n, _ := sightings.Get(tx, s.Key)
-			sightings.Put(tx, s.Key, n+1)
-			if n%3 != 0 {
+			last, _ := sightings.Get(tx, s.Key)
+			if s.Count > 0 && s.Count <= last {
+				overtaken(fmt.Sprintf("sighting %d of key %d comes after sighting %d", s.Count, s.Key, last))
+			}
+			sightings.Put(tx, s.Key, max(last, s.Count))
+			if s.Count%3 != 0 {
 				return nil
 			}
-			return app.Emit(tx, greeting{s.Key, n})
+			return app.Emit(tx, greeting{s.Key, last})
 		})
 	app.HandleEmitted(a, func(g greeting) app.Cells { return app.Need(greeted.Cell(g.Key)) },
 		func(tx *app.Tx, g greeting) error {
@@ -79,7 +84,7 @@ func keyed(a *app.App) {
 			}
 			n, _ := greeted.Get(tx, k)
 			greeted.Put(tx, k, n+1)
-			return app.Emit(tx, sighting{k, n})
+			return app.Emit(tx, sighting{k, 0})
 		})
 }
 

@@ -113,6 +113,7 @@ var begins = map[string]uint64{
 	"leave out of snapshots who has moved":                         3,
 	"leave what has arrived in part out of snapshots":              15,
 	"take what arrives from two groups for one move":               15,
+	"take an older assignment":                                     75,
 }
 
 // scenarios has a stored scenario for bugs that what the seeds draw takes too long to find. It is run with many seeds.
@@ -123,6 +124,9 @@ var scenarios = map[string]string{
 	"take the log of a leader that was deposed for lost":             "testdata/deposed-leader.json",
 	"keep a claim at a follower when the leader changes":             "testdata/proxy-kept-claim.json",
 	"take what is below the marker for answered":                     "testdata/stock-answer-twice.json",
+	"take an older assignment":                                       "testdata/older-assignment.json",
+	"pass by what is on its way on a stream":                         "testdata/stream-not-empty.json",
+	"do not go on with a move of the last leader":                    "testdata/move-of-last-leader.json",
 }
 
 // run runs the swarm with a bug. died is the message of its panic, if it panicked.

@@ -17,12 +17,15 @@ func (s *simulation) applications(g *group) []ledger.Application {
 		return []ledger.Application{new(directory.Application)}
 	}
 	apps := []ledger.Application{hub.New(), census.New(census.Config{Errs: s.scenario.StockEvery > 0,
-		Sharded: g.homes > 0, Keyed: s.scenario.MoveEvery > 0})}
+		Sharded: g.homes > 0, Keyed: s.scenario.MoveEvery > 0, Overtaken: s.overtaken})}
 	if s.scenario.Learning {
 		apps[0] = learning.New()
 	}
 	return apps
 }
+
+// overtaken fails the run: between two actors messages keep their order, wherever these live.
+func (s *simulation) overtaken(text string) { s.w.fail("census: %s", text) }
 
 // host sends frames into the network, from now on until the traffic ends.
 type host struct {
